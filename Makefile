@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# libdsm - one file builds everything, into build/<variant>/.  `make help` lists the targets.
+#
+#   VARIANT=release|debug|asan|ubsan|tsan    what to build (fuzz is used by `make fuzz`)
+#   WERROR=1                                 warnings are errors (what .ci/run uses)
+#   V=1                                      show the commands
+#   PREFIX=/usr/local DESTDIR=               where to install
+#
+# Targets that run something (demo, check, bench, fuzz) call a script, which calls make again to
+# build: only then are the packages that scripts/setup installs there to be asked for their flags.
+
+VARIANT ?= release
+WERROR  ?= 0
+PREFIX  ?= /usr/local
+LIBDIR  ?= $(PREFIX)/lib
+INCLUDEDIR ?= $(PREFIX)/include
+MANDIR  ?= $(PREFIX)/share/man
+DOCDIR  ?= $(PREFIX)/share/doc/libdsm
+INSTALL ?= install
+OBJCOPY ?= objcopy
+FUZZ_SECONDS ?= 30
+ifeq ($(origin CC),default)
+CC := $(if $(filter fuzz,$(VARIANT)),clang,gcc)
+endif
+
+VARIANTS := release debug asan ubsan tsan fuzz
+ifeq ($(filter $(VARIANT),$(VARIANTS)),)
+$(error VARIANT=$(VARIANT) is none of: $(VARIANTS))
+endif
+
+export VARIANT WERROR V FUZZ_SECONDS
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.SECONDARY:
+.DEFAULT_GOAL := all
+
+B := build/$(VARIANT)
+Q := $(if $(filter-out 0,$(V)),,@)
+SILENT := $(findstring s,$(filter-out --%,$(firstword -$(MAKEFLAGS))))
+say = $(if $(SILENT),@:,$(if $(Q),@printf '  %-7s %s\n' '$(1)' '$(2)',@:))
+
+# ---- version: dsm.h has it ------------------------------------------------------------------
+
+HEADER  := libdsm/include/dsm.h
+version_part = $(shell sed -n 's/^.define DSM_VERSION_$(1) *\([0-9]*\).*/\1/p' $(HEADER))
+MAJOR   := $(call version_part,MAJOR)
+VERSION := $(MAJOR).$(call version_part,MINOR).$(call version_part,PATCH)
+
+# ---- sources --------------------------------------------------------------------------------
+
+LAYERS   := util core launch net fault engine api sync heap
+LIB_C    := $(sort $(foreach l,$(LAYERS),$(wildcard libdsm/$(l)/*.c)))
+APP_C    := $(sort $(filter-out apps/common.c,$(wildcard apps/*.c)))
+UNIT_C   := $(sort $(wildcard tests/unit/test_*.c))
+MODEL_C  := $(sort $(wildcard tests/model/*.c))
+SIM_C    := $(sort $(wildcard tests/sim/*.c))
+PROC_C   := $(sort $(filter-out tests/proc/common.c,$(wildcard tests/proc/*.c)))
+FAIL_C   := $(sort $(wildcard tests/fail/*.c))
+FUZZ_C   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+BENCH_C  := $(sort $(filter-out tests/bench/common.c,$(wildcard tests/bench/*.c)))
+
+# Files beside the programs that are linked into each of them.
+APP_COMMON_C   := $(wildcard apps/common.c)
+UNIT_COMMON_C  := $(sort $(filter-out $(UNIT_C),$(wildcard tests/unit/*.c)))
+PROC_COMMON_C  := $(wildcard tests/proc/common.c)
+FUZZ_COMMON_C  := $(sort $(filter-out $(FUZZ_C),$(wildcard tests/fuzz/*.c)))
+BENCH_COMMON_C := $(wildcard tests/bench/common.c)
+
+# libdsm/core/x.c is compiled to $(B)/core/x.o, any other a/b/x.c to $(B)/obj/a/b/x.o.
+objects = $(patsubst %.c,$(B)/obj/%.o,$(patsubst libdsm/core/%.c,$(B)/core/%.o,$(1)))
+
+LIB_O   := $(call objects,$(LIB_C))
+APPS    := $(APP_C:apps/%.c=$(B)/apps/%)
+UNIT    := $(UNIT_C:tests/unit/%.c=$(B)/tests/unit/%)
+MODEL   := $(if $(MODEL_C),$(B)/tests/model)
+SIM     := $(if $(SIM_C),$(B)/tests/sim)
+PROC    := $(PROC_C:tests/proc/%.c=$(B)/tests/proc/%)
+FAIL    := $(FAIL_C:tests/fail/%.c=$(B)/tests/fail/%)
+FUZZ    := $(FUZZ_C:tests/fuzz/%.c=$(B)/tests/fuzz/%)
+BENCH   := $(BENCH_C:tests/bench/%.c=$(B)/bench/%)
+
+# libdsm.a is what is installed and what apps, process tests and benchmarks link: one object with
+# nothing but dsm.h's functions global.  libdsm-internal.a is for tests of the inside.
+LIB_A      := $(B)/libdsm.a
+INTERNAL_A := $(B)/libdsm-internal.a
+LIB_SO     := $(B)/libdsm.so.$(VERSION)
+LIB        := $(LIB_A) $(LIB_SO) $(B)/libdsm.so.$(MAJOR) $(B)/libdsm.so
+
+# ---- flags ----------------------------------------------------------------------------------
+
+TRIPLET   := $(shell $(CC) -print-multiarch)
+PKGCONFIG ?= pkg-config
+pkg_flags  = $(or $(shell $(PKGCONFIG) $(1) $(2) 2>/dev/null),$(3))
+
+# Debian ships PMIx without a .pc file; its library may lie where the loader does not look.
+PMIX_DIR   ?= /usr/lib/$(TRIPLET)/pmix2
+PMIX_RPATH := $(if $(shell PATH=$$PATH:/sbin ldconfig -p 2>/dev/null | grep -o 'libpmix[.]so[.]2 '),,-Wl,-rpath,$(PMIX_DIR)/lib)
+PMIX_LIBS  := -L$(PMIX_DIR)/lib $(PMIX_RPATH) -lpmix
+
+UCX_CFLAGS   := $(call pkg_flags,--cflags,ucx,)
+UCX_LIBS     := $(call pkg_flags,--libs,ucx,-lucp -luct -lucs)
+CHECK_CFLAGS := $(call pkg_flags,--cflags,check,)
+CHECK_LIBS   := $(call pkg_flags,--libs,check,-lcheck -lsubunit -lrt)
+
+DSM_LIBS := $(UCX_LIBS) $(PMIX_LIBS) -ljemalloc -lnuma -lpthread -lm
+
+SAN_asan  := -fsanitize=address,undefined -fno-sanitize-recover=undefined
+SAN_ubsan := -fsanitize=undefined -fno-sanitize-recover=undefined
+SAN_tsan  := -fsanitize=thread
+SAN_fuzz  := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
+SAN := $(SAN_$(VARIANT))
+
+OPT_release := -O2
+OPT_debug   := -Og
+OPT := $(or $(OPT_$(VARIANT)),-O1 -fno-omit-frame-pointer)
+APP_OPT := $(if $(filter release,$(VARIANT)),-O3)
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(if $(filter 1,$(WERROR)),-Werror)
+CPPFLAGS_DSM := -Ilibdsm -Ilibdsm/include
+CPPFLAGS_LIB := -D_GNU_SOURCE -I$(PMIX_DIR)/include $(UCX_CFLAGS)
+CFLAGS_DSM   := -std=gnu11 $(OPT) -g -fPIC -fvisibility=hidden -pthread $(WARN) $(SAN) $(CFLAGS)
+LINK         := $(CC) -pthread $(SAN) -Wl,--as-needed $(LDFLAGS)
+# Sanitizer symbols of a shared object come from the program.
+SO_DEFS      := $(if $(SAN),,-Wl,-z,defs)
+
+# Per folder: what is special about compiling it.
+$(B)/core/%.o:            EXTRA = -ffreestanding
+$(B)/obj/libdsm/%.o:      EXTRA = $(CPPFLAGS_LIB)
+$(B)/obj/apps/%.o:        EXTRA = -D_GNU_SOURCE $(APP_OPT)
+$(B)/obj/tests/unit/%.o:  EXTRA = $(CPPFLAGS_LIB) $(CHECK_CFLAGS)
+$(B)/obj/tests/model/%.o: EXTRA = -D_GNU_SOURCE
+$(B)/obj/tests/sim/%.o:   EXTRA = -D_GNU_SOURCE
+$(B)/obj/tests/proc/%.o:  EXTRA = -D_GNU_SOURCE
+$(B)/obj/tests/fail/%.o:  EXTRA = -D_GNU_SOURCE
+$(B)/obj/tests/fuzz/%.o:  EXTRA = $(CPPFLAGS_LIB)
+$(B)/obj/tests/bench/%.o: EXTRA = $(CPPFLAGS_LIB)
+
+COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
+
+# ---- targets that run something -------------------------------------------------------------
+
+.PHONY: all lib apps test-programs unit-programs model-program sim-program proc-programs fail-programs \
+	bench-programs fuzz-programs demo bench fuzz check check-unit check-model check-sim check-proc check-fail check-gates \
+	check-asan check-tsan check-soak model-full install uninstall clean format tags help setup FORCE
+
+all: lib apps ## the library and the applications (default)
+
+setup: ## install the packages that are missing
+	@scripts/setup
+
+demo: ## build, then LU factorisation by four processes over shared memory
+	@scripts/setup
+	@scripts/demo
+
+check: ## everything that must pass: build, gates, all tests, sanitizers; ends with "N passed, N failed"
+	@scripts/setup
+	@scripts/check
+
+check-unit: ## unit tests, one program for each module
+check-model: ## the protocol model: exhaustive search, quick depths
+check-sim: ## seeded simulated schedules
+check-proc: ## several processes on this host
+check-fail: ## what happens when ranks die, settings are wrong, resources are short
+check-gates: ## core purity, layers, headers, kernel build, links, documents, man pages, installation
+check-asan: ## unit, model, sim and process tests with address and undefined behaviour checks
+check-tsan: ## unit and process tests with data race detection
+check-soak: ## the long version: simulation and process tests for hours
+model-full: ## the protocol model at full depths (long)
+check-unit check-model check-sim check-proc check-fail check-gates check-asan check-tsan check-soak model-full:
+	@scripts/setup
+	@scripts/check $(@:check-%=%)
+
+bench: ## benchmarks; writes build/bench.json and prints a table
+	@scripts/setup
+	@scripts/bench
+
+fuzz: ## fuzz the decoders, FUZZ_SECONDS=30 for each
+	@scripts/setup
+	@scripts/check fuzz
+
+# ---- building -------------------------------------------------------------------------------
+
+lib: $(LIB)
+apps: $(APPS)
+unit-programs: $(UNIT)
+model-program: $(MODEL)
+sim-program: $(SIM)
+proc-programs: $(PROC)
+fail-programs: $(FAIL)
+bench-programs: $(BENCH)
+fuzz-programs: $(FUZZ)
+test-programs: $(UNIT) $(MODEL) $(SIM) $(PROC) $(FAIL) $(BENCH) ## all test and benchmark programs
+
+# Everything is rebuilt when the compiler or a flag changes.
+FLAGS_NOW = $(CC) $(CPPFLAGS_DSM) $(CPPFLAGS_LIB) $(CPPFLAGS) $(CFLAGS_DSM) $(APP_OPT) $(CHECK_CFLAGS) $(LDFLAGS) $(DSM_LIBS)
+$(B)/flags: FORCE
+	@mkdir -p $(@D)
+	@test -e $@ || scripts/setup --check || true
+	@printf '%s\n' '$(FLAGS_NOW)' | cmp -s - $@ || printf '%s\n' '$(FLAGS_NOW)' > $@
+
+$(B)/core/%.o: libdsm/core/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(COMPILE) -c $< -o $@
+
+$(B)/obj/%.o: %.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(COMPILE) -c $< -o $@
+
+# The list of sources is a file too, so that taking one away makes a new library.
+$(B)/sources: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' '$(LIB_C)' | cmp -s - $@ || printf '%s\n' '$(LIB_C)' > $@
+
+$(INTERNAL_A): $(LIB_O) $(B)/sources
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $(LIB_O)
+
+$(LIB_A): $(LIB_O) $(B)/sources
+	$(call say,AR,$@)
+	$(Q)ld -r -o $(B)/libdsm.o $(LIB_O) && $(OBJCOPY) --localize-hidden $(B)/libdsm.o
+	$(Q)rm -f $@ && ar rcs $@ $(B)/libdsm.o
+
+$(LIB_SO): $(LIB_O) $(B)/sources libdsm/libdsm.map
+	$(call say,LD,$@)
+	$(Q)$(LINK) -shared $(SO_DEFS) -Wl,-soname,libdsm.so.$(MAJOR) -Wl,--version-script,libdsm/libdsm.map \
+		-o $@ $(LIB_O) $(DSM_LIBS)
+
+$(B)/libdsm.so.$(MAJOR) $(B)/libdsm.so: $(LIB_SO)
+	$(Q)ln -sf $(<F) $@
+
+# $(call program,file,objects,library,more flags): how a program is linked.
+define program
+$(1): $(2) $(3)
+	@mkdir -p $$(@D)
+	$$(call say,LD,$$@)
+	$$(Q)$$(LINK) -o $$@ $(2) $(3) $(4) $$(DSM_LIBS)
+
+endef
+
+$(foreach p,$(APP_C),$(eval $(call program,$(p:%.c=$(B)/%),\
+	$(call objects,$(p) $(if $(filter apps/example.c,$(p)),,$(APP_COMMON_C))),$(LIB_A))))
+$(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(UNIT_COMMON_C)),$(INTERNAL_A),$(CHECK_LIBS))))
+$(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C)),$(LIB_A))))
+$(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))
+$(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C)),$(INTERNAL_A))))
+$(foreach p,$(FUZZ_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(FUZZ_COMMON_C)),$(INTERNAL_A),-fsanitize=fuzzer)))
+$(if $(MODEL),$(eval $(call program,$(MODEL),$(call objects,$(MODEL_C)),$(INTERNAL_A))))
+$(if $(SIM),$(eval $(call program,$(SIM),$(call objects,$(SIM_C)),$(INTERNAL_A))))
+
+# ---- installing -----------------------------------------------------------------------------
+
+PAGES := $(sort $(wildcard docs/man/*.[1-9]))
+SED_PC = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUDEDIR@|$(INCLUDEDIR)|' \
+	-e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(DSM_LIBS)|'
+
+# A page docs/man/x.3 goes to $(MANDIR)/man3.
+install: lib ## header, libraries, pkg-config file, man pages, an example
+	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
+	$(Q)$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DOCDIR)/examples
+	$(Q)$(INSTALL) -m 644 $(HEADER) $(DESTDIR)$(INCLUDEDIR)/dsm.h
+	$(Q)$(INSTALL) -m 644 $(LIB_A) $(DESTDIR)$(LIBDIR)/libdsm.a
+	$(Q)$(INSTALL) -m 755 $(LIB_SO) $(DESTDIR)$(LIBDIR)/libdsm.so.$(VERSION)
+	$(Q)ln -sf libdsm.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libdsm.so.$(MAJOR)
+	$(Q)ln -sf libdsm.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libdsm.so
+	$(Q)$(SED_PC) libdsm/libdsm.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/dsm.pc
+	$(Q)$(INSTALL) -m 644 LICENSE COPYING $(DESTDIR)$(DOCDIR)
+	$(Q)$(INSTALL) -m 644 $(wildcard apps/example.c) $(DESTDIR)$(DOCDIR)/examples
+	$(Q)for page in $(PAGES); do \
+		$(INSTALL) -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
+	$(Q)if [ -z "$(DESTDIR)" ]; then PATH=$$PATH:/sbin ldconfig 2>/dev/null || true; fi
+
+uninstall: ## take away what install installed
+	$(call say,RM,$(DESTDIR)$(PREFIX))
+	$(Q)rm -f $(DESTDIR)$(INCLUDEDIR)/dsm.h $(DESTDIR)$(LIBDIR)/pkgconfig/dsm.pc \
+		$(addprefix $(DESTDIR)$(LIBDIR)/libdsm.,a so so.$(MAJOR) so.$(VERSION))
+	$(Q)rm -rf $(DESTDIR)$(DOCDIR)
+	$(Q)for page in $(PAGES); do rm -f $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}; done
+
+# ---- the rest -------------------------------------------------------------------------------
+
+clean: ## take away build/
+	$(Q)rm -rf build
+
+format: ## clang-format all C files, in place
+	$(Q)find apps kmod libdsm tests -name '*.[ch]' -print0 | sort -z | xargs -0 clang-format -i
+
+tags: ## an index for editors
+	$(Q)ctags -R -f tags apps kmod libdsm tests
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-18s %s\n", $$1, $$2 }'
+
+print-%: # the value of a variable, for scripts
+	@printf '%s\n' '$($*)'
+
+-include $(sort $(shell find $(B) -name '*.d' 2>/dev/null))

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* hints.c - ranges that a program knows more about than its faults tell: fetch, give back, pin, place, bind. */
+#include "api/api.h"
+
+#include <errno.h>
+#include <numa.h>
+#include <numaif.h>
+#include <stdlib.h>
+
+/* Pins by range, so that unpinning needs no access mode and an unknown range is an error. */
+struct pin {
+	struct pin *next;
+	size_t off, len;
+	uint8_t access;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of pins */
+static struct pin *pins;
+
+static int fetch(const void *addr, size_t size, enum dsm_access access, bool wait)
+{
+	struct dsm_region *r;
+	size_t off, len;
+	int err = api_range(addr, size, &r, &off, &len);
+
+	if (err)
+		return err;
+	if (access != DSM_READ && access != DSM_WRITE && access != (DSM_READ | DSM_WRITE))
+		return -EINVAL;
+	return job.size == 1 ? 0 : block_fetch(r, off, len, (uint8_t)access, wait);
+}
+
+DSM_API int dsm_prefetch(const void *addr, size_t size, enum dsm_access access)
+{
+	return fetch(addr, size, access, false);
+}
+
+DSM_API int dsm_acquire(const void *addr, size_t size, enum dsm_access access)
+{
+	return fetch(addr, size, access, true);
+}
+
+DSM_API int dsm_release(const void *addr, size_t size)
+{
+	struct dsm_region *r;
+	size_t off, len;
+	int err = api_range(addr, size, &r, &off, &len);
+
+	if (!err && job.size > 1)
+		block_release(r, off, len, false);
+	return err;
+}
+
+DSM_API int dsm_pin(const void *addr, size_t size, enum dsm_access access)
+{
+	struct dsm_region *r;
+	struct pin *p;
+	size_t off, len;
+	int err = api_range(addr, size, &r, &off, &len);
+
+	if (err)
+		return err;
+	if (access != DSM_READ && access != DSM_WRITE && access != (DSM_READ | DSM_WRITE))
+		return -EINVAL;
+	p = malloc(sizeof(*p));
+	if (!p)
+		return -ENOMEM;
+	*p = (struct pin){ .off = off, .len = len, .access = (uint8_t)access };
+	if (job.size > 1)
+		err = block_pin(r, off, len, (uint8_t)access);
+	if (err) {
+		free(p);
+		return err;
+	}
+	pthread_mutex_lock(&lock);
+	p->next = pins;
+	pins = p;
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+DSM_API int dsm_unpin(const void *addr, size_t size)
+{
+	struct dsm_region *r;
+	struct pin **at, *p;
+	size_t off, len;
+	int err = api_range(addr, size, &r, &off, &len);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&lock);
+	for (at = &pins; *at && ((*at)->off != off || (*at)->len != len); at = &(*at)->next)
+		;
+	p = *at;
+	if (p)
+		*at = p->next;
+	pthread_mutex_unlock(&lock);
+	if (!p)
+		return -EINVAL;
+	if (job.size > 1)
+		err = block_unpin(r, off, len, p->access);
+	free(p);
+	return err;
+}
+
+bool pins_any(size_t off, size_t len)
+{
+	const struct pin *p;
+
+	pthread_mutex_lock(&lock);
+	for (p = pins; p && (p->off >= off + len || off >= p->off + p->len); p = p->next)
+		;
+	pthread_mutex_unlock(&lock);
+	return p;
+}
+
+void pins_forget(void)
+{
+	while (pins) {
+		struct pin *p = pins;
+
+		pins = p->next;
+		free(p);
+	}
+}
+
+DSM_API int dsm_place(const void *addr, size_t size, int rank)
+{
+	struct dsm_region *r;
+	size_t off, len;
+	int err = api_range(addr, size, &r, &off, &len);
+
+	if (err)
+		return err;
+	if (rank < 0 || rank >= job.size)
+		return -EINVAL;
+	return job.size == 1 ? 0 : block_place(r, off, len, (uint16_t)rank);
+}
+
+DSM_API int dsm_bind_thread(int node)
+{
+	int err = api_ready();
+
+	if (err)
+		return err;
+	if (numa_available() < 0)
+		return node == 0 || node == -1 ? 0 : -EINVAL; /* one node is all there is */
+	if (node < -1 || node > numa_max_node())
+		return -EINVAL;
+	return numa_run_on_node(node) ? -errno : 0;
+}
+
+DSM_API int dsm_bind_memory(void *addr, size_t size, int node)
+{
+	struct dsm_region *r;
+	unsigned long mask;
+	size_t off, len;
+	int err = api_range(addr, size, &r, &off, &len);
+
+	if (err)
+		return err;
+	if (node < 0 || node >= 64)
+		return -EINVAL;
+	if (numa_available() < 0)
+		return node == 0 ? 0 : -EINVAL;
+	if (node > numa_max_node())
+		return -EINVAL;
+	mask = 1ul << node;
+	return mbind(job.base + off, len, MPOL_PREFERRED, &mask, 64, 0) ? -errno : 0;
+}

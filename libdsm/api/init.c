@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* init.c - start and end of a process's part in a job. */
+#include "api/api.h"
+#include "api/config.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+
+static bool started, forked;
+
+static void in_child(void)
+{
+	forked = true;
+}
+
+int api_ready(void)
+{
+	if (__builtin_expect(forked, 0))
+		return -ECHILD;
+	if (__builtin_expect(__atomic_load_n(&job.state, __ATOMIC_RELAXED) == CTL_RUNNING, 1))
+		return 0;
+	lost_check();
+	return -ENOTCONN;
+}
+
+int api_range(const void *addr, size_t size, struct dsm_region **r, size_t *off, size_t *len)
+{
+	size_t from = (size_t)((const char *)addr - job.base), to = from + size, block;
+	int err = api_ready();
+
+	if (err)
+		return err;
+	if ((const char *)addr < job.base || from >= job.set.space || !size || to < from || to > job.set.space)
+		return -EFAULT;
+	*r = region_at(from);
+	if (!*r || to > (*r)->off + (*r)->bytes)
+		return -EFAULT;
+	block = (*r)->block_size;
+	from = (*r)->off + (from - (*r)->off) / block * block;
+	to = (*r)->off + (to - (*r)->off + block - 1) / block * block;
+	*off = from;
+	*len = to - from;
+	return 0;
+}
+
+/* Leaving main() or calling exit() without dsm_finalize() is an accident to the other ranks: say so at once. */
+static void at_exit(void)
+{
+	if (forked || job.size == 1)
+		return;
+	lost_check(); /* the status is the job's, not the program's */
+	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_RUNNING)
+		log_line("exits without dsm_finalize(); the other ranks take it for lost");
+}
+
+DSM_API int dsm_init(const struct dsm_config *cfg)
+{
+	const char *help = getenv("DSM_HELP");
+	struct settings set;
+	int err;
+
+	if (started)
+		return -EALREADY;
+	err = config_read(cfg, &set);
+	if (err)
+		return err;
+	if (help && !strcmp(help, "1")) {
+		config_help();
+		exit(0);
+	}
+	started = true;
+	err = engine_start(&set);
+	if (!err)
+		err = region_start();
+	if (!err)
+		err = heap_begin();
+	if (!err)
+		err = sync_start();
+	if (err) {
+		region_stop();
+		heap_stop();
+		engine_undo();
+		return err;
+	}
+	pthread_atfork(NULL, NULL, in_child);
+	atexit(at_exit);
+	return dsm_barrier();
+}
+
+DSM_API int dsm_finalize(void)
+{
+	int err = api_ready();
+
+	if (err)
+		return err;
+	heap_settle();
+	err = dsm_barrier();
+	if (err)
+		return err;
+	stats_report();
+	err = dsm_barrier();
+	if (err)
+		return err;
+	pins_forget();
+	region_stop();
+	heap_stop();
+	err = engine_stop();
+	run_stop();
+	return err;
+}
+
+DSM_API int dsm_rank(void)
+{
+	int err = api_ready();
+
+	return err ? err : job.rank;
+}
+
+DSM_API int dsm_size(void)
+{
+	int err = api_ready();
+
+	return err ? err : job.size;
+}
+
+DSM_API void dsm_abort(int status, const char *fmt, ...)
+{
+	char why[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(why, sizeof(why), fmt ? fmt : "dsm_abort", ap);
+	va_end(ap);
+	lost_abort(status > 0 && status < 256 ? status : 1, why);
+}
+
+#define TEXT2(x) #x
+#define TEXT(x) TEXT2(x)
+
+DSM_API const char *dsm_version(void)
+{
+	return TEXT(DSM_VERSION_MAJOR) "." TEXT(DSM_VERSION_MINOR) "." TEXT(DSM_VERSION_PATCH);
+}
+
+DSM_API const char *dsm_strerror(int err)
+{
+	switch (err < 0 ? -err : err) {
+	case 0: return "success";
+	case ENOTCONN: return "the library is not initialised (dsm_init), or has been finalized";
+	case ECHILD: return "not available in a child made by fork()";
+	case EALREADY: return "done before";
+	case EOWNERDEAD: return "a rank of the job is lost";
+	case EADDRNOTAVAIL: return "no common range of addresses";
+	case EBADMSG: return "a peer sent a malformed message";
+	case EPROTO: return "the ranks of the job do not fit together";
+	case ENODEV: return "no usable fault backend or transport";
+	case EFAULT: return "not within one attached region or the heap";
+	case EMFILE: return "no file descriptor left";
+	default: return strerrordesc_np(err < 0 ? -err : err) ? strerrordesc_np(err < 0 ? -err : err) : "unknown error";
+	}
+}

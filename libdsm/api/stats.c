@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* stats.c - statistics for programs and for people: sums over ranks, the hottest blocks and whose memory they are. */
+#include "api/api.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HOT_MAX 64
+#define HOT_SHOWN 8
+
+static const char *const latency_names[DSM_LAT_MAX] = { "read miss", "write miss", "upgrade", "lock", "barrier", "atomic" };
+
+static void add(struct dsm_stats *sum, const struct dsm_stats *one)
+{
+	const uint64_t *from = (const uint64_t *)one;
+	uint64_t *to = (uint64_t *)sum;
+	struct dsm_stats before = *sum;
+	size_t i;
+
+	for (i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+		to[i] += from[i];
+	for (i = 0; i < DSM_LAT_MAX; i++)
+		sum->latency_max_ns[i] = before.latency_max_ns[i] > one->latency_max_ns[i] ? before.latency_max_ns[i]
+											   : one->latency_max_ns[i];
+}
+
+DSM_API int dsm_stats_get(int rank, const dsm_region_t *region, struct dsm_stats *out)
+{
+	uint64_t id = region ? region->id : CTL_REGIONS;
+	struct dsm_stats sum, one;
+	int err = api_ready(), r;
+
+	if (err)
+		return err;
+	if (rank < -1 || rank >= job.size || !out || (region && !region->attached))
+		return -EINVAL;
+	heap_settle();
+	memset(&sum, 0, sizeof(sum));
+	for (r = rank < 0 ? 0 : rank; r < (rank < 0 ? job.size : rank + 1); r++) {
+		err = call_rank((uint16_t)r, CALL_STATS, &id, sizeof(id), &one, sizeof(one));
+		if (err)
+			return err;
+		add(&sum, &one);
+	}
+	*out = sum;
+	return 0;
+}
+
+DSM_API int dsm_stats_reset(void)
+{
+	int err = api_ready();
+
+	if (err)
+		return err;
+	memset(&job.me->stats, 0, sizeof(job.me->stats));
+	memset(job.me->region_stats, 0, sizeof(job.me->region_stats));
+	return 0;
+}
+
+/* Whose memory is it: the region's, or an allocation's of the heap. */
+static void name_block(struct dsm_hot_block *b, size_t off)
+{
+	struct dsm_region *r = region_at(off);
+	struct found {
+		struct heap_object object;
+		char site[128];
+	} f;
+	uint64_t at;
+
+	if (!r)
+		return;
+	b->size = r->block_size;
+	memcpy(b->name, r->name, sizeof(b->name));
+	b->object = job.base + r->off;
+	b->object_size = r->size;
+	if (r->id)
+		return;
+	/* The first allocation that reaches into the block. */
+	for (at = 0; at < r->block_size; at += 64) {
+		uint64_t addr = (uint64_t)(uintptr_t)(job.base + off + at);
+
+		if (call_rank(block_home(r, off), CALL_FIND, &addr, sizeof(addr), &f, sizeof(f)))
+			continue;
+		if (f.object.name[0])
+			snprintf(b->name, sizeof(b->name), "%s", f.object.name);
+		b->object = f.object.start;
+		b->object_size = f.object.size;
+		memcpy(b->site, f.site, sizeof(b->site));
+		return;
+	}
+}
+
+DSM_API int dsm_stats_hot(struct dsm_hot_block *out, int n)
+{
+	struct hot all[HOT_MAX], some[HOT_MAX];
+	int err = api_ready(), have = 0, r, i, k;
+
+	if (err)
+		return err;
+	if (!out || n < 1)
+		return -EINVAL;
+	if (n > HOT_MAX)
+		n = HOT_MAX;
+	for (r = 0; r < job.size; r++) {
+		int got = call_rank((uint16_t)r, CALL_HOT, "", 0, some, (size_t)n * sizeof(some[0]));
+
+		if (got < 0)
+			return got;
+		got /= (int)sizeof(some[0]);
+		for (i = 0; i < got; i++) {
+			for (k = have < n ? have++ : n; k > 0 && all[k - 1].transfers < some[i].transfers; k--)
+				if (k < n)
+					all[k] = all[k - 1];
+			if (k < n)
+				all[k] = some[i];
+		}
+	}
+	for (i = 0; i < have; i++) {
+		memset(&out[i], 0, sizeof(out[i]));
+		out[i].addr = job.base + all[i].off;
+		out[i].size = all[i].bytes;
+		out[i].transfers = all[i].transfers;
+		name_block(&out[i], all[i].off);
+	}
+	return have;
+}
+
+/* Upper bound of the bucket below which a share of all waits lie. */
+static uint64_t percentile(const uint64_t *buckets, uint64_t total, double share)
+{
+	uint64_t seen = 0;
+	int i;
+
+	for (i = 0; i < DSM_LAT_BUCKETS; i++) {
+		seen += buckets[i];
+		if (seen && (double)seen >= share * (double)total)
+			return 2ull << i;
+	}
+	return 0;
+}
+
+static const struct counter {
+	const char *name;
+	size_t at;
+} counters[] = {
+#define COUNTER(n) { #n, offsetof(struct dsm_stats, n) }
+	COUNTER(read_faults), COUNTER(write_faults), COUNTER(upgrades), COUNTER(local_faults), COUNTER(prefetched),
+	COUNTER(invalidations), COUNTER(downgrades), COUNTER(blocks_in), COUNTER(blocks_out), COUNTER(bytes_in),
+	COUNTER(bytes_out), COUNTER(messages_out), COUNTER(messages_in), COUNTER(steps), COUNTER(locks), COUNTER(lock_waits),
+	COUNTER(barriers), COUNTER(atomics), COUNTER(allocations), COUNTER(frees), COUNTER(remote_frees),
+};
+#define COUNTERS (sizeof(counters) / sizeof(counters[0]))
+
+static uint64_t value(const struct dsm_stats *s, size_t at)
+{
+	uint64_t v;
+
+	memcpy(&v, (const char *)s + at, sizeof(v));
+	return v;
+}
+
+static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot_block *hot, int nhot)
+{
+	size_t i;
+	int k;
+
+	fprintf(f, "\nlibdsm statistics: %d ranks, faults by %s, %s\n", job.size, job.fault->name,
+		job.net ? "messages by ucx" : "one host through shared memory");
+	for (i = 0; i < COUNTERS; i++)
+		fprintf(f, "  %-14s %14" PRIu64 "%s", counters[i].name, value(s, counters[i].at), i % 3 == 2 || i + 1 == COUNTERS ? "\n" : "");
+	fprintf(f, "  %-14s %12s %12s %12s %12s %12s\n", "waits", "count", "mean us", "p50 us <", "p99 us <", "max us");
+	for (i = 0; i < DSM_LAT_MAX; i++) {
+		uint64_t n = s->latency_count[i];
+
+		if (n)
+			fprintf(f, "  %-14s %12" PRIu64 " %12.1f %12.1f %12.1f %12.1f\n", latency_names[i], n,
+				(double)s->latency_sum_ns[i] / (double)n / 1e3, (double)percentile(s->latency[i], n, 0.5) / 1e3,
+				(double)percentile(s->latency[i], n, 0.99) / 1e3, (double)s->latency_max_ns[i] / 1e3);
+	}
+	for (k = 0; k < nhot; k++)
+		fprintf(f, "%s  %p %6zu bytes, written by turns %" PRIu64 " times: %s at %p, %zu bytes%s%s\n",
+			k ? "" : "  blocks that change hands most\n", hot[k].addr, hot[k].size, hot[k].transfers, hot[k].name,
+			hot[k].object, hot[k].object_size, hot[k].site[0] ? ", allocated at " : "", hot[k].site);
+}
+
+static void print_text(FILE *f, const char *s)
+{
+	fputc('"', f);
+	for (; *s; s++)
+		if (*s == '"' || *s == '\\')
+			fprintf(f, "\\%c", *s);
+		else if ((unsigned char)*s < ' ')
+			fprintf(f, "\\u%04x", *s);
+		else
+			fputc(*s, f);
+	fputc('"', f);
+}
+
+static void print_json(FILE *f, const struct dsm_stats *s, const struct dsm_hot_block *hot, int nhot)
+{
+	size_t i;
+	int k;
+
+	fprintf(f, "{\"ranks\": %d, \"fault\": \"%s\", \"net\": \"%s\"", job.size, job.fault->name, job.net ? "ucx" : "none");
+	for (i = 0; i < COUNTERS; i++)
+		fprintf(f, ", \"%s\": %" PRIu64, counters[i].name, value(s, counters[i].at));
+	fprintf(f, ", \"latency_ns\": {");
+	for (i = 0; i < DSM_LAT_MAX; i++)
+		fprintf(f, "%s\"%s\": {\"count\": %" PRIu64 ", \"sum\": %" PRIu64 ", \"p50\": %" PRIu64 ", \"p99\": %" PRIu64
+			   ", \"max\": %" PRIu64 "}", i ? ", " : "", latency_names[i], s->latency_count[i], s->latency_sum_ns[i],
+			percentile(s->latency[i], s->latency_count[i], 0.5), percentile(s->latency[i], s->latency_count[i], 0.99),
+			s->latency_max_ns[i]);
+	fprintf(f, "}, \"hot\": [");
+	for (k = 0; k < nhot; k++) {
+		fprintf(f, "%s{\"address\": \"%p\", \"bytes\": %zu, \"transfers\": %" PRIu64 ", \"name\": ", k ? ", " : "", hot[k].addr,
+			hot[k].size, hot[k].transfers);
+		print_text(f, hot[k].name);
+		fprintf(f, ", \"object\": \"%p\", \"object_bytes\": %zu, \"site\": ", hot[k].object, hot[k].object_size);
+		print_text(f, hot[k].site);
+		fprintf(f, "}");
+	}
+	fprintf(f, "]}\n");
+}
+
+void stats_report(void)
+{
+	struct dsm_hot_block hot[HOT_SHOWN];
+	struct dsm_stats sum;
+	bool json = !strcmp(job.set.stats, "json");
+	int n;
+
+	if (job.rank != 0 || !strcmp(job.set.stats, "off") || !strcmp(job.set.stats, "0"))
+		return;
+	if (dsm_stats_get(-1, NULL, &sum))
+		return;
+	n = dsm_stats_hot(hot, HOT_SHOWN);
+	if (json)
+		print_json(stderr, &sum, hot, n < 0 ? 0 : n);
+	else
+		print_table(stderr, &sum, hot, n < 0 ? 0 : n);
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * action.h - what a step asks its host to do, in order, after the object's lock is dropped.
+ *
+ * The host is an engine in user space, the kernel module, the simulator or the model checker.
+ */
+#ifndef CORE_ACTION_H
+#define CORE_ACTION_H
+
+#include "core/wire.h"
+
+enum act {
+	ACT_SEND = 1, /* send msg to msg.dst */
+	ACT_MCAST,    /* send msg to every rank in mask (see set.h) but msg.req_rank and `except` */
+	ACT_DATA,     /* lower this rank's protection to prot, then send msg to msg.dst with the block */
+	ACT_LAND,     /* keep the data that came with the event; ACT_OPEN with OPEN_LANDED follows in a later step */
+	ACT_OPEN,     /* let this rank's threads use the block: prot, from */
+	ACT_CLOSE,    /* no access any more */
+	ACT_WAKE,     /* slot has its answer: status, value */
+	ACT_WAIT,     /* the caller waits for slot (its own, or one that asked before it), then asks again */
+	ACT_TIMER,    /* call the step with PE_UNHOLD at time at (us), not before */
+	ACT_RESUME,   /* call the step with MSG_RESUME soon, best from the thread that waits on rank, slot */
+	ACT_WAKE_ALL, /* barrier: everybody of this rank who waits for the generation that ended */
+};
+
+enum open_from {
+	OPEN_AGAIN = 0, /* contents and state are in place: only the hardware's protection may lag */
+	OPEN_DATA,      /* contents came with this event */
+	OPEN_LANDED,    /* contents came before */
+	OPEN_UPGRADE,   /* contents are the read copy in place */
+	OPEN_ZERO       /* contents are zero */
+};
+
+enum prot { PROT_CLOSED = 0, PROT_RO, PROT_RW };
+
+struct action {
+	uint8_t type;  /* enum act */
+	uint8_t prot;  /* enum prot */
+	uint8_t from;  /* enum open_from */
+	uint8_t pad;
+	uint16_t rank;
+	uint16_t slot;
+	uint16_t except;
+	int16_t status;
+	uint32_t at;
+	uint64_t mask;  /* ACT_WAKE: value */
+	struct msg msg;
+};
+
+#define ACTIONS_MAX 12
+struct actions {
+	unsigned int n;
+	struct action v[ACTIONS_MAX];
+};
+
+/* Append a zeroed action; every step appends at most ACTIONS_MAX (tests/unit proves it over all states and events). */
+static inline struct action *act_add(struct actions *out, uint8_t type)
+{
+	struct action *a = &out->v[out->n < ACTIONS_MAX ? out->n++ : ACTIONS_MAX - 1];
+
+	memset(a, 0, sizeof(*a));
+	a->type = type;
+	a->msg.version = WIRE_VERSION;
+	return a;
+}
+
+#endif

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/*
+ * page.c - the requester's and holder's side of the coherence protocol (docs/protocol.md, "The page").
+ *
+ * The caller holds the block's lock at this rank and carries the actions out after dropping it.
+ */
+#include "core/page.h"
+
+enum rule {
+	R_BAD = 0,       /* no correct peer causes it */
+	R_NOTHING,
+	R_AGAIN,         /* allowed already: let the hardware follow */
+	R_JOIN,          /* wait for the request under way */
+	R_ASK_READ,
+	R_ASK_WRITE,
+	R_ASK_UPGRADE,
+	R_CONFIRM,       /* the grant is in use: MSG_DONE */
+	R_REPLAY,        /* carry out what was held back */
+	R_FORGET,        /* drop a read copy */
+	R_FILL,          /* contents and permission */
+	R_FILLED,        /* contents that we have already, and permission */
+	R_PERMIT,        /* permission for the contents in place */
+	R_ZERO,          /* permission for contents of zeros */
+	R_ACK_EARLY,     /* an acknowledgement before the grant */
+	R_ACK,           /* an acknowledgement after it */
+	R_ACK_NONE,      /* asked to drop what is not here: acknowledge */
+	R_DROP,          /* drop the read copy, acknowledge */
+	R_DROP_ASKING,   /* the same while asking to write */
+	R_SHARE,         /* send a copy, keep reading */
+	R_DEMOTE,        /* send a copy, stop writing */
+	R_GIVE,          /* send the block, keep nothing */
+	R_GIVE_ASKING,   /* the same while asking to write */
+	R_RULES
+};
+
+static const char *const rule_names[R_RULES] = {
+	[R_BAD] = "-", [R_NOTHING] = "nothing", [R_AGAIN] = "open again", [R_JOIN] = "join the wait",
+	[R_ASK_READ] = "READ_REQ", [R_ASK_WRITE] = "WRITE_REQ", [R_ASK_UPGRADE] = "WRITE_REQ (has)",
+	[R_CONFIRM] = "DONE", [R_REPLAY] = "replay the held message",
+	[R_FORGET] = "close", [R_FILL] = "fill, open", [R_FILLED] = "open", [R_PERMIT] = "open", [R_ZERO] = "zero, open",
+	[R_ACK_EARLY] = "count", [R_ACK] = "count, open at 0", [R_ACK_NONE] = "INV_ACK", [R_DROP] = "close, INV_ACK",
+	[R_DROP_ASKING] = "close, INV_ACK", [R_SHARE] = "DATA", [R_DEMOTE] = "write-protect, DATA",
+	[R_GIVE] = "close, DATA", [R_GIVE_ASKING] = "close, DATA",
+};
+
+static const uint8_t rules[PG_STATES][PE_EVENTS] = {
+	[PG_INVALID] = {
+		[PE_READ] = R_ASK_READ, [PE_WRITE] = R_ASK_WRITE, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_NOTHING,
+		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_NONE },
+	[PG_READ] = {
+		[PE_READ] = R_AGAIN, [PE_WRITE] = R_ASK_UPGRADE, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_REPLAY,
+		[PE_DROP] = R_FORGET, [PE_INV] = R_DROP, [PE_FWD_READ] = R_SHARE, [PE_FWD_WRITE] = R_GIVE },
+	[PG_WRITE] = {
+		[PE_READ] = R_AGAIN, [PE_WRITE] = R_AGAIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_REPLAY,
+		[PE_DROP] = R_NOTHING, [PE_FWD_READ] = R_DEMOTE, [PE_FWD_WRITE] = R_GIVE },
+	[PG_WANT_READ] = {
+		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_NOTHING,
+		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_NONE, [PE_DATA] = R_FILL, [PE_GRANT] = R_ZERO },
+	[PG_WANT_WRITE] = {
+		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_NOTHING,
+		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_NONE, [PE_INV_ACK] = R_ACK_EARLY, [PE_DATA] = R_FILL,
+		[PE_GRANT] = R_ZERO },
+	[PG_UPGRADE] = {
+		[PE_READ] = R_AGAIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_REPLAY,
+		[PE_DROP] = R_NOTHING, [PE_INV] = R_DROP_ASKING, [PE_INV_ACK] = R_ACK_EARLY, [PE_FWD_READ] = R_SHARE,
+		[PE_FWD_WRITE] = R_GIVE_ASKING, [PE_DATA] = R_FILLED, [PE_GRANT] = R_PERMIT },
+	[PG_COUNT] = {
+		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_NOTHING,
+		[PE_DROP] = R_NOTHING, [PE_INV_ACK] = R_ACK },
+	/* The contents may still be on their way into place: other threads of this rank wait like the one that asked. */
+	[PG_GOT_READ] = {
+		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_CONFIRM, [PE_UNHOLD] = R_NOTHING,
+		[PE_DROP] = R_NOTHING },
+	[PG_GOT_WRITE] = {
+		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_CONFIRM, [PE_UNHOLD] = R_NOTHING,
+		[PE_DROP] = R_NOTHING },
+};
+
+bool page_readable(const struct page *p)
+{
+	return p->state == PG_READ || p->state == PG_WRITE || p->state == PG_UPGRADE;
+}
+
+bool page_writable(const struct page *p)
+{
+	return p->state == PG_WRITE;
+}
+
+static struct action *send(const struct page_ctx *ctx, struct actions *out, uint8_t type, uint16_t dst, const struct msg *m)
+{
+	struct action *a = act_add(out, ACT_SEND);
+
+	a->msg.type = type;
+	a->msg.src = ctx->me;
+	a->msg.dst = dst;
+	a->msg.object = m->object;
+	a->msg.req_rank = m->req_rank;
+	a->msg.req_slot = m->req_slot;
+	return a;
+}
+
+static void ask(const struct page_ctx *ctx, struct page *p, uint8_t type, uint8_t flags, const struct msg *m,
+		struct actions *out)
+{
+	struct action *a = send(ctx, out, type, p->home ? (uint16_t)(p->home - 1) : m->home, m);
+
+	a->msg.req_rank = ctx->me;
+	a->msg.flags = (uint8_t)(flags | (m->flags & MSGF_FIRST_TOUCH));
+	p->slot = m->req_slot;
+	p->acks = 0;
+	a = act_add(out, ACT_WAIT);
+	a->slot = p->slot;
+}
+
+static void confirm(const struct page_ctx *ctx, struct page *p, const struct msg *m, struct actions *out)
+{
+	struct action *a = send(ctx, out, MSG_DONE, (uint16_t)(p->home - 1), m);
+
+	a->msg.req_rank = ctx->me;
+	a->msg.req_slot = p->slot;
+	p->hold = ctx->now + ctx->hold_us;
+}
+
+static void open_now(struct page *p, uint8_t prot, uint8_t from, struct actions *out)
+{
+	struct action *a = act_add(out, ACT_OPEN);
+
+	a->prot = prot;
+	a->from = from;
+	a = act_add(out, ACT_WAKE);
+	a->slot = p->slot;
+	p->state = prot == PROT_RW ? PG_GOT_WRITE : PG_GOT_READ;
+	if (prot == PROT_RW)
+		p->flags |= PAGE_OWNER;
+}
+
+/* The grant is here: count what is still to come, open when nothing is. */
+static void granted(struct page *p, const struct msg *m, uint8_t from, struct actions *out)
+{
+	p->home = (uint16_t)(m->home + 1);
+	if (m->op == GRANT_READ) {
+		open_now(p, PROT_RO, from, out);
+		return;
+	}
+	p->acks = (int16_t)(p->acks + m->count);
+	if (p->acks == 0) {
+		open_now(p, PROT_RW, from, out);
+		return;
+	}
+	if (from == OPEN_DATA)
+		act_add(out, ACT_LAND);
+	p->flags = (uint8_t)((p->flags & ~0xf0) | (from == OPEN_UPGRADE ? OPEN_UPGRADE : OPEN_LANDED) << 4);
+	p->state = PG_COUNT;
+}
+
+static void give(const struct page_ctx *ctx, struct page *p, const struct msg *m, uint8_t prot, struct actions *out)
+{
+	struct action *a = send(ctx, out, MSG_DATA, m->req_rank, m);
+
+	a->type = ACT_DATA;
+	a->prot = prot;
+	a->from = p->state == PG_WRITE ? PROT_RW : PROT_RO; /* what is given up, so that the host need not look */
+	a->msg.op = prot == PROT_CLOSED ? GRANT_WRITE : GRANT_READ;
+	a->msg.home = (uint16_t)(p->home - 1);
+	a->msg.count = m->count;
+}
+
+static void drop(const struct page_ctx *ctx, const struct msg *m, bool close, struct actions *out)
+{
+	if (close)
+		act_add(out, ACT_CLOSE);
+	send(ctx, out, MSG_INV_ACK, m->req_rank, m);
+}
+
+/*
+ * May the block be taken away now? Not before its thread has had the time to use it (Mirage's delta), and not while
+ * it is pinned. A home serves one request at a time, so there is at most one message to hold back.
+ */
+static bool hold_back(const struct page_ctx *ctx, struct page *p, enum page_event ev, const struct msg *m, struct actions *out)
+{
+	bool pinned = p->pins_write || (p->pins_read && ev != PE_FWD_READ);
+	bool early = p->state != PG_UPGRADE && ctx->hold_us && us_before(ctx->now, p->hold) &&
+		     p->hold - ctx->now <= ctx->hold_us;
+
+	if (ev == PE_FWD_READ && p->state != PG_WRITE)
+		return false;
+	if (!pinned && !early)
+		return false;
+	p->held = (uint8_t)ev;
+	p->held_rank = m->req_rank;
+	p->held_slot = m->req_slot;
+	p->held_count = m->count;
+	if (!pinned) {
+		struct action *a = act_add(out, ACT_TIMER);
+
+		a->at = p->hold;
+	}
+	return true;
+}
+
+/* The rules for a copy that another rank wants. */
+static int lose(const struct page_ctx *ctx, struct page *p, enum rule rule, const struct msg *m, struct actions *out)
+{
+	switch (rule) {
+	case R_ACK_NONE:
+		drop(ctx, m, false, out);
+		return 0;
+	case R_DROP:
+		p->state = PG_INVALID;
+		p->flags = 0;
+		drop(ctx, m, true, out);
+		return 0;
+	case R_DROP_ASKING:
+		p->state = PG_WANT_WRITE;
+		p->flags = 0;
+		drop(ctx, m, true, out);
+		return 0;
+	case R_SHARE:
+		give(ctx, p, m, PROT_RO, out);
+		return 0;
+	case R_DEMOTE:
+		give(ctx, p, m, PROT_RO, out);
+		p->state = PG_READ;
+		return 0;
+	case R_GIVE:
+	case R_GIVE_ASKING:
+		give(ctx, p, m, PROT_CLOSED, out);
+		p->state = rule == R_GIVE ? PG_INVALID : PG_WANT_WRITE;
+		p->flags = 0;
+		return 0;
+	default:
+		return -EBADMSG;
+	}
+}
+
+static int apply(const struct page_ctx *ctx, struct page *p, enum rule rule, const struct msg *m, struct actions *out);
+
+/* The held-back message's time: take it as if it came now, unless a pin has come meanwhile. */
+static int replay(const struct page_ctx *ctx, struct page *p, const struct msg *ev, struct actions *out)
+{
+	struct msg m = { .object = ev->object, .req_rank = p->held_rank, .req_slot = p->held_slot, .count = p->held_count };
+	uint8_t held = p->held;
+
+	if (!held || p->pins_write || (p->pins_read && held != PE_FWD_READ))
+		return 0;
+	p->held = 0;
+	return apply(ctx, p, (enum rule)rules[p->state][held], &m, out);
+}
+
+static int apply(const struct page_ctx *ctx, struct page *p, enum rule rule, const struct msg *m, struct actions *out)
+{
+	struct action *a;
+
+	switch (rule) {
+	case R_AGAIN:
+		a = act_add(out, ACT_OPEN);
+		a->prot = page_writable(p) ? PROT_RW : PROT_RO;
+		a->from = OPEN_AGAIN;
+		return 0;
+	case R_JOIN:
+		a = act_add(out, ACT_WAIT);
+		a->slot = p->slot;
+		return 0;
+	case R_ASK_READ:
+		p->state = PG_WANT_READ;
+		ask(ctx, p, MSG_READ_REQ, 0, m, out);
+		return 0;
+	case R_ASK_WRITE:
+		p->state = PG_WANT_WRITE;
+		ask(ctx, p, MSG_WRITE_REQ, 0, m, out);
+		return 0;
+	case R_ASK_UPGRADE:
+		p->state = PG_UPGRADE;
+		ask(ctx, p, MSG_WRITE_REQ, MSGF_HAS, m, out);
+		return 0;
+	case R_CONFIRM:
+		confirm(ctx, p, m, out);
+		p->state = p->state == PG_GOT_WRITE ? PG_WRITE : PG_READ;
+		return 0;
+	case R_REPLAY:
+		return replay(ctx, p, m, out);
+	case R_FORGET:
+		if (!(p->flags & PAGE_OWNER) && !p->held && !p->pins_read) {
+			p->state = PG_INVALID;
+			act_add(out, ACT_CLOSE);
+		}
+		return 0;
+	case R_FILL:
+		if (m->op != GRANT_WRITE && (m->op != GRANT_READ || p->state != PG_WANT_READ))
+			return -EBADMSG;
+		granted(p, m, OPEN_DATA, out);
+		return 0;
+	case R_FILLED:
+	case R_PERMIT:
+		if (m->op != GRANT_WRITE)
+			return -EBADMSG;
+		granted(p, m, OPEN_UPGRADE, out);
+		return 0;
+	case R_ZERO:
+		if (m->op != GRANT_WRITE || !(m->flags & MSGF_ZERO) || m->count)
+			return -EBADMSG;
+		granted(p, m, OPEN_ZERO, out);
+		return 0;
+	case R_ACK_EARLY:
+		p->acks--;
+		return 0;
+	case R_ACK:
+		if (--p->acks == 0)
+			open_now(p, PROT_RW, p->flags >> 4, out);
+		return 0;
+	case R_NOTHING:
+		return 0;
+	default:
+		return lose(ctx, p, rule, m, out);
+	}
+}
+
+int page_step(const struct page_ctx *ctx, struct page *p, enum page_event ev, const struct msg *m, struct actions *out)
+{
+	enum rule rule;
+
+	out->n = 0;
+	if (p->state >= PG_STATES || ev >= PE_EVENTS)
+		return -EBADMSG;
+	rule = (enum rule)rules[p->state][ev];
+	if (rule == R_BAD)
+		return -EBADMSG;
+	switch (rule) {
+	case R_SHARE:
+	case R_DEMOTE:
+	case R_GIVE:
+	case R_GIVE_ASKING:
+		if (!(p->flags & PAGE_OWNER))
+			return -EBADMSG; /* a home forwards to the owner only */
+		if (p->held)
+			return -EBADMSG; /* and serves one request at a time */
+		if (hold_back(ctx, p, ev, m, out))
+			return 0;
+		break;
+	case R_DROP:
+	case R_DROP_ASKING:
+		if (p->held)
+			return -EBADMSG;
+		if (hold_back(ctx, p, ev, m, out))
+			return 0;
+		break;
+	default:
+		break;
+	}
+	return apply(ctx, p, rule, m, out);
+}
+
+int page_pin(struct page *p, uint8_t access)
+{
+	if (!(access & 2 ? page_writable(p) : page_readable(p)))
+		return -EAGAIN;
+	if ((access & 2 ? p->pins_write : p->pins_read) == 0xff)
+		return -ERANGE;
+	if (access & 2)
+		p->pins_write++;
+	else
+		p->pins_read++;
+	return 0;
+}
+
+int page_unpin(struct page *p, uint8_t access)
+{
+	uint8_t *pins = access & 2 ? &p->pins_write : &p->pins_read;
+
+	if (!*pins)
+		return -EINVAL;
+	return !--*pins && p->held;
+}
+
+static const char *const state_names[PG_STATES] = {
+	"INVALID", "READ", "WRITE", "WANT_READ", "WANT_WRITE", "UPGRADE", "COUNT", "GOT_READ", "GOT_WRITE",
+};
+
+static const char *const event_names[PE_EVENTS] = {
+	"read", "write", "used", "unhold", "drop", "DATA", "GRANT", "INV", "INV_ACK", "FWD_READ", "FWD_WRITE",
+};
+
+const char *page_state_name(unsigned int state)
+{
+	return state < PG_STATES ? state_names[state] : "?";
+}
+
+const char *page_event_name(unsigned int event)
+{
+	return event < PE_EVENTS ? event_names[event] : "?";
+}
+
+const char *page_rule_name(unsigned int state, unsigned int event)
+{
+	return state < PG_STATES && event < PE_EVENTS ? rule_names[rules[state][event]] : "?";
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* sync.c - objects that live at their home (docs/protocol.md, "Synchronisation objects"). */
+#include "core/set.h"
+#include "core/sync.h"
+
+#define SEM_MAX 0x7fffffffULL
+
+/* Which operations a kind knows. */
+static const uint32_t known[SYNC_KINDS] = {
+	[SYNC_RWLOCK] = 1u << SOP_RDLOCK | 1u << SOP_WRLOCK | 1u << SOP_RDUNLOCK | 1u << SOP_WRUNLOCK,
+	[SYNC_COND]   = 1u << SOP_ENQUEUE | 1u << SOP_SIGNAL | 1u << SOP_BROADCAST | 1u << SOP_CANCEL,
+	[SYNC_SEM]    = 1u << SOP_WAIT | 1u << SOP_TRYWAIT | 1u << SOP_POST | 1u << SOP_CANCEL,
+	[SYNC_ATOMIC] = 1u << SOP_LOAD | 1u << SOP_STORE | 1u << SOP_ADD | 1u << SOP_EXCHANGE | 1u << SOP_CAS,
+};
+
+/* Which may have to stand in line. */
+static const uint32_t waits = 1u << SOP_RDLOCK | 1u << SOP_WRLOCK | 1u << SOP_WAIT | 1u << SOP_ENQUEUE;
+
+static void answer(const struct sync_ctx *ctx, uint16_t rank, uint16_t slot, uint32_t object, int16_t status,
+		   uint64_t value, struct actions *out)
+{
+	struct action *a = act_add(out, ACT_SEND);
+
+	a->msg.type = MSG_REPLY;
+	a->msg.src = ctx->me;
+	a->msg.dst = rank;
+	a->msg.object = object;
+	a->msg.req_rank = rank;
+	a->msg.req_slot = slot;
+	a->msg.count = status;
+	a->msg.value = value;
+}
+
+static void reply(const struct sync_ctx *ctx, const struct msg *m, int16_t status, uint64_t value, struct actions *out)
+{
+	answer(ctx, m->req_rank, m->req_slot, m->object, status, value, out);
+}
+
+static void enqueue(const struct sync_ctx *ctx, struct sync *s, const struct msg *m)
+{
+	uint32_t node = queue_node(&ctx->queue, m->req_rank, m->req_slot);
+
+	queue_at(&ctx->queue, node)->type = m->op;
+	s->tail = queue_push(&ctx->queue, s->tail, node);
+}
+
+/* May the first in line go? Then its part of the state changes, too. */
+static bool admit(struct sync *s, uint8_t op)
+{
+	switch (op) {
+	case SOP_RDLOCK:
+		if (s->writer)
+			return false;
+		s->readers++;
+		return true;
+	case SOP_WRLOCK:
+		if (s->writer || s->readers)
+			return false;
+		s->writer = 1;
+		return true;
+	case SOP_WAIT:
+		if (!s->value)
+			return false;
+		s->value--;
+		return true;
+	case SOP_ENQUEUE:
+		if (!s->readers)
+			return false;
+		s->readers--;
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Answer the first in line if it may go, and come again as long as one could. */
+static void pump(const struct sync_ctx *ctx, struct sync *s, uint32_t object, struct actions *out)
+{
+	uint32_t head = queue_head(&ctx->queue, s->tail);
+	struct action *a;
+
+	if (!head || !admit(s, queue_at(&ctx->queue, head)->type))
+		return;
+	s->tail = queue_pop(&ctx->queue, s->tail);
+	answer(ctx, queue_rank(&ctx->queue, head), queue_slot(&ctx->queue, head), object, 0, 0, out);
+	if (!s->tail)
+		return;
+	s->pumping = 1;
+	a = act_add(out, ACT_RESUME);
+	a->rank = SET_NOBODY; /* any thread may */
+	a->msg.type = MSG_RESUME;
+	a->msg.src = a->msg.dst = ctx->me;
+	a->msg.object = object;
+	a->msg.op = 1;
+}
+
+/* A request that may have to wait: at once if nobody is before it and it may go. */
+static void wait_in_line(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
+{
+	if (!s->tail && admit(s, m->op))
+		reply(ctx, m, 0, 0, out);
+	else
+		enqueue(ctx, s, m);
+}
+
+static void atomic(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
+{
+	uint64_t old = s->value;
+	int16_t status = 0;
+
+	switch (m->op) {
+	case SOP_STORE:
+	case SOP_EXCHANGE:
+		s->value = m->value;
+		break;
+	case SOP_ADD:
+		s->value += m->value;
+		break;
+	case SOP_CAS:
+		if (old == m->value)
+			s->value = m->value2;
+		else
+			status = -EAGAIN;
+		break;
+	default:
+		break;
+	}
+	reply(ctx, m, status, old, out);
+}
+
+/*
+ * Always answered: -ETIMEDOUT and nothing else follows, or -EALREADY and the request's own answer is on its way. A waiter
+ * that a signal has counted is no longer to be had: else the signal were lost to those behind it.
+ */
+static void cancel(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
+{
+	uint32_t node = queue_node(&ctx->queue, m->req_rank, m->req_slot);
+	bool found = s->kind != SYNC_COND || queue_position(&ctx->queue, s->tail, node) >= s->readers;
+
+	if (found)
+		s->tail = queue_remove(&ctx->queue, s->tail, node, &found);
+	reply(ctx, m, found ? -ETIMEDOUT : -EALREADY, 0, out);
+}
+
+static int operate(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
+{
+	switch (m->op) {
+	case SOP_WAIT:
+		if (m->flags & MSGF_TIMED)
+			reply(ctx, m, 0, 1, out);
+		wait_in_line(ctx, s, m, out);
+		return 0;
+	case SOP_RDLOCK:
+	case SOP_WRLOCK:
+		wait_in_line(ctx, s, m, out);
+		return 0;
+	case SOP_RDUNLOCK:
+		if (!s->readers)
+			return -EBADMSG;
+		s->readers--;
+		break;
+	case SOP_WRUNLOCK:
+		if (!s->writer)
+			return -EBADMSG;
+		s->writer = 0;
+		break;
+	case SOP_TRYWAIT:
+		reply(ctx, m, !s->tail && admit(s, SOP_WAIT) ? 0 : -EAGAIN, 0, out);
+		return 0;
+	case SOP_POST:
+		if (m->value > SEM_MAX || s->value + m->value > SEM_MAX) {
+			reply(ctx, m, -EOVERFLOW, 0, out);
+			return 0;
+		}
+		s->value += m->value;
+		break;
+	case SOP_ENQUEUE:
+		enqueue(ctx, s, m);
+		reply(ctx, m, 0, 1, out); /* value 1: in line; the answer proper comes later with value 0 */
+		return 0;
+	case SOP_SIGNAL:
+		if (s->readers < queue_length(&ctx->queue, s->tail))
+			s->readers++;
+		break;
+	case SOP_BROADCAST:
+		s->readers = queue_length(&ctx->queue, s->tail);
+		break;
+	case SOP_CANCEL:
+		cancel(ctx, s, m, out);
+		return 0;
+	default:
+		atomic(ctx, s, m, out);
+		return 0;
+	}
+	reply(ctx, m, 0, 0, out);
+	if (!s->pumping)
+		pump(ctx, s, m->object, out);
+	return 0;
+}
+
+bool sync_idle(const struct sync *s)
+{
+	if (s->kind == SYNC_MUTEX)
+		return !s->value;
+	return !s->tail && !s->readers && !s->writer && !s->pumping;
+}
+
+int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
+{
+	out->n = 0;
+	if (m->type == MSG_RESUME) {
+		if (!s->pumping)
+			return -EBADMSG;
+		s->pumping = 0;
+		pump(ctx, s, m->object, out);
+		return 0;
+	}
+	if (m->type != MSG_SYNC || m->op >= SYNC_OPS || s->kind >= SYNC_KINDS)
+		return -EBADMSG;
+	if (!(known[s->kind] >> m->op & 1)) {
+		reply(ctx, m, -EINVAL, 0, out);
+		return 0;
+	}
+	if ((waits >> m->op & 1) && queue_busy(&ctx->queue, queue_node(&ctx->queue, m->req_rank, m->req_slot)))
+		return -EBADMSG;
+	return operate(ctx, s, m, out);
+}
+
+static const char *const kind_names[SYNC_KINDS] = { "none", "mutex", "rwlock", "condition", "semaphore", "atomic", "barrier" };
+static const char *const op_names[SYNC_OPS] = {
+	"CREATE", "DESTROY", "RDLOCK", "WRLOCK", "RDUNLOCK", "WRUNLOCK", "WAIT", "TRYWAIT", "POST", "ENQUEUE", "SIGNAL",
+	"BROADCAST", "CANCEL", "LOAD", "STORE", "ADD", "EXCHANGE", "CAS",
+};
+
+const char *sync_kind_name(unsigned int kind)
+{
+	return kind < SYNC_KINDS ? kind_names[kind] : "?";
+}
+
+const char *sync_op_name(unsigned int op)
+{
+	return op < SYNC_OPS ? op_names[op] : "?";
+}
+
+const char *sync_rule_name(unsigned int kind, unsigned int op)
+{
+	return kind < SYNC_KINDS && op < SYNC_OPS && known[kind] >> op & 1 ? "yes" : "-";
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/*
+ * sync.h - synchronisation objects that live at their home: reader-writer locks, semaphores, condition queues, atomics.
+ *
+ * One request, one reply. Waiters queue first come first served; what frees several of them at once (the end of a
+ * writer, a broadcast, a post of n) answers one and asks to be stepped again by ACT_RESUME, so that lists stay bounded.
+ * (A mutex is of this kind too, but its queue is its holders': lock.h.)
+ */
+#ifndef CORE_SYNC_H
+#define CORE_SYNC_H
+
+#include "core/action.h"
+#include "core/queue.h"
+
+enum sync_kind { SYNC_NONE = 0, SYNC_MUTEX, SYNC_RWLOCK, SYNC_COND, SYNC_SEM, SYNC_ATOMIC, SYNC_BARRIER, SYNC_KINDS };
+
+enum sync_op {
+	SOP_CREATE = 0, /* value: initial; aux: kind */
+	SOP_DESTROY,
+	SOP_RDLOCK, SOP_WRLOCK, SOP_RDUNLOCK, SOP_WRUNLOCK,
+	SOP_WAIT, SOP_TRYWAIT, SOP_POST, /* semaphore; POST: value; WAIT with MSGF_TIMED is answered twice, as ENQUEUE */
+	SOP_ENQUEUE, SOP_SIGNAL, SOP_BROADCAST, /* condition */
+	SOP_CANCEL,     /* after "in line" only: take this request out: -ETIMEDOUT; -EALREADY: its answer is on its way, too */
+	SOP_LOAD, SOP_STORE, SOP_ADD, SOP_EXCHANGE, SOP_CAS, /* atomic; CAS: value expected, value2 new */
+	SYNC_OPS
+};
+
+struct sync {
+	uint8_t kind;     /* enum sync_kind */
+	uint8_t pumping;  /* ACT_RESUME is out */
+	uint16_t gen;     /* of the table entry: stale handles are refused */
+	uint32_t tail;    /* waiters */
+	uint32_t readers; /* rwlock: that hold it; cond: waiters that a broadcast has still to wake */
+	uint32_t writer;  /* rwlock: 1 held for writing */
+	uint64_t value;   /* semaphore, atomic; mutex: last in line, rank << 16 | hold, + 1 */
+};
+CORE_ASSERT_SIZE(struct sync, 24);
+
+struct sync_ctx {
+	uint16_t me;
+	struct qpool queue;
+};
+
+/* MSG_SYNC (the generation of the handle in req's aux is checked by the host) or MSG_RESUME. 0 or -EBADMSG. */
+int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out);
+
+/* May it be destroyed? */
+bool sync_idle(const struct sync *s);
+
+const char *sync_kind_name(unsigned int kind);
+const char *sync_op_name(unsigned int op);
+const char *sync_rule_name(unsigned int kind, unsigned int op);
+
+#endif

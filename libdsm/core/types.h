@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
+/* types.h - what the core needs of its surroundings: fixed-width integers and mem*. The only header that knows the kernel. */
+#ifndef CORE_TYPES_H
+#define CORE_TYPES_H
+
+#ifdef __KERNEL__
+#include <linux/errno.h>
+#include <linux/string.h>
+#include <linux/types.h>
+#else
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#endif
+
+#define CORE_ASSERT_SIZE(type, size) _Static_assert(sizeof(type) == (size), #type " has a fixed layout")
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "wire and shared-memory layouts are little endian"
+#endif
+
+/* 32-bit times wrap; a is earlier than b when the signed distance says so. */
+static inline bool us_before(uint32_t a, uint32_t b)
+{
+	return (int32_t)(a - b) < 0;
+}
+
+#endif

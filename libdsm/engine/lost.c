@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * lost.c - the end of the job when a rank is gone, and dsm_abort().
+ *
+ * Ranks of this machine are watched through pidfds (by the service thread, and by whoever waits for a lock or a favour of
+ * one that may be dead), ranks of others through the transport's errors and their silence. A loss ends this process at
+ * once with _exit(): its other threads may be waiting for the dead. Whoever leaves says so to all it can reach, so that its
+ * own end is not taken for another loss; the first on a machine speaks for all.
+ */
+#include "engine/engine.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "util/futex.h"
+#include "util/log.h"
+
+#define EXIT_LOST 70
+#define LEAVE_SECONDS 2  /* for the launcher to hear of it; it may be gone itself */
+#define LAUNCHER_MS 1000
+#define EARLY_TRIES 5    /* of about a millisecond each, to hear a BYE that is under way */
+#define LATE_TRIES 2000  /* the same when this rank has finalized, too */
+#define LINGER_MS 50     /* the speaker stays so long, for those who notice later */
+
+enum bye { BYE_DONE = 0, BYE_LEAVING };
+
+static uint64_t heard[WIRE_MAX_RANKS];  /* ns; ranks of other hosts; atomic */
+static uint8_t finished[WIRE_MAX_RANKS]; /* atomic */
+
+static bool has_finished(uint16_t rank)
+{
+	return __atomic_load_n(&finished[rank], __ATOMIC_ACQUIRE);
+}
+
+static volatile sig_atomic_t leave_status;
+
+static void too_late(int sig)
+{
+	(void)sig;
+	_exit(leave_status);
+}
+
+/* True for the one thread that takes the process down. */
+static bool begin_leaving(void)
+{
+	return __atomic_exchange_n(&job.state, CTL_LOST, __ATOMIC_ACQ_REL) != CTL_LOST;
+}
+
+static void tell_others(enum bye bye, int status)
+{
+	struct msg m = { .version = WIRE_VERSION, .type = MSG_BYE, .op = (uint8_t)bye, .src = job.rank, .req_rank = job.rank,
+			 .aux = (uint32_t)status };
+	uint16_t r;
+
+	for (r = 0; job.net && r < job.size; r++) {
+		m.dst = r;
+		if (!is_here(r) && !has_finished(r))
+			job.netops->send(job.net, r, &m, NULL, 0);
+	}
+}
+
+/* why: for the launcher, by the one who speaks; NULL: somebody else has said it. */
+static void leave(int status, const char *why) __attribute__((noreturn));
+static void leave(int status, const char *why)
+{
+	struct sigaction sa = { .sa_handler = too_late };
+	sigset_t alarms;
+
+	/* Nothing of what follows may keep us: the transport's lock may be with a stopped thread, the launcher dead. */
+	leave_status = status;
+	sigaction(SIGALRM, &sa, NULL);
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
+	alarm(LEAVE_SECONDS);
+	if (job.me) {
+		job.me->abort_status = (uint32_t)status;
+		__atomic_store_n(&job.me->state, CTL_LOST, __ATOMIC_RELEASE);
+	}
+	tell_others(BYE_LEAVING, status);
+	if (why && job.launch.size > 1) {
+		launch_abort(&job.launch, status, why);
+		usleep(LINGER_MS * 1000);
+	}
+	_exit(status);
+}
+
+/* Has a neighbour left before us? Then it has spoken, or knows who did; its status is the job's. */
+static int status_of_the_first(void)
+{
+	uint16_t r;
+
+	for (r = 0; r < job.size; r++) {
+		struct ctl *c = peer_of(r)->ctl;
+
+		if (c && r != job.rank && __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == CTL_LOST)
+			return (int)c->abort_status;
+	}
+	return 0;
+}
+
+/* One survivor of a machine speaks for all: who has the name. It goes with the process. */
+static bool speaker(void)
+{
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), n;
+
+	n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "libdsm-lost-%u-%016lx", geteuid(), (unsigned long)job.key);
+	return bind(s, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0 ||
+	       errno != EADDRINUSE;
+}
+
+void lost_rank(uint16_t rank, const char *how)
+{
+	struct ctl *of = peer_of(rank)->ctl;
+	int status;
+
+	if (__atomic_load_n(&job.fenced, __ATOMIC_ACQUIRE) || has_finished(rank) || (of && __atomic_load_n(&of->state, __ATOMIC_ACQUIRE) == CTL_FINALIZED) || getpid() != job.mypid)
+		return;
+	if (!begin_leaving())
+		lost_check();
+	status = status_of_the_first();
+	if (status)
+		leave(status, NULL);
+	if (!speaker())
+		leave(EXIT_LOST, NULL);
+	log_line("rank %d%s is lost: %s. The job ends with status %d.", rank, peer_of(rank)->pidfd >= 0 ? " of this host" : "", how,
+		 EXIT_LOST);
+	leave(EXIT_LOST, "a rank of the DSM job is lost");
+}
+
+/*
+ * On a thread of the launcher's library. Without the launcher nobody can end the job, or learns its result. Often it has
+ * gone because the job is ending, which is then found out in other ways: wait for that.
+ */
+void lost_launcher(int rank)
+{
+	if (rank >= 0)
+		return; /* we know better: it may have finalized */
+	usleep(LAUNCHER_MS * 1000);
+	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_FINALIZED || !begin_leaving())
+		return;
+	if (!status_of_the_first() && speaker())
+		log_line("the launcher is gone. The job ends with status %d.", EXIT_LOST);
+	leave(EXIT_LOST, NULL);
+}
+
+/*
+ * The process of a rank of this machine has ended. What it said last may still be under way to us; and when we have
+ * finalized too, it may have passed the last fence, which we are then about to pass.
+ */
+void lost_process(uint16_t rank)
+{
+	int tries;
+
+	for (tries = 0; !is_here(rank) && job.net && !has_finished(rank) && !__atomic_load_n(&job.fenced, __ATOMIC_ACQUIRE); tries++) {
+		if (tries >= (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_FINALIZED ? LATE_TRIES : EARLY_TRIES))
+			break;
+		while (job.netops->poll(job.net, 64) > 0)
+			;
+		if (!has_finished(rank))
+			usleep(1000);
+	}
+	lost_rank(rank, "its process ended without dsm_finalize()");
+}
+
+void lost_look(void)
+{
+	uint16_t r;
+
+	lost_check();
+	for (r = 0; r < job.size; r++) {
+		struct pollfd p = { .fd = peer_of(r)->pidfd, .events = POLLIN };
+
+		if (r != job.rank && p.fd >= 0 && poll(&p, 1, 0) == 1)
+			lost_process(r);
+	}
+}
+
+void lost_alive(uint16_t rank)
+{
+	__atomic_store_n(&heard[rank], clock_ns(), __ATOMIC_RELAXED);
+}
+
+void lost_heard(const struct msg *m)
+{
+	if (m->type != MSG_BYE)
+		return;
+	__atomic_store_n(&finished[m->src], 1, __ATOMIC_RELEASE);
+	if (m->op == BYE_DONE)
+		return;
+	if (!begin_leaving())
+		lost_check();
+	leave(m->aux > 0 && m->aux < 256 ? (int)m->aux : EXIT_LOST, NULL);
+}
+
+void lost_check(void)
+{
+	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_LOST)
+		for (;;)
+			futex_wait(&job.state, CTL_LOST, 1000000000u); /* another thread is ending the process */
+}
+
+/* Called four times in DSM_LOST_MS. When it was not, this process was stopped or starved itself: others get a new start. */
+void lost_silence(void)
+{
+	static uint64_t last;
+	uint64_t now = clock_ns(), limit = job.set.lost_ms * 1000000ull;
+	struct msg m = { .version = WIRE_VERSION, .type = MSG_PING, .src = job.rank, .req_rank = job.rank };
+	bool again = !last || now - last > limit / 2;
+	uint64_t at;
+	uint16_t r;
+
+	last = now;
+	for (r = 0; r < job.size; r++) {
+		if (is_here(r) || has_finished(r))
+			continue;
+		at = __atomic_load_n(&heard[r], __ATOMIC_RELAXED);
+		if (again || !at) {
+			lost_alive(r);
+		} else if (now > at && now - at > limit) {
+			lost_rank(r, "nothing was heard of it for DSM_LOST_MS");
+			continue;
+		}
+		m.dst = r;
+		if (job.netops->send(job.net, r, &m, NULL, 0))
+			lost_rank(r, "its connection is broken");
+	}
+}
+
+void lost_goodbye(void)
+{
+	__atomic_store_n(&job.me->state, CTL_FINALIZED, __ATOMIC_RELEASE);
+	tell_others(BYE_DONE, 0);
+}
+
+void lost_abort(int status, const char *why)
+{
+	log_line("%s", why);
+	if (job.mypid != getpid()) /* a child made by fork(), or not initialised */
+		_exit(status);
+	begin_leaving();
+	leave(status, why);
+}
+
+void net_lost_rank(void *arg, uint16_t rank, int err)
+{
+	(void)arg;
+	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_FINALIZED)
+		return;
+	lost_rank(rank, err == -EBADMSG ? "it sent a malformed message" : "its connection is broken");
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * service.c - the thread that is there when nobody else is: it serves what comes from other hosts while the application
+ * computes, watches the other ranks of this host, and fires timers that threads left behind. It sleeps in epoll.
+ */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include "util/futex.h"
+#include "util/log.h"
+
+enum { WHAT_DOORBELL = 1ull << 32, WHAT_NET = 2ull << 32, WHAT_PEER = 3ull << 32, WHAT_MASK = ~0ull << 32 };
+
+#define SLICE_NS 100000
+
+static int stopping;
+
+static int watch(int fd, uint64_t what)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = what };
+
+	return epoll_ctl(job.epoll, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static void handle(const struct epoll_event *ev)
+{
+	uint16_t rank = (uint16_t)ev->data.u64;
+	uint64_t n;
+
+	switch (ev->data.u64 & WHAT_MASK) {
+	case WHAT_DOORBELL:
+		if (read(peer_of(job.rank)->doorbell, &n, sizeof(n)) < 0)
+			n = 0;
+		break;
+	case WHAT_PEER:
+		epoll_ctl(job.epoll, EPOLL_CTL_DEL, peer_of(rank)->pidfd, NULL);
+		lost_process(rank);
+		break;
+	default:
+		break;
+	}
+}
+
+static void serve_once(uint64_t *last_ping)
+{
+	struct epoll_event ev[16];
+	bool busy = run_late();
+	uint64_t now;
+	int i, n;
+
+	call_mail();
+	if (heap_wants_drain(peer_of(job.rank)->heap))
+		heap_drain();
+	if (job.net) {
+		while (job.netops->poll(job.net, 64) > 0)
+			busy = true;
+		busy |= run_late();
+		if (!busy && job.netops->arm(job.net) == -EBUSY)
+			busy = true;
+		now = clock_ns();
+		if (now - *last_ping > job.set.lost_ms * 1000000ull / 4) {
+			*last_ping = now;
+			lost_silence();
+		}
+	}
+	/* Timers are a few microseconds away: yield rather than sleep past them. */
+	n = epoll_wait(job.epoll, ev, 16, busy ? 0 : job.net ? (int)job.set.lost_ms / 4 + 1 : -1);
+	for (i = 0; i < n; i++)
+		handle(&ev[i]);
+	if (busy)
+		sched_yield();
+}
+
+/*
+ * Served promptly although all processors compute: a short slice (Linux 6.12: the scheduler lets the shorter slice run
+ * first) and, where allowed, a better nice value. Both are wishes; the thread sleeps nearly always.
+ */
+static void be_prompt(void)
+{
+	struct {
+		uint32_t size, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime, deadline, period;
+	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .nice = -15, .runtime = SLICE_NS };
+
+	if (sched_getscheduler(0) != SCHED_OTHER)
+		return; /* somebody has chosen for us */
+	if (!syscall(SYS_sched_setattr, 0, &attr, 0))
+		return;
+	attr.nice = getpriority(PRIO_PROCESS, (id_t)gettid());
+	syscall(SYS_sched_setattr, 0, &attr, 0);
+}
+
+/* Launchers bind a rank to one processor by default; this thread is to run when the application fills that one. */
+static void be_anywhere(void)
+{
+	cpu_set_t all;
+
+	memset(&all, 0xff, sizeof(all));
+	sched_setaffinity(0, sizeof(all), &all); /* the kernel leaves what this process may use at all */
+}
+
+static void *service(void *arg)
+{
+	uint64_t last_ping = 0;
+
+	(void)arg;
+	prctl(PR_SET_NAME, "dsm-service");
+	engine_depth = 1; /* it never touches shared memory */
+	be_prompt();
+	be_anywhere();
+	while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE))
+		serve_once(&last_ping);
+	return NULL;
+}
+
+void service_ring(uint16_t rank)
+{
+	uint64_t one = 1;
+
+	if (write(peer_of(rank)->doorbell, &one, sizeof(one)) < 0)
+		one = 0; /* it is full of rings: awake already */
+}
+
+int service_start(void)
+{
+	sigset_t all, old;
+	uint16_t r;
+	int err;
+
+	job.epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (job.epoll < 0)
+		return -errno;
+	err = watch(peer_of(job.rank)->doorbell, WHAT_DOORBELL);
+	if (!err && job.net)
+		err = watch(job.netops->fd(job.net), WHAT_NET);
+	for (r = 0; !err && r < job.size; r++)
+		if (r != job.rank && peer_of(r)->pidfd >= 0)
+			err = watch(peer_of(r)->pidfd, WHAT_PEER | r);
+	if (err)
+		return err;
+	stopping = 0;
+	word_lock_late = lost_look;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = -pthread_create(&job.service, NULL, service, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return err;
+}
+
+void service_stop(void)
+{
+	word_lock_late = NULL;
+	if (job.service) {
+		__atomic_store_n(&stopping, 1, __ATOMIC_RELEASE);
+		service_ring(job.rank);
+		pthread_join(job.service, NULL);
+	}
+	job.service = 0;
+	if (job.epoll >= 0)
+		close(job.epoll);
+	job.epoll = -1;
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* stats.c - counters in control segments, added up on demand. */
+#include "engine/engine.h"
+
+#include <string.h>
+
+#include "util/futex.h"
+
+void stats_latency(uint64_t *count_, uint64_t *sum, uint64_t *max, uint64_t *buckets, uint64_t ns)
+{
+	unsigned int bucket = ns ? 63 - (unsigned int)__builtin_clzll(ns) : 0;
+	uint64_t seen = __atomic_load_n(max, __ATOMIC_RELAXED);
+
+	count(count_, 1);
+	count(sum, ns);
+	count(&buckets[bucket < DSM_LAT_BUCKETS ? bucket : DSM_LAT_BUCKETS - 1], 1);
+	while (ns > seen && !__atomic_compare_exchange_n(max, &seen, ns, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+static void add_latencies(struct dsm_stats *out, unsigned int first, const uint64_t *counts, const uint64_t *sums,
+			  const uint64_t *maxima, const uint64_t (*buckets)[DSM_LAT_BUCKETS])
+{
+	unsigned int i, b;
+
+	for (i = 0; i < 3; i++) {
+		out->latency_count[first + i] += counts[i];
+		out->latency_sum_ns[first + i] += sums[i];
+		if (out->latency_max_ns[first + i] < maxima[i])
+			out->latency_max_ns[first + i] = maxima[i];
+		for (b = 0; b < DSM_LAT_BUCKETS; b++)
+			out->latency[first + i][b] += buckets[i][b];
+	}
+}
+
+static void add_region(struct dsm_stats *out, const struct region_stats *s)
+{
+	out->read_faults += s->read_faults;
+	out->write_faults += s->write_faults;
+	out->upgrades += s->upgrades;
+	out->local_faults += s->local_faults;
+	out->prefetched += s->prefetched;
+	out->invalidations += s->invalidations;
+	out->downgrades += s->downgrades;
+	out->blocks_in += s->blocks_in;
+	out->blocks_out += s->blocks_out;
+	out->bytes_in += s->bytes_in;
+	out->bytes_out += s->bytes_out;
+	add_latencies(out, DSM_LAT_READ_MISS, s->latency_count, s->latency_sum, s->latency_max,
+		      (const uint64_t (*)[DSM_LAT_BUCKETS])s->latency);
+}
+
+int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
+{
+	struct peer *p = peer_of(rank);
+	const struct rank_stats *s = &p->ctl->stats;
+	unsigned int i;
+
+	memset(out, 0, sizeof(*out));
+	if (region < CTL_REGIONS) {
+		add_region(out, &p->ctl->region_stats[region]);
+		return 0;
+	}
+	for (i = 0; i < CTL_REGIONS; i++)
+		if (i == 0 || p->ctl->region_stats[i].local_faults || p->ctl->region_stats[i].latency_count[0] ||
+		    p->ctl->region_stats[i].latency_count[1] || p->ctl->region_stats[i].blocks_in ||
+		    p->ctl->region_stats[i].blocks_out || p->ctl->region_stats[i].invalidations)
+			add_region(out, &p->ctl->region_stats[i]);
+	out->messages_out = s->messages_out;
+	out->messages_in = s->messages_in;
+	out->steps = s->steps;
+	out->locks = s->locks;
+	out->lock_waits = s->lock_waits;
+	out->barriers = s->barriers;
+	out->atomics = s->atomics;
+	out->allocations = p->heap->allocations;
+	out->frees = p->heap->frees;
+	out->remote_frees = p->heap->remote_frees;
+	add_latencies(out, DSM_LAT_LOCK, s->latency_count, s->latency_sum, s->latency_max,
+		      (const uint64_t (*)[DSM_LAT_BUCKETS])s->latency);
+	return 0;
+}
+
+int stats_hot_serve(uint16_t rank, struct hot *out, int n)
+{
+	struct peer *p = peer_of(rank);
+	size_t at, end = job.set.space >> PAGE_SHIFT;
+	off_t where = (off_t)job.layout.moves;
+	int have = 0, i;
+
+	if (n < 1)
+		return -EINVAL;
+	for (at = 0; at < end; at++) {
+		struct hot h;
+
+		if (at % (PAGE_BYTES / sizeof(uint32_t)) == 0) { /* skip what was never touched */
+			off_t data = lseek(p->ctlfd, where + (off_t)(at * sizeof(uint32_t)), SEEK_DATA);
+
+			if (data < 0 || data >= (off_t)job.layout.stage)
+				break;
+			if (data > where + (off_t)(at * sizeof(uint32_t)))
+				at = (size_t)(data - where) / sizeof(uint32_t);
+		}
+		if (at >= end || !p->moves[at])
+			continue;
+		h = (struct hot){ at << PAGE_SHIFT, PAGE_BYTES, p->moves[at] };
+		for (i = have; i > 0 && out[i - 1].transfers < h.transfers; i--)
+			if (i < n)
+				out[i] = out[i - 1];
+		if (i < n)
+			out[i] = h;
+		if (have < n)
+			have++;
+	}
+	return have;
+}

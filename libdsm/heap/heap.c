@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * heap.c - a jemalloc arena over this rank's range of shared addresses.
+ *
+ * jemalloc gets its pages from pages.c, keeps its own records in private memory, and never reads or writes the range:
+ * its zeroing is not used, since it does some of it under the arena's growth lock, and a fault there waits for other
+ * ranks. What has to be zeroed is zeroed here, with no lock held.
+ *
+ * Threads: any number of the owner's allocate and free, each through a jemalloc thread cache of its own. Other
+ * processes end allocations by clearing the live bit and putting the address into the ring (ring.c).
+ *
+ * Locks, none of which is held over an access to the range:
+ *   heap.drain_lock  the consumers of the ring; around jemalloc's locks
+ *   heap.cache_lock  the list of thread caches and what they show of their statistics; around jemalloc's locks
+ *   pages.lock       innermost, in extent hooks
+ */
+#include "heap/heap.h"
+
+#include "heap/pages.h"
+#include "heap/ring.h"
+#include "heap/site.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <jemalloc/jemalloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_ALIGN CHUNK_BYTES
+
+/* jemalloc's largest small class. Greater objects are aligned to pages, and for those it never looks into a thread
+ * cache: freeing into one would only hoard them there. */
+#define CACHED_MAX ((size_t)14336)
+
+_Static_assert(sizeof(((struct heap_object *)0)->name) == SITE_NAME, "one length of names");
+
+#define COUNT_BATCH 64 /* a thread's calls between two updates of the shared statistics */
+
+struct counts {
+	uint64_t allocations, frees, bytes;
+};
+
+/* A thread's jemalloc cache and its part of the statistics. Lives until the thread ends; heap_stop() leaves it dead. */
+struct cache {
+	struct cache *next, **link;
+	int flags;            /* for mallocx and dallocx */
+	unsigned id;
+	uint32_t flushed;     /* heap.flushes when it was flushed last */
+	bool dead;
+	struct counts counts; /* written by the thread only, atomic; they only grow, bytes modulo 2^64 */
+	struct counts shown;  /* as much of it is in the shared statistics; under heap.cache_lock */
+};
+
+static struct heap {
+	extent_hooks_t hooks;
+	struct pages pages;
+	struct heap_shared *s;
+	uintptr_t base;
+	size_t size;
+	unsigned arena;
+	bool owner;             /* of a running heap; false in a child made by fork() */
+	bool keep_sites;
+	bool prepared;          /* the key and the fork handler are there */
+	uint32_t flushes;       /* times that memory ran out: each thread then flushes its cache at its next call */
+	pthread_key_t key;
+	pthread_mutex_t cache_lock, drain_lock;
+	struct cache *caches;
+	unsigned threads;       /* in that list; read without the lock too */
+} heap = { .cache_lock = PTHREAD_MUTEX_INITIALIZER, .drain_lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* For threads that have no cache of their own: ids ran out, or the thread is ending. */
+static struct cache no_cache = { .flags = MALLOCX_TCACHE_NONE, .dead = true };
+
+static __thread struct cache *mine;
+/* The greatest extent that the allocation in progress has use for; slabs of small objects are far below 2 MiB. */
+static __thread size_t wanted = CHUNK_BYTES - 1;
+
+/* ---- extent hooks: in jemalloc, under its locks ---------------------------------------------- */
+
+/* jemalloc first asks for more than it needs, in steps that grow from 2 MiB, and keeps the rest as "retained" extents,
+ * which it never gives back or joins to neighbours: that would cut the range up for good. So it is refused, and
+ * jemalloc asks again for the exact size. */
+static void *hook_alloc(extent_hooks_t *hooks, void *addr, size_t size, size_t align, bool *zero, bool *commit,
+			unsigned arena)
+{
+	bool fresh;
+	void *p;
+
+	(void)hooks, (void)arena;
+	if (addr || size > wanted)
+		return NULL;
+	p = pages_take(&heap.pages, size, align, &fresh);
+	if (p) {
+		*zero = fresh;
+		*commit = true;
+	}
+	return p;
+}
+
+static bool hook_dalloc(extent_hooks_t *hooks, void *addr, size_t size, bool committed, unsigned arena)
+{
+	(void)hooks, (void)committed, (void)arena;
+	return !pages_put(&heap.pages, addr, size);
+}
+
+static bool hook_split(extent_hooks_t *hooks, void *addr, size_t size, size_t a, size_t b, bool committed,
+		       unsigned arena)
+{
+	(void)hooks, (void)addr, (void)size, (void)a, (void)b, (void)committed, (void)arena;
+	return false;
+}
+
+static bool hook_merge(extent_hooks_t *hooks, void *a, size_t na, void *b, size_t nb, bool committed, unsigned arena)
+{
+	(void)hooks, (void)a, (void)na, (void)b, (void)nb, (void)committed, (void)arena;
+	return false;
+}
+
+/* ---- the arena ------------------------------------------------------------------------------- */
+
+static int arena_ctl(const char *verb, void *value, size_t size)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "arena.%u.%s", heap.arena, verb);
+	return -mallctl(name, NULL, NULL, value, size);
+}
+
+static int arena_create(void)
+{
+	/* jemalloc 5.3's arena_config_t, which its header does not declare. */
+	struct {
+		extent_hooks_t *hooks;
+		bool metadata_use_hooks;
+	} config = { .hooks = &heap.hooks, .metadata_use_hooks = false };
+	size_t len = sizeof(heap.arena);
+	ssize_t never = -1;
+	int err;
+
+	heap.hooks = (extent_hooks_t){
+		.alloc = hook_alloc, .dalloc = hook_dalloc, .split = hook_split, .merge = hook_merge
+	};
+	err = mallctl("experimental.arenas_create_ext", &heap.arena, &len, &config, sizeof(config));
+	if (err)
+		return -err;
+	/* Freed extents stay with jemalloc, for reuse, until memory runs out: there is nothing to purge. */
+	err = arena_ctl("dirty_decay_ms", &never, sizeof(never));
+	if (err == 0)
+		err = arena_ctl("muzzy_decay_ms", &never, sizeof(never));
+	if (err)
+		arena_ctl("destroy", NULL, 0);
+	return err;
+}
+
+/* ---- thread caches and statistics ------------------------------------------------------------ */
+
+/* Add to the shared statistics what c's thread has done since the last time. Under heap.cache_lock. */
+static void counts_show(struct cache *c)
+{
+	struct counts now = {
+		.allocations = __atomic_load_n(&c->counts.allocations, __ATOMIC_RELAXED),
+		.frees = __atomic_load_n(&c->counts.frees, __ATOMIC_RELAXED),
+		.bytes = __atomic_load_n(&c->counts.bytes, __ATOMIC_RELAXED),
+	};
+
+	__atomic_fetch_add(&heap.s->allocations, now.allocations - c->shown.allocations, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&heap.s->frees, now.frees - c->shown.frees, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&heap.s->live_bytes, now.bytes - c->shown.bytes, __ATOMIC_RELAXED);
+	c->shown = now;
+}
+
+/* One thread alone counts where everybody looks. Several would pass that cache line around at every call, which took
+ * longer than all the rest: they count apart, and show it now and then. heap_drain() makes it exact. */
+static void count(struct cache *c, unsigned allocations, unsigned frees, uint64_t bytes)
+{
+	struct counts *n = &c->counts;
+
+	if (c->dead || __atomic_load_n(&heap.threads, __ATOMIC_RELAXED) < 2) {
+		if (allocations)
+			__atomic_fetch_add(&heap.s->allocations, allocations, __ATOMIC_RELAXED);
+		if (frees)
+			__atomic_fetch_add(&heap.s->frees, frees, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&heap.s->live_bytes, bytes, __ATOMIC_RELAXED);
+		return;
+	}
+	__atomic_store_n(&n->allocations, n->allocations + allocations, __ATOMIC_RELAXED);
+	__atomic_store_n(&n->frees, n->frees + frees, __ATOMIC_RELAXED);
+	__atomic_store_n(&n->bytes, n->bytes + bytes, __ATOMIC_RELAXED);
+	if ((n->allocations + n->frees) % COUNT_BATCH == 0 && !pthread_mutex_trylock(&heap.cache_lock)) {
+		counts_show(c);
+		pthread_mutex_unlock(&heap.cache_lock);
+	}
+}
+
+static void cache_end(void *arg)
+{
+	struct cache *c = arg;
+
+	mine = &no_cache; /* destructors that run after this one may still allocate and free */
+	pthread_mutex_lock(&heap.cache_lock);
+	if (!c->dead) {
+		counts_show(c);
+		__atomic_fetch_sub(&heap.threads, 1, __ATOMIC_RELAXED);
+		*c->link = c->next;
+		if (c->next)
+			c->next->link = c->link;
+		mallctl("tcache.destroy", NULL, NULL, &c->id, sizeof(c->id));
+	}
+	pthread_mutex_unlock(&heap.cache_lock);
+	free(c);
+}
+
+static struct cache *cache_new(void)
+{
+	struct cache *c = calloc(1, sizeof(*c));
+	size_t len = sizeof(c->id);
+
+	mine = &no_cache;
+	if (!c)
+		return mine;
+	if (mallctl("tcache.create", &c->id, &len, NULL, 0)) {
+		free(c);
+		return mine;
+	}
+	if (pthread_setspecific(heap.key, c)) {
+		mallctl("tcache.destroy", NULL, NULL, &c->id, sizeof(c->id));
+		free(c);
+		return mine;
+	}
+	c->flags = MALLOCX_TCACHE(c->id);
+	c->flushed = __atomic_load_n(&heap.flushes, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&heap.cache_lock);
+	c->next = heap.caches;
+	c->link = &heap.caches;
+	if (c->next)
+		c->next->link = &c->next;
+	heap.caches = c;
+	__atomic_fetch_add(&heap.threads, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&heap.cache_lock);
+	mine = c;
+	return c;
+}
+
+static struct cache *cache_get(void)
+{
+	struct cache *c = mine ? mine : cache_new();
+	uint32_t flushes = __atomic_load_n(&heap.flushes, __ATOMIC_RELAXED);
+
+	if (c->flushed != flushes && !c->dead) {
+		c->flushed = flushes;
+		mallctl("tcache.flush", NULL, NULL, &c->id, sizeof(c->id));
+	}
+	return c;
+}
+
+/* ---- giving back ----------------------------------------------------------------------------- */
+
+static void give_back(void *p, unsigned frees)
+{
+	size_t usable = sallocx(p, 0);
+	struct cache *c = cache_get();
+
+	/* The records go first: once jemalloc has it, another thread may get the address. */
+	site_drop(p);
+	if (usable > PAGE_BYTES)
+		pages_large_clear(&heap.pages, p, usable);
+	count(c, 0, frees, -(uint64_t)usable);
+	dallocx(p, usable <= CACHED_MAX ? c->flags : MALLOCX_TCACHE_NONE);
+}
+
+/* wait: for another thread that is at it. What stands in the ring was written by other processes: an entry that cannot
+ * be right is passed over, and so is the rest of a ring whose indices cannot be. */
+static int ring_drain(struct heap_shared *s, bool wait)
+{
+	uint32_t head, tail;
+	int n = 0;
+
+	if (wait)
+		pthread_mutex_lock(&heap.drain_lock);
+	else if (pthread_mutex_trylock(&heap.drain_lock))
+		return 0;
+	head = __atomic_load_n(&s->head, __ATOMIC_RELAXED);
+	tail = __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE);
+	if (tail - head > HEAP_RING) {
+		log_line("the ring of freed addresses is damaged: %u entries", tail - head);
+		head = tail;
+	}
+	while (head != tail) {
+		uint64_t offset = s->ring[head % HEAP_RING] - heap.base;
+
+		/* Partner: the acquire in ring_free(). */
+		__atomic_store_n(&s->head, ++head, __ATOMIC_RELEASE);
+		if (offset >= heap.size || offset % HEAP_GRAIN || live_test(s, offset))
+			continue;
+		give_back((void *)(heap.base + offset), 0); /* counted by who freed it */
+		n++;
+	}
+	__atomic_store_n(&s->head, head, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&heap.drain_lock);
+	return n;
+}
+
+/* ---- allocating ------------------------------------------------------------------------------ */
+
+static void *arena_alloc(size_t size, int flags, size_t usable)
+{
+	void *p;
+
+	if (usable <= CACHED_MAX)
+		return mallocx(size, flags | cache_get()->flags);
+	wanted = usable + PAGE_BYTES; /* jemalloc adds a page for its "cache-oblivious" placement, used or not */
+	p = mallocx(size, flags | MALLOCX_TCACHE_NONE);
+	wanted = CHUNK_BYTES - 1;
+	return p;
+}
+
+/* Memory ran out: collect what lies in the ring, in thread caches and in jemalloc's lists of freed extents, so that
+ * neighbours coalesce, and try once more. */
+static void *arena_alloc_again(size_t size, int flags, size_t usable)
+{
+	ring_drain(heap.s, true);
+	__atomic_fetch_add(&heap.flushes, 1, __ATOMIC_RELAXED);
+	cache_get();
+	arena_ctl("purge", NULL, 0);
+	return arena_alloc(size, flags, usable);
+}
+
+void *heap_alloc(size_t size, size_t align, bool zero, const char *name, const void *site)
+{
+	struct heap_shared *s = heap.s;
+	size_t asked = size, usable;
+	int flags;
+	void *p;
+
+	if ((align & (align - 1)) || align > MAX_ALIGN) {
+		errno = EINVAL;
+		return NULL;
+	}
+	if (!heap.owner || size > heap.size)
+		goto none;
+	if (!ring_empty(s))
+		ring_drain(s, false);
+	if (size < HEAP_GRAIN)
+		size = HEAP_GRAIN; /* one live bit each */
+	if (size >= PAGE_BYTES && align < PAGE_BYTES)
+		align = PAGE_BYTES; /* pages that are written to by different ranks move on their own */
+	flags = (int)MALLOCX_ARENA(heap.arena) | (align > HEAP_GRAIN ? MALLOCX_ALIGN(align) : 0);
+	usable = nallocx(size, flags);
+	if (usable == 0)
+		goto none;
+	p = arena_alloc(size, flags, usable);
+	if (!p)
+		p = arena_alloc_again(size, flags, usable);
+	if (!p)
+		goto none;
+	if (asked)
+		pages_touch(&heap.pages, p, asked, zero);
+	if (usable > PAGE_BYTES)
+		pages_large_set(&heap.pages, p, usable);
+	if (heap.keep_sites || name)
+		site_keep(p, name, heap.keep_sites ? site : NULL);
+	count(cache_get(), 1, 0, usable);
+	live_set(s, (uintptr_t)p - heap.base);
+	return p;
+none:
+	errno = ENOMEM;
+	return NULL;
+}
+
+/* ---- the rest of the interface --------------------------------------------------------------- */
+
+int heap_free(struct heap_shared *s, const void *p)
+{
+	uint64_t offset = (uintptr_t)p - s->base;
+
+	if (offset >= s->size || offset % HEAP_GRAIN)
+		return -EINVAL;
+	if (heap.owner && heap.s == s) {
+		if (!live_clear(s, offset))
+			return -EINVAL;
+		give_back((void *)(heap.base + offset), 1);
+	} else {
+		int err = ring_free(s, offset);
+
+		if (err)
+			return err;
+		__atomic_fetch_add(&s->remote_frees, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&s->frees, 1, __ATOMIC_RELAXED);
+	}
+	return 0;
+}
+
+int heap_drain(void)
+{
+	int n;
+
+	if (!heap.owner)
+		return 0;
+	n = ring_drain(heap.s, true);
+	pthread_mutex_lock(&heap.cache_lock);
+	for (struct cache *c = heap.caches; c; c = c->next)
+		counts_show(c);
+	pthread_mutex_unlock(&heap.cache_lock);
+	return n;
+}
+
+/* The start of the last live object at or before offset, which holds it or not. A large object is found through its
+ * pages; a small one starts less than a page before any of its bytes. */
+static bool find_start(uint64_t offset, uint64_t *start)
+{
+	void *large = pages_large_start(&heap.pages, (void *)(heap.base + offset));
+	uint64_t bit = offset / HEAP_GRAIN, stop = bit < PAGE_BYTES / HEAP_GRAIN ? 0 : bit - PAGE_BYTES / HEAP_GRAIN;
+
+	if (large) {
+		*start = (uintptr_t)large - heap.base;
+		return live_test(heap.s, *start);
+	}
+	for (;;) {
+		uint64_t word = __atomic_load_n(&heap.s->bits[bit / 64], __ATOMIC_ACQUIRE) & ~0ull >> (63 - bit % 64);
+
+		if (word) {
+			*start = (bit / 64 * 64 + 63 - (uint64_t)__builtin_clzll(word)) * HEAP_GRAIN;
+			return true;
+		}
+		if (bit / 64 * 64 <= stop)
+			return false;
+		bit = bit / 64 * 64 - 1;
+	}
+}
+
+/* The object may be freed meanwhile. jemalloc's lookup of a dead address gives a wrong size but does no harm, and the
+ * live bit is looked at again afterwards. */
+int heap_find(const void *p, struct heap_object *out)
+{
+	uint64_t offset = (uintptr_t)p - heap.base, start;
+	struct heap_object o = { 0 };
+
+	if (!heap.owner || offset >= heap.size || !find_start(offset, &start))
+		return -ENOENT;
+	o.start = (void *)(heap.base + start);
+	o.size = sallocx(o.start, 0);
+	site_get(o.start, o.name, &o.site);
+	if (offset - start >= o.size || !live_test(heap.s, start))
+		return -ENOENT;
+	*out = o;
+	return 0;
+}
+
+static void fork_child(void)
+{
+	heap.owner = false;
+}
+
+int heap_start(struct heap_shared *s, void *base, size_t size, bool keep_sites)
+{
+	int err;
+
+	if (heap.s)
+		return -EALREADY;
+	if (!base || !size || (uintptr_t)base % CHUNK_BYTES || size % CHUNK_BYTES)
+		return -EINVAL;
+	if (!heap.prepared) {
+		err = -pthread_key_create(&heap.key, cache_end);
+		if (err)
+			return err;
+		err = -pthread_atfork(NULL, NULL, fork_child);
+		if (err) {
+			pthread_key_delete(heap.key);
+			return err;
+		}
+		heap.prepared = true;
+	}
+	err = pages_init(&heap.pages, base, size);
+	if (err)
+		return err;
+	err = arena_create();
+	if (err) {
+		log_line("jemalloc does not make an arena for the shared heap: %s", strerror(-err));
+		pages_fini(&heap.pages);
+		return -ENOMEM;
+	}
+	heap.s = s;
+	heap.base = (uintptr_t)base;
+	heap.size = size;
+	heap.keep_sites = keep_sites;
+	s->base = heap.base;
+	s->size = size;
+	heap.owner = true;
+	return 0;
+}
+
+/* No other thread is in the heap any more. The caches of threads that live on are emptied here, in their stead. */
+void heap_stop(void)
+{
+	struct cache *c;
+
+	if (!heap.owner)
+		return;
+	heap.owner = false;
+	pthread_mutex_lock(&heap.cache_lock);
+	for (c = heap.caches; c; c = c->next) {
+		counts_show(c);
+		mallctl("tcache.destroy", NULL, NULL, &c->id, sizeof(c->id));
+		c->dead = true;
+	}
+	heap.caches = NULL;
+	heap.threads = 0;
+	pthread_mutex_unlock(&heap.cache_lock);
+	site_drop_all();
+	arena_ctl("destroy", NULL, 0);
+	pages_fini(&heap.pages);
+	heap.s = NULL;
+}

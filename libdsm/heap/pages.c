@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * pages.c - three bits for each page of the owner's heap range.
+ *
+ * Threads: any of the owner. The map of given pages has a lock; the two others are changed with atomic operations.
+ * A bitmap rather than a list of free extents: neighbours coalesce by themselves, nothing is ever allocated (the
+ * callers are extent hooks, where jemalloc must not be entered), and giving back a million extents is not quadratic.
+ */
+#include "heap/pages.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* An extent from here on starts at 2 MiB: huge pages and large blocks then fit, and the gap before it is at most a
+ * quarter of it. (jemalloc adds a page to each large object, so to align 2 MiB objects would cost as much again.) */
+#define ALIGN_FROM ((size_t)8 << 20)
+
+static size_t map_bytes(size_t bits)
+{
+	return (bits + 63) / 64 * 8;
+}
+
+static void *map_new(size_t bytes)
+{
+	void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return p == MAP_FAILED ? NULL : p;
+}
+
+int pages_init(struct pages *x, void *base, size_t size)
+{
+	memset(x, 0, sizeof(*x));
+	x->base = (uintptr_t)base;
+	x->count = size / PAGE_BYTES;
+	pthread_mutex_init(&x->lock, NULL);
+	x->given = map_new(map_bytes(x->count));
+	x->touched = map_new(map_bytes(x->count));
+	x->inside = map_new(map_bytes(x->count));
+	x->chunk = map_new(x->count / CHUNK_PAGES * sizeof(*x->chunk));
+	if (x->given && x->touched && x->inside && x->chunk)
+		return 0;
+	pages_fini(x);
+	return -ENOMEM;
+}
+
+void pages_fini(struct pages *x)
+{
+	if (x->given)
+		munmap(x->given, map_bytes(x->count));
+	if (x->touched)
+		munmap(x->touched, map_bytes(x->count));
+	if (x->inside)
+		munmap(x->inside, map_bytes(x->count));
+	if (x->chunk)
+		munmap(x->chunk, x->count / CHUNK_PAGES * sizeof(*x->chunk));
+	pthread_mutex_destroy(&x->lock);
+	memset(x, 0, sizeof(*x));
+}
+
+/* The bits of word w that lie in [first, end). */
+static uint64_t word_mask(size_t w, size_t first, size_t end)
+{
+	uint64_t mask = ~0ull;
+
+	if (first > w * 64)
+		mask &= ~0ull << (first - w * 64);
+	if (end < w * 64 + 64)
+		mask &= ~0ull >> (w * 64 + 64 - end);
+	return mask;
+}
+
+/* ---- given to jemalloc ---------------------------------------------------------------------- */
+
+/* The first page from i on, before end, that is given (or is not, as asked); end when there is none. */
+static size_t next_page(const struct pages *x, size_t i, size_t end, bool given)
+{
+	unsigned uniform = given ? 0 : CHUNK_PAGES;
+
+	while (i < end) {
+		uint64_t word;
+
+		if (i % CHUNK_PAGES == 0 && x->chunk[i / CHUNK_PAGES] == uniform) {
+			i += CHUNK_PAGES;
+			continue;
+		}
+		word = given ? x->given[i / 64] : ~x->given[i / 64];
+		word &= ~0ull << i % 64;
+		if (word) {
+			i = i / 64 * 64 + (size_t)__builtin_ctzll(word);
+			return i < end ? i : end;
+		}
+		i = (i / 64 + 1) * 64;
+	}
+	return end;
+}
+
+/* Pages [first, end), all of them in the other state, change hands. A word lies within one 2 MiB chunk. */
+static void give(struct pages *x, size_t first, size_t end, bool given)
+{
+	for (size_t w = first / 64; w <= (end - 1) / 64; w++) {
+		uint64_t mask = word_mask(w, first, end);
+
+		if (given) {
+			x->given[w] |= mask;
+			x->chunk[w * 64 / CHUNK_PAGES] += (uint16_t)__builtin_popcountll(mask);
+		} else {
+			x->given[w] &= ~mask;
+			x->chunk[w * 64 / CHUNK_PAGES] -= (uint16_t)__builtin_popcountll(mask);
+		}
+	}
+}
+
+static size_t first_fit(const struct pages *x, size_t n, size_t align)
+{
+	size_t i = x->first, used;
+
+	for (;;) {
+		i = next_page(x, i, x->count, false);
+		/* The base is a multiple of 2 MiB, the greatest alignment: page numbers align like addresses. */
+		i = (i + align - 1) / align * align;
+		if (i >= x->count || x->count - i < n)
+			return x->count;
+		used = next_page(x, i, i + n, true);
+		if (used == i + n)
+			return i;
+		i = used + 1;
+	}
+}
+
+void *pages_take(struct pages *x, size_t size, size_t align, bool *fresh)
+{
+	size_t n = size / PAGE_BYTES, a = align > PAGE_BYTES ? align / PAGE_BYTES : 1, i;
+
+	if (n == 0 || n > x->count || align > CHUNK_BYTES)
+		return NULL;
+	pthread_mutex_lock(&x->lock);
+	i = first_fit(x, n, size >= ALIGN_FROM || size % CHUNK_BYTES == 0 ? CHUNK_PAGES : a);
+	if (i == x->count && a < CHUNK_PAGES)
+		i = first_fit(x, n, a);
+	if (i == x->count) {
+		pthread_mutex_unlock(&x->lock);
+		return NULL;
+	}
+	*fresh = i >= x->high;
+	give(x, i, i + n, true);
+	if (x->high < i + n)
+		x->high = i + n;
+	x->first = next_page(x, x->first, x->count, false);
+	pthread_mutex_unlock(&x->lock);
+	return (void *)(x->base + i * PAGE_BYTES);
+}
+
+bool pages_put(struct pages *x, void *p, size_t size)
+{
+	size_t i = ((uintptr_t)p - x->base) / PAGE_BYTES, n = size / PAGE_BYTES;
+	bool ours;
+
+	if ((uintptr_t)p < x->base || n == 0 || i >= x->count || n > x->count - i)
+		return false;
+	pthread_mutex_lock(&x->lock);
+	ours = next_page(x, i, i + n, false) == i + n;
+	if (ours) {
+		give(x, i, i + n, false);
+		if (x->first > i)
+			x->first = i;
+	}
+	pthread_mutex_unlock(&x->lock);
+	return ours;
+}
+
+/* ---- touched, and inside a large object ----------------------------------------------------- */
+
+static void set_bits(uint64_t *map, size_t first, size_t end)
+{
+	for (size_t w = first / 64; first < end && w <= (end - 1) / 64; w++) {
+		uint64_t mask = word_mask(w, first, end);
+
+		if ((__atomic_load_n(&map[w], __ATOMIC_RELAXED) & mask) != mask)
+			__atomic_fetch_or(&map[w], mask, __ATOMIC_RELAXED);
+	}
+}
+
+static void clear_bits(uint64_t *map, size_t first, size_t end)
+{
+	for (size_t w = first / 64; first < end && w <= (end - 1) / 64; w++)
+		__atomic_fetch_and(&map[w], ~word_mask(w, first, end), __ATOMIC_RELAXED);
+}
+
+static bool test_bit(const uint64_t *map, size_t i)
+{
+	return __atomic_load_n(&map[i / 64], __ATOMIC_RELAXED) >> i % 64 & 1;
+}
+
+void pages_touch(struct pages *x, void *p, size_t size, bool zero)
+{
+	uintptr_t start = (uintptr_t)p, end = start + size;
+	size_t first = (start - x->base) / PAGE_BYTES, last = (end - 1 - x->base) / PAGE_BYTES;
+
+	if (zero && size < PAGE_BYTES) {
+		memset(p, 0, size);
+	} else if (zero) {
+		/* Page-aligned, and all its pages are its own: nobody else changes their bits now. A page that no
+		 * program ever had is zero, and is left alone: it would be fetched and take up memory for nothing. */
+		for (size_t i = first; i <= last; i++) {
+			uintptr_t page = x->base + i * PAGE_BYTES;
+
+			if (test_bit(x->touched, i))
+				memset((void *)page, 0, end - page < PAGE_BYTES ? end - page : PAGE_BYTES);
+		}
+	}
+	set_bits(x->touched, first, last + 1);
+}
+
+void pages_large_set(struct pages *x, const void *p, size_t size)
+{
+	size_t first = ((uintptr_t)p - x->base) / PAGE_BYTES;
+
+	set_bits(x->inside, first + 1, first + size / PAGE_BYTES);
+}
+
+void pages_large_clear(struct pages *x, const void *p, size_t size)
+{
+	size_t first = ((uintptr_t)p - x->base) / PAGE_BYTES;
+
+	clear_bits(x->inside, first + 1, first + size / PAGE_BYTES);
+}
+
+void *pages_large_start(struct pages *x, const void *p)
+{
+	size_t i = ((uintptr_t)p - x->base) / PAGE_BYTES;
+
+	if (!test_bit(x->inside, i))
+		return NULL;
+	for (;;) {
+		size_t w = i / 64;
+		uint64_t outside = ~__atomic_load_n(&x->inside[w], __ATOMIC_RELAXED) & word_mask(w, 0, i + 1);
+
+		if (outside)
+			return (void *)(x->base + (w * 64 + 63 - (size_t)__builtin_clzll(outside)) * PAGE_BYTES);
+		if (w == 0)
+			return NULL;
+		i = w * 64 - 1;
+	}
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * ring.c - ending an allocation of another process.
+ *
+ * Threads: any, of any process of the host. s->lock is taken by the producers of the ring. Its holder may be killed:
+ * waiting for it has an end, and the owner, the only consumer, never takes it.
+ */
+#include "heap/ring.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RING_PATIENCE_NS 1000000000ll /* no other producer gets on for so long: its process is gone or stopped */
+#define RING_NAP_NS 50000000l         /* a waiter looks again so often: a killed holder wakes nobody */
+
+static int64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ll + t.tv_nsec;
+}
+
+/* -EAGAIN when no producer has got on for RING_PATIENCE_NS. The lock is never taken away from its holder: one that was
+ * only stopped would go on with an old tail. */
+static int ring_lock(struct heap_shared *s)
+{
+	const struct timespec nap = { .tv_nsec = RING_NAP_NS };
+	uint32_t tail = __atomic_load_n(&s->tail, __ATOMIC_RELAXED), seen, word = 0;
+	int64_t end;
+
+	if (__atomic_compare_exchange_n(&s->lock, &word, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return 0;
+	end = now_ns() + RING_PATIENCE_NS;
+	while (__atomic_exchange_n(&s->lock, 2, __ATOMIC_ACQUIRE) != 0) {
+		syscall(SYS_futex, &s->lock, FUTEX_WAIT, 2, &nap, NULL, 0);
+		seen = __atomic_load_n(&s->tail, __ATOMIC_RELAXED);
+		if (seen != tail) {
+			tail = seen;
+			end = now_ns() + RING_PATIENCE_NS;
+		} else if (now_ns() > end) {
+			return -EAGAIN;
+		}
+	}
+	return 0;
+}
+
+static void ring_unlock(struct heap_shared *s)
+{
+	if (__atomic_exchange_n(&s->lock, 0, __ATOMIC_RELEASE) == 2)
+		syscall(SYS_futex, &s->lock, FUTEX_WAKE, 1, NULL, NULL, 0);
+}
+
+int ring_free(struct heap_shared *s, uint64_t offset)
+{
+	uint32_t tail;
+	int err;
+
+	if (!live_test(s, offset))
+		return -EINVAL;
+	err = ring_lock(s);
+	if (err)
+		return err;
+	tail = __atomic_load_n(&s->tail, __ATOMIC_RELAXED);
+	if (tail - __atomic_load_n(&s->head, __ATOMIC_ACQUIRE) >= HEAP_RING) {
+		err = -EAGAIN;
+	} else if (!live_clear(s, offset)) {
+		err = -EINVAL;
+	} else {
+		s->ring[tail % HEAP_RING] = s->base + offset;
+		/* Partner: the acquire in ring_drain(). */
+		__atomic_store_n(&s->tail, tail + 1, __ATOMIC_RELEASE);
+	}
+	ring_unlock(s);
+	return err;
+}
+
+bool heap_wants_drain(const struct heap_shared *s)
+{
+	uint32_t head = __atomic_load_n(&s->head, __ATOMIC_RELAXED);
+
+	return __atomic_load_n(&s->tail, __ATOMIC_RELAXED) - head > HEAP_RING / 2;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* ring.h - struct heap_shared as all processes of the host use it: live bits, and the producers' end of the ring. */
+#ifndef HEAP_RING_H
+#define HEAP_RING_H
+
+#include "heap/heap.h"
+
+static inline uint64_t *live_word(struct heap_shared *s, uint64_t offset, uint64_t *mask)
+{
+	uint64_t bit = offset / HEAP_GRAIN;
+
+	*mask = 1ull << bit % 64;
+	return &s->bits[bit / 64];
+}
+
+static inline bool live_test(struct heap_shared *s, uint64_t offset)
+{
+	uint64_t mask, *word = live_word(s, offset, &mask);
+
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE) & mask;
+}
+
+/* Release: what the caller did with the memory is done before it is used again. Partner: the acquire in live_set(). */
+static inline bool live_clear(struct heap_shared *s, uint64_t offset)
+{
+	uint64_t mask, *word = live_word(s, offset, &mask);
+
+	return __atomic_fetch_and(word, ~mask, __ATOMIC_ACQ_REL) & mask;
+}
+
+static inline void live_set(struct heap_shared *s, uint64_t offset)
+{
+	uint64_t mask, *word = live_word(s, offset, &mask);
+
+	__atomic_fetch_or(word, mask, __ATOMIC_ACQ_REL);
+}
+
+static inline bool ring_empty(const struct heap_shared *s)
+{
+	return __atomic_load_n(&s->head, __ATOMIC_RELAXED) == __atomic_load_n(&s->tail, __ATOMIC_RELAXED);
+}
+
+/* End the allocation at offset and put it into the ring. 0, -EINVAL or -EAGAIN as heap_free(). */
+int ring_free(struct heap_shared *s, uint64_t offset);
+
+#endif

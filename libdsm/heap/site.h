@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* site.h - names and allocation sites of live allocations, in private memory of their owner. */
+#ifndef HEAP_SITE_H
+#define HEAP_SITE_H
+
+#include <stdbool.h>
+
+#define SITE_NAME 48
+
+/* Any thread. Out of memory, the record is lost and the allocation is nameless. name and site may be NULL. */
+void site_keep(const void *p, const char *name, const void *site);
+void site_drop(const void *p);
+bool site_get(const void *p, char name[SITE_NAME], const void **site);
+void site_drop_all(void);
+
+#endif

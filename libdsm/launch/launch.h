@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * launch.h - how a process learns who it is in the job and the ranks exchange their first bytes (PMIx, any launcher).
+ *
+ * Started by none, the process is a job of one rank and every call succeeds alone. Not thread-safe: called by the thread
+ * that initialises and finalizes.
+ */
+#ifndef LAUNCH_LAUNCH_H
+#define LAUNCH_LAUNCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define LAUNCH_VALUE_MAX 8192
+
+struct launch {
+	int rank, size;
+	int local_rank, local_size; /* among the job's processes on this host, where the launcher says so; else 0, 1 */
+	char job[128];              /* the launcher's name for the job */
+	int alone;                  /* no launcher */
+};
+
+/* 0; -EPROTO (the launcher answered nonsense), -ENOSYS (started by mpirun, but its PMIx server is not reachable). */
+int launch_start(struct launch *l);
+
+/* Publish size bytes as this rank's value of key, wait for all ranks to come here (at most seconds), so that launch_get()
+ * finds everybody's value. -ETIMEDOUT, -E2BIG (LAUNCH_VALUE_MAX). */
+int launch_exchange(struct launch *l, const char *key, const void *value, size_t size, unsigned int seconds);
+/* *size: room in, bytes out. -ENOENT, -E2BIG. */
+int launch_get(struct launch *l, int rank, const char *key, void *value, size_t *size);
+
+/* The ranks this one shares a launcher node with are told by the caller; fence alone: */
+int launch_fence(struct launch *l, unsigned int seconds);
+
+/* Call fn (any thread; no PMIx call inside) when the launcher reports that a rank of the job has died, or, with
+ * rank -1, is gone itself. 0 or -ENOSYS. */
+int launch_watch(struct launch *l, void (*fn)(int rank));
+
+void launch_end(struct launch *l);                               /* leave; after it no other call */
+void launch_abort(struct launch *l, int status, const char *why); /* ask the launcher to end the job; returns */
+
+#endif

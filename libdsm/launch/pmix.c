@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * pmix.c - the launcher's side of a job by PMIx: mpirun, srun --mpi=pmix, prterun.
+ *
+ * One thread calls in; PMIx runs a thread of its own, which calls fence_done(), registered() and died(). Signals stay
+ * blocked while PMIx makes it, so that none meant for the program is ever handled there. The one lock, wait.lock,
+ * guards what is handed from that thread to the caller, and nothing is called while it is held.
+ */
+#include "launch/launch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <pmix.h>
+
+#include "util/log.h"
+
+#define GET_SECONDS 30 /* for a value that a fence has brought: only a sick server takes so long */
+
+/* Something PMIx says later. Given up by the caller on a timeout, it is freed by whoever comes last. */
+struct wait {
+	pthread_mutex_t lock;
+	pthread_cond_t cond;
+	int done, abandoned;
+	pmix_status_t status;
+};
+
+/* What a job of one has published. */
+struct value {
+	struct value *next;
+	size_t size;
+	char key[64];
+	char bytes[];
+};
+
+static pmix_proc_t self;
+static int started;
+static struct value *values;
+static void (*watcher)(int rank);
+
+static int to_errno(pmix_status_t status)
+{
+	switch (status) {
+	case PMIX_SUCCESS:
+	case PMIX_OPERATION_SUCCEEDED:
+		return 0;
+	case PMIX_ERR_TIMEOUT:
+		return -ETIMEDOUT;
+	case PMIX_ERR_NOT_FOUND:
+		return -ENOENT;
+	case PMIX_ERR_NOMEM:
+		return -ENOMEM;
+	case PMIX_ERR_NOT_SUPPORTED:
+		return -ENOSYS;
+	case PMIX_ERR_UNREACH:
+	case PMIX_ERR_LOST_CONNECTION:
+	case PMIX_ERR_COMM_FAILURE:
+		return -EPIPE;
+	default:
+		return -EPROTO;
+	}
+}
+
+static struct wait *wait_create(void)
+{
+	struct wait *w = calloc(1, sizeof(*w));
+	pthread_condattr_t attr;
+
+	if (!w)
+		return NULL;
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&w->cond, &attr);
+	pthread_condattr_destroy(&attr);
+	return w;
+}
+
+static void wait_destroy(struct wait *w)
+{
+	pthread_cond_destroy(&w->cond);
+	pthread_mutex_destroy(&w->lock);
+	free(w);
+}
+
+static void wait_finish(struct wait *w, pmix_status_t status)
+{
+	int abandoned;
+
+	pthread_mutex_lock(&w->lock);
+	w->done = 1;
+	w->status = status;
+	abandoned = w->abandoned;
+	pthread_cond_signal(&w->cond);
+	pthread_mutex_unlock(&w->lock);
+	if (abandoned)
+		wait_destroy(w);
+}
+
+/* Wait for wait_finish(), free w. */
+static int wait_for(struct wait *w, unsigned int seconds)
+{
+	struct timespec until;
+	int err = 0, done;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += seconds;
+	pthread_mutex_lock(&w->lock);
+	while (!w->done && !err)
+		err = pthread_cond_timedwait(&w->cond, &w->lock, &until);
+	done = w->done;
+	w->abandoned = !done;
+	err = done ? to_errno(w->status) : -ETIMEDOUT;
+	pthread_mutex_unlock(&w->lock);
+	if (done)
+		wait_destroy(w);
+	return err;
+}
+
+static void fence_done(pmix_status_t status, void *arg)
+{
+	wait_finish(arg, status);
+}
+
+static void registered(pmix_status_t status, size_t id, void *arg)
+{
+	(void)id;
+	wait_finish(arg, status);
+}
+
+/* Number `key` of the job (rank PMIX_RANK_WILDCARD) or of a rank. */
+static int get_number(pmix_rank_t rank, const char *key, uint32_t *out)
+{
+	pmix_value_t *v = NULL;
+	pmix_proc_t who;
+	pmix_status_t status;
+	int err = 0;
+
+	PMIX_LOAD_PROCID(&who, self.nspace, rank);
+	status = PMIx_Get(&who, key, NULL, 0, &v);
+	if (status != PMIX_SUCCESS)
+		return to_errno(status);
+	switch (v->type) {
+	case PMIX_UINT16: *out = v->data.uint16; break;
+	case PMIX_UINT32: *out = v->data.uint32; break;
+	case PMIX_PROC_RANK: *out = v->data.rank; break;
+	default: err = -EPROTO; break;
+	}
+	PMIX_VALUE_RELEASE(v);
+	return err;
+}
+
+/* How many processes another kind of launcher says it has started; 0 when there is none. */
+static int other_launcher(const char **name)
+{
+	static const char *const sizes[] = { "PMI_SIZE", "OMPI_COMM_WORLD_SIZE" };
+	size_t i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		const char *value = getenv(sizes[i]);
+
+		if (value && atoi(value) > 1) {
+			*name = sizes[i];
+			return atoi(value);
+		}
+	}
+	return 0;
+}
+
+static void be_alone(struct launch *l)
+{
+	memset(l, 0, sizeof(*l));
+	l->size = l->local_size = 1;
+	l->alone = 1;
+	snprintf(l->job, sizeof(l->job), "alone-%ld", (long)getpid());
+}
+
+static int keep(const char *key, const void *value, size_t size)
+{
+	struct value *v = malloc(sizeof(*v) + size);
+
+	if (!v)
+		return -ENOMEM;
+	snprintf(v->key, sizeof(v->key), "%s", key);
+	v->size = size;
+	memcpy(v->bytes, value, size);
+	v->next = values;
+	values = v;
+	return 0;
+}
+
+static int kept(const char *key, void *value, size_t *size)
+{
+	const struct value *v;
+
+	for (v = values; v && strncmp(v->key, key, sizeof(v->key) - 1); v = v->next)
+		;
+	if (!v)
+		return -ENOENT;
+	if (v->size > *size)
+		return -E2BIG;
+	memcpy(value, v->bytes, v->size);
+	*size = v->size;
+	return 0;
+}
+
+static int start_pmix(void)
+{
+	sigset_t all, old;
+	pmix_status_t status;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	status = PMIx_Init(&self, NULL, 0);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (status != PMIX_SUCCESS) {
+		log_line("the launcher's PMIx server is not reachable (PMIx_Init: %s); start the job by Open MPI's "
+			 "mpirun, srun --mpi=pmix or prterun", PMIx_Error_string(status));
+		return -ENOSYS;
+	}
+	started = 1;
+	return 0;
+}
+
+int launch_start(struct launch *l)
+{
+	uint32_t size = 0, local = 0;
+	const char *name;
+	int err, n;
+
+	be_alone(l);
+	if (!getenv("PMIX_NAMESPACE") || !getenv("PMIX_RANK")) {
+		n = other_launcher(&name);
+		if (!n)
+			return 0;
+		log_line("started as one of %d processes (%s), but without PMIx; start the job by Open MPI's mpirun, "
+			 "srun --mpi=pmix or prterun", n, name);
+		return -ENOSYS;
+	}
+	err = start_pmix();
+	if (err)
+		return err;
+	err = get_number(PMIX_RANK_WILDCARD, PMIX_JOB_SIZE, &size);
+	if (err || !size || size > INT32_MAX || self.rank >= size) {
+		log_line("the launcher says that this is rank %u of %u (%s)", self.rank, size, strerror(-err));
+		launch_end(l);
+		return -EPROTO;
+	}
+	l->alone = 0;
+	l->rank = (int)self.rank;
+	l->size = (int)size;
+	if (!get_number(PMIX_RANK_WILDCARD, PMIX_LOCAL_SIZE, &local) && local && local <= size)
+		l->local_size = (int)local;
+	if (!get_number(self.rank, PMIX_LOCAL_RANK, &local) && local < (uint32_t)l->local_size)
+		l->local_rank = (int)local;
+	snprintf(l->job, sizeof(l->job), "%.*s", (int)sizeof(l->job) - 1, self.nspace);
+	return 0;
+}
+
+/* Wait for all ranks; collect: bring everybody's values. After a timeout the server still counts this rank as arrived,
+ * so that no later fence can be relied on: the caller ends the job. */
+static int fence(unsigned int seconds, bool collect)
+{
+	struct wait *w = wait_create();
+	pmix_info_t info[1];
+	pmix_status_t status;
+	pmix_proc_t all;
+	int err;
+
+	if (!w)
+		return -ENOMEM;
+	PMIX_LOAD_PROCID(&all, self.nspace, PMIX_RANK_WILDCARD);
+	PMIX_INFO_LOAD(&info[0], PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
+	status = PMIx_Fence_nb(&all, 1, info, 1, fence_done, w);
+	if (status == PMIX_SUCCESS) {
+		err = wait_for(w, seconds);
+	} else { /* fence_done() will not be called */
+		wait_destroy(w);
+		err = to_errno(status);
+	}
+	if (err)
+		log_line("waiting for all ranks failed: %s after at most %u s", strerror(-err), seconds);
+	return err;
+}
+
+int launch_exchange(struct launch *l, const char *key, const void *value, size_t size, unsigned int seconds)
+{
+	pmix_value_t v = { .type = PMIX_BYTE_OBJECT };
+	pmix_status_t status;
+
+	if (size > LAUNCH_VALUE_MAX)
+		return -E2BIG;
+	if (l->alone)
+		return keep(key, value, size);
+	v.data.bo.bytes = (char *)(uintptr_t)value; /* PMIx copies it */
+	v.data.bo.size = size;
+	status = PMIx_Put(PMIX_GLOBAL, key, &v);
+	if (status == PMIX_SUCCESS)
+		status = PMIx_Commit();
+	if (status != PMIX_SUCCESS) {
+		log_line("the launcher refuses %s, %zu bytes: %s", key, size, PMIx_Error_string(status));
+		return to_errno(status);
+	}
+	return fence(seconds, true);
+}
+
+int launch_get(struct launch *l, int rank, const char *key, void *value, size_t *size)
+{
+	static const int limit = GET_SECONDS;
+	pmix_value_t *v = NULL;
+	pmix_info_t info[2];
+	pmix_status_t status;
+	pmix_proc_t who;
+	bool now = true;
+	int err = 0;
+
+	if (rank < 0 || rank >= l->size)
+		return -ENOENT;
+	if (l->alone)
+		return kept(key, value, size);
+	PMIX_LOAD_PROCID(&who, self.nspace, (pmix_rank_t)rank);
+	PMIX_INFO_LOAD(&info[0], PMIX_IMMEDIATE, &now, PMIX_BOOL); /* do not wait for a value that is not there */
+	PMIX_INFO_LOAD(&info[1], PMIX_TIMEOUT, &limit, PMIX_INT);
+	status = PMIx_Get(&who, key, info, 2, &v);
+	if (status != PMIX_SUCCESS)
+		return to_errno(status);
+	if (v->type != PMIX_BYTE_OBJECT)
+		err = -EPROTO;
+	else if (v->data.bo.size > *size)
+		err = -E2BIG;
+	if (!err) {
+		memcpy(value, v->data.bo.bytes, v->data.bo.size);
+		*size = v->data.bo.size;
+	}
+	PMIX_VALUE_RELEASE(v);
+	return err;
+}
+
+int launch_fence(struct launch *l, unsigned int seconds)
+{
+	return l->alone ? 0 : fence(seconds, false);
+}
+
+static void died(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
+		 pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *arg)
+{
+	const pmix_proc_t *who = source;
+	size_t i;
+
+	(void)id;
+	(void)results;
+	(void)nresults;
+	if (status == PMIX_ERR_LOST_CONNECTION) {
+		watcher(-1);
+		who = NULL;
+	}
+	for (i = 0; who && i < ninfo; i++)
+		if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC)
+			who = info[i].value.data.proc;
+	if (who && !strncmp(who->nspace, self.nspace, PMIX_MAX_NSLEN) && who->rank <= PMIX_RANK_VALID &&
+	    who->rank != self.rank)
+		watcher((int)who->rank);
+	if (done)
+		done(PMIX_EVENT_ACTION_COMPLETE, NULL, 0, NULL, NULL, arg);
+}
+
+int launch_watch(struct launch *l, void (*fn)(int rank))
+{
+	pmix_status_t codes[] = { PMIX_ERR_PROC_ABORTED, PMIX_ERR_PROC_REQUESTED_ABORT, PMIX_ERR_PROC_TERM_WO_SYNC,
+				  PMIX_EVENT_PROC_TERMINATED, PMIX_ERR_LOST_CONNECTION };
+	struct wait *w;
+	pmix_status_t status;
+
+	if (l->alone)
+		return 0;
+	w = wait_create();
+	if (!w)
+		return -ENOMEM;
+	watcher = fn;
+	status = PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(*codes), NULL, 0, died, registered, w);
+	if (status != PMIX_SUCCESS) {
+		wait_destroy(w);
+		return -ENOSYS;
+	}
+	return wait_for(w, GET_SECONDS) ? -ENOSYS : 0;
+}
+
+void launch_end(struct launch *l)
+{
+	struct value *v;
+
+	(void)l;
+	if (started)
+		PMIx_Finalize(NULL, 0);
+	started = 0;
+	while ((v = values)) {
+		values = v->next;
+		free(v);
+	}
+}
+
+void launch_abort(struct launch *l, int status, const char *why)
+{
+	if (!l->alone)
+		PMIx_Abort(status, why, NULL, 0);
+}

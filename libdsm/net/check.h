@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* check.h - what every backend asks about a message before anybody looks at its meaning. */
+#ifndef NET_CHECK_H
+#define NET_CHECK_H
+
+#include "net/net.h"
+
+#define NET_BLOCK_MAX (2u << 20) /* largest block */
+#define NET_TEXT_MAX 4096u       /* words behind MSG_BYE */
+
+/* Most bytes that may follow a message of this type. */
+size_t net_payload_max(uint8_t type);
+
+/* May a peer have sent this to cfg->rank? 0 or -EBADMSG. */
+int net_check(const struct net_config *cfg, const struct msg *m, size_t payload);
+
+#endif

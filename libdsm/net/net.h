@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * net.h - the transport table: carries the core's messages and the blocks behind them between ranks.
+ *
+ * Promises of every backend: a message arrives once or the peer is reported lost; order between messages is not promised;
+ * a sender never waits for its receiver's application. All functions but open and close may be called by any thread at
+ * any time, also from the fault handler of a thread (so: no lock of the backend is ever held while shared memory is touched).
+ */
+#ifndef NET_NET_H
+#define NET_NET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/wire.h"
+
+#define NET_ADDRESS_MAX 4096      /* bytes of an address blob */
+#define NET_PAYLOAD_MAX (4u << 20) /* bytes behind one message */
+
+struct net;
+
+/* One message for this rank; payload is valid until the handler returns. Called outside the backend's locks: it may send. */
+typedef void (*net_handler)(void *arg, const struct msg *m, const void *payload, size_t size);
+/* A peer is gone or sends garbage: said once for each. Called outside the backend's locks. */
+typedef void (*net_lost)(void *arg, uint16_t rank, int err);
+
+struct net_config {
+	uint16_t rank, size;
+	uint32_t nslots;       /* for wire_check() */
+	net_handler handler;
+	net_lost lost;
+	void *arg;
+};
+
+struct net_counters {
+	uint64_t sent, received;             /* messages */
+	uint64_t bytes_sent, bytes_received; /* payloads */
+	uint64_t polls, empty_polls, arms, malformed;
+	uint64_t by_class[CLASS_MAX];        /* messages sent */
+};
+
+struct net_ops {
+	const char *name;
+
+	/* Make this rank's end; address (NET_ADDRESS_MAX bytes) and *size say how peers reach it. -ENODEV, -ENOMEM, -EMFILE.
+	 * The message on stderr says which device or setting is missing. */
+	int (*open)(const struct net_config *cfg, struct net **out, void *address, size_t *size);
+	void (*close)(struct net *n);
+
+	/* Remember where a rank is; the connection itself is made by the first send. -ENOMEM, -EINVAL (no address of this
+	 * backend), -EEXIST. */
+	int (*connect)(struct net *n, uint16_t rank, const void *address, size_t size);
+
+	/* Send m, and size bytes behind it. Both may be reused when it returns. Does not wait for the peer; may wait for
+	 * memory or a full queue while progressing (never delivering). -EPIPE: lost; -EMSGSIZE; -ENOTCONN. */
+	int (*send)(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size);
+
+	/* Progress and deliver at most budget messages; returns how many. Returns at once (0) while another thread is at it. */
+	int (*poll)(struct net *n, unsigned int budget);
+
+	/* Sleeping: fd turns readable when there is something to poll for, once after each successful arm.
+	 * arm: 0, or -EBUSY: there is something already, poll first. */
+	int (*fd)(struct net *n);
+	int (*arm)(struct net *n);
+
+	/* Forget a peer; nothing is delivered from it any more but what other threads' handlers have in hand. */
+	void (*drop)(struct net *n, uint16_t rank);
+	void (*counters)(struct net *n, struct net_counters *out);
+};
+
+extern const struct net_ops net_ucx;
+
+#endif

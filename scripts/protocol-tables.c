@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * protocol-tables.c - prints the tables of docs/protocol.md from the core: `protocol-tables NAME`, or `--list`.
+ *
+ * What a rule is called is what the core calls it. Where it leads is found by stepping the machine, with all the
+ * contents of object and message that make a difference, and collecting the states that come out.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/dir.h"
+#include "core/lock.h"
+#include "core/page.h"
+
+#define RANKS 4
+#define SLOTS 4
+
+/* ---- small helpers ---------------------------------------------------------------------------- */
+
+static void rule_line(unsigned int columns)
+{
+	putchar('|');
+	while (columns--)
+		printf(" --- |");
+	putchar('\n');
+}
+
+/* "rule → A or B"; nothing about states when the only one is the one before. */
+static void cell(const char *rule, unsigned int before, uint32_t after, const char *(*name)(unsigned int))
+{
+	const char *sep = *rule ? " → " : "";
+	unsigned int s;
+
+	printf(" %s", rule);
+	for (s = 0; s < 32 && after != 1u << before; s++)
+		if (after >> s & 1) {
+			printf("%s%s", sep, name(s));
+			sep = " or ";
+		}
+	printf(" |");
+}
+
+/* ---- messages --------------------------------------------------------------------------------- */
+
+static int received(unsigned int type, uint16_t slot)
+{
+	struct msg m = { .version = WIRE_VERSION, .type = (uint8_t)type, .src = 1, .req_slot = slot };
+
+	return wire_check(&m, 0, RANKS, SLOTS);
+}
+
+static void messages(void)
+{
+	static const char *const classes[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
+	unsigned int t;
+
+	printf("| message | class | may come from another rank | names a request slot |\n");
+	rule_line(4);
+	for (t = MSG_NONE + 1; t < MSG_TYPES; t++) {
+		int comes = !received(t, 0);
+
+		printf("| %s | %s | %s | %s |\n", wire_name((uint8_t)t), classes[wire_class((uint8_t)t)], comes ? "yes" : "-",
+		       !comes ? "-" : received(t, SLOTS) ? "yes" : "-");
+	}
+}
+
+/* ---- the page --------------------------------------------------------------------------------- */
+
+/* The states that the event can lead to. */
+static uint32_t page_after(unsigned int state, unsigned int event)
+{
+	static const uint8_t held[] = { 0, PE_INV, PE_FWD_READ, PE_FWD_WRITE };
+	const struct page_ctx ctx = { .me = 0, .now = 0, .hold_us = 0 };
+	uint32_t after = 0;
+	unsigned int v;
+
+	for (v = 0; v < 2 * 4 * 2 * 2 * 2 * 4; v++) {
+		struct page p = { .state = (uint8_t)state, .flags = v & 1 ? PAGE_OWNER : 0, .acks = (int16_t)((v >> 1 & 3) - 1), .home = 2,
+				  .held = event == PE_UNHOLD ? held[v >> 6] : 0 };
+		struct msg m = { .src = 1, .req_rank = 2, .op = v >> 3 & 1 ? GRANT_READ : GRANT_WRITE, .flags = v >> 4 & 1 ? MSGF_ZERO : 0,
+				 .count = (int16_t)(v >> 5 & 1), .home = 1 };
+		struct actions acts;
+
+		/* Acknowledgements are for those who asked to write what others have. */
+		if (state != PG_WANT_WRITE && state != PG_UPGRADE && state != PG_COUNT)
+			p.acks = 0;
+		if (state == PG_WANT_WRITE && event == PE_GRANT)
+			p.acks = 0;
+		if (state == PG_WANT_READ)
+			m.count = 0;
+		if (!page_step(&ctx, &p, (enum page_event)event, &m, &acts))
+			after |= 1u << p.state;
+	}
+	return after;
+}
+
+static void page_table(unsigned int from, unsigned int to)
+{
+	unsigned int s, e;
+
+	printf("| state |");
+	for (e = from; e < to; e++)
+		printf(" %s |", page_event_name(e));
+	putchar('\n');
+	rule_line(to - from + 1);
+	for (s = 0; s < PG_STATES; s++) {
+		printf("| %s |", page_state_name(s));
+		for (e = from; e < to; e++)
+			cell(page_rule_name(s, e), s, page_after(s, e), page_state_name);
+		putchar('\n');
+	}
+}
+
+static void page_local(void)
+{
+	page_table(PE_READ, PE_DATA);
+}
+
+static void page_messages(void)
+{
+	page_table(PE_DATA, PE_EVENTS);
+}
+
+/* ---- the directory ---------------------------------------------------------------------------- */
+
+/* Rank 0 is home or manager, rank 1 asks; the entry is in this state and phase, and waiters of its line are in the queue. */
+static uint32_t dir_after(unsigned int state, unsigned int phase, unsigned int type, uint32_t *phases)
+{
+	uint32_t states = 0;
+	unsigned int v;
+
+	*phases = 0;
+	for (v = 0; v < 3 * 2 * 2 * 2; v++) {
+		struct qnode nodes[RANKS * SLOTS] = { 0 };
+		struct dir_ctx ctx = { .me = 0, .nranks = RANKS, .queue = { nodes, SLOTS } };
+		struct dir d = { .state = state & 15, .phase = phase & 15, .owner = (uint16_t)(v % 3), .current = 1,
+				 .copyset = 1u << v % 3 };
+		struct msg m = { .type = (uint8_t)type, .src = 1, .req_rank = 1, .flags = v / 3 % 2 ? MSGF_FIRST_TOUCH : 0, .op = MSG_WRITE_REQ,
+				 .value = v / 6 % 2 ? 2 : 0 };
+		bool waiters = v / 12 % 2;
+		struct actions acts;
+
+		if (type == MSG_HOME) /* to the new home, about itself */
+			m.req_rank = 0;
+		if (waiters || phase == DIR_TURN) {
+			nodes[queue_node(&ctx.queue, 2, 0) - 1].type = MSG_READ_REQ;
+			d.tail = queue_push(&ctx.queue, 0, queue_node(&ctx.queue, 2, 0)) & 0xffffff;
+		}
+		if (waiters && phase == DIR_TURN) {
+			nodes[queue_node(&ctx.queue, 3, 0) - 1].type = MSG_WRITE_REQ;
+			d.tail = queue_push(&ctx.queue, d.tail, queue_node(&ctx.queue, 3, 0)) & 0xffffff;
+		}
+		if (phase == DIR_IDLE && d.tail)
+			continue;
+		if (dir_step(&ctx, &d, &m, &acts))
+			continue;
+		states |= 1u << d.state;
+		*phases |= 1u << d.phase;
+	}
+	return states;
+}
+
+static void directory(void)
+{
+	static const uint8_t types[] = { MSG_READ_REQ, MSG_WRITE_REQ };
+	uint32_t phases;
+	unsigned int s, t;
+
+	printf("| state | READ_REQ | WRITE_REQ |\n");
+	rule_line(3);
+	for (s = 0; s < DIR_STATES; s++) {
+		printf("| %s |", dir_state_name(s));
+		for (t = 0; t < 2; t++)
+			cell(dir_rule_name(s, types[t]), s, dir_after(s, DIR_IDLE, types[t], &phases), dir_state_name);
+		putchar('\n');
+	}
+}
+
+static void directory_phases(void)
+{
+	static const uint8_t types[] = { MSG_READ_REQ, MSG_WRITE_REQ, MSG_DONE, MSG_HOME_ACK, MSG_RESUME, MSG_HOME, MSG_PLACE };
+	unsigned int p, s, t;
+
+	printf("| phase |");
+	for (t = 0; t < sizeof(types); t++)
+		printf(" %s |", wire_name(types[t]));
+	putchar('\n');
+	rule_line(sizeof(types) + 1);
+	for (p = 0; p < DIR_PHASES; p++) {
+		printf("| %s |", dir_phase_name(p));
+		for (t = 0; t < sizeof(types); t++) {
+			uint32_t after = 0, phases;
+
+			for (s = 0; s < DIR_STATES; s++) {
+				if (p == DIR_HOMING && s != DIR_MOVED)
+					continue;
+				dir_after(s, p, types[t], &phases);
+				after |= phases;
+			}
+			cell(!after ? "-" : after == 1u << p ? "stays" : "", p, after, dir_phase_name);
+		}
+		putchar('\n');
+	}
+}
+
+/* ---- locks and other objects ------------------------------------------------------------------ */
+
+static void hold(void)
+{
+	unsigned int s, e;
+
+	printf("| state |");
+	for (e = 0; e < HE_EVENTS; e++)
+		printf(" %s |", hold_event_name(e));
+	putchar('\n');
+	rule_line(HE_EVENTS + 1);
+	for (s = 0; s < HOLD_STATES; s++) {
+		printf("| %s |", hold_state_name(s));
+		for (e = 0; e < HE_EVENTS; e++)
+			printf(" %s |", hold_rule_name(s, e));
+		putchar('\n');
+	}
+}
+
+static void objects(void)
+{
+	static const uint8_t kinds[] = { SYNC_RWLOCK, SYNC_COND, SYNC_SEM, SYNC_ATOMIC };
+	unsigned int k, o;
+
+	printf("| operation |");
+	for (k = 0; k < sizeof(kinds); k++)
+		printf(" %s |", sync_kind_name(kinds[k]));
+	putchar('\n');
+	rule_line(sizeof(kinds) + 1);
+	for (o = SOP_RDLOCK; o < SYNC_OPS; o++) {
+		printf("| %s |", sync_op_name(o));
+		for (k = 0; k < sizeof(kinds); k++)
+			printf(" %s |", sync_rule_name(kinds[k], o));
+		putchar('\n');
+	}
+}
+
+static const struct {
+	const char *name;
+	void (*print)(void);
+} tables[] = {
+	{ "messages", messages }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
+	{ "directory-phases", directory_phases }, { "hold", hold }, { "objects", objects },
+};
+
+int main(int argc, char **argv)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+		if (argc == 2 && !strcmp(argv[1], "--list"))
+			puts(tables[i].name);
+		if (argc == 2 && !strcmp(argv[1], tables[i].name)) {
+			tables[i].print();
+			return 0;
+		}
+	}
+	return argc == 2 && !strcmp(argv[1], "--list") ? 0 : 1;
+}

@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * micro.c - what one operation costs: misses, upgrades, transfers, locks, barriers, allocation.
+ *
+ * Runs under mpirun with 2 to 8 ranks; rank 0 is the home of everything, rank 1 does the timed work, further ranks are
+ * sharers or wait in a barrier. Each row is the median of several repetitions of the mean over many operations.
+ * Output: one JSON object a line on rank 0.
+ */
+#include <dsm.h>
+#include <errno.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BLOCK 4096
+#define REPEATS 7
+
+static int rank, size, nblocks = 1024;
+static const char *label = "default";
+static char *area;
+
+static void check(int err, const char *what)
+{
+	if (err < 0)
+		dsm_abort(1, "%s: %s", what, dsm_strerror(err));
+}
+
+static double now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+/* A region that nobody has touched: what earlier rows taught the homes about its blocks is gone. */
+static void fresh(void)
+{
+	static dsm_region_t *region;
+	struct dsm_region_options o = { .home = DSM_HOME_FIXED, .home_rank = 0 };
+
+	if (region) {
+		dsm_barrier();
+		if (rank == 0)
+			check(dsm_region_destroy("bench"), "dsm_region_destroy");
+		check(dsm_region_detach(region), "dsm_region_detach");
+		dsm_barrier();
+	}
+	check(dsm_region_open("bench", (size_t)nblocks * BLOCK, &o, &region), "dsm_region_open");
+	area = dsm_region_base(region);
+	dsm_barrier();
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* The median of each repetition's value, as rank 1 (or whoever passes a value) measured it. */
+static void report(const char *name, double *v, int n, const char *unit)
+{
+	double best = 0;
+	uint64_t bits;
+
+	if (v) {
+		qsort(v, (size_t)n, sizeof(*v), by_value);
+		best = v[n / 2];
+	}
+	memcpy(&bits, &best, sizeof(bits));
+	check(dsm_reduce(&bits, DSM_DOUBLE, DSM_MAX), "dsm_reduce");
+	memcpy(&best, &bits, sizeof(best));
+	if (rank == 0) {
+		printf("{\"row\": \"%s\", \"mode\": \"%s\", \"ranks\": %d, \"value\": %.3f, \"unit\": \"%s\"}\n", name, label, size, best,
+		       unit);
+		fflush(stdout);
+	}
+}
+
+static void write_all(int by, char value)
+{
+	int i;
+
+	if (rank == by)
+		for (i = 0; i < nblocks; i++)
+			*(volatile char *)(area + (size_t)i * BLOCK) = value;
+	dsm_barrier();
+}
+
+static void read_all(int by)
+{
+	int i;
+
+	if (rank == by)
+		for (i = 0; i < nblocks; i++)
+			(void)*(volatile char *)(area + (size_t)i * BLOCK);
+	dsm_barrier();
+}
+
+/* Time one touch of every block by rank 1, after a preparation by all. */
+static void touch(const char *name, void (*prepare)(void), bool write)
+{
+	double v[REPEATS], start;
+	int r, i;
+
+	for (r = 0; r < REPEATS; r++) {
+		fresh();
+		prepare();
+		start = now_us();
+		if (rank == 1)
+			for (i = 0; i < nblocks; i++) {
+				volatile char *p = area + (size_t)i * BLOCK;
+
+				if (write)
+					*p = (char)r;
+				else
+					(void)*p;
+			}
+		v[r] = (now_us() - start) / nblocks;
+		dsm_barrier();
+	}
+	report(name, rank == 1 ? v : NULL, REPEATS, "us");
+}
+
+static void owned(void)
+{
+	write_all(0, 1);
+}
+
+static void seen(void)
+{
+	owned();
+	read_all(1);
+	owned();
+}
+
+static void shared(int sharers)
+{
+	int s;
+
+	write_all(0, 1);
+	for (s = 2; s < 2 + sharers; s++)
+		read_all(s);
+}
+
+static void shared1(void)
+{
+	shared(1);
+}
+
+static void shared3(void)
+{
+	shared(3);
+}
+
+static void both_read(void)
+{
+	write_all(0, 1);
+	read_all(1);
+}
+
+static void bench_misses(void)
+{
+	touch("read miss, block seen before", seen, false);
+	touch("read miss, first ever", owned, false);
+	touch("write miss, 0 sharers", owned, true);
+	if (size >= 3)
+		touch("write miss, 1 sharer", shared1, true);
+	if (size >= 5)
+		touch("write miss, 3 sharers", shared3, true);
+	touch("upgrade", both_read, true);
+}
+
+static void bench_first(void)
+{
+	double own[REPEATS], start;
+	int r, i;
+
+	for (r = 0; r < REPEATS; r++) {
+		fresh();
+		start = now_us();
+		if (rank == 0)
+			for (i = 0; i < nblocks; i++)
+				*(volatile char *)(area + (size_t)i * BLOCK) = 1;
+		own[r] = (now_us() - start) / nblocks;
+	}
+	report("first write of a home to its own block", rank == 0 ? own : NULL, REPEATS, "us");
+}
+
+static void bench_stream(const char *name, bool prefetch)
+{
+	double v[REPEATS], start;
+	int r, i;
+
+	for (r = 0; r < REPEATS; r++) {
+		fresh();
+		owned();
+		start = now_us();
+		if (rank == 1)
+			for (i = 0; i < nblocks; i++) {
+				if (prefetch && i % 64 == 0)
+					dsm_prefetch(area + (size_t)i * BLOCK, 64 * BLOCK, DSM_READ);
+				(void)*(volatile char *)(area + (size_t)i * BLOCK);
+			}
+		v[r] = (now_us() - start) / nblocks;
+		dsm_barrier();
+	}
+	report(name, rank == 1 ? v : NULL, REPEATS, "us/block");
+}
+
+static void bench_pingpong(void)
+{
+	_Atomic uint64_t *word;
+	double v[REPEATS], start;
+	int r, rounds = 1000;
+	uint64_t i;
+
+	fresh();
+	word = (_Atomic uint64_t *)area;
+	for (r = 0; r < REPEATS; r++) {
+		if (rank == 0)
+			atomic_store(word, 0);
+		dsm_barrier();
+		start = now_us();
+		for (i = 0; rank < 2 && i < (uint64_t)rounds; i++) {
+			while (atomic_load_explicit(word, memory_order_acquire) != 2 * i + (uint64_t)rank)
+				;
+			atomic_store_explicit(word, 2 * i + (uint64_t)rank + 1, memory_order_release);
+		}
+		v[r] = (now_us() - start) / (2.0 * rounds);
+		dsm_barrier();
+	}
+	report("ping-pong of one block, one way", rank == 1 ? v : NULL, REPEATS, "us");
+}
+
+/* A flag in one block announces 8 bytes or a whole block of another. */
+static void bench_producer(const char *name, size_t bytes)
+{
+	_Atomic uint64_t *flag, *back;
+	char *data;
+	double v[REPEATS], start;
+	int r, rounds = 500;
+	uint64_t i;
+	char sum = 0;
+	size_t b;
+
+	fresh();
+	flag = (_Atomic uint64_t *)area;
+	back = (_Atomic uint64_t *)(area + 2 * BLOCK);
+	data = area + BLOCK;
+	for (r = 0; r < REPEATS; r++) {
+		if (rank == 0)
+			*flag = *back = 0;
+		dsm_barrier();
+		start = now_us();
+		for (i = 1; rank < 2 && i <= (uint64_t)rounds; i++) {
+			if (rank == 0) {
+				memset(data, (int)i, bytes);
+				atomic_store_explicit(flag, i, memory_order_release);
+				while (atomic_load_explicit(back, memory_order_acquire) != i)
+					;
+			} else {
+				while (atomic_load_explicit(flag, memory_order_acquire) != i)
+					;
+				for (b = 0; b < bytes; b += 64)
+					sum = (char)(sum + data[b]);
+				atomic_store_explicit(back, i, memory_order_release);
+			}
+		}
+		/* There and back: the way back carries a flag alone. */
+		v[r] = (now_us() - start) / (2.0 * rounds);
+		dsm_barrier();
+	}
+	if (sum == 77)
+		fprintf(stderr, " ");
+	report(name, rank == 1 ? v : NULL, REPEATS, "us");
+}
+
+static void bench_false_sharing(void)
+{
+	double v[REPEATS], start;
+	int r, i, blocks = 256;
+
+	fresh();
+	for (r = 0; r < REPEATS; r++) {
+		write_all(0, 0);
+		start = now_us();
+		for (i = 0; rank < 2 && i < blocks; i++)
+			*(volatile uint64_t *)(area + (size_t)i * BLOCK + 64 * (size_t)rank) = (uint64_t)i;
+		dsm_barrier();
+		v[r] = (now_us() - start) / blocks;
+		dsm_barrier();
+	}
+	report("false sharing by two writers, per block, barrier included", rank == 1 ? v : NULL, REPEATS, "us");
+}
+
+static void bench_locks(void)
+{
+	static dsm_mutex_t m;
+	double v[REPEATS], start;
+	int who, r, i, n = 2000;
+
+	fresh();
+	if (rank == 0)
+		check(dsm_mutex_init(&m), "dsm_mutex_init");
+	check(dsm_broadcast(&m, sizeof(m), 0), "dsm_broadcast");
+	for (who = 0; who < 2; who++) {
+		for (r = 0; r < REPEATS; r++) {
+			start = now_us();
+			for (i = 0; rank == who && i < n; i++) {
+				dsm_mutex_lock(&m);
+				dsm_mutex_unlock(&m);
+			}
+			v[r] = (now_us() - start) / n;
+			dsm_barrier();
+		}
+		report(who ? "lock + unlock, uncontended, remote" : "lock + unlock, uncontended, home", rank == who ? v : NULL, REPEATS, "us");
+	}
+	for (r = 0; r < REPEATS; r++) {
+		double sum = 0;
+
+		for (i = 0; i < 200; i++) {
+			if (rank == i % 2) {
+				start = now_us();
+				dsm_mutex_lock(&m);
+				dsm_mutex_unlock(&m);
+				sum += now_us() - start;
+			}
+			dsm_barrier();
+		}
+		v[r] = sum / 100;
+	}
+	report("free lock taken over by the other rank", rank == 1 ? v : NULL, REPEATS, "us");
+	for (r = 0; r < REPEATS; r++) {
+		dsm_barrier();
+		start = now_us();
+		for (i = 0; rank < 2 && i < n; i++) {
+			dsm_mutex_lock(&m);
+			++*(volatile uint64_t *)area;
+			dsm_mutex_unlock(&m);
+		}
+		v[r] = (now_us() - start) / (2 * n);
+		dsm_barrier();
+	}
+	report("contended hand-off with one dirty block", rank == 1 ? v : NULL, REPEATS, "us");
+}
+
+static void bench_barrier(void)
+{
+	double v[REPEATS], start;
+	int r, i, n = 1000;
+
+	fresh();
+	for (r = 0; r < REPEATS; r++) {
+		dsm_barrier();
+		start = now_us();
+		for (i = 0; i < n; i++)
+			dsm_barrier();
+		v[r] = (now_us() - start) / n;
+	}
+	report("barrier", rank == 0 ? v : NULL, REPEATS, "us");
+	for (r = 0; r < REPEATS; r++) {
+		both_read();
+		start = now_us();
+		dsm_barrier();
+		v[r] = now_us() - start;
+	}
+	report("barrier with 1,024 shared blocks cached", rank == 0 ? v : NULL, REPEATS, "us");
+}
+
+static void bench_atomics(void)
+{
+	static dsm_atomic_t a;
+	double v[REPEATS], start;
+	int r, i, n = 2000;
+
+	if (rank == 0)
+		check(dsm_atomic_init(&a, 0, 0), "dsm_atomic_init");
+	check(dsm_broadcast(&a, sizeof(a), 0), "dsm_broadcast");
+	for (r = 0; r < REPEATS; r++) {
+		start = now_us();
+		for (i = 0; rank == 1 && i < n; i++)
+			dsm_atomic_fetch_add(&a, 1, NULL);
+		v[r] = (now_us() - start) / n;
+		dsm_barrier();
+	}
+	report("atomic fetch-add, remote home", rank == 1 ? v : NULL, REPEATS, "us");
+}
+
+static void bench_alloc(void)
+{
+	double v[REPEATS], start;
+	int r, i, n = 20000;
+
+	for (r = 0; r < REPEATS; r++) {
+		start = now_us();
+		for (i = 0; i < n; i++)
+			dsm_free(dsm_malloc(64));
+		v[r] = (now_us() - start) / n * 1e3;
+	}
+	report("malloc + free of 64 bytes", rank == 1 ? v : NULL, REPEATS, "ns");
+}
+
+/* The longest miss of rank 1 while rank 0 computes and makes no call. */
+static void bench_busy_home(void)
+{
+	double worst = 0, end, start;
+	volatile double x = 1;
+	int i = 0;
+
+	fresh();
+	owned();
+	end = now_us() + 1.5e6;
+	while (now_us() < end && rank == 0)
+		x = x * 1.0000001;
+	while (now_us() < end && rank == 1 && i < nblocks) {
+		start = now_us();
+		(void)*(volatile char *)(area + (size_t)i++ * BLOCK);
+		if (now_us() - start > worst)
+			worst = now_us() - start;
+		usleep(1000);
+	}
+	dsm_barrier();
+	report("worst miss while the home computes for 1.5 s", rank == 1 ? &worst : NULL, 1, "us");
+}
+
+static void bench_streams(void)
+{
+	bench_stream("streaming read, read-ahead as set", false);
+	bench_stream("streaming read, dsm_prefetch of 64", true);
+}
+
+static void bench_producers(void)
+{
+	bench_producer("producer/consumer one way, 8 bytes", 8);
+	bench_producer("producer/consumer one way, 4 KiB", BLOCK);
+}
+
+static const struct bench {
+	const char *name;
+	void (*run)(void);
+} benches[] = {
+	{ "misses", bench_misses },	{ "first", bench_first },	{ "stream", bench_streams },
+	{ "pingpong", bench_pingpong }, { "producer", bench_producers }, { "false", bench_false_sharing },
+	{ "locks", bench_locks },	{ "barrier", bench_barrier },	{ "atomics", bench_atomics },
+	{ "alloc", bench_alloc },	{ "busy", bench_busy_home },
+};
+#define BENCHES (sizeof(benches) / sizeof(benches[0]))
+
+static void usage(FILE *to)
+{
+	size_t i;
+
+	fprintf(to, "usage: mpirun -n N micro [--readahead K] [--label TEXT] [GROUP...]\n"
+		    "Costs of single operations as JSON lines; groups:");
+	for (i = 0; i < BENCHES; i++)
+		fprintf(to, " %s", benches[i].name);
+	fprintf(to, "\n");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "help", no_argument, NULL, 'h' }, { "readahead", required_argument, NULL, 'r' },
+		{ "label", required_argument, NULL, 'l' }, { 0 },
+	};
+	struct dsm_config cfg;
+	int c, i, err = dsm_config_init(&cfg);
+	size_t b;
+
+	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
+		if (c == 'h') {
+			usage(stdout);
+			return 0;
+		} else if (c == 'r') {
+			cfg.readahead = (unsigned int)atoi(optarg);
+		} else if (c == 'l') {
+			label = optarg;
+		} else {
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (!err)
+		err = dsm_init(&cfg);
+	if (err) {
+		fprintf(stderr, "micro: %s\n", dsm_strerror(err));
+		return 1;
+	}
+	rank = dsm_rank();
+	size = dsm_size();
+	if (size < 2)
+		dsm_abort(2, "micro needs at least two ranks");
+	for (b = 0; b < BENCHES; b++) {
+		bool wanted = optind == argc;
+
+		for (i = optind; i < argc; i++)
+			wanted |= !strcmp(argv[i], benches[b].name);
+		if (wanted)
+			benches[b].run();
+	}
+	check(dsm_finalize(), "dsm_finalize");
+	return 0;
+}

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# Part of tests/fail/run: ranks that are stopped, interrupted, or killed at the worst moment.
+
+# start_job SECONDS PROGRAM...: a job in the background, until it says that it is ready.
+start_job() {
+	local i
+	job "$@" &
+	background=$!
+	for i in {1..200}; do
+		! grep -qs ready "$folder/out.0" || break
+		sleep 0.05
+	done
+	((i < 200)) || problem "the job did not start"
+	sleep 0.5
+}
+
+signal_ranks() {
+	local r name=$1
+	shift
+	for r; do
+		kill "-$name" "$(<"$folder/pid.$r")"
+	done
+}
+
+# MODE SECONDS RANK...: these stop for so long, and nobody minds.
+stopped_briefly() {
+	local mode=$1 seconds=$2 r
+	mode "$1"
+	shift 2
+	settings+=("${more[@]}")
+	start_job 40 "$bin/steady" $((seconds + 3))
+	signal_ranks STOP "$@"
+	sleep "$seconds"
+	for ((r = 0; r < ranks; r++)); do
+		[[ ! -e $folder/end.$r ]] || problem "rank $r ended meanwhile"
+	done
+	signal_ranks CONT "$@"
+	wait "$background"
+	for ((r = 0; r < ranks; r++)); do
+		[[ $(status_of "$r") == 0 ]] || problem "rank $r ended with status $(status_of "$r") ($mode)"
+	done
+	says 'is lost' 0
+}
+
+# MODE: silent for more than DSM_LOST_MS, rank 1 is lost to all ranks of other hosts.
+silent() {
+	local r began
+	mode "$1"
+	settings+=(DSM_LOST_MS=1000)
+	start_job 30 "$bin/steady" 15
+	signal_ranks STOP 1
+	began=$(date +%s%3N)
+	for ((r = 0; r < ranks; r++)); do
+		while ((r != 1)) && [[ ! -e $folder/end.$r ]] && (($(date +%s%3N) - began < 6000)); do
+			sleep 0.05
+		done
+	done
+	signal_ranks KILL 1
+	wait "$background"
+	survivors 1 70
+	for ((r = 0; r < ranks; r++)); do
+		((r == 1 || $(time_of "$r") < $(time_of 1))) || problem "rank $r did not end before rank 1 was killed"
+	done
+	says 'rank 1 of this host is lost: nothing was heard of it for DSM_LOST_MS' 1
+	says 'is lost' 1
+}
+
+# mpirun is told to stop, as by Ctrl-C: everything ends.
+interrupted() {
+	local began pid
+	env "${settings[@]}" setsid mpirun -n "$ranks" "$bin/steady" 30 >"$folder/out" 2>&1 </dev/null &
+	pid=$!
+	for _ in {1..100}; do
+		! grep -qs ready "$folder/out" || break
+		sleep 0.05
+	done
+	began=$(date +%s%3N)
+	kill "-$1" "$pid"
+	wait "$pid"
+	status=$?
+	((status != 0)) || problem "mpirun ended with status 0"
+	(($(date +%s%3N) - began < 8000)) || problem "it took $(($(date +%s%3N) - began)) ms"
+}
+
+# mpirun is killed: the ranks do not go on for ever.
+no_launcher() {
+	local r
+	mode "$1"
+	start_job 20 "$bin/steady" 15
+	pkill -KILL -f "^mpirun -n $ranks $bin/keeper $folder "
+	wait "$background"
+	for ((r = 0; r < ranks; r++)); do
+		[[ $(status_of "$r") == 70 ]] || problem "rank $r ended with status $(status_of "$r")"
+	done
+	says 'the launcher is gone' 1
+	says 'is lost' 0
+}
+
+# One rank gets SIGTERM.
+terminated() {
+	mode "$1"
+	start_job 30 "$bin/steady" 20
+	signal_ranks TERM 1
+	wait "$background"
+	survivors 1 70
+	[[ $(status_of 1) == 143 ]] || problem "rank 1 ended with status $(status_of 1)"
+	says 'rank 1 of this host is lost' 1
+}
+
+# A rank dies with all locks of the host held; the others wait for those locks.
+held() {
+	mode "$1"
+	job 20 "$bin/held"
+	survivors 1 70
+	says "^$2 segments held"
+	says 'rank 1 of this host is lost' 1
+}
+
+# A rank dies where all are leaving: the others finish, or say that it is lost.
+fence() {
+	local r
+	mode "$1"
+	job 30 "$bin/fence"
+	[[ $(status_of 1) == 137 ]] || problem "rank 1 ended with status $(status_of 1)"
+	for ((r = 0; r < ranks; r++)); do
+		((r == 1)) || [[ $(status_of "$r") == @(0|70) ]] || problem "rank $r ended with status $(status_of "$r")"
+		(($(time_of "$r") - $(time_of 1) < 12000)) || problem "rank $r took $(($(time_of "$r") - $(time_of 1))) ms"
+	done
+}
+
+# Killed at any moment, while all are busy.
+storm() {
+	local r
+	mode "$1"
+	ranks=5
+	start_job 30 "$bin/steady" 20
+	sleep "0.$((RANDOM % 10))"
+	signal_ranks KILL 1 2
+	wait "$background"
+	for r in 0 3 4; do
+		[[ $(status_of "$r") == 70 ]] || problem "rank $r ended with status $(status_of "$r")"
+		(($(time_of "$r") - $(time_of 1) <= 5000)) || problem "rank $r ended $(($(time_of "$r") - $(time_of 1))) ms later"
+	done
+	says 'rank [12] of this host is lost' 1
+}
+
+more=()
+for m in shared hosts off; do
+	one "stopped-$m" stopped_briefly $m 3 1
+done
+one stopped-tcp stopped_briefly tcp 3 1
+more=(DSM_LOST_MS=1000)
+one stopped-all-off stopped_briefly off 3 0 1 2 3
+more=()
+for m in off tcp hosts mprotect; do
+	one "silent-$m" silent $m
+done
+one interrupted interrupted INT
+one terminated-mpirun interrupted TERM
+one no-launcher-shared no_launcher shared
+one no-launcher-tcp no_launcher tcp
+one terminated-shared terminated shared
+one terminated-off terminated off
+one held-shared held shared 4
+one held-hosts held hosts 2
+for m in shared off tcp mprotect; do
+	one "fence-$m" fence $m
+done
+for m in shared shared2 shared3 shared4 off hosts mprotect; do
+	one "storm-$m" storm "${m%[0-9]}"
+done

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# Part of tests/fail/run: too little of something, wrong settings, ranks that do not fit together, strangers.
+
+# fails SECONDS PATTERN [SETTING...] -- PROGRAM...: the job ends with a failure and says so.
+fails() {
+	local seconds=$1 pattern=$2
+	shift 2
+	while [[ $1 != -- ]]; do
+		settings+=("$1")
+		shift
+	done
+	shift
+	plain "$seconds" "$@"
+	((status != 0)) || problem "the job ended with status 0"
+	((status != 124 && status < 128)) || problem "the job ended with status $status after $took ms"
+	says "^libdsm: .*$pattern"
+}
+
+works() {
+	plain 60 "$@"
+	((status == 0)) || problem "the job ended with status $status after $took ms"
+}
+
+# ulimit OPTION VALUE around a program, not around mpirun.
+limited() {
+	local option=$1 value=$2
+	shift 2
+	printf '#!/bin/bash\nulimit %s %s && exec "$@"\n' "$option" "$value" >"$folder/limited"
+	chmod +x "$folder/limited"
+}
+
+descriptors() {
+	limited -n "$1"
+	ranks=$2
+	fails 30 'ulimit -n' "${@:3}" -- "$folder/limited" "$bin/steady"
+}
+
+memlock() {
+	limited -l 0
+	works "$folder/limited" "$bin/steady"
+}
+
+address_space() {
+	limited -v $((4 << 20))
+	ranks=$1
+	fails 30 'DSM_SPACE' -- "$folder/limited" "$bin/steady"
+	# What the message advises helps.
+	settings=(DSM_SPACE=64M)
+	limited -v $((16 << 20))
+	works "$folder/limited" "$bin/steady"
+}
+
+memory() {
+	ranks=2
+	settings=("${@:2}")
+	works "$bin/memory" "$1"
+}
+
+# A bad setting: SETTING VALUE ALLOWED
+bad_setting() {
+	ranks=$4
+	fails 20 "$1=$2 is not allowed; allowed: .*$3" "$1=$2" -- "$bin/steady"
+}
+
+unknown_setting() {
+	ranks=1
+	fails 20 'unknown setting DSM_SPIN=3 .*DSM_HELP=1' DSM_SPIN=3 -- "$bin/steady"
+	ranks=3
+	fails 20 'unknown setting DSM_SPIN=3 .*DSM_HELP=1' DSM_SPIN=3 -- "$bin/steady"
+}
+
+help_text() {
+	local name
+	env DSM_HELP=1 "$bin/steady" >"$folder/out" 2>&1 || problem "status $?"
+	for name in FAULT NET SHORTCUT STATS SPACE HEAP BLOCK HOLD_US SPIN_US READAHEAD LOST_MS; do
+		says "^ *DSM_$name "
+	done
+	says 'libdsm [0-9.]*: settings' 1
+}
+
+# mixed SECONDS PATTERN ARGUMENT...: of mpirun, for two kinds of ranks.
+mixed() {
+	local pattern=$1 began
+	shift
+	began=$(date +%s%3N)
+	timeout -k 5 30 mpirun "$@" >"$folder/out" 2>&1 </dev/null
+	status=$?
+	((status != 0 && status < 124)) || problem "the job ended with status $status"
+	(($(date +%s%3N) - began < 10000)) || problem "it took $(($(date +%s%3N) - began)) ms"
+	says "$pattern"
+}
+
+other_version() {
+	local cc flags other=$folder/other
+	mkdir -p "$folder/include"
+	sed 's/^#define DSM_VERSION_MINOR .*/#define DSM_VERSION_MINOR 99/' "$top/libdsm/include/dsm.h" >"$folder/include/dsm.h"
+	cc=$(make -s -C "$top" "VARIANT=${VARIANT:-release}" print-CC)
+	flags=$(make -s -C "$top" "VARIANT=${VARIANT:-release}" print-DSM_LIBS)
+	make -s -C "$top" "VARIANT=${VARIANT:-release}" "build/${VARIANT:-release}/libdsm-internal.a" >/dev/null
+	# shellcheck disable=SC2086
+	$cc -std=gnu11 -O1 -pthread -D_GNU_SOURCE -I"$folder/include" -I"$top/libdsm" \
+		$(make -s -C "$top" print-CPPFLAGS_LIB) -o "$other" "$top/tests/fail/steady.c" "$top/libdsm/engine/start.c" \
+		"$top/build/${VARIANT:-release}/libdsm-internal.a" $flags || problem 'the other version cannot be built'
+	mixed 'rank [12] runs another version of libdsm than rank 0' -n 1 "$other" : -n 2 "$bin/steady"
+}
+
+other_settings() {
+	mixed 'rank [12] has another DSM_SPACE or DSM_HEAP than rank 0' \
+		-n 1 -x DSM_SPACE=1G "$bin/steady" : -n 2 -x DSM_SPACE=2G "$bin/steady"
+}
+
+# ERRNO: userfaultfd(2) fails so.
+refused() {
+	ranks=2
+	works "$bin/refuse" "$1" "$bin/steady"
+	says 'userfaultfd.* is refused here; using mprotect' 1
+	settings=(DSM_FAULT=mprotect)
+	works "$bin/refuse" "$1" "$bin/steady"
+	says 'refused' 0
+	fails 20 'DSM_FAULT=uffd: .*DSM_FAULT=mprotect' DSM_FAULT=uffd -- "$bin/refuse" "$1" "$bin/steady"
+}
+
+# On one rank only: the others may not serve it through shared memory.
+refused_on_one() {
+	timeout -k 5 60 mpirun -n 1 "$bin/steady" : -n 1 "$bin/refuse" 1 "$bin/steady" : -n 2 "$bin/steady" >"$folder/out" 2>&1 </dev/null
+	status=$?
+	((status == 0)) || problem "the job ended with status $status"
+}
+
+in_handler() {
+	mode "$1"
+	job 20 "$bin/signals" handler
+	[[ $(status_of 0) == @(135|139) ]] || problem "rank 0 ended with status $(status_of 0)"
+	survivors 0 70
+	says 'is touched by a signal handler that interrupted a libdsm call, which is not supported' 1
+}
+
+between() {
+	mode "$1"
+	ranks=2
+	works "$bin/signals" between
+}
+
+forked() {
+	mode "$1"
+	ranks=2
+	works "$bin/signals" fork
+	says 'libdsm: .*lost' 0
+}
+
+# UID: somebody calls all our sockets while jobs start.
+strangers() {
+	local pid i
+	"$bin/stranger" 6 "$1" "$bin/steady" >"$folder/calls" 2>&1 &
+	pid=$!
+	for i in 1 2 3; do
+		works "$bin/steady"
+		((took < 12000)) || problem "the job took $took ms"
+	done
+	wait "$pid"
+	((status = $?, status == 0 || status == 77)) || problem "the stranger ended with status $status"
+	grep -q ' 0 answers' "$folder/calls" || problem "strangers were answered: $(<"$folder/calls")"
+	! grep -q '^0 calls' "$folder/calls" || problem 'no stranger came through'
+}
+
+# A dsm_init() that fails leaves the process as it was.
+undone() {
+	env "$@" timeout 60 "$bin/undo" >"$folder/out" 2>&1 || problem "status $?"
+	says '^nothing is left' 1
+}
+
+one descriptors-24 descriptors 24 4
+one descriptors-40 descriptors 40 8
+one descriptors-40-off descriptors 24 4 DSM_SHORTCUT=off
+one memlock memlock
+one address-space address_space 1
+one address-space-ranks address_space 3
+one memory-regions memory regions DSM_SPACE=1G DSM_HEAP=64M
+one memory-regions-default memory regions
+one memory-heap memory heap DSM_SPACE=256M DSM_HEAP=64M
+one memory-space-64M memory heap DSM_SPACE=64M
+one memory-maps memory maps DSM_FAULT=mprotect
+one settings-unknown unknown_setting
+for n in 1 2; do
+	one "settings-choice-$n" bad_setting DSM_FAULT maybe 'auto uffd mprotect' $n
+	one "settings-number-$n" bad_setting DSM_HOLD_US -1 '0 to 10000' $n
+	one "settings-range-$n" bad_setting DSM_LOST_MS 499 '500 to 600000' $n
+	one "settings-size-$n" bad_setting DSM_SPACE 1X '64M to 4T' $n
+	one "settings-power-$n" bad_setting DSM_BLOCK 5000 'a power of two' $n
+	one "settings-empty-$n" bad_setting DSM_SPACE '' '64M to 4T' $n
+	one "settings-overflow-$n" bad_setting DSM_SPACE 99999999999999999999 '64M to 4T' $n
+	one "settings-net-$n" bad_setting DSM_NET verbz 'one of: auto' $n
+done
+one settings-help help_text
+one other-version other_version
+one other-settings other_settings
+one refused-eperm refused 1
+one refused-enosys refused 38
+one refused-on-one refused_on_one
+for m in shared off mprotect; do
+	one "signal-handler-$m" in_handler $m
+	one "signal-between-$m" between $m
+	one "fork-$m" forked $m
+done
+one strangers-same-user strangers 0
+one strangers-other-user strangers 65534
+one undone undone DSM_SPACE=1G

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * barriers.c - see barriers.h. Checked: nobody leaves an episode before all have come; everybody leaves it with the sum
+ * of what all brought, or all with -EINVAL; every episode ends.
+ */
+#include "barriers.h"
+
+#include "channel.h"
+#include "core/barrier.h"
+#include "core/set.h"
+
+#define RANKS 4
+#define THREADS 2
+
+struct thread {
+	uint8_t inside; /* has arrived */
+	uint8_t awake;
+	uint8_t episode;
+	uint8_t gen;
+};
+
+struct world {
+	struct bar bars[RANKS];
+	struct thread threads[RANKS][THREADS];
+	struct chan chan;
+};
+
+enum event { EV_ARRIVE = 1, EV_LEAVE, EV_MSG };
+
+static uint32_t event(enum event e, unsigned int a, unsigned int b)
+{
+	return (uint32_t)e << 16 | a << 8 | b;
+}
+
+static uint64_t sum(uint8_t op, uint64_t a, uint64_t b)
+{
+	(void)op;
+	return a + b;
+}
+
+static struct bar_tree tree(const struct bar_cfg *cfg, unsigned int rank)
+{
+	struct bar_tree t = { .parent = rank ? cfg->parent[rank] : SET_NOBODY };
+	unsigned int r;
+
+	for (r = 1; r < cfg->nranks; r++)
+		if (cfg->parent[r] == rank)
+			t.child[t.nchildren++] = (uint16_t)r;
+	return t;
+}
+
+static void start(const void *cfg, void *world)
+{
+	(void)cfg;
+	(void)world;
+}
+
+static unsigned int list(const void *c, const void *world, uint32_t *events)
+{
+	const struct bar_cfg *cfg = c;
+	const struct world *w = world;
+	unsigned int n = 0, r, t;
+
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->threads[r]; t++) {
+			const struct thread *th = &w->threads[r][t];
+
+			if (!th->inside && th->episode < cfg->episodes)
+				events[n++] = event(EV_ARRIVE, r, t);
+			if (th->inside && (uint8_t)w->bars[r].gen != th->gen)
+				events[n++] = event(EV_LEAVE, r, t);
+		}
+	for (r = 0; r < w->chan.n; r++)
+		if (chan_next(&w->chan, r, cfg->fifo))
+			events[n++] = event(EV_MSG, r, 0);
+	return n;
+}
+
+static void step(const struct bar_cfg *cfg, struct world *w, unsigned int rank, const struct wmsg *m)
+{
+	struct bar_tree t = tree(cfg, rank);
+	struct msg wide = chan_widen(m);
+	struct bar *b = &w->bars[rank];
+	struct actions out;
+	unsigned int i;
+	/* As the engine: the group is known once one of the rank's own threads has come. */
+	bool known = b->threads || m->src == rank;
+
+	if (bar_step((uint16_t)rank, known ? &t : NULL, sum, b, &wide, &out)) {
+		model_fail("rank %u does not expect %s of %u", rank, wire_name(m->type), m->src);
+		return;
+	}
+	for (i = 0; i < out.n; i++) {
+		struct wmsg o = chan_narrow(&out.v[i].msg);
+
+		if (out.v[i].type == ACT_SEND)
+			chan_post(&w->chan, &o);
+		else if (out.v[i].type != ACT_WAKE_ALL)
+			model_fail("action %u", out.v[i].type);
+	}
+}
+
+static void arrive(const struct bar_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
+{
+	struct thread *th = &w->threads[r][t];
+	struct wmsg m = { .type = MSG_ARRIVE,
+			  .src = (uint8_t)r,
+			  .dst = (uint8_t)r,
+			  .req_rank = (uint8_t)r,
+			  .value = (uint8_t)(1 + r * THREADS + t + 3 * th->episode),
+			  .data = cfg->says[r][t] };
+
+	th->inside = 1;
+	th->gen = (uint8_t)w->bars[r].gen;
+	step(cfg, w, r, &m);
+}
+
+/* All must have come, and brought what the result says. */
+static void leave(const struct bar_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
+{
+	struct thread *th = &w->threads[r][t];
+	uint64_t expected = 0;
+	unsigned int i, k;
+
+	for (i = 0; i < cfg->nranks; i++)
+		for (k = 0; k < cfg->threads[i]; k++) {
+			const struct thread *o = &w->threads[i][k];
+
+			expected += 1 + i * THREADS + k + 3u * th->episode;
+			if (o->episode < th->episode || (o->episode == th->episode && !o->inside))
+				model_fail("thread %u.%u leaves before %u.%u has come", r, t, i, k);
+		}
+	if (w->bars[r].ended != (cfg->spoiled ? -EINVAL : 0))
+		model_fail("thread %u.%u leaves with status %d", r, t, w->bars[r].ended);
+	if (!cfg->spoiled && w->bars[r].result != expected)
+		model_fail("thread %u.%u leaves with %llu instead of %llu", r, t, (unsigned long long)w->bars[r].result,
+			   (unsigned long long)expected);
+	*th = (struct thread){ .episode = (uint8_t)(th->episode + 1) };
+}
+
+static void fire(const void *c, void *world, uint32_t ev)
+{
+	unsigned int a = ev >> 8 & 0xff, b = ev & 0xff;
+	const struct bar_cfg *cfg = c;
+	struct world *w = world;
+	struct wmsg m;
+
+	if (ev >> 16 == EV_MSG) {
+		m = chan_take(&w->chan, a);
+		step(cfg, w, m.dst, &m);
+		return;
+	}
+	model_say("thread %u.%u %s\n", a, b, ev >> 16 == EV_ARRIVE ? "arrives" : "leaves");
+	if (ev >> 16 == EV_ARRIVE)
+		arrive(cfg, w, a, b);
+	else
+		leave(cfg, w, a, b);
+}
+
+static void canon(const void *c, void *world)
+{
+	const struct bar_cfg *cfg = c;
+	struct world *w = world;
+	unsigned int r;
+
+	chan_canon(&w->chan, cfg->fifo);
+	for (r = 0; r < cfg->nranks; r++)
+		if (!w->bars[r].any)
+			w->bars[r].acc = w->bars[r].expect = 0;
+}
+
+static void check(const void *c, const void *world)
+{
+	(void)c;
+	(void)world;
+}
+
+static bool final(const void *c, const void *world)
+{
+	const struct bar_cfg *cfg = c;
+	const struct world *w = world;
+	unsigned int r, t;
+
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->threads[r]; t++)
+			if (w->threads[r][t].episode < cfg->episodes)
+				return false;
+	return !w->chan.n;
+}
+
+static void show(const void *c, const void *world)
+{
+	const struct bar_cfg *cfg = c;
+	const struct world *w = world;
+	unsigned int r, t;
+
+	for (r = 0; r < cfg->nranks; r++) {
+		const struct bar *b = &w->bars[r];
+
+		model_say("    rank %u: episode %u, %u of %u threads, %u children, up %u, status %d\n", r, b->gen,
+			  b->arrived, b->threads, b->children, b->up, b->status);
+		for (t = 0; t < cfg->threads[r]; t++)
+			model_say("    thread %u.%u: episode %u %s\n", r, t, w->threads[r][t].episode,
+				  w->threads[r][t].inside ? "inside" : "outside");
+	}
+}
+
+const struct model bar_model = {
+	.size = WORLD_SIZE(struct world),
+	.start = start,
+	.list = list,
+	.fire = fire,
+	.canon = canon,
+	.check = check,
+	.final = final,
+	.show = show,
+};

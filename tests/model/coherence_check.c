@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* coherence_check.c - what must be true of a world of pages and directories. */
+#include "coherence.h"
+
+static int compare_lists(const void *a, const void *b)
+{
+	return memcmp(a, b, sizeof(struct wlist));
+}
+
+/* Nodes in no queue hold leftovers of no meaning. */
+static void canon_queues(const struct co_cfg *cfg, struct co *w)
+{
+	unsigned int r, b;
+
+	for (r = 0; r < cfg->nranks; r++) {
+		struct qpool q = { .nodes = w->nodes[r] };
+		struct qnode clean[R_MAX * S_MAX] = { 0 };
+
+		for (b = 0; b < cfg->nblocks; b++) {
+			uint32_t tail = w->dirs[r][b].tail, at = tail;
+
+			if (tail)
+				do {
+					at = queue_at(&q, at)->next;
+					clean[at - 1] = *queue_at(&q, at);
+				} while (at != tail);
+		}
+		memcpy(w->nodes[r], clean, sizeof(clean));
+	}
+}
+
+static void canon_page(struct page *p)
+{
+	bool asking = p->state == PG_WANT_READ || p->state == PG_WANT_WRITE || p->state == PG_UPGRADE ||
+		p->state == PG_COUNT || p->state == PG_GOT_READ || p->state == PG_GOT_WRITE;
+
+	if (!asking)
+		p->slot = 0;
+	if (p->state != PG_COUNT)
+		p->flags &= 0xf;
+	if (!p->held) {
+		p->held_rank = p->held_slot = 0;
+		p->held_count = 0;
+	}
+	if (p->state == PG_INVALID || p->state == PG_WANT_READ || p->state == PG_WANT_WRITE)
+		p->hold = 0; /* set anew before it is looked at */
+}
+
+void co_canon(const void *c, void *world)
+{
+	const struct co_cfg *cfg = c;
+	struct co *w = world;
+	unsigned int r, b, t;
+
+	chan_canon(&w->chan, cfg->fifo);
+	qsort(w->lists, w->nlists, sizeof(w->lists[0]), compare_lists);
+	canon_queues(cfg, w);
+	for (r = 0; r < cfg->nranks; r++) {
+		for (b = 0; b < cfg->nblocks; b++) {
+			canon_page(&w->pages[r][b]);
+			w->dirs[r][b].sample = 0; /* co_deliver() tries both ends */
+			if (w->dirs[r][b].state != DIR_SHARED && w->dirs[r][b].phase != DIR_BUSY &&
+			    w->dirs[r][b].phase != DIR_HOMING)
+				w->dirs[r][b].current = 0;
+		}
+		if (w->slot[r][cfg->nthreads] == SLOT_IDLE)
+			w->async_block[r] = 0;
+		for (t = 0; t < cfg->nthreads; t++)
+			if (w->threads[r][t].pc == PC_READY)
+				w->threads[r][t].op = w->threads[r][t].block = 0;
+	}
+}
+
+/* Protections, pins and contents agree with each other, at every moment. */
+static void check_block(const struct co_cfg *cfg, const struct co *w, unsigned int b)
+{
+	unsigned int r, o;
+
+	for (r = 0; r < cfg->nranks; r++) {
+		const struct page *p = &w->pages[r][b];
+		bool writes = w->hw[r][b] == PROT_RW || p->pins_write;
+		bool reads = writes || w->hw[r][b] == PROT_RO || p->pins_read;
+
+		if (reads && !w->latest[r][b])
+			model_fail("rank %u may %s block %u, but does not have the latest value", r,
+				   writes ? "write" : "read", b);
+		for (o = 0; o < cfg->nranks && writes; o++)
+			if (o != r &&
+			    (w->hw[o][b] != PROT_CLOSED || w->pages[o][b].pins_read || w->pages[o][b].pins_write))
+				model_fail("rank %u may write block %u while rank %u has access", r, b, o);
+	}
+}
+
+static bool quiet(const struct co_cfg *cfg, const struct co *w)
+{
+	unsigned int r, s;
+
+	if (w->chan.n || w->nlists)
+		return false;
+	for (r = 0; r < cfg->nranks; r++)
+		for (s = 0; s <= cfg->nthreads; s++)
+			if (w->slot[r][s] != SLOT_IDLE)
+				return false;
+	return true;
+}
+
+static void check_copy(const struct co_cfg *cfg, const struct co *w, unsigned int home, unsigned int b, unsigned int r)
+{
+	const struct dir *d = &w->dirs[home][b];
+	const struct page *p = &w->pages[r][b];
+	uint8_t prot = p->state == PG_WRITE ? PROT_RW : p->state == PG_READ ? PROT_RO : PROT_CLOSED;
+	bool owner = d->state >= DIR_SHARED && d->owner == r;
+	bool may = set_has(d->copyset, (uint16_t)r, set_granule(co_nominal(cfg)));
+
+	if (p->state != PG_INVALID && p->state != PG_READ && p->state != PG_WRITE)
+		model_fail("at rest, but rank %u block %u is %s", r, b, page_state_name(p->state));
+	if (p->held)
+		model_fail("at rest, but rank %u block %u holds %s back", r, b, page_event_name(p->held));
+	if (owner != !!(p->flags & PAGE_OWNER))
+		model_fail("at rest: rank %u block %u %s itself the owner", r, b, owner ? "does not think" : "thinks");
+	if (owner && p->state != (d->state == DIR_EXCLUSIVE ? PG_WRITE : PG_READ))
+		model_fail("at rest: directory %s, but the owner has %s", dir_state_name(d->state),
+			   page_state_name(p->state));
+	if (p->state != PG_INVALID && !may)
+		model_fail("at rest: rank %u block %u has a copy, but is not in the copyset", r, b);
+	if (d->state == DIR_EXCLUSIVE && !owner && p->state != PG_INVALID)
+		model_fail("at rest: directory EXCLUSIVE, but rank %u has %s", r, page_state_name(p->state));
+	if (w->hw[r][b] > prot)
+		model_fail("at rest: rank %u block %u: hardware %s, page %s", r, b, show_prot(w->hw[r][b]),
+			   page_state_name(p->state));
+	if (p->home && p->home != home + 1)
+		model_fail("at rest: rank %u takes %u for the home of block %u, which is %u", r, p->home - 1, b, home);
+}
+
+/* Nothing under way: the directory must agree with the copies. */
+static void check_rest(const struct co_cfg *cfg, const struct co *w, unsigned int b)
+{
+	unsigned int home = cfg->manager[b], r;
+	const struct dir *d = &w->dirs[home][b];
+
+	if (d->state == DIR_MOVED)
+		home = d->owner;
+	if (d->phase != DIR_IDLE || d->tail || w->dirs[home][b].phase != DIR_IDLE || w->dirs[home][b].tail)
+		model_fail("at rest, but the directory of block %u is busy", b);
+	for (r = 0; r < cfg->nranks; r++)
+		check_copy(cfg, w, home, b, r);
+}
+
+void co_check(const void *c, const void *world)
+{
+	const struct co_cfg *cfg = c;
+	const struct co *w = world;
+	unsigned int b, r, t;
+	bool rest = quiet(cfg, w);
+
+	for (r = 0; r < cfg->nranks && rest; r++)
+		for (t = 0; t < cfg->nthreads; t++)
+			rest = rest && w->threads[r][t].pc == PC_READY;
+	for (b = 0; b < cfg->nblocks; b++) {
+		check_block(cfg, w, b);
+		if (rest)
+			check_rest(cfg, w, b);
+	}
+}
+
+bool co_final(const void *c, const void *world)
+{
+	const struct co_cfg *cfg = c;
+	const struct co *w = world;
+	unsigned int r, t;
+
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->nthreads; t++)
+			if (w->threads[r][t].pc != PC_READY || w->threads[r][t].left)
+				return false;
+	return quiet(cfg, w);
+}
+
+void co_show(const void *c, const void *world)
+{
+	const struct co_cfg *cfg = c;
+	const struct co *w = world;
+	unsigned int r, b, t;
+
+	for (b = 0; b < cfg->nblocks; b++)
+		for (r = 0; r < cfg->nranks; r++) {
+			const struct page *p = &w->pages[r][b];
+			const struct dir *d = &w->dirs[r][b];
+
+			model_say(
+				"    block %u rank %u: page %s%s acks %d held %u pins %u/%u, hardware %s, contents %s",
+				b, r, page_state_name(p->state), p->flags & PAGE_OWNER ? " owner" : "", p->acks,
+				p->held, p->pins_read, p->pins_write, show_prot(w->hw[r][b]),
+				w->latest[r][b] ? "latest" : "stale");
+			model_say("; directory %s %s owner %u copyset %llx\n", dir_state_name(d->state),
+				  dir_phase_name(d->phase), d->owner, (unsigned long long)d->copyset);
+		}
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->nthreads; t++)
+			model_say("    thread %u.%u: pc %u op %u block %u left %u\n", r, t, w->threads[r][t].pc,
+				  w->threads[r][t].op, w->threads[r][t].block, w->threads[r][t].left);
+	model_say("    %u messages, %u lists\n", w->chan.n, w->nlists);
+}

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* coherence_host.c - the host of the page and directory machines: steps them and carries out their actions. */
+#include "coherence.h"
+
+#define HOLD_US 10
+#define T_USED 100  /* when blocks are first used, */
+#define T_EARLY 105 /* when the hold time has not passed, */
+#define T_LATER 120 /* and when it has */
+
+static void protect(struct co *w, unsigned int rank, unsigned int block, uint8_t prot)
+{
+	if (w->hw[rank][block] != prot)
+		model_say("      rank %u block %u: hardware %s -> %s\n", rank, block, show_prot(w->hw[rank][block]),
+			  show_prot(prot));
+	w->hw[rank][block] = prot;
+}
+
+static void fill(struct co *w, unsigned int rank, unsigned int block, uint8_t from, uint8_t data)
+{
+	if (from == OPEN_DATA)
+		w->latest[rank][block] = data;
+	else if (from == OPEN_ZERO)
+		w->latest[rank][block] = !w->written[block];
+}
+
+/* Something happened to a slot: who joined the wait looks again. */
+static void stir(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int slot)
+{
+	unsigned int t;
+
+	for (t = 0; t < cfg->nthreads; t++)
+		if (w->threads[rank][t].pc == PC_JOIN && w->threads[rank][t].joined == slot) {
+			w->threads[rank][t].pc = PC_TRY;
+			w->threads[rank][t].joined = 0;
+		}
+}
+
+static void wake(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int slot)
+{
+	model_say("      rank %u: wakes slot %u\n", rank, slot);
+	if (w->slot[rank][slot] != SLOT_PENDING)
+		model_fail("rank %u: slot %u is woken, but nothing was asked for", rank, slot);
+	w->slot[rank][slot] = SLOT_WOKEN;
+	stir(cfg, w, rank, slot);
+}
+
+static void wait(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int slot, int who)
+{
+	struct thread *t;
+
+	if (slot > cfg->nthreads) {
+		model_fail("rank %u: waits for slot %u", rank, slot);
+		return;
+	}
+	if (who < 0)
+		return;
+	t = &w->threads[rank][who];
+	if (slot == (unsigned int)who) {
+		t->pc = PC_WAIT;
+	} else {
+		/* Until the slot is woken or, when that has been, until its PE_USED. */
+		t->pc = PC_JOIN;
+		t->joined = (uint8_t)slot;
+	}
+}
+
+/* OPEN_AGAIN: under the lock, whatever the state allows by now. */
+void co_again(struct co *w, unsigned int rank, unsigned int block)
+{
+	const struct page *p = &w->pages[rank][block];
+	uint8_t prot = page_writable(p) ? PROT_RW : page_readable(p) ? PROT_RO : PROT_CLOSED;
+
+	if (prot != PROT_CLOSED)
+		protect(w, rank, block, prot);
+}
+
+static void multicast(const struct co_cfg *cfg, struct co *w, const struct action *a)
+{
+	uint16_t n = co_nominal(cfg), g = set_granule(n), r;
+	struct wmsg m = chan_narrow(&a->msg);
+
+	for (r = set_next(a->mask, 0, n, g, a->msg.req_rank, a->except); r < n;
+	     r = set_next(a->mask, (uint16_t)(r + 1), n, g, a->msg.req_rank, a->except)) {
+		m.dst = (uint8_t)r;
+		chan_post(&w->chan, &m);
+	}
+}
+
+static void data_out(struct co *w, unsigned int rank, unsigned int block, uint8_t prot, struct wmsg m)
+{
+	if (w->hw[rank][block] > prot)
+		protect(w, rank, block, prot);
+	m.data = w->latest[rank][block];
+	chan_post(&w->chan, &m);
+}
+
+/* Actions that touch protection or contents, and may be late. */
+static bool hard(const struct co_cfg *cfg, uint8_t type)
+{
+	return type == ACT_DATA || type == ACT_OPEN || type == ACT_CLOSE || (type == ACT_LAND && cfg->late_land);
+}
+
+static void act_hard(struct co *w, unsigned int rank, unsigned int block, const struct wact *a, uint8_t data)
+{
+	switch (a->type) {
+	case ACT_DATA: data_out(w, rank, block, a->prot, a->msg); break;
+	case ACT_CLOSE: protect(w, rank, block, PROT_CLOSED); break;
+	case ACT_LAND: w->latest[rank][block] = data; break;
+	default:
+		fill(w, rank, block, a->from, data);
+		protect(w, rank, block, a->prot);
+		break;
+	}
+}
+
+static void act(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, const struct action *a,
+		uint8_t data, int who)
+{
+	struct wact hard_act = { .type = a->type, .prot = a->prot, .from = a->from, .msg = chan_narrow(&a->msg) };
+
+	switch (a->type) {
+	case ACT_SEND:
+	case ACT_RESUME: chan_post(&w->chan, &hard_act.msg); break;
+	case ACT_MCAST: multicast(cfg, w, a); break;
+	case ACT_WAKE: wake(cfg, w, rank, a->slot); break;
+	case ACT_WAIT: wait(cfg, w, rank, a->slot, who); break;
+	case ACT_TIMER: w->timer[rank][block] = 1; break;
+	default: act_hard(w, rank, block, &hard_act, data); break;
+	}
+}
+
+/* Put the actions from i on aside. */
+static void defer(struct co *w, unsigned int rank, unsigned int block, const struct actions *out, unsigned int i,
+		  uint8_t data)
+{
+	struct wlist *l = &w->lists[w->nlists];
+	unsigned int n = out->n - i;
+
+	if (w->nlists == L_MAX || n > 2) {
+		model_fail("too much to put aside: %u lists, %u actions", w->nlists, n);
+		return;
+	}
+	w->nlists++;
+	*l = (struct wlist){ .rank = (uint8_t)rank, .block = (uint8_t)block, .n = (uint8_t)n, .data = data };
+	for (n = 0; i < out->n; i++, n++)
+		l->v[n] = (struct wact){ .type = out->v[i].type,
+					 .prot = out->v[i].prot,
+					 .from = out->v[i].from,
+					 .slot = (uint8_t)out->v[i].slot,
+					 .msg = chan_narrow(&out->v[i].msg) };
+}
+
+static void carry_out(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block,
+		      const struct actions *out, uint8_t data, int who)
+{
+	unsigned int i;
+
+	if (out->n >= ACTIONS_MAX)
+		model_fail("%u actions", out->n);
+	for (i = 0; i < out->n; i++) {
+		const struct action *a = &out->v[i];
+
+		if (a->type == ACT_OPEN && a->from == OPEN_AGAIN) {
+			if (who >= 0)
+				w->threads[rank][who].pc = PC_AGAIN;
+			continue;
+		}
+		if (cfg->split && hard(cfg, a->type)) {
+			defer(w, rank, block, out, i, data);
+			return;
+		}
+		act(cfg, w, rank, block, a, data, who);
+	}
+}
+
+/* Go on with a list: one action that may be late, and what follows it up to the next. */
+void co_continue(const struct co_cfg *cfg, struct co *w, unsigned int list)
+{
+	struct wlist l = w->lists[list];
+	unsigned int i;
+
+	memmove(&w->lists[list], &w->lists[list + 1], (w->nlists - list - 1u) * sizeof(l));
+	memset(&w->lists[--w->nlists], 0, sizeof(l));
+	model_say("rank %u block %u: goes on with its actions\n", l.rank, l.block);
+	act_hard(w, l.rank, l.block, &l.v[0], l.data);
+	for (i = 1; i < l.n; i++) {
+		struct action a = { .type = l.v[i].type,
+				    .prot = l.v[i].prot,
+				    .from = l.v[i].from,
+				    .slot = l.v[i].slot,
+				    .msg = chan_widen(&l.v[i].msg) };
+
+		if (hard(cfg, a.type)) {
+			l.v[0] = l.v[i];
+			l.n = 1;
+			w->lists[w->nlists++] = l;
+			return;
+		}
+		act(cfg, w, l.rank, l.block, &a, l.data, WHO_HANDLER);
+	}
+}
+
+static int step_page(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
+		     const struct msg *m, uint32_t now, struct actions *out)
+{
+	struct page_ctx ctx = { .me = (uint16_t)rank, .now = now, .hold_us = cfg->hold ? HOLD_US : 0 };
+	struct page *p = &w->pages[rank][block];
+	uint8_t before = p->state;
+	int err = page_step(&ctx, p, ev, m, out);
+
+	model_say("      rank %u block %u: page %s --%s--> %s\n", rank, block, page_state_name(before),
+		  page_event_name(ev), page_state_name(p->state));
+	if (err)
+		model_fail("rank %u: page %s does not expect %s (%d)", rank, page_state_name(before),
+			   page_event_name(ev), err);
+	return err;
+}
+
+void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
+	      int who)
+{
+	unsigned int slot = who >= 0 ? (unsigned int)who : cfg->nthreads;
+	struct msg m = { .version = WIRE_VERSION,
+			 .object = block,
+			 .src = (uint16_t)rank,
+			 .req_rank = (uint16_t)rank,
+			 .req_slot = (uint16_t)slot,
+			 .home = cfg->manager[block],
+			 .flags = cfg->first_touch ? MSGF_FIRST_TOUCH : 0 };
+	bool asks = ev == PE_READ || ev == PE_WRITE;
+	struct actions out;
+	unsigned int i;
+
+	if (ev == PE_USED)
+		w->slot[rank][slot] = SLOT_IDLE;
+	if (asks)
+		w->slot[rank][slot] = SLOT_PENDING; /* the answer may come before the thread waits */
+	if (who >= 0)
+		w->threads[rank][who].pc = PC_TRY;
+	if (step_page(cfg, w, rank, block, ev, &m, ev == PE_USED ? T_USED : T_LATER, &out))
+		return;
+	if (ev == PE_USED)
+		stir(cfg, w, rank, slot);
+	if (ev == PE_DROP && out.n) {
+		/* A dropped copy goes while the lock is held: nobody else answers for it. */
+		protect(w, rank, block, PROT_CLOSED);
+		return;
+	}
+	for (i = 0; i < out.n; i++)
+		if (out.v[i].type == ACT_WAIT && out.v[i].slot == slot)
+			break;
+	if (asks && i == out.n)
+		w->slot[rank][slot] = SLOT_IDLE;
+	else if (asks && who == WHO_ASYNC)
+		w->async_block[rank] = (uint8_t)block;
+	carry_out(cfg, w, rank, block, &out, 0, who);
+}
+
+static const struct {
+	uint8_t known;
+	uint8_t event;
+} page_events[MSG_TYPES] = {
+	[MSG_DATA] = { 1, PE_DATA },       [MSG_GRANT] = { 1, PE_GRANT },       [MSG_INV] = { 1, PE_INV },
+	[MSG_INV_ACK] = { 1, PE_INV_ACK }, [MSG_FWD_READ] = { 1, PE_FWD_READ }, [MSG_FWD_WRITE] = { 1, PE_FWD_WRITE },
+};
+
+/* A request that would be queued twice would tie a knot into the list. */
+static bool queued(const struct co_cfg *cfg, const struct co *w, unsigned int home, uint32_t node)
+{
+	struct qpool q = { .nodes = (struct qnode *)w->nodes[home], .nslots = (uint16_t)(cfg->nthreads + 1) };
+	unsigned int b;
+
+	for (b = 0; b < cfg->nblocks; b++) {
+		uint32_t tail = w->dirs[home][b].tail, at = tail;
+
+		if (tail)
+			do {
+				at = queue_at(&q, at)->next;
+				if (at == node)
+					return true;
+			} while (at != tail);
+	}
+	return false;
+}
+
+static void deliver_dir(const struct co_cfg *cfg, struct co *w, const struct wmsg *m)
+{
+	struct dir_ctx ctx = { .me = m->dst,
+			       .nranks = co_nominal(cfg),
+			       .queue = { .nodes = w->nodes[m->dst], .nslots = (uint16_t)(cfg->nthreads + 1) } };
+	struct dir *d = &w->dirs[m->dst][m->object], before = *d;
+	struct msg wide = chan_widen(m);
+	struct actions out;
+
+	if ((m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ) &&
+	    queued(cfg, w, m->dst, queue_node(&ctx.queue, m->req_rank, m->req_slot)))
+		model_fail("home %u: request of %u.%u is queued twice", m->dst, m->req_rank, m->req_slot);
+	if (dir_step(&ctx, d, &wide, &out)) {
+		model_fail("home %u: directory %s %s does not expect %s", m->dst, dir_state_name(before.state),
+			   dir_phase_name(before.phase), wire_name(m->type));
+		return;
+	}
+	model_say("      home %u block %u: %s %s -> %s %s, owner %u, copyset %llx\n", m->dst, m->object,
+		  dir_state_name(before.state), dir_phase_name(before.phase), dir_state_name(d->state),
+		  dir_phase_name(d->phase), d->owner, (unsigned long long)d->copyset);
+	carry_out(cfg, w, m->dst, m->object, &out, 0, WHO_HANDLER);
+}
+
+bool co_deliverable(const struct co_cfg *cfg, const struct co *w, unsigned int index)
+{
+	const struct wmsg *m = &w->chan.v[index];
+
+	if (m->type == MSG_RELEASE && w->slot[m->dst][cfg->nthreads] != SLOT_IDLE)
+		return false;
+	return chan_next(&w->chan, index, cfg->fifo);
+}
+
+void co_deliver(const struct co_cfg *cfg, struct co *w, unsigned int index, enum variant v)
+{
+	struct wmsg m = chan_take(&w->chan, index);
+	struct msg wide = chan_widen(&m);
+	struct actions out;
+
+	if (v == VARIANT_EARLY)
+		model_say("      within the hold time\n");
+	if (v == VARIANT_SAMPLE)
+		w->dirs[m.dst][m.object].sample = 15;
+	if (m.type == MSG_REPLY) {
+		wake(cfg, w, m.dst, m.req_slot);
+	} else if (m.type == MSG_RELEASE) {
+		co_local(cfg, w, m.dst, m.object, m.op == RELEASE_EVICT ? PE_WRITE : PE_READ, WHO_ASYNC);
+	} else if (!page_events[m.type].known) {
+		deliver_dir(cfg, w, &m);
+	} else if (!step_page(cfg, w, m.dst, m.object, (enum page_event)page_events[m.type].event, &wide,
+			      v == VARIANT_EARLY ? T_EARLY : T_LATER, &out)) {
+		carry_out(cfg, w, m.dst, m.object, &out, m.data, WHO_HANDLER);
+	}
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* locks.h - worlds of one queue lock: its home, the hold records of the ranks, and threads that lock and unlock. */
+#ifndef MODEL_LOCKS_H
+#define MODEL_LOCKS_H
+
+#include "search.h"
+
+struct lock_cfg {
+	uint8_t nranks, nthreads;
+	uint8_t records; /* hold records of each rank: few, so that they are used again soon */
+	uint8_t home;
+	uint8_t ops[4]; /* of each thread of the rank */
+	bool try, fifo;
+};
+
+extern const struct model lock_model;
+
+#endif

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * objects.c - see objects.h.
+ *
+ * A specification runs beside the machine: who stands in line, in which order, and who has been let go by what. Every
+ * answer must be one that it allows, and when nothing is under way everybody it allows to go must have gone. Threads
+ * are hosts as docs/protocol.md tells them to be: the answer to a wait that may be cancelled comes in two parts, "in
+ * line" and the answer proper; SOP_CANCEL goes out after the first of them, and always has an answer of its own.
+ */
+#include "objects.h"
+
+#include "channel.h"
+
+#define RANKS 3
+#define THREADS 2
+
+enum pc {
+	PC_READY = 0,
+	PC_CALL,   /* one answer ends it */
+	PC_INSIDE, /* has the reader-writer lock */
+	PC_LINE,   /* waits for two answers, has none */
+	PC_ANSWER, /* has one */
+	PC_CANCEL, /* has sent SOP_CANCEL */
+};
+
+struct thread {
+	uint8_t pc, use, left, answers;
+	int8_t status; /* of the last answer */
+};
+
+struct waiter {
+	uint8_t who; /* rank * THREADS + thread, + 1 */
+	uint8_t op, free;
+};
+
+struct world {
+	struct sync sync;
+	struct qnode nodes[RANKS * THREADS];
+	struct thread threads[RANKS][THREADS];
+	struct waiter line[RANKS * THREADS]; /* the specification */
+	uint8_t tokens, readers, writer;
+	struct chan chan;
+};
+
+enum event { EV_USE = 1, EV_UNLOCK, EV_TIMEOUT, EV_MSG };
+
+static const uint8_t use_op[USES] = {
+	[USE_READ] = SOP_RDLOCK, [USE_WRITE] = SOP_WRLOCK,  [USE_WAIT] = SOP_WAIT,
+	[USE_TIMED] = SOP_WAIT,  [USE_TRY] = SOP_TRYWAIT,   [USE_POST] = SOP_POST,
+	[USE_POST2] = SOP_POST,  [USE_SIGNAL] = SOP_SIGNAL, [USE_BROADCAST] = SOP_BROADCAST,
+};
+
+static uint32_t event(enum event e, unsigned int a, unsigned int b, unsigned int c)
+{
+	return (uint32_t)e << 24 | a << 16 | b << 8 | c;
+}
+
+static void start(const void *c, void *world)
+{
+	const struct obj_cfg *cfg = c;
+	struct world *w = world;
+	unsigned int r, t;
+
+	w->sync.kind = cfg->kind;
+	w->sync.value = w->tokens = cfg->initial;
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->nthreads; t++)
+			w->threads[r][t].left = cfg->ops[r];
+}
+
+static unsigned int list(const void *c, const void *world, uint32_t *events)
+{
+	const struct obj_cfg *cfg = c;
+	const struct world *w = world;
+	unsigned int n = 0, r, t, u;
+
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->nthreads; t++) {
+			const struct thread *th = &w->threads[r][t];
+
+			for (u = 0; u < USES && th->pc == PC_READY && th->left; u++)
+				if (cfg->uses[r] >> u & 1)
+					events[n++] = event(EV_USE, r, t, u);
+			if (th->pc == PC_INSIDE)
+				events[n++] = event(EV_UNLOCK, r, t, 0);
+			if (th->pc == PC_ANSWER && th->use == USE_TIMED && th->answers == 1)
+				events[n++] = event(EV_TIMEOUT, r, t, 0);
+		}
+	for (r = 0; r < w->chan.n; r++)
+		if (chan_next(&w->chan, r, cfg->fifo))
+			events[n++] = event(EV_MSG, r, 0, 0);
+	return n;
+}
+
+static void request(struct world *w, unsigned int r, unsigned int t, uint8_t op, uint8_t flags, uint8_t value)
+{
+	struct wmsg m = { .type = MSG_SYNC,
+			  .op = op,
+			  .flags = flags,
+			  .src = (uint8_t)r,
+			  .req_rank = (uint8_t)r,
+			  .req_slot = (uint8_t)t,
+			  .value = value };
+
+	chan_post(&w->chan, &m);
+}
+
+static void use(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsigned int t, unsigned int u)
+{
+	struct thread *th = &w->threads[r][t];
+	bool in_line = cfg->kind == SYNC_COND ? u == USE_WAIT || u == USE_TIMED : u == USE_TIMED;
+	uint8_t op = cfg->kind == SYNC_COND && in_line ? SOP_ENQUEUE : use_op[u];
+
+	th->use = (uint8_t)u;
+	th->pc = in_line ? PC_LINE : PC_CALL;
+	th->answers = 0;
+	request(w, r, t, op, u == USE_TIMED ? MSGF_TIMED : 0, u == USE_POST2 ? 2 : u == USE_POST);
+}
+
+/* What a thread does with another answer. */
+static void answered(struct world *w, const struct wmsg *m)
+{
+	struct thread *th = &w->threads[m->dst][m->req_slot];
+	bool done = false;
+
+	th->answers++;
+	th->status = m->count;
+	switch ((enum pc)th->pc) {
+	case PC_CALL:
+		done = true;
+		if ((th->use == USE_READ || th->use == USE_WRITE)) {
+			th->pc = PC_INSIDE;
+			return;
+		}
+		break;
+	case PC_LINE: th->pc = PC_ANSWER; return;
+	case PC_ANSWER: done = th->answers == 2; break;
+	case PC_CANCEL: done = (th->answers == 2 && th->status == -ETIMEDOUT) || th->answers == 3; break;
+	default: model_fail("thread %u.%u has an answer, but asked for nothing", m->dst, m->req_slot); return;
+	}
+	if (!done)
+		return;
+	*th = (struct thread){ .left = (uint8_t)(th->left - 1) };
+}
+
+/* ---- the specification ------------------------------------------------------------------------ */
+
+static unsigned int length(const struct world *w)
+{
+	unsigned int n = 0;
+
+	while (n < RANKS * THREADS && w->line[n].who)
+		n++;
+	return n;
+}
+
+static void leave(struct world *w, unsigned int at)
+{
+	memmove(&w->line[at], &w->line[at + 1], (RANKS * THREADS - at - 1) * sizeof(w->line[0]));
+	w->line[RANKS * THREADS - 1] = (struct waiter){ 0 };
+}
+
+static uint8_t who(const struct wmsg *m)
+{
+	return (uint8_t)(m->req_rank * THREADS + m->req_slot + 1);
+}
+
+static bool may_go(const struct world *w, const struct waiter *l)
+{
+	switch (l->op) {
+	case SOP_RDLOCK: return !w->writer;
+	case SOP_WRLOCK: return !w->writer && !w->readers;
+	case SOP_WAIT: return w->tokens;
+	default: return l->free;
+	}
+}
+
+static void goes(struct world *w, const struct waiter *l)
+{
+	w->readers += l->op == SOP_RDLOCK;
+	w->writer += l->op == SOP_WRLOCK;
+	w->tokens -= l->op == SOP_WAIT;
+}
+
+/* A request as the specification sees it. What its own answer must be, or 1: its answer is its turn in line. */
+static int specify(struct world *w, const struct wmsg *m)
+{
+	unsigned int n = length(w), i;
+
+	switch (m->op) {
+	case SOP_RDLOCK:
+	case SOP_WRLOCK:
+	case SOP_WAIT:
+	case SOP_ENQUEUE: w->line[n] = (struct waiter){ .who = who(m), .op = m->op }; return 1;
+	case SOP_TRYWAIT:
+		if (n || !w->tokens)
+			return -EAGAIN;
+		w->tokens--;
+		return 0;
+	case SOP_POST: w->tokens += m->value; return 0;
+	case SOP_SIGNAL:
+	case SOP_BROADCAST:
+		for (i = 0; i < n; i++)
+			if (!w->line[i].free) {
+				w->line[i].free = 1;
+				if (m->op == SOP_SIGNAL)
+					break;
+			}
+		return 0;
+	case SOP_CANCEL:
+		for (i = 0; i < n; i++)
+			if (w->line[i].who == who(m) && !w->line[i].free) {
+				leave(w, i);
+				return -ETIMEDOUT;
+			}
+		return -EALREADY;
+	default: /* unlock */
+		w->readers -= m->op == SOP_RDUNLOCK;
+		w->writer -= m->op == SOP_WRUNLOCK;
+		return 0;
+	}
+}
+
+/* The answers of one step. own: what specify() said, or 1 if the step was a turn. */
+static void judge(struct world *w, const struct wmsg *m, const struct actions *out, int own)
+{
+	unsigned int i;
+
+	for (i = 0; i < out->n; i++) {
+		struct wmsg a = chan_narrow(&out->v[i].msg);
+
+		chan_post(&w->chan, &a);
+		if (a.type != MSG_REPLY || (a.value == 1 && !a.count))
+			continue;
+		if (own <= 0 && who(&a) == who(m)) {
+			if (a.count != own)
+				model_fail("%s is answered %d instead of %d", sync_op_name(m->op), a.count, own);
+			own = 2;
+			continue;
+		}
+		if (w->line[0].who != who(&a) || a.count || !may_go(w, &w->line[0])) {
+			model_fail("%u.%u is let go, but it is not its turn", a.req_rank, a.req_slot);
+			continue;
+		}
+		goes(w, &w->line[0]);
+		leave(w, 0);
+	}
+	if (own <= 0)
+		model_fail("%s is not answered", sync_op_name(m->op));
+}
+
+static void deliver(const struct obj_cfg *cfg, struct world *w, unsigned int index)
+{
+	struct sync_ctx ctx = { .me = 0, .queue = { .nodes = w->nodes, .nslots = THREADS } };
+	struct wmsg m = chan_take(&w->chan, index);
+	struct msg wide = chan_widen(&m);
+	struct actions out;
+	int own = 1;
+
+	(void)cfg;
+	if (m.type == MSG_REPLY) {
+		answered(w, &m);
+		return;
+	}
+	if (m.type == MSG_SYNC)
+		own = specify(w, &m);
+	if (sync_step(&ctx, &w->sync, &wide, &out))
+		model_fail("the home does not expect %s", m.type == MSG_SYNC ? sync_op_name(m.op) : wire_name(m.type));
+	else
+		judge(w, &m, &out, own);
+	if (cfg->kind == SYNC_SEM && w->sync.value != w->tokens)
+		model_fail("the semaphore's value is %llu instead of %u", (unsigned long long)w->sync.value, w->tokens);
+}
+
+static void fire(const void *c, void *world, uint32_t ev)
+{
+	static const char *const names[] = { "", "starts use", "unlocks", "has waited long enough" };
+	unsigned int r = ev >> 16 & 0xff, t = ev >> 8 & 0xff;
+	const struct obj_cfg *cfg = c;
+	struct world *w = world;
+	struct thread *th;
+
+	if (ev >> 24 == EV_MSG) {
+		deliver(cfg, w, r);
+		return;
+	}
+	th = &w->threads[r][t];
+	model_say("thread %u.%u %s\n", r, t, names[ev >> 24]);
+	if (ev >> 24 == EV_USE) {
+		use(cfg, w, r, t, ev & 0xff);
+	} else if (ev >> 24 == EV_UNLOCK) {
+		request(w, r, t, th->use == USE_READ ? SOP_RDUNLOCK : SOP_WRUNLOCK, 0, 0);
+		th->use = USE_POST; /* like any call with one answer */
+		th->pc = PC_CALL;
+	} else {
+		th->pc = PC_CANCEL;
+		request(w, r, t, SOP_CANCEL, 0, 0);
+	}
+}
+
+static void canon(const void *c, void *world)
+{
+	const struct obj_cfg *cfg = c;
+	struct world *w = world;
+	struct qpool q = { .nodes = w->nodes, .nslots = THREADS };
+	struct qnode clean[RANKS * THREADS] = { 0 };
+	uint32_t tail = w->sync.tail, at = tail;
+
+	chan_canon(&w->chan, cfg->fifo);
+	if (tail)
+		do {
+			at = queue_at(&q, at)->next;
+			clean[at - 1] = *queue_at(&q, at);
+		} while (at != tail);
+	memcpy(w->nodes, clean, sizeof(clean));
+}
+
+static void check(const void *c, const void *world)
+{
+	const struct obj_cfg *cfg = c;
+	const struct world *w = world;
+	unsigned int r, t, readers = 0, writers = 0, resumes = 0;
+
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->nthreads; t++) {
+			readers += w->threads[r][t].pc == PC_INSIDE && w->threads[r][t].use == USE_READ;
+			writers += w->threads[r][t].pc == PC_INSIDE && w->threads[r][t].use == USE_WRITE;
+		}
+	if (writers > 1 || (writers && readers))
+		model_fail("%u writers and %u readers hold the lock", writers, readers);
+	for (t = 0; t < w->chan.n; t++)
+		resumes += w->chan.v[t].type == MSG_RESUME;
+	if (sync_idle(&w->sync) && (resumes || w->line[0].who))
+		model_fail("the object counts as idle, but %u turns are out and %u wait", resumes, length(w));
+	if (!w->chan.n && w->line[0].who && may_go(w, &w->line[0]))
+		model_fail("nothing is under way, but the first in line could go");
+}
+
+/* All done, or waiting for what nobody gives any more. */
+static bool final(const void *c, const void *world)
+{
+	const struct obj_cfg *cfg = c;
+	const struct world *w = world;
+	unsigned int r, t;
+
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->nthreads; t++) {
+			const struct thread *th = &w->threads[r][t];
+			bool waits = th->use == USE_WAIT && (th->pc == PC_CALL || th->pc == PC_ANSWER);
+
+			if ((th->pc != PC_READY && !waits) || (th->pc == PC_READY && th->left))
+				return false;
+		}
+	return !w->chan.n;
+}
+
+static void show(const void *c, const void *world)
+{
+	const struct obj_cfg *cfg = c;
+	const struct world *w = world;
+	unsigned int r, t;
+
+	model_say("    home: pumping %u readers %u writer %u value %llu, %u in line\n", w->sync.pumping,
+		  w->sync.readers, w->sync.writer, (unsigned long long)w->sync.value, length(w));
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->nthreads; t++)
+			model_say("    thread %u.%u: pc %u use %u, %u to do\n", r, t, w->threads[r][t].pc,
+				  w->threads[r][t].use, w->threads[r][t].left);
+}
+
+const struct model obj_model = {
+	.size = WORLD_SIZE(struct world),
+	.start = start,
+	.list = list,
+	.fire = fire,
+	.canon = canon,
+	.check = check,
+	.final = final,
+	.show = show,
+};

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* objects.h - worlds of one reader-writer lock, semaphore or condition queue, its home and the threads that use it. */
+#ifndef MODEL_OBJECTS_H
+#define MODEL_OBJECTS_H
+
+#include "core/sync.h"
+#include "search.h"
+
+enum use {
+	USE_READ = 0,
+	USE_WRITE, /* reader-writer lock */
+	USE_WAIT,
+	USE_TIMED,
+	USE_TRY,
+	USE_POST,
+	USE_POST2, /* semaphore; the first two also: condition */
+	USE_SIGNAL,
+	USE_BROADCAST,
+	USES
+};
+
+struct obj_cfg {
+	uint8_t kind; /* enum sync_kind */
+	uint8_t nranks, nthreads;
+	uint8_t initial;
+	uint8_t ops[4];   /* of each thread of the rank */
+	uint16_t uses[4]; /* 1 << enum use */
+	bool fifo;
+};
+
+extern const struct model obj_model;
+
+#endif

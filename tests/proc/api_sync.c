@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * api_sync.c - every synchronisation function of dsm.h (barriers: api_barrier.c): what it is for, and every
+ * error it documents. Ranks and threads run the parts in step; what must not happen yet is given 30 ms to happen.
+ */
+#include "common.h"
+
+#define PATIENCE 30000000u /* ns */
+
+static struct board { /* shared by libdsm */
+	dsm_mutex_t mutex;
+	dsm_rwlock_t rwlock;
+	dsm_cond_t cond;
+	dsm_sem_t sem;
+	dsm_atomic_t atomic;
+	uint64_t plain, order[64], n;
+} *board;
+static struct out { /* shared without it */
+	uint64_t a, b, c, n, order[64];
+} *out;
+static int last;
+
+static void sync(void)
+{
+	MUST(dsm_barrier());
+}
+
+static uint64_t see(uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+
+static uint64_t add(uint64_t *p)
+{
+	return __atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST);
+}
+
+static void until(uint64_t *p, uint64_t v)
+{
+	uint64_t start = test_ns();
+
+	while (see(p) != v) {
+		REQUIRE(test_ns() - start < 20000000000u, "waited for %lu, there is %lu", v, see(p));
+		test_nap(100000);
+	}
+}
+
+static void clear(void)
+{
+	sync();
+	if (!test_rank)
+		memset(out, 0, sizeof(*out));
+	sync();
+}
+
+/* ---- handles ------------------------------------------------------------------------------- */
+
+static void part_bad_handles(void)
+{
+	dsm_mutex_t m = { 0 }, held;
+	dsm_rwlock_t l = { 0 };
+	dsm_cond_t c = { 0 };
+	dsm_sem_t s = { 0 };
+	dsm_atomic_t a = { 0 };
+	dsm_barrier_t b = { 0 };
+	uint64_t v = 0;
+	int round;
+
+	MUST(dsm_mutex_init(&held));
+	MUST(dsm_mutex_lock(&held));
+	for (round = 0; round < 4; round++) {
+		EXPECT(dsm_mutex_lock(&m), -EINVAL);
+		EXPECT(dsm_mutex_trylock(&m), -EINVAL);
+		/* A thread that holds nothing is told so before anybody is asked. */
+		EXPECT(dsm_mutex_unlock(&m), round == 3 ? -EPERM : -EINVAL);
+		EXPECT(dsm_mutex_destroy(&m), -EINVAL);
+		EXPECT(dsm_rwlock_rdlock(&l), -EINVAL);
+		EXPECT(dsm_rwlock_wrlock(&l), -EINVAL);
+		EXPECT(dsm_rwlock_unlock(&l), round == 3 ? -EPERM : -EINVAL);
+		EXPECT(dsm_rwlock_destroy(&l), -EINVAL);
+		EXPECT(dsm_cond_wait(&c, &held), -EINVAL);
+		EXPECT(dsm_cond_timedwait(&c, &held, 1), -EINVAL);
+		EXPECT(dsm_cond_signal(&c), -EINVAL);
+		EXPECT(dsm_cond_broadcast(&c), -EINVAL);
+		EXPECT(dsm_cond_destroy(&c), -EINVAL);
+		EXPECT(dsm_sem_wait(&s), -EINVAL);
+		EXPECT(dsm_sem_trywait(&s), -EINVAL);
+		EXPECT(dsm_sem_timedwait(&s, 1), -EINVAL);
+		EXPECT(dsm_sem_post(&s, 1), -EINVAL);
+		EXPECT(dsm_sem_destroy(&s), -EINVAL);
+		EXPECT(dsm_atomic_load(&a, &v), -EINVAL);
+		EXPECT(dsm_atomic_store(&a, 1), -EINVAL);
+		EXPECT(dsm_atomic_fetch_add(&a, 1, &v), -EINVAL);
+		EXPECT(dsm_atomic_exchange(&a, 1, &v), -EINVAL);
+		EXPECT(dsm_atomic_compare_exchange(&a, &v, 1), -EINVAL);
+		EXPECT(dsm_atomic_destroy(&a), -EINVAL);
+		EXPECT(dsm_barrier_wait(&b), -EINVAL);
+		EXPECT(dsm_barrier_destroy(&b), -EINVAL);
+		REQUIRE(!v, "an output was stored");
+		switch (round) {
+		case 0: /* garbage */
+			m.id = l.id = c.id = s.id = a.id = b.id = 0x123456789abcdefu;
+			break;
+		case 1: /* of another kind */
+			MUST(dsm_mutex_init(&m));
+			MUST(dsm_sem_init(&s, 1));
+			l.id = c.id = a.id = b.id = m.id;
+			m.id = s.id;
+			s.id = l.id;
+			break;
+		case 2: /* destroyed, through a copy that is kept */
+			MUST(dsm_mutex_init(&m));
+			MUST(dsm_rwlock_init(&l));
+			MUST(dsm_cond_init(&c));
+			MUST(dsm_sem_init(&s, 1));
+			MUST(dsm_atomic_init(&a, 1, last));
+			MUST(dsm_barrier_init(&b, NULL, 0, 1));
+			MUST(dsm_mutex_destroy(&(dsm_mutex_t){ m.id }));
+			MUST(dsm_rwlock_destroy(&(dsm_rwlock_t){ l.id }));
+			MUST(dsm_cond_destroy(&(dsm_cond_t){ c.id }));
+			MUST(dsm_sem_destroy(&(dsm_sem_t){ s.id }));
+			MUST(dsm_atomic_destroy(&(dsm_atomic_t){ a.id }));
+			MUST(dsm_barrier_destroy(&(dsm_barrier_t){ b.id, b.ranks, b.threads, 0 }));
+			break;
+		default:
+			break;
+		}
+	}
+	MUST(dsm_mutex_unlock(&held));
+	MUST(dsm_mutex_destroy(&held));
+}
+
+static void part_many_objects(void)
+{
+	static dsm_mutex_t m[5000];
+	int n, i, err = 0;
+
+	for (n = 0; n < 5000 && !err; n++)
+		err = dsm_mutex_init(&m[n]);
+	EXPECT(err, -ENOSPC);
+	REQUIRE(n - 1 > 4000 && n - 1 <= 4096, "%d mutexes", n - 1);
+	for (i = 0; i < n - 1; i++)
+		MUST(dsm_mutex_destroy(&m[i]));
+	MUST(dsm_mutex_init(&m[0]));
+	MUST(dsm_mutex_lock(&m[0]));
+	MUST(dsm_mutex_unlock(&m[0]));
+	MUST(dsm_mutex_destroy(&m[0]));
+}
+
+/* ---- locks -------------------------------------------------------------------------------------- */
+
+static void other_thread_unlocks(unsigned thread, void *arg)
+{
+	(void)arg;
+	if (thread) {
+		EXPECT(dsm_mutex_unlock(&board->mutex), -EPERM);
+		EXPECT(dsm_mutex_trylock(&board->mutex), -EBUSY);
+	}
+}
+
+static void part_mutex(void)
+{
+	uint64_t i;
+
+	if (!test_rank)
+		MUST(dsm_mutex_init(&board->mutex));
+	sync();
+	EXPECT(dsm_mutex_unlock(&board->mutex), -EPERM);
+	if (test_rank == last) {
+		MUST(dsm_mutex_lock(&board->mutex));
+		EXPECT(dsm_mutex_lock(&board->mutex), -EDEADLK);
+		EXPECT(dsm_mutex_trylock(&board->mutex), -EBUSY);
+		EXPECT(dsm_mutex_destroy(&(dsm_mutex_t){ board->mutex.id }), -EBUSY);
+		test_threads(2, other_thread_unlocks, NULL);
+	}
+	sync();
+	if (test_rank != last) {
+		EXPECT(dsm_mutex_trylock(&board->mutex), -EBUSY);
+		EXPECT(dsm_mutex_unlock(&board->mutex), -EPERM);
+	}
+	sync();
+	if (test_rank == last)
+		MUST(dsm_mutex_unlock(&board->mutex));
+	for (i = 0; i < 300; i++) {
+		MUST(dsm_mutex_lock(&board->mutex));
+		board->plain++;
+		MUST(dsm_mutex_unlock(&board->mutex));
+	}
+	sync();
+	REQUIRE(board->plain == 300 * (uint64_t)test_size, "%lu under a mutex", board->plain);
+	MUST(dsm_mutex_trylock(&board->mutex) == -EBUSY ? 0 : dsm_mutex_unlock(&board->mutex));
+	sync();
+	if (!test_rank)
+		MUST(dsm_mutex_destroy(&board->mutex));
+	sync();
+}
+
+/* Those who ask one after the other get it in that order. */
+static void part_mutex_order(void)
+{
+	int r;
+
+	clear();
+	if (!test_rank) {
+		MUST(dsm_mutex_init(&board->mutex));
+		MUST(dsm_mutex_lock(&board->mutex));
+	}
+	sync();
+	for (r = 1; r < test_size; r++)
+		if (test_rank == r) {
+			until(&out->b, (uint64_t)r - 1);
+			add(&out->a);
+			MUST(dsm_mutex_lock(&board->mutex));
+			out->order[add(&out->n)] = (uint64_t)r;
+			MUST(dsm_mutex_unlock(&board->mutex));
+		} else if (!test_rank) {
+			until(&out->a, (uint64_t)r);
+			test_nap(PATIENCE); /* it stands in line now */
+			add(&out->b);
+		}
+	if (!test_rank) {
+		REQUIRE(!see(&out->n), "a held mutex was given");
+		MUST(dsm_mutex_unlock(&board->mutex));
+	}
+	sync();
+	for (r = 1; r < test_size; r++)
+		REQUIRE(out->order[r - 1] == (uint64_t)r, "rank %lu came as number %d", out->order[r - 1], r);
+}
+
+static void reader_then_writer_then_reader(unsigned thread, void *arg)
+{
+	(void)arg;
+	switch (thread) {
+	case 0:
+		MUST(dsm_rwlock_rdlock(&board->rwlock));
+		EXPECT(dsm_rwlock_wrlock(&board->rwlock), -EDEADLK);
+		add(&out->a);
+		until(&out->b, 2);
+		test_nap(PATIENCE);
+		REQUIRE(!see(&out->n), "a lock held by a reader was given to a writer, or to a reader behind a writer");
+		MUST(dsm_rwlock_unlock(&board->rwlock));
+		break;
+	case 1:
+		until(&out->a, 1);
+		add(&out->b);
+		MUST(dsm_rwlock_wrlock(&board->rwlock));
+		test_nap(PATIENCE);
+		REQUIRE(add(&out->n) == 0, "the writer was not the next");
+		MUST(dsm_rwlock_unlock(&board->rwlock));
+		break;
+	default:
+		until(&out->b, 1);
+		test_nap(PATIENCE);
+		add(&out->b);
+		MUST(dsm_rwlock_rdlock(&board->rwlock));
+		REQUIRE(add(&out->n) == 1, "the later reader came before the writer");
+		MUST(dsm_rwlock_unlock(&board->rwlock));
+	}
+}
+
+static void part_rwlock(void)
+{
+	clear();
+	if (!test_rank)
+		MUST(dsm_rwlock_init(&board->rwlock));
+	sync();
+	EXPECT(dsm_rwlock_unlock(&board->rwlock), -EPERM);
+	sync();
+	/* All read at once. */
+	MUST(dsm_rwlock_rdlock(&board->rwlock));
+	add(&out->c);
+	until(&out->c, (uint64_t)test_size);
+	EXPECT(dsm_rwlock_destroy(&(dsm_rwlock_t){ board->rwlock.id }), -EBUSY);
+	sync();
+	MUST(dsm_rwlock_unlock(&board->rwlock));
+	EXPECT(dsm_rwlock_unlock(&board->rwlock), -EPERM);
+	MUST(dsm_rwlock_wrlock(&board->rwlock));
+	board->plain++;
+	MUST(dsm_rwlock_unlock(&board->rwlock));
+	sync();
+	if (test_rank == last)
+		test_threads(3, reader_then_writer_then_reader, NULL);
+	sync();
+	if (!test_rank)
+		MUST(dsm_rwlock_destroy(&board->rwlock));
+	sync();
+}
+
+/* ---- conditions ------------------------------------------------------------------------------------ */
+
+static void part_cond(void)
+{
+	uint64_t start, round;
+	int err;
+
+	clear();
+	if (!test_rank) {
+		MUST(dsm_mutex_init(&board->mutex));
+		MUST(dsm_cond_init(&board->cond));
+		MUST(dsm_cond_signal(&board->cond)); /* nobody waits: no effect */
+		MUST(dsm_cond_broadcast(&board->cond));
+	}
+	sync();
+	EXPECT(dsm_cond_wait(&board->cond, &board->mutex), -EPERM);
+	EXPECT(dsm_cond_timedwait(&board->cond, &board->mutex, 1), -EPERM);
+	MUST(dsm_mutex_lock(&board->mutex));
+	start = test_ns();
+	EXPECT(dsm_cond_timedwait(&board->cond, &board->mutex, 5000000), -ETIMEDOUT);
+	REQUIRE(test_ns() - start >= 5000000, "timed out early");
+	MUST(dsm_mutex_unlock(&board->mutex)); /* it is ours again */
+	sync();
+	for (round = 0; round < 3 && test_size > 1; round++) {
+		clear();
+		if (test_rank) {
+			MUST(dsm_mutex_lock(&board->mutex));
+			add(&out->a); /* who signals with the mutex held finds us waiting */
+			err = round == 1 ? dsm_cond_timedwait(&board->cond, &board->mutex, 20000000000u)
+					 : dsm_cond_wait(&board->cond, &board->mutex);
+			MUST(err);
+			add(&out->b);
+			EXPECT(dsm_mutex_lock(&board->mutex), -EDEADLK);
+			MUST(dsm_mutex_unlock(&board->mutex));
+		} else {
+			uint64_t n = (uint64_t)last, i;
+
+			until(&out->a, n);
+			MUST(dsm_mutex_lock(&board->mutex));
+			EXPECT(dsm_cond_destroy(&(dsm_cond_t){ board->cond.id }), -EBUSY);
+			for (i = 0; i < n && round < 2; i++) {
+				MUST(dsm_cond_signal(&board->cond));
+				MUST(dsm_mutex_unlock(&board->mutex));
+				until(&out->b, i + 1);
+				test_nap(PATIENCE / 3);
+				REQUIRE(see(&out->b) == i + 1, "one signal woke more than one");
+				MUST(dsm_mutex_lock(&board->mutex));
+			}
+			if (round == 2)
+				MUST(dsm_cond_broadcast(&board->cond));
+			MUST(dsm_mutex_unlock(&board->mutex));
+			until(&out->b, n);
+		}
+	}
+	sync();
+	if (!test_rank) {
+		MUST(dsm_cond_destroy(&board->cond));
+		MUST(dsm_mutex_destroy(&board->mutex));
+	}
+	sync();
+}
+
+/* Signals that race with time limits: nobody is woken twice, no signal is lost to a waiter who had gone. */
+static void part_races(void)
+{
+	struct rng rng = rng_of((uint64_t)test_rank + 7);
+	uint64_t i, got = 0, posts = 400;
+
+	clear();
+	if (!test_rank) {
+		MUST(dsm_mutex_init(&board->mutex));
+		MUST(dsm_cond_init(&board->cond));
+		MUST(dsm_sem_init(&board->sem, 0));
+		board->plain = 0;
+	}
+	sync();
+	if (!test_rank)
+		for (i = 0; i < posts; i++) {
+			test_delay(rng_below(&rng, 3000));
+			MUST(dsm_sem_post(&board->sem, 1));
+			MUST(dsm_mutex_lock(&board->mutex));
+			board->plain++;
+			MUST(dsm_cond_signal(&board->cond));
+			MUST(dsm_mutex_unlock(&board->mutex));
+		}
+	else
+		while (see(&out->a) < posts) {
+			int err = dsm_sem_timedwait(&board->sem, rng_below(&rng, 60000));
+
+			REQUIRE(!err || err == -ETIMEDOUT, "dsm_sem_timedwait: %d", err);
+			if (!err) {
+				add(&out->a);
+				got++;
+			}
+			MUST(dsm_mutex_lock(&board->mutex));
+			err = dsm_cond_timedwait(&board->cond, &board->mutex, rng_below(&rng, 60000));
+			REQUIRE(!err || err == -ETIMEDOUT, "dsm_cond_timedwait: %d", err);
+			MUST(dsm_mutex_unlock(&board->mutex));
+		}
+	MUST(dsm_reduce(&got, DSM_UINT64, DSM_SUM));
+	REQUIRE(test_size == 1 || got == posts, "%lu posts, %lu waits", posts, got);
+	if (test_rank == last)
+		EXPECT(dsm_sem_trywait(&board->sem), test_size == 1 ? 0 : -EAGAIN);
+	sync();
+	if (!test_rank) {
+		MUST(dsm_cond_destroy(&board->cond));
+		MUST(dsm_sem_destroy(&board->sem));
+		MUST(dsm_mutex_destroy(&board->mutex));
+	}
+}
+
+/* ---- semaphores and atomics --------------------------------------------------------------------------- */
+
+static void part_sem(void)
+{
+	uint64_t start;
+	dsm_sem_t s;
+
+	clear();
+	EXPECT(dsm_sem_init(&s, 0x80000000u), -EINVAL);
+	MUST(dsm_sem_init(&s, 0x7fffffff));
+	EXPECT(dsm_sem_post(&s, 1), -EOVERFLOW);
+	MUST(dsm_sem_wait(&s));
+	EXPECT(dsm_sem_post(&s, 2), -EOVERFLOW);
+	MUST(dsm_sem_post(&s, 1));
+	MUST(dsm_sem_destroy(&s));
+	if (!test_rank)
+		MUST(dsm_sem_init(&board->sem, 2));
+	sync();
+	if (test_rank == last) {
+		MUST(dsm_sem_wait(&board->sem));
+		MUST(dsm_sem_trywait(&board->sem));
+		EXPECT(dsm_sem_trywait(&board->sem), -EAGAIN);
+		start = test_ns();
+		EXPECT(dsm_sem_timedwait(&board->sem, 5000000), -ETIMEDOUT);
+		REQUIRE(test_ns() - start >= 5000000, "timed out early");
+		MUST(dsm_sem_post(&board->sem, 1));
+		MUST(dsm_sem_timedwait(&board->sem, 5000000));
+	}
+	sync();
+	if (test_rank) {
+		MUST(dsm_sem_wait(&board->sem));
+		add(&out->a);
+	} else {
+		test_nap(PATIENCE);
+		REQUIRE(!see(&out->a), "a semaphore of value 0 let somebody pass");
+		if (last)
+			EXPECT(dsm_sem_destroy(&(dsm_sem_t){ board->sem.id }), -EBUSY);
+		MUST(dsm_sem_post(&board->sem, (uint32_t)last));
+		until(&out->a, (uint64_t)last);
+	}
+	sync();
+	EXPECT(dsm_sem_trywait(&board->sem), -EAGAIN);
+	sync();
+	if (!test_rank)
+		MUST(dsm_sem_destroy(&board->sem));
+}
+
+static void part_atomic(void)
+{
+	uint64_t v = 5, i;
+	dsm_atomic_t a;
+
+	EXPECT(dsm_atomic_init(&a, 0, test_size), -EINVAL);
+	EXPECT(dsm_atomic_init(&a, 0, -2), -EINVAL);
+	MUST(dsm_atomic_init(&a, 40, -1));
+	MUST(dsm_atomic_load(&a, &v));
+	REQUIRE(v == 40, "load: %lu", v);
+	MUST(dsm_atomic_fetch_add(&a, 2, &v));
+	REQUIRE(v == 40, "fetch_add: %lu", v);
+	MUST(dsm_atomic_fetch_add(&a, ~0ul, NULL));
+	MUST(dsm_atomic_exchange(&a, 7, &v));
+	REQUIRE(v == 41, "exchange: %lu", v);
+	MUST(dsm_atomic_exchange(&a, ~0ul, NULL));
+	v = 3;
+	EXPECT(dsm_atomic_compare_exchange(&a, &v, 9), -EAGAIN);
+	REQUIRE(v == ~0ul, "expected holds %lu", v);
+	MUST(dsm_atomic_compare_exchange(&a, &v, 1ul << 63 | 9));
+	REQUIRE(v == ~0ul, "expected changed");
+	MUST(dsm_atomic_load(&a, &v));
+	REQUIRE(v == (1ul << 63 | 9), "all bits: %#lx", v);
+	MUST(dsm_atomic_store(&a, 1));
+	MUST(dsm_atomic_load(&a, NULL));
+	MUST(dsm_atomic_destroy(&a));
+	EXPECT(dsm_atomic_destroy(&a), -EINVAL);
+	if (!test_rank)
+		MUST(dsm_atomic_init(&board->atomic, 0, last));
+	sync();
+	for (i = 0; i < 500; i++)
+		MUST(dsm_atomic_fetch_add(&board->atomic, 3, &v));
+	sync();
+	MUST(dsm_atomic_load(&board->atomic, &v));
+	REQUIRE(v == 1500 * (uint64_t)test_size, "sum: %lu", v);
+	sync();
+	if (!test_rank)
+		MUST(dsm_atomic_destroy(&board->atomic));
+}
+
+static const struct test_part parts[] = {
+	{ "bad handles", part_bad_handles }, { "many objects", part_many_objects },
+	{ "mutex", part_mutex },             { "mutex order", part_mutex_order },
+	{ "rwlock", part_rwlock },           { "cond", part_cond },
+	{ "races", part_races },             { "sem", part_sem },
+	{ "atomic", part_atomic },
+};
+
+int main(int argc, char **argv)
+{
+	test_start(argc, argv, "Locks, conditions, semaphores, atomics, and every error.", NULL, 0);
+	last = test_size - 1;
+	board = test_region("board", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);
+	out = test_outside(sizeof(*out));
+	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
+	return test_end();
+}

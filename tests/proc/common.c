@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* common.c - see common.h. */
+#include "common.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+int test_rank, test_size;
+uint64_t test_seed;
+
+static const char *name;
+static bool seed_given;
+
+static void help(const char *about, const struct test_option *options, size_t n)
+{
+	size_t i;
+
+	printf("usage: %s [options]\n%s\n\n", name, about);
+	printf("  %-22s print this and exit\n", "--help");
+	printf("  %-22s seed of all random choices (default: the clock)\n", "--seed S");
+	for (i = 0; i < n; i++) {
+		char left[64];
+
+		snprintf(left, sizeof(left), "--%s %s", options[i].name, options[i].arg ? options[i].arg : "");
+		printf("  %-22s %s", left, options[i].help);
+		if (options[i].arg)
+			printf(" (default %lu)", (unsigned long)*options[i].value);
+		printf("\n");
+	}
+}
+
+static uint64_t number(const char *option, const char *text)
+{
+	char *end;
+	uint64_t v;
+
+	errno = 0;
+	v = text ? strtoull(text, &end, 0) : 0;
+	if (!text || errno || *end || end == text) {
+		fprintf(stderr, "%s: %s takes a number\n", name, option);
+		exit(2);
+	}
+	return v;
+}
+
+void test_options(int argc, char **argv, const char *about, const struct test_option *options, size_t n)
+{
+	int i;
+	size_t k;
+
+	name = strrchr(argv[0], '/') ? strrchr(argv[0], '/') + 1 : argv[0];
+	test_seed = test_ns() ^ (uint64_t)getpid() << 32;
+	for (i = 1; i < argc; i++) {
+		if (!strcmp(argv[i], "--help")) {
+			help(about, options, n);
+			exit(0);
+		}
+		if (!strcmp(argv[i], "--seed")) {
+			test_seed = number(argv[i], argv[i + 1]);
+			seed_given = true;
+			i++;
+			continue;
+		}
+		for (k = 0; k < n && (strncmp(argv[i], "--", 2) || strcmp(argv[i] + 2, options[k].name)); k++)
+			;
+		if (k == n) {
+			fprintf(stderr, "%s: what is %s? (--help)\n", name, argv[i]);
+			exit(2);
+		}
+		*options[k].value = options[k].arg ? number(argv[i], argv[i + 1]) : 1;
+		i += options[k].arg != NULL;
+	}
+}
+
+void test_join(void)
+{
+	int err = dsm_init(NULL);
+
+	if (err) {
+		fprintf(stderr, "%s: dsm_init: %s\n", name, dsm_strerror(err));
+		exit(1);
+	}
+	test_rank = dsm_rank();
+	test_size = dsm_size();
+	if (!seed_given)
+		test_seed &= 0xffffffff;
+	MUST(dsm_broadcast(&test_seed, sizeof(test_seed), 0));
+	test_say("%s: %d ranks, --seed %lu", name, test_size, (unsigned long)test_seed);
+}
+
+void test_start(int argc, char **argv, const char *about, const struct test_option *options, size_t n)
+{
+	test_options(argc, argv, about, options, n);
+	test_join();
+}
+
+int test_end(void)
+{
+	MUST(dsm_finalize());
+	test_say("%s: ok", name);
+	return 0;
+}
+
+void test_fail_at(const char *file, int line, const char *fmt, ...)
+{
+	char text[400];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	fflush(stdout);
+	/* Said here, too: the ranks race to the exit, and an abort's text may be cut. */
+	fprintf(stderr, "FAILED: %s, rank %d, %s:%d: %s (--seed %lu)\n", name, test_rank, file, line, text,
+		(unsigned long)test_seed);
+	dsm_abort(1, "%s", text);
+}
+
+void test_expect(const char *file, int line, const char *call, long got, long want)
+{
+	if (got != want)
+		test_fail_at(file, line, "%s is %ld (%s), not %ld (%s)", call, got, dsm_strerror((int)got), want,
+			     dsm_strerror((int)want));
+}
+
+void test_say(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (test_rank)
+		return;
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	putchar('\n');
+	fflush(stdout);
+}
+
+struct start {
+	pthread_t id;
+	unsigned thread;
+	void (*fn)(unsigned thread, void *arg);
+	void *arg;
+};
+
+static void *begin(void *arg)
+{
+	struct start *s = arg;
+
+	s->fn(s->thread, s->arg);
+	return NULL;
+}
+
+void test_threads(unsigned n, void (*fn)(unsigned thread, void *arg), void *arg)
+{
+	struct start *all = calloc(n, sizeof(*all));
+	unsigned i;
+
+	REQUIRE(all, "no memory");
+	for (i = 1; i < n; i++) {
+		all[i] = (struct start){ .thread = i, .fn = fn, .arg = arg };
+		REQUIRE(!pthread_create(&all[i].id, NULL, begin, &all[i]), "no thread");
+	}
+	fn(0, arg);
+	for (i = 1; i < n; i++)
+		pthread_join(all[i].id, NULL);
+	free(all);
+}
+
+void *test_outside(size_t size)
+{
+	struct {
+		int pid, fd;
+	} at = { 0, 0 };
+	char path[64];
+	void *p;
+	int fd;
+
+	if (!test_rank) {
+		at.pid = getpid();
+		at.fd = memfd_create("libdsm-test", MFD_CLOEXEC);
+		REQUIRE(at.fd >= 0 && !ftruncate(at.fd, (off_t)size), "no memory outside of the shared memory: %m");
+	}
+	MUST(dsm_broadcast(&at, sizeof(at), 0));
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", at.pid, at.fd);
+	fd = test_rank ? open(path, O_RDWR | O_CLOEXEC) : at.fd;
+	REQUIRE(fd >= 0, "%s: %m", path);
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	REQUIRE(p != MAP_FAILED, "mmap: %m");
+	MUST(dsm_barrier());
+	close(fd);
+	return p;
+}
+
+void *test_region(const char *region, size_t size, size_t block_size, enum dsm_home home, int home_rank)
+{
+	struct dsm_region_options opt = { .block_size = block_size, .home = home, .home_rank = home_rank };
+	dsm_region_t *r;
+
+	MUST(dsm_region_open(region, size, &opt, &r));
+	return dsm_region_base(r);
+}
+
+uint64_t test_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void test_nap(uint64_t ns)
+{
+	struct timespec t = { .tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u) };
+
+	while (nanosleep(&t, &t) && errno == EINTR)
+		;
+}
+
+void test_delay(uint64_t loops)
+{
+	while (loops--)
+		__builtin_ia32_pause();
+}
+
+void test_parts(const struct test_part *parts, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		MUST(dsm_barrier());
+		test_say("  %s", parts[i].name);
+		parts[i].fn();
+	}
+}

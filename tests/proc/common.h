@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * common.h - what the process tests share: options, the seed, failing with a message, threads, random numbers.
+ *
+ * A test calls test_start() first and returns test_end(). A failure on any thread of any rank ends the job at once with
+ * status 1 and a line that names the rank, the place and what was wrong.
+ */
+#ifndef PROC_COMMON_H
+#define PROC_COMMON_H
+
+#include <dsm.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct test_option {
+	const char *name; /* without "--" */
+	const char *arg;  /* name of its value in the help; NULL: a switch, which sets 1 */
+	const char *help;
+	uint64_t *value;  /* holds the default */
+};
+
+extern int test_rank, test_size;
+extern uint64_t test_seed; /* the same on all ranks */
+
+/* Read the options (--help and --seed are everybody's) and join the job; the first, without the second, for those who
+ * want to look at the time before. */
+void test_options(int argc, char **argv, const char *about, const struct test_option *options, size_t n);
+void test_join(void);
+void test_start(int argc, char **argv, const char *about, const struct test_option *options, size_t n);
+int test_end(void); /* leave the job; the exit status */
+
+void test_fail_at(const char *file, int line, const char *fmt, ...) __attribute__((noreturn, format(printf, 3, 4)));
+void test_expect(const char *file, int line, const char *call, long got, long want);
+void test_say(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* on rank 0 alone */
+
+struct test_part {
+	const char *name;
+	void (*fn)(void);
+};
+void test_parts(const struct test_part *parts, size_t n); /* one after the other, all ranks in step */
+
+#define FAIL(...) test_fail_at(__FILE__, __LINE__, __VA_ARGS__)
+#define REQUIRE(cond, ...)             \
+	do {                           \
+		if (!(cond))           \
+			FAIL(__VA_ARGS__); \
+	} while (0)
+#define EXPECT(call, want) test_expect(__FILE__, __LINE__, #call, (long)(call), (long)(want))
+#define MUST(call) EXPECT(call, 0)
+
+/* Run fn in n threads of this rank, the caller is the first; returns when all have. */
+void test_threads(unsigned n, void (*fn)(unsigned thread, void *arg), void *arg);
+
+/* Memory that all ranks of this machine share without libdsm's help, zero: for measuring and synchronising from outside
+ * of what is tested. Collective; lasts until the process ends. */
+void *test_outside(size_t size);
+
+/* A region that every rank opens. */
+void *test_region(const char *name, size_t size, size_t block_size, enum dsm_home home, int home_rank);
+
+uint64_t test_ns(void);
+void test_nap(uint64_t ns);      /* sleeps */
+void test_delay(uint64_t loops); /* computes */
+
+struct rng {
+	uint64_t s;
+};
+
+static inline uint64_t rng_next(struct rng *r)
+{
+	uint64_t z = r->s += 0x9e3779b97f4a7c15u; /* SplitMix64 */
+
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+	return z ^ (z >> 31);
+}
+
+static inline uint64_t rng_below(struct rng *r, uint64_t n)
+{
+	return rng_next(r) % n;
+}
+
+static inline struct rng rng_of(uint64_t stream)
+{
+	struct rng r = { test_seed * 0xd1342543de82ef95u + stream * 0xa0761d6478bd642fu };
+
+	rng_next(&r);
+	return r;
+}
+
+/* Plain x86 loads and stores, each exactly once. */
+static inline uint64_t load(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+
+static inline void store(uint64_t *p, uint64_t v)
+{
+	__atomic_store_n(p, v, __ATOMIC_RELAXED);
+}
+
+#endif

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * forward.c - forward progress: all threads of all ranks want the same block all the time, and each gets it, again and
+ * again, in a share that is not too small, in bounded time.
+ */
+#include "common.h"
+
+#include <sched.h>
+
+#define MAX_THREADS 64
+
+static uint64_t threads = 2, milliseconds = 1500, turns = 30, ratio = 200;
+static struct hot {
+	dsm_mutex_t mutex;
+	uint64_t atomic, plain, turns;
+} *hot;
+static struct out {
+	uint64_t done, count[1024 * MAX_THREADS], longest[1024];
+} *out;
+static uint64_t until;
+static uint64_t sum;
+
+static void note(unsigned thread, uint64_t n)
+{
+	out->count[(unsigned)test_rank * threads + thread] = n;
+	__atomic_fetch_add(&sum, n, __ATOMIC_RELAXED);
+}
+
+static void add_atomic(unsigned thread, void *arg)
+{
+	uint64_t n;
+
+	(void)arg;
+	for (n = 0; test_ns() < until; n++)
+		__atomic_fetch_add(&hot->atomic, 1, __ATOMIC_SEQ_CST);
+	note(thread, n);
+}
+
+static void add_locked(unsigned thread, void *arg)
+{
+	uint64_t n;
+
+	(void)arg;
+	for (n = 0; test_ns() < until; n++) {
+		MUST(dsm_mutex_lock(&hot->mutex));
+		hot->plain++;
+		MUST(dsm_mutex_unlock(&hot->mutex));
+	}
+	note(thread, n);
+}
+
+/* A turn is over when somebody else has been: so the block has to travel. */
+static void take_turns(unsigned thread, void *arg)
+{
+	uint64_t i, start, took, seen;
+
+	(void)arg;
+	for (i = 0; i < turns; i++) {
+		start = test_ns();
+		seen = __atomic_add_fetch(&hot->turns, 1, __ATOMIC_SEQ_CST);
+		took = test_ns() - start;
+		if (took > out->longest[test_rank])
+			out->longest[test_rank] = took;
+		start = test_ns();
+		while (load(&hot->turns) == seen && test_size > 1 && test_ns() - start < 2000000)
+			sched_yield();
+	}
+	note(thread, turns);
+}
+
+static void judge(const char *what, const uint64_t *counter, uint64_t bound)
+{
+	uint64_t all = sum, least = ~0ul, most = 0, i, n = threads * (uint64_t)test_size;
+
+	MUST(dsm_reduce(&all, DSM_UINT64, DSM_SUM));
+	REQUIRE(load(counter) == all, "%s: counted %lu, there are %lu", what, all, load(counter));
+	for (i = 0; i < n; i++) {
+		least = out->count[i] < least ? out->count[i] : least;
+		most = out->count[i] > most ? out->count[i] : most;
+	}
+	test_say("  %-28s %9lu in all; a thread did %lu to %lu", what, all, least, most);
+	REQUIRE(least * n * bound >= all, "%s: a thread did only %lu of %lu, by %lu threads", what, least, all, n);
+	MUST(dsm_barrier());
+}
+
+static void part(const char *what, void (*fn)(unsigned, void *), const uint64_t *counter, uint64_t bound)
+{
+	sum = 0;
+	MUST(dsm_barrier());
+	until = test_ns() + milliseconds * 1000000;
+	test_threads((unsigned)threads, fn, NULL);
+	MUST(dsm_barrier());
+	judge(what, counter, bound);
+}
+
+int main(int argc, char **argv)
+{
+	const struct test_option options[] = {
+		{ "threads", "N", "of each rank", &threads },
+		{ "ms", "N", "milliseconds for each part", &milliseconds },
+		{ "turns", "N", "increments of each thread in the last part", &turns },
+		{ "ratio", "N", "a thread does at least the Nth part of its share", &ratio },
+	};
+	uint64_t start;
+
+	test_start(argc, argv, "Nobody starves on a hot block.", options, sizeof(options) / sizeof(options[0]));
+	REQUIRE(threads && threads <= MAX_THREADS, "too many threads, or none");
+	hot = test_region("hot", sizeof(*hot), 4096, DSM_HOME_CYCLIC, 0);
+	out = test_outside(sizeof(*out));
+	if (!test_rank)
+		MUST(dsm_mutex_init(&hot->mutex));
+	MUST(dsm_barrier());
+	part("atomic increments", add_atomic, &hot->atomic, ratio);
+	part("plain, under a mutex", add_locked, &hot->plain, ratio / 10 ? ratio / 10 : 1);
+	start = test_ns();
+	part("turns", take_turns, &hot->turns, 1);
+	test_say("  turns took %.2f s", (double)(test_ns() - start) * 1e-9);
+	REQUIRE(test_ns() - start < 60000000000u, "the turns took %lu s", (test_ns() - start) / 1000000000);
+	return test_end();
+}

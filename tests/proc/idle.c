@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * idle.c - who waits burns no processor time, whatever it waits for; and a rank that computes, sleeps in a system
+ * call or keeps all processors busy still serves the others.
+ */
+#include "common.h"
+
+#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define BLOCKS 400
+
+static uint64_t milliseconds = 800, percent = 3, spinners = 2;
+static struct board {
+	dsm_mutex_t mutex;
+	dsm_rwlock_t rwlock;
+	dsm_cond_t cond;
+	dsm_sem_t sem;
+	dsm_barrier_t barrier;
+} *board;
+static uint64_t *pinned;
+static char *blocks;
+static uint64_t *out;
+
+static uint64_t cpu_ns(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000000u +
+	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000u;
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+static void hold_pin(void) { MUST(dsm_pin(pinned, 8, DSM_WRITE)); }
+static void drop_pin(void) { MUST(dsm_unpin(pinned, 8)); }
+static void want_pin(void) { (void)load(pinned); }
+
+static void hold_mutex(void) { MUST(dsm_mutex_lock(&board->mutex)); }
+static void drop_mutex(void) { MUST(dsm_mutex_unlock(&board->mutex)); }
+static void want_mutex(void)
+{
+	MUST(dsm_mutex_lock(&board->mutex));
+	MUST(dsm_mutex_unlock(&board->mutex));
+}
+
+static void hold_rwlock(void) { MUST(dsm_rwlock_wrlock(&board->rwlock)); }
+static void drop_rwlock(void) { MUST(dsm_rwlock_unlock(&board->rwlock)); }
+static void want_rwlock(void)
+{
+	MUST(dsm_rwlock_rdlock(&board->rwlock));
+	MUST(dsm_rwlock_unlock(&board->rwlock));
+}
+
+static void hold_nothing(void) { }
+static void drop_sem(void) { MUST(dsm_sem_post(&board->sem, (uint32_t)test_size)); }
+static void want_sem(void) { MUST(dsm_sem_wait(&board->sem)); }
+
+static void drop_cond(void)
+{
+	MUST(dsm_mutex_lock(&board->mutex));
+	MUST(dsm_cond_broadcast(&board->cond));
+	MUST(dsm_mutex_unlock(&board->mutex));
+}
+
+static void want_cond(void)
+{
+	MUST(dsm_mutex_lock(&board->mutex));
+	MUST(dsm_cond_timedwait(&board->cond, &board->mutex, 60000000000u));
+	MUST(dsm_mutex_unlock(&board->mutex));
+}
+
+static void come(void) { MUST(dsm_barrier()); }
+static void come_too(void) { MUST(dsm_barrier_wait(&board->barrier)); }
+static double share;
+static void agree(void)
+{
+	uint64_t one = 1;
+
+	MUST(dsm_reduce(&one, DSM_UINT64, DSM_SUM));
+}
+
+static const struct wait {
+	const char *what;
+	void (*hold)(void), (*drop)(void), (*want)(void);
+} waits[] = {
+	{ "a fault on a pinned block", hold_pin, drop_pin, want_pin },
+	{ "a mutex", hold_mutex, drop_mutex, want_mutex },
+	{ "a reader-writer lock", hold_rwlock, drop_rwlock, want_rwlock },
+	{ "a semaphore", hold_nothing, drop_sem, want_sem },
+	{ "a condition", hold_nothing, drop_cond, want_cond },
+	{ "everybody's barrier", hold_nothing, come, come },
+	{ "a barrier", hold_nothing, come_too, come_too },
+	{ "a reduction", hold_nothing, agree, agree },
+};
+
+static void wait_for(const struct wait *w)
+{
+	uint64_t wall, cpu;
+	double used;
+
+	if (!test_rank)
+		w->hold();
+	MUST(dsm_barrier());
+	wall = test_ns();
+	cpu = cpu_ns();
+	if (test_rank) {
+		w->want();
+	} else {
+		test_nap(milliseconds * 1000000);
+		w->drop();
+	}
+	wall = test_ns() - wall;
+	cpu = cpu_ns() - cpu;
+	used = 100.0 * (double)cpu / (double)wall;
+	REQUIRE(!test_rank || wall >= milliseconds * 900000, "waiting for %s took %lu ms only", w->what, wall / 1000000);
+	share = used;
+	MUST(dsm_reduce(&share, DSM_DOUBLE, DSM_MAX));
+	test_say("  waiting for %-28s %6.2f %% of a processor at most", w->what, share);
+	REQUIRE(used <= (double)percent, "waiting for %s used %.1f %% of a processor (%lu of %lu us)", w->what, used,
+		cpu / 1000, wall / 1000);
+}
+
+/* ---- serving -------------------------------------------------------------------------------- */
+
+static bool done(void)
+{
+	return __atomic_load_n(out, __ATOMIC_ACQUIRE) == (uint64_t)test_size - 1;
+}
+
+static void compute(unsigned thread, void *arg)
+{
+	volatile double x = 1 + thread;
+
+	(void)arg;
+	while (!done())
+		x = x * 1.0000001 + 1e-9;
+}
+
+static void busy(void) { compute(0, NULL); }
+
+static void all_processors(void)
+{
+	test_threads((unsigned)(spinners * (uint64_t)sysconf(_SC_NPROCESSORS_ONLN)), compute, NULL);
+}
+
+static void in_system_call(void)
+{
+	while (!done())
+		test_nap(300000000);
+}
+
+/* The other ranks read and write what rank 0 is home and owner of, while it does something else. */
+static void serve_while(const char *what, void (*fn)(void), int round)
+{
+	uint64_t start, i, longest = 0, took;
+	uint64_t *p;
+
+	if (!test_rank) {
+		*out = 0;
+		for (i = 0; i < BLOCKS; i++)
+			store((uint64_t *)(blocks + i * 4096), i + (uint64_t)round);
+	}
+	MUST(dsm_barrier());
+	start = test_ns();
+	if (!test_rank) {
+		fn();
+		for (i = 0; i < BLOCKS; i++)
+			REQUIRE(load((uint64_t *)(blocks + i * 4096) + 1) == i, "block %lu came back changed", i);
+	} else {
+		struct rng rng = rng_of((uint64_t)test_rank);
+
+		for (i = 0; i < BLOCKS; i++) {
+			uint64_t b = (i * 37 + rng_below(&rng, 2)) % BLOCKS, t = test_ns();
+
+			p = (uint64_t *)(blocks + b * 4096);
+			REQUIRE(load(p) == b + (uint64_t)round, "block %lu holds %lu", b, load(p));
+			took = test_ns() - t;
+			longest = took > longest ? took : longest;
+		}
+		for (i = 0; i < BLOCKS; i++)
+			store((uint64_t *)(blocks + i * 4096) + 1, i);
+		took = test_ns() - start;
+		REQUIRE(took < 20000000000u, "%d blocks took %lu ms from a rank that %s", BLOCKS, took / 1000000, what);
+		__atomic_fetch_add(out, 1, __ATOMIC_ACQ_REL);
+	}
+	MUST(dsm_reduce(&longest, DSM_UINT64, DSM_MAX));
+	test_say("  a rank that %-28s gave %d blocks to each in %6.1f ms; the slowest took %.2f ms", what, BLOCKS,
+		 (double)(test_ns() - start) * 1e-6, (double)longest * 1e-6);
+}
+
+int main(int argc, char **argv)
+{
+	const struct test_option options[] = {
+		{ "ms", "N", "milliseconds of waiting for each thing", &milliseconds },
+		{ "percent", "N", "of a processor that a waiting rank may use", &percent },
+		{ "spinners", "N", "threads for each processor that keep it busy", &spinners },
+	};
+	size_t i;
+
+	test_start(argc, argv, "Waiting costs nothing; serving needs no help.", options, sizeof(options) / sizeof(options[0]));
+	REQUIRE(test_size > 1, "one rank has nobody to wait for");
+	board = test_region("board", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);
+	pinned = test_region("pinned", 4096, 4096, DSM_HOME_FIRST_TOUCH, 0);
+	blocks = test_region("blocks", BLOCKS * 4096, 4096, DSM_HOME_FIXED, 0);
+	out = test_outside(4096);
+	if (!test_rank) {
+		MUST(dsm_mutex_init(&board->mutex));
+		MUST(dsm_rwlock_init(&board->rwlock));
+		MUST(dsm_cond_init(&board->cond));
+		MUST(dsm_sem_init(&board->sem, 0));
+		MUST(dsm_barrier_init(&board->barrier, NULL, 0, 1));
+	}
+	MUST(dsm_barrier());
+	(void)load((uint64_t *)board); /* or the first to look pays for it */
+	for (i = 0; i < sizeof(waits) / sizeof(waits[0]); i++)
+		wait_for(&waits[i]);
+	serve_while("computes", busy, 1);
+	serve_while("sleeps in a system call", in_system_call, 2);
+	serve_while("keeps all processors busy", all_processors, 3);
+	return test_end();
+}

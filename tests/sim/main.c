@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* main.c - the simulator's command line. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "sim.h"
+
+static const char usage[] =
+	"Usage: sim [options]\n"
+	"Random schedules of the protocol core in virtual time. Without --ranks: a mix of sizes.\n\n"
+	"  --ranks N (1-1024)  --blocks N  --threads N (1-8)  --ops N (of each thread)\n"
+	"  --hold US           hold time of granted blocks\n"
+	"  --fifo              channels keep order\n"
+	"  --first-touch       the first toucher becomes a block's home\n"
+	"  --no-sync           no locks, semaphores, atomics, barriers\n"
+	"  --runs N            with seeds one after the other (default 1 with --seed, else as many as fit)\n"
+	"  --seconds S         stop beginning runs after (default 20)\n"
+	"  --seed S            the first seed; the same seed and options repeat a run\n"
+	"  --cost              messages and trips of each kind of access, by number of ranks\n"
+	"  --help\n\n"
+	"Exit status: 0 all is well, 1 a run failed (its last events and the command to repeat it are printed).\n";
+
+static const struct option options[] = {
+	{ "ranks", required_argument, NULL, 'r' },   { "blocks", required_argument, NULL, 'b' },
+	{ "threads", required_argument, NULL, 't' }, { "ops", required_argument, NULL, 'o' },
+	{ "hold", required_argument, NULL, 'd' },    { "fifo", no_argument, NULL, 'f' },
+	{ "first-touch", no_argument, NULL, 'F' },   { "no-sync", no_argument, NULL, 'n' },
+	{ "runs", required_argument, NULL, 'R' },    { "seconds", required_argument, NULL, 'S' },
+	{ "seed", required_argument, NULL, 's' },    { "cost", no_argument, NULL, 'c' },
+	{ "help", no_argument, NULL, 'h' },          { 0 },
+};
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static void add(struct stats *all, const struct stats *st)
+{
+	const uint64_t *from = (const uint64_t *)st;
+	uint64_t *to = (uint64_t *)all;
+	size_t i;
+
+	for (i = 0; i < sizeof(*all) / sizeof(uint64_t); i++)
+		to[i] += from[i];
+}
+
+/* One run; false when it failed. */
+static bool run(const struct options *o, struct stats *all)
+{
+	struct sim *volatile s = sim_create(o);
+	jmp_buf failed;
+	uint16_t r;
+	unsigned int t;
+
+	s->failed = &failed;
+	if (setjmp(failed)) {
+		printf("repeat: sim --ranks %u --blocks %u --threads %u --ops %u --hold %u%s%s%s --seed %llu\n",
+		       o->ranks, o->blocks, o->threads, o->ops, o->hold_us, o->fifo ? " --fifo" : "",
+		       o->first_touch ? " --first-touch" : "", o->mixed ? "" : " --no-sync",
+		       (unsigned long long)o->seed);
+		sim_destroy(s);
+		return false;
+	}
+	for (r = 0; r < o->ranks; r++)
+		for (t = 0; t < o->threads; t++) {
+			sim_thread(s, r, t)->left = o->ops;
+			thread_wake(s, r, t);
+		}
+	sim_run(s);
+	sim_check_rest(s);
+	add(all, &s->st);
+	sim_destroy(s);
+	return true;
+}
+
+/* Without --ranks: small and crowded, as large as an exact copyset goes, and beyond. */
+static const struct options mix[] = {
+	{ .ranks = 2, .blocks = 2, .threads = 3, .ops = 2000, .mixed = true },
+	{ .ranks = 3, .blocks = 1, .threads = 2, .ops = 2000, .mixed = true, .hold_us = 30 },
+	{ .ranks = 4, .blocks = 4, .threads = 2, .ops = 1000, .mixed = true, .first_touch = true },
+	{ .ranks = 8, .blocks = 8, .threads = 2, .ops = 1000, .mixed = true, .fifo = true },
+	{ .ranks = 16, .blocks = 16, .threads = 1, .ops = 500, .mixed = false, .hold_us = 20, .first_touch = true },
+	{ .ranks = 64, .blocks = 64, .threads = 2, .ops = 200, .mixed = true },
+	{ .ranks = 65, .blocks = 16, .threads = 1, .ops = 200, .mixed = true, .first_touch = true },
+	{ .ranks = 200, .blocks = 100, .threads = 1, .ops = 100, .mixed = true, .hold_us = 10 },
+	{ .ranks = 1024, .blocks = 64, .threads = 1, .ops = 32, .mixed = true },
+};
+
+static void report(const struct stats *st, uint64_t runs, double time)
+{
+	static const char *const names[MISSES] = { "", "read miss", "write miss", "upgrade" };
+	unsigned int i;
+	uint64_t misses = 0;
+
+	printf("%llu runs, %llu operations, %llu events, %llu steps, %llu messages in %.1f s\n",
+	       (unsigned long long)runs, (unsigned long long)st->ops, (unsigned long long)st->events,
+	       (unsigned long long)st->steps, (unsigned long long)st->total, time);
+	for (i = 1; i < MISSES; i++) {
+		misses += st->misses[i];
+		printf("  %-10s %10llu  %6.1f us of virtual time each\n", names[i], (unsigned long long)st->misses[i],
+		       st->misses[i] ? (double)st->time[i] / (double)st->misses[i] : 0);
+	}
+	printf("  locks and the like entered %llu times, %llu barriers left; messages for each miss:",
+	       (unsigned long long)st->locks, (unsigned long long)st->episodes);
+	for (i = MSG_READ_REQ; i <= MSG_DATA && misses; i++)
+		printf(" %s %.2f", wire_name((uint8_t)i), (double)st->messages[i] / (double)misses);
+	printf("\n");
+}
+
+struct plan {
+	struct options o;
+	uint64_t runs;
+	double most;
+	bool chosen, seeded;
+};
+
+static int carry_out(const struct plan *p)
+{
+	struct stats all = { 0 };
+	double start = seconds();
+	uint64_t i;
+
+	printf("sim: first seed %llu\n", (unsigned long long)p->o.seed);
+	for (i = 0; (!p->runs || i < p->runs) && (p->runs || seconds() - start < p->most); i++) {
+		struct options o = p->chosen ? p->o : mix[i % (sizeof(mix) / sizeof(mix[0]))];
+
+		o.seed = p->o.seed + i;
+		if (!run(&o, &all))
+			return 1;
+	}
+	report(&all, i, seconds() - start);
+	return 0;
+}
+
+static unsigned int number(const char *text, unsigned int least, unsigned int most)
+{
+	unsigned long v = strtoul(text, NULL, 0);
+
+	if (v < least || v > most) {
+		fprintf(stderr, "sim: %s is not between %u and %u\n", text, least, most);
+		exit(2);
+	}
+	return (unsigned int)v;
+}
+
+int main(int argc, char **argv)
+{
+	struct plan p = {
+		.o = { .ranks = 8, .blocks = 8, .threads = 2, .ops = 500, .mixed = true, .seed = (uint64_t)time(NULL) },
+		.most = 20
+	};
+	int o;
+
+	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		p.chosen = p.chosen || o == 'r' || o == 'b' || o == 't' || o == 'o';
+		switch (o) {
+		case 'r': p.o.ranks = number(optarg, 1, WIRE_MAX_RANKS); break;
+		case 'b': p.o.blocks = number(optarg, 1, 1 << 20); break;
+		case 't': p.o.threads = number(optarg, 1, THREADS_MAX); break;
+		case 'o': p.o.ops = number(optarg, 1, 1 << 30); break;
+		case 'd': p.o.hold_us = number(optarg, 0, 1 << 20); break;
+		case 'f': p.o.fifo = true; break;
+		case 'F': p.o.first_touch = true; break;
+		case 'n': p.o.mixed = false; break;
+		case 'R': p.runs = strtoull(optarg, NULL, 0); break;
+		case 'S': p.most = strtod(optarg, NULL); break;
+		case 's':
+			p.o.seed = strtoull(optarg, NULL, 0);
+			p.seeded = true;
+			break;
+		case 'c': return cost_table();
+		case 'h': fputs(usage, stdout); return 0;
+		default: fputs(usage, stderr); return 2;
+		}
+	}
+	if (p.seeded && !p.runs)
+		p.runs = 1;
+	return carry_out(&p);
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* sync.c - locks, reader-writer locks, semaphores, atomics and the barrier, as the simulated programs use them. */
+#include "sim.h"
+
+static uint64_t sum(uint8_t op, uint64_t a, uint64_t b)
+{
+	(void)op;
+	return a + b;
+}
+
+static struct sync *object(struct sim *s, uint32_t number)
+{
+	return &s->objects[number & ~OBJECT];
+}
+
+/* One of the objects of that kind: 0 mutex, 1 rwlock, 2 semaphore, 3 atomic (see sim_create()). */
+static uint32_t pick(struct sim *s, unsigned int kind)
+{
+	return OBJECT | (uint32_t)(sim_random(s, OBJECTS / 4) * 4 + kind);
+}
+
+static void request(struct sim *s, uint16_t rank, unsigned int thread, uint8_t type, uint8_t op, uint8_t flags,
+		    uint64_t value)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = type,
+			 .op = op,
+			 .flags = flags,
+			 .src = rank,
+			 .dst = sim_home(s, t->object),
+			 .object = t->object,
+			 .req_rank = rank,
+			 .req_slot = (uint16_t)thread,
+			 .home = (uint16_t)thread,
+			 .value = value };
+
+	sim_send(s, &m, 0);
+}
+
+static void ask(struct sim *s, uint16_t rank, unsigned int thread, uint8_t op, uint8_t flags, uint64_t value,
+		unsigned int need)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+
+	t->pc = PC_REPLY;
+	t->answers = 0;
+	t->need = (uint8_t)need;
+	t->canceling = 0;
+	t->serial++;
+	request(s, rank, thread, MSG_SYNC, op, flags, value);
+}
+
+static void lock(struct sim *s, uint16_t rank, unsigned int thread, bool try)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+	struct hold *h = &s->holds[(size_t)rank * s->o.threads + thread];
+
+	if (h->state != HOLD_FREE) { /* the last unlock is still under way: look again later */
+		t->pc = PC_READY;
+		thread_wake(s, rank, thread);
+		return;
+	}
+	*h = (struct hold){
+		.state = HOLD_WAITING, .home = sim_home(s, t->object), .object = t->object, .slot = (uint16_t)thread
+	};
+	s->slots[(size_t)rank * s->nslots + thread] = 1;
+	t->pc = PC_REPLY;
+	t->answers = 0;
+	t->need = 1;
+	request(s, rank, thread, try ? MSG_TRYLOCK : MSG_LOCK, 0, 0, 0);
+}
+
+/* ---- the barrier ------------------------------------------------------------------------------ */
+
+static void step_bar(struct sim *s, const struct msg *m)
+{
+	struct bar *b = &s->bars[m->dst];
+	struct actions out;
+	unsigned int i;
+
+	if (bar_step(m->dst, b->threads || m->src == m->dst ? &s->trees[m->dst] : NULL, sum, b, m, &out))
+		sim_fail(s, m->object, "rank %u does not expect %s of %u", m->dst, wire_name(m->type), m->src);
+	for (i = 0; i < out.n; i++)
+		if (out.v[i].type == ACT_WAKE_ALL) {
+			unsigned int t;
+
+			for (t = 0; t < s->o.threads; t++)
+				if (sim_thread(s, m->dst, t)->pc == PC_BARRIER)
+					thread_wake(s, m->dst, t);
+		}
+	sim_carry_out(s, m->dst, m->object, &out, 0);
+}
+
+static void barrier(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = MSG_ARRIVE,
+			 .src = rank,
+			 .dst = rank,
+			 .object = t->object,
+			 .req_rank = rank,
+			 .aux = s->o.threads,
+			 .value = 1 + rank };
+
+	t->gen = s->bars[rank].gen;
+	t->pc = PC_BARRIER;
+	s->arrived[t->episode]++;
+	step_bar(s, &m);
+}
+
+bool sync_barrier_ended(const struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+	uint64_t n = s->o.ranks, all = n * (n + 1) / 2 * s->o.threads;
+
+	if (s->bars[rank].gen == t->gen)
+		return false;
+	if (s->arrived[t->episode] != n * s->o.threads || s->bars[rank].ended || s->bars[rank].result != all)
+		sim_fail((struct sim *)s, t->object, "thread %u.%u leaves the barrier with %llu of %llu, %u arrived",
+			 rank, thread, (unsigned long long)s->bars[rank].result, (unsigned long long)all,
+			 s->arrived[t->episode]);
+	t->episode++;
+	((struct sim *)s)->st.episodes++;
+	return true;
+}
+
+/* ---- calls ------------------------------------------------------------------------------------ */
+
+void sync_call(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+
+	t->leaving = 0;
+	switch ((enum op)t->op) {
+	case OP_LOCK:
+	case OP_TRYLOCK:
+		t->object = pick(s, 0);
+		lock(s, rank, thread, t->op == OP_TRYLOCK);
+		break;
+	case OP_RDLOCK:
+	case OP_WRLOCK:
+		t->object = pick(s, 1);
+		ask(s, rank, thread, t->op == OP_RDLOCK ? SOP_RDLOCK : SOP_WRLOCK, 0, 0, 1);
+		break;
+	case OP_SEM:
+	case OP_SEM_TIMED:
+		t->object = pick(s, 2);
+		ask(s, rank, thread, SOP_WAIT, t->op == OP_SEM_TIMED ? MSGF_TIMED : 0, 0,
+		    t->op == OP_SEM_TIMED ? 2 : 1);
+		break;
+	case OP_ADD:
+		t->object = pick(s, 3);
+		s->added[t->object & ~OBJECT] += 5;
+		ask(s, rank, thread, SOP_ADD, 0, 5, 1);
+		break;
+	default:
+		t->object = OBJECT | OBJECTS;
+		barrier(s, rank, thread);
+		break;
+	}
+}
+
+/* It holds something, or failed to get it. */
+static void entered(struct sim *s, uint16_t rank, unsigned int thread, bool got)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+	uint32_t i = t->object & ~OBJECT, limit = t->op == OP_SEM || t->op == OP_SEM_TIMED ? SEM_TOKENS : 1;
+	bool shared = t->op == OP_RDLOCK;
+
+	if (!got || t->op == OP_ADD || t->op < OP_LOCK) {
+		thread_next(s, rank, thread);
+		return;
+	}
+	s->inside[i]++;
+	s->inside_writers[i] += !shared;
+	sim_note(s, rank, t->object, "thread %u is inside, with %u", thread, s->inside[i]);
+	if (s->inside_writers[i] > limit || (limit == 1 && s->inside_writers[i] && s->inside[i] > 1))
+		sim_fail(s, t->object, "%u hold object %u, %u of them alone", s->inside[i], i, s->inside_writers[i]);
+	s->st.locks++;
+	t->pc = PC_INSIDE;
+	thread_wake(s, rank, thread);
+}
+
+void sync_inside(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+	uint32_t i = t->object & ~OBJECT;
+	struct hold *h = &s->holds[(size_t)rank * s->o.threads + thread];
+	struct actions out;
+
+	s->inside[i]--;
+	s->inside_writers[i] -= t->op != OP_RDLOCK;
+	t->leaving = 1;
+	if (t->op == OP_LOCK || t->op == OP_TRYLOCK) {
+		if (hold_step(rank, (uint16_t)thread, h, HE_UNLOCK, NULL, &out))
+			sim_fail(s, t->object, "rank %u: record %s does not expect unlock", rank,
+				 hold_state_name(h->state));
+		sim_carry_out(s, rank, t->object, &out, 0);
+		thread_next(s, rank, thread);
+		return;
+	}
+	ask(s, rank, thread, t->op == OP_RDLOCK ? SOP_RDUNLOCK : t->op == OP_WRLOCK ? SOP_WRUNLOCK : SOP_POST, 0, 1, 1);
+}
+
+/* Another answer has come: enough? */
+void sync_answered(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+	struct event e = { .kind = EV_TIMEOUT, .rank = rank, .thread = (uint8_t)thread, .data = t->serial };
+
+	if (t->pc != PC_REPLY)
+		sim_fail(s, t->object, "thread %u.%u has an answer, but waits for none", rank, thread);
+	t->answers++;
+	if (t->leaving) {
+		thread_next(s, rank, thread);
+	} else if (t->canceling && t->answers == 2 && t->status == -ETIMEDOUT) {
+		entered(s, rank, thread, false);
+	} else if (t->answers == t->need) {
+		entered(s, rank, thread, t->op == OP_SEM_TIMED || !t->status);
+	} else if (t->op == OP_SEM_TIMED && t->answers == 1) {
+		sim_schedule(s, &e, sim_random(s, 200));
+	}
+}
+
+/* It has waited long enough. */
+void sync_timeout(struct sim *s, uint16_t rank, unsigned int thread, uint32_t serial)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+
+	if (t->serial != serial || t->pc != PC_REPLY || t->answers != 1)
+		return;
+	t->canceling = 1;
+	t->need = 3;
+	request(s, rank, thread, MSG_SYNC, SOP_CANCEL, 0, 0);
+}
+
+/* ---- messages --------------------------------------------------------------------------------- */
+
+static void step_hold(struct sim *s, const struct msg *m)
+{
+	struct hold *h = &s->holds[(size_t)m->dst * s->o.threads + m->home];
+	enum hold_event ev = m->type == MSG_LOCKED ? HE_LOCKED
+		: m->type == MSG_NEXT              ? HE_NEXT
+		: m->count                         ? HE_REFUSED
+						   : HE_FREED;
+	uint8_t was = h->state;
+	struct actions out;
+
+	if (hold_step(m->dst, m->home, h, ev, m, &out))
+		sim_fail(s, m->object, "rank %u: record %s does not expect %s", m->dst, hold_state_name(was),
+			 hold_event_name(ev));
+	sim_note(s, m->dst, m->object, "record %s --%s--> %s", hold_state_name(was), hold_event_name(ev),
+		 hold_state_name(h->state));
+	if (ev == HE_LOCKED || ev == HE_REFUSED)
+		sim_thread(s, m->dst, m->home)->status = m->count;
+	sim_carry_out(s, m->dst, m->object, &out, 0);
+}
+
+void sync_message(struct sim *s, const struct msg *m)
+{
+	struct sync_ctx ctx = { .me = m->dst,
+				.queue = { s->nodes + (size_t)m->dst * s->o.ranks * s->nslots, s->nslots } };
+	struct actions out = { 0 };
+	int err = 0;
+
+	s->st.steps++;
+	switch ((enum msg_type)m->type) {
+	case MSG_REPLY:
+		sim_thread(s, m->dst, m->req_slot)->status = m->count;
+		sync_answered(s, m->dst, m->req_slot);
+		return;
+	case MSG_LOCK:
+	case MSG_TRYLOCK:
+	case MSG_UNLOCK: err = lock_home_step(m->dst, object(s, m->object), m, &out); break;
+	case MSG_LOCKED:
+	case MSG_NEXT:
+	case MSG_FREED: step_hold(s, m); return;
+	case MSG_ARRIVE:
+	case MSG_DEPART: step_bar(s, m); return;
+	default: err = sync_step(&ctx, object(s, m->object), m, &out); break;
+	}
+	if (err)
+		sim_fail(s, m->object, "home %u does not expect %s", m->dst, wire_name(m->type));
+	sim_carry_out(s, m->dst, m->object, &out, 0);
+}
+
+void sync_check_rest(struct sim *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < OBJECTS; i++) {
+		const struct sync *o = &s->objects[i];
+
+		if (!sync_idle(o) || s->inside[i])
+			sim_fail(s, OBJECT | i, "in the end object %u is not idle", i);
+		if (o->kind == SYNC_SEM && o->value != SEM_TOKENS)
+			sim_fail(s, OBJECT | i, "in the end semaphore %u is %llu", i, (unsigned long long)o->value);
+		if (o->kind == SYNC_ATOMIC && o->value != s->added[i])
+			sim_fail(s, OBJECT | i, "in the end atomic %u is %llu instead of %llu", i,
+				 (unsigned long long)o->value, (unsigned long long)s->added[i]);
+	}
+	for (i = 0; i < s->o.ranks * s->o.threads; i++)
+		if (s->holds[i].state != HOLD_FREE)
+			sim_fail(s, s->holds[i].object, "in the end hold record %u is %s", i,
+				 hold_state_name(s->holds[i].state));
+}

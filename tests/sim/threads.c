@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* threads.c - what the simulated programs do: random operations, an episode of the barrier every now and then. */
+#include "sim.h"
+
+#define BARRIER_EVERY 16
+
+/* How often each operation is chosen, in a hundred and odd. */
+static const uint8_t weights[OPS] = {
+	[OP_READ] = 40,   [OP_WRITE] = 24, [OP_PREFETCH_R] = 4, [OP_PREFETCH_W] = 3, [OP_PIN_R] = 3,   [OP_PIN_W] = 3,
+	[OP_RELEASE] = 4, [OP_DROP] = 3,   [OP_PLACE] = 2,      [OP_LOCK] = 6,       [OP_TRYLOCK] = 3, [OP_RDLOCK] = 4,
+	[OP_WRLOCK] = 2,  [OP_SEM] = 3,    [OP_SEM_TIMED] = 3,  [OP_ADD] = 4,
+};
+
+void thread_wake(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct event e = { .kind = EV_THREAD, .rank = rank, .thread = (uint8_t)thread };
+	struct thread *t = sim_thread(s, rank, thread);
+
+	if (t->pc == PC_JOIN)
+		t->pc = PC_TRY;
+	if (t->scheduled)
+		return;
+	t->scheduled = 1;
+	sim_schedule(s, &e, s->o.unit_delay ? 0 : 1 + sim_random(s, sim_random(s, 32) ? 8 : 300));
+}
+
+void thread_next(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+
+	if (t->miss) {
+		s->st.misses[t->miss]++;
+		s->st.time[t->miss] += s->now - t->asked;
+	}
+	t->miss = MISS_NONE;
+	t->pc = PC_READY;
+	t->left--;
+	s->st.ops++;
+	thread_wake(s, rank, thread);
+}
+
+static bool for_writing(uint8_t op)
+{
+	return op == OP_WRITE || op == OP_PREFETCH_W || op == OP_PIN_W;
+}
+
+static void use_block(struct sim *s, uint16_t rank, const struct thread *t)
+{
+	uint32_t *v = &s->version[sim_at(s, rank, t->block)];
+
+	if (*v != s->newest[t->block])
+		sim_fail(s, t->block, "rank %u sees version %u of block %u, but the newest is %u", rank, *v, t->block,
+			 s->newest[t->block]);
+	if (for_writing(t->op))
+		*v = ++s->newest[t->block];
+	sim_note(s, rank, t->block, "%s version %u", for_writing(t->op) ? "writes" : "reads", *v);
+}
+
+static void attempt(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+	struct page *p = &s->pages[sim_at(s, rank, t->block)];
+	bool write = for_writing(t->op);
+
+	if (t->op == OP_PIN_R || t->op == OP_PIN_W) {
+		if (!page_pin(p, write ? 2 : 1)) {
+			t->pc = PC_PINNED;
+			thread_wake(s, rank, thread);
+			return;
+		}
+	} else if (s->hw[sim_at(s, rank, t->block)] >= (write ? PROT_RW : PROT_RO)) {
+		use_block(s, rank, t);
+		thread_next(s, rank, thread);
+		return;
+	}
+	if (!t->miss) {
+		t->miss = !write ? MISS_READ : p->state == PG_READ ? MISS_UPGRADE : MISS_WRITE;
+		t->asked = s->now;
+	}
+	t->pc = PC_TRY;
+	sim_local(s, rank, t->block, write ? PE_WRITE : PE_READ, (uint16_t)thread);
+}
+
+static void prefetch(struct sim *s, uint16_t rank, const struct thread *t)
+{
+	unsigned int i;
+
+	for (i = 0; i < ASYNC; i++)
+		if (!s->async_block[(size_t)rank * ASYNC + i]) {
+			sim_local(s, rank, t->block, for_writing(t->op) ? PE_WRITE : PE_READ,
+				  (uint16_t)(s->o.threads + i));
+			return;
+		}
+}
+
+static void release(struct sim *s, uint16_t rank, const struct thread *t)
+{
+	const struct page *p = &s->pages[sim_at(s, rank, t->block)];
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = MSG_RELEASE,
+			 .op = sim_random(s, 2) ? RELEASE_EVICT : RELEASE_KEEP,
+			 .src = rank,
+			 .object = t->block,
+			 .req_rank = rank };
+
+	if (!p->home || !page_readable(p))
+		return;
+	m.dst = (uint16_t)(p->home - 1);
+	sim_send(s, &m, 0);
+}
+
+static void place(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = MSG_PLACE,
+			 .src = rank,
+			 .dst = sim_manager(s, t->block),
+			 .object = t->block,
+			 .req_rank = rank,
+			 .req_slot = (uint16_t)thread,
+			 .value = sim_random(s, s->o.ranks) };
+
+	t->pc = PC_REPLY;
+	t->answers = 0;
+	t->need = 1;
+	sim_send(s, &m, 0);
+}
+
+static uint8_t choose(struct sim *s)
+{
+	unsigned int i, n = s->o.mixed ? OPS : OP_LOCK, sum = 0, pick;
+
+	for (i = 0; i < n; i++)
+		sum += weights[i];
+	pick = (unsigned int)sim_random(s, sum);
+	for (i = 0; pick >= weights[i]; i++)
+		pick -= weights[i];
+	return (uint8_t)i;
+}
+
+static void start(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+
+	if (!t->left) {
+		t->pc = PC_DONE;
+		return;
+	}
+	/* Few blocks are hot. */
+	t->block = (uint32_t)sim_random(s, sim_random(s, 2) ? s->o.blocks : 1 + s->o.blocks / 8);
+	t->op = s->o.mixed && t->left % BARRIER_EVERY == 0 ? OP_BARRIER : choose(s);
+	switch ((enum op)t->op) {
+	case OP_READ:
+	case OP_WRITE:
+	case OP_PIN_R:
+	case OP_PIN_W: attempt(s, rank, thread); break;
+	case OP_PREFETCH_R:
+	case OP_PREFETCH_W:
+		prefetch(s, rank, t);
+		thread_next(s, rank, thread);
+		break;
+	case OP_RELEASE:
+		release(s, rank, t);
+		thread_next(s, rank, thread);
+		break;
+	case OP_DROP:
+		sim_local(s, rank, t->block, PE_DROP, s->nslots);
+		thread_next(s, rank, thread);
+		break;
+	case OP_PLACE: place(s, rank, thread); break;
+	default: sync_call(s, rank, thread); break;
+	}
+}
+
+static void unpin(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+	bool write = for_writing(t->op);
+
+	use_block(s, rank, t);
+	if (page_unpin(&s->pages[sim_at(s, rank, t->block)], write ? 2 : 1) == 1)
+		sim_local(s, rank, t->block, PE_UNHOLD, s->nslots);
+	thread_next(s, rank, thread);
+}
+
+void thread_run(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+
+	switch ((enum pc)t->pc) {
+	case PC_READY: start(s, rank, thread); break;
+	case PC_TRY: attempt(s, rank, thread); break;
+	case PC_WAIT:
+		sim_local(s, rank, t->block, PE_USED, (uint16_t)thread);
+		attempt(s, rank, thread);
+		break;
+	case PC_PINNED: unpin(s, rank, thread); break;
+	case PC_INSIDE: sync_inside(s, rank, thread); break;
+	case PC_BARRIER:
+		if (sync_barrier_ended(s, rank, thread))
+			thread_next(s, rank, thread);
+		break;
+	case PC_JOIN:
+	case PC_REPLY:
+	case PC_DONE: break;
+	}
+}

@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* world.c - the host of the simulated ranks: virtual time, channels, protections, contents. */
+#include "sim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../model/show.h"
+
+uint64_t sim_random(struct sim *s, uint64_t below)
+{
+	s->rng ^= s->rng << 13;
+	s->rng ^= s->rng >> 7;
+	s->rng ^= s->rng << 17;
+	return below ? (s->rng >> 11) % below : 0;
+}
+
+void sim_note(struct sim *s, uint16_t rank, uint32_t object, const char *fmt, ...)
+{
+	struct trace *t = &s->trace[s->traced++ % TRACE];
+	va_list ap;
+
+	t->at = s->now;
+	t->object = object;
+	t->rank = rank;
+	va_start(ap, fmt);
+	vsnprintf(t->text, sizeof(t->text), fmt, ap);
+	va_end(ap);
+}
+
+/* Say what is wrong, and the last of what happened to that block or object. */
+void sim_fail(struct sim *s, uint32_t object, const char *fmt, ...)
+{
+	uint64_t i, first = s->traced > TRACE ? s->traced - TRACE : 0, shown = 0;
+	va_list ap;
+
+	printf("FAILED at %llu: ", (unsigned long long)s->now);
+	va_start(ap, fmt);
+	vprintf(fmt, ap);
+	va_end(ap);
+	printf("\n");
+	for (i = s->traced; i > first && shown < 40; i--)
+		shown += s->trace[(i - 1) % TRACE].object == object;
+	for (; i < s->traced; i++) {
+		const struct trace *t = &s->trace[i % TRACE];
+
+		if (t->object == object)
+			printf("  %10llu rank %4u %s %u: %s\n", (unsigned long long)t->at, t->rank,
+			       object & OBJECT ? "object" : "block", object & ~OBJECT, t->text);
+	}
+	longjmp(*s->failed, 1);
+}
+
+/* ---- time ------------------------------------------------------------------------------------- */
+
+static bool before(const struct event *a, const struct event *b)
+{
+	return a->at != b->at ? a->at < b->at : a->seq < b->seq;
+}
+
+void sim_schedule(struct sim *s, const struct event *e, uint64_t delay)
+{
+	size_t i = s->nheap++;
+
+	if (s->nheap > s->heap_room) {
+		s->heap_room = s->heap_room ? s->heap_room * 2 : 1024;
+		s->heap = realloc(s->heap, s->heap_room * sizeof(*s->heap));
+		if (!s->heap)
+			abort();
+	}
+	s->heap[i] = *e;
+	s->heap[i].at = s->now + delay;
+	s->heap[i].seq = s->seq++;
+	while (i && before(&s->heap[i], &s->heap[(i - 1) / 2])) {
+		struct event t = s->heap[i];
+
+		s->heap[i] = s->heap[(i - 1) / 2];
+		s->heap[(i - 1) / 2] = t;
+		i = (i - 1) / 2;
+	}
+}
+
+static struct event next_event(struct sim *s)
+{
+	struct event top = s->heap[0], t;
+	size_t i = 0, c;
+
+	s->heap[0] = s->heap[--s->nheap];
+	for (;;) {
+		c = 2 * i + 1;
+		if (c >= s->nheap)
+			return top;
+		if (c + 1 < s->nheap && before(&s->heap[c + 1], &s->heap[c]))
+			c++;
+		if (!before(&s->heap[c], &s->heap[i]))
+			return top;
+		t = s->heap[i];
+		s->heap[i] = s->heap[c];
+		s->heap[c] = t;
+		i = c;
+	}
+}
+
+/* ---- messages --------------------------------------------------------------------------------- */
+
+uint16_t sim_manager(const struct sim *s, uint32_t block)
+{
+	return (uint16_t)(block % s->o.ranks);
+}
+
+uint16_t sim_home(const struct sim *s, uint32_t object)
+{
+	return (uint16_t)((object & ~OBJECT) * 7 % s->o.ranks);
+}
+
+void sim_send(struct sim *s, const struct msg *m, uint32_t data)
+{
+	struct event e = { .kind = EV_MSG, .rank = m->dst, .data = data, .msg = *m };
+	/* Mostly alike, now and then far behind. */
+	uint64_t delay = 1 + sim_random(s, sim_random(s, 16) ? 20 : 400);
+	uint64_t *last;
+
+	if (m->dst >= s->o.ranks)
+		sim_fail(s, m->object, "%s is sent to rank %u", wire_name(m->type), m->dst);
+	if (m->type != MSG_RESUME && wire_check(m, m->dst, (uint16_t)s->o.ranks, s->nslots))
+		sim_fail(s, m->object, "rank %u sends a %s that wire_check() refuses", m->src, wire_name(m->type));
+	if (m->src != m->dst) {
+		s->st.messages[m->type]++;
+		s->st.total++;
+	}
+	if (s->o.unit_delay)
+		delay = m->src == m->dst ? 0 : UNIT;
+	if (s->o.fifo) {
+		last = &s->last[(size_t)m->src * s->o.ranks + m->dst];
+		if (s->now + delay < *last)
+			delay = *last - s->now;
+		*last = s->now + delay;
+	}
+	sim_schedule(s, &e, delay);
+}
+
+/* ---- protections and contents ----------------------------------------------------------------- */
+
+static void protect(struct sim *s, uint16_t rank, uint32_t block, uint8_t prot)
+{
+	uint8_t *hw = &s->hw[sim_at(s, rank, block)];
+
+	s->readers[block] = (uint16_t)(s->readers[block] - (*hw == PROT_RO) + (prot == PROT_RO));
+	s->writers[block] = (uint16_t)(s->writers[block] - (*hw == PROT_RW) + (prot == PROT_RW));
+	sim_note(s, rank, block, "hardware %s -> %s", show_prot(*hw), show_prot(prot));
+	*hw = prot;
+	if (s->writers[block] > 1 || (s->writers[block] && s->readers[block]))
+		sim_fail(s, block, "block %u: %u may write and %u read", block, s->writers[block], s->readers[block]);
+	if (prot != PROT_CLOSED && s->version[sim_at(s, rank, block)] != s->newest[block])
+		sim_fail(s, block, "rank %u may use version %u of block %u, but the newest is %u", rank,
+			 s->version[sim_at(s, rank, block)], block, s->newest[block]);
+}
+
+static void fill(struct sim *s, uint16_t rank, uint32_t block, const struct action *a, uint32_t data)
+{
+	uint32_t *v = &s->version[sim_at(s, rank, block)];
+
+	if (a->from == OPEN_DATA)
+		*v = data;
+	else if (a->from == OPEN_ZERO)
+		*v = 0;
+	protect(s, rank, block, a->prot);
+}
+
+static void wake(struct sim *s, uint16_t rank, uint32_t object, const struct action *a)
+{
+	uint8_t *slot = &s->slots[(size_t)rank * s->nslots + a->slot];
+	struct event e = { .kind = EV_THREAD, .rank = rank, .thread = (uint8_t)a->slot };
+	unsigned int t;
+
+	if (!*slot)
+		sim_fail(s, object, "rank %u: slot %u is woken, but nothing was asked for", rank, a->slot);
+	*slot = 0;
+	for (t = 0; t < s->o.threads; t++)
+		if (sim_thread(s, rank, t)->pc == PC_JOIN && sim_thread(s, rank, t)->joined == a->slot)
+			thread_wake(s, rank, t);
+	if (a->slot >= s->o.threads)
+		sim_schedule(s, &e, s->o.unit_delay ? 0 : sim_random(s, 10)); /* nobody waits: PE_USED soon */
+	else if (object & OBJECT)
+		sync_answered(s, rank, a->slot);
+	else
+		thread_wake(s, rank, a->slot);
+}
+
+static void act(struct sim *s, uint16_t rank, uint32_t object, const struct action *a, uint32_t data)
+{
+	uint16_t n = (uint16_t)s->o.ranks, g = set_granule(n), r;
+	struct msg m = a->msg;
+	struct event e = { .kind = EV_TIMER, .rank = rank, .msg = { .object = object } };
+
+	switch ((enum act)a->type) {
+	case ACT_SEND:
+	case ACT_RESUME: sim_send(s, &m, 0); break;
+	case ACT_MCAST:
+		for (r = set_next(a->mask, 0, n, g, m.req_rank, a->except); r < n;
+		     r = set_next(a->mask, (uint16_t)(r + 1), n, g, m.req_rank, a->except)) {
+			m.dst = r;
+			sim_send(s, &m, 0);
+		}
+		break;
+	case ACT_DATA:
+		if (s->hw[sim_at(s, rank, object)] > a->prot)
+			protect(s, rank, object, a->prot);
+		sim_send(s, &m, s->version[sim_at(s, rank, object)]);
+		break;
+	case ACT_OPEN: fill(s, rank, object, a, data); break;
+	case ACT_CLOSE: protect(s, rank, object, PROT_CLOSED); break;
+	case ACT_WAKE: wake(s, rank, object, a); break;
+	case ACT_TIMER: sim_schedule(s, &e, us_before((uint32_t)s->now, a->at) ? a->at - (uint32_t)s->now : 0); break;
+	case ACT_LAND:
+	case ACT_WAIT:
+	case ACT_WAKE_ALL: break; /* done by who stepped */
+	}
+}
+
+/* Sends at once; what touches protection or contents may be late, with all that follows it. */
+static void carry_on(struct sim *s, uint16_t rank, uint32_t object, const struct actions *acts, unsigned int i,
+		     uint32_t data)
+{
+	unsigned int start = i;
+
+	for (; i < acts->n; i++) {
+		const struct action *a = &acts->v[i];
+		bool hard = a->type == ACT_DATA || a->type == ACT_OPEN || a->type == ACT_CLOSE;
+		struct event e = {
+			.kind = EV_ACTIONS, .rank = rank, .data = data, .from = i, .msg = { .object = object }
+		};
+
+		if (hard && !s->o.unit_delay && (i != start || !i) && sim_random(s, 2)) {
+			e.rest = malloc(sizeof(*e.rest));
+			*e.rest = *acts;
+			sim_schedule(s, &e, 1 + sim_random(s, 15));
+			return;
+		}
+		act(s, rank, object, a, data);
+	}
+}
+
+void sim_carry_out(struct sim *s, uint16_t rank, uint32_t object, const struct actions *acts, uint32_t data)
+{
+	if (acts->n >= ACTIONS_MAX)
+		sim_fail(s, object, "%u actions", acts->n);
+	carry_on(s, rank, object, acts, 0, data);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------ */
+
+static void step_page(struct sim *s, uint16_t rank, enum page_event ev, const struct msg *m, struct actions *out)
+{
+	struct page_ctx ctx = { .me = rank, .now = (uint32_t)s->now, .hold_us = s->o.hold_us };
+	struct page *p = &s->pages[sim_at(s, rank, m->object)];
+	uint8_t before_state = p->state;
+
+	s->st.steps++;
+	if (page_step(&ctx, p, ev, m, out))
+		sim_fail(s, m->object, "rank %u: page %s does not expect %s", rank, page_state_name(before_state),
+			 page_event_name(ev));
+	sim_note(s, rank, m->object, "%s --%s--> %s", page_state_name(before_state), page_event_name(ev),
+		 page_state_name(p->state));
+}
+
+/* A local event. PE_READ and PE_WRITE of a thread leave it waiting, joined, or trying again. */
+void sim_local(struct sim *s, uint16_t rank, uint32_t block, enum page_event ev, uint16_t slot)
+{
+	struct msg m = { .version = WIRE_VERSION,
+			 .object = block,
+			 .src = rank,
+			 .req_rank = rank,
+			 .req_slot = slot,
+			 .home = sim_manager(s, block),
+			 .flags = s->o.first_touch ? MSGF_FIRST_TOUCH : 0 };
+	struct thread *t = slot < s->o.threads ? sim_thread(s, rank, slot) : NULL;
+	bool asks = ev == PE_READ || ev == PE_WRITE;
+	struct actions out;
+	unsigned int i;
+
+	step_page(s, rank, ev, &m, &out);
+	for (i = 0; i < out.n; i++) {
+		struct action *a = &out.v[i];
+
+		if (a->type == ACT_WAIT && a->slot == slot) {
+			s->slots[(size_t)rank * s->nslots + slot] = 1;
+			if (t)
+				t->pc = PC_WAIT;
+			else
+				s->async_block[(size_t)rank * ASYNC + slot - s->o.threads] = block + 1;
+		} else if (a->type == ACT_WAIT && t) {
+			t->pc = PC_JOIN;
+			t->joined = a->slot;
+		} else if (a->type == ACT_OPEN && a->from == OPEN_AGAIN) {
+			const struct page *p = &s->pages[sim_at(s, rank, block)];
+
+			/* Under the lock. */
+			protect(s, rank, block, page_writable(p) ? PROT_RW : PROT_RO);
+			out.n = 0;
+		} else if (a->type == ACT_CLOSE && ev == PE_DROP) {
+			protect(s, rank, block, PROT_CLOSED);
+			out.n = 0;
+		}
+	}
+	if (ev == PE_USED)
+		for (i = 0; i < s->o.threads; i++)
+			if (sim_thread(s, rank, i)->pc == PC_JOIN && sim_thread(s, rank, i)->joined == slot)
+				thread_wake(s, rank, i);
+	if (asks && t && t->pc == PC_TRY)
+		thread_wake(s, rank, slot);
+	sim_carry_out(s, rank, block, &out, 0);
+}
+
+static void release(struct sim *s, const struct msg *m)
+{
+	unsigned int i;
+
+	for (i = 0; i < ASYNC; i++)
+		if (!s->async_block[(size_t)m->dst * ASYNC + i]) {
+			sim_local(s, m->dst, m->object, m->op == RELEASE_EVICT ? PE_WRITE : PE_READ,
+				  (uint16_t)(s->o.threads + i));
+			return;
+		}
+}
+
+static void step_dir(struct sim *s, const struct msg *m)
+{
+	struct dir_ctx ctx = { .me = m->dst,
+			       .nranks = (uint16_t)s->o.ranks,
+			       .queue = { s->nodes + (size_t)m->dst * s->o.ranks * s->nslots, s->nslots } };
+	struct dir *d = &s->dirs[sim_at(s, m->dst, m->object)], was = *d;
+	struct actions out;
+
+	s->st.steps++;
+	if (dir_step(&ctx, d, m, &out))
+		sim_fail(s, m->object, "home %u: directory %s %s does not expect %s of %u", m->dst,
+			 dir_state_name(was.state), dir_phase_name(was.phase), wire_name(m->type), m->src);
+	sim_note(s, m->dst, m->object, "directory %s %s -> %s %s, owner %u", dir_state_name(was.state),
+		 dir_phase_name(was.phase), dir_state_name(d->state), dir_phase_name(d->phase), d->owner);
+	sim_carry_out(s, m->dst, m->object, &out, 0);
+}
+
+static const uint8_t page_events[MSG_TYPES] = {
+	[MSG_DATA] = PE_DATA,       [MSG_GRANT] = PE_GRANT,       [MSG_INV] = PE_INV,
+	[MSG_INV_ACK] = PE_INV_ACK, [MSG_FWD_READ] = PE_FWD_READ, [MSG_FWD_WRITE] = PE_FWD_WRITE,
+};
+
+static void deliver(struct sim *s, const struct event *e)
+{
+	const struct msg *m = &e->msg;
+	struct actions out;
+	char text[80];
+	unsigned int i;
+
+	sim_note(s, m->dst, m->object, "takes %s", show_msg(m, text, sizeof(text)));
+	if (m->object & OBJECT || m->type == MSG_REPLY) {
+		sync_message(s, m);
+	} else if (m->type == MSG_RELEASE) {
+		release(s, m);
+	} else if (page_events[m->type]) {
+		step_page(s, m->dst, (enum page_event)page_events[m->type], m, &out);
+		for (i = 0; i < out.n; i++)
+			if (out.v[i].type == ACT_LAND) /* under the lock */
+				s->version[sim_at(s, m->dst, m->object)] = e->data;
+		sim_carry_out(s, m->dst, m->object, &out, e->data);
+	} else {
+		step_dir(s, m);
+	}
+}
+
+static void async_used(struct sim *s, uint16_t rank, uint16_t slot)
+{
+	uint32_t *block = &s->async_block[(size_t)rank * ASYNC + slot - s->o.threads];
+
+	sim_local(s, rank, *block - 1, PE_USED, slot);
+	*block = 0;
+}
+
+void sim_run(struct sim *s)
+{
+	while (s->nheap) {
+		struct event e = next_event(s);
+
+		s->now = e.at;
+		s->st.events++;
+		switch ((enum kind)e.kind) {
+		case EV_MSG: deliver(s, &e); break;
+		case EV_ACTIONS:
+			carry_on(s, e.rank, e.msg.object, e.rest, e.from, e.data);
+			free(e.rest);
+			break;
+		case EV_THREAD:
+			if (e.thread >= s->o.threads) {
+				async_used(s, e.rank, e.thread);
+				break;
+			}
+			sim_thread(s, e.rank, e.thread)->scheduled = 0;
+			thread_run(s, e.rank, e.thread);
+			break;
+		case EV_TIMER: sim_local(s, e.rank, e.msg.object, PE_UNHOLD, s->nslots); break;
+		case EV_TIMEOUT: sync_timeout(s, e.rank, e.thread, e.data); break;
+		}
+	}
+}
+
+/* ---- at rest ---------------------------------------------------------------------------------- */
+
+static void check_copy(struct sim *s, uint32_t b, uint16_t home, const struct dir *d, uint16_t r)
+{
+	const struct page *p = &s->pages[sim_at(s, r, b)];
+	bool owner = (d->state == DIR_SHARED || d->state == DIR_EXCLUSIVE) && d->owner == r;
+
+	if (p->state != PG_INVALID && p->state != PG_READ && p->state != PG_WRITE)
+		sim_fail(s, b, "in the end rank %u block %u is %s", r, b, page_state_name(p->state));
+	if (p->held || p->pins_read || p->pins_write)
+		sim_fail(s, b, "in the end rank %u block %u is held or pinned", r, b);
+	if (owner != !!(p->flags & PAGE_OWNER))
+		sim_fail(s, b, "in the end rank %u and the directory disagree on who owns block %u", r, b);
+	if (owner && p->state != (d->state == DIR_EXCLUSIVE ? PG_WRITE : PG_READ))
+		sim_fail(s, b, "in the end block %u is %s, but its owner has %s", b, dir_state_name(d->state),
+			 page_state_name(p->state));
+	if (p->state != PG_INVALID &&
+	    (!set_has(d->copyset, r, set_granule((uint16_t)s->o.ranks)) || (d->state == DIR_EXCLUSIVE && !owner)))
+		sim_fail(s, b, "in the end rank %u has a copy of block %u that the directory does not know", r, b);
+	if (p->home && p->home != home + 1)
+		sim_fail(s, b, "in the end rank %u takes %u for the home of block %u", r, p->home - 1, b);
+}
+
+void sim_check_rest(struct sim *s)
+{
+	uint32_t b;
+	uint16_t r, home;
+	unsigned int t;
+
+	for (r = 0; r < s->o.ranks; r++)
+		for (t = 0; t < s->o.threads; t++) {
+			const struct thread *th = sim_thread(s, r, t);
+
+			if (th->pc != PC_DONE)
+				sim_fail(s, th->op < OP_LOCK ? th->block : th->object,
+					 "nothing happens any more, but thread %u.%u is not done: pc %u op %u", r, t,
+					 th->pc, th->op);
+		}
+	for (b = 0; b < s->o.blocks; b++) {
+		const struct dir *d = &s->dirs[sim_at(s, sim_manager(s, b), b)];
+
+		home = d->state == DIR_MOVED ? d->owner : sim_manager(s, b);
+		if (d->phase != DIR_IDLE || d->tail)
+			sim_fail(s, b, "in the end the manager of block %u is busy", b);
+		d = &s->dirs[sim_at(s, home, b)];
+		if (d->phase != DIR_IDLE || d->tail)
+			sim_fail(s, b, "in the end the home of block %u is busy", b);
+		for (r = 0; r < s->o.ranks; r++)
+			check_copy(s, b, home, d, r);
+	}
+	sync_check_rest(s);
+}
+
+/* ---- creation --------------------------------------------------------------------------------- */
+
+static void *zeroed(size_t n, size_t size)
+{
+	void *p = calloc(n, size);
+
+	if (!p)
+		abort();
+	return p;
+}
+
+struct sim *sim_create(const struct options *o)
+{
+	size_t n = (size_t)o->ranks * o->blocks, t = (size_t)o->ranks * o->threads;
+	struct sim *s = zeroed(1, sizeof(*s));
+	static const uint8_t kinds[] = { SYNC_MUTEX, SYNC_RWLOCK, SYNC_SEM, SYNC_ATOMIC };
+	unsigned int i;
+
+	s->o = *o;
+	s->rng = o->seed * 0x9e3779b97f4a7c15ULL | 1;
+	for (i = 0; i < 8; i++)
+		sim_random(s, 0);
+	s->nslots = (uint16_t)(o->threads + ASYNC);
+	s->pages = zeroed(n, sizeof(*s->pages));
+	s->dirs = zeroed(n, sizeof(*s->dirs));
+	s->hw = zeroed(n, 1);
+	s->version = zeroed(n, sizeof(*s->version));
+	s->nodes = zeroed((size_t)o->ranks * o->ranks * s->nslots, sizeof(*s->nodes));
+	s->slots = zeroed((size_t)o->ranks * s->nslots, 1);
+	s->async_block = zeroed((size_t)o->ranks * ASYNC, sizeof(*s->async_block));
+	s->last = o->fifo ? zeroed((size_t)o->ranks * o->ranks, sizeof(*s->last)) : NULL;
+	s->threads = zeroed(t, sizeof(*s->threads));
+	s->holds = zeroed(t, sizeof(*s->holds));
+	s->bars = zeroed(o->ranks, sizeof(*s->bars));
+	s->trees = zeroed(o->ranks, sizeof(*s->trees));
+	s->newest = zeroed(o->blocks, sizeof(*s->newest));
+	s->readers = zeroed(o->blocks, sizeof(*s->readers));
+	s->writers = zeroed(o->blocks, sizeof(*s->writers));
+	s->arrived = zeroed(o->ops + 1, sizeof(*s->arrived));
+	s->trace = zeroed(TRACE, sizeof(*s->trace));
+	for (i = 0; i < n; i++)
+		s->version[i] = UINT32_MAX; /* a frame that was never filled */
+	for (i = 0; i < o->ranks; i++)
+		bar_tree(0, (uint16_t)o->ranks, (uint16_t)i, &s->trees[i]);
+	for (i = 0; i < OBJECTS; i++) {
+		s->objects[i].kind = kinds[i % 4];
+		s->objects[i].value = kinds[i % 4] == SYNC_SEM ? SEM_TOKENS : 0;
+	}
+	return s;
+}
+
+void sim_destroy(struct sim *s)
+{
+	void *all[] = { s->heap,  s->pages,       s->dirs,    s->hw,      s->version, s->nodes,
+			s->slots, s->async_block, s->last,    s->threads, s->holds,   s->bars,
+			s->trees, s->newest,      s->readers, s->writers, s->arrived, s->trace };
+	size_t i;
+
+	for (i = 0; i < s->nheap; i++)
+		free(s->heap[i].rest);
+	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		free(all[i]);
+	free(s);
+}

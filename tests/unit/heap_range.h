@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* heap_range.h - a heap over a shared memory file, for the tests of heap/. */
+#ifndef HEAP_RANGE_H
+#define HEAP_RANGE_H
+
+#include "heap/heap.h"
+
+#include <check.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MB ((size_t)1 << 20)
+#define SIZE (64 * MB)
+
+static struct heap_shared *shared;
+static char *range;
+
+static inline void *map_file(void *at, size_t size)
+{
+	int fd = memfd_create("test_heap", MFD_CLOEXEC), flags = MAP_SHARED | MAP_NORESERVE | (at ? MAP_FIXED : 0);
+	void *p;
+
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, (off_t)size), 0);
+	p = mmap(at, size, PROT_READ | PROT_WRITE, flags, fd, 0);
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	close(fd);
+	return p;
+}
+
+static inline void start_with(bool keep_sites)
+{
+	char *p = mmap(NULL, SIZE + 2 * MB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	ck_assert_ptr_ne(p, MAP_FAILED);
+	range = map_file((void *)(((uintptr_t)p + 2 * MB - 1) / (2 * MB) * (2 * MB)), SIZE);
+	shared = map_file(NULL, heap_shared_size(SIZE));
+	ck_assert_int_eq(heap_start(shared, range, SIZE, keep_sites), 0);
+}
+
+static inline void start(void)
+{
+	start_with(false);
+}
+
+static inline void *take(size_t size)
+{
+	return heap_alloc(size, 0, false, NULL, NULL);
+}
+
+static inline void give(void *p)
+{
+	ck_assert_int_eq(heap_free(shared, p), 0);
+}
+
+static inline uint64_t next_random(uint64_t *x)
+{
+	*x ^= *x << 13;
+	*x ^= *x >> 7;
+	*x ^= *x << 17;
+	return *x;
+}
+
+/* Many small, some of pages, few large. */
+static inline size_t random_size(uint64_t *x, size_t max)
+{
+	uint64_t r = next_random(x);
+	size_t limit = r % 100 < 80 ? 512 : r % 100 < 97 ? 20000 : max;
+
+	return (r >> 8) % limit;
+}
+
+static inline bool all(const void *p, unsigned char c, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		if (((const unsigned char *)p)[i] != c)
+			return false;
+	return true;
+}
+
+static inline void protect(int prot)
+{
+	ck_assert_int_eq(mprotect(range, SIZE, prot), 0);
+}
+
+/* Run one suite with these cases. Each test runs in a process of its own. */
+static inline int run_cases(const char *name, TCase **cases, int n)
+{
+	Suite *s = suite_create(name);
+	SRunner *r;
+	int failed;
+
+	for (int i = 0; i < n; i++) {
+		tcase_set_timeout(cases[i], 120);
+		suite_add_tcase(s, cases[i]);
+	}
+	r = srunner_create(s);
+	srunner_run_all(r, CK_NORMAL);
+	failed = srunner_ntests_failed(r);
+	srunner_free(r);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#endif

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * net_ends.h - ends of a transport for tests: what they were sent is checked as it arrives.
+ *
+ * Every test runs in a process of its own, for UCX reads its settings once. Loop index of the tests: which transports.
+ */
+#ifndef UNIT_NET_ENDS_H
+#define UNIT_NET_ENDS_H
+
+#include "core.h"
+
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "net/check.h"
+#include "net/net.h"
+
+#define SLOTS 16
+#define PATIENCE_MS 20000 /* for what takes a millisecond on an idle host */
+
+#define TRANSPORTS 2
+
+struct end {
+	struct net *net;
+	uint16_t rank;
+	unsigned char address[NET_ADDRESS_MAX];
+	size_t size;
+	/* what has arrived; by atomics, handlers run anywhere */
+	unsigned int messages, wrong, lost;
+	uint64_t sum;
+	int err;
+};
+
+static const struct net_ops *const ops = &net_ucx;
+static unsigned char bytes[NET_PAYLOAD_MAX];
+
+static inline uint64_t now_ms(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static inline unsigned char byte_of(uint32_t seed, size_t i)
+{
+	return (unsigned char)(seed * 31 + i * 7 + (i >> 8));
+}
+
+/* value: the payload's size, object: its seed. */
+static inline void handler(void *arg, const struct msg *m, const void *payload, size_t size)
+{
+	const unsigned char *p = payload;
+	struct end *e = arg;
+	size_t i;
+
+	if (size != m->value || m->dst != e->rank)
+		__atomic_fetch_add(&e->wrong, 1, __ATOMIC_RELAXED);
+	for (i = 0; i < size; i += i + 64 < size ? 61 : 1)
+		if (p[i] != byte_of(m->object, i)) {
+			__atomic_fetch_add(&e->wrong, 1, __ATOMIC_RELAXED);
+			break;
+		}
+	__atomic_fetch_add(&e->sum, m->aux, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&e->messages, 1, __ATOMIC_RELEASE);
+}
+
+static inline void lost(void *arg, uint16_t rank, int err)
+{
+	struct end *e = arg;
+
+	(void)rank;
+	e->lost++;
+	e->err = err;
+}
+
+static inline int try_open(struct end *e, uint16_t rank, net_handler h)
+{
+	const struct net_config cfg = { .rank = rank, .size = 3, .nslots = SLOTS, .handler = h, .lost = lost,
+					.arg = e };
+
+	memset(e, 0, sizeof(*e));
+	e->rank = rank;
+	return ops->open(&cfg, &e->net, e->address, &e->size);
+}
+
+/* Transport 0 is our default. */
+static inline void choose(int transport)
+{
+	if (transport)
+		setenv("UCX_TLS", "tcp", 1);
+	else
+		unsetenv("UCX_TLS");
+}
+
+static inline void open_pair(struct end *a, struct end *b, int transport)
+{
+	choose(transport);
+	ck_assert_int_eq(try_open(a, 0, handler), 0);
+	ck_assert_int_eq(try_open(b, 1, handler), 0);
+	ck_assert_int_eq(ops->connect(a->net, 1, b->address, b->size), 0);
+	ck_assert_int_eq(ops->connect(b->net, 0, a->address, a->size), 0);
+}
+
+static inline void close_pair(struct end *a, struct end *b)
+{
+	ops->close(a->net);
+	ops->close(b->net);
+}
+
+static inline struct msg message(const struct end *from, uint16_t to, uint8_t type, uint32_t seed, size_t size)
+{
+	return (struct msg){ .version = WIRE_VERSION, .type = type, .src = from->rank, .dst = to,
+			     .req_rank = from->rank, .object = seed, .value = size, .aux = 1 };
+}
+
+static inline int send_to(struct end *from, uint16_t to, uint8_t type, uint32_t seed, size_t size)
+{
+	struct msg m = message(from, to, type, seed, size);
+	size_t i;
+	int err;
+
+	for (i = 0; i < size; i++)
+		bytes[i] = byte_of(seed, i);
+	err = ops->send(from->net, to, &m, bytes, size);
+	memset(bytes, 0, size); /* they are ours again */
+	return err;
+}
+
+static inline void poll_until(struct end *a, struct end *b, const unsigned int *word, unsigned int value)
+{
+	uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
+
+	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value && now_ms(CLOCK_MONOTONIC) < until) {
+		ops->poll(a->net, 64);
+		if (b)
+			ops->poll(b->net, 64);
+	}
+	ck_assert_uint_eq(*word, value);
+}
+
+/* Nothing left to do anywhere: connected, queues empty. */
+static inline void settle(struct end *a, struct end *b)
+{
+	uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
+	int quiet = 0;
+
+	while (quiet < 3 && now_ms(CLOCK_MONOTONIC) < until) {
+		quiet = ops->poll(a->net, 64) + ops->poll(b->net, 64) ? 0 : quiet + 1;
+		usleep(2000);
+	}
+}
+
+static inline bool readable(struct end *e, int ms)
+{
+	struct pollfd p = { .fd = ops->fd(e->net), .events = POLLIN };
+
+	return poll(&p, 1, ms) > 0;
+}
+
+/* Arm, carrying on with what there is first. */
+static inline void arm(struct end *e)
+{
+	uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
+	int err;
+
+	while ((err = ops->arm(e->net)) == -EBUSY && now_ms(CLOCK_MONOTONIC) < until)
+		ops->poll(e->net, 64);
+	ck_assert_int_eq(err, 0);
+}
+
+#endif

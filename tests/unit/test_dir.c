@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_dir.c - core/dir: every state and phase with every message, queues, placement, coarse copysets. */
+#include "core.h"
+
+#include "core/dir.h"
+
+#define SLOTS 4
+#define RANKS_MAX 1024
+
+static struct qnode nodes[RANKS_MAX * SLOTS];
+
+static struct dir_ctx home(uint16_t me, uint16_t nranks)
+{
+	memset(nodes, 0, sizeof(nodes));
+	return (struct dir_ctx){ .me = me, .nranks = nranks, .queue = { .nodes = nodes, .nslots = SLOTS } };
+}
+
+static struct msg request(uint8_t type, uint16_t rank, uint16_t slot)
+{
+	return unit_msg(type, rank, 0, rank, slot);
+}
+
+static void done(const struct dir_ctx *c, struct dir *d, uint16_t rank, struct actions *out)
+{
+	struct msg m = request(MSG_DONE, rank, 0);
+
+	ck_assert_int_eq(dir_step(c, d, &m, out), 0);
+}
+
+START_TEST(every_message_is_bounded_and_illegal_ones_change_nothing)
+{
+	unsigned int state, phase, type, owner, i;
+
+	for (state = 0; state <= DIR_STATES; state++)
+		for (phase = 0; phase < DIR_PHASES; phase++)
+			for (type = 0; type <= MSG_TYPES; type++)
+				for (owner = 0; owner < 3; owner++)
+					for (i = 0; i < 8; i++) {
+						struct dir_ctx c = home(0, 3);
+						struct dir d = { .state = state & 7,
+								 .phase = phase & 3,
+								 .owner = (uint16_t)owner,
+								 .current = 1,
+								 .copyset = 1ull << owner | (i & 4) };
+						struct dir before = d;
+						struct actions out = { .n = 99 };
+						struct msg m = unit_msg((uint8_t)type, 1, 0, i & 1, 0);
+						int err;
+
+						m.op = i & 2 ? MSG_READ_REQ : MSG_WRITE_REQ;
+						m.value = i;
+						err = dir_step(&c, &d, &m, &out);
+						ck_assert(!err || err == -EBADMSG);
+						ck_assert_uint_lt(out.n, ACTIONS_MAX);
+						if (state == DIR_STATES)
+							ck_assert_int_eq(err, -EBADMSG);
+						if (err)
+							ck_assert_mem_eq(&d, &before, sizeof(d));
+					}
+}
+END_TEST
+
+START_TEST(everything_has_a_name)
+{
+	unsigned int s;
+
+	for (s = 0; s < DIR_STATES; s++) {
+		ck_assert_str_ne(dir_state_name(s), "?");
+		ck_assert_str_ne(dir_rule_name(s, MSG_READ_REQ), "?");
+		ck_assert_str_ne(dir_rule_name(s, MSG_WRITE_REQ), "-");
+	}
+	for (s = 0; s < DIR_PHASES; s++)
+		ck_assert_str_ne(dir_phase_name(s), "?");
+	ck_assert_str_eq(dir_state_name(DIR_STATES), "?");
+	ck_assert_str_eq(dir_phase_name(DIR_PHASES), "?");
+	ck_assert_str_eq(dir_rule_name(DIR_STATES, MSG_READ_REQ), "?");
+}
+END_TEST
+
+START_TEST(requests_are_served_in_the_order_they_came)
+{
+	struct dir_ctx c = home(0, 64);
+	struct dir d = { 0 };
+	struct actions out;
+	struct msg m = request(MSG_WRITE_REQ, 5, 0), turn;
+	uint16_t r;
+
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+	for (r = 0; r < 64; r++) {
+		m = request(MSG_WRITE_REQ, (uint16_t)((r * 7 + 3) % 64), 1);
+		if (m.req_rank == 5)
+			continue;
+		ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+		ck_assert_uint_eq(out.n, 0);
+	}
+	for (r = 0; r < 64; r++) {
+		uint16_t next = (uint16_t)((r * 7 + 3) % 64);
+
+		if (next == 5)
+			continue;
+		done(&c, &d, d.current, &out);
+		ck_assert_uint_eq(unit_action(&out, ACT_RESUME, 0)->rank, next);
+		ck_assert_uint_eq(d.phase, DIR_TURN);
+		/* Who comes between DONE and its consequence queues behind all others. */
+		turn = unit_action(&out, ACT_RESUME, 0)->msg;
+		ck_assert_int_eq(dir_step(&c, &d, &turn, &out), 0);
+		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->req_rank, next);
+		ck_assert_uint_eq(d.owner, next);
+	}
+	done(&c, &d, d.current, &out);
+	ck_assert_uint_eq(d.phase, DIR_IDLE);
+	ck_assert_uint_eq(d.tail, 0);
+}
+END_TEST
+
+START_TEST(a_request_is_not_queued_twice)
+{
+	struct dir_ctx c = home(0, 4);
+	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .current = 1, .copyset = 2 };
+	struct msg m = request(MSG_READ_REQ, 2, 1), far = request(MSG_READ_REQ, 4, 0),
+		   slot = request(MSG_READ_REQ, 1, SLOTS);
+	struct actions out;
+
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), -EBADMSG);
+	ck_assert_int_eq(dir_step(&c, &d, &far, &out), -EBADMSG);
+	ck_assert_int_eq(dir_step(&c, &d, &slot, &out), -EBADMSG);
+	ck_assert_uint_eq(queue_length(&c.queue, d.tail), 1);
+}
+END_TEST
+
+START_TEST(a_queued_request_that_is_absurd_holds_nobody_up)
+{
+	struct dir_ctx c = home(0, 4);
+	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .current = 1, .copyset = 2 };
+	struct msg bad = request(MSG_READ_REQ, 1, 1), good = request(MSG_READ_REQ, 2, 1), turn;
+	struct actions out;
+
+	ck_assert_int_eq(dir_step(&c, &d, &bad, &out), 0); /* the owner asks for what it has */
+	ck_assert_int_eq(dir_step(&c, &d, &good, &out), 0);
+	done(&c, &d, 1, &out);
+	turn = unit_action(&out, ACT_RESUME, 0)->msg;
+	ck_assert_int_eq(dir_step(&c, &d, &turn, &out), 0);
+	turn = unit_action(&out, ACT_RESUME, 0)->msg;
+	ck_assert_int_eq(dir_step(&c, &d, &turn, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_rank, 2);
+}
+END_TEST
+
+START_TEST(only_the_one_that_is_served_is_done)
+{
+	struct dir_ctx c = home(0, 4);
+	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .current = 1, .copyset = 2 };
+	struct msg m = request(MSG_DONE, 2, 0);
+	struct actions out;
+
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), -EBADMSG);
+	done(&c, &d, 1, &out);
+	ck_assert_uint_eq(d.phase, DIR_IDLE);
+}
+END_TEST
+
+static unsigned int reached(const struct action *a, uint16_t nranks)
+{
+	return set_count(a->mask, nranks, set_granule(nranks), a->msg.req_rank, a->except);
+}
+
+START_TEST(a_writer_that_shares_gets_no_data_and_all_others_lose_theirs)
+{
+	struct dir_ctx c = home(0, 8);
+	struct dir d = { .state = DIR_SHARED, .owner = 3, .copyset = 0x5a }; /* 1 3 4 6 */
+	struct msg m = request(MSG_WRITE_REQ, 4, 0);
+	struct actions out;
+
+	m.flags = MSGF_HAS;
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+	ck_assert_uint_eq(reached(unit_action(&out, ACT_MCAST, 0), 8), 3);
+	ck_assert_int_eq(unit_sent(&out, MSG_GRANT)->count, 3);
+	ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->flags, 0);
+	ck_assert_uint_eq(d.copyset, 0x10);
+	ck_assert_uint_eq(d.owner, 4);
+}
+END_TEST
+
+START_TEST(a_writer_that_lost_its_copy_gets_the_data)
+{
+	struct dir_ctx c = home(0, 8);
+	struct dir d = { .state = DIR_SHARED, .owner = 3, .copyset = 0x4a }; /* 1 3 6 */
+	struct msg m = request(MSG_WRITE_REQ, 4, 0);
+	struct actions out;
+
+	m.flags = MSGF_HAS;
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+	ck_assert_uint_eq(reached(unit_action(&out, ACT_MCAST, 0), 8), 2); /* the owner loses its copy by giving it */
+	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->dst, 3);
+	ck_assert_int_eq(unit_sent(&out, MSG_FWD_WRITE)->count, 2);
+}
+END_TEST
+
+START_TEST(with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy)
+{
+	uint16_t sizes[] = { 65, 100, 128, 129, 500, 1000, 1024 };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct dir_ctx c = home(0, sizes[i]);
+		uint16_t g = set_granule(sizes[i]), owner = 3, sharer = (uint16_t)(sizes[i] - 1);
+		struct dir start = { .state = DIR_SHARED,
+				     .owner = owner,
+				     .copyset = set_bit(owner, g) | set_bit(sharer, g) },
+			   d = start;
+		uint16_t both = set_count(start.copyset, sizes[i], g, SET_NOBODY, SET_NOBODY);
+		struct msg m = request(MSG_WRITE_REQ, sharer, 0), o = request(MSG_WRITE_REQ, owner, 0);
+		struct actions out;
+
+		m.flags = o.flags = MSGF_HAS;
+		ck_assert_uint_gt(g, 1);
+		ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+		ck_assert_int_eq(unit_sent(&out, MSG_FWD_WRITE)->count, both - 2);
+		if (both > 2)
+			ck_assert_uint_eq(reached(unit_action(&out, ACT_MCAST, 0), sizes[i]), both - 2u);
+		d = start;
+		ck_assert_int_eq(dir_step(&c, &d, &o, &out), 0);
+		ck_assert_int_eq(unit_sent(&out, MSG_GRANT)->count, both - 1);
+		ck_assert_uint_eq(reached(unit_action(&out, ACT_MCAST, 0), sizes[i]), both - 1u);
+		ck_assert_uint_eq(d.copyset, set_bit(owner, g));
+	}
+}
+END_TEST
+
+/* Read, then written by the same rank, time after time: its readers get it for writing, all but every sixteenth. */
+START_TEST(a_block_that_migrates_is_granted_whole)
+{
+	struct dir_ctx c = home(0, 4);
+	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .copyset = 2 };
+	struct msg m = request(MSG_READ_REQ, 2, 0);
+	struct actions out;
+	unsigned int i, copies = 0;
+
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+	ck_assert_ptr_nonnull(unit_sent(&out, MSG_FWD_READ));
+	done(&c, &d, 2, &out);
+	m = request(MSG_WRITE_REQ, 2, 0);
+	m.flags = MSGF_HAS;
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+	done(&c, &d, 2, &out);
+	for (i = 0; i < 32 && !copies; i++) {
+		m = request(MSG_READ_REQ, d.owner == 2 ? 3 : 2, 0);
+		ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+		copies += unit_sent(&out, MSG_FWD_READ) != NULL;
+		done(&c, &d, m.req_rank, &out);
+	}
+	ck_assert_uint_eq(i, 16);
+	/* Another reads before that one has written: no more. */
+	m = request(MSG_READ_REQ, 0, 0);
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+	ck_assert_uint_eq(d.migratory, 0);
+}
+END_TEST
+
+START_TEST(the_first_toucher_becomes_the_home)
+{
+	struct dir_ctx c = home(0, 4), c2 = { .me = 2, .nranks = 4, .queue = c.queue };
+	struct dir manager = { 0 }, there = { 0 };
+	struct msg m = request(MSG_READ_REQ, 2, 1), later = request(MSG_WRITE_REQ, 3, 1), move, ack, turn;
+	struct actions out;
+
+	m.flags = later.flags = MSGF_FIRST_TOUCH;
+	ck_assert_int_eq(dir_step(&c, &manager, &m, &out), 0);
+	move = *unit_sent(&out, MSG_HOME);
+	ck_assert_int_eq(dir_step(&c, &manager, &later, &out), 0);
+	ck_assert_uint_eq(out.n, 0); /* until the new home knows */
+	ck_assert_int_eq(dir_step(&c2, &there, &move, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->flags, MSGF_ZERO);
+	ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->home, 2);
+	ack = *unit_sent(&out, MSG_HOME_ACK);
+	ck_assert_int_eq(dir_step(&c2, &there, &move, &out), -EBADMSG);
+	ck_assert_int_eq(dir_step(&c, &manager, &ack, &out), 0);
+	turn = unit_action(&out, ACT_RESUME, 0)->msg;
+	ck_assert_int_eq(dir_step(&c, &manager, &turn, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_WRITE_REQ)->dst, 2);
+	ck_assert_uint_eq(unit_sent(&out, MSG_WRITE_REQ)->flags, 0);
+	ck_assert_uint_eq(manager.phase, DIR_IDLE);
+}
+END_TEST
+
+START_TEST(a_block_is_placed_only_while_untouched)
+{
+	struct {
+		struct dir d;
+		uint64_t where;
+		int16_t count;
+		uint8_t state;
+	} cases[] = {
+		{ { .state = DIR_UNTOUCHED }, 2, 0, DIR_MOVED },
+		{ { .state = DIR_UNTOUCHED }, 0, 0, DIR_PLACED },
+		{ { .state = DIR_PLACED }, 3, 0, DIR_MOVED },
+		{ { .state = DIR_UNTOUCHED }, 4, -EINVAL, DIR_UNTOUCHED },
+		{ { .state = DIR_SHARED, .copyset = 1 }, 2, -EBUSY, DIR_SHARED },
+		{ { .state = DIR_MOVED, .owner = 1 }, 2, -EBUSY, DIR_MOVED },
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct dir_ctx c = home(0, 4);
+		struct msg m = request(MSG_PLACE, 1, 2);
+		struct actions out;
+
+		m.value = cases[i].where;
+		ck_assert_int_eq(dir_step(&c, &cases[i].d, &m, &out), 0);
+		ck_assert_int_eq(unit_sent(&out, MSG_REPLY)->count, cases[i].count);
+		ck_assert_uint_eq(cases[i].d.state, cases[i].state);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("dir");
+	TCase *t = tcase_create("dir");
+
+	tcase_add_test(t, every_message_is_bounded_and_illegal_ones_change_nothing);
+	tcase_add_test(t, everything_has_a_name);
+	tcase_add_test(t, requests_are_served_in_the_order_they_came);
+	tcase_add_test(t, a_request_is_not_queued_twice);
+	tcase_add_test(t, a_queued_request_that_is_absurd_holds_nobody_up);
+	tcase_add_test(t, only_the_one_that_is_served_is_done);
+	tcase_add_test(t, a_writer_that_shares_gets_no_data_and_all_others_lose_theirs);
+	tcase_add_test(t, a_writer_that_lost_its_copy_gets_the_data);
+	tcase_add_test(t, with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy);
+	tcase_add_test(t, a_block_that_migrates_is_granted_whole);
+	tcase_add_test(t, the_first_toucher_becomes_the_home);
+	tcase_add_test(t, a_block_is_placed_only_while_untouched);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}

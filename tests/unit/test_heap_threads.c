@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_heap_threads.c - one rank's part of the shared heap, used by many of its threads. */
+#include "heap_range.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+enum { THREADS = 8, EXCHANGE = 512, OPERATIONS = 60000 };
+struct parcel { uint32_t size; uint32_t seed; };
+static struct parcel *exchange[EXCHANGE];
+
+static void check_parcel(const struct parcel *q)
+{
+	const unsigned char *c = (const unsigned char *)(q + 1);
+
+	ck_assert(all(c, (unsigned char)q->seed, q->size));
+}
+
+/* Swap a new object for what lies in a random slot, and free that, whoever allocated it. */
+static void *trade(void *arg)
+{
+	uint64_t x = 0x12345 + (uintptr_t)arg * 7919;
+
+	for (int i = 0; i < OPERATIONS / THREADS; i++) {
+		size_t n = random_size(&x, 100000);
+		struct parcel *q = heap_alloc(sizeof(*q) + n, 0, i % 4 == 0, i % 16 ? NULL : "parcel", trade);
+
+		ck_assert_ptr_nonnull(q);
+		if (i % 4 == 0)
+			ck_assert(all(q, 0, sizeof(*q) + n));
+		q->size = (uint32_t)n;
+		q->seed = (uint32_t)next_random(&x);
+		memset(q + 1, (unsigned char)q->seed, n);
+		q = __atomic_exchange_n(&exchange[next_random(&x) % EXCHANGE], q, __ATOMIC_ACQ_REL);
+		if (q) {
+			check_parcel(q);
+			give(q);
+		}
+	}
+	return NULL;
+}
+
+static void run_threads(void *(*f)(void *), int n)
+{
+	pthread_t t[THREADS];
+
+	for (int i = 0; i < n; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, f, (void *)(uintptr_t)i), 0);
+	for (int i = 0; i < n; i++)
+		pthread_join(t[i], NULL);
+}
+
+START_TEST(threads_trade_objects)
+{
+	start_with(_i != 0);
+	run_threads(trade, THREADS);
+	for (int i = 0; i < EXCHANGE; i++)
+		if (exchange[i])
+			give(exchange[i]);
+	heap_drain();
+	ck_assert_uint_eq(shared->allocations, OPERATIONS);
+	ck_assert_uint_eq(shared->frees, OPERATIONS);
+	ck_assert_uint_eq(shared->live_bytes, 0);
+	for (size_t i = 0; i < SIZE / HEAP_GRAIN / 64; i++)
+		ck_assert_uint_eq(shared->bits[i], 0);
+	ck_assert_ptr_nonnull(take(56 * MB));
+	heap_stop();
+}
+END_TEST
+
+static void *small_life(void *arg)
+{
+	void *p[50];
+
+	(void)arg;
+	for (int i = 0; i < 50; i++)
+		p[i] = take(1000);
+	for (int i = 0; i < 50; i++)
+		give(p[i]);
+	return NULL;
+}
+
+START_TEST(ended_threads_leave_nothing_behind)
+{
+	for (int i = 0; i < 6000; i++) /* more than there are ids of thread caches */
+		run_threads(small_life, 1);
+	ck_assert_ptr_nonnull(take(56 * MB));
+}
+END_TEST
+
+static sem_t asleep, wake;
+
+static void *hoard(void *arg)
+{
+	void *p = take(1000);
+
+	(void)arg;
+	give(p);
+	sem_post(&asleep);
+	sem_wait(&wake);
+	return take(1000) ? NULL : (void *)1;
+}
+
+START_TEST(heap_stops_under_threads_that_live_on)
+{
+	pthread_t t;
+	void *failed;
+
+	sem_init(&asleep, 0, 0);
+	sem_init(&wake, 0, 0);
+	pthread_create(&t, NULL, hoard, NULL);
+	sem_wait(&asleep);
+	heap_stop();
+	sem_post(&wake);
+	pthread_join(t, &failed);
+	ck_assert_ptr_nonnull(failed);
+}
+END_TEST
+
+/* The handler plays the runtime's fault handler: while it waits, another thread must get on with the heap. */
+static int faults, stuck;
+
+static void *bystander(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		sem_wait(&wake);
+		for (size_t n = 64; n <= 8 * MB; n *= 8) {
+			void *p = take(n);
+
+			if (p)
+				heap_free(shared, p);
+		}
+		sem_post(&asleep);
+	}
+	return NULL;
+}
+
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+	struct timespec t;
+
+	(void)sig, (void)info, (void)context;
+	faults++;
+	clock_gettime(CLOCK_REALTIME, &t);
+	t.tv_sec += 10;
+	sem_post(&wake);
+	if (sem_timedwait(&asleep, &t))
+		stuck++;
+	mprotect(range, SIZE, PROT_READ | PROT_WRITE);
+}
+
+START_TEST(no_lock_is_held_while_memory_is_zeroed)
+{
+	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
+	pthread_t t;
+	int total = 0;
+
+	sem_init(&asleep, 0, 0);
+	sem_init(&wake, 0, 0);
+	ck_assert_int_eq(sigaction(SIGSEGV, &sa, NULL), 0);
+	pthread_create(&t, NULL, bystander, NULL);
+	for (size_t n = 16; n <= 4 * MB; n *= 4) {
+		for (int purged = 0; purged < 2; purged++) {
+			void *p = take(n);
+
+			memset(p, 1, n);
+			give(p);
+			if (purged)
+				ck_assert_ptr_null(take(SIZE)); /* runs out: freed extents are collected */
+			faults = 0;
+			protect(PROT_NONE);
+			p = heap_alloc(n, 0, true, NULL, NULL);
+			protect(PROT_READ | PROT_WRITE);
+			total += faults;
+			ck_assert_int_eq(stuck, 0);
+			ck_assert(all(p, 0, n));
+			give(p);
+		}
+	}
+	ck_assert_int_ge(total, 10); /* of 20; the others got pages that were never used */
+}
+END_TEST
+
+int main(void)
+{
+	TCase *cases[] = { tcase_create("threads"), tcase_create("trade") };
+
+	tcase_add_checked_fixture(cases[0], start, NULL);
+	tcase_add_test(cases[0], ended_threads_leave_nothing_behind);
+	tcase_add_test(cases[0], heap_stops_under_threads_that_live_on);
+	tcase_add_test(cases[0], no_lock_is_held_while_memory_is_zeroed);
+	tcase_add_loop_test(cases[1], threads_trade_objects, 0, 2);
+	return run_cases("heap_threads", cases, 2);
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_launch.c - launch/pmix: alone, with a launcher that is not there, and as a real job.
+ *
+ * For the last, the program starts itself by mpirun (where there is one) with a role in its environment.
+ */
+#include "core.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "launch/launch.h"
+
+#define ROLE "TEST_LAUNCH_ROLE"
+#define RANKS 4
+#define PATIENCE_S 60
+
+/* ---- the job's side ------------------------------------------------------------------------- */
+
+static volatile int dead = -1;
+
+static void died(int rank)
+{
+	dead = rank;
+}
+
+static void fill(unsigned char *value, int rank, size_t size)
+{
+	size_t i;
+
+	for (i = 0; i < size; i++)
+		value[i] = (unsigned char)(rank * 37 + (int)i * 3);
+}
+
+/* Everybody's value at everybody's, of several sizes. */
+static int role_exchange(struct launch *l)
+{
+	static const size_t sizes[] = { 1, 100, 4096, LAUNCH_VALUE_MAX };
+	static unsigned char mine[LAUNCH_VALUE_MAX], theirs[LAUNCH_VALUE_MAX];
+	char key[32];
+	unsigned int k;
+	int r;
+
+	if (l->size != RANKS || l->local_size != RANKS || l->local_rank != l->rank || l->alone || !l->job[0])
+		return 10;
+	for (k = 0; k < sizeof(sizes) / sizeof(*sizes); k++) {
+		snprintf(key, sizeof(key), "test.%u", k);
+		fill(mine, l->rank, sizes[k]);
+		if (launch_exchange(l, key, mine, sizes[k], PATIENCE_S))
+			return 11;
+		for (r = 0; r < l->size; r++) {
+			size_t size = sizeof(theirs);
+
+			fill(mine, r, sizes[k]);
+			if (launch_get(l, r, key, theirs, &size) || size != sizes[k] || memcmp(mine, theirs, size))
+				return 12;
+		}
+	}
+	return 0;
+}
+
+static int role_errors(struct launch *l)
+{
+	unsigned char value[64] = { 1 }, big[LAUNCH_VALUE_MAX + 1] = { 0 };
+	size_t size = sizeof(value);
+
+	if (launch_exchange(l, "test.big", big, sizeof(big), 1) != -E2BIG)
+		return 20;
+	if (launch_exchange(l, "test", value, sizeof(value), PATIENCE_S))
+		return 21;
+	if (launch_get(l, 0, "test.none", value, &size) != -ENOENT)
+		return 22;
+	if (launch_get(l, l->size, "test", value, &size) != -ENOENT ||
+	    launch_get(l, -1, "test", value, &size) != -ENOENT)
+		return 23;
+	size = 63;
+	if (launch_get(l, 1, "test", value, &size) != -E2BIG)
+		return 24;
+	return launch_fence(l, PATIENCE_S) ? 25 : 0;
+}
+
+/* One rank does not come: the others are told. (After that the job is good for nothing but its end.) */
+static int role_late(struct launch *l)
+{
+	if (l->rank == 1) {
+		sleep(3);
+		return 0;
+	}
+	return launch_fence(l, 1) == -ETIMEDOUT ? 0 : 30;
+}
+
+static int role_killed(struct launch *l)
+{
+	if (launch_watch(l, died) || launch_fence(l, PATIENCE_S))
+		return 40;
+	if (l->rank == 1)
+		kill(getpid(), SIGKILL);
+	sleep(PATIENCE_S); /* mpirun ends the others */
+	return 41;
+}
+
+static int role_abort(struct launch *l)
+{
+	if (launch_fence(l, PATIENCE_S))
+		return 50;
+	if (l->rank == 2)
+		launch_abort(l, 7, "as the test wants");
+	sleep(PATIENCE_S);
+	return 51;
+}
+
+static int play(const char *role)
+{
+	static const struct {
+		const char *name;
+		int (*fn)(struct launch *l);
+	} roles[] = { { "exchange", role_exchange }, { "errors", role_errors }, { "late", role_late },
+		      { "killed", role_killed },     { "abort", role_abort } };
+	struct launch l;
+	size_t i;
+	int err;
+
+	err = launch_start(&l);
+	if (err)
+		return 2;
+	for (i = 0; i < sizeof(roles) / sizeof(*roles); i++)
+		if (!strcmp(role, roles[i].name))
+			err = roles[i].fn(&l);
+	launch_end(&l);
+	return err;
+}
+
+/* ---- the suite's side ----------------------------------------------------------------------- */
+
+static void no_launcher(void)
+{
+	unsetenv("PMIX_NAMESPACE");
+	unsetenv("PMIX_RANK");
+	unsetenv("PMI_SIZE");
+	unsetenv("OMPI_COMM_WORLD_SIZE");
+}
+
+START_TEST(without_a_launcher_a_job_of_one)
+{
+	struct launch l;
+	char value[16] = "hello", back[16];
+	size_t size = sizeof(back);
+
+	no_launcher();
+	ck_assert_int_eq(launch_start(&l), 0);
+	ck_assert_int_eq(l.rank, 0);
+	ck_assert_int_eq(l.size, 1);
+	ck_assert_int_eq(l.local_rank, 0);
+	ck_assert_int_eq(l.local_size, 1);
+	ck_assert(l.alone && l.job[0]);
+	ck_assert_int_eq(launch_exchange(&l, "key", value, sizeof(value), 1), 0);
+	ck_assert_int_eq(launch_get(&l, 0, "key", back, &size), 0);
+	ck_assert_uint_eq(size, sizeof(value));
+	ck_assert_mem_eq(value, back, size);
+	ck_assert_int_eq(launch_exchange(&l, "key", "new", 4, 1), 0);
+	ck_assert_int_eq(launch_get(&l, 0, "key", back, &size), 0);
+	ck_assert_str_eq(back, "new");
+	size = 3;
+	ck_assert_int_eq(launch_get(&l, 0, "key", back, &size), -E2BIG);
+	ck_assert_int_eq(launch_get(&l, 0, "other", back, &size), -ENOENT);
+	ck_assert_int_eq(launch_get(&l, 1, "key", back, &size), -ENOENT);
+	ck_assert_int_eq(launch_fence(&l, 1), 0);
+	ck_assert_int_eq(launch_watch(&l, died), 0);
+	launch_abort(&l, 1, "nobody hears");
+	launch_end(&l);
+}
+END_TEST
+
+START_TEST(a_launcher_that_is_not_there_is_an_error)
+{
+	struct launch l;
+
+	no_launcher();
+	setenv("PMIX_NAMESPACE", "nosuch", 1);
+	setenv("PMIX_RANK", "0", 1);
+	ck_assert_int_eq(launch_start(&l), -ENOSYS);
+}
+END_TEST
+
+START_TEST(a_launcher_without_pmix_is_an_error)
+{
+	struct launch l;
+
+	no_launcher();
+	setenv("PMI_SIZE", "4", 1);
+	ck_assert_int_eq(launch_start(&l), -ENOSYS);
+	setenv("PMI_SIZE", "1", 1);
+	ck_assert_int_eq(launch_start(&l), 0);
+	launch_end(&l);
+}
+END_TEST
+
+/* mpirun's exit status, -1 when there is none on this host. */
+static int job(const char *role)
+{
+	char command[8192], self[4096];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	int status;
+
+	ck_assert_int_gt(n, 0);
+	self[n] = 0;
+	if (system("command -v mpirun >/dev/null 2>&1"))
+		return -1;
+	no_launcher();
+	snprintf(command, sizeof(command),
+		 "env " ROLE "=%s OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 "
+		 "mpirun --oversubscribe -n %d '%s' >/dev/null 2>&1 </dev/null", role, RANKS, self);
+	status = system(command);
+	ck_assert(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+START_TEST(a_job_exchanges_values)
+{
+	ck_assert_int_le(job("exchange"), 0);
+}
+END_TEST
+
+START_TEST(a_job_is_told_its_mistakes)
+{
+	ck_assert_int_le(job("errors"), 0);
+}
+END_TEST
+
+START_TEST(a_missing_rank_is_a_timeout)
+{
+	ck_assert_int_le(job("late"), 0);
+}
+END_TEST
+
+START_TEST(a_killed_rank_ends_the_job)
+{
+	time_t start = time(NULL);
+	int status = job("killed");
+
+	ck_assert(status == -1 || status == 128 + SIGKILL);
+	ck_assert_int_lt(time(NULL) - start, PATIENCE_S / 2);
+}
+END_TEST
+
+START_TEST(an_abort_ends_the_job_with_its_status)
+{
+	time_t start = time(NULL);
+	int status = job("abort");
+
+	ck_assert(status == -1 || status == 7);
+	ck_assert_int_lt(time(NULL) - start, PATIENCE_S / 2);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s;
+	TCase *t;
+
+	if (getenv(ROLE))
+		return play(getenv(ROLE));
+	s = suite_create("launch");
+	t = tcase_create("pmix");
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, without_a_launcher_a_job_of_one);
+	tcase_add_test(t, a_launcher_that_is_not_there_is_an_error);
+	tcase_add_test(t, a_launcher_without_pmix_is_an_error);
+	tcase_add_test(t, a_job_exchanges_values);
+	tcase_add_test(t, a_job_is_told_its_mistakes);
+	tcase_add_test(t, a_missing_rank_is_a_timeout);
+	tcase_add_test(t, a_killed_rank_ends_the_job);
+	tcase_add_test(t, an_abort_ends_the_job_with_its_status);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}

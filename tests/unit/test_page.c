@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_page.c - core/page: every state with every event, and the races that the table alone does not tell. */
+#include "core.h"
+
+#include "core/page.h"
+
+#define ME 2
+#define OTHER 1
+
+static const struct page_ctx ctx = { .me = ME, .now = 1000 };
+
+static int step(struct page *p, enum page_event ev, struct msg m, struct actions *out)
+{
+	return page_step(&ctx, p, ev, &m, out);
+}
+
+/* A few messages that differ in what a rule looks at. */
+static struct msg variant(unsigned int i)
+{
+	struct msg m = unit_msg(MSG_DATA, OTHER, ME, i & 1 ? OTHER : ME, 3);
+
+	m.op = i & 2 ? GRANT_WRITE : GRANT_READ;
+	m.flags = i & 4 ? MSGF_ZERO : 0;
+	m.count = i & 8 ? 2 : 0;
+	m.home = OTHER;
+	return m;
+}
+
+START_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
+{
+	unsigned int state, ev, owner, pins, i;
+
+	for (state = 0; state < PG_STATES; state++)
+		for (ev = 0; ev < PE_EVENTS; ev++)
+			for (owner = 0; owner < 2; owner++)
+				for (pins = 0; pins < 3; pins++)
+					for (i = 0; i < 16; i++) {
+						struct page p = { .state = (uint8_t)state,
+								  .flags = owner ? PAGE_OWNER : 0,
+								  .pins_read = pins == 1,
+								  .pins_write = pins == 2,
+								  .home = OTHER + 1,
+								  .slot = 3,
+								  .acks = state == PG_COUNT };
+						struct page before = p;
+						struct actions out = { .n = 99 };
+						int err = step(&p, (enum page_event)ev, variant(i), &out);
+
+						ck_assert(!err || err == -EBADMSG);
+						ck_assert_uint_lt(out.n, ACTIONS_MAX);
+						if (page_rule_name(state, ev)[0] == '-')
+							ck_assert_int_eq(err, -EBADMSG);
+						if (err) {
+							ck_assert_mem_eq(&p, &before, sizeof(p));
+							ck_assert_uint_eq(out.n, 0);
+						}
+					}
+}
+END_TEST
+
+START_TEST(states_and_events_out_of_range_are_refused)
+{
+	struct page p = { .state = PG_STATES }, q = { 0 };
+	struct actions out;
+
+	ck_assert_int_eq(step(&p, PE_READ, variant(0), &out), -EBADMSG);
+	ck_assert_int_eq(step(&q, PE_EVENTS, variant(0), &out), -EBADMSG);
+}
+END_TEST
+
+START_TEST(everything_has_a_name)
+{
+	unsigned int s, e;
+
+	for (s = 0; s < PG_STATES; s++)
+		for (e = 0; e < PE_EVENTS; e++) {
+			ck_assert_ptr_nonnull(page_rule_name(s, e));
+			ck_assert_str_ne(page_rule_name(s, e), "?");
+			ck_assert_str_ne(page_state_name(s), "?");
+			ck_assert_str_ne(page_event_name(e), "?");
+		}
+	ck_assert_str_eq(page_state_name(PG_STATES), "?");
+	ck_assert_str_eq(page_event_name(PE_EVENTS), "?");
+	ck_assert_str_eq(page_rule_name(PG_STATES, 0), "?");
+}
+END_TEST
+
+START_TEST(first_read_asks_the_manager_and_learns_the_home)
+{
+	struct msg m = unit_msg(0, ME, ME, ME, 5), grant = unit_msg(MSG_GRANT, 7, ME, ME, 5);
+	struct page p = { 0 };
+	struct actions out;
+
+	m.home = 9;
+	ck_assert_int_eq(step(&p, PE_READ, m, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_READ_REQ)->dst, 9);
+	ck_assert_uint_eq(unit_action(&out, ACT_WAIT, 0)->slot, 5);
+	grant.op = GRANT_WRITE;
+	grant.flags = MSGF_ZERO;
+	grant.home = 7;
+	ck_assert_int_eq(step(&p, PE_GRANT, grant, &out), 0);
+	ck_assert_uint_eq(unit_action(&out, ACT_OPEN, 0)->from, OPEN_ZERO);
+	ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, 5);
+	ck_assert_uint_eq(p.state, PG_GOT_WRITE);
+	ck_assert_int_eq(step(&p, PE_USED, m, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DONE)->dst, 7);
+	ck_assert_uint_eq(p.state, PG_WRITE);
+}
+END_TEST
+
+START_TEST(upgrade_waits_for_every_sharer_in_any_order)
+{
+	struct msg ask = unit_msg(0, ME, ME, ME, 4), ack = unit_msg(MSG_INV_ACK, 0, ME, ME, 4);
+	struct msg grant = unit_msg(MSG_GRANT, OTHER, ME, ME, 4);
+	unsigned int early, i;
+
+	grant.op = GRANT_WRITE;
+	grant.count = 3;
+	for (early = 0; early <= 3; early++) {
+		struct page p = { .state = PG_READ, .home = OTHER + 1 };
+		struct actions out;
+
+		ck_assert_int_eq(step(&p, PE_WRITE, ask, &out), 0);
+		ck_assert_uint_eq(unit_sent(&out, MSG_WRITE_REQ)->flags, MSGF_HAS);
+		for (i = 0; i < early; i++)
+			ck_assert_int_eq(step(&p, PE_INV_ACK, ack, &out), 0);
+		ck_assert_int_eq(step(&p, PE_GRANT, grant, &out), 0);
+		for (; i < 3; i++) {
+			ck_assert_ptr_null(unit_action(&out, ACT_OPEN, 0));
+			ck_assert_int_eq(step(&p, PE_INV_ACK, ack, &out), 0);
+		}
+		ck_assert_uint_eq(unit_action(&out, ACT_OPEN, 0)->prot, PROT_RW);
+		ck_assert_uint_eq(unit_action(&out, ACT_OPEN, 0)->from, OPEN_UPGRADE);
+		ck_assert_uint_eq(p.state, PG_GOT_WRITE);
+		ck_assert_uint_eq(p.flags & PAGE_OWNER, PAGE_OWNER);
+	}
+}
+END_TEST
+
+START_TEST(an_upgrade_that_loses_its_copy_takes_the_data)
+{
+	struct msg inv = unit_msg(MSG_INV, 0, ME, 7, 1), data = unit_msg(MSG_DATA, OTHER, ME, ME, 4);
+	struct page p = { .state = PG_UPGRADE, .home = 1, .slot = 4 };
+	struct actions out;
+
+	ck_assert_int_eq(step(&p, PE_INV, inv, &out), 0);
+	ck_assert_uint_eq(out.v[0].type, ACT_CLOSE);
+	ck_assert_uint_eq(unit_sent(&out, MSG_INV_ACK)->dst, 7);
+	ck_assert_uint_eq(p.state, PG_WANT_WRITE);
+	data.op = GRANT_WRITE;
+	data.count = 1;
+	ck_assert_int_eq(step(&p, PE_DATA, data, &out), 0);
+	ck_assert_ptr_nonnull(unit_action(&out, ACT_LAND, 0));
+	ck_assert_int_eq(step(&p, PE_INV_ACK, unit_msg(MSG_INV_ACK, 0, ME, ME, 4), &out), 0);
+	ck_assert_uint_eq(unit_action(&out, ACT_OPEN, 0)->from, OPEN_LANDED);
+}
+END_TEST
+
+START_TEST(the_owner_forwards_and_others_may_not_be_asked_to)
+{
+	struct msg fwd = unit_msg(MSG_FWD_WRITE, 0, ME, 7, 1);
+	struct page p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1 }, q = { .state = PG_READ, .home = 1 };
+	struct actions out;
+
+	fwd.count = 2;
+	ck_assert_int_eq(step(&p, PE_FWD_WRITE, fwd, &out), 0);
+	ck_assert_uint_eq(out.n, 1);
+	ck_assert_uint_eq(out.v[0].type, ACT_DATA);
+	ck_assert_uint_eq(out.v[0].prot, PROT_CLOSED);
+	ck_assert_uint_eq(out.v[0].msg.dst, 7);
+	ck_assert_int_eq(out.v[0].msg.count, 2);
+	ck_assert_uint_eq(p.state, PG_INVALID);
+	ck_assert_uint_eq(p.flags, 0);
+	ck_assert_int_eq(step(&q, PE_FWD_WRITE, fwd, &out), -EBADMSG);
+	ck_assert_int_eq(step(&q, PE_FWD_READ, fwd, &out), -EBADMSG);
+}
+END_TEST
+
+START_TEST(threads_do_not_open_what_is_still_being_filled)
+{
+	struct page p = { .state = PG_GOT_WRITE, .flags = PAGE_OWNER, .home = 1, .slot = 4 };
+	struct actions out;
+
+	ck_assert(!page_readable(&p) && !page_writable(&p));
+	ck_assert_int_eq(page_pin(&p, 1), -EAGAIN);
+	ck_assert_int_eq(step(&p, PE_WRITE, unit_msg(0, ME, ME, ME, 6), &out), 0);
+	ck_assert_uint_eq(out.n, 1);
+	ck_assert_uint_eq(out.v[0].type, ACT_WAIT);
+	ck_assert_uint_eq(out.v[0].slot, 4);
+}
+END_TEST
+
+START_TEST(the_hold_time_keeps_a_block_and_wraps)
+{
+	uint32_t starts[] = { 100, UINT32_MAX - 4 };
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		struct page_ctx c = { .me = ME, .now = starts[i], .hold_us = 10 };
+		struct page p = { .state = PG_GOT_WRITE, .flags = PAGE_OWNER, .home = 1 };
+		struct msg m = unit_msg(MSG_FWD_WRITE, 0, ME, 7, 1);
+		struct actions out;
+
+		ck_assert_int_eq(page_step(&c, &p, PE_USED, &m, &out), 0);
+		c.now += 9;
+		ck_assert_int_eq(page_step(&c, &p, PE_FWD_WRITE, &m, &out), 0);
+		ck_assert_uint_eq(out.n, 1);
+		ck_assert_uint_eq(out.v[0].type, ACT_TIMER);
+		ck_assert_uint_eq(out.v[0].at, starts[i] + 10);
+		ck_assert_int_eq(page_step(&c, &p, PE_FWD_READ, &m, &out), -EBADMSG); /* one at a time */
+		c.now += 1;
+		ck_assert_int_eq(page_step(&c, &p, PE_UNHOLD, &m, &out), 0);
+		ck_assert_uint_eq(unit_sent(&out, MSG_DATA)->dst, 7);
+		ck_assert_uint_eq(p.state, PG_INVALID);
+	}
+}
+END_TEST
+
+START_TEST(a_hold_time_long_past_is_not_taken_for_the_future)
+{
+	struct page_ctx c = { .me = ME, .now = 0x90000000u, .hold_us = 10 };
+	struct page p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1, .hold = 10 };
+	struct msg m = unit_msg(MSG_FWD_WRITE, 0, ME, 7, 1);
+	struct actions out;
+
+	ck_assert_int_eq(page_step(&c, &p, PE_FWD_WRITE, &m, &out), 0);
+	ck_assert_ptr_nonnull(unit_sent(&out, MSG_DATA));
+}
+END_TEST
+
+START_TEST(pins_hold_back_what_would_harm_them)
+{
+	struct page p = { .state = PG_READ, .home = 1 };
+	struct msg inv = unit_msg(MSG_INV, 0, ME, 7, 1);
+	struct actions out;
+
+	ck_assert_int_eq(page_pin(&p, 2), -EAGAIN);
+	ck_assert_int_eq(page_unpin(&p, 1), -EINVAL);
+	ck_assert_int_eq(page_pin(&p, 1), 0);
+	ck_assert_int_eq(page_pin(&p, 1), 0);
+	ck_assert_int_eq(step(&p, PE_DROP, inv, &out), 0);
+	ck_assert_uint_eq(p.state, PG_READ);
+	ck_assert_int_eq(step(&p, PE_INV, inv, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_int_eq(page_unpin(&p, 1), 0);
+	ck_assert_int_eq(step(&p, PE_UNHOLD, inv, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_int_eq(page_unpin(&p, 1), 1);
+	ck_assert_int_eq(step(&p, PE_UNHOLD, inv, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_INV_ACK)->dst, 7);
+	ck_assert_uint_eq(p.state, PG_INVALID);
+}
+END_TEST
+
+START_TEST(pins_are_counted_up_to_their_limit)
+{
+	struct page p = { .state = PG_WRITE, .flags = PAGE_OWNER };
+	unsigned int i;
+
+	for (i = 0; i < UINT8_MAX; i++)
+		ck_assert_int_eq(page_pin(&p, 2), 0);
+	ck_assert_int_eq(page_pin(&p, 2), -ERANGE);
+	ck_assert_int_eq(page_pin(&p, 1), 0);
+	for (i = 0; i < UINT8_MAX; i++)
+		ck_assert_int_eq(page_unpin(&p, 2), 0);
+	ck_assert_int_eq(page_unpin(&p, 2), -EINVAL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("page");
+	TCase *t = tcase_create("page");
+
+	tcase_add_test(t, every_pair_is_bounded_and_illegal_ones_change_nothing);
+	tcase_add_test(t, states_and_events_out_of_range_are_refused);
+	tcase_add_test(t, everything_has_a_name);
+	tcase_add_test(t, first_read_asks_the_manager_and_learns_the_home);
+	tcase_add_test(t, upgrade_waits_for_every_sharer_in_any_order);
+	tcase_add_test(t, an_upgrade_that_loses_its_copy_takes_the_data);
+	tcase_add_test(t, the_owner_forwards_and_others_may_not_be_asked_to);
+	tcase_add_test(t, threads_do_not_open_what_is_still_being_filled);
+	tcase_add_test(t, the_hold_time_keeps_a_block_and_wraps);
+	tcase_add_test(t, a_hold_time_long_past_is_not_taken_for_the_future);
+	tcase_add_test(t, pins_hold_back_what_would_harm_them);
+	tcase_add_test(t, pins_are_counted_up_to_their_limit);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_sync.c - core/sync: every kind with every operation, and what each object promises. */
+#include "core.h"
+
+#include "core/set.h"
+#include "core/sync.h"
+
+#define SLOTS 2
+#define RANKS 8
+
+static struct qnode nodes[RANKS * SLOTS];
+static const struct sync_ctx ctx = { .me = 0, .queue = { .nodes = nodes, .nslots = SLOTS } };
+static struct actions out;
+
+static int op(struct sync *s, uint8_t what, uint16_t rank, uint64_t value)
+{
+	struct msg m = unit_msg(MSG_SYNC, rank, 0, rank, 0);
+
+	m.op = what;
+	m.value = value;
+	return sync_step(&ctx, s, &m, &out);
+}
+
+static int turn(struct sync *s)
+{
+	struct msg m = unit_msg(MSG_RESUME, 0, 0, 0, 0);
+
+	return sync_step(&ctx, s, &m, &out);
+}
+
+/* The n-th answer of the last step went to this rank with this status. */
+static void answered(unsigned int n, uint16_t rank, int16_t status)
+{
+	const struct action *a = unit_action(&out, ACT_SEND, n);
+
+	ck_assert_ptr_nonnull(a);
+	ck_assert_uint_eq(a->msg.type, MSG_REPLY);
+	ck_assert_uint_eq(a->msg.dst, rank);
+	ck_assert_int_eq(a->msg.count, status);
+}
+
+static void setup(void)
+{
+	memset(nodes, 0, sizeof(nodes));
+}
+
+START_TEST(every_pair_is_bounded_and_answered_or_refused)
+{
+	unsigned int kind, what, busy;
+
+	for (kind = 0; kind <= SYNC_KINDS; kind++)
+		for (what = 0; what <= SYNC_OPS; what++)
+			for (busy = 0; busy < 4; busy++) {
+				struct sync s = { .kind = (uint8_t)kind,
+						  .readers = busy & 1,
+						  .writer = busy == 2,
+						  .value = busy == 3 },
+					    before = s;
+				int err;
+
+				setup();
+				err = op(&s, (uint8_t)what, 3, 1);
+				ck_assert(!err || err == -EBADMSG);
+				ck_assert_uint_lt(out.n, ACTIONS_MAX);
+				if (kind == SYNC_KINDS || what == SYNC_OPS)
+					ck_assert_int_eq(err, -EBADMSG);
+				else if (sync_rule_name(kind, what)[0] == '-')
+					answered(0, 3, -EINVAL);
+				if (err)
+					ck_assert_mem_eq(&s, &before, sizeof(s));
+			}
+}
+END_TEST
+
+START_TEST(everything_has_a_name)
+{
+	unsigned int k, o;
+
+	for (k = 0; k < SYNC_KINDS; k++)
+		ck_assert_str_ne(sync_kind_name(k), "?");
+	for (o = 0; o < SYNC_OPS; o++)
+		ck_assert_str_ne(sync_op_name(o), "?");
+	ck_assert_str_eq(sync_kind_name(SYNC_KINDS), "?");
+	ck_assert_str_eq(sync_op_name(SYNC_OPS), "?");
+	ck_assert_str_eq(sync_rule_name(SYNC_KINDS, 0), "-");
+}
+END_TEST
+
+START_TEST(readers_share_and_do_not_overtake_a_writer)
+{
+	struct sync s = { .kind = SYNC_RWLOCK };
+
+	op(&s, SOP_RDLOCK, 1, 0);
+	answered(0, 1, 0);
+	op(&s, SOP_RDLOCK, 2, 0);
+	answered(0, 2, 0);
+	op(&s, SOP_WRLOCK, 3, 0);
+	ck_assert_uint_eq(out.n, 0);
+	op(&s, SOP_RDLOCK, 4, 0);
+	ck_assert_uint_eq(out.n, 0);
+	op(&s, SOP_RDLOCK, 5, 0);
+	op(&s, SOP_RDUNLOCK, 1, 0);
+	ck_assert_uint_eq(out.n, 1);
+	op(&s, SOP_RDUNLOCK, 2, 0);
+	answered(1, 3, 0);
+	ck_assert_int_eq(turn(&s), 0);
+	ck_assert_uint_eq(out.n, 0); /* readers wait for the writer */
+	op(&s, SOP_WRUNLOCK, 3, 0);
+	answered(1, 4, 0);
+	ck_assert_ptr_nonnull(unit_action(&out, ACT_RESUME, 0));
+	ck_assert_int_eq(turn(&s), 0);
+	answered(0, 5, 0);
+	ck_assert_int_eq(op(&s, SOP_WRUNLOCK, 3, 0), -EBADMSG);
+	ck_assert_int_eq(turn(&s), -EBADMSG);
+}
+END_TEST
+
+START_TEST(a_semaphore_counts)
+{
+	struct sync s = { .kind = SYNC_SEM, .value = 1 };
+
+	op(&s, SOP_WAIT, 1, 0);
+	answered(0, 1, 0);
+	op(&s, SOP_TRYWAIT, 2, 0);
+	answered(0, 2, -EAGAIN);
+	op(&s, SOP_WAIT, 2, 0);
+	op(&s, SOP_WAIT, 3, 0);
+	op(&s, SOP_POST, 4, 3);
+	answered(0, 4, 0);
+	answered(1, 2, 0);
+	op(&s, SOP_TRYWAIT, 5, 0); /* not past those who wait */
+	answered(0, 5, -EAGAIN);
+	turn(&s);
+	answered(0, 3, 0);
+	ck_assert_uint_eq(s.value, 1);
+	op(&s, SOP_POST, 4, 0x7fffffff);
+	answered(0, 4, -EOVERFLOW);
+	op(&s, SOP_POST, 4, UINT64_MAX);
+	answered(0, 4, -EOVERFLOW);
+	ck_assert_uint_eq(s.value, 1);
+}
+END_TEST
+
+START_TEST(a_timed_wait_is_told_when_it_is_in_line)
+{
+	struct sync s = { .kind = SYNC_SEM, .value = 1 };
+	struct msg m = unit_msg(MSG_SYNC, 1, 0, 1, 0);
+
+	m.op = SOP_WAIT;
+	m.flags = MSGF_TIMED;
+	ck_assert_int_eq(sync_step(&ctx, &s, &m, &out), 0);
+	ck_assert_uint_eq(out.n, 2);
+	ck_assert_uint_eq(out.v[0].msg.value, 1);
+	ck_assert_uint_eq(out.v[1].msg.value, 0);
+	ck_assert_int_eq(sync_step(&ctx, &s, &m, &out), 0);
+	ck_assert_uint_eq(out.n, 1);
+	ck_assert_int_eq(sync_step(&ctx, &s, &m, &out), -EBADMSG); /* waits already */
+	op(&s, SOP_CANCEL, 1, 0);
+	answered(0, 1, -ETIMEDOUT);
+	op(&s, SOP_CANCEL, 1, 0);
+	answered(0, 1, -EALREADY);
+	ck_assert(sync_idle(&s));
+}
+END_TEST
+
+/* A broadcast counts all that wait; until each has been answered, who comes later must neither gain nor take one. */
+START_TEST(a_cancel_takes_no_signal_of_others)
+{
+	struct sync s = { .kind = SYNC_COND };
+	uint16_t r;
+
+	for (r = 1; r <= 3; r++) {
+		op(&s, SOP_ENQUEUE, r, 0);
+		ck_assert_uint_eq(out.v[0].msg.value, 1);
+	}
+	op(&s, SOP_BROADCAST, 0, 0);
+	answered(1, 1, 0);
+	op(&s, SOP_ENQUEUE, 4, 0);
+	op(&s, SOP_CANCEL, 2, 0);
+	answered(0, 2, -EALREADY); /* it has been signalled */
+	op(&s, SOP_CANCEL, 4, 0);
+	answered(0, 4, -ETIMEDOUT);
+	turn(&s);
+	answered(0, 2, 0);
+	turn(&s);
+	answered(0, 3, 0);
+	ck_assert(sync_idle(&s));
+}
+END_TEST
+
+START_TEST(an_object_with_a_turn_out_is_not_idle)
+{
+	struct sync s = { .kind = SYNC_COND };
+
+	op(&s, SOP_ENQUEUE, 1, 0);
+	op(&s, SOP_ENQUEUE, 2, 0);
+	op(&s, SOP_SIGNAL, 3, 0);
+	op(&s, SOP_CANCEL, 2, 0);
+	answered(0, 2, -ETIMEDOUT);
+	ck_assert(!sync_idle(&s));
+	ck_assert_int_eq(turn(&s), 0);
+	ck_assert(sync_idle(&s));
+}
+END_TEST
+
+START_TEST(a_signal_without_waiters_is_lost)
+{
+	struct sync s = { .kind = SYNC_COND };
+
+	op(&s, SOP_SIGNAL, 1, 0);
+	op(&s, SOP_BROADCAST, 1, 0);
+	ck_assert(sync_idle(&s));
+	op(&s, SOP_ENQUEUE, 2, 0);
+	ck_assert_uint_eq(out.n, 1);
+}
+END_TEST
+
+START_TEST(atomics_return_what_was_there)
+{
+	struct sync s = { .kind = SYNC_ATOMIC, .value = 7 };
+	struct msg m = unit_msg(MSG_SYNC, 1, 0, 1, 0);
+
+	op(&s, SOP_ADD, 1, 5);
+	ck_assert_uint_eq(out.v[0].msg.value, 7);
+	op(&s, SOP_LOAD, 1, 0);
+	ck_assert_uint_eq(out.v[0].msg.value, 12);
+	op(&s, SOP_EXCHANGE, 1, 1);
+	ck_assert_uint_eq(out.v[0].msg.value, 12);
+	op(&s, SOP_STORE, 1, UINT64_MAX);
+	op(&s, SOP_ADD, 1, 2);
+	ck_assert_uint_eq(s.value, 1);
+	m.op = SOP_CAS;
+	m.value = 1;
+	m.value2 = 0x1122334455667788ull;
+	ck_assert_int_eq(sync_step(&ctx, &s, &m, &out), 0);
+	answered(0, 1, 0);
+	ck_assert_uint_eq(s.value, 0x1122334455667788ull);
+	ck_assert_int_eq(sync_step(&ctx, &s, &m, &out), 0);
+	answered(0, 1, -EAGAIN);
+	ck_assert_uint_eq(out.v[0].msg.value, 0x1122334455667788ull);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("sync");
+	TCase *t = tcase_create("sync");
+
+	tcase_add_checked_fixture(t, setup, NULL);
+	tcase_add_test(t, every_pair_is_bounded_and_answered_or_refused);
+	tcase_add_test(t, everything_has_a_name);
+	tcase_add_test(t, readers_share_and_do_not_overtake_a_writer);
+	tcase_add_test(t, a_semaphore_counts);
+	tcase_add_test(t, a_timed_wait_is_told_when_it_is_in_line);
+	tcase_add_test(t, a_cancel_takes_no_signal_of_others);
+	tcase_add_test(t, an_object_with_a_turn_out_is_not_idle);
+	tcase_add_test(t, a_signal_without_waiters_is_lost);
+	tcase_add_test(t, atomics_return_what_was_there);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
