@@ -21,7 +21,7 @@ if [[ ! ${CLUSTER_NODE:-} ]]; then
 		scripts/cluster up --name "$name" -n 2 --cpus 2
 	fi
 	status=0
-	output=$(timeout 240 scripts/cluster run --name "$name" --node 0 --node 1 -- "$top/tests/cluster/preload.sh" 2>&1) || status=$?
+	output=$(timeout 240 scripts/cluster run --name "$name" --node 0 --node 1 -- "$top/tests/cluster/preload.sh" $$ 2>&1) || status=$?
 	# Each guest counts for itself.
 	grep -vE '[0-9]+ passed, [0-9]+ failed$' <<<"$output" || true
 	read -r passed failed guests <<<"$(awk '/[0-9]+ passed, [0-9]+ failed$/ { p += $(NF - 3); f += $(NF - 1); n++ }
@@ -35,6 +35,7 @@ fi
 # ---- a guest's side -------------------------------------------------------------------------------------------------
 
 tracing=/sys/kernel/tracing
+run=${1:?} # what the host calls this run: the guests may have seen others
 side=$([[ $CLUSTER_NODE == 0 ]] && echo server || echo client)
 passed=0 failed=0 port=18600
 
@@ -56,19 +57,23 @@ vectors_seen_by_kernel() {
 	sed -nE 's/^.* cqgroup: .*vector=([0-9]+)$/\1/p' $tracing/trace | sort -u | paste -sd,
 }
 
-# The CPUs that threads of a program are seen bound to while it runs.
+# The CPUs that threads of a program are seen bound to while it runs, below timeout(1).
 watch_cpus() {
-	local all now seen=''
+	local all now seen='' child
 	all=$(sed -n 's/^Cpus_allowed_list:\t//p' /proc/self/status)
 	while kill -0 "$1" 2>/dev/null; do
-		now=$(cat /proc/"$1"/task/*/status 2>/dev/null | sed -n 's/^Cpus_allowed_list:\t//p' | sort -u | grep -vx -- "$all" | paste -sd,) || true
+		read -r child _ 2>/dev/null <"/proc/$1/task/$1/children" || true
+		now=$(cat /proc/"${child:-$1}"/task/*/status 2>/dev/null | sed -n 's/^Cpus_allowed_list:\t//p' | sort -u | grep -vx -- "$all" | paste -sd,) || true
 		[[ ! $now ]] || seen=$now
 		sleep 0.05
 	done
 	echo "${seen:-all}"
 }
 
-listening() { grep -q "$(printf ':%04X 0[0-9A-F:]* 0A' "$port")" /proc/net/tcp /proc/net/tcp6; }
+listening() {
+	grep -q "$(printf ':%04X 0[0-9A-F:]* 0A' "$port")" /proc/net/tcp /proc/net/tcp6 ||
+		rdma resource show cm_id 2>/dev/null | grep -q "LISTEN.*:$port "
+}
 
 # perftest NAME "SETTING..." TOOL OPTION...: run it on both sides; its output to $output, CPUs to $cpus, vectors to $kernel.
 perftest() {
@@ -77,10 +82,10 @@ perftest() {
 	read -ra settings <<<"$2"
 	shift 3
 	port=$((port + 1))
-	ready=$CLUSTER_SHARE/preload.$port
+	ready=$CLUSTER_SHARE/preload.$run.$port
 	echo >$tracing/trace
 	if [[ $side == client ]]; then
-		for ((i = 0; i < 600; i++)); do
+		for ((i = 0; i < 300; i++)); do
 			[[ ! -e $ready ]] || break
 			sleep 0.1
 		done
@@ -89,7 +94,7 @@ perftest() {
 	env "${settings[@]}" timeout 60 "$tool" -d rxe0 -p $port -u 18 -F "$@" "${to[@]}" >/tmp/output 2>&1 &
 	program=$!
 	if [[ $side == server ]]; then
-		for ((i = 0; i < 600; i++)); do
+		for ((i = 0; i < 200; i++)); do
 			! listening || break
 			sleep 0.1
 		done
