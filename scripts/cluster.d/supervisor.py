@@ -224,6 +224,8 @@ class Supervisor:
                 answer = getattr(self, 'do_' + request['do'])(client, request)
             except Failure as failure:
                 answer = {'error': str(failure)}
+            except Exception:       # one bad request is no reason to end a cluster
+                answer = {'error': traceback.format_exc()}
             if answer is not None:
                 client.send(json.dumps(answer).encode() + b'\n')
         if ended:
