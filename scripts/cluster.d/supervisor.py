@@ -114,6 +114,8 @@ class Supervisor:
     # -- start
 
     def prepare(self):
+        if set(str(TOP)) & set(' \t,"'):
+            raise Failure(f'{TOP}: neither QEMU nor a kernel can be told a path with spaces, commas or quotes')
         self.folder.mkdir(parents=True, exist_ok=True)
         self.lock = open(self.folder / 'lock', 'w')
         try:
