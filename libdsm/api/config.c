@@ -12,7 +12,7 @@
 
 extern char **environ;
 
-enum kind { CHOICE, SIZE, NUMBER, SWITCH };
+enum kind { CHOICE, SIZE, NUMBER, SWITCH, TEXT };
 
 static const struct row {
 	const char *name;
@@ -26,7 +26,16 @@ static const struct row {
 #define FIELD(f) offsetof(struct dsm_config, f)
 #define NONE ((size_t)-1)
 	{ "DSM_FAULT", CHOICE, FIELD(fault), "auto uffd mprotect", 0, 0, 0, false, "how page faults are caught" },
-	{ "DSM_NET", CHOICE, FIELD(net), "auto ucx", 0, 0, 0, false, "the transport between ranks that share no memory" },
+	{ "DSM_NET", CHOICE, FIELD(net), "auto ucx verbs", 0, 0, 0, false,
+	  "the transport between ranks that share no memory; auto: verbs where there is an RDMA device" },
+	{ "DSM_NET_DEVICE", TEXT, FIELD(net_device), "NAME[:PORT], separated by commas", 0, 0, 0, false,
+	  "RDMA devices to use, instead of all with an active port" },
+	{ "DSM_NET_GID", TEXT, FIELD(net_gid), "an index, an address, or ipv4, ipv6", 0, 0, 0, false,
+	  "RDMA: the GID to use, instead of the best by type and family" },
+	{ "DSM_CQ_GROUPS", TEXT, FIELD(cq_groups), "coherence=0-1;data=2;sync=3;bulk=4-5, or off", 0, 0, 0, false,
+	  "RDMA: completion vectors (and, behind @, processors) of each class" },
+	{ "DSM_VERBS", TEXT, FIELD(verbs), "NAME=VALUE, separated by commas", 0, 0, 0, false,
+	  "RDMA: techniques to switch, for measurements (docs/tuning.md)" },
 	{ "DSM_SHORTCUT", CHOICE, FIELD(host_path), "auto on off", 0, 0, 0, false,
 	  "serve ranks of one host through shared memory; off: by messages, as between hosts" },
 	{ "DSM_STATS", CHOICE, FIELD(stats), "off table json 1 0", 0, 0, 0, false, "statistics of the job at its end, on stderr" },
@@ -59,8 +68,8 @@ static void range_text(const struct row *r, char *buf, size_t room)
 {
 	char a[24], b[24];
 
-	if (r->kind == CHOICE) {
-		snprintf(buf, room, "one of: %s", r->choices);
+	if (r->kind == CHOICE || r->kind == TEXT) {
+		snprintf(buf, room, "%s%s", r->kind == CHOICE ? "one of: " : "", r->choices);
 		return;
 	}
 	if (r->kind == SIZE) {
@@ -156,6 +165,10 @@ static int value_of(const struct row *r, uint64_t *number, const char **word)
 		*word = text ? text : !strncmp(r->choices, "auto", 4) ? firsts[0] : firsts[1];
 		return is_choice(r->choices, *word) ? 0 : complain(r, *word);
 	}
+	if (r->kind == TEXT) {
+		*word = text ? text : "";
+		return 0; /* checked by who knows the devices */
+	}
 	if (text && (!parse(r, text, number) || !in_range(r, *number)))
 		return complain(r, text);
 	return 0;
@@ -167,6 +180,7 @@ static void store(const struct row *r, struct dsm_config *cfg, uint64_t number, 
 
 	switch (r->kind) {
 	case CHOICE:
+	case TEXT:
 		memcpy(at, &word, sizeof(word));
 		break;
 	case SIZE:
@@ -217,6 +231,14 @@ static int check(const struct dsm_config *cfg)
 
 		if (r->field == NONE)
 			continue;
+		if (r->kind == TEXT) {
+			const char *word;
+
+			memcpy(&word, at, sizeof(word));
+			if (!word)
+				return complain(r, "NULL");
+			continue;
+		}
 		if (r->kind == CHOICE) {
 			const char *word;
 
@@ -237,6 +259,15 @@ static int check(const struct dsm_config *cfg)
 	return 0;
 }
 
+static const struct row *row_of(const char *name)
+{
+	const struct row *r = rows;
+
+	while (strcmp(r->name, name))
+		r++;
+	return r;
+}
+
 int config_read(const struct dsm_config *cfg, struct settings *out)
 {
 	struct dsm_config env;
@@ -255,12 +286,13 @@ int config_read(const struct dsm_config *cfg, struct settings *out)
 	err = check(cfg);
 	if (err)
 		return err;
-	value_of(&rows[ROWS - 2], &hosts, &word);
+	value_of(row_of("DSM_HOSTS"), &hosts, &word);
 	*out = (struct settings){
 		.fault = cfg->fault, .net = cfg->net, .host_path = cfg->host_path, .stats = cfg->stats,
 		.space = cfg->space & ~(REGION_UNIT - 1), .heap = cfg->heap, .block_size = cfg->block_size,
 		.hold_us = cfg->hold_us, .spin_us = cfg->spin_us, .readahead = cfg->readahead, .lost_ms = cfg->lost_ms,
-		.hosts = (unsigned int)hosts,
+		.hosts = (unsigned int)hosts, .net_device = cfg->net_device, .net_gid = cfg->net_gid, .cq_groups = cfg->cq_groups,
+		.verbs = cfg->verbs,
 	};
 	return 0;
 }
@@ -276,6 +308,8 @@ void config_help(void)
 		range_text(&rows[i], range, sizeof(range));
 		if (rows[i].kind == CHOICE)
 			snprintf(def, sizeof(def), "%.*s", (int)strcspn(rows[i].choices, " "), rows[i].choices);
+		else if (rows[i].kind == TEXT)
+			snprintf(def, sizeof(def), "none");
 		else if (rows[i].kind == SIZE)
 			print_size(def, sizeof(def), rows[i].def);
 		else

@@ -22,6 +22,7 @@
 
 struct settings {
 	const char *fault, *net, *host_path, *stats;
+	const char *net_device, *net_gid, *cq_groups, *verbs;
 	size_t space, heap, block_size;
 	unsigned int hold_us, spin_us, readahead, lost_ms, hosts;
 };
@@ -31,7 +32,7 @@ struct peer {
 	struct ctl *ctl;
 	struct bar *bars;
 	struct qnode *nodes;
-	struct page *pages;
+	struct copy *pages;
 	struct dir *dirs;
 	uint32_t *moves;
 	char *stage;
@@ -211,6 +212,7 @@ void host_forget(uint16_t rank, size_t off, size_t bytes); /* zero all state of 
 int service_start(void);
 void service_stop(void);
 void service_ring(uint16_t rank);     /* wake a service thread of this host */
+void service_thread(void *arg);       /* a thread of the runtime says so of itself, first of all */
 
 void lost_rank(uint16_t rank, const char *how);   /* reports and ends this process */
 void lost_process(uint16_t rank);                 /* its pidfd says that it has ended */

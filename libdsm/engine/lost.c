@@ -26,7 +26,7 @@
 #define LAUNCHER_MS 1000
 #define EARLY_TRIES 5    /* of about a millisecond each, to hear a BYE that is under way */
 #define LATE_TRIES 2000  /* the same when this rank has finalized, too */
-#define LINGER_MS 50     /* the speaker stays so long, for those who notice later */
+#define LINGER_MS 200    /* the speaker stays so long, for those who notice later */
 
 enum bye { BYE_DONE = 0, BYE_LEAVING };
 

@@ -109,14 +109,19 @@ static void be_anywhere(void)
 	sched_setaffinity(0, sizeof(all), &all); /* the kernel leaves what this process may use at all */
 }
 
+void service_thread(void *arg)
+{
+	(void)arg;
+	engine_depth = 1; /* it never touches shared memory */
+	be_prompt();
+}
+
 static void *service(void *arg)
 {
 	uint64_t last_ping = 0;
 
-	(void)arg;
 	prctl(PR_SET_NAME, "dsm-service");
-	engine_depth = 1; /* it never touches shared memory */
-	be_prompt();
+	service_thread(arg);
 	be_anywhere();
 	while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE))
 		serve_once(&last_ping);

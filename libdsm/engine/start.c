@@ -42,6 +42,7 @@ struct card {
 	int32_t pid;
 	uint32_t peers;       /* its fault backend can serve others */
 	uint32_t address_size;
+	char net[16];         /* the transport the address is of */
 	uint8_t address[NET_ADDRESS_MAX];
 };
 
@@ -56,7 +57,7 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
 
 static uint64_t abi(void)
 {
-	uint64_t sizes[] = { WIRE_VERSION, CTL_ABI, sizeof(struct ctl), sizeof(struct page), sizeof(struct dir), sizeof(struct bar),
+	uint64_t sizes[] = { WIRE_VERSION, CTL_ABI, sizeof(struct ctl), sizeof(struct copy), sizeof(struct dir), sizeof(struct bar),
 			     DSM_VERSION_MAJOR, DSM_VERSION_MINOR };
 
 	return hash(0xcbf29ce484222325ull, sizes, sizeof(sizes));
@@ -166,10 +167,35 @@ static int open_fault(void)
 	return err;
 }
 
+/* The transports in the order of preference; what the setting names, or the first that finds a device. */
+static int open_net(void *address, size_t *size)
+{
+	static const struct net_ops *const all[] = { &net_ucx };
+	const unsigned int n = sizeof(all) / sizeof(all[0]);
+	const bool any = !strcmp(job.set.net, "auto");
+	struct net_config cfg = {
+		.rank = job.rank, .size = job.size, .nslots = CTL_SLOTS, .handler = run_net, .lost = net_lost_rank,
+		.thread = service_thread, .lost_ms = job.set.lost_ms, .device = job.set.net_device, .gid = job.set.net_gid,
+		.cq_groups = job.set.cq_groups, .verbs = job.set.verbs,
+	};
+	const size_t room = *size;
+	unsigned int i;
+	int err = -ENODEV;
+
+	for (i = 0; i < n && err == -ENODEV; i++) {
+		if (!any && strcmp(job.set.net, all[i]->name))
+			continue;
+		job.netops = all[i];
+		cfg.optional = any && i + 1 < n;
+		*size = room;
+		err = job.netops->open(&cfg, &job.net, address, size);
+	}
+	return err;
+}
+
 static int make_card(struct card *c)
 {
 	size_t size = sizeof(c->address);
-	struct net_config cfg = { .rank = job.rank, .size = job.size, .nslots = CTL_SLOTS, .handler = run_net, .lost = NULL };
 	int err;
 
 	memset(c, 0, sizeof(*c));
@@ -182,10 +208,9 @@ static int make_card(struct card *c)
 	if (getrandom(&c->key, sizeof(c->key), 0) != sizeof(c->key))
 		return -EIO;
 	c->places = reserve_places();
-	cfg.lost = net_lost_rank;
-	job.netops = &net_ucx;
-	err = job.netops->open(&cfg, &job.net, c->address, &size);
+	err = open_net(c->address, &size);
 	c->address_size = (uint32_t)size;
+	snprintf(c->net, sizeof(c->net), "%s", job.netops->name);
 	return err;
 }
 
@@ -204,6 +229,11 @@ static int read_cards(struct card *cards)
 		}
 		if (c->abi != cards[0].abi) {
 			log_line("rank %d runs another version of libdsm than rank 0; all ranks must run the same", r);
+			return -EPROTO;
+		}
+		if (memcmp(c->net, cards[0].net, sizeof(c->net))) {
+			log_line("rank %d uses the transport %.*s and rank 0 %.*s; DSM_NET chooses one for all ranks", r,
+				 (int)sizeof(c->net), c->net, (int)sizeof(c->net), cards[0].net);
 			return -EPROTO;
 		}
 		if (c->settings != cards[0].settings) {

@@ -131,6 +131,34 @@ static bool help(void)
 	return busy;
 }
 
+/* A thread that waits looks for what the transport brings; while it does, nobody needs to be woken for it. */
+static void look(void)
+{
+	__atomic_fetch_add(&job.me->looking, 1, __ATOMIC_RELAXED);
+	if (job.net && job.netops->look)
+		job.netops->look(job.net, 1);
+}
+
+/* False: something has come in the meantime. */
+static bool look_away(void)
+{
+	__atomic_fetch_sub(&job.me->looking, 1, __ATOMIC_RELAXED);
+	if (!job.net)
+		return true;
+	return (job.netops->look ? job.netops->look(job.net, -1) : job.netops->arm(job.net)) != -EBUSY;
+}
+
+/* Done waiting: what comes from now on is for the threads of the runtime. */
+static void look_no_more(void)
+{
+	__atomic_fetch_sub(&job.me->looking, 1, __ATOMIC_RELAXED);
+	if (job.net && job.netops->look && job.netops->look(job.net, -1) == -EBUSY)
+		do {
+			while (job.netops->poll(job.net, 16) > 0)
+				;
+		} while (job.netops->arm(job.net) == -EBUSY);
+}
+
 struct patience {
 	uint64_t start, until;
 	unsigned int rounds;
@@ -158,14 +186,13 @@ static bool be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32
 		cpu_relax();
 		return true;
 	}
-	if (job.net && job.netops->arm(job.net) == -EBUSY)
-		return true;
-	__atomic_fetch_sub(&job.me->looking, 1, __ATOMIC_RELAXED);
-	__atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == seen)
-		futex_wait(word, seen, p->until && p->until - now < NAP_NS ? p->until - now : NAP_NS);
-	__atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
-	__atomic_fetch_add(&job.me->looking, 1, __ATOMIC_RELAXED);
+	if (look_away()) {
+		__atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == seen)
+			futex_wait(word, seen, p->until && p->until - now < NAP_NS ? p->until - now : NAP_NS);
+		__atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
+	}
+	look();
 	return true;
 }
 
@@ -193,9 +220,9 @@ int slot_wait(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
 
 	if (slot_seq(slot) - seq >= n)
 		return 0;
-	__atomic_fetch_add(&job.me->looking, 1, __ATOMIC_RELAXED);
+	look();
 	err = wait_slot(slot, seq, n, ns);
-	__atomic_fetch_sub(&job.me->looking, 1, __ATOMIC_RELAXED);
+	look_no_more();
 	return err;
 }
 
@@ -203,8 +230,8 @@ void wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers)
 {
 	struct patience p = { 0 };
 
-	__atomic_fetch_add(&job.me->looking, 1, __ATOMIC_RELAXED);
+	look();
 	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == old)
 		be_patient(&p, word, old, sleepers);
-	__atomic_fetch_sub(&job.me->looking, 1, __ATOMIC_RELAXED);
+	look_no_more();
 }

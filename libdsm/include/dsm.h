@@ -39,7 +39,7 @@ extern "C" {
 struct dsm_config {
 	size_t struct_size;      /* set by dsm_config_init(); lets the struct grow */
 	const char *fault;       /* DSM_FAULT: "auto", "uffd", "mprotect" */
-	const char *net;         /* DSM_NET: "auto", "ucx" */
+	const char *net;         /* DSM_NET: "auto", "ucx", "verbs" */
 	const char *host_path;   /* DSM_SHORTCUT: "auto", "on", "off": serve ranks of one host through shared memory */
 	const char *stats;       /* DSM_STATS: "off", "table", "json" */
 	size_t space;            /* DSM_SPACE: shared address space of the job, 64M to 4T */
@@ -49,6 +49,10 @@ struct dsm_config {
 	unsigned spin_us;        /* DSM_SPIN_US: a waiter polls so long before it sleeps, 0 to 10000 */
 	unsigned readahead;      /* DSM_READAHEAD: most blocks fetched ahead of a sequential reader, 0 to 64 */
 	unsigned lost_ms;        /* DSM_LOST_MS: silence after which a rank of another host is lost, 500 to 600000 */
+	const char *net_device;  /* DSM_NET_DEVICE: RDMA devices, "NAME[:PORT],..."; "": all with an active port */
+	const char *net_gid;     /* DSM_NET_GID: an index, an address, "ipv4" or "ipv6"; "": the best */
+	const char *cq_groups;   /* DSM_CQ_GROUPS: completion vectors of each class, "coherence=0-1;data=2;..." or "off" */
+	const char *verbs;       /* DSM_VERBS: techniques of the RDMA transport, "NAME=VALUE,..." */
 };
 
 /* Fill *cfg with the defaults and the environment. Any time; never blocks.

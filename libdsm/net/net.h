@@ -9,6 +9,7 @@
 #ifndef NET_NET_H
 #define NET_NET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,7 +30,11 @@ struct net_config {
 	uint32_t nslots;       /* for wire_check() */
 	net_handler handler;
 	net_lost lost;
+	void (*thread)(void *arg); /* each thread of the backend calls it first */
 	void *arg;
+	bool optional;         /* another backend can do: say nothing when there is no device */
+	unsigned int lost_ms;  /* a broken connection is rebuilt for so long before its peer is lost */
+	const char *device, *gid, *cq_groups, *verbs; /* the settings of these names; "" when not set */
 };
 
 struct net_counters {
@@ -37,6 +42,14 @@ struct net_counters {
 	uint64_t bytes_sent, bytes_received; /* payloads */
 	uint64_t polls, empty_polls, arms, malformed;
 	uint64_t by_class[CLASS_MAX];        /* messages sent */
+};
+
+/* One completion vector in use. */
+struct net_vector {
+	const char *class;   /* the group's name */
+	const char *device;
+	int vector;
+	uint64_t events, completions;
 };
 
 struct net_ops {
@@ -63,9 +76,15 @@ struct net_ops {
 	int (*fd)(struct net *n);
 	int (*arm)(struct net *n);
 
+	/* Optional. A thread begins (delta 1) or ceases (-1) to poll often. While one does, nobody is woken for what comes. Ceasing
+	 * arms for the backend's own threads; -EBUSY: there is something already, poll and arm. */
+	int (*look)(struct net *n, int delta);
+
 	/* Forget a peer; nothing is delivered from it any more but what other threads' handlers have in hand. */
 	void (*drop)(struct net *n, uint16_t rank);
 	void (*counters)(struct net *n, struct net_counters *out);
+	/* Optional. Fill in up to max rows; returns how many there are. */
+	unsigned int (*vectors)(struct net *n, struct net_vector *out, unsigned int max);
 };
 
 extern const struct net_ops net_ucx;
