@@ -153,7 +153,7 @@ COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
 # ---- targets that run something -------------------------------------------------------------
 
 .PHONY: all lib apps test-programs unit-programs model-program sim-program proc-programs fail-programs \
-	bench-programs fuzz-programs demo bench fuzz check check-unit check-model check-sim check-proc check-fail check-gates \
+	bench-programs fuzz-programs demo bench fuzz check check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
 	check-asan check-tsan check-soak model-full install uninstall clean format tags help setup FORCE
 
 all: lib apps ## the library and the applications (default)
@@ -170,6 +170,7 @@ check: ## everything that must pass: build, gates, all tests, sanitizers; ends w
 	@scripts/check
 
 check-unit: ## unit tests, one program for each module
+check-cqgroup: ## the preload library of the CQ groups, and interrupts of a recorded machine
 check-model: ## the protocol model: exhaustive search, quick depths
 check-sim: ## seeded simulated schedules
 check-proc: ## several processes on this host
@@ -179,7 +180,7 @@ check-asan: ## unit, model, sim and process tests with address and undefined beh
 check-tsan: ## unit and process tests with data race detection
 check-soak: ## the long version: simulation and process tests for hours
 model-full: ## the protocol model at full depths (long)
-check-unit check-model check-sim check-proc check-fail check-gates check-asan check-tsan check-soak model-full:
+check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates check-asan check-tsan check-soak model-full:
 	@scripts/setup
 	@scripts/check $(@:check-%=%)
 

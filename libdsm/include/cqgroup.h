@@ -40,7 +40,7 @@ struct cqgroup_table;
 
 enum cqgroup_policy {
 	CQGROUP_ROUND_ROBIN = 0, /* the group's vectors by turns */
-	CQGROUP_LEAST_LOADED     /* that with the fewest CQs; among equals, with the fewest completions counted, then the lowest */
+	CQGROUP_LEAST_LOADED /* that with the fewest CQs; among equals, with the fewest completions counted, then the lowest */
 };
 
 /* A group of any name. vectors NULL: all of the device. cpus NULL or "auto": one CPU for each vector, of those beside the
@@ -79,13 +79,14 @@ struct cqgroup_info {
 	char vectors[CQGROUP_LIST_MAX];
 	char cpus[CQGROUP_LIST_MAX]; /* empty: threads are not bound */
 	unsigned int nvectors;
-	unsigned int cqs;            /* there now */
+	unsigned int cqs; /* there now */
 	uint64_t events, completions;
 };
 
 struct cqgroup_vector {
 	unsigned int vector;
-	unsigned int cqs;            /* there now */
+	unsigned int cqs; /* there now */
+	uint64_t made;    /* CQs, so far */
 	uint64_t events, completions;
 };
 
@@ -115,7 +116,8 @@ enum cqgroup_class { CQGROUP_COHERENCE = 0, CQGROUP_DATA, CQGROUP_SYNC, CQGROUP_
  *
  * -EINVAL: malformed; a class that does not exist or is there twice; a vector that is in two groups. -ERANGE: the device has
  * no such vector, or the CPU is not online. -ENOSPC: nothing is left for a class that is not named. -ENOMEM. */
-CQGROUP_API int cqgroup_table_create(struct ibv_context *ctx, const char *config, struct cqgroup_table **out, char *why);
+CQGROUP_API int cqgroup_table_create(struct ibv_context *ctx, const char *config, struct cqgroup_table **out,
+				     char *why);
 
 /* Is config well-formed? What only the device can tell is not looked at. -EINVAL, -ENOMEM. */
 CQGROUP_API int cqgroup_table_check(const char *config, char *why);

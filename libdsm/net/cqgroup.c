@@ -23,6 +23,7 @@ struct slot {
 	uint64_t events, completions;
 	unsigned int vector;
 	unsigned int cqs; /* under the lock */
+	uint64_t made;    /* under the lock */
 } __attribute__((aligned(64)));
 
 struct member {
@@ -39,8 +40,8 @@ struct cqgroup {
 	struct member *members; /* under the lock */
 	unsigned int turn;      /* under the lock: whose it is */
 	unsigned int nslots;
-	struct slot *slots;     /* by ascending vector */
-	uint16_t *index;        /* of a vector's slot, plus 1; 0: not of this group */
+	struct slot *slots; /* by ascending vector */
+	uint16_t *index;    /* of a vector's slot, plus 1; 0: not of this group */
 	unsigned int nindex;
 };
 
@@ -66,8 +67,8 @@ int cqgroup_vectors(const struct cqgroup_device *dev, const char *name, const st
 	if (dev->nvectors == 1)
 		cqgroup_why(why, "%s: there is no vector %u: %s has one completion vector, 0", name, beyond, dev->name);
 	else
-		cqgroup_why(why, "%s: there is no vector %u: %s has %u completion vectors, 0 to %u", name, beyond, dev->name,
-			    dev->nvectors, dev->nvectors - 1);
+		cqgroup_why(why, "%s: there is no vector %u: %s has %u completion vectors, 0 to %u", name, beyond,
+			    dev->name, dev->nvectors, dev->nvectors - 1);
 	return -ERANGE;
 }
 
@@ -132,8 +133,8 @@ free_group:
 	return -ENOMEM;
 }
 
-int cqgroup_create(struct ibv_context *ctx, const char *name, const char *vectors, const char *cpus, struct cqgroup **out,
-		   char *why)
+int cqgroup_create(struct ibv_context *ctx, const char *name, const char *vectors, const char *cpus,
+		   struct cqgroup **out, char *why)
 {
 	char words[CQGROUP_WHY_MAX / 2];
 	struct cqset vs = { { 0 } }, cs;
@@ -210,6 +211,7 @@ int cqgroup_take(struct cqgroup *g, enum cqgroup_policy policy)
 	pthread_mutex_lock(&g->lock);
 	s = policy == CQGROUP_LEAST_LOADED ? least_loaded(g) : &g->slots[g->turn++ % g->nslots];
 	s->cqs++;
+	s->made++;
 	pthread_mutex_unlock(&g->lock);
 	return (int)s->vector;
 }
@@ -341,6 +343,7 @@ unsigned int cqgroup_query_vectors(struct cqgroup *g, struct cqgroup_vector *out
 	for (i = 0; i < g->nslots && i < max; i++)
 		out[i] = (struct cqgroup_vector){ .vector = g->slots[i].vector,
 						  .cqs = g->slots[i].cqs,
+						  .made = g->slots[i].made,
 						  .events = counted(&g->slots[i].events),
 						  .completions = counted(&g->slots[i].completions) };
 	pthread_mutex_unlock(&g->lock);

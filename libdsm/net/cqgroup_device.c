@@ -16,9 +16,6 @@
 #define RXE_VENDOR 0xffffffu
 #define SIW_VENDOR 0x626d74u
 
-/* The preload library is in programs that have no libibverbs. */
-#pragma weak ibv_query_device
-
 /* A file's first line without its end. 0: not there, or empty. */
 static size_t read_line(char *buf, size_t size, const char *path)
 {
@@ -105,8 +102,8 @@ void cqgroup_device_of(struct ibv_context *ctx, struct cqgroup_device *out)
 
 	if (sched_getaffinity(0, sizeof(allowed), (cpu_set_t *)&allowed) || !cqset_count(&allowed))
 		cqset_add(&allowed, 0);
-	cqgroup_device_read("/sys", ctx->device->name, ctx->num_comp_vectors > 0 ? (unsigned int)ctx->num_comp_vectors : 1,
-			    &allowed, out);
+	cqgroup_device_read("/sys", ctx->device->name,
+			    ctx->num_comp_vectors > 0 ? (unsigned int)ctx->num_comp_vectors : 1, &allowed, out);
 }
 
 unsigned int cqgroup_device_cpu(const struct cqgroup_device *dev, unsigned int vector)
@@ -116,12 +113,15 @@ unsigned int cqgroup_device_cpu(const struct cqgroup_device *dev, unsigned int v
 
 int cqgroup_vectors_effective(struct ibv_context *ctx)
 {
+	/* Not by ibv_query_device(): the preload library is not linked with libibverbs. */
+	struct verbs_context *vctx = verbs_get_ctx_op(ctx, query_device_ex);
+	struct ibv_device_attr_ex attr = { .orig_attr.vendor_id = 0 };
 	struct cqgroup_device dev;
-	struct ibv_device_attr attr;
 
 	cqgroup_device_of(ctx, &dev);
 	if (!dev.interrupts)
 		return 0;
-	return !ibv_query_device || ibv_query_device(ctx, &attr) ||
-	       (attr.vendor_id != RXE_VENDOR && attr.vendor_id != SIW_VENDOR);
+	if (!vctx || vctx->query_device_ex(ctx, NULL, &attr, sizeof(attr)))
+		return 1;
+	return attr.orig_attr.vendor_id != RXE_VENDOR && attr.orig_attr.vendor_id != SIW_VENDOR;
 }

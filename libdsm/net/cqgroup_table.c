@@ -15,7 +15,8 @@
 static const char *const class_names[CQGROUP_CLASSES] = { "coherence", "data", "sync", "bulk" };
 
 /* Who gets what is left when the vectors have been dealt out evenly: those who have most to do first. */
-static const enum cqgroup_class left_over[CQGROUP_CLASSES] = { CQGROUP_COHERENCE, CQGROUP_BULK, CQGROUP_DATA, CQGROUP_SYNC };
+static const enum cqgroup_class left_over[CQGROUP_CLASSES] = { CQGROUP_COHERENCE, CQGROUP_BULK, CQGROUP_DATA,
+							       CQGROUP_SYNC };
 
 /* The order in which classes give up a vector of their own, and whom they join. */
 static const struct {

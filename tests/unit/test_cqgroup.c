@@ -66,16 +66,28 @@ static int asked_for(const struct ibv_cq *cq)
 START_TEST(lists_are_read_and_written)
 {
 	static const char *const good[][2] = {
-		{ "0", "0" },
-		{ "0-1,4", "0-1,4" },
-		{ "3,1,2", "1-3" },
-		{ " 7 , 5 - 6 ", "5-7" },
-		{ "4095", "4095" },
-		{ "0-4095", "0-4095" },
+		{ "0", "0" },       { "0-1,4", "0-1,4" },   { "3,1,2", "1-3" }, { " 7 , 5 - 6 ", "5-7" },
+		{ "4095", "4095" }, { "0-4095", "0-4095" },
 	};
-	static const char *const bad[] = { "",    " ",   ",",     "1,",    ",1",   "1-",  "-1",  "1--2", "a",
-					   "1a",  "1 2", "0x10",  "2-1",   "1,1",  "0-3,2", "4096", "99999999999999999999",
-					   "1;2", "1-2-3" };
+	static const char *const bad[] = { "",
+					   " ",
+					   ",",
+					   "1,",
+					   ",1",
+					   "1-",
+					   "-1",
+					   "1--2",
+					   "a",
+					   "1a",
+					   "1 2",
+					   "0x10",
+					   "2-1",
+					   "1,1",
+					   "0-3,2",
+					   "4096",
+					   "99999999999999999999",
+					   "1;2",
+					   "1-2-3" };
 	char text[64], words[128];
 	struct cqset s;
 	size_t i;
@@ -302,7 +314,8 @@ START_TEST(mistakes_are_told_in_words)
 	ck_assert_int_eq(cqgroup_table_check("data=0;sync=1", NULL), 0);
 
 	dev = with_vectors(1);
-	ck_assert_str_eq(table(&dev, "data=1", -ERANGE), "data: there is no vector 1: fake0 has one completion vector, 0");
+	ck_assert_str_eq(table(&dev, "data=1", -ERANGE),
+			 "data: there is no vector 1: fake0 has one completion vector, 0");
 }
 END_TEST
 
@@ -439,6 +452,9 @@ START_TEST(query_tells_cqs_events_and_completions)
 	cqgroup_destroy_cq(g, b);
 	cqgroup_query(g, &info);
 	ck_assert_uint_eq(info.cqs, 0);
+	ck_assert_uint_eq(cqgroup_query_vectors(g, v, 1), 3);
+	ck_assert_uint_eq(v[0].cqs, 0);
+	ck_assert_uint_eq(v[0].made, 1);
 	cqgroup_destroy(g);
 }
 END_TEST
@@ -494,7 +510,7 @@ START_TEST(vectors_are_taken_and_given_back)
 	cqgroup_give(g, 3);
 	cqgroup_give(g, 7);
 	ck_assert_int_eq(cqgroup_take(g, CQGROUP_LEAST_LOADED), 7);
-	ck_assert_int_eq(cqgroup_take(g, (enum cqgroup_policy)-1), -EINVAL);
+	ck_assert_int_eq(cqgroup_take(g, (enum cqgroup_policy) - 1), -EINVAL);
 	cqgroup_destroy(g);
 }
 END_TEST
@@ -533,7 +549,8 @@ static void *stir(void *arg)
 
 	for (round = 0; round < 200; round++) {
 		for (i = 0; i < 8; i++)
-			if (cqgroup_create_cq(g, 1, NULL, NULL, i % 2 ? CQGROUP_LEAST_LOADED : CQGROUP_ROUND_ROBIN, &cq[i]))
+			if (cqgroup_create_cq(g, 1, NULL, NULL, i % 2 ? CQGROUP_LEAST_LOADED : CQGROUP_ROUND_ROBIN,
+					      &cq[i]))
 				abort();
 		for (i = 0; i < 8; i++) {
 			cqgroup_count(g, (unsigned int)cqgroup_cq_vector(g, cq[i]), 1, 2);
@@ -593,7 +610,8 @@ START_TEST(cpus_are_those_of_the_devices_node)
 	ck_assert_str_eq(list(&dev.online), "0-15");
 	ck_assert_str_eq(list(&dev.cpus), "8-15");
 	ck_assert_str_eq(table(&dev, NULL, 0), "coherence=0-1@8-9;data=2-3@10-11;sync=4-5@12-13;bulk=6-7@14-15");
-	ck_assert_str_eq(table(&dev, "data=2@0-3", 0), "coherence=0-1,3@8-9,11;data=2@0-3;sync=4-5@12-13;bulk=6-7@14-15");
+	ck_assert_str_eq(table(&dev, "data=2@0-3", 0),
+			 "coherence=0-1,3@8-9,11;data=2@0-3;sync=4-5@12-13;bulk=6-7@14-15");
 	ck_assert_str_eq(table(&dev, "data=2@16", -ERANGE), "CPUs of data: CPU 16 is not online, 0-15 are");
 }
 END_TEST
