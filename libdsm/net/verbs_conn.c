@@ -48,7 +48,7 @@
 #define LOST_MS 2000      /* where the configuration names none */
 
 enum shake_type { SHAKE_REQ = 1, SHAKE_REP, SHAKE_RTU, SHAKE_POKE, SHAKE_REFUSE };
-enum { REFUSE_VERSION = 1, REFUSE_KEY };
+enum { REFUSE_VERSION = 1, REFUSE_KEY, REFUSE_GONE };
 
 /* The first 24 bytes stay as they are in every version. */
 struct shake {
@@ -511,8 +511,9 @@ static void got_rtu(struct lane *l, const struct shake *s)
 
 static void refused(struct peer *p, const struct shake *s)
 {
-	log_line("rank %d refuses this rank: %s", p->rank,
-		 s->reason == REFUSE_VERSION ? "it runs another version of libdsm" : "it is of another job");
+	if (s->reason != REFUSE_GONE)
+		log_line("rank %d refuses this rank: %s", p->rank,
+			 s->reason == REFUSE_VERSION ? "it runs another version of libdsm" : "it is of another job");
 	peer_lose(p, -EPIPE);
 }
 
@@ -527,7 +528,7 @@ static struct lane *judge(struct dev *d, const struct shake *s, const struct ibv
 		goto bad;
 	p = &n->peers[s->from];
 	if (!peer_well(p) || s->class >= CLASS_MAX)
-		return NULL; /* not known yet: it will ask again */
+		return NULL; /* not known yet: it will ask again. Or lost, and was told so */
 	if (s->version != SHAKE_VERSION)
 		reason = REFUSE_VERSION;
 	else if (s->key != n->key || s->to != n->cfg.rank)
@@ -693,10 +694,13 @@ static void wants_serve(struct net *n)
 	}
 }
 
+/* Done with a peer. It is told, so that it need not find out by its connections' timeouts. */
 static void lanes_end(struct peer *p)
 {
 	unsigned int c;
 
+	if (p->at && !p->net->closing && p->lanes[0].state != LANE_DEAD)
+		ud_send(&p->lanes[0], SHAKE_REFUSE, p->lanes[0].epoch, REFUSE_GONE);
 	for (c = 0; c < CLASS_MAX; c++) {
 		struct lane *l = &p->lanes[c];
 
