@@ -236,7 +236,7 @@ static void verbs_close(struct net *n)
 
 	wait_threads_stop(n);
 	finish_sending(n);
-	if (n->set.breaks)
+	if (atomic_load(&n->breaks))
 		log_line("RDMA: %lu connections were broken on purpose", (unsigned long)atomic_load(&n->breaks));
 	for (r = 0; r < n->cfg.size; r++) {
 		atomic_store(&n->peers[r].state, PEER_DROPPED);
