@@ -129,6 +129,7 @@ struct ud {
 	struct ibv_qp *qp;
 	char *mem;
 	uint32_t lkey, qkey;
+	bool broken;         /* a send has failed: the queue pair is to be set up again */
 	unsigned int posted; /* sends under way */
 	unsigned int next;   /* send buffer */
 	bool armed;
@@ -143,6 +144,7 @@ struct dev {
 	struct ibv_device_attr attr;
 	struct ibv_port_attr pattr;
 	union ibv_gid gid;
+	uint32_t gid_type;
 	uint8_t gid_index;
 	bool odp;                   /* registered memory need not be pinned */
 	uint32_t inlined;
@@ -155,7 +157,7 @@ struct dev {
 	unsigned int nqueues;
 	uint8_t queue_of[CLASS_MAX];
 	struct ud ud;
-	_Atomic(struct lane *) *lanes[4096]; /* by queue pair number: [high 12 bits][low 12 bits] */
+	_Atomic(_Atomic(struct lane *) *) lanes[4096]; /* by queue pair number: [high 12 bits][low 12 bits] */
 
 	pthread_mutex_t mem;
 	struct area *areas[2];      /* private; read by peers */
@@ -190,15 +192,17 @@ struct lane {
 	struct peer *peer;
 	struct dev *dev;
 	struct queue *queue;
-	uint8_t class, state;
+	uint8_t class;
 	uint8_t remote_dev;
 	uint8_t fruitless;         /* repairs in a row that moved nothing */
+	_Atomic uint8_t state;     /* written under lock */
 	bool wanted;               /* on the list of conn_want(); under net.leaf */
 	bool queued;               /* on the send thread's list; under net.leaf */
 	struct lane *next_wanted, *next_queued, *next_transit;
 
 	/* sending; under lock */
 	struct ibv_qp *qp;
+	uint32_t inlined;          /* bytes, at most, in a work request */
 	struct out **ring;         /* depth of them: frame number i in ring[i % depth] */
 	uint32_t depth;
 	uint32_t sent, done;       /* frames posted; frames that the peer has. What lies between is in the ring */
@@ -267,7 +271,7 @@ struct net {
 	size_t landing_bytes, landing_stride;
 	_Atomic uint64_t registered;
 	bool threads;              /* have been started */
-	bool closing;
+	atomic_bool closing;
 
 	pthread_mutex_t conn;
 	struct lane *transit;
@@ -309,13 +313,14 @@ void frame_put(struct dev *d, struct out *o);
 /* verbs_dev.c */
 int dev_open_all(struct net *n);                  /* -ENODEV, -ENOMEM, -EINVAL; said unless cfg.optional */
 void dev_close_all(struct net *n);
+void dev_gid_refresh(struct dev *d);              /* its index may have changed while the link was down */
 int dev_post_recvs(struct dev *d, unsigned int class, const uint32_t *index, unsigned int count);
 void dev_lane_set(struct dev *d, uint32_t qpn, struct lane *l);
 uint32_t recv_bytes(unsigned int class);
 
 static inline struct lane *dev_lane(const struct dev *d, uint32_t qpn)
 {
-	_Atomic(struct lane *) *low = d->lanes[qpn >> 12 & 4095];
+	_Atomic(struct lane *) *low = atomic_load_explicit(&d->lanes[qpn >> 12 & 4095], memory_order_acquire);
 
 	return low ? atomic_load_explicit(&low[qpn & 4095], memory_order_acquire) : NULL;
 }

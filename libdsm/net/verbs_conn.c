@@ -224,6 +224,7 @@ static void ud_send(struct lane *l, enum shake_type type, uint32_t epoch, uint8_
 	if (d->ud.posted == UD_SENDS)
 		return;
 	if (!l->ah) {
+		dev_gid_refresh(d);
 		address_vector(l, &attr);
 		l->ah = ibv_create_ah(d->pd, &attr);
 	}
@@ -344,6 +345,7 @@ static int qp_begin(struct lane *l)
 	if (getrandom(&l->psn, sizeof(l->psn), 0) != sizeof(l->psn))
 		l->psn = l->qp->qp_num * 2654435761u;
 	l->psn &= 0xffffff;
+	l->inlined = l->dev->inlined;
 	dev_lane_set(l->dev, l->qp->qp_num, l);
 	if (dev_lane(l->dev, l->qp->qp_num) != l)
 		return -ENOMEM;
@@ -358,11 +360,12 @@ static int qp_connect(struct lane *l, const struct shake *s)
 {
 	const struct blob_dev *to = &l->peer->at->devs[l->remote_dev];
 	const struct verbs_set *set = &l->peer->net->set;
-	struct ibv_qp_attr attr = {
+	struct ibv_qp_attr attr = { /* the address below */
 		.qp_state = IBV_QPS_RTR, .path_mtu = l->dev->pattr.active_mtu < to->mtu ? l->dev->pattr.active_mtu : (enum ibv_mtu)to->mtu,
 		.dest_qp_num = s->qpn, .rq_psn = s->psn, .max_dest_rd_atomic = s->rd_atomic, .min_rnr_timer = 8,
 	};
 
+	dev_gid_refresh(l->dev);
 	address_vector(l, &attr.ah_attr);
 	if (attr.max_dest_rd_atomic > l->dev->attr.max_qp_rd_atom)
 		attr.max_dest_rd_atomic = (uint8_t)l->dev->attr.max_qp_rd_atom;
@@ -582,6 +585,24 @@ static void ud_received(struct dev *d, const struct ibv_wc *wc)
 	pthread_mutex_unlock(&l->lock);
 }
 
+/* While there is no route to a peer, a send puts even a datagram queue pair into the error state. */
+static void ud_mend(struct dev *d)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct ibv_wc wc;
+	unsigned int i;
+
+	d->ud.broken = false;
+	ibv_modify_qp(d->ud.qp, &attr, IBV_QP_STATE);
+	while (ibv_poll_cq(d->ud.cq, 1, &wc) > 0)
+		; /* of before; whoever said something will say it again */
+	d->ud.posted = 0;
+	ud_to_rts(d);
+	for (i = 0; i < UD_RECVS; i++)
+		if (ud_post_recv(d, i))
+			break; /* they were still there */
+}
+
 static void ud_serve(struct dev *d)
 {
 	struct ibv_wc wc[16];
@@ -591,18 +612,24 @@ static void ud_serve(struct dev *d)
 		for (i = 0; i < n; i++) {
 			if (wc[i].wr_id >> 56 == WR_SEND) {
 				d->ud.posted--;
+				d->ud.broken |= wc[i].status != IBV_WC_SUCCESS;
 				continue;
 			}
 			if (wc[i].status == IBV_WC_SUCCESS)
 				ud_received(d, &wc[i]);
 			ud_post_recv(d, (unsigned int)(wc[i].wr_id & 0xffff));
 		}
+	if (d->ud.broken)
+		ud_mend(d);
 }
 
 /* ---- time --------------------------------------------------------------------------------------- */
 
 static void repeat(struct lane *l)
 {
+	if (l->ah) /* it may be of a GID that went and came again with the link */
+		ibv_destroy_ah(l->ah);
+	l->ah = NULL;
 	if (l->state == LANE_ANSWERED)
 		ud_send(l, SHAKE_REP, l->epoch, 0);
 	else if (l->state == LANE_ASKED)

@@ -181,12 +181,14 @@ static void queue_close(struct queue *q)
 
 void dev_lane_set(struct dev *d, uint32_t qpn, struct lane *l)
 {
-	_Atomic(struct lane *) **high = &d->lanes[qpn >> 12 & 4095];
+	_Atomic(struct lane *) *low = atomic_load(&d->lanes[qpn >> 12 & 4095]);
 
-	if (!*high)
-		*high = calloc(4096, sizeof(**high));
-	if (*high)
-		atomic_store_explicit(&(*high)[qpn & 4095], l, memory_order_release);
+	if (!low) {
+		low = calloc(4096, sizeof(*low));
+		atomic_store_explicit(&d->lanes[qpn >> 12 & 4095], low, memory_order_release);
+	}
+	if (low)
+		atomic_store_explicit(&low[qpn & 4095], l, memory_order_release);
 }
 
 /* ---- one device ------------------------------------------------------------------------------- */
@@ -205,12 +207,26 @@ static int choose_gid(struct dev *d, bool quiet)
 	i = gid_choose(table, n < 0 ? 0 : (size_t)n, d->port, d->net->cfg.gid, why, sizeof(why));
 	if (i >= 0) {
 		d->gid = table[i].gid;
+		d->gid_type = table[i].gid_type;
 		d->gid_index = (uint8_t)table[i].gid_index;
 	} else if (!quiet || i == -EINVAL) {
 		log_line("RDMA: %s: %s", d->name, why);
 	}
 	free(table);
 	return i >= 0 ? 0 : i == -EINVAL ? -EINVAL : -ENODEV;
+}
+
+void dev_gid_refresh(struct dev *d)
+{
+	struct ibv_gid_entry e;
+
+	if (!ibv_query_gid_ex(d->ctx, d->port, d->gid_index, &e, 0) && !memcmp(&e.gid, &d->gid, sizeof(e.gid)) &&
+	    e.gid_type == d->gid_type)
+		return;
+	for (int i = 0; i < d->pattr.gid_tbl_len && i < 256; i++)
+		if (!ibv_query_gid_ex(d->ctx, d->port, (uint32_t)i, &e, 0) && !memcmp(&e.gid, &d->gid, sizeof(e.gid)) &&
+		    e.gid_type == d->gid_type)
+			d->gid_index = (uint8_t)i;
 }
 
 static bool has_odp(struct dev *d)
@@ -270,7 +286,7 @@ static void dev_close(struct dev *d)
 		ibv_dealloc_pd(d->pd);
 	ibv_close_device(d->ctx);
 	for (i = 0; i < 4096; i++)
-		free(d->lanes[i]);
+		free((void *)atomic_load(&d->lanes[i]));
 	pthread_mutex_destroy(&d->mem);
 }
 

@@ -108,9 +108,9 @@ int verbs_fd(struct net *n)
 
 /* ---- threads ------------------------------------------------------------------------------------ */
 
-static bool stopping(const struct net *n)
+static bool stopping(struct net *n)
 {
-	return __atomic_load_n(&n->closing, __ATOMIC_ACQUIRE);
+	return atomic_load(&n->closing);
 }
 
 /* Serve the queue until it has been empty for a while, or somebody else looks. What comes in bursts is waited for. */
@@ -187,7 +187,7 @@ void wait_threads_stop(struct net *n)
 	unsigned int d, i;
 	uint64_t one = 1;
 
-	__atomic_store_n(&n->closing, true, __ATOMIC_RELEASE);
+	atomic_store(&n->closing, true);
 	if (write(n->stop, &one, sizeof(one)) < 0)
 		log_line("RDMA: threads are not stopped: %s", strerror(errno));
 	for (d = 0; d < n->ndevs; d++)
