@@ -45,21 +45,18 @@ static void arm_queue(struct queue *q)
 	verbs_count(&q->net->count.arms, 1);
 }
 
-/* Take the events that have come. */
-static void clear_events(struct queue *q)
+/* Take the event that has come, if any: of one arming there is no more than one. */
+static void clear_event(struct queue *q)
 {
 	struct ibv_cq *cq;
-	unsigned int n = 0;
 	void *context;
 
-	while (!ibv_get_cq_event(q->channel, &cq, &context))
-		n++;
-	if (!n)
+	if (ibv_get_cq_event(q->channel, &cq, &context))
 		return;
-	ibv_ack_cq_events(q->cq, n);
+	ibv_ack_cq_events(q->cq, 1);
 	atomic_store(&q->armed, 0);
-	atomic_fetch_add_explicit(&q->events, n, memory_order_relaxed);
-	cqgroup_count(q->group, (unsigned int)q->vector, n, 0);
+	atomic_fetch_add_explicit(&q->events, 1, memory_order_relaxed);
+	cqgroup_count(q->group, (unsigned int)q->vector, 1, 0);
 }
 
 /* Arm all queues, and take what had come before. */
@@ -73,7 +70,7 @@ static bool arm_all(struct net *n)
 			struct queue *q = &n->devs[d].queues[i];
 
 			if (!n->threads)
-				clear_events(q);
+				clear_event(q);
 			arm_queue(q);
 			while (queue_serve(q, n->set.batch, true, &delivered) > 0)
 				any = true;
@@ -153,7 +150,7 @@ static void *queue_thread(void *arg)
 	while (!stopping(n)) {
 		serve_burst(q, &patience);
 		if (poll(fds, 2, -1) > 0 && (fds[0].revents & POLLIN))
-			clear_events(q);
+			clear_event(q);
 	}
 	return NULL;
 }
