@@ -17,6 +17,7 @@
 #include "net/net.h"
 
 #define SLOTS 16
+#define LOST_MS 4000
 #define PATIENCE_MS 20000 /* for what takes a millisecond on an idle host */
 
 #ifndef NET_OPS
@@ -82,7 +83,7 @@ static inline void lost(void *arg, uint16_t rank, int err)
 static inline int try_open(struct end *e, uint16_t rank, net_handler h)
 {
 	const struct net_config cfg = { .rank = rank, .size = 3, .nslots = SLOTS, .handler = h, .lost = lost,
-					.arg = e, .lost_ms = 1000, .device = "", .gid = "", .cq_groups = "",
+					.arg = e, .lost_ms = LOST_MS, .device = "", .gid = "", .cq_groups = "",
 					.verbs = verbs_setting };
 
 	memset(e, 0, sizeof(*e));
