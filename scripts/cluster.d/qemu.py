@@ -74,13 +74,13 @@ class Guest:
         self.monitor.settimeout(10)
         self.reader = None
 
-    def command(self, name, **arguments):
+    def command(self, command, **arguments):
         """A command to QEMU's monitor, and its answer."""
         if self.reader is None:
             self.reader = self.monitor.makefile('r')
             self.reader.readline()      # its greeting
             self.ask('qmp_capabilities', {})
-        return self.ask(name, arguments)
+        return self.ask(command, arguments)
 
     def ask(self, name, arguments):
         try:

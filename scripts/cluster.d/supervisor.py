@@ -114,6 +114,8 @@ class Supervisor:
     # -- start
 
     def prepare(self):
+        if set(str(TOP)) & set(' \t,"'):
+            raise Failure(f'{TOP}: neither QEMU nor a kernel can be told a path with spaces, commas or quotes')
         self.folder.mkdir(parents=True, exist_ok=True)
         self.lock = open(self.folder / 'lock', 'w')
         try:
@@ -224,6 +226,8 @@ class Supervisor:
                 answer = getattr(self, 'do_' + request['do'])(client, request)
             except Failure as failure:
                 answer = {'error': str(failure)}
+            except Exception:       # one bad request is no reason to end a cluster
+                answer = {'error': traceback.format_exc()}
             if answer is not None:
                 client.send(json.dumps(answer).encode() + b'\n')
         if ended:
