@@ -6,6 +6,7 @@
  */
 #define NET_OPS net_verbs
 #define TRANSPORTS 4
+#define SLEEPERS 2 /* a broken connection is mended by who polls */
 /* timeout: a dead peer is noticed in 1 s instead of 9 */
 #define NET_SETTINGS "", "timeout=15,coalesce=0,chain=1,signal=1,inline=0,batch=1,large=0", "timeout=15,break=40", \
 		     "timeout=15,depth=4,chain=3,batch=2,break=100,coalesce=0"
