@@ -23,6 +23,7 @@
 #ifndef NET_OPS
 #define NET_OPS net_ucx
 #define TRANSPORTS 2
+#define SLEEPERS TRANSPORTS /* of them, those that need nobody to poll at the sender */
 #endif
 
 struct end {
