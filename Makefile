@@ -104,6 +104,8 @@ UCX_LIBS     := $(call pkg_flags,--libs,ucx,-lucp -luct -lucs)
 CHECK_CFLAGS := $(call pkg_flags,--cflags,check,)
 CHECK_LIBS   := $(call pkg_flags,--libs,check,-lcheck -lsubunit -lrt)
 
+VERBS_LIBS   := $(call pkg_flags,--libs,libibverbs,-libverbs)
+
 DSM_LIBS := $(UCX_LIBS) $(PMIX_LIBS) -ljemalloc -lnuma -lpthread -lm
 
 SAN_asan  := -fsanitize=address,undefined -fno-sanitize-recover=undefined
@@ -246,7 +248,7 @@ $(foreach p,$(APP_C),$(eval $(call program,$(p:%.c=$(B)/%),\
 $(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(UNIT_COMMON_C)),$(INTERNAL_A),$(CHECK_LIBS))))
 $(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C)),$(LIB_A))))
 $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))
-$(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C)),$(INTERNAL_A))))
+$(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C)),$(INTERNAL_A),$(VERBS_LIBS))))
 $(foreach p,$(FUZZ_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(FUZZ_COMMON_C)),$(INTERNAL_A),-fsanitize=fuzzer)))
 $(if $(MODEL),$(eval $(call program,$(MODEL),$(call objects,$(MODEL_C)),$(INTERNAL_A))))
 $(if $(SIM),$(eval $(call program,$(SIM),$(call objects,$(SIM_C)),$(INTERNAL_A))))
