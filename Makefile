@@ -7,7 +7,7 @@
 #   V=1                                      show the commands
 #   PREFIX=/usr/local DESTDIR=               where to install
 #
-# Targets that run something (demo, check, bench, fuzz) call a script, which calls make again to
+# Targets that run something (demo, check, bench, bench-cluster, fuzz) call a script, which calls make again to
 # build: only then are the packages that scripts/setup installs there to be asked for their flags.
 
 VARIANT ?= release
@@ -44,6 +44,7 @@ say = $(if $(SILENT),@:,$(if $(Q),@printf '  %-7s %s\n' '$(1)' '$(2)',@:))
 # ---- version: dsm.h has it ------------------------------------------------------------------
 
 HEADER  := libdsm/include/dsm.h
+HEADERS := $(sort $(wildcard libdsm/include/*.h))
 version_part = $(shell sed -n 's/^.define DSM_VERSION_$(1) *\([0-9]*\).*/\1/p' $(HEADER))
 MAJOR   := $(call version_part,MAJOR)
 VERSION := $(MAJOR).$(call version_part,MINOR).$(call version_part,PATCH)
@@ -88,6 +89,14 @@ INTERNAL_A := $(B)/libdsm-internal.a
 LIB_SO     := $(B)/libdsm.so.$(VERSION)
 LIB        := $(LIB_A) $(LIB_SO) $(B)/libdsm.so.$(MAJOR) $(B)/libdsm.so
 
+# The CQ groups are in libdsm, where only libdsm sees them, and in libraries of their own.
+CQGROUP_O  := $(call objects,$(sort $(wildcard libdsm/net/cqgroup*.c)))
+CQGROUP_A  := $(B)/libcqgroup.a
+CQGROUP_SO := $(B)/libcqgroup.so.$(VERSION)
+PRELOAD_O  := $(call objects,$(sort $(wildcard libdsm/preload/*.c)))
+PRELOAD_SO := $(if $(PRELOAD_O),$(B)/libcqgroup-preload.so)
+LIB        += $(CQGROUP_A) $(CQGROUP_SO) $(B)/libcqgroup.so.$(MAJOR) $(B)/libcqgroup.so $(PRELOAD_SO)
+
 # ---- flags ----------------------------------------------------------------------------------
 
 TRIPLET   := $(shell $(CC) -print-multiarch)
@@ -101,12 +110,12 @@ PMIX_LIBS  := -L$(PMIX_DIR)/lib $(PMIX_RPATH) -lpmix
 
 UCX_CFLAGS   := $(call pkg_flags,--cflags,ucx,)
 UCX_LIBS     := $(call pkg_flags,--libs,ucx,-lucp -luct -lucs)
+VERBS_CFLAGS := $(call pkg_flags,--cflags,libibverbs,)
+VERBS_LIBS   := $(call pkg_flags,--libs,libibverbs,-libverbs)
 CHECK_CFLAGS := $(call pkg_flags,--cflags,check,)
 CHECK_LIBS   := $(call pkg_flags,--libs,check,-lcheck -lsubunit -lrt)
 
-VERBS_LIBS   := $(call pkg_flags,--libs,libibverbs,-libverbs)
-
-DSM_LIBS := $(UCX_LIBS) $(PMIX_LIBS) -ljemalloc -lnuma -lpthread -lm
+DSM_LIBS := $(UCX_LIBS) $(VERBS_LIBS) $(PMIX_LIBS) -ljemalloc -lnuma -lpthread -lm
 
 SAN_asan  := -fsanitize=address,undefined -fno-sanitize-recover=undefined
 SAN_ubsan := -fsanitize=undefined -fno-sanitize-recover=undefined
@@ -121,7 +130,7 @@ APP_OPT := $(if $(filter release,$(VARIANT)),-O3)
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(if $(filter 1,$(WERROR)),-Werror)
 CPPFLAGS_DSM := -Ilibdsm -Ilibdsm/include
-CPPFLAGS_LIB := -D_GNU_SOURCE -I$(PMIX_DIR)/include $(UCX_CFLAGS)
+CPPFLAGS_LIB := -D_GNU_SOURCE -I$(PMIX_DIR)/include $(UCX_CFLAGS) $(VERBS_CFLAGS)
 CFLAGS_DSM   := -std=gnu11 $(OPT) -g -fPIC -fvisibility=hidden -pthread $(WARN) $(SAN) $(CFLAGS)
 LINK         := $(CC) -pthread $(SAN) -Wl,--as-needed $(LDFLAGS)
 # Sanitizer symbols of a shared object come from the program.
@@ -144,7 +153,7 @@ COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
 # ---- targets that run something -------------------------------------------------------------
 
 .PHONY: all lib apps test-programs unit-programs model-program sim-program proc-programs fail-programs \
-	bench-programs fuzz-programs demo bench fuzz check check-unit check-model check-sim check-proc check-fail check-gates \
+	bench-programs fuzz-programs demo bench bench-cluster fuzz check check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
 	check-asan check-tsan check-soak model-full install uninstall clean format tags help setup FORCE
 
 all: lib apps ## the library and the applications (default)
@@ -161,6 +170,7 @@ check: ## everything that must pass: build, gates, all tests, sanitizers; ends w
 	@scripts/check
 
 check-unit: ## unit tests, one program for each module
+check-cqgroup: ## the preload library of the CQ groups, and interrupts of a recorded machine
 check-model: ## the protocol model: exhaustive search, quick depths
 check-sim: ## seeded simulated schedules
 check-proc: ## several processes on this host
@@ -170,13 +180,17 @@ check-asan: ## unit, model, sim and process tests with address and undefined beh
 check-tsan: ## unit and process tests with data race detection
 check-soak: ## the long version: simulation and process tests for hours
 model-full: ## the protocol model at full depths (long)
-check-unit check-model check-sim check-proc check-fail check-gates check-asan check-tsan check-soak model-full:
+check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates check-asan check-tsan check-soak model-full:
 	@scripts/setup
 	@scripts/check $(@:check-%=%)
 
 bench: ## benchmarks; writes build/bench.json and prints a table
 	@scripts/setup
 	@scripts/bench
+
+bench-cluster: ## benchmarks over RDMA, in QEMU guests; writes build/bench-cluster.json and prints tables
+	@scripts/setup
+	@scripts/bench-cluster
 
 fuzz: ## fuzz the decoders, FUZZ_SECONDS=30 for each
 	@scripts/setup
@@ -223,7 +237,8 @@ $(INTERNAL_A): $(LIB_O) $(B)/sources
 
 $(LIB_A): $(LIB_O) $(B)/sources
 	$(call say,AR,$@)
-	$(Q)ld -r -o $(B)/libdsm.o $(LIB_O) && $(OBJCOPY) --localize-hidden $(B)/libdsm.o
+	$(Q)ld -r -o $(B)/libdsm.o $(LIB_O) && \
+		$(OBJCOPY) --localize-hidden --wildcard --localize-symbol='cqgroup_*' $(B)/libdsm.o
 	$(Q)rm -f $@ && ar rcs $@ $(B)/libdsm.o
 
 $(LIB_SO): $(LIB_O) $(B)/sources libdsm/libdsm.map
@@ -233,6 +248,24 @@ $(LIB_SO): $(LIB_O) $(B)/sources libdsm/libdsm.map
 
 $(B)/libdsm.so.$(MAJOR) $(B)/libdsm.so: $(LIB_SO)
 	$(Q)ln -sf $(<F) $@
+
+$(CQGROUP_A): $(CQGROUP_O)
+	$(call say,AR,$@)
+	$(Q)ld -r -o $(B)/libcqgroup.o $^ && $(OBJCOPY) --localize-hidden $(B)/libcqgroup.o
+	$(Q)rm -f $@ && ar rcs $@ $(B)/libcqgroup.o
+
+$(CQGROUP_SO): $(CQGROUP_O) libdsm/libcqgroup.map
+	$(call say,LD,$@)
+	$(Q)$(LINK) -shared $(SO_DEFS) -Wl,-soname,libcqgroup.so.$(MAJOR) -Wl,--version-script,libdsm/libcqgroup.map \
+		-o $@ $(CQGROUP_O) $(VERBS_LIBS)
+
+$(B)/libcqgroup.so.$(MAJOR) $(B)/libcqgroup.so: $(CQGROUP_SO)
+	$(Q)ln -sf $(<F) $@
+
+# Needs no libibverbs: it is loaded into programs that have it, and into their shells that have not.
+$(PRELOAD_SO): $(PRELOAD_O) $(CQGROUP_O) libdsm/preload/preload.map
+	$(call say,LD,$@)
+	$(Q)$(LINK) -shared -Wl,--version-script,libdsm/preload/preload.map -o $@ $(PRELOAD_O) $(CQGROUP_O) -ldl
 
 # $(call program,file,objects,library,more flags): how a program is linked.
 define program
@@ -248,7 +281,7 @@ $(foreach p,$(APP_C),$(eval $(call program,$(p:%.c=$(B)/%),\
 $(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(UNIT_COMMON_C)),$(INTERNAL_A),$(CHECK_LIBS))))
 $(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C)),$(LIB_A))))
 $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))
-$(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C)),$(INTERNAL_A),$(VERBS_LIBS))))
+$(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C)),$(INTERNAL_A))))
 $(foreach p,$(FUZZ_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(FUZZ_COMMON_C)),$(INTERNAL_A),-fsanitize=fuzzer)))
 $(if $(MODEL),$(eval $(call program,$(MODEL),$(call objects,$(MODEL_C)),$(INTERNAL_A))))
 $(if $(SIM),$(eval $(call program,$(SIM),$(call objects,$(SIM_C)),$(INTERNAL_A))))
@@ -260,15 +293,17 @@ SED_PC = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUD
 	-e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(DSM_LIBS)|'
 
 # A page docs/man/x.3 goes to $(MANDIR)/man3.
-install: lib ## header, libraries, pkg-config file, man pages, an example
+install: lib ## headers, libraries, pkg-config files, man pages, an example
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
 	$(Q)$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DOCDIR)/examples
-	$(Q)$(INSTALL) -m 644 $(HEADER) $(DESTDIR)$(INCLUDEDIR)/dsm.h
-	$(Q)$(INSTALL) -m 644 $(LIB_A) $(DESTDIR)$(LIBDIR)/libdsm.a
-	$(Q)$(INSTALL) -m 755 $(LIB_SO) $(DESTDIR)$(LIBDIR)/libdsm.so.$(VERSION)
-	$(Q)ln -sf libdsm.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libdsm.so.$(MAJOR)
-	$(Q)ln -sf libdsm.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libdsm.so
+	$(Q)$(INSTALL) -m 644 $(HEADERS) $(DESTDIR)$(INCLUDEDIR)
+	$(Q)$(INSTALL) -m 644 $(LIB_A) $(CQGROUP_A) $(DESTDIR)$(LIBDIR)
+	$(Q)$(INSTALL) -m 755 $(LIB_SO) $(CQGROUP_SO) $(PRELOAD_SO) $(DESTDIR)$(LIBDIR)
+	$(Q)for lib in libdsm libcqgroup; do \
+		ln -sf $$lib.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$$lib.so.$(MAJOR) && \
+		ln -sf $$lib.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$$lib.so || exit 1; done
 	$(Q)$(SED_PC) libdsm/libdsm.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/dsm.pc
+	$(Q)$(SED_PC) libdsm/libcqgroup.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/cqgroup.pc
 	$(Q)$(INSTALL) -m 644 LICENSE COPYING $(DESTDIR)$(DOCDIR)
 	$(Q)$(INSTALL) -m 644 $(wildcard apps/example.c) $(DESTDIR)$(DOCDIR)/examples
 	$(Q)for page in $(PAGES); do \
@@ -277,8 +312,10 @@ install: lib ## header, libraries, pkg-config file, man pages, an example
 
 uninstall: ## take away what install installed
 	$(call say,RM,$(DESTDIR)$(PREFIX))
-	$(Q)rm -f $(DESTDIR)$(INCLUDEDIR)/dsm.h $(DESTDIR)$(LIBDIR)/pkgconfig/dsm.pc \
-		$(addprefix $(DESTDIR)$(LIBDIR)/libdsm.,a so so.$(MAJOR) so.$(VERSION))
+	$(Q)rm -f $(addprefix $(DESTDIR)$(INCLUDEDIR)/,$(notdir $(HEADERS))) \
+		$(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,dsm.pc cqgroup.pc) \
+		$(foreach l,libdsm libcqgroup,$(addprefix $(DESTDIR)$(LIBDIR)/$(l).,a so so.$(MAJOR) so.$(VERSION))) \
+		$(DESTDIR)$(LIBDIR)/libcqgroup-preload.so
 	$(Q)rm -rf $(DESTDIR)$(DOCDIR)
 	$(Q)for page in $(PAGES); do rm -f $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}; done
 

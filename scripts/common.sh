@@ -55,9 +55,9 @@ make_value() {
 	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s VARIANT="${2:-release}" "print-$1"
 }
 
-# Functions that dsm.h declares, one on a line.
+# public_functions dsm|cqgroup: those that the header declares, one on a line.
 public_functions() {
-	sed -nE 's/^DSM_API [^(]*[ *](dsm_[a-z0-9_]+)\(.*/\1/p' libdsm/include/dsm.h | sort -u
+	sed -nE "s/^${1^^}_API [^(]*[ *]($1_[a-z0-9_]+)\\(.*/\\1/p" "libdsm/include/$1.h" | sort -u
 }
 
 # What mpirun needs to start more ranks than there are cores, also for root, with nothing but PMIx in use.

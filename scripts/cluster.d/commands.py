@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The commands of scripts/cluster."""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+
+import realhosts
+from client import MPI_IN_GUESTS, MPI_SETTINGS, Client, mpirun_command, start
+from common import BUILD, Failure, say
+
+MOST_NODES = 8
+
+
+def usage(script):
+    """The first comment block after the licence line, without the marks."""
+    with open(script) as file:
+        for line in list(file)[2:]:
+            if not line.startswith('#'):
+                return
+            print(line[2:].rstrip() if line[1:2] == ' ' else line[1:].rstrip())
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message):
+        raise Failure(f'{message} (--help)', 2)
+
+
+def parse(words):
+    """Options, and the words after --."""
+    words, command = (words[:words.index('--')], words[words.index('--') + 1:]) if '--' in words else (words, [])
+    parser = Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument('what', choices=[name[3:] for name in globals() if name.startswith('do_')])
+    parser.add_argument('words', nargs='*')
+    parser.add_argument('--name')
+    parser.add_argument('-n', '--nodes', type=int, default=2)
+    parser.add_argument('--cpus', type=int, default=1)
+    parser.add_argument('--memory', type=int, default=1024)
+    parser.add_argument('--kernel', default='6.1')
+    parser.add_argument('--accel', choices=['auto', 'tcg', 'kvm'], default='auto')
+    parser.add_argument('--deadline', type=int, default=180)
+    parser.add_argument('--memlock', type=int)
+    parser.add_argument('--node', type=int, action='append')
+    parser.add_argument('--hosts')
+    parser.add_argument('--all', action='store_true')
+    options = parser.parse_intermixed_args(words)
+    options.command = command
+    if not 1 <= options.nodes <= MOST_NODES:
+        raise Failure(f'a cluster has 1 to {MOST_NODES} guests, not {options.nodes}', 2)
+    if options.name and not re.fullmatch(r'[A-Za-z0-9_.-]{1,40}', options.name):
+        raise Failure('a name has letters, digits, "_", "." and "-"', 2)
+    if options.what in ('run', 'mpirun', 'exec') and not command:
+        raise Failure(f'{options.what} takes a command after --', 2)
+    return options
+
+
+def supervisor_options(options, bound):
+    return {'name': options.name, 'nodes': options.nodes, 'cpus': options.cpus, 'memory': options.memory,
+            'kernel': options.kernel, 'accel': options.accel, 'deadline': options.deadline, 'bound': bound,
+            'keep': not bound}
+
+
+def describe(s):
+    guests = f'{s["nodes"]} guest{"s" if s["nodes"] > 1 else ""}'
+    return f'{s["name"]}: {guests}, {s["accel"]}, Linux {s["kernel"]}, up in {s["boot"]:.1f} s'
+
+
+def verdict(client, statuses):
+    """The exit status of a command that ran in guests."""
+    status = 0
+    for node, one in sorted(statuses.items()):
+        if one and len(statuses) > 1:
+            say(f'node{node}: exit status {one}')
+        status = status or one
+    return (status or 1) if client.check_news() else status
+
+
+# ---- life -----------------------------------------------------------------------------------------
+
+
+def do_up(options):
+    said, process = start(supervisor_options(options, False))
+    # It goes on by itself; Python would warn of a child that is not waited for.
+    process.returncode = 0
+    say(describe(said))
+    return 0
+
+
+def do_exec(options):
+    options.name = options.name if options.given_name else f'exec-{os.getpid()}'
+    said, process = start(supervisor_options(options, True))
+    try:
+        say(describe(said))
+        client = Client(options.name)
+        options.node = options.node or [0]
+        status = (run_mpirun if options.command[0] == 'mpirun' else run_command)(
+            client, options, options.command[options.command[0] == 'mpirun':])
+        client.request('down')
+    finally:
+        process.stdin.close()
+        process.wait()
+    return status
+
+
+def do_down(options):
+    names = clusters() if options.all else [options.name]
+    status = 0
+    for name in names:
+        try:
+            client = Client(name)
+        except Failure:
+            if options.all:
+                continue
+            raise
+        status |= client.check_news()
+        client.request('down')
+        client.input.read()         # its end: everything of it is gone
+        say(f'{name}: down')
+    return status
+
+
+def clusters():
+    """Names of clusters of this checkout that are or were."""
+    return sorted(folder.name for folder in BUILD.glob('*') if (folder / 'lock').exists())
+
+
+def do_status(options):
+    names = [options.name] if options.given_name else clusters()
+    found = 0
+    for name in names:
+        try:
+            s = Client(name).status()
+        except Failure:
+            continue
+        found += 1
+        print(describe(s) + f'; {s["cpus"]} processor(s) and {s["memory"]} MiB each; {s["up"]:.0f} s old; {s["folder"]}')
+        for k, guest in enumerate(s['guests']):
+            state = guest['why'] if guest['state'] == 'dead' and guest['why'] else guest['state']
+            print(f'  {guest["name"]}  {state:8}  10.10.0.{k + 1}  link {guest["link"]:4}  process {guest["pid"]}')
+    if not found:
+        print(f'no cluster {options.name} is up' if options.given_name else 'no cluster is up')
+    return 0 if found else 1
+
+
+# ---- commands in guests ---------------------------------------------------------------------------
+
+
+def run_command(client, options, words):
+    nodes = sorted(set(options.node)) if options.node else None
+    return verdict(client, client.run(words, nodes, prefix=nodes is None or len(nodes) > 1, memlock=options.memlock))
+
+
+def run_mpirun(client, options, words):
+    names = [guest['name'] for guest in client.status()['guests'] if guest['state'] == 'up']
+    if names[:1] != ['node0']:
+        raise Failure('mpirun runs in node0, which is not up')
+    return verdict(client, client.run(mpirun_command(names, words, MPI_IN_GUESTS), [0], prefix=False, env=MPI_SETTINGS,
+                                      memlock=options.memlock))
+
+
+def do_run(options):
+    return run_command(Client(options.name), options, options.command)
+
+
+def do_mpirun(options):
+    return run_mpirun(Client(options.name), options, options.command)
+
+
+# ---- logs -----------------------------------------------------------------------------------------
+
+
+def do_console(options):
+    path = BUILD / options.name / f'console.{number(options)}'
+    if not path.exists():
+        raise Failure(f'there is no {path}')
+    try:
+        return subprocess.run(['tail', '-n', '+1', '-f', path]).returncode
+    except KeyboardInterrupt:
+        return 0
+
+
+def do_logs(options):
+    folder = BUILD / options.name
+    for path in sorted(folder.glob('console.*')):
+        print(f'{path}: {len(path.read_text(errors="replace").splitlines())} lines')
+    return int(Client(options.name).check_news())
+
+
+# ---- faults ---------------------------------------------------------------------------------------
+
+
+def number(options):
+    if not options.words or not options.words[0].isdigit():
+        raise Failure(f'{options.what} takes the number of a node', 2)
+    return int(options.words[0])
+
+
+def do_net(options):
+    """Netem in the guest; nothing but packets that the guest sends is touched."""
+    client, words = Client(options.name), options.words[1:]
+    nodes = None if options.words[:1] == ['all'] else [number(options)]
+    if not words:
+        command = ['tc', 'qdisc', 'show', 'dev', 'eth0']
+    elif words == ['clear']:
+        command = ['sh', '-c', 'tc qdisc del dev eth0 root 2>/dev/null; true']
+    else:
+        # The queue is long enough for what is under way with a delay of seconds.
+        command = ['tc', 'qdisc', 'replace', 'dev', 'eth0', 'root', 'netem', 'limit', '100000', *words]
+    statuses = client.run(command, nodes, prefix=nodes is None)
+    return max(statuses.values())
+
+
+def do_link(options):
+    if options.words[1:] not in (['up'], ['down']):
+        raise Failure('link K up, or link K down', 2)
+    Client(options.name).request('link', node=number(options), up=options.words[1] == 'up')
+    return 0
+
+
+def do_freeze(options):
+    Client(options.name).request(options.what, node=number(options))
+    return 0
+
+
+do_thaw = do_kill = do_freeze
+
+
+# ---- main -----------------------------------------------------------------------------------------
+
+
+def main(script, words):
+    if not words or words[0] in ('-h', '--help') or (set(words[:(words + ['--']).index('--')]) & {'-h', '--help'}):
+        usage(script)
+        return 0 if words else 2
+    try:
+        options = parse(words)
+        options.given_name, options.name = options.name, options.name or 'default'
+        if options.hosts:
+            return realhosts.main(options)
+        return globals()['do_' + options.what](options)
+    except Failure as failure:
+        say(failure)
+        return failure.status
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return 1

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A guest as a QEMU process, and whether KVM can be used for it.
+
+Everything a guest talks by is a socket that it inherits: nothing of it has a name in the file system. A guest dies
+with the process that started it (PR_SET_PDEATHSIG, by setpriv), however that ends.
+"""
+import hashlib
+import json
+import os
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+from common import FILES, TOP, Failure, output, say, tool
+
+PROBE_SECONDS = 10      # a guest under a KVM that works is up in two
+ARGUMENTS = 'console=ttyS0 mitigations=off net.ifnames=0 panic=-1 oops=panic'
+
+
+def processor(accel):
+    # Five levels of page tables cost an emulated processor time in each miss of its TLB.
+    return ['-accel', 'kvm', '-cpu', 'host'] if accel == 'kvm' else \
+        ['-accel', 'tcg,thread=multi', '-cpu', 'max,la57=off']
+
+
+def machine(kernel, accel, cpus, memory, arguments):
+    return [tool('setpriv', 'util-linux'), '--pdeathsig', 'KILL', tool('qemu-system-x86_64', 'qemu-system-x86'),
+            '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-machine', 'pc', *processor(accel),
+            '-smp', str(cpus), '-m', str(memory), '-kernel', kernel.image, '-initrd', kernel.initramfs,
+            '-append', f'{ARGUMENTS} {arguments}']
+
+
+def share(tag, path, options):
+    return ['-fsdev', f'local,id={tag},path={path},security_model=none,{options}',
+            '-device', f'virtio-9p-pci,fsdev={tag},mount_tag={tag}']
+
+
+class Guest:
+    """One guest. States: booting, up, frozen, dead."""
+
+    def __init__(self, number):
+        self.number, self.name, self.state = number, f'node{number}', 'booting'
+        self.process = self.agent = self.monitor = None
+        self.links = {'eth0': True}
+        self.why = ''
+
+    def start(self, cluster, ports):
+        """ports: the guest's ends of the fabric and the control network."""
+        self.agent, agent = socket.socketpair()
+        self.monitor, monitor = socket.socketpair()
+        folder, k = cluster.folder, self.number
+        arguments = ' '.join(f'cluster.{key}={value}' for key, value in {
+            'node': k, 'nodes': cluster.nodes, 'top': TOP, 'share': folder / 'share',
+            'modules': cluster.kernel.modules}.items()) + ' loglevel=5'
+        command = machine(cluster.kernel, cluster.accel, cluster.cpus, cluster.memory, arguments)
+        command += ['-serial', f'file:{folder}/console.{k}']
+        command += ['-chardev', f'socket,id=mon,fd={monitor.fileno()}', '-mon', 'chardev=mon,mode=control']
+        command += ['-device', 'virtio-serial-pci', '-chardev', f'socket,id=agent,fd={agent.fileno()}',
+                    '-device', 'virtserialport,chardev=agent,name=dsm.agent', '-device', 'virtio-rng-pci']
+        for name, port in zip(('eth0', 'ctl0'), ports):
+            mac = f'52:54:00:00:{10 if name == "eth0" else 11}:{k + 1:02x}'
+            command += ['-netdev', f'dgram,id={name},local.type=fd,local.str={port.fileno()}',
+                        '-device', f'virtio-net-pci,netdev={name},id=nic-{name},mac={mac}']
+        command += share('root', '/', 'readonly=on,multidevs=remap')
+        command += share('top', TOP, 'readonly=on,multidevs=remap')
+        command += share('share', folder / 'share', 'multidevs=remap')
+        with open(folder / f'qemu.{k}', 'w') as errors:
+            self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=errors,
+                                            stderr=errors, start_new_session=True,
+                                            pass_fds=[agent.fileno(), monitor.fileno(), *(p.fileno() for p in ports)])
+        agent.close()
+        monitor.close()
+        self.monitor.settimeout(10)
+        self.reader = None
+
+    def command(self, name, **arguments):
+        """A command to QEMU's monitor, and its answer."""
+        if self.reader is None:
+            self.reader = self.monitor.makefile('r')
+            self.reader.readline()      # its greeting
+            self.ask('qmp_capabilities', {})
+        return self.ask(name, arguments)
+
+    def ask(self, name, arguments):
+        try:
+            self.monitor.sendall(json.dumps({'execute': name, 'arguments': arguments}).encode() + b'\n')
+            for line in self.reader:
+                answer = json.loads(line)
+                if 'error' in answer:
+                    raise Failure(f'{self.name}: {name}: {answer["error"]["desc"]}')
+                if 'return' in answer:
+                    return answer['return']
+        except OSError as error:
+            raise Failure(f'{self.name}: {name}: {error}') from None
+        raise Failure(f'{self.name}: its QEMU is gone')
+
+    def link(self, up):
+        self.command('set_link', name='nic-eth0', up=up)
+        self.links['eth0'] = up
+
+    def freeze(self):
+        self.command('stop')
+        self.state = 'frozen'
+
+    def thaw(self):
+        self.command('cont')
+        self.state = 'up'
+
+    def kill(self):
+        if self.process and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+# ---- KVM or not -----------------------------------------------------------------------------------
+
+
+def probe(kernel):
+    """Boot a trivial guest under KVM: a node /dev/kvm may be there and yet hang each guest."""
+    command = machine(kernel, 'kvm', 1, 512, 'cluster.probe quiet') + ['-serial', 'stdio']
+    try:
+        done = subprocess.run([str(word) for word in command], stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=PROBE_SECONDS)
+        return b'cluster: probe' in done.stdout
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def probe_cached(kernel):
+    """The answer holds until the machine boots again or has another QEMU."""
+    boot = Path('/proc/sys/kernel/random/boot_id').read_text()
+    version = output(tool('qemu-system-x86_64', 'qemu-system-x86'), '--version')
+    key = hashlib.sha256((boot + version).encode()).hexdigest()
+    cache = FILES / 'kvm'
+    known = cache.read_text().split() if cache.exists() else []
+    if known[:1] == [key]:
+        return known[1] == 'works'
+    say(f'probing KVM by a trivial guest (once; at most {PROBE_SECONDS} s)')
+    start = time.monotonic()
+    works = probe(kernel)
+    say(f'KVM {"works" if works else "does not work here: guests are emulated (TCG)"} '
+        f'({time.monotonic() - start:.1f} s)')
+    cache.write_text(f'{key} {"works" if works else "hangs"}\n')
+    return works
+
+
+def choose(accel, kernel):
+    if accel == 'kvm' and not os.access('/dev/kvm', os.R_OK | os.W_OK):
+        raise Failure('--accel kvm: no access to /dev/kvm')
+    if accel != 'auto':
+        return accel
+    return 'kvm' if os.access('/dev/kvm', os.R_OK | os.W_OK) and probe_cached(kernel) else 'tcg'

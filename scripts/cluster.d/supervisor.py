@@ -1,0 +1,367 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The process behind a cluster: it starts switch and guests, and passes what clients ask on to them.
+
+One thread, one loop over sockets: an agent for each guest, and clients, who connect to an abstract socket (it has
+no file, and ends with the process). A client says one line of JSON. For `run` it may say more (signals), and
+gets frames; for all else it gets one line of JSON. Guests and switch die with this process; this process ends
+by `down`, or, for `exec` and until all guests are up, when the process that started it does.
+"""
+import fcntl
+import hashlib
+import json
+import os
+import selectors
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+import traceback
+
+import kernel
+import qemu
+import splats
+from common import BUILD, TOP, Failure, program, tool
+
+FRAME = struct.Struct('<IHBB')          # as in frame.h
+RUN, SIGNAL, HELLO, EXIT = b'RSHX'
+LOST = 255                              # exit status of a job whose guest has died
+
+
+def folder_of(name):
+    return BUILD / name
+
+
+def address(name):
+    """Abstract, hence short whatever the path of the checkout; nobody else's users get in, see Supervisor.accept."""
+    return '\0libdsm-cluster-' + hashlib.sha256(f'{TOP}:{name}'.encode()).hexdigest()[:24]
+
+
+def pack(kind, job, data):
+    return FRAME.pack(len(data), job, kind, 0) + data
+
+
+def run_payload(request):
+    env = [f'{key}={value}' for key, value in request.get('env', {}).items()]
+    words = [request['cwd'], str(request.get('memlock') or ''), str(len(env)), *env, *request['argv']]
+    return b''.join(os.fsencode(word) + b'\0' for word in words)
+
+
+class Buffered:
+    """A socket that is written as fast as the other side takes it."""
+
+    def __init__(self, loop, sock, reader):
+        self.loop, self.sock, self.reader, self.inbox, self.outbox = loop, sock, reader, bytearray(), bytearray()
+        sock.setblocking(False)
+        loop.register(sock, selectors.EVENT_READ, self)
+
+    def send(self, data):
+        self.outbox += data
+        self.flush()
+
+    def flush(self):
+        try:
+            while self.outbox:
+                del self.outbox[:self.sock.send(self.outbox)]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.outbox.clear()
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if self.outbox else 0)
+        if self.sock in self.loop.get_map():
+            self.loop.modify(self.sock, events, self)
+
+    def ready(self, events):
+        if events & selectors.EVENT_WRITE:
+            self.flush()
+        if events & selectors.EVENT_READ:
+            try:
+                data = self.sock.recv(1 << 18)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b''
+            self.inbox += data
+            self.reader(self, not data)
+
+    def close(self):
+        if self.sock in self.loop.get_map():
+            self.loop.unregister(self.sock)
+        self.sock.close()
+
+    def frames(self):
+        """Complete frames, with the bytes they came as."""
+        while len(self.inbox) >= FRAME.size:
+            length, job, kind, _ = FRAME.unpack_from(self.inbox)
+            if len(self.inbox) < FRAME.size + length:
+                return
+            data = bytes(self.inbox[FRAME.size:FRAME.size + length])
+            del self.inbox[:FRAME.size + length]
+            yield kind, job, data
+
+
+class Supervisor:
+    def __init__(self, options):
+        self.name, self.nodes, self.cpus, self.memory = (options[key] for key in ('name', 'nodes', 'cpus', 'memory'))
+        self.folder = folder_of(self.name)
+        self.options, self.loop = options, selectors.DefaultSelector()
+        self.guests, self.agents, self.jobs, self.next_job = [], {}, {}, 0
+        self.started, self.switch, self.marks = time.monotonic(), None, {}
+        self.ending = False
+
+    # -- start
+
+    def prepare(self):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.lock = open(self.folder / 'lock', 'w')
+        try:
+            fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Failure(f'there is a cluster {self.name} already: take it down, or give this one another --name')
+        for old in self.folder.iterdir():
+            if old.is_dir():
+                shutil.rmtree(old)
+            elif old.name != 'lock':
+                old.unlink()
+        (self.folder / 'share').mkdir()
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(address(self.name))
+        self.listener.listen(64)
+
+    def start(self):
+        # A compiler or an archive may be at work here: before any guest waits for it.
+        self.kernel = kernel.get(self.options['kernel'])
+        switch = program('switch')
+        self.accel = qemu.choose(self.options['accel'], self.kernel)
+        networks = [[socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for _ in range(self.nodes)] for _ in range(2)]
+        for pair in (pair for network in networks for pair in network):
+            for end in pair:
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        ports = [[ours for ours, _ in network] for network in networks]
+        self.switch = subprocess.Popen(
+            [tool('setpriv', 'util-linux'), '--pdeathsig', 'KILL', str(switch),
+             '/'.join(','.join(str(port.fileno()) for port in network) for network in ports)],
+            pass_fds=[port.fileno() for network in ports for port in network], stdin=subprocess.DEVNULL,
+            start_new_session=True)
+        for k in range(self.nodes):
+            guest = qemu.Guest(k)
+            self.guests.append(guest)
+            self.marks[k] = 0
+            guest.start(self, [network[k][1] for network in networks])
+            self.agents[k] = Buffered(self.loop, guest.agent, lambda b, ended, g=guest: self.from_agent(g, b, ended))
+        for pair in (pair for network in networks for pair in network):
+            for end in pair:
+                end.close()
+        self.wait_for_guests()
+        self.loop.register(self.listener, selectors.EVENT_READ, None)
+
+    def wait_for_guests(self):
+        end = time.monotonic() + self.options['deadline']
+        while any(guest.state == 'booting' for guest in self.guests):
+            if time.monotonic() > end or any(guest.state == 'dead' for guest in self.guests):
+                bad = [guest for guest in self.guests if guest.state != 'up']
+                why = [f'{g.name} {g.why or "was not up in " + str(self.options["deadline"]) + " s"}' for g in bad]
+                raise Failure('; '.join(why) + self.last_words(bad[0]))
+            self.turn(1)
+        self.took = time.monotonic() - self.started
+
+    def last_words(self, guest):
+        made = ''
+        for name in ('qemu', 'console'):
+            path = self.folder / f'{name}.{guest.number}'
+            if path.exists():
+                lines = path.read_text(errors='replace').splitlines()[-15:]
+                made += ''.join(f'\n  {name}.{guest.number} | {line}' for line in lines)
+        return made
+
+    # -- guests
+
+    def from_agent(self, guest, buffered, ended):
+        for kind, job, data in buffered.frames():
+            if kind == HELLO:
+                guest.state = 'up'
+            else:
+                self.to_client(guest, job, kind, data)
+        if ended:
+            buffered.close()
+            guest.process.wait()
+            guest.state, guest.why = 'dead', guest.why or 'died'
+            for number, job in list(self.jobs):
+                if number == guest.number:
+                    self.to_client(guest, job, ord('E'), f'cluster: {guest.name} {guest.why}\n'.encode())
+                    self.to_client(guest, job, EXIT, bytes([LOST]))
+
+    def to_client(self, guest, job, kind, data):
+        client = self.jobs.get((guest.number, job))
+        if client:
+            client.send(pack(kind, guest.number, data))
+        if kind == EXIT:
+            self.jobs.pop((guest.number, job), None)
+
+    def signal_jobs(self, client, sig):
+        for (number, job), owner in self.jobs.items():
+            if owner is client:
+                self.agents[number].send(pack(SIGNAL, job, bytes([sig])))
+
+    # -- clients
+
+    def accept(self):
+        sock, _ = self.listener.accept()
+        _, uid, _ = struct.unpack('3i', sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if uid not in (os.getuid(), 0):
+            sock.close()
+            return
+        Buffered(self.loop, sock, self.from_client)
+
+    def from_client(self, client, ended):
+        while b'\n' in client.inbox:
+            line, _, rest = bytes(client.inbox).partition(b'\n')
+            client.inbox[:] = rest
+            request = json.loads(line)
+            try:
+                answer = getattr(self, 'do_' + request['do'])(client, request)
+            except Failure as failure:
+                answer = {'error': str(failure)}
+            if answer is not None:
+                client.send(json.dumps(answer).encode() + b'\n')
+        if ended:
+            # Who asked is gone: so are its jobs (the agent kills those that TERM does not end).
+            self.signal_jobs(client, signal.SIGTERM)
+            for key, owner in list(self.jobs.items()):
+                if owner is client:
+                    self.jobs[key] = None
+            client.close()
+
+    def guest(self, number, *states):
+        if not 0 <= number < self.nodes:
+            raise Failure(f'there is no node {number}: they are 0 to {self.nodes - 1}')
+        if states and self.guests[number].state not in states:
+            raise Failure(f'node{number} is {self.guests[number].state}')
+        return self.guests[number]
+
+    def do_run(self, client, request):
+        nodes = request['nodes']
+        if nodes is None:
+            nodes = [guest.number for guest in self.guests if guest.state == 'up']
+        for number in nodes:
+            self.guest(number, 'up')
+        if not nodes:
+            raise Failure('no guest is up')
+        client.send(json.dumps({'nodes': nodes}).encode() + b'\n')
+        for number in nodes:
+            self.next_job = self.next_job % 65535 + 1
+            self.jobs[number, self.next_job] = client
+            self.agents[number].send(pack(RUN, self.next_job, run_payload(request)))
+
+    def do_signal(self, client, request):
+        self.signal_jobs(client, request['signal'])
+
+    def do_status(self, client, request):
+        return {'name': self.name, 'nodes': self.nodes, 'accel': self.accel, 'kernel': self.kernel.version,
+                'cpus': self.cpus, 'memory': self.memory, 'pid': os.getpid(), 'boot': self.took,
+                'up': time.monotonic() - self.started, 'folder': str(self.folder), 'share': str(self.folder / 'share'),
+                'guests': [{'name': g.name, 'state': g.state, 'why': g.why, 'pid': g.process.pid,
+                            'link': 'up' if g.links['eth0'] else 'down'} for g in self.guests]}
+
+    def do_news(self, client, request):
+        """Bad news on the consoles since the last time somebody asked."""
+        found = {}
+        for guest in self.guests:
+            with open(self.folder / f'console.{guest.number}', 'rb') as file:
+                file.seek(self.marks[guest.number])
+                data = file.read()
+            self.marks[guest.number] += len(data)
+            lines = splats.excerpts(data.decode(errors='replace'))
+            if lines:
+                found[guest.name] = lines
+        return {'news': found}
+
+    def do_link(self, client, request):
+        self.guest(request['node'], 'up').link(request['up'])
+        return {}
+
+    def do_freeze(self, client, request):
+        self.guest(request['node'], 'up').freeze()
+        return {}
+
+    def do_thaw(self, client, request):
+        self.guest(request['node'], 'frozen').thaw()
+        return {}
+
+    def do_kill(self, client, request):
+        guest = self.guest(request['node'], 'up', 'frozen')
+        guest.why = 'was killed'
+        guest.kill()
+        return {}
+
+    def do_down(self, client, request):
+        self.ending = True
+        self.stop()
+        return {}
+
+    # -- the loop
+
+    def turn(self, seconds):
+        for key, events in self.loop.select(seconds):
+            if key.data is None:
+                self.accept()
+            elif callable(key.data):
+                key.data()
+            elif key.fileobj in self.loop.get_map():
+                key.data.ready(events)
+
+    def stop(self):
+        for guest in self.guests:
+            guest.kill()
+        if self.switch:
+            self.switch.kill()
+            self.switch.wait()
+
+    def finish(self):
+        self.stop()
+        shutil.rmtree(self.folder / 'share', ignore_errors=True)
+        if not self.options['keep']:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def quit_now(*_):
+    raise SystemExit(1)
+
+
+def main():
+    """Options come as JSON in the first argument; what happened goes to standard output, as JSON. Standard input ends
+    with the process that wants the cluster: until it is up, or, if it is bound, for as long as it lives."""
+    supervisor = Supervisor(json.loads(sys.argv[1]))
+    for sig in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(sig, quit_now)
+    try:
+        supervisor.prepare()
+    except Failure as failure:
+        print(json.dumps({'error': str(failure)}), flush=True)
+        return
+    try:
+        supervisor.loop.register(0, selectors.EVENT_READ, quit_now)
+        supervisor.start()
+        print(json.dumps(supervisor.do_status(None, None)), flush=True)
+        if not supervisor.options['bound']:
+            supervisor.loop.unregister(0)
+            quiet = os.open(supervisor.folder / 'supervisor', os.O_WRONLY | os.O_CREAT, 0o644)
+            for fd in (1, 2):
+                os.dup2(quiet, fd)
+        while not supervisor.ending:
+            supervisor.turn(None)
+        supervisor.turn(0)
+    except Failure as failure:
+        print(json.dumps({'error': str(failure)}), flush=True)
+    except SystemExit:
+        pass
+    except Exception:
+        print(json.dumps({'error': traceback.format_exc()}), flush=True)
+    finally:
+        supervisor.finish()
+
+
+if __name__ == '__main__':
+    main()
