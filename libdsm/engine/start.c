@@ -170,7 +170,7 @@ static int open_fault(void)
 /* The transports in the order of preference; what the setting names, or the first that finds a device. */
 static int open_net(void *address, size_t *size)
 {
-	static const struct net_ops *const all[] = { &net_ucx };
+	static const struct net_ops *const all[] = { &net_verbs, &net_ucx };
 	const unsigned int n = sizeof(all) / sizeof(all[0]);
 	const bool any = !strcmp(job.set.net, "auto");
 	struct net_config cfg = {

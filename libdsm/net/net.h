@@ -87,6 +87,6 @@ struct net_ops {
 	unsigned int (*vectors)(struct net *n, struct net_vector *out, unsigned int max);
 };
 
-extern const struct net_ops net_ucx;
+extern const struct net_ops net_ucx, net_verbs;
 
 #endif

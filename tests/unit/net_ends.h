@@ -19,7 +19,10 @@
 #define SLOTS 16
 #define PATIENCE_MS 20000 /* for what takes a millisecond on an idle host */
 
+#ifndef NET_OPS
+#define NET_OPS net_ucx
 #define TRANSPORTS 2
+#endif
 
 struct end {
 	struct net *net;
@@ -32,8 +35,9 @@ struct end {
 	int err;
 };
 
-static const struct net_ops *const ops = &net_ucx;
+static const struct net_ops *const ops = &NET_OPS;
 static unsigned char bytes[NET_PAYLOAD_MAX];
+static const char *verbs_setting = "";
 
 static inline uint64_t now_ms(clockid_t clock)
 {
@@ -78,7 +82,8 @@ static inline void lost(void *arg, uint16_t rank, int err)
 static inline int try_open(struct end *e, uint16_t rank, net_handler h)
 {
 	const struct net_config cfg = { .rank = rank, .size = 3, .nslots = SLOTS, .handler = h, .lost = lost,
-					.arg = e };
+					.arg = e, .lost_ms = 1000, .device = "", .gid = "", .cq_groups = "",
+					.verbs = verbs_setting };
 
 	memset(e, 0, sizeof(*e));
 	e->rank = rank;
@@ -88,10 +93,16 @@ static inline int try_open(struct end *e, uint16_t rank, net_handler h)
 /* Transport 0 is our default. */
 static inline void choose(int transport)
 {
+#ifdef NET_SETTINGS
+	static const char *const settings[] = { NET_SETTINGS };
+
+	verbs_setting = settings[transport];
+#else
 	if (transport)
 		setenv("UCX_TLS", "tcp", 1);
 	else
 		unsetenv("UCX_TLS");
+#endif
 }
 
 static inline void open_pair(struct end *a, struct end *b, int transport)

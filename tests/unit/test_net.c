@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_net.c - net/ucx over shared memory and over TCP: opening, messages, peers that misbehave or go. */
-#include "net_ends.h"
+#include "net_suite.h"
 
 #include <dirent.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
@@ -56,204 +53,7 @@ START_TEST(opening_without_descriptors_says_so)
 }
 END_TEST
 
-START_TEST(addresses_are_looked_at)
-{
-	struct end a, b;
-	unsigned char junk[64] = { 1, 2, 3 };
-
-	open_pair(&a, &b, _i);
-	ck_assert_int_eq(ops->connect(a.net, 2, junk, sizeof(junk)), -EINVAL);
-	ck_assert_int_eq(ops->connect(a.net, 2, b.address, b.size - 1), -EINVAL);
-	ck_assert_int_eq(ops->connect(a.net, 3, b.address, b.size), -EINVAL);
-	ck_assert_int_eq(ops->connect(a.net, 1, b.address, b.size), -EEXIST);
-	close_pair(&a, &b);
-}
-END_TEST
-
-/* ---- messages ------------------------------------------------------------------------------- */
-
-START_TEST(messages_of_every_size_arrive_once)
-{
-	static const size_t sizes[] = { 0, 1, 100, 4096, 8192, 65536, 1 << 20, NET_BLOCK_MAX, NET_PAYLOAD_MAX };
-	const unsigned int n = sizeof(sizes) / sizeof(*sizes), rounds = 5;
-	struct net_counters count;
-	struct end a, b;
-	unsigned int i;
-
-	open_pair(&a, &b, _i);
-	for (i = 0; i < n * rounds; i++) {
-		ck_assert_int_eq(send_to(&a, 1, MSG_CALL, i, sizes[i % n]), 0);
-		ck_assert_int_eq(send_to(&b, 0, MSG_RETURN, i, sizes[i % n]), 0);
-	}
-	poll_until(&a, &b, &a.messages, n * rounds);
-	poll_until(&a, &b, &b.messages, n * rounds);
-	settle(&a, &b);
-	ck_assert_uint_eq(a.messages + b.messages, 2 * n * rounds);
-	ck_assert_uint_eq(a.wrong + b.wrong + a.lost + b.lost, 0);
-	ops->counters(a.net, &count);
-	ck_assert_uint_eq(count.sent, n * rounds);
-	ck_assert_uint_eq(count.received, n * rounds);
-	ck_assert_uint_eq(count.by_class[CLASS_BULK], n * rounds);
-	ck_assert_uint_eq(count.bytes_sent, count.bytes_received);
-	ck_assert_uint_eq(count.malformed, 0);
-	close_pair(&a, &b);
-}
-END_TEST
-
-START_TEST(sending_does_not_wait_for_the_receiver)
-{
-	const unsigned int n = 5000;
-	struct end a, b;
-	unsigned int i;
-
-	open_pair(&a, &b, _i);
-	for (i = 0; i < n; i++) /* nobody polls at b */
-		ck_assert_int_eq(send_to(&a, 1, MSG_DATA, i, i % 10 ? 0 : i % 50 ? 4096 : 100000), 0);
-	poll_until(&a, &b, &b.messages, n);
-	ck_assert_uint_eq(b.wrong, 0);
-	close_pair(&a, &b);
-}
-END_TEST
-
-START_TEST(a_rank_can_send_to_itself)
-{
-	struct end a, b;
-
-	open_pair(&a, &b, _i);
-	ck_assert_int_eq(send_to(&a, 0, MSG_DATA, 3, 4096), 0);
-	ck_assert_int_eq(ops->arm(a.net), -EBUSY);
-	poll_until(&a, NULL, &a.messages, 1);
-	ck_assert_uint_eq(a.wrong, 0);
-	close_pair(&a, &b);
-}
-END_TEST
-
-START_TEST(what_cannot_be_sent_is_refused)
-{
-	struct end a, b;
-
-	open_pair(&a, &b, _i);
-	ck_assert_int_eq(send_to(&a, 2, MSG_PING, 0, 0), -ENOTCONN);
-	ck_assert_int_eq(send_to(&a, 3, MSG_PING, 0, 0), -EINVAL);
-	ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 1), -EMSGSIZE);
-	ck_assert_int_eq(send_to(&a, 1, MSG_DATA, 0, NET_BLOCK_MAX + 1), -EMSGSIZE);
-	close_pair(&a, &b);
-}
-END_TEST
-
-static struct end *answering;
-
-static void answer(void *arg, const struct msg *m, const void *payload, size_t size)
-{
-	struct end *e = arg;
-	struct msg back = message(e, m->src, MSG_DATA, m->object + 1, 4096);
-	unsigned char block[4096];
-	size_t i;
-
-	handler(arg, m, payload, size);
-	for (i = 0; i < sizeof(block); i++)
-		block[i] = byte_of(back.object, i);
-	if (m->object < 1000 && ops->send(answering->net, m->src, &back, block, sizeof(block)))
-		e->wrong++;
-}
-
-START_TEST(handlers_may_send)
-{
-	struct end a, b;
-
-	choose(_i);
-	answering = &b;
-	ck_assert_int_eq(try_open(&a, 0, handler), 0);
-	ck_assert_int_eq(try_open(&b, 1, answer), 0);
-	ck_assert_int_eq(ops->connect(a.net, 1, b.address, b.size), 0);
-	ck_assert_int_eq(ops->connect(b.net, 0, a.address, a.size), 0);
-	while (a.messages < 1000) {
-		unsigned int before = a.messages;
-
-		ck_assert_int_eq(send_to(&a, 1, MSG_PING, before % 100, 0), 0);
-		poll_until(&a, &b, &a.messages, before + 1);
-	}
-	ck_assert_uint_eq(a.wrong + b.wrong, 0);
-	close_pair(&a, &b);
-}
-END_TEST
-
-/* ---- peers that misbehave or go ------------------------------------------------------------- */
-
-START_TEST(a_malformed_message_costs_the_sender_its_connection)
-{
-	struct msg bad[6];
-	struct net_counters count;
-	struct end a, b;
-	unsigned int i;
-
-	for (i = 0; i < 6; i++) {
-		open_pair(&a, &b, _i);
-		bad[i] = message(&a, 1, MSG_READ_REQ, 0, 0);
-		switch (i) {
-		case 0: bad[i].version++; break;
-		case 1: bad[i].type = MSG_TYPES; break;
-		case 2: bad[i].type = MSG_RESUME; break;
-		case 3: bad[i].dst = 0; break;
-		case 4: bad[i].req_slot = SLOTS; break;
-		default: bad[i].req_rank = 3; break;
-		}
-		ck_assert_int_eq(ops->send(a.net, 1, &bad[i], NULL, 0), 0);
-		poll_until(&b, &a, &b.lost, 1);
-		ck_assert_int_eq(b.err, -EBADMSG);
-		send_to(&a, 1, MSG_PING, 0, 0); /* it may have noticed, or not */
-		settle(&a, &b);
-		ck_assert_uint_eq(b.messages, 0);
-		ck_assert_uint_eq(b.lost, 1);
-		ck_assert_int_eq(send_to(&b, 0, MSG_PING, 0, 0), -EPIPE);
-		ops->counters(b.net, &count);
-		ck_assert_uint_eq(count.malformed, 1);
-		close_pair(&a, &b);
-	}
-}
-END_TEST
-
-START_TEST(payloads_are_bounded_by_type)
-{
-	const struct net_config cfg = { .rank = 1, .size = 3, .nslots = SLOTS };
-	const struct end from = { .rank = 0 };
-	unsigned int type;
-	struct msg m;
-
-	for (type = 0; type < 256; type++) {
-		size_t most = net_payload_max((uint8_t)type);
-
-		m = message(&from, 1, (uint8_t)type, 0, 0);
-		ck_assert_uint_le(most, NET_PAYLOAD_MAX);
-		ck_assert_int_eq(net_check(&cfg, &m, most), wire_check(&m, 1, 3, SLOTS));
-		ck_assert_int_eq(net_check(&cfg, &m, most + 1), -EBADMSG);
-	}
-	m = message(&from, 1, MSG_PING, 0, 0);
-	m.src = 1; /* says to be ourselves */
-	ck_assert_int_eq(net_check(&cfg, &m, 0), -EBADMSG);
-}
-END_TEST
-
-START_TEST(nothing_comes_from_a_dropped_peer)
-{
-	struct end a, b;
-
-	open_pair(&a, &b, _i);
-	ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 0), 0);
-	poll_until(&a, &b, &b.messages, 1);
-	send_to(&a, 1, MSG_DATA, 0, 4096);
-	send_to(&a, 1, MSG_DATA, 0, 100000);
-	ops->drop(b.net, 0);
-	send_to(&a, 1, MSG_PING, 0, 0);
-	settle(&a, &b);
-	ck_assert_uint_eq(b.messages, 1);
-	ck_assert_uint_eq(b.lost, 0);
-	ck_assert_int_eq(send_to(&b, 0, MSG_PING, 0, 0), -EPIPE);
-	close_pair(&a, &b);
-}
-END_TEST
-
-static int ucx_files(void)
+static int leftovers(void)
 {
 	DIR *d = opendir("/dev/shm");
 	struct dirent *e;
@@ -266,89 +66,6 @@ static int ucx_files(void)
 	return n;
 }
 
-/* Another process with one end, which answers until it is killed. *here is connected to it. */
-static pid_t fork_end(struct end *here, int transport)
-{
-	int up[2], down[2];
-	struct end there;
-	pid_t pid;
-
-	ck_assert(!pipe(up) && !pipe(down));
-	choose(transport);
-	pid = fork();
-	ck_assert_int_ge(pid, 0);
-	if (!pid) {
-		answering = &there;
-		if (try_open(&there, 1, answer) || write(up[1], &there, sizeof(there)) != sizeof(there) ||
-		    read(down[0], here, sizeof(*here)) != sizeof(*here) ||
-		    ops->connect(there.net, 0, here->address, here->size))
-			_exit(1);
-		for (;;)
-			ops->poll(there.net, 16);
-	}
-	ck_assert_int_eq(try_open(here, 0, handler), 0);
-	ck_assert(read(up[0], &there, sizeof(there)) == sizeof(there));
-	ck_assert(write(down[1], here, sizeof(*here)) == sizeof(*here));
-	ck_assert_int_eq(ops->connect(here->net, 1, there.address, there.size), 0);
-	ck_assert_int_eq(send_to(here, 1, MSG_PING, 0, 0), 0);
-	poll_until(here, NULL, &here->messages, 1);
-	return pid;
-}
-
-START_TEST(a_killed_peer_is_lost_once_and_leaves_nothing)
-{
-	int files = ucx_files();
-	uint64_t until;
-	struct end a;
-	pid_t pid = fork_end(&a, _i);
-	unsigned int i;
-
-	kill(pid, SIGKILL);
-	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
-	for (i = 0; i < 200; i++)
-		send_to(&a, 1, MSG_DATA, i, i % 2 * 4096); /* refused as soon as somebody notices */
-	until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
-	while (!a.lost && now_ms(CLOCK_MONOTONIC) < until)
-		if (!ops->poll(a.net, 16) && !ops->arm(a.net))
-			readable(&a, 100);
-	ck_assert_uint_eq(a.lost, 1);
-	ck_assert_int_eq(a.err, -EPIPE);
-	ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 0), -EPIPE);
-	ops->drop(a.net, 1);
-	for (i = 0; i < 100; i++)
-		ops->poll(a.net, 16);
-	ck_assert_uint_eq(a.lost, 1);
-	until = now_ms(CLOCK_MONOTONIC) + 3000;
-	ops->close(a.net);
-	ck_assert_uint_lt(now_ms(CLOCK_MONOTONIC), until);
-	ck_assert_int_le(ucx_files(), files);
-}
-END_TEST
-
-START_TEST(a_stopped_peer_with_a_full_queue_does_not_make_us_spin)
-{
-	struct end a;
-	pid_t pid = fork_end(&a, _i);
-	uint64_t cpu, until;
-	unsigned int i;
-
-	kill(pid, SIGSTOP);
-	for (i = 0; i < 1000; i++)
-		ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 0), 0);
-	cpu = now_ms(CLOCK_PROCESS_CPUTIME_ID);
-	until = now_ms(CLOCK_MONOTONIC) + 1000;
-	while (now_ms(CLOCK_MONOTONIC) < until)
-		if (!ops->poll(a.net, 16) && !ops->arm(a.net))
-			readable(&a, 100);
-	ck_assert_uint_lt(now_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu, 300);
-	kill(pid, SIGCONT);
-	poll_until(&a, NULL, &a.messages, 1001); /* nothing was lost */
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	ops->close(a.net);
-}
-END_TEST
-
 int main(void)
 {
 	Suite *s = suite_create("net");
@@ -358,17 +75,7 @@ int main(void)
 	tcase_add_test(t, opening_leaves_signals_libc_and_environment_alone);
 	tcase_add_test(t, opening_without_a_usable_transport_says_so);
 	tcase_add_test(t, opening_without_descriptors_says_so);
-	tcase_add_loop_test(t, addresses_are_looked_at, 0, TRANSPORTS);
-	tcase_add_loop_test(t, messages_of_every_size_arrive_once, 0, TRANSPORTS);
-	tcase_add_loop_test(t, sending_does_not_wait_for_the_receiver, 0, TRANSPORTS);
-	tcase_add_loop_test(t, a_rank_can_send_to_itself, 0, TRANSPORTS);
-	tcase_add_loop_test(t, what_cannot_be_sent_is_refused, 0, TRANSPORTS);
-	tcase_add_loop_test(t, handlers_may_send, 0, TRANSPORTS);
-	tcase_add_loop_test(t, a_malformed_message_costs_the_sender_its_connection, 0, TRANSPORTS);
-	tcase_add_test(t, payloads_are_bounded_by_type);
-	tcase_add_loop_test(t, nothing_comes_from_a_dropped_peer, 0, TRANSPORTS);
-	tcase_add_loop_test(t, a_killed_peer_is_lost_once_and_leaves_nothing, 0, TRANSPORTS);
-	tcase_add_loop_test(t, a_stopped_peer_with_a_full_queue_does_not_make_us_spin, 0, TRANSPORTS);
+	add_net_suite(t);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
