@@ -60,14 +60,14 @@ SIM_C    := $(sort $(wildcard tests/sim/*.c))
 PROC_C   := $(sort $(filter-out tests/proc/common.c,$(wildcard tests/proc/*.c)))
 FAIL_C   := $(sort $(wildcard tests/fail/*.c))
 FUZZ_C   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
-BENCH_C  := $(sort $(filter-out tests/bench/common.c,$(wildcard tests/bench/*.c)))
+BENCH_C  := $(sort $(filter-out tests/bench/common%.c,$(wildcard tests/bench/*.c)))
 
 # Files beside the programs that are linked into each of them.
 APP_COMMON_C   := $(wildcard apps/common.c)
 UNIT_COMMON_C  := $(sort $(filter-out $(UNIT_C),$(wildcard tests/unit/*.c)))
 PROC_COMMON_C  := $(wildcard tests/proc/common.c)
 FUZZ_COMMON_C  := $(sort $(filter-out $(FUZZ_C),$(wildcard tests/fuzz/*.c)))
-BENCH_COMMON_C := $(wildcard tests/bench/common.c)
+BENCH_COMMON_C := $(sort $(wildcard tests/bench/common*.c))
 
 # libdsm/core/x.c is compiled to $(B)/core/x.o, any other a/b/x.c to $(B)/obj/a/b/x.o.
 objects = $(patsubst %.c,$(B)/obj/%.o,$(patsubst libdsm/core/%.c,$(B)/core/%.o,$(1)))

@@ -427,6 +427,34 @@ static void bench_busy_home(void)
 	report("worst miss while the home computes for 1.5 s", rank == 1 ? &worst : NULL, 1, "us");
 }
 
+/* Blocks that are larger than what comes straight to its request. */
+static void bench_large(void)
+{
+	struct dsm_region_options o = { .home = DSM_HOME_FIXED, .home_rank = 0, .block_size = 64 << 10 };
+	double v[REPEATS_MAX], start;
+	dsm_region_t *region;
+	int r, i, n = nblocks / 16 + 1;
+	volatile char *base;
+
+	for (r = 0; r < repeats; r++) {
+		check(dsm_region_open("large", (size_t)n * o.block_size, &o, &region), "dsm_region_open");
+		base = dsm_region_base(region);
+		for (i = 0; rank == 0 && i < n; i++)
+			base[(size_t)i * o.block_size] = 1;
+		dsm_barrier();
+		start = bench_now_us();
+		for (i = 0; rank == 1 && i < n; i++)
+			(void)base[(size_t)i * o.block_size];
+		v[r] = (bench_now_us() - start) / n;
+		dsm_barrier();
+		if (rank == 0)
+			check(dsm_region_destroy("large"), "dsm_region_destroy");
+		check(dsm_region_detach(region), "dsm_region_detach");
+		dsm_barrier();
+	}
+	report("read miss, block of 64 KiB", rank == 1 ? v : NULL, repeats, "us");
+}
+
 static dsm_atomic_t storm_target;
 
 static void *storm_thread(void *arg)
@@ -530,7 +558,7 @@ static const struct bench {
 	{ "pingpong", bench_pingpong }, { "producer", bench_producers }, { "false", bench_false_sharing },
 	{ "locks", bench_locks },	{ "barrier", bench_barrier },	{ "atomics", bench_atomics },
 	{ "alloc", bench_alloc },	{ "busy", bench_busy_home },
-	{ "storm", bench_storm },	{ "costs", bench_costs },
+	{ "storm", bench_storm },	{ "costs", bench_costs },	{ "large", bench_large },
 };
 #define BENCHES (sizeof(benches) / sizeof(benches[0]))
 

@@ -9,6 +9,9 @@
  *   atomic       a fetch-and-add at rank 0 (class sync)
  *   lock         a free lock that rank 0 held last (class sync)
  *
+ * With --floor, by turns with these, the least that they could cost: round trips over bare verbs between the same two
+ * processes (common_link.h), both sides polling or both sleeping.
+ *
  * Output: one JSON object a line on rank 0, in microseconds.
  */
 #include <dsm.h>
@@ -18,13 +21,14 @@
 #include <string.h>
 
 #include "common.h"
+#include "common_link.h"
 
 #define BLOCK 4096
 #define BATCH 32 /* operations of a kind between two barriers */
 
-enum { READ_MISS, ATOMIC, LOCK, KINDS };
+enum { READ_MISS, ATOMIC, LOCK, FLOOR_FAULT, FLOOR_MESSAGE, KINDS };
 
-static const char *const names[KINDS] = { "read miss", "atomic", "lock" };
+static const char *const names[KINDS] = { "read miss", "atomic", "lock", "floor: fault", "floor: message" };
 
 static unsigned int nsamples = 512;
 static const char *label = "";
@@ -32,6 +36,9 @@ static int rank;
 static volatile char *area;
 static dsm_mutex_t locks[BATCH];
 static dsm_atomic_t counter;
+static struct link *link;
+static bool floor_sleeps;
+static int kinds = FLOOR_FAULT; /* those after it need the link */
 
 static void check(int err, const char *what)
 {
@@ -57,6 +64,24 @@ static void make(void)
 	}
 }
 
+static void make_link(void)
+{
+	struct link_address here, there[2], *shared;
+	dsm_region_t *region;
+
+	check(dsm_region_open("addresses", 2 * BLOCK, NULL, &region), "dsm_region_open");
+	shared = dsm_region_base(region);
+	if (rank < 2) {
+		link = link_open(NULL, -1, &here);
+		shared[rank] = here;
+	}
+	check(dsm_barrier(), "dsm_barrier");
+	memcpy(there, shared, sizeof(there));
+	if (rank < 2)
+		link_connect(link, &there[!rank]);
+	check(dsm_barrier(), "dsm_barrier");
+}
+
 /* The home takes everything back. */
 static void prepare(int kind, char value)
 {
@@ -76,7 +101,12 @@ static double once(int kind, int i)
 {
 	double start = bench_now_us(), end;
 
-	if (kind == READ_MISS)
+	if (kind >= FLOOR_FAULT) {
+		enum link_ask ask = kind == FLOOR_FAULT ? LINK_FAULT : LINK_MESSAGE;
+
+		link_ask(link, ask, floor_sleeps, (uint32_t)i);
+		link_answered(link, ask, floor_sleeps, (uint32_t)i);
+	} else if (kind == READ_MISS)
 		(void)area[i * BLOCK];
 	else if (kind == ATOMIC)
 		check(dsm_atomic_fetch_add(&counter, 1, NULL), "dsm_atomic_fetch_add");
@@ -90,8 +120,8 @@ static double once(int kind, int i)
 
 static void report(int kind, double *v)
 {
-	static const double parts[] = { 0, 0.5, 0.9, 0.99, 1 };
-	static const char *const part_names[] = { "min", "median", "p90", "p99", "max" };
+	static const double parts[] = { 0, 0.1, 0.5, 0.9, 0.99, 1 };
+	static const char *const part_names[] = { "min", "p10", "median", "p90", "p99", "max" };
 	size_t i;
 
 	qsort(v, nsamples, sizeof(*v), bench_by_value);
@@ -112,32 +142,42 @@ static void report(int kind, double *v)
 	fflush(stdout);
 }
 
+static void measure_batch(int kind, char value, double *v, unsigned int room)
+{
+	unsigned int i;
+
+	if (rank == 0)
+		prepare(kind, value);
+	check(dsm_barrier(), "dsm_barrier");
+	if (rank == 0 && kind >= FLOOR_FAULT)
+		link_respond(link);
+	for (i = 0; i < BATCH && rank == 1; i++) {
+		double us = once(kind, (int)i);
+
+		if (i < room)
+			v[i] = us;
+	}
+	if (rank == 1 && kind >= FLOOR_FAULT)
+		link_ask(link, LINK_END, floor_sleeps, 0);
+	check(dsm_barrier(), "dsm_barrier");
+}
+
 static void measure(void)
 {
 	double *v[KINDS];
-	unsigned int at = 0, i;
+	unsigned int at;
 	int kind;
 
-	for (kind = 0; kind < KINDS; kind++) {
+	for (kind = 0; kind < kinds; kind++) {
 		v[kind] = calloc(nsamples, sizeof(**v));
 		if (!v[kind])
 			dsm_abort(1, "out of memory");
 	}
-	/* The first batch only warms up. */
 	for (at = 0; at <= nsamples; at += at ? BATCH : 1)
-		for (kind = 0; kind < KINDS; kind++) {
-			if (rank == 0)
-				prepare(kind, (char)at);
-			check(dsm_barrier(), "dsm_barrier");
-			for (i = 0; i < BATCH && rank == 1; i++) {
-				double us = once(kind, (int)i);
-
-				if (at && at - 1 + i < nsamples)
-					v[kind][at - 1 + i] = us;
-			}
-			check(dsm_barrier(), "dsm_barrier");
-		}
-	for (kind = 0; kind < KINDS; kind++) {
+		for (kind = 0; kind < kinds; kind++)
+			/* The first batch only warms up. */
+			measure_batch(kind, (char)at, at ? v[kind] + at - 1 : NULL, at ? nsamples - (at - 1) : 0);
+	for (kind = 0; kind < kinds; kind++) {
 		report(kind, v[kind]);
 		free(v[kind]);
 	}
@@ -149,6 +189,7 @@ int main(int argc, char **argv)
 		{ "help", no_argument, NULL, 'h' },
 		{ "samples", required_argument, NULL, 'n' },
 		{ "label", required_argument, NULL, 'l' },
+		{ "floor", required_argument, NULL, 'f' },
 		{ 0 },
 	};
 	struct dsm_config cfg;
@@ -159,8 +200,11 @@ int main(int argc, char **argv)
 			nsamples = (unsigned int)atoi(optarg);
 		} else if (c == 'l') {
 			label = optarg;
+		} else if (c == 'f' && (!strcmp(optarg, "poll") || !strcmp(optarg, "event"))) {
+			floor_sleeps = optarg[0] == 'e';
+			kinds = KINDS;
 		} else {
-			fprintf(c == 'h' ? stdout : stderr, "usage: mpirun -n 2 noise [--samples N] [--label TEXT]\n"
+			fprintf(c == 'h' ? stdout : stderr, "usage: mpirun -n 2 noise [--samples N] [--floor poll|event] [--label TEXT]\n"
 				"Single read misses, atomic operations and locks, each timed: JSON lines.\n");
 			return c == 'h' ? 0 : 2;
 		}
@@ -176,6 +220,8 @@ int main(int argc, char **argv)
 	if (dsm_size() < 2)
 		dsm_abort(2, "noise needs at least two ranks");
 	make();
+	if (kinds > FLOOR_FAULT)
+		make_link();
 	measure();
 	check(dsm_finalize(), "dsm_finalize");
 	return 0;
