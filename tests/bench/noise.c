@@ -12,6 +12,8 @@
  * With --floor, by turns with these, the least that they could cost: round trips over bare verbs between the same two
  * processes (common_link.h), both sides polling or both sleeping.
  *
+ * --gap is for how long rank 1 computes before each operation: what the one before leaves to be done is over by then.
+ *
  * Output: one JSON object a line on rank 0, in microseconds.
  */
 #include <dsm.h>
@@ -30,7 +32,7 @@ enum { READ_MISS, ATOMIC, LOCK, FLOOR_FAULT, FLOOR_MESSAGE, KINDS };
 
 static const char *const names[KINDS] = { "read miss", "atomic", "lock", "floor: fault", "floor: message" };
 
-static unsigned int nsamples = 512;
+static unsigned int nsamples = 512, gap_us;
 static const char *label = "";
 static int rank;
 static volatile char *area;
@@ -101,6 +103,9 @@ static double once(int kind, int i)
 {
 	double start = bench_now_us(), end;
 
+	while (bench_now_us() - start < gap_us)
+		;
+	start = bench_now_us();
 	if (kind >= FLOOR_FAULT) {
 		enum link_ask ask = kind == FLOOR_FAULT ? LINK_FAULT : LINK_MESSAGE;
 
@@ -190,6 +195,7 @@ int main(int argc, char **argv)
 		{ "samples", required_argument, NULL, 'n' },
 		{ "label", required_argument, NULL, 'l' },
 		{ "floor", required_argument, NULL, 'f' },
+		{ "gap", required_argument, NULL, 'g' },
 		{ 0 },
 	};
 	struct dsm_config cfg;
@@ -200,11 +206,13 @@ int main(int argc, char **argv)
 			nsamples = (unsigned int)atoi(optarg);
 		} else if (c == 'l') {
 			label = optarg;
+		} else if (c == 'g') {
+			gap_us = (unsigned int)atoi(optarg);
 		} else if (c == 'f' && (!strcmp(optarg, "poll") || !strcmp(optarg, "event"))) {
 			floor_sleeps = optarg[0] == 'e';
 			kinds = KINDS;
 		} else {
-			fprintf(c == 'h' ? stdout : stderr, "usage: mpirun -n 2 noise [--samples N] [--floor poll|event] [--label TEXT]\n"
+			fprintf(c == 'h' ? stdout : stderr, "usage: mpirun -n 2 noise [--samples N] [--gap US] [--floor poll|event] [--label TEXT]\n"
 				"Single read misses, atomic operations and locks, each timed: JSON lines.\n");
 			return c == 'h' ? 0 : 2;
 		}
