@@ -7,7 +7,7 @@
 #   V=1                                      show the commands
 #   PREFIX=/usr/local DESTDIR=               where to install
 #
-# Targets that run something (demo, check, bench, fuzz) call a script, which calls make again to
+# Targets that run something (demo, check, bench, bench-cluster, fuzz) call a script, which calls make again to
 # build: only then are the packages that scripts/setup installs there to be asked for their flags.
 
 VARIANT ?= release
@@ -60,14 +60,14 @@ SIM_C    := $(sort $(wildcard tests/sim/*.c))
 PROC_C   := $(sort $(filter-out tests/proc/common.c,$(wildcard tests/proc/*.c)))
 FAIL_C   := $(sort $(wildcard tests/fail/*.c))
 FUZZ_C   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
-BENCH_C  := $(sort $(filter-out tests/bench/common.c,$(wildcard tests/bench/*.c)))
+BENCH_C  := $(sort $(filter-out tests/bench/common%.c,$(wildcard tests/bench/*.c)))
 
 # Files beside the programs that are linked into each of them.
 APP_COMMON_C   := $(wildcard apps/common.c)
 UNIT_COMMON_C  := $(sort $(filter-out $(UNIT_C),$(wildcard tests/unit/*.c)))
 PROC_COMMON_C  := $(wildcard tests/proc/common.c)
 FUZZ_COMMON_C  := $(sort $(filter-out $(FUZZ_C),$(wildcard tests/fuzz/*.c)))
-BENCH_COMMON_C := $(wildcard tests/bench/common.c)
+BENCH_COMMON_C := $(sort $(wildcard tests/bench/common*.c))
 
 # libdsm/core/x.c is compiled to $(B)/core/x.o, any other a/b/x.c to $(B)/obj/a/b/x.o.
 objects = $(patsubst %.c,$(B)/obj/%.o,$(patsubst libdsm/core/%.c,$(B)/core/%.o,$(1)))
@@ -153,7 +153,11 @@ COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
 # ---- targets that run something -------------------------------------------------------------
 
 .PHONY: all lib apps test-programs unit-programs model-program sim-program proc-programs fail-programs \
+<<<<<<< HEAD
+	bench-programs fuzz-programs demo bench bench-cluster fuzz check check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
+=======
 	bench-programs fuzz-programs demo cluster-demo bench fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
+>>>>>>> bf144da4b354768d1a5f075cff29e116f211ac6e
 	check-asan check-tsan check-soak model-full install uninstall clean format tags help setup FORCE
 
 all: lib apps ## the library and the applications (default)
@@ -195,6 +199,10 @@ check-cluster: ## the process tests over RDMA in 1, 2 and 4 QEMU guests, with fa
 bench: ## benchmarks; writes build/bench.json and prints a table
 	@scripts/setup
 	@scripts/bench
+
+bench-cluster: ## benchmarks over RDMA, in QEMU guests; writes build/bench-cluster.json and prints tables
+	@scripts/setup
+	@scripts/bench-cluster
 
 fuzz: ## fuzz the decoders, FUZZ_SECONDS=30 for each
 	@scripts/setup

@@ -121,14 +121,13 @@ static void take_turn(struct slot *s)
 	run_message(&m, NULL, 0);
 }
 
-/* Do what there is to do. True: there will be more soon, so do not sleep. */
-static bool help(void)
+/* Do what there is to do. True: there will be more soon, so do not sleep. *came: the transport brought something. */
+static bool help(bool *came)
 {
 	bool busy = run_timers(false);
 
-	if (job.net && job.netops->poll(job.net, 16) > 0)
-		busy = true;
-	return busy;
+	*came = job.net && job.netops->poll(job.net, 16) > 0;
+	return busy || *came;
 }
 
 /* A thread that waits looks for what the transport brings; while it does, nobody needs to be woken for it. */
@@ -168,6 +167,7 @@ struct patience {
 static bool be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers)
 {
 	uint64_t now;
+	bool came;
 
 	favour_look();
 	if (++p->rounds % 8) {
@@ -180,8 +180,12 @@ static bool be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32
 	if (p->until && now >= p->until)
 		return false;
 	lost_check();
-	if (help())
+	if (help(&came)) {
+		/* Where one message came there may come others: look as long again, so that a busy home is not woken for each. */
+		if (came)
+			p->start = now;
 		return true;
+	}
 	if (now - p->start < job.spin_us * 1000ull) {
 		cpu_relax();
 		return true;

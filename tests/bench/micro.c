@@ -15,13 +15,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#define BLOCK 4096
-#define REPEATS 7
+#include "common.h"
 
-static int rank, size, nblocks = 1024;
+#define BLOCK 4096
+#define REPEATS_MAX 15
+#define STORM_THREADS 8
+
+/* --blocks, --repeats, --rounds: fewer of each for machines that are slow. */
+static int rank, size, nblocks = 1024, repeats = 7, rounds_wanted;
 static const char *label = "default";
 static char *area;
 
@@ -31,12 +34,10 @@ static void check(int err, const char *what)
 		dsm_abort(1, "%s: %s", what, dsm_strerror(err));
 }
 
-static double now_us(void)
+/* Operations of a repetition, for rows that do not go through blocks. */
+static int rounds_of(int usual)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+	return rounds_wanted ? rounds_wanted : usual;
 }
 
 /* A region that nobody has touched: what earlier rows taught the homes about its blocks is gone. */
@@ -57,13 +58,6 @@ static void fresh(void)
 	dsm_barrier();
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* The median of each repetition's value, as rank 1 (or whoever passes a value) measured it. */
 static void report(const char *name, double *v, int n, const char *unit)
 {
@@ -71,7 +65,7 @@ static void report(const char *name, double *v, int n, const char *unit)
 	uint64_t bits;
 
 	if (v) {
-		qsort(v, (size_t)n, sizeof(*v), by_value);
+		qsort(v, (size_t)n, sizeof(*v), bench_by_value);
 		best = v[n / 2];
 	}
 	memcpy(&bits, &best, sizeof(bits));
@@ -107,13 +101,13 @@ static void read_all(int by)
 /* Time one touch of every block by rank 1, after a preparation by all. */
 static void touch(const char *name, void (*prepare)(void), bool write)
 {
-	double v[REPEATS], start;
+	double v[REPEATS_MAX], start;
 	int r, i;
 
-	for (r = 0; r < REPEATS; r++) {
+	for (r = 0; r < repeats; r++) {
 		fresh();
 		prepare();
-		start = now_us();
+		start = bench_now_us();
 		if (rank == 1)
 			for (i = 0; i < nblocks; i++) {
 				volatile char *p = area + (size_t)i * BLOCK;
@@ -123,10 +117,10 @@ static void touch(const char *name, void (*prepare)(void), bool write)
 				else
 					(void)*p;
 			}
-		v[r] = (now_us() - start) / nblocks;
+		v[r] = (bench_now_us() - start) / nblocks;
 		dsm_barrier();
 	}
-	report(name, rank == 1 ? v : NULL, REPEATS, "us");
+	report(name, rank == 1 ? v : NULL, repeats, "us");
 }
 
 static void owned(void)
@@ -180,64 +174,64 @@ static void bench_misses(void)
 
 static void bench_first(void)
 {
-	double own[REPEATS], start;
+	double own[REPEATS_MAX], start;
 	int r, i;
 
-	for (r = 0; r < REPEATS; r++) {
+	for (r = 0; r < repeats; r++) {
 		fresh();
-		start = now_us();
+		start = bench_now_us();
 		if (rank == 0)
 			for (i = 0; i < nblocks; i++)
 				*(volatile char *)(area + (size_t)i * BLOCK) = 1;
-		own[r] = (now_us() - start) / nblocks;
+		own[r] = (bench_now_us() - start) / nblocks;
 	}
-	report("first write of a home to its own block", rank == 0 ? own : NULL, REPEATS, "us");
+	report("first write of a home to its own block", rank == 0 ? own : NULL, repeats, "us");
 }
 
 static void bench_stream(const char *name, bool prefetch)
 {
-	double v[REPEATS], start;
+	double v[REPEATS_MAX], start;
 	int r, i;
 
-	for (r = 0; r < REPEATS; r++) {
+	for (r = 0; r < repeats; r++) {
 		fresh();
 		owned();
-		start = now_us();
+		start = bench_now_us();
 		if (rank == 1)
 			for (i = 0; i < nblocks; i++) {
 				if (prefetch && i % 64 == 0)
 					dsm_prefetch(area + (size_t)i * BLOCK, 64 * BLOCK, DSM_READ);
 				(void)*(volatile char *)(area + (size_t)i * BLOCK);
 			}
-		v[r] = (now_us() - start) / nblocks;
+		v[r] = (bench_now_us() - start) / nblocks;
 		dsm_barrier();
 	}
-	report(name, rank == 1 ? v : NULL, REPEATS, "us/block");
+	report(name, rank == 1 ? v : NULL, repeats, "us/block");
 }
 
 static void bench_pingpong(void)
 {
 	_Atomic uint64_t *word;
-	double v[REPEATS], start;
-	int r, rounds = 1000;
+	double v[REPEATS_MAX], start;
+	int r, rounds = rounds_of(1000);
 	uint64_t i;
 
 	fresh();
 	word = (_Atomic uint64_t *)area;
-	for (r = 0; r < REPEATS; r++) {
+	for (r = 0; r < repeats; r++) {
 		if (rank == 0)
 			atomic_store(word, 0);
 		dsm_barrier();
-		start = now_us();
+		start = bench_now_us();
 		for (i = 0; rank < 2 && i < (uint64_t)rounds; i++) {
 			while (atomic_load_explicit(word, memory_order_acquire) != 2 * i + (uint64_t)rank)
 				;
 			atomic_store_explicit(word, 2 * i + (uint64_t)rank + 1, memory_order_release);
 		}
-		v[r] = (now_us() - start) / (2.0 * rounds);
+		v[r] = (bench_now_us() - start) / (2.0 * rounds);
 		dsm_barrier();
 	}
-	report("ping-pong of one block, one way", rank == 1 ? v : NULL, REPEATS, "us");
+	report("ping-pong of one block, one way", rank == 1 ? v : NULL, repeats, "us");
 }
 
 /* A flag in one block announces 8 bytes or a whole block of another. */
@@ -245,8 +239,8 @@ static void bench_producer(const char *name, size_t bytes)
 {
 	_Atomic uint64_t *flag, *back;
 	char *data;
-	double v[REPEATS], start;
-	int r, rounds = 500;
+	double v[REPEATS_MAX], start;
+	int r, rounds = rounds_of(500);
 	uint64_t i;
 	char sum = 0;
 	size_t b;
@@ -255,11 +249,11 @@ static void bench_producer(const char *name, size_t bytes)
 	flag = (_Atomic uint64_t *)area;
 	back = (_Atomic uint64_t *)(area + 2 * BLOCK);
 	data = area + BLOCK;
-	for (r = 0; r < REPEATS; r++) {
+	for (r = 0; r < repeats; r++) {
 		if (rank == 0)
 			*flag = *back = 0;
 		dsm_barrier();
-		start = now_us();
+		start = bench_now_us();
 		for (i = 1; rank < 2 && i <= (uint64_t)rounds; i++) {
 			if (rank == 0) {
 				memset(data, (int)i, bytes);
@@ -275,137 +269,139 @@ static void bench_producer(const char *name, size_t bytes)
 			}
 		}
 		/* There and back: the way back carries a flag alone. */
-		v[r] = (now_us() - start) / (2.0 * rounds);
+		v[r] = (bench_now_us() - start) / (2.0 * rounds);
 		dsm_barrier();
 	}
 	if (sum == 77)
 		fprintf(stderr, " ");
-	report(name, rank == 1 ? v : NULL, REPEATS, "us");
+	report(name, rank == 1 ? v : NULL, repeats, "us");
 }
 
 static void bench_false_sharing(void)
 {
-	double v[REPEATS], start;
-	int r, i, blocks = 256;
+	double v[REPEATS_MAX], start;
+	int r, i, blocks = nblocks < 256 ? nblocks : 256;
 
 	fresh();
-	for (r = 0; r < REPEATS; r++) {
+	for (r = 0; r < repeats; r++) {
 		write_all(0, 0);
-		start = now_us();
+		start = bench_now_us();
 		for (i = 0; rank < 2 && i < blocks; i++)
 			*(volatile uint64_t *)(area + (size_t)i * BLOCK + 64 * (size_t)rank) = (uint64_t)i;
 		dsm_barrier();
-		v[r] = (now_us() - start) / blocks;
+		v[r] = (bench_now_us() - start) / blocks;
 		dsm_barrier();
 	}
-	report("false sharing by two writers, per block, barrier included", rank == 1 ? v : NULL, REPEATS, "us");
+	report("false sharing by two writers, per block, barrier included", rank == 1 ? v : NULL, repeats, "us");
 }
 
 static void bench_locks(void)
 {
 	static dsm_mutex_t m;
-	double v[REPEATS], start;
-	int who, r, i, n = 2000;
+	double v[REPEATS_MAX], start;
+	int who, r, i, n = rounds_of(2000), turns = rounds_of(200) & ~1;
 
 	fresh();
 	if (rank == 0)
 		check(dsm_mutex_init(&m), "dsm_mutex_init");
 	check(dsm_broadcast(&m, sizeof(m), 0), "dsm_broadcast");
 	for (who = 0; who < 2; who++) {
-		for (r = 0; r < REPEATS; r++) {
-			start = now_us();
+		for (r = 0; r < repeats; r++) {
+			start = bench_now_us();
 			for (i = 0; rank == who && i < n; i++) {
 				dsm_mutex_lock(&m);
 				dsm_mutex_unlock(&m);
 			}
-			v[r] = (now_us() - start) / n;
+			v[r] = (bench_now_us() - start) / n;
 			dsm_barrier();
 		}
-		report(who ? "lock + unlock, uncontended, remote" : "lock + unlock, uncontended, home", rank == who ? v : NULL, REPEATS, "us");
+		report(who ? "lock + unlock, uncontended, remote" : "lock + unlock, uncontended, home", rank == who ? v : NULL, repeats, "us");
 	}
-	for (r = 0; r < REPEATS; r++) {
+	for (r = 0; r < repeats; r++) {
 		double sum = 0;
 
-		for (i = 0; i < 200; i++) {
+		for (i = 0; i < turns; i++) {
 			if (rank == i % 2) {
-				start = now_us();
+				start = bench_now_us();
 				dsm_mutex_lock(&m);
 				dsm_mutex_unlock(&m);
-				sum += now_us() - start;
+				sum += bench_now_us() - start;
 			}
 			dsm_barrier();
 		}
-		v[r] = sum / 100;
+		v[r] = sum / (turns / 2);
 	}
-	report("free lock taken over by the other rank", rank == 1 ? v : NULL, REPEATS, "us");
-	for (r = 0; r < REPEATS; r++) {
+	report("free lock taken over by the other rank", rank == 1 ? v : NULL, repeats, "us");
+	for (r = 0; r < repeats; r++) {
 		dsm_barrier();
-		start = now_us();
+		start = bench_now_us();
 		for (i = 0; rank < 2 && i < n; i++) {
 			dsm_mutex_lock(&m);
 			++*(volatile uint64_t *)area;
 			dsm_mutex_unlock(&m);
 		}
-		v[r] = (now_us() - start) / (2 * n);
+		v[r] = (bench_now_us() - start) / (2 * n);
 		dsm_barrier();
 	}
-	report("contended hand-off with one dirty block", rank == 1 ? v : NULL, REPEATS, "us");
+	report("contended hand-off with one dirty block", rank == 1 ? v : NULL, repeats, "us");
 }
 
 static void bench_barrier(void)
 {
-	double v[REPEATS], start;
-	int r, i, n = 1000;
+	double v[REPEATS_MAX], start;
+	int r, i, n = rounds_of(1000);
+	char name[64];
 
 	fresh();
-	for (r = 0; r < REPEATS; r++) {
+	for (r = 0; r < repeats; r++) {
 		dsm_barrier();
-		start = now_us();
+		start = bench_now_us();
 		for (i = 0; i < n; i++)
 			dsm_barrier();
-		v[r] = (now_us() - start) / n;
+		v[r] = (bench_now_us() - start) / n;
 	}
-	report("barrier", rank == 0 ? v : NULL, REPEATS, "us");
-	for (r = 0; r < REPEATS; r++) {
+	report("barrier", rank == 0 ? v : NULL, repeats, "us");
+	for (r = 0; r < repeats; r++) {
 		both_read();
-		start = now_us();
+		start = bench_now_us();
 		dsm_barrier();
-		v[r] = now_us() - start;
+		v[r] = bench_now_us() - start;
 	}
-	report("barrier with 1,024 shared blocks cached", rank == 0 ? v : NULL, REPEATS, "us");
+	snprintf(name, sizeof(name), "barrier with %s shared blocks cached", nblocks == 1024 ? "1,024" : "some");
+	report(name, rank == 0 ? v : NULL, repeats, "us");
 }
 
 static void bench_atomics(void)
 {
 	static dsm_atomic_t a;
-	double v[REPEATS], start;
-	int r, i, n = 2000;
+	double v[REPEATS_MAX], start;
+	int r, i, n = rounds_of(2000);
 
 	if (rank == 0)
 		check(dsm_atomic_init(&a, 0, 0), "dsm_atomic_init");
 	check(dsm_broadcast(&a, sizeof(a), 0), "dsm_broadcast");
-	for (r = 0; r < REPEATS; r++) {
-		start = now_us();
+	for (r = 0; r < repeats; r++) {
+		start = bench_now_us();
 		for (i = 0; rank == 1 && i < n; i++)
 			dsm_atomic_fetch_add(&a, 1, NULL);
-		v[r] = (now_us() - start) / n;
+		v[r] = (bench_now_us() - start) / n;
 		dsm_barrier();
 	}
-	report("atomic fetch-add, remote home", rank == 1 ? v : NULL, REPEATS, "us");
+	report("atomic fetch-add, remote home", rank == 1 ? v : NULL, repeats, "us");
 }
 
 static void bench_alloc(void)
 {
-	double v[REPEATS], start;
-	int r, i, n = 20000;
+	double v[REPEATS_MAX], start;
+	int r, i, n = rounds_of(20000);
 
-	for (r = 0; r < REPEATS; r++) {
-		start = now_us();
+	for (r = 0; r < repeats; r++) {
+		start = bench_now_us();
 		for (i = 0; i < n; i++)
 			dsm_free(dsm_malloc(64));
-		v[r] = (now_us() - start) / n * 1e3;
+		v[r] = (bench_now_us() - start) / n * 1e3;
 	}
-	report("malloc + free of 64 bytes", rank == 1 ? v : NULL, REPEATS, "ns");
+	report("malloc + free of 64 bytes", rank == 1 ? v : NULL, repeats, "ns");
 }
 
 /* The longest miss of rank 1 while rank 0 computes and makes no call. */
@@ -417,18 +413,129 @@ static void bench_busy_home(void)
 
 	fresh();
 	owned();
-	end = now_us() + 1.5e6;
-	while (now_us() < end && rank == 0)
+	end = bench_now_us() + 1.5e6;
+	while (bench_now_us() < end && rank == 0)
 		x = x * 1.0000001;
-	while (now_us() < end && rank == 1 && i < nblocks) {
-		start = now_us();
+	while (bench_now_us() < end && rank == 1 && i < nblocks) {
+		start = bench_now_us();
 		(void)*(volatile char *)(area + (size_t)i++ * BLOCK);
-		if (now_us() - start > worst)
-			worst = now_us() - start;
+		if (bench_now_us() - start > worst)
+			worst = bench_now_us() - start;
 		usleep(1000);
 	}
 	dsm_barrier();
 	report("worst miss while the home computes for 1.5 s", rank == 1 ? &worst : NULL, 1, "us");
+}
+
+/* Blocks that are larger than what comes straight to its request. */
+static void bench_large(void)
+{
+	struct dsm_region_options o = { .home = DSM_HOME_FIXED, .home_rank = 0, .block_size = 64 << 10 };
+	double v[REPEATS_MAX], start;
+	dsm_region_t *region;
+	int r, i, n = nblocks / 16 + 1;
+	volatile char *base;
+
+	for (r = 0; r < repeats; r++) {
+		check(dsm_region_open("large", (size_t)n * o.block_size, &o, &region), "dsm_region_open");
+		base = dsm_region_base(region);
+		for (i = 0; rank == 0 && i < n; i++)
+			base[(size_t)i * o.block_size] = 1;
+		dsm_barrier();
+		start = bench_now_us();
+		for (i = 0; rank == 1 && i < n; i++)
+			(void)base[(size_t)i * o.block_size];
+		v[r] = (bench_now_us() - start) / n;
+		dsm_barrier();
+		if (rank == 0)
+			check(dsm_region_destroy("large"), "dsm_region_destroy");
+		check(dsm_region_detach(region), "dsm_region_detach");
+		dsm_barrier();
+	}
+	report("read miss, block of 64 KiB", rank == 1 ? v : NULL, repeats, "us");
+}
+
+static dsm_atomic_t storm_target;
+
+static void *storm_thread(void *arg)
+{
+	int i, n = *(int *)arg;
+
+	for (i = 0; i < n; i++)
+		check(dsm_atomic_fetch_add(&storm_target, 1, NULL), "dsm_atomic_fetch_add");
+	return NULL;
+}
+
+/* Threads of all ranks, each with one small request under way at the next rank. */
+static void bench_storm(void)
+{
+	double v[REPEATS_MAX], start;
+	int r, t, n = rounds_of(2000) / STORM_THREADS + 1;
+	dsm_atomic_t all[64];
+	pthread_t ids[STORM_THREADS];
+
+	for (r = 0; r < size && r < 64; r++) {
+		if (rank == 0)
+			check(dsm_atomic_init(&all[r], 0, (r + 1) % size), "dsm_atomic_init");
+		check(dsm_broadcast(&all[r], sizeof(all[r]), 0), "dsm_broadcast");
+	}
+	storm_target = all[rank % 64];
+	for (r = 0; r < repeats; r++) {
+		dsm_barrier();
+		start = bench_now_us();
+		for (t = 0; t < STORM_THREADS; t++)
+			if (pthread_create(&ids[t], NULL, storm_thread, &n))
+				dsm_abort(1, "a thread cannot be made");
+		for (t = 0; t < STORM_THREADS; t++)
+			pthread_join(ids[t], NULL);
+		dsm_barrier();
+		v[r] = (double)size * STORM_THREADS * n / (bench_now_us() - start) * 1e6;
+	}
+	report("atomics by 8 threads of every rank", rank == 0 ? v : NULL, repeats, "ops/s");
+}
+
+static void report_cost(const char *what, const struct bench_cost *a, const struct bench_cost *b, int ops)
+{
+	static const char *const sides[] = { "home", "asker" };
+	char name[96];
+	int who;
+
+	for (who = 0; who < 2; who++) {
+		double calls = (double)(b->calls - a->calls) / ops, cpu = (b->cpu_us - a->cpu_us) / ops,
+		       switches = (double)(b->switches - a->switches) / ops;
+
+		snprintf(name, sizeof(name), "%s: system calls, %s", what, sides[who]);
+		report(name, rank == who ? &calls : NULL, 1, "calls");
+		snprintf(name, sizeof(name), "%s: context switches, %s", what, sides[who]);
+		report(name, rank == who ? &switches : NULL, 1, "switches");
+		snprintf(name, sizeof(name), "%s: processor time, %s", what, sides[who]);
+		report(name, rank == who ? &cpu : NULL, 1, "us");
+	}
+}
+
+/* What one operation takes of both sides beside time; all while the home waits in a barrier. */
+static void bench_costs(void)
+{
+	struct bench_cost before, after;
+	static dsm_atomic_t a;
+	int i, n = rounds_of(2000);
+
+	fresh();
+	write_all(0, 1);
+	bench_cost_read(&before);
+	read_all(1);
+	bench_cost_read(&after);
+	report_cost("read miss", &before, &after, nblocks);
+	if (rank == 0)
+		check(dsm_atomic_init(&a, 0, 0), "dsm_atomic_init");
+	check(dsm_broadcast(&a, sizeof(a), 0), "dsm_broadcast");
+	dsm_barrier();
+	bench_cost_read(&before);
+	for (i = 0; rank == 1 && i < n; i++)
+		dsm_atomic_fetch_add(&a, 1, NULL);
+	dsm_barrier();
+	bench_cost_read(&after);
+	report_cost("atomic", &before, &after, n);
 }
 
 static void bench_streams(void)
@@ -451,6 +558,7 @@ static const struct bench {
 	{ "pingpong", bench_pingpong }, { "producer", bench_producers }, { "false", bench_false_sharing },
 	{ "locks", bench_locks },	{ "barrier", bench_barrier },	{ "atomics", bench_atomics },
 	{ "alloc", bench_alloc },	{ "busy", bench_busy_home },
+	{ "storm", bench_storm },	{ "costs", bench_costs },	{ "large", bench_large },
 };
 #define BENCHES (sizeof(benches) / sizeof(benches[0]))
 
@@ -458,21 +566,43 @@ static void usage(FILE *to)
 {
 	size_t i;
 
-	fprintf(to, "usage: mpirun -n N micro [--readahead K] [--label TEXT] [GROUP...]\n"
+	fprintf(to, "usage: mpirun -n N micro [--readahead K] [--blocks N] [--repeats N] [--rounds N] [--label TEXT] [GROUP...]\n"
 		    "Costs of single operations as JSON lines; groups:");
 	for (i = 0; i < BENCHES; i++)
 		fprintf(to, " %s", benches[i].name);
 	fprintf(to, "\n");
 }
 
+static int count(const char *text, int most)
+{
+	int n = atoi(text);
+
+	if (n < 1 || n > most) {
+		fprintf(stderr, "micro: %s: a number from 1 to %d is wanted\n", text, most);
+		exit(2);
+	}
+	return n;
+}
+
+static bool wanted(const char *name, int argc, char **argv)
+{
+	int i;
+
+	for (i = optind; i < argc && strcmp(argv[i], name); i++)
+		;
+	return i < argc || optind == argc;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
 		{ "help", no_argument, NULL, 'h' }, { "readahead", required_argument, NULL, 'r' },
-		{ "label", required_argument, NULL, 'l' }, { 0 },
+		{ "label", required_argument, NULL, 'l' }, { "blocks", required_argument, NULL, 'b' },
+		{ "repeats", required_argument, NULL, 'n' }, { "rounds", required_argument, NULL, 'o' },
+		{ 0 },
 	};
 	struct dsm_config cfg;
-	int c, i, err = dsm_config_init(&cfg);
+	int c, err = dsm_config_init(&cfg);
 	size_t b;
 
 	while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
@@ -483,11 +613,19 @@ int main(int argc, char **argv)
 			cfg.readahead = (unsigned int)atoi(optarg);
 		} else if (c == 'l') {
 			label = optarg;
+		} else if (c == 'b') {
+			nblocks = count(optarg, 1 << 20);
+		} else if (c == 'n') {
+			repeats = count(optarg, REPEATS_MAX);
+		} else if (c == 'o') {
+			rounds_wanted = count(optarg, 1 << 20);
 		} else {
 			usage(stderr);
 			return 2;
 		}
 	}
+	if (wanted("costs", argc, argv))
+		bench_cost_open();
 	if (!err)
 		err = dsm_init(&cfg);
 	if (err) {
@@ -498,14 +636,9 @@ int main(int argc, char **argv)
 	size = dsm_size();
 	if (size < 2)
 		dsm_abort(2, "micro needs at least two ranks");
-	for (b = 0; b < BENCHES; b++) {
-		bool wanted = optind == argc;
-
-		for (i = optind; i < argc; i++)
-			wanted |= !strcmp(argv[i], benches[b].name);
-		if (wanted)
+	for (b = 0; b < BENCHES; b++)
+		if (wanted(benches[b].name, argc, argv))
 			benches[b].run();
-	}
 	check(dsm_finalize(), "dsm_finalize");
 	return 0;
 }

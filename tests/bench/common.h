@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * common.h - what a benchmark counts beside time: system calls and context switches of all threads of this process, from
+ * the kernel's own counters (perf events; no program is needed, the rights of root usually are).
+ */
+#ifndef BENCH_COMMON_H
+#define BENCH_COMMON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct bench_cost {
+	uint64_t calls;    /* system calls; 0 where they cannot be counted */
+	uint64_t switches; /* times that a thread went to sleep or was put aside */
+	double cpu_us;     /* processor time, user and system */
+	double us;         /* of the clock */
+};
+
+double bench_now_us(void);
+int bench_by_value(const void *a, const void *b); /* doubles, for qsort() */
+
+/* Before threads are made: only threads of later are counted along. False: system calls cannot be counted here. */
+bool bench_cost_open(void);
+void bench_cost_read(struct bench_cost *out);
+
+#endif
