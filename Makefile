@@ -153,7 +153,7 @@ COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
 # ---- targets that run something -------------------------------------------------------------
 
 .PHONY: all lib apps test-programs unit-programs model-program sim-program proc-programs fail-programs \
-	bench-programs fuzz-programs demo bench bench-cluster fuzz check check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
+	bench-programs fuzz-programs demo cluster-demo bench bench-cluster fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
 	check-asan check-tsan check-soak model-full install uninstall clean format tags help setup FORCE
 
 all: lib apps ## the library and the applications (default)
@@ -164,6 +164,10 @@ setup: ## install the packages that are missing
 demo: ## build, then LU factorisation by four processes over shared memory
 	@scripts/setup
 	@scripts/demo
+
+cluster-demo: ## build, then applications by RDMA over four QEMU guests
+	@scripts/setup
+	@scripts/cluster-demo
 
 check: ## everything that must pass: build, gates, all tests, sanitizers; ends with "N passed, N failed"
 	@scripts/setup
@@ -183,6 +187,10 @@ model-full: ## the protocol model at full depths (long)
 check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates check-asan check-tsan check-soak model-full:
 	@scripts/setup
 	@scripts/check $(@:check-%=%)
+
+check-cluster: ## the process tests over RDMA in 1, 2 and 4 QEMU guests, with faults (an hour)
+	@scripts/setup
+	@scripts/check cluster-full
 
 bench: ## benchmarks; writes build/bench.json and prints a table
 	@scripts/setup

@@ -75,7 +75,7 @@ static uint32_t page_after(unsigned int state, unsigned int event)
 	unsigned int v;
 
 	for (v = 0; v < 2 * 4 * 2 * 2 * 2 * 4; v++) {
-		struct page p = { .state = (uint8_t)state, .flags = v & 1 ? PAGE_OWNER : 0, .acks = (int16_t)((v >> 1 & 3) - 1), .home = 2,
+		struct copy p = { .state = (uint8_t)state, .flags = v & 1 ? PAGE_OWNER : 0, .acks = (int16_t)((v >> 1 & 3) - 1), .home = 2,
 				  .held = event == PE_UNHOLD ? held[v >> 6] : 0 };
 		struct msg m = { .src = 1, .req_rank = 2, .op = v >> 3 & 1 ? GRANT_READ : GRANT_WRITE, .flags = v >> 4 & 1 ? MSGF_ZERO : 0,
 				 .count = (int16_t)(v >> 5 & 1), .home = 1 };

@@ -76,12 +76,12 @@ static const uint8_t rules[PG_STATES][PE_EVENTS] = {
 		[PE_DROP] = R_NOTHING },
 };
 
-bool page_readable(const struct page *p)
+bool page_readable(const struct copy *p)
 {
 	return p->state == PG_READ || p->state == PG_WRITE || p->state == PG_UPGRADE;
 }
 
-bool page_writable(const struct page *p)
+bool page_writable(const struct copy *p)
 {
 	return p->state == PG_WRITE;
 }
@@ -99,7 +99,7 @@ static struct action *send(const struct page_ctx *ctx, struct actions *out, uint
 	return a;
 }
 
-static void ask(const struct page_ctx *ctx, struct page *p, uint8_t type, uint8_t flags, const struct msg *m,
+static void ask(const struct page_ctx *ctx, struct copy *p, uint8_t type, uint8_t flags, const struct msg *m,
 		struct actions *out)
 {
 	struct action *a = send(ctx, out, type, p->home ? (uint16_t)(p->home - 1) : m->home, m);
@@ -112,7 +112,7 @@ static void ask(const struct page_ctx *ctx, struct page *p, uint8_t type, uint8_
 	a->slot = p->slot;
 }
 
-static void confirm(const struct page_ctx *ctx, struct page *p, const struct msg *m, struct actions *out)
+static void confirm(const struct page_ctx *ctx, struct copy *p, const struct msg *m, struct actions *out)
 {
 	struct action *a = send(ctx, out, MSG_DONE, (uint16_t)(p->home - 1), m);
 
@@ -121,7 +121,7 @@ static void confirm(const struct page_ctx *ctx, struct page *p, const struct msg
 	p->hold = ctx->now + ctx->hold_us;
 }
 
-static void open_now(struct page *p, uint8_t prot, uint8_t from, struct actions *out)
+static void open_now(struct copy *p, uint8_t prot, uint8_t from, struct actions *out)
 {
 	struct action *a = act_add(out, ACT_OPEN);
 
@@ -135,7 +135,7 @@ static void open_now(struct page *p, uint8_t prot, uint8_t from, struct actions 
 }
 
 /* The grant is here: count what is still to come, open when nothing is. */
-static void granted(struct page *p, const struct msg *m, uint8_t from, struct actions *out)
+static void granted(struct copy *p, const struct msg *m, uint8_t from, struct actions *out)
 {
 	p->home = (uint16_t)(m->home + 1);
 	if (m->op == GRANT_READ) {
@@ -153,7 +153,7 @@ static void granted(struct page *p, const struct msg *m, uint8_t from, struct ac
 	p->state = PG_COUNT;
 }
 
-static void give(const struct page_ctx *ctx, struct page *p, const struct msg *m, uint8_t prot, struct actions *out)
+static void give(const struct page_ctx *ctx, struct copy *p, const struct msg *m, uint8_t prot, struct actions *out)
 {
 	struct action *a = send(ctx, out, MSG_DATA, m->req_rank, m);
 
@@ -176,7 +176,7 @@ static void drop(const struct page_ctx *ctx, const struct msg *m, bool close, st
  * May the block be taken away now? Not before its thread has had the time to use it (Mirage's delta), and not while
  * it is pinned. A home serves one request at a time, so there is at most one message to hold back.
  */
-static bool hold_back(const struct page_ctx *ctx, struct page *p, enum page_event ev, const struct msg *m, struct actions *out)
+static bool hold_back(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m, struct actions *out)
 {
 	bool pinned = p->pins_write || (p->pins_read && ev != PE_FWD_READ);
 	bool early = p->state != PG_UPGRADE && ctx->hold_us && us_before(ctx->now, p->hold) &&
@@ -199,7 +199,7 @@ static bool hold_back(const struct page_ctx *ctx, struct page *p, enum page_even
 }
 
 /* The rules for a copy that another rank wants. */
-static int lose(const struct page_ctx *ctx, struct page *p, enum rule rule, const struct msg *m, struct actions *out)
+static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m, struct actions *out)
 {
 	switch (rule) {
 	case R_ACK_NONE:
@@ -233,10 +233,10 @@ static int lose(const struct page_ctx *ctx, struct page *p, enum rule rule, cons
 	}
 }
 
-static int apply(const struct page_ctx *ctx, struct page *p, enum rule rule, const struct msg *m, struct actions *out);
+static int apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m, struct actions *out);
 
 /* The held-back message's time: take it as if it came now, unless a pin has come meanwhile. */
-static int replay(const struct page_ctx *ctx, struct page *p, const struct msg *ev, struct actions *out)
+static int replay(const struct page_ctx *ctx, struct copy *p, const struct msg *ev, struct actions *out)
 {
 	struct msg m = { .object = ev->object, .req_rank = p->held_rank, .req_slot = p->held_slot, .count = p->held_count };
 	uint8_t held = p->held;
@@ -247,7 +247,7 @@ static int replay(const struct page_ctx *ctx, struct page *p, const struct msg *
 	return apply(ctx, p, (enum rule)rules[p->state][held], &m, out);
 }
 
-static int apply(const struct page_ctx *ctx, struct page *p, enum rule rule, const struct msg *m, struct actions *out)
+static int apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m, struct actions *out)
 {
 	struct action *a;
 
@@ -315,7 +315,7 @@ static int apply(const struct page_ctx *ctx, struct page *p, enum rule rule, con
 	}
 }
 
-int page_step(const struct page_ctx *ctx, struct page *p, enum page_event ev, const struct msg *m, struct actions *out)
+int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m, struct actions *out)
 {
 	enum rule rule;
 
@@ -350,7 +350,7 @@ int page_step(const struct page_ctx *ctx, struct page *p, enum page_event ev, co
 	return apply(ctx, p, rule, m, out);
 }
 
-int page_pin(struct page *p, uint8_t access)
+int page_pin(struct copy *p, uint8_t access)
 {
 	if (!(access & 2 ? page_writable(p) : page_readable(p)))
 		return -EAGAIN;
@@ -363,7 +363,7 @@ int page_pin(struct page *p, uint8_t access)
 	return 0;
 }
 
-int page_unpin(struct page *p, uint8_t access)
+int page_unpin(struct copy *p, uint8_t access)
 {
 	uint8_t *pins = access & 2 ? &p->pins_write : &p->pins_read;
 

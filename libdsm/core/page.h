@@ -41,7 +41,8 @@ enum page_event {
 
 #define PAGE_OWNER 1 /* holds the copy that the home forwards requests to: may not be dropped silently */
 
-struct page {
+/* The name is not `page`: the kernel has one. */
+struct copy {
 	uint8_t state;
 	uint8_t flags;
 	uint8_t pins_read, pins_write;
@@ -55,7 +56,7 @@ struct page {
 	uint8_t pad[3];
 	uint32_t hold;       /* us: not taken away before */
 };
-CORE_ASSERT_SIZE(struct page, 24);
+CORE_ASSERT_SIZE(struct copy, 24);
 
 struct page_ctx {
 	uint16_t me;
@@ -65,20 +66,20 @@ struct page_ctx {
 
 /* One step. m: the message, or for local events a message with object, req_slot, home (and flags: MSGF_FIRST_TOUCH) set.
  * 0, or -EBADMSG for an event that no correct peer can cause in this state; nothing has changed then. */
-int page_step(const struct page_ctx *ctx, struct page *p, enum page_event ev, const struct msg *m, struct actions *out);
+int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m, struct actions *out);
 
 /* Pin a block that the caller may access now; 0, -EAGAIN (not accessible: acquire first), -ERANGE (255 pins). */
-int page_pin(struct page *p, uint8_t access);
+int page_pin(struct copy *p, uint8_t access);
 /* 0, 1 (a held-back message is due: step PE_UNHOLD), -EINVAL (no such pin). */
-int page_unpin(struct page *p, uint8_t access);
+int page_unpin(struct copy *p, uint8_t access);
 
 /*
  * Are the contents in place, and may they be used? Not yet in PG_GOT_*: the thread that carries ACT_OPEN out may not have
  * come to it, and whoever opened the block before would see what was there before. OPEN_AGAIN means: under the lock, set
  * the hardware's protection to what these say by then.
  */
-bool page_readable(const struct page *p);
-bool page_writable(const struct page *p);
+bool page_readable(const struct copy *p);
+bool page_writable(const struct copy *p);
 
 const char *page_state_name(unsigned int state);
 const char *page_event_name(unsigned int event);

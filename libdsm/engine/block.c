@@ -32,14 +32,14 @@ uint16_t block_home(const struct dsm_region *r, size_t off)
 	return (uint16_t)(index / MANAGER_RUN % job.size);
 }
 
-static struct page *page_at(size_t off)
+static struct copy *page_at(size_t off)
 {
 	return &job.peers[job.rank].pages[off >> PAGE_SHIFT];
 }
 
-static bool may(const struct page *p, uint8_t access)
+static bool may(const struct copy *p, uint8_t access)
 {
-	struct page seen = { .state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE) };
+	struct copy seen = { .state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE) };
 
 	return access & DSM_WRITE ? page_writable(&seen) : page_readable(&seen);
 }
@@ -87,7 +87,7 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned i
 static bool ours(const struct dsm_region *r, size_t off)
 {
 	uint16_t home = block_home(r, off);
-	const struct page *p = page_at(off);
+	const struct copy *p = page_at(off);
 
 	if (off >= r->off + r->bytes)
 		return false;
@@ -223,7 +223,7 @@ void block_release(struct dsm_region *r, size_t off, size_t len, bool evict)
 
 	engine_depth++;
 	for (at = off; at < off + len; at += r->block_size) {
-		const struct page *p = page_at(at);
+		const struct copy *p = page_at(at);
 		struct msg m = ask_for(r, at, 0);
 
 		if (!(p->flags & PAGE_OWNER) || !p->home || p->home - 1 == job.rank)
@@ -329,7 +329,7 @@ int block_place(struct dsm_region *r, size_t off, size_t len, uint16_t rank)
 /* One block: drop a read copy, or give the newest copy to its home and wait until it has gone. */
 static void leave_one(struct dsm_region *r, size_t at)
 {
-	struct page *p = page_at(at);
+	struct copy *p = page_at(at);
 	struct msg m = ask_for(r, at, 0);
 
 	while (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PG_INVALID) {

@@ -19,7 +19,7 @@ void ctl_layout(struct ctl_layout *l, uint16_t size, size_t space, size_t heap_p
 	place(&at, sizeof(struct ctl));
 	l->bars = place(&at, (size_t)size * CTL_BARRIERS * sizeof(struct bar));
 	l->nodes = place(&at, (size_t)size * CTL_SLOTS * sizeof(struct qnode));
-	l->pages = place(&at, pages * sizeof(struct page));
+	l->pages = place(&at, pages * sizeof(struct copy));
 	l->dirs = place(&at, pages * sizeof(struct dir));
 	l->moves = place(&at, pages * sizeof(uint32_t));
 	l->stage = place(&at, CTL_SLOTS * BLOCK_MAX);

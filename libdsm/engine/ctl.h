@@ -140,7 +140,7 @@ struct ctl {
 struct ctl_layout {
 	size_t bars;   /* struct bar[size * CTL_BARRIERS] */
 	size_t nodes;  /* struct qnode[size * CTL_SLOTS] */
-	size_t pages;  /* struct page[pages of the window] */
+	size_t pages;  /* struct copy[pages of the window] */
 	size_t dirs;   /* struct dir[...] */
 	size_t moves;  /* uint32_t[...]: write permissions that changed ranks, counted at the home */
 	size_t stage;  /* CTL_SLOTS * BLOCK_MAX: contents whose acknowledgements are still to come */

@@ -32,7 +32,7 @@ struct peer {
 	struct ctl *ctl;
 	struct bar *bars;
 	struct qnode *nodes;
-	struct page *pages;
+	struct copy *pages;
 	struct dir *dirs;
 	uint32_t *moves;
 	char *stage;

@@ -53,7 +53,7 @@ static void point(struct peer *p, char *at)
 	p->ctl = (struct ctl *)at;
 	p->bars = (struct bar *)(at + l->bars);
 	p->nodes = (struct qnode *)(at + l->nodes);
-	p->pages = (struct page *)(at + l->pages);
+	p->pages = (struct copy *)(at + l->pages);
 	p->dirs = (struct dir *)(at + l->dirs);
 	p->moves = (uint32_t *)(at + l->moves);
 	p->stage = at + l->stage;
@@ -381,7 +381,7 @@ static size_t next_used(uint16_t rank, size_t array, size_t each, size_t i, size
 
 size_t host_next_used(size_t off, size_t end)
 {
-	return next_used(job.rank, job.layout.pages, sizeof(struct page), off >> PAGE_SHIFT, end >> PAGE_SHIFT) << PAGE_SHIFT;
+	return next_used(job.rank, job.layout.pages, sizeof(struct copy), off >> PAGE_SHIFT, end >> PAGE_SHIFT) << PAGE_SHIFT;
 }
 
 bool host_quiet(uint16_t rank, size_t off, size_t end)
@@ -389,8 +389,8 @@ bool host_quiet(uint16_t rank, size_t off, size_t end)
 	const struct peer *p = peer_of(rank);
 	size_t first = off >> PAGE_SHIFT, last = end >> PAGE_SHIFT, i;
 
-	for (i = next_used(rank, job.layout.pages, sizeof(struct page), first, last); i < last;
-	     i = next_used(rank, job.layout.pages, sizeof(struct page), i + 1, last)) {
+	for (i = next_used(rank, job.layout.pages, sizeof(struct copy), first, last); i < last;
+	     i = next_used(rank, job.layout.pages, sizeof(struct copy), i + 1, last)) {
 		uint8_t state = __atomic_load_n(&p->pages[i].state, __ATOMIC_ACQUIRE);
 
 		if (state != PG_INVALID && state != PG_READ && state != PG_WRITE)
@@ -423,7 +423,7 @@ void host_forget(uint16_t rank, size_t off, size_t bytes)
 	struct peer *p = peer_of(rank);
 	size_t from = off >> PAGE_SHIFT, n = bytes >> PAGE_SHIFT;
 
-	clear(p, job.layout.pages + from * sizeof(struct page), n * sizeof(struct page));
+	clear(p, job.layout.pages + from * sizeof(struct copy), n * sizeof(struct copy));
 	clear(p, job.layout.dirs + from * sizeof(struct dir), n * sizeof(struct dir));
 	clear(p, job.layout.moves + from * sizeof(uint32_t), n * sizeof(uint32_t));
 }

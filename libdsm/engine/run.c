@@ -424,7 +424,7 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 bool run_page(uint16_t rank, enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq)
 {
 	struct page_ctx ctx = step_ctx(rank);
-	struct page *p = &peer_of(rank)->pages[block_page(ask->object)];
+	struct copy *p = &peer_of(rank)->pages[block_page(ask->object)];
 	uint32_t *stripe = stripe_of(rank, ask->object);
 	struct actions acts;
 	bool open = false;

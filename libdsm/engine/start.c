@@ -57,7 +57,7 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
 
 static uint64_t abi(void)
 {
-	uint64_t sizes[] = { WIRE_VERSION, CTL_ABI, sizeof(struct ctl), sizeof(struct page), sizeof(struct dir), sizeof(struct bar),
+	uint64_t sizes[] = { WIRE_VERSION, CTL_ABI, sizeof(struct ctl), sizeof(struct copy), sizeof(struct dir), sizeof(struct bar),
 			     DSM_VERSION_MAJOR, DSM_VERSION_MINOR };
 
 	return hash(0xcbf29ce484222325ull, sizes, sizeof(sizes));

@@ -35,7 +35,7 @@ class Client:
     """A connection to the cluster of a name."""
 
     def __init__(self, name):
-        self.sock = socket.socket(socket.AF_UNIX)
+        self.name, self.sock = name, socket.socket(socket.AF_UNIX)
         try:
             self.sock.connect(address(name))
         except ConnectionRefusedError:
@@ -81,7 +81,7 @@ class Client:
         """Show what is bad in the guests' kernel logs; whether there was any."""
         news = self.request('news')['news']
         for name, lines in news.items():
-            say(f'{name}: bad news in its kernel log ({BUILD}/*/console.{name[4:]}):')
+            say(f'{name}: bad news in its kernel log ({BUILD}/{self.name}/console.{name[4:]}):')
             for line in lines:
                 print(f'  {name} | {line}', file=sys.stderr)
         return bool(news)
@@ -142,4 +142,7 @@ MPI_SETTINGS = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM':
                 'OMPI_MCA_rmaps_base_oversubscribe': '1', 'OMPI_MCA_hwloc_base_binding_policy': 'none'}
 # Daemons are started through the agents, and talk by the network that has no faults.
 MPI_IN_GUESTS = ['--mca', 'plm_rsh_agent', '/run/agent rsh', '--mca', 'plm_rsh_no_tree_spawn', '1',
-                 '--mca', 'oob_tcp_if_include', 'ctl0']
+                 '--mca', 'oob_tcp_if_include', 'ctl0',
+                 # A guest that is killed does not say so: it is asked after 10 s of silence, every 5 s, 3 times.
+                 '--mca', 'oob_tcp_keepalive_time', '10', '--mca', 'oob_tcp_keepalive_intvl', '5',
+                 '--mca', 'oob_tcp_keepalive_probes', '3']

@@ -74,7 +74,13 @@ def verdict(client, statuses):
         if one and len(statuses) > 1:
             say(f'node{node}: exit status {one}')
         status = status or one
-    return (status or 1) if client.check_news() else status
+    return int(client.check_news()) or status
+
+
+def look_for_leaks(client):
+    """A kernel with kmemleak looks when it is asked; what it finds is in its log."""
+    if any(guest['state'] == 'up' for guest in client.status()['guests']):
+        client.run(['sh', '-c', '[ ! -e /sys/kernel/debug/kmemleak ] || echo scan >/sys/kernel/debug/kmemleak'])
 
 
 # ---- life -----------------------------------------------------------------------------------------
@@ -97,6 +103,8 @@ def do_exec(options):
         options.node = options.node or [0]
         status = (run_mpirun if options.command[0] == 'mpirun' else run_command)(
             client, options, options.command[options.command[0] == 'mpirun':])
+        look_for_leaks(client)
+        status = int(client.check_news()) or status
         client.request('down')
     finally:
         process.stdin.close()
@@ -114,6 +122,7 @@ def do_down(options):
             if options.all:
                 continue
             raise
+        look_for_leaks(client)
         status |= client.check_news()
         client.request('down')
         client.input.read()         # its end: everything of it is gone

@@ -15,6 +15,7 @@ from pathlib import Path
 from common import FILES, TOP, Failure, output, say, tool
 
 PROBE_SECONDS = 10      # a guest under a KVM that works is up in two
+COMMON = 16 << 20       # bytes
 ARGUMENTS = 'console=ttyS0 mitigations=off net.ifnames=0 panic=-1 oops=panic'
 
 
@@ -45,8 +46,8 @@ class Guest:
         self.links = {'eth0': True}
         self.why = ''
 
-    def start(self, cluster, ports):
-        """ports: the guest's ends of the fabric and the control network."""
+    def start(self, cluster, ports, common):
+        """ports: the guest's ends of the fabric and the control network; common: memory of all guests, a file."""
         self.agent, agent = socket.socketpair()
         self.monitor, monitor = socket.socketpair()
         folder, k = cluster.folder, self.number
@@ -62,25 +63,29 @@ class Guest:
             mac = f'52:54:00:00:{10 if name == "eth0" else 11}:{k + 1:02x}'
             command += ['-netdev', f'dgram,id={name},local.type=fd,local.str={port.fileno()}',
                         '-device', f'virtio-net-pci,netdev={name},id=nic-{name},mac={mac}']
+        # Memory that all guests see, which is how tests compare what is done in several of them.
+        command += ['-object', f'memory-backend-file,id=common,share=on,size={COMMON},mem-path=/dev/fd/{common}',
+                    '-device', 'ivshmem-plain,memdev=common']
         command += share('root', '/', 'readonly=on,multidevs=remap')
         command += share('top', TOP, 'readonly=on,multidevs=remap')
         command += share('share', folder / 'share', 'multidevs=remap')
         with open(folder / f'qemu.{k}', 'w') as errors:
             self.process = subprocess.Popen([str(word) for word in command], stdin=subprocess.DEVNULL, stdout=errors,
                                             stderr=errors, start_new_session=True,
-                                            pass_fds=[agent.fileno(), monitor.fileno(), *(p.fileno() for p in ports)])
+                                            pass_fds=[agent.fileno(), monitor.fileno(), common,
+                                                      *(port.fileno() for port in ports)])
         agent.close()
         monitor.close()
         self.monitor.settimeout(10)
         self.reader = None
 
-    def command(self, name, **arguments):
+    def command(self, command, **arguments):
         """A command to QEMU's monitor, and its answer."""
         if self.reader is None:
             self.reader = self.monitor.makefile('r')
             self.reader.readline()      # its greeting
             self.ask('qmp_capabilities', {})
-        return self.ask(name, arguments)
+        return self.ask(command, arguments)
 
     def ask(self, name, arguments):
         try:

@@ -114,6 +114,8 @@ class Supervisor:
     # -- start
 
     def prepare(self):
+        if set(str(TOP)) & set(' \t,"'):
+            raise Failure(f'{TOP}: neither QEMU nor a kernel can be told a path with spaces, commas or quotes')
         self.folder.mkdir(parents=True, exist_ok=True)
         self.lock = open(self.folder / 'lock', 'w')
         try:
@@ -145,15 +147,18 @@ class Supervisor:
              '/'.join(','.join(str(port.fileno()) for port in network) for network in ports)],
             pass_fds=[port.fileno() for network in ports for port in network], stdin=subprocess.DEVNULL,
             start_new_session=True)
+        common = os.memfd_create('libdsm-cluster')
+        os.ftruncate(common, qemu.COMMON)
         for k in range(self.nodes):
             guest = qemu.Guest(k)
             self.guests.append(guest)
             self.marks[k] = 0
-            guest.start(self, [network[k][1] for network in networks])
+            guest.start(self, [network[k][1] for network in networks], common)
             self.agents[k] = Buffered(self.loop, guest.agent, lambda b, ended, g=guest: self.from_agent(g, b, ended))
         for pair in (pair for network in networks for pair in network):
             for end in pair:
                 end.close()
+        os.close(common)
         self.wait_for_guests()
         self.loop.register(self.listener, selectors.EVENT_READ, None)
 
@@ -224,6 +229,8 @@ class Supervisor:
                 answer = getattr(self, 'do_' + request['do'])(client, request)
             except Failure as failure:
                 answer = {'error': str(failure)}
+            except Exception:       # one bad request is no reason to end a cluster
+                answer = {'error': traceback.format_exc()}
             if answer is not None:
                 client.send(json.dumps(answer).encode() + b'\n')
         if ended:

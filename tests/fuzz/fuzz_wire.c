@@ -46,7 +46,7 @@ struct world {
 	uint32_t now;
 	struct qnode *nodes;
 	struct dir *dirs;
-	struct page *pages;
+	struct copy *pages;
 	struct sync *objects;
 	struct hold *holds;
 	struct bar *bars;
@@ -259,7 +259,7 @@ static void local_page(struct world *w, enum page_event ev, const struct msg *in
 	const struct page_ctx ctx = { .me = w->me, .now = w->now, .hold_us = 10 };
 	struct msg m = { .object = in->object % BLOCKS, .req_rank = w->me, .req_slot = in->req_slot % SLOTS,
 			 .flags = in->flags & MSGF_FIRST_TOUCH };
-	struct page *p = &w->pages[m.object];
+	struct copy *p = &w->pages[m.object];
 	struct actions out;
 
 	m.home = (uint16_t)(m.object % w->nranks);

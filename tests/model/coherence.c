@@ -76,7 +76,7 @@ static void attempt(const struct co_cfg *cfg, struct co *w, unsigned int r, unsi
 static void release(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int n)
 {
 	const struct thread *t = &w->threads[r][n];
-	const struct page *p = &w->pages[r][t->block];
+	const struct copy *p = &w->pages[r][t->block];
 	struct wmsg m = { .type = MSG_RELEASE,
 			  .op = t->op == OP_EVICT ? RELEASE_EVICT : RELEASE_KEEP,
 			  .src = (uint8_t)r,

@@ -79,7 +79,7 @@ struct thread {
 enum slot_state { SLOT_IDLE = 0, SLOT_PENDING, SLOT_WOKEN };
 
 struct co {
-	struct page pages[R_MAX][B_MAX];
+	struct copy pages[R_MAX][B_MAX];
 	struct dir dirs[R_MAX][B_MAX];
 	struct qnode nodes[R_MAX][R_MAX * S_MAX];
 	uint8_t hw[R_MAX][B_MAX];     /* enum prot */

@@ -29,7 +29,7 @@ static void canon_queues(const struct co_cfg *cfg, struct co *w)
 	}
 }
 
-static void canon_page(struct page *p)
+static void canon_page(struct copy *p)
 {
 	bool asking = p->state == PG_WANT_READ || p->state == PG_WANT_WRITE || p->state == PG_UPGRADE ||
 		p->state == PG_COUNT || p->state == PG_GOT_READ || p->state == PG_GOT_WRITE;
@@ -77,7 +77,7 @@ static void check_block(const struct co_cfg *cfg, const struct co *w, unsigned i
 	unsigned int r, o;
 
 	for (r = 0; r < cfg->nranks; r++) {
-		const struct page *p = &w->pages[r][b];
+		const struct copy *p = &w->pages[r][b];
 		bool writes = w->hw[r][b] == PROT_RW || p->pins_write;
 		bool reads = writes || w->hw[r][b] == PROT_RO || p->pins_read;
 
@@ -107,7 +107,7 @@ static bool quiet(const struct co_cfg *cfg, const struct co *w)
 static void check_copy(const struct co_cfg *cfg, const struct co *w, unsigned int home, unsigned int b, unsigned int r)
 {
 	const struct dir *d = &w->dirs[home][b];
-	const struct page *p = &w->pages[r][b];
+	const struct copy *p = &w->pages[r][b];
 	uint8_t prot = p->state == PG_WRITE ? PROT_RW : p->state == PG_READ ? PROT_RO : PROT_CLOSED;
 	bool owner = d->state >= DIR_SHARED && d->owner == r;
 	bool may = set_has(d->copyset, (uint16_t)r, set_granule(co_nominal(cfg)));
@@ -184,7 +184,7 @@ void co_show(const void *c, const void *world)
 
 	for (b = 0; b < cfg->nblocks; b++)
 		for (r = 0; r < cfg->nranks; r++) {
-			const struct page *p = &w->pages[r][b];
+			const struct copy *p = &w->pages[r][b];
 			const struct dir *d = &w->dirs[r][b];
 
 			model_say(

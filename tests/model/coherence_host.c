@@ -67,7 +67,7 @@ static void wait(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsi
 /* OPEN_AGAIN: under the lock, whatever the state allows by now. */
 void co_again(struct co *w, unsigned int rank, unsigned int block)
 {
-	const struct page *p = &w->pages[rank][block];
+	const struct copy *p = &w->pages[rank][block];
 	uint8_t prot = page_writable(p) ? PROT_RW : page_readable(p) ? PROT_RO : PROT_CLOSED;
 
 	if (prot != PROT_CLOSED)
@@ -204,7 +204,7 @@ static int step_page(const struct co_cfg *cfg, struct co *w, unsigned int rank, 
 		     const struct msg *m, uint32_t now, struct actions *out)
 {
 	struct page_ctx ctx = { .me = (uint16_t)rank, .now = now, .hold_us = cfg->hold ? HOLD_US : 0 };
-	struct page *p = &w->pages[rank][block];
+	struct copy *p = &w->pages[rank][block];
 	uint8_t before = p->state;
 	int err = page_step(&ctx, p, ev, m, out);
 

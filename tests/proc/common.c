@@ -171,6 +171,28 @@ void test_threads(unsigned n, void (*fn)(unsigned thread, void *arg), void *arg)
 	free(all);
 }
 
+/*
+ * Ranks in several guests of scripts/cluster have no memory in common but that of a device, of which each call takes
+ * another part: all ranks call in the same order, and there is one job at a time.
+ */
+static void *outside_of_guests(const char *device, size_t size)
+{
+	static off_t used;
+	int fd = open(device, O_RDWR | O_CLOEXEC);
+	void *p;
+
+	REQUIRE(fd >= 0, "%s: %m", device);
+	size = (size + 4095) & ~(size_t)4095;
+	p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, used);
+	REQUIRE(p != MAP_FAILED, "mmap %s: %m", device);
+	close(fd);
+	used += (off_t)size;
+	if (!test_rank)
+		memset(p, 0, size);
+	MUST(dsm_barrier());
+	return p;
+}
+
 void *test_outside(size_t size)
 {
 	struct {
@@ -180,6 +202,8 @@ void *test_outside(size_t size)
 	void *p;
 	int fd;
 
+	if (getenv("CLUSTER_MEMORY"))
+		return outside_of_guests(getenv("CLUSTER_MEMORY"), size);
 	if (!test_rank) {
 		at.pid = getpid();
 		at.fd = memfd_create("libdsm-test", MFD_CLOEXEC);

@@ -100,7 +100,7 @@ struct sim {
 	size_t nheap, heap_room;
 	uint16_t nslots;
 
-	struct page *pages; /* [rank * blocks + block], as all of these */
+	struct copy *pages; /* [rank * blocks + block], as all of these */
 	struct dir *dirs;
 	uint8_t *hw;
 	uint32_t *version;

@@ -59,7 +59,7 @@ static void use_block(struct sim *s, uint16_t rank, const struct thread *t)
 static void attempt(struct sim *s, uint16_t rank, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, rank, thread);
-	struct page *p = &s->pages[sim_at(s, rank, t->block)];
+	struct copy *p = &s->pages[sim_at(s, rank, t->block)];
 	bool write = for_writing(t->op);
 
 	if (t->op == OP_PIN_R || t->op == OP_PIN_W) {
@@ -95,7 +95,7 @@ static void prefetch(struct sim *s, uint16_t rank, const struct thread *t)
 
 static void release(struct sim *s, uint16_t rank, const struct thread *t)
 {
-	const struct page *p = &s->pages[sim_at(s, rank, t->block)];
+	const struct copy *p = &s->pages[sim_at(s, rank, t->block)];
 	struct msg m = { .version = WIRE_VERSION,
 			 .type = MSG_RELEASE,
 			 .op = sim_random(s, 2) ? RELEASE_EVICT : RELEASE_KEEP,

@@ -254,7 +254,7 @@ void sim_carry_out(struct sim *s, uint16_t rank, uint32_t object, const struct a
 static void step_page(struct sim *s, uint16_t rank, enum page_event ev, const struct msg *m, struct actions *out)
 {
 	struct page_ctx ctx = { .me = rank, .now = (uint32_t)s->now, .hold_us = s->o.hold_us };
-	struct page *p = &s->pages[sim_at(s, rank, m->object)];
+	struct copy *p = &s->pages[sim_at(s, rank, m->object)];
 	uint8_t before_state = p->state;
 
 	s->st.steps++;
@@ -294,7 +294,7 @@ void sim_local(struct sim *s, uint16_t rank, uint32_t block, enum page_event ev,
 			t->pc = PC_JOIN;
 			t->joined = a->slot;
 		} else if (a->type == ACT_OPEN && a->from == OPEN_AGAIN) {
-			const struct page *p = &s->pages[sim_at(s, rank, block)];
+			const struct copy *p = &s->pages[sim_at(s, rank, block)];
 
 			/* Under the lock. */
 			protect(s, rank, block, page_writable(p) ? PROT_RW : PROT_RO);
@@ -409,7 +409,7 @@ void sim_run(struct sim *s)
 
 static void check_copy(struct sim *s, uint32_t b, uint16_t home, const struct dir *d, uint16_t r)
 {
-	const struct page *p = &s->pages[sim_at(s, r, b)];
+	const struct copy *p = &s->pages[sim_at(s, r, b)];
 	bool owner = (d->state == DIR_SHARED || d->state == DIR_EXCLUSIVE) && d->owner == r;
 
 	if (p->state != PG_INVALID && p->state != PG_READ && p->state != PG_WRITE)

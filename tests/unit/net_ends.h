@@ -17,11 +17,13 @@
 #include "net/net.h"
 
 #define SLOTS 16
+#define LOST_MS 4000
 #define PATIENCE_MS 20000 /* for what takes a millisecond on an idle host */
 
 #ifndef NET_OPS
 #define NET_OPS net_ucx
 #define TRANSPORTS 2
+#define SLEEPERS TRANSPORTS /* of them, those that need nobody to poll at the sender */
 #endif
 
 struct end {
@@ -82,7 +84,7 @@ static inline void lost(void *arg, uint16_t rank, int err)
 static inline int try_open(struct end *e, uint16_t rank, net_handler h)
 {
 	const struct net_config cfg = { .rank = rank, .size = 3, .nslots = SLOTS, .handler = h, .lost = lost,
-					.arg = e, .lost_ms = 1000, .device = "", .gid = "", .cq_groups = "",
+					.arg = e, .lost_ms = LOST_MS, .device = "", .gid = "", .cq_groups = "",
 					.verbs = verbs_setting };
 
 	memset(e, 0, sizeof(*e));

@@ -147,9 +147,9 @@ END_TEST
 
 static inline void add_net_sleep_suite(TCase *t)
 {
-	tcase_add_loop_test(t, an_idle_end_sleeps_until_a_message_comes, 0, TRANSPORTS);
-	tcase_add_loop_test(t, a_message_left_behind_by_another_poller_wakes_the_sleeper, 0, TRANSPORTS);
-	tcase_add_loop_test(t, threads_send_and_poll_at_once, 0, TRANSPORTS);
+	tcase_add_loop_test(t, an_idle_end_sleeps_until_a_message_comes, 0, SLEEPERS);
+	tcase_add_loop_test(t, a_message_left_behind_by_another_poller_wakes_the_sleeper, 0, SLEEPERS);
+	tcase_add_loop_test(t, threads_send_and_poll_at_once, 0, SLEEPERS);
 }
 
 #endif

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-static int leftovers(void);
+static int (*leftovers)(void);
 
 START_TEST(addresses_are_looked_at)
 {

@@ -6,7 +6,10 @@
  */
 #define NET_OPS net_verbs
 #define TRANSPORTS 4
-#define NET_SETTINGS "", "coalesce=0,chain=1,signal=1,inline=0,batch=1,large=0", "break=40", "depth=4,chain=3,batch=2,break=100,coalesce=0"
+#define SLEEPERS 2 /* a broken connection is mended by who polls */
+/* timeout: a dead peer is noticed in 1 s instead of 9 */
+#define NET_SETTINGS "", "timeout=15,coalesce=0,chain=1,signal=1,inline=0,batch=1,large=0", "timeout=15,break=40", \
+		     "timeout=15,depth=4,chain=3,batch=2,break=100,coalesce=0"
 
 #include "net_sleep_suite.h"
 #include "net_suite.h"
@@ -16,7 +19,7 @@
 
 #include "net/verbs.h"
 
-static int leftovers(void)
+static int no_files(void)
 {
 	return 0; /* the kernel ends what a process has */
 }
@@ -140,8 +143,8 @@ START_TEST(a_peer_that_never_answers_is_lost_in_time)
 	ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 0), 0);
 	poll_until(&a, NULL, &a.lost, 1); /* nobody polls at b */
 	ck_assert_int_eq(a.err, -EPIPE);
-	ck_assert_uint_ge(now_ms(CLOCK_MONOTONIC) - from, 900);
-	ck_assert_uint_lt(now_ms(CLOCK_MONOTONIC) - from, 6000);
+	ck_assert_uint_ge(now_ms(CLOCK_MONOTONIC) - from, LOST_MS * 9 / 10);
+	ck_assert_uint_lt(now_ms(CLOCK_MONOTONIC) - from, 3 * LOST_MS);
 	close_pair(&a, &b);
 }
 END_TEST
@@ -204,6 +207,20 @@ static void post_garbage(struct end *a, enum garbage what)
 	ck_assert_int_eq(ibv_post_send(l->qp, &wr, &bad), 0);
 }
 
+/* Does b hear of what the device did with garbage? Or does the connection get mended, and the next message through? */
+static bool told(struct end *a, struct end *b)
+{
+	uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
+
+	ck_assert_int_eq(send_to(a, 1, MSG_PING, 0, 0), 0);
+	while (!b->lost && b->messages < 3 && now_ms(CLOCK_MONOTONIC) < until) {
+		ops->poll(a->net, 16);
+		ops->poll(b->net, 16);
+	}
+	ck_assert(b->lost || b->messages == 3);
+	return b->lost;
+}
+
 START_TEST(garbage_on_an_established_connection_costs_it)
 {
 	struct net_counters count;
@@ -215,6 +232,10 @@ START_TEST(garbage_on_an_established_connection_costs_it)
 	poll_until(&a, &b, &b.messages, 2);
 	settle(&a, &b);
 	post_garbage(&a, (enum garbage)_i);
+	if (_i == G_LONG && !told(&a, &b)) { /* some devices refuse it themselves: only the connection broke */
+		close_pair(&a, &b);
+		return;
+	}
 	poll_until(&b, &a, &b.lost, 1);
 	ck_assert_int_eq(b.err, -EBADMSG);
 	ck_assert_uint_eq(b.messages, 2);
@@ -259,7 +280,7 @@ static void new_thread(void *arg)
 static int open_with_threads(struct end *e, uint16_t rank)
 {
 	const struct net_config cfg = { .rank = rank, .size = 3, .nslots = SLOTS, .handler = handler, .lost = lost, .arg = e,
-					.thread = new_thread, .lost_ms = 1000, .device = "", .gid = "", .cq_groups = "",
+					.thread = new_thread, .lost_ms = LOST_MS, .device = "", .gid = "", .cq_groups = "",
 					.verbs = verbs_setting };
 
 	memset(e, 0, sizeof(*e));
@@ -376,10 +397,35 @@ START_TEST(wrong_settings_are_refused)
 }
 END_TEST
 
+static void add_own(TCase *t)
+{
+	tcase_add_test(t, wrong_settings_are_refused);
+	tcase_add_loop_test(t, blocks_land_with_their_requests, 0, TRANSPORTS);
+	tcase_add_test(t, broken_connections_are_mended_and_nothing_is_lost_or_doubled);
+	tcase_add_test(t, a_peer_of_another_job_is_refused);
+	tcase_add_test(t, an_address_of_another_version_is_refused);
+	tcase_add_test(t, a_peer_that_never_answers_is_lost_in_time);
+	tcase_add_test(t, too_few_receive_buffers_only_slow_down);
+	tcase_add_loop_test(t, its_threads_deliver_while_nobody_looks, 0, 2);
+	tcase_add_test(t, completions_are_counted_by_vector);
+}
+
+static void add_garbage(TCase *t)
+{
+	tcase_add_loop_test(t, garbage_on_an_established_connection_costs_it, 0, GARBAGE);
+}
+
 int main(void)
 {
 	Suite *s = suite_create("net_verbs");
-	TCase *t = tcase_create("verbs");
+	static const struct {
+		const char *name;
+		void (*add)(TCase *t);
+	} cases[] = { /* CK_RUN_CASE=name runs one of them */
+		{ "own", add_own }, { "garbage", add_garbage }, { "messages", add_net_suite }, { "sleep", add_net_sleep_suite },
+	};
+	unsigned int i;
+	TCase *t;
 	int count = 0;
 	struct ibv_device **list = ibv_get_device_list(&count);
 
@@ -389,19 +435,12 @@ int main(void)
 		printf("no RDMA device: skipped\n");
 		return 77;
 	}
-	tcase_set_timeout(t, 120);
-	tcase_add_test(t, wrong_settings_are_refused);
-	tcase_add_loop_test(t, blocks_land_with_their_requests, 0, TRANSPORTS);
-	tcase_add_test(t, broken_connections_are_mended_and_nothing_is_lost_or_doubled);
-	tcase_add_test(t, a_peer_of_another_job_is_refused);
-	tcase_add_test(t, an_address_of_another_version_is_refused);
-	tcase_add_test(t, a_peer_that_never_answers_is_lost_in_time);
-	tcase_add_loop_test(t, garbage_on_an_established_connection_costs_it, 0, GARBAGE);
-	tcase_add_test(t, too_few_receive_buffers_only_slow_down);
-	tcase_add_loop_test(t, its_threads_deliver_while_nobody_looks, 0, 2);
-	tcase_add_test(t, completions_are_counted_by_vector);
-	add_net_suite(t);
-	add_net_sleep_suite(t);
-	suite_add_tcase(s, t);
+	leftovers = no_files;
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		t = tcase_create(cases[i].name);
+		tcase_set_timeout(t, 120);
+		cases[i].add(t);
+		suite_add_tcase(s, t);
+	}
 	return unit_main(s);
 }

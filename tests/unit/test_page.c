@@ -9,7 +9,7 @@
 
 static const struct page_ctx ctx = { .me = ME, .now = 1000 };
 
-static int step(struct page *p, enum page_event ev, struct msg m, struct actions *out)
+static int step(struct copy *p, enum page_event ev, struct msg m, struct actions *out)
 {
 	return page_step(&ctx, p, ev, &m, out);
 }
@@ -35,14 +35,14 @@ START_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
 			for (owner = 0; owner < 2; owner++)
 				for (pins = 0; pins < 3; pins++)
 					for (i = 0; i < 16; i++) {
-						struct page p = { .state = (uint8_t)state,
+						struct copy p = { .state = (uint8_t)state,
 								  .flags = owner ? PAGE_OWNER : 0,
 								  .pins_read = pins == 1,
 								  .pins_write = pins == 2,
 								  .home = OTHER + 1,
 								  .slot = 3,
 								  .acks = state == PG_COUNT };
-						struct page before = p;
+						struct copy before = p;
 						struct actions out = { .n = 99 };
 						int err = step(&p, (enum page_event)ev, variant(i), &out);
 
@@ -60,7 +60,7 @@ END_TEST
 
 START_TEST(states_and_events_out_of_range_are_refused)
 {
-	struct page p = { .state = PG_STATES }, q = { 0 };
+	struct copy p = { .state = PG_STATES }, q = { 0 };
 	struct actions out;
 
 	ck_assert_int_eq(step(&p, PE_READ, variant(0), &out), -EBADMSG);
@@ -88,7 +88,7 @@ END_TEST
 START_TEST(first_read_asks_the_manager_and_learns_the_home)
 {
 	struct msg m = unit_msg(0, ME, ME, ME, 5), grant = unit_msg(MSG_GRANT, 7, ME, ME, 5);
-	struct page p = { 0 };
+	struct copy p = { 0 };
 	struct actions out;
 
 	m.home = 9;
@@ -117,7 +117,7 @@ START_TEST(upgrade_waits_for_every_sharer_in_any_order)
 	grant.op = GRANT_WRITE;
 	grant.count = 3;
 	for (early = 0; early <= 3; early++) {
-		struct page p = { .state = PG_READ, .home = OTHER + 1 };
+		struct copy p = { .state = PG_READ, .home = OTHER + 1 };
 		struct actions out;
 
 		ck_assert_int_eq(step(&p, PE_WRITE, ask, &out), 0);
@@ -140,7 +140,7 @@ END_TEST
 START_TEST(an_upgrade_that_loses_its_copy_takes_the_data)
 {
 	struct msg inv = unit_msg(MSG_INV, 0, ME, 7, 1), data = unit_msg(MSG_DATA, OTHER, ME, ME, 4);
-	struct page p = { .state = PG_UPGRADE, .home = 1, .slot = 4 };
+	struct copy p = { .state = PG_UPGRADE, .home = 1, .slot = 4 };
 	struct actions out;
 
 	ck_assert_int_eq(step(&p, PE_INV, inv, &out), 0);
@@ -159,7 +159,7 @@ END_TEST
 START_TEST(the_owner_forwards_and_others_may_not_be_asked_to)
 {
 	struct msg fwd = unit_msg(MSG_FWD_WRITE, 0, ME, 7, 1);
-	struct page p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1 }, q = { .state = PG_READ, .home = 1 };
+	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1 }, q = { .state = PG_READ, .home = 1 };
 	struct actions out;
 
 	fwd.count = 2;
@@ -178,7 +178,7 @@ END_TEST
 
 START_TEST(threads_do_not_open_what_is_still_being_filled)
 {
-	struct page p = { .state = PG_GOT_WRITE, .flags = PAGE_OWNER, .home = 1, .slot = 4 };
+	struct copy p = { .state = PG_GOT_WRITE, .flags = PAGE_OWNER, .home = 1, .slot = 4 };
 	struct actions out;
 
 	ck_assert(!page_readable(&p) && !page_writable(&p));
@@ -197,7 +197,7 @@ START_TEST(the_hold_time_keeps_a_block_and_wraps)
 
 	for (i = 0; i < 2; i++) {
 		struct page_ctx c = { .me = ME, .now = starts[i], .hold_us = 10 };
-		struct page p = { .state = PG_GOT_WRITE, .flags = PAGE_OWNER, .home = 1 };
+		struct copy p = { .state = PG_GOT_WRITE, .flags = PAGE_OWNER, .home = 1 };
 		struct msg m = unit_msg(MSG_FWD_WRITE, 0, ME, 7, 1);
 		struct actions out;
 
@@ -219,7 +219,7 @@ END_TEST
 START_TEST(a_hold_time_long_past_is_not_taken_for_the_future)
 {
 	struct page_ctx c = { .me = ME, .now = 0x90000000u, .hold_us = 10 };
-	struct page p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1, .hold = 10 };
+	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1, .hold = 10 };
 	struct msg m = unit_msg(MSG_FWD_WRITE, 0, ME, 7, 1);
 	struct actions out;
 
@@ -230,7 +230,7 @@ END_TEST
 
 START_TEST(pins_hold_back_what_would_harm_them)
 {
-	struct page p = { .state = PG_READ, .home = 1 };
+	struct copy p = { .state = PG_READ, .home = 1 };
 	struct msg inv = unit_msg(MSG_INV, 0, ME, 7, 1);
 	struct actions out;
 
@@ -254,7 +254,7 @@ END_TEST
 
 START_TEST(pins_are_counted_up_to_their_limit)
 {
-	struct page p = { .state = PG_WRITE, .flags = PAGE_OWNER };
+	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER };
 	unsigned int i;
 
 	for (i = 0; i < UINT8_MAX; i++)
