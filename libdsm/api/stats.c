@@ -167,8 +167,8 @@ static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot
 	size_t i;
 	int k;
 
-	fprintf(f, "\nlibdsm statistics: %d ranks, faults by %s, %s\n", job.size, job.fault->name,
-		job.net ? "messages by ucx" : "one host through shared memory");
+	fprintf(f, "\nlibdsm statistics: %d ranks, faults by %s, %s%s\n", job.size, job.fault->name,
+		job.net ? "messages by " : "one host through shared memory", job.net ? job.netops->name : "");
 	for (i = 0; i < COUNTERS; i++)
 		fprintf(f, "  %-14s %14" PRIu64 "%s", counters[i].name, value(s, counters[i].at), i % 3 == 2 || i + 1 == COUNTERS ? "\n" : "");
 	fprintf(f, "  %-14s %12s %12s %12s %12s %12s\n", "waits", "count", "mean us", "p50 us <", "p99 us <", "max us");
@@ -204,7 +204,7 @@ static void print_json(FILE *f, const struct dsm_stats *s, const struct dsm_hot_
 	size_t i;
 	int k;
 
-	fprintf(f, "{\"ranks\": %d, \"fault\": \"%s\", \"net\": \"%s\"", job.size, job.fault->name, job.net ? "ucx" : "none");
+	fprintf(f, "{\"ranks\": %d, \"fault\": \"%s\", \"net\": \"%s\"", job.size, job.fault->name, job.net ? job.netops->name : "none");
 	for (i = 0; i < COUNTERS; i++)
 		fprintf(f, ", \"%s\": %" PRIu64, counters[i].name, value(s, counters[i].at));
 	fprintf(f, ", \"latency_ns\": {");
