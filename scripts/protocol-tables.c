@@ -133,7 +133,7 @@ static uint32_t dir_after(unsigned int state, unsigned int phase, unsigned int t
 	for (v = 0; v < 3 * 2 * 2 * 2; v++) {
 		struct qnode nodes[RANKS * SLOTS] = { 0 };
 		struct dir_ctx ctx = { .me = 0, .nranks = RANKS, .queue = { nodes, SLOTS } };
-		struct dir d = { .state = state & 15, .phase = phase & 15, .owner = (uint16_t)(v % 3), .current = 1,
+		struct dir d = { .state = state & 15, .phase = phase & 15, .owner = (uint16_t)(v % 3), .served = 1,
 				 .copyset = 1u << v % 3 };
 		struct msg m = { .type = (uint8_t)type, .src = 1, .req_rank = 1, .flags = v / 3 % 2 ? MSGF_FIRST_TOUCH : 0, .op = MSG_WRITE_REQ,
 				 .value = v / 6 % 2 ? 2 : 0 };

@@ -72,7 +72,7 @@ static void first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, con
 {
 	struct msg *m;
 
-	d->current = r->rank;
+	d->served = r->rank;
 	d->owner = r->rank;
 	if (d->state == DIR_UNTOUCHED && (r->flags & MSGF_FIRST_TOUCH) && r->rank != ctx->me) {
 		d->state = DIR_MOVED;
@@ -83,7 +83,7 @@ static void first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, con
 	}
 	d->state = DIR_EXCLUSIVE;
 	d->phase = DIR_BUSY;
-	d->copyset = set_bit(r->rank, set_granule(ctx->nranks));
+	d->copyset = set_of(r->rank, set_granule(ctx->nranks));
 	m = send(ctx, out, ACT_SEND, MSG_GRANT, r->rank, object, r);
 	m->op = GRANT_WRITE;
 	m->flags = MSGF_ZERO;
@@ -100,8 +100,8 @@ static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	struct msg *m;
 
 	/* The last to read is now the one to write, and the only other copy is the previous writer's: the block migrates. */
-	if (g == 1 && has && d->state == DIR_SHARED && d->owner != r->rank && d->current == r->rank &&
-	    d->copyset == (set_bit(d->owner, g) | set_bit(r->rank, g)))
+	if (g == 1 && has && d->state == DIR_SHARED && d->owner != r->rank && d->served == r->rank &&
+	    d->copyset == (set_of(d->owner, g) | set_of(r->rank, g)))
 		d->migratory = 1;
 	if (n) {
 		send(ctx, out, ACT_MCAST, MSG_INV, SET_NOBODY, object, r);
@@ -116,8 +116,8 @@ static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	m->count = (int16_t)n;
 	d->state = DIR_EXCLUSIVE;
 	d->phase = DIR_BUSY;
-	d->owner = d->current = r->rank;
-	d->copyset = set_bit(r->rank, g);
+	d->owner = d->served = r->rank;
+	d->copyset = set_of(r->rank, g);
 }
 
 /*
@@ -133,10 +133,10 @@ static void copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	if (d->state == DIR_SHARED)
 		d->migratory = 0;
 	send(ctx, out, ACT_SEND, MSG_FWD_READ, d->owner, object, r);
-	d->copyset |= set_bit(r->rank, set_granule(ctx->nranks));
+	d->copyset |= set_of(r->rank, set_granule(ctx->nranks));
 	d->state = DIR_SHARED;
 	d->phase = DIR_BUSY;
-	d->current = r->rank;
+	d->served = r->rank;
 }
 
 static int serve(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r, struct actions *out)
@@ -248,12 +248,12 @@ int dir_step(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, stru
 	case MSG_WRITE_REQ:
 		return request(ctx, d, m, out);
 	case MSG_DONE:
-		if (d->phase != DIR_BUSY || m->src != d->current)
+		if (d->phase != DIR_BUSY || m->src != d->served)
 			return -EBADMSG;
 		resume(ctx, d, m->object, out);
 		return 0;
 	case MSG_HOME_ACK:
-		if (d->phase != DIR_HOMING || m->src != d->current)
+		if (d->phase != DIR_HOMING || m->src != d->served)
 			return -EBADMSG;
 		resume(ctx, d, m->object, out);
 		return 0;

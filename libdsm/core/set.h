@@ -12,7 +12,7 @@ static inline uint16_t set_granule(uint16_t nranks)
 	return (uint16_t)((nranks + 63) / 64);
 }
 
-static inline uint64_t set_bit(uint16_t rank, uint16_t granule)
+static inline uint64_t set_of(uint16_t rank, uint16_t granule)
 {
 	return 1ULL << (rank / granule);
 }

@@ -115,8 +115,8 @@ struct queue {
 	struct ibv_cq *cq;
 	int vector;
 	pthread_mutex_t lock;
-	struct arrival *stash; /* taken while a lane was frozen; under lock */
-	unsigned int stash_head, stash_n, stash_room;
+	struct arrival *inbox; /* the inbox: taken from the device, not in hand yet; under lock */
+	unsigned int inbox_head, inbox_n, inbox_room;
 	atomic_int armed;      /* an event is due, or on its way */
 	_Atomic uint64_t events, completions;
 	pthread_t thread;

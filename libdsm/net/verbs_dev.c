@@ -176,7 +176,7 @@ static void queue_close(struct queue *q)
 		ibv_destroy_cq(q->cq);
 	ibv_destroy_comp_channel(q->channel);
 	pthread_mutex_destroy(&q->lock);
-	free(q->stash);
+	free(q->inbox);
 }
 
 void dev_lane_set(struct dev *d, uint32_t qpn, struct lane *l)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * verbs_recv.c - completions: taken many at a time under the queue's lock and sorted there, which is where frames are
- * counted; then, with no lock, delivered. Several threads may be delivering at once.
+ * counted, into the queue's inbox; from there, one by one and with no lock, delivered. Several threads may be delivering
+ * at once.
  */
 #include "net/verbs.h"
 
@@ -109,52 +110,93 @@ static void sort(struct queue *q, const struct ibv_wc *wc, struct arrival *a)
 	}
 }
 
-/* Take up to max completions. */
-static unsigned int take(struct queue *q, struct arrival *out, unsigned int max, bool wait)
+/* Does its buffer hold something that is still to be looked at? */
+static bool needs_buffer(const struct arrival *a)
+{
+	return a->kind == ARRIVAL_FRAME && (a->f.kind == FRAME_FETCH || (a->f.kind == FRAME_MSG && a->f.size));
+}
+
+static void post_back(struct queue *q, unsigned int class, const uint32_t *index, unsigned int count)
+{
+	if (count && dev_post_recvs(q->dev, class, index, count))
+		log_line("RDMA: %s takes no receive buffers back", q->dev->name);
+}
+
+/* Give back, for each class in one go, the buffers of n arrivals whose heads said it all. */
+static void repost(struct queue *q, struct arrival *a, unsigned int n)
+{
+	uint32_t index[VERBS_BATCH_MAX];
+	unsigned int i, class, count;
+
+	for (class = 0; class < CLASS_MAX; class++) {
+		count = 0;
+		for (i = 0; i < n; i++)
+			if (a[i].recv >= 0 && a[i].class == class && !needs_buffer(&a[i])) {
+				index[count++] = (uint32_t)a[i].recv;
+				a[i].recv = -1;
+			}
+		post_back(q, class, index, count);
+	}
+}
+
+/* Take up to max completions from the device to the inbox. Returns how many; -ENOMEM. */
+static int fill(struct queue *q, unsigned int max)
 {
 	struct ibv_wc wc[VERBS_BATCH_MAX];
-	unsigned int n = 0;
+	struct arrival *more;
 	int i, k;
+
+	if (q->inbox_head + q->inbox_n + max > q->inbox_room) {
+		more = realloc(q->inbox, (q->inbox_room + 256) * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		q->inbox = more;
+		q->inbox_room += 256;
+	}
+	k = ibv_poll_cq(q->cq, (int)max, wc);
+	if (k <= 0)
+		return 0;
+	more = &q->inbox[q->inbox_head + q->inbox_n];
+	for (i = 0; i < k; i++)
+		sort(q, &wc[i], &more[i]);
+	repost(q, more, (unsigned int)k);
+	q->inbox_n += (unsigned int)k;
+	atomic_fetch_add_explicit(&q->completions, (unsigned int)k, memory_order_relaxed);
+	cqgroup_count(q->group, (unsigned int)q->vector, 0, (unsigned int)k);
+	return k;
+}
+
+/*
+ * The next arrival. Many are taken from the device at a time, but a thread has one in hand only: its handler may wait for
+ * an answer that came right behind, and that other threads, or the handler's own waiting, then find in the inbox.
+ */
+static bool next_arrival(struct queue *q, struct arrival *a, unsigned int budget, bool wait)
+{
+	const unsigned int batch = q->net->set.batch;
+	bool any = false;
 
 	if (wait)
 		pthread_mutex_lock(&q->lock);
 	else if (pthread_mutex_trylock(&q->lock))
-		return 0;
-	while (n < max && q->stash_n) {
-		out[n++] = q->stash[q->stash_head++];
-		if (!--q->stash_n)
-			q->stash_head = 0;
+		return false;
+	if (q->inbox_n || fill(q, budget < batch ? budget : batch) > 0) {
+		*a = q->inbox[q->inbox_head++];
+		if (!--q->inbox_n)
+			q->inbox_head = 0;
+		any = true;
 	}
-	k = n < max ? ibv_poll_cq(q->cq, (int)(max - n), wc) : 0;
-	for (i = 0; i < k; i++)
-		sort(q, &wc[i], &out[n++]);
 	pthread_mutex_unlock(&q->lock);
-	return n;
+	return any;
 }
 
-/* Put what there is aside, for take(). */
+/* Put all there is into the inbox. */
 static bool drain(struct queue *q)
 {
-	int left = q->cq->cqe, k, i;
-	struct arrival *more;
-	struct ibv_wc wc[16];
+	int left = q->cq->cqe, k = 1;
 
-	while (left > 0) {
-		if (q->stash_head + q->stash_n + 16 > q->stash_room) {
-			more = realloc(q->stash, (q->stash_room + 256) * sizeof(*more));
-			if (!more)
-				return false;
-			q->stash = more;
-			q->stash_room += 256;
-		}
-		k = ibv_poll_cq(q->cq, 16, wc);
-		for (i = 0; i < k; i++)
-			sort(q, &wc[i], &q->stash[q->stash_head + q->stash_n++]);
-		if (k <= 0)
-			return true;
-		left -= k;
-	}
-	return true;
+	for (; left > 0 && k > 0; left -= k)
+		k = fill(q, 16);
+	return k >= 0;
 }
 
 /*
@@ -356,41 +398,16 @@ static bool process(const struct arrival *a)
 	return false;
 }
 
-/* Give receive buffers back, those of a class in one go. all: also those whose payload had to be kept. */
-static void repost(struct queue *q, struct arrival *a, unsigned int n, bool all)
-{
-	uint32_t index[VERBS_BATCH_MAX];
-	unsigned int i, class, count;
-
-	for (class = 0; class < CLASS_MAX; class++) {
-		count = 0;
-		for (i = 0; i < n; i++) {
-			bool needed = a[i].kind == ARRIVAL_FRAME && (a[i].f.kind == FRAME_FETCH || (a[i].f.kind == FRAME_MSG && a[i].f.size));
-
-			if (a[i].recv < 0 || a[i].class != class || (needed && !all))
-				continue;
-			index[count++] = (uint32_t)a[i].recv;
-			a[i].recv = -1;
-		}
-		if (count && dev_post_recvs(q->dev, class, index, count))
-			log_line("RDMA: %s takes no receive buffers back", q->dev->name);
-	}
-}
-
 int queue_serve(struct queue *q, unsigned int budget, bool wait, unsigned int *delivered)
 {
-	const unsigned int batch = q->net->set.batch;
-	struct arrival a[VERBS_BATCH_MAX];
-	unsigned int i, n = take(q, a, budget < batch ? budget : batch, wait);
+	struct arrival a;
+	unsigned int n = 0;
 
-	if (!n)
-		return 0;
-	atomic_fetch_add_explicit(&q->completions, n, memory_order_relaxed);
-	cqgroup_count(q->group, (unsigned int)q->vector, 0, n);
-	repost(q, a, n, false);
-	for (i = 0; i < n; i++)
-		*delivered += process(&a[i]);
-	repost(q, a, n, true);
+	for (; n < budget && next_arrival(q, &a, budget - n, wait); n++) {
+		*delivered += process(&a);
+		if (a.recv >= 0)
+			post_back(q, a.class, &(uint32_t){ (uint32_t)a.recv }, 1);
+	}
 	if (atomic_load(&q->net->again))
 		conn_serve(q->net, false);
 	return (int)n;
@@ -444,7 +461,7 @@ int verbs_poll(struct net *n, unsigned int budget)
 	for (d = 0; d < n->ndevs; d++)
 		for (i = 0; i < n->devs[d].nqueues && done < budget; i++)
 			do
-				want = budget - done < n->set.batch ? budget - done : n->set.batch;
+				want = budget - done;
 			while (queue_serve(&n->devs[d].queues[i], want, false, &done) == (int)want && done < budget);
 	if (atomic_load(&n->pending))
 		done += deliver_pending(n);

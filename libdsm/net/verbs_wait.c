@@ -33,6 +33,7 @@
 #include "util/log.h"
 
 #define PATIENCE_MAX 16 /* looks with nothing to be seen, before a busy thread sleeps */
+#define BURST 64        /* completions, until a thread looks up */
 #define NO_DEVICE 0xffffffffu
 
 /* ---- arming ------------------------------------------------------------------------------------- */
@@ -72,7 +73,7 @@ static bool arm_all(struct net *n)
 			if (!n->threads)
 				clear_event(q);
 			arm_queue(q);
-			while (queue_serve(q, n->set.batch, true, &delivered) > 0)
+			while (queue_serve(q, BURST, true, &delivered) > 0)
 				any = true;
 		}
 	return any;
@@ -117,7 +118,7 @@ static void serve_burst(struct queue *q, unsigned int *patience)
 	unsigned int idle = 0, delivered = 0;
 
 	while (!stopping(n) && !atomic_load(&n->lookers)) {
-		if (queue_serve(q, n->set.batch, true, &delivered) > 0) {
+		if (queue_serve(q, BURST, true, &delivered) > 0) {
 			idle = 0;
 			continue;
 		}
@@ -126,7 +127,7 @@ static void serve_burst(struct queue *q, unsigned int *patience)
 			continue;
 		}
 		arm_queue(q);
-		if (queue_serve(q, n->set.batch, true, &delivered) <= 0) {
+		if (queue_serve(q, BURST, true, &delivered) <= 0) {
 			*patience /= 2;
 			return;
 		}

@@ -91,7 +91,7 @@ static void placed_add(struct ibv_cq *cq, struct place *place, unsigned int vect
 	struct placed **head = bucket(cq), *e;
 
 	pthread_mutex_lock(&lock);
-	for (e = *head; e && e->cq;)
+	for (e = *head; e && e->cq && e->cq != cq;)
 		e = e->next;
 	if (!e) {
 		e = calloc(1, sizeof(*e));

@@ -26,9 +26,12 @@ def processor(accel):
 
 
 def machine(kernel, accel, cpus, memory, arguments):
+    # Room for a second processor, though none is there: QEMU then emulates atomic instructions by atomic ones, which
+    # memory that several guests share needs.
+    room = max(cpus, 2)
     return [tool('setpriv', 'util-linux'), '--pdeathsig', 'KILL', tool('qemu-system-x86_64', 'qemu-system-x86'),
             '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-machine', 'pc', *processor(accel),
-            '-smp', str(cpus), '-m', str(memory), '-kernel', kernel.image, '-initrd', kernel.initramfs,
+            '-smp', f'{cpus},maxcpus={room}', '-m', str(memory), '-kernel', kernel.image, '-initrd', kernel.initramfs,
             '-append', f'{ARGUMENTS} {arguments}']
 
 

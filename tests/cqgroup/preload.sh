@@ -79,6 +79,9 @@ same "a report" "$(with CQGROUP_VECTORS=1,3 CQGROUP_CPUS=$here CQGROUP_VERBOSE=1
 same "many CQs" "$(with CQGROUP_VECTORS=1,3 CQGROUP_VERBOSE=1 -- open $(yes cq | head -n 3000) poll event destroy poll destroy poll | sed 's/.*polled 3 | //')" \
 	"$say: fake0: vector 1: 1500 CQs, 0 events, 3 completions | $say: fake0: vector 3: 1500 CQs, 1 events, 6 completions"
 
+same "threads at once" "$(with CQGROUP_VECTORS=1,3 CQGROUP_VERBOSE=1 -- open stir | sed 's/create_cq [13] | //g; s/.*threads are placed | //')" \
+	"$say: fake0: vector 1: 2000 CQs, 0 events, 6000 completions | $say: fake0: vector 3: 2000 CQs, 0 events, 6000 completions"
+
 program=("$folder/loader" "$folder/plugin.so")
 same "a plugin of a program without verbs" "$(with CQGROUP_VECTORS=2-3 -- open cq ex=7 cq event poll destroy)" \
 	"create_cq 2 | create_cq_ex 3 | create_cq 2 | polled 3"

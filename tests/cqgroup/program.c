@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * program.c - an ordinary verbs program that does what its arguments say, each word one thing: open import cq=V ex=V event
- * poll destroy close cpus thread.
+ * poll destroy close cpus thread stir.
  *
  * With -DLOADER it has no verbs itself: it loads the same code as a plugin, its first argument.
  */
@@ -70,6 +70,32 @@ static void *other_thread(void *arg)
 	return arg;
 }
 
+/* A CQ after the other, each polled and destroyed. */
+static void *make_many(void *arg)
+{
+	struct ibv_wc wc[8];
+	struct ibv_cq *cq;
+	int i;
+
+	for (i = 0; i < 1000; i++) {
+		cq = ibv_create_cq(ctx, 10, NULL, channel, 0);
+		if (!cq || ibv_poll_cq(cq, 8, wc) != 3 || ibv_destroy_cq(cq))
+			printf("no CQ\n");
+	}
+	return arg;
+}
+
+static void stir(void)
+{
+	pthread_t threads[4];
+	int i;
+
+	for (i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, make_many, NULL);
+	for (i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+}
+
 static void opened(struct ibv_context *now)
 {
 	ctx = now;
@@ -128,6 +154,8 @@ int run(int n, char **words)
 		} else if (!strcmp(*words, "thread")) {
 			pthread_create(&thread, NULL, other_thread, NULL);
 			pthread_join(thread, NULL);
+		} else if (!strcmp(*words, "stir")) {
+			stir();
 		} else {
 			printf("what is %s?\n", *words);
 			return 1;

@@ -61,7 +61,7 @@ void co_canon(const void *c, void *world)
 			w->dirs[r][b].sample = 0; /* co_deliver() tries both ends */
 			if (w->dirs[r][b].state != DIR_SHARED && w->dirs[r][b].phase != DIR_BUSY &&
 			    w->dirs[r][b].phase != DIR_HOMING)
-				w->dirs[r][b].current = 0;
+				w->dirs[r][b].served = 0;
 		}
 		if (w->slot[r][cfg->nthreads] == SLOT_IDLE)
 			w->async_block[r] = 0;

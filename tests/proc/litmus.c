@@ -42,7 +42,7 @@ struct litmus {
 
 static uint64_t seconds = 8, control;
 static struct outside {
-	uint32_t arrived, generation;
+	uint32_t came[ROLES], generation;
 	uint32_t stop;
 	uint64_t reg[REGS];
 	uint64_t rounds[MAX_TESTS][PLACES], seen[MAX_TESTS][PLACES], outcomes[MAX_TESTS][PLACES][16];
@@ -271,21 +271,31 @@ static const struct litmus tests[] = {
 
 /* ---- running ----------------------------------------------------------------------------------- */
 
-static void meet(unsigned n)
+static void wait_for(const uint32_t *word, uint32_t value)
 {
-	uint32_t seen = __atomic_load_n(&outside->generation, __ATOMIC_ACQUIRE);
 	unsigned spins = 0;
 
-	if (__atomic_add_fetch(&outside->arrived, 1, __ATOMIC_ACQ_REL) == n) {
-		__atomic_store_n(&outside->arrived, 0, __ATOMIC_RELAXED);
-		__atomic_store_n(&outside->generation, seen + 1, __ATOMIC_RELEASE);
-		return;
-	}
-	while (__atomic_load_n(&outside->generation, __ATOMIC_ACQUIRE) == seen)
+	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) != value)
 		if (++spins < 200)
 			__builtin_ia32_pause();
 		else
 			sched_yield();
+}
+
+/* Loads and stores only: emulated machines with one processor each have no atomic arithmetic on memory between them. */
+static void meet(unsigned role, unsigned n)
+{
+	uint32_t next = __atomic_load_n(&outside->generation, __ATOMIC_ACQUIRE) + 1;
+	unsigned i;
+
+	__atomic_store_n(&outside->came[role], next, __ATOMIC_RELEASE);
+	if (role) {
+		wait_for(&outside->generation, next);
+		return;
+	}
+	for (i = 1; i < n; i++)
+		wait_for(&outside->came[i], next);
+	__atomic_store_n(&outside->generation, next, __ATOMIC_RELEASE);
 }
 
 static uint64_t *variable(enum place place, unsigned instance, unsigned var)
@@ -372,17 +382,17 @@ static void play(unsigned thread, void *arg)
 				(void)load(r.v[i]);
 		if (!role)
 			memset(outside->reg, 0, sizeof(outside->reg));
-		meet(t->roles);
+		meet((unsigned)role, t->roles);
 		test_delay(dice >> 8 & 63);
 		t->run(&r);
 		flush(&r);
-		meet(t->roles);
+		meet((unsigned)role, t->roles);
 		if (!role)
 			note(run, &r);
-		meet(t->roles);
+		meet((unsigned)role, t->roles);
 		if (outside->stop)
 			break;
-		meet(t->roles); /* all have looked before role 0 clears it */
+		meet((unsigned)role, t->roles); /* all have looked before role 0 clears it */
 	}
 }
 

@@ -40,7 +40,7 @@ START_TEST(every_message_is_bounded_and_illegal_ones_change_nothing)
 						struct dir d = { .state = state & 7,
 								 .phase = phase & 3,
 								 .owner = (uint16_t)owner,
-								 .current = 1,
+								 .served = 1,
 								 .copyset = 1ull << owner | (i & 4) };
 						struct dir before = d;
 						struct actions out = { .n = 99 };
@@ -98,7 +98,7 @@ START_TEST(requests_are_served_in_the_order_they_came)
 
 		if (next == 5)
 			continue;
-		done(&c, &d, d.current, &out);
+		done(&c, &d, d.served, &out);
 		ck_assert_uint_eq(unit_action(&out, ACT_RESUME, 0)->rank, next);
 		ck_assert_uint_eq(d.phase, DIR_TURN);
 		/* Who comes between DONE and its consequence queues behind all others. */
@@ -107,7 +107,7 @@ START_TEST(requests_are_served_in_the_order_they_came)
 		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->req_rank, next);
 		ck_assert_uint_eq(d.owner, next);
 	}
-	done(&c, &d, d.current, &out);
+	done(&c, &d, d.served, &out);
 	ck_assert_uint_eq(d.phase, DIR_IDLE);
 	ck_assert_uint_eq(d.tail, 0);
 }
@@ -116,7 +116,7 @@ END_TEST
 START_TEST(a_request_is_not_queued_twice)
 {
 	struct dir_ctx c = home(0, 4);
-	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .current = 1, .copyset = 2 };
+	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 2 };
 	struct msg m = request(MSG_READ_REQ, 2, 1), far = request(MSG_READ_REQ, 4, 0),
 		   slot = request(MSG_READ_REQ, 1, SLOTS);
 	struct actions out;
@@ -132,7 +132,7 @@ END_TEST
 START_TEST(a_queued_request_that_is_absurd_holds_nobody_up)
 {
 	struct dir_ctx c = home(0, 4);
-	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .current = 1, .copyset = 2 };
+	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 2 };
 	struct msg bad = request(MSG_READ_REQ, 1, 1), good = request(MSG_READ_REQ, 2, 1), turn;
 	struct actions out;
 
@@ -150,7 +150,7 @@ END_TEST
 START_TEST(only_the_one_that_is_served_is_done)
 {
 	struct dir_ctx c = home(0, 4);
-	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .current = 1, .copyset = 2 };
+	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 2 };
 	struct msg m = request(MSG_DONE, 2, 0);
 	struct actions out;
 
@@ -207,7 +207,7 @@ START_TEST(with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy)
 		uint16_t g = set_granule(sizes[i]), owner = 3, sharer = (uint16_t)(sizes[i] - 1);
 		struct dir start = { .state = DIR_SHARED,
 				     .owner = owner,
-				     .copyset = set_bit(owner, g) | set_bit(sharer, g) },
+				     .copyset = set_of(owner, g) | set_of(sharer, g) },
 			   d = start;
 		uint16_t both = set_count(start.copyset, sizes[i], g, SET_NOBODY, SET_NOBODY);
 		struct msg m = request(MSG_WRITE_REQ, sharer, 0), o = request(MSG_WRITE_REQ, owner, 0);
@@ -223,7 +223,7 @@ START_TEST(with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy)
 		ck_assert_int_eq(dir_step(&c, &d, &o, &out), 0);
 		ck_assert_int_eq(unit_sent(&out, MSG_GRANT)->count, both - 1);
 		ck_assert_uint_eq(reached(unit_action(&out, ACT_MCAST, 0), sizes[i]), both - 1u);
-		ck_assert_uint_eq(d.copyset, set_bit(owner, g));
+		ck_assert_uint_eq(d.copyset, set_of(owner, g));
 	}
 }
 END_TEST

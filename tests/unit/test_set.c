@@ -11,7 +11,7 @@ START_TEST(up_to_64_ranks_every_rank_has_its_bit)
 	for (r = 1; r <= 64; r++)
 		ck_assert_uint_eq(set_granule(r), 1);
 	for (r = 0; r < 64; r++)
-		ck_assert_uint_eq(set_bit(r, 1), 1ull << r);
+		ck_assert_uint_eq(set_of(r, 1), 1ull << r);
 }
 END_TEST
 
@@ -26,7 +26,7 @@ START_TEST(beyond_64_ranks_every_rank_fits)
 		unit_require(g > 1);
 		for (r = 0; r < n; r++) {
 			unit_require(r / g < 64);
-			unit_require(set_has(set_bit(r, g), r, g));
+			unit_require(set_has(set_of(r, g), r, g));
 		}
 	}
 }
