@@ -153,11 +153,7 @@ COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
 # ---- targets that run something -------------------------------------------------------------
 
 .PHONY: all lib apps test-programs unit-programs model-program sim-program proc-programs fail-programs \
-<<<<<<< HEAD
-	bench-programs fuzz-programs demo bench bench-cluster fuzz check check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
-=======
-	bench-programs fuzz-programs demo cluster-demo bench fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
->>>>>>> bf144da4b354768d1a5f075cff29e116f211ac6e
+	bench-programs fuzz-programs demo cluster-demo bench bench-cluster fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
 	check-asan check-tsan check-soak model-full install uninstall clean format tags help setup FORCE
 
 all: lib apps ## the library and the applications (default)
