@@ -59,6 +59,7 @@ MODEL_C  := $(sort $(wildcard tests/model/*.c))
 SIM_C    := $(sort $(wildcard tests/sim/*.c))
 PROC_C   := $(sort $(filter-out tests/proc/common.c,$(wildcard tests/proc/*.c)))
 FAIL_C   := $(sort $(wildcard tests/fail/*.c))
+KMOD_C   := $(sort $(wildcard tests/kmod/*.c))
 FUZZ_C   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 BENCH_C  := $(sort $(filter-out tests/bench/common%.c,$(wildcard tests/bench/*.c)))
 
@@ -79,6 +80,7 @@ MODEL   := $(if $(MODEL_C),$(B)/tests/model)
 SIM     := $(if $(SIM_C),$(B)/tests/sim)
 PROC    := $(PROC_C:tests/proc/%.c=$(B)/tests/proc/%)
 FAIL    := $(FAIL_C:tests/fail/%.c=$(B)/tests/fail/%)
+KMOD    := $(KMOD_C:tests/kmod/%.c=$(B)/tests/kmod/%)
 FUZZ    := $(FUZZ_C:tests/fuzz/%.c=$(B)/tests/fuzz/%)
 BENCH   := $(BENCH_C:tests/bench/%.c=$(B)/bench/%)
 
@@ -145,6 +147,7 @@ $(B)/obj/tests/model/%.o: EXTRA = -D_GNU_SOURCE
 $(B)/obj/tests/sim/%.o:   EXTRA = -D_GNU_SOURCE
 $(B)/obj/tests/proc/%.o:  EXTRA = -D_GNU_SOURCE
 $(B)/obj/tests/fail/%.o:  EXTRA = -D_GNU_SOURCE
+$(B)/obj/tests/kmod/%.o:  EXTRA = -D_GNU_SOURCE
 $(B)/obj/tests/fuzz/%.o:  EXTRA = $(CPPFLAGS_LIB)
 $(B)/obj/tests/bench/%.o: EXTRA = $(CPPFLAGS_LIB)
 
@@ -215,7 +218,7 @@ proc-programs: $(PROC)
 fail-programs: $(FAIL)
 bench-programs: $(BENCH)
 fuzz-programs: $(FUZZ)
-test-programs: $(UNIT) $(MODEL) $(SIM) $(PROC) $(FAIL) $(BENCH) ## all test and benchmark programs
+test-programs: $(UNIT) $(MODEL) $(SIM) $(PROC) $(FAIL) $(KMOD) $(BENCH) ## all test and benchmark programs
 
 # Everything is rebuilt when the compiler or a flag changes.
 FLAGS_NOW = $(CC) $(CPPFLAGS_DSM) $(CPPFLAGS_LIB) $(CPPFLAGS) $(CFLAGS_DSM) $(APP_OPT) $(CHECK_CFLAGS) $(LDFLAGS) $(DSM_LIBS)
@@ -289,6 +292,7 @@ $(foreach p,$(APP_C),$(eval $(call program,$(p:%.c=$(B)/%),\
 $(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(UNIT_COMMON_C)),$(INTERNAL_A),$(CHECK_LIBS))))
 $(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C)),$(LIB_A))))
 $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))
+$(foreach p,$(KMOD_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)))))
 $(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C)),$(INTERNAL_A))))
 $(foreach p,$(FUZZ_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(FUZZ_COMMON_C)),$(INTERNAL_A),-fsanitize=fuzzer)))
 $(if $(MODEL),$(eval $(call program,$(MODEL),$(call objects,$(MODEL_C)),$(INTERNAL_A))))

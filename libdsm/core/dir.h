@@ -25,8 +25,8 @@ enum dir_state {
 
 enum dir_phase {
 	DIR_IDLE = 0,
-	DIR_BUSY,   /* serving `served`, until its MSG_DONE */
-	DIR_HOMING, /* `served` is becoming the home, until its MSG_HOME_ACK */
+	DIR_BUSY,   /* serving a request, until its MSG_DONE */
+	DIR_HOMING, /* a rank is becoming the home, until its MSG_HOME_ACK */
 	DIR_TURN,   /* idle, waiters queue, ACT_RESUME is out */
 	DIR_PHASES
 };
@@ -34,7 +34,7 @@ enum dir_phase {
 struct dir {
 	uint64_t copyset;
 	uint16_t owner;
-	uint16_t served;
+	uint16_t served;   /* whose request that is */
 	uint32_t tail : 22;     /* waiting requests */
 	uint32_t phase : 2;
 	uint32_t state : 3;

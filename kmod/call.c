@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: GPL-2.0
+/* call.c - what a thread asks for by ioctl(2): synchronisation, and ranges to fetch, give back, pin, place, leave. */
+#include <linux/delay.h>
+#include <linux/nospec.h>
+#include <linux/sched/signal.h>
+#include <linux/uaccess.h>
+
+#include "rank.h"
+
+/* ---- synchronisation ------------------------------------------------------------------------ */
+
+static void send(struct rank *r, const struct msg *m)
+{
+	local_bh_disable();
+	host_send(r, m);
+	local_bh_enable();
+}
+
+/* Wait for answer n of a request; a killed thread leaves its slot to the answers. */
+static int answer(struct rank *r, struct dsm_ioc_call *p, int *slot, u32 seq, u32 n, u64 ns)
+{
+	int err;
+
+	p->waited |= smp_load_acquire(&r->slots[*slot].seq) - seq < n;
+	err = slot_wait(r, *slot, seq, n, ns);
+	if ((err == -EINTR || err == -EIO) && slot_abandon(r, *slot, smp_load_acquire(&r->slots[*slot].seq)))
+		*slot = -1;
+	return err;
+}
+
+/* "In line" has come: wait for the turn, or give up (libdsm/sync/object.c, sync_turn()). */
+static int turn(struct rank *r, struct dsm_ioc_call *p, struct msg *m, int *slot, u32 seq)
+{
+	int err = answer(r, p, slot, seq, 2, p->ns);
+
+	if (err != -ETIMEDOUT)
+		return err;
+	m->op = SOP_CANCEL;
+	send(r, m);
+	err = answer(r, p, slot, seq, 2, 0);
+	if (err || r->slots[*slot].status == -ETIMEDOUT)
+		return err ? err : -ETIMEDOUT;
+	return answer(r, p, slot, seq, 3, 0);
+}
+
+static int do_sync(struct rank *r, struct dsm_ioc_call *p)
+{
+	struct msg m = { .type = MSG_SYNC, .op = p->op, .src = r->me, .dst = p->home, .object = p->object, .req_rank = r->me,
+			 .value2 = p->value2, .value = p->value, .flags = p->ns ? MSGF_TIMED : 0 };
+	bool twice = p->op == SOP_ENQUEUE || (p->ns && p->op == SOP_WAIT);
+	int slot, err;
+	u32 seq;
+
+	if (p->op >= SYNC_OPS || p->op == SOP_CANCEL)
+		return -EINVAL;
+	slot = slot_get(r);
+	if (slot < 0)
+		return slot;
+	m.req_slot = (u16)slot;
+	seq = smp_load_acquire(&r->slots[slot].seq);
+	send(r, &m);
+	err = answer(r, p, &slot, seq, 1, 0);
+	if (!err)
+		p->status = r->slots[slot].status;
+	if (!err && !p->status && twice) {
+		if (p->mutex) {
+			local_bh_disable();
+			host_unlock(r, (u16)(p->mutex - 1));
+			local_bh_enable();
+		}
+		err = turn(r, p, &m, &slot, seq);
+		if (err == -ETIMEDOUT) {
+			p->status = -ETIMEDOUT;
+			err = 0;
+		}
+	}
+	if (slot >= 0) {
+		p->result = r->slots[slot].value;
+		slot_put(r, slot);
+	}
+	return err;
+}
+
+static int do_lock(struct rank *r, struct dsm_ioc_call *p)
+{
+	struct msg m = { .type = p->call == DSM_CALL_LOCK ? MSG_LOCK : MSG_TRYLOCK, .src = r->me, .dst = p->home,
+			 .object = p->object, .req_rank = r->me };
+	unsigned long hold;
+	int slot, err;
+	u32 seq;
+
+	slot = slot_get(r);
+	if (slot < 0)
+		return slot;
+	do {
+		hold = find_first_zero_bit(r->hold_used, HOLDS);
+		if (hold >= HOLDS) {
+			slot_put(r, slot);
+			return -EAGAIN;
+		}
+	} while (test_and_set_bit(hold, r->hold_used));
+	m.req_slot = (u16)slot;
+	m.home = (u16)hold;
+	r->holds[hold] = (struct hold){ .state = HOLD_WAITING, .home = m.dst, .object = m.object, .slot = m.req_slot };
+	seq = smp_load_acquire(&r->slots[slot].seq);
+	send(r, &m);
+	err = answer(r, p, &slot, seq, 1, 0);
+	if (slot >= 0) {
+		p->status = r->slots[slot].status;
+		p->hold = (u16)hold;
+		slot_put(r, slot);
+	}
+	return err;
+}
+
+static int do_barrier(struct rank *r, struct dsm_ioc_call *p)
+{
+	struct msg m = { .version = WIRE_VERSION, .type = MSG_ARRIVE, .op = p->op, .src = r->me, .dst = r->me, .req_rank = r->me,
+			 .object = p->object, .aux = p->threads, .value = p->value };
+	struct bar *b;
+	u64 until;
+	u32 gen;
+	int err;
+
+	if (p->object >= (u32)r->size * BARRIERS || (p->op & 15) > 5 || p->op >> 4 > 1)
+		return -EINVAL;
+	b = &r->bars[array_index_nospec(p->object, (u32)r->size * BARRIERS)];
+	if (!p->threads) {
+		p->status = READ_ONCE(b->arrived) ? -EBUSY : 0;
+		return 0;
+	}
+	WRITE_ONCE(b->mask, p->value2);
+	gen = smp_load_acquire(&b->gen);
+	local_bh_disable();
+	err = host_arrive(r, &m);
+	local_bh_enable();
+	if (err)
+		return -EINVAL;
+	p->waited = smp_load_acquire(&b->gen) == gen;
+	until = ktime_get_ns() + (u64)r->spin_us * NSEC_PER_USEC;
+	while (smp_load_acquire(&b->gen) == gen && !need_resched() && ktime_get_ns() < until)
+		cpu_relax();
+	if (wait_event_killable(r->bar_wait, smp_load_acquire(&b->gen) != gen || READ_ONCE(r->dead)))
+		return -EINTR;
+	if (smp_load_acquire(&b->gen) == gen)
+		return -EIO;
+	p->status = b->ended;
+	p->result = b->result;
+	return 0;
+}
+
+long call_sync(struct ctx *c, void __user *arg)
+{
+	struct rank *r = c->rank;
+	struct dsm_ioc_call p;
+	long err;
+
+	if (copy_from_user(&p, arg, sizeof(p)))
+		return -EFAULT;
+	if (p.call >= DSM_CALLS || p.home >= r->size || p.reserved || p.mutex > HOLDS)
+		return -EINVAL;
+	p.home = (u16)array_index_nospec(p.home, r->size);
+	p.status = 0;
+	p.waited = 0;
+	switch ((enum dsm_call_op)p.call) {
+	case DSM_CALL_SYNC:
+		err = do_sync(r, &p);
+		break;
+	case DSM_CALL_LOCK:
+	case DSM_CALL_TRYLOCK:
+		err = do_lock(r, &p);
+		break;
+	case DSM_CALL_UNLOCK:
+		local_bh_disable();
+		err = host_unlock(r, (u16)array_index_nospec(p.hold, HOLDS));
+		local_bh_enable();
+		break;
+	case DSM_CALL_BARRIER:
+		err = do_barrier(r, &p);
+		break;
+	default:
+		err = -EINVAL;
+	}
+	return !err && copy_to_user(arg, &p, sizeof(p)) ? -EFAULT : err;
+}
+
+/* ---- ranges --------------------------------------------------------------------------------- */
+
+static struct copy *copy_at(struct rank *r, u32 page)
+{
+	struct state *st = READ_ONCE(r->states[page / CHUNK_PAGES]);
+
+	return st ? &st->copies[page % CHUNK_PAGES] : NULL;
+}
+
+static bool may(struct rank *r, u32 page, bool write)
+{
+	struct copy *p = copy_at(r, page);
+	struct copy seen = { .state = p ? READ_ONCE(p->state) : PG_INVALID };
+
+	return write ? page_writable(&seen) : page_readable(&seen);
+}
+
+/* Wait a little for what has no slot of ours. */
+static int pause_a_little(struct rank *r)
+{
+	if (fatal_signal_pending(current))
+		return -EINTR;
+	if (READ_ONCE(r->dead))
+		return -EIO;
+	usleep_range(20, 50);
+	return 0;
+}
+
+static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool write)
+{
+	struct msg ask = ask_for(r, g, page, 0);
+	int err = prepare_block(r, page);
+
+	if (err)
+		return err;
+	local_bh_disable();
+	start_prefetch(r, ask.object, write, ask.flags, ask.home);
+	host_run();
+	local_bh_enable();
+	return 0;
+}
+
+/* Get one block and wait for it. */
+static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
+{
+	int slot, wait = -1, err;
+	struct msg ask;
+	bool open;
+	u32 seq = 0;
+
+	err = prepare_block(r, page);
+	if (err)
+		return err;
+	slot = slot_get(r);
+	if (slot < 0)
+		return slot;
+	ask = ask_for(r, g, page, (u16)slot);
+	WRITE_ONCE(r->slots[slot].object, ask.object);
+	do {
+		local_bh_disable();
+		open = host_page(r, write ? PE_WRITE : PE_READ, &ask, &wait, &seq);
+		host_run();
+		local_bh_enable();
+		if (open)
+			break;
+		err = wait < 0 ? -EIO : slot_wait(r, wait, seq, 1, 0);
+		if (wait != slot)
+			continue;
+		if (err) {
+			if (slot_abandon(r, slot, seq))
+				return err;
+			break;
+		}
+		local_bh_disable();
+		host_page(r, PE_USED, &ask, &wait, &seq);
+		slot_complete(r, slot, 0, 0);
+		host_run();
+		local_bh_enable();
+		break;
+	} while (!err);
+	slot_put(r, slot);
+	return err;
+}
+
+static int pin(struct rank *r, const struct region *g, u32 page, bool write)
+{
+	int err = prepare_block(r, page);
+
+	while (!err) {
+		err = host_pin(r, block_id(page, 1u << g->order), write);
+		if (err != -EAGAIN)
+			return err == -ERANGE ? -EAGAIN : err;
+		err = acquire(r, g, page, write);
+	}
+	return err;
+}
+
+static int release(struct rank *r, const struct region *g, u32 page, bool evict)
+{
+	struct copy *p = copy_at(r, page);
+	struct msg m = ask_for(r, g, page, 0);
+	int slot, err;
+
+	if (!p || !(READ_ONCE(p->flags) & PAGE_OWNER) || !p->home || p->home - 1 == r->me)
+		return 0;
+	m.type = MSG_RELEASE;
+	m.op = evict ? RELEASE_EVICT : RELEASE_KEEP;
+	m.dst = (u16)(p->home - 1);
+	if (m.dst >= r->size)
+		return -EIO;
+	while ((slot = slot_try(r, m.object)) < 0) {
+		err = pause_a_little(r);
+		if (err)
+			return err;
+	}
+	m.req_slot = (u16)slot;
+	send(r, &m);
+	return 0;
+}
+
+static bool any_prefetch(struct rank *r, u32 page, u32 pages)
+{
+	unsigned int s;
+
+	for (s = SYNC_SLOTS; s < SLOTS; s++)
+		if (test_bit(s, r->slot_used) && block_page(READ_ONCE(r->slots[s].object)) - page < pages)
+			return true;
+	return false;
+}
+
+/* Drop a read copy, or give the newest copy to its home and wait until it has gone. */
+static int leave(struct rank *r, const struct region *g, u32 page)
+{
+	struct copy *p = copy_at(r, page);
+	struct msg m = ask_for(r, g, page, 0);
+	int err = 0;
+
+	while (p && !err && smp_load_acquire(&p->state) != PG_INVALID) {
+		if (!(READ_ONCE(p->flags) & PAGE_OWNER)) {
+			local_bh_disable();
+			host_page(r, PE_DROP, &m, NULL, NULL);
+			host_run();
+			local_bh_enable();
+		} else if (p->home - 1 == r->me) {
+			return 0; /* the home keeps it for the others */
+		} else {
+			err = release(r, g, page, true);
+			while (!err && any_prefetch(r, page, 1u << g->order))
+				err = pause_a_little(r);
+		}
+		if (!err && smp_load_acquire(&p->state) != PG_INVALID)
+			err = pause_a_little(r);
+	}
+	return err;
+}
+
+static int place(struct rank *r, const struct region *g, u32 page, u16 rank)
+{
+	int slot = slot_get(r), err;
+	struct msg m;
+	u32 seq;
+
+	if (slot < 0)
+		return slot;
+	m = ask_for(r, g, page, (u16)slot);
+	seq = smp_load_acquire(&r->slots[slot].seq);
+	m.type = MSG_PLACE;
+	m.dst = m.home;
+	m.value = rank;
+	send(r, &m);
+	err = slot_wait(r, slot, seq, 1, 0);
+	if (err && slot_abandon(r, slot, seq))
+		return err;
+	if (!err)
+		err = r->slots[slot].status;
+	slot_put(r, slot);
+	return err;
+}
+
+static int one_block(struct rank *r, const struct region *g, u32 page, const struct dsm_ioc_range *p)
+{
+	switch ((enum dsm_range_op)p->op) {
+	case DSM_RANGE_PREFETCH:
+		return may(r, page, p->write) ? 0 : fetch_ahead(r, g, page, p->write);
+	case DSM_RANGE_ACQUIRE:
+		return may(r, page, p->write) ? 0 : acquire(r, g, page, p->write);
+	case DSM_RANGE_RELEASE:
+		return release(r, g, page, false);
+	case DSM_RANGE_EVICT:
+		return release(r, g, page, true);
+	case DSM_RANGE_PIN:
+		return pin(r, g, page, p->write);
+	case DSM_RANGE_UNPIN:
+		return host_unpin(r, block_id(page, 1u << g->order), p->write);
+	case DSM_RANGE_PLACE:
+		return p->write < r->size ? place(r, g, page, (u16)p->write) : -EINVAL;
+	case DSM_RANGE_LEAVE:
+		return leave(r, g, page);
+	default:
+		return -EINVAL;
+	}
+}
+
+static bool nobody_here(struct rank *r, u32 page)
+{
+	return !READ_ONCE(r->states[page / CHUNK_PAGES]);
+}
+
+static int whole_units(struct rank *r, const struct dsm_ioc_range *p)
+{
+	struct rw_semaphore *sem = &r->ctx->frames_sem;
+	int err = 0;
+
+	if (p->page % CHUNK_PAGES || p->pages % CHUNK_PAGES)
+		return -EINVAL;
+	if (p->op == DSM_RANGE_QUIET) {
+		down_read(sem);
+		err = host_quiet(r, p->page, p->pages);
+		up_read(sem);
+		return err;
+	}
+	/* Only tried: threads in faults on other ranges must be able to go on. */
+	while (!err && !down_write_trylock(sem))
+		err = pause_a_little(r);
+	if (!err) {
+		err = host_forget(r, p->page, p->pages);
+		up_write(sem);
+	}
+	return err;
+}
+
+long call_range(struct ctx *c, void __user *arg)
+{
+	struct rank *r = c->rank;
+	struct dsm_ioc_range p;
+	struct region *g, copy;
+	u32 page, step;
+	int err = 0;
+
+	if (copy_from_user(&p, arg, sizeof(p)))
+		return -EFAULT;
+	if (p.op >= DSM_RANGES || !p.pages || p.pages > c->pages || p.page > c->pages - p.pages)
+		return -EINVAL;
+	if (p.op >= DSM_RANGE_QUIET)
+		return whole_units(r, &p);
+	rcu_read_lock();
+	g = rank_region_at(r, p.page);
+	if (g)
+		copy = *g;
+	rcu_read_unlock();
+	step = g ? 1u << copy.order : 1;
+	if (!g || (p.page - copy.page) % step || p.pages % step || p.page - copy.page + p.pages > copy.pages)
+		return -EINVAL;
+	down_read(&c->frames_sem);
+	for (page = p.page; !err && page < p.page + p.pages; page += step) {
+		/* Large parts of a region may never have been touched. */
+		if ((p.op == DSM_RANGE_RELEASE || p.op == DSM_RANGE_EVICT || p.op == DSM_RANGE_LEAVE) && nobody_here(r, page))
+			continue;
+		err = one_block(r, &copy, page, &p);
+		cond_resched();
+		if (!err && fatal_signal_pending(current))
+			err = -EINTR;
+	}
+	up_read(&c->frames_sem);
+	while (!err && p.op == DSM_RANGE_LEAVE && any_prefetch(r, p.page, p.pages))
+		err = pause_a_little(r);
+	return err;
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * cq.c - completion queues, their handlers, and the devices they are of.
+ *
+ * Softirq mode. The driver's completion handler (a tasklet with rxe, an interrupt with hardware) only schedules the queue's
+ * tasklet, on the processor of the queue's vector where the driver does not itself. Before Linux 6.4 a handler that
+ * already runs in softirq takes the completions there and then; from 6.4 on rxe calls it with the queue's lock held.
+ * The tasklet takes BATCH completions under one lock of the queue, handles up to BUDGET, and comes back if there are more.
+ */
+#include <linux/interrupt.h>
+#include <linux/kthread.h>
+#include <linux/slab.h>
+#include <linux/version.h>
+
+#include "cq.h"
+#include "rank.h"
+
+#define BATCH 16
+#define BUDGET 128
+
+struct cq {
+	struct ib_cq *cq;
+	struct ib_wc wc[BATCH];
+	cq_fn fn;
+	void *arg;
+	u32 mode;
+	int cpu;                 /* -1: wherever the driver calls */
+	bool stopped;
+	unsigned long busy;      /* bit 0: somebody takes completions; bit 1: more have come since */
+	struct tasklet_struct task;
+	struct work_struct work;
+	struct task_struct *poller;
+	call_single_data_t steer;
+};
+
+/* ---- handling ------------------------------------------------------------------------------- */
+
+/* Bottom halves are off. Returns whether there is more. */
+static bool take(struct cq *q, int budget)
+{
+	int n, i, total = 0;
+
+	do {
+		n = ib_poll_cq(q->cq, BATCH, q->wc);
+		for (i = 0; i < n; i++)
+			q->fn(q->arg, &q->wc[i]);
+		total += n > 0 ? n : 0;
+	} while (n > 0 && total < budget);
+	if (total)
+		debug_count(q->mode == DSM_MODE_SOFTIRQ ? COUNT_SOFTIRQ : COUNT_PROCESS, total);
+	return n > 0;
+}
+
+static bool handle(struct cq *q)
+{
+	bool more;
+
+	if (READ_ONCE(q->stopped))
+		return false;
+	set_bit(1, &q->busy);
+	if (test_and_set_bit_lock(0, &q->busy))
+		return false; /* whoever is at it will see bit 1 */
+	do {
+		clear_bit(1, &q->busy);
+		smp_mb__after_atomic();
+		more = take(q, BUDGET) || ib_req_notify_cq(q->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0;
+		clear_bit_unlock(0, &q->busy);
+		smp_mb__after_atomic();
+		/* Somebody turned away between our last look and now? Then it is our turn again. */
+	} while (!more && test_bit(1, &q->busy) && !test_and_set_bit_lock(0, &q->busy));
+	return more;
+}
+
+static void task(struct tasklet_struct *t)
+{
+	struct cq *q = from_tasklet(q, t, task);
+
+	if (handle(q))
+		tasklet_schedule(&q->task);
+}
+
+static void work(struct work_struct *w)
+{
+	struct cq *q = container_of(w, struct cq, work);
+	bool more;
+
+	do {
+		local_bh_disable();
+		more = handle(q);
+		local_bh_enable();
+		cond_resched();
+	} while (more);
+}
+
+static int poller(void *arg)
+{
+	struct cq *q = arg;
+
+	while (!kthread_should_stop()) {
+		local_bh_disable();
+		take(q, BUDGET);
+		local_bh_enable();
+		cond_resched();
+	}
+	return 0;
+}
+
+static void steered(void *arg)
+{
+	tasklet_schedule(&((struct cq *)arg)->task);
+}
+
+static void call_task(struct cq *q)
+{
+	int here = get_cpu();
+
+	if (q->cpu < 0 || q->cpu == here || !cpu_online(q->cpu))
+		tasklet_schedule(&q->task);
+	else
+		smp_call_function_single_async(q->cpu, &q->steer); /* -EBUSY: on its way already */
+	put_cpu();
+}
+
+/* Any context, as the driver likes. */
+static void completions(struct ib_cq *cq, void *arg)
+{
+	struct cq *q = arg;
+
+	if (READ_ONCE(q->stopped))
+		return;
+	if (q->mode == DSM_MODE_WORKQUEUE) {
+		queue_work(dsm_wq, &q->work);
+		return;
+	}
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
+	if (in_serving_softirq() && !in_hardirq() && !irqs_disabled() && (q->cpu < 0 || q->cpu == smp_processor_id())) {
+		if (!handle(q))
+			return;
+	}
+#endif
+	call_task(q);
+}
+
+/* ---- making --------------------------------------------------------------------------------- */
+
+struct ib_cq *cq_of(struct cq *q)
+{
+	return q->cq;
+}
+
+struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, cq_fn fn, void *arg)
+{
+	struct ib_cq_init_attr attr = { .cqe = entries };
+	struct cq *q = kzalloc(sizeof(*q), GFP_KERNEL);
+	int err;
+
+	if (!q)
+		return ERR_PTR(-ENOMEM);
+	if (vector >= dev->num_comp_vectors) {
+		kfree(q);
+		return ERR_PTR(-ERANGE);
+	}
+	attr.comp_vector = vector > 0 ? vector : 0;
+	q->fn = fn;
+	q->arg = arg;
+	q->mode = mode;
+	q->cpu = vector >= 0 && vector < nr_cpu_ids && cpu_online(vector) ? vector : -1;
+	tasklet_setup(&q->task, task);
+	INIT_WORK(&q->work, work);
+	INIT_CSD(&q->steer, steered, q);
+	q->cq = ib_create_cq(dev, completions, NULL, q, &attr);
+	if (IS_ERR(q->cq)) {
+		err = PTR_ERR(q->cq);
+		kfree(q);
+		return ERR_PTR(err);
+	}
+	if (mode == DSM_MODE_POLL) {
+		q->poller = kthread_run(poller, q, "dsm-poll");
+		if (IS_ERR(q->poller)) {
+			err = PTR_ERR(q->poller);
+			ib_destroy_cq(q->cq);
+			kfree(q);
+			return ERR_PTR(err);
+		}
+	} else {
+		ib_req_notify_cq(q->cq, IB_CQ_NEXT_COMP);
+	}
+	return q;
+}
+
+void cq_stop(struct cq *q)
+{
+	if (q->stopped)
+		return;
+	if (q->poller)
+		kthread_stop(q->poller);
+	q->poller = NULL;
+	WRITE_ONCE(q->stopped, true);
+	synchronize_rcu(); /* handlers that found it running: all have bottom halves off */
+	cancel_work_sync(&q->work);
+	tasklet_kill(&q->task);
+}
+
+void cq_destroy(struct cq *q)
+{
+	cq_stop(q);
+	ib_destroy_cq(q->cq);
+	tasklet_kill(&q->task); /* steered here after the first kill */
+	kfree(q);
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+static DEFINE_MUTEX(devices_lock);
+static LIST_HEAD(devices);
+
+struct device_entry {
+	struct list_head list;
+	struct ib_device *dev;
+};
+
+static int client_add(struct ib_device *dev)
+{
+	struct device_entry *e = kzalloc(sizeof(*e), GFP_KERNEL);
+
+	if (!e)
+		return -ENOMEM;
+	e->dev = dev;
+	mutex_lock(&devices_lock);
+	list_add_tail(&e->list, &devices);
+	mutex_unlock(&devices_lock);
+	return 0;
+}
+
+static void client_remove(struct ib_device *dev, void *data)
+{
+	struct device_entry *e, *next;
+
+	mutex_lock(&devices_lock);
+	list_for_each_entry_safe(e, next, &devices, list)
+		if (e->dev == dev) {
+			list_del(&e->list);
+			kfree(e);
+		}
+	mutex_unlock(&devices_lock);
+	ranks_leave_device(dev);
+}
+
+static struct ib_client client = { .name = "dsm", .add = client_add, .remove = client_remove };
+
+static u32 active_port(struct ib_device *dev)
+{
+	struct ib_port_attr attr;
+	u32 p;
+
+	rdma_for_each_port(dev, p)
+		if (!ib_query_port(dev, p, &attr) && attr.state == IB_PORT_ACTIVE)
+			return p;
+	return 0;
+}
+
+int device_get(const char *name, struct ib_device **dev, u32 *port)
+{
+	struct device_entry *e;
+	int err = -ENODEV;
+
+	mutex_lock(&devices_lock);
+	list_for_each_entry(e, &devices, list) {
+		if (*name && strcmp(name, dev_name(&e->dev->dev)))
+			continue;
+		err = -ENETDOWN;
+		*port = active_port(e->dev);
+		if (!*port || !ib_device_try_get(e->dev))
+			continue;
+		*dev = e->dev;
+		err = 0;
+		break;
+	}
+	mutex_unlock(&devices_lock);
+	return err;
+}
+
+void device_put_back(struct ib_device *dev)
+{
+	ib_device_put(dev);
+}
+
+int cq_init(void)
+{
+	return ib_register_client(&client);
+}
+
+void cq_exit(void)
+{
+	ib_unregister_client(&client);
+}

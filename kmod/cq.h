@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * cq.h - completion queues and what handles them: in softirq on the processor of the queue's vector, in a worker, or by a
+ * thread that polls; and the devices they are of.
+ */
+#ifndef KMOD_CQ_H
+#define KMOD_CQ_H
+
+#include <rdma/ib_verbs.h>
+
+struct cq;
+typedef void (*cq_fn)(void *arg, const struct ib_wc *wc); /* bottom halves are off */
+
+struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, cq_fn fn, void *arg);
+void cq_stop(struct cq *q);    /* sleeps; fn is not called any more */
+void cq_destroy(struct cq *q);
+struct ib_cq *cq_of(struct cq *q);
+
+/* A device by name, or the first with an active port; kept until put back. -ENODEV, -ENETDOWN. */
+int device_get(const char *name, struct ib_device **dev, u32 *port);
+void device_put_back(struct ib_device *dev);
+
+int cq_init(void);
+void cq_exit(void);
+
+#endif

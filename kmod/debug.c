@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0
+/* debug.c - counters, one file each in debugfs under dsm/. Counted anywhere, summed when read. */
+#include <linux/debugfs.h>
+#include <linux/percpu.h>
+
+#include "dsm.h"
+
+static const char *const names[COUNTERS] = {
+	[COUNT_FAULTS] = "faults", [COUNT_CHANGED] = "pages_changed", [COUNT_BATCHES] = "batches",
+	[COUNT_DEFERRED] = "deferred", [COUNT_TRYLOCK] = "trylock_failures", [COUNT_NO_TABLE] = "missing_tables",
+	[COUNT_SHOOTDOWNS] = "shootdowns", [COUNT_ACKS] = "shootdown_acks", [COUNT_SOFTIRQ] = "handled_in_softirq",
+	[COUNT_PROCESS] = "handled_in_process", [COUNT_LATER] = "left_to_worker", [COUNT_SENT] = "messages_sent",
+	[COUNT_RECEIVED] = "messages_received", [COUNT_QUEUED] = "send_queue_full", [COUNT_KEYS] = "keys_asked",
+	[COUNT_BAD] = "bad_messages",
+};
+
+struct counts {
+	u64 v[COUNTERS];
+};
+
+static DEFINE_PER_CPU(struct counts, counts);
+static struct dentry *folder;
+
+void debug_count(enum counter c, u64 n)
+{
+	this_cpu_add(counts.v[c], n);
+}
+
+static int counter_get(void *data, u64 *out)
+{
+	enum counter c = (unsigned long)data;
+	int cpu;
+
+	*out = 0;
+	for_each_possible_cpu(cpu)
+		*out += per_cpu(counts, cpu).v[c];
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(counter_fops, counter_get, NULL, "%llu\n");
+
+void debug_create(void)
+{
+	unsigned long i;
+
+	folder = debugfs_create_dir("dsm", NULL);
+	for (i = 0; i < COUNTERS; i++)
+		debugfs_create_file_unsafe(names[i], 0444, folder, (void *)i, &counter_fops);
+}
+
+void debug_remove(void)
+{
+	debugfs_remove_recursive(folder);
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0
+/* main.c - /dev/dsm: the misc device, its files and their calls. Every argument of a call is checked here. */
+#include <linux/fs.h>
+#include <linux/miscdevice.h>
+#include <linux/module.h>
+#include <linux/poll.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "rank.h"
+
+MODULE_DESCRIPTION("Kernel helper of libdsm: page protection and coherence for distributed shared memory");
+MODULE_LICENSE("GPL");
+MODULE_VERSION("0.1.0");
+
+struct workqueue_struct *dsm_wq;
+bool dsm_test_no_remote_flush, dsm_test_fail_trylock;
+module_param_named(test_no_remote_flush, dsm_test_no_remote_flush, bool, 0600);
+MODULE_PARM_DESC(test_no_remote_flush, "for tests: leave stale translations on other processors");
+module_param_named(test_fail_trylock, dsm_test_fail_trylock, bool, 0600);
+MODULE_PARM_DESC(test_fail_trylock, "for tests: no page table lock is ever free, so that workers change all entries");
+
+static int dsm_open(struct inode *inode, struct file *file)
+{
+	struct ctx *c = ctx_create();
+
+	if (IS_ERR(c))
+		return PTR_ERR(c);
+	file->private_data = c;
+	return 0;
+}
+
+static int dsm_release(struct inode *inode, struct file *file)
+{
+	ctx_close(file->private_data);
+	return 0;
+}
+
+static int dsm_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	return ctx_mmap(file->private_data, vma);
+}
+
+static long do_info(struct ctx *c, void __user *arg)
+{
+	struct dsm_ioc_info info = {
+		.version = DSM_UAPI_VERSION,
+		.features = DSM_FEATURE_PROTECT | DSM_FEATURE_RANK,
+		.frames = atomic_long_read(&c->frames),
+		.frames_limit = c->limit == ULONG_MAX ? ~0ull : c->limit,
+	};
+
+	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
+}
+
+static long do_window(struct ctx *c, void __user *arg)
+{
+	struct dsm_ioc_window w;
+
+	if (copy_from_user(&w, arg, sizeof(w)))
+		return -EFAULT;
+	if (w.reserved)
+		return -EINVAL;
+	return ctx_window(c, w.size);
+}
+
+/* A batch with what its caller waits on. */
+struct waited {
+	struct batch b;
+	struct completion done;
+	struct tasklet_struct start;
+};
+
+static void waited_done(struct batch *b)
+{
+	complete(&container_of(b, struct waited, b)->done);
+}
+
+static void waited_start(struct tasklet_struct *t)
+{
+	struct waited *w = from_tasklet(w, t, start);
+
+	batch_start(&w->b);
+}
+
+static int take_items(struct ctx *c, struct batch *b, const struct dsm_ioc_protect *p)
+{
+	const struct dsm_prot_item __user *from = u64_to_user_ptr(p->items);
+	struct dsm_prot_item item;
+	u32 i;
+	int err;
+
+	b->count = 0;
+	for (i = 0; i < p->count; i++) {
+		if (copy_from_user(&item, &from[i], sizeof(item)))
+			return -EFAULT;
+		if (item.page >= c->pages || item.prot > DSM_PROT_WRITE)
+			return -EINVAL;
+		if (item.prot == DSM_PROT_NONE && !chunk_of(c, item.page))
+			continue; /* nothing was ever there */
+		err = item.prot == DSM_PROT_NONE ? 0 : ctx_frames(c, item.page, CHUNK_PAGES);
+		if (err)
+			return err;
+		b->items[b->count++] = (struct batch_item){ .page = item.page, .pages = 1, .prot = item.prot };
+	}
+	return 0;
+}
+
+static long do_protect(struct ctx *c, void __user *arg)
+{
+	struct dsm_ioc_protect p;
+	struct waited *w;
+	long err;
+
+	if (copy_from_user(&p, arg, sizeof(p)))
+		return -EFAULT;
+	if (p.count > DSM_PROTECT_MAX || p.flags & ~DSM_PROTECT_SOFTIRQ)
+		return -EINVAL;
+	if (current->mm != c->mm || !READ_ONCE(c->base) || READ_ONCE(c->gone))
+		return -ENXIO;
+	w = kvzalloc(sizeof(*w), GFP_KERNEL);
+	if (!w)
+		return -ENOMEM;
+	err = -ENOMEM;
+	w->b.ctx = c;
+	w->b.done = waited_done;
+	w->b.items = kvmalloc_array(p.count ? p.count : 1, sizeof(*w->b.items), GFP_KERNEL);
+	if (!w->b.items || batch_init(&w->b, GFP_KERNEL))
+		goto out;
+	err = take_items(c, &w->b, &p);
+	if (err)
+		goto exit_batch;
+	init_completion(&w->done);
+	if (p.flags & DSM_PROTECT_SOFTIRQ) {
+		tasklet_setup(&w->start, waited_start);
+		local_bh_disable();
+		tasklet_schedule(&w->start);
+		local_bh_enable(); /* it runs here */
+	} else {
+		batch_start(&w->b);
+	}
+	/* It ends by itself, soon: interrupts of other processors, and a worker. */
+	wait_for_completion(&w->done);
+	if (p.flags & DSM_PROTECT_SOFTIRQ)
+		tasklet_kill(&w->start);
+	p.deferred = w->b.deferred;
+	p.flushed = w->b.flushed;
+	err = copy_to_user(arg, &p, sizeof(p)) ? -EFAULT : 0;
+exit_batch:
+	batch_exit(&w->b);
+out:
+	kvfree(w->b.items);
+	kvfree(w);
+	return err;
+}
+
+static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	void __user *user = (void __user *)arg;
+	struct ctx *c = file->private_data;
+
+	switch (cmd) {
+	case DSM_IOC_INFO:
+		return do_info(c, user);
+	case DSM_IOC_WINDOW:
+		return do_window(c, user);
+	case DSM_IOC_PROTECT:
+		return smp_load_acquire(&c->rank) ? -EBUSY : do_protect(c, user);
+	case DSM_IOC_JOIN:
+		return rank_join(c, user);
+	}
+	if (_IOC_TYPE(cmd) != DSM_IOC_MAGIC || _IOC_NR(cmd) > _IOC_NR(DSM_IOC_LOST))
+		return -ENOTTY;
+	if (!smp_load_acquire(&c->rank))
+		return -ENOTCONN;
+	switch (cmd) {
+	case DSM_IOC_CONNECT:
+		return rank_connect(c, user);
+	case DSM_IOC_REGION:
+		return rank_region(c, user);
+	case DSM_IOC_CALL:
+		return call_sync(c, user);
+	case DSM_IOC_RANGE:
+		return call_range(c, user);
+	case DSM_IOC_STATS:
+		return rank_stats(c, user);
+	case DSM_IOC_LOST:
+		return rank_lost(c, user);
+	}
+	return -ENOTTY;
+}
+
+static __poll_t dsm_poll(struct file *file, poll_table *wait)
+{
+	struct ctx *c = file->private_data;
+	struct rank *r = smp_load_acquire(&c->rank);
+
+	if (!r)
+		return 0;
+	poll_wait(file, &r->lost_wait, wait);
+	return READ_ONCE(r->lost_told) < READ_ONCE(r->lost_n) ? EPOLLIN | EPOLLRDNORM : 0;
+}
+
+static const struct file_operations dsm_fops = {
+	.owner = THIS_MODULE,
+	.open = dsm_open,
+	.release = dsm_release,
+	.mmap = dsm_mmap,
+	.poll = dsm_poll,
+	.unlocked_ioctl = dsm_ioctl,
+	.compat_ioctl = compat_ptr_ioctl,
+	.llseek = noop_llseek,
+};
+
+static struct miscdevice dsm_device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "dsm",
+	.fops = &dsm_fops,
+	.mode = 0660,
+};
+
+static int __init dsm_init(void)
+{
+	int err;
+
+	dsm_wq = alloc_workqueue("dsm", WQ_HIGHPRI | WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!dsm_wq)
+		return -ENOMEM;
+	pte_start();
+	err = host_start();
+	if (err)
+		goto stop_pte;
+	err = conn_init();
+	if (err)
+		goto stop_host;
+	debug_create();
+	err = misc_register(&dsm_device);
+	if (!err)
+		return 0;
+	debug_remove();
+	conn_exit();
+stop_host:
+	host_stop();
+stop_pte:
+	pte_stop();
+	destroy_workqueue(dsm_wq);
+	return err;
+}
+
+/* No file is open: contexts are on their way out at most, in dsm_wq. */
+static void __exit dsm_exit(void)
+{
+	misc_deregister(&dsm_device);
+	debug_remove();
+	destroy_workqueue(dsm_wq);
+	conn_exit();
+	host_stop();
+	pte_stop();
+	mmu_notifier_synchronize();
+	rcu_barrier();
+}
+
+module_init(dsm_init);
+module_exit(dsm_exit);

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: GPL-2.0
+/* rank.c - joining a job, its regions, its statistics, and the end of all that. */
+#include <linux/log2.h>
+#include <linux/nospec.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "rank.h"
+
+static DEFINE_MUTEX(ranks_lock);
+static LIST_HEAD(ranks);
+
+/* ---- state on demand ------------------------------------------------------------------------ */
+
+struct state *rank_state(struct rank *r, u32 page, gfp_t gfp)
+{
+	struct state **at = &r->states[page / CHUNK_PAGES], *new, *old = READ_ONCE(*at);
+
+	if (likely(old))
+		return old;
+	new = kzalloc(sizeof(*new), gfp | __GFP_NOWARN);
+	if (!new)
+		return NULL;
+	old = cmpxchg(at, NULL, new);
+	if (!old)
+		return new;
+	kfree(new);
+	return old;
+}
+
+/* ---- regions -------------------------------------------------------------------------------- */
+
+struct region *rank_region_at(const struct rank *r, u32 page)
+{
+	u16 id = READ_ONCE(r->units[page / CHUNK_PAGES]);
+	struct region *g = id ? READ_ONCE(r->regions[id - 1]) : NULL;
+
+	return g && page - g->page < g->pages ? g : NULL;
+}
+
+#define MANAGER_RUN 16 /* as the library has it: neighbouring blocks of a first-touch region share a manager */
+
+u16 rank_home(const struct rank *r, const struct region *g, u32 page)
+{
+	u32 index = (page - g->page) >> g->order;
+
+	switch (g->home) {
+	case DSM_REGION_FIXED:
+		return (u16)g->arg;
+	case DSM_REGION_PARTS:
+		return (u16)min_t(u32, (page - g->page) / g->arg, r->size - 1);
+	case DSM_REGION_CYCLIC:
+		return (u16)(index % r->size);
+	default:
+		return (u16)(index / MANAGER_RUN % r->size);
+	}
+}
+
+static int region_check(const struct rank *r, const struct dsm_ioc_region *g)
+{
+	if (g->op > DSM_REGION_REMOVE || g->id >= REGIONS || g->order > 9 || g->home > DSM_REGION_PARTS)
+		return -EINVAL;
+	if (!g->pages || g->page % CHUNK_PAGES || g->pages > r->ctx->pages || g->page > r->ctx->pages - g->pages)
+		return -EINVAL;
+	if (g->pages % (1u << g->order))
+		return -EINVAL;
+	if (g->home == DSM_REGION_FIXED && g->arg >= r->size)
+		return -EINVAL;
+	return g->home == DSM_REGION_PARTS && !g->arg ? -EINVAL : 0;
+}
+
+static void region_units(struct rank *r, const struct region *g, u16 value)
+{
+	u32 u;
+
+	for (u = g->page / CHUNK_PAGES; u <= (g->page + g->pages - 1) / CHUNK_PAGES; u++)
+		WRITE_ONCE(r->units[u], value);
+}
+
+static int region_add(struct rank *r, const struct dsm_ioc_region *in)
+{
+	struct region *g;
+	u32 u;
+
+	if (r->regions[in->id])
+		return -EEXIST;
+	for (u = in->page / CHUNK_PAGES; u <= (in->page + in->pages - 1) / CHUNK_PAGES; u++)
+		if (r->units[u])
+			return -EEXIST;
+	g = kzalloc(sizeof(*g), GFP_KERNEL);
+	if (!g)
+		return -ENOMEM;
+	g->page = in->page;
+	g->pages = in->pages;
+	g->order = (u8)in->order;
+	g->home = (u8)in->home;
+	g->arg = in->arg;
+	smp_store_release(&r->regions[in->id], g);
+	region_units(r, g, in->id + 1);
+	return 0;
+}
+
+static int region_remove(struct rank *r, u16 id)
+{
+	struct region *g = r->regions[id];
+
+	if (!g)
+		return -ENOENT;
+	region_units(r, g, 0);
+	WRITE_ONCE(r->regions[id], NULL);
+	synchronize_rcu_expedited(); /* softirqs that count in it */
+	kfree(g);
+	return 0;
+}
+
+long rank_region(struct ctx *c, void __user *arg)
+{
+	struct dsm_ioc_region g;
+	struct rank *r = c->rank;
+	long err;
+
+	if (copy_from_user(&g, arg, sizeof(g)))
+		return -EFAULT;
+	err = region_check(r, &g);
+	if (err)
+		return err;
+	g.id = array_index_nospec(g.id, REGIONS);
+	mutex_lock(&r->region_lock);
+	err = g.op == DSM_REGION_ADD ? region_add(r, &g) : region_remove(r, g.id);
+	mutex_unlock(&r->region_lock);
+	return err;
+}
+
+static void copy_stats(struct dsm_ioc_stats *from, struct dsm_ioc_stats *to, bool reset)
+{
+	*to = *from;
+	if (reset)
+		memset(from, 0, sizeof(*from));
+}
+
+long rank_stats(struct ctx *c, void __user *arg)
+{
+	struct rank *r = c->rank;
+	struct dsm_ioc_stats *s;
+	u32 head[2];
+	long err = 0;
+
+	if (copy_from_user(head, arg, sizeof(head)))
+		return -EFAULT;
+	if (head[1] & ~DSM_STATS_RESET || (head[0] >= REGIONS && head[0] != 0xffff))
+		return -EINVAL;
+	s = kzalloc(sizeof(*s), GFP_KERNEL);
+	if (!s)
+		return -ENOMEM;
+	mutex_lock(&r->region_lock);
+	if (head[0] != 0xffff && !r->regions[array_index_nospec(head[0], REGIONS)])
+		err = -ENOENT;
+	else if (head[0] != 0xffff)
+		copy_stats(&r->regions[array_index_nospec(head[0], REGIONS)]->stats, s, head[1] & DSM_STATS_RESET);
+	mutex_unlock(&r->region_lock);
+	s->region = head[0];
+	s->messages_in = READ_ONCE(r->messages_in);
+	s->messages_out = READ_ONCE(r->messages_out);
+	s->steps = READ_ONCE(r->steps);
+	if (head[0] == 0xffff && head[1] & DSM_STATS_RESET)
+		r->messages_in = r->messages_out = r->steps = 0;
+	if (!err && copy_to_user(arg, s, sizeof(*s)))
+		err = -EFAULT;
+	kfree(s);
+	return err;
+}
+
+/* ---- lost peers ----------------------------------------------------------------------------- */
+
+void rank_peer_lost(struct rank *r, u16 peer, int err)
+{
+	unsigned long flags;
+	unsigned int i;
+
+	spin_lock_irqsave(&r->lost_lock, flags);
+	for (i = 0; i < r->lost_n && r->lost[i] != (s16)peer; i++)
+		;
+	if (i == r->lost_n && r->lost_n < DSM_RANKS_MAX)
+		r->lost[r->lost_n++] = (s16)peer;
+	spin_unlock_irqrestore(&r->lost_lock, flags);
+	wake_up_all(&r->lost_wait);
+}
+
+long rank_lost(struct ctx *c, void __user *arg)
+{
+	struct dsm_ioc_lost l = { .rank = -1 };
+	struct rank *r = c->rank;
+
+	spin_lock_irq(&r->lost_lock);
+	if (r->lost_told < r->lost_n) {
+		l.rank = r->lost[r->lost_told++];
+		l.err = -EPIPE;
+	}
+	spin_unlock_irq(&r->lost_lock);
+	return copy_to_user(arg, &l, sizeof(l)) ? -EFAULT : 0;
+}
+
+/* ---- joining and leaving -------------------------------------------------------------------- */
+
+static void free_tables(struct rank *r)
+{
+	u32 i;
+
+	for (i = 0; r->states && i < r->ctx->pages / CHUNK_PAGES; i++)
+		kfree(r->states[i]);
+	for (i = 0; i < REGIONS; i++)
+		kfree(r->regions[i]);
+	kvfree(r->states);
+	kvfree(r->units);
+	kvfree(r->nodes);
+	kvfree(r->holds);
+	kvfree(r->objects);
+	kvfree(r->bars);
+	kvfree(r->here);
+	kvfree(r);
+}
+
+static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
+{
+	struct rank *r = kvzalloc(sizeof(*r), GFP_KERNEL);
+	u32 chunks = c->pages / CHUNK_PAGES, i;
+
+	if (!r)
+		return NULL;
+	r->ctx = c;
+	r->key = j->key;
+	r->me = j->rank;
+	r->size = j->size;
+	r->hold_us = j->hold_us;
+	r->spin_us = j->spin_us;
+	INIT_LIST_HEAD(&r->list);
+	atomic_set(&r->inside, 1);
+	init_waitqueue_head(&r->empty);
+	init_waitqueue_head(&r->slot_free);
+	init_waitqueue_head(&r->bar_wait);
+	init_waitqueue_head(&r->lost_wait);
+	mutex_init(&r->region_lock);
+	mutex_init(&r->stop_lock);
+	spin_lock_init(&r->lost_lock);
+	for (i = 0; i < STRIPES; i++)
+		spin_lock_init(&r->stripes[i]);
+	for (i = 0; i < SLOTS; i++)
+		init_waitqueue_head(&r->slots[i].wait);
+	r->states = kvcalloc(chunks, sizeof(*r->states), GFP_KERNEL);
+	r->units = kvcalloc(chunks, sizeof(*r->units), GFP_KERNEL);
+	r->nodes = kvcalloc((size_t)r->size * SLOTS, sizeof(*r->nodes), GFP_KERNEL);
+	r->holds = kvcalloc(HOLDS, sizeof(*r->holds), GFP_KERNEL);
+	r->objects = kvcalloc(OBJECTS, sizeof(*r->objects), GFP_KERNEL);
+	r->bars = kvcalloc((size_t)r->size * BARRIERS, sizeof(*r->bars), GFP_KERNEL);
+	r->here = kvcalloc(r->size, sizeof(*r->here), GFP_KERNEL);
+	if (r->states && r->units && r->nodes && r->holds && r->objects && r->bars && r->here) {
+		r->here[r->me] = r;
+		return r;
+	}
+	free_tables(r);
+	return NULL;
+}
+
+static int join_check(const struct ctx *c, const struct dsm_ioc_join *j)
+{
+	int i;
+
+	if (!c->chunks || !j->size || j->size > DSM_RANKS_MAX || j->rank >= j->size || j->mode > DSM_MODE_POLL)
+		return -EINVAL;
+	if (j->hold_us > 1000000 || j->spin_us > 1000000 || j->gid < -1 || j->address_size < DSM_ADDRESS_MAX)
+		return -EINVAL;
+	for (i = 0; i < 4; i++)
+		if (j->vectors[i] < -1)
+			return -EINVAL;
+	return memchr(j->device, 0, sizeof(j->device)) ? 0 : -EINVAL;
+}
+
+long rank_join(struct ctx *c, void __user *arg)
+{
+	struct dsm_ioc_join j;
+	struct rank *r = NULL;
+	void *address = NULL;
+	long err;
+
+	if (copy_from_user(&j, arg, sizeof(j)))
+		return -EFAULT;
+	mutex_lock(&c->lock);
+	err = c->rank ? -EBUSY : join_check(c, &j);
+	if (err)
+		goto unlock;
+	err = -ENOMEM;
+	address = kzalloc(DSM_ADDRESS_MAX, GFP_KERNEL);
+	r = make_tables(c, &j);
+	if (!address || !r)
+		goto free;
+	j.address_size = 0;
+	if (strcmp(j.device, "none")) {
+		r->conn = conn_open(r, &j, address, &j.address_size);
+		err = PTR_ERR_OR_ZERO(r->conn);
+		if (err) {
+			r->conn = NULL;
+			goto free;
+		}
+	}
+	err = -EFAULT;
+	if (copy_to_user(u64_to_user_ptr(j.address), address, j.address_size) || copy_to_user(arg, &j, sizeof(j)))
+		goto close;
+	err = 0;
+	smp_store_release(&c->rank, r);
+	mutex_lock(&ranks_lock);
+	list_add(&r->list, &ranks);
+	mutex_unlock(&ranks_lock);
+	kfree(address);
+	mutex_unlock(&c->lock);
+	return 0;
+
+close:
+	if (r->conn)
+		conn_close(r->conn);
+free:
+	if (r)
+		free_tables(r);
+	kfree(address);
+unlock:
+	mutex_unlock(&c->lock);
+	return err;
+}
+
+static int connect_here(struct rank *r, u16 peer)
+{
+	struct rank *other;
+	int err = -ENOENT;
+
+	mutex_lock(&ranks_lock);
+	list_for_each_entry(other, &ranks, list) {
+		if (other->key != r->key || other->me != peer || other->size != r->size || other->dead)
+			continue;
+		/* The same user's, or a privileged one's: a key is no proof. */
+		if (other->ctx->user != r->ctx->user && r->ctx->limit != ULONG_MAX) {
+			err = -EACCES;
+			break;
+		}
+		kref_get(&other->ctx->ref);
+		smp_store_release(&r->here[peer], other);
+		err = 0;
+		break;
+	}
+	mutex_unlock(&ranks_lock);
+	return err;
+}
+
+long rank_connect(struct ctx *c, void __user *arg)
+{
+	struct dsm_ioc_connect in;
+	struct rank *r = c->rank;
+	void *address;
+	long err;
+
+	if (copy_from_user(&in, arg, sizeof(in)))
+		return -EFAULT;
+	if (in.rank >= r->size || in.flags & ~DSM_CONNECT_HERE || in.address_size > DSM_ADDRESS_MAX)
+		return -EINVAL;
+	in.rank = (u16)array_index_nospec(in.rank, r->size);
+	mutex_lock(&c->lock);
+	if (r->here[in.rank]) {
+		err = -EEXIST;
+	} else if (in.flags & DSM_CONNECT_HERE) {
+		err = connect_here(r, in.rank);
+	} else if (!r->conn) {
+		err = -ENODEV;
+	} else {
+		address = memdup_user(u64_to_user_ptr(in.address), in.address_size);
+		err = PTR_ERR_OR_ZERO(address);
+		if (!err) {
+			err = conn_connect(r->conn, in.rank, address, in.address_size);
+			kfree(address);
+		}
+	}
+	mutex_unlock(&c->lock);
+	return err;
+}
+
+void rank_exit(struct rank *r)
+{
+	if (atomic_dec_and_test(&r->inside))
+		wake_up_all(&r->empty);
+}
+
+static void wake_everybody(struct rank *r)
+{
+	unsigned int i;
+
+	for (i = 0; i < SLOTS; i++)
+		wake_up_all(&r->slots[i].wait);
+	wake_up_all(&r->slot_free);
+	wake_up_all(&r->bar_wait);
+}
+
+void rank_stop(struct rank *r)
+{
+	mutex_lock(&r->stop_lock);
+	if (!r->stopped) {
+		WRITE_ONCE(r->dead, true);
+		synchronize_rcu_expedited(); /* softirqs that found it alive, and may have begun something */
+		wake_everybody(r);
+		rank_exit(r);
+		wait_event(r->empty, !atomic_read(&r->inside));
+		if (r->conn)
+			conn_close(r->conn);
+		r->conn = NULL;
+		r->stopped = true;
+	}
+	mutex_unlock(&r->stop_lock);
+}
+
+void ranks_leave_device(struct ib_device *dev)
+{
+	struct rank *r;
+
+	mutex_lock(&ranks_lock);
+	list_for_each_entry(r, &ranks, list) {
+		if (!r->conn || !conn_is_of(r->conn, dev))
+			continue;
+		pr_info("dsm: rank %u: its device is taken away\n", r->me);
+		rank_stop(r);
+		rank_peer_lost(r, r->me, -ENODEV);
+	}
+	mutex_unlock(&ranks_lock);
+}
+
+void rank_leave(struct rank *r)
+{
+	unsigned int i;
+
+	mutex_lock(&ranks_lock);
+	list_del_init(&r->list);
+	mutex_unlock(&ranks_lock);
+	rank_stop(r);
+	for (i = 0; i < r->size; i++) {
+		struct rank *other = r->here[i];
+
+		r->here[i] = NULL;
+		if (other && other != r)
+			ctx_put(other->ctx);
+	}
+}
+
+void rank_free(struct rank *r)
+{
+	free_tables(r);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * rank.h - a context that has joined a job: the core's state of one rank, who waits, and its connections.
+ *
+ * Contexts of execution. Everything below that is not said to sleep runs with bottom halves off: in softirq, or in a
+ * process inside local_bh_disable(). A step of the core holds one stripe; what follows from it (messages, protections,
+ * wake-ups) is done after the stripe is dropped. Messages for ranks of this kernel go through a queue of the processor, so
+ * that nothing recurses.
+ *
+ * Lock order: stripe < nothing. slot->wait.lock < nothing. lane->lock < the driver's. None is held with another.
+ *
+ * Life: rank_leave() (the file is closed) sets `dead`, after which messages for the rank are dropped; it waits until no
+ * transaction and no softirq is inside. Ranks of this kernel that send here hold a reference to the context.
+ */
+#ifndef KMOD_RANK_H
+#define KMOD_RANK_H
+
+#include <linux/hrtimer.h>
+#include <linux/wait.h>
+
+#include "core/barrier.h"
+#include "core/dir.h"
+#include "core/lock.h"
+#include "core/page.h"
+#include "core/sync.h"
+#include "dsm.h"
+
+#define SLOTS 256u
+#define SYNC_SLOTS 128u /* the first are for threads that wait, the rest for prefetches */
+#define HOLDS 2048u
+#define OBJECTS 4096u
+#define BARRIERS 256u   /* made by one rank */
+#define REGIONS 1024u
+#define STRIPES 1024u
+
+/* The protocol's state of 2 MiB of the window at this rank. */
+struct state {
+	struct copy copies[CHUNK_PAGES];
+	struct dir dirs[CHUNK_PAGES];
+};
+
+/* One request under way. seq counts answers. */
+struct slot {
+	wait_queue_head_t wait;
+	u32 seq;
+	u32 object;
+	u64 value;
+	s16 status;
+	u8 nobody;   /* nobody waits: a prefetch, or its thread was killed; the answer frees the slot */
+	u8 want;     /* protection that was asked for */
+};
+
+struct region {
+	u32 page, pages;
+	u8 order;
+	u8 home;     /* enum dsm_region_home */
+	u32 arg;
+	struct dsm_ioc_stats stats;
+};
+
+struct conn;
+struct ib_device;
+
+struct rank {
+	struct ctx *ctx;
+	struct list_head list;   /* of all ranks of this kernel */
+	u64 key;
+	u16 me, size;
+	u32 hold_us, spin_us;
+	bool dead;
+	bool stopped;
+	struct mutex stop_lock;
+	atomic_t inside;         /* transactions and timers under way, + 1 while it lives */
+	wait_queue_head_t empty;
+	struct state **states;
+	spinlock_t stripes[STRIPES];
+	struct slot slots[SLOTS];
+	unsigned long slot_used[BITS_TO_LONGS(SLOTS)];
+	wait_queue_head_t slot_free;
+	struct region *regions[REGIONS];
+	u16 *units;              /* 2 MiB of the window -> region + 1 */
+	struct mutex region_lock;
+	struct qnode *nodes;
+	struct hold *holds;
+	unsigned long hold_used[BITS_TO_LONGS(HOLDS)];
+	struct sync *objects;
+	unsigned long object_used[BITS_TO_LONGS(OBJECTS)];
+	struct bar *bars;
+	wait_queue_head_t bar_wait;
+	struct conn *conn;       /* NULL: no RDMA */
+	struct rank **here;      /* ranks of this kernel, by number */
+	u64 messages_in, messages_out, steps;
+	/* peers that are gone */
+	spinlock_t lost_lock;
+	s16 lost[DSM_RANKS_MAX];
+	unsigned int lost_n, lost_told;
+	wait_queue_head_t lost_wait;
+	struct dsm_ioc_stats none; /* counts for pages of no region */
+};
+
+static inline u32 block_page(u32 id)
+{
+	return (id & (id - 1)) >> 1;
+}
+
+static inline u32 block_pages(u32 id)
+{
+	return id & -id;
+}
+
+static inline u32 block_id(u32 page, u32 pages)
+{
+	return page << 1 | pages;
+}
+
+/* rank.c */
+long rank_join(struct ctx *c, void __user *arg);
+long rank_connect(struct ctx *c, void __user *arg);
+long rank_region(struct ctx *c, void __user *arg);
+long rank_stats(struct ctx *c, void __user *arg);
+long rank_lost(struct ctx *c, void __user *arg);
+void rank_stop(struct rank *r);   /* nothing of it is under way any more, its device is free; sleeps, may be repeated */
+void rank_leave(struct rank *r);  /* sleeps */
+void ranks_leave_device(struct ib_device *dev);
+void rank_free(struct rank *r);   /* sleeps */
+struct state *rank_state(struct rank *r, u32 page, gfp_t gfp);
+struct region *rank_region_at(const struct rank *r, u32 page);
+u16 rank_home(const struct rank *r, const struct region *g, u32 page);
+void rank_peer_lost(struct rank *r, u16 peer, int err);
+static inline bool rank_enter(struct rank *r) { return atomic_inc_not_zero(&r->inside); }
+void rank_exit(struct rank *r);
+
+/* host.c */
+void host_message(struct rank *r, const struct msg *m);     /* one message for r, and what follows */
+void host_send(struct rank *r, const struct msg *m);        /* from r to anybody */
+/* A local event of a page; true: open already. Else *wait is the slot to wait for (or -1: nothing was asked). */
+bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *wait, u32 *seq);
+int host_pin(struct rank *r, u32 object, bool write);       /* 0, -EAGAIN (acquire first), -ERANGE, -ENOMEM; these sleep */
+int host_unpin(struct rank *r, u32 object, bool write);
+int host_quiet(struct rank *r, u32 page, u32 pages);        /* -EAGAIN: a request or an entry of the range is under way */
+int host_forget(struct rank *r, u32 page, u32 pages);       /* of all ranks before any of them uses the range again */
+int host_unlock(struct rank *r, u16 hold);
+int host_arrive(struct rank *r, const struct msg *m);
+void host_run(void);                                        /* what is queued on this processor */
+int host_start(void);
+void host_stop(void);
+void host_landed(struct rank *r, u16 from, u32 imm);        /* a block has come by RDMA */
+u32 host_imm(const struct msg *m);                          /* what tells of it; 0: does not fit */
+void host_later(struct rank *r, const struct msg *m);       /* in process context */
+
+/* wait.c; all sleep */
+vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write);
+int slot_get(struct rank *r);                    /* -EINTR: killed */
+int slot_try(struct rank *r, u32 object);        /* for a prefetch; -EAGAIN; does not sleep */
+void slot_put(struct rank *r, unsigned int slot);
+void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value);
+int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns); /* 0, -ETIMEDOUT, -EINTR, -EIO */
+bool slot_abandon(struct rank *r, unsigned int slot, u32 seq); /* its thread goes; false: the answer has come */
+struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 slot);
+void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager);
+int prepare_block(struct rank *r, u32 page);     /* frames, state and keys for what may land there */
+
+/* call.c */
+long call_sync(struct ctx *c, void __user *arg);
+long call_range(struct ctx *c, void __user *arg);
+
+/* conn.c */
+bool conn_is_of(const struct conn *c, const struct ib_device *dev);
+struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *address, u32 *size);
+void conn_close(struct conn *c);
+int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
+void conn_send(struct conn *c, u16 peer, const struct msg *m);
+void conn_send_block(struct conn *c, u16 peer, const struct msg *m); /* its contents into the peer's frames, and m */
+int conn_key(struct conn *c, struct chunk *k);   /* sleeps: make the key of a chunk, if there is none */
+void conn_free_key(struct chunk *k); /* sleeps: nobody can write there any more */
+void conn_forget(struct conn *c, u32 chunk);     /* peers' keys of it: their frames go */
+int conn_init(void);
+void conn_exit(void);
+
+static inline u32 now_us(void)
+{
+	return (u32)(ktime_get_ns() / 1000);
+}
+
+#endif

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * wait.c - faults, request slots, and how a thread waits for its answer.
+ *
+ * A fault asks, looks for a while with mmap_lock held, then drops the lock and sleeps; only a fatal signal ends its sleep. The
+ * slot of a thread that was killed is left to the answer. All of this sleeps but what says otherwise.
+ */
+#include <linux/mm.h>
+#include <linux/nospec.h>
+#include <linux/sched/signal.h>
+#include <linux/slab.h>
+#include <linux/version.h>
+
+#include "rank.h"
+
+/* ---- slots ---------------------------------------------------------------------------------- */
+
+static int take(struct rank *r, unsigned int from, unsigned int to)
+{
+	unsigned long i;
+
+	do {
+		i = find_next_zero_bit(r->slot_used, to, from);
+		if (i >= to)
+			return -EAGAIN;
+	} while (test_and_set_bit(i, r->slot_used));
+	WRITE_ONCE(r->slots[i].nobody, from >= SYNC_SLOTS);
+	return (int)i;
+}
+
+int slot_get(struct rank *r)
+{
+	int slot = take(r, 0, SYNC_SLOTS);
+
+	/* More threads of this rank wait than there are slots: some will be done soon. */
+	if (slot < 0 && wait_event_killable(r->slot_free, (slot = take(r, 0, SYNC_SLOTS)) >= 0 || READ_ONCE(r->dead)))
+		return -EINTR;
+	return slot < 0 ? -EIO : slot;
+}
+
+int slot_try(struct rank *r, u32 object)
+{
+	int slot = take(r, SYNC_SLOTS, SLOTS);
+
+	if (slot >= 0)
+		WRITE_ONCE(r->slots[slot].object, object);
+	return slot;
+}
+
+void slot_put(struct rank *r, unsigned int slot)
+{
+	clear_bit_unlock(slot, r->slot_used);
+	smp_mb__after_atomic(); /* with the waiter's queueing in slot_get() */
+	if (waitqueue_active(&r->slot_free))
+		wake_up(&r->slot_free);
+}
+
+/* Any context. */
+void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value)
+{
+	struct slot *s = &r->slots[slot];
+	unsigned long flags;
+	bool nobody;
+
+	spin_lock_irqsave(&s->wait.lock, flags);
+	s->status = status;
+	s->value = value;
+	smp_store_release(&s->seq, s->seq + 1);
+	nobody = s->nobody;
+	wake_up_all_locked(&s->wait);
+	spin_unlock_irqrestore(&s->wait.lock, flags);
+	if (nobody)
+		slot_put(r, slot);
+}
+
+bool slot_abandon(struct rank *r, unsigned int slot, u32 seq)
+{
+	struct slot *s = &r->slots[slot];
+	bool left;
+
+	spin_lock_irq(&s->wait.lock);
+	left = s->seq == seq;
+	if (left)
+		s->nobody = 1;
+	spin_unlock_irq(&s->wait.lock);
+	return left;
+}
+
+static bool answered(const struct slot *s, u32 seq, u32 n)
+{
+	return smp_load_acquire(&s->seq) - seq >= n;
+}
+
+static bool spin(struct rank *r, const struct slot *s, u32 seq, u32 n)
+{
+	u64 until = ktime_get_ns() + (u64)r->spin_us * NSEC_PER_USEC;
+
+	do {
+		if (answered(s, seq, n))
+			return true;
+		cpu_relax();
+	} while (!need_resched() && ktime_get_ns() < until);
+	return answered(s, seq, n);
+}
+
+int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns)
+{
+	struct slot *s = &r->slots[slot];
+	u64 limit = ns ? nsecs_to_jiffies64(ns) + 1 : 0;
+	long left;
+
+	if (spin(r, s, seq, n))
+		return 0;
+	if (!ns) {
+		left = wait_event_killable(s->wait, answered(s, seq, n) || READ_ONCE(r->dead)) ? -EINTR : 1;
+	} else {
+		/* A long limit is no limit that anybody would see. */
+		left = wait_event_killable_timeout(s->wait, answered(s, seq, n) || READ_ONCE(r->dead),
+						   (long)min_t(u64, limit, MAX_SCHEDULE_TIMEOUT - 1));
+	}
+	if (answered(s, seq, n))
+		return 0;
+	return left == 0 ? -ETIMEDOUT : left < 0 ? -EINTR : -EIO;
+}
+
+/* ---- blocks --------------------------------------------------------------------------------- */
+
+struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 slot)
+{
+	return (struct msg){
+		.version = WIRE_VERSION, .src = r->me, .dst = r->me, .object = block_id(page, 1u << g->order), .req_rank = r->me,
+		.req_slot = slot, .home = rank_home(r, g, page), .flags = g->home == DSM_REGION_FIRST_TOUCH ? MSGF_FIRST_TOUCH : 0,
+	};
+}
+
+/* How many pages of the 2 MiB around a page belong to its region. */
+static u32 frames_wanted(struct rank *r, u32 page)
+{
+	u32 start = page & ~(CHUNK_PAGES - 1), n = 0;
+	struct region *g;
+
+	rcu_read_lock();
+	g = rank_region_at(r, page);
+	if (g)
+		n = min(g->page + g->pages - start, CHUNK_PAGES);
+	rcu_read_unlock();
+	return n;
+}
+
+int prepare_block(struct rank *r, u32 page)
+{
+	u32 n = frames_wanted(r, page);
+	int err = n ? ctx_frames(r->ctx, page, n) : -EFAULT;
+
+	if (!err && !rank_state(r, page, GFP_KERNEL))
+		err = -ENOMEM;
+	if (!err && r->conn)
+		err = conn_key(r->conn, chunk_of(r->ctx, page));
+	return err;
+}
+
+/* Bottom halves are off; what it causes is queued. */
+void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager)
+{
+	int slot = slot_try(r, block), wait = -1;
+	struct msg ask = { .version = WIRE_VERSION, .src = r->me, .dst = r->me, .object = block, .req_rank = r->me,
+			   .req_slot = (u16)slot, .home = manager, .flags = flags };
+	u32 seq;
+
+	if (slot < 0)
+		return; /* a hint, and its asker tries again where it matters */
+	/* Open already, or somebody's request is under way: nothing was asked in this slot's name. */
+	if (host_page(r, write ? PE_WRITE : PE_READ, &ask, &wait, &seq) || wait != slot)
+		slot_put(r, slot);
+}
+
+/* ---- faults --------------------------------------------------------------------------------- */
+
+static void note_latency(struct dsm_ioc_stats *s, unsigned int kind, u64 ns)
+{
+	unsigned int bucket = min_t(unsigned int, ns ? ilog2(ns) : 0, DSM_BUCKETS - 1);
+
+	WRITE_ONCE(s->latency_count[kind], s->latency_count[kind] + 1);
+	WRITE_ONCE(s->latency_sum[kind], s->latency_sum[kind] + ns);
+	if (ns > s->latency_max[kind])
+		WRITE_ONCE(s->latency_max[kind], ns);
+	WRITE_ONCE(s->latency[kind][bucket], s->latency[kind][bucket] + 1);
+}
+
+static void drop_lock(struct vm_fault *vmf)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
+	release_fault_lock(vmf);
+#else
+	mmap_read_unlock(vmf->vma->vm_mm);
+#endif
+}
+
+/* Wait for an answer; *dropped: the process's mmap_lock is no longer held. */
+static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot, u32 seq, bool *dropped)
+{
+	struct slot *s = &r->slots[slot];
+
+	if (spin(r, s, seq, 1))
+		return 0;
+	if (!*dropped && fault_flag_allow_retry_first(vmf->flags) && !(vmf->flags & FAULT_FLAG_RETRY_NOWAIT)) {
+		drop_lock(vmf);
+		*dropped = true; /* vmf->vma is not to be looked at any more */
+	}
+	if (wait_event_killable(s->wait, answered(s, seq, 1) || READ_ONCE(r->dead)))
+		return -EINTR;
+	return answered(s, seq, 1) ? 0 : -EIO;
+}
+
+/* One try to get a block. 0: look again; 1: open; -errno. */
+static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool write, bool *dropped)
+{
+	int wait = -1, err;
+	bool open;
+	u32 seq = 0;
+
+	local_bh_disable();
+	open = host_page(r, write ? PE_WRITE : PE_READ, ask, &wait, &seq);
+	host_run();
+	local_bh_enable();
+	if (open)
+		return 1;
+	if (wait < 0)
+		return -EIO;
+	err = wait_in_fault(r, vmf, wait, seq, dropped);
+	if (wait != ask->req_slot) /* another thread's request: then look again */
+		return err;
+	if (err) {
+		if (slot_abandon(r, wait, seq))
+			ask->req_slot = SLOTS; /* the answer will free it */
+		return err;
+	}
+	local_bh_disable();
+	host_page(r, PE_USED, ask, &wait, &seq);
+	/* Threads that joined after the answer had come wait for this. */
+	slot_complete(r, ask->req_slot, 0, 0);
+	host_run();
+	local_bh_enable();
+	return 1;
+}
+
+static vm_fault_t result_of(int err, bool dropped)
+{
+	/* The access is tried again, and faults once more if it must. NOPAGE is for pfn_mkwrite(), whose caller knows no RETRY. */
+	if (dropped)
+		return VM_FAULT_RETRY | VM_FAULT_NOPAGE;
+	if (err < 0)
+		return err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
+	return VM_FAULT_NOPAGE;
+}
+
+vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write)
+{
+	struct ctx *c = r->ctx;
+	struct dsm_ioc_stats *s;
+	struct region *g;
+	bool dropped = false, upgrade;
+	struct msg ask;
+	u64 start;
+	int slot, err;
+
+	if (READ_ONCE(r->dead))
+		return VM_FAULT_SIGBUS;
+	/* Regions go only when no thread is in them any more: the library's rule, and it is its own memory. */
+	rcu_read_lock();
+	g = rank_region_at(r, page);
+	if (g) {
+		page = g->page + ((page - g->page) & ~((1u << g->order) - 1));
+		ask = ask_for(r, g, page, 0);
+	}
+	rcu_read_unlock();
+	if (!g)
+		return VM_FAULT_SIGBUS;
+	err = prepare_block(r, page);
+	if (err)
+		return err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
+	slot = slot_get(r);
+	if (slot < 0)
+		return VM_FAULT_SIGBUS;
+	start = ktime_get_ns();
+	upgrade = write && READ_ONCE(chunk_of(c, page)->prot[page % CHUNK_PAGES]) == DSM_PROT_READ;
+	ask.req_slot = (u16)slot;
+	WRITE_ONCE(r->slots[slot].object, ask.object);
+	do {
+		err = ask_once(r, vmf, &ask, write, &dropped);
+	} while (!err && !dropped);
+	if (ask.req_slot < SLOTS)
+		slot_put(r, slot);
+	if (err == 1) {
+		unsigned int kind = upgrade ? 2 : write ? 1 : 0;
+
+		rcu_read_lock();
+		g = rank_region_at(r, page);
+		s = g ? &g->stats : &r->none;
+		if (upgrade)
+			WRITE_ONCE(s->upgrades, s->upgrades + 1);
+		else if (write)
+			WRITE_ONCE(s->write_faults, s->write_faults + 1);
+		else
+			WRITE_ONCE(s->read_faults, s->read_faults + 1);
+		note_latency(s, kind, ktime_get_ns() - start);
+		rcu_read_unlock();
+	}
+	return result_of(err, dropped);
+}

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/*
+ * dsm_uapi.h - what /dev/dsm understands. Fixed layouts, little endian, no pointers but as 64-bit integers.
+ *
+ * One open file is one context: a window of addresses, the frames behind it, and everything else that the process has of
+ * the module. It goes with the file, however the process dies.
+ */
+#ifndef DSM_UAPI_H
+#define DSM_UAPI_H
+
+#include <linux/ioctl.h>
+#include <linux/types.h>
+
+#define DSM_UAPI_VERSION 1
+
+#define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
+
+#define DSM_PROTECT_MAX 4096u /* items of one call */
+
+/* The window is mapped by mmap(2) of the file: whole, shared, readable and writable, at offset 0. */
+struct dsm_ioc_info {
+	__u32 version;      /* out: DSM_UAPI_VERSION */
+	__u32 features;     /* out: DSM_FEATURE_* */
+	__u64 frames;       /* out: pages this context has allocated */
+	__u64 frames_limit; /* out: of them, by RLIMIT_MEMLOCK when the file was opened; ~0: none */
+};
+
+struct dsm_ioc_window {
+	__u64 size;         /* in: bytes, a multiple of 2 MiB */
+	__u64 reserved;     /* in: 0 */
+};
+
+enum dsm_prot { DSM_PROT_NONE = 0, DSM_PROT_READ = 1, DSM_PROT_WRITE = 2 };
+
+struct dsm_prot_item {
+	__u32 page;         /* of the window */
+	__u32 prot;         /* enum dsm_prot; other than none: a page without a frame gets a zeroed one */
+};
+
+#define DSM_PROTECT_SOFTIRQ 1u /* change them in softirq context, as for a message */
+
+struct dsm_ioc_protect {
+	__u64 items;        /* in: address of struct dsm_prot_item[count] */
+	__u32 count;        /* in: up to DSM_PROTECT_MAX */
+	__u32 flags;        /* in: DSM_PROTECT_* */
+	__u32 deferred;     /* out: items that had to be finished in process context */
+	__u32 flushed;      /* out: processors that were asked to forget translations, the caller's own included */
+};
+
+/* ---- the protocol ---------------------------------------------------------------------------
+ *
+ * A context joins a job as one of its ranks, before its window is mapped; the address that JOIN returns goes to all other
+ * ranks by whatever launched them, and theirs come back by CONNECT. From then on faults on the window are resolved here.
+ */
+#define DSM_FEATURE_RANK 2u /* JOIN and what follows it */
+
+#define DSM_ADDRESS_MAX 4096u
+#define DSM_RANKS_MAX 64u
+
+enum dsm_mode { DSM_MODE_SOFTIRQ = 0, DSM_MODE_WORKQUEUE = 1, DSM_MODE_POLL = 2 };
+
+struct dsm_ioc_join {
+	__u64 key;           /* in: of the job */
+	__u16 rank, size;    /* in */
+	__u32 mode;          /* in: enum dsm_mode: where completions are handled */
+	__u32 hold_us;       /* in: a granted block stays at least so long */
+	__u32 spin_us;       /* in: a fault polls so long before it sleeps */
+	char device[32];     /* in: RDMA device, "": the first with an active port; "none": all ranks are on this host */
+	__s32 gid;           /* in: index, or -1: the best */
+	__u32 address_size;  /* in: room; out: bytes */
+	__u64 address;       /* in: where to put it */
+	__s16 vectors[4];    /* in: completion vector of each class, -1: any */
+};
+
+#define DSM_CONNECT_HERE 1u /* the rank's context is in this kernel: no RDMA to it */
+
+struct dsm_ioc_connect {
+	__u16 rank;          /* in */
+	__u16 flags;         /* in: DSM_CONNECT_* */
+	__u32 address_size;  /* in */
+	__u64 address;       /* in: of the bytes that the rank's JOIN returned */
+};
+
+enum dsm_region_op { DSM_REGION_ADD = 0, DSM_REGION_REMOVE = 1 };
+enum dsm_region_home { DSM_REGION_FIRST_TOUCH = 0, DSM_REGION_CYCLIC = 1, DSM_REGION_FIXED = 2, DSM_REGION_PARTS = 3 };
+
+struct dsm_ioc_region {
+	__u32 op;            /* in: enum dsm_region_op */
+	__u32 page, pages;   /* in: of the window; page a multiple of 512 */
+	__u16 id;            /* in: below 1024 */
+	__u16 order;         /* in: log2 of a block's pages, up to 9 */
+	__u32 home;          /* in: enum dsm_region_home */
+	__u32 arg;           /* in: FIXED: the rank; PARTS: pages of each rank's part */
+};
+
+/* One request of the synchronisation protocol and its answer; the fields are those of a message (core/wire.h). */
+enum dsm_call_op {
+	DSM_CALL_SYNC = 0,    /* op: enum sync_op; ns: then cancel */
+	DSM_CALL_LOCK,        /* hold: out */
+	DSM_CALL_TRYLOCK,     /* hold: out */
+	DSM_CALL_UNLOCK,      /* hold: in */
+	DSM_CALL_BARRIER,     /* threads 0: only ask, -EBUSY if threads of this rank wait there; value2: mask of ranks; threads; op: of enum dsm_op | enum dsm_type << 4 */
+	DSM_CALLS
+};
+
+struct dsm_ioc_call {
+	__u16 call;          /* in: enum dsm_call_op */
+	__u16 home;          /* in: rank the object lives at */
+	__u32 object;        /* in */
+	__u64 value, value2; /* in */
+	__u64 ns;            /* in: time limit, 0: none (SYNC of a semaphore or condition) */
+	__u64 mutex;         /* in: SYNC of a condition: hold of the mutex to release once in line, + 1 */
+	__u64 result;        /* out */
+	__s32 status;        /* out: 0 or -errno of the object's home */
+	__u32 threads;       /* in */
+	__u16 hold;          /* in, out */
+	__u8 op;             /* in */
+	__u8 waited;         /* out: the answer was not there at once */
+	__u32 reserved;      /* in: 0 */
+};
+
+enum dsm_range_op {
+	DSM_RANGE_PREFETCH = 0, DSM_RANGE_ACQUIRE, DSM_RANGE_RELEASE, DSM_RANGE_EVICT, DSM_RANGE_PIN, DSM_RANGE_UNPIN,
+	DSM_RANGE_PLACE, DSM_RANGE_LEAVE, DSM_RANGE_QUIET, DSM_RANGE_FORGET, DSM_RANGES
+};
+
+struct dsm_ioc_range {
+	__u32 op;            /* in: enum dsm_range_op */
+	__u32 page, pages;   /* in: whole blocks of one region (QUIET, FORGET: whole 2 MiB of the window) */
+	__u32 write;         /* in: PREFETCH, ACQUIRE, PIN, UNPIN: for writing; PLACE: the rank */
+};
+
+#define DSM_BUCKETS 40u
+#define DSM_STATS_RESET 1u /* read and set to zero */
+
+/* Of one region, or of the rank (region 0xffff: only the last part). */
+struct dsm_ioc_stats {
+	__u32 region;        /* in */
+	__u32 flags;         /* in: DSM_STATS_* */
+	__u64 read_faults, write_faults, upgrades, local_faults, prefetched; /* out, as all that follow */
+	__u64 invalidations, downgrades, blocks_in, blocks_out, bytes_in, bytes_out;
+	__u64 latency_count[3], latency_sum[3], latency_max[3], latency[3][DSM_BUCKETS]; /* ns; read, write, upgrade */
+	__u64 messages_in, messages_out, steps;
+};
+
+struct dsm_ioc_lost {
+	__s32 rank;          /* out: a peer that is gone, -1: none; each is told once. poll(2) says when there is one. */
+	__s32 err;           /* out */
+};
+
+#ifdef __cplusplus
+#define DSM_LAYOUT(type, size) static_assert(sizeof(struct type) == (size), "layout")
+#else
+#define DSM_LAYOUT(type, size) _Static_assert(sizeof(struct type) == (size), "layout")
+#endif
+DSM_LAYOUT(dsm_ioc_info, 24);
+DSM_LAYOUT(dsm_ioc_window, 16);
+DSM_LAYOUT(dsm_prot_item, 8);
+DSM_LAYOUT(dsm_ioc_protect, 24);
+DSM_LAYOUT(dsm_ioc_join, 80);
+DSM_LAYOUT(dsm_ioc_connect, 16);
+DSM_LAYOUT(dsm_ioc_region, 24);
+DSM_LAYOUT(dsm_ioc_call, 64);
+DSM_LAYOUT(dsm_ioc_range, 16);
+DSM_LAYOUT(dsm_ioc_stats, 8 + 11 * 8 + 9 * 8 + 3 * 40 * 8 + 24);
+DSM_LAYOUT(dsm_ioc_lost, 8);
+
+#define DSM_IOC_MAGIC 0xd5
+#define DSM_IOC_INFO _IOR(DSM_IOC_MAGIC, 0, struct dsm_ioc_info)
+#define DSM_IOC_WINDOW _IOW(DSM_IOC_MAGIC, 1, struct dsm_ioc_window)
+#define DSM_IOC_PROTECT _IOWR(DSM_IOC_MAGIC, 2, struct dsm_ioc_protect)
+#define DSM_IOC_JOIN _IOWR(DSM_IOC_MAGIC, 3, struct dsm_ioc_join)
+#define DSM_IOC_CONNECT _IOW(DSM_IOC_MAGIC, 4, struct dsm_ioc_connect)
+#define DSM_IOC_REGION _IOW(DSM_IOC_MAGIC, 5, struct dsm_ioc_region)
+#define DSM_IOC_CALL _IOWR(DSM_IOC_MAGIC, 6, struct dsm_ioc_call)
+#define DSM_IOC_RANGE _IOW(DSM_IOC_MAGIC, 7, struct dsm_ioc_range)
+#define DSM_IOC_STATS _IOWR(DSM_IOC_MAGIC, 8, struct dsm_ioc_stats)
+#define DSM_IOC_LOST _IOR(DSM_IOC_MAGIC, 9, struct dsm_ioc_lost)
+
+#endif

@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * protect.c - the protection primitive of dsm.ko: that it works, that no stale translation survives it, what it costs.
+ *
+ * Runs in a guest with the module loaded. `check` and `stale` are tests: exit status 0 when all holds. `bench` prints a line of
+ * JSON for each method and number of pages: nanoseconds a page, which are instructions where the guest counts them as time.
+ */
+#include <dsm_uapi.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE 4096ul
+#define WINDOW (64ul << 20)
+#define BASE ((void *)0x200000000000ul)
+#define PAGES (WINDOW / PAGE)
+
+static int dev;
+static char *window;
+static int failed;
+
+static void expect(bool ok, const char *what)
+{
+	if (!ok) {
+		failed++;
+		fprintf(stderr, "protect: FAIL: %s (errno %d)\n", what, errno);
+	}
+}
+
+static int open_window(void)
+{
+	struct dsm_ioc_window w = { .size = WINDOW };
+
+	dev = open("/dev/dsm", O_RDWR | O_CLOEXEC);
+	if (dev < 0 || ioctl(dev, DSM_IOC_WINDOW, &w))
+		return -errno;
+	window = mmap(BASE, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, dev, 0);
+	return window == MAP_FAILED ? -errno : 0;
+}
+
+static int protect(const struct dsm_prot_item *items, unsigned int n, unsigned int flags, struct dsm_ioc_protect *out)
+{
+	struct dsm_ioc_protect p = { .items = (uintptr_t)items, .count = n, .flags = flags };
+	int err = ioctl(dev, DSM_IOC_PROTECT, &p) ? -errno : 0;
+
+	if (out)
+		*out = p;
+	return err;
+}
+
+static int protect_one(unsigned int page, unsigned int prot, unsigned int flags)
+{
+	struct dsm_prot_item it = { page, prot };
+
+	return protect(&it, 1, flags, NULL);
+}
+
+/* ---- what a thread may do ------------------------------------------------------------------- */
+
+static sigjmp_buf away;
+
+static void caught(int sig)
+{
+	siglongjmp(away, sig);
+}
+
+/* 0, or the signal. */
+static int touch(volatile char *p, bool write)
+{
+	int sig = sigsetjmp(away, 1);
+
+	if (sig)
+		return sig;
+	if (write)
+		*p = (char)(*p + 1);
+	else
+		(void)*p;
+	return 0;
+}
+
+static void check_access(unsigned int flags)
+{
+	volatile char *p = window + 7 * PAGE;
+
+	expect(!protect_one(7, DSM_PROT_NONE, flags), "close");
+	expect(touch(p, false) == SIGBUS, "a closed page cannot be read");
+	expect(!protect_one(7, DSM_PROT_READ, flags), "open for reading");
+	expect(touch(p, false) == 0, "it can be read");
+	expect(touch(p, true) == SIGBUS, "but not written");
+	expect(!protect_one(7, DSM_PROT_WRITE, flags), "open for writing");
+	*p = 42;
+	expect(!protect_one(7, DSM_PROT_NONE, flags), "close again");
+	expect(touch(p, false) == SIGBUS, "closed");
+	expect(!protect_one(7, DSM_PROT_READ, flags), "open for reading");
+	expect(touch(p, false) == 0 && *p == 42, "contents stay");
+	expect(touch(p, true) == SIGBUS, "not for writing");
+	expect(!protect_one(7, DSM_PROT_NONE, flags), "close");
+}
+
+/* Scattered pages with all kinds of changes in one call, several times. */
+static void check_batch(unsigned int flags)
+{
+	static struct dsm_prot_item items[DSM_PROTECT_MAX];
+	static unsigned char want[PAGES];
+	unsigned int round, i, wrong = 0;
+
+	for (round = 0; round < 20; round++) {
+		unsigned int n = round ? 1 + (unsigned int)rand() % DSM_PROTECT_MAX : DSM_PROTECT_MAX;
+
+		for (i = 0; i < n; i++) {
+			items[i] = (struct dsm_prot_item){ (unsigned int)rand() % PAGES, (unsigned int)rand() % 3 };
+			want[items[i].page] = (unsigned char)items[i].prot;
+		}
+		expect(!protect(items, n, flags, NULL), "a batch");
+		for (i = 0; i < PAGES; i += 1 + (unsigned int)rand() % 5) {
+			char *p = window + i * PAGE;
+
+			wrong += (touch(p, false) == 0) != (want[i] >= DSM_PROT_READ);
+			wrong += (touch(p, true) == 0) != (want[i] == DSM_PROT_WRITE);
+		}
+	}
+	expect(!wrong, "every page is as the last batch wanted it");
+	for (i = 0; i < PAGES; i++) {
+		items[i % DSM_PROTECT_MAX] = (struct dsm_prot_item){ i, DSM_PROT_NONE };
+		want[i] = 0;
+		if (i % DSM_PROTECT_MAX == DSM_PROTECT_MAX - 1)
+			protect(items, DSM_PROTECT_MAX, flags, NULL);
+	}
+}
+
+static void check_arguments(void)
+{
+	struct dsm_prot_item it = { PAGES, DSM_PROT_READ };
+	struct dsm_ioc_protect p = { .items = (uintptr_t)&it, .count = 1 };
+	struct dsm_ioc_window w = { .size = WINDOW };
+
+	expect(protect(&it, 1, 0, NULL) == -EINVAL, "a page behind the window");
+	it = (struct dsm_prot_item){ 0, 3 };
+	expect(protect(&it, 1, 0, NULL) == -EINVAL, "an unknown protection");
+	expect(protect(&it, DSM_PROTECT_MAX + 1, 0, NULL) == -EINVAL, "too many items");
+	expect(protect(&it, 1, 0x80, NULL) == -EINVAL, "an unknown flag");
+	expect(protect(NULL, 1, 0, NULL) == -EFAULT, "no items");
+	expect(!protect(NULL, 0, 0, NULL), "nothing to do is no error");
+	p.items = (uintptr_t)window; /* closed pages: the kernel cannot read them */
+	expect(ioctl(dev, DSM_IOC_PROTECT, &p) && errno == EFAULT, "items in closed memory");
+	expect(ioctl(dev, DSM_IOC_PROTECT, NULL) && errno == EFAULT, "no argument");
+	expect(ioctl(dev, DSM_IOC_WINDOW, &w) && errno == EBUSY, "a second window");
+	expect(ioctl(dev, _IO(DSM_IOC_MAGIC, 99)) && errno == ENOTTY, "an unknown call");
+	expect(mmap(NULL, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED, dev, 0) == MAP_FAILED && errno == EBUSY, "a second mapping");
+	expect(munmap(window + PAGE, PAGE) && errno == EINVAL, "a hole in the mapping");
+	expect(mprotect(window, PAGE, PROT_READ), "mprotect(2)");
+}
+
+static void check_calls(void)
+{
+	int fds[2];
+	char c = 'x';
+
+	if (pipe(fds))
+		return expect(false, "pipe");
+	expect(!protect_one(9, DSM_PROT_NONE, 0), "close");
+	expect(write(fds[1], window + 9 * PAGE, 1) < 0 && errno == EFAULT, "write(2) from a closed page");
+	expect(!protect_one(9, DSM_PROT_READ, 0), "open");
+	expect(write(fds[1], window + 9 * PAGE, 1) == 1, "write(2) from an open page");
+	expect(read(fds[0], window + 9 * PAGE, 1) < 0 && errno == EFAULT, "read(2) into a page for reading");
+	expect(read(fds[0], &c, 1) == 1, "what could not be read is still there");
+	c = 'x';
+	expect(write(fds[1], &c, 1) == 1, "write");
+	expect(!protect_one(9, DSM_PROT_WRITE, 0), "open for writing");
+	expect(read(fds[0], window + 9 * PAGE, 1) == 1 && window[9 * PAGE] == 'x', "read(2) into a page for writing");
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void check_child(void)
+{
+	int status;
+	pid_t pid;
+
+	expect(!protect_one(3, DSM_PROT_WRITE, 0), "open");
+	window[3 * PAGE] = 5;
+	pid = fork();
+	if (!pid) {
+		bool ok = protect_one(3, DSM_PROT_NONE, 0) == -ENXIO && touch(window + 3 * PAGE, false) == SIGSEGV;
+
+		_exit(ok ? 0 : 1);
+	}
+	waitpid(pid, &status, 0);
+	expect(status == 0, "a child has neither the memory nor a say");
+	expect(window[3 * PAGE] == 5, "and its parent keeps both");
+}
+
+/* Frames are locked memory of the user: a process without privileges gets no more than it may lock. */
+static void check_limit(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (!pid) {
+		struct rlimit limit = { 2 << 20, 2 << 20 }; /* frames come by 2 MiB */
+
+		setrlimit(RLIMIT_MEMLOCK, &limit);
+		chmod("/dev/dsm", 0666);
+		if (munmap(window, WINDOW) && errno != EINVAL)
+			_exit(2);
+		if (setresuid(12345, 12345, 12345) || open_window())
+			_exit(3);
+		if (protect_one(0, DSM_PROT_READ, 0) || protect_one(511, DSM_PROT_READ, 0))
+			_exit(4);
+		_exit(protect_one(512, DSM_PROT_READ, 0) == -ENOMEM ? 0 : 5);
+	}
+	waitpid(pid, &status, 0);
+	expect(status == 0, "frames count as locked memory");
+}
+
+static void check_unmapped(void)
+{
+	/* It is refused only after the kernel has tried it: the window is of no use then. */
+	expect(mremap(window, WINDOW, WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, BASE + (1ul << 40)) == MAP_FAILED, "mremap(2)");
+	expect(!munmap(window, WINDOW), "munmap");
+	expect(protect_one(1, DSM_PROT_READ, 0) == -ENXIO, "nothing to protect after it");
+}
+
+static int check(void)
+{
+	check_access(0);
+	check_access(DSM_PROTECT_SOFTIRQ);
+	check_batch(0);
+	check_batch(DSM_PROTECT_SOFTIRQ);
+	check_arguments();
+	check_calls();
+	check_child();
+	check_limit();
+	check_unmapped();
+	return failed ? 1 : 0;
+}
+
+/* ---- stale translations --------------------------------------------------------------------- */
+
+static volatile uint64_t *word;
+static volatile int stop;
+static volatile uint64_t faults;
+
+static void wait_for_page(int sig)
+{
+	(void)sig;
+	faults++;
+	sched_yield(); /* then the store is tried again */
+}
+
+static void *writer(void *arg)
+{
+	cpu_set_t cpus;
+
+	(void)arg;
+	CPU_ZERO(&cpus);
+	CPU_SET(1, &cpus);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+	while (!stop)
+		++*word;
+	return NULL;
+}
+
+/* Does a thread on another processor still write after the call that closed the page has returned? */
+static int stale(double seconds)
+{
+	struct timespec t;
+	unsigned long rounds = 0, wrong = 0;
+	pthread_t thread;
+	double end;
+	cpu_set_t cpus;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+		fprintf(stderr, "protect: this test needs two processors\n");
+		return 77;
+	}
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
+	signal(SIGBUS, wait_for_page);
+	word = (volatile uint64_t *)(window + 5 * PAGE);
+	protect_one(5, DSM_PROT_WRITE, 0);
+	pthread_create(&thread, NULL, writer, NULL);
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	end = (double)t.tv_sec + seconds;
+	while ((double)t.tv_sec < end) {
+		uint64_t seen;
+		int i;
+
+		protect_one(5, DSM_PROT_WRITE, 0);
+		for (i = 0; i < 2000; i++)
+			__asm__ volatile("pause");
+		protect_one(5, DSM_PROT_READ, rounds % 2 ? DSM_PROTECT_SOFTIRQ : 0);
+		seen = *word;
+		for (i = 0; i < 2000; i++)
+			__asm__ volatile("pause");
+		wrong += *word != seen;
+		rounds++;
+		clock_gettime(CLOCK_MONOTONIC, &t);
+	}
+	stop = 1;
+	protect_one(5, DSM_PROT_WRITE, 0);
+	pthread_join(thread, NULL);
+	printf("{\"rounds\": %lu, \"stale\": %lu, \"faults\": %lu, \"writes\": %lu}\n", rounds, wrong, (unsigned long)faults,
+	       (unsigned long)*word);
+	return wrong ? 1 : 0;
+}
+
+/* ---- cost ----------------------------------------------------------------------------------- */
+
+#define SPREAD 7 /* scattered: every so many pages */
+
+static double now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static struct dsm_prot_item lists[2][512];
+static char *plain; /* what mprotect and userfaultfd work on */
+static int uffd = -1;
+
+enum method { KMOD, KMOD_SOFTIRQ, MPROTECT, UFFD, METHODS };
+static const char *const method_names[METHODS] = { "dsm.ko", "dsm.ko in softirq", "mprotect", "userfaultfd write-protect" };
+
+static void change(enum method m, unsigned int n, int which)
+{
+	static const int prots[3] = { PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE };
+	const struct dsm_prot_item *list = lists[which];
+	unsigned int i;
+
+	switch (m) {
+	case KMOD:
+	case KMOD_SOFTIRQ:
+		protect(list, n, m == KMOD_SOFTIRQ ? DSM_PROTECT_SOFTIRQ : 0, NULL);
+		break;
+	case MPROTECT:
+		for (i = 0; i < n; i++)
+			if (mprotect(plain + list[i].page * PAGE, PAGE, prots[list[i].prot]))
+				exit(3);
+		break;
+	case UFFD:
+		for (i = 0; i < n; i++) {
+			struct uffdio_writeprotect w = {
+				.range = { (uintptr_t)plain + list[i].page * PAGE, PAGE },
+				.mode = list[i].prot == DSM_PROT_WRITE ? 0 : UFFDIO_WRITEPROTECT_MODE_WP,
+			};
+
+			if (ioctl(uffd, UFFDIO_WRITEPROTECT, &w))
+				exit(3);
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+/* All pages are touched, and so mapped, before; two lists, so that every change is one. */
+static void prepare(enum method m, bool mixed)
+{
+	unsigned int i;
+
+	for (i = 0; i < 512; i++) {
+		unsigned int a = mixed ? i % 3 : DSM_PROT_WRITE, b = mixed ? (i + 1) % 3 : DSM_PROT_READ;
+
+		lists[0][i] = (struct dsm_prot_item){ i * SPREAD, a };
+		lists[1][i] = (struct dsm_prot_item){ i * SPREAD, b };
+	}
+	if (m == MPROTECT || m == UFFD) {
+		if (plain)
+			munmap(plain, 512 * SPREAD * PAGE);
+		plain = mmap(NULL, 512 * SPREAD * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		memset(plain, 1, 512 * SPREAD * PAGE);
+	}
+	if (m == UFFD) {
+		struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | (1 << 12) };
+		struct uffdio_register reg = { .range = { (uintptr_t)plain, 512 * SPREAD * PAGE }, .mode = UFFDIO_REGISTER_MODE_WP };
+
+		if (uffd >= 0)
+			close(uffd);
+		uffd = (int)syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+		if (uffd < 0 || ioctl(uffd, UFFDIO_API, &api) || ioctl(uffd, UFFDIO_REGISTER, &reg))
+			exit(3);
+	}
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void measure(enum method m, bool mixed, unsigned int n)
+{
+	double v[15];
+	unsigned int r;
+
+	prepare(m, mixed);
+	change(m, 512, 0);
+	for (r = 0; r < 15; r++) {
+		double start;
+
+		change(m, n, 1);
+		change(m, n, 0);
+		start = now_ns();
+		change(m, n, 1);
+		v[r] = (now_ns() - start) / n;
+		change(m, n, 0);
+	}
+	qsort(v, 15, sizeof(v[0]), by_value);
+	printf("{\"method\": \"%s\", \"change\": \"%s\", \"pages\": %u, \"ns_per_page\": %.1f}\n", method_names[m],
+	       mixed ? "mixed" : "rw to ro", n, v[7]);
+}
+
+static int bench(void)
+{
+	static const unsigned int counts[] = { 1, 16, 128, 512 };
+	unsigned int i;
+	int m;
+
+	for (m = 0; m < METHODS; m++)
+		for (i = 0; i < 4; i++) {
+			measure((enum method)m, false, counts[i]);
+			if (m != UFFD)
+				measure((enum method)m, true, counts[i]);
+		}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct sigaction sa = { .sa_handler = caught };
+	const char *what = argc > 1 ? argv[1] : "--help";
+	int err;
+
+	if (!strcmp(what, "--help")) {
+		printf("usage: protect check | stale [SECONDS] | bench\n"
+		       "The protection primitive of dsm.ko: tests, a test for stale translations, costs.\n");
+		return 0;
+	}
+	sigaction(SIGBUS, &sa, NULL);
+	sigaction(SIGSEGV, &sa, NULL);
+	err = open_window();
+	if (err) {
+		fprintf(stderr, "protect: /dev/dsm: %s\n", strerror(-err));
+		return 1;
+	}
+	if (!strcmp(what, "check"))
+		return check();
+	if (!strcmp(what, "stale"))
+		return stale(argc > 2 ? atof(argv[2]) : 3);
+	if (!strcmp(what, "bench"))
+		return bench();
+	fprintf(stderr, "protect: what is %s?\n", what);
+	return 2;
+}
