@@ -26,6 +26,8 @@ static const struct row {
 #define FIELD(f) offsetof(struct dsm_config, f)
 #define NONE ((size_t)-1)
 	{ "DSM_FAULT", CHOICE, FIELD(fault), "auto uffd mprotect", 0, 0, 0, false, "how page faults are caught" },
+	{ "DSM_BACKEND", CHOICE, FIELD(backend), "auto kmod user", 0, 0, 0, false,
+	  "where faults are resolved: in the kernel helper (dsm.ko) or in this process; auto: in the kernel when it is loaded" },
 	{ "DSM_NET", CHOICE, FIELD(net), "auto ucx verbs", 0, 0, 0, false,
 	  "the transport between ranks that share no memory; auto: verbs where there is an RDMA device" },
 	{ "DSM_NET_DEVICE", TEXT, FIELD(net_device), "NAME[:PORT], separated by commas", 0, 0, 0, false,
@@ -291,7 +293,7 @@ int config_read(const struct dsm_config *cfg, struct settings *out)
 		.fault = cfg->fault, .net = cfg->net, .host_path = cfg->host_path, .stats = cfg->stats,
 		.space = cfg->space & ~(REGION_UNIT - 1), .heap = cfg->heap, .block_size = cfg->block_size,
 		.hold_us = cfg->hold_us, .spin_us = cfg->spin_us, .readahead = cfg->readahead, .lost_ms = cfg->lost_ms,
-		.hosts = (unsigned int)hosts, .net_device = cfg->net_device, .net_gid = cfg->net_gid, .cq_groups = cfg->cq_groups,
+		.hosts = (unsigned int)hosts, .backend = cfg->backend, .net_device = cfg->net_device, .net_gid = cfg->net_gid, .cq_groups = cfg->cq_groups,
 		.verbs = cfg->verbs,
 	};
 	return 0;

@@ -63,7 +63,7 @@ static int describe(const char *name, size_t size, const struct dsm_region_optio
 	return 0;
 }
 
-static struct dsm_region *adopt(const struct region_record *rec)
+static int adopt(const struct region_record *rec, struct dsm_region **out)
 {
 	struct dsm_region *r = &job.regions[rec->id];
 	size_t unit;
@@ -77,13 +77,19 @@ static struct dsm_region *adopt(const struct region_record *rec)
 	memset(&job.me->region_stats[rec->id], 0, sizeof(job.me->region_stats[0]));
 	for (unit = rec->off / REGION_UNIT; unit < (rec->off + rec->bytes) / REGION_UNIT; unit++)
 		__atomic_store_n(&job.units[unit], (uint16_t)(rec->id + 1), __ATOMIC_RELEASE);
-	return r;
+	if (out)
+		*out = r;
+	return job.kernel < 0 ? 0 : kernel_region(r, true);
 }
 
 static void abandon(struct dsm_region *r)
 {
 	size_t unit;
 
+	if (job.kernel >= 0) {
+		kernel_stats(); /* what it has counted would go with the region */
+		kernel_region(r, false);
+	}
 	for (unit = r->off / REGION_UNIT; unit < (r->off + r->bytes) / REGION_UNIT; unit++)
 		__atomic_store_n(&job.units[unit], 0, __ATOMIC_RELEASE);
 	r->attached = false;
@@ -101,8 +107,8 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 
 	if (err)
 		return err;
-	*out = adopt(&rec);
-	if (rec.contents) {
+	err = adopt(&rec, out);
+	if (!err && rec.contents) {
 		memcpy(job.base + rec.off, opt->contents, opt->contents_size);
 		err = registry(CALL_PUBLISH, &rec, &rec);
 	}
@@ -133,8 +139,7 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 		region_bury(&rec);
 		return -EEXIST;
 	}
-	*out = adopt(&rec);
-	return 0;
+	return adopt(&rec, out);
 }
 
 DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out)
@@ -275,9 +280,7 @@ int region_start(void)
 	if (!job.heap_part)
 		return 0;
 	err = registry(CALL_QUERY, &rec, &rec);
-	if (!err)
-		adopt(&rec);
-	return err;
+	return err ? err : adopt(&rec, NULL);
 }
 
 void region_stop(void)

@@ -55,6 +55,8 @@ DSM_API int dsm_stats_reset(void)
 
 	if (err)
 		return err;
+	if (job.kernel >= 0)
+		kernel_stats(); /* sets the kernel's to zero */
 	memset(&job.me->stats, 0, sizeof(job.me->stats));
 	memset(job.me->region_stats, 0, sizeof(job.me->region_stats));
 	return 0;

@@ -4,6 +4,7 @@
  */
 #include "engine/engine.h"
 
+#include <dsm_uapi.h>
 #include "util/futex.h"
 #include "util/log.h"
 
@@ -158,6 +159,11 @@ bool block_fault(void *addr, bool write)
 		log_line("%s of address %p, which is in no region that this rank is attached to", write ? "write" : "read", addr);
 		return false;
 	}
+	if (job.kernel >= 0) {
+		log_line("the kernel helper could not get the block at %p for %s (see dmesg; `ulimit -l` limits its memory)", addr,
+			 write ? "writing" : "reading");
+		return false;
+	}
 	if (engine_depth) {
 		log_line("shared memory at %p is touched by a signal handler that interrupted a libdsm call, which is not "
 			 "supported (dsm(7), SIGNALS)", addr);
@@ -182,12 +188,22 @@ bool block_fault(void *addr, bool write)
 	return true;
 }
 
+static int kernel_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait)
+{
+	int err = kernel_range(DSM_RANGE_PREFETCH, off, len, access & DSM_WRITE ? 1 : 0);
+
+	count(&job.me->region_stats[r->id].prefetched, len / r->block_size);
+	return err || !wait ? err : kernel_range(DSM_RANGE_ACQUIRE, off, len, access & DSM_WRITE ? 1 : 0);
+}
+
 int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait)
 {
 	size_t end = off + len, at, step;
 	/* What one piece may cause fits in the thread's queue: for each block, a message to and from every rank here. */
 	unsigned int piece = 4096 / ((unsigned int)job.ranks_here * 2 + 4);
 
+	if (job.kernel >= 0)
+		return kernel_fetch(r, off, len, access, wait);
 	if (piece > CTL_SLOTS - CTL_SYNC_SLOTS)
 		piece = CTL_SLOTS - CTL_SYNC_SLOTS;
 	step = (size_t)piece * r->block_size;
@@ -221,6 +237,10 @@ void block_release(struct dsm_region *r, size_t off, size_t len, bool evict)
 	size_t at;
 	int slot;
 
+	if (job.kernel >= 0) {
+		kernel_range(evict ? DSM_RANGE_EVICT : DSM_RANGE_RELEASE, off, len, 0);
+		return;
+	}
 	engine_depth++;
 	for (at = off; at < off + len; at += r->block_size) {
 		const struct copy *p = page_at(at);
@@ -272,11 +292,26 @@ static int unpin_one(struct dsm_region *r, size_t at, uint8_t access)
 	return due < 0 ? due : 0;
 }
 
+static int kernel_pin(const struct dsm_region *r, size_t off, size_t len, uint8_t access)
+{
+	const uint32_t write = access & DSM_WRITE ? 1 : 0;
+	size_t at;
+	int err = 0;
+
+	for (at = off; !err && at < off + len; at += r->block_size)
+		err = kernel_range(DSM_RANGE_PIN, at, r->block_size, write);
+	if (err && at > off + r->block_size)
+		kernel_range(DSM_RANGE_UNPIN, off, at - r->block_size - off, write);
+	return err;
+}
+
 int block_pin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
 {
 	size_t at;
 	int err = 0;
 
+	if (job.kernel >= 0)
+		return kernel_pin(r, off, len, access);
 	engine_depth++;
 	for (at = off; !err && at < off + len; at += r->block_size)
 		err = pin_one(r, at, access);
@@ -292,6 +327,8 @@ int block_unpin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
 	size_t at;
 	int err = 0;
 
+	if (job.kernel >= 0)
+		return kernel_range(DSM_RANGE_UNPIN, off, len, access & DSM_WRITE ? 1 : 0);
 	engine_depth++;
 	for (at = off; at < off + len; at += r->block_size)
 		if (unpin_one(r, at, access))
@@ -307,6 +344,8 @@ int block_place(struct dsm_region *r, size_t off, size_t len, uint16_t rank)
 	size_t at;
 	int err = 0;
 
+	if (job.kernel >= 0)
+		return kernel_range(DSM_RANGE_PLACE, off, len, rank);
 	engine_depth++;
 	slot = slot_get();
 	for (at = off; at < off + len; at += r->block_size) {
@@ -354,6 +393,8 @@ int block_leave(struct dsm_region *r)
 
 	size_t end = r->off + r->bytes;
 
+	if (job.kernel >= 0)
+		return kernel_leave(r);
 	for (at = host_next_used(r->off, end); at < end; at = host_next_used(at + r->block_size, end))
 		if (page_at(at)->pins_read || page_at(at)->pins_write)
 			return -EBUSY;

@@ -22,6 +22,7 @@
 
 struct settings {
 	const char *fault, *net, *host_path, *stats;
+	const char *backend;
 	const char *net_device, *net_gid, *cq_groups, *verbs;
 	size_t space, heap, block_size;
 	unsigned int hold_us, spin_us, readahead, lost_ms, hosts;
@@ -55,6 +56,8 @@ struct dsm_region {
 	bool attached;
 };
 
+struct dsm_ioc_call;
+
 struct job {
 	struct settings set;
 	struct launch launch;
@@ -77,6 +80,7 @@ struct job {
 	uint64_t key;           /* of the job */
 	pthread_t service;
 	int epoll;
+	int kernel;             /* /dev/dsm, which resolves faults and synchronisation; -1: this process does */
 };
 
 extern struct job job;
@@ -159,6 +163,20 @@ int run_start(void);             /* before any other thread uses the engine */
 void run_stop(void);
 bool run_timers(bool hand_over); /* what is due; true: more will be. hand_over: give the rest to the service thread */
 bool run_late(void);            /* the service thread: timers handed over. true: more will be */
+
+/* ---- kernel.c: the same through dsm.ko; only where job.kernel >= 0 ------------------------------------- */
+
+/* Before the cards: open the device and join as this rank. 0 with job.kernel -1: there is none, and the setting allows that. */
+int kernel_open(void *address, size_t *size);
+int kernel_connect(uint16_t rank, bool here, const void *address, size_t size);
+int kernel_region(const struct dsm_region *r, bool add);
+int kernel_leave(const struct dsm_region *r); /* drop or give back every block of it */
+int kernel_range(unsigned int op, size_t off, size_t len, uint32_t arg);
+/* One request; *q holds what comes back. */
+int kernel_call(struct dsm_ioc_call *q);
+void kernel_stats(void);          /* add what the kernel has counted to this rank's counters */
+void kernel_lost(void);           /* the device says that a peer is gone */
+void kernel_close(void);
 
 /* ---- wait.c: slots and waiting -------------------------------------------------------------- */
 

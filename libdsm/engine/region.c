@@ -7,6 +7,7 @@
  */
 #include "engine/engine.h"
 
+#include <dsm_uapi.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -169,6 +170,8 @@ int region_quiet(uint16_t rank, uint64_t off, uint64_t bytes)
 {
 	if (!range_ok(off, bytes))
 		return -EINVAL;
+	if (job.kernel >= 0)
+		return kernel_range(DSM_RANGE_QUIET, off, bytes, 0);
 	return host_quiet(rank, off, off + bytes) ? 0 : -EAGAIN;
 }
 
@@ -176,6 +179,8 @@ int region_purge(uint16_t rank, uint64_t off, uint64_t bytes)
 {
 	if (!range_ok(off, bytes))
 		return -EINVAL;
+	if (job.kernel >= 0)
+		return kernel_range(DSM_RANGE_FORGET, off, bytes, 0);
 	host_forget(rank, off, bytes);
 	return job.fault->shut(&peer_of(rank)->frames, off, bytes);
 }

@@ -16,7 +16,7 @@
 #include "util/futex.h"
 #include "util/log.h"
 
-enum { WHAT_DOORBELL = 1ull << 32, WHAT_NET = 2ull << 32, WHAT_PEER = 3ull << 32, WHAT_MASK = ~0ull << 32 };
+enum { WHAT_DOORBELL = 1ull << 32, WHAT_NET = 2ull << 32, WHAT_PEER = 3ull << 32, WHAT_KERNEL = 4ull << 32, WHAT_MASK = ~0ull << 32 };
 
 #define SLICE_NS 100000
 
@@ -42,6 +42,9 @@ static void handle(const struct epoll_event *ev)
 	case WHAT_PEER:
 		epoll_ctl(job.epoll, EPOLL_CTL_DEL, peer_of(rank)->pidfd, NULL);
 		lost_process(rank);
+		break;
+	case WHAT_KERNEL:
+		kernel_lost();
 		break;
 	default:
 		break;
@@ -148,6 +151,8 @@ int service_start(void)
 	err = watch(peer_of(job.rank)->doorbell, WHAT_DOORBELL);
 	if (!err && job.net)
 		err = watch(job.netops->fd(job.net), WHAT_NET);
+	if (!err && job.kernel >= 0)
+		err = watch(job.kernel, WHAT_KERNEL);
 	for (r = 0; !err && r < job.size; r++)
 		if (r != job.rank && peer_of(r)->pidfd >= 0)
 			err = watch(peer_of(r)->pidfd, WHAT_PEER | r);

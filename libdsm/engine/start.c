@@ -24,7 +24,7 @@
 #define STOP_SECONDS 10 /* all are on their way out; one that dies there is not worth more */
 #define CARD_MAGIC 0x647261632d6d7364ull
 
-struct job job = { .epoll = -1 };
+struct job job = { .epoll = -1, .kernel = -1 };
 
 /* Where the window may lie: away from what loaders, heaps and stacks use, and where the sanitizers let programs map. */
 static const uint64_t places[] = {
@@ -42,8 +42,10 @@ struct card {
 	int32_t pid;
 	uint32_t peers;       /* its fault backend can serve others */
 	uint32_t address_size;
+	uint32_t kernel_size;
 	char net[16];         /* the transport the address is of */
 	uint8_t address[NET_ADDRESS_MAX];
+	uint8_t kernel[1152]; /* dsm.ko's address of this rank */
 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
@@ -139,6 +141,11 @@ static int choose_fault(void)
 	const char *want = job.set.fault, *why = "";
 	int err = -ENODEV;
 
+	if (job.kernel >= 0) {
+		job.fault = &fault_kmod;
+		fault_kmod_device = job.kernel;
+		return 0;
+	}
 	job.fault = &fault_mprotect;
 	if (!strcmp(want, "mprotect"))
 		return 0;
@@ -198,7 +205,6 @@ static int make_card(struct card *c)
 	size_t size = sizeof(c->address);
 	int err;
 
-	memset(c, 0, sizeof(*c));
 	c->magic = CARD_MAGIC;
 	c->abi = abi();
 	c->settings = settings_hash(&job.set);
@@ -210,7 +216,40 @@ static int make_card(struct card *c)
 	c->places = reserve_places();
 	err = open_net(c->address, &size);
 	c->address_size = (uint32_t)size;
-	snprintf(c->net, sizeof(c->net), "%s", job.netops->name);
+	snprintf(c->net, sizeof(c->net), "%s%s", job.netops->name, job.kernel >= 0 ? "+kmod" : "");
+	return err;
+}
+
+static int open_kernel(struct card *c)
+{
+	char address[4096] = "";
+	size_t size;
+	int err = kernel_open(address, &size);
+
+	if (err || job.kernel < 0)
+		return err;
+	if (size > sizeof(c->kernel)) {
+		log_line("the kernel helper serves jobs of up to 64 ranks (DSM_BACKEND=user)");
+		return -EINVAL;
+	}
+	memcpy(c->kernel, address, size);
+	c->kernel_size = (uint32_t)size;
+	return 0;
+}
+
+/* Ranks of this host are reached inside the kernel, unless the short cut is switched off. */
+static int connect_kernel(const struct card *cards)
+{
+	uint16_t r;
+	int err = 0;
+
+	for (r = 0; job.kernel >= 0 && r < job.size && !err; r++) {
+		bool here = cards[r].host == cards[job.rank].host && r % job.set.hosts == job.rank % job.set.hosts &&
+			    strcmp(job.set.host_path, "off");
+
+		if (r != job.rank)
+			err = kernel_connect(r, here, cards[r].kernel, cards[r].kernel_size);
+	}
 	return err;
 }
 
@@ -337,7 +376,7 @@ static int open_memory(void)
 		return err;
 	if (job.size > 1) {
 		err = open_fault();
-		if (!err && !strcmp(job.set.host_path, "on") && !job.fault->peers) {
+		if (!err && !strcmp(job.set.host_path, "on") && !job.fault->peers && job.kernel < 0) {
 			log_line("DSM_SHORTCUT=on needs userfaultfd, and faults are caught by %s here", job.fault->name);
 			err = -ENODEV;
 		}
@@ -393,7 +432,9 @@ static int start_together(void)
 
 	if (!cards || !mine)
 		goto out;
-	err = choose_fault();
+	err = open_kernel(mine);
+	if (!err)
+		err = choose_fault();
 	if (!err)
 		err = make_card(mine);
 	if (!err)
@@ -411,6 +452,8 @@ static int start_together(void)
 	err = open_memory();
 	if (!err)
 		err = host_exchange();
+	if (!err)
+		err = connect_kernel(cards);
 	if (!err)
 		err = watch_machine(cards);
 	if (!err)
@@ -483,6 +526,7 @@ static void take_down(void)
 		free_places &= ~place_bit(job.base);
 	}
 	job.base = NULL;
+	kernel_close();
 	release_places(free_places);
 	host_stop();
 	free(job.peers);

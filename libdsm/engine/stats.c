@@ -56,6 +56,8 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 	const struct rank_stats *s = &p->ctl->stats;
 	unsigned int i;
 
+	if (job.kernel >= 0)
+		kernel_stats();
 	memset(out, 0, sizeof(*out));
 	if (region < CTL_REGIONS) {
 		add_region(out, &p->ctl->region_stats[region]);

@@ -44,6 +44,8 @@ struct fault_ops {
 };
 
 extern const struct fault_ops fault_uffd, fault_mprotect, fault_none;
+extern const struct fault_ops fault_kmod; /* opens and closes only: the kernel does the rest */
+extern int fault_kmod_device;             /* /dev/dsm, before its open() */
 
 /* Copy contents out of a rank's frames. 0 or -errno. */
 int frames_read(const struct frames *f, size_t off, size_t len, void *to);

@@ -49,6 +49,7 @@ struct dsm_config {
 	unsigned spin_us;        /* DSM_SPIN_US: a waiter polls so long before it sleeps, 0 to 10000 */
 	unsigned readahead;      /* DSM_READAHEAD: most blocks fetched ahead of a sequential reader, 0 to 64 */
 	unsigned lost_ms;        /* DSM_LOST_MS: silence after which a rank of another host is lost, 500 to 600000 */
+	const char *backend;     /* DSM_BACKEND: "auto", "kmod", "user": the kernel helper, or this process */
 	const char *net_device;  /* DSM_NET_DEVICE: RDMA devices, "NAME[:PORT],..."; "": all with an active port */
 	const char *net_gid;     /* DSM_NET_GID: an index, an address, "ipv4" or "ipv6"; "": the best */
 	const char *cq_groups;   /* DSM_CQ_GROUPS: completion vectors of each class, "coherence=0-1;data=2;..." or "off" */

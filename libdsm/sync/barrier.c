@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "engine/reduce.h"
 #include "util/futex.h"
 
 #define BARRIER_TAG (1ull << 63)
@@ -17,6 +18,19 @@ int sync_start(void)
 	return 0;
 }
 
+static int arrive_in_kernel(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
+{
+	struct dsm_ioc_call q = { .call = DSM_CALL_BARRIER, .object = object, .value = *value, .value2 = mask, .threads = threads,
+				  .op = op };
+	uint64_t start = clock_ns();
+	int err = kernel_call(&q);
+
+	*value = q.result;
+	count(&job.me->stats.barriers, 1);
+	sync_count_wait(DSM_LAT_BARRIER, clock_ns() - start);
+	return err;
+}
+
 static int arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
 {
 	struct msg m = { .version = WIRE_VERSION, .type = MSG_ARRIVE, .op = op, .src = job.rank, .dst = job.rank,
@@ -26,6 +40,8 @@ static int arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, 
 	uint32_t gen;
 	int err;
 
+	if (job.kernel >= 0)
+		return arrive_in_kernel(object, mask, threads, op, value);
 	engine_depth++;
 	__atomic_store_n(&b->mask, mask, __ATOMIC_RELAXED);
 	gen = __atomic_load_n(&b->gen, __ATOMIC_ACQUIRE);
@@ -112,6 +128,8 @@ DSM_API int dsm_barrier_destroy(dsm_barrier_t *b)
 	for (r = 0; r < job.size; r++)
 		if (is_here(r) && __atomic_load_n(&peer_of(r)->bars[object].arrived, __ATOMIC_RELAXED))
 			return -EBUSY;
+	if (job.kernel >= 0 && kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_BARRIER, .object = object }))
+		return -EBUSY;
 	r = (uint16_t)(object / CTL_BARRIERS);
 	if (is_here(r)) /* a maker on another host keeps its number in use */
 		__atomic_fetch_and(&peer_of(r)->ctl->barrier_used[object % CTL_BARRIERS / 64], ~(1ull << (object % 64)),
@@ -138,6 +156,21 @@ DSM_API int dsm_barrier(void)
 	return err ? err : arrive(0, 0, 1, DSM_OR, &value);
 }
 
+/* The kernel has no floating point: each rank's value goes round, and everybody combines them in the same order. */
+static int gather_doubles(uint8_t op, uint64_t *value)
+{
+	uint64_t mine = *value, v;
+	uint16_t r;
+	int err = 0;
+
+	for (r = 0; r < job.size && !err; r++) {
+		v = r == job.rank ? mine : 0;
+		err = arrive(0, 0, 1, DSM_OR | DSM_UINT64 << 4, &v);
+		*value = r ? reduce_combine(op, *value, v) : v;
+	}
+	return err;
+}
+
 DSM_API int dsm_reduce(void *value, enum dsm_type type, enum dsm_op op)
 {
 	uint64_t v;
@@ -148,7 +181,10 @@ DSM_API int dsm_reduce(void *value, enum dsm_type type, enum dsm_op op)
 	if ((unsigned int)type > DSM_DOUBLE || (unsigned int)op > DSM_XOR || (type == DSM_DOUBLE && op > DSM_MAX))
 		return -EINVAL;
 	memcpy(&v, value, sizeof(v));
-	err = arrive(0, 0, 1, (uint8_t)(op | type << 4), &v);
+	if (job.kernel >= 0 && type == DSM_DOUBLE)
+		err = gather_doubles((uint8_t)(op | type << 4), &v);
+	else
+		err = arrive(0, 0, 1, (uint8_t)(op | type << 4), &v);
 	if (!err)
 		memcpy(value, &v, sizeof(v));
 	return err;

@@ -15,6 +15,23 @@ DSM_API int dsm_mutex_destroy(dsm_mutex_t *m)
 	return sync_unmake(&m->id, SYNC_MUTEX);
 }
 
+static int acquire_in_kernel(uint64_t id, uint8_t type)
+{
+	struct dsm_ioc_call q = { .call = type == MSG_LOCK ? DSM_CALL_LOCK : DSM_CALL_TRYLOCK, .home = handle_home(id),
+				  .object = handle_object(id) };
+	uint64_t start = clock_ns();
+	int status = kernel_call(&q);
+
+	count(&job.me->stats.locks, 1);
+	if (q.waited) {
+		count(&job.me->stats.lock_waits, 1);
+		sync_count_wait(DSM_LAT_LOCK, clock_ns() - start);
+	}
+	if (!status)
+		held_add(id, q.hold);
+	return status;
+}
+
 static int acquire(uint64_t id, uint8_t type)
 {
 	struct msg m = { .type = type, .src = job.rank, .dst = handle_home(id), .object = handle_object(id), .req_rank = job.rank };
@@ -23,6 +40,8 @@ static int acquire(uint64_t id, uint8_t type)
 	uint32_t seq;
 	int index, status;
 
+	if (job.kernel >= 0)
+		return acquire_in_kernel(id, type);
 	index = bits_take(job.me->hold_used, 0, CTL_HOLDS);
 	if (index < 0)
 		return -EAGAIN;
@@ -74,6 +93,8 @@ static int leave(uint64_t id)
 		return -EPERM;
 	index = (uint16_t)held_info(at);
 	held_remove(at);
+	if (job.kernel >= 0)
+		return kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = index });
 	engine_depth++;
 	err = run_unlock(index);
 	run_timers(true);
@@ -156,6 +177,20 @@ DSM_API int dsm_rwlock_unlock(dsm_rwlock_t *l)
 	return err;
 }
 
+static int wait_in_kernel(uint64_t cond, dsm_mutex_t *m, uint64_t mutex, uint64_t ns)
+{
+	int at = held_find(mutex), status, err;
+	struct dsm_ioc_call q = { .call = DSM_CALL_SYNC, .op = SOP_ENQUEUE, .home = handle_home(cond), .object = handle_object(cond),
+				  .ns = ns, .mutex = (uint64_t)held_info(at) + 1 };
+
+	status = kernel_call(&q);
+	if (status && status != -ETIMEDOUT)
+		return status; /* no such condition: the mutex is still ours */
+	held_remove(held_find(mutex));
+	err = dsm_mutex_lock(m);
+	return err ? err : status;
+}
+
 static int wait_on(uint64_t cond, dsm_mutex_t *m, uint64_t mutex, uint64_t ns)
 {
 	struct msg q = { .type = MSG_SYNC, .op = SOP_ENQUEUE, .src = job.rank, .dst = handle_home(cond),
@@ -163,6 +198,8 @@ static int wait_on(uint64_t cond, dsm_mutex_t *m, uint64_t mutex, uint64_t ns)
 	uint32_t seq;
 	int status, err;
 
+	if (job.kernel >= 0)
+		return wait_in_kernel(cond, m, mutex, ns);
 	engine_depth++;
 	q.req_slot = slot_get();
 	seq = slot_seq(q.req_slot);

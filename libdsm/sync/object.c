@@ -79,6 +79,28 @@ int sync_turn(struct msg *m, uint32_t seq, uint64_t ns)
 	return 0;
 }
 
+static void count_ask(enum sync_op op, uint64_t ns)
+{
+	if (op >= SOP_LOAD)
+		sync_count_wait(DSM_LAT_ATOMIC, ns);
+	else if (op == SOP_RDLOCK || op == SOP_WRLOCK)
+		sync_count_wait(DSM_LAT_LOCK, ns);
+}
+
+static int ask_kernel(uint64_t id, enum sync_op op, struct sync_request *q)
+{
+	struct dsm_ioc_call k = { .call = DSM_CALL_SYNC, .op = (uint8_t)op, .home = handle_home(id), .object = handle_object(id),
+				  .value = q->value, .value2 = q->value2, .ns = q->ns };
+	uint64_t start = clock_ns();
+	int status = kernel_call(&k);
+
+	q->old = k.result;
+	q->waited = k.waited;
+	if (q->waited)
+		count_ask(op, clock_ns() - start);
+	return status;
+}
+
 int sync_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 {
 	struct msg m = { .type = MSG_SYNC, .op = (uint8_t)op, .src = job.rank, .dst = handle_home(id), .object = handle_object(id),
@@ -87,6 +109,8 @@ int sync_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	uint32_t seq;
 	int status;
 
+	if (job.kernel >= 0)
+		return ask_kernel(id, op, q);
 	engine_depth++;
 	m.req_slot = slot_get();
 	seq = slot_seq(m.req_slot);
@@ -102,10 +126,8 @@ int sync_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	q->old = job.me->slots[m.req_slot].value;
 	slot_put(job.rank, m.req_slot);
 	run_timers(true);
-	if (q->waited && op >= SOP_LOAD)
-		sync_count_wait(DSM_LAT_ATOMIC, clock_ns() - start);
-	else if (q->waited && (op == SOP_RDLOCK || op == SOP_WRLOCK))
-		sync_count_wait(DSM_LAT_LOCK, clock_ns() - start);
+	if (q->waited)
+		count_ask(op, clock_ns() - start);
 	engine_depth--;
 	return status;
 }

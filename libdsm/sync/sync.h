@@ -3,6 +3,8 @@
 #ifndef SYNC_SYNC_H
 #define SYNC_SYNC_H
 
+#include <dsm_uapi.h>
+
 #include "api/api.h"
 
 /* A handle: generation, kind, home, index. Zero is none. */

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * kernel.c - the protocol through dsm.ko (docs/kernel.md): the module hosts the same core, resolves faults and answers peers;
+ * the engine keeps regions, calls, the heap and liveness.
+ */
+#include "engine/engine.h"
+
+#include <dsm_uapi.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "util/log.h"
+
+#define DEVICE "/dev/dsm"
+
+static int call(unsigned long op, void *arg)
+{
+	int err;
+
+	do {
+		err = ioctl(job.kernel, op, arg) ? -errno : 0;
+	} while (err == -EINTR);
+	return err;
+}
+
+static int open_device(void)
+{
+	const bool must = !strcmp(job.set.backend, "kmod");
+	struct dsm_ioc_info info;
+
+	job.kernel = -1;
+	if (!strcmp(job.set.backend, "user"))
+		return 0;
+	job.kernel = open(DEVICE, O_RDWR | O_CLOEXEC);
+	if (job.kernel < 0) {
+		job.kernel = -1;
+		if (!must)
+			return 0;
+		log_line(DEVICE ": %s (%s)", strerror(errno),
+			 errno == ENOENT ? "modprobe dsm loads the kernel helper" : "its group may use it: ls -l " DEVICE);
+		return -ENODEV;
+	}
+	if (!call(DSM_IOC_INFO, &info) && info.version == DSM_UAPI_VERSION && info.features & DSM_FEATURE_RANK)
+		return 0;
+	log_line(DEVICE " is of another version of libdsm (DSM_BACKEND=user does without)");
+	close(job.kernel);
+	job.kernel = -1;
+	return must ? -ENODEV : 0;
+}
+
+static uint64_t job_name_hash(void)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+	const char *p;
+
+	for (p = job.launch.job; *p; p++)
+		h = (h ^ (uint8_t)*p) * 0x100000001b3ull;
+	return h;
+}
+
+static int join(const char *device, void *address, size_t *size)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	struct dsm_ioc_join j = {
+		.key = job_name_hash(), .rank = job.rank, .size = job.size, .mode = DSM_MODE_SOFTIRQ, .hold_us = job.set.hold_us,
+		.spin_us = job.launch.local_size > cpus ? 2 : job.set.spin_us, .gid = -1, .address_size = DSM_ADDRESS_MAX,
+		.address = (uintptr_t)address, .vectors = { -1, -1, -1, -1 },
+	};
+	int err;
+
+	snprintf(j.device, sizeof(j.device), "%s", device);
+	err = call(DSM_IOC_JOIN, &j);
+	*size = err ? 0 : j.address_size;
+	return err;
+}
+
+int kernel_open(void *address, size_t *size)
+{
+	struct dsm_ioc_window w = { .size = job.set.space };
+	char name[32];
+	int err = open_device();
+
+	*size = 0;
+	if (err || job.kernel < 0)
+		return err;
+	err = call(DSM_IOC_WINDOW, &w);
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(job.set.net_device, ":,"), job.set.net_device);
+	if (!err)
+		err = join(name, address, size);
+	if (err == -ENODEV || err == -ENETDOWN) /* enough for a job of one host */
+		err = join("none", address, size);
+	if (err)
+		log_line(DEVICE ": this rank cannot join: %s (DSM_BACKEND=user does without the kernel helper)", dsm_strerror(err));
+	return err;
+}
+
+int kernel_connect(uint16_t rank, bool here, const void *address, size_t size)
+{
+	struct dsm_ioc_connect c = { .rank = rank, .flags = here ? DSM_CONNECT_HERE : 0, .address_size = (uint32_t)size,
+				     .address = (uintptr_t)address };
+	int err;
+
+	if (!here && !size) {
+		log_line("rank %d is on another host, and it has no RDMA device that the kernel helper could use (DSM_BACKEND=user)", rank);
+		return -ENODEV;
+	}
+	err = call(DSM_IOC_CONNECT, &c);
+	if (err)
+		log_line(DEVICE ": rank %d cannot be reached: %s", rank, dsm_strerror(err));
+	return err;
+}
+
+/* Frames are made for what was asked for, not for the whole units that a region takes of the window. */
+static size_t used_bytes(const struct dsm_region *r)
+{
+	return (r->size + r->block_size - 1) / r->block_size * r->block_size;
+}
+
+int kernel_leave(const struct dsm_region *r)
+{
+	return kernel_range(DSM_RANGE_LEAVE, r->off, used_bytes(r), 0);
+}
+
+int kernel_region(const struct dsm_region *r, bool add)
+{
+	struct dsm_ioc_region g = {
+		.op = add ? DSM_REGION_ADD : DSM_REGION_REMOVE, .page = (uint32_t)(r->off >> PAGE_SHIFT),
+		.pages = (uint32_t)(used_bytes(r) >> PAGE_SHIFT), .id = r->id, .order = (uint16_t)__builtin_ctzl(r->block_size >> PAGE_SHIFT),
+	};
+
+	if (r->id == 0) {
+		g.home = DSM_REGION_PARTS;
+		g.arg = (uint32_t)(job.heap_part >> PAGE_SHIFT);
+	} else if (r->home_policy == DSM_HOME_FIXED) {
+		g.home = DSM_REGION_FIXED;
+		g.arg = r->home_rank;
+	} else {
+		g.home = r->home_policy == DSM_HOME_CYCLIC ? DSM_REGION_CYCLIC : DSM_REGION_FIRST_TOUCH;
+	}
+	return call(DSM_IOC_REGION, &g);
+}
+
+int kernel_range(unsigned int op, size_t off, size_t len, uint32_t arg)
+{
+	struct dsm_ioc_range g = { .op = op, .page = (uint32_t)(off >> PAGE_SHIFT), .pages = (uint32_t)(len >> PAGE_SHIFT), .write = arg };
+
+	return call(DSM_IOC_RANGE, &g);
+}
+
+int kernel_call(struct dsm_ioc_call *q)
+{
+	int err = call(DSM_IOC_CALL, q);
+
+	if (err == -EIO) {
+		lost_check();
+		lost_abort(70, "the kernel helper has lost its device");
+	}
+	return err ? err : q->status;
+}
+
+static void add(struct region_stats *to, const struct dsm_ioc_stats *from)
+{
+	unsigned int i, b;
+
+	_Static_assert(DSM_BUCKETS == DSM_LAT_BUCKETS, "the same buckets");
+	to->read_faults += from->read_faults;
+	to->write_faults += from->write_faults;
+	to->upgrades += from->upgrades;
+	to->local_faults += from->local_faults;
+	to->prefetched += from->prefetched;
+	to->invalidations += from->invalidations;
+	to->downgrades += from->downgrades;
+	to->blocks_in += from->blocks_in;
+	to->blocks_out += from->blocks_out;
+	to->bytes_in += from->bytes_in;
+	to->bytes_out += from->bytes_out;
+	for (i = 0; i < 3; i++) {
+		to->latency_count[i] += from->latency_count[i];
+		to->latency_sum[i] += from->latency_sum[i];
+		if (to->latency_max[i] < from->latency_max[i])
+			to->latency_max[i] = from->latency_max[i];
+		for (b = 0; b < DSM_LAT_BUCKETS; b++)
+			to->latency[i][b] += from->latency[i][b];
+	}
+}
+
+void kernel_stats(void)
+{
+	struct dsm_ioc_stats s = { .region = 0xffff, .flags = DSM_STATS_RESET };
+	unsigned int i;
+
+	if (!call(DSM_IOC_STATS, &s)) {
+		count(&job.me->stats.messages_in, s.messages_in);
+		count(&job.me->stats.messages_out, s.messages_out);
+		count(&job.me->stats.steps, s.steps);
+	}
+	for (i = 0; i < CTL_REGIONS; i++) {
+		s.region = i;
+		s.flags = DSM_STATS_RESET;
+		if (job.regions[i].attached && !call(DSM_IOC_STATS, &s))
+			add(&job.me->region_stats[i], &s);
+	}
+}
+
+void kernel_lost(void)
+{
+	struct dsm_ioc_lost l;
+
+	while (!call(DSM_IOC_LOST, &l) && l.rank >= 0) {
+		if (l.rank == job.rank)
+			lost_abort(70, "the kernel helper cannot go on (its device is gone, or memory is short; see dmesg)");
+		lost_rank((uint16_t)l.rank, "its connection is broken");
+	}
+}
+
+void kernel_close(void)
+{
+	if (job.kernel >= 0)
+		close(job.kernel);
+	job.kernel = -1;
+}
