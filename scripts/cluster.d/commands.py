@@ -42,6 +42,7 @@ def parse(words):
     parser.add_argument('--accel', choices=['auto', 'tcg', 'kvm'], default='auto')
     parser.add_argument('--deadline', type=int, default=180)
     parser.add_argument('--memlock', type=int)
+    parser.add_argument('--with', dest='companion', type=int)
     parser.add_argument('--node', type=int, action='append')
     parser.add_argument('--hosts')
     parser.add_argument('--all', action='store_true')
@@ -59,7 +60,7 @@ def parse(words):
 def supervisor_options(options, bound):
     return {'name': options.name, 'nodes': options.nodes, 'cpus': options.cpus, 'memory': options.memory,
             'kernel': options.kernel, 'accel': options.accel, 'deadline': options.deadline, 'bound': bound,
-            'keep': not bound}
+            'keep': not bound, 'companion': options.companion}
 
 
 def describe(s):

@@ -4,7 +4,7 @@
 One thread, one loop over sockets: an agent for each guest, and clients, who connect to an abstract socket (it has
 no file, and ends with the process). A client says one line of JSON. For `run` it may say more (signals), and
 gets frames; for all else it gets one line of JSON. Guests and switch die with this process; this process ends
-by `down`, or, for `exec` and until all guests are up, when the process that started it does.
+by `down`, with the process named by --with, or, for `exec` and until all guests are up, with the one that started it.
 """
 import fcntl
 import hashlib
@@ -181,6 +181,15 @@ class Supervisor:
                 made += ''.join(f'\n  {name}.{guest.number} | {line}' for line in lines)
         return made
 
+    def watch_companion(self):
+        """End with the process that the user named."""
+        if self.options['companion']:
+            try:
+                self.companion = os.pidfd_open(self.options['companion'])
+            except OSError as error:
+                raise Failure(f'--with {self.options["companion"]}: {error.strerror}')
+            self.loop.register(self.companion, selectors.EVENT_READ, quit_now)
+
     # -- guests
 
     def from_agent(self, guest, buffered, ended):
@@ -350,6 +359,7 @@ def main():
         return
     try:
         supervisor.loop.register(0, selectors.EVENT_READ, quit_now)
+        supervisor.watch_companion()
         supervisor.start()
         print(json.dumps(supervisor.do_status(None, None)), flush=True)
         if not supervisor.options['bound']:
