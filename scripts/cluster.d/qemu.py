@@ -27,12 +27,13 @@ def processor(accel):
 
 def machine(kernel, accel, cpus, memory, arguments):
     # Room for a second processor, though none is there: QEMU then emulates atomic instructions by atomic ones, which
-    # memory that several guests share needs.
+    # memory that several guests share needs. With that room the kernel takes the time stamp counter for unreliable, unless
+    # told otherwise, and a look at the clock becomes a system call and a trip to QEMU; the counter is one for all processors.
     room = max(cpus, 2)
     return [tool('setpriv', 'util-linux'), '--pdeathsig', 'KILL', tool('qemu-system-x86_64', 'qemu-system-x86'),
             '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-machine', 'pc', *processor(accel),
             '-smp', f'{cpus},maxcpus={room}', '-m', str(memory), '-kernel', kernel.image, '-initrd', kernel.initramfs,
-            '-append', f'{ARGUMENTS} {arguments}']
+            '-append', f'{ARGUMENTS} {arguments}' + (' tsc=reliable' if accel == 'tcg' else '')]
 
 
 def share(tag, path, options):
