@@ -72,11 +72,12 @@ static void check_frame(const struct frame_place *p, const struct frame *f, cons
 		return;
 	}
 	if (f->kind == FRAME_FETCH) {
-		must(f->size);
+		must(f->size && p->bytes == HEAD + sizeof(struct remote));
 		for (i = 0; i < sizeof(struct remote); i++) /* as begin_fetch() does; AddressSanitizer looks */
 			sum = (uint8_t)(sum + (uint8_t)payload[i]);
 		return;
 	}
+	must(p->bytes == HEAD + (f->kind == FRAME_LAND && !p->immediate ? 0 : f->size));
 	must(f->kind != FRAME_LAND || (f->size <= p->landing_bytes && m->req_rank == ME && m->req_slot < SLOTS));
 	must(!p->immediate || (f->kind == FRAME_LAND && m->req_slot == p->slot));
 	if (f->kind == FRAME_LAND)
