@@ -15,17 +15,10 @@
 
 #include "util/log.h"
 
-#define BLOB_MAGIC 0x62767531u /* "1uvb" */
-#define BLOB_VERSION 1
 #define CLOSE_MS 2000          /* for what is still to be sent */
 #define CLOSE_BROKEN_MS 200    /* where some of it may be for a peer that is gone */
 
 /* ---- connecting --------------------------------------------------------------------------------- */
-
-static size_t blob_size(const struct blob *b)
-{
-	return offsetof(struct blob, devs) + b->ndevs * sizeof(b->devs[0]);
-}
 
 static void make_blob(const struct net *n, struct blob *b)
 {
@@ -51,12 +44,6 @@ static void make_blob(const struct net *n, struct blob *b)
 	}
 }
 
-static bool blob_good(const struct net *n, const struct blob *b, uint16_t rank, size_t size)
-{
-	return b->magic == BLOB_MAGIC && b->rank == rank && b->ndevs && b->ndevs <= VERBS_DEVICES && size == blob_size(b) &&
-	       b->landing >= 1 && b->landing <= 1u << 20 && b->nslots == n->cfg.nslots;
-}
-
 /*
  * Which devices a lane uses, the same seen from both ends: links are numbered 0 to the greater number of devices, each a
  * device here and one there; lanes take them by turns, by class too if these are to be spread.
@@ -74,22 +61,23 @@ static void choose_link(struct lane *l)
 
 static int verbs_connect(struct net *n, uint16_t rank, const void *address, size_t size)
 {
-	struct blob b = { 0 };
+	struct blob b;
 	struct peer *p;
 	unsigned int c;
+	int err;
 
-	if (rank >= n->cfg.size || size < offsetof(struct blob, devs) || size > sizeof(b))
+	if (rank >= n->cfg.size)
 		return -EINVAL;
-	memcpy(&b, address, size);
-	if (b.magic == BLOB_MAGIC && b.version != BLOB_VERSION) {
+	err = blob_read(address, size, rank, n->cfg.nslots, &b);
+	if (err == -EPROTO) {
 		log_line("rank %d speaks version %d of the verbs transport, this rank version %d", rank, b.version, BLOB_VERSION);
 		return -EINVAL;
 	}
 	p = &n->peers[rank];
 	if (p->at)
 		return -EEXIST;
-	if (!blob_good(n, &b, rank, size))
-		return -EINVAL;
+	if (err)
+		return err;
 	if (rank == n->cfg.rank)
 		return 0;
 	p->at = malloc(sizeof(b));

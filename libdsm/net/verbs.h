@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * verbs.h - inside the transport over RDMA verbs. verbs.c opens and closes; verbs_dev.c has devices and their queues,
- * verbs_mem.c registered memory, verbs_conn.c connections and their repair, verbs_send.c and verbs_recv.c what goes and
- * comes, verbs_wait.c sleeping and threads; verbs_set.c and verbs_gid.c are pure.
+ * verbs_mem.c registered memory, verbs_conn.c, verbs_ud.c and verbs_qp.c connections and their repair, verbs_send.c and
+ * verbs_recv.c what goes and comes, verbs_wait.c sleeping and threads; verbs_frame.c, verbs_set.c and verbs_gid.c are pure.
  *
  * A lane is a connection (an RC queue pair) to a peer for one class of messages. What travels on it are frames, numbered
  * from 1; a sender keeps a frame in the lane's ring until a completion says that the peer's device has it, and a receiver
@@ -27,40 +27,12 @@
 #include "cqgroup.h"
 #include "net/check.h"
 #include "net/net.h"
+#include "net/verbs_frame.h"
 #include "net/verbs_set.h"
 
-#define VERBS_DEVICES 8     /* that are used, at most */
 #define READS 16            /* of a lane under way at once */
 #define BUF_MIN_SHIFT 12
 #define BUF_SIZES 11        /* 4 KiB to 4 MiB */
-
-/* ---- on the wire; little endian as the core's messages ------------------------------------- */
-
-enum frame_kind {
-	FRAME_MSG = 1, /* a message, its payload behind it */
-	FRAME_LAND,    /* a message, whose payload lies in the landing slot of its request */
-	FRAME_FETCH,   /* a message, whose payload is to be read: struct remote behind it */
-	FRAME_FREE,    /* it has been read; id */
-	FRAME_QUIT,    /* the sender closes: it hears nothing any more */
-	FRAME_KINDS
-};
-
-struct frame {
-	uint32_t seq;
-	uint8_t kind;
-	uint8_t class;
-	uint16_t src;  /* rank of the sending process, which is not always that of the message */
-	uint32_t size; /* of the payload */
-	uint32_t id;   /* FETCH, FREE: of the sender's buffer */
-};
-_Static_assert(sizeof(struct frame) == 16, "size of struct frame");
-
-#define HEAD (sizeof(struct frame) + sizeof(struct msg))
-
-struct remote {
-	uint64_t addr;
-	uint32_t rkey, pad;
-};
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
@@ -230,25 +202,6 @@ struct lane {
 
 enum peer_state { PEER_NONE = 0, PEER_KNOWN, PEER_LOST, PEER_DROPPED };
 
-/* How to reach a device, in a rank's address. */
-struct blob_dev {
-	uint8_t gid[16];
-	uint32_t ud_qpn, qkey;
-	uint16_t lid;
-	uint8_t mtu, port;
-	uint8_t rd_atomic, pad[3];
-};
-
-struct blob {
-	uint32_t magic;
-	uint16_t version, rank;
-	uint64_t key;              /* whoever talks to this rank has to know it */
-	uint32_t nslots, landing;  /* slots, and bytes of the largest block in one */
-	uint16_t ndevs, pad[3];
-	struct blob_dev devs[VERBS_DEVICES];
-};
-_Static_assert(sizeof(struct blob) <= NET_ADDRESS_MAX, "size of struct blob");
-
 struct peer {
 	struct net *net;
 	_Atomic uint8_t state;
@@ -329,11 +282,15 @@ static inline struct lane *dev_lane(const struct dev *d, uint32_t qpn)
 void conn_want(struct lane *l);                   /* under its lock; afterwards, without it, conn_serve() */
 void conn_serve(struct net *n, bool all);         /* all: also what only descriptors tell */
 void conn_kick(struct net *n);
+void conn_forget(struct peer *p);                 /* end its lanes; takes conn */
+void peer_lose(struct peer *p, int err);          /* the first trouble with a peer: told by poll. Under no lock but lane.lock */
+
+/* verbs_ud.c */
 int conn_ud_open(struct dev *d);
 void conn_ud_close(struct dev *d);
-void conn_forget(struct peer *p);                 /* end its lanes; takes conn */
+
+/* verbs_qp.c */
 void lane_end(struct lane *l);                    /* under conn and its lock */
-void peer_lose(struct peer *p, int err);          /* the first trouble with a peer: told by poll. Under no lock but lane.lock */
 
 /* verbs_send.c */
 int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size);

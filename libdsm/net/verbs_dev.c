@@ -193,7 +193,8 @@ void dev_lane_set(struct dev *d, uint32_t qpn, struct lane *l)
 
 /* ---- one device ------------------------------------------------------------------------------- */
 
-static int choose_gid(struct dev *d, bool quiet)
+/* *said: why not, unless quiet. */
+static int choose_gid(struct dev *d, bool quiet, bool *said)
 {
 	struct ibv_gid_entry *table;
 	char why[256];
@@ -211,6 +212,7 @@ static int choose_gid(struct dev *d, bool quiet)
 		d->gid_index = (uint8_t)table[i].gid_index;
 	} else if (!quiet || i == -EINVAL) {
 		log_line("RDMA: %s: %s", d->name, why);
+		*said = true;
 	}
 	free(table);
 	return i >= 0 ? 0 : i == -EINVAL ? -EINVAL : -ENODEV;
@@ -296,6 +298,7 @@ struct search {
 	struct verbs_names names;
 	unsigned int devices, named; /* found; of these, that DSM_NET_DEVICE allows */
 	char seen[512];              /* their names */
+	bool said;                   /* why one that works otherwise has no GID to use */
 };
 
 static bool port_works(struct ibv_context *ctx, unsigned int port, struct ibv_port_attr *attr)
@@ -306,7 +309,7 @@ static bool port_works(struct ibv_context *ctx, unsigned int port, struct ibv_po
 }
 
 /* Use the ports of one device that work. The device is opened once for each. */
-static int dev_try(struct net *n, struct ibv_device *device, const struct search *s)
+static int dev_try(struct net *n, struct ibv_device *device, struct search *s)
 {
 	const bool quiet = n->cfg.optional;
 	unsigned int port, ports = 1;
@@ -330,7 +333,7 @@ static int dev_try(struct net *n, struct ibv_device *device, const struct search
 		ports = d->attr.phys_port_cnt;
 		last = -ENODEV;
 		if (ports && verbs_names_have(&s->names, d->name, port) && port_works(d->ctx, port, &d->pattr))
-			last = choose_gid(d, quiet);
+			last = choose_gid(d, quiet, &s->said);
 		if (last) {
 			ibv_close_device(d->ctx);
 			if (last != -ENODEV)
@@ -348,7 +351,7 @@ static int dev_try(struct net *n, struct ibv_device *device, const struct search
 
 static int complain(const struct net *n, const struct search *s)
 {
-	if (n->cfg.optional)
+	if (n->cfg.optional || s->said)
 		return -ENODEV;
 	if (!s->devices)
 		log_line("no RDMA device: load the driver of the adapter, or make a soft-RoCE device with `rdma link add rxe0 type "

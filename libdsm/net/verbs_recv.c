@@ -19,53 +19,17 @@
 
 /* ---- sorting; under the queue's lock ----------------------------------------------------------- */
 
-/* Find the frame's head, wherever it came to. False: it is none. */
-static bool read_head(struct queue *q, const struct ibv_wc *wc, struct arrival *a)
+static bool read_frame(const struct queue *q, const struct ibv_wc *wc, struct arrival *a)
 {
 	const struct net *n = q->net;
-	const char *at = q->dev->recv[a->class] + (size_t)a->recv * recv_bytes(a->class);
-	const uint32_t slot = ntohl(wc->imm_data);
-	uint32_t behind = wc->byte_len;
+	const struct frame_place place = {
+		.cfg = &n->cfg, .peer = a->lane->peer->rank, .class = a->class, .immediate = wc->wc_flags & IBV_WC_WITH_IMM,
+		.slot = ntohl(wc->imm_data), .buf = q->dev->recv[a->class] + (size_t)a->recv * recv_bytes(a->class),
+		.room = recv_bytes(a->class), .bytes = wc->byte_len, .landing = n->landing, .landing_bytes = n->landing_bytes,
+		.landing_stride = n->landing_stride,
+	};
 
-	if (wc->wc_flags & IBV_WC_WITH_IMM) {
-		if (a->class != CLASS_DATA || slot >= n->cfg.nslots || behind <= HEAD || behind > HEAD + n->landing_bytes)
-			return false;
-		at = n->landing + slot * n->landing_stride;
-	} else if (behind < sizeof(a->f) || behind > recv_bytes(a->class)) {
-		return false;
-	}
-	memcpy(&a->f, at, sizeof(a->f));
-	if (a->f.class != a->class || a->f.src != a->lane->peer->rank)
-		return false;
-	switch ((enum frame_kind)a->f.kind) {
-	case FRAME_FREE:
-	case FRAME_QUIT:
-		return behind == sizeof(a->f);
-	case FRAME_MSG:
-	case FRAME_LAND:
-	case FRAME_FETCH:
-		break;
-	case FRAME_KINDS:
-	default:
-		return false;
-	}
-	if (behind < HEAD)
-		return false;
-	memcpy(&a->m, at + sizeof(a->f), sizeof(a->m));
-	a->payload = at + HEAD;
-	behind -= HEAD;
-	if (a->f.kind == FRAME_FETCH)
-		return behind == sizeof(struct remote) && a->f.size;
-	if (a->f.kind == FRAME_MSG)
-		return !(wc->wc_flags & IBV_WC_WITH_IMM) && behind == a->f.size;
-	if (!a->f.size || a->f.size > n->landing_bytes || a->m.req_rank != n->cfg.rank || a->m.type != MSG_DATA)
-		return false;
-	if (wc->wc_flags & IBV_WC_WITH_IMM)
-		return a->m.req_slot == slot && behind == a->f.size;
-	if (behind || a->m.req_slot >= n->cfg.nslots)
-		return false;
-	a->payload = n->landing + a->m.req_slot * n->landing_stride + HEAD;
-	return true;
+	return frame_read(&place, &a->f, &a->m, &a->payload);
 }
 
 static uint8_t sort_received(struct queue *q, const struct ibv_wc *wc, struct arrival *a)
@@ -78,10 +42,16 @@ static uint8_t sort_received(struct queue *q, const struct ibv_wc *wc, struct ar
 		a->status = (uint8_t)wc->status;
 		return wc->status == IBV_WC_LOC_LEN_ERR ? ARRIVAL_BAD : ARRIVAL_BROKEN;
 	}
-	if (!read_head(q, wc, a) || (int32_t)(a->f.seq - l->rx_seq) > 1)
+	if (!read_frame(q, wc, a))
 		return ARRIVAL_BAD;
-	if (a->f.seq != l->rx_seq + 1)
-		return ARRIVAL_NONE; /* had it before the connection was mended */
+	switch (frame_turn(a->f.seq, l->rx_seq)) {
+	case FRAME_NEXT:
+		break;
+	case FRAME_AGAIN:
+		return ARRIVAL_NONE;
+	case FRAME_AHEAD:
+		return ARRIVAL_BAD;
+	}
 	l->rx_seq++;
 	return ARRIVAL_FRAME;
 }

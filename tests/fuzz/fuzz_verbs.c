@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * fuzz_verbs.c - what a malicious peer can do by verbs, up to where the message is looked at: libFuzzer target.
+ *
+ * The first byte says what the rest is: a frame in a receive buffer, one written to a landing slot, a datagram, or an
+ * address. All is in memory of exactly its size, so that AddressSanitizer sees who reads on; and what is believed is
+ * held against what a peer may do: no payload outside of where it may lie, no rank that is not there, no slot but that of
+ * the request, no length but that of what came.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/check.h"
+#include "net/verbs_frame.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define SLOTS 4
+#define RANKS 5
+#define ME 2
+#define PEER 3
+#define KEY 0x6b6b6b6b6b6b6b6bull
+#define BLOCK 256 /* bytes in a landing slot */
+
+#define must(x) \
+	do { \
+		if (!(x)) { \
+			fprintf(stderr, "fuzz_verbs: line %d: not so: %s\n", __LINE__, #x); \
+			abort(); \
+		} \
+	} while (0)
+
+static const struct net_config cfg = { .rank = ME, .size = RANKS, .nslots = SLOTS };
+
+static void *copy(const void *from, size_t size)
+{
+	void *p = malloc(size ? size : 1);
+
+	must(p);
+	memcpy(p, from, size);
+	return p;
+}
+
+static void take(const uint8_t **data, size_t *size, void *out, size_t want)
+{
+	size_t n = *size < want ? *size : want;
+
+	memset(out, 0, want);
+	memcpy(out, *data, n);
+	*data += n;
+	*size -= n;
+}
+
+/* ---- frames ------------------------------------------------------------------------------------ */
+
+static bool inside(const char *at, size_t size, const char *area, size_t room)
+{
+	return at >= area && size <= room && (size_t)(at - area) <= room - size;
+}
+
+static void check_frame(const struct frame_place *p, const struct frame *f, const struct msg *m, const char *payload)
+{
+	const size_t all = SLOTS * p->landing_stride;
+	volatile uint8_t sum = 0;
+	uint32_t i;
+
+	must(f->class == p->class && f->src == p->peer && f->kind && f->kind < FRAME_KINDS);
+	if (f->kind == FRAME_FREE || f->kind == FRAME_QUIT) {
+		must(!p->immediate && p->bytes == sizeof(*f));
+		return;
+	}
+	if (f->kind == FRAME_FETCH) {
+		must(f->size && p->bytes == HEAD + sizeof(struct remote));
+		for (i = 0; i < sizeof(struct remote); i++) /* as begin_fetch() does; AddressSanitizer looks */
+			sum = (uint8_t)(sum + (uint8_t)payload[i]);
+		return;
+	}
+	must(p->bytes == HEAD + (f->kind == FRAME_LAND && !p->immediate ? 0 : f->size));
+	must(f->kind != FRAME_LAND || (f->size <= p->landing_bytes && m->req_rank == ME && m->req_slot < SLOTS));
+	must(!p->immediate || (f->kind == FRAME_LAND && m->req_slot == p->slot));
+	if (f->kind == FRAME_LAND)
+		must(inside(payload, f->size, p->landing, all));
+	else
+		must(inside(payload, f->size, p->buf, p->bytes));
+	if (net_check(&cfg, m, f->size))
+		return;
+	must(m->src < RANKS && m->src != ME && f->size <= net_payload_max(m->type));
+	for (i = 0; i < f->size; i++)
+		sum = (uint8_t)(sum + (uint8_t)payload[i]);
+}
+
+struct frame_how {
+	uint8_t class, slot, longer, pad;
+};
+
+static void frame_in(const uint8_t *data, size_t size, bool immediate)
+{
+	struct frame_how how;
+	struct frame_place p = { .cfg = &cfg, .peer = PEER, .immediate = immediate, .landing_bytes = BLOCK };
+	char *landing, *buf;
+	const char *payload = NULL;
+	struct frame f;
+	struct msg m;
+
+	take(&data, &size, &how, sizeof(how));
+	p.landing_stride = (HEAD + BLOCK + 63) & ~(size_t)63;
+	p.class = how.class % CLASS_MAX;
+	p.room = p.class == CLASS_BULK ? 1024 : 128;
+	p.slot = how.slot;
+	p.bytes = (uint32_t)size + how.longer; /* a device may say anything */
+	landing = calloc(SLOTS, p.landing_stride);
+	buf = calloc(1, p.room);
+	must(landing && buf);
+	memcpy(buf, data, size < p.room ? size : p.room);
+	if (how.slot < SLOTS)
+		memcpy(landing + how.slot * p.landing_stride, data, size < p.landing_stride ? size : p.landing_stride);
+	p.buf = buf;
+	p.landing = landing;
+	if (frame_read(&p, &f, &m, &payload)) {
+		check_frame(&p, &f, &m, payload);
+		must((frame_turn(f.seq, f.seq - 1) == FRAME_NEXT) && (frame_turn(f.seq, f.seq) == FRAME_AGAIN));
+	}
+	free(buf);
+	free(landing);
+}
+
+/* ---- datagrams and addresses -------------------------------------------------------------------- */
+
+static void datagram_in(const uint8_t *data, size_t size)
+{
+	struct shake *s = copy(data, size);
+	const enum shake_verdict v = shake_judge(s, size, ME, RANKS, KEY);
+
+	if (v != SHAKE_JUNK)
+		must(size >= SHAKE_FIXED && s->from < RANKS && s->from != ME);
+	if (v != SHAKE_JUNK && v != SHAKE_NO_CLASS)
+		must(s->class < CLASS_MAX);
+	if (v == SHAKE_GOOD) {
+		must(size == sizeof(*s) && s->version == SHAKE_VERSION && s->key == KEY && s->to == ME);
+		/* With 10 frames sent and 4 known to be there. */
+		must(frame_received_good(s->received, 4, 10) == (s->received >= 4 && s->received <= 10));
+	}
+	free(s);
+}
+
+static void address_in(const uint8_t *data, size_t size)
+{
+	void *at = copy(data, size);
+	struct blob b;
+	int err = blob_read(at, size, PEER, SLOTS, &b);
+
+	if (!err) {
+		must(b.version == BLOB_VERSION && b.rank == PEER && b.nslots == SLOTS);
+		must(b.ndevs && b.ndevs <= VERBS_DEVICES && blob_size(&b) == size && b.landing && b.landing <= 1u << 20);
+	}
+	free(at);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (!size)
+		return 0;
+	switch (data[0] & 3) {
+	case 0: frame_in(data + 1, size - 1, false); break;
+	case 1: frame_in(data + 1, size - 1, true); break;
+	case 2: datagram_in(data + 1, size - 1); break;
+	default: address_in(data + 1, size - 1);
+	}
+	return 0;
+}
