@@ -48,10 +48,17 @@ class Client:
             line = self.input.readline()
         except OSError:
             line = b''
-        answer = json.loads(line or b'{"error": "the supervisor of the cluster died"}')
+        if not line:
+            raise self.lost()
+        answer = json.loads(line)
         if 'error' in answer:
             raise Failure(answer['error'])
         return answer
+
+    def lost(self):
+        said = BUILD / self.name / 'supervisor'
+        why = said.read_text().strip() if said.exists() else ''
+        return Failure('the supervisor of the cluster is gone' + (f': {why}' if why else ''))
 
     def status(self):
         return self.request('status')
@@ -67,7 +74,7 @@ class Client:
             while len(statuses) < len(nodes):
                 head = self.input.read(FRAME.size)
                 if len(head) < FRAME.size:
-                    raise Failure('the supervisor of the cluster died')
+                    raise self.lost()
                 length, node, kind, _ = FRAME.unpack(head)
                 data = self.input.read(length)
                 if kind == EXIT:

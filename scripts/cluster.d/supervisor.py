@@ -23,7 +23,7 @@ import traceback
 import kernel
 import qemu
 import splats
-from common import BUILD, TOP, Failure, program, tool
+from common import BUILD, TOP, Failure, program, say, tool
 
 FRAME = struct.Struct('<IHBB')          # as in frame.h
 RUN, SIGNAL, HELLO, EXIT = b'RSHX'
@@ -342,8 +342,8 @@ class Supervisor:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def quit_now(*_):
-    raise SystemExit(1)
+def quit_now(sig=None, _=None):
+    raise SystemExit(f'ended by signal {sig}' if sig else 'ended with the process it was to end with')
 
 
 def main():
@@ -365,15 +365,15 @@ def main():
         if not supervisor.options['bound']:
             supervisor.loop.unregister(0)
             quiet = os.open(supervisor.folder / 'supervisor', os.O_WRONLY | os.O_CREAT, 0o644)
-            for fd in (1, 2):
+            for fd in (0, 1, 2):
                 os.dup2(quiet, fd)
         while not supervisor.ending:
             supervisor.turn(None)
         supervisor.turn(0)
     except Failure as failure:
         print(json.dumps({'error': str(failure)}), flush=True)
-    except SystemExit:
-        pass
+    except SystemExit as end:
+        say(end)        # to the file of the supervisor, once the guests are up
     except Exception:
         print(json.dumps({'error': traceback.format_exc()}), flush=True)
     finally:
