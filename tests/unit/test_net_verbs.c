@@ -417,7 +417,6 @@ static void add_garbage(TCase *t)
 
 int main(void)
 {
-	Suite *s = suite_create("net_verbs");
 	static const struct {
 		const char *name;
 		void (*add)(TCase *t);
@@ -425,6 +424,7 @@ int main(void)
 		{ "own", add_own }, { "garbage", add_garbage }, { "messages", add_net_suite }, { "sleep", add_net_sleep_suite },
 	};
 	unsigned int i;
+	Suite *s;
 	TCase *t;
 	int count = 0;
 	struct ibv_device **list = ibv_get_device_list(&count);
@@ -436,6 +436,7 @@ int main(void)
 		return 77;
 	}
 	leftovers = no_files;
+	s = suite_create("net_verbs");
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		t = tcase_create(cases[i].name);
 		tcase_set_timeout(t, 120);
