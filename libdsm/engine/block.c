@@ -126,6 +126,7 @@ static bool get(const struct dsm_region *r, size_t off, bool write, bool ahead)
 	bool asked = false;
 	uint32_t seq = 0;
 
+	__atomic_store_n(&job.me->slots[slot].object, ask.object, __ATOMIC_RELAXED);
 	while (!run_page(job.rank, write ? PE_WRITE : PE_READ, &ask, &wait, &seq)) {
 		if (wait != slot) { /* another thread's request: then look again */
 			run_work();

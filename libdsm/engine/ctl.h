@@ -47,7 +47,7 @@ struct slot {
 	uint16_t turn_home;
 	int16_t status;
 	uint64_t value;
-	uint32_t object;      /* prefetch: its block */
+	uint32_t object;      /* the block that was asked for in it */
 	uint8_t prefetch;
 	uint8_t pad[3];
 	uint8_t line[24];

@@ -187,6 +187,8 @@ bool slot_is_prefetch(uint16_t rank, uint16_t slot);
 bool slot_any_prefetch(size_t off, size_t end); /* is one of this rank's in use for a block of that range? */
 void slot_put(uint16_t rank, uint16_t slot);
 uint32_t slot_seq(uint16_t slot);
+bool slot_waited(const struct msg *m);                /* does a thread of its receiver wait for it? */
+uint32_t slot_object(void *arg, uint16_t slot);       /* the block that was asked for in a slot of this rank */
 void slot_complete(uint16_t rank, uint16_t slot, int16_t status, uint64_t value);
 void slot_turn(uint16_t rank, uint16_t slot, uint16_t home, uint32_t object);
 /* Wait until slot has completed n times more than seq says; ns 0: no limit. 0, or -ETIMEDOUT. */

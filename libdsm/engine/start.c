@@ -182,7 +182,7 @@ static int open_net(void *address, size_t *size)
 	const bool any = !strcmp(job.set.net, "auto");
 	struct net_config cfg = {
 		.rank = job.rank, .size = job.size, .nslots = CTL_SLOTS, .handler = run_net, .lost = net_lost_rank,
-		.thread = service_thread, .lost_ms = job.set.lost_ms, .device = job.set.net_device, .gid = job.set.net_gid,
+		.thread = service_thread, .object = slot_object, .waited = slot_waited, .lost_ms = job.set.lost_ms, .device = job.set.net_device, .gid = job.set.net_gid,
 		.cq_groups = job.set.cq_groups, .verbs = job.set.verbs,
 	};
 	const size_t room = *size;

@@ -130,12 +130,30 @@ static bool help(bool *came)
 	return busy || *came;
 }
 
+bool slot_waited(const struct msg *m)
+{
+	switch ((enum msg_type)m->type) {
+	case MSG_DATA: case MSG_GRANT: case MSG_INV_ACK: case MSG_REPLY: case MSG_LOCKED:
+		return m->req_rank == m->dst && m->req_slot < CTL_SYNC_SLOTS;
+	case MSG_DEPART:
+		return true; /* it comes when all threads are in the barrier */
+	default:
+		return false;
+	}
+}
+
+uint32_t slot_object(void *arg, uint16_t slot)
+{
+	(void)arg;
+	return __atomic_load_n(&job.me->slots[slot].object, __ATOMIC_RELAXED);
+}
+
 /* A thread that waits looks for what the transport brings; while it does, nobody needs to be woken for it. */
-static void look(void)
+static void look(enum net_look how)
 {
 	__atomic_fetch_add(&job.me->looking, 1, __ATOMIC_RELAXED);
 	if (job.net && job.netops->look)
-		job.netops->look(job.net, 1);
+		job.netops->look(job.net, how);
 }
 
 /* False: something has come in the meantime. */
@@ -144,14 +162,14 @@ static bool look_away(void)
 	__atomic_fetch_sub(&job.me->looking, 1, __ATOMIC_RELAXED);
 	if (!job.net)
 		return true;
-	return (job.netops->look ? job.netops->look(job.net, -1) : job.netops->arm(job.net)) != -EBUSY;
+	return (job.netops->look ? job.netops->look(job.net, LOOK_SLEEP) : job.netops->arm(job.net)) != -EBUSY;
 }
 
 /* Done waiting: what comes from now on is for the threads of the runtime. */
 static void look_no_more(void)
 {
 	__atomic_fetch_sub(&job.me->looking, 1, __ATOMIC_RELAXED);
-	if (job.net && job.netops->look && job.netops->look(job.net, -1) == -EBUSY)
+	if (job.net && job.netops->look && job.netops->look(job.net, LOOK_END) == -EBUSY)
 		do {
 			while (job.netops->poll(job.net, 16) > 0)
 				;
@@ -196,7 +214,7 @@ static bool be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32
 			futex_wait(word, seen, p->until && p->until - now < NAP_NS ? p->until - now : NAP_NS);
 		__atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
 	}
-	look();
+	look(LOOK_AGAIN);
 	return true;
 }
 
@@ -224,7 +242,7 @@ int slot_wait(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
 
 	if (slot_seq(slot) - seq >= n)
 		return 0;
-	look();
+	look(LOOK_BEGIN);
 	err = wait_slot(slot, seq, n, ns);
 	look_no_more();
 	return err;
@@ -234,7 +252,7 @@ void wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers)
 {
 	struct patience p = { 0 };
 
-	look();
+	look(LOOK_BEGIN);
 	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == old)
 		be_patient(&p, word, old, sleepers);
 	look_no_more();

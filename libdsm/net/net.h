@@ -31,10 +31,21 @@ struct net_config {
 	net_handler handler;
 	net_lost lost;
 	void (*thread)(void *arg); /* each thread of the backend calls it first */
+	/* Optional. The object that was asked for in a slot of this rank; so its answers need not name it. */
+	uint32_t (*object)(void *arg, uint16_t slot);
+	/* Optional. Does a thread of the receiver wait for m, by look()? Then nobody else needs to be woken for it. */
+	bool (*waited)(const struct msg *m);
 	void *arg;
 	bool optional;         /* another backend can do: say nothing when there is no device */
 	unsigned int lost_ms;  /* a broken connection is rebuilt for so long before its peer is lost */
 	const char *device, *gid, *cq_groups, *verbs; /* the settings of these names; "" when not set */
+};
+
+enum net_look {
+	LOOK_BEGIN, /* it begins to wait, polling often */
+	LOOK_SLEEP, /* it still waits, but polls no more */
+	LOOK_AGAIN, /* it polls again */
+	LOOK_END    /* it has what it waited for */
 };
 
 struct net_counters {
@@ -76,9 +87,9 @@ struct net_ops {
 	int (*fd)(struct net *n);
 	int (*arm)(struct net *n);
 
-	/* Optional. A thread begins (delta 1) or ceases (-1) to poll often. While one does, nobody is woken for what comes. Ceasing
-	 * arms for the backend's own threads; -EBUSY: there is something already, poll and arm. */
-	int (*look)(struct net *n, int delta);
+	/* Optional. What a thread that waits for a message does next. While one polls, nobody is woken for what comes; the last
+	 * that ceases arms for the backend's own threads. -EBUSY: there is something already, poll and arm. */
+	int (*look)(struct net *n, enum net_look next);
 
 	/* Forget a peer; nothing is delivered from it any more but what other threads' handlers have in hand. */
 	void (*drop)(struct net *n, uint16_t rank);

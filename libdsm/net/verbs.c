@@ -31,6 +31,7 @@ static void make_blob(const struct net *n, struct blob *b)
 	b->key = n->key;
 	b->nslots = n->cfg.nslots;
 	b->landing = (uint32_t)n->landing_bytes;
+	b->bare = n->cfg.object && n->cfg.nslots <= BARE_SLOTS;
 	b->ndevs = (uint16_t)n->ndevs;
 	for (i = 0; i < n->ndevs; i++) {
 		const struct dev *d = &n->devs[i];

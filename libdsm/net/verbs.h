@@ -89,7 +89,7 @@ struct queue {
 	pthread_mutex_t lock;
 	struct arrival *inbox; /* the inbox: taken from the device, not in hand yet; under lock */
 	unsigned int inbox_head, inbox_n, inbox_room;
-	atomic_int armed;      /* an event is due, or on its way */
+	atomic_int armed;      /* an event is due, or on its way: enum arming; written under lock to arm */
 	_Atomic uint64_t events, completions;
 	pthread_t thread;
 	bool has_thread;
@@ -187,6 +187,7 @@ struct lane {
 	uint64_t landing;          /* the peer's */
 	uint32_t landing_rkey;
 	bool quitting;
+	bool due;                  /* it waits for a completion of a send or a read; counted in net.due */
 
 	/* receiving; under queue->lock */
 	uint32_t rx_qpn;           /* 0: nothing is taken */
@@ -240,7 +241,9 @@ struct net {
 	struct self { struct self *next; struct msg m; size_t size; char data[]; } *self, **self_tail;
 	atomic_int pending;        /* losses and messages to this rank itself */
 
-	atomic_int lookers;
+	atomic_int lookers;        /* threads that poll, of those that wait */
+	atomic_int waiters;
+	atomic_int due;            /* lanes */
 	int stop;                  /* eventfd: the threads end */
 	pthread_t sender;
 	pthread_cond_t send_more;
@@ -299,6 +302,7 @@ void lane_broken(struct lane *l);                 /* under its lock */
 void lane_retire(struct lane *l, uint32_t seq);   /* under its lock */
 int lane_ready(struct lane *l, uint32_t peer_rx); /* under its lock. -EBADMSG */
 void lane_flush(struct lane *l);                  /* under its lock */
+void lane_due(struct lane *l);                    /* under its lock, when its backlog, reads or state are other */
 void lane_fetch(struct lane *l);                  /* under its lock */
 int send_thread_start(struct net *n);
 void send_thread_stop(struct net *n);
@@ -314,8 +318,9 @@ int wait_open(struct net *n);
 void wait_close(struct net *n);
 int wait_threads_start(struct net *n);
 void wait_threads_stop(struct net *n);
+void wait_due(const struct lane *l, int delta);   /* under its lock */
 int verbs_arm(struct net *n);
-int verbs_look(struct net *n, int delta);
+int verbs_look(struct net *n, enum net_look next);
 int verbs_fd(struct net *n);
 
 enum wr_kind { WR_SEND = 1, WR_READ, WR_RECV };

@@ -7,15 +7,56 @@
 
 /* ---- frames ------------------------------------------------------------------------------------ */
 
+#define WORD_COUNT 1023u /* and as many homes */
+
+bool bare_fits(const struct msg *m, uint16_t sender)
+{
+	const struct msg all = { .version = WIRE_VERSION, .type = MSG_DATA, .op = m->op, .src = sender, .dst = m->req_rank,
+				 .object = m->object, .req_rank = m->req_rank, .req_slot = m->req_slot, .home = m->home, .count = m->count };
+
+	return !memcmp(m, &all, sizeof(all)) && (m->op == GRANT_READ || m->op == GRANT_WRITE) && m->req_slot < BARE_SLOTS &&
+	       m->home <= WORD_COUNT && m->count >= 0 && (unsigned int)m->count <= WORD_COUNT;
+}
+
+uint32_t bare_word(const struct msg *m, uint32_t seq)
+{
+	return BARE | (seq & 3) << 29 | (uint32_t)(m->op == GRANT_WRITE) << 28 | (uint32_t)m->count << 18 | (uint32_t)m->home << 8 |
+	       m->req_slot;
+}
+
+/* Of the number there are two bits: enough to tell the next from one too many, and from one that came again. */
+static uint32_t bare_seq(uint32_t word, uint32_t have)
+{
+	const uint32_t ahead = ((word >> 29) - have) & 3;
+
+	return ahead == 3 ? have - 1 : have + ahead;
+}
+
+static bool read_bare(const struct frame_place *p, struct frame *f, struct msg *m, const char **payload)
+{
+	const uint16_t slot = p->word % BARE_SLOTS;
+
+	if (!p->cfg->object || p->class != CLASS_DATA || slot >= p->cfg->nslots || !p->bytes || p->bytes > p->landing_bytes)
+		return false;
+	*f = (struct frame){ .seq = bare_seq(p->word, p->have), .kind = FRAME_BARE, .class = p->class, .src = p->peer, .size = p->bytes };
+	*m = (struct msg){ .version = WIRE_VERSION, .type = MSG_DATA, .op = p->word >> 28 & 1 ? GRANT_WRITE : GRANT_READ, .src = p->peer,
+			   .dst = p->cfg->rank, .object = p->cfg->object(p->cfg->arg, slot), .req_rank = p->cfg->rank, .req_slot = slot,
+			   .home = p->word >> 8 & WORD_COUNT, .count = (int16_t)(p->word >> 18 & WORD_COUNT) };
+	*payload = p->landing + slot * p->landing_stride + HEAD;
+	return true;
+}
+
 bool frame_read(const struct frame_place *p, struct frame *f, struct msg *m, const char **payload)
 {
 	const char *at = p->buf;
 	uint32_t behind = p->bytes;
 
+	if (p->immediate && p->word & BARE)
+		return read_bare(p, f, m, payload);
 	if (p->immediate) {
-		if (p->class != CLASS_DATA || p->slot >= p->cfg->nslots || behind <= HEAD || behind > HEAD + p->landing_bytes)
+		if (p->class != CLASS_DATA || p->word >= p->cfg->nslots || behind <= HEAD || behind > HEAD + p->landing_bytes)
 			return false;
-		at = p->landing + p->slot * p->landing_stride;
+		at = p->landing + p->word * p->landing_stride;
 	} else if (behind < sizeof(*f) || behind > p->room) {
 		return false;
 	}
@@ -31,6 +72,7 @@ bool frame_read(const struct frame_place *p, struct frame *f, struct msg *m, con
 	case FRAME_FETCH:
 		break;
 	case FRAME_KINDS:
+	case FRAME_BARE:
 	default:
 		return false;
 	}
@@ -46,7 +88,7 @@ bool frame_read(const struct frame_place *p, struct frame *f, struct msg *m, con
 	if (!f->size || f->size > p->landing_bytes || m->req_rank != p->cfg->rank || m->type != MSG_DATA)
 		return false;
 	if (p->immediate)
-		return m->req_slot == p->slot && behind == f->size;
+		return m->req_slot == p->word && behind == f->size;
 	if (behind || m->req_slot >= p->cfg->nslots)
 		return false;
 	*payload = p->landing + m->req_slot * p->landing_stride + HEAD;

@@ -19,7 +19,8 @@ enum frame_kind {
 	FRAME_FETCH,   /* a message, whose payload is to be read: struct remote behind it */
 	FRAME_FREE,    /* it has been read; id */
 	FRAME_QUIT,    /* the sender closes: it hears nothing any more */
-	FRAME_KINDS
+	FRAME_KINDS,
+	FRAME_BARE     /* no bytes of its own: a block in its landing slot, and the immediate word says the rest */
 };
 
 struct frame {
@@ -45,7 +46,8 @@ struct frame_place {
 	uint16_t peer;
 	uint8_t class;
 	bool immediate;         /* it was written to a landing slot; otherwise into a receive buffer */
-	uint32_t slot;          /* that of the immediate word */
+	uint32_t word;          /* the immediate word: the slot, or BARE and all */
+	uint32_t have;          /* number of the last frame taken */
 	const char *buf;        /* the receive buffer, of room bytes */
 	uint32_t room, bytes;   /* that came */
 	const char *landing;    /* nslots slots, stride bytes apart: HEAD, and a block of at most landing_bytes */
@@ -54,6 +56,16 @@ struct frame_place {
 
 /* The frame, its message (where its kind has one) and its payload, which stays where it is. False: it is none. */
 bool frame_read(const struct frame_place *p, struct frame *f, struct msg *m, const char **payload);
+
+/*
+ * A block's message that fits in the immediate word, next to the frame's number: then a block of 4 KiB is one packet. What
+ * is not in the word its receiver knows: who sent it, and for which object it had asked in that slot.
+ */
+#define BARE (1u << 31)
+#define BARE_SLOTS 256
+
+bool bare_fits(const struct msg *m, uint16_t sender);
+uint32_t bare_word(const struct msg *m, uint32_t seq);
 
 enum frame_turn { FRAME_NEXT, FRAME_AGAIN, FRAME_AHEAD };
 /* A frame's number, when have is that of the last one taken: the next; one of before the connection was mended; wrong. */
@@ -100,7 +112,7 @@ enum shake_verdict shake_judge(const struct shake *s, size_t bytes, uint16_t ran
 /* ---- addresses --------------------------------------------------------------------------------- */
 
 #define BLOB_MAGIC 0x62767531u /* "1uvb" */
-#define BLOB_VERSION 1
+#define BLOB_VERSION 2
 
 /* How to reach a device, in a rank's address. */
 struct blob_dev {
@@ -116,7 +128,9 @@ struct blob {
 	uint16_t version, rank;
 	uint64_t key;              /* whoever talks to this rank has to know it */
 	uint32_t nslots, landing;  /* slots, and bytes of the largest block in one */
-	uint16_t ndevs, pad[3];
+	uint16_t ndevs;
+	uint16_t bare;             /* it takes FRAME_BARE */
+	uint16_t pad[2];
 	struct blob_dev devs[VERBS_DEVICES];
 };
 _Static_assert(sizeof(struct blob) <= NET_ADDRESS_MAX, "size of struct blob");

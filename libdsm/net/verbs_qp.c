@@ -36,6 +36,7 @@ static void qp_end(struct lane *l)
 	ibv_destroy_qp(l->qp);
 	l->qp = NULL;
 	l->reads = 0;
+	lane_due(l);
 }
 
 void lane_end(struct lane *l)
@@ -60,6 +61,7 @@ void lane_end(struct lane *l)
 		frame_put(l->dev, o);
 	}
 	l->tail = &l->head;
+	lane_due(l);
 	lane_retire(l, l->sent);
 	free(l->ring);
 	l->ring = NULL;

@@ -24,7 +24,7 @@ static bool read_frame(const struct queue *q, const struct ibv_wc *wc, struct ar
 	const struct net *n = q->net;
 	const struct frame_place place = {
 		.cfg = &n->cfg, .peer = a->lane->peer->rank, .class = a->class, .immediate = wc->wc_flags & IBV_WC_WITH_IMM,
-		.slot = ntohl(wc->imm_data), .buf = q->dev->recv[a->class] + (size_t)a->recv * recv_bytes(a->class),
+		.word = ntohl(wc->imm_data), .have = a->lane->rx_seq, .buf = q->dev->recv[a->class] + (size_t)a->recv * recv_bytes(a->class),
 		.room = recv_bytes(a->class), .bytes = wc->byte_len, .landing = n->landing, .landing_bytes = n->landing_bytes,
 		.landing_stride = n->landing_stride,
 	};

@@ -60,15 +60,29 @@ static bool wants_signal(struct lane *l, const struct frame *f)
 	return true;
 }
 
+/* Must the receiver's thread be woken for it? Not when another thread is looking out for it: idle queues are armed for this only. */
+static bool wakes(const struct net *n, const struct frame *f, const struct msg *m)
+{
+	const bool has = f->kind != FRAME_FREE && f->kind != FRAME_QUIT;
+
+	return !has || !n->set.solicit || !n->cfg.waited || !n->cfg.waited(m);
+}
+
 static void chain_frame(struct lane *l, struct chain *c, struct out *o)
 {
 	const struct frame *f = frame_of(o);
 	const struct net *n = l->peer->net;
+	const struct msg *m = (const struct msg *)(f + 1); /* if it has one */
+	const uint16_t slot = f->kind == FRAME_LAND || f->kind == FRAME_BARE ? m->req_slot : 0;
 	struct ibv_send_wr *wr;
-	uint16_t slot;
 
-	if (f->kind == FRAME_LAND) {
-		slot = ((const struct msg *)(f + 1))->req_slot;
+	if (f->kind == FRAME_BARE) {
+		wr = chain_add(c, o, HEAD, f->size);
+		wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		wr->imm_data = htonl(bare_word(m, f->seq));
+		wr->wr.rdma.remote_addr = l->landing + slot * n->landing_stride + HEAD;
+		wr->wr.rdma.rkey = l->landing_rkey;
+	} else if (f->kind == FRAME_LAND) {
 		if (n->set.coalesce) {
 			wr = chain_add(c, o, 0, o->bytes);
 			wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
@@ -90,6 +104,8 @@ static void chain_frame(struct lane *l, struct chain *c, struct out *o)
 		wr->send_flags |= IBV_SEND_INLINE;
 	if (wants_signal(l, f))
 		wr->send_flags |= IBV_SEND_SIGNALED;
+	if (wakes(n, f, m))
+		wr->send_flags |= IBV_SEND_SOLICITED;
 }
 
 static void break_it(struct lane *l)
@@ -98,6 +114,7 @@ static void break_it(struct lane *l)
 
 	ibv_modify_qp(l->qp, &attr, IBV_QP_STATE);
 	atomic_fetch_add(&l->peer->net->breaks, 1);
+	conn_kick(l->peer->net); /* rxe does not count what is flushed as solicited, as it should */
 }
 
 /* Hand frames first..l->sent to the device; they are in the ring. */
@@ -131,6 +148,17 @@ static void ring_add(struct lane *l, struct out *o)
 	l->ring[l->sent % l->depth] = o;
 }
 
+/* Sends and reads that have ended are no solicited completions: say whether something waits for one. */
+void lane_due(struct lane *l)
+{
+	const bool due = l->state == LANE_READY && (l->head || l->reads);
+
+	if (due == l->due)
+		return;
+	l->due = due;
+	wait_due(l, due ? 1 : -1);
+}
+
 void lane_flush(struct lane *l)
 {
 	uint32_t first = l->sent + 1;
@@ -145,6 +173,7 @@ void lane_flush(struct lane *l)
 		ring_add(l, o);
 	}
 	post_from(l, first);
+	lane_due(l);
 }
 
 static void hand_over(struct lane *l)
@@ -184,6 +213,7 @@ void lane_put(struct lane *l, struct out *o)
 	} else if (n->has_sender && l->state == LANE_READY) {
 		hand_over(l);
 	}
+	lane_due(l);
 }
 
 void lane_retire(struct lane *l, uint32_t seq)
@@ -223,6 +253,7 @@ void lane_fetch(struct lane *l)
 			f->asked++;
 			l->reads++;
 		}
+	lane_due(l);
 }
 
 int lane_ready(struct lane *l, uint32_t peer_rx)
@@ -328,7 +359,9 @@ static bool can_land(const struct peer *p, const struct msg *m, size_t size)
 static struct out *make(struct lane *l, const struct msg *m, const void *payload, size_t size, struct buf **lent)
 {
 	struct dev *d = l->dev;
-	const bool land = can_land(l->peer, m, size), fetch = !land && HEAD + size > recv_bytes(l->class);
+	const bool land = can_land(l->peer, m, size);
+	const bool bare = land && l->peer->at->bare && l->peer->net->set.imm && bare_fits(m, l->peer->net->cfg.rank);
+	const bool fetch = !land && HEAD + size > recv_bytes(l->class);
 	struct out *o = frame_get(d, HEAD + (fetch ? sizeof(struct remote) : size));
 	struct remote from;
 	struct frame *f;
@@ -347,7 +380,7 @@ static struct out *make(struct lane *l, const struct msg *m, const void *payload
 		payload = &from;
 	}
 	f = frame_of(o);
-	*f = (struct frame){ .kind = land ? FRAME_LAND : fetch ? FRAME_FETCH : FRAME_MSG, .class = l->class,
+	*f = (struct frame){ .kind = bare ? FRAME_BARE : land ? FRAME_LAND : fetch ? FRAME_FETCH : FRAME_MSG, .class = l->class,
 			     .src = l->peer->net->cfg.rank, .size = (uint32_t)size };
 	memcpy(f + 1, m, sizeof(*m));
 	if (size)

@@ -15,6 +15,8 @@ static const struct row {
 	bool power; /* of two, or 0 where min is 0 */
 } rows[] = {
 #define FIELD(f) offsetof(struct verbs_set, f)
+	{ "imm", FIELD(imm), 1, 0, 1, false },
+	{ "solicit", FIELD(solicit), 1, 0, 1, false },
 	{ "coalesce", FIELD(coalesce), 1, 0, 1, false },
 	{ "chain", FIELD(chain), VERBS_CHAIN_MAX, 0, VERBS_CHAIN_MAX, false },
 	{ "inline", FIELD(inlined), 128, 0, 1024, false },

@@ -13,6 +13,7 @@
 
 /* The techniques, each with the default in verbs_set_parse(). docs/tuning.md explains them. */
 struct verbs_set {
+	uint32_t imm;      /* of a block's message all is in the immediate word, and a block of 4 KiB one packet */
 	uint32_t coalesce; /* header and block in one write */
 	uint32_t chain;    /* work requests handed over in one call, at most */
 	uint32_t inlined;  /* bytes, at most, that travel in the work request itself */
@@ -20,6 +21,7 @@ struct verbs_set {
 	uint32_t batch;    /* completions taken under one hold of the lock, at most */
 	uint32_t spread;   /* classes over links */
 	uint32_t direct;   /* threads post themselves; 0: a thread does it for all */
+	uint32_t solicit;  /* an answer that a thread waits for wakes no other */
 	uint32_t large;    /* large payloads in one read; 0: in pieces of 4 KiB */
 	uint32_t srq;      /* receive buffers of a class; 0: by the protocol's bound */
 	uint32_t depth;    /* frames of a lane under way; 0: by class */

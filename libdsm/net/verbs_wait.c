@@ -6,6 +6,10 @@
  * While some thread looks (polls), queues are not armed, for it would take everything away before a woken thread came. The
  * last to cease arms them, and sees that nothing had come before. queue.armed: an event is due, or on its way to the thread.
  *
+ * While nobody waits, queues are armed for solicited completions only, and answers are sent unsolicited (cfg.waited): the
+ * one who waits for an answer and polls takes it without an event that would wake a thread for nothing, and an event that
+ * was armed cannot be taken back. Who waits asleep is woken for everything.
+ *
  *   looker                          thread
  *   lookers: 1 -> 0                 armed: 1 -> 0, for its event came
  *   armed? then leave it to the     lookers? then leave it to them, and sleep
@@ -38,15 +42,37 @@
 
 /* ---- arming ------------------------------------------------------------------------------------- */
 
+static __thread const struct queue *mine __attribute__((tls_model("initial-exec"))); /* whose thread this is */
+
+enum arming { ARMED_NOT = 0, ARMED_SOLICITED, ARMED_ANY };
+
 static void arm_queue(struct queue *q)
 {
-	if (atomic_exchange(&q->armed, 1))
-		return;
-	ibv_req_notify_cq(q->cq, 0);
-	verbs_count(&q->net->count.arms, 1);
+	const struct net *n = q->net;
+	const bool all = !n->threads || !n->set.solicit || atomic_load(&n->waiters) || atomic_load(&n->due);
+	const int how = all ? ARMED_ANY : ARMED_SOLICITED;
+
+	pthread_mutex_lock(&q->lock);
+	if (atomic_load(&q->armed) < how) {
+		atomic_store(&q->armed, how);
+		ibv_req_notify_cq(q->cq, how == ARMED_SOLICITED);
+		verbs_count(&q->net->count.arms, 1);
+	}
+	pthread_mutex_unlock(&q->lock);
 }
 
-/* Take the event that has come, if any: of one arming there is no more than one. */
+/* The queue may be armed for too little now: those who poll, and the queue's own thread, will arm it anew, others let it be done. */
+void wait_due(const struct lane *l, int delta)
+{
+	struct net *n = l->peer->net;
+
+	atomic_fetch_add(&n->due, delta);
+	if (delta > 0 && n->set.solicit && mine != l->queue && !atomic_load(&n->lookers))
+		conn_kick(n);
+}
+
+/* Take the event that has come, if any. Of one arming there is no more than one; a second comes when the queue was armed for
+ * more while the first was on its way, and is then one too many. */
 static void clear_event(struct queue *q)
 {
 	struct ibv_cq *cq;
@@ -55,7 +81,7 @@ static void clear_event(struct queue *q)
 	if (ibv_get_cq_event(q->channel, &cq, &context))
 		return;
 	ibv_ack_cq_events(q->cq, 1);
-	atomic_store(&q->armed, 0);
+	atomic_store(&q->armed, ARMED_NOT);
 	atomic_fetch_add_explicit(&q->events, 1, memory_order_relaxed);
 	cqgroup_count(q->group, (unsigned int)q->vector, 1, 0);
 }
@@ -88,9 +114,13 @@ int verbs_arm(struct net *n)
 	return atomic_load(&n->pending) ? -EBUSY : 0;
 }
 
-int verbs_look(struct net *n, int delta)
+int verbs_look(struct net *n, enum net_look next)
 {
-	if (delta > 0) {
+	if (next == LOOK_BEGIN)
+		atomic_fetch_add(&n->waiters, 1);
+	if (next == LOOK_END)
+		atomic_fetch_sub(&n->waiters, 1);
+	if (next == LOOK_BEGIN || next == LOOK_AGAIN) {
 		atomic_fetch_add(&n->lookers, 1);
 		return 0;
 	}
@@ -148,6 +178,7 @@ static void *queue_thread(void *arg)
 	prctl(PR_SET_NAME, name);
 	n->cfg.thread(n->cfg.arg);
 	cqgroup_bind_thread(q->group);
+	mine = q;
 	while (!stopping(n)) {
 		serve_burst(q, &patience);
 		if (poll(fds, 2, -1) > 0 && (fds[0].revents & POLLIN))

@@ -32,7 +32,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 		} \
 	} while (0)
 
-static const struct net_config cfg = { .rank = ME, .size = RANKS, .nslots = SLOTS };
+static uint32_t object(void *arg, uint16_t slot)
+{
+	(void)arg;
+	must(slot < SLOTS);
+	return 100u + slot;
+}
+
+static const struct net_config cfg = { .rank = ME, .size = RANKS, .nslots = SLOTS, .object = object };
 
 static void *copy(const void *from, size_t size)
 {
@@ -66,7 +73,8 @@ static void check_frame(const struct frame_place *p, const struct frame *f, cons
 	volatile uint8_t sum = 0;
 	uint32_t i;
 
-	must(f->class == p->class && f->src == p->peer && f->kind && f->kind < FRAME_KINDS);
+	must(f->class == p->class && f->src == p->peer && f->kind && (f->kind < FRAME_KINDS || f->kind == FRAME_BARE));
+	must((f->kind == FRAME_BARE) == (p->immediate && p->word & BARE));
 	if (f->kind == FRAME_FREE || f->kind == FRAME_QUIT) {
 		must(!p->immediate && p->bytes == sizeof(*f));
 		return;
@@ -77,10 +85,11 @@ static void check_frame(const struct frame_place *p, const struct frame *f, cons
 			sum = (uint8_t)(sum + (uint8_t)payload[i]);
 		return;
 	}
-	must(p->bytes == HEAD + (f->kind == FRAME_LAND && !p->immediate ? 0 : f->size));
-	must(f->kind != FRAME_LAND || (f->size <= p->landing_bytes && m->req_rank == ME && m->req_slot < SLOTS));
-	must(!p->immediate || (f->kind == FRAME_LAND && m->req_slot == p->slot));
-	if (f->kind == FRAME_LAND)
+	must(f->kind == FRAME_BARE ? p->bytes == f->size && m->object == 100u + m->req_slot && bare_fits(m, PEER) &&
+				     bare_word(m, f->seq) == p->word : p->bytes == HEAD + (f->kind == FRAME_LAND && !p->immediate ? 0 : f->size));
+	must((f->kind != FRAME_LAND && f->kind != FRAME_BARE) || (f->size <= p->landing_bytes && m->req_rank == ME && m->req_slot < SLOTS));
+	must(!p->immediate || f->kind == FRAME_BARE || (f->kind == FRAME_LAND && m->req_slot == p->word));
+	if (f->kind == FRAME_LAND || f->kind == FRAME_BARE)
 		must(inside(payload, f->size, p->landing, all));
 	else
 		must(inside(payload, f->size, p->buf, p->bytes));
@@ -92,7 +101,8 @@ static void check_frame(const struct frame_place *p, const struct frame *f, cons
 }
 
 struct frame_how {
-	uint8_t class, slot, longer, pad;
+	uint8_t class, longer, have, pad;
+	uint32_t word;
 };
 
 static void frame_in(const uint8_t *data, size_t size, bool immediate)
@@ -108,14 +118,15 @@ static void frame_in(const uint8_t *data, size_t size, bool immediate)
 	p.landing_stride = (HEAD + BLOCK + 63) & ~(size_t)63;
 	p.class = how.class % CLASS_MAX;
 	p.room = p.class == CLASS_BULK ? 1024 : 128;
-	p.slot = how.slot;
+	p.word = how.word;
+	p.have = how.have;
 	p.bytes = (uint32_t)size + how.longer; /* a device may say anything */
 	landing = calloc(SLOTS, p.landing_stride);
 	buf = calloc(1, p.room);
 	must(landing && buf);
 	memcpy(buf, data, size < p.room ? size : p.room);
-	if (how.slot < SLOTS)
-		memcpy(landing + how.slot * p.landing_stride, data, size < p.landing_stride ? size : p.landing_stride);
+	if (how.word < SLOTS)
+		memcpy(landing + how.word * p.landing_stride, data, size < p.landing_stride ? size : p.landing_stride);
 	p.buf = buf;
 	p.landing = landing;
 	if (frame_read(&p, &f, &m, &payload)) {

@@ -19,6 +19,8 @@ START_TEST(techniques_have_defaults_and_are_read)
 	struct verbs_set s;
 
 	ck_assert_int_eq(verbs_set_parse("", &s, why, sizeof(why)), 0);
+	ck_assert_uint_eq(s.imm, 1);
+	ck_assert_uint_eq(s.solicit, 1);
 	ck_assert_uint_eq(s.coalesce, 1);
 	ck_assert_uint_eq(s.chain, VERBS_CHAIN_MAX);
 	ck_assert_uint_eq(s.breaks, 0);

@@ -9,7 +9,7 @@
 #define SLEEPERS 2 /* a broken connection is mended by who polls */
 /* timeout: a dead peer is noticed in 1 s instead of 9 */
 #define NET_SETTINGS "", "timeout=15,coalesce=0,chain=1,signal=1,inline=0,batch=1,large=0", "timeout=15,break=40", \
-		     "timeout=15,depth=4,chain=3,batch=2,break=100,coalesce=0"
+		     "timeout=15,depth=4,chain=3,batch=2,break=100,coalesce=0,solicit=0"
 
 #include "net_sleep_suite.h"
 #include "net_suite.h"
@@ -153,7 +153,7 @@ END_TEST
 
 enum garbage {
 	G_SHORT, G_LONG, G_KIND, G_AHEAD, G_SRC, G_CLASS, G_SIZE, G_FREE, G_QUIT, G_FETCH, G_LAND, G_LAND_SLOT, G_IMM, G_IMM_SLOT, G_IMM_TYPE,
-	G_IMM_SIZE, GARBAGE
+	G_IMM_SIZE, G_BARE, GARBAGE
 };
 
 struct garbage_frame {
@@ -202,6 +202,7 @@ static void post_garbage(struct end *a, enum garbage what)
 	case G_IMM_SLOT: g->m.req_slot = 1; break; /* slot 0 it was */
 	case G_IMM_TYPE: g->m.type = MSG_CALL; break;
 	case G_IMM_SIZE: g->f.size = 65; break;
+	case G_BARE: wr.imm_data = htonl(BARE); break; /* b said it takes none */
 	case GARBAGE: break;
 	}
 	ck_assert_int_eq(ibv_post_send(l->qp, &wr, &bad), 0);
@@ -277,10 +278,15 @@ static void new_thread(void *arg)
 	__atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED);
 }
 
+static bool waited(const struct msg *m)
+{
+	return m->type == MSG_GRANT;
+}
+
 static int open_with_threads(struct end *e, uint16_t rank)
 {
 	const struct net_config cfg = { .rank = rank, .size = 3, .nslots = SLOTS, .handler = handler, .lost = lost, .arg = e,
-					.thread = new_thread, .lost_ms = LOST_MS, .device = "", .gid = "", .cq_groups = "",
+					.thread = new_thread, .waited = waited, .lost_ms = LOST_MS, .device = "", .gid = "", .cq_groups = "",
 					.verbs = verbs_setting };
 
 	memset(e, 0, sizeof(*e));
@@ -323,7 +329,7 @@ START_TEST(its_threads_deliver_while_nobody_looks)
 	ck_assert_uint_eq(a.wrong + b.wrong, 0);
 	ck_assert_int_ge(__atomic_load_n(&threads, __ATOMIC_RELAXED), 2);
 	/* Who looks is alone in it. */
-	ops->look(b.net, 1);
+	ops->look(b.net, LOOK_BEGIN);
 	usleep(20000);
 	for (i = 0; i < 50; i++) {
 		ck_assert_int_eq(send_to(&a, 1, MSG_PING, i, 0), 0);
@@ -332,11 +338,18 @@ START_TEST(its_threads_deliver_while_nobody_looks)
 	/* What comes before it ceases is not left lying. */
 	for (i = 0; i < 50; i++) {
 		ck_assert_int_eq(send_to(&a, 1, MSG_PING, i, 0), 0);
-		ops->look(b.net, -1);
+		ops->look(b.net, LOOK_END);
 		await(&a, &b, &b.messages, 151 + i);
-		ops->look(b.net, 1);
+		ops->look(b.net, LOOK_BEGIN);
 	}
-	ops->look(b.net, -1);
+	/* One that waits asleep is woken for what was sent for one that waits. */
+	for (i = 0; i < 50; i++) {
+		ops->look(b.net, LOOK_SLEEP);
+		ck_assert_int_eq(send_to(&a, 1, MSG_GRANT, i, 0), 0);
+		await(&a, &b, &b.messages, 201 + i);
+		ops->look(b.net, LOOK_AGAIN);
+	}
+	ops->look(b.net, LOOK_END);
 	/* And idle it sleeps. */
 	ops->arm(b.net);
 	cpu = now_ms(CLOCK_PROCESS_CPUTIME_ID);
