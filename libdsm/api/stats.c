@@ -164,6 +164,58 @@ static uint64_t value(const struct dsm_stats *s, size_t at)
 	return v;
 }
 
+/* The same vector of the same device, by name, of all ranks: one row. False: there is no room. */
+static bool add_vector(struct stats_vectors *sum, const struct stats_vector *v)
+{
+	struct stats_vector *at = sum->rows;
+
+	for (; at < sum->rows + sum->n; at++)
+		if (at->vector == v->vector && !strcmp(at->class, v->class) && !strcmp(at->device, v->device)) {
+			at->events += v->events;
+			at->completions += v->completions;
+			return true;
+		}
+	if (sum->n == STATS_VECTORS)
+		return false;
+	sum->rows[sum->n++] = *v;
+	return true;
+}
+
+static void all_vectors(struct stats_vectors *sum)
+{
+	struct stats_vectors one;
+	uint32_t i;
+	int r;
+
+	memset(sum, 0, sizeof(*sum));
+	for (r = 0; r < job.size; r++) {
+		uint64_t none = 0;
+
+		if (call_rank((uint16_t)r, CALL_VECTORS, &none, sizeof(none), &one, sizeof(one)))
+			continue;
+		for (i = 0; i < one.n && i < STATS_VECTORS; i++)
+			if (!add_vector(sum, &one.rows[i]))
+				return;
+	}
+}
+
+static void print_vectors(FILE *f, bool json)
+{
+	struct stats_vectors all;
+	uint32_t i;
+
+	all_vectors(&all);
+	if (!json && all.n)
+		fprintf(f, "  %-14s %12s %12s %12s %12s\n", "vectors of", "device", "vector", "completions", "events");
+	for (i = 0; i < all.n; i++) {
+		const struct stats_vector *v = &all.rows[i];
+
+		fprintf(f, json ? "%s{\"class\": \"%s\", \"device\": \"%s\", \"vector\": %d, \"completions\": %" PRIu64 ", \"events\": %" PRIu64 "}"
+				: "%s%-14s %12s %12d %12" PRIu64 " %12" PRIu64 "\n",
+			json ? i ? ", " : "" : "  ", v->class, v->device, v->vector, v->completions, v->events);
+	}
+}
+
 static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot_block *hot, int nhot)
 {
 	size_t i;
@@ -182,6 +234,7 @@ static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot
 				(double)s->latency_sum_ns[i] / (double)n / 1e3, (double)percentile(s->latency[i], n, 0.5) / 1e3,
 				(double)percentile(s->latency[i], n, 0.99) / 1e3, (double)s->latency_max_ns[i] / 1e3);
 	}
+	print_vectors(f, false);
 	for (k = 0; k < nhot; k++)
 		fprintf(f, "%s  %p %6zu bytes, written by turns %" PRIu64 " times: %s at %p, %zu bytes%s%s\n",
 			k ? "" : "  blocks that change hands most\n", hot[k].addr, hot[k].size, hot[k].transfers, hot[k].name,
@@ -215,7 +268,9 @@ static void print_json(FILE *f, const struct dsm_stats *s, const struct dsm_hot_
 			   ", \"max\": %" PRIu64 "}", i ? ", " : "", latency_names[i], s->latency_count[i], s->latency_sum_ns[i],
 			percentile(s->latency[i], s->latency_count[i], 0.5), percentile(s->latency[i], s->latency_count[i], 0.99),
 			s->latency_max_ns[i]);
-	fprintf(f, "}, \"hot\": [");
+	fprintf(f, "}, \"vectors\": [");
+	print_vectors(f, true);
+	fprintf(f, "], \"hot\": [");
 	for (k = 0; k < nhot; k++) {
 		fprintf(f, "%s{\"address\": \"%p\", \"bytes\": %zu, \"transfers\": %" PRIu64 ", \"name\": ", k ? ", " : "", hot[k].addr,
 			hot[k].size, hot[k].transfers);

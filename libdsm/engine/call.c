@@ -3,7 +3,7 @@
  * call.c - calls with answers of any size: names of regions, statistics, frees.
  *
  * Most calls need only the callee's control segment, so the caller itself serves them when it shares the callee's host.
- * CALL_FIND needs the callee's private memory: it goes to the callee's service thread, through mail on the same host.
+ * CALL_FIND and CALL_VECTORS need the callee's private memory: they go to its service thread, through mail on the same host.
  */
 #include "engine/engine.h"
 
@@ -77,6 +77,12 @@ int call_serve(uint16_t rank, uint16_t from, enum call_op op, const void *in, si
 		if (rank != job.rank)
 			return -EINVAL;
 		return find(args[0], out, *out_size);
+	case CALL_VECTORS:
+		if (rank != job.rank || *out_size < sizeof(struct stats_vectors))
+			return -EINVAL;
+		*out_size = sizeof(struct stats_vectors);
+		stats_vectors(out);
+		return 0;
 	default:
 		if (rank != 0)
 			return -EINVAL;
@@ -146,7 +152,7 @@ int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, vo
 	engine_depth++;
 	if (!is_here(rank)) {
 		err = call_by_message(rank, op, in, in_size, out, out_size);
-	} else if (op == CALL_FIND && rank != job.rank) {
+	} else if ((op == CALL_FIND || op == CALL_VECTORS) && rank != job.rank) {
 		err = call_by_mail(rank, op, in, out, out_size);
 	} else {
 		err = call_serve(rank, job.rank, op, in, in_size, out, &got);

@@ -249,7 +249,7 @@ void lost_abort(int status, const char *why) __attribute__((noreturn));
 /* ---- call.c: calls with answers -------------------------------------------------------------- */
 
 enum call_op { CALL_CREATE = 1, CALL_PUBLISH, CALL_ATTACH, CALL_DETACH, CALL_DESTROY, CALL_QUERY, CALL_VACATE, CALL_QUIET, CALL_PURGE, CALL_FREE, CALL_STATS, CALL_HOT,
-	       CALL_FIND, CALL_OPS };
+	       CALL_FIND, CALL_VECTORS, CALL_OPS };
 
 /* Call a rank: 0 or -errno of the callee, out filled. Blocks for a round trip. */
 int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t out_size);
@@ -271,6 +271,19 @@ int region_bury(const struct region_record *r);
 /* ---- stats.c ------------------------------------------------------------------------------------ */
 
 void stats_latency(uint64_t *count_, uint64_t *sum, uint64_t *max, uint64_t *buckets, uint64_t ns);
+/* What CALL_VECTORS answers: the completion vectors that a rank's transport uses. */
+#define STATS_VECTORS 48
+
+struct stats_vectors {
+	uint32_t n, pad;
+	struct stats_vector {
+		char class[16], device[32];
+		int32_t vector;
+		uint32_t pad;
+		uint64_t events, completions;
+	} rows[STATS_VECTORS];
+};
+void stats_vectors(struct stats_vectors *out); /* this rank's */
 int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out);
 /* The hottest blocks of a home. */
 struct hot {

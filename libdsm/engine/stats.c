@@ -2,6 +2,7 @@
 /* stats.c - counters in control segments, added up on demand. */
 #include "engine/engine.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "util/futex.h"
@@ -48,6 +49,27 @@ static void add_region(struct dsm_stats *out, const struct region_stats *s)
 	out->bytes_out += s->bytes_out;
 	add_latencies(out, DSM_LAT_READ_MISS, s->latency_count, s->latency_sum, s->latency_max,
 		      (const uint64_t (*)[DSM_LAT_BUCKETS])s->latency);
+}
+
+void stats_vectors(struct stats_vectors *out)
+{
+	struct net_vector rows[STATS_VECTORS];
+	unsigned int n, i;
+
+	memset(out, 0, sizeof(*out));
+	if (!job.net || !job.netops->vectors)
+		return;
+	n = job.netops->vectors(job.net, rows, STATS_VECTORS);
+	out->n = n < STATS_VECTORS ? n : STATS_VECTORS;
+	for (i = 0; i < out->n; i++) {
+		struct stats_vector *v = &out->rows[i];
+
+		snprintf(v->class, sizeof(v->class), "%s", rows[i].class);
+		snprintf(v->device, sizeof(v->device), "%s", rows[i].device);
+		v->vector = rows[i].vector;
+		v->events = rows[i].events;
+		v->completions = rows[i].completions;
+	}
 }
 
 int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
