@@ -28,6 +28,8 @@ static const struct row {
 	{ "DSM_FAULT", CHOICE, FIELD(fault), "auto uffd mprotect", 0, 0, 0, false, "how page faults are caught" },
 	{ "DSM_BACKEND", CHOICE, FIELD(backend), "auto kmod user", 0, 0, 0, false,
 	  "where faults are resolved: in the kernel helper (dsm.ko) or in this process; auto: in the kernel when it is loaded" },
+	{ "DSM_KMOD_MODE", CHOICE, FIELD(kmod_mode), "softirq workqueue poll", 0, 0, 0, false,
+	  "where the kernel helper handles completions: interrupt context, a worker, or a thread that polls" },
 	{ "DSM_NET", CHOICE, FIELD(net), "auto ucx verbs", 0, 0, 0, false,
 	  "the transport between ranks that share no memory; auto: verbs where there is an RDMA device" },
 	{ "DSM_NET_DEVICE", TEXT, FIELD(net_device), "NAME[:PORT], separated by commas", 0, 0, 0, false,
@@ -162,9 +164,12 @@ static int value_of(const struct row *r, uint64_t *number, const char **word)
 	*number = r->def;
 	*word = NULL;
 	if (r->kind == CHOICE) {
-		static const char *const firsts[] = { "auto", "off" };
+		static const char *const firsts[] = { "auto", "off", "softirq" };
+		size_t i = 0;
 
-		*word = text ? text : !strncmp(r->choices, "auto", 4) ? firsts[0] : firsts[1];
+		while (strncmp(r->choices, firsts[i], strcspn(r->choices, " ")))
+			i++;
+		*word = text ? text : firsts[i];
 		return is_choice(r->choices, *word) ? 0 : complain(r, *word);
 	}
 	if (r->kind == TEXT) {
@@ -293,8 +298,8 @@ int config_read(const struct dsm_config *cfg, struct settings *out)
 		.fault = cfg->fault, .net = cfg->net, .host_path = cfg->host_path, .stats = cfg->stats,
 		.space = cfg->space & ~(REGION_UNIT - 1), .heap = cfg->heap, .block_size = cfg->block_size,
 		.hold_us = cfg->hold_us, .spin_us = cfg->spin_us, .readahead = cfg->readahead, .lost_ms = cfg->lost_ms,
-		.hosts = (unsigned int)hosts, .backend = cfg->backend, .net_device = cfg->net_device, .net_gid = cfg->net_gid, .cq_groups = cfg->cq_groups,
-		.verbs = cfg->verbs,
+		.hosts = (unsigned int)hosts, .backend = cfg->backend, .kmod_mode = cfg->kmod_mode, .net_device = cfg->net_device,
+		.net_gid = cfg->net_gid, .cq_groups = cfg->cq_groups, .verbs = cfg->verbs,
 	};
 	return 0;
 }

@@ -22,7 +22,7 @@
 
 struct settings {
 	const char *fault, *net, *host_path, *stats;
-	const char *backend;
+	const char *backend, *kmod_mode;
 	const char *net_device, *net_gid, *cq_groups, *verbs;
 	size_t space, heap, block_size;
 	unsigned int hold_us, spin_us, readahead, lost_ms, hosts;

@@ -62,11 +62,16 @@ static uint64_t job_name_hash(void)
 	return h;
 }
 
+static uint32_t mode(void)
+{
+	return !strcmp(job.set.kmod_mode, "poll") ? DSM_MODE_POLL : !strcmp(job.set.kmod_mode, "workqueue") ? DSM_MODE_WORKQUEUE : DSM_MODE_SOFTIRQ;
+}
+
 static int join(const char *device, void *address, size_t *size)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct dsm_ioc_join j = {
-		.key = job_name_hash(), .rank = job.rank, .size = job.size, .mode = DSM_MODE_SOFTIRQ, .hold_us = job.set.hold_us,
+		.key = job_name_hash(), .rank = job.rank, .size = job.size, .mode = mode(), .hold_us = job.set.hold_us,
 		.spin_us = job.launch.local_size > cpus ? 2 : job.set.spin_us, .gid = -1, .address_size = DSM_ADDRESS_MAX,
 		.address = (uintptr_t)address, .vectors = { -1, -1, -1, -1 },
 	};

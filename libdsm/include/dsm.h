@@ -54,6 +54,7 @@ struct dsm_config {
 	const char *net_gid;     /* DSM_NET_GID: an index, an address, "ipv4" or "ipv6"; "": the best */
 	const char *cq_groups;   /* DSM_CQ_GROUPS: completion vectors of each class, "coherence=0-1;data=2;..." or "off" */
 	const char *verbs;       /* DSM_VERBS: techniques of the RDMA transport, "NAME=VALUE,..." */
+	const char *kmod_mode;   /* DSM_KMOD_MODE: "softirq", "workqueue", "poll": where dsm.ko handles completions */
 };
 
 /* Fill *cfg with the defaults and the environment. Any time; never blocks.
