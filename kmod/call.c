@@ -215,7 +215,7 @@ static int pause_a_little(struct rank *r)
 static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool write)
 {
 	struct msg ask = ask_for(r, g, page, 0);
-	int err = prepare_block(r, page);
+	int err = prepare_block(r, page, frames_wanted(r, page));
 
 	if (err)
 		return err;
@@ -234,7 +234,7 @@ static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
 	bool open;
 	u32 seq = 0;
 
-	err = prepare_block(r, page);
+	err = prepare_block(r, page, frames_wanted(r, page));
 	if (err)
 		return err;
 	slot = slot_get(r);
@@ -270,7 +270,7 @@ static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
 
 static int pin(struct rank *r, const struct region *g, u32 page, bool write)
 {
-	int err = prepare_block(r, page);
+	int err = prepare_block(r, page, frames_wanted(r, page));
 
 	while (!err) {
 		err = host_pin(r, block_id(page, 1u << g->order), write);
@@ -291,6 +291,7 @@ static int release(struct rank *r, const struct region *g, u32 page, bool evict)
 		return 0;
 	m.type = MSG_RELEASE;
 	m.op = evict ? RELEASE_EVICT : RELEASE_KEEP;
+	m.aux = frames_wanted(r, page);
 	m.dst = (u16)(p->home - 1);
 	if (m.dst >= r->size)
 		return -EIO;

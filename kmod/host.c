@@ -120,6 +120,33 @@ void host_send(struct rank *r, const struct msg *m)
 	host_run();
 }
 
+/*
+ * A block comes back to its home, this rank, which may have left the region, or never been there: then the message says how
+ * many frames to make (aux).
+ */
+static void take_back(struct rank *r, const struct msg *m)
+{
+	u32 page = block_page(m->object), frames = frames_wanted(r, page);
+	int err;
+
+	if (!frames)
+		frames = m->aux;
+	if (frames > CHUNK_PAGES || page % CHUNK_PAGES + block_pages(m->object) > frames) {
+		bad(r, m);
+		return;
+	}
+	err = prepare_block(r, page, frames);
+	if (err) {
+		pr_warn_ratelimited("dsm: rank %u: no frames for a block that comes back (%d)\n", r->me, err);
+		rank_peer_lost(r, r->me, err);
+		return;
+	}
+	local_bh_disable();
+	start_prefetch(r, m->object, m->op == RELEASE_EVICT, 0, r->me);
+	host_run();
+	local_bh_enable();
+}
+
 static void later_work(struct work_struct *work)
 {
 	struct later *l = container_of(work, struct later, work);
@@ -129,12 +156,7 @@ static void later_work(struct work_struct *work)
 	debug_count(COUNT_PROCESS, 1);
 	down_read(&l->rank->ctx->frames_sem);
 	if (m->type == MSG_RELEASE) {
-		if (!prepare_block(l->rank, page)) {
-			local_bh_disable();
-			start_prefetch(l->rank, m->object, m->op == RELEASE_EVICT, 0, l->rank->me);
-			host_run();
-			local_bh_enable();
-		}
+		take_back(l->rank, m);
 	} else if (rank_state(l->rank, page, GFP_KERNEL)) {
 		local_bh_disable();
 		host_message(l->rank, m);

@@ -158,7 +158,8 @@ int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns); /* 0, 
 bool slot_abandon(struct rank *r, unsigned int slot, u32 seq); /* its thread goes; false: the answer has come */
 struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 slot);
 void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager);
-int prepare_block(struct rank *r, u32 page);     /* frames, state and keys for what may land there */
+u32 frames_wanted(struct rank *r, u32 page);     /* pages of the 2 MiB around a page that are of its region; 0: of none */
+int prepare_block(struct rank *r, u32 page, u32 frames); /* frames, state and keys for what may land there */
 
 /* call.c */
 long call_sync(struct ctx *c, void __user *arg);

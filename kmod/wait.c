@@ -133,8 +133,7 @@ struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 s
 	};
 }
 
-/* How many pages of the 2 MiB around a page belong to its region. */
-static u32 frames_wanted(struct rank *r, u32 page)
+u32 frames_wanted(struct rank *r, u32 page)
 {
 	u32 start = page & ~(CHUNK_PAGES - 1), n = 0;
 	struct region *g;
@@ -147,10 +146,9 @@ static u32 frames_wanted(struct rank *r, u32 page)
 	return n;
 }
 
-int prepare_block(struct rank *r, u32 page)
+int prepare_block(struct rank *r, u32 page, u32 frames)
 {
-	u32 n = frames_wanted(r, page);
-	int err = n ? ctx_frames(r->ctx, page, n) : -EFAULT;
+	int err = frames ? ctx_frames(r->ctx, page, frames) : -EFAULT;
 
 	if (!err && !rank_state(r, page, GFP_KERNEL))
 		err = -ENOMEM;
@@ -276,7 +274,7 @@ vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write
 	rcu_read_unlock();
 	if (!g)
 		return VM_FAULT_SIGBUS;
-	err = prepare_block(r, page);
+	err = prepare_block(r, page, frames_wanted(r, page));
 	if (err)
 		return err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
 	slot = slot_get(r);
