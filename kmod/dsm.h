@@ -37,7 +37,7 @@ struct chunk {
 	u8 prot[CHUNK_PAGES];
 	u32 n;                            /* frames: fewer than all at the end of a region */
 	bool whole;                       /* one piece of 2 MiB */
-	struct chunk_key *key;            /* conn.c: by which peers write here; NULL: none yet */
+	struct chunk_key *key;            /* key.c: by which peers write here; NULL: none yet */
 };
 
 struct ctx {

@@ -130,9 +130,13 @@ void rank_peer_lost(struct rank *r, u16 peer, int err);
 static inline bool rank_enter(struct rank *r) { return atomic_inc_not_zero(&r->inside); }
 void rank_exit(struct rank *r);
 
-/* host.c */
+/* run.c */
 void host_message(struct rank *r, const struct msg *m);     /* one message for r, and what follows */
 void host_send(struct rank *r, const struct msg *m);        /* from r to anybody */
+void host_run(void);                                        /* what is queued on this processor */
+void host_later(struct rank *r, const struct msg *m);       /* in process context */
+
+/* host.c */
 /* A local event of a page; true: open already. Else *wait is the slot to wait for (or -1: nothing was asked). */
 bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *wait, u32 *seq);
 int host_pin(struct rank *r, u32 object, bool write);       /* 0, -EAGAIN (acquire first), -ERANGE, -ENOMEM; these sleep */
@@ -141,12 +145,10 @@ int host_quiet(struct rank *r, u32 page, u32 pages);        /* -EAGAIN: a reques
 int host_forget(struct rank *r, u32 page, u32 pages);       /* of all ranks before any of them uses the range again */
 int host_unlock(struct rank *r, u16 hold);
 int host_arrive(struct rank *r, const struct msg *m);
-void host_run(void);                                        /* what is queued on this processor */
-int host_start(void);
-void host_stop(void);
 void host_landed(struct rank *r, u16 from, u32 imm);        /* a block has come by RDMA */
 u32 host_imm(const struct msg *m);                          /* what tells of it; 0: does not fit */
-void host_later(struct rank *r, const struct msg *m);       /* in process context */
+int host_start(void);
+void host_stop(void);
 
 /* wait.c; all sleep */
 vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write);
@@ -170,13 +172,17 @@ bool conn_is_of(const struct conn *c, const struct ib_device *dev);
 struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *address, u32 *size);
 void conn_close(struct conn *c);
 int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
+int conn_init(void);
+void conn_exit(void);
+
+/* lane.c */
 void conn_send(struct conn *c, u16 peer, const struct msg *m);
+
+/* key.c */
 void conn_send_block(struct conn *c, u16 peer, const struct msg *m); /* its contents into the peer's frames, and m */
 int conn_key(struct conn *c, struct chunk *k);   /* sleeps: make the key of a chunk, if there is none */
 void conn_free_key(struct chunk *k); /* sleeps: nobody can write there any more */
 void conn_forget(struct conn *c, u32 chunk);     /* peers' keys of it: their frames go */
-int conn_init(void);
-void conn_exit(void);
 
 static inline u32 now_us(void)
 {
