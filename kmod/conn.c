@@ -2,6 +2,7 @@
 /*
  * conn.c - a rank's RDMA: its device, and one queue pair to each peer for each protocol class; made, connected, closed.
  */
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 #include <rdma/ib_cache.h>
@@ -325,6 +326,23 @@ void conn_close(struct conn *c)
 	kvfree(c->lanes);
 	kvfree(c->keys);
 	kfree(c);
+}
+
+void conn_show(struct seq_file *f, struct conn *c)
+{
+	unsigned int i;
+	u16 p;
+
+	for (i = 0; i < (unsigned int)c->rank->size * CLASS_MAX; i++) {
+		struct lane *l = &c->lanes[i];
+
+		if (l->qp && (l->broken || SENDS - l->room > l->unsignalled || !list_empty(&l->waiting)))
+			seq_printf(f, "  lane to %u, class %u: %u sent and not completed%s%s\n", l->peer, l->class, SENDS - l->room,
+				   list_empty(&l->waiting) ? "" : ", others wait", l->broken ? ", broken" : "");
+	}
+	for (p = 0; p < c->rank->size; p++)
+		if (p != c->rank->me && !list_empty(&c->keys[p].blocks))
+			seq_printf(f, "  blocks wait for a key of %u\n", p);
 }
 
 bool conn_is_of(const struct conn *c, const struct ib_device *dev)

@@ -41,13 +41,14 @@ struct lane {
 };
 
 struct peer_key {
-	u32 rkey;
+	u32 rkey;                /* 0: not known */
+	bool asked;
 	u64 at;                  /* remote address of the first page */
 };
 
 struct peer_keys {
 	spinlock_t lock;
-	struct peer_key *of;          /* by 2 MiB of the window; rkey 0: not known */
+	struct peer_key *of;     /* by 2 MiB of the window */
 	struct list_head blocks; /* struct waiting: until their key comes */
 };
 
@@ -86,7 +87,7 @@ int lane_receive(struct lane *l, u32 index); /* post a buffer */
 void lane_broken(struct lane *l, const char *how, int status);
 
 /* key.c */
-bool key_message(struct conn *c, u16 peer, const struct msg *m); /* false: it is not about keys */
+int key_message(struct conn *c, u16 peer, const struct msg *m); /* MSG_KEY_*; -EBADMSG */
 bool key_of_ours(const struct chunk *k, u32 page, struct ib_sge *sge); /* where to send a page from; false: no key yet */
 void key_made(struct conn *c, const struct ib_wc *wc);
 void key_free_all(struct conn *c);

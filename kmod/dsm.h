@@ -4,10 +4,11 @@
  *
  * Lock order, outermost first:
  *   ctx->lock (mutex)          setting a window up, its mapping; process context
- *   ctx->frames_sem            read: faults (tried, held while they wait), range calls; write (tried): freeing frames
+ *   ctx->frames_sem            read: making frames, states and keys (in a fault only tried); write: freeing them
  *   mmap_lock of the process   read, by faults and deferred changes
  *   page table lock            faults and deferred changes by spin_lock(), softirq by spin_trylock() only
- * In softirq and inside a page table lock chunks are found under RCU: they are freed a grace period after they are unlinked.
+ * Everybody else finds chunks under RCU: they are freed a grace period after they are unlinked. Nobody waits for other ranks
+ * with frames_sem held.
  * Nothing is taken inside a page table lock. ctx->gone is set before the process's page tables may go; whoever edits them
  * looks at it with interrupts off, which synchronize_rcu() waits for.
  */
@@ -43,7 +44,7 @@ struct chunk {
 struct ctx {
 	struct kref ref;
 	struct mutex lock;
-	struct rw_semaphore frames_sem; /* read: chunks and states stay; faults only try, for they hold mmap_lock */
+	struct rw_semaphore frames_sem; /* read: chunks and states stay; in a fault only tried, mmap_lock is held there */
 	struct mm_struct *mm;        /* mmgrab()bed */
 	struct mmu_notifier notifier;
 	bool watched;                /* notifier is registered */
@@ -66,7 +67,8 @@ void ctx_close(struct ctx *c);   /* the file is closed: nothing of the process i
 int ctx_window(struct ctx *c, u64 size);
 int ctx_mmap(struct ctx *c, struct vm_area_struct *vma);
 int ctx_frames(struct ctx *c, u32 page, u32 n); /* see that the 2 MiB around a page have frames, the first n; may sleep */
-void ctx_drop_chunk(struct ctx *c, u32 page); /* free the frames of 2 MiB that nobody uses; sleeps */
+struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page); /* a grace period later: */
+void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k); /* its frames, which nobody uses; sleeps */
 pte_t frame_pte(const struct chunk *k, u32 page, u8 prot);
 
 static inline struct chunk *chunk_of(const struct ctx *c, u32 page)
@@ -124,6 +126,7 @@ extern struct workqueue_struct *dsm_wq;
 enum counter {
 	COUNT_FAULTS, COUNT_CHANGED, COUNT_BATCHES, COUNT_DEFERRED, COUNT_TRYLOCK, COUNT_NO_TABLE, COUNT_SHOOTDOWNS,
 	COUNT_ACKS, COUNT_SOFTIRQ, COUNT_PROCESS, COUNT_LATER, COUNT_SENT, COUNT_RECEIVED, COUNT_QUEUED, COUNT_KEYS, COUNT_BAD,
+	COUNT_LOST, COUNT_UNSENT,
 	COUNTERS
 };
 void debug_count(enum counter c, u64 n);

@@ -97,7 +97,7 @@ void host_carry_out(struct rank *r, const struct actions *acts, unsigned int fro
 
 bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *wait, u32 *seq)
 {
-	struct state *st = rank_state(r, block_page(ask->object), GFP_ATOMIC);
+	struct state *st = READ_ONCE(r->states[block_page(ask->object) / CHUNK_PAGES]);
 	struct page_ctx ctx = page_ctx(r);
 	spinlock_t *stripe = stripe_of(r, ask->object);
 	struct actions acts;
@@ -105,10 +105,8 @@ bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *w
 	unsigned int i;
 	int err;
 
-	if (!st) { /* prepare_block() has made it for whoever waits */
-		WARN_ON_ONCE(1);
-		return false;
-	}
+	if (!st)
+		return false; /* its range has been forgotten */
 	if (ev == PE_USED && !wait)
 		ctx.hold_us = 0;
 	spin_lock(stripe);
@@ -166,31 +164,37 @@ int host_arrive(struct rank *r, const struct msg *m)
 
 int host_pin(struct rank *r, u32 object, bool write)
 {
-	struct state *st = rank_state(r, block_page(object), GFP_KERNEL);
 	spinlock_t *stripe = stripe_of(r, object);
+	struct state *st;
 	int err;
 
-	if (!st)
-		return -ENOMEM;
-	spin_lock_bh(stripe);
-	err = page_pin(&st->copies[block_page(object) % CHUNK_PAGES], write ? 2 : 1);
-	spin_unlock_bh(stripe);
+	local_bh_disable();
+	st = READ_ONCE(r->states[block_page(object) / CHUNK_PAGES]);
+	if (st) {
+		spin_lock(stripe);
+		err = page_pin(&st->copies[block_page(object) % CHUNK_PAGES], write ? 2 : 1);
+		spin_unlock(stripe);
+	} else {
+		err = -EAGAIN;
+	}
+	local_bh_enable();
 	return err;
 }
 
 int host_unpin(struct rank *r, u32 object, bool write)
 {
-	struct state *st = READ_ONCE(r->states[block_page(object) / CHUNK_PAGES]);
 	struct msg m = { .object = object, .src = r->me, .dst = r->me };
 	spinlock_t *stripe = stripe_of(r, object);
-	int due;
+	int due = -EINVAL;
+	struct state *st;
 
-	if (!st)
-		return -EINVAL;
 	local_bh_disable();
-	spin_lock(stripe);
-	due = page_unpin(&st->copies[block_page(object) % CHUNK_PAGES], write ? 2 : 1);
-	spin_unlock(stripe);
+	st = READ_ONCE(r->states[block_page(object) / CHUNK_PAGES]);
+	if (st) {
+		spin_lock(stripe);
+		due = page_unpin(&st->copies[block_page(object) % CHUNK_PAGES], write ? 2 : 1);
+		spin_unlock(stripe);
+	}
 	if (due > 0)
 		host_page(r, PE_UNHOLD, &m, NULL, NULL);
 	host_run();
@@ -203,36 +207,57 @@ static bool quiet(const struct copy *p, const struct dir *d)
 	return d->phase == DIR_IDLE && !p->held && (p->state == PG_INVALID || p->state == PG_READ || p->state == PG_WRITE);
 }
 
+static bool quiet_unit(const struct state *st)
+{
+	unsigned int i;
+
+	for (i = 0; st && i < CHUNK_PAGES; i++)
+		if (!quiet(&st->copies[i], &st->dirs[i]))
+			return false;
+	return true;
+}
+
 int host_quiet(struct rank *r, u32 page, u32 pages)
 {
-	u32 i, end = page + pages;
+	u32 u;
+	bool is = !atomic_read(&r->later); /* what a worker has yet to do may be of this range */
 
-	for (; page < end; page++) {
-		struct state *st = READ_ONCE(r->states[page / CHUNK_PAGES]);
-
-		i = page % CHUNK_PAGES;
-		if (!st)
-			page |= CHUNK_PAGES - 1;
-		else if (!quiet(&st->copies[i], &st->dirs[i]))
-			return -EAGAIN;
+	for (u = page / CHUNK_PAGES; is && u < (page + pages) / CHUNK_PAGES; u++) {
+		rcu_read_lock();
+		is = quiet_unit(READ_ONCE(r->states[u]));
+		rcu_read_unlock();
+		cond_resched();
 	}
-	return 0;
+	return is ? 0 : -EAGAIN;
 }
+
+#define FORGET_UNITS 16u /* one grace period for so many */
 
 int host_forget(struct rank *r, u32 page, u32 pages)
 {
-	u32 u;
+	u32 u, i, n, end = (page + pages) / CHUNK_PAGES;
 
-	for (u = page / CHUNK_PAGES; u < (page + pages) / CHUNK_PAGES; u++) {
-		struct state *st = xchg(&r->states[u], NULL);
+	for (u = page / CHUNK_PAGES; u < end; u += n) {
+		struct state *states[FORGET_UNITS];
+		struct chunk *chunks[FORGET_UNITS];
+		bool any = false;
 
-		if (r->conn)
-			conn_forget(r->conn, u);
-		if (st) {
-			synchronize_rcu_expedited(); /* softirqs that found it */
-			kfree(st);
+		n = min(end - u, FORGET_UNITS);
+		for (i = 0; i < n; i++) {
+			states[i] = xchg(&r->states[u + i], NULL);
+			chunks[i] = ctx_unlink_chunk(r->ctx, (u + i) * CHUNK_PAGES);
+			any |= states[i] || chunks[i];
+			if (r->conn)
+				conn_forget(r->conn, u + i);
 		}
-		ctx_drop_chunk(r->ctx, u * CHUNK_PAGES);
+		if (any)
+			synchronize_rcu_expedited(); /* faults and softirqs that found them */
+		for (i = 0; i < n; i++) {
+			kvfree(states[i]);
+			if (chunks[i])
+				ctx_free_chunk(r->ctx, (u + i) * CHUNK_PAGES, chunks[i]);
+		}
+		cond_resched();
 	}
 	return 0;
 }

@@ -33,7 +33,15 @@ void host_carry_out(struct rank *r, const struct actions *acts, unsigned int fro
 void host_bad(struct rank *r, const struct msg *m);  /* a message that no correct rank sends: its sender is lost */
 void host_no_memory(struct rank *r);                 /* in the middle of a step: the rank cannot go on as if nothing were */
 
-/* step.c: 0, -EBADMSG; step_message() also -EAGAIN: not in this context */
+/* Is its object a block? */
+static inline bool step_is_of_block(const struct msg *m)
+{
+	return wire_class(m->type) <= CLASS_DATA && !(m->type == MSG_RESUME && m->op);
+}
+
+/* step.c: is this a block, as far as this rank knows? */
+bool step_block_ok(const struct rank *r, u32 object);
+/* 0, -EBADMSG; step_message() also -EAGAIN: not in this context */
 int step_message(struct rank *r, const struct msg *m, struct actions *acts);
 int step_hold(struct rank *r, u16 index, enum hold_event ev, const struct msg *m, struct actions *acts);
 int step_barrier(struct rank *r, const struct msg *m, struct actions *acts);

@@ -24,12 +24,15 @@ void conn_send_block(struct conn *c, u16 peer, const struct msg *m)
 {
 	struct peer_keys *k = &c->keys[peer];
 	struct msg ask = { .version = WIRE_VERSION, .type = MSG_KEY_WANTED, .src = c->rank->me, .dst = peer, .object = m->object };
-	bool known;
+	struct peer_key *key = &k->of[block_page(m->object) / CHUNK_PAGES];
+	bool known, asked = false;
 	struct waiting *w;
 
 	spin_lock(&k->lock);
-	known = k->of[block_page(m->object) / CHUNK_PAGES].rkey;
+	known = key->rkey;
 	if (!known) {
+		asked = key->asked;
+		key->asked = true;
 		w = waiting_new(m, true);
 		if (w)
 			list_add_tail(&w->list, &k->blocks);
@@ -39,26 +42,28 @@ void conn_send_block(struct conn *c, u16 peer, const struct msg *m)
 	spin_unlock(&k->lock);
 	if (known) {
 		lane_send(lane_of(c, peer, CLASS_DATA), m, true);
-	} else {
+	} else if (!asked) {
 		debug_count(COUNT_KEYS, 1);
 		conn_send(c, peer, &ask);
 	}
 }
 
-static void key_wanted(struct conn *c, u16 peer, const struct msg *m)
+/* -EBADMSG: whoever asks for a block has made the key first, and a rank wants a key only when it has a block to send. */
+static int key_wanted(struct conn *c, u16 peer, const struct msg *m)
 {
 	struct chunk *k = chunk_of(c->rank->ctx, block_page(m->object));
 	struct chunk_key *key = k ? smp_load_acquire(&k->key) : NULL;
 	struct msg reply = { .version = WIRE_VERSION, .type = MSG_KEY, .src = c->rank->me, .dst = peer, .object = m->object };
 
 	if (!key)
-		return; /* whoever asks for a block has made the key first */
+		return -EBADMSG;
 	reply.aux = key->mr->rkey;
 	reply.value = key->mr->iova;
 	conn_send(c, peer, &reply);
+	return 0;
 }
 
-static void key_came(struct conn *c, u16 peer, const struct msg *m)
+static int key_came(struct conn *c, u16 peer, const struct msg *m)
 {
 	u32 chunk = block_page(m->object) / CHUNK_PAGES;
 	struct peer_keys *k = &c->keys[peer];
@@ -66,6 +71,10 @@ static void key_came(struct conn *c, u16 peer, const struct msg *m)
 	LIST_HEAD(ready);
 
 	spin_lock(&k->lock);
+	if (!k->of[chunk].asked || !m->aux) {
+		spin_unlock(&k->lock);
+		return -EBADMSG;
+	}
 	k->of[chunk] = (struct peer_key){ .rkey = m->aux, .at = m->value };
 	list_for_each_entry_safe(w, next, &k->blocks, list)
 		if (block_page(w->m.object) / CHUNK_PAGES == chunk)
@@ -75,21 +84,14 @@ static void key_came(struct conn *c, u16 peer, const struct msg *m)
 		lane_send(lane_of(c, peer, CLASS_DATA), &w->m, true);
 		kfree(w);
 	}
+	return 0;
 }
 
-bool key_message(struct conn *c, u16 peer, const struct msg *m)
+int key_message(struct conn *c, u16 peer, const struct msg *m)
 {
-	u32 page = block_page(m->object);
-
-	if (m->type != MSG_KEY_WANTED && m->type != MSG_KEY)
-		return false;
-	if (!m->object || page >= c->rank->ctx->pages)
-		debug_count(COUNT_BAD, 1);
-	else if (m->type == MSG_KEY_WANTED)
-		key_wanted(c, peer, m);
-	else
-		key_came(c, peer, m);
-	return true;
+	if (!m->object || block_page(m->object) >= c->rank->ctx->pages)
+		return -EBADMSG;
+	return m->type == MSG_KEY_WANTED ? key_wanted(c, peer, m) : key_came(c, peer, m);
 }
 
 /* ---- keys of our own ------------------------------------------------------------------------ */
@@ -176,6 +178,11 @@ static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 		err = -ETIMEDOUT;
 	WRITE_ONCE(c->making, NULL);
 	return err ? err : key->status;
+}
+
+bool conn_has_key(struct conn *c, const struct chunk *k)
+{
+	return smp_load_acquire(&k->key) || !any_lane(c);
 }
 
 int conn_key(struct conn *c, struct chunk *k)

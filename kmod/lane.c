@@ -63,8 +63,10 @@ static void post_block(struct lane *l, const struct msg *m)
 		.rkey = theirs->rkey,
 	};
 
-	if (!key_of_ours(k, page, &sge))
-		return; /* the range was given up meanwhile: nobody waits for the block */
+	if (!key_of_ours(k, page, &sge)) {
+		lane_broken(l, "no frames", -EFAULT); /* somebody waits for the block */
+		return;
+	}
 	post(l, &wr.wr);
 }
 
@@ -99,7 +101,10 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 	struct waiting *w;
 
 	spin_lock(&l->lock);
+	if (!l->up)
+		lane_broken(l, "not connected", -ENOTCONN);
 	if (!l->up || READ_ONCE(l->broken)) {
+		debug_count(COUNT_UNSENT, 1);
 		spin_unlock(&l->lock);
 		return;
 	}
@@ -120,9 +125,14 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 	spin_unlock(&l->lock);
 }
 
+static bool about_keys(u8 type)
+{
+	return type == MSG_KEY_WANTED || type == MSG_KEY;
+}
+
 static unsigned int class_of(u8 type)
 {
-	return type == MSG_KEY_WANTED || type == MSG_KEY ? CLASS_COHERENCE : wire_class(type);
+	return about_keys(type) ? CLASS_COHERENCE : wire_class(type);
 }
 
 void conn_send(struct conn *c, u16 peer, const struct msg *m)
@@ -159,16 +169,13 @@ static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 	WRITE_ONCE(r->messages_in, r->messages_in + 1);
 	if (wc->wc_flags & IB_WC_WITH_IMM) {
 		host_landed(r, l->peer, be32_to_cpu(wc->ex.imm_data));
-	} else if (wc->byte_len != sizeof(m) || m.src != l->peer) {
+	} else if (wc->byte_len != sizeof(m) || m.src != l->peer ||
+		   (about_keys(m.type) ? key_message(c, l->peer, &m)
+				       : wire_check(&m, r->me, r->size, SLOTS) || m.type == MSG_DATA)) {
 		debug_count(COUNT_BAD, 1);
-		lane_broken(l, "malformed message", IB_WC_GENERAL_ERR);
-	} else if (!key_message(c, l->peer, &m)) {
-		if (wire_check(&m, r->me, r->size, SLOTS) || m.type == MSG_DATA) {
-			debug_count(COUNT_BAD, 1);
-			lane_broken(l, "malformed message", IB_WC_GENERAL_ERR);
-		} else {
-			host_message(r, &m);
-		}
+		lane_broken(l, "malformed message", -EBADMSG);
+	} else if (!about_keys(m.type)) {
+		host_message(r, &m);
 	}
 }
 

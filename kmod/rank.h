@@ -70,7 +70,8 @@ struct rank {
 	bool dead;
 	bool stopped;
 	struct mutex stop_lock;
-	atomic_t inside;         /* transactions and timers under way, + 1 while it lives */
+	atomic_t inside;         /* transactions, timers and messages for a worker, + 1 while it lives */
+	atomic_t later;          /* messages for a worker */
 	wait_queue_head_t empty;
 	struct state **states;
 	spinlock_t stripes[STRIPES];
@@ -130,6 +131,9 @@ void rank_peer_lost(struct rank *r, u16 peer, int err);
 static inline bool rank_enter(struct rank *r) { return atomic_inc_not_zero(&r->inside); }
 void rank_exit(struct rank *r);
 
+struct seq_file;
+int ranks_show(struct seq_file *f, void *unused);
+
 /* run.c */
 void host_message(struct rank *r, const struct msg *m);     /* one message for r, and what follows */
 void host_send(struct rank *r, const struct msg *m);        /* from r to anybody */
@@ -139,7 +143,7 @@ void host_later(struct rank *r, const struct msg *m);       /* in process contex
 /* host.c */
 /* A local event of a page; true: open already. Else *wait is the slot to wait for (or -1: nothing was asked). */
 bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *wait, u32 *seq);
-int host_pin(struct rank *r, u32 object, bool write);       /* 0, -EAGAIN (acquire first), -ERANGE, -ENOMEM; these sleep */
+int host_pin(struct rank *r, u32 object, bool write);       /* 0, -EAGAIN (acquire first), -ERANGE; these sleep */
 int host_unpin(struct rank *r, u32 object, bool write);
 int host_quiet(struct rank *r, u32 page, u32 pages);        /* -EAGAIN: a request or an entry of the range is under way */
 int host_forget(struct rank *r, u32 page, u32 pages);       /* of all ranks before any of them uses the range again */
@@ -172,6 +176,7 @@ bool conn_is_of(const struct conn *c, const struct ib_device *dev);
 struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *address, u32 *size);
 void conn_close(struct conn *c);
 int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
+void conn_show(struct seq_file *f, struct conn *c); /* lanes that are behind */
 int conn_init(void);
 void conn_exit(void);
 
@@ -181,6 +186,7 @@ void conn_send(struct conn *c, u16 peer, const struct msg *m);
 /* key.c */
 void conn_send_block(struct conn *c, u16 peer, const struct msg *m); /* its contents into the peer's frames, and m */
 int conn_key(struct conn *c, struct chunk *k);   /* sleeps: make the key of a chunk, if there is none */
+bool conn_has_key(struct conn *c, const struct chunk *k); /* it has, or needs none */
 void conn_free_key(struct chunk *k); /* sleeps: nobody can write there any more */
 void conn_forget(struct conn *c, u32 chunk);     /* peers' keys of it: their frames go */
 

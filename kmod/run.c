@@ -41,8 +41,10 @@ void host_route(struct rank *r, const struct msg *m)
 		return;
 	}
 	q = runqs[smp_processor_id()];
-	if (WARN_ON_ONCE(q->tail - q->head == RUNQ))
+	if (q->tail - q->head == RUNQ) {
+		host_later(to, m);
 		return;
+	}
 	q->items[q->tail % RUNQ].to = to;
 	q->items[q->tail++ % RUNQ].m = *m;
 }
@@ -67,7 +69,7 @@ static void take_back(struct rank *r, const struct msg *m)
 
 	if (!frames)
 		frames = m->aux;
-	if (frames > CHUNK_PAGES || page % CHUNK_PAGES + block_pages(m->object) > frames) {
+	if (!step_block_ok(r, m->object) || frames > CHUNK_PAGES || page % CHUNK_PAGES + block_pages(m->object) > frames) {
 		host_bad(r, m);
 		return;
 	}
@@ -86,23 +88,21 @@ static void take_back(struct rank *r, const struct msg *m)
 static void later_work(struct work_struct *work)
 {
 	struct later *l = container_of(work, struct later, work);
-	struct msg *m = &l->m;
-	u32 page = block_page(m->object);
+	struct rank *r = l->rank;
 
 	debug_count(COUNT_PROCESS, 1);
-	down_read(&l->rank->ctx->frames_sem);
-	if (m->type == MSG_RELEASE) {
-		take_back(l->rank, m);
-	} else if (rank_state(l->rank, page, GFP_KERNEL)) {
-		local_bh_disable();
-		host_message(l->rank, m);
-		local_bh_enable();
+	if (l->m.type == MSG_RELEASE) {
+		take_back(r, &l->m);
+	} else if (step_is_of_block(&l->m) && !rank_state(r, block_page(l->m.object), GFP_KERNEL)) {
+		host_no_memory(r);
 	} else {
-		pr_warn_ratelimited("dsm: rank %u: no memory for a message\n", l->rank->me);
+		local_bh_disable();
+		host_message(r, &l->m);
+		local_bh_enable();
 	}
-	up_read(&l->rank->ctx->frames_sem);
-	rank_exit(l->rank);
 	kfree(l);
+	atomic_dec(&r->later);
+	rank_exit(r);
 }
 
 void host_later(struct rank *r, const struct msg *m)
@@ -110,6 +110,8 @@ void host_later(struct rank *r, const struct msg *m)
 	struct later *l = kmalloc(sizeof(*l), GFP_ATOMIC | __GFP_HIGH | __GFP_NOWARN);
 
 	debug_count(COUNT_LATER, 1);
+	if (!l)
+		host_no_memory(r);
 	if (!l || !rank_enter(r)) {
 		kfree(l);
 		return;
@@ -117,6 +119,7 @@ void host_later(struct rank *r, const struct msg *m)
 	INIT_WORK(&l->work, later_work);
 	l->rank = r;
 	l->m = *m;
+	atomic_inc(&r->later);
 	queue_work(dsm_wq, &l->work);
 }
 

@@ -2,11 +2,15 @@
 /* step.c - a message finds the machine of the core that it is for; each step holds one stripe. */
 #include "host.h"
 
-static bool block_ok(const struct rank *r, u32 object)
+bool step_block_ok(const struct rank *r, u32 object)
 {
 	u32 pages = block_pages(object), page = block_page(object);
+	const struct region *g;
 
-	return object && pages <= CHUNK_PAGES && !(page % pages) && page < r->ctx->pages && pages <= r->ctx->pages - page;
+	if (!object || pages > CHUNK_PAGES || page % pages || page >= r->ctx->pages || pages > r->ctx->pages - page)
+		return false;
+	g = rank_region_at(r, page);
+	return !g || pages == 1u << g->order; /* the home of a block may have left its region, or never been there */
 }
 
 static const u8 page_events[MSG_TYPES] = {
@@ -188,8 +192,8 @@ int step_message(struct rank *r, const struct msg *m, struct actions *acts)
 	struct state *st = NULL;
 
 	acts->n = 0;
-	if (wire_class(m->type) <= CLASS_DATA && !(m->type == MSG_RESUME && m->op)) {
-		if (!block_ok(r, m->object))
+	if (step_is_of_block(m)) {
+		if (!step_block_ok(r, m->object))
 			return -EBADMSG;
 		if (m->type == MSG_RELEASE)
 			return -EAGAIN;

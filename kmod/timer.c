@@ -18,7 +18,8 @@ static enum hrtimer_restart hold_over(struct hrtimer *timer)
 	struct rank *r = t->rank;
 	struct msg m = { .object = t->object, .src = r->me, .dst = r->me };
 
-	if (!READ_ONCE(r->dead))
+	/* The range may have been forgotten since, and used for a region with other blocks. */
+	if (!READ_ONCE(r->dead) && step_block_ok(r, t->object))
 		host_page(r, PE_UNHOLD, &m, NULL, NULL);
 	host_run();
 	kmem_cache_free(timers, t);

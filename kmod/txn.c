@@ -24,16 +24,17 @@ static struct kmem_cache *txns;
 /* ---- blocks that move ----------------------------------------------------------------------- */
 
 /* To a rank of this kernel: from frame to frame. */
-static void copy_block(struct rank *from, struct rank *to, u32 object)
+static bool copy_block(struct rank *from, struct rank *to, u32 object)
 {
 	u32 page = block_page(object), i;
 	struct chunk *src = chunk_with(from->ctx, page, block_pages(object));
 	struct chunk *dst = chunk_with(to->ctx, page, block_pages(object));
 
 	if (!src || !dst)
-		return;
+		return false;
 	for (i = page % CHUNK_PAGES; i < page % CHUNK_PAGES + block_pages(object); i++)
 		copy_highpage(dst->frames[i], src->frames[i]);
+	return true;
 }
 
 void txn_send_block(struct rank *r, const struct msg *m)
@@ -46,8 +47,11 @@ void txn_send_block(struct rank *r, const struct msg *m)
 	count(s->blocks_out, 1);
 	count(s->bytes_out, (u64)block_pages(m->object) << PAGE_SHIFT);
 	if (to) {
-		copy_block(r, to, m->object);
-		host_route(r, m);
+		/* Whoever asked has made frames first, and is still waiting. */
+		if (WARN_ON_ONCE(!copy_block(r, to, m->object)))
+			rank_peer_lost(r, r->me, -EFAULT);
+		else
+			host_route(r, m);
 	} else if (r->conn) {
 		count(r->messages_out, 1);
 		conn_send_block(r->conn, m->dst, m);
@@ -195,8 +199,10 @@ void txn_open(struct rank *r, const struct action *a, const struct msg *m)
 	struct batch b = { .ctx = r->ctx, .count = 1 };
 	struct batch_item it = { .page = block_page(m->object), .pages = (u16)block_pages(m->object), .prot = uapi_prot[a->prot] };
 
-	if (!chunk_with(r->ctx, it.page, it.pages))
-		return; /* a peer's invention: nobody here asked for it */
+	if (!chunk_with(r->ctx, it.page, it.pages)) {
+		host_bad(r, m); /* a peer's invention: nobody here asked for it */
+		return;
+	}
 	if (a->from == OPEN_ZERO) {
 		clear_block(r, m->object);
 		count(s->local_faults, 1);
