@@ -30,6 +30,7 @@
 #define CHUNK_PAGES 512u /* 2 MiB: what one page table covers */
 
 struct chunk_key;
+struct protect_call;
 struct rank;
 
 /* Frames and wanted protections of 2 MiB of the window. Protections are written before page tables follow. */
@@ -57,6 +58,7 @@ struct ctx {
 	struct user_struct *user;    /* whose locked memory the frames are */
 	unsigned long limit;         /* of it, in pages */
 	atomic_long_t frames;
+	struct protect_call *spare;  /* main.c: of the last call, for the next; NULL: in use, or none yet */
 	struct work_struct free;
 };
 
@@ -102,7 +104,7 @@ struct batch {
 	unsigned int nflush;        /* pages with stale translations; more than FLUSH_PAGES: all */
 	unsigned long flush[32];
 	atomic_t acks;              /* processors that have yet to flush, and one for batch_start() itself */
-	cpumask_var_t cpus;
+	struct cpumask *cpus;
 	call_single_data_t *csd;    /* for each processor */
 	struct llist_node ended;
 	struct work_struct work;
@@ -111,8 +113,8 @@ struct batch {
 };
 #define FLUSH_PAGES 32u
 
-int batch_init(struct batch *b, gfp_t gfp);
-void batch_exit(struct batch *b);
+size_t batch_room(void);                        /* bytes that a batch needs beside itself */
+void batch_init(struct batch *b, void *room);
 int pte_start(void);
 void pte_stop(void);
 void batch_open(struct batch *b);  /* only more is allowed: done when it returns, as far as can be at once */

@@ -246,11 +246,12 @@ void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 	DECLARE_COMPLETION_ONSTACK(done);
 	struct batch b = { .ctx = c, .items = &it, .count = 1, .follow = true, .done = closed, .arg = &done };
 
-	if (batch_init(&b, GFP_KERNEL | __GFP_NOFAIL))
-		return;
+	void *room = kmalloc(batch_room(), GFP_KERNEL | __GFP_NOFAIL);
+
+	batch_init(&b, room);
 	batch_start(&b);
 	wait_for_completion(&done);
-	batch_exit(&b);
+	kfree(room);
 	conn_free_key(k);
 	uncharge(c, k->n);
 	free_chunk(k);
@@ -299,6 +300,7 @@ static void ctx_free(struct work_struct *work)
 		rank_free(c->rank);
 	if (c->chunks)
 		free_chunks(c);
+	kvfree(c->spare);
 	free_uid(c->user);
 	mmdrop(c->mm);
 	kfree(c);

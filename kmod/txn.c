@@ -84,13 +84,6 @@ static void txn_go_on(struct txn *t)
 	host_run();
 }
 
-static void txn_free(struct txn *t)
-{
-	free_cpumask_var(t->b.cpus);
-	kfree(t->b.csd);
-	kmem_cache_free(txns, t);
-}
-
 static void txn_done(struct batch *b)
 {
 	struct txn *t = container_of(b, struct txn, b);
@@ -99,7 +92,7 @@ static void txn_done(struct batch *b)
 	local_bh_disable();
 	txn_go_on(t);
 	local_bh_enable();
-	txn_free(t);
+	kmem_cache_free(txns, t);
 	rank_exit(r);
 }
 
@@ -110,14 +103,11 @@ static struct txn *txn_get(struct rank *r, const struct msg *m, u8 prot)
 
 	if (!t)
 		return NULL;
-	if (batch_init(&t->b, gfp)) {
+	if (!rank_enter(r)) {
 		kmem_cache_free(txns, t);
 		return NULL;
 	}
-	if (!rank_enter(r)) {
-		txn_free(t);
-		return NULL;
-	}
+	batch_init(&t->b, t + 1);
 	t->rank = r;
 	t->b.ctx = r->ctx;
 	t->b.items = &t->item;
@@ -216,7 +206,7 @@ void txn_open(struct rank *r, const struct action *a, const struct msg *m)
 
 int txn_start(void)
 {
-	txns = KMEM_CACHE(txn, 0);
+	txns = kmem_cache_create("dsm_txn", sizeof(struct txn) + batch_room(), __alignof__(struct txn), 0, NULL);
 	return txns ? 0 : -ENOMEM;
 }
 
