@@ -54,33 +54,68 @@ static int choose_gid(struct conn *c, int wanted, int entries)
 	return PTR_ERR_OR_ZERO(c->gid);
 }
 
-static int make_lane(struct conn *c, struct lane *l)
+static struct msg *make_buffers(struct conn *c, unsigned int n, enum dma_data_direction way, u64 *dma)
+{
+	struct msg *buffers = kcalloc(n, sizeof(*buffers), GFP_KERNEL);
+
+	if (!buffers)
+		return NULL;
+	*dma = ib_dma_map_single(c->dev, buffers, n * sizeof(*buffers), way);
+	if (!ib_dma_mapping_error(c->dev, *dma))
+		return buffers;
+	kfree(buffers);
+	return NULL;
+}
+
+static void free_buffers(struct conn *c, struct msg *buffers, unsigned int n, enum dma_data_direction way, u64 dma)
+{
+	if (!buffers)
+		return;
+	ib_dma_unmap_single(c->dev, dma, n * sizeof(*buffers), way);
+	kfree(buffers);
+}
+
+/* With messages inline where the device offers it, from buffers where it does not; drivers say so in different ways. */
+static int make_qp(struct conn *c, struct lane *l)
 {
 	struct ib_qp_init_attr init = {
 		.send_cq = cq_of(c->cqs[l->class]), .recv_cq = cq_of(c->cqs[l->class]), .sq_sig_type = IB_SIGNAL_REQ_WR,
-		.qp_type = IB_QPT_RC, .cap = { .max_send_wr = SENDS + 8, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1,
-					       .max_inline_data = sizeof(struct msg) },
+		.qp_type = IB_QPT_RC, .cap = { .max_send_wr = SENDS + 8, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
+	bool is_inline = !dsm_test_no_inline;
+
+	init.cap.max_inline_data = is_inline ? sizeof(struct msg) : 0;
+	l->qp = ib_create_qp(c->pd, &init);
+	if (is_inline && IS_ERR(l->qp)) {
+		is_inline = false;
+		init.cap = (struct ib_qp_cap){ .max_send_wr = SENDS + 8, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1 };
+		l->qp = ib_create_qp(c->pd, &init);
+	}
+	if (IS_ERR(l->qp)) {
+		int err = PTR_ERR(l->qp);
+
+		l->qp = NULL;
+		return err;
+	}
+	if (is_inline && init.cap.max_inline_data >= sizeof(struct msg))
+		return 0;
+	l->out = make_buffers(c, SENDS, DMA_TO_DEVICE, &l->out_dma);
+	return l->out ? 0 : -ENOMEM;
+}
+
+static int make_lane(struct conn *c, struct lane *l)
+{
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = c->port, .qp_access_flags = IB_ACCESS_REMOTE_WRITE };
 	unsigned int i;
 	int err;
 
 	l->room = SENDS;
-	l->buffers = kvcalloc(RECEIVES, sizeof(*l->buffers), GFP_KERNEL);
+	l->buffers = make_buffers(c, RECEIVES, DMA_FROM_DEVICE, &l->dma);
 	if (!l->buffers)
 		return -ENOMEM;
-	l->dma = ib_dma_map_single(c->dev, l->buffers, RECEIVES * sizeof(*l->buffers), DMA_FROM_DEVICE);
-	if (ib_dma_mapping_error(c->dev, l->dma)) {
-		l->dma = 0;
-		return -ENOMEM;
-	}
-	l->qp = ib_create_qp(c->pd, &init);
-	if (IS_ERR(l->qp)) {
-		err = PTR_ERR(l->qp);
-		l->qp = NULL;
-		return err;
-	}
-	err = ib_modify_qp(l->qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS);
+	err = make_qp(c, l);
+	if (!err)
+		err = ib_modify_qp(l->qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS);
 	for (i = 0; !err && i < RECEIVES; i++)
 		err = lane_receive(l, i);
 	return err;
@@ -271,9 +306,8 @@ static void close_lane(struct lane *l)
 
 	if (l->qp)
 		ib_destroy_qp(l->qp);
-	if (l->dma)
-		ib_dma_unmap_single(l->conn->dev, l->dma, RECEIVES * sizeof(*l->buffers), DMA_FROM_DEVICE);
-	kvfree(l->buffers);
+	free_buffers(l->conn, l->buffers, RECEIVES, DMA_FROM_DEVICE, l->dma);
+	free_buffers(l->conn, l->out, SENDS, DMA_TO_DEVICE, l->out_dma);
 	if (l->conn)
 		list_for_each_entry_safe(w, next, &l->waiting, list)
 			kfree(w);

@@ -38,6 +38,9 @@ struct lane {
 	struct list_head waiting;
 	struct msg *buffers;     /* RECEIVES of them */
 	u64 dma;
+	struct msg *out;         /* SENDS of them, to send from; NULL: messages go inline */
+	u64 out_dma;
+	unsigned int posted;     /* messages, from out */
 };
 
 struct peer_key {

@@ -121,7 +121,7 @@ void batch_open(struct batch *b);  /* only more is allowed: done when it returns
 void batch_start(struct batch *b); /* softirq or process context; done() is called, once, maybe before it returns */
 int pte_apply(struct ctx *c, u32 page); /* make a page's table entry; process context, mmap_lock held for reading */
 
-extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock;
+extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline;
 extern struct workqueue_struct *dsm_wq;
 
 /* debug.c */

@@ -2,7 +2,7 @@
 /*
  * lane.c - messages and blocks over the queue pairs of a rank: one lane to each peer for each protocol class.
  *
- * Sending. A message is an inline send of 32 bytes, a block one RDMA write with immediate data (host_imm()) straight into the
+ * Sending. A message is a send of 32 bytes, inline where the device offers that, a block one RDMA write with immediate data (host_imm()) straight into the
  * requester's frame. Nobody waits for completions: every SIGNAL_EVERYth work request is signalled, and its completion gives
  * back as many places of the queue as it covers. When no place is left (lane->room), messages wait in lane->waiting.
  *
@@ -47,6 +47,16 @@ static void post_message(struct lane *l, const struct msg *m)
 	struct ib_sge sge = { .addr = (uintptr_t)m, .length = sizeof(*m) };
 	struct ib_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IB_WR_SEND, .send_flags = IB_SEND_INLINE };
 
+	if (l->out) {
+		/* As many buffers as places in the queue: that SENDS messages were posted since says that this one is free. */
+		unsigned int i = l->posted++ % SENDS;
+
+		l->out[i] = *m;
+		sge.addr = l->out_dma + i * sizeof(*m);
+		sge.lkey = l->conn->pd->local_dma_lkey;
+		wr.send_flags = 0;
+		ib_dma_sync_single_for_device(l->conn->dev, sge.addr, sizeof(*m), DMA_TO_DEVICE);
+	}
 	post(l, &wr);
 }
 
@@ -149,6 +159,7 @@ int lane_receive(struct lane *l, u32 index)
 	};
 	struct ib_recv_wr wr = { .wr_id = wr_id(WR_RECEIVE, l, index), .sg_list = &sge, .num_sge = 1 };
 
+	ib_dma_sync_single_for_device(l->conn->dev, sge.addr, sizeof(struct msg), DMA_FROM_DEVICE);
 	return ib_post_recv(l->qp, &wr, NULL);
 }
 
@@ -162,6 +173,7 @@ static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 		lane_broken(l, "receive", wc->status);
 		return;
 	}
+	ib_dma_sync_single_for_cpu(c->dev, l->dma + index * sizeof(m), sizeof(m), DMA_FROM_DEVICE);
 	m = l->buffers[index];
 	if (lane_receive(l, index))
 		lane_broken(l, "receive", -ENOMEM);

@@ -15,11 +15,13 @@ MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1.0");
 
 struct workqueue_struct *dsm_wq;
-bool dsm_test_no_remote_flush, dsm_test_fail_trylock;
+bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline;
 module_param_named(test_no_remote_flush, dsm_test_no_remote_flush, bool, 0600);
 MODULE_PARM_DESC(test_no_remote_flush, "for tests: leave stale translations on other processors");
 module_param_named(test_fail_trylock, dsm_test_fail_trylock, bool, 0600);
 MODULE_PARM_DESC(test_fail_trylock, "for tests: no page table lock is ever free, so that workers change all entries");
+module_param_named(test_no_inline, dsm_test_no_inline, bool, 0600);
+MODULE_PARM_DESC(test_no_inline, "for tests: send messages as on a device that cannot send inline");
 
 static int dsm_open(struct inode *inode, struct file *file)
 {
