@@ -186,36 +186,50 @@ long call_sync(struct ctx *c, void __user *arg)
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
-static struct copy *copy_at(struct rank *r, u32 page)
+/* What this rank has of a block, or had a moment ago. */
+static struct copy look(struct rank *r, u32 page)
 {
-	struct state *st = READ_ONCE(r->states[page / CHUNK_PAGES]);
+	struct copy copy = { .state = PG_INVALID };
+	struct state *st;
 
-	return st ? &st->copies[page % CHUNK_PAGES] : NULL;
+	rcu_read_lock();
+	st = READ_ONCE(r->states[page / CHUNK_PAGES]);
+	if (st) {
+		const struct copy *p = &st->copies[page % CHUNK_PAGES];
+
+		copy.state = smp_load_acquire(&p->state);
+		copy.flags = READ_ONCE(p->flags);
+		copy.home = READ_ONCE(p->home);
+	}
+	rcu_read_unlock();
+	return copy;
 }
 
 static bool may(struct rank *r, u32 page, bool write)
 {
-	struct copy *p = copy_at(r, page);
-	struct copy seen = { .state = p ? READ_ONCE(p->state) : PG_INVALID };
+	struct copy p = look(r, page);
 
-	return write ? page_writable(&seen) : page_readable(&seen);
+	return write ? page_writable(&p) : page_readable(&p);
 }
 
-/* Wait a little for what has no slot of ours. */
-static int pause_a_little(struct rank *r)
+#define PAUSE_US 20 /* at first */
+
+/* Wait a little for what has no slot of ours, longer each time. */
+static int pause_a_little(struct rank *r, unsigned int *us)
 {
 	if (fatal_signal_pending(current))
 		return -EINTR;
 	if (READ_ONCE(r->dead))
 		return -EIO;
-	usleep_range(20, 50);
+	usleep_range(*us, *us * 2);
+	*us = min(*us * 2, 1000u);
 	return 0;
 }
 
 static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool write)
 {
 	struct msg ask = ask_for(r, g, page, 0);
-	int err = prepare_block(r, page);
+	int err = prepare_block(r, page, frames_wanted(r, page));
 
 	if (err)
 		return err;
@@ -229,12 +243,12 @@ static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool wr
 /* Get one block and wait for it. */
 static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
 {
-	int slot, wait = -1, err;
+	int slot, wait, err;
 	struct msg ask;
 	bool open;
 	u32 seq = 0;
 
-	err = prepare_block(r, page);
+	err = prepare_block(r, page, frames_wanted(r, page));
 	if (err)
 		return err;
 	slot = slot_get(r);
@@ -243,6 +257,7 @@ static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
 	ask = ask_for(r, g, page, (u16)slot);
 	WRITE_ONCE(r->slots[slot].object, ask.object);
 	do {
+		wait = -1;
 		local_bh_disable();
 		open = host_page(r, write ? PE_WRITE : PE_READ, &ask, &wait, &seq);
 		host_run();
@@ -270,7 +285,7 @@ static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
 
 static int pin(struct rank *r, const struct region *g, u32 page, bool write)
 {
-	int err = prepare_block(r, page);
+	int err = prepare_block(r, page, frames_wanted(r, page));
 
 	while (!err) {
 		err = host_pin(r, block_id(page, 1u << g->order), write);
@@ -283,19 +298,21 @@ static int pin(struct rank *r, const struct region *g, u32 page, bool write)
 
 static int release(struct rank *r, const struct region *g, u32 page, bool evict)
 {
-	struct copy *p = copy_at(r, page);
 	struct msg m = ask_for(r, g, page, 0);
+	struct copy p = look(r, page);
+	unsigned int us = PAUSE_US;
 	int slot, err;
 
-	if (!p || !(READ_ONCE(p->flags) & PAGE_OWNER) || !p->home || p->home - 1 == r->me)
+	if (!(p.flags & PAGE_OWNER) || !p.home || p.home - 1 == r->me)
 		return 0;
 	m.type = MSG_RELEASE;
 	m.op = evict ? RELEASE_EVICT : RELEASE_KEEP;
-	m.dst = (u16)(p->home - 1);
+	m.aux = frames_wanted(r, page);
+	m.dst = (u16)(p.home - 1);
 	if (m.dst >= r->size)
 		return -EIO;
 	while ((slot = slot_try(r, m.object)) < 0) {
-		err = pause_a_little(r);
+		err = pause_a_little(r, &us);
 		if (err)
 			return err;
 	}
@@ -317,25 +334,26 @@ static bool any_prefetch(struct rank *r, u32 page, u32 pages)
 /* Drop a read copy, or give the newest copy to its home and wait until it has gone. */
 static int leave(struct rank *r, const struct region *g, u32 page)
 {
-	struct copy *p = copy_at(r, page);
 	struct msg m = ask_for(r, g, page, 0);
+	unsigned int us = PAUSE_US;
+	struct copy p;
 	int err = 0;
 
-	while (p && !err && smp_load_acquire(&p->state) != PG_INVALID) {
-		if (!(READ_ONCE(p->flags) & PAGE_OWNER)) {
+	while (!err && (p = look(r, page), p.state != PG_INVALID)) {
+		if (!(p.flags & PAGE_OWNER)) {
 			local_bh_disable();
 			host_page(r, PE_DROP, &m, NULL, NULL);
 			host_run();
 			local_bh_enable();
-		} else if (p->home - 1 == r->me) {
+		} else if (p.home - 1 == r->me) {
 			return 0; /* the home keeps it for the others */
 		} else {
 			err = release(r, g, page, true);
 			while (!err && any_prefetch(r, page, 1u << g->order))
-				err = pause_a_little(r);
+				err = pause_a_little(r, &us);
 		}
-		if (!err && smp_load_acquire(&p->state) != PG_INVALID)
-			err = pause_a_little(r);
+		if (!err && look(r, page).state != PG_INVALID)
+			err = pause_a_little(r, &us);
 	}
 	return err;
 }
@@ -395,23 +413,16 @@ static bool nobody_here(struct rank *r, u32 page)
 static int whole_units(struct rank *r, const struct dsm_ioc_range *p)
 {
 	struct rw_semaphore *sem = &r->ctx->frames_sem;
-	int err = 0;
+	int err;
 
 	if (p->page % CHUNK_PAGES || p->pages % CHUNK_PAGES)
 		return -EINVAL;
-	if (p->op == DSM_RANGE_QUIET) {
-		down_read(sem);
-		err = host_quiet(r, p->page, p->pages);
-		up_read(sem);
-		return err;
-	}
-	/* Only tried: threads in faults on other ranges must be able to go on. */
-	while (!err && !down_write_trylock(sem))
-		err = pause_a_little(r);
-	if (!err) {
-		err = host_forget(r, p->page, p->pages);
-		up_write(sem);
-	}
+	if (p->op == DSM_RANGE_QUIET)
+		return host_quiet(r, p->page, p->pages);
+	if (down_write_killable(sem))
+		return -EINTR;
+	err = host_forget(r, p->page, p->pages);
+	up_write(sem);
 	return err;
 }
 
@@ -420,6 +431,7 @@ long call_range(struct ctx *c, void __user *arg)
 	struct rank *r = c->rank;
 	struct dsm_ioc_range p;
 	struct region *g, copy;
+	unsigned int us = PAUSE_US;
 	u32 page, step;
 	int err = 0;
 
@@ -437,7 +449,6 @@ long call_range(struct ctx *c, void __user *arg)
 	step = g ? 1u << copy.order : 1;
 	if (!g || (p.page - copy.page) % step || p.pages % step || p.page - copy.page + p.pages > copy.pages)
 		return -EINVAL;
-	down_read(&c->frames_sem);
 	for (page = p.page; !err && page < p.page + p.pages; page += step) {
 		/* Large parts of a region may never have been touched. */
 		if ((p.op == DSM_RANGE_RELEASE || p.op == DSM_RANGE_EVICT || p.op == DSM_RANGE_LEAVE) && nobody_here(r, page))
@@ -447,8 +458,7 @@ long call_range(struct ctx *c, void __user *arg)
 		if (!err && fatal_signal_pending(current))
 			err = -EINTR;
 	}
-	up_read(&c->frames_sem);
 	while (!err && p.op == DSM_RANGE_LEAVE && any_prefetch(r, p.page, p.pages))
-		err = pause_a_little(r);
+		err = pause_a_little(r, &us);
 	return err;
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
-/* debug.c - counters, one file each in debugfs under dsm/. Counted anywhere, summed when read. */
+/*
+ * debug.c - debugfs, below dsm/: counters, one file each, counted anywhere and summed when read; and `ranks`, what the ranks
+ * of this kernel wait for.
+ */
 #include <linux/debugfs.h>
 #include <linux/percpu.h>
+#include <linux/seq_file.h>
 
-#include "dsm.h"
+#include "rank.h"
 
 static const char *const names[COUNTERS] = {
 	[COUNT_FAULTS] = "faults", [COUNT_CHANGED] = "pages_changed", [COUNT_BATCHES] = "batches",
@@ -11,7 +15,7 @@ static const char *const names[COUNTERS] = {
 	[COUNT_SHOOTDOWNS] = "shootdowns", [COUNT_ACKS] = "shootdown_acks", [COUNT_SOFTIRQ] = "handled_in_softirq",
 	[COUNT_PROCESS] = "handled_in_process", [COUNT_LATER] = "left_to_worker", [COUNT_SENT] = "messages_sent",
 	[COUNT_RECEIVED] = "messages_received", [COUNT_QUEUED] = "send_queue_full", [COUNT_KEYS] = "keys_asked",
-	[COUNT_BAD] = "bad_messages",
+	[COUNT_BAD] = "bad_messages", [COUNT_LOST] = "ranks_given_up", [COUNT_UNSENT] = "messages_to_lost_ranks",
 };
 
 struct counts {
@@ -38,6 +42,8 @@ static int counter_get(void *data, u64 *out)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(counter_fops, counter_get, NULL, "%llu\n");
 
+DEFINE_SHOW_ATTRIBUTE(ranks);
+
 void debug_create(void)
 {
 	unsigned long i;
@@ -45,6 +51,7 @@ void debug_create(void)
 	folder = debugfs_create_dir("dsm", NULL);
 	for (i = 0; i < COUNTERS; i++)
 		debugfs_create_file_unsafe(names[i], 0444, folder, (void *)i, &counter_fops);
+	debugfs_create_file("ranks", 0400, folder, NULL, &ranks_fops);
 }
 
 void debug_remove(void)

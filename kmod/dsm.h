@@ -4,10 +4,11 @@
  *
  * Lock order, outermost first:
  *   ctx->lock (mutex)          setting a window up, its mapping; process context
- *   ctx->frames_sem            read: faults (tried, held while they wait), range calls; write (tried): freeing frames
+ *   ctx->frames_sem            read: making frames, states and keys (in a fault only tried); write: freeing them
  *   mmap_lock of the process   read, by faults and deferred changes
  *   page table lock            faults and deferred changes by spin_lock(), softirq by spin_trylock() only
- * In softirq and inside a page table lock chunks are found under RCU: they are freed a grace period after they are unlinked.
+ * Everybody else finds chunks under RCU: they are freed a grace period after they are unlinked. Nobody waits for other ranks
+ * with frames_sem held.
  * Nothing is taken inside a page table lock. ctx->gone is set before the process's page tables may go; whoever edits them
  * looks at it with interrupts off, which synchronize_rcu() waits for.
  */
@@ -29,6 +30,7 @@
 #define CHUNK_PAGES 512u /* 2 MiB: what one page table covers */
 
 struct chunk_key;
+struct protect_call;
 struct rank;
 
 /* Frames and wanted protections of 2 MiB of the window. Protections are written before page tables follow. */
@@ -37,13 +39,13 @@ struct chunk {
 	u8 prot[CHUNK_PAGES];
 	u32 n;                            /* frames: fewer than all at the end of a region */
 	bool whole;                       /* one piece of 2 MiB */
-	struct chunk_key *key;            /* conn.c: by which peers write here; NULL: none yet */
+	struct chunk_key *key;            /* key.c: by which peers write here; NULL: none yet */
 };
 
 struct ctx {
 	struct kref ref;
 	struct mutex lock;
-	struct rw_semaphore frames_sem; /* read: chunks and states stay; faults only try, for they hold mmap_lock */
+	struct rw_semaphore frames_sem; /* read: chunks and states stay; in a fault only tried, mmap_lock is held there */
 	struct mm_struct *mm;        /* mmgrab()bed */
 	struct mmu_notifier notifier;
 	bool watched;                /* notifier is registered */
@@ -56,6 +58,7 @@ struct ctx {
 	struct user_struct *user;    /* whose locked memory the frames are */
 	unsigned long limit;         /* of it, in pages */
 	atomic_long_t frames;
+	struct protect_call *spare;  /* main.c: of the last call, for the next; NULL: in use, or none yet */
 	struct work_struct free;
 };
 
@@ -66,7 +69,8 @@ void ctx_close(struct ctx *c);   /* the file is closed: nothing of the process i
 int ctx_window(struct ctx *c, u64 size);
 int ctx_mmap(struct ctx *c, struct vm_area_struct *vma);
 int ctx_frames(struct ctx *c, u32 page, u32 n); /* see that the 2 MiB around a page have frames, the first n; may sleep */
-void ctx_drop_chunk(struct ctx *c, u32 page); /* free the frames of 2 MiB that nobody uses; sleeps */
+struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page); /* a grace period later: */
+void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k); /* its frames, which nobody uses; sleeps */
 pte_t frame_pte(const struct chunk *k, u32 page, u8 prot);
 
 static inline struct chunk *chunk_of(const struct ctx *c, u32 page)
@@ -100,7 +104,7 @@ struct batch {
 	unsigned int nflush;        /* pages with stale translations; more than FLUSH_PAGES: all */
 	unsigned long flush[32];
 	atomic_t acks;              /* processors that have yet to flush, and one for batch_start() itself */
-	cpumask_var_t cpus;
+	struct cpumask *cpus;
 	call_single_data_t *csd;    /* for each processor */
 	struct llist_node ended;
 	struct work_struct work;
@@ -109,21 +113,22 @@ struct batch {
 };
 #define FLUSH_PAGES 32u
 
-int batch_init(struct batch *b, gfp_t gfp);
-void batch_exit(struct batch *b);
+size_t batch_room(void);                        /* bytes that a batch needs beside itself */
+void batch_init(struct batch *b, void *room);
 int pte_start(void);
 void pte_stop(void);
 void batch_open(struct batch *b);  /* only more is allowed: done when it returns, as far as can be at once */
 void batch_start(struct batch *b); /* softirq or process context; done() is called, once, maybe before it returns */
 int pte_apply(struct ctx *c, u32 page); /* make a page's table entry; process context, mmap_lock held for reading */
 
-extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock;
+extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline;
 extern struct workqueue_struct *dsm_wq;
 
 /* debug.c */
 enum counter {
 	COUNT_FAULTS, COUNT_CHANGED, COUNT_BATCHES, COUNT_DEFERRED, COUNT_TRYLOCK, COUNT_NO_TABLE, COUNT_SHOOTDOWNS,
 	COUNT_ACKS, COUNT_SOFTIRQ, COUNT_PROCESS, COUNT_LATER, COUNT_SENT, COUNT_RECEIVED, COUNT_QUEUED, COUNT_KEYS, COUNT_BAD,
+	COUNT_LOST, COUNT_UNSENT,
 	COUNTERS
 };
 void debug_count(enum counter c, u64 n);

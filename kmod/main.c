@@ -3,6 +3,7 @@
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
+#include <linux/nospec.h>
 #include <linux/poll.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -14,11 +15,13 @@ MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1.0");
 
 struct workqueue_struct *dsm_wq;
-bool dsm_test_no_remote_flush, dsm_test_fail_trylock;
+bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline;
 module_param_named(test_no_remote_flush, dsm_test_no_remote_flush, bool, 0600);
 MODULE_PARM_DESC(test_no_remote_flush, "for tests: leave stale translations on other processors");
 module_param_named(test_fail_trylock, dsm_test_fail_trylock, bool, 0600);
 MODULE_PARM_DESC(test_fail_trylock, "for tests: no page table lock is ever free, so that workers change all entries");
+module_param_named(test_no_inline, dsm_test_no_inline, bool, 0600);
+MODULE_PARM_DESC(test_no_inline, "for tests: send messages as on a device that cannot send inline");
 
 static int dsm_open(struct inode *inode, struct file *file)
 {
@@ -64,44 +67,77 @@ static long do_window(struct ctx *c, void __user *arg)
 	return ctx_window(c, w.size);
 }
 
-/* A batch with what its caller waits on. */
-struct waited {
+/* A call under way: a batch, what its caller waits on, and room for items. One is kept in the context for the next call. */
+struct protect_call {
 	struct batch b;
 	struct completion done;
 	struct tasklet_struct start;
+	u32 room;
+	struct batch_item items[];
 };
 
-static void waited_done(struct batch *b)
+static void protect_done(struct batch *b)
 {
-	complete(&container_of(b, struct waited, b)->done);
+	complete(&container_of(b, struct protect_call, b)->done);
 }
 
-static void waited_start(struct tasklet_struct *t)
+static void protect_start(struct tasklet_struct *t)
 {
-	struct waited *w = from_tasklet(w, t, start);
+	struct protect_call *w = from_tasklet(w, t, start);
 
 	batch_start(&w->b);
 }
 
+static struct protect_call *protect_get(struct ctx *c, u32 items)
+{
+	struct protect_call *w = xchg(&c->spare, NULL);
+	u32 room = max(items, 64u);
+
+	if (w && w->room >= items)
+		return w;
+	kvfree(w);
+	w = kvmalloc(struct_size(w, items, room) + batch_room(), GFP_KERNEL_ACCOUNT);
+	if (!w)
+		return NULL;
+	memset(w, 0, sizeof(*w));
+	w->room = room;
+	w->b.ctx = c;
+	w->b.done = protect_done;
+	w->b.items = w->items;
+	batch_init(&w->b, &w->items[room]);
+	init_completion(&w->done);
+	tasklet_setup(&w->start, protect_start);
+	return w;
+}
+
+static void protect_put(struct ctx *c, struct protect_call *w)
+{
+	kvfree(xchg(&c->spare, w));
+}
+
+/* Items come as they are and are rewritten in place. */
 static int take_items(struct ctx *c, struct batch *b, const struct dsm_ioc_protect *p)
 {
-	const struct dsm_prot_item __user *from = u64_to_user_ptr(p->items);
-	struct dsm_prot_item item;
 	u32 i;
 	int err;
 
+	BUILD_BUG_ON(sizeof(struct dsm_prot_item) != sizeof(struct batch_item));
+	if (copy_from_user(b->items, u64_to_user_ptr(p->items), p->count * sizeof(*b->items)))
+		return -EFAULT;
 	b->count = 0;
 	for (i = 0; i < p->count; i++) {
-		if (copy_from_user(&item, &from[i], sizeof(item)))
-			return -EFAULT;
+		struct dsm_prot_item item;
+
+		memcpy(&item, &b->items[i], sizeof(item));
 		if (item.page >= c->pages || item.prot > DSM_PROT_WRITE)
 			return -EINVAL;
+		item.page = array_index_nospec(item.page, c->pages);
 		if (item.prot == DSM_PROT_NONE && !chunk_of(c, item.page))
 			continue; /* nothing was ever there */
 		err = item.prot == DSM_PROT_NONE ? 0 : ctx_frames(c, item.page, CHUNK_PAGES);
 		if (err)
 			return err;
-		b->items[b->count++] = (struct batch_item){ .page = item.page, .pages = 1, .prot = item.prot };
+		b->items[b->count++] = (struct batch_item){ .page = item.page, .pages = 1, .prot = (u8)item.prot };
 	}
 	return 0;
 }
@@ -109,7 +145,7 @@ static int take_items(struct ctx *c, struct batch *b, const struct dsm_ioc_prote
 static long do_protect(struct ctx *c, void __user *arg)
 {
 	struct dsm_ioc_protect p;
-	struct waited *w;
+	struct protect_call *w;
 	long err;
 
 	if (copy_from_user(&p, arg, sizeof(p)))
@@ -118,21 +154,14 @@ static long do_protect(struct ctx *c, void __user *arg)
 		return -EINVAL;
 	if (current->mm != c->mm || !READ_ONCE(c->base) || READ_ONCE(c->gone))
 		return -ENXIO;
-	w = kvzalloc(sizeof(*w), GFP_KERNEL);
+	w = protect_get(c, p.count);
 	if (!w)
 		return -ENOMEM;
-	err = -ENOMEM;
-	w->b.ctx = c;
-	w->b.done = waited_done;
-	w->b.items = kvmalloc_array(p.count ? p.count : 1, sizeof(*w->b.items), GFP_KERNEL);
-	if (!w->b.items || batch_init(&w->b, GFP_KERNEL))
-		goto out;
 	err = take_items(c, &w->b, &p);
 	if (err)
-		goto exit_batch;
-	init_completion(&w->done);
+		goto put;
+	reinit_completion(&w->done);
 	if (p.flags & DSM_PROTECT_SOFTIRQ) {
-		tasklet_setup(&w->start, waited_start);
 		local_bh_disable();
 		tasklet_schedule(&w->start);
 		local_bh_enable(); /* it runs here */
@@ -146,11 +175,8 @@ static long do_protect(struct ctx *c, void __user *arg)
 	p.deferred = w->b.deferred;
 	p.flushed = w->b.flushed;
 	err = copy_to_user(arg, &p, sizeof(p)) ? -EFAULT : 0;
-exit_batch:
-	batch_exit(&w->b);
-out:
-	kvfree(w->b.items);
-	kvfree(w);
+put:
+	protect_put(c, w);
 	return err;
 }
 

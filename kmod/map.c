@@ -129,9 +129,14 @@ static u32 page_at(const struct ctx *c, unsigned long addr)
 
 static bool allows(const struct ctx *c, u32 page, bool write)
 {
-	struct chunk *k = chunk_with(c, page, 1);
+	struct chunk *k;
+	bool ok;
 
-	return k && READ_ONCE(k->prot[page % CHUNK_PAGES]) >= (write ? DSM_PROT_WRITE : DSM_PROT_READ);
+	rcu_read_lock();
+	k = chunk_with(c, page, 1);
+	ok = k && READ_ONCE(k->prot[page % CHUNK_PAGES]) >= (write ? DSM_PROT_WRITE : DSM_PROT_READ);
+	rcu_read_unlock();
+	return ok;
 }
 
 static vm_fault_t resolve(struct vm_fault *vmf, bool write)
@@ -142,8 +147,6 @@ static vm_fault_t resolve(struct vm_fault *vmf, bool write)
 	int err;
 
 	debug_count(COUNT_FAULTS, 1);
-	if (!down_read_trylock(&c->frames_sem))
-		return VM_FAULT_NOPAGE; /* frames are being freed, others than this one's: the access is tried again */
 	kref_get(&c->ref); /* the mapping may go while a fault has dropped mmap_lock */
 	if (!allows(c, page, write)) {
 		result = c->rank ? host_fault(c->rank, vmf, page, write) : VM_FAULT_SIGBUS;
@@ -152,7 +155,6 @@ static vm_fault_t resolve(struct vm_fault *vmf, bool write)
 		if (err)
 			result = err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
 	}
-	up_read(&c->frames_sem);
 	ctx_put(c);
 	return result;
 }
@@ -173,23 +175,22 @@ static int dsm_access(struct vm_area_struct *vma, unsigned long addr, void *buf,
 	struct ctx *c = vma->vm_private_data;
 	u32 page = page_at(c, addr);
 	unsigned int in = offset_in_page(addr);
+	struct chunk *k;
 	char *at;
 
-	if (!down_read_trylock(&c->frames_sem))
-		return -EAGAIN;
-	if (!allows(c, page, write)) {
-		up_read(&c->frames_sem);
-		return -EFAULT;
-	}
 	len = min_t(int, len, PAGE_SIZE - in);
-	at = kmap_local_page(chunk_of(c, page)->frames[page % CHUNK_PAGES]);
-	if (write)
-		memcpy(at + in, buf, len);
-	else
-		memcpy(buf, at + in, len);
-	kunmap_local(at);
-	up_read(&c->frames_sem);
-	return len;
+	rcu_read_lock();
+	k = allows(c, page, write) ? chunk_with(c, page, 1) : NULL;
+	if (k) {
+		at = kmap_local_page(k->frames[page % CHUNK_PAGES]);
+		if (write)
+			memcpy(at + in, buf, len);
+		else
+			memcpy(buf, at + in, len);
+		kunmap_local(at);
+	}
+	rcu_read_unlock();
+	return k ? len : -EFAULT;
 }
 
 static int dsm_may_split(struct vm_area_struct *vma, unsigned long addr)
@@ -233,29 +234,24 @@ static void closed(struct batch *b)
 	complete(b->arg);
 }
 
-static void close_chunk(struct ctx *c, u32 page)
+struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page)
 {
-	struct batch_item it = { .page = page & ~(CHUNK_PAGES - 1), .pages = (u16)chunk_of(c, page)->n, .prot = DSM_PROT_NONE };
-	DECLARE_COMPLETION_ONSTACK(done);
-	struct batch b = { .ctx = c, .items = &it, .count = 1, .done = closed, .arg = &done };
-
-	if (batch_init(&b, GFP_KERNEL | __GFP_NOFAIL))
-		return;
-	batch_start(&b);
-	wait_for_completion(&done);
-	batch_exit(&b);
+	return xchg(&c->chunks[page / CHUNK_PAGES], NULL);
 }
 
-void ctx_drop_chunk(struct ctx *c, u32 page)
+/* From here on nobody makes an entry for these frames (follow() in pte.c finds no chunk), and those that are go. */
+void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 {
-	struct chunk *k = chunk_of(c, page);
+	struct batch_item it = { .page = page & ~(CHUNK_PAGES - 1), .pages = (u16)k->n, .prot = DSM_PROT_NONE };
+	DECLARE_COMPLETION_ONSTACK(done);
+	struct batch b = { .ctx = c, .items = &it, .count = 1, .follow = true, .done = closed, .arg = &done };
 
-	if (!k)
-		return;
-	close_chunk(c, page);
-	if (cmpxchg(&c->chunks[page / CHUNK_PAGES], k, NULL) != k)
-		return; /* another thread is at it */
-	synchronize_rcu_expedited(); /* faults and softirqs that found it */
+	void *room = kmalloc(batch_room(), GFP_KERNEL | __GFP_NOFAIL);
+
+	batch_init(&b, room);
+	batch_start(&b);
+	wait_for_completion(&done);
+	kfree(room);
 	conn_free_key(k);
 	uncharge(c, k->n);
 	free_chunk(k);
@@ -304,6 +300,7 @@ static void ctx_free(struct work_struct *work)
 		rank_free(c->rank);
 	if (c->chunks)
 		free_chunks(c);
+	kvfree(c->spare);
 	free_uid(c->user);
 	mmdrop(c->mm);
 	kfree(c);

@@ -262,32 +262,21 @@ void pte_stop(void)
 		tasklet_kill(per_cpu_ptr(&end_task, cpu));
 }
 
-static void batch_setup(struct batch *b)
+/* What depends on the number of processors stands behind the batch, in one piece of memory with it. */
+size_t batch_room(void)
 {
-	int cpu;
+	return nr_cpu_ids * sizeof(call_single_data_t) + cpumask_size() + __alignof__(call_single_data_t);
+}
 
-	for_each_possible_cpu(cpu)
+void batch_init(struct batch *b, void *room)
+{
+	unsigned int cpu;
+
+	b->csd = PTR_ALIGN(room, __alignof__(call_single_data_t));
+	b->cpus = (struct cpumask *)(b->csd + nr_cpu_ids);
+	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
 		INIT_CSD(&b->csd[cpu], forget_there, b);
 	INIT_WORK(&b->work, finish_slowly);
-}
-
-int batch_init(struct batch *b, gfp_t gfp)
-{
-	b->csd = kcalloc(nr_cpu_ids, sizeof(*b->csd), gfp);
-	if (!b->csd)
-		return -ENOMEM;
-	if (!zalloc_cpumask_var(&b->cpus, gfp)) {
-		kfree(b->csd);
-		return -ENOMEM;
-	}
-	batch_setup(b);
-	return 0;
-}
-
-void batch_exit(struct batch *b)
-{
-	free_cpumask_var(b->cpus);
-	kfree(b->csd);
 }
 
 static void want(struct batch *b)

@@ -2,6 +2,7 @@
 /* rank.c - joining a job, its regions, its statistics, and the end of all that. */
 #include <linux/log2.h>
 #include <linux/nospec.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -18,13 +19,13 @@ struct state *rank_state(struct rank *r, u32 page, gfp_t gfp)
 
 	if (likely(old))
 		return old;
-	new = kzalloc(sizeof(*new), gfp | __GFP_NOWARN);
+	new = gfpflags_allow_blocking(gfp) ? kvzalloc(sizeof(*new), gfp) : kzalloc(sizeof(*new), gfp | __GFP_NOWARN);
 	if (!new)
 		return NULL;
 	old = cmpxchg(at, NULL, new);
 	if (!old)
 		return new;
-	kfree(new);
+	kvfree(new);
 	return old;
 }
 
@@ -170,6 +171,77 @@ long rank_stats(struct ctx *c, void __user *arg)
 	return err;
 }
 
+/* ---- for debugfs: what a rank waits for ------------------------------------------------------ */
+
+static void show_block(struct seq_file *f, struct rank *r, u32 object)
+{
+	u32 page = block_page(object);
+	struct state *st;
+
+	if (!object || page >= r->ctx->pages)
+		return;
+	rcu_read_lock();
+	st = READ_ONCE(r->states[page / CHUNK_PAGES]);
+	if (st) {
+		const struct copy *p = &st->copies[page % CHUNK_PAGES];
+		const struct dir *d = &st->dirs[page % CHUNK_PAGES];
+
+		seq_printf(f, ", %s, acks %d, home %d, held %u of %u, pins %u %u; directory %s, %s, owner %u, served %u",
+			   page_state_name(p->state), p->acks, p->home - 1, p->held, p->held_rank, p->pins_read, p->pins_write,
+			   dir_state_name(d->state), dir_phase_name(d->phase), d->owner, d->served);
+	}
+	rcu_read_unlock();
+}
+
+static void show_busy(struct seq_file *f, struct rank *r)
+{
+	u32 u, i;
+
+	for (u = 0; u < r->ctx->pages / CHUNK_PAGES; u++) {
+		for (i = 0; READ_ONCE(r->states[u]) && i < CHUNK_PAGES; i++) {
+			struct state *st;
+			bool busy;
+
+			rcu_read_lock();
+			st = READ_ONCE(r->states[u]);
+			busy = st && (st->dirs[i].phase != DIR_IDLE || st->copies[i].held);
+			rcu_read_unlock();
+			if (busy) {
+				seq_printf(f, "  page %#x", u * CHUNK_PAGES + i);
+				show_block(f, r, block_id(u * CHUNK_PAGES + i, 1));
+				seq_putc(f, '\n');
+			}
+		}
+		cond_resched();
+	}
+}
+
+int ranks_show(struct seq_file *f, void *unused)
+{
+	struct rank *r;
+	unsigned int i;
+
+	mutex_lock(&ranks_lock);
+	list_for_each_entry(r, &ranks, list) {
+		seq_printf(f, "rank %u of %u, job %llx%s, %d for a worker\n", r->me, r->size, r->key, r->dead ? ", dead" : "",
+			   atomic_read(&r->later));
+		for (i = 0; i < SLOTS; i++) {
+			if (!test_bit(i, r->slot_used))
+				continue;
+			seq_printf(f, "  slot %u%s, object %#x", i, r->slots[i].nobody ? " (nobody waits)" : "", r->slots[i].object);
+			show_block(f, r, r->slots[i].object);
+			seq_putc(f, '\n');
+		}
+		show_busy(f, r);
+		mutex_lock(&r->stop_lock);
+		if (r->conn)
+			conn_show(f, r->conn);
+		mutex_unlock(&r->stop_lock);
+	}
+	mutex_unlock(&ranks_lock);
+	return 0;
+}
+
 /* ---- lost peers ----------------------------------------------------------------------------- */
 
 void rank_peer_lost(struct rank *r, u16 peer, int err)
@@ -180,8 +252,10 @@ void rank_peer_lost(struct rank *r, u16 peer, int err)
 	spin_lock_irqsave(&r->lost_lock, flags);
 	for (i = 0; i < r->lost_n && r->lost[i] != (s16)peer; i++)
 		;
-	if (i == r->lost_n && r->lost_n < DSM_RANKS_MAX)
+	if (i == r->lost_n && r->lost_n < DSM_RANKS_MAX) {
 		r->lost[r->lost_n++] = (s16)peer;
+		debug_count(COUNT_LOST, 1);
+	}
 	spin_unlock_irqrestore(&r->lost_lock, flags);
 	wake_up_all(&r->lost_wait);
 }
@@ -207,7 +281,7 @@ static void free_tables(struct rank *r)
 	u32 i;
 
 	for (i = 0; r->states && i < r->ctx->pages / CHUNK_PAGES; i++)
-		kfree(r->states[i]);
+		kvfree(r->states[i]);
 	for (i = 0; i < REGIONS; i++)
 		kfree(r->regions[i]);
 	kvfree(r->states);

@@ -70,7 +70,8 @@ struct rank {
 	bool dead;
 	bool stopped;
 	struct mutex stop_lock;
-	atomic_t inside;         /* transactions and timers under way, + 1 while it lives */
+	atomic_t inside;         /* transactions, timers and messages for a worker, + 1 while it lives */
+	atomic_t later;          /* messages for a worker */
 	wait_queue_head_t empty;
 	struct state **states;
 	spinlock_t stripes[STRIPES];
@@ -130,23 +131,28 @@ void rank_peer_lost(struct rank *r, u16 peer, int err);
 static inline bool rank_enter(struct rank *r) { return atomic_inc_not_zero(&r->inside); }
 void rank_exit(struct rank *r);
 
-/* host.c */
+struct seq_file;
+int ranks_show(struct seq_file *f, void *unused);
+
+/* run.c */
 void host_message(struct rank *r, const struct msg *m);     /* one message for r, and what follows */
 void host_send(struct rank *r, const struct msg *m);        /* from r to anybody */
+void host_run(void);                                        /* what is queued on this processor */
+void host_later(struct rank *r, const struct msg *m);       /* in process context */
+
+/* host.c */
 /* A local event of a page; true: open already. Else *wait is the slot to wait for (or -1: nothing was asked). */
 bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *wait, u32 *seq);
-int host_pin(struct rank *r, u32 object, bool write);       /* 0, -EAGAIN (acquire first), -ERANGE, -ENOMEM; these sleep */
+int host_pin(struct rank *r, u32 object, bool write);       /* 0, -EAGAIN (acquire first), -ERANGE; these sleep */
 int host_unpin(struct rank *r, u32 object, bool write);
 int host_quiet(struct rank *r, u32 page, u32 pages);        /* -EAGAIN: a request or an entry of the range is under way */
 int host_forget(struct rank *r, u32 page, u32 pages);       /* of all ranks before any of them uses the range again */
 int host_unlock(struct rank *r, u16 hold);
 int host_arrive(struct rank *r, const struct msg *m);
-void host_run(void);                                        /* what is queued on this processor */
-int host_start(void);
-void host_stop(void);
 void host_landed(struct rank *r, u16 from, u32 imm);        /* a block has come by RDMA */
 u32 host_imm(const struct msg *m);                          /* what tells of it; 0: does not fit */
-void host_later(struct rank *r, const struct msg *m);       /* in process context */
+int host_start(void);
+void host_stop(void);
 
 /* wait.c; all sleep */
 vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write);
@@ -158,7 +164,8 @@ int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns); /* 0, 
 bool slot_abandon(struct rank *r, unsigned int slot, u32 seq); /* its thread goes; false: the answer has come */
 struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 slot);
 void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager);
-int prepare_block(struct rank *r, u32 page);     /* frames, state and keys for what may land there */
+u32 frames_wanted(struct rank *r, u32 page);     /* pages of the 2 MiB around a page that are of its region; 0: of none */
+int prepare_block(struct rank *r, u32 page, u32 frames); /* frames, state and keys for what may land there */
 
 /* call.c */
 long call_sync(struct ctx *c, void __user *arg);
@@ -169,13 +176,19 @@ bool conn_is_of(const struct conn *c, const struct ib_device *dev);
 struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *address, u32 *size);
 void conn_close(struct conn *c);
 int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
-void conn_send(struct conn *c, u16 peer, const struct msg *m);
-void conn_send_block(struct conn *c, u16 peer, const struct msg *m); /* its contents into the peer's frames, and m */
-int conn_key(struct conn *c, struct chunk *k);   /* sleeps: make the key of a chunk, if there is none */
-void conn_free_key(struct chunk *k); /* sleeps: nobody can write there any more */
-void conn_forget(struct conn *c, u32 chunk);     /* peers' keys of it: their frames go */
+void conn_show(struct seq_file *f, struct conn *c); /* lanes that are behind */
 int conn_init(void);
 void conn_exit(void);
+
+/* lane.c */
+void conn_send(struct conn *c, u16 peer, const struct msg *m);
+
+/* key.c */
+void conn_send_block(struct conn *c, u16 peer, const struct msg *m); /* its contents into the peer's frames, and m */
+int conn_key(struct conn *c, struct chunk *k);   /* sleeps: make the key of a chunk, if there is none */
+bool conn_has_key(struct conn *c, const struct chunk *k); /* it has, or needs none */
+void conn_free_key(struct chunk *k); /* sleeps: nobody can write there any more */
+void conn_forget(struct conn *c, u32 chunk);     /* peers' keys of it: their frames go */
 
 static inline u32 now_us(void)
 {

@@ -133,8 +133,7 @@ struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 s
 	};
 }
 
-/* How many pages of the 2 MiB around a page belong to its region. */
-static u32 frames_wanted(struct rank *r, u32 page)
+u32 frames_wanted(struct rank *r, u32 page)
 {
 	u32 start = page & ~(CHUNK_PAGES - 1), n = 0;
 	struct region *g;
@@ -147,15 +146,39 @@ static u32 frames_wanted(struct rank *r, u32 page)
 	return n;
 }
 
-int prepare_block(struct rank *r, u32 page)
+static bool prepared(struct rank *r, u32 page)
 {
-	u32 n = frames_wanted(r, page);
-	int err = n ? ctx_frames(r->ctx, page, n) : -EFAULT;
+	struct chunk *k;
+	bool is;
+
+	rcu_read_lock();
+	k = chunk_of(r->ctx, page);
+	is = k && READ_ONCE(r->states[page / CHUNK_PAGES]) && (!r->conn || conn_has_key(r->conn, k));
+	rcu_read_unlock();
+	return is;
+}
+
+/* Under frames_sem. */
+static int prepare(struct rank *r, u32 page, u32 frames)
+{
+	int err = frames ? ctx_frames(r->ctx, page, frames) : -EFAULT;
 
 	if (!err && !rank_state(r, page, GFP_KERNEL))
 		err = -ENOMEM;
 	if (!err && r->conn)
 		err = conn_key(r->conn, chunk_of(r->ctx, page));
+	return err;
+}
+
+int prepare_block(struct rank *r, u32 page, u32 frames)
+{
+	int err;
+
+	if (prepared(r, page))
+		return 0;
+	down_read(&r->ctx->frames_sem);
+	err = prepare(r, page, frames);
+	up_read(&r->ctx->frames_sem);
 	return err;
 }
 
@@ -196,6 +219,25 @@ static void drop_lock(struct vm_fault *vmf)
 #endif
 }
 
+static bool may_drop(const struct vm_fault *vmf)
+{
+	return fault_flag_allow_retry_first(vmf->flags) && !(vmf->flags & FAULT_FLAG_RETRY_NOWAIT);
+}
+
+/* The same in a fault; -EAGAIN: frames are being freed, others than this one's. */
+static int prepare_in_fault(struct rank *r, u32 page)
+{
+	int err;
+
+	if (prepared(r, page))
+		return 0;
+	if (!down_read_trylock(&r->ctx->frames_sem))
+		return -EAGAIN;
+	err = prepare(r, page, frames_wanted(r, page));
+	up_read(&r->ctx->frames_sem);
+	return err;
+}
+
 /* Wait for an answer; *dropped: the process's mmap_lock is no longer held. */
 static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot, u32 seq, bool *dropped)
 {
@@ -203,7 +245,7 @@ static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot
 
 	if (spin(r, s, seq, 1))
 		return 0;
-	if (!*dropped && fault_flag_allow_retry_first(vmf->flags) && !(vmf->flags & FAULT_FLAG_RETRY_NOWAIT)) {
+	if (!*dropped && may_drop(vmf)) {
 		drop_lock(vmf);
 		*dropped = true; /* vmf->vma is not to be looked at any more */
 	}
@@ -254,6 +296,18 @@ static vm_fault_t result_of(int err, bool dropped)
 	return VM_FAULT_NOPAGE;
 }
 
+static bool reads(const struct ctx *c, u32 page)
+{
+	struct chunk *k;
+	bool is;
+
+	rcu_read_lock();
+	k = chunk_with(c, page, 1);
+	is = k && READ_ONCE(k->prot[page % CHUNK_PAGES]) == DSM_PROT_READ;
+	rcu_read_unlock();
+	return is;
+}
+
 vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write)
 {
 	struct ctx *c = r->ctx;
@@ -266,6 +320,12 @@ vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write
 
 	if (READ_ONCE(r->dead))
 		return VM_FAULT_SIGBUS;
+	/*
+	 * It was here when this fault dropped mmap_lock, and was taken away before the lock was had again. Not to sleep with
+	 * it, which others wait for, the access is made anew, and with it a fault that may drop it.
+	 */
+	if (vmf->flags & FAULT_FLAG_ALLOW_RETRY && vmf->flags & FAULT_FLAG_TRIED)
+		return VM_FAULT_NOPAGE;
 	/* Regions go only when no thread is in them any more: the library's rule, and it is its own memory. */
 	rcu_read_lock();
 	g = rank_region_at(r, page);
@@ -276,14 +336,22 @@ vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write
 	rcu_read_unlock();
 	if (!g)
 		return VM_FAULT_SIGBUS;
-	err = prepare_block(r, page);
+	err = prepare_in_fault(r, page);
+	if (err == -EAGAIN) {
+		if (!may_drop(vmf))
+			return VM_FAULT_NOPAGE;
+		drop_lock(vmf);
+		down_read(&c->frames_sem);
+		up_read(&c->frames_sem);
+		return VM_FAULT_RETRY | VM_FAULT_NOPAGE;
+	}
 	if (err)
 		return err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
 	slot = slot_get(r);
 	if (slot < 0)
 		return VM_FAULT_SIGBUS;
 	start = ktime_get_ns();
-	upgrade = write && READ_ONCE(chunk_of(c, page)->prot[page % CHUNK_PAGES]) == DSM_PROT_READ;
+	upgrade = write && reads(c, page);
 	ask.req_slot = (u16)slot;
 	WRITE_ONCE(r->slots[slot].object, ask.object);
 	do {

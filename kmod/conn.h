@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * conn.h - between the files of a rank's RDMA: conn.c makes queue pairs and connects them, lane.c sends and receives over
+ * them, key.c makes the keys by which blocks are written.
+ *
+ * Locks: lane->lock, peer_keys->lock; neither inside the other, bottom halves off.
+ */
+#ifndef KMOD_CONN_H
+#define KMOD_CONN_H
+
+#include <linux/scatterlist.h>
+#include <rdma/ib_verbs.h>
+
+#include "cq.h"
+#include "rank.h"
+
+#define RECEIVES 512u
+#define SENDS 512u
+
+enum { MSG_KEY_WANTED = 0xf0, MSG_KEY = 0xf1 };
+enum wr_kind { WR_RECEIVE = 1, WR_SEND, WR_KEY };
+
+struct waiting {
+	struct list_head list;
+	struct msg m;
+	bool block;
+};
+
+struct lane {
+	spinlock_t lock;
+	struct ib_qp *qp;
+	struct conn *conn;
+	u16 peer;
+	u8 class;
+	bool up, broken;
+	unsigned int room;       /* places in the send queue */
+	unsigned int unsignalled;
+	struct list_head waiting;
+	struct msg *buffers;     /* RECEIVES of them */
+	u64 dma;
+	struct msg *out;         /* SENDS of them, to send from; NULL: messages go inline */
+	u64 out_dma;
+	unsigned int posted;     /* messages, from out */
+};
+
+struct peer_key {
+	u32 rkey;                /* 0: not known */
+	bool asked;
+	u64 at;                  /* remote address of the first page */
+};
+
+struct peer_keys {
+	spinlock_t lock;
+	struct peer_key *of;     /* by 2 MiB of the window */
+	struct list_head blocks; /* struct waiting: until their key comes */
+};
+
+struct conn {
+	struct rank *rank;
+	struct ib_device *dev;
+	u32 port;
+	const struct ib_gid_attr *gid;
+	u8 mtu;
+	u16 lid;
+	struct ib_pd *pd;
+	struct cq *cqs[CLASS_MAX];
+	struct lane *lanes;      /* size * CLASS_MAX */
+	struct peer_keys *keys;
+	struct mutex key_mutex;  /* one key is made at a time */
+	struct chunk_key *making;
+	bool closing;
+};
+
+static inline struct lane *lane_of(struct conn *c, u16 peer, unsigned int class)
+{
+	return &c->lanes[peer * CLASS_MAX + class];
+}
+
+/* A work request's name: what it is, of which lane, and a number. */
+static inline u64 wr_id(enum wr_kind kind, const struct lane *l, u32 index)
+{
+	return (u64)kind << 56 | (u64)l->class << 48 | (u64)l->peer << 32 | index;
+}
+
+/* lane.c */
+struct waiting *waiting_new(const struct msg *m, bool block);
+void lane_completed(void *arg, const struct ib_wc *wc); /* of a conn; from cq.c, bottom halves are off */
+void lane_send(struct lane *l, const struct msg *m, bool block);
+int lane_receive(struct lane *l, u32 index); /* post a buffer */
+void lane_broken(struct lane *l, const char *how, int status);
+
+/* key.c */
+int key_message(struct conn *c, u16 peer, const struct msg *m); /* MSG_KEY_*; -EBADMSG */
+bool key_of_ours(const struct chunk *k, u32 page, struct ib_sge *sge); /* where to send a page from; false: no key yet */
+void key_made(struct conn *c, const struct ib_wc *wc);
+void key_free_all(struct conn *c);
+
+#endif

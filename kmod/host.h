@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * host.h - between the files that host the core: step.c runs its machines, host.c carries their actions out, run.c takes
+ * messages from one to the other, txn.c ends access before it goes on, timer.c comes back later. Bottom halves are off.
+ */
+#ifndef KMOD_HOST_H
+#define KMOD_HOST_H
+
+#include "rank.h"
+
+/* Counters are near enough: two processors may lose one. */
+#define count(field, n) WRITE_ONCE(field, READ_ONCE(field) + (n))
+
+static inline spinlock_t *stripe_of(struct rank *r, u32 object)
+{
+	return &r->stripes[(object * 0x9e3779b1u) >> 22];
+}
+
+static inline struct page_ctx page_ctx(const struct rank *r)
+{
+	return (struct page_ctx){ .me = r->me, .now = now_us(), .hold_us = r->hold_us };
+}
+
+static inline struct dsm_ioc_stats *stats_of(struct rank *r, u32 object)
+{
+	struct region *g = rank_region_at(r, block_page(object));
+
+	return g ? &g->stats : &r->none;
+}
+
+/* host.c */
+void host_carry_out(struct rank *r, const struct actions *acts, unsigned int from, const struct msg *m);
+void host_bad(struct rank *r, const struct msg *m);  /* a message that no correct rank sends: its sender is lost */
+void host_no_memory(struct rank *r);                 /* in the middle of a step: the rank cannot go on as if nothing were */
+
+/* Is its object a block? */
+static inline bool step_is_of_block(const struct msg *m)
+{
+	return wire_class(m->type) <= CLASS_DATA && !(m->type == MSG_RESUME && m->op);
+}
+
+/* step.c: is this a block, as far as this rank knows? */
+bool step_block_ok(const struct rank *r, u32 object);
+/* 0, -EBADMSG; step_message() also -EAGAIN: not in this context */
+int step_message(struct rank *r, const struct msg *m, struct actions *acts);
+int step_hold(struct rank *r, u16 index, enum hold_event ev, const struct msg *m, struct actions *acts);
+int step_barrier(struct rank *r, const struct msg *m, struct actions *acts);
+int step_refuse(struct rank *r, const struct msg *m, int err, struct actions *acts); /* 0; err to whoever asked */
+
+/* run.c */
+void host_route(struct rank *r, const struct msg *m); /* from r to anybody; host_run() goes on with it where it is of this kernel */
+int run_start(void);
+void run_stop(void);
+
+/* txn.c */
+void txn_send_block(struct rank *r, const struct msg *m);  /* the block as it is, and m */
+void txn_close(struct rank *r, const struct actions *acts, unsigned int at, const struct msg *m); /* then the actions from `at` on */
+void txn_drop_now(struct rank *r, const struct msg *m);    /* under the stripe; then, without it, */
+void txn_follow_drop(struct rank *r, const struct msg *m);
+void txn_lower(struct rank *r, const struct action *a);    /* then send the block */
+void txn_open(struct rank *r, const struct action *a, const struct msg *m);
+int txn_start(void);
+void txn_stop(void);
+
+/* timer.c */
+void hold_timer_start(struct rank *r, u32 object, u32 at);
+int hold_timer_init(void);
+void hold_timer_exit(void);
+
+#endif

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * key.c - the keys by which peers write blocks into this rank's frames, and this rank into theirs.
+ *
+ * To write into a peer's frames one must know the key of the 2 MiB they are in: MSG_KEY_WANTED asks, MSG_KEY answers,
+ * and the block waits meanwhile (once for each 2 MiB and pair of ranks). A key covers those frames and nothing else, for
+ * writing only, and is invalidated before they are freed.
+ */
+#include <linux/slab.h>
+
+#include "conn.h"
+
+struct chunk_key {
+	struct ib_mr *mr;
+	struct ib_device *dev;
+	struct sg_table sg;
+	struct completion done;
+	int status;
+};
+
+/* ---- peers' keys ---------------------------------------------------------------------------- */
+
+void conn_send_block(struct conn *c, u16 peer, const struct msg *m)
+{
+	struct peer_keys *k = &c->keys[peer];
+	struct msg ask = { .version = WIRE_VERSION, .type = MSG_KEY_WANTED, .src = c->rank->me, .dst = peer, .object = m->object };
+	struct peer_key *key = &k->of[block_page(m->object) / CHUNK_PAGES];
+	bool known, asked = false;
+	struct waiting *w;
+
+	spin_lock(&k->lock);
+	known = key->rkey;
+	if (!known) {
+		asked = key->asked;
+		key->asked = true;
+		w = waiting_new(m, true);
+		if (w)
+			list_add_tail(&w->list, &k->blocks);
+		else
+			lane_broken(lane_of(c, peer, CLASS_DATA), "memory", -ENOMEM);
+	}
+	spin_unlock(&k->lock);
+	if (known) {
+		lane_send(lane_of(c, peer, CLASS_DATA), m, true);
+	} else if (!asked) {
+		debug_count(COUNT_KEYS, 1);
+		conn_send(c, peer, &ask);
+	}
+}
+
+/* -EBADMSG: whoever asks for a block has made the key first, and a rank wants a key only when it has a block to send. */
+static int key_wanted(struct conn *c, u16 peer, const struct msg *m)
+{
+	struct chunk *k = chunk_of(c->rank->ctx, block_page(m->object));
+	struct chunk_key *key = k ? smp_load_acquire(&k->key) : NULL;
+	struct msg reply = { .version = WIRE_VERSION, .type = MSG_KEY, .src = c->rank->me, .dst = peer, .object = m->object };
+
+	if (!key)
+		return -EBADMSG;
+	reply.aux = key->mr->rkey;
+	reply.value = key->mr->iova;
+	conn_send(c, peer, &reply);
+	return 0;
+}
+
+static int key_came(struct conn *c, u16 peer, const struct msg *m)
+{
+	u32 chunk = block_page(m->object) / CHUNK_PAGES;
+	struct peer_keys *k = &c->keys[peer];
+	struct waiting *w, *next;
+	LIST_HEAD(ready);
+
+	spin_lock(&k->lock);
+	if (!k->of[chunk].asked || !m->aux) {
+		spin_unlock(&k->lock);
+		return -EBADMSG;
+	}
+	k->of[chunk] = (struct peer_key){ .rkey = m->aux, .at = m->value };
+	list_for_each_entry_safe(w, next, &k->blocks, list)
+		if (block_page(w->m.object) / CHUNK_PAGES == chunk)
+			list_move_tail(&w->list, &ready);
+	spin_unlock(&k->lock);
+	list_for_each_entry_safe(w, next, &ready, list) {
+		lane_send(lane_of(c, peer, CLASS_DATA), &w->m, true);
+		kfree(w);
+	}
+	return 0;
+}
+
+int key_message(struct conn *c, u16 peer, const struct msg *m)
+{
+	if (!m->object || block_page(m->object) >= c->rank->ctx->pages)
+		return -EBADMSG;
+	return m->type == MSG_KEY_WANTED ? key_wanted(c, peer, m) : key_came(c, peer, m);
+}
+
+/* ---- keys of our own ------------------------------------------------------------------------ */
+
+bool key_of_ours(const struct chunk *k, u32 page, struct ib_sge *sge)
+{
+	const struct chunk_key *mine = k ? smp_load_acquire(&k->key) : NULL;
+
+	if (!mine)
+		return false;
+	sge->addr = mine->mr->iova + ((u64)(page % CHUNK_PAGES) << PAGE_SHIFT);
+	sge->lkey = mine->mr->lkey;
+	return true;
+}
+
+static struct lane *any_lane(struct conn *c)
+{
+	u16 p;
+
+	for (p = 0; p < c->rank->size; p++)
+		if (lane_of(c, p, CLASS_BULK)->up)
+			return lane_of(c, p, CLASS_BULK);
+	return NULL;
+}
+
+static int map_frames(struct conn *c, struct chunk *k, struct chunk_key *key)
+{
+	struct scatterlist *sg;
+	unsigned int i;
+	int err;
+
+	err = sg_alloc_table(&key->sg, k->whole ? 1 : k->n, GFP_KERNEL);
+	if (err)
+		return err;
+	if (k->whole)
+		sg_set_page(key->sg.sgl, k->frames[0], CHUNK_PAGES << PAGE_SHIFT, 0);
+	else
+		for_each_sg(key->sg.sgl, sg, k->n, i)
+			sg_set_page(sg, k->frames[i], PAGE_SIZE, 0);
+	err = ib_dma_map_sgtable_attrs(c->dev, &key->sg, DMA_BIDIRECTIONAL, 0);
+	if (err)
+		sg_free_table(&key->sg);
+	return err;
+}
+
+static void unmap_frames(struct chunk_key *key)
+{
+	ib_dma_unmap_sgtable_attrs(key->dev, &key->sg, DMA_BIDIRECTIONAL, 0);
+	sg_free_table(&key->sg);
+}
+
+void key_made(struct conn *c, const struct ib_wc *wc)
+{
+	struct chunk_key *k = READ_ONCE(c->making);
+
+	if (!k)
+		return;
+	k->status = wc->status == IB_WC_SUCCESS ? 0 : -EIO;
+	complete(&k->done);
+}
+
+static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
+{
+	struct ib_reg_wr wr = {
+		.wr = { .opcode = IB_WR_REG_MR, .send_flags = IB_SEND_SIGNALED, .wr_id = wr_id(WR_KEY, l, 1) },
+		.mr = key->mr, .access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE,
+	};
+	int n = ib_map_mr_sg(key->mr, key->sg.sgl, key->sg.nents, NULL, PAGE_SIZE), err = 0;
+
+	if (n != key->sg.nents)
+		return n < 0 ? n : -EINVAL;
+	ib_update_fast_reg_key(key->mr, (u8)(key->mr->rkey + 1));
+	wr.key = key->mr->rkey;
+	WRITE_ONCE(c->making, key);
+	spin_lock_bh(&l->lock);
+	if (l->room && !l->broken) {
+		l->room--;
+		err = ib_post_send(l->qp, &wr.wr, NULL);
+	} else {
+		err = -EAGAIN;
+	}
+	spin_unlock_bh(&l->lock);
+	if (!err && !wait_for_completion_timeout(&key->done, 30 * HZ))
+		err = -ETIMEDOUT;
+	WRITE_ONCE(c->making, NULL);
+	return err ? err : key->status;
+}
+
+bool conn_has_key(struct conn *c, const struct chunk *k)
+{
+	return smp_load_acquire(&k->key) || !any_lane(c);
+}
+
+int conn_key(struct conn *c, struct chunk *k)
+{
+	struct chunk_key *key;
+	struct lane *l;
+	int err;
+
+	if (smp_load_acquire(&k->key))
+		return 0;
+	l = any_lane(c);
+	if (!l)
+		return 0; /* all ranks are of this kernel */
+	mutex_lock(&c->key_mutex);
+	err = 0;
+	if (k->key)
+		goto unlock;
+	err = -ENOMEM;
+	key = kzalloc(sizeof(*key), GFP_KERNEL);
+	if (!key)
+		goto unlock;
+	key->dev = c->dev;
+	init_completion(&key->done);
+	err = map_frames(c, k, key);
+	if (err)
+		goto free;
+	key->mr = ib_alloc_mr(c->pd, IB_MR_TYPE_MEM_REG, CHUNK_PAGES);
+	err = PTR_ERR_OR_ZERO(key->mr);
+	if (err)
+		goto unmap;
+	while ((err = register_key(c, l, key)) == -EAGAIN && !l->broken)
+		cond_resched();
+	if (!err) {
+		smp_store_release(&k->key, key);
+		goto unlock;
+	}
+	ib_dereg_mr(key->mr);
+unmap:
+	unmap_frames(key);
+free:
+	kfree(key);
+unlock:
+	mutex_unlock(&c->key_mutex);
+	return err;
+}
+
+void conn_free_key(struct chunk *k)
+{
+	if (!k->key)
+		return;
+	ib_dereg_mr(k->key->mr);
+	unmap_frames(k->key);
+	kfree(k->key);
+	k->key = NULL;
+}
+
+void conn_forget(struct conn *c, u32 chunk)
+{
+	u16 p;
+
+	for (p = 0; p < c->rank->size; p++)
+		if (c->keys[p].of)
+			WRITE_ONCE(c->keys[p].of[chunk].rkey, 0);
+}
+
+void key_free_all(struct conn *c)
+{
+	struct ctx *x = c->rank->ctx;
+	u32 i;
+
+	for (i = 0; i < x->pages / CHUNK_PAGES; i++) {
+		struct chunk *k = x->chunks[i];
+
+		if (k)
+			conn_free_key(k);
+	}
+}

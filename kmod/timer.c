@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0
+/* timer.c - blocks that may be taken away when their time is over. */
+#include <linux/slab.h>
+
+#include "host.h"
+
+struct hold_timer {
+	struct hrtimer timer;
+	struct rank *rank;
+	u32 object;
+};
+
+static struct kmem_cache *timers;
+
+static enum hrtimer_restart hold_over(struct hrtimer *timer)
+{
+	struct hold_timer *t = container_of(timer, struct hold_timer, timer);
+	struct rank *r = t->rank;
+	struct msg m = { .object = t->object, .src = r->me, .dst = r->me };
+
+	/* The range may have been forgotten since, and used for a region with other blocks. */
+	if (!READ_ONCE(r->dead) && step_block_ok(r, t->object))
+		host_page(r, PE_UNHOLD, &m, NULL, NULL);
+	host_run();
+	kmem_cache_free(timers, t);
+	rank_exit(r);
+	return HRTIMER_NORESTART;
+}
+
+void hold_timer_start(struct rank *r, u32 object, u32 at)
+{
+	struct hold_timer *t = kmem_cache_alloc(timers, GFP_ATOMIC | __GFP_HIGH | __GFP_NOWARN);
+	s32 us = (s32)(at - now_us());
+
+	if (!t || !rank_enter(r)) {
+		if (t)
+			kmem_cache_free(timers, t);
+		else
+			host_no_memory(r);
+		return;
+	}
+	t->rank = r;
+	t->object = object;
+	hrtimer_init(&t->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+	t->timer.function = hold_over;
+	hrtimer_start(&t->timer, ns_to_ktime(us > 0 ? us * NSEC_PER_USEC : 0), HRTIMER_MODE_REL_SOFT);
+}
+
+int hold_timer_init(void)
+{
+	timers = KMEM_CACHE(hold_timer, 0);
+	return timers ? 0 : -ENOMEM;
+}
+
+void hold_timer_exit(void)
+{
+	kmem_cache_destroy(timers);
+}

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * txn.c - what begins with the end of somebody's access: that takes a round of acknowledgements from other processors, and
+ * nobody waits for it. The rest of the actions, or the message that carries the block, is a transaction (struct txn) which
+ * the last acknowledgement goes on with.
+ */
+#include <linux/highmem.h>
+#include <linux/slab.h>
+
+#include "host.h"
+
+struct txn {
+	struct batch b;
+	struct batch_item item;
+	struct rank *rank;
+	struct msg event;      /* what the actions follow from */
+	struct msg data;       /* type MSG_DATA: send it with the block when access has ended */
+	struct actions acts;   /* else: go on with these */
+	unsigned int at;
+};
+
+static struct kmem_cache *txns;
+
+/* ---- blocks that move ----------------------------------------------------------------------- */
+
+/* To a rank of this kernel: from frame to frame. */
+static bool copy_block(struct rank *from, struct rank *to, u32 object)
+{
+	u32 page = block_page(object), i;
+	struct chunk *src = chunk_with(from->ctx, page, block_pages(object));
+	struct chunk *dst = chunk_with(to->ctx, page, block_pages(object));
+
+	if (!src || !dst)
+		return false;
+	for (i = page % CHUNK_PAGES; i < page % CHUNK_PAGES + block_pages(object); i++)
+		copy_highpage(dst->frames[i], src->frames[i]);
+	return true;
+}
+
+void txn_send_block(struct rank *r, const struct msg *m)
+{
+	struct dsm_ioc_stats *s = stats_of(r, m->object);
+	struct rank *to = READ_ONCE(r->here[m->dst]);
+
+	if (READ_ONCE(r->dead))
+		return;
+	count(s->blocks_out, 1);
+	count(s->bytes_out, (u64)block_pages(m->object) << PAGE_SHIFT);
+	if (to) {
+		/* Whoever asked has made frames first, and is still waiting. */
+		if (WARN_ON_ONCE(!copy_block(r, to, m->object)))
+			rank_peer_lost(r, r->me, -EFAULT);
+		else
+			host_route(r, m);
+	} else if (r->conn) {
+		count(r->messages_out, 1);
+		conn_send_block(r->conn, m->dst, m);
+	}
+}
+
+static void clear_block(struct rank *r, u32 object)
+{
+	u32 page = block_page(object), i;
+	struct chunk *k = chunk_with(r->ctx, page, block_pages(object));
+
+	if (!k)
+		return;
+	for (i = page % CHUNK_PAGES; i < page % CHUNK_PAGES + block_pages(object); i++)
+		clear_highpage(k->frames[i]);
+}
+
+/* ---- transactions --------------------------------------------------------------------------- */
+
+static void txn_go_on(struct txn *t)
+{
+	struct rank *r = t->rank;
+
+	if (!READ_ONCE(r->dead)) {
+		if (t->data.type == MSG_DATA)
+			txn_send_block(r, &t->data);
+		else
+			host_carry_out(r, &t->acts, t->at, &t->event);
+	}
+	host_run();
+}
+
+static void txn_done(struct batch *b)
+{
+	struct txn *t = container_of(b, struct txn, b);
+	struct rank *r = t->rank;
+
+	local_bh_disable();
+	txn_go_on(t);
+	local_bh_enable();
+	kmem_cache_free(txns, t);
+	rank_exit(r);
+}
+
+static struct txn *txn_get(struct rank *r, const struct msg *m, u8 prot)
+{
+	const gfp_t gfp = GFP_ATOMIC | __GFP_HIGH | __GFP_NOWARN;
+	struct txn *t = kmem_cache_alloc(txns, gfp);
+
+	if (!t)
+		return NULL;
+	if (!rank_enter(r)) {
+		kmem_cache_free(txns, t);
+		return NULL;
+	}
+	batch_init(&t->b, t + 1);
+	t->rank = r;
+	t->b.ctx = r->ctx;
+	t->b.items = &t->item;
+	t->b.count = 1;
+	t->b.done = txn_done;
+	t->b.follow = false;
+	t->acts.n = t->at = 0;
+	t->item = (struct batch_item){ .page = block_page(m->object), .pages = (u16)block_pages(m->object), .prot = prot };
+	t->event = *m;
+	t->data.type = MSG_NONE;
+	return t;
+}
+
+static const u8 uapi_prot[] = { [PROT_CLOSED] = DSM_PROT_NONE, [PROT_RO] = DSM_PROT_READ, [PROT_RW] = DSM_PROT_WRITE };
+
+void txn_close(struct rank *r, const struct actions *acts, unsigned int at, const struct msg *m)
+{
+	struct txn *t = txn_get(r, m, DSM_PROT_NONE);
+
+	if (!t) {
+		host_no_memory(r);
+		return;
+	}
+	t->acts = *acts;
+	t->at = at;
+	batch_start(&t->b);
+}
+
+/*
+ * A copy that is dropped without anybody's asking: its protection is written while the stripe is held, for the answer to a
+ * new request may come before the table entry has followed.
+ */
+void txn_drop_now(struct rank *r, const struct msg *m)
+{
+	struct chunk *k = chunk_with(r->ctx, block_page(m->object), block_pages(m->object));
+
+	if (k)
+		memset(&k->prot[block_page(m->object) % CHUNK_PAGES], DSM_PROT_NONE, block_pages(m->object));
+}
+
+void txn_follow_drop(struct rank *r, const struct msg *m)
+{
+	struct txn *t = txn_get(r, m, DSM_PROT_NONE);
+
+	if (!t) {
+		host_no_memory(r);
+		return;
+	}
+	t->b.follow = true;
+	batch_start(&t->b);
+}
+
+void txn_lower(struct rank *r, const struct action *a)
+{
+	struct dsm_ioc_stats *s = stats_of(r, a->msg.object);
+	struct txn *t;
+
+	if (a->prot == PROT_CLOSED)
+		count(s->invalidations, 1);
+	else if (a->from == PROT_RW)
+		count(s->downgrades, 1);
+	if (a->from == a->prot) {
+		txn_send_block(r, &a->msg);
+		return;
+	}
+	t = txn_get(r, &a->msg, uapi_prot[a->prot]);
+	if (!t) {
+		host_no_memory(r);
+		return;
+	}
+	t->data = a->msg;
+	batch_start(&t->b);
+}
+
+/* More is allowed than was: no translation is stale, and what cannot be changed now a fault will change. */
+void txn_open(struct rank *r, const struct action *a, const struct msg *m)
+{
+	struct dsm_ioc_stats *s = stats_of(r, m->object);
+	struct batch b = { .ctx = r->ctx, .count = 1 };
+	struct batch_item it = { .page = block_page(m->object), .pages = (u16)block_pages(m->object), .prot = uapi_prot[a->prot] };
+
+	if (!chunk_with(r->ctx, it.page, it.pages)) {
+		host_bad(r, m); /* a peer's invention: nobody here asked for it */
+		return;
+	}
+	if (a->from == OPEN_ZERO) {
+		clear_block(r, m->object);
+		count(s->local_faults, 1);
+	} else if (a->from == OPEN_DATA || a->from == OPEN_LANDED) {
+		count(s->blocks_in, 1);
+		count(s->bytes_in, (u64)block_pages(m->object) << PAGE_SHIFT);
+	}
+	b.items = &it;
+	batch_open(&b);
+}
+
+int txn_start(void)
+{
+	txns = kmem_cache_create("dsm_txn", sizeof(struct txn) + batch_room(), __alignof__(struct txn), 0, NULL);
+	return txns ? 0 : -ENOMEM;
+}
+
+void txn_stop(void)
+{
+	kmem_cache_destroy(txns);
+}
