@@ -7,7 +7,7 @@
 #   V=1                                      show the commands
 #   PREFIX=/usr/local DESTDIR=               where to install
 #
-# Targets that run something (demo, check, bench, bench-cluster, fuzz) call a script, which calls make again to
+# Targets that run something (demo, check, bench, bench-cluster, bench-kmod, fuzz) call a script, which calls make again to
 # build: only then are the packages that scripts/setup installs there to be asked for their flags.
 
 VARIANT ?= release
@@ -156,7 +156,7 @@ COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
 # ---- targets that run something -------------------------------------------------------------
 
 .PHONY: all lib apps test-programs unit-programs model-program sim-program proc-programs fail-programs \
-	bench-programs fuzz-programs demo cluster-demo bench bench-cluster fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
+	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-kmod fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
 	check-asan check-tsan check-soak model-full install uninstall clean format tags help setup FORCE
 
 all: lib apps ## the library and the applications (default)
@@ -202,6 +202,10 @@ bench: ## benchmarks; writes build/bench.json and prints a table
 bench-cluster: ## benchmarks over RDMA, in QEMU guests; writes build/bench-cluster.json and prints tables
 	@scripts/setup
 	@scripts/bench-cluster
+
+bench-kmod: ## the kernel helper against the user-level path, in QEMU guests; writes build/bench-kmod.json
+	@scripts/setup
+	@scripts/bench-kmod
 
 fuzz: ## fuzz the decoders, FUZZ_SECONDS=30 for each
 	@scripts/setup

@@ -39,7 +39,7 @@ def parse(words):
     parser.add_argument('--cpus', type=int, default=1)
     parser.add_argument('--memory', type=int, default=1024)
     parser.add_argument('--kernel', default='6.1')
-    parser.add_argument('--accel', choices=['auto', 'tcg', 'kvm'], default='auto')
+    parser.add_argument('--accel', choices=['auto', 'tcg', 'kvm', 'icount'], default='auto')
     parser.add_argument('--deadline', type=int, default=180)
     parser.add_argument('--memlock', type=int)
     parser.add_argument('--with', dest='companion', type=int)

@@ -20,6 +20,8 @@ ARGUMENTS = 'console=ttyS0 mitigations=off net.ifnames=0 panic=-1 oops=panic'
 
 
 def processor(accel):
+    if accel == 'icount':  # time is the number of instructions
+        return ['-accel', 'tcg,thread=single', '-icount', 'shift=0,sleep=off', '-cpu', 'max,la57=off']
     # Five levels of page tables cost an emulated processor time in each miss of its TLB.
     return ['-accel', 'kvm', '-cpu', 'host'] if accel == 'kvm' else \
         ['-accel', 'tcg,thread=multi', '-cpu', 'max,la57=off']
@@ -33,7 +35,7 @@ def machine(kernel, accel, cpus, memory, arguments):
     return [tool('setpriv', 'util-linux'), '--pdeathsig', 'KILL', tool('qemu-system-x86_64', 'qemu-system-x86'),
             '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-machine', 'pc', *processor(accel),
             '-smp', f'{cpus},maxcpus={room}', '-m', str(memory), '-kernel', kernel.image, '-initrd', kernel.initramfs,
-            '-append', f'{ARGUMENTS} {arguments}' + (' tsc=reliable' if accel == 'tcg' else '')]
+            '-append', f'{ARGUMENTS} {arguments}' + ('' if accel == 'kvm' else ' tsc=reliable')]
 
 
 def share(tag, path, options):

@@ -2,10 +2,12 @@
 /*
  * noise.c - how long single operations take, each one timed: medians and tails, for a quiet network and a loaded one.
  *
- * Runs under mpirun; rank 0 is the home of everything, rank 1 asks, others wait in a barrier. Three operations by turns,
+ * Runs under mpirun; rank 0 is the home of everything, rank 1 asks, others wait in a barrier. The operations come by turns,
  * so that what loads the machine meets all of them alike:
  *
  *   read miss    a block that rank 0 has written anew (class data)
+ *   write miss   the same; rank 0 loses it (with --faults)
+ *   upgrade      a block that both have read: rank 0 loses it (with --faults)
  *   atomic       a fetch-and-add at rank 0 (class sync)
  *   lock         a free lock that rank 0 held last (class sync)
  *
@@ -28,18 +30,19 @@
 #define BLOCK 4096
 #define BATCH 32 /* operations of a kind between two barriers */
 
-enum { READ_MISS, ATOMIC, LOCK, FLOOR_FAULT, FLOOR_MESSAGE, KINDS };
+enum { READ_MISS, WRITE_MISS, UPGRADE, ATOMIC, LOCK, FLOOR_FAULT, FLOOR_MESSAGE, KINDS };
 
-static const char *const names[KINDS] = { "read miss", "atomic", "lock", "floor: fault", "floor: message" };
+static const char *const names[KINDS] = { "read miss", "write miss", "upgrade", "atomic", "lock", "floor: fault", "floor: message" };
 
 static unsigned int nsamples = 512, gap_us;
 static const char *label = "";
 static int rank;
-static volatile char *area;
+static volatile char *area, *areas[ATOMIC]; /* of the kind under way; of all */
 static dsm_mutex_t locks[BATCH];
 static dsm_atomic_t counter;
 static struct link *link;
-static bool floor_sleeps;
+static bool floor_sleeps, faults;
+static dsm_region_t *once_only; /* upgrades: a block that is upgraded again is taken for one that migrates */
 static int kinds = FLOOR_FAULT; /* those after it need the link */
 
 static void check(int err, const char *what)
@@ -48,14 +51,22 @@ static void check(int err, const char *what)
 		dsm_abort(1, "%s: %s", what, dsm_strerror(err));
 }
 
-static void make(void)
+static dsm_region_t *make_area(int kind)
 {
 	struct dsm_region_options o = { .home = DSM_HOME_FIXED, .home_rank = 0 };
 	dsm_region_t *region;
+
+	check(dsm_region_open(names[kind], (size_t)BATCH * BLOCK, &o, &region), "dsm_region_open");
+	areas[kind] = dsm_region_base(region);
+	return region;
+}
+
+static void make(void)
+{
 	int i;
 
-	check(dsm_region_open("noise", (size_t)BATCH * BLOCK, &o, &region), "dsm_region_open");
-	area = dsm_region_base(region);
+	make_area(READ_MISS);
+	make_area(WRITE_MISS);
 	if (rank == 0)
 		check(dsm_atomic_init(&counter, 0, 0), "dsm_atomic_init");
 	check(dsm_broadcast(&counter, sizeof(counter), 0), "dsm_broadcast");
@@ -90,7 +101,7 @@ static void prepare(int kind, char value)
 	int i;
 
 	for (i = 0; i < BATCH; i++)
-		if (kind == READ_MISS) {
+		if (kind < ATOMIC) {
 			area[i * BLOCK] = value;
 		} else if (kind == LOCK) {
 			check(dsm_mutex_lock(&locks[i]), "dsm_mutex_lock");
@@ -113,6 +124,8 @@ static double once(int kind, int i)
 		link_answered(link, ask, floor_sleeps, (uint32_t)i);
 	} else if (kind == READ_MISS)
 		(void)area[i * BLOCK];
+	else if (kind < ATOMIC)
+		area[i * BLOCK] = 1;
 	else if (kind == ATOMIC)
 		check(dsm_atomic_fetch_add(&counter, 1, NULL), "dsm_atomic_fetch_add");
 	else
@@ -151,9 +164,15 @@ static void measure_batch(int kind, char value, double *v, unsigned int room)
 {
 	unsigned int i;
 
+	if (kind == UPGRADE)
+		once_only = make_area(kind);
+	if (kind < ATOMIC)
+		area = areas[kind];
 	if (rank == 0)
 		prepare(kind, value);
 	check(dsm_barrier(), "dsm_barrier");
+	for (i = 0; i < BATCH && rank == 1 && kind == UPGRADE; i++)
+		(void)area[i * BLOCK];
 	if (rank == 0 && kind >= FLOOR_FAULT)
 		link_respond(link);
 	for (i = 0; i < BATCH && rank == 1; i++) {
@@ -165,6 +184,18 @@ static void measure_batch(int kind, char value, double *v, unsigned int room)
 	if (rank == 1 && kind >= FLOOR_FAULT)
 		link_ask(link, LINK_END, floor_sleeps, 0);
 	check(dsm_barrier(), "dsm_barrier");
+	if (kind == UPGRADE) {
+		check(dsm_region_detach(once_only), "dsm_region_detach");
+		check(dsm_barrier(), "dsm_barrier");
+		if (rank == 0)
+			check(dsm_region_destroy(names[kind]), "dsm_region_destroy");
+		check(dsm_barrier(), "dsm_barrier");
+	}
+}
+
+static bool wanted(int kind)
+{
+	return faults || (kind != WRITE_MISS && kind != UPGRADE);
 }
 
 static void measure(void)
@@ -181,9 +212,11 @@ static void measure(void)
 	for (at = 0; at <= nsamples; at += at ? BATCH : 1)
 		for (kind = 0; kind < kinds; kind++)
 			/* The first batch only warms up. */
-			measure_batch(kind, (char)at, at ? v[kind] + at - 1 : NULL, at ? nsamples - (at - 1) : 0);
+			if (wanted(kind))
+				measure_batch(kind, (char)at, at ? v[kind] + at - 1 : NULL, at ? nsamples - (at - 1) : 0);
 	for (kind = 0; kind < kinds; kind++) {
-		report(kind, v[kind]);
+		if (wanted(kind))
+			report(kind, v[kind]);
 		free(v[kind]);
 	}
 }
@@ -195,6 +228,7 @@ int main(int argc, char **argv)
 		{ "samples", required_argument, NULL, 'n' },
 		{ "label", required_argument, NULL, 'l' },
 		{ "floor", required_argument, NULL, 'f' },
+		{ "faults", no_argument, NULL, 'w' },
 		{ "gap", required_argument, NULL, 'g' },
 		{ 0 },
 	};
@@ -206,13 +240,15 @@ int main(int argc, char **argv)
 			nsamples = (unsigned int)atoi(optarg);
 		} else if (c == 'l') {
 			label = optarg;
+		} else if (c == 'w') {
+			faults = true;
 		} else if (c == 'g') {
 			gap_us = (unsigned int)atoi(optarg);
 		} else if (c == 'f' && (!strcmp(optarg, "poll") || !strcmp(optarg, "event"))) {
 			floor_sleeps = optarg[0] == 'e';
 			kinds = KINDS;
 		} else {
-			fprintf(c == 'h' ? stdout : stderr, "usage: mpirun -n 2 noise [--samples N] [--gap US] [--floor poll|event] [--label TEXT]\n"
+			fprintf(c == 'h' ? stdout : stderr, "usage: mpirun -n 2 noise [--samples N] [--gap US] [--faults] [--floor poll|event] [--label TEXT]\n"
 				"Single read misses, atomic operations and locks, each timed: JSON lines.\n");
 			return c == 'h' ? 0 : 2;
 		}
