@@ -67,6 +67,17 @@ static uint32_t mode(void)
 	return !strcmp(job.set.kmod_mode, "poll") ? DSM_MODE_POLL : !strcmp(job.set.kmod_mode, "workqueue") ? DSM_MODE_WORKQUEUE : DSM_MODE_SOFTIRQ;
 }
 
+/* By default the kernel's drivers choose; "off" is one group of all vectors, which comes to the same. */
+static int choose_vectors(char *device, size_t room, struct dsm_ioc_join *j)
+{
+	const char *config = job.set.cq_groups;
+
+	_Static_assert(sizeof(j->vectors) / sizeof(j->vectors[0]) == CLASS_MAX, "one for each class");
+	if (!config || !*config || !strcmp(config, "off"))
+		return 0;
+	return net_class_vectors(device, room, config, j->vectors);
+}
+
 static int join(const char *device, void *address, size_t *size)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
@@ -78,7 +89,9 @@ static int join(const char *device, void *address, size_t *size)
 	int err;
 
 	snprintf(j.device, sizeof(j.device), "%s", device);
-	err = call(DSM_IOC_JOIN, &j);
+	err = strcmp(device, "none") ? choose_vectors(j.device, sizeof(j.device), &j) : 0;
+	if (!err)
+		err = call(DSM_IOC_JOIN, &j);
 	*size = err ? 0 : j.address_size;
 	return err;
 }

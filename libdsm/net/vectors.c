@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* vectors.c - the completion vectors of a device that the kernel helper opens, from the table of the groups. */
+#include <cqgroup.h>
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "net/net.h"
+#include "util/log.h"
+
+static bool has_active_port(struct ibv_context *ctx)
+{
+	struct ibv_device_attr dev;
+	struct ibv_port_attr port;
+	uint8_t p;
+
+	if (ibv_query_device(ctx, &dev))
+		return false;
+	for (p = 1; p <= dev.phys_port_cnt; p++)
+		if (!ibv_query_port(ctx, p, &port) && port.state == IBV_PORT_ACTIVE)
+			return true;
+	return false;
+}
+
+static struct ibv_context *open_first(const char *name)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx = NULL;
+	int i;
+
+	for (i = 0; list && list[i] && !ctx; i++) {
+		if (*name && strcmp(name, ibv_get_device_name(list[i])))
+			continue;
+		ctx = ibv_open_device(list[i]);
+		if (ctx && !has_active_port(ctx)) {
+			ibv_close_device(ctx);
+			ctx = NULL;
+		}
+	}
+	if (list)
+		ibv_free_device_list(list);
+	return ctx;
+}
+
+int net_class_vectors(char *device, size_t room, const char *config, int16_t vectors[CLASS_MAX])
+{
+	struct cqgroup_table *table;
+	char why[CQGROUP_WHY_MAX];
+	struct ibv_context *ctx;
+	unsigned int c;
+	int err;
+
+	ctx = open_first(device);
+	if (!ctx)
+		return -ENODEV;
+	snprintf(device, room, "%s", ibv_get_device_name(ctx->device));
+	err = cqgroup_table_create(ctx, config, &table, why);
+	if (err) {
+		log_line("DSM_CQ_GROUPS: %s: %s", device, why);
+	} else {
+		for (c = 0; c < CLASS_MAX; c++)
+			vectors[c] = (int16_t)cqgroup_take(cqgroup_table_class(table, (enum cqgroup_class)c), CQGROUP_LEAST_LOADED);
+		cqgroup_table_destroy(table);
+	}
+	ibv_close_device(ctx);
+	return err;
+}
