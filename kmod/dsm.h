@@ -37,6 +37,7 @@ struct rank;
 struct chunk {
 	struct page *frames[CHUNK_PAGES]; /* made all at once: of one piece where memory allows */
 	u8 prot[CHUNK_PAGES];
+	DECLARE_BITMAP(used, CHUNK_PAGES); /* rank's frames that were open once: the others hold zeros */
 	u32 n;                            /* frames: fewer than all at the end of a region */
 	bool whole;                       /* one piece of 2 MiB */
 	struct chunk_key *key;            /* key.c: by which peers write here; NULL: none yet */

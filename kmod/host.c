@@ -136,6 +136,24 @@ bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *w
 	return open;
 }
 
+bool host_first(struct rank *r, const struct msg *ask, bool write)
+{
+	struct actions acts;
+	struct action open;
+	bool first;
+
+	local_bh_disable();
+	first = step_first(r, ask, write, &open);
+	if (first) {
+		txn_open(r, &open, ask);
+		step_first_used(r, ask, &acts);
+		host_carry_out(r, &acts, 0, ask);
+		host_run();
+	}
+	local_bh_enable();
+	return first;
+}
+
 int host_unlock(struct rank *r, u16 hold)
 {
 	struct msg none = { .dst = r->me };

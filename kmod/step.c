@@ -30,9 +30,14 @@ static int page_message(struct rank *r, struct state *st, const struct msg *m, s
 	return err;
 }
 
+static struct dir_ctx dir_ctx(struct rank *r)
+{
+	return (struct dir_ctx){ .me = r->me, .nranks = r->size, .queue = { r->nodes, SLOTS } };
+}
+
 static int dir_message(struct rank *r, struct state *st, const struct msg *m, struct actions *acts)
 {
-	struct dir_ctx ctx = { .me = r->me, .nranks = r->size, .queue = { r->nodes, SLOTS } };
+	struct dir_ctx ctx = dir_ctx(r);
 	struct region *g = rank_region_at(r, block_page(m->object));
 	spinlock_t *stripe = stripe_of(r, m->object);
 	int err;
@@ -44,6 +49,57 @@ static int dir_message(struct rank *r, struct state *st, const struct msg *m, st
 	err = dir_step(&ctx, &st->dirs[block_page(m->object) % CHUNK_PAGES], m, acts);
 	spin_unlock(stripe);
 	return err;
+}
+
+bool step_first(struct rank *r, const struct msg *ask, bool write, struct action *open)
+{
+	const u32 page = block_page(ask->object) % CHUNK_PAGES;
+	struct state *st = READ_ONCE(r->states[block_page(ask->object) / CHUNK_PAGES]);
+	spinlock_t *stripe = stripe_of(r, ask->object);
+	struct page_ctx page_is = page_ctx(r);
+	struct dir_ctx dir_is = dir_ctx(r);
+	struct actions acts;
+	bool first = false;
+	struct copy *p;
+	struct msg m;
+	struct dir *d;
+
+	if (!st || ask->home != r->me)
+		return false;
+	p = &st->copies[page];
+	d = &st->dirs[page];
+	spin_lock(stripe);
+	if (d->state <= DIR_PLACED && d->phase == DIR_IDLE && p->state == PG_INVALID && (!p->home || p->home - 1 == r->me)) {
+		first = !page_step(&page_is, p, write ? PE_WRITE : PE_READ, ask, &acts);
+		m = acts.v[0].msg;
+		first = first && !dir_step(&dir_is, d, &m, &acts);
+		m = acts.v[0].msg;
+		first = first && !page_step(&page_is, p, PE_GRANT, &m, &acts);
+		*open = acts.v[0];
+		WARN_ON_ONCE(!first);
+	}
+	spin_unlock(stripe);
+	return first;
+}
+
+void step_first_used(struct rank *r, const struct msg *ask, struct actions *acts)
+{
+	const u32 page = block_page(ask->object) % CHUNK_PAGES;
+	struct state *st = READ_ONCE(r->states[block_page(ask->object) / CHUNK_PAGES]);
+	spinlock_t *stripe = stripe_of(r, ask->object);
+	struct page_ctx page_is = page_ctx(r);
+	struct dir_ctx dir_is = dir_ctx(r);
+	struct msg m;
+
+	acts->n = 0;
+	if (!st)
+		return;
+	spin_lock(stripe);
+	if (!WARN_ON_ONCE(page_step(&page_is, &st->copies[page], PE_USED, ask, acts))) {
+		m = acts->v[0].msg;
+		WARN_ON_ONCE(dir_step(&dir_is, &st->dirs[page], &m, acts));
+	}
+	spin_unlock(stripe);
 }
 
 int step_refuse(struct rank *r, const struct msg *m, int err, struct actions *acts)

@@ -66,7 +66,8 @@ static void clear_block(struct rank *r, u32 object)
 	if (!k)
 		return;
 	for (i = page % CHUNK_PAGES; i < page % CHUNK_PAGES + block_pages(object); i++)
-		clear_highpage(k->frames[i]);
+		if (test_bit(i, k->used))
+			clear_highpage(k->frames[i]);
 }
 
 /* ---- transactions --------------------------------------------------------------------------- */
@@ -188,8 +189,10 @@ void txn_open(struct rank *r, const struct action *a, const struct msg *m)
 	struct dsm_ioc_stats *s = stats_of(r, m->object);
 	struct batch b = { .ctx = r->ctx, .count = 1 };
 	struct batch_item it = { .page = block_page(m->object), .pages = (u16)block_pages(m->object), .prot = uapi_prot[a->prot] };
+	struct chunk *k = chunk_with(r->ctx, it.page, it.pages);
+	u32 i;
 
-	if (!chunk_with(r->ctx, it.page, it.pages)) {
+	if (!k) {
 		host_bad(r, m); /* a peer's invention: nobody here asked for it */
 		return;
 	}
@@ -200,6 +203,8 @@ void txn_open(struct rank *r, const struct action *a, const struct msg *m)
 		count(s->blocks_in, 1);
 		count(s->bytes_in, (u64)block_pages(m->object) << PAGE_SHIFT);
 	}
+	for (i = it.page % CHUNK_PAGES; i < it.page % CHUNK_PAGES + it.pages; i++)
+		set_bit(i, k->used);
 	b.items = &it;
 	batch_open(&b);
 }

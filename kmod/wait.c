@@ -347,6 +347,8 @@ vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write
 	}
 	if (err)
 		return err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
+	if (host_first(r, &ask, write))
+		return VM_FAULT_NOPAGE;
 	slot = slot_get(r);
 	if (slot < 0)
 		return VM_FAULT_SIGBUS;
