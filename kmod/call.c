@@ -149,9 +149,8 @@ static int do_barrier(struct rank *r, struct dsm_ioc_call *p)
 	return 0;
 }
 
-long call_sync(struct ctx *c, void __user *arg)
+static long sync(struct rank *r, void __user *arg)
 {
-	struct rank *r = c->rank;
 	struct dsm_ioc_call p;
 	long err;
 
@@ -426,9 +425,8 @@ static int whole_units(struct rank *r, const struct dsm_ioc_range *p)
 	return err;
 }
 
-long call_range(struct ctx *c, void __user *arg)
+static long range(struct rank *r, void __user *arg)
 {
-	struct rank *r = c->rank;
 	struct dsm_ioc_range p;
 	struct region *g, copy;
 	unsigned int us = PAUSE_US;
@@ -437,7 +435,7 @@ long call_range(struct ctx *c, void __user *arg)
 
 	if (copy_from_user(&p, arg, sizeof(p)))
 		return -EFAULT;
-	if (p.op >= DSM_RANGES || !p.pages || p.pages > c->pages || p.page > c->pages - p.pages)
+	if (p.op >= DSM_RANGES || !p.pages || p.pages > r->ctx->pages || p.page > r->ctx->pages - p.pages)
 		return -EINVAL;
 	if (p.op >= DSM_RANGE_QUIET)
 		return whole_units(r, &p);
@@ -461,4 +459,27 @@ long call_range(struct ctx *c, void __user *arg)
 	while (!err && p.op == DSM_RANGE_LEAVE && any_prefetch(r, p.page, p.pages))
 		err = pause_a_little(r, &us);
 	return err;
+}
+
+/* Whoever is inside is woken when the rank is stopped, and is waited for before its connections go. */
+static long inside(struct ctx *c, void __user *arg, long (*fn)(struct rank *r, void __user *arg))
+{
+	struct rank *r = c->rank;
+	long err;
+
+	if (!rank_enter(r))
+		return -EIO;
+	err = fn(r, arg);
+	rank_exit(r);
+	return err;
+}
+
+long call_sync(struct ctx *c, void __user *arg)
+{
+	return inside(c, arg, sync);
+}
+
+long call_range(struct ctx *c, void __user *arg)
+{
+	return inside(c, arg, range);
 }

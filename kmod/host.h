@@ -60,7 +60,8 @@ void run_stop(void);
 
 /* txn.c */
 void txn_send_block(struct rank *r, const struct msg *m);  /* the block as it is, and m */
-void txn_close(struct rank *r, const struct actions *acts, unsigned int at, const struct msg *m); /* then the actions from `at` on */
+/* then the actions from `at` on */
+void txn_close(struct rank *r, const struct actions *acts, unsigned int at, const struct msg *m);
 void txn_drop_now(struct rank *r, const struct msg *m);    /* under the stripe; then, without it, */
 void txn_follow_drop(struct rank *r, const struct msg *m);
 void txn_lower(struct rank *r, const struct action *a);    /* then send the block */

@@ -209,7 +209,7 @@ int conn_key(struct conn *c, struct chunk *k)
 	err = map_frames(c, k, key);
 	if (err)
 		goto free;
-	key->mr = ib_alloc_mr(c->pd, IB_MR_TYPE_MEM_REG, CHUNK_PAGES);
+	key->mr = ib_alloc_mr(c->pd, IB_MR_TYPE_MEM_REG, k->n);
 	err = PTR_ERR_OR_ZERO(key->mr);
 	if (err)
 		goto unmap;

@@ -2,9 +2,10 @@
 /*
  * lane.c - messages and blocks over the queue pairs of a rank: one lane to each peer for each protocol class.
  *
- * Sending. A message is a send of 32 bytes, inline where the device offers that, a block one RDMA write with immediate data (host_imm()) straight into the
- * requester's frame. Nobody waits for completions: every SIGNAL_EVERYth work request is signalled, and its completion gives
- * back as many places of the queue as it covers. When no place is left (lane->room), messages wait in lane->waiting.
+ * Sending. A message is a send of 32 bytes, inline where the device offers that, a block one RDMA write with immediate data
+ * (host_imm()) straight into the requester's frame. Nobody waits for completions: every SIGNAL_EVERYth work request is
+ * signalled, and its completion gives back as many places of the queue as it covers. When no place is left (lane->room),
+ * messages wait in lane->waiting.
  *
  * Receiving. Each lane has RECEIVES buffers. A peer has at most SLOTS requests under way, each of which causes a bounded
  * number of messages, and a buffer is posted again as soon as its message is copied out, so the queue does not run dry

@@ -70,7 +70,7 @@ struct rank {
 	bool dead;
 	bool stopped;
 	struct mutex stop_lock;
-	atomic_t inside;         /* transactions, timers and messages for a worker, + 1 while it lives */
+	atomic_t inside;         /* threads, transactions, timers and messages for a worker, + 1 while it lives */
 	atomic_t later;          /* messages for a worker */
 	wait_queue_head_t empty;
 	struct state **states;

@@ -308,7 +308,7 @@ static bool reads(const struct ctx *c, u32 page)
 	return is;
 }
 
-vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write)
+static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write)
 {
 	struct ctx *c = r->ctx;
 	struct dsm_ioc_stats *s;
@@ -377,4 +377,15 @@ vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write
 		rcu_read_unlock();
 	}
 	return result_of(err, dropped);
+}
+
+vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write)
+{
+	vm_fault_t result;
+
+	if (!rank_enter(r))
+		return VM_FAULT_SIGBUS;
+	result = fault(r, vmf, page, write);
+	rank_exit(r);
+	return result;
 }

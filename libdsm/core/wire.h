@@ -33,7 +33,7 @@ enum msg_type {
 	MSG_HOME,      /* manager -> first toucher: be the home, serve yourself (op: the request's type) */
 	MSG_HOME_ACK,
 	MSG_PLACE,     /* -> manager: let value be the home, if the block is untouched */
-	MSG_RELEASE,   /* holder -> home: take the newest copy back (op: RELEASE_*) */
+	MSG_RELEASE,   /* holder -> home: take the newest copy back (op: RELEASE_*; aux: frames to make where the region is not known) */
 	MSG_RESUME,    /* home -> itself: serve the next waiter; never on the wire */
 	/* locks */
 	MSG_LOCK,      /* requester -> home; hold: the requester's hold record */

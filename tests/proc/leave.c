@@ -96,8 +96,15 @@ static void all_ways(void (*fn)(size_t block, enum dsm_home home, uint64_t first
 		}
 }
 
-static void homes_that_were_never_there(void) { all_ways(alone); }
-static void homes_that_have_left(void) { all_ways(in_turn); }
+static void homes_that_were_never_there(void)
+{
+	all_ways(alone);
+}
+
+static void homes_that_have_left(void)
+{
+	all_ways(in_turn);
+}
 
 int main(int argc, char **argv)
 {
