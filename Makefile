@@ -59,7 +59,7 @@ MODEL_C  := $(sort $(wildcard tests/model/*.c))
 SIM_C    := $(sort $(wildcard tests/sim/*.c))
 PROC_C   := $(sort $(filter-out tests/proc/common.c,$(wildcard tests/proc/*.c)))
 FAIL_C   := $(sort $(wildcard tests/fail/*.c))
-KMOD_C   := $(sort $(wildcard tests/kmod/*.c))
+KMOD_C   := $(sort $(filter-out tests/kmod/common.c,$(wildcard tests/kmod/*.c)))
 FUZZ_C   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 BENCH_C  := $(sort $(filter-out tests/bench/common%.c,$(wildcard tests/bench/*.c)))
 
@@ -67,6 +67,7 @@ BENCH_C  := $(sort $(filter-out tests/bench/common%.c,$(wildcard tests/bench/*.c
 APP_COMMON_C   := $(wildcard apps/common.c)
 UNIT_COMMON_C  := $(sort $(filter-out $(UNIT_C),$(wildcard tests/unit/*.c)))
 PROC_COMMON_C  := $(wildcard tests/proc/common.c)
+KMOD_COMMON_C  := $(wildcard tests/kmod/common.c)
 FUZZ_COMMON_C  := $(sort $(filter-out $(FUZZ_C),$(wildcard tests/fuzz/*.c)))
 BENCH_COMMON_C := $(sort $(wildcard tests/bench/common*.c))
 
@@ -147,7 +148,7 @@ $(B)/obj/tests/model/%.o: EXTRA = -D_GNU_SOURCE
 $(B)/obj/tests/sim/%.o:   EXTRA = -D_GNU_SOURCE
 $(B)/obj/tests/proc/%.o:  EXTRA = -D_GNU_SOURCE
 $(B)/obj/tests/fail/%.o:  EXTRA = -D_GNU_SOURCE
-$(B)/obj/tests/kmod/%.o:  EXTRA = -D_GNU_SOURCE
+$(B)/obj/tests/kmod/%.o:  EXTRA = -D_GNU_SOURCE -I.
 $(B)/obj/tests/fuzz/%.o:  EXTRA = $(CPPFLAGS_LIB)
 $(B)/obj/tests/bench/%.o: EXTRA = $(CPPFLAGS_LIB)
 
@@ -157,7 +158,7 @@ COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
 
 .PHONY: all lib apps test-programs unit-programs model-program sim-program proc-programs fail-programs \
 	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-kmod fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
-	check-asan check-tsan check-soak model-full install uninstall clean format tags help setup FORCE
+	check-asan check-tsan check-soak check-kmod check-kdebug model-full install uninstall install-kmod uninstall-kmod clean format tags help setup FORCE
 
 all: lib apps ## the library and the applications (default)
 
@@ -194,6 +195,12 @@ check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates
 check-cluster: ## the process tests over RDMA in 1, 2 and 4 QEMU guests, with faults (an hour)
 	@scripts/setup
 	@scripts/check cluster-full
+
+check-kmod: ## the kernel helper itself, in a guest: fuzzing, broken peers, deaths, short resources
+check-kdebug: ## the same and process tests on a kernel with KASAN, lockdep, kmemleak, which is built first (an hour)
+check-kmod check-kdebug:
+	@scripts/setup
+	@scripts/check $(@:check-%=%)
 
 bench: ## benchmarks; writes build/bench.json and prints a table
 	@scripts/setup
@@ -296,7 +303,7 @@ $(foreach p,$(APP_C),$(eval $(call program,$(p:%.c=$(B)/%),\
 $(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(UNIT_COMMON_C)),$(INTERNAL_A),$(CHECK_LIBS))))
 $(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C)),$(LIB_A))))
 $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))
-$(foreach p,$(KMOD_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)))))
+$(foreach p,$(KMOD_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(KMOD_COMMON_C)))))
 $(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C)),$(INTERNAL_A))))
 $(foreach p,$(FUZZ_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(FUZZ_COMMON_C)),$(INTERNAL_A),-fsanitize=fuzzer)))
 $(if $(MODEL),$(eval $(call program,$(MODEL),$(call objects,$(MODEL_C)),$(INTERNAL_A))))
@@ -325,6 +332,24 @@ install: lib ## headers, libraries, pkg-config files, man pages, an example
 	$(Q)for page in $(PAGES); do \
 		$(INSTALL) -D -m 644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/} || exit 1; done
 	$(Q)if [ -z "$(DESTDIR)" ]; then PATH=$$PATH:/sbin ldconfig 2>/dev/null || true; fi
+
+# The source of dsm.ko, where dkms(8) builds it for each kernel; the rule and the group that /dev/dsm is for.
+KMOD_SRC  ?= /usr/src/dsm-$(VERSION)
+UDEVDIR   ?= /usr/lib/udev/rules.d
+SYSUSERS  ?= /usr/lib/sysusers.d
+install-kmod: ## the kernel helper: its source for DKMS, a udev rule, a group
+	$(call say,INSTALL,$(DESTDIR)$(KMOD_SRC))
+	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR)$(KMOD_SRC)/,kmod libdsm/core libdsm/include) $(DESTDIR)$(UDEVDIR) $(DESTDIR)$(SYSUSERS)
+	$(Q)$(INSTALL) -m 644 $(wildcard kmod/*.[ch]) kmod/Kbuild $(DESTDIR)$(KMOD_SRC)/kmod
+	$(Q)$(INSTALL) -m 644 $(wildcard libdsm/core/*.[ch]) $(DESTDIR)$(KMOD_SRC)/libdsm/core
+	$(Q)$(INSTALL) -m 644 libdsm/include/dsm_uapi.h $(DESTDIR)$(KMOD_SRC)/libdsm/include
+	$(Q)sed 's|@VERSION@|$(VERSION)|' kmod/dkms.conf > $(DESTDIR)$(KMOD_SRC)/dkms.conf
+	$(Q)$(INSTALL) -m 644 kmod/60-dsm.rules $(DESTDIR)$(UDEVDIR)
+	$(Q)$(INSTALL) -m 644 kmod/dsm.sysusers $(DESTDIR)$(SYSUSERS)/dsm.conf
+
+uninstall-kmod: ## take away what install-kmod installed
+	$(Q)rm -rf $(DESTDIR)$(KMOD_SRC)
+	$(Q)rm -f $(DESTDIR)$(UDEVDIR)/60-dsm.rules $(DESTDIR)$(SYSUSERS)/dsm.conf
 
 uninstall: ## take away what install installed
 	$(call say,RM,$(DESTDIR)$(PREFIX))

@@ -109,7 +109,7 @@ static int make_lane(struct conn *c, struct lane *l)
 	unsigned int i;
 	int err;
 
-	l->room = SENDS;
+	l->room = dsm_test_send_room ? clamp(dsm_test_send_room, SENDS_LEAST, SENDS) : SENDS;
 	l->buffers = make_buffers(c, RECEIVES, DMA_FROM_DEVICE, &l->dma);
 	if (!l->buffers)
 		return -ENOMEM;
@@ -310,7 +310,7 @@ static void close_lane(struct lane *l)
 	free_buffers(l->conn, l->out, SENDS, DMA_TO_DEVICE, l->out_dma);
 	if (l->conn)
 		list_for_each_entry_safe(w, next, &l->waiting, list)
-			kfree(w);
+			waiting_put(w);
 }
 
 /* Send what is posted: a peer may wait for this rank's last messages. Bounded. */
@@ -350,7 +350,7 @@ void conn_close(struct conn *c)
 
 		if (c->keys[p].blocks.next)
 			list_for_each_entry_safe(w, next, &c->keys[p].blocks, list)
-				kfree(w);
+				waiting_put(w);
 		vfree(c->keys[p].of);
 	}
 	if (!IS_ERR_OR_NULL(c->gid))
@@ -386,10 +386,17 @@ bool conn_is_of(const struct conn *c, const struct ib_device *dev)
 
 int conn_init(void)
 {
-	return cq_init();
+	int err = lane_init();
+
+	if (!err)
+		err = cq_init();
+	if (err)
+		lane_exit();
+	return err;
 }
 
 void conn_exit(void)
 {
 	cq_exit();
+	lane_exit();
 }

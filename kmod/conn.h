@@ -16,6 +16,8 @@
 
 #define RECEIVES 512u
 #define SENDS 512u
+#define SIGNAL_EVERY 16u
+#define SENDS_LEAST (SIGNAL_EVERY + 2) /* fewer places would never come back */
 
 enum { MSG_KEY_WANTED = 0xf0, MSG_KEY = 0xf1 };
 enum wr_kind { WR_RECEIVE = 1, WR_SEND, WR_KEY };
@@ -83,7 +85,10 @@ static inline u64 wr_id(enum wr_kind kind, const struct lane *l, u32 index)
 }
 
 /* lane.c */
+int lane_init(void);
+void lane_exit(void);
 struct waiting *waiting_new(const struct msg *m, bool block);
+void waiting_put(struct waiting *w);
 void lane_completed(void *arg, const struct ib_wc *wc); /* of a conn; from cq.c, bottom halves are off */
 void lane_send(struct lane *l, const struct msg *m, bool block);
 int lane_receive(struct lane *l, u32 index); /* post a buffer */

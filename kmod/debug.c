@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * debug.c - debugfs, below dsm/: counters, one file each, counted anywhere and summed when read; and `ranks`, what the ranks
- * of this kernel wait for.
+ * debug.c - debugfs, below dsm/: counters, one file each, counted anywhere and summed when read (`contexts`, `joined` and
+ * `frames` are of what there is, and go down, too); and `ranks`, what the ranks of this kernel wait for.
  */
 #include <linux/debugfs.h>
 #include <linux/percpu.h>
 #include <linux/seq_file.h>
 
 #include "rank.h"
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
 
 static const char *const names[COUNTERS] = {
 	[COUNT_FAULTS] = "faults", [COUNT_CHANGED] = "pages_changed", [COUNT_BATCHES] = "batches",
@@ -16,6 +19,8 @@ static const char *const names[COUNTERS] = {
 	[COUNT_PROCESS] = "handled_in_process", [COUNT_LATER] = "left_to_worker", [COUNT_SENT] = "messages_sent",
 	[COUNT_RECEIVED] = "messages_received", [COUNT_QUEUED] = "send_queue_full", [COUNT_KEYS] = "keys_asked",
 	[COUNT_BAD] = "bad_messages", [COUNT_LOST] = "ranks_given_up", [COUNT_UNSENT] = "messages_to_lost_ranks",
+	[COUNT_NO_MEMORY] = "from_reserve",
+	[GAUGE_CONTEXTS] = "contexts", [GAUGE_RANKS] = "joined", [GAUGE_FRAMES] = "frames",
 };
 
 struct counts {

@@ -82,7 +82,7 @@ static int key_came(struct conn *c, u16 peer, const struct msg *m)
 	spin_unlock(&k->lock);
 	list_for_each_entry_safe(w, next, &ready, list) {
 		lane_send(lane_of(c, peer, CLASS_DATA), &w->m, true);
-		kfree(w);
+		waiting_put(w);
 	}
 	return 0;
 }

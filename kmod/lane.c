@@ -14,8 +14,10 @@
 #include <linux/slab.h>
 
 #include "conn.h"
+#include "pool.h"
 
-#define SIGNAL_EVERY 16u
+
+static struct pool waitings; /* of messages that wait for a place or a key */
 
 void lane_broken(struct lane *l, const char *how, int status)
 {
@@ -92,19 +94,34 @@ static void flush_waiting(struct lane *l)
 			post_block(l, &w->m);
 		else
 			post_message(l, &w->m);
-		kfree(w);
+		waiting_put(w);
 	}
 }
 
 struct waiting *waiting_new(const struct msg *m, bool block)
 {
-	struct waiting *w = kmalloc(sizeof(*w), GFP_ATOMIC | __GFP_HIGH | __GFP_NOWARN);
+	struct waiting *w = pool_get(&waitings);
 
 	if (w) {
 		w->m = *m;
 		w->block = block;
 	}
 	return w;
+}
+
+void waiting_put(struct waiting *w)
+{
+	pool_put(&waitings, w);
+}
+
+int lane_init(void)
+{
+	return pool_create(&waitings, "dsm_waiting", sizeof(struct waiting), __alignof__(struct waiting));
+}
+
+void lane_exit(void)
+{
+	pool_destroy(&waitings);
 }
 
 void lane_send(struct lane *l, const struct msg *m, bool block)

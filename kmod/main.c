@@ -23,6 +23,14 @@ MODULE_PARM_DESC(test_fail_trylock, "for tests: no page table lock is ever free,
 module_param_named(test_no_inline, dsm_test_no_inline, bool, 0600);
 MODULE_PARM_DESC(test_no_inline, "for tests: send messages as on a device that cannot send inline");
 
+unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq;
+module_param_named(test_fail_alloc, dsm_test_fail_alloc, uint, 0600);
+MODULE_PARM_DESC(test_fail_alloc, "for tests: so many allocations of softirq, one of them fails");
+module_param_named(test_send_room, dsm_test_send_room, uint, 0600);
+MODULE_PARM_DESC(test_send_room, "for tests: places in the send queues of ranks that join, 18 at least");
+module_param_named(test_runq, dsm_test_runq, uint, 0600);
+MODULE_PARM_DESC(test_runq, "for tests: places in a processor's queue of messages for ranks of this kernel");
+
 static int dsm_open(struct inode *inode, struct file *file)
 {
 	struct ctx *c = ctx_create();
@@ -185,9 +193,12 @@ static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	void __user *user = (void __user *)arg;
 	struct ctx *c = file->private_data;
 
-	switch (cmd) {
-	case DSM_IOC_INFO:
+	if (cmd == DSM_IOC_INFO)
 		return do_info(c, user);
+	/* Not a child that has inherited the file, nor whoever was sent it. */
+	if (current->mm != c->mm)
+		return -ENXIO;
+	switch (cmd) {
 	case DSM_IOC_WINDOW:
 		return do_window(c, user);
 	case DSM_IOC_PROTECT:

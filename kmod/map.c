@@ -35,11 +35,13 @@ static bool charge(struct ctx *c, long n)
 			return false;
 	} while (atomic_long_cmpxchg(&c->user->locked_vm, now, now + n) != now);
 	atomic_long_add(n, &c->frames);
+	debug_count(GAUGE_FRAMES, n);
 	return true;
 }
 
 static void uncharge(struct ctx *c, long n)
 {
+	debug_count(GAUGE_FRAMES, -n);
 	atomic_long_sub(n, &c->frames);
 	atomic_long_sub(n, &c->user->locked_vm);
 }
@@ -304,6 +306,7 @@ static void ctx_free(struct work_struct *work)
 	free_uid(c->user);
 	mmdrop(c->mm);
 	kfree(c);
+	debug_count(GAUGE_CONTEXTS, -1);
 }
 
 struct ctx *ctx_create(void)
@@ -326,6 +329,7 @@ struct ctx *ctx_create(void)
 	c->limit = capable(CAP_IPC_LOCK) ? ULONG_MAX : rlimit(RLIMIT_MEMLOCK);
 	if (c->limit != ULONG_MAX)
 		c->limit >>= PAGE_SHIFT;
+	debug_count(GAUGE_CONTEXTS, 1);
 	return c;
 }
 

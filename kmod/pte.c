@@ -19,6 +19,7 @@
 #include <asm/tlbflush.h>
 
 #include "dsm.h"
+#include "trace.h"
 
 /* ---- entries -------------------------------------------------------------------------------- */
 
@@ -322,6 +323,8 @@ void batch_start(struct batch *b)
 	if (b->nflush)
 		shoot_down(b);
 	local_irq_restore(flags);
+	if (b->count)
+		trace_dsm_protect(b->items[0].page, b->count, b->items[0].prot, b->nflush, b->deferred, b->flushed);
 	debug_count(COUNT_DEFERRED, b->deferred);
 	/* None but this processor, or all the others before it: the end is here, without a detour. */
 	if (atomic_dec_and_test(&b->acks))

@@ -292,6 +292,7 @@ static void free_tables(struct rank *r)
 	kvfree(r->bars);
 	kvfree(r->here);
 	kvfree(r);
+	debug_count(GAUGE_RANKS, -1);
 }
 
 static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
@@ -301,6 +302,7 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 
 	if (!r)
 		return NULL;
+	debug_count(GAUGE_RANKS, 1);
 	r->ctx = c;
 	r->key = j->key;
 	r->me = j->rank;
@@ -436,6 +438,10 @@ long rank_connect(struct ctx *c, void __user *arg)
 		return -EINVAL;
 	in.rank = (u16)array_index_nospec(in.rank, r->size);
 	mutex_lock(&c->lock);
+	if (!rank_enter(r)) {
+		mutex_unlock(&c->lock);
+		return -EIO;
+	}
 	if (r->here[in.rank]) {
 		err = -EEXIST;
 	} else if (in.flags & DSM_CONNECT_HERE) {
@@ -450,6 +456,7 @@ long rank_connect(struct ctx *c, void __user *arg)
 			kfree(address);
 		}
 	}
+	rank_exit(r);
 	mutex_unlock(&c->lock);
 	return err;
 }

@@ -7,6 +7,8 @@
 #include <linux/vmalloc.h>
 
 #include "host.h"
+#include "pool.h"
+#include "trace.h"
 
 struct later {
 	struct work_struct work;
@@ -26,6 +28,7 @@ struct runq {
 };
 
 static struct runq **runqs; /* by processor */
+static struct pool laters;
 
 void host_route(struct rank *r, const struct msg *m)
 {
@@ -34,6 +37,7 @@ void host_route(struct rank *r, const struct msg *m)
 
 	if (READ_ONCE(r->dead))
 		return;
+	trace_dsm_message_out(r->me, m);
 	if (!to) {
 		count(r->messages_out, 1);
 		if (r->conn)
@@ -41,7 +45,7 @@ void host_route(struct rank *r, const struct msg *m)
 		return;
 	}
 	q = runqs[smp_processor_id()];
-	if (q->tail - q->head == RUNQ) {
+	if (q->tail - q->head == RUNQ || (dsm_test_runq && q->tail - q->head >= dsm_test_runq)) {
 		host_later(to, m);
 		return;
 	}
@@ -100,20 +104,20 @@ static void later_work(struct work_struct *work)
 		host_message(r, &l->m);
 		local_bh_enable();
 	}
-	kfree(l);
+	pool_put(&laters, l);
 	atomic_dec(&r->later);
 	rank_exit(r);
 }
 
 void host_later(struct rank *r, const struct msg *m)
 {
-	struct later *l = kmalloc(sizeof(*l), GFP_ATOMIC | __GFP_HIGH | __GFP_NOWARN);
+	struct later *l = pool_get(&laters);
 
 	debug_count(COUNT_LATER, 1);
 	if (!l)
 		host_no_memory(r);
 	if (!l || !rank_enter(r)) {
-		kfree(l);
+		pool_put(&laters, l);
 		return;
 	}
 	INIT_WORK(&l->work, later_work);
@@ -128,6 +132,7 @@ static void deliver(struct rank *r, const struct msg *m)
 	struct actions acts;
 	int err;
 
+	trace_dsm_message_in(r->me, m);
 	count(r->steps, 1);
 	err = step_message(r, m, &acts);
 	if (err == -EAGAIN) {
@@ -187,13 +192,16 @@ static bool make_runqs(void)
 
 int run_start(void)
 {
-	return make_runqs() ? 0 : -ENOMEM;
+	int err = pool_create(&laters, "dsm_later", sizeof(struct later), __alignof__(struct later));
+
+	return err ? err : make_runqs() ? 0 : -ENOMEM;
 }
 
 void run_stop(void)
 {
 	int cpu;
 
+	pool_destroy(&laters);
 	if (!runqs)
 		return;
 	for_each_possible_cpu(cpu)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timer.c - blocks that may be taken away when their time is over. */
-#include <linux/slab.h>
-
 #include "host.h"
+#include "pool.h"
 
 struct hold_timer {
 	struct hrtimer timer;
@@ -10,7 +9,7 @@ struct hold_timer {
 	u32 object;
 };
 
-static struct kmem_cache *timers;
+static struct pool timers;
 
 static enum hrtimer_restart hold_over(struct hrtimer *timer)
 {
@@ -22,19 +21,19 @@ static enum hrtimer_restart hold_over(struct hrtimer *timer)
 	if (!READ_ONCE(r->dead) && step_block_ok(r, t->object))
 		host_page(r, PE_UNHOLD, &m, NULL, NULL);
 	host_run();
-	kmem_cache_free(timers, t);
+	pool_put(&timers, t);
 	rank_exit(r);
 	return HRTIMER_NORESTART;
 }
 
 void hold_timer_start(struct rank *r, u32 object, u32 at)
 {
-	struct hold_timer *t = kmem_cache_alloc(timers, GFP_ATOMIC | __GFP_HIGH | __GFP_NOWARN);
+	struct hold_timer *t = pool_get(&timers);
 	s32 us = (s32)(at - now_us());
 
 	if (!t || !rank_enter(r)) {
 		if (t)
-			kmem_cache_free(timers, t);
+			pool_put(&timers, t);
 		else
 			host_no_memory(r);
 		return;
@@ -48,11 +47,10 @@ void hold_timer_start(struct rank *r, u32 object, u32 at)
 
 int hold_timer_init(void)
 {
-	timers = KMEM_CACHE(hold_timer, 0);
-	return timers ? 0 : -ENOMEM;
+	return pool_create(&timers, "dsm_timer", sizeof(struct hold_timer), __alignof__(struct hold_timer));
 }
 
 void hold_timer_exit(void)
 {
-	kmem_cache_destroy(timers);
+	pool_destroy(&timers);
 }

@@ -8,6 +8,8 @@
 #include <linux/slab.h>
 
 #include "host.h"
+#include "pool.h"
+#include "trace.h"
 
 struct txn {
 	struct batch b;
@@ -19,7 +21,7 @@ struct txn {
 	unsigned int at;
 };
 
-static struct kmem_cache *txns;
+static struct pool txns;
 
 /* ---- blocks that move ----------------------------------------------------------------------- */
 
@@ -54,6 +56,7 @@ void txn_send_block(struct rank *r, const struct msg *m)
 			host_route(r, m);
 	} else if (r->conn) {
 		count(r->messages_out, 1);
+		trace_dsm_message_out(r->me, m);
 		conn_send_block(r->conn, m->dst, m);
 	}
 }
@@ -93,19 +96,18 @@ static void txn_done(struct batch *b)
 	local_bh_disable();
 	txn_go_on(t);
 	local_bh_enable();
-	kmem_cache_free(txns, t);
+	pool_put(&txns, t);
 	rank_exit(r);
 }
 
 static struct txn *txn_get(struct rank *r, const struct msg *m, u8 prot)
 {
-	const gfp_t gfp = GFP_ATOMIC | __GFP_HIGH | __GFP_NOWARN;
-	struct txn *t = kmem_cache_alloc(txns, gfp);
+	struct txn *t = pool_get(&txns);
 
 	if (!t)
 		return NULL;
 	if (!rank_enter(r)) {
-		kmem_cache_free(txns, t);
+		pool_put(&txns, t);
 		return NULL;
 	}
 	batch_init(&t->b, t + 1);
@@ -211,11 +213,10 @@ void txn_open(struct rank *r, const struct action *a, const struct msg *m)
 
 int txn_start(void)
 {
-	txns = kmem_cache_create("dsm_txn", sizeof(struct txn) + batch_room(), __alignof__(struct txn), 0, NULL);
-	return txns ? 0 : -ENOMEM;
+	return pool_create(&txns, "dsm_txn", sizeof(struct txn) + batch_room(), __alignof__(struct txn));
 }
 
 void txn_stop(void)
 {
-	kmem_cache_destroy(txns);
+	pool_destroy(&txns);
 }

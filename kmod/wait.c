@@ -12,6 +12,7 @@
 #include <linux/version.h>
 
 #include "rank.h"
+#include "trace.h"
 
 /* ---- slots ---------------------------------------------------------------------------------- */
 
@@ -69,6 +70,7 @@ void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value)
 	nobody = s->nobody;
 	wake_up_all_locked(&s->wait);
 	spin_unlock_irqrestore(&s->wait.lock, flags);
+	trace_dsm_wake(r->me, slot, s->object, status);
 	if (nobody)
 		slot_put(r, slot);
 }
@@ -361,6 +363,8 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	} while (!err && !dropped);
 	if (ask.req_slot < SLOTS)
 		slot_put(r, slot);
+	if (trace_dsm_fault_enabled())
+		trace_dsm_fault(r->me, page, write, ktime_get_ns() - start, err);
 	if (err == 1) {
 		unsigned int kind = upgrade ? 2 : write ? 1 : 0;
 

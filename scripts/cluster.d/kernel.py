@@ -11,6 +11,7 @@ import shutil
 import stat
 import struct
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -163,7 +164,7 @@ def closure(modules):
         path, _, others = line.partition(':')
         needs[path] = others.split()
     if (modules / 'modules.builtin').exists():
-        builtin = {Path(line).name.split('.')[0] for line in (modules / 'modules.builtin').read_text().splitlines()}
+        builtin = {Path(line).name.split('.')[0].replace('-', '_') for line in (modules / 'modules.builtin').read_text().splitlines()}
     by_name = {Path(path).name.split('.')[0].replace('-', '_'): path for path in needs}
     order = []
     for name in MODULES:
@@ -264,9 +265,54 @@ def from_debian(version):
     return Kernel(folder, image if image.exists() else folder / 'vmlinuz', next((folder / 'lib/modules').iterdir()))
 
 
+def headers(which):
+    """The folder of headers that modules for a kernel are built against: those installed, or Debian's packages, unpacked."""
+    if '/' in which:
+        folder = Path(which).absolute()
+        build = from_folder(folder).modules / 'build'
+        if not (build / 'Makefile').exists():
+            raise Failure(f'{folder} has no headers: {build} is no folder that modules can be built against')
+        return build.resolve()
+    with locked(FILES / 'kernel/lock'):
+        version = from_debian(which).version
+        installed, folder = Path('/usr/src') / f'linux-headers-{version}', FILES / 'headers' / version
+        made = folder / f'usr/src/linux-headers-{version}'
+        if not (installed / 'Makefile').exists() and not folder.exists():
+            unpack_headers(version, folder)
+        return installed if (installed / 'Makefile').exists() else made
+
+
+def unpack_headers(version, folder):
+    base = version.removesuffix('-amd64')
+    abi = re.sub(r'-\d+$', '', base)
+    fresh = folder.with_suffix('.new')
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    persistent('package lists', 'apt-get', 'update')
+    names = apt('apt-cache', 'pkgnames', 'linux-kbuild-').split()
+    kbuild = max((name for name in names if f'linux-kbuild-{abi}'.startswith(name)), key=len)
+    for name in (f'linux-headers-{version}', f'linux-headers-{base}-common', kbuild):
+        say(f'fetching {name} (once)')
+        persistent(name, 'apt-get', 'download', name, cwd=fresh)
+        package = next(fresh.glob(f'{name}_*.deb'))
+        output('dpkg-deb', '-x', package, fresh)
+        package.unlink()
+    # Its Makefile names the common part where a package is installed.
+    makefile = fresh / f'usr/src/linux-headers-{version}/Makefile'
+    makefile.write_text(makefile.read_text().replace('/usr/src/', f'{folder}/usr/src/'))
+    fresh.rename(folder)
+
+
 def get(which):
     """The kernel of a version or a folder, ready to boot."""
     with locked(FILES / 'kernel/lock'):
         kernel = from_folder(Path(which).absolute()) if '/' in which else from_debian(which)
         make_initramfs(kernel)
     return kernel
+
+
+if __name__ == '__main__': # for scripts/build-kmod
+    try:
+        print(headers(sys.argv[1]))
+    except Failure as failure:
+        sys.exit(f'kernel.py: {failure}')

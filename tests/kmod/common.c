@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "tests/kmod/common.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+double now_s(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* ---- jobs ----------------------------------------------------------------------------------- */
+
+struct job *job_new(void)
+{
+	void *p = mmap(NULL, sizeof(struct job), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED) {
+		perror("job_new");
+		exit(2);
+	}
+	return p;
+}
+
+void job_set(struct job *j, unsigned int ranks, bool rdma)
+{
+	static uint64_t key;
+
+	memset(j, 0, sizeof(*j));
+	j->ranks = ranks;
+	j->rdma = rdma;
+	j->key = (uint64_t)getpid() << 32 | ++key;
+}
+
+/* Until all ranks have come, or one has failed. */
+static bool together(struct job *j, _Atomic unsigned int *place)
+{
+	double end = now_s() + 60;
+
+	atomic_fetch_add(place, 1);
+	while (atomic_load(place) < j->ranks) {
+		if (atomic_load(&j->failed) || atomic_load(&j->stop) || now_s() > end)
+			return false;
+		usleep(1000);
+	}
+	return true;
+}
+
+static int connect_all(struct job *j, unsigned int rank, int fd)
+{
+	unsigned int p;
+
+	for (p = 0; p < j->ranks; p++) {
+		struct dsm_ioc_connect c = { .rank = (uint16_t)p, .flags = j->rdma ? 0 : DSM_CONNECT_HERE,
+					     .address_size = j->address_size[p], .address = (uintptr_t)j->address[p] };
+
+		if (p != rank && ioctl(fd, DSM_IOC_CONNECT, &c))
+			return -errno;
+	}
+	return 0;
+}
+
+int job_join(struct job *j, unsigned int rank)
+{
+	struct dsm_ioc_window w = { .size = JOB_WINDOW };
+	struct dsm_ioc_join in = { .key = j->key, .rank = (uint16_t)rank, .size = (uint16_t)j->ranks, .mode = j->mode, .spin_us = 20,
+				   .gid = -1, .address_size = DSM_ADDRESS_MAX, .address = (uintptr_t)j->address[rank],
+				   .vectors = { -1, -1, -1, -1 } };
+	struct dsm_ioc_region g = { .pages = JOB_PAGES, .home = j->home, .order = (uint16_t)j->order,
+				    .arg = j->home == DSM_REGION_PARTS ? JOB_PAGES / j->ranks : 0 };
+	int fd = open("/dev/dsm", O_RDWR), err = -EIO;
+
+	if (fd < 0)
+		return -errno;
+	if (!j->rdma)
+		strcpy(in.device, "none");
+	if (ioctl(fd, DSM_IOC_WINDOW, &w) || ioctl(fd, DSM_IOC_JOIN, &in))
+		goto fail_errno;
+	j->address_size[rank] = in.address_size;
+	if (!together(j, &j->come))
+		goto fail;
+	err = connect_all(j, rank, fd);
+	if (err)
+		goto fail;
+	if (ioctl(fd, DSM_IOC_REGION, &g))
+		goto fail_errno;
+	if (mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == MAP_FAILED)
+		goto fail_errno;
+	err = -EIO;
+	if (together(j, &j->ready))
+		return fd;
+	goto fail;
+
+fail_errno:
+	err = -errno;
+fail:
+	atomic_store(&j->failed, err);
+	close(fd);
+	return err;
+}
+
+/* ---- processes ------------------------------------------------------------------------------ */
+
+static void show_stacks(pid_t pid)
+{
+	char name[300], line[300];
+	struct dirent *e;
+	FILE *f;
+	DIR *d;
+
+	snprintf(name, sizeof(name), "/proc/%d/task", pid);
+	d = opendir(name);
+	while (d && (e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(name, sizeof(name), "/proc/%d/task/%.20s/stack", pid, e->d_name);
+		f = fopen(name, "r");
+		printf("thread %s:\n", e->d_name);
+		while (f && fgets(line, sizeof(line), f))
+			printf("  %s", line);
+		if (f)
+			fclose(f);
+	}
+	if (d)
+		closedir(d);
+}
+
+bool job_reap(const pid_t *pids, unsigned int n, double seconds)
+{
+	double end = now_s() + seconds;
+	bool gone[64] = { false };
+	unsigned int i, left = n;
+
+	while (left && now_s() < end) {
+		for (i = 0; i < n; i++)
+			if (!gone[i] && waitpid(pids[i], NULL, WNOHANG) != 0) {
+				gone[i] = true;
+				left--;
+			}
+		if (left)
+			usleep(2000);
+	}
+	for (i = 0; i < n; i++)
+		if (!gone[i]) {
+			printf("process %d does not end\n", pids[i]);
+			show_stacks(pids[i]);
+		}
+	return !left;
+}
+
+/* ---- accesses ------------------------------------------------------------------------------- */
+
+__thread sigjmp_buf away;
+__thread volatile bool away_set;
+
+static void caught(int sig)
+{
+	if (!away_set) {
+		signal(sig, SIG_DFL);
+		raise(sig);
+	}
+	siglongjmp(away, sig);
+}
+
+void catch_signals(void)
+{
+	struct sigaction sa = { .sa_handler = caught, .sa_flags = SA_NODEFER };
+
+	sigaction(SIGBUS, &sa, NULL);
+	sigaction(SIGSEGV, &sa, NULL);
+}
+
+int touch(volatile char *p, bool write)
+{
+	int sig = sigsetjmp(away, 0);
+
+	if (!sig) {
+		away_set = true;
+		if (write)
+			*p = (char)(*p + 1);
+		else
+			(void)*p;
+	}
+	away_set = false;
+	return sig;
+}
+
+/* ---- the module ----------------------------------------------------------------------------- */
+
+long long counter(const char *name)
+{
+	char path[100];
+	long long value;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/dsm/%s", name);
+	f = fopen(path, "r");
+	if (!f || fscanf(f, "%lld", &value) != 1)
+		value = -1;
+	if (f)
+		fclose(f);
+	return value;
+}
+
+bool nothing_left(double seconds)
+{
+	static const char *const gauges[] = { "contexts", "joined", "frames" };
+	double end = now_s() + seconds;
+	unsigned int i, left;
+
+	do {
+		for (i = left = 0; i < 3; i++)
+			left += counter(gauges[i]) != 0;
+		if (left)
+			usleep(10000);
+	} while (left && now_s() < end);
+	for (i = 0; i < 3 && left; i++)
+		printf("left: %s %lld\n", gauges[i], counter(gauges[i]));
+	return !left;
+}
+
+bool module_loaded(void)
+{
+	return !access("/sys/module/dsm", F_OK);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * common.h - what the tests of dsm.ko share: a small job of several processes over /dev/dsm without libdsm, in one guest, and
+ * looks at what the module says of itself.
+ */
+#ifndef KMOD_TEST_H
+#define KMOD_TEST_H
+
+#include <dsm_uapi.h>
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PAGE 4096ul
+#define JOB_RANKS 4u
+#define JOB_WINDOW (8ul << 20)
+#define JOB_PAGES (JOB_WINDOW / PAGE)
+#define JOB_BASE ((char *)0x200000000000ul)
+
+/* Shared memory of the ranks of a job and of who started them. */
+struct job {
+	unsigned int ranks;
+	uint64_t key;
+	bool rdma;                  /* between ranks; else they are of one kernel */
+	uint32_t mode;              /* enum dsm_mode */
+	uint32_t home;              /* enum dsm_region_home */
+	uint32_t order;             /* of the region */
+	_Atomic unsigned int come, ready, stop;
+	_Atomic int failed;         /* -errno of a rank that could not join */
+	uint32_t address_size[JOB_RANKS];
+	char address[JOB_RANKS][DSM_ADDRESS_MAX];
+};
+
+struct job *job_new(void);
+/* Begin another job in the same memory. */
+void job_set(struct job *j, unsigned int ranks, bool rdma);
+/* Join as a rank, connect, add region 0 over the whole window, map it at JOB_BASE: the file, or -errno. */
+int job_join(struct job *j, unsigned int rank);
+/* Until the processes have ended; those that have not by then are told of, with where they hang. */
+bool job_reap(const pid_t *pids, unsigned int n, double seconds);
+
+/* One access. 0, or the signal it ended with. Each thread may do so after catch_signals(). */
+int touch(volatile char *p, bool write);
+void catch_signals(void);
+extern __thread sigjmp_buf away;
+extern __thread volatile bool away_set;
+
+long long counter(const char *name); /* of /sys/kernel/debug/dsm, -1: none */
+bool nothing_left(double seconds);   /* no context, rank or frame; says what there is, if not */
+bool module_loaded(void);
+double now_s(void);
+
+/* splitmix64 */
+static inline uint64_t next(uint64_t *state)
+{
+	uint64_t z = *state += 0x9e3779b97f4a7c15ull;
+
+	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
+	return z ^ z >> 31;
+}
+
+static inline unsigned int pick(uint64_t *state, unsigned int n)
+{
+	return (unsigned int)(next(state) % n);
+}
+
+#endif
