@@ -380,6 +380,40 @@ static int place(struct rank *r, const struct region *g, u32 page, u16 rank)
 	return err;
 }
 
+static int echo(struct rank *r, const struct region *g, u32 page)
+{
+	struct msg m = ask_for(r, g, page, 0);
+	int slot, err;
+	u32 seq;
+
+	if (!r->conn || m.home >= r->size || m.home == r->me || READ_ONCE(r->here[m.home]))
+		return -EINVAL;
+	if (look(r, page).state != PG_INVALID)
+		return -EBUSY;
+	err = prepare_block(r, page, frames_wanted(r, page));
+	if (err)
+		return err;
+	slot = slot_get(r);
+	if (slot < 0)
+		return slot;
+	seq = smp_load_acquire(&r->slots[slot].seq);
+	m.type = MSG_ECHO;
+	m.dst = m.home;
+	m.req_slot = (u16)slot;
+	WRITE_ONCE(r->slots[slot].echo, 1);
+	local_bh_disable();
+	conn_send(r->conn, m.home, &m);
+	local_bh_enable();
+	err = slot_wait(r, slot, seq, 1, 0);
+	if (err && slot_abandon(r, slot, seq))
+		return err;
+	WRITE_ONCE(r->slots[slot].echo, 0);
+	if (!err)
+		err = r->slots[slot].status;
+	slot_put(r, slot);
+	return err;
+}
+
 static int one_block(struct rank *r, const struct region *g, u32 page, const struct dsm_ioc_range *p)
 {
 	switch ((enum dsm_range_op)p->op) {
@@ -399,6 +433,8 @@ static int one_block(struct rank *r, const struct region *g, u32 page, const str
 		return p->write < r->size ? place(r, g, page, (u16)p->write) : -EINVAL;
 	case DSM_RANGE_LEAVE:
 		return leave(r, g, page);
+	case DSM_RANGE_ECHO:
+		return echo(r, g, page);
 	default:
 		return -EINVAL;
 	}

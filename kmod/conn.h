@@ -19,7 +19,6 @@
 #define SIGNAL_EVERY 16u
 #define SENDS_LEAST (SIGNAL_EVERY + 2) /* fewer places would never come back */
 
-enum { MSG_KEY_WANTED = 0xf0, MSG_KEY = 0xf1 };
 enum wr_kind { WR_RECEIVE = 1, WR_SEND, WR_KEY };
 
 struct waiting {
@@ -95,7 +94,7 @@ int lane_receive(struct lane *l, u32 index); /* post a buffer */
 void lane_broken(struct lane *l, const char *how, int status);
 
 /* key.c */
-int key_message(struct conn *c, u16 peer, const struct msg *m); /* MSG_KEY_*; -EBADMSG */
+int key_message(struct conn *c, u16 peer, const struct msg *m); /* MSG_KEY_*, MSG_ECHO; -EBADMSG */
 bool key_of_ours(const struct chunk *k, u32 page, struct ib_sge *sge); /* where to send a page from; false: no key yet */
 void key_made(struct conn *c, const struct ib_wc *wc);
 void key_free_all(struct conn *c);

@@ -284,9 +284,12 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 
 /* What the 32 bits beside a written block say: everything that a MSG_DATA says and the request does not. */
 #define IMM_VALID 0x80000000u
+#define IMM_ECHO 0x40000000u /* no message: only a slot that asked for it */
 
 u32 host_imm(const struct msg *m)
 {
+	if (m->type == MSG_ECHO)
+		return IMM_VALID | IMM_ECHO | m->req_slot;
 	if (m->req_slot >= SLOTS || m->home >= 1024 || m->count < 0 || m->count > 511 || m->flags || m->value)
 		return 0;
 	return IMM_VALID | (u32)(m->op == GRANT_WRITE) << 27 | (u32)m->home << 17 | (u32)m->count << 8 | m->req_slot;
@@ -300,7 +303,11 @@ void host_landed(struct rank *r, u16 from, u32 imm)
 	};
 
 	m.object = READ_ONCE(r->slots[m.req_slot].object);
-	if (!(imm & IMM_VALID) || !test_bit(m.req_slot, r->slot_used) || m.home >= r->size)
+	if (imm & IMM_VALID && imm & IMM_ECHO && READ_ONCE(r->slots[m.req_slot].echo) && test_bit(m.req_slot, r->slot_used)) {
+		WRITE_ONCE(r->slots[m.req_slot].echo, 0);
+		slot_complete(r, m.req_slot, 0, 0);
+	} else if (imm & IMM_ECHO ||
+	    !(imm & IMM_VALID) || !test_bit(m.req_slot, r->slot_used) || m.home >= r->size)
 		host_bad(r, &m);
 	else
 		host_message(r, &m);

@@ -9,6 +9,7 @@
 #include <linux/slab.h>
 
 #include "conn.h"
+#include "host.h"
 
 struct chunk_key {
 	struct ib_mr *mr;
@@ -87,10 +88,32 @@ static int key_came(struct conn *c, u16 peer, const struct msg *m)
 	return 0;
 }
 
+/* Where there are no frames there is no answer but words. */
+static int echo(struct conn *c, u16 peer, const struct msg *m)
+{
+	struct rank *r = c->rank;
+	struct msg reply = { .version = WIRE_VERSION, .type = MSG_ECHO, .src = r->me, .dst = peer, .object = m->object, .req_rank = peer,
+			     .req_slot = m->req_slot };
+	struct ib_sge sge;
+
+	if (!step_block_ok(r, m->object) || m->req_slot >= SLOTS || m->req_rank != peer)
+		return -EBADMSG;
+	if (key_of_ours(chunk_with(r->ctx, block_page(m->object), block_pages(m->object)), block_page(m->object), &sge)) {
+		conn_send_block(c, peer, &reply);
+	} else {
+		reply.type = MSG_REPLY;
+		reply.count = -ENXIO;
+		conn_send(c, peer, &reply);
+	}
+	return 0;
+}
+
 int key_message(struct conn *c, u16 peer, const struct msg *m)
 {
 	if (!m->object || block_page(m->object) >= c->rank->ctx->pages)
 		return -EBADMSG;
+	if (m->type == MSG_ECHO)
+		return echo(c, peer, m);
 	return m->type == MSG_KEY_WANTED ? key_wanted(c, peer, m) : key_came(c, peer, m);
 }
 

@@ -153,14 +153,14 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 	spin_unlock(&l->lock);
 }
 
-static bool about_keys(u8 type)
+static bool is_ours(u8 type)
 {
-	return type == MSG_KEY_WANTED || type == MSG_KEY;
+	return type == MSG_KEY_WANTED || type == MSG_KEY || type == MSG_ECHO;
 }
 
 static unsigned int class_of(u8 type)
 {
-	return about_keys(type) ? CLASS_COHERENCE : wire_class(type);
+	return is_ours(type) ? CLASS_COHERENCE : wire_class(type);
 }
 
 void conn_send(struct conn *c, u16 peer, const struct msg *m)
@@ -200,11 +200,11 @@ static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 	if (wc->wc_flags & IB_WC_WITH_IMM) {
 		host_landed(r, l->peer, be32_to_cpu(wc->ex.imm_data));
 	} else if (wc->byte_len != sizeof(m) || m.src != l->peer ||
-		   (about_keys(m.type) ? key_message(c, l->peer, &m)
+		   (is_ours(m.type) ? key_message(c, l->peer, &m)
 				       : wire_check(&m, r->me, r->size, SLOTS) || m.type == MSG_DATA)) {
 		debug_count(COUNT_BAD, 1);
 		lane_broken(l, "malformed message", -EBADMSG);
-	} else if (!about_keys(m.type)) {
+	} else if (!is_ours(m.type)) {
 		host_message(r, &m);
 	}
 }

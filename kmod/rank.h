@@ -40,6 +40,9 @@ struct state {
 };
 
 /* One request under way. seq counts answers. */
+/* Messages between ranks that are not of the core. ECHO: write the block here as it is, whoever holds it. */
+enum { MSG_KEY_WANTED = 0xf0, MSG_KEY = 0xf1, MSG_ECHO = 0xf2 };
+
 struct slot {
 	wait_queue_head_t wait;
 	u32 seq;
@@ -48,6 +51,7 @@ struct slot {
 	s16 status;
 	u8 nobody;   /* nobody waits: a prefetch, or its thread was killed; the answer frees the slot */
 	u8 want;     /* protection that was asked for */
+	u8 echo;     /* an echo was asked for */
 };
 
 struct region {

@@ -119,9 +119,13 @@ struct dsm_ioc_call {
 	__u32 reserved;      /* in: 0 */
 };
 
+/*
+ * ECHO measures what a miss costs at the least: a message to the block's home on another host, which writes the block's
+ * frame as it is into this rank's frame. -EBUSY: this rank has the block or asks for it, which it may not meanwhile.
+ */
 enum dsm_range_op {
 	DSM_RANGE_PREFETCH = 0, DSM_RANGE_ACQUIRE, DSM_RANGE_RELEASE, DSM_RANGE_EVICT, DSM_RANGE_PIN, DSM_RANGE_UNPIN,
-	DSM_RANGE_PLACE, DSM_RANGE_LEAVE, DSM_RANGE_QUIET, DSM_RANGE_FORGET, DSM_RANGES
+	DSM_RANGE_PLACE, DSM_RANGE_LEAVE, DSM_RANGE_ECHO, DSM_RANGE_QUIET, DSM_RANGE_FORGET, DSM_RANGES
 };
 
 struct dsm_ioc_range {

@@ -167,9 +167,9 @@ def markdown(head, rows):
 # ---- programs ---------------------------------------------------------------------------------------
 
 
-def single(cluster, env, samples, floor=None, faults=False):
+def single(cluster, env, samples, floor=None, *options):
     """Operations timed one by one: {(row, part): us}."""
-    rows = json_lines(cluster.mpi(2, BUILD + "/bench/noise", "--samples", str(samples), "--gap", str(GAP_US), *(["--floor", floor] if floor else []), *(["--faults"] if faults else []), env=env))
+    rows = json_lines(cluster.mpi(2, BUILD + "/bench/noise", "--samples", str(samples), "--gap", str(GAP_US), *(["--floor", floor] if floor else []), *options, env=env))
     return {(r["row"], part): r[part + "_us"] for r in rows for part in ("p10", "median", "p99")}
 
 

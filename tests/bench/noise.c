@@ -11,6 +11,8 @@
  *   atomic       a fetch-and-add at rank 0 (class sync)
  *   lock         a free lock that rank 0 held last (class sync)
  *
+ * With --echo, by turns with these, the same from kernel to kernel: a small message, a block written in answer, by dsm.ko.
+ *
  * With --floor, by turns with these, the least that they could cost: round trips over bare verbs between the same two
  * processes (common_link.h), both sides polling or both sleeping.
  *
@@ -19,10 +21,14 @@
  * Output: one JSON object a line on rank 0, in microseconds.
  */
 #include <dsm.h>
+#include <dsm_uapi.h>
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "common.h"
 #include "common_link.h"
@@ -30,20 +36,21 @@
 #define BLOCK 4096
 #define BATCH 32 /* operations of a kind between two barriers */
 
-enum { READ_MISS, WRITE_MISS, UPGRADE, ATOMIC, LOCK, FLOOR_FAULT, FLOOR_MESSAGE, KINDS };
+enum { READ_MISS, WRITE_MISS, UPGRADE, ATOMIC, LOCK, FLOOR_FAULT, FLOOR_MESSAGE, ECHO, KINDS };
 
-static const char *const names[KINDS] = { "read miss", "write miss", "upgrade", "atomic", "lock", "floor: fault", "floor: message" };
+static const char *const names[KINDS] = { "read miss", "write miss", "upgrade", "atomic", "lock", "floor: fault", "floor: message", "floor: kernel" };
 
 static unsigned int nsamples = 512, gap_us;
 static const char *label = "";
 static int rank;
-static volatile char *area, *areas[ATOMIC]; /* of the kind under way; of all */
+static volatile char *area, *areas[KINDS]; /* of the kind under way; of all */
 static dsm_mutex_t locks[BATCH];
 static dsm_atomic_t counter;
-static struct link *link;
-static bool floor_sleeps, faults;
+static struct link *bare;
+static bool floors, floor_sleeps, faults, echo;
+static int module = -1; /* the library's descriptor of dsm.ko */
+static uintptr_t module_base;
 static dsm_region_t *once_only; /* upgrades: a block that is upgraded again is taken for one that migrates */
-static int kinds = FLOOR_FAULT; /* those after it need the link */
 
 static void check(int err, const char *what)
 {
@@ -61,12 +68,50 @@ static dsm_region_t *make_area(int kind)
 	return region;
 }
 
+/* The window of the kernel helper that the library has opened, and its descriptor. */
+static void find_module(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	char path[64], line[512], name[512];
+
+	for (module = 0; module < 256; module++) {
+		ssize_t n;
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", module);
+		n = readlink(path, name, sizeof(name) - 1);
+		if (n > 0 && !strncmp(name, "/dev/dsm", (size_t)n))
+			break;
+	}
+	while (maps && fgets(line, sizeof(line), maps) && !module_base)
+		if (strstr(line, "/dev/dsm"))
+			module_base = strtoull(line, NULL, 16);
+	if (maps)
+		fclose(maps);
+	if (module == 256 || !module_base)
+		dsm_abort(2, "--echo needs the kernel helper (DSM_BACKEND=kmod)");
+}
+
+static void make_echo(void)
+{
+	struct dsm_region_options o = { .home = DSM_HOME_FIXED, .home_rank = 0 };
+	dsm_region_t *region;
+	int i;
+
+	find_module();
+	check(dsm_region_open("echo", (size_t)BATCH * BLOCK, &o, &region), "dsm_region_open");
+	areas[ECHO] = dsm_region_base(region);
+	for (i = 0; i < BATCH && rank == 0; i++)
+		areas[ECHO][i * BLOCK] = 1;
+}
+
 static void make(void)
 {
 	int i;
 
 	make_area(READ_MISS);
 	make_area(WRITE_MISS);
+	if (echo)
+		make_echo();
 	if (rank == 0)
 		check(dsm_atomic_init(&counter, 0, 0), "dsm_atomic_init");
 	check(dsm_broadcast(&counter, sizeof(counter), 0), "dsm_broadcast");
@@ -85,13 +130,13 @@ static void make_link(void)
 	check(dsm_region_open("addresses", 2 * BLOCK, NULL, &region), "dsm_region_open");
 	shared = dsm_region_base(region);
 	if (rank < 2) {
-		link = link_open(NULL, -1, &here);
+		bare = link_open(NULL, -1, &here);
 		shared[rank] = here;
 	}
 	check(dsm_barrier(), "dsm_barrier");
 	memcpy(there, shared, sizeof(there));
 	if (rank < 2)
-		link_connect(link, &there[!rank]);
+		link_connect(bare, &there[!rank]);
 	check(dsm_barrier(), "dsm_barrier");
 }
 
@@ -117,11 +162,17 @@ static double once(int kind, int i)
 	while (bench_now_us() - start < gap_us)
 		;
 	start = bench_now_us();
-	if (kind >= FLOOR_FAULT) {
+	if (kind == ECHO) {
+		struct dsm_ioc_range r = { .op = DSM_RANGE_ECHO, .pages = 1,
+					   .page = (uint32_t)(((uintptr_t)areas[ECHO] - module_base) / BLOCK + (uintptr_t)i) };
+
+		if (ioctl(module, DSM_IOC_RANGE, &r))
+			dsm_abort(2, "echo: %s", strerror(errno));
+	} else if (kind >= FLOOR_FAULT) {
 		enum link_ask ask = kind == FLOOR_FAULT ? LINK_FAULT : LINK_MESSAGE;
 
-		link_ask(link, ask, floor_sleeps, (uint32_t)i);
-		link_answered(link, ask, floor_sleeps, (uint32_t)i);
+		link_ask(bare, ask, floor_sleeps, (uint32_t)i);
+		link_answered(bare, ask, floor_sleeps, (uint32_t)i);
 	} else if (kind == READ_MISS)
 		(void)area[i * BLOCK];
 	else if (kind < ATOMIC)
@@ -173,16 +224,16 @@ static void measure_batch(int kind, char value, double *v, unsigned int room)
 	check(dsm_barrier(), "dsm_barrier");
 	for (i = 0; i < BATCH && rank == 1 && kind == UPGRADE; i++)
 		(void)area[i * BLOCK];
-	if (rank == 0 && kind >= FLOOR_FAULT)
-		link_respond(link);
+	if (rank == 0 && (kind == FLOOR_FAULT || kind == FLOOR_MESSAGE))
+		link_respond(bare);
 	for (i = 0; i < BATCH && rank == 1; i++) {
 		double us = once(kind, (int)i);
 
 		if (i < room)
 			v[i] = us;
 	}
-	if (rank == 1 && kind >= FLOOR_FAULT)
-		link_ask(link, LINK_END, floor_sleeps, 0);
+	if (rank == 1 && (kind == FLOOR_FAULT || kind == FLOOR_MESSAGE))
+		link_ask(bare, LINK_END, floor_sleeps, 0);
 	check(dsm_barrier(), "dsm_barrier");
 	if (kind == UPGRADE) {
 		check(dsm_region_detach(once_only), "dsm_region_detach");
@@ -195,7 +246,18 @@ static void measure_batch(int kind, char value, double *v, unsigned int room)
 
 static bool wanted(int kind)
 {
-	return faults || (kind != WRITE_MISS && kind != UPGRADE);
+	switch (kind) {
+	case WRITE_MISS:
+	case UPGRADE:
+		return faults;
+	case FLOOR_FAULT:
+	case FLOOR_MESSAGE:
+		return floors;
+	case ECHO:
+		return echo;
+	default:
+		return true;
+	}
 }
 
 static void measure(void)
@@ -204,17 +266,17 @@ static void measure(void)
 	unsigned int at;
 	int kind;
 
-	for (kind = 0; kind < kinds; kind++) {
+	for (kind = 0; kind < KINDS; kind++) {
 		v[kind] = calloc(nsamples, sizeof(**v));
 		if (!v[kind])
 			dsm_abort(1, "out of memory");
 	}
 	for (at = 0; at <= nsamples; at += at ? BATCH : 1)
-		for (kind = 0; kind < kinds; kind++)
+		for (kind = 0; kind < KINDS; kind++)
 			/* The first batch only warms up. */
 			if (wanted(kind))
 				measure_batch(kind, (char)at, at ? v[kind] + at - 1 : NULL, at ? nsamples - (at - 1) : 0);
-	for (kind = 0; kind < kinds; kind++) {
+	for (kind = 0; kind < KINDS; kind++) {
 		if (wanted(kind))
 			report(kind, v[kind]);
 		free(v[kind]);
@@ -229,6 +291,7 @@ int main(int argc, char **argv)
 		{ "label", required_argument, NULL, 'l' },
 		{ "floor", required_argument, NULL, 'f' },
 		{ "faults", no_argument, NULL, 'w' },
+		{ "echo", no_argument, NULL, 'e' },
 		{ "gap", required_argument, NULL, 'g' },
 		{ 0 },
 	};
@@ -240,15 +303,17 @@ int main(int argc, char **argv)
 			nsamples = (unsigned int)atoi(optarg);
 		} else if (c == 'l') {
 			label = optarg;
+		} else if (c == 'e') {
+			echo = true;
 		} else if (c == 'w') {
 			faults = true;
 		} else if (c == 'g') {
 			gap_us = (unsigned int)atoi(optarg);
 		} else if (c == 'f' && (!strcmp(optarg, "poll") || !strcmp(optarg, "event"))) {
 			floor_sleeps = optarg[0] == 'e';
-			kinds = KINDS;
+			floors = true;
 		} else {
-			fprintf(c == 'h' ? stdout : stderr, "usage: mpirun -n 2 noise [--samples N] [--gap US] [--faults] [--floor poll|event] [--label TEXT]\n"
+			fprintf(c == 'h' ? stdout : stderr, "usage: mpirun -n 2 noise [--samples N] [--gap US] [--faults] [--echo] [--floor poll|event] [--label TEXT]\n"
 				"Single read misses, atomic operations and locks, each timed: JSON lines.\n");
 			return c == 'h' ? 0 : 2;
 		}
@@ -264,7 +329,7 @@ int main(int argc, char **argv)
 	if (dsm_size() < 2)
 		dsm_abort(2, "noise needs at least two ranks");
 	make();
-	if (kinds > FLOOR_FAULT)
+	if (floors)
 		make_link();
 	measure();
 	check(dsm_finalize(), "dsm_finalize");
