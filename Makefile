@@ -192,7 +192,7 @@ check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates
 	@scripts/setup
 	@scripts/check $(@:check-%=%)
 
-check-cluster: ## the process tests over RDMA in 1, 2 and 4 QEMU guests, with faults (an hour)
+check-cluster: ## the process tests over RDMA in 1, 2 and 4 QEMU guests, with faults (two hours)
 	@scripts/setup
 	@scripts/check cluster-full
 
