@@ -309,6 +309,7 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	r->size = j->size;
 	r->hold_us = j->hold_us;
 	r->spin_us = j->spin_us;
+	r->readahead = j->readahead;
 	INIT_LIST_HEAD(&r->list);
 	atomic_set(&r->inside, 1);
 	init_waitqueue_head(&r->empty);
@@ -343,7 +344,7 @@ static int join_check(const struct ctx *c, const struct dsm_ioc_join *j)
 
 	if (!c->chunks || !j->size || j->size > DSM_RANKS_MAX || j->rank >= j->size || j->mode > DSM_MODE_POLL)
 		return -EINVAL;
-	if (j->hold_us > 1000000 || j->spin_us > 1000000 || j->gid < -1 || j->address_size < DSM_ADDRESS_MAX)
+	if (j->readahead > 64 || j->hold_us > 1000000 || j->spin_us > 1000000 || j->gid < -1 || j->address_size < DSM_ADDRESS_MAX)
 		return -EINVAL;
 	for (i = 0; i < 4; i++)
 		if (j->vectors[i] < -1)

@@ -43,6 +43,8 @@ struct state {
 /* Messages between ranks that are not of the core. ECHO: write the block here as it is, whoever holds it. */
 enum { MSG_KEY_WANTED = 0xf0, MSG_KEY = 0xf1, MSG_ECHO = 0xf2 };
 
+#define STREAMS 8u
+
 struct slot {
 	wait_queue_head_t wait;
 	u32 seq;
@@ -71,6 +73,9 @@ struct rank {
 	u64 key;
 	u16 me, size;
 	u32 hold_us, spin_us;
+	u32 readahead;
+	struct { u32 next, window; } streams[STREAMS]; /* sequential readers, as far as their faults tell; races do no harm */
+	u32 stream_turn;
 	bool dead;
 	bool stopped;
 	struct mutex stop_lock;

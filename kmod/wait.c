@@ -256,6 +256,63 @@ static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot
 	return answered(s, seq, 1) ? 0 : -EIO;
 }
 
+static u8 allowed(const struct ctx *c, u32 page)
+{
+	struct chunk *k;
+	u8 prot;
+
+	rcu_read_lock();
+	k = chunk_with(c, page, 1);
+	prot = k ? READ_ONCE(k->prot[page % CHUNK_PAGES]) : DSM_PROT_NONE;
+	rcu_read_unlock();
+	return prot;
+}
+
+/* How many blocks of so many pages to fetch behind the one at page, which is read now. */
+static u32 window_behind(struct rank *r, u32 page, u32 step)
+{
+	const u32 most = min(r->readahead, CHUNK_PAGES / step);
+	u32 i, window;
+
+	for (i = 0; i < STREAMS && READ_ONCE(r->streams[i].next) != page; i++)
+		;
+	if (i == STREAMS) {
+		i = r->stream_turn++ % STREAMS;
+		window = 0;
+	} else {
+		window = min(READ_ONCE(r->streams[i].window) * 2 + 1, most);
+	}
+	WRITE_ONCE(r->streams[i].window, window);
+	WRITE_ONCE(r->streams[i].next, page + (1 + window) * step);
+	return window;
+}
+
+/* Bottom halves are off; only where frames are there already. */
+static void read_ahead(struct rank *r, u32 page)
+{
+	struct region *g;
+	u32 step, n, asked = 0;
+
+	rcu_read_lock();
+	g = rank_region_at(r, page);
+	step = g ? 1u << g->order : 1;
+	for (n = g && r->readahead ? window_behind(r, page, step) : 0; n; n--) {
+		struct msg ask;
+
+		page += step;
+		if (page >= g->page + g->pages || !prepared(r, page))
+			break;
+		if (allowed(r->ctx, page) != DSM_PROT_NONE)
+			continue;
+		ask = ask_for(r, g, page, 0);
+		start_prefetch(r, ask.object, false, ask.flags, ask.home);
+		asked++;
+	}
+	if (asked)
+		WRITE_ONCE(g->stats.prefetched, g->stats.prefetched + asked);
+	rcu_read_unlock();
+}
+
 /* One try to get a block. 0: look again; 1: open; -errno. */
 static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool write, bool *dropped)
 {
@@ -265,6 +322,8 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 
 	local_bh_disable();
 	open = host_page(r, write ? PE_WRITE : PE_READ, ask, &wait, &seq);
+	if (!open && !write && wait == ask->req_slot)
+		read_ahead(r, block_page(ask->object));
 	host_run();
 	local_bh_enable();
 	if (open)
@@ -296,18 +355,6 @@ static vm_fault_t result_of(int err, bool dropped)
 	if (err < 0)
 		return err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
 	return VM_FAULT_NOPAGE;
-}
-
-static bool reads(const struct ctx *c, u32 page)
-{
-	struct chunk *k;
-	bool is;
-
-	rcu_read_lock();
-	k = chunk_with(c, page, 1);
-	is = k && READ_ONCE(k->prot[page % CHUNK_PAGES]) == DSM_PROT_READ;
-	rcu_read_unlock();
-	return is;
 }
 
 static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write)
@@ -355,7 +402,7 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	if (slot < 0)
 		return VM_FAULT_SIGBUS;
 	start = ktime_get_ns();
-	upgrade = write && reads(c, page);
+	upgrade = write && allowed(c, page) == DSM_PROT_READ;
 	ask.req_slot = (u16)slot;
 	WRITE_ONCE(r->slots[slot].object, ask.object);
 	do {

@@ -82,7 +82,7 @@ static int join(const char *device, void *address, size_t *size)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct dsm_ioc_join j = {
-		.key = job_name_hash(), .rank = job.rank, .size = job.size, .mode = mode(), .hold_us = job.set.hold_us,
+		.key = job_name_hash(), .rank = job.rank, .size = job.size, .mode = mode(), .readahead = (uint16_t)job.set.readahead, .hold_us = job.set.hold_us,
 		.spin_us = job.launch.local_size > cpus ? 2 : job.set.spin_us, .gid = -1, .address_size = DSM_ADDRESS_MAX,
 		.address = (uintptr_t)address, .vectors = { -1, -1, -1, -1 },
 	};

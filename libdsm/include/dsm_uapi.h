@@ -62,7 +62,8 @@ enum dsm_mode { DSM_MODE_SOFTIRQ = 0, DSM_MODE_WORKQUEUE = 1, DSM_MODE_POLL = 2 
 struct dsm_ioc_join {
 	__u64 key;           /* in: of the job */
 	__u16 rank, size;    /* in */
-	__u32 mode;          /* in: enum dsm_mode: where completions are handled */
+	__u16 mode;          /* in: enum dsm_mode: where completions are handled */
+	__u16 readahead;     /* in: most blocks that are fetched ahead of a sequential reader, up to 64 */
 	__u32 hold_us;       /* in: a granted block stays at least so long */
 	__u32 spin_us;       /* in: a fault polls so long before it sleeps */
 	char device[32];     /* in: RDMA device, "": the first with an active port; "none": all ranks are on this host */

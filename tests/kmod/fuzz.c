@@ -38,7 +38,7 @@ struct field {
 static const struct field window_fields[] = { F(dsm_ioc_window, size), F(dsm_ioc_window, reserved) };
 static const struct field protect_fields[] = { F(dsm_ioc_protect, items), F(dsm_ioc_protect, count), F(dsm_ioc_protect, flags) };
 static const struct field join_fields[] = {
-	F(dsm_ioc_join, key), F(dsm_ioc_join, rank), F(dsm_ioc_join, size), F(dsm_ioc_join, mode), F(dsm_ioc_join, hold_us),
+	F(dsm_ioc_join, key), F(dsm_ioc_join, rank), F(dsm_ioc_join, size), F(dsm_ioc_join, mode), F(dsm_ioc_join, readahead), F(dsm_ioc_join, hold_us),
 	F(dsm_ioc_join, spin_us), F(dsm_ioc_join, device[0]), F(dsm_ioc_join, device[31]), F(dsm_ioc_join, gid),
 	F(dsm_ioc_join, address_size), F(dsm_ioc_join, address), F(dsm_ioc_join, vectors[0]), F(dsm_ioc_join, vectors[3]),
 };
