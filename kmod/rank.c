@@ -362,7 +362,7 @@ long rank_join(struct ctx *c, void __user *arg)
 	if (copy_from_user(&j, arg, sizeof(j)))
 		return -EFAULT;
 	mutex_lock(&c->lock);
-	err = c->rank ? -EBUSY : join_check(c, &j);
+	err = c->rank || atomic_long_read(&c->frames) ? -EBUSY : join_check(c, &j);
 	if (err)
 		goto unlock;
 	err = -ENOMEM;
@@ -439,16 +439,16 @@ long rank_connect(struct ctx *c, void __user *arg)
 		return -EINVAL;
 	in.rank = (u16)array_index_nospec(in.rank, r->size);
 	mutex_lock(&c->lock);
-	if (!rank_enter(r)) {
-		mutex_unlock(&c->lock);
-		return -EIO;
-	}
 	if (r->here[in.rank]) {
 		err = -EEXIST;
 	} else if (in.flags & DSM_CONNECT_HERE) {
-		err = connect_here(r, in.rank);
+		/* Not inside: it takes ranks_lock, with which ranks_leave_device() waits for those who are. */
+		err = READ_ONCE(r->dead) ? -EIO : connect_here(r, in.rank);
+	} else if (!rank_enter(r)) {
+		err = -EIO;
 	} else if (!r->conn) {
 		err = -ENODEV;
+		rank_exit(r);
 	} else {
 		address = memdup_user(u64_to_user_ptr(in.address), in.address_size);
 		err = PTR_ERR_OR_ZERO(address);
@@ -456,16 +456,18 @@ long rank_connect(struct ctx *c, void __user *arg)
 			err = conn_connect(r->conn, in.rank, address, in.address_size);
 			kfree(address);
 		}
+		rank_exit(r);
 	}
-	rank_exit(r);
 	mutex_unlock(&c->lock);
 	return err;
 }
 
 void rank_exit(struct rank *r)
 {
+	rcu_read_lock(); /* once nobody is inside, the rank may go; rank_stop() waits for whoever is between these lines */
 	if (atomic_dec_and_test(&r->inside))
 		wake_up_all(&r->empty);
+	rcu_read_unlock();
 }
 
 static void wake_everybody(struct rank *r)
@@ -487,6 +489,7 @@ void rank_stop(struct rank *r)
 		wake_everybody(r);
 		rank_exit(r);
 		wait_event(r->empty, !atomic_read(&r->inside));
+		synchronize_rcu_expedited();
 		if (r->conn)
 			conn_close(r->conn);
 		r->conn = NULL;

@@ -156,7 +156,7 @@ int host_pin(struct rank *r, u32 object, bool write);       /* 0, -EAGAIN (acqui
 int host_unpin(struct rank *r, u32 object, bool write);
 int host_quiet(struct rank *r, u32 page, u32 pages);        /* -EAGAIN: a request or an entry of the range is under way */
 int host_forget(struct rank *r, u32 page, u32 pages);       /* of all ranks before any of them uses the range again */
-/* Get a block that nobody ever had, at its home: done at once, no slot needed. False: ask for it. */
+/* Get a block that nobody ever had, at its home: done at once; then slot_complete(), for those who joined. False: ask for it. */
 bool host_first(struct rank *r, const struct msg *ask, bool write);
 int host_unlock(struct rank *r, u16 hold);
 int host_arrive(struct rank *r, const struct msg *m);

@@ -26,6 +26,7 @@ static int take(struct rank *r, unsigned int from, unsigned int to)
 			return -EAGAIN;
 	} while (test_and_set_bit(i, r->slot_used));
 	WRITE_ONCE(r->slots[i].nobody, from >= SYNC_SLOTS);
+	WRITE_ONCE(r->slots[i].echo, 0);
 	return (int)i;
 }
 
@@ -396,15 +397,18 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	}
 	if (err)
 		return err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
-	if (host_first(r, &ask, write))
-		return VM_FAULT_NOPAGE;
 	slot = slot_get(r);
 	if (slot < 0)
 		return VM_FAULT_SIGBUS;
-	start = ktime_get_ns();
-	upgrade = write && allowed(c, page) == DSM_PROT_READ;
 	ask.req_slot = (u16)slot;
 	WRITE_ONCE(r->slots[slot].object, ask.object);
+	if (host_first(r, &ask, write)) {
+		slot_complete(r, slot, 0, 0); /* other threads may have come to wait for it */
+		slot_put(r, slot);
+		return VM_FAULT_NOPAGE;
+	}
+	start = ktime_get_ns();
+	upgrade = write && allowed(c, page) == DSM_PROT_READ;
 	do {
 		err = ask_once(r, vmf, &ask, write, &dropped);
 	} while (!err && !dropped);

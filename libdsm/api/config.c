@@ -167,7 +167,7 @@ static int value_of(const struct row *r, uint64_t *number, const char **word)
 		static const char *const firsts[] = { "auto", "off", "softirq" };
 		size_t i = 0;
 
-		while (strncmp(r->choices, firsts[i], strcspn(r->choices, " ")))
+		while (i + 1 < sizeof(firsts) / sizeof(firsts[0]) && strncmp(r->choices, firsts[i], strcspn(r->choices, " ")))
 			i++;
 		*word = text ? text : firsts[i];
 		return is_choice(r->choices, *word) ? 0 : complain(r, *word);

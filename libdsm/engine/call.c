@@ -47,6 +47,18 @@ static int find(uint64_t arg, void *out, size_t room)
 	return 0;
 }
 
+/* What only the callee's process can tell. */
+static int serve_private(enum call_op op, uint64_t arg, void *out, size_t room)
+{
+	_Static_assert(sizeof(struct stats_vectors) <= CTL_TEXT, "it fits in a mail");
+	if (op == CALL_FIND)
+		return find(arg, out, room);
+	if (op != CALL_VECTORS || room < sizeof(struct stats_vectors))
+		return -EINVAL;
+	stats_vectors(out);
+	return 0;
+}
+
 int call_serve(uint16_t rank, uint16_t from, enum call_op op, const void *in, size_t in_size, void *out, size_t *out_size)
 {
 	uint64_t args[2] = { 0, 0 };
@@ -78,11 +90,9 @@ int call_serve(uint16_t rank, uint16_t from, enum call_op op, const void *in, si
 			return -EINVAL;
 		return find(args[0], out, *out_size);
 	case CALL_VECTORS:
-		if (rank != job.rank || *out_size < sizeof(struct stats_vectors))
+		if (rank != job.rank)
 			return -EINVAL;
-		*out_size = sizeof(struct stats_vectors);
-		stats_vectors(out);
-		return 0;
+		return serve_private(op, 0, out, *out_size);
 	default:
 		if (rank != 0)
 			return -EINVAL;
@@ -97,6 +107,8 @@ static int call_by_mail(uint16_t rank, enum call_op op, const void *in, void *ou
 	unsigned int i;
 	int status;
 
+	if (out_size > sizeof(c->mail[0].text))
+		return -EMSGSIZE;
 	for (i = 0;; i = (i + 1) % CTL_MAIL) {
 		uint32_t zero = 0;
 
@@ -214,7 +226,7 @@ void call_mail(void)
 
 		if (__atomic_load_n(&l->state, __ATOMIC_ACQUIRE) != 2)
 			continue;
-		l->status = find(l->arg, l->text, sizeof(l->text));
+		l->status = serve_private((enum call_op)l->op, l->arg, l->text, sizeof(l->text));
 		__atomic_store_n(&l->state, 3, __ATOMIC_RELEASE);
 		futex_wake(&l->state, 1);
 	}

@@ -20,7 +20,7 @@
 #include "dsm.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 1
+#define CTL_ABI 2
 
 #define CTL_SLOTS 256       /* requests that a rank can wait for at once */
 #define CTL_SYNC_SLOTS 128  /* the first of them are for threads that wait, the rest for prefetches */
@@ -30,7 +30,7 @@
 #define CTL_STRIPES 2048
 #define CTL_REGIONS 1024
 #define CTL_MAIL 64
-#define CTL_TEXT 512
+#define CTL_TEXT 3584
 #define PAGE_SHIFT 12
 #define PAGE_BYTES (1ul << PAGE_SHIFT)
 #define BLOCK_MAX (2ul << 20)

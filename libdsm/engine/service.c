@@ -19,6 +19,7 @@
 enum { WHAT_DOORBELL = 1ull << 32, WHAT_NET = 2ull << 32, WHAT_PEER = 3ull << 32, WHAT_KERNEL = 4ull << 32, WHAT_MASK = ~0ull << 32 };
 
 #define SLICE_NS 100000
+#define TICK_MS 1000 /* at most, between two looks at connections and at the silence of others */
 
 static int stopping;
 
@@ -74,7 +75,7 @@ static void serve_once(uint64_t *last_ping)
 		}
 	}
 	/* Timers are a few microseconds away: yield rather than sleep past them. */
-	n = epoll_wait(job.epoll, ev, 16, busy ? 0 : job.net ? (int)job.set.lost_ms / 4 + 1 : -1);
+	n = epoll_wait(job.epoll, ev, 16, busy ? 0 : !job.net ? -1 : job.set.lost_ms / 4 < TICK_MS ? (int)job.set.lost_ms / 4 + 1 : TICK_MS);
 	for (i = 0; i < n; i++)
 		handle(&ev[i]);
 	if (busy)

@@ -11,7 +11,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 1
+#define DSM_UAPI_VERSION 2
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
@@ -122,7 +122,7 @@ struct dsm_ioc_call {
 
 /*
  * ECHO measures what a miss costs at the least: a message to the block's home on another host, which writes the block's
- * frame as it is into this rank's frame. -EBUSY: this rank has the block or asks for it, which it may not meanwhile.
+ * frame as it is into this rank's frame. -EBUSY: this rank has the block or asks for it, which it may not meanwhile (so: no read-ahead).
  */
 enum dsm_range_op {
 	DSM_RANGE_PREFETCH = 0, DSM_RANGE_ACQUIRE, DSM_RANGE_RELEASE, DSM_RANGE_EVICT, DSM_RANGE_PIN, DSM_RANGE_UNPIN,

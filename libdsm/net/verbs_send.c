@@ -114,7 +114,6 @@ static void break_it(struct lane *l)
 
 	ibv_modify_qp(l->qp, &attr, IBV_QP_STATE);
 	atomic_fetch_add(&l->peer->net->breaks, 1);
-	conn_kick(l->peer->net); /* rxe does not count what is flushed as solicited, as it should */
 }
 
 /* Hand frames first..l->sent to the device; they are in the ring. */
@@ -122,18 +121,23 @@ static void post_from(struct lane *l, uint32_t first)
 {
 	struct net *n = l->peer->net;
 	struct ibv_send_wr *bad;
+	bool broke = false;
 	struct chain c;
 	unsigned int k;
 
 	while ((int32_t)(l->sent - first) >= 0 && l->state == LANE_READY) {
 		c.n = 0;
 		for (k = 0; k < n->set.chain && (int32_t)(l->sent - first) >= 0; k++, first++) {
-			if (n->set.breaks && atomic_fetch_add(&n->posts, 1) % n->set.breaks == n->set.breaks - 1)
+			if (n->set.breaks && atomic_fetch_add(&n->posts, 1) % n->set.breaks == n->set.breaks - 1) {
 				break_it(l);
+				broke = true;
+			}
 			chain_frame(l, &c, l->ring[first % l->depth]);
 		}
 		if (ibv_post_send(l->qp, c.wr, &bad))
 			lane_broken(l);
+		if (broke)
+			conn_kick(n); /* rxe does not count what is flushed as solicited, as it should */
 	}
 }
 

@@ -42,8 +42,6 @@
 
 /* ---- arming ------------------------------------------------------------------------------------- */
 
-static __thread const struct queue *mine __attribute__((tls_model("initial-exec"))); /* whose thread this is */
-
 enum arming { ARMED_NOT = 0, ARMED_SOLICITED, ARMED_ANY };
 
 static void arm_queue(struct queue *q)
@@ -61,13 +59,13 @@ static void arm_queue(struct queue *q)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* The queue may be armed for too little now: those who poll, and the queue's own thread, will arm it anew, others let it be done. */
+/* The queue may be armed for too little now: those who poll will arm it anew, others let it be done. */
 void wait_due(const struct lane *l, int delta)
 {
 	struct net *n = l->peer->net;
 
 	atomic_fetch_add(&n->due, delta);
-	if (delta > 0 && n->set.solicit && mine != l->queue && !atomic_load(&n->lookers))
+	if (delta > 0 && n->set.solicit && !atomic_load(&n->lookers))
 		conn_kick(n);
 }
 
@@ -178,7 +176,6 @@ static void *queue_thread(void *arg)
 	prctl(PR_SET_NAME, name);
 	n->cfg.thread(n->cfg.arg);
 	cqgroup_bind_thread(q->group);
-	mine = q;
 	while (!stopping(n)) {
 		serve_burst(q, &patience);
 		if (poll(fds, 2, -1) > 0 && (fds[0].revents & POLLIN))
