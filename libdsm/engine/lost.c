@@ -39,6 +39,7 @@ static bool has_finished(uint16_t rank)
 }
 
 static volatile sig_atomic_t leave_status;
+static bool speaks; /* this process has the speaker's name */
 
 static void too_late(int sig)
 {
@@ -84,10 +85,10 @@ static void leave(int status, const char *why)
 		__atomic_store_n(&job.me->state, CTL_LOST, __ATOMIC_RELEASE);
 	}
 	tell_others(BYE_LEAVING, status);
-	if (why && job.launch.size > 1) {
+	if (why && job.launch.size > 1)
 		launch_abort(&job.launch, status, why);
+	if ((why || speaks) && job.launch.size > 1)
 		usleep(LINGER_MS * 1000);
-	}
 	_exit(status);
 }
 
@@ -112,8 +113,9 @@ static bool speaker(void)
 	int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), n;
 
 	n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "libdsm-lost-%u-%016lx", geteuid(), (unsigned long)job.key);
-	return bind(s, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0 ||
-	       errno != EADDRINUSE;
+	speaks = bind(s, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0 ||
+		 errno != EADDRINUSE;
+	return speaks;
 }
 
 void lost_rank(uint16_t rank, const char *how)
