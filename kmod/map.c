@@ -245,15 +245,15 @@ struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page)
 void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 {
 	struct batch_item it = { .page = page & ~(CHUNK_PAGES - 1), .pages = (u16)k->n, .prot = DSM_PROT_NONE };
+	struct batch *b = kmalloc(sizeof(*b) + batch_room(), GFP_KERNEL | __GFP_NOFAIL);
 	DECLARE_COMPLETION_ONSTACK(done);
-	struct batch b = { .ctx = c, .items = &it, .count = 1, .follow = true, .done = closed, .arg = &done };
 
-	void *room = kmalloc(batch_room(), GFP_KERNEL | __GFP_NOFAIL);
-
-	batch_init(&b, room);
-	batch_start(&b);
+	/* Not on the stack: there is work in it. */
+	*b = (struct batch){ .ctx = c, .items = &it, .count = 1, .follow = true, .done = closed, .arg = &done };
+	batch_init(b, b + 1);
+	batch_start(b);
 	wait_for_completion(&done);
-	kfree(room);
+	kfree(b);
 	conn_free_key(k);
 	uncharge(c, k->n);
 	free_chunk(k);

@@ -34,7 +34,9 @@ def machine(kernel, accel, cpus, memory, arguments):
     room = max(cpus, 2)
     return [tool('setpriv', 'util-linux'), '--pdeathsig', 'KILL', tool('qemu-system-x86_64', 'qemu-system-x86'),
             '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-machine', 'pc', *processor(accel),
-            '-smp', f'{cpus},maxcpus={room}', '-m', str(memory), '-kernel', kernel.image, '-initrd', kernel.initramfs,
+            # Each a package: the table of processors for kernels without ACPI has only the first of a package.
+            '-smp', f'{cpus},maxcpus={room},sockets={room},cores=1,threads=1', '-m', str(memory),
+            '-kernel', kernel.image, '-initrd', kernel.initramfs,
             '-append', f'{ARGUMENTS} {arguments}' + ('' if accel == 'kvm' else ' tsc=reliable')]
 
 
