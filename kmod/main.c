@@ -168,6 +168,7 @@ static long do_protect(struct ctx *c, void __user *arg)
 	err = take_items(c, &w->b, &p);
 	if (err)
 		goto put;
+	w->b.deferred = w->b.nflush = w->b.flushed = 0; /* of the last call */
 	reinit_completion(&w->done);
 	if (p.flags & DSM_PROTECT_SOFTIRQ) {
 		local_bh_disable();

@@ -311,8 +311,8 @@ void batch_start(struct batch *b)
 	unsigned int i;
 
 	atomic_set(&b->acks, 1);
-	b->deferred = b->nflush = b->flushed = 0;
-	if (b->count) {
+	if (b->count) { /* else it goes on after a worker's part */
+		b->deferred = b->nflush = b->flushed = 0;
 		debug_count(COUNT_BATCHES, 1);
 		debug_count(COUNT_CHANGED, b->count);
 	}
