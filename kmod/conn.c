@@ -379,9 +379,9 @@ void conn_show(struct seq_file *f, struct conn *c)
 			seq_printf(f, "  blocks wait for a key of %u\n", p);
 }
 
-bool conn_is_of(const struct conn *c, const struct ib_device *dev)
+struct ib_device *conn_device(const struct conn *c)
 {
-	return c->dev == dev;
+	return c->dev;
 }
 
 int conn_init(void)

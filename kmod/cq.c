@@ -285,6 +285,18 @@ void device_put_back(struct ib_device *dev)
 	ib_device_put(dev);
 }
 
+bool device_is_here(const struct ib_device *dev)
+{
+	struct device_entry *e;
+	bool is = false;
+
+	mutex_lock(&devices_lock);
+	list_for_each_entry(e, &devices, list)
+		is |= e->dev == dev;
+	mutex_unlock(&devices_lock);
+	return is;
+}
+
 int cq_init(void)
 {
 	return ib_register_client(&client);
