@@ -3,7 +3,8 @@
  * conn.h - between the files of a rank's RDMA: conn.c makes queue pairs and connects them, lane.c sends and receives over
  * them, key.c makes the keys by which blocks are written.
  *
- * Locks: lane->lock, peer_keys->lock; neither inside the other, bottom halves off.
+ * Locks: lane->lock, peer_keys->lock; neither inside the other, bottom halves off. Before them key_mutex, then modify, in
+ * processes and workers that may sleep.
  */
 #ifndef KMOD_CONN_H
 #define KMOD_CONN_H
@@ -68,8 +69,9 @@ struct conn {
 	struct lane *lanes;      /* size * CLASS_MAX */
 	struct peer_keys *keys;
 	struct mutex key_mutex;  /* one key is made at a time */
+	struct mutex modify;     /* states of queue pairs are changed one by one; inside key_mutex */
 	struct chunk_key *making;
-	bool closing;
+	bool closing;            /* set under modify: no queue pair comes up any more, and that they break is no news */
 };
 
 static inline struct lane *lane_of(struct conn *c, u16 peer, unsigned int class)
@@ -82,6 +84,9 @@ static inline u64 wr_id(enum wr_kind kind, const struct lane *l, u32 index)
 {
 	return (u64)kind << 56 | (u64)l->class << 48 | (u64)l->peer << 32 | index;
 }
+
+/* conn.c */
+void lane_end(struct lane *l); /* sleeps: all that is posted comes back, as failed if not done */
 
 /* lane.c */
 int lane_init(void);

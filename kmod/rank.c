@@ -492,6 +492,8 @@ static void wake_everybody(struct rank *r)
 	wake_up_all(&r->bar_wait);
 }
 
+#define PATIENCE (HZ / 10)
+
 void rank_stop(struct rank *r)
 {
 	mutex_lock(&r->stop_lock);
@@ -500,6 +502,12 @@ void rank_stop(struct rank *r)
 		synchronize_rcu_expedited(); /* softirqs that found it alive, and may have begun something */
 		wake_everybody(r);
 		rank_exit(r);
+		/*
+		 * What is under way ends in milliseconds, unless it waits for a peer that is gone: queue pairs may repeat
+		 * their requests for ever.
+		 */
+		if (!wait_event_timeout(r->empty, !atomic_read(&r->inside), PATIENCE) && r->conn)
+			conn_stop(r->conn);
 		wait_event(r->empty, !atomic_read(&r->inside));
 		synchronize_rcu_expedited();
 		if (r->conn)
