@@ -25,7 +25,10 @@ int pool_create(struct pool *p, const char *name, size_t size, size_t align)
 	p->cache = kmem_cache_create(name, size, align, 0, NULL);
 	p->reserve = p->cache ? mempool_create(dsm_test_reserve ? min(dsm_test_reserve, RESERVE) : RESERVE, from_slab, mempool_free_slab,
 					       p->cache) : NULL;
-	return p->reserve ? 0 : -ENOMEM;
+	if (p->reserve)
+		return 0;
+	pool_destroy(p);
+	return -ENOMEM;
 }
 
 void pool_destroy(struct pool *p)
