@@ -156,8 +156,11 @@ int host_pin(struct rank *r, u32 object, bool write);       /* 0, -EAGAIN (acqui
 int host_unpin(struct rank *r, u32 object, bool write);
 int host_quiet(struct rank *r, u32 page, u32 pages);        /* -EAGAIN: a request or an entry of the range is under way */
 int host_forget(struct rank *r, u32 page, u32 pages);       /* of all ranks before any of them uses the range again */
-/* Get a block that nobody ever had, at its home: done at once; then slot_complete(), for those who joined. False: ask for it. */
-bool host_first(struct rank *r, const struct msg *ask, bool write);
+/*
+ * Get a block that nobody ever had, at its home, and up to `most` in all with those behind it, of the same home and 2 MiB: done
+ * at once; then slot_complete(), for those who joined. Returns how many; 0: ask for it.
+ */
+u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most);
 int host_unlock(struct rank *r, u16 hold);
 int host_arrive(struct rank *r, const struct msg *m);
 void host_landed(struct rank *r, u16 from, u32 imm);        /* a block has come by RDMA */
