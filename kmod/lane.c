@@ -25,7 +25,7 @@ static struct pool waitings; /* of messages that wait for a place or a key */
 
 void lane_broken(struct lane *l, const char *how, int status)
 {
-	if (l->conn->closing || xchg(&l->broken, true))
+	if (READ_ONCE(l->conn->closing) || xchg(&l->broken, true))
 		return;
 	pr_info("dsm: rank %u: the connection to rank %u is broken (%s, %s)\n", l->conn->rank->me, l->peer, how,
 		status < 0 ? "errno" : ib_wc_status_msg(status));

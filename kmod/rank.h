@@ -186,8 +186,10 @@ long call_sync(struct ctx *c, void __user *arg);
 long call_range(struct ctx *c, void __user *arg);
 
 /* conn.c */
-bool conn_is_of(const struct conn *c, const struct ib_device *dev);
+struct ib_device *conn_device(const struct conn *c);
 struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *address, u32 *size);
+/* Sleeps: nothing is sent or received any more, and whoever waits for what was posted goes on. May be repeated. */
+void conn_stop(struct conn *c);
 void conn_close(struct conn *c);
 int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
 void conn_show(struct seq_file *f, struct conn *c); /* lanes that are behind */
