@@ -59,7 +59,7 @@ static long do_info(struct ctx *c, void __user *arg)
 {
 	struct dsm_ioc_info info = {
 		.version = DSM_UAPI_VERSION,
-		.features = DSM_FEATURE_PROTECT | DSM_FEATURE_RANK,
+		.features = DSM_FEATURE_PROTECT | DSM_FEATURE_RANK | DSM_FEATURE_QUEUES,
 		.frames = atomic_long_read(&c->frames),
 		.frames_limit = c->limit == ULONG_MAX ? ~0ull : c->limit,
 	};
@@ -210,7 +210,7 @@ static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	case DSM_IOC_JOIN:
 		return rank_join(c, user);
 	}
-	if (_IOC_TYPE(cmd) != DSM_IOC_MAGIC || _IOC_NR(cmd) > _IOC_NR(DSM_IOC_LOST))
+	if (_IOC_TYPE(cmd) != DSM_IOC_MAGIC || _IOC_NR(cmd) > _IOC_NR(DSM_IOC_QUEUES))
 		return -ENOTTY;
 	if (!smp_load_acquire(&c->rank))
 		return -ENOTCONN;
@@ -227,6 +227,8 @@ static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return rank_stats(c, user);
 	case DSM_IOC_LOST:
 		return rank_lost(c, user);
+	case DSM_IOC_QUEUES:
+		return rank_queues(c, user);
 	}
 	return -ENOTTY;
 }
