@@ -9,8 +9,10 @@
 
 #include "conn.h"
 
-#define ADDRESS_MAGIC 0x316b6d73u /* "smk1" */
+#define ADDRESS_MAGIC 0x326b6d73u /* "smk2" */
 #define QP_TIMEOUT 18             /* 4.096 us << 18: a second; emulated machines are slow */
+#define LATE_US 100
+#define LATE_US_MAX 10000u
 
 struct address {
 	u32 magic, version;
@@ -82,9 +84,10 @@ static int make_qp(struct conn *c, struct lane *l)
 		.send_cq = cq_of(c->cqs[l->class]), .recv_cq = cq_of(c->cqs[l->class]), .sq_sig_type = IB_SIGNAL_REQ_WR,
 		.qp_type = IB_QPT_RC, .cap = { .max_send_wr = SENDS + 8, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
+	const u32 room = (c->late_us ? l->pack : 1) * sizeof(struct msg);
 	bool is_inline = !dsm_test_no_inline;
 
-	init.cap.max_inline_data = is_inline ? sizeof(struct msg) : 0;
+	init.cap.max_inline_data = is_inline ? room : 0;
 	l->qp = ib_create_qp(c->pd, &init);
 	if (is_inline && IS_ERR(l->qp)) {
 		is_inline = false;
@@ -97,9 +100,9 @@ static int make_qp(struct conn *c, struct lane *l)
 		l->qp = NULL;
 		return err;
 	}
-	if (is_inline && init.cap.max_inline_data >= sizeof(struct msg))
+	if (is_inline && init.cap.max_inline_data >= room)
 		return 0;
-	l->out = make_buffers(c, SENDS, DMA_TO_DEVICE, &l->out_dma);
+	l->out = make_buffers(c, SENDS * l->pack, DMA_TO_DEVICE, &l->out_dma);
 	return l->out ? 0 : -ENOMEM;
 }
 
@@ -110,7 +113,7 @@ static int make_lane(struct conn *c, struct lane *l)
 	int err;
 
 	l->room = dsm_test_send_room ? clamp(dsm_test_send_room, SENDS_LEAST, SENDS) : SENDS;
-	l->buffers = make_buffers(c, RECEIVES, DMA_FROM_DEVICE, &l->dma);
+	l->buffers = make_buffers(c, RECEIVES * l->pack, DMA_FROM_DEVICE, &l->dma);
 	if (!l->buffers)
 		return -ENOMEM;
 	err = make_qp(c, l);
@@ -135,6 +138,8 @@ static int make_lanes(struct conn *c)
 			l->conn = c;
 			l->peer = p;
 			l->class = (u8)class;
+			l->pack = class == CLASS_COHERENCE ? PACK : 1;
+			lane_start(l);
 		}
 	for (p = 0; p < c->rank->size && !err; p++) {
 		struct peer_keys *k = &c->keys[p];
@@ -185,6 +190,14 @@ static int open_port(struct conn *c, int gid)
 	return choose_gid(c, gid, attr.gid_tbl_len);
 }
 
+/* Where the processor that posts a message also sends its packet, fewer of them are worth some time. */
+static u32 late_us(const struct ib_device *dev)
+{
+	const bool soft = dev->ops.driver_id == RDMA_DRIVER_RXE || dev->ops.driver_id == RDMA_DRIVER_SIW;
+
+	return dsm_late_us < 0 ? soft ? LATE_US : 0 : min_t(u32, dsm_late_us, LATE_US_MAX);
+}
+
 struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *address, u32 *size)
 {
 	struct conn *c = kzalloc(sizeof(*c), GFP_KERNEL);
@@ -205,6 +218,7 @@ struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *addre
 	if (err)
 		goto fail;
 	r->ctx->node = ibdev_to_node(c->dev);
+	c->late_us = late_us(c->dev);
 	err = open_port(c, j->gid);
 	if (err)
 		goto fail;
@@ -307,10 +321,12 @@ static void close_lane(struct lane *l)
 {
 	struct waiting *w, *next;
 
+	if (l->conn)
+		lane_stop(l);
 	if (l->qp)
 		ib_destroy_qp(l->qp);
-	free_buffers(l->conn, l->buffers, RECEIVES, DMA_FROM_DEVICE, l->dma);
-	free_buffers(l->conn, l->out, SENDS, DMA_TO_DEVICE, l->out_dma);
+	free_buffers(l->conn, l->buffers, RECEIVES * l->pack, DMA_FROM_DEVICE, l->dma);
+	free_buffers(l->conn, l->out, SENDS * l->pack, DMA_TO_DEVICE, l->out_dma);
 	if (l->conn)
 		list_for_each_entry_safe(w, next, &l->waiting, list)
 			waiting_put(w);
@@ -392,6 +408,21 @@ void conn_show(struct seq_file *f, struct conn *c)
 	for (p = 0; p < c->rank->size; p++)
 		if (p != c->rank->me && !list_empty(&c->keys[p].blocks))
 			seq_printf(f, "  blocks wait for a key of %u\n", p);
+}
+
+void conn_queues(const struct conn *c, struct dsm_ioc_queues *out)
+{
+	unsigned int i;
+	u16 p;
+
+	strscpy(out->device, dev_name(&c->dev->dev), sizeof(out->device));
+	for (i = 0; i < CLASS_MAX; i++) {
+		cq_counts(c->cqs[i], &out->mode, &out->of[i]);
+		for (p = 0; p < c->rank->size; p++) {
+			out->of[i].sent += READ_ONCE(c->lanes[p * CLASS_MAX + i].sent);
+			out->of[i].received += READ_ONCE(c->lanes[p * CLASS_MAX + i].received);
+		}
+	}
 }
 
 struct ib_device *conn_device(const struct conn *c)

@@ -3,8 +3,8 @@
  * conn.h - between the files of a rank's RDMA: conn.c makes queue pairs and connects them, lane.c sends and receives over
  * them, key.c makes the keys by which blocks are written.
  *
- * Locks: lane->lock, peer_keys->lock; neither inside the other, bottom halves off. Before them key_mutex, then modify, in
- * processes and workers that may sleep.
+ * Locks: lane->lock, peer_keys->lock; neither inside the other, bottom halves off. The first is held when a timer is started.
+ * Before them key_mutex, then modify, in processes and workers that may sleep.
  */
 #ifndef KMOD_CONN_H
 #define KMOD_CONN_H
@@ -17,6 +17,7 @@
 
 #define RECEIVES 512u
 #define SENDS 512u
+#define PACK 4u /* messages of one send, at most */
 #define SIGNAL_EVERY 16u
 #define SENDS_LEAST (SIGNAL_EVERY + 2) /* fewer places would never come back */
 
@@ -38,11 +39,18 @@ struct lane {
 	unsigned int room;       /* places in the send queue */
 	unsigned int unsignalled;
 	struct list_head waiting;
+	u64 sent, received;      /* messages and blocks */
+	unsigned int pack;       /* messages that a buffer has room for */
 	struct msg *buffers;     /* RECEIVES of them */
 	u64 dma;
-	struct msg *out;         /* SENDS of them, to send from; NULL: messages go inline */
+	struct msg *out;         /* SENDS buffers to send from; NULL: messages go inline */
 	u64 out_dma;
-	unsigned int posted;     /* messages, from out */
+	unsigned int posted;     /* sends, from out */
+	struct msg held[PACK - 1]; /* they go with the next message, or when held_timer says so */
+	unsigned int nheld;
+	ktime_t held_until;
+	struct hrtimer held_timer; /* runs: armed */
+	bool armed;
 };
 
 struct peer_key {
@@ -71,6 +79,7 @@ struct conn {
 	struct mutex key_mutex;  /* one key is made at a time */
 	struct mutex modify;     /* states of queue pairs are changed one by one; inside key_mutex */
 	struct chunk_key *making;
+	u32 late_us;             /* how long a MSG_DONE may wait for company; 0: not at all */
 	bool closing;            /* set under modify: no queue pair comes up any more, and that they break is no news */
 };
 
@@ -95,6 +104,8 @@ struct waiting *waiting_new(const struct msg *m, bool block);
 void waiting_put(struct waiting *w);
 void lane_completed(void *arg, const struct ib_wc *wc); /* of a conn; from cq.c, bottom halves are off */
 void lane_send(struct lane *l, const struct msg *m, bool block);
+void lane_start(struct lane *l);
+void lane_stop(struct lane *l); /* nothing is held any more; sleeps */
 int lane_receive(struct lane *l, u32 index); /* post a buffer */
 void lane_broken(struct lane *l, const char *how, int status);
 

@@ -124,13 +124,14 @@ void batch_start(struct batch *b); /* softirq or process context; done() is call
 int pte_apply(struct ctx *c, u32 page); /* make a page's table entry; process context, mmap_lock held for reading */
 
 extern unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_test_reserve;
+extern int dsm_late_us;
 extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline;
 extern struct workqueue_struct *dsm_wq;
 
 /* debug.c */
 enum counter {
 	COUNT_FAULTS, COUNT_CHANGED, COUNT_BATCHES, COUNT_DEFERRED, COUNT_TRYLOCK, COUNT_NO_TABLE, COUNT_SHOOTDOWNS,
-	COUNT_ACKS, COUNT_SOFTIRQ, COUNT_PROCESS, COUNT_LATER, COUNT_SENT, COUNT_RECEIVED, COUNT_QUEUED, COUNT_KEYS, COUNT_BAD,
+	COUNT_ACKS, COUNT_SOFTIRQ, COUNT_KSOFTIRQD, COUNT_PROCESS, COUNT_LATER, COUNT_SENT, COUNT_HELD, COUNT_RECEIVED, COUNT_QUEUED, COUNT_KEYS, COUNT_BAD,
 	COUNT_LOST, COUNT_UNSENT, COUNT_NO_MEMORY, COUNT_USED_UP,
 	GAUGE_CONTEXTS, GAUGE_RANKS, GAUGE_FRAMES, /* how many there are */
 	COUNTERS

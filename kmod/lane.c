@@ -7,6 +7,10 @@
  * signalled, and its completion gives back as many places of the queue as it covers. When no place is left (lane->room),
  * messages wait in lane->waiting.
  *
+ * On a soft device to post a message is to send its packet, and to receive another's acknowledgement of it, on the processor
+ * of whoever posts. There MSG_DONE, which nobody waits for unless the block is wanted elsewhere just then, is held back for
+ * late_us, and goes with the next message to its peer, in one packet: a send has up to PACK messages.
+ *
  * Receiving. Each lane has RECEIVES buffers. A peer has at most SLOTS requests under way, each of which causes a bounded
  * number of messages, and a buffer is posted again as soon as its message is copied out, so the queue does not run dry
  * while this side lives; that it should is what RNR retries are for, and they are counted by the device.
@@ -45,22 +49,84 @@ static void post(struct lane *l, struct ib_send_wr *wr)
 		lane_broken(l, "post", err);
 }
 
-static void post_message(struct lane *l, const struct msg *m)
+static void post_messages(struct lane *l, const struct msg *m, unsigned int n)
 {
-	struct ib_sge sge = { .addr = (uintptr_t)m, .length = sizeof(*m) };
+	struct ib_sge sge = { .addr = (uintptr_t)m, .length = n * sizeof(*m) };
 	struct ib_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IB_WR_SEND, .send_flags = IB_SEND_INLINE };
 
 	if (l->out) {
-		/* As many buffers as places in the queue: that SENDS messages were posted since says that this one is free. */
-		unsigned int i = l->posted++ % SENDS;
+		/* As many buffers as places in the queue: that SENDS were posted since says that this one is free. */
+		unsigned int i = l->posted++ % SENDS * l->pack;
 
-		l->out[i] = *m;
+		memcpy(&l->out[i], m, sge.length);
 		sge.addr = l->out_dma + i * sizeof(*m);
 		sge.lkey = l->conn->pd->local_dma_lkey;
 		wr.send_flags = 0;
-		ib_dma_sync_single_for_device(l->conn->dev, sge.addr, sizeof(*m), DMA_TO_DEVICE);
+		ib_dma_sync_single_for_device(l->conn->dev, sge.addr, sge.length, DMA_TO_DEVICE);
 	}
 	post(l, &wr);
+}
+
+/* With those that are held. */
+static void post_message(struct lane *l, const struct msg *m)
+{
+	struct msg all[PACK] __uninitialized;
+	unsigned int n = l->nheld;
+
+	if (!n) {
+		post_messages(l, m, 1);
+		return;
+	}
+	memcpy(all, l->held, n * sizeof(*m));
+	all[n] = *m;
+	l->nheld = 0;
+	post_messages(l, all, n + 1);
+}
+
+/* Nobody came along. The timer is not stopped when somebody does: to set it is what costs. */
+static enum hrtimer_restart held_too_long(struct hrtimer *timer)
+{
+	struct lane *l = container_of(timer, struct lane, held_timer);
+	ktime_t left;
+
+	spin_lock(&l->lock);
+	left = ktime_sub(l->held_until, ktime_get());
+	if (l->nheld && left <= 0 && l->room) {
+		post_messages(l, l->held, l->nheld);
+		l->nheld = 0;
+	}
+	l->armed = l->nheld && !READ_ONCE(l->broken) && !READ_ONCE(l->conn->closing);
+	if (l->armed)
+		hrtimer_forward_now(timer, left > 0 ? left : ns_to_ktime((u64)l->conn->late_us * NSEC_PER_USEC));
+	spin_unlock(&l->lock);
+	return l->armed ? HRTIMER_RESTART : HRTIMER_NORESTART;
+}
+
+/* False: to be sent at once. */
+static bool hold(struct lane *l, const struct msg *m)
+{
+	const u32 us = l->conn->late_us;
+
+	if (m->type != MSG_DONE || !us || l->nheld == PACK - 1)
+		return false;
+	if (!l->nheld)
+		l->held_until = ktime_add_us(ktime_get(), us);
+	l->held[l->nheld++] = *m;
+	if (!l->armed)
+		hrtimer_start(&l->held_timer, ns_to_ktime((u64)us * NSEC_PER_USEC), HRTIMER_MODE_REL_SOFT);
+	l->armed = true;
+	return true;
+}
+
+void lane_start(struct lane *l)
+{
+	hrtimer_init(&l->held_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+	l->held_timer.function = held_too_long;
+}
+
+void lane_stop(struct lane *l)
+{
+	hrtimer_cancel(&l->held_timer);
 }
 
 static void post_block(struct lane *l, const struct msg *m)
@@ -137,7 +203,10 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 		return;
 	}
 	debug_count(COUNT_SENT, 1);
-	if (l->room && list_empty(&l->waiting)) {
+	l->sent++;
+	if (!block && hold(l, m)) {
+		debug_count(COUNT_HELD, 1);
+	} else if (l->room && list_empty(&l->waiting)) {
 		if (block)
 			post_block(l, m);
 		else
@@ -173,39 +242,60 @@ void conn_send(struct conn *c, u16 peer, const struct msg *m)
 int lane_receive(struct lane *l, u32 index)
 {
 	struct ib_sge sge = {
-		.addr = l->dma + index * sizeof(struct msg), .length = sizeof(struct msg), .lkey = l->conn->pd->local_dma_lkey,
+		.addr = l->dma + index * l->pack * sizeof(struct msg), .length = l->pack * sizeof(struct msg), .lkey = l->conn->pd->local_dma_lkey,
 	};
 	struct ib_recv_wr wr = { .wr_id = wr_id(WR_RECEIVE, l, index), .sg_list = &sge, .num_sge = 1 };
 
-	ib_dma_sync_single_for_device(l->conn->dev, sge.addr, sizeof(struct msg), DMA_FROM_DEVICE);
+	ib_dma_sync_single_for_device(l->conn->dev, sge.addr, sge.length, DMA_FROM_DEVICE);
 	return ib_post_recv(l->qp, &wr, NULL);
+}
+
+/* One message; false: no correct peer sends it. */
+static bool take(struct lane *l, const struct msg *m)
+{
+	struct rank *r = l->conn->rank;
+
+	if (m->src != l->peer)
+		return false;
+	if (is_ours(m->type))
+		return !key_message(l->conn, l->peer, m);
+	if (wire_check(m, r->me, r->size, SLOTS) || m->type == MSG_DATA)
+		return false;
+	host_message(r, m);
+	return true;
 }
 
 static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 {
-	struct conn *c = l->conn;
-	struct rank *r = c->rank;
-	struct msg m;
+	const u32 size = l->pack * sizeof(struct msg);
+	struct rank *r = l->conn->rank;
+	struct msg m[PACK] __uninitialized;
+	unsigned int i, n = wc->byte_len / sizeof(*m);
+	bool bad;
 
 	if (wc->status != IB_WC_SUCCESS) {
 		lane_broken(l, "receive", wc->status);
 		return;
 	}
-	ib_dma_sync_single_for_cpu(c->dev, l->dma + index * sizeof(m), sizeof(m), DMA_FROM_DEVICE);
-	m = l->buffers[index];
+	if (wc->wc_flags & IB_WC_WITH_IMM)
+		n = 0;
+	bad = !(wc->wc_flags & IB_WC_WITH_IMM) && (!n || n > l->pack || wc->byte_len % sizeof(*m));
+	if (n && !bad) {
+		ib_dma_sync_single_for_cpu(l->conn->dev, l->dma + index * size, size, DMA_FROM_DEVICE);
+		memcpy(m, &l->buffers[index * l->pack], n * sizeof(*m));
+	}
 	if (lane_receive(l, index))
 		lane_broken(l, "receive", -ENOMEM);
-	debug_count(COUNT_RECEIVED, 1);
-	WRITE_ONCE(r->messages_in, r->messages_in + 1);
-	if (wc->wc_flags & IB_WC_WITH_IMM) {
+	debug_count(COUNT_RECEIVED, n ? n : 1);
+	l->received += n ? n : 1; /* one handler at a time */
+	WRITE_ONCE(r->messages_in, r->messages_in + (n ? n : 1));
+	if (wc->wc_flags & IB_WC_WITH_IMM)
 		host_landed(r, l->peer, be32_to_cpu(wc->ex.imm_data));
-	} else if (wc->byte_len != sizeof(m) || m.src != l->peer ||
-		   (is_ours(m.type) ? key_message(c, l->peer, &m)
-				       : wire_check(&m, r->me, r->size, SLOTS) || m.type == MSG_DATA)) {
+	for (i = 0; i < n && !bad; i++)
+		bad = !take(l, &m[i]);
+	if (bad) {
 		debug_count(COUNT_BAD, 1);
 		lane_broken(l, "malformed message", -EBADMSG);
-	} else if (!is_ours(m.type)) {
-		host_message(r, &m);
 	}
 }
 

@@ -15,6 +15,9 @@ MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1.0");
 
 struct workqueue_struct *dsm_wq;
+int dsm_late_us = -1;
+module_param_named(late_us, dsm_late_us, int, 0600);
+MODULE_PARM_DESC(late_us, "microseconds that a MSG_DONE may wait for a message to go with (-1: 100 on soft devices, else 0)");
 bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline;
 module_param_named(test_no_remote_flush, dsm_test_no_remote_flush, bool, 0600);
 MODULE_PARM_DESC(test_no_remote_flush, "for tests: leave stale translations on other processors");
@@ -58,7 +61,7 @@ static long do_info(struct ctx *c, void __user *arg)
 {
 	struct dsm_ioc_info info = {
 		.version = DSM_UAPI_VERSION,
-		.features = DSM_FEATURE_PROTECT | DSM_FEATURE_RANK,
+		.features = DSM_FEATURE_PROTECT | DSM_FEATURE_RANK | DSM_FEATURE_QUEUES,
 		.frames = atomic_long_read(&c->frames),
 		.frames_limit = c->limit == ULONG_MAX ? ~0ull : c->limit,
 	};
@@ -209,7 +212,7 @@ static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	case DSM_IOC_JOIN:
 		return rank_join(c, user);
 	}
-	if (_IOC_TYPE(cmd) != DSM_IOC_MAGIC || _IOC_NR(cmd) > _IOC_NR(DSM_IOC_LOST))
+	if (_IOC_TYPE(cmd) != DSM_IOC_MAGIC || _IOC_NR(cmd) > _IOC_NR(DSM_IOC_QUEUES))
 		return -ENOTTY;
 	if (!smp_load_acquire(&c->rank))
 		return -ENOTCONN;
@@ -226,6 +229,8 @@ static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return rank_stats(c, user);
 	case DSM_IOC_LOST:
 		return rank_lost(c, user);
+	case DSM_IOC_QUEUES:
+		return rank_queues(c, user);
 	}
 	return -ENOTTY;
 }

@@ -129,6 +129,7 @@ long rank_connect(struct ctx *c, void __user *arg);
 long rank_region(struct ctx *c, void __user *arg);
 long rank_stats(struct ctx *c, void __user *arg);
 long rank_lost(struct ctx *c, void __user *arg);
+long rank_queues(struct ctx *c, void __user *arg);
 void rank_stop(struct rank *r);   /* nothing of it is under way any more, its device is free; sleeps, may be repeated */
 void rank_leave(struct rank *r);  /* sleeps */
 void ranks_leave_device(struct ib_device *dev);
@@ -142,6 +143,7 @@ void rank_exit(struct rank *r);
 
 struct seq_file;
 int ranks_show(struct seq_file *f, void *unused);
+int queues_show(struct seq_file *f, void *unused);
 
 /* run.c */
 void host_message(struct rank *r, const struct msg *m);     /* one message for r, and what follows */
@@ -156,8 +158,11 @@ int host_pin(struct rank *r, u32 object, bool write);       /* 0, -EAGAIN (acqui
 int host_unpin(struct rank *r, u32 object, bool write);
 int host_quiet(struct rank *r, u32 page, u32 pages);        /* -EAGAIN: a request or an entry of the range is under way */
 int host_forget(struct rank *r, u32 page, u32 pages);       /* of all ranks before any of them uses the range again */
-/* Get a block that nobody ever had, at its home: done at once; then slot_complete(), for those who joined. False: ask for it. */
-bool host_first(struct rank *r, const struct msg *ask, bool write);
+/*
+ * Get a block that nobody ever had, at its home, and up to `most` in all with those behind it, of the same home and 2 MiB: done
+ * at once; then slot_complete(), for those who joined. Returns how many; 0: ask for it.
+ */
+u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most);
 int host_unlock(struct rank *r, u16 hold);
 int host_arrive(struct rank *r, const struct msg *m);
 void host_landed(struct rank *r, u16 from, u32 imm);        /* a block has come by RDMA */
@@ -190,6 +195,7 @@ void conn_stop(struct conn *c);
 void conn_close(struct conn *c);
 int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
 void conn_show(struct seq_file *f, struct conn *c); /* lanes that are behind */
+void conn_queues(const struct conn *c, struct dsm_ioc_queues *out);
 int conn_init(void);
 void conn_exit(void);
 

@@ -272,8 +272,8 @@ int region_bury(const struct region_record *r);
 /* ---- stats.c ------------------------------------------------------------------------------------ */
 
 void stats_latency(uint64_t *count_, uint64_t *sum, uint64_t *max, uint64_t *buckets, uint64_t ns);
-/* What CALL_VECTORS answers: the completion vectors that a rank's transport uses. */
-#define STATS_VECTORS 48
+/* What CALL_VECTORS answers: the completion vectors that a rank's transport and the kernel helper use. */
+#define STATS_VECTORS 44
 
 struct stats_vectors {
 	uint32_t n, pad;
@@ -282,9 +282,11 @@ struct stats_vectors {
 		int32_t vector;
 		uint32_t pad;
 		uint64_t events, completions;
+		uint64_t softirq; /* completions that the kernel helper handled there */
 	} rows[STATS_VECTORS];
 };
 void stats_vectors(struct stats_vectors *out); /* this rank's */
+void kernel_queues(struct stats_vectors *out); /* rows for its completion queues */
 int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out);
 /* The hottest blocks of a home. */
 struct hot {

@@ -236,6 +236,26 @@ void kernel_no_block(const void *addr, bool write)
 	log_line("the kernel helper could not get the block at %p for %s (see dmesg%s)", addr, write ? "writing" : "reading", limit);
 }
 
+void kernel_queues(struct stats_vectors *out)
+{
+	static const char *const classes[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
+	struct dsm_ioc_queues q;
+	unsigned int i;
+
+	if (call(DSM_IOC_QUEUES, &q) || !q.device[0])
+		return;
+	for (i = 0; i < CLASS_MAX && out->n < STATS_VECTORS; i++) {
+		struct stats_vector *v = &out->rows[out->n++];
+
+		snprintf(v->class, sizeof(v->class), "%s", classes[i]);
+		snprintf(v->device, sizeof(v->device), "%.24s/dsm", q.device);
+		v->vector = q.of[i].vector;
+		v->events = q.of[i].events;
+		v->softirq = q.of[i].softirq + q.of[i].ksoftirqd;
+		v->completions = v->softirq + q.of[i].process;
+	}
+}
+
 void kernel_lost(void)
 {
 	struct dsm_ioc_lost l;

@@ -37,6 +37,7 @@ struct address {
 enum { KEY_WANTED = 0xf0, KEY = 0xf1 };
 
 #define RECEIVES 256u
+#define PACK 4u /* as kmod/conn.h has it: messages of one send of the coherence class */
 #define SLOTS 256u
 
 static struct peer {
@@ -46,7 +47,7 @@ static struct peer {
 	struct ibv_mr *mr;
 	struct ibv_qp *qp[CLASS_MAX];
 	struct memory {
-		struct msg in[CLASS_MAX][RECEIVES];
+		struct msg in[CLASS_MAX][RECEIVES][PACK];
 		char out[1 << 16];
 		char landing[2 << 20]; /* blocks that rank 0 sends, whatever 2 MiB they are of */
 	} *memory;
@@ -139,7 +140,7 @@ static bool peer_open(void)
 
 static void post_receive(unsigned int class, unsigned int i)
 {
-	struct ibv_sge sge = { (uintptr_t)&p.memory->in[class][i], sizeof(struct msg), p.mr->lkey };
+	struct ibv_sge sge = { (uintptr_t)p.memory->in[class][i], sizeof(p.memory->in[class][i]), p.mr->lkey };
 	struct ibv_recv_wr wr = { .wr_id = class << 16 | i, .sg_list = &sge, .num_sge = 1 }, *bad;
 
 	ibv_post_recv(p.qp[class], &wr, &bad);
@@ -308,19 +309,23 @@ static void look(void)
 		} else if (wc.wr_id >> 32) {
 			p.posted--;
 		} else {
-			struct msg m = p.memory->in[class][i];
+			unsigned int n = wc.wc_flags & IBV_WC_WITH_IMM ? 1 : wc.byte_len / sizeof(struct msg), k;
+			struct msg m[PACK];
 
+			memcpy(m, p.memory->in[class][i], sizeof(m));
 			post_receive(class, i);
 			if (wc.wc_flags & IBV_WC_WITH_IMM) {
 				uint32_t imm = __builtin_bswap32(wc.imm_data);
 
-				m = (struct msg){ .version = WIRE_VERSION, .type = MSG_GRANT, .object = p.wanted[imm & 0xff], .req_rank = 1,
-						  .req_slot = imm & 0xff, .home = imm >> 17 & 1023 };
+				m[0] = (struct msg){ .version = WIRE_VERSION, .type = MSG_GRANT, .object = p.wanted[imm & 0xff], .req_rank = 1,
+						     .req_slot = imm & 0xff, .home = imm >> 17 & 1023 };
 				landed++;
 			}
-			p.seen[p.nseen++ % 16] = m;
-			if (pick(&p.random, 8))
-				answer(&m);
+			for (k = 0; k < n; k++) {
+				p.seen[p.nseen++ % 16] = m[k];
+				if (pick(&p.random, 8))
+					answer(&m[k]);
+			}
 		}
 	}
 }
@@ -438,6 +443,19 @@ static bool send_something(void)
 	case 8: case 9: case 10:
 		write_block();
 		return false;
+	case 11: case 12: case 13: { /* several at once; too many, or of a class that has no such, are wrong */
+		struct msg all[PACK + 1];
+		bool bad;
+
+		size = 2 + pick(r, pick(r, 4) ? PACK - 1 : PACK);
+		bad = size > PACK || class != CLASS_COHERENCE;
+		for (i = 0; i < size; i++) {
+			all[i] = i ? plausible() : m;
+			bad |= is_wrong(&all[i]);
+		}
+		post(class, all, size * sizeof(m), NULL);
+		return bad;
+	}
 	default:
 		break;
 	}
