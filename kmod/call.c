@@ -533,7 +533,7 @@ static long range(struct rank *r, void __user *arg)
 	}
 	while (!err && p.op == DSM_RANGE_LEAVE && any_prefetch(r, p.page, p.pages))
 		err = pause_a_little(r, &us);
-	return err;
+	return err == -EDQUOT ? -ENOMEM : err;
 }
 
 /* Whoever is inside is woken when the rank is stopped, and is waited for before its connections go. */

@@ -20,7 +20,7 @@ static const char *const names[COUNTERS] = {
 	[COUNT_PROCESS] = "handled_in_process", [COUNT_LATER] = "left_to_worker", [COUNT_SENT] = "messages_sent", [COUNT_HELD] = "messages_held",
 	[COUNT_RECEIVED] = "messages_received", [COUNT_QUEUED] = "send_queue_full", [COUNT_KEYS] = "keys_asked",
 	[COUNT_BAD] = "bad_messages", [COUNT_LOST] = "ranks_given_up", [COUNT_UNSENT] = "messages_to_lost_ranks",
-	[COUNT_NO_MEMORY] = "from_reserve",
+	[COUNT_NO_MEMORY] = "from_reserve", [COUNT_USED_UP] = "reserve_used_up",
 	[GAUGE_CONTEXTS] = "contexts", [GAUGE_RANKS] = "joined", [GAUGE_FRAMES] = "frames",
 };
 

@@ -87,8 +87,11 @@ int ctx_frames(struct ctx *c, u32 page, u32 n)
 
 	if (READ_ONCE(*at))
 		return 0;
-	if (!charge(c, n))
-		return -ENOMEM;
+	if (!charge(c, n)) {
+		pr_info_ratelimited("dsm: user %u may not lock more than %lu pages (RLIMIT_MEMLOCK)\n",
+				    from_kuid_munged(&init_user_ns, c->user->uid), c->limit);
+		return -EDQUOT;
+	}
 	new = new_chunk(c, n);
 	if (new && !cmpxchg(at, NULL, new))
 		return 0;
@@ -382,6 +385,11 @@ int ctx_window(struct ctx *c, u64 size)
 	if (!err) {
 		c->notifier.ops = &notifier_ops;
 		err = mmu_notifier_register(&c->notifier, c->mm);
+		if (err) {
+			WRITE_ONCE(c->pages, 0);
+			kvfree(c->chunks);
+			c->chunks = NULL;
+		}
 		c->watched = !err;
 	}
 	mutex_unlock(&c->lock);

@@ -175,6 +175,7 @@ int kernel_range(unsigned int op, size_t off, size_t len, uint32_t arg);
 /* One request; *q holds what comes back. */
 int kernel_call(struct dsm_ioc_call *q);
 void kernel_stats(void);          /* add what the kernel has counted to this rank's counters */
+void kernel_no_block(const void *addr, bool write); /* say why an access failed */
 void kernel_lost(void);           /* the device says that a peer is gone */
 void kernel_close(void);
 

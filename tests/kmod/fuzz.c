@@ -492,7 +492,7 @@ static bool one_round(struct job *j, uint64_t seed, unsigned int number)
 		if (!pids[i])
 			rank_process(j, i, next(&r));
 	}
-	end = now_s() + 30;
+	end = now_s() + patience(30);
 	while (atomic_load(&j->ready) < ranks && !atomic_load(&j->failed) && now_s() < end)
 		usleep(1000);
 	if (atomic_load(&j->ready) < ranks)
