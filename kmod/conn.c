@@ -209,6 +209,7 @@ struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *addre
 		return ERR_PTR(-ENOMEM);
 	c->rank = r;
 	mutex_init(&c->key_mutex);
+	mutex_init(&c->modify);
 	c->lanes = kvcalloc((size_t)r->size * CLASS_MAX, sizeof(*c->lanes), GFP_KERNEL);
 	c->keys = kvcalloc(r->size, sizeof(*c->keys), GFP_KERNEL);
 	if (!c->lanes || !c->keys)
@@ -305,9 +306,11 @@ int conn_connect(struct conn *c, u16 peer, const void *address, u32 size)
 	for (class = 0; class < CLASS_MAX && !err; class++) {
 		struct lane *l = lane_of(c, peer, class);
 
-		err = to_ready(c, l, a);
+		mutex_lock(&c->modify);
+		err = c->closing ? -EIO : to_ready(c, l, a);
 		if (!err)
 			WRITE_ONCE(l->up, true);
+		mutex_unlock(&c->modify);
 	}
 	return err;
 }
@@ -329,17 +332,30 @@ static void close_lane(struct lane *l)
 			waiting_put(w);
 }
 
-/* Send what is posted: a peer may wait for this rank's last messages. Bounded. */
-static void drain(struct conn *c)
+static void end(struct lane *l)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+
+	if (l->qp)
+		ib_modify_qp(l->qp, &attr, IB_QP_STATE);
+}
+
+void lane_end(struct lane *l)
+{
+	mutex_lock(&l->conn->modify);
+	end(l);
+	mutex_unlock(&l->conn->modify);
+}
+
+void conn_stop(struct conn *c)
 {
 	unsigned int i;
 
-	for (i = 0; c->lanes && i < (unsigned int)c->rank->size * CLASS_MAX; i++) {
-		struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
-
-		if (c->lanes[i].qp)
-			ib_modify_qp(c->lanes[i].qp, &attr, IB_QP_STATE);
-	}
+	mutex_lock(&c->modify);
+	WRITE_ONCE(c->closing, true);
+	for (i = 0; c->lanes && i < (unsigned int)c->rank->size * CLASS_MAX; i++)
+		end(&c->lanes[i]);
+	mutex_unlock(&c->modify);
 }
 
 void conn_close(struct conn *c)
@@ -347,8 +363,7 @@ void conn_close(struct conn *c)
 	unsigned int i;
 	u16 p;
 
-	WRITE_ONCE(c->closing, true);
-	drain(c);
+	conn_stop(c);
 	for (i = 0; i < CLASS_MAX; i++)
 		if (c->cqs[i])
 			cq_stop(c->cqs[i]);
@@ -395,9 +410,9 @@ void conn_show(struct seq_file *f, struct conn *c)
 			seq_printf(f, "  blocks wait for a key of %u\n", p);
 }
 
-bool conn_is_of(const struct conn *c, const struct ib_device *dev)
+struct ib_device *conn_device(const struct conn *c)
 {
-	return c->dev == dev;
+	return c->dev;
 }
 
 int conn_init(void)

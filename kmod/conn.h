@@ -4,6 +4,7 @@
  * them, key.c makes the keys by which blocks are written.
  *
  * Locks: lane->lock, peer_keys->lock; neither inside the other, bottom halves off. The first is held when a timer is started.
+ * Before them key_mutex, then modify, in processes and workers that may sleep.
  */
 #ifndef KMOD_CONN_H
 #define KMOD_CONN_H
@@ -75,9 +76,10 @@ struct conn {
 	struct lane *lanes;      /* size * CLASS_MAX */
 	struct peer_keys *keys;
 	struct mutex key_mutex;  /* one key is made at a time */
+	struct mutex modify;     /* states of queue pairs are changed one by one; inside key_mutex */
 	struct chunk_key *making;
 	u32 late_us;             /* how long a MSG_DONE may wait for company; 0: not at all */
-	bool closing;
+	bool closing;            /* set under modify: no queue pair comes up any more, and that they break is no news */
 };
 
 static inline struct lane *lane_of(struct conn *c, u16 peer, unsigned int class)
@@ -90,6 +92,9 @@ static inline u64 wr_id(enum wr_kind kind, const struct lane *l, u32 index)
 {
 	return (u64)kind << 56 | (u64)l->class << 48 | (u64)l->peer << 32 | index;
 }
+
+/* conn.c */
+void lane_end(struct lane *l); /* sleeps: all that is posted comes back, as failed if not done */
 
 /* lane.c */
 int lane_init(void);

@@ -188,6 +188,10 @@ struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int 
 	return q;
 }
 
+static void nothing(void *unused)
+{
+}
+
 void cq_stop(struct cq *q)
 {
 	if (q->stopped)
@@ -197,6 +201,8 @@ void cq_stop(struct cq *q)
 	q->poller = NULL;
 	WRITE_ONCE(q->stopped, true);
 	synchronize_rcu(); /* handlers that found it running: all have bottom halves off */
+	if (q->cpu >= 0)
+		smp_call_function_single(q->cpu, nothing, NULL, 1); /* after those they have sent there */
 	cancel_work_sync(&q->work);
 	tasklet_kill(&q->task);
 }
@@ -205,7 +211,6 @@ void cq_destroy(struct cq *q)
 {
 	cq_stop(q);
 	ib_destroy_cq(q->cq);
-	tasklet_kill(&q->task); /* steered here after the first kill */
 	kfree(q);
 }
 
@@ -283,6 +288,18 @@ int device_get(const char *name, struct ib_device **dev, u32 *port)
 void device_put_back(struct ib_device *dev)
 {
 	ib_device_put(dev);
+}
+
+bool device_is_here(const struct ib_device *dev)
+{
+	struct device_entry *e;
+	bool is = false;
+
+	mutex_lock(&devices_lock);
+	list_for_each_entry(e, &devices, list)
+		is |= e->dev == dev;
+	mutex_unlock(&devices_lock);
+	return is;
 }
 
 int cq_init(void)

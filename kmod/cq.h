@@ -19,6 +19,7 @@ struct ib_cq *cq_of(struct cq *q);
 /* A device by name, or the first with an active port; kept until put back. -ENODEV, -ENETDOWN. */
 int device_get(const char *name, struct ib_device **dev, u32 *port);
 void device_put_back(struct ib_device *dev);
+bool device_is_here(const struct ib_device *dev); /* and was not taken away */
 
 int cq_init(void);
 void cq_exit(void);

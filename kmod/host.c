@@ -70,7 +70,7 @@ void host_carry_out(struct rank *r, const struct actions *acts, unsigned int fro
 			break;
 		case ACT_OPEN:
 			if (a->from != OPEN_AGAIN)
-				txn_open(r, a, m);
+				txn_open(r, a, m, 1);
 			break;
 		case ACT_CLOSE:
 			count(stats_of(r, m->object)->invalidations, 1);
@@ -100,7 +100,7 @@ bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *w
 	struct state *st = READ_ONCE(r->states[block_page(ask->object) / CHUNK_PAGES]);
 	struct page_ctx ctx = page_ctx(r);
 	spinlock_t *stripe = stripe_of(r, ask->object);
-	struct actions acts;
+	struct actions acts __uninitialized;
 	bool open = false, dropped = false;
 	unsigned int i;
 	int err;
@@ -136,28 +136,38 @@ bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *w
 	return open;
 }
 
-bool host_first(struct rank *r, const struct msg *ask, bool write)
+u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most)
 {
-	struct actions acts;
-	struct action open;
-	bool first;
+	struct actions acts __uninitialized;
+	struct action open, next;
+	struct msg m = *ask;
+	u32 n, i;
 
 	local_bh_disable();
-	first = step_first(r, ask, write, &open);
-	if (first) {
-		txn_open(r, &open, ask);
-		step_first_used(r, ask, &acts);
-		host_carry_out(r, &acts, 0, ask);
-		host_run();
+	if (!step_first(r, &m, write, &open)) {
+		local_bh_enable();
+		return 0;
 	}
+	for (n = 1; n < most; n++) {
+		m.object += block_pages(m.object) << 1;
+		if (!step_first(r, &m, write, &next))
+			break;
+	}
+	/* All alike: their machines started from nothing, with the same event. */
+	txn_open(r, &open, ask, n);
+	for (i = 0, m.object = ask->object; i < n; i++, m.object += block_pages(m.object) << 1) {
+		step_first_used(r, &m, &acts);
+		host_carry_out(r, &acts, 0, &m);
+	}
+	host_run();
 	local_bh_enable();
-	return first;
+	return n;
 }
 
 int host_unlock(struct rank *r, u16 hold)
 {
 	struct msg none = { .dst = r->me };
-	struct actions acts;
+	struct actions acts __uninitialized;
 
 	if (hold >= HOLDS || !test_bit(hold, r->hold_used) || step_hold(r, hold, HE_UNLOCK, &none, &acts))
 		return -EPERM;
@@ -168,7 +178,7 @@ int host_unlock(struct rank *r, u16 hold)
 
 int host_arrive(struct rank *r, const struct msg *m)
 {
-	struct actions acts;
+	struct actions acts __uninitialized;
 	int err = step_barrier(r, m, &acts);
 
 	if (err)

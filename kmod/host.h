@@ -8,6 +8,8 @@
 
 #include "rank.h"
 
+/* Large things on the stack are __uninitialized: kernels that zero all variables would do little else here. */
+
 /* Counters are near enough: two processors may lose one. */
 #define count(field, n) WRITE_ONCE(field, READ_ONCE(field) + (n))
 
@@ -65,7 +67,7 @@ void txn_close(struct rank *r, const struct actions *acts, unsigned int at, cons
 void txn_drop_now(struct rank *r, const struct msg *m);    /* under the stripe; then, without it, */
 void txn_follow_drop(struct rank *r, const struct msg *m);
 void txn_lower(struct rank *r, const struct action *a);    /* then send the block */
-void txn_open(struct rank *r, const struct action *a, const struct msg *m);
+void txn_open(struct rank *r, const struct action *a, const struct msg *m, u32 blocks); /* the block of m, and those behind it */
 int txn_start(void);
 void txn_stop(void);
 

@@ -6,6 +6,8 @@
  * and the block waits meanwhile (once for each 2 MiB and pair of ranks). A key covers those frames and nothing else, for
  * writing only, and is invalidated before they are freed.
  */
+#include <linux/delay.h>
+#include <linux/sched/signal.h>
 #include <linux/slab.h>
 
 #include "conn.h"
@@ -130,14 +132,22 @@ bool key_of_ours(const struct chunk *k, u32 page, struct ib_sge *sge)
 	return true;
 }
 
+/* A lane to make keys by, one that is broken only if all are. NULL: all ranks are of this kernel. */
 static struct lane *any_lane(struct conn *c)
 {
+	struct lane *found = NULL;
 	u16 p;
 
-	for (p = 0; p < c->rank->size; p++)
-		if (lane_of(c, p, CLASS_BULK)->up)
-			return lane_of(c, p, CLASS_BULK);
-	return NULL;
+	for (p = 0; p < c->rank->size; p++) {
+		struct lane *l = lane_of(c, p, CLASS_BULK);
+
+		if (!READ_ONCE(l->up))
+			continue;
+		found = l;
+		if (!READ_ONCE(l->broken))
+			break;
+	}
+	return found;
 }
 
 static int map_frames(struct conn *c, struct chunk *k, struct chunk_key *key)
@@ -176,6 +186,28 @@ void key_made(struct conn *c, const struct ib_wc *wc)
 	complete(&k->done);
 }
 
+#define KEY_PATIENCE (30 * HZ)
+
+/*
+ * The request is the queue's until it has come back, whatever becomes of whoever waits. That may be never while the queue
+ * pair lives: it stands behind messages to a peer that may be gone.
+ */
+static int wait_for_key(struct conn *c, struct lane *l, struct chunk_key *key)
+{
+	long left = wait_for_completion_killable_timeout(&key->done, KEY_PATIENCE);
+
+	if (left <= 0) {
+		if (left)
+			conn_stop(c); /* the process ends */
+		else
+			lane_broken(l, "key", -ETIMEDOUT);
+		lane_end(l);
+		wait_for_completion(&key->done);
+	}
+	return key->status;
+}
+
+/* -EAGAIN: no place in the queue now. */
 static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {
 	struct ib_reg_wr wr = {
@@ -190,17 +222,19 @@ static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 	wr.key = key->mr->rkey;
 	WRITE_ONCE(c->making, key);
 	spin_lock_bh(&l->lock);
-	if (l->room && !l->broken) {
+	if (READ_ONCE(l->broken) || READ_ONCE(c->closing)) {
+		err = -EPIPE;
+	} else if (l->room) {
 		l->room--;
 		err = ib_post_send(l->qp, &wr.wr, NULL);
 	} else {
-		err = -EAGAIN;
+		err = fatal_signal_pending(current) ? -EINTR : -EAGAIN;
 	}
 	spin_unlock_bh(&l->lock);
-	if (!err && !wait_for_completion_timeout(&key->done, 30 * HZ))
-		err = -ETIMEDOUT;
+	if (!err)
+		err = wait_for_key(c, l, key);
 	WRITE_ONCE(c->making, NULL);
-	return err ? err : key->status;
+	return err;
 }
 
 bool conn_has_key(struct conn *c, const struct chunk *k)
@@ -219,7 +253,8 @@ int conn_key(struct conn *c, struct chunk *k)
 	l = any_lane(c);
 	if (!l)
 		return 0; /* all ranks are of this kernel */
-	mutex_lock(&c->key_mutex);
+	if (mutex_lock_killable(&c->key_mutex))
+		return -EINTR;
 	err = 0;
 	if (k->key)
 		goto unlock;
@@ -237,8 +272,8 @@ int conn_key(struct conn *c, struct chunk *k)
 	err = PTR_ERR_OR_ZERO(key->mr);
 	if (err)
 		goto unmap;
-	while ((err = register_key(c, l, key)) == -EAGAIN && !l->broken)
-		cond_resched();
+	while ((err = register_key(c, l, key)) == -EAGAIN)
+		usleep_range(50, 100);
 	if (!err) {
 		smp_store_release(&k->key, key);
 		goto unlock;

@@ -25,7 +25,7 @@ static struct pool waitings; /* of messages that wait for a place or a key */
 
 void lane_broken(struct lane *l, const char *how, int status)
 {
-	if (l->conn->closing || xchg(&l->broken, true))
+	if (READ_ONCE(l->conn->closing) || xchg(&l->broken, true))
 		return;
 	pr_info("dsm: rank %u: the connection to rank %u is broken (%s, %s)\n", l->conn->rank->me, l->peer, how,
 		status < 0 ? "errno" : ib_wc_status_msg(status));
@@ -70,7 +70,7 @@ static void post_messages(struct lane *l, const struct msg *m, unsigned int n)
 /* With those that are held. */
 static void post_message(struct lane *l, const struct msg *m)
 {
-	struct msg all[PACK];
+	struct msg all[PACK] __uninitialized;
 	unsigned int n = l->nheld;
 
 	if (!n) {
@@ -268,7 +268,7 @@ static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 {
 	const u32 size = l->pack * sizeof(struct msg);
 	struct rank *r = l->conn->rank;
-	struct msg m[PACK];
+	struct msg m[PACK] __uninitialized;
 	unsigned int i, n = wc->byte_len / sizeof(*m);
 	bool bad;
 

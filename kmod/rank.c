@@ -6,9 +6,10 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "cq.h"
 #include "rank.h"
 
-static DEFINE_MUTEX(ranks_lock);
+static DEFINE_MUTEX(ranks_lock); /* outside stop_lock and cq.c's list of devices; inside ctx->lock */
 static LIST_HEAD(ranks);
 
 /* ---- state on demand ------------------------------------------------------------------------ */
@@ -352,6 +353,14 @@ static int join_check(const struct ctx *c, const struct dsm_ioc_join *j)
 	return memchr(j->device, 0, sizeof(j->device)) ? 0 : -EINVAL;
 }
 
+/* Under ranks_lock, so that nobody else who looks at conn finds it going. */
+static void lose_device(struct rank *r)
+{
+	pr_info("dsm: rank %u: its device is taken away\n", r->me);
+	rank_stop(r);
+	rank_peer_lost(r, r->me, -ENODEV);
+}
+
 long rank_join(struct ctx *c, void __user *arg)
 {
 	struct dsm_ioc_join j;
@@ -386,6 +395,9 @@ long rank_join(struct ctx *c, void __user *arg)
 	smp_store_release(&c->rank, r);
 	mutex_lock(&ranks_lock);
 	list_add(&r->list, &ranks);
+	/* A device that went before this rank was listed has not found it. */
+	if (r->conn && !device_is_here(conn_device(r->conn)))
+		lose_device(r);
 	mutex_unlock(&ranks_lock);
 	kfree(address);
 	mutex_unlock(&c->lock);
@@ -480,6 +492,8 @@ static void wake_everybody(struct rank *r)
 	wake_up_all(&r->bar_wait);
 }
 
+#define PATIENCE (HZ / 10)
+
 void rank_stop(struct rank *r)
 {
 	mutex_lock(&r->stop_lock);
@@ -488,6 +502,12 @@ void rank_stop(struct rank *r)
 		synchronize_rcu_expedited(); /* softirqs that found it alive, and may have begun something */
 		wake_everybody(r);
 		rank_exit(r);
+		/*
+		 * What is under way ends in milliseconds, unless it waits for a peer that is gone: queue pairs may repeat
+		 * their requests for ever.
+		 */
+		if (!wait_event_timeout(r->empty, !atomic_read(&r->inside), PATIENCE) && r->conn)
+			conn_stop(r->conn);
 		wait_event(r->empty, !atomic_read(&r->inside));
 		synchronize_rcu_expedited();
 		if (r->conn)
@@ -504,11 +524,8 @@ void ranks_leave_device(struct ib_device *dev)
 
 	mutex_lock(&ranks_lock);
 	list_for_each_entry(r, &ranks, list) {
-		if (!r->conn || !conn_is_of(r->conn, dev))
-			continue;
-		pr_info("dsm: rank %u: its device is taken away\n", r->me);
-		rank_stop(r);
-		rank_peer_lost(r, r->me, -ENODEV);
+		if (r->conn && conn_device(r->conn) == dev)
+			lose_device(r);
 	}
 	mutex_unlock(&ranks_lock);
 }

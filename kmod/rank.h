@@ -156,8 +156,11 @@ int host_pin(struct rank *r, u32 object, bool write);       /* 0, -EAGAIN (acqui
 int host_unpin(struct rank *r, u32 object, bool write);
 int host_quiet(struct rank *r, u32 page, u32 pages);        /* -EAGAIN: a request or an entry of the range is under way */
 int host_forget(struct rank *r, u32 page, u32 pages);       /* of all ranks before any of them uses the range again */
-/* Get a block that nobody ever had, at its home: done at once; then slot_complete(), for those who joined. False: ask for it. */
-bool host_first(struct rank *r, const struct msg *ask, bool write);
+/*
+ * Get a block that nobody ever had, at its home, and up to `most` in all with those behind it, of the same home and 2 MiB: done
+ * at once; then slot_complete(), for those who joined. Returns how many; 0: ask for it.
+ */
+u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most);
 int host_unlock(struct rank *r, u16 hold);
 int host_arrive(struct rank *r, const struct msg *m);
 void host_landed(struct rank *r, u16 from, u32 imm);        /* a block has come by RDMA */
@@ -183,8 +186,10 @@ long call_sync(struct ctx *c, void __user *arg);
 long call_range(struct ctx *c, void __user *arg);
 
 /* conn.c */
-bool conn_is_of(const struct conn *c, const struct ib_device *dev);
+struct ib_device *conn_device(const struct conn *c);
 struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *address, u32 *size);
+/* Sleeps: nothing is sent or received any more, and whoever waits for what was posted goes on. May be repeated. */
+void conn_stop(struct conn *c);
 void conn_close(struct conn *c);
 int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
 void conn_show(struct seq_file *f, struct conn *c); /* lanes that are behind */

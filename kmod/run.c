@@ -129,7 +129,7 @@ void host_later(struct rank *r, const struct msg *m)
 
 static void deliver(struct rank *r, const struct msg *m)
 {
-	struct actions acts;
+	struct actions acts __uninitialized;
 	int err;
 
 	trace_dsm_message_in(r->me, m);

@@ -58,7 +58,7 @@ bool step_first(struct rank *r, const struct msg *ask, bool write, struct action
 	spinlock_t *stripe = stripe_of(r, ask->object);
 	struct page_ctx page_is = page_ctx(r);
 	struct dir_ctx dir_is = dir_ctx(r);
-	struct actions acts;
+	struct actions acts __uninitialized;
 	bool first = false;
 	struct copy *p;
 	struct msg m;

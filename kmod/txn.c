@@ -63,14 +63,11 @@ void txn_send_block(struct rank *r, const struct msg *m)
 	}
 }
 
-static void clear_block(struct rank *r, u32 object)
+static void clear_used(struct chunk *k, u32 from, u32 n)
 {
-	u32 page = block_page(object), i;
-	struct chunk *k = chunk_with(r->ctx, page, block_pages(object));
+	u32 i;
 
-	if (!k)
-		return;
-	for (i = page % CHUNK_PAGES; i < page % CHUNK_PAGES + block_pages(object); i++)
+	for (i = from; i < from + n; i++)
 		if (test_bit(i, k->used))
 			clear_highpage(k->frames[i]);
 }
@@ -136,7 +133,7 @@ void txn_close(struct rank *r, const struct actions *acts, unsigned int at, cons
 		host_no_memory(r);
 		return;
 	}
-	t->acts = *acts;
+	memcpy(&t->acts, acts, offsetof(struct actions, v) + acts->n * sizeof(acts->v[0]));
 	t->at = at;
 	batch_start(&t->b);
 }
@@ -188,11 +185,11 @@ void txn_lower(struct rank *r, const struct action *a)
 }
 
 /* More is allowed than was: no translation is stale, and what cannot be changed now a fault will change. */
-void txn_open(struct rank *r, const struct action *a, const struct msg *m)
+void txn_open(struct rank *r, const struct action *a, const struct msg *m, u32 blocks)
 {
+	struct batch_item it = { .page = block_page(m->object), .pages = (u16)(blocks * block_pages(m->object)), .prot = uapi_prot[a->prot] };
 	struct dsm_ioc_stats *s = stats_of(r, m->object);
-	struct batch b = { .ctx = r->ctx, .count = 1 };
-	struct batch_item it = { .page = block_page(m->object), .pages = (u16)block_pages(m->object), .prot = uapi_prot[a->prot] };
+	struct batch b __uninitialized;
 	struct chunk *k = chunk_with(r->ctx, it.page, it.pages);
 	u32 i;
 
@@ -201,15 +198,20 @@ void txn_open(struct rank *r, const struct action *a, const struct msg *m)
 		return;
 	}
 	if (a->from == OPEN_ZERO) {
-		clear_block(r, m->object);
+		clear_used(k, it.page % CHUNK_PAGES, it.pages);
 		count(s->local_faults, 1);
+		count(s->prefetched, blocks - 1);
 	} else if (a->from == OPEN_DATA || a->from == OPEN_LANDED) {
 		count(s->blocks_in, 1);
 		count(s->bytes_in, (u64)block_pages(m->object) << PAGE_SHIFT);
 	}
 	for (i = it.page % CHUNK_PAGES; i < it.page % CHUNK_PAGES + it.pages; i++)
 		set_bit(i, k->used);
+	b.ctx = r->ctx;
 	b.items = &it;
+	b.count = 1;
+	b.follow = false;
+	b.deferred = b.nflush = 0;
 	batch_open(&b);
 }
 

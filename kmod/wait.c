@@ -314,6 +314,38 @@ static void read_ahead(struct rank *r, u32 page)
 	rcu_read_unlock();
 }
 
+/* How many blocks from page on have the home of the first, are of the same 2 MiB, and make up to `most`. */
+static u32 neighbours(struct rank *r, const struct region *g, u32 page, u32 most)
+{
+	const u32 step = 1u << g->order, end = min(g->page + g->pages, round_up(page + 1, CHUNK_PAGES));
+	const u16 home = rank_home(r, g, page);
+	u32 n = 1;
+
+	while (n < most && page + n * step < end && rank_home(r, g, page + n * step) == home)
+		n++;
+	return n;
+}
+
+/*
+ * A block that nobody ever had, at home: no message is needed, and the way into the kernel is most of what it costs. So a thread
+ * that touches one after the other gets more and more of them at a time.
+ */
+static bool first(struct rank *r, const struct msg *ask, bool write)
+{
+	const u32 page = block_page(ask->object);
+	struct region *g;
+	u32 most = 1;
+
+	if (ask->home != r->me)
+		return false;
+	rcu_read_lock();
+	g = rank_region_at(r, page);
+	if (g && r->readahead)
+		most = neighbours(r, g, page, 1 + window_behind(r, page, 1u << g->order));
+	rcu_read_unlock();
+	return host_first(r, ask, write, most);
+}
+
 /* One try to get a block. 0: look again; 1: open; -errno. */
 static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool write, bool *dropped)
 {
@@ -402,7 +434,7 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 		return VM_FAULT_SIGBUS;
 	ask.req_slot = (u16)slot;
 	WRITE_ONCE(r->slots[slot].object, ask.object);
-	if (host_first(r, &ask, write)) {
+	if (first(r, &ask, write)) {
 		slot_complete(r, slot, 0, 0); /* other threads may have come to wait for it */
 		slot_put(r, slot);
 		return VM_FAULT_NOPAGE;

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The commands of scripts/cluster."""
 import argparse
+import bisect
+import collections
 import os
 import re
 import subprocess
 import sys
+import tempfile
 import time
 
 import realhosts
@@ -235,6 +238,37 @@ def do_freeze(options):
 
 
 do_thaw = do_kill = do_freeze
+
+
+# ---- where time goes ------------------------------------------------------------------------------
+
+
+SAMPLE_EVERY = 0.003    # seconds
+KERNEL = 1 << 63
+SHOWN = 40
+
+
+def do_profile(options):
+    """Samples from outside: they see interrupt handlers and what runs with interrupts off as anything else."""
+    client, node = Client(options.name), number(options)
+    if not re.fullmatch(r'[0-9]{1,5}', ''.join(options.words[1:]) or '5') or len(options.words) > 2:
+        raise Failure('profile K [SECONDS]', 2)
+    seconds = int((options.words + ['5'])[1])
+    with tempfile.TemporaryFile() as out:
+        if client.run(['cat', '/proc/kallsyms'], [node], prefix=False, out=out)[node]:
+            raise Failure(f'node{node} does not tell its symbols')
+        out.seek(0)
+        symbols = sorted((int(words[0], 16), ' '.join(words[2:])) for words in map(str.split, out.read().decode().splitlines())
+                         if words[1] in 'tTwW')
+    starts, found, end = [start for start, _ in symbols], collections.Counter(), time.monotonic() + seconds
+    while time.monotonic() < end:
+        for pc in client.request('counters', node=node)['counters']:
+            found['(idle)' if pc is None else symbols[bisect.bisect(starts, pc) - 1][1] if pc >= KERNEL else '(processes)'] += 1
+        time.sleep(SAMPLE_EVERY)
+    for name, n in found.most_common(SHOWN):
+        print(f'{100 * n / found.total():5.1f} %  {name}')
+    print(f'{found.total()} samples')
+    return 0
 
 
 # ---- main -----------------------------------------------------------------------------------------

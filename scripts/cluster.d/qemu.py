@@ -7,6 +7,7 @@ with the process that started it (PR_SET_PDEATHSIG, by setpriv), however that en
 import hashlib
 import json
 import os
+import re
 import socket
 import subprocess
 import time
@@ -107,6 +108,12 @@ class Guest:
         except OSError as error:
             raise Failure(f'{self.name}: {name}: {error}') from None
         raise Failure(f'{self.name}: its QEMU is gone')
+
+    def counters(self):
+        """Of each processor: the program counter, or None when it is halted."""
+        said = self.command('human-monitor-command', **{'command-line': 'info registers -a'})
+        return [None if int(halted) else int(pc, 16)
+                for pc, halted in re.findall(r'\b[RE]IP=([0-9a-f]+).*?HLT=(\d)', said, re.S)]
 
     def link(self, up):
         self.command('set_link', name='nic-eth0', up=up)

@@ -298,6 +298,9 @@ class Supervisor:
         self.guest(request['node'], 'up').link(request['up'])
         return {}
 
+    def do_counters(self, client, request):
+        return {'counters': self.guest(request['node'], 'up').counters()}
+
     def do_freeze(self, client, request):
         self.guest(request['node'], 'up').freeze()
         return {}
