@@ -270,7 +270,7 @@ int main(int argc, char **argv)
 	}
 	if (!module_loaded()) {
 		fprintf(stderr, "failalloc: dsm.ko is not loaded\n");
-		return 77;
+		return 1;
 	}
 	if (access("/sys/kernel/debug/failslab", F_OK)) {
 		printf("this kernel has no failslab\n");
