@@ -410,6 +410,21 @@ void conn_show(struct seq_file *f, struct conn *c)
 			seq_printf(f, "  blocks wait for a key of %u\n", p);
 }
 
+void conn_queues(const struct conn *c, struct dsm_ioc_queues *out)
+{
+	unsigned int i;
+	u16 p;
+
+	strscpy(out->device, dev_name(&c->dev->dev), sizeof(out->device));
+	for (i = 0; i < CLASS_MAX; i++) {
+		cq_counts(c->cqs[i], &out->mode, &out->of[i]);
+		for (p = 0; p < c->rank->size; p++) {
+			out->of[i].sent += READ_ONCE(c->lanes[p * CLASS_MAX + i].sent);
+			out->of[i].received += READ_ONCE(c->lanes[p * CLASS_MAX + i].received);
+		}
+	}
+}
+
 struct ib_device *conn_device(const struct conn *c)
 {
 	return c->dev;

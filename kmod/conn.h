@@ -39,6 +39,7 @@ struct lane {
 	unsigned int room;       /* places in the send queue */
 	unsigned int unsignalled;
 	struct list_head waiting;
+	u64 sent, received;      /* messages and blocks */
 	unsigned int pack;       /* messages that a buffer has room for */
 	struct msg *buffers;     /* RECEIVES of them */
 	u64 dma;

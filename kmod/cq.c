@@ -26,6 +26,8 @@ struct cq {
 	u32 mode;
 	int cpu;                 /* -1: wherever the driver calls */
 	bool stopped;
+	u64 events, softirq, ksoftirqd, process; /* near enough */
+	int vector;
 	unsigned long busy;      /* bit 0: somebody takes completions; bit 1: more have come since */
 	struct tasklet_struct task;
 	struct work_struct work;
@@ -34,6 +36,21 @@ struct cq {
 };
 
 /* ---- handling ------------------------------------------------------------------------------- */
+
+/* Where so many completions were handled. */
+static void note(struct cq *q, unsigned int n)
+{
+	if (q->mode != DSM_MODE_SOFTIRQ) {
+		debug_count(COUNT_PROCESS, n);
+		q->process += n;
+	} else if (current->flags & PF_KTHREAD && strstarts(current->comm, "ksoftirqd/")) {
+		debug_count(COUNT_KSOFTIRQD, n);
+		q->ksoftirqd += n;
+	} else {
+		debug_count(COUNT_SOFTIRQ, n);
+		q->softirq += n;
+	}
+}
 
 /* Bottom halves are off. Returns whether there is more. */
 static bool take(struct cq *q, int budget)
@@ -47,7 +64,7 @@ static bool take(struct cq *q, int budget)
 		total += n > 0 ? n : 0;
 	} while (n > 0 && total < budget);
 	if (total)
-		debug_count(q->mode == DSM_MODE_SOFTIRQ ? COUNT_SOFTIRQ : COUNT_PROCESS, total);
+		note(q, total);
 	return n > 0;
 }
 
@@ -128,6 +145,7 @@ static void completions(struct ib_cq *cq, void *arg)
 
 	if (READ_ONCE(q->stopped))
 		return;
+	WRITE_ONCE(q->events, q->events + 1);
 	if (q->mode == DSM_MODE_WORKQUEUE) {
 		queue_work(dsm_wq, &q->work);
 		return;
@@ -148,6 +166,16 @@ struct ib_cq *cq_of(struct cq *q)
 	return q->cq;
 }
 
+void cq_counts(const struct cq *q, u32 *mode, struct dsm_ioc_queue *out)
+{
+	*mode = q->mode;
+	out->vector = q->vector;
+	out->events = READ_ONCE(q->events);
+	out->softirq = READ_ONCE(q->softirq);
+	out->ksoftirqd = READ_ONCE(q->ksoftirqd);
+	out->process = READ_ONCE(q->process);
+}
+
 struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, cq_fn fn, void *arg)
 {
 	struct ib_cq_init_attr attr = { .cqe = entries };
@@ -160,7 +188,7 @@ struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int 
 		kfree(q);
 		return ERR_PTR(-ERANGE);
 	}
-	attr.comp_vector = vector > 0 ? vector : 0;
+	attr.comp_vector = q->vector = vector > 0 ? vector : 0;
 	q->fn = fn;
 	q->arg = arg;
 	q->mode = mode;

@@ -9,12 +9,14 @@
 #include <rdma/ib_verbs.h>
 
 struct cq;
+struct dsm_ioc_queue;
 typedef void (*cq_fn)(void *arg, const struct ib_wc *wc); /* bottom halves are off */
 
 struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, cq_fn fn, void *arg);
 void cq_stop(struct cq *q);    /* sleeps; fn is not called any more */
 void cq_destroy(struct cq *q);
 struct ib_cq *cq_of(struct cq *q);
+void cq_counts(const struct cq *q, u32 *mode, struct dsm_ioc_queue *out);
 
 /* A device by name, or the first with an active port; kept until put back. -ENODEV, -ENETDOWN. */
 int device_get(const char *name, struct ib_device **dev, u32 *port);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * debug.c - debugfs, below dsm/: counters, one file each, counted anywhere and summed when read (`contexts`, `joined` and
- * `frames` are of what there is, and go down, too); and `ranks`, what the ranks of this kernel wait for.
+ * `frames` are of what there is, and go down, too); `ranks`, what the ranks of this kernel wait for; and `queues`, what their
+ * completion queues handled, and where.
  */
 #include <linux/debugfs.h>
 #include <linux/percpu.h>
@@ -15,11 +16,11 @@
 static const char *const names[COUNTERS] = {
 	[COUNT_FAULTS] = "faults", [COUNT_CHANGED] = "pages_changed", [COUNT_BATCHES] = "batches",
 	[COUNT_DEFERRED] = "deferred", [COUNT_TRYLOCK] = "trylock_failures", [COUNT_NO_TABLE] = "missing_tables",
-	[COUNT_SHOOTDOWNS] = "shootdowns", [COUNT_ACKS] = "shootdown_acks", [COUNT_SOFTIRQ] = "handled_in_softirq",
+	[COUNT_SHOOTDOWNS] = "shootdowns", [COUNT_ACKS] = "shootdown_acks", [COUNT_SOFTIRQ] = "handled_in_softirq", [COUNT_KSOFTIRQD] = "handled_in_ksoftirqd",
 	[COUNT_PROCESS] = "handled_in_process", [COUNT_LATER] = "left_to_worker", [COUNT_SENT] = "messages_sent", [COUNT_HELD] = "messages_held",
 	[COUNT_RECEIVED] = "messages_received", [COUNT_QUEUED] = "send_queue_full", [COUNT_KEYS] = "keys_asked",
 	[COUNT_BAD] = "bad_messages", [COUNT_LOST] = "ranks_given_up", [COUNT_UNSENT] = "messages_to_lost_ranks",
-	[COUNT_NO_MEMORY] = "from_reserve",
+	[COUNT_NO_MEMORY] = "from_reserve", [COUNT_USED_UP] = "reserve_used_up",
 	[GAUGE_CONTEXTS] = "contexts", [GAUGE_RANKS] = "joined", [GAUGE_FRAMES] = "frames",
 };
 
@@ -48,6 +49,7 @@ static int counter_get(void *data, u64 *out)
 DEFINE_DEBUGFS_ATTRIBUTE(counter_fops, counter_get, NULL, "%llu\n");
 
 DEFINE_SHOW_ATTRIBUTE(ranks);
+DEFINE_SHOW_ATTRIBUTE(queues);
 
 void debug_create(void)
 {
@@ -57,6 +59,7 @@ void debug_create(void)
 	for (i = 0; i < COUNTERS; i++)
 		debugfs_create_file_unsafe(names[i], 0444, folder, (void *)i, &counter_fops);
 	debugfs_create_file("ranks", 0400, folder, NULL, &ranks_fops);
+	debugfs_create_file("queues", 0400, folder, NULL, &queues_fops);
 }
 
 void debug_remove(void)

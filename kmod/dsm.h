@@ -69,7 +69,8 @@ void ctx_put(struct ctx *c);
 void ctx_close(struct ctx *c);   /* the file is closed: nothing of the process is touched any more */
 int ctx_window(struct ctx *c, u64 size);
 int ctx_mmap(struct ctx *c, struct vm_area_struct *vma);
-int ctx_frames(struct ctx *c, u32 page, u32 n); /* see that the 2 MiB around a page have frames, the first n; may sleep */
+/* See that the 2 MiB around a page have frames, the first n; may sleep. -ENOMEM; -EDQUOT: more than the user may lock. */
+int ctx_frames(struct ctx *c, u32 page, u32 n);
 struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page); /* a grace period later: */
 void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k); /* its frames, which nobody uses; sleeps */
 pte_t frame_pte(const struct chunk *k, u32 page, u8 prot);
@@ -122,7 +123,7 @@ void batch_open(struct batch *b);  /* only more is allowed: done when it returns
 void batch_start(struct batch *b); /* softirq or process context; done() is called, once, maybe before it returns */
 int pte_apply(struct ctx *c, u32 page); /* make a page's table entry; process context, mmap_lock held for reading */
 
-extern unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq;
+extern unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_test_reserve;
 extern int dsm_late_us;
 extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline;
 extern struct workqueue_struct *dsm_wq;
@@ -130,8 +131,8 @@ extern struct workqueue_struct *dsm_wq;
 /* debug.c */
 enum counter {
 	COUNT_FAULTS, COUNT_CHANGED, COUNT_BATCHES, COUNT_DEFERRED, COUNT_TRYLOCK, COUNT_NO_TABLE, COUNT_SHOOTDOWNS,
-	COUNT_ACKS, COUNT_SOFTIRQ, COUNT_PROCESS, COUNT_LATER, COUNT_SENT, COUNT_HELD, COUNT_RECEIVED, COUNT_QUEUED, COUNT_KEYS, COUNT_BAD,
-	COUNT_LOST, COUNT_UNSENT, COUNT_NO_MEMORY,
+	COUNT_ACKS, COUNT_SOFTIRQ, COUNT_KSOFTIRQD, COUNT_PROCESS, COUNT_LATER, COUNT_SENT, COUNT_HELD, COUNT_RECEIVED, COUNT_QUEUED, COUNT_KEYS, COUNT_BAD,
+	COUNT_LOST, COUNT_UNSENT, COUNT_NO_MEMORY, COUNT_USED_UP,
 	GAUGE_CONTEXTS, GAUGE_RANKS, GAUGE_FRAMES, /* how many there are */
 	COUNTERS
 };

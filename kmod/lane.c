@@ -203,6 +203,7 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 		return;
 	}
 	debug_count(COUNT_SENT, 1);
+	l->sent++;
 	if (!block && hold(l, m)) {
 		debug_count(COUNT_HELD, 1);
 	} else if (l->room && list_empty(&l->waiting)) {
@@ -286,6 +287,7 @@ static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 	if (lane_receive(l, index))
 		lane_broken(l, "receive", -ENOMEM);
 	debug_count(COUNT_RECEIVED, n ? n : 1);
+	l->received += n ? n : 1; /* one handler at a time */
 	WRITE_ONCE(r->messages_in, r->messages_in + (n ? n : 1));
 	if (wc->wc_flags & IB_WC_WITH_IMM)
 		host_landed(r, l->peer, be32_to_cpu(wc->ex.imm_data));

@@ -26,11 +26,13 @@ MODULE_PARM_DESC(test_fail_trylock, "for tests: no page table lock is ever free,
 module_param_named(test_no_inline, dsm_test_no_inline, bool, 0600);
 MODULE_PARM_DESC(test_no_inline, "for tests: send messages as on a device that cannot send inline");
 
-unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq;
+unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_test_reserve;
 module_param_named(test_fail_alloc, dsm_test_fail_alloc, uint, 0600);
 MODULE_PARM_DESC(test_fail_alloc, "for tests: so many allocations of softirq, one of them fails");
 module_param_named(test_send_room, dsm_test_send_room, uint, 0600);
 MODULE_PARM_DESC(test_send_room, "for tests: places in the send queues of ranks that join, 18 at least");
+module_param_named(test_reserve, dsm_test_reserve, uint, 0400);
+MODULE_PARM_DESC(test_reserve, "for tests: objects of each kind that softirq has in reserve, 256 at most");
 module_param_named(test_runq, dsm_test_runq, uint, 0600);
 MODULE_PARM_DESC(test_runq, "for tests: places in a processor's queue of messages for ranks of this kernel");
 
@@ -59,7 +61,7 @@ static long do_info(struct ctx *c, void __user *arg)
 {
 	struct dsm_ioc_info info = {
 		.version = DSM_UAPI_VERSION,
-		.features = DSM_FEATURE_PROTECT | DSM_FEATURE_RANK,
+		.features = DSM_FEATURE_PROTECT | DSM_FEATURE_RANK | DSM_FEATURE_QUEUES,
 		.frames = atomic_long_read(&c->frames),
 		.frames_limit = c->limit == ULONG_MAX ? ~0ull : c->limit,
 	};
@@ -147,7 +149,7 @@ static int take_items(struct ctx *c, struct batch *b, const struct dsm_ioc_prote
 			continue; /* nothing was ever there */
 		err = item.prot == DSM_PROT_NONE ? 0 : ctx_frames(c, item.page, CHUNK_PAGES);
 		if (err)
-			return err;
+			return err == -EDQUOT ? -ENOMEM : err;
 		b->items[b->count++] = (struct batch_item){ .page = item.page, .pages = 1, .prot = (u8)item.prot };
 	}
 	return 0;
@@ -210,7 +212,7 @@ static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	case DSM_IOC_JOIN:
 		return rank_join(c, user);
 	}
-	if (_IOC_TYPE(cmd) != DSM_IOC_MAGIC || _IOC_NR(cmd) > _IOC_NR(DSM_IOC_LOST))
+	if (_IOC_TYPE(cmd) != DSM_IOC_MAGIC || _IOC_NR(cmd) > _IOC_NR(DSM_IOC_QUEUES))
 		return -ENOTTY;
 	if (!smp_load_acquire(&c->rank))
 		return -ENOTCONN;
@@ -227,6 +229,8 @@ static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 		return rank_stats(c, user);
 	case DSM_IOC_LOST:
 		return rank_lost(c, user);
+	case DSM_IOC_QUEUES:
+		return rank_queues(c, user);
 	}
 	return -ENOTTY;
 }

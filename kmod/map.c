@@ -87,8 +87,11 @@ int ctx_frames(struct ctx *c, u32 page, u32 n)
 
 	if (READ_ONCE(*at))
 		return 0;
-	if (!charge(c, n))
-		return -ENOMEM;
+	if (!charge(c, n)) {
+		pr_info_ratelimited("dsm: user %u may not lock more than %lu pages (RLIMIT_MEMLOCK)\n",
+				    from_kuid_munged(&init_user_ns, c->user->uid), c->limit);
+		return -EDQUOT;
+	}
 	new = new_chunk(c, n);
 	if (new && !cmpxchg(at, NULL, new))
 		return 0;
@@ -171,18 +174,21 @@ static vm_fault_t dsm_pfn_mkwrite(struct vm_fault *vmf)
 	return resolve(vmf, true);
 }
 
-/* ptrace and /proc/PID/mem: what the process could do without a fault. */
+/* ptrace and /proc/PID/mem. */
 static int dsm_access(struct vm_area_struct *vma, unsigned long addr, void *buf, int len, int write)
 {
 	struct ctx *c = vma->vm_private_data;
-	u32 page = page_at(c, addr);
+	u32 page = page_at(c, addr), object;
 	unsigned int in = offset_in_page(addr);
+	struct rank *r = smp_load_acquire(&c->rank);
 	struct chunk *k;
 	char *at;
 
+	if (r && call_access(r, page, write, &object))
+		return -EFAULT;
 	len = min_t(int, len, PAGE_SIZE - in);
 	rcu_read_lock();
-	k = allows(c, page, write) ? chunk_with(c, page, 1) : NULL;
+	k = r || allows(c, page, write) ? chunk_with(c, page, 1) : NULL;
 	if (k) {
 		at = kmap_local_page(k->frames[page % CHUNK_PAGES]);
 		if (write)
@@ -192,6 +198,8 @@ static int dsm_access(struct vm_area_struct *vma, unsigned long addr, void *buf,
 		kunmap_local(at);
 	}
 	rcu_read_unlock();
+	if (r)
+		call_access_end(r, object, write);
 	return k ? len : -EFAULT;
 }
 
@@ -377,6 +385,11 @@ int ctx_window(struct ctx *c, u64 size)
 	if (!err) {
 		c->notifier.ops = &notifier_ops;
 		err = mmu_notifier_register(&c->notifier, c->mm);
+		if (err) {
+			WRITE_ONCE(c->pages, 0);
+			kvfree(c->chunks);
+			c->chunks = NULL;
+		}
 		c->watched = !err;
 	}
 	mutex_unlock(&c->lock);

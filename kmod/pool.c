@@ -4,7 +4,7 @@
 
 #include "dsm.h"
 
-#define RESERVE 256 /* as many requests as a rank has slots */
+#define RESERVE 256u /* as many requests as a rank has slots */
 
 /* The slab, and what tests say of it: every dsm_test_fail_alloc'th allocation fails. */
 static void *from_slab(gfp_t gfp, void *data)
@@ -23,8 +23,12 @@ static void *from_slab(gfp_t gfp, void *data)
 int pool_create(struct pool *p, const char *name, size_t size, size_t align)
 {
 	p->cache = kmem_cache_create(name, size, align, 0, NULL);
-	p->reserve = p->cache ? mempool_create(RESERVE, from_slab, mempool_free_slab, p->cache) : NULL;
-	return p->reserve ? 0 : -ENOMEM;
+	p->reserve = p->cache ? mempool_create(dsm_test_reserve ? min(dsm_test_reserve, RESERVE) : RESERVE, from_slab, mempool_free_slab,
+					       p->cache) : NULL;
+	if (p->reserve)
+		return 0;
+	pool_destroy(p);
+	return -ENOMEM;
 }
 
 void pool_destroy(struct pool *p)
@@ -37,7 +41,11 @@ void pool_destroy(struct pool *p)
 
 void *pool_get(struct pool *p)
 {
-	return mempool_alloc(p->reserve, GFP_ATOMIC | __GFP_NOWARN);
+	void *element = mempool_alloc(p->reserve, GFP_ATOMIC | __GFP_NOWARN);
+
+	if (!element)
+		debug_count(COUNT_USED_UP, 1);
+	return element;
 }
 
 void pool_put(struct pool *p, void *element)

@@ -15,7 +15,7 @@ struct pool {
 };
 
 int pool_create(struct pool *p, const char *name, size_t size, size_t align);
-void pool_destroy(struct pool *p); /* also one that was not created */
+void pool_destroy(struct pool *p); /* also one that could not be created */
 void *pool_get(struct pool *p);    /* any context */
 void pool_put(struct pool *p, void *element); /* NULL: nothing */
 

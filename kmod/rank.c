@@ -275,6 +275,48 @@ long rank_lost(struct ctx *c, void __user *arg)
 	return copy_to_user(arg, &l, sizeof(l)) ? -EFAULT : 0;
 }
 
+/* ---- completion queues ----------------------------------------------------------------------- */
+
+static void queues_of(struct rank *r, struct dsm_ioc_queues *out)
+{
+	memset(out, 0, sizeof(*out));
+	mutex_lock(&r->stop_lock);
+	if (r->conn)
+		conn_queues(r->conn, out);
+	mutex_unlock(&r->stop_lock);
+}
+
+long rank_queues(struct ctx *c, void __user *arg)
+{
+	struct dsm_ioc_queues q;
+
+	queues_of(c->rank, &q);
+	return copy_to_user(arg, &q, sizeof(q)) ? -EFAULT : 0;
+}
+
+int queues_show(struct seq_file *f, void *unused)
+{
+	static const char *const classes[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
+	static const char *const modes[] = { "softirq", "workqueue", "poll" };
+	struct dsm_ioc_queues q;
+	struct rank *r;
+	unsigned int i;
+
+	mutex_lock(&ranks_lock);
+	list_for_each_entry(r, &ranks, list) {
+		queues_of(r, &q);
+		if (!q.device[0])
+			continue;
+		seq_printf(f, "rank %u of %u, job %llx, %s, %s\n  class      vector     events    softirq  ksoftirqd    process       sent   received\n",
+			   r->me, r->size, r->key, q.device, modes[q.mode]);
+		for (i = 0; i < CLASS_MAX; i++)
+			seq_printf(f, "  %-9s %7d %10llu %10llu %10llu %10llu %10llu %10llu\n", classes[i], q.of[i].vector, q.of[i].events,
+				   q.of[i].softirq, q.of[i].ksoftirqd, q.of[i].process, q.of[i].sent, q.of[i].received);
+	}
+	mutex_unlock(&ranks_lock);
+	return 0;
+}
+
 /* ---- joining and leaving -------------------------------------------------------------------- */
 
 static void free_tables(struct rank *r)

@@ -129,6 +129,7 @@ long rank_connect(struct ctx *c, void __user *arg);
 long rank_region(struct ctx *c, void __user *arg);
 long rank_stats(struct ctx *c, void __user *arg);
 long rank_lost(struct ctx *c, void __user *arg);
+long rank_queues(struct ctx *c, void __user *arg);
 void rank_stop(struct rank *r);   /* nothing of it is under way any more, its device is free; sleeps, may be repeated */
 void rank_leave(struct rank *r);  /* sleeps */
 void ranks_leave_device(struct ib_device *dev);
@@ -142,6 +143,7 @@ void rank_exit(struct rank *r);
 
 struct seq_file;
 int ranks_show(struct seq_file *f, void *unused);
+int queues_show(struct seq_file *f, void *unused);
 
 /* run.c */
 void host_message(struct rank *r, const struct msg *m);     /* one message for r, and what follows */
@@ -180,10 +182,14 @@ struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 s
 void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager);
 u32 frames_wanted(struct rank *r, u32 page);     /* pages of the 2 MiB around a page that are of its region; 0: of none */
 int prepare_block(struct rank *r, u32 page, u32 frames); /* frames, state and keys for what may land there */
+int prepare_in_fault(struct rank *r, u32 page); /* the same with mmap_lock held; -EAGAIN: not with it */
 
 /* call.c */
 long call_sync(struct ctx *c, void __user *arg);
 long call_range(struct ctx *c, void __user *arg);
+/* Get the block around a page and keep it until call_access_end(). Sleeps, mmap_lock may be held. 0, -errno. */
+int call_access(struct rank *r, u32 page, bool write, u32 *object);
+void call_access_end(struct rank *r, u32 object, bool write);
 
 /* conn.c */
 struct ib_device *conn_device(const struct conn *c);
@@ -193,6 +199,7 @@ void conn_stop(struct conn *c);
 void conn_close(struct conn *c);
 int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
 void conn_show(struct seq_file *f, struct conn *c); /* lanes that are behind */
+void conn_queues(const struct conn *c, struct dsm_ioc_queues *out);
 int conn_init(void);
 void conn_exit(void);
 

@@ -173,6 +173,7 @@ static bool add_vector(struct stats_vectors *sum, const struct stats_vector *v)
 		if (at->vector == v->vector && !strcmp(at->class, v->class) && !strcmp(at->device, v->device)) {
 			at->events += v->events;
 			at->completions += v->completions;
+			at->softirq += v->softirq;
 			return true;
 		}
 	if (sum->n == STATS_VECTORS)
@@ -206,13 +207,14 @@ static void print_vectors(FILE *f, bool json)
 
 	all_vectors(&all);
 	if (!json && all.n)
-		fprintf(f, "  %-14s %12s %12s %12s %12s\n", "vectors of", "device", "vector", "completions", "events");
+		fprintf(f, "  %-14s %12s %12s %12s %12s %12s\n", "vectors of", "device", "vector", "completions", "in softirq", "events");
 	for (i = 0; i < all.n; i++) {
 		const struct stats_vector *v = &all.rows[i];
 
-		fprintf(f, json ? "%s{\"class\": \"%s\", \"device\": \"%s\", \"vector\": %d, \"completions\": %" PRIu64 ", \"events\": %" PRIu64 "}"
-				: "%s%-14s %12s %12d %12" PRIu64 " %12" PRIu64 "\n",
-			json ? i ? ", " : "" : "  ", v->class, v->device, v->vector, v->completions, v->events);
+		fprintf(f, json ? "%s{\"class\": \"%s\", \"device\": \"%s\", \"vector\": %d, \"completions\": %" PRIu64 ", \"softirq\": %" PRIu64
+				  ", \"events\": %" PRIu64 "}"
+				: "%s%-14s %12s %12d %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n",
+			json ? i ? ", " : "" : "  ", v->class, v->device, v->vector, v->completions, v->softirq, v->events);
 	}
 }
 

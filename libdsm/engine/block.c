@@ -161,8 +161,7 @@ bool block_fault(void *addr, bool write)
 		return false;
 	}
 	if (job.kernel >= 0) {
-		log_line("the kernel helper could not get the block at %p for %s (see dmesg; `ulimit -l` limits its memory)", addr,
-			 write ? "writing" : "reading");
+		kernel_no_block(addr, write);
 		return false;
 	}
 	if (engine_depth) {

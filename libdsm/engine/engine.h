@@ -175,6 +175,7 @@ int kernel_range(unsigned int op, size_t off, size_t len, uint32_t arg);
 /* One request; *q holds what comes back. */
 int kernel_call(struct dsm_ioc_call *q);
 void kernel_stats(void);          /* add what the kernel has counted to this rank's counters */
+void kernel_no_block(const void *addr, bool write); /* say why an access failed */
 void kernel_lost(void);           /* the device says that a peer is gone */
 void kernel_close(void);
 
@@ -271,8 +272,8 @@ int region_bury(const struct region_record *r);
 /* ---- stats.c ------------------------------------------------------------------------------------ */
 
 void stats_latency(uint64_t *count_, uint64_t *sum, uint64_t *max, uint64_t *buckets, uint64_t ns);
-/* What CALL_VECTORS answers: the completion vectors that a rank's transport uses. */
-#define STATS_VECTORS 48
+/* What CALL_VECTORS answers: the completion vectors that a rank's transport and the kernel helper use. */
+#define STATS_VECTORS 44
 
 struct stats_vectors {
 	uint32_t n, pad;
@@ -281,9 +282,11 @@ struct stats_vectors {
 		int32_t vector;
 		uint32_t pad;
 		uint64_t events, completions;
+		uint64_t softirq; /* completions that the kernel helper handled there */
 	} rows[STATS_VECTORS];
 };
 void stats_vectors(struct stats_vectors *out); /* this rank's */
+void kernel_queues(struct stats_vectors *out); /* rows for its completion queues */
 int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out);
 /* The hottest blocks of a home. */
 struct hot {

@@ -224,6 +224,38 @@ void kernel_stats(void)
 	}
 }
 
+void kernel_no_block(const void *addr, bool write)
+{
+	struct dsm_ioc_info info;
+	char limit[160] = "";
+
+	/* Of the user: what it has locked by other processes counts, too. */
+	if (!call(DSM_IOC_INFO, &info) && info.frames_limit != ~0ull)
+		snprintf(limit, sizeof(limit), "; locked memory is limited to %lu KiB: raise that with `ulimit -l unlimited`, or "
+			 "\"* - memlock unlimited\" in /etc/security/limits.conf", (unsigned long)info.frames_limit << (PAGE_SHIFT - 10));
+	log_line("the kernel helper could not get the block at %p for %s (see dmesg%s)", addr, write ? "writing" : "reading", limit);
+}
+
+void kernel_queues(struct stats_vectors *out)
+{
+	static const char *const classes[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
+	struct dsm_ioc_queues q;
+	unsigned int i;
+
+	if (call(DSM_IOC_QUEUES, &q) || !q.device[0])
+		return;
+	for (i = 0; i < CLASS_MAX && out->n < STATS_VECTORS; i++) {
+		struct stats_vector *v = &out->rows[out->n++];
+
+		snprintf(v->class, sizeof(v->class), "%s", classes[i]);
+		snprintf(v->device, sizeof(v->device), "%.24s/dsm", q.device);
+		v->vector = q.of[i].vector;
+		v->events = q.of[i].events;
+		v->softirq = q.of[i].softirq + q.of[i].ksoftirqd;
+		v->completions = v->softirq + q.of[i].process;
+	}
+}
+
 void kernel_lost(void)
 {
 	struct dsm_ioc_lost l;

@@ -57,9 +57,7 @@ void stats_vectors(struct stats_vectors *out)
 	unsigned int n, i;
 
 	memset(out, 0, sizeof(*out));
-	if (!job.net || !job.netops->vectors)
-		return;
-	n = job.netops->vectors(job.net, rows, STATS_VECTORS);
+	n = job.net && job.netops->vectors ? job.netops->vectors(job.net, rows, STATS_VECTORS) : 0;
 	out->n = n < STATS_VECTORS ? n : STATS_VECTORS;
 	for (i = 0; i < out->n; i++) {
 		struct stats_vector *v = &out->rows[i];
@@ -70,6 +68,8 @@ void stats_vectors(struct stats_vectors *out)
 		v->events = rows[i].events;
 		v->completions = rows[i].completions;
 	}
+	if (job.kernel >= 0)
+		kernel_queues(out);
 }
 
 int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)

@@ -153,6 +153,24 @@ struct dsm_ioc_lost {
 	__s32 err;           /* out */
 };
 
+#define DSM_FEATURE_QUEUES 4u /* DSM_IOC_QUEUES */
+
+/* The completion queue of a protocol class: what it handled, and where. */
+struct dsm_ioc_queue {
+	__s32 vector;        /* that it was made for */
+	__u32 reserved;
+	__u64 events;        /* calls by the driver */
+	__u64 softirq, ksoftirqd, process; /* completions */
+	__u64 sent, received; /* messages and blocks */
+};
+
+struct dsm_ioc_queues {  /* out, all of it */
+	char device[32];     /* "": there is none */
+	__u32 mode;          /* enum dsm_mode */
+	__u32 reserved;
+	struct dsm_ioc_queue of[4]; /* by class: coherence, data, sync, bulk */
+};
+
 #ifdef __cplusplus
 #define DSM_LAYOUT(type, size) static_assert(sizeof(struct type) == (size), "layout")
 #else
@@ -169,6 +187,8 @@ DSM_LAYOUT(dsm_ioc_call, 64);
 DSM_LAYOUT(dsm_ioc_range, 16);
 DSM_LAYOUT(dsm_ioc_stats, 8 + 11 * 8 + 9 * 8 + 3 * 40 * 8 + 24);
 DSM_LAYOUT(dsm_ioc_lost, 8);
+DSM_LAYOUT(dsm_ioc_queue, 56);
+DSM_LAYOUT(dsm_ioc_queues, 40 + 4 * 56);
 
 #define DSM_IOC_MAGIC 0xd5
 #define DSM_IOC_INFO _IOR(DSM_IOC_MAGIC, 0, struct dsm_ioc_info)
@@ -181,5 +201,6 @@ DSM_LAYOUT(dsm_ioc_lost, 8);
 #define DSM_IOC_RANGE _IOW(DSM_IOC_MAGIC, 7, struct dsm_ioc_range)
 #define DSM_IOC_STATS _IOWR(DSM_IOC_MAGIC, 8, struct dsm_ioc_stats)
 #define DSM_IOC_LOST _IOR(DSM_IOC_MAGIC, 9, struct dsm_ioc_lost)
+#define DSM_IOC_QUEUES _IOR(DSM_IOC_MAGIC, 10, struct dsm_ioc_queues)
 
 #endif

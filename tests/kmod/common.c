@@ -22,6 +22,13 @@ double now_s(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+double patience(double seconds)
+{
+	const char *slow = getenv("KMOD_TEST_SLOW");
+
+	return slow && atof(slow) > 1 ? seconds * atof(slow) : seconds;
+}
+
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
 struct job *job_new(void)
@@ -48,7 +55,7 @@ void job_set(struct job *j, unsigned int ranks, bool rdma)
 /* Until all ranks have come, or one has failed. */
 static bool together(struct job *j, _Atomic unsigned int *place)
 {
-	double end = now_s() + 60;
+	double end = now_s() + patience(60);
 
 	atomic_fetch_add(place, 1);
 	while (atomic_load(place) < j->ranks) {
@@ -140,7 +147,7 @@ static void show_stacks(pid_t pid)
 
 bool job_reap(const pid_t *pids, unsigned int n, double seconds)
 {
-	double end = now_s() + seconds;
+	double end = now_s() + patience(seconds);
 	bool gone[64] = { false };
 	unsigned int i, left = n;
 
@@ -218,14 +225,14 @@ long long counter(const char *name)
 bool nothing_left(double seconds)
 {
 	static const char *const gauges[] = { "contexts", "joined", "frames" };
-	double end = now_s() + seconds;
+	double end = now_s() + patience(seconds);
 	unsigned int i, left;
 
 	do {
 		for (i = left = 0; i < 3; i++)
 			left += counter(gauges[i]) != 0;
 		if (left)
-			usleep(10000);
+			usleep(1000);
 	} while (left && now_s() < end);
 	for (i = 0; i < 3 && left; i++)
 		printf("left: %s %lld\n", gauges[i], counter(gauges[i]));

@@ -50,6 +50,7 @@ extern __thread volatile bool away_set;
 long long counter(const char *name); /* of /sys/kernel/debug/dsm, -1: none */
 bool nothing_left(double seconds);   /* no context, rank or frame; says what there is, if not */
 bool module_loaded(void);
+double patience(double seconds);     /* as much longer as KMOD_TEST_SLOW says: on kernels that look at everything */
 double now_s(void);
 
 /* splitmix64 */

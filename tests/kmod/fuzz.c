@@ -55,7 +55,7 @@ static const struct field range_fields[] = { F(dsm_ioc_range, op), F(dsm_ioc_ran
 static const struct field stats_fields[] = { F(dsm_ioc_stats, region), F(dsm_ioc_stats, flags) };
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
-enum what { INFO, WINDOW, PROTECT, JOIN, CONNECT, REGION, CALL, RANGE, STATS, LOST, IOCTLS };
+enum what { INFO, WINDOW, PROTECT, JOIN, CONNECT, REGION, CALL, RANGE, STATS, LOST, QUEUES, IOCTLS };
 static const struct {
 	const char *name;
 	unsigned long code;
@@ -73,6 +73,7 @@ static const struct {
 	[RANGE] = { "RANGE", DSM_IOC_RANGE, sizeof(struct dsm_ioc_range), range_fields, N(range_fields), 16 },
 	[STATS] = { "STATS", DSM_IOC_STATS, sizeof(struct dsm_ioc_stats), stats_fields, N(stats_fields), 2 },
 	[LOST] = { "LOST", DSM_IOC_LOST, sizeof(struct dsm_ioc_lost), NULL, 0, 1 },
+	[QUEUES] = { "QUEUES", DSM_IOC_QUEUES, sizeof(struct dsm_ioc_queues), NULL, 0, 1 },
 };
 
 /* What came of it all, in memory of all processes. */
@@ -491,7 +492,7 @@ static bool one_round(struct job *j, uint64_t seed, unsigned int number)
 		if (!pids[i])
 			rank_process(j, i, next(&r));
 	}
-	end = now_s() + 30;
+	end = now_s() + patience(30);
 	while (atomic_load(&j->ready) < ranks && !atomic_load(&j->failed) && now_s() < end)
 		usleep(1000);
 	if (atomic_load(&j->ready) < ranks)

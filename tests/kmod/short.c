@@ -4,6 +4,9 @@
  * processors full, no inline sends; and the three ways to handle completions. A job whose ranks write words of the same pages must
  * come out right all the same, and a counter must tell that the detour was taken.
  *
+ * --reserve: softirq's reserves are used up as well; the module is loaded with few objects in each. Then a rank that cannot go
+ * on must be told, soon, and no other word may be wrong.
+ *
  * Runs in a guest with the module loaded and a soft RDMA device; sets parameters of the module and takes them back.
  */
 #include "tests/kmod/common.h"
@@ -40,11 +43,17 @@ static const struct shortage {
 	{ "no inline sends", "test_no_inline", "1", "0", "messages_sent", DSM_MODE_SOFTIRQ, true, false },
 };
 
+static const struct shortage used_up[] = {
+	{ "reserves used up", "test_fail_alloc", "1", "0", "reserve_used_up", DSM_MODE_SOFTIRQ, true, true },
+	{ "reserves used up, queues full", "test_runq", "1", "0", "reserve_used_up", DSM_MODE_SOFTIRQ, false, true },
+};
+
 static struct sums {
-	_Atomic unsigned int done, checked, wrong, lost;
+	_Atomic unsigned int ended, done, checked, wrong, lost; /* ended: threads */
 	uint64_t written[RANKS][THREADS][HOT]; /* by whom, into which page */
 } *sums;
 static double seconds = 2;
+static bool may_be_lost; /* ranks, to whom it must be told */
 
 struct worker {
 	uint64_t random;
@@ -77,6 +86,7 @@ static void *work(void *arg)
 			ioctl(w->fd, DSM_IOC_RANGE, &r);
 		}
 	}
+	atomic_fetch_add(&sums->ended, 1);
 	return NULL;
 }
 
@@ -101,6 +111,12 @@ static void rank_process(struct job *j, unsigned int rank)
 		w[t] = (struct worker){ .random = rank * 100 + t, .rank = rank, .thread = t, .fd = fd };
 		pthread_create(&threads[t], NULL, work, &w[t]);
 	}
+	/* A rank that is told that it is lost goes, as the library does; its threads may wait for what never comes. */
+	for (; may_be_lost && atomic_load(&sums->ended) < RANKS * THREADS; usleep(1000))
+		if (!ioctl(fd, DSM_IOC_LOST, &l) && l.rank >= 0) {
+			atomic_fetch_add(&sums->lost, 1);
+			_exit(0);
+		}
 	for (t = 0; t < THREADS; t++)
 		pthread_join(threads[t], NULL);
 	all_come(&sums->done);
@@ -172,17 +188,70 @@ static bool run(struct job *j, const struct shortage *s, bool rdma)
 	       after > before;
 }
 
+/* Whether whoever cannot go on is told. The first to be told leaves; others may wait for it for ever, and are killed. */
+static bool run_out(struct job *j, const struct shortage *s, bool rdma)
+{
+	long long before = counter(s->counter), used;
+	double end = now_s() + patience(10 + seconds);
+	pid_t pids[RANKS];
+	unsigned int i;
+	bool ok;
+
+	job_set(j, RANKS, rdma);
+	memset(sums, 0, sizeof(*sums));
+	j->mode = s->mode;
+	j->home = DSM_REGION_CYCLIC;
+	fflush(stdout);
+	for (i = 0; i < RANKS; i++) {
+		pids[i] = fork();
+		if (!pids[i])
+			rank_process(j, i);
+	}
+	while (!atomic_load(&sums->lost) && atomic_load(&sums->checked) < RANKS && now_s() < end)
+		usleep(1000);
+	for (i = 0; i < RANKS; i++)
+		kill(pids[i], SIGKILL);
+	ok = job_reap(pids, RANKS, 20) && nothing_left(20);
+	used = counter(s->counter) - before;
+	printf("%-30s %-4s  %8llu writes, %u wrong, %u ranks told, %s %lld\n", s->name, rdma ? "RDMA" : "here", (unsigned long long)total(),
+	       atomic_load(&sums->wrong), atomic_load(&sums->lost), s->counter, used);
+	return ok && used > 0 && atomic_load(&sums->lost) && !atomic_load(&sums->wrong);
+}
+
+static unsigned int run_all_out(struct job *j)
+{
+	unsigned int i, failed = 0;
+
+	may_be_lost = true;
+	for (i = 0; i < sizeof(used_up) / sizeof(used_up[0]); i++) {
+		const struct shortage *s = &used_up[i];
+
+		if (!set(s->parameter, s->value) || !set("test_fail_alloc", "1"))
+			return 1;
+		if (s->rdma)
+			failed += !run_out(j, s, true);
+		if (s->here)
+			failed += !run_out(j, s, false);
+		set(s->parameter, s->back);
+		set("test_fail_alloc", "0");
+	}
+	return failed;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int i, failed = 0;
+	bool reserve = false;
 	struct job *j;
 	int a;
 
 	for (a = 1; a < argc; a++) {
 		if (!strcmp(argv[a], "--seconds") && a + 1 < argc) {
 			seconds = atof(argv[++a]);
+		} else if (!strcmp(argv[a], "--reserve")) {
+			reserve = true;
 		} else {
-			printf("usage: short [--seconds S]\n"
+			printf("usage: short [--seconds S] [--reserve]\n"
 			       "dsm.ko when something is short; in a guest with the module loaded and an RDMA device.\n");
 			return strcmp(argv[a], "--help") ? 2 : 0;
 		}
@@ -193,6 +262,8 @@ int main(int argc, char **argv)
 	}
 	j = job_new();
 	sums = mmap(NULL, sizeof(*sums), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (reserve)
+		return run_all_out(j) ? 1 : 0;
 	for (i = 0; i < sizeof(shortages) / sizeof(shortages[0]); i++) {
 		const struct shortage *s = &shortages[i];
 

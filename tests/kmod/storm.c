@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * storm.c - everything that ends a rank of dsm.ko, at the worst moment: ranks whose threads fault and lock all the time are killed,
- * exit, unmap their window, fork; their RDMA device is deleted; and meanwhile somebody tries to unload the module.
+ * exit, unmap their window, fork; their RDMA device is deleted, also while they join; and meanwhile somebody tries to unload
+ * the module.
  *
- * Runs in a guest, as root, with the module loaded and a soft RDMA device. What must hold: processes end within seconds, unloading
- * is refused while there are users, nothing is left after each round; and after the last the module can be unloaded, and the
- * RDMA device and the slab caches have no more objects than before. The kernel's log is its caller's to read.
+ * Most rounds are short, some tens of milliseconds, so that there are thousands; every LONG_EVERYth is longer, in every
+ * DEVICE_EVERYth the device goes and comes, and after every RELOAD_EVERYth the module does, half the time while the device
+ * goes.
+ *
+ * Runs in a guest, as root, with the module loaded and a soft RDMA device. What must hold: processes end within seconds, a device
+ * can be removed within REMOVAL_S, unloading is refused while there are users, nothing is left after each round; whenever the
+ * module can be unloaded, and after the last round it must be, the RDMA device and the slab caches have no more objects than
+ * before. The kernel's log is its caller's to read.
  */
 #include "tests/kmod/common.h"
 
@@ -19,11 +25,16 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define THREADS 4u
+#define LONG_EVERY 20u
+#define DEVICE_EVERY 10u /* even: of those rounds by RDMA */
+#define RELOAD_EVERY 25u
+#define REMOVAL_S 5 /* and mostly far less; the longest is printed */
 
 enum order { GO_ON, EXIT, UNMAP, FORK };
 
@@ -33,7 +44,8 @@ struct orders {
 };
 
 static struct orders *orders;
-static unsigned long kills, exits, unmaps, forks, deletions, refused;
+static unsigned long kills, exits, unmaps, forks, deletions, early, reloads, refused;
+static double removal_longest, removal_sum, round_longest;
 
 /* ---- ranks ---------------------------------------------------------------------------------- */
 
@@ -72,12 +84,16 @@ static void *work(void *arg)
 {
 	struct worker *w = arg;
 	unsigned long n = 0, signals = 0;
+	bool refused_now;
 
 	while (!atomic_load(&w->job->stop)) {
 		/* Few pages that all want, and the rest of the window now and then. */
 		unsigned int page = pick(&w->random, pick(&w->random, 8) ? 16 : JOB_PAGES);
 
-		signals += touch(JOB_BASE + page * PAGE, pick(&w->random, 3) == 0) != 0;
+		refused_now = touch(JOB_BASE + page * PAGE, pick(&w->random, 3) == 0) != 0;
+		signals += refused_now;
+		if (refused_now && n % 8 == 0)
+			usleep(500); /* it may stay so, and others need the processor */
 		if (++n % 64 == 0)
 			call(w);
 		if (n % 256 == 0) {
@@ -97,6 +113,7 @@ static void rank_process(struct job *j, unsigned int rank, uint64_t seed)
 	unsigned int i;
 	int fd;
 
+	setpriority(PRIO_PROCESS, 0, 0);
 	catch_signals();
 	fd = job_join(j, rank);
 	if (fd < 0)
@@ -152,15 +169,40 @@ static bool device(const char *command)
 	return system(line) == 0 || failed(line);
 }
 
-static bool weather(struct job *j, uint64_t *r, const pid_t *pids, bool *deleted)
+/* The device goes, with whoever uses it, and nobody else has to do anything for that. */
+static bool remove_device(void)
 {
-	unsigned int i, n = 2 + pick(r, 6), rank;
+	double start = now_s(), took;
+
+	if (!device("delete rxe0"))
+		return false;
+	took = now_s() - start;
+	deletions++;
+	removal_sum += took;
+	if (took > removal_longest)
+		removal_longest = took;
+	if (took > patience(REMOVAL_S))
+		printf("removing the device took %.1f s\n", took);
+	return took <= patience(REMOVAL_S) || failed("the device could not be removed soon");
+}
+
+struct plan {
+	unsigned int number;
+	unsigned int pause_us; /* the longest between two events */
+	bool removal;          /* the device goes in this round, */
+	bool early;            /* while ranks join */
+	bool removed;
+};
+
+static bool weather(struct job *j, uint64_t *r, const pid_t *pids, struct plan *plan)
+{
+	unsigned int i, n = 2 + pick(r, 6), rank, removal = plan->removal ? pick(r, n) : n;
 	int err;
 
 	for (i = 0; i < n; i++) {
-		usleep(pick(r, 150000));
+		usleep(pick(r, plan->pause_us));
 		rank = pick(r, j->ranks);
-		switch (pick(r, 6)) {
+		switch (i == removal ? 4 : pick(r, 4)) {
 		case 0:
 			kill(pids[rank], SIGKILL);
 			kills++;
@@ -177,16 +219,10 @@ static bool weather(struct job *j, uint64_t *r, const pid_t *pids, bool *deleted
 			atomic_store(&orders->order[rank], FORK);
 			forks++;
 			break;
-		case 4:
-			if (!j->rdma || *deleted)
-				break;
-			if (!device("delete rxe0"))
-				return false;
-			*deleted = true;
-			deletions++;
-			break;
 		default:
-			break;
+			plan->removed = true;
+			if (!remove_device())
+				return false;
 		}
 		/* One process at least has the device open: this one. */
 		err = unload();
@@ -197,13 +233,36 @@ static bool weather(struct job *j, uint64_t *r, const pid_t *pids, bool *deleted
 	return true;
 }
 
+/* Until all ranks are there; without their device they need not come. */
+static bool all_come(struct job *j, uint64_t *r, struct plan *plan)
+{
+	double end = now_s() + patience(60);
+
+	if (plan->early) {
+		usleep(pick(r, (unsigned int)patience(60000)));
+		plan->removed = true;
+		early++;
+		if (!remove_device())
+			return false;
+		end = now_s() + 0.02;
+	}
+	while (atomic_load(&j->ready) < j->ranks && !atomic_load(&j->failed) && now_s() < end)
+		usleep(1000);
+	if (atomic_load(&j->ready) == j->ranks)
+		return true;
+	if (!plan->early)
+		printf("round %u: no job: %s\n", plan->number, strerror(-atomic_load(&j->failed)));
+	return plan->early;
+}
+
 static bool one_round(struct job *j, uint64_t *r, unsigned int number)
 {
-	int keep = open("/dev/dsm", O_RDWR | O_CLOEXEC), trouble;
+	struct plan plan = { .number = number, .pause_us = number % LONG_EVERY == LONG_EVERY - 1 ? 100000 : 6000,
+			     .removal = number % DEVICE_EVERY == 0, .early = number % DEVICE_EVERY == 0 && pick(r, 3) == 0 };
+	int keep = open("/dev/dsm", O_RDWR | O_CLOEXEC);
 	unsigned int i, ranks = 2 + pick(r, 2);
-	bool ok, deleted = false;
 	pid_t pids[JOB_RANKS];
-	double end;
+	bool ok;
 
 	if (keep < 0)
 		return failed("/dev/dsm cannot be opened");
@@ -217,22 +276,18 @@ static bool one_round(struct job *j, uint64_t *r, unsigned int number)
 		if (!pids[i])
 			rank_process(j, i, next(r));
 	}
-	end = now_s() + 60;
-	while (atomic_load(&j->ready) < ranks && !atomic_load(&j->failed) && now_s() < end)
-		usleep(1000);
-	trouble = atomic_load(&j->failed);
-	if (atomic_load(&j->ready) < ranks)
-		printf("round %u: no job: %s\n", number, strerror(-trouble));
-	ok = atomic_load(&j->ready) == ranks && weather(j, r, pids, &deleted);
+	ok = all_come(j, r, &plan);
+	if (ok && !plan.early)
+		ok = weather(j, r, pids, &plan);
 	if (pick(r, 2))
 		atomic_store(&j->stop, 1);
 	for (i = 0; i < ranks; i++)
 		kill(pids[i], SIGKILL);
-	ok &= job_reap(pids, ranks, 60);
+	ok &= job_reap(pids, ranks, 20);
 	while (waitpid(-1, NULL, WNOHANG) > 0)
 		;
 	close(keep);
-	if (deleted)
+	if (plan.removed)
 		ok &= device("add rxe0 type rxe netdev eth0");
 	return nothing_left(20) && ok;
 }
@@ -257,11 +312,11 @@ static void resources(char *out, size_t size)
 static bool ends_well(const char *before)
 {
 	char after[300];
-	double end = now_s() + 10;
+	double end = now_s() + patience(10);
 	int err;
 
 	while ((err = unload()) && now_s() < end)
-		usleep(50000);
+		usleep(20000);
 	if (err)
 		return failed("the module cannot be unloaded");
 	if (module_loaded())
@@ -276,9 +331,46 @@ static bool ends_well(const char *before)
 	return true;
 }
 
+static bool load(const char *module)
+{
+	int fd = open(module, O_RDONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && !syscall(SYS_finit_module, fd, "", 0);
+
+	if (!ok)
+		perror(module);
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+/* The module goes and comes; with_device: while its device does. */
+static bool reload(const char *module, const char *before, bool with_device)
+{
+	pid_t child = -1;
+	int status = 0;
+	bool ok;
+
+	fflush(stdout);
+	if (with_device) {
+		child = fork();
+		if (!child)
+			_exit(device("delete rxe0") && device("add rxe0 type rxe netdev eth0") ? 0 : 1);
+		usleep(20000);
+		while (unload() && !access("/sys/module/dsm", F_OK))
+			usleep(1000);
+		waitpid(child, &status, 0);
+		ok = !status && load(module);
+	} else {
+		ok = true;
+	}
+	reloads++;
+	return ok && ends_well(before) && load(module);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int rounds = 20, i;
+	const char *module = NULL;
 	char before[300];
 	uint64_t r = 1;
 	bool ok = true;
@@ -290,8 +382,10 @@ int main(int argc, char **argv)
 			r = strtoull(argv[++a], NULL, 0);
 		} else if (!strcmp(argv[a], "--rounds") && a + 1 < argc) {
 			rounds = (unsigned int)atoi(argv[++a]);
+		} else if (!strcmp(argv[a], "--module") && a + 1 < argc) {
+			module = argv[++a];
 		} else {
-			printf("usage: storm [--seed S] [--rounds N]\n"
+			printf("usage: storm [--seed S] [--rounds N] [--module FILE]\n"
 			       "Ranks of dsm.ko die in all ways; in a guest with the module loaded, which is unloaded at the end.\n");
 			return strcmp(argv[a], "--help") ? 2 : 0;
 		}
@@ -301,22 +395,30 @@ int main(int argc, char **argv)
 		return 77;
 	}
 	prctl(PR_SET_CHILD_SUBREAPER, 1); /* children of ranks that were killed */
+	setpriority(PRIO_PROCESS, 0, -20); /* what is measured is not how many threads of ranks there are */
 	j = job_new();
 	orders = mmap(NULL, sizeof(*orders), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	resources(before, sizeof(before));
 	for (i = 0; i < rounds && ok; i++) {
-		double start = now_s();
+		double start = now_s(), took;
 
 		ok = one_round(j, &r, i);
-		if (now_s() - start > 25)
-			printf("round %u took %.0f s: %s, mode %u\n", i, now_s() - start, j->rdma ? "RDMA" : "one kernel", j->mode);
+		took = now_s() - start;
+		if (took > round_longest)
+			round_longest = took;
+		if (took > patience(5))
+			printf("round %u took %.0f s: %s, mode %u\n", i, took, j->rdma ? "RDMA" : "one kernel", j->mode);
+		if (ok && module && i % RELOAD_EVERY == RELOAD_EVERY - 1)
+			ok = reload(module, before, pick(&r, 2));
 		if (!ok)
 			printf("round %u failed\n", i);
 	}
-	printf("%u rounds: %lu kills, %lu exits, %lu unmaps, %lu forks, %lu devices deleted, unloading refused %lu times\n", i, kills,
-	       exits, unmaps, forks, deletions, refused);
 	printf("%lu accesses, %lu of them refused, %lu calls\n", atomic_load(&orders->accesses), atomic_load(&orders->signals),
 	       atomic_load(&orders->calls));
+	printf("%lu kills, %lu exits, %lu unmaps, %lu forks, unloading refused %lu times, the longest round %.1f s\n", kills, exits,
+	       unmaps, forks, refused, round_longest);
+	printf("%u rounds: %lu devices removed (%lu while ranks joined) in %.2f s, at most %.2f s; %lu times reloaded\n", i, deletions, early,
+	       deletions ? removal_sum / (double)deletions : 0, removal_longest, reloads);
 	if (atomic_load(&orders->intruders))
 		ok = failed("a child of a rank had a say");
 	return ok && ends_well(before) ? 0 : 1;

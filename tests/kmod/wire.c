@@ -484,7 +484,7 @@ static bool talk(unsigned int most)
 	}
 	if (must && !p.broken) {
 		wrong++;
-		for (end = now_s() + 20; !atomic_load(&shared->lost) && now_s() < end; usleep(1000))
+		for (end = now_s() + patience(20); !atomic_load(&shared->lost) && now_s() < end; usleep(1000))
 			look();
 		if (!atomic_load(&shared->lost))
 			return fail("a wrong frame did not end the connection");
@@ -495,7 +495,7 @@ static bool talk(unsigned int most)
 
 static bool one_round(struct job *j)
 {
-	double end = now_s() + 60;
+	double end = now_s() + patience(60);
 	bool ok = false;
 	pid_t pid;
 
