@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define BLOCKS 400
+#define SERVE_SECONDS 60 /* for BLOCKS: soft RDMA of Linux 6.12 works in threads, late on emulated processors that compute */
 
 static uint64_t milliseconds = 800, percent = 3, spinners = 2;
 static struct board {
@@ -197,7 +198,7 @@ static void serve_while(const char *what, void (*fn)(void), int round)
 		for (i = 0; i < BLOCKS; i++)
 			store((uint64_t *)(blocks + i * 4096) + 1, i);
 		took = test_ns() - start;
-		REQUIRE(took < 20000000000u, "%d blocks took %lu ms from a rank that %s", BLOCKS, took / 1000000, what);
+		REQUIRE(took < SERVE_SECONDS * 1000000000ull, "%d blocks took %lu ms from a rank that %s", BLOCKS, took / 1000000, what);
 		__atomic_fetch_add(out, 1, __ATOMIC_ACQ_REL);
 	}
 	MUST(dsm_reduce(&longest, DSM_UINT64, DSM_MAX));
