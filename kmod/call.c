@@ -239,21 +239,16 @@ static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool wr
 	return 0;
 }
 
-/* Get one block and wait for it. */
-static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
+/* Get the block that `ask` names, which is prepared, and wait for it; for so long at most, 0: without limit. */
+static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns)
 {
-	int slot, wait, err;
-	struct msg ask;
+	int slot = slot_get(r), wait, err = 0;
 	bool open;
 	u32 seq = 0;
 
-	err = prepare_block(r, page, frames_wanted(r, page));
-	if (err)
-		return err;
-	slot = slot_get(r);
 	if (slot < 0)
 		return slot;
-	ask = ask_for(r, g, page, (u16)slot);
+	ask.req_slot = (u16)slot;
 	WRITE_ONCE(r->slots[slot].object, ask.object);
 	do {
 		wait = -1;
@@ -263,7 +258,7 @@ static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
 		local_bh_enable();
 		if (open)
 			break;
-		err = wait < 0 ? -EIO : slot_wait(r, wait, seq, 1, 0);
+		err = wait < 0 ? -EIO : slot_wait(r, wait, seq, 1, ns);
 		if (wait != slot)
 			continue;
 		if (err) {
@@ -280,6 +275,50 @@ static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
 	} while (!err);
 	slot_put(r, slot);
 	return err;
+}
+
+static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
+{
+	int err = prepare_block(r, page, frames_wanted(r, page));
+
+	return err ? err : acquire_prepared(r, ask_for(r, g, page, 0), write, 0);
+}
+
+#define ACCESS_PATIENCE NSEC_PER_SEC
+
+/*
+ * For a debugger, in its context, with the process's mmap_lock: nothing may be waited for that needs it for writing, and nothing
+ * for ever. Pinned, the block stays for as long as it is looked at.
+ */
+int call_access(struct rank *r, u32 page, bool write, u32 *object)
+{
+	struct region *g;
+	struct msg ask;
+	int err, tries;
+
+	if (!rank_enter(r))
+		return -EIO;
+	rcu_read_lock();
+	g = rank_region_at(r, page);
+	if (g) {
+		page = g->page + ((page - g->page) & ~((1u << g->order) - 1));
+		ask = ask_for(r, g, page, 0);
+	}
+	rcu_read_unlock();
+	err = g ? prepare_in_fault(r, page) : -EFAULT;
+	for (tries = 0; !err && (err = host_pin(r, ask.object, write)) == -EAGAIN && tries < 10; tries++)
+		err = acquire_prepared(r, ask, write, ACCESS_PATIENCE);
+	if (err)
+		rank_exit(r);
+	else
+		*object = ask.object;
+	return err;
+}
+
+void call_access_end(struct rank *r, u32 object, bool write)
+{
+	host_unpin(r, object, write);
+	rank_exit(r);
 }
 
 static int pin(struct rank *r, const struct region *g, u32 page, bool write)

@@ -174,18 +174,21 @@ static vm_fault_t dsm_pfn_mkwrite(struct vm_fault *vmf)
 	return resolve(vmf, true);
 }
 
-/* ptrace and /proc/PID/mem: what the process could do without a fault. */
+/* ptrace and /proc/PID/mem. */
 static int dsm_access(struct vm_area_struct *vma, unsigned long addr, void *buf, int len, int write)
 {
 	struct ctx *c = vma->vm_private_data;
-	u32 page = page_at(c, addr);
+	u32 page = page_at(c, addr), object;
 	unsigned int in = offset_in_page(addr);
+	struct rank *r = smp_load_acquire(&c->rank);
 	struct chunk *k;
 	char *at;
 
+	if (r && call_access(r, page, write, &object))
+		return -EFAULT;
 	len = min_t(int, len, PAGE_SIZE - in);
 	rcu_read_lock();
-	k = allows(c, page, write) ? chunk_with(c, page, 1) : NULL;
+	k = r || allows(c, page, write) ? chunk_with(c, page, 1) : NULL;
 	if (k) {
 		at = kmap_local_page(k->frames[page % CHUNK_PAGES]);
 		if (write)
@@ -195,6 +198,8 @@ static int dsm_access(struct vm_area_struct *vma, unsigned long addr, void *buf,
 		kunmap_local(at);
 	}
 	rcu_read_unlock();
+	if (r)
+		call_access_end(r, object, write);
 	return k ? len : -EFAULT;
 }
 

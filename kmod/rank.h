@@ -182,10 +182,14 @@ struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 s
 void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager);
 u32 frames_wanted(struct rank *r, u32 page);     /* pages of the 2 MiB around a page that are of its region; 0: of none */
 int prepare_block(struct rank *r, u32 page, u32 frames); /* frames, state and keys for what may land there */
+int prepare_in_fault(struct rank *r, u32 page); /* the same with mmap_lock held; -EAGAIN: not with it */
 
 /* call.c */
 long call_sync(struct ctx *c, void __user *arg);
 long call_range(struct ctx *c, void __user *arg);
+/* Get the block around a page and keep it until call_access_end(). Sleeps, mmap_lock may be held. 0, -errno. */
+int call_access(struct rank *r, u32 page, bool write, u32 *object);
+void call_access_end(struct rank *r, u32 object, bool write);
 
 /* conn.c */
 struct ib_device *conn_device(const struct conn *c);

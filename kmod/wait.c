@@ -228,7 +228,7 @@ static bool may_drop(const struct vm_fault *vmf)
 }
 
 /* The same in a fault; -EAGAIN: frames are being freed, others than this one's. */
-static int prepare_in_fault(struct rank *r, u32 page)
+int prepare_in_fault(struct rank *r, u32 page)
 {
 	int err;
 

@@ -164,9 +164,10 @@ class Supervisor:
 
     def wait_for_guests(self):
         end = time.monotonic() + self.options['deadline']
-        while any(guest.state == 'booting' for guest in self.guests):
+        while any(guest.state != 'up' for guest in self.guests):
             if time.monotonic() > end or any(guest.state == 'dead' for guest in self.guests):
-                bad = [guest for guest in self.guests if guest.state != 'up']
+                bad = [guest for guest in self.guests if guest.state == 'dead'] or \
+                      [guest for guest in self.guests if guest.state != 'up']
                 why = [f'{g.name} {g.why or "was not up in " + str(self.options["deadline"]) + " s"}' for g in bad]
                 raise Failure('; '.join(why) + self.last_words(bad[0]))
             self.turn(1)

