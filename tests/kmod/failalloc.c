@@ -45,18 +45,35 @@ static struct report {
 static struct script {
 	enum way way;
 	unsigned int at, target, nth; /* steps so far; which one goes without its nth allocation */
+	bool counts;                  /* the step that is under way */
 	int fail_fd;
 	int fd[2];
 	struct dsm_ioc_join join[2];
 	char address[2][DSM_ADDRESS_MAX];
 } s;
 
+/*
+ * What is the same without RDMA is not done twice; and JOIN, which makes queue pairs, is left out: rxe (Linux 6.1) stops timers
+ * that it has not set up when its own allocations for one fail.
+ */
+static bool counts(const char *name)
+{
+	static const char *const left_out[] = { "open", "WINDOW", "JOIN", "REGION", "mmap", "STATS", "LOST" };
+	unsigned int i;
+
+	for (i = 0; s.way == RDMA && i < sizeof(left_out) / sizeof(left_out[0]); i++)
+		if (!strcmp(name, left_out[i]))
+			return false;
+	return true;
+}
+
 static void before(const char *name)
 {
 	char line[16];
 	int n;
 
-	if (s.at != s.target)
+	s.counts = counts(name);
+	if (!s.counts || s.at != s.target)
 		return;
 	snprintf(report->name, sizeof(report->name), "%s", name);
 	n = snprintf(line, sizeof(line), "%u", s.nth);
@@ -68,7 +85,7 @@ static void after(bool failed)
 {
 	char line[16] = "";
 
-	if (s.at++ != s.target)
+	if (!s.counts || s.at++ != s.target)
 		return;
 	if (pread(s.fail_fd, line, sizeof(line) - 1, 0) <= 0 || pwrite(s.fail_fd, "0", 1, 0) != 1)
 		_exit(5);
@@ -270,11 +287,11 @@ int main(int argc, char **argv)
 	}
 	if (!module_loaded()) {
 		fprintf(stderr, "failalloc: dsm.ko is not loaded\n");
-		return 77;
+		return 1;
 	}
 	if (access("/sys/kernel/debug/failslab", F_OK)) {
 		printf("this kernel has no failslab\n");
-		return 0;
+		return 77;
 	}
 	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (!allow_failures()) {
@@ -287,7 +304,7 @@ int main(int argc, char **argv)
 		if (!one(way, STEPS_MAX, 1))
 			return 1;
 		steps = report->steps;
-		if (steps < (way == PROTECT ? 8 : 30)) {
+		if (steps < (way == PROTECT ? 8 : way == RDMA ? 20 : 30)) {
 			printf("FAILED: %s: the script ends after %u steps when nothing is refused\n", way_names[way], steps);
 			return 1;
 		}
