@@ -10,7 +10,6 @@
 #include "conn.h"
 
 #define ADDRESS_MAGIC 0x326b6d73u /* "smk2" */
-#define QP_TIMEOUT 18             /* 4.096 us << 18: a second; emulated machines are slow */
 #define LATE_US 100
 #define LATE_US_MAX 10000u
 
@@ -284,7 +283,9 @@ static int to_ready(struct conn *c, struct lane *l, const struct address *a)
 					 IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER);
 	if (err)
 		return err;
-	attr = (struct ib_qp_attr){ .qp_state = IB_QPS_RTS, .timeout = QP_TIMEOUT, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
+	attr = (struct ib_qp_attr){
+		.qp_state = IB_QPS_RTS, .timeout = (u8)clamp(dsm_qp_timeout, 1u, 31u), .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1,
+	};
 	return ib_modify_qp(l->qp, &attr, IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT | IB_QP_RNR_RETRY | IB_QP_SQ_PSN |
 					  IB_QP_MAX_QP_RD_ATOMIC);
 }

@@ -125,6 +125,7 @@ int pte_apply(struct ctx *c, u32 page); /* make a page's table entry; process co
 
 extern unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_test_reserve;
 extern int dsm_late_us;
+extern unsigned int dsm_qp_timeout;
 extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline;
 extern struct workqueue_struct *dsm_wq;
 
