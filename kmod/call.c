@@ -239,10 +239,10 @@ static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool wr
 	return 0;
 }
 
-/* Get the block that `ask` names, which is prepared, and wait for it; for so long at most, 0: without limit. */
+/* Get the block that `ask` names, which is prepared, and wait for it; for so long at most (then nor for a slot), 0: without limit. */
 static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns)
 {
-	int slot = slot_get(r), wait, err = 0;
+	int slot = ns ? slot_now(r) : slot_get(r), wait, err = 0;
 	bool open;
 	u32 seq = 0;
 
@@ -261,11 +261,9 @@ static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns)
 		err = wait < 0 ? -EIO : slot_wait(r, wait, seq, 1, ns);
 		if (wait != slot)
 			continue;
-		if (err) {
-			if (slot_abandon(r, slot, seq))
-				return err;
-			break;
-		}
+		if (err && slot_abandon(r, slot, seq))
+			return err;
+		err = 0; /* the answer has come all the same */
 		local_bh_disable();
 		host_page(r, PE_USED, &ask, &wait, &seq);
 		slot_complete(r, slot, 0, 0);
@@ -292,9 +290,10 @@ static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
  */
 int call_access(struct rank *r, u32 page, bool write, u32 *object)
 {
+	const u64 end = ktime_get_ns() + ACCESS_PATIENCE;
 	struct region *g;
 	struct msg ask;
-	int err, tries;
+	int err;
 
 	if (!rank_enter(r))
 		return -EIO;
@@ -306,8 +305,11 @@ int call_access(struct rank *r, u32 page, bool write, u32 *object)
 	}
 	rcu_read_unlock();
 	err = g ? prepare_in_fault(r, page) : -EFAULT;
-	for (tries = 0; !err && (err = host_pin(r, ask.object, write)) == -EAGAIN && tries < 10; tries++)
-		err = acquire_prepared(r, ask, write, ACCESS_PATIENCE);
+	while (!err && (err = host_pin(r, ask.object, write)) == -EAGAIN) {
+		const s64 left = end - ktime_get_ns();
+
+		err = left > 0 ? acquire_prepared(r, ask, write, left) : -ETIMEDOUT;
+	}
 	if (err)
 		rank_exit(r);
 	else

@@ -192,7 +192,7 @@ static int open_port(struct conn *c, int gid)
 /* Where the processor that posts a message also sends its packet, fewer of them are worth some time. */
 static u32 late_us(const struct ib_device *dev)
 {
-	const bool soft = dev->ops.driver_id == RDMA_DRIVER_RXE || dev->ops.driver_id == RDMA_DRIVER_SIW;
+	const bool soft = dev->ops.driver_id == RDMA_DRIVER_RXE;
 
 	return dsm_late_us < 0 ? soft ? LATE_US : 0 : min_t(u32, dsm_late_us, LATE_US_MAX);
 }

@@ -48,6 +48,7 @@ struct ctx {
 	struct mutex lock;
 	struct rw_semaphore frames_sem; /* read: chunks and states stay; in a fault only tried, mmap_lock is held there */
 	struct mm_struct *mm;        /* mmgrab()bed */
+	struct pid *owner;           /* the process that opened it */
 	struct mmu_notifier notifier;
 	bool watched;                /* notifier is registered */
 	bool gone;                   /* no page table of the window may be touched any more */

@@ -125,7 +125,9 @@ bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *w
 		}
 	}
 	spin_unlock(stripe);
-	if (WARN_ON_ONCE(err)) {
+	if (err) { /* what was held back is not what a correct peer sends */
+		debug_count(COUNT_BAD, 1);
+		pr_info_ratelimited("dsm: rank %u: object %#x is in no state for %s\n", r->me, ask->object, page_event_name(ev));
 		rank_peer_lost(r, r->me, err);
 		return false;
 	}
@@ -150,7 +152,7 @@ u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most)
 	}
 	for (n = 1; n < most; n++) {
 		m.object += block_pages(m.object) << 1;
-		if (!step_first(r, &m, write, &next))
+		if (block_page(m.object) / CHUNK_PAGES != block_page(ask->object) / CHUNK_PAGES || !step_first(r, &m, write, &next))
 			break;
 	}
 	/* All alike: their machines started from nothing, with the same event. */

@@ -49,6 +49,7 @@ int step_message(struct rank *r, const struct msg *m, struct actions *acts);
  * A thread here wants a block that nobody ever had, and this rank is its home: what messages to itself would do. True: the
  * zeroed block is to be opened as *open says, and used; step_first_used() goes on.
  */
+bool step_is_first(struct rank *r, const struct msg *ask); /* may it be? looks without a lock */
 bool step_first(struct rank *r, const struct msg *ask, bool write, struct action *open);
 void step_first_used(struct rank *r, const struct msg *ask, struct actions *acts);
 int step_hold(struct rank *r, u16 index, enum hold_event ev, const struct msg *m, struct actions *acts);

@@ -194,8 +194,8 @@ void key_made(struct conn *c, const struct ib_wc *wc)
  */
 static int wait_for_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {
-	/* That a debugger is killed says nothing of the process it looks at. */
-	const bool ours = current->mm == c->rank->ctx->mm;
+	/* That a debugger is killed, or a child of vfork(2), says nothing of the rank. */
+	const bool ours = task_tgid(current) == c->rank->ctx->owner;
 	long left = ours ? wait_for_completion_killable_timeout(&key->done, KEY_PATIENCE) :
 			   (long)wait_for_completion_timeout(&key->done, KEY_PATIENCE);
 
@@ -228,8 +228,8 @@ static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 	if (READ_ONCE(l->broken) || READ_ONCE(c->closing)) {
 		err = -EPIPE;
 	} else if (l->room) {
-		l->room--;
 		err = ib_post_send(l->qp, &wr.wr, NULL);
+		l->room -= !err;
 	} else {
 		err = fatal_signal_pending(current) ? -EINTR : -EAGAIN;
 	}

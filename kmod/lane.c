@@ -88,6 +88,7 @@ static enum hrtimer_restart held_too_long(struct hrtimer *timer)
 {
 	struct lane *l = container_of(timer, struct lane, held_timer);
 	ktime_t left;
+	bool again;
 
 	spin_lock(&l->lock);
 	left = ktime_sub(l->held_until, ktime_get());
@@ -95,11 +96,11 @@ static enum hrtimer_restart held_too_long(struct hrtimer *timer)
 		post_messages(l, l->held, l->nheld);
 		l->nheld = 0;
 	}
-	l->armed = l->nheld && !READ_ONCE(l->broken) && !READ_ONCE(l->conn->closing);
-	if (l->armed)
+	again = l->armed = l->nheld && !READ_ONCE(l->broken) && !READ_ONCE(l->conn->closing);
+	if (again)
 		hrtimer_forward_now(timer, left > 0 ? left : ns_to_ktime((u64)l->conn->late_us * NSEC_PER_USEC));
 	spin_unlock(&l->lock);
-	return l->armed ? HRTIMER_RESTART : HRTIMER_NORESTART;
+	return again ? HRTIMER_RESTART : HRTIMER_NORESTART;
 }
 
 /* False: to be sent at once. */

@@ -17,7 +17,7 @@ MODULE_VERSION("0.1.0");
 struct workqueue_struct *dsm_wq;
 int dsm_late_us = -1;
 module_param_named(late_us, dsm_late_us, int, 0600);
-MODULE_PARM_DESC(late_us, "microseconds that a MSG_DONE may wait for a message to go with (-1: 100 on soft devices, else 0)");
+MODULE_PARM_DESC(late_us, "microseconds that a MSG_DONE may wait for a message to go with (-1: 100 on rxe, else 0)");
 unsigned int dsm_qp_timeout = 18; /* a second; emulated machines are slow */
 module_param_named(qp_timeout, dsm_qp_timeout, uint, 0600);
 MODULE_PARM_DESC(qp_timeout, "4.096 us times 2 to this power until a packet is repeated (1 to 31; 18: 1.07 s)");

@@ -184,6 +184,9 @@ static int dsm_access(struct vm_area_struct *vma, unsigned long addr, void *buf,
 	struct chunk *k;
 	char *at;
 
+	/* A rank that has lost its device gets no blocks any more. */
+	if (r && READ_ONCE(r->dead))
+		r = NULL;
 	if (r && call_access(r, page, write, &object))
 		return -EFAULT;
 	len = min_t(int, len, PAGE_SIZE - in);
@@ -311,6 +314,7 @@ static void ctx_free(struct work_struct *work)
 	if (c->chunks)
 		free_chunks(c);
 	kvfree(c->spare);
+	put_pid(c->owner);
 	free_uid(c->user);
 	mmdrop(c->mm);
 	kfree(c);
@@ -333,6 +337,7 @@ struct ctx *ctx_create(void)
 	c->node = NUMA_NO_NODE;
 	c->mm = current->mm;
 	mmgrab(c->mm);
+	c->owner = get_pid(task_tgid(current));
 	c->user = get_uid(current_user());
 	c->limit = capable(CAP_IPC_LOCK) ? ULONG_MAX : rlimit(RLIMIT_MEMLOCK);
 	if (c->limit != ULONG_MAX)

@@ -234,7 +234,10 @@ int ranks_show(struct seq_file *f, void *unused)
 			seq_putc(f, '\n');
 		}
 		show_busy(f, r);
-		mutex_lock(&r->stop_lock);
+		if (!mutex_trylock(&r->stop_lock)) {
+			seq_puts(f, "  is being stopped\n");
+			continue;
+		}
 		if (r->conn)
 			conn_show(f, r->conn);
 		mutex_unlock(&r->stop_lock);
@@ -277,20 +280,22 @@ long rank_lost(struct ctx *c, void __user *arg)
 
 /* ---- completion queues ----------------------------------------------------------------------- */
 
+/* Under stop_lock. */
 static void queues_of(struct rank *r, struct dsm_ioc_queues *out)
 {
 	memset(out, 0, sizeof(*out));
-	mutex_lock(&r->stop_lock);
 	if (r->conn)
 		conn_queues(r->conn, out);
-	mutex_unlock(&r->stop_lock);
 }
 
 long rank_queues(struct ctx *c, void __user *arg)
 {
 	struct dsm_ioc_queues q;
 
+	if (mutex_lock_killable(&c->rank->stop_lock))
+		return -EINTR;
 	queues_of(c->rank, &q);
+	mutex_unlock(&c->rank->stop_lock);
 	return copy_to_user(arg, &q, sizeof(q)) ? -EFAULT : 0;
 }
 
@@ -304,7 +309,10 @@ int queues_show(struct seq_file *f, void *unused)
 
 	mutex_lock(&ranks_lock);
 	list_for_each_entry(r, &ranks, list) {
+		if (!mutex_trylock(&r->stop_lock))
+			continue; /* it is being stopped */
 		queues_of(r, &q);
+		mutex_unlock(&r->stop_lock);
 		if (!q.device[0])
 			continue;
 		seq_printf(f, "rank %u of %u, job %llx, %s, %s\n  class      vector     events    softirq  ksoftirqd    process       sent   received\n",

@@ -173,6 +173,7 @@ void host_stop(void);
 /* wait.c; all sleep */
 vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write);
 int slot_get(struct rank *r);                    /* -EINTR: killed */
+int slot_now(struct rank *r);                    /* -EAGAIN; does not sleep */
 int slot_try(struct rank *r, u32 object);        /* for a prefetch; -EAGAIN; does not sleep */
 void slot_put(struct rank *r, unsigned int slot);
 void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value);

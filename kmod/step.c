@@ -51,6 +51,24 @@ static int dir_message(struct rank *r, struct state *st, const struct msg *m, st
 	return err;
 }
 
+static bool is_first(const struct rank *r, const struct copy *p, const struct dir *d)
+{
+	return d->state <= DIR_PLACED && d->phase == DIR_IDLE && p->state == PG_INVALID && (!p->home || p->home - 1 == r->me);
+}
+
+bool step_is_first(struct rank *r, const struct msg *ask)
+{
+	const u32 page = block_page(ask->object) % CHUNK_PAGES;
+	struct state *st;
+	bool is;
+
+	rcu_read_lock();
+	st = READ_ONCE(r->states[block_page(ask->object) / CHUNK_PAGES]);
+	is = st && ask->home == r->me && is_first(r, &st->copies[page], &st->dirs[page]);
+	rcu_read_unlock();
+	return is;
+}
+
 bool step_first(struct rank *r, const struct msg *ask, bool write, struct action *open)
 {
 	const u32 page = block_page(ask->object) % CHUNK_PAGES;
@@ -69,7 +87,7 @@ bool step_first(struct rank *r, const struct msg *ask, bool write, struct action
 	p = &st->copies[page];
 	d = &st->dirs[page];
 	spin_lock(stripe);
-	if (d->state <= DIR_PLACED && d->phase == DIR_IDLE && p->state == PG_INVALID && (!p->home || p->home - 1 == r->me)) {
+	if (is_first(r, p, d)) {
 		first = !page_step(&page_is, p, write ? PE_WRITE : PE_READ, ask, &acts);
 		m = acts.v[0].msg;
 		first = first && !dir_step(&dir_is, d, &m, &acts);

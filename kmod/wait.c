@@ -11,7 +11,7 @@
 #include <linux/slab.h>
 #include <linux/version.h>
 
-#include "rank.h"
+#include "host.h"
 #include "trace.h"
 
 /* ---- slots ---------------------------------------------------------------------------------- */
@@ -38,6 +38,11 @@ int slot_get(struct rank *r)
 	if (slot < 0 && wait_event_killable(r->slot_free, (slot = take(r, 0, SYNC_SLOTS)) >= 0 || READ_ONCE(r->dead)))
 		return -EINTR;
 	return slot < 0 ? -EIO : slot;
+}
+
+int slot_now(struct rank *r)
+{
+	return take(r, 0, SYNC_SLOTS);
 }
 
 int slot_try(struct rank *r, u32 object)
@@ -288,6 +293,16 @@ static u32 window_behind(struct rank *r, u32 page, u32 step)
 	return window;
 }
 
+/* What was to be fetched up to `planned` was fetched up to `page` only: the stream goes on there. */
+static void window_ends(struct rank *r, u32 planned, u32 page)
+{
+	u32 i;
+
+	for (i = 0; i < STREAMS; i++)
+		if (READ_ONCE(r->streams[i].next) == planned)
+			WRITE_ONCE(r->streams[i].next, page);
+}
+
 /* Bottom halves are off; only where frames are there already. */
 static void read_ahead(struct rank *r, u32 page)
 {
@@ -334,16 +349,20 @@ static bool first(struct rank *r, const struct msg *ask, bool write)
 {
 	const u32 page = block_page(ask->object);
 	struct region *g;
-	u32 most = 1;
+	u32 most = 1, n;
 
-	if (ask->home != r->me)
+	if (!step_is_first(r, ask))
 		return false;
 	rcu_read_lock();
 	g = rank_region_at(r, page);
-	if (g && r->readahead)
+	/* Of the same kind still? Regions that come and go under a fault are against the rules. */
+	if (g && r->readahead && block_id(page, 1u << g->order) == ask->object)
 		most = neighbours(r, g, page, 1 + window_behind(r, page, 1u << g->order));
 	rcu_read_unlock();
-	return host_first(r, ask, write, most);
+	n = host_first(r, ask, write, most);
+	if (n && n < most)
+		window_ends(r, page + most * block_pages(ask->object), page + n * block_pages(ask->object));
+	return n;
 }
 
 /* One try to get a block. 0: look again; 1: open; -errno. */
@@ -366,9 +385,8 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 	err = wait_in_fault(r, vmf, wait, seq, dropped);
 	if (wait != ask->req_slot) /* another thread's request: then look again */
 		return err;
-	if (err) {
-		if (slot_abandon(r, wait, seq))
-			ask->req_slot = SLOTS; /* the answer will free it */
+	if (err && slot_abandon(r, wait, seq)) {
+		ask->req_slot = SLOTS; /* the answer will free it */
 		return err;
 	}
 	local_bh_disable();

@@ -246,7 +246,7 @@ static bool one(enum way way, unsigned int target, unsigned int nth)
 		kill(pid, SIGKILL);
 		job_reap(&pid, 1, 10);
 	}
-	ok &= nothing_left(20);
+	ok &= nothing_left(20) && report->steps; /* it came to the end of the script */
 	if (!ok)
 		printf("FAILED: %s, step %u (%s), allocation %u\n", way_names[way], target, report->name, nth);
 	return ok;
@@ -322,6 +322,10 @@ int main(int argc, char **argv)
 			}
 		printf("%s: %u steps, %u runs, %u allocations refused, the %uth of a step at most; %u steps failed for it\n", way_names[way], steps,
 		       runs, refused, most, failed);
+		if (!refused || !failed) {
+			printf("FAILED: nothing was refused, or nothing failed for it\n");
+			return 1;
+		}
 	}
 	return 0;
 }

@@ -216,9 +216,9 @@ static void part_ring(void)
 
 static long futex(uint32_t *word, int op, uint32_t value)
 {
-	struct timespec second = { 1, 0 };
+	struct timespec long_time = { 60, 0 };
 
-	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, op == FUTEX_WAIT ? &second : NULL, NULL, 0);
+	return syscall(SYS_futex, word, op | FUTEX_PRIVATE_FLAG, value, op == FUTEX_WAIT ? &long_time : NULL, NULL, 0);
 }
 
 static void *wait_for_word(void *arg)
@@ -234,6 +234,7 @@ static void *wait_for_word(void *arg)
 static void part_futex(void)
 {
 	uint32_t *word = (uint32_t *)(void *)shared;
+	uint64_t start;
 	pthread_t thread;
 	int r, i;
 
@@ -247,9 +248,11 @@ static void part_futex(void)
 					REQUIRE(futex(word, FUTEX_WAIT, 7) == -1 && errno == EAGAIN, "futex on a word elsewhere: %m");
 				REQUIRE(!pthread_create(&thread, NULL, wait_for_word, word), "pthread_create");
 				test_delay(20000);
+				start = test_ns();
 				__atomic_store_n(word, 1, __ATOMIC_SEQ_CST);
 				REQUIRE(futex(word, FUTEX_WAKE, INT_MAX) >= 0, "futex: %m");
 				pthread_join(thread, NULL);
+				REQUIRE(test_ns() - start < 50000000000u, "the thread was not woken");
 			}
 			MUST(dsm_barrier());
 		}
