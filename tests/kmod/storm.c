@@ -370,6 +370,7 @@ static bool reload(const char *module, const char *before, bool with_device)
 int main(int argc, char **argv)
 {
 	unsigned int rounds = 20, i;
+	double seconds = 0, began = now_s(); /* 0: all rounds */
 	const char *module = NULL;
 	char before[300];
 	uint64_t r = 1;
@@ -382,10 +383,12 @@ int main(int argc, char **argv)
 			r = strtoull(argv[++a], NULL, 0);
 		} else if (!strcmp(argv[a], "--rounds") && a + 1 < argc) {
 			rounds = (unsigned int)atoi(argv[++a]);
+		} else if (!strcmp(argv[a], "--seconds") && a + 1 < argc) {
+			seconds = atof(argv[++a]);
 		} else if (!strcmp(argv[a], "--module") && a + 1 < argc) {
 			module = argv[++a];
 		} else {
-			printf("usage: storm [--seed S] [--rounds N] [--module FILE]\n"
+			printf("usage: storm [--seed S] [--rounds N] [--seconds T] [--module FILE]\n"
 			       "Ranks of dsm.ko die in all ways; in a guest with the module loaded, which is unloaded at the end.\n");
 			return strcmp(argv[a], "--help") ? 2 : 0;
 		}
@@ -399,7 +402,7 @@ int main(int argc, char **argv)
 	j = job_new();
 	orders = mmap(NULL, sizeof(*orders), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	resources(before, sizeof(before));
-	for (i = 0; i < rounds && ok; i++) {
+	for (i = 0; i < rounds && ok && (!seconds || now_s() < began + seconds); i++) {
 		double start = now_s(), took;
 
 		ok = one_round(j, &r, i);
