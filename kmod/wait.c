@@ -349,19 +349,21 @@ static bool first(struct rank *r, const struct msg *ask, bool write)
 {
 	const u32 page = block_page(ask->object);
 	struct region *g;
-	u32 most = 1, n;
+	u32 window = 0, most = 1, n;
 
 	if (!step_is_first(r, ask))
 		return false;
 	rcu_read_lock();
 	g = rank_region_at(r, page);
 	/* Of the same kind still? Regions that come and go under a fault are against the rules. */
-	if (g && r->readahead && block_id(page, 1u << g->order) == ask->object)
-		most = neighbours(r, g, page, 1 + window_behind(r, page, 1u << g->order));
+	if (g && r->readahead && block_id(page, 1u << g->order) == ask->object) {
+		window = window_behind(r, page, 1u << g->order);
+		most = neighbours(r, g, page, 1 + window);
+	}
 	rcu_read_unlock();
 	n = host_first(r, ask, write, most);
-	if (n && n < most)
-		window_ends(r, page + most * block_pages(ask->object), page + n * block_pages(ask->object));
+	if (n && n <= window)
+		window_ends(r, page + (1 + window) * block_pages(ask->object), page + n * block_pages(ask->object));
 	return n;
 }
 
