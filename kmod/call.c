@@ -291,20 +291,12 @@ static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
 int call_access(struct rank *r, u32 page, bool write, u32 *object)
 {
 	const u64 end = ktime_get_ns() + ACCESS_PATIENCE;
-	struct region *g;
 	struct msg ask;
 	int err;
 
 	if (!rank_enter(r))
 		return -EIO;
-	rcu_read_lock();
-	g = rank_region_at(r, page);
-	if (g) {
-		page = g->page + ((page - g->page) & ~((1u << g->order) - 1));
-		ask = ask_for(r, g, page, 0);
-	}
-	rcu_read_unlock();
-	err = g ? prepare_in_fault(r, page) : -EFAULT;
+	err = ask_around(r, page, &ask) ? prepare_in_fault(r, block_page(ask.object)) : -EFAULT;
 	while (!err && (err = host_pin(r, ask.object, write)) == -EAGAIN) {
 		const s64 left = end - ktime_get_ns();
 

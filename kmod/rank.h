@@ -180,6 +180,7 @@ void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value);
 int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns); /* 0, -ETIMEDOUT, -EINTR, -EIO */
 bool slot_abandon(struct rank *r, unsigned int slot, u32 seq); /* its thread goes; false: the answer has come */
 struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 slot);
+bool ask_around(struct rank *r, u32 page, struct msg *ask); /* for the block around a page; false: of no region */
 void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager);
 u32 frames_wanted(struct rank *r, u32 page);     /* pages of the 2 MiB around a page that are of its region; 0: of none */
 int prepare_block(struct rank *r, u32 page, u32 frames); /* frames, state and keys for what may land there */

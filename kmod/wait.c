@@ -141,6 +141,18 @@ struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 s
 	};
 }
 
+bool ask_around(struct rank *r, u32 page, struct msg *ask)
+{
+	const struct region *g;
+
+	rcu_read_lock();
+	g = rank_region_at(r, page);
+	if (g)
+		*ask = ask_for(r, g, g->page + ((page - g->page) & ~((1u << g->order) - 1)), 0);
+	rcu_read_unlock();
+	return g;
+}
+
 u32 frames_wanted(struct rank *r, u32 page)
 {
 	u32 start = page & ~(CHUNK_PAGES - 1), n = 0;
@@ -429,15 +441,9 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	if (vmf->flags & FAULT_FLAG_ALLOW_RETRY && vmf->flags & FAULT_FLAG_TRIED)
 		return VM_FAULT_NOPAGE;
 	/* Regions go only when no thread is in them any more: the library's rule, and it is its own memory. */
-	rcu_read_lock();
-	g = rank_region_at(r, page);
-	if (g) {
-		page = g->page + ((page - g->page) & ~((1u << g->order) - 1));
-		ask = ask_for(r, g, page, 0);
-	}
-	rcu_read_unlock();
-	if (!g)
+	if (!ask_around(r, page, &ask))
 		return VM_FAULT_SIGBUS;
+	page = block_page(ask.object);
 	err = prepare_in_fault(r, page);
 	if (err == -EAGAIN) {
 		if (!may_drop(vmf))

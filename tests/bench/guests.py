@@ -34,7 +34,7 @@ class Cluster:
     def __init__(self, nodes, cpus=1, memory=1024, accel="auto", module=False):
         """module: dsm.ko is loaded in all of them."""
         self.name, self.nodes, self.module = "bench-%d" % os.getpid(), nodes, module
-        self.options = ["-n", str(nodes), "--cpus", str(cpus), "--memory", str(memory), "--accel", accel]
+        self.options = ["-n", str(nodes), "--cpus", str(cpus), "--memory", str(memory), "--accel", accel, "--with", str(os.getpid())]
 
     def command(self, *words):
         return [os.path.join(TOP, "scripts/cluster"), "--name", self.name, *words]
