@@ -164,12 +164,9 @@ static long long counted(const struct shortage *s)
 	return counter(s->counter) + (strcmp(s->counter, "handled_in_softirq") ? 0 : counter("handled_in_ksoftirqd"));
 }
 
-static bool run(struct job *j, const struct shortage *s, bool rdma)
+static void start(struct job *j, const struct shortage *s, bool rdma, pid_t *pids)
 {
-	long long before = counted(s), after;
 	unsigned int i;
-	pid_t pids[RANKS];
-	bool ended, left;
 
 	job_set(j, RANKS, rdma);
 	memset(sums, 0, sizeof(*sums));
@@ -181,6 +178,16 @@ static bool run(struct job *j, const struct shortage *s, bool rdma)
 		if (!pids[i])
 			rank_process(j, i);
 	}
+}
+
+static bool run(struct job *j, const struct shortage *s, bool rdma)
+{
+	long long before = counted(s), after;
+	unsigned int i;
+	pid_t pids[RANKS];
+	bool ended, left;
+
+	start(j, s, rdma, pids);
 	ended = job_reap(pids, RANKS, 60 + 10 * seconds);
 	for (i = 0; i < RANKS && !ended; i++)
 		kill(pids[i], SIGKILL);
@@ -203,16 +210,7 @@ static bool run_out(struct job *j, const struct shortage *s, bool rdma)
 	unsigned int i;
 	bool ok;
 
-	job_set(j, RANKS, rdma);
-	memset(sums, 0, sizeof(*sums));
-	j->mode = s->mode;
-	j->home = DSM_REGION_CYCLIC;
-	fflush(stdout);
-	for (i = 0; i < RANKS; i++) {
-		pids[i] = fork();
-		if (!pids[i])
-			rank_process(j, i);
-	}
+	start(j, s, rdma, pids);
 	while (!atomic_load(&sums->lost) && atomic_load(&sums->checked) < RANKS && now_s() < end)
 		usleep(1000);
 	for (i = 0; i < RANKS; i++)
