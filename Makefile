@@ -24,7 +24,7 @@ ifeq ($(origin CC),default)
 CC := $(if $(filter fuzz,$(VARIANT)),clang,gcc)
 endif
 
-VARIANTS := release debug asan ubsan tsan fuzz
+VARIANTS := release debug asan ubsan tsan fuzz hooks
 ifeq ($(filter $(VARIANT),$(VARIANTS)),)
 $(error VARIANT=$(VARIANT) is none of: $(VARIANTS))
 endif
@@ -51,7 +51,7 @@ VERSION := $(MAJOR).$(call version_part,MINOR).$(call version_part,PATCH)
 
 # ---- sources --------------------------------------------------------------------------------
 
-LAYERS   := util core launch net fault engine api sync heap
+LAYERS   := util core launch cqgroup net net/ucx net/verbs fault engine api sync heap
 LIB_C    := $(sort $(foreach l,$(LAYERS),$(wildcard libdsm/$(l)/*.c)))
 APP_C    := $(sort $(filter-out apps/common.c,$(wildcard apps/*.c)))
 UNIT_C   := $(sort $(wildcard tests/unit/test_*.c))
@@ -59,7 +59,7 @@ MODEL_C  := $(sort $(wildcard tests/model/*.c))
 SIM_C    := $(sort $(wildcard tests/sim/*.c))
 PROC_C   := $(sort $(filter-out tests/proc/common.c,$(wildcard tests/proc/*.c)))
 FAIL_C   := $(sort $(wildcard tests/fail/*.c))
-KMOD_C   := $(sort $(filter-out tests/kmod/common.c,$(wildcard tests/kmod/*.c)))
+KMOD_C   := $(sort $(filter-out tests/kmod/common%.c,$(wildcard tests/kmod/*.c)))
 FUZZ_C   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 BENCH_C  := $(sort $(filter-out tests/bench/common%.c,$(wildcard tests/bench/*.c)))
 
@@ -67,7 +67,7 @@ BENCH_C  := $(sort $(filter-out tests/bench/common%.c,$(wildcard tests/bench/*.c
 APP_COMMON_C   := $(wildcard apps/common.c)
 UNIT_COMMON_C  := $(sort $(filter-out $(UNIT_C),$(wildcard tests/unit/*.c)))
 PROC_COMMON_C  := $(wildcard tests/proc/common.c)
-KMOD_COMMON_C  := $(wildcard tests/kmod/common.c)
+KMOD_COMMON_C  := $(sort $(wildcard tests/kmod/common*.c))
 FUZZ_COMMON_C  := $(sort $(filter-out $(FUZZ_C),$(wildcard tests/fuzz/*.c)))
 BENCH_COMMON_C := $(sort $(wildcard tests/bench/common*.c))
 
@@ -84,6 +84,7 @@ FAIL    := $(FAIL_C:tests/fail/%.c=$(B)/tests/fail/%)
 KMOD    := $(KMOD_C:tests/kmod/%.c=$(B)/tests/kmod/%)
 FUZZ    := $(FUZZ_C:tests/fuzz/%.c=$(B)/tests/fuzz/%)
 BENCH   := $(BENCH_C:tests/bench/%.c=$(B)/bench/%)
+RECORD  := $(patsubst apps/%.c,$(B)/record/%,$(filter-out apps/example.c,$(APP_C)))
 
 # libdsm.a is what is installed and what apps, process tests and benchmarks link: one object with
 # nothing but dsm.h's functions global.  libdsm-internal.a is for tests of the inside.
@@ -93,10 +94,10 @@ LIB_SO     := $(B)/libdsm.so.$(VERSION)
 LIB        := $(LIB_A) $(LIB_SO) $(B)/libdsm.so.$(MAJOR) $(B)/libdsm.so
 
 # The CQ groups are in libdsm, where only libdsm sees them, and in libraries of their own.
-CQGROUP_O  := $(call objects,$(sort $(wildcard libdsm/net/cqgroup*.c)))
+CQGROUP_O  := $(call objects,$(sort $(wildcard libdsm/cqgroup/*.c)))
 CQGROUP_A  := $(B)/libcqgroup.a
 CQGROUP_SO := $(B)/libcqgroup.so.$(VERSION)
-PRELOAD_O  := $(call objects,$(sort $(wildcard libdsm/preload/*.c)))
+PRELOAD_O  := $(call objects,$(sort $(wildcard libdsm/cqgroup/preload/*.c)))
 PRELOAD_SO := $(if $(PRELOAD_O),$(B)/libcqgroup-preload.so)
 LIB        += $(CQGROUP_A) $(CQGROUP_SO) $(B)/libcqgroup.so.$(MAJOR) $(B)/libcqgroup.so $(PRELOAD_SO)
 
@@ -128,12 +129,14 @@ SAN := $(SAN_$(VARIANT))
 
 OPT_release := -O2
 OPT_debug   := -Og
+OPT_hooks   := -O2
 OPT := $(or $(OPT_$(VARIANT)),-O1 -fno-omit-frame-pointer)
 APP_OPT := $(if $(filter release,$(VARIANT)),-O3)
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla $(if $(filter 1,$(WERROR)),-Werror)
 CPPFLAGS_DSM := -Ilibdsm -Ilibdsm/include
-CPPFLAGS_LIB := -D_GNU_SOURCE -I$(PMIX_DIR)/include $(UCX_CFLAGS) $(VERBS_CFLAGS)
+# hooks: points that tests/fail/walk stops at.
+CPPFLAGS_LIB := $(if $(filter hooks,$(VARIANT)),-DDSM_HOOKS) -D_GNU_SOURCE -I$(PMIX_DIR)/include $(UCX_CFLAGS) $(VERBS_CFLAGS)
 CFLAGS_DSM   := -std=gnu11 $(OPT) -g -fPIC -fvisibility=hidden -pthread $(WARN) $(SAN) $(CFLAGS)
 LINK         := $(CC) -pthread $(SAN) -Wl,--as-needed $(LDFLAGS)
 # Sanitizer symbols of a shared object come from the program.
@@ -157,8 +160,8 @@ COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
 # ---- targets that run something -------------------------------------------------------------
 
 .PHONY: all lib apps test-programs unit-programs model-program sim-program proc-programs fail-programs \
-	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-kmod fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
-	check-asan check-tsan check-soak check-kmod check-kdebug model-full install uninstall install-kmod uninstall-kmod clean format tags help setup FORCE
+	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-kmod predict fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
+	check-asan check-tsan check-soak check-mutations check-kmod check-kdebug check-kfuzz model-full install uninstall install-kmod uninstall-kmod clean format tags help setup FORCE
 
 all: lib apps ## the library and the applications (default)
 
@@ -187,8 +190,9 @@ check-gates: ## core purity, layers, headers, kernel build, links, documents, ma
 check-asan: ## unit, model, sim and process tests with address and undefined behaviour checks
 check-tsan: ## unit and process tests with data race detection
 check-soak: ## the long version: simulation and process tests for hours
+check-mutations: ## would the tests notice? mechanical changes of the protocol core, one by one (hours); MUTATIONS="--resume" goes on
 model-full: ## the protocol model at full depths (long)
-check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates check-asan check-tsan check-soak model-full:
+check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates check-asan check-tsan check-soak check-mutations model-full:
 	@scripts/setup
 	@scripts/check $(@:check-%=%)
 
@@ -197,8 +201,9 @@ check-cluster: ## the process tests over RDMA in 1, 2 and 4 QEMU guests, with fa
 	@scripts/check cluster-full
 
 check-kmod: ## the kernel helper itself, in a guest: fuzzing, broken peers, deaths, short resources
-check-kdebug: ## the same and process tests on a kernel with KASAN, lockdep, kmemleak, which is built first (an hour)
-check-kmod check-kdebug:
+check-kdebug: ## the same and process tests on kernels 6.1 and 6.12 with KASAN, lockdep, kmemleak, which are built first
+check-kfuzz: ## the fuzzers of the kernel helper on kernel 6.1 with KASAN, KFUZZ_INPUTS=10000000 calls
+check-kmod check-kdebug check-kfuzz:
 	@scripts/setup
 	@scripts/check $(@:check-%=%)
 
@@ -214,6 +219,11 @@ bench-kmod: ## the kernel helper against the user-level path, in QEMU guests; wr
 	@scripts/setup
 	@scripts/bench-kmod
 
+predict: ## predicted run times of the applications on 4 to 1,024 nodes; writes build/predict.json and prints a table
+	@scripts/setup
+	@$(MAKE) sim-program
+	@tests/sim/predict
+
 fuzz: ## fuzz the decoders, FUZZ_SECONDS=30 for each
 	@scripts/setup
 	@scripts/check fuzz
@@ -224,12 +234,12 @@ lib: $(LIB)
 apps: $(APPS)
 unit-programs: $(UNIT)
 model-program: $(MODEL)
-sim-program: $(SIM)
+sim-program: $(SIM) $(RECORD)
 proc-programs: $(PROC)
 fail-programs: $(FAIL)
 bench-programs: $(BENCH)
 fuzz-programs: $(FUZZ)
-test-programs: $(UNIT) $(MODEL) $(SIM) $(PROC) $(FAIL) $(KMOD) $(BENCH) ## all test and benchmark programs
+test-programs: $(UNIT) $(MODEL) $(SIM) $(RECORD) $(PROC) $(FAIL) $(KMOD) $(BENCH) ## all test and benchmark programs
 
 # Everything is rebuilt when the compiler or a flag changes.
 FLAGS_NOW = $(CC) $(CPPFLAGS_DSM) $(CPPFLAGS_LIB) $(CPPFLAGS) $(CFLAGS_DSM) $(APP_OPT) $(CHECK_CFLAGS) $(LDFLAGS) $(DSM_LIBS)
@@ -276,18 +286,18 @@ $(CQGROUP_A): $(CQGROUP_O)
 	$(Q)ld -r -o $(B)/libcqgroup.o $^ && $(OBJCOPY) --localize-hidden $(B)/libcqgroup.o
 	$(Q)rm -f $@ && ar rcs $@ $(B)/libcqgroup.o
 
-$(CQGROUP_SO): $(CQGROUP_O) libdsm/libcqgroup.map
+$(CQGROUP_SO): $(CQGROUP_O) libdsm/cqgroup/libcqgroup.map
 	$(call say,LD,$@)
-	$(Q)$(LINK) -shared $(SO_DEFS) -Wl,-soname,libcqgroup.so.$(MAJOR) -Wl,--version-script,libdsm/libcqgroup.map \
+	$(Q)$(LINK) -shared $(SO_DEFS) -Wl,-soname,libcqgroup.so.$(MAJOR) -Wl,--version-script,libdsm/cqgroup/libcqgroup.map \
 		-o $@ $(CQGROUP_O) $(VERBS_LIBS)
 
 $(B)/libcqgroup.so.$(MAJOR) $(B)/libcqgroup.so: $(CQGROUP_SO)
 	$(Q)ln -sf $(<F) $@
 
 # Needs no libibverbs: it is loaded into programs that have it, and into their shells that have not.
-$(PRELOAD_SO): $(PRELOAD_O) $(CQGROUP_O) libdsm/preload/preload.map
+$(PRELOAD_SO): $(PRELOAD_O) $(CQGROUP_O) libdsm/cqgroup/preload/preload.map
 	$(call say,LD,$@)
-	$(Q)$(LINK) -shared -Wl,--version-script,libdsm/preload/preload.map -o $@ $(PRELOAD_O) $(CQGROUP_O) -ldl
+	$(Q)$(LINK) -shared -Wl,--version-script,libdsm/cqgroup/preload/preload.map -o $@ $(PRELOAD_O) $(CQGROUP_O) -ldl
 
 # $(call program,file,objects,library,more flags): how a program is linked.
 define program
@@ -303,10 +313,12 @@ $(foreach p,$(APP_C),$(eval $(call program,$(p:%.c=$(B)/%),\
 $(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(UNIT_COMMON_C)),$(INTERNAL_A),$(CHECK_LIBS))))
 $(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C)),$(LIB_A))))
 $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))
-$(foreach p,$(KMOD_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(KMOD_COMMON_C)))))
+$(foreach p,$(KMOD_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(KMOD_COMMON_C) libdsm/core/wire.c))))
 $(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C)),$(INTERNAL_A))))
 $(foreach p,$(FUZZ_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(FUZZ_COMMON_C)),$(INTERNAL_A),-fsanitize=fuzzer)))
 $(if $(MODEL),$(eval $(call program,$(MODEL),$(call objects,$(MODEL_C)),$(INTERNAL_A))))
+$(foreach p,$(RECORD),$(eval $(call program,$(p),\
+	$(call objects,$(p:$(B)/record/%=apps/%.c) $(APP_COMMON_C) tests/sim/record/record.c))))
 $(if $(SIM),$(eval $(call program,$(SIM),$(call objects,$(SIM_C)),$(INTERNAL_A))))
 
 # ---- installing -----------------------------------------------------------------------------
@@ -326,7 +338,7 @@ install: lib ## headers, libraries, pkg-config files, man pages, an example
 		ln -sf $$lib.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$$lib.so.$(MAJOR) && \
 		ln -sf $$lib.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$$lib.so || exit 1; done
 	$(Q)$(SED_PC) libdsm/libdsm.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/dsm.pc
-	$(Q)$(SED_PC) libdsm/libcqgroup.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/cqgroup.pc
+	$(Q)$(SED_PC) libdsm/cqgroup/libcqgroup.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/cqgroup.pc
 	$(Q)$(INSTALL) -m 644 LICENSE COPYING $(DESTDIR)$(DOCDIR)
 	$(Q)$(INSTALL) -m 644 $(wildcard apps/example.c) $(DESTDIR)$(DOCDIR)/examples
 	$(Q)for page in $(PAGES); do \
@@ -342,7 +354,7 @@ install-kmod: ## the kernel helper: its source for DKMS, a udev rule, a group
 	$(Q)$(INSTALL) -d $(addprefix $(DESTDIR)$(KMOD_SRC)/,kmod libdsm/core libdsm/include) $(DESTDIR)$(UDEVDIR) $(DESTDIR)$(SYSUSERS)
 	$(Q)$(INSTALL) -m 644 $(wildcard kmod/*.[ch]) kmod/Kbuild $(DESTDIR)$(KMOD_SRC)/kmod
 	$(Q)$(INSTALL) -m 644 $(wildcard libdsm/core/*.[ch]) $(DESTDIR)$(KMOD_SRC)/libdsm/core
-	$(Q)$(INSTALL) -m 644 libdsm/include/dsm_uapi.h $(DESTDIR)$(KMOD_SRC)/libdsm/include
+	$(Q)$(INSTALL) -m 644 libdsm/include/dsm_uapi.h libdsm/include/dsm_uapi_rules.h $(DESTDIR)$(KMOD_SRC)/libdsm/include
 	$(Q)sed 's|@VERSION@|$(VERSION)|' kmod/dkms.conf > $(DESTDIR)$(KMOD_SRC)/dkms.conf
 	$(Q)$(INSTALL) -m 644 kmod/60-dsm.rules $(DESTDIR)$(UDEVDIR)
 	$(Q)$(INSTALL) -m 644 kmod/dsm.sysusers $(DESTDIR)$(SYSUSERS)/dsm.conf
@@ -366,7 +378,7 @@ clean: ## take away build/
 	$(Q)rm -rf build
 
 format: ## clang-format all C files, in place
-	$(Q)find apps kmod libdsm tests -name '*.[ch]' -print0 | sort -z | xargs -0 clang-format -i
+	$(Q)find apps kmod libdsm scripts tests -name '*.[ch]' -print0 | sort -z | xargs -0 clang-format -i
 
 tags: ## an index for editors
 	$(Q)ctags -R -f tags apps kmod libdsm tests

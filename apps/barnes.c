@@ -569,12 +569,14 @@ static void barnes_describe(FILE *out, void *data)
 	fprintf(out, " steps=%llu theta=%g", (unsigned long long)steps, theta);
 }
 
+/* clang-format off */
 static const struct app_option options[] = {
 	{ "steps", "K", "time steps", APP_COUNT, &steps, 1, 1e9 },
 	{ "theta", "A", "most width over distance of a cell that is not opened", APP_REAL, &theta, 0.01, 1 },
 	{ "dt", "T", "time step", APP_REAL, &dt, 1e-6, 1 },
 	{ "soften", "L", "softening length", APP_REAL, &soften, 1e-6, 1 },
 };
+/* clang-format on */
 
 static const struct app app = {
 	.name = "barnes",

@@ -67,12 +67,14 @@ static void matmul_init(struct app_worker *w, void *data)
 }
 
 /* One row of C: depth rows of B are added, each times its element of A. */
-static void row(double *restrict c, const double *restrict a, const double *restrict b, size_t ld, size_t depth, size_t cols)
+static void row(double *restrict c, const double *restrict a, const double *restrict b, size_t ld, size_t depth,
+		size_t cols)
 {
 	size_t k = 0;
 
 	for (; k + 4 <= depth; k += 4) {
-		const double *restrict y0 = b + k * ld, *restrict y1 = y0 + ld, *restrict y2 = y1 + ld, *restrict y3 = y2 + ld;
+		const double *restrict y0 = b + k * ld, *restrict y1 = y0 + ld, *restrict y2 = y1 + ld,
+				       *restrict y3 = y2 + ld;
 		double p0 = a[k], p1 = a[k + 1], p2 = a[k + 2], p3 = a[k + 3];
 
 		for (size_t j = 0; j < cols; j++)
@@ -90,7 +92,8 @@ static void pair(double *restrict c0, double *restrict c1, const double *restric
 	size_t k = 0;
 
 	for (; k + 4 <= depth; k += 4) {
-		const double *restrict y0 = b + k * ld, *restrict y1 = y0 + ld, *restrict y2 = y1 + ld, *restrict y3 = y2 + ld;
+		const double *restrict y0 = b + k * ld, *restrict y1 = y0 + ld, *restrict y2 = y1 + ld,
+				       *restrict y3 = y2 + ld;
 		double p0 = a0[k], p1 = a0[k + 1], p2 = a0[k + 2], p3 = a0[k + 3];
 		double q0 = a1[k], q1 = a1[k + 1], q2 = a1[k + 2], q3 = a1[k + 3];
 
@@ -113,7 +116,8 @@ static void tile(const struct matmul *m, size_t from, size_t to, size_t j, size_
 	size_t ld = m->ld, i = from;
 
 	for (; i + 2 <= to; i += 2)
-		pair(m->c + i * ld + j, m->c + (i + 1) * ld + j, m->a + i * ld + k, m->a + (i + 1) * ld + k, b, ld, depth, cols);
+		pair(m->c + i * ld + j, m->c + (i + 1) * ld + j, m->a + i * ld + k, m->a + (i + 1) * ld + k, b, ld,
+		     depth, cols);
 	if (i < to)
 		row(m->c + i * ld + j, m->a + i * ld + k, b, ld, depth, cols);
 }
@@ -156,7 +160,8 @@ static bool matmul_verify(const struct app_settings *opt, void *data, void *refe
 	double limit = 0x1p-52 * (double)m->n * (double)m->n / 2;
 
 	for (size_t i = 0; r && i < m->n; i++)
-		if (!app_same(&app, "the product", m->c + i * m->ld, r->c + i * m->ld, m->n * sizeof(double), i * m->n * sizeof(double)))
+		if (!app_same(&app, "the product", m->c + i * m->ld, r->c + i * m->ld, m->n * sizeof(double),
+			      i * m->n * sizeof(double)))
 			return false;
 	for (unsigned s = 0; s < SAMPLES; s++) {
 		size_t i = app_random(opt->seed + 2, s) % m->n, j = app_random(opt->seed + 3, s) % m->n;
@@ -165,7 +170,8 @@ static bool matmul_verify(const struct app_settings *opt, void *data, void *refe
 		for (size_t k = 0; k < m->n; k++)
 			sum += element(m, 0, i, k) * element(m, 1, k, j);
 		if (!(fabs(sum) <= limit)) {
-			fprintf(stderr, "matmul: element %zu,%zu differs from its dot product by %g, more than %g\n", i, j, sum, limit);
+			fprintf(stderr, "matmul: element %zu,%zu differs from its dot product by %g, more than %g\n", i,
+				j, sum, limit);
 			return false;
 		}
 	}

@@ -266,12 +266,14 @@ static void sor_describe(FILE *out, void *data)
 	fprintf(out, " iterations=%zu residual=%.6g", g->done, g->residual);
 }
 
+/* clang-format off */
 static const struct app_option options[] = {
 	{ "iterations", "K", "most iterations", APP_COUNT, &iterations, 1, 1e9 },
 	{ "every", "K", "iterations between looks at the residual", APP_COUNT, &every, 1, 1e9 },
 	{ "omega", "W", "over-relaxation factor", APP_REAL, &omega, 0.01, 1.99 },
 	{ "tolerance", "E", "stop when no point changes by so much", APP_REAL, &tolerance, 0, 1 },
 };
+/* clang-format on */
 
 static const struct app app = {
 	.name = "sor",

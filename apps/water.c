@@ -481,12 +481,14 @@ static void water_describe(FILE *out, void *data)
 		((double)(s->end.potential + s->end.kinetic) - begin) / (double)s->end.kinetic);
 }
 
+/* clang-format off */
 static const struct app_option options[] = {
 	{ "steps", "K", "time steps", APP_COUNT, &steps, 1, 1e9 },
 	{ "cutoff", "A", "Angstrom; at most half the box", APP_REAL, &cutoff_wanted, 1, 1000 },
 	{ "dt", "PS", "time step in picoseconds", APP_REAL, &dt, 1e-6, 0.002 },
 	{ "mutex", NULL, "add forces under mutexes", APP_FLAG, &use_mutex, 0, 0 },
 };
+/* clang-format on */
 
 static const struct app app = {
 	.name = "water",

@@ -1,187 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
-/* call.c - what a thread asks for by ioctl(2): synchronisation, and ranges to fetch, give back, pin, place, leave. */
+/* call.c - what a thread asks for by ioctl(2): ranges to fetch, give back, pin, place, leave; sync.c has the rest. */
 #include <linux/delay.h>
-#include <linux/nospec.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
 #include "rank.h"
-
-/* ---- synchronisation ------------------------------------------------------------------------ */
-
-static void send(struct rank *r, const struct msg *m)
-{
-	local_bh_disable();
-	host_send(r, m);
-	local_bh_enable();
-}
-
-/* Wait for answer n of a request; a killed thread leaves its slot to the answers. */
-static int answer(struct rank *r, struct dsm_ioc_call *p, int *slot, u32 seq, u32 n, u64 ns)
-{
-	int err;
-
-	p->waited |= smp_load_acquire(&r->slots[*slot].seq) - seq < n;
-	err = slot_wait(r, *slot, seq, n, ns);
-	if ((err == -EINTR || err == -EIO) && slot_abandon(r, *slot, smp_load_acquire(&r->slots[*slot].seq)))
-		*slot = -1;
-	return err;
-}
-
-/* "In line" has come: wait for the turn, or give up (libdsm/sync/object.c, sync_turn()). */
-static int turn(struct rank *r, struct dsm_ioc_call *p, struct msg *m, int *slot, u32 seq)
-{
-	int err = answer(r, p, slot, seq, 2, p->ns);
-
-	if (err != -ETIMEDOUT)
-		return err;
-	m->op = SOP_CANCEL;
-	send(r, m);
-	err = answer(r, p, slot, seq, 2, 0);
-	if (err || r->slots[*slot].status == -ETIMEDOUT)
-		return err ? err : -ETIMEDOUT;
-	return answer(r, p, slot, seq, 3, 0);
-}
-
-static int do_sync(struct rank *r, struct dsm_ioc_call *p)
-{
-	struct msg m = { .type = MSG_SYNC, .op = p->op, .src = r->me, .dst = p->home, .object = p->object, .req_rank = r->me,
-			 .value2 = p->value2, .value = p->value, .flags = p->ns ? MSGF_TIMED : 0 };
-	bool twice = p->op == SOP_ENQUEUE || (p->ns && p->op == SOP_WAIT);
-	int slot, err;
-	u32 seq;
-
-	if (p->op >= SYNC_OPS || p->op == SOP_CANCEL)
-		return -EINVAL;
-	slot = slot_get(r);
-	if (slot < 0)
-		return slot;
-	m.req_slot = (u16)slot;
-	seq = smp_load_acquire(&r->slots[slot].seq);
-	send(r, &m);
-	err = answer(r, p, &slot, seq, 1, 0);
-	if (!err)
-		p->status = r->slots[slot].status;
-	if (!err && !p->status && twice) {
-		if (p->mutex) {
-			local_bh_disable();
-			host_unlock(r, (u16)(p->mutex - 1));
-			local_bh_enable();
-		}
-		err = turn(r, p, &m, &slot, seq);
-		if (err == -ETIMEDOUT) {
-			p->status = -ETIMEDOUT;
-			err = 0;
-		}
-	}
-	if (slot >= 0) {
-		p->result = r->slots[slot].value;
-		slot_put(r, slot);
-	}
-	return err;
-}
-
-static int do_lock(struct rank *r, struct dsm_ioc_call *p)
-{
-	struct msg m = { .type = p->call == DSM_CALL_LOCK ? MSG_LOCK : MSG_TRYLOCK, .src = r->me, .dst = p->home,
-			 .object = p->object, .req_rank = r->me };
-	unsigned long hold;
-	int slot, err;
-	u32 seq;
-
-	slot = slot_get(r);
-	if (slot < 0)
-		return slot;
-	do {
-		hold = find_first_zero_bit(r->hold_used, HOLDS);
-		if (hold >= HOLDS) {
-			slot_put(r, slot);
-			return -EAGAIN;
-		}
-	} while (test_and_set_bit(hold, r->hold_used));
-	m.req_slot = (u16)slot;
-	m.home = (u16)hold;
-	r->holds[hold] = (struct hold){ .state = HOLD_WAITING, .home = m.dst, .object = m.object, .slot = m.req_slot };
-	seq = smp_load_acquire(&r->slots[slot].seq);
-	send(r, &m);
-	err = answer(r, p, &slot, seq, 1, 0);
-	if (slot >= 0) {
-		p->status = r->slots[slot].status;
-		p->hold = (u16)hold;
-		slot_put(r, slot);
-	}
-	return err;
-}
-
-static int do_barrier(struct rank *r, struct dsm_ioc_call *p)
-{
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_ARRIVE, .op = p->op, .src = r->me, .dst = r->me, .req_rank = r->me,
-			 .object = p->object, .aux = p->threads, .value = p->value };
-	struct bar *b;
-	u64 until;
-	u32 gen;
-	int err;
-
-	if (p->object >= (u32)r->size * BARRIERS || (p->op & 15) > 5 || p->op >> 4 > 1)
-		return -EINVAL;
-	b = &r->bars[array_index_nospec(p->object, (u32)r->size * BARRIERS)];
-	if (!p->threads) {
-		p->status = READ_ONCE(b->arrived) ? -EBUSY : 0;
-		return 0;
-	}
-	WRITE_ONCE(b->mask, p->value2);
-	gen = smp_load_acquire(&b->gen);
-	local_bh_disable();
-	err = host_arrive(r, &m);
-	local_bh_enable();
-	if (err)
-		return -EINVAL;
-	p->waited = smp_load_acquire(&b->gen) == gen;
-	until = ktime_get_ns() + (u64)r->spin_us * NSEC_PER_USEC;
-	while (smp_load_acquire(&b->gen) == gen && !need_resched() && ktime_get_ns() < until)
-		cpu_relax();
-	if (wait_event_killable(r->bar_wait, smp_load_acquire(&b->gen) != gen || READ_ONCE(r->dead)))
-		return -EINTR;
-	if (smp_load_acquire(&b->gen) == gen)
-		return -EIO;
-	p->status = b->ended;
-	p->result = b->result;
-	return 0;
-}
-
-static long sync(struct rank *r, void __user *arg)
-{
-	struct dsm_ioc_call p;
-	long err;
-
-	if (copy_from_user(&p, arg, sizeof(p)))
-		return -EFAULT;
-	if (p.call >= DSM_CALLS || p.home >= r->size || p.reserved || p.mutex > HOLDS)
-		return -EINVAL;
-	p.home = (u16)array_index_nospec(p.home, r->size);
-	p.status = 0;
-	p.waited = 0;
-	switch ((enum dsm_call_op)p.call) {
-	case DSM_CALL_SYNC:
-		err = do_sync(r, &p);
-		break;
-	case DSM_CALL_LOCK:
-	case DSM_CALL_TRYLOCK:
-		err = do_lock(r, &p);
-		break;
-	case DSM_CALL_UNLOCK:
-		local_bh_disable();
-		err = host_unlock(r, (u16)array_index_nospec(p.hold, HOLDS));
-		local_bh_enable();
-		break;
-	case DSM_CALL_BARRIER:
-		err = do_barrier(r, &p);
-		break;
-	default:
-		err = -EINVAL;
-	}
-	return !err && copy_to_user(arg, &p, sizeof(p)) ? -EFAULT : err;
-}
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
@@ -199,6 +22,8 @@ static struct copy look(struct rank *r, u32 page)
 		copy.state = smp_load_acquire(&p->state);
 		copy.flags = READ_ONCE(p->flags);
 		copy.home = READ_ONCE(p->home);
+		copy.pins_read = READ_ONCE(p->pins_read);
+		copy.pins_write = READ_ONCE(p->pins_write);
 	}
 	rcu_read_unlock();
 	return copy;
@@ -232,17 +57,21 @@ static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool wr
 
 	if (err)
 		return err;
-	local_bh_disable();
-	start_prefetch(r, ask.object, write, ask.flags, ask.home);
+	host_begin();
+	start_prefetch(r, ask.object, write, ask.flags, ask.home, false);
 	host_run();
 	local_bh_enable();
 	return 0;
 }
 
-/* Get the block that `ask` names, which is prepared, and wait for it; for so long at most (then nor for a slot), 0: without limit. */
-static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns)
+/*
+ * Get the block that `ask` names, which is prepared, and wait for it; for so long at most (then nor for a slot), 0: without limit.
+ * Where a pin is wanted (pinned is no null pointer) it comes before host_run() tells the home that the block is used: a home of
+ * this kernel would have it taken away at once for the next rank, and ranks that pin it would take it from each other for ever.
+ */
+static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, bool *pinned)
 {
-	int slot = ns ? slot_now(r) : slot_get(r), wait, err = 0;
+	int slot = ns ? slot_now(r) : slot_get(r, SLOT_BLOCK), wait, err = 0;
 	bool open;
 	u32 seq = 0;
 
@@ -252,7 +81,7 @@ static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns)
 	WRITE_ONCE(r->slots[slot].object, ask.object);
 	do {
 		wait = -1;
-		local_bh_disable();
+		host_begin();
 		open = host_page(r, write ? PE_WRITE : PE_READ, &ask, &wait, &seq);
 		host_run();
 		local_bh_enable();
@@ -264,8 +93,10 @@ static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns)
 		if (err && slot_abandon(r, slot, seq))
 			return err;
 		err = 0; /* the answer has come all the same */
-		local_bh_disable();
+		host_begin();
 		host_page(r, PE_USED, &ask, &wait, &seq);
+		if (pinned)
+			*pinned = !host_pin(r, ask.object, write);
 		slot_complete(r, slot, 0, 0);
 		host_run();
 		local_bh_enable();
@@ -275,11 +106,11 @@ static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns)
 	return err;
 }
 
-static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
+static int acquire(struct rank *r, const struct region *g, u32 page, bool write, bool *pinned)
 {
 	int err = prepare_block(r, page, frames_wanted(r, page));
 
-	return err ? err : acquire_prepared(r, ask_for(r, g, page, 0), write, 0);
+	return err ? err : acquire_prepared(r, ask_for(r, g, page, 0), write, 0, pinned);
 }
 
 #define ACCESS_PATIENCE NSEC_PER_SEC
@@ -291,16 +122,17 @@ static int acquire(struct rank *r, const struct region *g, u32 page, bool write)
 int call_access(struct rank *r, u32 page, bool write, u32 *object)
 {
 	const u64 end = ktime_get_ns() + ACCESS_PATIENCE;
+	bool pinned = false;
 	struct msg ask;
 	int err;
 
 	if (!rank_enter(r))
 		return -EIO;
 	err = ask_around(r, page, &ask) ? prepare_in_fault(r, block_page(ask.object)) : -EFAULT;
-	while (!err && (err = host_pin(r, ask.object, write)) == -EAGAIN) {
+	while (!err && !pinned && (err = host_pin(r, ask.object, write)) == -EAGAIN) {
 		const s64 left = end - ktime_get_ns();
 
-		err = left > 0 ? acquire_prepared(r, ask, write, left) : -ETIMEDOUT;
+		err = left > 0 ? acquire_prepared(r, ask, write, left, &pinned) : -ETIMEDOUT;
 	}
 	if (err)
 		rank_exit(r);
@@ -318,12 +150,13 @@ void call_access_end(struct rank *r, u32 object, bool write)
 static int pin(struct rank *r, const struct region *g, u32 page, bool write)
 {
 	int err = prepare_block(r, page, frames_wanted(r, page));
+	bool pinned = false;
 
-	while (!err) {
+	while (!err && !pinned) {
 		err = host_pin(r, block_id(page, 1u << g->order), write);
 		if (err != -EAGAIN)
 			return err == -ERANGE ? -EAGAIN : err;
-		err = acquire(r, g, page, write);
+		err = acquire(r, g, page, write, &pinned);
 	}
 	return err;
 }
@@ -338,18 +171,20 @@ static int release(struct rank *r, const struct region *g, u32 page, bool evict)
 	if (!(p.flags & PAGE_OWNER) || !p.home || p.home - 1 == r->me)
 		return 0;
 	m.type = MSG_RELEASE;
+	m.flags = 0;
+	m.home = 0;
 	m.op = evict ? RELEASE_EVICT : RELEASE_KEEP;
 	m.aux = frames_wanted(r, page);
 	m.dst = (u16)(p.home - 1);
 	if (m.dst >= r->size)
 		return -EIO;
-	while ((slot = slot_try(r, m.object)) < 0) {
+	while ((slot = slot_try(r, m.object, true)) < 0) {
 		err = pause_a_little(r, &us);
 		if (err)
 			return err;
 	}
 	m.req_slot = (u16)slot;
-	send(r, &m);
+	sync_send(r, &m);
 	return 0;
 }
 
@@ -363,7 +198,7 @@ static bool any_prefetch(struct rank *r, u32 page, u32 pages)
 	return false;
 }
 
-/* Drop a read copy, or give the newest copy to its home and wait until it has gone. */
+/* Drop a read copy, or give the newest copy to its home and wait until it has gone. -EBUSY: a pinned block goes nowhere. */
 static int leave(struct rank *r, const struct region *g, u32 page)
 {
 	struct msg m = ask_for(r, g, page, 0);
@@ -372,8 +207,10 @@ static int leave(struct rank *r, const struct region *g, u32 page)
 	int err = 0;
 
 	while (!err && (p = look(r, page), p.state != PG_INVALID)) {
-		if (!(p.flags & PAGE_OWNER)) {
-			local_bh_disable();
+		if (p.pins_read || p.pins_write) {
+			err = -EBUSY;
+		} else if (!(p.flags & PAGE_OWNER)) {
+			host_begin();
 			host_page(r, PE_DROP, &m, NULL, NULL);
 			host_run();
 			local_bh_enable();
@@ -392,7 +229,7 @@ static int leave(struct rank *r, const struct region *g, u32 page)
 
 static int place(struct rank *r, const struct region *g, u32 page, u16 rank)
 {
-	int slot = slot_get(r), err;
+	int slot = slot_get(r, SLOT_BLOCK), err;
 	struct msg m;
 	u32 seq;
 
@@ -402,8 +239,10 @@ static int place(struct rank *r, const struct region *g, u32 page, u16 rank)
 	seq = smp_load_acquire(&r->slots[slot].seq);
 	m.type = MSG_PLACE;
 	m.dst = m.home;
+	m.flags = 0;
+	m.home = 0;
 	m.value = rank;
-	send(r, &m);
+	sync_send(r, &m);
 	err = slot_wait(r, slot, seq, 1, 0);
 	if (err && slot_abandon(r, slot, seq))
 		return err;
@@ -426,16 +265,19 @@ static int echo(struct rank *r, const struct region *g, u32 page)
 	err = prepare_block(r, page, frames_wanted(r, page));
 	if (err)
 		return err;
-	slot = slot_get(r);
+	slot = slot_get(r, SLOT_BLOCK);
 	if (slot < 0)
 		return slot;
 	seq = smp_load_acquire(&r->slots[slot].seq);
 	m.type = MSG_ECHO;
 	m.dst = m.home;
+	m.flags = 0;
+	m.home = 0;
 	m.req_slot = (u16)slot;
 	WRITE_ONCE(r->slots[slot].echo, 1);
-	local_bh_disable();
-	conn_send(r->conn, m.home, &m);
+	ask_note(&r->slots[slot].ask, &m);
+	host_begin();
+	conn_send(r->conn, m.dst, &m);
 	local_bh_enable();
 	err = slot_wait(r, slot, seq, 1, 0);
 	if (err && slot_abandon(r, slot, seq))
@@ -450,26 +292,16 @@ static int echo(struct rank *r, const struct region *g, u32 page)
 static int one_block(struct rank *r, const struct region *g, u32 page, const struct dsm_ioc_range *p)
 {
 	switch ((enum dsm_range_op)p->op) {
-	case DSM_RANGE_PREFETCH:
-		return may(r, page, p->write) ? 0 : fetch_ahead(r, g, page, p->write);
-	case DSM_RANGE_ACQUIRE:
-		return may(r, page, p->write) ? 0 : acquire(r, g, page, p->write);
-	case DSM_RANGE_RELEASE:
-		return release(r, g, page, false);
-	case DSM_RANGE_EVICT:
-		return release(r, g, page, true);
-	case DSM_RANGE_PIN:
-		return pin(r, g, page, p->write);
-	case DSM_RANGE_UNPIN:
-		return host_unpin(r, block_id(page, 1u << g->order), p->write);
-	case DSM_RANGE_PLACE:
-		return p->write < r->size ? place(r, g, page, (u16)p->write) : -EINVAL;
-	case DSM_RANGE_LEAVE:
-		return leave(r, g, page);
-	case DSM_RANGE_ECHO:
-		return echo(r, g, page);
-	default:
-		return -EINVAL;
+	case DSM_RANGE_PREFETCH: return may(r, page, p->write) ? 0 : fetch_ahead(r, g, page, p->write);
+	case DSM_RANGE_ACQUIRE: return may(r, page, p->write) ? 0 : acquire(r, g, page, p->write, NULL);
+	case DSM_RANGE_RELEASE: return release(r, g, page, false);
+	case DSM_RANGE_EVICT: return release(r, g, page, true);
+	case DSM_RANGE_PIN: return pin(r, g, page, p->write);
+	case DSM_RANGE_UNPIN: return host_unpin(r, block_id(page, 1u << g->order), p->write);
+	case DSM_RANGE_PLACE: return place(r, g, page, (u16)p->write);
+	case DSM_RANGE_LEAVE: return leave(r, g, page);
+	case DSM_RANGE_ECHO: return echo(r, g, page);
+	default: return -EINVAL;
 	}
 }
 
@@ -483,8 +315,6 @@ static int whole_units(struct rank *r, const struct dsm_ioc_range *p)
 	struct rw_semaphore *sem = &r->ctx->frames_sem;
 	int err;
 
-	if (p->page % CHUNK_PAGES || p->pages % CHUNK_PAGES)
-		return -EINVAL;
 	if (p->op == DSM_RANGE_QUIET)
 		return host_quiet(r, p->page, p->pages);
 	if (down_write_killable(sem))
@@ -494,18 +324,14 @@ static int whole_units(struct rank *r, const struct dsm_ioc_range *p)
 	return err;
 }
 
-static long range(struct rank *r, void __user *arg)
+static long range(struct rank *r, void *in, void __user *arg)
 {
-	struct dsm_ioc_range p;
+	const struct dsm_ioc_range p = *(struct dsm_ioc_range *)in;
 	struct region *g, copy;
 	unsigned int us = PAUSE_US;
 	u32 page, step;
 	int err = 0;
 
-	if (copy_from_user(&p, arg, sizeof(p)))
-		return -EFAULT;
-	if (p.op >= DSM_RANGES || !p.pages || p.pages > r->ctx->pages || p.page > r->ctx->pages - p.pages)
-		return -EINVAL;
 	if (p.op >= DSM_RANGE_QUIET)
 		return whole_units(r, &p);
 	rcu_read_lock();
@@ -518,7 +344,8 @@ static long range(struct rank *r, void __user *arg)
 		return -EINVAL;
 	for (page = p.page; !err && page < p.page + p.pages; page += step) {
 		/* Large parts of a region may never have been touched. */
-		if ((p.op == DSM_RANGE_RELEASE || p.op == DSM_RANGE_EVICT || p.op == DSM_RANGE_LEAVE) && nobody_here(r, page))
+		if ((p.op == DSM_RANGE_RELEASE || p.op == DSM_RANGE_EVICT || p.op == DSM_RANGE_LEAVE) &&
+		    nobody_here(r, page))
 			continue;
 		err = one_block(r, &copy, page, &p);
 		cond_resched();
@@ -531,24 +358,24 @@ static long range(struct rank *r, void __user *arg)
 }
 
 /* Whoever is inside is woken when the rank is stopped, and is waited for before its connections go. */
-static long inside(struct ctx *c, void __user *arg, long (*fn)(struct rank *r, void __user *arg))
+static long inside(struct ctx *c, void *in, void __user *arg, long (*fn)(struct rank *r, void *in, void __user *arg))
 {
 	struct rank *r = c->rank;
 	long err;
 
 	if (!rank_enter(r))
 		return -EIO;
-	err = fn(r, arg);
+	err = fn(r, in, arg);
 	rank_exit(r);
 	return err;
 }
 
-long call_sync(struct ctx *c, void __user *arg)
+long call_sync(struct ctx *c, void *in, void __user *arg)
 {
-	return inside(c, arg, sync);
+	return inside(c, in, arg, sync_call);
 }
 
-long call_range(struct ctx *c, void __user *arg)
+long call_range(struct ctx *c, void *in, void __user *arg)
 {
-	return inside(c, arg, range);
+	return inside(c, in, arg, range);
 }

@@ -2,20 +2,21 @@
 /*
  * conn.c - a rank's RDMA: its device, and one queue pair to each peer for each protocol class; made, connected, closed.
  */
+#include <linux/nsproxy.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
+#include <net/net_namespace.h>
 #include <rdma/ib_cache.h>
 
 #include "conn.h"
 
-#define ADDRESS_MAGIC 0x326b6d73u /* "smk2" */
+#define ADDRESS_MAGIC 0x336b6d73u /* "smk3" */
 #define LATE_US 100
 #define LATE_US_MAX 10000u
 
 struct address {
 	u32 magic, version;
-	u64 key;
 	u16 rank, size;
 	u16 lid;
 	u8 mtu, global;
@@ -29,35 +30,57 @@ struct address {
 static int gid_worth(const struct ib_gid_attr *a)
 {
 	if (a->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP)
-		return ipv6_addr_v4mapped((const struct in6_addr *)&a->gid) ? 4 :
-		       !(ipv6_addr_type((const struct in6_addr *)&a->gid) & IPV6_ADDR_LINKLOCAL) ? 3 : 2;
+		return ipv6_addr_v4mapped((const struct in6_addr *)&a->gid)                         ? 4
+			: !(ipv6_addr_type((const struct in6_addr *)&a->gid) & IPV6_ADDR_LINKLOCAL) ? 3
+												    : 2;
 	return 1;
 }
 
+/*
+ * Devices may be shared by all network namespaces (the RDMA subsystem's default); their addresses are not: each is of a network
+ * device, and that is of one namespace. InfiniBand's have none.
+ */
+static bool gid_is_ours(const struct conn *c, const struct ib_gid_attr *a)
+{
+	struct net_device *dev;
+	bool ours;
+
+	if (!rdma_protocol_roce(c->dev, c->port))
+		return true;
+	rcu_read_lock();
+	dev = rdma_read_gid_attr_ndev_rcu(a);
+	ours = !IS_ERR(dev) && net_eq(dev_net(dev), current->nsproxy->net_ns);
+	rcu_read_unlock();
+	return ours;
+}
+
+/* -EADDRNOTAVAIL; -ENODEV: there are only addresses of other network namespaces. */
 static int choose_gid(struct conn *c, int wanted, int entries)
 {
-	int i, best = -1, worth = 0;
+	int i, best = -1, worth = 0, others = 0;
 
 	for (i = 0; i < entries; i++) {
 		const struct ib_gid_attr *a = rdma_get_gid_attr(c->dev, c->port, i);
 
 		if (IS_ERR(a))
 			continue;
-		if (wanted < 0 ? gid_worth(a) > worth : i == wanted) {
+		if (!gid_is_ours(c, a)) {
+			others++;
+		} else if (wanted < 0 ? gid_worth(a) > worth : i == wanted) {
 			worth = gid_worth(a);
 			best = i;
 		}
 		rdma_put_gid_attr(a);
 	}
 	if (best < 0)
-		return -EADDRNOTAVAIL;
+		return others ? -ENODEV : -EADDRNOTAVAIL;
 	c->gid = rdma_get_gid_attr(c->dev, c->port, best);
 	return PTR_ERR_OR_ZERO(c->gid);
 }
 
 static struct msg *make_buffers(struct conn *c, unsigned int n, enum dma_data_direction way, u64 *dma)
 {
-	struct msg *buffers = kcalloc(n, sizeof(*buffers), GFP_KERNEL);
+	struct msg *buffers = kcalloc(n, sizeof(*buffers), GFP_KERNEL_ACCOUNT);
 
 	if (!buffers)
 		return NULL;
@@ -76,21 +99,39 @@ static void free_buffers(struct conn *c, struct msg *buffers, unsigned int n, en
 	kfree(buffers);
 }
 
+/* The driver's; any context. What breaks a queue pair but no completion tells of. */
+static void qp_event(struct ib_event *event, void *arg)
+{
+	struct lane *l = arg;
+
+	if (event->event == IB_EVENT_QP_FATAL || event->event == IB_EVENT_QP_REQ_ERR ||
+	    event->event == IB_EVENT_QP_ACCESS_ERR)
+		lane_broken(l, ib_event_msg(event->event), -EIO);
+}
+
 /* With messages inline where the device offers it, from buffers where it does not; drivers say so in different ways. */
 static int make_qp(struct conn *c, struct lane *l)
 {
 	struct ib_qp_init_attr init = {
-		.send_cq = cq_of(c->cqs[l->class]), .recv_cq = cq_of(c->cqs[l->class]), .sq_sig_type = IB_SIGNAL_REQ_WR,
-		.qp_type = IB_QPT_RC, .cap = { .max_send_wr = SENDS + 8, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1 },
+		.send_cq = cq_of(c->cqs[l->class]),
+		.recv_cq = cq_of(c->cqs[l->class]),
+		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.qp_type = IB_QPT_RC,
+		.event_handler = qp_event,
+		.qp_context = l,
+	};
+	const struct ib_qp_cap cap = {
+		.max_send_wr = c->depth + SENDS_MORE, .max_recv_wr = c->depth, .max_send_sge = 1, .max_recv_sge = 1
 	};
 	const u32 room = (c->late_us ? l->pack : 1) * sizeof(struct msg);
 	bool is_inline = !dsm_test_no_inline;
 
+	init.cap = cap;
 	init.cap.max_inline_data = is_inline ? room : 0;
 	l->qp = ib_create_qp(c->pd, &init);
 	if (is_inline && IS_ERR(l->qp)) {
 		is_inline = false;
-		init.cap = (struct ib_qp_cap){ .max_send_wr = SENDS + 8, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1 };
+		init.cap = cap;
 		l->qp = ib_create_qp(c->pd, &init);
 	}
 	if (IS_ERR(l->qp)) {
@@ -101,24 +142,26 @@ static int make_qp(struct conn *c, struct lane *l)
 	}
 	if (is_inline && init.cap.max_inline_data >= room)
 		return 0;
-	l->out = make_buffers(c, SENDS * l->pack, DMA_TO_DEVICE, &l->out_dma);
+	l->out = make_buffers(c, c->depth * l->pack, DMA_TO_DEVICE, &l->out_dma);
 	return l->out ? 0 : -ENOMEM;
 }
 
 static int make_lane(struct conn *c, struct lane *l)
 {
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT, .port_num = c->port, .qp_access_flags = IB_ACCESS_REMOTE_WRITE };
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT,
+				   .port_num = c->port,
+				   .qp_access_flags = IB_ACCESS_REMOTE_WRITE };
 	unsigned int i;
 	int err;
 
-	l->room = dsm_test_send_room ? clamp(dsm_test_send_room, SENDS_LEAST, SENDS) : SENDS;
-	l->buffers = make_buffers(c, RECEIVES * l->pack, DMA_FROM_DEVICE, &l->dma);
+	l->room = dsm_test_send_room ? clamp(dsm_test_send_room, SENDS_LEAST, c->depth) : c->depth;
+	l->buffers = make_buffers(c, c->depth * l->pack, DMA_FROM_DEVICE, &l->dma);
 	if (!l->buffers)
 		return -ENOMEM;
 	err = make_qp(c, l);
 	if (!err)
 		err = ib_modify_qp(l->qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS);
-	for (i = 0; !err && i < RECEIVES; i++)
+	for (i = 0; !err && i < c->depth; i++)
 		err = lane_receive(l, i);
 	return err;
 }
@@ -129,14 +172,14 @@ static int make_lanes(struct conn *c)
 	int err = 0;
 
 	for (p = 0; p < c->rank->size; p++)
-		for (class = 0; class < CLASS_MAX; class++) {
+		for (class = 0; class < CLASS_MAX; class ++) {
 			struct lane *l = lane_of(c, p, class);
 
 			spin_lock_init(&l->lock);
 			INIT_LIST_HEAD(&l->waiting);
 			l->conn = c;
 			l->peer = p;
-			l->class = (u8)class;
+			l->class = (u8) class;
 			l->pack = class == CLASS_COHERENCE ? PACK : 1;
 			lane_start(l);
 		}
@@ -147,10 +190,11 @@ static int make_lanes(struct conn *c)
 		INIT_LIST_HEAD(&k->blocks);
 		if (p == c->rank->me)
 			continue;
-		k->of = vzalloc((size_t)(c->rank->ctx->pages / CHUNK_PAGES) * sizeof(*k->of));
+		k->of = __vmalloc((size_t)(c->rank->ctx->pages / CHUNK_PAGES) * sizeof(*k->of),
+				  GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 		if (!k->of)
 			err = -ENOMEM;
-		for (class = 0; class < CLASS_MAX && !err; class++)
+		for (class = 0; class < CLASS_MAX && !err; class ++)
 			err = make_lane(c, lane_of(c, p, class));
 	}
 	return err;
@@ -162,7 +206,6 @@ static void write_address(struct conn *c, struct address *a, u32 *size)
 
 	a->magic = ADDRESS_MAGIC;
 	a->version = DSM_UAPI_VERSION;
-	a->key = c->rank->key;
 	a->rank = c->rank->me;
 	a->size = c->rank->size;
 	a->lid = c->lid;
@@ -170,7 +213,7 @@ static void write_address(struct conn *c, struct address *a, u32 *size)
 	a->global = rdma_protocol_roce(c->dev, c->port);
 	a->gid = c->gid->gid;
 	for (p = 0; p < a->size; p++)
-		for (class = 0; class < CLASS_MAX; class++)
+		for (class = 0; class < CLASS_MAX; class ++)
 			a->qpn[p][class] = p == a->rank ? 0 : lane_of(c, p, class)->qp->qp_num;
 	*size = (u32)(sizeof(*a) + a->size * sizeof(a->qpn[0]));
 }
@@ -197,10 +240,76 @@ static u32 late_us(const struct ib_device *dev)
 	return dsm_late_us < 0 ? soft ? LATE_US : 0 : min_t(u32, dsm_late_us, LATE_US_MAX);
 }
 
+#define DRIVER_BYTES 256u /* of its own for each request and completion, about */
+
+size_t conn_peer_bytes(size_t chunks)
+{
+	const size_t messages = (PACK + CLASS_MAX - 1) * 2 * DEPTH;
+
+	return chunks * sizeof(struct peer_key) + CLASS_MAX * (sizeof(struct lane) + 4ul * DEPTH * DRIVER_BYTES) +
+		messages * sizeof(struct msg);
+}
+
+/* All that was posted may complete at once: when queue pairs end, also what was not signalled. */
+static unsigned int entries_for(const struct conn *c, unsigned int depth)
+{
+	return c->rank->size * (2 * depth + SENDS_MORE);
+}
+
+/* As deep as the device's queues allow. An overrun would end the rank, so it must not be possible. */
+static int choose_depth(struct conn *c)
+{
+	const struct ib_device_attr *a = &c->dev->attrs;
+	const int most = dsm_test_max_cqe ? min_t(int, dsm_test_max_cqe, a->max_cqe) : a->max_cqe;
+	const int each = (most / c->rank->size - (int)SENDS_MORE) / 2;
+	const int depth = min3((int)DEPTH, each, a->max_qp_wr - (int)SENDS_MORE);
+
+	if (depth < (int)DEPTH_LEAST) {
+		pr_info("dsm: rank %u: %s has completion queues of %d entries and queue pairs of %d; a job of %u ranks needs %u and %u\n",
+			c->rank->me, dev_name(&c->dev->dev), most, a->max_qp_wr, c->rank->size,
+			entries_for(c, DEPTH_LEAST), DEPTH_LEAST + SENDS_MORE);
+		return -E2BIG;
+	}
+	c->depth = depth;
+	return 0;
+}
+
+/* Completions were lost, or may have been: of which messages, nobody knows. Any context. */
+static void cq_lost(void *arg)
+{
+	struct conn *c = arg;
+
+	if (READ_ONCE(c->closing) || xchg(&c->failed, true))
+		return;
+	pr_warn("dsm: rank %u: a completion queue of %s has failed\n", c->rank->me, dev_name(&c->dev->dev));
+	rank_peer_lost(c->rank, c->rank->me, -EOVERFLOW);
+}
+
+/* A peer with a broken lane is given up: it writes into no frame any more, and sees that as soon as it sends. */
+static void drop(struct work_struct *work)
+{
+	struct conn *c = container_of(work, struct conn, drop);
+	unsigned int peer, class;
+
+	for_each_set_bit(peer, c->dropped, c->rank->size) for (class = 0; class < CLASS_MAX; class ++)
+	{
+		struct lane *l = lane_of(c, (u16)peer, class);
+
+		WRITE_ONCE(l->broken, true);
+		lane_end(l);
+	}
+}
+
+void conn_drop(struct conn *c, u16 peer)
+{
+	set_bit(peer, c->dropped);
+	queue_work(dsm_wq, &c->drop);
+}
+
 struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *address, u32 *size)
 {
-	struct conn *c = kzalloc(sizeof(*c), GFP_KERNEL);
-	unsigned int class, entries = r->size * (SENDS + RECEIVES + 16);
+	struct conn *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
+	unsigned int class, entries;
 	int err = -ENOMEM;
 
 	BUILD_BUG_ON(sizeof(struct address) + DSM_RANKS_MAX * CLASS_MAX * 4 > DSM_ADDRESS_MAX);
@@ -209,8 +318,9 @@ struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *addre
 	c->rank = r;
 	mutex_init(&c->key_mutex);
 	mutex_init(&c->modify);
-	c->lanes = kvcalloc((size_t)r->size * CLASS_MAX, sizeof(*c->lanes), GFP_KERNEL);
-	c->keys = kvcalloc(r->size, sizeof(*c->keys), GFP_KERNEL);
+	INIT_WORK(&c->drop, drop);
+	c->lanes = kvcalloc((size_t)r->size * CLASS_MAX, sizeof(*c->lanes), GFP_KERNEL_ACCOUNT);
+	c->keys = kvcalloc(r->size, sizeof(*c->keys), GFP_KERNEL_ACCOUNT);
 	if (!c->lanes || !c->keys)
 		goto fail;
 	err = device_get(j->device, &c->dev, &c->port);
@@ -227,9 +337,12 @@ struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *addre
 		c->pd = NULL;
 		goto fail;
 	}
-	entries = min_t(unsigned int, entries, c->dev->attrs.max_cqe);
-	for (class = 0; class < CLASS_MAX; class++) {
-		c->cqs[class] = cq_create(c->dev, j->mode, entries, j->vectors[class], lane_completed, c);
+	err = choose_depth(c);
+	if (err)
+		goto fail;
+	entries = dsm_test_cqe ? dsm_test_cqe : entries_for(c, c->depth);
+	for (class = 0; class < CLASS_MAX; class ++) {
+		c->cqs[class] = cq_create(c->dev, j->mode, entries, j->vectors[class], lane_completed, cq_lost, c);
 		if (IS_ERR(c->cqs[class])) {
 			err = PTR_ERR(c->cqs[class]);
 			c->cqs[class] = NULL;
@@ -260,13 +373,34 @@ static int resolve(struct conn *c, struct rdma_ah_attr *attr)
 	return 0;
 }
 
+/*
+ * What only who has the job's key can say of a connection, each of its directions, and its queue pairs: the first packet's number
+ * (SECRET_PSN), without which none is accepted, and the proof that goes first (SECRET_HELLO). The key itself never travels.
+ */
+u64 lane_secret(const struct lane *l, enum lane_secret what, bool theirs)
+{
+	const u64 mine = l->qp->qp_num, other = l->peer_qpn, me = l->conn->rank->me, peer = l->peer;
+	const u64 way = theirs ? peer << 16 | me : me << 16 | peer;
+
+	return siphash_2u64(way << 32 | (u32)l->class << 8 | what, theirs ? other << 32 | mine : mine << 32 | other,
+			    &l->conn->rank->key);
+}
+
+#define PSN_MASK 0xffffffu
+
 static int to_ready(struct conn *c, struct lane *l, const struct address *a)
 {
 	struct ib_qp_attr attr = {
-		.qp_state = IB_QPS_RTR, .path_mtu = min(c->mtu, a->mtu), .dest_qp_num = a->qpn[c->rank->me][l->class],
-		.max_dest_rd_atomic = 1, .min_rnr_timer = 1,
+		.qp_state = IB_QPS_RTR,
+		.path_mtu = min(c->mtu, a->mtu),
+		.dest_qp_num = a->qpn[c->rank->me][l->class],
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 1,
 	};
 	int err;
+
+	l->peer_qpn = attr.dest_qp_num;
+	attr.rq_psn = (u32)lane_secret(l, SECRET_PSN, true) & PSN_MASK;
 
 	attr.ah_attr.type = rdma_ah_find_type(c->dev, c->port);
 	rdma_ah_set_port_num(&attr.ah_attr, c->port);
@@ -279,15 +413,22 @@ static int to_ready(struct conn *c, struct lane *l, const struct address *a)
 	err = resolve(c, &attr.ah_attr);
 	if (err)
 		return err;
-	err = ib_modify_qp(l->qp, &attr, IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN | IB_QP_RQ_PSN |
-					 IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER);
+	err = ib_modify_qp(l->qp, &attr,
+			   IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN | IB_QP_RQ_PSN |
+				   IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER);
 	if (err)
 		return err;
 	attr = (struct ib_qp_attr){
-		.qp_state = IB_QPS_RTS, .timeout = (u8)clamp(dsm_qp_timeout, 1u, 31u), .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1,
+		.qp_state = IB_QPS_RTS,
+		.timeout = (u8)clamp(dsm_qp_timeout, 1u, 31u),
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.max_rd_atomic = 1,
+		.sq_psn = (u32)lane_secret(l, SECRET_PSN, false) & PSN_MASK,
 	};
-	return ib_modify_qp(l->qp, &attr, IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT | IB_QP_RNR_RETRY | IB_QP_SQ_PSN |
-					  IB_QP_MAX_QP_RD_ATOMIC);
+	return ib_modify_qp(l->qp, &attr,
+			    IB_QP_STATE | IB_QP_TIMEOUT | IB_QP_RETRY_CNT | IB_QP_RNR_RETRY | IB_QP_SQ_PSN |
+				    IB_QP_MAX_QP_RD_ATOMIC);
 }
 
 int conn_connect(struct conn *c, u16 peer, const void *address, u32 size)
@@ -304,7 +445,7 @@ int conn_connect(struct conn *c, u16 peer, const void *address, u32 size)
 		return -EPROTO;
 	if (lane_of(c, peer, 0)->up)
 		return -EEXIST;
-	for (class = 0; class < CLASS_MAX && !err; class++) {
+	for (class = 0; class < CLASS_MAX && !err; class ++) {
 		struct lane *l = lane_of(c, peer, class);
 
 		mutex_lock(&c->modify);
@@ -322,15 +463,14 @@ static void close_lane(struct lane *l)
 {
 	struct waiting *w, *next;
 
-	if (l->conn)
-		lane_stop(l);
+	if (!l->conn)
+		return; /* conn_open() has not come so far */
+	lane_stop(l);
 	if (l->qp)
 		ib_destroy_qp(l->qp);
-	free_buffers(l->conn, l->buffers, RECEIVES * l->pack, DMA_FROM_DEVICE, l->dma);
-	free_buffers(l->conn, l->out, SENDS * l->pack, DMA_TO_DEVICE, l->out_dma);
-	if (l->conn)
-		list_for_each_entry_safe(w, next, &l->waiting, list)
-			waiting_put(w);
+	free_buffers(l->conn, l->buffers, l->conn->depth * l->pack, DMA_FROM_DEVICE, l->dma);
+	free_buffers(l->conn, l->out, l->conn->depth * l->pack, DMA_TO_DEVICE, l->out_dma);
+	list_for_each_entry_safe(w, next, &l->waiting, list) waiting_put(w);
 }
 
 static void end(struct lane *l)
@@ -368,6 +508,7 @@ void conn_close(struct conn *c)
 	for (i = 0; i < CLASS_MAX; i++)
 		if (c->cqs[i])
 			cq_stop(c->cqs[i]);
+	cancel_work_sync(&c->drop);
 	for (i = 0; c->lanes && i < (unsigned int)c->rank->size * CLASS_MAX; i++)
 		close_lane(&c->lanes[i]);
 	for (i = 0; i < CLASS_MAX; i++)
@@ -381,8 +522,7 @@ void conn_close(struct conn *c)
 		struct waiting *w, *next;
 
 		if (c->keys[p].blocks.next)
-			list_for_each_entry_safe(w, next, &c->keys[p].blocks, list)
-				waiting_put(w);
+			list_for_each_entry_safe(w, next, &c->keys[p].blocks, list) waiting_put(w);
 		vfree(c->keys[p].of);
 	}
 	if (!IS_ERR_OR_NULL(c->gid))
@@ -402,9 +542,10 @@ void conn_show(struct seq_file *f, struct conn *c)
 	for (i = 0; i < (unsigned int)c->rank->size * CLASS_MAX; i++) {
 		struct lane *l = &c->lanes[i];
 
-		if (l->qp && (l->broken || SENDS - l->room > l->unsignalled || !list_empty(&l->waiting)))
-			seq_printf(f, "  lane to %u, class %u: %u sent and not completed%s%s\n", l->peer, l->class, SENDS - l->room,
-				   list_empty(&l->waiting) ? "" : ", others wait", l->broken ? ", broken" : "");
+		if (l->qp && (l->broken || c->depth - l->room > l->unsignalled || !list_empty(&l->waiting)))
+			seq_printf(f, "  lane to %u, class %u: %u sent and not completed%s%s\n", l->peer, l->class,
+				   c->depth - l->room, list_empty(&l->waiting) ? "" : ", others wait",
+				   l->broken ? ", broken" : "");
 	}
 	for (p = 0; p < c->rank->size; p++)
 		if (p != c->rank->me && !list_empty(&c->keys[p].blocks))

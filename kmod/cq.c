@@ -6,32 +6,42 @@
  * tasklet, on the processor of the queue's vector where the driver does not itself. Before Linux 6.4 a handler that
  * already runs in softirq takes the completions there and then; from 6.4 on rxe calls it with the queue's lock held.
  * The tasklet takes BATCH completions under one lock of the queue, handles up to BUDGET, and comes back if there are more.
+ *
+ * Polling mode. A thread for each queue looks for completions as long as the last is not older than IDLE_NS; then it asks the
+ * driver to call, and sleeps. A dozen threads that never sleep keep soft RDMA's own workers (rxe, Linux 6.9 and later) from
+ * the processors that they all wait for.
  */
 #include <linux/interrupt.h>
 #include <linux/kthread.h>
+#include <linux/nsproxy.h>
 #include <linux/slab.h>
 #include <linux/version.h>
 
 #include "cq.h"
+#include "pool.h"
 #include "rank.h"
 
 #define BATCH 16
 #define BUDGET 128
+#define IDLE_NS (2 * NSEC_PER_MSEC) /* some round trips of a slow device */
 
 struct cq {
 	struct ib_cq *cq;
 	struct ib_wc wc[BATCH];
 	cq_fn fn;
+	cq_lost_fn lost;
 	void *arg;
 	u32 mode;
-	int cpu;                 /* -1: wherever the driver calls */
+	int cpu; /* -1: wherever the driver calls */
 	bool stopped;
 	u64 events, softirq, ksoftirqd, process; /* near enough */
 	int vector;
-	unsigned long busy;      /* bit 0: somebody takes completions; bit 1: more have come since */
+	unsigned long busy; /* bit 0: somebody takes completions; bit 1: more have come since */
 	struct tasklet_struct task;
 	struct work_struct work;
 	struct task_struct *poller;
+	wait_queue_head_t idle; /* the poller, */
+	bool called;            /* until the driver calls */
 	call_single_data_t steer;
 };
 
@@ -62,7 +72,7 @@ static bool take(struct cq *q, int budget)
 		for (i = 0; i < n; i++)
 			q->fn(q->arg, &q->wc[i]);
 		total += n > 0 ? n : 0;
-	} while (n > 0 && total < budget);
+	} while (n > 0 && total < budget && pools_full());
 	if (total)
 		note(q, total);
 	return n > 0;
@@ -74,6 +84,12 @@ static bool handle(struct cq *q)
 
 	if (READ_ONCE(q->stopped))
 		return false;
+	/* Messages stay where they are, in the device's buffers, until work() has memory. */
+	if (!pools_full()) {
+		debug_count(COUNT_USED_UP, 1);
+		queue_work(dsm_wq, &q->work);
+		return false;
+	}
 	set_bit(1, &q->busy);
 	if (test_and_set_bit_lock(0, &q->busy))
 		return false; /* whoever is at it will see bit 1 */
@@ -102,22 +118,36 @@ static void work(struct work_struct *w)
 	bool more;
 
 	do {
-		local_bh_disable();
+		host_begin();
 		more = handle(q);
 		local_bh_enable();
 		cond_resched();
 	} while (more);
 }
 
+/* What comes between the last look and the request to be called, the driver tells of (IB_CQ_REPORT_MISSED_EVENTS). */
+static void sleep_until_called(struct cq *q)
+{
+	WRITE_ONCE(q->called, false);
+	if (ib_req_notify_cq(q->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) <= 0)
+		wait_event_idle(q->idle, READ_ONCE(q->called) || kthread_should_stop());
+}
+
 static int poller(void *arg)
 {
 	struct cq *q = arg;
+	u64 latest = ktime_get_ns(), before;
 
 	while (!kthread_should_stop()) {
-		local_bh_disable();
+		before = q->process;
+		host_begin();
 		take(q, BUDGET);
 		local_bh_enable();
 		cond_resched();
+		if (q->process != before)
+			latest = ktime_get_ns();
+		else if (ktime_get_ns() - latest > IDLE_NS)
+			sleep_until_called(q);
 	}
 	return 0;
 }
@@ -146,6 +176,11 @@ static void completions(struct ib_cq *cq, void *arg)
 	if (READ_ONCE(q->stopped))
 		return;
 	WRITE_ONCE(q->events, q->events + 1);
+	if (q->mode == DSM_MODE_POLL) {
+		WRITE_ONCE(q->called, true);
+		wake_up(&q->idle);
+		return;
+	}
 	if (q->mode == DSM_MODE_WORKQUEUE) {
 		queue_work(dsm_wq, &q->work);
 		return;
@@ -157,6 +192,15 @@ static void completions(struct ib_cq *cq, void *arg)
 	}
 #endif
 	call_task(q);
+}
+
+/* Any context; whatever the driver has to say of a queue, it is that it does not work any more. */
+static void failed(struct ib_event *event, void *arg)
+{
+	struct cq *q = arg;
+
+	if (!READ_ONCE(q->stopped))
+		q->lost(q->arg);
 }
 
 /* ---- making --------------------------------------------------------------------------------- */
@@ -176,10 +220,11 @@ void cq_counts(const struct cq *q, u32 *mode, struct dsm_ioc_queue *out)
 	out->process = READ_ONCE(q->process);
 }
 
-struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, cq_fn fn, void *arg)
+struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, cq_fn fn, cq_lost_fn lost,
+		     void *arg)
 {
 	struct ib_cq_init_attr attr = { .cqe = entries };
-	struct cq *q = kzalloc(sizeof(*q), GFP_KERNEL);
+	struct cq *q = kzalloc(sizeof(*q), GFP_KERNEL_ACCOUNT);
 	int err;
 
 	if (!q)
@@ -190,13 +235,15 @@ struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int 
 	}
 	attr.comp_vector = q->vector = vector > 0 ? vector : 0;
 	q->fn = fn;
+	q->lost = lost;
 	q->arg = arg;
 	q->mode = mode;
 	q->cpu = vector >= 0 && vector < nr_cpu_ids && cpu_online(vector) ? vector : -1;
 	tasklet_setup(&q->task, task);
 	INIT_WORK(&q->work, work);
+	init_waitqueue_head(&q->idle);
 	INIT_CSD(&q->steer, steered, q);
-	q->cq = ib_create_cq(dev, completions, NULL, q, &attr);
+	q->cq = ib_create_cq(dev, completions, failed, q, &attr);
 	if (IS_ERR(q->cq)) {
 		err = PTR_ERR(q->cq);
 		kfree(q);
@@ -270,11 +317,11 @@ static void client_remove(struct ib_device *dev, void *data)
 	struct device_entry *e, *next;
 
 	mutex_lock(&devices_lock);
-	list_for_each_entry_safe(e, next, &devices, list)
-		if (e->dev == dev) {
-			list_del(&e->list);
-			kfree(e);
-		}
+	list_for_each_entry_safe(e, next, &devices, list) if (e->dev == dev)
+	{
+		list_del(&e->list);
+		kfree(e);
+	}
 	mutex_unlock(&devices_lock);
 	ranks_leave_device(dev);
 }
@@ -286,9 +333,7 @@ static u32 active_port(struct ib_device *dev)
 	struct ib_port_attr attr;
 	u32 p;
 
-	rdma_for_each_port(dev, p)
-		if (!ib_query_port(dev, p, &attr) && attr.state == IB_PORT_ACTIVE)
-			return p;
+	rdma_for_each_port(dev, p) if (!ib_query_port(dev, p, &attr) && attr.state == IB_PORT_ACTIVE) return p;
 	return 0;
 }
 
@@ -298,8 +343,12 @@ int device_get(const char *name, struct ib_device **dev, u32 *port)
 	int err = -ENODEV;
 
 	mutex_lock(&devices_lock);
-	list_for_each_entry(e, &devices, list) {
+	list_for_each_entry(e, &devices, list)
+	{
 		if (*name && strcmp(name, dev_name(&e->dev->dev)))
+			continue;
+		/* Where each network namespace has its own devices, others' are not there. */
+		if (!rdma_dev_access_netns(e->dev, current->nsproxy->net_ns))
 			continue;
 		err = -ENETDOWN;
 		*port = active_port(e->dev);
@@ -324,8 +373,7 @@ bool device_is_here(const struct ib_device *dev)
 	bool is = false;
 
 	mutex_lock(&devices_lock);
-	list_for_each_entry(e, &devices, list)
-		is |= e->dev == dev;
+	list_for_each_entry(e, &devices, list) is |= e->dev == dev;
 	mutex_unlock(&devices_lock);
 	return is;
 }

@@ -11,14 +11,16 @@
 struct cq;
 struct dsm_ioc_queue;
 typedef void (*cq_fn)(void *arg, const struct ib_wc *wc); /* bottom halves are off */
+typedef void (*cq_lost_fn)(void *arg);                    /* the queue has failed; any context */
 
-struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, cq_fn fn, void *arg);
-void cq_stop(struct cq *q);    /* sleeps; fn is not called any more */
+struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, cq_fn fn, cq_lost_fn lost,
+		     void *arg);
+void cq_stop(struct cq *q); /* sleeps; fn is not called any more */
 void cq_destroy(struct cq *q);
 struct ib_cq *cq_of(struct cq *q);
 void cq_counts(const struct cq *q, u32 *mode, struct dsm_ioc_queue *out);
 
-/* A device by name, or the first with an active port; kept until put back. -ENODEV, -ENETDOWN. */
+/* A device by name, or the first with an active port, that the caller's network namespace may use; kept until put back. -ENODEV, -ENETDOWN. */
 int device_get(const char *name, struct ib_device **dev, u32 *port);
 void device_put_back(struct ib_device *dev);
 bool device_is_here(const struct ib_device *dev); /* and was not taken away */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * debug.c - debugfs, below dsm/: counters, one file each, counted anywhere and summed when read (`contexts`, `joined` and
- * `frames` are of what there is, and go down, too); `ranks`, what the ranks of this kernel wait for; and `queues`, what their
+ * debug.c - debugfs, below dsm/: counters, one file each, counted anywhere and summed when read (`contexts`, `joined`,
+ * `frames` and `charged`, pages of other memory, are of what there is, and go down, too); `ranks`, what the ranks of this kernel wait for; and `queues`, what their
  * completion queues handled, and where.
  */
 #include <linux/debugfs.h>
@@ -13,16 +13,18 @@
 #define CREATE_TRACE_POINTS
 #include "trace.h"
 
+/* clang-format off */
 static const char *const names[COUNTERS] = {
 	[COUNT_FAULTS] = "faults", [COUNT_CHANGED] = "pages_changed", [COUNT_BATCHES] = "batches",
 	[COUNT_DEFERRED] = "deferred", [COUNT_TRYLOCK] = "trylock_failures", [COUNT_NO_TABLE] = "missing_tables",
 	[COUNT_SHOOTDOWNS] = "shootdowns", [COUNT_ACKS] = "shootdown_acks", [COUNT_SOFTIRQ] = "handled_in_softirq", [COUNT_KSOFTIRQD] = "handled_in_ksoftirqd",
 	[COUNT_PROCESS] = "handled_in_process", [COUNT_LATER] = "left_to_worker", [COUNT_SENT] = "messages_sent", [COUNT_HELD] = "messages_held",
 	[COUNT_RECEIVED] = "messages_received", [COUNT_QUEUED] = "send_queue_full", [COUNT_KEYS] = "keys_asked",
-	[COUNT_BAD] = "bad_messages", [COUNT_LOST] = "ranks_given_up", [COUNT_UNSENT] = "messages_to_lost_ranks",
-	[COUNT_NO_MEMORY] = "from_reserve", [COUNT_USED_UP] = "reserve_used_up",
-	[GAUGE_CONTEXTS] = "contexts", [GAUGE_RANKS] = "joined", [GAUGE_FRAMES] = "frames",
+	[COUNT_BAD] = "bad_messages", [COUNT_STRAY] = "stray_messages", [COUNT_LOST] = "ranks_given_up", [COUNT_UNSENT] = "messages_to_lost_ranks",
+	[COUNT_NO_MEMORY] = "from_reserve", [COUNT_USED_UP] = "reserve_used_up", [COUNT_OVER] = "over_budget",
+	[GAUGE_CONTEXTS] = "contexts", [GAUGE_RANKS] = "joined", [GAUGE_FRAMES] = "frames", [GAUGE_CHARGED] = "charged",
 };
+/* clang-format on */
 
 struct counts {
 	u64 v[COUNTERS];
@@ -42,8 +44,7 @@ static int counter_get(void *data, u64 *out)
 	int cpu;
 
 	*out = 0;
-	for_each_possible_cpu(cpu)
-		*out += per_cpu(counts, cpu).v[c];
+	for_each_possible_cpu(cpu) *out += per_cpu(counts, cpu).v[c];
 	return 0;
 }
 DEFINE_DEBUGFS_ATTRIBUTE(counter_fops, counter_get, NULL, "%llu\n");

@@ -11,27 +11,42 @@
 void host_bad(struct rank *r, const struct msg *m)
 {
 	debug_count(COUNT_BAD, 1);
-	pr_info_ratelimited("dsm: rank %u: rank %u sent %s for object %#x, which no correct rank could\n", r->me, m->src,
-			    wire_name(m->type), m->object);
-	if (m->src != r->me)
-		rank_peer_lost(r, m->src, -EBADMSG);
+	pr_info_ratelimited("dsm: rank %u: rank %u sent %s for object %#x, which no correct rank could\n", r->me,
+			    m->src, wire_name(m->type), m->object);
+	host_blame(r, m->src);
+}
+
+void host_blame(struct rank *r, u16 peer)
+{
+	if (peer == r->me)
+		return;
+	rank_peer_lost(r, peer, -EBADMSG);
+	if (r->conn && !READ_ONCE(r->here[peer]))
+		conn_drop(r->conn, peer);
 }
 
 /* Out of memory in the middle of a step: the rank cannot go on as if nothing were. */
 void host_no_memory(struct rank *r)
 {
-	pr_warn_ratelimited("dsm: rank %u: no memory for a transaction\n", r->me);
-	rank_peer_lost(r, r->me, -ENOMEM);
+	const bool over = READ_ONCE(r->ctx->over);
+
+	pr_warn_ratelimited("dsm: rank %u: %s\n", r->me,
+			    over ? "it and its peers need more memory than its user may lock"
+				 : "no memory for a transaction");
+	rank_peer_lost(r, r->me, over ? -EDQUOT : -ENOMEM);
 }
 
 /* ---- actions -------------------------------------------------------------------------------- */
 
 static void woken(struct rank *r, const struct msg *m, const struct action *a)
 {
-	struct slot *s = &r->slots[a->slot];
+	struct slot *s = slot_at(r, a->slot);
 
-	if (READ_ONCE(s->nobody)) {
-		/* The grant counts as used, and may be taken away at once. */
+	/*
+	 * The grant of a block counts as used, and may be taken away at once. A lock that comes to a thread that was killed ends with
+	 * its rank: m->object is no block then.
+	 */
+	if (READ_ONCE(s->nobody) && wire_class(m->type) <= CLASS_DATA) {
 		struct msg used = { .object = m->object, .src = r->me, .dst = r->me };
 
 		host_page(r, PE_USED, &used, NULL, NULL);
@@ -59,15 +74,9 @@ void host_carry_out(struct rank *r, const struct actions *acts, unsigned int fro
 		const struct action *a = &acts->v[i];
 
 		switch ((enum act)a->type) {
-		case ACT_SEND:
-			host_route(r, &a->msg);
-			break;
-		case ACT_MCAST:
-			multicast(r, a);
-			break;
-		case ACT_DATA:
-			txn_lower(r, a);
-			break;
+		case ACT_SEND: host_route(r, &a->msg); break;
+		case ACT_MCAST: multicast(r, a); break;
+		case ACT_DATA: txn_lower(r, a); break;
 		case ACT_OPEN:
 			if (a->from != OPEN_AGAIN)
 				txn_open(r, a, m, 1);
@@ -76,21 +85,15 @@ void host_carry_out(struct rank *r, const struct actions *acts, unsigned int fro
 			count(stats_of(r, m->object)->invalidations, 1);
 			txn_close(r, acts, i + 1, m);
 			return; /* the rest when it is closed */
-		case ACT_WAKE:
-			woken(r, m, a);
-			break;
-		case ACT_TIMER:
-			hold_timer_start(r, m->object, a->at);
-			break;
-		case ACT_RESUME:
-			host_route(r, &a->msg);
-			break;
-		case ACT_WAKE_ALL:
-			wake_up_all(&r->bar_wait);
-			break;
+		case ACT_WAKE: woken(r, m, a); break;
+		case ACT_TIMER: hold_timer_start(r, m->object, a->at); break;
+		case ACT_RESUME: host_route(r, &a->msg); break;
+		case ACT_WAKE_ALL: wake_up_all(&r->bar_wait); break;
+		case ACT_REPLY: slot_answered(r, a->slot, a->status, a->mask, a->prot); break;
+		case ACT_FETCH: host_fetch(r, &a->msg); break;
+		case ACT_BLAME: host_blame(r, a->rank); break;
 		case ACT_LAND: /* it is where it belongs, and closed */
-		case ACT_WAIT:
-			break;
+		case ACT_WAIT: break;
 		}
 	}
 }
@@ -127,7 +130,8 @@ bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *w
 	spin_unlock(stripe);
 	if (err) { /* what was held back is not what a correct peer sends */
 		debug_count(COUNT_BAD, 1);
-		pr_info_ratelimited("dsm: rank %u: object %#x is in no state for %s\n", r->me, ask->object, page_event_name(ev));
+		pr_info_ratelimited("dsm: rank %u: object %#x does not expect %s in its state\n", r->me, ask->object,
+				    page_event_name(ev));
 		rank_peer_lost(r, r->me, err);
 		return false;
 	}
@@ -145,14 +149,15 @@ u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most)
 	struct msg m = *ask;
 	u32 n, i;
 
-	local_bh_disable();
+	host_begin();
 	if (!step_first(r, &m, write, &open)) {
 		local_bh_enable();
 		return 0;
 	}
 	for (n = 1; n < most; n++) {
 		m.object += block_pages(m.object) << 1;
-		if (block_page(m.object) / CHUNK_PAGES != block_page(ask->object) / CHUNK_PAGES || !step_first(r, &m, write, &next))
+		if (block_page(m.object) / CHUNK_PAGES != block_page(ask->object) / CHUNK_PAGES ||
+		    !step_first(r, &m, write, &next))
 			break;
 	}
 	/* All alike: their machines started from nothing, with the same event. */
@@ -166,12 +171,12 @@ u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most)
 	return n;
 }
 
-int host_unlock(struct rank *r, u16 hold)
+int host_held(struct rank *r, u32 hold, enum hold_event ev, const struct msg *about)
 {
 	struct msg none = { .dst = r->me };
 	struct actions acts __uninitialized;
 
-	if (hold >= HOLDS || !test_bit(hold, r->hold_used) || step_hold(r, hold, HE_UNLOCK, &none, &acts))
+	if (hold >= HOLDS || !test_bit(hold, r->hold_used) || step_held(r, hold, ev, about, &acts))
 		return -EPERM;
 	host_carry_out(r, &acts, 0, &none);
 	host_run();
@@ -218,7 +223,7 @@ int host_unpin(struct rank *r, u32 object, bool write)
 	int due = -EINVAL;
 	struct state *st;
 
-	local_bh_disable();
+	host_begin();
 	st = READ_ONCE(r->states[block_page(object) / CHUNK_PAGES]);
 	if (st) {
 		spin_lock(stripe);
@@ -234,7 +239,7 @@ int host_unpin(struct rank *r, u32 object, bool write)
 
 static bool quiet(const struct copy *p, const struct dir *d)
 {
-	return d->phase == DIR_IDLE && !p->held && (p->state == PG_INVALID || p->state == PG_READ || p->state == PG_WRITE);
+	return dir_quiet(d) && !p->held && (p->state == PG_INVALID || p->state == PG_READ || p->state == PG_WRITE);
 }
 
 static bool quiet_unit(const struct state *st)
@@ -283,7 +288,7 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 		if (any)
 			synchronize_rcu_expedited(); /* faults and softirqs that found them */
 		for (i = 0; i < n; i++) {
-			kvfree(states[i]);
+			state_free(r, states[i]);
 			if (chunks[i])
 				ctx_free_chunk(r->ctx, (u + i) * CHUNK_PAGES, chunks[i]);
 		}
@@ -298,28 +303,50 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 #define IMM_VALID 0x80000000u
 #define IMM_ECHO 0x40000000u /* no message: only a slot that asked for it */
 
+/* The slot has ten bits, in two places. */
+static u32 imm_of_slot(u16 slot)
+{
+	BUILD_BUG_ON(SLOTS != 1024);
+	return (slot & 0xff) | (u32)(slot >> 8) << 28;
+}
+
+static u16 slot_of_imm(u32 imm)
+{
+	return (u16)((imm & 0xff) | (imm >> 28 & 3) << 8);
+}
+
 u32 host_imm(const struct msg *m)
 {
 	if (m->type == MSG_ECHO)
-		return IMM_VALID | IMM_ECHO | m->req_slot;
+		return IMM_VALID | IMM_ECHO | imm_of_slot(m->req_slot);
 	if (m->req_slot >= SLOTS || m->home >= 1024 || m->count < 0 || m->count > 511 || m->flags || m->value)
 		return 0;
-	return IMM_VALID | (u32)(m->op == GRANT_WRITE) << 27 | (u32)m->home << 17 | (u32)m->count << 8 | m->req_slot;
+	return IMM_VALID | (u32)(m->op == GRANT_WRITE) << 27 | (u32)m->home << 17 | (u32)m->count << 8 |
+		imm_of_slot(m->req_slot);
 }
 
 void host_landed(struct rank *r, u16 from, u32 imm)
 {
 	struct msg m = {
-		.version = WIRE_VERSION, .type = MSG_DATA, .op = imm >> 27 & 1 ? GRANT_WRITE : GRANT_READ, .src = from, .dst = r->me,
-		.req_rank = r->me, .req_slot = (u16)(imm & 0xff), .home = (u16)(imm >> 17 & 1023), .count = (s16)(imm >> 8 & 511),
+		.version = WIRE_VERSION,
+		.type = MSG_DATA,
+		.op = imm >> 27 & 1 ? GRANT_WRITE : GRANT_READ,
+		.src = from,
+		.dst = r->me,
+		.req_rank = r->me,
+		.req_slot = slot_of_imm(imm),
+		.home = (u16)(imm >> 17 & 1023),
+		.count = (s16)(imm >> 8 & 511),
 	};
 
 	m.object = READ_ONCE(r->slots[m.req_slot].object);
-	if (imm & IMM_VALID && imm & IMM_ECHO && READ_ONCE(r->slots[m.req_slot].echo) && test_bit(m.req_slot, r->slot_used)) {
+	if (imm & IMM_VALID && imm & IMM_ECHO && READ_ONCE(r->slots[m.req_slot].echo) &&
+	    test_bit(m.req_slot, r->slot_used)) {
 		WRITE_ONCE(r->slots[m.req_slot].echo, 0);
+		WRITE_ONCE(r->slots[m.req_slot].ask, 0);
 		slot_complete(r, m.req_slot, 0, 0);
-	} else if (imm & IMM_ECHO ||
-	    !(imm & IMM_VALID) || !test_bit(m.req_slot, r->slot_used) || m.home >= r->size)
+	} else if (imm & IMM_ECHO || !(imm & IMM_VALID) || !test_bit(m.req_slot, r->slot_used) ||
+		   wire_check(&m, &r->limits))
 		host_bad(r, &m);
 	else
 		host_message(r, &m);

@@ -19,6 +19,8 @@ struct chunk_key {
 	struct sg_table sg;
 	struct completion done;
 	int status;
+	struct ctx *ctx;
+	long charged;
 };
 
 /* ---- peers' keys ---------------------------------------------------------------------------- */
@@ -26,7 +28,9 @@ struct chunk_key {
 void conn_send_block(struct conn *c, u16 peer, const struct msg *m)
 {
 	struct peer_keys *k = &c->keys[peer];
-	struct msg ask = { .version = WIRE_VERSION, .type = MSG_KEY_WANTED, .src = c->rank->me, .dst = peer, .object = m->object };
+	struct msg ask = {
+		.version = WIRE_VERSION, .type = MSG_KEY_WANTED, .src = c->rank->me, .dst = peer, .object = m->object
+	};
 	struct peer_key *key = &k->of[block_page(m->object) / CHUNK_PAGES];
 	bool known, asked = false;
 	struct waiting *w;
@@ -36,11 +40,13 @@ void conn_send_block(struct conn *c, u16 peer, const struct msg *m)
 	if (!known) {
 		asked = key->asked;
 		key->asked = true;
-		w = waiting_new(m, true);
-		if (w)
+		w = k->n < WAITING_MAX(c) ? waiting_new(m, true) : NULL;
+		if (w) {
 			list_add_tail(&w->list, &k->blocks);
-		else
-			lane_broken(lane_of(c, peer, CLASS_DATA), "memory", -ENOMEM);
+			k->n++;
+		} else {
+			lane_broken(lane_of(c, peer, CLASS_DATA), "it sends no key", -ENOBUFS);
+		}
 	}
 	spin_unlock(&k->lock);
 	if (known) {
@@ -56,7 +62,9 @@ static int key_wanted(struct conn *c, u16 peer, const struct msg *m)
 {
 	struct chunk *k = chunk_of(c->rank->ctx, block_page(m->object));
 	struct chunk_key *key = k ? smp_load_acquire(&k->key) : NULL;
-	struct msg reply = { .version = WIRE_VERSION, .type = MSG_KEY, .src = c->rank->me, .dst = peer, .object = m->object };
+	struct msg reply = {
+		.version = WIRE_VERSION, .type = MSG_KEY, .src = c->rank->me, .dst = peer, .object = m->object
+	};
 
 	if (!key)
 		return -EBADMSG;
@@ -79,14 +87,13 @@ static int key_came(struct conn *c, u16 peer, const struct msg *m)
 		return -EBADMSG;
 	}
 	k->of[chunk] = (struct peer_key){ .rkey = m->aux, .at = m->value };
-	list_for_each_entry_safe(w, next, &k->blocks, list)
-		if (block_page(w->m.object) / CHUNK_PAGES == chunk)
-			list_move_tail(&w->list, &ready);
-	spin_unlock(&k->lock);
-	list_for_each_entry_safe(w, next, &ready, list) {
-		lane_send(lane_of(c, peer, CLASS_DATA), &w->m, true);
-		waiting_put(w);
+	list_for_each_entry_safe(w, next, &k->blocks, list) if (block_page(w->m.object) / CHUNK_PAGES == chunk)
+	{
+		list_move_tail(&w->list, &ready);
+		k->n--;
 	}
+	spin_unlock(&k->lock);
+	list_for_each_entry_safe(w, next, &ready, list) lane_send_waiting(lane_of(c, peer, CLASS_DATA), w);
 	return 0;
 }
 
@@ -94,13 +101,19 @@ static int key_came(struct conn *c, u16 peer, const struct msg *m)
 static int echo(struct conn *c, u16 peer, const struct msg *m)
 {
 	struct rank *r = c->rank;
-	struct msg reply = { .version = WIRE_VERSION, .type = MSG_ECHO, .src = r->me, .dst = peer, .object = m->object, .req_rank = peer,
+	struct msg reply = { .version = WIRE_VERSION,
+			     .type = MSG_ECHO,
+			     .src = r->me,
+			     .dst = peer,
+			     .object = m->object,
+			     .req_rank = peer,
 			     .req_slot = m->req_slot };
 	struct ib_sge sge;
 
-	if (!step_block_ok(r, m->object) || m->req_slot >= SLOTS || m->req_rank != peer)
+	if (!step_block_ok(r, m->object))
 		return -EBADMSG;
-	if (key_of_ours(chunk_with(r->ctx, block_page(m->object), block_pages(m->object)), block_page(m->object), &sge)) {
+	if (key_of_ours(chunk_with(r->ctx, block_page(m->object), block_pages(m->object)), block_page(m->object),
+			&sge)) {
 		conn_send_block(c, peer, &reply);
 	} else {
 		reply.type = MSG_REPLY;
@@ -112,8 +125,6 @@ static int echo(struct conn *c, u16 peer, const struct msg *m)
 
 int key_message(struct conn *c, u16 peer, const struct msg *m)
 {
-	if (!m->object || block_page(m->object) >= c->rank->ctx->pages)
-		return -EBADMSG;
 	if (m->type == MSG_ECHO)
 		return echo(c, peer, m);
 	return m->type == MSG_KEY_WANTED ? key_wanted(c, peer, m) : key_came(c, peer, m);
@@ -132,22 +143,18 @@ bool key_of_ours(const struct chunk *k, u32 page, struct ib_sge *sge)
 	return true;
 }
 
-/* A lane to make keys by, one that is broken only if all are. NULL: all ranks are of this kernel. */
+/* A lane to make keys by. NULL: no rank on another host is left, if there ever was one; so nobody needs a key. */
 static struct lane *any_lane(struct conn *c)
 {
-	struct lane *found = NULL;
 	u16 p;
 
 	for (p = 0; p < c->rank->size; p++) {
 		struct lane *l = lane_of(c, p, CLASS_BULK);
 
-		if (!READ_ONCE(l->up))
-			continue;
-		found = l;
-		if (!READ_ONCE(l->broken))
-			break;
+		if (READ_ONCE(l->up) && !READ_ONCE(l->broken))
+			return l;
 	}
-	return found;
+	return NULL;
 }
 
 static int map_frames(struct conn *c, struct chunk *k, struct chunk_key *key)
@@ -156,14 +163,13 @@ static int map_frames(struct conn *c, struct chunk *k, struct chunk_key *key)
 	unsigned int i;
 	int err;
 
-	err = sg_alloc_table(&key->sg, k->whole ? 1 : k->n, GFP_KERNEL);
+	err = sg_alloc_table(&key->sg, k->whole ? 1 : k->n, GFP_KERNEL_ACCOUNT);
 	if (err)
 		return err;
 	if (k->whole)
 		sg_set_page(key->sg.sgl, k->frames[0], CHUNK_PAGES << PAGE_SHIFT, 0);
 	else
-		for_each_sg(key->sg.sgl, sg, k->n, i)
-			sg_set_page(sg, k->frames[i], PAGE_SIZE, 0);
+		for_each_sg(key->sg.sgl, sg, k->n, i) sg_set_page(sg, k->frames[i], PAGE_SIZE, 0);
 	err = ib_dma_map_sgtable_attrs(c->dev, &key->sg, DMA_BIDIRECTIONAL, 0);
 	if (err)
 		sg_free_table(&key->sg);
@@ -196,8 +202,8 @@ static int wait_for_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {
 	/* That a debugger is killed, or a child of vfork(2), says nothing of the rank. */
 	const bool ours = task_tgid(current) == c->rank->ctx->owner;
-	long left = ours ? wait_for_completion_killable_timeout(&key->done, KEY_PATIENCE) :
-			   (long)wait_for_completion_timeout(&key->done, KEY_PATIENCE);
+	long left = ours ? wait_for_completion_killable_timeout(&key->done, KEY_PATIENCE)
+			 : (long)wait_for_completion_timeout(&key->done, KEY_PATIENCE);
 
 	if (left <= 0) {
 		if (left)
@@ -215,7 +221,8 @@ static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {
 	struct ib_reg_wr wr = {
 		.wr = { .opcode = IB_WR_REG_MR, .send_flags = IB_SEND_SIGNALED, .wr_id = wr_id(WR_KEY, l, 1) },
-		.mr = key->mr, .access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE,
+		.mr = key->mr,
+		.access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE,
 	};
 	int n = ib_map_mr_sg(key->mr, key->sg.sgl, key->sg.nents, NULL, PAGE_SIZE), err = 0;
 
@@ -240,32 +247,29 @@ static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 	return err;
 }
 
+/* Its scatter list, and the device's list of pages. */
+static long key_charge(const struct chunk *k)
+{
+	return charge_of((k->whole ? 1 : k->n) * sizeof(struct scatterlist)) + charge_of(k->n * 2 * sizeof(u64));
+}
+
 bool conn_has_key(struct conn *c, const struct chunk *k)
 {
 	return smp_load_acquire(&k->key) || !any_lane(c);
 }
 
-int conn_key(struct conn *c, struct chunk *k)
+static int make_key(struct conn *c, struct lane *l, struct chunk *k)
 {
-	struct chunk_key *key;
-	struct lane *l;
-	int err;
+	struct chunk_key *key = kzalloc(sizeof(*key), GFP_KERNEL_ACCOUNT);
+	int err = -EDQUOT;
 
-	if (smp_load_acquire(&k->key))
-		return 0;
-	l = any_lane(c);
-	if (!l)
-		return 0; /* all ranks are of this kernel */
-	if (mutex_lock_killable(&c->key_mutex))
-		return -EINTR;
-	err = 0;
-	if (k->key)
-		goto unlock;
-	err = -ENOMEM;
-	key = kzalloc(sizeof(*key), GFP_KERNEL);
 	if (!key)
-		goto unlock;
+		return -ENOMEM;
 	key->dev = c->dev;
+	key->ctx = c->rank->ctx;
+	key->charged = key_charge(k);
+	if (!ctx_charge(key->ctx, key->charged))
+		goto free_only;
 	init_completion(&key->done);
 	err = map_frames(c, k, key);
 	if (err)
@@ -279,14 +283,34 @@ int conn_key(struct conn *c, struct chunk *k)
 		usleep_range(50, 100);
 	if (!err) {
 		smp_store_release(&k->key, key);
-		goto unlock;
+		return 0;
 	}
 	ib_dereg_mr(key->mr);
 unmap:
 	unmap_frames(key);
 free:
+	ctx_uncharge(key->ctx, key->charged);
+free_only:
 	kfree(key);
-unlock:
+	return err;
+}
+
+/* A rank on another host that is lost, as its lane broke, is no reason to fail: others may be left, or none. */
+int conn_key(struct conn *c, struct chunk *k)
+{
+	struct lane *l;
+	int err = 0;
+
+	if (smp_load_acquire(&k->key) || !any_lane(c))
+		return 0;
+	if (mutex_lock_killable(&c->key_mutex))
+		return -EINTR;
+	while (!k->key && (l = any_lane(c))) {
+		err = make_key(c, l, k);
+		if (!err || !READ_ONCE(l->broken) || READ_ONCE(c->closing))
+			break;
+		err = 0;
+	}
 	mutex_unlock(&c->key_mutex);
 	return err;
 }
@@ -297,6 +321,7 @@ void conn_free_key(struct chunk *k)
 		return;
 	ib_dereg_mr(k->key->mr);
 	unmap_frames(k->key);
+	ctx_uncharge(k->key->ctx, k->key->charged);
 	kfree(k->key);
 	k->key = NULL;
 }

@@ -11,7 +11,7 @@
  * of whoever posts. There MSG_DONE, which nobody waits for unless the block is wanted elsewhere just then, is held back for
  * late_us, and goes with the next message to its peer, in one packet: a send has up to PACK messages.
  *
- * Receiving. Each lane has RECEIVES buffers. A peer has at most SLOTS requests under way, each of which causes a bounded
+ * Receiving. Each lane has conn->depth buffers. A peer has at most ALL_SLOTS requests under way, each of which causes a bounded
  * number of messages, and a buffer is posted again as soon as its message is copied out, so the queue does not run dry
  * while this side lives; that it should is what RNR retries are for, and they are counted by the device.
  */
@@ -19,7 +19,6 @@
 
 #include "conn.h"
 #include "pool.h"
-
 
 static struct pool waitings; /* of messages that wait for a place or a key */
 
@@ -30,14 +29,32 @@ void lane_broken(struct lane *l, const char *how, int status)
 	pr_info("dsm: rank %u: the connection to rank %u is broken (%s, %s)\n", l->conn->rank->me, l->peer, how,
 		status < 0 ? "errno" : ib_wc_status_msg(status));
 	rank_peer_lost(l->conn->rank, l->peer, -EPIPE);
+	conn_drop(l->conn, l->peer);
 }
 
 /* ---- sending -------------------------------------------------------------------------------- */
+
+static void post_messages(struct lane *l, const struct msg *m, unsigned int n);
+
+/* The first of all; there is room for it then. */
+static void greet(struct lane *l)
+{
+	const struct msg hello = { .version = WIRE_VERSION,
+				   .type = MSG_HELLO,
+				   .src = l->conn->rank->me,
+				   .dst = l->peer,
+				   .value = lane_secret(l, SECRET_HELLO, false) };
+
+	l->greeted = true;
+	post_messages(l, &hello, 1);
+}
 
 static void post(struct lane *l, struct ib_send_wr *wr)
 {
 	int err;
 
+	if (unlikely(!l->greeted))
+		greet(l);
 	l->room--;
 	if (++l->unsignalled == SIGNAL_EVERY) {
 		wr->send_flags |= IB_SEND_SIGNALED;
@@ -55,8 +72,8 @@ static void post_messages(struct lane *l, const struct msg *m, unsigned int n)
 	struct ib_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IB_WR_SEND, .send_flags = IB_SEND_INLINE };
 
 	if (l->out) {
-		/* As many buffers as places in the queue: that SENDS were posted since says that this one is free. */
-		unsigned int i = l->posted++ % SENDS * l->pack;
+		/* As many buffers as places in the queue: that so many were posted since says that this one is free. */
+		unsigned int i = l->posted++ % l->conn->depth * l->pack;
 
 		memcpy(&l->out[i], m, sge.length);
 		sge.addr = l->out_dma + i * sizeof(*m);
@@ -138,7 +155,10 @@ static void post_block(struct lane *l, const struct msg *m)
 	const struct peer_key *theirs = &c->keys[l->peer].of[page / CHUNK_PAGES];
 	struct ib_sge sge = { .length = block_pages(m->object) << PAGE_SHIFT };
 	struct ib_rdma_wr wr = {
-		.wr = { .sg_list = &sge, .num_sge = 1, .opcode = IB_WR_RDMA_WRITE_WITH_IMM, .ex.imm_data = cpu_to_be32(host_imm(m)) },
+		.wr = { .sg_list = &sge,
+			.num_sge = 1,
+			.opcode = IB_WR_RDMA_WRITE_WITH_IMM,
+			.ex.imm_data = cpu_to_be32(host_imm(m)) },
 		.remote_addr = theirs->at + ((u64)in << PAGE_SHIFT),
 		.rkey = theirs->rkey,
 	};
@@ -157,6 +177,7 @@ static void flush_waiting(struct lane *l)
 
 	while (l->room && (w = list_first_entry_or_null(&l->waiting, struct waiting, list))) {
 		list_del(&w->list);
+		l->nwaiting--;
 		if (w->block)
 			post_block(l, &w->m);
 		else
@@ -183,12 +204,19 @@ void waiting_put(struct waiting *w)
 
 int lane_init(void)
 {
-	return pool_create(&waitings, "dsm_waiting", sizeof(struct waiting), __alignof__(struct waiting));
+	return pool_create(&waitings, "dsm_waiting", sizeof(struct waiting), __alignof__(struct waiting),
+			   KEEP_MESSAGES);
 }
 
 void lane_exit(void)
 {
 	pool_destroy(&waitings);
+}
+
+static void wait_for_room(struct lane *l, struct waiting *w)
+{
+	list_add_tail(&w->list, &l->waiting);
+	l->nwaiting++;
 }
 
 void lane_send(struct lane *l, const struct msg *m, bool block)
@@ -214,12 +242,22 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 			post_message(l, m);
 	} else {
 		debug_count(COUNT_QUEUED, 1);
-		w = waiting_new(m, block);
+		w = l->nwaiting < WAITING_MAX(l->conn) ? waiting_new(m, block) : NULL;
 		if (w)
-			list_add_tail(&w->list, &l->waiting);
+			wait_for_room(l, w);
 		else
-			lane_broken(l, "memory", -ENOMEM);
+			lane_broken(l, "it takes no messages", -ENOBUFS);
 	}
+	spin_unlock(&l->lock);
+}
+
+void lane_send_waiting(struct lane *l, struct waiting *w)
+{
+	spin_lock(&l->lock);
+	wait_for_room(l, w);
+	l->sent++;
+	if (!READ_ONCE(l->broken))
+		flush_waiting(l);
 	spin_unlock(&l->lock);
 }
 
@@ -228,14 +266,9 @@ static bool is_ours(u8 type)
 	return type == MSG_KEY_WANTED || type == MSG_KEY || type == MSG_ECHO;
 }
 
-static unsigned int class_of(u8 type)
-{
-	return is_ours(type) ? CLASS_COHERENCE : wire_class(type);
-}
-
 void conn_send(struct conn *c, u16 peer, const struct msg *m)
 {
-	lane_send(lane_of(c, peer, class_of(m->type)), m, false);
+	lane_send(lane_of(c, peer, wire_class(m->type)), m, false);
 }
 
 /* ---- receiving ------------------------------------------------------------------------------ */
@@ -243,7 +276,9 @@ void conn_send(struct conn *c, u16 peer, const struct msg *m)
 int lane_receive(struct lane *l, u32 index)
 {
 	struct ib_sge sge = {
-		.addr = l->dma + index * l->pack * sizeof(struct msg), .length = l->pack * sizeof(struct msg), .lkey = l->conn->pd->local_dma_lkey,
+		.addr = l->dma + index * l->pack * sizeof(struct msg),
+		.length = l->pack * sizeof(struct msg),
+		.lkey = l->conn->pd->local_dma_lkey,
 	};
 	struct ib_recv_wr wr = { .wr_id = wr_id(WR_RECEIVE, l, index), .sg_list = &sge, .num_sge = 1 };
 
@@ -251,17 +286,32 @@ int lane_receive(struct lane *l, u32 index)
 	return ib_post_recv(l->qp, &wr, NULL);
 }
 
+static bool prove(struct lane *l, const struct msg *m)
+{
+	const bool is = !l->proved && m->type == MSG_HELLO && m->value == lane_secret(l, SECRET_HELLO, true);
+
+	if (!is)
+		pr_info_ratelimited(
+			"dsm: rank %u: the peer that claims to be rank %u has not proved that it belongs to this job\n",
+			l->conn->rank->me, l->peer);
+	l->proved |= is;
+	return is;
+}
+
 /* One message; false: no correct peer sends it. */
 static bool take(struct lane *l, const struct msg *m)
 {
 	struct rank *r = l->conn->rank;
 
-	if (m->src != l->peer)
+	if (m->src != l->peer || wire_check(m, &r->limits))
+		return false;
+	if (!l->proved || m->type == MSG_HELLO)
+		return prove(l, m);
+	/* A block never comes as a message: host_landed(). */
+	if (m->type == MSG_DATA || wire_class(m->type) != l->class)
 		return false;
 	if (is_ours(m->type))
 		return !key_message(l->conn, l->peer, m);
-	if (wire_check(m, r->me, r->size, SLOTS) || m->type == MSG_DATA)
-		return false;
 	host_message(r, m);
 	return true;
 }
@@ -278,6 +328,8 @@ static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 		lane_broken(l, "receive", wc->status);
 		return;
 	}
+	if (READ_ONCE(l->broken))
+		return;
 	if (wc->wc_flags & IB_WC_WITH_IMM)
 		n = 0;
 	bad = !(wc->wc_flags & IB_WC_WITH_IMM) && (!n || n > l->pack || wc->byte_len % sizeof(*m));
@@ -290,7 +342,9 @@ static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 	debug_count(COUNT_RECEIVED, n ? n : 1);
 	l->received += n ? n : 1; /* one handler at a time */
 	WRITE_ONCE(r->messages_in, r->messages_in + (n ? n : 1));
-	if (wc->wc_flags & IB_WC_WITH_IMM)
+	if (wc->wc_flags & IB_WC_WITH_IMM && !l->proved)
+		bad = !prove(l, &(struct msg){ .type = MSG_DATA });
+	else if (wc->wc_flags & IB_WC_WITH_IMM)
 		host_landed(r, l->peer, be32_to_cpu(wc->ex.imm_data));
 	for (i = 0; i < n && !bad; i++)
 		bad = !take(l, &m[i]);
@@ -309,16 +363,10 @@ void lane_completed(void *arg, const struct ib_wc *wc)
 	u32 index = (u32)wc->wr_id;
 
 	switch ((enum wr_kind)(wc->wr_id >> 56)) {
-	case WR_RECEIVE:
-		received(l, wc, index);
-		return;
-	case WR_KEY:
-		key_made(c, wc);
-		break;
-	case WR_SEND:
-		break;
-	default: /* an unsignalled request: only failures complete */
-		return;
+	case WR_RECEIVE: received(l, wc, index); return;
+	case WR_KEY: key_made(c, wc); break;
+	case WR_SEND: break;
+	default: /* an unsignalled request: only failures complete */ return;
 	}
 	if (wc->status != IB_WC_SUCCESS) {
 		lane_broken(l, "send", wc->status);

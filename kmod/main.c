@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* main.c - /dev/dsm: the misc device, its files and their calls. Every argument of a call is checked here. */
+/* main.c - /dev/dsm: the misc device, its files and their calls. Arguments of calls are copied and checked here. */
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "check.h"
 #include "rank.h"
 
 MODULE_DESCRIPTION("Kernel helper of libdsm: page protection and coherence for distributed shared memory");
@@ -29,15 +30,26 @@ MODULE_PARM_DESC(test_fail_trylock, "for tests: no page table lock is ever free,
 module_param_named(test_no_inline, dsm_test_no_inline, bool, 0600);
 MODULE_PARM_DESC(test_no_inline, "for tests: send messages as on a device that cannot send inline");
 
-unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_test_reserve;
+unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_test_cqe, dsm_test_max_cqe;
+unsigned int dsm_test_slow_entry, dsm_test_linger;
 module_param_named(test_fail_alloc, dsm_test_fail_alloc, uint, 0600);
 MODULE_PARM_DESC(test_fail_alloc, "for tests: so many allocations of softirq, one of them fails");
 module_param_named(test_send_room, dsm_test_send_room, uint, 0600);
 MODULE_PARM_DESC(test_send_room, "for tests: places in the send queues of ranks that join, 18 at least");
-module_param_named(test_reserve, dsm_test_reserve, uint, 0400);
-MODULE_PARM_DESC(test_reserve, "for tests: objects of each kind that softirq has in reserve, 256 at most");
+module_param_named(test_cqe, dsm_test_cqe, uint, 0600);
+MODULE_PARM_DESC(test_cqe, "for tests: entries of completion queues, whatever the job needs");
+module_param_named(test_max_cqe, dsm_test_max_cqe, uint, 0600);
+MODULE_PARM_DESC(test_max_cqe, "for tests: entries of completion queues that the device is said to allow");
 module_param_named(test_runq, dsm_test_runq, uint, 0600);
 MODULE_PARM_DESC(test_runq, "for tests: places in a processor's queue of messages for ranks of this kernel");
+module_param_named(test_slow_entry, dsm_test_slow_entry, uint, 0600);
+MODULE_PARM_DESC(test_slow_entry,
+		 "for tests: microseconds, by chance, before a fault or a worker changes table entries");
+int dsm_test_hold_cpu = -1;
+module_param_named(test_hold_cpu, dsm_test_hold_cpu, int, 0600);
+MODULE_PARM_DESC(test_hold_cpu, "for tests: this processor ends no batches; what it has to end waits until it goes");
+module_param_named(test_linger, dsm_test_linger, uint, 0600);
+MODULE_PARM_DESC(test_linger, "for tests: milliseconds that a fault stays in the module when it is over");
 
 static int dsm_open(struct inode *inode, struct file *file)
 {
@@ -60,7 +72,7 @@ static int dsm_mmap(struct file *file, struct vm_area_struct *vma)
 	return ctx_mmap(file->private_data, vma);
 }
 
-static long do_info(struct ctx *c, void __user *arg)
+static long do_info(struct ctx *c, void *in, void __user *arg)
 {
 	struct dsm_ioc_info info = {
 		.version = DSM_UAPI_VERSION,
@@ -72,15 +84,16 @@ static long do_info(struct ctx *c, void __user *arg)
 	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
 }
 
-static long do_window(struct ctx *c, void __user *arg)
+static long do_window(struct ctx *c, void *in, void __user *arg)
 {
-	struct dsm_ioc_window w;
+	return ctx_window(c, ((struct dsm_ioc_window *)in)->size);
+}
 
-	if (copy_from_user(&w, arg, sizeof(w)))
-		return -EFAULT;
-	if (w.reserved)
-		return -EINVAL;
-	return ctx_window(c, w.size);
+static struct limits limits_of(struct ctx *c)
+{
+	struct rank *r = smp_load_acquire(&c->rank);
+
+	return (struct limits){ .pages = READ_ONCE(c->pages), .ranks = r ? r->size : 0, .me = r ? r->me : 0 };
 }
 
 /* A call under way: a batch, what its caller waits on, and room for items. One is kept in the context for the next call. */
@@ -134,6 +147,7 @@ static void protect_put(struct ctx *c, struct protect_call *w)
 /* Items come as they are and are rewritten in place. */
 static int take_items(struct ctx *c, struct batch *b, const struct dsm_ioc_protect *p)
 {
+	const struct limits limits = limits_of(c);
 	u32 i;
 	int err;
 
@@ -145,12 +159,11 @@ static int take_items(struct ctx *c, struct batch *b, const struct dsm_ioc_prote
 		struct dsm_prot_item item;
 
 		memcpy(&item, &b->items[i], sizeof(item));
-		if (item.page >= c->pages || item.prot > DSM_PROT_WRITE)
+		if (!check_prot_item(&limits, &item))
 			return -EINVAL;
-		item.page = array_index_nospec(item.page, c->pages);
 		if (item.prot == DSM_PROT_NONE && !chunk_of(c, item.page))
 			continue; /* nothing was ever there */
-		err = item.prot == DSM_PROT_NONE ? 0 : ctx_frames(c, item.page, CHUNK_PAGES);
+		err = item.prot == DSM_PROT_NONE ? 0 : ctx_frames(c, item.page, CHUNK_PAGES, CHUNK_PAGES);
 		if (err)
 			return err == -EDQUOT ? -ENOMEM : err;
 		b->items[b->count++] = (struct batch_item){ .page = item.page, .pages = 1, .prot = (u8)item.prot };
@@ -158,27 +171,25 @@ static int take_items(struct ctx *c, struct batch *b, const struct dsm_ioc_prote
 	return 0;
 }
 
-static long do_protect(struct ctx *c, void __user *arg)
+static long do_protect(struct ctx *c, void *in, void __user *arg)
 {
-	struct dsm_ioc_protect p;
+	struct dsm_ioc_protect *p = in;
 	struct protect_call *w;
 	long err;
 
-	if (copy_from_user(&p, arg, sizeof(p)))
-		return -EFAULT;
-	if (p.count > DSM_PROTECT_MAX || p.flags & ~DSM_PROTECT_SOFTIRQ)
-		return -EINVAL;
-	if (current->mm != c->mm || !READ_ONCE(c->base) || READ_ONCE(c->gone))
+	if (smp_load_acquire(&c->rank))
+		return -EBUSY;
+	if (READ_ONCE(c->tables) == TABLES_NONE)
 		return -ENXIO;
-	w = protect_get(c, p.count);
+	w = protect_get(c, p->count);
 	if (!w)
 		return -ENOMEM;
-	err = take_items(c, &w->b, &p);
+	err = take_items(c, &w->b, p);
 	if (err)
 		goto put;
 	w->b.deferred = w->b.nflush = w->b.flushed = 0; /* of the last call */
 	reinit_completion(&w->done);
-	if (p.flags & DSM_PROTECT_SOFTIRQ) {
+	if (p->flags & DSM_PROTECT_SOFTIRQ) {
 		local_bh_disable();
 		tasklet_schedule(&w->start);
 		local_bh_enable(); /* it runs here */
@@ -187,55 +198,74 @@ static long do_protect(struct ctx *c, void __user *arg)
 	}
 	/* It ends by itself, soon: interrupts of other processors, and a worker. */
 	wait_for_completion(&w->done);
-	if (p.flags & DSM_PROTECT_SOFTIRQ)
+	if (p->flags & DSM_PROTECT_SOFTIRQ)
 		tasklet_kill(&w->start);
-	p.deferred = w->b.deferred;
-	p.flushed = w->b.flushed;
-	err = copy_to_user(arg, &p, sizeof(p)) ? -EFAULT : 0;
+	p->deferred = w->b.deferred;
+	p->flushed = w->b.flushed;
+	err = copy_to_user(arg, p, sizeof(*p)) ? -EFAULT : 0;
 put:
 	protect_put(c, w);
 	return err;
 }
 
+/* What is read of an argument; of the largest, only the head is. */
+union argument {
+	struct dsm_ioc_window window;
+	struct dsm_ioc_protect protect;
+	struct dsm_ioc_join join;
+	struct dsm_ioc_key key;
+	struct dsm_ioc_connect connect;
+	struct dsm_ioc_region region;
+	struct dsm_ioc_call call;
+	struct dsm_ioc_range range;
+	u8 stats[offsetof(struct dsm_ioc_stats, read_faults)];
+};
+
+static const struct {
+	unsigned int cmd;
+	u16 in;      /* bytes that are read */
+	bool anyone; /* also those who have not opened the file */
+	bool joined; /* only of a context that has joined a job */
+	long (*run)(struct ctx *c, void *in, void __user *arg);
+	/* clang-format off */
+} calls[] = {
+	[_IOC_NR(DSM_IOC_INFO)] = { DSM_IOC_INFO, .anyone = true, .run = do_info },
+	[_IOC_NR(DSM_IOC_WINDOW)] = { DSM_IOC_WINDOW, sizeof(struct dsm_ioc_window), .run = do_window },
+	[_IOC_NR(DSM_IOC_PROTECT)] = { DSM_IOC_PROTECT, sizeof(struct dsm_ioc_protect), .run = do_protect },
+	[_IOC_NR(DSM_IOC_JOIN)] = { DSM_IOC_JOIN, sizeof(struct dsm_ioc_join), .run = rank_join },
+	[_IOC_NR(DSM_IOC_KEY)] = { DSM_IOC_KEY, sizeof(struct dsm_ioc_key), .joined = true, .run = rank_key },
+	[_IOC_NR(DSM_IOC_CONNECT)] = { DSM_IOC_CONNECT, sizeof(struct dsm_ioc_connect), .joined = true, .run = rank_connect },
+	[_IOC_NR(DSM_IOC_REGION)] = { DSM_IOC_REGION, sizeof(struct dsm_ioc_region), .joined = true, .run = rank_region },
+	[_IOC_NR(DSM_IOC_CALL)] = { DSM_IOC_CALL, sizeof(struct dsm_ioc_call), .joined = true, .run = call_sync },
+	[_IOC_NR(DSM_IOC_RANGE)] = { DSM_IOC_RANGE, sizeof(struct dsm_ioc_range), .joined = true, .run = call_range },
+	[_IOC_NR(DSM_IOC_STATS)] = { DSM_IOC_STATS, offsetof(struct dsm_ioc_stats, read_faults), .joined = true, .run = rank_stats },
+	[_IOC_NR(DSM_IOC_LOST)] = { DSM_IOC_LOST, .joined = true, .run = rank_lost },
+	[_IOC_NR(DSM_IOC_QUEUES)] = { DSM_IOC_QUEUES, .joined = true, .run = rank_queues },
+};
+/* clang-format on */
+
 static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	void __user *user = (void __user *)arg;
 	struct ctx *c = file->private_data;
+	unsigned int nr = _IOC_NR(cmd);
+	struct limits limits;
+	union argument in;
 
-	if (cmd == DSM_IOC_INFO)
-		return do_info(c, user);
-	/* Not a child that has inherited the file, nor whoever was sent it. */
-	if (current->mm != c->mm)
-		return -ENXIO;
-	switch (cmd) {
-	case DSM_IOC_WINDOW:
-		return do_window(c, user);
-	case DSM_IOC_PROTECT:
-		return smp_load_acquire(&c->rank) ? -EBUSY : do_protect(c, user);
-	case DSM_IOC_JOIN:
-		return rank_join(c, user);
-	}
-	if (_IOC_TYPE(cmd) != DSM_IOC_MAGIC || _IOC_NR(cmd) > _IOC_NR(DSM_IOC_QUEUES))
+	if (nr >= ARRAY_SIZE(calls))
 		return -ENOTTY;
-	if (!smp_load_acquire(&c->rank))
+	nr = array_index_nospec(nr, ARRAY_SIZE(calls));
+	if (calls[nr].cmd != cmd)
+		return -ENOTTY;
+	/* Not a child that has inherited the file, nor whoever was sent it. */
+	if (!calls[nr].anyone && current->mm != c->mm)
+		return -ENXIO;
+	if (calls[nr].joined && !smp_load_acquire(&c->rank))
 		return -ENOTCONN;
-	switch (cmd) {
-	case DSM_IOC_CONNECT:
-		return rank_connect(c, user);
-	case DSM_IOC_REGION:
-		return rank_region(c, user);
-	case DSM_IOC_CALL:
-		return call_sync(c, user);
-	case DSM_IOC_RANGE:
-		return call_range(c, user);
-	case DSM_IOC_STATS:
-		return rank_stats(c, user);
-	case DSM_IOC_LOST:
-		return rank_lost(c, user);
-	case DSM_IOC_QUEUES:
-		return rank_queues(c, user);
-	}
-	return -ENOTTY;
+	if (copy_from_user(&in, user, calls[nr].in))
+		return -EFAULT;
+	limits = limits_of(c);
+	return check_call(nr, &limits, &in) ? calls[nr].run(c, &in, user) : -EINVAL;
 }
 
 static __poll_t dsm_poll(struct file *file, poll_table *wait)

@@ -8,12 +8,27 @@
  *
  *   fault reads prot (read)          message sets prot (none), clears the entry
  *   takes the page table lock, reads prot again under it (none), and leaves the entry clear
+ *
+ * It is the mapping of one process at one address. It cannot be split, grown, copied by fork(2) (VM_DONTCOPY, which VM_IO
+ * keeps madvise(2) from clearing) or moved; but that a move is refused is seen only after the tables have been moved and
+ * before they are moved back:
+ *
+ *   mremap(2), mmap_lock for writing       message
+ *   notifier: HELD, no editor is inside
+ *   entries go elsewhere, and live there
+ *                                          closes a page: prot (none), HELD, so a worker is to do it
+ *   dsm_mremap() refuses, entries return   worker waits for mmap_lock
+ *   drops mmap_lock
+ *                                          worker: the mapping stands, OURS; clears the entry, flushes, goes on
+ *
+ * munmap(2) drops mmap_lock to a reader's before it unmaps. The worker finds no mapping then, and waits until it is closed.
  */
+#include <linux/delay.h>
+#include <linux/file.h>
 #include <linux/highmem.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
-#include <linux/sched/user.h>
 #include <linux/slab.h>
 #include <linux/version.h>
 #include <linux/vmalloc.h>
@@ -21,30 +36,7 @@
 #include "dsm.h"
 #include "rank.h"
 
-#define WINDOW_MAX (16ull << 40)
-
 /* ---- frames --------------------------------------------------------------------------------- */
-
-static bool charge(struct ctx *c, long n)
-{
-	long now;
-
-	do {
-		now = atomic_long_read(&c->user->locked_vm);
-		if (c->limit != ULONG_MAX && (unsigned long)now + n > c->limit)
-			return false;
-	} while (atomic_long_cmpxchg(&c->user->locked_vm, now, now + n) != now);
-	atomic_long_add(n, &c->frames);
-	debug_count(GAUGE_FRAMES, n);
-	return true;
-}
-
-static void uncharge(struct ctx *c, long n)
-{
-	debug_count(GAUGE_FRAMES, -n);
-	atomic_long_sub(n, &c->frames);
-	atomic_long_sub(n, &c->user->locked_vm);
-}
 
 static void free_chunk(struct chunk *k)
 {
@@ -60,8 +52,8 @@ static void free_chunk(struct chunk *k)
 /* Zeroed: whatever maps them first is not to see what others left. */
 static struct chunk *new_chunk(struct ctx *c, u32 n)
 {
-	const gfp_t gfp = GFP_KERNEL | __GFP_ZERO | __GFP_NOWARN;
-	struct chunk *k = kvzalloc(sizeof(*k), GFP_KERNEL);
+	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN;
+	struct chunk *k = kvzalloc(sizeof(*k), GFP_KERNEL_ACCOUNT);
 	struct page *all = NULL;
 	unsigned int i;
 
@@ -81,23 +73,22 @@ static struct chunk *new_chunk(struct ctx *c, u32 n)
 	return k;
 }
 
-int ctx_frames(struct ctx *c, u32 page, u32 n)
+int ctx_frames(struct ctx *c, u32 page, u32 n, u32 usable)
 {
 	struct chunk **at = &c->chunks[page / CHUNK_PAGES], *new;
 
 	if (READ_ONCE(*at))
 		return 0;
-	if (!charge(c, n)) {
-		pr_info_ratelimited("dsm: user %u may not lock more than %lu pages (RLIMIT_MEMLOCK)\n",
-				    from_kuid_munged(&init_user_ns, c->user->uid), c->limit);
+	if (!ctx_charge_frames(c, n))
 		return -EDQUOT;
-	}
 	new = new_chunk(c, n);
+	if (new)
+		new->usable = usable;
 	if (new && !cmpxchg(at, NULL, new))
 		return 0;
 	if (new)
 		free_chunk(new);
-	uncharge(c, n);
+	ctx_uncharge_frames(c, n);
 	return new ? 0 : -ENOMEM;
 }
 
@@ -118,19 +109,62 @@ static void free_chunks(struct ctx *c)
 	for (i = 0; i < c->pages / CHUNK_PAGES; i++) {
 		if (!c->chunks[i])
 			continue;
-		uncharge(c, c->chunks[i]->n);
+		ctx_uncharge_frames(c, c->chunks[i]->n);
 		free_chunk(c->chunks[i]);
 		cond_resched();
 	}
 	kvfree(c->chunks);
 }
 
-/* ---- faults --------------------------------------------------------------------------------- */
+/* ---- page tables ---------------------------------------------------------------------------- */
 
-static u32 page_at(const struct ctx *c, unsigned long addr)
+/* After this nobody changes an entry: those who find TABLES_OURS do so with interrupts off, or with mmap_lock. */
+static void tables_held(struct ctx *c)
 {
-	return (u32)((addr - c->base) >> PAGE_SHIFT);
+	if (cmpxchg(&c->tables, TABLES_OURS, TABLES_HELD) == TABLES_OURS)
+		synchronize_rcu_expedited();
 }
+
+static void tables_gone(struct ctx *c)
+{
+	if (xchg(&c->tables, TABLES_NONE) == TABLES_OURS)
+		synchronize_rcu_expedited();
+	wake_up_all(&c->settled);
+}
+
+/* The mapping stands, and whoever would take it away needs a lock that we have: nobody else is at its tables. */
+static void tables_back(struct ctx *c)
+{
+	if (READ_ONCE(c->tables) == TABLES_HELD)
+		cmpxchg(&c->tables, TABLES_HELD, TABLES_OURS);
+}
+
+static int notify_start(struct mmu_notifier *n, const struct mmu_notifier_range *range)
+{
+	struct ctx *c = container_of(n, struct ctx, notifier);
+	unsigned long base = READ_ONCE(c->base);
+
+	if (!base || range->event != MMU_NOTIFY_UNMAP || range->end <= base ||
+	    range->start >= base + ((unsigned long)c->pages << PAGE_SHIFT))
+		return 0;
+	if (!mmu_notifier_range_blockable(range))
+		return -EAGAIN;
+	tables_held(c);
+	return 0;
+}
+
+/* Nobody runs in this memory any more. */
+static void notify_release(struct mmu_notifier *n, struct mm_struct *mm)
+{
+	tables_gone(container_of(n, struct ctx, notifier));
+}
+
+static const struct mmu_notifier_ops notifier_ops = {
+	.invalidate_range_start = notify_start,
+	.release = notify_release,
+};
+
+/* ---- faults --------------------------------------------------------------------------------- */
 
 static bool allows(const struct ctx *c, u32 page, bool write)
 {
@@ -139,20 +173,53 @@ static bool allows(const struct ctx *c, u32 page, bool write)
 
 	rcu_read_lock();
 	k = chunk_with(c, page, 1);
-	ok = k && READ_ONCE(k->prot[page % CHUNK_PAGES]) >= (write ? DSM_PROT_WRITE : DSM_PROT_READ);
+	ok = k && chunk_prot(k, page) >= (write ? DSM_PROT_WRITE : DSM_PROT_READ);
 	rcu_read_unlock();
 	return ok;
 }
 
+static void add_flags(struct vm_area_struct *vma, unsigned long flags)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
+	vm_flags_set(vma, flags);
+#else
+	vma->vm_flags |= flags;
+#endif
+}
+
+static void clear_flags(struct vm_area_struct *vma, unsigned long flags)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
+	vm_flags_clear(vma, flags);
+#else
+	vma->vm_flags &= ~flags;
+#endif
+}
+
+/* Not a child's copy, nor what a move that was refused may leave behind. */
+static bool is_window(const struct ctx *c, const struct vm_area_struct *vma)
+{
+	return vma->vm_mm == c->mm && vma->vm_start == c->base;
+}
+
+/*
+ * The mapping may go while a fault has dropped mmap_lock, and all files of the device may be closed. So a fault keeps the file,
+ * with it the context, and the module: if it is the last to put the file, the kernel closes it on this thread's way back to
+ * its program, when nothing of the module is on its stack.
+ */
 static vm_fault_t resolve(struct vm_fault *vmf, bool write)
 {
 	struct ctx *c = vmf->vma->vm_private_data;
 	u32 page = page_at(c, vmf->address);
 	vm_fault_t result = VM_FAULT_NOPAGE;
+	struct file *file;
 	int err;
 
+	if (!is_window(c, vmf->vma))
+		return VM_FAULT_SIGBUS;
 	debug_count(COUNT_FAULTS, 1);
-	kref_get(&c->ref); /* the mapping may go while a fault has dropped mmap_lock */
+	tables_back(c);
+	file = get_file(vmf->vma->vm_file);
 	if (!allows(c, page, write)) {
 		result = c->rank ? host_fault(c->rank, vmf, page, write) : VM_FAULT_SIGBUS;
 	} else {
@@ -160,7 +227,9 @@ static vm_fault_t resolve(struct vm_fault *vmf, bool write)
 		if (err)
 			result = err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
 	}
-	ctx_put(c);
+	if (dsm_test_linger)
+		msleep(dsm_test_linger);
+	fput(file);
 	return result;
 }
 
@@ -184,6 +253,8 @@ static int dsm_access(struct vm_area_struct *vma, unsigned long addr, void *buf,
 	struct chunk *k;
 	char *at;
 
+	if (!is_window(c, vma))
+		return -EFAULT;
 	/* A rank that has lost its device gets no blocks any more. */
 	if (r && READ_ONCE(r->dead))
 		r = NULL;
@@ -221,14 +292,24 @@ static int dsm_mprotect(struct vm_area_struct *vma, unsigned long start, unsigne
 	return -EACCES;
 }
 
+/* A copy, which mremap(2) makes for a while. A child's would be made without entries, if there were a way to have it. */
 static void dsm_vma_open(struct vm_area_struct *vma)
 {
-	kref_get(&((struct ctx *)vma->vm_private_data)->ref);
+	struct ctx *c = vma->vm_private_data;
+
+	kref_get(&c->ref);
+	if (vma->vm_mm != c->mm)
+		add_flags(vma, VM_WIPEONFORK);
 }
 
+/* Its tables are empty, and no processor has a translation of it. */
 static void dsm_vma_close(struct vm_area_struct *vma)
 {
-	ctx_put(vma->vm_private_data);
+	struct ctx *c = vma->vm_private_data;
+
+	if (is_window(c, vma))
+		tables_gone(c);
+	ctx_put(c);
 }
 
 static const struct vm_operations_struct dsm_vm_ops = {
@@ -241,6 +322,16 @@ static const struct vm_operations_struct dsm_vm_ops = {
 	.mremap = dsm_mremap,
 	.mprotect = dsm_mprotect,
 };
+
+bool ctx_take_tables(struct ctx *c)
+{
+	struct vm_area_struct *vma = find_vma(c->mm, c->base);
+
+	if (!vma || vma->vm_ops != &dsm_vm_ops || vma->vm_private_data != c || !is_window(c, vma))
+		return false;
+	tables_back(c);
+	return true;
+}
 
 static void closed(struct batch *b)
 {
@@ -266,42 +357,9 @@ void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 	wait_for_completion(&done);
 	kfree(b);
 	conn_free_key(k);
-	uncharge(c, k->n);
+	ctx_uncharge_frames(c, k->n);
 	free_chunk(k);
 }
-
-/* ---- the end of page tables ----------------------------------------------------------------- */
-
-/* After this nobody changes a table entry of the window: those who look at gone do so with interrupts off. */
-static void leave_tables(struct ctx *c)
-{
-	if (!xchg(&c->gone, true))
-		synchronize_rcu_expedited();
-}
-
-static int notify_start(struct mmu_notifier *n, const struct mmu_notifier_range *range)
-{
-	struct ctx *c = container_of(n, struct ctx, notifier);
-	unsigned long base = READ_ONCE(c->base);
-
-	if (!base || range->event != MMU_NOTIFY_UNMAP || range->end <= base ||
-	    range->start >= base + ((unsigned long)c->pages << PAGE_SHIFT))
-		return 0;
-	if (!mmu_notifier_range_blockable(range))
-		return -EAGAIN;
-	leave_tables(c);
-	return 0;
-}
-
-static void notify_release(struct mmu_notifier *n, struct mm_struct *mm)
-{
-	leave_tables(container_of(n, struct ctx, notifier));
-}
-
-static const struct mmu_notifier_ops notifier_ops = {
-	.invalidate_range_start = notify_start,
-	.release = notify_release,
-};
 
 /* ---- contexts ------------------------------------------------------------------------------- */
 
@@ -315,7 +373,7 @@ static void ctx_free(struct work_struct *work)
 		free_chunks(c);
 	kvfree(c->spare);
 	put_pid(c->owner);
-	free_uid(c->user);
+	ctx_close_account(c);
 	mmdrop(c->mm);
 	kfree(c);
 	debug_count(GAUGE_CONTEXTS, -1);
@@ -324,24 +382,27 @@ static void ctx_free(struct work_struct *work)
 struct ctx *ctx_create(void)
 {
 	struct ctx *c;
+	int err;
 
 	if (!current->mm)
 		return ERR_PTR(-EINVAL);
 	c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
 	if (!c)
 		return ERR_PTR(-ENOMEM);
+	err = ctx_open_account(c);
+	if (err) {
+		kfree(c);
+		return ERR_PTR(err);
+	}
 	kref_init(&c->ref);
 	mutex_init(&c->lock);
 	init_rwsem(&c->frames_sem);
+	init_waitqueue_head(&c->settled);
 	INIT_WORK(&c->free, ctx_free);
 	c->node = NUMA_NO_NODE;
 	c->mm = current->mm;
 	mmgrab(c->mm);
 	c->owner = get_pid(task_tgid(current));
-	c->user = get_uid(current_user());
-	c->limit = capable(CAP_IPC_LOCK) ? ULONG_MAX : rlimit(RLIMIT_MEMLOCK);
-	if (c->limit != ULONG_MAX)
-		c->limit >>= PAGE_SHIFT;
 	debug_count(GAUGE_CONTEXTS, 1);
 	return c;
 }
@@ -360,7 +421,6 @@ void ctx_put(struct ctx *c)
 void ctx_close(struct ctx *c)
 {
 	/* The mapping holds the file: it is gone, or never was. */
-	leave_tables(c);
 	if (c->rank)
 		rank_leave(c->rank);
 	if (c->watched)
@@ -368,23 +428,31 @@ void ctx_close(struct ctx *c)
 	ctx_put(c);
 }
 
+static int make_chunks(struct ctx *c, u64 size)
+{
+	const size_t n = size / (CHUNK_PAGES * PAGE_SIZE);
+	const long pages = charge_of(n * sizeof(*c->chunks));
+
+	if (!ctx_charge(c, pages))
+		return -EDQUOT;
+	c->chunks = kvcalloc(n, sizeof(*c->chunks), GFP_KERNEL_ACCOUNT);
+	if (!c->chunks) {
+		ctx_uncharge(c, pages);
+		return -ENOMEM;
+	}
+	WRITE_ONCE(c->pages, (u32)(size >> PAGE_SHIFT));
+	return 0;
+}
+
 int ctx_window(struct ctx *c, u64 size)
 {
 	int err = 0;
 
-	if (!size || size % (CHUNK_PAGES * PAGE_SIZE) || size > WINDOW_MAX)
-		return -EINVAL;
-	if (current->mm != c->mm)
-		return -ENXIO;
 	mutex_lock(&c->lock);
 	if (c->chunks) {
 		err = -EBUSY;
 	} else {
-		c->chunks = kvcalloc(size / (CHUNK_PAGES * PAGE_SIZE), sizeof(*c->chunks), GFP_KERNEL_ACCOUNT);
-		if (c->chunks)
-			WRITE_ONCE(c->pages, (u32)(size >> PAGE_SHIFT));
-		else
-			err = -ENOMEM;
+		err = make_chunks(c, size);
 	}
 	/* Here, and not in mmap(2): registering takes the process's mmap_lock. */
 	if (!err) {
@@ -394,6 +462,7 @@ int ctx_window(struct ctx *c, u64 size)
 			WRITE_ONCE(c->pages, 0);
 			kvfree(c->chunks);
 			c->chunks = NULL;
+			ctx_uncharge(c, charge_of(size / (CHUNK_PAGES * PAGE_SIZE) * sizeof(*c->chunks)));
 		}
 		c->watched = !err;
 	}
@@ -406,20 +475,18 @@ int ctx_mmap(struct ctx *c, struct vm_area_struct *vma)
 {
 	if (current->mm != c->mm || !READ_ONCE(c->watched))
 		return -ENXIO;
-	if (c->base || c->gone)
+	if (c->base)
 		return -EBUSY;
-	if (vma->vm_pgoff || vma_pages(vma) != c->pages || !(vma->vm_flags & VM_SHARED) || !(vma->vm_flags & VM_WRITE) ||
-	    vma->vm_start % (CHUNK_PAGES * PAGE_SIZE))
+	if (vma->vm_pgoff || vma_pages(vma) != c->pages || !(vma->vm_flags & VM_SHARED) ||
+	    !(vma->vm_flags & VM_WRITE) || vma->vm_start % (CHUNK_PAGES * PAGE_SIZE))
 		return -EINVAL;
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
-	vm_flags_mod(vma, VM_PFNMAP | VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP, VM_MAYEXEC);
-#else
-	vma->vm_flags |= VM_PFNMAP | VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP;
-	vma->vm_flags &= ~VM_MAYEXEC;
-#endif
+	/* VM_IO: so that VM_DONTCOPY stays. */
+	add_flags(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP);
+	clear_flags(vma, VM_MAYEXEC);
 	vma->vm_ops = &dsm_vm_ops;
 	vma->vm_private_data = c;
 	kref_get(&c->ref);
 	WRITE_ONCE(c->base, vma->vm_start);
+	WRITE_ONCE(c->tables, TABLES_OURS);
 	return 0;
 }

@@ -1,55 +1,164 @@
 // SPDX-License-Identifier: GPL-2.0
-/* pool.c - see pool.h */
+/*
+ * pool.c - see pool.h
+ *
+ * A processor's stash is its own: it is looked at and changed with bottom halves off, on that processor. `missing` says how
+ * many objects all its stashes lack.
+ */
 #include "pool.h"
 
-#include "dsm.h"
+#include "rank.h"
 
-#define RESERVE 256u /* as many requests as a rank has slots */
+struct stash {
+	unsigned int n;
+	void *of[];
+};
 
-/* The slab, and what tests say of it: every dsm_test_fail_alloc'th allocation fails. */
-static void *from_slab(gfp_t gfp, void *data)
+#define POOLS 4u
+static struct pool *pools[POOLS];
+static DEFINE_PER_CPU(unsigned int, missing);
+
+bool pool_test_refuses(gfp_t gfp)
 {
 	static atomic_t turn;
 	unsigned int every = READ_ONCE(dsm_test_fail_alloc);
-	void *element = NULL;
 
-	if (!every || gfpflags_allow_blocking(gfp) || atomic_inc_return(&turn) % every)
-		element = kmem_cache_alloc(data, gfp);
-	if (!element)
-		debug_count(COUNT_NO_MEMORY, 1);
-	return element;
+	return every && !gfpflags_allow_blocking(gfp) && atomic_inc_return(&turn) % every == 0;
 }
 
-int pool_create(struct pool *p, const char *name, size_t size, size_t align)
+static bool keep(struct pool *p, void *element)
 {
-	p->cache = kmem_cache_create(name, size, align, 0, NULL);
-	p->reserve = p->cache ? mempool_create(dsm_test_reserve ? min(dsm_test_reserve, RESERVE) : RESERVE, from_slab, mempool_free_slab,
-					       p->cache) : NULL;
-	if (p->reserve)
-		return 0;
-	pool_destroy(p);
-	return -ENOMEM;
+	struct stash *s = this_cpu_ptr(p->stashes);
+
+	if (s->n == p->keep)
+		return false;
+	s->of[s->n++] = element;
+	this_cpu_dec(missing);
+	return true;
 }
 
-void pool_destroy(struct pool *p)
+static void *from_slab(struct pool *p)
 {
-	mempool_destroy(p->reserve);
-	kmem_cache_destroy(p->cache);
-	p->reserve = NULL;
-	p->cache = NULL;
+	return pool_test_refuses(GFP_ATOMIC) ? NULL : kmem_cache_alloc(p->cache, GFP_ATOMIC | __GFP_NOWARN);
+}
+
+bool pools_full(void)
+{
+	void *element;
+	unsigned int i;
+
+	for (i = 0; unlikely(this_cpu_read(missing)) && i < POOLS; i++)
+		while (pools[i] && this_cpu_ptr(pools[i]->stashes)->n < pools[i]->keep) {
+			element = from_slab(pools[i]);
+			if (!element)
+				return false;
+			keep(pools[i], element);
+		}
+	return !this_cpu_read(missing);
 }
 
 void *pool_get(struct pool *p)
 {
-	void *element = mempool_alloc(p->reserve, GFP_ATOMIC | __GFP_NOWARN);
+	void *element = from_slab(p);
+	struct stash *s;
 
-	if (!element)
-		debug_count(COUNT_USED_UP, 1);
-	return element;
+	if (likely(element))
+		return element;
+	debug_count(COUNT_NO_MEMORY, 1);
+	s = this_cpu_ptr(p->stashes);
+	if (WARN_ON_ONCE(!s->n))
+		return NULL;
+	this_cpu_inc(missing);
+	return s->of[--s->n];
 }
 
 void pool_put(struct pool *p, void *element)
 {
-	if (element)
-		mempool_free(element, p->reserve);
+	if (!element)
+		return;
+	local_bh_disable();
+	if (!keep(p, element))
+		kmem_cache_free(p->cache, element);
+	local_bh_enable();
+}
+
+/* What this processor lacks. It may be another by the time that it is there: then that has it, or the slab. */
+static void fill(struct pool *p)
+{
+	unsigned int lacks = p->keep - READ_ONCE(raw_cpu_ptr(p->stashes)->n);
+
+	while (lacks--)
+		pool_put(p, kmem_cache_alloc(p->cache, GFP_KERNEL | __GFP_NOFAIL));
+}
+
+void host_begin(void)
+{
+	unsigned int i;
+
+	for (;;) {
+		local_bh_disable();
+		if (pools_full())
+			return;
+		local_bh_enable();
+		for (i = 0; i < POOLS; i++)
+			if (pools[i])
+				fill(pools[i]);
+	}
+}
+
+/* Of all processors, before anybody asks for it. */
+static int fill_all(struct pool *p)
+{
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+	{
+		struct stash *s = per_cpu_ptr(p->stashes, cpu);
+
+		while (s->n < p->keep) {
+			s->of[s->n] = kmem_cache_alloc(p->cache, GFP_KERNEL);
+			if (!s->of[s->n])
+				return -ENOMEM;
+			s->n++;
+		}
+	}
+	return 0;
+}
+
+int pool_create(struct pool *p, const char *name, size_t size, size_t align, unsigned int keep)
+{
+	unsigned int i;
+
+	p->keep = keep;
+	p->cache = kmem_cache_create(name, size, align, 0, NULL);
+	p->stashes = __alloc_percpu(struct_size_t(struct stash, of, keep), sizeof(void *));
+	if (!p->cache || !p->stashes || fill_all(p)) {
+		pool_destroy(p);
+		return -ENOMEM;
+	}
+	for (i = 0; pools[i]; i++)
+		;
+	pools[i] = p;
+	return 0;
+}
+
+void pool_destroy(struct pool *p)
+{
+	unsigned int i;
+	int cpu;
+
+	for (i = 0; i < POOLS; i++)
+		if (pools[i] == p)
+			pools[i] = NULL;
+	for_each_possible_cpu(cpu)
+	{
+		struct stash *s = p->stashes ? per_cpu_ptr(p->stashes, cpu) : NULL;
+
+		while (s && s->n)
+			kmem_cache_free(p->cache, s->of[--s->n]);
+	}
+	free_percpu(p->stashes);
+	kmem_cache_destroy(p->cache);
+	p->stashes = NULL;
+	p->cache = NULL;
 }

@@ -1,22 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * pool.h - small objects that softirq must get: from the slab, or, when memory is short, from a reserve which fills again as objects
- * come back. A message in the middle of a step cannot be put off; NULL means that the reserve is used up, too.
+ * pool.h - small objects that softirq must get: from the slab, or, when memory is short, from what each processor keeps of them.
+ *
+ * A message in the middle of a step cannot be put off. So whoever takes up a message, a timer, the end of a transaction looks
+ * first whether its processor keeps as many objects of each kind as one of these can take at the most (pools_full()). If
+ * not, softirq leaves it where it is, in the queue it came from, to a process, which sleeps until there is memory
+ * (host_begin()). Between, bottom halves stay off, so that nobody else takes them.
  */
 #ifndef KMOD_POOL_H
 #define KMOD_POOL_H
 
-#include <linux/mempool.h>
+#include <linux/percpu.h>
 #include <linux/slab.h>
+
+struct stash;
 
 struct pool {
 	struct kmem_cache *cache;
-	mempool_t *reserve;
+	unsigned int keep;
+	struct stash __percpu *stashes;
 };
 
-int pool_create(struct pool *p, const char *name, size_t size, size_t align);
+/* What a processor keeps. A message goes to 63 peers at the most, or is one of 64 that a queue of completions gives at a time. */
+#define KEEP_MESSAGES 160u
+#define KEEP_FEW 8u
+#define KEEP_TXNS 2u /* they are large, and a step begins one */
+
+int pool_create(struct pool *p, const char *name, size_t size, size_t align, unsigned int keep);
 void pool_destroy(struct pool *p); /* also one that could not be created */
-void *pool_get(struct pool *p);    /* any context */
-void pool_put(struct pool *p, void *element); /* NULL: nothing */
+void *
+pool_get(struct pool *p); /* bottom halves are off. NULL: more than `keep` without looking; a fault of this module's */
+void pool_put(struct pool *p, void *element); /* any context but interrupts; NULL: nothing */
+bool pools_full(void);                        /* bottom halves are off; fills what the slab has */
+bool pool_test_refuses(gfp_t gfp);            /* tests say that this allocation fails */
 
 #endif

@@ -10,9 +10,21 @@
  *
  * A processor that begins to run the process meanwhile needs no asking: it sets its bit in mm_cpumask() before it reads
  * tlb_gen and loads the page tables, and we advance tlb_gen after the entries and before we read the mask.
+ *
+ * Only a batch that may wait for its flushes lowers an entry: a fault, or a batch that opens, leaves the entry to whoever has
+ * lowered chunk->prot, and who comes by after that. Two batches may close the same page:
+ *
+ *   one                                      another
+ *   prot (none), clears the entry, counts
+ *   itself in ctx->unflushed, drops the lock
+ *   asks other processors                    prot (none), finds the entry clear: but a processor may have yet to forget it
+ *                                            unflushed is not 0, so it flushes, too, before it goes on
+ *   the last has acknowledged: no longer counts
  */
+#include <linux/delay.h>
 #include <linux/mm.h>
 #include <linux/pgtable.h>
+#include <linux/random.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 
@@ -23,40 +35,65 @@
 
 /* ---- entries -------------------------------------------------------------------------------- */
 
-/* The entry as chunk->prot has it now. Under the page table lock. True: an old translation may be about. */
-static bool follow(struct ctx *c, u32 page, pte_t *pte)
+static u8 allowed_by(pte_t pte)
+{
+	return !pte_present(pte) ? DSM_PROT_NONE : pte_write(pte) ? DSM_PROT_WRITE : DSM_PROT_READ;
+}
+
+/* Let the entry follow chunk->prot as it is now, to more only or to less, too. Under the page table lock. True: to less. */
+static bool follow(struct ctx *c, u32 page, pte_t *pte, bool lower)
 {
 	const struct chunk *k = chunk_with(c, page, 1);
-	u8 prot = k ? READ_ONCE(k->prot[page % CHUNK_PAGES]) : DSM_PROT_NONE;
+	u8 prot = k ? chunk_prot(k, page) : DSM_PROT_NONE;
 	pte_t old = ptep_get(pte);
 	pte_t new = prot == DSM_PROT_NONE ? __pte(0) : frame_pte(k, page, prot);
 
-	if (pte_same(old, new))
+	if (pte_same(old, new) || (prot < allowed_by(old) && !lower))
 		return false;
 	set_pte(pte, new); /* one store: no thread faults on a moment of nothing */
-	return pte_present(old) && (prot == DSM_PROT_NONE || (pte_write(old) && prot == DSM_PROT_READ));
+	return prot < allowed_by(old);
 }
 
-struct apply_arg {
-	struct ctx *ctx;
-	bool stale;
-};
-
-static int apply_one(pte_t *pte, unsigned long addr, void *data)
+/* The same for a batch that may lower it: true when old translations may be about, its own or another's. */
+static bool close_entry(struct batch *b, u32 page, pte_t *pte)
 {
-	struct apply_arg *a = data;
+	u32 place = page / CHUNK_PAGES % UNFLUSHED;
+	atomic_t *unflushed = &b->ctx->unflushed[place];
 
-	a->stale |= follow(a->ctx, (u32)((addr - a->ctx->base) >> PAGE_SHIFT), pte);
+	if (follow(b->ctx, page, pte, true)) {
+		if (!(b->marks & BIT(place)))
+			atomic_inc(unflushed);
+		b->marks |= BIT(place);
+		return true;
+	}
+	return !pte_write(ptep_get(pte)) && atomic_read(unflushed) > !!(b->marks & BIT(place));
+}
+
+static void unmark(struct batch *b)
+{
+	for (; b->marks; b->marks &= b->marks - 1)
+		atomic_dec(&b->ctx->unflushed[__ffs(b->marks)]);
+}
+
+static int open_one(pte_t *pte, unsigned long addr, void *ctx)
+{
+	follow(ctx, page_at(ctx, addr), pte, false);
 	return 0;
+}
+
+/* So that changes of one page cross. */
+static void be_slow(void)
+{
+	unsigned int most = READ_ONCE(dsm_test_slow_entry);
+
+	if (most)
+		usleep_range(0, get_random_u32() % most);
 }
 
 int pte_apply(struct ctx *c, u32 page)
 {
-	struct apply_arg a = { .ctx = c };
-
-	if (READ_ONCE(c->gone))
-		return -EFAULT;
-	return apply_to_page_range(c->mm, c->base + ((unsigned long)page << PAGE_SHIFT), PAGE_SIZE, apply_one, &a);
+	be_slow();
+	return apply_to_page_range(c->mm, c->base + ((unsigned long)page << PAGE_SHIFT), PAGE_SIZE, open_one, c);
 }
 
 /* The page table of an address, or NULL. Interrupts are off. */
@@ -88,15 +125,18 @@ static void note_stale(struct batch *b, unsigned long addr)
 	b->nflush++;
 }
 
-static void change_item(struct batch *b, const struct batch_item *it, const pmd_t *pmd)
+static void change_item(struct batch *b, const struct batch_item *it, const pmd_t *pmd, bool lower)
 {
 	struct ctx *c = b->ctx;
 	u32 page;
 
 	for (page = it->page; page < it->page + it->pages; page++) {
 		unsigned long addr = c->base + ((unsigned long)page << PAGE_SHIFT);
+		pte_t *pte = pte_offset_kernel((pmd_t *)pmd, addr);
 
-		if (follow(c, page, pte_offset_kernel((pmd_t *)pmd, addr)))
+		if (!lower)
+			follow(c, page, pte, false);
+		else if (close_entry(b, page, pte))
 			note_stale(b, addr);
 	}
 }
@@ -108,17 +148,17 @@ static void defer_item(struct batch *b, struct batch_item *it)
 }
 
 /* Neighbours of one page table are changed under one taking of its lock. Returns how many items were dealt with. */
-static unsigned int change_run(struct batch *b, unsigned int from)
+static unsigned int change_run(struct batch *b, unsigned int from, bool lower)
 {
 	struct ctx *c = b->ctx;
 	u32 chunk = b->items[from].page / CHUNK_PAGES;
 	unsigned long start = c->base + (unsigned long)chunk * CHUNK_PAGES * PAGE_SIZE;
 	unsigned int n = from;
-	bool gone = READ_ONCE(c->gone) || !c->base;
+	enum tables tables = READ_ONCE(c->tables);
 	spinlock_t *lock = NULL;
 	pmd_t *pmd, seen;
 
-	pmd = gone ? NULL : table_of(c->mm, start);
+	pmd = tables == TABLES_OURS ? table_of(c->mm, start) : NULL;
 	if (pmd) {
 		seen = READ_ONCE(*pmd);
 		lock = pte_lockptr(c->mm, &seen);
@@ -133,8 +173,8 @@ static unsigned int change_run(struct batch *b, unsigned int from)
 		struct batch_item *it = &b->items[n];
 
 		if (lock)
-			change_item(b, it, &seen);
-		else if (pmd && it->prot != DSM_PROT_WRITE)
+			change_item(b, it, &seen, lower);
+		else if (lower && (pmd || tables == TABLES_HELD) && it->prot != DSM_PROT_WRITE)
 			defer_item(b, it);
 		/* Else nothing is mapped, or only more is allowed than was: a fault will make the entry. */
 	}
@@ -145,8 +185,12 @@ static unsigned int change_run(struct batch *b, unsigned int from)
 
 /* ---- translations --------------------------------------------------------------------------- */
 
-static DEFINE_PER_CPU(struct llist_head, ended);
-static DEFINE_PER_CPU(struct tasklet_struct, end_task);
+/* Batches whose last acknowledgement came on a processor, and what goes on with them. */
+struct ended {
+	struct llist_head batches;
+	struct tasklet_struct task;
+};
+static DEFINE_PER_CPU(struct ended, ended);
 
 static void forget(const struct batch *b)
 {
@@ -168,8 +212,10 @@ static void forget_there(void *arg)
 	forget(b);
 	debug_count(COUNT_ACKS, 1);
 	if (atomic_dec_and_test(&b->acks)) {
-		llist_add(&b->ended, this_cpu_ptr(&ended));
-		tasklet_schedule(this_cpu_ptr(&end_task));
+		struct ended *e = this_cpu_ptr(&ended);
+
+		llist_add(&b->ended, &e->batches);
+		tasklet_schedule(&e->task);
 	}
 }
 
@@ -188,7 +234,8 @@ static void shoot_down(struct batch *b)
 	}
 	if (dsm_test_no_remote_flush)
 		return;
-	for_each_cpu(cpu, b->cpus) {
+	for_each_cpu(cpu, b->cpus)
+	{
 		atomic_inc(&b->acks);
 		b->flushed++;
 		if (smp_call_function_single_async(cpu, &b->csd[cpu])) {
@@ -200,57 +247,84 @@ static void shoot_down(struct batch *b)
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
+static int close_one(pte_t *pte, unsigned long addr, void *batch)
+{
+	struct batch *b = batch;
+
+	if (close_entry(b, page_at(b->ctx, addr), pte))
+		b->nflush = FLUSH_PAGES + 1;
+	return 0;
+}
+
+/* What is left, with locks. False: the mapping is being taken away. */
+static bool change_slowly(struct batch *b)
+{
+	struct ctx *c = b->ctx;
+	unsigned int i;
+	bool stands;
+
+	if (!mmget_not_zero(c->mm))
+		return true; /* nobody runs in it any more */
+	mmap_read_lock(c->mm);
+	stands = ctx_take_tables(c);
+	be_slow();
+	for (i = 0; i < b->count && stands; i++) {
+		unsigned long addr = c->base + ((unsigned long)b->items[i].page << PAGE_SHIFT);
+
+		if (b->items[i].deferred)
+			apply_to_existing_page_range(c->mm, addr, b->items[i].pages * PAGE_SIZE, close_one, b);
+	}
+	mmap_read_unlock(c->mm);
+	mmput(c->mm);
+	return stands;
+}
+
 static void finish_slowly(struct work_struct *work)
 {
 	struct batch *b = container_of(work, struct batch, work);
-	struct ctx *c = b->ctx;
-	unsigned int i;
 
 	b->nflush = 0;
-	if (mmget_not_zero(c->mm)) {
-		mmap_read_lock(c->mm);
-		/* Not gone, and nobody can unmap while we hold mmap_lock. */
-		for (i = 0; i < b->count && !READ_ONCE(c->gone); i++) {
-			struct apply_arg a = { .ctx = c };
-			unsigned long addr = c->base + ((unsigned long)b->items[i].page << PAGE_SHIFT);
-
-			if (!b->items[i].deferred)
-				continue;
-			apply_to_existing_page_range(c->mm, addr, b->items[i].pages * PAGE_SIZE, apply_one, &a);
-			if (a.stale)
-				b->nflush = FLUSH_PAGES + 1;
-		}
-		mmap_read_unlock(c->mm);
-		mmput(c->mm);
-	}
-	b->count = 0; /* the second round only flushes */
+	if (!change_slowly(b))
+		wait_event(b->ctx->settled, READ_ONCE(b->ctx->tables) == TABLES_NONE);
+	if (b->nflush)
+		be_slow(); /* lowered, not flushed: others must see to that */
+	b->count = 0;      /* the second round only flushes */
 	batch_start(b);
 }
 
 static void end(struct batch *b)
 {
+	unmark(b);
 	if (b->count && b->deferred)
 		queue_work(dsm_wq, &b->work);
 	else
 		b->done(b);
 }
 
-/* Batches whose last acknowledgement came on this processor. They may free themselves. */
+/*
+ * Batches may free themselves. The list is the tasklet's, not that of this processor: when a processor goes, the kernel runs
+ * its tasklets elsewhere.
+ */
 static void end_all(struct tasklet_struct *t)
 {
+	struct ended *e = from_tasklet(e, t, task);
 	struct batch *b, *next;
 
-	llist_for_each_entry_safe(b, next, llist_reverse_order(llist_del_all(this_cpu_ptr(&ended))), ended)
-		end(b);
+	if (unlikely(smp_processor_id() == READ_ONCE(dsm_test_hold_cpu))) {
+		tasklet_schedule(t);
+		return;
+	}
+	llist_for_each_entry_safe(b, next, llist_reverse_order(llist_del_all(&e->batches)), ended) end(b);
 }
 
 int pte_start(void)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu) {
-		init_llist_head(per_cpu_ptr(&ended, cpu));
-		tasklet_setup(per_cpu_ptr(&end_task, cpu), end_all);
+	for_each_possible_cpu(cpu)
+	{
+		init_llist_head(&per_cpu_ptr(&ended, cpu)->batches);
+		tasklet_setup(&per_cpu_ptr(&ended, cpu)->task, end_all);
 	}
 	return 0;
 }
@@ -259,8 +333,7 @@ void pte_stop(void)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu)
-		tasklet_kill(per_cpu_ptr(&end_task, cpu));
+	for_each_possible_cpu(cpu) tasklet_kill(&per_cpu_ptr(&ended, cpu)->task);
 }
 
 /* What depends on the number of processors stands behind the batch, in one piece of memory with it. */
@@ -278,6 +351,7 @@ void batch_init(struct batch *b, void *room)
 	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
 		INIT_CSD(&b->csd[cpu], forget_there, b);
 	INIT_WORK(&b->work, finish_slowly);
+	b->marks = 0;
 }
 
 static void want(struct batch *b)
@@ -301,7 +375,7 @@ void batch_open(struct batch *b)
 	local_irq_save(flags);
 	want(b);
 	for (i = 0; i < b->count;)
-		i += change_run(b, i);
+		i += change_run(b, i, false);
 	local_irq_restore(flags);
 }
 
@@ -319,7 +393,7 @@ void batch_start(struct batch *b)
 	local_irq_save(flags);
 	want(b);
 	for (i = 0; i < b->count;)
-		i += change_run(b, i);
+		i += change_run(b, i, true);
 	if (b->nflush)
 		shoot_down(b);
 	local_irq_restore(flags);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /* rank.c - joining a job, its regions, its statistics, and the end of all that. */
 #include <linux/log2.h>
-#include <linux/nospec.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "cq.h"
+#include "pool.h"
 #include "rank.h"
 
-static DEFINE_MUTEX(ranks_lock); /* outside stop_lock and cq.c's list of devices; inside ctx->lock */
-static LIST_HEAD(ranks);
+DEFINE_MUTEX(ranks_lock);
+LIST_HEAD(ranks);
 
 /* ---- state on demand ------------------------------------------------------------------------ */
 
@@ -20,14 +20,48 @@ struct state *rank_state(struct rank *r, u32 page, gfp_t gfp)
 
 	if (likely(old))
 		return old;
-	new = gfpflags_allow_blocking(gfp) ? kvzalloc(sizeof(*new), gfp) : kzalloc(sizeof(*new), gfp | __GFP_NOWARN);
-	if (!new)
+	if (pool_test_refuses(gfp) || !ctx_charge(r->ctx, STATE_CHARGE))
 		return NULL;
-	old = cmpxchg(at, NULL, new);
-	if (!old)
+	new = gfpflags_allow_blocking(gfp) ? kvzalloc(sizeof(*new), gfp) : kzalloc(sizeof(*new), gfp | __GFP_NOWARN);
+	old = new ? cmpxchg(at, NULL, new) : NULL;
+	if (new && !old)
 		return new;
 	kvfree(new);
+	ctx_uncharge(r->ctx, STATE_CHARGE);
 	return old;
+}
+
+void state_free(struct rank *r, struct state *st)
+{
+	if (st)
+		ctx_uncharge(r->ctx, STATE_CHARGE);
+	kvfree(st);
+}
+
+#define OBJECTS_CHARGE charge_of(OBJECT_CHUNK * sizeof(struct sync))
+
+bool rank_objects(struct rank *r, u32 index, gfp_t gfp)
+{
+	struct sync **at = &r->objects[index / OBJECT_CHUNK], *new;
+
+	if (READ_ONCE(*at))
+		return true;
+	if (pool_test_refuses(gfp) || !ctx_charge(r->ctx, OBJECTS_CHARGE))
+		return false;
+	new = gfpflags_allow_blocking(gfp) ? kvcalloc(OBJECT_CHUNK, sizeof(*new), gfp)
+					   : kcalloc(OBJECT_CHUNK, sizeof(*new), gfp | __GFP_NOWARN);
+	if (new && !cmpxchg(at, NULL, new))
+		return true;
+	kvfree(new);
+	ctx_uncharge(r->ctx, OBJECTS_CHARGE);
+	return READ_ONCE(*at);
+}
+
+static void objects_free(struct rank *r, struct sync *chunk)
+{
+	if (chunk)
+		ctx_uncharge(r->ctx, OBJECTS_CHARGE);
+	kvfree(chunk);
 }
 
 /* ---- regions -------------------------------------------------------------------------------- */
@@ -47,28 +81,11 @@ u16 rank_home(const struct rank *r, const struct region *g, u32 page)
 	u32 index = (page - g->page) >> g->order;
 
 	switch (g->home) {
-	case DSM_REGION_FIXED:
-		return (u16)g->arg;
-	case DSM_REGION_PARTS:
-		return (u16)min_t(u32, (page - g->page) / g->arg, r->size - 1);
-	case DSM_REGION_CYCLIC:
-		return (u16)(index % r->size);
-	default:
-		return (u16)(index / MANAGER_RUN % r->size);
+	case DSM_REGION_FIXED: return (u16)g->arg;
+	case DSM_REGION_PARTS: return (u16)min_t(u32, (page - g->page) / g->arg, r->size - 1);
+	case DSM_REGION_CYCLIC: return (u16)(index % r->size);
+	default: return (u16)(index / MANAGER_RUN % r->size);
 	}
-}
-
-static int region_check(const struct rank *r, const struct dsm_ioc_region *g)
-{
-	if (g->op > DSM_REGION_REMOVE || g->id >= REGIONS || g->order > 9 || g->home > DSM_REGION_PARTS)
-		return -EINVAL;
-	if (!g->pages || g->page % CHUNK_PAGES || g->pages > r->ctx->pages || g->page > r->ctx->pages - g->pages)
-		return -EINVAL;
-	if (g->pages % (1u << g->order))
-		return -EINVAL;
-	if (g->home == DSM_REGION_FIXED && g->arg >= r->size)
-		return -EINVAL;
-	return g->home == DSM_REGION_PARTS && !g->arg ? -EINVAL : 0;
 }
 
 static void region_units(struct rank *r, const struct region *g, u16 value)
@@ -89,16 +106,23 @@ static int region_add(struct rank *r, const struct dsm_ioc_region *in)
 	for (u = in->page / CHUNK_PAGES; u <= (in->page + in->pages - 1) / CHUNK_PAGES; u++)
 		if (r->units[u])
 			return -EEXIST;
-	g = kzalloc(sizeof(*g), GFP_KERNEL);
+	g = kzalloc(sizeof(*g), GFP_KERNEL_ACCOUNT);
 	if (!g)
 		return -ENOMEM;
 	g->page = in->page;
-	g->pages = in->pages;
+	g->pages = round_up(in->pages, 1u << in->order);
+	g->usable = in->pages;
 	g->order = (u8)in->order;
 	g->home = (u8)in->home;
 	g->arg = in->arg;
 	smp_store_release(&r->regions[in->id], g);
+	/* Peers may have sent blocks here before: then there are frames. Others are made under frames_sem, and find the region. */
+	down_write(&r->ctx->frames_sem);
 	region_units(r, g, in->id + 1);
+	for (u = g->page / CHUNK_PAGES; u <= (g->page + g->pages - 1) / CHUNK_PAGES; u++)
+		if (r->ctx->chunks[u])
+			WRITE_ONCE(r->ctx->chunks[u]->usable, region_usable(g, u * CHUNK_PAGES));
+	up_write(&r->ctx->frames_sem);
 	return 0;
 }
 
@@ -115,20 +139,14 @@ static int region_remove(struct rank *r, u16 id)
 	return 0;
 }
 
-long rank_region(struct ctx *c, void __user *arg)
+long rank_region(struct ctx *c, void *in, void __user *arg)
 {
-	struct dsm_ioc_region g;
+	const struct dsm_ioc_region *g = in;
 	struct rank *r = c->rank;
 	long err;
 
-	if (copy_from_user(&g, arg, sizeof(g)))
-		return -EFAULT;
-	err = region_check(r, &g);
-	if (err)
-		return err;
-	g.id = array_index_nospec(g.id, REGIONS);
 	mutex_lock(&r->region_lock);
-	err = g.op == DSM_REGION_ADD ? region_add(r, &g) : region_remove(r, g.id);
+	err = g->op == DSM_REGION_ADD ? region_add(r, g) : region_remove(r, g->id);
 	mutex_unlock(&r->region_lock);
 	return err;
 }
@@ -140,31 +158,29 @@ static void copy_stats(struct dsm_ioc_stats *from, struct dsm_ioc_stats *to, boo
 		memset(from, 0, sizeof(*from));
 }
 
-long rank_stats(struct ctx *c, void __user *arg)
+long rank_stats(struct ctx *c, void *in, void __user *arg)
 {
+	const struct dsm_ioc_stats *asked = in; /* its head */
+	const u32 region = asked->region;
+	const bool reset = asked->flags & DSM_STATS_RESET;
 	struct rank *r = c->rank;
 	struct dsm_ioc_stats *s;
-	u32 head[2];
 	long err = 0;
 
-	if (copy_from_user(head, arg, sizeof(head)))
-		return -EFAULT;
-	if (head[1] & ~DSM_STATS_RESET || (head[0] >= REGIONS && head[0] != 0xffff))
-		return -EINVAL;
 	s = kzalloc(sizeof(*s), GFP_KERNEL);
 	if (!s)
 		return -ENOMEM;
 	mutex_lock(&r->region_lock);
-	if (head[0] != 0xffff && !r->regions[array_index_nospec(head[0], REGIONS)])
+	if (region != DSM_STATS_RANK && !r->regions[region])
 		err = -ENOENT;
-	else if (head[0] != 0xffff)
-		copy_stats(&r->regions[array_index_nospec(head[0], REGIONS)]->stats, s, head[1] & DSM_STATS_RESET);
+	else if (region != DSM_STATS_RANK)
+		copy_stats(&r->regions[region]->stats, s, reset);
 	mutex_unlock(&r->region_lock);
-	s->region = head[0];
+	s->region = region;
 	s->messages_in = READ_ONCE(r->messages_in);
 	s->messages_out = READ_ONCE(r->messages_out);
 	s->steps = READ_ONCE(r->steps);
-	if (head[0] == 0xffff && head[1] & DSM_STATS_RESET)
+	if (region == DSM_STATS_RANK && reset)
 		r->messages_in = r->messages_out = r->steps = 0;
 	if (!err && copy_to_user(arg, s, sizeof(*s)))
 		err = -EFAULT;
@@ -187,9 +203,10 @@ static void show_block(struct seq_file *f, struct rank *r, u32 object)
 		const struct copy *p = &st->copies[page % CHUNK_PAGES];
 		const struct dir *d = &st->dirs[page % CHUNK_PAGES];
 
-		seq_printf(f, ", %s, acks %d, home %d, held %u of %u, pins %u %u; directory %s, %s, owner %u, served %u",
-			   page_state_name(p->state), p->acks, p->home - 1, p->held, p->held_rank, p->pins_read, p->pins_write,
-			   dir_state_name(d->state), dir_phase_name(d->phase), d->owner, d->served);
+		seq_printf(f,
+			   ", %s, acks %d, home %d, held %u of %u, pins %u %u; directory %s, %s, owner %u, served %u",
+			   page_state_name(p->state), p->acks, p->home - 1, p->held, p->held_rank, p->pins_read,
+			   p->pins_write, dir_state_name(d->state), dir_phase_name(d->phase), d->owner, d->served);
 	}
 	rcu_read_unlock();
 }
@@ -205,7 +222,7 @@ static void show_busy(struct seq_file *f, struct rank *r)
 
 			rcu_read_lock();
 			st = READ_ONCE(r->states[u]);
-			busy = st && (st->dirs[i].phase != DIR_IDLE || st->copies[i].held);
+			busy = st && (!dir_quiet(&st->dirs[i]) || st->copies[i].held);
 			rcu_read_unlock();
 			if (busy) {
 				seq_printf(f, "  page %#x", u * CHUNK_PAGES + i);
@@ -223,13 +240,15 @@ int ranks_show(struct seq_file *f, void *unused)
 	unsigned int i;
 
 	mutex_lock(&ranks_lock);
-	list_for_each_entry(r, &ranks, list) {
-		seq_printf(f, "rank %u of %u, job %llx%s, %d for a worker\n", r->me, r->size, r->key, r->dead ? ", dead" : "",
-			   atomic_read(&r->later));
+	list_for_each_entry(r, &ranks, list)
+	{
+		seq_printf(f, "rank %u of %u, job %x%s, %d for a worker\n", r->me, r->size, r->job,
+			   r->dead ? ", dead" : "", atomic_read(&r->later));
 		for (i = 0; i < SLOTS; i++) {
 			if (!test_bit(i, r->slot_used))
 				continue;
-			seq_printf(f, "  slot %u%s, object %#x", i, r->slots[i].nobody ? " (nobody waits)" : "", r->slots[i].object);
+			seq_printf(f, "  slot %u%s, object %#x", i, r->slots[i].nobody ? " (nobody waits)" : "",
+				   r->slots[i].object);
 			show_block(f, r, r->slots[i].object);
 			seq_putc(f, '\n');
 		}
@@ -253,9 +272,13 @@ void rank_peer_lost(struct rank *r, u16 peer, int err)
 	unsigned long flags;
 	unsigned int i;
 
+	if (peer != r->me)
+		set_bit(peer, r->gone);
 	spin_lock_irqsave(&r->lost_lock, flags);
 	for (i = 0; i < r->lost_n && r->lost[i] != (s16)peer; i++)
 		;
+	if (peer == r->me)
+		r->err = err;
 	if (i == r->lost_n && r->lost_n < DSM_RANKS_MAX) {
 		r->lost[r->lost_n++] = (s16)peer;
 		debug_count(COUNT_LOST, 1);
@@ -264,7 +287,7 @@ void rank_peer_lost(struct rank *r, u16 peer, int err)
 	wake_up_all(&r->lost_wait);
 }
 
-long rank_lost(struct ctx *c, void __user *arg)
+long rank_lost(struct ctx *c, void *in, void __user *arg)
 {
 	struct dsm_ioc_lost l = { .rank = -1 };
 	struct rank *r = c->rank;
@@ -272,7 +295,7 @@ long rank_lost(struct ctx *c, void __user *arg)
 	spin_lock_irq(&r->lost_lock);
 	if (r->lost_told < r->lost_n) {
 		l.rank = r->lost[r->lost_told++];
-		l.err = -EPIPE;
+		l.err = l.rank == r->me ? r->err : -EPIPE;
 	}
 	spin_unlock_irq(&r->lost_lock);
 	return copy_to_user(arg, &l, sizeof(l)) ? -EFAULT : 0;
@@ -288,7 +311,7 @@ static void queues_of(struct rank *r, struct dsm_ioc_queues *out)
 		conn_queues(r->conn, out);
 }
 
-long rank_queues(struct ctx *c, void __user *arg)
+long rank_queues(struct ctx *c, void *in, void __user *arg)
 {
 	struct dsm_ioc_queues q;
 
@@ -308,18 +331,22 @@ int queues_show(struct seq_file *f, void *unused)
 	unsigned int i;
 
 	mutex_lock(&ranks_lock);
-	list_for_each_entry(r, &ranks, list) {
+	list_for_each_entry(r, &ranks, list)
+	{
 		if (!mutex_trylock(&r->stop_lock))
 			continue; /* it is being stopped */
 		queues_of(r, &q);
 		mutex_unlock(&r->stop_lock);
 		if (!q.device[0])
 			continue;
-		seq_printf(f, "rank %u of %u, job %llx, %s, %s\n  class      vector     events    softirq  ksoftirqd    process       sent   received\n",
-			   r->me, r->size, r->key, q.device, modes[q.mode]);
+		seq_printf(
+			f,
+			"rank %u of %u, job %x, %s, %s\n  class      vector     events    softirq  ksoftirqd    process       sent   received\n",
+			r->me, r->size, r->job, q.device, modes[q.mode]);
 		for (i = 0; i < CLASS_MAX; i++)
-			seq_printf(f, "  %-9s %7d %10llu %10llu %10llu %10llu %10llu %10llu\n", classes[i], q.of[i].vector, q.of[i].events,
-				   q.of[i].softirq, q.of[i].ksoftirqd, q.of[i].process, q.of[i].sent, q.of[i].received);
+			seq_printf(f, "  %-9s %7d %10llu %10llu %10llu %10llu %10llu %10llu\n", classes[i],
+				   q.of[i].vector, q.of[i].events, q.of[i].softirq, q.of[i].ksoftirqd, q.of[i].process,
+				   q.of[i].sent, q.of[i].received);
 	}
 	mutex_unlock(&ranks_lock);
 	return 0;
@@ -332,39 +359,66 @@ static void free_tables(struct rank *r)
 	u32 i;
 
 	for (i = 0; r->states && i < r->ctx->pages / CHUNK_PAGES; i++)
-		kvfree(r->states[i]);
-	for (i = 0; i < REGIONS; i++)
-		kfree(r->regions[i]);
+		state_free(r, r->states[i]);
+	table_free(r);
 	kvfree(r->states);
 	kvfree(r->units);
-	kvfree(r->nodes);
-	kvfree(r->holds);
+	for (i = 0; r->objects && i < OBJECTS / OBJECT_CHUNK; i++)
+		objects_free(r, r->objects[i]);
 	kvfree(r->objects);
-	kvfree(r->bars);
 	kvfree(r->here);
+	ctx_uncharge(r->ctx, r->charged);
 	kvfree(r);
 	debug_count(GAUGE_RANKS, -1);
 }
 
+/* All that a rank of this job has from the start, in pages; of drivers' queues by guess. */
+static long tables_charge(const struct ctx *c, const struct dsm_ioc_join *j)
+{
+	const size_t chunks = c->pages / CHUNK_PAGES;
+	size_t bytes = sizeof(struct rank) + chunks * (sizeof(struct state *) + sizeof(u16)) +
+		OBJECTS / OBJECT_CHUNK * sizeof(struct sync *) + table_bytes(j->size);
+
+	if (strcmp(j->device, "none"))
+		bytes += (j->size - 1u) * conn_peer_bytes(chunks);
+	return charge_of(bytes);
+}
+
 static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 {
-	struct rank *r = kvzalloc(sizeof(*r), GFP_KERNEL);
+	struct rank *r = kvzalloc(sizeof(*r), GFP_KERNEL_ACCOUNT);
 	u32 chunks = c->pages / CHUNK_PAGES, i;
 
 	if (!r)
-		return NULL;
+		return ERR_PTR(-ENOMEM);
+	r->charged = tables_charge(c, j);
+	if (!ctx_charge(c, r->charged)) {
+		kvfree(r);
+		return ERR_PTR(-EDQUOT);
+	}
 	debug_count(GAUGE_RANKS, 1);
 	r->ctx = c;
-	r->key = j->key;
 	r->me = j->rank;
 	r->size = j->size;
 	r->hold_us = j->hold_us;
 	r->spin_us = j->spin_us;
 	r->readahead = j->readahead;
+	r->limits = (struct wire_limits){
+		.me = r->me,
+		.nranks = r->size,
+		.host = HOST_KERNEL,
+		.block_slots = SLOTS,
+		.slots = ALL_SLOTS,
+		.holds = HOLDS,
+		.barriers = (u32)r->size * BARRIERS,
+		.pages = c->pages,
+		.block_pages = CHUNK_PAGES,
+	};
 	INIT_LIST_HEAD(&r->list);
 	atomic_set(&r->inside, 1);
 	init_waitqueue_head(&r->empty);
 	init_waitqueue_head(&r->slot_free);
+	init_waitqueue_head(&r->brief_free);
 	init_waitqueue_head(&r->bar_wait);
 	init_waitqueue_head(&r->lost_wait);
 	mutex_init(&r->region_lock);
@@ -372,66 +426,55 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	spin_lock_init(&r->lost_lock);
 	for (i = 0; i < STRIPES; i++)
 		spin_lock_init(&r->stripes[i]);
-	for (i = 0; i < SLOTS; i++)
-		init_waitqueue_head(&r->slots[i].wait);
-	r->states = kvcalloc(chunks, sizeof(*r->states), GFP_KERNEL);
-	r->units = kvcalloc(chunks, sizeof(*r->units), GFP_KERNEL);
-	r->nodes = kvcalloc((size_t)r->size * SLOTS, sizeof(*r->nodes), GFP_KERNEL);
-	r->holds = kvcalloc(HOLDS, sizeof(*r->holds), GFP_KERNEL);
-	r->objects = kvcalloc(OBJECTS, sizeof(*r->objects), GFP_KERNEL);
-	r->bars = kvcalloc((size_t)r->size * BARRIERS, sizeof(*r->bars), GFP_KERNEL);
-	r->here = kvcalloc(r->size, sizeof(*r->here), GFP_KERNEL);
-	if (r->states && r->units && r->nodes && r->holds && r->objects && r->bars && r->here) {
+	r->states = kvcalloc(chunks, sizeof(*r->states), GFP_KERNEL_ACCOUNT);
+	r->units = kvcalloc(chunks, sizeof(*r->units), GFP_KERNEL_ACCOUNT);
+	r->objects = kvcalloc(OBJECTS / OBJECT_CHUNK, sizeof(*r->objects), GFP_KERNEL_ACCOUNT);
+	r->here = kvcalloc(r->size, sizeof(*r->here), GFP_KERNEL_ACCOUNT);
+	if (!table_make(r) && r->states && r->units && r->objects && r->here) {
 		r->here[r->me] = r;
 		return r;
 	}
 	free_tables(r);
-	return NULL;
-}
-
-static int join_check(const struct ctx *c, const struct dsm_ioc_join *j)
-{
-	int i;
-
-	if (!c->chunks || !j->size || j->size > DSM_RANKS_MAX || j->rank >= j->size || j->mode > DSM_MODE_POLL)
-		return -EINVAL;
-	if (j->readahead > 64 || j->hold_us > 1000000 || j->spin_us > 1000000 || j->gid < -1 || j->address_size < DSM_ADDRESS_MAX)
-		return -EINVAL;
-	for (i = 0; i < 4; i++)
-		if (j->vectors[i] < -1)
-			return -EINVAL;
-	return memchr(j->device, 0, sizeof(j->device)) ? 0 : -EINVAL;
+	return ERR_PTR(-ENOMEM);
 }
 
 /* Under ranks_lock, so that nobody else who looks at conn finds it going. */
 static void lose_device(struct rank *r)
 {
-	pr_info("dsm: rank %u: its device is taken away\n", r->me);
+	pr_info("dsm: rank %u: its device was removed\n", r->me);
 	rank_stop(r);
 	rank_peer_lost(r, r->me, -ENODEV);
 }
 
-long rank_join(struct ctx *c, void __user *arg)
+long rank_join(struct ctx *c, void *in, void __user *arg)
 {
-	struct dsm_ioc_join j;
+	struct dsm_ioc_join *j = in;
 	struct rank *r = NULL;
 	void *address = NULL;
 	long err;
 
-	if (copy_from_user(&j, arg, sizeof(j)))
-		return -EFAULT;
 	mutex_lock(&c->lock);
-	err = c->rank || atomic_long_read(&c->frames) ? -EBUSY : join_check(c, &j);
+	err = c->rank || atomic_long_read(&c->frames) ? -EBUSY : c->chunks ? 0 : -EINVAL;
 	if (err)
 		goto unlock;
+	if (j->mode == DSM_MODE_POLL && !c->pollers && strcmp(j->device, "none")) {
+		err = ctx_take_pollers(c, CLASS_MAX);
+		if (err)
+			goto unlock;
+	}
 	err = -ENOMEM;
-	address = kzalloc(DSM_ADDRESS_MAX, GFP_KERNEL);
-	r = make_tables(c, &j);
-	if (!address || !r)
+	address = kzalloc(DSM_ADDRESS_MAX, GFP_KERNEL_ACCOUNT);
+	if (!address)
 		goto free;
-	j.address_size = 0;
-	if (strcmp(j.device, "none")) {
-		r->conn = conn_open(r, &j, address, &j.address_size);
+	r = make_tables(c, j);
+	if (IS_ERR(r)) {
+		err = PTR_ERR(r);
+		r = NULL;
+		goto free;
+	}
+	j->address_size = 0;
+	if (strcmp(j->device, "none")) {
+		r->conn = conn_open(r, j, address, &j->address_size);
 		err = PTR_ERR_OR_ZERO(r->conn);
 		if (err) {
 			r->conn = NULL;
@@ -439,7 +482,7 @@ long rank_join(struct ctx *c, void __user *arg)
 		}
 	}
 	err = -EFAULT;
-	if (copy_to_user(u64_to_user_ptr(j.address), address, j.address_size) || copy_to_user(arg, &j, sizeof(j)))
+	if (copy_to_user(u64_to_user_ptr(j->address), address, j->address_size) || copy_to_user(arg, j, sizeof(*j)))
 		goto close;
 	err = 0;
 	smp_store_release(&c->rank, r);
@@ -465,65 +508,6 @@ unlock:
 	return err;
 }
 
-static int connect_here(struct rank *r, u16 peer)
-{
-	struct rank *other;
-	int err = -ENOENT;
-
-	mutex_lock(&ranks_lock);
-	list_for_each_entry(other, &ranks, list) {
-		if (other->key != r->key || other->me != peer || other->size != r->size || other->dead)
-			continue;
-		/* The same user's, or a privileged one's: a key is no proof. */
-		if (other->ctx->user != r->ctx->user && r->ctx->limit != ULONG_MAX) {
-			err = -EACCES;
-			break;
-		}
-		kref_get(&other->ctx->ref);
-		smp_store_release(&r->here[peer], other);
-		err = 0;
-		break;
-	}
-	mutex_unlock(&ranks_lock);
-	return err;
-}
-
-long rank_connect(struct ctx *c, void __user *arg)
-{
-	struct dsm_ioc_connect in;
-	struct rank *r = c->rank;
-	void *address;
-	long err;
-
-	if (copy_from_user(&in, arg, sizeof(in)))
-		return -EFAULT;
-	if (in.rank >= r->size || in.flags & ~DSM_CONNECT_HERE || in.address_size > DSM_ADDRESS_MAX)
-		return -EINVAL;
-	in.rank = (u16)array_index_nospec(in.rank, r->size);
-	mutex_lock(&c->lock);
-	if (r->here[in.rank]) {
-		err = -EEXIST;
-	} else if (in.flags & DSM_CONNECT_HERE) {
-		/* Not inside: it takes ranks_lock, with which ranks_leave_device() waits for those who are. */
-		err = READ_ONCE(r->dead) ? -EIO : connect_here(r, in.rank);
-	} else if (!rank_enter(r)) {
-		err = -EIO;
-	} else if (!r->conn) {
-		err = -ENODEV;
-		rank_exit(r);
-	} else {
-		address = memdup_user(u64_to_user_ptr(in.address), in.address_size);
-		err = PTR_ERR_OR_ZERO(address);
-		if (!err) {
-			err = conn_connect(r->conn, in.rank, address, in.address_size);
-			kfree(address);
-		}
-		rank_exit(r);
-	}
-	mutex_unlock(&c->lock);
-	return err;
-}
-
 void rank_exit(struct rank *r)
 {
 	rcu_read_lock(); /* once nobody is inside, the rank may go; rank_stop() waits for whoever is between these lines */
@@ -534,11 +518,9 @@ void rank_exit(struct rank *r)
 
 static void wake_everybody(struct rank *r)
 {
-	unsigned int i;
-
-	for (i = 0; i < SLOTS; i++)
-		wake_up_all(&r->slots[i].wait);
+	table_wake(r);
 	wake_up_all(&r->slot_free);
+	wake_up_all(&r->brief_free);
 	wake_up_all(&r->bar_wait);
 }
 
@@ -550,6 +532,7 @@ void rank_stop(struct rank *r)
 	if (!r->stopped) {
 		WRITE_ONCE(r->dead, true);
 		synchronize_rcu_expedited(); /* softirqs that found it alive, and may have begun something */
+		run_forget(r);
 		wake_everybody(r);
 		rank_exit(r);
 		/*
@@ -573,7 +556,8 @@ void ranks_leave_device(struct ib_device *dev)
 	struct rank *r;
 
 	mutex_lock(&ranks_lock);
-	list_for_each_entry(r, &ranks, list) {
+	list_for_each_entry(r, &ranks, list)
+	{
 		if (r->conn && conn_device(r->conn) == dev)
 			lose_device(r);
 	}

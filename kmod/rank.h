@@ -16,21 +16,34 @@
 #define KMOD_RANK_H
 
 #include <linux/hrtimer.h>
+#include <linux/log2.h>
+#include <linux/siphash.h>
 #include <linux/wait.h>
 
 #include "core/barrier.h"
 #include "core/dir.h"
+#include "core/dispatch.h"
 #include "core/lock.h"
 #include "core/page.h"
 #include "core/sync.h"
 #include "dsm.h"
 
-#define SLOTS 256u
-#define SYNC_SLOTS 128u /* the first are for threads that wait, the rest for prefetches */
-#define HOLDS 2048u
-#define OBJECTS 4096u
-#define BARRIERS 256u   /* made by one rank */
-#define REGIONS 1024u
+/* Slots: of blocks that threads wait for, of prefetches, of requests that are answered at once, of those that may stand in line. */
+#define SYNC_SLOTS 896u
+#define AHEAD_SLOTS \
+	1008u /* of prefetches; the rest for blocks that are given back, which must not stand behind pinned ones */
+#define SLOTS 1024u /* host_imm() has 10 bits */
+#define BRIEF_END 2048u
+#define ALL_SLOTS 65536u
+#define SLOT_CHUNK SLOTS
+#define HOLDS DSM_HOLDS_MAX
+#define HOLD_CHUNK 128u
+#define KEPT (HOLDS / 2)   /* hold records of locks that a rank keeps */
+#define KEPT_PLACES HOLDS  /* where such locks are looked for */
+#define OBJECTS (1u << 20) /* their table grows by pieces of OBJECT_CHUNK */
+#define BARRIERS DSM_BARRIERS_MAX
+#define BAR_CHUNK 64u
+#define REGIONS DSM_REGIONS_MAX
 #define STRIPES 1024u
 
 /* The protocol's state of 2 MiB of the window at this rank. */
@@ -39,10 +52,9 @@ struct state {
 	struct dir dirs[CHUNK_PAGES];
 };
 
-/* One request under way. seq counts answers. */
-/* Messages between ranks that are not of the core. ECHO: write the block here as it is, whoever holds it. */
-enum { MSG_KEY_WANTED = 0xf0, MSG_KEY = 0xf1, MSG_ECHO = 0xf2 };
+#define STATE_CHARGE ((long)(roundup_pow_of_two(sizeof(struct state)) >> PAGE_SHIFT))
 
+/* One request under way. seq counts answers. */
 #define STREAMS 8u
 
 struct slot {
@@ -51,62 +63,105 @@ struct slot {
 	u32 object;
 	u64 value;
 	s16 status;
-	u8 nobody;   /* nobody waits: a prefetch, or its thread was killed; the answer frees the slot */
-	u8 want;     /* protection that was asked for */
-	u8 echo;     /* an echo was asked for */
+	u8 nobody; /* nobody waits: a prefetch, or its thread was killed; the answer frees the slot */
+	u8 want;   /* protection that was asked for */
+	u8 echo;   /* an echo was asked for */
+	u64 ask;   /* core/ask.h */
 };
 
 struct region {
-	u32 page, pages;
+	u32 page, pages; /* of whole blocks */
+	u32 usable;      /* pages, from the first; the rest of the last block is nobody's */
 	u8 order;
-	u8 home;     /* enum dsm_region_home */
+	u8 home; /* enum dsm_region_home */
 	u32 arg;
 	struct dsm_ioc_stats stats;
 };
+
+/* Of the 2 MiB from start on. */
+static inline u32 region_usable(const struct region *g, u32 start)
+{
+	return g->page + g->usable > start ? min(g->page + g->usable - start, CHUNK_PAGES) : 0;
+}
 
 struct conn;
 struct ib_device;
 
 struct rank {
 	struct ctx *ctx;
-	struct list_head list;   /* of all ranks of this kernel */
-	u64 key;
+	struct list_head list; /* of all ranks of this kernel */
+	siphash_key_t key;     /* of the job; set once, under ranks_lock and ctx->lock */
+	bool keyed;
+	u32 job; /* a name of it for people, that does not give the key away */
 	u16 me, size;
+	struct wire_limits limits; /* of what peers may send */
 	u32 hold_us, spin_us;
 	u32 readahead;
-	struct { u32 next, window; } streams[STREAMS]; /* sequential readers, as far as their faults tell; races do no harm */
+	struct {
+		u32 next, window;
+	} streams[STREAMS]; /* sequential readers, as far as their faults tell; races do no harm */
 	u32 stream_turn;
 	bool dead;
 	bool stopped;
 	struct mutex stop_lock;
-	atomic_t inside;         /* threads, transactions, timers and messages for a worker, + 1 while it lives */
-	atomic_t later;          /* messages for a worker */
+	atomic_t inside; /* threads, transactions, timers and messages for a worker, + 1 while it lives */
+	atomic_t later;  /* messages for a worker */
 	wait_queue_head_t empty;
 	struct state **states;
 	spinlock_t stripes[STRIPES];
 	struct slot slots[SLOTS];
-	unsigned long slot_used[BITS_TO_LONGS(SLOTS)];
-	wait_queue_head_t slot_free;
-	struct region *regions[REGIONS];
-	u16 *units;              /* 2 MiB of the window -> region + 1 */
+	struct slot
+		*slot_chunks[ALL_SLOTS / SLOT_CHUNK]; /* the first is slots; table.c, as the next that are in chunks */
+	unsigned long slot_used[BITS_TO_LONGS(ALL_SLOTS)];
+	wait_queue_head_t slot_free, brief_free;
+	struct region **regions;
+	u16 *units; /* 2 MiB of the window -> region + 1 */
 	struct mutex region_lock;
-	struct qnode *nodes;
-	struct hold *holds;
+	struct qnode *nodes;  /* of blocks */
+	struct qnode **lines; /* of synchronisation objects */
+	struct hold *holds[HOLDS / HOLD_CHUNK];
 	unsigned long hold_used[BITS_TO_LONGS(HOLDS)];
-	struct sync *objects;
-	unsigned long object_used[BITS_TO_LONGS(OBJECTS)];
-	struct bar *bars;
+	u16 kept_at[KEPT_PLACES]; /* by hash of a lock's name: the record it was last in, + 1 */
+	atomic_t kept_hand;       /* where call.c looks next for one to give back */
+	struct sync **objects;    /* pieces, made on demand */
+	struct object_list object_list;
+	struct bar **bars;
 	wait_queue_head_t bar_wait;
-	struct conn *conn;       /* NULL: no RDMA */
-	struct rank **here;      /* ranks of this kernel, by number */
+	struct conn *conn;  /* NULL: no RDMA */
+	struct rank **here; /* ranks of this kernel, by number */
 	u64 messages_in, messages_out, steps;
+	long charged; /* for all these tables, and the connections */
 	/* peers that are gone */
 	spinlock_t lost_lock;
 	s16 lost[DSM_RANKS_MAX];
+	int err; /* why this rank cannot go on */
 	unsigned int lost_n, lost_told;
+	DECLARE_BITMAP(gone, DSM_RANKS_MAX); /* peers that nothing is taken from any more */
 	wait_queue_head_t lost_wait;
 	struct dsm_ioc_stats none; /* counts for pages of no region */
 };
+
+/* NULL: nobody has ever needed it, which for the index of a peer's message means that it is wrong. */
+static inline struct slot *slot_at(struct rank *r, unsigned int i)
+{
+	struct slot *c = i < ALL_SLOTS ? smp_load_acquire(&r->slot_chunks[i / SLOT_CHUNK]) : NULL;
+
+	return c ? &c[i % SLOT_CHUNK] : NULL;
+}
+
+static inline struct hold *hold_at(struct rank *r, u32 i)
+{
+	struct hold *c = i < HOLDS ? smp_load_acquire(&r->holds[i / HOLD_CHUNK]) : NULL;
+
+	return c ? &c[i % HOLD_CHUNK] : NULL;
+}
+
+static inline struct bar *bar_at(struct rank *r, u32 i)
+{
+	struct bar *c = i < (u32)r->size * BARRIERS ? smp_load_acquire(&r->bars[i / BAR_CHUNK]) : NULL;
+
+	return c ? &c[i % BAR_CHUNK] : NULL;
+}
 
 static inline u32 block_page(u32 id)
 {
@@ -124,81 +179,128 @@ static inline u32 block_id(u32 page, u32 pages)
 }
 
 /* rank.c */
-long rank_join(struct ctx *c, void __user *arg);
-long rank_connect(struct ctx *c, void __user *arg);
-long rank_region(struct ctx *c, void __user *arg);
-long rank_stats(struct ctx *c, void __user *arg);
-long rank_lost(struct ctx *c, void __user *arg);
-long rank_queues(struct ctx *c, void __user *arg);
-void rank_stop(struct rank *r);   /* nothing of it is under way any more, its device is free; sleeps, may be repeated */
-void rank_leave(struct rank *r);  /* sleeps */
+extern struct mutex ranks_lock; /* outside stop_lock and cq.c's list of devices; inside ctx->lock */
+extern struct list_head ranks;  /* of this kernel */
+/* Calls of the device; `in` is the module's copy of the argument, which check.c has found to be as it may be. */
+long rank_join(struct ctx *c, void *in, void __user *arg);
+long rank_region(struct ctx *c, void *in, void __user *arg);
+long rank_stats(struct ctx *c, void *in, void __user *arg);
+long rank_lost(struct ctx *c, void *in, void __user *arg);
+long rank_queues(struct ctx *c, void *in, void __user *arg);
+void rank_stop(struct rank *r);  /* nothing of it is under way any more, its device is free; sleeps, may be repeated */
+void rank_leave(struct rank *r); /* sleeps */
 void ranks_leave_device(struct ib_device *dev);
-void rank_free(struct rank *r);   /* sleeps */
+void rank_free(struct rank *r); /* sleeps */
+/* NULL: no memory, or no more than this user may lock (ctx->over). */
 struct state *rank_state(struct rank *r, u32 page, gfp_t gfp);
+bool rank_objects(struct rank *r, u32 index, gfp_t gfp); /* memory behind a place of the table of objects */
+void state_free(struct rank *r, struct state *st);       /* sleeps; NULL: nothing */
 struct region *rank_region_at(const struct rank *r, u32 page);
 u16 rank_home(const struct rank *r, const struct region *g, u32 page);
 void rank_peer_lost(struct rank *r, u16 peer, int err);
-static inline bool rank_enter(struct rank *r) { return atomic_inc_not_zero(&r->inside); }
+static inline bool rank_enter(struct rank *r)
+{
+	return atomic_inc_not_zero(&r->inside);
+}
 void rank_exit(struct rank *r);
+
+/* job.c */
+long rank_key(struct ctx *c, void *in, void __user *arg);
+long rank_connect(struct ctx *c, void *in, void __user *arg);
 
 struct seq_file;
 int ranks_show(struct seq_file *f, void *unused);
 int queues_show(struct seq_file *f, void *unused);
 
 /* run.c */
-void host_message(struct rank *r, const struct msg *m);     /* one message for r, and what follows */
-void host_send(struct rank *r, const struct msg *m);        /* from r to anybody */
-void host_run(void);                                        /* what is queued on this processor */
-void host_later(struct rank *r, const struct msg *m);       /* in process context */
+void host_message(struct rank *r, const struct msg *m); /* one message for r, and what follows */
+void host_send(struct rank *r, const struct msg *m);    /* from r to anybody */
+void host_run(void);                                    /* what is queued on this processor, or some of it */
+void run_forget(struct rank *r);                        /* it has died: what is queued for it goes; sleeps not */
+
+/*
+ * pool.c: bottom halves go off, and there is memory for whatever one event can take. Sleeps, mmap_lock may be held. Whoever does not
+ * come from softirq enters by this, and leaves by local_bh_enable().
+ */
+void host_begin(void);
+void host_later(struct rank *r, const struct msg *m); /* in process context */
 
 /* host.c */
 /* A local event of a page; true: open already. Else *wait is the slot to wait for (or -1: nothing was asked). */
 bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *wait, u32 *seq);
-int host_pin(struct rank *r, u32 object, bool write);       /* 0, -EAGAIN (acquire first), -ERANGE; these sleep */
+int host_pin(struct rank *r, u32 object, bool write); /* 0, -EAGAIN (acquire first), -ERANGE; these sleep */
 int host_unpin(struct rank *r, u32 object, bool write);
-int host_quiet(struct rank *r, u32 page, u32 pages);        /* -EAGAIN: a request or an entry of the range is under way */
-int host_forget(struct rank *r, u32 page, u32 pages);       /* of all ranks before any of them uses the range again */
+int host_quiet(struct rank *r, u32 page, u32 pages);  /* -EAGAIN: a request or an entry of the range is under way */
+int host_forget(struct rank *r, u32 page, u32 pages); /* of all ranks before any of them uses the range again */
 /*
  * Get a block that nobody ever had, at its home, and up to `most` in all with those behind it, of the same home and 2 MiB: done
  * at once; then slot_complete(), for those who joined. Returns how many; 0: ask for it.
  */
 u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most);
-int host_unlock(struct rank *r, u16 hold);
+int host_held(struct rank *r, u32 hold, enum hold_event ev, const struct msg *about);
 int host_arrive(struct rank *r, const struct msg *m);
-void host_landed(struct rank *r, u16 from, u32 imm);        /* a block has come by RDMA */
-u32 host_imm(const struct msg *m);                          /* what tells of it; 0: does not fit */
+void host_landed(struct rank *r, u16 from, u32 imm); /* a block has come by RDMA */
+u32 host_imm(const struct msg *m);                   /* what tells of it; 0: does not fit */
 int host_start(void);
 void host_stop(void);
 
 /* wait.c; all sleep */
 vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write);
-int slot_get(struct rank *r);                    /* -EINTR: killed */
-int slot_now(struct rank *r);                    /* -EAGAIN; does not sleep */
-int slot_try(struct rank *r, u32 object);        /* for a prefetch; -EAGAIN; does not sleep */
+enum slot_kind { SLOT_BLOCK, SLOT_BRIEF, SLOT_LASTING };
+int slot_get(struct rank *r,
+	     enum slot_kind kind); /* -EINTR: killed; -EAGAIN: too many lasting ones; -ENOMEM, -EDQUOT */
+int slot_now(struct rank *r);      /* -EAGAIN; does not sleep */
+int slot_try(struct rank *r, u32 object,
+	     bool back); /* for a prefetch, or a block that is given back; -EAGAIN; does not sleep */
 void slot_put(struct rank *r, unsigned int slot);
 void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value);
+void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value,
+		   bool last);                                            /* others follow unless it is the last */
 int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns); /* 0, -ETIMEDOUT, -EINTR, -EIO */
 bool slot_abandon(struct rank *r, unsigned int slot, u32 seq); /* its thread goes; false: the answer has come */
 struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 slot);
 bool ask_around(struct rank *r, u32 page, struct msg *ask); /* for the block around a page; false: of no region */
-void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager);
-u32 frames_wanted(struct rank *r, u32 page);     /* pages of the 2 MiB around a page that are of its region; 0: of none */
+void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager, bool back);
+u32 frames_wanted(struct rank *r, u32 page); /* pages of the 2 MiB around a page that are of its region; 0: of none */
 int prepare_block(struct rank *r, u32 page, u32 frames); /* frames, state and keys for what may land there */
-int prepare_in_fault(struct rank *r, u32 page); /* the same with mmap_lock held; -EAGAIN: not with it */
+int prepare_in_fault(struct rank *r, u32 page);          /* the same with mmap_lock held; -EAGAIN: not with it */
+
+/* May it stand in line, until somebody does something? */
+static inline bool op_lasts(u8 op)
+{
+	return op == SOP_WAIT || op == SOP_RDLOCK || op == SOP_WRLOCK || op == SOP_ENQUEUE;
+}
+
+/* table.c */
+int table_make(struct rank *r);                 /* -ENOMEM: table_free() what there is; sleeps */
+size_t table_bytes(unsigned int size);          /* what it makes for a job of so many ranks, besides struct rank */
+void table_free(struct rank *r);                /* sleeps */
+int table_slot(struct rank *r, unsigned int i); /* there is memory behind it from now on; sleeps. -ENOMEM, -EDQUOT */
+bool table_line(struct rank *r, u16 slot);      /* a place in line for one of this rank's own threads; sleeps */
+int table_hold(struct rank *r);                 /* a hold record; sleeps. -EAGAIN, -ENOMEM */
+void table_wake(struct rank *r);                /* whoever waits in a slot */
+/* Is there memory behind the place that a message needs? False: not now, in this context. */
+bool table_ready(struct rank *r, const struct msg *m, gfp_t gfp);
+
+/* sync.c */
+void sync_send(struct rank *r, const struct msg *m); /* of this rank's own; in process context */
+long sync_call(struct rank *r, void *in, void __user *arg);
 
 /* call.c */
-long call_sync(struct ctx *c, void __user *arg);
-long call_range(struct ctx *c, void __user *arg);
+long call_sync(struct ctx *c, void *in, void __user *arg);
+long call_range(struct ctx *c, void *in, void __user *arg);
 /* Get the block around a page and keep it until call_access_end(). Sleeps, mmap_lock may be held. 0, -errno. */
 int call_access(struct rank *r, u32 page, bool write, u32 *object);
 void call_access_end(struct rank *r, u32 object, bool write);
 
 /* conn.c */
 struct ib_device *conn_device(const struct conn *c);
+size_t conn_peer_bytes(size_t chunks); /* what the connection to a peer takes, in a window of so many 2 MiB */
 struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *address, u32 *size);
 /* Sleeps: nothing is sent or received any more, and whoever waits for what was posted goes on. May be repeated. */
 void conn_stop(struct conn *c);
 void conn_close(struct conn *c);
+void conn_drop(struct conn *c, u16 peer); /* any context: nothing more is sent to it, or taken from it */
 int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
 void conn_show(struct seq_file *f, struct conn *c); /* lanes that are behind */
 void conn_queues(const struct conn *c, struct dsm_ioc_queues *out);
@@ -210,10 +312,10 @@ void conn_send(struct conn *c, u16 peer, const struct msg *m);
 
 /* key.c */
 void conn_send_block(struct conn *c, u16 peer, const struct msg *m); /* its contents into the peer's frames, and m */
-int conn_key(struct conn *c, struct chunk *k);   /* sleeps: make the key of a chunk, if there is none */
+int conn_key(struct conn *c, struct chunk *k);            /* sleeps: make the key of a chunk, if there is none */
 bool conn_has_key(struct conn *c, const struct chunk *k); /* it has, or needs none */
-void conn_free_key(struct chunk *k); /* sleeps: nobody can write there any more */
-void conn_forget(struct conn *c, u32 chunk);     /* peers' keys of it: their frames go */
+void conn_free_key(struct chunk *k);                      /* sleeps: nobody can write there any more */
+void conn_forget(struct conn *c, u32 chunk);              /* peers' keys of it: their frames go */
 
 static inline u32 now_us(void)
 {

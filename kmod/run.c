@@ -10,19 +10,32 @@
 #include "pool.h"
 #include "trace.h"
 
+/* Each request of a rank's peers and its own may cause some messages, and none of them comes before those it follows are done. */
+#define LATER_MAX(r) ((int)(4 * SLOTS * (r)->size))
+
 struct later {
 	struct work_struct work;
 	struct rank *rank;
+	bool fetch; /* m, a MSG_RELEASE, has been judged: ask for the block */
 	struct msg m;
 };
 
-/* Messages for ranks of this kernel, by processor. A thread of a prefetch of 128 blocks causes some 500. */
+/*
+ * Messages for ranks of this kernel, by processor: from each other, and those that have come from other hosts. A thread of a
+ * prefetch of 128 blocks causes some 500. Whoever is at it (running) takes up to BUDGET of them, and leaves the rest, or all
+ * while memory is short, to a worker: no peer, whatever it sends, keeps a processor in softirq.
+ *
+ * A message is no reference to its rank: rank_stop() has run_forget() take them out.
+ */
 #define RUNQ 4096u
+#define BUDGET 512u
 struct runq {
+	spinlock_t lock; /* nothing inside; bottom halves are off */
 	u32 head, tail;
 	bool running;
+	struct work_struct rest;
 	struct {
-		struct rank *to;
+		struct rank *to; /* NULL: it has gone */
 		struct msg m;
 	} items[RUNQ];
 };
@@ -30,13 +43,34 @@ struct runq {
 static struct runq **runqs; /* by processor */
 static struct pool laters;
 
+static void push(struct rank *to, const struct msg *m)
+{
+	struct runq *q = runqs[smp_processor_id()];
+	u32 at, n;
+
+	if (READ_ONCE(to->dead))
+		return;
+	spin_lock(&q->lock);
+	n = q->tail - q->head;
+	if (n < RUNQ && (!dsm_test_runq || n < dsm_test_runq)) {
+		at = q->tail++ % RUNQ;
+		q->items[at].to = to;
+		q->items[at].m = *m;
+		n = 0;
+	}
+	spin_unlock(&q->lock);
+	if (n)
+		host_later(to, m);
+}
+
 void host_route(struct rank *r, const struct msg *m)
 {
 	struct rank *to = READ_ONCE(r->here[m->dst]);
-	struct runq *q;
 
 	if (READ_ONCE(r->dead))
 		return;
+	if (ask_is(m->type) && m->src == r->me)
+		ask_note(&slot_at(r, m->req_slot)->ask, m);
 	trace_dsm_message_out(r->me, m);
 	if (!to) {
 		count(r->messages_out, 1);
@@ -44,13 +78,11 @@ void host_route(struct rank *r, const struct msg *m)
 			conn_send(r->conn, m->dst, m);
 		return;
 	}
-	q = runqs[smp_processor_id()];
-	if (q->tail - q->head == RUNQ || (dsm_test_runq && q->tail - q->head >= dsm_test_runq)) {
-		host_later(to, m);
-		return;
-	}
-	q->items[q->tail % RUNQ].to = to;
-	q->items[q->tail++ % RUNQ].m = *m;
+	/* It knows this rank, too: to have its number, and the key, is not enough. */
+	if (READ_ONCE(to->here[r->me]) == r)
+		push(to, m);
+	else
+		debug_count(COUNT_UNSENT, 1);
 }
 
 void host_send(struct rank *r, const struct msg *m)
@@ -62,6 +94,24 @@ void host_send(struct rank *r, const struct msg *m)
 	host_run();
 }
 
+/* Who has a block that this rank is home of, now or a moment ago; -1: nobody, or it is not. */
+static int owner_of(struct rank *r, u32 page)
+{
+	struct state *st;
+	int owner = -1;
+
+	rcu_read_lock();
+	st = READ_ONCE(r->states[page / CHUNK_PAGES]);
+	if (st) {
+		const struct dir *d = &st->dirs[page % CHUNK_PAGES];
+
+		if (d->state == DIR_SHARED || d->state == DIR_EXCLUSIVE)
+			owner = d->owner;
+	}
+	rcu_read_unlock();
+	return owner;
+}
+
 /*
  * A block comes back to its home, this rank, which may have left the region, or never been there: then the message says how
  * many frames to make (aux).
@@ -69,22 +119,26 @@ void host_send(struct rank *r, const struct msg *m)
 static void take_back(struct rank *r, const struct msg *m)
 {
 	u32 page = block_page(m->object), frames = frames_wanted(r, page);
-	int err;
+	int owner, err;
 
 	if (!frames)
 		frames = m->aux;
-	if (!step_block_ok(r, m->object) || frames > CHUNK_PAGES || page % CHUNK_PAGES + block_pages(m->object) > frames) {
+	if (!step_block_ok(r, m->object) || frames > CHUNK_PAGES ||
+	    page % CHUNK_PAGES + block_pages(m->object) > frames) {
 		host_bad(r, m);
 		return;
 	}
+	owner = owner_of(r, page);
+	if (owner != m->src)
+		return; /* it has been taken from the sender since its message was judged */
 	err = prepare_block(r, page, frames);
 	if (err) {
-		pr_warn_ratelimited("dsm: rank %u: no frames for a block that comes back (%d)\n", r->me, err);
+		pr_warn_ratelimited("dsm: rank %u: no frames for a block that is given back (%d)\n", r->me, err);
 		rank_peer_lost(r, r->me, err);
 		return;
 	}
-	local_bh_disable();
-	start_prefetch(r, m->object, m->op == RELEASE_EVICT, 0, r->me);
+	host_begin();
+	start_prefetch(r, m->object, m->op == RELEASE_EVICT, 0, r->me, true);
 	host_run();
 	local_bh_enable();
 }
@@ -92,39 +146,55 @@ static void take_back(struct rank *r, const struct msg *m)
 static void later_work(struct work_struct *work)
 {
 	struct later *l = container_of(work, struct later, work);
+	struct mem_cgroup *before = ctx_memory(l->rank->ctx);
 	struct rank *r = l->rank;
 
 	debug_count(COUNT_PROCESS, 1);
-	if (l->m.type == MSG_RELEASE) {
+	if (l->fetch) {
 		take_back(r, &l->m);
-	} else if (step_is_of_block(&l->m) && !rank_state(r, block_page(l->m.object), GFP_KERNEL)) {
+	} else if (!step_prepare(r, &l->m)) {
 		host_no_memory(r);
 	} else {
-		local_bh_disable();
+		host_begin();
 		host_message(r, &l->m);
 		local_bh_enable();
 	}
+	ctx_memory_end(before);
 	pool_put(&laters, l);
 	atomic_dec(&r->later);
 	rank_exit(r);
 }
 
-void host_later(struct rank *r, const struct msg *m)
+static void put_off(struct rank *r, const struct msg *m, bool fetch)
 {
-	struct later *l = pool_get(&laters);
+	struct later *l = NULL;
 
 	debug_count(COUNT_LATER, 1);
-	if (!l)
+	if (!rank_enter(r))
+		return;
+	if (atomic_read(&r->later) <= LATER_MAX(r))
+		l = pool_get(&laters);
+	if (!l) {
 		host_no_memory(r);
-	if (!l || !rank_enter(r)) {
-		pool_put(&laters, l);
+		rank_exit(r);
 		return;
 	}
 	INIT_WORK(&l->work, later_work);
 	l->rank = r;
+	l->fetch = fetch;
 	l->m = *m;
 	atomic_inc(&r->later);
 	queue_work(dsm_wq, &l->work);
+}
+
+void host_later(struct rank *r, const struct msg *m)
+{
+	put_off(r, m, false);
+}
+
+void host_fetch(struct rank *r, const struct msg *m)
+{
+	put_off(r, m, true);
 }
 
 static void deliver(struct rank *r, const struct msg *m)
@@ -132,47 +202,119 @@ static void deliver(struct rank *r, const struct msg *m)
 	struct actions acts __uninitialized;
 	int err;
 
+	if (test_bit(m->src, r->gone))
+		return;
 	trace_dsm_message_in(r->me, m);
 	count(r->steps, 1);
 	err = step_message(r, m, &acts);
-	if (err == -EAGAIN) {
+	if (err == -EAGAIN)
 		host_later(r, m);
-		/* The releaser may leave the region once nothing of it is under way. */
-		if (m->type == MSG_RELEASE) {
-			acts.n = 0;
-			step_refuse(r, m, 0, &acts);
-			host_carry_out(r, &acts, 0, m);
-		}
-	} else if (err) {
+	else if (err == -ESTALE)
+		debug_count(COUNT_STRAY, 1); /* core/dispatch.h */
+	else if (err)
 		host_bad(r, m);
-	} else {
+	else
 		host_carry_out(r, &acts, 0, m);
-	}
 }
 
+/* The next message, if this queue is still whose it was; with none left it is nobody's. */
+static bool pop(struct runq *q, struct rank **to, struct msg *m)
+{
+	bool is;
+
+	spin_lock(&q->lock);
+	is = q->head != q->tail;
+	if (is) {
+		*to = q->items[q->head % RUNQ].to;
+		*m = q->items[q->head++ % RUNQ].m;
+	} else {
+		q->running = false;
+	}
+	spin_unlock(&q->lock);
+	return is;
+}
+
+/* Whether there is something, and nobody at it: then this one is. */
+static bool claim(struct runq *q)
+{
+	bool is;
+
+	spin_lock(&q->lock);
+	is = !q->running && q->head != q->tail;
+	if (is)
+		q->running = true;
+	spin_unlock(&q->lock);
+	return is;
+}
+
+/* Returns whether there is more. */
+static bool run_some(struct runq *q)
+{
+	struct rank *to;
+	struct msg m;
+	unsigned int n;
+
+	for (n = 0; n < BUDGET && pools_full(); n++) {
+		if (!pop(q, &to, &m))
+			return false;
+		if (to && !READ_ONCE(to->dead))
+			deliver(to, &m);
+	}
+	debug_count(n < BUDGET ? COUNT_USED_UP : COUNT_OVER, 1);
+	spin_lock(&q->lock);
+	q->running = false;
+	spin_unlock(&q->lock);
+	return true;
+}
+
+/*
+ * What whoever claims it finds running, further up its stack or on another processor (rest()), that one will get to.
+ */
 void host_run(void)
 {
 	struct runq *q = runqs[smp_processor_id()];
 
-	if (q->running)
-		return; /* the loop below, further up this stack, will get to it */
-	q->running = true;
-	while (q->head != q->tail) {
-		struct rank *to = q->items[q->head % RUNQ].to;
-		struct msg m = q->items[q->head++ % RUNQ].m;
+	if (claim(q) && run_some(q))
+		queue_work(dsm_wq, &q->rest);
+}
 
-		if (!READ_ONCE(to->dead))
-			deliver(to, &m);
-	}
-	q->running = false;
+/* On any processor: what follows goes to that one's queue. */
+static void rest(struct work_struct *work)
+{
+	struct runq *q = container_of(work, struct runq, rest);
+	bool more;
+
+	do {
+		host_begin();
+		more = claim(q) && run_some(q);
+		host_run();
+		local_bh_enable();
+		cond_resched();
+	} while (more);
 }
 
 void host_message(struct rank *r, const struct msg *m)
 {
-	if (READ_ONCE(r->dead))
-		return;
-	deliver(r, m);
+	push(r, m);
 	host_run();
+}
+
+/* Nothing new comes for the rank; after a grace period nobody is at what had come. */
+void run_forget(struct rank *r)
+{
+	struct runq *q;
+	u32 i;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+	{
+		q = runqs[cpu];
+		spin_lock_bh(&q->lock);
+		for (i = q->head; i != q->tail; i++)
+			if (q->items[i % RUNQ].to == r)
+				q->items[i % RUNQ].to = NULL;
+		spin_unlock_bh(&q->lock);
+	}
 }
 
 static bool make_runqs(void)
@@ -182,17 +324,20 @@ static bool make_runqs(void)
 	runqs = kcalloc(nr_cpu_ids, sizeof(*runqs), GFP_KERNEL);
 	if (!runqs)
 		return false;
-	for_each_possible_cpu(cpu) {
+	for_each_possible_cpu(cpu)
+	{
 		runqs[cpu] = vzalloc(sizeof(**runqs));
 		if (!runqs[cpu])
 			return false;
+		spin_lock_init(&runqs[cpu]->lock);
+		INIT_WORK(&runqs[cpu]->rest, rest);
 	}
 	return true;
 }
 
 int run_start(void)
 {
-	int err = pool_create(&laters, "dsm_later", sizeof(struct later), __alignof__(struct later));
+	int err = pool_create(&laters, "dsm_later", sizeof(struct later), __alignof__(struct later), KEEP_MESSAGES);
 
 	return err ? err : make_runqs() ? 0 : -ENOMEM;
 }
@@ -204,7 +349,6 @@ void run_stop(void)
 	pool_destroy(&laters);
 	if (!runqs)
 		return;
-	for_each_possible_cpu(cpu)
-		vfree(runqs[cpu]);
+	for_each_possible_cpu(cpu) vfree(runqs[cpu]);
 	kfree(runqs);
 }

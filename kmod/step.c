@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* step.c - a message finds the machine of the core that it is for; each step holds one stripe. */
+/* step.c - hosts the dispatcher of the core: finds what a message is for; each step holds one stripe. */
 #include "host.h"
 
 bool step_block_ok(const struct rank *r, u32 object)
@@ -13,47 +13,75 @@ bool step_block_ok(const struct rank *r, u32 object)
 	return !g || pages == 1u << g->order; /* the home of a block may have left its region, or never been there */
 }
 
-static const u8 page_events[MSG_TYPES] = {
-	[MSG_DATA] = PE_DATA, [MSG_GRANT] = PE_GRANT, [MSG_INV] = PE_INV, [MSG_INV_ACK] = PE_INV_ACK,
-	[MSG_FWD_READ] = PE_FWD_READ, [MSG_FWD_WRITE] = PE_FWD_WRITE,
-};
-
-static int page_message(struct rank *r, struct state *st, const struct msg *m, struct actions *acts)
+/* Where it matters who may speak for the block: else nobody looks. */
+static u16 manager_of(const struct rank *r, const struct msg *m)
 {
-	struct page_ctx ctx = page_ctx(r);
+	const struct region *g;
+
+	if (!dispatch_manager(m))
+		return SET_NOBODY;
+	g = rank_region_at(r, block_page(m->object));
+	return g ? rank_home(r, g, block_page(m->object)) : SET_NOBODY;
+}
+
+static int block_message(struct rank *r, struct copy *p, struct dir *d, const struct msg *m, struct actions *acts)
+{
+	struct dispatch at __uninitialized; /* what blocks need of it: to clear the rest takes as long as a step */
 	spinlock_t *stripe = stripe_of(r, m->object);
 	int err;
 
+	at.me = r->me;
+	at.nranks = r->size;
+	at.manager = manager_of(r, m);
+	at.follow = DIR_FOLLOW;
+	at.now = now_us();
+	at.hold_us = r->hold_us;
+	at.queue = (struct qpool){ .nodes = r->nodes, .nslots = SLOTS };
+	at.page = p;
+	at.dir = d;
 	spin_lock(stripe);
-	err = page_step(&ctx, &st->copies[block_page(m->object) % CHUNK_PAGES], page_events[m->type], m, acts);
+	err = dispatch_step(&at, m, acts);
 	spin_unlock(stripe);
 	return err;
+}
+
+/* What begins something is worth 20 KiB of state for its 2 MiB; all else is for a block that has it, or is refused. */
+static bool begins(const struct msg *m)
+{
+	return m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ || m->type == MSG_PLACE;
+}
+
+/* -EAGAIN: not in this context. */
+static int step_block(struct rank *r, const struct msg *m, struct actions *acts)
+{
+	const u32 at = block_page(m->object) % CHUNK_PAGES;
+	struct copy no_copy = { 0 };
+	struct dir no_dir = { 0 };
+	struct state *st;
+
+	if (!step_block_ok(r, m->object))
+		return -EBADMSG;
+	st = begins(m) ? rank_state(r, block_page(m->object), GFP_ATOMIC)
+		       : READ_ONCE(r->states[block_page(m->object) / CHUNK_PAGES]);
+	if (st)
+		return block_message(r, &st->copies[at], &st->dirs[at], m, acts);
+	return begins(m) ? -EAGAIN : block_message(r, &no_copy, &no_dir, m, acts);
 }
 
 static struct dir_ctx dir_ctx(struct rank *r)
 {
-	return (struct dir_ctx){ .me = r->me, .nranks = r->size, .queue = { r->nodes, SLOTS } };
-}
-
-static int dir_message(struct rank *r, struct state *st, const struct msg *m, struct actions *acts)
-{
-	struct dir_ctx ctx = dir_ctx(r);
-	struct region *g = rank_region_at(r, block_page(m->object));
-	spinlock_t *stripe = stripe_of(r, m->object);
-	int err;
-
-	acts->n = 0;
-	if (m->type == MSG_PLACE && g && rank_home(r, g, block_page(m->object)) != r->me)
-		return -EBADMSG; /* only a block's manager places it */
-	spin_lock(stripe);
-	err = dir_step(&ctx, &st->dirs[block_page(m->object) % CHUNK_PAGES], m, acts);
-	spin_unlock(stripe);
-	return err;
+	return (struct dir_ctx){
+		.me = r->me,
+		.nranks = r->size,
+		.manager = SET_NOBODY,
+		.queue = { .nodes = r->nodes, .nslots = SLOTS },
+	};
 }
 
 static bool is_first(const struct rank *r, const struct copy *p, const struct dir *d)
 {
-	return d->state <= DIR_PLACED && d->phase == DIR_IDLE && p->state == PG_INVALID && (!p->home || p->home - 1 == r->me);
+	return d->state <= DIR_PLACED && d->phase == DIR_IDLE && p->state == PG_INVALID &&
+		(!p->home || p->home - 1 == r->me);
 }
 
 bool step_is_first(struct rank *r, const struct msg *ask)
@@ -122,108 +150,123 @@ void step_first_used(struct rank *r, const struct msg *ask, struct actions *acts
 	spin_unlock(stripe);
 }
 
-int step_refuse(struct rank *r, const struct msg *m, int err, struct actions *acts)
+static struct objects objects_of(struct rank *r)
 {
-	struct action *a = act_add(acts, ACT_SEND);
-
-	a->msg = *m;
-	a->msg.type = MSG_REPLY;
-	a->msg.src = r->me;
-	a->msg.dst = m->req_rank;
-	a->msg.count = (s16)err;
-	return 0;
+	return (struct objects){ .list = &r->object_list, .chunks = r->objects, .limit = OBJECTS };
 }
 
-static int object_create(struct rank *r, const struct msg *m, struct actions *acts)
+bool step_prepare(struct rank *r, const struct msg *m)
 {
-	unsigned long i;
-	struct sync *s;
-	u16 gen;
+	u32 number;
 
-	do {
-		i = find_next_zero_bit(r->object_used, OBJECTS, 1);
-		if (i >= OBJECTS)
-			return step_refuse(r, m, -ENOSPC, acts);
-	} while (test_and_set_bit(i, r->object_used));
-	s = &r->objects[i];
-	gen = (u16)(s->gen + 1 ? s->gen + 1 : 1);
-	*s = (struct sync){ .kind = m->op == SOP_CREATE ? (u8)m->aux : 0, .gen = gen, .value = m->value };
-	step_refuse(r, m, 0, acts);
-	acts->v[acts->n - 1].msg.value = (u64)gen << 16 | i;
-	return 0;
-}
-
-static int gone_object(struct rank *r, const struct msg *m, struct actions *acts)
-{
-	int err = step_refuse(r, m, -EINVAL, acts);
-
-	if (m->type != MSG_SYNC && m->type != MSG_RESUME) {
-		/* A release that crossed its successor's, who has destroyed the mutex since: the lock was handed on. */
-		acts->v[0].msg.type = MSG_FREED;
-		acts->v[0].msg.home = m->home;
-		acts->v[0].msg.count = m->type == MSG_UNLOCK ? 0 : -EINVAL;
-		acts->v[0].msg.value = m->type == MSG_UNLOCK;
+	switch (dispatch_target(m, &number)) {
+	case TARGET_BLOCK:
+		return !step_block_ok(r, m->object) || !begins(m) ||
+			rank_state(r, block_page(m->object), GFP_KERNEL_ACCOUNT);
+	case TARGET_CREATE:
+		/* Another may take this place; then there are OBJECT_CHUNK - 1 behind it. */
+		number = READ_ONCE(r->object_list.fresh) + 1;
+		return number >= OBJECTS || rank_objects(r, number, GFP_KERNEL_ACCOUNT);
+	default: return table_ready(r, m, GFP_KERNEL_ACCOUNT);
 	}
-	return err;
 }
 
-static int object_message(struct rank *r, const struct msg *m, struct actions *acts)
+static int object_message(struct rank *r, const struct msg *m, u32 index, struct actions *acts)
 {
-	struct sync_ctx ctx = { .me = r->me, .queue = { r->nodes, SLOTS } };
-	u32 index = m->object & 0xffff;
+	const struct objects all = objects_of(r);
+	const struct dispatch at = {
+		.me = r->me,
+		.nranks = r->size,
+		.queue = { .nslots = ALL_SLOTS, .chunks = r->lines },
+		.objects = &all,
+		.object = objects_at(&all, index),
+		.index = index,
+	};
 	spinlock_t *stripe = stripe_of(r, index);
-	struct sync *s;
 	int err;
 
-	acts->n = 0;
-	if (m->type == MSG_SYNC && m->op == SOP_CREATE)
-		return object_create(r, m, acts);
-	if (index >= OBJECTS)
-		return -EBADMSG;
-	s = &r->objects[index];
 	spin_lock(stripe);
-	if (!s->kind || s->gen != m->object >> 16) {
-		err = gone_object(r, m, acts);
-	} else if (m->type == MSG_SYNC && m->op == SOP_DESTROY) {
-		err = step_refuse(r, m, sync_idle(s) ? 0 : -EBUSY, acts);
-		if (sync_idle(s)) {
-			s->kind = 0;
-			clear_bit(index, r->object_used);
-		}
-	} else if (m->type == MSG_SYNC || m->type == MSG_RESUME) {
-		err = sync_step(&ctx, s, m, acts);
-	} else {
-		err = s->kind == SYNC_MUTEX ? lock_home_step(r->me, s, m, acts) : -EBADMSG;
-	}
+	err = dispatch_step(&at, m, acts);
 	spin_unlock(stripe);
 	return err;
 }
 
-int step_hold(struct rank *r, u16 index, enum hold_event ev, const struct msg *m, struct actions *acts)
+/* -EAGAIN: not in this context. */
+static int create_object(struct rank *r, const struct msg *m, struct actions *acts)
 {
+	const struct objects all = objects_of(r);
+	u32 missing, index = objects_take(&all, &missing);
+
+	if (!index && missing) {
+		if (!rank_objects(r, missing, GFP_ATOMIC))
+			return -EAGAIN;
+		index = objects_take(&all, &missing);
+		if (!index && missing)
+			return -EAGAIN; /* others were faster, and have used up all of it */
+	}
+	return object_message(r, m, index, acts);
+}
+
+static void free_hold(struct rank *r, u32 index)
+{
+	if (hold_at(r, index)->state == HOLD_FREE)
+		clear_bit(index, r->hold_used);
+}
+
+/* From thread to thread of a rank while another rank waits: what it costs to move a lock is shared by so many sections. */
+#define LOCK_PASSES 16
+
+static struct qpool lines(struct rank *r)
+{
+	return (struct qpool){ .nslots = ALL_SLOTS, .chunks = r->lines };
+}
+
+void step_hold_begin(struct rank *r, u32 index, const struct msg *ask)
+{
+	spinlock_t *stripe = stripe_of(r, 0x80000000u | index);
+
+	spin_lock(stripe);
+	*hold_at(r, index) = (struct hold){ .state = HOLD_WAITING,
+					    .home = ask->dst,
+					    .object = ask->object,
+					    .gen = ask->req_rank,
+					    .slot = ask->req_slot };
+	spin_unlock(stripe);
+}
+
+int step_held(struct rank *r, u32 index, enum hold_event ev, const struct msg *about, struct actions *acts)
+{
+	spinlock_t *stripe = stripe_of(r, 0x80000000u | index);
+	const struct msg none = { .dst = r->me };
+	const struct hold_ctx ctx = { .me = r->me, .passes = LOCK_PASSES, .queue = lines(r) };
+	struct hold *h = hold_at(r, index);
+	int err = -EBADMSG;
+
+	acts->n = 0;
+	if (!h)
+		return -EBADMSG;
+	spin_lock(stripe);
+	if (!about || (h->object == about->object && h->gen == about->req_rank && h->home == about->dst))
+		err = hold_step(&ctx, index, h, ev, about ? about : &none, acts);
+	if (!err)
+		free_hold(r, index);
+	spin_unlock(stripe);
+	return err;
+}
+
+static int hold_message(struct rank *r, const struct msg *m, u32 index, struct actions *acts)
+{
+	const struct dispatch at = { .me = r->me, .nranks = r->size, .queue = lines(r), .hold = hold_at(r, index) };
 	spinlock_t *stripe = stripe_of(r, 0x80000000u | index);
 	int err;
 
-	acts->n = 0;
-	spin_lock(stripe);
-	err = hold_step(r->me, index, &r->holds[index], ev, m, acts);
-	if (!err && r->holds[index].state == HOLD_FREE)
-		clear_bit(index, r->hold_used);
-	spin_unlock(stripe);
-	return err;
-}
-
-static int hold_message(struct rank *r, const struct msg *m, struct actions *acts)
-{
-	enum hold_event ev = m->type == MSG_LOCKED ? HE_LOCKED : m->type == MSG_NEXT ? HE_NEXT : m->count ? HE_REFUSED : HE_FREED;
-	unsigned int i;
-	int err;
-
-	if (m->home >= HOLDS)
+	if (!at.hold)
 		return -EBADMSG;
-	err = step_hold(r, m->home, ev, m, acts);
-	for (i = 0; ev == HE_REFUSED && i < acts->n; i++)
-		acts->v[i].status = m->count;
+	spin_lock(stripe);
+	err = dispatch_step(&at, m, acts);
+	if (!err)
+		free_hold(r, index);
+	spin_unlock(stripe);
 	return err;
 }
 
@@ -238,62 +281,50 @@ static u64 combine(u8 op, u64 a, u64 b)
 	case 3: return a & b;
 	case 4: return a | b;
 	case 5: return a ^ b;
+	case 6: return a * b;
 	}
 	return 0;
 }
 
 int step_barrier(struct rank *r, const struct msg *m, struct actions *acts)
 {
+	const struct dispatch at = { .me = r->me, .nranks = r->size, .bar = bar_at(r, m->object), .combine = combine };
 	spinlock_t *stripe = stripe_of(r, 0x40000000u | m->object);
-	struct bar_tree t;
-	struct bar *b;
 	int err;
 
-	acts->n = 0;
-	if (m->object >= (u32)r->size * BARRIERS)
+	if (!at.bar)
 		return -EBADMSG;
-	b = &r->bars[m->object];
 	spin_lock(stripe);
-	if ((b->threads || m->src == m->dst) && !bar_tree(b->mask, r->size, r->me, &t))
-		err = bar_step(r->me, &t, combine, b, m, acts);
-	else
-		err = bar_step(r->me, NULL, combine, b, m, acts);
+	err = dispatch_step(&at, m, acts);
 	spin_unlock(stripe);
 	return err;
 }
 
-/* -EAGAIN: not in this context. */
+static int slot_message(struct rank *r, const struct msg *m, u32 slot, struct actions *acts)
+{
+	struct slot *s = slot_at(r, slot);
+	const struct dispatch at = { .me = r->me, .nranks = r->size, .ask = s ? &s->ask : NULL };
+
+	return !s ? -EBADMSG : dispatch_step(&at, m, acts);
+}
+
+/* The numbers of a peer's message have passed wire_check(); those of ranks of this kernel are this kernel's own. */
 int step_message(struct rank *r, const struct msg *m, struct actions *acts)
 {
-	struct state *st = NULL;
+	u32 number;
 
 	acts->n = 0;
-	if (step_is_of_block(m)) {
-		if (!step_block_ok(r, m->object))
-			return -EBADMSG;
-		if (m->type == MSG_RELEASE)
-			return -EAGAIN;
-		st = rank_state(r, block_page(m->object), GFP_ATOMIC);
-		if (!st)
-			return -EAGAIN;
+	if (!table_ready(r, m, GFP_ATOMIC))
+		return -EAGAIN;
+	switch (dispatch_target(m, &number)) {
+	case TARGET_BLOCK: return step_block(r, m, acts);
+	case TARGET_CREATE: return create_object(r, m, acts);
+	case TARGET_OBJECT: return object_message(r, m, number, acts);
+	case TARGET_HOLD: return hold_message(r, m, number, acts);
+	case TARGET_BARRIER: return step_barrier(r, m, acts);
+	case TARGET_SLOT: return slot_message(r, m, number, acts);
+	case TARGET_HOST:
+	case TARGET_NONE: break;
 	}
-	switch ((enum msg_type)m->type) {
-	case MSG_READ_REQ: case MSG_WRITE_REQ: case MSG_DONE: case MSG_HOME: case MSG_HOME_ACK: case MSG_PLACE:
-		return dir_message(r, st, m, acts);
-	case MSG_RESUME:
-		return m->op ? object_message(r, m, acts) : dir_message(r, st, m, acts);
-	case MSG_DATA: case MSG_GRANT: case MSG_INV: case MSG_INV_ACK: case MSG_FWD_READ: case MSG_FWD_WRITE:
-		return page_message(r, st, m, acts);
-	case MSG_LOCK: case MSG_TRYLOCK: case MSG_UNLOCK: case MSG_SYNC:
-		return object_message(r, m, acts);
-	case MSG_NEXT: case MSG_LOCKED: case MSG_FREED:
-		return hold_message(r, m, acts);
-	case MSG_REPLY:
-		slot_complete(r, m->req_slot, m->count, m->value);
-		return 0;
-	case MSG_ARRIVE: case MSG_DEPART:
-		return step_barrier(r, m, acts);
-	default:
-		return -EBADMSG;
-	}
+	return -EBADMSG;
 }

@@ -5,15 +5,15 @@
 
 struct hold_timer {
 	struct hrtimer timer;
+	struct work_struct work; /* memory was short when it was due */
 	struct rank *rank;
 	u32 object;
 };
 
 static struct pool timers;
 
-static enum hrtimer_restart hold_over(struct hrtimer *timer)
+static void over(struct hold_timer *t)
 {
-	struct hold_timer *t = container_of(timer, struct hold_timer, timer);
 	struct rank *r = t->rank;
 	struct msg m = { .object = t->object, .src = r->me, .dst = r->me };
 
@@ -23,6 +23,26 @@ static enum hrtimer_restart hold_over(struct hrtimer *timer)
 	host_run();
 	pool_put(&timers, t);
 	rank_exit(r);
+}
+
+static void over_later(struct work_struct *work)
+{
+	host_begin();
+	over(container_of(work, struct hold_timer, work));
+	local_bh_enable();
+}
+
+static enum hrtimer_restart hold_over(struct hrtimer *timer)
+{
+	struct hold_timer *t = container_of(timer, struct hold_timer, timer);
+
+	if (pools_full()) {
+		over(t);
+	} else {
+		debug_count(COUNT_USED_UP, 1);
+		INIT_WORK(&t->work, over_later);
+		queue_work(dsm_wq, &t->work);
+	}
 	return HRTIMER_NORESTART;
 }
 
@@ -47,7 +67,7 @@ void hold_timer_start(struct rank *r, u32 object, u32 at)
 
 int hold_timer_init(void)
 {
-	return pool_create(&timers, "dsm_timer", sizeof(struct hold_timer), __alignof__(struct hold_timer));
+	return pool_create(&timers, "dsm_timer", sizeof(struct hold_timer), __alignof__(struct hold_timer), KEEP_FEW);
 }
 
 void hold_timer_exit(void)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
+/* clang-format off */
 /*
  * trace.h - tracepoints, below events/dsm/ of tracefs: what a fault, a message, a change of protections and a wake-up were about.
  * They cost a test each while nobody listens.

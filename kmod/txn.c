@@ -15,9 +15,10 @@ struct txn {
 	struct batch b;
 	struct batch_item item;
 	struct rank *rank;
-	struct msg event;      /* what the actions follow from */
-	struct msg data;       /* type MSG_DATA: send it with the block when access has ended */
-	struct actions acts;   /* else: go on with these */
+	struct work_struct work; /* memory was short when it was done */
+	struct msg event;        /* what the actions follow from */
+	struct msg data;         /* type MSG_DATA: send it with the block when access has ended */
+	struct actions acts;     /* else: go on with these */
 	unsigned int at;
 };
 
@@ -87,16 +88,35 @@ static void txn_go_on(struct txn *t)
 	host_run();
 }
 
+static void txn_end(struct txn *t)
+{
+	struct rank *r = t->rank;
+
+	txn_go_on(t);
+	pool_put(&txns, t);
+	rank_exit(r);
+}
+
+static void txn_later(struct work_struct *work)
+{
+	host_begin();
+	txn_end(container_of(work, struct txn, work));
+	local_bh_enable();
+}
+
 static void txn_done(struct batch *b)
 {
 	struct txn *t = container_of(b, struct txn, b);
-	struct rank *r = t->rank;
 
 	local_bh_disable();
-	txn_go_on(t);
+	if (pools_full()) {
+		txn_end(t);
+	} else {
+		debug_count(COUNT_USED_UP, 1);
+		INIT_WORK(&t->work, txn_later);
+		queue_work(dsm_wq, &t->work);
+	}
 	local_bh_enable();
-	pool_put(&txns, t);
-	rank_exit(r);
 }
 
 static struct txn *txn_get(struct rank *r, const struct msg *m, u8 prot)
@@ -117,7 +137,9 @@ static struct txn *txn_get(struct rank *r, const struct msg *m, u8 prot)
 	t->b.done = txn_done;
 	t->b.follow = false;
 	t->acts.n = t->at = 0;
-	t->item = (struct batch_item){ .page = block_page(m->object), .pages = (u16)block_pages(m->object), .prot = prot };
+	t->item = (struct batch_item){ .page = block_page(m->object),
+				       .pages = (u16)block_pages(m->object),
+				       .prot = prot };
 	t->event = *m;
 	t->data.type = MSG_NONE;
 	return t;
@@ -187,7 +209,9 @@ void txn_lower(struct rank *r, const struct action *a)
 /* More is allowed than was: no translation is stale, and what cannot be changed now a fault will change. */
 void txn_open(struct rank *r, const struct action *a, const struct msg *m, u32 blocks)
 {
-	struct batch_item it = { .page = block_page(m->object), .pages = (u16)(blocks * block_pages(m->object)), .prot = uapi_prot[a->prot] };
+	struct batch_item it = { .page = block_page(m->object),
+				 .pages = (u16)(blocks * block_pages(m->object)),
+				 .prot = uapi_prot[a->prot] };
 	struct dsm_ioc_stats *s = stats_of(r, m->object);
 	struct batch b __uninitialized;
 	struct chunk *k = chunk_with(r->ctx, it.page, it.pages);
@@ -217,7 +241,7 @@ void txn_open(struct rank *r, const struct action *a, const struct msg *m, u32 b
 
 int txn_start(void)
 {
-	return pool_create(&txns, "dsm_txn", sizeof(struct txn) + batch_room(), __alignof__(struct txn));
+	return pool_create(&txns, "dsm_txn", sizeof(struct txn) + batch_room(), __alignof__(struct txn), KEEP_TXNS);
 }
 
 void txn_stop(void)

@@ -2,8 +2,9 @@
 /*
  * wait.c - faults, request slots, and how a thread waits for its answer.
  *
- * A fault asks, looks for a while with mmap_lock held, then drops the lock and sleeps; only a fatal signal ends its sleep. The
- * slot of a thread that was killed is left to the answer. All of this sleeps but what says otherwise.
+ * A fault asks, looks for a while with mmap_lock held, then drops the lock and sleeps; a signal ends its sleep, of a fault in the
+ * kernel and of a call only a fatal one. The slot of a thread that does not wait any more is left to the answer. All of this
+ * sleeps but what says otherwise.
  */
 #include <linux/mm.h>
 #include <linux/nospec.h>
@@ -25,47 +26,85 @@ static int take(struct rank *r, unsigned int from, unsigned int to)
 		if (i >= to)
 			return -EAGAIN;
 	} while (test_and_set_bit(i, r->slot_used));
-	WRITE_ONCE(r->slots[i].nobody, from >= SYNC_SLOTS);
-	WRITE_ONCE(r->slots[i].echo, 0);
 	return (int)i;
 }
 
-int slot_get(struct rank *r)
+static void begin(struct rank *r, unsigned int slot)
 {
-	int slot = take(r, 0, SYNC_SLOTS);
+	struct slot *s = slot_at(r, slot);
 
-	/* More threads of this rank wait than there are slots: some will be done soon. */
-	if (slot < 0 && wait_event_killable(r->slot_free, (slot = take(r, 0, SYNC_SLOTS)) >= 0 || READ_ONCE(r->dead)))
+	WRITE_ONCE(s->nobody, slot >= SYNC_SLOTS && slot < SLOTS);
+	WRITE_ONCE(s->echo, 0);
+}
+
+/*
+ * Those of the first two kinds come back by themselves, whatever others do. A lasting one may be kept until somebody posts,
+ * unlocks, signals: for that nobody waits here.
+ */
+int slot_get(struct rank *r, enum slot_kind kind)
+{
+	static const struct {
+		u32 from, to;
+	} range[] = {
+		[SLOT_BLOCK] = { 0, SYNC_SLOTS },
+		[SLOT_BRIEF] = { SLOTS, BRIEF_END },
+		[SLOT_LASTING] = { BRIEF_END, ALL_SLOTS },
+	};
+	wait_queue_head_t *queue = kind == SLOT_BLOCK ? &r->slot_free : &r->brief_free;
+	const u32 from = range[kind].from, to = range[kind].to;
+	int slot = take(r, from, to), err;
+
+	if (slot < 0 && kind == SLOT_LASTING)
+		return -EAGAIN;
+	if (slot < 0 && wait_event_killable(*queue, (slot = take(r, from, to)) >= 0 || READ_ONCE(r->dead)))
 		return -EINTR;
-	return slot < 0 ? -EIO : slot;
+	if (slot < 0)
+		return -EIO;
+	err = table_slot(r, slot);
+	if (err) {
+		slot_put(r, slot);
+		return err;
+	}
+	begin(r, slot);
+	return slot;
 }
 
 int slot_now(struct rank *r)
 {
-	return take(r, 0, SYNC_SLOTS);
-}
-
-int slot_try(struct rank *r, u32 object)
-{
-	int slot = take(r, SYNC_SLOTS, SLOTS);
+	int slot = take(r, 0, SYNC_SLOTS);
 
 	if (slot >= 0)
+		begin(r, slot);
+	return slot;
+}
+
+int slot_try(struct rank *r, u32 object, bool back)
+{
+	int slot = back ? take(r, AHEAD_SLOTS, SLOTS) : -EAGAIN;
+
+	if (slot < 0)
+		slot = take(r, SYNC_SLOTS, AHEAD_SLOTS);
+	if (slot >= 0) {
+		begin(r, slot);
 		WRITE_ONCE(r->slots[slot].object, object);
+	}
 	return slot;
 }
 
 void slot_put(struct rank *r, unsigned int slot)
 {
+	wait_queue_head_t *queue = slot < SLOTS ? &r->slot_free : &r->brief_free;
+
 	clear_bit_unlock(slot, r->slot_used);
 	smp_mb__after_atomic(); /* with the waiter's queueing in slot_get() */
-	if (waitqueue_active(&r->slot_free))
-		wake_up(&r->slot_free);
+	if (waitqueue_active(queue))
+		wake_up(queue);
 }
 
 /* Any context. */
-void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value)
+void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value, bool last)
 {
-	struct slot *s = &r->slots[slot];
+	struct slot *s = slot_at(r, slot);
 	unsigned long flags;
 	bool nobody;
 
@@ -77,13 +116,18 @@ void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value)
 	wake_up_all_locked(&s->wait);
 	spin_unlock_irqrestore(&s->wait.lock, flags);
 	trace_dsm_wake(r->me, slot, s->object, status);
-	if (nobody)
+	if (nobody && last)
 		slot_put(r, slot);
+}
+
+void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value)
+{
+	slot_answered(r, slot, status, value, true);
 }
 
 bool slot_abandon(struct rank *r, unsigned int slot, u32 seq)
 {
-	struct slot *s = &r->slots[slot];
+	struct slot *s = slot_at(r, slot);
 	bool left;
 
 	spin_lock_irq(&s->wait.lock);
@@ -113,7 +157,7 @@ static bool spin(struct rank *r, const struct slot *s, u32 seq, u32 n)
 
 int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns)
 {
-	struct slot *s = &r->slots[slot];
+	struct slot *s = slot_at(r, slot);
 	u64 limit = ns ? nsecs_to_jiffies64(ns) + 1 : 0;
 	long left;
 
@@ -136,8 +180,14 @@ int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns)
 struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 slot)
 {
 	return (struct msg){
-		.version = WIRE_VERSION, .src = r->me, .dst = r->me, .object = block_id(page, 1u << g->order), .req_rank = r->me,
-		.req_slot = slot, .home = rank_home(r, g, page), .flags = g->home == DSM_REGION_FIRST_TOUCH ? MSGF_FIRST_TOUCH : 0,
+		.version = WIRE_VERSION,
+		.src = r->me,
+		.dst = r->me,
+		.object = block_id(page, 1u << g->order),
+		.req_rank = r->me,
+		.req_slot = slot,
+		.home = rank_home(r, g, page),
+		.flags = g->home == DSM_REGION_FIRST_TOUCH ? MSGF_FIRST_TOUCH : 0,
 	};
 }
 
@@ -147,6 +197,8 @@ bool ask_around(struct rank *r, u32 page, struct msg *ask)
 
 	rcu_read_lock();
 	g = rank_region_at(r, page);
+	if (g && page - g->page >= g->usable)
+		g = NULL;
 	if (g)
 		*ask = ask_for(r, g, g->page + ((page - g->page) & ~((1u << g->order) - 1)), 0);
 	rcu_read_unlock();
@@ -166,27 +218,52 @@ u32 frames_wanted(struct rank *r, u32 page)
 	return n;
 }
 
-static bool prepared(struct rank *r, u32 page)
+/* Of the frames of the 2 MiB around a page, those that its region reaches. */
+static u32 frames_usable(struct rank *r, u32 page)
+{
+	u32 start = page & ~(CHUNK_PAGES - 1), n = 0;
+	struct region *g;
+
+	rcu_read_lock();
+	g = rank_region_at(r, page);
+	if (g)
+		n = region_usable(g, start);
+	rcu_read_unlock();
+	return n;
+}
+
+static bool prepared(struct rank *r, u32 page, u32 frames)
 {
 	struct chunk *k;
 	bool is;
 
 	rcu_read_lock();
 	k = chunk_of(r->ctx, page);
-	is = k && READ_ONCE(r->states[page / CHUNK_PAGES]) && (!r->conn || conn_has_key(r->conn, k));
+	is = k && k->n >= frames && READ_ONCE(k->usable) == frames_usable(r, page) &&
+		READ_ONCE(r->states[page / CHUNK_PAGES]) && (!r->conn || conn_has_key(r->conn, k));
 	rcu_read_unlock();
 	return is;
 }
 
-/* Under frames_sem. */
+/*
+ * Under frames_sem. There may be frames of before the region: its home's, made for blocks that came back; or those of another
+ * region, which the process has removed without FORGET. Peers may know their key, so they stay; if they are too few, it is the
+ * process's error.
+ */
 static int prepare(struct rank *r, u32 page, u32 frames)
 {
-	int err = frames ? ctx_frames(r->ctx, page, frames) : -EFAULT;
+	const u32 usable = frames_usable(r, page);
+	int err = frames ? ctx_frames(r->ctx, page, frames, usable) : -EFAULT;
+	struct chunk *k = chunk_of(r->ctx, page);
 
-	if (!err && !rank_state(r, page, GFP_KERNEL))
-		err = -ENOMEM;
+	if (!err && k->n < frames)
+		err = -EFAULT;
+	if (!err)
+		WRITE_ONCE(k->usable, usable);
+	if (!err && !rank_state(r, page, GFP_KERNEL_ACCOUNT))
+		err = READ_ONCE(r->ctx->over) ? -EDQUOT : -ENOMEM;
 	if (!err && r->conn)
-		err = conn_key(r->conn, chunk_of(r->ctx, page));
+		err = conn_key(r->conn, k);
 	return err;
 }
 
@@ -194,7 +271,7 @@ int prepare_block(struct rank *r, u32 page, u32 frames)
 {
 	int err;
 
-	if (prepared(r, page))
+	if (prepared(r, page, frames))
 		return 0;
 	down_read(&r->ctx->frames_sem);
 	err = prepare(r, page, frames);
@@ -203,11 +280,17 @@ int prepare_block(struct rank *r, u32 page, u32 frames)
 }
 
 /* Bottom halves are off; what it causes is queued. */
-void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager)
+void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager, bool back)
 {
-	int slot = slot_try(r, block), wait = -1;
-	struct msg ask = { .version = WIRE_VERSION, .src = r->me, .dst = r->me, .object = block, .req_rank = r->me,
-			   .req_slot = (u16)slot, .home = manager, .flags = flags };
+	int slot = slot_try(r, block, back), wait = -1;
+	struct msg ask = { .version = WIRE_VERSION,
+			   .src = r->me,
+			   .dst = r->me,
+			   .object = block,
+			   .req_rank = r->me,
+			   .req_slot = (u16)slot,
+			   .home = manager,
+			   .flags = flags };
 	u32 seq;
 
 	if (slot < 0)
@@ -247,21 +330,35 @@ static bool may_drop(const struct vm_fault *vmf)
 /* The same in a fault; -EAGAIN: frames are being freed, others than this one's. */
 int prepare_in_fault(struct rank *r, u32 page)
 {
+	const u32 frames = frames_wanted(r, page);
 	int err;
 
-	if (prepared(r, page))
+	if (prepared(r, page, frames))
 		return 0;
 	if (!down_read_trylock(&r->ctx->frames_sem))
 		return -EAGAIN;
-	err = prepare(r, page, frames_wanted(r, page));
+	err = prepare(r, page, frames);
 	up_read(&r->ctx->frames_sem);
 	return err;
 }
 
-/* Wait for an answer; *dropped: the process's mmap_lock is no longer held. */
+/*
+ * Of a program's own access: on its way back it runs handlers of signals, and makes the access again. Not so in the kernel, which
+ * would come here again and again, with the signal still waiting.
+ */
+static bool may_interrupt(const struct vm_fault *vmf)
+{
+	return vmf->flags & FAULT_FLAG_USER && vmf->flags & FAULT_FLAG_INTERRUPTIBLE;
+}
+
+/*
+ * Wait for an answer; *dropped: the process's mmap_lock is no longer held. -EINTR for a signal: the request goes on without the
+ * thread, as if to fetch ahead, and the repeated access joins it.
+ */
 static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot, u32 seq, bool *dropped)
 {
 	struct slot *s = &r->slots[slot];
+	long err;
 
 	if (spin(r, s, seq, 1))
 		return 0;
@@ -269,7 +366,11 @@ static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot
 		drop_lock(vmf);
 		*dropped = true; /* vmf->vma is not to be looked at any more */
 	}
-	if (wait_event_killable(s->wait, answered(s, seq, 1) || READ_ONCE(r->dead)))
+	if (*dropped && may_interrupt(vmf))
+		err = wait_event_interruptible(s->wait, answered(s, seq, 1) || READ_ONCE(r->dead));
+	else
+		err = wait_event_killable(s->wait, answered(s, seq, 1) || READ_ONCE(r->dead));
+	if (err)
 		return -EINTR;
 	return answered(s, seq, 1) ? 0 : -EIO;
 }
@@ -328,12 +429,12 @@ static void read_ahead(struct rank *r, u32 page)
 		struct msg ask;
 
 		page += step;
-		if (page >= g->page + g->pages || !prepared(r, page))
+		if (page >= g->page + g->pages || !prepared(r, page, frames_wanted(r, page)))
 			break;
 		if (allowed(r->ctx, page) != DSM_PROT_NONE)
 			continue;
 		ask = ask_for(r, g, page, 0);
-		start_prefetch(r, ask.object, false, ask.flags, ask.home);
+		start_prefetch(r, ask.object, false, ask.flags, ask.home, false);
 		asked++;
 	}
 	if (asked)
@@ -386,7 +487,7 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 	bool open;
 	u32 seq = 0;
 
-	local_bh_disable();
+	host_begin();
 	open = host_page(r, write ? PE_WRITE : PE_READ, ask, &wait, &seq);
 	if (!open && !write && wait == ask->req_slot)
 		read_ahead(r, block_page(ask->object));
@@ -403,7 +504,7 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 		ask->req_slot = SLOTS; /* the answer will free it */
 		return err;
 	}
-	local_bh_disable();
+	host_begin();
 	host_page(r, PE_USED, ask, &wait, &seq);
 	/* Threads that joined after the answer had come wait for this. */
 	slot_complete(r, ask->req_slot, 0, 0);
@@ -432,7 +533,9 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	u64 start;
 	int slot, err;
 
-	if (READ_ONCE(r->dead))
+	/* The kernel makes an access again at once, without a look at signals: what made it fault so often may be for ever. */
+	cond_resched();
+	if (READ_ONCE(r->dead) || fatal_signal_pending(current))
 		return VM_FAULT_SIGBUS;
 	/*
 	 * It was here when this fault dropped mmap_lock, and was taken away before the lock was had again. Not to sleep with
@@ -455,7 +558,7 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	}
 	if (err)
 		return err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
-	slot = slot_get(r);
+	slot = slot_get(r, SLOT_BLOCK);
 	if (slot < 0)
 		return VM_FAULT_SIGBUS;
 	ask.req_slot = (u16)slot;

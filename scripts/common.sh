@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
 # What the scripts share. A script starts with a comment that is its --help, sources this file, and
-# finds itself in the top folder with $top set.
+# finds itself in the top folder with $top set. Test runners source tests/common.sh, which adds to it.
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-me=$(basename "$0")
+self=$(realpath "$0")
+me=${self#"$top"/} # "tests/proc/run"; a script is called by its name alone
+me=${me#scripts/}
 cd "$top" || exit
 
 # The first comment block after the licence line, without the marks.
 usage() {
-	sed -n '3,${/^#/!q;s/^#\( \|$\)//p}' "$top/scripts/$me"
+	sed -n '3,${/^#/!q;s/^#\( \|$\)//p}' "$self"
 }
 
 if [[ ${1:-} == --help || ${1:-} == -h ]]; then
@@ -39,7 +41,7 @@ finish() {
 
 # A folder that goes when the script ends.
 temporary_folder() {
-	scratch=$(mktemp -d "${TMPDIR:-/tmp}/dsm-$me.XXXXXX")
+	scratch=$(mktemp -d "${TMPDIR:-/tmp}/dsm-${me//\//-}.XXXXXX")
 	trap 'rm -rf "$scratch"' EXIT
 }
 

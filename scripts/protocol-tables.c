@@ -42,25 +42,39 @@ static void cell(const char *rule, unsigned int before, uint32_t after, const ch
 
 /* ---- messages --------------------------------------------------------------------------------- */
 
-static int received(unsigned int type, uint16_t slot)
-{
-	struct msg m = { .version = WIRE_VERSION, .type = (uint8_t)type, .src = 1, .req_slot = slot };
-
-	return wire_check(&m, 0, RANKS, SLOTS);
-}
-
 static void messages(void)
 {
 	static const char *const classes[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
+	static const char *const hosts[] = { "itself", "processes", "kernels", "all" };
 	unsigned int t;
 
-	printf("| message | class | may come from another rank | names a request slot |\n");
-	rule_line(4);
-	for (t = MSG_NONE + 1; t < MSG_TYPES; t++) {
-		int comes = !received(t, 0);
+	printf("| message | class | taken by |\n");
+	rule_line(3);
+	for (t = MSG_NONE + 1; t < MSG_TYPES; t++)
+		printf("| %s | %s | %s |\n", wire_name((uint8_t)t), classes[wire_class((uint8_t)t)],
+		       hosts[wire_hosts((uint8_t)t)]);
+}
 
-		printf("| %s | %s | %s | %s |\n", wire_name((uint8_t)t), classes[wire_class((uint8_t)t)], comes ? "yes" : "-",
-		       !comes ? "-" : received(t, SLOTS) ? "yes" : "-");
+/* All but those that every type has alike. */
+static void fields(void)
+{
+	static const enum wire_field columns[] = { WF_flags, WF_op,    WF_object, WF_req_rank, WF_req_slot,
+						   WF_home,  WF_count, WF_aux,    WF_value };
+	const unsigned int n = sizeof(columns) / sizeof(columns[0]);
+	unsigned int t, i;
+
+	printf("| message |");
+	for (i = 0; i < n; i++)
+		printf(" %s |", wire_field_name(columns[i]));
+	putchar('\n');
+	rule_line(n + 1);
+	for (t = MSG_NONE + 1; t < MSG_TYPES; t++) {
+		if (!wire_hosts((uint8_t)t))
+			continue;
+		printf("| %s |", wire_name((uint8_t)t));
+		for (i = 0; i < n; i++)
+			printf(" %s |", wire_rule_name(wire_rule_of((uint8_t)t, columns[i])));
+		putchar('\n');
 	}
 }
 
@@ -75,10 +89,17 @@ static uint32_t page_after(unsigned int state, unsigned int event)
 	unsigned int v;
 
 	for (v = 0; v < 2 * 4 * 2 * 2 * 2 * 4; v++) {
-		struct copy p = { .state = (uint8_t)state, .flags = v & 1 ? PAGE_OWNER : 0, .acks = (int16_t)((v >> 1 & 3) - 1), .home = 2,
+		struct copy p = { .state = (uint8_t)state,
+				  .flags = v & 1 ? PAGE_OWNER : 0,
+				  .acks = (int16_t)((v >> 1 & 3) - 1),
+				  .home = 2,
 				  .held = event == PE_UNHOLD ? held[v >> 6] : 0 };
-		struct msg m = { .src = 1, .req_rank = 2, .op = v >> 3 & 1 ? GRANT_READ : GRANT_WRITE, .flags = v >> 4 & 1 ? MSGF_ZERO : 0,
-				 .count = (int16_t)(v >> 5 & 1), .home = 1 };
+		struct msg m = { .src = 1,
+				 .req_rank = 2,
+				 .op = v >> 3 & 1 ? GRANT_READ : GRANT_WRITE,
+				 .flags = v >> 4 & 1 ? MSGF_ZERO : 0,
+				 .count = (int16_t)(v >> 5 & 1),
+				 .home = 1 };
 		struct actions acts;
 
 		/* Acknowledgements are for those who asked to write what others have. */
@@ -123,25 +144,43 @@ static void page_messages(void)
 
 /* ---- the directory ---------------------------------------------------------------------------- */
 
-/* Rank 0 is home or manager, rank 1 asks; the entry is in this state and phase, and waiters of its line are in the queue. */
+/* Rank 0 is home or manager, rank 1 asks, or is the manager; the entry is in this state and phase, and waiters of its line are in the queue. */
 static uint32_t dir_after(unsigned int state, unsigned int phase, unsigned int type, uint32_t *phases)
 {
 	uint32_t states = 0;
 	unsigned int v;
 
 	*phases = 0;
-	for (v = 0; v < 3 * 2 * 2 * 2; v++) {
+	for (v = 0; v < 3 * 2 * 2 * 2 * 2; v++) {
+		uint16_t forwarded = 0;
 		struct qnode nodes[RANKS * SLOTS] = { 0 };
-		struct dir_ctx ctx = { .me = 0, .nranks = RANKS, .queue = { nodes, SLOTS } };
-		struct dir d = { .state = state & 15, .phase = phase & 15, .owner = (uint16_t)(v % 3), .served = 1,
+		struct dir_ctx ctx = { .me = 0,
+				       .nranks = RANKS,
+				       .manager = v / 24 % 2,
+				       .queue = { nodes, SLOTS },
+				       .forwarded = &forwarded };
+		struct dir d = { .state = state & 15,
+				 .phase = phase & 15,
+				 .owner = (uint16_t)(v % 3),
+				 .served = 1,
 				 .copyset = 1u << v % 3 };
-		struct msg m = { .type = (uint8_t)type, .src = 1, .req_rank = 1, .flags = v / 3 % 2 ? MSGF_FIRST_TOUCH : 0, .op = MSG_WRITE_REQ,
+		struct msg m = { .type = (uint8_t)type,
+				 .src = 1,
+				 .req_rank = 1,
+				 .flags = v / 3 % 2 ? MSGF_FIRST_TOUCH : 0,
+				 .op = MSG_WRITE_REQ,
 				 .value = v / 6 % 2 ? 2 : 0 };
 		bool waiters = v / 12 % 2;
 		struct actions acts;
 
 		if (type == MSG_HOME) /* to the new home, about itself */
 			m.req_rank = 0;
+		if (type == MSG_MOVE)
+			m.req_rank = 2;
+		if (type == MSG_ADOPT) {
+			m.req_rank = d.served = 0;
+			m.value = ctx.manager;
+		}
 		if (waiters || phase == DIR_TURN) {
 			nodes[queue_node(&ctx.queue, 2, 0) - 1].type = MSG_READ_REQ;
 			d.tail = queue_push(&ctx.queue, 0, queue_node(&ctx.queue, 2, 0)) & 0xffffff;
@@ -178,7 +217,8 @@ static void directory(void)
 
 static void directory_phases(void)
 {
-	static const uint8_t types[] = { MSG_READ_REQ, MSG_WRITE_REQ, MSG_DONE, MSG_HOME_ACK, MSG_RESUME, MSG_HOME, MSG_PLACE };
+	static const uint8_t types[] = { MSG_READ_REQ, MSG_WRITE_REQ, MSG_DONE, MSG_HOME_ACK, MSG_RESUME,
+					 MSG_HOME,     MSG_PLACE,     MSG_MOVE, MSG_MOVE_ACK, MSG_ADOPT };
 	unsigned int p, s, t;
 
 	printf("| phase |");
@@ -193,6 +233,8 @@ static void directory_phases(void)
 
 			for (s = 0; s < DIR_STATES; s++) {
 				if (p == DIR_HOMING && s != DIR_MOVED)
+					continue;
+				if ((p == DIR_HANDING || p == DIR_MOVING) && s != DIR_EXCLUSIVE)
 					continue;
 				dir_after(s, p, types[t], &phases);
 				after |= phases;
@@ -243,10 +285,12 @@ static void objects(void)
 static const struct {
 	const char *name;
 	void (*print)(void);
+	/* clang-format off */
 } tables[] = {
-	{ "messages", messages }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
+	{ "messages", messages }, { "fields", fields }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
 	{ "directory-phases", directory_phases }, { "hold", hold }, { "objects", objects },
 };
+/* clang-format on */
 
 int main(int argc, char **argv)
 {

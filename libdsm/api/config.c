@@ -17,43 +17,49 @@ enum kind { CHOICE, SIZE, NUMBER, SWITCH, TEXT };
 static const struct row {
 	const char *name;
 	enum kind kind;
-	size_t field;           /* in struct dsm_config; NONE: not there */
-	const char *choices;    /* CHOICE: separated by spaces, the first is the default */
+	size_t field;        /* in struct dsm_config; NONE: not there */
+	const char *choices; /* CHOICE: separated by spaces, the first is the default */
 	uint64_t def, min, max;
-	bool power;             /* of two */
+	bool power; /* of two */
 	const char *help;
+	/* clang-format off */
 } rows[] = {
 #define FIELD(f) offsetof(struct dsm_config, f)
 #define NONE ((size_t)-1)
 	{ "DSM_FAULT", CHOICE, FIELD(fault), "auto uffd mprotect", 0, 0, 0, false, "how page faults are caught" },
 	{ "DSM_BACKEND", CHOICE, FIELD(backend), "auto kmod user", 0, 0, 0, false,
-	  "where faults are resolved: in the kernel helper (dsm.ko) or in this process; auto: in the kernel when it is loaded" },
+	  "where faults are resolved: in the kernel helper (dsm.ko) or in this process; auto: in the kernel if it is loaded" },
 	{ "DSM_KMOD_MODE", CHOICE, FIELD(kmod_mode), "softirq workqueue poll", 0, 0, 0, false,
-	  "where the kernel helper handles completions: interrupt context, a worker, or a thread that polls" },
+	  "where the kernel helper handles completions: interrupt context, a worker, or a polling thread" },
 	{ "DSM_NET", CHOICE, FIELD(net), "auto ucx verbs", 0, 0, 0, false,
-	  "the transport between ranks that share no memory; auto: verbs where there is an RDMA device" },
+	  "transport between ranks that share no memory; auto: verbs if there is an RDMA device" },
 	{ "DSM_NET_DEVICE", TEXT, FIELD(net_device), "NAME[:PORT], separated by commas", 0, 0, 0, false,
-	  "RDMA devices to use, instead of all with an active port" },
+	  "RDMA devices to use; default: all with an active port" },
 	{ "DSM_NET_GID", TEXT, FIELD(net_gid), "an index, an address, or ipv4, ipv6", 0, 0, 0, false,
-	  "RDMA: the GID to use, instead of the best by type and family" },
+	  "RDMA: the GID to use; default: the best by type and family" },
 	{ "DSM_CQ_GROUPS", TEXT, FIELD(cq_groups), "coherence=0-1;data=2;sync=3;bulk=4-5, or off", 0, 0, 0, false,
-	  "RDMA: completion vectors (and, behind @, processors) of each class" },
+	  "RDMA: completion vectors (and, after @, processors) of each class" },
 	{ "DSM_VERBS", TEXT, FIELD(verbs), "NAME=VALUE, separated by commas", 0, 0, 0, false,
-	  "RDMA: techniques to switch, for measurements (docs/tuning.md)" },
-	{ "DSM_SHORTCUT", CHOICE, FIELD(host_path), "auto on off", 0, 0, 0, false,
-	  "serve ranks of one host through shared memory; off: by messages, as between hosts" },
-	{ "DSM_STATS", CHOICE, FIELD(stats), "off table json 1 0", 0, 0, 0, false, "statistics of the job at its end, on stderr" },
+	  "RDMA: switches techniques, for measurements (docs/tuning.md)" },
+	{ "DSM_NODE", CHOICE, FIELD(node), "host rank", 0, 1, 1024, false,
+	  "how ranks are grouped: those of a host are a node, with one copy of everything, or each is, or so many at a time" },
+	{ "DSM_HUGE", CHOICE, FIELD(huge), "auto on off", 0, 0, 0, false,
+	  "huge pages in a job of one node; auto: if the host provides them; on: the same, with a message if it does not" },
+	{ "DSM_STATS", CHOICE, FIELD(stats), "off table json 1 0", 0, 0, 0, false, "print statistics of the job at its end, on stderr" },
 	{ "DSM_SPACE", SIZE, FIELD(space), NULL, 256ull << 30, 64ull << 20, 4ull << 40, false, "shared address space of the job" },
-	{ "DSM_HEAP", SIZE, FIELD(heap), NULL, 64ull << 30, 0, 4ull << 40, false, "part of it for the shared heap" },
-	{ "DSM_BLOCK", SIZE, FIELD(block_size), NULL, 4096, 4096, BLOCK_MAX, true, "block size of regions that name none" },
-	{ "DSM_HOLD_US", NUMBER, FIELD(hold_us), NULL, 5, 0, 10000, false, "microseconds that a granted block stays at least" },
-	{ "DSM_SPIN_US", NUMBER, FIELD(spin_us), NULL, 20, 0, 10000, false, "microseconds that a waiter looks before it sleeps" },
-	{ "DSM_READAHEAD", NUMBER, FIELD(readahead), NULL, 16, 0, 64, false, "most blocks fetched ahead of a sequential reader" },
+	{ "DSM_HEAP", SIZE, FIELD(heap), NULL, 64ull << 30, 0, 4ull << 40, false, "part of that space for the shared heap" },
+	{ "DSM_BLOCK", SIZE, FIELD(block_size), NULL, 4096, 4096, BLOCK_MAX, true, "block size of regions whose options set none" },
+	{ "DSM_HOLD_US", NUMBER, FIELD(hold_us), NULL, 5, 0, 10000, false, "minimum time that a rank keeps a granted block, in microseconds" },
+	{ "DSM_SPIN_US", NUMBER, FIELD(spin_us), NULL, 20, 0, 10000, false, "time that a waiter polls before it sleeps, in microseconds" },
+	{ "DSM_READAHEAD", NUMBER, FIELD(readahead), NULL, 16, 0, 64, false, "maximum number of blocks fetched ahead of a sequential reader" },
 	{ "DSM_LOST_MS", NUMBER, FIELD(lost_ms), NULL, 10000, 500, 600000, false,
-	  "milliseconds of silence after which a rank of another host is lost" },
-	{ "DSM_HOSTS", NUMBER, NONE, NULL, 1, 1, 64, false, "for tests: treat the ranks of a host as so many hosts" },
+	  "silence after which a rank on another host is lost, in milliseconds" },
+	{ "DSM_STALL_MS", NUMBER, FIELD(stall_ms), NULL, 30000, 0, 86400000, false,
+	  "waiting time after which one line says which ranks wait for what, in milliseconds; 0: never" },
+	{ "DSM_STRICT", SWITCH, NONE, NULL, 0, 0, 1, false, "unknown variables that start with DSM_ are errors, not warnings" },
 	{ "DSM_HELP", SWITCH, NONE, NULL, 0, 0, 1, false, "print this table and exit" },
 };
+/* clang-format on */
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
 static void print_size(char *buf, size_t room, uint64_t v)
@@ -74,6 +80,9 @@ static void range_text(const struct row *r, char *buf, size_t room)
 
 	if (r->kind == CHOICE || r->kind == TEXT) {
 		snprintf(buf, room, "%s%s", r->kind == CHOICE ? "one of: " : "", r->choices);
+		if (r->max)
+			snprintf(buf + strlen(buf), room - strlen(buf), ", %lu to %lu", (unsigned long)r->min,
+				 (unsigned long)r->max);
 		return;
 	}
 	if (r->kind == SIZE) {
@@ -131,29 +140,105 @@ static bool parse(const struct row *r, const char *text, uint64_t *out)
 	return !*end;
 }
 
+/* One of the words; where the row has a range, also a number of it. */
+static bool may_be(const struct row *r, const char *value)
+{
+	uint64_t n;
+
+	return is_choice(r->choices, value) || (r->max && parse(r, value, &n) && n >= r->min && n <= r->max);
+}
+
 static bool in_range(const struct row *r, uint64_t v)
 {
 	return v >= r->min && v <= r->max && (!r->power || !(v & (v - 1)));
 }
 
-static int check_names(void)
+/* The next variable of the environment that starts with DSM_ and is no setting; NULL: none. */
+static char **next_unknown(char **e)
 {
-	char **e;
 	size_t i;
 
-	for (e = environ; *e; e++) {
+	for (; *e; e++) {
 		size_t n = strcspn(*e, "=");
 
 		if (strncmp(*e, "DSM_", 4))
 			continue;
 		for (i = 0; i < ROWS && (strlen(rows[i].name) != n || strncmp(rows[i].name, *e, n)); i++)
 			;
-		if (i == ROWS) {
-			log_line("unknown setting %s (DSM_HELP=1 lists all)", *e);
-			return -EINVAL;
+		if (i == ROWS)
+			return e;
+	}
+	return NULL;
+}
+
+#define NAME_MOST 32
+
+/* Letters to insert, take away or change until a is b (Wagner and Fischer, 1974). */
+static unsigned int distance(const char *a, size_t na, const char *b)
+{
+	unsigned int row[NAME_MOST + 1], i, k, nb = (unsigned int)strlen(b);
+
+	for (k = 0; k <= nb; k++)
+		row[k] = k;
+	for (i = 0; i < na; i++) {
+		unsigned int corner = row[0];
+
+		row[0] = i + 1;
+		for (k = 0; k < nb; k++) {
+			unsigned int change = corner + (a[i] != b[k]);
+
+			corner = row[k + 1];
+			row[k + 1] = (row[k] < corner ? row[k] : corner) + 1;
+			if (row[k + 1] > change)
+				row[k + 1] = change;
 		}
 	}
-	return 0;
+	return row[nb];
+}
+
+/* A setting whose name is so near that it may be meant; NULL: none is. */
+static const char *nearest(const char *name, size_t n)
+{
+	unsigned int best = n < 10 ? 3 : 4, d; /* of DSM_HEAP less than half of what is its own */
+	const char *found = NULL;
+	size_t i;
+
+	for (i = 0; i < ROWS && n <= NAME_MOST; i++) {
+		d = distance(name, n, rows[i].name);
+		if (d < best) {
+			best = d;
+			found = rows[i].name;
+		}
+	}
+	return found;
+}
+
+static void say_unknown(const char *variable, const char *what)
+{
+	const size_t n = strcspn(variable, "=");
+	const char *meant = nearest(variable, n);
+
+	log_line("%.*s is not a setting%s%s%s (%s)", (int)n, variable, meant ? "; did you mean " : "",
+		 meant ? meant : "", meant ? "?" : "", what);
+}
+
+static int check_names(void)
+{
+	const char *strict = getenv("DSM_STRICT");
+	char **e = strict && !strcmp(strict, "1") ? next_unknown(environ) : NULL;
+
+	if (!e)
+		return 0;
+	say_unknown(*e, "DSM_HELP=1 lists all; DSM_STRICT=1 refuses it");
+	return -EINVAL;
+}
+
+void config_warn(void)
+{
+	char **e;
+
+	for (e = next_unknown(environ); e; e = next_unknown(e + 1))
+		say_unknown(*e, "ignored; DSM_HELP=1 lists all, DSM_STRICT=1 refuses unknown ones");
 }
 
 /* The value of a row: the environment's, or the default. */
@@ -164,13 +249,14 @@ static int value_of(const struct row *r, uint64_t *number, const char **word)
 	*number = r->def;
 	*word = NULL;
 	if (r->kind == CHOICE) {
-		static const char *const firsts[] = { "auto", "off", "softirq" };
+		static const char *const firsts[] = { "auto", "off", "host", "softirq" };
 		size_t i = 0;
 
-		while (i + 1 < sizeof(firsts) / sizeof(firsts[0]) && strncmp(r->choices, firsts[i], strcspn(r->choices, " ")))
+		while (i + 1 < sizeof(firsts) / sizeof(firsts[0]) &&
+		       strncmp(r->choices, firsts[i], strcspn(r->choices, " ")))
 			i++;
 		*word = text ? text : firsts[i];
-		return is_choice(r->choices, *word) ? 0 : complain(r, *word);
+		return may_be(r, *word) ? 0 : complain(r, *word);
 	}
 	if (r->kind == TEXT) {
 		*word = text ? text : "";
@@ -187,16 +273,10 @@ static void store(const struct row *r, struct dsm_config *cfg, uint64_t number, 
 
 	switch (r->kind) {
 	case CHOICE:
-	case TEXT:
-		memcpy(at, &word, sizeof(word));
-		break;
-	case SIZE:
-		memcpy(at, &(size_t){ (size_t)number }, sizeof(size_t));
-		break;
+	case TEXT: memcpy(at, &word, sizeof(word)); break;
+	case SIZE: memcpy(at, &(size_t){ (size_t)number }, sizeof(size_t)); break;
 	case NUMBER:
-	case SWITCH:
-		memcpy(at, &(unsigned int){ (unsigned int)number }, sizeof(unsigned int));
-		break;
+	case SWITCH: memcpy(at, &(unsigned int){ (unsigned int)number }, sizeof(unsigned int)); break;
 	}
 }
 
@@ -250,7 +330,7 @@ static int check(const struct dsm_config *cfg)
 			const char *word;
 
 			memcpy(&word, at, sizeof(word));
-			if (!word || !is_choice(r->choices, word))
+			if (!word || !may_be(r, word))
 				return complain(r, word ? word : "NULL");
 			continue;
 		}
@@ -266,20 +346,9 @@ static int check(const struct dsm_config *cfg)
 	return 0;
 }
 
-static const struct row *row_of(const char *name)
-{
-	const struct row *r = rows;
-
-	while (strcmp(r->name, name))
-		r++;
-	return r;
-}
-
 int config_read(const struct dsm_config *cfg, struct settings *out)
 {
 	struct dsm_config env;
-	uint64_t hosts;
-	const char *word;
 	int err = dsm_config_init(&env);
 
 	if (err)
@@ -293,13 +362,26 @@ int config_read(const struct dsm_config *cfg, struct settings *out)
 	err = check(cfg);
 	if (err)
 		return err;
-	value_of(row_of("DSM_HOSTS"), &hosts, &word);
 	*out = (struct settings){
-		.fault = cfg->fault, .net = cfg->net, .host_path = cfg->host_path, .stats = cfg->stats,
-		.space = cfg->space & ~(REGION_UNIT - 1), .heap = cfg->heap, .block_size = cfg->block_size,
-		.hold_us = cfg->hold_us, .spin_us = cfg->spin_us, .readahead = cfg->readahead, .lost_ms = cfg->lost_ms,
-		.hosts = (unsigned int)hosts, .backend = cfg->backend, .kmod_mode = cfg->kmod_mode, .net_device = cfg->net_device,
-		.net_gid = cfg->net_gid, .cq_groups = cfg->cq_groups, .verbs = cfg->verbs,
+		.fault = cfg->fault,
+		.net = cfg->net,
+		.stats = cfg->stats,
+		.space = cfg->space & ~(REGION_UNIT - 1),
+		.heap = cfg->heap,
+		.block_size = cfg->block_size,
+		.hold_us = cfg->hold_us,
+		.spin_us = cfg->spin_us,
+		.readahead = cfg->readahead,
+		.lost_ms = cfg->lost_ms,
+		.stall_ms = cfg->stall_ms,
+		.backend = cfg->backend,
+		.kmod_mode = cfg->kmod_mode,
+		.net_device = cfg->net_device,
+		.net_gid = cfg->net_gid,
+		.cq_groups = cfg->cq_groups,
+		.verbs = cfg->verbs,
+		.node = cfg->node,
+		.huge = cfg->huge,
 	};
 	return 0;
 }

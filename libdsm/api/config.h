@@ -7,6 +7,7 @@
 
 /* The program's configuration (NULL: none) and the environment, checked. -EINVAL after a message. */
 int config_read(const struct dsm_config *cfg, struct settings *out);
+void config_warn(void); /* a line for each DSM_ variable that is no setting */
 void config_help(void); /* DSM_HELP=1 */
 
 #endif

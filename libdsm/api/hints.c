@@ -27,7 +27,7 @@ static int fetch(const void *addr, size_t size, enum dsm_access access, bool wai
 		return err;
 	if (access != DSM_READ && access != DSM_WRITE && access != (DSM_READ | DSM_WRITE))
 		return -EINVAL;
-	return job.size == 1 ? 0 : block_fetch(r, off, len, (uint8_t)access, wait);
+	return one_node() ? 0 : block_fetch(r, off, len, (uint8_t)access, wait);
 }
 
 DSM_API int dsm_prefetch(const void *addr, size_t size, enum dsm_access access)
@@ -46,7 +46,7 @@ DSM_API int dsm_release(const void *addr, size_t size)
 	size_t off, len;
 	int err = api_range(addr, size, &r, &off, &len);
 
-	if (!err && job.size > 1)
+	if (!err && !one_node())
 		block_release(r, off, len, false);
 	return err;
 }
@@ -66,7 +66,7 @@ DSM_API int dsm_pin(const void *addr, size_t size, enum dsm_access access)
 	if (!p)
 		return -ENOMEM;
 	*p = (struct pin){ .off = off, .len = len, .access = (uint8_t)access };
-	if (job.size > 1)
+	if (!one_node())
 		err = block_pin(r, off, len, (uint8_t)access);
 	if (err) {
 		free(p);
@@ -97,7 +97,7 @@ DSM_API int dsm_unpin(const void *addr, size_t size)
 	pthread_mutex_unlock(&lock);
 	if (!p)
 		return -EINVAL;
-	if (job.size > 1)
+	if (!one_node())
 		err = block_unpin(r, off, len, p->access);
 	free(p);
 	return err;
@@ -134,7 +134,7 @@ DSM_API int dsm_place(const void *addr, size_t size, int rank)
 		return err;
 	if (rank < 0 || rank >= job.size)
 		return -EINVAL;
-	return job.size == 1 ? 0 : block_place(r, off, len, (uint16_t)rank);
+	return one_node() ? 0 : block_place(r, off, len, (uint16_t)rank);
 }
 
 DSM_API int dsm_bind_thread(int node)

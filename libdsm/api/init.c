@@ -16,6 +16,7 @@ static bool started, forked;
 static void in_child(void)
 {
 	forked = true;
+	host_forked();
 }
 
 int api_ready(void)
@@ -38,7 +39,7 @@ int api_range(const void *addr, size_t size, struct dsm_region **r, size_t *off,
 	if ((const char *)addr < job.base || from >= job.set.space || !size || to < from || to > job.set.space)
 		return -EFAULT;
 	*r = region_at(from);
-	if (!*r || to > (*r)->off + (*r)->bytes)
+	if (!*r || to > (*r)->off + region_usable(*r))
 		return -EFAULT;
 	block = (*r)->block_size;
 	from = (*r)->off + (from - (*r)->off) / block * block;
@@ -55,10 +56,10 @@ static void at_exit(void)
 		return;
 	lost_check(); /* the status is the job's, not the program's */
 	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_RUNNING)
-		log_line("exits without dsm_finalize(); the other ranks take it for lost");
+		log_line("exits without dsm_finalize(); the other ranks will consider it lost");
 }
 
-DSM_API int dsm_init(const struct dsm_config *cfg)
+static int begin(const struct dsm_config *cfg)
 {
 	const char *help = getenv("DSM_HELP");
 	struct settings set;
@@ -75,6 +76,8 @@ DSM_API int dsm_init(const struct dsm_config *cfg)
 	}
 	started = true;
 	err = engine_start(&set);
+	if (job.size && job.rank == 0)
+		config_warn();
 	if (!err)
 		err = region_start();
 	if (!err)
@@ -92,12 +95,18 @@ DSM_API int dsm_init(const struct dsm_config *cfg)
 	return dsm_barrier();
 }
 
-DSM_API int dsm_finalize(void)
+DSM_API int dsm_init(const struct dsm_config *cfg)
 {
-	int err = api_ready();
+	int before = engine_keep(), err = begin(cfg);
 
-	if (err)
-		return err;
+	engine_let(before);
+	return err;
+}
+
+static int end(void)
+{
+	int err;
+
 	heap_settle();
 	err = dsm_barrier();
 	if (err)
@@ -114,6 +123,18 @@ DSM_API int dsm_finalize(void)
 	return err;
 }
 
+DSM_API int dsm_finalize(void)
+{
+	int err = api_ready(), before;
+
+	if (err)
+		return err;
+	before = engine_keep();
+	err = end();
+	engine_let(before);
+	return err;
+}
+
 DSM_API int dsm_rank(void)
 {
 	int err = api_ready();
@@ -126,6 +147,20 @@ DSM_API int dsm_size(void)
 	int err = api_ready();
 
 	return err ? err : job.size;
+}
+
+DSM_API int dsm_node(void)
+{
+	int err = api_ready();
+
+	return err ? err : job.node;
+}
+
+DSM_API int dsm_nodes(void)
+{
+	int err = api_ready();
+
+	return err ? err : job.nodes;
 }
 
 DSM_API void dsm_abort(int status, const char *fmt, ...)

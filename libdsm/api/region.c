@@ -5,12 +5,27 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "util/log.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this process's region table */
+static uint32_t names[CTL_NAMES]; /* attached regions by hash of the name: id + 1; under the lock */
+
+/* A call under the lock is not cancelled half-way: some of what it does are cancellation points (usleep). */
+static int table_lock(void)
+{
+	int before = engine_keep();
+
+	pthread_mutex_lock(&lock);
+	return before;
+}
+
+static void table_unlock(int before)
+{
+	pthread_mutex_unlock(&lock);
+	engine_let(before);
+}
 
 static uint64_t hash_contents(const void *data, size_t size)
 {
@@ -22,12 +37,14 @@ static uint64_t hash_contents(const void *data, size_t size)
 	return h ? h : 1;
 }
 
-/* More than the memory of as many hosts as there are ranks cannot ever be filled. */
-static bool fits_memory(size_t size)
+/* Memory is taken block by block, as blocks are touched; what is dealt out at once is addresses. */
+static int no_room(const char *name, size_t size)
 {
-	struct sysinfo si;
-
-	return sysinfo(&si) || size / job.size <= (si.totalram + si.totalswap) * si.mem_unit;
+	log_line(
+		"region \"%s\" of %zu bytes finds no room: the shared space has %zu MiB (DSM_SPACE), of which the heap takes %zu "
+		"(DSM_HEAP)",
+		name, size, job.set.space >> 20, job.heap_part * job.size >> 20);
+	return -ENOMEM;
 }
 
 static int describe(const char *name, size_t size, const struct dsm_region_options *opt, struct region_record *out)
@@ -47,52 +64,56 @@ static int describe(const char *name, size_t size, const struct dsm_region_optio
 		return -EINVAL;
 	if (opt->contents_size > size || (opt->contents_size && !opt->contents))
 		return -EINVAL;
-	if (size > job.set.space || !fits_memory(size)) {
-		log_line("region \"%s\" of %zu MiB does not fit: the shared space is %zu MiB (DSM_SPACE), and all hosts' memory must "
-			 "hold it", name, size >> 20, job.set.space >> 20);
-		return -ENOMEM;
-	}
+	if (size > job.set.space)
+		return no_room(name, size);
 	memset(out, 0, sizeof(*out));
 	snprintf(out->name, sizeof(out->name), "%s", name);
 	out->size = size;
 	out->bytes = (size + REGION_UNIT - 1) & ~(REGION_UNIT - 1);
 	out->block_size = (uint32_t)block;
 	out->home_policy = (uint16_t)opt->home;
+	out->creator = job.rank;
 	out->home_rank = opt->home == DSM_HOME_FIXED ? (uint16_t)opt->home_rank : 0;
 	out->contents = opt->contents_size ? hash_contents(opt->contents, opt->contents_size) : 0;
 	return 0;
 }
 
-static int adopt(const struct region_record *rec, struct dsm_region **out)
+static struct dsm_region *attached_by_name(const char *name)
 {
-	struct dsm_region *r = &job.regions[rec->id];
-	size_t unit;
+	uint32_t id;
 
-	*r = (struct dsm_region){
-		.off = rec->off, .size = rec->size, .bytes = rec->bytes, .block_size = rec->block_size, .id = rec->id,
-		.home_policy = rec->home_policy, .home_rank = rec->home_rank, .creator = rec->creator, .gen = rec->gen,
-		.attached = true,
-	};
-	memcpy(r->name, rec->name, sizeof(r->name));
-	memset(&job.me->region_stats[rec->id], 0, sizeof(job.me->region_stats[0]));
-	for (unit = rec->off / REGION_UNIT; unit < (rec->off + rec->bytes) / REGION_UNIT; unit++)
-		__atomic_store_n(&job.units[unit], (uint16_t)(rec->id + 1), __ATOMIC_RELEASE);
-	if (out)
-		*out = r;
-	return job.kernel < 0 ? 0 : kernel_region(r, true);
+	for (id = names[region_hash(name)]; id; id = job.regions[id - 1].next)
+		if (!strcmp(job.regions[id - 1].name, name))
+			return &job.regions[id - 1];
+	return NULL;
 }
 
 static void abandon(struct dsm_region *r)
 {
+	uint32_t *at = &names[region_hash(r->name)];
 	size_t unit;
+	int err;
 
+	while (*at != r->id + 1u)
+		at = &job.regions[*at - 1].next;
+	*at = r->next;
 	if (job.kernel >= 0) {
-		kernel_stats(); /* what it has counted would go with the region */
+		kernel_region_stats(r->id); /* what it has counted would go with the region */
 		kernel_region(r, false);
 	}
+	err = job.fault->bound ? job.fault->bound(r->off, r->bytes, 0) : 0;
+	if (err)
+		log_line("region \"%s\" is detached, but this process can still touch it: %s", r->name,
+			 dsm_strerror(err));
 	for (unit = r->off / REGION_UNIT; unit < (r->off + r->bytes) / REGION_UNIT; unit++)
 		__atomic_store_n(&job.units[unit], 0, __ATOMIC_RELEASE);
 	r->attached = false;
+}
+
+/* Ranks of this node that are attached; how many there are then. */
+static uint32_t count_users(uint16_t id, int change)
+{
+	return __atomic_add_fetch(&job.me->users[id], (uint32_t)change, __ATOMIC_SEQ_CST);
 }
 
 static int registry(enum call_op op, const struct region_record *in, struct region_record *out)
@@ -100,11 +121,62 @@ static int registry(enum call_op op, const struct region_record *in, struct regi
 	return call_rank(0, op, in, sizeof(*in), out, sizeof(*out));
 }
 
+static int adopt(const struct region_record *rec, struct dsm_region **out)
+{
+	struct dsm_region *r = &job.regions[rec->id];
+	uint32_t *first = &names[region_hash(rec->name)];
+	struct region_record left;
+	size_t unit;
+	int err;
+
+	*r = (struct dsm_region){
+		.off = rec->off,
+		.size = rec->size,
+		.bytes = rec->bytes,
+		.block_size = rec->block_size,
+		.id = rec->id,
+		.home_policy = rec->home_policy,
+		.home_rank = rec->home_rank,
+		.creator = rec->creator,
+		.gen = rec->gen,
+		.attached = true,
+		.next = *first,
+	};
+	*first = rec->id + 1u;
+	memcpy(r->name, rec->name, sizeof(r->name));
+	count_users(rec->id, 1);
+	memset(&job.mine->region_stats[rec->id], 0, sizeof(job.mine->region_stats[0]));
+	if (job.mine->region_end <= rec->id)
+		job.mine->region_end = rec->id + 1u;
+	for (unit = rec->off / REGION_UNIT; unit < (rec->off + rec->bytes) / REGION_UNIT; unit++)
+		__atomic_store_n(&job.units[unit], (uint16_t)(rec->id + 1), __ATOMIC_RELEASE);
+	err = job.kernel < 0 ? 0 : kernel_region(r, true);
+	if (!err && job.fault->bound)
+		err = job.fault->bound(r->off, r->bytes, region_usable(r));
+	if (!err && job.kernel < 0 && !one_node())
+		block_protect_again(r);
+	if (!err) {
+		if (out)
+			*out = r;
+		return 0;
+	}
+	if (err == -ENOMEM)
+		log_line("region \"%s\" cannot be mapped: too many mappings (vm.max_map_count), or memory is short",
+			 r->name);
+	count_users(rec->id, -1);
+	abandon(r);
+	if (!registry(CALL_DETACH, rec, &left))
+		region_bury(&left);
+	return err;
+}
+
 static int create(const struct region_record *want, const struct dsm_region_options *opt, dsm_region_t **out)
 {
 	struct region_record rec;
 	int err = registry(CALL_CREATE, want, &rec);
 
+	if (err == -ENOMEM)
+		return no_room(want->name, want->size);
 	if (err)
 		return err;
 	err = adopt(&rec, out);
@@ -115,26 +187,48 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 	return err;
 }
 
+static void say_other(const struct region_record *have, const struct region_record *want)
+{
+	static const char *const homes[] = { "first touch", "cyclic", "fixed" };
+
+	if (want->size != have->size)
+		log_line("region \"%s\": rank %d has made it with %zu bytes, and this rank opens it with %zu",
+			 have->name, have->creator, (size_t)have->size, (size_t)want->size);
+	else if (want->block_size != have->block_size)
+		log_line(
+			"region \"%s\": rank %d has made it with blocks of %u bytes, and this rank opens it with blocks of %u",
+			have->name, have->creator, have->block_size, want->block_size);
+	else if (want->home_policy != have->home_policy || want->home_rank != have->home_rank)
+		log_line(
+			"region \"%s\": rank %d has made it with homes by %s (rank %u), and this rank opens it with %s (rank %u)",
+			have->name, have->creator, homes[have->home_policy], have->home_rank, homes[want->home_policy],
+			want->home_rank);
+	else
+		log_line("region \"%s\": rank %d has made it with other initial contents than this rank opens it with",
+			 have->name, have->creator);
+}
+
 static int attach(const char *name, const struct region_record *want, dsm_region_t **out)
 {
 	struct region_record in = { 0 }, rec;
-	uint16_t i;
+	struct dsm_region *have = attached_by_name(name);
 	int err;
 
 	snprintf(in.name, sizeof(in.name), "%s", name);
-	for (i = 0; i < CTL_REGIONS; i++)
-		if (job.regions[i].attached && !strcmp(job.regions[i].name, name)) {
-			/* The name may belong to a new region since. */
-			err = registry(CALL_QUERY, &in, &rec);
-			if (!err && rec.id == i && rec.gen == job.regions[i].gen)
-				return -EALREADY;
-		}
+	if (have) {
+		/* The name may belong to a new region since. */
+		err = registry(CALL_QUERY, &in, &rec);
+		if (!err && rec.id == have->id && rec.gen == have->gen)
+			return -EALREADY;
+	}
 	while ((err = registry(CALL_ATTACH, &in, &rec)) == -EINPROGRESS)
 		usleep(100); /* its creator is filling it */
 	if (err)
 		return err;
-	if (want && (want->size != rec.size || want->block_size != rec.block_size || want->home_policy != rec.home_policy ||
-		     want->home_rank != rec.home_rank || want->contents != rec.contents)) {
+	if (want &&
+	    (want->size != rec.size || want->block_size != rec.block_size || want->home_policy != rec.home_policy ||
+	     want->home_rank != rec.home_rank || want->contents != rec.contents)) {
+		say_other(&rec, want);
 		registry(CALL_DETACH, &rec, &rec);
 		region_bury(&rec);
 		return -EEXIST;
@@ -145,21 +239,21 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out)
 {
 	struct region_record want;
-	int err = api_ready();
+	int err = api_ready(), before;
 
 	if (!err)
 		err = out ? describe(name, size, opt, &want) : -EINVAL;
 	if (err)
 		return err;
-	pthread_mutex_lock(&lock);
+	before = table_lock();
 	err = create(&want, opt, out);
-	pthread_mutex_unlock(&lock);
+	table_unlock(before);
 	return err == -EINVAL ? -EEXIST : err;
 }
 
 DSM_API int dsm_region_attach(const char *name, dsm_region_t **out)
 {
-	int err = api_ready();
+	int err = api_ready(), before;
 
 	if (err)
 		return err;
@@ -167,44 +261,54 @@ DSM_API int dsm_region_attach(const char *name, dsm_region_t **out)
 		return -EINVAL;
 	if (strlen(name) >= DSM_NAME_MAX)
 		return -ENOENT;
-	pthread_mutex_lock(&lock);
+	before = table_lock();
 	err = attach(name, NULL, out);
-	pthread_mutex_unlock(&lock);
+	table_unlock(before);
 	return err;
 }
 
 DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out)
 {
 	struct region_record want;
-	int err = api_ready();
+	int err = api_ready(), before;
 
 	if (!err)
 		err = out ? describe(name, size, opt, &want) : -EINVAL;
 	if (err)
 		return err;
-	pthread_mutex_lock(&lock);
+	before = table_lock();
 	do {
 		err = create(&want, opt, out);
 		if (err == -EEXIST || err == -EINVAL)
 			err = attach(name, &want, out);
 	} while (err == -ENOENT); /* destroyed between the two */
-	pthread_mutex_unlock(&lock);
+	table_unlock(before);
+	return err;
+}
+
+/* The node keeps its blocks as long as one of its ranks is attached. */
+static int leave(struct dsm_region *r)
+{
+	int err = count_users(r->id, -1) ? 0 : block_leave(r);
+
+	if (err)
+		count_users(r->id, 1);
 	return err;
 }
 
 DSM_API int dsm_region_detach(dsm_region_t *r)
 {
 	struct region_record rec = { 0 };
-	int err = api_ready();
+	int err = api_ready(), before;
 
 	if (err)
 		return err;
-	pthread_mutex_lock(&lock);
+	before = table_lock();
 	if (r <= &job.regions[0] || r >= &job.regions[CTL_REGIONS] || !r->attached) {
 		err = -EINVAL;
 		goto unlock;
 	}
-	err = pins_any(r->off, r->bytes) ? -EBUSY : block_leave(r);
+	err = pins_any(r->off, r->bytes) ? -EBUSY : leave(r);
 	if (err)
 		goto unlock;
 	abandon(r);
@@ -214,14 +318,14 @@ DSM_API int dsm_region_detach(dsm_region_t *r)
 	if (!err)
 		err = region_bury(&rec);
 unlock:
-	pthread_mutex_unlock(&lock);
+	table_unlock(before);
 	return err;
 }
 
 DSM_API int dsm_region_destroy(const char *name)
 {
 	struct region_record rec = { 0 };
-	int err = api_ready();
+	int err = api_ready(), before;
 
 	if (err)
 		return err;
@@ -230,8 +334,12 @@ DSM_API int dsm_region_destroy(const char *name)
 	if (strlen(name) >= DSM_NAME_MAX)
 		return -ENOENT;
 	snprintf(rec.name, sizeof(rec.name), "%s", name);
+	before = engine_keep();
 	err = registry(CALL_DESTROY, &rec, &rec);
-	return err ? err : region_bury(&rec);
+	if (!err)
+		err = region_bury(&rec);
+	engine_let(before);
+	return err;
 }
 
 DSM_API void *dsm_region_base(const dsm_region_t *r)
@@ -285,9 +393,10 @@ int region_start(void)
 
 void region_stop(void)
 {
-	uint16_t i;
+	uint32_t i;
 
-	for (i = 0; i < CTL_REGIONS; i++)
+	/* A start that failed early has no control segment. */
+	for (i = 0; job.me && i < job.mine->region_end; i++)
 		if (job.regions[i].attached)
 			abandon(&job.regions[i]);
 }

@@ -11,7 +11,8 @@
 #define HOT_MAX 64
 #define HOT_SHOWN 8
 
-static const char *const latency_names[DSM_LAT_MAX] = { "read miss", "write miss", "upgrade", "lock", "barrier", "atomic" };
+static const char *const latency_names[DSM_LAT_MAX] = { "read miss", "write miss", "upgrade",
+							"lock",      "barrier",    "atomic" };
 
 static void add(struct dsm_stats *sum, const struct dsm_stats *one)
 {
@@ -57,8 +58,8 @@ DSM_API int dsm_stats_reset(void)
 		return err;
 	if (job.kernel >= 0)
 		kernel_stats(); /* sets the kernel's to zero */
-	memset(&job.me->stats, 0, sizeof(job.me->stats));
-	memset(job.me->region_stats, 0, sizeof(job.me->region_stats));
+	memset(&job.mine->stats, 0, sizeof(job.mine->stats));
+	memset(job.mine->region_stats, 0, job.mine->region_end * sizeof(job.mine->region_stats[0]));
 	return 0;
 }
 
@@ -84,7 +85,8 @@ static void name_block(struct dsm_hot_block *b, size_t off)
 	for (at = 0; at < r->block_size; at += 64) {
 		uint64_t addr = (uint64_t)(uintptr_t)(job.base + off + at);
 
-		if (call_rank(block_home(r, off), CALL_FIND, &addr, sizeof(addr), &f, sizeof(f)))
+		if (call_rank((uint16_t)((off - r->off) / job.heap_part), CALL_FIND, &addr, sizeof(addr), &f,
+			      sizeof(f)))
 			continue;
 		if (f.object.name[0])
 			snprintf(b->name, sizeof(b->name), "%s", f.object.name);
@@ -106,8 +108,8 @@ DSM_API int dsm_stats_hot(struct dsm_hot_block *out, int n)
 		return -EINVAL;
 	if (n > HOT_MAX)
 		n = HOT_MAX;
-	for (r = 0; r < job.size; r++) {
-		int got = call_rank((uint16_t)r, CALL_HOT, "", 0, some, (size_t)n * sizeof(some[0]));
+	for (r = 0; r < job.nodes; r++) {
+		int got = call_rank(job.first[r], CALL_HOT, "", 0, some, (size_t)n * sizeof(some[0]));
 
 		if (got < 0)
 			return got;
@@ -147,13 +149,15 @@ static uint64_t percentile(const uint64_t *buckets, uint64_t total, double share
 static const struct counter {
 	const char *name;
 	size_t at;
+	/* clang-format off */
 } counters[] = {
 #define COUNTER(n) { #n, offsetof(struct dsm_stats, n) }
 	COUNTER(read_faults), COUNTER(write_faults), COUNTER(upgrades), COUNTER(local_faults), COUNTER(prefetched),
-	COUNTER(invalidations), COUNTER(downgrades), COUNTER(blocks_in), COUNTER(blocks_out), COUNTER(bytes_in),
-	COUNTER(bytes_out), COUNTER(messages_out), COUNTER(messages_in), COUNTER(steps), COUNTER(locks), COUNTER(lock_waits),
+	COUNTER(invalidations), COUNTER(downgrades), COUNTER(blocks_in), COUNTER(blocks_out),
+	COUNTER(bytes_in), COUNTER(bytes_out), COUNTER(messages_out), COUNTER(messages_in), COUNTER(steps), COUNTER(locks), COUNTER(lock_waits),
 	COUNTER(barriers), COUNTER(atomics), COUNTER(allocations), COUNTER(frees), COUNTER(remote_frees),
 };
+/* clang-format on */
 #define COUNTERS (sizeof(counters) / sizeof(counters[0]))
 
 static uint64_t value(const struct dsm_stats *s, size_t at)
@@ -207,14 +211,17 @@ static void print_vectors(FILE *f, bool json)
 
 	all_vectors(&all);
 	if (!json && all.n)
-		fprintf(f, "  %-14s %12s %12s %12s %12s %12s\n", "vectors of", "device", "vector", "completions", "in softirq", "events");
+		fprintf(f, "  %-14s %12s %12s %12s %12s %12s\n", "vectors of", "device", "vector", "completions",
+			"in softirq", "events");
 	for (i = 0; i < all.n; i++) {
 		const struct stats_vector *v = &all.rows[i];
 
-		fprintf(f, json ? "%s{\"class\": \"%s\", \"device\": \"%s\", \"vector\": %d, \"completions\": %" PRIu64 ", \"softirq\": %" PRIu64
-				  ", \"events\": %" PRIu64 "}"
-				: "%s%-14s %12s %12d %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n",
-			json ? i ? ", " : "" : "  ", v->class, v->device, v->vector, v->completions, v->softirq, v->events);
+		fprintf(f,
+			json ? "%s{\"class\": \"%s\", \"device\": \"%s\", \"vector\": %d, \"completions\": %" PRIu64
+			       ", \"softirq\": %" PRIu64 ", \"events\": %" PRIu64 "}"
+			     : "%s%-14s %12s %12d %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n",
+			json ? i ? ", " : "" : "  ", v->class, v->device, v->vector, v->completions, v->softirq,
+			v->events);
 	}
 }
 
@@ -224,23 +231,26 @@ static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot
 	int k;
 
 	fprintf(f, "\nlibdsm statistics: %d ranks, faults by %s, %s%s\n", job.size, job.fault->name,
-		job.net ? "messages by " : "one host through shared memory", job.net ? job.netops->name : "");
+		job.net ? "messages by " : "one node", job.net ? job.netops->name : "");
 	for (i = 0; i < COUNTERS; i++)
-		fprintf(f, "  %-14s %14" PRIu64 "%s", counters[i].name, value(s, counters[i].at), i % 3 == 2 || i + 1 == COUNTERS ? "\n" : "");
+		fprintf(f, "  %-14s %14" PRIu64 "%s", counters[i].name, value(s, counters[i].at),
+			i % 3 == 2 || i + 1 == COUNTERS ? "\n" : "");
 	fprintf(f, "  %-14s %12s %12s %12s %12s %12s\n", "waits", "count", "mean us", "p50 us <", "p99 us <", "max us");
 	for (i = 0; i < DSM_LAT_MAX; i++) {
 		uint64_t n = s->latency_count[i];
 
 		if (n)
 			fprintf(f, "  %-14s %12" PRIu64 " %12.1f %12.1f %12.1f %12.1f\n", latency_names[i], n,
-				(double)s->latency_sum_ns[i] / (double)n / 1e3, (double)percentile(s->latency[i], n, 0.5) / 1e3,
+				(double)s->latency_sum_ns[i] / (double)n / 1e3,
+				(double)percentile(s->latency[i], n, 0.5) / 1e3,
 				(double)percentile(s->latency[i], n, 0.99) / 1e3, (double)s->latency_max_ns[i] / 1e3);
 	}
 	print_vectors(f, false);
 	for (k = 0; k < nhot; k++)
-		fprintf(f, "%s  %p %6zu bytes, written by turns %" PRIu64 " times: %s at %p, %zu bytes%s%s\n",
-			k ? "" : "  blocks that change hands most\n", hot[k].addr, hot[k].size, hot[k].transfers, hot[k].name,
-			hot[k].object, hot[k].object_size, hot[k].site[0] ? ", allocated at " : "", hot[k].site);
+		fprintf(f, "%s  %p %6zu bytes, written alternately %" PRIu64 " times: %s at %p, %zu bytes%s%s\n",
+			k ? "" : "  blocks that change hands most\n", hot[k].addr, hot[k].size, hot[k].transfers,
+			hot[k].name, hot[k].object, hot[k].object_size, hot[k].site[0] ? ", allocated at " : "",
+			hot[k].site);
 }
 
 static void print_text(FILE *f, const char *s)
@@ -261,23 +271,28 @@ static void print_json(FILE *f, const struct dsm_stats *s, const struct dsm_hot_
 	size_t i;
 	int k;
 
-	fprintf(f, "{\"ranks\": %d, \"fault\": \"%s\", \"net\": \"%s\"", job.size, job.fault->name, job.net ? job.netops->name : "none");
+	fprintf(f, "{\"ranks\": %d, \"fault\": \"%s\", \"net\": \"%s\"", job.size, job.fault->name,
+		job.net ? job.netops->name : "none");
 	for (i = 0; i < COUNTERS; i++)
 		fprintf(f, ", \"%s\": %" PRIu64, counters[i].name, value(s, counters[i].at));
 	fprintf(f, ", \"latency_ns\": {");
 	for (i = 0; i < DSM_LAT_MAX; i++)
-		fprintf(f, "%s\"%s\": {\"count\": %" PRIu64 ", \"sum\": %" PRIu64 ", \"p50\": %" PRIu64 ", \"p99\": %" PRIu64
-			   ", \"max\": %" PRIu64 "}", i ? ", " : "", latency_names[i], s->latency_count[i], s->latency_sum_ns[i],
-			percentile(s->latency[i], s->latency_count[i], 0.5), percentile(s->latency[i], s->latency_count[i], 0.99),
-			s->latency_max_ns[i]);
+		fprintf(f,
+			"%s\"%s\": {\"count\": %" PRIu64 ", \"sum\": %" PRIu64 ", \"p50\": %" PRIu64
+			", \"p99\": %" PRIu64 ", \"max\": %" PRIu64 "}",
+			i ? ", " : "", latency_names[i], s->latency_count[i], s->latency_sum_ns[i],
+			percentile(s->latency[i], s->latency_count[i], 0.5),
+			percentile(s->latency[i], s->latency_count[i], 0.99), s->latency_max_ns[i]);
 	fprintf(f, "}, \"vectors\": [");
 	print_vectors(f, true);
 	fprintf(f, "], \"hot\": [");
 	for (k = 0; k < nhot; k++) {
-		fprintf(f, "%s{\"address\": \"%p\", \"bytes\": %zu, \"transfers\": %" PRIu64 ", \"name\": ", k ? ", " : "", hot[k].addr,
-			hot[k].size, hot[k].transfers);
+		fprintf(f,
+			"%s{\"address\": \"%p\", \"bytes\": %zu, \"transfers\": %" PRIu64 ", \"name\": ", k ? ", " : "",
+			hot[k].addr, hot[k].size, hot[k].transfers);
 		print_text(f, hot[k].name);
-		fprintf(f, ", \"object\": \"%p\", \"object_bytes\": %zu, \"site\": ", hot[k].object, hot[k].object_size);
+		fprintf(f, ", \"object\": \"%p\", \"object_bytes\": %zu, \"site\": ", hot[k].object,
+			hot[k].object_size);
 		print_text(f, hot[k].site);
 		fprintf(f, "}");
 	}

@@ -21,6 +21,9 @@ enum act {
 	ACT_TIMER,    /* call the step with PE_UNHOLD at time at (us), not before */
 	ACT_RESUME,   /* call the step with MSG_RESUME soon, best from the thread that waits on rank, slot */
 	ACT_WAKE_ALL, /* barrier: everybody of this rank who waits for the generation that ended */
+	ACT_REPLY, /* a request other than for a block has an answer: slot, status, value; prot: it is the last one */
+	ACT_FETCH, /* ask for the block of msg (MSG_RELEASE), as if nobody waited for it: prot */
+	ACT_BLAME, /* rank has broken the protocol, as was found out only now: drop it */
 };
 
 enum open_from {
@@ -34,16 +37,16 @@ enum open_from {
 enum prot { PROT_CLOSED = 0, PROT_RO, PROT_RW };
 
 struct action {
-	uint8_t type;  /* enum act */
-	uint8_t prot;  /* enum prot */
-	uint8_t from;  /* enum open_from */
+	uint8_t type; /* enum act */
+	uint8_t prot; /* enum prot */
+	uint8_t from; /* enum open_from */
 	uint8_t pad;
 	uint16_t rank;
 	uint16_t slot;
 	uint16_t except;
 	int16_t status;
 	uint32_t at;
-	uint64_t mask;  /* ACT_WAKE: value */
+	uint64_t mask; /* ACT_WAKE, ACT_REPLY: value */
 	struct msg msg;
 };
 

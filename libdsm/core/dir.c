@@ -8,17 +8,24 @@
 
 enum rule {
 	R_BAD = 0,
-	R_FIRST,    /* first touch: zeros, and the block is the requester's alone */
-	R_COPY,     /* the owner sends a copy */
-	R_TAKE,     /* all others lose theirs; the requester gets data unless it has it */
-	R_FORWARD,  /* another rank is the home */
+	R_FIRST,     /* first touch: zeros, and the block is the requester's alone */
+	R_COPY,      /* the owner sends a copy */
+	R_TAKE,      /* all others lose theirs; the requester gets data unless it has it */
+	R_SEND_BACK, /* another rank has become the home: the requester asks the manager */
+	R_FORWARD,   /* another rank is the home */
 	R_RULES
 };
 
 static const char *const rule_names[R_RULES] = {
-	"-", "GRANT (zero) or HOME", "FWD_READ to owner (FWD_WRITE if it migrates)", "INV to sharers; GRANT, or FWD_WRITE to owner", "forward to home",
+	"-",
+	"GRANT (zero) or HOME",
+	"FWD_READ to owner (FWD_WRITE if it migrates)",
+	"INV to sharers; GRANT, or FWD_WRITE to owner",
+	"MOVED",
+	"forward to home, or MOVED",
 };
 
+/* clang-format off */
 static const uint8_t rules[DIR_STATES][2] = {
 	/*                   READ_REQ    WRITE_REQ */
 	[DIR_UNTOUCHED] = { R_FIRST,   R_FIRST },
@@ -26,12 +33,18 @@ static const uint8_t rules[DIR_STATES][2] = {
 	[DIR_SHARED]    = { R_COPY,    R_TAKE },
 	[DIR_EXCLUSIVE] = { R_COPY,    R_TAKE },
 	[DIR_MOVED]     = { R_FORWARD, R_FORWARD },
+	[DIR_LEFT]      = { R_SEND_BACK, R_SEND_BACK },
 };
+/* clang-format on */
 
 struct request {
 	uint16_t rank, slot;
 	uint8_t type, flags;
+	bool beside; /* served beside other reads: marked and counted */
 };
+
+/* A rank's number is below WIRE_MAX_RANKS. */
+#define RANK(r) ((r) & (WIRE_MAX_RANKS - 1u))
 
 static struct msg *send(const struct dir_ctx *ctx, struct actions *out, uint8_t act, uint8_t type, uint16_t dst,
 			uint32_t object, const struct request *r)
@@ -48,15 +61,15 @@ static struct msg *send(const struct dir_ctx *ctx, struct actions *out, uint8_t 
 	return &a->msg;
 }
 
+/* Whoever is first in line goes next; a request that has to be alone waits for the last of the reads that are under way. */
 static void resume(const struct dir_ctx *ctx, struct dir *d, uint32_t object, struct actions *out)
 {
 	uint32_t head = queue_head(&ctx->queue, d->tail);
 	struct action *a;
 
-	if (!head) {
-		d->phase = DIR_IDLE;
+	d->phase = DIR_IDLE;
+	if (!head || (d->readers && queue_at(&ctx->queue, head)->type != MSG_READ_REQ))
 		return;
-	}
 	d->phase = DIR_TURN;
 	a = act_add(out, ACT_RESUME);
 	a->rank = queue_rank(&ctx->queue, head);
@@ -68,15 +81,28 @@ static void resume(const struct dir_ctx *ctx, struct dir *d, uint32_t object, st
 	a->msg.req_slot = a->slot;
 }
 
-static void first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r, struct actions *out)
+/*
+ * A read of a block that has copies changes nothing but the copyset, so many may be under way. The owner has a copy in place
+ * and sends it to each; a home that reads becomes the owner, and until its copy is there nobody can be sent to it: alone.
+ */
+static bool beside(const struct dir_ctx *ctx, const struct dir *d, uint32_t object, const struct request *r)
+{
+	return r->type == MSG_READ_REQ && d->state == DIR_SHARED && r->rank != d->owner && r->rank != ctx->me &&
+		d->readers < DIR_READERS && queue_mark(&ctx->queue, queue_node(&ctx->queue, r->rank, r->slot), object);
+}
+
+static void first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
+		  struct actions *out)
 {
 	struct msg *m;
 
-	d->served = r->rank;
-	d->owner = r->rank;
+	d->served = d->owner = RANK(r->rank);
+	/* Only where it was placed is a block nobody has touched asked for by way of its manager. */
+	d->uses = d->state == DIR_PLACED || (r->flags & MSGF_FORWARDED) ? DIR_STAYS : 0;
 	if (d->state == DIR_UNTOUCHED && (r->flags & MSGF_FIRST_TOUCH) && r->rank != ctx->me) {
 		d->state = DIR_MOVED;
 		d->phase = DIR_HOMING;
+		d->copyset = 0;
 		m = send(ctx, out, ACT_SEND, MSG_HOME, r->rank, object, r);
 		m->op = r->type;
 		return;
@@ -89,19 +115,48 @@ static void first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, con
 	m->flags = MSGF_ZERO;
 }
 
-static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r, struct actions *out)
+/*
+ * Is the last to read now the one to write, and the only other copy the previous writer's? That one is the owner still,
+ * unless the home has read.
+ */
+static bool migrates(const struct dir_ctx *ctx, const struct dir *d, const struct request *r)
+{
+	uint16_t g = set_granule(ctx->nranks);
+	uint64_t others = d->copyset & ~set_of(r->rank, g);
+
+	return g == 1 && d->state == DIR_SHARED && d->served == r->rank &&
+		(d->owner != r->rank || r->rank == ctx->me) && others && !(others & (others - 1));
+}
+
+/*
+ * Homes follow use: a rank that writes again and again, with nobody else writing and the home not even reading in between, is
+ * made the home. What the home does with the block it asks for, as each write takes its copy away.
+ */
+static bool follow(const struct dir_ctx *ctx, struct dir *d, const struct request *r)
+{
+	bool again = d->owner == r->rank && r->rank != ctx->me;
+
+	if (d->uses == DIR_STAYS || !ctx->follow)
+		return false;
+	if (again && d->uses + 1u >= ctx->follow)
+		return true;
+	d->uses = (again ? d->uses + 1u : 0) & 3;
+	return false;
+}
+
+static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
+		 struct actions *out)
 {
 	uint16_t g = set_granule(ctx->nranks);
 	/* A coarse bit may be a neighbour's: only the owner is known to hold a copy then. */
-	bool has = d->owner == r->rank ||
-		   (g == 1 && (r->flags & MSGF_HAS) && set_has(d->copyset, r->rank, g));
+	bool has = d->owner == r->rank || (g == 1 && (r->flags & MSGF_HAS) && set_has(d->copyset, r->rank, g));
 	uint16_t except = has ? SET_NOBODY : d->owner;
 	uint16_t n = set_count(d->copyset, ctx->nranks, g, r->rank, except);
 	struct msg *m;
 
-	/* The last to read is now the one to write, and the only other copy is the previous writer's: the block migrates. */
-	if (g == 1 && has && d->state == DIR_SHARED && d->owner != r->rank && d->served == r->rank &&
-	    d->copyset == (set_of(d->owner, g) | set_of(r->rank, g)))
+	bool follows = follow(ctx, d, r);
+
+	if (has && migrates(ctx, d, r))
 		d->migratory = 1;
 	if (n) {
 		send(ctx, out, ACT_MCAST, MSG_INV, SET_NOBODY, object, r);
@@ -115,16 +170,19 @@ static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	m->op = GRANT_WRITE;
 	m->count = (int16_t)n;
 	d->state = DIR_EXCLUSIVE;
-	d->phase = DIR_BUSY;
-	d->owner = d->served = r->rank;
+	d->phase = follows ? DIR_HANDING : DIR_BUSY;
+	d->owner = d->served = RANK(r->rank);
 	d->copyset = set_of(r->rank, g);
 }
 
 /*
  * A reader of a block that migrates (Cox and Fowler, 1993) gets it for writing, which saves it the upgrade. Every
  * sixteenth gets a copy only; if then somebody else reads before that reader has written, the block migrates no more.
+ *
+ * A home that reads becomes the owner: the next readers get their copies from it, a message less each.
  */
-static void copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r, struct actions *out)
+static void copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
+		 struct actions *out)
 {
 	if (d->migratory && d->state == DIR_EXCLUSIVE && ++d->sample) {
 		take(ctx, d, object, r, out);
@@ -135,18 +193,45 @@ static void copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	send(ctx, out, ACT_SEND, MSG_FWD_READ, d->owner, object, r);
 	d->copyset |= set_of(r->rank, set_granule(ctx->nranks));
 	d->state = DIR_SHARED;
-	d->phase = DIR_BUSY;
-	d->served = r->rank;
+	d->served = RANK(r->rank);
+	if (r->rank == ctx->me) {
+		d->owner = d->served;
+		d->uses = d->uses == DIR_STAYS ? DIR_STAYS : 0;
+	}
+	if (r->beside)
+		d->readers++;
+	else
+		d->phase = DIR_BUSY;
 }
 
-static int serve(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r, struct actions *out)
+/*
+ * A request that was forwarded here is not forwarded again: two that were made to forward to each other would do so for ever.
+ * Where this is not the block's manager, whoever moved the block here has lied, not the manager.
+ */
+static int misled(const struct dir_ctx *ctx, const struct dir *d, struct actions *out)
+{
+	if (ctx->manager == SET_NOBODY)
+		return -ESTALE;
+	if (ctx->manager == ctx->me)
+		return -EBADMSG;
+	act_add(out, ACT_BLAME)->rank = d->served;
+	return 0;
+}
+
+/* The requester takes this rank for the home: it forgets that, and asks the manager. */
+static void send_back(const struct dir_ctx *ctx, uint16_t manager, uint32_t object, const struct request *r,
+		      struct actions *out)
+{
+	send(ctx, out, ACT_SEND, MSG_MOVED, r->rank, object, r)->value = manager;
+}
+
+static int apply(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
+		 struct actions *out)
 {
 	struct msg *m;
 
 	switch ((enum rule)rules[d->state][r->type == MSG_WRITE_REQ]) {
-	case R_FIRST:
-		first(ctx, d, object, r, out);
-		return 0;
+	case R_FIRST: first(ctx, d, object, r, out); return 0;
 	case R_COPY:
 		if (r->rank == d->owner)
 			return -EBADMSG; /* the owner has one */
@@ -158,14 +243,42 @@ static int serve(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 		take(ctx, d, object, r, out);
 		return 0;
 	case R_FORWARD:
+		if (r->flags & MSGF_FORWARDED)
+			return misled(ctx, d, out);
+		if (r->flags & MSGF_KNOWN) {
+			send_back(ctx, ctx->me, object, r, out);
+			return 0;
+		}
+		d->copyset++;
 		m = send(ctx, out, ACT_SEND, r->type, d->owner, object, r);
-		m->flags = (uint8_t)(r->flags & ~MSGF_FIRST_TOUCH);
+		m->home = 0;
+		m->flags = (uint8_t)((r->flags & ~MSGF_FIRST_TOUCH) | MSGF_FORWARDED);
+		return 0;
+	case R_SEND_BACK:
+		/* The manager forwards nothing here any more, and who does not know better asks the manager. */
+		if (!(r->flags & MSGF_KNOWN) || (r->flags & MSGF_FORWARDED))
+			return -EBADMSG;
+		send_back(ctx, d->owner, object, r, out);
 		return 0;
 	case R_BAD:
-	case R_RULES:
-		break;
+	case R_RULES: break;
 	}
 	return -EBADMSG;
+}
+
+static int serve(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
+		 struct actions *out)
+{
+	int err = apply(ctx, d, object, r, out);
+
+	if (!err && (r->flags & MSGF_FORWARDED))
+		++*ctx->forwarded;
+	return err;
+}
+
+static bool may_manage(const struct dir_ctx *ctx, uint16_t rank)
+{
+	return ctx->manager == SET_NOBODY || ctx->manager == rank;
 }
 
 static int request(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
@@ -173,11 +286,16 @@ static int request(const struct dir_ctx *ctx, struct dir *d, const struct msg *m
 	struct request r = { .rank = m->req_rank, .slot = m->req_slot, .type = m->type, .flags = m->flags };
 	uint32_t node;
 
-	/* Only a manager may speak for another rank. */
 	if (r.rank >= ctx->nranks || r.slot >= ctx->queue.nslots)
 		return -EBADMSG;
-	if (d->phase == DIR_IDLE)
-		return serve(ctx, d, m->object, &r, out);
+	/* Only the manager may speak for another rank. */
+	if (r.flags & MSGF_FORWARDED ? !may_manage(ctx, m->src) : r.rank != m->src)
+		return -EBADMSG;
+	if (d->phase == DIR_IDLE && !d->tail) {
+		r.beside = beside(ctx, d, m->object, &r);
+		if (r.beside || !d->readers)
+			return serve(ctx, d, m->object, &r, out);
+	}
 	node = queue_node(&ctx->queue, r.rank, r.slot);
 	if (queue_busy(&ctx->queue, node))
 		return -EBADMSG;
@@ -198,10 +316,123 @@ static int turn(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
 	r.slot = queue_slot(&ctx->queue, head);
 	r.type = queue_at(&ctx->queue, head)->type;
 	r.flags = queue_at(&ctx->queue, head)->flags;
-	d->tail = queue_pop(&ctx->queue, d->tail) & 0x3fffff;
 	d->phase = DIR_IDLE;
-	/* Forwarded: nothing of it comes back here. What no correct rank would ask: too late to refuse, but not to forget. */
+	r.beside = beside(ctx, d, m->object, &r);
+	if (!r.beside && d->readers)
+		return 0; /* the last of them has the next turn */
+	d->tail = queue_pop(&ctx->queue, d->tail) & 0x3fffff;
+	/* A read beside others, or forwarded: the next may follow at once. What no correct rank would ask: too late to refuse, but not to forget. */
 	if (serve(ctx, d, m->object, &r, out) || d->phase == DIR_IDLE)
+		resume(ctx, d, m->object, out);
+	return 0;
+}
+
+/*
+ * A home moves to the rank that holds the only copy, while nothing of the block is under way:
+ *
+ *	home -- MOVE --> manager -- MOVE_ACK --> home -- ADOPT --> new home -- HOME_ACK --> manager
+ *
+ * The manager takes MOVE if all that it has forwarded has been served, and forwards nothing until HOME_ACK; so no request comes to
+ * the new home too early, and none to the old one that the manager has sent there. Where the home is the manager, there is
+ * ADOPT and HOME_ACK.
+ */
+static void adopt(const struct dir_ctx *ctx, struct dir *d, uint32_t object, uint16_t manager, struct actions *out)
+{
+	struct request r = { .rank = d->owner };
+
+	send(ctx, out, ACT_SEND, MSG_ADOPT, d->owner, object, &r)->value = manager;
+	d->copyset = 0;
+}
+
+static void hand_over(const struct dir_ctx *ctx, struct dir *d, uint32_t object, struct actions *out)
+{
+	struct request r = { .rank = d->owner };
+
+	d->uses = 0;
+	if (ctx->manager == SET_NOBODY) {
+		resume(ctx, d, object, out);
+	} else if (ctx->manager == ctx->me) {
+		adopt(ctx, d, object, ctx->me, out);
+		d->state = DIR_MOVED;
+		d->phase = DIR_HOMING;
+	} else {
+		send(ctx, out, ACT_SEND, MSG_MOVE, ctx->manager, object, &r)->value = *ctx->forwarded;
+		d->phase = DIR_MOVING;
+	}
+}
+
+/* A home asks whether it may hand over. */
+static int move(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+{
+	struct request r = { .rank = m->src };
+	struct msg *ack;
+
+	if (!may_manage(ctx, ctx->me) || d->state != DIR_MOVED || m->src != d->owner || m->req_rank >= ctx->nranks ||
+	    m->req_rank == m->src)
+		return -EBADMSG;
+	ack = send(ctx, out, ACT_SEND, MSG_MOVE_ACK, m->src, m->object, &r);
+	ack->home = 0;
+	if (d->phase != DIR_IDLE || (uint16_t)d->copyset != m->value) {
+		ack->count = -EBUSY;
+		return 0;
+	}
+	d->owner = d->served = RANK(m->req_rank);
+	d->copyset = 0;
+	d->phase = DIR_HOMING;
+	return 0;
+}
+
+static int moving(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+{
+	if (d->phase != DIR_MOVING || !may_manage(ctx, m->src))
+		return -EBADMSG;
+	if (!m->count) {
+		adopt(ctx, d, m->object, m->src, out);
+		d->state = DIR_LEFT;
+		d->owner = RANK(m->src);
+	}
+	resume(ctx, d, m->object, out);
+	return 0;
+}
+
+/* This rank has the only copy and becomes the home. Of an earlier time as the home, or as the manager, requests may queue. */
+static int adopted(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+{
+	struct request r = { .rank = ctx->me };
+	bool manages = m->value == ctx->me;
+
+	if (ctx->manager != SET_NOBODY && ctx->manager != m->value)
+		return -EBADMSG;
+	if (manages ? d->state != DIR_MOVED || d->phase != DIR_HOMING || d->served != ctx->me
+		    : (d->state != DIR_UNTOUCHED && d->state != DIR_LEFT) ||
+			    (d->phase != DIR_IDLE && d->phase != DIR_TURN))
+		return -EBADMSG;
+	d->state = DIR_EXCLUSIVE;
+	d->owner = d->served = RANK(ctx->me);
+	d->copyset = set_of(ctx->me, set_granule(ctx->nranks));
+	d->uses = d->migratory = 0;
+	if (manages)
+		resume(ctx, d, m->object, out);
+	else
+		send(ctx, out, ACT_SEND, MSG_HOME_ACK, (uint16_t)m->value, m->object, &r);
+	return 0;
+}
+
+static int done(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+{
+	if (d->phase == DIR_BUSY || d->phase == DIR_HANDING) {
+		if (m->src != d->served)
+			return -EBADMSG;
+		if (d->phase == DIR_HANDING)
+			hand_over(ctx, d, m->object, out);
+		else
+			resume(ctx, d, m->object, out);
+		return 0;
+	}
+	if (!d->readers || m->src >= ctx->nranks || m->req_slot >= ctx->queue.nslots ||
+	    !queue_unmark(&ctx->queue, queue_node(&ctx->queue, m->src, m->req_slot), m->object))
+		return -EBADMSG;
+	if (!--d->readers && d->phase == DIR_IDLE)
 		resume(ctx, d, m->object, out);
 	return 0;
 }
@@ -210,7 +441,7 @@ static int become_home(const struct dir_ctx *ctx, struct dir *d, const struct ms
 {
 	struct request r = { .rank = m->req_rank, .slot = m->req_slot, .type = m->op };
 
-	if (d->state != DIR_UNTOUCHED || d->phase != DIR_IDLE || r.rank != ctx->me)
+	if (d->state != DIR_UNTOUCHED || d->phase != DIR_IDLE || r.rank != ctx->me || !may_manage(ctx, m->src))
 		return -EBADMSG;
 	if (r.type != MSG_READ_REQ && r.type != MSG_WRITE_REQ)
 		return -EBADMSG;
@@ -221,8 +452,13 @@ static int become_home(const struct dir_ctx *ctx, struct dir *d, const struct ms
 static int place(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
 	struct request r = { .rank = m->req_rank, .slot = m->req_slot };
-	struct msg *reply = send(ctx, out, ACT_SEND, MSG_REPLY, r.rank, m->object, &r);
+	struct msg *reply;
 
+	/* Of a region that this rank has not attached it may be the manager: its peers may be quick. */
+	if (!may_manage(ctx, ctx->me))
+		return -EBADMSG;
+	reply = send(ctx, out, ACT_SEND, MSG_REPLY, r.rank, m->object, &r);
+	reply->home = 0;
 	if (m->value >= ctx->nranks) {
 		reply->count = -EINVAL;
 	} else if (d->phase != DIR_IDLE || d->state > DIR_PLACED) {
@@ -232,7 +468,9 @@ static int place(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, 
 		reply->count = 0;
 	} else {
 		d->state = DIR_MOVED;
-		d->owner = (uint16_t)m->value;
+		d->owner = RANK(m->value);
+		d->served = RANK(r.rank);
+		d->copyset = 0;
 		reply->count = 0;
 	}
 	return 0;
@@ -245,31 +483,25 @@ int dir_step(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, stru
 		return -EBADMSG;
 	switch (m->type) {
 	case MSG_READ_REQ:
-	case MSG_WRITE_REQ:
-		return request(ctx, d, m, out);
-	case MSG_DONE:
-		if (d->phase != DIR_BUSY || m->src != d->served)
-			return -EBADMSG;
-		resume(ctx, d, m->object, out);
-		return 0;
+	case MSG_WRITE_REQ: return request(ctx, d, m, out);
+	case MSG_DONE: return done(ctx, d, m, out);
 	case MSG_HOME_ACK:
 		if (d->phase != DIR_HOMING || m->src != d->served)
 			return -EBADMSG;
 		resume(ctx, d, m->object, out);
 		return 0;
-	case MSG_RESUME:
-		return turn(ctx, d, m, out);
-	case MSG_HOME:
-		return become_home(ctx, d, m, out);
-	case MSG_PLACE:
-		return place(ctx, d, m, out);
-	default:
-		return -EBADMSG;
+	case MSG_RESUME: return turn(ctx, d, m, out);
+	case MSG_MOVE: return move(ctx, d, m, out);
+	case MSG_MOVE_ACK: return moving(ctx, d, m, out);
+	case MSG_ADOPT: return adopted(ctx, d, m, out);
+	case MSG_HOME: return become_home(ctx, d, m, out);
+	case MSG_PLACE: return place(ctx, d, m, out);
+	default: return -EBADMSG;
 	}
 }
 
-static const char *const state_names[DIR_STATES] = { "UNTOUCHED", "PLACED", "SHARED", "EXCLUSIVE", "MOVED" };
-static const char *const phase_names[DIR_PHASES] = { "IDLE", "BUSY", "HOMING", "TURN" };
+static const char *const state_names[DIR_STATES] = { "UNTOUCHED", "PLACED", "SHARED", "EXCLUSIVE", "MOVED", "LEFT" };
+static const char *const phase_names[DIR_PHASES] = { "IDLE", "BUSY", "HANDING", "MOVING", "HOMING", "TURN" };
 
 const char *dir_state_name(unsigned int state)
 {

@@ -3,7 +3,7 @@
 #include "core/lock.h"
 
 static struct msg *send(uint16_t me, struct actions *out, uint8_t type, uint16_t dst, uint32_t object, uint16_t rank,
-			uint16_t slot, uint16_t hold)
+			uint16_t slot, uint32_t hold)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -13,71 +13,147 @@ static struct msg *send(uint16_t me, struct actions *out, uint8_t type, uint16_t
 	a->msg.object = object;
 	a->msg.req_rank = rank;
 	a->msg.req_slot = slot;
-	a->msg.home = hold;
+	a->msg.aux = hold;
 	return &a->msg;
 }
 
-int lock_home_step(uint16_t me, struct sync *s, const struct msg *m, struct actions *out)
+static uint64_t line_end(uint16_t rank, uint32_t hold)
 {
-	uint64_t mine = ((uint64_t)m->req_rank << 16 | m->home) + 1;
+	return ((uint64_t)rank << 32 | hold) + 1;
+}
+
+bool lock_home_recall(uint16_t me, struct sync *s, const struct msg *m, struct actions *out)
+{
+	uint64_t last = s->value - 1;
+
+	if (s->pumping)
+		return false;
+	s->pumping = 1;
+	s->asked = (uint16_t)(last >> 32);
+	s->tail = (uint32_t)last;
+	s->who = m->src;
+	s->slot = m->req_slot;
+	s->readers = m->aux;
+	s->destroys = m->type == MSG_SYNC;
+	send(me, out, MSG_RECALL, s->asked, m->object, (uint16_t)(s->gen >> 8), 0, s->tail);
+	return true;
+}
+
+/* The lock was given back, unless somebody came after: MSG_NEXT is on its way to the keeper then, who passes it on. */
+static void give_back(uint16_t me, struct sync *s, const struct msg *m, struct actions *out)
+{
+	bool was_last = s->value == line_end(m->req_rank, m->aux);
+
+	send(me, out, MSG_FREED, m->req_rank, m->object, m->req_rank, m->req_slot, m->aux)->value = !was_last;
+	if (was_last)
+		s->value = 0;
+}
+
+/* The question is answered: grant or refuse what it was asked for. */
+static int recalled(uint16_t me, struct sync *s, const struct msg *m, bool *destroy, struct actions *out)
+{
+	if (!s->pumping || m->req_rank != s->asked || m->aux != s->tail)
+		return -EBADMSG;
+	if (!m->count)
+		give_back(me, s, m, out);
+	s->pumping = 0;
+	s->tail = 0;
+	*destroy = s->destroys;
+	if (s->destroys)
+		return 0;
+	if (s->value) {
+		send(me, out, MSG_FREED, s->who, m->object, s->who, s->slot, s->readers)->count =
+			m->count == -EINPROGRESS ? -EINPROGRESS : -EBUSY;
+	} else {
+		s->value = line_end(s->who, s->readers);
+		send(me, out, MSG_LOCKED, s->who, m->object, s->who, s->slot, s->readers);
+	}
+	return 0;
+}
+
+int lock_home_step(uint16_t me, struct sync *s, const struct msg *m, bool *destroy, struct actions *out)
+{
 	uint64_t last = s->value;
 	struct msg *r;
 
 	out->n = 0;
+	*destroy = false;
 	switch (m->type) {
 	case MSG_TRYLOCK:
 		if (last) {
-			r = send(me, out, MSG_FREED, m->req_rank, m->object, m->req_rank, m->req_slot, m->home);
-			r->count = -EBUSY;
+			if (lock_home_recall(me, s, m, out))
+				return 0;
+			/* Whether it is idle is being asked for another: ask again. */
+			r = send(me, out, MSG_FREED, m->req_rank, m->object, m->req_rank, m->req_slot, m->aux);
+			r->count = -EINPROGRESS;
 			return 0;
 		}
 		__attribute__((__fallthrough__));
 	case MSG_LOCK:
-		s->value = mine;
+		s->value = line_end(m->req_rank, m->aux);
 		if (!last) {
-			send(me, out, MSG_LOCKED, m->req_rank, m->object, m->req_rank, m->req_slot, m->home);
+			send(me, out, MSG_LOCKED, m->req_rank, m->object, m->req_rank, m->req_slot, m->aux);
 			return 0;
 		}
 		last--;
-		r = send(me, out, MSG_NEXT, (uint16_t)(last >> 16), m->object, m->req_rank, m->req_slot, (uint16_t)last);
-		r->value = m->home;
+		r = send(me, out, MSG_NEXT, (uint16_t)(last >> 32), m->object, m->req_rank, m->req_slot,
+			 (uint32_t)last);
+		r->value = m->aux;
 		return 0;
-	case MSG_UNLOCK:
-		/* Somebody came after: MSG_NEXT is on its way to the releaser, who passes the lock on. */
-		r = send(me, out, MSG_FREED, m->req_rank, m->object, m->req_rank, m->req_slot, m->home);
-		r->value = last != mine;
-		if (last == mine)
-			s->value = 0;
-		return 0;
-	default:
-		return -EBADMSG;
+	case MSG_UNLOCK: give_back(me, s, m, out); return 0;
+	case MSG_RECALLED: return recalled(me, s, m, destroy, out);
+	default: return -EBADMSG;
 	}
 }
 
-enum rule { R_BAD = 0, R_GRANTED, R_GRANTED_NEXT, R_REMEMBER, R_TELL_HOME, R_HAND_ON, R_HAND_LATE, R_EXPECT, R_FREE, R_REFUSED,
-	    R_RULES };
+enum rule {
+	R_BAD = 0,
+	R_GRANTED,
+	R_GRANTED_NEXT,
+	R_REMEMBER,
+	R_TELL_HOME,
+	R_HAND_ON,
+	R_HAND_LATE,
+	R_EXPECT,
+	R_FREE,
+	R_REFUSED,
+	R_UNLOCK,
+	R_JOIN,
+	R_TAKE,
+	R_GIVE_BACK,
+	R_NOT_IDLE,
+	R_SOON,
+	R_PASS,
+	R_RULES
+};
 
+/* clang-format off */
 static const char *const rule_names[R_RULES] = {
 	"-", "wake, HELD", "wake, HELD_NEXT", "note successor", "UNLOCK to home, LEAVING", "LOCKED to successor, FREE",
-	"LOCKED to successor, LEFT", "LEAVING_NEXT", "FREE", "wake -EBUSY, FREE",
+	"LOCKED to successor, LEFT", "LEAVING_NEXT", "FREE", "wake -EBUSY, FREE", "wake the next thread, or KEPT", "queue", "HELD",
+	"RECALLED, LEAVING", "RECALLED (busy)", "RECALLED (soon)", "wake the next thread, or LOCKED to successor, FREE",
 };
+/* clang-format on */
 
+/* clang-format off */
 static const uint8_t rules[HOLD_STATES][HE_EVENTS] = {
-	[HOLD_FREE]      = { 0 },
-	[HOLD_WAITING]   = { [HE_LOCKED] = R_GRANTED, [HE_NEXT] = R_REMEMBER, [HE_REFUSED] = R_REFUSED },
-	[HOLD_WAIT_NEXT] = { [HE_LOCKED] = R_GRANTED_NEXT },
-	[HOLD_HELD]      = { [HE_UNLOCK] = R_TELL_HOME, [HE_NEXT] = R_REMEMBER },
-	[HOLD_HELD_NEXT] = { [HE_UNLOCK] = R_HAND_ON },
-	[HOLD_LEAVING]   = { [HE_NEXT] = R_HAND_LATE, [HE_FREED] = R_FREE, [HE_CROSSED] = R_EXPECT },
-	[HOLD_LEAVING_NEXT] = { [HE_NEXT] = R_HAND_ON },
-	[HOLD_LEFT]      = { [HE_CROSSED] = R_FREE },
+	[HOLD_FREE]      = { [HE_RECALL] = R_NOT_IDLE },
+	[HOLD_WAITING]   = { [HE_LOCKED] = R_GRANTED, [HE_NEXT] = R_REMEMBER, [HE_REFUSED] = R_REFUSED, [HE_RECALL] = R_NOT_IDLE, [HE_JOIN] = R_JOIN },
+	[HOLD_WAIT_NEXT] = { [HE_LOCKED] = R_GRANTED_NEXT, [HE_RECALL] = R_NOT_IDLE, [HE_JOIN] = R_JOIN },
+	[HOLD_HELD]      = { [HE_UNLOCK] = R_UNLOCK, [HE_NEXT] = R_REMEMBER, [HE_RECALL] = R_NOT_IDLE, [HE_JOIN] = R_JOIN },
+	[HOLD_HELD_NEXT] = { [HE_UNLOCK] = R_PASS, [HE_RECALL] = R_NOT_IDLE, [HE_JOIN] = R_JOIN },
+	[HOLD_KEPT]      = { [HE_TAKE] = R_TAKE, [HE_GIVE] = R_TELL_HOME, [HE_NEXT] = R_HAND_ON, [HE_RECALL] = R_GIVE_BACK },
+	[HOLD_LEAVING]   = { [HE_NEXT] = R_HAND_LATE, [HE_FREED] = R_FREE, [HE_CROSSED] = R_EXPECT, [HE_RECALL] = R_SOON },
+	[HOLD_LEAVING_NEXT] = { [HE_NEXT] = R_HAND_ON, [HE_RECALL] = R_NOT_IDLE },
+	[HOLD_LEFT]      = { [HE_CROSSED] = R_FREE, [HE_RECALL] = R_NOT_IDLE },
 };
+/* clang-format on */
 
 static void note_next(struct hold *h, const struct msg *m)
 {
 	h->next_rank = m->req_rank;
 	h->next_slot = m->req_slot;
-	h->next_hold = (uint16_t)m->value;
+	h->next_hold = (uint32_t)m->value;
 }
 
 static void wake(const struct hold *h, int16_t status, struct actions *out)
@@ -88,16 +164,80 @@ static void wake(const struct hold *h, int16_t status, struct actions *out)
 	a->status = status;
 }
 
-int hold_step(uint16_t me, uint16_t index, struct hold *h, enum hold_event ev, const struct msg *m, struct actions *out)
+/* The first in line behind the record is the one that asks, or holds, now. False: nobody is. */
+static bool first_in_line(const struct hold_ctx *ctx, struct hold *h)
 {
+	uint32_t head = h->line ? queue_head(&ctx->queue, h->line) : 0;
+
+	if (!head)
+		return false;
+	h->slot = queue_slot(&ctx->queue, head);
+	h->line = queue_pop(&ctx->queue, h->line);
+	return true;
+}
+
+/* Those in line behind the record still want the lock: it asks for them as if it were new. */
+static void ask_again(const struct hold_ctx *ctx, uint32_t index, struct hold *h, struct actions *out)
+{
+	h->state = HOLD_FREE;
+	if (!first_in_line(ctx, h))
+		return;
+	h->state = HOLD_WAITING;
+	send(ctx->me, out, MSG_LOCK, h->home, h->object, h->gen, h->slot, index);
+}
+
+static int join(const struct hold_ctx *ctx, struct hold *h, const struct msg *m)
+{
+	uint32_t node;
+
+	if (!ctx->queue.nslots)
+		return -EBADMSG;
+	node = queue_node(&ctx->queue, ctx->me, m->req_slot);
+	if (queue_busy(&ctx->queue, node))
+		return -EBADMSG;
+	queue_at(&ctx->queue, node)->type = 1;
+	h->line = queue_push(&ctx->queue, h->line, node);
+	return 0;
+}
+
+/* To the next thread here, unless another node has waited for long enough; then to that; else to nobody. */
+static void unlock(const struct hold_ctx *ctx, uint32_t index, struct hold *h, struct actions *out)
+{
+	bool awaited = h->state == HOLD_HELD_NEXT;
+
+	if ((!awaited || h->passed < ctx->passes) && first_in_line(ctx, h)) {
+		h->passed += awaited;
+		wake(h, 0, out);
+		return;
+	}
+	if (!awaited) {
+		h->state = HOLD_KEPT;
+		return;
+	}
+	send(ctx->me, out, MSG_LOCKED, h->next_rank, h->object, h->next_rank, h->next_slot, h->next_hold);
+	ask_again(ctx, index, h, out);
+}
+
+static enum rule rule_of(const struct hold *h, enum hold_event ev, const struct msg *m)
+{
+	if (ev == HE_FREED && m->value)
+		ev = HE_CROSSED;
+	/* The home asked when the lock was here; the record may have another by now. */
+	if (ev == HE_RECALL && (m->object != h->object || m->req_rank != h->gen || m->src != h->home))
+		return R_NOT_IDLE;
+	return (enum rule)rules[h->state][ev];
+}
+
+int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *m,
+	      struct actions *out)
+{
+	const uint16_t me = ctx->me;
 	enum rule rule;
 
 	out->n = 0;
 	if (h->state >= HOLD_STATES || ev >= HE_EVENTS)
 		return -EBADMSG;
-	if (ev == HE_FREED && m->value)
-		ev = HE_CROSSED;
-	rule = (enum rule)rules[h->state][ev];
+	rule = rule_of(h, ev, m);
 	switch (rule) {
 	case R_GRANTED:
 		h->state = HOLD_HELD;
@@ -105,19 +245,19 @@ int hold_step(uint16_t me, uint16_t index, struct hold *h, enum hold_event ev, c
 		return 0;
 	case R_GRANTED_NEXT:
 		h->state = HOLD_HELD_NEXT;
+		h->passed = 0;
 		wake(h, 0, out);
 		return 0;
 	case R_REMEMBER:
 		note_next(h, m);
+		h->passed = 0;
 		h->state = h->state == HOLD_HELD ? HOLD_HELD_NEXT : HOLD_WAIT_NEXT;
 		return 0;
 	case R_TELL_HOME:
 		h->state = HOLD_LEAVING;
-		send(me, out, MSG_UNLOCK, h->home, h->object, me, h->slot, index);
+		send(me, out, MSG_UNLOCK, h->home, h->object, h->gen, h->slot, index);
 		return 0;
-	case R_EXPECT:
-		h->state = HOLD_LEAVING_NEXT;
-		return 0;
+	case R_EXPECT: h->state = HOLD_LEAVING_NEXT; return 0;
 	case R_HAND_ON:
 	case R_HAND_LATE:
 		if (ev == HE_NEXT)
@@ -125,24 +265,36 @@ int hold_step(uint16_t me, uint16_t index, struct hold *h, enum hold_event ev, c
 		h->state = rule == R_HAND_ON ? HOLD_FREE : HOLD_LEFT;
 		send(me, out, MSG_LOCKED, h->next_rank, h->object, h->next_rank, h->next_slot, h->next_hold);
 		return 0;
-	case R_FREE:
-		h->state = HOLD_FREE;
-		return 0;
+	case R_FREE: h->state = HOLD_FREE; return 0;
 	case R_REFUSED:
-		h->state = HOLD_FREE;
 		wake(h, -EBUSY, out);
+		ask_again(ctx, index, h, out);
+		return 0;
+	case R_JOIN: return join(ctx, h, m);
+	case R_UNLOCK:
+	case R_PASS: unlock(ctx, index, h, out); return 0;
+	case R_TAKE: h->state = HOLD_HELD; return 0;
+	case R_GIVE_BACK:
+		h->state = HOLD_LEAVING;
+		send(me, out, MSG_RECALLED, h->home, h->object, h->gen, h->slot, index);
+		return 0;
+	case R_NOT_IDLE:
+	case R_SOON:
+		send(me, out, MSG_RECALLED, m->src, m->object, m->req_rank, 0, index)->count =
+			rule == R_SOON ? -EINPROGRESS : -EBUSY;
 		return 0;
 	case R_BAD:
-	case R_RULES:
-		break;
+	case R_RULES: break;
 	}
 	return -EBADMSG;
 }
 
 static const char *const state_names[HOLD_STATES] = {
-	"FREE", "WAITING", "WAIT_NEXT", "HELD", "HELD_NEXT", "LEAVING", "LEAVING_NEXT", "LEFT",
+	"FREE", "WAITING", "WAIT_NEXT", "HELD", "HELD_NEXT", "KEPT", "LEAVING", "LEAVING_NEXT", "LEFT",
 };
-static const char *const event_names[HE_EVENTS] = { "unlock", "LOCKED", "NEXT", "FREED", "FREED (busy)", "FREED (crossed)" };
+static const char *const event_names[HE_EVENTS] = {
+	"unlock", "take", "join", "give back", "LOCKED", "NEXT", "FREED", "FREED (busy)", "FREED (crossed)", "RECALL",
+};
 
 const char *hold_state_name(unsigned int state)
 {

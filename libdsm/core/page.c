@@ -5,44 +5,49 @@
  * The caller holds the block's lock at this rank and carries the actions out after dropping it.
  */
 #include "core/page.h"
+#include "core/set.h"
 
 enum rule {
-	R_BAD = 0,       /* no correct peer causes it */
+	R_BAD = 0, /* no correct peer causes it */
 	R_NOTHING,
-	R_AGAIN,         /* allowed already: let the hardware follow */
-	R_JOIN,          /* wait for the request under way */
+	R_AGAIN, /* allowed already: let the hardware follow */
+	R_JOIN,  /* wait for the request under way */
 	R_ASK_READ,
 	R_ASK_WRITE,
 	R_ASK_UPGRADE,
-	R_CONFIRM,       /* the grant is in use: MSG_DONE */
-	R_REPLAY,        /* carry out what was held back */
-	R_FORGET,        /* drop a read copy */
-	R_FILL,          /* contents and permission */
-	R_FILLED,        /* contents that we have already, and permission */
-	R_PERMIT,        /* permission for the contents in place */
-	R_ZERO,          /* permission for contents of zeros */
-	R_ACK_EARLY,     /* an acknowledgement before the grant */
-	R_ACK,           /* an acknowledgement after it */
-	R_ACK_NONE,      /* asked to drop what is not here: acknowledge */
-	R_DROP,          /* drop the read copy, acknowledge */
-	R_DROP_ASKING,   /* the same while asking to write */
-	R_SHARE,         /* send a copy, keep reading */
-	R_DEMOTE,        /* send a copy, stop writing */
-	R_GIVE,          /* send the block, keep nothing */
-	R_GIVE_ASKING,   /* the same while asking to write */
+	R_ASK_AGAIN,   /* the manager, as the home has moved */
+	R_CONFIRM,     /* the grant is in use: MSG_DONE */
+	R_REPLAY,      /* carry out what was held back */
+	R_FORGET,      /* drop a read copy */
+	R_FILL,        /* contents and permission */
+	R_FILLED,      /* contents that we have already, and permission */
+	R_PERMIT,      /* permission for the contents in place */
+	R_ZERO,        /* permission for contents of zeros */
+	R_ACK_EARLY,   /* an acknowledgement before the grant */
+	R_ACK,         /* an acknowledgement after it */
+	R_ACK_NONE,    /* asked to drop what is not here: acknowledge */
+	R_DROP,        /* drop the read copy, acknowledge */
+	R_DROP_ASKING, /* the same while asking to write */
+	R_SHARE,       /* send a copy, keep reading */
+	R_DEMOTE,      /* send a copy, stop writing */
+	R_GIVE,        /* send the block, keep nothing */
+	R_GIVE_ASKING, /* the same while asking to write */
 	R_RULES
 };
 
+/* clang-format off */
 static const char *const rule_names[R_RULES] = {
 	[R_BAD] = "-", [R_NOTHING] = "nothing", [R_AGAIN] = "open again", [R_JOIN] = "join the wait",
 	[R_ASK_READ] = "READ_REQ", [R_ASK_WRITE] = "WRITE_REQ", [R_ASK_UPGRADE] = "WRITE_REQ (has)",
-	[R_CONFIRM] = "DONE", [R_REPLAY] = "replay the held message",
+	[R_ASK_AGAIN] = "ask the manager", [R_CONFIRM] = "DONE", [R_REPLAY] = "replay the held message",
 	[R_FORGET] = "close", [R_FILL] = "fill, open", [R_FILLED] = "open", [R_PERMIT] = "open", [R_ZERO] = "zero, open",
 	[R_ACK_EARLY] = "count", [R_ACK] = "count, open at 0", [R_ACK_NONE] = "INV_ACK", [R_DROP] = "close, INV_ACK",
 	[R_DROP_ASKING] = "close, INV_ACK", [R_SHARE] = "DATA", [R_DEMOTE] = "write-protect, DATA",
 	[R_GIVE] = "close, DATA", [R_GIVE_ASKING] = "close, DATA",
 };
+/* clang-format on */
 
+/* clang-format off */
 static const uint8_t rules[PG_STATES][PE_EVENTS] = {
 	[PG_INVALID] = {
 		[PE_READ] = R_ASK_READ, [PE_WRITE] = R_ASK_WRITE, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_NOTHING,
@@ -55,10 +60,10 @@ static const uint8_t rules[PG_STATES][PE_EVENTS] = {
 		[PE_DROP] = R_NOTHING, [PE_FWD_READ] = R_DEMOTE, [PE_FWD_WRITE] = R_GIVE },
 	[PG_WANT_READ] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_NOTHING,
-		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_NONE, [PE_DATA] = R_FILL, [PE_GRANT] = R_ZERO },
+		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_NONE, [PE_MOVED] = R_ASK_AGAIN, [PE_DATA] = R_FILL, [PE_GRANT] = R_ZERO },
 	[PG_WANT_WRITE] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_NOTHING,
-		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_NONE, [PE_INV_ACK] = R_ACK_EARLY, [PE_DATA] = R_FILL,
+		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_NONE, [PE_MOVED] = R_ASK_AGAIN, [PE_INV_ACK] = R_ACK_EARLY, [PE_DATA] = R_FILL,
 		[PE_GRANT] = R_ZERO },
 	[PG_UPGRADE] = {
 		[PE_READ] = R_AGAIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_REPLAY,
@@ -75,6 +80,7 @@ static const uint8_t rules[PG_STATES][PE_EVENTS] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_CONFIRM, [PE_UNHOLD] = R_NOTHING,
 		[PE_DROP] = R_NOTHING },
 };
+/* clang-format on */
 
 bool page_readable(const struct copy *p)
 {
@@ -86,7 +92,32 @@ bool page_writable(const struct copy *p)
 	return p->state == PG_WRITE;
 }
 
-static struct action *send(const struct page_ctx *ctx, struct actions *out, uint8_t type, uint16_t dst, const struct msg *m)
+bool page_asks(const struct copy *p)
+{
+	return p->state == PG_WANT_READ || p->state == PG_WANT_WRITE || p->state == PG_UPGRADE;
+}
+
+/*
+ * Who may say this now? Answers name the slot that asked, and come of the home that is known; only that home takes a copy
+ * away. Where a bit of the copyset is several ranks', those without a copy are asked to drop one, too, by a home that they
+ * need not know; they acknowledge, and nothing changes.
+ */
+static bool may_say(const struct page_ctx *ctx, const struct copy *p, enum page_event ev, const struct msg *m)
+{
+	switch (ev) {
+	case PE_DATA:
+	case PE_GRANT: return m->req_rank == ctx->me && m->req_slot == p->slot && (!p->home || p->home - 1 == m->home);
+	case PE_INV_ACK: return m->req_rank == ctx->me && m->req_slot == p->slot;
+	case PE_MOVED: return m->req_rank == ctx->me && m->req_slot == p->slot && p->home && p->home - 1 == m->src;
+	case PE_INV: return (p->home && p->home - 1 == m->src) || (set_granule(ctx->nranks) > 1 && !page_readable(p));
+	case PE_FWD_READ:
+	case PE_FWD_WRITE: return p->home && p->home - 1 == m->src;
+	default: return true;
+	}
+}
+
+static struct action *send(const struct page_ctx *ctx, struct actions *out, uint8_t type, uint16_t dst,
+			   const struct msg *m)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -105,7 +136,7 @@ static void ask(const struct page_ctx *ctx, struct copy *p, uint8_t type, uint8_
 	struct action *a = send(ctx, out, type, p->home ? (uint16_t)(p->home - 1) : m->home, m);
 
 	a->msg.req_rank = ctx->me;
-	a->msg.flags = (uint8_t)(flags | (m->flags & MSGF_FIRST_TOUCH));
+	a->msg.flags = (uint8_t)(flags | (p->home ? MSGF_KNOWN : 0) | (m->flags & MSGF_FIRST_TOUCH));
 	p->slot = m->req_slot;
 	p->acks = 0;
 	a = act_add(out, ACT_WAIT);
@@ -134,12 +165,17 @@ static void open_now(struct copy *p, uint8_t prot, uint8_t from, struct actions 
 		p->flags |= PAGE_OWNER;
 }
 
-/* The grant is here: count what is still to come, open when nothing is. */
-static void granted(struct copy *p, const struct msg *m, uint8_t from, struct actions *out)
+/*
+ * The grant is here: count what is still to come, open when nothing is. A home that reads a block becomes its owner, who sends
+ * copies to others from then on.
+ */
+static void granted(const struct page_ctx *ctx, struct copy *p, const struct msg *m, uint8_t from, struct actions *out)
 {
 	p->home = (uint16_t)(m->home + 1);
 	if (m->op == GRANT_READ) {
 		open_now(p, PROT_RO, from, out);
+		if (m->home == ctx->me)
+			p->flags |= PAGE_OWNER;
 		return;
 	}
 	p->acks = (int16_t)(p->acks + m->count);
@@ -176,11 +212,12 @@ static void drop(const struct page_ctx *ctx, const struct msg *m, bool close, st
  * May the block be taken away now? Not before its thread has had the time to use it (Mirage's delta), and not while
  * it is pinned. A home serves one request at a time, so there is at most one message to hold back.
  */
-static bool hold_back(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m, struct actions *out)
+static bool hold_back(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m,
+		      struct actions *out)
 {
 	bool pinned = p->pins_write || (p->pins_read && ev != PE_FWD_READ);
 	bool early = p->state != PG_UPGRADE && ctx->hold_us && us_before(ctx->now, p->hold) &&
-		     p->hold - ctx->now <= ctx->hold_us;
+		p->hold - ctx->now <= ctx->hold_us;
 
 	if (ev == PE_FWD_READ && p->state != PG_WRITE)
 		return false;
@@ -202,9 +239,7 @@ static bool hold_back(const struct page_ctx *ctx, struct copy *p, enum page_even
 static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m, struct actions *out)
 {
 	switch (rule) {
-	case R_ACK_NONE:
-		drop(ctx, m, false, out);
-		return 0;
+	case R_ACK_NONE: drop(ctx, m, false, out); return 0;
 	case R_DROP:
 		p->state = PG_INVALID;
 		p->flags = 0;
@@ -216,11 +251,12 @@ static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, cons
 		drop(ctx, m, true, out);
 		return 0;
 	case R_SHARE:
-		give(ctx, p, m, PROT_RO, out);
-		return 0;
 	case R_DEMOTE:
 		give(ctx, p, m, PROT_RO, out);
-		p->state = PG_READ;
+		if (rule == R_DEMOTE)
+			p->state = PG_READ;
+		if (m->req_rank == p->home - 1)
+			p->flags = 0; /* the home is the owner now */
 		return 0;
 	case R_GIVE:
 	case R_GIVE_ASKING:
@@ -228,8 +264,7 @@ static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, cons
 		p->state = rule == R_GIVE ? PG_INVALID : PG_WANT_WRITE;
 		p->flags = 0;
 		return 0;
-	default:
-		return -EBADMSG;
+	default: return -EBADMSG;
 	}
 }
 
@@ -238,7 +273,9 @@ static int apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, con
 /* The held-back message's time: take it as if it came now, unless a pin has come meanwhile. */
 static int replay(const struct page_ctx *ctx, struct copy *p, const struct msg *ev, struct actions *out)
 {
-	struct msg m = { .object = ev->object, .req_rank = p->held_rank, .req_slot = p->held_slot, .count = p->held_count };
+	struct msg m = {
+		.object = ev->object, .req_rank = p->held_rank, .req_slot = p->held_slot, .count = p->held_count
+	};
 	uint8_t held = p->held;
 
 	if (!held || p->pins_write || (p->pins_read && held != PE_FWD_READ))
@@ -273,12 +310,15 @@ static int apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, con
 		p->state = PG_UPGRADE;
 		ask(ctx, p, MSG_WRITE_REQ, MSGF_HAS, m, out);
 		return 0;
+	case R_ASK_AGAIN:
+		p->home = 0;
+		send(ctx, out, p->state == PG_WANT_READ ? MSG_READ_REQ : MSG_WRITE_REQ, m->home, m);
+		return 0;
 	case R_CONFIRM:
 		confirm(ctx, p, m, out);
 		p->state = p->state == PG_GOT_WRITE ? PG_WRITE : PG_READ;
 		return 0;
-	case R_REPLAY:
-		return replay(ctx, p, m, out);
+	case R_REPLAY: return replay(ctx, p, m, out);
 	case R_FORGET:
 		if (!(p->flags & PAGE_OWNER) && !p->held && !p->pins_read) {
 			p->state = PG_INVALID;
@@ -288,30 +328,26 @@ static int apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, con
 	case R_FILL:
 		if (m->op != GRANT_WRITE && (m->op != GRANT_READ || p->state != PG_WANT_READ))
 			return -EBADMSG;
-		granted(p, m, OPEN_DATA, out);
+		granted(ctx, p, m, OPEN_DATA, out);
 		return 0;
 	case R_FILLED:
 	case R_PERMIT:
 		if (m->op != GRANT_WRITE)
 			return -EBADMSG;
-		granted(p, m, OPEN_UPGRADE, out);
+		granted(ctx, p, m, OPEN_UPGRADE, out);
 		return 0;
 	case R_ZERO:
 		if (m->op != GRANT_WRITE || !(m->flags & MSGF_ZERO) || m->count)
 			return -EBADMSG;
-		granted(p, m, OPEN_ZERO, out);
+		granted(ctx, p, m, OPEN_ZERO, out);
 		return 0;
-	case R_ACK_EARLY:
-		p->acks--;
-		return 0;
+	case R_ACK_EARLY: p->acks--; return 0;
 	case R_ACK:
 		if (--p->acks == 0)
 			open_now(p, PROT_RW, p->flags >> 4, out);
 		return 0;
-	case R_NOTHING:
-		return 0;
-	default:
-		return lose(ctx, p, rule, m, out);
+	case R_NOTHING: return 0;
+	default: return lose(ctx, p, rule, m, out);
 	}
 }
 
@@ -323,7 +359,7 @@ int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, co
 	if (p->state >= PG_STATES || ev >= PE_EVENTS)
 		return -EBADMSG;
 	rule = (enum rule)rules[p->state][ev];
-	if (rule == R_BAD)
+	if (rule == R_BAD || !may_say(ctx, p, ev, m))
 		return -EBADMSG;
 	switch (rule) {
 	case R_SHARE:
@@ -344,8 +380,7 @@ int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, co
 		if (hold_back(ctx, p, ev, m, out))
 			return 0;
 		break;
-	default:
-		break;
+	default: break;
 	}
 	return apply(ctx, p, rule, m, out);
 }
@@ -377,7 +412,7 @@ static const char *const state_names[PG_STATES] = {
 };
 
 static const char *const event_names[PE_EVENTS] = {
-	"read", "write", "used", "unhold", "drop", "DATA", "GRANT", "INV", "INV_ACK", "FWD_READ", "FWD_WRITE",
+	"read", "write", "used", "unhold", "drop", "DATA", "GRANT", "INV", "INV_ACK", "FWD_READ", "FWD_WRITE", "MOVED",
 };
 
 const char *page_state_name(unsigned int state)

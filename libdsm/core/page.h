@@ -25,17 +25,18 @@ enum page_state {
 };
 
 enum page_event {
-	PE_READ = 0,  /* a thread of this rank wants to read; msg.req_slot its slot, msg.home where to ask */
+	PE_READ = 0, /* a thread of this rank wants to read; msg.req_slot its slot, msg.home where to ask */
 	PE_WRITE,
-	PE_USED,      /* the thread that asked is awake and about to use the block */
-	PE_UNHOLD,    /* the time of ACT_TIMER has come, or the last pin has gone */
-	PE_DROP,      /* forget a read copy that is neither pinned nor the owner's (detach); close under the lock */
+	PE_USED,   /* the thread that asked is awake and about to use the block */
+	PE_UNHOLD, /* the time of ACT_TIMER has come, or the last pin has gone */
+	PE_DROP,   /* forget a read copy that is neither pinned nor the owner's (detach); close under the lock */
 	PE_DATA,
 	PE_GRANT,
 	PE_INV,
 	PE_INV_ACK,
 	PE_FWD_READ,
 	PE_FWD_WRITE,
+	PE_MOVED, /* msg.home, the manager, is to be asked again */
 	PE_EVENTS
 };
 
@@ -46,20 +47,22 @@ struct copy {
 	uint8_t state;
 	uint8_t flags;
 	uint8_t pins_read, pins_write;
-	uint16_t home;       /* + 1; 0: not known, ask the manager */
-	uint16_t slot;       /* of the request under way */
-	int16_t acks;        /* still to come; negative while they overtake the grant */
-	uint16_t held_rank;  /* requester of the held-back message */
+	uint16_t home;      /* + 1; 0: not known, ask the manager */
+	uint16_t slot;      /* of the request under way */
+	int16_t acks;       /* still to come; negative while they overtake the grant */
+	uint16_t held_rank; /* requester of the held-back message */
 	uint16_t held_slot;
 	int16_t held_count;
-	uint8_t held;        /* enum page_event of the message held back, 0 none */
-	uint8_t pad[3];
-	uint32_t hold;       /* us: not taken away before */
+	uint8_t held; /* enum page_event of the message held back, 0 none */
+	uint8_t pad;
+	uint16_t forwarded; /* at the home: requests from the manager that were served since */
+	uint32_t hold;      /* us: not taken away before */
 };
 CORE_ASSERT_SIZE(struct copy, 24);
 
 struct page_ctx {
 	uint16_t me;
+	uint16_t nranks;
 	uint32_t now;     /* us, wraps */
 	uint32_t hold_us; /* Mirage's delta */
 };
@@ -80,6 +83,8 @@ int page_unpin(struct copy *p, uint8_t access);
  */
 bool page_readable(const struct copy *p);
 bool page_writable(const struct copy *p);
+/* Has this rank a request for the block under way that its home has not granted? */
+bool page_asks(const struct copy *p);
 
 const char *page_state_name(unsigned int state);
 const char *page_event_name(unsigned int event);

@@ -6,6 +6,9 @@
  * circular list of node numbers kept by its tail; zero is the empty queue, so that zeroed memory is a valid start. A node
  * leaves its queue before the answer to its request is sent: only then may the requester use the slot again. A node's type
  * is zero while it is in no queue.
+ *
+ * A node's mark outlives its stay in a queue: it names the block whose copy the request is served, beside other requests for
+ * that block, until the requester confirms it (core/dir.h).
  */
 #ifndef CORE_QUEUE_H
 #define CORE_QUEUE_H
@@ -13,16 +16,21 @@
 #include "core/types.h"
 
 struct qnode {
-	uint32_t next;  /* node number + 1 */
+	uint32_t next; /* node number + 1 */
+	uint32_t mark; /* block + 1; 0: none */
 	uint8_t type;
 	uint8_t flags;
 	uint16_t aux;
 };
-CORE_ASSERT_SIZE(struct qnode, 8);
+CORE_ASSERT_SIZE(struct qnode, 12);
+
+#define QUEUE_CHUNK 256u /* nodes of a chunk, where they are in chunks */
 
 struct qpool {
-	struct qnode *nodes; /* nranks * nslots */
-	uint16_t nslots;
+	struct qnode *nodes; /* nranks * nslots in one piece, or NULL: */
+	uint32_t nslots;
+	struct qnode **
+		chunks; /* pieces, NULL where there is none yet; who asks waits in none that is not there (queue_ready()) */
 };
 
 static inline uint32_t queue_node(const struct qpool *q, uint16_t rank, uint16_t slot)
@@ -32,7 +40,15 @@ static inline uint32_t queue_node(const struct qpool *q, uint16_t rank, uint16_t
 
 static inline struct qnode *queue_at(const struct qpool *q, uint32_t node)
 {
-	return &q->nodes[node - 1];
+	if (q->nodes)
+		return &q->nodes[node - 1];
+	return &__atomic_load_n(&q->chunks[(node - 1) / QUEUE_CHUNK], __ATOMIC_ACQUIRE)[(node - 1) % QUEUE_CHUNK];
+}
+
+/* Is there memory behind a node? The host sees to that before it steps with a message that may wait there. */
+static inline bool queue_ready(const struct qpool *q, uint32_t node)
+{
+	return q->nodes || __atomic_load_n(&q->chunks[(node - 1) / QUEUE_CHUNK], __ATOMIC_ACQUIRE);
 }
 
 static inline uint16_t queue_rank(const struct qpool *q, uint32_t node)
@@ -49,6 +65,29 @@ static inline uint16_t queue_slot(const struct qpool *q, uint32_t node)
 static inline bool queue_busy(const struct qpool *q, uint32_t node)
 {
 	return queue_at(q, node)->type;
+}
+
+/*
+ * Set a node's mark, which must be free. A requester may use its slot for another block as soon as it has sent its
+ * confirmation, which that request may overtake: then the mark is taken, and the caller does without. Two callers may
+ * hold the locks of two blocks, hence the exchange.
+ */
+static inline bool queue_mark(const struct qpool *q, uint32_t node, uint32_t block)
+{
+	uint32_t none = 0, mark = block + 1;
+
+	return mark &&
+		__atomic_compare_exchange_n(&queue_at(q, node)->mark, &none, mark, 0, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+}
+
+/* Take this block's mark from a node; false: it has none. */
+static inline bool queue_unmark(const struct qpool *q, uint32_t node, uint32_t block)
+{
+	uint32_t mark = block + 1;
+
+	return mark &&
+		__atomic_compare_exchange_n(&queue_at(q, node)->mark, &mark, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 /* All return the new tail. */

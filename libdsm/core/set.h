@@ -23,7 +23,8 @@ static inline bool set_has(uint64_t set, uint16_t rank, uint16_t granule)
 }
 
 /* Next member at or after rank, skipping two; nranks when there is none. */
-static inline uint16_t set_next(uint64_t set, uint16_t rank, uint16_t nranks, uint16_t granule, uint16_t skip1, uint16_t skip2)
+static inline uint16_t set_next(uint64_t set, uint16_t rank, uint16_t nranks, uint16_t granule, uint16_t skip1,
+				uint16_t skip2)
 {
 	while (rank < nranks && (!set_has(set, rank, granule) || rank == skip1 || rank == skip2))
 		rank++;

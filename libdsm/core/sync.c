@@ -6,12 +6,14 @@
 #define SEM_MAX 0x7fffffffULL
 
 /* Which operations a kind knows. */
+/* clang-format off */
 static const uint32_t known[SYNC_KINDS] = {
 	[SYNC_RWLOCK] = 1u << SOP_RDLOCK | 1u << SOP_WRLOCK | 1u << SOP_RDUNLOCK | 1u << SOP_WRUNLOCK,
 	[SYNC_COND]   = 1u << SOP_ENQUEUE | 1u << SOP_SIGNAL | 1u << SOP_BROADCAST | 1u << SOP_CANCEL,
 	[SYNC_SEM]    = 1u << SOP_WAIT | 1u << SOP_TRYWAIT | 1u << SOP_POST | 1u << SOP_CANCEL,
 	[SYNC_ATOMIC] = 1u << SOP_LOAD | 1u << SOP_STORE | 1u << SOP_ADD | 1u << SOP_EXCHANGE | 1u << SOP_CAS,
 };
+/* clang-format on */
 
 /* Which may have to stand in line. */
 static const uint32_t waits = 1u << SOP_RDLOCK | 1u << SOP_WRLOCK | 1u << SOP_WAIT | 1u << SOP_ENQUEUE;
@@ -68,8 +70,7 @@ static bool admit(struct sync *s, uint8_t op)
 			return false;
 		s->readers--;
 		return true;
-	default:
-		return false;
+	default: return false;
 	}
 }
 
@@ -91,6 +92,7 @@ static void pump(const struct sync_ctx *ctx, struct sync *s, uint32_t object, st
 	a->msg.type = MSG_RESUME;
 	a->msg.src = a->msg.dst = ctx->me;
 	a->msg.object = object;
+	a->msg.req_rank = (uint16_t)(s->gen >> 8);
 	a->msg.op = 1;
 }
 
@@ -110,20 +112,15 @@ static void atomic(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 
 	switch (m->op) {
 	case SOP_STORE:
-	case SOP_EXCHANGE:
-		s->value = m->value;
-		break;
-	case SOP_ADD:
-		s->value += m->value;
-		break;
+	case SOP_EXCHANGE: s->value = m->value; break;
+	case SOP_ADD: s->value += m->value; break;
 	case SOP_CAS:
 		if (old == m->value)
 			s->value = m->value2;
 		else
 			status = -EAGAIN;
 		break;
-	default:
-		break;
+	default: break;
 	}
 	reply(ctx, m, status, old, out);
 }
@@ -151,9 +148,7 @@ static int operate(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 		wait_in_line(ctx, s, m, out);
 		return 0;
 	case SOP_RDLOCK:
-	case SOP_WRLOCK:
-		wait_in_line(ctx, s, m, out);
-		return 0;
+	case SOP_WRLOCK: wait_in_line(ctx, s, m, out); return 0;
 	case SOP_RDUNLOCK:
 		if (!s->readers)
 			return -EBADMSG;
@@ -164,9 +159,7 @@ static int operate(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 			return -EBADMSG;
 		s->writer = 0;
 		break;
-	case SOP_TRYWAIT:
-		reply(ctx, m, !s->tail && admit(s, SOP_WAIT) ? 0 : -EAGAIN, 0, out);
-		return 0;
+	case SOP_TRYWAIT: reply(ctx, m, !s->tail && admit(s, SOP_WAIT) ? 0 : -EAGAIN, 0, out); return 0;
 	case SOP_POST:
 		if (m->value > SEM_MAX || s->value + m->value > SEM_MAX) {
 			reply(ctx, m, -EOVERFLOW, 0, out);
@@ -182,15 +175,9 @@ static int operate(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 		if (s->readers < queue_length(&ctx->queue, s->tail))
 			s->readers++;
 		break;
-	case SOP_BROADCAST:
-		s->readers = queue_length(&ctx->queue, s->tail);
-		break;
-	case SOP_CANCEL:
-		cancel(ctx, s, m, out);
-		return 0;
-	default:
-		atomic(ctx, s, m, out);
-		return 0;
+	case SOP_BROADCAST: s->readers = queue_length(&ctx->queue, s->tail); break;
+	case SOP_CANCEL: cancel(ctx, s, m, out); return 0;
+	default: atomic(ctx, s, m, out); return 0;
 	}
 	reply(ctx, m, 0, 0, out);
 	if (!s->pumping)
@@ -201,7 +188,7 @@ static int operate(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 bool sync_idle(const struct sync *s)
 {
 	if (s->kind == SYNC_MUTEX)
-		return !s->value;
+		return !s->value && !s->pumping;
 	return !s->tail && !s->readers && !s->writer && !s->pumping;
 }
 
@@ -226,11 +213,14 @@ int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, s
 	return operate(ctx, s, m, out);
 }
 
-static const char *const kind_names[SYNC_KINDS] = { "none", "mutex", "rwlock", "condition", "semaphore", "atomic", "barrier" };
+static const char *const kind_names[SYNC_KINDS] = { "none",      "mutex",  "rwlock", "condition",
+						    "semaphore", "atomic", "barrier" };
+/* clang-format off */
 static const char *const op_names[SYNC_OPS] = {
 	"CREATE", "DESTROY", "RDLOCK", "WRLOCK", "RDUNLOCK", "WRUNLOCK", "WAIT", "TRYWAIT", "POST", "ENQUEUE", "SIGNAL",
 	"BROADCAST", "CANCEL", "LOAD", "STORE", "ADD", "EXCHANGE", "CAS",
 };
+/* clang-format on */
 
 const char *sync_kind_name(unsigned int kind)
 {

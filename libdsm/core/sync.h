@@ -17,31 +17,48 @@ enum sync_kind { SYNC_NONE = 0, SYNC_MUTEX, SYNC_RWLOCK, SYNC_COND, SYNC_SEM, SY
 enum sync_op {
 	SOP_CREATE = 0, /* value: initial; aux: kind */
 	SOP_DESTROY,
-	SOP_RDLOCK, SOP_WRLOCK, SOP_RDUNLOCK, SOP_WRUNLOCK,
-	SOP_WAIT, SOP_TRYWAIT, SOP_POST, /* semaphore; POST: value; WAIT with MSGF_TIMED is answered twice, as ENQUEUE */
-	SOP_ENQUEUE, SOP_SIGNAL, SOP_BROADCAST, /* condition */
-	SOP_CANCEL,     /* after "in line" only: take this request out: -ETIMEDOUT; -EALREADY: its answer is on its way, too */
-	SOP_LOAD, SOP_STORE, SOP_ADD, SOP_EXCHANGE, SOP_CAS, /* atomic; CAS: value expected, value2 new */
+	SOP_RDLOCK,
+	SOP_WRLOCK,
+	SOP_RDUNLOCK,
+	SOP_WRUNLOCK,
+	SOP_WAIT,
+	SOP_TRYWAIT,
+	SOP_POST, /* semaphore; POST: value; WAIT with MSGF_TIMED is answered twice, as ENQUEUE */
+	SOP_ENQUEUE,
+	SOP_SIGNAL,
+	SOP_BROADCAST, /* condition */
+	SOP_CANCEL, /* after "in line" only: take this request out: -ETIMEDOUT; -EALREADY: its answer is on its way, too */
+	SOP_LOAD,
+	SOP_STORE,
+	SOP_ADD,
+	SOP_EXCHANGE,
+	SOP_CAS, /* atomic; CAS: value expected, value2 new */
 	SYNC_OPS
 };
 
+#define SYNC_INDEX_MAX 0xffffffu /* an object is named by its place in its home's table, from 1 on, and a generation */
+
 struct sync {
-	uint8_t kind;     /* enum sync_kind */
-	uint8_t pumping;  /* ACT_RESUME is out */
-	uint16_t gen;     /* of the table entry: stale handles are refused */
-	uint32_t tail;    /* waiters */
-	uint32_t readers; /* rwlock: that hold it; cond: waiters that a broadcast has still to wake */
+	uint32_t gen : 24;    /* of the place in the table (core/objects.h): stale handles are refused */
+	uint32_t kind : 7;    /* enum sync_kind */
+	uint32_t pumping : 1; /* ACT_RESUME is out; mutex: MSG_RECALL is */
+	uint32_t tail;        /* waiters; mutex: the record that was asked; no object: the next free place */
+	uint32_t readers; /* rwlock: that hold it; cond: waiters that a broadcast has still to wake; mutex: see below */
 	uint32_t writer;  /* rwlock: 1 held for writing */
-	uint64_t value;   /* semaphore, atomic; mutex: last in line, rank << 16 | hold, + 1 */
+	uint64_t value;   /* semaphore, atomic; mutex: last in line, rank << 32 | hold record, + 1 */
+	/* mutex: a question to the last in line is out, for a request that waits for its answer */
+	uint16_t asked;     /* the rank of the record in `tail` */
+	uint16_t who, slot; /* the request's; its hold record is in `readers` */
+	uint16_t destroys;  /* it is SOP_DESTROY, not MSG_TRYLOCK */
 };
-CORE_ASSERT_SIZE(struct sync, 24);
+CORE_ASSERT_SIZE(struct sync, 32);
 
 struct sync_ctx {
 	uint16_t me;
 	struct qpool queue;
 };
 
-/* MSG_SYNC (the generation of the handle in req's aux is checked by the host) or MSG_RESUME. 0 or -EBADMSG. */
+/* MSG_SYNC, with req_rank the requester (core/dispatch.h has checked the generation), or MSG_RESUME. 0 or -EBADMSG. */
 int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out);
 
 /* May it be destroyed? */

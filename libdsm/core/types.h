@@ -5,8 +5,14 @@
 
 #ifdef __KERNEL__
 #include <linux/errno.h>
+#include <linux/limits.h>
 #include <linux/string.h>
 #include <linux/types.h>
+#define INT32_MAX S32_MAX
+#define INT64_MIN S64_MIN
+#define INT64_MAX S64_MAX
+#define UINT16_MAX U16_MAX
+#define UINT32_MAX U32_MAX
 #else
 #include <errno.h>
 #include <stdbool.h>

@@ -10,8 +10,13 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 1
+#define WIRE_VERSION 4
 #define WIRE_MAX_RANKS 1024
+#define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
+#define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
+#define WIRE_REDUCE_OPS 7u  /* as enum dsm_op of dsm.h, and enum dsm_type in the upper half of a byte */
+#define WIRE_REDUCE_TYPES 12u
+#define WIRE_FRAMES_MAX 512u /* MSG_RELEASE: frames to make, at most: 2 MiB of them */
 
 enum msg_class { CLASS_COHERENCE = 0, CLASS_DATA, CLASS_SYNC, CLASS_BULK, CLASS_MAX };
 
@@ -27,31 +32,43 @@ enum msg_type {
 	MSG_INV,       /* drop the copy, acknowledge to req_rank */
 	/* -> requester */
 	MSG_INV_ACK,
-	MSG_GRANT,     /* permission without data; MSGF_ZERO: nobody ever wrote the block */
-	MSG_DATA,      /* permission with the block; count: acknowledgements to wait for */
+	MSG_GRANT, /* permission without data; MSGF_ZERO: nobody ever wrote the block */
+	MSG_DATA,  /* permission with the block; count: acknowledgements to wait for */
 	/* homes */
-	MSG_HOME,      /* manager -> first toucher: be the home, serve yourself (op: the request's type) */
+	MSG_HOME, /* manager -> first toucher: be the home, serve yourself (op: the request's type) */
 	MSG_HOME_ACK,
-	MSG_PLACE,     /* -> manager: let value be the home, if the block is untouched */
-	MSG_RELEASE,   /* holder -> home: take the newest copy back (op: RELEASE_*; aux: frames to make where the region is not known) */
-	MSG_RESUME,    /* home -> itself: serve the next waiter; never on the wire */
+	MSG_MOVE,     /* home -> manager: let req_rank be the home; value: requests forwarded here since this rank is */
+	MSG_MOVE_ACK, /* count: -errno */
+	MSG_ADOPT,    /* home -> the owner, which holds the only copy: be the home; value: the manager */
+	MSG_MOVED,    /* a home that was -> requester: ask the manager, value, again */
+	MSG_PLACE,    /* -> manager: let value be the home, if the block is untouched */
+	MSG_RELEASE, /* holder -> home: take the newest copy back (op: RELEASE_*; aux: frames to make where the region is not known) */
+	MSG_RESUME, /* home -> itself: serve the next waiter; never on the wire */
 	/* locks */
-	MSG_LOCK,      /* requester -> home; hold: the requester's hold record */
+	MSG_LOCK, /* requester -> home; aux: the requester's hold record, as in all messages of locks */
 	MSG_TRYLOCK,
-	MSG_UNLOCK,    /* holder -> home: nobody is known to come next */
-	MSG_NEXT,      /* home -> last in line (hold): next are req_rank, req_slot, value (its hold) */
-	MSG_LOCKED,    /* -> requester: the lock is yours; sent by the home or by the last holder */
-	MSG_FREED,     /* home -> holder: answer to MSG_UNLOCK; value 0: forget the record, 1: MSG_NEXT is coming */
+	MSG_UNLOCK,   /* keeper -> home: it gives the lock back */
+	MSG_NEXT,     /* home -> last in line: next are req_rank, req_slot, value (its hold record) */
+	MSG_LOCKED,   /* -> requester: the lock is yours; sent by the home or by the last holder */
+	MSG_FREED,    /* home -> holder: answer to MSG_UNLOCK; value 0: forget the record, 1: MSG_NEXT is coming */
+	MSG_RECALL,   /* home -> last in line: is the lock idle in this record? Then give it back */
+	MSG_RECALLED, /* count: 0, it is given back, MSG_FREED follows; -EBUSY; -EINPROGRESS, MSG_UNLOCK is on its way */
 	/* other sync objects: one request, one reply */
-	MSG_SYNC,      /* op: enum sync_op */
-	MSG_REPLY,     /* count: -errno; value */
-	MSG_ARRIVE,    /* barrier, child -> parent; value, op, aux: threads a rank */
-	MSG_DEPART,    /* barrier, parent -> child; value, count: -errno */
+	MSG_SYNC,   /* op: enum sync_op */
+	MSG_REPLY,  /* count: -errno; value */
+	MSG_ARRIVE, /* barrier, child -> parent; value, op, aux: threads a rank */
+	MSG_DEPART, /* barrier, parent -> child; value, count: -errno */
 	/* the runtime's own calls, with a payload of any length */
-	MSG_CALL,      /* op: enum call_op of the engine */
-	MSG_RETURN,    /* count: -errno */
-	MSG_PING,      /* liveness between hosts */
-	MSG_BYE,       /* the sender has finalized (op 0) or aborts the job (op 1, aux: status, payload: text) */
+	MSG_CALL,   /* op: enum call_op of the engine */
+	MSG_RETURN, /* count: -errno */
+	MSG_PING,   /* liveness between hosts */
+	MSG_BYE,    /* the sender has finalized (op 0) or aborts the job (op 1, aux: status, payload: text) */
+	MSG_CHUNK, /* of a collective: op 0, a part for the parent to combine; 1, the result, from the parent; value: its number */
+	/* between kernels: the keys by which blocks are written, and a block as it is, whoever holds it */
+	MSG_KEY_WANTED,
+	MSG_KEY, /* aux: the key, value: the address of the first page */
+	MSG_ECHO,
+	MSG_HELLO, /* the first of each queue pair; value proves that its sender has the job's key */
 	MSG_TYPES
 };
 
@@ -60,6 +77,8 @@ enum {
 	MSGF_FIRST_TOUCH = 2, /* requests: the first toucher of this block becomes its home */
 	MSGF_ZERO = 4,        /* GRANT: contents are zero */
 	MSGF_TIMED = 8,       /* WAIT: say when in line, as ENQUEUE does; only then may SOP_CANCEL follow */
+	MSGF_FORWARDED = 16,  /* requests: by the block's manager to its home, where it is not forwarded again */
+	MSGF_KNOWN = 32,      /* requests: the receiver is the home, as far as the requester knows */
 };
 
 enum { GRANT_READ = 1, GRANT_WRITE = 2 };
@@ -69,17 +88,17 @@ struct msg {
 	uint8_t version;
 	uint8_t type;
 	uint8_t flags;
-	uint8_t op;       /* GRANT_*, RELEASE_*, sync_op ... by type */
-	uint16_t src;     /* the rank whose object sent it */
+	uint8_t op;   /* GRANT_*, RELEASE_*, sync_op ... by type */
+	uint16_t src; /* the rank whose object sent it */
 	uint16_t dst;
-	uint32_t object;  /* block number, or index of a sync object at its home */
+	uint32_t object; /* block number, or index of a sync object at its home */
 	uint16_t req_rank;
 	uint16_t req_slot;
 	union {
 		struct {
-			uint16_t home;  /* coherence: the block's home; locks: hold record */
-			int16_t count;  /* acknowledgements to expect; replies: -errno */
-			uint32_t aux;
+			uint16_t home; /* coherence: the block's home */
+			int16_t count; /* acknowledgements to expect; replies: -errno */
+			uint32_t aux;  /* locks: hold record of the receiver, or of the sender where it asks */
 		};
 		uint64_t value2; /* compare-exchange: the new value */
 	};
@@ -87,10 +106,128 @@ struct msg {
 };
 CORE_ASSERT_SIZE(struct msg, 32);
 
-/* Is it a message that a peer may send to rank me in a job of nranks? 0 or -EBADMSG. Checks ranges, not meaning. */
-int wire_check(const struct msg *m, uint16_t me, uint16_t nranks, uint32_t nslots);
+/* ---- the rule of each field -------------------------------------------------------------------
+ *
+ * What a peer may send is one table: a row for each type, a column for each field of struct msg. Hosts, fuzzers, tests and
+ * docs/protocol.md all take it from here.
+ *
+ * WIRE_FIELDS names every field once. It makes the parameters of the function that a row of WIRE_MESSAGES calls: a field
+ * without a column, or a row that lacks one, does not compile; nor does a field of struct msg that WIRE_FIELDS lacks.
+ */
+#define WIRE_FIELDS(F) \
+	F(version)     \
+	F(type) F(flags) F(op) F(src) F(dst) F(object) F(req_rank) F(req_slot) F(home) F(count) F(aux) F(value)
+
+/* A rule and what documentation calls it. */
+/* clang-format off */
+#define WIRE_RULES(R) \
+	R(ZERO, "0")                     R(ANY, "any")                   R(VERSION, "WIRE_VERSION")       R(TYPE, "the type") \
+	R(RANK, "a rank")                R(SENDER, "the sender")         R(RECEIVER, "the receiver") \
+	R(OTHER, "a rank, not the receiver") \
+	R(BLOCK, "a block")              R(INDEX, "an object")           R(BARRIER, "a barrier")          R(ADDRESS, "a block or an object") \
+	R(BLOCK_SLOT, "a slot for blocks") R(SLOT, "a slot")             R(HOLD, "a hold record") \
+	R(ACKS, "0 to ranks - 1")        R(ERRNO, "0 or -errno")         R(BIT, "0 or 1") \
+	R(GRANT, "read or write")        R(GRANT_WRITE, "write")         R(RELEASE, "keep or evict") \
+	R(REQUEST, "READ_REQ or WRITE_REQ") R(SYNC_OP, "a sync operation") R(REDUCE, "an operation and a type") R(COMBINE, "an operation and a type of C") \
+	R(CALL_OP, "a call")             R(ROOM, "0 to 4096")            R(FRAMES, "0 to 512")            R(THREADS, "1 to 2^31 - 1") \
+	R(GEN, "a generation") R(KEY, "not 0")                R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
+	R(INITIAL, "any; CREATE: 0, of semaphores and atomics any") \
+	R(FORWARDS, "0 to 65535")        R(F_READ, "FIRST_TOUCH, FORWARDED, KNOWN") \
+	R(F_WRITE, "HAS, FIRST_TOUCH, FORWARDED, KNOWN") R(F_ZERO, "ZERO") R(F_TIMED, "TIMED")
+/* clang-format on */
+
+enum wire_rule {
+#define WIRE_RULE_NAME(rule, text) RULE_##rule,
+	WIRE_RULES(WIRE_RULE_NAME)
+#undef WIRE_RULE_NAME
+		WIRE_RULE_COUNT
+};
+
+enum wire_field {
+#define WIRE_FIELD_NAME(field) WF_##field,
+	WIRE_FIELDS(WIRE_FIELD_NAME)
+#undef WIRE_FIELD_NAME
+		WIRE_FIELD_COUNT
+};
+
+/* Which hosts take it from a peer. */
+enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
+
+/* clang-format off */
+/* type, class, hosts: flags, op, object, req_rank, req_slot, home, count, aux, value */
+#define WIRE_MESSAGES(M) \
+	M(NONE,       COHERENCE, NONE,    ZERO,    ZERO,        ZERO,    ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
+	M(READ_REQ,   COHERENCE, BOTH,    F_READ,  ZERO,        BLOCK,   RANK,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(WRITE_REQ,  COHERENCE, BOTH,    F_WRITE, ZERO,        BLOCK,   RANK,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(DONE,       COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(FWD_READ,   COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
+	M(FWD_WRITE,  COHERENCE, BOTH,    ZERO,    GRANT_WRITE, BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
+	M(INV,        COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
+	M(INV_ACK,    COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(GRANT,      COHERENCE, BOTH,    F_ZERO,  GRANT_WRITE, BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
+	M(DATA,       DATA,      BOTH,    ZERO,    GRANT,       BLOCK,   RECEIVER, BLOCK_SLOT, RANK,   ACKS,  ZERO,    ZERO) \
+	M(HOME,       COHERENCE, BOTH,    ZERO,    REQUEST,     BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
+	M(HOME_ACK,   COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
+	M(MOVE,       COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RANK,     ZERO,       SENDER, ZERO,  ZERO,    FORWARDS) \
+	M(MOVE_ACK,   COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, ZERO,       ZERO,   ERRNO, ZERO,    ZERO) \
+	M(ADOPT,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, ZERO,       SENDER, ZERO,  ZERO,    RANK) \
+	M(MOVED,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    RANK) \
+	M(PLACE,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    RANK) \
+	M(RELEASE,    COHERENCE, BOTH,    ZERO,    RELEASE,     BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  FRAMES,  ZERO) \
+	M(RESUME,     COHERENCE, NONE,    ZERO,    BIT,         ADDRESS, ANY,      ANY,        ZERO,   ZERO,  ZERO,    ZERO) \
+	M(LOCK,       SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
+	M(TRYLOCK,    SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
+	M(UNLOCK,     SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
+	M(NEXT,       SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   RANK,     SLOT,       ZERO,   ZERO,  HOLD,    HOLD) \
+	M(LOCKED,     SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   RECEIVER, SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
+	M(FREED,      SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   RECEIVER, SLOT,       ZERO,   ERRNO, HOLD,    BIT) \
+	M(RECALL,     SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      ZERO,       ZERO,   ZERO,  HOLD,    ZERO) \
+	M(RECALLED,   SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ERRNO, HOLD,    ZERO) \
+	M(SYNC,       SYNC,      BOTH,    F_TIMED, SYNC_OP,     ANY,     GEN,      SLOT,       CAS,    CAS,   KIND,    INITIAL) \
+	M(REPLY,      SYNC,      BOTH,    ZERO,    ZERO,        ADDRESS, RECEIVER, SLOT,       ZERO,   ERRNO, ZERO,    ANY) \
+	M(ARRIVE,     SYNC,      BOTH,    ZERO,    REDUCE,      BARRIER, SENDER,   ZERO,       ZERO,   ERRNO, THREADS, ANY) \
+	M(DEPART,     SYNC,      BOTH,    ZERO,    ZERO,        BARRIER, SENDER,   ZERO,       ZERO,   ERRNO, ZERO,    ANY) \
+	M(CALL,       BULK,      LIBRARY, ZERO,    CALL_OP,     ZERO,    SENDER,   SLOT,       ZERO,   ZERO,  ROOM,    ZERO) \
+	M(RETURN,     BULK,      LIBRARY, ZERO,    CALL_OP,     ZERO,    RECEIVER, SLOT,       ZERO,   ERRNO, ZERO,    ZERO) \
+	M(PING,       SYNC,      LIBRARY, ZERO,    ZERO,        ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
+	M(BYE,        SYNC,      LIBRARY, ZERO,    BIT,         ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ANY,     ZERO) \
+	M(CHUNK,      BULK,      LIBRARY, ZERO,    BIT,         ZERO,    SENDER,   ZERO,       RANK,   ZERO,  COMBINE, ANY) \
+	M(KEY_WANTED, COHERENCE, KERNEL,  ZERO,    ZERO,        BLOCK,   ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
+	M(KEY,        COHERENCE, KERNEL,  ZERO,    ZERO,        BLOCK,   ZERO,     ZERO,       ZERO,   ZERO,  KEY,     ANY) \
+	M(ECHO,       COHERENCE, KERNEL,  ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(HELLO,      COHERENCE, KERNEL,  ZERO,    ZERO,        ZERO,    ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ANY)
+/* clang-format on */
+
+/* How much of everything there is where a message comes in. */
+struct wire_limits {
+	uint16_t me, nranks;
+	uint8_t host;         /* HOST_LIBRARY or HOST_KERNEL */
+	uint8_t calls;        /* call numbers are below */
+	uint32_t block_slots; /* slots that a rank may ask for blocks in */
+	uint32_t slots;       /* all of a rank's */
+	uint32_t holds;       /* hold records of a rank */
+	uint32_t barriers;    /* of the job */
+	uint32_t pages;       /* of the window */
+	uint32_t block_pages; /* of the largest block; 0: blocks have plain numbers, below pages */
+};
+
+/*
+ * May a peer send this? 0 or -EBADMSG: a field has no value that its rule knows. Ranges only: who may say it now is for the
+ * machines to judge (core/dispatch.h). The class of its type is for the transport to see.
+ */
+int wire_check(const struct msg *m, const struct wire_limits *lim);
+/* What a transport has to know of a message before it hands it on: version, type, from whom, to whom. */
+int wire_envelope(const struct msg *m, uint16_t me, uint16_t nranks);
 
 enum msg_class wire_class(uint8_t type);
 const char *wire_name(uint8_t type);
+uint8_t wire_hosts(uint8_t type); /* HOST_* */
+
+/* For documentation and tests. */
+enum wire_rule wire_rule_of(uint8_t type, enum wire_field field);
+const char *wire_rule_name(unsigned int rule);
+const char *wire_field_name(unsigned int field);
+/* The values that a rule allows are of lo to hi, both included; not always all of them. */
+void wire_range(enum wire_rule rule, const struct msg *m, const struct wire_limits *lim, int64_t *lo, int64_t *hi);
 
 #endif

@@ -6,6 +6,7 @@
 
 #include <dsm_uapi.h>
 #include "util/futex.h"
+#include "util/hook.h"
 #include "util/log.h"
 
 #define MANAGER_RUN 16 /* neighbouring blocks of a first-touch region share a manager, so that runs travel together */
@@ -21,21 +22,18 @@ uint16_t block_home(const struct dsm_region *r, size_t off)
 	size_t index = (off - r->off) / r->block_size;
 
 	if (r->id == 0)
-		return (uint16_t)((off - r->off) / job.heap_part);
+		return node_of((uint16_t)((off - r->off) / job.heap_part));
 	switch ((enum dsm_home)r->home_policy) {
-	case DSM_HOME_FIXED:
-		return r->home_rank;
-	case DSM_HOME_CYCLIC:
-		return (uint16_t)(index % job.size);
-	case DSM_HOME_FIRST_TOUCH:
-		break;
+	case DSM_HOME_FIXED: return node_of(r->home_rank);
+	case DSM_HOME_CYCLIC: return (uint16_t)(index % job.nodes);
+	case DSM_HOME_FIRST_TOUCH: break;
 	}
-	return (uint16_t)(index / MANAGER_RUN % job.size);
+	return (uint16_t)(index / MANAGER_RUN % job.nodes);
 }
 
 static struct copy *page_at(size_t off)
 {
-	return &job.peers[job.rank].pages[off >> PAGE_SHIFT];
+	return &job.mem.pages[off >> PAGE_SHIFT];
 }
 
 static bool may(const struct copy *p, uint8_t access)
@@ -48,25 +46,36 @@ static bool may(const struct copy *p, uint8_t access)
 static struct msg ask_for(const struct dsm_region *r, size_t off, uint16_t slot)
 {
 	return (struct msg){
-		.version = WIRE_VERSION, .src = job.rank, .dst = job.rank, .object = block_id(off, r->block_size),
-		.req_rank = job.rank, .req_slot = slot, .home = block_home(r, off),
+		.version = WIRE_VERSION,
+		.src = job.node,
+		.dst = job.node,
+		.object = block_id(off, r->block_size),
+		.req_rank = job.node,
+		.req_slot = slot,
+		.home = block_home(r, off),
 		.flags = r->id && r->home_policy == DSM_HOME_FIRST_TOUCH ? MSGF_FIRST_TOUCH : 0,
 	};
 }
 
-void block_start_prefetch(uint16_t rank, uint32_t block, bool write, uint8_t flags, uint16_t manager)
+void block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager, enum slot_kind kind)
 {
-	int slot = slot_try_prefetch(rank, block);
-	struct msg ask = { .version = WIRE_VERSION, .src = rank, .dst = rank, .object = block, .req_rank = rank,
-			   .req_slot = (uint16_t)slot, .home = manager, .flags = flags };
+	int slot = slot_try_prefetch(block, kind);
+	struct msg ask = { .version = WIRE_VERSION,
+			   .src = job.node,
+			   .dst = job.node,
+			   .object = block,
+			   .req_rank = job.node,
+			   .req_slot = (uint16_t)slot,
+			   .home = manager,
+			   .flags = flags };
 	uint16_t wait = SET_NOBODY;
 	uint32_t seq;
 
 	if (slot < 0)
 		return; /* a hint, and its asker tries again where it matters */
 	/* Open already, or somebody's request is under way: nothing was asked in this slot's name. */
-	if (run_page(rank, write ? PE_WRITE : PE_READ, &ask, &wait, &seq) || wait != slot)
-		slot_put(rank, (uint16_t)slot);
+	if (run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq) || wait != slot)
+		slot_put((uint16_t)slot);
 }
 
 /* Ask for up to n blocks from off on that this rank does not have; what it causes is only queued. */
@@ -74,33 +83,36 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned i
 {
 	unsigned int asked = 0;
 
-	for (; n && off < r->off + r->bytes; n--, off += r->block_size) {
+	for (; n && off < r->off + r->size; n--, off += r->block_size) {
 		if (may(page_at(off), write ? DSM_WRITE : DSM_READ))
 			continue;
-		block_start_prefetch(job.rank, block_id(off, r->block_size), write, ask_for(r, off, 0).flags, block_home(r, off));
+		block_start_prefetch(block_id(off, r->block_size), write, ask_for(r, off, 0).flags, block_home(r, off),
+				     SLOT_AHEAD);
 		asked++;
 	}
-	count(&job.me->region_stats[r->id].prefetched, asked);
+	count(&job.mine->region_stats[r->id].prefetched, asked);
 	return asked;
 }
 
 /* May a sequential writer take this block ahead? If it wrote it last, or nobody ever did. */
 static bool ours(const struct dsm_region *r, size_t off)
 {
-	uint16_t home = block_home(r, off);
-	const struct copy *p = page_at(off);
+	const struct copy *p;
 
-	if (off >= r->off + r->bytes)
-		return false;
+	if (off >= r->off + r->size)
+		return false; /* it has no home either */
+	p = page_at(off);
 	if (__atomic_load_n(&p->state, __ATOMIC_RELAXED) == PG_READ)
 		return p->flags & PAGE_OWNER;
-	return is_here(home) && peer_of(home)->dirs[off >> PAGE_SHIFT].state == DIR_UNTOUCHED;
+	return block_home(r, off) == job.node && job.mem.dirs[off >> PAGE_SHIFT].state == DIR_UNTOUCHED;
 }
+
+#define PIECE (CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS) /* blocks asked for at once: as many as slots to fetch ahead */
 
 static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 {
 	size_t next = off + r->block_size;
-	unsigned int most = job.set.readahead, n;
+	unsigned int most = job.set.readahead < PIECE ? job.set.readahead : PIECE, n;
 
 	if ((size_t)most * r->block_size > BLOCK_MAX)
 		most = (unsigned int)(BLOCK_MAX / r->block_size);
@@ -118,37 +130,69 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 	ask_ahead(r, next, n, write);
 }
 
-/* Get one block for a thread that waits for it. True: something had to be asked for. */
+/*
+ * Get one block for a thread that waits for it. True: it was asked for, and came. Else it may be there: look again. In the
+ * fault handler, a signal that waits makes it return at once. The request goes on without the thread, as one that fetches
+ * ahead, and the repeated access joins it.
+ */
 static bool get(const struct dsm_region *r, size_t off, bool write, bool ahead)
 {
-	uint16_t slot = slot_get(), wait = 0;
+	int found = slot_get(SLOT_BLOCK);
+	uint16_t slot = (uint16_t)found, wait = 0;
 	struct msg ask = ask_for(r, off, slot);
-	bool asked = false;
 	uint32_t seq = 0;
 
+	if (found < 0)
+		return false;
+	HOOK("miss-slot");
 	__atomic_store_n(&job.me->slots[slot].object, ask.object, __ATOMIC_RELAXED);
-	while (!run_page(job.rank, write ? PE_WRITE : PE_READ, &ask, &wait, &seq)) {
-		if (wait != slot) { /* another thread's request: then look again */
-			run_work();
-			slot_wait(wait, seq, 1, 0);
-			continue;
-		}
-		asked = true;
-		if (ahead)
-			read_ahead(r, off, write);
-		run_work();
-		slot_wait(slot, seq, 1, 0);
-		run_page(job.rank, PE_USED, &ask, &wait, &seq);
-		/* Threads that joined after the answer had come wait for this. */
-		slot_complete(job.rank, slot, 0, 0);
-		run_work();
-		break;
+	if (run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq)) {
+		slot_put(slot);
+		return false;
 	}
-	slot_put(job.rank, slot);
-	return asked;
+	if (wait != slot) { /* another thread's request: any number of threads may wait for it, so none keeps a slot */
+		slot_put(slot);
+		run_work();
+		HOOK("miss-joined");
+		slot_wait(wait, seq, 1, 0);
+		return false;
+	}
+	HOOK("miss-asked");
+	if (ahead)
+		read_ahead(r, off, write);
+	run_work();
+	HOOK("miss-sent");
+	if (slot_wait(slot, seq, 1, 0) == -EINTR && slot_leave(slot))
+		return false;
+	while (slot_wait(slot, seq, 1, 0))
+		; /* the answer is as good as there */
+	HOOK("miss-came");
+	run_page(PE_USED, &ask, &wait, &seq);
+	HOOK("miss-used");
+	/* Threads that joined after the answer had come wait for this. */
+	slot_complete(slot, 0, 0);
+	run_work();
+	slot_put(slot);
+	return true;
 }
 
-bool block_fault(void *addr, bool write)
+void block_protect_again(const struct dsm_region *r)
+{
+	size_t at, end = r->off + r->bytes;
+
+	for (at = host_next_used(r->off, end); at < end; at = host_next_used(at + r->block_size, end)) {
+		size_t off = at / r->block_size * r->block_size;
+		uint32_t *stripe = stripe_of(block_id(off, r->block_size));
+		const struct copy *p = page_at(off);
+
+		word_lock(stripe);
+		if (page_readable(p) && !page_writable(p))
+			job.fault->lower(off, r->block_size);
+		word_unlock(stripe);
+	}
+}
+
+enum fault_answer block_fault(void *addr, bool write)
 {
 	size_t off = ((size_t)((char *)addr - job.base)) & ~(PAGE_BYTES - 1);
 	struct dsm_region *r = region_at(off);
@@ -156,23 +200,26 @@ bool block_fault(void *addr, bool write)
 	uint64_t start;
 	bool upgrade;
 
-	if (!r || off >= r->off + r->bytes) {
-		log_line("%s of address %p, which is in no region that this rank is attached to", write ? "write" : "read", addr);
-		return false;
+	if (!r || off >= r->off + region_usable(r)) {
+		stray_say(addr, write);
+		return FAULT_NOWHERE;
 	}
-	if (job.kernel >= 0) {
+	if (job.kernel >= 0)
 		kernel_no_block(addr, write);
-		return false;
-	}
+	if (job.kernel >= 0 || one_node())
+		return FAULT_REFUSED;
 	if (engine_depth) {
-		log_line("shared memory at %p is touched by a signal handler that interrupted a libdsm call, which is not "
-			 "supported (dsm(7), SIGNALS)", addr);
-		return false;
+		log_line(
+			"shared memory at %p is touched by a signal handler that interrupted a libdsm call, which is not "
+			"supported (dsm(7), SIGNALS)",
+			addr);
+		return FAULT_REFUSED;
 	}
 	off = r->off + (off - r->off) / r->block_size * r->block_size;
-	engine_depth++;
+	engine_enter();
+	HOOK("miss-begin");
 	start = clock_ns();
-	s = &job.me->region_stats[r->id];
+	s = &job.mine->region_stats[r->id];
 	upgrade = write && __atomic_load_n(&page_at(off)->state, __ATOMIC_RELAXED) == PG_READ;
 	if (get(r, off, write, job.set.readahead)) {
 		unsigned int kind = upgrade ? DSM_LAT_UPGRADE : write ? DSM_LAT_WRITE_MISS : DSM_LAT_READ_MISS;
@@ -184,41 +231,37 @@ bool block_fault(void *addr, bool write)
 		sched_yield(); /* whoever opens the block is about to */
 	}
 	run_timers(true);
-	engine_depth--;
-	return true;
+	HOOK("miss-end");
+	engine_leave();
+	return FAULT_SERVED;
 }
 
 static int kernel_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait)
 {
 	int err = kernel_range(DSM_RANGE_PREFETCH, off, len, access & DSM_WRITE ? 1 : 0);
 
-	count(&job.me->region_stats[r->id].prefetched, len / r->block_size);
+	count(&job.mine->region_stats[r->id].prefetched, len / r->block_size);
 	return err || !wait ? err : kernel_range(DSM_RANGE_ACQUIRE, off, len, access & DSM_WRITE ? 1 : 0);
 }
 
 int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait)
 {
-	size_t end = off + len, at, step;
-	/* What one piece may cause fits in the thread's queue: for each block, a message to and from every rank here. */
-	unsigned int piece = 4096 / ((unsigned int)job.ranks_here * 2 + 4);
+	size_t end = off + len, at, step = (size_t)PIECE * r->block_size;
 
 	if (job.kernel >= 0)
 		return kernel_fetch(r, off, len, access, wait);
-	if (piece > CTL_SLOTS - CTL_SYNC_SLOTS)
-		piece = CTL_SLOTS - CTL_SYNC_SLOTS;
-	step = (size_t)piece * r->block_size;
-	engine_depth++;
+	engine_enter();
 	for (at = off; at < end; at += step) {
 		size_t stop = at + step < end ? at + step : end, b;
 
 		ask_ahead(r, at, (unsigned int)((stop - at) / r->block_size), access & DSM_WRITE);
 		run_work();
 		for (b = at; wait && b < stop; b += r->block_size)
-			if (!may(page_at(b), access))
-				get(r, b, access & DSM_WRITE, false);
+			while (!may(page_at(b), access) && !get(r, b, access & DSM_WRITE, false))
+				;
 	}
 	run_timers(true);
-	engine_depth--;
+	engine_leave();
 	return 0;
 }
 
@@ -241,33 +284,63 @@ void block_release(struct dsm_region *r, size_t off, size_t len, bool evict)
 		kernel_range(evict ? DSM_RANGE_EVICT : DSM_RANGE_RELEASE, off, len, 0);
 		return;
 	}
-	engine_depth++;
+	engine_enter();
 	for (at = off; at < off + len; at += r->block_size) {
 		const struct copy *p = page_at(at);
 		struct msg m = ask_for(r, at, 0);
 
-		if (!(p->flags & PAGE_OWNER) || !p->home || p->home - 1 == job.rank)
+		if (!(p->flags & PAGE_OWNER) || !p->home || p->home - 1 == job.node)
 			continue;
+		if (p->pins_read || p->pins_write)
+			continue; /* the home would wait for the unpin, and others who give back for the home */
 		m.type = MSG_RELEASE;
+		m.flags = 0;
+		m.home = 0;
 		m.op = evict ? RELEASE_EVICT : RELEASE_KEEP;
 		m.dst = (uint16_t)(p->home - 1);
-		while ((slot = slot_try_prefetch(job.rank, m.object)) < 0)
+		while ((slot = slot_try_prefetch(m.object, SLOT_BACK)) < 0)
 			help_others();
 		m.req_slot = (uint16_t)slot;
 		run_send(&m);
 	}
 	run_timers(true);
-	engine_depth--;
+	engine_leave();
+}
+
+/* Under the stripe. The protocol has the block open; the hardware, where it may lag behind, has it from now on, too. */
+static int keep_open(const struct dsm_region *r, size_t at)
+{
+	const struct copy *p = page_at(at);
+
+	if (!job.fault->again)
+		return 0;
+	/* Another rank's pin says nothing of this mapping. */
+	if (job.fault->pin && (p->pins_read + p->pins_write == 1 || job.locals > 1))
+		job.fault->pin(at, r->block_size, true);
+	return job.fault->again(at, r->block_size, page_writable(p) ? PROT_RW : PROT_RO);
+}
+
+static void let_close(const struct dsm_region *r, size_t at)
+{
+	const struct copy *p = page_at(at);
+
+	if (job.fault->pin && !p->pins_read && !p->pins_write)
+		job.fault->pin(at, r->block_size, false);
 }
 
 static int pin_one(struct dsm_region *r, size_t at, uint8_t access)
 {
-	uint32_t *stripe = stripe_of(job.rank, block_id(at, r->block_size));
+	uint32_t *stripe = stripe_of(block_id(at, r->block_size));
 	int err;
 
 	for (;;) {
 		word_lock(stripe);
 		err = page_pin(page_at(at), access);
+		if (!err && keep_open(r, at)) {
+			page_unpin(page_at(at), access);
+			let_close(r, at);
+			err = -ENOMEM; /* the map count is used up by what is pinned */
+		}
 		word_unlock(stripe);
 		if (err != -EAGAIN)
 			return err == -ERANGE ? -EAGAIN : err;
@@ -279,14 +352,16 @@ static int pin_one(struct dsm_region *r, size_t at, uint8_t access)
 static int unpin_one(struct dsm_region *r, size_t at, uint8_t access)
 {
 	struct msg m = ask_for(r, at, 0);
-	uint32_t *stripe = stripe_of(job.rank, m.object);
+	uint32_t *stripe = stripe_of(m.object);
 	int due;
 
 	word_lock(stripe);
 	due = page_unpin(page_at(at), access);
+	if (due >= 0)
+		let_close(r, at);
 	word_unlock(stripe);
 	if (due > 0) {
-		run_page(job.rank, PE_UNHOLD, &m, NULL, NULL);
+		run_page(PE_UNHOLD, &m, NULL, NULL);
 		run_work();
 	}
 	return due < 0 ? due : 0;
@@ -312,13 +387,13 @@ int block_pin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
 
 	if (job.kernel >= 0)
 		return kernel_pin(r, off, len, access);
-	engine_depth++;
+	engine_enter();
 	for (at = off; !err && at < off + len; at += r->block_size)
 		err = pin_one(r, at, access);
 	if (err)
 		for (at -= r->block_size; at > off; at -= r->block_size)
 			unpin_one(r, at - r->block_size, access);
-	engine_depth--;
+	engine_leave();
 	return err;
 }
 
@@ -329,12 +404,12 @@ int block_unpin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
 
 	if (job.kernel >= 0)
 		return kernel_range(DSM_RANGE_UNPIN, off, len, access & DSM_WRITE ? 1 : 0);
-	engine_depth++;
+	engine_enter();
 	for (at = off; at < off + len; at += r->block_size)
 		if (unpin_one(r, at, access))
 			err = -EINVAL;
 	run_timers(true);
-	engine_depth--;
+	engine_leave();
 	return err;
 }
 
@@ -346,23 +421,31 @@ int block_place(struct dsm_region *r, size_t off, size_t len, uint16_t rank)
 
 	if (job.kernel >= 0)
 		return kernel_range(DSM_RANGE_PLACE, off, len, rank);
-	engine_depth++;
-	slot = slot_get();
+	engine_enter();
+	slot = (uint16_t)slot_get(SLOT_BLOCK);
 	for (at = off; at < off + len; at += r->block_size) {
 		struct msg m = ask_for(r, at, slot);
 		uint32_t seq = slot_seq(slot);
 
 		m.type = MSG_PLACE;
 		m.dst = m.home;
-		m.value = rank;
+		m.flags = 0;
+		m.home = 0;
+		m.value = node_of(rank);
 		run_send(&m);
 		slot_wait(slot, seq, 1, 0);
 		if (job.me->slots[slot].status)
 			err = job.me->slots[slot].status;
 	}
-	slot_put(job.rank, slot);
-	engine_depth--;
+	slot_put(slot);
+	engine_leave();
 	return err;
+}
+
+/* Another rank of the node may attach again meanwhile: then its blocks stay. */
+static bool has_users(const struct dsm_region *r)
+{
+	return __atomic_load_n(&job.me->users[r->id], __ATOMIC_SEQ_CST);
 }
 
 /* One block: drop a read copy, or give the newest copy to its home and wait until it has gone. */
@@ -371,15 +454,15 @@ static void leave_one(struct dsm_region *r, size_t at)
 	struct copy *p = page_at(at);
 	struct msg m = ask_for(r, at, 0);
 
-	while (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PG_INVALID) {
+	while (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PG_INVALID && !has_users(r)) {
 		if (!(p->flags & PAGE_OWNER)) {
-			run_page(job.rank, PE_DROP, &m, NULL, NULL);
+			run_page(PE_DROP, &m, NULL, NULL);
 			run_work();
-		} else if (p->home - 1 == job.rank) {
+		} else if (p->home - 1 == job.node) {
 			return; /* the home keeps it for the others */
 		} else {
 			block_release(r, at, r->block_size, true);
-			while (slot_any_prefetch(at, at + r->block_size))
+			while (slot_any_prefetch(at, at + r->block_size) && !has_users(r))
 				help_others();
 		}
 		if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PG_INVALID)
@@ -393,17 +476,19 @@ int block_leave(struct dsm_region *r)
 
 	size_t end = r->off + r->bytes;
 
+	if (one_node())
+		return 0;
 	if (job.kernel >= 0)
 		return kernel_leave(r);
 	for (at = host_next_used(r->off, end); at < end; at = host_next_used(at + r->block_size, end))
 		if (page_at(at)->pins_read || page_at(at)->pins_write)
 			return -EBUSY;
-	engine_depth++;
+	engine_enter();
 	for (at = host_next_used(r->off, end); at < end; at = host_next_used(at + r->block_size, end))
 		leave_one(r, at / r->block_size * r->block_size);
-	while (slot_any_prefetch(r->off, end))
+	while (slot_any_prefetch(r->off, end) && !has_users(r))
 		help_others(); /* releases that the homes have not heard of */
 	run_timers(true);
-	engine_depth--;
+	engine_leave();
 	return 0;
 }

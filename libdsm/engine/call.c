@@ -2,37 +2,43 @@
 /*
  * call.c - calls with answers of any size: names of regions, statistics, frees.
  *
- * Most calls need only the callee's control segment, so the caller itself serves them when it shares the callee's host.
- * CALL_FIND and CALL_VECTORS need the callee's private memory: they go to its service thread, through mail on the same host.
+ * A call is to a rank. Most need only the memory of its node: any rank there serves them, the caller itself where it is of that
+ * node. CALL_FIND and CALL_VECTORS need the callee's private memory: they go to its service thread, inside a node by mail.
  */
+#include "core/dispatch.h"
 #include "engine/engine.h"
 
 #include <string.h>
 
 #include "util/futex.h"
+#include "util/hook.h"
 #include "util/log.h"
 
-#define CALL_MAX 4096
+#define CALL_MAX WIRE_CALL_MAX
 
-/* Answers from other hosts, by slot. */
-static struct {
-	uint32_t size;
-	char text[CALL_MAX];
-} answers[CTL_SYNC_SLOTS];
+/* In front of what a call carries to another node. */
+struct head {
+	uint16_t to; /* the rank that is called */
+	uint16_t pad[3];
+};
 
-/* Calls that came from other hosts and wait for the service thread. */
+/* Calls that came from other nodes and wait for the service thread. */
 static struct {
 	uint32_t lock, head, tail;
 	struct msg m[CTL_MAIL];
 	uint64_t arg[CTL_MAIL];
+	uint16_t to[CTL_MAIL];
 } inbox;
+
+/* What CALL_FIND answers. */
+struct found {
+	struct heap_object object;
+	char site[128];
+};
 
 static int find(uint64_t arg, void *out, size_t room)
 {
-	struct found {
-		struct heap_object object;
-		char site[128];
-	} f;
+	struct found f;
 	int err;
 
 	if (room < sizeof(f))
@@ -47,44 +53,66 @@ static int find(uint64_t arg, void *out, size_t room)
 	return 0;
 }
 
+/* Of this rank's part of the heap, for another rank whose own is full: as many objects as there are, up to loan_count(). */
+static int lend(uint64_t arg, void *out, size_t room)
+{
+	uint64_t *objects = out;
+	unsigned int n;
+
+	memset(out, 0, room);
+	for (n = 0; n < loan_count(arg) && n < room / sizeof(*objects); n++) {
+		objects[n] = (uint64_t)(uintptr_t)heap_alloc(loan_size(arg), loan_align(arg), false, NULL, NULL);
+		if (!objects[n])
+			break;
+	}
+	return n ? 0 : -ENOMEM;
+}
+
+/* Which calls are for the callee's process alone, by its service thread. */
+static bool is_private(enum call_op op)
+{
+	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_ALLOC;
+}
+
 /* What only the callee's process can tell. */
 static int serve_private(enum call_op op, uint64_t arg, void *out, size_t room)
 {
 	_Static_assert(sizeof(struct stats_vectors) <= CTL_TEXT, "it fits in a mail");
 	if (op == CALL_FIND)
 		return find(arg, out, room);
+	if (op == CALL_ALLOC)
+		return lend(arg, out, room);
 	if (op != CALL_VECTORS || room < sizeof(struct stats_vectors))
 		return -EINVAL;
 	stats_vectors(out);
 	return 0;
 }
 
-int call_serve(uint16_t rank, uint16_t from, enum call_op op, const void *in, size_t in_size, void *out, size_t *out_size)
+int call_serve(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t *out_size)
 {
 	uint64_t args[2] = { 0, 0 };
 
-	memcpy(args, in, in_size < sizeof(args) ? in_size : sizeof(args));
+	if (in_size)
+		memcpy(args, in, in_size < sizeof(args) ? in_size : sizeof(args));
 	switch (op) {
-	case CALL_FREE:
-		*out_size = 0;
-		return heap_free(peer_of(rank)->heap, (void *)(uintptr_t)args[0]);
-	case CALL_QUIET:
-		*out_size = 0;
-		return region_quiet(rank, args[0], args[1]);
-	case CALL_PURGE:
-		*out_size = 0;
-		return region_purge(rank, args[0], args[1]);
+	case CALL_FREE: *out_size = 0; return heap_free(peer_of(rank)->heap, (void *)(uintptr_t)args[0]);
+	case CALL_QUIET: *out_size = 0; return region_quiet(args[0], args[1]);
+	case CALL_PURGE: *out_size = 0; return region_purge(args[0], args[1]);
 	case CALL_STATS:
 		if (*out_size < sizeof(struct dsm_stats))
 			return -EINVAL;
 		*out_size = sizeof(struct dsm_stats);
 		return stats_serve(rank, (uint32_t)args[0], out);
 	case CALL_HOT: {
-		int n = stats_hot_serve(rank, out, (int)(*out_size / sizeof(struct hot)));
+		int n = stats_hot_serve(out, (int)(*out_size / sizeof(struct hot)));
 
 		*out_size = n < 0 ? 0 : (size_t)n * sizeof(struct hot);
 		return n < 0 ? n : 0;
 	}
+	case CALL_STALLS:
+		*out_size = stall_serve(rank, out, (unsigned int)(*out_size / sizeof(struct stall_row))) *
+			sizeof(struct stall_row);
+		return 0;
 	case CALL_FIND:
 		if (rank != job.rank)
 			return -EINVAL;
@@ -96,14 +124,33 @@ int call_serve(uint16_t rank, uint16_t from, enum call_op op, const void *in, si
 	default:
 		if (rank != 0)
 			return -EINVAL;
-		return region_serve(&peer_of(0)->ctl->registry, from, op, in, in_size, out, out_size);
+		return region_serve(&job.me->registry, op, in, in_size, out, out_size);
 	}
 }
 
-/* On the same host, by the callee's service thread. */
-static int call_by_mail(uint16_t rank, enum call_op op, const void *in, void *out, size_t out_size)
+/* What has come by mail. */
+static void serve_mail(void)
 {
-	struct ctl *c = peer_of(rank)->ctl;
+	unsigned int i;
+
+	for (i = 0; i < CTL_MAIL; i++) {
+		struct mail *l = &job.mine->mail[i];
+
+		if (__atomic_load_n(&l->state, __ATOMIC_ACQUIRE) != 2)
+			continue;
+		l->status = serve_private((enum call_op)l->op, l->arg, l->text, sizeof(l->text));
+		__atomic_store_n(&l->state, 3, __ATOMIC_RELEASE);
+		futex_wake(&l->state, 1);
+	}
+}
+
+/*
+ * In the same node, by the callee's service thread. Where the caller is a service thread itself (serves), it serves its own mail
+ * meanwhile: two may call each other.
+ */
+static int call_by_mail(uint16_t rank, enum call_op op, const void *in, void *out, size_t out_size, bool serves)
+{
+	struct rank_ctl *c = peer_of(rank)->ctl;
 	unsigned int i;
 	int status;
 
@@ -115,6 +162,8 @@ static int call_by_mail(uint16_t rank, enum call_op op, const void *in, void *ou
 		if (__atomic_compare_exchange_n(&c->mail[i].state, &zero, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 			break;
 		lost_check();
+		if (i == CTL_MAIL - 1)
+			sched_yield(); /* its service thread needs a processor to serve them */
 	}
 	c->mail[i].op = op;
 	memcpy(&c->mail[i].arg, in, sizeof(c->mail[i].arg));
@@ -122,7 +171,9 @@ static int call_by_mail(uint16_t rank, enum call_op op, const void *in, void *ou
 	service_ring(rank);
 	while (__atomic_load_n(&c->mail[i].state, __ATOMIC_ACQUIRE) == 2) {
 		lost_check();
-		futex_wait(&c->mail[i].state, 2, 100000000);
+		futex_wait(&c->mail[i].state, 2, serves ? 1000000 : 100000000);
+		if (serves)
+			serve_mail();
 	}
 	status = c->mail[i].status;
 	if (!status)
@@ -131,26 +182,47 @@ static int call_by_mail(uint16_t rank, enum call_op op, const void *in, void *ou
 	return status;
 }
 
+/* Calls that return the size of their answer. */
+static bool counts(enum call_op op)
+{
+	return op == CALL_HOT || op == CALL_STALLS;
+}
+
 static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t out_size)
 {
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_CALL, .op = (uint8_t)op, .src = job.rank, .dst = rank,
-			 .req_rank = job.rank, .aux = (uint32_t)out_size };
-	uint16_t slot = slot_get();
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = MSG_CALL,
+			 .op = (uint8_t)op,
+			 .src = job.node,
+			 .dst = node_of(rank),
+			 .req_rank = job.node,
+			 .aux = (uint32_t)out_size };
+	uint16_t slot = (uint16_t)slot_get(SLOT_BRIEF);
+	struct answer *a = &job.me->answers[slot - CTL_BLOCK_END];
 	uint32_t seq = slot_seq(slot);
+	struct {
+		struct head head;
+		char in[CALL_MAX - sizeof(struct head)];
+	} call = { .head = { .to = rank } };
 	int err;
 
 	m.req_slot = slot;
-	count(&job.me->stats.messages_out, 1);
-	err = job.netops->send(job.net, rank, &m, in, in_size);
+	if (in_size)
+		memcpy(call.in, in, in_size);
+	a->size = 0;
+	__atomic_store_n(&a->room, (uint32_t)out_size + 1, __ATOMIC_RELEASE);
+	ask_note(&job.me->slots[slot].ask, &m);
+	count(&job.mine->stats.messages_out, 1);
+	err = job.netops->send(job.net, job.pair[m.dst], &m, &call, sizeof(call.head) + in_size);
 	if (err)
-		lost_rank(rank, "it cannot be reached");
+		lost_rank(job.pair[m.dst], "it cannot be reached");
 	slot_wait(slot, seq, 1, 0);
 	err = job.me->slots[slot].status;
-	if (!err && out_size)
-		memcpy(out, answers[slot].text, out_size < answers[slot].size ? out_size : answers[slot].size);
-	if (!err && op == CALL_HOT)
-		err = (int)answers[slot].size;
-	slot_put(job.rank, slot);
+	if (!err && a->size)
+		memcpy(out, a->text, a->size);
+	if (!err && counts(op))
+		err = (int)a->size;
+	slot_put(slot);
 	return err;
 }
 
@@ -159,81 +231,113 @@ int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, vo
 	size_t got = out_size;
 	int err;
 
-	if (out_size > CALL_MAX || in_size > CALL_MAX)
+	if (out_size > CALL_MAX || in_size > CALL_MAX - sizeof(struct head))
 		return -EMSGSIZE;
-	engine_depth++;
+	engine_enter();
+	HOOK("call-begin");
 	if (!is_here(rank)) {
 		err = call_by_message(rank, op, in, in_size, out, out_size);
-	} else if ((op == CALL_FIND || op == CALL_VECTORS) && rank != job.rank) {
-		err = call_by_mail(rank, op, in, out, out_size);
+	} else if (is_private(op) && rank != job.rank) {
+		err = call_by_mail(rank, op, in, out, out_size, false);
 	} else {
-		err = call_serve(rank, job.rank, op, in, in_size, out, &got);
-		if (!err && op == CALL_HOT)
+		err = call_serve(rank, op, in, in_size, out, &got);
+		if (!err && counts(op))
 			err = (int)got;
 	}
-	engine_depth--;
+	engine_leave();
 	return err;
 }
 
 static void answer(const struct msg *call, int status, const void *out, size_t size)
 {
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_RETURN, .op = call->op, .src = call->dst, .dst = call->src,
-			 .req_rank = call->src, .req_slot = call->req_slot, .count = (int16_t)status };
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = MSG_RETURN,
+			 .op = call->op,
+			 .src = job.node,
+			 .dst = call->src,
+			 .req_rank = call->src,
+			 .req_slot = call->req_slot,
+			 .count = (int16_t)status };
 
-	if (job.netops->send(job.net, call->src, &m, out, status ? 0 : size))
-		lost_rank(call->src, "it cannot be reached");
+	if (job.netops->send(job.net, job.pair[m.dst], &m, out, status ? 0 : size))
+		lost_rank(job.pair[m.dst], "it cannot be reached");
+}
+
+/* For the service thread, which may wait for another. False: there are too many. */
+static bool put_by(const struct msg *m, uint16_t to, const void *arg)
+{
+	unsigned int i;
+	bool room;
+
+	word_lock(&inbox.lock);
+	room = inbox.tail - inbox.head < CTL_MAIL;
+	if (room) {
+		i = inbox.tail++ % CTL_MAIL;
+		inbox.m[i] = *m;
+		inbox.to[i] = to;
+		memcpy(&inbox.arg[i], arg, sizeof(inbox.arg[i]));
+	}
+	word_unlock(&inbox.lock);
+	if (room)
+		service_ring(job.rank);
+	return room;
 }
 
 void call_arrived(const struct msg *m, const void *payload, size_t size)
 {
 	char out[CALL_MAX];
 	size_t room = m->aux < CALL_MAX ? m->aux : CALL_MAX;
+	const char *in = (const char *)payload + sizeof(struct head);
+	struct head head;
 	int status;
 
-	if (m->op != CALL_FIND) {
-		status = call_serve(m->dst, m->src, (enum call_op)m->op, payload, size, out, &room);
-		answer(m, status, out, room);
+	if (size < sizeof(head)) {
+		answer(m, -EINVAL, NULL, 0);
 		return;
 	}
-	word_lock(&inbox.lock);
-	if (inbox.tail - inbox.head < CTL_MAIL && size >= sizeof(uint64_t)) {
-		inbox.m[inbox.tail % CTL_MAIL] = *m;
-		memcpy(&inbox.arg[inbox.tail++ % CTL_MAIL], payload, sizeof(uint64_t));
-		word_unlock(&inbox.lock);
-		service_ring(job.rank);
-	} else {
-		word_unlock(&inbox.lock);
+	memcpy(&head, payload, sizeof(head));
+	size -= sizeof(head);
+	if (head.to >= job.size || !is_here(head.to)) {
+		answer(m, -EINVAL, NULL, 0);
+	} else if (!is_private((enum call_op)m->op)) {
+		status = call_serve(head.to, (enum call_op)m->op, in, size, out, &room);
+		answer(m, status, out, room);
+	} else if (size < sizeof(uint64_t)) {
+		answer(m, -EINVAL, NULL, 0);
+	} else if (!put_by(m, head.to, in)) {
 		answer(m, -EAGAIN, NULL, 0);
 	}
 }
 
-void call_returned(const struct msg *m, const void *payload, size_t size)
+int call_returned(const struct msg *m, const void *payload, size_t size)
 {
-	if (m->req_slot >= CTL_SYNC_SLOTS || size > CALL_MAX)
-		return;
-	answers[m->req_slot].size = (uint32_t)size;
-	if (size)
-		memcpy(answers[m->req_slot].text, payload, size);
-	slot_complete(job.rank, m->req_slot, m->count, 0);
+	struct answer *a;
+	uint32_t room;
+	bool last;
+
+	if (m->req_slot < CTL_BLOCK_END || m->req_slot >= CTL_BRIEF_END ||
+	    dispatch_answer(&job.me->slots[m->req_slot].ask, m, &last))
+		return -EBADMSG;
+	a = &job.me->answers[m->req_slot - CTL_BLOCK_END];
+	room = __atomic_exchange_n(&a->room, 0, __ATOMIC_ACQUIRE);
+	if (!room)
+		return -EBADMSG;
+	a->size = (uint32_t)(size < room - 1 ? size : room - 1);
+	if (a->size)
+		memcpy(a->text, payload, a->size);
+	slot_complete(m->req_slot, m->count, 0);
+	return 0;
 }
 
 void call_mail(void)
 {
-	unsigned int i;
-
-	for (i = 0; i < CTL_MAIL; i++) {
-		struct mail *l = &job.me->mail[i];
-
-		if (__atomic_load_n(&l->state, __ATOMIC_ACQUIRE) != 2)
-			continue;
-		l->status = serve_private((enum call_op)l->op, l->arg, l->text, sizeof(l->text));
-		__atomic_store_n(&l->state, 3, __ATOMIC_RELEASE);
-		futex_wake(&l->state, 1);
-	}
+	serve_mail();
 	for (;;) {
 		char out[CTL_TEXT];
 		struct msg m;
 		uint64_t arg;
+		uint16_t to;
+		size_t size;
 		int status;
 
 		word_lock(&inbox.lock);
@@ -242,9 +346,14 @@ void call_mail(void)
 			return;
 		}
 		m = inbox.m[inbox.head % CTL_MAIL];
+		to = inbox.to[inbox.head % CTL_MAIL];
 		arg = inbox.arg[inbox.head++ % CTL_MAIL];
 		word_unlock(&inbox.lock);
-		status = find(arg, out, sizeof(out));
-		answer(&m, status, out, sizeof(struct heap_object) + 128);
+		size = m.aux < sizeof(out) ? m.aux : sizeof(out);
+		if (to == job.rank)
+			status = serve_private((enum call_op)m.op, arg, out, size);
+		else
+			status = call_by_mail(to, (enum call_op)m.op, &arg, out, size, true);
+		answer(&m, status, out, size);
 	}
 }

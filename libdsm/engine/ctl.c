@@ -4,25 +4,36 @@
 
 #include "heap/heap.h"
 
+static size_t whole_pages(size_t bytes)
+{
+	return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+}
+
 static size_t place(size_t *at, size_t bytes)
 {
 	size_t here = *at;
 
-	*at = (here + bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+	*at = whole_pages(here + bytes);
 	return here;
 }
 
-void ctl_layout(struct ctl_layout *l, uint16_t size, size_t space, size_t heap_part)
+void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 {
-	size_t pages = space >> PAGE_SHIFT, at = 0;
+	size_t pages = of->space >> PAGE_SHIFT, at = 0;
 
 	place(&at, sizeof(struct ctl));
-	l->bars = place(&at, (size_t)size * CTL_BARRIERS * sizeof(struct bar));
-	l->nodes = place(&at, (size_t)size * CTL_SLOTS * sizeof(struct qnode));
+	l->ranks = place(&at, of->ranks * sizeof(struct rank_ctl));
+	l->bars = place(&at, (size_t)of->size * CTL_BARRIERS * sizeof(struct bar));
+	l->objects = place(&at, (size_t)CTL_OBJECTS * sizeof(struct sync));
+	l->nodes = place(&at, (size_t)of->nodes * CTL_BLOCK_END * sizeof(struct qnode));
+	l->lines = place(&at, (size_t)of->nodes * CTL_ALL_SLOTS * sizeof(struct qnode));
 	l->pages = place(&at, pages * sizeof(struct copy));
 	l->dirs = place(&at, pages * sizeof(struct dir));
 	l->moves = place(&at, pages * sizeof(uint32_t));
-	l->stage = place(&at, CTL_SLOTS * BLOCK_MAX);
-	l->heap = place(&at, heap_shared_size(heap_part));
+	l->stage = place(&at, CTL_BLOCK_END * BLOCK_MAX);
+	l->room = place(&at, of->space / BLOCK_MAX * sizeof(struct room_unit));
+	l->heap_each = whole_pages(heap_shared_size(of->heap_part));
+	l->heap = place(&at, of->ranks * l->heap_each);
+	l->fault = place(&at, of->fault);
 	l->total = at;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ctl.h - a rank's control segment: everything that the other ranks of its host may step for it.
+ * ctl.h - a node's control segment: the state of the node, and what its ranks tell each other.
  *
- * One memfd per rank, mapped by all ranks of the host; sparse, and zero is the right start for all of it. Whoever maps it
- * may run this rank's side of the protocol: the directory and the page states of its blocks, its locks and waiters.
+ * One memfd per node, made by its first rank and mapped by all of them; sparse, and zero is the right start for all of it. Any
+ * thread of any rank of the node runs the node's side of the protocol in it: the directory and the page states of its blocks,
+ * its locks and waiters. It holds indices, never pointers.
  *
  * Locks: `stripes` guard the state machines (block b: stripe of b; object i: stripe of i). A stripe is held for one step,
  * never two at once, never across an action, a system call that can block, or an access to shared memory. `registry.lock`
@@ -12,23 +13,39 @@
 #ifndef ENGINE_CTL_H
 #define ENGINE_CTL_H
 
+#include "core/ask.h"
 #include "core/barrier.h"
 #include "core/dir.h"
 #include "core/lock.h"
+#include "core/objects.h"
 #include "core/page.h"
 #include "core/sync.h"
 #include "dsm.h"
+#include "engine/pool.h"
+#include "engine/room.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 2
+#define CTL_ABI 7
 
-#define CTL_SLOTS 256       /* requests that a rank can wait for at once */
-#define CTL_SYNC_SLOTS 128  /* the first of them are for threads that wait, the rest for prefetches */
-#define CTL_HOLDS 2048      /* locks that a rank's threads hold or await at once */
-#define CTL_OBJECTS 4096    /* synchronisation objects homed at a rank */
-#define CTL_BARRIERS 256    /* barriers initialised by a rank */
+/*
+ * Slots of a node (slot.c). The first 256 are those that a transport may write blocks for; struct dir has 22 bits for node and
+ * slot of a request for a block.
+ */
+#define CTL_BLOCK_SLOTS 128        /* blocks that threads wait for */
+#define CTL_AHEAD_SLOTS 240        /* blocks fetched ahead */
+#define CTL_SLOTS 256              /* blocks given back */
+#define CTL_BLOCK_END 2048         /* more blocks that threads wait for: others may have them pinned */
+#define CTL_BRIEF_END 3072         /* requests that are answered at once */
+#define CTL_ALL_SLOTS 65536        /* requests that may wait for somebody's doing; messages have 16 bits */
+#define CTL_HOLDS (1u << 20)       /* locks that a node's threads hold or await at once */
+#define CTL_KEPT (1u << 16)        /* of them, kept for locks that nobody else has asked for */
+#define CTL_KEPT_PLACES (1u << 18) /* where such locks are looked for */
+#define CTL_OBJECTS (1u << 24)     /* synchronisation objects homed at a node: what their names have room for */
+#define CTL_BARRIERS 65536         /* barriers initialised by a rank */
 #define CTL_STRIPES 2048
-#define CTL_REGIONS 1024
+#define CTL_REGIONS 65535 /* the window's units have 16 bits for one */
+#define CTL_NAMES 65536   /* chains of names of regions */
+#define CTL_NOTES 256     /* sleeping threads that say what they wait for */
 #define CTL_MAIL 64
 #define CTL_TEXT 3584
 #define PAGE_SHIFT 12
@@ -37,26 +54,34 @@
 
 enum ctl_state { CTL_STARTING = 0, CTL_RUNNING, CTL_FINALIZED, CTL_LOST };
 
-/* One request under way. word is slept on and moves with every event; seq counts completions. */
+enum { SLOT_LEFT = 1, SLOT_WOKEN = 2 };
+
+/* One request under way. */
 struct slot {
-	uint32_t word;
-	uint32_t seq;
+	uint32_t seq; /* completions; slept on */
 	uint32_t sleepers;
-	uint32_t turn;        /* a RESUME is to be run by whoever waits here */
-	uint32_t turn_object;
-	uint16_t turn_home;
-	int16_t status;
 	uint64_t value;
-	uint32_t object;      /* the block that was asked for in it */
-	uint8_t prefetch;
-	uint8_t pad[3];
-	uint8_t line[24];
+	uint64_t ask;    /* core/ask.h */
+	uint32_t object; /* the block that was asked for in it */
+	int16_t status;
+	uint8_t prefetch; /* SLOT_LEFT: nobody waits; SLOT_WOKEN: the answer has come; atomic */
+	uint8_t pad;
+	uint16_t by; /* the rank that asks in it, by its place in the node */
+	uint8_t pad2[30];
 };
 CORE_ASSERT_SIZE(struct slot, 64);
 
+/* Threads that wait for something to be given back. */
+struct queue_word {
+	uint32_t word; /* moves when something was */
+	uint32_t waiting;
+	uint32_t sleepers;
+	uint32_t pad;
+};
+
 /* A call that only the owning process can serve; its service thread does. */
 struct mail {
-	uint32_t state;  /* 0 free, 1 being written, 2 posted, 3 answered */
+	uint32_t state; /* 0 free, 1 being written, 2 posted, 3 answered */
 	uint32_t op;
 	uint64_t arg;
 	int32_t status;
@@ -71,18 +96,24 @@ struct region_record {
 	uint32_t block_size;
 	uint16_t home_policy, home_rank;
 	uint16_t creator, id;
-	uint8_t used;              /* the place is taken */
-	uint8_t named;             /* the name is */
-	uint8_t ready;             /* its initial contents are in */
+	uint8_t used;  /* the place is taken */
+	uint8_t named; /* the name is */
+	uint8_t ready; /* its initial contents are in */
 	uint8_t pad;
-	uint32_t attached;         /* ranks */
-	uint32_t gen;              /* of the record */
+	uint32_t attached; /* ranks */
+	uint32_t gen;      /* of the record */
+	uint32_t next;     /* with a name of the same hash: its id + 1 */
+	uint32_t pad2;
 };
 
-/* At rank 0: the names and places of all regions. */
+/* At the first node: the names and places of all regions. The places are in the control segment's room. */
 struct registry {
 	uint32_t lock;
 	uint32_t pad;
+	struct pool ids;
+	uint32_t next_id[CTL_REGIONS];
+	uint32_t names[CTL_NAMES]; /* by hash: id + 1 */
+	struct room room;
 	struct region_record regions[CTL_REGIONS];
 };
 
@@ -100,54 +131,114 @@ struct rank_stats {
 	uint64_t latency[3][DSM_LAT_BUCKETS];
 };
 
-enum favour_op { FAVOUR_LOWER = 1, FAVOUR_SHUT, FAVOUR_TAKE };
+enum about { ABOUT_CALL = 0, ABOUT_BLOCK, ABOUT_OBJECT, ABOUT_BARRIER, ABOUT_HOLDS, ABOUT_DONE };
 
-/* Asked of a thread that waits: favour.c. */
-struct favour {
-	uint32_t state, op;
-	uint64_t off, len;
-	int32_t err;
-	uint32_t writable;
-	uint8_t data[16 * PAGE_BYTES];
+/* What a thread waits for, or holds: stall.c. */
+struct wait_about {
+	uint64_t mask; /* a barrier's ranks; 0: all */
+	uint32_t object;
+	uint32_t threads; /* of each rank in a barrier */
+	uint16_t home;
+	uint8_t kind; /* enum about */
+	uint8_t sync; /* enum sync_kind of an object */
+	uint32_t pad;
+};
+
+struct wait_note {
+	uint64_t since; /* clock_ns(); 0: nobody's */
+	struct wait_about about;
+};
+
+/*
+ * A piece of a collective (chunk.c), in a ring: number n is in chunks[n % CTL_CHUNKS]. A multiple of the size of each type.
+ */
+#define CTL_CHUNK_BYTES 4080u
+#define CTL_CHUNKS 64u
+
+struct chunk {
+	uint32_t lock; /* of begun to came, and of data while parts are combined */
+	uint32_t word; /* moves when it is done */
+	uint32_t sleepers;
+	uint32_t parts; /* ranks of this node whose part is in it */
+	uint64_t begun; /* the number that the parts are of, + 1 */
+	uint64_t done;  /* the number that is complete, + 1 */
+	uint32_t came;  /* children whose part is in it, a bit each */
+	uint32_t pad[7];
+	uint8_t data[CTL_CHUNK_BYTES + 16];
+} __attribute__((aligned(64)));
+_Static_assert(offsetof(struct chunk, data) % 64 == 0, "values of all types are aligned");
+
+/* The answer to a call, in the request's slot. */
+struct answer {
+	uint32_t room, size; /* room 0: none is wanted, or it has come; atomic */
+	uint8_t text[WIRE_CALL_MAX];
+};
+
+/* What is of one rank, for the other ranks of its node. */
+struct rank_ctl {
+	int32_t pid;
+	uint32_t state;        /* enum ctl_state, atomic */
+	uint32_t abort_status; /* CTL_LOST: that it ended with */
+	uint32_t region_end;   /* ids of regions that this rank was ever attached to are below */
+	struct pool barrier_pool;
+	uint64_t barrier_used[CTL_BARRIERS / 64];
+	uint32_t barrier_next[CTL_BARRIERS];
+	uint64_t note_used[CTL_NOTES / 64];
+	struct wait_note notes[CTL_NOTES];
+	struct mail mail[CTL_MAIL];
+	struct rank_stats stats;
+	struct region_stats region_stats[CTL_REGIONS];
 };
 
 struct ctl {
 	uint64_t magic;
 	uint32_t abi;
-	uint16_t rank, size;
-	int32_t pid;
-	uint32_t state;          /* enum ctl_state, atomic */
-	uint32_t abort_status;   /* CTL_LOST: that it ended with */
-	uint32_t unused;
-	uint64_t slot_free[CTL_SLOTS / 64]; /* set bits are in use */
-	uint64_t hold_used[CTL_HOLDS / 64];
-	uint64_t object_used[CTL_OBJECTS / 64];
-	uint64_t barrier_used[CTL_BARRIERS / 64];
-	uint32_t looking;        /* threads of this rank that wait and look about */
-	uint32_t pad[15];
-	struct favour favour;
+	uint16_t node, ranks;
+	uint64_t slot_used[CTL_BLOCK_END / 64];
+	struct pool brief_slots, lasting_slots;
+	struct queue_word block_queue, brief_queue; /* threads that wait for a slot */
+	struct pool hold_pool;
+	struct object_list object_list;
+	uint64_t stall_due, stall_step; /* when the node's next report of a stall may come, and after that */
 	uint32_t stripes[CTL_STRIPES];
-	struct slot slots[CTL_SLOTS];
+	struct slot slots[CTL_ALL_SLOTS];
+	uint32_t slot_next[CTL_ALL_SLOTS];
+	uint32_t hold_next[CTL_HOLDS];
+	uint32_t kept_hand;                /* where sync/kept.c looks next for one to give back */
+	uint32_t kept_at[CTL_KEPT_PLACES]; /* by hash of a lock's name: hold record + 1, which may have another */
 	struct hold holds[CTL_HOLDS];
-	struct sync objects[CTL_OBJECTS];
-	struct mail mail[CTL_MAIL];
-	struct rank_stats stats;
-	struct region_stats region_stats[CTL_REGIONS];
+	struct chunk chunks[CTL_CHUNKS];
+	uint16_t hold_by[CTL_HOLDS]; /* the rank whose thread took the record, by its place in the node */
+	uint32_t users[CTL_REGIONS]; /* ranks of this node that are attached to a region */
+	struct answer answers[CTL_BRIEF_END - CTL_BLOCK_END];
 	struct registry registry;
 };
 
 /* What follows struct ctl, at offsets that depend on the job. */
 struct ctl_layout {
-	size_t bars;   /* struct bar[size * CTL_BARRIERS] */
-	size_t nodes;  /* struct qnode[size * CTL_SLOTS] */
-	size_t pages;  /* struct copy[pages of the window] */
-	size_t dirs;   /* struct dir[...] */
-	size_t moves;  /* uint32_t[...]: write permissions that changed ranks, counted at the home */
-	size_t stage;  /* CTL_SLOTS * BLOCK_MAX: contents whose acknowledgements are still to come */
-	size_t heap;   /* struct heap_shared */
+	size_t ranks;   /* struct rank_ctl[ranks of the node] */
+	size_t bars;    /* struct bar[ranks of the job * CTL_BARRIERS] */
+	size_t objects; /* struct sync[CTL_OBJECTS] */
+	size_t nodes;   /* struct qnode[nodes * CTL_BLOCK_END]: of blocks */
+	size_t lines;   /* struct qnode[nodes * CTL_ALL_SLOTS]: of synchronisation objects */
+	size_t pages;   /* struct copy[pages of the window] */
+	size_t dirs;    /* struct dir[...] */
+	size_t moves;   /* uint32_t[...]: write permissions that changed nodes, counted at the home */
+	size_t stage;   /* CTL_BLOCK_END * BLOCK_MAX: contents whose acknowledgements are still to come */
+	size_t room;    /* struct room_unit[units of the window]: the first node's */
+	size_t heap;    /* for each rank of the node, struct heap_shared in heap_each bytes */
+	size_t heap_each;
+	size_t fault; /* the fault backend's */
 	size_t total;
 };
 
-void ctl_layout(struct ctl_layout *l, uint16_t size, size_t space, size_t heap_part);
+/* Of a job: how many ranks and nodes it has; of the node: its ranks. */
+struct ctl_shape {
+	uint16_t size, nodes, ranks;
+	size_t space, heap_part;
+	size_t fault; /* bytes for the fault backend */
+};
+
+void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of);
 
 #endif

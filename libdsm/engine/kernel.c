@@ -27,6 +27,20 @@ static int call(unsigned long op, void *arg)
 	return err;
 }
 
+/* Of the user: what it has locked by other processes counts, too. */
+static const char *limit_words(char *room, size_t size)
+{
+	struct dsm_ioc_info info;
+
+	*room = 0;
+	if (!call(DSM_IOC_INFO, &info) && info.frames_limit != ~0ull)
+		snprintf(room, size,
+			 "; locked memory is limited to %lu KiB: raise that with `ulimit -l unlimited`, or "
+			 "\"* - memlock unlimited\" in /etc/security/limits.conf",
+			 (unsigned long)info.frames_limit << (PAGE_SHIFT - 10));
+	return room;
+}
+
 static int open_device(void)
 {
 	const bool must = !strcmp(job.set.backend, "kmod");
@@ -40,8 +54,12 @@ static int open_device(void)
 		job.kernel = -1;
 		if (!must)
 			return 0;
-		log_line(DEVICE ": %s (%s)", strerror(errno),
-			 errno == ENOENT ? "modprobe dsm loads the kernel helper" : "its group may use it: ls -l " DEVICE);
+		log_line(
+			DEVICE ": %s (%s)", strerror(errno),
+			errno == ENOENT ? "modprobe dsm loads the kernel helper"
+				: errno == EUSERS
+				? "the module's parameter max_contexts says how many processes of a user may have it open"
+				: "its group may use it: ls -l " DEVICE);
 		return -ENODEV;
 	}
 	if (!call(DSM_IOC_INFO, &info) && info.version == DSM_UAPI_VERSION && info.features & DSM_FEATURE_RANK)
@@ -52,19 +70,11 @@ static int open_device(void)
 	return must ? -ENODEV : 0;
 }
 
-static uint64_t job_name_hash(void)
-{
-	uint64_t h = 0xcbf29ce484222325ull;
-	const char *p;
-
-	for (p = job.launch.job; *p; p++)
-		h = (h ^ (uint8_t)*p) * 0x100000001b3ull;
-	return h;
-}
-
 static uint32_t mode(void)
 {
-	return !strcmp(job.set.kmod_mode, "poll") ? DSM_MODE_POLL : !strcmp(job.set.kmod_mode, "workqueue") ? DSM_MODE_WORKQUEUE : DSM_MODE_SOFTIRQ;
+	return !strcmp(job.set.kmod_mode, "poll")         ? DSM_MODE_POLL
+		: !strcmp(job.set.kmod_mode, "workqueue") ? DSM_MODE_WORKQUEUE
+							  : DSM_MODE_SOFTIRQ;
 }
 
 /* By default the kernel's drivers choose; "off" is one group of all vectors, which comes to the same. */
@@ -82,9 +92,16 @@ static int join(const char *device, void *address, size_t *size)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct dsm_ioc_join j = {
-		.key = job_name_hash(), .rank = job.rank, .size = job.size, .mode = mode(), .readahead = (uint16_t)job.set.readahead, .hold_us = job.set.hold_us,
-		.spin_us = job.launch.local_size > cpus ? 2 : job.set.spin_us, .gid = -1, .address_size = DSM_ADDRESS_MAX,
-		.address = (uintptr_t)address, .vectors = { -1, -1, -1, -1 },
+		.rank = job.rank,
+		.size = job.size,
+		.mode = mode(),
+		.readahead = (uint16_t)job.set.readahead,
+		.hold_us = job.set.hold_us,
+		.spin_us = job.launch.local_size > cpus ? 2 : job.set.spin_us,
+		.gid = -1,
+		.address_size = DSM_ADDRESS_MAX,
+		.address = (uintptr_t)address,
+		.vectors = { -1, -1, -1, -1 },
 	};
 	int err;
 
@@ -99,7 +116,7 @@ static int join(const char *device, void *address, size_t *size)
 int kernel_open(void *address, size_t *size)
 {
 	struct dsm_ioc_window w = { .size = job.set.space };
-	char name[32];
+	char name[32], limit[160];
 	int err = open_device();
 
 	*size = 0;
@@ -112,23 +129,47 @@ int kernel_open(void *address, size_t *size)
 	if (err == -ENODEV || err == -ENETDOWN) /* enough for a job of one host */
 		err = join("none", address, size);
 	if (err)
-		log_line(DEVICE ": this rank cannot join: %s (DSM_BACKEND=user does without the kernel helper)", dsm_strerror(err));
+		log_line(DEVICE ": this rank cannot join: %s (DSM_BACKEND=user does without the kernel helper%s)",
+			 err == -EDQUOT ? "its tables need more memory" : dsm_strerror(err),
+			 err == -EDQUOT ? limit_words(limit, sizeof(limit)) : "");
+	return err;
+}
+
+int kernel_key(const uint8_t key[KERNEL_KEY])
+{
+	struct dsm_ioc_key k;
+	int err;
+
+	_Static_assert(sizeof(k.key) == KERNEL_KEY, "the same key");
+	memcpy(k.key, key, sizeof(k.key));
+	err = call(DSM_IOC_KEY, &k);
+	explicit_bzero(&k, sizeof(k));
+	if (err)
+		log_line(DEVICE ": %s",
+			 err == -EEXIST ? "another process of this host is this rank of this job" : dsm_strerror(err));
 	return err;
 }
 
 int kernel_connect(uint16_t rank, bool here, const void *address, size_t size)
 {
-	struct dsm_ioc_connect c = { .rank = rank, .flags = here ? DSM_CONNECT_HERE : 0, .address_size = (uint32_t)size,
+	struct dsm_ioc_connect c = { .rank = rank,
+				     .flags = here ? DSM_CONNECT_HERE : 0,
+				     .address_size = (uint32_t)size,
 				     .address = (uintptr_t)address };
 	int err;
 
 	if (!here && !size) {
-		log_line("rank %d is on another host, and it has no RDMA device that the kernel helper could use (DSM_BACKEND=user)", rank);
+		log_line(
+			"rank %d is on another host, and it has no RDMA device that the kernel helper could use (DSM_BACKEND=user)",
+			rank);
 		return -ENODEV;
 	}
 	err = call(DSM_IOC_CONNECT, &c);
 	if (err)
-		log_line(DEVICE ": rank %d cannot be reached: %s", rank, dsm_strerror(err));
+		log_line(DEVICE ": rank %d cannot be reached: %s", rank,
+			 err == -EACCES           ? "it is another user's"
+				 : err == -ENOENT ? "it is not there"
+						  : dsm_strerror(err));
 	return err;
 }
 
@@ -146,8 +187,11 @@ int kernel_leave(const struct dsm_region *r)
 int kernel_region(const struct dsm_region *r, bool add)
 {
 	struct dsm_ioc_region g = {
-		.op = add ? DSM_REGION_ADD : DSM_REGION_REMOVE, .page = (uint32_t)(r->off >> PAGE_SHIFT),
-		.pages = (uint32_t)(used_bytes(r) >> PAGE_SHIFT), .id = r->id, .order = (uint16_t)__builtin_ctzl(r->block_size >> PAGE_SHIFT),
+		.op = add ? DSM_REGION_ADD : DSM_REGION_REMOVE,
+		.page = (uint32_t)(r->off >> PAGE_SHIFT),
+		.pages = (uint32_t)((r->size + PAGE_BYTES - 1) >> PAGE_SHIFT),
+		.id = r->id,
+		.order = (uint16_t)__builtin_ctzl(r->block_size >> PAGE_SHIFT),
 	};
 
 	if (r->id == 0) {
@@ -164,7 +208,9 @@ int kernel_region(const struct dsm_region *r, bool add)
 
 int kernel_range(unsigned int op, size_t off, size_t len, uint32_t arg)
 {
-	struct dsm_ioc_range g = { .op = op, .page = (uint32_t)(off >> PAGE_SHIFT), .pages = (uint32_t)(len >> PAGE_SHIFT), .write = arg };
+	struct dsm_ioc_range g = {
+		.op = op, .page = (uint32_t)(off >> PAGE_SHIFT), .pages = (uint32_t)(len >> PAGE_SHIFT), .write = arg
+	};
 
 	return call(DSM_IOC_RANGE, &g);
 }
@@ -178,6 +224,14 @@ int kernel_call(struct dsm_ioc_call *q)
 		lost_abort(70, "the kernel helper has lost its device");
 	}
 	return err ? err : q->status;
+}
+
+int kernel_wait(struct dsm_ioc_call *q, uint64_t now)
+{
+	int note = stall_begin(0, now), err = kernel_call(q);
+
+	stall_end(note);
+	return err;
 }
 
 static void add(struct region_stats *to, const struct dsm_ioc_stats *from)
@@ -206,34 +260,35 @@ static void add(struct region_stats *to, const struct dsm_ioc_stats *from)
 	}
 }
 
+void kernel_region_stats(uint16_t id)
+{
+	struct dsm_ioc_stats s = { .region = id, .flags = DSM_STATS_RESET };
+
+	if (!call(DSM_IOC_STATS, &s))
+		add(&job.mine->region_stats[id], &s);
+}
+
 void kernel_stats(void)
 {
 	struct dsm_ioc_stats s = { .region = 0xffff, .flags = DSM_STATS_RESET };
 	unsigned int i;
 
 	if (!call(DSM_IOC_STATS, &s)) {
-		count(&job.me->stats.messages_in, s.messages_in);
-		count(&job.me->stats.messages_out, s.messages_out);
-		count(&job.me->stats.steps, s.steps);
+		count(&job.mine->stats.messages_in, s.messages_in);
+		count(&job.mine->stats.messages_out, s.messages_out);
+		count(&job.mine->stats.steps, s.steps);
 	}
-	for (i = 0; i < CTL_REGIONS; i++) {
-		s.region = i;
-		s.flags = DSM_STATS_RESET;
-		if (job.regions[i].attached && !call(DSM_IOC_STATS, &s))
-			add(&job.me->region_stats[i], &s);
-	}
+	for (i = 0; i < job.mine->region_end; i++)
+		if (job.regions[i].attached)
+			kernel_region_stats((uint16_t)i);
 }
 
 void kernel_no_block(const void *addr, bool write)
 {
-	struct dsm_ioc_info info;
-	char limit[160] = "";
+	char limit[160];
 
-	/* Of the user: what it has locked by other processes counts, too. */
-	if (!call(DSM_IOC_INFO, &info) && info.frames_limit != ~0ull)
-		snprintf(limit, sizeof(limit), "; locked memory is limited to %lu KiB: raise that with `ulimit -l unlimited`, or "
-			 "\"* - memlock unlimited\" in /etc/security/limits.conf", (unsigned long)info.frames_limit << (PAGE_SHIFT - 10));
-	log_line("the kernel helper could not get the block at %p for %s (see dmesg%s)", addr, write ? "writing" : "reading", limit);
+	log_line("the kernel helper could not get the block at %p for %s (see dmesg%s)", addr,
+		 write ? "writing" : "reading", limit_words(limit, sizeof(limit)));
 }
 
 void kernel_queues(struct stats_vectors *out)
@@ -259,10 +314,18 @@ void kernel_queues(struct stats_vectors *out)
 void kernel_lost(void)
 {
 	struct dsm_ioc_lost l;
+	char limit[160], why[300];
 
 	while (!call(DSM_IOC_LOST, &l) && l.rank >= 0) {
-		if (l.rank == job.rank)
-			lost_abort(70, "the kernel helper cannot go on (its device is gone, or memory is short; see dmesg)");
+		if (l.rank == job.rank) {
+			snprintf(why, sizeof(why), "the kernel helper cannot go on: %s (see dmesg%s)",
+				 l.err == -ENODEV                               ? "its device is gone"
+					 : l.err == -EOVERFLOW                  ? "a completion queue has failed"
+					 : l.err == -EDQUOT || l.err == -ENOMEM ? "memory is short"
+										: dsm_strerror(l.err),
+				 l.err == -EDQUOT ? limit_words(limit, sizeof(limit)) : "");
+			lost_abort(70, why);
+		}
 		lost_rank((uint16_t)l.rank, "its connection is broken");
 	}
 }

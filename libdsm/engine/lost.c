@@ -2,10 +2,10 @@
 /*
  * lost.c - the end of the job when a rank is gone, and dsm_abort().
  *
- * Ranks of this machine are watched through pidfds (by the service thread, and by whoever waits for a lock or a favour of
- * one that may be dead), ranks of others through the transport's errors and their silence. A loss ends this process at
- * once with _exit(): its other threads may be waiting for the dead. Whoever leaves says so to all it can reach, so that its
- * own end is not taken for another loss; the first on a machine speaks for all.
+ * The service thread, and any thread that waits for a lock of a rank that may be dead, watch the ranks of this machine
+ * through pidfds. Ranks of other machines are lost by an error of the transport or by silence. A loss ends this process at
+ * once with _exit(), because its other threads may wait for the dead rank. A rank announces its exit to all peers that it
+ * can reach, so that they do not report it as lost; the first rank of a machine to notice a loss prints the message.
  */
 #include "engine/engine.h"
 
@@ -22,16 +22,19 @@
 #include "util/log.h"
 
 #define EXIT_LOST 70
-#define LEAVE_SECONDS 2  /* for the launcher to hear of it; it may be gone itself */
+#define LEAVE_SECONDS 2 /* for the launcher to hear of it; it may be gone itself */
 #define LAUNCHER_MS 1000
-#define EARLY_TRIES 5    /* of about a millisecond each, to hear a BYE that is under way */
-#define LATE_TRIES 2000  /* the same when this rank has finalized, too */
-#define LINGER_MS 200    /* the speaker stays so long, for those who notice later */
+#define EARLY_TRIES 5        /* of about a millisecond each, to hear a BYE that is under way */
+#define LATE_TRIES 2000      /* the same when this rank has finalized, too */
+#define DYING_MS 500         /* between the end of a process's descriptors and its own, with much memory to free */
+#define HINT_MS 100          /* for the end of a process to be seen after that of its connection */
+#define LINGER_EARLY_MS 1000 /* the same while all start, where some wait for the launcher */
+#define LINGER_MS 200        /* the speaker stays so long, for those who notice later */
 
 enum bye { BYE_DONE = 0, BYE_LEAVING };
 
-static uint64_t heard[WIRE_MAX_RANKS];  /* ns; ranks of other hosts; atomic */
-static uint8_t finished[WIRE_MAX_RANKS]; /* atomic */
+static uint64_t heard[WIRE_MAX_RANKS];   /* of each other node, ns; atomic */
+static uint8_t finished[WIRE_MAX_RANKS]; /* of each rank of other nodes; atomic */
 
 static bool has_finished(uint16_t rank)
 {
@@ -53,16 +56,21 @@ static bool begin_leaving(void)
 	return __atomic_exchange_n(&job.state, CTL_LOST, __ATOMIC_ACQ_REL) != CTL_LOST;
 }
 
+/* The rank that this one talks to of each other node. What is behind `aux`: the status, and above it the rank. */
 static void tell_others(enum bye bye, int status)
 {
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_BYE, .op = (uint8_t)bye, .src = job.rank, .req_rank = job.rank,
-			 .aux = (uint32_t)status };
-	uint16_t r;
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = MSG_BYE,
+			 .op = (uint8_t)bye,
+			 .src = job.node,
+			 .req_rank = job.node,
+			 .aux = (uint32_t)status | (uint32_t)job.rank << 16 };
+	uint16_t n;
 
-	for (r = 0; job.net && r < job.size; r++) {
-		m.dst = r;
-		if (!is_here(r) && !has_finished(r))
-			job.netops->send(job.net, r, &m, NULL, 0);
+	for (n = 0; job.net && n < job.nodes; n++) {
+		m.dst = n;
+		if (n != job.node && !has_finished(job.pair[n]))
+			job.netops->send(job.net, job.pair[n], &m, NULL, 0);
 	}
 }
 
@@ -70,6 +78,7 @@ static void tell_others(enum bye bye, int status)
 static void leave(int status, const char *why) __attribute__((noreturn));
 static void leave(int status, const char *why)
 {
+	const bool early = !job.mine || __atomic_load_n(&job.mine->state, __ATOMIC_RELAXED) == CTL_STARTING;
 	struct sigaction sa = { .sa_handler = too_late };
 	sigset_t alarms;
 
@@ -80,15 +89,15 @@ static void leave(int status, const char *why)
 	sigaddset(&alarms, SIGALRM);
 	pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
 	alarm(LEAVE_SECONDS);
-	if (job.me) {
-		job.me->abort_status = (uint32_t)status;
-		__atomic_store_n(&job.me->state, CTL_LOST, __ATOMIC_RELEASE);
+	if (job.mine) {
+		job.mine->abort_status = (uint32_t)status;
+		__atomic_store_n(&job.mine->state, CTL_LOST, __ATOMIC_RELEASE);
 	}
 	tell_others(BYE_LEAVING, status);
 	if (why && job.launch.size > 1)
 		launch_abort(&job.launch, status, why);
 	if ((why || speaks) && job.launch.size > 1)
-		usleep(LINGER_MS * 1000);
+		usleep((early ? LINGER_EARLY_MS : LINGER_MS) * 1000);
 	_exit(status);
 }
 
@@ -98,12 +107,23 @@ static int status_of_the_first(void)
 	uint16_t r;
 
 	for (r = 0; r < job.size; r++) {
-		struct ctl *c = peer_of(r)->ctl;
+		struct rank_ctl *c = peer_of(r)->ctl;
 
 		if (c && r != job.rank && __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == CTL_LOST)
 			return (int)c->abort_status;
 	}
 	return 0;
+}
+
+/* The job's key is known to its ranks only, but not before they have exchanged their cards. */
+static uint64_t job_number(void)
+{
+	uint64_t h = 0xcbf29ce484222325ull;
+	const char *p;
+
+	for (p = job.launch.job; *p && !job.key; p++)
+		h = (h ^ (uint8_t)*p) * 0x100000001b3ull;
+	return job.key ? job.key : h;
 }
 
 /* One survivor of a machine speaks for all: who has the name. It goes with the process. */
@@ -112,18 +132,21 @@ static bool speaker(void)
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), n;
 
-	n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "libdsm-lost-%u-%016lx", geteuid(), (unsigned long)job.key);
-	speaks = bind(s, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0 ||
-		 errno != EADDRINUSE;
+	n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "libdsm-lost-%u-%016lx", geteuid(),
+		     (unsigned long)job_number());
+	speaks = bind(s, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) ==
+			0 ||
+		errno != EADDRINUSE;
 	return speaks;
 }
 
 void lost_rank(uint16_t rank, const char *how)
 {
-	struct ctl *of = peer_of(rank)->ctl;
+	struct rank_ctl *of = peer_of(rank)->ctl;
 	int status;
 
-	if (__atomic_load_n(&job.fenced, __ATOMIC_ACQUIRE) || has_finished(rank) || (of && __atomic_load_n(&of->state, __ATOMIC_ACQUIRE) == CTL_FINALIZED) || getpid() != job.mypid)
+	if (__atomic_load_n(&job.fenced, __ATOMIC_ACQUIRE) || has_finished(rank) ||
+	    (of && __atomic_load_n(&of->state, __ATOMIC_ACQUIRE) == CTL_FINALIZED) || getpid() != job.mypid)
 		return;
 	if (!begin_leaving())
 		lost_check();
@@ -132,8 +155,8 @@ void lost_rank(uint16_t rank, const char *how)
 		leave(status, NULL);
 	if (!speaker())
 		leave(EXIT_LOST, NULL);
-	log_line("rank %d%s is lost: %s. The job ends with status %d.", rank, peer_of(rank)->pidfd >= 0 ? " of this host" : "", how,
-		 EXIT_LOST);
+	log_line("rank %d%s is lost: %s. The job ends with status %d.", rank,
+		 peer_of(rank)->pidfd >= 0 ? " of this host" : "", how, EXIT_LOST);
 	leave(EXIT_LOST, "a rank of the DSM job is lost");
 }
 
@@ -153,6 +176,14 @@ void lost_launcher(int rank)
 	leave(EXIT_LOST, NULL);
 }
 
+/* Its line is closed before its process is seen dead. */
+static bool has_ended(uint16_t rank)
+{
+	struct pollfd p = { .fd = peer_of(rank)->pidfd, .events = POLLIN };
+
+	return p.fd < 0 || poll(&p, 1, DYING_MS) == 1;
+}
+
 /*
  * The process of a rank of this machine has ended. What it said last may still be under way to us; and when we have
  * finalized too, it may have passed the last fence, which we are then about to pass.
@@ -161,15 +192,23 @@ void lost_process(uint16_t rank)
 {
 	int tries;
 
-	for (tries = 0; !is_here(rank) && job.net && !has_finished(rank) && !__atomic_load_n(&job.fenced, __ATOMIC_ACQUIRE); tries++) {
-		if (tries >= (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_FINALIZED ? LATE_TRIES : EARLY_TRIES))
+	for (tries = 0;
+	     !is_here(rank) && job.net && !has_finished(rank) && !__atomic_load_n(&job.fenced, __ATOMIC_ACQUIRE);
+	     tries++) {
+		if (tries >=
+		    (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_FINALIZED ? LATE_TRIES : EARLY_TRIES))
 			break;
 		while (job.netops->poll(job.net, 64) > 0)
 			;
 		if (!has_finished(rank))
 			usleep(1000);
 	}
-	lost_rank(rank, "its process ended without dsm_finalize()");
+	if (!has_ended(rank))
+		lost_rank(rank, "it executed another program without dsm_finalize()");
+	else if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_STARTING)
+		lost_rank(rank, "its process ended in dsm_init()");
+	else
+		lost_rank(rank, "its process ended without dsm_finalize()");
 }
 
 void lost_look(void)
@@ -177,29 +216,34 @@ void lost_look(void)
 	uint16_t r;
 
 	lost_check();
+	fault_end_if_told(); /* a rank that is stopped may have what this thread waits for */
 	for (r = 0; r < job.size; r++) {
-		struct pollfd p = { .fd = peer_of(r)->pidfd, .events = POLLIN };
+		struct pollfd p[] = { { .fd = peer_of(r)->pidfd, .events = POLLIN },
+				      { .fd = peer_of(r)->life, .events = POLLRDHUP } };
 
-		if (r != job.rank && p.fd >= 0 && poll(&p, 1, 0) == 1)
+		if (r != job.rank && poll(p, 2, 0) > 0)
 			lost_process(r);
 	}
 }
 
-void lost_alive(uint16_t rank)
+void lost_alive(uint16_t node)
 {
-	__atomic_store_n(&heard[rank], clock_ns(), __ATOMIC_RELAXED);
+	__atomic_store_n(&heard[node], clock_ns(), __ATOMIC_RELAXED);
 }
 
 void lost_heard(const struct msg *m)
 {
-	if (m->type != MSG_BYE)
+	uint16_t rank = (uint16_t)(m->aux >> 16);
+	int status = (int)(m->aux & 0xffff);
+
+	if (m->type != MSG_BYE || rank >= job.size || node_of(rank) != m->src)
 		return;
-	__atomic_store_n(&finished[m->src], 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&finished[rank], 1, __ATOMIC_RELEASE);
 	if (m->op == BYE_DONE)
 		return;
 	if (!begin_leaving())
 		lost_check();
-	leave(m->aux > 0 && m->aux < 256 ? (int)m->aux : EXIT_LOST, NULL);
+	leave(status > 0 && status < 256 ? status : EXIT_LOST, NULL);
 }
 
 void lost_check(void)
@@ -209,36 +253,41 @@ void lost_check(void)
 			futex_wait(&job.state, CTL_LOST, 1000000000u); /* another thread is ending the process */
 }
 
-/* Called four times in DSM_LOST_MS. When it was not, this process was stopped or starved itself: others get a new start. */
+/*
+ * Called four times in DSM_LOST_MS, at the first rank of a node: one heartbeat for two nodes. When it was not, this process was
+ * stopped or starved itself: others get a new start.
+ */
 void lost_silence(void)
 {
 	static uint64_t last;
 	uint64_t now = clock_ns(), limit = job.set.lost_ms * 1000000ull;
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_PING, .src = job.rank, .req_rank = job.rank };
+	struct msg m = { .version = WIRE_VERSION, .type = MSG_PING, .src = job.node, .req_rank = job.node };
 	bool again = !last || now - last > limit / 2;
 	uint64_t at;
-	uint16_t r;
+	uint16_t n;
 
 	last = now;
-	for (r = 0; r < job.size; r++) {
-		if (is_here(r) || has_finished(r))
+	for (n = 0; !job.local && n < job.nodes; n++) {
+		uint16_t rank = job.pair[n];
+
+		if (n == job.node || has_finished(rank))
 			continue;
-		at = __atomic_load_n(&heard[r], __ATOMIC_RELAXED);
+		at = __atomic_load_n(&heard[n], __ATOMIC_RELAXED);
 		if (again || !at) {
-			lost_alive(r);
+			lost_alive(n);
 		} else if (now > at && now - at > limit) {
-			lost_rank(r, "nothing was heard of it for DSM_LOST_MS");
+			lost_rank(rank, "nothing was heard of it for DSM_LOST_MS");
 			continue;
 		}
-		m.dst = r;
-		if (job.netops->send(job.net, r, &m, NULL, 0))
-			lost_rank(r, "its connection is broken");
+		m.dst = n;
+		if (job.netops->send(job.net, rank, &m, NULL, 0))
+			lost_connection(rank, -EPIPE);
 	}
 }
 
 void lost_goodbye(void)
 {
-	__atomic_store_n(&job.me->state, CTL_FINALIZED, __ATOMIC_RELEASE);
+	__atomic_store_n(&job.mine->state, CTL_FINALIZED, __ATOMIC_RELEASE);
 	tell_others(BYE_DONE, 0);
 }
 
@@ -251,10 +300,25 @@ void lost_abort(int status, const char *why)
 	leave(status, why);
 }
 
+/* The end of its process is the better reason, and may be seen a moment after that of its connection. */
+void lost_connection(uint16_t rank, int err)
+{
+	struct pollfd p[] = { { .fd = peer_of(rank)->pidfd, .events = POLLIN },
+			      { .fd = peer_of(rank)->life, .events = POLLRDHUP } };
+
+	if (err != -EBADMSG && poll(p, 2, HINT_MS) > 0)
+		lost_process(rank);
+	switch (err) {
+	case -EPIPE: lost_rank(rank, "its connection is broken"); return;
+	case -EBADMSG: lost_rank(rank, "it sent a malformed message"); return;
+	case -EHOSTUNREACH: lost_rank(rank, "there is no way to it (see UCX_TLS, UCX_NET_DEVICES)"); return;
+	default: lost_rank(rank, dsm_strerror(err));
+	}
+}
+
 void net_lost_rank(void *arg, uint16_t rank, int err)
 {
 	(void)arg;
-	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_FINALIZED)
-		return;
-	lost_rank(rank, err == -EBADMSG ? "it sent a malformed message" : "its connection is broken");
+	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_FINALIZED)
+		lost_connection(rank, err);
 }

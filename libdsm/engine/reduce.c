@@ -1,50 +1,139 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* reduce.c - the arithmetic of dsm_reduce(); outside the core, which knows no floating point. */
+/* reduce.c - see reduce.h; outside the core, which knows no floating point. */
 #include "engine/reduce.h"
 
-#include <string.h>
-
+#include "core/wire.h"
 #include "dsm.h"
 
-static uint64_t combine_int64(enum dsm_op op, int64_t a, int64_t b)
+_Static_assert(DSM_PROD + 1 == WIRE_REDUCE_OPS && DSM_BOOL + 1 == WIRE_REDUCE_TYPES,
+	       "the rules of messages know them all");
+
+#define INTEGER_OPS \
+	(1u << DSM_SUM | 1u << DSM_MIN | 1u << DSM_MAX | 1u << DSM_AND | 1u << DSM_OR | 1u << DSM_XOR | 1u << DSM_PROD)
+#define FLOATING_OPS (1u << DSM_SUM | 1u << DSM_MIN | 1u << DSM_MAX | 1u << DSM_PROD)
+#define BOOL_OPS (1u << DSM_AND | 1u << DSM_OR | 1u << DSM_XOR)
+
+static const struct {
+	uint8_t size, ops;
+} types[] = {
+	[DSM_INT64] = { 8, INTEGER_OPS },  [DSM_UINT64] = { 8, INTEGER_OPS },
+	[DSM_INT8] = { 1, INTEGER_OPS },   [DSM_UINT8] = { 1, INTEGER_OPS },
+	[DSM_INT16] = { 2, INTEGER_OPS },  [DSM_UINT16] = { 2, INTEGER_OPS },
+	[DSM_INT32] = { 4, INTEGER_OPS },  [DSM_UINT32] = { 4, INTEGER_OPS },
+	[DSM_FLOAT] = { 4, FLOATING_OPS }, [DSM_DOUBLE] = { 8, FLOATING_OPS },
+	[DSM_BOOL] = { 1, BOOL_OPS },      [DSM_LONG_DOUBLE] = { sizeof(long double), FLOATING_OPS },
+};
+
+size_t reduce_size(unsigned int type)
 {
-	switch (op) {
-	case DSM_SUM: return (uint64_t)a + (uint64_t)b;
-	case DSM_MIN: return (uint64_t)(a < b ? a : b);
-	case DSM_MAX: return (uint64_t)(a > b ? a : b);
-	case DSM_AND: return (uint64_t)(a & b);
-	case DSM_OR:  return (uint64_t)(a | b);
-	case DSM_XOR: return (uint64_t)(a ^ b);
-	}
-	return 0;
+	return type < WIRE_REDUCE_TYPES ? types[type].size : 0;
 }
 
-static uint64_t combine_uint64(enum dsm_op op, uint64_t a, uint64_t b)
+bool reduce_has(unsigned int type, unsigned int op)
 {
+	return type < WIRE_REDUCE_TYPES && op < WIRE_REDUCE_OPS && types[type].ops >> op & 1;
+}
+
+/* One function for each type: one loop for each operation, which the compiler makes vectors of. wide: unsigned, and not
+ * narrower than int, so that nothing overflows. */
+#define EACH(expression)                         \
+	for (i = 0; i < n; i++) {                \
+		const type_ a = to[i], b = x[i]; \
+		to[i] = (type_)(expression);     \
+	}                                        \
+	break
+
+#define INTEGERS(name, type, wide)                                               \
+	static void name(enum dsm_op op, void *into, const void *from, size_t n) \
+	{                                                                        \
+		typedef type type_;                                              \
+		type *to = into;                                                 \
+		const type *x = from;                                            \
+		size_t i;                                                        \
+                                                                                 \
+		switch (op) {                                                    \
+		case DSM_SUM: EACH((wide)a + (wide)b);                           \
+		case DSM_MIN: EACH(a < b ? a : b);                               \
+		case DSM_MAX: EACH(a > b ? a : b);                               \
+		case DSM_AND: EACH(a &b);                                        \
+		case DSM_OR: EACH(a | b);                                        \
+		case DSM_XOR: EACH(a ^ b);                                       \
+		case DSM_PROD: EACH((wide)a *(wide)b);                           \
+		}                                                                \
+	}
+
+#define FLOATING(name, type)                                                     \
+	static void name(enum dsm_op op, void *into, const void *from, size_t n) \
+	{                                                                        \
+		typedef type type_;                                              \
+		type *to = into;                                                 \
+		const type *x = from;                                            \
+		size_t i;                                                        \
+                                                                                 \
+		switch (op) {                                                    \
+		case DSM_SUM: EACH(a + b);                                       \
+		case DSM_MIN: EACH(a < b ? a : b);                               \
+		case DSM_MAX: EACH(a > b ? a : b);                               \
+		case DSM_PROD: EACH(a *b);                                       \
+		default: break;                                                  \
+		}                                                                \
+	}
+
+INTEGERS(int8s, int8_t, uint32_t)
+INTEGERS(uint8s, uint8_t, uint32_t)
+INTEGERS(int16s, int16_t, uint32_t)
+INTEGERS(uint16s, uint16_t, uint32_t)
+INTEGERS(int32s, int32_t, uint32_t)
+INTEGERS(uint32s, uint32_t, uint32_t)
+INTEGERS(int64s, int64_t, uint64_t)
+INTEGERS(uint64s, uint64_t, uint64_t)
+FLOATING(floats, float)
+FLOATING(doubles, double)
+FLOATING(long_doubles, long double)
+
+/* Any byte but 0 is true. */
+static void bools(enum dsm_op op, void *into, const void *from, size_t n)
+{
+	typedef uint8_t type_;
+	uint8_t *to = into;
+	const uint8_t *x = from;
+	size_t i;
+
 	switch (op) {
-	case DSM_MIN: return a < b ? a : b;
-	case DSM_MAX: return a > b ? a : b;
-	default: return combine_int64(op, (int64_t)a, (int64_t)b);
+	case DSM_AND: EACH(a && b);
+	case DSM_OR: EACH(a || b);
+	case DSM_XOR: EACH(!a != !b);
+	default: break;
 	}
 }
 
-static uint64_t combine_double(enum dsm_op op, uint64_t a, uint64_t b)
+void reduce_into(uint8_t code, void *into, const void *from, size_t bytes)
 {
-	double x, y, z;
+	const unsigned int type = code >> 4;
+	const enum dsm_op op = (enum dsm_op)(code & 15);
+	size_t n;
 
-	memcpy(&x, &a, sizeof(x));
-	memcpy(&y, &b, sizeof(y));
-	z = op == DSM_MIN ? (x < y ? x : y) : op == DSM_MAX ? (x > y ? x : y) : x + y;
-	memcpy(&a, &z, sizeof(a));
+	if (!reduce_has(type, op))
+		return;
+	n = bytes / types[type].size;
+	switch ((enum dsm_type)type) {
+	case DSM_INT64: int64s(op, into, from, n); break;
+	case DSM_UINT64: uint64s(op, into, from, n); break;
+	case DSM_DOUBLE: doubles(op, into, from, n); break;
+	case DSM_INT8: int8s(op, into, from, n); break;
+	case DSM_UINT8: uint8s(op, into, from, n); break;
+	case DSM_INT16: int16s(op, into, from, n); break;
+	case DSM_UINT16: uint16s(op, into, from, n); break;
+	case DSM_INT32: int32s(op, into, from, n); break;
+	case DSM_UINT32: uint32s(op, into, from, n); break;
+	case DSM_FLOAT: floats(op, into, from, n); break;
+	case DSM_LONG_DOUBLE: long_doubles(op, into, from, n); break;
+	case DSM_BOOL: bools(op, into, from, n); break;
+	}
+}
+
+uint64_t reduce_combine(uint8_t code, uint64_t a, uint64_t b)
+{
+	reduce_into(code, &a, &b, sizeof(a));
 	return a;
-}
-
-uint64_t reduce_combine(uint8_t op, uint64_t a, uint64_t b)
-{
-	switch ((enum dsm_type)(op >> 4)) {
-	case DSM_INT64: return combine_int64((enum dsm_op)(op & 15), (int64_t)a, (int64_t)b);
-	case DSM_UINT64: return combine_uint64((enum dsm_op)(op & 15), a, b);
-	case DSM_DOUBLE: return combine_double((enum dsm_op)(op & 15), a, b);
-	}
-	return 0;
 }

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* reduce.h - how barrier values combine; op is enum dsm_op | enum dsm_type << 4. */
+/* reduce.h - the arithmetic of dsm_reduce(). A code is enum dsm_op | enum dsm_type << 4. */
 #ifndef ENGINE_REDUCE_H
 #define ENGINE_REDUCE_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-uint64_t reduce_combine(uint8_t op, uint64_t a, uint64_t b);
+size_t reduce_size(unsigned int type); /* of a value; 0: no such type */
+bool reduce_has(unsigned int type, unsigned int op);
+/* into[i] = into[i] op from[i], for all whole values in so many bytes. Nothing happens where the type lacks the operation. */
+void reduce_into(uint8_t code, void *into, const void *from, size_t bytes);
+/* What a barrier does with two values of 8 bytes. */
+uint64_t reduce_combine(uint8_t code, uint64_t a, uint64_t b);
 
 #endif

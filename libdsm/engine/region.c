@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * region.c - the registry of regions, kept by rank 0 in its control segment and served by whoever shares that host.
+ * region.c - the registry of regions, kept in the control segment of rank 0's node and served by the ranks of that node.
  *
  * A record lives until its name is taken away and its last rank has detached; then all ranks forget the range, and only
  * then is the record freed, so that an address is never used again with old state behind it.
@@ -13,37 +13,47 @@
 
 #include "util/futex.h"
 
-static int find_room(const struct registry *g, uint64_t bytes, uint64_t *off)
+uint32_t region_hash(const char *name)
 {
-	uint64_t at = 0;
-	unsigned int i;
-	bool moved;
+	uint64_t h = 0xcbf29ce484222325ull;
 
-	do {
-		moved = false;
-		for (i = 0; i < CTL_REGIONS; i++) {
-			const struct region_record *r = &g->regions[i];
-
-			if (r->used && at < r->off + r->bytes && r->off < at + bytes) {
-				at = r->off + r->bytes;
-				moved = true;
-			}
-		}
-	} while (moved);
-	if (at + bytes > job.set.space)
-		return -ENOMEM;
-	*off = at;
-	return 0;
+	while (*name)
+		h = (h ^ (uint8_t)*name++) * 0x100000001b3ull;
+	return (uint32_t)(h ^ h >> 32) % CTL_NAMES;
 }
 
 static struct region_record *by_name(struct registry *g, const char *name)
 {
-	unsigned int i;
+	uint32_t id;
 
-	for (i = 0; i < CTL_REGIONS; i++)
-		if (g->regions[i].named && !strcmp(g->regions[i].name, name))
-			return &g->regions[i];
+	for (id = g->names[region_hash(name)]; id; id = g->regions[id - 1].next)
+		if (!strcmp(g->regions[id - 1].name, name))
+			return &g->regions[id - 1];
 	return NULL;
+}
+
+static void name(struct registry *g, struct region_record *r)
+{
+	uint32_t *first = &g->names[region_hash(r->name)];
+
+	r->next = *first;
+	*first = r->id + 1u;
+	r->named = 1;
+}
+
+static void unname(struct registry *g, struct region_record *r)
+{
+	uint32_t *at = &g->names[region_hash(r->name)];
+
+	while (*at != r->id + 1u)
+		at = &g->regions[*at - 1].next;
+	*at = r->next;
+	r->named = 0;
+}
+
+static struct room_unit *units(void)
+{
+	return job.mem.room;
 }
 
 static struct region_record *by_id(struct registry *g, const struct region_record *in)
@@ -56,61 +66,58 @@ static struct region_record *by_id(struct registry *g, const struct region_recor
 static bool alike(const struct region_record *a, const struct region_record *b)
 {
 	return a->size == b->size && a->block_size == b->block_size && a->home_policy == b->home_policy &&
-	       a->home_rank == b->home_rank && a->contents == b->contents;
+		a->home_rank == b->home_rank && a->contents == b->contents;
 }
 
 /* -EEXIST: taken, alike. -EINVAL: taken, with other options. */
-static int create(struct registry *g, uint16_t from, const struct region_record *want, struct region_record **out)
+static int create(struct registry *g, const struct region_record *want, struct region_record **out)
 {
 	struct region_record *r = by_name(g, want->name);
-	uint64_t off;
+	int64_t id, unit;
 	uint32_t gen;
-	uint16_t i;
-	int err;
 
 	if (r)
 		return alike(r, want) ? -EEXIST : -EINVAL;
-	for (i = 0; i < CTL_REGIONS && g->regions[i].used; i++)
-		;
-	if (i == CTL_REGIONS)
+	id = pool_take(&g->ids, g->next_id, job.kernel >= 0 ? DSM_REGIONS_MAX : CTL_REGIONS);
+	if (id < 0)
 		return -ENOSPC;
-	r = &g->regions[i];
-	err = find_room(g, want->bytes, &off);
-	if (err)
-		return err;
+	unit = room_take(&g->room, units(), (uint32_t)(want->bytes / REGION_UNIT));
+	if (unit < 0) {
+		pool_give(&g->ids, g->next_id, (uint32_t)id);
+		return (int)unit;
+	}
+	r = &g->regions[id];
 	gen = r->gen + 1;
 	*r = *want;
-	r->off = off;
+	r->off = (uint64_t)unit * REGION_UNIT;
 	r->gen = gen;
-	r->id = i;
-	r->creator = from;
+	r->id = (uint16_t)id;
 	r->attached = 1;
-	r->used = r->named = 1;
+	r->used = 1;
 	r->ready = !want->contents;
+	name(g, r);
 	*out = r;
 	return 0;
 }
 
-static int serve(struct registry *g, uint16_t from, enum call_op op, const struct region_record *in, struct region_record **out)
+static int serve(struct registry *g, enum call_op op, const struct region_record *in, struct region_record **out)
 {
-	struct region_record *r = op == CALL_ATTACH || op == CALL_QUERY || op == CALL_DESTROY ? by_name(g, in->name) : by_id(g, in);
+	struct region_record *r =
+		op == CALL_ATTACH || op == CALL_QUERY || op == CALL_DESTROY ? by_name(g, in->name) : by_id(g, in);
 
 	if (op == CALL_CREATE)
-		return create(g, from, in, out);
+		return create(g, in, out);
 	if (!r)
 		return -ENOENT;
 	*out = r;
 	switch (op) {
-	case CALL_PUBLISH:
-		r->ready = 1;
-		return 0;
+	case CALL_PUBLISH: r->ready = 1; return 0;
 	case CALL_ATTACH:
 		if (!r->ready)
 			return -EINPROGRESS;
 		r->attached++;
 		return 0;
-	case CALL_QUERY:
-		return 0;
+	case CALL_QUERY: return 0;
 	case CALL_DETACH:
 		if (!r->attached)
 			return -EINVAL;
@@ -119,19 +126,20 @@ static int serve(struct registry *g, uint16_t from, enum call_op op, const struc
 	case CALL_DESTROY:
 		if (!r->id)
 			return -EINVAL; /* the heap stays */
-		r->named = 0;
+		unname(g, r);
 		return 0;
 	case CALL_VACATE:
-		if (r->attached || r->named)
+		if (!r->used || r->attached || r->named)
 			return -EBUSY;
 		r->used = 0;
+		room_give(&g->room, units(), (uint32_t)(r->off / REGION_UNIT), (uint32_t)(r->bytes / REGION_UNIT));
+		pool_give(&g->ids, g->next_id, r->id);
 		return 0;
-	default:
-		return -EINVAL;
+	default: return -EINVAL;
 	}
 }
 
-int region_serve(struct registry *g, uint16_t from, enum call_op op, const void *in, size_t in_size, void *out, size_t *out_size)
+int region_serve(struct registry *g, enum call_op op, const void *in, size_t in_size, void *out, size_t *out_size)
 {
 	struct region_record want, *got = NULL;
 	int err;
@@ -141,7 +149,7 @@ int region_serve(struct registry *g, uint16_t from, enum call_op op, const void 
 	memcpy(&want, in, sizeof(want));
 	want.name[DSM_NAME_MAX - 1] = 0;
 	word_lock(&g->lock);
-	err = serve(g, from, op, &want, &got);
+	err = serve(g, op, &want, &got);
 	if (!err)
 		memcpy(out, got, sizeof(*got));
 	word_unlock(&g->lock);
@@ -158,7 +166,10 @@ void region_add_heap(struct registry *g, uint64_t bytes)
 	r->block_size = PAGE_BYTES;
 	r->home_policy = DSM_HOME_FIXED;
 	r->attached = job.size;
-	r->used = r->named = r->ready = 1;
+	r->used = r->ready = 1;
+	name(g, r);
+	g->ids.fresh = 1;
+	room_start(&g->room, units(), (uint32_t)(bytes / REGION_UNIT), (uint32_t)(job.set.space / REGION_UNIT));
 }
 
 static bool range_ok(uint64_t off, uint64_t bytes)
@@ -166,23 +177,23 @@ static bool range_ok(uint64_t off, uint64_t bytes)
 	return off % REGION_UNIT == 0 && bytes % REGION_UNIT == 0 && off + bytes <= job.set.space && off + bytes >= off;
 }
 
-int region_quiet(uint16_t rank, uint64_t off, uint64_t bytes)
+int region_quiet(uint64_t off, uint64_t bytes)
 {
 	if (!range_ok(off, bytes))
 		return -EINVAL;
 	if (job.kernel >= 0)
 		return kernel_range(DSM_RANGE_QUIET, off, bytes, 0);
-	return host_quiet(rank, off, off + bytes) ? 0 : -EAGAIN;
+	return host_quiet(off, off + bytes) ? 0 : -EAGAIN;
 }
 
-int region_purge(uint16_t rank, uint64_t off, uint64_t bytes)
+int region_purge(uint64_t off, uint64_t bytes)
 {
 	if (!range_ok(off, bytes))
 		return -EINVAL;
 	if (job.kernel >= 0)
 		return kernel_range(DSM_RANGE_FORGET, off, bytes, 0);
-	host_forget(rank, off, bytes);
-	return job.fault->shut(&peer_of(rank)->frames, off, bytes);
+	host_forget(off, bytes);
+	return job.fault->shut(off, bytes);
 }
 
 static int call_all(enum call_op op, const struct region_record *r)
@@ -191,8 +202,8 @@ static int call_all(enum call_op op, const struct region_record *r)
 	uint16_t i;
 	int err = 0;
 
-	for (i = 0; i < job.size && !err; i++)
-		while ((err = call_rank(i, op, range, sizeof(range), NULL, 0)) == -EAGAIN) {
+	for (i = 0; i < job.nodes && !err; i++)
+		while ((err = call_rank(job.first[i], op, range, sizeof(range), NULL, 0)) == -EAGAIN) {
 			run_timers(true);
 			lost_check();
 			usleep(50);
@@ -202,7 +213,7 @@ static int call_all(enum call_op op, const struct region_record *r)
 
 /*
  * Those who left may still be named in messages: the home is being handed the newest copy, or MSG_DONE is on its way to it.
- * Nobody starts anything new. So when each rank has been found without a request once, only what ends one is under way, and
+ * Nobody starts anything new. So when each node has been found without a request once, only what ends one is under way, and
  * when each is quiet after that, nothing is.
  */
 int region_bury(const struct region_record *r)

@@ -2,9 +2,8 @@
 /*
  * run.c - carries the core's actions out.
  *
- * A message for a rank of this host is an item in the thread's own queue: the thread that caused it steps the receiver in
- * shared memory, so a whole transaction between ranks of one host runs in the thread that needs it, and nobody is woken.
- * A message for another host goes to the transport, in the name of the rank whose object sent it.
+ * A message for this node is an item in the thread's own queue: the thread that caused it steps the receiver, and nobody is
+ * woken. A message for another node goes to the transport.
  *
  * Everything here runs on any thread, also inside the fault handler.
  */
@@ -15,84 +14,89 @@
 #include "engine/step.h"
 #include "engine/work.h"
 #include "util/futex.h"
+#include "util/hook.h"
 #include "util/log.h"
 
 static void peer_failed(uint16_t rank, int err)
 {
-	if (err == -ESRCH || err == -EPIPE)
+	if (err == -ESRCH)
 		lost_rank(rank, "its process is gone");
-	else
-		lost_rank(rank, dsm_strerror(err));
+	lost_connection(rank, err);
 }
 
 static void route(const struct msg *m)
 {
 	int err;
 
-	if (is_here(m->dst)) {
+	if (ask_is(m->type) && m->src == job.node)
+		ask_note(&job.me->slots[m->req_slot].ask, m);
+	if (m->dst == job.node) {
 		work_push(m);
 		return;
 	}
-	count(&job.me->stats.messages_out, 1);
-	err = job.netops->send(job.net, m->dst, m, NULL, 0);
+	count(&job.mine->stats.messages_out, 1);
+	err = job.netops->send(job.net, job.pair[m->dst], m, NULL, 0);
 	if (err)
-		peer_failed(m->dst, err);
+		peer_failed(job.pair[m->dst], err);
 }
 
-static struct region_stats *stats_of(uint16_t rank, uint32_t object)
+static struct region_stats *stats_of(uint32_t object)
 {
 	struct dsm_region *r = region_at(block_off(object));
 
-	return &peer_of(rank)->ctl->region_stats[r ? r->id : 0];
+	return &job.mine->region_stats[r ? r->id : 0];
 }
 
-static void bad(const struct msg *m)
+static void blame(uint16_t node)
 {
-	log_line("rank %d sent %s for object %#x, which no correct rank could", m->src, wire_name(m->type), m->object);
-	if (job.net && !is_here(m->src))
-		job.netops->drop(job.net, m->src);
-	lost_rank(m->src, "it broke the protocol");
+	if (node != job.node)
+		job.netops->drop(job.net, job.pair[node]);
+	lost_rank(job.first[node], "it broke the protocol");
 }
 
-static void protect_failed(uint16_t rank, int err)
+#define STRAYS_SAID 8 /* more say nothing new */
+
+/* -ESTALE: of no use, and nobody's fault that could be known (core/dispatch.h). */
+static void bad(const struct msg *m, int err)
 {
-	if (err == -ESRCH) {
-		peer_failed(rank, err);
-		return;
+	static uint32_t strays;
+
+	if (err != -ESTALE) {
+		log_line("node %d sent %s for object %#x, which no correct node could", m->src, wire_name(m->type),
+			 m->object);
+		blame(m->src);
+	} else if (__atomic_fetch_add(&strays, 1, __ATOMIC_RELAXED) < STRAYS_SAID) {
+		log_line("node %d sent %s for object %#x, which was not asked for: ignored", m->src, wire_name(m->type),
+			 m->object);
 	}
-	log_line("memory of rank %d cannot be mapped: %s", rank, dsm_strerror(err));
+}
+
+static void protect_failed(int err)
+{
+	log_line("shared blocks cannot be mapped: %s", dsm_strerror(err));
 	lost_abort(70, "out of memory for shared blocks");
 }
 
-static void open_block(uint16_t rank, const struct action *a, const struct msg *m, const void *data)
+static void open_block(const struct action *a, const struct msg *m, const void *data)
 {
-	const struct frames *f = &peer_of(rank)->frames;
 	size_t off = block_off(m->object), len = block_bytes(m->object);
+	unsigned int who = job.me->slots[m->req_slot].by;
 	int err = 0;
 
 	switch ((enum open_from)a->from) {
-	case OPEN_DATA:
-		err = job.fault->fill(f, off, len, data, a->prot);
-		break;
-	case OPEN_LANDED:
-		err = job.fault->fill(f, off, len, stage_of(rank, m->req_slot), a->prot);
-		break;
-	case OPEN_UPGRADE:
-		err = job.fault->raise(f, off, len);
-		break;
-	case OPEN_ZERO:
-		err = job.fault->zero(f, off, len);
-		break;
-	case OPEN_AGAIN: /* done under the lock by run_page() */
-		break;
+	case OPEN_DATA: err = job.fault->fill(who, off, len, data, a->prot); break;
+	case OPEN_LANDED: err = job.fault->fill(who, off, len, stage_of(m->req_slot), a->prot); break;
+	case OPEN_UPGRADE: err = job.fault->raise(who, off, len); break;
+	case OPEN_ZERO: err = job.fault->zero(who, off, len); break;
+	case OPEN_AGAIN: /* done under the lock by run_page() */ break;
 	}
 	if (err)
-		protect_failed(rank, err);
+		protect_failed(err);
 }
 
-static void arrived(uint16_t rank, const struct msg *m, const struct action *a)
+static void arrived(const struct msg *m, const struct action *a)
 {
-	struct region_stats *s = stats_of(rank, m->object);
+	struct region_stats *s = stats_of(m->object);
 
 	if (a->from == OPEN_DATA || a->from == OPEN_LANDED) {
 		count(&s->blocks_in, 1);
@@ -102,27 +106,24 @@ static void arrived(uint16_t rank, const struct msg *m, const struct action *a)
 	}
 }
 
-static void woken(uint16_t rank, const struct msg *m, const struct action *a)
+static void woken(const struct msg *m, const struct action *a)
 {
-	struct slot *s = &peer_of(rank)->ctl->slots[a->slot];
-
-	if (!s->prefetch) {
-		slot_complete(rank, a->slot, a->status, a->mask);
+	if (slot_woken(a->slot)) {
+		slot_complete(a->slot, a->status, a->mask);
 		return;
 	}
 	/* Nobody waits: the grant counts as used, and may be taken away at once. */
-	run_page(rank, PE_USED, &(struct msg){ .object = m->object, .src = rank, .dst = rank }, NULL, NULL);
-	slot_complete(rank, a->slot, 0, 0);
-	slot_put(rank, a->slot);
+	run_page(PE_USED, &(struct msg){ .object = m->object, .src = job.node, .dst = job.node }, NULL, NULL);
+	slot_complete(a->slot, 0, 0);
+	slot_put(a->slot);
 }
 
-static void resume(const struct action *a)
+static void replied(const struct action *a)
 {
-	/* Best by the thread that waits for it: it has time, and the one that is here has its block to use. */
-	if (a->rank != SET_NOBODY && is_here(a->rank) && a->slot < CTL_SYNC_SLOTS)
-		slot_turn(a->rank, a->slot, a->msg.dst, a->msg.object);
-	else
-		work_push(&a->msg);
+	if (!slot_is_prefetch(a->slot))
+		slot_complete(a->slot, a->status, a->mask);
+	else if (a->prot)
+		slot_put(a->slot); /* of MSG_RELEASE: nobody waits */
 }
 
 static void wake_barrier(struct bar *b)
@@ -132,7 +133,16 @@ static void wake_barrier(struct bar *b)
 		futex_wake(&b->gen, 1 << 30);
 }
 
-static void carry_out(uint16_t rank, const struct actions *acts, const struct msg *m, const void *data)
+static void close_block(uint32_t object)
+{
+	int err = job.fault->shut(block_off(object), block_bytes(object));
+
+	if (err)
+		protect_failed(err);
+	count(&stats_of(object)->invalidations, 1);
+}
+
+static void carry_out(const struct actions *acts, const struct msg *m, const void *data)
 {
 	unsigned int i;
 
@@ -140,16 +150,14 @@ static void carry_out(uint16_t rank, const struct actions *acts, const struct ms
 		const struct action *a = &acts->v[i];
 		struct msg copy;
 		struct item *it;
-		uint16_t g = set_granule(job.size), r;
+		uint16_t g = set_granule(job.nodes), r;
 
 		switch ((enum act)a->type) {
-		case ACT_SEND:
-			route(&a->msg);
-			break;
+		case ACT_SEND: route(&a->msg); break;
 		case ACT_MCAST:
 			copy = a->msg;
-			for (r = set_next(a->mask, 0, job.size, g, a->msg.req_rank, a->except); r < job.size;
-			     r = set_next(a->mask, (uint16_t)(r + 1), job.size, g, a->msg.req_rank, a->except)) {
+			for (r = set_next(a->mask, 0, job.nodes, g, a->msg.req_rank, a->except); r < job.nodes;
+			     r = set_next(a->mask, (uint16_t)(r + 1), job.nodes, g, a->msg.req_rank, a->except)) {
 				copy.dst = r;
 				route(&copy);
 			}
@@ -160,31 +168,20 @@ static void carry_out(uint16_t rank, const struct actions *acts, const struct ms
 			it->prot = a->prot;
 			it->from = a->from;
 			break;
-		case ACT_LAND:
-			break; /* step_page() has */
+		case ACT_LAND: break; /* step_block() has */
 		case ACT_OPEN:
-			open_block(rank, a, m, data);
-			arrived(rank, m, a);
+			open_block(a, m, data);
+			arrived(m, a);
 			break;
-		case ACT_CLOSE:
-			count(&stats_of(rank, m->object)->invalidations, 1);
-			if (favour_shut(rank, block_off(m->object), block_bytes(m->object)))
-				peer_failed(rank, -ESRCH);
-			break;
-		case ACT_WAKE:
-			woken(rank, m, a);
-			break;
-		case ACT_WAIT:
-			break; /* run_page() tells its caller */
-		case ACT_TIMER:
-			work_timer(rank, m->object, a->at);
-			break;
-		case ACT_RESUME:
-			resume(a);
-			break;
-		case ACT_WAKE_ALL:
-			wake_barrier(&peer_of(rank)->bars[m->object]);
-			break;
+		case ACT_CLOSE: close_block(m->object); break;
+		case ACT_WAKE: woken(m, a); break;
+		case ACT_WAIT: break; /* run_page() tells its caller */
+		case ACT_TIMER: work_timer(m->object, a->at); break;
+		case ACT_RESUME: work_push(&a->msg); break;
+		case ACT_WAKE_ALL: wake_barrier(&job.mem.bars[m->object]); break;
+		case ACT_REPLY: replied(a); break;
+		case ACT_FETCH: block_start_prefetch(a->msg.object, a->prot == PROT_RW, 0, job.node, SLOT_BACK); break;
+		case ACT_BLAME: blame(a->rank); break;
 		}
 	}
 }
@@ -194,150 +191,49 @@ static void carry_out(uint16_t rank, const struct actions *acts, const struct ms
 static void deliver(const struct msg *m, const void *payload, size_t size)
 {
 	struct actions acts;
+	int err;
 
-	acts.n = 0;
-	count(&job.me->stats.steps, 1);
-	if (step_message(m, payload, size, &acts))
-		bad(m);
+	HOOK("step");
+	count(&job.mine->stats.steps, 1);
+	err = step_message(m, payload, size, &acts);
+	if (err)
+		bad(m, err);
 	else
-		carry_out(m->dst, &acts, m, payload);
+		carry_out(&acts, m, payload);
 }
 
-/* ---- blocks under way --------------------------------------------------------------------------- */
+/* ---- blocks on their way out ---------------------------------------------------------------------- */
 
-static bool follows(const struct item *a, const struct item *b)
+/* Lower the protection of a block and send what it held. */
+static void send_block(struct work *w, const struct item *it)
 {
-	return b->data && b->m.src == a->m.src && b->m.dst == a->m.dst && b->prot == a->prot && b->from == a->from &&
-	       block_bytes(a->m.object) == block_bytes(b->m.object) &&
-	       block_off(b->m.object) == block_off(a->m.object) + block_bytes(a->m.object);
-}
-
-/* Lower the sender's protection over a run of blocks and take their contents. */
-static void take_run(struct work *w, const struct item *first, size_t len)
-{
-	const struct frames *f = &peer_of(first->m.src)->frames;
-	struct region_stats *s = stats_of(first->m.src, first->m.object);
-	size_t off = block_off(first->m.object), n = len / block_bytes(first->m.object);
-	bool writable = first->from == PROT_RW;
+	struct region_stats *s = stats_of(it->m.object);
+	size_t off = block_off(it->m.object), len = block_bytes(it->m.object);
+	bool writable = it->from == PROT_RW;
 	int err = 0;
 
-	if (first->prot == PROT_CLOSED) {
-		err = favour_take(first->m.src, off, len, w->buffer, writable, w->pipe);
-		count(&s->invalidations, n);
+	if (it->prot == PROT_CLOSED) {
+		const int *pipe = pipe_get();
+
+		err = job.fault->take(off, len, w->buffer, writable, pipe);
+		pipe_put(pipe);
+		count(&s->invalidations, 1);
 	} else {
 		if (writable) {
-			err = favour_lower(first->m.src, off, len);
-			count(&s->downgrades, n);
+			err = job.fault->lower(off, len);
+			count(&s->downgrades, 1);
 		}
 		if (!err)
-			err = frames_read(f, off, len, w->buffer);
+			err = frames_read(off, len, w->buffer);
 	}
 	if (err)
-		protect_failed(first->m.src, err);
-	count(&s->blocks_out, n);
+		protect_failed(err);
+	count(&s->blocks_out, 1);
 	count(&s->bytes_out, len);
-}
-
-/* Hand a run of blocks to a rank of this host: all steps first, then the contents of neighbours in one piece. */
-static void give_run(struct work *w, const struct item *run, unsigned int n)
-{
-	uint16_t dst = run[0].m.dst;
-	size_t each = block_bytes(run[0].m.object);
-	unsigned int i, k, joined;
-	int err;
-
-	for (i = 0; i < n; i++) {
-		w->batch[i].n = 0;
-		if (step_page(&run[i].m, w->buffer + i * each, &w->batch[i])) {
-			bad(&run[i].m);
-			w->batch[i].n = 0;
-		}
-	}
-	count(&job.me->stats.steps, n);
-	for (i = 0; i < n; i += joined) {
-		struct action *a = &w->batch[i].v[0];
-
-		joined = 1;
-		if (!w->batch[i].n || a->type != ACT_OPEN || a->from != OPEN_DATA) {
-			carry_out(dst, &w->batch[i], &run[i].m, w->buffer + i * each);
-			continue;
-		}
-		while (i + joined < n && w->batch[i + joined].n && w->batch[i + joined].v[0].type == ACT_OPEN &&
-		       w->batch[i + joined].v[0].from == OPEN_DATA && w->batch[i + joined].v[0].prot == a->prot)
-			joined++;
-		err = job.fault->fill(&peer_of(dst)->frames, block_off(run[i].m.object), joined * each, w->buffer + i * each, a->prot);
-		if (err)
-			protect_failed(dst, err);
-		for (k = i; k < i + joined; k++) {
-			arrived(dst, &run[k].m, &w->batch[k].v[0]);
-			w->batch[k].v[0].from = OPEN_AGAIN; /* it is open */
-			carry_out(dst, &w->batch[k], &run[k].m, NULL);
-		}
-	}
-}
-
-static bool follows_inv(const struct item *a, const struct item *b)
-{
-	return !b->data && b->m.type == MSG_INV && b->m.dst == a->m.dst && b->m.req_rank == a->m.req_rank &&
-	       block_bytes(a->m.object) == block_bytes(b->m.object) &&
-	       block_off(b->m.object) == block_off(a->m.object) + block_bytes(a->m.object);
-}
-
-/* Neighbours that one writer takes away from one reader: all steps first, then one closing for all. */
-static void drop_blocks(struct work *w, const struct item *first)
-{
-	struct item run[RUN_BLOCKS];
-	size_t each = block_bytes(first->m.object);
-	unsigned int n = 1, i, k, joined;
-
-	run[0] = *first;
-	while (n < RUN_BLOCKS && w->head != w->tail && follows_inv(&run[n - 1], &w->items[w->head % WORK_ITEMS]))
-		run[n++] = w->items[w->head++ % WORK_ITEMS];
-	count(&job.me->stats.steps, n);
-	for (i = 0; i < n; i++)
-		if (step_page(&run[i].m, NULL, &w->batch[i])) {
-			bad(&run[i].m);
-			w->batch[i].n = 0;
-		}
-	for (i = 0; i < n; i += joined) {
-		for (joined = 0; i + joined < n && w->batch[i + joined].n && w->batch[i + joined].v[0].type == ACT_CLOSE; joined++)
-			;
-		if (joined) {
-			count(&stats_of(first->m.dst, run[i].m.object)->invalidations, joined);
-			if (favour_shut(first->m.dst, block_off(run[i].m.object), joined * each))
-				peer_failed(first->m.dst, -ESRCH);
-		}
-		for (k = i; k < i + joined; k++) {
-			w->batch[k].v[0].type = ACT_WAIT; /* done */
-			carry_out(first->m.dst, &w->batch[k], &run[k].m, NULL);
-		}
-		if (!joined) {
-			carry_out(first->m.dst, &w->batch[i], &run[i].m, NULL);
-			joined = 1;
-		}
-	}
-}
-
-static void move_blocks(struct work *w, const struct item *first)
-{
-	struct item run[RUN_BLOCKS];
-	size_t each = block_bytes(first->m.object);
-	unsigned int n = 1;
-	int err;
-
-	run[0] = *first;
-	while (n < RUN_BLOCKS && (n + 1) * each <= sizeof(w->buffer) && w->head != w->tail && is_here(first->m.dst) &&
-	       follows(&run[n - 1], &w->items[w->head % WORK_ITEMS]))
-		run[n++] = w->items[w->head++ % WORK_ITEMS];
-	take_run(w, &run[0], n * each);
-	if (is_here(first->m.dst)) {
-		give_run(w, run, n);
-		return;
-	}
-	count(&job.me->stats.messages_out, 1);
-	err = job.netops->send(job.net, first->m.dst, &first->m, w->buffer, each);
+	count(&job.mine->stats.messages_out, 1);
+	err = job.netops->send(job.net, job.pair[it->m.dst], &it->m, w->buffer, len);
 	if (err)
-		peer_failed(first->m.dst, err);
+		peer_failed(job.pair[it->m.dst], err);
 }
 
 /* ---- what the other files use --------------------------------------------------------------------- */
@@ -345,17 +241,14 @@ static void move_blocks(struct work *w, const struct item *first)
 void run_work(void)
 {
 	struct work *w = work_mine();
+	struct item it;
 
 	if (w->running)
 		return; /* the loop below, further up this thread's stack, will get to it */
 	w->running = true;
-	while (w->head != w->tail) {
-		struct item it = w->items[w->head++ % WORK_ITEMS];
-
+	while (work_pop(&it)) {
 		if (it.data)
-			move_blocks(w, &it);
-		else if (it.m.type == MSG_INV)
-			drop_blocks(w, &it);
+			send_block(w, &it);
 		else
 			deliver(&it.m, NULL, 0);
 	}
@@ -377,16 +270,17 @@ void run_message(const struct msg *m, const void *payload, size_t size)
 	run_work();
 }
 
-int run_unlock(uint16_t index)
+int run_held(uint32_t index, enum hold_event ev, const struct msg *about)
 {
-	struct msg none = { .dst = job.rank };
+	struct msg none = { .dst = job.node };
 	struct actions acts;
-	int err = step_unlock(index, &acts);
 
-	if (err)
+	if (step_held(index, ev, about, &acts))
 		return -EPERM;
-	carry_out(job.rank, &acts, &none, NULL);
-	run_work();
+	if (acts.n) {
+		carry_out(&acts, &none, NULL);
+		run_work();
+	}
 	return 0;
 }
 
@@ -397,35 +291,30 @@ int run_arrive(const struct msg *m)
 
 	if (err)
 		return err;
-	carry_out(m->dst, &acts, m, NULL);
+	carry_out(&acts, m, NULL);
 	run_work();
 	return 0;
-}
-
-static bool block_ok(const struct msg *m)
-{
-	return m->object && block_bytes(m->object) <= BLOCK_MAX && block_off(m->object) + block_bytes(m->object) <= job.set.space &&
-	       block_off(m->object) % block_bytes(m->object) == 0;
 }
 
 void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 {
 	(void)arg;
-	count(&job.me->stats.messages_in, 1);
+	count(&job.mine->stats.messages_in, 1);
 	lost_alive(m->src);
-	if (wire_class(m->type) <= CLASS_DATA && (!block_ok(m) || size != (m->type == MSG_DATA ? block_bytes(m->object) : 0))) {
-		bad(m);
+	if (wire_check(m, &job.limits) ||
+	    (wire_class(m->type) <= CLASS_DATA && size != (m->type == MSG_DATA ? block_bytes(m->object) : 0))) {
+		bad(m, -EBADMSG);
 		return;
 	}
 	run_message(m, payload, size);
 	run_timers(true);
 }
 
-bool run_page(uint16_t rank, enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq)
+bool run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq)
 {
-	struct page_ctx ctx = step_ctx(rank);
-	struct copy *p = &peer_of(rank)->pages[block_page(ask->object)];
-	uint32_t *stripe = stripe_of(rank, ask->object);
+	struct page_ctx ctx = step_ctx();
+	struct copy *p = &job.mem.pages[block_page(ask->object)];
+	uint32_t *stripe = stripe_of(ask->object);
 	struct actions acts;
 	bool open = false;
 	unsigned int i;
@@ -440,23 +329,22 @@ bool run_page(uint16_t rank, enum page_event ev, const struct msg *ask, uint16_t
 
 		if (a->type == ACT_OPEN && a->from == OPEN_AGAIN) {
 			open = true;
-			if (rank == job.rank)
-				job.fault->again(&job.peers[rank].frames, block_off(ask->object), block_bytes(ask->object), a->prot);
+			job.fault->again(block_off(ask->object), block_bytes(ask->object), a->prot);
 		} else if (a->type == ACT_WAIT && wait) {
 			*wait = a->slot;
-			*seq = __atomic_load_n(&peer_of(rank)->ctl->slots[a->slot].seq, __ATOMIC_ACQUIRE);
+			*seq = __atomic_load_n(&job.me->slots[a->slot].seq, __ATOMIC_ACQUIRE);
 		} else if (a->type == ACT_CLOSE && ev == PE_DROP) {
 			/* A dropped copy goes while the lock is held: the next request may already be on its way. */
-			job.fault->shut(&peer_of(rank)->frames, block_off(ask->object), block_bytes(ask->object));
+			job.fault->shut(block_off(ask->object), block_bytes(ask->object));
 			acts.n = 0;
 		}
 	}
 	word_unlock(stripe);
 	if (err) {
-		log_line("block %#x of rank %d is in state %s, which event %s does not fit", ask->object, rank,
+		log_line("block %#x is in state %s, which event %s does not fit", ask->object,
 			 page_state_name(p->state), page_event_name(ev));
 		lost_abort(70, "the protocol's state is damaged");
 	}
-	carry_out(rank, &acts, ask, NULL);
+	carry_out(&acts, ask, NULL);
 	return open;
 }

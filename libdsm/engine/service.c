@@ -16,10 +16,18 @@
 #include "util/futex.h"
 #include "util/log.h"
 
-enum { WHAT_DOORBELL = 1ull << 32, WHAT_NET = 2ull << 32, WHAT_PEER = 3ull << 32, WHAT_KERNEL = 4ull << 32, WHAT_MASK = ~0ull << 32 };
+enum {
+	WHAT_DOORBELL = 1ull << 32,
+	WHAT_NET = 2ull << 32,
+	WHAT_PEER = 3ull << 32,
+	WHAT_LIFE = 5ull << 32,
+	WHAT_KERNEL = 4ull << 32,
+	WHAT_MASK = ~0ull << 32
+};
 
 #define SLICE_NS 100000
-#define TICK_MS 1000 /* at most, between two looks at connections and at the silence of others */
+#define THREADS_MS 250 /* the same between two looks at which threads are left, once the first has ended */
+#define TICK_MS 1000   /* at most, between two looks at connections and at the silence of others */
 
 static int stopping;
 
@@ -28,6 +36,12 @@ static int watch(int fd, uint64_t what)
 	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = what };
 
 	return epoll_ctl(job.epoll, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static void unwatch(uint16_t rank)
+{
+	epoll_ctl(job.epoll, EPOLL_CTL_DEL, peer_of(rank)->pidfd, NULL);
+	epoll_ctl(job.epoll, EPOLL_CTL_DEL, peer_of(rank)->life, NULL);
 }
 
 static void handle(const struct epoll_event *ev)
@@ -41,15 +55,23 @@ static void handle(const struct epoll_event *ev)
 			n = 0;
 		break;
 	case WHAT_PEER:
-		epoll_ctl(job.epoll, EPOLL_CTL_DEL, peer_of(rank)->pidfd, NULL);
+	case WHAT_LIFE:
+		unwatch(rank);
 		lost_process(rank);
 		break;
-	case WHAT_KERNEL:
-		kernel_lost();
-		break;
-	default:
-		break;
+	case WHAT_KERNEL: kernel_lost(); break;
+	default: break;
 	}
+}
+
+/* In epoll, at most. */
+static int patience(bool busy)
+{
+	int ms = !job.net ? -1 : job.set.lost_ms / 4 < TICK_MS ? (int)job.set.lost_ms / 4 + 1 : TICK_MS;
+
+	if (busy) /* timers are a few microseconds away: yield rather than sleep past them */
+		return 0;
+	return threads_look() && (ms < 0 || ms > THREADS_MS) ? THREADS_MS : ms;
 }
 
 static void serve_once(uint64_t *last_ping)
@@ -69,13 +91,14 @@ static void serve_once(uint64_t *last_ping)
 		if (!busy && job.netops->arm(job.net) == -EBUSY)
 			busy = true;
 		now = clock_ns();
+		if (job.kernel >= 0)
+			stall_look_kernel();
 		if (now - *last_ping > job.set.lost_ms * 1000000ull / 4) {
 			*last_ping = now;
 			lost_silence();
 		}
 	}
-	/* Timers are a few microseconds away: yield rather than sleep past them. */
-	n = epoll_wait(job.epoll, ev, 16, busy ? 0 : !job.net ? -1 : job.set.lost_ms / 4 < TICK_MS ? (int)job.set.lost_ms / 4 + 1 : TICK_MS);
+	n = epoll_wait(job.epoll, ev, 16, patience(busy));
 	for (i = 0; i < n; i++)
 		handle(&ev[i]);
 	if (busy)
@@ -157,6 +180,9 @@ int service_start(void)
 	for (r = 0; !err && r < job.size; r++)
 		if (r != job.rank && peer_of(r)->pidfd >= 0)
 			err = watch(peer_of(r)->pidfd, WHAT_PEER | r);
+	for (r = 0; !err && r < job.size; r++)
+		if (r != job.rank && peer_of(r)->life >= 0)
+			err = watch(peer_of(r)->life, WHAT_LIFE | r);
 	if (err)
 		return err;
 	stopping = 0;

@@ -3,8 +3,8 @@
  * start.c - from a process to a rank of a job, and back.
  *
  * One exchange through the launcher carries each rank's card: who it is, where it lives, which ranges of addresses it has
- * free. Then the ranks of a host swap descriptors, the others learn each other's transport addresses, and from there on
- * the runtime talks by itself.
+ * free. Then the ranks of a host swap descriptors, in a second exchange the others learn each other's transport addresses
+ * (reach.c), and from there on the runtime talks by itself.
  */
 #include "engine/engine.h"
 
@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 
 #include "util/futex.h"
+#include "util/hook.h"
 #include "util/log.h"
 
 #define START_SECONDS 60
@@ -27,6 +28,7 @@
 struct job job = { .epoll = -1, .kernel = -1 };
 
 /* Where the window may lie: away from what loaders, heaps and stacks use, and where the sanitizers let programs map. */
+/* clang-format off */
 static const uint64_t places[] = {
 #ifdef __SANITIZE_THREAD__
 	0x7e9000000000, 0x7eb000000000, 0x7ed000000000, 0x7ef000000000,
@@ -34,18 +36,19 @@ static const uint64_t places[] = {
 	0x200000000000, 0x280000000000, 0x300000000000, 0x180000000000, 0x400000000000, 0x7d0000000000,
 #endif
 };
+/* clang-format on */
 #define PLACES (sizeof(places) / sizeof(places[0]))
 
 struct card {
 	uint64_t magic, abi, settings, key, host;
 	uint32_t places;
 	int32_t pid;
-	uint32_t peers;       /* its fault backend can serve others */
-	uint32_t address_size;
+	uint32_t no_uffd;    /* it catches faults by mprotect(2) */
+	uint32_t group;      /* most ranks of a node that it asks for; 0: all of its host */
+	uint32_t has_kernel; /* dsm.ko hosts its core */
 	uint32_t kernel_size;
-	char net[16];         /* the transport the address is of */
-	uint8_t address[NET_ADDRESS_MAX];
-	uint8_t kernel[1152]; /* dsm.ko's address of this rank */
+	uint8_t kernel[1152];           /* dsm.ko's address of this rank */
+	uint8_t kernel_key[KERNEL_KEY]; /* of the job, rank 0's: by which ranks know each other there */
 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
@@ -59,15 +62,17 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
 
 static uint64_t abi(void)
 {
-	uint64_t sizes[] = { WIRE_VERSION, CTL_ABI, sizeof(struct ctl), sizeof(struct copy), sizeof(struct dir), sizeof(struct bar),
-			     DSM_VERSION_MAJOR, DSM_VERSION_MINOR };
+	uint64_t sizes[] = { WIRE_VERSION,       CTL_ABI,
+			     sizeof(struct ctl), sizeof(struct copy),
+			     sizeof(struct dir), sizeof(struct bar),
+			     DSM_VERSION_MAJOR,  DSM_VERSION_MINOR };
 
 	return hash(0xcbf29ce484222325ull, sizes, sizeof(sizes));
 }
 
 static uint64_t settings_hash(const struct settings *s)
 {
-	uint64_t v[] = { s->space, s->heap, s->hosts };
+	uint64_t v[] = { s->space, s->heap };
 
 	return hash(0xcbf29ce484222325ull, v, sizeof(v));
 }
@@ -105,7 +110,8 @@ static uint32_t reserve_places(void)
 
 	for (i = 0; i < PLACES; i++) {
 		void *want = (void *)(uintptr_t)places[i];
-		void *at = mmap(want, job.set.space, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+		void *at = mmap(want, job.set.space, PROT_NONE,
+				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
 
 		if (at == want)
 			mask |= 1u << i;
@@ -135,89 +141,75 @@ static void release_places(uint32_t mask)
 	free_places &= ~mask;
 }
 
-/* Before the cards: whether the ranks of a host can serve each other depends on it. */
-static int choose_fault(void)
+/* The kernel helper makes each rank a node. */
+static uint32_t group_wanted(void)
 {
-	const char *want = job.set.fault, *why = "";
-	int err = -ENODEV;
-
-	if (job.kernel >= 0) {
-		job.fault = &fault_kmod;
-		fault_kmod_device = job.kernel;
-		return 0;
-	}
-	job.fault = &fault_mprotect;
-	if (!strcmp(want, "mprotect"))
-		return 0;
-	err = fault_uffd.probe(&why);
-	if (!err) {
-		job.fault = &fault_uffd;
-	} else if (err != -ENODEV) {
-		log_line("userfaultfd: %s (%s)", why, err == -EMFILE ? "raise `ulimit -n`" : dsm_strerror(err));
-		return err;
-	} else if (!strcmp(want, "uffd")) {
-		log_line("DSM_FAULT=uffd: %s (DSM_FAULT=mprotect needs no userfaultfd)", why);
-		return err;
-	} else if (job.launch.local_rank == 0) {
-		log_line("%s; using mprotect(2), which is slower (DSM_FAULT=mprotect silences this)", why);
-	}
-	return 0;
+	if (!strcmp(job.set.node, "rank") || !strcmp(job.set.backend, "kmod"))
+		return 1;
+	return strcmp(job.set.node, "host") ? (uint32_t)atoi(job.set.node) : 0;
 }
 
-static int open_fault(void)
+/* Most ranks of a node: the least that a rank asks for. */
+static uint16_t group_of(const struct card *cards)
 {
-	const char *why = "";
-	int err = job.fault->open(&peer_of(job.rank)->frames, job.base, job.set.space, &why);
+	uint32_t least = 0;
+	bool one_host = true;
+	uint16_t r;
 
-	if (err)
-		log_line("%s", why);
-	return err;
+	for (r = 0; r < job.size; r++) {
+		if (cards[r].group && (!least || cards[r].group < least))
+			least = cards[r].group;
+		one_host &= cards[r].host == cards[0].host;
+	}
+	/* In one node nobody needs the kernel helper; with it, each rank is one. */
+	return job.kernel >= 0 && (least || !one_host) ? 1 : (uint16_t)least;
 }
 
-/* The transports in the order of preference; what the setting names, or the first that finds a device. */
-static int open_net(void *address, size_t *size)
-{
-	static const struct net_ops *const all[] = { &net_verbs, &net_ucx };
-	const unsigned int n = sizeof(all) / sizeof(all[0]);
-	const bool any = !strcmp(job.set.net, "auto");
-	struct net_config cfg = {
-		.rank = job.rank, .size = job.size, .nslots = CTL_SLOTS, .handler = run_net, .lost = net_lost_rank,
-		.thread = service_thread, .object = slot_object, .waited = slot_waited, .lost_ms = job.set.lost_ms, .device = job.set.net_device, .gid = job.set.net_gid,
-		.cq_groups = job.set.cq_groups, .verbs = job.set.verbs,
-	};
-	const size_t room = *size;
-	unsigned int i;
-	int err = -ENODEV;
+#define NAMED_MISSING 16 /* ranks named in one line; more of them are a number */
 
-	for (i = 0; i < n && err == -ENODEV; i++) {
-		if (!any && strcmp(job.set.net, all[i]->name))
+/*
+ * The first fence has gone on without ranks that died, or failed because of them: those have published no card. A slow rank
+ * publishes meanwhile.
+ */
+static void who_is_missing(struct card *c)
+{
+	char how[64 + NAMED_MISSING * 8] = "it ended, or failed, in dsm_init()";
+	size_t used = strlen(how);
+	int first = -1, others = 0;
+	uint16_t r;
+
+	usleep(1000000);
+	for (r = 0; r < job.size; r++) {
+		size_t size = sizeof(*c);
+
+		if (r == job.rank || launch_get(&job.launch, r, "dsm-card", c, &size) != -ENOENT)
 			continue;
-		job.netops = all[i];
-		cfg.optional = any && i + 1 < n;
-		*size = room;
-		err = job.netops->open(&cfg, &job.net, address, size);
+		if (first < 0)
+			first = r;
+		else if (others++ < NAMED_MISSING)
+			used += (size_t)snprintf(how + used, sizeof(how) - used,
+						 others == 1 ? "; so did rank %d" : ", rank %d", r);
 	}
-	return err;
+	if (others > NAMED_MISSING)
+		snprintf(how + used, sizeof(how) - used, " and %d more", others - NAMED_MISSING);
+	if (first >= 0)
+		lost_rank((uint16_t)first, how);
 }
 
 static int make_card(struct card *c)
 {
-	size_t size = sizeof(c->address);
-	int err;
-
 	c->magic = CARD_MAGIC;
 	c->abi = abi();
 	c->settings = settings_hash(&job.set);
 	c->host = host_id();
 	c->pid = getpid();
-	c->peers = job.fault->peers && strcmp(job.set.host_path, "off");
+	c->group = group_wanted();
+	c->no_uffd = job.fault == &fault_mprotect;
 	if (getrandom(&c->key, sizeof(c->key), 0) != sizeof(c->key))
 		return -EIO;
 	c->places = reserve_places();
-	err = open_net(c->address, &size);
-	c->address_size = (uint32_t)size;
-	snprintf(c->net, sizeof(c->net), "%s%s", job.netops->name, job.kernel >= 0 ? "+kmod" : "");
-	return err;
+	c->has_kernel = job.kernel >= 0;
+	return 0;
 }
 
 static int open_kernel(struct card *c)
@@ -232,23 +224,29 @@ static int open_kernel(struct card *c)
 		log_line("the kernel helper serves jobs of up to 64 ranks (DSM_BACKEND=user)");
 		return -EINVAL;
 	}
+	if (getrandom(c->kernel_key, sizeof(c->kernel_key), 0) != sizeof(c->kernel_key))
+		return -EIO;
 	memcpy(c->kernel, address, size);
 	c->kernel_size = (uint32_t)size;
 	return 0;
 }
 
-/* Ranks of this host are reached inside the kernel, unless the short cut is switched off. */
+/* Ranks of this host are reached inside the kernel. */
 static int connect_kernel(const struct card *cards)
 {
 	uint16_t r;
-	int err = 0;
+	int err;
 
-	for (r = 0; job.kernel >= 0 && r < job.size && !err; r++) {
-		bool here = cards[r].host == cards[job.rank].host && r % job.set.hosts == job.rank % job.set.hosts &&
-			    strcmp(job.set.host_path, "off");
-
+	if (job.kernel < 0)
+		return 0;
+	/* Each rank of this kernel must have shown the key before another looks for it. */
+	err = kernel_key(cards[0].kernel_key);
+	if (!err)
+		err = launch_fence(&job.launch, START_SECONDS);
+	for (r = 0; r < job.size && !err; r++) {
 		if (r != job.rank)
-			err = kernel_connect(r, here, cards[r].kernel, cards[r].kernel_size);
+			err = kernel_connect(r, cards[r].host == cards[job.rank].host, cards[r].kernel,
+					     cards[r].kernel_size);
 	}
 	return err;
 }
@@ -262,21 +260,26 @@ static int read_cards(struct card *cards)
 		size_t size = sizeof(*c);
 		int err = launch_get(&job.launch, r, "dsm-card", c, &size);
 
+		if (err == -ENOENT)
+			who_is_missing(c);
 		if (err || size != sizeof(*c) || c->magic != CARD_MAGIC) {
-			log_line("rank %d has published no card of this library: %s", r, dsm_strerror(err ? err : -EPROTO));
+			log_line("rank %d has not published its start-up data: %s", r,
+				 dsm_strerror(err ? err : -EPROTO));
 			return -EPROTO;
 		}
 		if (c->abi != cards[0].abi) {
 			log_line("rank %d runs another version of libdsm than rank 0; all ranks must run the same", r);
 			return -EPROTO;
 		}
-		if (memcmp(c->net, cards[0].net, sizeof(c->net))) {
-			log_line("rank %d uses the transport %.*s and rank 0 %.*s; DSM_NET chooses one for all ranks", r,
-				 (int)sizeof(c->net), c->net, (int)sizeof(c->net), cards[0].net);
+		if (c->has_kernel != cards[0].has_kernel) {
+			log_line("rank %d %s the kernel helper, unlike rank 0; DSM_BACKEND chooses for all ranks", r,
+				 c->has_kernel ? "uses" : "does not use");
 			return -EPROTO;
 		}
 		if (c->settings != cards[0].settings) {
-			log_line("rank %d has another DSM_SPACE or DSM_HEAP than rank 0; they must be the same on all ranks", r);
+			log_line(
+				"rank %d has another DSM_SPACE or DSM_HEAP than rank 0; they must be the same on all ranks",
+				r);
 			return -EPROTO;
 		}
 	}
@@ -292,8 +295,9 @@ static int agree_on_base(const struct card *cards)
 	for (r = 0; r < job.size; r++)
 		all &= cards[r].places;
 	if (!all) {
-		log_line("no range of %zu GiB of addresses is free in all ranks (smaller: DSM_SPACE; limit: `ulimit -v`)",
-			 job.set.space >> 30);
+		log_line(
+			"no range of %zu GiB of addresses is free in all ranks (smaller: DSM_SPACE; limit: `ulimit -v`)",
+			job.set.space >> 30);
 		return -EADDRNOTAVAIL;
 	}
 	release_places(cards[job.rank].places & ~(all & -all));
@@ -301,53 +305,33 @@ static int agree_on_base(const struct card *cards)
 	return 0;
 }
 
-/* Ranks of one host share memory if all of them can; DSM_HOSTS splits a host for tests. */
-static void group_hosts(const struct card *cards)
+/* In one node nothing happens between ranks that a fault backend, a transport or the kernel helper had to do. */
+static int make_nodes(const struct card *cards)
 {
-	uint16_t r, q;
+	uint64_t *host = calloc(job.size, sizeof(*host));
+	uint16_t r;
+	int err;
 
+	if (!host)
+		return -ENOMEM;
 	for (r = 0; r < job.size; r++) {
 		struct peer *p = peer_of(r);
 
 		p->pid = cards[r].pid;
-		p->host = r;
-		for (q = 0; q < r && p->host == r && cards[r].peers; q++)
-			if (cards[q].peers && cards[q].host == cards[r].host && r % job.set.hosts == q % job.set.hosts)
-				p->host = peer_of(q)->host;
+		p->near = cards[r].host == cards[job.rank].host;
+		host[r] = cards[r].host;
 	}
-}
-
-/* Ranks of this machine that share no memory with this one: that they are gone is seen all the same. */
-static int watch_machine(const struct card *cards)
-{
-	uint16_t r;
-	int err = 0;
-
-	for (r = 0; r < job.size && !err; r++)
-		if (r != job.rank && !is_here(r) && cards[r].host == cards[job.rank].host)
-			err = host_watch(r);
+	err = nodes_make(host, group_of(cards));
+	free(host);
+	if (!err && one_node()) {
+		job.fault = &fault_none;
+		kernel_close();
+	}
+	/* All ranks of a node change each other's mappings: in the way that each of them can. */
+	for (r = 0; !err && !one_node() && r < job.size; r++)
+		if (is_here(r) && cards[r].no_uffd)
+			backend_without_uffd();
 	return err;
-}
-
-static int connect_others(const struct card *cards)
-{
-	bool any = false;
-	uint16_t r;
-	int err;
-
-	for (r = 0; r < job.size; r++) {
-		if (is_here(r))
-			continue;
-		any = true;
-		err = job.netops->connect(job.net, r, cards[r].address, cards[r].address_size);
-		if (err)
-			return err;
-	}
-	if (!any) {
-		job.netops->close(job.net);
-		job.net = NULL;
-	}
-	return 0;
 }
 
 static int one_rank_memory(void)
@@ -355,50 +339,50 @@ static int one_rank_memory(void)
 	uint32_t mask = reserve_places();
 
 	if (!mask) {
-		log_line("no range of %zu GiB of addresses is free (smaller: DSM_SPACE; limit: `ulimit -v`)", job.set.space >> 30);
+		log_line("no range of %zu GiB of addresses is free (smaller: DSM_SPACE; limit: `ulimit -v`)",
+			 job.set.space >> 30);
 		return -EADDRNOTAVAIL;
 	}
 	release_places(mask & (mask - 1));
 	job.base = (char *)(uintptr_t)places[__builtin_ctz(mask)];
 	job.fault = &fault_none;
-	return 0;
+	return nodes_make(&(uint64_t){ 0 }, 0);
 }
 
-static int open_memory(void)
+static int make_memory(void)
 {
-	struct peer *me = peer_of(job.rank);
-	const char *why = "";
-	int err;
+	const struct ctl_shape shape = { .size = job.size,
+					 .nodes = job.nodes,
+					 .ranks = job.locals,
+					 .space = job.set.space,
+					 .heap_part = job.heap_part,
+					 .fault = backend_shared() };
 
-	ctl_layout(&job.layout, job.size, job.set.space, job.heap_part);
-	err = host_start();
-	if (err)
-		return err;
-	if (job.size > 1) {
-		err = open_fault();
-		if (!err && !strcmp(job.set.host_path, "on") && !job.fault->peers && job.kernel < 0) {
-			log_line("DSM_SHORTCUT=on needs userfaultfd, and faults are caught by %s here", job.fault->name);
-			err = -ENODEV;
-		}
-		return err;
-	}
-	err = fault_none.open(&me->frames, job.base, job.set.space, &why);
-	if (err)
-		log_line("%s", why);
-	return err;
+	ctl_layout(&job.layout, &shape);
+	job.limits = (struct wire_limits){ .me = job.node,
+					   .nranks = job.nodes,
+					   .host = HOST_LIBRARY,
+					   .calls = CALL_OPS,
+					   .block_slots = CTL_BLOCK_END,
+					   .slots = CTL_ALL_SLOTS,
+					   .holds = CTL_HOLDS,
+					   .barriers = (uint32_t)job.size * CTL_BARRIERS,
+					   .pages = (uint32_t)(job.set.space >> PAGE_SHIFT),
+					   .block_pages = BLOCK_MAX >> PAGE_SHIFT };
+	return host_start();
 }
 
 static void choose_spin(void)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	uint16_t r;
+	int here = 0;
 
-	job.ranks_here = 0;
 	for (r = 0; r < job.size; r++)
-		job.ranks_here += is_here(r) || peer_of(r)->host == peer_of(job.rank)->host;
+		here += r == job.rank || peer_of(r)->near;
 	job.spin_us = job.set.spin_us;
 	/* More ranks than processors: whoever spins keeps the one it waits for from running. */
-	if (job.ranks_here > cpus || (job.launch.local_size > cpus))
+	if (here > cpus || job.launch.local_size > cpus)
 		job.spin_us = job.spin_us < 2 ? job.spin_us : 2;
 }
 
@@ -410,9 +394,21 @@ static int make_peers(void)
 	if (!job.peers)
 		return -ENOMEM;
 	for (r = 0; r < job.size; r++)
-		job.peers[r] = (struct peer){ .ctlfd = -1, .doorbell = -1, .pidfd = -1, .frames = { -1, -1, r == job.rank } };
+		job.peers[r] = (struct peer){ .doorbell = -1, .pidfd = -1, .life = -1 };
+	job.mem.ctlfd = -1;
+	job.mem.memfd = -1;
 	job.peers[job.rank].pid = getpid();
 	return 0;
+}
+
+/* A fence fails for the others when a rank dies in it; which one is seen a little later. */
+int start_fence_failed(int err, unsigned int seconds)
+{
+	if (!err)
+		return 0;
+	meet_look();
+	log_line("waiting for all ranks failed: %s after at most %u s", dsm_strerror(err), seconds);
+	return err;
 }
 
 static int start_alone(void)
@@ -420,8 +416,8 @@ static int start_alone(void)
 	int err = one_rank_memory();
 
 	if (!err)
-		err = open_memory();
-	return err;
+		err = make_memory();
+	return err ? err : backend_open();
 }
 
 static int start_together(void)
@@ -434,13 +430,18 @@ static int start_together(void)
 		goto out;
 	err = open_kernel(mine);
 	if (!err)
-		err = choose_fault();
+		err = backend_choose();
 	if (!err)
 		err = make_card(mine);
 	if (!err)
-		err = host_listen();
+		err = meet_listen();
+	HOOK("start-card");
 	if (!err)
 		err = launch_exchange(&job.launch, "dsm-card", mine, sizeof(*mine), START_SECONDS);
+	if (err == -EPROTO || err == -EPIPE)
+		who_is_missing(cards);
+	start_fence_failed(err, START_SECONDS);
+	HOOK("start-exchanged");
 	if (!err)
 		err = read_cards(cards);
 	if (!err)
@@ -448,16 +449,21 @@ static int start_together(void)
 	if (err)
 		goto out;
 	job.key = cards[0].key;
-	group_hosts(cards);
-	err = open_memory();
+	err = make_nodes(cards);
+	HOOK("start-agreed");
 	if (!err)
-		err = host_exchange();
+		err = make_memory();
+	HOOK("start-memory");
+	if (!err)
+		err = meet_all();
+	HOOK("start-met");
+	if (!err)
+		err = backend_open();
 	if (!err)
 		err = connect_kernel(cards);
 	if (!err)
-		err = watch_machine(cards);
-	if (!err)
-		err = connect_others(cards);
+		err = reach_others();
+	HOOK("start-connected");
 out:
 	free(mine);
 	free(cards);
@@ -471,11 +477,13 @@ int engine_start(const struct settings *set)
 	job.set = *set;
 	job.mypid = getpid();
 	job.state = CTL_STARTING;
+	threads_before();
 	err = run_start();
 	if (!err)
 		err = launch_start(&job.launch);
 	if (err)
 		return err;
+	HOOK("start-launched");
 	if (job.launch.size > WIRE_MAX_RANKS) {
 		log_line("a job may have %d ranks, this one has %d", WIRE_MAX_RANKS, job.launch.size);
 		return -EINVAL;
@@ -491,6 +499,12 @@ int engine_start(const struct settings *set)
 		job.units = NULL;
 		return -ENOMEM;
 	}
+	job.regions = mmap(NULL, CTL_REGIONS * sizeof(*job.regions), PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (job.regions == MAP_FAILED) {
+		job.regions = NULL;
+		return -ENOMEM;
+	}
 	err = make_peers();
 	if (!err)
 		err = job.size == 1 ? start_alone() : start_together();
@@ -502,13 +516,17 @@ int engine_start(const struct settings *set)
 	err = fault_catch(job.base, job.set.space, block_fault);
 	if (!err && job.size > 1)
 		err = service_start();
+	launch_meanwhile(NULL); /* that thread watches now */
 	if (!err && job.size > 1 && launch_watch(&job.launch, lost_launcher))
 		log_line("this launcher does not say when it ends; without it the job goes on");
+	HOOK("start-serving");
 	if (!err && job.size > 1)
-		err = launch_fence(&job.launch, START_SECONDS);
+		err = start_fence_failed(launch_fence(&job.launch, START_SECONDS), START_SECONDS);
+	HOOK("start-fenced");
 	if (err)
 		return err;
-	__atomic_store_n(&job.me->state, CTL_RUNNING, __ATOMIC_RELEASE);
+	threads_after();
+	__atomic_store_n(&job.mine->state, CTL_RUNNING, __ATOMIC_RELEASE);
 	__atomic_store_n(&job.state, CTL_RUNNING, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -516,24 +534,27 @@ int engine_start(const struct settings *set)
 /* All that engine_start() has made, however far it came. */
 static void take_down(void)
 {
+	launch_meanwhile(NULL);
 	service_stop();
 	fault_uncatch();
 	if (job.net)
 		job.netops->close(job.net);
 	job.net = NULL;
-	if (job.base) {
-		job.fault->close(&peer_of(job.rank)->frames, job.base, job.set.space);
+	if (backend_close())
 		free_places &= ~place_bit(job.base);
-	}
 	job.base = NULL;
 	kernel_close();
 	release_places(free_places);
 	host_stop();
+	nodes_forget();
 	free(job.peers);
 	job.peers = NULL;
 	if (job.units)
 		munmap(job.units, job.set.space / REGION_UNIT * sizeof(uint16_t));
 	job.units = NULL;
+	if (job.regions)
+		munmap(job.regions, CTL_REGIONS * sizeof(*job.regions));
+	job.regions = NULL;
 	launch_end(&job.launch);
 }
 
@@ -552,7 +573,7 @@ int engine_stop(void)
 	if (!__atomic_compare_exchange_n(&job.state, &running, CTL_FINALIZED, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		lost_check();
 	lost_goodbye();
-	if (job.size > 1 && !launch_fence(&job.launch, STOP_SECONDS))
+	if (job.size > 1 && !start_fence_failed(launch_fence(&job.launch, STOP_SECONDS), STOP_SECONDS))
 		__atomic_store_n(&job.fenced, 1, __ATOMIC_RELEASE);
 	take_down();
 	return 0;

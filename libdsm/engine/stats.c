@@ -48,7 +48,7 @@ static void add_region(struct dsm_stats *out, const struct region_stats *s)
 	out->bytes_in += s->bytes_in;
 	out->bytes_out += s->bytes_out;
 	add_latencies(out, DSM_LAT_READ_MISS, s->latency_count, s->latency_sum, s->latency_max,
-		      (const uint64_t (*)[DSM_LAT_BUCKETS])s->latency);
+		      (const uint64_t(*)[DSM_LAT_BUCKETS])s->latency);
 }
 
 void stats_vectors(struct stats_vectors *out)
@@ -85,7 +85,7 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 		add_region(out, &p->ctl->region_stats[region]);
 		return 0;
 	}
-	for (i = 0; i < CTL_REGIONS; i++)
+	for (i = 0; i < p->ctl->region_end; i++)
 		if (i == 0 || p->ctl->region_stats[i].local_faults || p->ctl->region_stats[i].latency_count[0] ||
 		    p->ctl->region_stats[i].latency_count[1] || p->ctl->region_stats[i].blocks_in ||
 		    p->ctl->region_stats[i].blocks_out || p->ctl->region_stats[i].invalidations)
@@ -101,13 +101,13 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 	out->frees = p->heap->frees;
 	out->remote_frees = p->heap->remote_frees;
 	add_latencies(out, DSM_LAT_LOCK, s->latency_count, s->latency_sum, s->latency_max,
-		      (const uint64_t (*)[DSM_LAT_BUCKETS])s->latency);
+		      (const uint64_t(*)[DSM_LAT_BUCKETS])s->latency);
 	return 0;
 }
 
-int stats_hot_serve(uint16_t rank, struct hot *out, int n)
+int stats_hot_serve(struct hot *out, int n)
 {
-	struct peer *p = peer_of(rank);
+	const struct memory *p = &job.mem;
 	size_t at, end = job.set.space >> PAGE_SHIFT;
 	off_t where = (off_t)job.layout.moves;
 	int have = 0, i;

@@ -1,235 +1,210 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * step.c - a message to the machine it is for: finds the state in the receiver's control segment, steps it under its
- * stripe, and leaves the actions to the caller. Peers' indices are checked here.
+ * step.c - hosts the dispatcher of the core: finds what a message is for in the node's control segment, steps it under its
+ * stripe, and leaves the actions to the caller.
  */
 #include "engine/step.h"
 
 #include <string.h>
 
+#include "engine/chunk.h"
 #include "engine/reduce.h"
 #include "util/futex.h"
 
-struct page_ctx step_ctx(uint16_t rank)
+struct page_ctx step_ctx(void)
 {
-	return (struct page_ctx){ .me = rank, .now = clock_us(), .hold_us = job.set.hold_us };
+	return (struct page_ctx){ .me = job.node, .nranks = job.nodes, .now = clock_us(), .hold_us = job.set.hold_us };
 }
 
-static const uint8_t page_events[MSG_TYPES] = {
-	[MSG_DATA] = PE_DATA, [MSG_GRANT] = PE_GRANT, [MSG_INV] = PE_INV, [MSG_INV_ACK] = PE_INV_ACK,
-	[MSG_FWD_READ] = PE_FWD_READ, [MSG_FWD_WRITE] = PE_FWD_WRITE,
-};
-
-int step_page(const struct msg *m, const void *data, struct actions *acts)
+/* Where it matters who may speak for the block: else nobody looks. */
+static uint16_t manager_of(const struct msg *m)
 {
-	struct page_ctx ctx = step_ctx(m->dst);
-	uint32_t *stripe = stripe_of(m->dst, m->object);
-	int err;
+	struct dsm_region *r;
 
-	/* Before the step: once it is done, another thread may take the last acknowledgement and open the block. */
-	if (m->type == MSG_DATA && m->count > 0)
-		memcpy(stage_of(m->dst, m->req_slot), data, block_bytes(m->object));
-	word_lock(stripe);
-	err = page_step(&ctx, &peer_of(m->dst)->pages[block_page(m->object)], page_events[m->type], m, acts);
-	word_unlock(stripe);
-	return err;
+	if (!dispatch_manager(m))
+		return SET_NOBODY;
+	r = region_at(block_off(m->object));
+	return r ? block_home(r, block_off(m->object)) : SET_NOBODY;
 }
 
-static int dir_message(const struct msg *m, struct actions *acts)
+/* Contents that came before the last acknowledgement: for a request that is under way, and only then. */
+static void land(const struct msg *m, const void *data, const struct copy *p)
 {
-	struct peer *p = peer_of(m->dst);
-	struct dir_ctx ctx = { .me = m->dst, .nranks = job.size, .queue = { p->nodes, CTL_SLOTS } };
-	struct dir *d = &p->dirs[block_page(m->object)];
-	uint32_t *stripe = stripe_of(m->dst, m->object);
-	struct dsm_region *r = region_at(block_off(m->object));
+	struct copy seen = { .state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE),
+			     .slot = __atomic_load_n(&p->slot, __ATOMIC_RELAXED) };
+
+	if (page_asks(&seen) && seen.slot == m->req_slot && m->req_rank == job.node)
+		memcpy(stage_of(m->req_slot), data, block_bytes(m->object));
+}
+
+int step_block(const struct msg *m, const void *data, struct actions *acts)
+{
+	uint32_t at = block_page(m->object), *stripe = stripe_of(m->object);
+	struct dispatch d; /* what blocks need of it: to clear the rest takes as long as a step */
 	uint16_t owner;
 	uint8_t state;
 	int err;
 
-	acts->n = 0;
-	if (m->type == MSG_PLACE && r && block_home(r, block_off(m->object)) != m->dst)
-		return -EBADMSG; /* only a block's manager places it: two ranks would forward to each other for ever */
+	d.me = job.node;
+	d.nranks = job.nodes;
+	d.manager = manager_of(m);
+	d.follow = DIR_FOLLOW;
+	d.now = clock_us();
+	d.hold_us = job.set.hold_us;
+	d.queue = (struct qpool){ job.mem.nodes, CTL_BLOCK_END, NULL };
+	d.page = &job.mem.pages[at];
+	d.dir = &job.mem.dirs[at];
+	/* Before the step: once it is done, another thread may take the last acknowledgement and open the block. */
+	if (m->type == MSG_DATA && m->count > 0)
+		land(m, data, d.page);
 	word_lock(stripe);
-	owner = d->owner;
-	state = d->state;
-	err = dir_step(&ctx, d, m, acts);
-	if (d->state == DIR_EXCLUSIVE && d->owner != owner && (state == DIR_SHARED || state == DIR_EXCLUSIVE))
-		p->moves[block_page(m->object)]++;
+	owner = d.dir->owner;
+	state = d.dir->state;
+	err = dispatch_step(&d, m, acts);
+	if (d.dir->owner != owner && d.dir->state == DIR_EXCLUSIVE && (state == DIR_SHARED || state == DIR_EXCLUSIVE))
+		job.mem.moves[at]++;
 	word_unlock(stripe);
 	return err;
 }
 
-static int refuse(const struct msg *m, int err, struct actions *acts)
+static struct objects objects(void)
 {
-	struct action *a = act_add(acts, ACT_SEND);
-
-	a->msg = *m;
-	a->msg.type = MSG_REPLY;
-	a->msg.src = m->dst;
-	a->msg.dst = m->req_rank;
-	a->msg.count = (int16_t)err;
-	return 0;
+	return (struct objects){ .list = &job.me->object_list, .flat = job.mem.objects, .limit = CTL_OBJECTS };
 }
 
-static int object_create(const struct msg *m, struct actions *acts)
+static struct qpool lines(void)
 {
-	struct ctl *c = peer_of(m->dst)->ctl;
-	unsigned int i;
-
-	for (i = 1; i < CTL_OBJECTS; i++) {
-		uint64_t bit = 1ull << (i % 64), *word = &c->object_used[i / 64];
-		struct sync *s = &c->objects[i];
-		uint16_t gen;
-
-		if ((__atomic_load_n(word, __ATOMIC_RELAXED) & bit) || (__atomic_fetch_or(word, bit, __ATOMIC_ACQUIRE) & bit))
-			continue;
-		gen = (uint16_t)(s->gen + 1 ? s->gen + 1 : 1);
-		*s = (struct sync){ .kind = m->op == SOP_CREATE ? (uint8_t)m->aux : 0, .gen = gen, .value = m->value };
-		refuse(m, 0, acts);
-		acts->v[acts->n - 1].msg.value = (uint32_t)gen << 16 | i;
-		return 0;
-	}
-	return refuse(m, -ENOSPC, acts);
+	return (struct qpool){ job.mem.lines, CTL_ALL_SLOTS, NULL };
 }
 
-static int object_message(const struct msg *m, struct actions *acts)
+static int step_object(const struct msg *m, uint32_t index, struct actions *acts)
 {
-	struct peer *p = peer_of(m->dst);
-	struct sync_ctx ctx = { .me = m->dst, .queue = { p->nodes, CTL_SLOTS } };
-	uint32_t index = m->object & 0xffff;
-	uint32_t *stripe = stripe_of(m->dst, index);
-	struct sync *s;
+	struct objects all = objects();
+	struct dispatch d = { .me = job.node,
+			      .nranks = job.nodes,
+			      .queue = lines(),
+			      .objects = &all,
+			      .object = objects_at(&all, index),
+			      .index = index };
+	uint32_t *stripe = stripe_of(index);
 	int err;
 
-	acts->n = 0;
-	if (m->type == MSG_SYNC && m->op == SOP_CREATE)
-		return object_create(m, acts);
-	if (index >= CTL_OBJECTS)
-		return -EBADMSG;
-	s = &p->ctl->objects[index];
 	word_lock(stripe);
-	if (!s->kind || s->gen != m->object >> 16) {
-		err = refuse(m, -EINVAL, acts);
-		if (m->type != MSG_SYNC && m->type != MSG_RESUME) {
-			/* A release that crossed its successor's, who has destroyed the mutex since: the lock was handed on. */
-			acts->v[0].msg.type = MSG_FREED;
-			acts->v[0].msg.home = m->home;
-			acts->v[0].msg.count = m->type == MSG_UNLOCK ? 0 : -EINVAL;
-			acts->v[0].msg.value = m->type == MSG_UNLOCK;
-		}
-	} else if (m->type == MSG_SYNC && m->op == SOP_DESTROY) {
-		err = refuse(m, sync_idle(s) ? 0 : -EBUSY, acts);
-		if (sync_idle(s)) {
-			s->kind = 0;
-			__atomic_fetch_and(&p->ctl->object_used[index / 64], ~(1ull << (index % 64)), __ATOMIC_RELEASE);
-		}
-	} else if (m->type == MSG_SYNC || m->type == MSG_RESUME) {
-		err = sync_step(&ctx, s, m, acts);
-	} else {
-		err = s->kind == SYNC_MUTEX ? lock_home_step(m->dst, s, m, acts) : -EBADMSG;
-	}
+	err = dispatch_step(&d, m, acts);
 	word_unlock(stripe);
 	return err;
 }
 
-/* The caller holds the record's stripe. A record that is free may be taken for another lock. */
-static int step_hold(uint16_t rank, struct ctl *c, uint16_t index, enum hold_event ev, const struct msg *m, struct actions *acts)
+static int create_object(const struct msg *m, struct actions *acts)
 {
-	int err = hold_step(rank, index, &c->holds[index], ev, m, acts);
+	struct objects all = objects();
+	uint32_t none;
 
-	if (!err && c->holds[index].state == HOLD_FREE)
-		__atomic_fetch_and(&c->hold_used[index / 64], ~(1ull << (index % 64)), __ATOMIC_RELEASE);
-	return err;
+	return step_object(m, objects_take(&all, &none), acts);
 }
 
-static int hold_message(const struct msg *m, struct actions *acts)
+static void free_hold(uint32_t index)
 {
-	struct ctl *c = peer_of(m->dst)->ctl;
-	enum hold_event ev = m->type == MSG_LOCKED ? HE_LOCKED : m->type == MSG_NEXT ? HE_NEXT :
-			     m->count ? HE_REFUSED : HE_FREED;
-	uint32_t *stripe = stripe_of(m->dst, 0x80000000u | m->home);
-	unsigned int i;
+	if (job.me->holds[index].state == HOLD_FREE)
+		hold_give(index);
+}
+
+/* From thread to thread of a node while another node waits: what it costs to move a lock is shared by so many sections. */
+#define LOCK_PASSES 16
+
+static int step_hold(const struct msg *m, uint32_t index, struct actions *acts)
+{
+	struct dispatch d = { .me = job.node, .nranks = job.nodes, .queue = lines(), .hold = &job.me->holds[index] };
+	uint32_t *stripe = stripe_of(0x80000000u | index);
 	int err;
 
-	acts->n = 0;
-	if (m->home >= CTL_HOLDS)
-		return -EBADMSG;
 	word_lock(stripe);
-	err = step_hold(m->dst, c, m->home, ev, m, acts);
-	for (i = 0; ev == HE_REFUSED && i < acts->n; i++)
-		acts->v[i].status = m->count;
+	err = dispatch_step(&d, m, acts);
+	if (!err)
+		free_hold(index);
 	word_unlock(stripe);
 	return err;
 }
 
-int step_unlock(uint16_t index, struct actions *acts)
+void step_hold_begin(uint32_t index, const struct msg *ask)
 {
-	uint32_t *stripe = stripe_of(job.rank, 0x80000000u | index);
-	struct msg none = { .dst = job.rank };
-	int err;
+	uint32_t *stripe = stripe_of(0x80000000u | index);
 
 	word_lock(stripe);
-	err = step_hold(job.rank, job.me, index, HE_UNLOCK, &none, acts);
+	job.me->holds[index] = (struct hold){ .state = HOLD_WAITING,
+					      .home = ask->dst,
+					      .object = ask->object,
+					      .gen = ask->req_rank,
+					      .slot = ask->req_slot };
+	word_unlock(stripe);
+}
+
+int step_held(uint32_t index, enum hold_event ev, const struct msg *about, struct actions *acts)
+{
+	uint32_t *stripe = stripe_of(0x80000000u | index);
+	const struct hold_ctx ctx = { .me = job.node, .passes = LOCK_PASSES, .queue = lines() };
+	struct hold *h = &job.me->holds[index];
+	const struct msg none = { .dst = job.node };
+	int err = -EBADMSG;
+
+	word_lock(stripe);
+	if (!about || (h->object == about->object && h->gen == about->req_rank && h->home == about->dst))
+		err = hold_step(&ctx, index, h, ev, about ? about : &none, acts);
+	if (!err)
+		free_hold(index);
 	word_unlock(stripe);
 	return err;
 }
 
 int step_bar(const struct msg *m, struct actions *acts)
 {
-	uint32_t *stripe = stripe_of(m->dst, 0x40000000u | m->object);
-	struct bar_tree t;
-	struct bar *b;
+	struct dispatch d = { .me = job.node,
+			      .nranks = job.nodes,
+			      .bar = &job.mem.bars[m->object],
+			      .part = job.parts ? &job.parts[m->object] : NULL,
+			      .combine = reduce_combine };
+	uint32_t *stripe = stripe_of(0x40000000u | m->object);
 	int err;
 
-	acts->n = 0;
-	if (m->object >= (uint32_t)job.size * CTL_BARRIERS)
-		return -EBADMSG;
-	b = &peer_of(m->dst)->bars[m->object];
 	word_lock(stripe);
-	/* The group is known once one of the rank's own threads has come. */
-	if ((b->threads || m->src == m->dst) && !bar_tree(__atomic_load_n(&b->mask, __ATOMIC_RELAXED), job.size, m->dst, &t))
-		err = bar_step(m->dst, &t, reduce_combine, b, m, acts);
-	else
-		err = bar_step(m->dst, NULL, reduce_combine, b, m, acts);
+	err = dispatch_step(&d, m, acts);
 	word_unlock(stripe);
 	return err;
 }
 
-int step_message(const struct msg *m, const void *payload, size_t size, struct actions *acts)
+static int step_slot(const struct msg *m, uint32_t slot, struct actions *acts)
+{
+	struct dispatch d = { .me = job.node, .nranks = job.nodes, .ask = &job.me->slots[slot].ask };
+
+	return dispatch_step(&d, m, acts);
+}
+
+static int ours(const struct msg *m, const void *payload, size_t size)
 {
 	switch ((enum msg_type)m->type) {
-	case MSG_READ_REQ: case MSG_WRITE_REQ: case MSG_DONE: case MSG_HOME: case MSG_HOME_ACK: case MSG_PLACE:
-		return dir_message(m, acts);
-	case MSG_RESUME:
-		return m->op ? object_message(m, acts) : dir_message(m, acts);
-	case MSG_DATA: case MSG_GRANT: case MSG_INV: case MSG_INV_ACK: case MSG_FWD_READ: case MSG_FWD_WRITE:
-		return step_page(m, payload, acts);
-	case MSG_RELEASE:
-		block_start_prefetch(m->dst, m->object, m->op == RELEASE_EVICT, 0, m->dst);
-		return refuse(m, 0, acts); /* the releaser may leave the region once nothing of it is under way */
-	case MSG_LOCK: case MSG_TRYLOCK: case MSG_UNLOCK: case MSG_SYNC:
-		return object_message(m, acts);
-	case MSG_NEXT: case MSG_LOCKED: case MSG_FREED:
-		return hold_message(m, acts);
-	case MSG_REPLY:
-		if (slot_is_prefetch(m->dst, m->req_slot)) /* to MSG_RELEASE: nobody waits */
-			slot_put(m->dst, m->req_slot);
-		else
-			slot_complete(m->dst, m->req_slot, m->count, m->value);
-		return 0;
-	case MSG_ARRIVE: case MSG_DEPART:
-		return step_bar(m, acts);
-	case MSG_CALL:
-		call_arrived(m, payload, size);
-		return 0;
-	case MSG_RETURN:
-		call_returned(m, payload, size);
-		return 0;
-	case MSG_PING: case MSG_BYE:
-		lost_heard(m);
-		return 0;
-	case MSG_NONE: case MSG_TYPES:
-		break;
+	case MSG_CALL: call_arrived(m, payload, size); return 0;
+	case MSG_RETURN: return call_returned(m, payload, size);
+	case MSG_PING:
+	case MSG_BYE: lost_heard(m); return 0;
+	case MSG_CHUNK: return chunk_arrived(m, payload, size);
+	default: return -EBADMSG;
+	}
+}
+
+int step_message(const struct msg *m, const void *payload, size_t size, struct actions *acts)
+{
+	uint32_t number;
+
+	acts->n = 0;
+	switch (dispatch_target(m, &number)) {
+	case TARGET_BLOCK: return step_block(m, payload, acts);
+	case TARGET_CREATE: return create_object(m, acts);
+	case TARGET_OBJECT: return step_object(m, number, acts);
+	case TARGET_HOLD: return step_hold(m, number, acts);
+	case TARGET_BARRIER: return step_bar(m, acts);
+	case TARGET_SLOT: return step_slot(m, number, acts);
+	case TARGET_HOST: return ours(m, payload, size);
+	case TARGET_NONE: break;
 	}
 	return -EBADMSG;
 }

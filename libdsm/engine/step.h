@@ -1,20 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* step.h - steps of the core's machines in control segments. All return 0 or -EBADMSG; none blocks but for a stripe. */
+/*
+ * step.h - steps of the core's machines in the control segment. All return 0, -EBADMSG or -ESTALE (core/dispatch.h); none blocks but
+ * for a stripe.
+ */
 #ifndef ENGINE_STEP_H
 #define ENGINE_STEP_H
 
+#include "core/dispatch.h"
 #include "engine/engine.h"
 
-struct page_ctx step_ctx(uint16_t rank);
+struct page_ctx step_ctx(void);
 int step_message(const struct msg *m, const void *payload, size_t size, struct actions *acts);
-int step_page(const struct msg *m, const void *data, struct actions *acts); /* data: behind MSG_DATA */
+int step_block(const struct msg *m, const void *data, struct actions *acts); /* data: behind MSG_DATA */
 int step_bar(const struct msg *m, struct actions *acts);
-int step_unlock(uint16_t index, struct actions *acts); /* of a hold record of this rank */
+/* A free record begins to wait for the lock that `ask` asks for. Others may look at it, who have known it by another lock. */
+void step_hold_begin(uint32_t index, const struct msg *ask);
+/* An event of this node's own in one of its hold records; about: if it is of the lock that this message names. */
+int step_held(uint32_t index, enum hold_event ev, const struct msg *about, struct actions *acts);
 
 /* Where contents wait for the acknowledgements of their request. */
-static inline char *stage_of(uint16_t rank, uint16_t slot)
+static inline char *stage_of(uint16_t slot)
 {
-	return peer_of(rank)->stage + (size_t)slot * BLOCK_MAX;
+	return job.mem.stage + (size_t)slot * BLOCK_MAX;
 }
 
 #endif

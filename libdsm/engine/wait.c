@@ -1,124 +1,50 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * wait.c - request slots and how a thread waits for its answer.
+ * wait.c - how a thread waits for the answer in its slot.
  *
- * A waiter first looks for a while, doing whatever there is to do (its turn at a home, timers, the transport), then sleeps
- * on its slot's word. Any event moves the word; completions also move seq.
+ * A waiter first looks for a while, doing whatever there is to do (timers, the transport), then sleeps on its slot's count of
+ * completions. Nothing but its own events wakes it.
  */
 #include "engine/engine.h"
+#include "engine/spin.h"
+
+#include <sched.h>
 
 #include "util/futex.h"
+#include "util/hook.h"
 
-#define NAP_NS 200000000u /* a sleeper looks up so often whether the job still lives */
-
-int bits_take(uint64_t *words, unsigned int from, unsigned int to)
-{
-	unsigned int w;
-
-	for (w = from / 64; w < to / 64; w++) {
-		uint64_t seen = __atomic_load_n(&words[w], __ATOMIC_RELAXED);
-
-		while (~seen) {
-			int bit = __builtin_ctzll(~seen);
-
-			if (__atomic_compare_exchange_n(&words[w], &seen, seen | 1ull << bit, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-				return (int)(w * 64) + bit;
-		}
-	}
-	return -EAGAIN;
-}
-
-uint16_t slot_get(void)
-{
-	int s;
-
-	/* More threads of this rank wait than there are slots: some will be done soon. */
-	while ((s = bits_take(job.me->slot_free, 0, CTL_SYNC_SLOTS)) < 0) {
-		lost_check();
-		sched_yield();
-	}
-	__atomic_store_n(&job.me->slots[s].prefetch, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&job.me->slots[s].turn, 0, __ATOMIC_RELAXED);
-	return (uint16_t)s;
-}
-
-int slot_try_prefetch(uint16_t rank, uint32_t object)
-{
-	struct ctl *c = peer_of(rank)->ctl;
-	int s = bits_take(c->slot_free, CTL_SYNC_SLOTS, CTL_SLOTS);
-
-	if (s >= 0) {
-		__atomic_store_n(&c->slots[s].prefetch, 1, __ATOMIC_RELAXED);
-		__atomic_store_n(&c->slots[s].object, object, __ATOMIC_RELAXED);
-	}
-	return s;
-}
-
-bool slot_is_prefetch(uint16_t rank, uint16_t slot)
-{
-	return __atomic_load_n(&peer_of(rank)->ctl->slots[slot].prefetch, __ATOMIC_RELAXED);
-}
-
-bool slot_any_prefetch(size_t off, size_t end)
-{
-	uint16_t s;
-
-	for (s = CTL_SYNC_SLOTS; s < CTL_SLOTS; s++) {
-		size_t at = block_off(__atomic_load_n(&job.me->slots[s].object, __ATOMIC_RELAXED));
-
-		if ((__atomic_load_n(&job.me->slot_free[s / 64], __ATOMIC_ACQUIRE) >> (s % 64) & 1) && at >= off && at < end)
-			return true;
-	}
-	return false;
-}
-
-void slot_put(uint16_t rank, uint16_t slot)
-{
-	__atomic_fetch_and(&peer_of(rank)->ctl->slot_free[slot / 64], ~(1ull << (slot % 64)), __ATOMIC_RELEASE);
-}
+/* A sleeper looks up whether the job still lives: after so long at first, then after twice as long each time. Thousands of
+ * threads may sleep for long, and the service thread looks for all of them. */
+#define NAP_NS 200000000ull
+#define NAP_MAX_NS 12800000000ull
 
 uint32_t slot_seq(uint16_t slot)
 {
 	return __atomic_load_n(&job.me->slots[slot].seq, __ATOMIC_ACQUIRE);
 }
 
-static void stir(struct slot *s)
+void slot_complete(uint16_t slot, int16_t status, uint64_t value)
 {
-	__atomic_fetch_add(&s->word, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
-		futex_wake(&s->word, 1 << 30);
-}
-
-void slot_complete(uint16_t rank, uint16_t slot, int16_t status, uint64_t value)
-{
-	struct slot *s = &peer_of(rank)->ctl->slots[slot];
+	struct slot *s = &job.me->slots[slot];
 
 	s->status = status;
 	s->value = value;
-	__atomic_fetch_add(&s->seq, 1, __ATOMIC_RELEASE);
-	stir(s);
+	/* A full barrier, which pairs with the sleeper's count in be_patient(). */
+	__atomic_fetch_add(&s->seq, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
+		futex_wake(&s->seq, 1 << 30);
 }
 
-void slot_turn(uint16_t rank, uint16_t slot, uint16_t home, uint32_t object)
+bool slot_leave(uint16_t slot)
 {
-	struct slot *s = &peer_of(rank)->ctl->slots[slot];
-
-	s->turn_home = home;
-	s->turn_object = object;
-	__atomic_store_n(&s->turn, 1, __ATOMIC_RELEASE);
-	stir(s);
+	return !(__atomic_fetch_or(&job.me->slots[slot].prefetch, SLOT_LEFT, __ATOMIC_SEQ_CST) & SLOT_WOKEN);
 }
 
-static void take_turn(struct slot *s)
+bool slot_woken(uint16_t slot)
 {
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_RESUME };
+	struct slot *s = &job.me->slots[slot];
 
-	/* Several threads may wait here. Until the turn is taken no other comes; once it is, one may, with its own object. */
-	if (!__atomic_load_n(&s->turn, __ATOMIC_RELAXED) || !__atomic_exchange_n(&s->turn, 0, __ATOMIC_ACQUIRE))
-		return;
-	m.src = m.dst = s->turn_home;
-	m.object = s->turn_object;
-	run_message(&m, NULL, 0);
+	return !(__atomic_fetch_or(&s->prefetch, SLOT_WOKEN, __ATOMIC_SEQ_CST) & SLOT_LEFT);
 }
 
 /* Do what there is to do. True: there will be more soon, so do not sleep. *came: the transport brought something. */
@@ -130,28 +56,25 @@ static bool help(bool *came)
 	return busy || *came;
 }
 
+/* In a node of several ranks it may wait in another process than the one that m comes to. */
 bool slot_waited(const struct msg *m)
 {
-	switch ((enum msg_type)m->type) {
-	case MSG_DATA: case MSG_GRANT: case MSG_INV_ACK: case MSG_REPLY: case MSG_LOCKED:
-		return m->req_rank == m->dst && m->req_slot < CTL_SYNC_SLOTS;
-	case MSG_DEPART:
-		return true; /* it comes when all threads are in the barrier */
-	default:
+	if (job.width[m->dst] > 1)
 		return false;
+	switch ((enum msg_type)m->type) {
+	case MSG_DATA:
+	case MSG_GRANT:
+	case MSG_INV_ACK:
+	case MSG_REPLY:
+	case MSG_LOCKED: return m->req_rank == m->dst && (m->req_slot < CTL_BLOCK_SLOTS || m->req_slot >= CTL_SLOTS);
+	case MSG_DEPART: return true; /* it comes when all threads are in the barrier */
+	default: return false;
 	}
-}
-
-uint32_t slot_object(void *arg, uint16_t slot)
-{
-	(void)arg;
-	return __atomic_load_n(&job.me->slots[slot].object, __ATOMIC_RELAXED);
 }
 
 /* A thread that waits looks for what the transport brings; while it does, nobody needs to be woken for it. */
 static void look(enum net_look how)
 {
-	__atomic_fetch_add(&job.me->looking, 1, __ATOMIC_RELAXED);
 	if (job.net && job.netops->look)
 		job.netops->look(job.net, how);
 }
@@ -159,7 +82,6 @@ static void look(enum net_look how)
 /* False: something has come in the meantime. */
 static bool look_away(void)
 {
-	__atomic_fetch_sub(&job.me->looking, 1, __ATOMIC_RELAXED);
 	if (!job.net)
 		return true;
 	return (job.netops->look ? job.netops->look(job.net, LOOK_SLEEP) : job.netops->arm(job.net)) != -EBUSY;
@@ -168,7 +90,6 @@ static bool look_away(void)
 /* Done waiting: what comes from now on is for the threads of the runtime. */
 static void look_no_more(void)
 {
-	__atomic_fetch_sub(&job.me->looking, 1, __ATOMIC_RELAXED);
 	if (job.net && job.netops->look && job.netops->look(job.net, LOOK_END) == -EBUSY)
 		do {
 			while (job.netops->poll(job.net, 16) > 0)
@@ -176,84 +97,203 @@ static void look_no_more(void)
 		} while (job.netops->arm(job.net) == -EBUSY);
 }
 
+/* Misses, answers to calls, and words (barriers, slots that are given back) have waits of their own. */
+enum wait_kind { WAIT_MISS, WAIT_CALL, WAIT_WORD, WAIT_KINDS };
+
+static __thread struct spin spins[WAIT_KINDS] __attribute__((tls_model("initial-exec")));
+
 struct patience {
-	uint64_t start, until;
+	enum wait_kind kind;
+	uint64_t began; /* start is later where something has come */
+	uint64_t start, until, nap, asked;
+	uint64_t slept; /* since when it sleeps, with short breaks; 0: it has not begun */
+	uint32_t block; /* that is waited for, 0: something else */
+	int note;       /* of stall.c, + 1 */
 	unsigned int rounds;
+	bool point;       /* a cancellation point */
+	uint32_t *asleep; /* while it may be cancelled: where it is counted as a sleeper */
 };
 
-/* Sleep or spin once; *word moves when there is something new. False: time is up. */
-static bool be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers)
+/* A thread may be cancelled in the system call, or just before or after; stop_looking() undoes what be_patient() has done. */
+static void doze(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers, uint64_t ns)
+{
+	int state, type;
+
+	if (!p->point) {
+		futex_wait(word, seen, ns);
+		return;
+	}
+	__atomic_store_n(&p->asleep, sleepers, __ATOMIC_RELAXED);
+	pthread_setcancelstate(engine_cancel, &state);
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	futex_wait(word, seen, ns);
+	pthread_setcanceltype(type, &type);
+	pthread_setcancelstate(state, &state);
+	__atomic_store_n(&p->asleep, NULL, __ATOMIC_RELAXED);
+}
+
+/* In the fault handler, which blocks signals, a sleeper looks up so often whether one waits: the less often the more there are. */
+#define SIGNAL_NS 20000000ull
+#define SIGNAL_EACH_NS 400000ull
+
+static uint32_t dozing; /* threads that sleep in the fault handler */
+
+static uint64_t signal_ns(void)
+{
+	return SIGNAL_NS + __atomic_load_n(&dozing, __ATOMIC_RELAXED) * SIGNAL_EACH_NS;
+}
+
+/* How long to sleep at most: to the limit of time, to the next look at the job, to the next look at signals. */
+static uint64_t nap(struct patience *p, uint64_t now)
+{
+	uint64_t ns;
+
+	p->nap = p->nap ? p->nap * 2 : NAP_NS;
+	if (p->nap > NAP_MAX_NS)
+		p->nap = NAP_MAX_NS;
+	ns = p->until && p->until - now < p->nap ? p->until - now : p->nap;
+	ns = stall_nap(p->slept, now, ns);
+	return fault_handling() && ns > signal_ns() ? signal_ns() : ns;
+}
+
+/* In the fault handler: does a signal wait? Looked up so often only, also by who never sleeps because much comes. */
+static bool interrupted(struct patience *p, uint64_t now)
+{
+	if (!fault_handling() || now - p->asked < signal_ns() * 3 / 4)
+		return false;
+	p->asked = now;
+	return fault_signal_waits();
+}
+
+/* Sleep or spin once; *word moves when there is something new. 0, -ETIMEDOUT, or -EINTR. */
+static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers)
 {
 	uint64_t now;
 	bool came;
 
-	favour_look();
 	if (++p->rounds % 8) {
 		cpu_relax();
-		return true;
+		return 0;
 	}
 	now = clock_ns();
 	if (!p->start)
-		p->start = now;
+		p->start = p->began = p->asked = now;
 	if (p->until && now >= p->until)
-		return false;
+		return -ETIMEDOUT;
+	if (interrupted(p, now))
+		return -EINTR;
 	lost_check();
 	if (help(&came)) {
 		/* Where one message came there may come others: look as long again, so that a busy home is not woken for each. */
 		if (came)
 			p->start = now;
-		return true;
+		return 0;
 	}
 	if (now - p->start < job.spin_us * 1000ull) {
 		cpu_relax();
-		return true;
+		return 0;
 	}
+	/* Longer only where nobody else needs the processor: it may be whoever is to answer. */
+	if (now - p->start < spin_limit(&spins[p->kind], job.spin_us * 1000ull)) {
+		sched_yield();
+		return 0;
+	}
+	if (!p->slept) {
+		p->slept = now;
+		p->note = stall_begin(p->block, now) + 1;
+	}
+	stall_look(p->slept, now);
+	HOOK(fault_handling() ? "miss-sleep" : "call-sleep");
 	if (look_away()) {
 		__atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
+		__atomic_fetch_add(&dozing, (uint32_t)fault_handling(), __ATOMIC_RELAXED);
 		if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == seen)
-			futex_wait(word, seen, p->until && p->until - now < NAP_NS ? p->until - now : NAP_NS);
+			doze(p, word, seen, sleepers, nap(p, now));
+		__atomic_fetch_sub(&dozing, (uint32_t)fault_handling(), __ATOMIC_RELAXED);
 		__atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
 	}
 	look(LOOK_AGAIN);
-	return true;
+	return 0;
 }
 
-static int wait_slot(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
+static struct patience patience(uint16_t slot, uint64_t ns, bool point)
+{
+	return (struct patience){ .until = ns ? clock_ns() + ns : 0,
+				  .point = point,
+				  .kind = slot < CTL_BLOCK_END ? WAIT_MISS : WAIT_CALL,
+				  .block = slot < CTL_BLOCK_END ? slot_object(NULL, slot) : 0 };
+}
+
+static void end_patience(struct patience *p)
+{
+	if (p->began)
+		spin_saw(&spins[p->kind], clock_ns() - p->began, job.spin_us * 1000ull);
+	stall_end(p->note - 1);
+	look_no_more();
+}
+
+static int wait_slot(struct patience *p, uint16_t slot, uint32_t seq, uint32_t n)
 {
 	struct slot *s = &job.me->slots[slot];
-	struct patience p = { .until = ns ? clock_ns() + ns : 0 };
+	int err;
 
 	for (;;) {
-		uint32_t word = __atomic_load_n(&s->word, __ATOMIC_SEQ_CST);
+		uint32_t now = __atomic_load_n(&s->seq, __ATOMIC_ACQUIRE);
 
-		if (__atomic_load_n(&s->seq, __ATOMIC_ACQUIRE) - seq >= n)
+		if (now - seq >= n)
 			return 0;
-		take_turn(s);
-		if (__atomic_load_n(&s->word, __ATOMIC_RELAXED) != word)
-			continue;
-		if (!be_patient(&p, &s->word, word, &s->sleepers))
-			return -ETIMEDOUT;
+		err = be_patient(p, &s->seq, now, &s->sleepers);
+		if (err)
+			return err;
 	}
 }
 
 int slot_wait(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
 {
+	struct patience p = patience(slot, ns, false);
 	int err;
 
 	if (slot_seq(slot) - seq >= n)
 		return 0;
 	look(LOOK_BEGIN);
-	err = wait_slot(slot, seq, n, ns);
-	look_no_more();
+	err = wait_slot(&p, slot, seq, n);
+	end_patience(&p);
 	return err;
 }
 
-void wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers)
+static void stop_looking(void *arg)
 {
-	struct patience p = { 0 };
+	struct patience *p = arg;
+
+	if (p->asleep) {
+		__atomic_fetch_sub(p->asleep, 1, __ATOMIC_SEQ_CST);
+		look(LOOK_AGAIN);
+	}
+	end_patience(p);
+}
+
+int slot_wait_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
+{
+	struct patience p = patience(slot, ns, true);
+	int err;
+
+	if (slot_seq(slot) - seq >= n)
+		return 0;
+	look(LOOK_BEGIN);
+	pthread_cleanup_push(stop_looking, &p);
+	err = wait_slot(&p, slot, seq, n);
+	pthread_cleanup_pop(1);
+	return err;
+}
+
+int wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers)
+{
+	struct patience p = { .kind = WAIT_WORD };
+	int err = 0;
 
 	look(LOOK_BEGIN);
-	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == old)
-		be_patient(&p, word, old, sleepers);
-	look_no_more();
+	while (!err && __atomic_load_n(word, __ATOMIC_ACQUIRE) == old)
+		err = be_patient(&p, word, old, sleepers);
+	end_patience(&p);
+	return err;
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * work.c - each thread's queue and timers. Their memory is an arena that a thread maps once: malloc is out of reach inside
- * the fault handler.
+ * work.c - each thread's queue and timers. Their memory comes from mmap(2): malloc is out of reach inside the fault handler.
+ *
+ * Neither has a fixed size. What one step causes depends on the number of ranks of the node and on what its thread asks for at
+ * once, so no bound below the memory of the machine would hold.
  */
 #include "engine/work.h"
 
@@ -13,36 +15,202 @@
 
 static __thread struct work *mine __attribute__((tls_model("initial-exec")));
 __thread int engine_depth __attribute__((tls_model("initial-exec")));
+__thread int engine_cancel __attribute__((tls_model("initial-exec")));
 
 /* Timers of threads that went back to the application; the service thread fires them. */
 static struct {
 	uint32_t lock;
-	uint32_t n;
-	struct timer v[WORK_TIMERS * 4];
+	struct timers timers;
 } late;
 
 /* The key is made before any thread comes here, so it is one of the first 32, which setting never allocates for. */
 static pthread_key_t thread_key;
 
+/* The item at a place in [head, tail). */
+static struct item *work_at(const struct work *w, uint32_t i)
+{
+	return &w->items[i & (w->room - 1)];
+}
+
+static void *map(size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return at == MAP_FAILED ? NULL : at;
+}
+
+/* ---- timers --------------------------------------------------------------------------------------- */
+
+static bool timers_grow(struct timers *t)
+{
+	uint32_t room = t->room ? t->room * 2 : (uint32_t)(PAGE_BYTES / sizeof(t->v[0]));
+	void *at = t->v ? mremap(t->v, t->room * sizeof(t->v[0]), room * sizeof(t->v[0]), MREMAP_MAYMOVE)
+			: map(room * sizeof(t->v[0]));
+
+	if (!at || at == MAP_FAILED)
+		return false;
+	t->v = at;
+	t->room = room;
+	return true;
+}
+
+static bool timers_add(struct timers *t, const struct timer *one)
+{
+	if (t->n == t->room && !timers_grow(t))
+		return false;
+	t->v[t->n++] = *one;
+	return true;
+}
+
+static void timers_free(struct timers *t)
+{
+	if (t->v)
+		munmap(t->v, t->room * sizeof(t->v[0]));
+	*t = (struct timers){ 0 };
+}
+
+/* Move as many as there is memory for. */
+static void timers_move(struct timers *to, struct timers *from)
+{
+	while (from->n && timers_add(to, &from->v[from->n - 1]))
+		from->n--;
+}
+
+static void unhold(const struct timer *t)
+{
+	run_page(PE_UNHOLD, &(struct msg){ .object = t->object, .src = job.node, .dst = job.node }, NULL, NULL);
+}
+
+void work_timer(uint32_t object, uint32_t at)
+{
+	struct timer t = { at, object };
+
+	if (!timers_add(&work_mine()->timers, &t))
+		unhold(&t); /* a holder that loses its block too early misses again; a timer that is lost hangs the job */
+}
+
+/* What is due, or all. What is fired may add timers, and so move the list. */
+static void fire(struct work *w, bool all)
+{
+	uint32_t now = clock_us(), i = 0;
+
+	while (i < w->timers.n) {
+		struct timer t = w->timers.v[i];
+
+		if (!all && us_before(now, t.at)) {
+			i++;
+			continue;
+		}
+		w->timers.v[i] = w->timers.v[--w->timers.n];
+		unhold(&t);
+		run_work();
+	}
+}
+
+bool run_timers(bool hand_over)
+{
+	struct work *w = work_mine();
+
+	if (!w->timers.n)
+		return false;
+	fire(w, false);
+	if (!hand_over || !w->timers.n)
+		return w->timers.n;
+	word_lock(&late.lock);
+	timers_move(&late.timers, &w->timers);
+	word_unlock(&late.lock);
+	service_ring(job.rank);
+	fire(w, true); /* there was no memory to hand these over, and this thread may not come back */
+	return w->timers.n;
+}
+
+bool run_late(void)
+{
+	struct work *w = work_mine();
+
+	word_lock(&late.lock);
+	timers_move(&w->timers, &late.timers);
+	word_unlock(&late.lock);
+	return run_timers(false) || late.timers.n;
+}
+
+/* ---- pipes ----------------------------------------------------------------------------------------- */
+
+/* For all threads: two descriptors for each of thousands that wait were more than a process may have open. */
+#define PIPES 16
+
+enum { PIPE_NONE = 0, PIPE_FREE, PIPE_USED };
+
+static struct {
+	int fd[2];
+	uint32_t state;
+} pipes[PIPES];
+
+static const int no_pipe[2] = { -1, -1 };
+
+const int *pipe_get(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < PIPES; i++) {
+		uint32_t state = __atomic_load_n(&pipes[i].state, __ATOMIC_RELAXED);
+
+		if (state == PIPE_USED ||
+		    !__atomic_compare_exchange_n(&pipes[i].state, &state, PIPE_USED, 0, __ATOMIC_ACQUIRE,
+						 __ATOMIC_RELAXED))
+			continue;
+		if (state == PIPE_FREE || !pipe2(pipes[i].fd, O_CLOEXEC | O_NONBLOCK))
+			return pipes[i].fd;
+		__atomic_store_n(&pipes[i].state, PIPE_NONE, __ATOMIC_RELEASE);
+		break;
+	}
+	return no_pipe;
+}
+
+void pipe_put(const int *pipe)
+{
+	unsigned int i;
+
+	for (i = 0; i < PIPES; i++)
+		if (pipe == pipes[i].fd)
+			__atomic_store_n(&pipes[i].state, PIPE_FREE, __ATOMIC_RELEASE);
+}
+
+static void pipes_close(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < PIPES; i++)
+		if (pipes[i].state == PIPE_FREE) {
+			close(pipes[i].fd[0]);
+			close(pipes[i].fd[1]);
+			pipes[i].state = PIPE_NONE;
+		}
+}
+
+/* ---- the queue ------------------------------------------------------------------------------------ */
+
 static void thread_end(void *w)
 {
 	struct work *old = w;
+	int before = engine_keep(); /* close() is a cancellation point, also for a thread that is ending */
 
-	if (old->pipe[0] >= 0) {
-		close(old->pipe[0]);
-		close(old->pipe[1]);
-	}
 	mine = NULL;
+	if (old->items != old->first)
+		munmap(old->items, old->room * sizeof(old->items[0]));
+	timers_free(&old->timers);
 	munmap(old, sizeof(*old));
+	threads_end();
+	engine_let(before);
 }
 
 static struct work *work_begin(void)
 {
-	mine = mmap(NULL, sizeof(*mine), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (mine == MAP_FAILED)
+	mine = map(sizeof(*mine));
+	if (!mine)
 		lost_abort(70, "no memory for a thread's protocol queue");
-	if (pipe2(mine->pipe, O_CLOEXEC | O_NONBLOCK))
-		mine->pipe[0] = mine->pipe[1] = -1; /* take() does without */
+	mine->items = mine->first;
+	mine->room = WORK_ITEMS;
 	pthread_setspecific(thread_key, mine);
 	return mine;
 }
@@ -61,76 +229,49 @@ void run_stop(void)
 {
 	if (mine)
 		thread_end(mine);
+	timers_free(&late.timers);
+	pipes_close();
 	pthread_key_delete(thread_key);
+}
+
+static void replace_items(struct work *w, struct item *items, uint32_t room)
+{
+	uint32_t i;
+
+	for (i = w->head; i != w->tail; i++)
+		items[i & (room - 1)] = *work_at(w, i);
+	if (w->items != w->first)
+		munmap(w->items, w->room * sizeof(w->items[0]));
+	w->items = items;
+	w->room = room;
 }
 
 struct item *work_push(const struct msg *m)
 {
 	struct work *w = work_mine();
-	struct item *it = &w->items[w->tail % WORK_ITEMS];
+	struct item *it;
 
-	if (w->tail - w->head == WORK_ITEMS)
-		lost_abort(70, "a thread's protocol queue is full");
-	w->tail++;
+	if (w->tail - w->head == w->room) {
+		it = map(2ul * w->room * sizeof(*it));
+		if (!it)
+			lost_abort(70, "no memory for a thread's protocol queue");
+		replace_items(w, it, 2 * w->room);
+	}
+	it = work_at(w, w->tail++);
 	it->m = *m;
 	it->data = 0;
 	return it;
 }
 
-void work_timer(uint16_t rank, uint32_t object, uint32_t at)
+bool work_pop(struct item *out)
 {
 	struct work *w = work_mine();
 
-	if (w->ntimers == WORK_TIMERS)
-		run_timers(true);
-	w->timers[w->ntimers++] = (struct timer){ at, object, rank };
-}
-
-static bool fire(struct timer *v, uint32_t *n)
-{
-	uint32_t now = clock_us(), i = 0;
-
-	while (i < *n) {
-		struct timer t = v[i];
-
-		if (us_before(now, t.at)) {
-			i++;
-			continue;
-		}
-		v[i] = v[--*n];
-		run_page(t.rank, PE_UNHOLD, &(struct msg){ .object = t.object, .src = t.rank, .dst = t.rank }, NULL, NULL);
-		run_work();
-	}
-	return *n;
-}
-
-bool run_timers(bool hand_over)
-{
-	struct work *w = work_mine();
-	uint32_t i;
-
-	if (!w->ntimers || !fire(w->timers, &w->ntimers))
+	if (w->head == w->tail) {
+		if (w->items != w->first)
+			replace_items(w, w->first, WORK_ITEMS);
 		return false;
-	if (!hand_over)
-		return true;
-	word_lock(&late.lock);
-	for (i = 0; i < w->ntimers && late.n < sizeof(late.v) / sizeof(late.v[0]); i++)
-		late.v[late.n++] = w->timers[i];
-	word_unlock(&late.lock);
-	/* What did not fit stays here; this thread fires it at its next step. */
-	memmove(w->timers, w->timers + i, (w->ntimers - i) * sizeof(w->timers[0]));
-	w->ntimers -= i;
-	service_ring(job.rank);
-	return w->ntimers;
-}
-
-bool run_late(void)
-{
-	struct work *w = work_mine();
-
-	word_lock(&late.lock);
-	while (late.n && w->ntimers < WORK_TIMERS)
-		w->timers[w->ntimers++] = late.v[--late.n];
-	word_unlock(&late.lock);
-	return run_timers(false) || late.n;
+	}
+	*out = *work_at(w, w->head++);
+	return true;
 }

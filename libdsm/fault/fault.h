@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fault.h - the fault backend table: how a rank's pages are opened, closed and filled, and how its faults are caught.
+ * fault.h - the fault backend table: how a node's pages are opened, closed and filled, and how its ranks' faults are caught.
  *
- * A rank's frames are one memory object (a memfd over the job's whole address range), which the application sees through
- * one mapping. Backends whose `peers` is set can act on the frames of the other ranks of the host, given their descriptors.
- * Invariant kept by the engine: a block without access has no page in the object, so that no stale byte can be mapped.
- * All ranges are offsets into the window, whole blocks. All functions but open and close are safe in a signal handler and
- * in any number of threads; two that concern one block are never called at once.
+ * A node's frames are one memory object (a memfd over the job's whole address range). Each rank of the node sees it through
+ * one mapping at the same address. The node's state of a page bounds what any mapping allows; a mapping may allow less, and
+ * is then opened when it is used (core/map.h). A page without access is not in the object, so no stale byte can be mapped.
+ *
+ * Every rank of the node may call every function, for the whole node. Ranks are counted inside the node here. Ranges are
+ * offsets into the window, whole blocks. All functions but open, join, close and bound are safe in a signal handler and in any
+ * number of threads. Two that concern one block are never called at once, except again and pin, which may be called at any
+ * time. Locks of the backends are below the stripes: a caller may hold one, and no backend waits for one.
  */
 #ifndef FAULT_FAULT_H
 #define FAULT_FAULT_H
@@ -17,44 +20,78 @@
 
 #include "core/action.h"
 
-struct frames {
-	int memfd;
-	int uffd;   /* -1 where the backend has none */
-	bool self;  /* of this process */
+enum fault_huge { FAULT_HUGE_AUTO = 0, FAULT_HUGE_ON, FAULT_HUGE_OFF };
+
+struct fault_node {
+	int memfd; /* the node's frames; -1: memory of this process will do (fault_none, one rank) */
+	void *base;
+	size_t size;
+	unsigned int ranks, self; /* of the node; this process's number among them */
+	void *shared;         /* page-aligned memory of the node of shared() bytes, zero at first; NULL if that is 0 */
+	enum fault_huge huge; /* fault_none; the others protect single pages */
+	/* Has the process of a rank ended? Asked from time to time by who waits for it. NULL: never. */
+	bool (*gone)(unsigned int rank);
 };
 
 struct fault_ops {
 	const char *name;
-	bool peers;
 	/* Could open() succeed? -ENODEV, -EMFILE; NULL: always. */
 	int (*probe)(const char **why);
-	/* Map f->memfd at base (reserved before) with no access. -ENODEV: the kernel or the sandbox refuses; *why says what. */
-	int (*open)(struct frames *f, void *base, size_t size, const char **why);
-	void (*close)(struct frames *f, void *base, size_t size);
-	/* No access -> prot, contents from src (never in shared memory). -ESRCH: the rank's process is gone. */
-	int (*fill)(const struct frames *f, size_t off, size_t len, const void *src, enum prot prot);
-	int (*zero)(const struct frames *f, size_t off, size_t len);  /* no access -> read-write, contents zero */
-	int (*raise)(const struct frames *f, size_t off, size_t len); /* read-only -> read-write */
-	int (*lower)(const struct frames *f, size_t off, size_t len); /* read-write -> read-only */
-	int (*shut)(const struct frames *f, size_t off, size_t len);  /* anything -> no access, contents gone */
+	/* Bytes that the backend needs in memory of the node. NULL: none. They are sparse: what is not in use costs nothing. */
+	size_t (*shared)(size_t size, unsigned int ranks);
+	/* Map the object at the base (reserved before) with no access and nothing in bounds. *fd: what the other ranks of the node
+	 * pass to join(), or -1; it stays the backend's. -ENODEV: the kernel or the sandbox refuses; *why says what. */
+	int (*open)(const struct fault_node *n, int *fd, const char **why);
+	/* Another rank's descriptor, which becomes the backend's. All are joined before any rank fills. NULL: no need. */
+	void (*join)(unsigned int rank, int fd);
+	void (*close)(void);
+	/* Of [off, off + len), whole 2 MiB units, this process's threads may use the first `usable` bytes (whole pages) as the
+	 * protocol allows; the rest is SIGSEGV. Blocks may be filled and closed in or out of bounds, or across. NULL: the kernel
+	 * knows the bounds. -ENOMEM: too many mappings. */
+	int (*bound)(size_t off, size_t len, size_t usable);
+	/* No access -> prot, contents from src (never in shared memory). who: the rank that waits; its mapping is opened. The others
+	 * open theirs when they use it. */
+	int (*fill)(unsigned int who, size_t off, size_t len, const void *src, enum prot prot);
+	int (*zero)(unsigned int who, size_t off, size_t len);  /* no access -> read-write, contents zero */
+	int (*raise)(unsigned int who, size_t off, size_t len); /* read-only -> read-write */
+	int (*lower)(size_t off, size_t len);                   /* read-write -> read-only, in every mapping */
+	int (*shut)(size_t off, size_t len);                    /* anything -> no access, contents gone */
 	/* Anything -> no access, contents to buf as they are when access ends. pipe: two descriptors of the calling thread. */
-	int (*take)(const struct frames *f, size_t off, size_t len, void *to, bool writable, const int *pipe);
-	/* A thread of this process faulted although the block is open by the protocol: let the hardware follow. */
-	int (*again)(const struct frames *f, size_t off, size_t len, enum prot prot);
+	int (*take)(size_t off, size_t len, void *to, bool writable, const int *pipe);
+	/* A thread of this process faulted although the node has the block open: let its own mapping follow. Opens no more than the
+	 * node allows by now; if that is too little the access faults again. */
+	int (*again)(size_t off, size_t len, enum prot prot);
+	/* Optional. From now on this process's mapping allows what `again` was last told, or until now: system calls rely on it. The
+	 * caller holds the block's stripe. */
+	void (*pin)(size_t off, size_t len, bool on);
 };
 
-extern const struct fault_ops fault_uffd, fault_mprotect, fault_none;
+extern const struct fault_ops fault_uffd, fault_mprotect;
+extern const struct fault_ops fault_none; /* a job of one node */
 extern const struct fault_ops fault_kmod; /* opens and closes only: the kernel does the rest */
 extern int fault_kmod_device;             /* /dev/dsm, before its open() */
 
-/* Copy contents out of a rank's frames. 0 or -errno. */
-int frames_read(const struct frames *f, size_t off, size_t len, void *to);
+/* Copy contents out of the node's frames. 0 or -errno. */
+int frames_read(size_t off, size_t len, void *to);
 /* Free the memory behind a range, whatever its access. */
-int frames_punch(const struct frames *f, size_t off, size_t len);
+int frames_punch(size_t off, size_t len);
 
-/* Catch SIGBUS and SIGSEGV in [base, base + size): fn returns true when the access can be tried again. Others go to the
- * handlers that were there before. */
-int fault_catch(void *base, size_t size, bool (*fn)(void *addr, bool write));
+enum fault_answer {
+	FAULT_SERVED,  /* the access can be tried again */
+	FAULT_REFUSED, /* it cannot be served */
+	FAULT_NOWHERE  /* there is no memory: SIGSEGV, whatever the kernel sent */
+};
+
+/* Catch SIGBUS and SIGSEGV in [base, base + size) and ask fn. What it does not serve, and signals of other addresses, go to
+ * the handlers that were there before. */
+int fault_catch(void *base, size_t size, enum fault_answer (*fn)(void *addr, bool write));
 void fault_uncatch(void);
+
+/* In fn, whose thread has all signals blocked: does a signal wait that the interrupted code has not blocked? Then fn had better
+ * return: the signal is delivered before the access is repeated. False outside fn. */
+bool fault_signal_waits(void);
+bool fault_handling(void); /* is this thread in fn? */
+/* The same where fn cannot return: a signal that ends the process does so now. */
+void fault_end_if_told(void);
 
 #endif

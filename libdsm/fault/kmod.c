@@ -7,20 +7,23 @@
 
 int fault_kmod_device = -1;
 
-static int kmod_open(struct frames *f, void *base, size_t size, const char **why)
+static struct fault_node node;
+
+static int kmod_open(const struct fault_node *n, int *fd, const char **why)
 {
-	f->uffd = -1;
-	if (mmap(base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fault_kmod_device, 0) == MAP_FAILED) {
+	*fd = -1;
+	if (mmap(n->base, n->size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fault_kmod_device, 0) ==
+	    MAP_FAILED) {
 		*why = "/dev/dsm cannot be mapped";
 		return -errno;
 	}
+	node = *n;
 	return 0;
 }
 
-static void kmod_close(struct frames *f, void *base, size_t size)
+static void kmod_close(void)
 {
-	(void)f;
-	munmap(base, size);
+	munmap(node.base, node.size);
 }
 
 const struct fault_ops fault_kmod = { .name = "kmod", .open = kmod_open, .close = kmod_close };

@@ -5,25 +5,60 @@
  * Each run of equal protection is a VMA of its own, and a process may have vm.max_map_count of them. When the kernel
  * refuses another split, a piece of the range is closed as a whole, which merges its VMAs: the hardware may always allow
  * less than the protocol does, and the next touch opens the block again (`again`).
+ *
+ * A system call has no next touch: it fails with EFAULT. So pages that are pinned stay as they are, and only what lies between
+ * them is closed. `relief` is held while a piece is closed, and taken to pin: a page is open for good if it is marked first
+ * and opened then, since whoever closes its piece later sees the mark. It is a leaf, also below the stripes.
  */
-#include "fault/fault.h"
+#include "fault/ask.h"
 
 #include <errno.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "util/futex.h"
+
 #define PIECE (8ul << 20)
+#define PAGE FRAMES_PAGE
+#define UNIT FRAMES_UNIT /* bounds are of units, and no block reaches over two */
 
 static char *window;
 static size_t window_size;
-static size_t high;  /* all that was ever opened lies below; atomic */
+static size_t high;       /* all that was ever opened lies below; atomic */
 static size_t next_piece; /* to be closed when the map count runs out; atomic */
+static uint32_t relief;
+static uint64_t *pinned; /* a bit for each page of the window; under relief */
 
-static int set(size_t off, size_t len, int prot)
+static bool is_pinned(size_t off)
+{
+	return pinned[off / PAGE / 64] >> (off / PAGE % 64) & 1;
+}
+
+/* Close what is not pinned of [from, to), so that its mappings merge. */
+static void close_piece(size_t from, size_t to)
+{
+	size_t end;
+
+	word_lock(&relief);
+	for (; from < to; from = end) {
+		bool keep = is_pinned(from);
+
+		for (end = from + PAGE; end < to && is_pinned(end) == keep; end += PAGE)
+			;
+		if (!keep)
+			mprotect(window + from, end - from, PROT_NONE);
+	}
+	word_unlock(&relief);
+}
+
+static uint32_t *bounds; /* of each unit, the bytes at its start that are in bounds; atomic */
+
+static int set_all(size_t off, size_t len, int prot)
 {
 	size_t tried = 0, seen = __atomic_load_n(&high, __ATOMIC_RELAXED);
 
-	while (off + len > seen && !__atomic_compare_exchange_n(&high, &seen, off + len, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	while (off + len > seen &&
+	       !__atomic_compare_exchange_n(&high, &seen, off + len, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
 	while (mprotect(window + off, len, prot)) {
 		size_t limit = __atomic_load_n(&high, __ATOMIC_RELAXED), at;
@@ -32,92 +67,316 @@ static int set(size_t off, size_t len, int prot)
 			return -errno;
 		at = __atomic_fetch_add(&next_piece, PIECE, __ATOMIC_RELAXED) % (limit + PIECE) / PIECE * PIECE;
 		if (at < limit)
-			mprotect(window + at, at + PIECE > window_size ? window_size - at : PIECE, PROT_NONE);
+			close_piece(at, at + PIECE > window_size ? window_size : at + PIECE);
 		tried += PIECE;
 	}
 	return 0;
 }
 
-static int mp_open(struct frames *f, void *base, size_t size, const char **why)
+static size_t marks(size_t size)
 {
-	f->uffd = -1;
-	if (mmap(base, size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, f->memfd, 0) == MAP_FAILED) {
+	return (size / PAGE + 63) / 64 * sizeof(*pinned);
+}
+
+static uint32_t bound_of(size_t off)
+{
+	return __atomic_load_n(&bounds[off / UNIT], __ATOMIC_SEQ_CST);
+}
+
+static int set_unit(size_t off, size_t len, int prot)
+{
+	uint32_t bound;
+	size_t in;
+	int err;
+
+	/*
+	 * lower() of another thread      bound() at detaching
+	 * reads the old bound
+	 *                                stores 0, closes all
+	 * opens: looks again, closes
+	 */
+	do {
+		bound = bound_of(off);
+		in = bound > off % UNIT ? bound - off % UNIT : 0;
+		err = in ? set_all(off, in < len ? in : len, prot) : 0;
+		if (!err && in < len)
+			err = set_all(off + in, len - in, PROT_NONE);
+	} while (!err && bound_of(off) != bound);
+	return err;
+}
+
+/* Protect what is in bounds; the rest stays closed. */
+static int set(size_t off, size_t len, int prot)
+{
+	size_t n;
+	int err = 0;
+
+	if (prot == PROT_NONE)
+		return set_all(off, len, prot);
+	for (; len && !err; off += n, len -= n) {
+		n = UNIT - off % UNIT < len ? UNIT - off % UNIT : len;
+		err = set_unit(off, n, prot);
+	}
+	return err;
+}
+
+/* What another rank asks for, or this one for itself: an argument of mprotect(2). */
+static int serve(size_t off, size_t len, int prot)
+{
+	return set(off, len, prot);
+}
+
+static size_t mp_shared(size_t size, unsigned int ranks)
+{
+	return ranks > 1 ? frames_shared(size) + ask_shared(ranks) : 0;
+}
+
+static int mp_open(const struct fault_node *n, int *fd, const char **why)
+{
+	size_t bytes = marks(n->size) + n->size / UNIT * sizeof(*bounds);
+
+	*fd = -1;
+	pinned = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (pinned == MAP_FAILED) {
+		*why = "no memory for what is pinned and what is in bounds";
+		return -ENOMEM;
+	}
+	bounds = (uint32_t *)(pinned + marks(n->size) / sizeof(*pinned));
+	if (mmap(n->base, n->size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, n->memfd, 0) == MAP_FAILED) {
 		*why = "the shared range cannot be mapped";
-		return -ENODEV;
+		goto unmap;
 	}
-	madvise(base, size, MADV_DONTFORK);
-	window = base;
-	window_size = size;
+	madvise(n->base, n->size, MADV_DONTFORK);
+	window = n->base;
+	window_size = n->size;
 	high = next_piece = 0;
-	return 0;
-}
-
-static void mp_close(struct frames *f, void *base, size_t size)
-{
-	(void)f;
-	munmap(base, size);
-}
-
-static int mp_fill(const struct frames *f, size_t off, size_t len, const void *src, enum prot prot)
-{
-	size_t at = 0;
-
-	while (at < len) {
-		ssize_t n = pwrite(f->memfd, (const char *)src + at, len - at, (off_t)(off + at));
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n > 0)
-			at += (size_t)n;
+	frames_open(n);
+	if (!frames_alone() && ask_open((char *)n->shared + frames_shared(n->size), serve)) {
+		*why = "no thread can be made";
+		frames_close();
+		goto unmap;
 	}
-	return set(off, len, prot == PROT_RW ? PROT_READ | PROT_WRITE : PROT_READ);
+	return 0;
+
+unmap:
+	munmap(pinned, bytes);
+	return -ENODEV;
 }
 
-static int mp_raise(const struct frames *f, size_t off, size_t len)
+static void mp_close(void)
 {
-	(void)f;
+	size_t size = frames_node.size;
+
+	if (!frames_alone())
+		ask_close();
+	munmap(window, size);
+	munmap(pinned, marks(size) + size / UNIT * sizeof(*bounds));
+	frames_close();
+}
+
+static int mp_bound(size_t off, size_t len, size_t usable)
+{
+	size_t at;
+
+	for (at = 0; at < len; at += UNIT) {
+		size_t in = usable > at ? usable - at : 0;
+
+		__atomic_store_n(&bounds[(off + at) / UNIT], (uint32_t)(in < UNIT ? in : UNIT), __ATOMIC_SEQ_CST);
+	}
+	return usable < len ? set_all(off + usable, len - usable, PROT_NONE) : 0;
+}
+
+static int protection(enum prot prot)
+{
+	return prot == PROT_RW ? PROT_READ | PROT_WRITE : prot == PROT_RO ? PROT_READ : PROT_NONE;
+}
+
+/* ---- a piece of several ranks, with its locks ----------------------------------------------------- */
+
+/* The end of the pages from off on of which the same is known. */
+static size_t alike(size_t off, size_t end)
+{
+	size_t at = off + PAGE;
+
+	while (at < end && frames_map(at)->word == frames_map(off)->word)
+		at += PAGE;
+	return at;
+}
+
+/* A step of each page of [off, end), and the mappings that are to come down. Only those: a mapping that is closed where
+ * others are lowered stays closed, for nobody would know that it was opened. */
+static int bring_down(size_t off, size_t end, enum map_event ev, unsigned int who)
+{
+	size_t next;
+	int err = 0;
+
+	for (; off < end && !err; off = next) {
+		struct map_todo t;
+
+		next = alike(off, end);
+		t = frames_step(MAP_ASKED, off, next, ev, who);
+		if (t.down)
+			err = ask_all(&t, off, next - off, protection((enum prot)t.to));
+	}
+	return err;
+}
+
+/* This rank opens its mapping as far as the node's state and its own wish go. */
+static int open_own(size_t off, size_t end, enum map_event ev)
+{
+	size_t next;
+	int err = 0;
+
+	for (; off < end && !err; off = next) {
+		struct map_todo t;
+
+		next = alike(off, end);
+		t = frames_step(MAP_ASKED, off, next, ev, frames_node.self);
+		if (t.open)
+			err = set(off, next - off, protection((enum prot)t.open));
+	}
+	return err;
+}
+
+static int shut_locked(size_t off, size_t end, void *to)
+{
+	int err = bring_down(off, end, MAP_SHUT, 0);
+
+	if (!err && to)
+		err = frames_read(off, end - off, to);
+	return err ? err : frames_punch(off, end - off);
+}
+
+/* src NULL: zeros, which is what a hole reads as. */
+static int fill_locked(unsigned int who, size_t off, size_t end, const void *src, enum prot prot)
+{
+	int err = bring_down(off, end, prot == PROT_RO ? MAP_FILL_RO : MAP_FILL_RW, who);
+
+	if (!err && src)
+		err = frames_write(off, end - off, src);
+	return err || who != frames_node.self ? err : set(off, end - off, protection(prot));
+}
+
+/* ---- the operations ------------------------------------------------------------------------------- */
+
+enum piece_op { P_FILL, P_RAISE, P_LOWER, P_SHUT, P_AGAIN };
+
+struct piece_args {
+	enum piece_op op;
+	unsigned int who;
+	const char *src;
+	char *to;
+	enum prot prot;
+};
+
+static int piece(const struct piece_args *a, size_t off, size_t end, size_t done)
+{
+	switch (a->op) {
+	case P_FILL: return fill_locked(a->who, off, end, a->src ? a->src + done : NULL, a->prot);
+	case P_RAISE:
+		frames_step(MAP_ASKED, off, end, MAP_RAISE, a->who);
+		return a->who == frames_node.self ? set(off, end - off, PROT_READ | PROT_WRITE) : 0;
+	case P_LOWER: return bring_down(off, end, MAP_LOWER, 0);
+	case P_SHUT: return shut_locked(off, end, a->to ? a->to + done : NULL);
+	case P_AGAIN: return open_own(off, end, a->prot == PROT_RW ? MAP_AGAIN_RW : MAP_AGAIN_RO);
+	}
+	return -EINVAL;
+}
+
+static int pieces(const struct piece_args *a, size_t off, size_t len)
+{
+	size_t end = off + len, at, next;
+	int err = 0;
+
+	for (at = off; at < end && !err; at = next) {
+		next = frames_piece(at, end);
+		frames_lock(at, next);
+		err = piece(a, at, next, at - off);
+		frames_unlock(at, next);
+	}
+	return err;
+}
+
+static int mp_fill(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
+{
+	int err;
+
+	if (!frames_alone())
+		return pieces(&(struct piece_args){ .op = P_FILL, .who = who, .src = src, .prot = prot }, off, len);
+	err = frames_write(off, len, src);
+	return err ? err : set(off, len, protection(prot));
+}
+
+static int mp_zero(unsigned int who, size_t off, size_t len)
+{
+	if (!frames_alone())
+		return pieces(&(struct piece_args){ .op = P_FILL, .who = who, .prot = PROT_RW }, off, len);
+	return set(off, len, PROT_READ | PROT_WRITE); /* a hole reads as zeros */
+}
+
+static int mp_raise(unsigned int who, size_t off, size_t len)
+{
+	if (!frames_alone())
+		return pieces(&(struct piece_args){ .op = P_RAISE, .who = who }, off, len);
 	return set(off, len, PROT_READ | PROT_WRITE);
 }
 
-static int mp_zero(const struct frames *f, size_t off, size_t len)
+static int mp_lower(size_t off, size_t len)
 {
-	return mp_raise(f, off, len); /* a hole reads as zeros */
-}
-
-static int mp_lower(const struct frames *f, size_t off, size_t len)
-{
-	(void)f;
+	if (!frames_alone())
+		return pieces(&(struct piece_args){ .op = P_LOWER }, off, len);
 	return set(off, len, PROT_READ);
 }
 
-static int mp_shut(const struct frames *f, size_t off, size_t len)
+static int mp_shut(size_t off, size_t len)
 {
-	int err = set(off, len, PROT_NONE);
+	int err;
 
-	return err ? err : frames_punch(f, off, len);
+	if (!frames_alone())
+		return pieces(&(struct piece_args){ .op = P_SHUT }, off, len);
+	err = set(off, len, PROT_NONE);
+	return err ? err : frames_punch(off, len);
 }
 
-static int mp_take(const struct frames *f, size_t off, size_t len, void *to, bool writable, const int *pipe)
+static int mp_take(size_t off, size_t len, void *to, bool writable, const int *pipe)
 {
-	int err = set(off, len, PROT_NONE);
+	int err;
 
 	(void)writable, (void)pipe;
+	if (!frames_alone())
+		return pieces(&(struct piece_args){ .op = P_SHUT, .to = to }, off, len);
+	err = set(off, len, PROT_NONE);
 	if (!err)
-		err = frames_read(f, off, len, to);
-	return err ? err : frames_punch(f, off, len);
+		err = frames_read(off, len, to);
+	return err ? err : frames_punch(off, len);
 }
 
-static int mp_again(const struct frames *f, size_t off, size_t len, enum prot prot)
+static int mp_again(size_t off, size_t len, enum prot prot)
 {
-	(void)f;
-	return set(off, len, prot == PROT_RW ? PROT_READ | PROT_WRITE : PROT_READ);
+	if (!frames_alone())
+		return pieces(&(struct piece_args){ .op = P_AGAIN, .prot = prot }, off, len);
+	return set(off, len, protection(prot));
+}
+
+static void mp_pin(size_t off, size_t len, bool on)
+{
+	size_t at;
+
+	word_lock(&relief);
+	for (at = off; at < off + len; at += PAGE)
+		if (on)
+			pinned[at / PAGE / 64] |= 1ull << (at / PAGE % 64);
+		else
+			pinned[at / PAGE / 64] &= ~(1ull << (at / PAGE % 64));
+	word_unlock(&relief);
 }
 
 const struct fault_ops fault_mprotect = {
 	.name = "mprotect",
-	.peers = false,
+	.shared = mp_shared,
 	.open = mp_open,
 	.close = mp_close,
+	.bound = mp_bound,
 	.fill = mp_fill,
 	.zero = mp_zero,
 	.raise = mp_raise,
@@ -125,4 +384,5 @@ const struct fault_ops fault_mprotect = {
 	.shut = mp_shut,
 	.take = mp_take,
 	.again = mp_again,
+	.pin = mp_pin,
 };

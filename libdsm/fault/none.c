@@ -1,68 +1,137 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* none.c - a job of one rank: nobody to keep coherent with, so the range is plain memory and never faults. */
-#include "fault/fault.h"
+/*
+ * none.c - a job of one node: nobody to keep coherent with, so what is in bounds is plain memory and never faults. One rank has
+ * private memory, which a child gets a copy of; several ranks map the memory object of the node.
+ *
+ * Nothing here protects single pages, so the memory may have huge ones (DSM_HUGE). The kernel has a setting for private memory
+ * and another for memory objects, and by default refuses the second.
+ */
+#include "fault/frames.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-static char *window;
+#include "util/log.h"
 
-static int none_open(struct frames *f, void *base, size_t size, const char **why)
+#define THP "/sys/kernel/mm/transparent_hugepage/"
+
+static bool private_memory(void)
 {
-	if (mmap(base, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED) {
+	return frames_node.memfd < 0;
+}
+
+/* Has a setting of the kernel's, as in "always [madvise] never", one of these values? */
+static bool setting_is(const char *file, const char *const *values)
+{
+	char text[128] = "";
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+
+	if (fd >= 0)
+		close(fd);
+	for (; n > 0 && *values; values++)
+		if (strstr(text, *values))
+			return true;
+	return false;
+}
+
+static void advise(const struct fault_node *n)
+{
+	static const char *const given[] = { "[always]", "[madvise]", "[within_size]", "[advise]", "[force]", NULL };
+	const char *file = n->memfd < 0 ? THP "enabled" : THP "shmem_enabled";
+
+	if (n->huge == FAULT_HUGE_OFF) {
+		madvise(n->base, n->size, MADV_NOHUGEPAGE);
+		return;
+	}
+	if (!madvise(n->base, n->size, MADV_HUGEPAGE) && setting_is(file, given))
+		return;
+	if (n->huge == FAULT_HUGE_ON && n->self == 0)
+		log_line("DSM_HUGE=on: this host gives no huge pages to %s (echo %s >%s)",
+			 n->memfd < 0 ? "private memory" : "shared memory", n->memfd < 0 ? "madvise" : "advise", file);
+}
+
+static int none_open(const struct fault_node *n, int *fd, const char **why)
+{
+	int flags = n->memfd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+
+	if (mmap(n->base, n->size, PROT_NONE, flags | MAP_FIXED | MAP_NORESERVE, n->memfd, 0) == MAP_FAILED) {
 		*why = "the shared range cannot be mapped";
 		return -ENODEV;
 	}
-	f->uffd = -1;
-	window = base;
+	if (n->memfd >= 0)
+		madvise(n->base, n->size, MADV_DONTFORK);
+	advise(n);
+	frames_open(n);
+	*fd = -1;
 	return 0;
 }
 
-static void none_close(struct frames *f, void *base, size_t size)
+static void none_close(void)
 {
-	(void)f;
-	munmap(base, size);
+	munmap(frames_node.base, frames_node.size);
+	frames_close();
 }
 
-static int range_ok(const struct frames *f, size_t off, size_t len)
+static int none_bound(size_t off, size_t len, size_t usable)
 {
-	(void)f, (void)off, (void)len;
-	return 0;
+	char *at = (char *)frames_node.base + off;
+
+	if (usable && mprotect(at, usable, PROT_READ | PROT_WRITE))
+		return -errno;
+	return usable < len && mprotect(at + usable, len - usable, PROT_NONE) ? -errno : 0;
 }
 
 /* A region has gone: the next one there starts with zeros. */
-static int none_shut(const struct frames *f, size_t off, size_t len)
+static int none_shut(size_t off, size_t len)
 {
-	(void)f;
-	return madvise(window + off, len, MADV_DONTNEED) ? -errno : 0;
+	if (!private_memory())
+		return frames_punch(off, len);
+	return madvise((char *)frames_node.base + off, len, MADV_DONTNEED) ? -errno : 0;
 }
 
-static int none_fill(const struct frames *f, size_t off, size_t len, const void *src, enum prot prot)
+static int none_fill(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
 {
-	(void)src, (void)prot;
-	return range_ok(f, off, len);
+	(void)who, (void)off, (void)len, (void)src, (void)prot;
+	return 0;
 }
 
-static int none_take(const struct frames *f, size_t off, size_t len, void *to, bool writable, const int *pipe)
+static int none_open_for(unsigned int who, size_t off, size_t len)
 {
-	(void)to, (void)writable, (void)pipe;
-	return range_ok(f, off, len);
+	(void)who, (void)off, (void)len;
+	return 0;
 }
 
-static int none_again(const struct frames *f, size_t off, size_t len, enum prot prot)
+static int none_lower(size_t off, size_t len)
 {
-	(void)prot;
-	return range_ok(f, off, len);
+	(void)off, (void)len;
+	return 0;
+}
+
+static int none_take(size_t off, size_t len, void *to, bool writable, const int *pipe)
+{
+	(void)off, (void)len, (void)to, (void)writable, (void)pipe;
+	return 0;
+}
+
+static int none_again(size_t off, size_t len, enum prot prot)
+{
+	(void)off, (void)len, (void)prot;
+	return 0;
 }
 
 const struct fault_ops fault_none = {
 	.name = "none",
 	.open = none_open,
 	.close = none_close,
+	.bound = none_bound,
 	.fill = none_fill,
-	.zero = range_ok,
-	.raise = range_ok,
-	.lower = range_ok,
+	.zero = none_open_for,
+	.raise = none_open_for,
+	.lower = none_lower,
 	.shut = none_shut,
 	.take = none_take,
 	.again = none_again,

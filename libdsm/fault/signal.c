@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * signal.c - the one place where SIGBUS and SIGSEGV are caught, and the memory object's plain operations.
+ * signal.c - the one place where SIGBUS and SIGSEGV are caught.
  *
- * The handler runs on the faulting thread, with every signal blocked, and may run for as long as the block takes to come.
+ * The handler runs on the faulting thread, with every signal blocked. It may run for as long as the block takes to come, so
+ * whoever waits in it asks from time to time whether a signal waits, too, and then gives up: the signal is delivered when the
+ * handler returns, to code that might as well not have come to the access yet, and the access is repeated. So a handler of
+ * the program's that interrupts a miss may do what one may that interrupts the program itself.
  */
 #include "fault/fault.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -20,35 +24,67 @@
 #define ERR_WRITE 2 /* page fault error code: the access was a write */
 
 static char *low, *high;
-static bool (*serve)(void *addr, bool write);
+static enum fault_answer (*serve)(void *addr, bool write);
 static struct sigaction before[2];
+/* What the code blocks that this thread's fault has interrupted; NULL: there is no fault. */
+static __thread const sigset_t *blocked __attribute__((tls_model("initial-exec")));
 
-int frames_read(const struct frames *f, size_t off, size_t len, void *to)
+/* Signals that wait for this thread and were not blocked before its fault. */
+static uint64_t waiting(void)
 {
-	size_t at = 0;
+	uint64_t pending = 0, mask;
 
-	while (at < len) {
-		ssize_t n = pread(f->memfd, (char *)to + at, len - at, (off_t)(off + at));
+	if (!blocked || syscall(SYS_rt_sigpending, &pending, sizeof(pending)))
+		return 0;
+	memcpy(&mask, blocked, sizeof(mask)); /* the kernel's part of it */
+	return pending & ~mask;
+}
 
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n == 0)
-			return -EIO;
-		if (n > 0)
-			at += (size_t)n;
+bool fault_handling(void)
+{
+	return blocked;
+}
+
+bool fault_signal_waits(void)
+{
+	return waiting();
+}
+
+/* Without a handler: stopping and being ignored can wait, too. */
+static bool ends_process(int sig)
+{
+	struct sigaction sa;
+
+	switch (sig) {
+	case SIGCHLD:
+	case SIGCONT:
+	case SIGURG:
+	case SIGWINCH:
+	case SIGTSTP:
+	case SIGTTIN:
+	case SIGTTOU: return false;
+	default: return !sigaction(sig, NULL, &sa) && !(sa.sa_flags & SA_SIGINFO) && sa.sa_handler == SIG_DFL;
 	}
-	return 0;
 }
 
-int frames_punch(const struct frames *f, size_t off, size_t len)
+void fault_end_if_told(void)
 {
-	while (fallocate(f->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len))
-		if (errno != EINTR)
-			return -errno;
-	return 0;
+	uint64_t set = waiting();
+	sigset_t one;
+	int sig;
+
+	for (; set; set &= set - 1) {
+		sig = __builtin_ctzll(set) + 1;
+		if (!ends_process(sig))
+			continue;
+		sigemptyset(&one);
+		sigaddset(&one, sig);
+		pthread_sigmask(SIG_UNBLOCK, &one, NULL);
+	}
 }
 
-static void pass_on(int sig, siginfo_t *info, void *context)
+/* kernels: the signal that the kernel sent, and will send again. */
+static void pass_on(int sig, int kernels, siginfo_t *info, void *context)
 {
 	const struct sigaction *old = &before[sig == SIGSEGV];
 
@@ -58,7 +94,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 		old->sa_handler(sig);
 	} else {
 		signal(sig, SIG_DFL); /* the access is repeated and ends the process as it would have */
-		if (info->si_code <= 0)
+		if (info->si_code <= 0 || sig != kernels)
 			raise(sig);
 	}
 }
@@ -67,18 +103,27 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	const ucontext_t *u = context;
 	char *addr = info->si_addr;
-	int saved = errno;
+	int saved = errno, as = sig;
+	enum fault_answer answer = FAULT_REFUSED;
+	siginfo_t segv;
 
-	if (info->si_code > 0 && addr >= low && addr < high &&
-	    serve(addr, u->uc_mcontext.gregs[REG_ERR] & ERR_WRITE)) {
-		errno = saved;
-		return;
-	}
+	blocked = &u->uc_sigmask;
+	if (info->si_code > 0 && addr >= low && addr < high)
+		answer = serve(addr, u->uc_mcontext.gregs[REG_ERR] & ERR_WRITE);
+	blocked = NULL;
 	errno = saved;
-	pass_on(sig, info, context);
+	if (answer == FAULT_SERVED)
+		return;
+	if (answer == FAULT_NOWHERE && sig != SIGSEGV) {
+		segv = *info;
+		segv.si_signo = as = SIGSEGV;
+		segv.si_code = SEGV_MAPERR;
+		info = &segv;
+	}
+	pass_on(as, sig, info, context);
 }
 
-int fault_catch(void *base, size_t size, bool (*fn)(void *addr, bool write))
+int fault_catch(void *base, size_t size, enum fault_answer (*fn)(void *addr, bool write))
 {
 	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART };
 

@@ -3,22 +3,44 @@
  * uffd.c - faults and protection by userfaultfd: missing and write-protect events on shared memory.
  *
  * With UFFD_FEATURE_SIGBUS the faulting thread itself gets a signal: no handler thread has to be woken (`make bench`, rows "fault
- * delivery": 4.4 against 50 us). No VMA is ever split. A descriptor received from
- * another process acts on that process's memory, which is how one rank serves itself from its neighbours.
+ * delivery": 4.4 against 50 us). No VMA is ever split. A descriptor received from another process acts on that process's
+ * mapping, so whoever changes a page changes it for all ranks of the node.
  *
  * A block without access is a hole in the memory object: dropping access and contents is one fallocate(PUNCH_HOLE), which
- * any process with the descriptor may do, and filling is one UFFDIO_COPY that allocates, copies and maps at once.
+ * closes all mappings, and filling is one UFFDIO_COPY that allocates, copies and maps at once, for the rank that waits.
+ * From then on the kernel itself maps the page for the other ranks, when they touch it, and no signal comes. Where the node
+ * may only read, their mappings have write-protect markers before the page is there: then the kernel maps it read-only, and a
+ * store is a signal (core/map.h, MAP_SHOWN).
+ *
+ * Does a marker outlive its page? A hole is punched in two steps, and between them a fault may map the page again:
+ *
+ *   fallocate(PUNCH_HOLE)             a load by another rank
+ *                                       finds the page, which is not going yet
+ *     unmaps, leaves the markers
+ *                                       maps it read-only, in place of its marker
+ *     takes the page from the object,
+ *     unmaps what is mapped, and with
+ *     it the marker
+ *
+ * So markers count as lost with every hole. They are laid when a page comes to be read, for the chunk around it that is
+ * closed, too: a page that comes to be written and leaves from there needs none.
+ *
+ * What is out of bounds is a VMA of the same mapping without access, watched as well: so blocks that a rank keeps for others
+ * come and go there as anywhere. A block at the end of a region may so lie in two VMAs, of which one call takes one only.
  */
-#include "fault/fault.h"
+#include "fault/frames.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "util/hook.h"
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -27,9 +49,11 @@
 #define UFFD_FEATURE_WP_HUGETLBFS_SHMEM (1 << 12)
 #endif
 
+#define PAGE FRAMES_PAGE
 #define PIPE_BYTES (64ul << 10) /* a pipe's default capacity */
 
 static uint64_t window;
+static int *uffds;        /* of the node's ranks; -1: not joined */
 static bool by_reference; /* splice(2) from a memory object passes pages, not copies */
 
 static int uffd_create(const char **why)
@@ -44,7 +68,7 @@ static int uffd_create(const char **why)
 		return errno == EMFILE ? -EMFILE : -ENODEV;
 	}
 	api.features = UFFD_FEATURE_SIGBUS | UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_PAGEFAULT_FLAG_WP |
-		       UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+		UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
 	if (ioctl(fd, UFFDIO_API, &api)) {
 		*why = "the kernel's userfaultfd cannot write-protect shared memory (Linux 5.19 can)";
 		close(fd);
@@ -57,7 +81,6 @@ static int uffd_create(const char **why)
 static bool probe_reference(void)
 {
 	int fd = memfd_create("libdsm-probe", MFD_CLOEXEC), pipe[2] = { -1, -1 };
-	struct frames f = { .memfd = fd };
 	char got[4096] = "";
 	off64_t at = 0;
 	bool ok = false;
@@ -71,7 +94,8 @@ static bool probe_reference(void)
 			page[0] = 'a';
 			ok = splice(fd, &at, pipe[1], NULL, sizeof(got), SPLICE_F_NONBLOCK) == sizeof(got);
 			page[0] = 'b';
-			ok = ok && !frames_punch(&f, 0, sizeof(got)) && read(pipe[0], got, sizeof(got)) == sizeof(got) && got[0] == 'b';
+			ok = ok && !fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, sizeof(got)) &&
+				read(pipe[0], got, sizeof(got)) == sizeof(got) && got[0] == 'b';
 			munmap(page, sizeof(got));
 		}
 		close(pipe[0]);
@@ -91,141 +115,371 @@ static int uffd_probe(const char **why)
 	return 0;
 }
 
-static int uffd_open(struct frames *f, void *base, size_t size, const char **why)
+static size_t uffd_shared(size_t size, unsigned int ranks)
+{
+	return ranks > 1 ? frames_shared(size) : 0;
+}
+
+static int uffd_open(const struct fault_node *n, int *fd, const char **why)
 {
 	struct uffdio_register reg = {
-		.range = { (uint64_t)(uintptr_t)base, size },
+		.range = { (uint64_t)(uintptr_t)n->base, n->size },
 		.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP,
 	};
+	unsigned int r;
+	int err, own;
 
-	f->uffd = uffd_create(why);
-	if (f->uffd < 0)
-		return f->uffd;
-	if (mmap(base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, f->memfd, 0) == MAP_FAILED) {
+	own = uffd_create(why);
+	if (own < 0)
+		return own;
+	err = -ENODEV;
+	if (mmap(n->base, n->size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, n->memfd, 0) == MAP_FAILED) {
 		*why = "the shared range cannot be mapped";
 		goto close_uffd;
 	}
-	if (ioctl(f->uffd, UFFDIO_REGISTER, &reg)) {
+	if (ioctl(own, UFFDIO_REGISTER, &reg)) {
 		*why = "userfaultfd cannot watch the shared range";
 		goto close_uffd;
 	}
-	madvise(base, size, MADV_DONTFORK);
-	window = (uint64_t)(uintptr_t)base;
+	err = -ENOMEM;
+	uffds = malloc(n->ranks * sizeof(*uffds));
+	if (!uffds) {
+		*why = "no memory for the node's descriptors";
+		goto close_uffd;
+	}
+	madvise(n->base, n->size, MADV_DONTFORK);
+	for (r = 0; r < n->ranks; r++)
+		uffds[r] = r == n->self ? own : -1;
+	window = (uint64_t)(uintptr_t)n->base;
 	by_reference = probe_reference();
+	frames_open(n);
+	*fd = own;
 	return 0;
 
 close_uffd:
-	close(f->uffd);
-	f->uffd = -1;
-	return -ENODEV;
+	close(own);
+	return err;
 }
 
-static void uffd_close(struct frames *f, void *base, size_t size)
+static void uffd_join(unsigned int rank, int fd)
 {
-	munmap(base, size);
-	close(f->uffd);
-	f->uffd = -1;
+	uffds[rank] = fd;
 }
 
-/* Run an ioctl that reports its progress in *done (bytes, or -errno) until all of len is done. */
-static int finish(const struct frames *f, size_t off, size_t len, int64_t done, size_t *at)
+static void uffd_close(void)
+{
+	unsigned int r;
+
+	munmap(frames_node.base, frames_node.size);
+	for (r = 0; r < frames_node.ranks; r++)
+		if (uffds[r] >= 0)
+			close(uffds[r]);
+	free(uffds);
+	uffds = NULL;
+	frames_close();
+}
+
+static int uffd_bound(size_t off, size_t len, size_t usable)
+{
+	char *at = (char *)(uintptr_t)window + off;
+
+	if (usable && mprotect(at, usable, PROT_READ | PROT_WRITE))
+		return -errno;
+	return usable < len && mprotect(at + usable, len - usable, PROT_NONE) ? -errno : 0;
+}
+
+/* ---- calls on one mapping ------------------------------------------------------------------------ */
+
+/* How far a call over [off, off + len) has come. `piece`: bytes to try at once. */
+struct progress {
+	size_t at, piece;
+};
+
+/* An ioctl on the next piece has ended with err (errno or 0) after done bytes. 1: there is more to do; 0; -errno. */
+static int advance(size_t len, int err, int64_t done, struct progress *p)
 {
 	if (done > 0)
-		*at += (size_t)done;
-	if (*at == len)
-		return 0;
-	switch (errno) {
-	case EAGAIN:
+		p->at += (size_t)done;
+	switch (err) {
+	case 0:
+	case EAGAIN: p->piece = len - p->at; return p->at < len;
+	case ENOENT: /* in more than one VMA, or in none */
+		if (p->piece <= PAGE)
+			return -ESRCH;
+		p->piece = (p->piece / 2 + PAGE - 1) & ~(PAGE - 1);
 		return 1;
-	case EEXIST: /* a page where none should be: drop it, its contents are nobody's */
-		return frames_punch(f, off + *at, len - *at) ? -EIO : 1;
-	case ENOENT:
-	case ESRCH:
-		return -ESRCH;
-	default:
-		return -errno;
+	default: return -err;
 	}
 }
 
-static int uffd_fill(const struct frames *f, size_t off, size_t len, const void *src, enum prot prot)
+static int copy(int fd, size_t off, size_t len, const void *src, enum prot prot)
 {
-	size_t at = 0;
+	struct progress p = { .piece = len };
 	int err;
 
 	do {
 		struct uffdio_copy c = {
-			.dst = window + off + at,
-			.src = (uint64_t)(uintptr_t)src + at,
-			.len = len - at,
+			.dst = window + off + p.at,
+			.src = (uint64_t)(uintptr_t)src + p.at,
+			.len = p.piece,
 			.mode = UFFDIO_COPY_MODE_DONTWAKE | (prot == PROT_RO ? UFFDIO_COPY_MODE_WP : 0),
 		};
 
-		if (!ioctl(f->uffd, UFFDIO_COPY, &c))
-			return 0;
-		err = finish(f, off, len, c.copy, &at);
+		err = ioctl(fd, UFFDIO_COPY, &c) ? errno : 0;
+		err = advance(len, err, c.copy, &p);
 	} while (err > 0);
 	return err;
 }
 
-static int uffd_zero(const struct frames *f, size_t off, size_t len)
+static int zeropage(int fd, size_t off, size_t len)
 {
-	size_t at = 0;
+	struct progress p = { .piece = len };
 	int err;
 
 	do {
 		struct uffdio_zeropage z = {
-			.range = { window + off + at, len - at },
+			.range = { window + off + p.at, p.piece },
 			.mode = UFFDIO_ZEROPAGE_MODE_DONTWAKE,
 		};
 
-		if (!ioctl(f->uffd, UFFDIO_ZEROPAGE, &z))
-			return 0;
-		err = finish(f, off, len, z.zeropage, &at);
+		err = ioctl(fd, UFFDIO_ZEROPAGE, &z) ? errno : 0;
+		err = advance(len, err, z.zeropage, &p);
 	} while (err > 0);
 	return err;
 }
 
-static int write_protect(const struct frames *f, size_t off, size_t len, uint64_t mode)
+static int write_protect(int fd, size_t off, size_t len, uint64_t mode)
 {
-	struct uffdio_writeprotect w = { .range = { window + off, len }, .mode = mode };
+	struct progress p = { .piece = len };
+	int err;
 
-	while (ioctl(f->uffd, UFFDIO_WRITEPROTECT, &w)) {
-		if (errno == EAGAIN)
+	do {
+		struct uffdio_writeprotect w = { .range = { window + off + p.at, p.piece }, .mode = mode };
+
+		err = ioctl(fd, UFFDIO_WRITEPROTECT, &w) ? errno : 0;
+		err = advance(len, err, err ? 0 : (int64_t)p.piece, &p);
+	} while (err > 0);
+	return err;
+}
+
+static int own(void)
+{
+	return uffds[frames_node.self];
+}
+
+/* Contents into the object, by the mapping of a rank; by the own one if its process has ended. src NULL: zeros. */
+static int bring(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
+{
+	int fd = uffds[who], err;
+
+	err = src ? copy(fd, off, len, src, prot) : zeropage(fd, off, len);
+	if (err == -ESRCH && who != frames_node.self)
+		err = src ? copy(own(), off, len, src, prot) : zeropage(own(), off, len);
+	return err;
+}
+
+/* ---- the node's mappings ------------------------------------------------------------------------- */
+
+/* Write-protect the mappings that are to come down, or lay markers where nothing is mapped. A process that has ended has none. */
+static int protect(const struct map_todo *t, size_t off, size_t end)
+{
+	unsigned int r;
+	int err = 0, one;
+
+	for (r = 0; t->down && r < frames_node.ranks; r++) {
+		if (!map_has(t, (uint16_t)r) || uffds[r] < 0)
 			continue;
-		return errno == ENOENT ? -ESRCH : -errno;
+		one = write_protect(uffds[r], off, end - off, UFFDIO_WRITEPROTECT_MODE_WP);
+		if (one && (one != -ESRCH || r == frames_node.self))
+			err = one;
 	}
-	return 0;
+	return err;
 }
 
-static int uffd_raise(const struct frames *f, size_t off, size_t len)
+static bool bare(size_t off, unsigned int who)
 {
-	return write_protect(f, off, len, UFFDIO_WRITEPROTECT_MODE_DONTWAKE);
+	const struct map *m = frames_map(off);
+
+	return map_state(m) == PROT_CLOSED && (map_loose(MAP_SHOWN, m) & ~map_bit((uint16_t)who));
 }
 
-static int uffd_lower(const struct frames *f, size_t off, size_t len)
+/* Before [off, end) comes to be read: markers for it and for what is closed around it, in the chunks that are locked. */
+static int lay_markers(const struct map_todo *t, size_t off, size_t end, unsigned int who)
 {
-	return write_protect(f, off, len, UFFDIO_WRITEPROTECT_MODE_WP);
+	size_t from = off, to = end, low = off / FRAMES_CHUNK * FRAMES_CHUNK, at;
+	size_t high = ((end - 1) / FRAMES_CHUNK + 1) * FRAMES_CHUNK;
+	struct map_todo all = *t;
+	int err;
+
+	if (!t->down)
+		return 0;
+	/* What is loose around it may be so in other mappings than [off, end): those need markers as well. */
+	for (; from > low && bare(from - PAGE, who); from -= PAGE)
+		all.down |= map_loose(MAP_SHOWN, frames_map(from - PAGE));
+	for (; to < high && to < frames_node.size && bare(to, who); to += PAGE)
+		all.down |= map_loose(MAP_SHOWN, frames_map(to));
+	err = protect(&all, from, to);
+	for (at = from; at < to && !err; at = at + PAGE == off ? end : at + PAGE)
+		if (at < off || at >= end)
+			map_marked(frames_map(at), (uint16_t)who);
+	return err;
+}
+
+/* With the locks. A page where none should be is dropped: its contents are nobody's. */
+static int fill_locked(unsigned int who, size_t off, size_t end, const void *src, enum prot prot)
+{
+	enum map_event ev = prot == PROT_RO ? MAP_FILL_RO : MAP_FILL_RW;
+	int err, tries;
+
+	for (tries = 0; tries < 3; tries++) {
+		struct map_todo t = frames_step(MAP_SHOWN, off, end, ev, who);
+
+		err = lay_markers(&t, off, end, who);
+		if (!err)
+			err = bring(who, off, end - off, src, prot);
+		if (err != -EEXIST)
+			break;
+		frames_step(MAP_SHOWN, off, end, MAP_SHUT, who);
+		if (frames_punch(off, end - off))
+			return -EIO;
+	}
+	return err;
+}
+
+static int fill_alone(size_t off, size_t len, const void *src, enum prot prot)
+{
+	int err, tries;
+
+	for (tries = 0; tries < 3; tries++) {
+		err = bring(0, off, len, src, prot);
+		if (err != -EEXIST)
+			break;
+		if (frames_punch(off, len))
+			return -EIO;
+	}
+	return err;
+}
+
+static int fill(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
+{
+	size_t end = off + len, next, at;
+	int err = 0;
+
+	if (frames_alone())
+		return fill_alone(off, len, src, prot);
+	for (at = off; at < end && !err; at = next) {
+		next = frames_piece(at, end);
+		frames_lock(at, next);
+		err = fill_locked(who, at, next, src ? (const char *)src + (at - off) : NULL, prot);
+		frames_unlock(at, next);
+	}
+	return err;
+}
+
+static int uffd_fill(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
+{
+	return fill(who, off, len, src, prot);
+}
+
+static int uffd_zero(unsigned int who, size_t off, size_t len)
+{
+	return fill(who, off, len, NULL, PROT_RW);
+}
+
+/* Let a rank's mapping be written, if the step says so. */
+static int open_for(unsigned int who, size_t off, size_t len, enum map_event ev)
+{
+	size_t end = off + len, next;
+	struct map_todo t;
+	int err = 0;
+
+	for (; off < end && !err; off = next) {
+		next = frames_piece(off, end);
+		frames_lock(off, next);
+		t = frames_step(MAP_SHOWN, off, next, ev, who);
+		if (t.open == PROT_RW)
+			err = write_protect(uffds[who], off, next - off, UFFDIO_WRITEPROTECT_MODE_DONTWAKE);
+		frames_unlock(off, next);
+	}
+	return err == -ESRCH && who != frames_node.self ? 0 : err;
+}
+
+static int uffd_raise(unsigned int who, size_t off, size_t len)
+{
+	if (frames_alone())
+		return write_protect(own(), off, len, UFFDIO_WRITEPROTECT_MODE_DONTWAKE);
+	return open_for(who, off, len, MAP_RAISE);
+}
+
+static int lower_locked(size_t off, size_t end)
+{
+	struct map_todo t;
+
+	if (frames_alone())
+		return write_protect(own(), off, end - off, UFFDIO_WRITEPROTECT_MODE_WP);
+	t = frames_step(MAP_SHOWN, off, end, MAP_LOWER, 0);
+	return protect(&t, off, end);
+}
+
+static int uffd_lower(size_t off, size_t len)
+{
+	size_t end = off + len, next;
+	int err = 0;
+
+	if (frames_alone())
+		return lower_locked(off, end);
+	for (; off < end && !err; off = next) {
+		next = frames_piece(off, end);
+		frames_lock(off, next);
+		err = lower_locked(off, next);
+		frames_unlock(off, next);
+	}
+	return err;
+}
+
+static int shut_locked(size_t off, size_t end)
+{
+	if (!frames_alone())
+		frames_step(MAP_SHOWN, off, end, MAP_SHUT, 0);
+	return frames_punch(off, end - off);
+}
+
+static int uffd_shut(size_t off, size_t len)
+{
+	size_t end = off + len, next;
+	int err = 0;
+
+	if (frames_alone())
+		return shut_locked(off, end);
+	for (; off < end && !err; off = next) {
+		next = frames_piece(off, end);
+		frames_lock(off, next);
+		err = shut_locked(off, next);
+		frames_unlock(off, next);
+	}
+	return err;
 }
 
 /*
  * Ending access and taking the contents with one flush of the other processors' translations, which is most of the cost
  * when the owner is running: a pipe takes a reference to the page, then the hole is punched, and what the pipe holds is
- * what the page held when the last store to it became impossible.
+ * what the page held when the last store to it became impossible, in whatever mapping.
  */
-static int take_by_reference(const struct frames *f, size_t off, size_t len, char *to, const int *pipe)
+static int take_by_reference(size_t off, size_t end, char *to, const int *pipe)
 {
 	off64_t at = (off64_t)off;
-	size_t in = 0, out = 0;
+	size_t in = 0, out = 0, len = end - off;
 	int err;
 
 	while (in < len) {
-		ssize_t n = splice(f->memfd, &at, pipe[1], NULL, len - in, SPLICE_F_NONBLOCK);
+		ssize_t n = splice(frames_node.memfd, &at, pipe[1], NULL, len - in, SPLICE_F_NONBLOCK);
 
 		if (n <= 0)
 			break;
 		in += (size_t)n;
 	}
-	err = in == len ? frames_punch(f, off, len) : -EAGAIN;
+	HOOK("take");
+	err = in == len ? shut_locked(off, end) : -EAGAIN;
 	while (out < in) {
 		ssize_t n = read(pipe[0], to + out, in - out);
 
@@ -237,37 +491,81 @@ static int take_by_reference(const struct frames *f, size_t off, size_t len, cha
 	return err;
 }
 
-static int uffd_take(const struct frames *f, size_t off, size_t len, void *to, bool writable, const int *pipe)
+static int take_locked(size_t off, size_t end, char *to, bool writable, const int *pipe)
 {
 	int err = -EAGAIN;
 
-	if (writable && by_reference && len <= PIPE_BYTES && pipe[0] >= 0)
-		err = take_by_reference(f, off, len, to, pipe);
+	if (writable && by_reference && end - off <= PIPE_BYTES && pipe[0] >= 0)
+		err = take_by_reference(off, end, to, pipe);
 	if (err != -EAGAIN)
 		return err;
-	err = writable ? uffd_lower(f, off, len) : 0;
+	err = writable ? lower_locked(off, end) : 0;
 	if (!err)
-		err = frames_read(f, off, len, to);
-	return err ? err : frames_punch(f, off, len);
+		err = frames_read(off, end - off, to);
+	return err ? err : shut_locked(off, end);
 }
 
-static int uffd_again(const struct frames *f, size_t off, size_t len, enum prot prot)
+static int uffd_take(size_t off, size_t len, void *to, bool writable, const int *pipe)
 {
-	(void)f, (void)off, (void)len, (void)prot;
-	return 0; /* the page tables are exact: whoever opens the block is about to do so */
+	size_t end = off + len, next, at;
+	int err = 0;
+
+	if (frames_alone())
+		return take_locked(off, end, to, writable, pipe);
+	for (at = off; at < end && !err; at = next) {
+		next = frames_piece(at, end);
+		frames_lock(at, next);
+		err = take_locked(at, next, (char *)to + (at - off), writable, pipe);
+		frames_unlock(at, next);
+	}
+	return err;
+}
+
+static bool writable(size_t off)
+{
+	return map_state(frames_map(off)) == PROT_RW;
+}
+
+/*
+ * With one rank the page tables are exact: whoever opens the block is about to do so. With several, a signal costs ten times
+ * what one more page costs to open and to lower again: the pages around it that the node may write are opened with it. (A page
+ * that counts as loose may have its marker still.)
+ */
+static int uffd_again(size_t off, size_t len, enum prot prot)
+{
+	size_t low = off / FRAMES_CHUNK * FRAMES_CHUNK, high = low + FRAMES_CHUNK, end = off + len;
+	int err = 0;
+
+	if (frames_alone() || prot != PROT_RW)
+		return 0;
+	if (end > high)
+		return open_for(frames_node.self, off, len, MAP_AGAIN_RW);
+	frames_lock(off, end);
+	if (writable(off)) {
+		while (off > low && writable(off - PAGE))
+			off -= PAGE;
+		while (end < high && end < frames_node.size && writable(end))
+			end += PAGE;
+		frames_step(MAP_SHOWN, off, end, MAP_AGAIN_RW, frames_node.self);
+		err = write_protect(own(), off, end - off, UFFDIO_WRITEPROTECT_MODE_DONTWAKE);
+	}
+	frames_unlock(off, end);
+	return err;
 }
 
 const struct fault_ops fault_uffd = {
 	.name = "uffd",
-	.peers = true,
 	.probe = uffd_probe,
+	.shared = uffd_shared,
 	.open = uffd_open,
+	.join = uffd_join,
 	.close = uffd_close,
+	.bound = uffd_bound,
 	.fill = uffd_fill,
 	.zero = uffd_zero,
 	.raise = uffd_raise,
 	.lower = uffd_lower,
-	.shut = frames_punch,
+	.shut = uffd_shut,
 	.take = uffd_take,
 	.again = uffd_again,
 };

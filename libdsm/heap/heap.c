@@ -45,9 +45,9 @@ struct counts {
 /* A thread's jemalloc cache and its part of the statistics. Lives until the thread ends; heap_stop() leaves it dead. */
 struct cache {
 	struct cache *next, **link;
-	int flags;            /* for mallocx and dallocx */
+	int flags; /* for mallocx and dallocx */
 	unsigned id;
-	uint32_t flushed;     /* heap.flushes when it was flushed last */
+	uint32_t flushed; /* heap.flushes when it was flushed last */
 	bool dead;
 	struct counts counts; /* written by the thread only, atomic; they only grow, bytes modulo 2^64 */
 	struct counts shown;  /* as much of it is in the shared statistics; under heap.cache_lock */
@@ -60,14 +60,14 @@ static struct heap {
 	uintptr_t base;
 	size_t size;
 	unsigned arena;
-	bool owner;             /* of a running heap; false in a child made by fork() */
+	bool owner; /* of a running heap; false in a child made by fork() */
 	bool keep_sites;
-	bool prepared;          /* the key and the fork handler are there */
-	uint32_t flushes;       /* times that memory ran out: each thread then flushes its cache at its next call */
+	bool prepared;    /* the key and the fork handler are there */
+	uint32_t flushes; /* times that memory ran out: each thread then flushes its cache at its next call */
 	pthread_key_t key;
 	pthread_mutex_t cache_lock, drain_lock;
 	struct cache *caches;
-	unsigned threads;       /* in that list; read without the lock too */
+	unsigned threads; /* in that list; read without the lock too */
 } heap = { .cache_lock = PTHREAD_MUTEX_INITIALIZER, .drain_lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* For threads that have no cache of their own: ids ran out, or the thread is ending. */
@@ -477,7 +477,7 @@ int heap_start(struct heap_shared *s, void *base, size_t size, bool keep_sites)
 		return err;
 	err = arena_create();
 	if (err) {
-		log_line("jemalloc does not make an arena for the shared heap: %s", strerror(-err));
+		log_line("jemalloc cannot create an arena for the shared heap: %s", strerror(-err));
 		pages_fini(&heap.pages);
 		return -ENOMEM;
 	}

@@ -17,13 +17,13 @@
 #define HEAP_RING 1024
 
 struct heap_shared {
-	uint64_t base, size;     /* the range; set by heap_start() */
-	uint32_t lock;           /* of the ring: a futex word, 0 free, 1 held, 2 held and awaited */
+	uint64_t base, size; /* the range; set by heap_start() */
+	uint32_t lock;       /* of the ring: a futex word, 0 free, 1 held, 2 held and awaited */
 	uint32_t head, tail;
 	uint32_t pad;
 	uint64_t allocations, frees, remote_frees, live_bytes; /* statistics, atomic */
 	uint64_t ring[HEAP_RING];
-	uint64_t bits[];         /* size / HEAP_GRAIN / 64 words; zero at the start, sparse */
+	uint64_t bits[]; /* size / HEAP_GRAIN / 64 words; zero at the start, sparse */
 };
 
 static inline size_t heap_shared_size(size_t size)
@@ -45,6 +45,32 @@ int heap_free(struct heap_shared *s, const void *p);
 /* Owner: give back what is in the ring. Returns how many. Not from a signal handler. */
 int heap_drain(void);
 bool heap_wants_drain(const struct heap_shared *s); /* more than half full */
+
+/*
+ * A rank whose part is full asks another for objects of its part, which stay that rank's: it keeps their records, and frees
+ * come back to it. One word says how many, of what size and alignment.
+ */
+#define LOAN_MOST 64u
+
+static inline uint64_t loan_ask(size_t size, size_t align, unsigned int count)
+{
+	return (uint64_t)size << 12 | (uint64_t)(align ? __builtin_ctzll(align) : 0) << 6 | (count - 1);
+}
+
+static inline unsigned int loan_count(uint64_t ask)
+{
+	return (unsigned int)(ask & 63) + 1;
+}
+
+static inline size_t loan_align(uint64_t ask)
+{
+	return (size_t)1 << (ask >> 6 & 63);
+}
+
+static inline size_t loan_size(uint64_t ask)
+{
+	return (size_t)(ask >> 12);
+}
 
 struct heap_object {
 	void *start;

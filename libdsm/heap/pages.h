@@ -22,9 +22,9 @@ struct pages {
 	/* Given to jemalloc or not. The lock is innermost: it is taken in extent hooks, under jemalloc's locks. */
 	pthread_mutex_t lock;
 	uint64_t *given;
-	uint16_t *chunk;   /* pages given in each 2 MiB */
-	size_t first;      /* no page before it is free */
-	size_t high;       /* no page from it on was ever given */
+	uint16_t *chunk; /* pages given in each 2 MiB */
+	size_t first;    /* no page before it is free */
+	size_t high;     /* no page from it on was ever given */
 
 	/* Atomic, no lock: neighbours in one word may belong to different threads. */
 	uint64_t *touched; /* handed to a program since the start, so perhaps not zero any more */

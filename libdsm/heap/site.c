@@ -29,9 +29,9 @@
 #define SHARDS 64
 
 struct record {
-	const void *p;    /* NULL: the slot is empty */
+	const void *p; /* NULL: the slot is empty */
 	const void *site;
-	char *name;       /* its own copy, or NULL */
+	char *name; /* its own copy, or NULL */
 };
 
 struct shard {

@@ -11,11 +11,20 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 2
+#define DSM_UAPI_VERSION 5 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
 #define DSM_PROTECT_MAX 4096u /* items of one call */
+
+#define DSM_UNIT_PAGES 512u /* the window is made of units of 2 MiB */
+#define DSM_UNIT (2ull << 20)
+#define DSM_ORDER_MAX 9u /* a block is at most a unit */
+#define DSM_REGIONS_MAX 16384u
+#define DSM_READAHEAD_MAX 64u
+#define DSM_US_MAX 1000000u
+#define DSM_HOLDS_MAX 32768u   /* locks that a rank holds or awaits at once */
+#define DSM_BARRIERS_MAX 4096u /* made by one rank */
 
 /* The window is mapped by mmap(2) of the file: whole, shared, readable and writable, at offset 0. */
 struct dsm_ioc_info {
@@ -25,26 +34,28 @@ struct dsm_ioc_info {
 	__u64 frames_limit; /* out: of them, by RLIMIT_MEMLOCK when the file was opened; ~0: none */
 };
 
+#define DSM_WINDOW_MAX (8ull << 40) /* the name of a block has 31 bits for its first page */
+
 struct dsm_ioc_window {
-	__u64 size;         /* in: bytes, a multiple of 2 MiB */
-	__u64 reserved;     /* in: 0 */
+	__u64 size;     /* in: bytes, a multiple of DSM_UNIT, up to DSM_WINDOW_MAX */
+	__u64 reserved; /* in: 0 */
 };
 
 enum dsm_prot { DSM_PROT_NONE = 0, DSM_PROT_READ = 1, DSM_PROT_WRITE = 2 };
 
 struct dsm_prot_item {
-	__u32 page;         /* of the window */
-	__u32 prot;         /* enum dsm_prot; other than none: a page without a frame gets a zeroed one */
+	__u32 page; /* of the window */
+	__u32 prot; /* enum dsm_prot; other than none: a page without a frame gets a zeroed one */
 };
 
 #define DSM_PROTECT_SOFTIRQ 1u /* change them in softirq context, as for a message */
 
 struct dsm_ioc_protect {
-	__u64 items;        /* in: address of struct dsm_prot_item[count] */
-	__u32 count;        /* in: up to DSM_PROTECT_MAX */
-	__u32 flags;        /* in: DSM_PROTECT_* */
-	__u32 deferred;     /* out: items that had to be finished in process context */
-	__u32 flushed;      /* out: processors that were asked to forget translations, the caller's own included */
+	__u64 items;    /* in: address of struct dsm_prot_item[count] */
+	__u32 count;    /* in: up to DSM_PROTECT_MAX */
+	__u32 flags;    /* in: DSM_PROTECT_* */
+	__u32 deferred; /* out: items that had to be finished in process context */
+	__u32 flushed;  /* out: processors that were asked to forget translations, the caller's own included */
 };
 
 /* ---- the protocol ---------------------------------------------------------------------------
@@ -60,47 +71,69 @@ struct dsm_ioc_protect {
 enum dsm_mode { DSM_MODE_SOFTIRQ = 0, DSM_MODE_WORKQUEUE = 1, DSM_MODE_POLL = 2 };
 
 struct dsm_ioc_join {
-	__u64 key;           /* in: of the job */
-	__u16 rank, size;    /* in */
-	__u16 mode;          /* in: enum dsm_mode: where completions are handled */
-	__u16 readahead;     /* in: most blocks that are fetched ahead of a sequential reader, up to 64 */
-	__u32 hold_us;       /* in: a granted block stays at least so long */
-	__u32 spin_us;       /* in: a fault polls so long before it sleeps */
-	char device[32];     /* in: RDMA device, "": the first with an active port; "none": all ranks are on this host */
-	__s32 gid;           /* in: index, or -1: the best */
-	__u32 address_size;  /* in: room; out: bytes */
-	__u64 address;       /* in: where to put it */
-	__s16 vectors[4];    /* in: completion vector of each class, -1: any */
+	__u16 rank, size;   /* in */
+	__u16 mode;         /* in: enum dsm_mode: where completions are handled */
+	__u16 readahead;    /* in: most blocks that are fetched ahead of a sequential reader, up to 64 */
+	__u32 hold_us;      /* in: a granted block stays at least so long */
+	__u32 spin_us;      /* in: a fault polls so long before it sleeps */
+	char device[32];    /* in: RDMA device, "": the first with an active port; "none": all ranks are on this host */
+	__s32 gid;          /* in: index, or -1: the best */
+	__u32 address_size; /* in: room; out: bytes */
+	__u64 address;      /* in: where to put it */
+	__s16 vectors[4];   /* in: completion vector of each class, -1: any */
 };
 
+/*
+ * What the ranks of a job know and nobody else does: 128 random bits, not all 0. Once, after JOIN and before CONNECT. -EEXIST:
+ * another context is this rank of this job; -EBUSY: has a key.
+ */
+struct dsm_ioc_key {
+	__u8 key[16]; /* in */
+};
+
+/*
+ * Ranks connect only where both have the same key. Of this kernel: -ENOENT, no such rank with this key; -EACCES, another user's.
+ * Before KEY: -ENOKEY.
+ */
 #define DSM_CONNECT_HERE 1u /* the rank's context is in this kernel: no RDMA to it */
 
 struct dsm_ioc_connect {
-	__u16 rank;          /* in */
-	__u16 flags;         /* in: DSM_CONNECT_* */
-	__u32 address_size;  /* in */
-	__u64 address;       /* in: of the bytes that the rank's JOIN returned */
+	__u16 rank;         /* in */
+	__u16 flags;        /* in: DSM_CONNECT_* */
+	__u32 address_size; /* in */
+	__u64 address;      /* in: of the bytes that the rank's JOIN returned */
 };
 
 enum dsm_region_op { DSM_REGION_ADD = 0, DSM_REGION_REMOVE = 1 };
 enum dsm_region_home { DSM_REGION_FIRST_TOUCH = 0, DSM_REGION_CYCLIC = 1, DSM_REGION_FIXED = 2, DSM_REGION_PARTS = 3 };
 
 struct dsm_ioc_region {
-	__u32 op;            /* in: enum dsm_region_op */
-	__u32 page, pages;   /* in: of the window; page a multiple of 512 */
-	__u16 id;            /* in: below 1024 */
-	__u16 order;         /* in: log2 of a block's pages, up to 9 */
-	__u32 home;          /* in: enum dsm_region_home */
-	__u32 arg;           /* in: FIXED: the rank; PARTS: pages of each rank's part */
+	__u32 op; /* in: enum dsm_region_op */
+	__u32 page,
+		pages; /* in: of the window; page a multiple of 512; what the last block has beyond them is not accessible */
+	__u16 id;      /* in: below DSM_REGIONS_MAX */
+	__u16 order; /* in: log2 of a block's pages, up to 9 */
+	__u32 home;  /* in: enum dsm_region_home */
+	__u32 arg;   /* in: FIXED: the rank; PARTS: pages of each rank's part; else 0 */
 };
+
+/* What the module knows of enum sync_op and enum sync_kind (core/sync.h), and of enum dsm_op | enum dsm_type << 4 (dsm.h). */
+#define DSM_SYNC_CREATE 0u
+#define DSM_SYNC_WAIT 6u /* answered twice: in line, and when the turn has come */
+#define DSM_SYNC_ENQUEUE 9u
+#define DSM_SYNC_CAS 17u           /* value2: the new value */
+#define DSM_SYNC_ONCE 0x1edbeull   /* a bit for each of the others but CANCEL, which is the module's */
+#define DSM_OBJECT_INDEX 0xffffffu /* the part of an object's name that is its place, from 1 on */
+#define DSM_SYNC_KIND_MAX 5u
+#define DSM_REDUCE_OPS 0x7f007full
 
 /* One request of the synchronisation protocol and its answer; the fields are those of a message (core/wire.h). */
 enum dsm_call_op {
-	DSM_CALL_SYNC = 0,    /* op: enum sync_op; ns: then cancel */
-	DSM_CALL_LOCK,        /* hold: out */
-	DSM_CALL_TRYLOCK,     /* hold: out */
-	DSM_CALL_UNLOCK,      /* hold: in */
-	DSM_CALL_BARRIER,     /* threads 0: only ask, -EBUSY if threads of this rank wait there; value2: mask of ranks; threads; op: of enum dsm_op | enum dsm_type << 4 */
+	DSM_CALL_SYNC = 0, /* op: enum sync_op; ns: then cancel */
+	DSM_CALL_LOCK,     /* hold: out */
+	DSM_CALL_TRYLOCK,  /* hold: out */
+	DSM_CALL_UNLOCK,   /* hold: in */
+	DSM_CALL_BARRIER, /* threads 0: only ask, -EBUSY if threads of this rank wait there; value2: mask of ranks; threads; op: of enum dsm_op | enum dsm_type << 4 */
 	DSM_CALLS
 };
 
@@ -117,7 +150,7 @@ struct dsm_ioc_call {
 	__u16 hold;          /* in, out */
 	__u8 op;             /* in */
 	__u8 waited;         /* out: the answer was not there at once */
-	__u32 reserved;      /* in: 0 */
+	__u32 gen; /* in: the object's generation, without the 8 bits of it that are in `object`; below 65536 */
 };
 
 /*
@@ -125,23 +158,34 @@ struct dsm_ioc_call {
  * frame as it is into this rank's frame. -EBUSY: this rank has the block or asks for it, which it may not meanwhile (so: no read-ahead).
  */
 enum dsm_range_op {
-	DSM_RANGE_PREFETCH = 0, DSM_RANGE_ACQUIRE, DSM_RANGE_RELEASE, DSM_RANGE_EVICT, DSM_RANGE_PIN, DSM_RANGE_UNPIN,
-	DSM_RANGE_PLACE, DSM_RANGE_LEAVE, DSM_RANGE_ECHO, DSM_RANGE_QUIET, DSM_RANGE_FORGET, DSM_RANGES
+	DSM_RANGE_PREFETCH = 0,
+	DSM_RANGE_ACQUIRE,
+	DSM_RANGE_RELEASE,
+	DSM_RANGE_EVICT,
+	DSM_RANGE_PIN,
+	DSM_RANGE_UNPIN,
+	DSM_RANGE_PLACE,
+	DSM_RANGE_LEAVE,
+	DSM_RANGE_ECHO,
+	DSM_RANGE_QUIET,
+	DSM_RANGE_FORGET,
+	DSM_RANGES
 };
 
 struct dsm_ioc_range {
-	__u32 op;            /* in: enum dsm_range_op */
-	__u32 page, pages;   /* in: whole blocks of one region (QUIET, FORGET: whole 2 MiB of the window) */
-	__u32 write;         /* in: PREFETCH, ACQUIRE, PIN, UNPIN: for writing; PLACE: the rank */
+	__u32 op;          /* in: enum dsm_range_op */
+	__u32 page, pages; /* in: whole blocks of one region (QUIET, FORGET: whole 2 MiB of the window) */
+	__u32 write;       /* in: PREFETCH, ACQUIRE, PIN, UNPIN: for writing, 0 or 1; PLACE: the rank; else 0 */
 };
 
 #define DSM_BUCKETS 40u
 #define DSM_STATS_RESET 1u /* read and set to zero */
+#define DSM_STATS_RANK 0xffffu
 
-/* Of one region, or of the rank (region 0xffff: only the last part). */
+/* Of one region, or of the rank (region DSM_STATS_RANK: only the last part). */
 struct dsm_ioc_stats {
-	__u32 region;        /* in */
-	__u32 flags;         /* in: DSM_STATS_* */
+	__u32 region;                                                        /* in */
+	__u32 flags;                                                         /* in: DSM_STATS_* */
 	__u64 read_faults, write_faults, upgrades, local_faults, prefetched; /* out, as all that follow */
 	__u64 invalidations, downgrades, blocks_in, blocks_out, bytes_in, bytes_out;
 	__u64 latency_count[3], latency_sum[3], latency_max[3], latency[3][DSM_BUCKETS]; /* ns; read, write, upgrade */
@@ -149,24 +193,24 @@ struct dsm_ioc_stats {
 };
 
 struct dsm_ioc_lost {
-	__s32 rank;          /* out: a peer that is gone, -1: none; each is told once. poll(2) says when there is one. */
-	__s32 err;           /* out */
+	__s32 rank; /* out: a peer that is gone, -1: none; each is told once. poll(2) says when there is one. */
+	__s32 err;  /* out */
 };
 
 #define DSM_FEATURE_QUEUES 4u /* DSM_IOC_QUEUES */
 
 /* The completion queue of a protocol class: what it handled, and where. */
 struct dsm_ioc_queue {
-	__s32 vector;        /* that it was made for */
+	__s32 vector; /* that it was made for */
 	__u32 reserved;
-	__u64 events;        /* calls by the driver */
+	__u64 events;                      /* calls by the driver */
 	__u64 softirq, ksoftirqd, process; /* completions */
-	__u64 sent, received; /* messages and blocks */
+	__u64 sent, received;              /* messages and blocks */
 };
 
 struct dsm_ioc_queues {  /* out, all of it */
-	char device[32];     /* "": there is none */
-	__u32 mode;          /* enum dsm_mode */
+	char device[32]; /* "": there is none */
+	__u32 mode;      /* enum dsm_mode */
 	__u32 reserved;
 	struct dsm_ioc_queue of[4]; /* by class: coherence, data, sync, bulk */
 };
@@ -180,7 +224,8 @@ DSM_LAYOUT(dsm_ioc_info, 24);
 DSM_LAYOUT(dsm_ioc_window, 16);
 DSM_LAYOUT(dsm_prot_item, 8);
 DSM_LAYOUT(dsm_ioc_protect, 24);
-DSM_LAYOUT(dsm_ioc_join, 80);
+DSM_LAYOUT(dsm_ioc_join, 72);
+DSM_LAYOUT(dsm_ioc_key, 16);
 DSM_LAYOUT(dsm_ioc_connect, 16);
 DSM_LAYOUT(dsm_ioc_region, 24);
 DSM_LAYOUT(dsm_ioc_call, 64);
@@ -202,5 +247,6 @@ DSM_LAYOUT(dsm_ioc_queues, 40 + 4 * 56);
 #define DSM_IOC_STATS _IOWR(DSM_IOC_MAGIC, 8, struct dsm_ioc_stats)
 #define DSM_IOC_LOST _IOR(DSM_IOC_MAGIC, 9, struct dsm_ioc_lost)
 #define DSM_IOC_QUEUES _IOR(DSM_IOC_MAGIC, 10, struct dsm_ioc_queues)
+#define DSM_IOC_KEY _IOW(DSM_IOC_MAGIC, 11, struct dsm_ioc_key)
 
 #endif

@@ -29,14 +29,17 @@ int launch_exchange(struct launch *l, const char *key, const void *value, size_t
 /* *size: room in, bytes out. -ENOENT, -E2BIG. */
 int launch_get(struct launch *l, int rank, const char *key, void *value, size_t *size);
 
-/* The ranks this one shares a launcher node with are told by the caller; fence alone: */
+/* The ranks this one shares a launcher node with are told by the caller; fence alone: says nothing when it fails. */
 int launch_fence(struct launch *l, unsigned int seconds);
 
 /* Call fn (any thread; no PMIx call inside) when the launcher reports that a rank of the job has died, or, with
  * rank -1, is gone itself. 0 or -ENOSYS. */
 int launch_watch(struct launch *l, void (*fn)(int rank));
 
-void launch_end(struct launch *l);                               /* leave; after it no other call */
+/* fn is called ten times a second while the caller waits in one of these calls; NULL: no more. It may end the process. */
+void launch_meanwhile(void (*fn)(void));
+
+void launch_end(struct launch *l);                                /* leave; after it no other call */
 void launch_abort(struct launch *l, int status, const char *why); /* ask the launcher to end the job; returns */
 
 #endif

@@ -21,6 +21,7 @@
 
 #include "util/log.h"
 
+#define PIECE_MS 100   /* between two calls of what is to be done meanwhile */
 #define GET_SECONDS 30 /* for a value that a fence has brought: only a sick server takes so long */
 
 /* Something PMIx says later. Given up by the caller on a timeout, it is freed by whoever comes last. */
@@ -29,6 +30,11 @@ struct wait {
 	pthread_cond_t cond;
 	int done, abandoned;
 	pmix_status_t status;
+	/* Of a value that was asked for; PMIx looks at what it was asked until it answers. */
+	pmix_proc_t who;
+	pmix_info_t info[2];
+	size_t size;
+	char value[LAUNCH_VALUE_MAX];
 };
 
 /* What a job of one has published. */
@@ -43,27 +49,21 @@ static pmix_proc_t self;
 static int started;
 static struct value *values;
 static void (*watcher)(int rank);
+static void (*meanwhile)(void);
 
 static int to_errno(pmix_status_t status)
 {
 	switch (status) {
 	case PMIX_SUCCESS:
-	case PMIX_OPERATION_SUCCEEDED:
-		return 0;
-	case PMIX_ERR_TIMEOUT:
-		return -ETIMEDOUT;
-	case PMIX_ERR_NOT_FOUND:
-		return -ENOENT;
-	case PMIX_ERR_NOMEM:
-		return -ENOMEM;
-	case PMIX_ERR_NOT_SUPPORTED:
-		return -ENOSYS;
+	case PMIX_OPERATION_SUCCEEDED: return 0;
+	case PMIX_ERR_TIMEOUT: return -ETIMEDOUT;
+	case PMIX_ERR_NOT_FOUND: return -ENOENT;
+	case PMIX_ERR_NOMEM: return -ENOMEM;
+	case PMIX_ERR_NOT_SUPPORTED: return -ENOSYS;
 	case PMIX_ERR_UNREACH:
 	case PMIX_ERR_LOST_CONNECTION:
-	case PMIX_ERR_COMM_FAILURE:
-		return -EPIPE;
-	default:
-		return -EPROTO;
+	case PMIX_ERR_COMM_FAILURE: return -EPIPE;
+	default: return -EPROTO;
 	}
 }
 
@@ -103,22 +103,40 @@ static void wait_finish(struct wait *w, pmix_status_t status)
 		wait_destroy(w);
 }
 
-/* Wait for wait_finish(), free w. */
-static int wait_for(struct wait *w, unsigned int seconds)
+/* Wait for wait_finish(). False after a timeout: w is no longer the caller's. */
+static bool wait_done(struct wait *w, unsigned int seconds, int *result)
 {
 	struct timespec until;
+	unsigned int i;
 	int err = 0, done;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += seconds;
 	pthread_mutex_lock(&w->lock);
-	while (!w->done && !err)
-		err = pthread_cond_timedwait(&w->cond, &w->lock, &until);
+	for (i = 0; !w->done && i < seconds * (1000 / PIECE_MS); i++) {
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_nsec += PIECE_MS * 1000000l;
+		until.tv_sec += until.tv_nsec / 1000000000l;
+		until.tv_nsec %= 1000000000l;
+		err = 0;
+		while (!w->done && !err)
+			err = pthread_cond_timedwait(&w->cond, &w->lock, &until);
+		if (w->done || !meanwhile)
+			continue;
+		pthread_mutex_unlock(&w->lock);
+		meanwhile();
+		pthread_mutex_lock(&w->lock);
+	}
 	done = w->done;
 	w->abandoned = !done;
-	err = done ? to_errno(w->status) : -ETIMEDOUT;
+	*result = done ? to_errno(w->status) : -ETIMEDOUT;
 	pthread_mutex_unlock(&w->lock);
-	if (done)
+	return done;
+}
+
+static int wait_for(struct wait *w, unsigned int seconds)
+{
+	int err;
+
+	if (wait_done(w, seconds, &err))
 		wait_destroy(w);
 	return err;
 }
@@ -221,7 +239,8 @@ static int start_pmix(void)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (status != PMIX_SUCCESS) {
 		log_line("the launcher's PMIx server is not reachable (PMIx_Init: %s); start the job by Open MPI's "
-			 "mpirun, srun --mpi=pmix or prterun", PMIx_Error_string(status));
+			 "mpirun, srun --mpi=pmix or prterun",
+			 PMIx_Error_string(status));
 		return -ENOSYS;
 	}
 	started = 1;
@@ -240,7 +259,8 @@ int launch_start(struct launch *l)
 		if (!n)
 			return 0;
 		log_line("started as one of %d processes (%s), but without PMIx; start the job by Open MPI's mpirun, "
-			 "srun --mpi=pmix or prterun", n, name);
+			 "srun --mpi=pmix or prterun",
+			 n, name);
 		return -ENOSYS;
 	}
 	err = start_pmix();
@@ -284,8 +304,6 @@ static int fence(unsigned int seconds, bool collect)
 		wait_destroy(w);
 		err = to_errno(status);
 	}
-	if (err)
-		log_line("waiting for all ranks failed: %s after at most %u s", strerror(-err), seconds);
 	return err;
 }
 
@@ -310,36 +328,59 @@ int launch_exchange(struct launch *l, const char *key, const void *value, size_t
 	return fence(seconds, true);
 }
 
-int launch_get(struct launch *l, int rank, const char *key, void *value, size_t *size)
+static void got(pmix_status_t status, pmix_value_t *v, void *arg)
+{
+	struct wait *w = arg;
+
+	if (status == PMIX_SUCCESS && (v->type != PMIX_BYTE_OBJECT || v->data.bo.size > sizeof(w->value)))
+		status = PMIX_ERROR;
+	if (status == PMIX_SUCCESS) {
+		w->size = v->data.bo.size;
+		memcpy(w->value, v->data.bo.bytes, w->size);
+	}
+	wait_finish(w, status);
+}
+
+/* PMIx's own limit is passed on as well, but a server whose client has died forgets it. */
+static int get(struct wait *w, int rank, const char *key)
 {
 	static const int limit = GET_SECONDS;
-	pmix_value_t *v = NULL;
-	pmix_info_t info[2];
-	pmix_status_t status;
-	pmix_proc_t who;
 	bool now = true;
-	int err = 0;
+
+	PMIX_LOAD_PROCID(&w->who, self.nspace, (pmix_rank_t)rank);
+	PMIX_INFO_LOAD(&w->info[0], PMIX_IMMEDIATE, &now, PMIX_BOOL); /* do not wait for a value that is not there */
+	PMIX_INFO_LOAD(&w->info[1], PMIX_TIMEOUT, &limit, PMIX_INT);
+	return to_errno(PMIx_Get_nb(&w->who, key, w->info, 2, got, w));
+}
+
+int launch_get(struct launch *l, int rank, const char *key, void *value, size_t *size)
+{
+	struct wait *w;
+	int err;
 
 	if (rank < 0 || rank >= l->size)
 		return -ENOENT;
 	if (l->alone)
 		return kept(key, value, size);
-	PMIX_LOAD_PROCID(&who, self.nspace, (pmix_rank_t)rank);
-	PMIX_INFO_LOAD(&info[0], PMIX_IMMEDIATE, &now, PMIX_BOOL); /* do not wait for a value that is not there */
-	PMIX_INFO_LOAD(&info[1], PMIX_TIMEOUT, &limit, PMIX_INT);
-	status = PMIx_Get(&who, key, info, 2, &v);
-	if (status != PMIX_SUCCESS)
-		return to_errno(status);
-	if (v->type != PMIX_BYTE_OBJECT)
-		err = -EPROTO;
-	else if (v->data.bo.size > *size)
+	w = wait_create();
+	if (!w)
+		return -ENOMEM;
+	err = get(w, rank, key);
+	if (!err && !wait_done(w, GET_SECONDS, &err))
+		return err;
+	if (!err && w->size > *size)
 		err = -E2BIG;
 	if (!err) {
-		memcpy(value, v->data.bo.bytes, v->data.bo.size);
-		*size = v->data.bo.size;
+		memcpy(value, w->value, w->size);
+		*size = w->size;
 	}
-	PMIX_VALUE_RELEASE(v);
+	wait_destroy(w);
 	return err;
+}
+
+void launch_meanwhile(void (*fn)(void))
+{
+	meanwhile = fn;
 }
 
 int launch_fence(struct launch *l, unsigned int seconds)

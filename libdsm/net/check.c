@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* check.c - a peer's message: ranges by wire_check(), the bytes behind it by its type. Pure. */
+/* check.c - a peer's message: what the transport itself goes by, and the bytes behind it by its type. Pure. */
 #include "net/check.h"
 
 size_t net_payload_max(uint8_t type)
 {
 	switch (type) {
-	case MSG_DATA:
-		return NET_BLOCK_MAX; /* that it is just a block of its region is for the engine to see */
+	case MSG_DATA: return NET_BLOCK_MAX; /* that it is just a block of its region is for the engine to see */
 	case MSG_CALL:
 	case MSG_RETURN:
-		return NET_PAYLOAD_MAX;
-	case MSG_BYE:
-		return NET_TEXT_MAX;
-	default:
-		return 0;
+	case MSG_CHUNK: return NET_PAYLOAD_MAX;
+	case MSG_BYE: return NET_TEXT_MAX;
+	default: return 0;
 	}
 }
 
 int net_check(const struct net_config *cfg, const struct msg *m, size_t payload)
 {
-	if (wire_check(m, cfg->rank, cfg->size, cfg->nslots))
+	if (wire_envelope(m, net_me(cfg), net_nodes(cfg)) || !(wire_hosts(m->type) & HOST_LIBRARY))
 		return -EBADMSG;
-	if (m->src == cfg->rank) /* our own never travel */
+	if (wire_class(m->type) <= CLASS_DATA &&
+	    (m->req_rank >= net_nodes(cfg) || m->req_slot >= (cfg->block_slots ? cfg->block_slots : cfg->nslots)))
+		return -EBADMSG;
+	if (m->src == net_me(cfg)) /* our own never travel */
 		return -EBADMSG;
 	return payload > net_payload_max(m->type) ? -EBADMSG : 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* check.h - what every backend asks about a message before anybody looks at its meaning. */
+/* check.h - what every backend asks about a message before it hands it on. */
 #ifndef NET_CHECK_H
 #define NET_CHECK_H
 
@@ -11,7 +11,7 @@
 /* Most bytes that may follow a message of this type. */
 size_t net_payload_max(uint8_t type);
 
-/* May a peer have sent this to cfg->rank? 0 or -EBADMSG. */
+/* May a peer have sent this to this rank's node? 0 or -EBADMSG. */
 int net_check(const struct net_config *cfg, const struct msg *m, size_t payload);
 
 #endif

@@ -15,19 +15,25 @@
 
 #include "core/wire.h"
 
-#define NET_ADDRESS_MAX 4096      /* bytes of an address blob */
+#define NET_ADDRESS_MAX 4096       /* bytes of an address blob */
 #define NET_PAYLOAD_MAX (4u << 20) /* bytes behind one message */
 
 struct net;
 
-/* One message for this rank; payload is valid until the handler returns. Called outside the backend's locks: it may send. */
+/* One message for this rank's node, of which the transport has looked at no more than it goes by itself: the rest is for wire_check().
+ * payload is valid until the handler returns. Called outside the backend's locks: it may send. */
 typedef void (*net_handler)(void *arg, const struct msg *m, const void *payload, size_t size);
 /* A peer is gone or sends garbage: said once for each. Called outside the backend's locks. */
 typedef void (*net_lost)(void *arg, uint16_t rank, int err);
 
 struct net_config {
 	uint16_t rank, size;
-	uint32_t nslots;       /* for wire_check() */
+	/* Messages name nodes, a transport connects ranks: of each rank its node; of each other node the rank that this one talks to;
+	 * this rank's node, and how many there are. NULL: each rank is a node of the same number. */
+	const uint16_t *node_of, *rank_of;
+	uint16_t node, nodes;
+	uint32_t nslots;      /* slots with a place where blocks land */
+	uint32_t block_slots; /* slots that blocks are asked for in, others behind those; 0: nslots */
 	net_handler handler;
 	net_lost lost;
 	void (*thread)(void *arg); /* each thread of the backend calls it first */
@@ -36,10 +42,30 @@ struct net_config {
 	/* Optional. Does a thread of the receiver wait for m, by look()? Then nobody else needs to be woken for it. */
 	bool (*waited)(const struct msg *m);
 	void *arg;
-	bool optional;         /* another backend can do: say nothing when there is no device */
-	unsigned int lost_ms;  /* a broken connection is rebuilt for so long before its peer is lost */
+	bool optional;        /* another backend can do: say nothing when there is no device */
+	unsigned int lost_ms; /* a broken connection is rebuilt for so long before its peer is lost */
 	const char *device, *gid, *cq_groups, *verbs; /* the settings of these names; "" when not set */
 };
+
+static inline uint16_t net_me(const struct net_config *c)
+{
+	return c->node_of ? c->node : c->rank;
+}
+
+static inline uint16_t net_nodes(const struct net_config *c)
+{
+	return c->node_of ? c->nodes : c->size;
+}
+
+static inline uint16_t net_node_of(const struct net_config *c, uint16_t rank)
+{
+	return c->node_of ? c->node_of[rank] : rank;
+}
+
+static inline uint16_t net_rank_of(const struct net_config *c, uint16_t node)
+{
+	return c->rank_of ? c->rank_of[node] : node;
+}
 
 enum net_look {
 	LOOK_BEGIN, /* it begins to wait, polling often */
@@ -52,12 +78,12 @@ struct net_counters {
 	uint64_t sent, received;             /* messages */
 	uint64_t bytes_sent, bytes_received; /* payloads */
 	uint64_t polls, empty_polls, arms, malformed;
-	uint64_t by_class[CLASS_MAX];        /* messages sent */
+	uint64_t by_class[CLASS_MAX]; /* messages sent */
 };
 
 /* One completion vector in use. */
 struct net_vector {
-	const char *class;   /* the group's name */
+	const char *class; /* the group's name */
 	const char *device;
 	int vector;
 	uint64_t events, completions;

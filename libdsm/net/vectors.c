@@ -60,7 +60,8 @@ int net_class_vectors(char *device, size_t room, const char *config, int16_t vec
 		log_line("DSM_CQ_GROUPS: %s: %s", device, why);
 	} else {
 		for (c = 0; c < CLASS_MAX; c++)
-			vectors[c] = (int16_t)cqgroup_take(cqgroup_table_class(table, (enum cqgroup_class)c), CQGROUP_LEAST_LOADED);
+			vectors[c] = (int16_t)cqgroup_take(cqgroup_table_class(table, (enum cqgroup_class)c),
+							   CQGROUP_LEAST_LOADED);
 		cqgroup_table_destroy(table);
 	}
 	ibv_close_device(ctx);

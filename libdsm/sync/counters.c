@@ -44,6 +44,7 @@ DSM_API int dsm_sem_destroy(dsm_sem_t *s)
 
 DSM_API int dsm_sem_wait(dsm_sem_t *s)
 {
+	pthread_testcancel();
 	return operate(s->id, SYNC_SEM, SOP_WAIT, 0, 0);
 }
 
@@ -54,6 +55,7 @@ DSM_API int dsm_sem_trywait(dsm_sem_t *s)
 
 DSM_API int dsm_sem_timedwait(dsm_sem_t *s, uint64_t ns)
 {
+	pthread_testcancel();
 	return operate(s->id, SYNC_SEM, SOP_WAIT, 0, ns ? ns : 1);
 }
 
@@ -70,7 +72,7 @@ static int atomic(uint64_t id, enum sync_op op, uint64_t value, uint64_t value2,
 	if (err)
 		return err;
 	err = sync_ask(id, op, &q);
-	count(&job.me->stats.atomics, 1);
+	count(&job.mine->stats.atomics, 1);
 	if (old && (!err || err == -EAGAIN))
 		*old = q.old;
 	return err;

@@ -2,8 +2,10 @@
 /* lock.c - mutexes (core/lock.h: handed from holder to next waiter) and reader-writer locks. */
 #include <errno.h>
 
+#include "engine/step.h"
 #include "sync/sync.h"
 #include "util/futex.h"
+#include "util/hook.h"
 
 DSM_API int dsm_mutex_init(dsm_mutex_t *m)
 {
@@ -17,14 +19,16 @@ DSM_API int dsm_mutex_destroy(dsm_mutex_t *m)
 
 static int acquire_in_kernel(uint64_t id, uint8_t type)
 {
-	struct dsm_ioc_call q = { .call = type == MSG_LOCK ? DSM_CALL_LOCK : DSM_CALL_TRYLOCK, .home = handle_home(id),
-				  .object = handle_object(id) };
+	struct dsm_ioc_call q = handle_call(id, type == MSG_LOCK ? DSM_CALL_LOCK : DSM_CALL_TRYLOCK);
 	uint64_t start = clock_ns();
-	int status = kernel_call(&q);
+	int status;
 
-	count(&job.me->stats.locks, 1);
+	about_object(id);
+	status = kernel_wait(&q, start);
+	about_none();
+	count(&job.mine->stats.locks, 1);
 	if (q.waited) {
-		count(&job.me->stats.lock_waits, 1);
+		count(&job.mine->stats.lock_waits, 1);
 		sync_count_wait(DSM_LAT_LOCK, clock_ns() - start);
 	}
 	if (!status)
@@ -32,37 +36,138 @@ static int acquire_in_kernel(uint64_t id, uint8_t type)
 	return status;
 }
 
+/* What a request for a mutex needs. */
+struct ticket {
+	uint16_t slot;
+	uint32_t hold;
+};
+
+static int ticket_take(struct ticket *t, enum slot_kind kind)
+{
+	int64_t hold = hold_take();
+	int slot;
+
+	if (hold < 0 || hold >= CTL_KEPT)
+		kept_give_some();
+	if (hold < 0)
+		return -EAGAIN;
+	slot = slot_get(kind);
+	if (slot < 0) {
+		hold_give((uint32_t)hold);
+		return slot;
+	}
+	*t = (struct ticket){ .slot = (uint16_t)slot, .hold = (uint32_t)hold };
+	return 0;
+}
+
+/*
+ * Without a message, if this node has the lock or awaits it: in line behind the thread that does, or at once where it is kept
+ * by now. Looked at twice: between a look for the one and a look for the other, the lock may have gone from the one to the other.
+ * Returns the hold record, or -1.
+ */
+static int64_t get_here(const struct ticket *t, const struct msg *m)
+{
+	int64_t hold;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		hold = kept_join(m);
+		if (hold >= 0)
+			return hold;
+		hold = kept_take(m);
+		if (hold >= 0) {
+			slot_complete(t->slot, 0, 0);
+			return hold;
+		}
+	}
+	return -1;
+}
+
+/* Stand in line, behind a thread of this node or at the lock's home. Returns the hold record that will have it. */
+static uint32_t get_in_line(const struct ticket *t, struct msg *m)
+{
+	int64_t here;
+
+	m->req_slot = t->slot;
+	HOOK("lock-begin");
+	here = m->type == MSG_LOCK ? get_here(t, m) : -1;
+	if (here >= 0) {
+		hold_give(t->hold);
+		return (uint32_t)here;
+	}
+	m->aux = t->hold;
+	step_hold_begin(t->hold, m);
+	if (m->type == MSG_LOCK)
+		kept_note(m, t->hold);
+	run_send(m);
+	HOOK("lock-sent");
+	return t->hold;
+}
+
+/* Takes the ticket's hold record; the slot stays the caller's. */
+static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type)
+{
+	struct msg m = handle_ask(id, type, 0);
+	uint64_t start = 0;
+	uint32_t seq = slot_seq(t->slot), hold = get_in_line(t, &m);
+	int status;
+
+	count(&job.mine->stats.locks, 1);
+	if (slot_seq(t->slot) == seq) {
+		count(&job.mine->stats.lock_waits, 1);
+		start = clock_ns();
+		about_object(id);
+		slot_wait(t->slot, seq, 1, 0);
+		about_none();
+		sync_count_wait(DSM_LAT_LOCK, clock_ns() - start);
+	}
+	status = job.me->slots[t->slot].status;
+	if (!status) {
+		held_add(id, hold);
+		job.me->hold_by[hold] = job.local; /* it may have been another's */
+		if (type == MSG_TRYLOCK)
+			kept_note(&m, hold);
+	}
+	return status;
+}
+
+/* Without a message, where this rank keeps the lock. */
+static bool acquire_kept(uint64_t id)
+{
+	struct msg ask = handle_ask(id, MSG_LOCK, 0);
+	int64_t hold = kept_take(&ask);
+
+	if (hold < 0)
+		return false;
+	held_add(id, (uint32_t)hold);
+	count(&job.mine->stats.locks, 1);
+	return true;
+}
+
+/* After a condition: the ticket was taken before, as this must not fail. */
+static int acquire_again(const struct ticket *t, uint64_t id)
+{
+	if (!acquire_kept(id))
+		return acquire_with(t, id, MSG_LOCK);
+	hold_give(t->hold);
+	return 0;
+}
+
 static int acquire(uint64_t id, uint8_t type)
 {
-	struct msg m = { .type = type, .src = job.rank, .dst = handle_home(id), .object = handle_object(id), .req_rank = job.rank };
-	struct hold *h;
-	uint64_t start = 0;
-	uint32_t seq;
-	int index, status;
+	struct ticket t;
+	int status;
 
 	if (job.kernel >= 0)
 		return acquire_in_kernel(id, type);
-	index = bits_take(job.me->hold_used, 0, CTL_HOLDS);
-	if (index < 0)
-		return -EAGAIN;
-	m.req_slot = slot_get();
-	m.home = (uint16_t)index;
-	h = &job.me->holds[index];
-	*h = (struct hold){ .state = HOLD_WAITING, .home = m.dst, .object = m.object, .slot = m.req_slot };
-	seq = slot_seq(m.req_slot);
-	run_send(&m);
-	count(&job.me->stats.locks, 1);
-	if (slot_seq(m.req_slot) == seq) {
-		count(&job.me->stats.lock_waits, 1);
-		start = clock_ns();
-		slot_wait(m.req_slot, seq, 1, 0);
-		sync_count_wait(DSM_LAT_LOCK, clock_ns() - start);
-	}
-	status = job.me->slots[m.req_slot].status;
-	slot_put(job.rank, m.req_slot);
+	if (acquire_kept(id))
+		return 0;
+	status = ticket_take(&t, type == MSG_LOCK ? SLOT_LASTING : SLOT_BRIEF);
+	if (status)
+		return status;
+	status = acquire_with(&t, id, type);
+	slot_put(t.slot);
 	run_timers(true);
-	if (!status)
-		held_add(id, (uint32_t)index);
 	return status;
 }
 
@@ -78,27 +183,29 @@ static int take(uint64_t id, uint8_t type)
 	if (err)
 		return err;
 	held_remove(held_find(id));
-	engine_depth++;
-	err = acquire(id, type);
-	engine_depth--;
+	engine_enter();
+	do /* where others are asking whether it is idle, their answer comes first */
+		err = acquire(id, type);
+	while (err == -EINPROGRESS);
+	engine_leave();
 	return err;
 }
 
 static int leave(uint64_t id)
 {
 	int at = held_find(id), err;
-	uint16_t index;
+	uint32_t index;
 
 	if (at < 0)
 		return -EPERM;
-	index = (uint16_t)held_info(at);
+	index = held_info(at);
 	held_remove(at);
 	if (job.kernel >= 0)
-		return kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = index });
-	engine_depth++;
-	err = run_unlock(index);
+		return kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = (uint16_t)index });
+	engine_enter();
+	err = run_held(index, HE_UNLOCK, NULL);
 	run_timers(true);
-	engine_depth--;
+	engine_leave();
 	return err;
 }
 
@@ -143,9 +250,9 @@ static int rwlock(uint64_t id, enum sync_op op)
 	if (err)
 		return err;
 	err = sync_ask(id, op, &q);
-	count(&job.me->stats.locks, 1);
+	count(&job.mine->stats.locks, 1);
 	if (q.waited)
-		count(&job.me->stats.lock_waits, 1);
+		count(&job.mine->stats.lock_waits, 1);
 	if (err)
 		held_remove(held_find(id));
 	return err;
@@ -180,45 +287,87 @@ DSM_API int dsm_rwlock_unlock(dsm_rwlock_t *l)
 static int wait_in_kernel(uint64_t cond, dsm_mutex_t *m, uint64_t mutex, uint64_t ns)
 {
 	int at = held_find(mutex), status, err;
-	struct dsm_ioc_call q = { .call = DSM_CALL_SYNC, .op = SOP_ENQUEUE, .home = handle_home(cond), .object = handle_object(cond),
-				  .ns = ns, .mutex = (uint64_t)held_info(at) + 1 };
+	struct dsm_ioc_call q = handle_call(cond, DSM_CALL_SYNC);
 
-	status = kernel_call(&q);
+	q.op = SOP_ENQUEUE;
+	q.ns = ns;
+	q.mutex = (uint64_t)held_info(at) + 1;
+	about_object(cond);
+	status = kernel_wait(&q, clock_ns());
+	about_none();
 	if (status && status != -ETIMEDOUT)
 		return status; /* no such condition: the mutex is still ours */
 	held_remove(held_find(mutex));
-	err = dsm_mutex_lock(m);
+	/* The caller believes that it holds the mutex, whatever the kernel is short of. */
+	while ((err = dsm_mutex_lock(m)) == -EAGAIN || err == -ENOMEM)
+		usleep(1000);
 	return err ? err : status;
+}
+
+struct waiter {
+	struct msg m;
+	uint32_t seq;
+	struct ticket ticket; /* to take the mutex again: that must not fail for want of one */
+	uint64_t mutex;
+};
+
+/* A thread that is cancelled in dsm_cond_wait(): it holds the mutex again when the program's cleanup handlers run. */
+static void give_up(void *arg)
+{
+	struct waiter *w = arg;
+
+	if (sync_take_back(&w->m, w->seq, true) > 0) {
+		/* The signal that came all the same is for the next in line. */
+		uint32_t seq = slot_seq(w->m.req_slot);
+
+		w->m.op = SOP_SIGNAL;
+		run_send(&w->m);
+		slot_wait(w->m.req_slot, seq, 1, 0);
+	}
+	acquire_again(&w->ticket, w->mutex);
+	slot_put(w->ticket.slot);
+	run_timers(true);
+	engine_leave();
 }
 
 static int wait_on(uint64_t cond, dsm_mutex_t *m, uint64_t mutex, uint64_t ns)
 {
-	struct msg q = { .type = MSG_SYNC, .op = SOP_ENQUEUE, .src = job.rank, .dst = handle_home(cond),
-			 .object = handle_object(cond), .req_rank = job.rank };
-	uint32_t seq;
+	struct waiter w = { .m = handle_ask(cond, MSG_SYNC, SOP_ENQUEUE), .mutex = mutex };
 	int status, err;
 
 	if (job.kernel >= 0)
 		return wait_in_kernel(cond, m, mutex, ns);
-	engine_depth++;
-	q.req_slot = slot_get();
-	seq = slot_seq(q.req_slot);
-	run_send(&q);
-	/* In line before the mutex is free: whoever signals with the mutex held finds us there. */
-	slot_wait(q.req_slot, seq, 1, 0);
-	status = job.me->slots[q.req_slot].status;
-	if (status)
+	engine_enter();
+	err = ticket_take(&w.ticket, SLOT_LASTING);
+	if (err)
 		goto out;
-	leave(mutex);
-	status = sync_turn(&q, seq, ns);
-out:
-	slot_put(job.rank, q.req_slot);
+	w.m.req_slot = w.ticket.slot;
+	w.seq = slot_seq(w.m.req_slot);
+	run_send(&w.m);
+	/* In line before the mutex is free: whoever signals with the mutex held finds us there. */
+	slot_wait(w.m.req_slot, w.seq, 1, 0);
+	status = err = job.me->slots[w.m.req_slot].status;
+	if (status) {
+		hold_give(w.ticket.hold); /* no such condition: the mutex is still ours */
+	} else {
+		HOOK("cond-line");
+		leave(mutex);
+		HOOK("cond-left");
+		pthread_cleanup_push(give_up, &w);
+		about_object(cond);
+		status = sync_turn(&w.m, w.seq, ns);
+		about_none();
+		pthread_cleanup_pop(0);
+		HOOK("cond-came");
+		err = acquire_again(&w.ticket, mutex);
+	}
+	slot_put(w.ticket.slot);
 	run_timers(true);
-	engine_depth--;
-	if (status && status != -ETIMEDOUT)
-		return status;
-	err = dsm_mutex_lock(m);
-	return err ? err : status;
+	if (!err)
+		err = status;
+out:
+	engine_leave();
+	return err;
 }
 
 static int cond_wait(dsm_cond_t *c, dsm_mutex_t *m, uint64_t ns)
@@ -226,6 +375,7 @@ static int cond_wait(dsm_cond_t *c, dsm_mutex_t *m, uint64_t ns)
 	uint64_t cond = c->id, mutex = m->id;
 	int err = handle_check(cond, SYNC_COND);
 
+	pthread_testcancel();
 	if (!err)
 		err = handle_check(mutex, SYNC_MUTEX);
 	if (err)

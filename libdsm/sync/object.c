@@ -1,49 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* object.c - requests to the homes of synchronisation objects, and the list of what a thread holds. */
+/* object.c - requests to the homes of synchronisation objects. */
 #include "sync/sync.h"
 
 #include <errno.h>
 
 #include "util/futex.h"
-
-#define HELD_MAX 64
-
-static __thread struct {
-	uint32_t n;
-	struct {
-		uint64_t id;
-		uint32_t info;
-	} v[HELD_MAX];
-} held __attribute__((tls_model("initial-exec")));
-
-int held_find(uint64_t id)
-{
-	int i;
-
-	for (i = (int)held.n - 1; i >= 0; i--)
-		if (held.v[i].id == id)
-			return i;
-	return -1;
-}
-
-int held_add(uint64_t id, uint32_t info)
-{
-	if (held.n == HELD_MAX)
-		return -EAGAIN;
-	held.v[held.n].id = id;
-	held.v[held.n++].info = info;
-	return 0;
-}
-
-uint32_t held_info(int index)
-{
-	return held.v[index].info;
-}
-
-void held_remove(int index)
-{
-	held.v[index] = held.v[--held.n];
-}
+#include "util/hook.h"
 
 int handle_check(uint64_t id, enum sync_kind kind)
 {
@@ -51,32 +13,15 @@ int handle_check(uint64_t id, enum sync_kind kind)
 
 	if (err)
 		return err;
-	return (id >> 40 & 0xff) == kind && handle_home(id) < job.size && (id & 0xffff) < CTL_OBJECTS ? 0 : -EINVAL;
+	return handle_kind(id) == kind && handle_home(id) < job.nodes ? 0 : -EINVAL;
 }
 
 void sync_count_wait(enum dsm_latency what, uint64_t ns)
 {
-	struct rank_stats *s = &job.me->stats;
+	struct rank_stats *s = &job.mine->stats;
 	unsigned int i = what - DSM_LAT_LOCK;
 
 	stats_latency(&s->latency_count[i], &s->latency_sum[i], &s->latency_max[i], s->latency[i], ns);
-}
-
-/*
- * "In line" has come, or will: wait for the turn, or give up. The home answers SOP_CANCEL in any case; unless it says
- * -ETIMEDOUT, the turn's own answer crossed it and is the third, and the slot is not free before all are here.
- */
-int sync_turn(struct msg *m, uint32_t seq, uint64_t ns)
-{
-	if (slot_wait(m->req_slot, seq, 2, ns) != -ETIMEDOUT)
-		return 0;
-	m->op = SOP_CANCEL;
-	run_send(m);
-	slot_wait(m->req_slot, seq, 2, 0);
-	if (job.me->slots[m->req_slot].status == -ETIMEDOUT)
-		return -ETIMEDOUT;
-	slot_wait(m->req_slot, seq, 3, 0);
-	return 0;
 }
 
 static void count_ask(enum sync_op op, uint64_t ns)
@@ -89,11 +34,17 @@ static void count_ask(enum sync_op op, uint64_t ns)
 
 static int ask_kernel(uint64_t id, enum sync_op op, struct sync_request *q)
 {
-	struct dsm_ioc_call k = { .call = DSM_CALL_SYNC, .op = (uint8_t)op, .home = handle_home(id), .object = handle_object(id),
-				  .value = q->value, .value2 = q->value2, .ns = q->ns };
+	struct dsm_ioc_call k = handle_call(id, DSM_CALL_SYNC);
 	uint64_t start = clock_ns();
-	int status = kernel_call(&k);
+	int status;
 
+	k.op = (uint8_t)op;
+	k.value = q->value;
+	k.value2 = q->value2;
+	k.ns = q->ns;
+	about_object(id);
+	status = kernel_wait(&k, start);
+	about_none();
 	q->old = k.result;
 	q->waited = k.waited;
 	if (q->waited)
@@ -101,34 +52,96 @@ static int ask_kernel(uint64_t id, enum sync_op op, struct sync_request *q)
 	return status;
 }
 
-int sync_ask(uint64_t id, enum sync_op op, struct sync_request *q)
+/* May it have to wait for somebody's doing? */
+static bool lasts(enum sync_op op)
 {
-	struct msg m = { .type = MSG_SYNC, .op = (uint8_t)op, .src = job.rank, .dst = handle_home(id), .object = handle_object(id),
-			 .req_rank = job.rank, .value2 = q->value2, .value = q->value };
-	uint64_t start = 0;
-	uint32_t seq;
+	return op == SOP_WAIT || op == SOP_RDLOCK || op == SOP_WRLOCK || op == SOP_ENQUEUE;
+}
+
+struct pending {
+	struct msg m;
+	uint32_t seq; /* of its slot, before it was sent */
+};
+
+/* A thread that is cancelled in dsm_sem_wait(). What came all the same is for somebody else. */
+static void give_up(void *arg)
+{
+	struct pending *p = arg;
+	struct msg post = p->m;
+
+	if (sync_take_back(&p->m, p->seq, p->m.flags & MSGF_TIMED) > 0) {
+		uint32_t seq = slot_seq(p->m.req_slot);
+
+		post.op = SOP_POST;
+		post.flags = 0;
+		post.value = 1;
+		run_send(&post);
+		slot_wait(p->m.req_slot, seq, 1, 0);
+	}
+	slot_put(p->m.req_slot);
+	run_timers(true);
+	engine_leave();
+}
+
+/* The first answer, and the second where there are two. */
+static int answers(struct pending *p, uint64_t ns)
+{
+	const uint16_t slot = p->m.req_slot;
 	int status;
 
+	if (p->m.op != SOP_WAIT || ns) {
+		slot_wait(slot, p->seq, 1, 0);
+		status = job.me->slots[slot].status;
+		if (!ns || status)
+			return status;
+	}
+	pthread_cleanup_push(give_up, p);
+	if (ns) {
+		status = sync_turn(&p->m, p->seq, ns);
+	} else {
+		slot_wait_point(slot, p->seq, 1, 0);
+		status = job.me->slots[slot].status;
+	}
+	pthread_cleanup_pop(0);
+	return status;
+}
+
+int sync_ask(uint64_t id, enum sync_op op, struct sync_request *q)
+{
+	struct pending p = { .m = handle_ask(id, MSG_SYNC, (uint8_t)op) };
+	uint64_t start = 0;
+	int status, slot;
+
+	q->waited = false;
 	if (job.kernel >= 0)
 		return ask_kernel(id, op, q);
-	engine_depth++;
-	m.req_slot = slot_get();
-	seq = slot_seq(m.req_slot);
-	m.flags = q->ns ? MSGF_TIMED : 0;
-	run_send(&m);
-	q->waited = slot_seq(m.req_slot) == seq;
+	engine_enter();
+	slot = slot_get(lasts(op) ? SLOT_LASTING : SLOT_BRIEF);
+	if (slot < 0) {
+		engine_leave();
+		return slot;
+	}
+	p.m.req_slot = (uint16_t)slot;
+	p.m.value2 = q->value2;
+	p.m.value = q->value;
+	p.seq = slot_seq(p.m.req_slot);
+	p.m.flags = q->ns ? MSGF_TIMED : 0;
+	HOOK("ask-slot");
+	run_send(&p.m);
+	HOOK("ask-sent");
+	q->waited = slot_seq(p.m.req_slot) == p.seq;
 	if (q->waited)
 		start = clock_ns();
-	slot_wait(m.req_slot, seq, 1, 0);
-	status = job.me->slots[m.req_slot].status;
-	if (q->ns && !status)
-		status = sync_turn(&m, seq, q->ns);
-	q->old = job.me->slots[m.req_slot].value;
-	slot_put(job.rank, m.req_slot);
+	about_object(id);
+	status = answers(&p, q->ns);
+	about_none();
+	HOOK("ask-came");
+	q->old = job.me->slots[p.m.req_slot].value;
+	slot_put(p.m.req_slot);
 	run_timers(true);
 	if (q->waited)
 		count_ask(op, clock_ns() - start);
-	engine_depth--;
+	engine_leave();
 	return status;
 }
 
@@ -138,21 +151,21 @@ static int create(enum sync_kind kind, uint64_t value, uint16_t home, uint64_t *
 	int err = sync_ask(handle_make(kind, home, 0), SOP_CREATE, &q);
 
 	if (!err)
-		*id = handle_make(kind, home, (uint32_t)q.old);
+		*id = handle_make(kind, home, q.old);
 	return err;
 }
 
 /* id may lie in shared memory: it is touched outside the runtime only. */
-int sync_make(enum sync_kind kind, uint64_t value, int home, uint64_t *id)
+int sync_make(enum sync_kind kind, uint64_t value, int rank, uint64_t *id)
 {
 	uint64_t made;
 	int err = api_ready();
 
 	if (err)
 		return err;
-	if (home < -1 || home >= job.size)
+	if (rank < -1 || rank >= job.size)
 		return -EINVAL;
-	err = create(kind, value, home < 0 ? job.rank : (uint16_t)home, &made);
+	err = create(kind, value, rank < 0 ? job.node : node_of((uint16_t)rank), &made);
 	if (!err)
 		*id = made;
 	return err;
@@ -164,8 +177,11 @@ int sync_unmake(uint64_t *id, enum sync_kind kind)
 	uint64_t was = *id;
 	int err = handle_check(was, kind);
 
-	if (!err)
+	if (err)
+		return err;
+	do /* a mutex that others are just trying to lock, or to destroy */
 		err = sync_ask(was, SOP_DESTROY, &q);
+	while (err == -EINPROGRESS);
 	if (!err)
 		*id = 0;
 	return err;

@@ -7,20 +7,55 @@
 
 #include "api/api.h"
 
-/* A handle: generation, kind, home, index. Zero is none. */
-static inline uint64_t handle_make(enum sync_kind kind, uint16_t home, uint32_t object)
+/* A handle: generation (24 bits), kind (4), home (12), index (24). Zero is none. name: core/objects.h, object_name(). */
+static inline uint64_t handle_make(enum sync_kind kind, uint16_t home, uint64_t name)
 {
-	return (uint64_t)(object >> 16) << 48 | (uint64_t)kind << 40 | (uint64_t)home << 16 | (object & 0xffff);
+	return name >> 24 << 40 | (uint64_t)kind << 36 | (uint64_t)home << 24 | (name & SYNC_INDEX_MAX);
 }
 
 static inline uint16_t handle_home(uint64_t id)
 {
-	return (uint16_t)(id >> 16);
+	return id >> 24 & 0xfff;
 }
 
+static inline enum sync_kind handle_kind(uint64_t id)
+{
+	return (enum sync_kind)(id >> 36 & 0xf);
+}
+
+static inline uint64_t handle_name(uint64_t id)
+{
+	return id >> 40 << 24 | (id & SYNC_INDEX_MAX);
+}
+
+/* As messages have it: without the upper part of the generation. */
 static inline uint32_t handle_object(uint64_t id)
 {
-	return (uint32_t)(id >> 48 << 16 | (id & 0xffff));
+	return (uint32_t)handle_name(id);
+}
+
+/* A request of this rank for the object of a handle. */
+static inline struct msg handle_ask(uint64_t id, uint8_t type, uint8_t op)
+{
+	struct msg m = { .type = type, .op = op, .src = job.node, .dst = handle_home(id) };
+
+	object_address(&m, handle_name(id));
+	return m;
+}
+
+/* The same for the kernel: the rest is the caller's. */
+static inline struct dsm_ioc_call handle_call(uint64_t id, uint16_t call)
+{
+	const struct msg m = handle_ask(id, 0, 0);
+
+	return (struct dsm_ioc_call){ .call = call, .home = m.dst, .object = m.object, .gen = m.req_rank };
+}
+
+/* What this thread is about to wait for, for stall.c. */
+static inline void about_object(uint64_t id)
+{
+	about(ABOUT_OBJECT, handle_home(id), handle_object(id));
+	wait_about.sync = (uint8_t)handle_kind(id);
 }
 
 /* 0, or -EINVAL: no handle of this kind; -ENOTCONN, -ECHILD. */
@@ -35,16 +70,33 @@ struct sync_request {
 
 /* Ask the object's home and wait for the answer's status. */
 int sync_ask(uint64_t id, enum sync_op op, struct sync_request *q);
-/* After the first answer of a request that is answered twice ("in line", then its turn): 0, or -ETIMEDOUT after ns. */
+/* After the first answer of a request that is answered twice ("in line", then its turn): 0, or -ETIMEDOUT after ns (0: none).
+ * A cancellation point. */
 int sync_turn(struct msg *m, uint32_t seq, uint64_t ns);
-int sync_make(enum sync_kind kind, uint64_t value, int home, uint64_t *id); /* home -1: this rank */
+/* Of a thread that is cancelled: take its request back. 0, or 1: what it asked for has come all the same. */
+int sync_take_back(struct msg *m, uint32_t seq, bool in_line);
+int sync_make(enum sync_kind kind, uint64_t value, int rank, uint64_t *id); /* at that rank's node; -1: this one's */
 int sync_unmake(uint64_t *id, enum sync_kind kind);
 
-/* What this thread holds: locks by handle. info is the hold record, or how an rwlock is held. */
-int held_find(uint64_t id);                 /* index, or -1 */
-int held_add(uint64_t id, uint32_t info);   /* -EAGAIN: this thread holds 64 locks */
+/* held.c: what this thread holds, locks by handle. info is the hold record, or how an rwlock is held. An index is good until
+ * the next held_add() or held_remove(). */
+int held_start(void);
+int held_find(uint64_t id);               /* index, or -1 */
+int held_add(uint64_t id, uint32_t info); /* -EAGAIN: no memory; never after a held_remove() without one in between */
 uint32_t held_info(int index);
 void held_remove(int index);
+
+/* kept.c: locks that this rank keeps, as nobody else has asked for them. ask: a request for the lock, of this rank. */
+int64_t kept_take(const struct msg *ask); /* the lock is this thread's now: its hold record; -1: it is not kept here */
+int64_t
+kept_join(const struct msg
+		  *ask); /* in line behind a thread of this node: that thread's hold record; -1: nobody is there */
+void kept_note(const struct msg *ask,
+	       uint32_t hold); /* it is held in this record, and will be found there when it is kept */
+void kept_give_some(void);     /* records run short */
+
+/* barrier.c: a thread of this rank arrives, with a value that is combined (op: engine/reduce.h), and gets the result. */
+int barrier_arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value);
 
 void sync_count_wait(enum dsm_latency what, uint64_t ns);
 

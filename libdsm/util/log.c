@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int me = -1;
@@ -31,7 +32,7 @@ void log_line(const char *fmt, ...)
 	if (n > (int)sizeof(line) - 2)
 		n = (int)sizeof(line) - 2;
 	line[n++] = '\n';
-	if (write(STDERR_FILENO, line, (size_t)n) < 0)
-		n = 0; /* nowhere to say it */
+	if (syscall(SYS_write, STDERR_FILENO, line, (size_t)n) < 0) /* the function is a cancellation point */
+		n = 0;                                              /* nowhere to say it */
 	errno = saved;
 }

@@ -36,7 +36,7 @@ enum {
 	CHANNELS = 64,
 	JOBS = 64,
 	CHUNK = 32768,
-	BACKLOG = 1 << 20,	/* bytes to send, over which the outputs of jobs are left unread */
+	BACKLOG = 1 << 20, /* bytes to send, over which the outputs of jobs are left unread */
 	GRACE_MS = 10000,
 };
 
@@ -47,16 +47,16 @@ struct buffer {
 
 /* Who asks: channel 0 is the host, which stays; others are TCP connections. */
 struct channel {
-	int fd;			/* -1: free */
+	int fd; /* -1: free */
 	struct buffer in, out;
 };
 
 struct job {
-	pid_t pid;		/* 0: free */
-	int channel;		/* -1: the one who asked is gone */
+	pid_t pid;   /* 0: free */
+	int channel; /* -1: the one who asked is gone */
 	uint16_t id;
-	int out[2];		/* read ends of standard output and error, -1 at the end */
-	int64_t kill_at;	/* 0: no */
+	int out[2];      /* read ends of standard output and error, -1 at the end */
+	int64_t kill_at; /* 0: no */
 };
 
 static struct channel channels[CHANNELS];
@@ -378,12 +378,14 @@ static int poll_set(struct pollfd *set, int children, int listener)
 	set[0] = (struct pollfd){ .fd = children, .events = POLLIN };
 	set[1] = (struct pollfd){ .fd = listener, .events = POLLIN };
 	for (int c = 0; c < CHANNELS; c++)
-		set[n++] = (struct pollfd){ .fd = channels[c].fd, .events = POLLIN | (channels[c].out.used ? POLLOUT : 0) };
+		set[n++] = (struct pollfd){ .fd = channels[c].fd,
+					    .events = POLLIN | (channels[c].out.used ? POLLOUT : 0) };
 	for (int i = 0; i < JOBS; i++)
 		for (int which = 0; which < 2; which++) {
 			bool stuck = jobs[i].channel >= 0 && channels[jobs[i].channel].out.used > BACKLOG;
 
-			set[n++] = (struct pollfd){ .fd = jobs[i].pid && !stuck ? jobs[i].out[which] : -1, .events = POLLIN };
+			set[n++] = (struct pollfd){ .fd = jobs[i].pid && !stuck ? jobs[i].out[which] : -1,
+						    .events = POLLIN };
 		}
 	return n;
 }

@@ -11,24 +11,24 @@
 
 struct frame {
 	uint32_t length;
-	uint16_t job;	/* chosen by who sends FRAME_RUN, unique among its running jobs */
+	uint16_t job; /* chosen by who sends FRAME_RUN, unique among its running jobs */
 	uint8_t type;
 	uint8_t unused;
 };
 static_assert(sizeof(struct frame) == 8, "the layout is shared with Python");
 
 enum {
-	FRAME_RUN = 'R',	/* strings, each ended by NUL: folder, memlock limit, count of settings, settings, words */
-	FRAME_SIGNAL = 'S',	/* one byte: sent to the job's process group */
-	FRAME_HELLO = 'H',	/* agent: the guest is up */
-	FRAME_OUT = 'O',	/* agent: standard output of the job */
-	FRAME_ERR = 'E',	/* agent: standard error of the job */
-	FRAME_EXIT = 'X',	/* agent: one byte, the status as a shell has it; the job's last frame */
+	FRAME_RUN = 'R',    /* strings, each ended by NUL: folder, memlock limit, count of settings, settings, words */
+	FRAME_SIGNAL = 'S', /* one byte: sent to the job's process group */
+	FRAME_HELLO = 'H',  /* agent: the guest is up */
+	FRAME_OUT = 'O',    /* agent: standard output of the job */
+	FRAME_ERR = 'E',    /* agent: standard error of the job */
+	FRAME_EXIT = 'X',   /* agent: one byte, the status as a shell has it; the job's last frame */
 };
 
 enum {
-	FRAME_MAX = 1 << 20,	/* longer is a broken stream */
-	AGENT_PORT = 7007,	/* TCP, on the control network */
+	FRAME_MAX = 1 << 20, /* longer is a broken stream */
+	AGENT_PORT = 7007,   /* TCP, on the control network */
 };
 
 #endif

@@ -31,7 +31,8 @@ class Kernel:
     """A bootable kernel: image, modules (lib/modules/VERSION in `tree`), initramfs."""
 
     def __init__(self, folder, image, modules):
-        self.folder, self.image, self.modules = folder, image, modules
+        # init looks for the modules before it has its root: a link in the path would lead elsewhere there.
+        self.folder, self.image, self.modules = folder, image, modules.resolve()
         self.version = modules.name
         self.initramfs = folder / 'initramfs'
 

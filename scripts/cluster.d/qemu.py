@@ -13,7 +13,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from common import FILES, TOP, Failure, output, say, tool
+from common import FILES, TOP, Failure, output, program, say, tool
 
 PROBE_SECONDS = 10      # a guest under a KVM that works is up in two
 COMMON = 16 << 20       # bytes
@@ -28,17 +28,28 @@ def processor(accel):
         ['-accel', 'tcg,thread=multi', '-cpu', 'max,la57=off']
 
 
+def clock(accel):
+    """What an emulated guest is told of its time stamp counter, which is this machine's.
+
+    With several processors its kernel takes the counter for unreliable, unless told otherwise, and a look at the clock becomes
+    a system call and a trip to QEMU; the counter is one for all processors. And it measures the counter by a timer, which
+    fails while this machine is busy: time then goes on by the tick, in steps of 4 ms, and stands still between.
+    """
+    if accel == 'kvm':
+        return ''
+    return ' tsc=reliable' + (f' tsc_early_khz={output(program("tsc")).strip()}' if accel == 'tcg' else '')
+
+
 def machine(kernel, accel, cpus, memory, arguments):
     # Room for a second processor, though none is there: QEMU then emulates atomic instructions by atomic ones, which
-    # memory that several guests share needs. With that room the kernel takes the time stamp counter for unreliable, unless
-    # told otherwise, and a look at the clock becomes a system call and a trip to QEMU; the counter is one for all processors.
+    # memory that several guests share needs.
     room = max(cpus, 2)
     return [tool('setpriv', 'util-linux'), '--pdeathsig', 'KILL', tool('qemu-system-x86_64', 'qemu-system-x86'),
             '-nodefaults', '-no-user-config', '-display', 'none', '-no-reboot', '-machine', 'pc', *processor(accel),
             # Each a package: the table of processors for kernels without ACPI has only the first of a package.
             '-smp', f'{cpus},maxcpus={room},sockets={room},cores=1,threads=1', '-m', str(memory),
             '-kernel', kernel.image, '-initrd', kernel.initramfs,
-            '-append', f'{ARGUMENTS} {arguments}' + ('' if accel == 'kvm' else ' tsc=reliable')]
+            '-append', f'{ARGUMENTS} {arguments}{clock(accel)}']
 
 
 def share(tag, path, options):

@@ -20,10 +20,10 @@
 
 enum {
 	PORTS = 32,
-	ADDRESSES = 16,			/* per port */
-	FRAME = 69632,			/* what QEMU sends at most */
-	BATCH = 32,			/* frames of a port before the next port's turn */
-	QUEUE_MAX = 32 << 20,		/* bytes; a queue pair of rxe has 64 packets of 4 KiB on the way */
+	ADDRESSES = 16,       /* per port */
+	FRAME = 69632,        /* what QEMU sends at most */
+	BATCH = 32,           /* frames of a port before the next port's turn */
+	QUEUE_MAX = 32 << 20, /* bytes; a queue pair of rxe has 64 packets of 4 KiB on the way */
 };
 
 struct queued {
@@ -35,9 +35,9 @@ struct queued {
 struct port {
 	int fd, network;
 	uint8_t address[ADDRESSES][6];
-	int known;			/* addresses */
+	int known; /* addresses */
 	struct queued *first, **last;
-	size_t queued;			/* bytes */
+	size_t queued; /* bytes */
 };
 
 static struct port ports[PORTS];
@@ -155,7 +155,8 @@ int main(int argc, char **argv)
 	}
 	for (;;) {
 		for (int i = 0; i < count; i++)
-			set[i] = (struct pollfd){ .fd = ports[i].fd, .events = POLLIN | (ports[i].first ? POLLOUT : 0) };
+			set[i] =
+				(struct pollfd){ .fd = ports[i].fd, .events = POLLIN | (ports[i].first ? POLLOUT : 0) };
 		if (poll(set, count, -1) < 0)
 			continue;
 		for (int i = 0; i < count; i++) {

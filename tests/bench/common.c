@@ -73,7 +73,7 @@ void bench_cost_read(struct bench_cost *out)
 		.calls = calls,
 		.switches = (uint64_t)(use.ru_nvcsw + use.ru_nivcsw),
 		.cpu_us = (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1e6 +
-			  (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec),
+			(double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec),
 		.us = bench_now_us(),
 	};
 }

@@ -15,10 +15,10 @@
 #include <string.h>
 
 #define BLOCK 4096
-#define NOTES 128       /* receives posted */
-#define SENDS 128       /* length of the send queue */
+#define NOTES 128 /* receives posted */
+#define SENDS 128 /* length of the send queue */
 #define SIGNAL_EACH 32
-#define QP_TIMEOUT 18   /* 4.1 us * 2^18: guests without acceleration are slow */
+#define QP_TIMEOUT 18 /* 4.1 us * 2^18: guests without acceleration are slow */
 
 /* The small message; as large as libdsm's. */
 struct note {
@@ -41,7 +41,7 @@ struct link {
 	struct memory {
 		char blocks[LINK_DEPTH_MAX][BLOCK];
 		struct note notes[NOTES];
-	} *memory;
+	} * memory;
 };
 
 static void die(const char *what)
@@ -67,7 +67,8 @@ static void open_device(struct link *s, const char *device_name)
 		if (!device_name || !strcmp(ibv_get_device_name(list[i]), device_name))
 			break;
 	if (!list || !list[i]) {
-		fprintf(stderr, "link: there is no RDMA device%s%s\n", device_name ? " " : "", device_name ? device_name : "");
+		fprintf(stderr, "link: there is no RDMA device%s%s\n", device_name ? " " : "",
+			device_name ? device_name : "");
 		exit(1);
 	}
 	s->device = ibv_open_device(list[i]);
@@ -112,9 +113,13 @@ static void choose_gid(struct link *s)
 static void make_qp(struct link *s)
 {
 	struct ibv_qp_init_attr make = { .qp_type = IBV_QPT_RC,
-					 .cap = { .max_send_wr = SENDS, .max_recv_wr = NOTES, .max_send_sge = 1, .max_recv_sge = 1,
+					 .cap = { .max_send_wr = SENDS,
+						  .max_recv_wr = NOTES,
+						  .max_send_sge = 1,
+						  .max_recv_sge = 1,
 						  .max_inline_data = sizeof(struct note) } };
-	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT, .port_num = 1,
+	struct ibv_qp_attr init = { .qp_state = IBV_QPS_INIT,
+				    .port_num = 1,
 				    .qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE };
 	struct ibv_port_attr port;
 
@@ -132,7 +137,8 @@ static void make_qp(struct link *s)
 	memset(s->memory, 1, sizeof(*s->memory));
 	s->mr = ibv_reg_mr(s->pd, s->memory, sizeof(*s->memory), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	must(s->mr, "registering memory");
-	must(!ibv_modify_qp(s->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), "INIT");
+	must(!ibv_modify_qp(s->qp, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+	     "INIT");
 	must(!ibv_query_port(s->device, 1, &port), "port 1");
 	s->here.qpn = s->qp->qp_num;
 	s->here.rkey = s->mr->rkey;
@@ -151,18 +157,29 @@ static void post_receive(struct link *s, uint64_t id)
 
 static void connect_qp(struct link *s)
 {
-	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR, .dest_qp_num = s->there.qpn, .max_dest_rd_atomic = 1, .min_rnr_timer = 12,
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
+				   .dest_qp_num = s->there.qpn,
+				   .max_dest_rd_atomic = 1,
+				   .min_rnr_timer = 12,
 				   .path_mtu = s->here.mtu < s->there.mtu ? s->here.mtu : s->there.mtu,
-				   .ah_attr = { .is_global = 1, .port_num = 1, .dlid = (uint16_t)s->there.lid,
+				   .ah_attr = { .is_global = 1,
+						.port_num = 1,
+						.dlid = (uint16_t)s->there.lid,
 						.grh = { .sgid_index = (uint8_t)s->gid_index, .hop_limit = 64 } } };
-	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS, .timeout = QP_TIMEOUT, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
+	struct ibv_qp_attr rts = {
+		.qp_state = IBV_QPS_RTS, .timeout = QP_TIMEOUT, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1
+	};
 	uint64_t i;
 
 	memcpy(rtr.ah_attr.grh.dgid.raw, s->there.gid, sizeof(s->there.gid));
-	must(!ibv_modify_qp(s->qp, &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-			    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER), "RTR");
-	must(!ibv_modify_qp(s->qp, &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-			    IBV_QP_MAX_QP_RD_ATOMIC), "RTS");
+	must(!ibv_modify_qp(s->qp, &rtr,
+			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+	     "RTR");
+	must(!ibv_modify_qp(s->qp, &rts,
+			    IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				    IBV_QP_MAX_QP_RD_ATOMIC),
+	     "RTS");
 	for (i = 0; i < NOTES; i++)
 		post_receive(s, i);
 }
@@ -208,7 +225,10 @@ static void send_block(struct link *s, uint32_t round)
 {
 	uint32_t at = round % LINK_DEPTH_MAX;
 	struct ibv_sge sge = { (uint64_t)(uintptr_t)s->memory->blocks[at], BLOCK, s->mr->lkey };
-	struct ibv_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = htonl(round),
+	struct ibv_send_wr wr = { .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+				  .imm_data = htonl(round),
 				  .wr.rdma = { s->there.block + at * (uint64_t)BLOCK, s->there.rkey } };
 
 	post(s, &wr);

@@ -30,7 +30,8 @@ struct link;
 
 /* device NULL: the first; gid_index -1: the best RoCE v2 one. */
 struct link *link_open(const char *device, int gid_index, struct link_address *here);
-void link_connect(struct link *s, const struct link_address *there); /* and see to it that both are, before the first message */
+void link_connect(struct link *s,
+		  const struct link_address *there); /* and see to it that both are, before the first message */
 
 /* Whoever sleeps does so on the completion channel; otherwise it polls. */
 void link_ask(struct link *s, enum link_ask what, bool responder_sleeps, uint32_t round);

@@ -56,7 +56,8 @@ static int by_value(const void *a, const void *b)
 static void report(const char *row, double *v)
 {
 	qsort(v, REPEATS, sizeof(*v), by_value);
-	printf("{\"row\": \"%s\", \"mode\": \"bare\", \"ranks\": 1, \"value\": %.3f, \"unit\": \"us\"}\n", row, v[REPEATS / 2]);
+	printf("{\"row\": \"%s\", \"mode\": \"bare\", \"ranks\": 1, \"value\": %.3f, \"unit\": \"us\"}\n", row,
+	       v[REPEATS / 2]);
 	fflush(stdout);
 }
 
@@ -67,7 +68,8 @@ static void punch(void)
 
 static void open_uffd(uint64_t features)
 {
-	struct uffdio_api api = { .api = UFFD_API, .features = features | UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+	struct uffdio_api api = { .api = UFFD_API,
+				  .features = features | UFFD_FEATURE_MISSING_SHMEM | UFFD_FEATURE_PAGEFAULT_FLAG_WP };
 	struct uffdio_register reg = { .range = { (uint64_t)(uintptr_t)area, PAGES * PAGE },
 				       .mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP };
 
@@ -104,7 +106,7 @@ static void on_segv(int sig, siginfo_t *info, void *context)
 	must(!mprotect((void *)((uintptr_t)info->si_addr & ~(PAGE - 1)), PAGE, PROT_READ | PROT_WRITE), "mprotect");
 }
 
-static void catch(int sig, void (*fn)(int, siginfo_t *, void *))
+static void catch (int sig, void (*fn)(int, siginfo_t *, void *))
 {
 	struct sigaction sa = { .sa_sigaction = fn, .sa_flags = SA_SIGINFO };
 
@@ -174,7 +176,7 @@ static void rows_mprotect(void)
 	size_t i;
 	int r;
 
-	catch(SIGSEGV, on_segv);
+	catch (SIGSEGV, on_segv);
 	for (r = 0; r < REPEATS; r++) {
 		must(!mprotect(area, PAGES * PAGE, PROT_READ | PROT_WRITE), "mprotect");
 		touch_all();
@@ -221,7 +223,8 @@ static void row_close(const char *name, bool running)
 		must(write(to_child[1], "t", 1) == 1 && read(from_child[0], &c, 1) == 1, "pipe");
 		start = now_us();
 		for (i = 0; i < PAGES; i++)
-			must(!fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(i * PAGE), PAGE), "fallocate");
+			must(!fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(i * PAGE), PAGE),
+			     "fallocate");
 		v[r] = (now_us() - start) / PAGES;
 		must(write(to_child[1], "n", 1) == 1, "write");
 	}
@@ -237,7 +240,8 @@ int main(int argc, char **argv)
 	if (argc > 1) {
 		bool help = !strcmp(argv[1], "--help");
 
-		fprintf(help ? stdout : stderr, "usage: delivery\nCosts of fault delivery and protection changes, as JSON lines.\n");
+		fprintf(help ? stdout : stderr,
+			"usage: delivery\nCosts of fault delivery and protection changes, as JSON lines.\n");
 		return help ? 0 : 2;
 	}
 	memfd = memfd_create("delivery", MFD_CLOEXEC);
@@ -245,14 +249,15 @@ int main(int argc, char **argv)
 	area = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
 	must(area != MAP_FAILED, "mmap");
 	open_uffd(UFFD_FEATURE_SIGBUS);
-	catch(SIGBUS, on_bus);
+	catch (SIGBUS, on_bus);
 	row_touch("fault delivery, userfaultfd by SIGBUS on the faulting thread");
 	rows_uffd_protection();
 	close(uffd);
 	open_uffd(0);
 	must(!pthread_create(&t, NULL, handler_thread, NULL), "pthread_create");
 	row_touch("fault delivery, userfaultfd by a handler thread");
-	must(!pthread_cancel(t) && !pthread_join(t, NULL), "pthread_join"); /* before the descriptor's number is used again */
+	must(!pthread_cancel(t) && !pthread_join(t, NULL),
+	     "pthread_join"); /* before the descriptor's number is used again */
 	close(uffd);
 	must(mmap(area, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, memfd, 0) == area, "mmap");
 	rows_mprotect();

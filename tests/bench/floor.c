@@ -156,8 +156,8 @@ static void make_worker(struct side *s)
 		.thread_mode = UCS_THREAD_MODE_SINGLE,
 	};
 	const ucp_am_handler_param_t am = {
-		.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-			      UCP_AM_HANDLER_PARAM_FIELD_ARG,
+		.field_mask =
+			UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
 		.cb = arrived,
 		.arg = s,
 	};
@@ -342,7 +342,8 @@ static void print_json(struct result all[TRANSPORTS][ANSWERS][MODES])
 	size_t t, a, m;
 
 	printf("{\"floor\": {\"message_bytes\": %zu, \"block_bytes\": %d, \"rounds\": %u, \"repeats\": %u, "
-	       "\"gap_us\": %u", sizeof(struct note), BLOCK, rounds, repeats, gap_us);
+	       "\"gap_us\": %u",
+	       sizeof(struct note), BLOCK, rounds, repeats, gap_us);
 	for (t = 0; t < TRANSPORTS; t++) {
 		printf(",\n  \"%s\": {", transports[t].name);
 		for (a = 0; a < ANSWERS; a++) {
@@ -353,7 +354,8 @@ static void print_json(struct result all[TRANSPORTS][ANSWERS][MODES])
 				printf("%s\"%s\": ", m ? ", " : "", mode_names[m]);
 				if (r->ok)
 					printf("{\"median_us\": %.3f, \"p99_us\": %.3f, \"min_us\": %.3f, "
-					       "\"max_us\": %.3f}", r->median, r->p99, r->least, r->most);
+					       "\"max_us\": %.3f}",
+					       r->median, r->p99, r->least, r->most);
 				else
 					printf("null");
 			}
@@ -410,7 +412,7 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{ "rounds", required_argument, NULL, 'n' }, { "repeats", required_argument, NULL, 'r' },
 		{ "gap", required_argument, NULL, 'g' },    { "table", no_argument, NULL, 't' },
-		{ "help", no_argument, NULL, 'h' },	    { 0 },
+		{ "help", no_argument, NULL, 'h' },         { 0 },
 	};
 	static struct result all[TRANSPORTS][ANSWERS][MODES];
 	int opt, table = 0, failed = 0, status, ends[2];

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What benchmarks between QEMU guests share: the guests, the programs that run in them, medians, tables."""
-import json, os, re, statistics, subprocess, sys, tempfile, time
+import json, os, re, statistics, subprocess, tempfile, time
 
-TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import report
+from report import TOP, fail, markdown, table
+
 BUILD = "build/" + os.environ.get("VARIANT", "release")
 LIMIT = 240  # seconds for one program
 GAP_US = 1000  # before an operation that is timed alone: in emulated guests, what the one before leaves behind takes so long
@@ -17,11 +19,7 @@ began = time.monotonic()
 
 
 def say(text):
-    print("bench: %4.0f s: %s" % (time.monotonic() - began, text), file=sys.stderr, flush=True)
-
-
-def fail(text):
-    sys.exit("bench: " + text)
+    report.say("%4.0f s: %s" % (time.monotonic() - began, text))
 
 
 class Failed(Exception):
@@ -145,23 +143,12 @@ def gather(into, key, values):
 
 
 def cell(v, form="%.0f"):
-    return "-" if v is None else form % v
+    return report.cell(v, form)
 
 
 def us(v):
     """Three digits are more than the guests are good for."""
     return cell(v, "%.2f" if v is not None and v < 10 else "%.0f")
-
-
-def table(title, head, rows):
-    widths = [max(len(str(r[i])) for r in rows + [head]) for i in range(len(head))]
-    print("\n" + title)
-    for r in [head, *rows]:
-        print("  " + "  ".join(str(c).ljust(w) if i == 0 else str(c).rjust(w) for i, (c, w) in enumerate(zip(r, widths))))
-
-
-def markdown(head, rows):
-    return ["| %s |" % " | ".join(str(c) for c in r) for r in (head, ["---"] * len(head), *rows)] + [""]
 
 
 # ---- programs ---------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common.h"
@@ -72,8 +73,8 @@ static void report(const char *name, double *v, int n, const char *unit)
 	check(dsm_reduce(&bits, DSM_DOUBLE, DSM_MAX), "dsm_reduce");
 	memcpy(&best, &bits, sizeof(best));
 	if (rank == 0) {
-		printf("{\"row\": \"%s\", \"mode\": \"%s\", \"ranks\": %d, \"value\": %.3f, \"unit\": \"%s\"}\n", name, label, size, best,
-		       unit);
+		printf("{\"row\": \"%s\", \"mode\": \"%s\", \"ranks\": %d, \"value\": %.3f, \"unit\": \"%s\"}\n", name,
+		       label, size, best, unit);
 		fflush(stdout);
 	}
 }
@@ -277,6 +278,43 @@ static void bench_producer(const char *name, size_t bytes)
 	report(name, rank == 1 ? v : NULL, repeats, "us");
 }
 
+/* The same with semaphores, which block: each waits for the other all the time. */
+static void bench_semaphores(void)
+{
+	static dsm_sem_t sems[2];
+	double v[REPEATS_MAX], start;
+	int r, i, rounds = rounds_of(500);
+	char *data, sum = 0;
+	size_t b;
+
+	fresh();
+	data = area + BLOCK;
+	if (rank < 2)
+		check(dsm_sem_init(&sems[rank], 0), "dsm_sem_init");
+	for (r = 0; r < 2; r++)
+		check(dsm_broadcast(&sems[r], sizeof(sems[r]), r), "dsm_broadcast");
+	for (r = 0; r < repeats; r++) {
+		dsm_barrier();
+		start = bench_now_us();
+		for (i = 0; rank < 2 && i < rounds; i++) {
+			if (rank == 0)
+				memset(data, i, BLOCK);
+			else
+				check(dsm_sem_wait(&sems[1]), "dsm_sem_wait");
+			for (b = 0; rank && b < BLOCK; b += 64)
+				sum = (char)(sum + data[b]);
+			check(dsm_sem_post(&sems[!rank], 1), "dsm_sem_post");
+			if (rank == 0)
+				check(dsm_sem_wait(&sems[0]), "dsm_sem_wait");
+		}
+		v[r] = (bench_now_us() - start) / (2.0 * rounds);
+		dsm_barrier();
+	}
+	if (sum == 77)
+		fprintf(stderr, " ");
+	report("producer/consumer by semaphores, 4 KiB, one way", rank == 1 ? v : NULL, repeats, "us");
+}
+
 static void bench_false_sharing(void)
 {
 	double v[REPEATS_MAX], start;
@@ -295,12 +333,38 @@ static void bench_false_sharing(void)
 	report("false sharing by two writers, per block, barrier included", rank == 1 ? v : NULL, repeats, "us");
 }
 
+/* What it is compared with on one node: a mutex of the C library in shared memory. */
+static void bench_pthread_mutex(void)
+{
+	pthread_mutex_t *m = mmap(NULL, sizeof(*m), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutexattr_t a;
+	double v[REPEATS_MAX], start;
+	int r, i, n = rounds_of(2000);
+
+	if (m == MAP_FAILED)
+		return;
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_setpshared(&a, PTHREAD_PROCESS_SHARED);
+	pthread_mutex_init(m, &a);
+	for (r = 0; r < repeats; r++) {
+		start = bench_now_us();
+		for (i = 0; i < n; i++) {
+			pthread_mutex_lock(m);
+			pthread_mutex_unlock(m);
+		}
+		v[r] = (bench_now_us() - start) / n;
+	}
+	report("lock + unlock, uncontended, pthread_mutex", rank == 0 ? v : NULL, repeats, "us");
+	munmap(m, sizeof(*m));
+}
+
 static void bench_locks(void)
 {
 	static dsm_mutex_t m;
 	double v[REPEATS_MAX], start;
 	int who, r, i, n = rounds_of(2000), turns = rounds_of(200) & ~1;
 
+	bench_pthread_mutex();
 	fresh();
 	if (rank == 0)
 		check(dsm_mutex_init(&m), "dsm_mutex_init");
@@ -315,7 +379,8 @@ static void bench_locks(void)
 			v[r] = (bench_now_us() - start) / n;
 			dsm_barrier();
 		}
-		report(who ? "lock + unlock, uncontended, remote" : "lock + unlock, uncontended, home", rank == who ? v : NULL, repeats, "us");
+		report(who ? "lock + unlock, uncontended, remote" : "lock + unlock, uncontended, home",
+		       rank == who ? v : NULL, repeats, "us");
 	}
 	for (r = 0; r < repeats; r++) {
 		double sum = 0;
@@ -553,21 +618,25 @@ static void bench_producers(void)
 static const struct bench {
 	const char *name;
 	void (*run)(void);
+	/* clang-format off */
 } benches[] = {
 	{ "misses", bench_misses },	{ "first", bench_first },	{ "stream", bench_streams },
 	{ "pingpong", bench_pingpong }, { "producer", bench_producers }, { "false", bench_false_sharing },
+	{ "semaphores", bench_semaphores },
 	{ "locks", bench_locks },	{ "barrier", bench_barrier },	{ "atomics", bench_atomics },
 	{ "alloc", bench_alloc },	{ "busy", bench_busy_home },
 	{ "storm", bench_storm },	{ "costs", bench_costs },	{ "large", bench_large },
 };
+/* clang-format on */
 #define BENCHES (sizeof(benches) / sizeof(benches[0]))
 
 static void usage(FILE *to)
 {
 	size_t i;
 
-	fprintf(to, "usage: mpirun -n N micro [--readahead K] [--blocks N] [--repeats N] [--rounds N] [--label TEXT] [GROUP...]\n"
-		    "Costs of single operations as JSON lines; groups:");
+	fprintf(to,
+		"usage: mpirun -n N micro [--readahead K] [--blocks N] [--repeats N] [--rounds N] [--label TEXT] [GROUP...]\n"
+		"Costs of single operations as JSON lines; groups:");
 	for (i = 0; i < BENCHES; i++)
 		fprintf(to, " %s", benches[i].name);
 	fprintf(to, "\n");
@@ -596,9 +665,12 @@ static bool wanted(const char *name, int argc, char **argv)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "help", no_argument, NULL, 'h' }, { "readahead", required_argument, NULL, 'r' },
-		{ "label", required_argument, NULL, 'l' }, { "blocks", required_argument, NULL, 'b' },
-		{ "repeats", required_argument, NULL, 'n' }, { "rounds", required_argument, NULL, 'o' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "readahead", required_argument, NULL, 'r' },
+		{ "label", required_argument, NULL, 'l' },
+		{ "blocks", required_argument, NULL, 'b' },
+		{ "repeats", required_argument, NULL, 'n' },
+		{ "rounds", required_argument, NULL, 'o' },
 		{ 0 },
 	};
 	struct dsm_config cfg;

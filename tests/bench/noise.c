@@ -38,7 +38,8 @@
 
 enum { READ_MISS, WRITE_MISS, UPGRADE, ATOMIC, LOCK, FLOOR_FAULT, FLOOR_MESSAGE, ECHO, KINDS };
 
-static const char *const names[KINDS] = { "read miss", "write miss", "upgrade", "atomic", "lock", "floor: fault", "floor: message", "floor: kernel" };
+static const char *const names[KINDS] = { "read miss", "write miss",   "upgrade",        "atomic",
+					  "lock",      "floor: fault", "floor: message", "floor: kernel" };
 
 static unsigned int nsamples = 512, gap_us;
 static const char *label = "";
@@ -163,8 +164,10 @@ static double once(int kind, int i)
 		;
 	start = bench_now_us();
 	if (kind == ECHO) {
-		struct dsm_ioc_range r = { .op = DSM_RANGE_ECHO, .pages = 1,
-					   .page = (uint32_t)(((uintptr_t)areas[ECHO] - module_base) / BLOCK + (uintptr_t)i) };
+		struct dsm_ioc_range r = { .op = DSM_RANGE_ECHO,
+					   .pages = 1,
+					   .page = (uint32_t)(((uintptr_t)areas[ECHO] - module_base) / BLOCK +
+							      (uintptr_t)i) };
 
 		if (ioctl(module, DSM_IOC_RANGE, &r))
 			dsm_abort(2, "echo: %s", strerror(errno));
@@ -248,15 +251,11 @@ static bool wanted(int kind)
 {
 	switch (kind) {
 	case WRITE_MISS:
-	case UPGRADE:
-		return faults;
+	case UPGRADE: return faults;
 	case FLOOR_FAULT:
-	case FLOOR_MESSAGE:
-		return floors;
-	case ECHO:
-		return echo;
-	default:
-		return true;
+	case FLOOR_MESSAGE: return floors;
+	case ECHO: return echo;
+	default: return true;
 	}
 }
 
@@ -275,7 +274,8 @@ static void measure(void)
 		for (kind = 0; kind < KINDS; kind++)
 			/* The first batch only warms up. */
 			if (wanted(kind))
-				measure_batch(kind, (char)at, at ? v[kind] + at - 1 : NULL, at ? nsamples - (at - 1) : 0);
+				measure_batch(kind, (char)at, at ? v[kind] + at - 1 : NULL,
+					      at ? nsamples - (at - 1) : 0);
 	for (kind = 0; kind < KINDS; kind++) {
 		if (wanted(kind))
 			report(kind, v[kind]);
@@ -286,14 +286,10 @@ static void measure(void)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "help", no_argument, NULL, 'h' },
-		{ "samples", required_argument, NULL, 'n' },
-		{ "label", required_argument, NULL, 'l' },
-		{ "floor", required_argument, NULL, 'f' },
-		{ "faults", no_argument, NULL, 'w' },
-		{ "echo", no_argument, NULL, 'e' },
-		{ "gap", required_argument, NULL, 'g' },
-		{ 0 },
+		{ "help", no_argument, NULL, 'h' },        { "samples", required_argument, NULL, 'n' },
+		{ "label", required_argument, NULL, 'l' }, { "floor", required_argument, NULL, 'f' },
+		{ "faults", no_argument, NULL, 'w' },      { "echo", no_argument, NULL, 'e' },
+		{ "gap", required_argument, NULL, 'g' },   { 0 },
 	};
 	struct dsm_config cfg;
 	int c, err;
@@ -313,7 +309,8 @@ int main(int argc, char **argv)
 			floor_sleeps = optarg[0] == 'e';
 			floors = true;
 		} else {
-			fprintf(c == 'h' ? stdout : stderr, "usage: mpirun -n 2 noise [--samples N] [--gap US] [--faults] [--echo] [--floor poll|event] [--label TEXT]\n"
+			fprintf(c == 'h' ? stdout : stderr,
+				"usage: mpirun -n 2 noise [--samples N] [--gap US] [--faults] [--echo] [--floor poll|event] [--label TEXT]\n"
 				"Single read misses, atomic operations and locks, each timed: JSON lines.\n");
 			return c == 'h' ? 0 : 2;
 		}

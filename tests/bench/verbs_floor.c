@@ -33,6 +33,7 @@ static const struct {
 	enum link_ask ask;
 	bool requester_sleeps, responder_sleeps;
 	unsigned int depth;
+	/* clang-format off */
 } rows[] = {
 	{ "message", LINK_MESSAGE, false, false, 1 },
 	{ "message", LINK_MESSAGE, false, true, 1 },
@@ -45,6 +46,7 @@ static const struct {
 	{ "message", LINK_MESSAGE, true, true, 16 },
 	{ "fault", LINK_FAULT, true, true, 16 },
 };
+/* clang-format on */
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
 static unsigned int rounds = 2000, gap_us = 100;
@@ -160,8 +162,9 @@ static void measure(struct link *l, size_t row)
 	total = after.us - before.us;
 	printf("{\"row\": \"%s\", \"requester\": \"%s\", \"responder\": \"%s\", \"depth\": %u, \"rounds\": %u, \"median_us\": %.3f, "
 	       "\"p99_us\": %.3f, \"p10_us\": %.3f, \"min_us\": %.3f, \"calls\": %.2f, \"busy_percent\": %.0f}\n",
-	       rows[row].name, rows[row].requester_sleeps ? "event" : "poll", rows[row].responder_sleeps ? "event" : "poll",
-	       rows[row].depth, n, samples[deep ? 0 : n / 2], samples[deep ? 0 : n * 99ull / 100], samples[deep ? 0 : n / 10], samples[0],
+	       rows[row].name, rows[row].requester_sleeps ? "event" : "poll",
+	       rows[row].responder_sleeps ? "event" : "poll", rows[row].depth, n, samples[deep ? 0 : n / 2],
+	       samples[deep ? 0 : n * 99ull / 100], samples[deep ? 0 : n / 10], samples[0],
 	       (double)(after.calls - before.calls) / n, (after.cpu_us - before.cpu_us) / total * 100);
 	fflush(stdout);
 }
@@ -170,13 +173,14 @@ static void measure(struct link *l, size_t row)
 
 static void usage(FILE *to)
 {
-	fprintf(to, "usage: verbs_floor [OPTION...] --serve PORT | HOST:PORT\n"
-		    "The least that a round trip over an RDMA device costs: a 32-byte message there, and back a message\n"
-		    "or a block of 4 KiB; polling or sleeping. The side that connects prints JSON lines.\n"
-		    "  --rounds N     round trips of a row (2000)\n"
-		    "  --gap US       pause before each, where the responder is to sleep (100)\n"
-		    "  --device NAME  RDMA device (the first)\n"
-		    "  --gid INDEX    of its GID table (the best RoCE v2 one)\n");
+	fprintf(to,
+		"usage: verbs_floor [OPTION...] --serve PORT | HOST:PORT\n"
+		"The least that a round trip over an RDMA device costs: a 32-byte message there, and back a message\n"
+		"or a block of 4 KiB; polling or sleeping. The side that connects prints JSON lines.\n"
+		"  --rounds N     round trips of a row (2000)\n"
+		"  --gap US       pause before each, where the responder is to sleep (100)\n"
+		"  --device NAME  RDMA device (the first)\n"
+		"  --gid INDEX    of its GID table (the best RoCE v2 one)\n");
 }
 
 static unsigned int number(const char *text, unsigned int least, unsigned int most)
@@ -194,9 +198,12 @@ static unsigned int number(const char *text, unsigned int least, unsigned int mo
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "serve", required_argument, NULL, 's' },  { "rounds", required_argument, NULL, 'n' },
-		{ "gap", required_argument, NULL, 'g' },    { "device", required_argument, NULL, 'd' },
-		{ "gid", required_argument, NULL, 'x' },    { "help", no_argument, NULL, 'h' },
+		{ "serve", required_argument, NULL, 's' },
+		{ "rounds", required_argument, NULL, 'n' },
+		{ "gap", required_argument, NULL, 'g' },
+		{ "device", required_argument, NULL, 'd' },
+		{ "gid", required_argument, NULL, 'x' },
+		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
 	const char *serve = NULL, *device = NULL;

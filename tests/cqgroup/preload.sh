@@ -71,7 +71,7 @@ same "a CPU that is not there" "$(with CQGROUP_CPUS=4095 -- open cq=1 | sed 's/,
 same "a policy that is none" "$(with CQGROUP=data CQGROUP_POLICY=best -- open cq=1)" \
 	"$say: CQGROUP_POLICY is turns or least, not 'best'; $outside | create_cq 1"
 same "a vector that the device refuses" "$(with CQGROUP_VECTORS=3 FAKE_REFUSE=3 -- open cq=1 ex=2 cq=0)" \
-	"create_cq 3 | create_cq 1 | $say: fake0: no CQ is to be had on vector 3; the program's own choice is kept | create_cq_ex 3 | create_cq_ex 2 | create_cq 3 | create_cq 0"
+	"create_cq 3 | create_cq 1 | $say: fake0: cannot create a CQ on vector 3; using the program's own choice | create_cq_ex 3 | create_cq_ex 2 | create_cq 3 | create_cq 0"
 same "a CQ that is refused anyway" "$(with CQGROUP_VECTORS=3 FAKE_REFUSE=3 -- open cq=3)" "create_cq 3 | no CQ"
 
 same "a report" "$(with CQGROUP_VECTORS=1,3 CQGROUP_CPUS=$here CQGROUP_VERBOSE=1 -- open cq ex cq event event poll poll destroy destroy)" \

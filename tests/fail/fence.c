@@ -10,14 +10,13 @@ static int victim;
 
 int PMIx_Fence_nb(const void *procs, size_t n, const void *info, size_t ninfo, void *done, void *arg);
 
-/* The runtime calls this one: the third time it does is in dsm_finalize(). */
+/* The runtime calls this one, in dsm_init() and then in dsm_finalize(). */
 int PMIx_Fence_nb(const void *procs, size_t n, const void *info, size_t ninfo, void *done, void *arg)
 {
 	int (*real)(const void *, size_t, const void *, size_t, void *, void *);
-	static int calls;
 
 	*(void **)&real = dlsym(RTLD_NEXT, "PMIx_Fence_nb");
-	if (++calls == 3 && victim)
+	if (victim)
 		kill(getpid(), SIGKILL);
 	return real(procs, n, info, ninfo, done, arg);
 }

@@ -45,7 +45,7 @@ stopped_briefly() {
 	says 'is lost' 0
 }
 
-# MODE: silent for more than DSM_LOST_MS, rank 1 is lost to all ranks of other hosts.
+# MODE: silent for more than DSM_LOST_MS, rank 1 is lost to all ranks of other nodes.
 silent() {
 	local r began
 	mode "$1"
@@ -110,7 +110,7 @@ terminated() {
 	says 'rank 1 of this host is lost' 1
 }
 
-# A rank dies with all locks of the host held; the others wait for those locks.
+# A rank dies with all locks of the node held; the others wait for those locks.
 held() {
 	mode "$1"
 	job 20 "$bin/held"
@@ -149,27 +149,25 @@ storm() {
 }
 
 more=()
-for m in shared hosts off; do
-	one "stopped-$m" stopped_briefly $m 3 1
-done
+one stopped-rank stopped_briefly rank 3 1
+one stopped-mixed stopped_briefly mixed 3 1
 one stopped-tcp stopped_briefly tcp 3 1
 more=(DSM_LOST_MS=1000)
-one stopped-all-off stopped_briefly off 3 0 1 2 3
+one stopped-all-rank stopped_briefly rank 3 0 1 2 3
 more=()
-for m in off tcp hosts mprotect; do
+for m in rank tcp mprotect; do
 	one "silent-$m" silent $m
 done
 one interrupted interrupted INT
 one terminated-mpirun interrupted TERM
-one no-launcher-shared no_launcher shared
+one no-launcher-rank no_launcher rank
 one no-launcher-tcp no_launcher tcp
-one terminated-shared terminated shared
-one terminated-off terminated off
-one held-shared held shared 4
-one held-hosts held hosts 2
-for m in shared off tcp mprotect; do
+one terminated-rank terminated rank
+one held-node held node 1
+one held-mixed held mixed 1
+for m in rank tcp mprotect mixed; do
 	one "fence-$m" fence $m
 done
-for m in shared shared2 shared3 shared4 off hosts mprotect; do
+for m in rank rank2 rank3 rank4 mprotect mixed mixed2 mixmp; do
 	one "storm-$m" storm "${m%[0-9]}"
 done

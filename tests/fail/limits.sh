@@ -57,6 +57,12 @@ memory() {
 	works "$bin/memory" "$1"
 }
 
+# WHAT TIMES PATTERN [SETTING...]: as memory, and so many lines say so.
+memory_says() {
+	memory "$1" "${@:4}"
+	says "$3" "$2"
+}
+
 # A bad setting: SETTING VALUE ALLOWED
 bad_setting() {
 	ranks=$4
@@ -64,16 +70,19 @@ bad_setting() {
 }
 
 unknown_setting() {
-	ranks=1
-	fails 20 'unknown setting DSM_SPIN=3 .*DSM_HELP=1' DSM_SPIN=3 -- "$bin/steady"
-	ranks=3
-	fails 20 'unknown setting DSM_SPIN=3 .*DSM_HELP=1' DSM_SPIN=3 -- "$bin/steady"
+	ranks=$1
+	settings=(DSM_SPINN_US=3 DSM_DIRECTORY=/somewhere)
+	works "$bin/steady"
+	says 'DSM_SPINN_US is not a setting; did you mean DSM_SPIN_US[?] .*DSM_HELP=1' 1
+	says 'DSM_DIRECTORY is not a setting .*DSM_HELP=1' 1
+	settings=()
+	fails 20 'DSM_HEEP is not a setting; did you mean DSM_HEAP[?]' DSM_HEEP=1G DSM_STRICT=1 -- "$bin/steady"
 }
 
 help_text() {
 	local name
 	env DSM_HELP=1 "$bin/steady" >"$folder/out" 2>&1 || problem "status $?"
-	for name in FAULT NET SHORTCUT STATS SPACE HEAP BLOCK HOLD_US SPIN_US READAHEAD LOST_MS; do
+	for name in FAULT NET NODE STATS SPACE HEAP BLOCK HOLD_US SPIN_US READAHEAD LOST_MS; do
 		says "^ *DSM_$name "
 	done
 	says 'libdsm [0-9.]*: settings' 1
@@ -110,20 +119,32 @@ other_settings() {
 		-n 1 -x DSM_SPACE=1G "$bin/steady" : -n 2 -x DSM_SPACE=2G "$bin/steady"
 }
 
+# One rank that is to be a node of its own makes all of them nodes; one that cannot have userfaultfd is of the node all the same.
+nodes() {
+	timeout -k 5 60 mpirun -n 2 -x DSM_STATS=table "$bin/steady" : -n 1 "$bin/refuse" 1 "$bin/steady" >"$folder/out" 2>&1 </dev/null ||
+		problem "a job of one node ended with status $?"
+	says '3 ranks, faults by none, one node' 1
+	timeout -k 5 60 mpirun -n 2 -x DSM_STATS=table "$bin/steady" : -n 1 -x DSM_NODE=rank "$bin/steady" >"$folder/out" 2>&1 </dev/null ||
+		problem "a job of which one rank is a node ended with status $?"
+	says 'one node' 0
+	says '3 ranks, faults by .*, messages by ' 1
+}
+
 # ERRNO: userfaultfd(2) fails so.
 refused() {
 	ranks=2
+	settings=(DSM_NODE=rank)
 	works "$bin/refuse" "$1" "$bin/steady"
 	says 'userfaultfd.* is refused here; using mprotect' 1
-	settings=(DSM_FAULT=mprotect)
+	settings=(DSM_NODE=rank DSM_FAULT=mprotect)
 	works "$bin/refuse" "$1" "$bin/steady"
 	says 'refused' 0
-	fails 20 'DSM_FAULT=uffd: .*DSM_FAULT=mprotect' DSM_FAULT=uffd -- "$bin/refuse" "$1" "$bin/steady"
+	fails 20 'DSM_FAULT=uffd: .*DSM_FAULT=mprotect' DSM_NODE=rank DSM_FAULT=uffd -- "$bin/refuse" "$1" "$bin/steady"
 }
 
-# On one rank only: the others may not serve it through shared memory.
+# On one rank only.
 refused_on_one() {
-	timeout -k 5 60 mpirun -n 1 "$bin/steady" : -n 1 "$bin/refuse" 1 "$bin/steady" : -n 2 "$bin/steady" >"$folder/out" 2>&1 </dev/null
+	DSM_NODE=rank timeout -k 5 60 mpirun -n 1 "$bin/steady" : -n 1 "$bin/refuse" 1 "$bin/steady" : -n 2 "$bin/steady" >"$folder/out" 2>&1 </dev/null
 	status=$?
 	((status == 0)) || problem "the job ended with status $status"
 }
@@ -164,24 +185,47 @@ strangers() {
 	! grep -q '^0 calls' "$folder/calls" || problem 'no stranger came through'
 }
 
+# SIZE: of /dev/shm, for jobs in a mount namespace of their own.
+small_shm() {
+	printf '#!/bin/bash\nmount -t tmpfs -o size=%s tmpfs /dev/shm && exec "$@"\n' "$1" >"$folder/small"
+	chmod +x "$folder/small"
+	ranks=3
+	settings=(unshare -m "$folder/small")
+	works "$bin/steady"
+	says 'UCX|/dev/shm' 0
+	settings=(DSM_NODE=rank unshare -m "$folder/small")
+	fails 30 "/dev/shm has $2 KiB, of which [0-9]* are free, and each rank of a host needs about" -- "$bin/steady"
+	says '^libdsm: ' $ranks # a rank says that, and nothing else
+	settings=(DSM_NODE=rank UCX_TLS=tcp unshare -m "$folder/small")
+	works "$bin/steady"
+}
+
 # A dsm_init() that fails leaves the process as it was.
 undone() {
 	env "$@" timeout 60 "$bin/undo" >"$folder/out" 2>&1 || problem "status $?"
 	says '^nothing is left' 1
 }
 
-one descriptors-24 descriptors 24 4
-one descriptors-40 descriptors 40 8
-one descriptors-40-off descriptors 24 4 DSM_SHORTCUT=off
+one descriptors-18 descriptors 18 4
+one descriptors-28 descriptors 28 8
+one descriptors-24-rank descriptors 24 4 DSM_NODE=rank
 one memlock memlock
+one shm-16k small_shm 16k 16
+one shm-256k small_shm 256k 256
 one address-space address_space 1
 one address-space-ranks address_space 3
 one memory-regions memory regions DSM_SPACE=1G DSM_HEAP=64M
 one memory-regions-default memory regions
-one memory-heap memory heap DSM_SPACE=256M DSM_HEAP=64M
+one memory-lazy memory_says lazy 2 'region "more" of 107374182400 bytes finds no room: .*DSM_SPACE.*DSM_HEAP'
+one memory-sizes memory_says sizes 1 'rank 1: region "two sizes": rank 0 has made it with 10000 bytes, and this rank opens it with 20000'
+one memory-blocks memory_says sizes 1 'rank 1: region "two blocks": rank 0 has made it with blocks of 4096 bytes, and this rank opens it with blocks of 65536'
+one memory-heap memory_says heap 2 'the heap has no room for 1048576 bytes in any rank.s part: DSM_HEAP is 64 MiB, of which each part is 32' DSM_SPACE=256M DSM_HEAP=64M
 one memory-space-64M memory heap DSM_SPACE=64M
-one memory-maps memory maps DSM_FAULT=mprotect
-one settings-unknown unknown_setting
+one memory-maps memory maps DSM_NODE=rank DSM_FAULT=mprotect
+one memory-pins memory pins DSM_NODE=rank DSM_FAULT=mprotect
+for n in 1 3; do
+	one "settings-unknown-$n" unknown_setting $n
+done
 for n in 1 2; do
 	one "settings-choice-$n" bad_setting DSM_FAULT maybe 'auto uffd mprotect' $n
 	one "settings-number-$n" bad_setting DSM_HOLD_US -1 '0 to 10000' $n
@@ -195,10 +239,11 @@ done
 one settings-help help_text
 one other-version other_version
 one other-settings other_settings
+one nodes nodes
 one refused-eperm refused 1
 one refused-enosys refused 38
 one refused-on-one refused_on_one
-for m in shared off mprotect; do
+for m in rank mprotect; do
 	one "signal-handler-$m" in_handler $m
 	one "signal-between-$m" between $m
 	one "fork-$m" forked $m

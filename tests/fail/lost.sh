@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # Part of tests/fail/run: a rank goes while the others wait for it, in every way of both.
 
-modes='shared off tcp hosts mprotect'
+modes='node rank tcp mprotect mixed'
 
 # MODE WHAT HOW
 lost() {
@@ -41,7 +41,8 @@ lost_plain() {
 
 for m in $modes; do
 	for what in fault fault-home mutex mutex-home rwlock-home sem-home cond-home barrier reduce attach finalize compute; do
-		one "lost-$what-$m" lost "$m" "$what" kill
+		[[ $m == @(node|mixed) && $what == fault* ]] || # nothing faults there, or the victim has the block for its node
+			one "lost-$what-$m" lost "$m" "$what" kill
 	done
 	for how in exit return segv abort; do
 		one "lost-by-$how-$m" lost "$m" barrier "$how"

@@ -3,8 +3,11 @@
  * memory.c - asks for more memory than there is, and goes on.
  *
  *   memory regions    more than the space, more than the machine has, too many
+ *   memory lazy       a region that is larger than the machine, and little used
+ *   memory sizes      one region, opened with two sizes
  *   memory heap       until it is exhausted, twice
  *   memory maps       every second page of a region: more mappings than a process may have with DSM_FAULT=mprotect
+ *   memory pins       the same, while system calls use pages that are pinned
  */
 #include <dsm.h>
 
@@ -12,18 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-#define MUST(call) must(call, #call)
+#include "common.h"
 
 static int me;
-
-static void must(int err, const char *what)
-{
-	if (err >= 0)
-		return;
-	fprintf(stderr, "rank %d: %s: %d: %s\n", me, what, err, dsm_strerror(err));
-	exit(2);
-}
 
 static void expect(int got, int want, const char *what)
 {
@@ -60,7 +56,41 @@ static void regions(void)
 		expect(((char *)dsm_region_base(small))[i], 1, "a small region after large ones");
 }
 
-static void heap(void)
+static void lazy(void)
+{
+	const size_t size = (size_t)100 << 30;
+	dsm_region_t *r;
+	char *base;
+
+	MUST(dsm_region_open("lazy", size, NULL, &r));
+	base = dsm_region_base(r);
+	if (me == 0)
+		base[0] = base[size / 2] = base[size - 1] = 7;
+	MUST(dsm_barrier());
+	expect(base[0] + base[size / 2] + base[size - 1], 21, "three bytes of a large region");
+	MUST(dsm_barrier());
+	expect(dsm_region_open("more", (size_t)100 << 30, NULL, &r), -ENOMEM, "another beyond the space");
+}
+
+static void sizes(void)
+{
+	struct dsm_region_options opt = { .block_size = 65536 };
+	dsm_region_t *r;
+
+	if (me == 0) {
+		MUST(dsm_region_open("two sizes", 10000, NULL, &r));
+		MUST(dsm_region_open("two blocks", 10000, NULL, &r));
+	}
+	MUST(dsm_barrier());
+	if (me == 1) {
+		expect(dsm_region_open("two sizes", 20000, NULL, &r), -EEXIST, "the region with another size");
+		expect(dsm_region_open("two blocks", 10000, &opt, &r), -EEXIST, "the region with other blocks");
+	}
+	MUST(dsm_barrier());
+}
+
+/* Ranks that exhaust the heap at once borrow from each other: how much each gets is chance. So one after the other. */
+static void heap_alone(void)
 {
 	enum { EACH = 1 << 20, MOST = 4096 };
 	static char *p[MOST];
@@ -84,6 +114,17 @@ static void heap(void)
 	}
 }
 
+static void heap(void)
+{
+	int turn;
+
+	for (turn = 0; turn < dsm_size(); turn++) {
+		if (turn == me)
+			heap_alone();
+		MUST(dsm_barrier());
+	}
+}
+
 static void maps(void)
 {
 	const size_t pages = 40000;
@@ -104,6 +145,53 @@ static void maps(void)
 	MUST(dsm_barrier());
 }
 
+/* Read the pipe's bytes into a page that is pinned, and out of one. */
+static void through(const int *fds, volatile char *to, volatile char *from)
+{
+	char text[64] = "", back[64] = "";
+
+	snprintf(text, sizeof(text), "to %p", (void *)to);
+	expect((int)write(fds[1], text, sizeof(text)), (int)sizeof(text), "write of private memory");
+	expect((int)read(fds[0], (void *)to, sizeof(text)), (int)sizeof(text), "read into a pinned page");
+	expect(memcmp((void *)to, text, sizeof(text)), 0, "what a read brought into a pinned page");
+	expect((int)write(fds[1], (void *)from, sizeof(back)), (int)sizeof(back), "write from a pinned page");
+	expect((int)read(fds[0], back, sizeof(back)), (int)sizeof(back), "read into private memory");
+	expect(memcmp((void *)from, back, sizeof(back)), 0, "what a write took from a pinned page");
+}
+
+static void pins(void)
+{
+	const size_t pages = 40000, each = 1999;
+	struct dsm_region_options opt = { .home = DSM_HOME_FIXED, .home_rank = 0 };
+	volatile char *base;
+	dsm_region_t *r;
+	int fds[2];
+	size_t i, k;
+
+	MUST(dsm_region_open("pins", 2 * pages * 4096, &opt, &r));
+	base = dsm_region_base(r);
+	if (pipe(fds))
+		exit(2);
+	for (i = 0; me == 0 && i < pages; i += each) {
+		MUST(dsm_pin((void *)(base + 2 * i * 4096), 4096, DSM_WRITE));
+		MUST(dsm_pin((void *)(base + 2 * (i + 1) * 4096), 4096, DSM_READ));
+	}
+	for (i = 0; me == 0 && i < pages; i++) {
+		if (i % each > 1)
+			base[2 * i * 4096] = (char)(i % 127);
+		for (k = 0; i > 30000 && i % 100 == 0 && k < pages; k += each)
+			through(fds, base + 2 * k * 4096, base + 2 * (k + 1) * 4096);
+	}
+	for (i = 0; me == 0 && i < pages; i += each) {
+		MUST(dsm_unpin((void *)(base + 2 * i * 4096), 4096));
+		MUST(dsm_unpin((void *)(base + 2 * (i + 1) * 4096), 4096));
+	}
+	MUST(dsm_barrier());
+	for (i = 0; i < pages; i += 97)
+		expect(i % each > 1 ? base[2 * i * 4096] : (char)(i % 127), (char)(i % 127), "a page of rank 0");
+	MUST(dsm_barrier());
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2)
@@ -112,10 +200,16 @@ int main(int argc, char **argv)
 	me = dsm_rank();
 	if (!strcmp(argv[1], "regions"))
 		regions();
+	else if (!strcmp(argv[1], "lazy"))
+		lazy();
+	else if (!strcmp(argv[1], "sizes"))
+		sizes();
 	else if (!strcmp(argv[1], "heap"))
 		heap();
 	else if (!strcmp(argv[1], "maps"))
 		maps();
+	else if (!strcmp(argv[1], "pins"))
+		pins();
 	MUST(dsm_finalize());
 	return 0;
 }

@@ -9,15 +9,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define MUST(call) must(call, #call)
-
-static void must(int err, const char *what)
-{
-	if (err >= 0)
-		return;
-	fprintf(stderr, "%s: %d: %s\n", what, err, dsm_strerror(err));
-	exit(2);
-}
+#include "common.h"
 
 int main(int argc, char **argv)
 {
@@ -47,7 +39,8 @@ int main(int argc, char **argv)
 		MUST(dsm_reduce(&go, DSM_UINT64, DSM_MIN));
 	}
 	if (v[0] != rounds * (uint64_t)dsm_size()) {
-		fprintf(stderr, "%lu additions instead of %lu\n", (unsigned long)v[0], (unsigned long)rounds * (unsigned long)dsm_size());
+		fprintf(stderr, "%lu additions instead of %lu\n", (unsigned long)v[0],
+			(unsigned long)rounds * (unsigned long)dsm_size());
 		return 2;
 	}
 	MUST(dsm_finalize());

@@ -20,7 +20,9 @@ static void say(int s, int what)
 	int fds[3] = { 0, 1, 2 };
 	char nonsense[32] = "let me in", control[CMSG_SPACE(sizeof(fds))] = "";
 	struct iovec io = { nonsense, sizeof(nonsense) };
-	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control) };
+	struct msghdr m = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof(control)
+	};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
 	if (what == 0) /* nothing */
@@ -29,7 +31,9 @@ static void say(int s, int what)
 		m.msg_control = NULL;
 		m.msg_controllen = 0;
 	} else {
-		*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(fds)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+		*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(fds)),
+				       .cmsg_level = SOL_SOCKET,
+				       .cmsg_type = SCM_RIGHTS };
 		memcpy(CMSG_DATA(c), fds, sizeof(fds));
 	}
 	sendmsg(s, &m, MSG_NOSIGNAL);

@@ -67,8 +67,9 @@ static int attempt(int resource, rlim_t limit)
 	maps -= mappings();
 	if (!fds && !maps && !handlers() && entries("/proc/self/task") == 3)
 		return dsm_init(NULL) == -114 && dsm_barrier() == -107 ? 0 : 1; /* -EALREADY, -ENOTCONN */
-	printf("limit %lu: error %d (%s) leaves %d descriptors, %d mappings, %d handlers, %d threads\n", (unsigned long)limit, err,
-	       dsm_strerror(err), -fds, -maps, handlers(), entries("/proc/self/task") - 2);
+	printf("limit %lu: error %d (%s) leaves %d descriptors, %d mappings, %d handlers, %d threads\n",
+	       (unsigned long)limit, err, dsm_strerror(err), -fds, -maps, handlers(), entries("/proc/self/task") - 2);
+	fflush(stdout);
 	return 1;
 }
 

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "net/check.h"
-#include "net/verbs_frame.h"
+#include "net/verbs/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -24,12 +24,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define KEY 0x6b6b6b6b6b6b6b6bull
 #define BLOCK 256 /* bytes in a landing slot */
 
-#define must(x) \
-	do { \
-		if (!(x)) { \
+#define must(x)                                                                             \
+	do {                                                                                \
+		if (!(x)) {                                                                 \
 			fprintf(stderr, "fuzz_verbs: line %d: not so: %s\n", __LINE__, #x); \
-			abort(); \
-		} \
+			abort();                                                            \
+		}                                                                           \
 	} while (0)
 
 static uint32_t object(void *arg, uint16_t slot)
@@ -86,8 +86,10 @@ static void check_frame(const struct frame_place *p, const struct frame *f, cons
 		return;
 	}
 	must(f->kind == FRAME_BARE ? p->bytes == f->size && m->object == 100u + m->req_slot && bare_fits(m, PEER) &&
-				     bare_word(m, f->seq) == p->word : p->bytes == HEAD + (f->kind == FRAME_LAND && !p->immediate ? 0 : f->size));
-	must((f->kind != FRAME_LAND && f->kind != FRAME_BARE) || (f->size <= p->landing_bytes && m->req_rank == ME && m->req_slot < SLOTS));
+			     bare_word(m, f->seq) == p->word
+				   : p->bytes == HEAD + (f->kind == FRAME_LAND && !p->immediate ? 0 : f->size));
+	must((f->kind != FRAME_LAND && f->kind != FRAME_BARE) ||
+	     (f->size <= p->landing_bytes && m->req_rank == ME && m->req_slot < SLOTS));
 	must(!p->immediate || f->kind == FRAME_BARE || (f->kind == FRAME_LAND && m->req_slot == p->word));
 	if (f->kind == FRAME_LAND || f->kind == FRAME_BARE)
 		must(inside(payload, f->size, p->landing, all));
@@ -164,7 +166,8 @@ static void address_in(const uint8_t *data, size_t size)
 
 	if (!err) {
 		must(b.version == BLOB_VERSION && b.rank == PEER && b.nslots == SLOTS);
-		must(b.ndevs && b.ndevs <= VERBS_DEVICES && blob_size(&b) == size && b.landing && b.landing <= 1u << 20);
+		must(b.ndevs && b.ndevs <= VERBS_DEVICES && blob_size(&b) == size && b.landing &&
+		     b.landing <= 1u << 20);
 	}
 	free(at);
 }

@@ -13,31 +13,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/barrier.h"
-#include "core/dir.h"
-#include "core/lock.h"
-#include "core/page.h"
+#include "core/dispatch.h"
 #include "core/set.h"
-#include "core/sync.h"
 #include "core/wire.h"
+#include "../wire_values.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define SLOTS 4
 #define RANKS_MAX 130 /* past 64: coarse sets */
 #define BLOCKS 4
-#define OBJECTS 6
+#define OBJECTS 7
 #define HOLDS 4
 #define BARRIERS 2
 #define PENDING 1024
 #define STEPS_MAX (4 * RANKS_MAX * SLOTS) /* for one record: all that can wait, and what follows from it */
 
-#define must(x) \
-	do { \
-		if (!(x)) { \
+#define must(x)                                                                            \
+	do {                                                                               \
+		if (!(x)) {                                                                \
 			fprintf(stderr, "fuzz_wire: line %d: not so: %s\n", __LINE__, #x); \
-			abort(); \
-		} \
+			abort();                                                           \
+		}                                                                          \
 	} while (0)
 
 /* All in the heap, each by itself: AddressSanitizer sees who leaves his own. */
@@ -48,6 +45,8 @@ struct world {
 	struct dir *dirs;
 	struct copy *pages;
 	struct sync *objects;
+	struct object_list list;
+	uint64_t asks[SLOTS];
 	struct hold *holds;
 	struct bar *bars;
 	struct msg pending[PENDING]; /* from this rank to itself */
@@ -83,7 +82,7 @@ static void check_world(const struct world *w)
 	for (i = 0; i < BLOCKS; i++)
 		check_queue(w, w->dirs[i].tail, seen);
 	for (i = 0; i < OBJECTS; i++)
-		if (w->objects[i].kind != SYNC_MUTEX)
+		if (w->objects[i].kind != SYNC_MUTEX && w->objects[i].kind != SYNC_NONE)
 			check_queue(w, w->objects[i].tail, seen);
 	for (i = 0; i < BLOCKS; i++) {
 		must(w->pages[i].state < PG_STATES);
@@ -106,24 +105,18 @@ static void check_action(const struct world *w, const struct action *a)
 		must(a->msg.version == WIRE_VERSION);
 		must(a->msg.type && a->msg.type < MSG_TYPES);
 		break;
-	case ACT_MCAST:
-		must(set_next(a->mask, 0, w->nranks, g, SET_NOBODY, SET_NOBODY) <= w->nranks);
-		break;
+	case ACT_MCAST: must(set_next(a->mask, 0, w->nranks, g, SET_NOBODY, SET_NOBODY) <= w->nranks); break;
 	case ACT_WAKE:
-	case ACT_WAIT:
-		must(a->slot < SLOTS);
-		break;
-	case ACT_RESUME:
-		must(a->rank == SET_NOBODY || (a->rank < w->nranks && a->slot < SLOTS));
-		break;
-	case ACT_OPEN:
-		must(a->prot <= PROT_RW && a->from <= OPEN_ZERO);
-		break;
+	case ACT_WAIT: must(a->slot < SLOTS); break;
+	case ACT_RESUME: must(a->rank == SET_NOBODY || (a->rank < w->nranks && a->slot < SLOTS)); break;
+	case ACT_OPEN: must(a->prot <= PROT_RW && a->from <= OPEN_ZERO); break;
+	case ACT_REPLY: must(a->slot < SLOTS && a->prot <= 1); break;
+	case ACT_BLAME: must(a->rank < w->nranks); break;
 	case ACT_LAND:
 	case ACT_CLOSE:
 	case ACT_TIMER:
-	case ACT_WAKE_ALL:
-		break;
+	case ACT_FETCH:
+	case ACT_WAKE_ALL: break;
 	}
 }
 
@@ -139,7 +132,7 @@ static void carry_out(struct world *w, int err, const struct actions *out)
 {
 	unsigned int i;
 
-	must(!err || err == -EBADMSG);
+	must(!err || err == -EBADMSG || err == -ESTALE);
 	if (err)
 		return;
 	must(out->n < ACTIONS_MAX); /* the last place is where an overflow would go */
@@ -147,8 +140,7 @@ static void carry_out(struct world *w, int err, const struct actions *out)
 		const struct action *a = &out->v[i];
 
 		check_action(w, a);
-		if (a->type == ACT_RESUME ||
-		    ((a->type == ACT_SEND || a->type == ACT_DATA) && a->msg.dst == w->me))
+		if (a->type == ACT_RESUME || ((a->type == ACT_SEND || a->type == ACT_DATA) && a->msg.dst == w->me))
 			later(w, &a->msg);
 		if (a->type == ACT_MCAST && set_has(a->mask, w->me, set_granule(w->nranks)) &&
 		    w->me != a->msg.req_rank && w->me != a->except) {
@@ -165,99 +157,75 @@ static uint64_t combine(uint8_t op, uint64_t a, uint64_t b)
 	return op + a + b;
 }
 
-static void step_block(struct world *w, const struct msg *m, struct actions *out)
+static void fetch(struct world *w, const struct action *a)
 {
-	static const uint8_t events[MSG_TYPES] = {
-		[MSG_DATA] = PE_DATA,       [MSG_GRANT] = PE_GRANT,       [MSG_INV] = PE_INV,
-		[MSG_INV_ACK] = PE_INV_ACK, [MSG_FWD_READ] = PE_FWD_READ, [MSG_FWD_WRITE] = PE_FWD_WRITE,
-	};
-	const struct page_ctx page = { .me = w->me, .now = w->now, .hold_us = 10 };
-	const struct dir_ctx dir = { .me = w->me, .nranks = w->nranks, .queue = { w->nodes, SLOTS } };
-
-	if (m->object >= BLOCKS)
-		return;
-	if (events[m->type])
-		carry_out(w, page_step(&page, &w->pages[m->object], events[m->type], m, out), out);
-	else
-		carry_out(w, dir_step(&dir, &w->dirs[m->object], m, out), out);
-}
-
-static void step_object(struct world *w, const struct msg *m, struct actions *out)
-{
-	const struct sync_ctx ctx = { .me = w->me, .queue = { w->nodes, SLOTS } };
-
-	if (m->object >= OBJECTS)
-		return;
-	if (m->type == MSG_SYNC || m->type == MSG_RESUME)
-		carry_out(w, sync_step(&ctx, &w->objects[m->object], m, out), out);
-	else if (w->objects[m->object].kind == SYNC_MUTEX)
-		carry_out(w, lock_home_step(w->me, &w->objects[m->object], m, out), out);
-}
-
-static void step_hold(struct world *w, const struct msg *m, struct actions *out)
-{
-	enum hold_event ev = m->type == MSG_LOCKED ? HE_LOCKED : m->type == MSG_NEXT ? HE_NEXT :
-			     m->count ? HE_REFUSED : HE_FREED;
-
-	if (m->home < HOLDS)
-		carry_out(w, hold_step(w->me, m->home, &w->holds[m->home], ev, m, out), out);
-}
-
-static void step_bar(struct world *w, const struct msg *m, struct actions *out)
-{
-	struct bar *b = &w->bars[m->object % BARRIERS];
-	struct bar_tree t;
-	bool known = (b->threads || m->src == w->me) && !bar_tree(b->mask, w->nranks, w->me, &t);
-
-	if (m->object < BARRIERS)
-		carry_out(w, bar_step(w->me, known ? &t : NULL, combine, b, m, out), out);
-}
-
-static void dispatch(struct world *w, const struct msg *m)
-{
+	struct msg m = { .object = a->msg.object, .req_rank = w->me, .req_slot = SLOTS - 1, .home = w->me };
+	const struct page_ctx ctx = { .me = w->me, .nranks = w->nranks, .now = w->now, .hold_us = 10 };
 	struct actions out;
 
+	carry_out(w, page_step(&ctx, &w->pages[m.object], a->prot == PROT_RW ? PE_WRITE : PE_READ, &m, &out), &out);
+}
+
+/* As engine/step.c and kmod/step.c; every third block is of a region that this rank does not know. */
+static void dispatch(struct world *w, const struct msg *m)
+{
+	const struct objects objects = { .list = &w->list, .flat = w->objects, .limit = OBJECTS };
+	struct dispatch d = { .me = w->me,
+			      .nranks = w->nranks,
+			      .now = w->now,
+			      .follow = DIR_FOLLOW,
+			      .hold_us = 10,
+			      .queue = { w->nodes, SLOTS, NULL },
+			      .objects = &objects,
+			      .combine = combine };
+	uint32_t number, missing;
+	struct actions out;
+	unsigned int i;
+	int err;
+
 	must(++w->steps < STEPS_MAX);
-	switch (m->type) {
-	case MSG_LOCK:
-	case MSG_TRYLOCK:
-	case MSG_UNLOCK:
-	case MSG_SYNC:
-		step_object(w, m, &out);
+	switch (dispatch_target(m, &number)) {
+	case TARGET_BLOCK:
+		must(number < BLOCKS);
+		d.page = &w->pages[number];
+		d.dir = &w->dirs[number];
+		d.manager = number % 3 ? (uint16_t)(number % w->nranks) : SET_NOBODY;
 		break;
-	case MSG_RESUME:
-		if (m->op)
-			step_object(w, m, &out);
-		else
-			step_block(w, m, &out);
+	case TARGET_CREATE:
+		d.index = objects_take(&objects, &missing);
+		d.object = objects_at(&objects, d.index);
 		break;
-	case MSG_NEXT:
-	case MSG_LOCKED:
-	case MSG_FREED:
-		step_hold(w, m, &out);
+	case TARGET_OBJECT: d.object = objects_at(&objects, number); break;
+	case TARGET_HOLD:
+		must(number < HOLDS);
+		d.hold = &w->holds[number];
 		break;
-	case MSG_ARRIVE:
-	case MSG_DEPART:
-		step_bar(w, m, &out);
+	case TARGET_BARRIER:
+		must(number < BARRIERS);
+		d.bar = &w->bars[number];
 		break;
-	case MSG_REPLY:
-	case MSG_RELEASE:
-	case MSG_CALL:
-	case MSG_RETURN:
-	case MSG_PING:
-	case MSG_BYE:
-		break; /* the engine's */
-	default:
-		step_block(w, m, &out);
+	case TARGET_SLOT:
+		must(number < SLOTS);
+		d.ask = &w->asks[number];
+		break;
+	case TARGET_HOST:
+	case TARGET_NONE: return;
 	}
+	err = dispatch_step(&d, m, &out);
+	carry_out(w, err == -ESTALE ? -EBADMSG : err, &out);
+	for (i = 0; !err && i < out.n; i++)
+		if (out.v[i].type == ACT_FETCH)
+			fetch(w, &out.v[i]);
 }
 
 /* ---- this rank's own threads ---------------------------------------------------------------- */
 
 static void local_page(struct world *w, enum page_event ev, const struct msg *in)
 {
-	const struct page_ctx ctx = { .me = w->me, .now = w->now, .hold_us = 10 };
-	struct msg m = { .object = in->object % BLOCKS, .req_rank = w->me, .req_slot = in->req_slot % SLOTS,
+	const struct page_ctx ctx = { .me = w->me, .nranks = w->nranks, .now = w->now, .hold_us = 10 };
+	struct msg m = { .object = in->object % BLOCKS,
+			 .req_rank = w->me,
+			 .req_slot = in->req_slot % SLOTS,
 			 .flags = in->flags & MSGF_FIRST_TOUCH };
 	struct copy *p = &w->pages[m.object];
 	struct actions out;
@@ -272,28 +240,64 @@ static void local_page(struct world *w, enum page_event ev, const struct msg *in
 
 static void local_hold(struct world *w, const struct msg *in)
 {
+	const struct hold_ctx ctx = { .me = w->me };
 	uint16_t index = in->home % HOLDS;
 	struct hold *h = &w->holds[index];
 	struct msg m = { .object = in->object };
 	struct actions out;
 
 	if (h->state == HOLD_FREE) {
-		*h = (struct hold){ .state = HOLD_WAITING, .home = in->src % w->nranks, .object = in->object % OBJECTS,
+		*h = (struct hold){ .state = HOLD_WAITING,
+				    .home = in->src % w->nranks,
+				    .object = 1 + in->object % (OBJECTS - 1),
 				    .slot = in->req_slot % SLOTS };
-		m = (struct msg){ .version = WIRE_VERSION, .type = in->op & 1 ? MSG_LOCK : MSG_TRYLOCK, .src = w->me,
-				  .dst = h->home, .object = h->object, .req_rank = w->me, .req_slot = h->slot,
-				  .home = index };
+		m.object = h->object;
+		object_address(&m, object_name(m.object, w->objects[m.object].gen));
+		h->object = m.object;
+		h->gen = m.req_rank;
+		m = (struct msg){ .version = WIRE_VERSION,
+				  .type = in->op & 1 ? MSG_LOCK : MSG_TRYLOCK,
+				  .src = w->me,
+				  .dst = h->home,
+				  .object = h->object,
+				  .req_rank = h->gen,
+				  .req_slot = h->slot,
+				  .aux = index };
 		if (h->home == w->me)
 			later(w, &m);
 	} else if (h->state == HOLD_HELD || h->state == HOLD_HELD_NEXT) {
-		carry_out(w, hold_step(w->me, index, h, HE_UNLOCK, &m, &out), &out);
+		carry_out(w, hold_step(&ctx, index, h, HE_UNLOCK, &m, &out), &out);
+	} else if (h->state == HOLD_KEPT) {
+		carry_out(w, hold_step(&ctx, index, h, in->op & 2 ? HE_TAKE : HE_GIVE, &m, &out), &out);
 	}
+}
+
+/* A question of this rank's: what may come back of it? */
+static void local_ask(struct world *w, const struct msg *in)
+{
+	static const uint8_t types[] = { MSG_SYNC, MSG_PLACE, MSG_RELEASE, MSG_SYNC };
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = types[in->type & 3],
+			 .op = in->op % SYNC_OPS,
+			 .flags = in->flags & MSGF_TIMED,
+			 .src = w->me,
+			 .dst = in->src % w->nranks,
+			 .object = in->object % OBJECTS,
+			 .req_slot = in->req_slot % SLOTS };
+
+	ask_note(&w->asks[m.req_slot], &m);
 }
 
 static void local_arrive(struct world *w, const struct msg *in)
 {
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_ARRIVE, .src = w->me, .dst = w->me, .op = in->op,
-			 .object = in->object % BARRIERS, .value = in->value, .aux = in->aux % 4 + 1 };
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = MSG_ARRIVE,
+			 .src = w->me,
+			 .dst = w->me,
+			 .op = in->op,
+			 .object = in->object % BARRIERS,
+			 .value = in->value,
+			 .aux = in->aux % 4 + 1 };
 	struct bar *b = &w->bars[m.object];
 
 	if (!b->threads)
@@ -306,28 +310,57 @@ static void local_arrive(struct world *w, const struct msg *in)
 
 /* ---- the target ----------------------------------------------------------------------------- */
 
-/* Most random bytes are no message: repair what would be refused at the door, and make small what is small. */
-static void repair(const struct world *w, uint8_t how, struct msg *m)
+/*
+ * Most random bytes are no message: what would be refused at the door is made good by the table, and then up to three fields
+ * get a value of the edge of their rule, or one just outside, which the door must refuse.
+ */
+static void repair(const struct world *w, uint8_t how, const struct wire_limits *lim, struct msg *m)
 {
-	m->version = WIRE_VERSION;
-	m->type = m->type % (MSG_TYPES - 1) + 1;
-	m->op %= SYNC_OPS;
-	m->flags &= 15;
-	m->dst = w->me;
-	m->src = (uint16_t)(m->src % w->nranks);
-	m->req_slot %= SLOTS;
-	m->object %= OBJECTS + 1;
-	m->req_rank = how & 0x20 ? w->me : how & 0x40 ? m->src : (uint16_t)(m->req_rank % w->nranks);
-	if (how & 0x10)
-		m->home %= 4;
-	if (how & 1)
-		m->count %= 3;
-	if (how & 2)
-		m->value &= 0x1ffff;
+	const struct msg raw = *m;
+	unsigned int changes = how >> 4 & 3, i;
+
+	*m = wire_good((uint8_t)(raw.type % (MSG_TYPES - 1) + 1), (uint16_t)(raw.src % w->nranks), lim);
+	for (i = WF_flags; i < WIRE_FIELD_COUNT; i++) {
+		const enum wire_field f = (enum wire_field)i;
+		int64_t lo, hi, v = wire_get(&raw, f);
+
+		if (i == WF_src || i == WF_dst)
+			continue;
+		wire_range(wire_rule_of(m->type, f), m, lim, &lo, &hi);
+		if (lo > INT64_MIN && (v < lo || v > hi))
+			v = lo + (int64_t)((uint64_t)v % ((uint64_t)(hi - lo) + 1));
+		wire_set(m, f, v);
+	}
+	if (wire_rule_of(m->type, WF_object) == RULE_INDEX || m->type == MSG_SYNC)
+		m->object %= OBJECTS;
+	/* By its right name, mostly. */
+	if (wire_rule_of(m->type, WF_req_rank) == RULE_GEN && how & 0xc0)
+		object_address(m, object_name(m->object, w->objects[m->object].gen));
+	for (i = 0; i < changes; i++) {
+		const enum wire_field f = (enum wire_field)((raw.value >> (8 * i)) % WIRE_FIELD_COUNT);
+		int64_t values[WIRE_VALUES_MAX], lo, hi;
+		const unsigned int n = wire_values(m, f, lim, values);
+		const int64_t v = values[(raw.value >> (8 * i + 24)) % n];
+
+		if (f == WF_type || !wire_set(m, f, v) || wire_rule_of(m->type, f) == RULE_CAS ||
+		    wire_rule_of(m->type, f) == RULE_KIND)
+			continue;
+		wire_range(wire_rule_of(m->type, f), m, lim, &lo, &hi);
+		must(v >= lo && v <= hi ? true : wire_check(m, lim));
+	}
 }
 
 static void record(struct world *w, uint8_t how, const uint8_t *bytes)
 {
+	const struct wire_limits lim = { .me = w->me,
+					 .nranks = w->nranks,
+					 .host = HOST_BOTH,
+					 .calls = 4,
+					 .block_slots = SLOTS,
+					 .slots = SLOTS,
+					 .holds = HOLDS,
+					 .barriers = BARRIERS,
+					 .pages = BLOCKS };
 	struct msg m;
 
 	memcpy(&m, bytes, sizeof(m));
@@ -341,10 +374,11 @@ static void record(struct world *w, uint8_t how, const uint8_t *bytes)
 	case 4: local_page(w, PE_DROP, &m); break;
 	case 5: local_hold(w, &m); break;
 	case 6: local_arrive(w, &m); break;
+	case 7: local_ask(w, &m); break;
 	default:
 		if (how & 0x88)
-			repair(w, how, &m);
-		if (!wire_check(&m, w->me, w->nranks, SLOTS))
+			repair(w, how, &lim, &m);
+		if (!wire_check(&m, &lim))
 			dispatch(w, &m);
 	}
 	while (w->head != w->tail) {
@@ -365,7 +399,8 @@ static void *zeroed(size_t n, size_t each)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const uint16_t sizes[] = { 3, 64, RANKS_MAX };
-	static const uint8_t kinds[OBJECTS] = { SYNC_MUTEX, SYNC_RWLOCK, SYNC_COND, SYNC_SEM, SYNC_ATOMIC, SYNC_NONE };
+	static const uint8_t kinds[OBJECTS] = { SYNC_NONE, SYNC_MUTEX,  SYNC_RWLOCK, SYNC_COND,
+						SYNC_SEM,  SYNC_ATOMIC, SYNC_NONE };
 	const size_t each = 1 + sizeof(struct msg);
 	struct world *w;
 	unsigned int i;
@@ -382,7 +417,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w->holds = zeroed(HOLDS, sizeof(*w->holds));
 	w->bars = zeroed(BARRIERS, sizeof(*w->bars));
 	for (i = 0; i < OBJECTS; i++)
-		w->objects[i].kind = kinds[i];
+		w->objects[i].kind = kinds[i] & 7;
+	w->list.fresh = OBJECTS - 1; /* all in use; who destroys makes room */
 	for (data += 2, size -= 2; size >= each; data += each, size -= each)
 		record(w, data[0], data + 1);
 	free(w->bars);

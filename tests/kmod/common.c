@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -42,14 +43,58 @@ struct job *job_new(void)
 	return p;
 }
 
+void new_key(struct dsm_ioc_key *key)
+{
+	if (getrandom(key, sizeof(*key), 0) != sizeof(*key)) {
+		perror("getrandom");
+		exit(2);
+	}
+}
+
+static uint64_t rotated(uint64_t v, unsigned int n)
+{
+	return v << n | v >> (64 - n);
+}
+
+/* SipHash-2-4 of two words. */
+static uint64_t siphash(const uint64_t key[2], uint64_t first, uint64_t second)
+{
+	const uint64_t words[] = { first, second, 16ull << 56, 0, 0 };
+	uint64_t v0 = 0x736f6d6570736575ull ^ key[0], v1 = 0x646f72616e646f6dull ^ key[1],
+		 v2 = 0x6c7967656e657261ull ^ key[0], v3 = 0x7465646279746573ull ^ key[1];
+	unsigned int i, round;
+
+	for (i = 0; i < 5; i++) {
+		if (i == 3)
+			v2 ^= 0xff;
+		v3 ^= words[i];
+		for (round = 0; round < 2; round++) {
+			v0 += v1, v1 = rotated(v1, 13) ^ v0, v0 = rotated(v0, 32);
+			v2 += v3, v3 = rotated(v3, 16) ^ v2;
+			v0 += v3, v3 = rotated(v3, 21) ^ v0;
+			v2 += v1, v1 = rotated(v1, 17) ^ v2, v2 = rotated(v2, 32);
+		}
+		v0 ^= words[i];
+	}
+	return v0 ^ v1 ^ v2 ^ v3;
+}
+
+uint64_t lane_secret(const struct dsm_ioc_key *key, char what, unsigned int class, const unsigned int rank[2],
+		     const uint32_t qpn[2])
+{
+	const uint64_t way = (uint64_t)rank[0] << 16 | rank[1];
+	uint64_t k[2];
+
+	memcpy(k, key->key, sizeof(k));
+	return siphash(k, way << 32 | class << 8 | (unsigned char)what, (uint64_t)qpn[0] << 32 | qpn[1]);
+}
+
 void job_set(struct job *j, unsigned int ranks, bool rdma)
 {
-	static uint64_t key;
-
 	memset(j, 0, sizeof(*j));
 	j->ranks = ranks;
 	j->rdma = rdma;
-	j->key = (uint64_t)getpid() << 32 | ++key;
+	new_key(&j->key);
 }
 
 /* Until all ranks have come, or one has failed. */
@@ -71,8 +116,11 @@ static int connect_all(struct job *j, unsigned int rank, int fd)
 	unsigned int p;
 
 	for (p = 0; p < j->ranks; p++) {
-		struct dsm_ioc_connect c = { .rank = (uint16_t)p, .flags = j->rdma ? 0 : DSM_CONNECT_HERE,
-					     .address_size = j->address_size[p], .address = (uintptr_t)j->address[p] };
+		const bool here = !j->rdma || (j->here >> p & j->here >> rank & 1);
+		struct dsm_ioc_connect c = { .rank = (uint16_t)p,
+					     .flags = here ? DSM_CONNECT_HERE : 0,
+					     .address_size = j->address_size[p],
+					     .address = (uintptr_t)j->address[p] };
 
 		if (p != rank && ioctl(fd, DSM_IOC_CONNECT, &c))
 			return -errno;
@@ -83,18 +131,27 @@ static int connect_all(struct job *j, unsigned int rank, int fd)
 int job_join(struct job *j, unsigned int rank)
 {
 	struct dsm_ioc_window w = { .size = JOB_WINDOW };
-	struct dsm_ioc_join in = { .key = j->key, .rank = (uint16_t)rank, .size = (uint16_t)j->ranks, .mode = j->mode, .spin_us = 20,
-				   .gid = -1, .address_size = DSM_ADDRESS_MAX, .address = (uintptr_t)j->address[rank],
+	struct dsm_ioc_join in = { .rank = (uint16_t)rank,
+				   .size = (uint16_t)j->ranks,
+				   .mode = j->mode,
+				   .hold_us = j->hold_us,
+				   .spin_us = 20,
+				   .gid = -1,
+				   .address_size = DSM_ADDRESS_MAX,
+				   .address = (uintptr_t)j->address[rank],
 				   .vectors = { -1, -1, -1, -1 } };
-	struct dsm_ioc_region g = { .pages = JOB_PAGES, .home = j->home, .order = (uint16_t)j->order,
-				    .arg = j->home == DSM_REGION_PARTS ? JOB_PAGES / j->ranks : 0 };
+	const uint32_t pages = j->pages ? j->pages : JOB_PAGES;
+	struct dsm_ioc_region g = { .pages = pages,
+				    .home = j->home,
+				    .order = (uint16_t)j->order,
+				    .arg = j->home == DSM_REGION_PARTS ? pages / j->ranks : 0 };
 	int fd = open("/dev/dsm", O_RDWR), err = -EIO;
 
 	if (fd < 0)
 		return -errno;
 	if (!j->rdma)
 		strcpy(in.device, "none");
-	if (ioctl(fd, DSM_IOC_WINDOW, &w) || ioctl(fd, DSM_IOC_JOIN, &in))
+	if (ioctl(fd, DSM_IOC_WINDOW, &w) || ioctl(fd, DSM_IOC_JOIN, &in) || ioctl(fd, DSM_IOC_KEY, &j->key))
 		goto fail_errno;
 	j->address_size[rank] = in.address_size;
 	if (!together(j, &j->come))
@@ -224,17 +281,17 @@ long long counter(const char *name)
 
 bool nothing_left(double seconds)
 {
-	static const char *const gauges[] = { "contexts", "joined", "frames" };
+	static const char *const gauges[] = { "contexts", "joined", "frames", "charged" };
 	double end = now_s() + patience(seconds);
 	unsigned int i, left;
 
 	do {
-		for (i = left = 0; i < 3; i++)
+		for (i = left = 0; i < 4; i++)
 			left += counter(gauges[i]) != 0;
 		if (left)
 			usleep(1000);
 	} while (left && now_s() < end);
-	for (i = 0; i < 3 && left; i++)
+	for (i = 0; i < 4 && left; i++)
 		printf("left: %s %lld\n", gauges[i], counter(gauges[i]));
 	return !left;
 }
@@ -242,4 +299,37 @@ bool nothing_left(double seconds)
 bool module_loaded(void)
 {
 	return !access("/sys/module/dsm", F_OK);
+}
+
+void show_ranks(void)
+{
+	FILE *f = fopen("/sys/kernel/debug/dsm/ranks", "r");
+	char line[400];
+
+	while (f && fgets(line, sizeof(line), f))
+		fputs(line, stdout);
+	if (f)
+		fclose(f);
+}
+
+int tainted(void)
+{
+	FILE *t = fopen("/proc/sys/kernel/tainted", "r");
+	int v = 0;
+
+	if (!t || fscanf(t, "%d", &v) != 1)
+		v = -1;
+	if (t)
+		fclose(t);
+	return v;
+}
+
+void show_counters(void)
+{
+	static const char *const names[] = { "faults",     "pages_changed", "messages_sent", "messages_received",
+					     "keys_asked", "bad_messages",  "ranks_given_up" };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		printf("%s %lld, ", names[i], counter(names[i]));
 }

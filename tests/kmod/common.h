@@ -22,13 +22,16 @@
 /* Shared memory of the ranks of a job and of who started them. */
 struct job {
 	unsigned int ranks;
-	uint64_t key;
-	bool rdma;                  /* between ranks; else they are of one kernel */
-	uint32_t mode;              /* enum dsm_mode */
-	uint32_t home;              /* enum dsm_region_home */
-	uint32_t order;             /* of the region */
+	struct dsm_ioc_key key;
+	bool rdma;        /* between ranks; else they are of one kernel */
+	uint32_t here;    /* mask of ranks that are of one kernel all the same, as seen from each other */
+	uint32_t mode;    /* enum dsm_mode */
+	uint32_t home;    /* enum dsm_region_home */
+	uint32_t order;   /* of region 0 */
+	uint32_t pages;   /* of region 0, from the window's start on; 0: all of it */
+	uint32_t hold_us; /* for how long nobody takes a block that has come */
 	_Atomic unsigned int come, ready, stop;
-	_Atomic int failed;         /* -errno of a rank that could not join */
+	_Atomic int failed; /* -errno of a rank that could not join */
 	uint32_t address_size[JOB_RANKS];
 	char address[JOB_RANKS][DSM_ADDRESS_MAX];
 };
@@ -36,6 +39,13 @@ struct job {
 struct job *job_new(void);
 /* Begin another job in the same memory. */
 void job_set(struct job *j, unsigned int ranks, bool rdma);
+void new_key(struct dsm_ioc_key *key);
+/*
+ * What only who has the key can say of a connection (kmod/conn.c, lane_secret()): 'P', the number of the first packet that `from` sends,
+ * 24 bits of it; 'H', the value of its first message.
+ */
+uint64_t lane_secret(const struct dsm_ioc_key *key, char what, unsigned int class, const unsigned int rank[2],
+		     const uint32_t qpn[2]);
 /* Join as a rank, connect, add region 0 over the whole window, map it at JOB_BASE: the file, or -errno. */
 int job_join(struct job *j, unsigned int rank);
 /* Until the processes have ended; those that have not by then are told of, with where they hang. */
@@ -48,9 +58,12 @@ extern __thread sigjmp_buf away;
 extern __thread volatile bool away_set;
 
 long long counter(const char *name); /* of /sys/kernel/debug/dsm, -1: none */
-bool nothing_left(double seconds);   /* no context, rank or frame; says what there is, if not */
+bool nothing_left(double seconds);   /* no context, rank, frame or other memory; says what there is, if not */
 bool module_loaded(void);
-double patience(double seconds);     /* as much longer as KMOD_TEST_SLOW says: on kernels that look at everything */
+void show_counters(void);        /* some of them, on one line */
+void show_ranks(void);           /* what they wait for */
+int tainted(void);               /* by what the kernel has complained of; -1: it does not say */
+double patience(double seconds); /* as much longer as KMOD_TEST_SLOW says: on kernels that look at everything */
 double now_s(void);
 
 /* splitmix64 */

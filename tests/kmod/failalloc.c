@@ -34,11 +34,11 @@ static const char *const way_names[] = { "one kernel", "RDMA", "protection" };
 
 /* Shared with the process that runs a script. */
 static struct report {
-	unsigned int steps;    /* that there are */
-	bool injected;         /* the step made as many allocations */
+	unsigned int steps; /* that there are */
+	bool injected;      /* the step made as many allocations */
 	bool step_failed;
-	char name[32];         /* of the step */
-} *report;
+	char name[32]; /* of the step */
+} * report;
 
 /* ---- one script ----------------------------------------------------------------------------- */
 
@@ -122,6 +122,7 @@ static void range(const char *name, unsigned int op, unsigned int page, unsigned
 static bool open_rank(unsigned int rank)
 {
 	struct dsm_ioc_window w = { .size = WINDOW };
+	struct dsm_ioc_key key = { .key = "failalloc" };
 
 	before("open");
 	s.fd[rank] = open("/dev/dsm", O_RDWR | O_CLOEXEC);
@@ -130,18 +131,26 @@ static bool open_rank(unsigned int rank)
 		return false;
 	if (s.way == PROTECT)
 		return true;
-	s.join[rank] = (struct dsm_ioc_join){ .key = (uint64_t)getpid(), .rank = (uint16_t)rank, .size = 2, .spin_us = 20, .readahead = 4, .gid = -1,
-					      .address_size = DSM_ADDRESS_MAX, .address = (uintptr_t)s.address[rank], .vectors = { -1, -1, -1, -1 } };
+	s.join[rank] = (struct dsm_ioc_join){ .rank = (uint16_t)rank,
+					      .size = 2,
+					      .spin_us = 20,
+					      .readahead = 4,
+					      .gid = -1,
+					      .address_size = DSM_ADDRESS_MAX,
+					      .address = (uintptr_t)s.address[rank],
+					      .vectors = { -1, -1, -1, -1 } };
 	if (s.way == HERE)
 		strcpy(s.join[rank].device, "none");
-	return !call("JOIN", s.fd[rank], DSM_IOC_JOIN, &s.join[rank]);
+	return !call("JOIN", s.fd[rank], DSM_IOC_JOIN, &s.join[rank]) && !call("KEY", s.fd[rank], DSM_IOC_KEY, &key);
 }
 
 static bool connect_rank(unsigned int rank)
 {
 	unsigned int peer = !rank;
-	struct dsm_ioc_connect c = { .rank = (uint16_t)peer, .flags = s.way == HERE ? DSM_CONNECT_HERE : 0,
-				     .address_size = s.join[peer].address_size, .address = (uintptr_t)s.address[peer] };
+	struct dsm_ioc_connect c = { .rank = (uint16_t)peer,
+				     .flags = s.way == HERE ? DSM_CONNECT_HERE : 0,
+				     .address_size = s.join[peer].address_size,
+				     .address = (uintptr_t)s.address[peer] };
 	struct dsm_ioc_region g = { .pages = WINDOW / PAGE, .home = DSM_REGION_CYCLIC };
 
 	return !call("CONNECT", s.fd[rank], DSM_IOC_CONNECT, &c) && !call("REGION", s.fd[rank], DSM_IOC_REGION, &g);
@@ -176,7 +185,9 @@ static void use_protection(void)
 
 static void use_job(void)
 {
-	struct dsm_ioc_call sync = { .call = DSM_CALL_SYNC, .home = 1, .value2 = 5ull << 32 }, lock = { .call = DSM_CALL_LOCK, .home = 1 };
+	struct dsm_ioc_call sync = { .call = DSM_CALL_SYNC, .home = 1, .value2 = 1ull << 32 },
+			    lock = { .call = DSM_CALL_LOCK, .home = 1 };
+	struct dsm_ioc_call unlock = { .call = DSM_CALL_UNLOCK };
 	struct dsm_ioc_stats stats = { .region = 0 };
 	struct dsm_ioc_lost lost;
 
@@ -195,9 +206,10 @@ static void use_job(void)
 	range("RELEASE", DSM_RANGE_RELEASE, 0, 16, 0);
 	range("EVICT", DSM_RANGE_EVICT, 1024 + 64, 16, 0);
 	call("SYNC", s.fd[0], DSM_IOC_CALL, &sync);
+	lock.object = (uint32_t)sync.result;
 	call("LOCK", s.fd[0], DSM_IOC_CALL, &lock);
-	lock.call = DSM_CALL_UNLOCK;
-	call("UNLOCK", s.fd[0], DSM_IOC_CALL, &lock);
+	unlock.hold = lock.hold;
+	call("UNLOCK", s.fd[0], DSM_IOC_CALL, &unlock);
 	call("STATS", s.fd[0], DSM_IOC_STATS, &stats);
 	call("LOST", s.fd[0], DSM_IOC_LOST, &lost);
 	range("LEAVE", DSM_RANGE_LEAVE, 1536, 512, 0);
@@ -265,9 +277,9 @@ static bool set(const char *file, const char *value)
 /* Every allocation may fail, without a word for each. */
 static bool allow_failures(void)
 {
-	return set("failslab/ignore-gfp-wait", "N") && set("failslab/verbose", "0") && set("fail_page_alloc/ignore-gfp-wait", "N") &&
-	       set("fail_page_alloc/ignore-gfp-highmem", "N") && set("fail_page_alloc/min-order", "0") &&
-	       set("fail_page_alloc/verbose", "0");
+	return set("failslab/ignore-gfp-wait", "N") && set("failslab/verbose", "0") &&
+		set("fail_page_alloc/ignore-gfp-wait", "N") && set("fail_page_alloc/ignore-gfp-highmem", "N") &&
+		set("fail_page_alloc/min-order", "0") && set("fail_page_alloc/verbose", "0");
 }
 
 int main(int argc, char **argv)
@@ -305,7 +317,8 @@ int main(int argc, char **argv)
 			return 1;
 		steps = report->steps;
 		if (steps < (way == PROTECT ? 8 : way == RDMA ? 20 : 30)) {
-			printf("FAILED: %s: the script ends after %u steps when nothing is refused\n", way_names[way], steps);
+			printf("FAILED: %s: the script ends after %u steps when nothing is refused\n", way_names[way],
+			       steps);
 			return 1;
 		}
 		runs = refused = failed = most = 0;
@@ -320,8 +333,8 @@ int main(int argc, char **argv)
 				failed += report->step_failed;
 				most = nth > most ? nth : most;
 			}
-		printf("%s: %u steps, %u runs, %u allocations refused, the %uth of a step at most; %u steps failed for it\n", way_names[way], steps,
-		       runs, refused, most, failed);
+		printf("%s: %u steps, %u runs, %u allocations refused, the %uth of a step at most; %u steps failed for it\n",
+		       way_names[way], steps, runs, refused, most, failed);
 		if (!refused || !failed) {
 			printf("FAILED: nothing was refused, or nothing failed for it\n");
 			return 1;

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * protect.c - the protection primitive of dsm.ko: that it works, that no stale translation survives it, what it costs.
+ * protect.c - the protection primitive of dsm.ko: that it works, what it costs. That no translation survives it: stale.c.
  *
- * Runs in a guest with the module loaded. `check` and `stale` are tests: exit status 0 when all holds. `bench` prints a line of
- * JSON for each method and number of pages: nanoseconds a page, which are instructions where the guest counts them as time.
+ * Runs in a guest with the module loaded. `check` is a test: exit status 0 when all holds. `bench` prints a line of JSON for each method and number of pages: nanoseconds a page, which are instructions where the guest counts them as time.
  */
 #include <dsm_uapi.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
-#include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -165,7 +162,8 @@ static void check_arguments(void)
 	expect(ioctl(dev, DSM_IOC_PROTECT, NULL) && errno == EFAULT, "no argument");
 	expect(ioctl(dev, DSM_IOC_WINDOW, &w) && errno == EBUSY, "a second window");
 	expect(ioctl(dev, _IO(DSM_IOC_MAGIC, 99)) && errno == ENOTTY, "an unknown call");
-	expect(mmap(NULL, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED, dev, 0) == MAP_FAILED && errno == EBUSY, "a second mapping");
+	expect(mmap(NULL, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED, dev, 0) == MAP_FAILED && errno == EBUSY,
+	       "a second mapping");
 	expect(munmap(window + PAGE, PAGE) && errno == EINVAL, "a hole in the mapping");
 	expect(mprotect(window, PAGE, PROT_READ), "mprotect(2)");
 }
@@ -234,8 +232,11 @@ static void check_limit(void)
 
 static void check_unmapped(void)
 {
-	/* It is refused only after the kernel has tried it: the window is of no use then. */
-	expect(mremap(window, WINDOW, WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, BASE + (1ul << 40)) == MAP_FAILED, "mremap(2)");
+	/* It is refused only after the kernel has tried it. */
+	expect(mremap(window, WINDOW, WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, BASE + (1ul << 40)) == MAP_FAILED,
+	       "mremap(2)");
+	expect(!protect_one(1, DSM_PROT_WRITE, 0) && !touch(window + PAGE, true), "a page can be opened after it");
+	expect(!protect_one(1, DSM_PROT_NONE, 0) && touch(window + PAGE, false) == SIGBUS, "and closed");
 	expect(!munmap(window, WINDOW), "munmap");
 	expect(protect_one(1, DSM_PROT_READ, 0) == -ENXIO, "nothing to protect after it");
 }
@@ -252,77 +253,6 @@ static int check(void)
 	check_limit();
 	check_unmapped();
 	return failed ? 1 : 0;
-}
-
-/* ---- stale translations --------------------------------------------------------------------- */
-
-static volatile uint64_t *word;
-static volatile int stop;
-static volatile uint64_t faults;
-
-static void wait_for_page(int sig)
-{
-	(void)sig;
-	faults++;
-	sched_yield(); /* then the store is tried again */
-}
-
-static void *writer(void *arg)
-{
-	cpu_set_t cpus;
-
-	(void)arg;
-	CPU_ZERO(&cpus);
-	CPU_SET(1, &cpus);
-	sched_setaffinity(0, sizeof(cpus), &cpus);
-	while (!stop)
-		++*word;
-	return NULL;
-}
-
-/* Does a thread on another processor still write after the call that closed the page has returned? */
-static int stale(double seconds)
-{
-	struct timespec t;
-	unsigned long rounds = 0, wrong = 0;
-	pthread_t thread;
-	double end;
-	cpu_set_t cpus;
-
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
-		fprintf(stderr, "protect: this test needs two processors\n");
-		return 77;
-	}
-	CPU_ZERO(&cpus);
-	CPU_SET(0, &cpus);
-	sched_setaffinity(0, sizeof(cpus), &cpus);
-	signal(SIGBUS, wait_for_page);
-	word = (volatile uint64_t *)(window + 5 * PAGE);
-	protect_one(5, DSM_PROT_WRITE, 0);
-	pthread_create(&thread, NULL, writer, NULL);
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	end = (double)t.tv_sec + seconds;
-	while ((double)t.tv_sec < end) {
-		uint64_t seen;
-		int i;
-
-		protect_one(5, DSM_PROT_WRITE, 0);
-		for (i = 0; i < 2000; i++)
-			__asm__ volatile("pause");
-		protect_one(5, DSM_PROT_READ, rounds % 2 ? DSM_PROTECT_SOFTIRQ : 0);
-		seen = *word;
-		for (i = 0; i < 2000; i++)
-			__asm__ volatile("pause");
-		wrong += *word != seen;
-		rounds++;
-		clock_gettime(CLOCK_MONOTONIC, &t);
-	}
-	stop = 1;
-	protect_one(5, DSM_PROT_WRITE, 0);
-	pthread_join(thread, NULL);
-	printf("{\"rounds\": %lu, \"stale\": %lu, \"faults\": %lu, \"writes\": %lu}\n", rounds, wrong, (unsigned long)faults,
-	       (unsigned long)*word);
-	return wrong ? 1 : 0;
 }
 
 /* ---- cost ----------------------------------------------------------------------------------- */
@@ -342,7 +272,8 @@ static char *plain; /* what mprotect and userfaultfd work on */
 static int uffd = -1;
 
 enum method { KMOD, KMOD_SOFTIRQ, MPROTECT, UFFD, METHODS };
-static const char *const method_names[METHODS] = { "dsm.ko", "dsm.ko in softirq", "mprotect", "userfaultfd write-protect" };
+static const char *const method_names[METHODS] = { "dsm.ko", "dsm.ko in softirq", "mprotect",
+						   "userfaultfd write-protect" };
 
 static void change(enum method m, unsigned int n, int which)
 {
@@ -352,9 +283,7 @@ static void change(enum method m, unsigned int n, int which)
 
 	switch (m) {
 	case KMOD:
-	case KMOD_SOFTIRQ:
-		protect(list, n, m == KMOD_SOFTIRQ ? DSM_PROTECT_SOFTIRQ : 0, NULL);
-		break;
+	case KMOD_SOFTIRQ: protect(list, n, m == KMOD_SOFTIRQ ? DSM_PROTECT_SOFTIRQ : 0, NULL); break;
 	case MPROTECT:
 		for (i = 0; i < n; i++)
 			if (mprotect(plain + list[i].page * PAGE, PAGE, prots[list[i].prot]))
@@ -371,8 +300,7 @@ static void change(enum method m, unsigned int n, int which)
 				exit(3);
 		}
 		break;
-	default:
-		break;
+	default: break;
 	}
 }
 
@@ -395,7 +323,8 @@ static void prepare(enum method m, bool mixed)
 	}
 	if (m == UFFD) {
 		struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | (1 << 12) };
-		struct uffdio_register reg = { .range = { (uintptr_t)plain, 512 * SPREAD * PAGE }, .mode = UFFDIO_REGISTER_MODE_WP };
+		struct uffdio_register reg = { .range = { (uintptr_t)plain, 512 * SPREAD * PAGE },
+					       .mode = UFFDIO_REGISTER_MODE_WP };
 
 		if (uffd >= 0)
 			close(uffd);
@@ -456,8 +385,8 @@ int main(int argc, char **argv)
 	int err;
 
 	if (!strcmp(what, "--help")) {
-		printf("usage: protect check | stale [SECONDS] | bench\n"
-		       "The protection primitive of dsm.ko: tests, a test for stale translations, costs.\n");
+		printf("usage: protect check | bench\n"
+		       "The protection primitive of dsm.ko: tests, costs.\n");
 		return 0;
 	}
 	sigaction(SIGBUS, &sa, NULL);
@@ -469,8 +398,6 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(what, "check"))
 		return check();
-	if (!strcmp(what, "stale"))
-		return stale(argc > 2 ? atof(argv[2]) : 3);
 	if (!strcmp(what, "bench"))
 		return bench();
 	fprintf(stderr, "protect: what is %s?\n", what);

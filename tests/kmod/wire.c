@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * wire.c - a peer that breaks the protocol. Rank 0 of a job of two is a context of dsm.ko whose threads fault and lock; rank 1 is this
- * program, by verbs from user space, which answers as a rank would, now and then, and sends everything else besides: frames with
- * a field changed, random ones, ones of another length, on the wrong queue pair, and writes with and without a key.
+ * wire.c - a peer that breaks the protocol. Ranks 0 and 2 of a job of three are contexts of dsm.ko, of one kernel, which share
+ * memory and an object (common_honest.h); threads of theirs fault, lock and create besides. Rank 1 is this program, by verbs from
+ * user space, connected to both. It answers as a rank would, now and then, and sends everything else: messages made from the
+ * table of core/wire.h with a field at the edge of its range, just outside, or anything; at random; of another length; on the
+ * wrong queue pair; and writes with and without a key.
  *
- * Runs in a guest with the module loaded and a soft RDMA device. What must hold: a frame that is wrong in itself ends the
- * connection, and the process is told of the loss within seconds; whatever came, rank 0 ends when it is killed, and nothing of it
- * is left. The kernel's log is its caller's to read.
+ * Runs in a guest with the module loaded and a soft RDMA device. What must hold: a message that is wrong in itself ends the
+ * connection to whom it was sent, and that process is told of the loss of rank 1, and of nobody else, within seconds; the other
+ * two go on, also where they have not been before, and what they have written is there; they end when they are killed, and
+ * nothing of them is left. The kernel's log is its caller's to read.
+ *
+ * In some rounds rank 1 lies, too: it says what a rank could say at another time, or of another block. Such a lie may be
+ * believed, and make one honest rank take the other for the liar (docs/protocol.md): in these rounds they need go on only if
+ * that has not happened. What is believed of anybody - that a block is wanted, that one was dropped - never names a block whose
+ * contents are checked (keep_off()).
  */
-#include "core/wire.h"
-#include "tests/kmod/common.h"
+#include "tests/wire_values.h"
+#include "tests/kmod/common_honest.h"
+#include "tests/kmod/common_peer.h"
 
-#include <errno.h>
-#include <infiniband/verbs.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -24,50 +31,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* As kmod/conn.c writes it, and kmod/conn.h names what is not in core/wire.h. */
-struct address {
-	uint32_t magic, version;
-	uint64_t key;
-	uint16_t rank, size;
-	uint16_t lid;
-	uint8_t mtu, global;
-	union ibv_gid gid;
-	uint32_t qpn[][CLASS_MAX];
-};
-enum { KEY_WANTED = 0xf0, KEY = 0xf1 };
+#define LIAR 1u
+#define RANKS 3u
+#define HONEST 2u
+#define HONEST_MASK 5u /* ranks 0 and 2 */
+#define WORKERS 4u     /* threads of an honest rank that do anything */
 
-#define RECEIVES 256u
-#define PACK 4u /* as kmod/conn.h has it: messages of one send of the coherence class */
-#define SLOTS 256u
-
-static struct peer {
-	struct ibv_context *ctx;
-	struct ibv_pd *pd;
-	struct ibv_cq *cq;
-	struct ibv_mr *mr;
-	struct ibv_qp *qp[CLASS_MAX];
-	struct memory {
-		struct msg in[CLASS_MAX][RECEIVES][PACK];
-		char out[1 << 16];
-		char landing[2 << 20]; /* blocks that rank 0 sends, whatever 2 MiB they are of */
-	} *memory;
-	unsigned int posted;          /* sends not completed */
-	bool broken;
-	struct msg seen[16];          /* what rank 0 has sent */
-	unsigned int nseen;
-	uint32_t rkey;
-	uint64_t at;
-	uint32_t wanted[SLOTS];       /* blocks that were asked for */
-	uint64_t random;
-} p;
+static struct peer peers[HONEST];
+static struct honest *honest;
+static uint64_t random_state;
+static bool lies; /* in this round */
 
 static struct shared {
-	_Atomic int lost;             /* rank 0 was told that rank 1 is gone */
-} *shared;
+	_Atomic int lost[RANKS];   /* that rank was told that rank 1 is gone */
+	_Atomic int blamed[RANKS]; /* ... or this one + 1, which is not true */
+} * shared;
 
-static unsigned long rounds, frames, answers, drops, wrong, writes, landed;
+static unsigned long rounds, messages, answers, drops, wrong, writes, steps;
 
-/* ---- rank 0 --------------------------------------------------------------------------------- */
+/* ---- ranks 0 and 2 -------------------------------------------------------------------------- */
 
 struct worker {
 	uint64_t random;
@@ -80,346 +62,286 @@ static void *work(void *arg)
 
 	for (;;) {
 		if (pick(&w->random, 4)) {
-			touch(JOB_BASE + pick(&w->random, pick(&w->random, 2) ? 64 : JOB_PAGES) * PAGE, pick(&w->random, 2));
+			touch(JOB_BASE + pick(&w->random, pick(&w->random, 2) ? 64 : HONEST_FIRST) * PAGE,
+			      pick(&w->random, 2));
 		} else {
-			struct dsm_ioc_call c = { .call = (uint16_t)pick(&w->random, 3), .home = (uint16_t)pick(&w->random, 2),
-						  .value2 = (uint64_t)(1 + pick(&w->random, 5)) << 32, .object = pick(&w->random, 4),
-						  .op = (uint8_t)(pick(&w->random, 4) ? 0 : 15) };
+			struct dsm_ioc_call c = { .call = (uint16_t)pick(&w->random, 3),
+						  .home = (uint16_t)pick(&w->random, RANKS) };
 
+			if (c.call == DSM_CALL_SYNC && pick(&w->random, 4))
+				c.value2 = (uint64_t)(1 + pick(&w->random, 5)) << 32; /* create */
+			else
+				c.object = 1u << 24 | (1 + pick(&w->random, 8));
+			if (c.call == DSM_CALL_SYNC && !c.value2)
+				c.op = SOP_ADD;
 			ioctl(w->fd, DSM_IOC_CALL, &c);
 		}
 	}
 	return NULL;
 }
 
-static void rank_process(struct job *j, uint64_t seed)
+static void rank_process(struct job *j, unsigned int rank, uint64_t seed)
 {
 	struct dsm_ioc_lost l;
-	static struct worker w[8];
+	static struct worker w[WORKERS];
 	pthread_t thread;
 	unsigned int i;
 	int fd;
 
 	catch_signals();
-	fd = job_join(j, 0);
+	fd = job_join(j, rank);
 	if (fd < 0)
 		_exit(3);
-	for (i = 0; i < 8; i++) {
+	honest_start(honest, fd, rank);
+	for (i = 0; i < WORKERS; i++) {
 		w[i] = (struct worker){ .random = seed + i, .fd = fd };
 		pthread_create(&thread, NULL, work, &w[i]);
 	}
 	for (;;) {
 		struct pollfd f = { .fd = fd, .events = POLLIN };
 
-		if (poll(&f, 1, 1000) == 1 && !ioctl(fd, DSM_IOC_LOST, &l) && l.rank == 1)
-			atomic_store(&shared->lost, 1);
+		if (poll(&f, 1, 1000) != 1 || ioctl(fd, DSM_IOC_LOST, &l) || l.rank < 0)
+			continue;
+		if (l.rank == LIAR)
+			atomic_store(&shared->lost[rank], 1);
+		else
+			atomic_store(&shared->blamed[rank], l.rank + 1);
 	}
 }
 
-/* ---- rank 1 --------------------------------------------------------------------------------- */
+/* ---- what rank 1 says ----------------------------------------------------------------------- */
 
-static bool fail(const char *what)
+static bool kept(uint32_t object)
 {
-	printf("FAILED: %s (%s)\n", what, strerror(errno));
-	return false;
+	const uint32_t page = (object & (object - 1)) >> 1;
+
+	return page >= HONEST_FIRST && page < JOB_PAGES;
 }
 
-static bool peer_open(void)
+static void keep_off(const struct peer *p, char *at, uint32_t size)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
+	for (; size >= sizeof(struct msg); at += sizeof(struct msg), size -= (uint32_t)sizeof(struct msg)) {
+		struct msg m;
 
-	if (!list || !list[0])
-		return fail("there is no RDMA device");
-	p.ctx = ibv_open_device(list[0]);
-	ibv_free_device_list(list);
-	p.pd = p.ctx ? ibv_alloc_pd(p.ctx) : NULL;
-	p.memory = mmap(NULL, sizeof(*p.memory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	p.mr = p.pd ? ibv_reg_mr(p.pd, p.memory, sizeof(*p.memory), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE) : NULL;
-	return p.mr ? true : fail("the RDMA device cannot be opened");
-}
-
-static void post_receive(unsigned int class, unsigned int i)
-{
-	struct ibv_sge sge = { (uintptr_t)p.memory->in[class][i], sizeof(p.memory->in[class][i]), p.mr->lkey };
-	struct ibv_recv_wr wr = { .wr_id = class << 16 | i, .sg_list = &sge, .num_sge = 1 }, *bad;
-
-	ibv_post_recv(p.qp[class], &wr, &bad);
-}
-
-static bool peer_begin(void)
-{
-	unsigned int c, i;
-
-	p.cq = ibv_create_cq(p.ctx, CLASS_MAX * RECEIVES + 1024, NULL, NULL, 0);
-	if (!p.cq)
-		return fail("no completion queue");
-	for (c = 0; c < CLASS_MAX; c++) {
-		struct ibv_qp_init_attr init = { .send_cq = p.cq, .recv_cq = p.cq, .qp_type = IBV_QPT_RC, .sq_sig_all = 1,
-						 .cap = { .max_send_wr = 128, .max_recv_wr = RECEIVES, .max_send_sge = 1, .max_recv_sge = 1 } };
-		struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
-
-		p.qp[c] = ibv_create_qp(p.pd, &init);
-		if (!p.qp[c] || ibv_modify_qp(p.qp[c], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
-			return fail("no queue pair");
-		for (i = 0; i < RECEIVES; i++)
-			post_receive(c, i);
-	}
-	p.posted = p.nseen = 0;
-	p.broken = false;
-	p.rkey = 0;
-	return true;
-}
-
-static void peer_end(void)
-{
-	unsigned int c;
-
-	for (c = 0; c < CLASS_MAX; c++) {
-		if (p.qp[c])
-			ibv_destroy_qp(p.qp[c]);
-		p.qp[c] = NULL;
-	}
-	if (p.cq)
-		ibv_destroy_cq(p.cq);
-	p.cq = NULL;
-}
-
-/* The index of the address that rank 0 has: it is of the same device. */
-static int gid_index(const union ibv_gid *gid)
-{
-	struct ibv_gid_entry e;
-	int i;
-
-	for (i = 0; i < 64; i++)
-		if (!ibv_query_gid_ex(p.ctx, 1, (uint32_t)i, &e, 0) && e.gid_type == IBV_GID_TYPE_ROCE_V2 && !memcmp(&e.gid, gid, sizeof(*gid)))
-			return i;
-	return -1;
-}
-
-static bool peer_connect(const struct address *a)
-{
-	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS, .timeout = 18, .retry_cnt = 7, .rnr_retry = 7, .max_rd_atomic = 1 };
-	int index = gid_index(&a->gid);
-	unsigned int c;
-
-	for (c = 0; c < CLASS_MAX; c++) {
-		struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR, .path_mtu = a->mtu, .dest_qp_num = a->qpn[1][c], .max_dest_rd_atomic = 1,
-					   .min_rnr_timer = 1,
-					   .ah_attr = { .is_global = 1, .port_num = 1, .grh = { .dgid = a->gid, .hop_limit = 64,
-												.sgid_index = (uint8_t)index } } };
-
-		if (index < 0 || ibv_modify_qp(p.qp[c], &rtr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-					       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) ||
-		    ibv_modify_qp(p.qp[c], &rts, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				  IBV_QP_MAX_QP_RD_ATOMIC))
-			return fail("the queue pairs do not connect");
-	}
-	return true;
-}
-
-static void write_address(struct job *j)
-{
-	const struct address *theirs = (void *)j->address[0];
-	struct address *a = (void *)j->address[1];
-	unsigned int c;
-
-	*a = *theirs;
-	a->rank = 1;
-	memset(a->qpn, 0, 2 * sizeof(a->qpn[0]));
-	for (c = 0; c < CLASS_MAX; c++)
-		a->qpn[0][c] = p.qp[c]->qp_num;
-	j->address_size[1] = j->address_size[0];
-}
-
-/* ---- frames --------------------------------------------------------------------------------- */
-
-static void post(unsigned int class, const void *data, uint32_t size, const struct ibv_send_wr *like)
-{
-	char *at = p.memory->out + frames % 16 * 4096;
-	struct ibv_sge sge = { (uintptr_t)at, size, p.mr->lkey };
-	struct ibv_send_wr wr = like ? *like : (struct ibv_send_wr){ .opcode = IBV_WR_SEND }, *bad;
-
-	if (data)
-		memcpy(at, data, size);
-	wr.wr_id = 1ull << 32;
-	wr.sg_list = &sge;
-	wr.num_sge = 1;
-	frames++;
-	if (ibv_post_send(p.qp[class], &wr, &bad))
-		p.broken = true;
-	else
-		p.posted++;
-}
-
-/* What a home and a peer in good order would say. */
-static void answer(const struct msg *m)
-{
-	struct msg a = *m;
-
-	a.src = 1;
-	a.dst = 0;
-	switch (m->type) {
-	case MSG_READ_REQ:
-	case MSG_WRITE_REQ:
-		a.type = MSG_GRANT;
-		a.op = m->type == MSG_READ_REQ ? GRANT_READ : GRANT_WRITE;
-		a.flags = MSGF_ZERO;
-		a.home = 1;
-		a.count = 0;
-		break;
-	case MSG_SYNC:
-		a.type = MSG_REPLY;
-		a.count = 0;
-		break;
-	case MSG_LOCK:
-	case MSG_TRYLOCK:
-		a.type = MSG_LOCKED;
-		break;
-	case MSG_INV:
-		a.type = MSG_INV_ACK;
-		break;
-	case MSG_GRANT: /* to a request of ours */
-		a.type = MSG_DONE;
-		break;
-	case KEY_WANTED:
-		a.type = KEY;
-		a.aux = p.mr->rkey;
-		a.value = (uintptr_t)p.memory->landing;
-		break;
-	case KEY:
-		p.rkey = m->aux;
-		p.at = m->value;
-		return;
-	default:
-		return;
-	}
-	answers++;
-	post(m->type == MSG_SYNC || m->type == MSG_LOCK || m->type == MSG_TRYLOCK ? CLASS_SYNC : CLASS_COHERENCE, &a, sizeof(a), NULL);
-}
-
-static void look(void)
-{
-	struct ibv_wc wc;
-
-	while (ibv_poll_cq(p.cq, 1, &wc) == 1) {
-		unsigned int class = (unsigned int)wc.wr_id >> 16, i = wc.wr_id & 0xffff;
-
-		if (wc.status != IBV_WC_SUCCESS) {
-			p.broken = true;
-		} else if (wc.wr_id >> 32) {
-			p.posted--;
-		} else {
-			unsigned int n = wc.wc_flags & IBV_WC_WITH_IMM ? 1 : wc.byte_len / sizeof(struct msg), k;
-			struct msg m[PACK];
-
-			memcpy(m, p.memory->in[class][i], sizeof(m));
-			post_receive(class, i);
-			if (wc.wc_flags & IBV_WC_WITH_IMM) {
-				uint32_t imm = __builtin_bswap32(wc.imm_data);
-
-				m[0] = (struct msg){ .version = WIRE_VERSION, .type = MSG_GRANT, .object = p.wanted[imm & 0xff], .req_rank = 1,
-						     .req_slot = imm & 0xff, .home = imm >> 17 & 1023 };
-				landed++;
-			}
-			for (k = 0; k < n; k++) {
-				p.seen[p.nseen++ % 16] = m[k];
-				if (pick(&p.random, 8))
-					answer(&m[k]);
-			}
+		memcpy(&m, at, sizeof(m));
+		if (!kept(m.object) || peer_is_wrong(p, &m, wire_class(m.type)))
+			continue;
+		switch (m.type) {
+		case MSG_READ_REQ:
+		case MSG_WRITE_REQ:
+		case MSG_PLACE:
+		case MSG_KEY_WANTED:
+		case MSG_ECHO: /* after which it would be asked for a key, and have reason to send one */
+		case MSG_INV_ACK:
+			m.object = 1;
+			memcpy(at, &m, sizeof(m));
+			break;
+		default: break;
 		}
 	}
 }
 
-static uint64_t odd_number(uint64_t *r)
+static void say(struct peer *p, unsigned int class, const void *data, uint32_t size)
 {
-	static const uint64_t odd[] = { 0, 1, 2, 127, 128, 255, 256, 257, 511, 512, 1023, 1024, 2047, 2048, 4095, 4096, 0xffff, 0x10000,
-					0x7fffffff, 0x80000000, 0xffffffff, ~0ull };
+	char copy[4096];
 
-	return pick(r, 2) ? odd[pick(r, sizeof(odd) / sizeof(odd[0]))] : pick(r, 2) ? 1ull << pick(r, 64) : next(r);
+	memcpy(copy, data, size);
+	keep_off(p, copy, size);
+	messages += size / sizeof(struct msg) ? size / sizeof(struct msg) : 1;
+	peer_post(p, class, copy, size, NULL);
 }
 
-/* Whether a message of this type is for an object of synchronisation. */
-static bool wire_class_sync(uint8_t type)
+/* What a home and a peer in good order would say. */
+static void answer(struct peer *p, const struct msg *m)
 {
-	return type >= MSG_LOCK && type <= MSG_DEPART;
+	struct msg a = { .version = WIRE_VERSION,
+			 .src = LIAR,
+			 .dst = p->target,
+			 .object = m->object,
+			 .req_rank = m->req_rank,
+			 .req_slot = m->req_slot };
+
+	switch (m->type) {
+	case MSG_READ_REQ:
+	case MSG_WRITE_REQ:
+		a.type = MSG_GRANT;
+		a.op = GRANT_WRITE;
+		a.flags = MSGF_ZERO;
+		a.home = LIAR;
+		break;
+	case MSG_SYNC:
+		a.type = MSG_REPLY;
+		a.req_rank = p->target;
+		break;
+	case MSG_LOCK:
+	case MSG_TRYLOCK:
+		a.type = MSG_LOCKED;
+		a.req_rank = p->target;
+		a.aux = m->aux;
+		break;
+	case MSG_INV: a.type = MSG_INV_ACK; break;
+	case MSG_GRANT: a.type = MSG_DONE; break; /* to a request of ours */
+	case MSG_KEY_WANTED:
+		a.type = MSG_KEY;
+		a.req_rank = a.req_slot = 0;
+		a.aux = p->mr->rkey;
+		a.value = p->landing;
+		break;
+	default: return;
+	}
+	answers++;
+	say(p, wire_class(a.type), &a, sizeof(a));
 }
 
-static struct msg plausible(void)
+static void heard(struct peer *p, const struct msg *m)
 {
-	uint64_t *r = &p.random;
-	unsigned int order = pick(r, 4) ? 0 : pick(r, 10);
-	struct msg m = {
-		.version = WIRE_VERSION, .type = (uint8_t)(1 + pick(r, MSG_TYPES - 1)), .src = 1, .dst = 0,
-		.object = (uint32_t)((pick(r, JOB_PAGES) >> order << order) << 1 | 1u << order), .req_rank = (uint16_t)pick(r, 2),
-		.req_slot = (uint16_t)pick(r, pick(r, 2) ? 8 : SLOTS), .op = (uint8_t)pick(r, 4), .flags = (uint8_t)pick(r, 16),
-		.value = pick(r, 4),
-	};
+	if (m->type == MSG_KEY) {
+		p->rkey = m->aux;
+		p->at = m->value;
+	} else if (pick(&random_state, 8)) {
+		answer(p, m);
+	}
+}
 
-	if (!pick(r, 12))
-		m.type = pick(r, 2) ? KEY : KEY_WANTED;
-	if (p.nseen && !pick(r, 3)) {
-		m = p.seen[pick(r, p.nseen < 16 ? p.nseen : 16)];
-		m.src = 1;
-		m.dst = 0;
+/* ---- what it makes up ----------------------------------------------------------------------- */
+
+/* Where a rule allows much, what is likely to be there. */
+static void aim(struct msg *m)
+{
+	uint64_t *r = &random_state;
+	const unsigned int order = pick(r, 4) ? 0 : pick(r, 10);
+
+	m->req_slot =
+		wire_rule_of(m->type, WF_req_slot) == RULE_ZERO ? 0 : (uint16_t)pick(r, pick(r, 2) ? 8 : PEER_SLOTS);
+	if (wire_rule_of(m->type, WF_req_rank) == RULE_RANK)
+		m->req_rank = (uint16_t)pick(r, RANKS);
+	if (wire_rule_of(m->type, WF_object) == RULE_BLOCK)
+		m->object = (uint32_t)((pick(r, JOB_PAGES) >> order << order) << 1 | 1u << order);
+	else if (wire_rule_of(m->type, WF_object) != RULE_BARRIER)
+		m->object = (uint32_t)(pick(r, 2) << 24 | (1 + pick(r, 7)));
+	if (wire_rule_of(m->type, WF_aux) == RULE_HOLD)
+		m->aux = (uint32_t)pick(r, 4);
+	if (wire_rule_of(m->type, WF_count) == RULE_ACKS)
+		m->count = (int16_t)pick(r, 2);
+	if (m->type == MSG_SYNC) {
+		m->op = (uint8_t)pick(r, SYNC_OPS);
+		m->aux = m->op == SOP_CREATE ? 1 + (uint32_t)pick(r, 5) : 0;
+		m->value = pick(r, 4);
+	}
+	if (m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ)
+		m->flags = (uint8_t)(pick(r, 2) * MSGF_FIRST_TOUCH);
+}
+
+/* Every field is one that its rule allows: something that a rank could say, at some time or other. */
+static struct msg plausible(const struct peer *p)
+{
+	const struct wire_limits limits = peer_limits(p);
+	uint64_t *r = &random_state;
+	struct msg m;
+
+	if (p->nseen && !pick(r, 3)) {
+		m = p->seen[pick(r, p->nseen < PEER_SEEN ? p->nseen : PEER_SEEN)];
+		m.src = LIAR;
+		m.dst = p->target;
 		if (pick(r, 2))
 			m.type = (uint8_t)(1 + pick(r, MSG_TYPES - 1));
-	} else if (wire_class_sync(m.type)) {
-		m.object = pick(r, 2) << 16 | pick(r, 8);
-		m.op = (uint8_t)pick(r, 20);
-	} else {
-		m.home = (uint16_t)pick(r, 2);
-		m.count = (int16_t)pick(r, 3);
+		if (!peer_is_wrong(p, &m, wire_class(m.type)))
+			return m;
 	}
+	do {
+		m = wire_good((uint8_t)(1 + pick(r, MSG_TYPES - 1)), LIAR, &limits);
+	} while (peer_is_wrong(p, &m, wire_class(m.type)));
+	aim(&m);
 	return m;
 }
 
-/* Wrong in itself, whatever the state of rank 0: it must end the connection. */
-static bool is_wrong(const struct msg *m)
+/* One field has a value from its rule: an edge, just outside, or one that its width cuts to something allowed. */
+static void change_field(const struct peer *p, struct msg *m)
 {
-	return m->src != 1 || (m->type != KEY && m->type != KEY_WANTED &&
-			       (m->version != WIRE_VERSION || m->type >= MSG_TYPES || m->dst != 0 || m->req_rank > 1));
+	const struct wire_limits limits = peer_limits(p);
+	const enum wire_field f = (enum wire_field)pick(&random_state, WIRE_FIELD_COUNT);
+	int64_t values[WIRE_VALUES_MAX];
+	unsigned int n = wire_values(m, f, &limits, values);
+
+	wire_set(m, f, values[pick(&random_state, n)]);
 }
 
-/* A write into the frames of rank 0, or beside them. */
-static void write_block(void)
+static uint64_t odd_number(uint64_t *r)
 {
-	uint64_t *r = &p.random;
+	return pick(r, 2) ? 1ull << pick(r, 64) : next(r);
+}
+
+/* A write into the frames of the target, or beside them; that a block of rank 0's has come nobody but its owner may say. */
+static void write_block(struct peer *p)
+{
+	uint64_t *r = &random_state;
 	struct ibv_send_wr wr = { .opcode = pick(r, 4) ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE };
-	uint32_t imm = pick(r, 3) ? 0x80000000u | pick(r, 4) << 27 | pick(r, 2) << 17 | pick(r, 2) << 8 | pick(r, SLOTS) : (uint32_t)next(r);
+	uint32_t imm = pick(r, 3) ? 0x80000000u | pick(r, 4) << 27 | pick(r, 2) << 8 | pick(r, 4) << 28 | pick(r, 256)
+				  : (uint32_t)next(r);
 
 	writes++;
+	messages++;
+	if (!(imm >> 17 & 1023))
+		imm |= LIAR << 17;
 	wr.imm_data = __builtin_bswap32(imm);
-	wr.wr.rdma.rkey = pick(r, 4) ? p.rkey : (uint32_t)next(r);
-	wr.wr.rdma.remote_addr = p.at + (pick(r, 8) ? pick(r, 512) * PAGE : odd_number(r));
-	post(CLASS_DATA, NULL, pick(r, 8) ? PAGE : pick(r, 4096), &wr);
+	wr.wr.rdma.rkey = pick(r, 4) ? p->rkey : (uint32_t)next(r);
+	wr.wr.rdma.remote_addr = p->at + (pick(r, 8) ? pick(r, 512) * PAGE : odd_number(r));
+	peer_post(p, CLASS_DATA, NULL, pick(r, 8) ? PAGE : pick(r, 4096), &wr);
+}
+
+/* A block of region 0 that lives at the target as long as nobody else has touched it (rank_home() of the module). */
+static uint32_t block_there(const struct peer *p, const struct job *j)
+{
+	const unsigned int run = j->home == DSM_REGION_CYCLIC ? 1 : 16, first = pick(&random_state, 64) / run;
+
+	return ((first - first % RANKS + p->target) * run + pick(&random_state, run)) << 1 | 1;
 }
 
 /* What a rank may ask for at any time. */
-static void ask(void)
+static void ask(struct peer *p, const struct job *j)
 {
-	struct msg m = { .version = WIRE_VERSION, .type = pick(&p.random, 2) ? MSG_READ_REQ : MSG_WRITE_REQ, .src = 1,
-			 .object = pick(&p.random, 64) << 1 | 1, .req_rank = 1, .req_slot = (uint16_t)pick(&p.random, SLOTS) };
+	uint64_t *r = &random_state;
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = pick(r, 2) ? MSG_READ_REQ : MSG_WRITE_REQ,
+			 .src = LIAR,
+			 .dst = p->target,
+			 .object = block_there(p, j),
+			 .req_rank = LIAR,
+			 .req_slot = (uint16_t)pick(r, PEER_SLOTS) };
 
-	if (pick(&p.random, 4)) {
-		p.wanted[m.req_slot] = m.object;
+	if (pick(r, 4)) {
+		p->wanted[m.req_slot] = m.object;
 	} else {
 		m.type = MSG_SYNC;
-		m.op = 0; /* create */
-		m.aux = 1 + pick(&p.random, 5);
-		m.object = 0;
+		m.op = SOP_CREATE;
+		m.aux = 1 + pick(r, 5);
+		m.object = m.req_rank = 0;
 	}
-	post(m.type == MSG_SYNC ? CLASS_SYNC : CLASS_COHERENCE, &m, sizeof(m), NULL);
+	say(p, wire_class(m.type), &m, sizeof(m));
 }
 
-/* One frame; true: it must end the connection. */
-static bool send_something(void)
+/* Several at once; too many, or of a class that has no such, are wrong. */
+static bool say_several(struct peer *p, const struct msg *first, unsigned int class)
 {
-	uint64_t *r = &p.random;
-	struct msg m = plausible();
-	unsigned int class = pick(r, 8) ? (m.type == MSG_DATA ? CLASS_DATA : wire_class_sync(m.type) ? CLASS_SYNC : CLASS_COHERENCE) :
-					 pick(r, CLASS_MAX);
-	char bytes[4096];
-	unsigned int i, size;
+	struct msg all[PEER_PACK + 1];
+	unsigned int n = 2 + pick(&random_state, pick(&random_state, 4) ? PEER_PACK - 1 : PEER_PACK), i;
+	bool bad = n > PEER_PACK || class != CLASS_COHERENCE;
+
+	for (i = 0; i < n; i++) {
+		all[i] = i ? plausible(p) : *first;
+		bad |= peer_is_wrong(p, &all[i], class);
+	}
+	say(p, class, all, n * sizeof(*first));
+	return bad;
+}
+
+/* One send; true: it must end the connection. */
+static bool say_something(struct peer *p)
+{
+	uint64_t *r = &random_state;
+	struct msg m = plausible(p);
+	unsigned int class = pick(r, 40) ? wire_class(m.type) : pick(r, CLASS_MAX), i, size;
+	char bytes[2048];
 
 	switch (pick(r, 40)) {
 	case 0: /* of another length */
@@ -427,124 +349,223 @@ static bool send_something(void)
 			bytes[i] = (char)next(r);
 		memcpy(bytes, &m, sizeof(m));
 		size = pick(r, 2) ? pick(r, 32) : 33 + pick(r, 2000);
-		post(class, bytes, size, NULL);
+		size += size % sizeof(m) == 0;
+		say(p, class, bytes, size);
 		return true;
 	case 1: /* random all over */
 		for (i = 0; i < sizeof(m); i++)
 			((char *)&m)[i] = (char)next(r);
 		break;
-	case 2: case 3: case 4: case 5: case 6: case 7: { /* a field changed */
-		uint64_t v = odd_number(r);
-		unsigned int n = 1u << pick(r, 4);
-
-		memcpy((char *)&m + pick(r, sizeof(m) / n) * n, &v, n);
-		break;
+	case 2:
+	case 3:
+	case 4: write_block(p); return false;
+	case 5:
+	case 6:
+	case 7: return say_several(p, &m, class);
+	case 8:
+	case 9:
+	case 10:
+	case 11:
+	case 12:
+	case 13:
+	case 14:
+	case 15: change_field(p, &m); break;
+	default: break;
 	}
-	case 8: case 9: case 10:
-		write_block();
-		return false;
-	case 11: case 12: case 13: { /* several at once; too many, or of a class that has no such, are wrong */
-		struct msg all[PACK + 1];
-		bool bad;
-
-		size = 2 + pick(r, pick(r, 4) ? PACK - 1 : PACK);
-		bad = size > PACK || class != CLASS_COHERENCE;
-		for (i = 0; i < size; i++) {
-			all[i] = i ? plausible() : m;
-			bad |= is_wrong(&all[i]);
-		}
-		post(class, all, size * sizeof(m), NULL);
-		return bad;
-	}
-	default:
-		break;
-	}
-	post(class, &m, sizeof(m), NULL);
-	return is_wrong(&m);
+	say(p, class, &m, sizeof(m));
+	return peer_is_wrong(p, &m, class);
 }
 
-/* In order for a while, more or less, lest the first frame end all. */
-static bool talk(unsigned int most)
-{
-	unsigned int calm = 1u << pick(&p.random, 8);
-	bool must = false;
-	unsigned int n = 0;
-	double end;
+/* ---- rounds --------------------------------------------------------------------------------- */
 
-	while (n++ < most && !must && !p.broken && !atomic_load(&shared->lost)) {
-		look();
-		if (p.posted > 64)
+static bool is_lost(const struct peer *p)
+{
+	return atomic_load(&shared->lost[p->target]);
+}
+
+/* One message that no rank sends, by the table. */
+static void say_wrong(struct peer *p)
+{
+	struct msg m;
+
+	do {
+		m = plausible(p);
+		change_field(p, &m);
+	} while (!peer_is_wrong(p, &m, wire_class(m.type)));
+	say(p, wire_class(m.type), &m, sizeof(m));
+}
+
+/* In order for a while, more or less, lest the first message end all. */
+static bool talk(struct peer *p, const struct job *j, unsigned int most)
+{
+	uint64_t *r = &random_state;
+	const unsigned int calm = 1u << pick(r, 10);
+	bool must = !pick(r, 8);
+	unsigned int n = 0;
+	double end = now_s() + patience(10);
+
+	peer_greet(p, j, must ? 1ull << pick(r, 64) : 0);
+	while (n < most && !must && !p->broken && !is_lost(p) && now_s() < end) {
+		peer_look(p, heard);
+		if (p->posted > 48) {
+			usleep(100);
 			continue;
-		if (pick(&p.random, calm))
-			ask();
-		else
-			must = send_something();
-		if (!pick(&p.random, 4))
-			usleep(pick(&p.random, 3000));
+		}
+		n++;
+		if (pick(r, calm)) {
+			ask(p, j);
+		} else if (lies) {
+			must = say_something(p);
+		} else {
+			say_wrong(p);
+			must = true;
+		}
 	}
-	if (must && !p.broken) {
+	if (must && !p->broken) {
 		wrong++;
-		for (end = now_s() + patience(20); !atomic_load(&shared->lost) && now_s() < end; usleep(1000))
-			look();
-		if (!atomic_load(&shared->lost))
-			return fail("a wrong frame did not end the connection");
+		for (end = now_s() + patience(20); !is_lost(p) && now_s() < end; usleep(1000))
+			peer_look(p, heard);
+		if (!is_lost(p))
+			return peer_fail("a wrong message did not end the connection");
 	}
-	drops += atomic_load(&shared->lost);
+	drops += is_lost(p);
 	return true;
+}
+
+static bool misled(void)
+{
+	return atomic_load(&shared->blamed[0]) || atomic_load(&shared->blamed[2]);
+}
+
+/* Honest ranks go on, unless they have been made to take each other for liars. */
+static bool end_well(void)
+{
+	if (lies && misled())
+		return true;
+	if (!honest_end(honest, HONEST))
+		return lies && misled();
+	if (!lies && misled())
+		printf("FAILED: an honest rank was told that the other is gone\n");
+	return lies || !misled();
+}
+
+/* All three have come and are connected. */
+static bool begin(struct job *j)
+{
+	double end = now_s() + patience(60);
+	unsigned int i;
+
+	while (atomic_load(&j->come) < HONEST && !atomic_load(&j->failed) && now_s() < end)
+		usleep(1000);
+	if (atomic_load(&j->come) < HONEST)
+		return peer_fail("honest ranks do not join");
+	for (i = 0; i < HONEST; i++)
+		if (!peer_begin(&peers[i], RANKS, LIAR, (uint16_t)(2 * i)))
+			return false;
+	peer_address(peers, HONEST, j);
+	for (i = 0; i < HONEST; i++)
+		if (!peer_connect(&peers[i], j))
+			return false;
+	atomic_fetch_add(&j->ready, 1);
+	atomic_fetch_add(&j->come, 1);
+	while (atomic_load(&j->ready) < RANKS && !atomic_load(&j->failed) && now_s() < end)
+		usleep(1000);
+	return atomic_load(&j->ready) == RANKS ? honest_warm(honest, HONEST) : peer_fail("honest ranks do not connect");
 }
 
 static bool one_round(struct job *j)
 {
-	double end = now_s() + patience(60);
-	bool ok = false;
-	pid_t pid;
+	uint64_t *r = &random_state;
+	pid_t pids[HONEST];
+	const unsigned int first = pick(r, HONEST);
+	unsigned int i;
+	bool ok;
 
-	job_set(j, 2, true);
-	atomic_store(&shared->lost, 0);
-	j->mode = pick(&p.random, 3);
-	j->home = pick(&p.random, 2) ? DSM_REGION_FIRST_TOUCH : DSM_REGION_CYCLIC;
+	job_set(j, RANKS, true);
+	j->here = HONEST_MASK;
+	lies = pick(r, 2);
+	j->pages = HONEST_FIRST;
+	j->mode = pick(r, 3);
+	j->home = pick(r, 2) ? DSM_REGION_FIRST_TOUCH : DSM_REGION_CYCLIC;
+	memset(shared, 0, sizeof(*shared));
+	honest_begin(honest);
 	fflush(stdout);
-	pid = fork();
-	if (!pid)
-		rank_process(j, next(&p.random));
-	while (!atomic_load(&j->come) && now_s() < end)
-		usleep(1000);
-	if (!atomic_load(&j->come) || !peer_begin()) {
-		fail("rank 0 does not join");
-		goto out;
+	for (i = 0; i < HONEST; i++) {
+		const uint64_t seed = next(r);
+
+		pids[i] = fork();
+		if (!pids[i])
+			rank_process(j, 2 * i, seed);
 	}
-	write_address(j);
-	if (!peer_connect((void *)j->address[0]))
-		goto out;
-	atomic_fetch_add(&j->ready, 1);
-	atomic_fetch_add(&j->come, 1);
-	while (atomic_load(&j->ready) < 2 && !atomic_load(&j->failed) && now_s() < end)
-		usleep(1000);
-	ok = atomic_load(&j->ready) == 2 ? talk(20 + pick(&p.random, 400)) : fail("rank 0 does not connect");
-out:
-	kill(pid, SIGKILL);
-	ok &= job_reap(&pid, 1, 60);
-	peer_end();
+	ok = begin(j);
+	for (i = 0; i < HONEST && ok; i++)
+		ok = talk(&peers[(first + i) % HONEST], j, 20 + pick(r, 2000));
+	ok = ok && end_well();
+	steps += honest_steps(honest);
+	if (!ok) {
+		printf("round %lu failed\n", rounds);
+		show_ranks();
+	}
+	for (i = 0; i < HONEST; i++)
+		kill(pids[i], SIGKILL);
+	ok &= job_reap(pids, HONEST, 60);
+	for (i = 0; i < HONEST; i++)
+		peer_end(&peers[i]);
 	rounds++;
 	return nothing_left(20) && ok;
 }
 
+struct options {
+	uint64_t seed;
+	double seconds;
+	unsigned long inputs;
+};
+
+static int run(const struct options *o)
+{
+	const double began = now_s();
+	double told = began;
+	struct job *j = job_new();
+	unsigned int i;
+	bool ok = true;
+
+	random_state = o->seed;
+	honest = honest_new();
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	for (i = 0; i < HONEST && ok; i++)
+		ok = peer_open(&peers[i]);
+	while (ok && now_s() < began + o->seconds && messages < o->inputs) {
+		ok = one_round(j);
+		if (now_s() > told + 60) {
+			told = now_s();
+			printf("%lu rounds, %lu messages\n", rounds, messages);
+		}
+	}
+	printf("%lu rounds of seed %llu: of %lu messages %lu answers, %lu writes; %lu blocks came; %lu wrong in themselves, "
+	       "%lu connections ended; %lu steps of honest ranks\n",
+	       rounds, (unsigned long long)o->seed, messages, answers, writes, peers[0].landed + peers[1].landed, wrong,
+	       drops, steps);
+	printf("bad messages counted: %lld; %lu messages, %.0f a second\n", counter("bad_messages"), messages,
+	       (double)messages / (now_s() - began));
+	return ok ? 0 : 1;
+}
+
 int main(int argc, char **argv)
 {
-	double seconds = 20, end;
-	uint64_t seed = 1;
-	struct job *j;
-	bool ok = true;
+	struct options o = { .seed = 1, .seconds = 20, .inputs = ~0ul };
 	int a;
 
 	for (a = 1; a < argc; a++) {
 		if (!strcmp(argv[a], "--seed") && a + 1 < argc) {
-			seed = strtoull(argv[++a], NULL, 0);
+			o.seed = strtoull(argv[++a], NULL, 0);
 		} else if (!strcmp(argv[a], "--seconds") && a + 1 < argc) {
-			seconds = atof(argv[++a]);
+			o.seconds = atof(argv[++a]);
+		} else if (!strcmp(argv[a], "--inputs") && a + 1 < argc) {
+			o.inputs = strtoul(argv[++a], NULL, 0);
 		} else {
-			printf("usage: wire [--seed S] [--seconds S]\n"
-			       "Wrong frames for a rank of dsm.ko; in a guest with the module loaded and an RDMA device.\n");
+			printf("usage: wire [--seed S] [--seconds S] [--inputs N]\n"
+			       "Wrong messages for ranks of dsm.ko, for so long (20) or until there were so many; in a guest\n"
+			       "with the module loaded and an RDMA device.\n");
 			return strcmp(argv[a], "--help") ? 2 : 0;
 		}
 	}
@@ -552,13 +573,5 @@ int main(int argc, char **argv)
 		fprintf(stderr, "wire: dsm.ko is not loaded\n");
 		return 77;
 	}
-	p.random = seed;
-	j = job_new();
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	for (end = now_s() + seconds, ok = peer_open(); ok && now_s() < end;)
-		ok = one_round(j);
-	printf("%lu rounds of seed %llu: %lu frames, of them %lu answers, %lu writes; %lu blocks came; %lu frames wrong in "
-	       "themselves, %lu connections ended\n", rounds, (unsigned long long)seed, frames, answers, writes, landed, wrong, drops);
-	printf("bad messages counted: %lld\n", counter("bad_messages"));
-	return ok ? 0 : 1;
+	return run(&o);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * barriers.c - see barriers.h. Checked: nobody leaves an episode before all have come; everybody leaves it with the sum
- * of what all brought, or all with -EINVAL; every episode ends.
+* of what all brought, or all with -EINVAL; every episode ends.
  */
 #include "barriers.h"
 
@@ -32,20 +32,41 @@ static uint32_t event(enum event e, unsigned int a, unsigned int b)
 	return (uint32_t)e << 16 | a << 8 | b;
 }
 
-static uint64_t sum(uint8_t op, uint64_t a, uint64_t b)
+/* What the job calls them. Values are large, and sums of them as large as they come. */
+static struct chan_names names(const struct bar_cfg *cfg)
 {
-	(void)op;
-	return a + b;
+	return (struct chan_names){ .rank = WIRE_MAX_RANKS - RANKS,
+				    .ranks = cfg->nranks,
+				    .slots = 1,
+				    .object = 0x456789ab,
+				    .objects = 1,
+				    .value = 0x0123456701234567ull };
+}
+
+/* Each episode reduces by another operation, and an episode's values meet by its operation only. */
+enum { SUM = 1, MAX, OPS_END };
+
+static uint8_t op_of(unsigned int episode)
+{
+	return (uint8_t)(SUM + episode % (OPS_END - SUM));
+}
+
+static uint64_t combine(uint8_t op, uint64_t a, uint64_t b)
+{
+	if (op != SUM && op != MAX)
+		model_fail("values are reduced by operation %u", op);
+	return op == SUM ? a + b : a > b ? a : b;
 }
 
 static struct bar_tree tree(const struct bar_cfg *cfg, unsigned int rank)
 {
-	struct bar_tree t = { .parent = rank ? cfg->parent[rank] : SET_NOBODY };
+	struct chan_names n = names(cfg);
+	struct bar_tree t = { .parent = rank ? (uint16_t)(n.rank + cfg->parent[rank]) : SET_NOBODY };
 	unsigned int r;
 
 	for (r = 1; r < cfg->nranks; r++)
 		if (cfg->parent[r] == rank)
-			t.child[t.nchildren++] = (uint16_t)r;
+			t.child[t.nchildren++] = (uint16_t)(n.rank + r);
 	return t;
 }
 
@@ -78,25 +99,28 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 
 static void step(const struct bar_cfg *cfg, struct world *w, unsigned int rank, const struct wmsg *m)
 {
+	struct chan_names n = names(cfg);
 	struct bar_tree t = tree(cfg, rank);
-	struct msg wide = chan_widen(m);
+	struct msg wide = chan_widen(&n, m);
 	struct bar *b = &w->bars[rank];
 	struct actions out;
 	unsigned int i;
 	/* As the engine: the group is known once one of the rank's own threads has come. */
 	bool known = b->threads || m->src == rank;
 
-	if (bar_step((uint16_t)rank, known ? &t : NULL, sum, b, &wide, &out)) {
+	if (bar_step(wide.dst, known ? &t : NULL, combine, b, NULL, &wide, &out)) {
 		model_fail("rank %u does not expect %s of %u", rank, wire_name(m->type), m->src);
 		return;
 	}
 	for (i = 0; i < out.n; i++) {
-		struct wmsg o = chan_narrow(&out.v[i].msg);
+		struct wmsg o;
 
-		if (out.v[i].type == ACT_SEND)
+		if (out.v[i].type == ACT_SEND) {
+			o = chan_narrow(&n, &out.v[i].msg);
 			chan_post(&w->chan, &o);
-		else if (out.v[i].type != ACT_WAKE_ALL)
+		} else if (out.v[i].type != ACT_WAKE_ALL) {
 			model_fail("action %u", out.v[i].type);
+		}
 	}
 }
 
@@ -104,15 +128,21 @@ static void arrive(const struct bar_cfg *cfg, struct world *w, unsigned int r, u
 {
 	struct thread *th = &w->threads[r][t];
 	struct wmsg m = { .type = MSG_ARRIVE,
+			  .op = op_of(th->episode),
 			  .src = (uint8_t)r,
 			  .dst = (uint8_t)r,
 			  .req_rank = (uint8_t)r,
-			  .value = (uint8_t)(1 + r * THREADS + t + 3 * th->episode),
+			  .value = (uint8_t)(1 + r * THREADS + t + 3u * th->episode),
 			  .data = cfg->says[r][t] };
 
 	th->inside = 1;
 	th->gen = (uint8_t)w->bars[r].gen;
 	step(cfg, w, r, &m);
+}
+
+static uint64_t value_of(const struct bar_cfg *cfg, unsigned int r, unsigned int t, unsigned int episode)
+{
+	return names(cfg).value * (1 + r * THREADS + t + 3 * episode);
 }
 
 /* All must have come, and brought what the result says. */
@@ -126,7 +156,7 @@ static void leave(const struct bar_cfg *cfg, struct world *w, unsigned int r, un
 		for (k = 0; k < cfg->threads[i]; k++) {
 			const struct thread *o = &w->threads[i][k];
 
-			expected += 1 + i * THREADS + k + 3u * th->episode;
+			expected = combine(op_of(th->episode), expected, value_of(cfg, i, k, th->episode));
 			if (o->episode < th->episode || (o->episode == th->episode && !o->inside))
 				model_fail("thread %u.%u leaves before %u.%u has come", r, t, i, k);
 		}
@@ -205,13 +235,4 @@ static void show(const void *c, const void *world)
 	}
 }
 
-const struct model bar_model = {
-	.size = WORLD_SIZE(struct world),
-	.start = start,
-	.list = list,
-	.fire = fire,
-	.canon = canon,
-	.check = check,
-	.final = final,
-	.show = show,
-};
+const struct model bar_model = MODEL(struct world);

@@ -2,6 +2,10 @@
 /*
  * channel.h - messages in flight. Ordered: per pair of ranks, first in first out. Unordered: a bag, kept sorted by
  * chan_canon() so that worlds that differ in nothing else are one.
+ *
+ * A world counts its ranks, slots and objects from 0. The machines see the numbers of a large job: chan_widen() adds to
+ * each field the first number that lives in this world, chan_narrow() takes it off and complains of a number that does
+ * not live here. So a number that the core cuts short is noticed, and worlds stay as small as they are.
  */
 #ifndef MODEL_CHANNEL_H
 #define MODEL_CHANNEL_H
@@ -9,14 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/queue.h"
 #include "search.h"
 #include "show.h"
 
 #define CHAN_MAX 28
 
-/* struct msg in the sizes of small worlds. */
+/* struct msg in the numbers of small worlds. */
 struct wmsg {
-	uint8_t type, flags, op, src, dst, object, req_rank, req_slot, home;
+	uint8_t type, flags, op, src, dst, object, req_rank, req_slot;
+	uint8_t home; /* + 1; 0: none */
 	int8_t count;
 	uint8_t value;
 	uint8_t data; /* coherence: are the contents that travel along the latest? barriers: aux */
@@ -27,46 +33,66 @@ struct chan {
 	struct wmsg v[CHAN_MAX];
 };
 
-static inline struct wmsg chan_narrow(const struct msg *m)
+/* The first number of each kind, and how many live in this world. */
+struct chan_names {
+	uint32_t rank, ranks, slot, slots, object, objects;
+	uint32_t home, homes; /* coherence: ranks; locks: hold records */
+	uint64_t value;       /* a value is so many times what it is in the world */
+};
+
+static inline uint8_t chan_small(const char *what, uint64_t number, uint32_t first, uint32_t n)
 {
+	if (number >= first && number - first < n)
+		return (uint8_t)(number - first);
+	model_fail("a message has the %s %llu, which nobody here has", what, (unsigned long long)number);
+	return 0;
+}
+
+static inline struct wmsg chan_narrow(const struct chan_names *n, const struct msg *m)
+{
+	if (m->version != WIRE_VERSION || (int8_t)m->count != m->count || m->aux > UINT8_MAX || m->value % n->value ||
+	    m->value / n->value > UINT8_MAX)
+		model_fail("a message has count %d, aux %u, value %llu", m->count, m->aux,
+			   (unsigned long long)m->value);
 	return (struct wmsg){
 		.type = m->type,
 		.flags = m->flags,
 		.op = m->op,
-		.src = (uint8_t)m->src,
-		.dst = (uint8_t)m->dst,
-		.object = (uint8_t)m->object,
-		.req_rank = (uint8_t)m->req_rank,
-		.req_slot = (uint8_t)m->req_slot,
-		.home = (uint8_t)m->home,
+		.src = chan_small("sender", m->src, n->rank, n->ranks),
+		.dst = chan_small("receiver", m->dst, n->rank, n->ranks),
+		.object = chan_small("object", m->object, n->object, n->objects),
+		.req_rank = chan_small("requester", m->req_rank, n->rank, n->ranks),
+		.req_slot = chan_small("slot", m->req_slot, n->slot, n->slots),
+		.home = m->home ? (uint8_t)(chan_small("home or record", m->home, n->home, n->homes) + 1) : 0,
 		.count = (int8_t)m->count,
-		.value = (uint8_t)m->value,
+		.value = (uint8_t)(m->value / n->value),
 		.data = (uint8_t)m->aux,
 	};
 }
 
-static inline struct msg chan_widen(const struct wmsg *m)
+static inline struct msg chan_widen(const struct chan_names *n, const struct wmsg *m)
 {
 	return (struct msg){
 		.version = WIRE_VERSION,
 		.type = m->type,
 		.flags = m->flags,
 		.op = m->op,
-		.src = m->src,
-		.dst = m->dst,
-		.object = m->object,
-		.req_rank = m->req_rank,
-		.req_slot = m->req_slot,
-		.home = m->home,
+		.src = (uint16_t)(n->rank + m->src),
+		.dst = (uint16_t)(n->rank + m->dst),
+		.object = n->object + m->object,
+		.req_rank = (uint16_t)(n->rank + m->req_rank),
+		.req_slot = (uint16_t)(n->slot + m->req_slot),
+		.home = (uint16_t)(m->home ? n->home + m->home - 1 : 0),
 		.count = m->count,
-		.value = m->value,
+		.value = n->value * m->value,
 		.aux = m->data,
 	};
 }
 
 static inline void chan_say(const char *what, const struct wmsg *m)
 {
-	struct msg wide = chan_widen(m);
+	static const struct chan_names small = { .value = 1 };
+	struct msg wide = chan_widen(&small, m);
 	char text[128];
 
 	if (model_trace)
@@ -118,6 +144,71 @@ static inline void chan_canon(struct chan *c, bool fifo)
 {
 	if (!fifo)
 		qsort(c->v, c->n, sizeof(c->v[0]), chan_compare);
+}
+
+/* ---- queues ------------------------------------------------------------------------------------ */
+
+/*
+ * A home keeps a node for each slot of each rank of a large job. A world keeps those of the slots that live in it, with
+ * the numbers that they have in the job; they are in their places only while a machine is stepped.
+ */
+#define CHAN_SLOT 0x1001 /* the first slot that lives */
+#define CHAN_SLOTS 4     /* at most */
+#define CHAN_NODES (WIRE_MAX_RANKS * (CHAN_SLOT + CHAN_SLOTS))
+
+static struct qnode chan_pool[CHAN_NODES];
+
+static inline struct qpool chan_queue(void)
+{
+	return (struct qpool){ .nodes = chan_pool, .nslots = CHAN_SLOT + CHAN_SLOTS };
+}
+
+/* Where the world keeps this node; false: it does not. */
+static inline bool chan_node(const struct chan_names *n, uint32_t node, unsigned int *at)
+{
+	struct qpool q = chan_queue();
+	uint32_t rank = queue_rank(&q, node) - n->rank, slot = queue_slot(&q, node) - n->slot;
+
+	*at = rank * n->slots + slot;
+	if (node && rank < n->ranks && slot < n->slots)
+		return true;
+	model_fail("a queue has the node %u, which is nobody's here", node);
+	return false;
+}
+
+/* The nodes of one rank lie one behind the other. */
+static inline struct qnode *chan_place(const struct chan_names *n, unsigned int rank)
+{
+	return &chan_pool[(size_t)(n->rank + rank) * (CHAN_SLOT + CHAN_SLOTS) + n->slot];
+}
+
+static inline struct qpool chan_load(const struct chan_names *n, const struct qnode *nodes)
+{
+	unsigned int i;
+
+	for (i = 0; i < n->ranks; i++)
+		memcpy(chan_place(n, i), nodes + i * n->slots, n->slots * sizeof(*nodes));
+	return chan_queue();
+}
+
+static inline void chan_store(const struct chan_names *n, struct qnode *nodes)
+{
+	unsigned int i;
+
+	for (i = 0; i < n->ranks; i++)
+		memcpy(nodes + i * n->slots, chan_place(n, i), n->slots * sizeof(*nodes));
+}
+
+/* The next in line after this node, in a world's nodes; 0 when there is none. */
+static inline uint32_t chan_after(const struct chan_names *n, const struct qnode *nodes, uint32_t node,
+				  unsigned int *at)
+{
+	uint32_t next;
+
+	if (!chan_node(n, node, at))
+		return 0;
+	next = nodes[*at].next;
+	return chan_node(n, next, at) ? next : 0;
 }
 
 #endif

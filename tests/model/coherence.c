@@ -4,11 +4,13 @@
 
 enum event { EV_OP = 1, EV_TRY, EV_FAULT, EV_AGAIN, EV_USED, EV_UNPIN, EV_ASYNC_USED, EV_MSG, EV_LIST, EV_TIMER };
 
+/* clang-format off */
 static const char *const op_names[OPS] = {
 	"read",        "write",        "prefetch to read", "prefetch to write",
 	"pin to read", "pin to write", "release, keep",    "release, evict",
-	"drop",        "place here",
+	"drop",        "place",
 };
+/* clang-format on */
 
 static uint32_t event(enum event e, unsigned int a, unsigned int b, unsigned int c)
 {
@@ -83,14 +85,14 @@ static void release(const struct co_cfg *cfg, struct co *w, unsigned int r, unsi
 			  .object = t->block,
 			  .req_rank = (uint8_t)r };
 
-	(void)cfg;
 	if (!p->home || !page_readable(p))
 		return;
-	m.dst = (uint8_t)(p->home - 1);
+	m.dst = (uint8_t)(p->home - 1 - co_rank(cfg, 0));
 	chan_post(&w->chan, &m);
 }
 
-static void start_op(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int n, uint8_t op, uint8_t block)
+static void start_op(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int n, uint8_t op, uint8_t block,
+		     uint8_t where)
 {
 	struct thread *t = &w->threads[r][n];
 	struct wmsg place = { .type = MSG_PLACE,
@@ -99,7 +101,7 @@ static void start_op(const struct co_cfg *cfg, struct co *w, unsigned int r, uns
 			      .object = block,
 			      .req_rank = (uint8_t)r,
 			      .req_slot = (uint8_t)n,
-			      .value = (uint8_t)r };
+			      .value = where };
 
 	t->op = op;
 	t->block = block;
@@ -138,13 +140,15 @@ static unsigned int list_thread(const struct co_cfg *cfg, const struct co *w, un
 				uint32_t *events)
 {
 	const struct thread *t = &w->threads[r][n];
-	unsigned int count = 0, op, b;
+	unsigned int count = 0, op, b, where;
 
 	switch ((enum pc)t->pc) {
 	case PC_READY:
 		for (op = 0; op < OPS && t->left; op++)
 			for (b = 0; b < cfg->nblocks && can_start(cfg, w, r, op); b++)
-				events[count++] = event(EV_OP, r << 4 | n, op, b);
+				/* One rank too many: there is no such rank in the job. */
+				for (where = 0; where <= (op == OP_PLACE ? cfg->nranks : 0u); where++)
+					events[count++] = event(EV_OP, r << 4 | n, op, where << 4 | b);
 		return count;
 	case PC_WAIT:
 	case PC_REPLY:
@@ -214,7 +218,7 @@ static void fire_thread(const struct co_cfg *cfg, struct co *w, enum event e, un
 			  : e == EV_UNPIN ? "unpins"
 					  : "steps its fault");
 	switch (e) {
-	case EV_OP: start_op(cfg, w, r, n, (uint8_t)op, (uint8_t)b); break;
+	case EV_OP: start_op(cfg, w, r, n, (uint8_t)op, b & 15, (uint8_t)(b >> 4)); break;
 	case EV_TRY: attempt(cfg, w, r, n); break;
 	case EV_FAULT: co_local(cfg, w, r, t->block, write ? PE_WRITE : PE_READ, (int)n); break;
 	case EV_AGAIN:
@@ -260,12 +264,28 @@ static void fire(const void *c, void *world, uint32_t ev)
 	}
 }
 
+/* The block was placed, moved or first touched here, and has been written. */
+static void begin_at(const struct co_cfg *cfg, struct co *w, unsigned int home, unsigned int b)
+{
+	uint16_t rank = co_rank(cfg, home);
+
+	w->dirs[cfg->manager[b]][b] = (struct dir){ .state = DIR_MOVED, .owner = rank & (WIRE_MAX_RANKS - 1) };
+	w->dirs[home][b] = (struct dir){ .state = DIR_EXCLUSIVE,
+					 .owner = rank & (WIRE_MAX_RANKS - 1),
+					 .copyset = set_of(rank, set_granule(co_nominal(cfg))) };
+	w->pages[home][b] = (struct copy){ .state = PG_WRITE, .flags = PAGE_OWNER, .home = (uint16_t)(rank + 1) };
+	w->hw[home][b] = PROT_RW;
+	w->latest[home][b] = w->written[b] = 1;
+}
+
 static void start(const void *c, void *world)
 {
 	const struct co_cfg *cfg = c;
 	struct co *w = world;
-	unsigned int r, t;
+	unsigned int r, t, b;
 
+	for (b = 0; cfg->home && b < cfg->nblocks; b++)
+		begin_at(cfg, w, cfg->home - 1u, b);
 	for (r = 0; r < cfg->nranks; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			w->threads[r][t].left = cfg->ops[r];

@@ -13,8 +13,7 @@
 #ifndef MODEL_COHERENCE_H
 #define MODEL_COHERENCE_H
 
-#include "core/dir.h"
-#include "core/page.h"
+#include "core/dispatch.h"
 #include "channel.h"
 
 #define R_MAX 4
@@ -33,17 +32,19 @@ enum op {
 	OP_KEEP,
 	OP_EVICT, /* release */
 	OP_DROP,
-	OP_PLACE, /* this rank wants to be the home */
+	OP_PLACE, /* some rank, of this world or not, is to be the home */
 	OPS
 };
 #define RW (1u << OP_READ | 1u << OP_WRITE)
 
 struct co_cfg {
 	uint8_t nranks, nblocks, nthreads;
-	uint8_t nominal; /* ranks of the job, if more than live in this world: the copyset is coarse from 65 on */
+	uint16_t nominal; /* ranks of the job, the last of which live in this world: 64, or more for a coarse copyset */
 	uint8_t manager[B_MAX];
 	uint8_t ops[R_MAX];    /* operations of each thread of the rank */
 	uint16_t kinds[R_MAX]; /* 1 << enum op */
+	uint8_t home;          /* 1 + the rank that is the home and has written all blocks before; 0: nobody has */
+	uint8_t follow;        /* so many writes in a row make a rank the home; 0: homes stay */
 	bool fifo;             /* channels keep order */
 	bool split, stale, first_touch, hold;
 	bool late_land; /* ACT_LAND, too, after the lock is dropped: known to be wrong, see docs/protocol.md */
@@ -85,6 +86,7 @@ struct co {
 	uint8_t hw[R_MAX][B_MAX];     /* enum prot */
 	uint8_t latest[R_MAX][B_MAX]; /* is this rank's frame up to date? */
 	uint8_t written[B_MAX];       /* a block that was never written is zero */
+	uint8_t placed[B_MAX];        /* 1 + the rank that was said to be the home from now on */
 	uint8_t timer[R_MAX][B_MAX];  /* PE_UNHOLD is due some time */
 	uint8_t slot[R_MAX][S_MAX];
 	uint8_t async_block[R_MAX];
@@ -120,7 +122,53 @@ void co_show(const void *cfg, const void *world);
 
 static inline uint16_t co_nominal(const struct co_cfg *cfg)
 {
-	return cfg->nominal ? cfg->nominal : cfg->nranks;
+	return cfg->nominal ? cfg->nominal : 64;
+}
+
+/* What the job calls this world's rank. */
+static inline uint16_t co_rank(const struct co_cfg *cfg, unsigned int rank)
+{
+	return (uint16_t)(co_nominal(cfg) - cfg->nranks + rank);
+}
+
+static inline struct chan_names co_names(const struct co_cfg *cfg)
+{
+	return (struct chan_names){ .rank = co_rank(cfg, 0),
+				    .ranks = cfg->nranks,
+				    .slot = CHAN_SLOT,
+				    .slots = cfg->nthreads + 1u,
+				    .object = 0x12345678,
+				    .objects = cfg->nblocks,
+				    .home = co_rank(cfg, 0),
+				    .homes = cfg->nranks,
+				    .value = 1 };
+}
+
+/* Only a grant says where the home is, and only few messages name a rank in their value. */
+static inline struct wmsg co_narrow(const struct co_cfg *cfg, const struct msg *m)
+{
+	struct chan_names n = co_names(cfg);
+	struct msg copy = *m;
+
+	if (m->type != MSG_GRANT && m->type != MSG_DATA)
+		copy.home = 0;
+	/* What is of no request has the slot 0. */
+	if (!m->req_slot &&
+	    (m->type == MSG_MOVE || m->type == MSG_MOVE_ACK || m->type == MSG_ADOPT || m->type == MSG_HOME_ACK))
+		copy.req_slot = (uint16_t)n.slot;
+	if (m->type == MSG_ADOPT || m->type == MSG_MOVED)
+		copy.value = chan_small("manager", m->value, n.rank, n.ranks);
+	return chan_narrow(&n, &copy);
+}
+
+static inline struct msg co_widen(const struct co_cfg *cfg, const struct wmsg *m)
+{
+	struct chan_names n = co_names(cfg);
+	struct msg wide = chan_widen(&n, m);
+
+	if (m->type == MSG_PLACE || m->type == MSG_ADOPT || m->type == MSG_MOVED)
+		wide.value += n.rank;
+	return wide;
 }
 
 extern const struct model co_model;

@@ -7,24 +7,28 @@ static int compare_lists(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct wlist));
 }
 
-/* Nodes in no queue hold leftovers of no meaning. */
+/* Nodes in no queue hold leftovers of no meaning, but for their marks. */
 static void canon_queues(const struct co_cfg *cfg, struct co *w)
 {
-	unsigned int r, b;
+	struct chan_names names = co_names(cfg);
+	unsigned int r, b, at, i;
 
 	for (r = 0; r < cfg->nranks; r++) {
-		struct qpool q = { .nodes = w->nodes[r] };
 		struct qnode clean[R_MAX * S_MAX] = { 0 };
 
 		for (b = 0; b < cfg->nblocks; b++) {
-			uint32_t tail = w->dirs[r][b].tail, at = tail;
+			uint32_t tail = w->dirs[r][b].tail, node = tail;
 
-			if (tail)
-				do {
-					at = queue_at(&q, at)->next;
-					clean[at - 1] = *queue_at(&q, at);
-				} while (at != tail);
+			for (i = 0; node && i < R_MAX * S_MAX; i++) {
+				node = chan_after(&names, w->nodes[r], node, &at);
+				if (node)
+					clean[at] = w->nodes[r][at];
+				if (node == tail)
+					break;
+			}
 		}
+		for (i = 0; i < cfg->nranks * names.slots; i++)
+			clean[i].mark = w->nodes[r][i].mark;
 		memcpy(w->nodes[r], clean, sizeof(clean));
 	}
 }
@@ -60,8 +64,10 @@ void co_canon(const void *c, void *world)
 			canon_page(&w->pages[r][b]);
 			w->dirs[r][b].sample = 0; /* co_deliver() tries both ends */
 			if (w->dirs[r][b].state != DIR_SHARED && w->dirs[r][b].phase != DIR_BUSY &&
-			    w->dirs[r][b].phase != DIR_HOMING)
+			    w->dirs[r][b].phase != DIR_HANDING && w->dirs[r][b].phase != DIR_HOMING)
 				w->dirs[r][b].served = 0;
+			if (w->dirs[r][b].state == DIR_LEFT)
+				w->pages[r][b].forwarded = 0; /* set anew before it is looked at */
 		}
 		if (w->slot[r][cfg->nthreads] == SLOT_IDLE)
 			w->async_block[r] = 0;
@@ -71,11 +77,24 @@ void co_canon(const void *c, void *world)
 	}
 }
 
+/* Where a block has been placed it stays. */
+static void check_placed(const struct co_cfg *cfg, const struct co *w, unsigned int b)
+{
+	const struct dir *d = &w->dirs[cfg->manager[b]][b];
+	unsigned int home = d->state == DIR_MOVED ? d->owner : co_rank(cfg, cfg->manager[b]);
+
+	if (home != co_rank(cfg, w->placed[b] - 1u))
+		model_fail("block %u was placed at rank %u, but its home is %u", b, co_rank(cfg, w->placed[b] - 1u),
+			   home);
+}
+
 /* Protections, pins and contents agree with each other, at every moment. */
 static void check_block(const struct co_cfg *cfg, const struct co *w, unsigned int b)
 {
 	unsigned int r, o;
 
+	if (w->placed[b])
+		check_placed(cfg, w, b);
 	for (r = 0; r < cfg->nranks; r++) {
 		const struct copy *p = &w->pages[r][b];
 		bool writes = w->hw[r][b] == PROT_RW || p->pins_write;
@@ -109,8 +128,8 @@ static void check_copy(const struct co_cfg *cfg, const struct co *w, unsigned in
 	const struct dir *d = &w->dirs[home][b];
 	const struct copy *p = &w->pages[r][b];
 	uint8_t prot = p->state == PG_WRITE ? PROT_RW : p->state == PG_READ ? PROT_RO : PROT_CLOSED;
-	bool owner = d->state >= DIR_SHARED && d->owner == r;
-	bool may = set_has(d->copyset, (uint16_t)r, set_granule(co_nominal(cfg)));
+	bool owner = d->state >= DIR_SHARED && d->owner == co_rank(cfg, r);
+	bool may = set_has(d->copyset, co_rank(cfg, r), set_granule(co_nominal(cfg)));
 
 	if (p->state != PG_INVALID && p->state != PG_READ && p->state != PG_WRITE)
 		model_fail("at rest, but rank %u block %u is %s", r, b, page_state_name(p->state));
@@ -128,8 +147,9 @@ static void check_copy(const struct co_cfg *cfg, const struct co *w, unsigned in
 	if (w->hw[r][b] > prot)
 		model_fail("at rest: rank %u block %u: hardware %s, page %s", r, b, show_prot(w->hw[r][b]),
 			   page_state_name(p->state));
-	if (p->home && p->home != home + 1)
-		model_fail("at rest: rank %u takes %u for the home of block %u, which is %u", r, p->home - 1, b, home);
+	if (p->home && p->home != co_rank(cfg, home) + 1 && (p->state != PG_INVALID || !cfg->follow))
+		model_fail("at rest: rank %u takes %u for the home of block %u, which is %u", r, p->home - 1, b,
+			   co_rank(cfg, home));
 }
 
 /* Nothing under way: the directory must agree with the copies. */
@@ -139,11 +159,21 @@ static void check_rest(const struct co_cfg *cfg, const struct co *w, unsigned in
 	const struct dir *d = &w->dirs[home][b];
 
 	if (d->state == DIR_MOVED)
-		home = d->owner;
-	if (d->phase != DIR_IDLE || d->tail || w->dirs[home][b].phase != DIR_IDLE || w->dirs[home][b].tail)
+		home = d->owner - co_rank(cfg, 0);
+	if (home >= cfg->nranks) {
+		model_fail("the home of block %u is rank %u", b, d->owner);
+		return;
+	}
+	if (!dir_quiet(d) || d->tail || !dir_quiet(&w->dirs[home][b]) || w->dirs[home][b].tail)
 		model_fail("at rest, but the directory of block %u is busy", b);
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nranks; r++) {
 		check_copy(cfg, w, home, b, r);
+		d = &w->dirs[r][b];
+		if (r != home && r != cfg->manager[b] &&
+		    ((d->state != DIR_UNTOUCHED && d->state != DIR_LEFT) || !dir_quiet(d) || d->tail))
+			model_fail("at rest: rank %u is not the home of block %u, but %s %s", r, b,
+				   dir_state_name(d->state), dir_phase_name(d->phase));
+	}
 }
 
 void co_check(const void *c, const void *world)

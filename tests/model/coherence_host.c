@@ -77,19 +77,24 @@ void co_again(struct co *w, unsigned int rank, unsigned int block)
 static void multicast(const struct co_cfg *cfg, struct co *w, const struct action *a)
 {
 	uint16_t n = co_nominal(cfg), g = set_granule(n), r;
-	struct wmsg m = chan_narrow(&a->msg);
+	struct msg to = a->msg;
+	struct wmsg m;
 
 	for (r = set_next(a->mask, 0, n, g, a->msg.req_rank, a->except); r < n;
 	     r = set_next(a->mask, (uint16_t)(r + 1), n, g, a->msg.req_rank, a->except)) {
-		m.dst = (uint8_t)r;
+		to.dst = r;
+		m = co_narrow(cfg, &to);
 		chan_post(&w->chan, &m);
 	}
 }
 
-static void data_out(struct co *w, unsigned int rank, unsigned int block, uint8_t prot, struct wmsg m)
+/* As the engine, which does not look: only what the step says to be given up is taken from the hardware. */
+static void data_out(struct co *w, unsigned int rank, unsigned int block, const struct wact *a)
 {
-	if (w->hw[rank][block] > prot)
-		protect(w, rank, block, prot);
+	struct wmsg m = a->msg;
+
+	if (a->from > a->prot && w->hw[rank][block] > a->prot)
+		protect(w, rank, block, a->prot);
 	m.data = w->latest[rank][block];
 	chan_post(&w->chan, &m);
 }
@@ -103,7 +108,7 @@ static bool hard(const struct co_cfg *cfg, uint8_t type)
 static void act_hard(struct co *w, unsigned int rank, unsigned int block, const struct wact *a, uint8_t data)
 {
 	switch (a->type) {
-	case ACT_DATA: data_out(w, rank, block, a->prot, a->msg); break;
+	case ACT_DATA: data_out(w, rank, block, a); break;
 	case ACT_CLOSE: protect(w, rank, block, PROT_CLOSED); break;
 	case ACT_LAND: w->latest[rank][block] = data; break;
 	default:
@@ -113,25 +118,33 @@ static void act_hard(struct co *w, unsigned int rank, unsigned int block, const 
 	}
 }
 
-static void act(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, const struct action *a,
+static struct wact in_small(const struct co_cfg *cfg, const struct action *a)
+{
+	struct wact small = { .type = a->type, .prot = a->prot, .from = a->from };
+
+	if (a->type == ACT_SEND || a->type == ACT_RESUME || a->type == ACT_DATA)
+		small.msg = co_narrow(cfg, &a->msg);
+	if (a->type == ACT_WAKE || a->type == ACT_WAIT)
+		small.slot = chan_small("slot", a->slot, CHAN_SLOT, cfg->nthreads + 1u);
+	return small;
+}
+
+static void act(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, const struct wact *a,
 		uint8_t data, int who)
 {
-	struct wact hard_act = { .type = a->type, .prot = a->prot, .from = a->from, .msg = chan_narrow(&a->msg) };
-
 	switch (a->type) {
 	case ACT_SEND:
-	case ACT_RESUME: chan_post(&w->chan, &hard_act.msg); break;
-	case ACT_MCAST: multicast(cfg, w, a); break;
+	case ACT_RESUME: chan_post(&w->chan, &a->msg); break;
 	case ACT_WAKE: wake(cfg, w, rank, a->slot); break;
 	case ACT_WAIT: wait(cfg, w, rank, a->slot, who); break;
 	case ACT_TIMER: w->timer[rank][block] = 1; break;
-	default: act_hard(w, rank, block, &hard_act, data); break;
+	default: act_hard(w, rank, block, a, data); break;
 	}
 }
 
 /* Put the actions from i on aside. */
-static void defer(struct co *w, unsigned int rank, unsigned int block, const struct actions *out, unsigned int i,
-		  uint8_t data)
+static void defer(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block,
+		  const struct actions *out, unsigned int i, uint8_t data)
 {
 	struct wlist *l = &w->lists[w->nlists];
 	unsigned int n = out->n - i;
@@ -143,16 +156,13 @@ static void defer(struct co *w, unsigned int rank, unsigned int block, const str
 	w->nlists++;
 	*l = (struct wlist){ .rank = (uint8_t)rank, .block = (uint8_t)block, .n = (uint8_t)n, .data = data };
 	for (n = 0; i < out->n; i++, n++)
-		l->v[n] = (struct wact){ .type = out->v[i].type,
-					 .prot = out->v[i].prot,
-					 .from = out->v[i].from,
-					 .slot = (uint8_t)out->v[i].slot,
-					 .msg = chan_narrow(&out->v[i].msg) };
+		l->v[n] = in_small(cfg, &out->v[i]);
 }
 
 static void carry_out(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block,
 		      const struct actions *out, uint8_t data, int who)
 {
+	struct wact small;
 	unsigned int i;
 
 	if (out->n >= ACTIONS_MAX)
@@ -166,10 +176,15 @@ static void carry_out(const struct co_cfg *cfg, struct co *w, unsigned int rank,
 			continue;
 		}
 		if (cfg->split && hard(cfg, a->type)) {
-			defer(w, rank, block, out, i, data);
+			defer(cfg, w, rank, block, out, i, data);
 			return;
 		}
-		act(cfg, w, rank, block, a, data, who);
+		if (a->type == ACT_MCAST) {
+			multicast(cfg, w, a);
+		} else {
+			small = in_small(cfg, a);
+			act(cfg, w, rank, block, &small, data, who);
+		}
 	}
 }
 
@@ -184,26 +199,22 @@ void co_continue(const struct co_cfg *cfg, struct co *w, unsigned int list)
 	model_say("rank %u block %u: goes on with its actions\n", l.rank, l.block);
 	act_hard(w, l.rank, l.block, &l.v[0], l.data);
 	for (i = 1; i < l.n; i++) {
-		struct action a = { .type = l.v[i].type,
-				    .prot = l.v[i].prot,
-				    .from = l.v[i].from,
-				    .slot = l.v[i].slot,
-				    .msg = chan_widen(&l.v[i].msg) };
-
-		if (hard(cfg, a.type)) {
+		if (hard(cfg, l.v[i].type)) {
 			l.v[0] = l.v[i];
 			l.n = 1;
 			w->lists[w->nlists++] = l;
 			return;
 		}
-		act(cfg, w, l.rank, l.block, &a, l.data, WHO_HANDLER);
+		act(cfg, w, l.rank, l.block, &l.v[i], l.data, WHO_HANDLER);
 	}
 }
 
 static int step_page(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
 		     const struct msg *m, uint32_t now, struct actions *out)
 {
-	struct page_ctx ctx = { .me = (uint16_t)rank, .now = now, .hold_us = cfg->hold ? HOLD_US : 0 };
+	struct page_ctx ctx = {
+		.me = co_rank(cfg, rank), .nranks = co_nominal(cfg), .now = now, .hold_us = cfg->hold ? HOLD_US : 0
+	};
 	struct copy *p = &w->pages[rank][block];
 	uint8_t before = p->state;
 	int err = page_step(&ctx, p, ev, m, out);
@@ -220,13 +231,13 @@ void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigne
 	      int who)
 {
 	unsigned int slot = who >= 0 ? (unsigned int)who : cfg->nthreads;
-	struct msg m = { .version = WIRE_VERSION,
-			 .object = block,
-			 .src = (uint16_t)rank,
-			 .req_rank = (uint16_t)rank,
-			 .req_slot = (uint16_t)slot,
-			 .home = cfg->manager[block],
-			 .flags = cfg->first_touch ? MSGF_FIRST_TOUCH : 0 };
+	struct wmsg small = { .object = (uint8_t)block,
+			      .src = (uint8_t)rank,
+			      .req_rank = (uint8_t)rank,
+			      .req_slot = (uint8_t)slot,
+			      .home = (uint8_t)(cfg->manager[block] + 1),
+			      .flags = cfg->first_touch ? MSGF_FIRST_TOUCH : 0 };
+	struct msg m = co_widen(cfg, &small);
 	bool asks = ev == PE_READ || ev == PE_WRITE;
 	struct actions out;
 	unsigned int i;
@@ -247,7 +258,7 @@ void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigne
 		return;
 	}
 	for (i = 0; i < out.n; i++)
-		if (out.v[i].type == ACT_WAIT && out.v[i].slot == slot)
+		if (out.v[i].type == ACT_WAIT && out.v[i].slot == m.req_slot)
 			break;
 	if (asks && i == out.n)
 		w->slot[rank][slot] = SLOT_IDLE;
@@ -256,54 +267,88 @@ void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigne
 	carry_out(cfg, w, rank, block, &out, 0, who);
 }
 
-static const struct {
-	uint8_t known;
-	uint8_t event;
-} page_events[MSG_TYPES] = {
-	[MSG_DATA] = { 1, PE_DATA },       [MSG_GRANT] = { 1, PE_GRANT },       [MSG_INV] = { 1, PE_INV },
-	[MSG_INV_ACK] = { 1, PE_INV_ACK }, [MSG_FWD_READ] = { 1, PE_FWD_READ }, [MSG_FWD_WRITE] = { 1, PE_FWD_WRITE },
-};
-
 /* A request that would be queued twice would tie a knot into the list. */
-static bool queued(const struct co_cfg *cfg, const struct co *w, unsigned int home, uint32_t node)
+static bool queued(const struct co_cfg *cfg, const struct co *w, const struct wmsg *m)
 {
-	struct qpool q = { .nodes = (struct qnode *)w->nodes[home], .nslots = (uint16_t)(cfg->nthreads + 1) };
-	unsigned int b;
+	struct chan_names names = co_names(cfg);
+	unsigned int b, at, i;
 
 	for (b = 0; b < cfg->nblocks; b++) {
-		uint32_t tail = w->dirs[home][b].tail, at = tail;
+		uint32_t tail = w->dirs[m->dst][b].tail, node = tail;
 
-		if (tail)
-			do {
-				at = queue_at(&q, at)->next;
-				if (at == node)
-					return true;
-			} while (at != tail);
+		for (i = 0; node && i < R_MAX * S_MAX; i++) {
+			node = chan_after(&names, w->nodes[m->dst], node, &at);
+			if (node && at == m->req_rank * names.slots + m->req_slot)
+				return true;
+			if (node == tail)
+				break;
+		}
 	}
 	return false;
 }
 
-static void deliver_dir(const struct co_cfg *cfg, struct co *w, const struct wmsg *m)
+/* Where the block is from now on, if the home has said that it is placed. */
+static void note_placed(struct co *w, const struct wmsg *m, const struct actions *out)
 {
-	struct dir_ctx ctx = { .me = m->dst,
-			       .nranks = co_nominal(cfg),
-			       .queue = { .nodes = w->nodes[m->dst], .nslots = (uint16_t)(cfg->nthreads + 1) } };
-	struct dir *d = &w->dirs[m->dst][m->object], before = *d;
-	struct msg wide = chan_widen(m);
-	struct actions out;
+	if (out->n != 1 || out->v[0].msg.type != MSG_REPLY)
+		model_fail("placing block %u is not answered", m->object);
+	else if (!out->v[0].msg.count)
+		w->placed[m->object] = (uint8_t)(m->value + 1);
+}
 
-	if ((m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ) &&
-	    queued(cfg, w, m->dst, queue_node(&ctx.queue, m->req_rank, m->req_slot)))
+/* Ask for a block that comes back, as if a thread had. */
+static void fetch(const struct co_cfg *cfg, struct co *w, const struct actions *out)
+{
+	unsigned int i;
+
+	for (i = 0; i < out->n; i++)
+		if (out->v[i].type == ACT_FETCH)
+			co_local(cfg, w, (unsigned int)(out->v[i].msg.dst - co_rank(cfg, 0)),
+				 chan_small("block", out->v[i].msg.object, co_names(cfg).object, cfg->nblocks),
+				 out->v[i].prot == PROT_RW ? PE_WRITE : PE_READ, WHO_ASYNC);
+}
+
+static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct wmsg *m, uint32_t now)
+{
+	struct chan_names names = co_names(cfg);
+	struct dir *d = &w->dirs[m->dst][m->object], was = *d;
+	struct copy *p = &w->pages[m->dst][m->object], before = *p;
+	struct dispatch at = { .me = co_rank(cfg, m->dst),
+			       .nranks = co_nominal(cfg),
+			       .manager = co_rank(cfg, cfg->manager[m->object]),
+			       .follow = cfg->follow,
+			       .now = now,
+			       .hold_us = cfg->hold ? HOLD_US : 0,
+			       .page = p,
+			       .dir = d };
+	struct msg wide = co_widen(cfg, m);
+	struct actions out;
+	int err;
+
+	if ((m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ) && queued(cfg, w, m))
 		model_fail("home %u: request of %u.%u is queued twice", m->dst, m->req_rank, m->req_slot);
-	if (dir_step(&ctx, d, &wide, &out)) {
-		model_fail("home %u: directory %s %s does not expect %s", m->dst, dir_state_name(before.state),
-			   dir_phase_name(before.phase), wire_name(m->type));
+	at.queue = chan_load(&names, w->nodes[m->dst]);
+	err = dispatch_step(&at, &wide, &out);
+	chan_store(&names, w->nodes[m->dst]);
+	if (err) {
+		model_fail("rank %u: page %s, directory %s %s do not expect %s (%d)", m->dst,
+			   page_state_name(before.state), dir_state_name(was.state), dir_phase_name(was.phase),
+			   wire_name(m->type), err);
 		return;
 	}
-	model_say("      home %u block %u: %s %s -> %s %s, owner %u, copyset %llx\n", m->dst, m->object,
-		  dir_state_name(before.state), dir_phase_name(before.phase), dir_state_name(d->state),
-		  dir_phase_name(d->phase), d->owner, (unsigned long long)d->copyset);
-	carry_out(cfg, w, m->dst, m->object, &out, 0, WHO_HANDLER);
+	if (before.state != p->state)
+		model_say("      rank %u block %u: page %s -> %s\n", m->dst, m->object, page_state_name(before.state),
+			  page_state_name(p->state));
+	if (memcmp(&was, d, sizeof(was)))
+		model_say("      home %u block %u: %s %s -> %s %s, owner %u, copyset %llx\n", m->dst, m->object,
+			  dir_state_name(was.state), dir_phase_name(was.phase), dir_state_name(d->state),
+			  dir_phase_name(d->phase), d->owner, (unsigned long long)d->copyset);
+	if (m->type == MSG_PLACE)
+		note_placed(w, m, &out);
+	if (m->type == MSG_RELEASE)
+		fetch(cfg, w, &out); /* nobody here waits for the answer */
+	else
+		carry_out(cfg, w, m->dst, m->object, &out, m->data, WHO_HANDLER);
 }
 
 bool co_deliverable(const struct co_cfg *cfg, const struct co *w, unsigned int index)
@@ -318,21 +363,13 @@ bool co_deliverable(const struct co_cfg *cfg, const struct co *w, unsigned int i
 void co_deliver(const struct co_cfg *cfg, struct co *w, unsigned int index, enum variant v)
 {
 	struct wmsg m = chan_take(&w->chan, index);
-	struct msg wide = chan_widen(&m);
-	struct actions out;
 
 	if (v == VARIANT_EARLY)
 		model_say("      within the hold time\n");
 	if (v == VARIANT_SAMPLE)
 		w->dirs[m.dst][m.object].sample = 15;
-	if (m.type == MSG_REPLY) {
+	if (m.type == MSG_REPLY)
 		wake(cfg, w, m.dst, m.req_slot);
-	} else if (m.type == MSG_RELEASE) {
-		co_local(cfg, w, m.dst, m.object, m.op == RELEASE_EVICT ? PE_WRITE : PE_READ, WHO_ASYNC);
-	} else if (!page_events[m.type].known) {
-		deliver_dir(cfg, w, &m);
-	} else if (!step_page(cfg, w, m.dst, m.object, (enum page_event)page_events[m.type].event, &wide,
-			      v == VARIANT_EARLY ? T_EARLY : T_LATER, &out)) {
-		carry_out(cfg, w, m.dst, m.object, &out, m.data, WHO_HANDLER);
-	}
+	else
+		deliver_block(cfg, w, &m, v == VARIANT_EARLY ? T_EARLY : T_LATER);
 }

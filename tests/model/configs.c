@@ -2,7 +2,9 @@
 /* configs.c - the worlds that are searched. */
 #include "barriers.h"
 #include "coherence.h"
+#include "handles.h"
 #include "locks.h"
+#include "maps.h"
 #include "objects.h"
 
 #define CO(...)                                           \
@@ -19,6 +21,16 @@
 	.model = &obj_model, .cfg = &(const struct obj_cfg) \
 	{                                                   \
 		__VA_ARGS__                                 \
+	}
+#define MAPS(...)                                           \
+	.model = &map_model, .cfg = &(const struct map_cfg) \
+	{                                                   \
+		__VA_ARGS__                                 \
+	}
+#define HANDLES(...)                                              \
+	.model = &handle_model, .cfg = &(const struct handle_cfg) \
+	{                                                         \
+		__VA_ARGS__                                       \
 	}
 #define BAR(...)                                            \
 	.model = &bar_model, .cfg = &(const struct bar_cfg) \
@@ -61,11 +73,11 @@ const struct config configs[] = {
 	{ "first-touch-late", "the same with late actions, manager with 1 operation",
 	  CO(.nranks = 3, .nblocks = 1, .nthreads = 1, .ops = { 1, 2, 2 },
 	     .kinds = ALL(RW), .first_touch = true, LATE) },
-	{ "place", "3 ranks, 2 operations each, of which some place the block",
-	  CO(.nranks = 3, .nblocks = 1, .nthreads = 1, .ops = { 2, 2, 2 }, .kinds = ALL(RW | 1u << OP_PLACE)) },
+	{ "place", "3 ranks, 2, 2 and 1 operations, of which some place the block at any rank, and at none",
+	  CO(.nranks = 3, .nblocks = 1, .nthreads = 1, .ops = { 2, 2, 1 }, .kinds = ALL(RW | 1u << OP_PLACE)) },
 	{ "place-first-touch", "the same, with first touch",
 	  CO(.nranks = 3, .nblocks = 1, .nthreads = 1, .ops = { 2, 2, 1 },
-	     .kinds = ALL(RW | 1u << OP_PLACE), .first_touch = true) },
+	     .kinds = { RW | 1u << OP_PLACE, RW | 1u << OP_PLACE, RW }, .first_touch = true) },
 	{ "threads", "2 ranks with 2 threads each, 1 block, 2 and 1 operations each, late actions",
 	  CO(.nranks = 2, .nblocks = 1, .nthreads = 2, .ops = { 2, 1 }, .kinds = ALL(RW), LATE) },
 	{ "threads-two-blocks", "2 ranks with 2 threads each, 2 blocks, 1 operation each",
@@ -79,6 +91,38 @@ const struct config configs[] = {
 	     .first_touch = true) },
 	{ "release-late", "2 ranks, 3 operations each, some give back to the home, late actions",
 	  CO(.nranks = 2, .nblocks = 1, .nthreads = 1, .ops = { 3, 3 }, .kinds = ALL(RW | RELEASE), LATE) },
+	{ "reads", "4 ranks: one writes, the home and two more read, of which one drops: copies sent beside each other",
+	  CO(.nranks = 4, .nblocks = 1, .nthreads = 1, .manager = { 1 }, .ops = { 2, 1, 2, 3 },
+	     .kinds = { 1u << OP_WRITE, 1u << OP_READ, 1u << OP_READ, 1u << OP_READ | 1u << OP_DROP }) },
+	{ "reads-two-blocks", "4 ranks, 2 blocks of a home that does not compete: a slot's next read overtakes its DONE",
+	  CO(.nranks = 4, .nblocks = 2, .nthreads = 1, .ops = { 0, 2, 2, 2 }, .kinds = ALL(1u << OP_READ)) },
+	{ "reads-hold", "4 ranks, of which one writes and three read, hold time and a pin of the writer's",
+	  CO(.nranks = 4, .nblocks = 1, .nthreads = 1, .manager = { 1 }, .ops = { 1, 1, 1, 1 },
+	     .kinds = { 1u << OP_WRITE | 1u << OP_PIN_W, 1u << OP_READ, 1u << OP_READ, 1u << OP_READ }, .hold = true) },
+	{ "follow", "3 ranks, 2, 3 and 2 operations: who writes twice in a row becomes the home, one after the other",
+	  CO(.nranks = 3, .nblocks = 1, .nthreads = 1, .ops = { 2, 3, 2 }, .kinds = { 1u << OP_READ, RW, RW },
+	     .follow = 1) },
+	{ "follow-back", "3 ranks, of which one only writes and one only reads: the manager becomes the home again",
+	  CO(.nranks = 3, .nblocks = 1, .nthreads = 1, .ops = { 2, 2, 2 },
+	     .kinds = { RW, 1u << OP_WRITE, 1u << OP_READ }, .follow = 1) },
+	{ "follow-forward", "4 ranks, the home is another than the manager: what that forwards is slower than the move",
+	  CO(.nranks = 4, .nblocks = 1, .nthreads = 1, .manager = { 3 }, .home = 1, .ops = { 0, 2, 1, 1 },
+	     .kinds = { 0, 1u << OP_WRITE, 1u << OP_READ, 1u << OP_READ }, .follow = 1) },
+	{ "follow-first-touch", "3 ranks, the home is the first toucher, then who writes twice in a row",
+	  CO(.nranks = 3, .nblocks = 1, .nthreads = 1, .ops = { 1, 2, 2 }, .kinds = ALL(RW), .first_touch = true,
+	     .follow = 1) },
+	{ "follow-late", "2 ranks with 3 and 4 operations, drops, releases, late actions: the home follows",
+	  CO(.nranks = 2, .nblocks = 1, .nthreads = 1, .ops = { 3, 4 },
+	     .kinds = { RW | RELEASE, RW | 1u << OP_DROP }, .follow = 1, LATE) },
+	{ "follow-place", "3 ranks, of which one places: a block that was placed does not follow",
+	  CO(.nranks = 3, .nblocks = 1, .nthreads = 1, .ops = { 2, 3, 1 },
+	     .kinds = { 1u << OP_READ | 1u << OP_PLACE, RW, 1u << OP_READ }, .follow = 1) },
+	{ "follow-pins", "2 ranks with 2 threads, pins, hold time: the home follows",
+	  CO(.nranks = 2, .nblocks = 1, .nthreads = 2, .ops = { 1, 2 }, .kinds = { RW, RW | PINS }, .hold = true,
+	     .follow = 1) },
+	{ "follow-coarse", "4 of 128 ranks, drops: the home follows, and a bit of the copyset stands for two ranks",
+	  CO(.nranks = 4, .nominal = 128, .nblocks = 1, .nthreads = 1, .manager = { 1 }, .ops = { 2, 0, 2, 2 },
+	     .kinds = { RW | 1u << OP_DROP, 0, RW, 1u << OP_READ }, .follow = 1) },
 	{ "hold", "3 ranks, 2 operations each, hold time",
 	  CO(.nranks = 3, .nblocks = 1, .nthreads = 1, .ops = { 2, 2, 2 }, .kinds = ALL(RW), .hold = true) },
 	{ "pins", "3 ranks, 2 operations each, some pin",
@@ -90,11 +134,11 @@ const struct config configs[] = {
 	{ "drop", "3 ranks, 2 operations each, some drop read copies",
 	  CO(.nranks = 3, .nblocks = 1, .nthreads = 1, .ops = { 2, 2, 2 }, .kinds = ALL(RW | 1u << OP_DROP)) },
 	{ "drop-late", "2 ranks with 2 threads, drops and pins, late actions",
-	  CO(.nranks = 2, .nblocks = 1, .nthreads = 2, .ops = { 2, 1 },
+	  CO(.nranks = 2, .nblocks = 1, .nthreads = 2, .manager = { 1 }, .ops = { 2, 1 },
 	     .kinds = { 1u << OP_READ | 1u << OP_PIN_R | 1u << OP_DROP, RW }, LATE) },
-	{ "mixed", "2 ranks, of which one has 2 threads, everything at once",
+	{ "mixed", "2 ranks, of which one has 2 threads, everything at once but placement",
 	  CO(.nranks = 2, .nblocks = 1, .nthreads = 2, .ops = { 1, 1 },
-	     .kinds = { EVERYTHING, RW | RELEASE | PREFETCH },
+	     .kinds = { EVERYTHING & ~(1u << OP_PLACE), RW | RELEASE | PREFETCH },
 	     .hold = true, .first_touch = true, LATE) },
 	{ "coarse", "4 of 128 ranks, 3 of them with 2 operations: a bit of the copyset stands for two ranks",
 	  CO(.nranks = 4, .nominal = 128, .nblocks = 1, .nthreads = 1, .manager = { 1 }, .ops = { 2, 0, 2, 2 },
@@ -102,14 +146,29 @@ const struct config configs[] = {
 	{ "coarse-drop", "the same, 2 of them neighbours, with drops",
 	  CO(.nranks = 4, .nominal = 128, .nblocks = 1, .nthreads = 1, .manager = { 3 }, .ops = { 2, 2, 2, 0 },
 	     .kinds = ALL(RW | 1u << OP_DROP)) },
+	{ "coarse-high", "the last 3 of 1,011 ranks, one bit of the copyset for all of them, 2 operations each, drops",
+	  CO(.nranks = 3, .nominal = 1011, .nblocks = 1, .nthreads = 1, .manager = { 1 }, .ops = { 2, 2, 2 },
+	     .kinds = ALL(RW | 1u << OP_DROP)) },
 	{ "lock", "3 ranks lock twice each, one hold record each, unordered channels",
 	  LOCK(.nranks = 3, .nthreads = 1, .records = 1, .ops = { 2, 2, 2 }) },
 	{ "lock-fifo", "the same, ordered channels",
 	  LOCK(.nranks = 3, .nthreads = 1, .records = 1, .ops = { 2, 2, 2 }, .fifo = true) },
 	{ "lock-try", "3 ranks lock or try to, 2 and 3 times, one hold record each",
 	  LOCK(.nranks = 3, .nthreads = 1, .records = 1, .home = 2, .ops = { 3, 3, 2 }, .try = true) },
-	{ "lock-threads", "2 ranks with 2 threads and 2 records, 2 operations each",
-	  LOCK(.nranks = 2, .nthreads = 2, .records = 2, .ops = { 2, 1 }, .try = true) },
+	{ "lock-threads", "2 ranks with 2 threads and 2 records, 2 and 1 operations each",
+	  LOCK(.nranks = 2, .nthreads = 2, .records = 2, .ops = { 2, 1 }) },
+	{ "lock-give", "3 ranks lock or try to, twice each, and give back what they keep",
+	  LOCK(.nranks = 3, .nthreads = 1, .records = 1, .home = 1, .ops = { 2, 2, 1 }, .try = true, .give = true) },
+	{ "lock-give-fifo", "the same, twice each, ordered channels",
+	  LOCK(.nranks = 3, .nthreads = 1, .records = 1, .ops = { 2, 2, 2 }, .try = true, .give = true, .fifo = true) },
+	{ "lock-two-records", "2 ranks with 2 threads, which may overlook what their rank keeps and ask for it again",
+	  LOCK(.nranks = 2, .nthreads = 2, .records = 2, .ops = { 2, 1 }, .give = true) },
+	{ "lock-cohort", "2 ranks with 3 threads, which wait behind each other, 1 operation each",
+	  LOCK(.nranks = 2, .nthreads = 3, .records = 1, .ops = { 1, 1 }, .passes = 1) },
+	{ "lock-cohort-try", "2 ranks with 2 threads, which wait behind each other, 2 and 1 operations, with try",
+	  LOCK(.nranks = 2, .nthreads = 2, .records = 2, .home = 1, .ops = { 1, 1 }, .passes = 1, .try = true) },
+	{ "lock-cohort-give", "3 ranks with 2, 2 and 2 threads, ranks give back what they keep",
+	  LOCK(.nranks = 3, .nthreads = 2, .records = 1, .ops = { 1, 1, 1 }, .passes = 1, .give = true) },
 	{ "rwlock", "reader-writer lock: 3 ranks, 3 times each",
 	  OBJ(.kind = SYNC_RWLOCK, .nranks = 3, .nthreads = 1, .ops = { 3, 3, 3 }, .uses = ALL(RWLOCK)) },
 	{ "rwlock-threads", "reader-writer lock: 2 ranks with 2 threads, twice each",
@@ -118,6 +177,9 @@ const struct config configs[] = {
 	  OBJ(.kind = SYNC_SEM, .nranks = 3, .nthreads = 1, .initial = 1, .ops = { 3, 3, 2 }, .uses = ALL(SEM)) },
 	{ "sem-threads", "semaphore: 2 ranks with 2 threads, with cancel",
 	  OBJ(.kind = SYNC_SEM, .nranks = 2, .nthreads = 2, .ops = { 1, 1 }, .initial = 1, .uses = ALL(SEM)) },
+	{ "sem-drop", "semaphore: 3 ranks, threads that wait are cancelled",
+	  OBJ(.kind = SYNC_SEM, .nranks = 3, .nthreads = 1, .ops = { 2, 2, 3 },
+	      .uses = { 1u << USE_DROP, 1u << USE_DROP | 1u << USE_TIMED, 1u << USE_POST | 1u << USE_TRY }) },
 	{ "cond", "condition queue: 3 ranks, 3 times each, with cancel",
 	  OBJ(.kind = SYNC_COND, .nranks = 3, .nthreads = 1, .ops = { 3, 3, 2 }, .uses = ALL(COND)) },
 	{ "cond-threads", "condition queue: 3 waiting threads and more, with cancel",
@@ -125,6 +187,18 @@ const struct config configs[] = {
 	      .uses = { 1u << USE_WAIT, 1u << USE_TIMED, 1u << USE_SIGNAL | 1u << USE_BROADCAST }) },
 	{ "cond-fifo", "condition queue: 3 ranks, ordered channels",
 	  OBJ(.kind = SYNC_COND, .nranks = 3, .nthreads = 1, .ops = { 2, 2, 3 }, .uses = ALL(COND), .fifo = true) },
+	{ "handles", "2 ranks make, use and destroy atomic objects in 2 places, 3 and 2 operations",
+	  HANDLES(.nranks = 2, .places = 2, .ops = { 3, 2 }, .gen = 0x12fe, .skip = 0xff) },
+	{ "handles-ranks", "3 ranks, one place, 2 operations each",
+	  HANDLES(.nranks = 3, .places = 1, .ops = { 2, 2, 2 }, .gen = 0xff, .skip = 0xffff) },
+	{ "handles-used-up", "the same, and the place has two names left",
+	  HANDLES(.nranks = 3, .places = 1, .ops = { 2, 2, 2 }, .gen = 0xfffffd) },
+	{ "handles-lock", "3 ranks make, lock and destroy mutexes in one place, 2 operations each",
+	  HANDLES(.nranks = 3, .places = 1, .ops = { 2, 2, 2 }, .gen = 0xfe, .lock = true) },
+	{ "handles-kept", "2 ranks make, lock, keep, give back and destroy mutexes in one place, 3 operations each",
+	  HANDLES(.nranks = 2, .places = 1, .ops = { 3, 3 }, .gen = 0xfe, .lock = true, .give = true) },
+	{ "handles-recall", "3 ranks and 2 places for mutexes, 1, 2 and 2 operations each, ranks give back what they keep",
+	  HANDLES(.nranks = 3, .places = 2, .ops = { 1, 2, 2 }, .gen = 0xfe, .lock = true, .give = true) },
 	{ "barrier", "3 ranks with 2 threads, 2 episodes, the root has 2 children",
 	  BAR(.nranks = 3, .threads = { 2, 2, 2 }, .says = { { 2, 2 }, { 2, 2 }, { 2, 2 } }, .episodes = 2) },
 	{ "barrier-chain", "3 ranks in a chain with 2, 2 and 2 threads, 2 episodes, ordered channels",
@@ -140,6 +214,20 @@ const struct config configs[] = {
 	  BAR(.nranks = 3, .threads = { 1, 1, 2 }, .says = { { 1 }, { 1 }, { 2, 2 } }, .parent = { 0, 0, 1 },
 	     .episodes = 2,
 	      .spoiled = true) },
+	{ "barrier-mismatch-own", "threads of one rank differ: the smaller number ends the episode, with -EINVAL for all",
+	  BAR(.nranks = 3, .threads = { 2, 2, 2 }, .says = { { 2, 2 }, { 2, 3 }, { 3, 2 } }, .episodes = 1,
+	      .spoiled = true) },
+	/* Several ranks of a node map one copy of a page. */
+	{ "maps", "3 ranks map a page that the kernel shows them, 1, 1 and 2 accesses",
+	  MAPS(.nranks = 3, .rank = { 0, 1, 2 }, .kind = MAP_SHOWN, .ops = { 1, 1, 2 }) },
+	{ "maps-early", "the same, markers are laid early",
+	  MAPS(.nranks = 3, .rank = { 0, 1, 2 }, .kind = MAP_SHOWN, .ops = { 1, 1, 2 }, .early = true) },
+	{ "maps-shared-bit", "the same, two ranks share a bit",
+	  MAPS(.nranks = 3, .rank = { 3, 3 + MAP_BITS, 4 }, .kind = MAP_SHOWN, .ops = { 1, 1, 2 }, .early = true) },
+	{ "maps-asked", "3 ranks open a page each for itself, 1, 1 and 2 accesses",
+	  MAPS(.nranks = 3, .rank = { 0, 1, 2 }, .kind = MAP_ASKED, .ops = { 1, 1, 2 }) },
+	{ "maps-asked-shared-bit", "the same, two ranks share a bit",
+	  MAPS(.nranks = 3, .rank = { 3, 3 + MAP_BITS, 61 }, .kind = MAP_ASKED, .ops = { 1, 1, 2 }) },
 	/* The deep ones. */
 	{ "deep-ops", "3 ranks, 4, 4 and 3 operations",
 	  CO(.nranks = 3, .nblocks = 1, .nthreads = 1, .ops = { 4, 4, 3 }, .kinds = ALL(RW)), .full = true },
@@ -161,8 +249,8 @@ const struct config configs[] = {
 	{ "deep-mixed", "2 ranks with 2 threads, everything at once",
 	  CO(.nranks = 2, .nblocks = 1, .nthreads = 2, .ops = { 1, 1 }, .kinds = ALL(EVERYTHING), .hold = true,
 	     .first_touch = true, LATE), .full = true },
-	{ "deep-lock", "2 ranks with 2 threads and 2 records, 2 operations each, with try",
-	  LOCK(.nranks = 2, .nthreads = 2, .records = 2, .ops = { 2, 2 }, .try = true), .full = true },
+	{ "deep-lock", "2 ranks with 2 threads and 2 records, 2 and 1 operations each, with try",
+	  LOCK(.nranks = 2, .nthreads = 2, .records = 2, .ops = { 2, 1 }, .try = true), .full = true },
 	{ "deep-lock-ranks", "4 ranks lock twice each",
 	  LOCK(.nranks = 4, .nthreads = 1, .records = 1, .ops = { 2, 2, 2, 2 }), .full = true },
 	{ "deep-sem", "2 ranks with 2 threads, 2 and 1 operations",
@@ -177,5 +265,11 @@ const struct config configs[] = {
 const struct config host_faults[] = {
 	{ "late-land", "ACT_LAND carried out after the lock is dropped: an acknowledgement opens the block before",
 	  CO(.nranks = 3, .nblocks = 1, .nthreads = 1, .ops = { 2, 2, 2 }, .kinds = ALL(RW), LATE, .late_land = true) },
+	{ "maps-unlocked", "a rank opens its mapping while the page is being lowered",
+	  MAPS(.nranks = 2, .rank = { 0, 1 }, .kind = MAP_SHOWN, .ops = { 2, 2 }, .unlocked = true) },
+	{ "maps-asked-unlocked", "the same, each mapping opened by its own process",
+	  MAPS(.nranks = 2, .rank = { 0, 1 }, .kind = MAP_ASKED, .ops = { 2, 2 }, .unlocked = true) },
+	{ "maps-wrong-way", "contents leave before all mappings are lowered",
+	  MAPS(.nranks = 2, .rank = { 0, 1 }, .kind = MAP_SHOWN, .ops = { 2, 2 }, .wrong_way = true) },
 	{ NULL },
 };

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * locks.c - see locks.h. Checked: mutual exclusion; the lock goes round in the order in which the home saw the
- * requests; everybody gets it; in the end it is free and so is every record.
+ * requests; a trylock is refused only if somebody had the lock or stood in line while it was being made; everybody gets it;
+ * in the end it is free, or kept in one record, and so is every other record.
  */
 #include "locks.h"
 
 #include "channel.h"
-#include "core/lock.h"
+#include "core/dispatch.h"
 
 #define RANKS 4
-#define THREADS 2
+#define THREADS 3
 #define LINE 12
 
 enum pc { PC_READY = 0, PC_WAIT, PC_INSIDE };
 
 struct thread {
-	uint8_t pc, left, record, status;
+	uint8_t pc, left, record, status, try, busy; /* busy: while it tried, the lock was not idle */
 };
 
 struct world {
@@ -23,12 +24,69 @@ struct world {
 	struct hold holds[RANKS][THREADS];
 	struct thread threads[RANKS][THREADS];
 	uint8_t awake[RANKS][THREADS];
-	uint8_t line[LINE]; /* who may go in, in the order of the home: rank << 4 | slot */
+	uint8_t line[LINE]; /* records, in the order of the home: rank << 4 | record; the first has the lock */
 	uint8_t nline;
+	struct qnode nodes[RANKS * THREADS]; /* where threads of a rank stand in line behind each other */
+	uint8_t passed[RANKS];               /* from thread to thread while another rank waits */
 	struct chan chan;
 };
 
-enum event { EV_LOCK = 1, EV_TRY, EV_AWAKE, EV_UNLOCK, EV_MSG };
+#define GEN 0x123434u /* of the lock, at its place */
+#define OBJECT ((GEN & 0xff) << 24 | 0x56789a)
+#define RECORD 0x3214321 /* the first hold record that lives */
+
+/* What the job calls them. */
+static struct chan_names names(const struct lock_cfg *cfg)
+{
+	return (struct chan_names){ .rank = WIRE_MAX_RANKS - 4,
+				    .ranks = cfg->nranks,
+				    .slot = CHAN_SLOT,
+				    .slots = cfg->nthreads,
+				    .object = OBJECT,
+				    .objects = 1,
+				    .home = RECORD,
+				    .homes = cfg->records,
+				    .value = 1 };
+}
+
+/* NEXT names a record in its value, too. */
+static struct wmsg narrow(const struct lock_cfg *cfg, const struct msg *m)
+{
+	struct chan_names n = names(cfg);
+	struct msg copy = *m;
+	struct wmsg small;
+
+	if (m->type == MSG_NEXT)
+		copy.value = chan_small("record", m->value, n.home, n.homes);
+	if (m->type == MSG_UNLOCK || m->type == MSG_LOCK || m->type == MSG_RECALL || m->type == MSG_RECALLED) {
+		if (m->req_rank != GEN >> 8)
+			model_fail("%s of generation %#x", wire_name(m->type), m->req_rank);
+		copy.req_rank = m->src;
+	}
+	if (m->type == MSG_RECALL || (m->type == MSG_RECALLED && m->count)) {
+		if (m->req_slot)
+			model_fail("%s with slot %u", wire_name(m->type), m->req_slot);
+		copy.req_slot = CHAN_SLOT;
+	}
+	copy.aux = 0;
+	small = chan_narrow(&n, &copy);
+	small.home = (uint8_t)(chan_small("record", m->aux, n.home, n.homes) + 1);
+	return small;
+}
+
+static struct msg widen(const struct lock_cfg *cfg, const struct wmsg *m)
+{
+	struct chan_names n = names(cfg);
+	struct msg wide = chan_widen(&n, m);
+
+	if (m->type == MSG_NEXT)
+		wide.value += n.home;
+	wide.home = 0;
+	wide.aux = n.home + m->home - 1;
+	return wide;
+}
+
+enum event { EV_LOCK = 1, EV_TRY, EV_AWAKE, EV_UNLOCK, EV_TAKE, EV_GIVE, EV_JOIN, EV_MSG };
 
 static uint32_t event(enum event e, unsigned int a, unsigned int b)
 {
@@ -42,30 +100,59 @@ static void start(const void *c, void *world)
 	unsigned int r, t;
 
 	w->home.kind = SYNC_MUTEX;
+	w->home.gen = GEN;
 	for (r = 0; r < cfg->nranks; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			w->threads[r][t].left = cfg->ops[r];
 }
 
-static int free_record(const struct lock_cfg *cfg, const struct world *w, unsigned int r)
+static int record_in(const struct lock_cfg *cfg, const struct world *w, unsigned int r, enum hold_state state)
 {
 	unsigned int i;
 
 	for (i = 0; i < cfg->records; i++)
-		if (w->holds[r][i].state == HOLD_FREE)
+		if (w->holds[r][i].state == state)
 			return (int)i;
 	return -1;
+}
+
+static bool joinable(const struct hold *h)
+{
+	return h->state >= HOLD_WAITING && h->state <= HOLD_HELD_NEXT;
+}
+
+/* Is anybody in line, or does a thread have it? */
+static bool busy(const struct world *w)
+{
+	const struct hold *h = &w->holds[w->line[0] >> 4][w->line[0] & 15];
+
+	return w->nline > 1 || (w->nline && h->state >= HOLD_WAITING && h->state <= HOLD_HELD_NEXT);
+}
+
+static int free_record(const struct lock_cfg *cfg, const struct world *w, unsigned int r)
+{
+	return record_in(cfg, w, r, HOLD_FREE);
 }
 
 static unsigned int list(const void *c, const void *world, uint32_t *events)
 {
 	const struct lock_cfg *cfg = c;
 	const struct world *w = world;
-	unsigned int n = 0, r, t;
+	unsigned int n = 0, r, t, k;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nranks; r++) {
+		bool kept = record_in(cfg, w, r, HOLD_KEPT) >= 0;
+
+		if (kept && cfg->give)
+			events[n++] = event(EV_GIVE, r, 0);
 		for (t = 0; t < cfg->nthreads; t++) {
 			const struct thread *th = &w->threads[r][t];
+
+			if (th->pc == PC_READY && th->left && kept)
+				events[n++] = event(EV_TAKE, r, t);
+			for (k = 0; k < cfg->records && cfg->passes; k++)
+				if (th->pc == PC_READY && th->left && joinable(&w->holds[r][k]))
+					events[n++] = event(EV_JOIN, r, t) | k << 24;
 
 			if (th->pc == PC_READY && th->left && free_record(cfg, w, r) >= 0) {
 				events[n++] = event(EV_LOCK, r, t);
@@ -77,74 +164,140 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 			if (th->pc == PC_INSIDE)
 				events[n++] = event(EV_UNLOCK, r, t);
 		}
+	}
 	for (r = 0; r < w->chan.n; r++)
 		if (chan_next(&w->chan, r, cfg->fifo))
 			events[n++] = event(EV_MSG, r, 0);
 	return n;
 }
 
-static void carry_out(struct world *w, unsigned int rank, const struct actions *out)
+static void wake(struct world *w, unsigned int rank, unsigned int slot, int status)
+{
+	struct thread *t = &w->threads[rank][slot];
+
+	if (t->pc != PC_WAIT || w->awake[rank][slot])
+		model_fail("thread %u.%u is woken, but does not wait", rank, slot);
+	w->awake[rank][slot] = 1;
+	t->status = (uint8_t)-status;
+	if (!status && (!w->nline || w->line[0] != (rank << 4 | t->record)))
+		model_fail("thread %u.%u is not the first in line", rank, slot);
+	if (status == -EBUSY && (!t->try || !t->busy))
+		model_fail("thread %u.%u is refused what was idle", rank, slot);
+}
+
+static void joins(struct world *w, unsigned int rank, unsigned int record)
+{
+	if (w->nline == LINE)
+		model_fail("more than %d in line", LINE);
+	else
+		w->line[w->nline++] = (uint8_t)(rank << 4 | record);
+}
+
+/* The first in line has no part in it any more. */
+static void goes(struct world *w, unsigned int rank, unsigned int record)
+{
+	if (!w->nline || w->line[0] != (rank << 4 | record))
+		model_fail("record %u of rank %u gives what it has not", record, rank);
+	memmove(w->line, w->line + 1, LINE - 1);
+	w->line[LINE - 1] = 0;
+	w->nline--;
+}
+
+/* What the home says, and what a record hands on. */
+static void track(struct world *w, const struct wmsg *m, bool home, unsigned int rank, unsigned int record)
+{
+	if (m->type == MSG_LOCKED && !home)
+		goes(w, rank, record);
+	else if (m->type == MSG_LOCKED)
+		joins(w, m->dst, m->home - 1u);
+	else if (m->type == MSG_NEXT)
+		joins(w, m->req_rank, m->value);
+	else if (m->type == MSG_FREED && !m->count && !m->value)
+		goes(w, m->dst, m->home - 1u);
+}
+
+static void carry_out(const struct lock_cfg *cfg, struct world *w, unsigned int rank, int record,
+		      const struct actions *out)
 {
 	unsigned int i;
 
 	for (i = 0; i < out->n; i++) {
 		const struct action *a = &out->v[i];
-		struct wmsg m = chan_narrow(&a->msg);
+		struct wmsg m;
 
 		if (a->type == ACT_SEND) {
+			m = narrow(cfg, &a->msg);
+			track(w, &m, record < 0, rank, (unsigned int)record);
 			chan_post(&w->chan, &m);
 		} else if (a->type == ACT_WAKE) {
-			struct thread *t = &w->threads[rank][a->slot];
-
-			if (t->pc != PC_WAIT || w->awake[rank][a->slot])
-				model_fail("thread %u.%u is woken, but does not wait", rank, a->slot);
-			w->awake[rank][a->slot] = 1;
-			t->status = a->status != 0;
-			if (!a->status && (!w->nline || w->line[0] != (rank << 4 | a->slot)))
-				model_fail("thread %u.%u is not the first in line", rank, a->slot);
+			wake(w, rank, chan_small("slot", a->slot, CHAN_SLOT, cfg->nthreads), a->status);
 		} else {
 			model_fail("action %u", a->type);
 		}
 	}
 }
 
-static void step_hold(struct world *w, unsigned int rank, unsigned int record, enum hold_event ev, const struct msg *m)
+static void said(const struct hold *before, const struct hold *h, unsigned int rank, unsigned int record,
+		 const char *event)
 {
-	struct hold *h = &w->holds[rank][record];
-	uint8_t before = h->state;
-	struct actions out;
-	int err = hold_step((uint16_t)rank, (uint16_t)record, h, ev, m, &out);
+	model_say("      rank %u record %u: %s --%s--> %s\n", rank, record, hold_state_name(before->state), event,
+		  hold_state_name(h->state));
+}
 
-	model_say("      rank %u record %u: %s --%s--> %s\n", rank, record, hold_state_name(before),
-		  hold_event_name(ev), hold_state_name(h->state));
+static void local(const struct lock_cfg *cfg, struct world *w, unsigned int rank, unsigned int record,
+		  enum hold_event ev, const struct msg *m)
+{
+	struct chan_names n = names(cfg);
+	struct hold *h = &w->holds[rank][record], before = *h;
+	struct hold_ctx ctx = { .me = (uint16_t)(n.rank + rank),
+				.passes = cfg->passes,
+				.queue = chan_load(&n, w->nodes) };
+	struct actions out;
+	int err = hold_step(&ctx, n.home + record, h, ev, m, &out);
+
+	chan_store(&n, w->nodes);
+
 	if (err)
-		model_fail("rank %u: record %s does not expect %s", rank, hold_state_name(before), hold_event_name(ev));
+		model_fail("rank %u: record %s does not expect %s", rank, hold_state_name(before.state),
+			   hold_event_name(ev));
 	else
-		carry_out(w, rank, &out);
+		carry_out(cfg, w, rank, (int)record, &out);
+	said(&before, h, rank, record, hold_event_name(ev));
+	w->passed[rank] = ev == HE_UNLOCK && before.state == HOLD_HELD_NEXT && h->state == HOLD_HELD_NEXT
+		? (uint8_t)(w->passed[rank] + 1)
+		: ev == HE_JOIN ? w->passed[rank]
+				: 0;
+	if (w->passed[rank] > cfg->passes)
+		model_fail("rank %u passes the lock on to itself %u times, and another waits", rank, w->passed[rank]);
 }
 
 static void deliver(const struct lock_cfg *cfg, struct world *w, unsigned int index)
 {
 	struct wmsg m = chan_take(&w->chan, index);
-	struct msg wide = chan_widen(&m);
+	struct chan_names n = names(cfg);
+	struct msg wide = widen(cfg, &m);
+	struct dispatch at = { .me = wide.dst, .nranks = WIRE_MAX_RANKS, .object = &w->home };
+	bool held = m.type == MSG_LOCKED || m.type == MSG_NEXT || m.type == MSG_FREED || m.type == MSG_RECALL;
+	struct hold before = { 0 };
 	struct actions out;
-	bool refused;
+	int err;
 
-	if (m.type == MSG_LOCKED || m.type == MSG_NEXT || m.type == MSG_FREED) {
-		step_hold(w, m.dst, m.home,
-			  m.type == MSG_LOCKED         ? HE_LOCKED
-				  : m.type == MSG_NEXT ? HE_NEXT
-				  : m.count            ? HE_REFUSED
-						       : HE_FREED,
-			  &wide);
+	if (held) {
+		at.hold = &w->holds[m.dst][m.home - 1];
+		before = *at.hold;
+	}
+	if (!held || m.type == MSG_RECALL)
+		wide.req_rank = GEN >> 8; /* on the wire a part of the lock's name */
+	at.queue = chan_load(&n, w->nodes);
+	err = dispatch_step(&at, &wide, &out);
+	chan_store(&n, w->nodes);
+	if (err) {
+		model_fail("rank %u does not expect %s of %u (%d)", m.dst, wire_name(m.type), m.src, err);
 		return;
 	}
-	if (lock_home_step(cfg->home, &w->home, &wide, &out))
-		model_fail("the home does not expect %s", wire_name(m.type));
-	refused = out.n == 1 && out.v[0].msg.type == MSG_FREED && out.v[0].msg.count;
-	if (m.type != MSG_UNLOCK && !refused)
-		w->line[w->nline++] = (uint8_t)(m.req_rank << 4 | m.req_slot);
-	carry_out(w, cfg->home, &out);
+	if (held)
+		said(&before, at.hold, m.dst, m.home - 1u, wire_name(m.type));
+	carry_out(cfg, w, m.dst, held ? m.home - 1 : -1, &out);
 }
 
 static void lock(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t, bool try)
@@ -156,11 +309,16 @@ static void lock(const struct lock_cfg *cfg, struct world *w, unsigned int r, un
 			  .dst = cfg->home,
 			  .req_rank = (uint8_t)r,
 			  .req_slot = (uint8_t)t,
-			  .home = (uint8_t)record };
+			  .home = (uint8_t)(record + 1) };
+	struct msg wide = widen(cfg, &m);
 
-	w->holds[r][record] = (struct hold){ .state = HOLD_WAITING, .home = cfg->home, .slot = (uint16_t)t };
+	w->holds[r][record] = (struct hold){
+		.state = HOLD_WAITING, .home = wide.dst, .object = wide.object, .gen = GEN >> 8, .slot = wide.req_slot
+	};
 	th->record = (uint8_t)record;
 	th->pc = PC_WAIT;
+	th->try = try;
+	th->busy = 0;
 	chan_post(&w->chan, &m);
 }
 
@@ -170,40 +328,65 @@ static void awake(struct world *w, unsigned int r, unsigned int t)
 
 	w->awake[r][t] = 0;
 	th->pc = th->status ? PC_READY : PC_INSIDE;
-	if (th->status)
-		th->left--;
-	th->status = 0;
+	if (th->status == EBUSY)
+		th->left--; /* else it tries again */
+	th->status = th->try = th->busy = 0;
 }
 
-static void unlock(struct world *w, unsigned int r, unsigned int t)
+static void take(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
+{
+	unsigned int record = (unsigned int)record_in(cfg, w, r, HOLD_KEPT);
+
+	local(cfg, w, r, record, HE_TAKE, NULL);
+	if (!w->nline || w->line[0] != (r << 4 | record))
+		model_fail("rank %u takes record %u, which has not the lock", r, record);
+	w->threads[r][t].record = (uint8_t)record;
+	w->threads[r][t].pc = PC_INSIDE;
+}
+
+static void join_line(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t, unsigned int record)
+{
+	struct msg m = { .req_slot = (uint16_t)(CHAN_SLOT + t) };
+
+	w->threads[r][t].record = (uint8_t)record;
+	w->threads[r][t].pc = PC_WAIT;
+	local(cfg, w, r, record, HE_JOIN, &m);
+}
+
+static void unlock(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
 {
 	struct thread *th = &w->threads[r][t];
 
-	memmove(w->line, w->line + 1, LINE - 1);
-	w->line[LINE - 1] = 0;
-	w->nline--;
 	th->pc = PC_READY;
 	th->left--;
-	step_hold(w, r, th->record, HE_UNLOCK, NULL);
+	local(cfg, w, r, th->record, HE_UNLOCK, NULL);
 	th->record = 0;
 }
 
 static void fire(const void *c, void *world, uint32_t ev)
 {
-	static const char *const names[] = { "", "locks", "tries to lock", "is awake", "unlocks" };
+	static const char *const names[] = { "",        "locks",          "tries to lock", "is awake",
+					     "unlocks", "takes it again", "gives it back", "waits behind another" };
 	unsigned int a = ev >> 8 & 0xff, b = ev & 0xff;
 	const struct lock_cfg *cfg = c;
 	struct world *w = world;
+	unsigned int r, t;
 
-	if (ev >> 16 != EV_MSG)
-		model_say("thread %u.%u %s\n", a, b, names[ev >> 16]);
-	switch ((enum event)(ev >> 16)) {
+	if ((ev >> 16 & 0xff) != EV_MSG)
+		model_say("thread %u.%u %s\n", a, b, names[ev >> 16 & 0xff]);
+	switch ((enum event)(ev >> 16 & 0xff)) {
 	case EV_LOCK:
-	case EV_TRY: lock(cfg, w, a, b, ev >> 16 == EV_TRY); break;
+	case EV_TRY: lock(cfg, w, a, b, (ev >> 16 & 0xff) == EV_TRY); break;
 	case EV_AWAKE: awake(w, a, b); break;
-	case EV_UNLOCK: unlock(w, a, b); break;
+	case EV_UNLOCK: unlock(cfg, w, a, b); break;
+	case EV_TAKE: take(cfg, w, a, b); break;
+	case EV_GIVE: local(cfg, w, a, (unsigned int)record_in(cfg, w, a, HOLD_KEPT), HE_GIVE, NULL); break;
+	case EV_JOIN: join_line(cfg, w, a, b, ev >> 24); break;
 	case EV_MSG: deliver(cfg, w, a); break;
 	}
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->nthreads; t++)
+			w->threads[r][t].busy |= w->threads[r][t].try && busy(w);
 }
 
 static void canon(const void *c, void *world)
@@ -241,11 +424,14 @@ static void check(const void *c, const void *world)
 		model_fail("%u threads hold the lock", inside);
 	for (r = 0; r < cfg->nranks && rest; r++)
 		for (t = 0; t < cfg->records; t++)
-			if (w->holds[r][t].state != HOLD_FREE)
+			if (w->holds[r][t].state != HOLD_FREE &&
+			    (w->holds[r][t].state != HOLD_KEPT || w->nline != 1 || w->line[0] != (r << 4 | t)))
 				model_fail("at rest, but record %u of rank %u is %s", t, r,
 					   hold_state_name(w->holds[r][t].state));
-	if (rest && !sync_idle(&w->home))
-		model_fail("at rest, but the lock is not free");
+	if (rest && w->nline > 1)
+		model_fail("at rest, but %u are in line", w->nline);
+	if (rest && !sync_idle(&w->home) == !w->nline)
+		model_fail("at rest, but the home takes the lock for %s", w->nline ? "free" : "held");
 }
 
 static bool final(const void *c, const void *world)
@@ -277,13 +463,4 @@ static void show(const void *c, const void *world)
 	}
 }
 
-const struct model lock_model = {
-	.size = WORLD_SIZE(struct world),
-	.start = start,
-	.list = list,
-	.fire = fire,
-	.canon = canon,
-	.check = check,
-	.final = final,
-	.show = show,
-};
+const struct model lock_model = MODEL(struct world);

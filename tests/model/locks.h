@@ -11,6 +11,8 @@ struct lock_cfg {
 	uint8_t home;
 	uint8_t ops[4]; /* of each thread of the rank */
 	bool try, fifo;
+	uint8_t passes; /* threads of a rank wait behind each other, and pass the lock on so often while another rank waits */
+	bool give; /* ranks give back what they keep */
 };
 
 extern const struct model lock_model;

@@ -10,17 +10,18 @@
 static const char usage[] =
 	"Usage: model [options]\n"
 	"Exhaustive search over the protocol core: every schedule of small worlds.\n\n"
-	"  --config NAME        only this one (may be given several times)\n"
-	"  --full               the deep ones, too\n"
-	"  --list               what there is\n"
-	"  --max-states N       give up beyond (default 60000000); giving up is a failure\n"
-	"  --max-seconds S      give up after (default 3600), for each configuration\n"
-	"  --expect-violation   succeed if each of the given configurations is violated (for seeded faults)\n"
-	"  --mutations          run tests/model/mutate: seeded faults that must be caught (from the project's folder)\n"
-	"  --quiet              no trace after a violation\n"
+	"  --config NAME        search only this world (may be given several times)\n"
+	"  --full               also search the deep worlds\n"
+	"  --list               list the worlds\n"
+	"  --max-states N       give up after N states (default 60000000); giving up is a failure\n"
+	"  --max-seconds S      give up after S seconds per world (default 3600)\n"
+	"  --expect-violation   succeed if each of the given worlds is violated (for seeded faults)\n"
+	"  --mutations          run tests/model/mutate: seeded faults that must be found (in the project's folder)\n"
+	"  --quiet              print no trace after a violation\n"
 	"  --help\n\n"
-	"Exit status: 0 all hold, 1 a violation, 2 a limit was hit or wrong usage.\n";
+	"Exit status: 0 no violation, 1 a violation, 2 a limit was reached or wrong usage.\n";
 
+/* clang-format off */
 static const struct option options[] = {
 	{ "config", required_argument, NULL, 'c' },
 	{ "full", no_argument, NULL, 'f' },
@@ -33,6 +34,7 @@ static const struct option options[] = {
 	{ "help", no_argument, NULL, 'h' },
 	{ 0 },
 };
+/* clang-format on */
 
 static void list(void)
 {

@@ -5,11 +5,13 @@
  * A specification runs beside the machine: who stands in line, in which order, and who has been let go by what. Every
  * answer must be one that it allows, and when nothing is under way everybody it allows to go must have gone. Threads
  * are hosts as docs/protocol.md tells them to be: the answer to a wait that may be cancelled comes in two parts, "in
- * line" and the answer proper; SOP_CANCEL goes out after the first of them, and always has an answer of its own.
+ * line" and the answer proper; SOP_CANCEL goes out after the first of them, and always has an answer of its own. A thread
+ * that is cancelled sends it without "in line", as often as it takes.
  */
 #include "objects.h"
 
 #include "channel.h"
+#include "core/dispatch.h"
 
 #define RANKS 3
 #define THREADS 2
@@ -21,6 +23,7 @@ enum pc {
 	PC_LINE,   /* waits for two answers, has none */
 	PC_ANSWER, /* has one */
 	PC_CANCEL, /* has sent SOP_CANCEL */
+	PC_DROP,   /* the same, which may overtake the request: it asks until one of the two has come */
 };
 
 struct thread {
@@ -39,16 +42,34 @@ struct world {
 	struct thread threads[RANKS][THREADS];
 	struct waiter line[RANKS * THREADS]; /* the specification */
 	uint8_t tokens, readers, writer;
+	uint64_t asks[RANKS][THREADS]; /* core/ask.h */
 	struct chan chan;
 };
 
+#define OBJECT 0x23456789u
+#define GEN (0x1234u << 8 | OBJECT >> 24)
+
 enum event { EV_USE = 1, EV_UNLOCK, EV_TIMEOUT, EV_MSG };
 
+/* What the job calls them. */
+static struct chan_names names(const struct obj_cfg *cfg)
+{
+	return (struct chan_names){ .rank = WIRE_MAX_RANKS - 3,
+				    .ranks = cfg->nranks,
+				    .slot = CHAN_SLOT,
+				    .slots = THREADS,
+				    .object = OBJECT,
+				    .objects = 1,
+				    .value = 1 };
+}
+
+/* clang-format off */
 static const uint8_t use_op[USES] = {
 	[USE_READ] = SOP_RDLOCK, [USE_WRITE] = SOP_WRLOCK,  [USE_WAIT] = SOP_WAIT,
 	[USE_TIMED] = SOP_WAIT,  [USE_TRY] = SOP_TRYWAIT,   [USE_POST] = SOP_POST,
-	[USE_POST2] = SOP_POST,  [USE_SIGNAL] = SOP_SIGNAL, [USE_BROADCAST] = SOP_BROADCAST,
+	[USE_DROP] = SOP_WAIT,   [USE_POST2] = SOP_POST,  [USE_SIGNAL] = SOP_SIGNAL, [USE_BROADCAST] = SOP_BROADCAST,
 };
+/* clang-format on */
 
 static uint32_t event(enum event e, unsigned int a, unsigned int b, unsigned int c)
 {
@@ -61,7 +82,8 @@ static void start(const void *c, void *world)
 	struct world *w = world;
 	unsigned int r, t;
 
-	w->sync.kind = cfg->kind;
+	w->sync.kind = cfg->kind & 7;
+	w->sync.gen = GEN;
 	w->sync.value = w->tokens = cfg->initial;
 	for (r = 0; r < cfg->nranks; r++)
 		for (t = 0; t < cfg->nthreads; t++)
@@ -83,7 +105,9 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 					events[n++] = event(EV_USE, r, t, u);
 			if (th->pc == PC_INSIDE)
 				events[n++] = event(EV_UNLOCK, r, t, 0);
-			if (th->pc == PC_ANSWER && th->use == USE_TIMED && th->answers == 1)
+			if ((th->pc == PC_ANSWER && th->use == USE_TIMED && th->answers == 1) ||
+			    (th->pc == PC_CALL && th->use == USE_DROP) ||
+			    (th->pc == PC_DROP && th->answers == 1 && th->status == -EALREADY))
 				events[n++] = event(EV_TIMEOUT, r, t, 0);
 		}
 	for (r = 0; r < w->chan.n; r++)
@@ -92,7 +116,8 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	return n;
 }
 
-static void request(struct world *w, unsigned int r, unsigned int t, uint8_t op, uint8_t flags, uint8_t value)
+static void request(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsigned int t, uint8_t op,
+		    uint8_t flags, uint8_t value)
 {
 	struct wmsg m = { .type = MSG_SYNC,
 			  .op = op,
@@ -101,7 +126,10 @@ static void request(struct world *w, unsigned int r, unsigned int t, uint8_t op,
 			  .req_rank = (uint8_t)r,
 			  .req_slot = (uint8_t)t,
 			  .value = value };
+	struct chan_names n = names(cfg);
+	struct msg wide = chan_widen(&n, &m);
 
+	ask_note(&w->asks[r][t], &wide);
 	chan_post(&w->chan, &m);
 }
 
@@ -114,7 +142,7 @@ static void use(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsi
 	th->use = (uint8_t)u;
 	th->pc = in_line ? PC_LINE : PC_CALL;
 	th->answers = 0;
-	request(w, r, t, op, u == USE_TIMED ? MSGF_TIMED : 0, u == USE_POST2 ? 2 : u == USE_POST);
+	request(cfg, w, r, t, op, u == USE_TIMED ? MSGF_TIMED : 0, u == USE_POST2 ? 2 : u == USE_POST);
 }
 
 /* What a thread does with another answer. */
@@ -135,6 +163,7 @@ static void answered(struct world *w, const struct wmsg *m)
 		break;
 	case PC_LINE: th->pc = PC_ANSWER; return;
 	case PC_ANSWER: done = th->answers == 2; break;
+	case PC_DROP: done = th->status == -ETIMEDOUT || th->answers == 2; break;
 	case PC_CANCEL: done = (th->answers == 2 && th->status == -ETIMEDOUT) || th->answers == 3; break;
 	default: model_fail("thread %u.%u has an answer, but asked for nothing", m->dst, m->req_slot); return;
 	}
@@ -222,12 +251,21 @@ static int specify(struct world *w, const struct wmsg *m)
 }
 
 /* The answers of one step. own: what specify() said, or 1 if the step was a turn. */
-static void judge(struct world *w, const struct wmsg *m, const struct actions *out, int own)
+static void judge(const struct chan_names *n, struct world *w, const struct wmsg *m, const struct actions *out, int own)
 {
 	unsigned int i;
 
 	for (i = 0; i < out->n; i++) {
-		struct wmsg a = chan_narrow(&out->v[i].msg);
+		struct msg wide = out->v[i].msg;
+		struct wmsg a;
+
+		if (wide.type == MSG_RESUME) { /* of nobody's request; req_rank is a part of the object's name */
+			if (wide.req_rank != GEN >> 8)
+				model_fail("a turn of generation %#x", wide.req_rank);
+			wide.req_rank = (uint16_t)n->rank;
+			wide.req_slot = (uint16_t)n->slot;
+		}
+		a = chan_narrow(n, &wide);
 
 		chan_post(&w->chan, &a);
 		if (a.type != MSG_REPLY || (a.value == 1 && !a.count))
@@ -251,23 +289,30 @@ static void judge(struct world *w, const struct wmsg *m, const struct actions *o
 
 static void deliver(const struct obj_cfg *cfg, struct world *w, unsigned int index)
 {
-	struct sync_ctx ctx = { .me = 0, .queue = { .nodes = w->nodes, .nslots = THREADS } };
+	struct chan_names n = names(cfg);
 	struct wmsg m = chan_take(&w->chan, index);
-	struct msg wide = chan_widen(&m);
+	struct msg wide = chan_widen(&n, &m);
+	struct dispatch at = {
+		.me = wide.dst, .nranks = WIRE_MAX_RANKS, .object = &w->sync, .ask = &w->asks[m.dst][m.req_slot]
+	};
 	struct actions out;
-	int own = 1;
+	int own = 1, err;
 
-	(void)cfg;
-	if (m.type == MSG_REPLY) {
+	if (m.type == MSG_SYNC)
+		own = specify(w, &m);
+	if (m.type != MSG_REPLY)
+		wide.req_rank = GEN >> 8;
+	at.queue = chan_load(&n, w->nodes);
+	err = dispatch_step(&at, &wide, &out);
+	chan_store(&n, w->nodes);
+	if (!err && m.type == MSG_REPLY) {
 		answered(w, &m);
 		return;
 	}
-	if (m.type == MSG_SYNC)
-		own = specify(w, &m);
-	if (sync_step(&ctx, &w->sync, &wide, &out))
+	if (err)
 		model_fail("the home does not expect %s", m.type == MSG_SYNC ? sync_op_name(m.op) : wire_name(m.type));
 	else
-		judge(w, &m, &out, own);
+		judge(&n, w, &m, &out, own);
 	if (cfg->kind == SYNC_SEM && w->sync.value != w->tokens)
 		model_fail("the semaphore's value is %llu instead of %u", (unsigned long long)w->sync.value, w->tokens);
 }
@@ -289,12 +334,14 @@ static void fire(const void *c, void *world, uint32_t ev)
 	if (ev >> 24 == EV_USE) {
 		use(cfg, w, r, t, ev & 0xff);
 	} else if (ev >> 24 == EV_UNLOCK) {
-		request(w, r, t, th->use == USE_READ ? SOP_RDUNLOCK : SOP_WRUNLOCK, 0, 0);
+		request(cfg, w, r, t, th->use == USE_READ ? SOP_RDUNLOCK : SOP_WRUNLOCK, 0, 0);
 		th->use = USE_POST; /* like any call with one answer */
 		th->pc = PC_CALL;
 	} else {
-		th->pc = PC_CANCEL;
-		request(w, r, t, SOP_CANCEL, 0, 0);
+		th->pc = th->use == USE_DROP ? PC_DROP : PC_CANCEL;
+		if (th->pc == PC_DROP)
+			th->answers = 0; /* of those before, all are here */
+		request(cfg, w, r, t, SOP_CANCEL, 0, 0);
 	}
 }
 
@@ -302,16 +349,19 @@ static void canon(const void *c, void *world)
 {
 	const struct obj_cfg *cfg = c;
 	struct world *w = world;
-	struct qpool q = { .nodes = w->nodes, .nslots = THREADS };
+	struct chan_names n = names(cfg);
 	struct qnode clean[RANKS * THREADS] = { 0 };
-	uint32_t tail = w->sync.tail, at = tail;
+	uint32_t tail = w->sync.tail, node = tail;
+	unsigned int i, at;
 
 	chan_canon(&w->chan, cfg->fifo);
-	if (tail)
-		do {
-			at = queue_at(&q, at)->next;
-			clean[at - 1] = *queue_at(&q, at);
-		} while (at != tail);
+	for (i = 0; node && i < RANKS * THREADS; i++) {
+		node = chan_after(&n, w->nodes, node, &at);
+		if (node)
+			clean[at] = w->nodes[at];
+		if (node == tail)
+			break;
+	}
 	memcpy(w->nodes, clean, sizeof(clean));
 }
 
@@ -332,6 +382,10 @@ static void check(const void *c, const void *world)
 		resumes += w->chan.v[t].type == MSG_RESUME;
 	if (sync_idle(&w->sync) && (resumes || w->line[0].who))
 		model_fail("the object counts as idle, but %u turns are out and %u wait", resumes, length(w));
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->nthreads; t++)
+			if (w->threads[r][t].pc == PC_READY && w->asks[r][t])
+				model_fail("thread %u.%u is done, but an answer to it is still expected", r, t);
 	if (!w->chan.n && w->line[0].who && may_go(w, &w->line[0]))
 		model_fail("nothing is under way, but the first in line could go");
 }
@@ -368,13 +422,4 @@ static void show(const void *c, const void *world)
 				  w->threads[r][t].use, w->threads[r][t].left);
 }
 
-const struct model obj_model = {
-	.size = WORLD_SIZE(struct world),
-	.start = start,
-	.list = list,
-	.fire = fire,
-	.canon = canon,
-	.check = check,
-	.final = final,
-	.show = show,
-};
+const struct model obj_model = MODEL(struct world);

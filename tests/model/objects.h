@@ -16,6 +16,7 @@ enum use {
 	USE_POST2, /* semaphore; the first two also: condition */
 	USE_SIGNAL,
 	USE_BROADCAST,
+	USE_DROP, /* semaphore: a wait that nothing limits, whose thread is cancelled */
 	USES
 };
 

@@ -61,4 +61,11 @@ __attribute__((format(printf, 1, 2))) void model_say(const char *fmt, ...);
 
 #define WORLD_SIZE(type) ((sizeof(type) + 63) / 64 * 64)
 
+/* A model whose file gives its functions these names. */
+#define MODEL(type)                                                                                                   \
+	{                                                                                                             \
+		.size = WORLD_SIZE(type), .start = start, .list = list, .fire = fire, .canon = canon, .check = check, \
+		.final = final, .show = show,                                                                         \
+	}
+
 #endif

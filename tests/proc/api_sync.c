@@ -14,10 +14,10 @@ static struct board { /* shared by libdsm */
 	dsm_sem_t sem;
 	dsm_atomic_t atomic;
 	uint64_t plain, order[64], n;
-} *board;
+} * board;
 static struct out { /* shared without it */
 	uint64_t a, b, c, n, order[64];
-} *out;
+} * out;
 static int last;
 
 static void sync(void)
@@ -98,9 +98,7 @@ static void part_bad_handles(void)
 		EXPECT(dsm_barrier_destroy(&b), -EINVAL);
 		REQUIRE(!v, "an output was stored");
 		switch (round) {
-		case 0: /* garbage */
-			m.id = l.id = c.id = s.id = a.id = b.id = 0x123456789abcdefu;
-			break;
+		case 0: /* garbage */ m.id = l.id = c.id = s.id = a.id = b.id = 0x123456789abcdefu; break;
 		case 1: /* of another kind */
 			MUST(dsm_mutex_init(&m));
 			MUST(dsm_sem_init(&s, 1));
@@ -122,29 +120,55 @@ static void part_bad_handles(void)
 			MUST(dsm_atomic_destroy(&(dsm_atomic_t){ a.id }));
 			MUST(dsm_barrier_destroy(&(dsm_barrier_t){ b.id, b.ranks, b.threads, 0 }));
 			break;
-		default:
-			break;
+		default: break;
 		}
 	}
 	MUST(dsm_mutex_unlock(&held));
 	MUST(dsm_mutex_destroy(&held));
 }
 
+#define OBJECTS 100000 /* of one rank, each its own */
+
 static void part_many_objects(void)
 {
-	static dsm_mutex_t m[5000];
-	int n, i, err = 0;
+	static dsm_mutex_t m[OBJECTS];
+	int i;
 
-	for (n = 0; n < 5000 && !err; n++)
-		err = dsm_mutex_init(&m[n]);
-	EXPECT(err, -ENOSPC);
-	REQUIRE(n - 1 > 4000 && n - 1 <= 4096, "%d mutexes", n - 1);
-	for (i = 0; i < n - 1; i++)
+	for (i = 0; i < OBJECTS; i++)
+		MUST(dsm_mutex_init(&m[i]));
+	for (i = 0; i < OBJECTS; i += 7) {
+		MUST(dsm_mutex_lock(&m[i]));
+		MUST(dsm_mutex_trylock(&m[(i + 1) % OBJECTS]));
+		MUST(dsm_mutex_unlock(&m[(i + 1) % OBJECTS]));
+		MUST(dsm_mutex_unlock(&m[i]));
+	}
+	for (i = 0; i < OBJECTS; i++)
 		MUST(dsm_mutex_destroy(&m[i]));
 	MUST(dsm_mutex_init(&m[0]));
 	MUST(dsm_mutex_lock(&m[0]));
 	MUST(dsm_mutex_unlock(&m[0]));
 	MUST(dsm_mutex_destroy(&m[0]));
+}
+
+/* More often than sixteen bits count: the place is the same each time, the name never is. */
+static void part_old_handles(void)
+{
+	dsm_atomic_t first, a;
+	uint64_t v = 0;
+	int i;
+
+	MUST(dsm_atomic_init(&first, 1, test_rank));
+	a = first;
+	for (i = 0; i < 70000; i++) {
+		MUST(dsm_atomic_destroy(&a));
+		MUST(dsm_atomic_init(&a, 2, test_rank));
+		REQUIRE(a.id != first.id, "the first handle is back after %d others", i);
+	}
+	EXPECT(dsm_atomic_load(&first, &v), -EINVAL);
+	EXPECT(dsm_atomic_destroy(&(dsm_atomic_t){ first.id }), -EINVAL);
+	MUST(dsm_atomic_load(&a, &v));
+	REQUIRE(v == 2, "the last object holds %lu", v);
+	MUST(dsm_atomic_destroy(&a));
 }
 
 /* ---- locks -------------------------------------------------------------------------------------- */
@@ -484,13 +508,184 @@ static void part_atomic(void)
 		MUST(dsm_atomic_destroy(&board->atomic));
 }
 
+/* ---- locks that stay where they were ------------------------------------------------------------ */
+
+#define AGAIN 1000
+
+/* By its last holder a lock is taken again without a message and without a step of the protocol. */
+static void taken_again(dsm_mutex_t *m)
+{
+	struct dsm_stats before, after;
+	int i;
+
+	MUST(dsm_mutex_lock(m));
+	MUST(dsm_mutex_unlock(m));
+	MUST(dsm_stats_get(test_rank, NULL, &before));
+	for (i = 0; i < AGAIN; i++) {
+		MUST(i % 2 ? dsm_mutex_trylock(m) : dsm_mutex_lock(m));
+		MUST(dsm_mutex_unlock(m));
+	}
+	MUST(dsm_stats_get(test_rank, NULL, &after));
+	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10, "%lu messages for %d locks",
+		after.messages_out - before.messages_out, AGAIN);
+	REQUIRE(after.steps - before.steps < AGAIN / 10, "%lu steps for %d locks", after.steps - before.steps, AGAIN);
+	REQUIRE(after.locks - before.locks == AGAIN, "%lu locks are counted", after.locks - before.locks);
+}
+
+static void lock_many(unsigned thread, void *arg)
+{
+	dsm_mutex_t m = *(const dsm_mutex_t *)arg;
+	int i;
+
+	(void)thread;
+	for (i = 0; i < AGAIN; i++) {
+		MUST(dsm_mutex_lock(&m));
+		out->n++;
+		MUST(dsm_mutex_unlock(&m));
+	}
+}
+
+/* Threads of one node pass it on among themselves. */
+static void taken_by_threads(dsm_mutex_t *m)
+{
+	struct dsm_stats before, after;
+
+	out->n = 0;
+	MUST(dsm_stats_get(test_rank, NULL, &before));
+	test_threads(4, lock_many, m);
+	MUST(dsm_stats_get(test_rank, NULL, &after));
+	REQUIRE(out->n == 4 * AGAIN, "%lu were inside of %d", out->n, 4 * AGAIN);
+	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10, "%lu messages for %d locks by threads",
+		after.messages_out - before.messages_out, 4 * AGAIN);
+}
+
+/* What lives on this node is used by its ranks without a message. */
+static void part_local(void)
+{
+	struct dsm_stats before, after;
+	dsm_rwlock_t l;
+	dsm_atomic_t a;
+	dsm_mutex_t m;
+	dsm_cond_t c;
+	dsm_sem_t s;
+	int i;
+
+	MUST(dsm_rwlock_init(&l));
+	MUST(dsm_atomic_init(&a, 0, test_rank));
+	MUST(dsm_mutex_init(&m));
+	MUST(dsm_cond_init(&c));
+	MUST(dsm_sem_init(&s, 0));
+	sync();
+	MUST(dsm_stats_get(test_rank, NULL, &before));
+	for (i = 0; i < AGAIN; i++) {
+		MUST(dsm_sem_post(&s, 1));
+		MUST(dsm_sem_wait(&s));
+		EXPECT(dsm_sem_trywait(&s), -EAGAIN);
+		MUST(i % 2 ? dsm_rwlock_rdlock(&l) : dsm_rwlock_wrlock(&l));
+		MUST(dsm_rwlock_unlock(&l));
+		MUST(dsm_atomic_fetch_add(&a, 1, NULL));
+		MUST(dsm_mutex_lock(&m));
+		if (i % 100 == 0)
+			EXPECT(dsm_cond_timedwait(&c, &m, 1), -ETIMEDOUT);
+		MUST(dsm_cond_signal(&c));
+		MUST(dsm_mutex_unlock(&m));
+	}
+	MUST(dsm_stats_get(test_rank, NULL, &after));
+	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10, "%lu messages for objects of this node",
+		after.messages_out - before.messages_out);
+	sync();
+	MUST(dsm_rwlock_destroy(&l));
+	MUST(dsm_atomic_destroy(&a));
+	MUST(dsm_mutex_destroy(&m));
+	MUST(dsm_cond_destroy(&c));
+	MUST(dsm_sem_destroy(&s));
+}
+
+static void part_kept(void)
+{
+	dsm_mutex_t m;
+
+	if (!test_rank)
+		MUST(dsm_mutex_init(&board->mutex));
+	sync();
+	m = board->mutex;
+	if (test_rank == last) {
+		taken_again(&m);
+		taken_by_threads(&m);
+	}
+	sync();
+	if (!test_rank) { /* idle where it is kept */
+		MUST(dsm_mutex_trylock(&m));
+		MUST(dsm_mutex_unlock(&m));
+	}
+	sync();
+	if (test_rank == last)
+		MUST(dsm_mutex_lock(&m));
+	sync();
+	if (!test_rank && last) { /* held there */
+		EXPECT(dsm_mutex_trylock(&m), -EBUSY);
+		EXPECT(dsm_mutex_destroy(&(dsm_mutex_t){ m.id }), -EBUSY);
+	}
+	sync();
+	if (test_rank == last)
+		MUST(dsm_mutex_unlock(&m));
+	sync();
+	if (!test_rank)
+		MUST(dsm_mutex_destroy(&(dsm_mutex_t){ m.id }));
+	sync();
+	EXPECT(dsm_mutex_lock(&m), -EINVAL);
+	sync();
+}
+
+#define GRABS 600
+
+/* All take it, in both ways; then all destroy it, and one of them has. */
+static void part_kept_by_turns(void)
+{
+	struct rng rng = rng_of((uint64_t)test_rank);
+	dsm_mutex_t m;
+	int i, err;
+
+	clear();
+	if (!test_rank)
+		MUST(dsm_mutex_init(&board->mutex));
+	sync();
+	m = board->mutex;
+	for (i = 0; i < GRABS; i++) {
+		bool try = rng_below(&rng, 3) == 0;
+
+		err = try ? dsm_mutex_trylock(&m) : dsm_mutex_lock(&m);
+		REQUIRE(!err || (try && err == -EBUSY), "%s: %d", try ? "trylock" : "lock", err);
+		if (err)
+			continue;
+		out->n++; /* plainly: it is the lock that makes it right */
+		add(&out->a);
+		MUST(dsm_mutex_unlock(&m));
+		if (rng_below(&rng, 50) == 0)
+			test_nap(100000);
+	}
+	sync();
+	REQUIRE(out->n == see(&out->a), "%lu were inside, of whom %lu counted themselves", see(&out->a), out->n);
+	sync();
+	err = dsm_mutex_destroy(&(dsm_mutex_t){ m.id });
+	REQUIRE(!err || err == -EINVAL, "destroy: %d", err);
+	if (!err)
+		add(&out->b);
+	sync();
+	REQUIRE(see(&out->b) == 1, "%lu have destroyed it", see(&out->b));
+	sync();
+}
+
+/* clang-format off */
 static const struct test_part parts[] = {
-	{ "bad handles", part_bad_handles }, { "many objects", part_many_objects },
+	{ "bad handles", part_bad_handles }, { "many objects", part_many_objects }, { "old handles", part_old_handles },
 	{ "mutex", part_mutex },             { "mutex order", part_mutex_order },
 	{ "rwlock", part_rwlock },           { "cond", part_cond },
 	{ "races", part_races },             { "sem", part_sem },
-	{ "atomic", part_atomic },
+	{ "atomic", part_atomic },           { "kept", part_kept },
+	{ "kept by turns", part_kept_by_turns }, { "local", part_local },
 };
+/* clang-format on */
 
 int main(int argc, char **argv)
 {

@@ -256,8 +256,12 @@ void test_parts(const struct test_part *parts, size_t n)
 	size_t i;
 
 	for (i = 0; i < n; i++) {
+		uint64_t start = test_ns();
+
 		MUST(dsm_barrier());
-		test_say("  %s", parts[i].name);
+		test_say("part: %s", parts[i].name);
 		parts[i].fn();
+		MUST(dsm_barrier());
+		test_say("part: %s: ok %llu ms", parts[i].name, (unsigned long long)(test_ns() - start) / 1000000);
 	}
 }

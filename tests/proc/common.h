@@ -21,7 +21,7 @@ struct test_option {
 	const char *name; /* without "--" */
 	const char *arg;  /* name of its value in the help; NULL: a switch, which sets 1 */
 	const char *help;
-	uint64_t *value;  /* holds the default */
+	uint64_t *value; /* holds the default */
 };
 
 extern int test_rank, test_size;
@@ -42,12 +42,14 @@ struct test_part {
 	const char *name;
 	void (*fn)(void);
 };
-void test_parts(const struct test_part *parts, size_t n); /* one after the other, all ranks in step */
+/* One after the other, all ranks in step. Each is a row of the runner: it begins with a line "part: NAME", and when all ranks
+ * have done it there is a line "part: NAME: ok". */
+void test_parts(const struct test_part *parts, size_t n);
 
 #define FAIL(...) test_fail_at(__FILE__, __LINE__, __VA_ARGS__)
-#define REQUIRE(cond, ...)             \
-	do {                           \
-		if (!(cond))           \
+#define REQUIRE(cond, ...)                 \
+	do {                               \
+		if (!(cond))               \
 			FAIL(__VA_ARGS__); \
 	} while (0)
 #define EXPECT(call, want) test_expect(__FILE__, __LINE__, #call, (long)(call), (long)(want))

@@ -13,10 +13,10 @@ static uint64_t threads = 2, milliseconds = 1500, turns = 30, ratio = 200;
 static struct hot {
 	dsm_mutex_t mutex;
 	uint64_t atomic, plain, turns;
-} *hot;
+} * hot;
 static struct out {
 	uint64_t done, count[1024 * MAX_THREADS], longest[1024];
-} *out;
+} * out;
 static uint64_t until;
 static uint64_t sum;
 

@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 #define BLOCKS 400
-#define SERVE_SECONDS 60 /* for BLOCKS: soft RDMA of Linux 6.12 works in threads, late on emulated processors that compute */
+#define SERVE_SECONDS \
+	60 /* for BLOCKS: soft RDMA of Linux 6.12 works in threads, late on emulated processors that compute */
 
 static uint64_t milliseconds = 800, percent = 3, spinners = 2;
 static struct board {
@@ -19,7 +20,7 @@ static struct board {
 	dsm_cond_t cond;
 	dsm_sem_t sem;
 	dsm_barrier_t barrier;
-} *board;
+} * board;
 static uint64_t *pinned;
 static char *blocks;
 static uint64_t *out;
@@ -30,34 +31,63 @@ static uint64_t cpu_ns(void)
 
 	getrusage(RUSAGE_SELF, &u);
 	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000000u +
-	       (uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000u;
+		(uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000u;
 }
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static void hold_pin(void) { MUST(dsm_pin(pinned, 8, DSM_WRITE)); }
-static void drop_pin(void) { MUST(dsm_unpin(pinned, 8)); }
-static void want_pin(void) { (void)load(pinned); }
+static void hold_pin(void)
+{
+	MUST(dsm_pin(pinned, 8, DSM_WRITE));
+}
+static void drop_pin(void)
+{
+	MUST(dsm_unpin(pinned, 8));
+}
+static void want_pin(void)
+{
+	(void)load(pinned);
+}
 
-static void hold_mutex(void) { MUST(dsm_mutex_lock(&board->mutex)); }
-static void drop_mutex(void) { MUST(dsm_mutex_unlock(&board->mutex)); }
+static void hold_mutex(void)
+{
+	MUST(dsm_mutex_lock(&board->mutex));
+}
+static void drop_mutex(void)
+{
+	MUST(dsm_mutex_unlock(&board->mutex));
+}
 static void want_mutex(void)
 {
 	MUST(dsm_mutex_lock(&board->mutex));
 	MUST(dsm_mutex_unlock(&board->mutex));
 }
 
-static void hold_rwlock(void) { MUST(dsm_rwlock_wrlock(&board->rwlock)); }
-static void drop_rwlock(void) { MUST(dsm_rwlock_unlock(&board->rwlock)); }
+static void hold_rwlock(void)
+{
+	MUST(dsm_rwlock_wrlock(&board->rwlock));
+}
+static void drop_rwlock(void)
+{
+	MUST(dsm_rwlock_unlock(&board->rwlock));
+}
 static void want_rwlock(void)
 {
 	MUST(dsm_rwlock_rdlock(&board->rwlock));
 	MUST(dsm_rwlock_unlock(&board->rwlock));
 }
 
-static void hold_nothing(void) { }
-static void drop_sem(void) { MUST(dsm_sem_post(&board->sem, (uint32_t)test_size - 1)); }
-static void want_sem(void) { MUST(dsm_sem_wait(&board->sem)); }
+static void hold_nothing(void)
+{
+}
+static void drop_sem(void)
+{
+	MUST(dsm_sem_post(&board->sem, (uint32_t)test_size - 1));
+}
+static void want_sem(void)
+{
+	MUST(dsm_sem_wait(&board->sem));
+}
 
 static void drop_cond(void)
 {
@@ -73,8 +103,14 @@ static void want_cond(void)
 	MUST(dsm_mutex_unlock(&board->mutex));
 }
 
-static void come(void) { MUST(dsm_barrier()); }
-static void come_too(void) { MUST(dsm_barrier_wait(&board->barrier)); }
+static void come(void)
+{
+	MUST(dsm_barrier());
+}
+static void come_too(void)
+{
+	MUST(dsm_barrier_wait(&board->barrier));
+}
 static double share;
 static void agree(void)
 {
@@ -86,6 +122,7 @@ static void agree(void)
 static const struct wait {
 	const char *what;
 	void (*hold)(void), (*drop)(void), (*want)(void);
+	/* clang-format off */
 } waits[] = {
 	{ "a fault on a pinned block", hold_pin, drop_pin, want_pin },
 	{ "a mutex", hold_mutex, drop_mutex, want_mutex },
@@ -96,6 +133,7 @@ static const struct wait {
 	{ "a barrier", hold_nothing, come_too, come_too },
 	{ "a reduction", hold_nothing, agree, agree },
 };
+/* clang-format on */
 
 /* How much of a processor this rank used meanwhile, in percent. */
 static double wait_once(const struct wait *w)
@@ -115,7 +153,8 @@ static double wait_once(const struct wait *w)
 	}
 	wall = test_ns() - wall;
 	cpu = cpu_ns() - cpu;
-	REQUIRE(!test_rank || wall >= milliseconds * 900000, "waiting for %s took %lu ms only", w->what, wall / 1000000);
+	REQUIRE(!test_rank || wall >= milliseconds * 900000, "waiting for %s took %lu ms only", w->what,
+		wall / 1000000);
 	return 100.0 * (double)cpu / (double)wall;
 }
 
@@ -154,7 +193,10 @@ static void compute(unsigned thread, void *arg)
 		x = x * 1.0000001 + 1e-9;
 }
 
-static void busy(void) { compute(0, NULL); }
+static void busy(void)
+{
+	compute(0, NULL);
+}
 
 static void all_processors(void)
 {
@@ -198,7 +240,8 @@ static void serve_while(const char *what, void (*fn)(void), int round)
 		for (i = 0; i < BLOCKS; i++)
 			store((uint64_t *)(blocks + i * 4096) + 1, i);
 		took = test_ns() - start;
-		REQUIRE(took < SERVE_SECONDS * 1000000000ull, "%d blocks took %lu ms from a rank that %s", BLOCKS, took / 1000000, what);
+		REQUIRE(took < SERVE_SECONDS * 1000000000ull, "%d blocks took %lu ms from a rank that %s", BLOCKS,
+			took / 1000000, what);
 		__atomic_fetch_add(out, 1, __ATOMIC_ACQ_REL);
 	}
 	MUST(dsm_reduce(&longest, DSM_UINT64, DSM_MAX));
@@ -215,7 +258,8 @@ int main(int argc, char **argv)
 	};
 	size_t i;
 
-	test_start(argc, argv, "Waiting costs nothing; serving needs no help.", options, sizeof(options) / sizeof(options[0]));
+	test_start(argc, argv, "Waiting costs nothing; serving needs no help.", options,
+		   sizeof(options) / sizeof(options[0]));
 	REQUIRE(test_size > 1, "one rank has nobody to wait for");
 	board = test_region("board", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);
 	pinned = test_region("pinned", 4096, 4096, DSM_HOME_FIRST_TOUCH, 0);

@@ -37,7 +37,8 @@ static void check(dsm_region_t *r, size_t block, uint64_t first)
 	unsigned i;
 
 	for (i = 0; i < BLOCKS; i++)
-		REQUIRE(load(word(r, block, i)) == first + i, "block %u is %lu, not %lu", i, load(word(r, block, i)), first + i);
+		REQUIRE(load(word(r, block, i)) == first + i, "block %u is %lu, not %lu", i, load(word(r, block, i)),
+			first + i);
 }
 
 /* One rank has ever been there, and most homes are others. */

@@ -26,8 +26,8 @@ static const char *const place_names[PLACES] = { "same block", "two blocks", "tw
 
 struct round {
 	uint64_t *v[VARS];
-	uint64_t one, two;  /* what this round writes */
-	uint64_t *reg;      /* what it read */
+	uint64_t one, two; /* what this round writes */
+	uint64_t *reg;     /* what it read */
 	struct rng *rng;
 	unsigned role;
 };
@@ -47,7 +47,7 @@ static struct outside {
 	uint64_t reg[REGS];
 	uint64_t rounds[MAX_TESTS][PLACES], seen[MAX_TESTS][PLACES], outcomes[MAX_TESTS][PLACES][16];
 	uint64_t copy[ROLES][PLACES * INSTANCES * VARS];
-} *outside;
+} * outside;
 static char *regions[4];
 
 /* ---- accesses ------------------------------------------------------------------------------- */
@@ -138,7 +138,7 @@ static void sb_xchg(struct round *r)
 
 static bool both_old(const uint64_t *reg, const uint64_t *final, uint64_t one)
 {
-	(void)final;
+	(void) final;
 	return reg[0] < one && reg[1] < one;
 }
 
@@ -155,7 +155,7 @@ static void mp(struct round *r)
 
 static bool new_then_old(const uint64_t *reg, const uint64_t *final, uint64_t one)
 {
-	(void)final;
+	(void) final;
 	return reg[0] >= one && reg[1] < one;
 }
 
@@ -174,7 +174,7 @@ static void lb(struct round *r)
 
 static bool both_new(const uint64_t *reg, const uint64_t *final, uint64_t one)
 {
-	(void)final;
+	(void) final;
 	return reg[0] >= one && reg[1] >= one;
 }
 
@@ -190,7 +190,7 @@ static void iriw(struct round *r)
 
 static bool disagree(const uint64_t *reg, const uint64_t *final, uint64_t one)
 {
-	(void)final;
+	(void) final;
 	return reg[0] >= one && reg[1] < one && reg[2] >= one && reg[3] < one;
 }
 
@@ -206,7 +206,7 @@ static void corr(struct round *r)
 
 static bool backwards(const uint64_t *reg, const uint64_t *final, uint64_t one)
 {
-	(void)final;
+	(void) final;
 	return reg[0] > reg[1] || reg[2] > reg[3] || reg[0] > one;
 }
 
@@ -225,22 +225,18 @@ static bool both_first(const uint64_t *reg, const uint64_t *final, uint64_t one)
 static void wrc(struct round *r)
 {
 	switch (r->role) {
-	case 0:
-		put(r, X, r->one);
-		break;
+	case 0: put(r, X, r->one); break;
 	case 1:
 		r->reg[0] = get(r, X);
 		put(r, Y, r->one);
 		break;
-	default:
-		r->reg[1] = get(r, Y);
-		r->reg[2] = get(r, X);
+	default: r->reg[1] = get(r, Y); r->reg[2] = get(r, X);
 	}
 }
 
 static bool not_causal(const uint64_t *reg, const uint64_t *final, uint64_t one)
 {
-	(void)final;
+	(void) final;
 	return reg[0] >= one && reg[1] >= one && reg[2] < one;
 }
 
@@ -260,6 +256,7 @@ static bool overwritten(const uint64_t *reg, const uint64_t *final, uint64_t one
 	return reg[0] >= one && final[X] == one + 1;
 }
 
+/* clang-format off */
 static const struct litmus tests[] = {
 	{ "SB", 2, 2, false, sb, both_old },          { "SB+fences", 2, 2, true, sb_fence, both_old },
 	{ "SB+xchg", 2, 2, true, sb_xchg, both_old }, { "MP", 2, 2, true, mp, new_then_old },
@@ -267,6 +264,7 @@ static const struct litmus tests[] = {
 	{ "CoRR", 3, 4, true, corr, backwards },      { "2+2W", 2, 0, true, two_two_w, both_first },
 	{ "WRC", 3, 3, true, wrc, not_causal },       { "S", 2, 1, true, s_test, overwritten },
 };
+/* clang-format on */
 #define TESTS (sizeof(tests) / sizeof(tests[0]))
 
 /* ---- running ----------------------------------------------------------------------------------- */
@@ -303,14 +301,10 @@ static uint64_t *variable(enum place place, unsigned instance, unsigned var)
 	if (control)
 		return &outside->copy[0][(place * INSTANCES + instance) * VARS + var];
 	switch (place) {
-	case SAME_BLOCK:
-		return (uint64_t *)(regions[0] + instance * 4096 + var * 64);
-	case TWO_BLOCKS:
-		return (uint64_t *)(regions[0] + (INSTANCES + instance * 2 + var) * 4096 + instance * 8);
-	case TWO_HOMES:
-		return (uint64_t *)(regions[1 + var] + instance * 4096 + instance * 8);
-	default:
-		return (uint64_t *)(regions[3] + (size_t)(instance * 2 + var) * 65536 + var * 32768 + instance * 8);
+	case SAME_BLOCK: return (uint64_t *)(regions[0] + instance * 4096 + var * 64);
+	case TWO_BLOCKS: return (uint64_t *)(regions[0] + (INSTANCES + instance * 2 + var) * 4096 + instance * 8);
+	case TWO_HOMES: return (uint64_t *)(regions[1 + var] + instance * 4096 + instance * 8);
+	default: return (uint64_t *)(regions[3] + (size_t)(instance * 2 + var) * 65536 + var * 32768 + instance * 8);
 	}
 }
 
@@ -343,7 +337,8 @@ static void note(const struct run *run, const struct round *r)
 
 		for (p = 0; p < PLACES; p++)
 			seen += outside->seen[test][p];
-		outside->stop = (seen && outside->rounds[test][run->place] > 50) || test_ns() > run->until + 20000000000u;
+		outside->stop =
+			(seen && outside->rounds[test][run->place] > 50) || test_ns() > run->until + 20000000000u;
 	} else {
 		outside->stop = test_ns() > run->until;
 	}
@@ -352,7 +347,8 @@ static void note(const struct run *run, const struct round *r)
 /* The role of a thread: role k is played by rank (k + shift) mod size. */
 static int role_of(const struct run *run, unsigned thread)
 {
-	unsigned first = ((unsigned)test_rank + (unsigned)test_size - run->shift % (unsigned)test_size) % (unsigned)test_size;
+	unsigned first =
+		((unsigned)test_rank + (unsigned)test_size - run->shift % (unsigned)test_size) % (unsigned)test_size;
 	unsigned role = first + thread * (unsigned)test_size;
 
 	return role < run->test->roles ? (int)role : -1;
@@ -370,7 +366,10 @@ static void play(unsigned thread, void *arg)
 		return;
 	for (round = run->round;; round++) {
 		unsigned instance = (unsigned)rng_below(&common, INSTANCES), i;
-		struct round r = { .one = round * 2 + 1, .two = round * 2 + 2, .reg = outside->reg, .rng = &rng,
+		struct round r = { .one = round * 2 + 1,
+				   .two = round * 2 + 2,
+				   .reg = outside->reg,
+				   .rng = &rng,
 				   .role = (unsigned)role };
 		uint64_t dice = rng_next(&rng);
 
@@ -432,14 +431,15 @@ static bool verdict(void)
 
 			seen += s;
 			outcomes(t, p, text, sizeof(text));
-			test_say("  %-10s %-10s %-12s %9lu %9lu %s%s", tests[t].name, tests[t].forbidden ? "forbidden" : "allowed",
-				 place_names[p], (unsigned long)rounds, (unsigned long)s, text,
-				 s && tests[t].forbidden && !control ? "  VIOLATION" : "");
+			test_say("  %-10s %-10s %-12s %9lu %9lu %s%s", tests[t].name,
+				 tests[t].forbidden ? "forbidden" : "allowed", place_names[p], (unsigned long)rounds,
+				 (unsigned long)s, text, s && tests[t].forbidden && !control ? "  VIOLATION" : "");
 			ok &= rounds > 0;
 		}
 		if (control ? tests[t].forbidden && !seen : tests[t].forbidden && seen) {
-			test_say("  %s: %s", tests[t].name, control ? "the control's incoherent memory was not caught" :
-								      "a forbidden outcome was seen");
+			test_say("  %s: %s", tests[t].name,
+				 control ? "the control's incoherent memory was not caught"
+					 : "a forbidden outcome was seen");
 			ok = false;
 		}
 	}
@@ -468,12 +468,14 @@ int main(int argc, char **argv)
 		for (t = 0; t < TESTS; t++)
 			for (run.place = 0; run.place < PLACES; run.place++) {
 				run.test = &tests[t];
-				run.shift = (unsigned)rng_below(&(struct rng){ test_seed + t * PLACES + run.place + shift * 977 },
-								(uint64_t)test_size);
+				run.shift = (unsigned)rng_below(
+					&(struct rng){ test_seed + t * PLACES + run.place + shift * 977 },
+					(uint64_t)test_size);
 				run.round = round;
 				MUST(dsm_barrier());
 				run.until = test_ns() + each;
-				test_threads((tests[t].roles + (unsigned)test_size - 1) / (unsigned)test_size, play, &run);
+				test_threads((tests[t].roles + (unsigned)test_size - 1) / (unsigned)test_size, play,
+					     &run);
 				round += 1u << 24; /* past every round that was played */
 			}
 	MUST(dsm_barrier());

@@ -60,6 +60,7 @@ int main(int argc, char **argv)
 	}
 	test_say("  %lu pages, %lu mappings, at most %lu", pages, mappings(), limit());
 	for (i = me * 7; i < pages; i += 31)
-		REQUIRE(load((uint64_t *)(base + i * 4096)) == i * 2 && load((uint64_t *)(base + i * 4096) + 1) == i, "page %lu", i);
+		REQUIRE(load((uint64_t *)(base + i * 4096)) == i * 2 && load((uint64_t *)(base + i * 4096) + 1) == i,
+			"page %lu", i);
 	return test_end();
 }

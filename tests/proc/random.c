@@ -18,7 +18,7 @@
 
 #include <sched.h>
 
-#define PAIRS 8      /* of words, each thread */
+#define PAIRS 8 /* of words, each thread */
 #define MAX_THREADS 64
 #define MAX_ACTORS 512
 #define COUNTERS 8
@@ -122,8 +122,8 @@ static void write_words(struct actor *a)
 		uint64_t *x = word(a->id, p, 0, a->actors), *y = word(a->id, p, 1, a->actors);
 
 		if (a->seq[p] > 1)
-			REQUIRE(load(x) == was && load(y) == was, "own word %p is %#lx or %#lx, not %#lx", (void *)x, load(x),
-				load(y), was);
+			REQUIRE(load(x) == was && load(y) == was, "own word %p is %#lx or %#lx, not %#lx", (void *)x,
+				load(x), load(y), was);
 		store(x, v);
 		store(y, v);
 	}
@@ -191,8 +191,8 @@ static void check_record(struct actor *a, unsigned r)
 	unsigned i;
 
 	for (i = 1; i < RECORD_WORDS; i++)
-		REQUIRE(load(record_word(r, i)) == v, "record %u under its lock: word %u at %p is %lu, word 0 is %lu", r, i,
-			(void *)record_word(r, i), load(record_word(r, i)), v);
+		REQUIRE(load(record_word(r, i)) == v, "record %u under its lock: word %u at %p is %lu, word 0 is %lu",
+			r, i, (void *)record_word(r, i), load(record_word(r, i)), v);
 	REQUIRE(v >= a->version[r], "record %u went back from %lu to %lu", r, a->version[r], v);
 	a->version[r] = v;
 }
@@ -249,8 +249,7 @@ static void pass_gate(struct actor *a)
 		err = dsm_sem_timedwait(&g->sem, rng_below(&a->rng, 200000));
 		REQUIRE(!err || err == -ETIMEDOUT, "dsm_sem_timedwait: %d", err);
 		break;
-	default:
-		MUST(dsm_sem_wait(&g->sem));
+	default: MUST(dsm_sem_wait(&g->sem));
 	}
 	if (err)
 		return;
@@ -333,8 +332,8 @@ static void read_letter(struct letter *l)
 	size_t i;
 
 	for (i = 0; i < l->size; i++)
-		REQUIRE(l->text[i] == (uint8_t)((l->seed >> i % 57) + i), "letter %p: byte %zu of %lu is %#x", (void *)l, i, l->size,
-			l->text[i]);
+		REQUIRE(l->text[i] == (uint8_t)((l->seed >> i % 57) + i), "letter %p: byte %zu of %lu is %#x",
+			(void *)l, i, l->size, l->text[i]);
 	MUST(dsm_free(l));
 }
 
@@ -382,8 +381,8 @@ static void churn(struct actor *a)
 		REQUIRE(!err || err == -ENOENT, "dsm_region_destroy: %d", err);
 	}
 	for (i = 0; i < each; i += 61)
-		REQUIRE(load(&mine[i]) == first + i, "region %s: word %u of rank %d at %p is %#lx, not %#lx", name, i, test_rank,
-			(void *)&mine[i], load(&mine[i]), first + i);
+		REQUIRE(load(&mine[i]) == first + i, "region %s: word %u of rank %d at %p is %#lx, not %#lx", name, i,
+			test_rank, (void *)&mine[i], load(&mine[i]), first + i);
 	MUST(dsm_region_detach(r));
 }
 
@@ -392,7 +391,8 @@ static void create(struct actor *a)
 {
 	size_t size = 4096 * (1 + rng_below(&a->rng, 40)), i;
 	static __thread uint64_t contents[64];
-	struct dsm_region_options opt = { .block_size = 4096u << rng_below(&a->rng, 3), .contents = contents,
+	struct dsm_region_options opt = { .block_size = 4096u << rng_below(&a->rng, 3),
+					  .contents = contents,
 					  .contents_size = sizeof(contents) };
 	dsm_region_t *r;
 	char name[32];
@@ -405,8 +405,8 @@ static void create(struct actor *a)
 	EXPECT(dsm_region_open(name, size, &opt, &r), -EALREADY);
 	p = dsm_region_base(r);
 	for (i = 0; i < size / 8; i++)
-		REQUIRE(load(&p[i]) == (i < 64 ? contents[i] : 0), "new region: word %zu at %p is %#lx", i, (void *)&p[i],
-			load(&p[i]));
+		REQUIRE(load(&p[i]) == (i < 64 ? contents[i] : 0), "new region: word %zu at %p is %#lx", i,
+			(void *)&p[i], load(&p[i]));
 	for (i = 0; i < size / 8; i += 100)
 		store(&p[i], ~i);
 	MUST(dsm_region_destroy(name));
@@ -437,16 +437,10 @@ static void hint(struct actor *a)
 
 	len = len > all - at ? all - at : len;
 	switch (rng_below(&a->rng, 6)) {
-	case 0:
-		MUST(dsm_prefetch(p, len, how));
-		break;
-	case 1:
-		MUST(dsm_acquire(p, len, how));
-		break;
+	case 0: MUST(dsm_prefetch(p, len, how)); break;
+	case 1: MUST(dsm_acquire(p, len, how)); break;
 	case 2:
-	case 3:
-		MUST(dsm_release(p, len));
-		break;
+	case 3: MUST(dsm_release(p, len)); break;
 	case 4: /* one block: who pins several while others do the same may wait for ever */
 		MUST(dsm_pin(p, 1, how));
 		test_delay(rng_below(&a->rng, 500));
@@ -463,10 +457,12 @@ static void hint(struct actor *a)
 static const struct op {
 	void (*fn)(struct actor *a);
 	unsigned weight;
+	/* clang-format off */
 } ops[] = {
 	{ write_words, 30 }, { read_words, 40 }, { add_counters, 20 }, { use_record, 12 }, { pass_gate, 6 },
 	{ use_queue, 6 },    { use_box, 8 },     { use_region, 2 },    { hint, 6 },
 };
+/* clang-format on */
 #define OPS (sizeof(ops) / sizeof(ops[0]))
 
 static uint64_t go_on;
@@ -490,7 +486,8 @@ static void act(unsigned thread, void *arg)
 	/* Nobody writes now: all that is written is seen. */
 	for (i = 0; i < PAIRS; i++)
 		if (a->seq[i])
-			REQUIRE(load(word(a->id, i, 0, a->actors)) == ((uint64_t)a->id << 48 | a->seq[i]), "own word at the barrier");
+			REQUIRE(load(word(a->id, i, 0, a->actors)) == ((uint64_t)a->id << 48 | a->seq[i]),
+				"own word at the barrier");
 	MUST(dsm_barrier_wait(&world->barrier));
 }
 
@@ -587,7 +584,8 @@ int main(int argc, char **argv)
 	unsigned t;
 
 	test_start(argc, argv, "Random operations on all of the interface, checked.", options, 5);
-	REQUIRE(threads && threads <= MAX_THREADS && threads * (unsigned)test_size <= MAX_ACTORS, "too many threads, or none");
+	REQUIRE(threads && threads <= MAX_THREADS && threads * (unsigned)test_size <= MAX_ACTORS,
+		"too many threads, or none");
 	REQUIRE(blocks, "no blocks");
 	if (!block_size)
 		block_size = 4096u << mix(2, 0) % 4;

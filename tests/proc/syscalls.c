@@ -93,7 +93,7 @@ static void part_read_write(void)
 		if (test_rank == (r + 1) % test_size)
 			fill(shared, r + 70);
 		MUST(dsm_barrier());
-		if (test_rank == r && test_size > 1) {
+		if (test_rank == r && dsm_nodes() > 1) {
 			const bool waits = in_kernel();
 			ssize_t n = (lseek(fd, 0, SEEK_SET), read(fd, shared + SIZE / 2, 8));
 
@@ -142,10 +142,12 @@ static bool ring_open(struct ring *g)
 	g->fd = (int)syscall(SYS_io_uring_setup, 4, &g->p);
 	if (g->fd < 0)
 		return false;
-	g->sq = mmap(NULL, g->p.sq_off.array + g->p.sq_entries * 4, PROT_READ | PROT_WRITE, MAP_SHARED, g->fd, IORING_OFF_SQ_RING);
-	g->cq = mmap(NULL, g->p.cq_off.cqes + g->p.cq_entries * sizeof(struct io_uring_cqe), PROT_READ | PROT_WRITE, MAP_SHARED, g->fd,
-		     IORING_OFF_CQ_RING);
-	g->sqes = mmap(NULL, g->p.sq_entries * sizeof(*g->sqes), PROT_READ | PROT_WRITE, MAP_SHARED, g->fd, IORING_OFF_SQES);
+	g->sq = mmap(NULL, g->p.sq_off.array + g->p.sq_entries * 4, PROT_READ | PROT_WRITE, MAP_SHARED, g->fd,
+		     IORING_OFF_SQ_RING);
+	g->cq = mmap(NULL, g->p.cq_off.cqes + g->p.cq_entries * sizeof(struct io_uring_cqe), PROT_READ | PROT_WRITE,
+		     MAP_SHARED, g->fd, IORING_OFF_CQ_RING);
+	g->sqes = mmap(NULL, g->p.sq_entries * sizeof(*g->sqes), PROT_READ | PROT_WRITE, MAP_SHARED, g->fd,
+		       IORING_OFF_SQES);
 	REQUIRE(g->sq != MAP_FAILED && g->cq != MAP_FAILED && (void *)g->sqes != MAP_FAILED, "rings: %m");
 	return true;
 }
@@ -162,12 +164,15 @@ static int ring_do(struct ring *g, uint8_t op, int fd, void *data, uint32_t size
 
 	i = tail & *at_ring(g->sq, g->p.sq_off.ring_mask);
 	/* By a worker of the kernel, which is another thread. */
-	g->sqes[i] = (struct io_uring_sqe){ .opcode = op, .flags = IOSQE_ASYNC, .fd = fd, .addr = (uintptr_t)data, .len = size };
+	g->sqes[i] = (struct io_uring_sqe){
+		.opcode = op, .flags = IOSQE_ASYNC, .fd = fd, .addr = (uintptr_t)data, .len = size
+	};
 	at_ring(g->sq, g->p.sq_off.array)[i] = i;
 	__atomic_store_n(at_ring(g->sq, g->p.sq_off.tail), tail + 1, __ATOMIC_RELEASE);
 	REQUIRE(syscall(SYS_io_uring_enter, g->fd, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) == 1, "io_uring_enter: %m");
 	REQUIRE(__atomic_load_n(at_ring(g->cq, g->p.cq_off.tail), __ATOMIC_ACQUIRE) == head + 1, "no completion");
-	done = &((struct io_uring_cqe *)(void *)(g->cq + g->p.cq_off.cqes))[head & *at_ring(g->cq, g->p.cq_off.ring_mask)];
+	done = &((struct io_uring_cqe *)(void *)(g->cq +
+						 g->p.cq_off.cqes))[head & *at_ring(g->cq, g->p.cq_off.ring_mask)];
 	__atomic_store_n(at_ring(g->cq, g->p.cq_off.head), head + 1, __ATOMIC_RELEASE);
 	return done->res;
 }
@@ -245,7 +250,8 @@ static void part_futex(void)
 			MUST(dsm_barrier());
 			if (test_rank == r) {
 				if (in_kernel()) /* it is elsewhere */
-					REQUIRE(futex(word, FUTEX_WAIT, 7) == -1 && errno == EAGAIN, "futex on a word elsewhere: %m");
+					REQUIRE(futex(word, FUTEX_WAIT, 7) == -1 && errno == EAGAIN,
+						"futex on a word elsewhere: %m");
 				REQUIRE(!pthread_create(&thread, NULL, wait_for_word, word), "pthread_create");
 				test_delay(20000);
 				start = test_ns();
@@ -304,7 +310,8 @@ static void part_debugger(void)
 		MUST(dsm_barrier());
 		if (test_rank == r) {
 			here(shared, SIZE, DSM_WRITE);
-			REQUIRE(pread(fd, private, SIZE, (off_t)(uintptr_t)shared) == (ssize_t)SIZE, "/proc/self/mem: %m");
+			REQUIRE(pread(fd, private, SIZE, (off_t)(uintptr_t)shared) == (ssize_t)SIZE,
+				"/proc/self/mem: %m");
 			check(private, r + 40, "as a debugger sees it");
 			gone(shared, SIZE);
 		}
@@ -315,7 +322,8 @@ static void part_debugger(void)
 		if (test_rank == r) {
 			here(shared, SIZE, DSM_WRITE);
 			fill(private, r + 60);
-			REQUIRE(pwrite(fd, private, SIZE, (off_t)(uintptr_t)shared) == (ssize_t)SIZE, "/proc/self/mem: %m");
+			REQUIRE(pwrite(fd, private, SIZE, (off_t)(uintptr_t)shared) == (ssize_t)SIZE,
+				"/proc/self/mem: %m");
 			gone(shared, SIZE);
 		}
 		MUST(dsm_barrier());
@@ -353,8 +361,9 @@ static void child(void)
 	dsm_region_t *r;
 	void *p;
 
-	if (dsm_rank() != -ECHILD || dsm_size() != -ECHILD || dsm_barrier() != -ECHILD || dsm_mutex_init(&m) != -ECHILD ||
-	    dsm_mutex_lock(&m) != -ECHILD || dsm_region_open("x", 1, NULL, &r) != -ECHILD || dsm_free(&v) != -ECHILD ||
+	if (dsm_rank() != -ECHILD || dsm_size() != -ECHILD || dsm_barrier() != -ECHILD ||
+	    dsm_mutex_init(&m) != -ECHILD || dsm_mutex_lock(&m) != -ECHILD ||
+	    dsm_region_open("x", 1, NULL, &r) != -ECHILD || dsm_free(&v) != -ECHILD ||
 	    dsm_reduce(&v, DSM_UINT64, DSM_SUM) != -ECHILD || dsm_prefetch(shared, 1, DSM_READ) != -ECHILD ||
 	    dsm_finalize() != -ECHILD)
 		_exit(2);
@@ -382,7 +391,7 @@ static void part_fork(void)
 			child();
 			if (i == 1)
 				exit(0); /* with what the library has for atexit() */
-			if (i == 2) { /* the shared memory is not the child's */
+			if (i == 2) {    /* the shared memory is not the child's */
 				close(2);
 				store((uint64_t *)shared, 1);
 				_exit(4);
@@ -393,7 +402,9 @@ static void part_fork(void)
 		}
 		status = status_of(pid);
 		if (i == 2)
-			REQUIRE(test_size == 1 || (WIFSIGNALED(status) && (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS)),
+			REQUIRE(test_size == 1 ||
+					(WIFSIGNALED(status) &&
+					 (WTERMSIG(status) == SIGSEGV || WTERMSIG(status) == SIGBUS)),
 				"a child wrote to shared memory: status %#x", status);
 		else
 			REQUIRE(WIFEXITED(status) && !WEXITSTATUS(status), "child %d: status %#x", i, status);

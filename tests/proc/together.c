@@ -43,7 +43,8 @@ static void check(void)
 
 int main(int argc, char **argv)
 {
-	const struct test_option options[] = { { "rounds", "N", "how often", &rounds }, { "threads", "N", "of each rank", &threads } };
+	const struct test_option options[] = { { "rounds", "N", "how often", &rounds },
+					       { "threads", "N", "of each rank", &threads } };
 	dsm_region_t *r;
 	uint64_t round;
 
@@ -51,7 +52,8 @@ int main(int argc, char **argv)
 	REQUIRE(threads >= 1 && threads <= 16, "1 to 16 threads");
 	pthread_barrier_init(&step, NULL, (unsigned)threads);
 	for (round = 0; round < rounds; round++) {
-		struct dsm_region_options opt = { .block_size = block_sizes[round % 2], .home = DSM_HOME_FIXED,
+		struct dsm_region_options opt = { .block_size = block_sizes[round % 2],
+						  .home = DSM_HOME_FIXED,
 						  .home_rank = (int)(round / 2) % test_size };
 
 		block = opt.block_size;

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * cost.c - what operations cost, by number of ranks: messages between ranks, and one-way trips one after the other
- * (time when every message takes one unit and all else takes none).
+ * (time when every message takes one unit and all else takes none), or microseconds over a network (loggp.c).
  */
 #include "sim.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define COLUMNS 7
+#define COLUMNS 11
 
 struct cost {
-	uint64_t messages, hops;
+	uint64_t messages, time; /* until the access was done, or in barriers until all has calmed down */
 };
 
 static struct cost since(const struct sim *s, uint64_t messages, uint64_t at)
 {
-	return (struct cost){ s->st.total - messages, (s->now - at) / UNIT };
+	return (struct cost){ s->st.total - messages, s->now - at };
 }
 
-/* One access by thread 0 of a rank, until everything has calmed down. hops: until the access was done. */
+/* One access by thread 0 of a rank, until everything has calmed down. */
 static struct cost access_block(struct sim *s, uint16_t rank, uint8_t op)
 {
 	struct thread *t = sim_thread(s, rank, 0);
@@ -32,9 +32,57 @@ static struct cost access_block(struct sim *s, uint16_t rank, uint8_t op)
 	thread_wake(s, rank, 0);
 	sim_run(s);
 	c = since(s, messages, at);
-	for (c.hops = 0, i = 0; i < MISSES; i++)
-		c.hops += (s->st.time[i] - before[i]) / UNIT;
+	for (c.time = 0, i = 0; i < MISSES; i++)
+		c.time += s->st.time[i] - before[i];
 	return c;
+}
+
+/* Lock and unlock a mutex whose home is another rank. */
+static struct cost mutex(struct sim *s, uint16_t rank)
+{
+	struct thread *t = sim_thread(s, rank, 0);
+	uint64_t messages = s->st.total, at = s->now;
+
+	*t = (struct thread){ .op = OP_LOCK, .object = OBJECT, .left = 1 };
+	sync_lock(s, rank, 0);
+	sim_run(s);
+	return since(s, messages, at);
+}
+
+/* All but the home and the owner, rank 1, read at once. time: until the last of them has read. */
+static struct cost read_at_once(struct sim *s)
+{
+	uint64_t messages, at;
+	struct cost c = { 0 };
+	uint16_t r;
+
+	access_block(s, s->o.ranks > 1 ? 1 : 0, OP_WRITE);
+	messages = s->st.total;
+	at = s->now;
+	for (r = 2; r < s->o.ranks; r++) {
+		*sim_thread(s, r, 0) = (struct thread){ .op = OP_READ, .pc = PC_TRY, .left = 1 };
+		thread_wake(s, r, 0);
+	}
+	sim_run(s);
+	c = since(s, messages, at);
+	c.time = s->st.latest - at;
+	return s->o.ranks > 2 ? c : (struct cost){ 0 };
+}
+
+/* Rank 1 writes what rank 2 reads, again and again; the home, which does neither, has initialised it. A write and a read. */
+static struct cost write_and_read(struct sim *s, unsigned int times)
+{
+	struct cost w = { 0 }, r = { 0 };
+	unsigned int i;
+
+	if (s->o.ranks < 3)
+		return w;
+	access_block(s, 0, OP_WRITE);
+	for (i = 0; i < times; i++) {
+		w = access_block(s, 1, OP_WRITE);
+		r = access_block(s, 2, OP_READ);
+	}
+	return (struct cost){ w.messages + r.messages, w.time + r.time };
 }
 
 static struct cost barrier_episode(struct sim *s)
@@ -50,9 +98,16 @@ static struct cost barrier_episode(struct sim *s)
 	return since(s, messages, at);
 }
 
-static struct sim *fresh(unsigned int ranks, jmp_buf *failed)
+static struct sim *fresh(unsigned int ranks, const struct loggp *net, jmp_buf *failed)
 {
-	struct options o = { .ranks = ranks, .blocks = 1, .threads = 1, .ops = 1, .unit_delay = true, .seed = 1 };
+	struct options o = { .ranks = ranks,
+			     .blocks = 1,
+			     .threads = 1,
+			     .ops = 1,
+			     .follow = DIR_FOLLOW,
+			     .unit_delay = !net,
+			     .net = net,
+			     .seed = 1 };
 	struct sim *s = sim_create(&o);
 
 	s->failed = failed;
@@ -60,11 +115,11 @@ static struct sim *fresh(unsigned int ranks, jmp_buf *failed)
 }
 
 /* The home of block 0 is rank 0. */
-static void measure(unsigned int ranks, struct cost c[COLUMNS])
+static void measure(unsigned int ranks, const struct loggp *net, struct cost c[COLUMNS])
 {
 	uint16_t far = (uint16_t)(ranks - 1), other = ranks > 2 ? 1 : 0, r;
 	jmp_buf failed;
-	struct sim *s = fresh(ranks, &failed);
+	struct sim *s = fresh(ranks, net, &failed);
 
 	if (setjmp(failed))
 		exit(1); /* what was wrong has been said */
@@ -73,34 +128,47 @@ static void measure(unsigned int ranks, struct cost c[COLUMNS])
 	c[3] = access_block(s, other, OP_WRITE);
 	c[5] = access_block(s, 0, OP_READ); /* it migrates now */
 	sim_destroy(s);
-	s = fresh(ranks, &failed);
+	s = fresh(ranks, net, &failed);
 	access_block(s, 0, OP_WRITE);
 	c[1] = access_block(s, far, OP_READ); /* the home is the owner */
 	for (r = 0; r < far; r++)
 		access_block(s, r, OP_READ);
 	c[4] = access_block(s, far, OP_WRITE); /* everybody has a copy */
 	c[6] = barrier_episode(s);
+	c[7] = mutex(s, far);
+	sim_destroy(s);
+	s = fresh(ranks, net, &failed);
+	c[8] = read_at_once(s);
+	sim_destroy(s);
+	s = fresh(ranks, net, &failed);
+	c[9] = write_and_read(s, DIR_FOLLOW);
+	sim_destroy(s);
+	s = fresh(ranks, net, &failed);
+	c[10] = write_and_read(s, DIR_FOLLOW + 3);
 	sim_destroy(s);
 }
 
-int cost_table(void)
+int cost_table(const struct loggp *net)
 {
 	static const char *const names[COLUMNS] = {
-		"first read",     "read at home",   "read at third", "upgrade of 2",
-		"upgrade of all", "read, migrates", "barrier",
+		"first read",       "read at home",     "read at third",   "upgrade of 2",
+		"upgrade of all",   "read, migrates",   "barrier",         "lock, unlock",
+		"all read at once", "written and read", "at its new home",
 	};
 	struct cost c[COLUMNS];
 	unsigned int n, i;
 
-	printf("messages between ranks / one-way trips until the access is done (DONE is a message, but no trip)\n");
+	printf("messages between ranks / %s until the access is done (DONE is a message, but no trip)\n",
+	       net ? "microseconds" : "one-way trips");
 	printf("%6s", "ranks");
 	for (i = 0; i < COLUMNS; i++)
-		printf(" %14s", names[i]);
+		printf(" %16s", names[i]);
 	for (n = 2; n <= WIRE_MAX_RANKS; n *= 2) {
-		measure(n, c);
+		measure(n, net, c);
 		printf("\n%6u", n);
 		for (i = 0; i < COLUMNS; i++)
-			printf(" %12llu/%llu", (unsigned long long)c[i].messages, (unsigned long long)c[i].hops);
+			printf(" %8llu/%-5.*f", (unsigned long long)c[i].messages, net ? 1 : 0,
+			       (double)c[i].time / (net ? TICKS_PER_US : UNIT));
 	}
 	printf("\n");
 	return 0;

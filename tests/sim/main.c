@@ -12,25 +12,33 @@ static const char usage[] =
 	"Random schedules of the protocol core in virtual time. Without --ranks: a mix of sizes.\n\n"
 	"  --ranks N (1-1024)  --blocks N  --threads N (1-8)  --ops N (of each thread)\n"
 	"  --hold US           hold time of granted blocks\n"
+	"  --follow N          so many writes in a row make a rank the home (default 3, 0: homes stay)\n"
 	"  --fifo              channels keep order\n"
 	"  --first-touch       the first toucher becomes a block's home\n"
 	"  --no-sync           no locks, semaphores, atomics, barriers\n"
 	"  --runs N            with seeds one after the other (default 1 with --seed, else as many as fit)\n"
 	"  --seconds S         stop beginning runs after (default 20)\n"
 	"  --seed S            the first seed; the same seed and options repeat a run\n"
-	"  --cost              messages and trips of each kind of access, by number of ranks\n"
+	"  --cost              messages and trips of each kind of access, by number of ranks; with --net, microseconds\n"
+	"  --net FILE          a network, LogGP (tests/sim/nets)\n"
+	"  --replay DIR        a recorded application (tests/sim/predict) over that network: one line of JSON\n"
+	"  --readahead N       blocks that a reader fetches ahead in it (default 16)\n"
 	"  --help\n\n"
 	"Exit status: 0 all is well, 1 a run failed (its last events and the command to repeat it are printed).\n";
 
+/* clang-format off */
 static const struct option options[] = {
 	{ "ranks", required_argument, NULL, 'r' },   { "blocks", required_argument, NULL, 'b' },
 	{ "threads", required_argument, NULL, 't' }, { "ops", required_argument, NULL, 'o' },
-	{ "hold", required_argument, NULL, 'd' },    { "fifo", no_argument, NULL, 'f' },
+	{ "hold", required_argument, NULL, 'd' },    { "follow", required_argument, NULL, 'W' }, { "fifo", no_argument, NULL, 'f' },
 	{ "first-touch", no_argument, NULL, 'F' },   { "no-sync", no_argument, NULL, 'n' },
 	{ "runs", required_argument, NULL, 'R' },    { "seconds", required_argument, NULL, 'S' },
 	{ "seed", required_argument, NULL, 's' },    { "cost", no_argument, NULL, 'c' },
-	{ "help", no_argument, NULL, 'h' },          { 0 },
+	{ "net", required_argument, NULL, 'N' },     { "replay", required_argument, NULL, 'p' },
+	{ "readahead", required_argument, NULL, 'a' }, { "help", no_argument, NULL, 'h' },
+	{ 0 },
 };
+/* clang-format on */
 
 static double seconds(void)
 {
@@ -60,8 +68,8 @@ static bool run(const struct options *o, struct stats *all)
 
 	s->failed = &failed;
 	if (setjmp(failed)) {
-		printf("repeat: sim --ranks %u --blocks %u --threads %u --ops %u --hold %u%s%s%s --seed %llu\n",
-		       o->ranks, o->blocks, o->threads, o->ops, o->hold_us, o->fifo ? " --fifo" : "",
+		printf("repeat: sim --ranks %u --blocks %u --threads %u --ops %u --hold %u --follow %u%s%s%s --seed %llu\n",
+		       o->ranks, o->blocks, o->threads, o->ops, o->hold_us, o->follow, o->fifo ? " --fifo" : "",
 		       o->first_touch ? " --first-touch" : "", o->mixed ? "" : " --no-sync",
 		       (unsigned long long)o->seed);
 		sim_destroy(s);
@@ -80,17 +88,19 @@ static bool run(const struct options *o, struct stats *all)
 }
 
 /* Without --ranks: small and crowded, as large as an exact copyset goes, and beyond. */
+/* clang-format off */
 static const struct options mix[] = {
-	{ .ranks = 2, .blocks = 2, .threads = 3, .ops = 2000, .mixed = true },
-	{ .ranks = 3, .blocks = 1, .threads = 2, .ops = 2000, .mixed = true, .hold_us = 30 },
-	{ .ranks = 4, .blocks = 4, .threads = 2, .ops = 1000, .mixed = true, .first_touch = true },
-	{ .ranks = 8, .blocks = 8, .threads = 2, .ops = 1000, .mixed = true, .fifo = true },
-	{ .ranks = 16, .blocks = 16, .threads = 1, .ops = 500, .mixed = false, .hold_us = 20, .first_touch = true },
-	{ .ranks = 64, .blocks = 64, .threads = 2, .ops = 200, .mixed = true },
-	{ .ranks = 65, .blocks = 16, .threads = 1, .ops = 200, .mixed = true, .first_touch = true },
-	{ .ranks = 200, .blocks = 100, .threads = 1, .ops = 100, .mixed = true, .hold_us = 10 },
-	{ .ranks = 1024, .blocks = 64, .threads = 1, .ops = 32, .mixed = true },
+	{ .ranks = 2, .blocks = 2, .threads = 3, .ops = 2000, .follow = 3, .mixed = true },
+	{ .ranks = 3, .blocks = 1, .threads = 2, .ops = 2000, .follow = 1, .mixed = true, .hold_us = 30 },
+	{ .ranks = 4, .blocks = 4, .threads = 2, .ops = 1000, .follow = 1, .mixed = true, .first_touch = true },
+	{ .ranks = 8, .blocks = 8, .threads = 2, .ops = 1000, .follow = 2, .mixed = true, .fifo = true },
+	{ .ranks = 16, .blocks = 16, .threads = 1, .ops = 500, .follow = 1, .mixed = false, .hold_us = 20, .first_touch = true },
+	{ .ranks = 64, .blocks = 64, .threads = 2, .ops = 200, .follow = 3, .mixed = true },
+	{ .ranks = 65, .blocks = 16, .threads = 1, .ops = 200, .follow = 1, .mixed = true, .first_touch = true },
+	{ .ranks = 200, .blocks = 100, .threads = 1, .ops = 100, .follow = 3, .mixed = true, .hold_us = 10 },
+	{ .ranks = 1024, .blocks = 64, .threads = 1, .ops = 32, .follow = 1, .mixed = true },
 };
+/* clang-format on */
 
 static void report(const struct stats *st, uint64_t runs, double time)
 {
@@ -108,7 +118,7 @@ static void report(const struct stats *st, uint64_t runs, double time)
 	}
 	printf("  locks and the like entered %llu times, %llu barriers left; messages for each miss:",
 	       (unsigned long long)st->locks, (unsigned long long)st->episodes);
-	for (i = MSG_READ_REQ; i <= MSG_DATA && misses; i++)
+	for (i = MSG_READ_REQ; i <= MSG_MOVED && misses; i++)
 		printf(" %s %.2f", wire_name((uint8_t)i), (double)st->messages[i] / (double)misses);
 	printf("\n");
 }
@@ -117,8 +127,34 @@ struct plan {
 	struct options o;
 	uint64_t runs;
 	double most;
-	bool chosen, seeded;
+	bool chosen, seeded, cost;
+	const char *replay;
+	struct loggp net;
 };
+
+static int replay(struct plan *p)
+{
+	struct replay *r = replay_load(p->replay);
+	struct sim *s;
+	jmp_buf failed;
+	uint16_t rank;
+	int status = 1;
+
+	replay_options(r, &p->o);
+	p->o.async = 128;                                                /* as the library fetches ahead at most */
+	p->o.hold_us = (p->o.hold_us ? p->o.hold_us : 5) * TICKS_PER_US; /* 5: the library's default */
+	s = sim_create(&p->o);
+	s->failed = &failed;
+	if (!setjmp(failed)) {
+		for (rank = 0; rank < p->o.ranks; rank++)
+			thread_wake(s, rank, 0);
+		sim_run(s);
+		status = replay_report(s);
+	}
+	sim_destroy(s);
+	replay_free(r);
+	return status;
+}
 
 static int carry_out(const struct plan *p)
 {
@@ -151,10 +187,14 @@ static unsigned int number(const char *text, unsigned int least, unsigned int mo
 
 int main(int argc, char **argv)
 {
-	struct plan p = {
-		.o = { .ranks = 8, .blocks = 8, .threads = 2, .ops = 500, .mixed = true, .seed = (uint64_t)time(NULL) },
-		.most = 20
-	};
+	struct plan p = { .o = { .ranks = 8,
+				 .blocks = 8,
+				 .threads = 2,
+				 .ops = 500,
+				 .mixed = true,
+				 .seed = (uint64_t)time(NULL),
+				 .readahead = 16 },
+			  .most = 20 };
 	int o;
 
 	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -165,6 +205,7 @@ int main(int argc, char **argv)
 		case 't': p.o.threads = number(optarg, 1, THREADS_MAX); break;
 		case 'o': p.o.ops = number(optarg, 1, 1 << 30); break;
 		case 'd': p.o.hold_us = number(optarg, 0, 1 << 20); break;
+		case 'W': p.o.follow = number(optarg, 0, DIR_FOLLOW); break;
 		case 'f': p.o.fifo = true; break;
 		case 'F': p.o.first_touch = true; break;
 		case 'n': p.o.mixed = false; break;
@@ -174,11 +215,26 @@ int main(int argc, char **argv)
 			p.o.seed = strtoull(optarg, NULL, 0);
 			p.seeded = true;
 			break;
-		case 'c': return cost_table();
+		case 'c': p.cost = true; break;
+		case 'N':
+			if (loggp_read(&p.net, optarg))
+				return 2;
+			p.o.net = &p.net;
+			break;
+		case 'p': p.replay = optarg; break;
+		case 'a': p.o.readahead = number(optarg, 0, 64); break;
 		case 'h': fputs(usage, stdout); return 0;
 		default: fputs(usage, stderr); return 2;
 		}
 	}
+	if (p.cost)
+		return cost_table(p.o.net);
+	if (p.replay && !p.o.net) {
+		fputs("sim: --replay needs --net\n", stderr);
+		return 2;
+	}
+	if (p.replay)
+		return replay(&p);
 	if (p.seeded && !p.runs)
 		p.runs = 1;
 	return carry_out(&p);

@@ -10,13 +10,10 @@
 
 #include <setjmp.h>
 
-#include "core/barrier.h"
-#include "core/dir.h"
-#include "core/lock.h"
-#include "core/page.h"
+#include "core/dispatch.h"
 
 #define THREADS_MAX 8
-#define ASYNC 2 /* slots for requests that nobody waits for */
+#define ASYNC 2 /* slots for requests that nobody waits for, unless the options say how many */
 #define OBJECTS 12
 #define TRACE 65536
 #define SEM_TOKENS 2
@@ -24,11 +21,24 @@
 struct options {
 	unsigned int ranks, blocks, threads, ops;
 	unsigned int hold_us;
+	unsigned int follow;           /* so many writes in a row make a rank the home */
 	bool fifo, first_touch, mixed; /* mixed: synchronisation, too */
 	bool unit_delay;               /* every message between two ranks takes UNIT, all else no time */
 	uint64_t seed;
+	unsigned int async, objects; /* 0: ASYNC, OBJECTS */
+	unsigned int readahead;      /* blocks */
+	const struct loggp *net;     /* not NULL: messages take what this network takes; time is in ticks */
+	struct replay *replay;       /* not NULL: threads do what was recorded */
 };
 #define UNIT 1000u
+#define TICKS_PER_US 100u /* so that 32 bits, as the core has them, are 43 seconds */
+
+/* loggp.c: microseconds; G: nanoseconds for each byte */
+struct loggp {
+	double o, l, g, big_g;
+	double fault, open, close,
+		step; /* a fault up to its request; from contents to the thread; a copy closed; a message */
+};
 
 enum kind { EV_MSG = 1, EV_ACTIONS, EV_THREAD, EV_TIMER, EV_TIMEOUT };
 
@@ -74,6 +84,7 @@ struct thread {
 	uint32_t block, object, left, episode, serial, gen;
 	uint64_t asked; /* when the miss under way began, 0 none */
 	uint8_t scheduled, miss;
+	uint8_t done; /* its operation is over (replay.c) */
 };
 
 enum miss { MISS_NONE = 0, MISS_READ, MISS_WRITE, MISS_UPGRADE, MISSES };
@@ -82,6 +93,7 @@ struct stats {
 	uint64_t messages[MSG_TYPES]; /* between different ranks */
 	uint64_t total, steps, events;
 	uint64_t misses[MISSES], time[MISSES];
+	uint64_t latest; /* when a miss was over last */
 	uint64_t locks, episodes, ops;
 };
 
@@ -99,6 +111,9 @@ struct sim {
 	struct event *heap;
 	size_t nheap, heap_room;
 	uint16_t nslots;
+	unsigned int async, nobjects, nholds; /* of each rank */
+	struct loggp_rank *loggp;
+	bool stop;
 
 	struct copy *pages; /* [rank * blocks + block], as all of these */
 	struct dir *dirs;
@@ -107,6 +122,7 @@ struct sim {
 	struct qnode *nodes; /* [rank][ranks * nslots] */
 	uint8_t *slots;      /* [rank * nslots + slot] */
 	uint32_t *async_block;
+	uint64_t *asks;         /* core/ask.h: [rank * nslots + slot] */
 	uint64_t *last;         /* ordered channels: [from * ranks + to] */
 	struct thread *threads; /* [rank * o.threads + thread] */
 	struct hold *holds;
@@ -115,9 +131,9 @@ struct sim {
 
 	uint32_t *newest;            /* version of each block */
 	uint16_t *readers, *writers; /* hardware protections of each block */
-	struct sync objects[OBJECTS];
-	uint32_t inside[OBJECTS], inside_writers[OBJECTS]; /* specification: who holds it */
-	uint64_t added[OBJECTS];
+	struct sync *objects;
+	uint32_t *inside, *inside_writers; /* specification: who holds it */
+	uint64_t *added;
 	uint32_t *arrived; /* threads, by episode */
 
 	struct trace *trace;
@@ -131,6 +147,8 @@ void sim_destroy(struct sim *s);
 void sim_run(struct sim *s); /* until nothing is left to do */
 void sim_local(struct sim *s, uint16_t rank, uint32_t block, enum page_event ev, uint16_t slot);
 void sim_send(struct sim *s, const struct msg *m, uint32_t data);
+void sim_step(struct sim *s, const struct msg *m,
+	      struct actions *out); /* whatever it is for; fails unless it is taken */
 void sim_carry_out(struct sim *s, uint16_t rank, uint32_t object, const struct actions *acts, uint32_t data);
 void sim_check_rest(struct sim *s);
 void sim_schedule(struct sim *s, const struct event *e, uint64_t delay);
@@ -147,8 +165,11 @@ static inline size_t sim_at(const struct sim *s, uint16_t rank, uint32_t block)
 }
 
 /* sync.c: locks, objects, barriers; object numbers are OBJECT + index */
-#define OBJECT 0x80000000u
+#define OBJECT 0x80800000u                       /* no number of an object is 0 in its 24 bits */
+#define OBJECT_GEN (0x1234u << 8 | OBJECT >> 24) /* of all of them */
+uint64_t sync_combine(uint8_t op, uint64_t a, uint64_t b);
 void sync_call(struct sim *s, uint16_t rank, unsigned int thread);
+void sync_lock(struct sim *s, uint16_t rank, unsigned int thread); /* its object */
 void sync_inside(struct sim *s, uint16_t rank, unsigned int thread);
 void sync_answered(struct sim *s, uint16_t rank, unsigned int thread);
 void sync_message(struct sim *s, const struct msg *m);
@@ -159,6 +180,9 @@ bool sync_barrier_ended(const struct sim *s, uint16_t rank, unsigned int thread)
 /* threads.c: what the simulated programs do */
 void thread_run(struct sim *s, uint16_t rank, unsigned int thread);
 void thread_wake(struct sim *s, uint16_t rank, unsigned int thread);
+void thread_wake_after(struct sim *s, uint16_t rank, unsigned int thread, uint64_t delay);
+void thread_access(struct sim *s, uint16_t rank, unsigned int thread); /* to its block, as its operation says */
+void thread_prefetch(struct sim *s, uint16_t rank, const struct thread *t);
 void thread_next(struct sim *s, uint16_t rank, unsigned int thread); /* its operation is over */
 
 static inline struct thread *sim_thread(const struct sim *s, uint16_t rank, unsigned int thread)
@@ -166,7 +190,35 @@ static inline struct thread *sim_thread(const struct sim *s, uint16_t rank, unsi
 	return &s->threads[(size_t)rank * s->o.threads + thread];
 }
 
-/* cost.c */
-int cost_table(void);
+/* The hold record of a thread; in a replay one for each mutex, as a rank of the library has, for it may keep them all. */
+static inline uint16_t sim_record(const struct sim *s, unsigned int thread, uint32_t object)
+{
+	return (uint16_t)(s->o.replay ? object & ~OBJECT : thread);
+}
+
+static inline struct hold *sim_hold(const struct sim *s, uint16_t rank, unsigned int record)
+{
+	return &s->holds[(size_t)rank * s->nholds + record];
+}
+
+/* cost.c: of unit delays, or in microseconds over a network */
+int cost_table(const struct loggp *net);
+
+/* loggp.c: times in ticks */
+int loggp_read(struct loggp *p, const char *path);
+struct loggp_rank *loggp_create(unsigned int ranks);
+uint64_t loggp_send(struct sim *s, uint16_t src, unsigned int bytes);
+uint64_t loggp_receive(struct sim *s, uint16_t dst, unsigned int bytes);
+void loggp_spend(struct sim *s, uint16_t rank, double us);
+uint64_t loggp_ticks(double us);
+
+/* replay.c */
+struct replay *replay_load(const char *dir); /* or ends the program */
+void replay_free(struct replay *r);
+void replay_options(const struct replay *r, struct options *o);
+uint16_t replay_home(const struct replay *r, uint32_t mutex);
+unsigned int replay_block_bytes(const struct replay *r, uint32_t block);
+void replay_run(struct sim *s, uint16_t rank);
+int replay_report(const struct sim *s);
 
 #endif

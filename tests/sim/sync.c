@@ -2,15 +2,30 @@
 /* sync.c - locks, reader-writer locks, semaphores, atomics and the barrier, as the simulated programs use them. */
 #include "sim.h"
 
-static uint64_t sum(uint8_t op, uint64_t a, uint64_t b)
+/* Episodes take turns at these: values of one must not meet by the operation of another, or by none. */
+enum { SUM = 1, MAX, MIN, OPERATIONS_END };
+
+static uint8_t operation_of(uint32_t episode)
 {
-	(void)op;
-	return a + b;
+	return (uint8_t)(SUM + episode % (OPERATIONS_END - SUM));
 }
 
-static struct sync *object(struct sim *s, uint32_t number)
+/* Of values 1 .. n of n ranks, from each of that many threads. */
+static uint64_t expected(uint32_t episode, uint64_t n, uint64_t threads)
 {
-	return &s->objects[number & ~OBJECT];
+	uint8_t op = operation_of(episode);
+
+	return op == SUM ? n * (n + 1) / 2 * threads : op == MAX ? n : 1;
+}
+
+uint64_t sync_combine(uint8_t op, uint64_t a, uint64_t b)
+{
+	switch (op) {
+	case SUM: return a + b;
+	case MAX: return a > b ? a : b;
+	case MIN: return a < b ? a : b;
+	default: return 0; /* which no operation makes of these values */
+	}
 }
 
 /* One of the objects of that kind: 0 mutex, 1 rwlock, 2 semaphore, 3 atomic (see sim_create()). */
@@ -30,9 +45,9 @@ static void request(struct sim *s, uint16_t rank, unsigned int thread, uint8_t t
 			 .src = rank,
 			 .dst = sim_home(s, t->object),
 			 .object = t->object,
-			 .req_rank = rank,
+			 .req_rank = OBJECT_GEN >> 8,
 			 .req_slot = (uint16_t)thread,
-			 .home = (uint16_t)thread,
+			 .aux = type == MSG_SYNC ? 0 : sim_record(s, thread, t->object),
 			 .value = value };
 
 	sim_send(s, &m, 0);
@@ -51,19 +66,42 @@ static void ask(struct sim *s, uint16_t rank, unsigned int thread, uint8_t op, u
 	request(s, rank, thread, MSG_SYNC, op, flags, value);
 }
 
+static void entered(struct sim *s, uint16_t rank, unsigned int thread, bool got);
+
+static void hold_event(struct sim *s, uint16_t rank, unsigned int thread, enum hold_event ev)
+{
+	uint16_t record = sim_record(s, thread, sim_thread(s, rank, thread)->object);
+	struct hold *h = sim_hold(s, rank, record);
+	struct actions out;
+
+	if (hold_step(&(struct hold_ctx){ .me = rank }, record, h, ev, NULL, &out))
+		sim_fail(s, h->object, "rank %u: record %s does not expect %s", rank, hold_state_name(h->state),
+			 hold_event_name(ev));
+	sim_carry_out(s, rank, h->object, &out, 0);
+}
+
 static void lock(struct sim *s, uint16_t rank, unsigned int thread, bool try)
 {
 	struct thread *t = sim_thread(s, rank, thread);
-	struct hold *h = &s->holds[(size_t)rank * s->o.threads + thread];
+	struct hold *h = sim_hold(s, rank, sim_record(s, thread, t->object));
 
-	if (h->state != HOLD_FREE) { /* the last unlock is still under way: look again later */
+	if (h->state == HOLD_KEPT && h->object == t->object && (s->o.replay || sim_random(s, 4))) {
+		hold_event(s, rank, thread, HE_TAKE);
+		entered(s, rank, thread, true);
+		return;
+	}
+	if (h->state == HOLD_KEPT)
+		hold_event(s, rank, thread, HE_GIVE);
+	if (h->state != HOLD_FREE) { /* what it had is still being given back: look again later */
 		t->pc = PC_READY;
 		thread_wake(s, rank, thread);
 		return;
 	}
-	*h = (struct hold){
-		.state = HOLD_WAITING, .home = sim_home(s, t->object), .object = t->object, .slot = (uint16_t)thread
-	};
+	*h = (struct hold){ .state = HOLD_WAITING,
+			    .home = sim_home(s, t->object),
+			    .object = t->object,
+			    .gen = OBJECT_GEN >> 8,
+			    .slot = (uint16_t)thread };
 	s->slots[(size_t)rank * s->nslots + thread] = 1;
 	t->pc = PC_REPLY;
 	t->answers = 0;
@@ -71,16 +109,20 @@ static void lock(struct sim *s, uint16_t rank, unsigned int thread, bool try)
 	request(s, rank, thread, try ? MSG_TRYLOCK : MSG_LOCK, 0, 0, 0);
 }
 
+void sync_lock(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	sim_thread(s, rank, thread)->leaving = 0;
+	lock(s, rank, thread, false);
+}
+
 /* ---- the barrier ------------------------------------------------------------------------------ */
 
 static void step_bar(struct sim *s, const struct msg *m)
 {
-	struct bar *b = &s->bars[m->dst];
 	struct actions out;
 	unsigned int i;
 
-	if (bar_step(m->dst, b->threads || m->src == m->dst ? &s->trees[m->dst] : NULL, sum, b, m, &out))
-		sim_fail(s, m->object, "rank %u does not expect %s of %u", m->dst, wire_name(m->type), m->src);
+	sim_step(s, m, &out);
 	for (i = 0; i < out.n; i++)
 		if (out.v[i].type == ACT_WAKE_ALL) {
 			unsigned int t;
@@ -97,6 +139,7 @@ static void barrier(struct sim *s, uint16_t rank, unsigned int thread)
 	struct thread *t = sim_thread(s, rank, thread);
 	struct msg m = { .version = WIRE_VERSION,
 			 .type = MSG_ARRIVE,
+			 .op = operation_of(t->episode),
 			 .src = rank,
 			 .dst = rank,
 			 .object = t->object,
@@ -113,7 +156,7 @@ static void barrier(struct sim *s, uint16_t rank, unsigned int thread)
 bool sync_barrier_ended(const struct sim *s, uint16_t rank, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, rank, thread);
-	uint64_t n = s->o.ranks, all = n * (n + 1) / 2 * s->o.threads;
+	uint64_t n = s->o.ranks, all = expected(t->episode, n, s->o.threads);
 
 	if (s->bars[rank].gen == t->gen)
 		return false;
@@ -179,6 +222,10 @@ static void entered(struct sim *s, uint16_t rank, unsigned int thread, bool got)
 	if (s->inside_writers[i] > limit || (limit == 1 && s->inside_writers[i] && s->inside[i] > 1))
 		sim_fail(s, t->object, "%u hold object %u, %u of them alone", s->inside[i], i, s->inside_writers[i]);
 	s->st.locks++;
+	if (s->o.replay) { /* it leaves when it did */
+		thread_next(s, rank, thread);
+		return;
+	}
 	t->pc = PC_INSIDE;
 	thread_wake(s, rank, thread);
 }
@@ -187,17 +234,12 @@ void sync_inside(struct sim *s, uint16_t rank, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, rank, thread);
 	uint32_t i = t->object & ~OBJECT;
-	struct hold *h = &s->holds[(size_t)rank * s->o.threads + thread];
-	struct actions out;
 
 	s->inside[i]--;
 	s->inside_writers[i] -= t->op != OP_RDLOCK;
 	t->leaving = 1;
 	if (t->op == OP_LOCK || t->op == OP_TRYLOCK) {
-		if (hold_step(rank, (uint16_t)thread, h, HE_UNLOCK, NULL, &out))
-			sim_fail(s, t->object, "rank %u: record %s does not expect unlock", rank,
-				 hold_state_name(h->state));
-		sim_carry_out(s, rank, t->object, &out, 0);
+		hold_event(s, rank, thread, HE_UNLOCK);
 		thread_next(s, rank, thread);
 		return;
 	}
@@ -238,62 +280,48 @@ void sync_timeout(struct sim *s, uint16_t rank, unsigned int thread, uint32_t se
 
 /* ---- messages --------------------------------------------------------------------------------- */
 
-static void step_hold(struct sim *s, const struct msg *m)
+void sync_message(struct sim *s, const struct msg *m)
 {
-	struct hold *h = &s->holds[(size_t)m->dst * s->o.threads + m->home];
-	enum hold_event ev = m->type == MSG_LOCKED ? HE_LOCKED
-		: m->type == MSG_NEXT              ? HE_NEXT
-		: m->count                         ? HE_REFUSED
-						   : HE_FREED;
-	uint8_t was = h->state;
 	struct actions out;
 
-	if (hold_step(m->dst, m->home, h, ev, m, &out))
-		sim_fail(s, m->object, "rank %u: record %s does not expect %s", m->dst, hold_state_name(was),
-			 hold_event_name(ev));
-	sim_note(s, m->dst, m->object, "record %s --%s--> %s", hold_state_name(was), hold_event_name(ev),
-		 hold_state_name(h->state));
-	if (ev == HE_LOCKED || ev == HE_REFUSED)
-		sim_thread(s, m->dst, m->home)->status = m->count;
+	if (m->type == MSG_ARRIVE || m->type == MSG_DEPART) {
+		step_bar(s, m);
+		return;
+	}
+	sim_step(s, m, &out);
+	if (m->type == MSG_REPLY) {
+		sim_thread(s, m->dst, out.v[0].slot)->status = out.v[0].status;
+		sync_answered(s, m->dst, out.v[0].slot);
+		return;
+	}
+	if (m->type == MSG_LOCKED || m->type == MSG_FREED)
+		sim_thread(s, m->dst, s->o.replay ? 0 : m->aux)->status = m->count;
 	sim_carry_out(s, m->dst, m->object, &out, 0);
 }
 
-void sync_message(struct sim *s, const struct msg *m)
+/* By one record, that the home takes for the last in line. */
+static bool kept(const struct sim *s, unsigned int object)
 {
-	struct sync_ctx ctx = { .me = m->dst,
-				.queue = { s->nodes + (size_t)m->dst * s->o.ranks * s->nslots, s->nslots } };
-	struct actions out = { 0 };
-	int err = 0;
+	const struct sync *o = &s->objects[object];
+	unsigned int i, n = 0;
+	uint64_t by = 0;
 
-	s->st.steps++;
-	switch ((enum msg_type)m->type) {
-	case MSG_REPLY:
-		sim_thread(s, m->dst, m->req_slot)->status = m->count;
-		sync_answered(s, m->dst, m->req_slot);
-		return;
-	case MSG_LOCK:
-	case MSG_TRYLOCK:
-	case MSG_UNLOCK: err = lock_home_step(m->dst, object(s, m->object), m, &out); break;
-	case MSG_LOCKED:
-	case MSG_NEXT:
-	case MSG_FREED: step_hold(s, m); return;
-	case MSG_ARRIVE:
-	case MSG_DEPART: step_bar(s, m); return;
-	default: err = sync_step(&ctx, object(s, m->object), m, &out); break;
-	}
-	if (err)
-		sim_fail(s, m->object, "home %u does not expect %s", m->dst, wire_name(m->type));
-	sim_carry_out(s, m->dst, m->object, &out, 0);
+	for (i = 0; i < s->o.ranks * s->nholds; i++)
+		if (s->holds[i].state == HOLD_KEPT && s->holds[i].object == (OBJECT | object)) {
+			by = ((uint64_t)(i / s->nholds) << 32 | i % s->nholds) + 1;
+			n++;
+		}
+	return o->kind == SYNC_MUTEX && !o->pumping && n == 1 && o->value == by;
 }
 
 void sync_check_rest(struct sim *s)
 {
 	unsigned int i;
 
-	for (i = 0; i < OBJECTS; i++) {
+	for (i = 0; i < s->nobjects; i++) {
 		const struct sync *o = &s->objects[i];
 
-		if (!sync_idle(o) || s->inside[i])
+		if ((!sync_idle(o) && !kept(s, i)) || s->inside[i])
 			sim_fail(s, OBJECT | i, "in the end object %u is not idle", i);
 		if (o->kind == SYNC_SEM && o->value != SEM_TOKENS)
 			sim_fail(s, OBJECT | i, "in the end semaphore %u is %llu", i, (unsigned long long)o->value);
@@ -301,8 +329,8 @@ void sync_check_rest(struct sim *s)
 			sim_fail(s, OBJECT | i, "in the end atomic %u is %llu instead of %llu", i,
 				 (unsigned long long)o->value, (unsigned long long)s->added[i]);
 	}
-	for (i = 0; i < s->o.ranks * s->o.threads; i++)
-		if (s->holds[i].state != HOLD_FREE)
+	for (i = 0; i < s->o.ranks * s->nholds; i++)
+		if (s->holds[i].state != HOLD_FREE && s->holds[i].state != HOLD_KEPT)
 			sim_fail(s, s->holds[i].object, "in the end hold record %u is %s", i,
 				 hold_state_name(s->holds[i].state));
 }

@@ -5,13 +5,15 @@
 #define BARRIER_EVERY 16
 
 /* How often each operation is chosen, in a hundred and odd. */
+/* clang-format off */
 static const uint8_t weights[OPS] = {
 	[OP_READ] = 40,   [OP_WRITE] = 24, [OP_PREFETCH_R] = 4, [OP_PREFETCH_W] = 3, [OP_PIN_R] = 3,   [OP_PIN_W] = 3,
 	[OP_RELEASE] = 4, [OP_DROP] = 3,   [OP_PLACE] = 2,      [OP_LOCK] = 6,       [OP_TRYLOCK] = 3, [OP_RDLOCK] = 4,
 	[OP_WRLOCK] = 2,  [OP_SEM] = 3,    [OP_SEM_TIMED] = 3,  [OP_ADD] = 4,
 };
+/* clang-format on */
 
-void thread_wake(struct sim *s, uint16_t rank, unsigned int thread)
+void thread_wake_after(struct sim *s, uint16_t rank, unsigned int thread, uint64_t delay)
 {
 	struct event e = { .kind = EV_THREAD, .rank = rank, .thread = (uint8_t)thread };
 	struct thread *t = sim_thread(s, rank, thread);
@@ -21,7 +23,20 @@ void thread_wake(struct sim *s, uint16_t rank, unsigned int thread)
 	if (t->scheduled)
 		return;
 	t->scheduled = 1;
-	sim_schedule(s, &e, s->o.unit_delay ? 0 : 1 + sim_random(s, sim_random(s, 32) ? 8 : 300));
+	sim_schedule(s, &e, delay);
+}
+
+void thread_wake(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	uint64_t delay;
+
+	if (s->o.unit_delay)
+		delay = 0;
+	else if (s->o.net) /* a wait for contents ends when they are mapped; else it tries again soon */
+		delay = sim_thread(s, rank, thread)->pc == PC_WAIT ? loggp_ticks(s->o.net->open) : 1;
+	else
+		delay = 1 + sim_random(s, sim_random(s, 32) ? 8 : 300);
+	thread_wake_after(s, rank, thread, delay);
 }
 
 void thread_next(struct sim *s, uint16_t rank, unsigned int thread)
@@ -31,9 +46,11 @@ void thread_next(struct sim *s, uint16_t rank, unsigned int thread)
 	if (t->miss) {
 		s->st.misses[t->miss]++;
 		s->st.time[t->miss] += s->now - t->asked;
+		s->st.latest = s->now;
 	}
 	t->miss = MISS_NONE;
 	t->pc = PC_READY;
+	t->done = 1;
 	t->left--;
 	s->st.ops++;
 	thread_wake(s, rank, thread);
@@ -56,7 +73,7 @@ static void use_block(struct sim *s, uint16_t rank, const struct thread *t)
 	sim_note(s, rank, t->block, "%s version %u", for_writing(t->op) ? "writes" : "reads", *v);
 }
 
-static void attempt(struct sim *s, uint16_t rank, unsigned int thread)
+void thread_access(struct sim *s, uint16_t rank, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, rank, thread);
 	struct copy *p = &s->pages[sim_at(s, rank, t->block)];
@@ -76,17 +93,22 @@ static void attempt(struct sim *s, uint16_t rank, unsigned int thread)
 	if (!t->miss) {
 		t->miss = !write ? MISS_READ : p->state == PG_READ ? MISS_UPGRADE : MISS_WRITE;
 		t->asked = s->now;
+		if (s->o.net) {
+			t->pc = PC_TRY;
+			thread_wake_after(s, rank, thread, loggp_ticks(s->o.net->fault));
+			return;
+		}
 	}
 	t->pc = PC_TRY;
 	sim_local(s, rank, t->block, write ? PE_WRITE : PE_READ, (uint16_t)thread);
 }
 
-static void prefetch(struct sim *s, uint16_t rank, const struct thread *t)
+void thread_prefetch(struct sim *s, uint16_t rank, const struct thread *t)
 {
 	unsigned int i;
 
-	for (i = 0; i < ASYNC; i++)
-		if (!s->async_block[(size_t)rank * ASYNC + i]) {
+	for (i = 0; i < s->async; i++)
+		if (!s->async_block[(size_t)rank * s->async + i]) {
 			sim_local(s, rank, t->block, for_writing(t->op) ? PE_WRITE : PE_READ,
 				  (uint16_t)(s->o.threads + i));
 			return;
@@ -143,6 +165,10 @@ static void start(struct sim *s, uint16_t rank, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, rank, thread);
 
+	if (s->o.replay) {
+		replay_run(s, rank);
+		return;
+	}
 	if (!t->left) {
 		t->pc = PC_DONE;
 		return;
@@ -154,10 +180,10 @@ static void start(struct sim *s, uint16_t rank, unsigned int thread)
 	case OP_READ:
 	case OP_WRITE:
 	case OP_PIN_R:
-	case OP_PIN_W: attempt(s, rank, thread); break;
+	case OP_PIN_W: thread_access(s, rank, thread); break;
 	case OP_PREFETCH_R:
 	case OP_PREFETCH_W:
-		prefetch(s, rank, t);
+		thread_prefetch(s, rank, t);
 		thread_next(s, rank, thread);
 		break;
 	case OP_RELEASE:
@@ -190,10 +216,10 @@ void thread_run(struct sim *s, uint16_t rank, unsigned int thread)
 
 	switch ((enum pc)t->pc) {
 	case PC_READY: start(s, rank, thread); break;
-	case PC_TRY: attempt(s, rank, thread); break;
+	case PC_TRY: thread_access(s, rank, thread); break;
 	case PC_WAIT:
 		sim_local(s, rank, t->block, PE_USED, (uint16_t)thread);
-		attempt(s, rank, thread);
+		thread_access(s, rank, thread);
 		break;
 	case PC_PINNED: unpin(s, rank, thread); break;
 	case PC_INSIDE: sync_inside(s, rank, thread); break;

@@ -21,6 +21,8 @@ void sim_note(struct sim *s, uint16_t rank, uint32_t object, const char *fmt, ..
 	struct trace *t = &s->trace[s->traced++ % TRACE];
 	va_list ap;
 
+	if (s->o.replay) /* long runs, which random ones have checked before */
+		return;
 	t->at = s->now;
 	t->object = object;
 	t->rank = rank;
@@ -111,7 +113,16 @@ uint16_t sim_manager(const struct sim *s, uint32_t block)
 
 uint16_t sim_home(const struct sim *s, uint32_t object)
 {
-	return (uint16_t)((object & ~OBJECT) * 7 % s->o.ranks);
+	return s->o.replay ? replay_home(s->o.replay, object & ~OBJECT)
+			   : (uint16_t)((object & ~OBJECT) * 7 % s->o.ranks);
+}
+
+/* What a message has behind it goes with it. */
+static unsigned int bytes_of(const struct sim *s, const struct msg *m)
+{
+	unsigned int block = m->type != MSG_DATA ? 0 : s->o.replay ? replay_block_bytes(s->o.replay, m->object) : 4096;
+
+	return (unsigned int)sizeof(*m) + block;
 }
 
 void sim_send(struct sim *s, const struct msg *m, uint32_t data)
@@ -119,18 +130,30 @@ void sim_send(struct sim *s, const struct msg *m, uint32_t data)
 	struct event e = { .kind = EV_MSG, .rank = m->dst, .data = data, .msg = *m };
 	/* Mostly alike, now and then far behind. */
 	uint64_t delay = 1 + sim_random(s, sim_random(s, 16) ? 20 : 400);
+	const struct wire_limits lim = { .me = m->dst,
+					 .nranks = (uint16_t)s->o.ranks,
+					 .host = HOST_BOTH,
+					 .block_slots = s->nslots,
+					 .slots = s->nslots,
+					 .holds = s->nholds,
+					 .barriers = UINT32_MAX,
+					 .pages = s->o.blocks };
 	uint64_t *last;
 
 	if (m->dst >= s->o.ranks)
 		sim_fail(s, m->object, "%s is sent to rank %u", wire_name(m->type), m->dst);
-	if (m->type != MSG_RESUME && wire_check(m, m->dst, (uint16_t)s->o.ranks, s->nslots))
+	if (m->type != MSG_RESUME && wire_check(m, &lim))
 		sim_fail(s, m->object, "rank %u sends a %s that wire_check() refuses", m->src, wire_name(m->type));
+	if (ask_is(m->type) && m->type != MSG_RELEASE)
+		ask_note(&s->asks[(size_t)m->src * s->nslots + m->req_slot], m);
 	if (m->src != m->dst) {
 		s->st.messages[m->type]++;
 		s->st.total++;
 	}
 	if (s->o.unit_delay)
 		delay = m->src == m->dst ? 0 : UNIT;
+	else if (s->o.net)
+		delay = m->src == m->dst ? 0 : loggp_send(s, m->src, bytes_of(s, m));
 	if (s->o.fifo) {
 		last = &s->last[(size_t)m->src * s->o.ranks + m->dst];
 		if (s->now + delay < *last)
@@ -149,6 +172,8 @@ static void protect(struct sim *s, uint16_t rank, uint32_t block, uint8_t prot)
 	s->readers[block] = (uint16_t)(s->readers[block] - (*hw == PROT_RO) + (prot == PROT_RO));
 	s->writers[block] = (uint16_t)(s->writers[block] - (*hw == PROT_RW) + (prot == PROT_RW));
 	sim_note(s, rank, block, "hardware %s -> %s", show_prot(*hw), show_prot(prot));
+	if (s->o.net && prot < *hw)
+		loggp_spend(s, rank, s->o.net->close);
 	*hw = prot;
 	if (s->writers[block] > 1 || (s->writers[block] && s->readers[block]))
 		sim_fail(s, block, "block %u: %u may write and %u read", block, s->writers[block], s->readers[block]);
@@ -181,7 +206,8 @@ static void wake(struct sim *s, uint16_t rank, uint32_t object, const struct act
 		if (sim_thread(s, rank, t)->pc == PC_JOIN && sim_thread(s, rank, t)->joined == a->slot)
 			thread_wake(s, rank, t);
 	if (a->slot >= s->o.threads)
-		sim_schedule(s, &e, s->o.unit_delay ? 0 : sim_random(s, 10)); /* nobody waits: PE_USED soon */
+		/* nobody waits: PE_USED soon */
+		sim_schedule(s, &e, s->o.unit_delay || s->o.net ? 0 : sim_random(s, 10));
 	else if (object & OBJECT)
 		sync_answered(s, rank, a->slot);
 	else
@@ -205,7 +231,8 @@ static void act(struct sim *s, uint16_t rank, uint32_t object, const struct acti
 		}
 		break;
 	case ACT_DATA:
-		if (s->hw[sim_at(s, rank, object)] > a->prot)
+		/* As the engine, which does not look: only what the step says to be given up is taken from the hardware. */
+		if (a->from > a->prot && s->hw[sim_at(s, rank, object)] > a->prot)
 			protect(s, rank, object, a->prot);
 		sim_send(s, &m, s->version[sim_at(s, rank, object)]);
 		break;
@@ -213,8 +240,11 @@ static void act(struct sim *s, uint16_t rank, uint32_t object, const struct acti
 	case ACT_CLOSE: protect(s, rank, object, PROT_CLOSED); break;
 	case ACT_WAKE: wake(s, rank, object, a); break;
 	case ACT_TIMER: sim_schedule(s, &e, us_before((uint32_t)s->now, a->at) ? a->at - (uint32_t)s->now : 0); break;
+	case ACT_BLAME: sim_fail(s, object, "rank %u is blamed", a->rank);
 	case ACT_LAND:
 	case ACT_WAIT:
+	case ACT_REPLY:
+	case ACT_FETCH:
 	case ACT_WAKE_ALL: break; /* done by who stepped */
 	}
 }
@@ -232,7 +262,7 @@ static void carry_on(struct sim *s, uint16_t rank, uint32_t object, const struct
 			.kind = EV_ACTIONS, .rank = rank, .data = data, .from = i, .msg = { .object = object }
 		};
 
-		if (hard && !s->o.unit_delay && (i != start || !i) && sim_random(s, 2)) {
+		if (hard && !s->o.unit_delay && !s->o.net && (i != start || !i) && sim_random(s, 2)) {
 			e.rest = malloc(sizeof(*e.rest));
 			*e.rest = *acts;
 			sim_schedule(s, &e, 1 + sim_random(s, 15));
@@ -253,7 +283,9 @@ void sim_carry_out(struct sim *s, uint16_t rank, uint32_t object, const struct a
 
 static void step_page(struct sim *s, uint16_t rank, enum page_event ev, const struct msg *m, struct actions *out)
 {
-	struct page_ctx ctx = { .me = rank, .now = (uint32_t)s->now, .hold_us = s->o.hold_us };
+	struct page_ctx ctx = {
+		.me = rank, .nranks = (uint16_t)s->o.ranks, .now = (uint32_t)s->now, .hold_us = s->o.hold_us
+	};
 	struct copy *p = &s->pages[sim_at(s, rank, m->object)];
 	uint8_t before_state = p->state;
 
@@ -289,7 +321,7 @@ void sim_local(struct sim *s, uint16_t rank, uint32_t block, enum page_event ev,
 			if (t)
 				t->pc = PC_WAIT;
 			else
-				s->async_block[(size_t)rank * ASYNC + slot - s->o.threads] = block + 1;
+				s->async_block[(size_t)rank * s->async + slot - s->o.threads] = block + 1;
 		} else if (a->type == ACT_WAIT && t) {
 			t->pc = PC_JOIN;
 			t->joined = a->slot;
@@ -313,39 +345,54 @@ void sim_local(struct sim *s, uint16_t rank, uint32_t block, enum page_event ev,
 	sim_carry_out(s, rank, block, &out, 0);
 }
 
-static void release(struct sim *s, const struct msg *m)
+/* Take a block back, as if a thread had asked for it. */
+static void fetch(struct sim *s, const struct action *a)
 {
 	unsigned int i;
 
-	for (i = 0; i < ASYNC; i++)
-		if (!s->async_block[(size_t)m->dst * ASYNC + i]) {
-			sim_local(s, m->dst, m->object, m->op == RELEASE_EVICT ? PE_WRITE : PE_READ,
+	for (i = 0; i < s->async; i++)
+		if (!s->async_block[(size_t)a->msg.dst * s->async + i]) {
+			sim_local(s, a->msg.dst, a->msg.object, a->prot == PROT_RW ? PE_WRITE : PE_READ,
 				  (uint16_t)(s->o.threads + i));
 			return;
 		}
 }
 
-static void step_dir(struct sim *s, const struct msg *m)
+void sim_step(struct sim *s, const struct msg *m, struct actions *out)
 {
-	struct dir_ctx ctx = { .me = m->dst,
-			       .nranks = (uint16_t)s->o.ranks,
-			       .queue = { s->nodes + (size_t)m->dst * s->o.ranks * s->nslots, s->nslots } };
-	struct dir *d = &s->dirs[sim_at(s, m->dst, m->object)], was = *d;
-	struct actions out;
+	struct dispatch d = { .me = m->dst,
+			      .nranks = (uint16_t)s->o.ranks,
+			      .now = (uint32_t)s->now,
+			      .hold_us = s->o.hold_us,
+			      .follow = (uint8_t)s->o.follow,
+			      .queue = { s->nodes + (size_t)m->dst * s->o.ranks * s->nslots, s->nslots, NULL },
+			      .combine = sync_combine };
+	uint32_t number;
+	int err;
 
+	switch (dispatch_target(m, &number)) {
+	case TARGET_BLOCK:
+		d.manager = sim_manager(s, number);
+		d.page = &s->pages[sim_at(s, m->dst, number)];
+		d.dir = &s->dirs[sim_at(s, m->dst, number)];
+		break;
+	case TARGET_OBJECT: d.object = &s->objects[number - (OBJECT & SYNC_INDEX_MAX)]; break;
+	case TARGET_HOLD: d.hold = sim_hold(s, m->dst, number); break;
+	case TARGET_BARRIER: d.bar = &s->bars[m->dst]; break;
+	case TARGET_SLOT: d.ask = &s->asks[(size_t)m->dst * s->nslots + number]; break;
+	default: break;
+	}
 	s->st.steps++;
-	if (dir_step(&ctx, d, m, &out))
-		sim_fail(s, m->object, "home %u: directory %s %s does not expect %s of %u", m->dst,
-			 dir_state_name(was.state), dir_phase_name(was.phase), wire_name(m->type), m->src);
-	sim_note(s, m->dst, m->object, "directory %s %s -> %s %s, owner %u", dir_state_name(was.state),
-		 dir_phase_name(was.phase), dir_state_name(d->state), dir_phase_name(d->phase), d->owner);
-	sim_carry_out(s, m->dst, m->object, &out, 0);
+	err = dispatch_step(&d, m, out);
+	if (err)
+		sim_fail(s, m->object, "rank %u does not expect %s of %u (%s): page %s, directory %s %s", m->dst,
+			 wire_name(m->type), m->src, err == -ESTALE ? "not asked for" : "bad",
+			 d.page ? page_state_name(d.page->state) : "-", d.dir ? dir_state_name(d.dir->state) : "-",
+			 d.dir ? dir_phase_name(d.dir->phase) : "-");
+	if (d.page)
+		sim_note(s, m->dst, m->object, "page %s, directory %s %s, owner %u", page_state_name(d.page->state),
+			 dir_state_name(d.dir->state), dir_phase_name(d.dir->phase), d.dir->owner);
 }
-
-static const uint8_t page_events[MSG_TYPES] = {
-	[MSG_DATA] = PE_DATA,       [MSG_GRANT] = PE_GRANT,       [MSG_INV] = PE_INV,
-	[MSG_INV_ACK] = PE_INV_ACK, [MSG_FWD_READ] = PE_FWD_READ, [MSG_FWD_WRITE] = PE_FWD_WRITE,
-};
 
 static void deliver(struct sim *s, const struct event *e)
 {
@@ -354,39 +401,51 @@ static void deliver(struct sim *s, const struct event *e)
 	char text[80];
 	unsigned int i;
 
-	sim_note(s, m->dst, m->object, "takes %s", show_msg(m, text, sizeof(text)));
+	if (!s->o.replay)
+		sim_note(s, m->dst, m->object, "takes %s", show_msg(m, text, sizeof(text)));
 	if (m->object & OBJECT || m->type == MSG_REPLY) {
 		sync_message(s, m);
-	} else if (m->type == MSG_RELEASE) {
-		release(s, m);
-	} else if (page_events[m->type]) {
-		step_page(s, m->dst, (enum page_event)page_events[m->type], m, &out);
-		for (i = 0; i < out.n; i++)
-			if (out.v[i].type == ACT_LAND) /* under the lock */
-				s->version[sim_at(s, m->dst, m->object)] = e->data;
-		sim_carry_out(s, m->dst, m->object, &out, e->data);
-	} else {
-		step_dir(s, m);
+		return;
 	}
+	sim_step(s, m, &out);
+	for (i = 0; i < out.n; i++) {
+		if (out.v[i].type == ACT_LAND) /* under the lock */
+			s->version[sim_at(s, m->dst, m->object)] = e->data;
+		if (out.v[i].type == ACT_FETCH)
+			fetch(s, &out.v[i]);
+	}
+	if (m->type != MSG_RELEASE) /* nobody here waits for its answer */
+		sim_carry_out(s, m->dst, m->object, &out, e->data);
 }
 
 static void async_used(struct sim *s, uint16_t rank, uint16_t slot)
 {
-	uint32_t *block = &s->async_block[(size_t)rank * ASYNC + slot - s->o.threads];
+	uint32_t *block = &s->async_block[(size_t)rank * s->async + slot - s->o.threads];
 
 	sim_local(s, rank, *block - 1, PE_USED, slot);
 	*block = 0;
 }
 
+/* It has come to the receiver, and is taken when that has done what came before. */
+static void arrive(struct sim *s, struct event *e)
+{
+	if (!s->o.net || e->thread || e->msg.src == e->msg.dst) {
+		deliver(s, e);
+		return;
+	}
+	e->thread = 1;
+	sim_schedule(s, e, loggp_receive(s, e->msg.dst, bytes_of(s, &e->msg)));
+}
+
 void sim_run(struct sim *s)
 {
-	while (s->nheap) {
+	while (s->nheap && !s->stop) {
 		struct event e = next_event(s);
 
 		s->now = e.at;
 		s->st.events++;
 		switch ((enum kind)e.kind) {
-		case EV_MSG: deliver(s, &e); break;
+		case EV_MSG: arrive(s, &e); break;
 		case EV_ACTIONS:
 			carry_on(s, e.rank, e.msg.object, e.rest, e.from, e.data);
 			free(e.rest);
@@ -424,7 +483,7 @@ static void check_copy(struct sim *s, uint32_t b, uint16_t home, const struct di
 	if (p->state != PG_INVALID &&
 	    (!set_has(d->copyset, r, set_granule((uint16_t)s->o.ranks)) || (d->state == DIR_EXCLUSIVE && !owner)))
 		sim_fail(s, b, "in the end rank %u has a copy of block %u that the directory does not know", r, b);
-	if (p->home && p->home != home + 1)
+	if (p->home && p->home != home + 1 && (p->state != PG_INVALID || !s->o.follow))
 		sim_fail(s, b, "in the end rank %u takes %u for the home of block %u", r, p->home - 1, b);
 }
 
@@ -447,10 +506,10 @@ void sim_check_rest(struct sim *s)
 		const struct dir *d = &s->dirs[sim_at(s, sim_manager(s, b), b)];
 
 		home = d->state == DIR_MOVED ? d->owner : sim_manager(s, b);
-		if (d->phase != DIR_IDLE || d->tail)
+		if (!dir_quiet(d) || d->tail)
 			sim_fail(s, b, "in the end the manager of block %u is busy", b);
 		d = &s->dirs[sim_at(s, home, b)];
-		if (d->phase != DIR_IDLE || d->tail)
+		if (!dir_quiet(d) || d->tail)
 			sim_fail(s, b, "in the end the home of block %u is busy", b);
 		for (r = 0; r < s->o.ranks; r++)
 			check_copy(s, b, home, d, r);
@@ -480,17 +539,22 @@ struct sim *sim_create(const struct options *o)
 	s->rng = o->seed * 0x9e3779b97f4a7c15ULL | 1;
 	for (i = 0; i < 8; i++)
 		sim_random(s, 0);
-	s->nslots = (uint16_t)(o->threads + ASYNC);
+	s->async = o->async ? o->async : ASYNC;
+	s->nobjects = o->objects ? o->objects : OBJECTS;
+	s->nholds = o->replay ? s->nobjects : o->threads;
+	s->nslots = (uint16_t)(o->threads + s->async);
+	s->loggp = o->net ? loggp_create(o->ranks) : NULL;
 	s->pages = zeroed(n, sizeof(*s->pages));
 	s->dirs = zeroed(n, sizeof(*s->dirs));
 	s->hw = zeroed(n, 1);
 	s->version = zeroed(n, sizeof(*s->version));
 	s->nodes = zeroed((size_t)o->ranks * o->ranks * s->nslots, sizeof(*s->nodes));
+	s->asks = zeroed((size_t)o->ranks * s->nslots, sizeof(*s->asks));
 	s->slots = zeroed((size_t)o->ranks * s->nslots, 1);
-	s->async_block = zeroed((size_t)o->ranks * ASYNC, sizeof(*s->async_block));
+	s->async_block = zeroed((size_t)o->ranks * s->async, sizeof(*s->async_block));
 	s->last = o->fifo ? zeroed((size_t)o->ranks * o->ranks, sizeof(*s->last)) : NULL;
 	s->threads = zeroed(t, sizeof(*s->threads));
-	s->holds = zeroed(t, sizeof(*s->holds));
+	s->holds = zeroed((size_t)o->ranks * s->nholds, sizeof(*s->holds));
 	s->bars = zeroed(o->ranks, sizeof(*s->bars));
 	s->trees = zeroed(o->ranks, sizeof(*s->trees));
 	s->newest = zeroed(o->blocks, sizeof(*s->newest));
@@ -498,22 +562,30 @@ struct sim *sim_create(const struct options *o)
 	s->writers = zeroed(o->blocks, sizeof(*s->writers));
 	s->arrived = zeroed(o->ops + 1, sizeof(*s->arrived));
 	s->trace = zeroed(TRACE, sizeof(*s->trace));
+	s->objects = zeroed(s->nobjects, sizeof(*s->objects));
+	s->inside = zeroed(s->nobjects, sizeof(*s->inside));
+	s->inside_writers = zeroed(s->nobjects, sizeof(*s->inside_writers));
+	s->added = zeroed(s->nobjects, sizeof(*s->added));
 	for (i = 0; i < n; i++)
 		s->version[i] = UINT32_MAX; /* a frame that was never filled */
 	for (i = 0; i < o->ranks; i++)
 		bar_tree(0, (uint16_t)o->ranks, (uint16_t)i, &s->trees[i]);
-	for (i = 0; i < OBJECTS; i++) {
-		s->objects[i].kind = kinds[i % 4];
-		s->objects[i].value = kinds[i % 4] == SYNC_SEM ? SEM_TOKENS : 0;
+	for (i = 0; i < s->nobjects; i++) {
+		uint8_t kind = o->replay ? SYNC_MUTEX : kinds[i % 4];
+
+		s->objects[i].kind = kind & 7;
+		s->objects[i].gen = OBJECT_GEN;
+		s->objects[i].value = kind == SYNC_SEM ? SEM_TOKENS : 0;
 	}
 	return s;
 }
 
 void sim_destroy(struct sim *s)
 {
-	void *all[] = { s->heap,  s->pages,       s->dirs,    s->hw,      s->version, s->nodes,
-			s->slots, s->async_block, s->last,    s->threads, s->holds,   s->bars,
-			s->trees, s->newest,      s->readers, s->writers, s->arrived, s->trace };
+	void *all[] = { s->heap,           s->pages,   s->dirs,    s->hw,      s->version, s->nodes,   s->slots,
+			s->async_block,    s->asks,    s->last,    s->threads, s->holds,   s->bars,    s->trees,
+			s->newest,         s->readers, s->writers, s->arrived, s->trace,   s->objects, s->inside,
+			s->inside_writers, s->added,   s->loggp };
 	size_t i;
 
 	for (i = 0; i < s->nheap; i++)

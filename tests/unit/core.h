@@ -4,6 +4,7 @@
 #define UNIT_CORE_H
 
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/action.h"
@@ -27,6 +28,7 @@ static inline int unit_main(Suite *s)
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+/* Of the home, where it matters. */
 static inline struct msg unit_msg(uint8_t type, uint16_t src, uint16_t dst, uint16_t req_rank, uint16_t req_slot)
 {
 	return (struct msg){ .version = WIRE_VERSION,
@@ -35,7 +37,8 @@ static inline struct msg unit_msg(uint8_t type, uint16_t src, uint16_t dst, uint
 			     .dst = dst,
 			     .object = 1,
 			     .req_rank = req_rank,
-			     .req_slot = req_slot };
+			     .req_slot = req_slot,
+			     .home = src };
 }
 
 /* The n-th action of that type, NULL if there are fewer. */
@@ -59,6 +62,39 @@ static inline const struct msg *unit_sent(const struct actions *out, uint8_t typ
 		    out->v[i].msg.type == type)
 			return &out->v[i].msg;
 	return NULL;
+}
+
+/* What a step asked for, in a line: "close INV_ACK", "open rw data wake". */
+static inline const char *unit_text(const struct actions *out)
+{
+	static const char *const prots[] = { "closed", "ro", "rw" };
+	static const char *const from[] = { "again", "data", "landed", "upgrade", "zero" };
+	static const char *const names[] = { "",      "",     "mcast", "data",  "land",   "open",
+					     "close", "wake", "wait",  "timer", "resume", "wake-all" };
+	static char text[ACTIONS_MAX * 40];
+	size_t n = 0;
+	unsigned int i;
+
+	text[0] = 0;
+	for (i = 0; i < out->n; i++) {
+		const struct action *a = &out->v[i];
+		const char *space = i ? " " : "";
+
+		ck_assert_uint_ge(a->type, ACT_SEND);
+		ck_assert_uint_le(a->type, ACT_WAKE_ALL);
+		ck_assert_uint_eq(a->msg.version, WIRE_VERSION);
+		if (a->type == ACT_SEND)
+			n += (size_t)sprintf(text + n, "%s%s", space, wire_name(a->msg.type));
+		else if (a->type == ACT_MCAST)
+			n += (size_t)sprintf(text + n, "%smcast %s", space, wire_name(a->msg.type));
+		else if (a->type == ACT_DATA)
+			n += (size_t)sprintf(text + n, "%sDATA %s<-%s", space, prots[a->prot % 3], prots[a->from % 3]);
+		else if (a->type == ACT_OPEN)
+			n += (size_t)sprintf(text + n, "%sopen %s %s", space, prots[a->prot % 3], from[a->from % 5]);
+		else
+			n += (size_t)sprintf(text + n, "%s%s", space, names[a->type]);
+	}
+	return text;
 }
 
 /* xorshift: the same numbers on every machine. */

@@ -83,8 +83,16 @@ static inline void lost(void *arg, uint16_t rank, int err)
 
 static inline int try_open(struct end *e, uint16_t rank, net_handler h)
 {
-	const struct net_config cfg = { .rank = rank, .size = 3, .nslots = SLOTS, .handler = h, .lost = lost,
-					.arg = e, .lost_ms = LOST_MS, .device = "", .gid = "", .cq_groups = "",
+	const struct net_config cfg = { .rank = rank,
+					.size = 3,
+					.nslots = SLOTS,
+					.handler = h,
+					.lost = lost,
+					.arg = e,
+					.lost_ms = LOST_MS,
+					.device = "",
+					.gid = "",
+					.cq_groups = "",
 					.verbs = verbs_setting };
 
 	memset(e, 0, sizeof(*e));
@@ -124,8 +132,14 @@ static inline void close_pair(struct end *a, struct end *b)
 
 static inline struct msg message(const struct end *from, uint16_t to, uint8_t type, uint32_t seed, size_t size)
 {
-	return (struct msg){ .version = WIRE_VERSION, .type = type, .src = from->rank, .dst = to,
-			     .req_rank = from->rank, .object = seed, .value = size, .aux = 1 };
+	return (struct msg){ .version = WIRE_VERSION,
+			     .type = type,
+			     .src = from->rank,
+			     .dst = to,
+			     .req_rank = from->rank,
+			     .object = seed,
+			     .value = size,
+			     .aux = 1 };
 }
 
 static inline int send_to(struct end *from, uint16_t to, uint8_t type, uint32_t seed, size_t size)
@@ -141,16 +155,21 @@ static inline int send_to(struct end *from, uint16_t to, uint8_t type, uint32_t 
 	return err;
 }
 
+/* As long as it grows: how fast that is, is the machine's. */
 static inline void poll_until(struct end *a, struct end *b, const unsigned int *word, unsigned int value)
 {
 	uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
+	unsigned int seen, before = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 
-	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value && now_ms(CLOCK_MONOTONIC) < until) {
+	while ((seen = __atomic_load_n(word, __ATOMIC_ACQUIRE)) < value && now_ms(CLOCK_MONOTONIC) < until) {
+		if (seen != before)
+			until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
+		before = seen;
 		ops->poll(a->net, 64);
 		if (b)
 			ops->poll(b->net, 64);
 	}
-	ck_assert_uint_eq(*word, value);
+	ck_assert_uint_eq(__atomic_load_n(word, __ATOMIC_ACQUIRE), value);
 }
 
 /* Nothing left to do anywhere: connected, queues empty. */

@@ -106,7 +106,7 @@ static unsigned int run(uint16_t n, uint32_t threads, struct bar *bars, uint64_t
 	while (len) {
 		struct msg m = queue[--len];
 
-		ck_assert_int_eq(bar_step(m.dst, &trees[m.dst], larger, &bars[m.dst], &m, &out), 0);
+		ck_assert_int_eq(bar_step(m.dst, &trees[m.dst], larger, &bars[m.dst], NULL, &m, &out), 0);
 		ck_assert_uint_lt(out.n, ACTIONS_MAX);
 		for (i = 0; i < out.n; i++)
 			if (out.v[i].type == ACT_SEND)
@@ -147,19 +147,72 @@ START_TEST(what_no_correct_rank_sends_changes_nothing)
 	struct bar b = { 0 }, before;
 	struct actions out;
 
-	ck_assert_int_eq(bar_step(1, &t, larger, &b, &none, &out), -EBADMSG);
-	ck_assert_int_eq(bar_step(1, &t, larger, &b, &depart, &out), -EBADMSG); /* nobody waits for it */
-	ck_assert_int_eq(bar_step(1, NULL, larger, &b, &child, &out), 0);
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &none, &out), -EBADMSG);
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &depart, &out), -EBADMSG); /* nobody waits for it */
+	none.src = 9;                                                                 /* a child without threads */
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &none, &out), -EBADMSG);
+	other.aux = 1;
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &other, &out), -EBADMSG);
+	ck_assert_int_eq(bar_step(1, NULL, larger, &b, NULL, &child, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
-	ck_assert_int_eq(bar_step(1, &t, larger, &b, &one, &out), 0);
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &one, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->dst, 4);
 	before = b;
-	ck_assert_int_eq(bar_step(1, &t, larger, &b, &one, &out), -EBADMSG); /* one thread too many */
-	ck_assert_int_eq(bar_step(1, &t, larger, &b, &stray, &out), -EBADMSG);
-	ck_assert_int_eq(bar_step(1, &t, larger, &b, &other, &out), -EBADMSG);
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &one, &out), -EBADMSG); /* one thread too many */
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &stray, &out), -EBADMSG);
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &other, &out), -EBADMSG);
 	ck_assert_mem_eq(&b, &before, sizeof(b));
-	ck_assert_int_eq(bar_step(1, &t, larger, &b, &depart, &out), 0);
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &depart, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->dst, 9);
+}
+END_TEST
+
+START_TEST(without_a_tree_nobody_departs)
+{
+	struct msg m = arrive(3, 1, 1);
+	struct bar b = { .up = 1 };
+	struct actions out;
+
+	m.type = MSG_DEPART;
+	ck_assert_int_eq(bar_step(1, NULL, larger, &b, NULL, &m, &out), -EBADMSG);
+	ck_assert_uint_eq(b.gen, 0);
+}
+END_TEST
+
+/* What is over leaves nothing behind; its status may be any -errno. */
+START_TEST(a_departure_clears_the_episode)
+{
+	struct bar_tree t = { .parent = 3, .nchildren = 2, .child = { 9, 10 } };
+	struct msg m[] = { arrive(9, 1, 1), arrive(10, 1, 2), arrive(1, 1, 3), arrive(3, 1, 77) };
+	struct bar b = { 0 };
+	struct actions out;
+	unsigned int i;
+
+	m[3].type = MSG_DEPART;
+	m[1].count = m[3].count = -4095;
+	for (i = 0; i < 3; i++)
+		ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &m[i], &out), 0);
+	ck_assert_int_eq(unit_sent(&out, MSG_ARRIVE)->count, -4095);
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &m[3], &out), 0);
+	ck_assert_int_eq(b.ended, -4095);
+	ck_assert_uint_eq(b.result, 77);
+	ck_assert_uint_eq(b.children, 0);
+	for (i = 0; i < BAR_FANOUT; i++)
+		ck_assert_uint_eq(b.from[i], 0);
+	ck_assert_int_eq(unit_sent(&out, MSG_DEPART)->count, -4095);
+}
+END_TEST
+
+/* Rank 0 is nobody's child, but may say so; that is found out when the tree is known. */
+START_TEST(rank_0_is_a_stranger_like_others)
+{
+	struct msg m = arrive(0, 1, 1);
+	struct bar b = { 0 };
+	struct actions out;
+
+	ck_assert_int_eq(bar_step(1, NULL, larger, &b, NULL, &m, &out), 0);
+	ck_assert_uint_eq(b.children, 1);
+	ck_assert_int_eq(bar_step(1, NULL, larger, &b, NULL, &m, &out), -EBADMSG);
 }
 END_TEST
 
@@ -170,12 +223,391 @@ START_TEST(ranks_that_contradict_each_other_are_told)
 	struct bar b = { 0 };
 	struct actions out;
 
-	ck_assert_int_eq(bar_step(0, &t, larger, &b, &mine, &out), 0);
-	ck_assert_int_eq(bar_step(0, &t, larger, &b, &child, &out), 0);
-	ck_assert_int_eq(bar_step(0, &t, larger, &b, &mine, &out), 0);
+	ck_assert_int_eq(bar_step(0, &t, larger, &b, NULL, &mine, &out), 0);
+	ck_assert_int_eq(bar_step(0, &t, larger, &b, NULL, &child, &out), 0);
+	ck_assert_int_eq(bar_step(0, &t, larger, &b, NULL, &mine, &out), 0);
 	ck_assert_int_eq(unit_sent(&out, MSG_DEPART)->count, -EINVAL);
 	ck_assert_int_eq(b.ended, -EINVAL);
 	ck_assert_int_eq(b.status, 0); /* the next episode is not spoiled */
+}
+END_TEST
+
+/* It cannot stand for one that has not come. */
+START_TEST(a_child_comes_once)
+{
+	struct bar_tree t = { .parent = SET_NOBODY, .nchildren = 2, .child = { 1, 2 } };
+	struct msg mine = arrive(0, 1, 1), child = arrive(1, 1, 1), second = arrive(2, 1, 1);
+	unsigned int early;
+
+	for (early = 0; early < 2; early++) {
+		struct bar b = { 0 }, before;
+		struct actions out;
+
+		if (!early)
+			ck_assert_int_eq(bar_step(0, &t, larger, &b, NULL, &mine, &out), 0);
+		ck_assert_int_eq(bar_step(0, early ? NULL : &t, larger, &b, NULL, &child, &out), 0);
+		before = b;
+		ck_assert_int_eq(bar_step(0, early ? NULL : &t, larger, &b, NULL, &child, &out), -EBADMSG);
+		ck_assert_mem_eq(&b, &before, sizeof(b));
+		if (early)
+			ck_assert_int_eq(bar_step(0, &t, larger, &b, NULL, &mine, &out), 0);
+		ck_assert_uint_eq(b.gen, 0);
+		ck_assert_int_eq(bar_step(0, &t, larger, &b, NULL, &second, &out), 0);
+		ck_assert_uint_eq(b.gen, 1);
+		ck_assert_int_eq(b.ended, 0);
+	}
+}
+END_TEST
+
+/* Ranks that name different groups: who arrives where it is nobody's child gets away, and nobody goes without all of its own. */
+START_TEST(a_stranger_is_turned_away)
+{
+	struct bar_tree t = { .parent = 3, .nchildren = 1, .child = { 9 } };
+	struct msg mine = arrive(700, 1, 1), child = arrive(9, 1, 1), stranger = arrive(521, 1, 99);
+	struct bar b = { 0 };
+	struct actions out;
+
+	mine.object = child.object = stranger.object = 0x12345;
+	/* The group is known: the stranger is told, and changes nothing. */
+	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &mine, &out), 0);
+	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &stranger, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->dst, 521);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->src, 700);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->object, 0x12345);
+	ck_assert_int_eq(unit_sent(&out, MSG_DEPART)->count, -EINVAL);
+	ck_assert_uint_eq(b.children, 0);
+	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &child, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->dst, 3);
+	ck_assert_int_eq(unit_sent(&out, MSG_ARRIVE)->count, 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->value, 1);
+	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &stranger, &out), 0); /* nor when its own have come */
+	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->dst, 521);
+
+	/* It is not yet: the stranger's value is in the sum, which all are told is none. */
+	b = (struct bar){ 0 };
+	ck_assert_int_eq(bar_step(700, NULL, larger, &b, NULL, &stranger, &out), 0);
+	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &mine, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->dst, 521);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->src, 700);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->object, 0x12345);
+	ck_assert_ptr_null(unit_sent(&out, MSG_ARRIVE));
+	ck_assert_uint_eq(b.children, 0);
+	ck_assert_uint_eq(b.from[0], 0);
+	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &child, &out), 0);
+	ck_assert_int_eq(unit_sent(&out, MSG_ARRIVE)->count, -EINVAL);
+
+	/* The first of several threads knows the group. */
+	b = (struct bar){ 0 };
+	mine.aux = 2;
+	ck_assert_int_eq(bar_step(700, NULL, larger, &b, NULL, &stranger, &out), 0);
+	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &mine, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->dst, 521);
+	ck_assert_uint_eq(b.children, 0);
+}
+END_TEST
+
+START_TEST(a_stranger_among_all_children_is_turned_away)
+{
+	struct bar_tree t = { .parent = 3, .nchildren = BAR_FANOUT, .child = { 9, 10, 11, 12, 13, 14, 15, 16 } };
+	struct msg stranger = arrive(17, 1, 1);
+	struct bar b = { 0 };
+	struct actions out;
+
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &stranger, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->dst, 17);
+}
+END_TEST
+
+START_TEST(no_step_does_more_than_it_may)
+{
+	struct bar_tree t = { .parent = SET_NOBODY };
+	struct msg mine = arrive(0, 1, 1), one;
+	struct bar b = { 0 };
+	struct actions out;
+	uint16_t i;
+
+	for (i = 1; i <= BAR_FANOUT; i++) {
+		one = arrive((uint16_t)(i * 7 % 11), 1, 1);
+		ck_assert_int_eq(bar_step(0, NULL, larger, &b, NULL, &one, &out), 0);
+	}
+	one = arrive(12, 1, 1);
+	ck_assert_int_eq(bar_step(0, NULL, larger, &b, NULL, &one, &out), -EBADMSG);
+	ck_assert_int_eq(bar_step(0, &t, larger, &b, NULL, &mine, &out), 0);
+	ck_assert_uint_eq(out.n, BAR_FANOUT + 1);
+	ck_assert_uint_lt(out.n, ACTIONS_MAX);
+	ck_assert_int_eq(b.ended, -EINVAL);
+	ck_assert_uint_eq(b.from[0], 0);
+}
+END_TEST
+
+/* The threads of one rank name different numbers: as many as the smallest says are waited for, and all are told. */
+START_TEST(threads_of_one_rank_that_contradict_each_other_are_told)
+{
+	struct bar_tree t = { .parent = SET_NOBODY };
+	static const uint32_t says[][3] = { { 2, 3 }, { 3, 2 }, { 4, 3, 5 }, { 3, 4, 5 }, { 5, 4, 3 } };
+	static const unsigned int come[] = { 2, 2, 3, 3, 3 };
+	unsigned int i, k;
+
+	for (i = 0; i < sizeof(says) / sizeof(says[0]); i++) {
+		struct bar b = { 0 };
+		struct actions out;
+
+		for (k = 0; k < come[i]; k++) {
+			struct msg m = arrive(0, says[i][k], 1);
+
+			ck_assert_uint_eq(b.gen, 0);
+			ck_assert_int_eq(bar_step(0, &t, larger, &b, NULL, &m, &out), 0);
+		}
+		ck_assert_ptr_nonnull(unit_action(&out, ACT_WAKE_ALL, 0));
+		ck_assert_uint_eq(b.gen, 1);
+		ck_assert_int_eq(b.ended, -EINVAL);
+	}
+}
+END_TEST
+
+/* The ranks of a node have parts of their own; the node is complete when each of them is. */
+START_TEST(a_node_waits_for_each_of_its_ranks)
+{
+	struct bar_tree t = { .parent = 7 };
+	struct bar_part parts[3] = { 0 };
+	struct bar b = { .locals = 3 };
+	struct msg m, depart = unit_msg(MSG_DEPART, 7, 1, 7, 0);
+	struct actions out;
+	unsigned int round, i;
+
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < 6; i++) {
+			m = arrive(1, 2, i);
+			ck_assert_int_eq(bar_step(1, &t, larger, &b, &parts[i % 3], &m, &out), 0);
+			ck_assert_uint_eq(out.n, i == 5);
+			if (i == 3) /* rank 0 is complete, the others are not */
+				ck_assert_int_eq(bar_step(1, &t, larger, &b, &parts[0], &m, &out), -EBADMSG);
+		}
+		m.op = 0;
+		ck_assert_uint_eq(b.up, 1);
+		ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &depart, &out), 0);
+		ck_assert_uint_eq(b.gen, round + 1);
+		ck_assert_int_eq(b.ended, 0);
+	}
+}
+END_TEST
+
+/* One rank names another number of threads than the rest of its node: none waits for ever, none ends early, all are told. */
+START_TEST(ranks_of_a_node_that_contradict_each_other_are_told)
+{
+	static const unsigned int orders[][5] = { { 0, 1, 2, 2, 2 }, { 2, 2, 2, 1, 0 }, { 2, 0, 2, 1, 2 } };
+	struct bar_tree t = { .parent = SET_NOBODY };
+	unsigned int k, i;
+
+	for (k = 0; k < 3; k++) {
+		struct bar_part parts[3] = { 0 };
+		struct bar b = { .locals = 3 };
+		struct actions out;
+
+		for (i = 0; i < 5; i++) {
+			struct msg m = arrive(0, orders[k][i] == 2 ? 3 : 1, 1);
+
+			ck_assert_uint_eq(b.gen, 0);
+			ck_assert_int_eq(bar_step(0, &t, larger, &b, &parts[orders[k][i]], &m, &out), 0);
+		}
+		ck_assert_uint_eq(b.gen, 1);
+		ck_assert_int_eq(b.ended, -EINVAL);
+	}
+}
+END_TEST
+
+#define WIDE_ME 1000
+#define WIDE_PARENT 900
+#define WIDE_OBJECT 0x87654321u
+#define WIDE_OP 7
+
+/* Tells by its result in which order which values met, and by which operation. */
+static uint64_t chain(uint8_t op, uint64_t a, uint64_t b)
+{
+	return a * 31 + b + (op == WIDE_OP ? 0 : 1ull << 63);
+}
+
+static struct msg wide_arrive(uint16_t src, uint64_t value)
+{
+	struct msg m = arrive(src, 2, value);
+
+	m.dst = WIDE_ME;
+	m.object = WIDE_OBJECT;
+	m.op = WIDE_OP;
+	return m;
+}
+
+static void check_names(const struct msg *m, uint16_t dst)
+{
+	ck_assert_uint_eq(m->version, WIRE_VERSION);
+	ck_assert_uint_eq(m->src, WIDE_ME);
+	ck_assert_uint_eq(m->req_rank, WIDE_ME);
+	ck_assert_uint_eq(m->req_slot, 0);
+	ck_assert_uint_eq(m->dst, dst);
+	ck_assert_uint_eq(m->object, WIDE_OBJECT);
+}
+
+/* Two own threads (0, 1) and two children (2, 3) in any order; one of the four may bring an error or differ. */
+static void episode(struct bar *b, const unsigned int *order, unsigned int wrong, bool differs)
+{
+	static const struct bar_tree t = { .parent = WIDE_PARENT, .nchildren = 2, .child = { 1001, 1002 } };
+	int16_t status = wrong > 3 ? 0 : differs ? -EINVAL : -EIO;
+	uint32_t gen = b->gen;
+	uint64_t acc = 0;
+	struct actions out;
+	struct msg m, again;
+	unsigned int i;
+	bool known = false;
+
+	for (i = 0; i < 4; i++) {
+		m = wide_arrive(order[i] < 2 ? WIDE_ME : (uint16_t)(999 + order[i]), 0x100000000ull + order[i]);
+		known = known || order[i] < 2;
+		if (order[i] == wrong && differs)
+			m.aux = 3;
+		else if (order[i] == wrong)
+			m.count = -EIO;
+		acc = i ? acc * 31 + m.value : m.value;
+		ck_assert_int_eq(bar_step(WIDE_ME, known ? &t : NULL, chain, b, NULL, &m, &out), 0);
+		ck_assert_str_eq(unit_text(&out), i < 3 ? "" : "ARRIVE");
+	}
+	ck_assert_uint_eq(b->any, 1);
+	ck_assert_uint_eq(b->up, 1);
+	check_names(&out.v[0].msg, WIDE_PARENT);
+	ck_assert_uint_eq(out.v[0].msg.op, WIDE_OP);
+	ck_assert_uint_eq(out.v[0].msg.aux, 2);
+	ck_assert_int_eq(out.v[0].msg.count, status);
+	ck_assert_uint_eq(out.v[0].msg.value, acc);
+	again = wide_arrive(1001, 1);
+	ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, b, NULL, &again, &out), -EBADMSG);
+	ck_assert_uint_eq(b->gen, gen);
+	m = unit_msg(MSG_DEPART, WIDE_PARENT, WIDE_ME, WIDE_PARENT, 0);
+	m.object = WIDE_OBJECT;
+	m.count = status;
+	m.value = 0x123456789abcdefull;
+	ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, b, NULL, &m, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "DEPART DEPART wake-all");
+	for (i = 0; i < 2; i++) {
+		check_names(&out.v[i].msg, (uint16_t)(1001 + i));
+		ck_assert_int_eq(out.v[i].msg.count, status);
+		ck_assert_uint_eq(out.v[i].msg.value, m.value);
+	}
+	ck_assert_uint_eq(b->gen, gen + 1);
+	ck_assert_int_eq(b->ended, status);
+	ck_assert_uint_eq(b->result, m.value);
+	ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, b, NULL, &m, &out), -EBADMSG); /* it is over */
+}
+
+/* The number that goes up is the smaller one, in whatever order they come. */
+START_TEST(a_node_that_contradicts_itself_says_the_smaller_number)
+{
+	static const unsigned int threads[][3] = { { 1, 2, 2 }, { 2, 2, 1 } };
+	struct bar_tree t = { .parent = 7 };
+	unsigned int k, i;
+
+	for (k = 0; k < 2; k++) {
+		struct bar_part parts[3] = { 0 };
+		struct bar b = { .locals = 2 };
+		struct actions out;
+
+		for (i = 0; i < 3; i++) {
+			struct msg m = arrive(1, threads[k][i], 1);
+
+			ck_assert_int_eq(bar_step(1, &t, larger, &b, &parts[threads[k][i]], &m, &out), 0);
+		}
+		ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->aux, 1);
+		ck_assert_int_eq(unit_sent(&out, MSG_ARRIVE)->count, -EINVAL);
+	}
+}
+END_TEST
+
+START_TEST(threads_are_counted_in_32_bits)
+{
+	struct bar_tree t = { .parent = 7 };
+	struct bar_part part = { 0 };
+	struct bar b = { .locals = 1 };
+	struct msg m = arrive(1, 0x10001, 1);
+	struct actions out;
+	unsigned int i;
+
+	for (i = 0; i < 0x10001; i++) {
+		unit_require(!b.up);
+		unit_require(!bar_step(1, &t, larger, &b, &part, &m, &out));
+	}
+	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->aux, 0x10001);
+	ck_assert_int_eq(unit_sent(&out, MSG_ARRIVE)->count, 0);
+}
+END_TEST
+
+START_TEST(a_smaller_number_and_a_late_episode_have_32_bits)
+{
+	struct bar_tree t = { .parent = 7 };
+	struct bar_part part = { 0 };
+	struct bar b = { .locals = 1, .gen = 0x10000 };
+	struct msg m = arrive(1, 0x20000, 1);
+	struct actions out;
+
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, &part, &m, &out), 0);
+	m.aux = 0x10001;
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, &part, &m, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	m.aux = 2;
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, &part, &m, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->aux, 2);
+}
+END_TEST
+
+START_TEST(an_episode_in_every_order_in_full)
+{
+	struct bar b = { .gen = UINT32_MAX - 20 }; /* generations wrap */
+	unsigned int o[4], wrong, differs;
+
+	for (o[0] = 0; o[0] < 4; o[0]++)
+		for (o[1] = 0; o[1] < 4; o[1]++)
+			for (o[2] = 0; o[2] < 4; o[2]++) {
+				o[3] = 6 - o[0] - o[1] - o[2];
+				if (o[0] == o[1] || o[0] == o[2] || o[1] == o[2])
+					continue;
+				for (wrong = 2; wrong <= 4; wrong++)
+					for (differs = 0; differs < 2; differs++)
+						episode(&b, o, wrong, differs);
+			}
+}
+END_TEST
+
+/* A thread of a rank that is not in its own group: nothing comes of it, and nothing goes wrong. */
+START_TEST(an_arrival_without_a_tree_is_only_noted)
+{
+	struct bar b = { 0 };
+	struct msg own = arrive(WIDE_ME, 1, 5), child = arrive(1001, 1, 9);
+	struct actions out;
+
+	ck_assert_int_eq(bar_step(WIDE_ME, NULL, larger, &b, NULL, &child, &out), 0);
+	ck_assert_int_eq(bar_step(WIDE_ME, NULL, larger, &b, NULL, &own, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(b.arrived, 1);
+	ck_assert_uint_eq(b.gen, 0);
+}
+END_TEST
+
+/* At the root the last of all ends the episode, whoever that is. */
+START_TEST(the_root_ends_the_episode)
+{
+	static const struct bar_tree t = { .parent = SET_NOBODY, .nchildren = 1, .child = { 1001 } };
+	unsigned int first;
+
+	for (first = 0; first < 2; first++) {
+		struct bar b = { 0 };
+		struct msg own = arrive(WIDE_ME, 1, 5), child = arrive(1001, 1, 9);
+		struct actions out;
+
+		ck_assert_int_eq(bar_step(WIDE_ME, &t, larger, &b, NULL, first ? &own : &child, &out), 0);
+		ck_assert_uint_eq(out.n, 0);
+		ck_assert_int_eq(bar_step(WIDE_ME, &t, larger, &b, NULL, first ? &child : &own, &out), 0);
+		ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
+		ck_assert_uint_eq(out.v[0].msg.value, 9);
+		ck_assert_uint_eq(b.result, 9);
+		ck_assert_uint_eq(b.threads + b.arrived + b.children + b.any + b.up, 0);
+	}
 }
 END_TEST
 
@@ -189,7 +621,23 @@ int main(void)
 	tcase_add_test(t, a_rank_outside_the_group_is_refused);
 	tcase_add_test(t, everybody_departs_with_the_same_result);
 	tcase_add_test(t, what_no_correct_rank_sends_changes_nothing);
+	tcase_add_test(t, without_a_tree_nobody_departs);
+	tcase_add_test(t, a_departure_clears_the_episode);
+	tcase_add_test(t, rank_0_is_a_stranger_like_others);
 	tcase_add_test(t, ranks_that_contradict_each_other_are_told);
+	tcase_add_test(t, a_child_comes_once);
+	tcase_add_test(t, a_stranger_is_turned_away);
+	tcase_add_test(t, a_stranger_among_all_children_is_turned_away);
+	tcase_add_test(t, no_step_does_more_than_it_may);
+	tcase_add_test(t, threads_of_one_rank_that_contradict_each_other_are_told);
+	tcase_add_test(t, a_node_waits_for_each_of_its_ranks);
+	tcase_add_test(t, ranks_of_a_node_that_contradict_each_other_are_told);
+	tcase_add_test(t, a_node_that_contradicts_itself_says_the_smaller_number);
+	tcase_add_test(t, threads_are_counted_in_32_bits);
+	tcase_add_test(t, a_smaller_number_and_a_late_episode_have_32_bits);
+	tcase_add_test(t, an_episode_in_every_order_in_full);
+	tcase_add_test(t, an_arrival_without_a_tree_is_only_noted);
+	tcase_add_test(t, the_root_ends_the_episode);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

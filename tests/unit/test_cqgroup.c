@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_cqgroup.c - net/cqgroup*: lists, the configuration and its mistakes, merging, CQs and their vectors, NUMA defaults.
+ * test_cqgroup.c - libdsm/cqgroup: lists, the configuration and its mistakes, merging, CQs and their vectors, NUMA defaults.
  *
  * The verbs functions of this program take the place of libibverbs': they record the vector that a CQ was asked for.
  */
@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "core/wire.h"
-#include "net/cqgroup_table.h"
+#include "cqgroup/table.h"
 
 #define TREE "tests/cqgroup/tree"
 

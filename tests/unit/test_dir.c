@@ -38,7 +38,7 @@ START_TEST(every_message_is_bounded_and_illegal_ones_change_nothing)
 					for (i = 0; i < 8; i++) {
 						struct dir_ctx c = home(0, 3);
 						struct dir d = { .state = state & 7,
-								 .phase = phase & 3,
+								 .phase = phase & 7,
 								 .owner = (uint16_t)owner,
 								 .served = 1,
 								 .copyset = 1ull << owner | (i & 4) };
@@ -279,7 +279,7 @@ START_TEST(the_first_toucher_becomes_the_home)
 	turn = unit_action(&out, ACT_RESUME, 0)->msg;
 	ck_assert_int_eq(dir_step(&c, &manager, &turn, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_WRITE_REQ)->dst, 2);
-	ck_assert_uint_eq(unit_sent(&out, MSG_WRITE_REQ)->flags, 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_WRITE_REQ)->flags, MSGF_FORWARDED);
 	ck_assert_uint_eq(manager.phase, DIR_IDLE);
 }
 END_TEST
@@ -314,6 +314,65 @@ START_TEST(a_block_is_placed_only_while_untouched)
 }
 END_TEST
 
+/* dsm_place() is a promise: who touches the block first does not become its home. */
+START_TEST(a_placed_block_does_not_move_at_first_touch)
+{
+	uint8_t types[] = { MSG_READ_REQ, MSG_WRITE_REQ };
+	unsigned int i, r;
+
+	for (i = 0; i < 2; i++)
+		for (r = 0; r < 4; r++) {
+			struct dir_ctx c = home(0, 4);
+			struct dir d = { 0 };
+			struct msg place = request(MSG_PLACE, 1, 2), touch = request(types[i], (uint16_t)r, 1);
+			struct actions out;
+
+			place.value = 0;
+			touch.flags = MSGF_FIRST_TOUCH;
+			ck_assert_int_eq(dir_step(&c, &d, &place, &out), 0);
+			ck_assert_int_eq(unit_sent(&out, MSG_REPLY)->count, 0);
+			ck_assert_int_eq(dir_step(&c, &d, &touch, &out), 0);
+			ck_assert_ptr_null(unit_sent(&out, MSG_HOME));
+			ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->dst, r);
+			ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->home, 0);
+			ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->flags, MSGF_ZERO);
+			ck_assert_uint_eq(d.state, DIR_EXCLUSIVE);
+			ck_assert_uint_eq(d.owner, r);
+		}
+}
+END_TEST
+
+/* As many as there can be: the engine has 256 slots for each of up to 1,024 ranks. */
+START_TEST(every_slot_of_every_rank_may_wait)
+{
+	static struct qnode all[WIRE_MAX_RANKS * 256];
+	struct dir_ctx c = { .me = 0, .nranks = WIRE_MAX_RANKS, .queue = { .nodes = all, .nslots = 256 } };
+	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 1 };
+	uint16_t ranks[] = { 2, 255, 256, 511, 1023, 700, 3 }, slots[] = { 255, 0, 254, 128, 255, 1, 7 };
+	const unsigned int n = sizeof(ranks) / sizeof(ranks[0]);
+	struct actions out;
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		struct msg m = request(MSG_WRITE_REQ, ranks[i], slots[i]);
+
+		ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+	}
+	for (i = 0; i < n; i++) {
+		struct msg turn;
+
+		done(&c, &d, d.served, &out);
+		ck_assert_uint_eq(unit_action(&out, ACT_RESUME, 0)->rank, ranks[i]);
+		ck_assert_uint_eq(unit_action(&out, ACT_RESUME, 0)->slot, slots[i]);
+		turn = unit_action(&out, ACT_RESUME, 0)->msg;
+		ck_assert_int_eq(dir_step(&c, &d, &turn, &out), 0);
+		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->req_rank, ranks[i]);
+		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->req_slot, slots[i]);
+	}
+	ck_assert_uint_eq(d.tail, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("dir");
@@ -331,6 +390,8 @@ int main(void)
 	tcase_add_test(t, a_block_that_migrates_is_granted_whole);
 	tcase_add_test(t, the_first_toucher_becomes_the_home);
 	tcase_add_test(t, a_block_is_placed_only_while_untouched);
+	tcase_add_test(t, a_placed_block_does_not_move_at_first_touch);
+	tcase_add_test(t, every_slot_of_every_rank_may_wait);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

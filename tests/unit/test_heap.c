@@ -22,6 +22,24 @@ static void wait_ok(pid_t pid)
 
 /* ---- one thread ------------------------------------------------------------------------------ */
 
+START_TEST(a_loan_is_asked_for_in_one_word)
+{
+	static const size_t sizes[] = { 0, 1, 16, 1024, 1ul << 20, (1ul << 40) + 17 };
+	unsigned int i, n;
+	size_t align;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		for (align = 1; align <= 2ul << 20; align *= 2)
+			for (n = 1; n <= LOAN_MOST; n++) {
+				const uint64_t ask = loan_ask(sizes[i], align, n);
+
+				if (loan_size(ask) != sizes[i] || loan_align(ask) != align || loan_count(ask) != n)
+					ck_abort_msg("%zu bytes at %zu, %u times", sizes[i], align, n);
+			}
+	ck_assert_uint_eq(loan_align(loan_ask(8, 0, 1)), 1);
+}
+END_TEST
+
 START_TEST(allocator_never_touches_the_range)
 {
 	static void *p[20000];
@@ -58,9 +76,8 @@ END_TEST
 
 START_TEST(reused_memory_is_zeroed)
 {
-	static const size_t sizes[] = {
-		1, 16, 100, 511, 3584, 3585, 4095, 4096, 4097, 9000, 14336, 14337, 70000, 3 * MB, 20 * MB
-	};
+	static const size_t sizes[] = { 1,    16,   100,   511,   3584,  3585,   4095,   4096,
+					4097, 9000, 14336, 14337, 70000, 3 * MB, 20 * MB };
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		size_t n = sizes[i], count = n < 10000 ? 100 : 2;
@@ -199,7 +216,10 @@ END_TEST
 START_TEST(churn_does_not_eat_the_heap)
 {
 	enum { SLOTS = 4000 };
-	static struct { unsigned char *p; size_t n; } slot[SLOTS];
+	static struct {
+		unsigned char *p;
+		size_t n;
+	} slot[SLOTS];
 	uint64_t x = 1234567;
 	unsigned failed = 0;
 
@@ -477,5 +497,6 @@ int main(void)
 	tcase_add_test(cases[1], killed_children_leave_a_working_heap);
 	tcase_add_test(cases[1], damaged_ring_is_survived);
 	tcase_add_test(cases[1], children_free_while_the_owner_allocates);
+	tcase_add_test(cases[0], a_loan_is_asked_for_in_one_word);
 	return run_cases("heap", cases, 2);
 }

@@ -9,7 +9,10 @@
 #include <time.h>
 
 enum { THREADS = 8, EXCHANGE = 512, OPERATIONS = 60000 };
-struct parcel { uint32_t size; uint32_t seed; };
+struct parcel {
+	uint32_t size;
+	uint32_t seed;
+};
 static struct parcel *exchange[EXCHANGE];
 
 static void check_parcel(const struct parcel *q)

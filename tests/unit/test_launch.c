@@ -117,8 +117,11 @@ static int play(const char *role)
 	static const struct {
 		const char *name;
 		int (*fn)(struct launch *l);
-	} roles[] = { { "exchange", role_exchange }, { "errors", role_errors }, { "late", role_late },
-		      { "killed", role_killed },     { "abort", role_abort } };
+	} roles[] = { { "exchange", role_exchange },
+		      { "errors", role_errors },
+		      { "late", role_late },
+		      { "killed", role_killed },
+		      { "abort", role_abort } };
 	struct launch l;
 	size_t i;
 	int err;
@@ -212,7 +215,8 @@ static int job(const char *role)
 	no_launcher();
 	snprintf(command, sizeof(command),
 		 "env " ROLE "=%s OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 "
-		 "mpirun --oversubscribe -n %d '%s' >/dev/null 2>&1 </dev/null", role, RANKS, self);
+		 "mpirun --oversubscribe -n %d '%s' >/dev/null 2>&1 </dev/null",
+		 role, RANKS, self);
 	status = system(command);
 	ck_assert(WIFEXITED(status));
 	return WEXITSTATUS(status);

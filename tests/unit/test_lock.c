@@ -5,13 +5,13 @@
 #include "core/lock.h"
 
 #define HOME 0
-#define RECORD 6
+#define RECORD 0x12345678
 
 static struct msg from_home(uint8_t type, uint64_t value)
 {
 	struct msg m = unit_msg(type, HOME, 1, 3, 2);
 
-	m.home = RECORD;
+	m.aux = RECORD;
 	m.value = value;
 	return m;
 }
@@ -26,7 +26,9 @@ START_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
 				    before = h;
 			struct actions out = { .n = 99 };
 			struct msg m = from_home(MSG_NEXT, 0);
-			int err = hold_step(1, RECORD, &h, (enum hold_event)ev, &m, &out);
+			struct qnode nodes[8] = { 0 };
+			const struct hold_ctx ctx = { .me = 1, .passes = 1, .queue = { nodes, 4, NULL } };
+			int err = hold_step(&ctx, RECORD, &h, (enum hold_event)ev, &m, &out);
 
 			ck_assert(!err || err == -EBADMSG);
 			ck_assert_uint_lt(out.n, ACTIONS_MAX);
@@ -54,15 +56,29 @@ START_TEST(everything_has_a_name)
 	ck_assert_str_eq(hold_state_name(HOLD_STATES), "?");
 	ck_assert_str_eq(hold_event_name(HE_EVENTS), "?");
 	ck_assert_str_eq(hold_rule_name(HOLD_STATES, 0), "?");
+	ck_assert_str_eq(hold_rule_name(HOLD_FREE, HE_EVENTS), "?");
 }
 END_TEST
 
-static struct msg ask(uint8_t type, uint16_t rank, uint16_t record)
+static struct msg ask(uint8_t type, uint16_t rank, uint32_t record)
 {
 	struct msg m = unit_msg(type, rank, HOME, rank, 1);
 
-	m.home = record;
+	m.aux = record;
 	return m;
+}
+
+/* The hold record that a message of the home or of the last holder is for. */
+static uint32_t record_of(const struct msg *m)
+{
+	return m->aux;
+}
+
+static int home_step(struct sync *s, const struct msg *m, struct actions *out)
+{
+	bool destroy;
+
+	return lock_home_step(HOME, s, m, &destroy, out);
 }
 
 START_TEST(the_home_tells_the_last_in_line_who_comes_next)
@@ -71,26 +87,30 @@ START_TEST(the_home_tells_the_last_in_line_who_comes_next)
 	struct msg a = ask(MSG_LOCK, 0, 0), b = ask(MSG_LOCK, 5, 9), c = ask(MSG_TRYLOCK, 6, 2);
 	struct actions out;
 
-	ck_assert_int_eq(lock_home_step(HOME, &s, &a, &out), 0); /* rank 0, record 0: not to be taken for a free lock */
+	ck_assert_int_eq(home_step(&s, &a, &out), 0); /* rank 0, record 0: not to be taken for a free lock */
 	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->dst, 0);
 	ck_assert(!sync_idle(&s));
-	ck_assert_int_eq(lock_home_step(HOME, &s, &b, &out), 0);
+	ck_assert_int_eq(home_step(&s, &b, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_NEXT)->dst, 0);
-	ck_assert_uint_eq(unit_sent(&out, MSG_NEXT)->home, 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_NEXT)->aux, 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_NEXT)->req_rank, 5);
 	ck_assert_uint_eq(unit_sent(&out, MSG_NEXT)->value, 9);
-	ck_assert_int_eq(lock_home_step(HOME, &s, &c, &out), 0);
+	ck_assert_int_eq(home_step(&s, &c, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_RECALL)->aux, 9);
+	b.type = MSG_RECALLED;
+	b.count = -EBUSY;
+	ck_assert_int_eq(home_step(&s, &b, &out), 0);
 	ck_assert_int_eq(unit_sent(&out, MSG_FREED)->count, -EBUSY);
 	a.type = MSG_UNLOCK;
-	ck_assert_int_eq(lock_home_step(HOME, &s, &a, &out), 0);
+	ck_assert_int_eq(home_step(&s, &a, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FREED)->value, 1);
 	ck_assert(!sync_idle(&s));
 	b.type = MSG_UNLOCK;
-	ck_assert_int_eq(lock_home_step(HOME, &s, &b, &out), 0);
+	ck_assert_int_eq(home_step(&s, &b, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FREED)->value, 0);
 	ck_assert(sync_idle(&s));
 	a.type = MSG_SYNC;
-	ck_assert_int_eq(lock_home_step(HOME, &s, &a, &out), -EBADMSG);
+	ck_assert_int_eq(home_step(&s, &a, &out), -EBADMSG);
 }
 END_TEST
 
@@ -104,16 +124,138 @@ START_TEST(a_crossed_unlock_frees_the_record_after_both_answers)
 		struct hold h = { .state = HOLD_LEAVING, .home = HOME };
 		struct actions out;
 
-		ck_assert_int_eq(hold_step(1, RECORD, &h, i ? HE_FREED : HE_NEXT, i ? &crossed : &next, &out), 0);
+		ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h, i ? HE_FREED : HE_NEXT,
+					   i ? &crossed : &next, &out),
+				 0);
 		ck_assert_uint_ne(h.state, HOLD_FREE);
 		ck_assert_ptr_eq(i ? unit_sent(&out, MSG_LOCKED) : NULL, NULL);
 		if (!i)
-			ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->home, 8);
-		ck_assert_int_eq(hold_step(1, RECORD, &h, i ? HE_NEXT : HE_FREED, i ? &next : &crossed, &out), 0);
+			ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->aux, 8);
+		ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h, i ? HE_NEXT : HE_FREED,
+					   i ? &next : &crossed, &out),
+				 0);
 		ck_assert_uint_eq(h.state, HOLD_FREE);
 		if (i)
 			ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->dst, 3);
 	}
+}
+END_TEST
+
+#define NODE 20 /* of the threads that stand in line; their nodes have more than 16 bits */
+#define NSLOTS 0x1003
+#define PASSES 2
+#define THREADS 5
+
+static struct qnode nodes[(NODE + 1) * NSLOTS];
+static const struct hold_ctx cohort = { .me = NODE, .passes = PASSES, .queue = { nodes, NSLOTS, NULL } };
+
+static int join(struct hold *h, uint16_t slot)
+{
+	struct msg m = unit_msg(MSG_LOCK, NODE, NODE, NODE, slot);
+	struct actions out;
+	int err = hold_step(&cohort, RECORD, h, HE_JOIN, &m, &out);
+
+	ck_assert_uint_eq(out.n, 0);
+	return err;
+}
+
+START_TEST(without_queues_nobody_stands_in_line)
+{
+	struct hold h = { .state = HOLD_HELD, .home = HOME };
+	struct msg m = unit_msg(MSG_LOCK, NODE, NODE, NODE, 1);
+	struct actions out;
+
+	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = NODE }, RECORD, &h, HE_JOIN, &m, &out), -EBADMSG);
+}
+END_TEST
+
+/* First come, first served; nobody waits twice; the last keeps the lock. */
+START_TEST(threads_of_a_node_pass_the_lock_on_without_a_message)
+{
+	struct hold h = { .state = HOLD_HELD, .home = HOME, .slot = 0, .passed = 99 }; /* of a time before this one */
+	struct actions out;
+	uint16_t s;
+
+	ck_assert_int_eq(join(&h, 0x234), 0);
+	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, 0x234);
+	for (s = 1; s <= THREADS; s++)
+		ck_assert_int_eq(join(&h, s), 0);
+	ck_assert_int_eq(join(&h, 2), -EBADMSG);
+	for (s = 1; s <= THREADS; s++) {
+		ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+		ck_assert_uint_eq(out.n, 1);
+		ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, s);
+		ck_assert_int_eq(unit_action(&out, ACT_WAKE, 0)->status, 0);
+		ck_assert_uint_eq(h.state, HOLD_HELD);
+	}
+	ck_assert_int_eq(join(&h, 1), 0); /* who had it may wait again */
+	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(h.state, HOLD_KEPT);
+	ck_assert_int_eq(join(&h, 1), -EBADMSG); /* it is to be taken */
+}
+END_TEST
+
+/* So many times; then it goes there, and those who are left ask for it again. */
+START_TEST(another_node_waits_for_so_many_threads_only)
+{
+	static const uint8_t before[] = { HOLD_WAITING, HOLD_HELD };
+	struct msg next = from_home(MSG_NEXT, 8), locked = from_home(MSG_LOCKED, 0);
+	unsigned int i;
+	uint16_t s;
+
+	for (i = 0; i < 2; i++) {
+		struct hold h = {
+			.state = before[i], .home = HOME, .slot = 0, .object = 0x87654321, .gen = 0x4567, .passed = 99
+		};
+		const struct msg *m;
+		struct actions out;
+
+		memset(nodes, 0, sizeof(nodes));
+		for (s = 1; s <= THREADS; s++)
+			ck_assert_int_eq(join(&h, s), 0);
+		ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_NEXT, &next, &out), 0);
+		if (!i)
+			ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_LOCKED, &locked, &out), 0);
+		for (s = 1; s <= PASSES; s++) {
+			ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+			ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, s);
+			ck_assert_uint_eq(out.n, 1);
+			ck_assert_uint_eq(h.state, HOLD_HELD_NEXT);
+		}
+		ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+		ck_assert_ptr_null(unit_action(&out, ACT_WAKE, 0));
+		m = unit_sent(&out, MSG_LOCKED);
+		ck_assert(m && m->dst == 3 && m->aux == 8 && m->req_slot == 2);
+		m = unit_sent(&out, MSG_LOCK);
+		ck_assert(m && m->src == NODE && m->dst == HOME && m->object == 0x87654321 && m->req_rank == 0x4567);
+		ck_assert(m->req_slot == s && m->aux == RECORD);
+		ck_assert_uint_eq(h.state, HOLD_WAITING);
+		ck_assert_uint_eq(h.slot, s);
+		ck_assert_uint_eq(queue_length(&cohort.queue, h.line), THREADS - s);
+	}
+}
+END_TEST
+
+/* The lock is gone: each is told, by asking for each. */
+START_TEST(a_refusal_is_not_for_those_behind)
+{
+	struct hold h = { .state = HOLD_WAITING, .home = HOME, .slot = 0 };
+	struct msg m = from_home(MSG_FREED, 0);
+	struct actions out;
+
+	memset(nodes, 0, sizeof(nodes));
+	ck_assert_int_eq(join(&h, 3), 0);
+	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_REFUSED, &m, &out), 0);
+	ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_LOCK)->req_slot, 3);
+	ck_assert_uint_eq(h.state, HOLD_WAITING);
+	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_REFUSED, &m, &out), 0);
+	ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, 3);
+	ck_assert_uint_eq(out.n, 1);
+	ck_assert_uint_eq(h.state, HOLD_FREE);
 }
 END_TEST
 
@@ -123,13 +265,59 @@ START_TEST(a_successor_known_before_the_grant_is_not_forgotten)
 	struct msg next = from_home(MSG_NEXT, 8), locked = from_home(MSG_LOCKED, 0);
 	struct actions out;
 
-	ck_assert_int_eq(hold_step(1, RECORD, &h, HE_NEXT, &next, &out), 0);
-	ck_assert_int_eq(hold_step(1, RECORD, &h, HE_LOCKED, &locked, &out), 0);
+	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h, HE_NEXT, &next, &out), 0);
+	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h, HE_LOCKED, &locked, &out), 0);
 	ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, 4);
-	ck_assert_int_eq(hold_step(1, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1 }, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->dst, 3);
 	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->req_slot, 2);
 	ck_assert_uint_eq(h.state, HOLD_FREE);
+}
+END_TEST
+
+/* Holder and successor are named by rank, slot and record, each of which may be as large as its field. */
+START_TEST(large_numbers_come_through)
+{
+	struct sync s = { .kind = SYNC_MUTEX };
+	struct msg a = ask(MSG_LOCK, 1023, 0x71234), b = ask(MSG_LOCK, 771, 0xfedcba), next, locked;
+	struct hold h = { .state = HOLD_HELD, .home = HOME, .object = 0x87654321 };
+	struct actions out;
+
+	a.object = b.object = 0x87654321;
+	b.req_slot = 0x1ff;
+	ck_assert_int_eq(home_step(&s, &a, &out), 0);
+	locked = *unit_sent(&out, MSG_LOCKED);
+	ck_assert_uint_eq(locked.dst, 1023);
+	ck_assert_uint_eq(record_of(&locked), 0x71234);
+	ck_assert_int_eq(home_step(&s, &b, &out), 0);
+	next = *unit_sent(&out, MSG_NEXT);
+	ck_assert_uint_eq(next.dst, 1023);
+	ck_assert_uint_eq(next.object, 0x87654321);
+	ck_assert_uint_eq(record_of(&next), 0x71234);
+	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1023 }, 0x71234, &h, HE_NEXT, &next, &out), 0);
+	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 1023 }, 0x71234, &h, HE_UNLOCK, NULL, &out), 0);
+	locked = *unit_sent(&out, MSG_LOCKED);
+	ck_assert_uint_eq(locked.dst, 771);
+	ck_assert_uint_eq(locked.object, 0x87654321);
+	ck_assert_uint_eq(locked.req_rank, 771);
+	ck_assert_uint_eq(locked.req_slot, 0x1ff);
+	ck_assert_uint_eq(record_of(&locked), 0xfedcba);
+	/* Kept, taken again and given back, it is still known by the same name. */
+	h = (struct hold){ .state = HOLD_HELD, .home = HOME, .object = 0x87654321, .slot = 0x1ff };
+	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_TAKE, NULL, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(h.state, HOLD_HELD);
+	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_GIVE, NULL, &out), 0);
+	ck_assert_uint_eq(record_of(unit_sent(&out, MSG_UNLOCK)), 0xfedcba);
+	b = *unit_sent(&out, MSG_UNLOCK);
+	b.req_rank = b.src; /* as core/dispatch.c has it: on the wire that is a part of the object's name */
+	ck_assert_int_eq(home_step(&s, &b, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_FREED)->value, 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_FREED)->req_slot, 0x1ff);
+	ck_assert(sync_idle(&s));
 }
 END_TEST
 
@@ -143,6 +331,11 @@ int main(void)
 	tcase_add_test(t, the_home_tells_the_last_in_line_who_comes_next);
 	tcase_add_test(t, a_crossed_unlock_frees_the_record_after_both_answers);
 	tcase_add_test(t, a_successor_known_before_the_grant_is_not_forgotten);
+	tcase_add_test(t, without_queues_nobody_stands_in_line);
+	tcase_add_test(t, threads_of_a_node_pass_the_lock_on_without_a_message);
+	tcase_add_test(t, another_node_waits_for_so_many_threads_only);
+	tcase_add_test(t, a_refusal_is_not_for_those_behind);
+	tcase_add_test(t, large_numbers_come_through);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/verbs_gid.h"
-#include "net/verbs_set.h"
+#include "net/verbs/gid.h"
+#include "net/verbs/set.h"
 
 static char why[512];
 
@@ -38,10 +38,17 @@ END_TEST
 START_TEST(wrong_techniques_are_refused_in_words)
 {
 	static const char *const wrong[][2] = {
-		{ "coalesc=1", "knows no coalesc" }, { "chain", "chain may be 0 to 16" }, { "chain=", "chain may be" },
-		{ "chain=17", "chain may be" }, { "chain=-1", "chain may be" }, { "chain=1x", "chain may be" },
-		{ "signal=0", "signal may be 1 to" }, { "depth=5", "a power of two" }, { "=1", "knows no" },
-		{ "inline=99999999999999999999", "inline may be" }, { "signal=1,,batch=2", "knows no" },
+		{ "coalesc=1", "knows no coalesc" },
+		{ "chain", "chain may be 0 to 16" },
+		{ "chain=", "chain may be" },
+		{ "chain=17", "chain may be" },
+		{ "chain=-1", "chain may be" },
+		{ "chain=1x", "chain may be" },
+		{ "signal=0", "signal may be 1 to" },
+		{ "depth=5", "a power of two" },
+		{ "=1", "knows no" },
+		{ "inline=99999999999999999999", "inline may be" },
+		{ "signal=1,,batch=2", "knows no" },
 	};
 	struct verbs_set s = { .chain = 99 };
 	size_t i;
@@ -113,10 +120,10 @@ START_TEST(the_best_gid_is_chosen_by_type_and_family)
 	struct ibv_gid_entry t[8], ib = entry(0, 1, IBV_GID_TYPE_IB, "fe80::2c9:300:1:1");
 	size_t n = recorded(t);
 
-	ck_assert_int_eq(choose(t, n, 1, ""), 4);       /* RoCE v2 over IPv4 */
-	ck_assert_int_eq(choose(t, 4, 1, ""), 3);       /* then a global IPv6 address */
-	ck_assert_int_eq(choose(t, 3, 1, ""), 1);       /* then a link-local one */
-	ck_assert_int_eq(choose(t, 1, 1, ""), 0);       /* version 1, when there is nothing else */
+	ck_assert_int_eq(choose(t, n, 1, ""), 4); /* RoCE v2 over IPv4 */
+	ck_assert_int_eq(choose(t, 4, 1, ""), 3); /* then a global IPv6 address */
+	ck_assert_int_eq(choose(t, 3, 1, ""), 1); /* then a link-local one */
+	ck_assert_int_eq(choose(t, 1, 1, ""), 0); /* version 1, when there is nothing else */
 	ck_assert_int_eq(choose(t, n, 2, ""), 6);
 	ck_assert_int_eq(choose(&ib, 1, 1, ""), 0);
 }

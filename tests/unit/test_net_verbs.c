@@ -8,8 +8,9 @@
 #define TRANSPORTS 4
 #define SLEEPERS 2 /* a broken connection is mended by who polls */
 /* timeout: a dead peer is noticed in 1 s instead of 9 */
-#define NET_SETTINGS "", "timeout=15,coalesce=0,chain=1,signal=1,inline=0,batch=1,large=0", "timeout=15,break=40", \
-		     "timeout=15,depth=4,chain=3,batch=2,break=100,coalesce=0,solicit=0"
+#define NET_SETTINGS                                                                                  \
+	"", "timeout=15,coalesce=0,chain=1,signal=1,inline=0,batch=1,large=0", "timeout=15,break=40", \
+		"timeout=15,depth=4,chain=3,batch=2,break=100,coalesce=0,solicit=0"
 
 #include "net_sleep_suite.h"
 #include "net_suite.h"
@@ -17,7 +18,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 
-#include "net/verbs.h"
+#include "net/verbs/verbs.h"
 
 static int no_files(void)
 {
@@ -152,8 +153,24 @@ END_TEST
 /* ---- garbage ---------------------------------------------------------------------------------- */
 
 enum garbage {
-	G_SHORT, G_LONG, G_KIND, G_AHEAD, G_SRC, G_CLASS, G_SIZE, G_FREE, G_QUIT, G_FETCH, G_LAND, G_LAND_SLOT, G_IMM, G_IMM_SLOT, G_IMM_TYPE,
-	G_IMM_SIZE, G_BARE, GARBAGE
+	G_SHORT,
+	G_LONG,
+	G_KIND,
+	G_AHEAD,
+	G_SRC,
+	G_CLASS,
+	G_SIZE,
+	G_FREE,
+	G_QUIT,
+	G_FETCH,
+	G_LAND,
+	G_LAND_SLOT,
+	G_IMM,
+	G_IMM_SLOT,
+	G_IMM_TYPE,
+	G_IMM_SIZE,
+	G_BARE,
+	GARBAGE
 };
 
 struct garbage_frame {
@@ -170,7 +187,10 @@ static void post_garbage(struct end *a, enum garbage what)
 	struct out *o = frame_get(l->dev, 4096);
 	struct garbage_frame *g = (struct garbage_frame *)o->data;
 	struct ibv_sge sge = { .addr = (uintptr_t)g, .length = HEAD, .lkey = o->lkey };
-	struct ibv_send_wr wr = { .wr_id = wr_make(WR_SEND, l->sent + 1), .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND },
+	struct ibv_send_wr wr = { .wr_id = wr_make(WR_SEND, l->sent + 1),
+				  .sg_list = &sge,
+				  .num_sge = 1,
+				  .opcode = IBV_WR_SEND },
 			   *bad;
 
 	memset(g, 0, sizeof(struct frame) + sizeof(struct msg) + 64);
@@ -193,11 +213,28 @@ static void post_garbage(struct end *a, enum garbage what)
 	case G_SRC: g->f.src = 2; break;
 	case G_CLASS: g->f.class = CLASS_BULK; break;
 	case G_SIZE: g->f.size = 1u << 31; break;
-	case G_FREE: g->f.kind = FRAME_FREE; g->f.id = 9; sge.length = sizeof(g->f); break;
+	case G_FREE:
+		g->f.kind = FRAME_FREE;
+		g->f.id = 9;
+		sge.length = sizeof(g->f);
+		break;
 	case G_QUIT: g->f.kind = FRAME_QUIT; break; /* too long for one */
-	case G_FETCH: g->f.kind = FRAME_FETCH; g->f.size = 1u << 30; sge.length += sizeof(struct remote); break;
-	case G_LAND: g->f.kind = FRAME_LAND; g->f.size = 1u << 20; g->m.type = MSG_DATA; break;
-	case G_LAND_SLOT: g->f.kind = FRAME_LAND; g->f.size = 64; g->m.type = MSG_DATA; g->m.req_slot = SLOTS; break;
+	case G_FETCH:
+		g->f.kind = FRAME_FETCH;
+		g->f.size = 1u << 30;
+		sge.length += sizeof(struct remote);
+		break;
+	case G_LAND:
+		g->f.kind = FRAME_LAND;
+		g->f.size = 1u << 20;
+		g->m.type = MSG_DATA;
+		break;
+	case G_LAND_SLOT:
+		g->f.kind = FRAME_LAND;
+		g->f.size = 64;
+		g->m.type = MSG_DATA;
+		g->m.req_slot = SLOTS;
+		break;
 	case G_IMM: wr.imm_data = htonl(SLOTS); break;
 	case G_IMM_SLOT: g->m.req_slot = 1; break; /* slot 0 it was */
 	case G_IMM_TYPE: g->m.type = MSG_CALL; break;
@@ -285,8 +322,18 @@ static bool waited(const struct msg *m)
 
 static int open_with_threads(struct end *e, uint16_t rank)
 {
-	const struct net_config cfg = { .rank = rank, .size = 3, .nslots = SLOTS, .handler = handler, .lost = lost, .arg = e,
-					.thread = new_thread, .waited = waited, .lost_ms = LOST_MS, .device = "", .gid = "", .cq_groups = "",
+	const struct net_config cfg = { .rank = rank,
+					.size = 3,
+					.nslots = SLOTS,
+					.handler = handler,
+					.lost = lost,
+					.arg = e,
+					.thread = new_thread,
+					.waited = waited,
+					.lost_ms = LOST_MS,
+					.device = "",
+					.gid = "",
+					.cq_groups = "",
 					.verbs = verbs_setting };
 
 	memset(e, 0, sizeof(*e));
@@ -386,7 +433,13 @@ END_TEST
 
 START_TEST(wrong_settings_are_refused)
 {
-	struct net_config cfg = { .rank = 0, .size = 3, .nslots = SLOTS, .handler = handler, .device = "", .gid = "", .cq_groups = "",
+	struct net_config cfg = { .rank = 0,
+				  .size = 3,
+				  .nslots = SLOTS,
+				  .handler = handler,
+				  .device = "",
+				  .gid = "",
+				  .cq_groups = "",
 				  .verbs = "" };
 	char address[NET_ADDRESS_MAX];
 	size_t size = sizeof(address);
@@ -433,8 +486,12 @@ int main(void)
 	static const struct {
 		const char *name;
 		void (*add)(TCase *t);
-	} cases[] = { /* CK_RUN_CASE=name runs one of them */
-		{ "own", add_own }, { "garbage", add_garbage }, { "messages", add_net_suite }, { "sleep", add_net_sleep_suite },
+	} cases[] = {
+		/* CK_RUN_CASE=name runs one of them */
+		{ "own", add_own },
+		{ "garbage", add_garbage },
+		{ "messages", add_net_suite },
+		{ "sleep", add_net_sleep_suite },
 	};
 	unsigned int i;
 	Suite *s;

@@ -82,6 +82,111 @@ START_TEST(everything_has_a_name)
 	ck_assert_str_eq(page_state_name(PG_STATES), "?");
 	ck_assert_str_eq(page_event_name(PE_EVENTS), "?");
 	ck_assert_str_eq(page_rule_name(PG_STATES, 0), "?");
+	ck_assert_str_eq(page_rule_name(PG_INVALID, PE_EVENTS), "?");
+	ck_assert_str_eq(page_rule_name(PG_INVALID, PE_EVENTS + 1), "?");
+}
+END_TEST
+
+START_TEST(states_say_what_may_be_done)
+{
+	unsigned int state;
+
+	for (state = 0; state < PG_STATES; state++) {
+		struct copy p = { .state = (uint8_t)state };
+
+		ck_assert_int_eq(page_asks(&p), state == PG_WANT_READ || state == PG_WANT_WRITE || state == PG_UPGRADE);
+		ck_assert_int_eq(page_readable(&p), state == PG_READ || state == PG_WRITE || state == PG_UPGRADE);
+		ck_assert_int_eq(page_writable(&p), state == PG_WRITE);
+	}
+}
+END_TEST
+
+/* Where bits are several ranks a stranger may be asked to drop a copy; to give one it may not. */
+START_TEST(who_knows_no_home_gives_nothing)
+{
+	const struct page_ctx many = { .me = ME, .nranks = 100, .now = 1000 };
+	static const uint8_t events[] = { PE_FWD_READ, PE_FWD_WRITE };
+	struct msg m = unit_msg(MSG_FWD_READ, OTHER, ME, 7, 3);
+	struct actions out;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		struct copy p = { .state = PG_READ, .flags = PAGE_OWNER };
+
+		ck_assert_int_eq(page_step(&many, &p, (enum page_event)events[i], &m, &out), -EBADMSG);
+		ck_assert_uint_eq(out.n, 0);
+	}
+}
+END_TEST
+
+/* Of the flags of an access only FIRST_TOUCH goes to the home; times have 32 bits. */
+START_TEST(a_request_and_a_hold_time_are_kept_in_full)
+{
+	const struct page_ctx late = { .me = ME, .now = 0x12345678, .hold_us = 0x23456 };
+	struct msg m = unit_msg(0, ME, ME, ME, 5);
+	struct copy p = { .home = OTHER + 1 };
+	struct actions out;
+
+	m.flags = 0xff;
+	ck_assert_int_eq(step(&p, PE_READ, m, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_READ_REQ)->flags, MSGF_FIRST_TOUCH | MSGF_KNOWN);
+	p.state = PG_GOT_READ;
+	ck_assert_int_eq(page_step(&late, &p, PE_USED, &m, &out), 0);
+	ck_assert_uint_eq(p.hold, 0x12345678 + 0x23456);
+}
+END_TEST
+
+START_TEST(a_home_that_is_known_is_asked)
+{
+	struct msg m = unit_msg(0, ME, ME, ME, 5);
+	struct copy p = { .home = 600 + 1 };
+	struct actions out;
+
+	m.home = 9; /* the manager */
+	ck_assert_int_eq(step(&p, PE_READ, m, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_READ_REQ)->dst, 600);
+}
+END_TEST
+
+/* Only ZERO makes a grant of a block that is not here; only this rank says that it has used it. */
+START_TEST(flags_and_names_are_those_of_the_step)
+{
+	struct msg grant = unit_msg(MSG_GRANT, OTHER, ME, ME, 3), m = unit_msg(0, ME, ME, 9, 4);
+	struct copy p = { .state = PG_WANT_WRITE, .slot = 3 };
+	struct actions out;
+
+	grant.op = GRANT_WRITE;
+	grant.flags = (uint8_t)~MSGF_ZERO;
+	ck_assert_int_eq(step(&p, PE_GRANT, grant, &out), -EBADMSG);
+	grant.flags = MSGF_ZERO;
+	ck_assert_int_eq(step(&p, PE_GRANT, grant, &out), 0);
+	ck_assert_int_eq(p.acks, 0);
+	ck_assert_int_eq(step(&p, PE_USED, m, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DONE)->req_rank, ME);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DONE)->req_slot, 3);
+}
+END_TEST
+
+/* How the last write was granted is neither a reason to keep a copy, nor how the next one is. */
+START_TEST(what_is_left_of_the_last_grant_does_not_matter)
+{
+	struct msg data = unit_msg(MSG_DATA, OTHER, ME, ME, 3), ack = unit_msg(MSG_INV_ACK, OTHER, ME, ME, 3);
+	struct copy p = { .state = PG_READ, .flags = OPEN_UPGRADE << 4, .home = OTHER + 1 };
+	struct actions out;
+
+	ck_assert_int_eq(step(&p, PE_FWD_READ, unit_msg(MSG_FWD_READ, OTHER, ME, 7, 3), &out), -EBADMSG);
+	ck_assert_int_eq(step(&p, PE_DROP, data, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "close");
+	ck_assert_uint_eq(p.state, PG_INVALID);
+	p.state = PG_WANT_WRITE;
+	p.slot = 3;
+	data.op = GRANT_WRITE;
+	data.home = OTHER;
+	data.count = 1;
+	ck_assert_int_eq(step(&p, PE_DATA, data, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "land");
+	ck_assert_int_eq(step(&p, PE_INV_ACK, ack, &out), 0);
+	ck_assert_uint_eq(unit_action(&out, ACT_OPEN, 0)->from, OPEN_LANDED);
 }
 END_TEST
 
@@ -121,7 +226,7 @@ START_TEST(upgrade_waits_for_every_sharer_in_any_order)
 		struct actions out;
 
 		ck_assert_int_eq(step(&p, PE_WRITE, ask, &out), 0);
-		ck_assert_uint_eq(unit_sent(&out, MSG_WRITE_REQ)->flags, MSGF_HAS);
+		ck_assert_uint_eq(unit_sent(&out, MSG_WRITE_REQ)->flags, MSGF_HAS | MSGF_KNOWN);
 		for (i = 0; i < early; i++)
 			ck_assert_int_eq(step(&p, PE_INV_ACK, ack, &out), 0);
 		ck_assert_int_eq(step(&p, PE_GRANT, grant, &out), 0);
@@ -149,6 +254,7 @@ START_TEST(an_upgrade_that_loses_its_copy_takes_the_data)
 	ck_assert_uint_eq(p.state, PG_WANT_WRITE);
 	data.op = GRANT_WRITE;
 	data.count = 1;
+	data.home = 0;
 	ck_assert_int_eq(step(&p, PE_DATA, data, &out), 0);
 	ck_assert_ptr_nonnull(unit_action(&out, ACT_LAND, 0));
 	ck_assert_int_eq(step(&p, PE_INV_ACK, unit_msg(MSG_INV_ACK, 0, ME, ME, 4), &out), 0);
@@ -173,6 +279,33 @@ START_TEST(the_owner_forwards_and_others_may_not_be_asked_to)
 	ck_assert_uint_eq(p.flags, 0);
 	ck_assert_int_eq(step(&q, PE_FWD_WRITE, fwd, &out), -EBADMSG);
 	ck_assert_int_eq(step(&q, PE_FWD_READ, fwd, &out), -EBADMSG);
+}
+END_TEST
+
+/* With the copy that a home asks for goes the duty to send it on. */
+START_TEST(the_home_that_reads_is_the_owner)
+{
+	static const uint8_t states[] = { PG_READ, PG_WRITE, PG_UPGRADE };
+	struct msg data = unit_msg(MSG_DATA, OTHER, ME, ME, 4);
+	struct copy here = { .state = PG_WANT_READ, .home = ME + 1, .slot = 4 }, other = here;
+	struct actions out;
+	unsigned int i;
+
+	for (i = 0; i < 6; i++) {
+		struct copy p = { .state = states[i / 2], .flags = PAGE_OWNER, .home = OTHER + 1 };
+		uint16_t who = i & 1 ? OTHER : 7;
+
+		ck_assert_int_eq(step(&p, PE_FWD_READ, unit_msg(MSG_FWD_READ, OTHER, ME, who, 1), &out), 0);
+		ck_assert_uint_eq(p.flags, i & 1 ? 0 : PAGE_OWNER);
+	}
+	data.op = GRANT_READ;
+	data.home = ME;
+	ck_assert_int_eq(step(&here, PE_DATA, data, &out), 0);
+	ck_assert_uint_eq(here.flags, PAGE_OWNER);
+	other.home = OTHER + 1;
+	data.home = OTHER;
+	ck_assert_int_eq(step(&other, PE_DATA, data, &out), 0);
+	ck_assert_uint_eq(other.flags, 0);
 }
 END_TEST
 
@@ -252,6 +385,41 @@ START_TEST(pins_hold_back_what_would_harm_them)
 }
 END_TEST
 
+/*
+ * What is held back goes when the last pin that holds it back has gone, whatever other pins there are: a read of another
+ * rank does not harm who has the block pinned for reading.
+ */
+START_TEST(the_last_pin_in_the_way_lets_go)
+{
+	enum page_event events[] = { PE_FWD_READ, PE_FWD_WRITE };
+	unsigned int i, first;
+
+	for (i = 0; i < 2; i++)
+		for (first = 1; first <= 2; first++) {
+			struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1 };
+			struct msg fwd = unit_msg(MSG_FWD_READ, 0, ME, 7, 1);
+			bool both = events[i] == PE_FWD_WRITE;
+			uint8_t second = (uint8_t)(3 - first);
+			struct actions out;
+
+			ck_assert_int_eq(page_pin(&p, 1), 0);
+			ck_assert_int_eq(page_pin(&p, 2), 0);
+			ck_assert_int_eq(step(&p, events[i], fwd, &out), 0);
+			ck_assert_uint_eq(out.n, 0);
+			ck_assert_int_eq(page_unpin(&p, (uint8_t)first), 1);
+			ck_assert_int_eq(step(&p, PE_UNHOLD, fwd, &out), 0);
+			ck_assert_uint_eq(out.n, first == 2 && !both);
+			if (!out.n) {
+				ck_assert_int_eq(page_unpin(&p, second), 1);
+				ck_assert_int_eq(step(&p, PE_UNHOLD, fwd, &out), 0);
+			}
+			ck_assert_uint_eq(unit_sent(&out, MSG_DATA)->dst, 7);
+			ck_assert_uint_eq(p.held, 0);
+			ck_assert_uint_eq(p.state, both ? PG_INVALID : PG_READ);
+		}
+}
+END_TEST
+
 START_TEST(pins_are_counted_up_to_their_limit)
 {
 	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER };
@@ -275,15 +443,23 @@ int main(void)
 	tcase_add_test(t, every_pair_is_bounded_and_illegal_ones_change_nothing);
 	tcase_add_test(t, states_and_events_out_of_range_are_refused);
 	tcase_add_test(t, everything_has_a_name);
+	tcase_add_test(t, states_say_what_may_be_done);
+	tcase_add_test(t, who_knows_no_home_gives_nothing);
+	tcase_add_test(t, a_request_and_a_hold_time_are_kept_in_full);
+	tcase_add_test(t, a_home_that_is_known_is_asked);
+	tcase_add_test(t, flags_and_names_are_those_of_the_step);
+	tcase_add_test(t, what_is_left_of_the_last_grant_does_not_matter);
 	tcase_add_test(t, first_read_asks_the_manager_and_learns_the_home);
 	tcase_add_test(t, upgrade_waits_for_every_sharer_in_any_order);
 	tcase_add_test(t, an_upgrade_that_loses_its_copy_takes_the_data);
 	tcase_add_test(t, the_owner_forwards_and_others_may_not_be_asked_to);
+	tcase_add_test(t, the_home_that_reads_is_the_owner);
 	tcase_add_test(t, threads_do_not_open_what_is_still_being_filled);
 	tcase_add_test(t, the_hold_time_keeps_a_block_and_wraps);
 	tcase_add_test(t, a_hold_time_long_past_is_not_taken_for_the_future);
 	tcase_add_test(t, pins_hold_back_what_would_harm_them);
 	tcase_add_test(t, pins_are_counted_up_to_their_limit);
+	tcase_add_test(t, the_last_pin_in_the_way_lets_go);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

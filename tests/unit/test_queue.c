@@ -8,8 +8,50 @@
 #define SLOTS 4
 #define NODES (RANKS * SLOTS)
 
-static struct qnode nodes[NODES];
-static const struct qpool pool = { .nodes = nodes, .nslots = SLOTS };
+#define CHUNKS (1024 * 0x1003 / QUEUE_CHUNK + 1)
+
+static struct qnode nodes[NODES], *chunks[CHUNKS];
+static struct qpool pool = { .nodes = nodes, .nslots = SLOTS };
+
+/* In chunks: nodes beyond 16 bits, a few in each of several chunks, at both their ends. */
+static uint32_t chunked(unsigned int i)
+{
+	static const uint32_t at[] = { 1, 200, 16000, 16385 };
+	static const uint32_t in[] = { 1, 2, 3, 0x80, 0xfe, 0xff, 0x100, 0x81 };
+
+	return at[i / 8] * QUEUE_CHUNK + in[i % 8];
+}
+
+static void setup(void)
+{
+	pool = (struct qpool){ .nodes = nodes, .nslots = SLOTS };
+	memset(nodes, 0, sizeof(nodes));
+}
+
+static void setup_chunks(void)
+{
+	unsigned int i;
+
+	pool = (struct qpool){ .chunks = chunks, .nslots = 0x1003 };
+	for (i = 0; i < NODES; i++)
+		if (!queue_ready(&pool, chunked(i)))
+			chunks[(chunked(i) - 1) / QUEUE_CHUNK] = calloc(QUEUE_CHUNK, sizeof(**chunks));
+}
+
+static void teardown_chunks(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < CHUNKS; i++) {
+		free(chunks[i]);
+		chunks[i] = NULL;
+	}
+}
+
+static uint32_t name(unsigned int i)
+{
+	return pool.chunks ? chunked(i) : i + 1;
+}
 
 static uint32_t push(uint32_t tail, uint32_t node)
 {
@@ -30,6 +72,63 @@ START_TEST(a_node_names_its_rank_and_slot)
 			ck_assert_uint_eq(queue_rank(&pool, n), r);
 			ck_assert_uint_eq(queue_slot(&pool, n), s);
 		}
+}
+END_TEST
+
+/* As large as ranks and slots may be; nothing is stored. */
+START_TEST(a_node_of_a_large_job_names_its_rank_and_slot)
+{
+	uint32_t sizes[] = { 1, 255, 256, 257, 0x1003, 0xffff };
+	unsigned int i, r, s;
+
+	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct qpool large = { .nslots = sizes[i] };
+		uint32_t last = 0;
+
+		for (r = 0; r < 1024; r++)
+			for (s = 0; s<sizes[i]; s += sizes[i]> 1 ? sizes[i] - 1 : 1) {
+				uint32_t n = queue_node(&large, (uint16_t)r, (uint16_t)s);
+
+				unit_require(n > last);
+				last = n;
+				unit_require(queue_rank(&large, n) == r);
+				unit_require(queue_slot(&large, n) == s);
+			}
+		unit_require(last == 1024 * sizes[i]);
+	}
+}
+END_TEST
+
+START_TEST(a_chunk_that_is_not_there_is_not_ready)
+{
+	unsigned int i;
+
+	for (i = 0; i < NODES; i++) {
+		uint32_t node = chunked(i);
+
+		ck_assert(queue_ready(&pool, node));
+		ck_assert_ptr_eq(queue_at(&pool, node), &chunks[(node - 1) >> 8][(node - 1) & 255]);
+	}
+	ck_assert(!queue_ready(&pool, 1));
+	ck_assert(!queue_ready(&pool, QUEUE_CHUNK));
+	ck_assert(queue_ready(&pool, QUEUE_CHUNK + 1));
+	ck_assert(queue_ready(&pool, 2 * QUEUE_CHUNK));
+	ck_assert(!queue_ready(&pool, 2 * QUEUE_CHUNK + 1));
+	setup();
+	ck_assert(queue_ready(&pool, 1));
+}
+END_TEST
+
+/* Its length: no node is so often before another. */
+START_TEST(what_is_not_there_has_the_position_of_the_end)
+{
+	uint32_t tail = 0;
+	unsigned int i;
+
+	for (i = 0; i + 1 < NODES; i++) {
+		tail = push(tail, name(i));
+		ck_assert_uint_eq(queue_position(&pool, tail, name(NODES - 1)), i + 1);
+	}
 }
 END_TEST
 
@@ -66,7 +165,7 @@ START_TEST(behaves_like_an_array)
 	unsigned int n = 0, i, k;
 
 	for (i = 0; i < 200000; i++) {
-		uint32_t node = 1 + (uint32_t)(unit_random(&seed) % NODES);
+		uint32_t node = name(unit_random(&seed) % NODES);
 		unsigned int what = (unsigned int)(unit_random(&seed) % 5);
 		bool found;
 
@@ -96,8 +195,17 @@ int main(void)
 	Suite *s = suite_create("queue");
 	TCase *t = tcase_create("queue");
 
+	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_add_test(t, a_node_names_its_rank_and_slot);
+	tcase_add_test(t, a_node_of_a_large_job_names_its_rank_and_slot);
 	tcase_add_test(t, an_empty_queue_has_nothing);
+	tcase_add_test(t, what_is_not_there_has_the_position_of_the_end);
+	tcase_add_test(t, behaves_like_an_array);
+	suite_add_tcase(s, t);
+	t = tcase_create("queue in chunks");
+	tcase_add_checked_fixture(t, setup_chunks, teardown_chunks);
+	tcase_add_test(t, a_chunk_that_is_not_there_is_not_ready);
+	tcase_add_test(t, what_is_not_there_has_the_position_of_the_end);
 	tcase_add_test(t, behaves_like_an_array);
 	suite_add_tcase(s, t);
 	return unit_main(s);

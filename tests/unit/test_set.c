@@ -26,6 +26,7 @@ START_TEST(beyond_64_ranks_every_rank_fits)
 		unit_require(g > 1);
 		for (r = 0; r < n; r++) {
 			unit_require(r / g < 64);
+			unit_require(set_of(r, g) == 1ull << (r / g));
 			unit_require(set_has(set_of(r, g), r, g));
 		}
 	}

@@ -94,7 +94,8 @@ static __attribute__((noinline)) const void *here(void)
 START_TEST(site_has_file_and_line)
 {
 	char buf[128], want[64];
-	const void *site = here(); int line = __LINE__;
+	int line = __LINE__ + 1;
+	const void *site = here();
 
 	heap_site_name(site, buf, sizeof(buf));
 	snprintf(want, sizeof(want), "test_site.c:%d", line);

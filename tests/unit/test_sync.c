@@ -83,6 +83,8 @@ START_TEST(everything_has_a_name)
 	ck_assert_str_eq(sync_kind_name(SYNC_KINDS), "?");
 	ck_assert_str_eq(sync_op_name(SYNC_OPS), "?");
 	ck_assert_str_eq(sync_rule_name(SYNC_KINDS, 0), "-");
+	ck_assert_str_eq(sync_rule_name(SYNC_SEM, SYNC_OPS), "-");
+	ck_assert_str_eq(sync_rule_name(SYNC_SEM, 64 + SOP_POST), "-");
 }
 END_TEST
 
@@ -203,6 +205,34 @@ START_TEST(an_object_with_a_turn_out_is_not_idle)
 }
 END_TEST
 
+/* Destroying an object that somebody has, or waits for, would leave them with nothing. */
+START_TEST(an_object_in_use_is_not_idle)
+{
+	static const struct {
+		uint8_t kind, op, idle, undo;
+	} cases[] = {
+		{ SYNC_RWLOCK, SOP_RDLOCK, 0, SOP_RDUNLOCK },
+		{ SYNC_RWLOCK, SOP_WRLOCK, 0, SOP_WRUNLOCK },
+		{ SYNC_SEM, SOP_WAIT, 0, SOP_POST }, /* of 0: it waits */
+		{ SYNC_COND, SOP_ENQUEUE, 0, SOP_SIGNAL },
+		{ SYNC_SEM, SOP_POST, 1, SOP_WAIT }, /* a value is not a user */
+		{ SYNC_ATOMIC, SOP_STORE, 1, SOP_STORE },
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct sync s = { .kind = cases[i].kind };
+
+		setup();
+		ck_assert(sync_idle(&s));
+		ck_assert_int_eq(op(&s, cases[i].op, 1, 1), 0);
+		ck_assert_int_eq(sync_idle(&s), cases[i].idle);
+		ck_assert_int_eq(op(&s, cases[i].undo, 2, 1), 0);
+		ck_assert(sync_idle(&s));
+	}
+}
+END_TEST
+
 START_TEST(a_signal_without_waiters_is_lost)
 {
 	struct sync s = { .kind = SYNC_COND };
@@ -256,6 +286,7 @@ int main(void)
 	tcase_add_test(t, an_object_with_a_turn_out_is_not_idle);
 	tcase_add_test(t, a_signal_without_waiters_is_lost);
 	tcase_add_test(t, atomics_return_what_was_there);
+	tcase_add_test(t, an_object_in_use_is_not_idle);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

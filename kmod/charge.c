@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * charge.c - what contexts take of the machine, and whose it is.
+ *
+ * Frames are locked memory of the user who opened the device. So is whatever else a context and its peers have this module make for
+ * it - tables, the protocol's state, keys - but for the first FREE_PAGES of it, which any job of usual size needs; how many
+ * contexts a user may have bounds that. All of it that a process or a worker allocates is of the memory cgroup of the
+ * context's process as well.
+ */
+#include <linux/capability.h>
+#include <linux/list.h>
+#include <linux/memcontrol.h>
+#include <linux/module.h>
+#include <linux/sched/mm.h>
+#include <linux/sched/user.h>
+#include <linux/slab.h>
+
+#include "rank.h"
+
+#define FREE_PAGES ((long)((8ul << 20) >> PAGE_SHIFT))
+
+static unsigned int max_contexts = 128, max_pollers = 64;
+module_param(max_contexts, uint, 0600);
+MODULE_PARM_DESC(max_contexts, "open files of a user without CAP_SYS_RESOURCE");
+module_param(max_pollers, uint, 0600);
+MODULE_PARM_DESC(max_pollers,
+		 "threads that poll for a user without CAP_SYS_RESOURCE; a rank has one for each of four queues");
+
+struct account {
+	struct list_head list;
+	kuid_t uid;
+	unsigned int contexts, pollers;
+};
+
+static DEFINE_MUTEX(accounts_lock); /* inside ctx->lock; nothing inside */
+static LIST_HEAD(accounts);
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static bool lock_pages(struct ctx *c, long n)
+{
+	long now;
+
+	do {
+		now = atomic_long_read(&c->user->locked_vm);
+		if (c->limit != ULONG_MAX && (unsigned long)now + n > c->limit) {
+			WRITE_ONCE(c->over, true);
+			pr_info_ratelimited("dsm: user %u may not lock more than %lu pages (RLIMIT_MEMLOCK)\n",
+					    from_kuid_munged(&init_user_ns, c->uid), c->limit);
+			return false;
+		}
+	} while (atomic_long_cmpxchg(&c->user->locked_vm, now, now + n) != now);
+	return true;
+}
+
+static long beyond(long pages)
+{
+	return max(pages - FREE_PAGES, 0l);
+}
+
+bool ctx_charge(struct ctx *c, long pages)
+{
+	unsigned long flags;
+	bool may;
+
+	spin_lock_irqsave(&c->charge_lock, flags);
+	may = lock_pages(c, beyond(c->charged + pages) - beyond(c->charged));
+	if (may) {
+		c->charged += pages;
+		debug_count(GAUGE_CHARGED, pages);
+	}
+	spin_unlock_irqrestore(&c->charge_lock, flags);
+	return may;
+}
+
+void ctx_uncharge(struct ctx *c, long pages)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&c->charge_lock, flags);
+	atomic_long_sub(beyond(c->charged) - beyond(c->charged - pages), &c->user->locked_vm);
+	c->charged -= pages;
+	debug_count(GAUGE_CHARGED, -pages);
+	spin_unlock_irqrestore(&c->charge_lock, flags);
+}
+
+bool ctx_charge_frames(struct ctx *c, long n)
+{
+	if (!lock_pages(c, n))
+		return false;
+	if (!ctx_charge(c, CHUNK_CHARGE)) {
+		atomic_long_sub(n, &c->user->locked_vm);
+		return false;
+	}
+	atomic_long_add(n, &c->frames);
+	debug_count(GAUGE_FRAMES, n);
+	return true;
+}
+
+void ctx_uncharge_frames(struct ctx *c, long n)
+{
+	debug_count(GAUGE_FRAMES, -n);
+	atomic_long_sub(n, &c->frames);
+	atomic_long_sub(n, &c->user->locked_vm);
+	ctx_uncharge(c, CHUNK_CHARGE);
+}
+
+struct mem_cgroup *ctx_memory(struct ctx *c)
+{
+	return set_active_memcg(c->memcg);
+}
+
+void ctx_memory_end(struct mem_cgroup *before)
+{
+	set_active_memcg(before);
+}
+
+/* ---- users ---------------------------------------------------------------------------------- */
+
+static struct account *find(kuid_t uid)
+{
+	struct account *a;
+
+	list_for_each_entry(a, &accounts, list) if (uid_eq(a->uid, uid)) return a;
+	return NULL;
+}
+
+/* One more context, and so many pollers; under accounts_lock. */
+static int take(struct account *a, unsigned int contexts, unsigned int pollers)
+{
+	if ((a->contexts + contexts > max_contexts || a->pollers + pollers > max_pollers) &&
+	    !capable(CAP_SYS_RESOURCE)) {
+		pr_info_ratelimited("dsm: user %u has %u contexts and %u pollers (max_contexts, max_pollers)\n",
+				    from_kuid_munged(&init_user_ns, a->uid), a->contexts, a->pollers);
+		return -EUSERS;
+	}
+	a->contexts += contexts;
+	a->pollers += pollers;
+	return 0;
+}
+
+static void forget_if_unused(struct account *a)
+{
+	if (a->contexts)
+		return;
+	list_del(&a->list);
+	kfree(a);
+}
+
+int ctx_open_account(struct ctx *c)
+{
+	struct account *a;
+	int err = -ENOMEM;
+
+	c->uid = current_euid();
+	c->user = get_uid(current_user());
+	c->limit = capable(CAP_IPC_LOCK) ? ULONG_MAX : rlimit(RLIMIT_MEMLOCK);
+	if (c->limit != ULONG_MAX)
+		c->limit >>= PAGE_SHIFT;
+	spin_lock_init(&c->charge_lock);
+	mutex_lock(&accounts_lock);
+	a = find(c->uid);
+	if (!a) {
+		a = kzalloc(sizeof(*a), GFP_KERNEL);
+		if (a) {
+			a->uid = c->uid;
+			list_add(&a->list, &accounts);
+		}
+	}
+	if (a) {
+		err = take(a, 1, 0);
+		forget_if_unused(a);
+	}
+	mutex_unlock(&accounts_lock);
+	if (err)
+		free_uid(c->user);
+	else
+		c->memcg = get_mem_cgroup_from_mm(current->mm);
+	return err;
+}
+
+int ctx_take_pollers(struct ctx *c, unsigned int n)
+{
+	int err;
+
+	mutex_lock(&accounts_lock);
+	err = take(find(c->uid), 0, n);
+	if (!err)
+		c->pollers += n;
+	mutex_unlock(&accounts_lock);
+	return err;
+}
+
+void ctx_close_account(struct ctx *c)
+{
+	struct account *a;
+
+	WARN_ON_ONCE(atomic_long_read(&c->frames));
+	ctx_uncharge(c, c->charged); /* its tables */
+	mutex_lock(&accounts_lock);
+	a = find(c->uid);
+	a->contexts--;
+	a->pollers -= c->pollers;
+	forget_if_unused(a);
+	mutex_unlock(&accounts_lock);
+	free_uid(c->user);
+	mem_cgroup_put(c->memcg);
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: GPL-2.0
+/* job.c - the ranks of a job find each other: by its key, within a kernel or over RDMA. */
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "rank.h"
+
+/* In the same time whatever they differ in. Not crypto_memneq(): some kernels have that in a module that insmod does not load. */
+static bool same_job(const struct rank *r, const struct rank *other)
+{
+	return other->keyed && !((other->key.key[0] ^ r->key.key[0]) | (other->key.key[1] ^ r->key.key[1]));
+}
+
+/* Once, before it connects. Nobody else of this kernel is that rank then. */
+static int set_key(struct rank *r, const siphash_key_t *key)
+{
+	struct rank *other;
+
+	if (r->keyed)
+		return -EBUSY;
+	r->key = *key;
+	list_for_each_entry(other, &ranks, list) if (same_job(r, other) && other->me == r->me) return -EEXIST;
+	r->job = (u32)siphash_1u64(0, key);
+	r->keyed = true;
+	return 0;
+}
+
+long rank_key(struct ctx *c, void *in, void __user *arg)
+{
+	struct dsm_ioc_key *k = in;
+	siphash_key_t key;
+	long err;
+
+	BUILD_BUG_ON(sizeof(k->key) != sizeof(key));
+	memcpy(&key, k->key, sizeof(key));
+	mutex_lock(&c->lock);
+	mutex_lock(&ranks_lock);
+	err = set_key(c->rank, &key);
+	mutex_unlock(&ranks_lock);
+	mutex_unlock(&c->lock);
+	memzero_explicit(k, sizeof(*k));
+	memzero_explicit(&key, sizeof(key));
+	return err;
+}
+
+/*
+ * A rank of the same job: who has its key. And of the same user, for a key may leak; only who may administer the machine, as the
+ * device's user namespace has it, may join what others have started.
+ */
+static int connect_here(struct rank *r, u16 peer)
+{
+	const bool admin = capable(CAP_SYS_ADMIN);
+	struct rank *other;
+	int err = -ENOENT;
+
+	mutex_lock(&ranks_lock);
+	list_for_each_entry(other, &ranks, list)
+	{
+		if (!same_job(r, other) || other->me != peer || other->size != r->size || other->dead)
+			continue;
+		if (!uid_eq(other->ctx->uid, r->ctx->uid) && !admin) {
+			err = -EACCES;
+			break;
+		}
+		kref_get(&other->ctx->ref);
+		smp_store_release(&r->here[peer], other);
+		err = 0;
+		break;
+	}
+	mutex_unlock(&ranks_lock);
+	return err;
+}
+
+long rank_connect(struct ctx *c, void *in, void __user *arg)
+{
+	const struct dsm_ioc_connect *to = in;
+	struct rank *r = c->rank;
+	void *address;
+	long err;
+
+	mutex_lock(&c->lock);
+	if (!r->keyed) {
+		err = -ENOKEY;
+	} else if (r->here[to->rank]) {
+		err = -EEXIST;
+	} else if (to->flags & DSM_CONNECT_HERE) {
+		/* Not inside: it takes ranks_lock, with which ranks_leave_device() waits for those who are. */
+		err = READ_ONCE(r->dead) ? -EIO : connect_here(r, to->rank);
+	} else if (!rank_enter(r)) {
+		err = -EIO;
+	} else if (!r->conn) {
+		err = -ENODEV;
+		rank_exit(r);
+	} else {
+		address = memdup_user(u64_to_user_ptr(to->address), to->address_size);
+		err = PTR_ERR_OR_ZERO(address);
+		if (!err) {
+			err = conn_connect(r->conn, to->rank, address, to->address_size);
+			kfree(address);
+		}
+		rank_exit(r);
+	}
+	mutex_unlock(&c->lock);
+	return err;
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * table.c - tables of a rank that grow by chunks: slots beyond those for blocks, hold records, barriers, and the places where
+ * requests for synchronisation objects stand in line.
+ *
+ * A chunk is made by whoever needs it first, in process context or, for a message, in softirq without waiting; where memory is
+ * short there, a worker makes it. It is published by compare and exchange, is charged, and stays until the rank goes. A rank can
+ * make its peers have one place in line for each of its slots, and the barriers that it may name, not more.
+ */
+#include <linux/slab.h>
+
+#include "host.h"
+#include "pool.h"
+
+static void *chunk(struct rank *r, void **at, size_t size, gfp_t gfp)
+{
+	void *have = smp_load_acquire(at), *made;
+
+	if (have)
+		return have;
+	if (pool_test_refuses(gfp) || !ctx_charge(r->ctx, charge_of(size)))
+		return smp_load_acquire(at);
+	made = gfpflags_allow_blocking(gfp) ? kvzalloc(size, gfp) : kzalloc(size, gfp | __GFP_NOWARN);
+	have = made ? cmpxchg(at, NULL, made) : NULL; /* a full barrier: zeros are seen before the pointer is */
+	if (made && !have)
+		return made;
+	kvfree(made);
+	ctx_uncharge(r->ctx, charge_of(size));
+	return have;
+}
+
+static void free_chunks(struct rank *r, void *table, size_t n, size_t size)
+{
+	void **chunks = table;
+	size_t i;
+
+	for (i = 0; chunks && i < n; i++)
+		if (chunks[i]) {
+			kvfree(chunks[i]);
+			ctx_uncharge(r->ctx, charge_of(size));
+		}
+}
+
+/* ---- slots ---------------------------------------------------------------------------------- */
+
+#define SLOT_BYTES (SLOT_CHUNK * sizeof(struct slot))
+
+int table_slot(struct rank *r, unsigned int i)
+{
+	struct slot **at = &r->slot_chunks[i / SLOT_CHUNK], *made;
+	unsigned int k;
+
+	if (smp_load_acquire(at))
+		return 0;
+	if (!ctx_charge(r->ctx, charge_of(SLOT_BYTES)))
+		return -EDQUOT;
+	made = kvzalloc(SLOT_BYTES, GFP_KERNEL_ACCOUNT);
+	for (k = 0; made && k < SLOT_CHUNK; k++)
+		init_waitqueue_head(&made[k].wait);
+	if (made && !cmpxchg(at, NULL, made))
+		return 0;
+	ctx_uncharge(r->ctx, charge_of(SLOT_BYTES));
+	kvfree(made);
+	return made ? 0 : -ENOMEM;
+}
+
+void table_wake(struct rank *r)
+{
+	unsigned int i, k;
+
+	for (i = 0; i < ARRAY_SIZE(r->slot_chunks); i++) {
+		struct slot *s = smp_load_acquire(&r->slot_chunks[i]);
+
+		for (k = 0; s && k < SLOT_CHUNK; k++)
+			wake_up_all(&s[k].wait);
+	}
+}
+
+/* ---- hold records --------------------------------------------------------------------------- */
+
+#define HOLD_BYTES (HOLD_CHUNK * sizeof(struct hold))
+
+int table_hold(struct rank *r)
+{
+	unsigned long i;
+
+	do {
+		i = find_first_zero_bit(r->hold_used, HOLDS);
+		if (i >= HOLDS)
+			return -EAGAIN;
+	} while (test_and_set_bit(i, r->hold_used));
+	if (chunk(r, (void **)&r->holds[i / HOLD_CHUNK], HOLD_BYTES, GFP_KERNEL_ACCOUNT))
+		return (int)i;
+	clear_bit(i, r->hold_used);
+	return -ENOMEM;
+}
+
+/* ---- what a message needs -------------------------------------------------------------------- */
+
+#define LINE_BYTES (QUEUE_CHUNK * sizeof(struct qnode))
+#define BAR_BYTES (BAR_CHUNK * sizeof(struct bar))
+
+bool table_ready(struct rank *r, const struct msg *m, gfp_t gfp)
+{
+	u32 node;
+
+	switch (m->type) {
+	case MSG_ARRIVE:
+		return m->object >= (u32)r->size * BARRIERS ||
+			chunk(r, (void **)&r->bars[m->object / BAR_CHUNK], BAR_BYTES, gfp);
+	case MSG_SYNC:
+		if (!op_lasts(m->op))
+			return true;
+		node = (u32)m->src * ALL_SLOTS + m->req_slot;
+		return chunk(r, (void **)&r->lines[node / QUEUE_CHUNK], LINE_BYTES, gfp);
+	default: return true;
+	}
+}
+
+bool table_line(struct rank *r, u16 slot)
+{
+	const u32 node = (u32)r->me * ALL_SLOTS + slot;
+
+	return chunk(r, (void **)&r->lines[node / QUEUE_CHUNK], LINE_BYTES, GFP_KERNEL_ACCOUNT);
+}
+
+/* ---- all of them ----------------------------------------------------------------------------- */
+
+int table_make(struct rank *r)
+{
+	unsigned int i;
+
+	for (i = 0; i < SLOTS; i++)
+		init_waitqueue_head(&r->slots[i].wait);
+	r->slot_chunks[0] = r->slots;
+	r->nodes = kvcalloc((size_t)r->size * SLOTS, sizeof(*r->nodes), GFP_KERNEL_ACCOUNT);
+	r->lines = kvcalloc((size_t)r->size * (ALL_SLOTS / QUEUE_CHUNK), sizeof(*r->lines), GFP_KERNEL_ACCOUNT);
+	r->bars = kvcalloc((size_t)r->size * (BARRIERS / BAR_CHUNK), sizeof(*r->bars), GFP_KERNEL_ACCOUNT);
+	r->regions = kvcalloc(REGIONS, sizeof(*r->regions), GFP_KERNEL_ACCOUNT);
+	return r->nodes && r->lines && r->bars && r->regions ? 0 : -ENOMEM;
+}
+
+size_t table_bytes(unsigned int size)
+{
+	return REGIONS * sizeof(struct region *) +
+		size *
+		(SLOTS * sizeof(struct qnode) + ALL_SLOTS / QUEUE_CHUNK * sizeof(struct qnode *) +
+		 BARRIERS / BAR_CHUNK * sizeof(struct bar *));
+}
+
+void table_free(struct rank *r)
+{
+	unsigned int i;
+
+	/* The first is r->slots. */
+	free_chunks(r, r->slot_chunks + 1, ARRAY_SIZE(r->slot_chunks) - 1, SLOT_BYTES);
+	free_chunks(r, r->holds, ARRAY_SIZE(r->holds), HOLD_BYTES);
+	free_chunks(r, r->lines, (size_t)r->size * (ALL_SLOTS / QUEUE_CHUNK), LINE_BYTES);
+	free_chunks(r, r->bars, (size_t)r->size * (BARRIERS / BAR_CHUNK), BAR_BYTES);
+	for (i = 0; r->regions && i < REGIONS; i++)
+		kfree(r->regions[i]);
+	kvfree(r->nodes);
+	kvfree(r->lines);
+	kvfree(r->bars);
+	kvfree(r->regions);
+}

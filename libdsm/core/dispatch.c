@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* dispatch.c - see dispatch.h: targets, who may say what, objects that are made and destroyed, refusals. */
+#include "core/dispatch.h"
+
+/* clang-format off */
+static const uint8_t targets[MSG_TYPES] = {
+	[MSG_READ_REQ] = TARGET_BLOCK, [MSG_WRITE_REQ] = TARGET_BLOCK, [MSG_DONE] = TARGET_BLOCK, [MSG_FWD_READ] = TARGET_BLOCK,
+	[MSG_FWD_WRITE] = TARGET_BLOCK, [MSG_INV] = TARGET_BLOCK, [MSG_INV_ACK] = TARGET_BLOCK, [MSG_GRANT] = TARGET_BLOCK,
+	[MSG_DATA] = TARGET_BLOCK, [MSG_HOME] = TARGET_BLOCK, [MSG_HOME_ACK] = TARGET_BLOCK, [MSG_MOVE] = TARGET_BLOCK, [MSG_MOVE_ACK] = TARGET_BLOCK, [MSG_ADOPT] = TARGET_BLOCK, [MSG_MOVED] = TARGET_BLOCK, [MSG_PLACE] = TARGET_BLOCK,
+	[MSG_RELEASE] = TARGET_BLOCK, [MSG_RESUME] = TARGET_BLOCK,
+	[MSG_LOCK] = TARGET_OBJECT, [MSG_TRYLOCK] = TARGET_OBJECT, [MSG_UNLOCK] = TARGET_OBJECT, [MSG_RECALLED] = TARGET_OBJECT, [MSG_SYNC] = TARGET_OBJECT,
+	[MSG_NEXT] = TARGET_HOLD, [MSG_LOCKED] = TARGET_HOLD, [MSG_FREED] = TARGET_HOLD, [MSG_RECALL] = TARGET_HOLD,
+	[MSG_ARRIVE] = TARGET_BARRIER, [MSG_DEPART] = TARGET_BARRIER,
+	[MSG_REPLY] = TARGET_SLOT,
+	[MSG_CALL] = TARGET_HOST, [MSG_RETURN] = TARGET_HOST, [MSG_PING] = TARGET_HOST, [MSG_BYE] = TARGET_HOST, [MSG_CHUNK] = TARGET_HOST,
+	[MSG_KEY_WANTED] = TARGET_HOST, [MSG_KEY] = TARGET_HOST, [MSG_ECHO] = TARGET_HOST, [MSG_HELLO] = TARGET_HOST,
+};
+/* clang-format on */
+
+enum target dispatch_target(const struct msg *m, uint32_t *number)
+{
+	enum target t = m->type < MSG_TYPES ? (enum target)targets[m->type] : TARGET_NONE;
+
+	if (m->type == MSG_RESUME && m->op)
+		t = TARGET_OBJECT;
+	if (m->type == MSG_SYNC && m->op == SOP_CREATE)
+		t = TARGET_CREATE;
+	*number = t == TARGET_OBJECT ? object_index(m)
+		: t == TARGET_HOLD   ? m->aux
+		: t == TARGET_SLOT   ? m->req_slot
+				     : m->object;
+	return t;
+}
+
+/* ---- blocks --------------------------------------------------------------------------------- */
+
+/* clang-format off */
+static const uint8_t page_events[MSG_TYPES] = {
+	[MSG_DATA] = PE_DATA, [MSG_GRANT] = PE_GRANT, [MSG_INV] = PE_INV, [MSG_INV_ACK] = PE_INV_ACK,
+	[MSG_FWD_READ] = PE_FWD_READ, [MSG_FWD_WRITE] = PE_FWD_WRITE, [MSG_MOVED] = PE_MOVED,
+};
+/* clang-format on */
+
+static struct action *answer(const struct msg *m, uint16_t rank, int16_t status, struct actions *out)
+{
+	struct action *a = act_add(out, ACT_SEND);
+
+	a->msg.type = MSG_REPLY;
+	a->msg.src = m->dst;
+	a->msg.dst = a->msg.req_rank = rank;
+	a->msg.req_slot = m->req_slot;
+	a->msg.object = m->object;
+	a->msg.count = status;
+	return a;
+}
+
+/*
+ * The newest copy is to come back. Whoever is not its owner has no say; that may be the fate of an honest rank, from which the
+ * block was taken while this was on its way. It is answered all the same, as it waits for that before it leaves the region.
+ */
+static int release(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	struct action *a;
+
+	answer(m, m->src, 0, out);
+	if ((d->dir->state != DIR_SHARED && d->dir->state != DIR_EXCLUSIVE) || d->dir->owner != m->src ||
+	    m->src == d->me)
+		return 0;
+	a = act_add(out, ACT_FETCH);
+	a->prot = m->op == RELEASE_EVICT ? PROT_RW : PROT_RO;
+	a->msg = *m;
+	return 0;
+}
+
+static int page_message(const struct dispatch *d, enum page_event ev, const struct msg *m, struct actions *out)
+{
+	const struct page_ctx page = { .me = d->me, .nranks = d->nranks, .now = d->now, .hold_us = d->hold_us };
+	struct msg again;
+	int err;
+
+	if (ev == PE_MOVED) {
+		if (d->manager != SET_NOBODY && d->manager != m->value)
+			return -EBADMSG;
+		again = *m;
+		again.home = (uint16_t)m->value;
+		m = &again;
+	}
+	err = page_step(&page, d->page, ev, m, out);
+	/* Sent on behalf of a home that may have lied about who asked. */
+	return err && (ev == PE_DATA || ev == PE_INV_ACK) && m->src != d->me ? -ESTALE : err;
+}
+
+/* Only the home that a rank has its copy of may make it the home, and only of a block that it may write. */
+static bool may_adopt(const struct dispatch *d, const struct msg *m)
+{
+	return d->page->state == PG_WRITE && d->page->home && d->page->home - 1 == m->src && m->src != d->me;
+}
+
+static int dir_message(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	const struct dir_ctx dir = { .me = d->me,
+				     .nranks = d->nranks,
+				     .manager = d->manager,
+				     .follow = d->follow,
+				     .queue = d->queue,
+				     .forwarded = &d->page->forwarded };
+	int err;
+
+	if (m->type == MSG_RELEASE)
+		return release(d, m, out);
+	/* The new home serves its own request, which has to be one that it has. */
+	if (m->type == MSG_HOME && (!page_asks(d->page) || d->page->slot != m->req_slot || d->page->home))
+		return -EBADMSG;
+	if (m->type == MSG_ADOPT && !may_adopt(d, m))
+		return -EBADMSG;
+	err = dir_step(&dir, d->dir, m, out);
+	if (err)
+		return err;
+	if (m->type == MSG_ADOPT)
+		d->page->home = (uint16_t)(d->me + 1);
+	if (m->type == MSG_ADOPT || m->type == MSG_HOME)
+		d->page->forwarded = 0;
+	return 0;
+}
+
+static int block_step(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	enum page_event ev = (enum page_event)page_events[m->type];
+
+	return ev ? page_message(d, ev, m, out) : dir_message(d, m, out);
+}
+
+/* ---- objects -------------------------------------------------------------------------------- */
+
+static int create(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	struct sync *s = d->object;
+
+	if (!d->index || !s) {
+		answer(m, m->src, -ENOSPC, out);
+		return 0;
+	}
+	*s = (struct sync){ .kind = m->aux & 7, .gen = s->gen + 1, .value = m->value };
+	answer(m, m->src, 0, out)->msg.value = object_name(d->index, s->gen);
+	return 0;
+}
+
+static int destroy(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	bool idle = sync_idle(d->object);
+
+	answer(m, m->src, idle ? 0 : -EBUSY, out);
+	if (idle) {
+		d->object->kind = SYNC_NONE;
+		objects_give(d->objects, object_index(m));
+	}
+	return 0;
+}
+
+/* A mutex may be idle and kept by a rank, which is asked. */
+static int destroy_mutex(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	if (sync_idle(d->object))
+		return destroy(d, m, out);
+	if (!d->object->value || !lock_home_recall(d->me, d->object, m, out))
+		answer(m, m->src, -EINPROGRESS, out);
+	return 0;
+}
+
+static int mutex_step(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	struct sync *s = d->object;
+	struct msg again = { .type = MSG_SYNC, .op = SOP_DESTROY, .dst = d->me, .object = m->object };
+	bool asked;
+	int err = lock_home_step(d->me, s, m, &asked, out);
+
+	again.src = s->who;
+	again.req_slot = s->slot;
+	if (err || !asked)
+		return err;
+	if (s->value && m->count == -EINPROGRESS)
+		answer(&again, again.src, -EINPROGRESS, out);
+	else
+		destroy(d, &again, out);
+	return 0;
+}
+
+static int gone(const struct msg *m, struct actions *out)
+{
+	struct action *a;
+
+	if (m->type == MSG_RESUME)
+		return 0;
+	if (m->type == MSG_RECALLED)
+		return -EBADMSG; /* nothing is destroyed while it is being asked about */
+	a = answer(m, m->src, -EINVAL, out);
+	if (m->type == MSG_SYNC)
+		return 0;
+	/* A release that crossed its successor's, who has destroyed the mutex since: the lock was handed on. */
+	a->msg.type = MSG_FREED;
+	a->msg.aux = m->aux;
+	a->msg.count = m->type == MSG_UNLOCK ? 0 : -EINVAL;
+	a->msg.value = m->type == MSG_UNLOCK;
+	return 0;
+}
+
+/* The machines know the requester by req_rank, which on the wire holds a part of the object's name. */
+static int object_step(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	const struct sync_ctx ctx = { .me = d->me, .queue = d->queue };
+	struct msg named = *m;
+
+	if (!d->object || !d->object->kind || d->object->gen != object_gen(m))
+		return gone(m, out);
+	named.req_rank = m->src;
+	if (m->type == MSG_SYNC && m->op == SOP_DESTROY)
+		return d->object->kind == SYNC_MUTEX ? destroy_mutex(d, m, out) : destroy(d, m, out);
+	if (m->type == MSG_SYNC || m->type == MSG_RESUME)
+		return sync_step(&ctx, d->object, &named, out);
+	return d->object->kind == SYNC_MUTEX ? mutex_step(d, &named, out) : gone(m, out);
+}
+
+/* ---- locks, barriers, answers ---------------------------------------------------------------- */
+
+static int hold_message(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	enum hold_event ev = m->type == MSG_LOCKED ? HE_LOCKED
+		: m->type == MSG_NEXT              ? HE_NEXT
+		: m->count                         ? HE_REFUSED
+						   : HE_FREED;
+	const struct hold_ctx ctx = { .me = d->me, .queue = d->queue };
+	const struct hold *h = d->hold;
+	unsigned int i;
+	int err;
+
+	if (m->type == MSG_RECALL)
+		return hold_step(&ctx, m->aux, d->hold, HE_RECALL, m, out);
+	if (h->state == HOLD_FREE || m->object != h->object || (m->type != MSG_NEXT && m->req_slot != h->slot))
+		err = -EBADMSG;
+	else if (m->type != MSG_LOCKED && m->src != h->home)
+		return -EBADMSG; /* only the home says who is next, and what is free */
+	else
+		err = hold_step(&ctx, m->aux, d->hold, ev, m, out);
+	/* The last holder passes the lock to whom the home has named. */
+	if (err && m->type == MSG_LOCKED && m->src != d->me)
+		return -ESTALE;
+	for (i = 0; ev == HE_REFUSED && !err && i < out->n; i++)
+		out->v[i].status = m->count;
+	return err;
+}
+
+static int barrier_message(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	struct bar_tree t;
+
+	/* The group is known once one of the node's own threads has come. */
+	if ((d->bar->threads || m->src == d->me) &&
+	    !bar_tree(__atomic_load_n(&d->bar->mask, __ATOMIC_RELAXED), d->nranks, d->me, &t))
+		return bar_step(d->me, &t, d->combine, d->bar, d->part, m, out);
+	return bar_step(d->me, NULL, d->combine, d->bar, d->part, m, out);
+}
+
+int dispatch_answer(uint64_t *ask, const struct msg *m, bool *last)
+{
+	return ask_answer(ask, m, last) ? 0 : -EBADMSG;
+}
+
+static int slot_message(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	struct action *a;
+	bool last;
+
+	if (dispatch_answer(d->ask, m, &last))
+		return -EBADMSG;
+	a = act_add(out, ACT_REPLY);
+	a->slot = m->req_slot;
+	a->status = m->count;
+	a->mask = m->value;
+	a->prot = last;
+	return 0;
+}
+
+int dispatch_step(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	uint32_t number;
+
+	out->n = 0;
+	switch (dispatch_target(m, &number)) {
+	case TARGET_BLOCK: return block_step(d, m, out);
+	case TARGET_CREATE: return create(d, m, out);
+	case TARGET_OBJECT: return object_step(d, m, out);
+	case TARGET_HOLD: return hold_message(d, m, out);
+	case TARGET_BARRIER: return barrier_message(d, m, out);
+	case TARGET_SLOT: return slot_message(d, m, out);
+	case TARGET_HOST:
+	case TARGET_NONE: break;
+	}
+	return -EBADMSG;
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
+/* map.c - see map.h. */
+#include "core/map.h"
+
+#define RANKS ((1ULL << MAP_BITS) - 1)
+
+enum down { D_NONE, D_LOOSE, D_OTHERS }; /* D_OTHERS: but the asker's, which the filling itself opens no further */
+enum loose { L_SAME, L_NONE, L_ALL, L_WHO, L_MORE }; /* L_WHO: the asker's alone; L_MORE: the asker's, too */
+
+struct rule {
+	uint8_t down, to; /* first these mappings, to this */
+	uint8_t loose;    /* then these are loose */
+	uint8_t state;    /* of the node */
+	uint8_t open;     /* of the asker */
+};
+
+/* clang-format off */
+static const struct rule rules[MAP_KINDS][MAP_AGAIN_RO] = {
+	[MAP_SHOWN] = {
+		[MAP_FILL_RO] = { D_OTHERS, PROT_RO,     L_NONE, PROT_RO,     PROT_RO },
+		[MAP_FILL_RW] = { D_NONE,   PROT_RW,     L_MORE, PROT_RW,     PROT_RW },
+		[MAP_RAISE]   = { D_NONE,   PROT_RW,     L_MORE, PROT_RW,     PROT_RW },
+		[MAP_LOWER]   = { D_LOOSE,  PROT_RO,     L_NONE, PROT_RO,     PROT_CLOSED },
+		[MAP_SHUT]    = { D_NONE,   PROT_CLOSED, L_ALL,  PROT_CLOSED, PROT_CLOSED }, /* the object's page goes from all mappings */
+	},
+	[MAP_ASKED] = {
+		[MAP_FILL_RO] = { D_LOOSE,  PROT_CLOSED, L_WHO,  PROT_RO,     PROT_RO },
+		[MAP_FILL_RW] = { D_LOOSE,  PROT_CLOSED, L_WHO,  PROT_RW,     PROT_RW },
+		[MAP_RAISE]   = { D_NONE,   PROT_RW,     L_MORE, PROT_RW,     PROT_RW },
+		[MAP_LOWER]   = { D_LOOSE,  PROT_RO,     L_SAME, PROT_RO,     PROT_CLOSED },
+		[MAP_SHUT]    = { D_LOOSE,  PROT_CLOSED, L_NONE, PROT_CLOSED, PROT_CLOSED },
+	},
+};
+/* clang-format on */
+
+uint64_t map_loose(enum map_kind kind, const struct map *m)
+{
+	return (kind == MAP_SHOWN ? ~m->word : m->word) & RANKS;
+}
+
+static void set(enum map_kind kind, struct map *m, uint64_t loose, enum prot state)
+{
+	m->word = (uint64_t)state << MAP_BITS | ((kind == MAP_SHOWN ? ~loose : loose) & RANKS);
+}
+
+static uint64_t loose_after(enum loose rule, uint64_t loose, uint16_t who)
+{
+	switch (rule) {
+	case L_NONE: return 0;
+	case L_ALL: return RANKS;
+	case L_WHO: return map_bit(who);
+	case L_MORE: return loose | map_bit(who);
+	default: return loose;
+	}
+}
+
+/*
+ * Who asks has looked at the node's state without this page's lock:
+ *
+ *   again()                          lower()
+ *     the node may write
+ *                                      the node may read; all mappings lowered
+ *                                      contents leave
+ *     opens for no more than the state now
+ */
+static void again(enum map_kind kind, struct map *m, enum prot asked, uint16_t who, struct map_todo *todo)
+{
+	enum prot state = map_state(m), open = asked < state ? asked : state;
+
+	if (open == PROT_CLOSED || (kind == MAP_SHOWN && open == PROT_RO))
+		return; /* there is nothing to open, or the kernel does it */
+	set(kind, m, map_loose(kind, m) | map_bit(who), state);
+	todo->open = (uint8_t)open;
+}
+
+void map_step(enum map_kind kind, struct map *m, enum map_event ev, uint16_t who, struct map_todo *todo)
+{
+	uint64_t loose = map_loose(kind, m);
+	const struct rule *r;
+
+	*todo = (struct map_todo){ .except = MAP_NOBODY };
+	if (ev >= MAP_AGAIN_RO) {
+		again(kind, m, ev == MAP_AGAIN_RO ? PROT_RO : PROT_RW, who, todo);
+		return;
+	}
+	if (map_state(m) == PROT_CLOSED && (ev == MAP_RAISE || ev == MAP_LOWER))
+		return; /* nothing is there */
+	r = &rules[kind][ev];
+	if (r->down != D_NONE)
+		todo->down = loose;
+	if (r->down == D_OTHERS)
+		todo->except = who;
+	todo->to = r->to;
+	todo->open = r->open;
+	set(kind, m, loose_after((enum loose)r->loose, loose, who), (enum prot)r->state);
+}
+
+void map_marked(struct map *m, uint16_t who)
+{
+	set(MAP_SHOWN, m, map_loose(MAP_SHOWN, m) & map_bit(who), map_state(m));
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* device.c - reads sysfs. */
+#include "cqgroup/device.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cqgroup.h"
+
+/* Vendors of the software devices, as the kernel's drivers report them: soft-RoCE, soft-iWARP. */
+#define RXE_VENDOR 0xffffffu
+#define SIW_VENDOR 0x626d74u
+
+/* A file's first line without its end. 0: not there, or empty. */
+static size_t read_line(char *buf, size_t size, const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n;
+
+	if (fd < 0)
+		return 0;
+	n = read(fd, buf, size - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	buf[n] = '\0';
+	return strcspn(buf, "\n");
+}
+
+static int read_cpus(struct cqset *out, const char *path)
+{
+	char line[CQSET_MAX * 2], why[1];
+	size_t n = read_line(line, sizeof(line), path);
+
+	return n ? cqset_parse(line, n, out, why, sizeof(why)) : -1;
+}
+
+static int has_entries(const char *path)
+{
+	DIR *dir = opendir(path);
+	const struct dirent *e;
+	int n = 0;
+
+	if (!dir)
+		return 0;
+	while ((e = readdir(dir)))
+		n += e->d_name[0] != '.';
+	closedir(dir);
+	return n > 0;
+}
+
+void cqgroup_device_read(const char *root, const char *name, unsigned int nvectors, const struct cqset *allowed,
+			 struct cqgroup_device *out)
+{
+	char path[512], line[32];
+	struct cqset local;
+	int node = -1;
+
+	memset(out, 0, sizeof(*out));
+	snprintf(out->name, sizeof(out->name), "%s", name);
+	out->nvectors = nvectors < CQSET_MAX ? nvectors : CQSET_MAX;
+
+	snprintf(path, sizeof(path), "%s/devices/system/cpu/online", root);
+	if (read_cpus(&out->online, path))
+		out->online = *allowed;
+
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/numa_node", root, name);
+	if (read_line(line, sizeof(line), path))
+		node = (int)strtol(line, NULL, 10);
+	out->numa_node = node < 0 ? -1 : node;
+
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/local_cpulist", root, name);
+	local = out->online;
+	if (read_cpus(&local, path) && node >= 0) {
+		snprintf(path, sizeof(path), "%s/devices/system/node/node%d/cpulist", root, node);
+		read_cpus(&local, path);
+	}
+	cqset_and(&local, &out->online);
+	cqset_and(&local, allowed);
+	out->cpus = cqset_count(&local) ? local : *allowed;
+
+	/* Soft-RoCE tells of the network interface below it in "parent"; that interface may well have interrupts. */
+	snprintf(path, sizeof(path), "%s/class/infiniband/%s/parent", root, name);
+	if (access(path, F_OK)) {
+		snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/msi_irqs", root, name);
+		out->interrupts = has_entries(path);
+		if (!out->interrupts) { /* a subfunction's, which are those of its function */
+			snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/irqs", root, name);
+			out->interrupts = has_entries(path);
+		}
+	}
+}
+
+void cqgroup_device_of(struct ibv_context *ctx, struct cqgroup_device *out)
+{
+	struct cqset allowed = { { 0 } };
+
+	if (sched_getaffinity(0, sizeof(allowed), (cpu_set_t *)&allowed) || !cqset_count(&allowed))
+		cqset_add(&allowed, 0);
+	cqgroup_device_read("/sys", ctx->device->name,
+			    ctx->num_comp_vectors > 0 ? (unsigned int)ctx->num_comp_vectors : 1, &allowed, out);
+}
+
+unsigned int cqgroup_device_cpu(const struct cqgroup_device *dev, unsigned int vector)
+{
+	return cqset_nth(&dev->cpus, vector % cqset_count(&dev->cpus));
+}
+
+int cqgroup_vectors_effective(struct ibv_context *ctx)
+{
+	/* Not by ibv_query_device(): the preload library is not linked with libibverbs. */
+	struct verbs_context *vctx = verbs_get_ctx_op(ctx, query_device_ex);
+	struct ibv_device_attr_ex attr = { .orig_attr.vendor_id = 0 };
+	struct cqgroup_device dev;
+
+	cqgroup_device_of(ctx, &dev);
+	if (!dev.interrupts)
+		return 0;
+	if (!vctx || vctx->query_device_ex(ctx, NULL, &attr, sizeof(attr)))
+		return 1;
+	return attr.orig_attr.vendor_id != RXE_VENDOR && attr.orig_attr.vendor_id != SIW_VENDOR;
+}

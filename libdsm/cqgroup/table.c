@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * table.c - the groups of the protocol classes, from a line of text and a device.
+ *
+ * A plan is what the line says: vectors and CPUs of the classes that it names. Completing it gives each class a vector, or
+ * a host: the class that it has merged into. Nothing of a table changes after it is made, so it has no lock.
+ */
+#include "cqgroup/table.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const class_names[CQGROUP_CLASSES] = { "coherence", "data", "sync", "bulk" };
+
+/* Who gets what is left when the vectors have been dealt out evenly: those who have most to do first. */
+static const enum cqgroup_class left_over[CQGROUP_CLASSES] = { CQGROUP_COHERENCE, CQGROUP_BULK, CQGROUP_DATA,
+							       CQGROUP_SYNC };
+
+/* The order in which classes give up a vector of their own, and whom they join. */
+static const struct {
+	enum cqgroup_class who, into;
+	/* clang-format off */
+} merging[] = {
+	{ CQGROUP_BULK, CQGROUP_DATA },
+	{ CQGROUP_SYNC, CQGROUP_COHERENCE },
+	{ CQGROUP_DATA, CQGROUP_COHERENCE },
+};
+/* clang-format on */
+
+struct plan {
+	struct {
+		int named;
+		struct cqset vectors;
+		const char *cpus;
+		size_t cpus_len;
+		enum cqgroup_class host; /* itself, unless it has merged */
+	} c[CQGROUP_CLASSES];
+	int off;
+};
+
+struct cqgroup_table {
+	struct cqgroup *by_class[CQGROUP_CLASSES];
+	struct cqgroup *groups[CQGROUP_CLASSES]; /* each once */
+	unsigned int ngroups;
+};
+
+/* ---- the line of text ---------------------------------------------------------------------- */
+
+static void strip(const char **p, const char **end)
+{
+	while (*p < *end && (**p == ' ' || **p == '\t'))
+		++*p;
+	while (*end > *p && ((*end)[-1] == ' ' || (*end)[-1] == '\t'))
+		--*end;
+}
+
+static int class_of(const char *name, size_t len)
+{
+	int c;
+
+	for (c = 0; c < CQGROUP_CLASSES; c++)
+		if (strlen(class_names[c]) == len && !memcmp(class_names[c], name, len))
+			return c;
+	return -1;
+}
+
+/* The class that has one of the vectors already; CQGROUP_CLASSES: none. *at: which vector. */
+static int taken(const struct plan *p, const struct cqset *vectors, unsigned int *at)
+{
+	struct cqset both;
+	int c;
+
+	for (c = 0; c < CQGROUP_CLASSES; c++) {
+		both = p->c[c].vectors;
+		cqset_and(&both, vectors);
+		*at = cqset_next(&both, 0);
+		if (*at < CQSET_MAX)
+			return c;
+	}
+	return CQGROUP_CLASSES;
+}
+
+/* NAME=VECTORS or NAME=VECTORS@CPUS */
+static int parse_group(struct plan *p, const char *text, const char *end, char *why)
+{
+	char words[CQGROUP_WHY_MAX / 2];
+	const char *equals = memchr(text, '=', (size_t)(end - text)), *name_end, *list, *at;
+	struct cqset vectors;
+	unsigned int v;
+	int c, other;
+
+	if (!equals) {
+		cqgroup_why(why, "'%.*s' is not like NAME=VECTORS or NAME=VECTORS@CPUS", (int)(end - text), text);
+		return -EINVAL;
+	}
+	name_end = equals;
+	strip(&text, &name_end);
+	c = class_of(text, (size_t)(name_end - text));
+	if (c < 0) {
+		cqgroup_why(why, "there is no group '%.*s': the groups are coherence, data, sync and bulk",
+			    (int)(name_end - text), text);
+		return -EINVAL;
+	}
+	if (p->c[c].named) {
+		cqgroup_why(why, "%s is there twice", class_names[c]);
+		return -EINVAL;
+	}
+	list = equals + 1;
+	at = memchr(list, '@', (size_t)(end - list));
+	if (cqset_parse(list, (size_t)((at ? at : end) - list), &vectors, words, sizeof(words))) {
+		cqgroup_why(why, "vectors of %s: %s", class_names[c], words);
+		return -EINVAL;
+	}
+	other = taken(p, &vectors, &v);
+	if (other < CQGROUP_CLASSES) {
+		cqgroup_why(why, "vector %u is in %s and in %s: a vector belongs to one group", v, class_names[other],
+			    class_names[c]);
+		return -EINVAL;
+	}
+	p->c[c].named = 1;
+	p->c[c].vectors = vectors;
+	if (at) {
+		at++;
+		strip(&at, &end);
+		if (at == end) {
+			cqgroup_why(why, "%s has nothing after its @", class_names[c]);
+			return -EINVAL;
+		}
+		p->c[c].cpus = at;
+		p->c[c].cpus_len = (size_t)(end - at);
+	}
+	return 0;
+}
+
+static int parse(struct plan *p, const char *config, char *why)
+{
+	const char *from, *end, *next;
+	int c, err = 0;
+
+	memset(p, 0, sizeof(*p));
+	for (c = 0; c < CQGROUP_CLASSES; c++) {
+		p->c[c].host = (enum cqgroup_class)c;
+		p->c[c].cpus = "";
+	}
+	if (!config || !strcmp(config, "auto"))
+		return 0;
+	if (!strcmp(config, "off")) {
+		p->off = 1;
+		return 0;
+	}
+	for (from = config; from && !err; from = next) {
+		end = strchrnul(from, ';');
+		next = *end ? end + 1 : NULL;
+		strip(&from, &end);
+		if (from < end)
+			err = parse_group(p, from, end, why);
+	}
+	return err;
+}
+
+/* ---- the device ---------------------------------------------------------------------------- */
+
+static unsigned int unserved(const struct plan *p)
+{
+	unsigned int n = 0;
+	int c;
+
+	for (c = 0; c < CQGROUP_CLASSES; c++)
+		n += !p->c[c].named && p->c[c].host == (enum cqgroup_class)c;
+	return n;
+}
+
+static void deal_out(struct plan *p, const struct cqset *vectors)
+{
+	unsigned int n = cqset_count(vectors), classes = unserved(p), share[CQGROUP_CLASSES], v = 0;
+	unsigned int i, left = classes ? n % classes : 0;
+	int c;
+
+	for (i = 0; i < CQGROUP_CLASSES; i++) {
+		c = left_over[i];
+		share[c] = 0;
+		if (p->c[c].named || p->c[c].host != (enum cqgroup_class)c)
+			continue;
+		share[c] = n / classes + (left > 0);
+		left -= left > 0;
+	}
+	for (c = 0; c < CQGROUP_CLASSES; c++)
+		for (; share[c]; share[c]--, v++) {
+			v = cqset_next(vectors, v);
+			cqset_add(&p->c[c].vectors, v);
+		}
+}
+
+/* Every class without vectors gets some of those that nobody named, or a host. */
+static int complete(struct plan *p, const struct cqgroup_device *dev, char *why)
+{
+	struct cqset free_vectors = { { 0 } };
+	unsigned int v, n, i, ignored;
+	int c, err;
+
+	for (c = 0; c < CQGROUP_CLASSES; c++) {
+		err = p->c[c].named ? cqgroup_vectors(dev, class_names[c], &p->c[c].vectors, why) : 0;
+		if (err)
+			return err;
+	}
+	for (v = 0; v < dev->nvectors; v++) {
+		struct cqset one = { { 0 } };
+
+		cqset_add(&one, v);
+		if (taken(p, &one, &ignored) == CQGROUP_CLASSES)
+			cqset_add(&free_vectors, v);
+	}
+	n = cqset_count(&free_vectors);
+	for (i = 0; i < sizeof(merging) / sizeof(merging[0]) && unserved(p) > n; i++)
+		if (!p->c[merging[i].who].named)
+			p->c[merging[i].who].host = merging[i].into;
+	if (unserved(p) > n) {
+		for (c = 0; p->c[c].named || p->c[c].host != (enum cqgroup_class)c;)
+			c++;
+		cqgroup_why(why, "no vector of the %u of %s is left for %s: name it, too, or give the others fewer",
+			    dev->nvectors, dev->name, class_names[c]);
+		return -ENOSPC;
+	}
+	deal_out(p, &free_vectors);
+	return 0;
+}
+
+static enum cqgroup_class host_of(const struct plan *p, enum cqgroup_class c)
+{
+	while (p->c[c].host != c)
+		c = p->c[c].host;
+	return c;
+}
+
+/* "data+bulk" */
+static void group_name(const struct plan *p, enum cqgroup_class host, char *buf, size_t size)
+{
+	size_t used = 0;
+	int c;
+
+	for (c = 0; c < CQGROUP_CLASSES; c++)
+		if (host_of(p, (enum cqgroup_class)c) == host)
+			used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? "+" : "", class_names[c]);
+}
+
+static int make_groups(struct cqgroup_table *t, const struct plan *p, struct ibv_context *ctx,
+		       const struct cqgroup_device *dev, char *why)
+{
+	char name[CQGROUP_NAME_MAX];
+	struct cqset cpus;
+	int c, err;
+
+	for (c = 0; c < CQGROUP_CLASSES; c++) {
+		if (p->c[c].host != (enum cqgroup_class)c)
+			continue;
+		group_name(p, (enum cqgroup_class)c, name, sizeof(name));
+		err = cqgroup_cpus(dev, class_names[c], &p->c[c].vectors, p->c[c].cpus, p->c[c].cpus_len, &cpus, why);
+		if (err)
+			return err;
+		err = cqgroup_make(ctx, name, &p->c[c].vectors, &cpus, &t->by_class[c]);
+		if (err) {
+			cqgroup_why(why, "no memory for %s", name);
+			return err;
+		}
+		t->groups[t->ngroups++] = t->by_class[c];
+	}
+	for (c = 0; c < CQGROUP_CLASSES; c++)
+		t->by_class[c] = t->by_class[host_of(p, (enum cqgroup_class)c)];
+	return 0;
+}
+
+static int make_one(struct cqgroup_table *t, struct ibv_context *ctx, const struct cqgroup_device *dev, char *why)
+{
+	struct cqset vectors = { { 0 } }, cpus;
+	int c, err;
+
+	cqset_range(&vectors, 0, dev->nvectors);
+	err = cqgroup_cpus(dev, "all", &vectors, "", 0, &cpus, why);
+	if (!err)
+		err = cqgroup_make(ctx, "all", &vectors, &cpus, &t->groups[0]);
+	if (err)
+		return err;
+	t->ngroups = 1;
+	for (c = 0; c < CQGROUP_CLASSES; c++)
+		t->by_class[c] = t->groups[0];
+	return 0;
+}
+
+int cqgroup_table_make(struct ibv_context *ctx, const struct cqgroup_device *dev, const char *config,
+		       struct cqgroup_table **out, char *why)
+{
+	struct cqgroup_table *t = calloc(1, sizeof(*t));
+	struct plan p;
+	int err;
+
+	if (!t) {
+		cqgroup_why(why, "no memory for the groups");
+		return -ENOMEM;
+	}
+	err = parse(&p, config, why);
+	if (!err && !p.off)
+		err = complete(&p, dev, why);
+	if (!err)
+		err = p.off ? make_one(t, ctx, dev, why) : make_groups(t, &p, ctx, dev, why);
+	if (err) {
+		cqgroup_table_destroy(t);
+		return err;
+	}
+	*out = t;
+	return 0;
+}
+
+/* ---- the public face ----------------------------------------------------------------------- */
+
+int cqgroup_table_create(struct ibv_context *ctx, const char *config, struct cqgroup_table **out, char *why)
+{
+	struct cqgroup_device dev;
+
+	cqgroup_device_of(ctx, &dev);
+	return cqgroup_table_make(ctx, &dev, config, out, why);
+}
+
+int cqgroup_table_check(const char *config, char *why)
+{
+	struct plan p;
+
+	return parse(&p, config, why);
+}
+
+void cqgroup_table_destroy(struct cqgroup_table *t)
+{
+	unsigned int i;
+
+	if (!t)
+		return;
+	for (i = 0; i < t->ngroups; i++)
+		cqgroup_destroy(t->groups[i]);
+	free(t);
+}
+
+struct cqgroup *cqgroup_table_class(const struct cqgroup_table *t, enum cqgroup_class c)
+{
+	return t->by_class[(unsigned int)c < CQGROUP_CLASSES ? c : 0];
+}
+
+struct cqgroup *cqgroup_table_find(const struct cqgroup_table *t, const char *name)
+{
+	int c = class_of(name, strlen(name));
+
+	return c < 0 ? NULL : t->by_class[c];
+}
+
+struct cqgroup *cqgroup_table_at(const struct cqgroup_table *t, unsigned int i)
+{
+	return i < t->ngroups ? t->groups[i] : NULL;
+}
+
+void cqgroup_table_print(const struct cqgroup_table *t, char *buf, size_t size)
+{
+	struct cqgroup_info info;
+	size_t used = 0;
+	unsigned int i;
+	int n;
+
+	if (!size)
+		return;
+	buf[0] = '\0';
+	for (i = 0; i < t->ngroups && used < size - 1; i++) {
+		cqgroup_query(t->groups[i], &info);
+		n = snprintf(buf + used, size - used, "%s%s=%s@%s", i ? ";" : "", info.name, info.vectors,
+			     *info.cpus ? info.cpus : "none");
+		used += (size_t)n < size - used ? (size_t)n : size - used - 1;
+	}
+}

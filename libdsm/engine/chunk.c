@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * chunk.c - see chunk.h.
+ *
+ * Chunks lie in a ring in node memory. Whoever completes one (the thread that brings the last part, or the one that takes
+ * the last message) sends it on, so that chunks follow each other down the tree without waiting for a thread at each node.
+ * The lock of a chunk is a leaf; nothing that may fault is touched with it held.
+ */
+#include "engine/chunk.h"
+
+#include <string.h>
+
+#include "engine/reduce.h"
+#include "util/futex.h"
+
+#define FANOUT 2 /* what a node sends leaves through one link: more children would take turns */
+
+struct tree {
+	uint16_t parent; /* SET_NOBODY: this node is the root */
+	uint16_t n, child[FANOUT];
+};
+
+static struct chunk *chunk_at(uint64_t number)
+{
+	return &job.me->chunks[number % CTL_CHUNKS];
+}
+
+/* Nodes by their distance from the root, as in a heap. */
+static struct tree tree_of(uint16_t root)
+{
+	const uint32_t n = job.nodes, at = (job.node + n - root) % n;
+	struct tree t = { .parent = SET_NOBODY };
+	uint32_t c;
+
+	if (at)
+		t.parent = (uint16_t)(((at - 1) / FANOUT + root) % n);
+	for (c = at * FANOUT + 1; c <= at * FANOUT + FANOUT && c < n; c++)
+		t.child[t.n++] = (uint16_t)((c + root) % n);
+	return t;
+}
+
+static void send(const struct msg *like, uint16_t dst, bool down, const void *data, size_t size)
+{
+	struct msg m = *like;
+
+	m.src = m.req_rank = job.node;
+	m.dst = dst;
+	m.op = down;
+	count(&job.mine->stats.messages_out, 1);
+	if (job.netops->send(job.net, job.pair[dst], &m, data, size))
+		lost_rank(job.pair[dst], "it cannot be reached");
+}
+
+/* What a chunk says of itself. */
+static struct msg about_chunk(uint64_t number, uint16_t root, uint8_t code)
+{
+	return (struct msg){ .version = WIRE_VERSION, .type = MSG_CHUNK, .home = root, .aux = code, .value = number };
+}
+
+/* It is complete: for this node's ranks, and for the nodes below. */
+static void publish(const struct tree *t, const struct msg *m, struct chunk *c, size_t size)
+{
+	uint16_t i;
+
+	__atomic_store_n(&c->done, m->value + 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&c->word, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&c->sleepers, __ATOMIC_SEQ_CST))
+		futex_wake(&c->word, 1 << 30);
+	for (i = 0; i < t->n; i++)
+		send(m, t->child[i], true, c->data, size);
+}
+
+/* Combine a part, of a rank of this node (child: FANOUT) or of a child. -EBADMSG: its part is in. */
+static int add(const struct tree *t, const struct msg *m, unsigned int child, const void *data, size_t size)
+{
+	struct chunk *c = chunk_at(m->value);
+	bool complete = false;
+	int err = 0;
+
+	word_lock(&c->lock);
+	if (c->begun != m->value + 1) {
+		c->begun = m->value + 1;
+		c->parts = c->came = 0;
+	}
+	if (child < FANOUT && (c->came >> child & 1)) {
+		err = -EBADMSG;
+	} else {
+		if (c->parts || c->came)
+			reduce_into((uint8_t)m->aux, c->data, data, size);
+		else
+			memcpy(c->data, data, size);
+		c->parts += child == FANOUT;
+		c->came |= child < FANOUT ? 1u << child : 0;
+		complete = c->parts == job.locals && c->came == (1u << t->n) - 1;
+	}
+	word_unlock(&c->lock);
+	/* Nobody adds to it any more, so it can be read without the lock. */
+	if (complete && t->parent == SET_NOBODY)
+		publish(t, m, c, size);
+	else if (complete)
+		send(m, t->parent, false, c->data, size);
+	return err;
+}
+
+void chunk_send(uint64_t number, const void *data, size_t size)
+{
+	const struct msg m = about_chunk(number, job.node, 0);
+	const struct tree t = tree_of(job.node);
+	struct chunk *c = chunk_at(number);
+
+	memcpy(c->data, data, size);
+	publish(&t, &m, c, size);
+}
+
+void chunk_add(uint64_t number, uint8_t code, const void *data, size_t size)
+{
+	const struct msg m = about_chunk(number, 0, code);
+	const struct tree t = tree_of(0);
+
+	add(&t, &m, FANOUT, data, size);
+}
+
+const void *chunk_wait(uint64_t number)
+{
+	struct chunk *c = chunk_at(number);
+
+	for (;;) {
+		uint32_t word = __atomic_load_n(&c->word, __ATOMIC_ACQUIRE);
+
+		if (__atomic_load_n(&c->done, __ATOMIC_ACQUIRE) == number + 1)
+			return c->data;
+		about(ABOUT_BARRIER, 0, 0);
+		wait_about.threads = 1;
+		wait_word(&c->word, word, &c->sleepers);
+		about_none();
+	}
+}
+
+int chunk_arrived(const struct msg *m, const void *payload, size_t size)
+{
+	char aligned[CTL_CHUNK_BYTES] __attribute__((aligned(16)));
+	const struct tree t = tree_of(m->home);
+	unsigned int child;
+
+	if (size > CTL_CHUNK_BYTES)
+		return -EBADMSG;
+	if (m->op) {
+		struct chunk *c = chunk_at(m->value);
+
+		if (m->src != t.parent)
+			return -EBADMSG;
+		memcpy(c->data, payload, size);
+		publish(&t, m, c, size);
+		return 0;
+	}
+	for (child = 0; child < t.n && t.child[child] != m->src; child++)
+		;
+	if (child == t.n)
+		return -EBADMSG;
+	/* In a transport's buffer, a value may lie anywhere. */
+	memcpy(aligned, payload, size);
+	return add(&t, m, child, aligned, size);
+}

@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * meet.c - how the ranks of one machine come to know each other.
+ *
+ * Each rank listens on an abstract socket named after its process; every pair meets once. Those that share memory swap
+ * doorbells, and
+ * the first of a node hands its memory to the others: control segment and frames. The socket stays: it is the pair's line of life. It ends with
+ * either process, as a pidfd does, and also when one executes another program, since it is closed then.
+ *
+ * Abstract names leave nothing behind, however a rank dies. Only processes of the same user that know the job's key are
+ * answered.
+ */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "util/futex.h"
+#include "util/hook.h"
+#include "util/log.h"
+
+#define NFDS 3
+#define EXCHANGE_MS 60000
+#define LOOK_MS 100  /* between two looks at who has died */
+#define DEAD_MS 1000 /* for a process that has closed its sockets to be seen dead */
+#define CALLERS 256  /* that have connected and said nothing yet */
+
+struct hello {
+	uint64_t magic, key;
+	uint32_t rank;
+	int32_t pid;
+};
+
+static int listener = -1;
+
+static void address(struct sockaddr_un *sa, socklen_t *len, uint16_t rank)
+{
+	memset(sa, 0, sizeof(*sa));
+	sa->sun_family = AF_UNIX;
+	snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "libdsm-%u-%d-%u", geteuid(), peer_of(rank)->pid, rank);
+	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(sa->sun_path + 1));
+}
+
+int meet_listen(void)
+{
+	struct sockaddr_un sa;
+	socklen_t len;
+
+	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (listener < 0)
+		return host_no_descriptors("cannot make a socket");
+	address(&sa, &len, job.rank);
+	if (bind(listener, (struct sockaddr *)&sa, len) || listen(listener, 1024))
+		return host_no_descriptors("cannot listen for the ranks of this host");
+	return 0;
+}
+
+/* How many descriptors a rank hands to another. */
+static int fds_of(uint16_t from, uint16_t to)
+{
+	if (node_of(from) != node_of(to))
+		return 0;
+	return peer_of(from)->local ? 1 : NFDS;
+}
+
+static int send_hello(int s, uint16_t to)
+{
+	int fds[NFDS] = { peer_of(job.rank)->doorbell, job.mem.ctlfd, job.mem.memfd };
+	int n = fds_of(job.rank, to);
+	struct hello h = { CTL_MAGIC, job.key, job.rank, getpid() };
+	union {
+		char buf[CMSG_SPACE(sizeof(fds))];
+		struct cmsghdr align;
+	} c;
+	struct iovec io = { &h, sizeof(h) };
+	struct msghdr m = { .msg_iov = &io,
+			    .msg_iovlen = 1,
+			    .msg_control = c.buf,
+			    .msg_controllen = CMSG_SPACE((size_t)n * sizeof(int)) };
+	struct cmsghdr *cm;
+
+	if (!n) {
+		m.msg_control = NULL;
+		m.msg_controllen = 0;
+		return sendmsg(s, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	}
+	memset(&c, 0, sizeof(c));
+	cm = CMSG_FIRSTHDR(&m);
+	cm->cmsg_level = SOL_SOCKET;
+	cm->cmsg_type = SCM_RIGHTS;
+	cm->cmsg_len = CMSG_LEN((size_t)n * sizeof(int));
+	memcpy(CMSG_DATA(cm), fds, (size_t)n * sizeof(int));
+	return sendmsg(s, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* On the other side of the socket. */
+static bool same_user(int s)
+{
+	struct ucred who;
+	socklen_t len = sizeof(who);
+
+	return !getsockopt(s, SOL_SOCKET, SO_PEERCRED, &who, &len) && who.uid == geteuid();
+}
+
+/* Take what a rank has sent; on failure the descriptors stay the caller's. */
+static int adopt(const struct hello *h, const int *fds, int n)
+{
+	struct peer *p;
+	int err;
+
+	if (h->rank >= job.size || h->rank == job.rank)
+		return -EPROTO;
+	p = peer_of((uint16_t)h->rank);
+	if (!p->near || p->life >= 0 || p->doorbell >= 0 || n != fds_of((uint16_t)h->rank, job.rank))
+		return -EPROTO;
+	if (n == NFDS) {
+		job.mem.ctlfd = fds[1];
+		err = host_map();
+		if (err) {
+			job.mem.ctlfd = -1;
+			return err;
+		}
+		job.mem.memfd = fds[2];
+	}
+	if (n)
+		p->doorbell = fds[0];
+	return 0;
+}
+
+/* Until the other has said something; one that dies meanwhile ends the job. */
+static int await(int s)
+{
+	uint64_t until = clock_ns() + EXCHANGE_MS * 1000000ull;
+	struct pollfd pfd = { .fd = s, .events = POLLIN };
+
+	while (clock_ns() < until) {
+		if (poll(&pfd, 1, LOOK_MS) == 1)
+			return 0;
+		lost_look();
+	}
+	return -ETIMEDOUT;
+}
+
+/* Who it was; -errno. */
+static int receive_hello(int s)
+{
+	int fds[NFDS] = { -1, -1, -1 }, n = 0;
+	struct hello h;
+	union {
+		char buf[CMSG_SPACE(sizeof(fds))];
+		struct cmsghdr align;
+	} c;
+	struct iovec io = { &h, sizeof(h) };
+	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = c.buf, .msg_controllen = sizeof(c.buf) };
+	struct cmsghdr *cm;
+	ssize_t got;
+	int err;
+
+	if (!same_user(s))
+		return -EPERM;
+	err = await(s);
+	if (err)
+		return err;
+	got = recvmsg(s, &m, MSG_CMSG_CLOEXEC);
+	cm = got > 0 ? CMSG_FIRSTHDR(&m) : NULL;
+	if (cm && cm->cmsg_type == SCM_RIGHTS) {
+		n = (int)((cm->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(fds, CMSG_DATA(cm), (size_t)n * sizeof(int));
+	}
+	if (got != sizeof(h) || h.magic != CTL_MAGIC || h.key != job.key) {
+		err = -EPROTO;
+	} else if (m.msg_flags & MSG_CTRUNC) {
+		errno = EMFILE;
+		err = host_no_descriptors("cannot take the memory of a rank of this host");
+	} else {
+		err = adopt(&h, fds, n);
+	}
+	while (err && n-- > 0)
+		close(fds[n]);
+	return err ? err : (int)h.rank;
+}
+
+static int meet(uint16_t rank)
+{
+	struct sockaddr_un sa;
+	socklen_t len;
+	int err, s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (s < 0)
+		return host_no_descriptors("cannot make a socket");
+	address(&sa, &len, rank);
+	err = connect(s, (struct sockaddr *)&sa, len) ? -errno : 0;
+	if (!err && !same_user(s))
+		err = -EPERM;
+	HOOK("meet-connected");
+	if (!err)
+		err = send_hello(s, rank);
+	HOOK("meet-said");
+	if (!err)
+		err = receive_hello(s);
+	if (err == rank) {
+		peer_of(rank)->life = s;
+		return 0;
+	}
+	close(s);
+	return err < 0 ? err : -EPROTO;
+}
+
+/* One that has connected, and may be a stranger: who it is comes first. 1: a rank, answered; s is its line from now on. */
+static int answer(int s)
+{
+	int rank = receive_hello(s), err;
+
+	if (rank == -EPERM || rank == -EPROTO) /* a stranger: not answered, and not counted */
+		return 0;
+	if (rank < 0)
+		return rank;
+	HOOK("meet-heard");
+	err = send_hello(s, (uint16_t)rank);
+	if (err)
+		return err;
+	peer_of((uint16_t)rank)->life = s;
+	return 1;
+}
+
+/* Answer as many ranks as will call. Strangers may call too, and then say nothing. */
+static int answer_all(int ranks)
+{
+	struct pollfd waiting[1 + CALLERS] = { { .fd = listener, .events = POLLIN } };
+	uint64_t until = clock_ns() + EXCHANGE_MS * 1000000ull;
+	int n = 1, i, err = 0;
+
+	while (!err && ranks) {
+		if (clock_ns() > until)
+			err = -ETIMEDOUT;
+		else if (poll(waiting, (nfds_t)n, LOOK_MS) < 0 && errno != EINTR)
+			err = -errno;
+		lost_look();
+		for (i = n - 1; i > 0 && !err; i--) {
+			if (!waiting[i].revents)
+				continue;
+			err = answer(waiting[i].fd);
+			if (err > 0)
+				ranks--;
+			if (err <= 0)
+				close(waiting[i].fd);
+			err = err < 0 ? err : 0;
+			waiting[i] = waiting[--n];
+		}
+		if (err || !(waiting[0].revents & POLLIN))
+			continue;
+		if (n == 1 + CALLERS) /* the oldest has been silent for longest */
+			close(waiting[1].fd);
+		i = n == 1 + CALLERS ? 1 : n++;
+		waiting[i] = (struct pollfd){ .fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC), .events = POLLIN };
+		if (waiting[i].fd < 0)
+			err = host_no_descriptors("cannot accept a rank of this host");
+	}
+	while (--n > 0)
+		if (waiting[n].fd >= 0)
+			close(waiting[n].fd);
+	return err;
+}
+
+/* Watch the ranks of this machine before meeting them: which of them dies meanwhile is then known. */
+static int watch_all(void)
+{
+	uint16_t r;
+
+	for (r = 0; r < job.size; r++) {
+		struct peer *p = peer_of(r);
+
+		if (r == job.rank || !p->near)
+			continue;
+		p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+		if (p->pidfd < 0 && errno == ESRCH)
+			lost_rank(r, "its process ended in dsm_init()");
+		if (p->pidfd < 0 && errno != ENOSYS)
+			return host_no_descriptors("cannot watch a rank of this host");
+	}
+	return 0;
+}
+
+/* Something went wrong between two ranks. Often because one has died, which its pidfd says a little later. */
+void meet_look(void)
+{
+	int i;
+
+	for (i = 0; i < DEAD_MS / 10; i++) {
+		lost_look();
+		usleep(10000);
+	}
+}
+
+/* Lower ranks are called, higher ranks call; everybody calls before answering, so nobody waits in a circle. */
+int meet_all(void)
+{
+	int higher = 0, err = watch_all();
+	uint16_t r;
+
+	launch_meanwhile(lost_look); /* until the service thread watches */
+
+	for (r = 0; r < job.size && !err; r++) {
+		if (r == job.rank || !peer_of(r)->near)
+			continue;
+		if (r < job.rank)
+			err = meet(r);
+		else
+			higher++;
+	}
+	if (!err)
+		err = answer_all(higher);
+	meet_stop();
+	if (err && err != -EMFILE)
+		meet_look();
+	if (err)
+		log_line("the ranks of this host cannot meet: %s", dsm_strerror(err));
+	return err;
+}
+
+static int send_fd(int s, int fd)
+{
+	union {
+		char buf[CMSG_SPACE(sizeof(fd))];
+		struct cmsghdr align;
+	} c;
+	struct iovec io = { "", 1 };
+	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = c.buf, .msg_controllen = sizeof(c.buf) };
+	struct cmsghdr *cm;
+
+	memset(&c, 0, sizeof(c));
+	cm = CMSG_FIRSTHDR(&m);
+	cm->cmsg_level = SOL_SOCKET;
+	cm->cmsg_type = SCM_RIGHTS;
+	cm->cmsg_len = CMSG_LEN(sizeof(fd));
+	memcpy(CMSG_DATA(cm), &fd, sizeof(fd));
+	return sendmsg(s, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* -errno, or the descriptor. */
+static int receive_fd(int s)
+{
+	char byte;
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} c;
+	struct iovec io = { &byte, 1 };
+	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = c.buf, .msg_controllen = sizeof(c.buf) };
+	struct cmsghdr *cm;
+	int err = await(s), fd;
+
+	if (err)
+		return err;
+	if (recvmsg(s, &m, MSG_CMSG_CLOEXEC) != 1)
+		return -EPIPE;
+	cm = CMSG_FIRSTHDR(&m);
+	if (m.msg_flags & MSG_CTRUNC) {
+		errno = EMFILE;
+		return host_no_descriptors("cannot take a descriptor of a rank of this host");
+	}
+	if (!cm || cm->cmsg_type != SCM_RIGHTS || cm->cmsg_len != CMSG_LEN(sizeof(fd)))
+		return -EPROTO;
+	memcpy(&fd, CMSG_DATA(cm), sizeof(fd));
+	return fd;
+}
+
+int meet_swap(int fd, void (*join)(unsigned int local, int fd))
+{
+	int err = 0, its;
+	uint16_t r;
+
+	for (r = 0; r < job.size && !err; r++)
+		if (r != job.rank && is_here(r))
+			err = send_fd(peer_of(r)->life, fd);
+	for (r = 0; r < job.size && !err; r++) {
+		if (r == job.rank || !is_here(r))
+			continue;
+		its = receive_fd(peer_of(r)->life);
+		if (its < 0)
+			err = its;
+		else
+			join(peer_of(r)->local, its);
+	}
+	if (err && err != -EMFILE)
+		meet_look();
+	if (err)
+		log_line("the ranks of this node cannot exchange descriptors: %s", dsm_strerror(err));
+	return err;
+}
+
+void meet_stop(void)
+{
+	if (listener >= 0)
+		close(listener);
+	listener = -1;
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * reach.c - the transport to the ranks of other nodes: opened, and its address exchanged, only where there are others.
+ *
+ * All ranks decide that from the same cards, so all come to the exchange or none does.
+ */
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+
+#define REACH_SECONDS 60
+
+struct where {
+	char net[16]; /* the transport that the address is of */
+	uint32_t size;
+	uint8_t address[NET_ADDRESS_MAX];
+};
+
+/* The transports in the order of preference; what the setting names, or the first that finds a device. */
+static int open_net(void *address, size_t *size)
+{
+	static const struct net_ops *const all[] = { &net_verbs, &net_ucx };
+	const unsigned int n = sizeof(all) / sizeof(all[0]);
+	const bool any = !strcmp(job.set.net, "auto");
+	struct net_config cfg = {
+		.rank = job.rank,
+		.size = job.size,
+		.node_of = job.node_of,
+		.rank_of = job.pair,
+		.node = job.node,
+		.nodes = job.nodes,
+		.nslots = CTL_SLOTS,
+		.block_slots = CTL_BLOCK_END,
+		.handler = run_net,
+		.lost = net_lost_rank,
+		.thread = service_thread,
+		.object = slot_object,
+		.waited = slot_waited,
+		.lost_ms = job.set.lost_ms,
+		.device = job.set.net_device,
+		.gid = job.set.net_gid,
+		.cq_groups = job.set.cq_groups,
+		.verbs = job.set.verbs,
+	};
+	const size_t room = *size;
+	unsigned int i;
+	int err = -ENODEV;
+
+	for (i = 0; i < n && err == -ENODEV; i++) {
+		if (!any && strcmp(job.set.net, all[i]->name))
+			continue;
+		job.netops = all[i];
+		cfg.optional = any && i + 1 < n;
+		*size = room;
+		err = job.netops->open(&cfg, &job.net, address, size);
+	}
+	return err;
+}
+
+static int connect_to(uint16_t rank, struct where *its, const struct where *mine)
+{
+	size_t size = sizeof(*its);
+	int err = launch_get(&job.launch, rank, "dsm-address", its, &size);
+
+	if (err == -ENOENT) { /* the launcher's fence goes on without those that have died */
+		meet_look();
+		lost_rank(rank, "it ended, or failed, in dsm_init()");
+	}
+	if (err || size != sizeof(*its) || its->size > sizeof(its->address)) {
+		log_line("rank %d has not published an address: %s", rank, dsm_strerror(err ? err : -EPROTO));
+		return -EPROTO;
+	}
+	if (memcmp(its->net, mine->net, sizeof(its->net))) {
+		/* The same line from either side. */
+		const struct where *high = rank > job.rank ? its : mine, *low = rank > job.rank ? mine : its;
+
+		log_line("rank %d uses the transport %.*s and rank %d %.*s; DSM_NET chooses one for all ranks",
+			 rank > job.rank ? rank : job.rank, (int)sizeof(high->net), high->net,
+			 rank > job.rank ? job.rank : rank, (int)sizeof(low->net), low->net);
+		return -EPROTO;
+	}
+	return is_here(rank) ? 0 : job.netops->connect(job.net, rank, its->address, its->size);
+}
+
+static int exchange(struct where *mine, struct where *its)
+{
+	size_t size = sizeof(mine->address);
+	int err = open_net(mine->address, &size);
+	uint16_t r;
+
+	if (err)
+		return err;
+	mine->size = (uint32_t)size;
+	snprintf(mine->net, sizeof(mine->net), "%s", job.netops->name);
+	err = start_fence_failed(launch_exchange(&job.launch, "dsm-address", mine, sizeof(*mine), REACH_SECONDS),
+				 REACH_SECONDS);
+	lost_look(); /* before its address is asked for, which takes the launcher seconds when there is none */
+	for (r = 0; r < job.size && !err; r++)
+		if (r != job.rank)
+			err = connect_to(r, its, mine);
+	return err;
+}
+
+int reach_others(void)
+{
+	struct where *w;
+	int err;
+
+	if (one_node())
+		return 0;
+	w = calloc(2, sizeof(*w));
+	err = w ? exchange(&w[0], &w[1]) : -ENOMEM;
+	free(w);
+	return err;
+}

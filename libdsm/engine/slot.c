@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * slot.c - request slots and hold records: who gets one, and who waits for one.
+ *
+ * A slot belongs to a request until its answer has come. What always completes must never stand behind what may wait for
+ * somebody's doing, so each has slots of its own:
+ *
+ *   SLOT_BLOCK     blocks that threads wait for, most of which come by themselves; one that another node has pinned does not
+ *   SLOT_AHEAD     blocks that nobody waits for
+ *   SLOT_BACK      blocks that are given back: asked of the home, and by the home, which must not stand behind pinned ones
+ *   SLOT_BRIEF     requests that their home answers at once: atomics, posts, signals, unlocks, init, destroy, try, calls
+ *   SLOT_LASTING   locks, semaphores, conditions
+ *
+ * A thread that finds no slot for a block or a brief request waits for one, asleep, and helps meanwhile: those who have them
+ * need nothing of it but that. Lasting slots are refused when they are all in use. Of blocks, those for which a transport has
+ * landing places are taken first.
+ */
+#include "engine/engine.h"
+
+#include "util/futex.h"
+
+static int short_take(uint64_t *words, unsigned int from, unsigned int to)
+{
+	unsigned int w;
+
+	for (w = from / 64; w < to / 64; w++) {
+		uint64_t seen = __atomic_load_n(&words[w], __ATOMIC_RELAXED);
+
+		while (~seen) {
+			int bit = __builtin_ctzll(~seen);
+
+			if (__atomic_compare_exchange_n(&words[w], &seen, seen | 1ull << bit, 0, __ATOMIC_SEQ_CST,
+							__ATOMIC_RELAXED))
+				return (int)(w * 64) + bit;
+		}
+	}
+	return -EAGAIN;
+}
+
+static int take(enum slot_kind kind)
+{
+	struct ctl *c = job.me;
+	int64_t s;
+
+	switch (kind) {
+	case SLOT_BLOCK:
+		s = short_take(c->slot_used, 0, CTL_BLOCK_SLOTS);
+		return s >= 0 ? (int)s : short_take(c->slot_used, CTL_SLOTS, CTL_BLOCK_END);
+	case SLOT_BACK:
+		s = short_take(c->slot_used, CTL_AHEAD_SLOTS, CTL_SLOTS);
+		if (s >= 0)
+			return (int)s;
+		__attribute__((__fallthrough__));
+	case SLOT_AHEAD: return short_take(c->slot_used, CTL_BLOCK_SLOTS, CTL_AHEAD_SLOTS);
+	case SLOT_BRIEF:
+		s = pool_take(&c->brief_slots, c->slot_next + CTL_BLOCK_END, CTL_BRIEF_END - CTL_BLOCK_END);
+		return s < 0 ? -EAGAIN : (int)(CTL_BLOCK_END + s);
+	case SLOT_LASTING:
+		s = pool_take(&c->lasting_slots, c->slot_next + CTL_BRIEF_END, CTL_ALL_SLOTS - CTL_BRIEF_END);
+		return s < 0 ? -EAGAIN : (int)(CTL_BRIEF_END + s);
+	}
+	return -EINVAL;
+}
+
+static void wake_one(struct queue_word *q)
+{
+	if (!__atomic_load_n(&q->waiting, __ATOMIC_SEQ_CST))
+		return;
+	__atomic_fetch_add(&q->word, 1, __ATOMIC_SEQ_CST);
+	futex_wake(&q->word, 1);
+}
+
+/*
+ * Counted before it looks once more, so that whoever gives a slot back after that look sees it:
+ *
+ *   waiter:  waiting++; look: none; sleep while word stands     giver:  give back; waiting? then word++, wake
+ */
+static int await(enum slot_kind kind, struct queue_word *q)
+{
+	int s;
+
+	__atomic_fetch_add(&q->waiting, 1, __ATOMIC_SEQ_CST);
+	for (;;) {
+		uint32_t word = __atomic_load_n(&q->word, __ATOMIC_SEQ_CST);
+
+		s = take(kind);
+		if (s >= 0)
+			break;
+		s = wait_word(&q->word, word, &q->sleepers);
+		if (s < 0)
+			break;
+	}
+	__atomic_fetch_sub(&q->waiting, 1, __ATOMIC_SEQ_CST);
+	if (s < 0)
+		wake_one(q); /* the one that was woken may have been us */
+	return s;
+}
+
+int slot_get(enum slot_kind kind)
+{
+	struct ctl *c = job.me;
+	int s = take(kind);
+
+	if (s < 0 && kind == SLOT_LASTING)
+		return -EAGAIN;
+	if (s < 0)
+		s = await(kind, kind == SLOT_BLOCK ? &c->block_queue : &c->brief_queue);
+	if (s < 0)
+		return s;
+	__atomic_store_n(&c->slots[s].prefetch, 0, __ATOMIC_RELAXED);
+	c->slots[s].by = job.local;
+	return s;
+}
+
+int slot_try_prefetch(uint32_t object, enum slot_kind kind)
+{
+	struct ctl *c = job.me;
+	int s = take(kind);
+
+	if (s >= 0) {
+		__atomic_store_n(&c->slots[s].prefetch, SLOT_LEFT, __ATOMIC_RELAXED);
+		__atomic_store_n(&c->slots[s].object, object, __ATOMIC_RELAXED);
+		c->slots[s].by = job.local;
+	}
+	return s;
+}
+
+bool slot_is_prefetch(uint16_t slot)
+{
+	return __atomic_load_n(&job.me->slots[slot].prefetch, __ATOMIC_RELAXED) & SLOT_LEFT;
+}
+
+bool slot_any_prefetch(size_t off, size_t end)
+{
+	uint16_t s;
+
+	for (s = 0; s < CTL_BLOCK_END; s++) {
+		size_t at = block_off(__atomic_load_n(&job.me->slots[s].object, __ATOMIC_RELAXED));
+
+		if ((__atomic_load_n(&job.me->slot_used[s / 64], __ATOMIC_ACQUIRE) >> (s % 64) & 1) && at >= off &&
+		    at < end && slot_is_prefetch(s))
+			return true;
+	}
+	return false;
+}
+
+void slot_put(uint16_t slot)
+{
+	struct ctl *c = job.me;
+
+	if (slot < CTL_BLOCK_END) {
+		__atomic_fetch_and(&c->slot_used[slot / 64], ~(1ull << (slot % 64)), __ATOMIC_SEQ_CST);
+		if (slot < CTL_BLOCK_SLOTS || slot >= CTL_SLOTS)
+			wake_one(&c->block_queue);
+	} else if (slot < CTL_BRIEF_END) {
+		pool_give(&c->brief_slots, c->slot_next + CTL_BLOCK_END, slot - CTL_BLOCK_END);
+		/* Written, not only read: a waiter that counts itself in await() after this sees what was given back before it. */
+		if (__atomic_fetch_add(&c->brief_queue.waiting, 0, __ATOMIC_SEQ_CST))
+			wake_one(&c->brief_queue);
+	} else {
+		pool_give(&c->lasting_slots, c->slot_next + CTL_BRIEF_END, slot - CTL_BRIEF_END);
+	}
+}
+
+uint32_t slot_object(void *arg, uint16_t slot)
+{
+	(void)arg;
+	return __atomic_load_n(&job.me->slots[slot].object, __ATOMIC_RELAXED);
+}
+
+int64_t hold_take(void)
+{
+	int64_t index = pool_take(&job.me->hold_pool, job.me->hold_next, CTL_HOLDS);
+
+	if (index >= 0)
+		job.me->hold_by[index] = job.local;
+	return index;
+}
+
+void hold_give(uint32_t index)
+{
+	pool_give(&job.me->hold_pool, job.me->hold_next, index);
+}

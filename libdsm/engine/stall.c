@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * stall.c - when a wait lasts long, one line says who waits where (DSM_STALL_MS).
+ *
+ * A thread that goes to sleep leaves a note of what it waits for in its node's control segment. A waiter whose own wait has
+ * lasted for DSM_STALL_MS gathers the notes of all ranks, those of other nodes by calls, and reports; where the waits are
+ * in the kernel helper, the service thread does. One process of a node at a time reports (`stall_due`), and among the nodes
+ * that of the lowest rank whose wait is old; intervals double. Nobody else reads notes, so they need no lock.
+ */
+#include "engine/engine.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "util/futex.h"
+#include "util/log.h"
+
+#define ROWS 2048 /* of all ranks, in one report */
+
+__thread struct wait_about wait_about __attribute__((tls_model("initial-exec")));
+static __thread bool reporting __attribute__((tls_model("initial-exec")));
+
+static uint64_t limit_ns(void)
+{
+	return job.set.stall_ms * 1000000ull;
+}
+
+static struct wait_about block_about(uint32_t block)
+{
+	const struct dsm_region *r = region_at(block_off(block));
+
+	return (struct wait_about){ .kind = ABOUT_BLOCK,
+				    .object = block,
+				    .home = r ? block_home(r, block_off(block)) : 0 };
+}
+
+int stall_begin(uint32_t block, uint64_t now)
+{
+	struct rank_ctl *c = job.mine;
+	unsigned int w;
+
+	/* Two ranks may report at once, and each wait for the other's answer: that is nobody's wait. */
+	if (!job.set.stall_ms || reporting)
+		return -1;
+	for (w = 0; w < CTL_NOTES / 64; w++) {
+		uint64_t seen = __atomic_load_n(&c->note_used[w], __ATOMIC_RELAXED);
+
+		while (~seen) {
+			int bit = __builtin_ctzll(~seen), i = (int)(w * 64) + bit;
+
+			if (!__atomic_compare_exchange_n(&c->note_used[w], &seen, seen | 1ull << bit, 0,
+							 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+				continue;
+			c->notes[i].about = block ? block_about(block) : wait_about;
+			__atomic_store_n(&c->notes[i].since, now, __ATOMIC_RELEASE);
+			return i;
+		}
+	}
+	return -1; /* so many threads wait that those listed tell enough */
+}
+
+void stall_end(int note)
+{
+	struct rank_ctl *c = job.mine;
+	uint64_t since, now;
+
+	if (note < 0)
+		return;
+	since = c->notes[note].since;
+	__atomic_store_n(&c->notes[note].since, 0, __ATOMIC_RELAXED);
+	__atomic_fetch_and(&c->note_used[note / 64], ~(1ull << (note % 64)), __ATOMIC_RELEASE);
+	now = clock_ns();
+	if (now - since < limit_ns())
+		return;
+	/* things move again: what stalls next is reported from the start */
+	__atomic_store_n(&job.me->stall_step, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&job.me->stall_due, now + limit_ns(), __ATOMIC_RELAXED);
+}
+
+/* ---- gathering ------------------------------------------------------------------------------------ */
+
+static unsigned int add_held(uint16_t local, struct stall_row *out, unsigned int n, unsigned int most)
+{
+	unsigned int i, end = __atomic_load_n(&job.me->hold_pool.fresh, __ATOMIC_RELAXED);
+
+	for (i = 0; i < end && i < CTL_HOLDS && n < most; i++) {
+		const struct hold *h = &job.me->holds[i];
+
+		if (job.me->hold_by[i] == local && (h->state == HOLD_HELD || h->state == HOLD_HELD_NEXT))
+			out[n++] = (struct stall_row){
+				.about = { .kind = ABOUT_HOLDS, .home = h->home, .object = h->object }
+			};
+	}
+	return n;
+}
+
+unsigned int stall_serve(uint16_t rank, struct stall_row *out, unsigned int most)
+{
+	struct rank_ctl *c = peer_of(rank)->ctl;
+	uint64_t now = clock_ns();
+	unsigned int i, n = 0;
+
+	for (i = 0; i < CTL_NOTES && n < most; i++) {
+		uint64_t since = __atomic_load_n(&c->notes[i].since, __ATOMIC_ACQUIRE);
+
+		if (since)
+			out[n++] = (struct stall_row){ .about = c->notes[i].about,
+						       .age_ms = (now - since) / 1000000,
+						       .rank = rank };
+	}
+	i = n;
+	n = add_held(peer_of(rank)->local, out, n, most);
+	for (; i < n; i++)
+		out[i].rank = rank;
+	return n;
+}
+
+enum { OUTSIDE = 0, ABSENT, WAITS, PART, HOLDS, UNKNOWN };
+
+/*
+ * -errno: a rank cannot be asked, or the report is another node's. Who must not wait asks the ranks of this node only, which
+ * takes no message: the fault handler, where a signal may end the wait for an answer, and the service thread, which looks
+ * whether others are silent.
+ */
+static int gather(struct stall_row *rows, uint8_t *known, bool ask)
+{
+	unsigned int n = 0, i;
+	int lowest = job.size;
+	uint16_t r;
+
+	for (r = 0; r < job.size; r++) {
+		size_t room = (ROWS - n < STALL_ROWS ? ROWS - n : STALL_ROWS) * sizeof(rows[0]);
+		int got;
+
+		known[r] = is_here(r) || ask ? OUTSIDE : UNKNOWN;
+		if (known[r] == UNKNOWN)
+			continue;
+		got = call_rank(r, CALL_STALLS, "", 0, &rows[n], room);
+		if (got < 0)
+			return got;
+		n += (unsigned int)got / sizeof(rows[0]);
+	}
+	for (i = 0; i < n; i++)
+		if (rows[i].about.kind != ABOUT_HOLDS && rows[i].age_ms >= job.set.stall_ms && rows[i].rank < lowest)
+			lowest = rows[i].rank;
+	return lowest < job.size && is_here((uint16_t)lowest) ? (int)n : -EAGAIN;
+}
+
+/* ---- the line ------------------------------------------------------------------------------------- */
+
+struct text {
+	size_t n;
+	char s[880];
+};
+
+static void say(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct text *t, const char *fmt, ...)
+{
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(t->s + t->n, sizeof(t->s) - t->n, fmt, ap);
+	va_end(ap);
+	t->n = t->n + (size_t)n < sizeof(t->s) ? t->n + (size_t)n : sizeof(t->s) - 1;
+}
+
+/* "rank 3 waits", "ranks 0-2,5 wait": those with which[r] == is. False: none. */
+static bool say_ranks(struct text *t, const char *before, const uint8_t *which, uint8_t is, const char *one,
+		      const char *many)
+{
+	unsigned int n = 0, r, end;
+	bool comma = false;
+
+	for (r = 0; r < job.size; r++)
+		n += which[r] == is;
+	if (!n)
+		return false;
+	say(t, "%s%s ", before, n > 1 ? "ranks" : "rank");
+	for (r = 0; r < job.size; r = end) {
+		for (end = r; end < job.size && which[end] == is; end++)
+			;
+		if (end == r) {
+			end++;
+			continue;
+		}
+		say(t, end - r > 1 ? "%s%u-%u" : "%s%u", comma ? "," : "", r, end - 1);
+		comma = true;
+	}
+	say(t, " %s", n > 1 ? many : one);
+	return true;
+}
+
+static bool same(const struct wait_about *a, const struct wait_about *b)
+{
+	return a->home == b->home && a->object == b->object;
+}
+
+static void say_barrier(struct text *t, const struct wait_about *a, uint8_t *which, const uint32_t *threads)
+{
+	uint16_t r;
+
+	for (r = 0; r < job.size; r++)
+		if (which[r] == WAITS && threads[r] < a->threads)
+			which[r] = PART;
+		else if (!which[r] && (!a->mask || a->mask >> r & 1))
+			which[r] = ABSENT;
+	if (a->object)
+		say(t, "barrier %u of rank %u", a->object / job.size, a->object % job.size);
+	else
+		say(t, "dsm_barrier() or a collective");
+	say_ranks(t, ": ", which, WAITS, "waits", "wait");
+	say_ranks(t, ", ", which, PART, "waits with some of its threads", "wait with some of their threads");
+	say_ranks(t, ", ", which, ABSENT, "has not arrived", "have not arrived");
+}
+
+static void say_other(struct text *t, const struct wait_about *a, const uint8_t *which)
+{
+	static const char *const names[] = { [SYNC_MUTEX] = "mutex",
+					     [SYNC_RWLOCK] = "rwlock",
+					     [SYNC_COND] = "condition",
+					     [SYNC_SEM] = "semaphore",
+					     [SYNC_ATOMIC] = "atomic object" };
+	struct dsm_region *r;
+
+	if (a->kind == ABOUT_BLOCK) {
+		r = region_at(block_off(a->object));
+		say(t, "block %p of %s, home node %u", (void *)(job.base + block_off(a->object)), r ? r->name : "?",
+		    a->home);
+	} else if (a->kind == ABOUT_OBJECT) {
+		say(t, "%s %u of node %u",
+		    a->sync < sizeof(names) / sizeof(names[0]) && names[a->sync] ? names[a->sync] : "object",
+		    a->object & SYNC_INDEX_MAX, a->home);
+	} else {
+		say(t, "answers to calls");
+	}
+	say_ranks(t, ": ", which, WAITS, "waits", "wait");
+	say_ranks(t, ", ", which, HOLDS, "holds it", "hold it");
+}
+
+/* All that wait for what rows[i] waits for; they are done then. */
+static void say_group(struct text *t, struct stall_row *rows, unsigned int n, unsigned int i, const uint8_t *known)
+{
+	static uint32_t threads[WIRE_MAX_RANKS];
+	static uint8_t which[WIRE_MAX_RANKS];
+	const struct wait_about a = rows[i].about;
+	unsigned int k;
+
+	memcpy(which, known, job.size);
+	memset(threads, 0, sizeof(threads));
+	for (k = 0; k < n; k++) {
+		struct stall_row *o = &rows[k];
+
+		if (!same(&o->about, &a))
+			continue;
+		if (o->about.kind == a.kind) {
+			which[o->rank] = WAITS;
+			threads[o->rank]++;
+			o->about.kind = ABOUT_DONE;
+		} else if (o->about.kind == ABOUT_HOLDS && a.kind == ABOUT_OBJECT && !which[o->rank]) {
+			which[o->rank] = HOLDS;
+		}
+	}
+	if (a.kind == ABOUT_BARRIER)
+		say_barrier(t, &a, which, threads);
+	else
+		say_other(t, &a, which);
+}
+
+static void report(bool ask)
+{
+	static struct stall_row rows[ROWS]; /* stall_due lets one thread of a node in, for as long as its calls last */
+	static uint8_t known[WIRE_MAX_RANKS], busy[WIRE_MAX_RANKS];
+	static uint32_t inside;
+	struct text t = { 0 };
+	uint64_t oldest = 0;
+	unsigned int i;
+	int n;
+
+	if (__atomic_exchange_n(&inside, 1, __ATOMIC_ACQUIRE))
+		return;
+	n = gather(rows, known, ask);
+	memcpy(busy, known, sizeof(busy));
+	for (i = 0; n > 0 && i < (unsigned int)n; i++)
+		if (rows[i].about.kind != ABOUT_HOLDS) {
+			busy[rows[i].rank] = WAITS;
+			oldest = rows[i].age_ms > oldest ? rows[i].age_ms : oldest;
+		}
+	for (i = 0; n > 0 && i < (unsigned int)n; i++)
+		if (rows[i].about.kind != ABOUT_HOLDS && rows[i].about.kind != ABOUT_DONE) {
+			say(&t, "%s", t.n ? "; " : "");
+			say_group(&t, rows, (unsigned int)n, i, known);
+		}
+	if (t.n) {
+		say_ranks(&t, "; ", busy, OUTSIDE, "is not waiting in libdsm", "are not waiting in libdsm");
+		log_line("after %lu s without an answer (a report, not an error: DSM_STALL_MS): %s",
+			 (unsigned long)(oldest / 1000), t.s);
+	}
+	__atomic_store_n(&inside, 0, __ATOMIC_RELEASE);
+}
+
+/* Is it this process's turn to report? */
+static bool claim(uint64_t now)
+{
+	struct ctl *c = job.me;
+	uint64_t due = __atomic_load_n(&c->stall_due, __ATOMIC_RELAXED),
+		 step = __atomic_load_n(&c->stall_step, __ATOMIC_RELAXED);
+
+	step = step ? step * 2 : limit_ns();
+	if (now < due ||
+	    !__atomic_compare_exchange_n(&c->stall_due, &due, now + step, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return false;
+	__atomic_store_n(&c->stall_step, step, __ATOMIC_RELAXED);
+	return true;
+}
+
+static void look(uint64_t since, uint64_t now, bool ask)
+{
+	struct wait_about mine = wait_about;
+
+	if (!job.set.stall_ms || now - since < limit_ns() || reporting || !claim(now))
+		return;
+	reporting = true; /* its own calls are waits too */
+	about_none();
+	report(ask);
+	wait_about = mine;
+	reporting = false;
+}
+
+void stall_look(uint64_t since, uint64_t now)
+{
+	look(since, now, !fault_handling());
+}
+
+void stall_look_kernel(void)
+{
+	static uint64_t next;
+	uint64_t now = clock_ns();
+	unsigned int i;
+
+	if (now < next)
+		return;
+	next = now + 500000000u;
+	for (i = 0; i < CTL_NOTES; i++) {
+		uint64_t since = __atomic_load_n(&job.mine->notes[i].since, __ATOMIC_RELAXED);
+
+		if (since && since < now)
+			look(since, now, false);
+	}
+}
+
+uint64_t stall_nap(uint64_t since, uint64_t now, uint64_t ns)
+{
+	uint64_t age = now - since; /* the limit, then looks that become rarer, as reports do */
+
+	return job.set.stall_ms && age < limit_ns() && limit_ns() - age < ns ? limit_ns() - age : ns;
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* stray.c - an access to an address of the window where there is no memory: which region it missed, and by how much. */
+#include "engine/engine.h"
+
+#include "util/log.h"
+
+/* The region that ends at or below off, of those attached or, until their place is taken again, detached. */
+static const struct dsm_region *region_below(size_t off, bool attached)
+{
+	const struct dsm_region *best = NULL;
+	unsigned int i;
+
+	for (i = 0; i < job.mine->region_end; i++) {
+		const struct dsm_region *r = &job.regions[i];
+
+		if (r->bytes && r->attached == attached && r->off <= off && (!best || r->off > best->off))
+			best = r;
+	}
+	return best;
+}
+
+void stray_say(const char *addr, bool write)
+{
+	const char *what = write ? "write" : "read";
+	const size_t off = (size_t)(addr - job.base);
+	const struct dsm_region *r = region_at(off);
+	const struct dsm_region *gone = region_below(off, false);
+
+	if (!r && gone && off < gone->off + gone->size) {
+		log_line(
+			"%s of address %p, which is in no region that this rank is attached to: it is %zu bytes into \"%s\", which this "
+			"rank has detached",
+			what, addr, off - gone->off, gone->name);
+		return;
+	}
+	if (!r)
+		r = region_below(off, true);
+	if (r)
+		log_line(
+			"%s of address %p, which is in no region that this rank is attached to: it is %zu bytes past the end of \"%s\", "
+			"which has %zu bytes at %p",
+			what, addr, off - (r->off + r->size), r->name, (size_t)r->size, job.base + r->off);
+	else
+		log_line(
+			"%s of address %p, which is in no region that this rank is attached to: there is none below it",
+			what, addr);
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * threads.c - does any thread of the program's still live? When main() has left by pthread_exit() and no other thread is there,
+ * a process ends as by exit(0). A rank would not: threads of the runtime stay.
+ *
+ * Those are known by their numbers, noted at the start; they have all signals blocked, and were not there before dsm_init(). The
+ * service thread asks, once the first thread is about to end: nobody else is told when the last one does. A job of one rank has
+ * no such thread, and makes one for that.
+ */
+#include "engine/engine.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/log.h"
+
+#define THREADS_MS 250  /* between two looks */
+#define THREADS_MAX 128 /* of the runtime; one more is taken for the program's, which keeps the process alive */
+
+static int before[THREADS_MAX], ours[THREADS_MAX];
+static unsigned int n_before, n_ours;
+static uint32_t first_ends; /* atomic */
+
+static bool has(const int *v, unsigned int n, int tid)
+{
+	unsigned int i;
+
+	for (i = 0; i < n && v[i] != tid; i++)
+		;
+	return i < n;
+}
+
+/* The text behind a word in a file of a thread's; false: it is gone. */
+static bool look_up(int tid, const char *file, const char *word, char *out, size_t room)
+{
+	char path[64], text[2048], *at;
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", tid, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	if (n <= 0)
+		return false;
+	text[n] = 0;
+	at = strstr(text, word);
+	if (!at)
+		return false;
+	snprintf(out, room, "%s", at + strlen(word));
+	return true;
+}
+
+/* All that can be blocked. A thread that has been created and not yet run has the C library's own two signals blocked as well. */
+static bool blocks_all(int tid)
+{
+	const uint64_t never = 1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1) | 3ull << 31;
+	char mask[20] = "";
+
+	return look_up(tid, "status", "SigBlk:\t", mask, sizeof(mask)) &&
+		(strtoull(mask, NULL, 16) | never) == UINT64_MAX;
+}
+
+/* Calls fn for each thread of this process until it returns true, which is what comes back. */
+static bool any_thread(bool (*fn)(int tid))
+{
+	DIR *d = opendir("/proc/self/task");
+	struct dirent *e;
+	bool found = !d; /* not to be seen: then not to be judged */
+
+	while (d && !found && (e = readdir(d)))
+		found = e->d_name[0] != '.' && fn(atoi(e->d_name));
+	if (d)
+		closedir(d);
+	return found;
+}
+
+static bool note_before(int tid)
+{
+	if (n_before < THREADS_MAX)
+		before[n_before++] = tid;
+	return false;
+}
+
+static bool note_ours(int tid)
+{
+	if (n_ours < THREADS_MAX && !has(before, n_before, tid) && blocks_all(tid))
+		ours[n_ours++] = tid;
+	return false;
+}
+
+/* The first thread of a process stays as a zombie while others live. */
+static bool of_the_program(int tid)
+{
+	char state[4] = "";
+
+	return !has(ours, n_ours, tid) && look_up(tid, "status", "State:\t", state, sizeof(state)) && state[0] != 'Z' &&
+		state[0] != 'X';
+}
+
+void threads_before(void)
+{
+	n_before = n_ours = 0;
+	first_ends = gettid() != getpid(); /* it may never be seen here */
+	any_thread(note_before);
+}
+
+void threads_after(void)
+{
+	any_thread(note_ours);
+}
+
+static void *watch(void *arg)
+{
+	unsigned int i = n_ours < THREADS_MAX ? n_ours++ : 0;
+
+	ours[i] = gettid();
+	while (threads_look())
+		usleep(THREADS_MS * 1000);
+	return arg;
+}
+
+static void start_watch(void)
+{
+	sigset_t all, old;
+	pthread_t t;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (!pthread_create(&t, NULL, watch, NULL))
+		pthread_detach(t);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+void threads_end(void)
+{
+	if (gettid() != getpid() || __atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_RUNNING)
+		return;
+	__atomic_store_n(&first_ends, 1, __ATOMIC_RELEASE);
+	if (job.size > 1)
+		service_ring(job.rank);
+	else if (!job.launch.alone) /* PMIx has a thread */
+		start_watch();
+}
+
+bool threads_look(void)
+{
+	if (!__atomic_load_n(&first_ends, __ATOMIC_ACQUIRE))
+		return false;
+	if (!any_thread(of_the_program))
+		exit(0);
+	return true;
+}

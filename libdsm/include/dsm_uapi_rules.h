@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: GPL-2.0 WITH Linux-syscall-note */
+/* clang-format off */
+/*
+ * dsm_uapi_rules.h - what each field of each argument of /dev/dsm may be, in one table: the module's checks (kmod/check.c), the
+ * generator of tests/kmod/fuzz.c and the table of dsm(4) are made from it, and nothing else says what a range is.
+ *
+ * An argument is described by one variant or more: a call whose fields mean different things by operation has one for each
+ * meaning. An argument is valid if it is as one of the call's variants says. A variant has a row for each field, in their order:
+ *
+ *   R(struct, field, way, kind, a, b)
+ *
+ * way: IN (read by the module), OUT (written by it), INOUT. kind, and what a and b are:
+ *
+ *   ANY        every value; of an OUT field: what stands there on input is not looked at
+ *   ZERO       0 on input
+ *   IS         a
+ *   NUMBER     a to b
+ *   SIGNED     a to b, signed
+ *   EACH       an array: each element as SIGNED
+ *   FLAGS      no bit but those of b
+ *   ONE_OF     a value below 64 whose bit is set in b
+ *   MULTIPLE   a, 2a, 3a ... b
+ *   INDEX      below b
+ *   INDEX_OR   below b, or a
+ *   RANK       below the size of the context's job
+ *   OBJECT     some bit of b, and any others
+ *   OWN_RANK   below the struct's field `size`
+ *   GROUP      0, or a mask of ranks of the context's job, its own among them
+ *   BARRIER    below b for each rank of the context's job
+ *   PAGE       a page of the context's window, a multiple of a
+ *   PAGES      from the struct's field `page` on, within the window, at least one, a multiple of a
+ *   POINTER    an address of the caller; whatever is not mapped there is -EFAULT when it is used
+ *   SECRET     bytes, not all 0
+ *   TEXT       a string that ends within the field
+ *
+ * A field that the rows of a variant leave out, name twice or put elsewhere does not compile.
+ */
+#ifndef DSM_UAPI_RULES_H
+#define DSM_UAPI_RULES_H
+
+#include "dsm_uapi.h"
+
+#define DSM_BIT(n) (1ull << (n))
+
+#define DSM_RULES_INFO(R, s) \
+	R(s, version, OUT, ANY, 0, 0) \
+	R(s, features, OUT, ANY, 0, 0) \
+	R(s, frames, OUT, ANY, 0, 0) \
+	R(s, frames_limit, OUT, ANY, 0, 0)
+
+#define DSM_RULES_WINDOW(R, s) \
+	R(s, size, IN, MULTIPLE, DSM_UNIT, DSM_WINDOW_MAX) \
+	R(s, reserved, IN, ZERO, 0, 0)
+
+/* Of each item that PROTECT's `items` points to. */
+#define DSM_RULES_PROT_ITEM(R, s) \
+	R(s, page, IN, PAGE, 1, 0) \
+	R(s, prot, IN, NUMBER, DSM_PROT_NONE, DSM_PROT_WRITE)
+
+#define DSM_RULES_PROTECT(R, s) \
+	R(s, items, IN, POINTER, 0, 0) \
+	R(s, count, IN, NUMBER, 0, DSM_PROTECT_MAX) \
+	R(s, flags, IN, FLAGS, 0, DSM_PROTECT_SOFTIRQ) \
+	R(s, deferred, OUT, ZERO, 0, 0) \
+	R(s, flushed, OUT, ZERO, 0, 0)
+
+#define DSM_RULES_JOIN(R, s) \
+	R(s, rank, IN, OWN_RANK, 0, 0) \
+	R(s, size, IN, NUMBER, 1, DSM_RANKS_MAX) \
+	R(s, mode, IN, NUMBER, DSM_MODE_SOFTIRQ, DSM_MODE_POLL) \
+	R(s, readahead, IN, NUMBER, 0, DSM_READAHEAD_MAX) \
+	R(s, hold_us, IN, NUMBER, 0, DSM_US_MAX) \
+	R(s, spin_us, IN, NUMBER, 0, DSM_US_MAX) \
+	R(s, device, IN, TEXT, 0, 0) \
+	R(s, gid, IN, SIGNED, -1, 0x7fffffff) \
+	R(s, address_size, INOUT, NUMBER, DSM_ADDRESS_MAX, 0xffffffff) \
+	R(s, address, IN, POINTER, 0, 0) \
+	R(s, vectors, IN, EACH, -1, 0x7fff)
+
+#define DSM_RULES_KEY(R, s) \
+	R(s, key, IN, SECRET, 0, 0)
+
+#define DSM_RULES_CONNECT(R, s) \
+	R(s, rank, IN, RANK, 0, 0) \
+	R(s, flags, IN, FLAGS, 0, DSM_CONNECT_HERE) \
+	R(s, address_size, IN, NUMBER, 0, DSM_ADDRESS_MAX) \
+	R(s, address, IN, POINTER, 0, 0)
+
+#define DSM_RULES_REGION_HEAD(R, s) \
+	R(s, op, IN, NUMBER, DSM_REGION_ADD, DSM_REGION_REMOVE) \
+	R(s, page, IN, PAGE, DSM_UNIT_PAGES, 0) \
+	R(s, pages, IN, PAGES, 1, 0) \
+	R(s, id, IN, INDEX, 0, DSM_REGIONS_MAX) \
+	R(s, order, IN, NUMBER, 0, DSM_ORDER_MAX)
+#define DSM_RULES_REGION_SPREAD(R, s) \
+	DSM_RULES_REGION_HEAD(R, s) \
+	R(s, home, IN, NUMBER, DSM_REGION_FIRST_TOUCH, DSM_REGION_CYCLIC) \
+	R(s, arg, IN, ZERO, 0, 0)
+#define DSM_RULES_REGION_FIXED(R, s) \
+	DSM_RULES_REGION_HEAD(R, s) \
+	R(s, home, IN, IS, DSM_REGION_FIXED, 0) \
+	R(s, arg, IN, RANK, 0, 0)
+#define DSM_RULES_REGION_PARTS(R, s) \
+	DSM_RULES_REGION_HEAD(R, s) \
+	R(s, home, IN, IS, DSM_REGION_PARTS, 0) \
+	R(s, arg, IN, NUMBER, 1, 0xffffffff)
+
+#define DSM_RULES_CALL_OUT(R, s) \
+	R(s, result, OUT, ZERO, 0, 0) \
+	R(s, status, OUT, ZERO, 0, 0)
+#define DSM_RULES_CALL_TAIL(R, s) \
+	R(s, waited, OUT, ZERO, 0, 0) \
+	R(s, gen, IN, ZERO, 0, 0)
+/* Where an object is named. */
+#define DSM_RULES_CALL_NAMED(R, s) \
+	R(s, waited, OUT, ZERO, 0, 0) \
+	R(s, gen, IN, NUMBER, 0, 0xffff)
+/* What is answered once. */
+#define DSM_RULES_CALL_SYNC(R, s) \
+	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
+	R(s, home, IN, RANK, 0, 0) \
+	R(s, object, IN, ANY, 0, 0) \
+	R(s, value, IN, ANY, 0, 0) \
+	R(s, value2, IN, ZERO, 0, 0) \
+	R(s, ns, IN, ZERO, 0, 0) \
+	R(s, mutex, IN, ZERO, 0, 0) \
+	DSM_RULES_CALL_OUT(R, s) \
+	R(s, threads, IN, ZERO, 0, 0) \
+	R(s, hold, IN, ZERO, 0, 0) \
+	R(s, op, IN, ONE_OF, 0, DSM_SYNC_ONCE) \
+	DSM_RULES_CALL_NAMED(R, s)
+#define DSM_RULES_CALL_CAS(R, s) \
+	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
+	R(s, home, IN, RANK, 0, 0) \
+	R(s, object, IN, ANY, 0, 0) \
+	R(s, value, IN, ANY, 0, 0) \
+	R(s, value2, IN, ANY, 0, 0) \
+	R(s, ns, IN, ZERO, 0, 0) \
+	R(s, mutex, IN, ZERO, 0, 0) \
+	DSM_RULES_CALL_OUT(R, s) \
+	R(s, threads, IN, ZERO, 0, 0) \
+	R(s, hold, IN, ZERO, 0, 0) \
+	R(s, op, IN, IS, DSM_SYNC_CAS, 0) \
+	DSM_RULES_CALL_NAMED(R, s)
+#define DSM_RULES_CALL_CREATE(R, s) \
+	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
+	R(s, home, IN, RANK, 0, 0) \
+	R(s, object, IN, ZERO, 0, 0) \
+	R(s, value, IN, ANY, 0, 0) \
+	R(s, value2, IN, MULTIPLE, 1ull << 32, (__u64)DSM_SYNC_KIND_MAX << 32) \
+	R(s, ns, IN, ZERO, 0, 0) \
+	R(s, mutex, IN, ZERO, 0, 0) \
+	DSM_RULES_CALL_OUT(R, s) \
+	R(s, threads, IN, ZERO, 0, 0) \
+	R(s, hold, IN, ZERO, 0, 0) \
+	R(s, op, IN, IS, DSM_SYNC_CREATE, 0) \
+	DSM_RULES_CALL_TAIL(R, s)
+#define DSM_RULES_CALL_WAIT(R, s) \
+	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
+	R(s, home, IN, RANK, 0, 0) \
+	R(s, object, IN, ANY, 0, 0) \
+	R(s, value, IN, ANY, 0, 0) \
+	R(s, value2, IN, ZERO, 0, 0) \
+	R(s, ns, IN, ANY, 0, 0) \
+	R(s, mutex, IN, INDEX, 0, DSM_HOLDS_MAX + 1) \
+	DSM_RULES_CALL_OUT(R, s) \
+	R(s, threads, IN, ZERO, 0, 0) \
+	R(s, hold, IN, ZERO, 0, 0) \
+	R(s, op, IN, ONE_OF, 0, DSM_BIT(DSM_SYNC_WAIT) | DSM_BIT(DSM_SYNC_ENQUEUE)) \
+	DSM_RULES_CALL_NAMED(R, s)
+#define DSM_RULES_CALL_LOCK(R, s) \
+	R(s, call, IN, NUMBER, DSM_CALL_LOCK, DSM_CALL_TRYLOCK) \
+	R(s, home, IN, RANK, 0, 0) \
+	R(s, object, IN, OBJECT, 0, DSM_OBJECT_INDEX) \
+	R(s, value, IN, ZERO, 0, 0) \
+	R(s, value2, IN, ZERO, 0, 0) \
+	R(s, ns, IN, ZERO, 0, 0) \
+	R(s, mutex, IN, ZERO, 0, 0) \
+	DSM_RULES_CALL_OUT(R, s) \
+	R(s, threads, IN, ZERO, 0, 0) \
+	R(s, hold, OUT, ZERO, 0, 0) \
+	R(s, op, IN, ZERO, 0, 0) \
+	DSM_RULES_CALL_NAMED(R, s)
+#define DSM_RULES_CALL_UNLOCK(R, s) \
+	R(s, call, IN, IS, DSM_CALL_UNLOCK, 0) \
+	R(s, home, IN, ZERO, 0, 0) \
+	R(s, object, IN, ZERO, 0, 0) \
+	R(s, value, IN, ZERO, 0, 0) \
+	R(s, value2, IN, ZERO, 0, 0) \
+	R(s, ns, IN, ZERO, 0, 0) \
+	R(s, mutex, IN, ZERO, 0, 0) \
+	DSM_RULES_CALL_OUT(R, s) \
+	R(s, threads, IN, ZERO, 0, 0) \
+	R(s, hold, IN, INDEX, 0, DSM_HOLDS_MAX) \
+	R(s, op, IN, ZERO, 0, 0) \
+	DSM_RULES_CALL_TAIL(R, s)
+#define DSM_RULES_CALL_BARRIER(R, s) \
+	R(s, call, IN, IS, DSM_CALL_BARRIER, 0) \
+	R(s, home, IN, ZERO, 0, 0) \
+	R(s, object, IN, BARRIER, 0, DSM_BARRIERS_MAX) \
+	R(s, value, IN, ANY, 0, 0) \
+	R(s, value2, IN, GROUP, 0, 0) \
+	R(s, ns, IN, ZERO, 0, 0) \
+	R(s, mutex, IN, ZERO, 0, 0) \
+	DSM_RULES_CALL_OUT(R, s) \
+	R(s, threads, IN, NUMBER, 0, 0x7fffffff) \
+	R(s, hold, IN, ZERO, 0, 0) \
+	R(s, op, IN, ONE_OF, 0, DSM_REDUCE_OPS) \
+	DSM_RULES_CALL_TAIL(R, s)
+
+/* Blocks to use, to give back, to place; whole units of the window. */
+#define DSM_RULES_RANGE_ACCESS(R, s) \
+	R(s, op, IN, ONE_OF, 0, \
+	  DSM_BIT(DSM_RANGE_PREFETCH) | DSM_BIT(DSM_RANGE_ACQUIRE) | DSM_BIT(DSM_RANGE_PIN) | DSM_BIT(DSM_RANGE_UNPIN)) \
+	R(s, page, IN, PAGE, 1, 0) \
+	R(s, pages, IN, PAGES, 1, 0) \
+	R(s, write, IN, NUMBER, 0, 1)
+#define DSM_RULES_RANGE_GIVE(R, s) \
+	R(s, op, IN, ONE_OF, 0, \
+	  DSM_BIT(DSM_RANGE_RELEASE) | DSM_BIT(DSM_RANGE_EVICT) | DSM_BIT(DSM_RANGE_LEAVE) | DSM_BIT(DSM_RANGE_ECHO)) \
+	R(s, page, IN, PAGE, 1, 0) \
+	R(s, pages, IN, PAGES, 1, 0) \
+	R(s, write, IN, ZERO, 0, 0)
+#define DSM_RULES_RANGE_PLACE(R, s) \
+	R(s, op, IN, IS, DSM_RANGE_PLACE, 0) \
+	R(s, page, IN, PAGE, 1, 0) \
+	R(s, pages, IN, PAGES, 1, 0) \
+	R(s, write, IN, RANK, 0, 0)
+#define DSM_RULES_RANGE_UNITS(R, s) \
+	R(s, op, IN, ONE_OF, 0, DSM_BIT(DSM_RANGE_QUIET) | DSM_BIT(DSM_RANGE_FORGET)) \
+	R(s, page, IN, PAGE, DSM_UNIT_PAGES, 0) \
+	R(s, pages, IN, PAGES, DSM_UNIT_PAGES, 0) \
+	R(s, write, IN, ZERO, 0, 0)
+
+#define DSM_RULES_STATS(R, s) \
+	R(s, region, IN, INDEX_OR, DSM_STATS_RANK, DSM_REGIONS_MAX) \
+	R(s, flags, IN, FLAGS, 0, DSM_STATS_RESET) \
+	R(s, read_faults, OUT, ANY, 0, 0) \
+	R(s, write_faults, OUT, ANY, 0, 0) \
+	R(s, upgrades, OUT, ANY, 0, 0) \
+	R(s, local_faults, OUT, ANY, 0, 0) \
+	R(s, prefetched, OUT, ANY, 0, 0) \
+	R(s, invalidations, OUT, ANY, 0, 0) \
+	R(s, downgrades, OUT, ANY, 0, 0) \
+	R(s, blocks_in, OUT, ANY, 0, 0) \
+	R(s, blocks_out, OUT, ANY, 0, 0) \
+	R(s, bytes_in, OUT, ANY, 0, 0) \
+	R(s, bytes_out, OUT, ANY, 0, 0) \
+	R(s, latency_count, OUT, ANY, 0, 0) \
+	R(s, latency_sum, OUT, ANY, 0, 0) \
+	R(s, latency_max, OUT, ANY, 0, 0) \
+	R(s, latency, OUT, ANY, 0, 0) \
+	R(s, messages_in, OUT, ANY, 0, 0) \
+	R(s, messages_out, OUT, ANY, 0, 0) \
+	R(s, steps, OUT, ANY, 0, 0)
+
+#define DSM_RULES_LOST(R, s) \
+	R(s, rank, OUT, ANY, 0, 0) \
+	R(s, err, OUT, ANY, 0, 0)
+
+#define DSM_RULES_QUEUES(R, s) \
+	R(s, device, OUT, ANY, 0, 0) \
+	R(s, mode, OUT, ANY, 0, 0) \
+	R(s, reserved, OUT, ANY, 0, 0) \
+	R(s, of, OUT, ANY, 0, 0)
+
+/* V(call, variant, struct) */
+#define DSM_VARIANTS(V) \
+	V(INFO, INFO, dsm_ioc_info) \
+	V(WINDOW, WINDOW, dsm_ioc_window) \
+	V(PROTECT, PROTECT, dsm_ioc_protect) \
+	V(JOIN, JOIN, dsm_ioc_join) \
+	V(KEY, KEY, dsm_ioc_key) \
+	V(CONNECT, CONNECT, dsm_ioc_connect) \
+	V(REGION, REGION_SPREAD, dsm_ioc_region) \
+	V(REGION, REGION_FIXED, dsm_ioc_region) \
+	V(REGION, REGION_PARTS, dsm_ioc_region) \
+	V(CALL, CALL_SYNC, dsm_ioc_call) \
+	V(CALL, CALL_CAS, dsm_ioc_call) \
+	V(CALL, CALL_CREATE, dsm_ioc_call) \
+	V(CALL, CALL_WAIT, dsm_ioc_call) \
+	V(CALL, CALL_LOCK, dsm_ioc_call) \
+	V(CALL, CALL_UNLOCK, dsm_ioc_call) \
+	V(CALL, CALL_BARRIER, dsm_ioc_call) \
+	V(RANGE, RANGE_ACCESS, dsm_ioc_range) \
+	V(RANGE, RANGE_GIVE, dsm_ioc_range) \
+	V(RANGE, RANGE_PLACE, dsm_ioc_range) \
+	V(RANGE, RANGE_UNITS, dsm_ioc_range) \
+	V(STATS, STATS, dsm_ioc_stats) \
+	V(LOST, LOST, dsm_ioc_lost) \
+	V(QUEUES, QUEUES, dsm_ioc_queues)
+
+/*
+ * Each variant lays its fields out once more, from its rows, without holes: the struct must come out. A field without a row
+ * moves those behind it, or leaves the size short; a second row is a second member of that name.
+ */
+#define DSM_RULED_FIELD(s, field, way, kind, a, b) __typeof__(((struct s *)0)->field) field;
+#define DSM_RULED_PLACE(s, field, way, kind, a, b) \
+	DSM_RULED_ASSERT(__builtin_offsetof(ruled, field) == __builtin_offsetof(struct s, field));
+#ifdef __cplusplus
+#define DSM_RULED_ASSERT(x) static_assert(x, "a field without a rule")
+#else
+#define DSM_RULED_ASSERT(x) _Static_assert(x, "a field without a rule")
+#endif
+#define DSM_RULED(call, variant, s) \
+	static inline void dsm_ruled_##variant(void) \
+	{ \
+		typedef struct { DSM_RULES_##variant(DSM_RULED_FIELD, s) } __attribute__((packed)) ruled; \
+		DSM_RULED_ASSERT(sizeof(ruled) == sizeof(struct s)); \
+		DSM_RULES_##variant(DSM_RULED_PLACE, s) \
+	}
+DSM_VARIANTS(DSM_RULED)
+DSM_RULED(PROTECT, PROT_ITEM, dsm_prot_item)
+
+#endif

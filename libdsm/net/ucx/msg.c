@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* msg.c - messages of the transport over UCX: sending, receiving, delivering. Threads and locks: ucx.h. */
+#include "net/ucx/ucx.h"
+
+#include <stdlib.h>
+
+#include "util/hook.h"
+#include "util/log.h"
+
+#define PROGRESS_MAX 64 /* UCX calls in one poll that bring no message */
+
+/* ---- sending -------------------------------------------------------------------------------- */
+
+/* Before unlocking: see that a sleeper wakes for what is left to do. */
+static void ucx_kick(struct net *n, int unfinished)
+{
+	if (!n->armed || (!n->head && !unfinished))
+		return;
+	n->armed = 0;
+	n->ucp->ucp_worker_signal(n->worker);
+}
+
+static void sent(void *req, ucs_status_t status, void *arg)
+{
+	struct out *o = arg;
+	struct net *n = o->net;
+
+	n->sends--;
+	if (status != UCS_OK && status != UCS_ERR_CANCELED)
+		peer_fail(n, &n->peers[o->rank], -EPIPE);
+	out_put(n, o);
+	n->ucp->ucp_request_free(req);
+}
+
+static void count_sent(struct net *n, const struct msg *m, size_t size)
+{
+	ucx_count(&n->count.sent, 1);
+	ucx_count(&n->count.bytes_sent, size);
+	ucx_count(&n->count.by_class[wire_class(m->type)], 1);
+}
+
+/* Under lock; o is UCX's, or free again. */
+static int submit(struct net *n, struct out *o, size_t size)
+{
+	const ucp_request_param_t param = {
+		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+		.cb.send = sent,
+		.user_data = o,
+	};
+	struct peer *p = &n->peers[o->rank];
+	int err = peer_ready(n, p);
+	ucs_status_ptr_t req;
+
+	if (err) {
+		out_put(n, o);
+		return err;
+	}
+	req = n->ucp->ucp_am_send_nbx(p->ep, UCX_AM_ID, &o->m, sizeof(o->m), o->data, size, &param);
+	if (UCS_PTR_IS_ERR(req)) {
+		out_put(n, o);
+		if (UCS_PTR_STATUS(req) == UCS_ERR_NO_MEMORY)
+			return -ENOMEM;
+		peer_fail(n, p, -EPIPE);
+		return -EPIPE;
+	}
+	count_sent(n, &o->m, size);
+	if (req)
+		n->sends++;
+	else
+		out_put(n, o);
+	return 0;
+}
+
+/* To this rank itself: into the inbox. */
+static int send_self(struct net *n, const struct msg *m, const void *payload, size_t size)
+{
+	void *copy = size ? own_alloc(size, 0) : NULL;
+	struct item *it;
+
+	if (size && !copy)
+		return -ENOMEM;
+	if (size)
+		memcpy(copy, payload, size);
+	pthread_mutex_lock(&n->lock);
+	it = item_get(n);
+	if (it) {
+		it->m = *m;
+		it->data = copy;
+		it->size = size;
+		it->owner = copy ? DATA_HEAP : DATA_NONE;
+		it->rank = n->cfg.rank;
+		inbox_add(n, it);
+		count_sent(n, m, size);
+		ucx_kick(n, 0);
+	}
+	pthread_mutex_unlock(&n->lock);
+	if (!it)
+		own_free(copy);
+	return it ? 0 : -ENOMEM;
+}
+
+int ucx_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+{
+	struct out *o = NULL;
+	unsigned int before;
+	int err;
+
+	HOOK("send");
+	if (rank >= n->cfg.size)
+		return -EINVAL;
+	if (size > net_payload_max(m->type))
+		return -EMSGSIZE;
+	if (rank == n->cfg.rank)
+		return send_self(n, m, payload, size);
+	if (size > OUT_SMALL) {
+		o = own_alloc(sizeof(*o) + size, 0);
+		if (!o)
+			return -ENOMEM;
+		o->net = n;
+		o->pooled = 0;
+	} else if (size) {
+		pthread_mutex_lock(&n->lock);
+		o = out_get(n);
+		pthread_mutex_unlock(&n->lock);
+		if (!o)
+			return -ENOMEM;
+	}
+	if (size)
+		memcpy(o->data, payload, size);
+	pthread_mutex_lock(&n->lock);
+	before = n->sends;
+	if (!o)
+		o = out_get(n);
+	err = -ENOMEM;
+	if (o) {
+		o->rank = rank;
+		o->m = *m;
+		err = submit(n, o, size);
+	}
+	ucx_kick(n, n->sends > before); /* a full queue, a handshake, a rendezvous: the rest is done by whoever polls */
+	pthread_mutex_unlock(&n->lock);
+	return err;
+}
+
+/* ---- receiving ------------------------------------------------------------------------------ */
+
+static void message_in(struct net *n, struct item *it)
+{
+	ucx_count(&n->count.received, 1);
+	ucx_count(&n->count.bytes_received, it->size);
+	inbox_add(n, it);
+}
+
+/* A rendezvous has ended. */
+static void data_came(void *req, ucs_status_t status, size_t length, void *arg)
+{
+	struct item *it = arg;
+	struct net *n = it->net;
+	struct peer *p = &n->peers[it->rank];
+
+	n->recvs--;
+	if (status == UCS_OK && length == it->size && p->state < PEER_LOST) {
+		message_in(n, it);
+	} else {
+		item_put(n, it);
+		if (status != UCS_ERR_CANCELED)
+			peer_fail(n, p, -EPIPE);
+	}
+	if (req)
+		n->ucp->ucp_request_free(req);
+}
+
+/* Fetch announced data into memory of ours. */
+static ucs_status_t fetch(struct net *n, struct item *it, void *desc)
+{
+	const ucp_request_param_t param = {
+		.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL,
+		.cb.recv_am = data_came,
+		.user_data = it,
+	};
+	ucs_status_ptr_t req;
+
+	it->data = own_alloc(it->size, 0);
+	if (!it->data) {
+		peer_fail(n, &n->peers[it->rank], -ENOMEM);
+		item_put(n, it);
+		return UCS_OK;
+	}
+	it->owner = DATA_HEAP;
+	n->recvs++;
+	req = n->ucp->ucp_am_recv_data_nbx(n->worker, desc, it->data, it->size, &param);
+	if (!UCS_PTR_IS_PTR(req))
+		data_came(NULL, UCS_PTR_STATUS(req), req ? 0 : it->size, it);
+	return UCS_INPROGRESS;
+}
+
+/* A bad message: the node that claims to have sent it is gone for us; who does not even name a node is only counted. */
+static void malformed(struct net *n, const struct msg *m, size_t header, size_t size)
+{
+	struct peer *p;
+
+	ucx_count(&n->count.malformed, 1);
+	if (header != sizeof(*m) || m->src >= net_nodes(&n->cfg) || m->src == net_me(&n->cfg))
+		return;
+	p = &n->peers[net_rank_of(&n->cfg, m->src)];
+	if (p->state < PEER_LOST)
+		log_line("malformed message of node %d: version %d, type %d, %zu bytes behind it", m->src, m->version,
+			 m->type, size);
+	peer_fail(n, p, -EBADMSG);
+}
+
+ucs_status_t ucx_received(void *arg, const void *header, size_t header_size, void *data, size_t size,
+			  const ucp_am_recv_param_t *param)
+{
+	struct net *n = arg;
+	struct peer *p;
+	struct item *it;
+	struct msg m;
+
+	memset(&m, 0, sizeof(m));
+	memcpy(&m, header, header_size < sizeof(m) ? header_size : sizeof(m)); /* it may lie unaligned */
+	if (header_size != sizeof(m) || net_check(&n->cfg, &m, size)) {
+		malformed(n, &m, header_size, size);
+		return UCS_OK;
+	}
+	p = &n->peers[net_rank_of(&n->cfg, m.src)];
+	if (p->state >= PEER_LOST)
+		return UCS_OK;
+	it = item_get(n);
+	if (!it) {
+		peer_fail(n, p, -ENOMEM);
+		return UCS_OK;
+	}
+	it->m = m;
+	it->rank = (uint16_t)(p - n->peers);
+	it->size = size;
+	if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)
+		return fetch(n, it, data);
+	if (size && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA)) {
+		it->data = data; /* UCX leaves it to us until the handler has returned */
+		it->owner = DATA_UCX;
+		message_in(n, it);
+		return UCS_INPROGRESS;
+	}
+	if (size) {
+		it->data = own_alloc(size, 0);
+		if (!it->data) {
+			item_put(n, it);
+			peer_fail(n, p, -ENOMEM);
+			return UCS_OK;
+		}
+		it->owner = DATA_HEAP;
+		memcpy(it->data, data, size);
+	}
+	message_in(n, it);
+	return UCS_OK;
+}
+
+static void deliver(struct net *n, const struct item *it)
+{
+	HOOK("deliver");
+	if (!it->err)
+		n->cfg.handler(n->cfg.arg, &it->m, it->data, it->size);
+	else if (n->cfg.lost)
+		n->cfg.lost(n->cfg.arg, it->rank, it->err);
+}
+
+int ucx_poll(struct net *n, unsigned int budget)
+{
+	unsigned int done = 0, moved = 0;
+	struct item *it;
+
+	if (pthread_mutex_trylock(&n->lock))
+		return 0;
+	while (!n->head && moved < PROGRESS_MAX && n->ucp->ucp_worker_progress(n->worker))
+		moved++;
+	if (n->reap)
+		peers_reap(n);
+	if (moved)
+		n->idle_busy = 0;
+	while (done < budget && (it = inbox_take(n))) {
+		pthread_mutex_unlock(&n->lock);
+		deliver(n, it);
+		pthread_mutex_lock(&n->lock);
+		item_put(n, it);
+		done++;
+	}
+	ucx_count(&n->count.polls, 1);
+	if (!done)
+		ucx_count(&n->count.empty_polls, 1);
+	ucx_kick(n, moved && (n->sends || n->recvs));
+	pthread_mutex_unlock(&n->lock);
+	return (int)done;
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * redirect.c - has UCX's libraries allocate from a heap of the runtime's (net/own.h).
+ *
+ * UCX has no hook for that. Its libraries call malloc() and the like through their own tables of addresses, where we put
+ * functions of ours, as UCX itself does in other libraries to see mappings go. What they had before, or got from the C
+ * library (strdup() in there), is told apart by its address and goes back where it came from.
+ */
+#include "net/ucx/ucp_api.h"
+
+#include <elf.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "net/own.h"
+
+static void *get(size_t size)
+{
+	void *p = own_alloc(size, 0);
+
+	if (!p)
+		errno = ENOMEM;
+	return p;
+}
+
+static void *get_zeroed(size_t n, size_t size)
+{
+	size_t bytes;
+	void *p;
+
+	p = __builtin_mul_overflow(n, size, &bytes) ? NULL : own_zalloc(bytes);
+	if (!p)
+		errno = ENOMEM;
+	return p;
+}
+
+static void put(void *p)
+{
+	if (own_is(p))
+		own_free(p);
+	else
+		free(p);
+}
+
+static void *get_again(void *was, size_t size)
+{
+	void *p;
+
+	if (was && !own_is(was))
+		return realloc(was, size);
+	if (was && !size) {
+		own_free(was);
+		return NULL;
+	}
+	p = own_realloc(was, size);
+	if (!p)
+		errno = ENOMEM;
+	return p;
+}
+
+static void *get_aligned(size_t align, size_t size)
+{
+	void *p = own_alloc(size, align);
+
+	if (!p)
+		errno = ENOMEM;
+	return p;
+}
+
+static int get_posix(void **out, size_t align, size_t size)
+{
+	void *p = own_alloc(size, align);
+
+	if (!p)
+		return ENOMEM;
+	*out = p;
+	return 0;
+}
+
+static char *copy_some(const char *s, size_t n)
+{
+	size_t length = strnlen(s, n);
+	char *p = get(length + 1);
+
+	if (p) {
+		memcpy(p, s, length);
+		p[length] = 0;
+	}
+	return p;
+}
+
+static char *copy(const char *s)
+{
+	return copy_some(s, SIZE_MAX);
+}
+
+/* ---- thread-local variables ----------------------------------------------------------------- */
+
+/*
+ * The loader allocates those of a library that was loaded late when a thread first comes to them, which may be in a miss. So
+ * they are ours, too: a block for each library and thread. The thread that loads UCX keeps what it has.
+ */
+#define LIBRARIES 8
+
+struct tls_index {
+	unsigned long module, offset;
+};
+
+static struct {
+	unsigned long module;
+	const void *image;
+	size_t image_size, size, align;
+} libraries[LIBRARIES];
+static unsigned int n_libraries;
+static void *(*loaders_tls)(struct tls_index *);
+static pthread_key_t key;
+
+struct blocks {
+	bool loaders; /* this thread uses the loader's */
+	char *of[LIBRARIES];
+};
+static __thread struct blocks blocks __attribute__((tls_model("initial-exec")));
+
+static void thread_ends(void *arg)
+{
+	struct blocks *b = arg;
+	unsigned int i;
+
+	for (i = 0; i < LIBRARIES; i++) {
+		own_free(b->of[i]);
+		b->of[i] = NULL;
+	}
+}
+
+static char *make_block(unsigned int i)
+{
+	char *p = own_alloc(libraries[i].size, libraries[i].align);
+
+	if (!p)
+		abort(); /* as the loader does */
+	memset(p, 0, libraries[i].size);
+	memcpy(p, libraries[i].image, libraries[i].image_size);
+	pthread_setspecific(key, &blocks);
+	blocks.of[i] = p;
+	return p;
+}
+
+static void *get_tls(struct tls_index *t)
+{
+	unsigned int i, n = __atomic_load_n(&n_libraries, __ATOMIC_ACQUIRE);
+
+	for (i = 0; i < n && libraries[i].module != t->module; i++)
+		;
+	if (blocks.loaders || i == n)
+		return loaders_tls(t);
+	return (blocks.of[i] ? blocks.of[i] : make_block(i)) + t->offset;
+}
+
+static void note_tls(const struct dl_phdr_info *info, const ElfW(Phdr) * p)
+{
+	unsigned int i;
+
+	for (i = 0; i < n_libraries && libraries[i].module != info->dlpi_tls_modid; i++)
+		;
+	if (i < n_libraries || i == LIBRARIES)
+		return;
+	libraries[i].module = info->dlpi_tls_modid;
+	libraries[i].image = (const void *)(info->dlpi_addr + p->p_vaddr);
+	libraries[i].image_size = p->p_filesz;
+	libraries[i].size = p->p_memsz;
+	libraries[i].align = p->p_align;
+	__atomic_store_n(&n_libraries, i + 1, __ATOMIC_RELEASE);
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	void *ours;
+	/* clang-format off */
+} functions[] = {
+	{ "malloc", (void *)get },
+	{ "calloc", (void *)get_zeroed },
+	{ "realloc", (void *)get_again },
+	{ "free", (void *)put },
+	{ "memalign", (void *)get_aligned },
+	{ "aligned_alloc", (void *)get_aligned },
+	{ "posix_memalign", (void *)get_posix },
+	{ "__tls_get_addr", (void *)get_tls },
+	{ "strdup", (void *)copy },
+	{ "__strdup", (void *)copy },
+	{ "strndup", (void *)copy_some },
+	{ "__strndup", (void *)copy_some },
+};
+/* clang-format on */
+
+static void *ours_for(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+		if (!strcmp(name, functions[i].name))
+			return functions[i].ours;
+	return NULL;
+}
+
+/* Tables are made read-only once they are filled. */
+static void set(void **where, void *value)
+{
+	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	void *at = (void *)((uintptr_t)where & ~(page - 1));
+
+	if (*where == value || mprotect(at, page, PROT_READ | PROT_WRITE))
+		return;
+	__atomic_store_n(where, value, __ATOMIC_RELEASE);
+}
+
+struct tables {
+	const ElfW(Sym) * symbols;
+	const char *strings;
+	const ElfW(Rela) * rela[2];
+	size_t bytes[2];
+};
+
+static void read_tables(const struct dl_phdr_info *info, const ElfW(Dyn) * d, struct tables *t)
+{
+	for (; d->d_tag != DT_NULL; d++) {
+		/* The loader has made addresses of the offsets. */
+		const uintptr_t at = d->d_un.d_ptr < info->dlpi_addr ? info->dlpi_addr + d->d_un.d_ptr : d->d_un.d_ptr;
+
+		switch (d->d_tag) {
+		case DT_SYMTAB: t->symbols = (const ElfW(Sym) *)at; break;
+		case DT_STRTAB: t->strings = (const char *)at; break;
+		case DT_JMPREL: t->rela[0] = (const ElfW(Rela) *)at; break;
+		case DT_PLTRELSZ: t->bytes[0] = d->d_un.d_val; break;
+		case DT_RELA: t->rela[1] = (const ElfW(Rela) *)at; break;
+		case DT_RELASZ: t->bytes[1] = d->d_un.d_val; break;
+		default: break;
+		}
+	}
+}
+
+static bool is_ucx(const char *path)
+{
+	return strstr(path, "/libucp.") || strstr(path, "/libuct.") || strstr(path, "/libucs.") ||
+		strstr(path, "/libucm.") || strstr(path, "/ucx/libuc");
+}
+
+static int redirect(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct tables t = { 0 };
+	size_t i, k;
+
+	(void)size, (void)arg;
+	if (!info->dlpi_name || !is_ucx(info->dlpi_name))
+		return 0;
+	for (i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_TLS)
+			note_tls(info, &info->dlpi_phdr[i]);
+		else if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			read_tables(info, (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr), &t);
+	for (i = 0; i < 2 && t.symbols && t.strings; i++)
+		for (k = 0; k < t.bytes[i] / sizeof(*t.rela[i]); k++) {
+			const ElfW(Rela) *r = &t.rela[i][k];
+			const unsigned long type = ELF64_R_TYPE(r->r_info);
+			void *ours;
+
+			if (type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT)
+				continue;
+			ours = ours_for(t.strings + t.symbols[ELF64_R_SYM(r->r_info)].st_name);
+			if (ours)
+				set((void **)(info->dlpi_addr + r->r_offset), ours);
+		}
+	return 0;
+}
+
+void ucp_api_redirect(void)
+{
+	unsigned int i;
+
+	if (!loaders_tls) {
+		loaders_tls = (void *(*)(struct tls_index *))dlsym(RTLD_DEFAULT, "__tls_get_addr");
+		if (!loaders_tls || pthread_key_create(&key, thread_ends))
+			return; /* nothing is redirected, and all works but a miss that interrupts malloc() */
+		blocks.loaders = true;
+	}
+	dl_iterate_phdr(redirect, NULL);
+	for (i = 0; blocks.loaders && i < n_libraries; i++)
+		loaders_tls(&(struct tls_index){ .module = libraries[i].module });
+}

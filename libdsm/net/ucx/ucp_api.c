@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * ucp_api.c - finding UCX, and how it is set up.
+ *
+ * Called by the thread that opens a transport. Settings of the user's environment win over ours; ours are taken out of
+ * the environment again, so that programs started by this one do not inherit them.
+ */
+#include "net/ucx/ucp_api.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "util/log.h"
+
+static struct {
+	const char *name, *value;
+	int ours; /* in the environment by us */
+		  /* clang-format off */
+} settings[] = {
+	/* Not: sysv (segments without a file cannot tell that their owner died), RDMA devices (net/verbs does that). */
+	{ "UCX_TLS", "posix,cma,tcp", 0 },
+	{ "UCX_MODULES", "cma", 0 }, /* goes with it: others only cost time and memory */
+	/* Signals and address space are the fault backends'. */
+	{ "UCX_ERROR_SIGNALS", "", 0 },
+	{ "UCX_HANDLE_ERRORS", "none", 0 },
+	{ "UCX_MEM_EVENTS", "n", 0 },
+	{ "UCX_MEM_MMAP_HOOK_MODE", "none", 0 },
+	{ "UCX_MEM_MALLOC_HOOKS", "n", 0 },
+	{ "UCX_MEM_MALLOC_RELOC", "n", 0 },
+	{ "UCX_MEM_DYNAMIC_MMAP_THRESH", "n", 0 },
+	{ "UCX_MEMTYPE_CACHE", "n", 0 },
+	{ "UCX_VFS_ENABLE", "n", 0 },
+	/* stdout is the program's; that a peer is gone is said by us. */
+	{ "UCX_LOG_LEVEL", "fatal", 0 },
+	{ "UCX_LOG_FILE", "stderr", 0 },
+	{ "UCX_WARN_UNUSED_ENV_VARS", "n", 0 },
+	/* Shared memory: checked for dead peers, which lets endpoints report errors; 0.7 MiB of buffers instead of 4,
+	 * as 64 ranks have to fit into the 64 MiB that containers give /dev/shm; names unlinked at once. */
+	{ "UCX_POSIX_ERROR_HANDLING", "y", 0 },
+	{ "UCX_POSIX_RX_BUFS_GROW", "80", 0 }, /* the queue's 64 in one segment */
+	{ "UCX_POSIX_USE_PROC_LINK", "y", 0 },
+	/* Connecting to a host that is down would hold up every thread. */
+	{ "UCX_KEEPALIVE_INTERVAL", "2s", 0 },
+	{ "UCX_TCP_CONN_NB", "y", 0 },
+	{ "UCX_TCP_MAX_NUM_EPS", "inf", 0 },
+};
+/* clang-format on */
+
+enum { TLS = 0, MODULES = 1 };
+#define NSETTINGS (sizeof(settings) / sizeof(*settings))
+
+void ucp_api_settings_put(void)
+{
+	size_t i;
+
+	for (i = 0; i < NSETTINGS; i++)
+		if (!getenv(settings[i].name) && (i != MODULES || settings[TLS].ours))
+			settings[i].ours = !setenv(settings[i].name, settings[i].value, 0);
+}
+
+void ucp_api_settings_take(void)
+{
+	size_t i;
+
+	for (i = 0; i < NSETTINGS; i++) {
+		if (settings[i].ours)
+			unsetenv(settings[i].name);
+		settings[i].ours = 0;
+	}
+}
+
+/* Where UCX was loaded with the program after all, its handlers are there: give the signals back. */
+static void free_signals(void)
+{
+	static const int numbers[] = { SIGILL, SIGSEGV, SIGBUS, SIGFPE };
+	struct sigaction now, none = { .sa_handler = SIG_DFL };
+	size_t i;
+	Dl_info info;
+
+	for (i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
+		if (sigaction(numbers[i], NULL, &now) || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN)
+			continue;
+		if (dladdr((void *)now.sa_handler, &info) && info.dli_fname && strstr(info.dli_fname, "/libucs."))
+			sigaction(numbers[i], &none, NULL);
+	}
+}
+
+int ucp_api_load(const struct ucp_api **api)
+{
+	static struct ucp_api table;
+	static int loaded;
+	void *lib;
+
+	if (loaded) {
+		*api = &table;
+		return 0;
+	}
+	lib = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL); /* never closed: UCX does not survive it */
+	if (!lib) {
+		log_line("UCX is missing: %s; install the package libucx0", dlerror());
+		return -ENODEV;
+	}
+/* clang-format off */
+#define X(name) \
+	*(void **)&table.name = dlsym(lib, #name); \
+	if (!table.name) { \
+		log_line("UCX has no function " #name "; version 1.12 or later is needed"); \
+		return -ENODEV; \
+	}
+	/* clang-format on */
+	UCP_FUNCTIONS(X)
+#undef X
+	free_signals();
+	ucp_api_redirect();
+	loaded = 1;
+	*api = &table;
+	return 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ucp_api.h - the functions of UCX, found when a transport is opened instead of when the program is loaded.
+ *
+ * UCX's libraries act on being loaded: they take SIGSEGV, SIGBUS, SIGILL and SIGFPE, and patch mmap, munmap and brk in
+ * libc, unless environment variables tell them not to. By loading them late we can set these first. And a program that
+ * runs as one rank, or over another transport, needs no UCX.
+ */
+#ifndef NET_UCP_API_H
+#define NET_UCP_API_H
+
+#include <ucp/api/ucp.h>
+
+/* clang-format off */
+#define UCP_FUNCTIONS(X) \
+	X(ucp_config_read) \
+	X(ucp_config_release) \
+	X(ucp_init_version) \
+	X(ucp_cleanup) \
+	X(ucp_worker_create) \
+	X(ucp_worker_destroy) \
+	X(ucp_worker_get_address) \
+	X(ucp_worker_release_address) \
+	X(ucp_worker_get_efd) \
+	X(ucp_worker_arm) \
+	X(ucp_worker_signal) \
+	X(ucp_worker_progress) \
+	X(ucp_worker_flush_nbx) \
+	X(ucp_worker_set_am_recv_handler) \
+	X(ucp_ep_create) \
+	X(ucp_ep_close_nbx) \
+	X(ucp_am_send_nbx) \
+	X(ucp_am_recv_data_nbx) \
+	X(ucp_am_data_release) \
+	X(ucp_request_check_status) \
+	X(ucp_request_free) \
+	X(ucs_status_string)
+/* clang-format on */
+
+struct ucp_api {
+#define X(name) __typeof__(&name) name;
+	UCP_FUNCTIONS(X)
+#undef X
+};
+
+/* Have UCX's libraries, those loaded since too, allocate from net/own.h (redirect.c). */
+void ucp_api_redirect(void);
+/* Load UCX. Once a process, with ucp_api_settings_put() before; *api stays. -ENODEV: not installed. */
+int ucp_api_load(const struct ucp_api **api);
+
+/* UCX reads settings when it is loaded and when contexts and workers are made: put ours into the environment around
+ * that, where the user's has none. Not while other threads use the environment. */
+void ucp_api_settings_put(void);
+void ucp_api_settings_take(void);
+
+#endif

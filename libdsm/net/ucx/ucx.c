@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * ucx.c - the transport over UCX active messages: shared memory on one host, TCP between hosts.
+ *
+ * A message is the 32-byte header of an active message, a block is the data behind it. This file: making, connecting,
+ * sleeping, ending. Threads and locks: ucx.h.
+ */
+#include "net/ucx/ucx.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include "util/log.h"
+
+#define CLOSE_MS 2000       /* for what is still to be sent */
+#define CLOSE_BROKEN_MS 200 /* where some of it may be for a peer that is gone */
+#define BUSY_ARMS 64        /* refused without anything moving, before we slow down */
+#define BUSY_MAX_US 1000
+/* UCX aborts the process when it gets no descriptor: it takes some 20, and two for a peer while both connect by TCP. */
+#define DESCRIPTORS(ranks) (32u + 2u * (ranks))
+#define SHM "/dev/shm"
+#define SHM_KIB 1024u          /* 0.7 MiB of buffers (ucp_api.c), and UCX rounds up */
+#define BLOB_MAGIC 0x78637531u /* "1ucx" */
+
+/* ---- sleeping ------------------------------------------------------------------------------- */
+
+static int ucx_fd(struct net *n)
+{
+	return n->fd;
+}
+
+/*
+ * UCX refuses to sleep while a message waits for room in a peer's shared-memory queue: nothing would tell. A peer that
+ * is stopped, or dead with its queue full, would so make us spin for good. When nothing moves, rest a little instead.
+ */
+static void rest(unsigned int times)
+{
+	unsigned int us = 50u << (times - BUSY_ARMS < 5 ? times - BUSY_ARMS : 5);
+	struct timespec t = { .tv_nsec = 1000L * (us < BUSY_MAX_US ? us : BUSY_MAX_US) };
+
+	nanosleep(&t, NULL);
+}
+
+static int ucx_arm(struct net *n)
+{
+	ucs_status_t status = UCS_ERR_BUSY;
+	unsigned int times = 0;
+
+	pthread_mutex_lock(&n->lock);
+	if (!n->head && !n->reap)
+		status = n->ucp->ucp_worker_arm(n->worker);
+	if (status == UCS_OK) {
+		n->armed = 1;
+		n->idle_busy = 0;
+		ucx_count(&n->count.arms, 1);
+	} else if (!n->head && !n->reap) {
+		times = ++n->idle_busy;
+	}
+	pthread_mutex_unlock(&n->lock);
+	if (times >= BUSY_ARMS)
+		rest(times);
+	return status == UCS_OK ? 0 : status == UCS_ERR_BUSY ? -EBUSY : -EIO;
+}
+
+/* ---- the rest ------------------------------------------------------------------------------- */
+
+/* Before UCX's own address in the bytes that are exchanged; these may lie unaligned. */
+struct blob {
+	uint32_t magic;
+	uint32_t size;
+};
+
+static int ucx_connect(struct net *n, uint16_t rank, const void *address, size_t size)
+{
+	struct blob b;
+	struct peer *p;
+	void *copy;
+	int err = 0;
+
+	if (rank >= n->cfg.size || size < sizeof(b))
+		return -EINVAL;
+	memcpy(&b, address, sizeof(b));
+	if (b.magic != BLOB_MAGIC || b.size != size - sizeof(b))
+		return -EINVAL;
+	if (rank == n->cfg.rank)
+		return 0;
+	copy = malloc(b.size);
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, (const char *)address + sizeof(b), b.size);
+	p = &n->peers[rank];
+	pthread_mutex_lock(&n->lock);
+	if (p->address || p->state != PEER_NONE) {
+		err = -EEXIST;
+	} else {
+		p->address = copy;
+		p->state = PEER_KNOWN;
+	}
+	pthread_mutex_unlock(&n->lock);
+	if (err)
+		free(copy);
+	return err;
+}
+
+static void ucx_drop(struct net *n, uint16_t rank)
+{
+	struct item *it, **at = &n->head;
+	struct peer *p = &n->peers[rank];
+
+	if (rank >= n->cfg.size)
+		return;
+	pthread_mutex_lock(&n->lock);
+	p->state = PEER_DROPPED;
+	while ((it = *at)) {
+		if (it->rank == rank) {
+			*at = it->next;
+			item_put(n, it);
+		} else {
+			at = &it->next;
+		}
+	}
+	n->tail = at;
+	peer_close(n, p);
+	pthread_mutex_unlock(&n->lock);
+}
+
+static void ucx_counters(struct net *n, struct net_counters *out)
+{
+	const uint64_t *from = (const uint64_t *)&n->count;
+	uint64_t *to = (uint64_t *)out;
+	size_t i;
+
+	for (i = 0; i < sizeof(*out) / sizeof(*to); i++)
+		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Progress until what was sent has gone, for a while at most: a peer that died keeps its share. */
+static void finish_sending(struct net *n)
+{
+	const ucp_request_param_t none = { 0 };
+	const uint64_t until = now_ms() + (n->broken ? CLOSE_BROKEN_MS : CLOSE_MS);
+	ucs_status_ptr_t req = NULL;
+
+	do {
+		while (n->ucp->ucp_worker_progress(n->worker))
+			;
+		if (n->reap)
+			peers_reap(n);
+		if (!n->sends && !req) {
+			req = n->ucp->ucp_worker_flush_nbx(n->worker, &none);
+			if (!UCS_PTR_IS_PTR(req))
+				return;
+		}
+		if (req && n->ucp->ucp_request_check_status(req) != UCS_INPROGRESS)
+			break;
+	} while (now_ms() < until);
+	if (req)
+		n->ucp->ucp_request_free(req);
+}
+
+static void ucx_close(struct net *n)
+{
+	struct chunk *c;
+	struct item *it;
+	unsigned int i;
+
+	pthread_mutex_lock(&n->lock); /* nobody else is here; for the checkers */
+	finish_sending(n);
+	for (i = 0; i < n->cfg.size; i++)
+		n->peers[i].state = PEER_DROPPED;
+	for (i = 0; i < n->cfg.size; i++)
+		peer_close(n, &n->peers[i]);
+	while ((it = inbox_take(n)))
+		item_put(n, it);
+	while (n->ucp->ucp_worker_progress(n->worker))
+		;
+	n->ucp->ucp_worker_destroy(n->worker);
+	n->ucp->ucp_cleanup(n->context);
+	while ((c = n->chunks)) {
+		n->chunks = c->next;
+		own_free(c);
+	}
+	for (i = 0; i < n->cfg.size; i++)
+		free(n->peers[i].address);
+	pthread_mutex_unlock(&n->lock);
+	pthread_mutex_destroy(&n->lock);
+	free(n);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static int no_descriptors(const struct net *n)
+{
+	struct rlimit limit = { 0 };
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	log_line("out of file descriptors: UCX may need %u more, the limit is %llu; raise it with ulimit -n",
+		 DESCRIPTORS(n->cfg.size), (unsigned long long)limit.rlim_cur);
+	return -EMFILE;
+}
+
+/* UCX's shared memory lies in files there. True: said that they have no room. */
+static bool no_shm(void)
+{
+	struct statvfs st;
+	unsigned long left, all;
+
+	if (statvfs(SHM, &st))
+		return false;
+	left = (unsigned long)st.f_bavail * st.f_frsize >> 10;
+	all = (unsigned long)st.f_blocks * st.f_frsize >> 10;
+	if (left >= SHM_KIB)
+		return false;
+	log_line(
+		SHM
+		" has %lu KiB, of which %lu are free, and each rank of a host needs about %u there to talk to ranks that it shares "
+		"no memory with; enlarge it (mount -o remount,size=64M " SHM
+		"; in containers --shm-size), or set UCX_TLS=tcp",
+		all, left, SHM_KIB);
+	return true;
+}
+
+static int explain(struct net *n, ucs_status_t status, const char *what)
+{
+	const char *tls = getenv("UCX_TLS");
+
+	if (out_of_descriptors(1))
+		return no_descriptors(n);
+	if ((!tls || strstr(tls, "posix")) && no_shm())
+		return -ENOMEM;
+	log_line("UCX: %s: %s (UCX_TLS=%s); try UCX_LOG_LEVEL=info, and ucx_info -d for what there is", what,
+		 n->ucp->ucs_status_string(status), tls ? tls : "");
+	return status == UCS_ERR_NO_MEMORY ? -ENOMEM : -ENODEV;
+}
+
+static int worker_open(struct net *n)
+{
+	const ucp_params_t params = {
+		.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
+		.features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+		.name = "libdsm",
+	};
+	const ucp_worker_params_t worker = {
+		.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+		.thread_mode = UCS_THREAD_MODE_SERIALIZED,
+	};
+	const ucp_am_handler_param_t am = {
+		.field_mask =
+			UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG,
+		.id = UCX_AM_ID,
+		.cb = ucx_received,
+		.arg = n,
+	};
+	ucp_config_t *config;
+	ucs_status_t status;
+
+	if (out_of_descriptors(DESCRIPTORS(n->cfg.size)))
+		return no_descriptors(n);
+	status = n->ucp->ucp_config_read(NULL, NULL, &config);
+	if (status != UCS_OK)
+		return explain(n, status, "settings");
+	status = n->ucp->ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &n->context);
+	n->ucp->ucp_config_release(config);
+	if (status != UCS_OK)
+		return explain(n, status, "no usable transport");
+	ucp_api_redirect(); /* it has loaded its modules */
+	status = n->ucp->ucp_worker_create(n->context, &worker, &n->worker);
+	if (status == UCS_OK) {
+		status = n->ucp->ucp_worker_get_efd(n->worker, &n->fd);
+		if (status == UCS_OK)
+			status = n->ucp->ucp_worker_set_am_recv_handler(n->worker, &am);
+		if (status == UCS_OK)
+			return 0;
+		n->ucp->ucp_worker_destroy(n->worker);
+	}
+	n->ucp->ucp_cleanup(n->context);
+	return explain(n, status, "worker");
+}
+
+static int worker_address(struct net *n, void *address, size_t *size)
+{
+	struct blob b = { .magic = BLOB_MAGIC };
+	ucp_address_t *a;
+	ucs_status_t status;
+	size_t length;
+
+	status = n->ucp->ucp_worker_get_address(n->worker, &a, &length);
+	if (status != UCS_OK)
+		return explain(n, status, "address");
+	if (length <= NET_ADDRESS_MAX - sizeof(b)) {
+		b.size = (uint32_t)length;
+		memcpy(address, &b, sizeof(b));
+		memcpy((char *)address + sizeof(b), a, length);
+		*size = sizeof(b) + length;
+	}
+	n->ucp->ucp_worker_release_address(n->worker, a);
+	if (length <= NET_ADDRESS_MAX - sizeof(b))
+		return 0;
+	log_line("UCX: an address of %zu bytes is too long; name fewer devices in UCX_NET_DEVICES", length);
+	return -ENODEV;
+}
+
+static int ucx_open(const struct net_config *cfg, struct net **out, void *address, size_t *size)
+{
+	struct net *n = calloc(1, sizeof(*n) + cfg->size * sizeof(n->peers[0]));
+	sigset_t all, old;
+	unsigned int i;
+	int err;
+
+	if (!n)
+		return -ENOMEM;
+	n->cfg = *cfg;
+	n->tail = &n->head;
+	pthread_mutex_init(&n->lock, NULL);
+	for (i = 0; i < cfg->size; i++)
+		n->peers[i].net = n;
+	ucp_api_settings_put();
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old); /* for UCX's own thread */
+	err = ucp_api_load(&n->ucp);
+	if (!err)
+		err = worker_open(n);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	ucp_api_settings_take();
+	if (!err) {
+		err = worker_address(n, address, size);
+		if (!err) {
+			*out = n;
+			return 0;
+		}
+		n->ucp->ucp_worker_destroy(n->worker);
+		n->ucp->ucp_cleanup(n->context);
+	}
+	pthread_mutex_destroy(&n->lock);
+	free(n);
+	return err;
+}
+
+const struct net_ops net_ucx = {
+	.name = "ucx",
+	.open = ucx_open,
+	.close = ucx_close,
+	.connect = ucx_connect,
+	.send = ucx_send,
+	.poll = ucx_poll,
+	.fd = ucx_fd,
+	.arm = ucx_arm,
+	.drop = ucx_drop,
+	.counters = ucx_counters,
+};

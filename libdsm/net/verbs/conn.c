@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * conn.c - connecting lanes, and mending them.
+ *
+ * The two ends of a lane shake hands by datagrams, between UD queue pairs whose addresses were exchanged at the start. The
+ * lower rank of the two is the active end: it counts the lane's queue pairs (epoch), and its is the timer.
+ *
+ *   active                         passive
+ *   REQ(epoch+1, QP, received) ->           new queue pair, able to receive
+ *                              <- REP(epoch, QP, received)
+ *   ready: sends the rest again
+ *   RTU(epoch)                 ->           ready: sends the rest again
+ *
+ * A passive end that wants to send, or finds its queue pair broken, asks with POKE(epoch of its queue pair, 0: none yet)
+ * until a REQ comes. Datagrams get lost, doubled and overtaken: who asks repeats it, an answer is given to every REQ of the
+ * present epoch, and anything of an earlier epoch is ignored. Every datagram names the key of the rank it is for, from that
+ * rank's address; who does not know it (a process of another job, of another version) is told so and otherwise ignored.
+ *
+ * A receiver freezes a lane before it says what it has received: its queue pair is put into the error state, so that it
+ * acknowledges nothing more, and what was acknowledged is taken out of the completion queue. Otherwise the sender could
+ * forget, for it was acknowledged, what is then thrown away.
+ */
+#include "net/verbs/conn.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/log.h"
+
+#define INTERVAL_MS 20 /* until a datagram is repeated, at first */
+#define INTERVAL_MAX_MS 320
+#define FRUITLESS_MAX 20 /* repairs in a row without a frame moved, before we give up */
+#define STEADY_MS 1000   /* a connection that held so long was no fruitless one */
+#define LOST_MS 2000     /* where the configuration names none */
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* ---- who wants what ---------------------------------------------------------------------------- */
+
+void conn_want(struct lane *l)
+{
+	struct net *n = l->peer->net;
+
+	pthread_mutex_lock(&n->leaf);
+	if (!l->wanted) {
+		l->wanted = true;
+		l->next_wanted = n->wanted;
+		n->wanted = l;
+		atomic_fetch_add(&n->busy, 1);
+	}
+	pthread_mutex_unlock(&n->leaf);
+	atomic_store(&n->again, 1);
+}
+
+void conn_kick(struct net *n)
+{
+	uint64_t one = 1;
+
+	if (write(n->kick, &one, sizeof(one)) < 0)
+		one = 0; /* it is full of kicks */
+}
+
+void peer_lose(struct peer *p, int err)
+{
+	struct net *n = p->net;
+	uint8_t known = PEER_KNOWN;
+
+	if (!atomic_compare_exchange_strong(&p->state, &known, PEER_LOST))
+		return;
+	p->err = err;
+	pthread_mutex_lock(&n->leaf);
+	p->next_lost = n->lost;
+	n->lost = p;
+	pthread_mutex_unlock(&n->leaf);
+	atomic_fetch_add(&n->pending, 1);
+	conn_kick(n);
+}
+
+/* ---- the two ends; under conn and the lane's lock ---------------------------------------------- */
+
+static void transit(struct lane *l, enum lane_state state)
+{
+	struct net *n = l->peer->net;
+
+	if (!l->in_transit) {
+		l->in_transit = true;
+		l->next_transit = n->transit;
+		n->transit = l;
+		atomic_fetch_add(&n->busy, 1);
+		l->waited = 0;
+	}
+	l->state = (uint8_t)state;
+	l->interval = INTERVAL_MS;
+	l->tried_at = now_ms();
+}
+
+static int fail_lane(struct lane *l, int err)
+{
+	peer_lose(l->peer, err == -ENOMEM ? -ENOMEM : -EPIPE);
+	return err;
+}
+
+/* The active end opens an epoch. */
+static void ask(struct lane *l)
+{
+	if (now_ms() - l->began_at > STEADY_MS)
+		l->fruitless = 0;
+	l->began_at = now_ms();
+	if (++l->fruitless > FRUITLESS_MAX) {
+		log_line("RDMA: the connection to rank %d by %s breaks again and again", l->peer->rank, l->dev->name);
+		fail_lane(l, -EPIPE);
+		return;
+	}
+	l->epoch++;
+	if (qp_begin(l)) {
+		fail_lane(l, -ENOMEM);
+		return;
+	}
+	transit(l, LANE_ASKED);
+	ud_send(l, SHAKE_REQ, l->epoch, 0);
+}
+
+static void want(struct lane *l)
+{
+	if (l->state != LANE_BROKEN)
+		return;
+	if (lane_is_active(l)) {
+		ask(l);
+		return;
+	}
+	transit(l, LANE_ASKED);
+	ud_send(l, SHAKE_POKE, l->epoch, 0);
+}
+
+static void got_poke(struct lane *l, const struct shake *s)
+{
+	if (!lane_is_active(l) || s->epoch != l->epoch)
+		return; /* an echo of an epoch that is over */
+	ask(l);
+}
+
+static void got_req(struct lane *l, const struct shake *s)
+{
+	int err;
+
+	if (lane_is_active(l) || (int32_t)(s->epoch - l->epoch) < 0)
+		return;
+	if (s->epoch == l->epoch) {
+		if (l->state == LANE_ANSWERED || l->state == LANE_READY)
+			ud_send(l, SHAKE_REP, l->epoch, 0);
+		return;
+	}
+	if (qp_begin(l)) {
+		fail_lane(l, -ENOMEM);
+		return;
+	}
+	l->epoch = s->epoch;
+	err = qp_connect(l, s);
+	if (err) {
+		log_line("RDMA: %s cannot be connected to rank %d: %s", l->dev->name, l->peer->rank, strerror(-err));
+		fail_lane(l, -EPIPE);
+		return;
+	}
+	if (!frame_received_good(s->received, l->done, l->sent)) {
+		peer_lose(l->peer, -EBADMSG);
+		return;
+	}
+	lane_retire(l, s->received);
+	transit(l, LANE_ANSWERED);
+	ud_send(l, SHAKE_REP, l->epoch, 0);
+}
+
+static void got_rep(struct lane *l, const struct shake *s)
+{
+	int err;
+
+	if (!lane_is_active(l) || s->epoch != l->epoch)
+		return;
+	if (l->state == LANE_ASKED) {
+		err = qp_connect(l, s);
+		if (err) {
+			log_line("RDMA: %s cannot be connected to rank %d: %s", l->dev->name, l->peer->rank,
+				 strerror(-err));
+			fail_lane(l, -EPIPE);
+			return;
+		}
+		if (lane_ready(l, s->received)) {
+			peer_lose(l->peer, -EBADMSG);
+			return;
+		}
+	}
+	if (l->state == LANE_READY)
+		ud_send(l, SHAKE_RTU, l->epoch, 0);
+}
+
+static void got_rtu(struct lane *l, const struct shake *s)
+{
+	if (!lane_is_active(l) && s->epoch == l->epoch && l->state == LANE_ANSWERED)
+		lane_ready(l, l->done);
+}
+
+/* ---- what comes in ------------------------------------------------------------------------------ */
+
+static void refused(struct peer *p, const struct shake *s)
+{
+	if (s->reason != REFUSE_GONE)
+		log_line("rank %d refuses this rank: %s", p->rank,
+			 s->reason == REFUSE_VERSION ? "it runs another version of libdsm" : "it is of another job");
+	peer_lose(p, -EPIPE);
+}
+
+/* The lane that it is about, if it comes from whom it says. */
+static struct lane *lane_of(struct dev *d, const struct shake *s, size_t bytes, uint32_t src_qp)
+{
+	struct net *n = d->net;
+	const enum shake_verdict v = shake_judge(s, bytes, n->cfg.rank, n->cfg.size, n->key);
+	struct peer *p;
+	struct lane *l;
+
+	if (v == SHAKE_JUNK)
+		goto bad;
+	p = &n->peers[s->from];
+	if (!peer_well(p) || v == SHAKE_NO_CLASS)
+		return NULL; /* not known yet: it will ask again. Or lost, and was told so */
+	l = &p->lanes[s->class];
+	if (v == SHAKE_CUT || (v == SHAKE_GOOD && src_qp != p->at->devs[l->remote_dev].ud_qpn))
+		goto bad;
+	if (v == SHAKE_GOOD)
+		return l;
+	verbs_count(&n->count.malformed, 1);
+	if (!p->complained++)
+		log_line("ignored a connection request in the name of rank %d, whose sender %s", p->rank,
+			 v == SHAKE_OTHER_VERSION ? "runs another version of libdsm" : "is of another job");
+	/* With the key of that rank of ours: a stranger will not take it for its own. */
+	if (s->type != SHAKE_REFUSE)
+		ud_send(l, SHAKE_REFUSE, s->epoch, v == SHAKE_OTHER_VERSION ? REFUSE_VERSION : REFUSE_KEY);
+	return NULL;
+bad:
+	verbs_count(&n->count.malformed, 1);
+	return NULL;
+}
+
+void conn_received(struct dev *d, const void *data, size_t bytes, uint32_t src_qp)
+{
+	const struct shake *s = data;
+	struct lane *l = lane_of(d, s, bytes, src_qp);
+
+	if (!l)
+		return;
+	if (s->type == SHAKE_REFUSE) {
+		refused(l->peer, s);
+		return;
+	}
+	pthread_mutex_lock(&l->lock);
+	if (l->state != LANE_DEAD)
+		switch (s->type) {
+		case SHAKE_REQ: got_req(l, s); break;
+		case SHAKE_REP: got_rep(l, s); break;
+		case SHAKE_RTU: got_rtu(l, s); break;
+		case SHAKE_POKE: got_poke(l, s); break;
+		default: verbs_count(&d->net->count.malformed, 1);
+		}
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- time --------------------------------------------------------------------------------------- */
+
+static void repeat(struct lane *l)
+{
+	if (l->ah) /* it may be of a GID that went and came again with the link */
+		ibv_destroy_ah(l->ah);
+	l->ah = NULL;
+	if (l->state == LANE_ANSWERED)
+		ud_send(l, SHAKE_REP, l->epoch, 0);
+	else if (l->state == LANE_ASKED)
+		ud_send(l, lane_is_active(l) ? SHAKE_REQ : SHAKE_POKE, l->epoch, 0);
+}
+
+/* Under conn. Returns when this lane wants to be looked at again; 0: not any more. */
+static uint64_t tick(struct lane *l, uint64_t now)
+{
+	struct net *n = l->peer->net;
+	const uint32_t limit = n->cfg.lost_ms ? n->cfg.lost_ms : LOST_MS;
+	uint64_t next = 0;
+
+	pthread_mutex_lock(&l->lock);
+	if ((l->state == LANE_ASKED || l->state == LANE_ANSWERED) && peer_well(l->peer) &&
+	    !atomic_load(&l->peer->left)) {
+		if (now >= l->tried_at + l->interval) {
+			/* Who was stopped, or starved, for long has not waited for its peer so long. */
+			uint64_t waited = now - l->tried_at;
+
+			l->waited += (uint32_t)(waited > 2 * l->interval ? 2 * l->interval : waited);
+			l->tried_at = now;
+			l->interval = l->interval * 2 < INTERVAL_MAX_MS ? l->interval * 2 : INTERVAL_MAX_MS;
+			if (l->waited < limit)
+				repeat(l);
+			else
+				peer_lose(l->peer, -EPIPE);
+		}
+		next = l->tried_at + l->interval;
+	}
+	pthread_mutex_unlock(&l->lock);
+	return next;
+}
+
+static void set_timer(struct net *n, uint64_t at)
+{
+	const struct itimerspec t = { .it_value = { .tv_sec = (time_t)(at / 1000),
+						    .tv_nsec = (long)(at % 1000) * 1000000 } };
+
+	if (at == n->timer_at)
+		return;
+	n->timer_at = at;
+	timerfd_settime(n->timer, TFD_TIMER_ABSTIME, &t, NULL);
+}
+
+static void time_serve(struct net *n)
+{
+	struct lane **at = &n->transit, *l;
+	uint64_t next = 0, now, t;
+
+	if (!n->transit) {
+		set_timer(n, 0);
+		return;
+	}
+	now = now_ms();
+	while ((l = *at)) {
+		t = tick(l, now);
+		if (t) {
+			next = next && next < t ? next : t;
+			at = &l->next_transit;
+			continue;
+		}
+		*at = l->next_transit;
+		l->in_transit = false;
+		atomic_fetch_sub(&n->busy, 1);
+	}
+	set_timer(n, next);
+}
+
+/* ---- all together -------------------------------------------------------------------------------- */
+
+static void wants_serve(struct net *n)
+{
+	struct lane *l;
+
+	for (;;) {
+		pthread_mutex_lock(&n->leaf);
+		l = n->wanted;
+		if (l) {
+			n->wanted = l->next_wanted;
+			l->wanted = false;
+		}
+		pthread_mutex_unlock(&n->leaf);
+		if (!l)
+			return;
+		atomic_fetch_sub(&n->busy, 1);
+		pthread_mutex_lock(&l->lock);
+		if (peer_well(l->peer) && !atomic_load(&l->peer->left))
+			want(l);
+		pthread_mutex_unlock(&l->lock);
+	}
+}
+
+/* Done with a peer. It is told, so that it need not find out by its connections' timeouts. */
+static void lanes_end(struct peer *p)
+{
+	unsigned int c;
+
+	if (p->at && !p->net->closing && p->lanes[0].state != LANE_DEAD)
+		ud_send(&p->lanes[0], SHAKE_REFUSE, p->lanes[0].epoch, REFUSE_GONE);
+	for (c = 0; c < CLASS_MAX; c++) {
+		struct lane *l = &p->lanes[c];
+
+		pthread_mutex_lock(&l->lock);
+		if (l->dev && l->state != LANE_DEAD)
+			lane_end(l);
+		pthread_mutex_unlock(&l->lock);
+	}
+}
+
+static void bury(struct net *n)
+{
+	struct peer *p;
+
+	for (;;) {
+		pthread_mutex_lock(&n->leaf);
+		p = n->to_bury;
+		if (p)
+			n->to_bury = p->next_lost;
+		pthread_mutex_unlock(&n->leaf);
+		if (!p)
+			return;
+		lanes_end(p);
+	}
+}
+
+void conn_forget(struct peer *p)
+{
+	pthread_mutex_lock(&p->net->conn);
+	lanes_end(p);
+	pthread_mutex_unlock(&p->net->conn);
+}
+
+/* A device that is gone takes its lanes along; each finds out by itself, and is mended or not. */
+static void async_serve(struct dev *d)
+{
+	struct ibv_async_event ev;
+
+	while (!ibv_get_async_event(d->ctx, &ev)) {
+		if (ev.event_type == IBV_EVENT_DEVICE_FATAL)
+			log_line("RDMA: %s has failed: %s", d->name, ibv_event_type_str(ev.event_type));
+		else if (ev.event_type == IBV_EVENT_CQ_ERR)
+			log_line("RDMA: a completion queue of %s ran over", d->name);
+		else if (ev.event_type == IBV_EVENT_QP_FATAL || ev.event_type == IBV_EVENT_QP_ACCESS_ERR ||
+			 ev.event_type == IBV_EVENT_QP_REQ_ERR) {
+			struct lane *l = dev_lane(d, ev.element.qp->qp_num);
+
+			if (l) {
+				pthread_mutex_lock(&l->lock);
+				if (l->qp == ev.element.qp)
+					lane_broken(l);
+				pthread_mutex_unlock(&l->lock);
+			}
+		}
+		ibv_ack_async_event(&ev);
+	}
+}
+
+static void descriptors_serve(struct net *n)
+{
+	struct epoll_event ev[2 + 2 * VERBS_DEVICES];
+	int i, count = epoll_wait(n->epfd, ev, (int)(sizeof(ev) / sizeof(ev[0])), 0);
+	struct ibv_cq *cq;
+	uint64_t word;
+	void *context;
+
+	for (i = 0; i < count; i++) {
+		const uint32_t index = (uint32_t)ev[i].data.u64;
+		const int fd = (int)(ev[i].data.u64 >> 32);
+
+		if (fd == n->timer || fd == n->kick) {
+			if (read(fd, &word, sizeof(word)) == sizeof(word) && fd == n->timer)
+				n->timer_at = 0;
+		} else if (index < n->ndevs && fd == n->devs[index].ctx->async_fd) {
+			async_serve(&n->devs[index]);
+		} else if (index < n->ndevs && fd == n->devs[index].ud.channel->fd) {
+			while (!ibv_get_cq_event(n->devs[index].ud.channel, &cq, &context))
+				ibv_ack_cq_events(cq, 1);
+			ibv_req_notify_cq(n->devs[index].ud.cq, 0);
+		}
+	}
+}
+
+void conn_serve(struct net *n, bool all)
+{
+	unsigned int i;
+
+	do {
+		if (pthread_mutex_trylock(&n->conn)) {
+			if (!all) {
+				atomic_store(&n->again, 1);
+				return; /* who has it looks again */
+			}
+			pthread_mutex_lock(&n->conn);
+		}
+		atomic_store(&n->again, 0);
+		if (all)
+			descriptors_serve(n);
+		bury(n);
+		wants_serve(n);
+		for (i = 0; i < n->ndevs; i++)
+			ud_serve(&n->devs[i]);
+		time_serve(n);
+		pthread_mutex_unlock(&n->conn);
+	} while (atomic_load(&n->again));
+}

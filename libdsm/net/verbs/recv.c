@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * recv.c - completions: taken many at a time under the queue's lock and sorted there, which is where frames are
+ * counted, into the queue's inbox; from there, one by one and with no lock, delivered. Several threads may be delivering
+ * at once.
+ */
+#include "net/verbs/verbs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "util/log.h"
+
+#define CONN_EVERY 64 /* polls, until one looks whether somebody wants a connection */
+#define FREEZE_US 200 /* for a device that is just finishing a message */
+
+/* ---- sorting; under the queue's lock ----------------------------------------------------------- */
+
+static bool read_frame(const struct queue *q, const struct ibv_wc *wc, struct arrival *a)
+{
+	const struct net *n = q->net;
+	const struct frame_place place = {
+		.cfg = &n->cfg,
+		.peer = a->lane->peer->rank,
+		.class = a->class,
+		.immediate = wc->wc_flags & IBV_WC_WITH_IMM,
+		.word = ntohl(wc->imm_data),
+		.have = a->lane->rx_seq,
+		.buf = q->dev->recv[a->class] + (size_t)a->recv * recv_bytes(a->class),
+		.room = recv_bytes(a->class),
+		.bytes = wc->byte_len,
+		.landing = n->landing,
+		.landing_bytes = n->landing_bytes,
+		.landing_stride = n->landing_stride,
+	};
+
+	return frame_read(&place, &a->f, &a->m, &a->payload);
+}
+
+static uint8_t sort_received(struct queue *q, const struct ibv_wc *wc, struct arrival *a)
+{
+	struct lane *l = a->lane;
+
+	if (!l || l->rx_qpn != wc->qp_num)
+		return ARRIVAL_NONE; /* of a queue pair that is no more: it will be sent again */
+	if (wc->status != IBV_WC_SUCCESS) {
+		a->status = (uint8_t)wc->status;
+		return wc->status == IBV_WC_LOC_LEN_ERR ? ARRIVAL_BAD : ARRIVAL_BROKEN;
+	}
+	if (!read_frame(q, wc, a))
+		return ARRIVAL_BAD;
+	switch (frame_turn(a->f.seq, l->rx_seq)) {
+	case FRAME_NEXT: break;
+	case FRAME_AGAIN: return ARRIVAL_NONE;
+	case FRAME_AHEAD: return ARRIVAL_BAD;
+	}
+	l->rx_seq++;
+	return ARRIVAL_FRAME;
+}
+
+static void sort(struct queue *q, const struct ibv_wc *wc, struct arrival *a)
+{
+	memset(a, 0, sizeof(*a));
+	a->lane = dev_lane(q->dev, wc->qp_num);
+	a->qpn = wc->qp_num;
+	a->recv = -1;
+	switch ((enum wr_kind)(wc->wr_id >> 56)) {
+	case WR_RECV:
+		a->recv = (int32_t)(wc->wr_id & 0xffffffff);
+		a->class = (uint8_t)(wc->wr_id >> 32);
+		a->kind = sort_received(q, wc, a);
+		break;
+	case WR_SEND:
+	case WR_READ:
+		if (!a->lane)
+			break;
+		a->status = (uint8_t)wc->status;
+		a->f.seq = (uint32_t)wc->wr_id;
+		a->fetch = (struct fetch *)(uintptr_t)(wc->wr_id & 0xffffffffffffffull);
+		a->kind = wc->status ? ARRIVAL_BROKEN : wc->wr_id >> 56 == WR_READ ? ARRIVAL_READ : ARRIVAL_SENT;
+		break;
+	}
+}
+
+/* Does its buffer hold something that is still to be looked at? */
+static bool needs_buffer(const struct arrival *a)
+{
+	return a->kind == ARRIVAL_FRAME && (a->f.kind == FRAME_FETCH || (a->f.kind == FRAME_MSG && a->f.size));
+}
+
+static void post_back(struct queue *q, unsigned int class, const uint32_t *index, unsigned int count)
+{
+	if (count && dev_post_recvs(q->dev, class, index, count))
+		log_line("RDMA: %s: cannot repost receive buffers", q->dev->name);
+}
+
+/* Give back, for each class in one go, the buffers of n arrivals whose heads said it all. */
+static void repost(struct queue *q, struct arrival *a, unsigned int n)
+{
+	uint32_t index[VERBS_BATCH_MAX];
+	unsigned int i, class, count;
+
+	for (class = 0; class < CLASS_MAX; class ++) {
+		count = 0;
+		for (i = 0; i < n; i++)
+			if (a[i].recv >= 0 && a[i].class == class && !needs_buffer(&a[i])) {
+				index[count++] = (uint32_t)a[i].recv;
+				a[i].recv = -1;
+			}
+		post_back(q, class, index, count);
+	}
+}
+
+/* Take up to max completions from the device to the inbox. Returns how many; -ENOMEM. */
+static int fill(struct queue *q, unsigned int max)
+{
+	struct ibv_wc wc[VERBS_BATCH_MAX];
+	struct arrival *more;
+	int i, k;
+
+	if (q->inbox_head + q->inbox_n + max > q->inbox_room) {
+		more = own_realloc(q->inbox, (q->inbox_room + 256) * sizeof(*more));
+		if (!more)
+			return -ENOMEM;
+		q->inbox = more;
+		q->inbox_room += 256;
+	}
+	k = ibv_poll_cq(q->cq, (int)max, wc);
+	if (k <= 0)
+		return 0;
+	more = &q->inbox[q->inbox_head + q->inbox_n];
+	for (i = 0; i < k; i++)
+		sort(q, &wc[i], &more[i]);
+	repost(q, more, (unsigned int)k);
+	q->inbox_n += (unsigned int)k;
+	atomic_fetch_add_explicit(&q->completions, (unsigned int)k, memory_order_relaxed);
+	cqgroup_count(q->group, (unsigned int)q->vector, 0, (unsigned int)k);
+	return k;
+}
+
+/*
+ * The next arrival. Many are taken from the device at a time, but a thread has one in hand only: its handler may wait for
+ * an answer that came right behind, and that other threads, or the handler's own waiting, then find in the inbox.
+ */
+static bool next_arrival(struct queue *q, struct arrival *a, unsigned int budget, bool wait)
+{
+	const unsigned int batch = q->net->set.batch;
+	bool any = false;
+
+	if (wait)
+		pthread_mutex_lock(&q->lock);
+	else if (pthread_mutex_trylock(&q->lock))
+		return false;
+	if (q->inbox_n || fill(q, budget < batch ? budget : batch) > 0) {
+		*a = q->inbox[q->inbox_head++];
+		if (!--q->inbox_n)
+			q->inbox_head = 0;
+		any = true;
+	}
+	pthread_mutex_unlock(&q->lock);
+	return any;
+}
+
+/* Put all there is into the inbox. */
+static bool drain(struct queue *q)
+{
+	int left = q->cq->cqe, k = 1;
+
+	for (; left > 0 && k > 0; left -= k)
+		k = fill(q, 16);
+	return k >= 0;
+}
+
+/*
+ * In the error state a queue pair takes nothing more; but its device may just be finishing a message that it took before,
+ * and will acknowledge. (To end the queue pair first would be no better: some drivers then throw its completions away.)
+ */
+void queue_freeze(struct lane *l)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	struct queue *q = l->queue;
+	bool whole;
+
+	ibv_modify_qp(l->qp, &attr, IBV_QP_STATE);
+	pthread_mutex_lock(&q->lock);
+	whole = drain(q);
+	pthread_mutex_unlock(&q->lock);
+	usleep(FREEZE_US);
+	pthread_mutex_lock(&q->lock);
+	if (!drain(q) || !whole)
+		peer_lose(l->peer, -ENOMEM);
+	l->rx_qpn = 0;
+	pthread_mutex_unlock(&q->lock);
+}
+
+/* ---- delivering; under no lock ------------------------------------------------------------------ */
+
+static void deliver(struct peer *p, const struct msg *m, const void *payload, size_t size)
+{
+	struct net *n = p->net;
+
+	if (!peer_well(p) || n->closing)
+		return;
+	verbs_count(&n->count.received, 1);
+	verbs_count(&n->count.bytes_received, size);
+	n->cfg.handler(n->cfg.arg, m, size ? payload : NULL, size);
+}
+
+static void bad(struct lane *l, const struct arrival *a)
+{
+	struct net *n = l->peer->net;
+
+	verbs_count(&n->count.malformed, 1);
+	if (peer_well(l->peer))
+		log_line("malformed frame of rank %d: kind %d, type %d, %u bytes behind it, number %u (status %d)",
+			 l->peer->rank, a->f.kind, a->m.type, a->f.size, a->f.seq, a->status);
+	peer_lose(l->peer, -EBADMSG);
+}
+
+static void send_free(struct lane *l, uint32_t id)
+{
+	struct out *o = frame_get(l->dev, sizeof(struct frame));
+
+	if (!o) {
+		peer_lose(l->peer, -ENOMEM);
+		return;
+	}
+	*(struct frame *)o->data =
+		(struct frame){ .kind = FRAME_FREE, .class = l->class, .src = l->peer->net->cfg.rank, .id = id };
+	pthread_mutex_lock(&l->lock);
+	lane_put(l, o);
+	pthread_mutex_unlock(&l->lock);
+}
+
+static void begin_fetch(struct lane *l, const struct arrival *a)
+{
+	struct fetch *f = own_zalloc(sizeof(*f));
+	struct fetch **at;
+
+	if (f)
+		f->buf = buf_get(l->dev, a->f.size);
+	if (!f || !f->buf) {
+		own_free(f);
+		peer_lose(l->peer, -ENOMEM);
+		return;
+	}
+	f->m = a->m;
+	f->size = a->f.size;
+	f->id = a->f.id;
+	memcpy(&f->from, a->payload, sizeof(f->from));
+	pthread_mutex_lock(&l->lock);
+	if (l->state == LANE_DEAD) {
+		buf_put(l->dev, f->buf);
+		own_free(f);
+	} else {
+		for (at = &l->fetches; *at; at = &(*at)->next)
+			;
+		*at = f;
+		lane_fetch(l);
+	}
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* A read has ended. True: with it, its payload is complete and was delivered. */
+static bool end_fetch(struct lane *l, const struct arrival *a)
+{
+	struct fetch **at, *f = NULL;
+
+	pthread_mutex_lock(&l->lock);
+	if (l->qp && l->qp->qp_num == a->qpn) {
+		l->reads--;
+		for (at = &l->fetches; *at != a->fetch; at = &(*at)->next)
+			;
+		f = *at;
+		if (++f->got < (l->peer->net->set.large ? 1 : (f->size + 4095) / 4096))
+			f = NULL;
+		else
+			*at = f->next;
+		lane_fetch(l);
+	}
+	pthread_mutex_unlock(&l->lock);
+	if (!f)
+		return false;
+	deliver(l->peer, &f->m, f->buf->at, f->size);
+	buf_put(l->dev, f->buf);
+	send_free(l, f->id);
+	own_free(f);
+	return true;
+}
+
+static void take_back(struct lane *l, const struct arrival *a)
+{
+	struct buf **at, *b = NULL;
+
+	pthread_mutex_lock(&l->lock);
+	for (at = &l->lent; *at && (*at)->id != a->f.id; at = &(*at)->next)
+		;
+	b = *at;
+	if (b)
+		*at = b->next;
+	pthread_mutex_unlock(&l->lock);
+	if (b)
+		buf_put(l->dev, b);
+	else if (peer_well(l->peer))
+		bad(l, a);
+}
+
+/* True: a message was delivered. */
+static bool frame_in(struct lane *l, const struct arrival *a)
+{
+	struct net *n = l->peer->net;
+
+	if (l->state == LANE_ANSWERED) { /* the first frame says what the RTU would have said */
+		pthread_mutex_lock(&l->lock);
+		if (l->state == LANE_ANSWERED && l->qp && l->qp->qp_num == a->qpn)
+			lane_ready(l, l->done);
+		pthread_mutex_unlock(&l->lock);
+	}
+	if (a->f.kind == FRAME_FREE) {
+		take_back(l, a);
+		return false;
+	}
+	if (a->f.kind == FRAME_QUIT) {
+		atomic_store(&l->peer->left, 1);
+		return false;
+	}
+	if (net_check(&n->cfg, &a->m, a->f.size) || a->m.src != net_node_of(&n->cfg, l->peer->rank) ||
+	    wire_class(a->m.type) != l->class) {
+		bad(l, a);
+		return false;
+	}
+	if (a->f.kind == FRAME_FETCH) {
+		if (peer_well(l->peer) && !n->closing)
+			begin_fetch(l, a);
+		return false;
+	}
+	deliver(l->peer, &a->m, a->payload, a->f.size);
+	return true;
+}
+
+/* True: a message was delivered. */
+static bool process(const struct arrival *a)
+{
+	struct lane *l = a->lane;
+
+	switch ((enum arrival_kind)a->kind) {
+	case ARRIVAL_FRAME: return frame_in(l, a);
+	case ARRIVAL_READ: return end_fetch(l, a);
+	case ARRIVAL_SENT:
+		pthread_mutex_lock(&l->lock);
+		if (l->qp && l->qp->qp_num == a->qpn) {
+			lane_retire(l, a->f.seq);
+			if (l->head)
+				lane_flush(l);
+		}
+		pthread_mutex_unlock(&l->lock);
+		return false;
+	case ARRIVAL_BROKEN:
+		pthread_mutex_lock(&l->lock);
+		if (l->qp && l->qp->qp_num == a->qpn)
+			lane_broken(l);
+		pthread_mutex_unlock(&l->lock);
+		return false;
+	case ARRIVAL_BAD: bad(l, a); return false;
+	case ARRIVAL_NONE: break;
+	}
+	return false;
+}
+
+int queue_serve(struct queue *q, unsigned int budget, bool wait, unsigned int *delivered)
+{
+	struct arrival a;
+	unsigned int n = 0;
+
+	for (; n < budget && next_arrival(q, &a, budget - n, wait); n++) {
+		*delivered += process(&a);
+		if (a.recv >= 0)
+			post_back(q, a.class, &(uint32_t){ (uint32_t)a.recv }, 1);
+	}
+	if (atomic_load(&q->net->again))
+		conn_serve(q->net, false);
+	return (int)n;
+}
+
+/* ---- polling ------------------------------------------------------------------------------------- */
+
+unsigned int deliver_pending(struct net *n)
+{
+	unsigned int done = 0;
+	struct self *s;
+	struct peer *p;
+
+	for (;;) {
+		pthread_mutex_lock(&n->leaf);
+		p = n->lost;
+		if (p)
+			n->lost = p->next_lost;
+		s = p ? NULL : n->self;
+		if (s) {
+			n->self = s->next;
+			if (!n->self)
+				n->self_tail = &n->self;
+		}
+		pthread_mutex_unlock(&n->leaf);
+		if (!p && !s)
+			return done;
+		atomic_fetch_sub(&n->pending, 1);
+		done++;
+		if (s) {
+			verbs_count(&n->count.received, 1);
+			verbs_count(&n->count.bytes_received, s->size);
+			n->cfg.handler(n->cfg.arg, &s->m, s->size ? s->data : NULL, s->size);
+			own_free(s);
+			continue;
+		}
+		if (n->cfg.lost && !n->closing && atomic_load(&p->state) == PEER_LOST)
+			n->cfg.lost(n->cfg.arg, p->rank, p->err);
+		pthread_mutex_lock(&n->leaf);
+		p->next_lost = n->to_bury;
+		n->to_bury = p;
+		pthread_mutex_unlock(&n->leaf);
+		atomic_store(&n->again, 1);
+	}
+}
+
+int verbs_poll(struct net *n, unsigned int budget)
+{
+	unsigned int done = 0, d, i, want;
+
+	for (d = 0; d < n->ndevs; d++)
+		for (i = 0; i < n->devs[d].nqueues && done < budget; i++)
+			do
+				want = budget - done;
+			while (queue_serve(&n->devs[d].queues[i], want, false, &done) == (int)want && done < budget);
+	if (atomic_load(&n->pending))
+		done += deliver_pending(n);
+	if (atomic_load(&n->busy) || atomic_load(&n->again) || atomic_fetch_add(&n->polled, 1) % CONN_EVERY == 0)
+		conn_serve(n, false);
+	verbs_count(&n->count.polls, 1);
+	if (!done)
+		verbs_count(&n->count.empty_polls, 1);
+	return (int)done;
+}

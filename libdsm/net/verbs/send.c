@@ -1,0 +1,449 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * send.c - frames on their way out: filled without a lock, posted by the thread that sends, kept in the lane's ring
+ * until a completion, or the peer's own word after a repair, says that the peer has them.
+ */
+#include "net/verbs/verbs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "util/log.h"
+
+#define PIECE 4096u /* of a payload that is read in pieces */
+
+static struct frame *frame_of(struct out *o)
+{
+	return (struct frame *)o->data;
+}
+
+/* ---- posting; under the lane's lock ------------------------------------------------------------ */
+
+void lane_broken(struct lane *l)
+{
+	if (l->state != LANE_READY && l->state != LANE_ANSWERED)
+		return;
+	l->state = LANE_BROKEN;
+	if (!atomic_load(&l->peer->left))
+		conn_want(l);
+}
+
+struct chain {
+	struct ibv_send_wr wr[2 * VERBS_CHAIN_MAX];
+	struct ibv_sge sge[2 * VERBS_CHAIN_MAX];
+	unsigned int n;
+};
+
+static struct ibv_send_wr *chain_add(struct chain *c, const struct out *o, size_t off, size_t bytes)
+{
+	struct ibv_send_wr *wr = &c->wr[c->n];
+
+	c->sge[c->n] = (struct ibv_sge){ .addr = (uintptr_t)o->data + off, .length = (uint32_t)bytes, .lkey = o->lkey };
+	*wr = (struct ibv_send_wr){ .sg_list = &c->sge[c->n], .num_sge = 1, .opcode = IBV_WR_SEND };
+	if (c->n)
+		c->wr[c->n - 1].next = wr;
+	c->n++;
+	return wr;
+}
+
+/* Completions are asked for now and then only: they come in order, so one speaks for all before it. */
+static bool wants_signal(struct lane *l, const struct frame *f)
+{
+	const uint32_t half = l->depth / 2, every = l->peer->net->set.signal < half ? l->peer->net->set.signal : half;
+
+	if (f->seq - l->signalled < every && f->kind != FRAME_QUIT)
+		return false;
+	l->signalled = f->seq;
+	return true;
+}
+
+/* Must the receiver's thread be woken for it? Not when another thread is looking out for it: idle queues are armed for this only. */
+static bool wakes(const struct net *n, const struct frame *f, const struct msg *m)
+{
+	const bool has = f->kind != FRAME_FREE && f->kind != FRAME_QUIT;
+
+	return !has || !n->set.solicit || !n->cfg.waited || !n->cfg.waited(m);
+}
+
+static void chain_frame(struct lane *l, struct chain *c, struct out *o)
+{
+	const struct frame *f = frame_of(o);
+	const struct net *n = l->peer->net;
+	const struct msg *m = (const struct msg *)(f + 1); /* if it has one */
+	const uint16_t slot = f->kind == FRAME_LAND || f->kind == FRAME_BARE ? m->req_slot : 0;
+	struct ibv_send_wr *wr;
+
+	if (f->kind == FRAME_BARE) {
+		wr = chain_add(c, o, HEAD, f->size);
+		wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+		wr->imm_data = htonl(bare_word(m, f->seq));
+		wr->wr.rdma.remote_addr = l->landing + slot * n->landing_stride + HEAD;
+		wr->wr.rdma.rkey = l->landing_rkey;
+	} else if (f->kind == FRAME_LAND) {
+		if (n->set.coalesce) {
+			wr = chain_add(c, o, 0, o->bytes);
+			wr->opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+			wr->imm_data = htonl(slot);
+			wr->wr.rdma.remote_addr = l->landing + slot * n->landing_stride;
+		} else {
+			wr = chain_add(c, o, HEAD, f->size);
+			wr->opcode = IBV_WR_RDMA_WRITE;
+			wr->wr.rdma.remote_addr = l->landing + slot * n->landing_stride + HEAD;
+		}
+		wr->wr.rdma.rkey = l->landing_rkey;
+		if (!n->set.coalesce)
+			wr = chain_add(c, o, 0, HEAD);
+	} else {
+		wr = chain_add(c, o, 0, o->bytes);
+	}
+	wr->wr_id = wr_make(WR_SEND, f->seq);
+	if (wr->sg_list->length <= l->inlined)
+		wr->send_flags |= IBV_SEND_INLINE;
+	if (wants_signal(l, f))
+		wr->send_flags |= IBV_SEND_SIGNALED;
+	if (wakes(n, f, m))
+		wr->send_flags |= IBV_SEND_SOLICITED;
+}
+
+static void break_it(struct lane *l)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	ibv_modify_qp(l->qp, &attr, IBV_QP_STATE);
+	atomic_fetch_add(&l->peer->net->breaks, 1);
+}
+
+/* Hand frames first..l->sent to the device; they are in the ring. */
+static void post_from(struct lane *l, uint32_t first)
+{
+	struct net *n = l->peer->net;
+	struct ibv_send_wr *bad;
+	bool broke = false;
+	struct chain c;
+	unsigned int k;
+
+	while ((int32_t)(l->sent - first) >= 0 && l->state == LANE_READY) {
+		c.n = 0;
+		for (k = 0; k < n->set.chain && (int32_t)(l->sent - first) >= 0; k++, first++) {
+			if (n->set.breaks && atomic_fetch_add(&n->posts, 1) % n->set.breaks == n->set.breaks - 1) {
+				break_it(l);
+				broke = true;
+			}
+			chain_frame(l, &c, l->ring[first % l->depth]);
+		}
+		if (ibv_post_send(l->qp, c.wr, &bad))
+			lane_broken(l);
+		if (broke)
+			conn_kick(n); /* rxe does not count what is flushed as solicited, as it should */
+	}
+}
+
+static bool ring_full(const struct lane *l)
+{
+	return l->sent - l->done >= l->depth;
+}
+
+static void ring_add(struct lane *l, struct out *o)
+{
+	frame_of(o)->seq = ++l->sent;
+	l->ring[l->sent % l->depth] = o;
+}
+
+/* Sends and reads that have ended are no solicited completions: say whether something waits for one. */
+void lane_due(struct lane *l)
+{
+	const bool due = l->state == LANE_READY && (l->head || l->reads);
+
+	if (due == l->due)
+		return;
+	l->due = due;
+	wait_due(l, due ? 1 : -1);
+}
+
+void lane_flush(struct lane *l)
+{
+	uint32_t first = l->sent + 1;
+	struct out *o;
+
+	if (l->state != LANE_READY)
+		return;
+	while ((o = l->head) && !ring_full(l)) {
+		l->head = o->next;
+		if (!l->head)
+			l->tail = &l->head;
+		ring_add(l, o);
+	}
+	post_from(l, first);
+	lane_due(l);
+}
+
+static void hand_over(struct lane *l)
+{
+	struct net *n = l->peer->net;
+
+	pthread_mutex_lock(&n->leaf);
+	if (!l->queued) {
+		l->queued = true;
+		l->next_queued = NULL;
+		*n->send_tail = l;
+		n->send_tail = &l->next_queued;
+		pthread_cond_signal(&n->send_more);
+	}
+	pthread_mutex_unlock(&n->leaf);
+}
+
+void lane_put(struct lane *l, struct out *o)
+{
+	struct net *n = l->peer->net;
+
+	if (l->state == LANE_DEAD) {
+		frame_put(l->dev, o);
+		return;
+	}
+	if (l->state == LANE_READY && !l->head && !ring_full(l) && !n->has_sender) {
+		ring_add(l, o);
+		post_from(l, l->sent);
+		return;
+	}
+	o->next = NULL;
+	*l->tail = o;
+	l->tail = &o->next;
+	if (l->state == LANE_IDLE) {
+		l->state = LANE_BROKEN;
+		conn_want(l);
+	} else if (n->has_sender && l->state == LANE_READY) {
+		hand_over(l);
+	}
+	lane_due(l);
+}
+
+void lane_retire(struct lane *l, uint32_t seq)
+{
+	struct out *o;
+
+	if ((int32_t)(seq - l->done) <= 0 || (int32_t)(seq - l->sent) > 0)
+		return;
+	l->fruitless = 0;
+	while (l->done != seq) {
+		o = l->ring[++l->done % l->depth];
+		frame_put(l->dev, o);
+	}
+}
+
+void lane_fetch(struct lane *l)
+{
+	const bool whole = l->peer->net->set.large;
+	struct ibv_send_wr wr = { .num_sge = 1, .opcode = IBV_WR_RDMA_READ, .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_sge sge;
+	struct fetch *f;
+
+	for (f = l->fetches; f && l->state == LANE_READY; f = f->next)
+		while (l->reads < READS && f->asked < (whole ? 1 : (f->size + PIECE - 1) / PIECE)) {
+			const uint32_t off = f->asked * PIECE, rest = f->size - off;
+
+			sge = (struct ibv_sge){ .addr = (uintptr_t)f->buf->at + off,
+						.length = whole || rest < PIECE ? rest : PIECE,
+						.lkey = f->buf->mr->lkey };
+			wr.sg_list = &sge;
+			wr.wr_id = wr_make(WR_READ, (uintptr_t)f);
+			wr.wr.rdma.remote_addr = f->from.addr + off;
+			wr.wr.rdma.rkey = f->from.rkey;
+			if (ibv_post_send(l->qp, &wr, &bad)) {
+				lane_broken(l);
+				return;
+			}
+			f->asked++;
+			l->reads++;
+		}
+	lane_due(l);
+}
+
+int lane_ready(struct lane *l, uint32_t peer_rx)
+{
+	struct fetch *f;
+
+	if ((int32_t)(peer_rx - l->done) < 0 || (int32_t)(peer_rx - l->sent) > 0)
+		return -EBADMSG;
+	lane_retire(l, peer_rx);
+	l->state = LANE_READY;
+	l->signalled = l->done;
+	post_from(l, l->done + 1);
+	for (f = l->fetches; f; f = f->next)
+		f->asked = f->got = 0; /* what was read with the last queue pair is read again */
+	lane_fetch(l);
+	lane_flush(l);
+	return 0;
+}
+
+/* ---- the send thread (direct=0): for comparison, as others do it ------------------------------- */
+
+static void *send_thread(void *arg)
+{
+	struct net *n = arg;
+	struct lane *l;
+
+	prctl(PR_SET_NAME, "dsm-send");
+	if (n->cfg.thread)
+		n->cfg.thread(n->cfg.arg);
+	pthread_mutex_lock(&n->leaf);
+	while (!n->send_stop) {
+		l = n->send_head;
+		if (!l) {
+			pthread_cond_wait(&n->send_more, &n->leaf);
+			continue;
+		}
+		n->send_head = l->next_queued;
+		if (!n->send_head)
+			n->send_tail = &n->send_head;
+		l->queued = false;
+		pthread_mutex_unlock(&n->leaf);
+		pthread_mutex_lock(&l->lock);
+		lane_flush(l);
+		pthread_mutex_unlock(&l->lock);
+		if (atomic_load(&n->again))
+			conn_serve(n, false);
+		pthread_mutex_lock(&n->leaf);
+	}
+	pthread_mutex_unlock(&n->leaf);
+	return NULL;
+}
+
+int send_thread_start(struct net *n)
+{
+	int err = -pthread_create(&n->sender, NULL, send_thread, n);
+
+	n->has_sender = !err;
+	return err;
+}
+
+void send_thread_stop(struct net *n)
+{
+	if (!n->has_sender)
+		return;
+	pthread_mutex_lock(&n->leaf);
+	n->send_stop = true;
+	pthread_cond_signal(&n->send_more);
+	pthread_mutex_unlock(&n->leaf);
+	pthread_join(n->sender, NULL);
+	n->has_sender = false;
+}
+
+/* ---- sending ------------------------------------------------------------------------------------ */
+
+static int send_self(struct net *n, const struct msg *m, const void *payload, size_t size)
+{
+	struct self *s = own_alloc(sizeof(*s) + size, 0);
+
+	if (!s)
+		return -ENOMEM;
+	s->next = NULL;
+	s->m = *m;
+	s->size = size;
+	if (size)
+		memcpy(s->data, payload, size);
+	pthread_mutex_lock(&n->leaf);
+	*n->self_tail = s;
+	n->self_tail = &s->next;
+	pthread_mutex_unlock(&n->leaf);
+	atomic_fetch_add(&n->pending, 1);
+	conn_kick(n);
+	return 0;
+}
+
+/* Does the payload go straight to its request? One block for each of the receiver's slots is ever under way. */
+static bool can_land(const struct peer *p, const struct msg *m, size_t size)
+{
+	return m->type == MSG_DATA && size && size <= p->at->landing && size <= p->net->landing_bytes &&
+		m->req_rank == net_node_of(&p->net->cfg, p->rank) && m->req_slot < p->at->nslots;
+}
+
+/* A frame with the message and its payload, or with the place where the payload can be read. */
+static struct out *make(struct lane *l, const struct msg *m, const void *payload, size_t size, struct buf **lent)
+{
+	struct dev *d = l->dev;
+	const bool land = can_land(l->peer, m, size);
+	const bool bare =
+		land && l->peer->at->bare && l->peer->net->set.imm && bare_fits(m, net_me(&l->peer->net->cfg));
+	const bool fetch = !land && HEAD + size > recv_bytes(l->class);
+	struct out *o = frame_get(d, HEAD + (fetch ? sizeof(struct remote) : size));
+	struct remote from;
+	struct frame *f;
+
+	*lent = NULL;
+	if (!o)
+		return NULL;
+	if (fetch) {
+		*lent = buf_get(d, size);
+		if (!*lent) {
+			frame_put(d, o);
+			return NULL;
+		}
+		memcpy((*lent)->at, payload, size);
+		from = (struct remote){ .addr = (uintptr_t)(*lent)->at, .rkey = (*lent)->mr->rkey };
+		payload = &from;
+	}
+	f = frame_of(o);
+	*f = (struct frame){ .kind = bare    ? FRAME_BARE
+				     : land  ? FRAME_LAND
+				     : fetch ? FRAME_FETCH
+					     : FRAME_MSG,
+			     .class = l->class,
+			     .src = l->peer->net->cfg.rank,
+			     .size = (uint32_t)size };
+	memcpy(f + 1, m, sizeof(*m));
+	if (size)
+		memcpy((char *)(f + 1) + sizeof(*m), payload, fetch ? sizeof(from) : size);
+	return o;
+}
+
+int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+{
+	struct lane *l;
+	struct peer *p;
+	struct buf *lent;
+	struct out *o;
+	int err = 0;
+
+	if (rank >= n->cfg.size)
+		return -EINVAL;
+	if (size > net_payload_max(m->type))
+		return -EMSGSIZE;
+	p = &n->peers[rank];
+	if (rank != n->cfg.rank) {
+		if (atomic_load(&p->state) == PEER_NONE)
+			return -ENOTCONN;
+		if (!peer_well(p))
+			return -EPIPE;
+		if (atomic_load(&p->left))
+			return 0; /* it has closed, which is no loss, and would not hear it */
+		l = &p->lanes[wire_class(m->type)];
+		o = make(l, m, payload, size, &lent);
+		if (!o)
+			return -ENOMEM;
+		pthread_mutex_lock(&l->lock);
+		if (l->state == LANE_DEAD)
+			err = -EPIPE;
+		if (lent && !err) {
+			lent->id = frame_of(o)->id = ++l->next_id;
+			lent->next = l->lent;
+			l->lent = lent;
+		} else if (lent) {
+			buf_put(l->dev, lent);
+		}
+		lane_put(l, o);
+		pthread_mutex_unlock(&l->lock);
+		if (atomic_load(&n->again))
+			conn_serve(n, false);
+	} else {
+		err = send_self(n, m, payload, size);
+	}
+	if (err)
+		return err;
+	verbs_count(&n->count.sent, 1);
+	verbs_count(&n->count.bytes_sent, size);
+	verbs_count(&n->count.by_class[wire_class(m->type)], 1);
+	return 0;
+}

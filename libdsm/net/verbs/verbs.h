@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * verbs.h - inside the transport over RDMA verbs. verbs.c opens and closes; dev.c has devices and their queues,
+ * mem.c registered memory, conn.c, ud.c and qp.c connections and their repair, send.c and
+ * recv.c what goes and comes, wait.c sleeping and threads; frame.c, set.c and gid.c are pure.
+ *
+ * A lane is a connection (an RC queue pair) to a peer for one class of messages. What travels on it are frames, numbered
+ * from 1; a sender keeps a frame in the lane's ring until a completion says that the peer's device has it, and a receiver
+ * counts what it has taken. A lane that breaks gets a new queue pair; its receiver says what it has counted, and the sender
+ * sends the rest again. So nothing is lost, nothing comes twice, and nobody above notices.
+ *
+ * A device's queues (struct queue) are a completion queue each, with its event channel and thread, one for each CQ group.
+ *
+ * Locks, in this order; none is held while handlers run or bytes of the caller are touched:
+ *   net.conn     shaking hands, the timers of it, making and ending queue pairs
+ *   lane.lock    the lane's state, ring, backlog and fetches; posting
+ *   queue.lock   taking completions; the receiving side of the lanes (rx_*)
+ *   leaves       net.leaf, dev.mem
+ */
+#ifndef NET_VERBS_H
+#define NET_VERBS_H
+
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "cqgroup.h"
+#include "net/check.h"
+#include "net/net.h"
+#include "net/own.h"
+#include "net/verbs/frame.h"
+#include "net/verbs/set.h"
+
+#define READS 16 /* of a lane under way at once */
+#define BUF_MIN_SHIFT 12
+#define BUF_SIZES 11 /* 4 KiB to 4 MiB */
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* Registered memory for a payload that is read by, or from, the peer. */
+struct buf {
+	struct buf *next;
+	char *at;
+	struct ibv_mr *mr;
+	uint32_t id;
+	uint8_t order;  /* size: 1 << (BUF_MIN_SHIFT + order) */
+	uint8_t single; /* at and mr are its own */
+};
+
+struct area {
+	struct area *next;
+	char *at;
+	size_t size, used;
+	struct ibv_mr *mr;
+};
+
+/* A frame to be sent, in registered memory: filled without a lock, posted from where it is, kept until the peer has it. */
+struct out {
+	struct out *next;
+	uint32_t bytes, lkey;
+	uint8_t big;
+	_Alignas(16) char data[]; /* struct frame, and what belongs to it */
+};
+
+/* ---- queues and devices --------------------------------------------------------------------- */
+
+enum arrival_kind { ARRIVAL_NONE = 0, ARRIVAL_SENT, ARRIVAL_READ, ARRIVAL_FRAME, ARRIVAL_BROKEN, ARRIVAL_BAD };
+
+/* One completion, sorted. */
+struct arrival {
+	struct lane *lane;
+	struct fetch *fetch;
+	const char *payload;
+	struct frame f;
+	struct msg m;
+	uint32_t qpn;
+	int32_t recv;  /* the receive buffer it occupies; -1: none */
+	uint8_t class; /* of that */
+	uint8_t kind;
+	uint8_t status;
+};
+
+struct queue {
+	struct net *net;
+	struct dev *dev;
+	struct cqgroup *group;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	int vector;
+	pthread_mutex_t lock;
+	struct arrival *inbox; /* the inbox: taken from the device, not in hand yet; under lock */
+	unsigned int inbox_head, inbox_n, inbox_room;
+	atomic_int armed; /* an event is due, or on its way: enum arming; written under lock to arm */
+	_Atomic uint64_t events, completions;
+	pthread_t thread;
+	bool has_thread;
+};
+
+struct ud {
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;
+	char *mem;
+	uint32_t lkey, qkey;
+	bool broken;         /* a send has failed: the queue pair is to be set up again */
+	unsigned int posted; /* sends under way */
+	unsigned int next;   /* send buffer */
+	bool armed;
+};
+
+struct dev {
+	struct net *net;
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	char name[64];
+	uint8_t port;
+	struct ibv_device_attr attr;
+	struct ibv_port_attr pattr;
+	union ibv_gid gid;
+	uint32_t gid_type;
+	uint8_t gid_index;
+	bool odp; /* registered memory need not be pinned */
+	uint32_t inlined;
+	struct ibv_mr *landing;
+	struct ibv_srq *srq[CLASS_MAX];
+	char *recv[CLASS_MAX];
+	uint32_t recv_lkey[CLASS_MAX], recv_n[CLASS_MAX];
+	struct cqgroup_table *groups;
+	struct queue queues[CQGROUP_CLASSES];
+	unsigned int nqueues;
+	uint8_t queue_of[CLASS_MAX];
+	struct ud ud;
+	_Atomic(_Atomic(struct lane *) *) lanes[4096]; /* by queue pair number: [high 12 bits][low 12 bits] */
+
+	pthread_mutex_t mem;
+	struct area *areas[2]; /* private; read by peers */
+	struct buf *bufs[BUF_SIZES];
+	size_t cached;       /* bytes of single buffers among them */
+	struct out *outs[2]; /* free: small, big */
+};
+
+/* ---- peers and lanes ------------------------------------------------------------------------ */
+
+enum lane_state {
+	LANE_IDLE = 0, /* nobody has sent anything */
+	LANE_BROKEN,   /* wanted, or broken: to be asked for */
+	LANE_ASKED,    /* the peer was asked */
+	LANE_ANSWERED, /* the peer has asked: can receive, may not send yet */
+	LANE_READY,
+	LANE_DEAD
+};
+
+/* A payload that is being read from the peer. */
+struct fetch {
+	struct fetch *next;
+	struct buf *buf;
+	struct msg m;
+	struct remote from;
+	uint32_t size, id;
+	uint32_t asked, got; /* pieces */
+};
+
+struct lane {
+	pthread_mutex_t lock;
+	struct peer *peer;
+	struct dev *dev;
+	struct queue *queue;
+	uint8_t class;
+	uint8_t remote_dev;
+	uint8_t fruitless;     /* repairs in a row that moved nothing */
+	_Atomic uint8_t state; /* written under lock */
+	bool wanted;           /* on the list of conn_want(); under net.leaf */
+	bool queued;           /* on the send thread's list; under net.leaf */
+	struct lane *next_wanted, *next_queued, *next_transit;
+
+	/* sending; under lock */
+	struct ibv_qp *qp;
+	uint32_t inlined;  /* bytes, at most, in a work request */
+	struct out **ring; /* depth of them: frame number i in ring[i % depth] */
+	uint32_t depth;
+	uint32_t sent, done;      /* frames posted; frames that the peer has. What lies between is in the ring */
+	uint32_t signalled;       /* the last that reports its completion */
+	struct out *head, **tail; /* backlog */
+	struct buf *lent;         /* payloads that the peer is to read */
+	struct fetch *fetches;
+	unsigned int reads;
+	uint32_t next_id;
+	uint64_t landing; /* the peer's */
+	uint32_t landing_rkey;
+	bool quitting;
+	bool due; /* it waits for a completion of a send or a read; counted in net.due */
+
+	/* receiving; under queue->lock */
+	uint32_t rx_qpn; /* 0: nothing is taken */
+	uint32_t rx_seq;
+
+	/* shaking hands; under net.conn */
+	struct ibv_ah *ah;
+	uint32_t epoch, psn, peer_qpn, peer_psn, last_rx;
+	bool in_transit;
+	uint64_t tried_at, began_at;
+	uint32_t interval, waited; /* ms */
+};
+
+enum peer_state { PEER_NONE = 0, PEER_KNOWN, PEER_LOST, PEER_DROPPED };
+
+struct peer {
+	struct net *net;
+	_Atomic uint8_t state;
+	_Atomic uint8_t left; /* it has said QUIT */
+	uint8_t complained;   /* something about it was logged; under net.conn */
+	uint16_t rank;
+	int err;
+	struct peer *next_lost;
+	struct blob *at;
+	struct lane lanes[CLASS_MAX];
+};
+
+struct net {
+	struct net_config cfg;
+	struct verbs_set set;
+	uint64_t key;
+	struct dev *devs;
+	unsigned int ndevs;
+	char *landing;
+	size_t landing_bytes, landing_stride;
+	_Atomic uint64_t registered;
+	bool threads; /* have been started */
+	atomic_bool closing;
+
+	pthread_mutex_t conn;
+	struct lane *transit;
+	uint64_t timer_at;
+	int epfd, timer, kick;
+	atomic_int busy;  /* lanes in transit, or to be */
+	atomic_int again; /* somebody has left work for who holds conn */
+	_Atomic unsigned int polled;
+
+	pthread_mutex_t leaf; /* lists */
+	struct lane *wanted;
+	struct peer *lost, *to_bury;
+	struct self {
+		struct self *next;
+		struct msg m;
+		size_t size;
+		char data[];
+	} * self, **self_tail;
+	atomic_int pending; /* losses and messages to this rank itself */
+
+	atomic_int lookers; /* threads that poll, of those that wait */
+	atomic_int waiters;
+	atomic_int due; /* lanes */
+	int stop;       /* eventfd: the threads end */
+	pthread_t sender;
+	pthread_cond_t send_more;
+	struct lane *send_head, **send_tail;
+	bool has_sender, send_stop;
+
+	_Atomic uint64_t posts, breaks;
+	struct net_counters count;
+	struct peer peers[];
+};
+
+/* mem.c */
+void *mem_map(size_t size, bool huge); /* zeroed, not inherited by children; NULL */
+struct ibv_mr *mem_register(struct dev *d, void *at, size_t size, int access, const char *what); /* says why not */
+enum { MEM_PRIVATE = 0, MEM_READ };
+void *mem_cut(struct dev *d, int kind, size_t size, struct ibv_mr **mr); /* until the device closes */
+struct buf *buf_get(struct dev *d, size_t size);
+void buf_put(struct dev *d, struct buf *b);
+void mem_free(struct dev *d);
+struct out *frame_get(struct dev *d, size_t bytes);
+void frame_put(struct dev *d, struct out *o);
+
+/* dev.c */
+int dev_open_all(struct net *n); /* -ENODEV, -ENOMEM, -EINVAL; said unless cfg.optional */
+void dev_close_all(struct net *n);
+void dev_gid_refresh(struct dev *d); /* its index may have changed while the link was down */
+int dev_post_recvs(struct dev *d, unsigned int class, const uint32_t *index, unsigned int count);
+void dev_lane_set(struct dev *d, uint32_t qpn, struct lane *l);
+uint32_t recv_bytes(unsigned int class);
+
+static inline struct lane *dev_lane(const struct dev *d, uint32_t qpn)
+{
+	_Atomic(struct lane *) *low = atomic_load_explicit(&d->lanes[qpn >> 12 & 4095], memory_order_acquire);
+
+	return low ? atomic_load_explicit(&low[qpn & 4095], memory_order_acquire) : NULL;
+}
+
+/* conn.c */
+void conn_want(struct lane *l);           /* under its lock; afterwards, without it, conn_serve() */
+void conn_serve(struct net *n, bool all); /* all: also what only descriptors tell */
+void conn_kick(struct net *n);
+void conn_forget(struct peer *p);        /* end its lanes; takes conn */
+void peer_lose(struct peer *p, int err); /* the first trouble with a peer: told by poll. Under no lock but lane.lock */
+
+/* ud.c */
+int conn_ud_open(struct dev *d);
+void conn_ud_close(struct dev *d);
+
+/* qp.c */
+void lane_end(struct lane *l); /* under conn and its lock */
+
+/* send.c */
+int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size);
+void lane_put(struct lane *l, struct out *o);     /* under its lock */
+void lane_broken(struct lane *l);                 /* under its lock */
+void lane_retire(struct lane *l, uint32_t seq);   /* under its lock */
+int lane_ready(struct lane *l, uint32_t peer_rx); /* under its lock. -EBADMSG */
+void lane_flush(struct lane *l);                  /* under its lock */
+void lane_due(struct lane *l);                    /* under its lock, when its backlog, reads or state are other */
+void lane_fetch(struct lane *l);                  /* under its lock */
+int send_thread_start(struct net *n);
+void send_thread_stop(struct net *n);
+
+/* recv.c */
+int queue_serve(struct queue *q, unsigned int budget, bool wait, unsigned int *delivered); /* completions taken */
+void queue_freeze(struct lane *l); /* under its lock: take nothing more from this queue pair */
+int verbs_poll(struct net *n, unsigned int budget);
+unsigned int deliver_pending(struct net *n);
+
+/* wait.c */
+int wait_open(struct net *n);
+void wait_close(struct net *n);
+int wait_threads_start(struct net *n);
+void wait_threads_stop(struct net *n);
+void wait_due(const struct lane *l, int delta); /* under its lock */
+int verbs_arm(struct net *n);
+int verbs_look(struct net *n, enum net_look next);
+int verbs_fd(struct net *n);
+
+enum wr_kind { WR_SEND = 1, WR_READ, WR_RECV };
+
+static inline uint64_t wr_make(enum wr_kind kind, uint64_t what)
+{
+	return (uint64_t)kind << 56 | (what & 0xffffffffffffffull);
+}
+
+static inline void verbs_count(uint64_t *c, uint64_t by)
+{
+	__atomic_fetch_add(c, by, __ATOMIC_RELAXED);
+}
+
+static inline bool peer_well(const struct peer *p)
+{
+	return atomic_load_explicit(&p->state, memory_order_acquire) == PEER_KNOWN;
+}
+
+#endif

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * collective.c - broadcast and reduction, of any length.
+ *
+ * What fits into a barrier's value travels with it. All else goes in chunks (engine/chunk.h), a ring of them at a time: each
+ * rank first puts all of its parts on their way, then takes the results, and a barrier says that all have taken theirs. The
+ * caller's memory may be shared and fault, so it is touched outside the runtime only.
+ */
+#include "sync/sync.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "engine/chunk.h"
+#include "engine/reduce.h"
+
+#define VALUE sizeof(uint64_t)
+
+static uint64_t chunks; /* that this rank has seen; collectives are called by one thread of a rank at a time */
+
+static size_t piece(size_t size, size_t at)
+{
+	return size - at < CTL_CHUNK_BYTES ? size - at : CTL_CHUNK_BYTES;
+}
+
+static int all_have_theirs(void)
+{
+	uint64_t value = 0;
+
+	return barrier_arrive(0, 0, 1, DSM_OR, &value);
+}
+
+/* Put what this rank has to say of one ring on its way; code -1: broadcast, of the root alone. */
+static void give(int code, const char *buf, size_t size)
+{
+	char copy[CTL_CHUNK_BYTES] __attribute__((aligned(16)));
+	uint64_t number = chunks;
+	size_t at;
+
+	for (at = 0; at < size; at += CTL_CHUNK_BYTES, number++) {
+		const size_t n = piece(size, at);
+
+		memcpy(copy, buf + at, n);
+		engine_enter();
+		if (code < 0)
+			chunk_send(number, copy, n);
+		else
+			chunk_add(number, (uint8_t)code, copy, n);
+		engine_leave();
+	}
+}
+
+static void take(char *buf, size_t size)
+{
+	uint64_t number = chunks;
+	size_t at;
+
+	for (at = 0; at < size; at += CTL_CHUNK_BYTES, number++) {
+		const void *data;
+
+		engine_enter();
+		data = chunk_wait(number);
+		engine_leave();
+		memcpy(buf + at, data, piece(size, at));
+	}
+}
+
+/* One ring after the other. */
+static int run(int code, bool gives, bool takes, char *buf, size_t size)
+{
+	int err = 0;
+
+	while (!err && size) {
+		const size_t most = (size_t)CTL_CHUNKS * CTL_CHUNK_BYTES, n = size < most ? size : most;
+
+		if (gives)
+			give(code, buf, n);
+		if (takes)
+			take(buf, n);
+		err = all_have_theirs();
+		chunks += (n + CTL_CHUNK_BYTES - 1) / CTL_CHUNK_BYTES;
+		buf += n;
+		size -= n;
+	}
+	return err;
+}
+
+DSM_API int dsm_broadcast(void *buf, size_t size, int root)
+{
+	uint64_t v = 0;
+	int err = api_ready();
+
+	if (err)
+		return err;
+	if (root < 0 || root >= job.size)
+		return -EINVAL;
+	if (size > VALUE)
+		return run(-1, job.rank == root, job.rank != root, buf, size);
+	if (job.rank == root)
+		memcpy(&v, buf, size);
+	err = barrier_arrive(0, 0, 1, DSM_OR | DSM_UINT64 << 4, &v);
+	if (!err)
+		memcpy(buf, &v, size);
+	return err;
+}
+
+/* Integers as those of 64 bits: those that are combined modulo 2^64 are right modulo less. */
+static uint64_t widen(enum dsm_type type, const void *value)
+{
+	switch (type) {
+	case DSM_INT8: return (uint64_t) * (const int8_t *)value;
+	case DSM_UINT8: return *(const uint8_t *)value;
+	case DSM_INT16: return (uint64_t) * (const int16_t *)value;
+	case DSM_UINT16: return *(const uint16_t *)value;
+	case DSM_INT32: return (uint64_t) * (const int32_t *)value;
+	case DSM_UINT32: return *(const uint32_t *)value;
+	case DSM_BOOL: return !!*(const uint8_t *)value;
+	default: return *(const uint64_t *)value;
+	}
+}
+
+static bool is_signed(enum dsm_type type)
+{
+	return type == DSM_INT8 || type == DSM_INT16 || type == DSM_INT32 || type == DSM_INT64;
+}
+
+static bool is_floating(enum dsm_type type)
+{
+	return type == DSM_FLOAT || type == DSM_DOUBLE || type == DSM_LONG_DOUBLE;
+}
+
+/* With the barrier: little endian, so a narrow integer is the beginning of a wide one. */
+static int reduce_value(void *value, enum dsm_type type, enum dsm_op op)
+{
+	const enum dsm_type as = type == DSM_DOUBLE ? type : is_signed(type) ? DSM_INT64 : DSM_UINT64;
+	uint64_t v = widen(type, value);
+	int err = barrier_arrive(0, 0, 1, (uint8_t)(op | as << 4), &v);
+
+	if (!err)
+		memcpy(value, &v, reduce_size(type));
+	return err;
+}
+
+DSM_API int dsm_reduce_array(void *values, size_t n, enum dsm_type type, enum dsm_op op)
+{
+	int err = api_ready();
+
+	if (err)
+		return err;
+	if (!reduce_has(type, op) || n > SIZE_MAX / reduce_size(type))
+		return -EINVAL;
+	if (!n)
+		return all_have_theirs();
+	/* The kernel, which may have the barrier, has no floating point. */
+	if (n == 1 && (!is_floating(type) || (type == DSM_DOUBLE && job.kernel < 0)))
+		return reduce_value(values, type, op);
+	return run(op | type << 4, true, true, values, n * reduce_size(type));
+}
+
+DSM_API int dsm_reduce(void *value, enum dsm_type type, enum dsm_op op)
+{
+	return dsm_reduce_array(value, 1, type, op);
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * kept.c - locks that nobody else asks for stay with their last holder's node, in its hold records (core/lock.h).
+ *
+ * Which record a lock is in says a table of one entry for each hash value, without a lock. It is a hint: the record is
+ * looked at under its stripe, and may have another lock by then. A lock whose entry was overwritten is still kept, and
+ * found by its home, which passes it from record to record of one node as from node to node.
+ */
+#include "sync/sync.h"
+
+#define LOOK 16 /* records at once for some to give back */
+
+static uint32_t *place(const struct msg *ask)
+{
+	uint64_t name = (uint64_t)ask->object << 32 | (uint32_t)ask->req_rank << 16 | ask->dst;
+
+	return &job.me->kept_at[name * 0x9e3779b97f4a7c15u >> 32 & (CTL_KEPT_PLACES - 1)];
+}
+
+int64_t kept_take(const struct msg *ask)
+{
+	uint32_t at = __atomic_load_n(place(ask), __ATOMIC_RELAXED);
+
+	if (!at || run_held(at - 1, HE_TAKE, ask))
+		return -1;
+	job.me->hold_by[at - 1] = job.local;
+	return at - 1;
+}
+
+int64_t kept_join(const struct msg *ask)
+{
+	uint32_t at = __atomic_load_n(place(ask), __ATOMIC_RELAXED);
+
+	return at && !run_held(at - 1, HE_JOIN, ask) ? (int64_t)at - 1 : -1;
+}
+
+void kept_note(const struct msg *ask, uint32_t hold)
+{
+	__atomic_store_n(place(ask), hold + 1, __ATOMIC_RELAXED);
+}
+
+void kept_give_some(void)
+{
+	uint32_t end = __atomic_load_n(&job.me->hold_pool.fresh, __ATOMIC_RELAXED), i;
+
+	for (i = 0; i < LOOK; i++) {
+		uint32_t at = __atomic_fetch_add(&job.me->kept_hand, 1, __ATOMIC_RELAXED) % end;
+
+		run_held(at, HE_GIVE, NULL); /* if it is kept */
+	}
+}

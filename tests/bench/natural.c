@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * natural.c - programs as people write them for threads, without one hint: rows of one matrix side by side, arrays that are not
+ * padded, one lock for a queue.
+ *
+ * The same code runs in three ways (--as): `sequential`, one worker; `threads`, P workers of one process with the C library's
+ * mutex and barrier, on private memory; `ranks`, one worker on each rank, with libdsm's, on one allocation of rank 0's heap.
+ * Each prints its time and a checksum. The checksum of a program is the same in all ways, whatever the schedule.
+ * Output: one JSON object per line; of `ranks`, with how much of the memory moved.
+ */
+#include <dsm.h>
+#include <getopt.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common.h"
+
+enum way { SEQUENTIAL, THREADS, RANKS };
+
+/* In the memory that the workers share. */
+struct shared {
+	dsm_mutex_t mutex;
+	dsm_barrier_t barrier;
+	pthread_mutex_t lock;
+	pthread_barrier_t meet;
+	uint64_t next; /* of the queue */
+	double seconds;
+	char data[];
+};
+
+struct program {
+	const char *name;
+	size_t size, repeat; /* defaults */
+	size_t (*bytes)(size_t size);
+	void (*fill)(void *data, size_t size); /* worker 0 alone, as most programs do; not timed */
+	void (*work)(struct shared *s, size_t size, size_t repeat, unsigned id, unsigned workers);
+	uint64_t (*result)(const void *data, size_t size);
+};
+
+static enum way way = SEQUENTIAL;
+static size_t size, repeat;
+static unsigned workers = 1;
+static const struct program *program;
+static struct shared *shared;
+
+static void check(int err, const char *what)
+{
+	if (!err)
+		return;
+	if (way == RANKS)
+		dsm_abort(1, "%s: %s", what, dsm_strerror(err));
+	fprintf(stderr, "natural: %s: %s\n", what, strerror(err));
+	exit(1);
+}
+
+static void barrier(struct shared *s)
+{
+	if (way == RANKS)
+		check(dsm_barrier_wait(&s->barrier), "dsm_barrier_wait");
+	else if (way == THREADS)
+		pthread_barrier_wait(&s->meet);
+}
+
+static void lock(struct shared *s)
+{
+	if (way == RANKS)
+		check(dsm_mutex_lock(&s->mutex), "dsm_mutex_lock");
+	else if (way == THREADS)
+		check(pthread_mutex_lock(&s->lock), "pthread_mutex_lock");
+}
+
+static void unlock(struct shared *s)
+{
+	if (way == RANKS)
+		check(dsm_mutex_unlock(&s->mutex), "dsm_mutex_unlock");
+	else if (way == THREADS)
+		check(pthread_mutex_unlock(&s->lock), "pthread_mutex_unlock");
+}
+
+static uint64_t mix(uint64_t x)
+{
+	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+	x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+	return x ^ (x >> 31);
+}
+
+static uint64_t sum_of(const void *data, size_t words)
+{
+	const uint64_t *v = data;
+	uint64_t sum = 0;
+	size_t i;
+
+	for (i = 0; i < words; i++)
+		sum = sum * 31 + v[i];
+	return sum;
+}
+
+static void fill_doubles(double *v, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		v[i] = (double)(mix(i + 1) >> 11) * 0x1p-53;
+}
+
+/* ---- Jacobi: two grids, rows dealt out in bands ------------------------------------------------ */
+
+static size_t jacobi_bytes(size_t n)
+{
+	return 2 * n * n * sizeof(double);
+}
+
+static void jacobi_fill(void *data, size_t n)
+{
+	fill_doubles(data, n * n);
+	memcpy((double *)data + n * n, data, n * n * sizeof(double));
+}
+
+static void jacobi(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	double *a = (double *)s->data, *b = a + n * n, *other;
+	size_t from = 1 + (n - 2) * id / count, to = 1 + (n - 2) * (id + 1) / count, i, j;
+
+	while (rounds--) {
+		for (i = from; i < to; i++)
+			for (j = 1; j < n - 1; j++)
+				b[i * n + j] = 0.25 *
+					(a[(i - 1) * n + j] + a[(i + 1) * n + j] + a[i * n + j - 1] + a[i * n + j + 1]);
+		barrier(s);
+		other = a;
+		a = b;
+		b = other;
+	}
+}
+
+static uint64_t jacobi_result(const void *data, size_t n)
+{
+	return sum_of(data, 2 * n * n);
+}
+
+/* ---- LU without blocks: rows dealt out in turn, a barrier for each column ------------------------ */
+
+static size_t matrix_bytes(size_t n)
+{
+	return n * n * sizeof(double);
+}
+
+static void lu_fill(void *data, size_t n)
+{
+	double *a = data;
+	size_t i;
+
+	fill_doubles(a, n * n);
+	for (i = 0; i < n; i++)
+		a[i * n + i] += (double)n;
+}
+
+static void lu(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	double *a = (double *)s->data;
+	size_t i, j, k;
+
+	(void)rounds;
+	for (k = 0; k < n; k++) {
+		for (i = k + 1; i < n; i++) {
+			double f;
+
+			if (i % count != id)
+				continue;
+			f = a[i * n + k] /= a[k * n + k];
+			for (j = k + 1; j < n; j++)
+				a[i * n + j] -= f * a[k * n + j];
+		}
+		barrier(s);
+	}
+}
+
+static uint64_t matrix_result(const void *data, size_t n)
+{
+	return sum_of(data, n * n);
+}
+
+/* ---- matrix product: rows of the result in bands ------------------------------------------------- */
+
+static size_t product_bytes(size_t n)
+{
+	return 3 * n * n * sizeof(double);
+}
+
+static void product_fill(void *data, size_t n)
+{
+	fill_doubles(data, 2 * n * n);
+}
+
+static void product(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	const double *a = (double *)s->data, *b = a + n * n;
+	double *c = (double *)s->data + 2 * n * n;
+	size_t i, j, k;
+
+	(void)rounds;
+	for (i = n * id / count; i < n * (id + 1) / count; i++)
+		for (k = 0; k < n; k++)
+			for (j = 0; j < n; j++)
+				c[i * n + j] += a[i * n + k] * b[k * n + j];
+	barrier(s);
+}
+
+static uint64_t product_result(const void *data, size_t n)
+{
+	return sum_of((const double *)data + 2 * n * n, n * n);
+}
+
+/* ---- scatter: keys of all workers in neighbouring lines of 64 bytes -------------------------------- */
+
+#define LINE 8 /* words */
+
+static size_t scatter_bytes(size_t n)
+{
+	return n * LINE * sizeof(uint64_t);
+}
+
+static void scatter_fill(void *data, size_t n)
+{
+	memset(data, 0, scatter_bytes(n));
+}
+
+static void scatter(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	uint64_t *v = (uint64_t *)s->data;
+	size_t i, round;
+
+	for (round = 0; round < rounds; round++) {
+		for (i = id; i < n; i += count)
+			v[(i * 0x9e3779b1u) % n * LINE + round % LINE] +=
+				mix(i + round); /* n a power of two: each line once */
+		barrier(s);
+	}
+}
+
+static uint64_t scatter_result(const void *data, size_t n)
+{
+	return sum_of(data, n * LINE);
+}
+
+/* ---- a queue of tasks under one lock -------------------------------------------------------------- */
+
+#define STEPS 500 /* of a task, some nanoseconds each */
+
+static size_t queue_bytes(size_t n)
+{
+	return n * sizeof(uint64_t);
+}
+
+static void queue_fill(void *data, size_t n)
+{
+	memset(data, 0, queue_bytes(n));
+}
+
+static void queue(struct shared *s, size_t n, size_t rounds, unsigned id, unsigned count)
+{
+	uint64_t *results = (uint64_t *)s->data, task, x;
+	unsigned i;
+
+	(void)rounds, (void)id, (void)count;
+	for (;;) {
+		lock(s);
+		task = s->next++;
+		unlock(s);
+		if (task >= n)
+			break;
+		for (x = task, i = 0; i < STEPS; i++)
+			x = mix(x);
+		results[task] = x;
+	}
+	barrier(s);
+}
+
+static uint64_t queue_result(const void *data, size_t n)
+{
+	return sum_of(data, n);
+}
+
+static const struct program programs[] = {
+	{ "jacobi", 2048, 50, jacobi_bytes, jacobi_fill, jacobi, jacobi_result },
+	{ "lu", 1024, 1, matrix_bytes, lu_fill, lu, matrix_result },
+	{ "product", 1024, 1, product_bytes, product_fill, product, product_result },
+	{ "scatter", 1 << 20, 4, scatter_bytes, scatter_fill, scatter, scatter_result },
+	{ "queue", 200000, 1, queue_bytes, queue_fill, queue, queue_result },
+};
+
+/* ---- the three ways ------------------------------------------------------------------------------ */
+
+static void *worker(void *arg)
+{
+	unsigned id = (unsigned)(uintptr_t)arg;
+	double began;
+
+	if (id == 0)
+		program->fill(shared->data, size);
+	barrier(shared);
+	began = bench_now_us();
+	program->work(shared, size, repeat, id, workers);
+	if (id == 0)
+		shared->seconds = (bench_now_us() - began) / 1e6;
+	return NULL;
+}
+
+static void run_threads(void)
+{
+	pthread_t *threads = calloc(workers, sizeof(*threads));
+	unsigned i;
+
+	shared = aligned_alloc(4096, (sizeof(*shared) + program->bytes(size) + 4095) / 4096 * 4096);
+	if (!threads || !shared) {
+		fprintf(stderr, "natural: out of memory\n");
+		exit(1);
+	}
+	memset(shared, 0, sizeof(*shared));
+	check(pthread_mutex_init(&shared->lock, NULL), "pthread_mutex_init");
+	check(pthread_barrier_init(&shared->meet, NULL, workers), "pthread_barrier_init");
+	for (i = 1; i < workers; i++)
+		check(pthread_create(&threads[i], NULL, worker, (void *)(uintptr_t)i), "pthread_create");
+	worker(NULL);
+	for (i = 1; i < workers; i++)
+		pthread_join(threads[i], NULL);
+	free(threads);
+}
+
+static void run_ranks(void)
+{
+	uint64_t address = 0;
+
+	check(dsm_init(NULL), "dsm_init");
+	workers = (unsigned)dsm_size();
+	if (dsm_rank() == 0) {
+		shared = dsm_calloc(1, sizeof(*shared) + program->bytes(size));
+		if (!shared)
+			dsm_abort(1, "out of memory: DSM_HEAP is too small");
+		check(dsm_mutex_init(&shared->mutex), "dsm_mutex_init");
+		check(dsm_barrier_init(&shared->barrier, NULL, 0, 1), "dsm_barrier_init");
+		address = (uint64_t)(uintptr_t)shared;
+	}
+	check(dsm_broadcast(&address, sizeof(address), 0), "dsm_broadcast");
+	shared = (struct shared *)(uintptr_t)address;
+	worker((void *)(uintptr_t)dsm_rank());
+}
+
+static void report(void)
+{
+	static const char *const names[] = { "sequential", "threads", "ranks" };
+	struct dsm_stats all = { 0 };
+	unsigned nodes = 1;
+
+	if (way == RANKS) {
+		dsm_barrier();
+		check(dsm_stats_get(-1, NULL, &all), "dsm_stats_get");
+		nodes = (unsigned)dsm_nodes();
+	}
+	if (way != RANKS || dsm_rank() == 0)
+		printf("{\"program\": \"%s\", \"size\": %zu, \"repeat\": %zu, \"as\": \"%s\", \"workers\": %u, \"nodes\": %u, "
+		       "\"seconds\": %.6f, \"checksum\": \"%016lx\", \"misses\": %lu, \"bytes_moved\": %lu}\n",
+		       program->name, size, repeat, names[way], workers, nodes, shared->seconds,
+		       (unsigned long)program->result(shared->data, size),
+		       (unsigned long)(all.read_faults + all.write_faults + all.upgrades), (unsigned long)all.bytes_in);
+	if (way == RANKS)
+		check(dsm_finalize(), "dsm_finalize");
+}
+
+static void usage(FILE *to)
+{
+	size_t i;
+
+	fprintf(to,
+		"Usage: natural [--as sequential|threads|ranks] [--workers P] [--size N] [--repeat R] PROGRAM\n\n"
+		"Run a program that was written for threads, and print its time and checksum as JSON.\n"
+		"`ranks` wants mpirun, which says how many workers there are. Programs, their sizes and repetitions:\n");
+	for (i = 0; i < sizeof(programs) / sizeof(programs[0]); i++)
+		fprintf(to, "  %-10s %zu, %zu\n", programs[i].name, programs[i].size, programs[i].repeat);
+}
+
+static void choose(int argc, char **argv)
+{
+	size_t i;
+
+	for (i = 0; optind == argc - 1 && i < sizeof(programs) / sizeof(programs[0]); i++)
+		if (!strcmp(argv[optind], programs[i].name))
+			program = &programs[i];
+	if (!program) {
+		usage(stderr);
+		exit(1);
+	}
+	size = size ? size : program->size;
+	repeat = repeat ? repeat : program->repeat;
+	if (program->work == scatter && size & (size - 1)) {
+		fprintf(stderr, "natural: scatter: the size must be a power of two\n");
+		exit(1);
+	}
+}
+
+static void options(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{ "as", required_argument, NULL, 'a' },   { "workers", required_argument, NULL, 'w' },
+		{ "size", required_argument, NULL, 's' }, { "repeat", required_argument, NULL, 'r' },
+		{ "help", no_argument, NULL, 'h' },       { NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		if (c == 'a' && !strcmp(optarg, "threads"))
+			way = THREADS;
+		else if (c == 'a' && !strcmp(optarg, "ranks"))
+			way = RANKS;
+		else if (c == 'a' && !strcmp(optarg, "sequential"))
+			way = SEQUENTIAL;
+		else if (c == 'w' && atoi(optarg) > 0)
+			workers = (unsigned)atoi(optarg);
+		else if (c == 's' && atol(optarg) > 2)
+			size = (size_t)atol(optarg);
+		else if (c == 'r' && atol(optarg) > 0)
+			repeat = (size_t)atol(optarg);
+		else {
+			usage(c == 'h' ? stdout : stderr);
+			exit(c != 'h');
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	options(argc, argv);
+	choose(argc, argv);
+	if (way == SEQUENTIAL)
+		workers = 1;
+	if (way == RANKS)
+		run_ranks();
+	else
+		run_threads();
+	report();
+	return 0;
+}

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What the benchmarks share: messages, programs on this host, tables, figures in documents."""
+import os, subprocess, sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+       "OMPI_MCA_hwloc_base_binding_policy": "none"}
+
+
+def say(text):
+    print("%s: %s" % (os.path.relpath(os.path.abspath(sys.argv[0]), TOP), text), file=sys.stderr, flush=True)
+
+
+def fail(text):
+    say(text)
+    sys.exit(1)
+
+
+def run(cmd, env=None, limit=300):
+    """The output of a program; its failure ends this one."""
+    done = subprocess.run(cmd, env=dict(os.environ, **MPI, **(env or {})), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=limit, text=True, cwd=TOP, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        fail("%s (%s) ended with %d\n%s%s" % (" ".join(cmd), env, done.returncode, done.stdout[-500:], done.stderr[-2000:]))
+    return done.stdout
+
+
+def cell(v, form="%.2f"):
+    return "-" if v is None else form % v
+
+
+def table(title, head, rows):
+    widths = [max(len(str(r[i])) for r in rows + [head]) for i in range(len(head))]
+    print("\n" + title)
+    for r in [head, *rows]:
+        print("  " + "  ".join(str(c).ljust(w) if i == 0 else str(c).rjust(w) for i, (c, w) in enumerate(zip(r, widths))))
+
+
+def markdown(head, rows):
+    return ["| %s |" % " | ".join(str(c) for c in r) for r in (head, ["---"] * len(head), *rows)] + [""]
+
+
+def put_figures(path, name, lines):
+    """Put lines between the two marks <!-- NAME --> of a document; nothing happens if it has none."""
+    mark = "<!-- %s -->" % name
+    with open(path) as f:
+        text = f.read()
+    if mark not in text:
+        return
+    before, _, after = text.split(mark)
+    with open(path, "w") as f:
+        f.write(before + mark + "\n" + "\n".join(lines).rstrip() + "\n" + mark + after)

@@ -1,0 +1,338 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * cancel.c - threads that are cancelled in the runtime: it ends what it does first, and leaves nothing behind.
+ *
+ *   cancel acting     a thread with a cancellation pending misses blocks and calls everything: none of it ends the thread
+ *   cancel waiting    threads that wait in dsm_sem_wait() and dsm_cond_wait() end soon; what they waited for is not lost
+ *   cancel not        dsm_mutex_lock(), dsm_rwlock_wrlock() and dsm_barrier_wait() are no cancellation points
+ */
+#include <dsm.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common.h"
+
+#define BLOCKS 64
+#define WAITERS 300 /* more than could leave a slot behind each */
+
+static volatile long *memory;
+static int me;
+static dsm_mutex_t mutex;
+static dsm_cond_t cond;
+static dsm_sem_t sem;
+static dsm_rwlock_t rwlock;
+static dsm_barrier_t pair;
+static dsm_atomic_t number;
+static volatile int reached, cleaned, woken;
+
+static volatile long *block(int i)
+{
+	return memory + i * 512;
+}
+
+static void misses(void)
+{
+	int i;
+
+	for (i = 0; i < BLOCKS; i++) {
+		(*block(i))++;
+		reached++;
+	}
+}
+
+static void calls(void)
+{
+	struct dsm_stats st;
+	dsm_region_t *r;
+	uint64_t old;
+	char name[32];
+	void *p;
+
+	snprintf(name, sizeof(name), "of rank %d", me);
+	MUST(dsm_mutex_lock(&mutex));
+	MUST(dsm_mutex_unlock(&mutex));
+	MUST(dsm_rwlock_wrlock(&rwlock));
+	MUST(dsm_rwlock_unlock(&rwlock));
+	MUST(dsm_sem_post(&sem, 1));
+	MUST(dsm_sem_trywait(&sem));
+	MUST(dsm_cond_signal(&cond));
+	MUST(dsm_atomic_fetch_add(&number, 1, &old));
+	MUST(dsm_region_open(name, 1 << 20, NULL, &r));
+	*(volatile char *)dsm_region_base(r) = 1;
+	MUST(dsm_region_detach(r));
+	MUST(dsm_region_destroy(name));
+	MUST(dsm_prefetch((void *)memory, BLOCKS * 4096, DSM_READ));
+	MUST(dsm_acquire((void *)memory, BLOCKS * 4096, DSM_WRITE));
+	MUST(dsm_pin((void *)memory, 4096, DSM_READ));
+	MUST(dsm_unpin((void *)memory, 4096));
+	MUST(dsm_release((void *)memory, BLOCKS * 4096));
+	MUST(dsm_stats_get(me, NULL, &st));
+	p = dsm_malloc(100);
+	check(p != NULL, "dsm_malloc");
+	MUST(dsm_free(p));
+	reached++;
+}
+
+static void *cancelled(void *arg)
+{
+	void (*what)(void) = *(void (**)(void))arg;
+
+	pthread_cancel(pthread_self());
+	what();
+	pthread_testcancel();
+	check(0, "a cancellation that was pending is lost");
+	return NULL;
+}
+
+static void acting(void)
+{
+	void (*const what[])(void) = { misses, calls };
+	int round, i, want;
+	pthread_t t;
+	void *end;
+
+	for (round = 0; round < 20; round++)
+		for (i = 0; i < 2; i++) {
+			reached = 0;
+			want = i ? 1 : BLOCKS;
+			pthread_create(&t, NULL, cancelled, (void *)&what[i]);
+			pthread_join(t, &end);
+			check(end == PTHREAD_CANCELED, "a thread was not cancelled");
+			check(reached == want, "a thread was cancelled inside the runtime");
+		}
+	MUST(dsm_barrier());
+	for (i = 0; i < BLOCKS; i++)
+		check(*block(i) <= 20l * dsm_size() && *block(i) >= 20, "a count is wrong");
+}
+
+static void clean(void *arg)
+{
+	(void)arg;
+	MUST(dsm_mutex_unlock(&mutex)); /* dsm_cond_wait() has locked it again */
+	__atomic_fetch_add(&cleaned, 1, __ATOMIC_RELAXED);
+}
+
+static void *wait_sem(void *arg)
+{
+	(void)arg;
+	__atomic_fetch_add(&reached, 1, __ATOMIC_RELAXED);
+	MUST(dsm_sem_wait(&sem));
+	__atomic_fetch_add(&woken, 1, __ATOMIC_RELAXED); /* a thread that is cancelled as it returns counts, too */
+	return NULL;
+}
+
+static void *wait_sem_timed(void *arg)
+{
+	(void)arg;
+	__atomic_fetch_add(&reached, 1, __ATOMIC_RELAXED);
+	MUST(dsm_sem_timedwait(&sem, 1000000000000));
+	return NULL;
+}
+
+static void *wait_cond(void *arg)
+{
+	MUST(dsm_mutex_lock(&mutex));
+	pthread_cleanup_push(clean, NULL);
+	__atomic_fetch_add(&reached, 1, __ATOMIC_RELAXED);
+	while (!arg)
+		MUST(dsm_cond_wait(&cond, &mutex));
+	pthread_cleanup_pop(1);
+	return NULL;
+}
+
+static void cancel_waiter(void *(*how)(void *), int delay_us)
+{
+	long began;
+	pthread_t t;
+	void *end;
+
+	reached = 0;
+	pthread_create(&t, NULL, how, NULL);
+	while (!__atomic_load_n(&reached, __ATOMIC_RELAXED))
+		usleep(100);
+	usleep((useconds_t)delay_us);
+	began = now_ms();
+	pthread_cancel(t);
+	pthread_join(t, &end);
+	check(end == PTHREAD_CANCELED, "a waiter was not cancelled");
+	check(now_ms() - began < 2000, "a waiter took long to end");
+}
+
+static void waiting(void)
+{
+	void *(*const how[])(void *) = { wait_sem, wait_sem_timed, wait_cond };
+	int i;
+
+	for (i = 0; i < 12; i++)
+		cancel_waiter(how[i % 3], i * 200);
+	check(cleaned == 4, "dsm_cond_wait() did not come back with its mutex");
+	MUST(dsm_barrier());
+	/* Nobody is in line any more: what is posted is for those who come. */
+	MUST(dsm_sem_post(&sem, 1));
+	MUST(dsm_barrier());
+	MUST(dsm_sem_wait(&sem));
+	MUST(dsm_barrier());
+	check(dsm_sem_trywait(&sem) == -EAGAIN, "a semaphore was counted up by a waiter that was cancelled");
+	MUST(dsm_barrier());
+}
+
+/* Many at once, and posts that cross the cancellations: each post wakes one waiter, or stays. */
+static void crossing(void)
+{
+	pthread_t t[WAITERS / 10];
+	int i, round, left = 0;
+
+	for (round = 0; me == 0 && round < 10; round++) {
+		for (i = 0; i < WAITERS / 10; i++)
+			pthread_create(&t[i], NULL, wait_sem, NULL);
+		for (i = 0; i < WAITERS / 10; i++) {
+			if (i % 2)
+				MUST(dsm_sem_post(&sem, 1));
+			pthread_cancel(t[i]);
+		}
+		for (i = 0; i < WAITERS / 10; i++)
+			pthread_join(t[i], NULL);
+	}
+	MUST(dsm_barrier());
+	while (me == 0 && !dsm_sem_trywait(&sem))
+		left++;
+	if (me == 0 && woken + left != WAITERS / 2)
+		fprintf(stderr, "%d woken, %d left\n", woken, left);
+	check(me || woken + left == WAITERS / 2, "posts were lost, or woke two");
+	MUST(dsm_barrier());
+}
+
+static void *lock_mutex(void *arg)
+{
+	(void)arg;
+	reached++;
+	MUST(dsm_mutex_lock(&mutex));
+	MUST(dsm_mutex_unlock(&mutex));
+	return NULL;
+}
+
+static void *lock_rwlock(void *arg)
+{
+	(void)arg;
+	reached++;
+	MUST(dsm_rwlock_wrlock(&rwlock));
+	MUST(dsm_rwlock_unlock(&rwlock));
+	return NULL;
+}
+
+static void *wait_barrier(void *arg)
+{
+	(void)arg;
+	reached++;
+	MUST(dsm_barrier_wait(&pair));
+	return NULL;
+}
+
+static void not_a_point(void *(*how)(void *), void (*release)(void))
+{
+	pthread_t t;
+	void *end;
+
+	reached = 0;
+	pthread_create(&t, NULL, how, NULL);
+	while (!reached)
+		usleep(100);
+	usleep(50000);
+	pthread_cancel(t);
+	usleep(150000);
+	check(pthread_tryjoin_np(t, &end) == EBUSY, "a thread was cancelled where it must not");
+	release();
+	pthread_join(t, &end);
+	check(end != PTHREAD_CANCELED, "a thread was cancelled in a call that is no cancellation point");
+}
+
+static void free_mutex(void)
+{
+	MUST(dsm_mutex_unlock(&mutex));
+}
+
+static void free_rwlock(void)
+{
+	MUST(dsm_rwlock_unlock(&rwlock));
+}
+
+static void free_barrier(void)
+{
+	MUST(dsm_barrier_wait(&pair));
+}
+
+static void not_points(void)
+{
+	int r;
+
+	for (r = 0; r < dsm_size(); r++) {
+		if (r == me) {
+			int self = me;
+
+			MUST(dsm_mutex_lock(&mutex));
+			not_a_point(lock_mutex, free_mutex);
+			MUST(dsm_rwlock_wrlock(&rwlock));
+			not_a_point(lock_rwlock, free_rwlock);
+			MUST(dsm_barrier_init(&pair, &self, 1, 2));
+			not_a_point(wait_barrier, free_barrier);
+			MUST(dsm_barrier_destroy(&pair));
+		}
+		MUST(dsm_barrier());
+	}
+}
+
+static void share(void)
+{
+	struct handles {
+		dsm_mutex_t mutex;
+		dsm_cond_t cond;
+		dsm_sem_t sem;
+		dsm_rwlock_t rwlock;
+		dsm_atomic_t number;
+	} *h = (void *)(memory + BLOCKS * 512);
+
+	if (me == 0) {
+		MUST(dsm_mutex_init(&mutex));
+		MUST(dsm_cond_init(&cond));
+		MUST(dsm_sem_init(&sem, 0));
+		MUST(dsm_rwlock_init(&rwlock));
+		MUST(dsm_atomic_init(&number, 0, 0));
+		*h = (struct handles){ mutex, cond, sem, rwlock, number };
+	}
+	MUST(dsm_barrier());
+	mutex = h->mutex;
+	cond = h->cond;
+	sem = h->sem;
+	rwlock = h->rwlock;
+	number = h->number;
+	MUST(dsm_barrier());
+}
+
+int main(int argc, char **argv)
+{
+	dsm_region_t *r;
+
+	if (argc != 2)
+		return 2;
+	MUST(dsm_init(NULL));
+	me = dsm_rank();
+	MUST(dsm_region_open("memory", (BLOCKS + 1) * 4096, NULL, &r));
+	memory = dsm_region_base(r);
+	share();
+	if (!strcmp(argv[1], "acting")) {
+		acting();
+	} else if (!strcmp(argv[1], "waiting")) {
+		waiting();
+		crossing();
+	} else {
+		not_points();
+	}
+	MUST(dsm_finalize());
+	return 0;
+}

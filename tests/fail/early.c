@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * early.c - a rank, or several, are killed inside dsm_init().
+ *
+ *   early RANK[,RANK...] POINT    at the first HOOK() of that name; in a build without them (or POINT "none") nothing happens
+ */
+#include <dsm.h>
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *point = "none";
+
+void dsm_test_hook(const char *where);
+void dsm_test_hook(const char *where)
+{
+	struct timespec t;
+
+	if (strcmp(where, point))
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	printf("reached %ld\n", t.tv_sec * 1000 + t.tv_nsec / 1000000);
+	fflush(stdout);
+	kill(getpid(), SIGKILL);
+}
+
+static bool is_listed(const char *list, int rank)
+{
+	char *end;
+
+	for (; *list; list = *end ? end + 1 : end)
+		if (strtol(list, &end, 10) == rank)
+			return true;
+	return false;
+}
+
+int main(int argc, char **argv)
+{
+	const char *rank = getenv("PMIX_RANK");
+	int err;
+
+	if (argc != 3)
+		return 2;
+	if (rank && is_listed(argv[1], atoi(rank)))
+		point = argv[2];
+	err = dsm_init(NULL);
+	if (err) {
+		fprintf(stderr, "dsm_init: %s\n", dsm_strerror(err));
+		return 3;
+	}
+	return dsm_finalize() != 0;
+}

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# Part of tests/fail/run: ranks die inside dsm_init(). The build with hooks says where.
+
+hooks=$top/build/hooks/tests/fail
+
+# MODE RANK[,RANK...] POINT: one line names all of them.
+early() {
+	local r dead when last=0
+	mode "$1"
+	make -s -C "$top" VARIANT=hooks build/hooks/tests/fail/early || problem 'cannot be built'
+	job 20 "$hooks/early" "$2" "$3"
+	for dead in ${2//,/ }; do
+		when=$(sed -n 's/^reached //p' "$folder/out.$dead")
+		[[ $when ]] || problem "rank $dead did not come to $3"
+		((when <= last)) || last=$when
+	done
+	for ((r = 0; r < ranks; r++)); do
+		[[ ,$2, != *,$r,* ]] || continue
+		[[ $(status_of "$r") == 70 ]] || problem "rank $r ended with status $(status_of "$r")"
+		(($(time_of "$r") - last <= 5000)) || problem "rank $r ended $(($(time_of "$r") - last)) ms after rank $2"
+	done
+	dead=${2%%,*}
+	if [[ $2 == *,* ]]; then
+		says "rank $dead is lost: .*; so did rank $(sed 's/,/, rank /g' <<<"${2#*,}")\." 1
+	else
+		says "rank $dead.* is lost: " 1
+	fi
+	says '^(libdsm|dsm_init)' 1
+}
+
+points='launched card exchanged agreed memory met connected serving fenced'
+for m in node rank mixed ${full:+mprotect mixmp}; do
+	for p in $points; do
+		[[ $m != @(node|mixed) || $full || $p == @(card|memory|serving) ]] || continue
+		one "early-$p-$m" early "$m" 1 "start-$p"
+	done
+	[[ $m == node ]] || one "early-card-several-$m" early "$m" 1,2,3 start-card
+	one "early-said-$m" early "$m" 1 meet-said
+	one "early-heard-$m" early "$m" 1 meet-heard
+	[[ $full ]] || continue
+	one "early-connected-to-$m" early "$m" 1 meet-connected
+	one "early-card-0-$m" early "$m" 0 start-card
+	one "early-met-0-$m" early "$m" 0 start-met
+done

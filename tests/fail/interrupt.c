@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * interrupt.c - signals that come while a miss lasts. Rank 0 keeps a block from the others (it has pinned it), or is stopped.
+ *
+ *   interrupt handler    handlers run while the miss lasts, touch shared memory themselves, and the access succeeds in the end
+ *   interrupt jump       a handler leaves the access by siglongjmp(), for good
+ *   interrupt directed   the same for signals to single threads, several of which wait for the same block
+ *   interrupt fatal      SIGALRM without a handler ends the process while its miss lasts
+ *   interrupt stopped    the same where rank 0 is stopped and cannot answer; rank 1 ends
+ *   interrupt call       a handler runs while the program waits in a call of libdsm, which goes on waiting
+ */
+#include <dsm.h>
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common.h"
+
+#define PAGE 512 /* longs */
+#define THREADS 4
+
+static volatile long *memory;
+static volatile sig_atomic_t came;
+static sigjmp_buf out;
+static int me;
+
+static void handler(int sig)
+{
+	(void)sig;
+	came++;
+	memory[(1 + came % 8) * PAGE]++; /* mostly not there: a miss inside the handler, inside a miss */
+}
+
+static void jump(int sig)
+{
+	(void)sig;
+	siglongjmp(out, 1);
+}
+
+static void timer(int ms)
+{
+	struct itimerval t = { { ms / 1000, ms % 1000 * 1000 }, { ms / 1000, ms % 1000 * 1000 } };
+
+	setitimer(ITIMER_REAL, &t, NULL);
+}
+
+/* Rank 0 keeps block 0 for so long. */
+static void keep(int ms)
+{
+	MUST(dsm_pin((void *)memory, 4096, DSM_WRITE));
+	memory[0] = 1;
+	MUST(dsm_barrier());
+	usleep((useconds_t)ms * 1000);
+	memory[1] = 1;
+	MUST(dsm_unpin((void *)memory, 4096));
+}
+
+static void handled(int write)
+{
+	long began;
+
+	if (me == 0) {
+		keep(700);
+	} else {
+		MUST(dsm_barrier());
+		came = 0;
+		timer(30);
+		began = now_ms();
+		if (write)
+			__atomic_fetch_add(&memory[2], 1, __ATOMIC_RELAXED);
+		else
+			check(memory[1] == 1, "a read that was interrupted brought an old value");
+		timer(0);
+		check(now_ms() - began >= 400, "the miss did not last");
+		check(came >= 3, "no handler ran while the miss lasted");
+		check(memory[0] == 1 && memory[1] == 1, "the block has other contents");
+	}
+	MUST(dsm_barrier());
+	check(!write || memory[2] == dsm_size() - 1, "a write that was interrupted is lost, or was done twice");
+	MUST(dsm_barrier());
+}
+
+static void jumped(void)
+{
+	long began = now_ms();
+
+	signal(SIGALRM, jump);
+	if (me == 0) {
+		keep(700);
+	} else {
+		MUST(dsm_barrier());
+		timer(50);
+		if (!sigsetjmp(out, 1)) {
+			memory[2]++;
+			check(0, "an access succeeded that was not possible");
+		}
+		timer(0);
+		check(now_ms() - began < 600, "the miss was not interrupted");
+		memory[(me + 2) * PAGE] = me;
+		check(memory[(me + 2) * PAGE] == me, "a block that is free cannot be had");
+	}
+	MUST(dsm_barrier());
+	__atomic_fetch_add(&memory[2], 1, __ATOMIC_RELAXED);
+	MUST(dsm_barrier());
+	check(memory[2] == dsm_size(), "an access that was left was done all the same");
+	MUST(dsm_barrier());
+}
+
+static void *touch(void *arg)
+{
+	(void)arg;
+	__atomic_fetch_add(&memory[2], 1, __ATOMIC_RELAXED);
+	return NULL;
+}
+
+static void directed(void)
+{
+	pthread_t t[THREADS];
+	int i, k;
+
+	signal(SIGUSR1, handler);
+	if (me == 0) {
+		keep(700);
+	} else {
+		MUST(dsm_barrier());
+		for (i = 0; i < THREADS; i++)
+			pthread_create(&t[i], NULL, touch, NULL);
+		usleep(100000);
+		for (k = 0; k < 4; k++) {
+			for (i = 0; i < THREADS; i++)
+				pthread_kill(t[i], SIGUSR1);
+			usleep(80000);
+		}
+		check(came >= THREADS * 3 / 2, "signals to threads that wait did not come");
+		for (i = 0; i < THREADS; i++)
+			pthread_join(t[i], NULL);
+	}
+	MUST(dsm_barrier());
+	check(memory[2] == THREADS * (dsm_size() - 1), "accesses are lost, or were done twice");
+	MUST(dsm_barrier());
+}
+
+static void fatal(int stop)
+{
+	signal(SIGALRM, SIG_DFL);
+	memory[0] = 1;
+	MUST(dsm_barrier());
+	if (me == 0 && stop) {
+		memory[0] = 2;
+		printf("pid %d\n", getpid());
+		fflush(stdout);
+		raise(SIGSTOP);
+	} else if (me == 0) {
+		keep(20000);
+	} else if (me == 1) {
+		if (!stop)
+			MUST(dsm_barrier());
+		usleep(300000); /* rank 0 has stopped */
+		printf("due %ld\n", now_ms() + 400);
+		fflush(stdout);
+		timer(400);
+		memory[0]++;
+		check(0, "an access succeeded that was not possible");
+	} else {
+		MUST(dsm_barrier());
+		MUST(dsm_barrier());
+	}
+}
+
+static void quiet(int sig)
+{
+	(void)sig;
+	came++;
+}
+
+static void call(void)
+{
+	dsm_sem_t *s = (dsm_sem_t *)(memory + PAGE), sem;
+
+	signal(SIGALRM, quiet);
+	if (me == 0)
+		MUST(dsm_sem_init(s, 0));
+	MUST(dsm_barrier());
+	sem = *s;
+	MUST(dsm_barrier());
+	if (me == 0) {
+		usleep(600000);
+		MUST(dsm_sem_post(&sem, (uint32_t)dsm_size() - 1));
+	} else {
+		timer(30);
+		MUST(dsm_sem_wait(&sem));
+		timer(0);
+		check(came >= 5, "no handler ran while the call waited");
+	}
+	came = 0;
+	timer(me ? 30 : 0);
+	if (!me)
+		usleep(500000);
+	MUST(dsm_barrier());
+	timer(0);
+	check(me == 0 || came >= 5, "no handler ran in a barrier");
+}
+
+int main(int argc, char **argv)
+{
+	dsm_region_t *r;
+
+	if (argc != 2)
+		return 2;
+	MUST(dsm_init(NULL));
+	me = dsm_rank();
+	MUST(dsm_region_open("memory", 16 * 4096, NULL, &r));
+	memory = dsm_region_base(r);
+	signal(SIGALRM, handler);
+	if (me == 0)
+		puts("ready");
+	fflush(stdout);
+	MUST(dsm_barrier());
+	if (!strcmp(argv[1], "handler")) {
+		handled(0);
+		handled(1);
+	} else if (!strcmp(argv[1], "jump")) {
+		jumped();
+	} else if (!strcmp(argv[1], "directed")) {
+		directed();
+	} else if (!strcmp(argv[1], "call")) {
+		call();
+	} else {
+		fatal(!strcmp(argv[1], "stopped"));
+	}
+	MUST(dsm_finalize());
+	return 0;
+}

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# Part of tests/fail/run: when ranks wait for long, one line says who waits where, and the job goes on.
+
+# MODE WHAT PATTERN [REPORTERS]: one of three seconds; reports come after one and two, from so many nodes (1).
+stalls() {
+	local n reporters=${4:-1}
+	mode "$1"
+	ranks=3
+	settings+=(DSM_STALL_MS=1000)
+	works "$bin/stall" "$2"
+	n=$(grep -c 'a report, not an error: DSM_STALL_MS' "$folder/out")
+	((n >= 1 && n <= 3 * reporters)) || problem "$n reports"
+	says "^libdsm: .*after [1-3] s without an answer .*: $3"
+}
+
+# Long work is no stall, and 0 switches reports off.
+no_stall() {
+	mode "$1"
+	ranks=3
+	settings+=(DSM_STALL_MS=1000)
+	works "$bin/stall" busy
+	says 'DSM_STALL_MS' 0
+	settings+=(DSM_STALL_MS=0)
+	works "$bin/stall" barrier
+	says 'DSM_STALL_MS' 0
+}
+
+for m in node rank mprotect mixed; do
+	one "stall-barrier-$m" stalls $m barrier 'dsm_barrier[(][)] or a collective: ranks 0,2 wait, rank 1 has not arrived; rank 1 is not waiting in libdsm'
+done
+one stall-group stalls rank group 'dsm_barrier.*barrier [0-9]* of rank 0: rank 2 waits, rank 1 has not arrived'
+for m in node rank mixed; do
+	one "stall-mutex-$m" stalls $m mutex 'mutex [0-9]* of node 0: ranks 0,2 wait, rank 1 holds it'
+	one "stall-semaphore-$m" stalls $m semaphore 'semaphore [0-9]* of node 0: ranks 0,2 wait'
+done
+one stall-condition stalls rank condition 'condition [0-9]* of node 0: ranks 0,2 wait'
+# Two nodes wait for the block, and neither knows of the other.
+one stall-block stalls rank block 'block 0x[0-9a-f]* of shared, home node [0-2]: ' 2
+one stall-none no_stall rank

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# Part of tests/fail/run: threads that are cancelled, interrupted by signals, or end, while they are in the runtime.
+
+cancelled() {
+	mode "$1"
+	ranks=3
+	works "$bin/cancel" "$2"
+}
+
+for m in node rank ${full:+mprotect mixed}; do
+	for what in acting waiting not; do
+		one "cancel-$what-$m" cancelled "$m" "$what"
+	done
+done
+
+interrupted_miss() {
+	mode "$1"
+	ranks=3
+	works "$bin/interrupt" "$2"
+}
+
+# Rank 1 ends by SIGALRM, in time, while its miss lasts; the others notice.
+ended_in_miss() {
+	local due
+	mode "$1"
+	ranks=3
+	start_job 15 "$bin/interrupt" "$2"
+	for _ in {1..100}; do
+		[[ ! -e $folder/end.1 ]] || break
+		sleep 0.1
+	done
+	[[ $2 != stopped ]] || signal_ranks CONT 0
+	wait "$background"
+	[[ $(status_of 1) == 142 ]] || problem "rank 1 ended with status $(status_of 1)"
+	due=$(sed -n 's/^due //p' "$folder/out.1")
+	(($(time_of 1) - due < 100)) || problem "rank 1 ended $(($(time_of 1) - due)) ms after its signal"
+	[[ $(status_of 2) == 70 ]] || problem "rank 2 ended with status $(status_of 2)"
+	says 'rank 1 of this host is lost' 1
+}
+
+for m in rank ${full:+mprotect mixed}; do
+	for what in handler jump directed call; do
+		one "interrupt-$what-$m" interrupted_miss "$m" "$what"
+	done
+	one "interrupt-fatal-$m" ended_in_miss "$m" fatal
+done
+one interrupt-call-node interrupted_miss node call
+for m in rank ${full:+tcp mprotect mixed}; do
+	one "interrupt-stopped-$m" ended_in_miss "$m" stopped
+done
+
+# MODE HOW TEXT STATUS: rank 1 leaves; the others say so within five seconds of it, though a process of it may live on.
+left() {
+	local r when
+	mode "$1"
+	job 12 "$bin/leave" "$2"
+	when=$(sed -n 's/^left //p' "$folder/out.1")
+	for r in 0 2 3; do
+		[[ $(status_of "$r") == 70 ]] || problem "rank $r ended with status $(status_of "$r")"
+		(($(time_of "$r") - when <= 5000)) || problem "rank $r ended $(($(time_of "$r") - when)) ms after rank 1 had left"
+	done
+	[[ $(status_of 1) == "$4" ]] || problem "rank 1 ended with status $(status_of 1)"
+	says "rank 1 of this host is lost: $3" 1
+	says 'is lost' 1
+}
+
+stayed() {
+	mode "$1"
+	ranks=3
+	works "$bin/leave" "$2"
+	says 'libdsm' 0
+}
+
+# The launcher may mind that its library was not finalized.
+left_alone() {
+	ranks=1
+	plain 20 "$bin/leave" thread
+	((status < 124 && took < 8000)) || problem "the job ended with status $status after $took ms"
+}
+
+one left-thread-alone left_alone
+for m in node rank ${full:+mprotect mixed}; do
+	for what in exec exec-child exec-thread; do
+		one "left-$what-$m" left "$m" $what 'it executed another program' 0
+	done
+	for what in thread thread-last daemon; do
+		one "left-$what-$m" left "$m" $what 'its process ended' 0
+	done
+	for what in exit-thread quick; do
+		one "left-$what-$m" left "$m" $what 'its process ended' 5
+	done
+	for what in stay-child stay-thread; do
+		one "left-$what-$m" stayed "$m" $what
+	done
+done
+
+# Misses of a thread that has interrupted malloc().
+allocating() {
+	mode "$1"
+	ranks=3
+	works "$bin/alloc"
+}
+
+for m in rank tcp ${full:+mprotect mixed}; do
+	one "alloc-$m" allocating "$m"
+done

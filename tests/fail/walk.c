@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * walk.c - at each step of a miss and of each call that waits, something happens to the thread that is there.
+ *
+ *   walk points                 the names of the steps
+ *   walk all                    at each step: pthread_cancel, a signal with a handler, fork, pthread_exit of another thread
+ *   walk POINT term|exec|kill   one step: rank 1 ends
+ *
+ * Needs a library with steps (make VARIANT=hooks). The victim is a thread of rank 1, which misses blocks that all ranks write,
+ * and calls everything; a partner of its rank wakes it where it waits. After each event the job goes on, with a new victim
+ * where the old one has ended, and in the end what all have counted is compared with the memory.
+ */
+#include <dsm.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MUST(call) must(call, #call)
+#define BLOCKS 6
+#define TRIES 100 /* rounds of the victim's, to come to a step */
+
+/* clang-format off */
+static const char *const points[] = {
+	"miss-begin", "miss-slot",  "miss-joined", "miss-asked",    "miss-sent",
+	"miss-sleep", "miss-came",  "miss-used",   "miss-end",      "take",
+	"step",       "send",       "deliver",     "ask-slot",      "ask-sent",
+	"ask-came",   "call-sleep", "call-begin",  "lock-begin",    "lock-sent",
+	"cond-line",  "cond-left",  "cond-came",   "barrier-begin", "barrier-arrived",
+};
+/* clang-format on */
+#define POINTS (sizeof(points) / sizeof(points[0]))
+
+static const char *const actions[] = { "cancel", "signal", "fork", "thread", "term", "exec", "kill" };
+#define MILD 4
+
+static volatile long *memory; /* block 0: handles; then what is counted, a block each */
+static int me;
+static dsm_mutex_t mutex, own;
+static dsm_cond_t cond;
+static dsm_sem_t sem;
+static dsm_barrier_t alone;
+
+static __thread int is_victim;
+static const char *point, *action;
+static volatile int done, reached, stop, handled;
+static long counted[BLOCKS]; /* of this rank; atomic */
+static volatile int want_sem, want_cond;
+
+static void must(int err, const char *what)
+{
+	if (err >= 0)
+		return;
+	fprintf(stderr, "rank %d, %s at %s: %s: %d: %s\n", me, action ? action : "", point ? point : "", what, err,
+		dsm_strerror(err));
+	exit(2);
+}
+
+static void check(int ok, const char *what)
+{
+	if (ok)
+		return;
+	fprintf(stderr, "rank %d, %s at %s: %s\n", me, action ? action : "", point ? point : "", what);
+	exit(2);
+}
+
+/* ---- what happens --------------------------------------------------------------------------- */
+
+static void handler(int sig)
+{
+	(void)sig;
+	handled++;
+}
+
+static void with_child(void)
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(dsm_barrier() == -ECHILD && dsm_sem_post(&sem, 1) == -ECHILD ? 0 : 1);
+	check(pid > 0 && waitpid(pid, &status, 0) == pid && status == 0, "the child has failed");
+}
+
+static void *ends(void *arg)
+{
+	(void)arg;
+	pthread_exit(NULL);
+}
+
+static void other_thread(void)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, ends, NULL);
+	pthread_join(t, NULL);
+}
+
+static void say_when(void)
+{
+	char text[64];
+	struct timespec t;
+	int n;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	n = snprintf(text, sizeof(text), "reached %ld\n", t.tv_sec * 1000 + t.tv_nsec / 1000000);
+	if (write(STDOUT_FILENO, text, (size_t)n) < 0)
+		_exit(2);
+}
+
+static void act(void)
+{
+	if (!strcmp(action, "cancel")) {
+		pthread_cancel(pthread_self());
+	} else if (!strcmp(action, "signal")) {
+		pthread_kill(pthread_self(), SIGUSR1);
+	} else if (!strcmp(action, "fork")) {
+		with_child();
+	} else if (!strcmp(action, "thread")) {
+		other_thread();
+	} else {
+		say_when();
+		if (!strcmp(action, "term"))
+			kill(getpid(), SIGTERM);
+		else if (!strcmp(action, "kill"))
+			kill(getpid(), SIGKILL);
+		else
+			execl("/bin/sleep", "sleep", "3", (char *)NULL);
+	}
+}
+
+void dsm_test_hook(const char *where);
+void dsm_test_hook(const char *where)
+{
+	if (!is_victim || !point || done || strcmp(where, point))
+		return;
+	done = reached = 1;
+	act();
+}
+
+/* ---- work ----------------------------------------------------------------------------------- */
+
+static void touch(int i)
+{
+	__atomic_fetch_add(&memory[(i + 1) * 512], 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&counted[i], 1, __ATOMIC_RELAXED);
+}
+
+static void unlock(void *arg)
+{
+	(void)arg;
+	want_cond = 0;
+	MUST(dsm_mutex_unlock(&own));
+}
+
+static void wait_cond(void)
+{
+	MUST(dsm_mutex_lock(&own));
+	pthread_cleanup_push(unlock, NULL);
+	want_cond = 1;
+	MUST(dsm_cond_wait(&cond, &own));
+	pthread_cleanup_pop(1);
+}
+
+static void *victim(void *arg)
+{
+	struct dsm_region_info info;
+	int i, k;
+
+	(void)arg;
+	is_victim = 1;
+	for (k = 0; k < TRIES && !done; k++) {
+		for (i = 0; i < BLOCKS; i++)
+			touch(i);
+		MUST(dsm_mutex_lock(&mutex));
+		touch(0);
+		MUST(dsm_mutex_unlock(&mutex));
+		want_sem = 1;
+		MUST(dsm_sem_wait(&sem));
+		wait_cond();
+		MUST(dsm_barrier_wait(&alone));
+		MUST(dsm_region_query((void *)memory, &info));
+	}
+	pthread_testcancel();
+	return NULL;
+}
+
+/* Wakes the victim; misses the same blocks, so that each joins requests of the other. */
+static void *partner(void *arg)
+{
+	int i = 0;
+
+	(void)arg;
+	while (!stop) {
+		usleep(500);
+		if (want_sem) {
+			want_sem = 0;
+			MUST(dsm_sem_post(&sem, 1));
+		}
+		if (want_cond)
+			MUST(dsm_cond_broadcast(&cond));
+		touch(i++ % BLOCKS);
+	}
+	return NULL;
+}
+
+/* Where a miss takes microseconds nobody sleeps in one or joins another's: a block that is pinned takes longer. */
+static void keep(int i)
+{
+	volatile long *at = &memory[(i + 1) * 512];
+
+	MUST(dsm_pin((void *)at, 4096, DSM_WRITE));
+	usleep(3000);
+	MUST(dsm_unpin((void *)at, 4096));
+}
+
+/* The others keep the blocks and the mutex moving. */
+static void *neighbour(void *arg)
+{
+	int i = 0;
+
+	(void)arg;
+	while (!__atomic_load_n(&memory[(BLOCKS + 1) * 512], __ATOMIC_RELAXED)) {
+		MUST(dsm_mutex_lock(&mutex));
+		touch(i++ % BLOCKS);
+		MUST(dsm_mutex_unlock(&mutex));
+		touch(i % BLOCKS);
+		if (i % 4 == 0 && dsm_size() > 1)
+			keep(i % BLOCKS);
+		usleep(300);
+	}
+	return NULL;
+}
+
+static void one(const char *p, const char *a)
+{
+	pthread_t t;
+	void *end;
+
+	point = p;
+	action = a;
+	done = reached = 0;
+	handled = 0;
+	pthread_create(&t, NULL, victim, NULL);
+	pthread_join(t, &end);
+	want_sem = want_cond = 0;
+	while (!dsm_sem_trywait(&sem))
+		; /* what came for a victim that had gone */
+	if (!reached)
+		return;
+	check(strcmp(a, "cancel") || end == PTHREAD_CANCELED, "the thread was not cancelled");
+	check(strcmp(a, "signal") || handled == 1, "the handler did not run once");
+	printf("reached %s %s\n", p, a);
+	fflush(stdout);
+}
+
+static void walk_all(void)
+{
+	size_t p, a;
+
+	for (p = 0; p < POINTS; p++)
+		for (a = 0; a < MILD; a++)
+			one(points[p], actions[a]);
+}
+
+/* ---- the job -------------------------------------------------------------------------------- */
+
+struct handles {
+	dsm_mutex_t mutex, own;
+	dsm_cond_t cond;
+	dsm_sem_t sem;
+};
+
+static void share(void)
+{
+	struct handles *h = (struct handles *)memory;
+
+	if (me == 0) {
+		MUST(dsm_mutex_init(&h->mutex));
+		MUST(dsm_mutex_init(&h->own));
+		MUST(dsm_cond_init(&h->cond));
+		MUST(dsm_sem_init(&h->sem, 0));
+	}
+	MUST(dsm_barrier());
+	mutex = h->mutex;
+	own = h->own;
+	cond = h->cond;
+	sem = h->sem;
+	MUST(dsm_barrier());
+}
+
+static void sum_up(void)
+{
+	int64_t sum;
+	int i;
+
+	MUST(dsm_barrier());
+	for (i = 0; i < BLOCKS; i++) {
+		sum = counted[i];
+		MUST(dsm_reduce(&sum, DSM_INT64, DSM_SUM));
+		check(sum == memory[(i + 1) * 512], "what is in memory is not what was counted");
+	}
+	MUST(dsm_barrier());
+}
+
+static void run(int argc, char **argv)
+{
+	pthread_t t;
+
+	if (me == 1) {
+		MUST(dsm_barrier_init(&alone, &me, 1, 1));
+		pthread_create(&t, NULL, partner, NULL);
+		if (argc == 2)
+			walk_all();
+		else
+			one(argv[1], argv[2]);
+		stop = 1;
+		pthread_join(t, NULL);
+		memory[(BLOCKS + 1) * 512] = 1;
+	} else {
+		pthread_create(&t, NULL, neighbour, NULL);
+		pthread_join(t, NULL);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	dsm_region_t *r;
+	size_t i;
+
+	for (i = 0; argc == 2 && !strcmp(argv[1], "points") && i < POINTS; i++)
+		puts(points[i]);
+	if (i)
+		return 0;
+	if (argc != 3 && !(argc == 2 && !strcmp(argv[1], "all")))
+		return 2;
+	MUST(dsm_init(NULL));
+	me = dsm_rank();
+	MUST(dsm_region_open("memory", (BLOCKS + 2) * 4096, NULL, &r));
+	memory = dsm_region_base(r);
+	signal(SIGUSR1, handler);
+	share();
+	run(argc, argv);
+	sum_up();
+	MUST(dsm_finalize());
+	return 0;
+}

@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * fuzz_world.c - a job of honest ranks and one that is not, with its state: libFuzzer target.
+ *
+ * The input is a sequence of records. Each says what happens next: a thread of an honest rank touches a block, locks, arrives at
+ * a barrier; one of the messages that are under way comes, whichever; the other rank sends something: what a rank would answer,
+ * what it has received with another type, or any message of the table of core/wire.h with fields at their bounds and beyond. So an
+ * input that reaches a deep state is kept, and tried on with other ends.
+ *
+ * What must hold. No memory is touched outside the world; action lists stay within bounds. The other rank takes part in a block or
+ * an object if it lives there, or if a request of its own for it was accepted, or one of the answers that may come from any rank.
+ * Of all others: contents are what was written last, there is one writer or there are readers, locks exclude each other, a barrier
+ * ends when all have come, whatever the other rank has sent meanwhile; no message of an honest rank is refused; and in the end,
+ * when all messages have come, nobody waits.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../wire_values.h"
+#include "world.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct total {
+	unsigned long records, messages, others, refused;
+} total;
+static bool aloud; /* every message */
+
+struct input {
+	const uint8_t *at, *end;
+};
+
+static uint8_t byte(struct input *in)
+{
+	return in->at < in->end ? *in->at++ : 0;
+}
+
+/* ---- a message comes ------------------------------------------------------------------------ */
+
+static bool about_block(uint8_t type)
+{
+	return wire_class(type) <= CLASS_DATA;
+}
+
+/* Does the other rank take part in what the message is about? */
+static bool takes_part(uint16_t me, const struct msg *m)
+{
+	if (about_block(m->type))
+		return m->object >= BLOCKS || w->part[m->object];
+	if (m->type == MSG_ARRIVE || m->type == MSG_DEPART)
+		return false;
+	if (m->type == MSG_RECALL)
+		return m->src >= HONEST || object_index(m) >= OBJECTS || w->part_object[m->src][object_index(m)];
+	if (m->type == MSG_NEXT || m->type == MSG_LOCKED || m->type == MSG_FREED)
+		me = m->aux < HOLDS ? w->r[me].holds[m->aux].home : OTHER;
+	return me >= HONEST || object_index(m) >= OBJECTS || w->part_object[me][object_index(m)];
+}
+
+/* By a request; or by what may come from any rank, for only the home knows from whom: a block, an acknowledgement, a lock. */
+static void joins(uint16_t me, const struct msg *m)
+{
+	switch (m->type) {
+	case MSG_READ_REQ:
+	case MSG_WRITE_REQ:
+	case MSG_PLACE:
+	case MSG_RELEASE:
+	case MSG_DATA:
+	case MSG_INV_ACK:
+		if (m->object < BLOCKS)
+			w->part[m->object] = true;
+		break;
+	case MSG_LOCK:
+	case MSG_TRYLOCK:
+	case MSG_UNLOCK:
+	case MSG_RECALLED:
+	case MSG_SYNC:
+		if (object_index(m) < OBJECTS)
+			w->part_object[me][object_index(m)] = true;
+		break;
+	case MSG_LOCKED:
+		if (m->aux < HOLDS && w->r[me].holds[m->aux].home < HONEST && object_index(m) < OBJECTS)
+			w->part_object[w->r[me].holds[m->aux].home][object_index(m)] = true;
+		break;
+	default: break;
+	}
+}
+
+static struct wire_limits limits(uint16_t me)
+{
+	return (struct wire_limits){ .me = me,
+				     .nranks = RANKS,
+				     .host = HOST_LIBRARY,
+				     .calls = 4,
+				     .block_slots = BLOCK_SLOTS,
+				     .slots = SLOTS,
+				     .holds = HOLDS,
+				     .barriers = BARRIERS,
+				     .pages = BLOCKS };
+}
+
+static void deliver(unsigned int i)
+{
+	struct letter l = w->way[i];
+	const uint16_t me = l.m.dst;
+	const struct wire_limits lim = limits(me);
+	bool part[BLOCKS], part_object[HONEST][OBJECTS];
+	int err;
+
+	memmove(&w->way[i], &w->way[i + 1], (w->n - i - 1) * sizeof(l));
+	w->n--;
+	if (l.from == OTHER && w->r[me].cut)
+		return;
+	err = l.from == me ? 0 : l.m.src != l.from ? -EBADMSG : wire_check(&l.m, &lim);
+	memcpy(part, w->part, sizeof(part));
+	memcpy(part_object, w->part_object, sizeof(part_object));
+	if (!err && l.from == OTHER)
+		joins(me, &l.m);
+	if (!err)
+		err = world_dispatch(me, &l.m, l.data);
+	if (err) { /* nothing has changed */
+		memcpy(w->part, part, sizeof(part));
+		memcpy(w->part_object, part_object, sizeof(part_object));
+	}
+	must(!err || err == -EBADMSG || err == -ESTALE);
+	if (aloud) /* of one input, to see what it does */
+		fprintf(stderr, "%s %u -> %u object %u req %u.%u home %u count %d aux %u value %llu: %d\n",
+			wire_name(l.m.type), l.from, me, l.m.object, l.m.req_rank, l.m.req_slot, l.m.home, l.m.count,
+			l.m.aux, (unsigned long long)l.m.value, err);
+	total.messages++;
+	total.others += l.from == OTHER;
+	total.refused += err && l.from == OTHER;
+	if (err == -EBADMSG && l.from == OTHER)
+		w->r[me].cut = true;
+	else if (err && l.from != OTHER)
+		must(takes_part(me, &l.m)); /* else an honest rank is blamed */
+}
+
+/* ---- honest ranks --------------------------------------------------------------------------- */
+
+static void touch(uint16_t me, unsigned int thread, uint32_t block, bool write)
+{
+	struct rank *r = &w->r[me];
+	struct slot *s = &r->slots[thread];
+
+	if (s->busy && !s->woken)
+		return;
+	if (s->busy) { /* its block has come: use it */
+		block = s->block - 1u;
+		write = s->write;
+		s->busy = s->woken = 0;
+		world_local_page(me, block, PE_USED, thread);
+	}
+	if (r->prot[block] < (write ? PROT_RW : PROT_RO))
+		world_local_page(me, block, write ? PE_WRITE : PE_READ, thread);
+	if (r->prot[block] >= (write ? PROT_RW : PROT_RO))
+		world_access(r, block, write);
+}
+
+static void give_back(uint16_t me, uint32_t block, uint8_t how)
+{
+	const struct copy *p = &w->r[me].pages[block];
+	struct msg m = { .type = MSG_RELEASE, .op = how & 1, .src = me, .object = block, .req_rank = me, .aux = 1 };
+	const unsigned int slot = ASYNC;
+
+	if (how & 2) {
+		world_local_page(me, block, PE_DROP, ASYNC);
+	} else if (p->flags & PAGE_OWNER && p->home && p->home - 1 != me) {
+		if (w->r[me].slots[slot].busy)
+			return;
+		m.dst = (uint16_t)(p->home - 1);
+		m.req_slot = (uint16_t)slot;
+		w->r[me].slots[slot] = (struct slot){ .busy = 1, .home = (uint8_t)block };
+		ask_note(&w->r[me].asks[slot], &m);
+		world_post(me, &m, 0);
+	}
+}
+
+static void timer(uint16_t me, uint32_t block)
+{
+	if (w->r[me].timer[block]) {
+		w->r[me].timer[block] = 0;
+		w->now += 20;
+		world_local_page(me, block, PE_UNHOLD, ASYNC);
+	}
+}
+
+/* A free slot of synchronisation, or SLOTS. */
+static unsigned int sync_slot(struct rank *r)
+{
+	unsigned int s;
+
+	for (s = BLOCK_SLOTS; s < SLOTS; s++) {
+		if (r->slots[s].woken)
+			r->slots[s] = (struct slot){ 0 };
+		if (!r->slots[s].busy)
+			break;
+	}
+	return s;
+}
+
+static void lock(uint16_t me, unsigned int index, uint16_t home, uint8_t how)
+{
+	struct rank *r = &w->r[me];
+	const struct hold_ctx ctx = { .me = me };
+	struct hold *h = &r->holds[index];
+	struct msg m = { .type = how & 1 ? MSG_TRYLOCK : MSG_LOCK, .src = me, .dst = home, .aux = index };
+	unsigned int slot = sync_slot(r);
+	struct actions out;
+
+	object_address(&m, object_name(1, 1));
+	if (h->state == HOLD_FREE && slot < SLOTS) {
+		*h = (struct hold){ .state = HOLD_WAITING, .home = home, .object = m.object, .slot = (uint16_t)slot };
+		r->slots[slot].busy = 1;
+		m.req_slot = (uint16_t)slot;
+		world_post(me, &m, 0);
+	} else if (h->state == HOLD_HELD || h->state == HOLD_HELD_NEXT) {
+		must(!hold_step(&ctx, index, h, HE_UNLOCK, &m, &out));
+		world_carry_out(me, 0, &out, 0);
+	} else if (h->state == HOLD_KEPT) {
+		must(!hold_step(&ctx, index, h, how & 2 ? HE_TAKE : HE_GIVE, &m, &out));
+		world_carry_out(me, 0, &out, 0);
+	}
+}
+
+static void synchronise(uint16_t me, uint16_t home, uint8_t object, uint8_t op)
+{
+	static const uint8_t first[OBJECTS] = { 0, SOP_LOAD, SOP_RDLOCK, SOP_TRYWAIT, SOP_LOAD },
+			     n[OBJECTS] = { 0, 1, 1, 2, 4 };
+	struct rank *r = &w->r[me];
+	unsigned int slot = sync_slot(r);
+	struct msg m = { .type = MSG_SYNC, .src = me, .dst = home, .req_slot = (uint16_t)slot, .value = 1 };
+	const uint32_t index = 2u + object % (OBJECTS - 2);
+
+	object_address(&m, object_name(index, 1));
+	m.op = (uint8_t)(first[index] + op % n[index]);
+	if (slot == SLOTS || (index == 2 && r->rw[home] == 3))
+		return;
+	r->slots[slot] = (struct slot){ .busy = 1, .home = (uint8_t)home };
+	if (index == 2 && r->rw[home]) { /* nobody gives back what he has not got */
+		m.op = r->rw[home] == 1 ? SOP_RDUNLOCK : SOP_WRUNLOCK;
+		r->rw[home] = 0;
+	} else if (index == 2) {
+		m.op = op & 1 ? SOP_RDLOCK : SOP_WRLOCK;
+		r->slots[slot].gets = op & 1 ? 1 : 2;
+		r->rw[home] = 3;
+	}
+	ask_note(&r->asks[slot], &m);
+	world_post(me, &m, 0);
+}
+
+static void arrive(uint16_t me, uint8_t object)
+{
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = MSG_ARRIVE,
+			 .src = me,
+			 .dst = me,
+			 .req_rank = me,
+			 .object = object,
+			 .aux = 1,
+			 .value = me };
+	struct rank *r = &w->r[me];
+
+	if (r->bars[object].threads)
+		return; /* it waits there */
+	r->came[object] = r->bars[object].gen + 1;
+	must(!world_dispatch(me, &m, 0));
+}
+
+/* ---- the other rank ------------------------------------------------------------------------- */
+
+static void say(struct msg *m, uint16_t to)
+{
+	struct letter *l = &w->way[w->n];
+
+	if (w->n >= UNDER_WAY / 4 || w->r[to].cut)
+		return;
+	*l = (struct letter){ .m = *m, .from = OTHER, .data = 0xdead };
+	l->m.dst = to;
+	w->n++;
+}
+
+/* What a rank in good order would say to what has come, more or less. */
+static void answer(const struct msg *to, uint8_t how)
+{
+	struct msg m = *to;
+	const uint16_t dst = to->src < HONEST ? to->src : 0;
+
+	m.src = m.dst = OTHER;
+	m.version = WIRE_VERSION;
+	m.flags = 0;
+	switch (to->type) {
+	case MSG_READ_REQ:
+	case MSG_WRITE_REQ:
+		m.type = how & 1 ? MSG_GRANT : MSG_DATA;
+		m.flags = how & 1 ? MSGF_ZERO : 0;
+		m.op = how & 1 || to->type == MSG_WRITE_REQ ? GRANT_WRITE : GRANT_READ;
+		m.home = OTHER;
+		break;
+	case MSG_INV:
+		m.type = MSG_INV_ACK;
+		m.home = 0;
+		break;
+	case MSG_FWD_READ:
+	case MSG_FWD_WRITE:
+		m.type = MSG_DATA;
+		m.op = to->type == MSG_FWD_READ ? GRANT_READ : GRANT_WRITE;
+		break;
+	case MSG_GRANT:
+	case MSG_DATA:
+		m.type = MSG_DONE;
+		m.op = 0;
+		m.count = 0;
+		m.home = 0;
+		m.value = 0;
+		break;
+	case MSG_HOME:
+		m.type = MSG_HOME_ACK;
+		m.op = 0;
+		m.home = OTHER;
+		break;
+	case MSG_ADOPT:
+		m.type = MSG_HOME_ACK;
+		m.home = OTHER;
+		m.value = 0;
+		break;
+	case MSG_MOVE:
+		m.type = MSG_MOVE_ACK;
+		m.home = 0;
+		m.value = 0;
+		break;
+	case MSG_LOCK:
+	case MSG_TRYLOCK: m.type = MSG_LOCKED; break;
+	case MSG_UNLOCK:
+	case MSG_RECALLED: m.type = MSG_FREED; break;
+	case MSG_RECALL: m.type = MSG_RECALLED; break;
+	case MSG_SYNC:
+		m = (struct msg){ .version = WIRE_VERSION,
+				  .type = MSG_REPLY,
+				  .src = OTHER,
+				  .object = to->object,
+				  .req_slot = to->req_slot };
+		break;
+	default: break;
+	}
+	m.req_rank = to->type == MSG_GRANT || to->type == MSG_DATA || to->type == MSG_HOME || to->type == MSG_ADOPT
+		? OTHER
+		: to->req_rank;
+	if (to->type == MSG_MOVE)
+		m.req_rank = to->src;
+	say(&m,
+	    to->type == MSG_INV || to->type == MSG_FWD_READ || to->type == MSG_FWD_WRITE
+		    ? (uint16_t)(to->req_rank % HONEST)
+		    : dst);
+}
+
+static void attack(struct input *in)
+{
+	const uint8_t how = byte(in), type = byte(in), object = byte(in);
+	const uint16_t to = how % HONEST;
+	const struct wire_limits lim = limits(to);
+	int64_t values[WIRE_VALUES_MAX];
+	unsigned int i, n;
+	struct msg m;
+
+	if (how & 64 && w->nseen) {
+		m = w->seen[object % (w->nseen < SEEN ? w->nseen : SEEN)];
+		if (how & 128) {
+			answer(&m, type);
+			return;
+		}
+		m.type = type % MSG_TYPES;
+		m.src = OTHER;
+		m.version = WIRE_VERSION;
+	} else {
+		m = wire_good(type % MSG_TYPES, OTHER, &lim);
+		m.object = about_block(m.type)                            ? object % BLOCKS
+			: wire_rule_of(m.type, WF_object) == RULE_BARRIER ? object % BARRIERS
+									  : (object % OBJECTS) | 1u << 24;
+		if (wire_rule_of(m.type, WF_req_slot) != RULE_ZERO)
+			m.req_slot = (object >> 4) % SLOTS;
+		if (wire_rule_of(m.type, WF_aux) == RULE_HOLD)
+			m.aux = (object >> 6) % HOLDS;
+	}
+	for (i = 0; i < (how >> 4 & 3); i++) {
+		enum wire_field f = (enum wire_field)(byte(in) % WIRE_FIELD_COUNT);
+		uint8_t which = byte(in);
+
+		n = wire_values(&m, f, &lim, values);
+		wire_set(&m, f, which & 128 ? which & 127 : values[which % n]);
+	}
+	say(&m, to);
+}
+
+/* ---- the target ----------------------------------------------------------------------------- */
+
+static void record(struct input *in)
+{
+	const uint8_t what = byte(in), a = byte(in);
+	const uint16_t me = a % HONEST;
+
+	w->now += 5;
+	total.records++;
+	switch (what & 15) {
+	case 0:
+	case 1: touch(me, a >> 2 & 1, (a >> 3) % BLOCKS, what & 16); break;
+	case 2:
+	case 3:
+	case 4:
+	case 5:
+	case 6:
+		if (w->n)
+			deliver(a % w->n);
+		break;
+	case 7:
+	case 8:
+	case 9:
+	case 10: attack(in); break;
+	case 11: timer(me, (a >> 2) % BLOCKS); break;
+	case 12: lock(me, (a >> 2) % HOLDS, (a >> 4) % HONEST, what >> 4); break;
+	case 13: synchronise(me, (a >> 2) % HONEST, a >> 4, what >> 4); break;
+	case 14: arrive(me, (a >> 2) % BARRIERS); break;
+	default: give_back(me, (a >> 2) % BLOCKS, what >> 4); break;
+	}
+	world_check_blocks();
+	world_check_locks();
+}
+
+static bool quiet(void)
+{
+	unsigned int r, i;
+	bool is = !w->n;
+
+	for (r = 0; r < HONEST; r++) {
+		for (i = 0; i < BLOCKS; i++)
+			is &= !w->r[r].timer[i];
+		for (i = 0; i < BLOCK_SLOTS; i++)
+			is &= !w->r[r].slots[i].busy;
+	}
+	return is;
+}
+
+/* All that is under way comes, who has got a block uses it, and then nobody waits for a block that is the honest ranks' own. */
+static void settle(void)
+{
+	unsigned int rounds, r, b, s, left;
+
+	for (rounds = 0; rounds < 64 && !quiet(); rounds++) {
+		for (left = 4 * UNDER_WAY; w->n && left; left--)
+			deliver(0);
+		for (r = 0; r < HONEST; r++) {
+			for (b = 0; b < BLOCKS; b++)
+				timer((uint16_t)r, b);
+			for (s = 0; s < THREADS; s++)
+				if (w->r[r].slots[s].busy)
+					touch((uint16_t)r, s, 0, false);
+		}
+		world_check_blocks();
+		world_check_locks();
+	}
+	for (r = 0; r < HONEST; r++)
+		for (s = 0; s < BLOCK_SLOTS; s++)
+			must(!w->r[r].slots[s].busy ||
+			     w->part[w->r[r].slots[s].block ? w->r[r].slots[s].block - 1u : w->r[r].slots[s].home]);
+}
+
+static void *zeroed(size_t n, size_t each)
+{
+	void *p = calloc(n, each);
+
+	must(p);
+	return p;
+}
+
+static void begin(void)
+{
+	static const uint8_t kinds[OBJECTS] = { SYNC_NONE, SYNC_MUTEX, SYNC_RWLOCK, SYNC_SEM, SYNC_ATOMIC };
+	unsigned int i, k;
+
+	w = zeroed(1, sizeof(*w));
+	for (i = 0; i < HONEST; i++) {
+		struct rank *r = &w->r[i];
+
+		r->nodes = zeroed(RANKS * BLOCK_SLOTS, sizeof(*r->nodes));
+		r->object_nodes = zeroed(RANKS * SLOTS, sizeof(*r->object_nodes));
+		r->asks = zeroed(SLOTS, sizeof(*r->asks));
+		r->dirs = zeroed(BLOCKS, sizeof(*r->dirs));
+		r->pages = zeroed(BLOCKS, sizeof(*r->pages));
+		r->objects = zeroed(OBJECTS, sizeof(*r->objects));
+		r->holds = zeroed(HOLDS, sizeof(*r->holds));
+		r->bars = zeroed(BARRIERS, sizeof(*r->bars));
+		for (k = 0; k < OBJECTS; k++)
+			r->objects[k] = (struct sync){ .kind = kinds[k], .gen = 1 };
+		for (k = 0; k < BARRIERS; k++)
+			r->bars[k].mask = (1u << HONEST) - 1;
+	}
+	for (i = 0; i < BLOCKS; i++)
+		w->part[i] = world_manager(i) == OTHER;
+}
+
+static void end(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < HONEST; i++) {
+		free(w->r[i].nodes);
+		free(w->r[i].object_nodes);
+		free(w->r[i].asks);
+		free(w->r[i].dirs);
+		free(w->r[i].pages);
+		free(w->r[i].objects);
+		free(w->r[i].holds);
+		free(w->r[i].bars);
+	}
+	free(w);
+}
+
+static void say_total(void)
+{
+	fprintf(stderr,
+		"fuzz_world: %lu records; %lu messages came, %lu of them of the other rank, %lu of those refused\n",
+		total.records, total.messages, total.others, total.refused);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, data + size };
+	unsigned int n = 0;
+
+	if (!total.records++) {
+		atexit(say_total);
+		aloud = getenv("FUZZ_WORLD_SAY");
+	}
+	begin();
+	while (in.at < in.end && n++ < 400)
+		record(&in);
+	settle();
+	end();
+	return 0;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* world.h - honest ranks with the machines of the core, their host, and what must hold of them. For fuzz_world.c. */
+#ifndef FUZZ_WORLD_H
+#define FUZZ_WORLD_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/dispatch.h"
+#include "core/set.h"
+
+#define HONEST 3u
+#define OTHER HONEST /* the rank that is not */
+#define RANKS (HONEST + 1)
+#define THREADS 2u
+#define ASYNC THREADS /* the slot of a block that is asked for with nobody waiting */
+#define BLOCK_SLOTS (THREADS + 1)
+#define SLOTS (2 * BLOCK_SLOTS) /* the second half are those of synchronisation */
+#define BLOCKS 6u
+#define OBJECTS 5u /* of each rank; 0 is none */
+#define HOLDS 3u
+#define BARRIERS 2u
+#define UNDER_WAY 512u
+#define SEEN 8u
+
+#define must(x)                                                                         \
+	do {                                                                            \
+		if (!(x)) {                                                             \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #x); \
+			abort();                                                        \
+		}                                                                       \
+	} while (0)
+
+/* All in the heap, each by itself: AddressSanitizer sees who leaves his own. */
+struct rank {
+	struct qnode *nodes, *object_nodes;
+	struct dir *dirs;
+	struct copy *pages;
+	struct sync *objects;
+	struct object_list list;
+	uint64_t *asks;
+	struct hold *holds;
+	struct bar *bars;
+	struct slot {
+		uint8_t busy, woken, write;
+		uint8_t block; /* + 1; 0: of synchronisation */
+		uint8_t home,
+			gets; /* what of home's rwlock the answer gives: 1 to read, 2 to write; of a release, the block */
+	} slots[SLOTS];
+	uint8_t prot[BLOCKS];
+	uint32_t frame[BLOCKS];
+	uint8_t timer[BLOCKS];
+	uint32_t came[BARRIERS]; /* episodes that its threads have arrived in */
+	uint8_t rw[HONEST];      /* of each rank's rwlock: 1 held to read, 2 to write, 3 asked for */
+	bool cut;                /* it talks to the other rank no more */
+};
+
+struct letter {
+	struct msg m;
+	uint16_t from;
+	uint32_t data;
+};
+
+extern struct world {
+	struct rank r[HONEST];
+	struct letter way[UNDER_WAY];
+	unsigned int n;
+	uint32_t now, version[BLOCKS];
+	bool part[BLOCKS]; /* the other rank takes part */
+	bool part_object[HONEST][OBJECTS];
+	struct msg seen[SEEN];
+	unsigned int nseen;
+} * w;
+
+uint16_t world_manager(uint32_t block);
+void world_check_blocks(void);
+void world_check_locks(void);
+/* A thread of r reads the block, or writes it: contents are the newest. */
+void world_access(struct rank *r, unsigned int block, bool write);
+void world_post(uint16_t from, const struct msg *m, uint32_t data);
+/* An event of a rank's own, with the slot of who waits. */
+void world_local_page(uint16_t me, uint32_t block, enum page_event ev, unsigned int slot);
+void world_carry_out(uint16_t me, uint32_t block, const struct actions *out, uint32_t data);
+/* 0, -EBADMSG, -ESTALE: as dispatch_step() has it. */
+int world_dispatch(uint16_t me, const struct msg *m, uint32_t data);
+
+#endif

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "tests/kmod/common_peer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* As kmod/conn.c writes it. */
+struct address {
+	uint32_t magic, version;
+	uint16_t rank, size;
+	uint16_t lid;
+	uint8_t mtu, global;
+	union ibv_gid gid;
+	uint32_t qpn[][CLASS_MAX];
+};
+
+#define OUT 128u /* buffers to send from, as many as a queue has places; each of */
+#define OUT_SIZE 4096u
+
+struct peer_memory {
+	struct msg in[CLASS_MAX][PEER_RECEIVES][PEER_PACK];
+	char out[OUT][OUT_SIZE];
+	char landing[2 << 20];
+};
+
+static struct ibv_context *device;
+static struct ibv_pd *pd;
+
+bool peer_fail(const char *what)
+{
+	printf("FAILED: %s (%s)\n", what, strerror(errno));
+	return false;
+}
+
+static bool open_device(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	if (!list || !list[0])
+		return peer_fail("there is no RDMA device");
+	device = ibv_open_device(list[0]);
+	ibv_free_device_list(list);
+	pd = device ? ibv_alloc_pd(device) : NULL;
+	return pd ? true : peer_fail("the RDMA device cannot be opened");
+}
+
+bool peer_open(struct peer *p)
+{
+	if (!pd && !open_device())
+		return false;
+	p->memory = mmap(NULL, sizeof(*p->memory), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+			 -1, 0);
+	p->mr = ibv_reg_mr(pd, p->memory, sizeof(*p->memory), IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	p->landing = (uintptr_t)p->memory->landing;
+	return p->mr ? true : peer_fail("memory cannot be registered");
+}
+
+static void post_receive(struct peer *p, unsigned int class, unsigned int i)
+{
+	struct ibv_sge sge = { (uintptr_t)p->memory->in[class][i], sizeof(p->memory->in[class][i]), p->mr->lkey };
+	struct ibv_recv_wr wr = { .wr_id = class << 16 | i, .sg_list = &sge, .num_sge = 1 }, *bad;
+
+	ibv_post_recv(p->qp[class], &wr, &bad);
+}
+
+static bool make_qp(struct peer *p, unsigned int class)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = p->cq,
+		.recv_cq = p->cq,
+		.qp_type = IBV_QPT_RC,
+		.sq_sig_all = 1,
+		.cap = { .max_send_wr = OUT, .max_recv_wr = PEER_RECEIVES, .max_send_sge = 1, .max_recv_sge = 1 }
+	};
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT,
+				    .port_num = 1,
+				    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	unsigned int i;
+
+	p->qp[class] = ibv_create_qp(pd, &init);
+	if (!p->qp[class] ||
+	    ibv_modify_qp(p->qp[class], &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+		return peer_fail("no queue pair");
+	for (i = 0; i < PEER_RECEIVES; i++)
+		post_receive(p, class, i);
+	return true;
+}
+
+bool peer_begin(struct peer *p, uint16_t ranks, uint16_t me, uint16_t target)
+{
+	unsigned int c;
+
+	p->ranks = ranks;
+	p->me = me;
+	p->target = target;
+	p->posted = p->nseen = 0;
+	p->broken = false;
+	p->rkey = 0;
+	p->cq = ibv_create_cq(device, CLASS_MAX * (PEER_RECEIVES + OUT), NULL, NULL, 0);
+	if (!p->cq)
+		return peer_fail("no completion queue");
+	for (c = 0; c < CLASS_MAX; c++)
+		if (!make_qp(p, c))
+			return false;
+	return true;
+}
+
+void peer_end(struct peer *p)
+{
+	unsigned int c;
+
+	for (c = 0; c < CLASS_MAX; c++) {
+		if (p->qp[c])
+			ibv_destroy_qp(p->qp[c]);
+		p->qp[c] = NULL;
+	}
+	if (p->cq)
+		ibv_destroy_cq(p->cq);
+	p->cq = NULL;
+}
+
+/* The index of the address that the target has: it is of the same device. */
+static int gid_index(const union ibv_gid *gid)
+{
+	struct ibv_gid_entry e;
+	int i;
+
+	for (i = 0; i < 64; i++)
+		if (!ibv_query_gid_ex(device, 1, (uint32_t)i, &e, 0) && e.gid_type == IBV_GID_TYPE_ROCE_V2 &&
+		    !memcmp(&e.gid, gid, sizeof(*gid)))
+			return i;
+	return -1;
+}
+
+/* Of the connection of a class; with theirs, the way from the target. */
+static uint64_t secret(const struct peer *p, const struct job *j, char what, unsigned int class, bool theirs)
+{
+	const struct address *a = (const void *)j->address[p->target];
+	const uint32_t mine = p->qp[class]->qp_num, other = a->qpn[p->me][class];
+
+	return lane_secret(&j->key, what, class,
+			   (const unsigned int[]){ theirs ? p->target : p->me, theirs ? p->me : p->target },
+			   (const uint32_t[]){ theirs ? other : mine, theirs ? mine : other });
+}
+
+static bool connect_qp(struct peer *p, const struct job *j, unsigned int c, int index)
+{
+	const struct address *a = (const void *)j->address[p->target];
+	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
+				   .timeout = 18,
+				   .retry_cnt = 7,
+				   .rnr_retry = 7,
+				   .max_rd_atomic = 1,
+				   .sq_psn = (uint32_t)secret(p, j, 'P', c, false) & 0xffffff };
+	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
+				   .path_mtu = a->mtu,
+				   .dest_qp_num = a->qpn[p->me][c],
+				   .max_dest_rd_atomic = 1,
+				   .min_rnr_timer = 1,
+				   .rq_psn = (uint32_t)secret(p, j, 'P', c, true) & 0xffffff,
+				   .ah_attr = {
+					   .is_global = 1,
+					   .port_num = 1,
+					   .grh = { .dgid = a->gid, .hop_limit = 64, .sgid_index = (uint8_t)index } } };
+
+	return !ibv_modify_qp(p->qp[c], &rtr,
+			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) &&
+		!ibv_modify_qp(p->qp[c], &rts,
+			       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				       IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+bool peer_connect(struct peer *p, const struct job *j)
+{
+	const struct address *a = (const void *)j->address[p->target];
+	const int index = gid_index(&a->gid);
+	unsigned int c;
+
+	for (c = 0; c < CLASS_MAX; c++)
+		if (index < 0 || !connect_qp(p, j, c, index))
+			return peer_fail("the queue pairs do not connect");
+	return true;
+}
+
+void peer_address(const struct peer *p, unsigned int n, struct job *j)
+{
+	const uint16_t me = p->me;
+	struct address *a = (void *)j->address[me];
+	unsigned int c;
+
+	*a = *(const struct address *)(const void *)j->address[p->target];
+	a->rank = me;
+	memset(a->qpn, 0, j->ranks * sizeof(a->qpn[0]));
+	j->address_size[me] = j->address_size[p->target];
+	for (; n--; p++)
+		for (c = 0; c < CLASS_MAX; c++)
+			a->qpn[p->target][c] = p->qp[c]->qp_num;
+}
+
+/* As kmod/rank.c has them. */
+struct wire_limits peer_limits(const struct peer *p)
+{
+	return (struct wire_limits){ .me = p->target,
+				     .nranks = p->ranks,
+				     .host = HOST_KERNEL,
+				     .block_slots = PEER_SLOTS,
+				     .slots = 65536,
+				     .holds = DSM_HOLDS_MAX,
+				     .barriers = p->ranks * DSM_BARRIERS_MAX,
+				     .pages = JOB_PAGES,
+				     .block_pages = DSM_UNIT_PAGES };
+}
+
+bool peer_is_wrong(const struct peer *p, const struct msg *m, unsigned int class)
+{
+	const struct wire_limits limits = peer_limits(p);
+
+	return m->src != p->me || wire_check(m, &limits) || m->type == MSG_DATA || m->type == MSG_HELLO ||
+		wire_class(m->type) != class;
+}
+
+void peer_greet(struct peer *p, const struct job *j, uint64_t wrong)
+{
+	unsigned int c;
+
+	for (c = 0; c < CLASS_MAX; c++) {
+		struct msg m = { .version = WIRE_VERSION,
+				 .type = MSG_HELLO,
+				 .src = p->me,
+				 .dst = p->target,
+				 .value = secret(p, j, 'H', c, false) ^ wrong };
+
+		peer_post(p, c, &m, sizeof(m), NULL);
+	}
+}
+
+void peer_post(struct peer *p, unsigned int class, const void *data, uint32_t size, const struct ibv_send_wr *like)
+{
+	char *at = p->memory->out[p->sends++ % OUT];
+	struct ibv_sge sge = { (uintptr_t)at, size, p->mr->lkey };
+	struct ibv_send_wr wr = like ? *like : (struct ibv_send_wr){ .opcode = IBV_WR_SEND }, *bad;
+
+	if (data)
+		memcpy(at, data, size);
+	wr.wr_id = 1ull << 32;
+	wr.sg_list = &sge;
+	wr.num_sge = 1;
+	if (ibv_post_send(p->qp[class], &wr, &bad))
+		p->broken = true;
+	else
+		p->posted++;
+}
+
+/* The slot that a block is written for. */
+static uint16_t slot_of(uint32_t imm)
+{
+	return (uint16_t)((imm & 0xff) | (imm >> 28 & 3) << 8);
+}
+
+static void came(struct peer *p, const struct ibv_wc *wc, void (*heard)(struct peer *p, const struct msg *m))
+{
+	const unsigned int class = (unsigned int)wc->wr_id >> 16, i = wc->wr_id & 0xffff;
+	unsigned int n = wc->byte_len / sizeof(struct msg), k;
+	struct msg m[PEER_PACK];
+
+	memcpy(m, p->memory->in[class][i], sizeof(m));
+	post_receive(p, class, i);
+	if (wc->wc_flags & IBV_WC_WITH_IMM) {
+		const uint32_t imm = __builtin_bswap32(wc->imm_data);
+
+		m[0] = (struct msg){ .version = WIRE_VERSION,
+				     .type = MSG_GRANT,
+				     .object = p->wanted[slot_of(imm)],
+				     .req_rank = p->me,
+				     .req_slot = slot_of(imm),
+				     .home = imm >> 17 & 1023 };
+		n = 1;
+		p->landed++;
+	}
+	for (k = 0; k < n && k < PEER_PACK; k++) {
+		p->seen[p->nseen++ % PEER_SEEN] = m[k];
+		heard(p, &m[k]);
+	}
+}
+
+void peer_look(struct peer *p, void (*heard)(struct peer *p, const struct msg *m))
+{
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(p->cq, 1, &wc) == 1) {
+		if (wc.status != IBV_WC_SUCCESS)
+			p->broken = true;
+		else if (wc.wr_id >> 32)
+			p->posted--;
+		else
+			came(p, &wc, heard);
+	}
+}

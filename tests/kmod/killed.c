@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * killed.c - the answer to a question whose thread was killed. The process of rank 1 waits for a lock or a semaphore and is
+ * killed; a child of it keeps the descriptor, so that the rank is still there when rank 0 gives what it waited for.
+ * What must hold: the kernel complains of nothing, and nothing is left once the child has gone.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/kmod/common.h"
+
+enum { MUTEX = 1, SEM = 4, OP_WAIT = 6, OP_POST = 8 }; /* as core/sync.h has them */
+
+static struct job *j;
+static struct {
+	_Atomic uint32_t name; /* of the object */
+	_Atomic int waits;
+} * shared;
+
+static bool call(int fd, struct dsm_ioc_call c, struct dsm_ioc_call *out)
+{
+	bool ok = !ioctl(fd, DSM_IOC_CALL, &c) && !c.status;
+
+	*out = c;
+	return ok;
+}
+
+static void waiter(bool lock, const int child[2])
+{
+	struct dsm_ioc_call c = { .call = lock ? DSM_CALL_LOCK : DSM_CALL_SYNC, .op = lock ? 0 : OP_WAIT };
+	int fd = job_join(j, 1);
+	char byte;
+
+	close(child[1]);
+	if (fd < 0)
+		_exit(3);
+	if (!fork()) { /* it keeps the file until the test closes its end */
+		byte = 0;
+		_exit(read(child[0], &byte, 1) != 0);
+	}
+	while (!atomic_load(&shared->name))
+		usleep(1000);
+	c.object = atomic_load(&shared->name);
+	atomic_store(&shared->waits, 1);
+	call(fd, c, &c);
+	_exit(4); /* it was not to come back */
+}
+
+static bool one(bool lock)
+{
+	struct dsm_ioc_call made, held = { 0 };
+	int fd, child[2], status = 0, taint = tainted();
+	double end = now_s() + patience(60);
+	pid_t pid;
+	bool ok;
+
+	job_set(j, 2, false);
+	atomic_store(&shared->name, 0);
+	atomic_store(&shared->waits, 0);
+	if (pipe(child))
+		return false;
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		waiter(lock, child);
+	close(child[0]);
+	fd = job_join(j, 0);
+	ok = fd >= 0 && call(fd, (struct dsm_ioc_call){ .value2 = (uint64_t)(lock ? MUTEX : SEM) << 32 }, &made);
+	ok = ok &&
+		(!lock ||
+		 call(fd, (struct dsm_ioc_call){ .call = DSM_CALL_LOCK, .object = (uint32_t)made.result }, &held));
+	if (ok)
+		atomic_store(&shared->name, (uint32_t)made.result);
+	while (ok && !atomic_load(&shared->waits) && now_s() < end)
+		usleep(1000);
+	usleep((useconds_t)(patience(0.3) * 1e6)); /* it asks, and waits */
+	kill(pid, SIGKILL);
+	waitpid(pid, &status, 0);
+	if (lock)
+		ok = ok && call(fd, (struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = held.hold }, &held);
+	else
+		ok = ok &&
+			call(fd, (struct dsm_ioc_call){ .op = OP_POST, .object = (uint32_t)made.result, .value = 1 },
+			     &held);
+	usleep(100000);
+	close(child[1]);
+	munmap(JOB_BASE, JOB_WINDOW);
+	close(fd);
+	ok = ok && WIFSIGNALED(status) && nothing_left(20) && tainted() == taint;
+	while (waitpid(-1, NULL, WNOHANG) > 0) /* the child, which this process has inherited */
+		;
+	printf("%s: %s\n", lock ? "a lock" : "a semaphore", ok ? "its answer found nobody" : "FAILED");
+	return ok;
+}
+
+int main(void)
+{
+	bool ok;
+
+	if (!module_loaded()) {
+		fprintf(stderr, "killed: dsm.ko is not loaded\n");
+		return 77;
+	}
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	j = job_new();
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		return 2;
+	ok = one(false);
+	ok &= one(true);
+	return ok ? 0 : 1;
+}

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * maps.c - what a process does to its mapping: moving it, which is refused, also after the kernel has tried it; giving it to a
+ * child; taking it away while its pages are freed; and leaving the module no user while a thread is still in a fault of it.
+ *
+ * Whatever was refused, the module goes on to be the only one to change table entries: frames that are freed
+ * (DSM_RANGE_FORGET) are mapped nowhere.
+ *
+ * Runs in a guest, as root, with the module loaded. --unload unloads it while a fault lingers in it (test_linger).
+ */
+#include "tests/kmod/common.h"
+#include "tests/kmod/common_module.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define UNIT 512u /* pages of 2 MiB */
+#define ELSEWHERE (JOB_BASE + (1ul << 40))
+#define PATTERN 0x5adb0b5adb0b5adbull
+#define LINGER_MS 700
+
+static int bad;
+
+static void expect(bool ok, const char *what)
+{
+	if (!ok) {
+		bad++;
+		printf("FAILED: %s (errno %d)\n", what, errno);
+		fflush(stdout);
+	}
+}
+
+static volatile uint64_t *word(unsigned int page)
+{
+	return (volatile uint64_t *)(JOB_BASE + page * PAGE);
+}
+
+static int range(int fd, unsigned int op, unsigned int page, unsigned int pages, unsigned int write)
+{
+	struct dsm_ioc_range r = { .op = op, .page = page, .pages = pages, .write = write };
+
+	return ioctl(fd, DSM_IOC_RANGE, &r) ? -errno : 0;
+}
+
+static void fill(unsigned int from)
+{
+	unsigned int i;
+
+	for (i = from; i < from + UNIT; i++)
+		*word(i) = PATTERN + i;
+}
+
+/* How many pages can be read and are as fill() left them. */
+static unsigned int still(unsigned int from)
+{
+	unsigned int i, n = 0;
+
+	for (i = from; i < from + UNIT; i++)
+		n += !touch((volatile char *)word(i), false) && *word(i) == PATTERN + i;
+	return n;
+}
+
+/* What runs in a process of its own, as the only rank of a job. */
+static void alone(struct job *j, void (*f)(int fd), const char *name)
+{
+	pid_t pid;
+	int status;
+
+	job_set(j, 1, false);
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		int fd;
+
+		bad = 0;
+		alarm((unsigned int)patience(40));
+		catch_signals();
+		fd = job_join(j, 0);
+		expect(fd >= 0, "a job of one rank");
+		if (fd >= 0)
+			f(fd);
+		fflush(stdout);
+		_exit(bad ? 1 : 0);
+	}
+	waitpid(pid, &status, 0);
+	if (status)
+		printf("%s: status %#x\n", name, status);
+	bad += status != 0;
+	expect(nothing_left(20), "nothing is left");
+}
+
+/* ---- moves ---------------------------------------------------------------------------------- */
+
+static bool refused(void *p)
+{
+	return p == MAP_FAILED;
+}
+
+static void moves(int fd)
+{
+	const unsigned long half = JOB_WINDOW / 2;
+
+	fill(0);
+	fill(UNIT);
+	expect(refused(mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, ELSEWHERE)),
+	       "it cannot be moved");
+	expect(still(0) == UNIT, "what was there is there");
+	expect(!touch((volatile char *)word(3 * UNIT), true), "other pages can be had");
+	expect(!range(fd, DSM_RANGE_FORGET, 0, UNIT, 0), "a range is forgotten");
+	expect(still(0) == 0, "its frames are mapped no more");
+	fill(0);
+	expect(refused(mremap(JOB_BASE, half, half, MREMAP_MAYMOVE | MREMAP_FIXED, ELSEWHERE)), "nor a part of it");
+	expect(refused(mremap(JOB_BASE, JOB_WINDOW, half, 0)), "it does not shrink");
+	expect(refused(mremap(JOB_BASE, JOB_WINDOW, 2 * JOB_WINDOW, MREMAP_MAYMOVE)), "nor grow");
+	expect(refused(mremap(JOB_BASE, 0, JOB_WINDOW, MREMAP_MAYMOVE)), "nor is it doubled");
+	expect(refused(mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_DONTUNMAP)), "in either way");
+	expect(munmap(JOB_BASE, PAGE) && munmap(JOB_BASE + PAGE, PAGE), "it has no holes");
+	expect(still(0) == UNIT && still(UNIT) == UNIT, "what was there is there, still");
+	expect(!range(fd, DSM_RANGE_FORGET, 0, 2 * UNIT, 0), "a range is forgotten");
+	expect(still(0) == 0 && still(UNIT) == 0, "its frames are mapped no more");
+	expect(!munmap(JOB_BASE, JOB_WINDOW), "the whole of it can be unmapped");
+	expect(!range(fd, DSM_RANGE_FORGET, 2 * UNIT, 2 * UNIT, 0), "and frames go without it");
+}
+
+/* ---- children ------------------------------------------------------------------------------- */
+
+static void children(int fd)
+{
+	int status;
+	pid_t pid;
+
+	fill(0);
+	expect(madvise(JOB_BASE, JOB_WINDOW, MADV_DOFORK) && errno == EINVAL, "children cannot be given it");
+	expect(madvise(JOB_BASE, PAGE, MADV_DOFORK), "nor a page of it");
+	pid = fork();
+	if (!pid)
+		_exit((touch((volatile char *)word(0), false) ? 0 : 1) +
+		      (touch((volatile char *)word(1), true) ? 0 : 2) +
+		      (touch((volatile char *)word(UNIT), true) ? 0 : 4));
+	waitpid(pid, &status, 0);
+	expect(status == 0, "a child reads and writes nothing of it");
+	expect(still(0) == UNIT, "its parent has everything");
+	expect(!range(fd, DSM_RANGE_FORGET, 0, UNIT, 0), "a range is forgotten");
+	expect(still(0) == 0, "its frames are mapped no more");
+}
+
+/* ---- unmapped while frames go --------------------------------------------------------------- */
+
+static atomic_bool over;
+
+static void *writer(void *arg)
+{
+	uint64_t random = (uintptr_t)arg;
+
+	while (!atomic_load(&over))
+		if (touch((volatile char *)word(pick(&random, 2 * UNIT)), true) == SIGSEGV)
+			break;
+	return NULL;
+}
+
+static void *forgetter(void *arg)
+{
+	while (!atomic_load(&over))
+		range((int)(intptr_t)arg, DSM_RANGE_FORGET, 0, 2 * UNIT, 0);
+	return NULL;
+}
+
+/* Frames are freed while munmap(2) is at their entries. That nobody writes to them then only a kernel with page poisoning sees. */
+static void unmapped(int fd)
+{
+	pthread_t threads[4];
+	intptr_t i;
+
+	for (i = 0; i < 3; i++)
+		pthread_create(&threads[i], NULL, writer, (void *)(i + 1));
+	pthread_create(&threads[3], NULL, forgetter, (void *)(intptr_t)fd);
+	usleep(20000);
+	expect(!munmap(JOB_BASE, JOB_WINDOW), "munmap");
+	usleep(2000);
+	atomic_store(&over, true);
+	for (i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+}
+
+/* ---- the module goes ------------------------------------------------------------------------ */
+
+static bool linger(unsigned int ms)
+{
+	FILE *f = fopen("/sys/module/dsm/parameters/test_linger", "w");
+	bool ok = f && fprintf(f, "%u", ms) > 0;
+
+	return f && !fclose(f) && ok;
+}
+
+/* Of the two ranks below. */
+static struct {
+	_Atomic unsigned int step;
+	_Atomic double let_go; /* when the fault could be over at the earliest */
+} * both;
+
+static void wait_for(unsigned int n)
+{
+	double end = now_s() + patience(20);
+
+	while (atomic_load(&both->step) < n && now_s() < end)
+		usleep(1000);
+	expect(atomic_load(&both->step) >= n, "the other rank goes on");
+}
+
+static void *faults(void *arg)
+{
+	(void)arg;
+	touch(JOB_BASE, true);
+	return NULL;
+}
+
+/* Has a block pinned that the other wants, until that has neither mapping nor file. */
+static void holds(struct job *j)
+{
+	int fd = job_join(j, 1);
+
+	expect(fd >= 0 && !range(fd, DSM_RANGE_PIN, 0, 1, 1), "a block is pinned");
+	atomic_store(&both->step, 1);
+	wait_for(2);
+	atomic_store(&both->let_go, now_s());
+	expect(!range(fd, DSM_RANGE_UNPIN, 0, 1, 1), "and let go");
+	usleep(20000);
+	close(fd);
+}
+
+static void leaves(struct job *j)
+{
+	int fd = job_join(j, 0);
+	double end = now_s() + patience(20);
+	long long faulted;
+	pthread_t thread;
+
+	expect(fd >= 0, "a job of two ranks");
+	wait_for(1);
+	faulted = counter("faults");
+	pthread_create(&thread, NULL, faults, NULL);
+	/* What counts it has mmap_lock, which munmap(2) then waits for until the fault has its file. */
+	while (counter("faults") == faulted && now_s() < end)
+		usleep(1000);
+	expect(linger(LINGER_MS), "test_linger");
+	expect(!munmap(JOB_BASE, JOB_WINDOW) && !close(fd), "neither mapping nor file");
+	atomic_store(&both->step, 2);
+	pthread_join(thread, NULL);
+}
+
+/* A thread is in a fault, whose mapping and file are gone: the module must not go before it is out. */
+static void unload(struct job *j)
+{
+	pid_t pids[2];
+	double start, gone;
+	int i, err;
+
+	both = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	job_set(j, 2, false);
+	fflush(stdout);
+	for (i = 0; i < 2; i++) {
+		pids[i] = fork();
+		if (!pids[i]) {
+			alarm((unsigned int)patience(40));
+			catch_signals();
+			if (i)
+				holds(j);
+			else
+				leaves(j);
+			fflush(stdout);
+			_exit(bad ? 1 : 0);
+		}
+	}
+	wait_for(2);
+	start = now_s();
+	do {
+		err = module_unload();
+		usleep(500);
+	} while (err && now_s() < start + patience(20));
+	gone = now_s();
+	printf("unloaded after %.0f ms\n", (gone - atomic_load(&both->let_go)) * 1000);
+	expect(!err, "it can be unloaded");
+	expect(atomic_load(&both->let_go) > 0 && gone - atomic_load(&both->let_go) >= LINGER_MS * 1e-3,
+	       "but not before the fault is over");
+	expect(job_reap(pids, 2, 20), "both ranks end");
+}
+
+int main(int argc, char **argv)
+{
+	bool unloading = argc > 1 && !strcmp(argv[1], "--unload");
+	struct job *j;
+	int i;
+
+	if (argc > 1 && !unloading) {
+		printf("usage: maps [--unload]\n"
+		       "What processes do to mappings of dsm.ko, in a guest with the module loaded.\n");
+		return strcmp(argv[1], "--help") ? 2 : 0;
+	}
+	if (!module_loaded()) {
+		fprintf(stderr, "maps: dsm.ko is not loaded\n");
+		return 77;
+	}
+	j = job_new();
+	if (unloading) {
+		unload(j);
+	} else {
+		alone(j, moves, "moves");
+		alone(j, children, "children");
+		for (i = 0; i < 10; i++)
+			alone(j, unmapped, "unmapped");
+	}
+	printf("%d failed\n", bad);
+	return bad ? 1 : 0;
+}

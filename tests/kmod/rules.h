@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rules.h - dsm_uapi_rules.h as a table to walk: for the generator of arguments (fuzz.c) and for scripts/call-table. */
+#ifndef KMOD_RULES_H
+#define KMOD_RULES_H
+
+#include <dsm_uapi_rules.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum dsm_way { ARG_IN, ARG_OUT, ARG_INOUT };
+enum dsm_kind {
+	ARG_ANY,
+	ARG_ZERO,
+	ARG_IS,
+	ARG_NUMBER,
+	ARG_SIGNED,
+	ARG_EACH,
+	ARG_FLAGS,
+	ARG_ONE_OF,
+	ARG_MULTIPLE,
+	ARG_INDEX,
+	ARG_INDEX_OR,
+	ARG_RANK,
+	ARG_OBJECT,
+	ARG_OWN_RANK,
+	ARG_GROUP,
+	ARG_BARRIER,
+	ARG_PAGE,
+	ARG_PAGES,
+	ARG_POINTER,
+	ARG_SECRET,
+	ARG_TEXT,
+	ARG_KINDS
+};
+
+struct dsm_rule {
+	const char *name;
+	uint16_t at, size; /* of the field */
+	uint8_t way, kind;
+	int64_t a;
+	uint64_t b;
+};
+
+struct dsm_variant {
+	const char *name;
+	unsigned long cmd;
+	const struct dsm_rule *rules;
+	unsigned int n;
+	uint16_t size; /* of the struct */
+};
+
+#define ARG_ROW(s, field, way, kind, a, b)      \
+	{                                       \
+		#field,                         \
+		offsetof(struct s, field),      \
+		sizeof(((struct s *)0)->field), \
+		ARG_##way,                      \
+		ARG_##kind,                     \
+		(int64_t)(a),                   \
+		(uint64_t)(b)                   \
+	},
+#define ARG_ROWS(call, variant, s) static const struct dsm_rule rules_##variant[] = { DSM_RULES_##variant(ARG_ROW, s) };
+#define ARG_VARIANT(call, variant, s)                                                                   \
+	{ #variant, DSM_IOC_##call, rules_##variant, sizeof(rules_##variant) / sizeof(struct dsm_rule), \
+	  sizeof(struct s) },
+
+DSM_VARIANTS(ARG_ROWS)
+ARG_ROWS(PROTECT, PROT_ITEM, dsm_prot_item)
+/* clang-format off */
+static const struct dsm_variant dsm_variants[] = {
+	DSM_VARIANTS(ARG_VARIANT)
+	ARG_VARIANT(PROTECT, PROT_ITEM, dsm_prot_item) /* not an argument, but what one points to */
+};
+/* clang-format on */
+enum { dsm_nvariants = sizeof(dsm_variants) / sizeof(dsm_variants[0]) };
+
+/* The place of each in dsm_variants. */
+#define ARG_PLACE(call, variant, s) VARIANT_##variant,
+enum dsm_variant_place { DSM_VARIANTS(ARG_PLACE) VARIANT_PROT_ITEM };
+
+#endif

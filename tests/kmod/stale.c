@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * stale.c - no translation outlives the call that took the access away.
+ *
+ * Several threads write to the same pages all the time. Others open pages of theirs and close them again; once the call that
+ * closes has returned, nobody's word in them may change until they are opened. Where changes of one page cross, one of them
+ * finds an entry that another has lowered but not yet flushed:
+ *
+ *   faults     a thread that was allowed to write when it faulted makes the entry after the page was closed, and so lowers it
+ *   lowerers   threads that only take access away, from anybody's pages
+ *   --moves    the window is moved by mremap(2), which is refused half-way: entries leave their place and come back
+ *   --hotplug  processors go and come; those that go have acknowledged, but not yet gone on (test_hold_cpu)
+ *
+ * Runs in a guest with two processors or more and the module loaded, which is asked to be slow, by chance, between a look at
+ * the protection and the entry (test_slow_entry). With test_fail_trylock, when workers and faults make all entries, most changes
+ * cross. With test_no_remote_flush a word must change (--control): what that takes is chance, so it is waited for.
+ */
+#include "tests/kmod/common.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define WRITERS 3u
+#define CLOSERS 2u
+#define LOWERERS 2u
+#define WORDS (WRITERS + CLOSERS) /* who writes */
+#define OWNED 2u                  /* pages of each closer; all in 2 MiB, and so under one lock */
+#define ELSEWHERE (JOB_BASE + (1ul << 40))
+#define STUCK_S 60    /* nothing takes so long, however busy the host is */
+#define ROUNDS 100u   /* of each closer, at least */
+#define PATIENCE_S 60 /* for what chance brings sooner or later */
+
+static int dev;
+static atomic_bool stop;
+static _Atomic unsigned long rounds[CLOSERS], wrong, faults, lowered, moves, switches, left, refused;
+static bool moving, hotplug, control;
+
+static volatile uint64_t *word(unsigned int page, unsigned int writer)
+{
+	return (volatile uint64_t *)(JOB_BASE + page * PAGE) + writer;
+}
+
+static bool protect(const unsigned int *pages, unsigned int n, unsigned int prot, bool softirq)
+{
+	struct dsm_prot_item items[OWNED];
+	struct dsm_ioc_protect p = { .items = (uintptr_t)items,
+				     .count = n,
+				     .flags = softirq ? DSM_PROTECT_SOFTIRQ : 0 };
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		items[i] = (struct dsm_prot_item){ pages[i], prot };
+	if (!ioctl(dev, DSM_IOC_PROTECT, &p))
+		return true;
+	atomic_fetch_add(&refused, 1);
+	return false;
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+/* Writes to a page until it is closed, n times at most; whether it was. */
+static bool store(unsigned int page, unsigned int me, unsigned int n)
+{
+	volatile uint64_t *at = word(page, me);
+	volatile unsigned int times = n;
+
+	if (sigsetjmp(away, 0)) {
+		away_set = false;
+		atomic_fetch_add(&faults, 1);
+		return true;
+	}
+	for (away_set = true; times; times--)
+		++*at;
+	away_set = false;
+	return false;
+}
+
+static void *writer(void *arg)
+{
+	const unsigned int me = (unsigned int)(uintptr_t)arg;
+	uint64_t random = me;
+
+	/* A thread that is refused leaves the processor to those who write. */
+	while (!atomic_load(&stop))
+		if (store(pick(&random, CLOSERS * OWNED), me, 1 + pick(&random, 200000)))
+			usleep(pick(&random, 500));
+	return NULL;
+}
+
+static void pause_for(unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		__asm__ volatile("pause");
+}
+
+/* Whether anybody, this thread with it, can write to pages that are closed; they are open for reading. */
+static void look(const unsigned int *pages, unsigned int n, unsigned int me, unsigned int patient)
+{
+	uint64_t seen[OWNED][WORDS];
+	unsigned int i, w;
+
+	for (i = 0; i < n; i++)
+		for (w = 0; w < WORDS; w++)
+			seen[i][w] = *word(pages[i], w);
+	pause_for(patient);
+	for (i = 0; i < n; i++)
+		store(pages[i], me, 1);
+	for (i = 0; i < n; i++)
+		for (w = 0; w < WORDS; w++)
+			if (*word(pages[i], w) != seen[i][w])
+				atomic_fetch_add(&wrong, 1);
+}
+
+static void *closer(void *arg)
+{
+	const unsigned int closer = (unsigned int)(uintptr_t)arg, me = WRITERS + closer;
+	uint64_t random = 1000 + me;
+	unsigned int pages[OWNED], i;
+
+	while (!atomic_load(&stop)) {
+		unsigned int n = 1 + pick(&random, OWNED), from = pick(&random, OWNED);
+		bool softirq = pick(&random, 2);
+
+		for (i = 0; i < n; i++)
+			pages[i] = closer * OWNED + (from + i) % OWNED;
+		protect(pages, n, DSM_PROT_WRITE, softirq);
+		for (i = 0; i < n; i++)
+			store(pages[i], me, 1);
+		pause_for(pick(&random, 2) ? pick(&random, 300) : pick(&random, 20000));
+		/* Through "nothing allowed", or directly. */
+		if (pick(&random, 4) == 0)
+			protect(pages, n, DSM_PROT_NONE, softirq);
+		protect(pages, n, DSM_PROT_READ, softirq);
+		look(pages, n, me, 500 + pick(&random, 2000));
+		atomic_fetch_add(&rounds[closer], 1);
+	}
+	return NULL;
+}
+
+/* To reading only, which leaves closers what they need. */
+static void *lowerer(void *arg)
+{
+	uint64_t random = 2000 + (uintptr_t)arg;
+
+	while (!atomic_load(&stop)) {
+		unsigned int page = pick(&random, CLOSERS * OWNED);
+
+		protect(&page, 1, DSM_PROT_READ, pick(&random, 2));
+		atomic_fetch_add(&lowered, 1);
+		usleep(pick(&random, 1000));
+	}
+	return NULL;
+}
+
+static void *mover(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&stop)) {
+		if (mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, ELSEWHERE) != MAP_FAILED)
+			abort();
+		atomic_fetch_add(&moves, 1);
+		usleep(2000);
+	}
+	return NULL;
+}
+
+static bool set(const char *parameter, int value)
+{
+	char path[100];
+	bool ok;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/module/dsm/parameters/%s", parameter);
+	f = fopen(path, "w");
+	ok = f && fprintf(f, "%d", value) > 0;
+	return f && !fclose(f) && ok;
+}
+
+static bool online(unsigned int cpu, bool is)
+{
+	char path[80];
+	bool ok;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
+	f = fopen(path, "w");
+	ok = f && fputs(is ? "1" : "0", f) >= 0;
+	return f && !fclose(f) && ok;
+}
+
+/* Nothing of a processor that is gone keeps the others from going on. */
+static bool all_go_on(void)
+{
+	double end = now_s() + patience(STUCK_S);
+	unsigned long before[CLOSERS];
+	unsigned int i;
+
+	for (i = 0; i < CLOSERS; i++)
+		before[i] = atomic_load(&rounds[i]);
+	for (i = 0; i < CLOSERS && now_s() < end && !atomic_load(&stop); usleep(1000))
+		i += atomic_load(&rounds[i]) > before[i] + 1;
+	return i == CLOSERS || atomic_load(&stop);
+}
+
+static void *switcher(void *arg)
+{
+	uint64_t random = 3000;
+	long cpus = sysconf(_SC_NPROCESSORS_CONF);
+
+	(void)arg;
+	while (!atomic_load(&stop)) {
+		unsigned int cpu = 1 + pick(&random, (unsigned int)cpus - 1);
+
+		if (pick(&random, 2)) {
+			set("test_hold_cpu", (int)cpu);
+			usleep(pick(&random, 20000));
+		}
+		if (online(cpu, false)) {
+			atomic_fetch_add(&switches, 1);
+			if (!all_go_on())
+				atomic_fetch_add(&left, 1);
+		}
+		set("test_hold_cpu", -1);
+		online(cpu, true);
+		usleep(pick(&random, 20000));
+	}
+	return NULL;
+}
+
+/* ---- the test ------------------------------------------------------------------------------- */
+
+static bool open_window(void)
+{
+	struct dsm_ioc_window w = { .size = JOB_WINDOW };
+
+	dev = open("/dev/dsm", O_RDWR | O_CLOEXEC);
+	return dev >= 0 && !ioctl(dev, DSM_IOC_WINDOW, &w) &&
+		mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, dev, 0) !=
+		MAP_FAILED;
+}
+
+static unsigned int start(pthread_t *threads, unsigned int at, void *(*f)(void *), unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		if (pthread_create(&threads[at++], NULL, f, (void *)(uintptr_t)i))
+			exit(2);
+	return at;
+}
+
+/* Whether all that the test is about has happened; of a control, what must. */
+static bool seen_enough(void)
+{
+	unsigned int i;
+
+	if (control)
+		return atomic_load(&wrong);
+	for (i = 0; i < CLOSERS; i++)
+		if (atomic_load(&rounds[i]) < ROUNDS)
+			return false;
+	return atomic_load(&faults) && (!moving || atomic_load(&moves)) && (!hotplug || atomic_load(&switches));
+}
+
+/* For so long, and until enough was seen. A call that never comes back is an acknowledgement that was lost. */
+static bool watch(double seconds)
+{
+	double end = now_s() + seconds, latest = end + patience(PATIENCE_S), last[CLOSERS];
+	unsigned long before[CLOSERS] = { 0 };
+	unsigned int i;
+
+	for (i = 0; i < CLOSERS; i++)
+		last[i] = now_s();
+	while (now_s() < end || (!seen_enough() && now_s() < latest)) {
+		usleep(100000);
+		for (i = 0; i < CLOSERS; i++) {
+			unsigned long n = atomic_load(&rounds[i]);
+
+			if (n != before[i])
+				last[i] = now_s();
+			before[i] = n;
+			if (now_s() > last[i] + patience(STUCK_S)) {
+				printf("FAILED: closer %u has not come back from its call\n", i);
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
+static int run(double seconds)
+{
+	pthread_t threads[WRITERS + CLOSERS + LOWERERS + 2];
+	unsigned int n, i;
+	bool ok;
+
+	n = start(threads, 0, writer, WRITERS);
+	n = start(threads, n, closer, CLOSERS);
+	n = start(threads, n, lowerer, LOWERERS);
+	n = start(threads, n, mover, moving);
+	n = start(threads, n, switcher, hotplug);
+	ok = watch(seconds);
+	atomic_store(&stop, true);
+	if (!ok) {
+		fflush(stdout);
+		_exit(1);
+	}
+	for (i = 0; i < n; i++)
+		pthread_join(threads[i], NULL);
+	set("test_slow_entry", 0);
+	printf("%lu + %lu rounds, %lu lowered, %lu stale, %lu refused, %lu faults, %lu moves, %lu processors off (%lu with what others waited for)\n",
+	       atomic_load(&rounds[0]), atomic_load(&rounds[1]), atomic_load(&lowered), atomic_load(&wrong),
+	       atomic_load(&refused), atomic_load(&faults), atomic_load(&moves), atomic_load(&switches),
+	       atomic_load(&left));
+	ok &= !atomic_load(&refused) && !atomic_load(&left) && seen_enough() && (control || !atomic_load(&wrong));
+	return ok ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+	double seconds = 3;
+	int a;
+
+	for (a = 1; a < argc; a++) {
+		if (!strcmp(argv[a], "--seconds") && a + 1 < argc) {
+			seconds = atof(argv[++a]);
+		} else if (!strcmp(argv[a], "--moves")) {
+			moving = true;
+		} else if (!strcmp(argv[a], "--hotplug")) {
+			hotplug = true;
+		} else if (!strcmp(argv[a], "--control")) {
+			control = true;
+		} else {
+			printf("usage: stale [--seconds S] [--moves] [--hotplug] [--control]\n"
+			       "No translation outlives the call that took the access away; in a guest with dsm.ko loaded.\n");
+			return strcmp(argv[a], "--help") ? 2 : 0;
+		}
+	}
+	if (!module_loaded() || sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+		fprintf(stderr, "stale: this test needs dsm.ko and two processors\n");
+		return 77;
+	}
+	catch_signals();
+	if (!open_window() || !set("test_slow_entry", 2000)) {
+		perror("stale: /dev/dsm");
+		return 1;
+	}
+	return run(seconds);
+}

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * trust.c - what dsm.ko promises against whom (docs/kernel.md, "Security"): processes of other users, other processes of the same
+ * user, other namespaces, arguments that name what is not there. Each test is an attack that must come to nothing.
+ *
+ * Runs in a guest with the module loaded, as root; /dev/dsm is opened to everybody meanwhile. Without arguments all tests run.
+ */
+#include "tests/kmod/common_trust.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define TIB (1ull << 40)
+
+/* ---- arguments ------------------------------------------------------------------------------ */
+
+/* A mask that names a rank of no job made the barrier's tree look for it behind the table of ranks. */
+static bool barrier(void)
+{
+	static const uint64_t wrong[] = { 2, 1 | 4, 1 | 1ull << 63, 1ull << 2, ~0ull, ~0ull - 3 };
+	unsigned int i;
+	bool ok = true;
+	int fd[2];
+
+	if (!two_ranks(fd, JOB_WINDOW, 0, 0))
+		return false;
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct dsm_ioc_call c = { .call = DSM_CALL_BARRIER, .value2 = wrong[i], .threads = 1, .object = i };
+
+		ok &= refused(ioctl(fd[0], DSM_IOC_CALL, &c), EINVAL,
+			      "a barrier of ranks that are not of the job, or not of this rank");
+	}
+	return ok;
+}
+
+/* The hold of another lock was given back instead. */
+static bool unlock(void)
+{
+	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC, .op = 0, .value2 = 1ull << 32 },
+			    lock = { .call = DSM_CALL_LOCK }, u = lock;
+	static const uint16_t wrong[] = { DSM_HOLDS_MAX, DSM_HOLDS_MAX + 1, 0xffff };
+	unsigned int i;
+	bool ok = true;
+	int fd[2];
+
+	if (!two_ranks(fd, JOB_WINDOW, 0, 0) || !expect(!ioctl(fd[0], DSM_IOC_CALL, &c) && !c.status, "a mutex"))
+		return false;
+	lock.object = (uint32_t)c.result;
+	if (!expect(!ioctl(fd[0], DSM_IOC_CALL, &lock) && !lock.status && lock.hold == 0, "the first hold"))
+		return false;
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		u = (struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = wrong[i] };
+		ok &= refused(ioctl(fd[0], DSM_IOC_CALL, &u), EINVAL, "UNLOCK of a hold that cannot be");
+	}
+	u = (struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = 1 };
+	ok &= refused(ioctl(fd[0], DSM_IOC_CALL, &u), EPERM, "UNLOCK of a hold that is not held");
+	u.hold = lock.hold;
+	return expect(!ioctl(fd[0], DSM_IOC_CALL, &u), "UNLOCK of what is held") && ok;
+}
+
+/* Whoever made a mutex said who is last in line for it: the next to come sent a message to a rank beyond the table of ranks. */
+static bool mutex(void)
+{
+	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC, .value2 = 1ull << 32 }, lock = { .call = DSM_CALL_TRYLOCK };
+	unsigned int bit;
+	bool ok = true;
+	int fd[2];
+
+	if (!two_ranks(fd, JOB_WINDOW, 0, 0))
+		return false;
+	for (bit = 0; bit < 64; bit++) {
+		c.value = 1ull << bit;
+		ok &= refused(ioctl(fd[0], DSM_IOC_CALL, &c), EINVAL, "a mutex that is held from the start");
+	}
+	c.value = 0;
+	if (!expect(!ioctl(fd[0], DSM_IOC_CALL, &c) && !c.status, "a mutex"))
+		return false;
+	lock.object = (uint32_t)c.result;
+	return expect(!ioctl(fd[0], DSM_IOC_CALL, &lock) && !lock.status, "it is free") && ok;
+}
+
+/* Frames made for a region were too few for the next in its place: an access faulted for ever, that of a system call also when killed. */
+static bool regions(void)
+{
+	struct dsm_ioc_region g = { .pages = 256, .home = DSM_REGION_FIXED };
+	int fd = rank_open(JOB_WINDOW), zero = open("/dev/zero", O_RDONLY);
+	char *beyond = JOB_BASE + 300 * PAGE;
+	struct dsm_ioc_key key;
+	bool ok;
+
+	new_key(&key);
+	catch_signals();
+	if (!expect(fd >= 0 && zero >= 0 && !rank_join(fd, &key, 0, 1) && !ioctl(fd, DSM_IOC_REGION, &g) &&
+			    mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd,
+				 0) == JOB_BASE,
+		    "a rank with a region"))
+		return false;
+	ok = expect(!touch(JOB_BASE, true), "it can be used");
+	g.op = DSM_REGION_REMOVE;
+	ok &= expect(!ioctl(fd, DSM_IOC_REGION, &g), "it goes");
+	g = (struct dsm_ioc_region){ .pages = 512, .home = DSM_REGION_FIXED };
+	ok &= expect(!ioctl(fd, DSM_IOC_REGION, &g), "a larger one comes");
+	alarm(30);
+	ok &= expect(touch(beyond, true) == SIGBUS, "there is no memory for it");
+	return refused((int)read(zero, beyond, 8), EFAULT, "a system call to where there is none") && ok;
+}
+
+/* A block's number has 31 bits for its page. */
+static bool window(void)
+{
+	const uint64_t end = 8 * TIB / PAGE - 512;
+	struct dsm_ioc_region g = { .page = (uint32_t)end, .pages = 512 };
+	char *at = (char *)0x100000000000ul;
+	struct dsm_ioc_key key;
+	volatile char *last;
+	bool ok;
+	int fd = rank_open(8 * TIB + (2 << 20));
+
+	new_key(&key);
+	ok = refused(fd, EINVAL, "a window of 8 TiB and 2 MiB");
+	fd = rank_open(8 * TIB);
+	if (!expect(fd >= 0, "a window of 8 TiB") || !expect(!rank_join(fd, &key, 0, 1), "JOIN") ||
+	    !expect(!ioctl(fd, DSM_IOC_REGION, &g), "a region at its end") ||
+	    !expect(mmap(at, 8 * TIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == at,
+		    "its mapping"))
+		return false;
+	catch_signals();
+	last = at + 8 * TIB - 1;
+	ok &= expect(!touch(last, true) && !touch(last, true) && *last == 2, "its last page");
+	g.page = 0;
+	g.id = 1;
+	ok &= expect(!ioctl(fd, DSM_IOC_REGION, &g) && !touch(at, false) && *at == 0, "its first page is another");
+	return ok;
+}
+
+/* ---- who is whom ---------------------------------------------------------------------------- */
+
+/* Whoever comes as a rank that is there already, speaks for nobody. */
+static bool twice(void)
+{
+	struct dsm_ioc_key key, other;
+	int first = rank_open(JOB_WINDOW), second = rank_open(JOB_WINDOW);
+
+	new_key(&key);
+	new_key(&other);
+	return expect(first >= 0 && second >= 0 && !rank_join(first, &key, 0, 2), "JOIN") &&
+		refused(rank_join(second, &key, 0, 2), EEXIST, "a second rank 0") &&
+		refused(ioctl(first, DSM_IOC_KEY, &other), EBUSY, "another key") &&
+		expect(!ioctl(second, DSM_IOC_KEY, &other), "rank 0 of another job");
+}
+
+/* Who has another key, or none, finds nobody. */
+static bool keys(void)
+{
+	struct dsm_ioc_key key, other, none = { .key = { 0 } };
+	int fd[2] = { rank_open(JOB_WINDOW), rank_open(JOB_WINDOW) }, without = rank_open(JOB_WINDOW);
+
+	new_key(&key);
+	other = key;
+	other.key[15] ^= 1;
+	return expect(fd[0] >= 0 && fd[1] >= 0 && !rank_join(fd[0], &key, 0, 2) && !rank_join(fd[1], &other, 1, 2),
+		      "JOIN") &&
+		refused(rank_connect(fd[0], 1), ENOENT, "CONNECT to a rank with another key") &&
+		refused(rank_connect(fd[1], 0), ENOENT, "CONNECT with another key") &&
+		refused(rank_join(without, &none, 1, 2), EINVAL, "a key of zeros") &&
+		refused(rank_connect(without, 0), ENOKEY, "CONNECT without a key");
+}
+
+struct visit {
+	struct dsm_ioc_key key;
+	int come[2], go[2];
+};
+
+/* Another user's rank, until the pipe is closed. */
+static bool be_rank(void *arg)
+{
+	struct visit *v = arg;
+	int fd = rank_open(JOB_WINDOW);
+	char byte = 0;
+	bool ok = expect(fd >= 0 && !rank_join(fd, &v->key, 1, 2), "JOIN of another user") &&
+		refused(rank_connect(fd, 0), EACCES, "CONNECT to another user's rank");
+
+	close(v->come[0]);
+	close(v->go[1]);
+	return write(v->come[1], &byte, 1) == 1 && read(v->go[0], &byte, 1) == 0 && ok;
+}
+
+/* Who has the key, but is another user, is no rank of the job; who may administer the machine reaches him. */
+static bool users(void)
+{
+	struct visit v;
+	int fd = rank_open(JOB_WINDOW), status;
+	char byte;
+	pid_t pid;
+	bool ok;
+
+	new_key(&v.key);
+	if (pipe(v.come) || pipe(v.go) || !expect(fd >= 0 && !rank_join(fd, &v.key, 0, 2), "JOIN"))
+		return false;
+	pid = start_somebody(be_rank, &v);
+	close(v.come[1]);
+	close(v.go[0]);
+	ok = expect(read(v.come[0], &byte, 1) == 1, "a rank of another user") &&
+		expect(!rank_connect(fd, 1), "CONNECT to it with CAP_SYS_ADMIN");
+	close(v.go[1]);
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status) && ok;
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+/* Two ranks by RDMA write words of each other's pages for a second; whether one of them was told that it is lost. */
+static bool is_lost(uint32_t mode, const char *parameter, const char *value)
+{
+	struct job *j = job_new();
+	pid_t pids[2];
+	unsigned int r, i;
+
+	job_set(j, 2, true);
+	j->mode = mode;
+	j->home = DSM_REGION_CYCLIC;
+	set_parameter(parameter, value);
+	fflush(stdout);
+	for (r = 0; r < 2; r++) {
+		pids[r] = fork();
+		if (!pids[r]) {
+			struct dsm_ioc_range all = { .op = DSM_RANGE_PREFETCH, .pages = 128, .write = 1 };
+			struct dsm_ioc_lost l = { .rank = -1 };
+			int fd = job_join(j, r);
+
+			for (i = 0; fd >= 0 && i < 50 && l.rank < 0 && !atomic_load(&j->stop); i++) {
+				ioctl(fd, DSM_IOC_RANGE, &all);
+				usleep(20000);
+				ioctl(fd, DSM_IOC_LOST, &l);
+			}
+			if (l.rank == (int)r)
+				atomic_store(&j->stop, 1);
+			_exit(fd < 0);
+		}
+	}
+	job_reap(pids, 2, 60);
+	set_parameter(parameter, "0");
+	return atomic_load(&j->stop);
+}
+
+/* A queue that is too small for all that may complete at once is not made; one that runs over ends its rank. */
+static bool overrun(void)
+{
+	bool ok = set_parameter("test_max_cqe", "255") &&
+		refused(join_by_rdma(DSM_MODE_SOFTIRQ), E2BIG, "JOIN with queues too small");
+
+	ok &= expect(!is_lost(DSM_MODE_WORKQUEUE, "test_max_cqe", "300"), "ranks with small queues");
+	ok &= expect(!is_lost(DSM_MODE_WORKQUEUE, "test_cqe", "0"), "ranks with queues of the usual size");
+	return expect(is_lost(DSM_MODE_WORKQUEUE, "test_cqe", "1"), "a rank whose queue has run over is told") && ok;
+}
+
+static int in_namespace(void)
+{
+	int result;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		_exit(unshare(CLONE_NEWNET) ? 255 : join_by_rdma(DSM_MODE_SOFTIRQ) < 0 ? errno : 0);
+	waitpid(pid, &result, 0);
+	return WEXITSTATUS(result);
+}
+
+/* Whether devices are shared by network namespaces or not: who is in another one has no address of ours to use. */
+static bool namespaces(void)
+{
+	bool ok = expect(join_by_rdma(DSM_MODE_SOFTIRQ) >= 0, "JOIN where the device is") &&
+		expect(in_namespace() == ENODEV, "JOIN elsewhere, devices shared");
+
+	ok &= expect(!system("rdma system set netns exclusive"), "rdma system set netns exclusive") &&
+		expect(join_by_rdma(DSM_MODE_SOFTIRQ) >= 0, "JOIN, not shared") &&
+		expect(in_namespace() == ENODEV, "JOIN elsewhere, devices not shared");
+	return expect(!system("rdma system set netns shared"), "rdma system set netns shared") && ok;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct attack attacks[] = {
+		{ "barrier", barrier }, { "mutex", mutex },           { "regions", regions }, { "unlock", unlock },
+		{ "window", window },   { "twice", twice },           { "keys", keys },       { "users", users },
+		{ "overrun", overrun }, { "namespaces", namespaces },
+	};
+
+	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_dir_reads.c - core/dir: reads of a block with read copies, which are served beside each other. */
+#include "core.h"
+
+#include "core/dir.h"
+
+#define RANKS 8
+#define SLOTS 4
+#define OBJECT 0x87654321u
+
+static struct qnode nodes[RANKS * SLOTS];
+static const struct dir_ctx ctx = { .me = 0, .nranks = RANKS, .queue = { .nodes = nodes, .nslots = SLOTS } };
+
+/* Rank 1 wrote the block, and it and rank 7 have copies. */
+static struct dir shared(void)
+{
+	memset(nodes, 0, sizeof(nodes));
+	return (struct dir){ .state = DIR_SHARED, .owner = 1, .served = 7, .copyset = 0x82 };
+}
+
+static int take(struct dir *d, uint8_t type, uint16_t rank, uint16_t slot, struct actions *out)
+{
+	struct msg m = unit_msg(type, rank, 0, rank, slot);
+
+	m.object = OBJECT;
+	return dir_step(&ctx, d, &m, out);
+}
+
+static void turn(struct dir *d, struct actions *out)
+{
+	struct msg m = unit_action(out, ACT_RESUME, 0)->msg;
+
+	ck_assert_int_eq(dir_step(&ctx, d, &m, out), 0);
+}
+
+START_TEST(reads_of_copies_do_not_wait_for_each_other)
+{
+	struct dir d = shared();
+	struct actions out;
+	uint16_t r;
+
+	for (r = 2; r < 6; r++) {
+		ck_assert_int_eq(take(&d, MSG_READ_REQ, r, 1, &out), 0);
+		ck_assert_str_eq(unit_text(&out), "FWD_READ");
+		ck_assert_uint_eq(out.v[0].msg.dst, 1);
+		ck_assert_uint_eq(out.v[0].msg.req_rank, r);
+		ck_assert_uint_eq(d.phase, DIR_IDLE);
+		ck_assert_uint_eq(d.readers, r - 1u);
+		ck_assert(!dir_quiet(&d));
+	}
+	ck_assert_uint_eq(d.copyset, 0xbe);
+	for (r = 5; r > 1; r--) {
+		ck_assert_int_eq(take(&d, MSG_DONE, r, 1, &out), 0);
+		ck_assert_uint_eq(out.n, 0);
+	}
+	ck_assert(dir_quiet(&d));
+}
+END_TEST
+
+/* Nodes of other queues may lie behind those of this job, and do where there are fewer slots than a message has room for. */
+START_TEST(who_is_not_in_the_job_has_read_nothing)
+{
+	const struct dir_ctx few = { .me = 0, .nranks = 4, .queue = { .nodes = nodes, .nslots = SLOTS } };
+	struct dir d = shared();
+	struct msg m = unit_msg(MSG_DONE, 4, 0, 4, 1);
+	struct actions out;
+	uint32_t node;
+
+	d.readers = 1;
+	m.object = OBJECT;
+	for (node = 1; node <= RANKS * SLOTS; node++)
+		ck_assert(queue_mark(&few.queue, node, OBJECT));
+	ck_assert_int_eq(dir_step(&few, &d, &m, &out), -EBADMSG);
+	m.src = m.req_rank = 5;
+	ck_assert_int_eq(dir_step(&few, &d, &m, &out), -EBADMSG);
+	m.src = m.req_rank = 2;
+	m.req_slot = SLOTS;
+	ck_assert_int_eq(dir_step(&few, &d, &m, &out), -EBADMSG);
+	m.req_slot = SLOTS + 1;
+	ck_assert_int_eq(dir_step(&few, &d, &m, &out), -EBADMSG);
+	ck_assert_uint_eq(d.readers, 1);
+	m.req_slot = SLOTS - 1;
+	ck_assert_int_eq(dir_step(&few, &d, &m, &out), 0);
+}
+END_TEST
+
+/* A block migrates between two: from rank 0 as from any, but not where nobody else has a copy. */
+START_TEST(a_block_migrates_from_another)
+{
+	struct msg m = unit_msg(MSG_WRITE_REQ, 2, 0, 2, 1), own = unit_msg(MSG_WRITE_REQ, 0, 0, 0, 1);
+	struct dir d = shared();
+	struct actions out;
+
+	d = (struct dir){ .state = DIR_SHARED, .owner = 0, .served = 2, .copyset = 5 };
+	m.object = own.object = OBJECT;
+	m.flags = own.flags = MSGF_HAS;
+	ck_assert_int_eq(dir_step(&ctx, &d, &m, &out), 0);
+	ck_assert_uint_eq(d.migratory, 1);
+	d = (struct dir){ .state = DIR_SHARED, .owner = 0, .served = 0, .copyset = 1 };
+	ck_assert_int_eq(dir_step(&ctx, &d, &own, &out), 0);
+	ck_assert_uint_eq(d.migratory, 0);
+}
+END_TEST
+
+/* A writer waits for all reads under way, and whoever comes later waits for the writer. */
+START_TEST(a_writer_waits_for_the_last_reader)
+{
+	struct dir d = shared();
+	struct actions out;
+
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 2, 0, &out), 0);
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 3, 0, &out), 0);
+	ck_assert_int_eq(take(&d, MSG_WRITE_REQ, 4, 0, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 5, 0, &out), 0);
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 6, 0, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_int_eq(take(&d, MSG_DONE, 3, 0, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_int_eq(take(&d, MSG_DONE, 2, 0, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "resume");
+	turn(&d, &out);
+	ck_assert_str_eq(unit_text(&out), "mcast INV FWD_WRITE");
+	ck_assert_int_eq(out.v[1].msg.count, 3);
+	/* The first read after the write is alone, those behind it follow each other at once. */
+	ck_assert_int_eq(take(&d, MSG_DONE, 4, 0, &out), 0);
+	turn(&d, &out);
+	ck_assert_str_eq(unit_text(&out), "FWD_READ");
+	ck_assert_uint_eq(d.phase, DIR_BUSY);
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 2, 0, &out), 0);
+	ck_assert_int_eq(take(&d, MSG_DONE, 5, 0, &out), 0);
+	turn(&d, &out);
+	ck_assert_str_eq(unit_text(&out), "FWD_READ resume");
+	turn(&d, &out);
+	ck_assert_str_eq(unit_text(&out), "FWD_READ");
+	ck_assert_uint_eq(d.readers, 2);
+	ck_assert_uint_eq(d.phase, DIR_IDLE);
+	ck_assert_uint_eq(d.tail, 0);
+}
+END_TEST
+
+/* A turn that comes to a request which has to be alone leaves it first in line. */
+START_TEST(a_turn_may_come_too_early)
+{
+	struct dir d = shared();
+	struct actions out, late;
+
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 2, 0, &out), 0);
+	ck_assert_int_eq(take(&d, MSG_WRITE_REQ, 3, 0, &out), 0); /* makes a line */
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 0, 0, &out), 0);
+	ck_assert_int_eq(take(&d, MSG_DONE, 2, 0, &out), 0);
+	turn(&d, &out);
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 4, 0, &out), 0);
+	ck_assert_int_eq(take(&d, MSG_DONE, 3, 0, &late), 0);
+	turn(&d, &late); /* the home's own read */
+	ck_assert_str_eq(unit_text(&late), "FWD_READ");
+	ck_assert_int_eq(take(&d, MSG_DONE, 0, 0, &out), 0);
+	turn(&d, &out);
+	ck_assert_uint_eq(d.readers, 1);
+	/* In line behind a read that is under way: the home's, which the first DONE lets go. */
+	d.owner = 1;
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 0, 1, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	d.phase = DIR_TURN;
+	ck_assert_int_eq(take(&d, MSG_RESUME, 0, 0, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(d.phase, DIR_IDLE);
+	ck_assert_uint_ne(d.tail, 0);
+	ck_assert_int_eq(take(&d, MSG_DONE, 4, 0, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "resume");
+	/* Done in another's turn: nothing is asked for twice. */
+	d = shared();
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 2, 0, &out), 0);
+	ck_assert_int_eq(take(&d, MSG_WRITE_REQ, 3, 0, &out), 0);
+	d.phase = DIR_TURN;
+	ck_assert_int_eq(take(&d, MSG_DONE, 2, 0, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_int_eq(take(&d, MSG_RESUME, 0, 0, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "mcast INV FWD_WRITE");
+}
+END_TEST
+
+START_TEST(only_who_reads_is_done_and_once)
+{
+	struct dir d = shared(), other = shared(), before;
+	struct msg m = unit_msg(MSG_DONE, 2, 0, 2, 1);
+	struct actions out;
+
+	m.object = OBJECT;
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 2, 1, &out), 0);
+	before = d;
+	ck_assert_int_eq(take(&d, MSG_DONE, 3, 1, &out), -EBADMSG);
+	ck_assert_int_eq(take(&d, MSG_DONE, 1, 1, &out), -EBADMSG);
+	ck_assert_int_eq(take(&d, MSG_DONE, 2, 0, &out), -EBADMSG);
+	ck_assert_int_eq(take(&d, MSG_DONE, 2, SLOTS, &out), -EBADMSG);
+	ck_assert_int_eq(take(&d, MSG_DONE, RANKS, 1, &out), -EBADMSG);
+	m.object ^= 0x10000;
+	ck_assert_int_eq(dir_step(&ctx, &d, &m, &out), -EBADMSG);
+	ck_assert_int_eq(take(&other, MSG_DONE, 2, 1, &out), -EBADMSG);
+	ck_assert_mem_eq(&d, &before, sizeof(d));
+	ck_assert_int_eq(take(&d, MSG_DONE, 2, 1, &out), 0);
+	ck_assert_int_eq(take(&d, MSG_DONE, 2, 1, &out), -EBADMSG);
+}
+END_TEST
+
+/* The next request of a slot may overtake the confirmation of the one before: it is served, but alone. */
+START_TEST(a_slot_may_ask_again_before_its_confirmation_is_here)
+{
+	struct dir d = shared(), other = { .state = DIR_SHARED, .owner = 1, .served = 7, .copyset = 0x82 };
+	struct msg m = unit_msg(MSG_READ_REQ, 2, 0, 2, 1);
+	struct actions out;
+
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 2, 1, &out), 0);
+	m.object = OBJECT + 0x10000;
+	ck_assert_int_eq(dir_step(&ctx, &other, &m, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "FWD_READ");
+	ck_assert_uint_eq(other.phase, DIR_BUSY);
+	ck_assert_uint_eq(other.readers, 0);
+	/* For the same block, after a drop: it waits for that confirmation. */
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 2, 1, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_int_eq(take(&d, MSG_DONE, 2, 1, &out), 0);
+	turn(&d, &out);
+	ck_assert_str_eq(unit_text(&out), "FWD_READ");
+	ck_assert_uint_eq(d.readers, 1);
+	m.type = MSG_DONE;
+	ck_assert_int_eq(dir_step(&ctx, &other, &m, &out), 0);
+	ck_assert(dir_quiet(&other));
+}
+END_TEST
+
+START_TEST(readers_are_bounded)
+{
+	struct dir d = shared();
+	struct actions out;
+
+	d.readers = DIR_READERS - 1;
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 2, 0, &out), 0);
+	ck_assert_uint_eq(d.readers, DIR_READERS);
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 3, 0, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(d.readers, DIR_READERS);
+	ck_assert_int_eq(take(&d, MSG_DONE, 3, 0, &out), -EBADMSG);
+}
+END_TEST
+
+/* Who sends copies, and what is still alone. */
+START_TEST(a_home_that_reads_becomes_the_owner)
+{
+	static const uint8_t states[] = { DIR_SHARED, DIR_EXCLUSIVE };
+	struct actions out;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		struct dir d = shared();
+
+		d.state = states[i] & 7;
+		ck_assert_int_eq(take(&d, MSG_READ_REQ, 0, 0, &out), 0);
+		ck_assert_str_eq(unit_text(&out), "FWD_READ");
+		ck_assert_uint_eq(out.v[0].msg.dst, 1);
+		ck_assert_uint_eq(d.owner, 0);
+		ck_assert_uint_eq(d.phase, DIR_BUSY);
+		ck_assert_int_eq(take(&d, MSG_DONE, 0, 0, &out), 0);
+		ck_assert_int_eq(take(&d, MSG_READ_REQ, 2, 0, &out), 0);
+		ck_assert_uint_eq(out.v[0].msg.dst, 0);
+		ck_assert_uint_eq(d.owner, 0);
+		ck_assert_uint_eq(d.readers, 1);
+	}
+}
+END_TEST
+
+/* A home that reads and then writes makes a block migrate as any other rank does, though it has become the owner. */
+START_TEST(a_block_may_migrate_to_its_home)
+{
+	unsigned int i;
+
+	for (i = 0; i < 8; i++) {
+		struct dir d = shared();
+		bool more = i & 1, last = i & 2, home = i & 4;
+		struct msg m = unit_msg(MSG_WRITE_REQ, home ? 0 : 1, 0, home ? 0 : 1, 0);
+		struct actions out;
+
+		d.owner = home ? 0 : 1;
+		d.copyset = more ? 0x83 : 0x3;
+		d.served = last ? m.src & 1 : 7;
+		m.flags = MSGF_HAS;
+		ck_assert_int_eq(dir_step(&ctx, &d, &m, &out), 0);
+		ck_assert_uint_eq(d.migratory, home && last && !more);
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("dir_reads");
+	TCase *t = tcase_create("dir_reads");
+
+	tcase_add_test(t, reads_of_copies_do_not_wait_for_each_other);
+	tcase_add_test(t, who_is_not_in_the_job_has_read_nothing);
+	tcase_add_test(t, a_block_migrates_from_another);
+	tcase_add_test(t, a_writer_waits_for_the_last_reader);
+	tcase_add_test(t, a_turn_may_come_too_early);
+	tcase_add_test(t, only_who_reads_is_done_and_once);
+	tcase_add_test(t, a_slot_may_ask_again_before_its_confirmation_is_here);
+	tcase_add_test(t, readers_are_bounded);
+	tcase_add_test(t, a_home_that_reads_becomes_the_owner);
+	tcase_add_test(t, a_block_may_migrate_to_its_home);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_dispatch_rules.c - core/dispatch: which machine a message is for, objects that are made and destroyed, refusals. */
+#include "core.h"
+
+#include "core/dispatch.h"
+
+#define ME 1021
+#define PEER 777
+#define SLOT 0x1234
+#define PLACES 3 /* of objects; place 0 is none */
+
+static struct sync table[PLACES + 1];
+static struct object_list list;
+static const struct objects objects = { .list = &list, .flat = table, .limit = PLACES + 1 };
+static struct qnode nodes[WIRE_MAX_RANKS * (SLOT + 1)];
+
+static struct msg request(uint8_t type, uint8_t op, uint64_t name)
+{
+	struct msg m = unit_msg(type, PEER, ME, 0, SLOT);
+
+	m.op = op;
+	object_address(&m, name);
+	return m;
+}
+
+/* As a host: finds the target, steps, and returns the answer. */
+static struct actions out; /* of the last step */
+
+static struct msg carry(const struct msg *m, const char *text)
+{
+	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .objects = &objects };
+	uint32_t number, missing;
+	enum target t = dispatch_target(m, &number);
+
+	ck_assert(t == TARGET_CREATE || t == TARGET_OBJECT);
+	d.queue = (struct qpool){ .nodes = nodes, .nslots = SLOT + 1 };
+	d.index = t == TARGET_CREATE ? objects_take(&objects, &missing) : 0;
+	d.object = objects_at(&objects, t == TARGET_CREATE ? d.index : number);
+	ck_assert_int_eq(dispatch_step(&d, m, &out), 0);
+	ck_assert_str_eq(unit_text(&out), text);
+	if (!out.n)
+		return (struct msg){ 0 };
+	ck_assert_uint_eq(out.v[0].msg.src, ME);
+	if (out.v[0].msg.type == MSG_RECALL)
+		return out.v[0].msg; /* no answer */
+	ck_assert_uint_eq(out.v[0].msg.dst, PEER);
+	ck_assert_uint_eq(out.v[0].msg.req_rank, PEER);
+	ck_assert_uint_eq(out.v[0].msg.req_slot, SLOT);
+	if (t != TARGET_CREATE)
+		ck_assert_uint_eq(out.v[0].msg.object, m->object);
+	return out.v[0].msg;
+}
+
+static struct msg create(uint8_t kind, uint64_t value)
+{
+	struct msg m = request(MSG_SYNC, SOP_CREATE, 0);
+
+	m.aux = kind;
+	m.value = value;
+	return carry(&m, "REPLY");
+}
+
+static int16_t operate(uint8_t op, uint64_t name)
+{
+	struct msg m = request(MSG_SYNC, op, name);
+
+	return carry(&m, "REPLY").count;
+}
+
+static void setup(void)
+{
+	memset(table, 0, sizeof(table));
+	memset(&list, 0, sizeof(list));
+}
+
+START_TEST(an_object_is_known_by_its_name_alone)
+{
+	struct msg made = create(SYNC_ATOMIC, 42), load = request(MSG_SYNC, SOP_LOAD, made.value);
+	uint64_t wrong[] = { made.value + 1, made.value ^ 1ull << 24, made.value ^ 1ull << 32, made.value ^ 1ull << 47,
+			     0 };
+	unsigned int i;
+
+	ck_assert_int_eq(made.count, 0);
+	ck_assert_uint_eq(carry(&load, "REPLY").value, 42);
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		ck_assert_int_eq(operate(SOP_LOAD, wrong[i]), -EINVAL);
+		ck_assert_int_eq(operate(SOP_DESTROY, wrong[i]), -EINVAL);
+	}
+	ck_assert_uint_eq(carry(&load, "REPLY").value, 42);
+}
+END_TEST
+
+START_TEST(a_destroyed_object_leaves_its_place_but_not_its_name)
+{
+	uint64_t names[PLACES], first, again;
+	unsigned int i, k;
+
+	for (i = 0; i < PLACES; i++) {
+		names[i] = create(SYNC_SEM, 1).value;
+		for (k = 0; k < i; k++)
+			ck_assert_uint_ne(names[i], names[k]);
+	}
+	ck_assert_int_eq(create(SYNC_SEM, 1).count, -ENOSPC);
+	first = names[1];
+	for (i = 0; i < 1000; i++) {
+		/* Each change of the list is counted, or a compare and exchange could take it for the one it has read. */
+		ck_assert_uint_eq(list.free >> 32, 2 * i);
+		ck_assert_int_eq(operate(SOP_DESTROY, names[1]), 0);
+		ck_assert_uint_eq(list.free >> 32, 2 * i + 1);
+		ck_assert_int_eq(operate(SOP_WAIT, names[1]), -EINVAL);
+		ck_assert_int_eq(operate(SOP_DESTROY, names[1]), -EINVAL);
+		again = create(SYNC_SEM, 1).value;
+		ck_assert_uint_ne(again, names[1]);
+		ck_assert_uint_ne(again, first);
+		names[1] = again;
+	}
+	ck_assert_int_eq(create(SYNC_SEM, 1).count, -ENOSPC);
+}
+END_TEST
+
+START_TEST(an_object_in_use_is_not_destroyed)
+{
+	struct msg made = create(SYNC_RWLOCK, 0);
+
+	ck_assert_int_eq(operate(SOP_WRLOCK, made.value), 0);
+	ck_assert_int_eq(operate(SOP_DESTROY, made.value), -EBUSY);
+	ck_assert_int_eq(operate(SOP_WRUNLOCK, made.value), 0);
+	ck_assert_int_eq(operate(SOP_DESTROY, made.value), 0);
+}
+END_TEST
+
+/* The rank that keeps it is asked; what it says decides. Who else wants to know meanwhile asks again. */
+START_TEST(a_kept_mutex_is_recalled_before_it_is_destroyed)
+{
+	static const int16_t says[] = { -EBUSY, -EINPROGRESS, 0 };
+	struct msg made = create(SYNC_MUTEX, 0), lock = request(MSG_LOCK, 0, made.value), recalled, m;
+	struct msg destroy = request(MSG_SYNC, SOP_DESTROY, made.value), again = destroy;
+	unsigned int i;
+
+	lock.aux = 0x12345678;
+	carry(&lock, "LOCKED");
+	for (i = 0; i < 3; i++) {
+		m = carry(&destroy, "RECALL");
+		ck_assert_uint_eq(m.dst, lock.src);
+		ck_assert_uint_eq(m.aux, 0x12345678);
+		ck_assert_uint_eq(m.object, lock.object);
+		ck_assert_uint_eq(m.req_rank, lock.req_rank);
+		ck_assert_int_eq(carry(&again, "REPLY").count, -EINPROGRESS);
+		recalled = lock;
+		recalled.type = MSG_RECALLED;
+		recalled.count = says[i];
+		carry(&recalled, says[i] ? "REPLY" : "FREED REPLY");
+		m = out.v[out.n - 1].msg;
+		ck_assert_int_eq(m.count, says[i]);
+		ck_assert_uint_eq(m.dst, destroy.src);
+		ck_assert_uint_eq(m.req_slot, SLOT);
+		ck_assert_uint_eq(m.object, destroy.object);
+	}
+	ck_assert_int_eq(operate(SOP_DESTROY, made.value), -EINVAL);
+}
+END_TEST
+
+/* A lock of what is gone is refused; an unlock crossed its successor's, who has destroyed the mutex. */
+START_TEST(requests_for_a_mutex_that_is_gone_are_answered_as_such)
+{
+	struct msg lock = request(MSG_LOCK, 0, object_name(1, 1)), unlock = lock, m, turn = lock;
+
+	lock.aux = unlock.aux = 0x12345678;
+	unlock.type = MSG_UNLOCK;
+	m = carry(&lock, "FREED");
+	ck_assert_int_eq(m.count, -EINVAL);
+	ck_assert_uint_eq(m.value, 0);
+	ck_assert_uint_eq(m.aux, 0x12345678);
+	m = carry(&unlock, "FREED");
+	ck_assert_int_eq(m.count, 0);
+	ck_assert_uint_eq(m.value, 1);
+	ck_assert_uint_eq(m.aux, 0x12345678);
+	turn.type = MSG_RESUME;
+	turn.op = 1;
+	carry(&turn, "");
+	/* Nor is another kind of object a mutex. */
+	lock = request(MSG_LOCK, 0, create(SYNC_SEM, 0).value);
+	ck_assert_int_eq(carry(&lock, "FREED").count, -EINVAL);
+}
+END_TEST
+
+/* Released by its owner, a block is fetched; by anybody else it is not; both are answered. */
+START_TEST(a_release_is_answered_whoever_it_is_from)
+{
+	unsigned int state, owner, evict;
+
+	for (state = 0; state < DIR_STATES; state++)
+		for (owner = 0; owner < 2; owner++)
+			for (evict = 0; evict < 2; evict++) {
+				struct copy p = { 0 };
+				struct dir e = { .state = state & 7, .owner = owner ? PEER : 5 }, was = e;
+				struct dispatch d = {
+					.me = ME, .nranks = WIRE_MAX_RANKS, .manager = ME, .page = &p, .dir = &e
+				};
+				struct msg m = unit_msg(MSG_RELEASE, PEER, ME, PEER, SLOT);
+				bool fetch = owner && (state == DIR_SHARED || state == DIR_EXCLUSIVE);
+
+				m.op = evict ? RELEASE_EVICT : RELEASE_KEEP;
+				m.object = 0x87654321u;
+				ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+				ck_assert_uint_eq(out.n, 1u + fetch);
+				ck_assert_uint_eq(out.v[0].msg.type, MSG_REPLY);
+				ck_assert_uint_eq(out.v[0].msg.dst, PEER);
+				ck_assert_uint_eq(out.v[0].msg.req_slot, SLOT);
+				ck_assert_uint_eq(out.v[0].msg.object, m.object);
+				ck_assert_int_eq(out.v[0].msg.count, 0);
+				if (fetch) {
+					ck_assert_uint_eq(out.v[1].type, ACT_FETCH);
+					ck_assert_uint_eq(out.v[1].prot, evict ? PROT_RW : PROT_RO);
+					ck_assert_mem_eq(&out.v[1].msg, &m, sizeof(m));
+				}
+				ck_assert_mem_eq(&e, &was, sizeof(e));
+			}
+}
+END_TEST
+
+START_TEST(every_type_has_its_target)
+{
+	unsigned int t;
+	uint32_t number;
+
+	for (t = 0; t < 256; t++) {
+		struct msg m = { .type = (uint8_t)t, .object = 5u << 24 | 77, .aux = 88, .req_slot = 99 };
+		enum target target = dispatch_target(&m, &number);
+		bool host = t == MSG_CALL || t == MSG_RETURN || t == MSG_PING || t >= MSG_BYE;
+
+		if (!t || t >= MSG_TYPES)
+			ck_assert_int_eq(target, TARGET_NONE);
+		else if (t == MSG_REPLY)
+			ck_assert(target == TARGET_SLOT && number == 99);
+		else if (t == MSG_ARRIVE || t == MSG_DEPART)
+			ck_assert(target == TARGET_BARRIER && number == m.object);
+		else if (t == MSG_NEXT || t == MSG_LOCKED || t == MSG_FREED || t == MSG_RECALL)
+			ck_assert(target == TARGET_HOLD && number == 88);
+		else if (t == MSG_SYNC)
+			ck_assert_int_eq(target, TARGET_CREATE); /* op 0 */
+		else if (t == MSG_LOCK || t == MSG_TRYLOCK || t == MSG_UNLOCK || t == MSG_RECALLED)
+			ck_assert(target == TARGET_OBJECT && number == 77);
+		else if (host)
+			ck_assert_int_eq(target, TARGET_HOST);
+		else
+			ck_assert(target == TARGET_BLOCK && number == m.object);
+	}
+}
+END_TEST
+
+/* A slot's answer comes from whom was asked, about what was asked, as often as was asked; nothing else has answers. */
+START_TEST(a_slot_takes_the_answer_to_its_question)
+{
+	unsigned int t;
+
+	for (t = 0; t < MSG_TYPES; t++) {
+		bool asks = t == MSG_SYNC || t == MSG_PLACE || t == MSG_RELEASE || t == MSG_CALL || t == MSG_ECHO;
+		struct msg m = unit_msg((uint8_t)t, ME, PEER, ME, SLOT);
+		struct msg reply = unit_msg(t == MSG_CALL ? MSG_RETURN : MSG_REPLY, PEER, ME, ME, SLOT), stray = reply;
+		bool last = false;
+		uint64_t ask = 0;
+
+		m.op = SOP_LOAD;
+		m.object = reply.object = stray.object = 0x87654321u;
+		ask_note(&ask, &m);
+		stray.src = ME;
+		ck_assert_int_eq(dispatch_answer(&ask, &stray, &last), -EBADMSG);
+		stray = reply;
+		stray.object ^= 1u << 31;
+		ck_assert_int_eq(dispatch_answer(&ask, &stray, &last), -EBADMSG);
+		stray = reply;
+		stray.type = t == MSG_CALL ? MSG_REPLY : MSG_RETURN;
+		ck_assert_int_eq(dispatch_answer(&ask, &stray, &last), -EBADMSG);
+		ck_assert_int_eq(dispatch_answer(&ask, &reply, &last), asks ? 0 : -EBADMSG);
+		ck_assert_int_eq(last, asks);
+		ck_assert_int_eq(dispatch_answer(&ask, &reply, &last), -EBADMSG);
+	}
+}
+END_TEST
+
+START_TEST(an_answer_keeps_its_width)
+{
+	struct msg q = unit_msg(MSG_SYNC, ME, PEER, ME, SLOT), m = unit_msg(MSG_REPLY, PEER, ME, ME, SLOT);
+	uint64_t ask = 0;
+	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .ask = &ask };
+
+	q.op = SOP_ADD;
+	ask_note(&ask, &q);
+	m.count = -4095;
+	m.value = 0x123456789abcdef0;
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+	ck_assert_uint_eq(out.v[0].slot, SLOT);
+	ck_assert_int_eq(out.v[0].status, -4095);
+	ck_assert_uint_eq(out.v[0].mask, 0x123456789abcdef0);
+}
+END_TEST
+
+START_TEST(a_refused_record_keeps_the_status)
+{
+	struct hold h = { .state = HOLD_WAITING, .home = PEER, .object = 1, .slot = SLOT };
+	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .hold = &h };
+	struct msg m = unit_msg(MSG_FREED, PEER, ME, ME, SLOT);
+
+	m.count = -4095;
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "wake");
+	ck_assert_int_eq(out.v[0].status, -4095);
+}
+END_TEST
+
+START_TEST(an_object_keeps_its_first_value)
+{
+	struct msg load = request(MSG_SYNC, SOP_LOAD, create(SYNC_ATOMIC, 0x123456789abcdef0).value);
+
+	ck_assert_uint_eq(carry(&load, "REPLY").value, 0x123456789abcdef0);
+}
+END_TEST
+
+/* The host has found no place, or no memory for the one that it has found. */
+START_TEST(no_place_and_no_memory_are_no_object)
+{
+	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .objects = &objects };
+	struct msg m = request(MSG_SYNC, SOP_CREATE, 0);
+	unsigned int i;
+
+	m.aux = SYNC_SEM;
+	for (i = 0; i < 2; i++) {
+		d.index = i;
+		d.object = i ? NULL : &table[1];
+		ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+		ck_assert_str_eq(unit_text(&out), "REPLY");
+		ck_assert_int_eq(out.v[0].msg.count, -ENOSPC);
+		ck_assert_uint_eq(table[1].kind, SYNC_NONE);
+	}
+}
+END_TEST
+
+/* What a peer sends may be the work of a third; what this rank tells itself is not. */
+START_TEST(nobody_lies_to_itself)
+{
+	struct copy p = { 0 };
+	struct dir e = { 0 };
+	struct hold h = { 0 };
+	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .manager = PEER, .page = &p, .dir = &e, .hold = &h };
+	static const uint8_t types[] = { MSG_DATA, MSG_INV_ACK, MSG_LOCKED };
+	unsigned int i;
+
+	for (i = 0; i < 3; i++) {
+		struct msg m = unit_msg(types[i], PEER, ME, ME, SLOT);
+
+		m.op = GRANT_WRITE;
+		ck_assert_int_eq(dispatch_step(&d, &m, &out), -ESTALE);
+		m.src = m.home = ME;
+		ck_assert_int_eq(dispatch_step(&d, &m, &out), -EBADMSG);
+	}
+}
+END_TEST
+
+/* A home that owns the block has it already: nothing is fetched. */
+START_TEST(a_home_releases_to_itself)
+{
+	struct copy p = { .state = PG_WRITE, .home = ME + 1 };
+	struct dir e = { .state = DIR_EXCLUSIVE, .owner = ME };
+	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .manager = ME, .page = &p, .dir = &e };
+	struct msg m = unit_msg(MSG_RELEASE, ME, ME, ME, SLOT);
+
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "REPLY");
+}
+END_TEST
+
+/* Only a rank that asks in this slot, and does not know a home yet, is made one. */
+START_TEST(who_knows_a_home_is_not_made_one)
+{
+	struct dir e = { 0 };
+	struct copy p;
+	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .manager = PEER, .page = &p, .dir = &e };
+	struct msg m = unit_msg(MSG_HOME, PEER, ME, ME, SLOT);
+
+	m.op = MSG_READ_REQ;
+	p = (struct copy){ .state = PG_READ, .slot = SLOT };
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), -EBADMSG);
+	p = (struct copy){ .state = PG_WANT_READ, .slot = SLOT, .home = 5 + 1 };
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), -EBADMSG);
+	p = (struct copy){ .state = PG_WANT_READ, .slot = SLOT };
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+}
+END_TEST
+
+/* Times are of 32 bits, and so is the time that a block is held. */
+START_TEST(a_block_is_held_for_its_time)
+{
+	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = PEER + 1, .hold = 0x12345678 + 0x23456 };
+	struct dispatch d = {
+		.me = ME, .nranks = WIRE_MAX_RANKS, .now = 0x12345678, .hold_us = 0x23456, .manager = PEER, .page = &p
+	};
+	struct msg m = unit_msg(MSG_FWD_WRITE, PEER, ME, 5, SLOT);
+
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "timer");
+	ck_assert_uint_eq(out.v[0].at, p.hold);
+}
+END_TEST
+
+/* A group of an episode that is over has no say about who comes first to the next one. */
+START_TEST(a_child_that_comes_before_the_threads_is_kept)
+{
+	struct bar b = { .mask = 1ull << 9 };
+	struct dispatch d = { .me = 9, .nranks = 64, .bar = &b };
+	struct msg m = unit_msg(MSG_ARRIVE, 10, 9, 10, 0);
+
+	m.aux = 1;
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(b.children, 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("dispatch_rules");
+	TCase *t = tcase_create("dispatch_rules");
+
+	tcase_add_checked_fixture(t, setup, NULL);
+	tcase_add_test(t, an_object_is_known_by_its_name_alone);
+	tcase_add_test(t, a_destroyed_object_leaves_its_place_but_not_its_name);
+	tcase_add_test(t, an_object_in_use_is_not_destroyed);
+	tcase_add_test(t, a_kept_mutex_is_recalled_before_it_is_destroyed);
+	tcase_add_test(t, requests_for_a_mutex_that_is_gone_are_answered_as_such);
+	tcase_add_test(t, a_release_is_answered_whoever_it_is_from);
+	tcase_add_test(t, every_type_has_its_target);
+	tcase_add_test(t, a_slot_takes_the_answer_to_its_question);
+	tcase_add_test(t, an_answer_keeps_its_width);
+	tcase_add_test(t, a_refused_record_keeps_the_status);
+	tcase_add_test(t, an_object_keeps_its_first_value);
+	tcase_add_test(t, no_place_and_no_memory_are_no_object);
+	tcase_add_test(t, nobody_lies_to_itself);
+	tcase_add_test(t, a_home_releases_to_itself);
+	tcase_add_test(t, who_knows_a_home_is_not_made_one);
+	tcase_add_test(t, a_block_is_held_for_its_time);
+	tcase_add_test(t, a_child_that_comes_before_the_threads_is_kept);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}

@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_fault.c - the fault backends, by the processes of one node, each of which maps the same frames. Every test runs over
+ * userfaultfd and over mprotect, with the state of each page kept by the test, as the protocol would.
+ */
+#include "fault/fault.h"
+
+#include "core.h"
+#include "fault_ranks.h"
+
+static const struct fault_ops *const backends[] = { &fault_uffd, &fault_mprotect };
+
+/* What the protocol does with the node's state, and then the backend with the mappings. */
+static void fill(unsigned int who, size_t off, size_t len, const void *src, enum prot p)
+{
+	rank_require(!node.ops->fill(node.index[who], off, len, src, p));
+	set_state(off, len, p);
+}
+
+static void fill_with(unsigned int who, size_t off, uint64_t value, enum prot p)
+{
+	static uint64_t page[PG / 8];
+
+	page[0] = value;
+	fill(who, off, PG, page, p);
+}
+
+static void raise_for(unsigned int who, size_t off, size_t len)
+{
+	rank_require(!node.ops->raise(node.index[who], off, len));
+	set_state(off, len, PROT_RW);
+}
+
+static void lower(size_t off, size_t len)
+{
+	set_state(off, len, PROT_RO);
+	rank_require(!node.ops->lower(off, len));
+}
+
+static void shut(size_t off, size_t len)
+{
+	set_state(off, len, PROT_CLOSED);
+	rank_require(!node.ops->shut(off, len));
+}
+
+static void take(size_t off, size_t len, void *to, bool writable, bool piped)
+{
+	int ends[2] = { -1, -1 };
+
+	rank_require(!piped || !pipe(ends));
+	set_state(off, len, PROT_CLOSED);
+	rank_require(!node.ops->take(off, len, to, writable, ends));
+	if (piped) {
+		close(ends[0]);
+		close(ends[1]);
+	}
+}
+
+/* Only one rank does what follows; the others wait for it. */
+#define ALONE(rank, what)                \
+	do {                             \
+		meet();                  \
+		if (node.me == (rank)) { \
+			what;            \
+		}                        \
+		meet();                  \
+	} while (0)
+
+static bool by_kernel(void)
+{
+	return node.ops == &fault_uffd;
+}
+
+/* ---- each operation ------------------------------------------------------------------------------- */
+
+static void each_operation(void)
+{
+	uint64_t page[PG / 8], value;
+	unsigned int r;
+
+	rank_require(!try_read(0, &value) && !try_write(0, 1));
+	ALONE(0, fill_with(0, 0, 7, PROT_RO));
+	rank_require(reads(0, 7) && !try_write(0, 8) && !try_read(PG, &value));
+	ALONE(0, raise_for(node.n - 1, 0, PG));
+	for (r = 0; r < node.n; r++) {
+		ALONE(r, rank_require(try_write(0, 20 + r)));
+		rank_require(reads(0, 20 + r));
+	}
+	ALONE(node.n - 1, lower(0, PG));
+	rank_require(!try_write(0, 9) && reads(0, 20 + node.n - 1));
+	rank_require(!frames_read(0, PG, page) && page[0] == 20 + node.n - 1);
+	ALONE(0, shut(0, PG));
+	rank_require(!try_read(0, &value) && !try_write(0, 9));
+	ALONE(node.n - 1, rank_require(!node.ops->zero(node.index[0], 0, PG)); set_state(0, PG, PROT_RW));
+	rank_require(reads(0, 0) && reads(PG - 8, 0));
+	for (r = 0; r < node.n; r++)
+		ALONE(r, rank_require(try_write(0, 30 + r)));
+	ALONE(0, take(0, PG, page, true, true); rank_require(page[0] == 30 + node.n - 1));
+	rank_require(!try_read(0, &value) && !try_write(0, 9));
+	ALONE(0, fill_with(node.n - 1, 0, 40, PROT_RW));
+	ALONE(node.n - 1, rank_require(try_write(0, 41)));
+	ALONE(0, take(0, PG, page, true, false); rank_require(page[0] == 41));
+	ALONE(0, fill_with(0, 0, 50, PROT_RO));
+	ALONE(node.n - 1, take(0, PG, page, false, true); rank_require(page[0] == 50));
+	rank_require(!try_read(0, &value) && !try_write(0, 9));
+}
+
+START_TEST(every_operation_acts_on_all_mappings)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, each_operation);
+}
+END_TEST
+
+START_TEST(one_rank_needs_nothing_shared)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 1, .bound = true }, each_operation);
+}
+END_TEST
+
+/* Ranks 3 and 65 share a bit of the masks; sixty others are not there. */
+START_TEST(ranks_that_share_a_bit_are_both_lowered)
+{
+	run_ranks(
+		&(struct ranks){
+			.ops = backends[_i], .n = 3, .index = { 3, 3 + MAP_BITS, 1 }, .called = 80, .bound = true },
+		each_operation);
+}
+END_TEST
+
+/* ---- readers and writers --------------------------------------------------------------------------- */
+
+#define SOME 256u
+
+static void second_reader(void)
+{
+	unsigned int i, turn;
+
+	for (turn = 0; turn < 2; turn++) { /* the second time, markers went with the pages */
+		ALONE(0, for (i = 0; i < SOME; i++) fill_with(0, i * PG, i + 1 + turn, PROT_RO));
+		signals();
+		for (i = 0; i < SOME; i++)
+			rank_require(reads(i * PG, i + 1 + turn));
+		rank_require(signals() == (by_kernel() || !node.me ? 0 : SOME));
+		for (i = 0; i < SOME; i++)
+			rank_require(!try_write(i * PG, 9) && reads(i * PG, i + 1 + turn));
+		ALONE(1, raise_for(1, 0, SOME * PG));
+		signals();
+		for (i = 0; i < SOME; i++)
+			if (i % node.n == node.me)
+				rank_require(try_write(i * PG + 8, node.me));
+		rank_require(signals() <= SOME);
+		ALONE(0, shut(0, SOME * PG));
+	}
+}
+
+START_TEST(a_second_reader_gets_what_its_node_has)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, second_reader);
+}
+END_TEST
+
+/* Pages that come to be written need no markers: nobody hears of other writers. Once read-only, each asks: for
+ * the writable pages of a chunk, or for one page where each that is open costs a request later. */
+static void second_writer(void)
+{
+	unsigned int i;
+
+	ALONE(0, for (i = 0; i < SOME; i++) fill_with(0, i * PG, 0, PROT_RW));
+	signals();
+	for (i = 0; i < SOME; i++)
+		rank_require(try_write(i * PG + 8 + 8 * node.me, i));
+	rank_require(signals() == (by_kernel() || !node.me ? 0 : SOME));
+	ALONE(1, lower(0, SOME * PG));
+	ALONE(0, raise_for(0, 0, SOME * PG));
+	signals();
+	for (i = 0; i < SOME; i++)
+		rank_require(try_write(i * PG + 8 + 8 * node.me, i + 1));
+	rank_require(signals() == (!node.me ? 0 : by_kernel() ? SOME * PG / FRAMES_CHUNK : SOME));
+	ALONE(2, lower(0, SOME * PG));
+	for (i = 0; i < SOME; i++)
+		rank_require(reads(i * PG + 8, i + 1) && reads(i * PG + 24, i + 1));
+}
+
+START_TEST(a_second_writer_asks_for_a_chunk)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, second_writer);
+}
+END_TEST
+
+/*
+ * A page beside one that comes to be read gets its marker early, in every mapping that may lack one there. Pages of a chunk
+ * differ in that: page 1 was marked for all but rank 0, from page 2 all markers went when it was closed.
+ */
+static void marked_early(void)
+{
+	ALONE(0, fill_with(0, 0, 1, PROT_RO));
+	ALONE(0, fill_with(2, 2 * PG, 2, PROT_RW));
+	rank_require(try_write(2 * PG + 8 * node.me, 2));
+	ALONE(0, shut(2 * PG, PG));
+	ALONE(0, fill_with(1, PG, 3, PROT_RO)); /* beside page 2 */
+	ALONE(0, fill_with(1, 2 * PG, 4, PROT_RO));
+	rank_require(!try_write(2 * PG, 5) && !try_write(PG, 5));
+	rank_require(reads(0, 1) && reads(PG, 3) && reads(2 * PG, 4));
+	ALONE(0, shut(0, FRAMES_CHUNK));
+	ALONE(0, fill_with(2, 3 * PG, 6, PROT_RO));
+	ALONE(0, fill_with(0, 4 * PG, 7, PROT_RO));
+	ALONE(0, fill_with(1, 2 * PG, 8, PROT_RO));
+	rank_require(!try_write(2 * PG, 9) && !try_write(3 * PG, 9) && !try_write(4 * PG, 9));
+	rank_require(reads(2 * PG, 8) && reads(3 * PG, 6) && reads(4 * PG, 7));
+}
+
+START_TEST(markers_laid_early_are_laid_for_all)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, marked_early);
+}
+END_TEST
+
+#define MANY 1024u
+
+static void all_lowered(void)
+{
+	unsigned int i, faulted = 0;
+	static char kept[MANY * PG];
+
+	ALONE(0, for (i = 0; i < MANY; i++) fill_with(i % node.n, i * PG, 0, PROT_RW));
+	for (i = 0; i < MANY; i++)
+		rank_require(try_write(i * PG + 8 * node.me, 1));
+	ALONE(1, lower(0, MANY * PG));
+	for (i = 0; i < MANY; i++)
+		faulted += !try_write(i * PG + 8 * node.me, 2);
+	rank_require(faulted == MANY);
+	ALONE(2, rank_require(!frames_read(0, MANY * PG, kept));
+	      for (i = 0; i < MANY; i++) rank_require(kept[i * PG + 8] == 1));
+	ALONE(2, raise_for(2, 0, MANY * PG));
+	for (i = 0; i < MANY; i++)
+		rank_require(try_write(i * PG + 8 * node.me, 3));
+	ALONE(0, take(0, MANY * PG, kept, true, true); for (i = 0; i < MANY; i++) rank_require(kept[i * PG + 8] == 3));
+	for (i = faulted = 0; i < MANY; i++)
+		faulted += !try_write(i * PG + 8 * node.me, 2);
+	rank_require(faulted == MANY);
+}
+
+START_TEST(after_lowering_every_store_of_every_rank_faults)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, all_lowered);
+}
+END_TEST
+
+/* ---- bounds and deaths ------------------------------------------------------------------------------ */
+
+#define IN_BOUNDS (3 * PG)
+
+static void bounds(void)
+{
+	static char block[8 * PG];
+	uint64_t value;
+
+	memset(block, 5, sizeof(block));
+	if (node.me == 0)
+		rank_require(!node.ops->bound(0, FRAMES_UNIT, IN_BOUNDS));
+	ALONE(0, fill(0, 0, sizeof(block), block, PROT_RO)); /* across the end of rank 0's, out of the others' bounds */
+	if (node.me == 0)
+		rank_require(try_read(2 * PG, &value) && value == 0x0505050505050505u && !try_read(IN_BOUNDS, &value));
+	else
+		rank_require(!try_read(0, &value) && !try_read(IN_BOUNDS, &value));
+	ALONE(0, raise_for(1, 0, sizeof(block)));
+	if (node.me == 1)
+		rank_require(!try_write(0, 1));
+	meet();
+	if (node.me == 1)
+		rank_require(!node.ops->bound(0, FRAMES_UNIT, FRAMES_UNIT) && try_write(0, 1) &&
+			     try_write(IN_BOUNDS, 1));
+	ALONE(2, lower(0, sizeof(block)));
+	if (node.me == 2) /* only now attached */
+		rank_require(!node.ops->bound(0, FRAMES_UNIT, FRAMES_UNIT) && reads(0, 1) && reads(IN_BOUNDS, 1));
+	else if (node.me == 1)
+		rank_require(!try_write(0, 2) && !try_write(IN_BOUNDS, 2));
+	rank_require(node.me || (!try_write(0, 2) && !try_read(IN_BOUNDS, &value)));
+	meet();
+	if (node.me == 2)
+		rank_require(!try_write(0, 2) && !try_write(IN_BOUNDS, 2));
+	ALONE(0, rank_require(!node.ops->bound(0, FRAMES_UNIT, 0)));
+	rank_require(node.me || !try_read(0, &value));
+	ALONE(1, take(0, sizeof(block), block, false, true); rank_require(block[0] == 1 && block[IN_BOUNDS] == 1));
+	rank_require(!try_read(0, &value));
+}
+
+START_TEST(bounds_are_of_each_rank)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3 }, bounds);
+}
+END_TEST
+
+static void one_dies(void)
+{
+	uint64_t page[PG / 8];
+	unsigned int i;
+
+	ALONE(2, for (i = 0; i < SOME; i++) fill_with(2, i * PG, i, PROT_RW));
+	for (i = 0; i < SOME; i++)
+		rank_require(try_write(i * PG + 8 * node.me, i));
+	meet();
+	if (node.me == 2) {
+		__atomic_fetch_sub(&node.t->left, 1, __ATOMIC_SEQ_CST);
+		kill(getpid(), SIGKILL);
+	}
+	while (__atomic_load_n(&node.t->pid[2], __ATOMIC_SEQ_CST))
+		sched_yield();
+	ALONE(0, lower(0, SOME * PG));
+	for (i = 0; i < SOME; i++)
+		rank_require(!try_write(i * PG, 9));
+	ALONE(1, raise_for(2, 0, SOME * PG));
+	rank_require(try_write(8 * node.me, 11));
+	ALONE(1, take(0, PG, page, true, true); rank_require(page[0] == 11 && page[1] == 11));
+	ALONE(0, fill_with(2, 0, 3, PROT_RO)); /* for one who does not wait any more */
+	rank_require(reads(0, 3) && !try_write(0, 9));
+	ALONE(0, shut(0, SOME * PG); rank_require(!node.ops->zero(2, 0, PG)); set_state(0, PG, PROT_RW));
+	rank_require(reads(0, 0) && try_write(8 + 8 * node.me, 1));
+}
+
+START_TEST(who_has_died_maps_nothing)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, one_dies);
+}
+END_TEST
+
+/* Each lowers a page that the others have open, at once. */
+static void crosswise(void)
+{
+	size_t mine = node.me * FRAMES_CHUNK, next = (node.me + 1) % node.n * FRAMES_CHUNK;
+	unsigned int i;
+
+	for (i = 0; i < 100; i++) {
+		fill_with(node.me, mine, i, PROT_RW);
+		meet();
+		rank_require(reads(next, i) && try_write(next + 8, i));
+		meet();
+		lower(mine, PG);
+		shut(mine, PG);
+	}
+}
+
+START_TEST(ranks_that_ask_each_other_all_get_their_way)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, crosswise);
+}
+END_TEST
+
+/* ---- everything at once ------------------------------------------------------------------------------ */
+
+#define STORM 40u /* pages: of three chunks, so that neighbours share locks and markers */
+
+static double storm_seconds;
+
+static double seconds_now(void)
+{
+	return (double)clock_ns() / 1e9;
+}
+
+/* The node asks another node: one request of a page at a time. Its state may be as wanted by now. */
+static void storm_miss(size_t off, bool write)
+{
+	uint32_t *lock = &node.t->locks[off / PG];
+	char *copy = node.t->copy[off / PG];
+
+	word_lock(lock);
+	if (state_of(off) == PROT_CLOSED && (write || off / PG % 3))
+		fill(node.me, off, PG, copy, write ? PROT_RW : PROT_RO);
+	else if (state_of(off) == PROT_CLOSED)
+		fill((node.me + 1) % node.n, off, PG, copy, PROT_RO);
+	else if (write && state_of(off) == PROT_RO)
+		raise_for(node.me, off, PG);
+	word_unlock(lock);
+}
+
+/* Another node asks. While it has the page this node has not, or both may read. */
+static void storm_away(size_t off, unsigned int how, const int *ends)
+{
+	uint32_t *lock = &node.t->locks[off / PG];
+	char *copy = node.t->copy[off / PG];
+	enum prot was;
+
+	word_lock(lock);
+	was = state_of(off);
+	if (was == PROT_RW && how % 3 == 0) {
+		lower(off, PG);
+		rank_require(!frames_read(off, PG, copy));
+	} else if (was == PROT_RO && how % 3 != 0) {
+		shut(off, PG);
+	} else if (was != PROT_CLOSED) {
+		set_state(off, PG, PROT_CLOSED);
+		rank_require(!node.ops->take(off, PG, copy, was == PROT_RW, ends));
+	}
+	word_unlock(lock);
+}
+
+/* Of each page every rank has a word that only it writes: what it wrote last it must find, wherever the page has been. */
+static void storm(void)
+{
+	uint64_t last[STORM] = { 0 }, seed = 0x9e3779b97f4a7c15u * (node.me + 1);
+	double until = seconds_now() + storm_seconds;
+	int ends[2];
+	unsigned int i;
+
+	rank_require(!pipe(ends));
+	while (seconds_now() < until)
+		for (i = 0; i < 100; i++) {
+			uint64_t *word;
+			unsigned int page;
+
+			seed = seed * 6364136223846793005u + 1442695040888963407u;
+			page = (unsigned int)(seed >> 33) % STORM;
+			word = (uint64_t *)(WINDOW + page * PG) + node.me;
+			if (seed >> 60 < 5)
+				storm_away(page * PG, (unsigned int)(seed >> 50), ends);
+			else if (seed >> 60 < 10)
+				rank_require(load(word) == last[page]);
+			else
+				store(word, ++last[page]);
+		}
+	meet();
+	for (i = 0; i < STORM; i++)
+		rank_require(load((uint64_t *)(WINDOW + i * PG) + node.me) == last[i]);
+}
+
+START_TEST(no_store_is_lost_in_a_storm)
+{
+	const char *seconds = getenv("FAULT_SECONDS");
+
+	storm_seconds = seconds ? atof(seconds) : 3;
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true, .miss = storm_miss }, storm);
+}
+END_TEST
+
+/* The node waits for its state to be what the access needs. */
+static void wait_miss(size_t off, bool write)
+{
+	while (state_of(off) < (write ? PROT_RW : PROT_RO) && !__atomic_load_n(&node.t->words[0], __ATOMIC_SEQ_CST))
+		sched_yield();
+	if (__atomic_load_n(&node.t->words[0], __ATOMIC_SEQ_CST))
+		siglongjmp(bail, 1);
+}
+
+/* One page goes to and fro as fast as it can. Once lowered nothing of it changes, and what comes back is what was stored. */
+static void one_page_away(unsigned int turn, const int *ends)
+{
+	static char copy[PG], later[PG];
+	volatile unsigned int i;
+
+	for (i = 0; i < turn % 64 * 1000; i++) /* they use it for a while */
+		;
+	if (turn % 3 == 0) {
+		lower(0, PG);
+		rank_require(!frames_read(0, PG, copy));
+		for (i = 0; i < 3000; i++)
+			;
+		rank_require(!frames_read(0, PG, later) && !memcmp(copy, later, PG));
+		shut(0, PG);
+	} else {
+		set_state(0, PG, PROT_CLOSED);
+		rank_require(!node.ops->take(0, PG, copy, true, turn % 3 == 1 ? ends : (const int[]){ -1, -1 }));
+	}
+	fill(turn % node.n, 0, PG, copy, turn % 2 ? PROT_RW : PROT_RO);
+	if (state_of(0) == PROT_RO)
+		raise_for(turn / 2 % node.n, 0, PG);
+}
+
+static void one_page(void)
+{
+	uint64_t *word = (uint64_t *)WINDOW + node.me;
+	double until = seconds_now() + storm_seconds / 2;
+	volatile uint64_t last = 0;
+	unsigned int turn;
+	int ends[2];
+
+	rank_require(!pipe(ends));
+	ALONE(0, fill_with(0, 0, 0, PROT_RW));
+	if (node.me == 0) {
+		for (turn = 0; seconds_now() < until; turn++)
+			one_page_away(turn, ends);
+		__atomic_store_n(&node.t->words[0], 1, __ATOMIC_SEQ_CST);
+	} else if (!sigsetjmp(bail, 1)) {
+		while (!__atomic_load_n(&node.t->words[0], __ATOMIC_SEQ_CST)) {
+			rank_require(load(word) == last);
+			store(word, last + 1);
+			last++;
+			if (node.me == 1) /* whatever the state is by now */
+				rank_require(!node.ops->again(0, PG, PROT_RW) && !node.ops->again(0, PG, PROT_RW));
+		}
+	}
+}
+
+START_TEST(no_store_is_lost_on_one_page)
+{
+	storm_seconds = 3;
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true, .miss = wait_miss }, one_page);
+}
+END_TEST
+
+int main(void)
+{
+	const char *why = "";
+	int first = fault_uffd.probe(&why) == 0 ? 0 : 1;
+	Suite *s = suite_create("fault");
+	TCase *t = tcase_create("fault");
+
+	if (first)
+		printf("without userfaultfd: %s\n", why);
+	tcase_set_timeout(t, 120);
+	tcase_add_loop_test(t, every_operation_acts_on_all_mappings, first, 2);
+	tcase_add_loop_test(t, one_rank_needs_nothing_shared, first, 2);
+	tcase_add_loop_test(t, ranks_that_share_a_bit_are_both_lowered, first, 2);
+	tcase_add_loop_test(t, a_second_reader_gets_what_its_node_has, first, 2);
+	tcase_add_loop_test(t, a_second_writer_asks_for_a_chunk, first, 2);
+	tcase_add_loop_test(t, markers_laid_early_are_laid_for_all, first, 2);
+	tcase_add_loop_test(t, after_lowering_every_store_of_every_rank_faults, first, 2);
+	tcase_add_loop_test(t, bounds_are_of_each_rank, first, 2);
+	tcase_add_loop_test(t, who_has_died_maps_nothing, first, 2);
+	tcase_add_loop_test(t, ranks_that_ask_each_other_all_get_their_way, first, 2);
+	tcase_add_loop_test(t, no_store_is_lost_on_one_page, first, 2);
+	tcase_add_loop_test(t, no_store_is_lost_in_a_storm, first, 2);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}

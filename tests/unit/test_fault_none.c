@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_fault_none.c - memory of a job of one node: bounds, what is given back, huge pages where the host provides them. */
+#include "fault/fault.h"
+
+#include "core.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SPACE (64ul << 20)
+#define USED (16ul << 20)
+#ifdef __SANITIZE_THREAD__
+#define WINDOW ((char *)0x7e9000000000)
+#else
+#define WINDOW ((char *)0x200000000000)
+#endif
+#define THP "/sys/kernel/mm/transparent_hugepage/"
+
+static void open_window(bool shared, enum fault_huge huge)
+{
+	struct fault_node n = { .memfd = -1, .base = WINDOW, .size = SPACE, .ranks = shared ? 2 : 1, .huge = huge };
+	const char *why = "";
+	int fd;
+
+	if (shared) {
+		n.memfd = memfd_create("test-none", MFD_CLOEXEC);
+		ck_assert(n.memfd >= 0 && !ftruncate(n.memfd, SPACE));
+	}
+	ck_assert(!fault_none.open(&n, &fd, &why) && fd == -1);
+}
+
+/* KiB of a line of the window's entry in smaps, of all lines of its parts together. */
+static long smaps(const char *line)
+{
+	FILE *f = fopen("/proc/self/smaps", "r");
+	char text[512];
+	bool inside = false;
+	long sum = 0, kib;
+
+	ck_assert_ptr_nonnull(f);
+	while (fgets(text, sizeof(text), f)) {
+		unsigned long from, to;
+
+		if (sscanf(text, "%lx-%lx ", &from, &to) == 2 && strchr(text, '-') < strchr(text, ' '))
+			inside = from >= (unsigned long)WINDOW && to <= (unsigned long)(WINDOW + SPACE);
+		else if (inside && !strncmp(text, line, strlen(line)) &&
+			 sscanf(text + strlen(line), ": %ld", &kib) == 1)
+			sum += kib;
+	}
+	fclose(f);
+	return sum;
+}
+
+static void use(char value)
+{
+	size_t at;
+
+	ck_assert(!fault_none.bound(0, USED, USED));
+	for (at = 0; at < USED; at += 4096)
+		WINDOW[at] = value;
+	for (at = 0; at < USED; at += 4096)
+		ck_assert(WINDOW[at] == value);
+}
+
+START_TEST(what_is_in_bounds_is_plain_memory)
+{
+	unsigned int i;
+	int status;
+	pid_t pid;
+
+	open_window(_i, FAULT_HUGE_AUTO);
+	use(3);
+	for (i = 0; i < 2; i++) { /* the last page in bounds, the first one out */
+		ck_assert(!fault_none.bound(0, USED, 4096));
+		pid = fork();
+		if (!pid) {
+			if (_i) /* children of several ranks have no access at all */
+				_exit(7);
+			signal(SIGSEGV, SIG_DFL);
+			WINDOW[i * 4096] = 1;
+			_exit(7);
+		}
+		ck_assert(waitpid(pid, &status, 0) == pid);
+		ck_assert(_i || !i ? WIFEXITED(status) && WEXITSTATUS(status) == 7
+				   : WIFSIGNALED(status) || WEXITSTATUS(status) != 7);
+	}
+	use(4);
+	ck_assert(!fault_none.shut(0, USED));
+	ck_assert(WINDOW[0] == 0 && WINDOW[USED - 4096] == 0);
+	fault_none.close();
+}
+END_TEST
+
+/* What a file says between brackets. */
+static void setting(const char *file, char *text, size_t size)
+{
+	FILE *f = fopen(file, "r");
+	char line[256] = "", *from, *to;
+
+	text[0] = 0;
+	if (!f)
+		return;
+	if (fgets(line, sizeof(line), f) && (from = strchr(line, '[')) && (to = strchr(from, ']'))) {
+		*to = 0;
+		snprintf(text, size, "%s", from + 1);
+	}
+	fclose(f);
+}
+
+static long vmstat(const char *name)
+{
+	FILE *f = fopen("/proc/vmstat", "r");
+	char key[128];
+	long value, found = 0;
+
+	while (f && fscanf(f, "%127s %ld", key, &value) == 2)
+		if (!strcmp(key, name))
+			found = value;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+START_TEST(huge_pages_come_where_the_host_provides_them)
+{
+	const char *file = _i ? THP "shmem_enabled" : THP "enabled", *line = _i ? "ShmemPmdMapped" : "AnonHugePages";
+	const char *failures = _i ? "thp_file_fallback" : "thp_fault_fallback";
+	long refused = vmstat(failures), got;
+	char is[32];
+
+	setting(file, is, sizeof(is));
+	open_window(_i, FAULT_HUGE_AUTO);
+	use(5);
+	got = smaps(line);
+	if (!is[0] || !strcmp(is, "never") || !strcmp(is, "deny")) {
+		printf("no huge pages in %s memory: %s is %s\n", _i ? "shared" : "private", file,
+		       is[0] ? is : "not there");
+		ck_assert_int_eq(got, 0);
+	} else if (!got) {
+		printf("no huge pages in %s memory: %ld times the host had none\n", _i ? "shared" : "private",
+		       vmstat(failures) - refused);
+		ck_assert_int_gt(vmstat(failures), refused);
+	} else {
+		ck_assert_int_le(got, USED / 1024);
+	}
+	ck_assert(!fault_none.shut(0, USED));
+	fault_none.close();
+	open_window(_i, FAULT_HUGE_OFF);
+	use(6);
+	ck_assert(smaps(line) == 0 || !strcmp(is, "force"));
+	fault_none.close();
+}
+END_TEST
+
+/* DSM_HUGE=on says what to do, once for each node. */
+START_TEST(who_insists_is_told_what_the_host_refuses)
+{
+	char is[32], text[512] = "";
+	int pipes[2], kept = dup(2);
+
+	setting(THP "shmem_enabled", is, sizeof(is));
+	ck_assert(!pipe(pipes) && kept >= 0 && dup2(pipes[1], 2) == 2);
+	open_window(true, FAULT_HUGE_ON);
+	ck_assert(write(2, "\n", 1) == 1 && dup2(kept, 2) == 2);
+	ck_assert(read(pipes[0], text, sizeof(text) - 1) > 0);
+	ck_assert_msg(!!strstr(text, "shmem_enabled") == (!is[0] || !strcmp(is, "never") || !strcmp(is, "deny")),
+		      "%s: %s", is, text);
+	fault_none.close();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("fault_none");
+	TCase *t = tcase_create("fault_none");
+
+	tcase_set_timeout(t, 30);
+	tcase_add_loop_test(t, what_is_in_bounds_is_plain_memory, 0, 2);
+	tcase_add_loop_test(t, huge_pages_come_where_the_host_provides_them, 0, 2);
+	tcase_add_test(t, who_insists_is_told_what_the_host_refuses);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_lock_rules.c - core/lock: what each hold record does with each event, and what the home answers, in full. */
+#include "core.h"
+
+#include "core/lock.h"
+
+#define ME 1021
+#define HOME 777
+#define NEXT 1019
+#define GEN 0x4567 /* of the object: UNLOCK has no other room for it than that of the requester */
+#define SLOT 0x1234
+#define NEXT_SLOT 0x4321
+#define OBJECT 0x87654321u
+#define RECORD 0x12345678u
+#define NEXT_RECORD 0x23456789u
+
+/* What a record does, where it goes; NULL: no correct peer causes it. */
+static const struct reaction {
+	const char *does;
+	uint8_t next;
+	/* clang-format off */
+} reactions[HOLD_STATES][HE_EVENTS] = {
+	[HOLD_FREE] = { [HE_RECALL] = { "RECALLED", HOLD_FREE } },
+	[HOLD_WAITING] = { [HE_LOCKED] = { "wake", HOLD_HELD },
+			   [HE_NEXT] = { "", HOLD_WAIT_NEXT },
+			   [HE_REFUSED] = { "wake", HOLD_FREE },
+			   [HE_RECALL] = { "RECALLED", HOLD_WAITING },
+[HE_JOIN] = { "", HOLD_WAITING } },
+	[HOLD_WAIT_NEXT] = { [HE_LOCKED] = { "wake", HOLD_HELD_NEXT }, [HE_RECALL] = { "RECALLED", HOLD_WAIT_NEXT },
+[HE_JOIN] = { "", HOLD_WAIT_NEXT } },
+	[HOLD_HELD] = { [HE_UNLOCK] = { "", HOLD_KEPT },
+			[HE_NEXT] = { "", HOLD_HELD_NEXT },
+			[HE_RECALL] = { "RECALLED", HOLD_HELD },
+[HE_JOIN] = { "", HOLD_HELD } },
+	[HOLD_HELD_NEXT] = { [HE_UNLOCK] = { "LOCKED", HOLD_FREE }, [HE_RECALL] = { "RECALLED", HOLD_HELD_NEXT },
+[HE_JOIN] = { "", HOLD_HELD_NEXT } },
+	[HOLD_KEPT] = { [HE_TAKE] = { "", HOLD_HELD },
+			[HE_GIVE] = { "UNLOCK", HOLD_LEAVING },
+			[HE_NEXT] = { "LOCKED", HOLD_FREE },
+			[HE_RECALL] = { "RECALLED", HOLD_LEAVING } },
+	[HOLD_LEAVING] = { [HE_NEXT] = { "LOCKED", HOLD_LEFT },
+			   [HE_FREED] = { "", HOLD_FREE },
+			   [HE_CROSSED] = { "", HOLD_LEAVING_NEXT },
+			   [HE_RECALL] = { "RECALLED", HOLD_LEAVING } },
+	[HOLD_LEAVING_NEXT] = { [HE_NEXT] = { "LOCKED", HOLD_FREE }, [HE_RECALL] = { "RECALLED", HOLD_LEAVING_NEXT } },
+	[HOLD_LEFT] = { [HE_CROSSED] = { "", HOLD_FREE }, [HE_RECALL] = { "RECALLED", HOLD_LEFT } },
+};
+/* clang-format on */
+
+static struct msg next_message(void)
+{
+	struct msg m = unit_msg(MSG_NEXT, HOME, ME, NEXT, NEXT_SLOT);
+
+	m.object = OBJECT;
+	m.aux = RECORD;
+	m.value = NEXT_RECORD;
+	return m;
+}
+
+static struct msg recall_message(void)
+{
+	struct msg m = unit_msg(MSG_RECALL, HOME, ME, GEN, 0);
+
+	m.object = OBJECT;
+	m.aux = RECORD;
+	return m;
+}
+
+static void check_sent(const struct msg *m, unsigned int state)
+{
+	bool on = m->type == MSG_LOCKED;
+	int16_t count = 0;
+
+	if (m->type == MSG_RECALLED && state != HOLD_KEPT)
+		count = state == HOLD_LEAVING ? -EINPROGRESS : -EBUSY;
+
+	ck_assert_uint_eq(m->src, ME);
+	ck_assert_uint_eq(m->object, OBJECT);
+	ck_assert_uint_eq(m->dst, on ? NEXT : HOME);
+	ck_assert_uint_eq(m->req_rank, on ? NEXT : GEN);
+	ck_assert_uint_eq(m->req_slot, on ? NEXT_SLOT : count ? 0 : SLOT);
+	ck_assert_uint_eq(m->aux, on ? NEXT_RECORD : RECORD);
+	ck_assert_uint_eq(m->value, 0);
+	ck_assert_int_eq(m->count, count);
+}
+
+/* Where this node's threads stand in line. */
+static struct qnode line[ME + 1];
+
+START_TEST(every_record_does_what_it_should)
+{
+	const struct hold_ctx ctx = { .me = ME, .passes = 1, .queue = { line, 1, NULL } };
+	unsigned int state, ev;
+
+	for (state = 0; state < HOLD_STATES; state++)
+		for (ev = 0; ev < HE_EVENTS; ev++) {
+			const struct reaction *r = &reactions[state][ev];
+			bool known = state == HOLD_WAIT_NEXT || state == HOLD_HELD_NEXT;
+			struct hold h = {
+				.state = (uint8_t)state, .home = HOME, .object = OBJECT, .slot = SLOT, .gen = GEN
+			};
+			struct msg m = ev == HE_RECALL ? recall_message() : next_message();
+
+			struct actions out;
+			int err;
+
+			if (known) {
+				h.next_rank = NEXT;
+				h.next_slot = NEXT_SLOT;
+				h.next_hold = NEXT_RECORD;
+			}
+			if (ev == HE_FREED || ev == HE_REFUSED)
+				m.value = 0;
+			if (ev == HE_JOIN)
+				m.req_slot = 0;
+			memset(line, 0, sizeof(line));
+			err = hold_step(&ctx, RECORD, &h, (enum hold_event)ev, &m, &out);
+			ck_assert_int_eq(err, r->does ? 0 : -EBADMSG);
+			if (err)
+				continue;
+			ck_assert_str_eq(unit_text(&out), r->does);
+			ck_assert_uint_eq(h.state, r->next);
+			if (out.n && out.v[0].type == ACT_SEND)
+				check_sent(&out.v[0].msg, state);
+			if (out.n && out.v[0].type == ACT_WAKE) {
+				ck_assert_uint_eq(out.v[0].slot, SLOT);
+				ck_assert_int_eq(out.v[0].status, ev == HE_REFUSED ? -EBUSY : 0);
+			}
+			if (h.state == HOLD_WAIT_NEXT || h.state == HOLD_HELD_NEXT) {
+				ck_assert_uint_eq(h.next_rank, NEXT);
+				ck_assert_uint_eq(h.next_slot, NEXT_SLOT);
+				ck_assert_uint_eq(h.next_hold, NEXT_RECORD);
+			}
+		}
+}
+END_TEST
+
+/* It asked when the record had its lock; another home, another generation, another lock are none of its business. */
+START_TEST(a_recall_of_another_lock_takes_nothing_away)
+{
+	unsigned int state, i;
+
+	for (state = 0; state < HOLD_STATES; state++)
+		for (i = 0; i < 3; i++) {
+			struct hold h = { .state = (uint8_t)state,
+					  .home = HOME,
+					  .object = OBJECT,
+					  .slot = SLOT,
+					  .gen = GEN },
+				    before = h;
+			struct msg m = recall_message();
+			struct actions out;
+
+			m.object += i == 0;
+			m.req_rank = (uint16_t)(m.req_rank + (i == 1));
+			m.src = (uint16_t)(m.src + (i == 2));
+			ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = ME }, RECORD, &h, HE_RECALL, &m, &out), 0);
+			ck_assert_mem_eq(&h, &before, sizeof(h));
+			ck_assert_str_eq(unit_text(&out), "RECALLED");
+			ck_assert_int_eq(out.v[0].msg.count, -EBUSY);
+			ck_assert_uint_eq(out.v[0].msg.dst, m.src);
+			ck_assert_uint_eq(out.v[0].msg.object, m.object);
+			ck_assert_uint_eq(out.v[0].msg.req_rank, m.req_rank);
+			ck_assert_uint_eq(out.v[0].msg.aux, RECORD);
+		}
+}
+END_TEST
+
+/* FREED says with its value whether NEXT is on its way. */
+START_TEST(an_answer_to_unlock_is_told_apart_by_its_value)
+{
+	unsigned int crossed;
+
+	for (crossed = 0; crossed < 2; crossed++) {
+		struct hold h = { .state = HOLD_LEAVING };
+		struct msg m = next_message();
+		struct actions out;
+
+		m.value = crossed;
+		ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = ME }, RECORD, &h, HE_FREED, &m, &out), 0);
+		ck_assert_uint_eq(h.state, crossed ? HOLD_LEAVING_NEXT : HOLD_FREE);
+	}
+}
+END_TEST
+
+static void check_answer(const struct actions *out, uint8_t type, uint16_t rank, uint16_t slot, uint32_t record)
+{
+	const struct msg *m = &out->v[0].msg;
+
+	ck_assert_str_eq(unit_text(out), wire_name(type));
+	ck_assert_uint_eq(m->src, HOME);
+	ck_assert_uint_eq(m->dst, rank);
+	ck_assert_uint_eq(m->object, OBJECT);
+	ck_assert_uint_eq(m->req_rank, rank);
+	ck_assert_uint_eq(m->req_slot, slot);
+	ck_assert_uint_eq(m->aux, record);
+}
+
+/* Free, held by the asker's record, by another record of its rank, by another rank. */
+START_TEST(the_home_answers_every_request_in_every_state)
+{
+	static const struct {
+		uint16_t rank;
+		uint32_t record;
+	} last[] = { { 0, 0 }, { ME, RECORD }, { ME, NEXT_RECORD }, { NEXT, RECORD }, { 0, RECORD } };
+	static const uint8_t types[] = { MSG_LOCK, MSG_TRYLOCK, MSG_UNLOCK };
+	unsigned int i, k;
+
+	for (i = 0; i < 5; i++)
+		for (k = 0; k < 3; k++) {
+			struct sync s = { .kind = SYNC_MUTEX, .gen = GEN << 8 | 0x12 };
+			struct msg m = unit_msg(MSG_LOCK, last[i].rank, HOME, last[i].rank, 1), ask;
+			struct actions out;
+			uint64_t before;
+			bool destroy;
+
+			m.aux = last[i].record;
+			m.object = OBJECT;
+			if (i)
+				ck_assert_int_eq(lock_home_step(HOME, &s, &m, &destroy, &out), 0);
+			before = s.value;
+			ask = unit_msg(types[k], ME, HOME, ME, SLOT);
+			ask.object = OBJECT;
+			ask.aux = RECORD;
+			ck_assert_int_eq(lock_home_step(HOME, &s, &ask, &destroy, &out), 0);
+			if (types[k] == MSG_UNLOCK) {
+				check_answer(&out, MSG_FREED, ME, SLOT, RECORD);
+				ck_assert_uint_eq(out.v[0].msg.value, i != 1);
+				ck_assert_int_eq(out.v[0].msg.count, 0);
+				ck_assert_uint_eq(s.value, i == 1 ? 0 : before);
+			} else if (i && types[k] == MSG_TRYLOCK) {
+				ck_assert_str_eq(unit_text(&out), "RECALL");
+				ck_assert_uint_eq(out.v[0].msg.src, HOME);
+				ck_assert_uint_eq(out.v[0].msg.dst, last[i].rank);
+				ck_assert_uint_eq(out.v[0].msg.object, OBJECT);
+				ck_assert_uint_eq(out.v[0].msg.req_rank, GEN);
+				ck_assert_uint_eq(out.v[0].msg.req_slot, 0);
+				ck_assert_uint_eq(out.v[0].msg.aux, last[i].record);
+				ck_assert_uint_eq(s.value, before);
+			} else if (i) {
+				ck_assert_str_eq(unit_text(&out), "NEXT");
+				ck_assert_uint_eq(out.v[0].msg.dst, last[i].rank);
+				ck_assert_uint_eq(out.v[0].msg.aux, last[i].record);
+				ck_assert_uint_eq(out.v[0].msg.req_rank, ME);
+				ck_assert_uint_eq(out.v[0].msg.req_slot, SLOT);
+				ck_assert_uint_eq(out.v[0].msg.value, RECORD);
+				ck_assert_int_eq(out.v[0].msg.count, 0);
+			} else {
+				check_answer(&out, MSG_LOCKED, ME, SLOT, RECORD);
+				ck_assert_uint_eq(out.v[0].msg.value, 0);
+			}
+		}
+}
+END_TEST
+
+#define OTHER_RECORD 0x3456789au
+
+/* What the home says after the answer to its question, about what it asked for. */
+START_TEST(an_answered_question_is_an_answered_request)
+{
+	static const struct {
+		int16_t count;
+		bool later; /* another has asked for the lock meanwhile */
+		bool freed; /* the keeper has given it back by itself meanwhile */
+		const char *says;
+		int16_t status;
+	} cases[] = {
+		{ 0, false, false, "FREED LOCKED", 0 },     { 0, true, false, "FREED FREED", -EBUSY },
+		{ -EBUSY, false, false, "FREED", -EBUSY },  { -EBUSY, true, false, "FREED", -EBUSY },
+		{ -EBUSY, false, true, "LOCKED", 0 },       { -EINPROGRESS, false, false, "FREED", -EINPROGRESS },
+		{ -EINPROGRESS, false, true, "LOCKED", 0 }, { -EIO, false, false, "FREED", -EBUSY },
+	};
+	unsigned int i, k;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (k = 0; k < 2; k++) { /* the question of a trylock, and of SOP_DESTROY */
+			struct sync s = { .kind = SYNC_MUTEX, .gen = GEN << 8 };
+			struct msg first = unit_msg(MSG_LOCK, NEXT, HOME, NEXT, 1),
+				   try = unit_msg(MSG_TRYLOCK, ME, HOME, ME, SLOT),
+				   answer = unit_msg(MSG_RECALLED, NEXT, HOME, NEXT, 1),
+				   other = unit_msg(MSG_LOCK, 3, HOME, 3, 4);
+			const struct msg *m;
+			struct actions out;
+			bool destroy;
+
+			first.object = try.object = answer.object = other.object = OBJECT;
+			first.aux = answer.aux = NEXT_RECORD;
+			try.aux = RECORD;
+			other.aux = OTHER_RECORD;
+			ck_assert_int_eq(lock_home_step(HOME, &s, &first, &destroy, &out), 0);
+			if (k) {
+				try.type = MSG_SYNC;
+				out.n = 0;
+				ck_assert(lock_home_recall(HOME, &s, &try, &out));
+				ck_assert(!lock_home_recall(HOME, &s, &try, &out));
+				ck_assert_str_eq(unit_text(&out), "RECALL");
+			} else {
+				ck_assert_int_eq(lock_home_step(HOME, &s, &try, &destroy, &out), 0);
+				ck_assert_int_eq(lock_home_step(HOME, &s, &try, &destroy, &out), 0);
+				check_answer(&out, MSG_FREED, ME, SLOT, RECORD);
+				ck_assert_int_eq(out.v[0].msg.count, -EINPROGRESS);
+			}
+			ck_assert(!sync_idle(&s));
+			if (cases[i].later)
+				ck_assert_int_eq(lock_home_step(HOME, &s, &other, &destroy, &out), 0);
+			if (cases[i].freed) {
+				first.type = MSG_UNLOCK;
+				ck_assert_int_eq(lock_home_step(HOME, &s, &first, &destroy, &out), 0);
+				ck_assert(!sync_idle(&s)); /* the answer is still to come */
+			}
+			answer.count = cases[i].count;
+			ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), 0);
+			ck_assert_uint_eq(destroy, k);
+			if (!cases[i].count) {
+				m = &out.v[0].msg;
+				ck_assert_uint_eq(m->dst, NEXT);
+				ck_assert_uint_eq(m->aux, NEXT_RECORD);
+				ck_assert_uint_eq(m->value, cases[i].later);
+				ck_assert_int_eq(m->count, 0);
+			}
+			ck_assert_uint_eq(sync_idle(&s), k && !cases[i].status);
+			if (k) {
+				ck_assert_uint_eq(s.who, ME);
+				ck_assert_uint_eq(s.slot, SLOT);
+				continue;
+			}
+			ck_assert_str_eq(unit_text(&out), cases[i].says);
+			m = &out.v[out.n - 1].msg;
+			ck_assert_uint_eq(m->dst, ME);
+			ck_assert_uint_eq(m->req_rank, ME);
+			ck_assert_uint_eq(m->req_slot, SLOT);
+			ck_assert_uint_eq(m->aux, RECORD);
+			ck_assert_int_eq(m->count, cases[i].status);
+			/* One answer. */
+			ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG);
+		}
+}
+END_TEST
+
+START_TEST(only_the_record_that_was_asked_answers)
+{
+	struct sync s = { .kind = SYNC_MUTEX, .gen = GEN << 8 };
+	struct msg first = unit_msg(MSG_LOCK, NEXT, HOME, NEXT, 1), try = unit_msg(MSG_TRYLOCK, ME, HOME, ME, SLOT),
+		   answer;
+	struct actions out;
+	bool destroy = true;
+	struct sync before;
+
+	first.aux = NEXT_RECORD;
+	ck_assert_int_eq(lock_home_step(HOME, &s, &first, &destroy, &out), 0);
+	ck_assert(!destroy);
+	answer = first;
+	answer.type = MSG_RECALLED;
+	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG); /* nobody was asked */
+	answer.req_rank = 0;
+	answer.aux = 0;
+	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG);
+	answer = first;
+	answer.type = MSG_RECALLED;
+	ck_assert_int_eq(lock_home_step(HOME, &s, &try, &destroy, &out), 0);
+	before = s;
+	answer.aux++;
+	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG);
+	answer.aux--;
+	answer.req_rank++;
+	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG);
+	ck_assert_mem_eq(&s, &before, sizeof(s));
+	answer.req_rank--;
+	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), 0);
+	ck_assert(!destroy && !s.pumping && !s.tail);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("lock_rules");
+	TCase *t = tcase_create("lock_rules");
+
+	tcase_add_test(t, every_record_does_what_it_should);
+	tcase_add_test(t, an_answer_to_unlock_is_told_apart_by_its_value);
+	tcase_add_test(t, the_home_answers_every_request_in_every_state);
+	tcase_add_test(t, a_recall_of_another_lock_takes_nothing_away);
+	tcase_add_test(t, an_answered_question_is_an_answered_request);
+	tcase_add_test(t, only_the_record_that_was_asked_answers);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
