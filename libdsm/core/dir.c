@@ -281,6 +281,18 @@ static bool may_manage(const struct dir_ctx *ctx, uint16_t rank)
 	return ctx->manager == SET_NOBODY || ctx->manager == rank;
 }
 
+/*
+ * Only its manager is asked for a block that nobody has touched. Who asks another rank has had the block of that one (KNOWN), so
+ * somebody has touched it; or the manager has sent the request on (FORWARDED). Were a stray served here, the manager would be
+ * blamed for making this rank the home of a block that is in use.
+ */
+static bool strays(const struct dir_ctx *ctx, const struct dir *d, const struct msg *m)
+{
+	if (d->state > DIR_PLACED || m->src == ctx->me)
+		return false;
+	return m->flags & MSGF_KNOWN || !(m->flags & MSGF_FORWARDED || may_manage(ctx, ctx->me));
+}
+
 static int request(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
 	struct request r = { .rank = m->req_rank, .slot = m->req_slot, .type = m->type, .flags = m->flags };
@@ -290,6 +302,8 @@ static int request(const struct dir_ctx *ctx, struct dir *d, const struct msg *m
 		return -EBADMSG;
 	/* Only the manager may speak for another rank. */
 	if (r.flags & MSGF_FORWARDED ? !may_manage(ctx, m->src) : r.rank != m->src)
+		return -EBADMSG;
+	if (strays(ctx, d, m))
 		return -EBADMSG;
 	if (d->phase == DIR_IDLE && !d->tail) {
 		r.beside = beside(ctx, d, m->object, &r);

@@ -59,7 +59,7 @@ static inline bool dispatch_manager(const struct msg *m)
 {
 	switch (m->type) {
 	case MSG_READ_REQ:
-	case MSG_WRITE_REQ: return m->flags & MSGF_FORWARDED;
+	case MSG_WRITE_REQ: return m->flags & MSGF_FORWARDED || !(m->flags & MSGF_KNOWN);
 	case MSG_DONE:
 	case MSG_HOME:
 	case MSG_MOVE:

@@ -127,6 +127,37 @@ START_TEST(nobody_asks_in_anothers_name)
 }
 END_TEST
 
+/* Else the manager, which makes a home of this rank later, would be blamed for what a liar has begun here. */
+START_TEST(only_its_manager_is_asked_for_an_untouched_block)
+{
+	static const uint16_t managers[] = { ME, HOME, SET_NOBODY };
+	unsigned int state, who, flags, write;
+
+	for (state = 0; state < DIR_STATES; state++)
+		for (who = 0; who < 3; who++)
+			for (flags = 0; flags < 4; flags++)
+				for (write = 0; write < 2; write++) {
+					struct msg m =
+						unit_msg(write ? MSG_WRITE_REQ : MSG_READ_REQ, OTHER, ME, OTHER, SLOT);
+					bool known = flags & 1, forward = flags & 2, untouched = state <= DIR_PLACED;
+					bool stray = known || (!forward && managers[who] == HOME);
+
+					setup();
+					dir = (struct dir){ .state = state & 7, .owner = HOME, .copyset = 1u << HOME };
+					m.flags = (uint8_t)((known ? MSGF_KNOWN : 0) | (forward ? MSGF_FORWARDED : 0));
+					m.src = forward ? HOME : OTHER;
+					ck_assert(dispatch_manager(&m) == (forward || !known));
+					if ((untouched && stray) || (forward && managers[who] == ME))
+						refused(-EBADMSG, &m, managers[who]);
+					else if (state < DIR_MOVED)
+						ck_assert_int_eq(step_at(managers[who], &m), 0);
+				}
+	/* Its own request goes where the rank has been told; it blames nobody. */
+	setup();
+	ck_assert_int_eq(step(&(struct msg){ .type = MSG_READ_REQ, .src = ME, .dst = ME, .req_rank = ME }), 0);
+}
+END_TEST
+
 START_TEST(who_moved_a_block_here_is_blamed_for_the_circle)
 {
 	struct msg place = unit_msg(MSG_PLACE, LIAR, ME, LIAR, SLOT), m = unit_msg(MSG_READ_REQ, HOME, ME, OTHER, SLOT);
@@ -524,6 +555,7 @@ int main(void)
 	tcase_add_checked_fixture(t, setup, NULL);
 	tcase_add_test(t, every_type_has_a_target);
 	tcase_add_test(t, nobody_asks_in_anothers_name);
+	tcase_add_test(t, only_its_manager_is_asked_for_an_untouched_block);
 	tcase_add_test(t, who_moved_a_block_here_is_blamed_for_the_circle);
 	tcase_add_test(t, only_the_home_takes_a_copy_away);
 	tcase_add_test(t, where_bits_are_several_ranks_a_stranger_is_invalidated);
