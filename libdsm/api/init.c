@@ -16,7 +16,7 @@ static bool started, forked;
 static void in_child(void)
 {
 	forked = true;
-	host_forked();
+	meet_forked();
 }
 
 int api_ready(void)

@@ -180,7 +180,7 @@ void block_protect_again(const struct dsm_region *r)
 {
 	size_t at, end = r->off + r->bytes;
 
-	for (at = host_next_used(r->off, end); at < end; at = host_next_used(at + r->block_size, end)) {
+	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(at + r->block_size, end)) {
 		size_t off = at / r->block_size * r->block_size;
 		uint32_t *stripe = stripe_of(block_id(off, r->block_size));
 		const struct copy *p = page_at(off);
@@ -480,11 +480,11 @@ int block_leave(struct dsm_region *r)
 		return 0;
 	if (job.kernel >= 0)
 		return kernel_leave(r);
-	for (at = host_next_used(r->off, end); at < end; at = host_next_used(at + r->block_size, end))
+	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(at + r->block_size, end))
 		if (page_at(at)->pins_read || page_at(at)->pins_write)
 			return -EBUSY;
 	engine_enter();
-	for (at = host_next_used(r->off, end); at < end; at = host_next_used(at + r->block_size, end))
+	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(at + r->block_size, end))
 		leave_one(r, at / r->block_size * r->block_size);
 	while (slot_any_prefetch(r->off, end) && !has_users(r))
 		help_others(); /* releases that the homes have not heard of */

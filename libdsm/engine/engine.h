@@ -324,7 +324,7 @@ bool backend_close(void);        /* false: it was not open, and the window is as
 
 int reach_others(void); /* at the start; job.net stays NULL where all ranks share memory */
 
-/* ---- host.c, start.c, service.c, lost.c ----------------------------------------------------- */
+/* ---- memory.c, start.c, service.c, lost.c ----------------------------------------------------- */
 
 int engine_start(const struct settings *set);
 int start_fence_failed(
@@ -332,20 +332,20 @@ int start_fence_failed(
 	unsigned int seconds); /* err of a fence, after a message; ends the process for a rank that died in it */
 int engine_stop(void);
 void engine_undo(void); /* after engine_start() or what follows it has failed: leave nothing behind */
-int host_start(void);   /* this rank's doorbell, and the node's memory where it is the node's first rank */
-int host_map(void);     /* the control segment, whose descriptor job.mem has */
-int host_no_descriptors(const char *what); /* -errno, said */
-void host_forked(void); /* a child made by fork() is no rank, and must not keep up the looks of one */
-void host_stop(void);
+int memory_start(void); /* this rank's doorbell, and the node's memory where it is the node's first rank */
+int memory_map(void);   /* the control segment, whose descriptor job.mem has */
+int memory_no_descriptors(const char *what); /* -errno, said */
+void meet_forked(void); /* a child made by fork() is no rank, and must not keep up the looks of one */
+void memory_stop(void);
 int meet_listen(void);                                           /* be there for the ranks of this machine */
 int meet_swap(int fd, void (*join)(unsigned int local, int fd)); /* with each rank of this node: one descriptor more */
 int meet_all(void);   /* know them, watch them, share memory with some of them */
 void meet_look(void); /* for a while: is any of them dead? */
 void meet_stop(void);
 /* The next offset at or after off with a page state that was ever touched (of this rank); end if none. */
-size_t host_next_used(size_t off, size_t end);
-bool host_quiet(size_t off, size_t end);    /* no request and no directory entry of the range is under way */
-void host_forget(size_t off, size_t bytes); /* zero all state of a range of the window */
+size_t memory_next_used(size_t off, size_t end);
+bool memory_quiet(size_t off, size_t end);    /* no request and no directory entry of the range is under way */
+void memory_forget(size_t off, size_t bytes); /* zero all state of a range of the window */
 int service_start(void);
 void service_stop(void);
 void service_ring(uint16_t rank); /* wake a service thread of this host */

@@ -55,10 +55,10 @@ int meet_listen(void)
 
 	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (listener < 0)
-		return host_no_descriptors("cannot make a socket");
+		return memory_no_descriptors("cannot make a socket");
 	address(&sa, &len, job.rank);
 	if (bind(listener, (struct sockaddr *)&sa, len) || listen(listener, 1024))
-		return host_no_descriptors("cannot listen for the ranks of this host");
+		return memory_no_descriptors("cannot listen for the ranks of this host");
 	return 0;
 }
 
@@ -122,7 +122,7 @@ static int adopt(const struct hello *h, const int *fds, int n)
 		return -EPROTO;
 	if (n == NFDS) {
 		job.mem.ctlfd = fds[1];
-		err = host_map();
+		err = memory_map();
 		if (err) {
 			job.mem.ctlfd = -1;
 			return err;
@@ -178,7 +178,7 @@ static int receive_hello(int s)
 		err = -EPROTO;
 	} else if (m.msg_flags & MSG_CTRUNC) {
 		errno = EMFILE;
-		err = host_no_descriptors("cannot take the memory of a rank of this host");
+		err = memory_no_descriptors("cannot take the memory of a rank of this host");
 	} else {
 		err = adopt(&h, fds, n);
 	}
@@ -194,7 +194,7 @@ static int meet(uint16_t rank)
 	int err, s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	if (s < 0)
-		return host_no_descriptors("cannot make a socket");
+		return memory_no_descriptors("cannot make a socket");
 	address(&sa, &len, rank);
 	err = connect(s, (struct sockaddr *)&sa, len) ? -errno : 0;
 	if (!err && !same_user(s))
@@ -261,7 +261,7 @@ static int answer_all(int ranks)
 		i = n == 1 + CALLERS ? 1 : n++;
 		waiting[i] = (struct pollfd){ .fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC), .events = POLLIN };
 		if (waiting[i].fd < 0)
-			err = host_no_descriptors("cannot accept a rank of this host");
+			err = memory_no_descriptors("cannot accept a rank of this host");
 	}
 	while (--n > 0)
 		if (waiting[n].fd >= 0)
@@ -283,7 +283,7 @@ static int watch_all(void)
 		if (p->pidfd < 0 && errno == ESRCH)
 			lost_rank(r, "its process ended in dsm_init()");
 		if (p->pidfd < 0 && errno != ENOSYS)
-			return host_no_descriptors("cannot watch a rank of this host");
+			return memory_no_descriptors("cannot watch a rank of this host");
 	}
 	return 0;
 }
@@ -364,7 +364,7 @@ static int receive_fd(int s)
 	cm = CMSG_FIRSTHDR(&m);
 	if (m.msg_flags & MSG_CTRUNC) {
 		errno = EMFILE;
-		return host_no_descriptors("cannot take a descriptor of a rank of this host");
+		return memory_no_descriptors("cannot take a descriptor of a rank of this host");
 	}
 	if (!cm || cm->cmsg_type != SCM_RIGHTS || cm->cmsg_len != CMSG_LEN(sizeof(fd)))
 		return -EPROTO;
@@ -401,4 +401,15 @@ void meet_stop(void)
 	if (listener >= 0)
 		close(listener);
 	listener = -1;
+}
+
+void meet_forked(void)
+{
+	uint16_t r;
+
+	for (r = 0; job.peers && r < job.size; r++) {
+		if (job.peers[r].life >= 0)
+			close(job.peers[r].life);
+		job.peers[r].life = -1;
+	}
 }

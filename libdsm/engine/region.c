@@ -183,7 +183,7 @@ int region_quiet(uint64_t off, uint64_t bytes)
 		return -EINVAL;
 	if (job.kernel >= 0)
 		return kernel_range(DSM_RANGE_QUIET, off, bytes, 0);
-	return host_quiet(off, off + bytes) ? 0 : -EAGAIN;
+	return memory_quiet(off, off + bytes) ? 0 : -EAGAIN;
 }
 
 int region_purge(uint64_t off, uint64_t bytes)
@@ -192,7 +192,7 @@ int region_purge(uint64_t off, uint64_t bytes)
 		return -EINVAL;
 	if (job.kernel >= 0)
 		return kernel_range(DSM_RANGE_FORGET, off, bytes, 0);
-	host_forget(off, bytes);
+	memory_forget(off, bytes);
 	return job.fault->shut(off, bytes);
 }
 

@@ -369,7 +369,7 @@ static int make_memory(void)
 					   .barriers = (uint32_t)job.size * CTL_BARRIERS,
 					   .pages = (uint32_t)(job.set.space >> PAGE_SHIFT),
 					   .block_pages = BLOCK_MAX >> PAGE_SHIFT };
-	return host_start();
+	return memory_start();
 }
 
 static void choose_spin(void)
@@ -545,7 +545,7 @@ static void take_down(void)
 	job.base = NULL;
 	kernel_close();
 	release_places(free_places);
-	host_stop();
+	memory_stop();
 	nodes_forget();
 	free(job.peers);
 	job.peers = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* host.c - the memory objects of this node, made by its first rank and handed to the others (meet.c). Memfds leave nothing behind,
+/* memory.c - the memory objects of this node, made by its first rank and handed to the others (meet.c). Memfds leave nothing behind,
  * however a rank dies. */
 #include "engine/engine.h"
 
@@ -14,7 +14,7 @@
 #include "util/futex.h"
 #include "util/log.h"
 
-int host_no_descriptors(const char *what)
+int memory_no_descriptors(const char *what)
 {
 	int err = -errno;
 
@@ -67,7 +67,7 @@ static int make_parts(void)
 	return 0;
 }
 
-int host_map(void)
+int memory_map(void)
 {
 	char *at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, job.mem.ctlfd, 0);
 
@@ -86,9 +86,9 @@ static int make_memory(const char *name, size_t size)
 	int fd = memfd_create(name, MFD_CLOEXEC);
 
 	if (fd < 0)
-		return host_no_descriptors("cannot make shared memory");
+		return memory_no_descriptors("cannot make shared memory");
 	if (ftruncate(fd, (off_t)size)) {
-		int err = host_no_descriptors("cannot size shared memory");
+		int err = memory_no_descriptors("cannot size shared memory");
 
 		close(fd);
 		return err;
@@ -96,14 +96,14 @@ static int make_memory(const char *name, size_t size)
 	return fd;
 }
 
-int host_start(void)
+int memory_start(void)
 {
 	struct peer *p = peer_of(job.rank);
 	int err;
 
 	p->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (p->doorbell < 0)
-		return host_no_descriptors("cannot make an eventfd");
+		return memory_no_descriptors("cannot make an eventfd");
 	if (job.local)
 		return 0; /* the node's first rank makes its memory */
 	job.mem.ctlfd = make_memory("libdsm-control", job.layout.total);
@@ -112,7 +112,7 @@ int host_start(void)
 	job.mem.memfd = make_memory("libdsm-frames", job.set.space);
 	if (job.mem.memfd < 0)
 		return job.mem.memfd;
-	err = host_map();
+	err = memory_map();
 	if (err)
 		return err;
 	job.me->magic = CTL_MAGIC;
@@ -129,15 +129,7 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-void host_forked(void)
-{
-	uint16_t r;
-
-	for (r = 0; job.peers && r < job.size; r++)
-		close_fd(&job.peers[r].life);
-}
-
-void host_stop(void)
+void memory_stop(void)
 {
 	uint16_t r;
 
@@ -180,12 +172,12 @@ static size_t next_used(size_t array, size_t each, size_t i, size_t end)
 	return i < end ? i : end;
 }
 
-size_t host_next_used(size_t off, size_t end)
+size_t memory_next_used(size_t off, size_t end)
 {
 	return next_used(job.layout.pages, sizeof(struct copy), off >> PAGE_SHIFT, end >> PAGE_SHIFT) << PAGE_SHIFT;
 }
 
-bool host_quiet(size_t off, size_t end)
+bool memory_quiet(size_t off, size_t end)
 {
 	const struct memory *p = &job.mem;
 	size_t first = off >> PAGE_SHIFT, last = end >> PAGE_SHIFT, i;
@@ -219,7 +211,7 @@ static void clear(size_t at, size_t bytes)
 		memset(base + first, 0, last - first);
 }
 
-void host_forget(size_t off, size_t bytes)
+void memory_forget(size_t off, size_t bytes)
 {
 	size_t from = off >> PAGE_SHIFT, n = bytes >> PAGE_SHIFT;
 
