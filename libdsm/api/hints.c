@@ -27,7 +27,7 @@ static int fetch(const void *addr, size_t size, enum dsm_access access, bool wai
 		return err;
 	if (access != DSM_READ && access != DSM_WRITE && access != (DSM_READ | DSM_WRITE))
 		return -EINVAL;
-	return one_node() ? 0 : block_fetch(r, off, len, (uint8_t)access, wait);
+	return one_node() ? 0 : job.host->fetch(r, off, len, (uint8_t)access, wait);
 }
 
 DSM_API int dsm_prefetch(const void *addr, size_t size, enum dsm_access access)
@@ -47,7 +47,7 @@ DSM_API int dsm_release(const void *addr, size_t size)
 	int err = api_range(addr, size, &r, &off, &len);
 
 	if (!err && !one_node())
-		block_release(r, off, len, false);
+		job.host->release(r, off, len, false);
 	return err;
 }
 
@@ -67,7 +67,7 @@ DSM_API int dsm_pin(const void *addr, size_t size, enum dsm_access access)
 		return -ENOMEM;
 	*p = (struct pin){ .off = off, .len = len, .access = (uint8_t)access };
 	if (!one_node())
-		err = block_pin(r, off, len, (uint8_t)access);
+		err = job.host->pin(r, off, len, (uint8_t)access);
 	if (err) {
 		free(p);
 		return err;
@@ -98,7 +98,7 @@ DSM_API int dsm_unpin(const void *addr, size_t size)
 	if (!p)
 		return -EINVAL;
 	if (!one_node())
-		err = block_unpin(r, off, len, p->access);
+		err = job.host->unpin(r, off, len, p->access);
 	free(p);
 	return err;
 }
@@ -134,7 +134,7 @@ DSM_API int dsm_place(const void *addr, size_t size, int rank)
 		return err;
 	if (rank < 0 || rank >= job.size)
 		return -EINVAL;
-	return one_node() ? 0 : block_place(r, off, len, (uint16_t)rank);
+	return one_node() ? 0 : job.host->place(r, off, len, (uint16_t)rank);
 }
 
 DSM_API int dsm_bind_thread(int node)

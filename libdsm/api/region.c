@@ -97,10 +97,7 @@ static void abandon(struct dsm_region *r)
 	while (*at != r->id + 1u)
 		at = &job.regions[*at - 1].next;
 	*at = r->next;
-	if (job.kernel >= 0) {
-		kernel_region_stats(r->id); /* what it has counted would go with the region */
-		kernel_region(r, false);
-	}
+	job.host->detach(r);
 	err = job.fault->bound ? job.fault->bound(r->off, r->bytes, 0) : 0;
 	if (err)
 		log_line("region \"%s\" is detached, but this process can still touch it: %s", r->name,
@@ -150,11 +147,9 @@ static int adopt(const struct region_record *rec, struct dsm_region **out)
 		job.mine->region_end = rec->id + 1u;
 	for (unit = rec->off / REGION_UNIT; unit < (rec->off + rec->bytes) / REGION_UNIT; unit++)
 		__atomic_store_n(&job.units[unit], (uint16_t)(rec->id + 1), __ATOMIC_RELEASE);
-	err = job.kernel < 0 ? 0 : kernel_region(r, true);
-	if (!err && job.fault->bound)
-		err = job.fault->bound(r->off, r->bytes, region_usable(r));
-	if (!err && job.kernel < 0 && !one_node())
-		block_protect_again(r);
+	err = job.fault->bound ? job.fault->bound(r->off, r->bytes, region_usable(r)) : 0;
+	if (!err)
+		err = job.host->attach(r);
 	if (!err) {
 		if (out)
 			*out = r;
@@ -289,7 +284,7 @@ DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_regi
 /* The node keeps its blocks as long as one of its ranks is attached. */
 static int leave(struct dsm_region *r)
 {
-	int err = count_users(r->id, -1) ? 0 : block_leave(r);
+	int err = count_users(r->id, -1) ? 0 : job.host->leave(r);
 
 	if (err)
 		count_users(r->id, 1);

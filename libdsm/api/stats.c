@@ -56,8 +56,8 @@ DSM_API int dsm_stats_reset(void)
 
 	if (err)
 		return err;
-	if (job.kernel >= 0)
-		kernel_stats(); /* sets the kernel's to zero */
+	if (job.host->count)
+		job.host->count(); /* sets the host's own to zero */
 	memset(&job.mine->stats, 0, sizeof(job.mine->stats));
 	memset(job.mine->region_stats, 0, job.mine->region_end * sizeof(job.mine->region_stats[0]));
 	return 0;

@@ -15,11 +15,6 @@ int backend_choose(void)
 	const char *want = job.set.fault, *why = "";
 	int err = -ENODEV;
 
-	if (job.kernel >= 0) {
-		job.fault = &fault_kmod;
-		fault_kmod_device = job.kernel;
-		return 0;
-	}
 	job.fault = &fault_mprotect;
 	if (!strcmp(want, "mprotect"))
 		return 0;

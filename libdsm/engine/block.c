@@ -4,7 +4,6 @@
  */
 #include "engine/engine.h"
 
-#include <dsm_uapi.h>
 #include "util/futex.h"
 #include "util/hook.h"
 #include "util/log.h"
@@ -176,7 +175,8 @@ static bool get(const struct dsm_region *r, size_t off, bool write, bool ahead)
 	return true;
 }
 
-void block_protect_again(const struct dsm_region *r)
+/* What this rank has kept to read is read-only in its new mapping. */
+static void protect_again(const struct dsm_region *r)
 {
 	size_t at, end = r->off + r->bytes;
 
@@ -192,22 +192,32 @@ void block_protect_again(const struct dsm_region *r)
 	}
 }
 
+int block_attach(const struct dsm_region *r)
+{
+	if (!one_node())
+		protect_again(r);
+	return 0;
+}
+
 enum fault_answer block_fault(void *addr, bool write)
 {
-	size_t off = ((size_t)((char *)addr - job.base)) & ~(PAGE_BYTES - 1);
+	size_t off = (size_t)((char *)addr - job.base);
 	struct dsm_region *r = region_at(off);
-	struct region_stats *s;
-	uint64_t start;
-	bool upgrade;
 
 	if (!r || off >= r->off + region_usable(r)) {
 		stray_say(addr, write);
 		return FAULT_NOWHERE;
 	}
-	if (job.kernel >= 0)
-		kernel_no_block(addr, write);
-	if (job.kernel >= 0 || one_node())
-		return FAULT_REFUSED;
+	return one_node() ? FAULT_REFUSED : job.host->fault(r, addr, write);
+}
+
+enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
+{
+	size_t off = (size_t)((char *)addr - job.base);
+	struct region_stats *s;
+	uint64_t start;
+	bool upgrade;
+
 	if (engine_depth) {
 		log_line(
 			"shared memory at %p is touched by a signal handler that interrupted a libdsm call, which is not "
@@ -236,20 +246,10 @@ enum fault_answer block_fault(void *addr, bool write)
 	return FAULT_SERVED;
 }
 
-static int kernel_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait)
-{
-	int err = kernel_range(DSM_RANGE_PREFETCH, off, len, access & DSM_WRITE ? 1 : 0);
-
-	count(&job.mine->region_stats[r->id].prefetched, len / r->block_size);
-	return err || !wait ? err : kernel_range(DSM_RANGE_ACQUIRE, off, len, access & DSM_WRITE ? 1 : 0);
-}
-
 int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait)
 {
 	size_t end = off + len, at, step = (size_t)PIECE * r->block_size;
 
-	if (job.kernel >= 0)
-		return kernel_fetch(r, off, len, access, wait);
 	engine_enter();
 	for (at = off; at < end; at += step) {
 		size_t stop = at + step < end ? at + step : end, b;
@@ -280,10 +280,6 @@ void block_release(struct dsm_region *r, size_t off, size_t len, bool evict)
 	size_t at;
 	int slot;
 
-	if (job.kernel >= 0) {
-		kernel_range(evict ? DSM_RANGE_EVICT : DSM_RANGE_RELEASE, off, len, 0);
-		return;
-	}
 	engine_enter();
 	for (at = off; at < off + len; at += r->block_size) {
 		const struct copy *p = page_at(at);
@@ -367,26 +363,11 @@ static int unpin_one(struct dsm_region *r, size_t at, uint8_t access)
 	return due < 0 ? due : 0;
 }
 
-static int kernel_pin(const struct dsm_region *r, size_t off, size_t len, uint8_t access)
-{
-	const uint32_t write = access & DSM_WRITE ? 1 : 0;
-	size_t at;
-	int err = 0;
-
-	for (at = off; !err && at < off + len; at += r->block_size)
-		err = kernel_range(DSM_RANGE_PIN, at, r->block_size, write);
-	if (err && at > off + r->block_size)
-		kernel_range(DSM_RANGE_UNPIN, off, at - r->block_size - off, write);
-	return err;
-}
-
 int block_pin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
 {
 	size_t at;
 	int err = 0;
 
-	if (job.kernel >= 0)
-		return kernel_pin(r, off, len, access);
 	engine_enter();
 	for (at = off; !err && at < off + len; at += r->block_size)
 		err = pin_one(r, at, access);
@@ -402,8 +383,6 @@ int block_unpin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
 	size_t at;
 	int err = 0;
 
-	if (job.kernel >= 0)
-		return kernel_range(DSM_RANGE_UNPIN, off, len, access & DSM_WRITE ? 1 : 0);
 	engine_enter();
 	for (at = off; at < off + len; at += r->block_size)
 		if (unpin_one(r, at, access))
@@ -419,8 +398,6 @@ int block_place(struct dsm_region *r, size_t off, size_t len, uint16_t rank)
 	size_t at;
 	int err = 0;
 
-	if (job.kernel >= 0)
-		return kernel_range(DSM_RANGE_PLACE, off, len, rank);
 	engine_enter();
 	slot = (uint16_t)slot_get(SLOT_BLOCK);
 	for (at = off; at < off + len; at += r->block_size) {
@@ -472,14 +449,10 @@ static void leave_one(struct dsm_region *r, size_t at)
 
 int block_leave(struct dsm_region *r)
 {
-	size_t at;
-
-	size_t end = r->off + r->bytes;
+	size_t at, end = r->off + r->bytes;
 
 	if (one_node())
 		return 0;
-	if (job.kernel >= 0)
-		return kernel_leave(r);
 	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(at + r->block_size, end))
 		if (page_at(at)->pins_read || page_at(at)->pins_write)
 			return -EBUSY;

@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "engine/ctl.h"
+#include "engine/host.h"
 #include "fault/fault.h"
 #include "heap/heap.h"
 #include "launch/launch.h"
@@ -82,7 +83,8 @@ struct job {
 	uint32_t fenced;           /* all ranks have finalized: nobody can be lost any more; atomic */
 	char *base;                /* the window: same address on all ranks */
 	struct ctl_layout layout;
-	size_t heap_part; /* bytes of the heap that belong to each rank */
+	size_t heap_part;            /* bytes of the heap that belong to each rank */
+	const struct host_ops *host; /* of the core; before dsm_init() and after it, the process */
 	const struct fault_ops *fault;
 	const struct net_ops *netops;
 	struct net *net;    /* NULL in a job of one node */
@@ -98,7 +100,6 @@ struct job {
 	uint64_t key; /* of the job */
 	pthread_t service;
 	int epoll;
-	int kernel; /* /dev/dsm, which resolves faults and synchronisation; -1: this process does */
 };
 
 extern struct job job;
@@ -201,24 +202,11 @@ void run_stop(void);
 bool run_timers(bool hand_over); /* what is due; true: more will be. hand_over: give the rest to the service thread */
 bool run_late(void);             /* the service thread: timers handed over. true: more will be */
 
-/* ---- kernel.c: the same through dsm.ko; only where job.kernel >= 0 ------------------------------------- */
+/* ---- kernel.c: calls of the kernel helper, only where it is the host (host.h) ----------------------------- */
 
-/* Before the cards: open the device and join as this rank. 0 with job.kernel -1: there is none, and the setting allows that. */
-int kernel_open(void *address, size_t *size);
-#define KERNEL_KEY 16u
-int kernel_key(const uint8_t key[KERNEL_KEY]); /* of the job; before all ranks have done so, none connects */
-int kernel_connect(uint16_t rank, bool here, const void *address, size_t size);
-int kernel_region(const struct dsm_region *r, bool add);
-int kernel_leave(const struct dsm_region *r); /* drop or give back every block of it */
-int kernel_range(unsigned int op, size_t off, size_t len, uint32_t arg);
 /* One request; *q holds what comes back. */
 int kernel_call(struct dsm_ioc_call *q);
 int kernel_wait(struct dsm_ioc_call *q, uint64_t now); /* the same, where the thread may wait for others' doing */
-void kernel_region_stats(uint16_t id);                 /* the same of one region */
-void kernel_stats(void);                               /* add what the kernel has counted to this rank's counters */
-void kernel_no_block(const void *addr, bool write);    /* say why an access failed */
-void kernel_lost(void);                                /* the device says that a peer is gone */
-void kernel_close(void);
 
 /* ---- slot.c: request slots, hold records ---------------------------------------------------- */
 
@@ -257,7 +245,9 @@ int wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers);
 /* ---- block.c: faults, fetching ahead, giving back ------------------------------------------- */
 
 enum fault_answer block_fault(void *addr, bool write);
-void block_protect_again(const struct dsm_region *r); /* at attaching: what this rank has kept to read is read-only */
+/* Members of host_process. */
+int block_attach(const struct dsm_region *r);
+enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write);
 uint16_t block_home(const struct dsm_region *r, size_t off);
 int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait);
 void block_release(struct dsm_region *r, size_t off, size_t len, bool evict);
@@ -426,7 +416,6 @@ struct stats_vectors {
 	} rows[STATS_VECTORS];
 };
 void stats_vectors(struct stats_vectors *out); /* this rank's */
-void kernel_queues(struct stats_vectors *out); /* rows for its completion queues */
 int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out);
 /* The hottest blocks of a home. */
 struct hot {

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * kernel.c - the protocol through dsm.ko (docs/kernel.md): the module hosts the same core, resolves faults and answers peers;
- * the engine keeps regions, calls, the heap and liveness.
- */
+/* kernel.c - the kernel helper as the core's host (host.h): what is asked of it is a call of /dev/dsm (docs/kernel.md). */
 #include "engine/engine.h"
 
 #include <dsm_uapi.h>
@@ -17,12 +14,14 @@
 
 #define DEVICE "/dev/dsm"
 
+static int dsm = -1; /* open: it hosts this rank's core, or did */
+
 static int call(unsigned long op, void *arg)
 {
 	int err;
 
 	do {
-		err = ioctl(job.kernel, op, arg) ? -errno : 0;
+		err = ioctl(dsm, op, arg) ? -errno : 0;
 	} while (err == -EINTR);
 	return err;
 }
@@ -41,19 +40,24 @@ static const char *limit_words(char *room, size_t size)
 	return room;
 }
 
+static void kernel_close(void)
+{
+	if (dsm >= 0)
+		close(dsm);
+	dsm = -1;
+}
+
+/* -ENOENT: another host will do. */
 static int open_device(void)
 {
 	const bool must = !strcmp(job.set.backend, "kmod");
 	struct dsm_ioc_info info;
 
-	job.kernel = -1;
-	if (!strcmp(job.set.backend, "user"))
-		return 0;
-	job.kernel = open(DEVICE, O_RDWR | O_CLOEXEC);
-	if (job.kernel < 0) {
-		job.kernel = -1;
+	dsm = open(DEVICE, O_RDWR | O_CLOEXEC);
+	if (dsm < 0) {
+		dsm = -1;
 		if (!must)
-			return 0;
+			return -ENOENT;
 		log_line(
 			DEVICE ": %s (%s)", strerror(errno),
 			errno == ENOENT ? "modprobe dsm loads the kernel helper"
@@ -65,9 +69,8 @@ static int open_device(void)
 	if (!call(DSM_IOC_INFO, &info) && info.version == DSM_UAPI_VERSION && info.features & DSM_FEATURE_RANK)
 		return 0;
 	log_line(DEVICE " is of another version of libdsm (DSM_BACKEND=user does without)");
-	close(job.kernel);
-	job.kernel = -1;
-	return must ? -ENODEV : 0;
+	kernel_close();
+	return must ? -ENODEV : -ENOENT;
 }
 
 static uint32_t mode(void)
@@ -88,7 +91,7 @@ static int choose_vectors(char *device, size_t room, struct dsm_ioc_join *j)
 	return net_class_vectors(device, room, config, j->vectors);
 }
 
-static int join(const char *device, void *address, size_t *size)
+static int join(const char *name, void *address, size_t *size)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct dsm_ioc_join j = {
@@ -105,42 +108,61 @@ static int join(const char *device, void *address, size_t *size)
 	};
 	int err;
 
-	snprintf(j.device, sizeof(j.device), "%s", device);
-	err = strcmp(device, "none") ? choose_vectors(j.device, sizeof(j.device), &j) : 0;
+	snprintf(j.device, sizeof(j.device), "%s", name);
+	err = strcmp(name, "none") ? choose_vectors(j.device, sizeof(j.device), &j) : 0;
 	if (!err)
 		err = call(DSM_IOC_JOIN, &j);
 	*size = err ? 0 : j.address_size;
 	return err;
 }
 
-int kernel_open(void *address, size_t *size)
+static int join_job(void *address, size_t *size)
 {
-	struct dsm_ioc_window w = { .size = job.set.space };
-	char name[32], limit[160];
-	int err = open_device();
+	char name[32];
+	int err;
 
-	*size = 0;
-	if (err || job.kernel < 0)
-		return err;
-	err = call(DSM_IOC_WINDOW, &w);
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(job.set.net_device, ":,"), job.set.net_device);
-	if (!err)
-		err = join(name, address, size);
+	err = join(name, address, size);
 	if (err == -ENODEV || err == -ENETDOWN) /* enough for a job of one host */
 		err = join("none", address, size);
-	if (err)
-		log_line(DEVICE ": this rank cannot join: %s (DSM_BACKEND=user does without the kernel helper%s)",
-			 err == -EDQUOT ? "its tables need more memory" : dsm_strerror(err),
-			 err == -EDQUOT ? limit_words(limit, sizeof(limit)) : "");
 	return err;
 }
 
-int kernel_key(const uint8_t key[KERNEL_KEY])
+static int kernel_open(void *address, size_t *size)
+{
+	struct dsm_ioc_window w = { .size = job.set.space };
+	char its[DSM_ADDRESS_MAX], limit[160];
+	const size_t room = *size;
+	int err = open_device();
+
+	*size = 0;
+	if (err)
+		return err;
+	err = call(DSM_IOC_WINDOW, &w);
+	if (!err)
+		err = join_job(its, size);
+	if (err) {
+		log_line(DEVICE ": this rank cannot join: %s (DSM_BACKEND=user does without the kernel helper%s)",
+			 err == -EDQUOT ? "its tables need more memory" : dsm_strerror(err),
+			 err == -EDQUOT ? limit_words(limit, sizeof(limit)) : "");
+		return err == -ENOENT ? -ENODEV : err;
+	}
+	if (*size > room) {
+		log_line("the kernel helper serves jobs of up to 64 ranks (DSM_BACKEND=user)");
+		return -EINVAL;
+	}
+	memcpy(address, its, *size);
+	job.fault = &fault_kmod;
+	fault_kmod_device = dsm;
+	return 0;
+}
+
+static int kernel_key(const uint8_t key[HOST_KEY])
 {
 	struct dsm_ioc_key k;
 	int err;
 
-	_Static_assert(sizeof(k.key) == KERNEL_KEY, "the same key");
+	_Static_assert(sizeof(k.key) == HOST_KEY, "the same key");
 	memcpy(k.key, key, sizeof(k.key));
 	err = call(DSM_IOC_KEY, &k);
 	explicit_bzero(&k, sizeof(k));
@@ -150,15 +172,15 @@ int kernel_key(const uint8_t key[KERNEL_KEY])
 	return err;
 }
 
-int kernel_connect(uint16_t rank, bool here, const void *address, size_t size)
+static int kernel_connect(uint16_t rank, bool near, const void *address, size_t size)
 {
 	struct dsm_ioc_connect c = { .rank = rank,
-				     .flags = here ? DSM_CONNECT_HERE : 0,
+				     .flags = near ? DSM_CONNECT_HERE : 0,
 				     .address_size = (uint32_t)size,
 				     .address = (uintptr_t)address };
 	int err;
 
-	if (!here && !size) {
+	if (!near && !size) {
 		log_line(
 			"rank %d is on another host, and it has no RDMA device that the kernel helper could use (DSM_BACKEND=user)",
 			rank);
@@ -179,12 +201,7 @@ static size_t used_bytes(const struct dsm_region *r)
 	return (r->size + r->block_size - 1) / r->block_size * r->block_size;
 }
 
-int kernel_leave(const struct dsm_region *r)
-{
-	return kernel_range(DSM_RANGE_LEAVE, r->off, used_bytes(r), 0);
-}
-
-int kernel_region(const struct dsm_region *r, bool add)
+static int region(const struct dsm_region *r, bool add)
 {
 	struct dsm_ioc_region g = {
 		.op = add ? DSM_REGION_ADD : DSM_REGION_REMOVE,
@@ -206,13 +223,76 @@ int kernel_region(const struct dsm_region *r, bool add)
 	return call(DSM_IOC_REGION, &g);
 }
 
-int kernel_range(unsigned int op, size_t off, size_t len, uint32_t arg)
+static int kernel_attach(const struct dsm_region *r)
+{
+	return region(r, true);
+}
+
+static int range(unsigned int op, size_t off, size_t len, uint32_t arg)
 {
 	struct dsm_ioc_range g = {
 		.op = op, .page = (uint32_t)(off >> PAGE_SHIFT), .pages = (uint32_t)(len >> PAGE_SHIFT), .write = arg
 	};
 
 	return call(DSM_IOC_RANGE, &g);
+}
+
+static int kernel_leave(struct dsm_region *r)
+{
+	return range(DSM_RANGE_LEAVE, r->off, used_bytes(r), 0);
+}
+
+static int kernel_quiet(uint64_t off, uint64_t bytes)
+{
+	return range(DSM_RANGE_QUIET, off, bytes, 0);
+}
+
+static int kernel_purge(uint64_t off, uint64_t bytes)
+{
+	return range(DSM_RANGE_FORGET, off, bytes, 0);
+}
+
+static uint32_t writes(uint8_t access)
+{
+	return access & DSM_WRITE ? 1 : 0;
+}
+
+static int kernel_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait)
+{
+	int err = range(DSM_RANGE_PREFETCH, off, len, writes(access));
+
+	count(&job.mine->region_stats[r->id].prefetched, len / r->block_size);
+	return err || !wait ? err : range(DSM_RANGE_ACQUIRE, off, len, writes(access));
+}
+
+static void kernel_release(struct dsm_region *r, size_t off, size_t len, bool evict)
+{
+	(void)r;
+	range(evict ? DSM_RANGE_EVICT : DSM_RANGE_RELEASE, off, len, 0);
+}
+
+static int kernel_unpin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
+{
+	(void)r;
+	return range(DSM_RANGE_UNPIN, off, len, writes(access));
+}
+
+static int kernel_pin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
+{
+	size_t at;
+	int err = 0;
+
+	for (at = off; !err && at < off + len; at += r->block_size)
+		err = range(DSM_RANGE_PIN, at, r->block_size, writes(access));
+	if (err && at > off + r->block_size)
+		kernel_unpin(r, off, at - r->block_size - off, access);
+	return err;
+}
+
+static int kernel_place(struct dsm_region *r, size_t off, size_t len, uint16_t rank)
+{
+	(void)r;
+	return range(DSM_RANGE_PLACE, off, len, rank);
 }
 
 int kernel_call(struct dsm_ioc_call *q)
@@ -260,7 +340,7 @@ static void add(struct region_stats *to, const struct dsm_ioc_stats *from)
 	}
 }
 
-void kernel_region_stats(uint16_t id)
+static void count_region(uint16_t id)
 {
 	struct dsm_ioc_stats s = { .region = id, .flags = DSM_STATS_RESET };
 
@@ -268,7 +348,13 @@ void kernel_region_stats(uint16_t id)
 		add(&job.mine->region_stats[id], &s);
 }
 
-void kernel_stats(void)
+static void kernel_detach(const struct dsm_region *r)
+{
+	count_region(r->id); /* what it has counted would go with the region */
+	region(r, false);
+}
+
+static void kernel_count(void)
 {
 	struct dsm_ioc_stats s = { .region = 0xffff, .flags = DSM_STATS_RESET };
 	unsigned int i;
@@ -280,18 +366,20 @@ void kernel_stats(void)
 	}
 	for (i = 0; i < job.mine->region_end; i++)
 		if (job.regions[i].attached)
-			kernel_region_stats((uint16_t)i);
+			count_region((uint16_t)i);
 }
 
-void kernel_no_block(const void *addr, bool write)
+static enum fault_answer kernel_fault(struct dsm_region *r, void *addr, bool write)
 {
 	char limit[160];
 
+	(void)r;
 	log_line("the kernel helper could not get the block at %p for %s (see dmesg%s)", addr,
 		 write ? "writing" : "reading", limit_words(limit, sizeof(limit)));
+	return FAULT_REFUSED;
 }
 
-void kernel_queues(struct stats_vectors *out)
+static void kernel_vectors(struct stats_vectors *out)
 {
 	static const char *const classes[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
 	struct dsm_ioc_queues q;
@@ -311,7 +399,7 @@ void kernel_queues(struct stats_vectors *out)
 	}
 }
 
-void kernel_lost(void)
+static void kernel_lost(void)
 {
 	struct dsm_ioc_lost l;
 	char limit[160], why[300];
@@ -330,9 +418,35 @@ void kernel_lost(void)
 	}
 }
 
-void kernel_close(void)
+static int kernel_fd(void)
 {
-	if (job.kernel >= 0)
-		close(job.kernel);
-	job.kernel = -1;
+	return dsm;
 }
+
+const struct host_ops host_kernel = {
+	.name = "kmod",
+	.kind = HOST_KERNEL,
+	.node_ranks = 1,
+	.regions = DSM_REGIONS_MAX,
+	.barriers = DSM_BARRIERS_MAX,
+	.open = kernel_open,
+	.key = kernel_key,
+	.connect = kernel_connect,
+	.close = kernel_close,
+	.fd = kernel_fd,
+	.lost = kernel_lost,
+	.look = stall_look_kernel,
+	.attach = kernel_attach,
+	.detach = kernel_detach,
+	.leave = kernel_leave,
+	.quiet = kernel_quiet,
+	.purge = kernel_purge,
+	.fault = kernel_fault,
+	.fetch = kernel_fetch,
+	.release = kernel_release,
+	.pin = kernel_pin,
+	.unpin = kernel_unpin,
+	.place = kernel_place,
+	.count = kernel_count,
+	.vectors = kernel_vectors,
+};

@@ -7,7 +7,6 @@
  */
 #include "engine/engine.h"
 
-#include <dsm_uapi.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -78,7 +77,7 @@ static int create(struct registry *g, const struct region_record *want, struct r
 
 	if (r)
 		return alike(r, want) ? -EEXIST : -EINVAL;
-	id = pool_take(&g->ids, g->next_id, job.kernel >= 0 ? DSM_REGIONS_MAX : CTL_REGIONS);
+	id = pool_take(&g->ids, g->next_id, job.host->regions);
 	if (id < 0)
 		return -ENOSPC;
 	unit = room_take(&g->room, units(), (uint32_t)(want->bytes / REGION_UNIT));
@@ -179,21 +178,12 @@ static bool range_ok(uint64_t off, uint64_t bytes)
 
 int region_quiet(uint64_t off, uint64_t bytes)
 {
-	if (!range_ok(off, bytes))
-		return -EINVAL;
-	if (job.kernel >= 0)
-		return kernel_range(DSM_RANGE_QUIET, off, bytes, 0);
-	return memory_quiet(off, off + bytes) ? 0 : -EAGAIN;
+	return range_ok(off, bytes) ? job.host->quiet(off, bytes) : -EINVAL;
 }
 
 int region_purge(uint64_t off, uint64_t bytes)
 {
-	if (!range_ok(off, bytes))
-		return -EINVAL;
-	if (job.kernel >= 0)
-		return kernel_range(DSM_RANGE_FORGET, off, bytes, 0);
-	memory_forget(off, bytes);
-	return job.fault->shut(off, bytes);
+	return range_ok(off, bytes) ? job.host->purge(off, bytes) : -EINVAL;
 }
 
 static int call_all(enum call_op op, const struct region_record *r)

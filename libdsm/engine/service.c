@@ -21,7 +21,7 @@ enum {
 	WHAT_NET = 2ull << 32,
 	WHAT_PEER = 3ull << 32,
 	WHAT_LIFE = 5ull << 32,
-	WHAT_KERNEL = 4ull << 32,
+	WHAT_HOST = 4ull << 32,
 	WHAT_MASK = ~0ull << 32
 };
 
@@ -59,7 +59,7 @@ static void handle(const struct epoll_event *ev)
 		unwatch(rank);
 		lost_process(rank);
 		break;
-	case WHAT_KERNEL: kernel_lost(); break;
+	case WHAT_HOST: job.host->lost(); break;
 	default: break;
 	}
 }
@@ -91,8 +91,8 @@ static void serve_once(uint64_t *last_ping)
 		if (!busy && job.netops->arm(job.net) == -EBUSY)
 			busy = true;
 		now = clock_ns();
-		if (job.kernel >= 0)
-			stall_look_kernel();
+		if (job.host->look)
+			job.host->look();
 		if (now - *last_ping > job.set.lost_ms * 1000000ull / 4) {
 			*last_ping = now;
 			lost_silence();
@@ -175,8 +175,8 @@ int service_start(void)
 	err = watch(peer_of(job.rank)->doorbell, WHAT_DOORBELL);
 	if (!err && job.net)
 		err = watch(job.netops->fd(job.net), WHAT_NET);
-	if (!err && job.kernel >= 0)
-		err = watch(job.kernel, WHAT_KERNEL);
+	if (!err && job.host->fd)
+		err = watch(job.host->fd(), WHAT_HOST);
 	for (r = 0; !err && r < job.size; r++)
 		if (r != job.rank && peer_of(r)->pidfd >= 0)
 			err = watch(peer_of(r)->pidfd, WHAT_PEER | r);

@@ -25,7 +25,7 @@
 #define STOP_SECONDS 10 /* all are on their way out; one that dies there is not worth more */
 #define CARD_MAGIC 0x647261632d6d7364ull
 
-struct job job = { .epoll = -1, .kernel = -1 };
+struct job job = { .epoll = -1, .host = &host_process };
 
 /* Where the window may lie: away from what loaders, heaps and stacks use, and where the sanitizers let programs map. */
 /* clang-format off */
@@ -43,12 +43,12 @@ struct card {
 	uint64_t magic, abi, settings, key, host;
 	uint32_t places;
 	int32_t pid;
-	uint32_t no_uffd;    /* it catches faults by mprotect(2) */
-	uint32_t group;      /* most ranks of a node that it asks for; 0: all of its host */
-	uint32_t has_kernel; /* dsm.ko hosts its core */
-	uint32_t kernel_size;
-	uint8_t kernel[1152];           /* dsm.ko's address of this rank */
-	uint8_t kernel_key[KERNEL_KEY]; /* of the job, rank 0's: by which ranks know each other there */
+	uint32_t no_uffd; /* it catches faults by mprotect(2) */
+	uint32_t group;   /* most ranks of a node that it asks for; 0: all of its host */
+	uint32_t hosted;  /* kind of its core's host */
+	uint32_t address_size;
+	uint8_t address[HOST_ADDRESS]; /* that host's of this rank */
+	uint8_t host_key[HOST_KEY];    /* of the job, rank 0's: by which ranks know each other there */
 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
@@ -161,8 +161,8 @@ static uint16_t group_of(const struct card *cards)
 			least = cards[r].group;
 		one_host &= cards[r].host == cards[0].host;
 	}
-	/* In one node nobody needs the kernel helper; with it, each rank is one. */
-	return job.kernel >= 0 && (least || !one_host) ? 1 : (uint16_t)least;
+	/* In one node nothing is hosted. */
+	return job.host->node_ranks && (least || !one_host) ? job.host->node_ranks : (uint16_t)least;
 }
 
 #define NAMED_MISSING 16 /* ranks named in one line; more of them are a number */
@@ -205,49 +205,37 @@ static int make_card(struct card *c)
 	c->pid = getpid();
 	c->group = group_wanted();
 	c->no_uffd = job.fault == &fault_mprotect;
-	if (getrandom(&c->key, sizeof(c->key), 0) != sizeof(c->key))
+	if (getrandom(&c->key, sizeof(c->key), 0) != sizeof(c->key) ||
+	    getrandom(c->host_key, sizeof(c->host_key), 0) != sizeof(c->host_key))
 		return -EIO;
 	c->places = reserve_places();
-	c->has_kernel = job.kernel >= 0;
+	c->hosted = job.host->kind;
 	return 0;
 }
 
-static int open_kernel(struct card *c)
+static int choose_host(struct card *c)
 {
-	char address[4096] = "";
-	size_t size;
-	int err = kernel_open(address, &size);
+	size_t size = sizeof(c->address);
+	int err = host_choose(c->address, &size);
 
-	if (err || job.kernel < 0)
-		return err;
-	if (size > sizeof(c->kernel)) {
-		log_line("the kernel helper serves jobs of up to 64 ranks (DSM_BACKEND=user)");
-		return -EINVAL;
-	}
-	if (getrandom(c->kernel_key, sizeof(c->kernel_key), 0) != sizeof(c->kernel_key))
-		return -EIO;
-	memcpy(c->kernel, address, size);
-	c->kernel_size = (uint32_t)size;
-	return 0;
+	c->address_size = err ? 0 : (uint32_t)size;
+	return err;
 }
 
-/* Ranks of this host are reached inside the kernel. */
-static int connect_kernel(const struct card *cards)
+static int connect_host(const struct card *cards)
 {
 	uint16_t r;
 	int err;
 
-	if (job.kernel < 0)
+	if (!job.host->key)
 		return 0;
-	/* Each rank of this kernel must have shown the key before another looks for it. */
-	err = kernel_key(cards[0].kernel_key);
+	/* Each rank of this machine must have shown the key before another looks for it. */
+	err = job.host->key(cards[0].host_key);
 	if (!err)
 		err = launch_fence(&job.launch, START_SECONDS);
-	for (r = 0; r < job.size && !err; r++) {
+	for (r = 0; r < job.size && !err; r++)
 		if (r != job.rank)
-			err = kernel_connect(r, cards[r].host == cards[job.rank].host, cards[r].kernel,
-					     cards[r].kernel_size);
-	}
+			err = job.host->connect(r, peer_of(r)->near, cards[r].address, cards[r].address_size);
 	return err;
 }
 
@@ -271,9 +259,9 @@ static int read_cards(struct card *cards)
 			log_line("rank %d runs another version of libdsm than rank 0; all ranks must run the same", r);
 			return -EPROTO;
 		}
-		if (c->has_kernel != cards[0].has_kernel) {
+		if (c->hosted != cards[0].hosted) {
 			log_line("rank %d %s the kernel helper, unlike rank 0; DSM_BACKEND chooses for all ranks", r,
-				 c->has_kernel ? "uses" : "does not use");
+				 c->hosted == HOST_KERNEL ? "uses" : "does not use");
 			return -EPROTO;
 		}
 		if (c->settings != cards[0].settings) {
@@ -325,7 +313,7 @@ static int make_nodes(const struct card *cards)
 	free(host);
 	if (!err && one_node()) {
 		job.fault = &fault_none;
-		kernel_close();
+		host_close();
 	}
 	/* All ranks of a node change each other's mappings: in the way that each of them can. */
 	for (r = 0; !err && !one_node() && r < job.size; r++)
@@ -428,9 +416,7 @@ static int start_together(void)
 
 	if (!cards || !mine)
 		goto out;
-	err = open_kernel(mine);
-	if (!err)
-		err = backend_choose();
+	err = choose_host(mine);
 	if (!err)
 		err = make_card(mine);
 	if (!err)
@@ -460,7 +446,7 @@ static int start_together(void)
 	if (!err)
 		err = backend_open();
 	if (!err)
-		err = connect_kernel(cards);
+		err = connect_host(cards);
 	if (!err)
 		err = reach_others();
 	HOOK("start-connected");
@@ -543,7 +529,7 @@ static void take_down(void)
 	if (backend_close())
 		free_places &= ~place_bit(job.base);
 	job.base = NULL;
-	kernel_close();
+	host_close();
 	release_places(free_places);
 	memory_stop();
 	nodes_forget();

@@ -68,8 +68,8 @@ void stats_vectors(struct stats_vectors *out)
 		v->events = rows[i].events;
 		v->completions = rows[i].completions;
 	}
-	if (job.kernel >= 0)
-		kernel_queues(out);
+	if (job.host->vectors)
+		job.host->vectors(out);
 }
 
 int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
@@ -78,8 +78,8 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 	const struct rank_stats *s = &p->ctl->stats;
 	unsigned int i;
 
-	if (job.kernel >= 0)
-		kernel_stats();
+	if (job.host->count)
+		job.host->count();
 	memset(out, 0, sizeof(*out));
 	if (region < CTL_REGIONS) {
 		add_region(out, &p->ctl->region_stats[region]);

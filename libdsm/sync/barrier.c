@@ -99,7 +99,7 @@ int barrier_arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op,
 	uint32_t gen;
 	int err;
 
-	if (job.kernel >= 0)
+	if (job.host == &host_kernel)
 		return arrive_in_kernel(object, mask, threads, op, value);
 	engine_enter();
 	__atomic_store_n(&b->mask, node_mask(mask, &locals), __ATOMIC_RELAXED);
@@ -154,8 +154,7 @@ DSM_API int dsm_barrier_init(dsm_barrier_t *b, const int *ranks, int nranks, uns
 		return err;
 	if (!threads || threads > 0x7fffffff)
 		return -EINVAL;
-	index = pool_take(&job.mine->barrier_pool, job.mine->barrier_next,
-			  job.kernel >= 0 ? DSM_BARRIERS_MAX : CTL_BARRIERS);
+	index = pool_take(&job.mine->barrier_pool, job.mine->barrier_next, job.host->barriers);
 	if (index < 0)
 		return -ENOSPC;
 	*b = (dsm_barrier_t){ .id = BARRIER_TAG | barrier_number(job.rank, (uint32_t)index),
@@ -199,7 +198,8 @@ DSM_API int dsm_barrier_destroy(dsm_barrier_t *b)
 		return -EINVAL;
 	if (__atomic_load_n(&job.mem.bars[object].threads, __ATOMIC_RELAXED))
 		return -EBUSY;
-	if (job.kernel >= 0 && kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_BARRIER, .object = object }))
+	if (job.host == &host_kernel &&
+	    kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_BARRIER, .object = object }))
 		return -EBUSY;
 	r = barrier_maker(object);
 	if (is_here(r)) { /* a maker on another host keeps its number in use */

@@ -152,7 +152,7 @@ DSM_API int dsm_reduce_array(void *values, size_t n, enum dsm_type type, enum ds
 	if (!n)
 		return all_have_theirs();
 	/* The kernel, which may have the barrier, has no floating point. */
-	if (n == 1 && (!is_floating(type) || (type == DSM_DOUBLE && job.kernel < 0)))
+	if (n == 1 && (!is_floating(type) || (type == DSM_DOUBLE && job.host->doubles)))
 		return reduce_value(values, type, op);
 	return run(op | type << 4, true, true, values, n * reduce_size(type));
 }

@@ -158,7 +158,7 @@ static int acquire(uint64_t id, uint8_t type)
 	struct ticket t;
 	int status;
 
-	if (job.kernel >= 0)
+	if (job.host == &host_kernel)
 		return acquire_in_kernel(id, type);
 	if (acquire_kept(id))
 		return 0;
@@ -200,7 +200,7 @@ static int leave(uint64_t id)
 		return -EPERM;
 	index = held_info(at);
 	held_remove(at);
-	if (job.kernel >= 0)
+	if (job.host == &host_kernel)
 		return kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = (uint16_t)index });
 	engine_enter();
 	err = run_held(index, HE_UNLOCK, NULL);
@@ -335,7 +335,7 @@ static int wait_on(uint64_t cond, dsm_mutex_t *m, uint64_t mutex, uint64_t ns)
 	struct waiter w = { .m = handle_ask(cond, MSG_SYNC, SOP_ENQUEUE), .mutex = mutex };
 	int status, err;
 
-	if (job.kernel >= 0)
+	if (job.host == &host_kernel)
 		return wait_in_kernel(cond, m, mutex, ns);
 	engine_enter();
 	err = ticket_take(&w.ticket, SLOT_LASTING);

@@ -113,7 +113,7 @@ int sync_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	int status, slot;
 
 	q->waited = false;
-	if (job.kernel >= 0)
+	if (job.host == &host_kernel)
 		return ask_kernel(id, op, q);
 	engine_enter();
 	slot = slot_get(lasts(op) ? SLOT_LASTING : SLOT_BRIEF);

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* host.c - the choice of the core's host, and the process as one: the node's memory (memory.c), stepped by whoever needs it (run.c). */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int process_open(void *address, size_t *size)
+{
+	(void)address;
+	*size = 0; /* it is reached through the transport */
+	return backend_choose();
+}
+
+static void process_detach(const struct dsm_region *r)
+{
+	(void)r;
+}
+
+static int process_quiet(uint64_t off, uint64_t bytes)
+{
+	return memory_quiet(off, off + bytes) ? 0 : -EAGAIN;
+}
+
+static int process_purge(uint64_t off, uint64_t bytes)
+{
+	memory_forget(off, bytes);
+	return job.fault->shut(off, bytes);
+}
+
+const struct host_ops host_process = {
+	.name = "user",
+	.kind = HOST_LIBRARY,
+	.regions = CTL_REGIONS,
+	.barriers = CTL_BARRIERS,
+	.doubles = true,
+	.open = process_open,
+	.attach = block_attach,
+	.detach = process_detach,
+	.leave = block_leave,
+	.quiet = process_quiet,
+	.purge = process_purge,
+	.fault = block_miss,
+	.fetch = block_fetch,
+	.release = block_release,
+	.pin = block_pin,
+	.unpin = block_unpin,
+	.place = block_place,
+};
+
+int host_choose(void *address, size_t *size)
+{
+	static const struct host_ops *const all[] = { &host_kernel, &host_process };
+	const size_t room = *size;
+	int err = -ENOENT;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(all) / sizeof(all[0]) && err == -ENOENT; i++) {
+		if (strcmp(job.set.backend, "auto") && strcmp(job.set.backend, all[i]->name))
+			continue;
+		job.host = all[i];
+		*size = room;
+		err = job.host->open(address, size);
+	}
+	return err;
+}
+
+void host_close(void)
+{
+	if (job.host->close)
+		job.host->close();
+	job.host = &host_process;
+}
