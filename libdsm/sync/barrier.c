@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "sync/host.h"
 #include "util/futex.h"
 #include "util/hook.h"
 
@@ -40,31 +41,11 @@ int sync_start(void)
 	return held_start();
 }
 
-static void about_barrier(uint32_t object, uint64_t mask, uint32_t threads)
+void about_barrier(uint32_t object, uint64_t mask, uint32_t threads)
 {
 	about(ABOUT_BARRIER, 0, object);
 	wait_about.mask = mask;
 	wait_about.threads = threads;
-}
-
-static int arrive_in_kernel(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
-{
-	struct dsm_ioc_call q = { .call = DSM_CALL_BARRIER,
-				  .object = object,
-				  .value = *value,
-				  .value2 = mask,
-				  .threads = threads,
-				  .op = op };
-	uint64_t start = clock_ns();
-	int err;
-
-	about_barrier(object, mask, threads);
-	err = kernel_wait(&q, start);
-	about_none();
-	*value = q.result;
-	count(&job.mine->stats.barriers, 1);
-	sync_count_wait(DSM_LAT_BARRIER, clock_ns() - start);
-	return err;
 }
 
 /* The nodes of the ranks in a group, and how many of its ranks are of this node. */
@@ -82,7 +63,7 @@ static uint64_t node_mask(uint64_t mask, uint16_t *locals)
 	return nodes;
 }
 
-int barrier_arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
+int barrier_meet(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
 {
 	struct msg m = { .version = WIRE_VERSION,
 			 .type = MSG_ARRIVE,
@@ -99,8 +80,6 @@ int barrier_arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op,
 	uint32_t gen;
 	int err;
 
-	if (job.host == &host_kernel)
-		return arrive_in_kernel(object, mask, threads, op, value);
 	engine_enter();
 	__atomic_store_n(&b->mask, node_mask(mask, &locals), __ATOMIC_RELAXED);
 	__atomic_store_n(&b->locals, locals, __ATOMIC_RELAXED);
@@ -122,6 +101,16 @@ int barrier_arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op,
 	sync_count_wait(DSM_LAT_BARRIER, clock_ns() - start);
 	engine_leave();
 	return err;
+}
+
+int barrier_end(uint32_t object)
+{
+	return __atomic_load_n(&job.mem.bars[object].threads, __ATOMIC_RELAXED) ? -EBUSY : 0;
+}
+
+int barrier_arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
+{
+	return sync_host()->arrive(object, mask, threads, op, value);
 }
 
 static int make_mask(const int *ranks, int nranks, uint64_t *mask)
@@ -196,11 +185,9 @@ DSM_API int dsm_barrier_destroy(dsm_barrier_t *b)
 	object = (uint32_t)was.id;
 	if (object == 0)
 		return -EINVAL;
-	if (__atomic_load_n(&job.mem.bars[object].threads, __ATOMIC_RELAXED))
-		return -EBUSY;
-	if (job.host == &host_kernel &&
-	    kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_BARRIER, .object = object }))
-		return -EBUSY;
+	err = sync_host()->end(object);
+	if (err)
+		return err;
 	r = barrier_maker(object);
 	if (is_here(r)) { /* a maker on another host keeps its number in use */
 		word = used_word(object, &bit);

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "engine/step.h"
+#include "sync/host.h"
 #include "sync/sync.h"
 #include "util/futex.h"
 #include "util/hook.h"
@@ -15,25 +16,6 @@ DSM_API int dsm_mutex_init(dsm_mutex_t *m)
 DSM_API int dsm_mutex_destroy(dsm_mutex_t *m)
 {
 	return sync_unmake(&m->id, SYNC_MUTEX);
-}
-
-static int acquire_in_kernel(uint64_t id, uint8_t type)
-{
-	struct dsm_ioc_call q = handle_call(id, type == MSG_LOCK ? DSM_CALL_LOCK : DSM_CALL_TRYLOCK);
-	uint64_t start = clock_ns();
-	int status;
-
-	about_object(id);
-	status = kernel_wait(&q, start);
-	about_none();
-	count(&job.mine->stats.locks, 1);
-	if (q.waited) {
-		count(&job.mine->stats.lock_waits, 1);
-		sync_count_wait(DSM_LAT_LOCK, clock_ns() - start);
-	}
-	if (!status)
-		held_add(id, q.hold);
-	return status;
 }
 
 /* What a request for a mutex needs. */
@@ -153,13 +135,11 @@ static int acquire_again(const struct ticket *t, uint64_t id)
 	return 0;
 }
 
-static int acquire(uint64_t id, uint8_t type)
+int lock_acquire(uint64_t id, uint8_t type)
 {
 	struct ticket t;
 	int status;
 
-	if (job.host == &host_kernel)
-		return acquire_in_kernel(id, type);
 	if (acquire_kept(id))
 		return 0;
 	status = ticket_take(&t, type == MSG_LOCK ? SLOT_LASTING : SLOT_BRIEF);
@@ -185,28 +165,33 @@ static int take(uint64_t id, uint8_t type)
 	held_remove(held_find(id));
 	engine_enter();
 	do /* where others are asking whether it is idle, their answer comes first */
-		err = acquire(id, type);
+		err = sync_host()->acquire(id, type);
 	while (err == -EINPROGRESS);
+	engine_leave();
+	return err;
+}
+
+int lock_release(uint32_t hold)
+{
+	int err;
+
+	engine_enter();
+	err = run_held(hold, HE_UNLOCK, NULL);
+	run_timers(true);
 	engine_leave();
 	return err;
 }
 
 static int leave(uint64_t id)
 {
-	int at = held_find(id), err;
-	uint32_t index;
+	int at = held_find(id);
+	uint32_t hold;
 
 	if (at < 0)
 		return -EPERM;
-	index = held_info(at);
+	hold = held_info(at);
 	held_remove(at);
-	if (job.host == &host_kernel)
-		return kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = (uint16_t)index });
-	engine_enter();
-	err = run_held(index, HE_UNLOCK, NULL);
-	run_timers(true);
-	engine_leave();
-	return err;
+	return sync_host()->release(hold);
 }
 
 DSM_API int dsm_mutex_lock(dsm_mutex_t *m)
@@ -284,26 +269,6 @@ DSM_API int dsm_rwlock_unlock(dsm_rwlock_t *l)
 	return err;
 }
 
-static int wait_in_kernel(uint64_t cond, dsm_mutex_t *m, uint64_t mutex, uint64_t ns)
-{
-	int at = held_find(mutex), status, err;
-	struct dsm_ioc_call q = handle_call(cond, DSM_CALL_SYNC);
-
-	q.op = SOP_ENQUEUE;
-	q.ns = ns;
-	q.mutex = (uint64_t)held_info(at) + 1;
-	about_object(cond);
-	status = kernel_wait(&q, clock_ns());
-	about_none();
-	if (status && status != -ETIMEDOUT)
-		return status; /* no such condition: the mutex is still ours */
-	held_remove(held_find(mutex));
-	/* The caller believes that it holds the mutex, whatever the kernel is short of. */
-	while ((err = dsm_mutex_lock(m)) == -EAGAIN || err == -ENOMEM)
-		usleep(1000);
-	return err ? err : status;
-}
-
 struct waiter {
 	struct msg m;
 	uint32_t seq;
@@ -330,13 +295,11 @@ static void give_up(void *arg)
 	engine_leave();
 }
 
-static int wait_on(uint64_t cond, dsm_mutex_t *m, uint64_t mutex, uint64_t ns)
+int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 {
 	struct waiter w = { .m = handle_ask(cond, MSG_SYNC, SOP_ENQUEUE), .mutex = mutex };
 	int status, err;
 
-	if (job.host == &host_kernel)
-		return wait_in_kernel(cond, m, mutex, ns);
 	engine_enter();
 	err = ticket_take(&w.ticket, SLOT_LASTING);
 	if (err)
@@ -380,7 +343,7 @@ static int cond_wait(dsm_cond_t *c, dsm_mutex_t *m, uint64_t ns)
 		err = handle_check(mutex, SYNC_MUTEX);
 	if (err)
 		return err;
-	return held_find(mutex) < 0 ? -EPERM : wait_on(cond, m, mutex, ns);
+	return held_find(mutex) < 0 ? -EPERM : sync_host()->wait(cond, mutex, ns);
 }
 
 DSM_API int dsm_cond_wait(dsm_cond_t *c, dsm_mutex_t *m)

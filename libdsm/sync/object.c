@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "sync/host.h"
 #include "util/futex.h"
 #include "util/hook.h"
 
@@ -24,32 +25,12 @@ void sync_count_wait(enum dsm_latency what, uint64_t ns)
 	stats_latency(&s->latency_count[i], &s->latency_sum[i], &s->latency_max[i], s->latency[i], ns);
 }
 
-static void count_ask(enum sync_op op, uint64_t ns)
+void sync_count_ask(enum sync_op op, uint64_t ns)
 {
 	if (op >= SOP_LOAD)
 		sync_count_wait(DSM_LAT_ATOMIC, ns);
 	else if (op == SOP_RDLOCK || op == SOP_WRLOCK)
 		sync_count_wait(DSM_LAT_LOCK, ns);
-}
-
-static int ask_kernel(uint64_t id, enum sync_op op, struct sync_request *q)
-{
-	struct dsm_ioc_call k = handle_call(id, DSM_CALL_SYNC);
-	uint64_t start = clock_ns();
-	int status;
-
-	k.op = (uint8_t)op;
-	k.value = q->value;
-	k.value2 = q->value2;
-	k.ns = q->ns;
-	about_object(id);
-	status = kernel_wait(&k, start);
-	about_none();
-	q->old = k.result;
-	q->waited = k.waited;
-	if (q->waited)
-		count_ask(op, clock_ns() - start);
-	return status;
 }
 
 /* May it have to wait for somebody's doing? */
@@ -106,15 +87,12 @@ static int answers(struct pending *p, uint64_t ns)
 	return status;
 }
 
-int sync_ask(uint64_t id, enum sync_op op, struct sync_request *q)
+int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 {
 	struct pending p = { .m = handle_ask(id, MSG_SYNC, (uint8_t)op) };
 	uint64_t start = 0;
 	int status, slot;
 
-	q->waited = false;
-	if (job.host == &host_kernel)
-		return ask_kernel(id, op, q);
 	engine_enter();
 	slot = slot_get(lasts(op) ? SLOT_LASTING : SLOT_BRIEF);
 	if (slot < 0) {
@@ -140,9 +118,15 @@ int sync_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	slot_put(p.m.req_slot);
 	run_timers(true);
 	if (q->waited)
-		count_ask(op, clock_ns() - start);
+		sync_count_ask(op, clock_ns() - start);
 	engine_leave();
 	return status;
+}
+
+int sync_ask(uint64_t id, enum sync_op op, struct sync_request *q)
+{
+	q->waited = false;
+	return sync_host()->ask(id, op, q);
 }
 
 static int create(enum sync_kind kind, uint64_t value, uint16_t home, uint64_t *id)

@@ -3,8 +3,6 @@
 #ifndef SYNC_SYNC_H
 #define SYNC_SYNC_H
 
-#include <dsm_uapi.h>
-
 #include "api/api.h"
 
 /* A handle: generation (24 bits), kind (4), home (12), index (24). Zero is none. name: core/objects.h, object_name(). */
@@ -43,20 +41,15 @@ static inline struct msg handle_ask(uint64_t id, uint8_t type, uint8_t op)
 	return m;
 }
 
-/* The same for the kernel: the rest is the caller's. */
-static inline struct dsm_ioc_call handle_call(uint64_t id, uint16_t call)
-{
-	const struct msg m = handle_ask(id, 0, 0);
-
-	return (struct dsm_ioc_call){ .call = call, .home = m.dst, .object = m.object, .gen = m.req_rank };
-}
-
 /* What this thread is about to wait for, for stall.c. */
 static inline void about_object(uint64_t id)
 {
 	about(ABOUT_OBJECT, handle_home(id), handle_object(id));
 	wait_about.sync = (uint8_t)handle_kind(id);
 }
+
+/* The same of a barrier. */
+void about_barrier(uint32_t object, uint64_t mask, uint32_t threads);
 
 /* 0, or -EINVAL: no handle of this kind; -ENOTCONN, -ECHILD. */
 int handle_check(uint64_t id, enum sync_kind kind);
@@ -98,6 +91,16 @@ void kept_give_some(void);     /* records run short */
 /* barrier.c: a thread of this rank arrives, with a value that is combined (op: engine/reduce.h), and gets the result. */
 int barrier_arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value);
 
+/* Members of sync_process (sync/host.h). */
+int object_ask(uint64_t id, enum sync_op op, struct sync_request *q);
+int lock_acquire(uint64_t id, uint8_t type);
+int lock_release(uint32_t hold);
+int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns);
+int barrier_meet(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value);
+int barrier_end(uint32_t object);
+
+/* A wait is over that took so long. */
 void sync_count_wait(enum dsm_latency what, uint64_t ns);
+void sync_count_ask(enum sync_op op, uint64_t ns); /* of a request to an object's home */
 
 #endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * host.h - what the core's host (engine/host.h) does for synchronisation: a table for each host.
+ *
+ * Handles have been checked, and belong to this job. Every member is a full fence, blocks where nothing else is said, and
+ * returns 0 or -errno; the counters and latencies of the call are its business, too.
+ */
+#ifndef SYNC_HOST_H
+#define SYNC_HOST_H
+
+#include "sync/sync.h"
+
+struct sync_ops {
+	/* sync_ask(), whose contract it has. Outside the runtime. */
+	int (*ask)(uint64_t id, enum sync_op op, struct sync_request *q);
+
+	/* MSG_LOCK or MSG_TRYLOCK, by a thread in the runtime that does not hold the mutex. On success it does, as the table of held
+	 * locks says, where it has made room. -EBUSY; -EINPROGRESS: ask again; -EAGAIN: too many requests; -EINVAL: no such mutex. */
+	int (*acquire)(uint64_t id, uint8_t type);
+	/* A mutex that this thread holds, and has taken out of that table; hold: the record that stood there. Does not wait. */
+	int (*release)(uint32_t hold);
+	/* In line at a condition before the mutex, which this thread holds, is free; then wait for a signal, or ns (0: none), and
+	 * for the mutex. A cancellation point with the process as the host. -ETIMEDOUT; another error: it is still held. */
+	int (*wait)(uint64_t cond, uint64_t mutex, uint64_t ns);
+
+	/* barrier_arrive(), whose contract it has. Outside the runtime. */
+	int (*arrive)(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value);
+	/* A barrier is destroyed. Does not wait. -EBUSY: threads of this node are in it. */
+	int (*end)(uint32_t object);
+};
+
+extern const struct sync_ops sync_process, sync_kernel;
+
+/* That of the core's host. */
+const struct sync_ops *sync_host(void);
+
+#endif
