@@ -119,7 +119,7 @@ static int end(void)
 	region_stop();
 	heap_stop();
 	err = engine_stop();
-	run_stop();
+	work_stop();
 	return err;
 }
 

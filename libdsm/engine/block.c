@@ -153,7 +153,7 @@ static bool get(const struct dsm_region *r, size_t off, bool write, bool ahead)
 		slot_put(slot);
 		run_work();
 		HOOK("miss-joined");
-		slot_wait(wait, seq, 1, 0);
+		wait_slot(wait, seq, 1, 0);
 		return false;
 	}
 	HOOK("miss-asked");
@@ -161,9 +161,9 @@ static bool get(const struct dsm_region *r, size_t off, bool write, bool ahead)
 		read_ahead(r, off, write);
 	run_work();
 	HOOK("miss-sent");
-	if (slot_wait(slot, seq, 1, 0) == -EINTR && slot_leave(slot))
+	if (wait_slot(slot, seq, 1, 0) == -EINTR && slot_leave(slot))
 		return false;
-	while (slot_wait(slot, seq, 1, 0))
+	while (wait_slot(slot, seq, 1, 0))
 		; /* the answer is as good as there */
 	HOOK("miss-came");
 	run_page(PE_USED, &ask, &wait, &seq);
@@ -240,7 +240,7 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	} else {
 		sched_yield(); /* whoever opens the block is about to */
 	}
-	run_timers(true);
+	work_timers(true);
 	HOOK("miss-end");
 	engine_leave();
 	return FAULT_SERVED;
@@ -260,7 +260,7 @@ int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bo
 			while (!may(page_at(b), access) && !get(r, b, access & DSM_WRITE, false))
 				;
 	}
-	run_timers(true);
+	work_timers(true);
 	engine_leave();
 	return 0;
 }
@@ -268,7 +268,7 @@ int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bo
 /* Let others get on: what we wait for has no slot of ours. */
 static void help_others(void)
 {
-	run_timers(false);
+	work_timers(false);
 	if (job.net)
 		job.netops->poll(job.net, 16);
 	lost_check();
@@ -299,7 +299,7 @@ void block_release(struct dsm_region *r, size_t off, size_t len, bool evict)
 		m.req_slot = (uint16_t)slot;
 		run_send(&m);
 	}
-	run_timers(true);
+	work_timers(true);
 	engine_leave();
 }
 
@@ -341,7 +341,7 @@ static int pin_one(struct dsm_region *r, size_t at, uint8_t access)
 		if (err != -EAGAIN)
 			return err == -ERANGE ? -EAGAIN : err;
 		get(r, at, access & DSM_WRITE, false);
-		run_timers(true);
+		work_timers(true);
 	}
 }
 
@@ -387,7 +387,7 @@ int block_unpin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
 	for (at = off; at < off + len; at += r->block_size)
 		if (unpin_one(r, at, access))
 			err = -EINVAL;
-	run_timers(true);
+	work_timers(true);
 	engine_leave();
 	return err;
 }
@@ -410,7 +410,7 @@ int block_place(struct dsm_region *r, size_t off, size_t len, uint16_t rank)
 		m.home = 0;
 		m.value = node_of(rank);
 		run_send(&m);
-		slot_wait(slot, seq, 1, 0);
+		wait_slot(slot, seq, 1, 0);
 		if (job.me->slots[slot].status)
 			err = job.me->slots[slot].status;
 	}
@@ -461,7 +461,7 @@ int block_leave(struct dsm_region *r)
 		leave_one(r, at / r->block_size * r->block_size);
 	while (slot_any_prefetch(r->off, end) && !has_users(r))
 		help_others(); /* releases that the homes have not heard of */
-	run_timers(true);
+	work_timers(true);
 	engine_leave();
 	return 0;
 }

@@ -216,7 +216,7 @@ static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_
 	err = job.netops->send(job.net, job.pair[m.dst], &m, &call, sizeof(call.head) + in_size);
 	if (err)
 		lost_rank(job.pair[m.dst], "it cannot be reached");
-	slot_wait(slot, seq, 1, 0);
+	wait_slot(slot, seq, 1, 0);
 	err = job.me->slots[slot].status;
 	if (!err && a->size)
 		memcpy(out, a->text, a->size);

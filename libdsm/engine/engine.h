@@ -196,11 +196,11 @@ int run_arrive(const struct msg *m);
  * open already. False: something is under way; *wait is the slot to wait for, *seq its count before (wait NULL: nobody
  * waits, and PE_USED does not hold the block). What follows is queued: call run_work(). */
 bool run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq);
-void run_work(void); /* everything queued by this thread */
-int run_start(void); /* before any other thread uses the engine */
-void run_stop(void);
-bool run_timers(bool hand_over); /* what is due; true: more will be. hand_over: give the rest to the service thread */
-bool run_late(void);             /* the service thread: timers handed over. true: more will be */
+void run_work(void);  /* everything queued by this thread */
+int work_start(void); /* before any other thread uses the engine */
+void work_stop(void);
+bool work_timers(bool hand_over); /* what is due; true: more will be. hand_over: give the rest to the service thread */
+bool work_late(void);             /* the service thread: timers handed over. true: more will be */
 
 /* ---- kernel.c: calls of the kernel helper, only where it is the host (host.h) ----------------------------- */
 
@@ -236,10 +236,10 @@ bool slot_woken(uint16_t slot);
 bool slot_leave(uint16_t slot);
 /* Wait until slot has completed n times more than seq says; ns 0: no limit. 0, or -ETIMEDOUT; in the fault handler, -EINTR:
  * a signal waits. */
-int slot_wait(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns);
+int wait_slot(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns);
 /* The same as a cancellation point. The caller, who has a cleanup handler in place, is in the runtime just once. */
-int slot_wait_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns);
-/* Wait until *word differs from old, as slot_wait() does. 0 or -EINTR. */
+int wait_slot_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns);
+/* Wait until *word differs from old, as wait_slot() does. 0 or -EINTR. */
 int wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers);
 
 /* ---- block.c: faults, fetching ahead, giving back ------------------------------------------- */
@@ -356,7 +356,7 @@ void lost_heard(const struct msg *m);         /* PING, BYE */
 void lost_check(void);                        /* waits for the end if the process is ending */
 void lost_silence(void);                      /* ping the other nodes, judge their silence */
 void lost_goodbye(void);                      /* this rank has finalized */
-void net_lost_rank(void *arg, uint16_t rank, int err); /* the transport's report */
+void lost_net(void *arg, uint16_t rank, int err); /* the transport's report */
 void lost_abort(int status, const char *why) __attribute__((noreturn));
 
 /* ---- call.c: calls with answers -------------------------------------------------------------- */

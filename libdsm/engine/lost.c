@@ -316,7 +316,7 @@ void lost_connection(uint16_t rank, int err)
 	}
 }
 
-void net_lost_rank(void *arg, uint16_t rank, int err)
+void lost_net(void *arg, uint16_t rank, int err)
 {
 	(void)arg;
 	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_FINALIZED)

@@ -36,7 +36,7 @@ static int open_net(void *address, size_t *size)
 		.nslots = CTL_SLOTS,
 		.block_slots = CTL_BLOCK_END,
 		.handler = run_net,
-		.lost = net_lost_rank,
+		.lost = lost_net,
 		.thread = service_thread,
 		.object = slot_object,
 		.waited = slot_waited,

@@ -194,7 +194,7 @@ static int call_all(enum call_op op, const struct region_record *r)
 
 	for (i = 0; i < job.nodes && !err; i++)
 		while ((err = call_rank(job.first[i], op, range, sizeof(range), NULL, 0)) == -EAGAIN) {
-			run_timers(true);
+			work_timers(true);
 			lost_check();
 			usleep(50);
 		}

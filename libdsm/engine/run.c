@@ -307,7 +307,7 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 		return;
 	}
 	run_message(m, payload, size);
-	run_timers(true);
+	work_timers(true);
 }
 
 bool run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq)

@@ -77,7 +77,7 @@ static int patience(bool busy)
 static void serve_once(uint64_t *last_ping)
 {
 	struct epoll_event ev[16];
-	bool busy = run_late();
+	bool busy = work_late();
 	uint64_t now;
 	int i, n;
 
@@ -87,7 +87,7 @@ static void serve_once(uint64_t *last_ping)
 	if (job.net) {
 		while (job.netops->poll(job.net, 64) > 0)
 			busy = true;
-		busy |= run_late();
+		busy |= work_late();
 		if (!busy && job.netops->arm(job.net) == -EBUSY)
 			busy = true;
 		now = clock_ns();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * slot.c - request slots and hold records: who gets one, and who waits for one.
+ * slot.c - request slots and hold records: who gets one, who waits for one, and the answer in it.
  *
  * A slot belongs to a request until its answer has come. What always completes must never stand behind what may wait for
  * somebody's doing, so each has slots of its own:
@@ -166,6 +166,51 @@ uint32_t slot_object(void *arg, uint16_t slot)
 {
 	(void)arg;
 	return __atomic_load_n(&job.me->slots[slot].object, __ATOMIC_RELAXED);
+}
+
+uint32_t slot_seq(uint16_t slot)
+{
+	return __atomic_load_n(&job.me->slots[slot].seq, __ATOMIC_ACQUIRE);
+}
+
+void slot_complete(uint16_t slot, int16_t status, uint64_t value)
+{
+	struct slot *s = &job.me->slots[slot];
+
+	s->status = status;
+	s->value = value;
+	/* A full barrier, which pairs with the sleeper's count in be_patient() (wait.c). */
+	__atomic_fetch_add(&s->seq, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
+		futex_wake(&s->seq, 1 << 30);
+}
+
+bool slot_leave(uint16_t slot)
+{
+	return !(__atomic_fetch_or(&job.me->slots[slot].prefetch, SLOT_LEFT, __ATOMIC_SEQ_CST) & SLOT_WOKEN);
+}
+
+bool slot_woken(uint16_t slot)
+{
+	struct slot *s = &job.me->slots[slot];
+
+	return !(__atomic_fetch_or(&s->prefetch, SLOT_WOKEN, __ATOMIC_SEQ_CST) & SLOT_LEFT);
+}
+
+/* In a node of several ranks it may wait in another process than the one that m comes to. */
+bool slot_waited(const struct msg *m)
+{
+	if (job.width[m->dst] > 1)
+		return false;
+	switch ((enum msg_type)m->type) {
+	case MSG_DATA:
+	case MSG_GRANT:
+	case MSG_INV_ACK:
+	case MSG_REPLY:
+	case MSG_LOCKED: return m->req_rank == m->dst && (m->req_slot < CTL_BLOCK_SLOTS || m->req_slot >= CTL_SLOTS);
+	case MSG_DEPART: return true; /* it comes when all threads are in the barrier */
+	default: return false;
+	}
 }
 
 int64_t hold_take(void)

@@ -464,7 +464,7 @@ int engine_start(const struct settings *set)
 	job.mypid = getpid();
 	job.state = CTL_STARTING;
 	threads_before();
-	err = run_start();
+	err = work_start();
 	if (!err)
 		err = launch_start(&job.launch);
 	if (err)
@@ -549,7 +549,7 @@ void engine_undo(void)
 	if (job.launch.size > 1)
 		launch_abort(&job.launch, 1, "a rank could not join the DSM job");
 	take_down();
-	run_stop();
+	work_stop();
 }
 
 int engine_stop(void)

@@ -18,58 +18,13 @@
 #define NAP_NS 200000000ull
 #define NAP_MAX_NS 12800000000ull
 
-uint32_t slot_seq(uint16_t slot)
-{
-	return __atomic_load_n(&job.me->slots[slot].seq, __ATOMIC_ACQUIRE);
-}
-
-void slot_complete(uint16_t slot, int16_t status, uint64_t value)
-{
-	struct slot *s = &job.me->slots[slot];
-
-	s->status = status;
-	s->value = value;
-	/* A full barrier, which pairs with the sleeper's count in be_patient(). */
-	__atomic_fetch_add(&s->seq, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&s->sleepers, __ATOMIC_SEQ_CST))
-		futex_wake(&s->seq, 1 << 30);
-}
-
-bool slot_leave(uint16_t slot)
-{
-	return !(__atomic_fetch_or(&job.me->slots[slot].prefetch, SLOT_LEFT, __ATOMIC_SEQ_CST) & SLOT_WOKEN);
-}
-
-bool slot_woken(uint16_t slot)
-{
-	struct slot *s = &job.me->slots[slot];
-
-	return !(__atomic_fetch_or(&s->prefetch, SLOT_WOKEN, __ATOMIC_SEQ_CST) & SLOT_LEFT);
-}
-
 /* Do what there is to do. True: there will be more soon, so do not sleep. *came: the transport brought something. */
 static bool help(bool *came)
 {
-	bool busy = run_timers(false);
+	bool busy = work_timers(false);
 
 	*came = job.net && job.netops->poll(job.net, 16) > 0;
 	return busy || *came;
-}
-
-/* In a node of several ranks it may wait in another process than the one that m comes to. */
-bool slot_waited(const struct msg *m)
-{
-	if (job.width[m->dst] > 1)
-		return false;
-	switch ((enum msg_type)m->type) {
-	case MSG_DATA:
-	case MSG_GRANT:
-	case MSG_INV_ACK:
-	case MSG_REPLY:
-	case MSG_LOCKED: return m->req_rank == m->dst && (m->req_slot < CTL_BLOCK_SLOTS || m->req_slot >= CTL_SLOTS);
-	case MSG_DEPART: return true; /* it comes when all threads are in the barrier */
-	default: return false;
-	}
 }
 
 /* A thread that waits looks for what the transport brings; while it does, nobody needs to be woken for it. */
@@ -232,7 +187,7 @@ static void end_patience(struct patience *p)
 	look_no_more();
 }
 
-static int wait_slot(struct patience *p, uint16_t slot, uint32_t seq, uint32_t n)
+static int wait_until(struct patience *p, uint16_t slot, uint32_t seq, uint32_t n)
 {
 	struct slot *s = &job.me->slots[slot];
 	int err;
@@ -248,7 +203,7 @@ static int wait_slot(struct patience *p, uint16_t slot, uint32_t seq, uint32_t n
 	}
 }
 
-int slot_wait(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
+int wait_slot(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
 {
 	struct patience p = patience(slot, ns, false);
 	int err;
@@ -256,7 +211,7 @@ int slot_wait(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
 	if (slot_seq(slot) - seq >= n)
 		return 0;
 	look(LOOK_BEGIN);
-	err = wait_slot(&p, slot, seq, n);
+	err = wait_until(&p, slot, seq, n);
 	end_patience(&p);
 	return err;
 }
@@ -272,7 +227,7 @@ static void stop_looking(void *arg)
 	end_patience(p);
 }
 
-int slot_wait_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
+int wait_slot_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
 {
 	struct patience p = patience(slot, ns, true);
 	int err;
@@ -281,7 +236,7 @@ int slot_wait_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
 		return 0;
 	look(LOOK_BEGIN);
 	pthread_cleanup_push(stop_looking, &p);
-	err = wait_slot(&p, slot, seq, n);
+	err = wait_until(&p, slot, seq, n);
 	pthread_cleanup_pop(1);
 	return err;
 }

@@ -107,7 +107,7 @@ static void fire(struct work *w, bool all)
 	}
 }
 
-bool run_timers(bool hand_over)
+bool work_timers(bool hand_over)
 {
 	struct work *w = work_mine();
 
@@ -124,14 +124,14 @@ bool run_timers(bool hand_over)
 	return w->timers.n;
 }
 
-bool run_late(void)
+bool work_late(void)
 {
 	struct work *w = work_mine();
 
 	word_lock(&late.lock);
 	timers_move(&w->timers, &late.timers);
 	word_unlock(&late.lock);
-	return run_timers(false) || late.timers.n;
+	return work_timers(false) || late.timers.n;
 }
 
 /* ---- pipes ----------------------------------------------------------------------------------------- */
@@ -220,12 +220,12 @@ struct work *work_mine(void)
 	return mine ? mine : work_begin();
 }
 
-int run_start(void)
+int work_start(void)
 {
 	return -pthread_key_create(&thread_key, thread_end);
 }
 
-void run_stop(void)
+void work_stop(void)
 {
 	if (mine)
 		thread_end(mine);

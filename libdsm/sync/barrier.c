@@ -96,7 +96,7 @@ int barrier_meet(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, u
 	} else {
 		err = -EINVAL;
 	}
-	run_timers(true);
+	work_timers(true);
 	count(&job.mine->stats.barriers, 1);
 	sync_count_wait(DSM_LAT_BARRIER, clock_ns() - start);
 	engine_leave();

@@ -15,7 +15,7 @@
  */
 int sync_turn(struct msg *m, uint32_t seq, uint64_t ns)
 {
-	if (slot_wait_point(m->req_slot, seq, 2, ns) != -ETIMEDOUT)
+	if (wait_slot_point(m->req_slot, seq, 2, ns) != -ETIMEDOUT)
 		return 0;
 	return sync_take_back(m, seq, true) ? 0 : -ETIMEDOUT;
 }
@@ -37,11 +37,11 @@ int sync_take_back(struct msg *m, uint32_t seq, bool in_line)
 
 		asked++;
 		run_send(m);
-		slot_wait(m->req_slot, seq, asked, 0);
+		wait_slot(m->req_slot, seq, asked, 0);
 		status = __atomic_load_n(&s->status, __ATOMIC_ACQUIRE);
 		if (status == -ETIMEDOUT)
 			return 0;
-		if (!slot_wait(m->req_slot, seq, asked + 1, in_line || status != -EALREADY ? 0 : AGAIN_NS))
+		if (!wait_slot(m->req_slot, seq, asked + 1, in_line || status != -EALREADY ? 0 : AGAIN_NS))
 			return 1;
 	}
 }

@@ -99,7 +99,7 @@ static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type)
 		count(&job.mine->stats.lock_waits, 1);
 		start = clock_ns();
 		about_object(id);
-		slot_wait(t->slot, seq, 1, 0);
+		wait_slot(t->slot, seq, 1, 0);
 		about_none();
 		sync_count_wait(DSM_LAT_LOCK, clock_ns() - start);
 	}
@@ -147,7 +147,7 @@ int lock_acquire(uint64_t id, uint8_t type)
 		return status;
 	status = acquire_with(&t, id, type);
 	slot_put(t.slot);
-	run_timers(true);
+	work_timers(true);
 	return status;
 }
 
@@ -177,7 +177,7 @@ int lock_release(uint32_t hold)
 
 	engine_enter();
 	err = run_held(hold, HE_UNLOCK, NULL);
-	run_timers(true);
+	work_timers(true);
 	engine_leave();
 	return err;
 }
@@ -287,11 +287,11 @@ static void give_up(void *arg)
 
 		w->m.op = SOP_SIGNAL;
 		run_send(&w->m);
-		slot_wait(w->m.req_slot, seq, 1, 0);
+		wait_slot(w->m.req_slot, seq, 1, 0);
 	}
 	acquire_again(&w->ticket, w->mutex);
 	slot_put(w->ticket.slot);
-	run_timers(true);
+	work_timers(true);
 	engine_leave();
 }
 
@@ -308,7 +308,7 @@ int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 	w.seq = slot_seq(w.m.req_slot);
 	run_send(&w.m);
 	/* In line before the mutex is free: whoever signals with the mutex held finds us there. */
-	slot_wait(w.m.req_slot, w.seq, 1, 0);
+	wait_slot(w.m.req_slot, w.seq, 1, 0);
 	status = err = job.me->slots[w.m.req_slot].status;
 	if (status) {
 		hold_give(w.ticket.hold); /* no such condition: the mutex is still ours */
@@ -325,7 +325,7 @@ int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 		err = acquire_again(&w.ticket, mutex);
 	}
 	slot_put(w.ticket.slot);
-	run_timers(true);
+	work_timers(true);
 	if (!err)
 		err = status;
 out:

@@ -57,10 +57,10 @@ static void give_up(void *arg)
 		post.flags = 0;
 		post.value = 1;
 		run_send(&post);
-		slot_wait(p->m.req_slot, seq, 1, 0);
+		wait_slot(p->m.req_slot, seq, 1, 0);
 	}
 	slot_put(p->m.req_slot);
-	run_timers(true);
+	work_timers(true);
 	engine_leave();
 }
 
@@ -71,7 +71,7 @@ static int answers(struct pending *p, uint64_t ns)
 	int status;
 
 	if (p->m.op != SOP_WAIT || ns) {
-		slot_wait(slot, p->seq, 1, 0);
+		wait_slot(slot, p->seq, 1, 0);
 		status = job.me->slots[slot].status;
 		if (!ns || status)
 			return status;
@@ -80,7 +80,7 @@ static int answers(struct pending *p, uint64_t ns)
 	if (ns) {
 		status = sync_turn(&p->m, p->seq, ns);
 	} else {
-		slot_wait_point(slot, p->seq, 1, 0);
+		wait_slot_point(slot, p->seq, 1, 0);
 		status = job.me->slots[slot].status;
 	}
 	pthread_cleanup_pop(0);
@@ -116,7 +116,7 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	HOOK("ask-came");
 	q->old = job.me->slots[p.m.req_slot].value;
 	slot_put(p.m.req_slot);
-	run_timers(true);
+	work_timers(true);
 	if (q->waited)
 		sync_count_ask(op, clock_ns() - start);
 	engine_leave();

@@ -70,7 +70,7 @@ static void set_up(void)
 	job.net = (struct net *)&job;
 	job.peers = calloc(3, sizeof(*job.peers));
 	job.units = calloc(SPACE / REGION_UNIT, sizeof(*job.units));
-	unit_require(job.peers && job.units && !run_start());
+	unit_require(job.peers && job.units && !work_start());
 	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 3 }, 0));
 	make_node();
 	memset(acked, 0, sizeof(acked));
@@ -143,11 +143,11 @@ START_TEST(timers_are_fired_once_each)
 	for (i = 0; i < n; i++) {
 		hold(i, at);
 		if (i == n / 2 || i == n / 3)
-			run_timers(true);
+			work_timers(true);
 	}
-	ck_assert(!run_timers(true));
+	ck_assert(!work_timers(true));
 	ck_assert_uint_eq(acks, 0);
-	while (run_late()) /* as the service thread does */
+	while (work_late()) /* as the service thread does */
 		usleep(1000);
 	ck_assert_uint_eq(acks, n + 5);
 	for (i = 0; i < 5; i++)
@@ -170,7 +170,7 @@ START_TEST(a_timer_without_memory_fires_early)
 	ck_assert(!setrlimit(RLIMIT_AS, &none));
 	for (i = 0; i < n; i++)
 		hold(i, clock_us() + 10000000);
-	run_timers(true);
+	work_timers(true);
 	run_work();
 	ck_assert(!setrlimit(RLIMIT_AS, &old));
 	each_once(0, n);
