@@ -215,6 +215,8 @@ static void deliver(struct rank *r, const struct msg *m)
 		host_bad(r, m);
 	else
 		host_carry_out(r, &acts, 0, m);
+	if (!err && m->type == MSG_ADOPT)
+		count(stats_of(r, m->object)->homes_in, 1);
 }
 
 /* The next message, if this queue is still whose it was; with none left it is nobody's. */

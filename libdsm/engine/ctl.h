@@ -25,7 +25,7 @@
 #include "engine/room.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 7
+#define CTL_ABI 8
 
 /*
  * Slots of a node (slot.c). The first 256 are those that a transport may write blocks for; struct dir has 22 bits for node and
@@ -120,7 +120,7 @@ struct registry {
 /* Counters of one region at one rank. */
 struct region_stats {
 	uint64_t read_faults, write_faults, upgrades, local_faults, prefetched;
-	uint64_t invalidations, downgrades, blocks_in, blocks_out, bytes_in, bytes_out;
+	uint64_t invalidations, downgrades, blocks_in, blocks_out, bytes_in, bytes_out, homes_in;
 	uint64_t latency_count[3], latency_sum[3], latency_max[3];
 	uint64_t latency[3][DSM_LAT_BUCKETS];
 };

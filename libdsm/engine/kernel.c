@@ -330,6 +330,7 @@ static void add(struct region_stats *to, const struct dsm_ioc_stats *from)
 	to->blocks_out += from->blocks_out;
 	to->bytes_in += from->bytes_in;
 	to->bytes_out += from->bytes_out;
+	to->homes_in += from->homes_in;
 	for (i = 0; i < 3; i++) {
 		to->latency_count[i] += from->latency_count[i];
 		to->latency_sum[i] += from->latency_sum[i];

@@ -200,6 +200,8 @@ static void deliver(const struct msg *m, const void *payload, size_t size)
 		bad(m, err);
 	else
 		carry_out(&acts, m, payload);
+	if (!err && m->type == MSG_ADOPT)
+		count(&stats_of(m->object)->homes_in, 1);
 }
 
 /* ---- blocks on their way out ---------------------------------------------------------------------- */

@@ -47,6 +47,7 @@ static void add_region(struct dsm_stats *out, const struct region_stats *s)
 	out->blocks_out += s->blocks_out;
 	out->bytes_in += s->bytes_in;
 	out->bytes_out += s->bytes_out;
+	out->homes_in += s->homes_in;
 	add_latencies(out, DSM_LAT_READ_MISS, s->latency_count, s->latency_sum, s->latency_max,
 		      (const uint64_t(*)[DSM_LAT_BUCKETS])s->latency);
 }
@@ -88,7 +89,8 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 	for (i = 0; i < p->ctl->region_end; i++)
 		if (i == 0 || p->ctl->region_stats[i].local_faults || p->ctl->region_stats[i].latency_count[0] ||
 		    p->ctl->region_stats[i].latency_count[1] || p->ctl->region_stats[i].blocks_in ||
-		    p->ctl->region_stats[i].blocks_out || p->ctl->region_stats[i].invalidations)
+		    p->ctl->region_stats[i].blocks_out || p->ctl->region_stats[i].invalidations ||
+		    p->ctl->region_stats[i].homes_in)
 			add_region(out, &p->ctl->region_stats[i]);
 	out->messages_out = s->messages_out;
 	out->messages_in = s->messages_in;

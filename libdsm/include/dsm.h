@@ -290,6 +290,7 @@ struct dsm_stats {
 	uint64_t allocations, frees, remote_frees;
 	uint64_t latency_count[DSM_LAT_MAX], latency_sum_ns[DSM_LAT_MAX], latency_max_ns[DSM_LAT_MAX];
 	uint64_t latency[DSM_LAT_MAX][DSM_LAT_BUCKETS];
+	uint64_t homes_in;                             /* blocks whose home moved to the rank's node after their first touch */
 };
 
 struct dsm_hot_block {           /* a block that moves often between nodes */
@@ -302,8 +303,8 @@ struct dsm_hot_block {           /* a block that moves often between nodes */
 	char site[128];          /* "file:line" or "function+offset" of the allocation, or empty */
 };
 
-/* Counters of a rank (-1: the sum over all ranks). region NULL: of the whole process; otherwise the fault, block and byte
- * counters and miss latencies of that region. Blocks for a round trip. -EINVAL: no such rank. */
+/* Counters of a rank (-1: the sum over all ranks). region NULL: of the whole process; otherwise the fault, block, byte and
+ * home counters and miss latencies of that region. Blocks for a round trip. -EINVAL: no such rank. */
 DSM_API int dsm_stats_get(int rank, const dsm_region_t *region, struct dsm_stats *out);
 DSM_API int dsm_stats_reset(void);                        /* of this rank, except the heap's counters and transfers; never blocks */
 /* The most transferred blocks of the job in descending order, at most n and at most 64; returns their number. Blocks. */

@@ -11,7 +11,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 5 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
+#define DSM_UAPI_VERSION 6 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
@@ -187,7 +187,7 @@ struct dsm_ioc_stats {
 	__u32 region;                                                        /* in */
 	__u32 flags;                                                         /* in: DSM_STATS_* */
 	__u64 read_faults, write_faults, upgrades, local_faults, prefetched; /* out, as all that follow */
-	__u64 invalidations, downgrades, blocks_in, blocks_out, bytes_in, bytes_out;
+	__u64 invalidations, downgrades, blocks_in, blocks_out, bytes_in, bytes_out, homes_in;
 	__u64 latency_count[3], latency_sum[3], latency_max[3], latency[3][DSM_BUCKETS]; /* ns; read, write, upgrade */
 	__u64 messages_in, messages_out, steps;
 };
@@ -230,7 +230,7 @@ DSM_LAYOUT(dsm_ioc_connect, 16);
 DSM_LAYOUT(dsm_ioc_region, 24);
 DSM_LAYOUT(dsm_ioc_call, 64);
 DSM_LAYOUT(dsm_ioc_range, 16);
-DSM_LAYOUT(dsm_ioc_stats, 8 + 11 * 8 + 9 * 8 + 3 * 40 * 8 + 24);
+DSM_LAYOUT(dsm_ioc_stats, 8 + 12 * 8 + 9 * 8 + 3 * 40 * 8 + 24);
 DSM_LAYOUT(dsm_ioc_lost, 8);
 DSM_LAYOUT(dsm_ioc_queue, 56);
 DSM_LAYOUT(dsm_ioc_queues, 40 + 4 * 56);

@@ -246,6 +246,7 @@
 	R(s, blocks_out, OUT, ANY, 0, 0) \
 	R(s, bytes_in, OUT, ANY, 0, 0) \
 	R(s, bytes_out, OUT, ANY, 0, 0) \
+	R(s, homes_in, OUT, ANY, 0, 0) \
 	R(s, latency_count, OUT, ANY, 0, 0) \
 	R(s, latency_sum, OUT, ANY, 0, 0) \
 	R(s, latency_max, OUT, ANY, 0, 0) \

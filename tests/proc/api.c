@@ -575,6 +575,56 @@ static void part_stats(void)
 	MUST(dsm_barrier());
 }
 
+/* ---- homes ------------------------------------------------------------------------------------------------ */
+
+#define HOMES 16u /* blocks, with one between each two: no reader of all of them is a sequential one */
+
+/* What it costs, in messages of the job: the writer writes all blocks, and another node reads them, three times. */
+static uint64_t three_rounds(dsm_region_t *r, int writer, int reader, uint64_t *homes)
+{
+	volatile uint64_t *p = dsm_region_base(r);
+	struct dsm_stats before, after;
+	unsigned int round, i;
+
+	MUST(dsm_barrier());
+	MUST(dsm_stats_get(-1, NULL, &before));
+	MUST(dsm_barrier());
+	for (round = 0; round < 3; round++) {
+		for (i = 0; i < HOMES && test_rank == writer; i++)
+			p[i * 1024]++;
+		MUST(dsm_barrier());
+		for (i = 0; i < HOMES && test_rank == reader; i++)
+			(void)p[i * 1024];
+		MUST(dsm_barrier());
+	}
+	MUST(dsm_stats_get(writer, r, &after));
+	*homes = after.homes_in;
+	MUST(dsm_stats_get(-1, NULL, &after));
+	return after.messages_out - before.messages_out;
+}
+
+/* A home moves to the node that writes; the other node's reads, and the writer's next writes, take fewer messages then. */
+static void part_homes(void)
+{
+	struct dsm_region_options opt = { .home = DSM_HOME_FIXED };
+	int reader = width(), writer = 2 * width();
+	uint64_t before, moving, after, homes;
+	dsm_region_t *r;
+
+	if (dsm_nodes() < 3)
+		return;
+	MUST(dsm_region_open("homes", 2 * HOMES * 4096, &opt, &r));
+	before = three_rounds(r, writer, reader, &homes);
+	REQUIRE(!homes, "%lu homes have moved after three writes in a row", homes);
+	moving = three_rounds(r, writer, reader, &homes);
+	REQUIRE(homes == HOMES, "%lu homes of %u have moved after the fourth", homes, HOMES);
+	after = three_rounds(r, writer, reader, &homes);
+	REQUIRE(homes == HOMES, "homes move on: %lu", homes);
+	test_say("  %lu messages, while homes move %lu, afterwards %lu", before, moving, after);
+	REQUIRE(after + 2 * HOMES < before, "%lu messages before the homes moved, %lu after", before, after);
+	MUST(dsm_barrier());
+}
+
 /* ---- all --------------------------------------------------------------------------------------------------- */
 
 /* clang-format off */
@@ -584,7 +634,7 @@ static const struct test_part parts[] = {
 	{ "block sizes", part_block_sizes },   { "many regions", part_many_regions },
 	{ "heap errors", part_heap_errors },   { "heap shared", part_heap_shared },
 	{ "hints", part_hints },               { "pins", part_pins },
-	{ "stats", part_stats },
+	{ "stats", part_stats },               { "homes", part_homes },
 };
 /* clang-format on */
 
