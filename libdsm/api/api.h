@@ -3,7 +3,10 @@
 #ifndef API_API_H
 #define API_API_H
 
-#include "engine/engine.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "dsm.h"
 
 /* May the library be used now? 0, -ENOTCONN, -ECHILD. */
 int api_ready(void);

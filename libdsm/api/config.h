@@ -3,7 +3,7 @@
 #ifndef API_CONFIG_H
 #define API_CONFIG_H
 
-#include "engine/engine.h"
+#include "engine/job.h"
 
 /* The program's configuration (NULL: none) and the environment, checked. -EINVAL after a message. */
 int config_read(const struct dsm_config *cfg, struct settings *out);

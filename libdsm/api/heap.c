@@ -6,13 +6,16 @@
  * Small objects are borrowed several at a time. Those that are not used yet wait in a stash, by size; they are taken before
  * this rank's own part is tried again, which is dear while it is full.
  */
-#include "api/api.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
 
+#include "api/api.h"
+#include "engine/call.h"
+#include "engine/job.h"
+#include "engine/service.h"
+#include "heap/heap.h"
 #include "util/log.h"
 
 #define ALIGN_MAX (2ul << 20)

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* hints.c - ranges that a program knows more about than its faults tell: fetch, give back, pin, place, bind. */
-#include "api/api.h"
-
 #include <errno.h>
 #include <numa.h>
 #include <numaif.h>
 #include <stdlib.h>
+
+#include "api/api.h"
+#include "engine/host.h"
+#include "engine/job.h"
 
 /* Pins by range, so that unpinning needs no access mode and an unknown range is an error. */
 struct pin {

@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* init.c - start and end of a process's part in a job. */
-#include "api/api.h"
-#include "api/config.h"
-
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/api.h"
+#include "api/config.h"
+#include "engine/inside.h"
+#include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/meet.h"
+#include "engine/start.h"
+#include "engine/work.h"
+#include "heap/heap.h"
 #include "util/log.h"
 
 static bool started, forked;

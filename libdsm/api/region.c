@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* region.c - shared regions by name. */
-#include "api/api.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "api/api.h"
+#include "engine/call.h"
+#include "engine/host.h"
+#include "engine/inside.h"
+#include "engine/job.h"
+#include "engine/region.h"
+#include "fault/fault.h"
 #include "util/log.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this process's region table */

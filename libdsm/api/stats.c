@@ -1,12 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* stats.c - statistics for programs and for people: sums over ranks, the hottest blocks and whose memory they are. */
-#include "api/api.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "api/api.h"
+#include "engine/call.h"
+#include "engine/host.h"
+#include "engine/job.h"
+#include "engine/stats.h"
+#include "fault/fault.h"
+#include "heap/heap.h"
+#include "net/net.h"
 
 #define HOT_MAX 64
 #define HOT_SHOWN 8

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* backend.c - how faults are caught: the choice of a backend, and its opening, which the ranks of a node do together. */
-#include "engine/engine.h"
+#include "engine/backend.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 
+#include "engine/job.h"
+#include "engine/meet.h"
+#include "fault/fault.h"
 #include "util/log.h"
 
 static const char *no_userfaultfd; /* why faults are caught by mprotect(2), which nobody asked for */

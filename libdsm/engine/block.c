@@ -2,8 +2,21 @@
 /*
  * block.c - what this rank's threads want of blocks: faults, fetching ahead, giving back, pinning.
  */
-#include "engine/engine.h"
+#include "engine/block.h"
 
+#include "engine/host.h"
+#include "engine/inside.h"
+#include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/memory.h"
+#include "engine/run.h"
+#include "engine/slot.h"
+#include "engine/stats.h"
+#include "engine/stray.h"
+#include "engine/wait.h"
+#include "engine/work.h"
+#include "fault/fault.h"
+#include "net/net.h"
 #include "util/futex.h"
 #include "util/hook.h"
 #include "util/log.h"

@@ -5,11 +5,22 @@
  * A call is to a rank. Most need only the memory of its node: any rank there serves them, the caller itself where it is of that
  * node. CALL_FIND and CALL_VECTORS need the callee's private memory: they go to its service thread, inside a node by mail.
  */
-#include "core/dispatch.h"
-#include "engine/engine.h"
+#include "engine/call.h"
 
 #include <string.h>
 
+#include "core/dispatch.h"
+#include "engine/inside.h"
+#include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/region.h"
+#include "engine/service.h"
+#include "engine/slot.h"
+#include "engine/stall.h"
+#include "engine/stats.h"
+#include "engine/wait.h"
+#include "heap/heap.h"
+#include "net/net.h"
 #include "util/futex.h"
 #include "util/hook.h"
 #include "util/log.h"
@@ -88,7 +99,7 @@ static int serve_private(enum call_op op, uint64_t arg, void *out, size_t room)
 	return 0;
 }
 
-int call_serve(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t *out_size)
+static int serve(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t *out_size)
 {
 	uint64_t args[2] = { 0, 0 };
 
@@ -240,7 +251,7 @@ int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, vo
 	} else if (is_private(op) && rank != job.rank) {
 		err = call_by_mail(rank, op, in, out, out_size, false);
 	} else {
-		err = call_serve(rank, op, in, in_size, out, &got);
+		err = serve(rank, op, in, in_size, out, &got);
 		if (!err && counts(op))
 			err = (int)got;
 	}
@@ -300,7 +311,7 @@ void call_arrived(const struct msg *m, const void *payload, size_t size)
 	if (head.to >= job.size || !is_here(head.to)) {
 		answer(m, -EINVAL, NULL, 0);
 	} else if (!is_private((enum call_op)m->op)) {
-		status = call_serve(head.to, (enum call_op)m->op, in, size, out, &room);
+		status = serve(head.to, (enum call_op)m->op, in, size, out, &room);
 		answer(m, status, out, room);
 	} else if (size < sizeof(uint64_t)) {
 		answer(m, -EINVAL, NULL, 0);

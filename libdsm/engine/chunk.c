@@ -10,7 +10,12 @@
 
 #include <string.h>
 
+#include "engine/job.h"
+#include "engine/lost.h"
 #include "engine/reduce.h"
+#include "engine/stall.h"
+#include "engine/wait.h"
+#include "net/net.h"
 #include "util/futex.h"
 
 #define FANOUT 2 /* what a node sends leaves through one link: more children would take turns */

@@ -9,15 +9,18 @@
 #ifndef ENGINE_CHUNK_H
 #define ENGINE_CHUNK_H
 
-#include "engine/engine.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/wire.h"
 
 /* The root's: it comes to all nodes. */
 void chunk_send(uint64_t number, const void *data, size_t size);
 /* This rank's part. When all are in, the result comes to all nodes. code: engine/reduce.h. */
 void chunk_add(uint64_t number, uint8_t code, const void *data, size_t size);
-/* Wait for it; the contents stay until the barrier. */
+/* Blocks until it is here; the contents stay until the barrier. */
 const void *chunk_wait(uint64_t number);
-/* MSG_CHUNK: 0 or -EBADMSG. */
+/* MSG_CHUNK has come: 0 or -EBADMSG. */
 int chunk_arrived(const struct msg *m, const void *payload, size_t size);
 
 #endif

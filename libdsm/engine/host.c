@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* host.c - the choice of the core's host, and the process as one: the node's memory (memory.c), stepped by whoever needs it (run.c). */
-#include "engine/engine.h"
+#include "engine/host.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include "engine/backend.h"
+#include "engine/block.h"
+#include "engine/job.h"
+#include "engine/memory.h"
+#include "fault/fault.h"
 
 static int process_open(void *address, size_t *size)
 {

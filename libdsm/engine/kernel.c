@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* kernel.c - the kernel helper as the core's host (host.h): what is asked of it is a call of /dev/dsm (docs/kernel.md). */
-#include "engine/engine.h"
+#include "engine/kernel.h"
 
 #include <dsm_uapi.h>
 #include <errno.h>
@@ -10,6 +10,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "engine/host.h"
+#include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/stall.h"
+#include "engine/stats.h"
+#include "fault/fault.h"
+#include "net/net.h"
 #include "util/log.h"
 
 #define DEVICE "/dev/dsm"

@@ -7,7 +7,7 @@
  * once with _exit(), because its other threads may wait for the dead rank. A rank announces its exit to all peers that it
  * can reach, so that they do not report it as lost; the first rank of a machine to notice a loss prints the message.
  */
-#include "engine/engine.h"
+#include "engine/lost.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -18,6 +18,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "engine/job.h"
+#include "fault/fault.h"
+#include "net/net.h"
 #include "util/futex.h"
 #include "util/log.h"
 

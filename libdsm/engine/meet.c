@@ -10,7 +10,7 @@
  * Abstract names leave nothing behind, however a rank dies. Only processes of the same user that know the job's key are
  * answered.
  */
-#include "engine/engine.h"
+#include "engine/meet.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -22,6 +22,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/memory.h"
 #include "util/futex.h"
 #include "util/hook.h"
 #include "util/log.h"

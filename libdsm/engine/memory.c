@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* memory.c - the memory objects of this node, made by its first rank and handed to the others (meet.c). Memfds leave nothing behind,
  * however a rank dies. */
-#include "engine/engine.h"
+#include "engine/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/job.h"
+#include "engine/meet.h"
 #include "util/futex.h"
 #include "util/log.h"
 

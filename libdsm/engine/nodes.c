@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* nodes.c - which ranks are a node, and which rank of another node this one talks to. All ranks come to the same from their cards. */
-#include "engine/engine.h"
+#include "engine/nodes.h"
 
 #include <stdlib.h>
+
+#include "engine/job.h"
 
 /* Next to r, the rank before it on the same host; -1: there is none. */
 static int before(const uint64_t *host, int r)

@@ -4,12 +4,20 @@
  *
  * All ranks decide that from the same cards, so all come to the exchange or none does.
  */
-#include "engine/engine.h"
+#include "engine/reach.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/meet.h"
+#include "engine/run.h"
+#include "engine/service.h"
+#include "engine/slot.h"
+#include "engine/start.h"
+#include "net/net.h"
 #include "util/log.h"
 
 #define REACH_SECONDS 60

@@ -5,11 +5,18 @@
  * A record lives until its name is taken away and its last rank has detached; then all ranks forget the range, and only
  * then is the record freed, so that an address is never used again with old state behind it.
  */
-#include "engine/engine.h"
+#include "engine/region.h"
 
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/call.h"
+#include "engine/host.h"
+#include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/pool.h"
+#include "engine/room.h"
+#include "engine/work.h"
 #include "util/futex.h"
 
 uint32_t region_hash(const char *name)

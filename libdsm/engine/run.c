@@ -7,12 +7,18 @@
  *
  * Everything here runs on any thread, also inside the fault handler.
  */
-#include "engine/engine.h"
+#include "engine/run.h"
 
 #include <string.h>
 
+#include "engine/block.h"
+#include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/slot.h"
 #include "engine/step.h"
 #include "engine/work.h"
+#include "fault/fault.h"
+#include "net/net.h"
 #include "util/futex.h"
 #include "util/hook.h"
 #include "util/log.h"
@@ -266,12 +272,6 @@ void run_send(const struct msg *m)
 	run_work();
 }
 
-void run_message(const struct msg *m, const void *payload, size_t size)
-{
-	deliver(m, payload, size);
-	run_work();
-}
-
 int run_held(uint32_t index, enum hold_event ev, const struct msg *about)
 {
 	struct msg none = { .dst = job.node };
@@ -308,7 +308,8 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 		bad(m, -EBADMSG);
 		return;
 	}
-	run_message(m, payload, size);
+	deliver(m, payload, size);
+	run_work();
 	work_timers(true);
 }
 

@@ -3,7 +3,7 @@
  * service.c - the thread that is there when nobody else is: it serves what comes from other hosts while the application
  * computes, watches the other ranks of this host, and fires timers that threads left behind. It sleeps in epoll.
  */
-#include "engine/engine.h"
+#include "engine/service.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -13,6 +13,15 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
+#include "engine/call.h"
+#include "engine/host.h"
+#include "engine/inside.h"
+#include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/threads.h"
+#include "engine/work.h"
+#include "heap/heap.h"
+#include "net/net.h"
 #include "util/futex.h"
 #include "util/log.h"
 

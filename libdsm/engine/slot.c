@@ -15,8 +15,12 @@
  * need nothing of it but that. Lasting slots are refused when they are all in use. Of blocks, those for which a transport has
  * landing places are taken first.
  */
-#include "engine/engine.h"
+#include "engine/slot.h"
 
+#include "engine/block.h"
+#include "engine/job.h"
+#include "engine/pool.h"
+#include "engine/wait.h"
 #include "util/futex.h"
 
 static int short_take(uint64_t *words, unsigned int from, unsigned int to)

@@ -7,12 +7,16 @@
  * in the kernel helper, the service thread does. One process of a node at a time reports (`stall_due`), and among the nodes
  * that of the lowest rank whose wait is old; intervals double. Nobody else reads notes, so they need no lock.
  */
-#include "engine/engine.h"
+#include "engine/stall.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/block.h"
+#include "engine/call.h"
+#include "engine/job.h"
+#include "fault/fault.h"
 #include "util/futex.h"
 #include "util/log.h"
 

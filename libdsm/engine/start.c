@@ -6,7 +6,7 @@
  * free. Then the ranks of a host swap descriptors, in a second exchange the others learn each other's transport addresses
  * (reach.c), and from there on the runtime talks by itself.
  */
-#include "engine/engine.h"
+#include "engine/start.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +17,22 @@
 #include <sys/random.h>
 #include <sys/stat.h>
 
+#include "engine/backend.h"
+#include "engine/block.h"
+#include "engine/call.h"
+#include "engine/host.h"
+#include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/meet.h"
+#include "engine/memory.h"
+#include "engine/nodes.h"
+#include "engine/reach.h"
+#include "engine/region.h"
+#include "engine/service.h"
+#include "engine/threads.h"
+#include "engine/work.h"
+#include "fault/fault.h"
+#include "net/net.h"
 #include "util/futex.h"
 #include "util/hook.h"
 #include "util/log.h"

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* stats.c - counters in control segments, added up on demand. */
-#include "engine/engine.h"
+#include "engine/stats.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/host.h"
+#include "engine/job.h"
+#include "heap/heap.h"
+#include "net/net.h"
 #include "util/futex.h"
 
 void stats_latency(uint64_t *count_, uint64_t *sum, uint64_t *max, uint64_t *buckets, uint64_t ns)

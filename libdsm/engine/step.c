@@ -7,8 +7,13 @@
 
 #include <string.h>
 
+#include "engine/block.h"
+#include "engine/call.h"
 #include "engine/chunk.h"
+#include "engine/job.h"
+#include "engine/lost.h"
 #include "engine/reduce.h"
+#include "engine/slot.h"
 #include "util/futex.h"
 
 struct page_ctx step_ctx(void)
@@ -37,7 +42,7 @@ static void land(const struct msg *m, const void *data, const struct copy *p)
 		memcpy(stage_of(m->req_slot), data, block_bytes(m->object));
 }
 
-int step_block(const struct msg *m, const void *data, struct actions *acts)
+static int step_block(const struct msg *m, const void *data, struct actions *acts)
 {
 	uint32_t at = block_page(m->object), *stripe = stripe_of(m->object);
 	struct dispatch d; /* what blocks need of it: to clear the rest takes as long as a step */

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * step.h - steps of the core's machines in the control segment. All return 0, -EBADMSG or -ESTALE (core/dispatch.h); none blocks but
- * for a stripe.
+ * step.h - steps of the core's machines in the control segment. All return 0, -EBADMSG or -ESTALE (core/dispatch.h), and leave the
+ * actions to the caller (run.c); none blocks but for a stripe. Any thread inside the runtime, also in the fault handler.
  */
 #ifndef ENGINE_STEP_H
 #define ENGINE_STEP_H
 
 #include "core/dispatch.h"
-#include "engine/engine.h"
+#include "engine/job.h"
 
+/* For page_step() by this node, now. */
 struct page_ctx step_ctx(void);
+/* Whatever m is for. payload: what came behind it. */
 int step_message(const struct msg *m, const void *payload, size_t size, struct actions *acts);
-int step_block(const struct msg *m, const void *data, struct actions *acts); /* data: behind MSG_DATA */
-int step_bar(const struct msg *m, struct actions *acts);
+int step_bar(const struct msg *m, struct actions *acts); /* MSG_ARRIVE of this node's own */
 /* A free record begins to wait for the lock that `ask` asks for. Others may look at it, who have known it by another lock. */
 void step_hold_begin(uint32_t index, const struct msg *ask);
 /* An event of this node's own in one of its hold records; about: if it is of the lock that this message names. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* stray.c - an access to an address of the window where there is no memory: which region it missed, and by how much. */
-#include "engine/engine.h"
+#include "engine/stray.h"
 
+#include "engine/job.h"
 #include "util/log.h"
 
 /* The region that ends at or below off, of those attached or, until their place is taken again, detached. */

@@ -7,7 +7,7 @@
  * service thread asks, once the first thread is about to end: nobody else is told when the last one does. A job of one rank has
  * no such thread, and makes one for that.
  */
-#include "engine/engine.h"
+#include "engine/threads.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -17,6 +17,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/job.h"
+#include "engine/service.h"
 #include "util/log.h"
 
 #define THREADS_MS 250  /* between two looks */

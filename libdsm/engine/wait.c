@@ -5,11 +5,19 @@
  * A waiter first looks for a while, doing whatever there is to do (timers, the transport), then sleeps on its slot's count of
  * completions. Nothing but its own events wakes it.
  */
-#include "engine/engine.h"
-#include "engine/spin.h"
+#include "engine/wait.h"
 
 #include <sched.h>
 
+#include "engine/inside.h"
+#include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/slot.h"
+#include "engine/spin.h"
+#include "engine/stall.h"
+#include "engine/work.h"
+#include "fault/fault.h"
+#include "net/net.h"
 #include "util/futex.h"
 #include "util/hook.h"
 

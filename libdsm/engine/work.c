@@ -11,11 +11,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "engine/inside.h"
+#include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/run.h"
+#include "engine/service.h"
+#include "engine/threads.h"
 #include "util/futex.h"
 
 static __thread struct work *mine __attribute__((tls_model("initial-exec")));
-__thread int engine_depth __attribute__((tls_model("initial-exec")));
-__thread int engine_cancel __attribute__((tls_model("initial-exec")));
 
 /* Timers of threads that went back to the application; the service thread fires them. */
 static struct {

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* barrier.c - barriers (core/barrier.h: a combining tree). */
-#include "sync/sync.h"
-
 #include <errno.h>
 #include <string.h>
 
+#include "engine/host.h"
+#include "engine/inside.h"
+#include "engine/pool.h"
+#include "engine/run.h"
+#include "engine/wait.h"
+#include "engine/work.h"
 #include "sync/host.h"
+#include "sync/sync.h"
 #include "util/futex.h"
 #include "util/hook.h"
 

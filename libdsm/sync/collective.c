@@ -6,13 +6,14 @@
  * rank first puts all of its parts on their way, then takes the results, and a barrier says that all have taken theirs. The
  * caller's memory may be shared and fault, so it is touched outside the runtime only.
  */
-#include "sync/sync.h"
-
 #include <errno.h>
 #include <string.h>
 
 #include "engine/chunk.h"
+#include "engine/host.h"
+#include "engine/inside.h"
 #include "engine/reduce.h"
+#include "sync/sync.h"
 
 #define VALUE sizeof(uint64_t)
 

@@ -2,6 +2,8 @@
 /* host.c - the process as the host of synchronisation, and the choice of that host's table. */
 #include "sync/host.h"
 
+#include "engine/host.h"
+
 const struct sync_ops sync_process = {
 	.ask = object_ask,
 	.acquire = lock_acquire,

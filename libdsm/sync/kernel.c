@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* kernel.c - the kernel helper as the host of synchronisation: each request is one call of /dev/dsm, and waits there. */
-#include "sync/host.h"
-
 #include <dsm_uapi.h>
 #include <errno.h>
 
+#include "engine/kernel.h"
+#include "sync/host.h"
 #include "util/futex.h"
 
 /* A call for the object of a handle. */

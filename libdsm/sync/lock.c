@@ -2,7 +2,12 @@
 /* lock.c - mutexes (core/lock.h: handed from holder to next waiter) and reader-writer locks. */
 #include <errno.h>
 
+#include "engine/inside.h"
+#include "engine/run.h"
+#include "engine/slot.h"
 #include "engine/step.h"
+#include "engine/wait.h"
+#include "engine/work.h"
 #include "sync/host.h"
 #include "sync/sync.h"
 #include "util/futex.h"

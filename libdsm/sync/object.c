@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* object.c - requests to the homes of synchronisation objects. */
-#include "sync/sync.h"
-
 #include <errno.h>
 
+#include "engine/inside.h"
+#include "engine/run.h"
+#include "engine/slot.h"
+#include "engine/stats.h"
+#include "engine/wait.h"
+#include "engine/work.h"
 #include "sync/host.h"
+#include "sync/sync.h"
 #include "util/futex.h"
 #include "util/hook.h"
 

@@ -4,6 +4,9 @@
 #define SYNC_SYNC_H
 
 #include "api/api.h"
+#include "core/objects.h"
+#include "engine/job.h"
+#include "engine/stall.h"
 
 /* A handle: generation (24 bits), kind (4), home (12), index (24). Zero is none. name: core/objects.h, object_name(). */
 static inline uint64_t handle_make(enum sync_kind kind, uint16_t home, uint64_t name)

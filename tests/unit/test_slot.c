@@ -4,7 +4,9 @@
 
 #include <dsm.h>
 
-#include "engine/engine.h"
+#include "engine/inside.h"
+#include "engine/job.h"
+#include "engine/slot.h"
 
 #define LASTING (CTL_ALL_SLOTS - CTL_BRIEF_END)
 

@@ -11,7 +11,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "engine/block.h"
+#include "engine/job.h"
+#include "engine/nodes.h"
+#include "engine/run.h"
 #include "engine/work.h"
+#include "fault/fault.h"
+#include "net/net.h"
 
 #define SPACE (64ul << 20)
 #define PAGES (SPACE >> PAGE_SHIFT)

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * block.h - what this rank's threads want of blocks, where this process hosts the core: faults, fetching ahead, giving back, pins,
+ * placement.
+ */
+#ifndef ENGINE_BLOCK_H
+#define ENGINE_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/job.h"
+#include "engine/slot.h"
+#include "fault/fault.h"
+
+/* A block's name in messages: twice its first page, plus a marker bit whose place is the block's order (log2 of its pages). */
+static inline uint32_t block_id(size_t off, size_t bytes)
+{
+	return (uint32_t)(off >> PAGE_SHIFT << 1 | bytes >> PAGE_SHIFT);
+}
+
+static inline size_t block_bytes(uint32_t id)
+{
+	return (size_t)(id & -id) << PAGE_SHIFT;
+}
+
+static inline uint32_t block_page(uint32_t id)
+{
+	return (id & (id - 1)) >> 1;
+}
+
+static inline size_t block_off(uint32_t id)
+{
+	return (size_t)block_page(id) << PAGE_SHIFT;
+}
+
+/* For fault_catch(), whoever hosts the core: a thread of the program has touched the window at addr. Blocks for other ranks. */
+enum fault_answer block_fault(void *addr, bool write);
+
+/* The node that a block of r is asked of first. Does not block. */
+uint16_t block_home(const struct dsm_region *r, size_t off);
+
+/* Ask for a block that no thread waits for, in a slot of this kind; nothing, where none is free. Inside the runtime, anywhere;
+ * what follows is queued: call run_work(). */
+void block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager, enum slot_kind kind);
+
+/* Members of host_process: host.h has their contracts. */
+int block_attach(const struct dsm_region *r);
+int block_leave(struct dsm_region *r);
+enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write);
+int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait);
+void block_release(struct dsm_region *r, size_t off, size_t len, bool evict);
+int block_pin(struct dsm_region *r, size_t off, size_t len, uint8_t access);
+int block_unpin(struct dsm_region *r, size_t off, size_t len, uint8_t access);
+int block_place(struct dsm_region *r, size_t off, size_t len, uint16_t rank);
+
+#endif

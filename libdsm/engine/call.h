@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* call.h - calls with answers: names of regions, statistics, frees. */
+#ifndef ENGINE_CALL_H
+#define ENGINE_CALL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/wire.h"
+
+enum call_op {
+	CALL_CREATE = 1,
+	CALL_PUBLISH,
+	CALL_ATTACH,
+	CALL_DETACH,
+	CALL_DESTROY,
+	CALL_QUERY,
+	CALL_VACATE,
+	CALL_QUIET,
+	CALL_PURGE,
+	CALL_FREE,
+	CALL_STATS,
+	CALL_HOT,
+	CALL_FIND,
+	CALL_VECTORS,
+	CALL_STALLS,
+	CALL_ALLOC,
+	CALL_OPS
+};
+
+/*
+ * Call a rank, which serves it or has another rank of its node do so. By any thread of the program, which need not be inside the
+ * runtime; blocks for a round trip, or until the service thread there has come to it. 0 or -errno of the callee, out filled;
+ * CALL_HOT and CALL_STALLS: the size of the answer. -EMSGSIZE: in and out hold at most WIRE_CALL_MAX, a little less for in.
+ */
+int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t out_size);
+
+/* By whoever handles a message, inside the runtime: MSG_CALL and MSG_RETURN. Neither waits. call_returned: -EBADMSG, nobody has
+ * asked. */
+void call_arrived(const struct msg *m, const void *payload, size_t size);
+int call_returned(const struct msg *m, const void *payload, size_t size);
+
+/* The service thread: calls only this process can serve, its own and those it hands on inside its node; these block. */
+void call_mail(void);
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * job.h - the job as this process sees it: who is where, where the node's memory is, and which regions this rank is attached to.
+ *
+ * One `job` for each process. It is filled by engine_start() (start.c, which defines it), emptied by engine_stop(), and constant
+ * between them but for what is marked as atomic, and for regions and units, which change under the lock of api/region.c; units
+ * are read without it. Nothing here blocks.
+ */
+#ifndef ENGINE_JOB_H
+#define ENGINE_JOB_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "core/wire.h"
+#include "engine/ctl.h"
+#include "launch/launch.h"
+
+#define REGION_UNIT BLOCK_MAX /* regions start at, and take, whole units */
+
+struct fault_ops;
+struct heap_shared;
+struct host_ops;
+struct net;
+struct net_ops;
+
+struct settings {
+	const char *fault, *net, *stats;
+	const char *backend, *kmod_mode, *node, *huge;
+	const char *net_device, *net_gid, *cq_groups, *verbs;
+	size_t space, heap, block_size;
+	unsigned int hold_us, spin_us, readahead, lost_ms, stall_ms;
+};
+
+/* A rank as this process sees it. */
+struct peer {
+	uint16_t local;       /* its place in its node */
+	struct rank_ctl *ctl; /* these two: NULL for a rank of another node */
+	struct heap_shared *heap;
+	int doorbell; /* of a rank of this node: eventfd of its service thread */
+	int pidfd;
+	int life;  /* connected to it, closed with its process or when that executes another program (meet.c) */
+	bool near; /* it runs on this machine */
+	int pid;
+};
+
+/* The memory of this node: what lies in its control segment, and its frames. */
+struct memory {
+	struct bar *bars;
+	struct sync *objects;
+	struct qnode *nodes, *lines; /* where requests for blocks and for synchronisation objects stand in line */
+	struct copy *pages;
+	struct dir *dirs;
+	uint32_t *moves;
+	char *stage;
+	struct room_unit *room;
+	int memfd; /* the frames */
+	int ctlfd;
+};
+
+/* A region that this rank is attached to. */
+struct dsm_region {
+	uint64_t off, size, bytes;
+	uint32_t block_size;
+	uint16_t id, home_policy, home_rank, creator;
+	uint32_t gen;
+	uint32_t next; /* with a name of the same hash: its id + 1 */
+	char name[DSM_NAME_MAX];
+	bool attached;
+};
+
+struct job {
+	struct settings set;
+	struct launch launch;
+	uint16_t rank, size;       /* this process, and all */
+	uint16_t node, nodes;      /* the same of nodes, by which the core and its messages know each other */
+	uint16_t local, locals;    /* this rank's place in its node, and the node's ranks */
+	uint16_t *node_of;         /* of each rank, its node */
+	uint16_t *first;           /* of each node, its first rank */
+	uint16_t *pair;            /* of each other node, the rank that this one talks to */
+	uint16_t *width;           /* of each node, its ranks */
+	struct wire_limits limits; /* of what peers may send */
+	uint32_t state;            /* enum ctl_state, of this process; atomic */
+	uint32_t fenced;           /* all ranks have finalized: nobody can be lost any more; atomic */
+	char *base;                /* the window: same address on all ranks */
+	struct ctl_layout layout;
+	size_t heap_part;            /* bytes of the heap that belong to each rank */
+	const struct host_ops *host; /* of the core; before dsm_init() and after it, the process */
+	const struct fault_ops *fault;
+	const struct net_ops *netops;
+	struct net *net;    /* NULL in a job of one node */
+	struct peer *peers; /* size of them */
+	struct memory mem;
+	struct ctl *me;             /* of this node */
+	struct rank_ctl *mine;      /* of this rank */
+	struct bar_part *parts;     /* this rank's part of each barrier, where the node has others; else NULL */
+	struct dsm_region *regions; /* by id, CTL_REGIONS of them */
+	uint16_t *units;            /* window unit -> region + 1, of attached regions */
+	unsigned int spin_us;
+	int mypid;
+	uint64_t key; /* of the job */
+	pthread_t service;
+	int epoll;
+};
+
+extern struct job job;
+
+/* What of a region its ranks may touch: its size in whole pages. */
+static inline size_t region_usable(const struct dsm_region *r)
+{
+	return (r->size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+}
+
+static inline struct peer *peer_of(uint16_t rank)
+{
+	return &job.peers[rank];
+}
+
+/* Is it of this node? */
+static inline bool is_here(uint16_t rank)
+{
+	return job.node_of[rank] == job.node;
+}
+
+static inline uint16_t node_of(uint16_t rank)
+{
+	return job.node_of[rank];
+}
+
+/* Then all ranks have the same memory: no protection, no faults, no blocks that move. */
+static inline bool one_node(void)
+{
+	return job.nodes == 1;
+}
+
+/* The lock of a state machine (ctl.h): an object is a block, or a number with its kind above (step.c). */
+static inline uint32_t *stripe_of(uint32_t object)
+{
+	return &job.me->stripes[(object * 0x9e3779b1u) >> 21];
+}
+
+/* A counter that other threads, or ranks, count in as well. */
+static inline void count(uint64_t *counter, uint64_t n)
+{
+	__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+}
+
+/* The region that this rank is attached to at an offset into the window; NULL: none. */
+static inline struct dsm_region *region_at(size_t off)
+{
+	uint16_t id = __atomic_load_n(&job.units[off / REGION_UNIT], __ATOMIC_ACQUIRE);
+
+	return id ? &job.regions[id - 1] : NULL;
+}
+
+/* As messages and the core have time: it runs over. */
+static inline uint32_t clock_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint32_t)((uint64_t)t.tv_sec * 1000000u + (uint64_t)t.tv_nsec / 1000u);
+}
+
+#endif

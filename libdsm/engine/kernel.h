@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* kernel.h - calls of the kernel helper beyond those of its host table (host.h, which it is for); only where it is the host. */
+#ifndef ENGINE_KERNEL_H
+#define ENGINE_KERNEL_H
+
+#include <stdint.h>
+
+struct dsm_ioc_call;
+
+/* One request (dsm(4)), by any thread; *q holds what comes back. It does not return when the device is gone.
+ * 0, or -errno of the call or of what it asked for. */
+int kernel_call(struct dsm_ioc_call *q);
+/* The same where the thread may wait for others' doing: a wait since `now` that is reported when it lasts (stall.h). */
+int kernel_wait(struct dsm_ioc_call *q, uint64_t now);
+
+#endif

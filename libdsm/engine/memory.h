@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * memory.h - the memory objects of this node: control segment and frames.
+ *
+ * Start and stop are for the thread in dsm_init() or dsm_finalize(); the rest is for any thread. Nothing blocks for other ranks.
+ */
+#ifndef ENGINE_MEMORY_H
+#define ENGINE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* This rank's doorbell, and the node's memory where it is the node's first rank. Errors have been said: -ENOMEM, -EMFILE. */
+int memory_start(void);
+/* Map the control segment, whose descriptor job.mem has: job.me and what lies behind it. -ENOMEM, said. */
+int memory_map(void);
+/* All of it, and every descriptor of other ranks, however far the start came. */
+void memory_stop(void);
+
+/* After a system call for a descriptor has failed: -errno, said. what: "cannot make a socket". */
+int memory_no_descriptors(const char *what);
+
+/* The next offset at or after off with a page state of this node that was ever touched; end if none. */
+size_t memory_next_used(size_t off, size_t end);
+/* Of a range that no rank of the node is attached to: is no request and no directory entry under way? */
+bool memory_quiet(size_t off, size_t end);
+/* Zero all state of a range of the window, which is quiet. */
+void memory_forget(size_t off, size_t bytes);
+
+#endif

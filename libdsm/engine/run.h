@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * run.h - messages and local events: stepped, and what follows from them carried out.
+ *
+ * Any thread may call all of this inside the runtime, also in the fault handler, without a stripe. Nothing waits for another
+ * rank; a stripe may be awaited, and a full send queue. What cannot be carried out (no memory for a block, a lost peer) ends the
+ * process: lost.h. Actions for this node are queued with the thread (work.h), and all but run_page() empty that queue, unless it
+ * is being emptied further up the stack.
+ */
+#ifndef ENGINE_RUN_H
+#define ENGINE_RUN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/lock.h"
+#include "core/page.h"
+#include "core/wire.h"
+
+/* Send m: this node is stepped here and now, another gets a message. The version is filled in. */
+void run_send(const struct msg *m);
+
+/* The transport's handler, called by any thread that polls it, the runtime's included. m has come from another node, with a
+ * payload behind it, and is checked here: a peer that sent nonsense is lost. */
+void run_net(void *arg, const struct msg *m, const void *payload, size_t size);
+
+/* An event of this node's own in a hold record. about: only if the record is of the lock that this message is for. 0, or
+ * -EPERM: the record is in no state for that. */
+int run_held(uint32_t index, enum hold_event ev, const struct msg *about);
+
+/* A thread of this rank arrives at a barrier. 0, or -EBADMSG: one too many for this episode. */
+int run_arrive(const struct msg *m);
+
+/* Step a page of this node for a local event. ask names the block, the slot, and whom to ask. True: the block is open already.
+ * False: something is under way; *wait is the slot to wait for, *seq its count before (wait NULL: nobody waits, and PE_USED does
+ * not hold the block). What follows is queued: call run_work(). */
+bool run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq);
+
+/* Everything queued by this thread. */
+void run_work(void);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* start.h - from a process to a rank of a job, and back. By the thread in dsm_init() or dsm_finalize(), outside the runtime. */
+#ifndef ENGINE_START_H
+#define ENGINE_START_H
+
+#include "engine/job.h"
+
+/* Become a rank. Blocks for all ranks. The strings of set must live on. 0, or -errno that has been said; then call engine_undo(). */
+int engine_start(const struct settings *set);
+/* After engine_start() or what follows it has failed, however far it came: leave nothing behind, and end the job. */
+void engine_undo(void);
+/* Leave the job; blocks for all ranks, for some seconds at most. 0. */
+int engine_stop(void);
+
+/* What a fence of the launcher has returned: err, after a message where it is not 0. Ends the process for a rank that died in it. */
+int start_fence_failed(int err, unsigned int seconds);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* stray.h - an access to no memory. */
+#ifndef ENGINE_STRAY_H
+#define ENGINE_STRAY_H
+
+#include <stdbool.h>
+
+/* Say which region it missed. In the fault handler; does not block. addr is in the window. */
+void stray_say(const char *addr, bool write);
+
+#endif
