@@ -184,7 +184,7 @@ static void post_garbage(struct end *a, enum garbage what)
 {
 	const bool imm = what >= G_IMM;
 	struct lane *l = &a->net->peers[1].lanes[what >= G_LAND ? CLASS_DATA : CLASS_SYNC];
-	struct out *o = frame_get(l->dev, 4096);
+	struct out *o = mem_frame_get(l->dev, 4096);
 	struct garbage_frame *g = (struct garbage_frame *)o->data;
 	struct ibv_sge sge = { .addr = (uintptr_t)g, .length = HEAD, .lkey = o->lkey };
 	struct ibv_send_wr wr = { .wr_id = wr_make(WR_SEND, l->sent + 1),

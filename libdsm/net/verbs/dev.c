@@ -29,7 +29,7 @@
 #define RECV_MAX 4096
 #define RECV_MIN 64
 
-uint32_t recv_bytes(unsigned int class)
+uint32_t dev_recv_bytes(unsigned int class)
 {
 	return class == CLASS_BULK ? 1024 : 128;
 }
@@ -65,8 +65,8 @@ int dev_post_recvs(struct dev *d, unsigned int class, const uint32_t *index, uns
 	for (i = 0; i < count; i += k) {
 		for (k = 0; k < chain && i + k < count; k++) {
 			sge[k] = (struct ibv_sge){ .addr = (uintptr_t)d->recv[class] +
-							   (uint64_t)index[i + k] * recv_bytes(class),
-						   .length = recv_bytes(class),
+							   (uint64_t)index[i + k] * dev_recv_bytes(class),
+						   .length = dev_recv_bytes(class),
 						   .lkey = d->recv_lkey[class] };
 			wr[k] = (struct ibv_recv_wr){ .wr_id = wr_make(WR_RECV, (uint64_t) class << 32 | index[i + k]),
 						      .sg_list = &sge[k],
@@ -88,7 +88,7 @@ static int srq_open(struct dev *d, unsigned int class)
 	int err = 0;
 
 	d->recv_n[class] = attr.attr.max_wr;
-	d->recv[class] = mem_cut(d, MEM_PRIVATE, (size_t)d->recv_n[class] * recv_bytes(class), &mr);
+	d->recv[class] = mem_cut(d, MEM_PRIVATE, (size_t)d->recv_n[class] * dev_recv_bytes(class), &mr);
 	if (!d->recv[class])
 		return -ENOMEM;
 	d->recv_lkey[class] = mr->lkey;
@@ -269,7 +269,7 @@ static int dev_resources(struct dev *d)
 			return err;
 	}
 	err = queues_open(d);
-	return err ? err : conn_ud_open(d);
+	return err ? err : ud_open(d);
 }
 
 /* What dev_resources() made, however far it came. */
@@ -277,7 +277,7 @@ static void dev_close(struct dev *d)
 {
 	unsigned int i;
 
-	conn_ud_close(d);
+	ud_close(d);
 	for (i = 0; i < d->nqueues; i++)
 		queue_close(&d->queues[i]);
 	cqgroup_table_destroy(d->groups);

@@ -242,7 +242,7 @@ static size_t out_room(const struct dev *d, bool big)
 	return !big ? OUT_SMALL : HEAD + d->net->landing_bytes; /* a block, or a message with a short payload */
 }
 
-struct out *frame_get(struct dev *d, size_t bytes)
+struct out *mem_frame_get(struct dev *d, size_t bytes)
 {
 	const bool big = bytes > OUT_SMALL;
 	const size_t each = (sizeof(struct out) + out_room(d, big) + 63) & ~(size_t)63;
@@ -273,7 +273,7 @@ struct out *frame_get(struct dev *d, size_t bytes)
 	return o;
 }
 
-void frame_put(struct dev *d, struct out *o)
+void mem_frame_put(struct dev *d, struct out *o)
 {
 	pthread_mutex_lock(&d->mem);
 	o->next = d->outs[o->big];

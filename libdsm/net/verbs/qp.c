@@ -58,7 +58,7 @@ void lane_end(struct lane *l)
 	}
 	while ((o = l->head)) {
 		l->head = o->next;
-		frame_put(l->dev, o);
+		mem_frame_put(l->dev, o);
 	}
 	l->tail = &l->head;
 	lane_due(l);

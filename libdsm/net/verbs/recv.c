@@ -29,8 +29,8 @@ static bool read_frame(const struct queue *q, const struct ibv_wc *wc, struct ar
 		.immediate = wc->wc_flags & IBV_WC_WITH_IMM,
 		.word = ntohl(wc->imm_data),
 		.have = a->lane->rx_seq,
-		.buf = q->dev->recv[a->class] + (size_t)a->recv * recv_bytes(a->class),
-		.room = recv_bytes(a->class),
+		.buf = q->dev->recv[a->class] + (size_t)a->recv * dev_recv_bytes(a->class),
+		.room = dev_recv_bytes(a->class),
 		.bytes = wc->byte_len,
 		.landing = n->landing,
 		.landing_bytes = n->landing_bytes,
@@ -222,7 +222,7 @@ static void bad(struct lane *l, const struct arrival *a)
 
 static void send_free(struct lane *l, uint32_t id)
 {
-	struct out *o = frame_get(l->dev, sizeof(struct frame));
+	struct out *o = mem_frame_get(l->dev, sizeof(struct frame));
 
 	if (!o) {
 		peer_lose(l->peer, -ENOMEM);

@@ -200,7 +200,7 @@ void lane_put(struct lane *l, struct out *o)
 	struct net *n = l->peer->net;
 
 	if (l->state == LANE_DEAD) {
-		frame_put(l->dev, o);
+		mem_frame_put(l->dev, o);
 		return;
 	}
 	if (l->state == LANE_READY && !l->head && !ring_full(l) && !n->has_sender) {
@@ -229,7 +229,7 @@ void lane_retire(struct lane *l, uint32_t seq)
 	l->fruitless = 0;
 	while (l->done != seq) {
 		o = l->ring[++l->done % l->depth];
-		frame_put(l->dev, o);
+		mem_frame_put(l->dev, o);
 	}
 }
 
@@ -367,8 +367,8 @@ static struct out *make(struct lane *l, const struct msg *m, const void *payload
 	const bool land = can_land(l->peer, m, size);
 	const bool bare =
 		land && l->peer->at->bare && l->peer->net->set.imm && bare_fits(m, net_me(&l->peer->net->cfg));
-	const bool fetch = !land && HEAD + size > recv_bytes(l->class);
-	struct out *o = frame_get(d, HEAD + (fetch ? sizeof(struct remote) : size));
+	const bool fetch = !land && HEAD + size > dev_recv_bytes(l->class);
+	struct out *o = mem_frame_get(d, HEAD + (fetch ? sizeof(struct remote) : size));
 	struct remote from;
 	struct frame *f;
 
@@ -378,7 +378,7 @@ static struct out *make(struct lane *l, const struct msg *m, const void *payload
 	if (fetch) {
 		*lent = buf_get(d, size);
 		if (!*lent) {
-			frame_put(d, o);
+			mem_frame_put(d, o);
 			return NULL;
 		}
 		memcpy((*lent)->at, payload, size);

@@ -41,7 +41,7 @@ static int ud_to_rts(struct dev *d)
 	return ibv_modify_qp(d->ud.qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN) ? -EIO : 0;
 }
 
-int conn_ud_open(struct dev *d)
+int ud_open(struct dev *d)
 {
 	struct ibv_qp_init_attr init = {
 		.cap = { .max_send_wr = UD_SENDS, .max_recv_wr = UD_RECVS, .max_send_sge = 1, .max_recv_sge = 1 },
@@ -80,7 +80,7 @@ int conn_ud_open(struct dev *d)
 	return err;
 }
 
-void conn_ud_close(struct dev *d)
+void ud_close(struct dev *d)
 {
 	if (d->ud.qp)
 		ibv_destroy_qp(d->ud.qp);

@@ -152,7 +152,7 @@ static void say_quit(struct net *n)
 
 			if (!peer_well(&n->peers[r]) || atomic_load(&n->peers[r].left) || l->state == LANE_IDLE)
 				continue;
-			o = frame_get(l->dev, sizeof(struct frame));
+			o = mem_frame_get(l->dev, sizeof(struct frame));
 			if (!o)
 				continue;
 			*(struct frame *)o->data =

@@ -269,8 +269,8 @@ void *mem_cut(struct dev *d, int kind, size_t size, struct ibv_mr **mr); /* unti
 struct buf *buf_get(struct dev *d, size_t size);
 void buf_put(struct dev *d, struct buf *b);
 void mem_free(struct dev *d);
-struct out *frame_get(struct dev *d, size_t bytes);
-void frame_put(struct dev *d, struct out *o);
+struct out *mem_frame_get(struct dev *d, size_t bytes);
+void mem_frame_put(struct dev *d, struct out *o);
 
 /* dev.c */
 int dev_open_all(struct net *n); /* -ENODEV, -ENOMEM, -EINVAL; said unless cfg.optional */
@@ -278,7 +278,7 @@ void dev_close_all(struct net *n);
 void dev_gid_refresh(struct dev *d); /* its index may have changed while the link was down */
 int dev_post_recvs(struct dev *d, unsigned int class, const uint32_t *index, unsigned int count);
 void dev_lane_set(struct dev *d, uint32_t qpn, struct lane *l);
-uint32_t recv_bytes(unsigned int class);
+uint32_t dev_recv_bytes(unsigned int class);
 
 static inline struct lane *dev_lane(const struct dev *d, uint32_t qpn)
 {
@@ -295,8 +295,8 @@ void conn_forget(struct peer *p);        /* end its lanes; takes conn */
 void peer_lose(struct peer *p, int err); /* the first trouble with a peer: told by poll. Under no lock but lane.lock */
 
 /* ud.c */
-int conn_ud_open(struct dev *d);
-void conn_ud_close(struct dev *d);
+int ud_open(struct dev *d);
+void ud_close(struct dev *d);
 
 /* qp.c */
 void lane_end(struct lane *l); /* under conn and its lock */
