@@ -43,7 +43,8 @@ bool reduce_has(unsigned int type, unsigned int op)
 	}                                        \
 	break
 
-#define INTEGERS(name, type, wide)                                               \
+/* clang-format off */
+#define COMBINES(name, type, wide, others)                                       \
 	static void name(enum dsm_op op, void *into, const void *from, size_t n) \
 	{                                                                        \
 		typedef type type_;                                              \
@@ -55,29 +56,19 @@ bool reduce_has(unsigned int type, unsigned int op)
 		case DSM_SUM: EACH((wide)a + (wide)b);                           \
 		case DSM_MIN: EACH(a < b ? a : b);                               \
 		case DSM_MAX: EACH(a > b ? a : b);                               \
-		case DSM_AND: EACH(a &b);                                        \
-		case DSM_OR: EACH(a | b);                                        \
-		case DSM_XOR: EACH(a ^ b);                                       \
-		case DSM_PROD: EACH((wide)a *(wide)b);                           \
+		case DSM_PROD: EACH((wide)a * (wide)b);                          \
+		others                                                           \
 		}                                                                \
 	}
 
-#define FLOATING(name, type)                                                     \
-	static void name(enum dsm_op op, void *into, const void *from, size_t n) \
-	{                                                                        \
-		typedef type type_;                                              \
-		type *to = into;                                                 \
-		const type *x = from;                                            \
-		size_t i;                                                        \
-                                                                                 \
-		switch (op) {                                                    \
-		case DSM_SUM: EACH(a + b);                                       \
-		case DSM_MIN: EACH(a < b ? a : b);                               \
-		case DSM_MAX: EACH(a > b ? a : b);                               \
-		case DSM_PROD: EACH(a *b);                                       \
-		default: break;                                                  \
-		}                                                                \
-	}
+#define BITWISE                                                                  \
+		case DSM_AND: EACH(a & b);                                       \
+		case DSM_OR: EACH(a | b);                                        \
+		case DSM_XOR: EACH(a ^ b);
+
+#define INTEGERS(name, type, wide) COMBINES(name, type, wide, BITWISE)
+#define FLOATING(name, type) COMBINES(name, type, type, default: break;)
+/* clang-format on */
 
 INTEGERS(int8s, int8_t, uint32_t)
 INTEGERS(uint8s, uint8_t, uint32_t)
