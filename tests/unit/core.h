@@ -3,30 +3,10 @@
 #ifndef UNIT_CORE_H
 #define UNIT_CORE_H
 
-#include <check.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "core/action.h"
-
-/* In long loops: ck_assert() tells its parent process of every success, too. */
-#define unit_require(x)                         \
-	do {                                    \
-		if (!(x))                       \
-			ck_abort_msg("%s", #x); \
-	} while (0)
-
-/* Run one suite; the program's exit status. */
-static inline int unit_main(Suite *s)
-{
-	SRunner *r = srunner_create(s);
-	int failed;
-
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
-}
+#include "suite.h"
 
 /* Of the home, where it matters. */
 static inline struct msg unit_msg(uint8_t type, uint16_t src, uint16_t dst, uint16_t req_rank, uint16_t req_slot)
@@ -95,15 +75,6 @@ static inline const char *unit_text(const struct actions *out)
 			n += (size_t)sprintf(text + n, "%s%s", space, names[a->type]);
 	}
 	return text;
-}
-
-/* xorshift: the same numbers on every machine. */
-static inline uint64_t unit_random(uint64_t *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
 }
 
 #endif

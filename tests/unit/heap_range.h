@@ -3,13 +3,11 @@
 #ifndef HEAP_RANGE_H
 #define HEAP_RANGE_H
 
-#include "heap/heap.h"
-
-#include <check.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "heap/heap.h"
+#include "suite.h"
 
 #define MB ((size_t)1 << 20)
 #define SIZE (64 * MB)
@@ -89,18 +87,12 @@ static inline void protect(int prot)
 static inline int run_cases(const char *name, TCase **cases, int n)
 {
 	Suite *s = suite_create(name);
-	SRunner *r;
-	int failed;
 
 	for (int i = 0; i < n; i++) {
 		tcase_set_timeout(cases[i], 120);
 		suite_add_tcase(s, cases[i]);
 	}
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return unit_main(s);
 }
 
 #endif

@@ -4,7 +4,7 @@
  *
  * The verbs functions of this program take the place of libibverbs': they record the vector that a CQ was asked for.
  */
-#include "core.h"
+#include "suite.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>

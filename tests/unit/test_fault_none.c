@@ -2,7 +2,7 @@
 /* test_fault_none.c - memory of a job of one node: bounds, what is given back, huge pages where the host provides them. */
 #include "fault/fault.h"
 
-#include "core.h"
+#include "suite.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -4,8 +4,9 @@
  *
  * For the last, the program starts itself by mpirun (where there is one) with a role in its environment.
  */
-#include "core.h"
+#include "suite.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_net_set.c - net/verbs_set and net/verbs_gid: settings, and the choice of a GID. Needs no device. */
-#include "core.h"
+#include "suite.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_objects.c - core/objects: names, places, the list of free places under two threads. */
-#include "core.h"
+#include "suite.h"
 
 #include <pthread.h>
 

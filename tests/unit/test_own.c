@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_own.c - the transports' own heap. */
-#include "net/own.h"
+#include "suite.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
@@ -10,6 +9,8 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "net/own.h"
 
 START_TEST(test_blocks_do_not_overlap)
 {
@@ -136,8 +137,6 @@ int main(void)
 {
 	Suite *s = suite_create("own");
 	TCase *c = tcase_create("heap");
-	SRunner *r = srunner_create(s);
-	int failed;
 
 	tcase_set_timeout(c, 60);
 	tcase_add_test(c, test_blocks_do_not_overlap);
@@ -146,8 +145,5 @@ int main(void)
 	tcase_add_test(c, test_memory_is_used_again);
 	tcase_add_test(c, test_threads_and_children);
 	suite_add_tcase(s, c);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed != 0;
+	return unit_main(s);
 }

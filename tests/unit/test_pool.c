@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "core.h"
+#include "suite.h"
 #include "engine/pool.h"
 
 #define LIMIT 7u

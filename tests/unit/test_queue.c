@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_queue.c - core/queue against a plain array. */
-#include "core.h"
+#include "suite.h"
 
 #include "core/queue.h"
 

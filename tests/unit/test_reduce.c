@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_reduce.c - engine/reduce: every operation of every type, against the same in 128 bits or in long double. */
-#include <check.h>
-#include <stdlib.h>
+#include "suite.h"
+
 #include <string.h>
 
 #include "dsm.h"
@@ -225,8 +225,6 @@ int main(void)
 {
 	Suite *s = suite_create("reduce");
 	TCase *t = tcase_create("reduce");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, integers_are_combined_as_their_values_are);
 	tcase_add_test(t, floating_values_are_combined_in_their_precision);
@@ -234,9 +232,5 @@ int main(void)
 	tcase_add_test(t, what_a_type_lacks_changes_nothing);
 	tcase_add_test(t, only_whole_values_are_combined);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return unit_main(s);
 }

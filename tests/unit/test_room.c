@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core.h"
+#include "suite.h"
 #include "engine/room.h"
 
 #define UNITS 200u

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_set.c - core/set: exact up to 64 ranks, groups of neighbours beyond. */
-#include "core.h"
+#include "suite.h"
 
 #include "core/set.h"
 

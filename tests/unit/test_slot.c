@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_slot.c - engine/slot: lasting requests beyond the last slot fail, in a job of one rank; what is brief goes on. */
-#include "core.h"
+#include "suite.h"
 
 #include <dsm.h>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_spin.c - engine/spin: what a thread has waited for says how long it polls. */
-#include <check.h>
-#include <stdlib.h>
+#include "suite.h"
 
 #include "engine/spin.h"
 
@@ -92,8 +91,6 @@ int main(void)
 {
 	Suite *s = suite_create("spin");
 	TCase *t = tcase_create("spin");
-	SRunner *r;
-	int failed;
 
 	tcase_add_test(t, who_has_seen_nothing_polls_as_long_as_is_set);
 	tcase_add_test(t, answers_just_after_the_limit_are_waited_for);
@@ -102,9 +99,5 @@ int main(void)
 	tcase_add_test(t, an_exception_is_one);
 	tcase_add_test(t, who_must_not_poll_does_not);
 	suite_add_tcase(s, t);
-	r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+	return unit_main(s);
 }
