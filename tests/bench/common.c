@@ -2,6 +2,8 @@
 /* common.c - see common.h. */
 #include "common.h"
 
+#include <dsm.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <stdio.h>
@@ -26,6 +28,25 @@ int bench_by_value(const void *a, const void *b)
 	double x = *(const double *)a, y = *(const double *)b;
 
 	return (x > y) - (x < y);
+}
+
+unsigned int bench_number(const char *text, unsigned int least, unsigned int most)
+{
+	char *end;
+	unsigned long v = strtoul(text, &end, 10);
+
+	if (*end || end == text || v < least || v > most) {
+		fprintf(stderr, "%s: %s: a number from %u to %u is wanted\n", program_invocation_short_name, text,
+			least, most);
+		exit(2);
+	}
+	return (unsigned int)v;
+}
+
+void bench_check(int err, const char *what)
+{
+	if (err < 0)
+		dsm_abort(1, "%s: %s", what, dsm_strerror(err));
 }
 
 /* The number of the tracepoint at which every system call begins. */

@@ -23,20 +23,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common.h"
+
 #define PAGE 4096ul
 #define PAGES 2048
 #define REPEATS 7
 
 static char *area;
 static int memfd, uffd = -1;
-
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
 
 static void must(bool ok, const char *what)
 {
@@ -46,16 +40,9 @@ static void must(bool ok, const char *what)
 	exit(1);
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static void report(const char *row, double *v)
 {
-	qsort(v, REPEATS, sizeof(*v), by_value);
+	qsort(v, REPEATS, sizeof(*v), bench_by_value);
 	printf("{\"row\": \"%s\", \"mode\": \"bare\", \"ranks\": 1, \"value\": %.3f, \"unit\": \"us\"}\n", row,
 	       v[REPEATS / 2]);
 	fflush(stdout);
@@ -128,12 +115,12 @@ static void *handler_thread(void *arg)
 
 static double touch_all(void)
 {
-	double start = now_us();
+	double start = bench_now_us();
 	size_t i;
 
 	for (i = 0; i < PAGES; i++)
 		*(volatile char *)(area + i * PAGE) = 1;
-	return (now_us() - start) / PAGES;
+	return (bench_now_us() - start) / PAGES;
 }
 
 static void row_touch(const char *name)
@@ -156,14 +143,14 @@ static void rows_uffd_protection(void)
 
 	for (r = 0; r < REPEATS; r++) {
 		touch_all();
-		start = now_us();
+		start = bench_now_us();
 		for (i = 0; i < PAGES; i++)
 			protect(i, 1, true);
-		one[r] = (now_us() - start) / PAGES;
+		one[r] = (bench_now_us() - start) / PAGES;
 		protect(0, PAGES, false);
-		start = now_us();
+		start = bench_now_us();
 		protect(0, PAGES, true);
-		all[r] = (now_us() - start) / PAGES;
+		all[r] = (bench_now_us() - start) / PAGES;
 		protect(0, PAGES, false);
 	}
 	report("protection change, uffd write-protect, a page a call", one);
@@ -180,14 +167,14 @@ static void rows_mprotect(void)
 	for (r = 0; r < REPEATS; r++) {
 		must(!mprotect(area, PAGES * PAGE, PROT_READ | PROT_WRITE), "mprotect");
 		touch_all();
-		start = now_us();
+		start = bench_now_us();
 		for (i = 0; i < PAGES; i++)
 			must(!mprotect(area + i * PAGE, PAGE, i & 1 ? PROT_READ : PROT_NONE), "mprotect");
-		one[r] = (now_us() - start) / PAGES;
+		one[r] = (bench_now_us() - start) / PAGES;
 		must(!mprotect(area, PAGES * PAGE, PROT_READ | PROT_WRITE), "mprotect");
-		start = now_us();
+		start = bench_now_us();
 		must(!mprotect(area, PAGES * PAGE, PROT_NONE), "mprotect");
-		all[r] = (now_us() - start) / PAGES;
+		all[r] = (bench_now_us() - start) / PAGES;
 		fault[r] = touch_all();
 	}
 	report("fault delivery, SIGSEGV and mprotect", fault);
@@ -221,11 +208,11 @@ static void row_close(const char *name, bool running)
 	}
 	for (r = 0; r < REPEATS; r++) {
 		must(write(to_child[1], "t", 1) == 1 && read(from_child[0], &c, 1) == 1, "pipe");
-		start = now_us();
+		start = bench_now_us();
 		for (i = 0; i < PAGES; i++)
 			must(!fallocate(memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(i * PAGE), PAGE),
 			     "fallocate");
-		v[r] = (now_us() - start) / PAGES;
+		v[r] = (bench_now_us() - start) / PAGES;
 		must(write(to_child[1], "n", 1) == 1, "write");
 	}
 	must(write(to_child[1], "q", 1) == 1 && waitpid(child, NULL, 0) == child, "waitpid");

@@ -26,6 +26,8 @@
 
 #include <ucp/api/ucp.h>
 
+#include "common.h"
+
 #define BLOCK 4096
 #define BLOB_MAX 4096
 #define REPEATS_MAX 100
@@ -76,14 +78,6 @@ struct blob {
 
 static unsigned int rounds = 2000, repeats = 5, gap_us = 100;
 static double samples[1000000];
-
-static double now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
 
 static void die(const char *what, ucs_status_t status)
 {
@@ -252,28 +246,21 @@ static void respond(struct side *s)
 	}
 }
 
-static int by_value(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static void run_rounds(struct side *s, int answer, int mode, unsigned int n)
 {
 	struct note note = { .op = OP_ASK, .answer = (uint32_t)answer, .sleep = mode != MODE_POLL_POLL };
 	unsigned int i;
 
 	for (i = 0; i < n; i++) {
-		double start = now_us();
+		double start = bench_now_us();
 
-		while (mode != MODE_POLL_POLL && now_us() - start < gap_us)
+		while (mode != MODE_POLL_POLL && bench_now_us() - start < gap_us)
 			;
 		note.round = i;
-		start = now_us();
+		start = bench_now_us();
 		send_note(s, &note, 0);
 		wait_note(s, mode == MODE_SLEEP_SLEEP);
-		samples[i] = now_us() - start;
+		samples[i] = bench_now_us() - start;
 		if (s->note.op != OP_ANSWER || s->note.round != i)
 			die("answer", UCS_ERR_INVALID_PARAM);
 	}
@@ -287,12 +274,12 @@ static struct result measure(struct side *s, int answer, int mode)
 	run_rounds(s, answer, mode, rounds / 10 + 10);
 	for (r = 0; r < repeats; r++) {
 		run_rounds(s, answer, mode, rounds);
-		qsort(samples, rounds, sizeof(*samples), by_value);
+		qsort(samples, rounds, sizeof(*samples), bench_by_value);
 		medians[r] = samples[rounds / 2];
 		p99s[r] = samples[rounds * 99ull / 100];
 	}
-	qsort(medians, repeats, sizeof(*medians), by_value);
-	qsort(p99s, repeats, sizeof(*p99s), by_value);
+	qsort(medians, repeats, sizeof(*medians), bench_by_value);
+	qsort(p99s, repeats, sizeof(*p99s), bench_by_value);
 	return (struct result){ medians[repeats / 2], p99s[repeats / 2], medians[0], medians[repeats - 1], 1 };
 }
 
@@ -395,18 +382,6 @@ static void usage(void)
 	       "  --gap US     pause before each fetch, where the responder is to sleep (100)\n");
 }
 
-static unsigned int number(const char *text, unsigned int most)
-{
-	char *end;
-	unsigned long v = strtoul(text, &end, 10);
-
-	if (*end || v < 1 || v > most) {
-		fprintf(stderr, "floor: %s: a number from 1 to %u is wanted\n", text, most);
-		exit(2);
-	}
-	return (unsigned int)v;
-}
-
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -421,9 +396,9 @@ int main(int argc, char **argv)
 
 	while ((opt = getopt_long(argc, argv, "n:r:g:th", options, NULL)) != -1)
 		switch (opt) {
-		case 'n': rounds = number(optarg, sizeof(samples) / sizeof(*samples)); break;
-		case 'r': repeats = number(optarg, REPEATS_MAX); break;
-		case 'g': gap_us = number(optarg, 1000000); break;
+		case 'n': rounds = bench_number(optarg, 1, sizeof(samples) / sizeof(*samples)); break;
+		case 'r': repeats = bench_number(optarg, 1, REPEATS_MAX); break;
+		case 'g': gap_us = bench_number(optarg, 1, 1000000); break;
 		case 't': table = 1; break;
 		case 'h': usage(); return 0;
 		default: usage(); return 2;

@@ -29,12 +29,6 @@ static int rank, size, nblocks = 1024, repeats = 7, rounds_wanted;
 static const char *label = "default";
 static char *area;
 
-static void check(int err, const char *what)
-{
-	if (err < 0)
-		dsm_abort(1, "%s: %s", what, dsm_strerror(err));
-}
-
 /* Operations of a repetition, for rows that do not go through blocks. */
 static int rounds_of(int usual)
 {
@@ -50,11 +44,11 @@ static void fresh(void)
 	if (region) {
 		dsm_barrier();
 		if (rank == 0)
-			check(dsm_region_destroy("bench"), "dsm_region_destroy");
-		check(dsm_region_detach(region), "dsm_region_detach");
+			bench_check(dsm_region_destroy("bench"), "dsm_region_destroy");
+		bench_check(dsm_region_detach(region), "dsm_region_detach");
 		dsm_barrier();
 	}
-	check(dsm_region_open("bench", (size_t)nblocks * BLOCK, &o, &region), "dsm_region_open");
+	bench_check(dsm_region_open("bench", (size_t)nblocks * BLOCK, &o, &region), "dsm_region_open");
 	area = dsm_region_base(region);
 	dsm_barrier();
 }
@@ -70,7 +64,7 @@ static void report(const char *name, double *v, int n, const char *unit)
 		best = v[n / 2];
 	}
 	memcpy(&bits, &best, sizeof(bits));
-	check(dsm_reduce(&bits, DSM_DOUBLE, DSM_MAX), "dsm_reduce");
+	bench_check(dsm_reduce(&bits, DSM_DOUBLE, DSM_MAX), "dsm_reduce");
 	memcpy(&best, &bits, sizeof(best));
 	if (rank == 0) {
 		printf("{\"row\": \"%s\", \"mode\": \"%s\", \"ranks\": %d, \"value\": %.3f, \"unit\": \"%s\"}\n", name,
@@ -290,9 +284,9 @@ static void bench_semaphores(void)
 	fresh();
 	data = area + BLOCK;
 	if (rank < 2)
-		check(dsm_sem_init(&sems[rank], 0), "dsm_sem_init");
+		bench_check(dsm_sem_init(&sems[rank], 0), "dsm_sem_init");
 	for (r = 0; r < 2; r++)
-		check(dsm_broadcast(&sems[r], sizeof(sems[r]), r), "dsm_broadcast");
+		bench_check(dsm_broadcast(&sems[r], sizeof(sems[r]), r), "dsm_broadcast");
 	for (r = 0; r < repeats; r++) {
 		dsm_barrier();
 		start = bench_now_us();
@@ -300,12 +294,12 @@ static void bench_semaphores(void)
 			if (rank == 0)
 				memset(data, i, BLOCK);
 			else
-				check(dsm_sem_wait(&sems[1]), "dsm_sem_wait");
+				bench_check(dsm_sem_wait(&sems[1]), "dsm_sem_wait");
 			for (b = 0; rank && b < BLOCK; b += 64)
 				sum = (char)(sum + data[b]);
-			check(dsm_sem_post(&sems[!rank], 1), "dsm_sem_post");
+			bench_check(dsm_sem_post(&sems[!rank], 1), "dsm_sem_post");
 			if (rank == 0)
-				check(dsm_sem_wait(&sems[0]), "dsm_sem_wait");
+				bench_check(dsm_sem_wait(&sems[0]), "dsm_sem_wait");
 		}
 		v[r] = (bench_now_us() - start) / (2.0 * rounds);
 		dsm_barrier();
@@ -367,8 +361,8 @@ static void bench_locks(void)
 	bench_pthread_mutex();
 	fresh();
 	if (rank == 0)
-		check(dsm_mutex_init(&m), "dsm_mutex_init");
-	check(dsm_broadcast(&m, sizeof(m), 0), "dsm_broadcast");
+		bench_check(dsm_mutex_init(&m), "dsm_mutex_init");
+	bench_check(dsm_broadcast(&m, sizeof(m), 0), "dsm_broadcast");
 	for (who = 0; who < 2; who++) {
 		for (r = 0; r < repeats; r++) {
 			start = bench_now_us();
@@ -443,8 +437,8 @@ static void bench_atomics(void)
 	int r, i, n = rounds_of(2000);
 
 	if (rank == 0)
-		check(dsm_atomic_init(&a, 0, 0), "dsm_atomic_init");
-	check(dsm_broadcast(&a, sizeof(a), 0), "dsm_broadcast");
+		bench_check(dsm_atomic_init(&a, 0, 0), "dsm_atomic_init");
+	bench_check(dsm_broadcast(&a, sizeof(a), 0), "dsm_broadcast");
 	for (r = 0; r < repeats; r++) {
 		start = bench_now_us();
 		for (i = 0; rank == 1 && i < n; i++)
@@ -502,7 +496,7 @@ static void bench_large(void)
 	volatile char *base;
 
 	for (r = 0; r < repeats; r++) {
-		check(dsm_region_open("large", (size_t)n * o.block_size, &o, &region), "dsm_region_open");
+		bench_check(dsm_region_open("large", (size_t)n * o.block_size, &o, &region), "dsm_region_open");
 		base = dsm_region_base(region);
 		for (i = 0; rank == 0 && i < n; i++)
 			base[(size_t)i * o.block_size] = 1;
@@ -513,8 +507,8 @@ static void bench_large(void)
 		v[r] = (bench_now_us() - start) / n;
 		dsm_barrier();
 		if (rank == 0)
-			check(dsm_region_destroy("large"), "dsm_region_destroy");
-		check(dsm_region_detach(region), "dsm_region_detach");
+			bench_check(dsm_region_destroy("large"), "dsm_region_destroy");
+		bench_check(dsm_region_detach(region), "dsm_region_detach");
 		dsm_barrier();
 	}
 	report("read miss, block of 64 KiB", rank == 1 ? v : NULL, repeats, "us");
@@ -527,7 +521,7 @@ static void *storm_thread(void *arg)
 	int i, n = *(int *)arg;
 
 	for (i = 0; i < n; i++)
-		check(dsm_atomic_fetch_add(&storm_target, 1, NULL), "dsm_atomic_fetch_add");
+		bench_check(dsm_atomic_fetch_add(&storm_target, 1, NULL), "dsm_atomic_fetch_add");
 	return NULL;
 }
 
@@ -541,8 +535,8 @@ static void bench_storm(void)
 
 	for (r = 0; r < size && r < 64; r++) {
 		if (rank == 0)
-			check(dsm_atomic_init(&all[r], 0, (r + 1) % size), "dsm_atomic_init");
-		check(dsm_broadcast(&all[r], sizeof(all[r]), 0), "dsm_broadcast");
+			bench_check(dsm_atomic_init(&all[r], 0, (r + 1) % size), "dsm_atomic_init");
+		bench_check(dsm_broadcast(&all[r], sizeof(all[r]), 0), "dsm_broadcast");
 	}
 	storm_target = all[rank % 64];
 	for (r = 0; r < repeats; r++) {
@@ -592,8 +586,8 @@ static void bench_costs(void)
 	bench_cost_read(&after);
 	report_cost("read miss", &before, &after, nblocks);
 	if (rank == 0)
-		check(dsm_atomic_init(&a, 0, 0), "dsm_atomic_init");
-	check(dsm_broadcast(&a, sizeof(a), 0), "dsm_broadcast");
+		bench_check(dsm_atomic_init(&a, 0, 0), "dsm_atomic_init");
+	bench_check(dsm_broadcast(&a, sizeof(a), 0), "dsm_broadcast");
 	dsm_barrier();
 	bench_cost_read(&before);
 	for (i = 0; rank == 1 && i < n; i++)
@@ -642,17 +636,6 @@ static void usage(FILE *to)
 	fprintf(to, "\n");
 }
 
-static int count(const char *text, int most)
-{
-	int n = atoi(text);
-
-	if (n < 1 || n > most) {
-		fprintf(stderr, "micro: %s: a number from 1 to %d is wanted\n", text, most);
-		exit(2);
-	}
-	return n;
-}
-
 static bool wanted(const char *name, int argc, char **argv)
 {
 	int i;
@@ -686,11 +669,11 @@ int main(int argc, char **argv)
 		} else if (c == 'l') {
 			label = optarg;
 		} else if (c == 'b') {
-			nblocks = count(optarg, 1 << 20);
+			nblocks = (int)bench_number(optarg, 1, 1 << 20);
 		} else if (c == 'n') {
-			repeats = count(optarg, REPEATS_MAX);
+			repeats = (int)bench_number(optarg, 1, REPEATS_MAX);
 		} else if (c == 'o') {
-			rounds_wanted = count(optarg, 1 << 20);
+			rounds_wanted = (int)bench_number(optarg, 1, 1 << 20);
 		} else {
 			usage(stderr);
 			return 2;
@@ -711,6 +694,6 @@ int main(int argc, char **argv)
 	for (b = 0; b < BENCHES; b++)
 		if (wanted(benches[b].name, argc, argv))
 			benches[b].run();
-	check(dsm_finalize(), "dsm_finalize");
+	bench_check(dsm_finalize(), "dsm_finalize");
 	return 0;
 }

@@ -53,18 +53,12 @@ static int module = -1; /* the library's descriptor of dsm.ko */
 static uintptr_t module_base;
 static dsm_region_t *once_only; /* upgrades: a block that is upgraded again is taken for one that migrates */
 
-static void check(int err, const char *what)
-{
-	if (err < 0)
-		dsm_abort(1, "%s: %s", what, dsm_strerror(err));
-}
-
 static dsm_region_t *make_area(int kind)
 {
 	struct dsm_region_options o = { .home = DSM_HOME_FIXED, .home_rank = 0 };
 	dsm_region_t *region;
 
-	check(dsm_region_open(names[kind], (size_t)BATCH * BLOCK, &o, &region), "dsm_region_open");
+	bench_check(dsm_region_open(names[kind], (size_t)BATCH * BLOCK, &o, &region), "dsm_region_open");
 	areas[kind] = dsm_region_base(region);
 	return region;
 }
@@ -99,7 +93,7 @@ static void make_echo(void)
 	int i;
 
 	find_module();
-	check(dsm_region_open("echo", (size_t)BATCH * BLOCK, &o, &region), "dsm_region_open");
+	bench_check(dsm_region_open("echo", (size_t)BATCH * BLOCK, &o, &region), "dsm_region_open");
 	areas[ECHO] = dsm_region_base(region);
 	for (i = 0; i < BATCH && rank == 0; i++)
 		areas[ECHO][i * BLOCK] = 1;
@@ -114,12 +108,12 @@ static void make(void)
 	if (echo)
 		make_echo();
 	if (rank == 0)
-		check(dsm_atomic_init(&counter, 0, 0), "dsm_atomic_init");
-	check(dsm_broadcast(&counter, sizeof(counter), 0), "dsm_broadcast");
+		bench_check(dsm_atomic_init(&counter, 0, 0), "dsm_atomic_init");
+	bench_check(dsm_broadcast(&counter, sizeof(counter), 0), "dsm_broadcast");
 	for (i = 0; i < BATCH; i++) {
 		if (rank == 0)
-			check(dsm_mutex_init(&locks[i]), "dsm_mutex_init");
-		check(dsm_broadcast(&locks[i], sizeof(locks[i]), 0), "dsm_broadcast");
+			bench_check(dsm_mutex_init(&locks[i]), "dsm_mutex_init");
+		bench_check(dsm_broadcast(&locks[i], sizeof(locks[i]), 0), "dsm_broadcast");
 	}
 }
 
@@ -128,17 +122,17 @@ static void make_link(void)
 	struct link_address here, there[2], *shared;
 	dsm_region_t *region;
 
-	check(dsm_region_open("addresses", 2 * BLOCK, NULL, &region), "dsm_region_open");
+	bench_check(dsm_region_open("addresses", 2 * BLOCK, NULL, &region), "dsm_region_open");
 	shared = dsm_region_base(region);
 	if (rank < 2) {
 		bare = link_open(NULL, -1, &here);
 		shared[rank] = here;
 	}
-	check(dsm_barrier(), "dsm_barrier");
+	bench_check(dsm_barrier(), "dsm_barrier");
 	memcpy(there, shared, sizeof(there));
 	if (rank < 2)
 		link_connect(bare, &there[!rank]);
-	check(dsm_barrier(), "dsm_barrier");
+	bench_check(dsm_barrier(), "dsm_barrier");
 }
 
 /* The home takes everything back. */
@@ -150,8 +144,8 @@ static void prepare(int kind, char value)
 		if (kind < ATOMIC) {
 			area[i * BLOCK] = value;
 		} else if (kind == LOCK) {
-			check(dsm_mutex_lock(&locks[i]), "dsm_mutex_lock");
-			check(dsm_mutex_unlock(&locks[i]), "dsm_mutex_unlock");
+			bench_check(dsm_mutex_lock(&locks[i]), "dsm_mutex_lock");
+			bench_check(dsm_mutex_unlock(&locks[i]), "dsm_mutex_unlock");
 		}
 }
 
@@ -181,12 +175,12 @@ static double once(int kind, int i)
 	else if (kind < ATOMIC)
 		area[i * BLOCK] = 1;
 	else if (kind == ATOMIC)
-		check(dsm_atomic_fetch_add(&counter, 1, NULL), "dsm_atomic_fetch_add");
+		bench_check(dsm_atomic_fetch_add(&counter, 1, NULL), "dsm_atomic_fetch_add");
 	else
-		check(dsm_mutex_lock(&locks[i]), "dsm_mutex_lock");
+		bench_check(dsm_mutex_lock(&locks[i]), "dsm_mutex_lock");
 	end = bench_now_us();
 	if (kind == LOCK)
-		check(dsm_mutex_unlock(&locks[i]), "dsm_mutex_unlock");
+		bench_check(dsm_mutex_unlock(&locks[i]), "dsm_mutex_unlock");
 	return end - start;
 }
 
@@ -204,7 +198,7 @@ static void report(int kind, double *v)
 		uint64_t bits;
 
 		memcpy(&bits, &value, sizeof(bits));
-		check(dsm_reduce(&bits, DSM_DOUBLE, DSM_MAX), "dsm_reduce");
+		bench_check(dsm_reduce(&bits, DSM_DOUBLE, DSM_MAX), "dsm_reduce");
 		memcpy(&value, &bits, sizeof(value));
 		if (rank == 0)
 			printf(", \"%s_us\": %.3f", part_names[i], value);
@@ -224,7 +218,7 @@ static void measure_batch(int kind, char value, double *v, unsigned int room)
 		area = areas[kind];
 	if (rank == 0)
 		prepare(kind, value);
-	check(dsm_barrier(), "dsm_barrier");
+	bench_check(dsm_barrier(), "dsm_barrier");
 	for (i = 0; i < BATCH && rank == 1 && kind == UPGRADE; i++)
 		(void)area[i * BLOCK];
 	if (rank == 0 && (kind == FLOOR_FAULT || kind == FLOOR_MESSAGE))
@@ -237,13 +231,13 @@ static void measure_batch(int kind, char value, double *v, unsigned int room)
 	}
 	if (rank == 1 && (kind == FLOOR_FAULT || kind == FLOOR_MESSAGE))
 		link_ask(bare, LINK_END, floor_sleeps, 0);
-	check(dsm_barrier(), "dsm_barrier");
+	bench_check(dsm_barrier(), "dsm_barrier");
 	if (kind == UPGRADE) {
-		check(dsm_region_detach(once_only), "dsm_region_detach");
-		check(dsm_barrier(), "dsm_barrier");
+		bench_check(dsm_region_detach(once_only), "dsm_region_detach");
+		bench_check(dsm_barrier(), "dsm_barrier");
 		if (rank == 0)
-			check(dsm_region_destroy(names[kind]), "dsm_region_destroy");
-		check(dsm_barrier(), "dsm_barrier");
+			bench_check(dsm_region_destroy(names[kind]), "dsm_region_destroy");
+		bench_check(dsm_barrier(), "dsm_barrier");
 	}
 }
 
@@ -329,6 +323,6 @@ int main(int argc, char **argv)
 	if (floors)
 		make_link();
 	measure();
-	check(dsm_finalize(), "dsm_finalize");
+	bench_check(dsm_finalize(), "dsm_finalize");
 	return 0;
 }

@@ -183,18 +183,6 @@ static void usage(FILE *to)
 		"  --gid INDEX    of its GID table (the best RoCE v2 one)\n");
 }
 
-static unsigned int number(const char *text, unsigned int least, unsigned int most)
-{
-	char *end;
-	unsigned long v = strtoul(text, &end, 10);
-
-	if (*end || end == text || v < least || v > most) {
-		fprintf(stderr, "verbs_floor: %s: a number from %u to %u is wanted\n", text, least, most);
-		exit(2);
-	}
-	return (unsigned int)v;
-}
-
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -214,10 +202,10 @@ int main(int argc, char **argv)
 	while ((opt = getopt_long(argc, argv, "h", options, NULL)) != -1)
 		switch (opt) {
 		case 's': serve = optarg; break;
-		case 'n': rounds = number(optarg, 1, 1000000); break;
-		case 'g': gap_us = number(optarg, 0, 1000000); break;
+		case 'n': rounds = bench_number(optarg, 1, 1000000); break;
+		case 'g': gap_us = bench_number(optarg, 0, 1000000); break;
 		case 'd': device = optarg; break;
-		case 'x': gid_index = (int)number(optarg, 0, 255); break;
+		case 'x': gid_index = (int)bench_number(optarg, 0, 255); break;
 		case 'h': usage(stdout); return 0;
 		default: usage(stderr); return 2;
 		}
