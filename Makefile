@@ -61,7 +61,7 @@ PROC_C   := $(sort $(filter-out tests/proc/common.c,$(wildcard tests/proc/*.c)))
 FAIL_C   := $(sort $(wildcard tests/fail/*.c))
 KMOD_C   := $(sort $(filter-out tests/kmod/common%.c,$(wildcard tests/kmod/*.c)))
 FUZZ_C   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
-BENCH_C  := $(sort $(filter-out tests/bench/common%.c,$(wildcard tests/bench/*.c)))
+BENCH_C  := $(sort $(filter-out tests/bench/common%.c tests/bench/micro_%.c,$(wildcard tests/bench/*.c)))
 
 # Files beside the programs that are linked into each of them.
 APP_COMMON_C   := $(wildcard apps/common.c)
@@ -70,6 +70,7 @@ PROC_COMMON_C  := $(wildcard tests/proc/common.c)
 KMOD_COMMON_C  := $(sort $(wildcard tests/kmod/common*.c))
 FUZZ_COMMON_C  := $(sort $(filter-out $(FUZZ_C),$(wildcard tests/fuzz/*.c)))
 BENCH_COMMON_C := $(sort $(wildcard tests/bench/common*.c))
+BENCH_MICRO_C  := $(sort $(wildcard tests/bench/micro_*.c)) # of tests/bench/micro alone
 
 # libdsm/core/x.c is compiled to $(B)/core/x.o, any other a/b/x.c to $(B)/obj/a/b/x.o.
 objects = $(patsubst %.c,$(B)/obj/%.o,$(patsubst libdsm/core/%.c,$(B)/core/%.o,$(1)))
@@ -314,7 +315,8 @@ $(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) 
 $(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C)),$(LIB_A))))
 $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))
 $(foreach p,$(KMOD_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(KMOD_COMMON_C) libdsm/core/wire.c))))
-$(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C)),$(INTERNAL_A))))
+$(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C) \
+	$(if $(filter tests/bench/micro.c,$(p)),$(BENCH_MICRO_C))),$(INTERNAL_A))))
 $(foreach p,$(FUZZ_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(FUZZ_COMMON_C)),$(INTERNAL_A),-fsanitize=fuzzer)))
 $(if $(MODEL),$(eval $(call program,$(MODEL),$(call objects,$(MODEL_C)),$(INTERNAL_A))))
 $(foreach p,$(RECORD),$(eval $(call program,$(p),\

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* micro_blocks.c - what blocks cost: misses, upgrades, streams, one block that goes to and fro. */
+#include "micro.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Time one touch of every block by rank 1, after a preparation by all. */
+static void touch(const char *name, void (*prepare)(void), bool write)
+{
+	double v[REPEATS_MAX], start;
+	int r, i;
+
+	for (r = 0; r < micro.repeats; r++) {
+		micro_fresh();
+		prepare();
+		start = bench_now_us();
+		if (micro.rank == 1)
+			for (i = 0; i < micro.blocks; i++) {
+				volatile char *p = micro.area + (size_t)i * BLOCK;
+
+				if (write)
+					*p = (char)r;
+				else
+					(void)*p;
+			}
+		v[r] = (bench_now_us() - start) / micro.blocks;
+		dsm_barrier();
+	}
+	micro_report(name, micro.rank == 1 ? v : NULL, micro.repeats, "us");
+}
+
+static void owned(void)
+{
+	micro_write_all(0, 1);
+}
+
+static void seen(void)
+{
+	owned();
+	micro_read_all(1);
+	owned();
+}
+
+static void shared(int sharers)
+{
+	int s;
+
+	micro_write_all(0, 1);
+	for (s = 2; s < 2 + sharers; s++)
+		micro_read_all(s);
+}
+
+static void shared1(void)
+{
+	shared(1);
+}
+
+static void shared3(void)
+{
+	shared(3);
+}
+
+static void both_read(void)
+{
+	micro_write_all(0, 1);
+	micro_read_all(1);
+}
+
+void micro_misses(void)
+{
+	touch("read miss, block seen before", seen, false);
+	touch("read miss, first ever", owned, false);
+	touch("write miss, 0 sharers", owned, true);
+	if (micro.size >= 3)
+		touch("write miss, 1 sharer", shared1, true);
+	if (micro.size >= 5)
+		touch("write miss, 3 sharers", shared3, true);
+	touch("upgrade", both_read, true);
+}
+
+void micro_first(void)
+{
+	double own[REPEATS_MAX], start;
+	int r, i;
+
+	for (r = 0; r < micro.repeats; r++) {
+		micro_fresh();
+		start = bench_now_us();
+		if (micro.rank == 0)
+			for (i = 0; i < micro.blocks; i++)
+				*(volatile char *)(micro.area + (size_t)i * BLOCK) = 1;
+		own[r] = (bench_now_us() - start) / micro.blocks;
+	}
+	micro_report("first write of a home to its own block", micro.rank == 0 ? own : NULL, micro.repeats, "us");
+}
+
+static void bench_stream(const char *name, bool prefetch)
+{
+	double v[REPEATS_MAX], start;
+	int r, i;
+
+	for (r = 0; r < micro.repeats; r++) {
+		micro_fresh();
+		owned();
+		start = bench_now_us();
+		if (micro.rank == 1)
+			for (i = 0; i < micro.blocks; i++) {
+				if (prefetch && i % 64 == 0)
+					dsm_prefetch(micro.area + (size_t)i * BLOCK, 64 * BLOCK, DSM_READ);
+				(void)*(volatile char *)(micro.area + (size_t)i * BLOCK);
+			}
+		v[r] = (bench_now_us() - start) / micro.blocks;
+		dsm_barrier();
+	}
+	micro_report(name, micro.rank == 1 ? v : NULL, micro.repeats, "us/block");
+}
+
+void micro_pingpong(void)
+{
+	_Atomic uint64_t *word;
+	double v[REPEATS_MAX], start;
+	int r, rounds = micro_rounds(1000);
+	uint64_t i;
+
+	micro_fresh();
+	word = (_Atomic uint64_t *)micro.area;
+	for (r = 0; r < micro.repeats; r++) {
+		if (micro.rank == 0)
+			atomic_store(word, 0);
+		dsm_barrier();
+		start = bench_now_us();
+		for (i = 0; micro.rank < 2 && i < (uint64_t)rounds; i++) {
+			while (atomic_load_explicit(word, memory_order_acquire) != 2 * i + (uint64_t)micro.rank)
+				;
+			atomic_store_explicit(word, 2 * i + (uint64_t)micro.rank + 1, memory_order_release);
+		}
+		v[r] = (bench_now_us() - start) / (2.0 * rounds);
+		dsm_barrier();
+	}
+	micro_report("ping-pong of one block, one way", micro.rank == 1 ? v : NULL, micro.repeats, "us");
+}
+
+/* A flag in one block announces 8 bytes or a whole block of another. */
+static void bench_producer(const char *name, size_t bytes)
+{
+	_Atomic uint64_t *flag, *back;
+	char *data;
+	double v[REPEATS_MAX], start;
+	int r, rounds = micro_rounds(500);
+	uint64_t i;
+	char sum = 0;
+	size_t b;
+
+	micro_fresh();
+	flag = (_Atomic uint64_t *)micro.area;
+	back = (_Atomic uint64_t *)(micro.area + 2 * BLOCK);
+	data = micro.area + BLOCK;
+	for (r = 0; r < micro.repeats; r++) {
+		if (micro.rank == 0)
+			*flag = *back = 0;
+		dsm_barrier();
+		start = bench_now_us();
+		for (i = 1; micro.rank < 2 && i <= (uint64_t)rounds; i++) {
+			if (micro.rank == 0) {
+				memset(data, (int)i, bytes);
+				atomic_store_explicit(flag, i, memory_order_release);
+				while (atomic_load_explicit(back, memory_order_acquire) != i)
+					;
+			} else {
+				while (atomic_load_explicit(flag, memory_order_acquire) != i)
+					;
+				for (b = 0; b < bytes; b += 64)
+					sum = (char)(sum + data[b]);
+				atomic_store_explicit(back, i, memory_order_release);
+			}
+		}
+		/* There and back: the way back carries a flag alone. */
+		v[r] = (bench_now_us() - start) / (2.0 * rounds);
+		dsm_barrier();
+	}
+	if (sum == 77)
+		fprintf(stderr, " ");
+	micro_report(name, micro.rank == 1 ? v : NULL, micro.repeats, "us");
+}
+
+void micro_false_sharing(void)
+{
+	double v[REPEATS_MAX], start;
+	int r, i, blocks = micro.blocks < 256 ? micro.blocks : 256;
+
+	micro_fresh();
+	for (r = 0; r < micro.repeats; r++) {
+		micro_write_all(0, 0);
+		start = bench_now_us();
+		for (i = 0; micro.rank < 2 && i < blocks; i++)
+			*(volatile uint64_t *)(micro.area + (size_t)i * BLOCK + 64 * (size_t)micro.rank) = (uint64_t)i;
+		dsm_barrier();
+		v[r] = (bench_now_us() - start) / blocks;
+		dsm_barrier();
+	}
+	micro_report("false sharing by two writers, per block, barrier included", micro.rank == 1 ? v : NULL,
+		     micro.repeats, "us");
+}
+
+/* The longest miss of rank 1 while rank 0 computes and makes no call. */
+void micro_busy_home(void)
+{
+	double worst = 0, end, start;
+	volatile double x = 1;
+	int i = 0;
+
+	micro_fresh();
+	owned();
+	end = bench_now_us() + 1.5e6;
+	while (bench_now_us() < end && micro.rank == 0)
+		x = x * 1.0000001;
+	while (bench_now_us() < end && micro.rank == 1 && i < micro.blocks) {
+		start = bench_now_us();
+		(void)*(volatile char *)(micro.area + (size_t)i++ * BLOCK);
+		if (bench_now_us() - start > worst)
+			worst = bench_now_us() - start;
+		usleep(1000);
+	}
+	dsm_barrier();
+	micro_report("worst miss while the home computes for 1.5 s", micro.rank == 1 ? &worst : NULL, 1, "us");
+}
+
+/* Blocks that are larger than what comes straight to its request. */
+void micro_large(void)
+{
+	struct dsm_region_options o = { .home = DSM_HOME_FIXED, .home_rank = 0, .block_size = 64 << 10 };
+	double v[REPEATS_MAX], start;
+	dsm_region_t *region;
+	int r, i, n = micro.blocks / 16 + 1;
+	volatile char *base;
+
+	for (r = 0; r < micro.repeats; r++) {
+		bench_check(dsm_region_open("large", (size_t)n * o.block_size, &o, &region), "dsm_region_open");
+		base = dsm_region_base(region);
+		for (i = 0; micro.rank == 0 && i < n; i++)
+			base[(size_t)i * o.block_size] = 1;
+		dsm_barrier();
+		start = bench_now_us();
+		for (i = 0; micro.rank == 1 && i < n; i++)
+			(void)base[(size_t)i * o.block_size];
+		v[r] = (bench_now_us() - start) / n;
+		dsm_barrier();
+		if (micro.rank == 0)
+			bench_check(dsm_region_destroy("large"), "dsm_region_destroy");
+		bench_check(dsm_region_detach(region), "dsm_region_detach");
+		dsm_barrier();
+	}
+	micro_report("read miss, block of 64 KiB", micro.rank == 1 ? v : NULL, micro.repeats, "us");
+}
+
+void micro_streams(void)
+{
+	bench_stream("streaming read, read-ahead as set", false);
+	bench_stream("streaming read, dsm_prefetch of 64", true);
+}
+
+void micro_producers(void)
+{
+	bench_producer("producer/consumer one way, 8 bytes", 8);
+	bench_producer("producer/consumer one way, 4 KiB", BLOCK);
+}
