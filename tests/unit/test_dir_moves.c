@@ -139,6 +139,14 @@ static struct dir handing(void)
 	return d;
 }
 
+/* The user is made the home, and learns who its manager is. */
+static void adopts(const struct actions *out)
+{
+	ck_assert_str_eq(unit_text(out), "ADOPT");
+	ck_assert_uint_eq(out->v[0].msg.dst, USER);
+	ck_assert_uint_eq(out->v[0].msg.value, MANAGER);
+}
+
 START_TEST(a_manager_hands_over_by_itself)
 {
 	struct dir_ctx c = at(MANAGER);
@@ -147,9 +155,7 @@ START_TEST(a_manager_hands_over_by_itself)
 
 	ck_assert_int_eq(take(&c, &d, MSG_DONE, OTHER, &out), -EBADMSG);
 	ck_assert_int_eq(take(&c, &d, MSG_DONE, USER, &out), 0);
-	ck_assert_str_eq(unit_text(&out), "ADOPT");
-	ck_assert_uint_eq(out.v[0].msg.dst, USER);
-	ck_assert_uint_eq(out.v[0].msg.value, MANAGER);
+	adopts(&out);
 	ck_assert_uint_eq(d.state, DIR_MOVED);
 	ck_assert_uint_eq(d.phase, DIR_HOMING);
 	ck_assert_uint_eq(d.owner, USER);
@@ -189,9 +195,7 @@ START_TEST(a_home_asks_the_manager_first)
 	d = handing();
 	ck_assert_int_eq(take(&c, &d, MSG_DONE, USER, &out), 0);
 	ck_assert_int_eq(take(&c, &d, MSG_MOVE_ACK, MANAGER, &out), 0);
-	ck_assert_str_eq(unit_text(&out), "ADOPT");
-	ck_assert_uint_eq(out.v[0].msg.dst, USER);
-	ck_assert_uint_eq(out.v[0].msg.value, MANAGER);
+	adopts(&out);
 	ck_assert_uint_eq(d.state, DIR_LEFT);
 	ck_assert_uint_eq(d.phase, DIR_IDLE);
 	ck_assert_uint_eq(d.owner, MANAGER);
