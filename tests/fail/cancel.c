@@ -316,14 +316,10 @@ static void share(void)
 
 int main(int argc, char **argv)
 {
-	dsm_region_t *r;
-
 	if (argc != 2)
 		return 2;
-	MUST(dsm_init(NULL));
+	memory = join("memory", (BLOCKS + 1) * 4096);
 	me = dsm_rank();
-	MUST(dsm_region_open("memory", (BLOCKS + 1) * 4096, NULL, &r));
-	memory = dsm_region_base(r);
 	share();
 	if (!strcmp(argv[1], "acting")) {
 		acting();

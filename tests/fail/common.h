@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* common.h - what the programs of tests/fail share: ending with a message, and the time. */
+/* common.h - what the programs of tests/fail share: the start, ending with a message, and the time. */
 #ifndef FAIL_COMMON_H
 #define FAIL_COMMON_H
 
@@ -25,6 +25,16 @@ static inline void check(int ok, const char *what)
 		return;
 	fprintf(stderr, "rank %d: %s\n", dsm_rank(), what);
 	exit(2);
+}
+
+/* Start, with a region of this name. */
+static inline void *join(const char *name, size_t size)
+{
+	dsm_region_t *r;
+
+	MUST(dsm_init(NULL));
+	MUST(dsm_region_open(name, size, NULL, &r));
+	return dsm_region_base(r);
 }
 
 static inline long now_ms(void)

@@ -141,14 +141,10 @@ static void children(void)
 
 int main(int argc, char **argv)
 {
-	dsm_region_t *r;
-
 	if (argc != 2)
 		return 2;
 	how = argv[1];
-	MUST(dsm_init(NULL));
-	MUST(dsm_region_open("memory", 1 << 20, NULL, &r));
-	memory = dsm_region_base(r);
+	memory = join("memory", 1 << 20);
 	memory[0]++;
 	MUST(dsm_barrier());
 	if (dsm_size() == 1) /* the same as "thread", in a job of one */

@@ -87,15 +87,11 @@ static void wait_for_block(void)
 
 int main(int argc, char **argv)
 {
-	dsm_region_t *r;
-
 	if (argc != 2)
 		return 2;
-	MUST(dsm_init(NULL));
+	shared = join("shared", sizeof(*shared));
 	me = dsm_rank();
 	size = dsm_size();
-	MUST(dsm_region_open("shared", sizeof(*shared), NULL, &r));
-	shared = dsm_region_base(r);
 	if (me == 0) {
 		MUST(dsm_mutex_init(&shared->mutex));
 		MUST(dsm_cond_init(&shared->cond));

@@ -18,11 +18,8 @@ int main(int argc, char **argv)
 	uint64_t go = 1, rounds = 0;
 	volatile uint64_t *v;
 	dsm_mutex_t m = { 0 };
-	dsm_region_t *r;
 
-	MUST(dsm_init(NULL));
-	MUST(dsm_region_open("steady", size, NULL, &r));
-	v = dsm_region_base(r);
+	v = join("steady", size);
 	if (dsm_rank() == 0) {
 		MUST(dsm_mutex_init(&m));
 		printf("ready\n");
