@@ -81,7 +81,8 @@ static inline void lost(void *arg, uint16_t rank, int err)
 	e->err = err;
 }
 
-static inline int try_open(struct end *e, uint16_t rank, net_handler h)
+/* optional: of a transport's threads and waiters. */
+static inline int open_with(struct end *e, uint16_t rank, net_handler h, const struct net_config *optional)
 {
 	const struct net_config cfg = { .rank = rank,
 					.size = 3,
@@ -89,6 +90,8 @@ static inline int try_open(struct end *e, uint16_t rank, net_handler h)
 					.handler = h,
 					.lost = lost,
 					.arg = e,
+					.thread = optional->thread,
+					.waited = optional->waited,
 					.lost_ms = LOST_MS,
 					.device = "",
 					.gid = "",
@@ -98,6 +101,11 @@ static inline int try_open(struct end *e, uint16_t rank, net_handler h)
 	memset(e, 0, sizeof(*e));
 	e->rank = rank;
 	return ops->open(&cfg, &e->net, e->address, &e->size);
+}
+
+static inline int try_open(struct end *e, uint16_t rank, net_handler h)
+{
+	return open_with(e, rank, h, &(struct net_config){ 0 });
 }
 
 /* Transport 0 is our default. */
@@ -115,13 +123,24 @@ static inline void choose(int transport)
 #endif
 }
 
+static inline void connect_pair(struct end *a, struct end *b)
+{
+	ck_assert_int_eq(ops->connect(a->net, 1, b->address, b->size), 0);
+	ck_assert_int_eq(ops->connect(b->net, 0, a->address, a->size), 0);
+}
+
+/* As verbs_setting says. */
+static inline void open_set(struct end *a, struct end *b)
+{
+	ck_assert_int_eq(try_open(a, 0, handler), 0);
+	ck_assert_int_eq(try_open(b, 1, handler), 0);
+	connect_pair(a, b);
+}
+
 static inline void open_pair(struct end *a, struct end *b, int transport)
 {
 	choose(transport);
-	ck_assert_int_eq(try_open(a, 0, handler), 0);
-	ck_assert_int_eq(try_open(b, 1, handler), 0);
-	ck_assert_int_eq(ops->connect(a->net, 1, b->address, b->size), 0);
-	ck_assert_int_eq(ops->connect(b->net, 0, a->address, a->size), 0);
+	open_set(a, b);
 }
 
 static inline void close_pair(struct end *a, struct end *b)

@@ -123,8 +123,7 @@ START_TEST(handlers_may_send)
 	answering = &b;
 	ck_assert_int_eq(try_open(&a, 0, handler), 0);
 	ck_assert_int_eq(try_open(&b, 1, answer), 0);
-	ck_assert_int_eq(ops->connect(a.net, 1, b.address, b.size), 0);
-	ck_assert_int_eq(ops->connect(b.net, 0, a.address, a.size), 0);
+	connect_pair(&a, &b);
 	while (a.messages < 1000) {
 		unsigned int before = a.messages;
 

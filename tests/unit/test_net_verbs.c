@@ -74,10 +74,7 @@ START_TEST(broken_connections_are_mended_and_nothing_is_lost_or_doubled)
 	unsigned int i;
 
 	verbs_setting = "break=13";
-	ck_assert_int_eq(try_open(&a, 0, handler), 0);
-	ck_assert_int_eq(try_open(&b, 1, handler), 0);
-	ck_assert_int_eq(ops->connect(a.net, 1, b.address, b.size), 0);
-	ck_assert_int_eq(ops->connect(b.net, 0, a.address, a.size), 0);
+	open_set(&a, &b);
 	for (i = 0; i < each; i++) {
 		ck_assert_int_eq(send_to(&a, 1, types[i % 4], i, sizes[i % 4]), 0);
 		ck_assert_int_eq(send_to(&b, 0, types[i % 4], i, sizes[i % 4]), 0);
@@ -108,8 +105,7 @@ START_TEST(a_peer_of_another_job_is_refused)
 	ck_assert_int_eq(try_open(&b, 1, handler), 0);
 	at = (struct blob *)b.address;
 	at->key ^= 1;
-	ck_assert_int_eq(ops->connect(a.net, 1, b.address, b.size), 0);
-	ck_assert_int_eq(ops->connect(b.net, 0, a.address, a.size), 0);
+	connect_pair(&a, &b);
 	ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 0), 0);
 	poll_until(&a, &b, &a.lost, 1);
 	ck_assert_int_eq(a.err, -EPIPE);
@@ -293,10 +289,7 @@ START_TEST(too_few_receive_buffers_only_slow_down)
 	unsigned int i;
 
 	verbs_setting = "srq=4";
-	ck_assert_int_eq(try_open(&a, 0, handler), 0);
-	ck_assert_int_eq(try_open(&b, 1, handler), 0);
-	ck_assert_int_eq(ops->connect(a.net, 1, b.address, b.size), 0);
-	ck_assert_int_eq(ops->connect(b.net, 0, a.address, a.size), 0);
+	open_set(&a, &b);
 	for (i = 0; i < n; i++)
 		ck_assert_int_eq(send_to(&a, 1, MSG_PING, i, 0), 0);
 	poll_until(&a, &b, &b.messages, n);
@@ -320,27 +313,6 @@ static bool waited(const struct msg *m)
 	return m->type == MSG_GRANT;
 }
 
-static int open_with_threads(struct end *e, uint16_t rank)
-{
-	const struct net_config cfg = { .rank = rank,
-					.size = 3,
-					.nslots = SLOTS,
-					.handler = handler,
-					.lost = lost,
-					.arg = e,
-					.thread = new_thread,
-					.waited = waited,
-					.lost_ms = LOST_MS,
-					.device = "",
-					.gid = "",
-					.cq_groups = "",
-					.verbs = verbs_setting };
-
-	memset(e, 0, sizeof(*e));
-	e->rank = rank;
-	return ops->open(&cfg, &e->net, e->address, &e->size);
-}
-
 static void await(struct end *a, struct end *b, const unsigned int *word, unsigned int value)
 {
 	uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
@@ -355,16 +327,16 @@ static void await(struct end *a, struct end *b, const unsigned int *word, unsign
 
 START_TEST(its_threads_deliver_while_nobody_looks)
 {
+	const struct net_config with_threads = { .thread = new_thread, .waited = waited };
 	uint64_t cpu, until;
 	struct end a, b;
 	unsigned int i;
 
 	verbs_setting = _i ? "direct=0" : "";
 	threads = 0;
-	ck_assert_int_eq(open_with_threads(&a, 0), 0);
-	ck_assert_int_eq(open_with_threads(&b, 1), 0);
-	ck_assert_int_eq(ops->connect(a.net, 1, b.address, b.size), 0);
-	ck_assert_int_eq(ops->connect(b.net, 0, a.address, a.size), 0);
+	ck_assert_int_eq(open_with(&a, 0, handler, &with_threads), 0);
+	ck_assert_int_eq(open_with(&b, 1, handler, &with_threads), 0);
+	connect_pair(&a, &b);
 	for (i = 0; i < 100; i++) {
 		ck_assert_int_eq(send_to(&a, 1, MSG_CALL, i, i * 100), 0);
 		ck_assert_int_eq(send_to(&b, 0, MSG_PING, i, 0), 0);
