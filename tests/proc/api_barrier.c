@@ -12,21 +12,6 @@ static struct out { /* shared without it */
 } * out;
 static int last;
 
-static void sync(void)
-{
-	MUST(dsm_barrier());
-}
-
-static uint64_t see(uint64_t *p)
-{
-	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
-}
-
-static uint64_t add(uint64_t *p)
-{
-	return __atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST);
-}
-
 static void three_threads(unsigned thread, void *arg)
 {
 	uint64_t i;
@@ -81,12 +66,12 @@ static void part_barrier(void)
 	EXPECT(dsm_barrier_init(&b, ranks + 1, 2, 1), -EINVAL); /* out of range */
 	EXPECT(dsm_barrier_init(&b, ranks, 0, 1), -EINVAL);     /* none */
 	EXPECT(dsm_barrier_init(&b, NULL, 0, 0), -EINVAL);      /* no threads */
-	sync();
+	test_sync();
 	if (!test_rank)
 		MUST(dsm_barrier_init(&board->barrier, NULL, 0, 3));
-	sync();
+	test_sync();
 	test_threads(3, three_threads, NULL);
-	sync();
+	test_sync();
 	if (test_rank == last)
 		test_threads(2, wait_while_destroyed, NULL);
 	else
@@ -96,7 +81,7 @@ static void part_barrier(void)
 	b.threads = test_rank == last ? 2 : 1;
 	if (test_size > 1)
 		test_threads(b.threads, refused_wait, &b);
-	sync();
+	test_sync();
 	if (!test_rank) {
 		MUST(dsm_barrier_destroy(&board->barrier));
 		ranks[0] = last;
@@ -106,12 +91,12 @@ static void part_barrier(void)
 		MUST(dsm_barrier_init(&even, ranks, test_size > 1 ? 2 : 1, 1));
 		MUST(dsm_barrier_destroy(&even));
 	}
-	sync();
+	test_sync();
 	EXPECT(dsm_barrier_wait(&board->barrier), test_rank == last ? 0 : -EINVAL);
-	sync();
+	test_sync();
 	if (!test_rank)
 		MUST(dsm_barrier_destroy(&board->barrier));
-	sync();
+	test_sync();
 }
 
 /* Bytes: none, a few, around the ends of a value, of a chunk, of a ring of chunks (64), and several rings. */
@@ -263,17 +248,17 @@ static void part_messages(void)
 
 	if (!test_rank)
 		out->n = 0;
-	sync();
+	test_sync();
 	MUST(dsm_stats_get(test_rank, NULL, &before));
 	for (i = 0; i < ROUNDS; i++)
-		sync();
+		test_sync();
 	MUST(dsm_stats_get(test_rank, NULL, &after));
 	__atomic_fetch_add(&out->n, after.messages_out - before.messages_out, __ATOMIC_SEQ_CST);
-	sync();
+	test_sync();
 	all = __atomic_load_n(&out->n, __ATOMIC_SEQ_CST);
 	/* The last messages of the barrier before may be counted, too; between ranks of one kernel module there are none. */
 	REQUIRE(all <= (ROUNDS + 2) * edges, "%lu messages for %d barriers of %d nodes", all, ROUNDS, dsm_nodes());
-	sync();
+	test_sync();
 }
 
 /* clang-format off */

@@ -20,21 +20,6 @@ static struct out { /* shared without it */
 } * out;
 static int last;
 
-static void sync(void)
-{
-	MUST(dsm_barrier());
-}
-
-static uint64_t see(uint64_t *p)
-{
-	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
-}
-
-static uint64_t add(uint64_t *p)
-{
-	return __atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST);
-}
-
 static void until(uint64_t *p, uint64_t v)
 {
 	uint64_t start = test_ns();
@@ -47,10 +32,10 @@ static void until(uint64_t *p, uint64_t v)
 
 static void clear(void)
 {
-	sync();
+	test_sync();
 	if (!test_rank)
 		memset(out, 0, sizeof(*out));
-	sync();
+	test_sync();
 }
 
 /* ---- handles ------------------------------------------------------------------------------- */
@@ -188,7 +173,7 @@ static void part_mutex(void)
 
 	if (!test_rank)
 		MUST(dsm_mutex_init(&board->mutex));
-	sync();
+	test_sync();
 	EXPECT(dsm_mutex_unlock(&board->mutex), -EPERM);
 	if (test_rank == last) {
 		MUST(dsm_mutex_lock(&board->mutex));
@@ -197,12 +182,12 @@ static void part_mutex(void)
 		EXPECT(dsm_mutex_destroy(&(dsm_mutex_t){ board->mutex.id }), -EBUSY);
 		test_threads(2, other_thread_unlocks, NULL);
 	}
-	sync();
+	test_sync();
 	if (test_rank != last) {
 		EXPECT(dsm_mutex_trylock(&board->mutex), -EBUSY);
 		EXPECT(dsm_mutex_unlock(&board->mutex), -EPERM);
 	}
-	sync();
+	test_sync();
 	if (test_rank == last)
 		MUST(dsm_mutex_unlock(&board->mutex));
 	for (i = 0; i < 300; i++) {
@@ -210,13 +195,13 @@ static void part_mutex(void)
 		board->plain++;
 		MUST(dsm_mutex_unlock(&board->mutex));
 	}
-	sync();
+	test_sync();
 	REQUIRE(board->plain == 300 * (uint64_t)test_size, "%lu under a mutex", board->plain);
 	MUST(dsm_mutex_trylock(&board->mutex) == -EBUSY ? 0 : dsm_mutex_unlock(&board->mutex));
-	sync();
+	test_sync();
 	if (!test_rank)
 		MUST(dsm_mutex_destroy(&board->mutex));
-	sync();
+	test_sync();
 }
 
 /* Those who ask one after the other get it in that order. */
@@ -229,7 +214,7 @@ static void part_mutex_order(void)
 		MUST(dsm_mutex_init(&board->mutex));
 		MUST(dsm_mutex_lock(&board->mutex));
 	}
-	sync();
+	test_sync();
 	for (r = 1; r < test_size; r++)
 		if (test_rank == r) {
 			until(&out->b, (uint64_t)r - 1);
@@ -246,7 +231,7 @@ static void part_mutex_order(void)
 		REQUIRE(!see(&out->n), "a held mutex was given");
 		MUST(dsm_mutex_unlock(&board->mutex));
 	}
-	sync();
+	test_sync();
 	for (r = 1; r < test_size; r++)
 		REQUIRE(out->order[r - 1] == (uint64_t)r, "rank %lu came as number %d", out->order[r - 1], r);
 }
@@ -287,27 +272,27 @@ static void part_rwlock(void)
 	clear();
 	if (!test_rank)
 		MUST(dsm_rwlock_init(&board->rwlock));
-	sync();
+	test_sync();
 	EXPECT(dsm_rwlock_unlock(&board->rwlock), -EPERM);
-	sync();
+	test_sync();
 	/* All read at once. */
 	MUST(dsm_rwlock_rdlock(&board->rwlock));
 	add(&out->c);
 	until(&out->c, (uint64_t)test_size);
 	EXPECT(dsm_rwlock_destroy(&(dsm_rwlock_t){ board->rwlock.id }), -EBUSY);
-	sync();
+	test_sync();
 	MUST(dsm_rwlock_unlock(&board->rwlock));
 	EXPECT(dsm_rwlock_unlock(&board->rwlock), -EPERM);
 	MUST(dsm_rwlock_wrlock(&board->rwlock));
 	board->plain++;
 	MUST(dsm_rwlock_unlock(&board->rwlock));
-	sync();
+	test_sync();
 	if (test_rank == last)
 		test_threads(3, reader_then_writer_then_reader, NULL);
-	sync();
+	test_sync();
 	if (!test_rank)
 		MUST(dsm_rwlock_destroy(&board->rwlock));
-	sync();
+	test_sync();
 }
 
 /* ---- conditions ------------------------------------------------------------------------------------ */
@@ -324,7 +309,7 @@ static void part_cond(void)
 		MUST(dsm_cond_signal(&board->cond)); /* nobody waits: no effect */
 		MUST(dsm_cond_broadcast(&board->cond));
 	}
-	sync();
+	test_sync();
 	EXPECT(dsm_cond_wait(&board->cond, &board->mutex), -EPERM);
 	EXPECT(dsm_cond_timedwait(&board->cond, &board->mutex, 1), -EPERM);
 	MUST(dsm_mutex_lock(&board->mutex));
@@ -332,7 +317,7 @@ static void part_cond(void)
 	EXPECT(dsm_cond_timedwait(&board->cond, &board->mutex, 5000000), -ETIMEDOUT);
 	REQUIRE(test_ns() - start >= 5000000, "timed out early");
 	MUST(dsm_mutex_unlock(&board->mutex)); /* it is ours again */
-	sync();
+	test_sync();
 	for (round = 0; round < 3 && test_size > 1; round++) {
 		clear();
 		if (test_rank) {
@@ -364,12 +349,12 @@ static void part_cond(void)
 			until(&out->b, n);
 		}
 	}
-	sync();
+	test_sync();
 	if (!test_rank) {
 		MUST(dsm_cond_destroy(&board->cond));
 		MUST(dsm_mutex_destroy(&board->mutex));
 	}
-	sync();
+	test_sync();
 }
 
 /* Signals that race with time limits: nobody is woken twice, no signal is lost to a waiter who had gone. */
@@ -385,7 +370,7 @@ static void part_races(void)
 		MUST(dsm_sem_init(&board->sem, 0));
 		board->plain = 0;
 	}
-	sync();
+	test_sync();
 	if (!test_rank)
 		for (i = 0; i < posts; i++) {
 			test_delay(rng_below(&rng, 3000));
@@ -413,7 +398,7 @@ static void part_races(void)
 	REQUIRE(test_size == 1 || got == posts, "%lu posts, %lu waits", posts, got);
 	if (test_rank == last)
 		EXPECT(dsm_sem_trywait(&board->sem), test_size == 1 ? 0 : -EAGAIN);
-	sync();
+	test_sync();
 	if (!test_rank) {
 		MUST(dsm_cond_destroy(&board->cond));
 		MUST(dsm_sem_destroy(&board->sem));
@@ -438,7 +423,7 @@ static void part_sem(void)
 	MUST(dsm_sem_destroy(&s));
 	if (!test_rank)
 		MUST(dsm_sem_init(&board->sem, 2));
-	sync();
+	test_sync();
 	if (test_rank == last) {
 		MUST(dsm_sem_wait(&board->sem));
 		MUST(dsm_sem_trywait(&board->sem));
@@ -449,7 +434,7 @@ static void part_sem(void)
 		MUST(dsm_sem_post(&board->sem, 1));
 		MUST(dsm_sem_timedwait(&board->sem, 5000000));
 	}
-	sync();
+	test_sync();
 	if (test_rank) {
 		MUST(dsm_sem_wait(&board->sem));
 		add(&out->a);
@@ -461,9 +446,9 @@ static void part_sem(void)
 		MUST(dsm_sem_post(&board->sem, (uint32_t)last));
 		until(&out->a, (uint64_t)last);
 	}
-	sync();
+	test_sync();
 	EXPECT(dsm_sem_trywait(&board->sem), -EAGAIN);
-	sync();
+	test_sync();
 	if (!test_rank)
 		MUST(dsm_sem_destroy(&board->sem));
 }
@@ -497,13 +482,13 @@ static void part_atomic(void)
 	EXPECT(dsm_atomic_destroy(&a), -EINVAL);
 	if (!test_rank)
 		MUST(dsm_atomic_init(&board->atomic, 0, last));
-	sync();
+	test_sync();
 	for (i = 0; i < 500; i++)
 		MUST(dsm_atomic_fetch_add(&board->atomic, 3, &v));
-	sync();
+	test_sync();
 	MUST(dsm_atomic_load(&board->atomic, &v));
 	REQUIRE(v == 1500 * (uint64_t)test_size, "sum: %lu", v);
-	sync();
+	test_sync();
 	if (!test_rank)
 		MUST(dsm_atomic_destroy(&board->atomic));
 }
@@ -575,7 +560,7 @@ static void part_local(void)
 	MUST(dsm_mutex_init(&m));
 	MUST(dsm_cond_init(&c));
 	MUST(dsm_sem_init(&s, 0));
-	sync();
+	test_sync();
 	MUST(dsm_stats_get(test_rank, NULL, &before));
 	for (i = 0; i < AGAIN; i++) {
 		MUST(dsm_sem_post(&s, 1));
@@ -593,7 +578,7 @@ static void part_local(void)
 	MUST(dsm_stats_get(test_rank, NULL, &after));
 	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10, "%lu messages for objects of this node",
 		after.messages_out - before.messages_out);
-	sync();
+	test_sync();
 	MUST(dsm_rwlock_destroy(&l));
 	MUST(dsm_atomic_destroy(&a));
 	MUST(dsm_mutex_destroy(&m));
@@ -607,34 +592,34 @@ static void part_kept(void)
 
 	if (!test_rank)
 		MUST(dsm_mutex_init(&board->mutex));
-	sync();
+	test_sync();
 	m = board->mutex;
 	if (test_rank == last) {
 		taken_again(&m);
 		taken_by_threads(&m);
 	}
-	sync();
+	test_sync();
 	if (!test_rank) { /* idle where it is kept */
 		MUST(dsm_mutex_trylock(&m));
 		MUST(dsm_mutex_unlock(&m));
 	}
-	sync();
+	test_sync();
 	if (test_rank == last)
 		MUST(dsm_mutex_lock(&m));
-	sync();
+	test_sync();
 	if (!test_rank && last) { /* held there */
 		EXPECT(dsm_mutex_trylock(&m), -EBUSY);
 		EXPECT(dsm_mutex_destroy(&(dsm_mutex_t){ m.id }), -EBUSY);
 	}
-	sync();
+	test_sync();
 	if (test_rank == last)
 		MUST(dsm_mutex_unlock(&m));
-	sync();
+	test_sync();
 	if (!test_rank)
 		MUST(dsm_mutex_destroy(&(dsm_mutex_t){ m.id }));
-	sync();
+	test_sync();
 	EXPECT(dsm_mutex_lock(&m), -EINVAL);
-	sync();
+	test_sync();
 }
 
 #define GRABS 600
@@ -649,7 +634,7 @@ static void part_kept_by_turns(void)
 	clear();
 	if (!test_rank)
 		MUST(dsm_mutex_init(&board->mutex));
-	sync();
+	test_sync();
 	m = board->mutex;
 	for (i = 0; i < GRABS; i++) {
 		bool try = rng_below(&rng, 3) == 0;
@@ -664,16 +649,16 @@ static void part_kept_by_turns(void)
 		if (rng_below(&rng, 50) == 0)
 			test_nap(100000);
 	}
-	sync();
+	test_sync();
 	REQUIRE(out->n == see(&out->a), "%lu were inside, of whom %lu counted themselves", see(&out->a), out->n);
-	sync();
+	test_sync();
 	err = dsm_mutex_destroy(&(dsm_mutex_t){ m.id });
 	REQUIRE(!err || err == -EINVAL, "destroy: %d", err);
 	if (!err)
 		add(&out->b);
-	sync();
+	test_sync();
 	REQUIRE(see(&out->b) == 1, "%lu have destroyed it", see(&out->b));
-	sync();
+	test_sync();
 }
 
 /* clang-format off */

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -229,12 +230,26 @@ void *test_region(const char *region, size_t size, size_t block_size, enum dsm_h
 	return dsm_region_base(r);
 }
 
+void test_sync(void)
+{
+	MUST(dsm_barrier());
+}
+
 uint64_t test_ns(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t test_cpu_ns(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000000u +
+		(uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000u;
 }
 
 void test_nap(uint64_t ns)

@@ -65,7 +65,10 @@ void *test_outside(size_t size);
 /* A region that every rank opens. */
 void *test_region(const char *name, size_t size, size_t block_size, enum dsm_home home, int home_rank);
 
+void test_sync(void); /* dsm_barrier(), which must succeed */
+
 uint64_t test_ns(void);
+uint64_t test_cpu_ns(void);      /* that this process has used */
 void test_nap(uint64_t ns);      /* sleeps */
 void test_delay(uint64_t loops); /* computes */
 
@@ -93,6 +96,17 @@ static inline struct rng rng_of(uint64_t stream)
 
 	rng_next(&r);
 	return r;
+}
+
+/* Sequentially consistent. */
+static inline uint64_t see(const uint64_t *p)
+{
+	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+
+static inline uint64_t add(uint64_t *p)
+{
+	return __atomic_fetch_add(p, 1, __ATOMIC_SEQ_CST);
 }
 
 /* Plain x86 loads and stores, each exactly once. */

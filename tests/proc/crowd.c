@@ -10,7 +10,6 @@
 
 #include <dirent.h>
 #include <pthread.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define STACK (256u << 10)
@@ -418,15 +417,6 @@ static const struct call {
 
 /* ---- crowds ----------------------------------------------------------------------------------------- */
 
-static uint64_t cpu_ns(void)
-{
-	struct rusage u;
-
-	getrusage(RUSAGE_SELF, &u);
-	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000000u +
-		(uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000u;
-}
-
 static unsigned descriptors(void)
 {
 	DIR *d = opendir("/proc/self/fd");
@@ -481,11 +471,11 @@ static void disperse(struct crowd *c)
 /* Until all are inside and asleep, or at least had the time for it. */
 static void settle(const struct crowd *c)
 {
-	uint64_t start = test_ns(), was = cpu_ns(), now;
+	uint64_t start = test_ns(), was = test_cpu_ns(), now;
 
 	do {
 		test_nap(50000000);
-		now = cpu_ns() - was;
+		now = test_cpu_ns() - was;
 		was += now;
 	} while (test_ns() - start < 5000000000u &&
 		 (__atomic_load_n(&c->in, __ATOMIC_ACQUIRE) < c->n || now > 5000000));
@@ -516,9 +506,9 @@ static void check_asleep(const struct kind *kind)
 	begin_step(kind->name, "sleeping");
 	test_nap(2000000000);
 	meet();
-	used = cpu_ns();
+	used = test_cpu_ns();
 	test_nap(1000000000);
-	used = cpu_ns() - used;
+	used = test_cpu_ns() - used;
 	MUST(dsm_reduce(&used, DSM_UINT64, DSM_SUM));
 	REQUIRE(used < 300000000, "%lu threads that wait in %s used %lu ms of processor time in a second", waiters,
 		kind->name, used / 1000000);

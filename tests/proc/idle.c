@@ -6,7 +6,6 @@
 #include "common.h"
 
 #include <sched.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define BLOCKS 400
@@ -24,15 +23,6 @@ static struct board {
 static uint64_t *pinned;
 static char *blocks;
 static uint64_t *out;
-
-static uint64_t cpu_ns(void)
-{
-	struct rusage u;
-
-	getrusage(RUSAGE_SELF, &u);
-	return (uint64_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000000u +
-		(uint64_t)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1000u;
-}
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
@@ -144,7 +134,7 @@ static double wait_once(const struct wait *w)
 		w->hold();
 	MUST(dsm_barrier());
 	wall = test_ns();
-	cpu = cpu_ns();
+	cpu = test_cpu_ns();
 	if (test_rank) {
 		w->want();
 	} else {
@@ -152,7 +142,7 @@ static double wait_once(const struct wait *w)
 		w->drop();
 	}
 	wall = test_ns() - wall;
-	cpu = cpu_ns() - cpu;
+	cpu = test_cpu_ns() - cpu;
 	REQUIRE(!test_rank || wall >= milliseconds * 900000, "waiting for %s took %lu ms only", w->what,
 		wall / 1000000);
 	return 100.0 * (double)cpu / (double)wall;
