@@ -207,9 +207,10 @@ static int create_object(struct rank *r, const struct msg *m, struct actions *ac
 	return object_message(r, m, index, acts);
 }
 
-static void free_hold(struct rank *r, u32 index)
+/* After a step that has made it free. A question can come to a record that is free, or that a thread has taken and not begun. */
+static void free_hold(struct rank *r, u32 index, u8 before)
 {
-	if (hold_at(r, index)->state == HOLD_FREE)
+	if (before != HOLD_FREE && hold_at(r, index)->state == HOLD_FREE)
 		clear_bit(index, r->hold_used);
 }
 
@@ -241,15 +242,17 @@ int step_held(struct rank *r, u32 index, enum hold_event ev, const struct msg *a
 	const struct hold_ctx ctx = { .me = r->me, .passes = LOCK_PASSES, .queue = lines(r) };
 	struct hold *h = hold_at(r, index);
 	int err = -EBADMSG;
+	u8 before;
 
 	acts->n = 0;
 	if (!h)
 		return -EBADMSG;
 	spin_lock(stripe);
+	before = h->state;
 	if (!about || (h->object == about->object && h->gen == about->req_rank && h->home == about->dst))
 		err = hold_step(&ctx, index, h, ev, about ? about : &none, acts);
 	if (!err)
-		free_hold(r, index);
+		free_hold(r, index, before);
 	spin_unlock(stripe);
 	return err;
 }
@@ -258,14 +261,16 @@ static int hold_message(struct rank *r, const struct msg *m, u32 index, struct a
 {
 	const struct dispatch at = { .me = r->me, .nranks = r->size, .queue = lines(r), .hold = hold_at(r, index) };
 	spinlock_t *stripe = stripe_of(r, 0x80000000u | index);
+	u8 before;
 	int err;
 
 	if (!at.hold)
 		return -EBADMSG;
 	spin_lock(stripe);
+	before = at.hold->state;
 	err = dispatch_step(&at, m, acts);
 	if (!err)
-		free_hold(r, index);
+		free_hold(r, index, before);
 	spin_unlock(stripe);
 	return err;
 }

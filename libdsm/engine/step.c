@@ -108,9 +108,14 @@ static int create_object(const struct msg *m, struct actions *acts)
 	return step_object(m, objects_take(&all, &none), acts);
 }
 
-static void free_hold(uint32_t index)
+/*
+ * After a step: the record is given back if the step has made it free. A question can come to a record that is free, or that a
+ * thread has taken and not begun (MSG_RECALL on one thread's queue, and meanwhile what frees the record on another's): it was
+ * given back, or it is that thread's.
+ */
+static void free_hold(uint32_t index, uint8_t before)
 {
-	if (job.me->holds[index].state == HOLD_FREE)
+	if (before != HOLD_FREE && job.me->holds[index].state == HOLD_FREE)
 		hold_give(index);
 }
 
@@ -121,12 +126,14 @@ static int step_hold(const struct msg *m, uint32_t index, struct actions *acts)
 {
 	struct dispatch d = { .me = job.node, .nranks = job.nodes, .queue = lines(), .hold = &job.me->holds[index] };
 	uint32_t *stripe = stripe_of(0x80000000u | index);
+	uint8_t before;
 	int err;
 
 	word_lock(stripe);
+	before = d.hold->state;
 	err = dispatch_step(&d, m, acts);
 	if (!err)
-		free_hold(index);
+		free_hold(index, before);
 	word_unlock(stripe);
 	return err;
 }
@@ -150,13 +157,15 @@ int step_held(uint32_t index, enum hold_event ev, const struct msg *about, struc
 	const struct hold_ctx ctx = { .me = job.node, .passes = LOCK_PASSES, .queue = lines() };
 	struct hold *h = &job.me->holds[index];
 	const struct msg none = { .dst = job.node };
+	uint8_t before;
 	int err = -EBADMSG;
 
 	word_lock(stripe);
+	before = h->state;
 	if (!about || (h->object == about->object && h->gen == about->req_rank && h->home == about->dst))
 		err = hold_step(&ctx, index, h, ev, about ? about : &none, acts);
 	if (!err)
-		free_hold(index);
+		free_hold(index, before);
 	word_unlock(stripe);
 	return err;
 }

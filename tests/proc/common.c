@@ -15,6 +15,9 @@ uint64_t test_seed;
 
 static const char *name;
 static bool seed_given;
+static const char *chosen[8]; /* parts whose names contain one of these; none: all */
+static size_t nchosen;
+static uint64_t rounds = 1;
 
 static void help(const char *about, const struct test_option *options, size_t n)
 {
@@ -23,6 +26,8 @@ static void help(const char *about, const struct test_option *options, size_t n)
 	printf("usage: %s [options]\n%s\n\n", name, about);
 	printf("  %-22s print this and exit\n", "--help");
 	printf("  %-22s seed of all random choices (default: the clock)\n", "--seed S");
+	printf("  %-22s of a test in parts: only parts whose names contain NAME; may be repeated\n", "--part NAME");
+	printf("  %-22s of a test in parts: run each N times (default 1)\n", "--rounds N");
 	for (i = 0; i < n; i++) {
 		char left[64];
 
@@ -63,6 +68,15 @@ void test_options(int argc, char **argv, const char *about, const struct test_op
 		if (!strcmp(argv[i], "--seed")) {
 			test_seed = number(argv[i], argv[i + 1]);
 			seed_given = true;
+			i++;
+			continue;
+		}
+		if (!strcmp(argv[i], "--part") && argv[i + 1] && nchosen < sizeof(chosen) / sizeof(chosen[0])) {
+			chosen[nchosen++] = argv[++i];
+			continue;
+		}
+		if (!strcmp(argv[i], "--rounds")) {
+			rounds = number(argv[i], argv[i + 1]);
 			i++;
 			continue;
 		}
@@ -266,17 +280,36 @@ void test_delay(uint64_t loops)
 		__builtin_ia32_pause();
 }
 
-void test_parts(const struct test_part *parts, size_t n)
+static bool is_chosen(const struct test_part *part)
 {
 	size_t i;
 
-	for (i = 0; i < n; i++) {
-		uint64_t start = test_ns();
+	for (i = 0; i < nchosen && !strstr(part->name, chosen[i]); i++)
+		;
+	return !nchosen || i < nchosen;
+}
 
+static void run_part(const struct test_part *part)
+{
+	uint64_t start = test_ns(), round;
+
+	MUST(dsm_barrier());
+	test_say("part: %s", part->name);
+	for (round = 0; round < rounds; round++) {
+		part->fn();
 		MUST(dsm_barrier());
-		test_say("part: %s", parts[i].name);
-		parts[i].fn();
-		MUST(dsm_barrier());
-		test_say("part: %s: ok %llu ms", parts[i].name, (unsigned long long)(test_ns() - start) / 1000000);
 	}
+	test_say("part: %s: ok %llu ms", part->name, (unsigned long long)(test_ns() - start) / 1000000);
+}
+
+void test_parts(const struct test_part *parts, size_t n)
+{
+	size_t i, ran = 0;
+
+	for (i = 0; i < n; i++)
+		if (is_chosen(&parts[i])) {
+			run_part(&parts[i]);
+			ran++;
+		}
+	REQUIRE(ran, "no part has that name");
 }

@@ -27,8 +27,8 @@ struct test_option {
 extern int test_rank, test_size;
 extern uint64_t test_seed; /* the same on all ranks */
 
-/* Read the options (--help and --seed are everybody's) and join the job; the first, without the second, for those who
- * want to look at the time before. */
+/* Read the options (--help, --seed, --part and --rounds are everybody's) and join the job; the first, without the second,
+ * for those who want to look at the time before. */
 void test_options(int argc, char **argv, const char *about, const struct test_option *options, size_t n);
 void test_join(void);
 void test_start(int argc, char **argv, const char *about, const struct test_option *options, size_t n);
@@ -42,8 +42,8 @@ struct test_part {
 	const char *name;
 	void (*fn)(void);
 };
-/* One after the other, all ranks in step. Each is a row of the runner: it begins with a line "part: NAME", and when all ranks
- * have done it there is a line "part: NAME: ok". */
+/* One after the other, all ranks in step; --part and --rounds choose which, and how often. Each is a row of the runner: it
+ * begins with a line "part: NAME", and when all ranks have done it there is a line "part: NAME: ok". */
 void test_parts(const struct test_part *parts, size_t n);
 
 #define FAIL(...) test_fail_at(__FILE__, __LINE__, __VA_ARGS__)
