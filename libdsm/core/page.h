@@ -29,7 +29,9 @@ enum page_event {
 	PE_WRITE,
 	PE_USED,   /* the thread that asked is awake and about to use the block */
 	PE_UNHOLD, /* the time of ACT_TIMER has come, or the last pin has gone */
-	PE_DROP,   /* forget a read copy that is neither pinned nor the owner's (detach); close under the lock */
+	/* Forget a read copy that is neither pinned nor the owner's (detach). The host closes it under the lock, and steps this
+	 * only when all that earlier steps have said to send of the block has been read. */
+	PE_DROP,
 	PE_DATA,
 	PE_GRANT,
 	PE_INV,

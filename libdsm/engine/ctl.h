@@ -201,6 +201,7 @@ struct ctl {
 	struct object_list object_list;
 	uint64_t stall_due, stall_step; /* when the node's next report of a stall may come, and after that */
 	uint32_t stripes[CTL_STRIPES];
+	uint32_t outgoing[CTL_STRIPES]; /* blocks that steps have said to send, and that are not read yet; atomic */
 	struct slot slots[CTL_ALL_SLOTS];
 	uint32_t slot_next[CTL_ALL_SLOTS];
 	uint32_t hold_next[CTL_HOLDS];

@@ -135,9 +135,14 @@ static inline bool one_node(void)
 }
 
 /* The lock of a state machine (ctl.h): an object is a block, or a number with its kind above (step.c). */
+static inline uint32_t stripe_index(uint32_t object)
+{
+	return (object * 0x9e3779b1u) >> 21;
+}
+
 static inline uint32_t *stripe_of(uint32_t object)
 {
-	return &job.me->stripes[(object * 0x9e3779b1u) >> 21];
+	return &job.me->stripes[stripe_index(object)];
 }
 
 /* A counter that other threads, or ranks, count in as well. */

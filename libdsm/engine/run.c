@@ -234,6 +234,7 @@ static void send_block(struct work *w, const struct item *it)
 		if (!err)
 			err = frames_read(off, len, w->buffer);
 	}
+	step_left(it->m.object);
 	if (err)
 		protect_failed(err);
 	count(&s->blocks_out, 1);
@@ -326,6 +327,10 @@ bool run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_
 	if (ev == PE_USED && !wait)
 		ctx.hold_us = 0;
 	word_lock(stripe);
+	if (ev == PE_DROP && step_any_leaves(ask->object)) {
+		word_unlock(stripe);
+		return false;
+	}
 	err = page_step(&ctx, p, ev, ask, &acts);
 	for (i = 0; !err && i < acts.n; i++) {
 		const struct action *a = &acts.v[i];
@@ -342,6 +347,8 @@ bool run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_
 			acts.n = 0;
 		}
 	}
+	if (!err)
+		step_leaves(ask->object, &acts);
 	word_unlock(stripe);
 	if (err) {
 		log_line("block %#x is in state %s, which event %s does not fit", ask->object,

@@ -42,6 +42,31 @@ static void land(const struct msg *m, const void *data, const struct copy *p)
 		memcpy(stage_of(m->req_slot), data, block_bytes(m->object));
 }
 
+static uint32_t *outgoing(uint32_t object)
+{
+	return &job.me->outgoing[stripe_index(object)];
+}
+
+void step_leaves(uint32_t object, const struct actions *acts)
+{
+	unsigned int i;
+
+	for (i = 0; i < acts->n; i++)
+		if (acts->v[i].type == ACT_DATA)
+			__atomic_fetch_add(outgoing(object), 1, __ATOMIC_RELAXED);
+}
+
+/* Pairs with the look of step_any_leaves(): contents are dropped after they were read. */
+void step_left(uint32_t object)
+{
+	__atomic_fetch_sub(outgoing(object), 1, __ATOMIC_RELEASE);
+}
+
+bool step_any_leaves(uint32_t object)
+{
+	return __atomic_load_n(outgoing(object), __ATOMIC_ACQUIRE);
+}
+
 static int step_block(const struct msg *m, const void *data, struct actions *acts)
 {
 	uint32_t at = block_page(m->object), *stripe = stripe_of(m->object);
@@ -68,6 +93,8 @@ static int step_block(const struct msg *m, const void *data, struct actions *act
 	err = dispatch_step(&d, m, acts);
 	if (d.dir->owner != owner && d.dir->state == DIR_EXCLUSIVE && (state == DIR_SHARED || state == DIR_EXCLUSIVE))
 		job.mem.moves[at]++;
+	if (!err)
+		step_leaves(m->object, acts);
 	word_unlock(stripe);
 	return err;
 }

@@ -13,6 +13,16 @@
 struct page_ctx step_ctx(void);
 /* Whatever m is for. payload: what came behind it. */
 int step_message(const struct msg *m, const void *payload, size_t size, struct actions *acts);
+/*
+ * Blocks leave after their step, by the thread that stepped. Between the two nobody may drop their contents: counted under the
+ * stripe, until they have been read. None may be on their way when PE_DROP is stepped, under the stripe as well:
+ *
+ *   service thread: FWD_READ of the home, DATA is queued     thread that detaches: no longer the owner, drops its copy
+ *   reads the block, which is a hole: zeros
+ */
+void step_leaves(uint32_t object, const struct actions *acts);
+void step_left(uint32_t object);
+bool step_any_leaves(uint32_t object);
 int step_bar(const struct msg *m, struct actions *acts); /* MSG_ARRIVE of this node's own */
 /* A free record begins to wait for the lock that `ask` asks for. Others may look at it, who have known it by another lock. */
 void step_hold_begin(uint32_t index, const struct msg *ask);

@@ -129,9 +129,11 @@ static void start_op(const struct co_cfg *cfg, struct co *w, unsigned int r, uns
 	}
 }
 
-static bool can_start(const struct co_cfg *cfg, const struct co *w, unsigned int r, unsigned int op)
+static bool can_start(const struct co_cfg *cfg, const struct co *w, unsigned int r, unsigned int op, unsigned int b)
 {
 	if (!(cfg->kinds[r] >> op & 1))
+		return false;
+	if (op == OP_DROP && !cfg->early_drop && co_leaves(w, r, b))
 		return false;
 	return (op != OP_PREFETCH_R && op != OP_PREFETCH_W) || w->slot[r][cfg->nthreads] == SLOT_IDLE;
 }
@@ -145,9 +147,11 @@ static unsigned int list_thread(const struct co_cfg *cfg, const struct co *w, un
 	switch ((enum pc)t->pc) {
 	case PC_READY:
 		for (op = 0; op < OPS && t->left; op++)
-			for (b = 0; b < cfg->nblocks && can_start(cfg, w, r, op); b++)
+			for (b = 0; b < cfg->nblocks; b++)
 				/* One rank too many: there is no such rank in the job. */
-				for (where = 0; where <= (op == OP_PLACE ? cfg->nranks : 0u); where++)
+				for (where = 0;
+				     can_start(cfg, w, r, op, b) && where <= (op == OP_PLACE ? cfg->nranks : 0u);
+				     where++)
 					events[count++] = event(EV_OP, r << 4 | n, op, where << 4 | b);
 		return count;
 	case PC_WAIT:

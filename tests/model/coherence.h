@@ -47,7 +47,8 @@ struct co_cfg {
 	uint8_t follow;        /* so many writes in a row make a rank the home; 0: homes stay */
 	bool fifo;             /* channels keep order */
 	bool split, stale, first_touch, hold;
-	bool late_land; /* ACT_LAND, too, after the lock is dropped: known to be wrong, see docs/protocol.md */
+	bool late_land;  /* ACT_LAND, too, after the lock is dropped: known to be wrong, see docs/protocol.md */
+	bool early_drop; /* a copy is dropped while it is still to be sent: known to be wrong, as well */
 };
 
 struct wact {
@@ -111,6 +112,8 @@ void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigne
 void co_deliver(const struct co_cfg *cfg, struct co *w, unsigned int index, enum variant v);
 void co_continue(const struct co_cfg *cfg, struct co *w, unsigned int list);
 void co_again(struct co *w, unsigned int rank, unsigned int block);
+/* Has a step of this rank said to send the block, and its contents have not been read yet? */
+bool co_leaves(const struct co *w, unsigned int rank, unsigned int block);
 /* May this message be taken now? A release waits until the home's slot for such requests is free. */
 bool co_deliverable(const struct co_cfg *cfg, const struct co *w, unsigned int index);
 

@@ -15,6 +15,13 @@ static void protect(struct co *w, unsigned int rank, unsigned int block, uint8_t
 	w->hw[rank][block] = prot;
 }
 
+/* A block without access has no contents. */
+static void close_block(struct co *w, unsigned int rank, unsigned int block)
+{
+	protect(w, rank, block, PROT_CLOSED);
+	w->latest[rank][block] = 0;
+}
+
 static void fill(struct co *w, unsigned int rank, unsigned int block, uint8_t from, uint8_t data)
 {
 	if (from == OPEN_DATA)
@@ -96,6 +103,8 @@ static void data_out(struct co *w, unsigned int rank, unsigned int block, const 
 	if (a->from > a->prot && w->hw[rank][block] > a->prot)
 		protect(w, rank, block, a->prot);
 	m.data = w->latest[rank][block];
+	if (a->prot == PROT_CLOSED)
+		close_block(w, rank, block);
 	chan_post(&w->chan, &m);
 }
 
@@ -109,7 +118,7 @@ static void act_hard(struct co *w, unsigned int rank, unsigned int block, const 
 {
 	switch (a->type) {
 	case ACT_DATA: data_out(w, rank, block, a); break;
-	case ACT_CLOSE: protect(w, rank, block, PROT_CLOSED); break;
+	case ACT_CLOSE: close_block(w, rank, block); break;
 	case ACT_LAND: w->latest[rank][block] = data; break;
 	default:
 		fill(w, rank, block, a->from, data);
@@ -209,6 +218,17 @@ void co_continue(const struct co_cfg *cfg, struct co *w, unsigned int list)
 	}
 }
 
+bool co_leaves(const struct co *w, unsigned int rank, unsigned int block)
+{
+	unsigned int i, k;
+
+	for (i = 0; i < w->nlists; i++)
+		for (k = 0; k < w->lists[i].n; k++)
+			if (w->lists[i].rank == rank && w->lists[i].block == block && w->lists[i].v[k].type == ACT_DATA)
+				return true;
+	return false;
+}
+
 static int step_page(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
 		     const struct msg *m, uint32_t now, struct actions *out)
 {
@@ -254,7 +274,7 @@ void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigne
 		stir(cfg, w, rank, slot);
 	if (ev == PE_DROP && out.n) {
 		/* A dropped copy goes while the lock is held: nobody else answers for it. */
-		protect(w, rank, block, PROT_CLOSED);
+		close_block(w, rank, block);
 		return;
 	}
 	for (i = 0; i < out.n; i++)

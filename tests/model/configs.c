@@ -265,6 +265,9 @@ const struct config configs[] = {
 const struct config host_faults[] = {
 	{ "late-land", "ACT_LAND carried out after the lock is dropped: an acknowledgement opens the block before",
 	  CO(.nranks = 3, .nblocks = 1, .nthreads = 1, .ops = { 2, 2, 2 }, .kinds = ALL(RW), LATE, .late_land = true) },
+	{ "early-drop", "a copy is dropped that a step has said to send to the home: the home gets what is left of it",
+	  CO(.nranks = 2, .nblocks = 1, .nthreads = 1, .ops = { 1, 2 },
+	     .kinds = { 1u << OP_READ, 1u << OP_WRITE | 1u << OP_DROP }, LATE, .early_drop = true) },
 	{ "maps-unlocked", "a rank opens its mapping while the page is being lowered",
 	  MAPS(.nranks = 2, .rank = { 0, 1 }, .kind = MAP_SHOWN, .ops = { 2, 2 }, .unlocked = true) },
 	{ "maps-asked-unlocked", "the same, each mapping opened by its own process",

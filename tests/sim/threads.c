@@ -191,7 +191,8 @@ static void start(struct sim *s, uint16_t rank, unsigned int thread)
 		thread_next(s, rank, thread);
 		break;
 	case OP_DROP:
-		sim_local(s, rank, t->block, PE_DROP, s->nslots);
+		if (!s->leaves[sim_at(s, rank, t->block)])
+			sim_local(s, rank, t->block, PE_DROP, s->nslots);
 		thread_next(s, rank, thread);
 		break;
 	case OP_PLACE: place(s, rank, thread); break;

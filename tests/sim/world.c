@@ -182,6 +182,15 @@ static void protect(struct sim *s, uint16_t rank, uint32_t block, uint8_t prot)
 			 s->version[sim_at(s, rank, block)], block, s->newest[block]);
 }
 
+#define NO_VERSION UINT32_MAX /* a frame that is not filled */
+
+/* A block without access has no contents. */
+static void close_block(struct sim *s, uint16_t rank, uint32_t block)
+{
+	protect(s, rank, block, PROT_CLOSED);
+	s->version[sim_at(s, rank, block)] = NO_VERSION;
+}
+
 static void fill(struct sim *s, uint16_t rank, uint32_t block, const struct action *a, uint32_t data)
 {
 	uint32_t *v = &s->version[sim_at(s, rank, block)];
@@ -235,9 +244,12 @@ static void act(struct sim *s, uint16_t rank, uint32_t object, const struct acti
 		if (a->from > a->prot && s->hw[sim_at(s, rank, object)] > a->prot)
 			protect(s, rank, object, a->prot);
 		sim_send(s, &m, s->version[sim_at(s, rank, object)]);
+		s->leaves[sim_at(s, rank, object)]--;
+		if (a->prot == PROT_CLOSED)
+			close_block(s, rank, object);
 		break;
 	case ACT_OPEN: fill(s, rank, object, a, data); break;
-	case ACT_CLOSE: protect(s, rank, object, PROT_CLOSED); break;
+	case ACT_CLOSE: close_block(s, rank, object); break;
 	case ACT_WAKE: wake(s, rank, object, a); break;
 	case ACT_TIMER: sim_schedule(s, &e, us_before((uint32_t)s->now, a->at) ? a->at - (uint32_t)s->now : 0); break;
 	case ACT_BLAME: sim_fail(s, object, "rank %u is blamed", a->rank);
@@ -274,8 +286,13 @@ static void carry_on(struct sim *s, uint16_t rank, uint32_t object, const struct
 
 void sim_carry_out(struct sim *s, uint16_t rank, uint32_t object, const struct actions *acts, uint32_t data)
 {
+	unsigned int i;
+
 	if (acts->n >= ACTIONS_MAX)
 		sim_fail(s, object, "%u actions", acts->n);
+	for (i = 0; i < acts->n; i++)
+		if (acts->v[i].type == ACT_DATA)
+			s->leaves[sim_at(s, rank, object)]++;
 	carry_on(s, rank, object, acts, 0, data);
 }
 
@@ -332,7 +349,7 @@ void sim_local(struct sim *s, uint16_t rank, uint32_t block, enum page_event ev,
 			protect(s, rank, block, page_writable(p) ? PROT_RW : PROT_RO);
 			out.n = 0;
 		} else if (a->type == ACT_CLOSE && ev == PE_DROP) {
-			protect(s, rank, block, PROT_CLOSED);
+			close_block(s, rank, block);
 			out.n = 0;
 		}
 	}
@@ -548,6 +565,7 @@ struct sim *sim_create(const struct options *o)
 	s->dirs = zeroed(n, sizeof(*s->dirs));
 	s->hw = zeroed(n, 1);
 	s->version = zeroed(n, sizeof(*s->version));
+	s->leaves = zeroed(n, sizeof(*s->leaves));
 	s->nodes = zeroed((size_t)o->ranks * o->ranks * s->nslots, sizeof(*s->nodes));
 	s->asks = zeroed((size_t)o->ranks * s->nslots, sizeof(*s->asks));
 	s->slots = zeroed((size_t)o->ranks * s->nslots, 1);
@@ -567,7 +585,7 @@ struct sim *sim_create(const struct options *o)
 	s->inside_writers = zeroed(s->nobjects, sizeof(*s->inside_writers));
 	s->added = zeroed(s->nobjects, sizeof(*s->added));
 	for (i = 0; i < n; i++)
-		s->version[i] = UINT32_MAX; /* a frame that was never filled */
+		s->version[i] = NO_VERSION;
 	for (i = 0; i < o->ranks; i++)
 		bar_tree(0, (uint16_t)o->ranks, (uint16_t)i, &s->trees[i]);
 	for (i = 0; i < s->nobjects; i++) {
@@ -585,7 +603,7 @@ void sim_destroy(struct sim *s)
 	void *all[] = { s->heap,           s->pages,   s->dirs,    s->hw,      s->version, s->nodes,   s->slots,
 			s->async_block,    s->asks,    s->last,    s->threads, s->holds,   s->bars,    s->trees,
 			s->newest,         s->readers, s->writers, s->arrived, s->trace,   s->objects, s->inside,
-			s->inside_writers, s->added,   s->loggp };
+			s->inside_writers, s->added,   s->loggp,   s->leaves };
 	size_t i;
 
 	for (i = 0; i < s->nheap; i++)

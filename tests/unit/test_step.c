@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_hold.c - engine/step: a hold record is given back when it becomes free, and only then. */
+/* test_step.c - engine/step: hold records are given back when they become free; copies are dropped when they have been sent. */
 #include "suite.h"
 
 #include <dsm.h>
 
+#include "engine/block.h"
 #include "engine/job.h"
+#include "engine/run.h"
 #include "engine/slot.h"
 #include "engine/step.h"
 
@@ -67,15 +69,43 @@ START_TEST(a_record_is_free_when_its_lock_has_gone)
 }
 END_TEST
 
+static uint8_t drop(uint32_t block)
+{
+	run_page(PE_DROP, &(struct msg){ .object = block }, NULL, NULL);
+	return job.mem.pages[block_page(block)].state;
+}
+
+/* The home reads what this rank has written: this rank is not the owner any more, and may drop its copy, but it has to send it. */
+START_TEST(a_copy_that_is_to_be_sent_is_not_dropped)
+{
+	struct msg m = { .version = WIRE_VERSION, .type = MSG_FWD_READ };
+	struct actions acts;
+	struct copy *p;
+
+	ck_assert_int_eq(dsm_init(NULL), 0);
+	m.object = block_id(0, PAGE_BYTES);
+	p = &job.mem.pages[block_page(m.object)];
+	*p = (struct copy){ .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1 };
+	ck_assert_int_eq(step_message(&m, NULL, 0, &acts), 0);
+	ck_assert_uint_eq(acts.n, 1);
+	ck_assert_uint_eq(acts.v[0].type, ACT_DATA);
+	ck_assert_uint_eq(p->flags, 0);
+	ck_assert_uint_eq(drop(m.object), PG_READ);
+	step_left(m.object);
+	ck_assert_uint_eq(drop(m.object), PG_INVALID);
+}
+END_TEST
+
 int main(void)
 {
-	Suite *s = suite_create("hold");
-	TCase *t = tcase_create("hold");
+	Suite *s = suite_create("step");
+	TCase *t = tcase_create("step");
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, a_question_about_a_record_that_is_taken_gives_it_to_nobody);
 	tcase_add_test(t, a_question_about_a_free_record_does_not_free_it_again);
 	tcase_add_test(t, a_record_is_free_when_its_lock_has_gone);
+	tcase_add_test(t, a_copy_that_is_to_be_sent_is_not_dropped);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
