@@ -17,7 +17,7 @@ static const char *name;
 static bool seed_given;
 static const char *chosen[8]; /* parts whose names contain one of these; none: all */
 static size_t nchosen;
-static uint64_t rounds = 1;
+static uint64_t repeat = 1;
 
 static void help(const char *about, const struct test_option *options, size_t n)
 {
@@ -27,7 +27,7 @@ static void help(const char *about, const struct test_option *options, size_t n)
 	printf("  %-22s print this and exit\n", "--help");
 	printf("  %-22s seed of all random choices (default: the clock)\n", "--seed S");
 	printf("  %-22s of a test in parts: only parts whose names contain NAME; may be repeated\n", "--part NAME");
-	printf("  %-22s of a test in parts: run each N times (default 1)\n", "--rounds N");
+	printf("  %-22s of a test in parts: run each N times (default 1)\n", "--repeat N");
 	for (i = 0; i < n; i++) {
 		char left[64];
 
@@ -75,8 +75,8 @@ void test_options(int argc, char **argv, const char *about, const struct test_op
 			chosen[nchosen++] = argv[++i];
 			continue;
 		}
-		if (!strcmp(argv[i], "--rounds")) {
-			rounds = number(argv[i], argv[i + 1]);
+		if (!strcmp(argv[i], "--repeat")) {
+			repeat = number(argv[i], argv[i + 1]);
 			i++;
 			continue;
 		}
@@ -295,7 +295,7 @@ static void run_part(const struct test_part *part)
 
 	MUST(dsm_barrier());
 	test_say("part: %s", part->name);
-	for (round = 0; round < rounds; round++) {
+	for (round = 0; round < repeat; round++) {
 		part->fn();
 		MUST(dsm_barrier());
 	}

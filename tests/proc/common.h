@@ -27,7 +27,7 @@ struct test_option {
 extern int test_rank, test_size;
 extern uint64_t test_seed; /* the same on all ranks */
 
-/* Read the options (--help, --seed, --part and --rounds are everybody's) and join the job; the first, without the second,
+/* Read the options (--help, --seed, --part and --repeat are everybody's) and join the job; the first, without the second,
  * for those who want to look at the time before. */
 void test_options(int argc, char **argv, const char *about, const struct test_option *options, size_t n);
 void test_join(void);
@@ -42,7 +42,7 @@ struct test_part {
 	const char *name;
 	void (*fn)(void);
 };
-/* One after the other, all ranks in step; --part and --rounds choose which, and how often. Each is a row of the runner: it
+/* One after the other, all ranks in step; --part and --repeat choose which, and how often. Each is a row of the runner: it
  * begins with a line "part: NAME", and when all ranks have done it there is a line "part: NAME: ok". */
 void test_parts(const struct test_part *parts, size_t n);
 
