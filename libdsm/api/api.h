@@ -15,8 +15,7 @@ int api_range(const void *addr, size_t size, struct dsm_region **r, size_t *off,
 int region_start(void); /* the heap's record, and what init needs */
 void region_stop(void);
 int heap_begin(void);
-void heap_settle(void); /* this rank's counts are complete afterwards */
-int sync_start(void);
+void heap_settle(void);  /* this rank's counts are complete afterwards */
 void stats_report(void); /* at the end, as DSM_STATS says */
 void pins_forget(void);
 bool pins_any(size_t off, size_t len); /* is any of the range pinned? */

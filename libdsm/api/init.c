@@ -15,6 +15,7 @@
 #include "engine/start.h"
 #include "engine/work.h"
 #include "heap/heap.h"
+#include "sync/host.h"
 #include "util/log.h"
 
 static bool started, forked;

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* barrier.c - barriers (core/barrier.h: a combining tree). */
+#include "sync/barrier.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "engine/host.h"
 #include "engine/inside.h"
+#include "engine/job.h"
 #include "engine/pool.h"
 #include "engine/run.h"
+#include "engine/stall.h"
 #include "engine/wait.h"
 #include "engine/work.h"
 #include "sync/host.h"
-#include "sync/sync.h"
+#include "sync/object.h"
 #include "util/futex.h"
 #include "util/hook.h"
 
@@ -36,14 +41,12 @@ static uint64_t *used_word(uint32_t object, uint64_t *bit)
 	return &peer_of(barrier_maker(object))->ctl->barrier_used[index / 64];
 }
 
-/* Barrier 0 of rank 0 is everybody's. */
-int sync_start(void)
+void barrier_start(void)
 {
 	if (job.rank == 0) {
 		job.mine->barrier_used[0] |= 1;
 		job.mine->barrier_pool.fresh = 1;
 	}
-	return held_start();
 }
 
 void about_barrier(uint32_t object, uint64_t mask, uint32_t threads)

@@ -3,11 +3,13 @@
  * cancel.c - waits that end before their time: a limit has passed, or the thread is cancelled. A thread that is cancelled
  * unwinds through the cleanup handlers of its caller here, which take its request back, then through those of the program.
  */
+#include "sync/cancel.h"
+
 #include <errno.h>
 
+#include "engine/job.h"
 #include "engine/run.h"
 #include "engine/wait.h"
-#include "sync/sync.h"
 
 #define AGAIN_NS 1000000u /* for a request to come to its home, before it is taken back once more */
 

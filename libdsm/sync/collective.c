@@ -9,11 +9,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "engine/chunk.h"
 #include "engine/host.h"
 #include "engine/inside.h"
+#include "engine/job.h"
 #include "engine/reduce.h"
-#include "sync/sync.h"
+#include "sync/barrier.h"
 
 #define VALUE sizeof(uint64_t)
 

@@ -2,7 +2,8 @@
 /* counters.c - conditions (signalling side), semaphores and atomic objects: one request to the home, one answer. */
 #include <errno.h>
 
-#include "sync/sync.h"
+#include "sync/handle.h"
+#include "sync/object.h"
 
 static int operate(uint64_t id, enum sync_kind kind, enum sync_op op, uint64_t value, uint64_t ns)
 {

@@ -5,10 +5,11 @@
  * The first table is in the thread's own storage. What replaces it is mapped, not allocated: the program's malloc() may lie on
  * the shared heap. It goes with the thread.
  */
-#include <errno.h>
-#include <sys/mman.h>
+#include "sync/held.h"
 
-#include "sync/sync.h"
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
 
 #define FEW 64u
 

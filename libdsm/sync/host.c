@@ -3,6 +3,11 @@
 #include "sync/host.h"
 
 #include "engine/host.h"
+#include "engine/job.h"
+#include "sync/barrier.h"
+#include "sync/held.h"
+#include "sync/lock.h"
+#include "sync/object.h"
 
 const struct sync_ops sync_process = {
 	.ask = object_ask,
@@ -18,4 +23,10 @@ const struct sync_ops *sync_host(void)
 	static const struct sync_ops *const all[] = { [HOST_LIBRARY] = &sync_process, [HOST_KERNEL] = &sync_kernel };
 
 	return all[job.host->kind];
+}
+
+int sync_start(void)
+{
+	barrier_start();
+	return held_start();
 }

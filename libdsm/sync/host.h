@@ -8,7 +8,11 @@
 #ifndef SYNC_HOST_H
 #define SYNC_HOST_H
 
-#include "sync/sync.h"
+#include <stdint.h>
+
+#include "core/sync.h"
+
+struct sync_request;
 
 struct sync_ops {
 	/* sync_ask(), whose contract it has. Outside the runtime. */
@@ -33,5 +37,8 @@ extern const struct sync_ops sync_process, sync_kernel;
 
 /* That of the core's host. */
 const struct sync_ops *sync_host(void);
+
+/* In dsm_init(), once the engine runs. -EAGAIN. */
+int sync_start(void);
 
 #endif

@@ -6,8 +6,10 @@
  * looked at under its stripe, and may have another lock by then. A lock whose entry was overwritten is still kept, and
  * found by its home, which passes it from record to record of one node as from node to node.
  */
+#include "sync/kept.h"
+
+#include "engine/job.h"
 #include "engine/run.h"
-#include "sync/sync.h"
 
 #define LOOK 16 /* records at once for some to give back */
 

@@ -2,9 +2,16 @@
 /* kernel.c - the kernel helper as the host of synchronisation: each request is one call of /dev/dsm, and waits there. */
 #include <dsm_uapi.h>
 #include <errno.h>
+#include <unistd.h>
 
+#include "engine/job.h"
 #include "engine/kernel.h"
+#include "engine/stall.h"
+#include "sync/barrier.h"
+#include "sync/handle.h"
+#include "sync/held.h"
 #include "sync/host.h"
+#include "sync/object.h"
 #include "util/futex.h"
 
 /* A call for the object of a handle. */

@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* lock.c - mutexes (core/lock.h: handed from holder to next waiter) and reader-writer locks. */
+#include "sync/lock.h"
+
 #include <errno.h>
+#include <pthread.h>
 
 #include "engine/inside.h"
+#include "engine/job.h"
 #include "engine/run.h"
 #include "engine/slot.h"
+#include "engine/stall.h"
 #include "engine/step.h"
 #include "engine/wait.h"
 #include "engine/work.h"
+#include "sync/cancel.h"
+#include "sync/handle.h"
+#include "sync/held.h"
 #include "sync/host.h"
-#include "sync/sync.h"
+#include "sync/kept.h"
+#include "sync/object.h"
 #include "util/futex.h"
 #include "util/hook.h"
 

@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* object.c - requests to the homes of synchronisation objects. */
-#include <errno.h>
+#include "sync/object.h"
 
+#include <errno.h>
+#include <pthread.h>
+
+#include "api/api.h"
 #include "engine/inside.h"
+#include "engine/job.h"
 #include "engine/run.h"
 #include "engine/slot.h"
+#include "engine/stall.h"
 #include "engine/stats.h"
 #include "engine/wait.h"
 #include "engine/work.h"
+#include "sync/cancel.h"
+#include "sync/handle.h"
 #include "sync/host.h"
-#include "sync/sync.h"
 #include "util/futex.h"
 #include "util/hook.h"
-
-int handle_check(uint64_t id, enum sync_kind kind)
-{
-	int err = api_ready();
-
-	if (err)
-		return err;
-	return handle_kind(id) == kind && handle_home(id) < job.nodes ? 0 : -EINVAL;
-}
 
 void sync_count_wait(enum dsm_latency what, uint64_t ns)
 {

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* handle.h - what a program's handle of a synchronisation object says. Any thread, anywhere; nothing blocks. */
+#ifndef SYNC_HANDLE_H
+#define SYNC_HANDLE_H
+
+#include <errno.h>
+#include <stdint.h>
+
+#include "api/api.h"
+#include "core/objects.h"
+#include "engine/job.h"
+#include "engine/stall.h"
+
+/* A handle: generation (24 bits), kind (4), home (12), index (24). Zero is none. name: core/objects.h, object_name(). */
+static inline uint64_t handle_make(enum sync_kind kind, uint16_t home, uint64_t name)
+{
+	return name >> 24 << 40 | (uint64_t)kind << 36 | (uint64_t)home << 24 | (name & SYNC_INDEX_MAX);
+}
+
+static inline uint16_t handle_home(uint64_t id)
+{
+	return id >> 24 & 0xfff;
+}
+
+static inline enum sync_kind handle_kind(uint64_t id)
+{
+	return (enum sync_kind)(id >> 36 & 0xf);
+}
+
+static inline uint64_t handle_name(uint64_t id)
+{
+	return id >> 40 << 24 | (id & SYNC_INDEX_MAX);
+}
+
+/* As messages have it: without the upper part of the generation. */
+static inline uint32_t handle_object(uint64_t id)
+{
+	return (uint32_t)handle_name(id);
+}
+
+/* A request of this rank for the object of a handle. */
+static inline struct msg handle_ask(uint64_t id, uint8_t type, uint8_t op)
+{
+	struct msg m = { .type = type, .op = op, .src = job.node, .dst = handle_home(id) };
+
+	object_address(&m, handle_name(id));
+	return m;
+}
+
+/* What this thread is about to wait for, for stall.h. */
+static inline void about_object(uint64_t id)
+{
+	about(ABOUT_OBJECT, handle_home(id), handle_object(id));
+	wait_about.sync = (uint8_t)handle_kind(id);
+}
+
+/* 0, or -EINVAL: no handle of this kind; -ENOTCONN, -ECHILD: as api_ready(). */
+static inline int handle_check(uint64_t id, enum sync_kind kind)
+{
+	int err = api_ready();
+
+	if (err)
+		return err;
+	return handle_kind(id) == kind && handle_home(id) < job.nodes ? 0 : -EINVAL;
+}
+
+#endif
