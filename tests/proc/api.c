@@ -250,6 +250,24 @@ static void part_region_names(void)
 	EXPECT(dsm_prefetch(base, 1, DSM_READ), -EFAULT);
 }
 
+/* All have a region of blocks of a page, and then none has it. */
+static void *open_region(const char *name, size_t size, enum dsm_home home, dsm_region_t **r)
+{
+	struct dsm_region_options opt = { .block_size = 4096, .home = home };
+
+	MUST(dsm_region_open(name, size, &opt, r));
+	return dsm_region_base(*r);
+}
+
+static void close_region(const char *name, dsm_region_t *r)
+{
+	MUST(dsm_barrier());
+	if (!test_rank)
+		MUST(dsm_region_destroy(name));
+	MUST(dsm_region_detach(r));
+	MUST(dsm_barrier());
+}
+
 /* Ranks leave one after the other; what they wrote stays for the rest and for those who come back. */
 static void part_region_leave(void)
 {
@@ -277,19 +295,12 @@ static void part_region_leave(void)
 		MUST(dsm_region_attach("leave", &r));
 	for (i = 0; i < n; i += 97)
 		REQUIRE(p[i] == i * 3, "word %zu is %lu after coming back", i, p[i]);
-	MUST(dsm_barrier());
-	if (!test_rank)
-		MUST(dsm_region_destroy("leave"));
-	MUST(dsm_region_detach(r));
-	MUST(dsm_barrier());
+	close_region("leave", r);
 	MUST(dsm_region_open("leave", n * 8, NULL, &r));
 	p = dsm_region_base(r);
 	for (i = 0; i < n; i += 61)
 		REQUIRE(!p[i], "a new region's word %zu is %lu", i, p[i]);
-	MUST(dsm_barrier());
-	if (!test_rank)
-		MUST(dsm_region_destroy("leave"));
-	MUST(dsm_region_detach(r));
+	close_region("leave", r);
 }
 
 static void part_block_sizes(void)
@@ -387,7 +398,8 @@ static void part_heap_shared(void)
 {
 	static const size_t sizes[] = { 1, 16, 100, 4096, 5000, 70000, 3 * M };
 	struct dsm_region_info info;
-	void **table = test_region("heap table", 4096 * (size_t)test_size, 4096, DSM_HOME_CYCLIC, 0);
+	dsm_region_t *r;
+	void **table = open_region("heap table", 4096 * (size_t)test_size, DSM_HOME_CYCLIC, &r);
 	void **mine = table + 512 * test_rank, **theirs = table + 512 * next;
 	int round;
 	size_t i, k;
@@ -416,6 +428,7 @@ static void part_heap_shared(void)
 		}
 		MUST(dsm_barrier());
 	}
+	close_region("heap table", r);
 }
 
 /* ---- hints ----------------------------------------------------------------------------------------------- */
@@ -466,24 +479,12 @@ static void part_hints(void)
 	EXPECT(dsm_bind_memory(p, size, -1), -EINVAL);
 	EXPECT(dsm_bind_memory(p, size, 12345), -EINVAL);
 	EXPECT(dsm_bind_memory(&opt, 1, 0), -EFAULT);
-	MUST(dsm_barrier());
+	close_region("hints", r);
 }
 
 /* While a rank has a block pinned, no other gets what conflicts. */
-static void part_pins(void)
+static void pins_between_nodes(uint64_t *p, uint64_t *out)
 {
-	uint64_t *p = test_region("pins", 64 * K, 4096, DSM_HOME_CYCLIC, 0), *out = test_outside(4096), i;
-
-	for (i = 0; i < 255 && !test_rank; i++)
-		MUST(dsm_pin(p, 1, DSM_WRITE));
-	if (!test_rank && dsm_nodes() > 1)
-		EXPECT(dsm_pin(p, 1, DSM_WRITE), -EAGAIN);
-	for (i = 0; i < 255 && !test_rank; i++)
-		MUST(dsm_unpin(p, 1));
-	EXPECT(dsm_unpin(p, 1), -EINVAL);
-	MUST(dsm_barrier());
-	if (dsm_nodes() == 1)
-		return;
 	if (!test_rank) {
 		MUST(dsm_pin(p, 3 * 4096, DSM_WRITE));
 		store(p, 1);
@@ -509,7 +510,24 @@ static void part_pins(void)
 	__atomic_fetch_add(&out[1], 1, __ATOMIC_SEQ_CST);
 	MUST(dsm_unpin(p + 512, 4096));
 	store(p + 512, 1);
+}
+
+static void part_pins(void)
+{
+	dsm_region_t *r;
+	uint64_t *p = open_region("pins", 64 * K, DSM_HOME_CYCLIC, &r), *out = test_outside(4096), i;
+
+	for (i = 0; i < 255 && !test_rank; i++)
+		MUST(dsm_pin(p, 1, DSM_WRITE));
+	if (!test_rank && dsm_nodes() > 1)
+		EXPECT(dsm_pin(p, 1, DSM_WRITE), -EAGAIN);
+	for (i = 0; i < 255 && !test_rank; i++)
+		MUST(dsm_unpin(p, 1));
+	EXPECT(dsm_unpin(p, 1), -EINVAL);
 	MUST(dsm_barrier());
+	if (dsm_nodes() > 1)
+		pins_between_nodes(p, out);
+	close_region("pins", r);
 }
 
 /* ---- statistics ------------------------------------------------------------------------------------------- */
@@ -519,7 +537,7 @@ static void part_stats(void)
 	struct dsm_region_options opt = { .home = DSM_HOME_FIXED };
 	struct dsm_hot_block hot[200];
 	struct dsm_stats s, all;
-	dsm_region_t *r;
+	dsm_region_t *r, *pointer;
 	uint64_t *p, **shared, faults;
 	int i, n;
 
@@ -530,7 +548,7 @@ static void part_stats(void)
 	EXPECT(dsm_stats_hot(hot, 0), -EINVAL);
 	MUST(dsm_region_open("stats", M, &opt, &r));
 	p = dsm_region_base(r);
-	shared = test_region("stats pointer", 4096, 4096, DSM_HOME_FIRST_TOUCH, 0);
+	shared = open_region("stats pointer", 4096, DSM_HOME_FIRST_TOUCH, &pointer);
 	if (!test_rank)
 		*shared = dsm_malloc_named(0, 4096, "hot allocation");
 	MUST(dsm_barrier());
@@ -573,6 +591,10 @@ static void part_stats(void)
 			 !strcmp(hot[i].name, "stats")),
 		"the hot block of the region is not among the %d hot blocks", n);
 	MUST(dsm_barrier());
+	if (!test_rank)
+		MUST(dsm_free(*shared));
+	close_region("stats", r);
+	close_region("stats pointer", pointer);
 }
 
 /* ---- homes ------------------------------------------------------------------------------------------------ */
@@ -622,7 +644,7 @@ static void part_homes(void)
 	REQUIRE(homes == HOMES, "homes move on: %lu", homes);
 	test_say("  %lu messages, while homes move %lu, afterwards %lu", before, moving, after);
 	REQUIRE(after + 2 * HOMES < before, "%lu messages before the homes moved, %lu after", before, after);
-	MUST(dsm_barrier());
+	close_region("homes", r);
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------- */
