@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * api_sync.c - every synchronisation function of dsm.h (barriers: api_barrier.c): what it is for, and every
- * error it documents. Ranks and threads run the parts in step; what must not happen yet is given 30 ms to happen.
+ * error it documents. Ranks and threads run the parts in step; what must not happen yet is given some time to happen
+ * (--patience).
  */
 #include "common.h"
 
-#define PATIENCE 100000000u /* ns; emulated processors stand still for a while */
+static uint64_t patience = 100; /* milliseconds; emulated processors stand still for a while */
 
 static struct board { /* shared by libdsm */
 	dsm_mutex_t mutex;
@@ -224,7 +225,7 @@ static void part_mutex_order(void)
 			MUST(dsm_mutex_unlock(&board->mutex));
 		} else if (!test_rank) {
 			until(&out->a, (uint64_t)r);
-			test_nap(PATIENCE); /* it stands in line now */
+			test_nap(patience * 1000000); /* it stands in line now */
 			add(&out->b);
 		}
 	if (!test_rank) {
@@ -245,7 +246,7 @@ static void reader_then_writer_then_reader(unsigned thread, void *arg)
 		EXPECT(dsm_rwlock_wrlock(&board->rwlock), -EDEADLK);
 		add(&out->a);
 		until(&out->b, 2);
-		test_nap(PATIENCE);
+		test_nap(patience * 1000000);
 		REQUIRE(!see(&out->n), "a lock held by a reader was given to a writer, or to a reader behind a writer");
 		MUST(dsm_rwlock_unlock(&board->rwlock));
 		break;
@@ -253,13 +254,13 @@ static void reader_then_writer_then_reader(unsigned thread, void *arg)
 		until(&out->a, 1);
 		add(&out->b);
 		MUST(dsm_rwlock_wrlock(&board->rwlock));
-		test_nap(PATIENCE);
+		test_nap(patience * 1000000);
 		REQUIRE(add(&out->n) == 0, "the writer was not the next");
 		MUST(dsm_rwlock_unlock(&board->rwlock));
 		break;
 	default:
 		until(&out->b, 1);
-		test_nap(PATIENCE);
+		test_nap(patience * 1000000);
 		add(&out->b);
 		MUST(dsm_rwlock_rdlock(&board->rwlock));
 		REQUIRE(add(&out->n) == 1, "the later reader came before the writer");
@@ -339,7 +340,7 @@ static void part_cond(void)
 				MUST(dsm_cond_signal(&board->cond));
 				MUST(dsm_mutex_unlock(&board->mutex));
 				until(&out->b, i + 1);
-				test_nap(PATIENCE / 3);
+				test_nap(patience * 1000000 / 3);
 				REQUIRE(see(&out->b) == i + 1, "one signal woke more than one");
 				MUST(dsm_mutex_lock(&board->mutex));
 			}
@@ -439,7 +440,7 @@ static void part_sem(void)
 		MUST(dsm_sem_wait(&board->sem));
 		add(&out->a);
 	} else {
-		test_nap(PATIENCE);
+		test_nap(patience * 1000000);
 		REQUIRE(!see(&out->a), "a semaphore of value 0 let somebody pass");
 		if (last)
 			EXPECT(dsm_sem_destroy(&(dsm_sem_t){ board->sem.id }), -EBUSY);
@@ -674,7 +675,10 @@ static const struct test_part parts[] = {
 
 int main(int argc, char **argv)
 {
-	test_start(argc, argv, "Locks, conditions, semaphores, atomics, and every error.", NULL, 0);
+	const struct test_option options[] = { { "patience", "MS", "what must not happen yet has so long to happen",
+						 &patience } };
+
+	test_start(argc, argv, "Locks, conditions, semaphores, atomics, and every error.", options, 1);
 	last = test_size - 1;
 	board = test_region("board", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);
 	out = test_outside(sizeof(*out));
