@@ -225,6 +225,12 @@ static void send_back(const struct dir_ctx *ctx, uint16_t manager, uint32_t obje
 	send(ctx, out, ACT_SEND, MSG_MOVED, r->rank, object, r)->value = manager;
 }
 
+/* No correct rank asks for that; but the manager, which passes on what it is asked for, cannot know. */
+static int refuse(const struct request *r)
+{
+	return r->flags & MSGF_FORWARDED ? -ESTALE : -EBADMSG;
+}
+
 static int apply(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
 		 struct actions *out)
 {
@@ -234,12 +240,12 @@ static int apply(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	case R_FIRST: first(ctx, d, object, r, out); return 0;
 	case R_COPY:
 		if (r->rank == d->owner)
-			return -EBADMSG; /* the owner has one */
+			return refuse(r); /* the owner has one */
 		copy(ctx, d, object, r, out);
 		return 0;
 	case R_TAKE:
 		if (d->state == DIR_EXCLUSIVE && r->rank == d->owner)
-			return -EBADMSG; /* it may write already */
+			return refuse(r); /* it may write already */
 		take(ctx, d, object, r, out);
 		return 0;
 	case R_FORWARD:
@@ -312,7 +318,7 @@ static int request(const struct dir_ctx *ctx, struct dir *d, const struct msg *m
 	}
 	node = queue_node(&ctx->queue, r.rank, r.slot);
 	if (queue_busy(&ctx->queue, node))
-		return -EBADMSG;
+		return refuse(&r);
 	queue_at(&ctx->queue, node)->type = r.type;
 	queue_at(&ctx->queue, node)->flags = r.flags;
 	d->tail = queue_push(&ctx->queue, d->tail, node) & 0x3fffff;

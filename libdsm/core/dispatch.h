@@ -74,8 +74,8 @@ static inline bool dispatch_manager(const struct msg *m)
 /*
  * 0, or
  * -EBADMSG: no correct rank in m->src's place sends it: drop m->src;
- * -ESTALE:  nobody asked for it, but m->src may be honest: another rank's lie can have caused it (DATA, INV_ACK, LOCKED). To be
- *           ignored, and counted.
+ * -ESTALE:  nobody asked for it, but m->src may be honest: another rank's lie can have caused it (DATA, INV_ACK, LOCKED,
+ *           and requests that a manager has forwarded). To be ignored, and counted.
  * Nothing has changed then.
  */
 int dispatch_step(const struct dispatch *d, const struct msg *m, struct actions *out);
