@@ -142,12 +142,57 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 	ask_ahead(r, next, n, write);
 }
 
+/* Under the stripe. The protocol has the block open; the hardware, where it may lag behind, has it from now on, too. */
+static int keep_open(const struct dsm_region *r, size_t at)
+{
+	const struct copy *p = page_at(at);
+
+	if (!job.fault->again)
+		return 0;
+	/* Another rank's pin says nothing of this mapping. */
+	if (job.fault->pin && (p->pins_read + p->pins_write == 1 || job.locals > 1))
+		job.fault->pin(at, r->block_size, true);
+	return job.fault->again(at, r->block_size, page_writable(p) ? PROT_RW : PROT_RO);
+}
+
+static void let_close(const struct dsm_region *r, size_t at)
+{
+	const struct copy *p = page_at(at);
+
+	if (job.fault->pin && !p->pins_read && !p->pins_write)
+		job.fault->pin(at, r->block_size, false);
+}
+
+struct pin {
+	const struct dsm_region *r;
+	size_t at;
+	uint8_t access;
+	int err; /* -EAGAIN: the block is not here */
+};
+
+/* Under the stripe. */
+static void pin_here(void *arg)
+{
+	struct pin *pin = arg;
+	struct copy *p = page_at(pin->at);
+
+	pin->err = page_pin(p, pin->access);
+	if (!pin->err && keep_open(pin->r, pin->at)) {
+		page_unpin(p, pin->access);
+		let_close(pin->r, pin->at);
+		pin->err = -ENOMEM; /* the map count is used up by what is pinned */
+	}
+}
+
 /*
  * Get one block for a thread that waits for it. True: it was asked for, and came. Else it may be there: look again. In the
  * fault handler, a signal that waits makes it return at once. The request goes on without the thread, as one that fetches
  * ahead, and the repeated access joins it.
+ *
+ * A pin (NULL: none) comes before the home hears that the block is used: a home of this node would have it taken away at once
+ * for the next node in line, and would never get it pinned as long as there is one.
  */
-static bool get(const struct dsm_region *r, size_t off, bool write, bool ahead)
+static bool get(const struct dsm_region *r, size_t off, bool write, bool ahead, struct pin *pin)
 {
 	int found = slot_get(SLOT_BLOCK);
 	uint16_t slot = (uint16_t)found, wait = 0;
@@ -179,7 +224,7 @@ static bool get(const struct dsm_region *r, size_t off, bool write, bool ahead)
 	while (wait_slot(slot, seq, 1, 0))
 		; /* the answer is as good as there */
 	HOOK("miss-came");
-	run_page(PE_USED, &ask, &wait, &seq);
+	run_used(&ask, pin ? pin_here : NULL, pin);
 	HOOK("miss-used");
 	/* Threads that joined after the answer had come wait for this. */
 	slot_complete(slot, 0, 0);
@@ -244,7 +289,7 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	start = clock_ns();
 	s = &job.mine->region_stats[r->id];
 	upgrade = write && __atomic_load_n(&page_at(off)->state, __ATOMIC_RELAXED) == PG_READ;
-	if (get(r, off, write, job.set.readahead)) {
+	if (get(r, off, write, job.set.readahead, NULL)) {
 		unsigned int kind = upgrade ? DSM_LAT_UPGRADE : write ? DSM_LAT_WRITE_MISS : DSM_LAT_READ_MISS;
 
 		count(upgrade ? &s->upgrades : write ? &s->write_faults : &s->read_faults, 1);
@@ -270,7 +315,7 @@ int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bo
 		ask_ahead(r, at, (unsigned int)((stop - at) / r->block_size), access & DSM_WRITE);
 		run_work();
 		for (b = at; wait && b < stop; b += r->block_size)
-			while (!may(page_at(b), access) && !get(r, b, access & DSM_WRITE, false))
+			while (!may(page_at(b), access) && !get(r, b, access & DSM_WRITE, false, NULL))
 				;
 	}
 	work_timers(true);
@@ -316,46 +361,47 @@ void block_release(struct dsm_region *r, size_t off, size_t len, bool evict)
 	engine_leave();
 }
 
-/* Under the stripe. The protocol has the block open; the hardware, where it may lag behind, has it from now on, too. */
-static int keep_open(const struct dsm_region *r, size_t at)
+static __thread int pins_of_thread __attribute__((tls_model("initial-exec")));
+
+/*
+ * Pins of several threads that overlap would keep a block for ever. So while another node waits for it, a thread without pins
+ * lets the pins that are there come to an end; for a while only, as it may be that they end after its own. A thread that has
+ * pins waits for nobody.
+ */
+#define PIN_PATIENCE_NS 10000000u
+
+/* Under the stripe. */
+static bool gives_way(const struct copy *p, uint64_t *until)
 {
-	const struct copy *p = page_at(at);
-
-	if (!job.fault->again)
-		return 0;
-	/* Another rank's pin says nothing of this mapping. */
-	if (job.fault->pin && (p->pins_read + p->pins_write == 1 || job.locals > 1))
-		job.fault->pin(at, r->block_size, true);
-	return job.fault->again(at, r->block_size, page_writable(p) ? PROT_RW : PROT_RO);
-}
-
-static void let_close(const struct dsm_region *r, size_t at)
-{
-	const struct copy *p = page_at(at);
-
-	if (job.fault->pin && !p->pins_read && !p->pins_write)
-		job.fault->pin(at, r->block_size, false);
+	if (!p->held || (!p->pins_read && !p->pins_write) || pins_of_thread > 0)
+		return false;
+	if (!*until)
+		*until = clock_ns() + PIN_PATIENCE_NS;
+	return clock_ns() < *until;
 }
 
 static int pin_one(struct dsm_region *r, size_t at, uint8_t access)
 {
+	struct pin pin = { .r = r, .at = at, .access = access };
 	uint32_t *stripe = stripe_of(block_id(at, r->block_size));
-	int err;
+	uint64_t until = 0;
+	bool waits;
 
-	for (;;) {
+	do {
 		word_lock(stripe);
-		err = page_pin(page_at(at), access);
-		if (!err && keep_open(r, at)) {
-			page_unpin(page_at(at), access);
-			let_close(r, at);
-			err = -ENOMEM; /* the map count is used up by what is pinned */
-		}
+		waits = gives_way(page_at(at), &until);
+		if (!waits)
+			pin_here(&pin);
 		word_unlock(stripe);
-		if (err != -EAGAIN)
-			return err == -ERANGE ? -EAGAIN : err;
-		get(r, at, access & DSM_WRITE, false);
-		work_timers(true);
-	}
+		if (waits) {
+			help_others();
+		} else if (pin.err == -EAGAIN) {
+			get(r, at, access & DSM_WRITE, false, &pin);
+			work_timers(true);
+		}
+	} while (waits || pin.err == -EAGAIN);
+	pins_of_thread += !pin.err;
+	return pin.err == -ERANGE ? -EAGAIN : pin.err;
 }
 
 static int unpin_one(struct dsm_region *r, size_t at, uint8_t access)
@@ -369,6 +415,7 @@ static int unpin_one(struct dsm_region *r, size_t at, uint8_t access)
 	if (due >= 0)
 		let_close(r, at);
 	word_unlock(stripe);
+	pins_of_thread -= due >= 0;
 	if (due > 0) {
 		run_page(PE_UNHOLD, &m, NULL, NULL);
 		run_work();

@@ -314,7 +314,9 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 	work_timers(true);
 }
 
-bool run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq)
+/* also: what goes with the event, under the stripe; NULL: nothing. */
+static bool page_event(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq, void (*also)(void *),
+		       void *arg)
 {
 	struct page_ctx ctx = step_ctx();
 	struct copy *p = &job.mem.pages[block_page(ask->object)];
@@ -349,6 +351,8 @@ bool run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_
 	}
 	if (!err)
 		step_leaves(ask->object, &acts);
+	if (also)
+		also(arg);
 	word_unlock(stripe);
 	if (err) {
 		log_line("block %#x is in state %s, which event %s does not fit", ask->object,
@@ -357,4 +361,17 @@ bool run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_
 	}
 	carry_out(&acts, ask, NULL);
 	return open;
+}
+
+bool run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq)
+{
+	return page_event(ev, ask, wait, seq, NULL, NULL);
+}
+
+void run_used(const struct msg *ask, void (*also)(void *), void *arg)
+{
+	uint16_t wait;
+	uint32_t seq;
+
+	page_event(PE_USED, ask, &wait, &seq, also, arg);
 }

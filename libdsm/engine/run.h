@@ -4,7 +4,7 @@
  *
  * Any thread may call all of this inside the runtime, also in the fault handler, without a stripe. Nothing waits for another
  * rank; a stripe may be awaited, and a full send queue. What cannot be carried out (no memory for a block, a lost peer) ends the
- * process: lost.h. Actions for this node are queued with the thread (work.h), and all but run_page() empty that queue, unless it
+ * process: lost.h. Actions for this node are queued with the thread (work.h), and all but run_page() and run_used() empty that queue, unless it
  * is being emptied further up the stack.
  */
 #ifndef ENGINE_RUN_H
@@ -36,6 +36,10 @@ int run_arrive(const struct msg *m);
  * False: something is under way; *wait is the slot to wait for, *seq its count before (wait NULL: nobody waits, and PE_USED does
  * not hold the block). What follows is queued: call run_work(). */
 bool run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq);
+
+/* PE_USED of a thread that has waited, and what it does before anybody can take the block away (NULL: nothing), under the
+ * stripe. */
+void run_used(const struct msg *ask, void (*also)(void *), void *arg);
 
 /* Everything queued by this thread. */
 void run_work(void);

@@ -530,6 +530,71 @@ static void part_pins(void)
 	close_region("pins", r);
 }
 
+#define TURNS 50u
+#define TOO_MANY (100 * TURNS)
+
+static uint64_t *wanted, *turns; /* of each rank */
+
+static uint64_t fewest_turns(void)
+{
+	uint64_t fewest = TURNS, n;
+	int r;
+
+	for (r = 0; r < test_size; r++) {
+		n = __atomic_load_n(&turns[r], __ATOMIC_SEQ_CST);
+		fewest = n < fewest ? n : fewest;
+	}
+	return fewest;
+}
+
+static uint64_t turns_of_others(void)
+{
+	uint64_t sum = 0;
+	int r;
+
+	for (r = 0; r < test_size; r++)
+		sum += r == test_rank ? 0 : __atomic_load_n(&turns[r], __ATOMIC_SEQ_CST);
+	return sum;
+}
+
+/* *waited: turns that the others had while this thread asked for its own. */
+static void take_turns(unsigned thread, void *waited)
+{
+	uint64_t sum = 0, before;
+
+	while (fewest_turns() < TURNS) {
+		before = turns_of_others();
+		MUST(dsm_pin(wanted, 1, DSM_WRITE));
+		sum += turns_of_others() - before;
+		test_nap(200000); /* the others have come to ask */
+		MUST(dsm_unpin(wanted, 1));
+		REQUIRE(__atomic_add_fetch(&turns[test_rank], 1, __ATOMIC_SEQ_CST) < TOO_MANY,
+			"another rank does not get a block that this one has pinned so many times");
+	}
+	if (!thread)
+		*(uint64_t *)waited = sum;
+}
+
+/* Everybody wants the same block, again and again. */
+static void part_pins_in_turn(void)
+{
+	uint64_t waited;
+
+	wanted = test_region("pins in turn", 4096, 4096, DSM_HOME_FIXED, 0);
+	turns = test_outside((size_t)test_size * sizeof(*turns));
+	MUST(dsm_barrier());
+	if (dsm_nodes() == 1)
+		return; /* pins of one node do not exclude each other */
+	take_turns(0, &waited);
+	REQUIRE(waited < turns[test_rank] * (uint64_t)test_size * 2, "others had %lu turns in the time of %lu of mine",
+		waited, turns[test_rank]);
+	MUST(dsm_barrier());
+	__atomic_store_n(&turns[test_rank], 0, __ATOMIC_SEQ_CST);
+	MUST(dsm_barrier());
+	test_threads(2, take_turns, &waited);
+	MUST(dsm_barrier());
+}
+
 /* ---- statistics ------------------------------------------------------------------------------------------- */
 
 static void part_stats(void)
@@ -656,7 +721,8 @@ static const struct test_part parts[] = {
 	{ "block sizes", part_block_sizes },   { "many regions", part_many_regions },
 	{ "heap errors", part_heap_errors },   { "heap shared", part_heap_shared },
 	{ "hints", part_hints },               { "pins", part_pins },
-	{ "stats", part_stats },               { "homes", part_homes },
+	{ "pins in turn", part_pins_in_turn }, { "stats", part_stats },
+	{ "homes", part_homes },
 };
 /* clang-format on */
 
