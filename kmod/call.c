@@ -41,8 +41,8 @@ static bool may(struct rank *r, u32 page, bool write)
 /* Wait a little for what has no slot of ours, longer each time. */
 static int pause_a_little(struct rank *r, unsigned int *us)
 {
-	if (fatal_signal_pending(current))
-		return -EINTR;
+	if (signal_pending(current))
+		return signal_err();
 	if (READ_ONCE(r->dead))
 		return -EIO;
 	usleep_range(*us, *us * 2);
@@ -66,10 +66,11 @@ static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool wr
 
 /*
  * Get the block that `ask` names, which is prepared, and wait for it; for so long at most (then nor for a slot), 0: without limit.
+ * A signal ends the wait unless it is killable: the request goes on without the thread, which comes again and joins it.
  * Where a pin is wanted (pinned is no null pointer) it comes before host_run() tells the home that the block is used: a home of
  * this kernel would have it taken away at once for the next rank, and ranks that pin it would take it from each other for ever.
  */
-static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, bool *pinned)
+static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, bool killable, bool *pinned)
 {
 	int slot = ns ? slot_now(r) : slot_get(r, SLOT_BLOCK), wait, err = 0;
 	bool open;
@@ -87,7 +88,7 @@ static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, 
 		local_bh_enable();
 		if (open)
 			break;
-		err = wait < 0 ? -EIO : slot_wait(r, wait, seq, 1, ns);
+		err = wait < 0 ? -EIO : slot_wait(r, wait, seq, 1, ns, killable);
 		if (wait != slot)
 			continue;
 		if (err && slot_abandon(r, slot, seq))
@@ -106,11 +107,11 @@ static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, 
 	return err;
 }
 
-static int acquire(struct rank *r, const struct region *g, u32 page, bool write, bool *pinned)
+static int acquire(struct rank *r, const struct region *g, u32 page, bool write, bool killable, bool *pinned)
 {
 	int err = prepare_block(r, page, frames_wanted(r, page));
 
-	return err ? err : acquire_prepared(r, ask_for(r, g, page, 0), write, 0, pinned);
+	return err ? err : acquire_prepared(r, ask_for(r, g, page, 0), write, 0, killable, pinned);
 }
 
 #define ACCESS_PATIENCE NSEC_PER_SEC
@@ -132,7 +133,7 @@ int call_access(struct rank *r, u32 page, bool write, u32 *object)
 	while (!err && !pinned && (err = host_pin(r, ask.object, write)) == -EAGAIN) {
 		const s64 left = end - ktime_get_ns();
 
-		err = left > 0 ? acquire_prepared(r, ask, write, left, &pinned) : -ETIMEDOUT;
+		err = left > 0 ? acquire_prepared(r, ask, write, left, true, &pinned) : -ETIMEDOUT;
 	}
 	if (err)
 		rank_exit(r);
@@ -147,7 +148,7 @@ void call_access_end(struct rank *r, u32 object, bool write)
 	rank_exit(r);
 }
 
-static int pin(struct rank *r, const struct region *g, u32 page, bool write)
+static int pin(struct rank *r, const struct region *g, u32 page, bool write, bool killable)
 {
 	int err = prepare_block(r, page, frames_wanted(r, page));
 	bool pinned = false;
@@ -156,7 +157,7 @@ static int pin(struct rank *r, const struct region *g, u32 page, bool write)
 		err = host_pin(r, block_id(page, 1u << g->order), write);
 		if (err != -EAGAIN)
 			return err == -ERANGE ? -EAGAIN : err;
-		err = acquire(r, g, page, write, &pinned);
+		err = acquire(r, g, page, write, killable, &pinned);
 	}
 	return err;
 }
@@ -243,7 +244,7 @@ static int place(struct rank *r, const struct region *g, u32 page, u16 rank)
 	m.home = 0;
 	m.value = rank;
 	sync_send(r, &m);
-	err = slot_wait(r, slot, seq, 1, 0);
+	err = slot_wait(r, slot, seq, 1, 0, true);
 	if (err && slot_abandon(r, slot, seq))
 		return err;
 	if (!err)
@@ -279,7 +280,7 @@ static int echo(struct rank *r, const struct region *g, u32 page)
 	host_begin();
 	conn_send(r->conn, m.dst, &m);
 	local_bh_enable();
-	err = slot_wait(r, slot, seq, 1, 0);
+	err = slot_wait(r, slot, seq, 1, 0, true);
 	if (err && slot_abandon(r, slot, seq))
 		return err;
 	WRITE_ONCE(r->slots[slot].echo, 0);
@@ -293,10 +294,11 @@ static int one_block(struct rank *r, const struct region *g, u32 page, const str
 {
 	switch ((enum dsm_range_op)p->op) {
 	case DSM_RANGE_PREFETCH: return may(r, page, p->write) ? 0 : fetch_ahead(r, g, page, p->write);
-	case DSM_RANGE_ACQUIRE: return may(r, page, p->write) ? 0 : acquire(r, g, page, p->write, NULL);
+	case DSM_RANGE_ACQUIRE: return may(r, page, p->write) ? 0 : acquire(r, g, page, p->write, false, NULL);
 	case DSM_RANGE_RELEASE: return release(r, g, page, false);
 	case DSM_RANGE_EVICT: return release(r, g, page, true);
-	case DSM_RANGE_PIN: return pin(r, g, page, p->write);
+	/* A range of which something is pinned is not begun again. */
+	case DSM_RANGE_PIN: return pin(r, g, page, p->write, page != p->page);
 	case DSM_RANGE_UNPIN: return host_unpin(r, block_id(page, 1u << g->order), p->write);
 	case DSM_RANGE_PLACE: return place(r, g, page, (u16)p->write);
 	case DSM_RANGE_LEAVE: return leave(r, g, page);
@@ -332,6 +334,7 @@ static long range(struct rank *r, void *in, void __user *arg)
 	u32 page, step;
 	int err = 0;
 
+	park_take(r, NULL, NULL, NULL);
 	if (p.op >= DSM_RANGE_QUIET)
 		return whole_units(r, &p);
 	rcu_read_lock();

@@ -424,6 +424,8 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	mutex_init(&r->region_lock);
 	mutex_init(&r->stop_lock);
 	spin_lock_init(&r->lost_lock);
+	spin_lock_init(&r->parked_lock);
+	INIT_LIST_HEAD(&r->parked);
 	for (i = 0; i < STRIPES; i++)
 		spin_lock_init(&r->stripes[i]);
 	r->states = kvcalloc(chunks, sizeof(*r->states), GFP_KERNEL_ACCOUNT);
@@ -583,5 +585,6 @@ void rank_leave(struct rank *r)
 
 void rank_free(struct rank *r)
 {
+	park_free(r);
 	free_tables(r);
 }

@@ -7,7 +7,8 @@
  * wake-ups) is done after the stripe is dropped. Messages for ranks of this kernel go through a queue of the processor, so
  * that nothing recurses.
  *
- * Lock order: stripe < nothing. slot->wait.lock < nothing. lane->lock < the driver's. None is held with another.
+ * Lock order: stripe < nothing. slot->wait.lock < the scheduler's. parked_lock < nothing. lane->lock < the driver's. None is
+ * held with another.
  *
  * Life: rank_leave() (the file is closed) sets `dead`, after which messages for the rank are dropped; it waits until no
  * transaction and no softirq is inside. Ranks of this kernel that send here hold a reference to the context.
@@ -84,6 +85,26 @@ static inline u32 region_usable(const struct region *g, u32 start)
 	return g->page + g->usable > start ? min(g->page + g->usable - start, CHUNK_PAGES) : 0;
 }
 
+/* A request for synchronisation that is under way: what its thread waits for next. */
+enum call_stage {
+	STAGE_ANSWER = 0, /* the first answer */
+	STAGE_TURN,       /* in line: the turn, until `end` */
+	STAGE_CANCEL,     /* taken back: whether the turn has come all the same */
+	STAGE_GRANT,      /* then the turn's own answer */
+	STAGE_BARRIER
+};
+
+struct call {
+	struct dsm_ioc_call in, out; /* as it was made; what has come of it */
+	struct msg m;
+	u64 end; /* 0: none */
+	u32 seq; /* answers before it; of a barrier its generation */
+	int slot;
+	u16 hold;
+	u8 stage;      /* enum call_stage */
+	bool killable; /* no memory to park it: a signal must wait */
+};
+
 struct conn;
 struct ib_device;
 
@@ -127,8 +148,10 @@ struct rank {
 	struct object_list object_list;
 	struct bar **bars;
 	wait_queue_head_t bar_wait;
-	struct conn *conn;  /* NULL: no RDMA */
-	struct rank **here; /* ranks of this kernel, by number */
+	spinlock_t parked_lock;
+	struct list_head parked; /* calls whose threads run signal handlers; park.c */
+	struct conn *conn;       /* NULL: no RDMA */
+	struct rank **here;      /* ranks of this kernel, by number */
 	u64 messages_in, messages_out, steps;
 	long charged; /* for all these tables, and the connections */
 	/* peers that are gone */
@@ -247,16 +270,21 @@ void host_stop(void);
 /* wait.c; all sleep */
 vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write);
 enum slot_kind { SLOT_BLOCK, SLOT_BRIEF, SLOT_LASTING };
-int slot_get(struct rank *r,
-	     enum slot_kind kind); /* -EINTR: killed; -EAGAIN: too many lasting ones; -ENOMEM, -EDQUOT */
-int slot_now(struct rank *r);      /* -EAGAIN; does not sleep */
+int slot_get(
+	struct rank *r,
+	enum slot_kind
+		kind); /* -EINTR: killed; -EAGAIN: too many lasting ones; -ENOMEM, -EDQUOT; brief: -ERESTARTNOINTR */
+int slot_now(struct rank *r); /* -EAGAIN; does not sleep */
 int slot_try(struct rank *r, u32 object,
 	     bool back); /* for a prefetch, or a block that is given back; -EAGAIN; does not sleep */
 void slot_put(struct rank *r, unsigned int slot);
 void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value);
 void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value,
-		   bool last);                                            /* others follow unless it is the last */
-int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns); /* 0, -ETIMEDOUT, -EINTR, -EIO */
+		   bool last); /* others follow unless it is the last */
+/* 0, -ETIMEDOUT, -EINTR: killed, -EIO; unless killable, -ERESTARTNOINTR for a signal: the answer is still to come */
+int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable);
+bool slot_answered_by(const struct slot *s, u32 seq, u32 n); /* n answers after seq */
+int signal_err(void); /* what a call ends with that a signal has interrupted: -EINTR or -ERESTARTNOINTR */
 bool slot_abandon(struct rank *r, unsigned int slot, u32 seq); /* its thread goes; false: the answer has come */
 struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 slot);
 bool ask_around(struct rank *r, u32 page, struct msg *ask); /* for the block around a page; false: of no region */
@@ -284,7 +312,16 @@ bool table_ready(struct rank *r, const struct msg *m, gfp_t gfp);
 
 /* sync.c */
 void sync_send(struct rank *r, const struct msg *m); /* of this rank's own; in process context */
+void sync_take_back(struct rank *r, struct call *c); /* it is in line: SOP_CANCEL */
+bool sync_lines_up(const struct call *c);            /* its first answer says only that it is in line */
 long sync_call(struct rank *r, void *in, void __user *arg);
+
+/* park.c; all sleep */
+/* A signal interrupts a call, which its thread will make again. False: no memory. */
+bool park(struct rank *r, const struct call *c, void __user *arg);
+/* The thread makes a call: the one that it was making? Any other that it has left is given up. */
+bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct call *c);
+void park_free(struct rank *r); /* nobody is inside any more */
 
 /* call.c */
 long call_sync(struct ctx *c, void *in, void __user *arg);

@@ -15,30 +15,43 @@ void sync_send(struct rank *r, const struct msg *m)
 }
 
 /* Wait for answer n of a request; a killed thread leaves its slot to the answers. */
-static int answer(struct rank *r, struct dsm_ioc_call *p, int *slot, u32 seq, u32 n, u64 ns)
+static int answer(struct rank *r, struct call *c, u32 n, u64 ns)
 {
 	int err;
 
-	p->waited |= smp_load_acquire(&slot_at(r, *slot)->seq) - seq < n;
-	err = slot_wait(r, *slot, seq, n, ns);
-	if ((err == -EINTR || err == -EIO) && slot_abandon(r, *slot, smp_load_acquire(&slot_at(r, *slot)->seq)))
-		*slot = -1;
+	c->out.waited |= !slot_answered_by(slot_at(r, c->slot), c->seq, n);
+	err = slot_wait(r, c->slot, c->seq, n, ns, c->killable);
+	if ((err == -EINTR || err == -EIO) && slot_abandon(r, c->slot, smp_load_acquire(&slot_at(r, c->slot)->seq)))
+		c->slot = -1;
 	return err;
 }
 
 /* "In line" has come: wait for the turn, or give up (libdsm/sync/object.c, sync_turn()). */
-static int turn(struct rank *r, struct dsm_ioc_call *p, struct msg *m, int *slot, u32 seq)
+static int turn(struct rank *r, struct call *c)
 {
-	int err = answer(r, p, slot, seq, 2, p->ns);
+	const u64 now = ktime_get_ns();
+	int err;
 
-	if (err != -ETIMEDOUT)
-		return err;
-	m->op = SOP_CANCEL;
-	sync_send(r, m);
-	err = answer(r, p, slot, seq, 2, 0);
-	if (err || slot_at(r, *slot)->status == -ETIMEDOUT)
-		return err ? err : -ETIMEDOUT;
-	return answer(r, p, slot, seq, 3, 0);
+	if (c->stage == STAGE_TURN) {
+		err = answer(r, c, 2, !c->end ? 0 : c->end > now ? c->end - now : 1);
+		if (err != -ETIMEDOUT)
+			return err;
+		sync_take_back(r, c);
+	}
+	if (c->stage == STAGE_CANCEL) {
+		err = answer(r, c, 2, 0);
+		if (err || slot_at(r, c->slot)->status == -ETIMEDOUT)
+			return err ? err : -ETIMEDOUT;
+		c->stage = STAGE_GRANT;
+	}
+	return answer(r, c, 3, 0);
+}
+
+void sync_take_back(struct rank *r, struct call *c)
+{
+	c->m.op = SOP_CANCEL;
+	c->stage = STAGE_CANCEL;
+	sync_send(r, &c->m);
 }
 
 /* What its home would refuse, and take this rank for a liar, is not for a process to send. */
@@ -51,47 +64,58 @@ static bool may_send(const struct rank *r, struct msg *m)
 	return !wire_check(m, &there);
 }
 
-static int do_sync(struct rank *r, struct dsm_ioc_call *p)
+bool sync_lines_up(const struct call *c)
 {
-	struct msg m = { .type = MSG_SYNC,
-			 .op = p->op,
-			 .src = r->me,
-			 .dst = p->home,
-			 .object = p->object,
-			 .req_rank = (u16)p->gen,
-			 .value2 = p->value2,
-			 .value = p->value,
-			 .flags = p->ns ? MSGF_TIMED : 0 };
-	bool twice = p->op == SOP_ENQUEUE || (p->ns && p->op == SOP_WAIT);
-	int slot, err;
-	u32 seq;
+	return c->in.op == SOP_ENQUEUE || (c->in.ns && c->in.op == SOP_WAIT);
+}
 
-	if (!may_send(r, &m))
+/* These begin a call: 1 if its thread is to wait, else 0 or -errno. */
+static int begin_sync(struct rank *r, struct call *c)
+{
+	const struct dsm_ioc_call *p = &c->in;
+
+	c->m = (struct msg){ .type = MSG_SYNC,
+			     .op = p->op,
+			     .src = r->me,
+			     .dst = p->home,
+			     .object = p->object,
+			     .req_rank = (u16)p->gen,
+			     .value2 = p->value2,
+			     .value = p->value,
+			     .flags = p->ns ? MSGF_TIMED : 0 };
+	if (!may_send(r, &c->m))
 		return -EINVAL;
-	slot = slot_get(r, op_lasts(p->op) ? SLOT_LASTING : SLOT_BRIEF);
-	if (slot < 0)
-		return slot;
-	m.req_slot = (u16)slot;
-	seq = smp_load_acquire(&slot_at(r, slot)->seq);
-	sync_send(r, &m);
-	err = answer(r, p, &slot, seq, 1, 0);
-	if (!err)
-		p->status = slot_at(r, slot)->status;
-	if (!err && !p->status && twice) {
-		if (p->mutex) {
+	c->slot = slot_get(r, op_lasts(p->op) ? SLOT_LASTING : SLOT_BRIEF);
+	if (c->slot < 0)
+		return c->slot;
+	c->m.req_slot = (u16)c->slot;
+	c->seq = smp_load_acquire(&slot_at(r, c->slot)->seq);
+	sync_send(r, &c->m);
+	return 1;
+}
+
+/* These wait, or go on with it. */
+static int wait_sync(struct rank *r, struct call *c)
+{
+	int err = c->stage == STAGE_ANSWER ? answer(r, c, 1, 0) : 0;
+
+	if (!err && c->stage == STAGE_ANSWER) {
+		c->out.status = slot_at(r, c->slot)->status;
+		if (c->out.status || !sync_lines_up(c))
+			return 0;
+		if (c->in.mutex) {
 			host_begin();
-			host_held(r, (u16)array_index_nospec(p->mutex - 1, HOLDS), HE_UNLOCK, NULL);
+			host_held(r, (u16)array_index_nospec(c->in.mutex - 1, HOLDS), HE_UNLOCK, NULL);
 			local_bh_enable();
 		}
-		err = turn(r, p, &m, &slot, seq);
-		if (err == -ETIMEDOUT) {
-			p->status = -ETIMEDOUT;
-			err = 0;
-		}
+		c->stage = STAGE_TURN;
+		c->end = c->in.ns ? ktime_get_ns() + min_t(u64, c->in.ns, S64_MAX) : 0;
 	}
-	if (slot >= 0) {
-		p->result = slot_at(r, slot)->value;
-		slot_put(r, slot);
+	if (!err)
+		err = turn(r, c);
+	if (err == -ETIMEDOUT) {
+		c->out.status = -ETIMEDOUT;
+		err = 0;
 	}
 	return err;
 }
@@ -173,105 +197,154 @@ static int get_in_line(struct rank *r, struct msg *m)
 	return hold;
 }
 
-static int do_lock(struct rank *r, struct dsm_ioc_call *p)
+static int begin_lock(struct rank *r, struct call *c)
 {
-	struct msg m = { .type = p->call == DSM_CALL_LOCK ? MSG_LOCK : MSG_TRYLOCK,
-			 .src = r->me,
-			 .dst = p->home,
-			 .object = p->object,
-			 .req_rank = (u16)p->gen };
-	int slot, hold, err;
-	u32 seq;
+	const struct dsm_ioc_call *p = &c->in;
+	int hold;
 
-	if (!may_send(r, &m))
+	c->m = (struct msg){ .type = p->call == DSM_CALL_LOCK ? MSG_LOCK : MSG_TRYLOCK,
+			     .src = r->me,
+			     .dst = p->home,
+			     .object = p->object,
+			     .req_rank = (u16)p->gen };
+	if (!may_send(r, &c->m))
 		return -EINVAL;
-	hold = take_kept(r, &m);
+	hold = take_kept(r, &c->m);
 	if (hold >= 0) {
-		p->hold = (u16)hold;
+		c->out.hold = (u16)hold;
 		return 0;
 	}
-	slot = slot_get(r, m.type == MSG_LOCK ? SLOT_LASTING : SLOT_BRIEF);
-	if (slot < 0)
-		return slot;
-	m.req_slot = (u16)slot;
-	seq = smp_load_acquire(&slot_at(r, slot)->seq);
-	hold = get_in_line(r, &m);
-	if (hold < 0) {
-		slot_put(r, slot);
+	c->slot = slot_get(r, c->m.type == MSG_LOCK ? SLOT_LASTING : SLOT_BRIEF);
+	if (c->slot < 0)
+		return c->slot;
+	c->m.req_slot = (u16)c->slot;
+	c->seq = smp_load_acquire(&slot_at(r, c->slot)->seq);
+	hold = get_in_line(r, &c->m);
+	if (hold < 0)
 		return hold;
-	}
-	err = answer(r, p, &slot, seq, 1, 0);
-	if (slot >= 0) {
-		p->status = slot_at(r, slot)->status;
-		p->hold = (u16)hold;
-		if (!p->status && m.type == MSG_TRYLOCK)
-			WRITE_ONCE(*kept_place(r, &m), (u16)(hold + 1));
-		slot_put(r, slot);
+	c->hold = (u16)hold;
+	return 1;
+}
+
+static int wait_lock(struct rank *r, struct call *c)
+{
+	int err = answer(r, c, 1, 0);
+
+	if (c->slot >= 0 && err != -ERESTARTNOINTR) {
+		c->out.status = slot_at(r, c->slot)->status;
+		c->out.hold = c->hold;
+		if (!c->out.status && c->m.type == MSG_TRYLOCK)
+			WRITE_ONCE(*kept_place(r, &c->m), (u16)(c->hold + 1));
 	}
 	return err;
 }
 
-static int do_barrier(struct rank *r, struct dsm_ioc_call *p)
+static int begin_barrier(struct rank *r, struct call *c)
 {
-	struct msg m = { .version = WIRE_VERSION,
-			 .type = MSG_ARRIVE,
-			 .op = p->op,
-			 .src = r->me,
-			 .dst = r->me,
-			 .req_rank = r->me,
-			 .object = p->object,
-			 .aux = p->threads,
-			 .value = p->value };
+	const struct dsm_ioc_call *p = &c->in;
 	struct bar *b;
-	u64 until;
-	u32 gen;
 	int err;
 
-	if (p->threads && !table_ready(r, &m, GFP_KERNEL_ACCOUNT))
+	c->m = (struct msg){ .version = WIRE_VERSION,
+			     .type = MSG_ARRIVE,
+			     .op = p->op,
+			     .src = r->me,
+			     .dst = r->me,
+			     .req_rank = r->me,
+			     .object = p->object,
+			     .aux = p->threads,
+			     .value = p->value };
+	if (p->threads && !table_ready(r, &c->m, GFP_KERNEL_ACCOUNT))
 		return -ENOMEM;
 	b = bar_at(r, p->object);
 	if (b && READ_ONCE(b->threads) && READ_ONCE(b->mask) != p->value2)
 		return -EINVAL; /* of one episode, one group */
 	if (!p->threads) {
-		p->status = b && READ_ONCE(b->threads) ? -EBUSY : 0;
+		c->out.status = b && READ_ONCE(b->threads) ? -EBUSY : 0;
 		return 0;
 	}
 	WRITE_ONCE(b->mask, p->value2);
-	gen = smp_load_acquire(&b->gen);
+	c->seq = smp_load_acquire(&b->gen);
+	c->stage = STAGE_BARRIER;
 	host_begin();
-	err = host_arrive(r, &m);
+	err = host_arrive(r, &c->m);
 	local_bh_enable();
 	if (err)
 		return -EINVAL;
-	p->waited = smp_load_acquire(&b->gen) == gen;
-	until = ktime_get_ns() + (u64)r->spin_us * NSEC_PER_USEC;
-	while (smp_load_acquire(&b->gen) == gen && !need_resched() && ktime_get_ns() < until)
+	c->out.waited = smp_load_acquire(&b->gen) == c->seq;
+	return 1;
+}
+
+static int wait_barrier(struct rank *r, struct call *c)
+{
+	const u64 until = ktime_get_ns() + (u64)r->spin_us * NSEC_PER_USEC;
+	struct bar *b = bar_at(r, c->in.object);
+	int err;
+
+	while (smp_load_acquire(&b->gen) == c->seq && !need_resched() && ktime_get_ns() < until)
 		cpu_relax();
-	if (wait_event_killable(r->bar_wait, smp_load_acquire(&b->gen) != gen || READ_ONCE(r->dead)))
-		return -EINTR;
-	if (smp_load_acquire(&b->gen) == gen)
+	if (c->killable)
+		err = wait_event_killable(r->bar_wait, smp_load_acquire(&b->gen) != c->seq || READ_ONCE(r->dead));
+	else
+		err = wait_event_interruptible(r->bar_wait, smp_load_acquire(&b->gen) != c->seq || READ_ONCE(r->dead));
+	if (err)
+		return signal_err();
+	if (smp_load_acquire(&b->gen) == c->seq)
 		return -EIO;
-	p->status = b->ended;
-	p->result = b->result;
+	c->out.status = b->ended;
+	c->out.result = b->result;
 	return 0;
 }
 
-long sync_call(struct rank *r, void *in, void __user *arg)
+static int begin(struct rank *r, struct call *c)
 {
-	struct dsm_ioc_call *p = in;
-	long err;
+	int err;
 
-	switch ((enum dsm_call_op)p->call) {
-	case DSM_CALL_SYNC: err = do_sync(r, p); break;
+	switch ((enum dsm_call_op)c->in.call) {
+	case DSM_CALL_SYNC: return begin_sync(r, c);
 	case DSM_CALL_LOCK:
-	case DSM_CALL_TRYLOCK: err = do_lock(r, p); break;
+	case DSM_CALL_TRYLOCK: return begin_lock(r, c);
 	case DSM_CALL_UNLOCK:
 		host_begin();
-		err = host_held(r, p->hold, HE_UNLOCK, NULL);
+		err = host_held(r, c->in.hold, HE_UNLOCK, NULL);
 		local_bh_enable();
-		break;
-	case DSM_CALL_BARRIER: err = do_barrier(r, p); break;
-	default: err = -EINVAL;
+		return err;
+	case DSM_CALL_BARRIER: return begin_barrier(r, c);
+	default: return -EINVAL;
 	}
-	return !err && copy_to_user(arg, p, sizeof(*p)) ? -EFAULT : err;
+}
+
+static int wait_for(struct rank *r, struct call *c)
+{
+	if (c->stage == STAGE_BARRIER)
+		return wait_barrier(r, c);
+	return c->in.call == DSM_CALL_SYNC ? wait_sync(r, c) : wait_lock(r, c);
+}
+
+/* A signal's handler runs outside; then the thread makes this call again, and goes on with it. */
+long sync_call(struct rank *r, void *in, void __user *arg)
+{
+	struct call c;
+	long err = 1;
+
+	if (!park_take(r, in, arg, &c)) {
+		c = (struct call){ .slot = -1 };
+		c.in = c.out = *(struct dsm_ioc_call *)in;
+		err = begin(r, &c);
+	}
+	while (err > 0) {
+		err = wait_for(r, &c);
+		if (err != -ERESTARTNOINTR)
+			break;
+		if (park(r, &c, arg))
+			return err;
+		c.killable = true;
+		err = 1;
+	}
+	if (c.slot >= 0) {
+		if (c.in.call == DSM_CALL_SYNC)
+			c.out.result = slot_at(r, c.slot)->value;
+		slot_put(r, c.slot);
+	}
+	return !err && copy_to_user(arg, &c.out, sizeof(c.out)) ? -EFAULT : err;
 }

@@ -3,8 +3,8 @@
  * wait.c - faults, request slots, and how a thread waits for its answer.
  *
  * A fault asks, looks for a while with mmap_lock held, then drops the lock and sleeps; a signal ends its sleep, of a fault in the
- * kernel and of a call only a fatal one. The slot of a thread that does not wait any more is left to the answer. All of this
- * sleeps but what says otherwise.
+ * kernel only a fatal one, and of a call, which is made again when the handler has run (park.c). The slot of a thread that does
+ * not wait any more is left to the answer. All of this sleeps but what says otherwise.
  */
 #include <linux/mm.h>
 #include <linux/nospec.h>
@@ -37,6 +37,11 @@ static void begin(struct rank *r, unsigned int slot)
 	WRITE_ONCE(s->echo, 0);
 }
 
+int signal_err(void)
+{
+	return fatal_signal_pending(current) ? -EINTR : -ERESTARTNOINTR;
+}
+
 /*
  * Those of the first two kinds come back by themselves, whatever others do. A lasting one may be kept until somebody posts,
  * unlocks, signals: for that nobody waits here.
@@ -50,14 +55,18 @@ int slot_get(struct rank *r, enum slot_kind kind)
 		[SLOT_BRIEF] = { SLOTS, BRIEF_END },
 		[SLOT_LASTING] = { BRIEF_END, ALL_SLOTS },
 	};
-	wait_queue_head_t *queue = kind == SLOT_BLOCK ? &r->slot_free : &r->brief_free;
 	const u32 from = range[kind].from, to = range[kind].to;
 	int slot = take(r, from, to), err;
 
 	if (slot < 0 && kind == SLOT_LASTING)
 		return -EAGAIN;
-	if (slot < 0 && wait_event_killable(*queue, (slot = take(r, from, to)) >= 0 || READ_ONCE(r->dead)))
+	/* For a block it may be in a fault, with mmap_lock. */
+	if (slot < 0 && kind == SLOT_BLOCK &&
+	    wait_event_killable(r->slot_free, (slot = take(r, from, to)) >= 0 || READ_ONCE(r->dead)))
 		return -EINTR;
+	if (slot < 0 && kind == SLOT_BRIEF &&
+	    wait_event_interruptible(r->brief_free, (slot = take(r, from, to)) >= 0 || READ_ONCE(r->dead)))
+		return signal_err();
 	if (slot < 0)
 		return -EIO;
 	err = table_slot(r, slot);
@@ -138,7 +147,7 @@ bool slot_abandon(struct rank *r, unsigned int slot, u32 seq)
 	return left;
 }
 
-static bool answered(const struct slot *s, u32 seq, u32 n)
+bool slot_answered_by(const struct slot *s, u32 seq, u32 n)
 {
 	return smp_load_acquire(&s->seq) - seq >= n;
 }
@@ -148,31 +157,30 @@ static bool spin(struct rank *r, const struct slot *s, u32 seq, u32 n)
 	u64 until = ktime_get_ns() + (u64)r->spin_us * NSEC_PER_USEC;
 
 	do {
-		if (answered(s, seq, n))
+		if (slot_answered_by(s, seq, n))
 			return true;
 		cpu_relax();
 	} while (!need_resched() && ktime_get_ns() < until);
-	return answered(s, seq, n);
+	return slot_answered_by(s, seq, n);
 }
 
-int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns)
+int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable)
 {
+	const unsigned int state = killable ? TASK_KILLABLE : TASK_INTERRUPTIBLE;
 	struct slot *s = slot_at(r, slot);
 	u64 limit = ns ? nsecs_to_jiffies64(ns) + 1 : 0;
 	long left;
 
+	might_sleep();
 	if (spin(r, s, seq, n))
 		return 0;
-	if (!ns) {
-		left = wait_event_killable(s->wait, answered(s, seq, n) || READ_ONCE(r->dead)) ? -EINTR : 1;
-	} else {
-		/* A long limit is no limit that anybody would see. */
-		left = wait_event_killable_timeout(s->wait, answered(s, seq, n) || READ_ONCE(r->dead),
-						   (long)min_t(u64, limit, MAX_SCHEDULE_TIMEOUT - 1));
-	}
-	if (answered(s, seq, n))
+	/* A long limit is no limit that anybody would see. */
+	left = ___wait_event(s->wait, ___wait_cond_timeout(slot_answered_by(s, seq, n) || READ_ONCE(r->dead)), state, 0,
+			     ns ? (long)min_t(u64, limit, MAX_SCHEDULE_TIMEOUT - 1) : MAX_SCHEDULE_TIMEOUT,
+			     __ret = schedule_timeout(__ret));
+	if (slot_answered_by(s, seq, n))
 		return 0;
-	return left == 0 ? -ETIMEDOUT : left < 0 ? -EINTR : -EIO;
+	return left == 0 ? -ETIMEDOUT : left < 0 ? signal_err() : -EIO;
 }
 
 /* ---- blocks --------------------------------------------------------------------------------- */
@@ -367,12 +375,12 @@ static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot
 		*dropped = true; /* vmf->vma is not to be looked at any more */
 	}
 	if (*dropped && may_interrupt(vmf))
-		err = wait_event_interruptible(s->wait, answered(s, seq, 1) || READ_ONCE(r->dead));
+		err = wait_event_interruptible(s->wait, slot_answered_by(s, seq, 1) || READ_ONCE(r->dead));
 	else
-		err = wait_event_killable(s->wait, answered(s, seq, 1) || READ_ONCE(r->dead));
+		err = wait_event_killable(s->wait, slot_answered_by(s, seq, 1) || READ_ONCE(r->dead));
 	if (err)
 		return -EINTR;
-	return answered(s, seq, 1) ? 0 : -EIO;
+	return slot_answered_by(s, seq, 1) ? 0 : -EIO;
 }
 
 static u8 allowed(const struct ctx *c, u32 page)

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * park.c - calls whose threads run a signal handler. The kernel makes the thread repeat the system call when its handler has
+ * returned (-ERESTARTNOINTR); meanwhile the request is under way, and what its thread waits for is kept here, by thread.
+ *
+ * A thread may also leave its handler by siglongjmp(3), and make another call, or end. Its request is then given up: what comes of
+ * it, a lock or a turn, is given back by a worker. That a thread has ended is found when another parks a call.
+ *
+ * A call that is given up counts as inside its rank until its last answer has come, or the rank dies. Its entry in the slot's
+ * queue queues the work once (`queued`); the worker takes the entry out, under the queue's lock, before it does anything.
+ */
+#include <linux/pid.h>
+#include <linux/sched.h>
+#include <linux/slab.h>
+
+#include "rank.h"
+
+struct parked {
+	struct list_head list;
+	struct rank *r;
+	struct pid *thread;
+	void __user *arg;
+	struct call call;
+	u32 awaited; /* given up: this answer */
+	wait_queue_entry_t entry;
+	struct work_struct work;
+	int queued;
+};
+
+static void forget(struct parked *p)
+{
+	put_pid(p->thread);
+	kfree(p);
+}
+
+/* ---- calls that are given up ---------------------------------------------------------------- */
+
+static bool has_come(const struct parked *p)
+{
+	return slot_answered_by(slot_at(p->r, p->call.slot), p->call.seq, p->awaited) || READ_ONCE(p->r->dead);
+}
+
+static void queue_once(struct parked *p)
+{
+	if (has_come(p) && !xchg(&p->queued, 1))
+		queue_work(dsm_wq, &p->work);
+}
+
+/* Under the slot's wait.lock, in any context. */
+static int wakes(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
+{
+	queue_once(container_of(entry, struct parked, entry));
+	return 0;
+}
+
+static void await(struct parked *p, u32 n)
+{
+	p->awaited = n;
+	WRITE_ONCE(p->queued, 0);
+	add_wait_queue(&slot_at(p->r, p->call.slot)->wait, &p->entry);
+	queue_once(p);
+}
+
+/* What undoes an operation that has been granted. */
+static bool undo(u8 op, struct msg *m)
+{
+	switch (op) {
+	case SOP_RDLOCK: m->op = SOP_RDUNLOCK; break;
+	case SOP_WRLOCK: m->op = SOP_WRUNLOCK; break;
+	case SOP_WAIT: m->op = SOP_POST; break;
+	case SOP_ENQUEUE: m->op = SOP_SIGNAL; break; /* another is to have it */
+	default: return false;
+	}
+	m->flags = 0;
+	m->value = m->op == SOP_POST;
+	return true;
+}
+
+static void give_back(struct rank *r, struct call *c)
+{
+	struct slot *s = slot_at(r, c->slot);
+
+	if (s->status) {
+		slot_put(r, c->slot);
+	} else if (c->in.call != DSM_CALL_SYNC) {
+		host_begin();
+		host_held(r, c->hold, HE_UNLOCK, NULL);
+		local_bh_enable();
+		slot_put(r, c->slot);
+	} else if (undo(c->in.op, &c->m)) {
+		WRITE_ONCE(s->nobody, 1); /* its answer frees the slot */
+		sync_send(r, &c->m);
+	} else {
+		slot_put(r, c->slot);
+	}
+}
+
+static void come(struct work_struct *work)
+{
+	struct parked *p = container_of(work, struct parked, work);
+	struct call *c = &p->call;
+	struct rank *r = p->r;
+	struct slot *s = slot_at(r, c->slot);
+
+	remove_wait_queue(&s->wait, &p->entry);
+	if (READ_ONCE(r->dead)) {
+		slot_put(r, c->slot);
+	} else if (c->stage == STAGE_ANSWER && c->in.call == DSM_CALL_SYNC && sync_lines_up(c) && !s->status) {
+		sync_take_back(r, c);
+		await(p, 2);
+		return;
+	} else if (c->stage == STAGE_CANCEL && s->status != -ETIMEDOUT) {
+		c->stage = STAGE_GRANT;
+		await(p, 3);
+		return;
+	} else {
+		if (c->stage == STAGE_GRANT)
+			s->status = 0; /* the last to come may have been the answer to SOP_CANCEL */
+		give_back(r, c);
+	}
+	forget(p);
+	rank_exit(r);
+}
+
+/* Its thread does not come back for it. */
+static void give_up(struct parked *p)
+{
+	struct call *c = &p->call;
+
+	if (c->stage == STAGE_BARRIER) {
+		forget(p); /* it has arrived, which cannot be undone */
+		return;
+	}
+	rank_enter(p->r); /* the caller is inside */
+	init_waitqueue_func_entry(&p->entry, wakes);
+	INIT_WORK(&p->work, come);
+	if (c->stage == STAGE_TURN)
+		sync_take_back(p->r, c);
+	await(p, c->stage == STAGE_ANSWER ? 1 : c->stage == STAGE_CANCEL ? 2 : 3);
+}
+
+/* ---- calls that are made again --------------------------------------------------------------- */
+
+static bool has_ended(const struct parked *p)
+{
+	bool has;
+
+	rcu_read_lock();
+	has = !pid_task(p->thread, PIDTYPE_PID);
+	rcu_read_unlock();
+	return has;
+}
+
+bool park(struct rank *r, const struct call *c, void __user *arg)
+{
+	struct parked *p = kmalloc(sizeof(*p), GFP_KERNEL_ACCOUNT), *other, *next;
+	LIST_HEAD(ended);
+
+	if (!p)
+		return false;
+	*p = (struct parked){ .r = r, .thread = get_pid(task_pid(current)), .arg = arg, .call = *c };
+	spin_lock(&r->parked_lock);
+	list_for_each_entry_safe(other, next, &r->parked, list) if (has_ended(other)) list_move(&other->list, &ended);
+	list_add(&p->list, &r->parked);
+	spin_unlock(&r->parked_lock);
+	list_for_each_entry_safe(other, next, &ended, list) give_up(other);
+	return true;
+}
+
+bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct call *c)
+{
+	struct parked *p, *mine = NULL;
+	bool same;
+
+	/* Its own call this thread has parked itself. */
+	if (list_empty_careful(&r->parked))
+		return false;
+	spin_lock(&r->parked_lock);
+	list_for_each_entry(p, &r->parked, list) if (p->thread == task_pid(current)) mine = p;
+	if (mine)
+		list_del(&mine->list);
+	spin_unlock(&r->parked_lock);
+	if (!mine)
+		return false;
+	same = in && mine->arg == arg && !memcmp(&mine->call.in, in, sizeof(*in));
+	if (same) {
+		*c = mine->call;
+		forget(mine);
+	} else {
+		give_up(mine);
+	}
+	return same;
+}
+
+void park_free(struct rank *r)
+{
+	struct parked *p, *next;
+
+	list_for_each_entry_safe(p, next, &r->parked, list) forget(p);
+}
