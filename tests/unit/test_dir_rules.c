@@ -163,6 +163,12 @@ static bool absurd(const struct dir *d, const struct ask *a)
 	return d->state == DIR_EXCLUSIVE || (d->state == DIR_SHARED && a->type == MSG_READ_REQ);
 }
 
+/* Of a read that is served beside others. */
+static uint32_t mark_of(uint16_t rank)
+{
+	return queue_at(&ctx.queue, queue_node(&ctx.queue, rank, SLOT))->mark;
+}
+
 /* The manager cannot know what the requester has, and is not blamed for it. */
 static int refusal(const struct dir *d, const struct ask *a)
 {
@@ -245,6 +251,7 @@ START_TEST(every_request_in_every_state)
 					if (absurd(&was, &a)) {
 						ck_assert_int_eq(err, refusal(&was, &a));
 						ck_assert_mem_eq(&d, &was, sizeof(d));
+						ck_assert_uint_eq(mark_of(a.rank), 0);
 					} else {
 						ck_assert_int_eq(err, 0);
 						check_served(&was, &a, &d, &out);
@@ -272,6 +279,30 @@ START_TEST(a_request_queues_once)
 		ck_assert_int_eq(dir_step(&ctx, &d, &m, &out), flags ? -ESTALE : -EBADMSG);
 		ck_assert_mem_eq(&d, &was, sizeof(d));
 	}
+}
+END_TEST
+
+/* The numbers of nodes are as wide as jobs and slots make them. */
+START_TEST(the_rest_of_a_line_stays)
+{
+	struct ask first = { .rank = SHARER, .type = MSG_WRITE_REQ }, second = { .rank = 63, .type = MSG_WRITE_REQ };
+	struct dir d = entry(DIR_EXCLUSIVE);
+	struct msg m = message(&first), n = message(&second), over = unit_msg(MSG_DONE, THIRD, ME, THIRD, 0), turn;
+	uint32_t last = queue_node(&ctx.queue, second.rank, SLOT);
+	struct actions out;
+
+	memset(nodes, 0, sizeof(nodes));
+	d.phase = DIR_BUSY;
+	ck_assert_int_eq(dir_step(&ctx, &d, &m, &out), 0);
+	ck_assert_int_eq(dir_step(&ctx, &d, &n, &out), 0);
+	ck_assert_uint_gt(last, UINT16_MAX);
+	ck_assert_uint_eq(d.tail, last);
+	over.object = OBJECT;
+	ck_assert_int_eq(dir_step(&ctx, &d, &over, &out), 0);
+	turn = out.v[0].msg;
+	ck_assert_int_eq(dir_step(&ctx, &d, &turn, &out), 0);
+	ck_assert_uint_eq(d.owner, SHARER);
+	ck_assert_uint_eq(d.tail, last);
 }
 END_TEST
 
@@ -504,6 +535,7 @@ int main(void)
 
 	tcase_add_test(t, every_request_in_every_state);
 	tcase_add_test(t, a_request_queues_once);
+	tcase_add_test(t, the_rest_of_a_line_stays);
 	tcase_add_test(t, every_message_in_every_phase);
 	tcase_add_test(t, nobody_takes_a_turn_out_of_turn);
 	tcase_add_test(t, a_block_is_marked_as_migratory_by_one_pattern_only);
