@@ -236,13 +236,22 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 	return adopt(&rec, out);
 }
 
+/* What a program asks for, and may: a record of it. */
+static int wanted(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out,
+		  struct region_record *want)
+{
+	int err = api_ready();
+
+	if (err)
+		return err;
+	return out ? describe(name, size, opt, want) : -EINVAL;
+}
+
 DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out)
 {
 	struct region_record want;
-	int err = api_ready(), before;
+	int err = wanted(name, size, opt, out, &want), before;
 
-	if (!err)
-		err = out ? describe(name, size, opt, &want) : -EINVAL;
 	if (err)
 		return err;
 	before = table_lock();
@@ -270,10 +279,8 @@ DSM_API int dsm_region_attach(const char *name, dsm_region_t **out)
 DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out)
 {
 	struct region_record want;
-	int err = api_ready(), before;
+	int err = wanted(name, size, opt, out, &want), before;
 
-	if (!err)
-		err = out ? describe(name, size, opt, &want) : -EINVAL;
 	if (err)
 		return err;
 	before = table_lock();
