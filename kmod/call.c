@@ -228,7 +228,8 @@ static int leave(struct rank *r, const struct region *g, u32 page)
 	return err;
 }
 
-static int place(struct rank *r, const struct region *g, u32 page, u16 rank)
+/* Ask dst about a block, and wait for the answer: its status, and what it brings. */
+static int ask_of(struct rank *r, const struct region *g, u32 page, u8 type, u16 dst, u64 *value)
 {
 	int slot = slot_get(r, SLOT_BLOCK), err;
 	struct msg m;
@@ -238,19 +239,36 @@ static int place(struct rank *r, const struct region *g, u32 page, u16 rank)
 		return slot;
 	m = ask_for(r, g, page, (u16)slot);
 	seq = smp_load_acquire(&r->slots[slot].seq);
-	m.type = MSG_PLACE;
-	m.dst = m.home;
+	m.type = type;
+	m.dst = dst;
 	m.flags = 0;
 	m.home = 0;
-	m.value = rank;
+	m.value = *value;
 	sync_send(r, &m);
 	err = slot_wait(r, slot, seq, 1, 0, true);
 	if (err && slot_abandon(r, slot, seq))
 		return err;
-	if (!err)
+	if (!err) {
 		err = r->slots[slot].status;
+		*value = r->slots[slot].value;
+	}
 	slot_put(r, slot);
 	return err;
+}
+
+/* As block_place() of the library. */
+static int place(struct rank *r, const struct region *g, u32 page, u16 rank)
+{
+	u64 where = rank, home = 0;
+	int err = ask_of(r, g, page, MSG_PLACE, rank_home(r, g, page), &where);
+
+	if (err == -EBUSY)
+		err = ask_of(r, g, page, MSG_SETTLE, rank, &home);
+	where = rank;
+	if (err != -EBUSY || !home || home > r->size)
+		return err;
+	err = ask_of(r, g, page, MSG_CLAIM, (u16)(home - 1), &where);
+	return err ? err : -EBUSY;
 }
 
 static int echo(struct rank *r, const struct region *g, u32 page)

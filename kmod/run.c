@@ -16,7 +16,7 @@
 struct later {
 	struct work_struct work;
 	struct rank *rank;
-	bool fetch; /* m, a MSG_RELEASE, has been judged: ask for the block */
+	bool fetch; /* m, of ACT_FETCH: ask for the block */
 	struct msg m;
 };
 
@@ -112,6 +112,20 @@ static int owner_of(struct rank *r, u32 page)
 	return owner;
 }
 
+/* A block is placed at this rank, which may have left the region since. */
+static void take_over(struct rank *r, const struct msg *m)
+{
+	const u32 page = block_page(m->object);
+
+	/* Who places the block asks again. */
+	if (!step_block_ok(r, m->object) || prepare_block(r, page, frames_wanted(r, page)))
+		return;
+	host_begin();
+	start_prefetch(r, m->object, true, m->flags, m->home, false);
+	host_run();
+	local_bh_enable();
+}
+
 /*
  * A block comes back to its home, this rank, which may have left the region, or never been there: then the message says how
  * many frames to make (aux).
@@ -138,7 +152,7 @@ static void take_back(struct rank *r, const struct msg *m)
 		return;
 	}
 	host_begin();
-	start_prefetch(r, m->object, m->op == RELEASE_EVICT, 0, r->me, true);
+	start_prefetch(r, m->object, m->op == RELEASE_EVICT, m->flags, m->home, true);
 	host_run();
 	local_bh_enable();
 }
@@ -150,7 +164,9 @@ static void later_work(struct work_struct *work)
 	struct rank *r = l->rank;
 
 	debug_count(COUNT_PROCESS, 1);
-	if (l->fetch) {
+	if (l->fetch && l->m.type == MSG_SETTLE) {
+		take_over(r, &l->m);
+	} else if (l->fetch) {
 		take_back(r, &l->m);
 	} else if (!step_prepare(r, &l->m)) {
 		host_no_memory(r);

@@ -169,7 +169,9 @@ static uint32_t dir_after(unsigned int state, unsigned int phase, unsigned int t
 				 .req_rank = 1,
 				 .flags = v / 3 % 2 ? MSGF_FIRST_TOUCH : 0,
 				 .op = MSG_WRITE_REQ,
-				 .value = v / 6 % 2 ? 2 : 0 };
+				 .value = type == MSG_CLAIM ? 1
+					 : v / 6 % 2        ? 2
+							    : 0 };
 		bool waiters = v / 12 % 2;
 		struct actions acts;
 
@@ -217,8 +219,8 @@ static void directory(void)
 
 static void directory_phases(void)
 {
-	static const uint8_t types[] = { MSG_READ_REQ, MSG_WRITE_REQ, MSG_DONE, MSG_HOME_ACK, MSG_RESUME,
-					 MSG_HOME,     MSG_PLACE,     MSG_MOVE, MSG_MOVE_ACK, MSG_ADOPT };
+	static const uint8_t types[] = { MSG_READ_REQ, MSG_WRITE_REQ, MSG_DONE, MSG_HOME_ACK, MSG_RESUME, MSG_HOME,
+					 MSG_PLACE,    MSG_CLAIM,     MSG_MOVE, MSG_MOVE_ACK, MSG_ADOPT };
 	unsigned int p, s, t;
 
 	printf("| phase |");

@@ -4,10 +4,12 @@
 #include <numa.h>
 #include <numaif.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "api/api.h"
 #include "engine/host.h"
 #include "engine/job.h"
+#include "util/futex.h"
 
 /* Pins by range, so that unpinning needs no access mode and an unknown range is an error. */
 struct pin {
@@ -126,17 +128,47 @@ void pins_forget(void)
 	}
 }
 
+#define PLACE_NS 2000000000ull /* a block that ranks keep from its new home is given up after this time */
+#define PAUSE_NS 20000         /* the first pause, and */
+#define PAUSE_MAX_NS 1000000   /* the longest one, before a block is asked about again */
+
+/* Until a time: blocks come as soon as whoever uses them lets them go. */
+static int place(struct dsm_region *r, size_t off, uint16_t rank, uint64_t until)
+{
+	struct timespec pause = { .tv_nsec = PAUSE_NS };
+	int err;
+
+	while ((err = job.host->place(r, off, rank)) == -EBUSY && clock_ns() < until) {
+		nanosleep(&pause, NULL);
+		pause.tv_nsec = pause.tv_nsec * 2 < PAUSE_MAX_NS ? pause.tv_nsec * 2 : PAUSE_MAX_NS;
+	}
+	return err;
+}
+
 DSM_API int dsm_place(const void *addr, size_t size, int rank)
 {
 	struct dsm_region *r;
-	size_t off, len;
-	int err = api_range(addr, size, &r, &off, &len);
+	size_t off, len, at;
+	uint64_t until;
+	int err = api_range(addr, size, &r, &off, &len), one;
 
 	if (err)
 		return err;
 	if (rank < 0 || rank >= job.size)
 		return -EINVAL;
-	return one_node() ? 0 : job.host->place(r, off, len, (uint16_t)rank);
+	if (one_node())
+		return 0;
+	if (node_of((uint16_t)rank) != job.node && pins_any(off, len))
+		return -EBUSY; /* it would wait for itself */
+	until = clock_ns() + PLACE_NS;
+	for (at = off; at < off + len; at += r->block_size) {
+		one = place(r, at, (uint16_t)rank, until);
+		if (one)
+			err = one;
+		else
+			until = clock_ns() + PLACE_NS;
+	}
+	return err;
 }
 
 DSM_API int dsm_bind_thread(int node)

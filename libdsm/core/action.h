@@ -22,7 +22,7 @@ enum act {
 	ACT_RESUME,   /* call the step with MSG_RESUME soon, best from the thread that waits on rank, slot */
 	ACT_WAKE_ALL, /* barrier: everybody of this rank who waits for the generation that ended */
 	ACT_REPLY, /* a request other than for a block has an answer: slot, status, value; prot: it is the last one */
-	ACT_FETCH, /* ask for the block of msg (MSG_RELEASE), as if nobody waited for it: prot */
+	ACT_FETCH, /* ask for the block of msg (MSG_RELEASE, MSG_SETTLE), as if nobody waited for it: prot, msg.home, msg.flags */
 	ACT_BLAME, /* rank has broken the protocol, as was found out only now: drop it */
 };
 

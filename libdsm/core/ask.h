@@ -14,7 +14,8 @@
 
 static inline bool ask_is(uint8_t type)
 {
-	return type == MSG_SYNC || type == MSG_PLACE || type == MSG_RELEASE || type == MSG_CALL || type == MSG_ECHO;
+	return type == MSG_SYNC || type == MSG_PLACE || type == MSG_SETTLE || type == MSG_CLAIM ||
+		type == MSG_RELEASE || type == MSG_CALL || type == MSG_ECHO;
 }
 
 /* Before m, a request in this slot of its sender, leaves. */

@@ -61,6 +61,12 @@ static struct msg *send(const struct dir_ctx *ctx, struct actions *out, uint8_t 
 	return &a->msg;
 }
 
+/* Does the requester want more than the block, to be its home? */
+static bool places(const struct dir_ctx *ctx, const struct request *r)
+{
+	return r->flags & MSGF_PLACE && r->rank != ctx->me;
+}
+
 /* Whoever is first in line goes next; a request that has to be alone waits for the last of the reads that are under way. */
 static void resume(const struct dir_ctx *ctx, struct dir *d, uint32_t object, struct actions *out)
 {
@@ -108,7 +114,7 @@ static void first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, con
 		return;
 	}
 	d->state = DIR_EXCLUSIVE;
-	d->phase = DIR_BUSY;
+	d->phase = places(ctx, r) ? DIR_HANDING : DIR_BUSY;
 	d->copyset = set_of(r->rank, set_granule(ctx->nranks));
 	m = send(ctx, out, ACT_SEND, MSG_GRANT, r->rank, object, r);
 	m->op = GRANT_WRITE;
@@ -170,7 +176,7 @@ static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	m->op = GRANT_WRITE;
 	m->count = (int16_t)n;
 	d->state = DIR_EXCLUSIVE;
-	d->phase = follows ? DIR_HANDING : DIR_BUSY;
+	d->phase = follows || places(ctx, r) ? DIR_HANDING : DIR_BUSY;
 	d->owner = d->served = RANK(r->rank);
 	d->copyset = set_of(r->rank, g);
 }
@@ -381,6 +387,33 @@ static void hand_over(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
 	}
 }
 
+/*
+ * A block is placed at a rank that is said to have the only copy: it becomes the home at once. That may have changed since; then
+ * nothing happens. Whoever places the block asks the rank again in any case.
+ */
+static int claim(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+{
+	struct request r = { .rank = m->req_rank, .slot = m->req_slot };
+	struct msg *reply = send(ctx, out, ACT_SEND, MSG_REPLY, r.rank, m->object, &r);
+
+	reply->home = 0;
+	reply->count = -EBUSY;
+	if (d->state != DIR_EXCLUSIVE || d->phase != DIR_IDLE || d->owner != m->value || m->value == ctx->me)
+		return 0;
+	d->served = d->owner;
+	hand_over(ctx, d, m->object, out);
+	return 0;
+}
+
+bool dir_stay(struct dir *d)
+{
+	if ((d->state != DIR_PLACED && d->state != DIR_SHARED && d->state != DIR_EXCLUSIVE) ||
+	    d->phase == DIR_HANDING || d->phase == DIR_MOVING)
+		return false;
+	d->uses = DIR_STAYS;
+	return true;
+}
+
 /* A home asks whether it may hand over. */
 static int move(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
@@ -516,6 +549,7 @@ int dir_step(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, stru
 	case MSG_ADOPT: return adopted(ctx, d, m, out);
 	case MSG_HOME: return become_home(ctx, d, m, out);
 	case MSG_PLACE: return place(ctx, d, m, out);
+	case MSG_CLAIM: return claim(ctx, d, m, out);
 	default: return -EBADMSG;
 	}
 }

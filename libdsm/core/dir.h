@@ -29,10 +29,10 @@ enum dir_state {
 enum dir_phase {
 	DIR_IDLE = 0, /* nothing is under way but reads of copies, if readers */
 	DIR_BUSY,     /* serving a request, until its MSG_DONE */
-	DIR_HANDING,  /* the same, and then the requester becomes the home */
-	DIR_MOVING,   /* a home that hands over, until the manager's MSG_MOVE_ACK */
-	DIR_HOMING,   /* a rank is becoming the home, until its MSG_HOME_ACK */
-	DIR_TURN,     /* as idle, waiters queue, ACT_RESUME is out */
+	DIR_HANDING, /* the same, and then the requester becomes the home: it writes again and again, or is to have it (MSGF_PLACE) */
+	DIR_MOVING, /* a home that hands over, until the manager's MSG_MOVE_ACK */
+	DIR_HOMING, /* a rank is becoming the home, until its MSG_HOME_ACK */
+	DIR_TURN,   /* as idle, waiters queue, ACT_RESUME is out */
 	DIR_PHASES
 };
 
@@ -67,6 +67,9 @@ struct dir_ctx {
 
 /* One step with a message for the home. 0, -EBADMSG or -ESTALE (core/dispatch.h). */
 int dir_step(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out);
+
+/* Is this rank the home, and not about to hand over? Then it stays the home: dsm_place() said so. */
+bool dir_stay(struct dir *d);
 
 /* Has the home nothing under way for this block? */
 static inline bool dir_quiet(const struct dir *d)

@@ -6,7 +6,7 @@
 static const uint8_t targets[MSG_TYPES] = {
 	[MSG_READ_REQ] = TARGET_BLOCK, [MSG_WRITE_REQ] = TARGET_BLOCK, [MSG_DONE] = TARGET_BLOCK, [MSG_FWD_READ] = TARGET_BLOCK,
 	[MSG_FWD_WRITE] = TARGET_BLOCK, [MSG_INV] = TARGET_BLOCK, [MSG_INV_ACK] = TARGET_BLOCK, [MSG_GRANT] = TARGET_BLOCK,
-	[MSG_DATA] = TARGET_BLOCK, [MSG_HOME] = TARGET_BLOCK, [MSG_HOME_ACK] = TARGET_BLOCK, [MSG_MOVE] = TARGET_BLOCK, [MSG_MOVE_ACK] = TARGET_BLOCK, [MSG_ADOPT] = TARGET_BLOCK, [MSG_MOVED] = TARGET_BLOCK, [MSG_PLACE] = TARGET_BLOCK,
+	[MSG_DATA] = TARGET_BLOCK, [MSG_HOME] = TARGET_BLOCK, [MSG_HOME_ACK] = TARGET_BLOCK, [MSG_MOVE] = TARGET_BLOCK, [MSG_MOVE_ACK] = TARGET_BLOCK, [MSG_ADOPT] = TARGET_BLOCK, [MSG_MOVED] = TARGET_BLOCK, [MSG_PLACE] = TARGET_BLOCK, [MSG_SETTLE] = TARGET_BLOCK, [MSG_CLAIM] = TARGET_BLOCK,
 	[MSG_RELEASE] = TARGET_BLOCK, [MSG_RESUME] = TARGET_BLOCK,
 	[MSG_LOCK] = TARGET_OBJECT, [MSG_TRYLOCK] = TARGET_OBJECT, [MSG_UNLOCK] = TARGET_OBJECT, [MSG_RECALLED] = TARGET_OBJECT, [MSG_SYNC] = TARGET_OBJECT,
 	[MSG_NEXT] = TARGET_HOLD, [MSG_LOCKED] = TARGET_HOLD, [MSG_FREED] = TARGET_HOLD, [MSG_RECALL] = TARGET_HOLD,
@@ -69,6 +69,35 @@ static int release(const struct dispatch *d, const struct msg *m, struct actions
 	a = act_add(out, ACT_FETCH);
 	a->prot = m->op == RELEASE_EVICT ? PROT_RW : PROT_RO;
 	a->msg = *m;
+	/* The home may move before the request comes: only the manager may be asked by who knows no home. */
+	a->msg.home = d->manager == SET_NOBODY ? d->me : d->manager;
+	return 0;
+}
+
+/*
+ * This rank is to be the home of a block that has been touched. If it is not, it asks for the block, to become the home with it;
+ * or, if it has the only copy, says whose home that is (+ 1), for MSG_CLAIM. Its answer is -EBUSY then, and whoever places the
+ * block asks again until this rank is the home. Of a region that it does not know it cannot ask: -ENXIO.
+ */
+static int settle(const struct dispatch *d, const struct msg *m, struct actions *out)
+{
+	struct action *a;
+
+	a = answer(m, m->src, 0, out);
+	if (dir_stay(d->dir))
+		return 0;
+	a->msg.count = d->manager == SET_NOBODY ? -ENXIO : -EBUSY;
+	if (d->manager == SET_NOBODY)
+		return 0;
+	if (d->page->state == PG_WRITE) {
+		a->msg.value = d->page->home;
+	} else if (d->page->state == PG_INVALID || d->page->state == PG_READ) {
+		a = act_add(out, ACT_FETCH);
+		a->prot = PROT_RW;
+		a->msg = *m;
+		a->msg.flags = MSGF_PLACE;
+		a->msg.home = d->manager;
+	}
 	return 0;
 }
 
@@ -108,6 +137,8 @@ static int dir_message(const struct dispatch *d, const struct msg *m, struct act
 
 	if (m->type == MSG_RELEASE)
 		return release(d, m, out);
+	if (m->type == MSG_SETTLE)
+		return settle(d, m, out);
 	/* The new home serves its own request, which has to be one that it has. */
 	if (m->type == MSG_HOME && (!page_asks(d->page) || d->page->slot != m->req_slot || d->page->home))
 		return -EBADMSG;

@@ -66,7 +66,10 @@ static inline bool dispatch_manager(const struct msg *m)
 	case MSG_MOVE_ACK:
 	case MSG_ADOPT:
 	case MSG_MOVED:
-	case MSG_PLACE: return true;
+	case MSG_PLACE:
+	case MSG_SETTLE:
+	case MSG_CLAIM:
+	case MSG_RELEASE: return true;
 	default: return false;
 	}
 }

@@ -69,7 +69,7 @@ struct page_ctx {
 	uint32_t hold_us; /* Mirage's delta */
 };
 
-/* One step. m: the message, or for local events a message with object, req_slot, home (and flags: MSGF_FIRST_TOUCH) set.
+/* One step. m: the message, or for local events a message with object, req_slot, home (and flags: MSGF_FIRST_TOUCH, MSGF_PLACE) set.
  * 0, or -EBADMSG for an event that no correct peer can cause in this state; nothing has changed then. */
 int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m, struct actions *out);
 

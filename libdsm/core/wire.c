@@ -16,7 +16,7 @@ static inline uint8_t flags_of(enum wire_rule rule)
 {
 	switch (rule) {
 	case RULE_F_READ: return MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN;
-	case RULE_F_WRITE: return MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN;
+	case RULE_F_WRITE: return MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE;
 	case RULE_F_ZERO: return MSGF_ZERO;
 	case RULE_F_TIMED: return MSGF_TIMED;
 	default: return 0;

@@ -10,7 +10,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 4
+#define WIRE_VERSION 5
 #define WIRE_MAX_RANKS 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -42,6 +42,8 @@ enum msg_type {
 	MSG_ADOPT,    /* home -> the owner, which holds the only copy: be the home; value: the manager */
 	MSG_MOVED,    /* a home that was -> requester: ask the manager, value, again */
 	MSG_PLACE,    /* -> manager: let value be the home, if the block is untouched */
+	MSG_SETTLE,   /* -> whoever is to be the home of a touched block: see to it, and answer whether you are */
+	MSG_CLAIM,    /* -> home: let value, which has the only copy, be the home */
 	MSG_RELEASE, /* holder -> home: take the newest copy back (op: RELEASE_*; aux: frames to make where the region is not known) */
 	MSG_RESUME, /* home -> itself: serve the next waiter; never on the wire */
 	/* locks */
@@ -79,6 +81,7 @@ enum {
 	MSGF_TIMED = 8,       /* WAIT: say when in line, as ENQUEUE does; only then may SOP_CANCEL follow */
 	MSGF_FORWARDED = 16,  /* requests: by the block's manager to its home, where it is not forwarded again */
 	MSGF_KNOWN = 32,      /* requests: the receiver is the home, as far as the requester knows */
+	MSGF_PLACE = 64,      /* WRITE_REQ: the block is placed at the requester, which becomes the home as well */
 };
 
 enum { GRANT_READ = 1, GRANT_WRITE = 2 };
@@ -133,7 +136,7 @@ CORE_ASSERT_SIZE(struct msg, 32);
 	R(GEN, "a generation") R(KEY, "not 0")                R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
 	R(INITIAL, "any; CREATE: 0, of semaphores and atomics any") \
 	R(FORWARDS, "0 to 65535")        R(F_READ, "FIRST_TOUCH, FORWARDED, KNOWN") \
-	R(F_WRITE, "HAS, FIRST_TOUCH, FORWARDED, KNOWN") R(F_ZERO, "ZERO") R(F_TIMED, "TIMED")
+	R(F_WRITE, "HAS, FIRST_TOUCH, FORWARDED, KNOWN, PLACE") R(F_ZERO, "ZERO") R(F_TIMED, "TIMED")
 /* clang-format on */
 
 enum wire_rule {
@@ -173,6 +176,8 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(ADOPT,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, ZERO,       SENDER, ZERO,  ZERO,    RANK) \
 	M(MOVED,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    RANK) \
 	M(PLACE,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    RANK) \
+	M(SETTLE,     COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(CLAIM,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    RANK) \
 	M(RELEASE,    COHERENCE, BOTH,    ZERO,    RELEASE,     BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  FRAMES,  ZERO) \
 	M(RESUME,     COHERENCE, NONE,    ZERO,    BIT,         ADDRESS, ANY,      ANY,        ZERO,   ZERO,  ZERO,    ZERO) \
 	M(LOCK,       SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \

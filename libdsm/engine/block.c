@@ -452,29 +452,39 @@ int block_unpin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
 	return err;
 }
 
-int block_place(struct dsm_region *r, size_t off, size_t len, uint16_t rank)
+/* The answer's status; what it brings is in the slot. */
+static int ask_of(const struct dsm_region *r, size_t at, uint16_t slot, uint8_t type, uint16_t dst, uint64_t value)
 {
+	struct msg m = ask_for(r, at, slot);
+	uint32_t seq = slot_seq(slot);
+
+	m.type = type;
+	m.dst = dst;
+	m.flags = 0;
+	m.home = 0;
+	m.value = value;
+	run_send(&m);
+	wait_slot(slot, seq, 1, 0);
+	return job.me->slots[slot].status;
+}
+
+int block_place(struct dsm_region *r, size_t off, uint16_t rank)
+{
+	const uint16_t node = node_of(rank);
+	uint64_t home;
 	uint16_t slot;
-	size_t at;
-	int err = 0;
+	int err;
 
 	engine_enter();
 	slot = (uint16_t)slot_get(SLOT_BLOCK);
-	for (at = off; at < off + len; at += r->block_size) {
-		struct msg m = ask_for(r, at, slot);
-		uint32_t seq = slot_seq(slot);
-
-		m.type = MSG_PLACE;
-		m.dst = m.home;
-		m.flags = 0;
-		m.home = 0;
-		m.value = node_of(rank);
-		run_send(&m);
-		wait_slot(slot, seq, 1, 0);
-		if (job.me->slots[slot].status)
-			err = job.me->slots[slot].status;
-	}
+	err = ask_of(r, off, slot, MSG_PLACE, block_home(r, off), node);
+	if (err == -EBUSY)
+		err = ask_of(r, off, slot, MSG_SETTLE, node, 0);
+	home = job.me->slots[slot].value;
+	if (err == -EBUSY && home && home <= job.nodes)
+		ask_of(r, off, slot, MSG_CLAIM, (uint16_t)(home - 1), node);
 	slot_put(slot);
+	work_timers(true);
 	engine_leave();
 	return err;
 }

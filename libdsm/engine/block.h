@@ -53,6 +53,6 @@ int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bo
 void block_release(struct dsm_region *r, size_t off, size_t len, bool evict);
 int block_pin(struct dsm_region *r, size_t off, size_t len, uint8_t access);
 int block_unpin(struct dsm_region *r, size_t off, size_t len, uint8_t access);
-int block_place(struct dsm_region *r, size_t off, size_t len, uint16_t rank);
+int block_place(struct dsm_region *r, size_t off, uint16_t rank);
 
 #endif

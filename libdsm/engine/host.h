@@ -73,8 +73,9 @@ struct host_ops {
 	/* Keep all of it open for access until unpin(), or none of it. -EAGAIN: too many pins of a block; -ENOMEM. */
 	int (*pin)(struct dsm_region *r, size_t off, size_t len, uint8_t access);
 	int (*unpin)(struct dsm_region *r, size_t off, size_t len, uint8_t access); /* -EINVAL: it was not */
-	/* Make the node of a rank the home. -EBUSY: somebody has touched a block. */
-	int (*place)(struct dsm_region *r, size_t off, size_t len, uint16_t rank);
+	/* Make the node of a rank the home of a block. -EBUSY: the block has been touched, and is on its way there: ask again.
+	 * -ENXIO: that node has not attached the region. */
+	int (*place)(struct dsm_region *r, size_t off, uint16_t rank);
 
 	/* Add what it has counted itself to this rank's counters, and begin at zero. Does not block. NULL: it counts there. */
 	void (*count)(void);

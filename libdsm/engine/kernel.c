@@ -296,10 +296,9 @@ static int kernel_pin(struct dsm_region *r, size_t off, size_t len, uint8_t acce
 	return err;
 }
 
-static int kernel_place(struct dsm_region *r, size_t off, size_t len, uint16_t rank)
+static int kernel_place(struct dsm_region *r, size_t off, uint16_t rank)
 {
-	(void)r;
-	return range(DSM_RANGE_PLACE, off, len, rank);
+	return range(DSM_RANGE_PLACE, off, r->block_size, rank);
 }
 
 int kernel_call(struct dsm_ioc_call *q)

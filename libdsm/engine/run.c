@@ -186,7 +186,10 @@ static void carry_out(const struct actions *acts, const struct msg *m, const voi
 		case ACT_RESUME: work_push(&a->msg); break;
 		case ACT_WAKE_ALL: wake_barrier(&job.mem.bars[m->object]); break;
 		case ACT_REPLY: replied(a); break;
-		case ACT_FETCH: block_start_prefetch(a->msg.object, a->prot == PROT_RW, 0, job.node, SLOT_BACK); break;
+		case ACT_FETCH: /* a block that is placed here may stand behind pinned ones */
+			block_start_prefetch(a->msg.object, a->prot == PROT_RW, a->msg.flags, a->msg.home,
+					     a->msg.type == MSG_RELEASE ? SLOT_BACK : SLOT_AHEAD);
+			break;
 		case ACT_BLAME: blame(a->rank); break;
 		}
 	}

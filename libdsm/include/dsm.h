@@ -266,7 +266,9 @@ DSM_API int dsm_release(const void *addr, size_t size);   /* give newest copies 
  * -EAGAIN: more than 255 pins on a block. -EINVAL: bad access. -ENOMEM. Unpin exactly the range that was pinned. */
 DSM_API int dsm_pin(const void *addr, size_t size, enum dsm_access access);
 DSM_API int dsm_unpin(const void *addr, size_t size);     /* -EINVAL: this range is not pinned; never blocks */
-/* Make rank's node the home of blocks that nobody has touched. -EBUSY: some were touched (the others are placed). Blocks. */
+/* Make rank's node the home of blocks, for good. Those that have been touched move there. -EBUSY: some stay in use, or a part is
+ * pinned by this process and would leave it; -ENXIO: some have been touched, and ranks of that node have not attached the region
+ * (all others are placed). Blocks. */
 DSM_API int dsm_place(const void *addr, size_t size, int rank);
 DSM_API int dsm_bind_thread(int node);                    /* run this thread on a NUMA node; -1: anywhere; -EINVAL */
 DSM_API int dsm_bind_memory(void *addr, size_t size, int node); /* this node's frames of the range; -EINVAL */

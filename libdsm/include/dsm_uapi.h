@@ -164,7 +164,7 @@ enum dsm_range_op {
 	DSM_RANGE_EVICT,
 	DSM_RANGE_PIN,
 	DSM_RANGE_UNPIN,
-	DSM_RANGE_PLACE,
+	DSM_RANGE_PLACE, /* -EBUSY: a block has been touched, and is on its way to its new home: call again */
 	DSM_RANGE_LEAVE,
 	DSM_RANGE_ECHO,
 	DSM_RANGE_QUIET,

@@ -159,7 +159,11 @@ static uint64_t combine(uint8_t op, uint64_t a, uint64_t b)
 
 static void fetch(struct world *w, const struct action *a)
 {
-	struct msg m = { .object = a->msg.object, .req_rank = w->me, .req_slot = SLOTS - 1, .home = w->me };
+	struct msg m = { .object = a->msg.object,
+			 .req_rank = w->me,
+			 .req_slot = SLOTS - 1,
+			 .home = a->msg.home,
+			 .flags = a->msg.flags };
 	const struct page_ctx ctx = { .me = w->me, .nranks = w->nranks, .now = w->now, .hold_us = 10 };
 	struct actions out;
 
@@ -275,7 +279,7 @@ static void local_hold(struct world *w, const struct msg *in)
 /* A question of this rank's: what may come back of it? */
 static void local_ask(struct world *w, const struct msg *in)
 {
-	static const uint8_t types[] = { MSG_SYNC, MSG_PLACE, MSG_RELEASE, MSG_SYNC };
+	static const uint8_t types[] = { MSG_SYNC, MSG_PLACE, MSG_RELEASE, MSG_SETTLE };
 	struct msg m = { .version = WIRE_VERSION,
 			 .type = types[in->type & 3],
 			 .op = in->op % SYNC_OPS,

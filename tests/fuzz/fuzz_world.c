@@ -64,6 +64,8 @@ static void joins(uint16_t me, const struct msg *m)
 	case MSG_READ_REQ:
 	case MSG_WRITE_REQ:
 	case MSG_PLACE:
+	case MSG_SETTLE:
+	case MSG_CLAIM:
 	case MSG_RELEASE:
 	case MSG_DATA:
 	case MSG_INV_ACK:

@@ -117,10 +117,14 @@ static void reply(uint16_t me, const struct action *a)
 		s->woken = 1;
 }
 
+static void local_page(uint16_t me, uint32_t block, enum page_event ev, unsigned int slot, uint16_t home,
+		       uint8_t flags);
+
 static void fetch(uint16_t me, const struct action *a)
 {
 	if (!w->r[me].slots[ASYNC].busy)
-		world_local_page(me, a->msg.object, a->prot == PROT_RW ? PE_WRITE : PE_READ, ASYNC);
+		local_page(me, a->msg.object, a->prot == PROT_RW ? PE_WRITE : PE_READ, ASYNC, a->msg.home,
+			   a->msg.flags);
 }
 
 static void blame(uint16_t me, uint16_t rank, uint32_t block)
@@ -179,15 +183,16 @@ void world_carry_out(uint16_t me, uint32_t block, const struct actions *out, uin
 
 /* ---- machines of an honest rank ------------------------------------------------------------- */
 
-void world_local_page(uint16_t me, uint32_t block, enum page_event ev, unsigned int slot)
+/* Where no home is known, the rank `home` is asked. */
+static void local_page(uint16_t me, uint32_t block, enum page_event ev, unsigned int slot, uint16_t home, uint8_t flags)
 {
 	struct msg m = { .object = block,
 			 .src = me,
 			 .dst = me,
 			 .req_rank = me,
 			 .req_slot = (uint16_t)slot,
-			 .home = world_manager(block),
-			 .flags = block & 1 ? MSGF_FIRST_TOUCH : 0 };
+			 .home = home,
+			 .flags = flags };
 	const struct page_ctx ctx = { .me = me, .nranks = RANKS, .now = w->now, .hold_us = 10 };
 	struct slot *s = &w->r[me].slots[slot];
 	struct actions out;
@@ -205,6 +210,11 @@ void world_local_page(uint16_t me, uint32_t block, enum page_event ev, unsigned 
 	if ((ev == PE_READ || ev == PE_WRITE) && i == out.n)
 		s->busy = 0; /* open already, or another thread's request does */
 	world_carry_out(me, block, &out, 0);
+}
+
+void world_local_page(uint16_t me, uint32_t block, enum page_event ev, unsigned int slot)
+{
+	local_page(me, block, ev, slot, world_manager(block), block & 1 ? MSGF_FIRST_TOUCH : 0);
 }
 
 static uint64_t combine(uint8_t op, uint64_t a, uint64_t b)

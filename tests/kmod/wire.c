@@ -131,6 +131,8 @@ static void keep_off(const struct peer *p, char *at, uint32_t size)
 		case MSG_READ_REQ:
 		case MSG_WRITE_REQ:
 		case MSG_PLACE:
+		case MSG_SETTLE:
+		case MSG_CLAIM:
 		case MSG_KEY_WANTED:
 		case MSG_ECHO: /* after which it would be asked for a key, and have reason to send one */
 		case MSG_INV_ACK:

@@ -25,7 +25,7 @@ static bool for_writing(uint8_t op)
 static void finish(struct thread *t)
 {
 	t->pc = PC_READY;
-	t->op = t->block = 0;
+	t->op = t->block = t->where = 0;
 	t->left--;
 }
 
@@ -91,17 +91,35 @@ static void release(const struct co_cfg *cfg, struct co *w, unsigned int r, unsi
 	chan_post(&w->chan, &m);
 }
 
+/*
+ * Ask the manager; then, if the block has been touched, the rank that is to be its home, until it is. The home that this one
+ * has the only copy of is asked in between.
+ */
+static void place(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int n)
+{
+	struct thread *t = &w->threads[r][n];
+	struct wmsg m = { .type = t->owns   ? MSG_CLAIM
+				  : t->busy ? MSG_SETTLE
+					    : MSG_PLACE,
+			  .src = (uint8_t)r,
+			  .dst = t->owns    ? (uint8_t)(t->owns - 1)
+				  : t->busy ? t->where
+					    : cfg->manager[t->block],
+			  .object = t->block,
+			  .req_rank = (uint8_t)r,
+			  .req_slot = (uint8_t)n,
+			  .value = t->busy && !t->owns ? 0 : t->where };
+
+	w->slot[r][n] = SLOT_PENDING;
+	t->pc = PC_REPLY;
+	t->busy = t->owns = 0;
+	chan_post(&w->chan, &m);
+}
+
 static void start_op(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int n, uint8_t op, uint8_t block,
 		     uint8_t where)
 {
 	struct thread *t = &w->threads[r][n];
-	struct wmsg place = { .type = MSG_PLACE,
-			      .src = (uint8_t)r,
-			      .dst = cfg->manager[block],
-			      .object = block,
-			      .req_rank = (uint8_t)r,
-			      .req_slot = (uint8_t)n,
-			      .value = where };
 
 	t->op = op;
 	t->block = block;
@@ -121,9 +139,8 @@ static void start_op(const struct co_cfg *cfg, struct co *w, unsigned int r, uns
 		finish(t);
 		break;
 	case OP_PLACE:
-		w->slot[r][n] = SLOT_PENDING;
-		t->pc = PC_REPLY;
-		chan_post(&w->chan, &place);
+		t->where = where;
+		place(cfg, w, r, n);
 		break;
 	default: attempt(cfg, w, r, n); break;
 	}
@@ -152,7 +169,8 @@ static unsigned int list_thread(const struct co_cfg *cfg, const struct co *w, un
 				for (where = 0;
 				     can_start(cfg, w, r, op, b) && where <= (op == OP_PLACE ? cfg->nranks : 0u);
 				     where++)
-					events[count++] = event(EV_OP, r << 4 | n, op, where << 4 | b);
+					if (op != OP_PLACE || !cfg->places || cfg->places >> where & 1)
+						events[count++] = event(EV_OP, r << 4 | n, op, where << 4 | b);
 		return count;
 	case PC_WAIT:
 	case PC_REPLY:
@@ -230,7 +248,9 @@ static void fire_thread(const struct co_cfg *cfg, struct co *w, enum event e, un
 		t->pc = PC_TRY;
 		break;
 	case EV_USED:
-		if (t->pc == PC_REPLY) {
+		if (t->pc == PC_REPLY && t->busy) {
+			place(cfg, w, r, n);
+		} else if (t->pc == PC_REPLY) {
 			w->slot[r][n] = SLOT_IDLE;
 			finish(t);
 		} else {

@@ -32,7 +32,7 @@ enum op {
 	OP_KEEP,
 	OP_EVICT, /* release */
 	OP_DROP,
-	OP_PLACE, /* some rank, of this world or not, is to be the home */
+	OP_PLACE, /* some rank, of this world or not, is to be the home, whether the block has been touched or not */
 	OPS
 };
 #define RW (1u << OP_READ | 1u << OP_WRITE)
@@ -44,6 +44,7 @@ struct co_cfg {
 	uint8_t ops[R_MAX];    /* operations of each thread of the rank */
 	uint16_t kinds[R_MAX]; /* 1 << enum op */
 	uint8_t home;          /* 1 + the rank that is the home and has written all blocks before; 0: nobody has */
+	uint8_t places;        /* OP_PLACE: 1 << where; 0: at any rank, and at none */
 	uint8_t follow;        /* so many writes in a row make a rank the home; 0: homes stay */
 	bool fifo;             /* channels keep order */
 	bool split, stale, first_touch, hold;
@@ -70,12 +71,14 @@ enum pc {
 	PC_AGAIN,     /* to look at the state again under the lock */
 	PC_WAIT,      /* for its own slot */
 	PC_JOIN,      /* for another's slot */
-	PC_REPLY,     /* for a reply that needs no PE_USED */
+	PC_REPLY,     /* for a reply that needs no PE_USED: of OP_PLACE */
 	PC_PINNED,
 };
 
 struct thread {
 	uint8_t pc, op, block, left, joined;
+	uint8_t where, busy,
+		owns; /* OP_PLACE: at which rank; it is to be asked, again; 1 + the home of its only copy */
 };
 
 enum slot_state { SLOT_IDLE = 0, SLOT_PENDING, SLOT_WOKEN };
@@ -128,6 +131,17 @@ static inline uint16_t co_nominal(const struct co_cfg *cfg)
 	return cfg->nominal ? cfg->nominal : 64;
 }
 
+/* May homes move after the first touch? Then ranks that have lost their copy may remember a home that was. */
+static inline bool co_homes_move(const struct co_cfg *cfg)
+{
+	unsigned int r;
+
+	for (r = 0; r < cfg->nranks; r++)
+		if (cfg->ops[r] && cfg->kinds[r] >> OP_PLACE & 1)
+			return true;
+	return cfg->follow;
+}
+
 /* What the job calls this world's rank. */
 static inline uint16_t co_rank(const struct co_cfg *cfg, unsigned int rank)
 {
@@ -159,8 +173,10 @@ static inline struct wmsg co_narrow(const struct co_cfg *cfg, const struct msg *
 	if (!m->req_slot &&
 	    (m->type == MSG_MOVE || m->type == MSG_MOVE_ACK || m->type == MSG_ADOPT || m->type == MSG_HOME_ACK))
 		copy.req_slot = (uint16_t)n.slot;
-	if (m->type == MSG_ADOPT || m->type == MSG_MOVED)
+	if (m->type == MSG_ADOPT || m->type == MSG_MOVED || m->type == MSG_CLAIM)
 		copy.value = chan_small("manager", m->value, n.rank, n.ranks);
+	if (m->type == MSG_REPLY && m->value)
+		copy.value = 1 + chan_small("home", m->value - 1, n.rank, n.ranks);
 	return chan_narrow(&n, &copy);
 }
 
@@ -169,7 +185,7 @@ static inline struct msg co_widen(const struct co_cfg *cfg, const struct wmsg *m
 	struct chan_names n = co_names(cfg);
 	struct msg wide = chan_widen(&n, m);
 
-	if (m->type == MSG_PLACE || m->type == MSG_ADOPT || m->type == MSG_MOVED)
+	if (m->type == MSG_PLACE || m->type == MSG_CLAIM || m->type == MSG_ADOPT || m->type == MSG_MOVED)
 		wide.value += n.rank;
 	return wide;
 }

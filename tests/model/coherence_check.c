@@ -77,6 +77,18 @@ void co_canon(const void *c, void *world)
 	}
 }
 
+/* Is a thread about to place it? From its first message on the block may go where it says. */
+static bool being_placed(const struct co_cfg *cfg, const struct co *w, unsigned int b)
+{
+	unsigned int r, t;
+
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->nthreads; t++)
+			if (w->threads[r][t].pc == PC_REPLY && w->threads[r][t].block == b)
+				return true;
+	return false;
+}
+
 /* Where a block has been placed it stays. */
 static void check_placed(const struct co_cfg *cfg, const struct co *w, unsigned int b)
 {
@@ -93,7 +105,7 @@ static void check_block(const struct co_cfg *cfg, const struct co *w, unsigned i
 {
 	unsigned int r, o;
 
-	if (w->placed[b])
+	if (w->placed[b] && !being_placed(cfg, w, b))
 		check_placed(cfg, w, b);
 	for (r = 0; r < cfg->nranks; r++) {
 		const struct copy *p = &w->pages[r][b];
@@ -147,7 +159,7 @@ static void check_copy(const struct co_cfg *cfg, const struct co *w, unsigned in
 	if (w->hw[r][b] > prot)
 		model_fail("at rest: rank %u block %u: hardware %s, page %s", r, b, show_prot(w->hw[r][b]),
 			   page_state_name(p->state));
-	if (p->home && p->home != co_rank(cfg, home) + 1 && (p->state != PG_INVALID || !cfg->follow))
+	if (p->home && p->home != co_rank(cfg, home) + 1 && (p->state != PG_INVALID || !co_homes_move(cfg)))
 		model_fail("at rest: rank %u takes %u for the home of block %u, which is %u", r, p->home - 1, b,
 			   co_rank(cfg, home));
 }

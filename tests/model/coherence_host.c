@@ -147,6 +147,7 @@ static void act(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsig
 	case ACT_WAKE: wake(cfg, w, rank, a->slot); break;
 	case ACT_WAIT: wait(cfg, w, rank, a->slot, who); break;
 	case ACT_TIMER: w->timer[rank][block] = 1; break;
+	case ACT_FETCH: break; /* deliver_block() has */
 	default: act_hard(w, rank, block, a, data); break;
 	}
 }
@@ -247,16 +248,17 @@ static int step_page(const struct co_cfg *cfg, struct co *w, unsigned int rank, 
 	return err;
 }
 
-void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
-	      int who)
+/* With flags, and asking a rank where none is known to be the home. */
+static void local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
+		  int who, unsigned int home, uint8_t flags)
 {
 	unsigned int slot = who >= 0 ? (unsigned int)who : cfg->nthreads;
 	struct wmsg small = { .object = (uint8_t)block,
 			      .src = (uint8_t)rank,
 			      .req_rank = (uint8_t)rank,
 			      .req_slot = (uint8_t)slot,
-			      .home = (uint8_t)(cfg->manager[block] + 1),
-			      .flags = cfg->first_touch ? MSGF_FIRST_TOUCH : 0 };
+			      .home = (uint8_t)(home + 1),
+			      .flags = flags };
 	struct msg m = co_widen(cfg, &small);
 	bool asks = ev == PE_READ || ev == PE_WRITE;
 	struct actions out;
@@ -287,6 +289,12 @@ void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigne
 	carry_out(cfg, w, rank, block, &out, 0, who);
 }
 
+void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
+	      int who)
+{
+	local(cfg, w, rank, block, ev, who, cfg->manager[block], cfg->first_touch ? MSGF_FIRST_TOUCH : 0);
+}
+
 /* A request that would be queued twice would tie a knot into the list. */
 static bool queued(const struct co_cfg *cfg, const struct co *w, const struct wmsg *m)
 {
@@ -307,25 +315,30 @@ static bool queued(const struct co_cfg *cfg, const struct co *w, const struct wm
 	return false;
 }
 
-/* Where the block is from now on, if the home has said that it is placed. */
+/* Where the block is from now on, if the manager or the home itself has said that it is placed. */
 static void note_placed(struct co *w, const struct wmsg *m, const struct actions *out)
 {
-	if (out->n != 1 || out->v[0].msg.type != MSG_REPLY)
+	if (!out->n || out->v[0].msg.type != MSG_REPLY)
 		model_fail("placing block %u is not answered", m->object);
 	else if (!out->v[0].msg.count)
-		w->placed[m->object] = (uint8_t)(m->value + 1);
+		w->placed[m->object] = (uint8_t)(1 + (m->type == MSG_SETTLE ? m->dst : m->value));
 }
 
-/* Ask for a block that comes back, as if a thread had. */
+/* Ask for a block that comes back, or is placed here, as if a thread had; not while the slot for such requests is in use. */
 static void fetch(const struct co_cfg *cfg, struct co *w, const struct actions *out)
 {
+	const struct chan_names names = co_names(cfg);
 	unsigned int i;
 
-	for (i = 0; i < out->n; i++)
-		if (out->v[i].type == ACT_FETCH)
-			co_local(cfg, w, (unsigned int)(out->v[i].msg.dst - co_rank(cfg, 0)),
-				 chan_small("block", out->v[i].msg.object, co_names(cfg).object, cfg->nblocks),
-				 out->v[i].prot == PROT_RW ? PE_WRITE : PE_READ, WHO_ASYNC);
+	for (i = 0; i < out->n; i++) {
+		const struct action *a = &out->v[i];
+
+		if (a->type == ACT_FETCH && w->slot[a->msg.dst - names.rank][cfg->nthreads] == SLOT_IDLE)
+			local(cfg, w, (unsigned int)(a->msg.dst - names.rank),
+			      chan_small("block", a->msg.object, names.object, cfg->nblocks),
+			      a->prot == PROT_RW ? PE_WRITE : PE_READ, WHO_ASYNC,
+			      chan_small("home", a->msg.home, names.home, names.homes), a->msg.flags);
+	}
 }
 
 static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct wmsg *m, uint32_t now)
@@ -363,11 +376,10 @@ static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct w
 		model_say("      home %u block %u: %s %s -> %s %s, owner %u, copyset %llx\n", m->dst, m->object,
 			  dir_state_name(was.state), dir_phase_name(was.phase), dir_state_name(d->state),
 			  dir_phase_name(d->phase), d->owner, (unsigned long long)d->copyset);
-	if (m->type == MSG_PLACE)
+	if (m->type == MSG_PLACE || m->type == MSG_SETTLE)
 		note_placed(w, m, &out);
-	if (m->type == MSG_RELEASE)
-		fetch(cfg, w, &out); /* nobody here waits for the answer */
-	else
+	fetch(cfg, w, &out);
+	if (m->type != MSG_RELEASE) /* nobody here waits for its answer */
 		carry_out(cfg, w, m->dst, m->object, &out, m->data, WHO_HANDLER);
 }
 
@@ -388,8 +400,11 @@ void co_deliver(const struct co_cfg *cfg, struct co *w, unsigned int index, enum
 		model_say("      within the hold time\n");
 	if (v == VARIANT_SAMPLE)
 		w->dirs[m.dst][m.object].sample = 15;
-	if (m.type == MSG_REPLY)
+	if (m.type == MSG_REPLY) {
+		w->threads[m.dst][m.req_slot].busy = m.count == -EBUSY;
+		w->threads[m.dst][m.req_slot].owns = m.value;
 		wake(cfg, w, m.dst, m.req_slot);
-	else
+	} else {
 		deliver_block(cfg, w, &m, v == VARIANT_EARLY ? T_EARLY : T_LATER);
+	}
 }

@@ -449,8 +449,7 @@ static void part_hints(void)
 		EXPECT(dsm_place(&r, 1, 0), -EFAULT);
 		for (i = 0; i < size / 8; i++)
 			p[i] = i;
-		if (dsm_nodes() > 1)
-			EXPECT(dsm_place(p, size, 0), -EBUSY);
+		MUST(dsm_place(p, size, 0));
 	}
 	MUST(dsm_barrier());
 	for (i = 0; i < 200; i++) {
@@ -716,8 +715,153 @@ static void part_homes(void)
 	after = three_rounds(r, writer, reader, &homes);
 	REQUIRE(homes == HOMES, "homes move on: %lu", homes);
 	test_say("  %lu messages, while homes move %lu, afterwards %lu", before, moving, after);
-	REQUIRE(after + 2 * HOMES < before, "%lu messages before the homes moved, %lu after", before, after);
+	/* dsm.ko counts none between ranks of one host. */
+	REQUIRE(getenv("DSM_BACKEND") || after + 2 * HOMES < before, "%lu messages before the homes moved, %lu after",
+		before, after);
 	close_region("homes", r);
+}
+
+/* ---- placement of blocks in use ---------------------------------------------------------------------------- */
+
+#define PLACES 64u /* blocks */
+
+static uint64_t homes_moved(dsm_region_t *r)
+{
+	struct dsm_stats s;
+
+	MUST(dsm_barrier());
+	MUST(dsm_stats_get(-1, r, &s));
+	MUST(dsm_barrier());
+	return s.homes_in;
+}
+
+/* Every word is its number, and so many more. */
+static void check_words(const volatile uint64_t *p, uint64_t more)
+{
+	size_t i;
+
+	for (i = 0; i < PLACES * 512; i++)
+		REQUIRE(p[i] == i + more, "word %zu is %lu", i, p[i]);
+	MUST(dsm_barrier());
+}
+
+/* What one rank has written and others have read becomes another's, as it is, and stays there whoever writes it. */
+static void place_touched(dsm_region_t *r)
+{
+	volatile uint64_t *p = dsm_region_base(r);
+	const int writer = width() < test_size ? width() : 0;
+	uint64_t before, moved;
+	size_t i, round;
+
+	for (i = 0; i < PLACES * 512 && !test_rank; i++)
+		p[i] = i;
+	before = homes_moved(r);
+	for (i = 0; i < PLACES && test_rank == last; i += 2) { /* it has copies of some, and some for itself */
+		uint64_t v = p[i * 512];
+
+		if (i % 4)
+			p[i * 512] = v;
+	}
+	MUST(dsm_barrier());
+	if (!test_rank)
+		MUST(dsm_place((void *)p, PLACES * 4096, last));
+	moved = homes_moved(r);
+	REQUIRE(moved - before == (dsm_nodes() > 1 ? PLACES : 0), "%lu homes have moved, %u blocks were placed",
+		moved - before, PLACES);
+	check_words(p, 0);
+	if (test_rank == writer)
+		MUST(dsm_place((void *)p, PLACES * 4096, last)); /* where they are */
+	for (round = 1; round <= 6; round++) {
+		for (i = 0; i < PLACES * 512 && test_rank == writer; i++)
+			p[i]++;
+		MUST(dsm_barrier());
+		for (i = 0; i < PLACES && !test_rank; i++)
+			REQUIRE(p[i * 512] == i * 512 + round, "block %zu, round %zu: %lu", i, round, p[i * 512]);
+		MUST(dsm_barrier());
+	}
+	REQUIRE(homes_moved(r) == moved, "placed blocks follow who writes them");
+	check_words(p, 6);
+}
+
+struct placer {
+	uint64_t *p;
+	uint64_t *stop;
+};
+
+static void place_and_write(unsigned int thread, void *arg)
+{
+	const struct placer *a = arg;
+	struct rng rng = rng_of(77 + (uint64_t)test_rank);
+	int i;
+
+	for (i = 0; !thread && i < 30; i++) {
+		uint64_t *at = a->p + 512 * rng_below(&rng, PLACES - 8);
+
+		MUST(dsm_place(at, 8 * 4096, (int)rng_below(&rng, (uint64_t)test_size)));
+	}
+	if (!thread)
+		__atomic_fetch_add(a->stop, 1, __ATOMIC_SEQ_CST);
+	while (thread && __atomic_load_n(a->stop, __ATOMIC_SEQ_CST) < (uint64_t)test_size) {
+		for (i = 0; i < 8; i++)
+			__atomic_fetch_add(&a->p[512 * rng_below(&rng, PLACES)], 1, __ATOMIC_SEQ_CST);
+		test_nap(1000000);
+	}
+}
+
+/* All place all blocks anywhere, while all write them. */
+static void place_in_use(dsm_region_t *r)
+{
+	struct placer a = { .p = dsm_region_base(r), .stop = test_outside(4096) };
+
+	MUST(dsm_barrier());
+	test_threads(2, place_and_write, &a);
+	MUST(dsm_barrier());
+}
+
+/* A block that is pinned is waited for, but not for ever, and not at all by who has pinned it. */
+static void place_pinned(dsm_region_t *r)
+{
+	uint64_t *p = dsm_region_base(r), start;
+
+	if (!test_rank) {
+		MUST(dsm_place(p, 4096, 0));
+		MUST(dsm_pin(p, 4096, DSM_WRITE));
+		EXPECT(dsm_place(p, 4096, last), -EBUSY);
+	}
+	MUST(dsm_barrier());
+	start = test_ns();
+	if (test_rank == last)
+		EXPECT(dsm_place(p, 4096, last), -EBUSY);
+	REQUIRE(test_ns() - start < 20000000000ull, "placing a pinned block takes %lu ns", test_ns() - start);
+	MUST(dsm_barrier());
+	if (!test_rank) {
+		test_nap(100000000);
+		MUST(dsm_unpin(p, 4096));
+	} else if (test_rank == last) {
+		MUST(dsm_place(p, 4096, last));
+	}
+	MUST(dsm_barrier());
+}
+
+static void part_place(void)
+{
+	dsm_region_t *r, *alone;
+	uint64_t *p;
+
+	open_region("place", PLACES * 4096, DSM_HOME_FIRST_TOUCH, &r);
+	place_touched(r);
+	place_in_use(r);
+	if (dsm_nodes() > 1)
+		place_pinned(r);
+	if (!test_rank) {
+		p = open_region("place alone", 4096, DSM_HOME_FIRST_TOUCH, &alone);
+		store(p, 1);
+		EXPECT(dsm_place(p, 4096, last), dsm_nodes() > 1 ? -ENXIO : 0);
+		MUST(dsm_place(p, 4096, 0));
+		MUST(dsm_region_destroy("place alone"));
+		MUST(dsm_region_detach(alone));
+	}
+	close_region("place", r);
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------- */
@@ -730,7 +874,7 @@ static const struct test_part parts[] = {
 	{ "heap errors", part_heap_errors },   { "heap shared", part_heap_shared },
 	{ "hints", part_hints },               { "pins", part_pins },
 	{ "pins in turn", part_pins_in_turn }, { "stats", part_stats },
-	{ "homes", part_homes },
+	{ "homes", part_homes },               { "place", part_place },
 };
 /* clang-format on */
 

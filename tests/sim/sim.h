@@ -53,7 +53,7 @@ struct event {
 	unsigned int from;
 };
 
-enum pc { PC_READY = 0, PC_TRY, PC_WAIT, PC_JOIN, PC_PINNED, PC_REPLY, PC_INSIDE, PC_BARRIER, PC_DONE };
+enum pc { PC_READY = 0, PC_TRY, PC_WAIT, PC_JOIN, PC_PINNED, PC_REPLY, PC_PLACE, PC_INSIDE, PC_BARRIER, PC_DONE };
 
 enum op {
 	OP_READ = 0,
@@ -81,6 +81,7 @@ struct thread {
 	uint8_t answers, need;
 	int16_t status;
 	uint16_t joined, hold;
+	uint16_t where, owns; /* OP_PLACE: at which rank; 1 + the home of its only copy */
 	uint32_t block, object, left, episode, serial, gen;
 	uint64_t asked; /* when the miss under way began, 0 none */
 	uint8_t scheduled, miss;
@@ -185,6 +186,8 @@ void thread_wake_after(struct sim *s, uint16_t rank, unsigned int thread, uint64
 void thread_access(struct sim *s, uint16_t rank, unsigned int thread); /* to its block, as its operation says */
 void thread_prefetch(struct sim *s, uint16_t rank, const struct thread *t);
 void thread_next(struct sim *s, uint16_t rank, unsigned int thread); /* its operation is over */
+void thread_placed(struct sim *s, uint16_t rank, unsigned int thread,
+		   uint16_t owns); /* an answer to OP_PLACE has come */
 
 static inline struct thread *sim_thread(const struct sim *s, uint16_t rank, unsigned int thread)
 {

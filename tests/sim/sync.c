@@ -291,7 +291,10 @@ void sync_message(struct sim *s, const struct msg *m)
 	sim_step(s, m, &out);
 	if (m->type == MSG_REPLY) {
 		sim_thread(s, m->dst, out.v[0].slot)->status = out.v[0].status;
-		sync_answered(s, m->dst, out.v[0].slot);
+		if (sim_thread(s, m->dst, out.v[0].slot)->op == OP_PLACE)
+			thread_placed(s, m->dst, out.v[0].slot, (uint16_t)out.v[0].mask);
+		else
+			sync_answered(s, m->dst, out.v[0].slot);
 		return;
 	}
 	if (m->type == MSG_LOCKED || m->type == MSG_FREED)

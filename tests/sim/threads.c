@@ -131,22 +131,40 @@ static void release(struct sim *s, uint16_t rank, const struct thread *t)
 	sim_send(s, &m, 0);
 }
 
+/* As the library: ask the manager; then the rank that is to be the home, until it is; or the home of its only copy. */
 static void place(struct sim *s, uint16_t rank, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, rank, thread);
+	bool again = t->pc == PC_PLACE;
 	struct msg m = { .version = WIRE_VERSION,
-			 .type = MSG_PLACE,
+			 .type = !again    ? MSG_PLACE
+				 : t->owns ? MSG_CLAIM
+					   : MSG_SETTLE,
 			 .src = rank,
-			 .dst = sim_manager(s, t->block),
 			 .object = t->block,
 			 .req_rank = rank,
-			 .req_slot = (uint16_t)thread,
-			 .value = sim_random(s, s->o.ranks) };
+			 .req_slot = (uint16_t)thread };
 
+	if (!again)
+		t->where = (uint16_t)sim_random(s, s->o.ranks);
+	m.dst = !again ? sim_manager(s, t->block) : t->owns ? (uint16_t)(t->owns - 1) : t->where;
+	m.value = m.type == MSG_SETTLE ? 0 : t->where;
 	t->pc = PC_REPLY;
-	t->answers = 0;
-	t->need = 1;
+	t->owns = 0;
 	sim_send(s, &m, 0);
+}
+
+void thread_placed(struct sim *s, uint16_t rank, unsigned int thread, uint16_t owns)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+
+	if (t->status != -EBUSY) {
+		thread_next(s, rank, thread);
+		return;
+	}
+	t->pc = PC_PLACE;
+	t->owns = owns;
+	thread_wake_after(s, rank, thread, 1 + sim_random(s, 40));
 }
 
 static uint8_t choose(struct sim *s)
@@ -218,6 +236,7 @@ void thread_run(struct sim *s, uint16_t rank, unsigned int thread)
 	switch ((enum pc)t->pc) {
 	case PC_READY: start(s, rank, thread); break;
 	case PC_TRY: thread_access(s, rank, thread); break;
+	case PC_PLACE: place(s, rank, thread); break;
 	case PC_WAIT:
 		sim_local(s, rank, t->block, PE_USED, (uint16_t)thread);
 		thread_access(s, rank, thread);

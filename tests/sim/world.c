@@ -314,16 +314,17 @@ static void step_page(struct sim *s, uint16_t rank, enum page_event ev, const st
 		 page_state_name(p->state));
 }
 
-/* A local event. PE_READ and PE_WRITE of a thread leave it waiting, joined, or trying again. */
-void sim_local(struct sim *s, uint16_t rank, uint32_t block, enum page_event ev, uint16_t slot)
+/* With flags, and asking a rank where none is known to be the home. */
+static void local(struct sim *s, uint16_t rank, uint32_t block, enum page_event ev, uint16_t slot, uint16_t home,
+		  uint8_t flags)
 {
 	struct msg m = { .version = WIRE_VERSION,
 			 .object = block,
 			 .src = rank,
 			 .req_rank = rank,
 			 .req_slot = slot,
-			 .home = sim_manager(s, block),
-			 .flags = s->o.first_touch ? MSGF_FIRST_TOUCH : 0 };
+			 .home = home,
+			 .flags = flags };
 	struct thread *t = slot < s->o.threads ? sim_thread(s, rank, slot) : NULL;
 	bool asks = ev == PE_READ || ev == PE_WRITE;
 	struct actions out;
@@ -362,15 +363,21 @@ void sim_local(struct sim *s, uint16_t rank, uint32_t block, enum page_event ev,
 	sim_carry_out(s, rank, block, &out, 0);
 }
 
-/* Take a block back, as if a thread had asked for it. */
+/* A local event. PE_READ and PE_WRITE of a thread leave it waiting, joined, or trying again. */
+void sim_local(struct sim *s, uint16_t rank, uint32_t block, enum page_event ev, uint16_t slot)
+{
+	local(s, rank, block, ev, slot, sim_manager(s, block), s->o.first_touch ? MSGF_FIRST_TOUCH : 0);
+}
+
+/* Ask for a block that comes back, or is placed here, as if a thread had. */
 static void fetch(struct sim *s, const struct action *a)
 {
 	unsigned int i;
 
 	for (i = 0; i < s->async; i++)
 		if (!s->async_block[(size_t)a->msg.dst * s->async + i]) {
-			sim_local(s, a->msg.dst, a->msg.object, a->prot == PROT_RW ? PE_WRITE : PE_READ,
-				  (uint16_t)(s->o.threads + i));
+			local(s, a->msg.dst, a->msg.object, a->prot == PROT_RW ? PE_WRITE : PE_READ,
+			      (uint16_t)(s->o.threads + i), a->msg.home, a->msg.flags);
 			return;
 		}
 }
@@ -500,7 +507,7 @@ static void check_copy(struct sim *s, uint32_t b, uint16_t home, const struct di
 	if (p->state != PG_INVALID &&
 	    (!set_has(d->copyset, r, set_granule((uint16_t)s->o.ranks)) || (d->state == DIR_EXCLUSIVE && !owner)))
 		sim_fail(s, b, "in the end rank %u has a copy of block %u that the directory does not know", r, b);
-	if (p->home && p->home != home + 1 && (p->state != PG_INVALID || !s->o.follow))
+	if (p->home && p->home != home + 1 && p->state != PG_INVALID)
 		sim_fail(s, b, "in the end rank %u takes %u for the home of block %u", r, p->home - 1, b);
 }
 

@@ -128,6 +128,73 @@ START_TEST(a_home_stays_where_it_is)
 }
 END_TEST
 
+/* Whatever is known of its use, and whether it has been touched before; the home itself has it already. */
+START_TEST(a_home_comes_along_with_a_block_that_is_placed)
+{
+	unsigned int touched, stays, rank;
+
+	for (touched = 0; touched < 2; touched++)
+		for (stays = 0; stays < 2; stays++)
+			for (rank = 0; rank < 2; rank++) {
+				struct dir_ctx c = at(HOME);
+				struct dir d = owned();
+				struct msg m = from(MSG_WRITE_REQ, MANAGER, HOME, rank ? USER : HOME);
+				struct actions out;
+
+				c.follow = 0;
+				d.owner = OTHER;
+				d.copyset = 1u << OTHER;
+				d.uses = stays ? DIR_STAYS : 0;
+				if (!touched)
+					d = (struct dir){ 0 };
+				m.flags = MSGF_PLACE | MSGF_FORWARDED;
+				ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+				ck_assert_str_eq(unit_text(&out), touched ? "FWD_WRITE" : "GRANT");
+				ck_assert_uint_eq(d.phase, rank ? DIR_HANDING : DIR_BUSY);
+				ck_assert_int_eq(take(&c, &d, MSG_DONE, rank ? USER : HOME, &out), 0);
+				ck_assert_str_eq(unit_text(&out), rank ? "MOVE" : "");
+			}
+}
+END_TEST
+
+START_TEST(a_claim_is_for_the_owner_of_the_only_copy)
+{
+	unsigned int state, phase, where, manages;
+
+	for (state = 0; state < DIR_STATES; state++)
+		for (phase = 0; phase < DIR_PHASES; phase++)
+			for (where = 0; where < 4; where++)
+				for (manages = 0; manages < 2; manages++) {
+					static const uint64_t values[] = { USER, OTHER, USER + (1ull << 32), HOME };
+					struct dir_ctx c = at(HOME);
+					struct dir d = { .state = state & 7,
+							 .phase = phase & 7,
+							 .owner = where == 3 ? HOME : USER,
+							 .served = OTHER },
+						   was = d;
+					struct msg m = from(MSG_CLAIM, OTHER, HOME, OTHER);
+					bool may = state == DIR_EXCLUSIVE && phase == DIR_IDLE && !where;
+					struct actions out;
+
+					c.manager = manages ? HOME : MANAGER;
+					m.value = values[where];
+					ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+					ck_assert_str_eq(unit_text(&out),
+							 !may              ? "REPLY"
+								 : manages ? "REPLY ADOPT"
+									   : "REPLY MOVE");
+					ck_assert_uint_eq(out.v[0].msg.dst, OTHER);
+					ck_assert_int_eq(out.v[0].msg.count, -EBUSY);
+					if (may) {
+						ck_assert_uint_eq(d.phase, manages ? DIR_HOMING : DIR_MOVING);
+						ck_assert_uint_eq(d.served, USER); /* whose HOME_ACK is awaited */
+					} else {
+						ck_assert_mem_eq(&d, &was, sizeof(d));
+					}
+				}
+}
+END_TEST
+
 static struct dir handing(void)
 {
 	struct dir d = owned();
@@ -436,6 +503,8 @@ int main(void)
 	tcase_add_test(t, a_home_follows_who_writes_again_and_again);
 	tcase_add_test(t, a_home_does_not_follow_others);
 	tcase_add_test(t, a_home_stays_where_it_is);
+	tcase_add_test(t, a_home_comes_along_with_a_block_that_is_placed);
+	tcase_add_test(t, a_claim_is_for_the_owner_of_the_only_copy);
 	tcase_add_test(t, a_manager_hands_over_by_itself);
 	tcase_add_test(t, a_home_asks_the_manager_first);
 	tcase_add_test(t, a_home_that_was_sends_back_who_believes_in_it);

@@ -325,7 +325,8 @@ START_TEST(every_message_in_every_phase)
 				d.phase = phase & 7;
 				was = d;
 				/* Only the manager itself hands over without asking; follow is 0 here. */
-				ok = request || type == MSG_PLACE || (type == MSG_DONE && phase == DIR_BUSY && from) ||
+				ok = request || type == MSG_PLACE || type == MSG_CLAIM ||
+					(type == MSG_DONE && phase == DIR_BUSY && from) ||
 					(type == MSG_DONE && phase == DIR_HANDING && from) ||
 					(type == MSG_HOME_ACK && phase == DIR_HOMING && from);
 				err = dir_step(&ctx, &d, &m, &out);
@@ -335,7 +336,7 @@ START_TEST(every_message_in_every_phase)
 				} else if (request) {
 					ck_assert_uint_eq(d.phase, phase == DIR_IDLE ? DIR_BUSY : phase);
 					ck_assert_uint_eq(!d.tail, phase == DIR_IDLE);
-				} else if (type == MSG_PLACE) {
+				} else if (type == MSG_PLACE || type == MSG_CLAIM) {
 					ck_assert_int_eq(unit_sent(&out, MSG_REPLY)->count, -EBUSY);
 					ck_assert_mem_eq(&d, &was, sizeof(d));
 				} else if (phase == DIR_HANDING) {

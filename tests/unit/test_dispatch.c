@@ -455,12 +455,12 @@ static struct msg reply(uint16_t src, int16_t count, uint64_t value)
 
 START_TEST(a_reply_is_taken_once_from_whom_was_asked)
 {
-	static const uint8_t types[] = { MSG_SYNC, MSG_PLACE, MSG_RELEASE, MSG_ECHO };
+	static const uint8_t types[] = { MSG_SYNC, MSG_PLACE, MSG_SETTLE, MSG_CLAIM, MSG_RELEASE, MSG_ECHO };
 	struct msg good = reply(HOME, -EBUSY, 77), m, q;
 	unsigned int i;
 
 	refused(-EBADMSG, &good, HOME);
-	for (i = 0; i < 4; i++) {
+	for (i = 0; i < sizeof(types); i++) {
 		q = unit_msg(types[i], ME, HOME, ME, SLOT);
 		q.op = types[i] == MSG_SYNC ? SOP_ADD : 0;
 		ask_note(&ask, &q);
@@ -494,7 +494,8 @@ START_TEST(what_is_no_question_of_the_slot_is_not_noted)
 
 	for (t = 0; t < MSG_TYPES; t++)
 		ck_assert(ask_is((uint8_t)t) ==
-			  (t == MSG_SYNC || t == MSG_PLACE || t == MSG_RELEASE || t == MSG_CALL || t == MSG_ECHO));
+			  (t == MSG_SYNC || t == MSG_PLACE || t == MSG_SETTLE || t == MSG_CLAIM || t == MSG_RELEASE ||
+			   t == MSG_CALL || t == MSG_ECHO));
 }
 END_TEST
 

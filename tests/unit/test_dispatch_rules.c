@@ -194,9 +194,11 @@ START_TEST(a_release_is_answered_whoever_it_is_from)
 			for (evict = 0; evict < 2; evict++) {
 				struct copy p = { 0 };
 				struct dir e = { .state = state & 7, .owner = owner ? PEER : 5 }, was = e;
-				struct dispatch d = {
-					.me = ME, .nranks = WIRE_MAX_RANKS, .manager = ME, .page = &p, .dir = &e
-				};
+				struct dispatch d = { .me = ME,
+						      .nranks = WIRE_MAX_RANKS,
+						      .manager = evict ? 7 : SET_NOBODY,
+						      .page = &p,
+						      .dir = &e };
 				struct msg m = unit_msg(MSG_RELEASE, PEER, ME, PEER, SLOT);
 				bool fetch = owner && (state == DIR_SHARED || state == DIR_EXCLUSIVE);
 
@@ -212,10 +214,56 @@ START_TEST(a_release_is_answered_whoever_it_is_from)
 				if (fetch) {
 					ck_assert_uint_eq(out.v[1].type, ACT_FETCH);
 					ck_assert_uint_eq(out.v[1].prot, evict ? PROT_RW : PROT_RO);
+					m.home = evict ? 7 : ME; /* where this rank asks, if it knows no home */
 					ck_assert_mem_eq(&out.v[1].msg, &m, sizeof(m));
 				}
 				ck_assert_mem_eq(&e, &was, sizeof(e));
 			}
+}
+END_TEST
+
+/* Placed here: the home says so, and stays. Another asks for the block, or says whose home its only copy has. */
+START_TEST(a_block_settles_in_every_state)
+{
+	unsigned int state, phase, has, known;
+
+	for (state = 0; state < DIR_STATES; state++)
+		for (phase = 0; phase < DIR_PHASES; phase++)
+			for (has = 0; has < PG_STATES; has++)
+				for (known = 0; known < 2; known++) {
+					struct copy p = { .state = (uint8_t)has, .home = 9 }, copy = p;
+					struct dir e = { .state = state & 7, .phase = phase & 7, .uses = 1 }, was = e;
+					struct dispatch d = { .me = ME,
+							      .nranks = WIRE_MAX_RANKS,
+							      .manager = known ? 7 : SET_NOBODY,
+							      .page = &p,
+							      .dir = &e };
+					struct msg m = unit_msg(MSG_SETTLE, PEER, ME, PEER, SLOT);
+					bool home =
+						state == DIR_PLACED || state == DIR_SHARED || state == DIR_EXCLUSIVE;
+					bool stays = home && phase != DIR_HANDING && phase != DIR_MOVING;
+					bool asks = known && !stays && (has == PG_INVALID || has == PG_READ);
+					const struct msg *reply = &out.v[0].msg;
+
+					m.object = 0x87654321u;
+					ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+					ck_assert_uint_eq(out.n, 1u + asks);
+					ck_assert_uint_eq(reply->type, MSG_REPLY);
+					ck_assert_uint_eq(reply->dst, PEER);
+					ck_assert_uint_eq(reply->req_slot, SLOT);
+					ck_assert_int_eq(reply->count, stays ? 0 : known ? -EBUSY : -ENXIO);
+					ck_assert_uint_eq(reply->value, known && !stays && has == PG_WRITE ? 9 : 0);
+					if (asks) {
+						ck_assert_uint_eq(out.v[1].type, ACT_FETCH);
+						ck_assert_uint_eq(out.v[1].prot, PROT_RW);
+						ck_assert_uint_eq(out.v[1].msg.object, m.object);
+						ck_assert_uint_eq(out.v[1].msg.flags, MSGF_PLACE);
+						ck_assert_uint_eq(out.v[1].msg.home, 7);
+					}
+					was.uses = stays ? DIR_STAYS : 1;
+					ck_assert_mem_eq(&e, &was, sizeof(e));
+					ck_assert_mem_eq(&p, &copy, sizeof(p));
+				}
 }
 END_TEST
 
@@ -255,7 +303,8 @@ START_TEST(a_slot_takes_the_answer_to_its_question)
 	unsigned int t;
 
 	for (t = 0; t < MSG_TYPES; t++) {
-		bool asks = t == MSG_SYNC || t == MSG_PLACE || t == MSG_RELEASE || t == MSG_CALL || t == MSG_ECHO;
+		bool asks = t == MSG_SYNC || t == MSG_PLACE || t == MSG_SETTLE || t == MSG_CLAIM || t == MSG_RELEASE ||
+			t == MSG_CALL || t == MSG_ECHO;
 		struct msg m = unit_msg((uint8_t)t, ME, PEER, ME, SLOT);
 		struct msg reply = unit_msg(t == MSG_CALL ? MSG_RETURN : MSG_REPLY, PEER, ME, ME, SLOT), stray = reply;
 		bool last = false;
@@ -429,6 +478,7 @@ int main(void)
 	tcase_add_test(t, a_kept_mutex_is_recalled_before_it_is_destroyed);
 	tcase_add_test(t, requests_for_a_mutex_that_is_gone_are_answered_as_such);
 	tcase_add_test(t, a_release_is_answered_whoever_it_is_from);
+	tcase_add_test(t, a_block_settles_in_every_state);
 	tcase_add_test(t, every_type_has_its_target);
 	tcase_add_test(t, a_slot_takes_the_answer_to_its_question);
 	tcase_add_test(t, an_answer_keeps_its_width);

@@ -135,7 +135,7 @@ START_TEST(ranges_are_these)
 		[RULE_KEY] = { 1, 0xffffffff },
 		[RULE_FORWARDS] = { 0, 65535 },
 		[RULE_F_READ] = { 0, MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN },
-		[RULE_F_WRITE] = { 0, MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN },
+		[RULE_F_WRITE] = { 0, MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE },
 		[RULE_F_ZERO] = { 0, MSGF_ZERO },
 		[RULE_F_TIMED] = { 0, MSGF_TIMED },
 	};
@@ -250,7 +250,7 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 	case RULE_KIND: return m->op == SOP_CAS || (m->op == SOP_CREATE ? v >= SYNC_MUTEX && v <= SYNC_ATOMIC : v == 0);
 	case RULE_INITIAL: return v == 0 || m->op != SOP_CREATE || m->aux == SYNC_SEM || m->aux == SYNC_ATOMIC;
 	case RULE_F_READ: return !(v & ~(MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN));
-	case RULE_F_WRITE: return !(v & ~(MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN));
+	case RULE_F_WRITE: return !(v & ~(MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE));
 	case RULE_F_ZERO: return !(v & ~MSGF_ZERO);
 	case RULE_F_TIMED: return !(v & ~MSGF_TIMED);
 	case WIRE_RULE_COUNT: break;
