@@ -125,6 +125,18 @@ static bool may_adopt(const struct dispatch *d, const struct msg *m)
 	return d->page->state == PG_WRITE && d->page->home && d->page->home - 1 == m->src && m->src != d->me;
 }
 
+/*
+ * What a manager forwards for the home itself is a request that the home has. Another would stand in line in one of its slots, and
+ * the next real request in that slot would be refused.
+ */
+static bool may_forward(const struct dispatch *d, const struct msg *m)
+{
+	if ((m->type != MSG_READ_REQ && m->type != MSG_WRITE_REQ) || !(m->flags & MSGF_FORWARDED) ||
+	    m->req_rank != d->me)
+		return true;
+	return page_asks(d->page) && d->page->slot == m->req_slot;
+}
+
 static int dir_message(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	const struct dir_ctx dir = { .me = d->me,
@@ -143,6 +155,8 @@ static int dir_message(const struct dispatch *d, const struct msg *m, struct act
 	if (m->type == MSG_HOME && (!page_asks(d->page) || d->page->slot != m->req_slot || d->page->home))
 		return -EBADMSG;
 	if (m->type == MSG_ADOPT && !may_adopt(d, m))
+		return -EBADMSG;
+	if (!may_forward(d, m))
 		return -EBADMSG;
 	err = dir_step(&dir, d->dir, m, out);
 	if (err)

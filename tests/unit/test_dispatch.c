@@ -158,6 +158,27 @@ START_TEST(only_its_manager_is_asked_for_an_untouched_block)
 }
 END_TEST
 
+/* Else it would stand in line in a slot of ours, and our next request in that slot would be refused. */
+START_TEST(only_our_own_request_is_forwarded_to_us)
+{
+	struct msg m = unit_msg(MSG_WRITE_REQ, HOME, ME, ME, SLOT), own = unit_msg(MSG_WRITE_REQ, ME, ME, ME, SLOT);
+
+	m.flags = MSGF_FORWARDED;
+	dir.state = DIR_EXCLUSIVE;
+	dir.phase = DIR_BUSY;
+	dir.owner = dir.served = OTHER;
+	refused(-EBADMSG, &m, HOME);
+	page.state = PG_WANT_WRITE;
+	page.slot = SLOT + 1;
+	refused(-EBADMSG, &m, HOME);
+	m.type = MSG_READ_REQ;
+	refused(-EBADMSG, &m, HOME);
+	page.slot = SLOT;
+	ck_assert_int_eq(step(&m), 0);
+	refused(-EBADMSG, &own, HOME); /* it stands in line already */
+}
+END_TEST
+
 START_TEST(who_moved_a_block_here_is_blamed_for_the_circle)
 {
 	struct msg place = unit_msg(MSG_PLACE, LIAR, ME, LIAR, SLOT), m = unit_msg(MSG_READ_REQ, HOME, ME, OTHER, SLOT);
@@ -557,6 +578,7 @@ int main(void)
 	tcase_add_test(t, every_type_has_a_target);
 	tcase_add_test(t, nobody_asks_in_anothers_name);
 	tcase_add_test(t, only_its_manager_is_asked_for_an_untouched_block);
+	tcase_add_test(t, only_our_own_request_is_forwarded_to_us);
 	tcase_add_test(t, who_moved_a_block_here_is_blamed_for_the_circle);
 	tcase_add_test(t, only_the_home_takes_a_copy_away);
 	tcase_add_test(t, where_bits_are_several_ranks_a_stranger_is_invalidated);
