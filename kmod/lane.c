@@ -261,11 +261,6 @@ void lane_send_waiting(struct lane *l, struct waiting *w)
 	spin_unlock(&l->lock);
 }
 
-static bool is_ours(u8 type)
-{
-	return type == MSG_KEY_WANTED || type == MSG_KEY || type == MSG_ECHO;
-}
-
 void conn_send(struct conn *c, u16 peer, const struct msg *m)
 {
 	lane_send(lane_of(c, peer, wire_class(m->type)), m, false);
@@ -298,22 +293,31 @@ static bool prove(struct lane *l, const struct msg *m)
 	return is;
 }
 
+static bool is_of(const struct rank *r, u16 peer, const struct msg *m)
+{
+	return m->src == peer && !wire_check(m, &r->limits);
+}
+
+bool lane_message(struct rank *r, u16 peer, unsigned int class, const struct msg *m)
+{
+	if (!is_of(r, peer, m) || wire_class(m->type) != class)
+		return false;
+	switch (m->type) {
+	case MSG_HELLO: /* only the first is one */
+	case MSG_DATA: /* a block never comes as a message: host_landed() */ return false;
+	case MSG_KEY_WANTED:
+	case MSG_KEY:
+	case MSG_ECHO: return r->conn && !key_message(r->conn, peer, m);
+	default: host_message(r, m); return true;
+	}
+}
+
 /* One message; false: no correct peer sends it. */
 static bool take(struct lane *l, const struct msg *m)
 {
 	struct rank *r = l->conn->rank;
 
-	if (m->src != l->peer || wire_check(m, &r->limits))
-		return false;
-	if (!l->proved || m->type == MSG_HELLO)
-		return prove(l, m);
-	/* A block never comes as a message: host_landed(). */
-	if (m->type == MSG_DATA || wire_class(m->type) != l->class)
-		return false;
-	if (is_ours(m->type))
-		return !key_message(l->conn, l->peer, m);
-	host_message(r, m);
-	return true;
+	return l->proved ? lane_message(r, l->peer, l->class, m) : is_of(r, l->peer, m) && prove(l, m);
 }
 
 static void received(struct lane *l, const struct ib_wc *wc, u32 index)

@@ -9,6 +9,7 @@
 #include <linux/uaccess.h>
 
 #include "check.h"
+#include "inject.h"
 #include "rank.h"
 
 MODULE_DESCRIPTION("Kernel helper of libdsm: page protection and coherence for distributed shared memory");
@@ -253,7 +254,7 @@ static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	union argument in;
 
 	if (nr >= ARRAY_SIZE(calls))
-		return -ENOTTY;
+		return inject_ioctl(c, cmd, user);
 	nr = array_index_nospec(nr, ARRAY_SIZE(calls));
 	if (calls[nr].cmd != cmd)
 		return -ENOTTY;

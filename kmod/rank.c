@@ -6,6 +6,7 @@
 #include <linux/uaccess.h>
 
 #include "cq.h"
+#include "inject.h"
 #include "pool.h"
 #include "rank.h"
 
@@ -367,6 +368,7 @@ static void free_tables(struct rank *r)
 		objects_free(r, r->objects[i]);
 	kvfree(r->objects);
 	kvfree(r->here);
+	inject_end(r);
 	ctx_uncharge(r->ctx, r->charged);
 	kvfree(r);
 	debug_count(GAUGE_RANKS, -1);

@@ -162,6 +162,9 @@ struct rank {
 	DECLARE_BITMAP(gone, DSM_RANKS_MAX); /* peers that nothing is taken from any more */
 	wait_queue_head_t lost_wait;
 	struct dsm_ioc_stats none; /* counts for pages of no region */
+#ifdef DSM_INJECT
+	struct inject *inject; /* inject.c; NULL: nobody has */
+#endif
 };
 
 /* NULL: nobody has ever needed it, which for the index of a peer's message means that it is wrong. */

@@ -7,6 +7,7 @@
 #include <linux/vmalloc.h>
 
 #include "host.h"
+#include "inject.h"
 #include "pool.h"
 #include "trace.h"
 
@@ -76,6 +77,8 @@ void host_route(struct rank *r, const struct msg *m)
 		count(r->messages_out, 1);
 		if (r->conn)
 			conn_send(r->conn, m->dst, m);
+		else
+			inject_sent(r, m);
 		return;
 	}
 	/* It knows this rank, too: to have its number, and the key, is not enough. */
@@ -223,6 +226,7 @@ static void deliver(struct rank *r, const struct msg *m)
 	trace_dsm_message_in(r->me, m);
 	count(r->steps, 1);
 	err = step_message(r, m, &acts);
+	inject_stepped(r, m, err);
 	if (err == -EAGAIN)
 		host_later(r, m);
 	else if (err == -ESTALE)

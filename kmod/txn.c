@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 
 #include "host.h"
+#include "inject.h"
 #include "pool.h"
 #include "trace.h"
 
@@ -61,6 +62,8 @@ void txn_send_block(struct rank *r, const struct msg *m)
 		count(r->messages_out, 1);
 		trace_dsm_message_out(r->me, m);
 		conn_send_block(r->conn, m->dst, m);
+	} else {
+		inject_sent(r, m);
 	}
 }
 
