@@ -133,18 +133,20 @@ static void do_ioctl(struct fuzzer *f)
 	const struct dsm_variant *v = &dsm_variants[variant];
 	unsigned long cmd = v->cmd;
 	void *at = arg;
+	bool agreed; /* ranks that have different regions by the same name take each other for liars */
 
-	if (!file && sets_up(variant) && pick(r, 30))
+	if (!file && sets_up(variant) && pick(r, self.job->calm))
 		variant = VARIANT_CALL_SYNC, v = &dsm_variants[variant], cmd = v->cmd;
 	if (variant == VARIANT_PROTECT)
 		file = 1;
+	agreed = !file && v->cmd == DSM_IOC_REGION && pick(r, self.job->calm);
 	memset(arg, 0, v->size);
 	args_fill(v, &self.limits[file], arg, r);
-	if (pick(r, 50))
+	if (agreed || pick(r, 50))
 		aim_at(&self.aim, r, variant, arg);
-	if (pick(r, 5) < 2)
+	if (!agreed && pick(r, 5) < 2)
 		aim_aside(r, v, &self.limits[file], arg);
-	else if (!pick(r, 50))
+	else if (!agreed && !pick(r, 50))
 		scramble(r, v, arg);
 	aim_tame(variant, arg);
 	/* Somebody must be left to give what the others wait for. */
