@@ -103,7 +103,7 @@ static bool together(struct job *j, _Atomic unsigned int *place)
 	double end = now_s() + patience(60);
 
 	atomic_fetch_add(place, 1);
-	while (atomic_load(place) < j->ranks) {
+	while (atomic_load(place) < (j->present ? (unsigned int)__builtin_popcountll(j->present) : j->ranks)) {
 		if (atomic_load(&j->failed) || atomic_load(&j->stop) || now_s() > end)
 			return false;
 		usleep(1000);
@@ -122,7 +122,7 @@ static int connect_all(struct job *j, unsigned int rank, int fd)
 					     .address_size = j->address_size[p],
 					     .address = (uintptr_t)j->address[p] };
 
-		if (p != rank && ioctl(fd, DSM_IOC_CONNECT, &c))
+		if (p != rank && (!j->present || j->present >> p & 1) && ioctl(fd, DSM_IOC_CONNECT, &c))
 			return -errno;
 	}
 	return 0;
@@ -233,8 +233,8 @@ __thread volatile bool away_set;
 static void caught(int sig)
 {
 	if (!away_set) {
-		signal(sig, SIG_DFL);
-		raise(sig);
+		signal(sig, SIG_DFL); /* the access is made again, and the kernel's log says where */
+		return;
 	}
 	siglongjmp(away, sig);
 }

@@ -22,6 +22,7 @@
 /* Shared memory of the ranks of a job and of who started them. */
 struct job {
 	unsigned int ranks;
+	uint64_t present; /* mask of those that come, if not all; without RDMA */
 	struct dsm_ioc_key key;
 	bool rdma;        /* between ranks; else they are of one kernel */
 	uint32_t here;    /* mask of ranks that are of one kernel all the same, as seen from each other */

@@ -161,6 +161,53 @@ void honest_start(struct honest *one, int fd, unsigned int rank)
 		pthread_create(&thread, NULL, check_thread, NULL);
 }
 
+struct worker {
+	uint64_t random;
+	unsigned int ranks;
+};
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+
+	for (;;) {
+		if (pick(&w->random, 4)) {
+			static const unsigned int some[] = { 24, 64, HONEST_FIRST };
+
+			touch(JOB_BASE + pick(&w->random, some[pick(&w->random, 3)]) * PAGE, pick(&w->random, 2));
+		} else {
+			struct dsm_ioc_call c = { .call = (uint16_t)pick(&w->random, 3),
+						  .home = (uint16_t)pick(&w->random, w->ranks) };
+
+			if (c.call == DSM_CALL_SYNC && pick(&w->random, 4))
+				c.value2 = (uint64_t)(1 + pick(&w->random, 5)) << 32; /* create */
+			else
+				c.object = 1u << 24 | (1 + pick(&w->random, 8));
+			if (c.call == DSM_CALL_SYNC && !c.value2)
+				c.op = SOP_ADD;
+			if (ioctl(file, DSM_IOC_CALL, &c) || c.status || c.call == DSM_CALL_SYNC ||
+			    !pick(&w->random, 4))
+				continue;
+			c = (struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = c.hold };
+			ioctl(file, DSM_IOC_CALL, &c);
+		}
+	}
+	return NULL;
+}
+
+void honest_disturb(int fd, unsigned int ranks, unsigned int threads, uint64_t seed)
+{
+	static struct worker w[8];
+	pthread_t thread;
+	unsigned int i;
+
+	file = fd;
+	for (i = 0; i < threads && i < sizeof(w) / sizeof(w[0]); i++) {
+		w[i] = (struct worker){ .random = seed + i, .ranks = ranks };
+		pthread_create(&thread, NULL, work, &w[i]);
+	}
+}
+
 unsigned long honest_steps(const struct honest *one)
 {
 	return atomic_load(&one->steps);

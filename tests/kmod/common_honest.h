@@ -21,6 +21,8 @@ struct honest *honest_new(void); /* in memory of all of them */
 void honest_begin(struct honest *h);
 /* In the process of a rank that has joined: threads that count. */
 void honest_start(struct honest *h, int fd, unsigned int rank);
+/* Threads that do anything besides: touch pages before those, lock, create. */
+void honest_disturb(int fd, unsigned int ranks, unsigned int threads, uint64_t seed);
 /* They have used all pages of the first unit, so that they know where those live. */
 bool honest_warm(const struct honest *h, unsigned int ranks);
 /* They go on, also on pages that nobody had used, and what they have written is there. Says what is not so. */

@@ -92,10 +92,8 @@ bool peer_begin(struct peer *p, uint16_t ranks, uint16_t me, uint16_t target)
 {
 	unsigned int c;
 
-	p->ranks = ranks;
-	p->me = me;
-	p->target = target;
-	p->posted = p->nseen = 0;
+	p->liar = (struct liar){ .ranks = ranks, .me = me, .target = target };
+	p->posted = 0;
 	p->broken = false;
 	p->rkey = 0;
 	p->cq = ibv_create_cq(device, CLASS_MAX * (PEER_RECEIVES + OUT), NULL, NULL, 0);
@@ -137,17 +135,18 @@ static int gid_index(const union ibv_gid *gid)
 /* Of the connection of a class; with theirs, the way from the target. */
 static uint64_t secret(const struct peer *p, const struct job *j, char what, unsigned int class, bool theirs)
 {
-	const struct address *a = (const void *)j->address[p->target];
-	const uint32_t mine = p->qp[class]->qp_num, other = a->qpn[p->me][class];
+	const struct address *a = (const void *)j->address[p->liar.target];
+	const uint32_t mine = p->qp[class]->qp_num, other = a->qpn[p->liar.me][class];
 
-	return lane_secret(&j->key, what, class,
-			   (const unsigned int[]){ theirs ? p->target : p->me, theirs ? p->me : p->target },
-			   (const uint32_t[]){ theirs ? other : mine, theirs ? mine : other });
+	return lane_secret(
+		&j->key, what, class,
+		(const unsigned int[]){ theirs ? p->liar.target : p->liar.me, theirs ? p->liar.me : p->liar.target },
+		(const uint32_t[]){ theirs ? other : mine, theirs ? mine : other });
 }
 
 static bool connect_qp(struct peer *p, const struct job *j, unsigned int c, int index)
 {
-	const struct address *a = (const void *)j->address[p->target];
+	const struct address *a = (const void *)j->address[p->liar.target];
 	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
 				   .timeout = 18,
 				   .retry_cnt = 7,
@@ -156,7 +155,7 @@ static bool connect_qp(struct peer *p, const struct job *j, unsigned int c, int 
 				   .sq_psn = (uint32_t)secret(p, j, 'P', c, false) & 0xffffff };
 	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
 				   .path_mtu = a->mtu,
-				   .dest_qp_num = a->qpn[p->me][c],
+				   .dest_qp_num = a->qpn[p->liar.me][c],
 				   .max_dest_rd_atomic = 1,
 				   .min_rnr_timer = 1,
 				   .rq_psn = (uint32_t)secret(p, j, 'P', c, true) & 0xffffff,
@@ -175,7 +174,7 @@ static bool connect_qp(struct peer *p, const struct job *j, unsigned int c, int 
 
 bool peer_connect(struct peer *p, const struct job *j)
 {
-	const struct address *a = (const void *)j->address[p->target];
+	const struct address *a = (const void *)j->address[p->liar.target];
 	const int index = gid_index(&a->gid);
 	unsigned int c;
 
@@ -187,41 +186,20 @@ bool peer_connect(struct peer *p, const struct job *j)
 
 void peer_address(const struct peer *p, unsigned int n, struct job *j)
 {
-	const uint16_t me = p->me;
+	const uint16_t me = p->liar.me;
 	struct address *a = (void *)j->address[me];
 	unsigned int c;
 
-	*a = *(const struct address *)(const void *)j->address[p->target];
+	*a = *(const struct address *)(const void *)j->address[p->liar.target];
 	a->rank = me;
 	memset(a->qpn, 0, j->ranks * sizeof(a->qpn[0]));
-	j->address_size[me] = j->address_size[p->target];
+	j->address_size[me] = j->address_size[p->liar.target];
 	for (; n--; p++)
 		for (c = 0; c < CLASS_MAX; c++)
-			a->qpn[p->target][c] = p->qp[c]->qp_num;
+			a->qpn[p->liar.target][c] = p->qp[c]->qp_num;
 }
 
 /* As kmod/rank.c has them. */
-struct wire_limits peer_limits(const struct peer *p)
-{
-	return (struct wire_limits){ .me = p->target,
-				     .nranks = p->ranks,
-				     .host = HOST_KERNEL,
-				     .block_slots = PEER_SLOTS,
-				     .slots = 65536,
-				     .holds = DSM_HOLDS_MAX,
-				     .barriers = p->ranks * DSM_BARRIERS_MAX,
-				     .pages = JOB_PAGES,
-				     .block_pages = DSM_UNIT_PAGES };
-}
-
-bool peer_is_wrong(const struct peer *p, const struct msg *m, unsigned int class)
-{
-	const struct wire_limits limits = peer_limits(p);
-
-	return m->src != p->me || wire_check(m, &limits) || m->type == MSG_DATA || m->type == MSG_HELLO ||
-		wire_class(m->type) != class;
-}
-
 void peer_greet(struct peer *p, const struct job *j, uint64_t wrong)
 {
 	unsigned int c;
@@ -229,8 +207,8 @@ void peer_greet(struct peer *p, const struct job *j, uint64_t wrong)
 	for (c = 0; c < CLASS_MAX; c++) {
 		struct msg m = { .version = WIRE_VERSION,
 				 .type = MSG_HELLO,
-				 .src = p->me,
-				 .dst = p->target,
+				 .src = p->liar.me,
+				 .dst = p->liar.target,
 				 .value = secret(p, j, 'H', c, false) ^ wrong };
 
 		peer_post(p, c, &m, sizeof(m), NULL);
@@ -274,14 +252,14 @@ static void came(struct peer *p, const struct ibv_wc *wc, void (*heard)(struct p
 		m[0] = (struct msg){ .version = WIRE_VERSION,
 				     .type = MSG_GRANT,
 				     .object = p->wanted[slot_of(imm)],
-				     .req_rank = p->me,
+				     .req_rank = p->liar.me,
 				     .req_slot = slot_of(imm),
 				     .home = imm >> 17 & 1023 };
 		n = 1;
 		p->landed++;
 	}
 	for (k = 0; k < n && k < PEER_PACK; k++) {
-		p->seen[p->nseen++ % PEER_SEEN] = m[k];
+		liar_hear(&p->liar, &m[k]);
 		heard(p, &m[k]);
 	}
 }

@@ -8,29 +8,24 @@
 
 #include <infiniband/verbs.h>
 
-#include "common.h"
-#include "core/wire.h"
+#include "common_liar.h"
 
 #define PEER_PACK 4u       /* as kmod/conn.h has it: messages of one send of the coherence class */
-#define PEER_SLOTS 1024u   /* for blocks, of 65,536 */
 #define PEER_RECEIVES 256u /* of each queue pair */
-#define PEER_SEEN 16u
 
-/* The connection of rank `me` to rank `target`, which is a context. */
+/* The connection of a rank to another, which is a context. */
 struct peer {
-	uint16_t ranks, me, target;
+	struct liar liar;
 	struct ibv_cq *cq;
 	struct ibv_mr *mr;
 	struct ibv_qp *qp[CLASS_MAX];
 	struct peer_memory *memory;
 	unsigned int posted; /* sends not completed */
 	bool broken;
-	struct msg seen[PEER_SEEN]; /* what the target has sent */
-	unsigned int nseen;
 	uint32_t rkey; /* of frames of the target, 0: not known */
 	uint64_t at;
 	uint64_t landing;            /* for blocks that it sends, whatever 2 MiB they are of */
-	uint32_t wanted[PEER_SLOTS]; /* blocks that were asked for */
+	uint32_t wanted[LIAR_SLOTS]; /* blocks that were asked for */
 	unsigned long sends, landed;
 };
 
@@ -44,11 +39,6 @@ void peer_end(struct peer *p);
 /* Put the address of rank `me` where the others look for it. It is made of their addresses: they have come. */
 void peer_address(const struct peer *p, unsigned int n, struct job *j);
 bool peer_connect(struct peer *p, const struct job *j);
-
-/* By which the target checks what it says. */
-struct wire_limits peer_limits(const struct peer *p);
-/* Wrong in itself, whatever the state of the target: it must end the connection. */
-bool peer_is_wrong(const struct peer *p, const struct msg *m, unsigned int class);
 
 /* The first message of a queue pair proves that its sender has the key, but for the bits that are wrong in it. */
 void peer_greet(struct peer *p, const struct job *j, uint64_t wrong);

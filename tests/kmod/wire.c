@@ -16,12 +16,11 @@
  * that has not happened, and it may happen in one of MISLED rounds. What is believed of anybody - that a block is wanted, that
  * one was dropped - never names a block whose contents are checked (keep_off()).
  */
-#include "tests/wire_values.h"
+#include "tests/kmod/common_aim.h"
 #include "tests/kmod/common_honest.h"
 #include "tests/kmod/common_peer.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,41 +51,9 @@ static unsigned long rounds, messages, answers, drops, wrong, writes, steps, bla
 
 /* ---- ranks 0 and 2 -------------------------------------------------------------------------- */
 
-struct worker {
-	uint64_t random;
-	int fd;
-};
-
-static void *work(void *arg)
-{
-	struct worker *w = arg;
-
-	for (;;) {
-		if (pick(&w->random, 4)) {
-			touch(JOB_BASE + pick(&w->random, pick(&w->random, 2) ? 64 : HONEST_FIRST) * PAGE,
-			      pick(&w->random, 2));
-		} else {
-			struct dsm_ioc_call c = { .call = (uint16_t)pick(&w->random, 3),
-						  .home = (uint16_t)pick(&w->random, RANKS) };
-
-			if (c.call == DSM_CALL_SYNC && pick(&w->random, 4))
-				c.value2 = (uint64_t)(1 + pick(&w->random, 5)) << 32; /* create */
-			else
-				c.object = 1u << 24 | (1 + pick(&w->random, 8));
-			if (c.call == DSM_CALL_SYNC && !c.value2)
-				c.op = SOP_ADD;
-			ioctl(w->fd, DSM_IOC_CALL, &c);
-		}
-	}
-	return NULL;
-}
-
 static void rank_process(struct job *j, unsigned int rank, uint64_t seed)
 {
 	struct dsm_ioc_lost l;
-	static struct worker w[WORKERS];
-	pthread_t thread;
-	unsigned int i;
 	int fd;
 
 	catch_signals();
@@ -94,10 +61,7 @@ static void rank_process(struct job *j, unsigned int rank, uint64_t seed)
 	if (fd < 0)
 		_exit(3);
 	honest_start(honest, fd, rank);
-	for (i = 0; i < WORKERS; i++) {
-		w[i] = (struct worker){ .random = seed + i, .fd = fd };
-		pthread_create(&thread, NULL, work, &w[i]);
-	}
+	honest_disturb(fd, RANKS, WORKERS, seed);
 	for (;;) {
 		struct pollfd f = { .fd = fd, .events = POLLIN };
 
@@ -112,35 +76,14 @@ static void rank_process(struct job *j, unsigned int rank, uint64_t seed)
 
 /* ---- what rank 1 says ----------------------------------------------------------------------- */
 
-static bool kept(uint32_t object)
-{
-	const uint32_t page = (object & (object - 1)) >> 1;
-
-	return page >= HONEST_FIRST && page < JOB_PAGES;
-}
-
 static void keep_off(const struct peer *p, char *at, uint32_t size)
 {
 	for (; size >= sizeof(struct msg); at += sizeof(struct msg), size -= (uint32_t)sizeof(struct msg)) {
 		struct msg m;
 
 		memcpy(&m, at, sizeof(m));
-		if (!kept(m.object) || peer_is_wrong(p, &m, wire_class(m.type)))
-			continue;
-		switch (m.type) {
-		case MSG_READ_REQ:
-		case MSG_WRITE_REQ:
-		case MSG_PLACE:
-		case MSG_SETTLE:
-		case MSG_CLAIM:
-		case MSG_KEY_WANTED:
-		case MSG_ECHO: /* after which it would be asked for a key, and have reason to send one */
-		case MSG_INV_ACK:
-			m.object = 1;
-			memcpy(at, &m, sizeof(m));
-			break;
-		default: break;
-		}
+		liar_keep_off(&p->liar, &m);
+		memcpy(at, &m, sizeof(m));
 	}
 }
 
@@ -154,44 +97,20 @@ static void say(struct peer *p, unsigned int class, const void *data, uint32_t s
 	peer_post(p, class, copy, size, NULL);
 }
 
-/* What a home and a peer in good order would say. */
 static void answer(struct peer *p, const struct msg *m)
 {
-	struct msg a = { .version = WIRE_VERSION,
-			 .src = LIAR,
-			 .dst = p->target,
-			 .object = m->object,
-			 .req_rank = m->req_rank,
-			 .req_slot = m->req_slot };
+	struct msg a;
 
-	switch (m->type) {
-	case MSG_READ_REQ:
-	case MSG_WRITE_REQ:
-		a.type = MSG_GRANT;
-		a.op = GRANT_WRITE;
-		a.flags = MSGF_ZERO;
-		a.home = LIAR;
-		break;
-	case MSG_SYNC:
-		a.type = MSG_REPLY;
-		a.req_rank = p->target;
-		break;
-	case MSG_LOCK:
-	case MSG_TRYLOCK:
-		a.type = MSG_LOCKED;
-		a.req_rank = p->target;
-		a.aux = m->aux;
-		break;
-	case MSG_INV: a.type = MSG_INV_ACK; break;
-	case MSG_GRANT: a.type = MSG_DONE; break; /* to a request of ours */
-	case MSG_KEY_WANTED:
-		a.type = MSG_KEY;
-		a.req_rank = a.req_slot = 0;
-		a.aux = p->mr->rkey;
-		a.value = p->landing;
-		break;
-	default: return;
-	}
+	if (m->type == MSG_KEY_WANTED)
+		a = (struct msg){ .version = WIRE_VERSION,
+				  .type = MSG_KEY,
+				  .src = LIAR,
+				  .dst = p->liar.target,
+				  .object = m->object,
+				  .aux = p->mr->rkey,
+				  .value = p->landing };
+	else if (!liar_answer(&p->liar, m, &a))
+		return;
 	answers++;
 	say(p, wire_class(a.type), &a, sizeof(a));
 }
@@ -208,72 +127,6 @@ static void heard(struct peer *p, const struct msg *m)
 
 /* ---- what it makes up ----------------------------------------------------------------------- */
 
-/* Where a rule allows much, what is likely to be there. */
-static void aim(struct msg *m)
-{
-	uint64_t *r = &random_state;
-	const unsigned int order = pick(r, 4) ? 0 : pick(r, 10);
-
-	m->req_slot =
-		wire_rule_of(m->type, WF_req_slot) == RULE_ZERO ? 0 : (uint16_t)pick(r, pick(r, 2) ? 8 : PEER_SLOTS);
-	if (wire_rule_of(m->type, WF_req_rank) == RULE_RANK)
-		m->req_rank = (uint16_t)pick(r, RANKS);
-	if (wire_rule_of(m->type, WF_object) == RULE_BLOCK)
-		m->object = (uint32_t)((pick(r, JOB_PAGES) >> order << order) << 1 | 1u << order);
-	else if (wire_rule_of(m->type, WF_object) != RULE_BARRIER)
-		m->object = (uint32_t)(pick(r, 2) << 24 | (1 + pick(r, 7)));
-	if (wire_rule_of(m->type, WF_aux) == RULE_HOLD)
-		m->aux = (uint32_t)pick(r, 4);
-	if (wire_rule_of(m->type, WF_count) == RULE_ACKS)
-		m->count = (int16_t)pick(r, 2);
-	if (m->type == MSG_SYNC) {
-		m->op = (uint8_t)pick(r, SYNC_OPS);
-		m->aux = m->op == SOP_CREATE ? 1 + (uint32_t)pick(r, 5) : 0;
-		m->value = pick(r, 4);
-	}
-	if (m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ)
-		m->flags = (uint8_t)(pick(r, 2) * MSGF_FIRST_TOUCH);
-}
-
-/* Every field is one that its rule allows: something that a rank could say, at some time or other. */
-static struct msg plausible(const struct peer *p)
-{
-	const struct wire_limits limits = peer_limits(p);
-	uint64_t *r = &random_state;
-	struct msg m;
-
-	if (p->nseen && !pick(r, 3)) {
-		m = p->seen[pick(r, p->nseen < PEER_SEEN ? p->nseen : PEER_SEEN)];
-		m.src = LIAR;
-		m.dst = p->target;
-		if (pick(r, 2))
-			m.type = (uint8_t)(1 + pick(r, MSG_TYPES - 1));
-		if (!peer_is_wrong(p, &m, wire_class(m.type)))
-			return m;
-	}
-	do {
-		m = wire_good((uint8_t)(1 + pick(r, MSG_TYPES - 1)), LIAR, &limits);
-	} while (peer_is_wrong(p, &m, wire_class(m.type)));
-	aim(&m);
-	return m;
-}
-
-/* One field has a value from its rule: an edge, just outside, or one that its width cuts to something allowed. */
-static void change_field(const struct peer *p, struct msg *m)
-{
-	const struct wire_limits limits = peer_limits(p);
-	const enum wire_field f = (enum wire_field)pick(&random_state, WIRE_FIELD_COUNT);
-	int64_t values[WIRE_VALUES_MAX];
-	unsigned int n = wire_values(m, f, &limits, values);
-
-	wire_set(m, f, values[pick(&random_state, n)]);
-}
-
-static uint64_t odd_number(uint64_t *r)
-{
-	return pick(r, 2) ? 1ull << pick(r, 64) : next(r);
-}
-
 /* A write into the frames of the target, or beside them; that a block of rank 0's has come nobody but its owner may say. */
 static void write_block(struct peer *p)
 {
@@ -288,38 +141,16 @@ static void write_block(struct peer *p)
 		imm |= LIAR << 17;
 	wr.imm_data = __builtin_bswap32(imm);
 	wr.wr.rdma.rkey = pick(r, 4) ? p->rkey : (uint32_t)next(r);
-	wr.wr.rdma.remote_addr = p->at + (pick(r, 8) ? pick(r, 512) * PAGE : odd_number(r));
+	wr.wr.rdma.remote_addr = p->at + (pick(r, 8) ? pick(r, 512) * PAGE : aim_odd_number(r));
 	peer_post(p, CLASS_DATA, NULL, pick(r, 8) ? PAGE : pick(r, 4096), &wr);
 }
 
-/* A block of region 0 that lives at the target as long as nobody else has touched it (rank_home() of the module). */
-static uint32_t block_there(const struct peer *p, const struct job *j)
-{
-	const unsigned int run = j->home == DSM_REGION_CYCLIC ? 1 : 16, first = pick(&random_state, 64) / run;
-
-	return ((first - first % RANKS + p->target) * run + pick(&random_state, run)) << 1 | 1;
-}
-
-/* What a rank may ask for at any time. */
 static void ask(struct peer *p, const struct job *j)
 {
-	uint64_t *r = &random_state;
-	struct msg m = { .version = WIRE_VERSION,
-			 .type = pick(r, 2) ? MSG_READ_REQ : MSG_WRITE_REQ,
-			 .src = LIAR,
-			 .dst = p->target,
-			 .object = block_there(p, j),
-			 .req_rank = LIAR,
-			 .req_slot = (uint16_t)pick(r, PEER_SLOTS) };
+	struct msg m = liar_ask(&p->liar, &random_state, j);
 
-	if (pick(r, 4)) {
+	if (m.type != MSG_SYNC)
 		p->wanted[m.req_slot] = m.object;
-	} else {
-		m.type = MSG_SYNC;
-		m.op = SOP_CREATE;
-		m.aux = 1 + pick(r, 5);
-		m.object = m.req_rank = 0;
-	}
 	say(p, wire_class(m.type), &m, sizeof(m));
 }
 
@@ -331,8 +162,8 @@ static bool say_several(struct peer *p, const struct msg *first, unsigned int cl
 	bool bad = n > PEER_PACK || class != CLASS_COHERENCE;
 
 	for (i = 0; i < n; i++) {
-		all[i] = i ? plausible(p) : *first;
-		bad |= peer_is_wrong(p, &all[i], class);
+		all[i] = i ? liar_plausible(&p->liar, &random_state) : *first;
+		bad |= liar_is_wrong(&p->liar, &all[i], class);
 	}
 	say(p, class, all, n * sizeof(*first));
 	return bad;
@@ -342,7 +173,7 @@ static bool say_several(struct peer *p, const struct msg *first, unsigned int cl
 static bool say_something(struct peer *p)
 {
 	uint64_t *r = &random_state;
-	struct msg m = plausible(p);
+	struct msg m = liar_plausible(&p->liar, &random_state);
 	unsigned int class = pick(r, 40) ? wire_class(m.type) : pick(r, CLASS_MAX), i, size;
 	char bytes[2048];
 
@@ -372,18 +203,18 @@ static bool say_something(struct peer *p)
 	case 12:
 	case 13:
 	case 14:
-	case 15: change_field(p, &m); break;
+	case 15: liar_change_field(&p->liar, &random_state, &m); break;
 	default: break;
 	}
 	say(p, class, &m, sizeof(m));
-	return peer_is_wrong(p, &m, class);
+	return liar_is_wrong(&p->liar, &m, class);
 }
 
 /* ---- rounds --------------------------------------------------------------------------------- */
 
 static bool is_lost(const struct peer *p)
 {
-	return atomic_load(&shared->lost[p->target]);
+	return atomic_load(&shared->lost[p->liar.target]);
 }
 
 /* One message that no rank sends, by the table. */
@@ -392,9 +223,9 @@ static void say_wrong(struct peer *p)
 	struct msg m;
 
 	do {
-		m = plausible(p);
-		change_field(p, &m);
-	} while (!peer_is_wrong(p, &m, wire_class(m.type)));
+		m = liar_plausible(&p->liar, &random_state);
+		liar_change_field(&p->liar, &random_state, &m);
+	} while (!liar_is_wrong(&p->liar, &m, wire_class(m.type)));
 	say(p, wire_class(m.type), &m, sizeof(m));
 }
 
