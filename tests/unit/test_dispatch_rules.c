@@ -160,6 +160,33 @@ START_TEST(a_kept_mutex_is_recalled_before_it_is_destroyed)
 }
 END_TEST
 
+START_TEST(a_mutex_that_nobody_has_is_destroyed_at_once)
+{
+	uint64_t name = create(SYNC_MUTEX, 0).value;
+
+	ck_assert_int_eq(operate(SOP_DESTROY, name), 0);
+	ck_assert_int_eq(operate(SOP_DESTROY, name), -EINVAL);
+}
+END_TEST
+
+/* The keeper gave it back before it was asked, and so says "soon"; what it had sent then has overtaken that. */
+START_TEST(a_mutex_that_came_back_meanwhile_is_destroyed)
+{
+	struct msg made = create(SYNC_MUTEX, 0), m = request(MSG_LOCK, 0, made.value);
+	struct msg destroy = request(MSG_SYNC, SOP_DESTROY, made.value);
+
+	carry(&m, "LOCKED");
+	carry(&destroy, "RECALL");
+	m.type = MSG_UNLOCK;
+	ck_assert_uint_eq(carry(&m, "FREED").value, 0);
+	ck_assert_int_eq(operate(SOP_DESTROY, made.value), -EINPROGRESS); /* the question is still out */
+	m.type = MSG_RECALLED;
+	m.count = -EINPROGRESS;
+	ck_assert_int_eq(carry(&m, "REPLY").count, 0);
+	ck_assert_int_eq(operate(SOP_DESTROY, made.value), -EINVAL);
+}
+END_TEST
+
 /* A lock of what is gone is refused; an unlock crossed its successor's, who has destroyed the mutex. */
 START_TEST(requests_for_a_mutex_that_is_gone_are_answered_as_such)
 {
@@ -294,6 +321,24 @@ START_TEST(every_type_has_its_target)
 		else
 			ck_assert(target == TARGET_BLOCK && number == m.object);
 	}
+}
+END_TEST
+
+START_TEST(the_manager_matters_to_these)
+{
+	unsigned int t, flags;
+
+	for (t = 0; t < 256; t++)
+		for (flags = 0; flags < 256; flags++) {
+			struct msg m = { .type = (uint8_t)t, .flags = (uint8_t)flags };
+			bool request = t == MSG_READ_REQ || t == MSG_WRITE_REQ;
+			bool always = t == MSG_DONE || t == MSG_HOME || t == MSG_MOVE || t == MSG_MOVE_ACK ||
+				t == MSG_ADOPT || t == MSG_MOVED || t == MSG_PLACE || t == MSG_SETTLE ||
+				t == MSG_CLAIM || t == MSG_RELEASE;
+			bool matters = request ? flags & MSGF_FORWARDED || !(flags & MSGF_KNOWN) : always;
+
+			unit_require(dispatch_manager(&m) == matters);
+		}
 }
 END_TEST
 
@@ -437,6 +482,55 @@ START_TEST(who_knows_a_home_is_not_made_one)
 }
 END_TEST
 
+/* What the manager forwarded is counted from the time on that this rank is the home. */
+START_TEST(a_new_home_counts_from_0)
+{
+	struct dir e;
+	struct copy p;
+	struct dispatch d = { .me = ME,
+			      .nranks = WIRE_MAX_RANKS,
+			      .manager = PEER,
+			      .queue = { nodes, SLOT + 1, NULL },
+			      .page = &p,
+			      .dir = &e };
+	struct msg home = unit_msg(MSG_HOME, PEER, ME, ME, SLOT), adopt = unit_msg(MSG_ADOPT, PEER, ME, ME, 0),
+		   done = unit_msg(MSG_DONE, PEER, ME, PEER, SLOT);
+
+	home.op = MSG_READ_REQ;
+	e = (struct dir){ 0 };
+	p = (struct copy){ .state = PG_WANT_READ, .slot = SLOT, .forwarded = 7 };
+	ck_assert_int_eq(dispatch_step(&d, &home, &out), 0);
+	ck_assert_uint_eq(p.forwarded, 0);
+	adopt.value = PEER;
+	e = (struct dir){ 0 };
+	p = (struct copy){ .state = PG_WRITE, .home = PEER + 1, .forwarded = 7 };
+	ck_assert_int_eq(dispatch_step(&d, &adopt, &out), 0);
+	ck_assert_uint_eq(p.forwarded, 0);
+	ck_assert_uint_eq(p.home, ME + 1);
+	e = (struct dir){ .state = DIR_EXCLUSIVE, .phase = DIR_BUSY, .owner = PEER, .served = PEER };
+	p = (struct copy){ .home = ME + 1, .forwarded = 7 };
+	ck_assert_int_eq(dispatch_step(&d, &done, &out), 0);
+	ck_assert_uint_eq(p.forwarded, 7);
+}
+END_TEST
+
+/* The manager may be any rank, and is the one that this rank knows, if it knows one. */
+START_TEST(who_is_told_of_a_move_asks_the_manager)
+{
+	struct copy p = { .state = PG_WANT_READ, .home = PEER + 1, .slot = SLOT };
+	struct dir e = { 0 };
+	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .manager = 1000, .page = &p, .dir = &e };
+	struct msg m = unit_msg(MSG_MOVED, PEER, ME, ME, SLOT);
+
+	m.value = 1001;
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), -EBADMSG);
+	m.value = 1000;
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "READ_REQ");
+	ck_assert_uint_eq(out.v[0].msg.dst, 1000);
+}
+END_TEST
+
 /* Times are of 32 bits, and so is the time that a block is held. */
 START_TEST(a_block_is_held_for_its_time)
 {
@@ -476,10 +570,13 @@ int main(void)
 	tcase_add_test(t, a_destroyed_object_leaves_its_place_but_not_its_name);
 	tcase_add_test(t, an_object_in_use_is_not_destroyed);
 	tcase_add_test(t, a_kept_mutex_is_recalled_before_it_is_destroyed);
+	tcase_add_test(t, a_mutex_that_nobody_has_is_destroyed_at_once);
+	tcase_add_test(t, a_mutex_that_came_back_meanwhile_is_destroyed);
 	tcase_add_test(t, requests_for_a_mutex_that_is_gone_are_answered_as_such);
 	tcase_add_test(t, a_release_is_answered_whoever_it_is_from);
 	tcase_add_test(t, a_block_settles_in_every_state);
 	tcase_add_test(t, every_type_has_its_target);
+	tcase_add_test(t, the_manager_matters_to_these);
 	tcase_add_test(t, a_slot_takes_the_answer_to_its_question);
 	tcase_add_test(t, an_answer_keeps_its_width);
 	tcase_add_test(t, a_refused_record_keeps_the_status);
@@ -488,6 +585,8 @@ int main(void)
 	tcase_add_test(t, nobody_lies_to_itself);
 	tcase_add_test(t, a_home_releases_to_itself);
 	tcase_add_test(t, who_knows_a_home_is_not_made_one);
+	tcase_add_test(t, a_new_home_counts_from_0);
+	tcase_add_test(t, who_is_told_of_a_move_asks_the_manager);
 	tcase_add_test(t, a_block_is_held_for_its_time);
 	tcase_add_test(t, a_child_that_comes_before_the_threads_is_kept);
 	suite_add_tcase(s, t);

@@ -145,6 +145,29 @@ START_TEST(an_empty_queue_has_nothing)
 }
 END_TEST
 
+/* The block with the last number has none: it would be 0, which is no mark. */
+START_TEST(a_mark_is_of_one_node_and_one_block)
+{
+	static const uint32_t blocks[] = { 0, 0xff, 0xffff, UINT32_MAX - 1 };
+	unsigned int i;
+
+	for (i = 0; i < NODES; i++) {
+		ck_assert(!queue_unmark(&pool, name(i), blocks[i % 4]));
+		ck_assert(!queue_mark(&pool, name(i), UINT32_MAX));
+		ck_assert(!queue_unmark(&pool, name(i), UINT32_MAX));
+		ck_assert(queue_mark(&pool, name(i), blocks[i % 4]));
+		ck_assert(!queue_mark(&pool, name(i), blocks[i % 4]));
+		ck_assert(!queue_mark(&pool, name(i), blocks[(i + 1) % 4]));
+	}
+	for (i = 0; i < NODES; i++) {
+		ck_assert(!queue_busy(&pool, name(i)));
+		ck_assert(!queue_unmark(&pool, name(i), blocks[(i + 1) % 4]));
+		ck_assert(queue_unmark(&pool, name(i), blocks[i % 4]));
+		ck_assert(!queue_unmark(&pool, name(i), blocks[i % 4]));
+	}
+}
+END_TEST
+
 static void compare(uint32_t tail, const uint32_t *model, unsigned int n)
 {
 	unsigned int i;
@@ -200,11 +223,13 @@ int main(void)
 	tcase_add_test(t, a_node_of_a_large_job_names_its_rank_and_slot);
 	tcase_add_test(t, an_empty_queue_has_nothing);
 	tcase_add_test(t, what_is_not_there_has_the_position_of_the_end);
+	tcase_add_test(t, a_mark_is_of_one_node_and_one_block);
 	tcase_add_test(t, behaves_like_an_array);
 	suite_add_tcase(s, t);
 	t = tcase_create("queue in chunks");
 	tcase_add_checked_fixture(t, setup_chunks, teardown_chunks);
 	tcase_add_test(t, a_chunk_that_is_not_there_is_not_ready);
+	tcase_add_test(t, a_mark_is_of_one_node_and_one_block);
 	tcase_add_test(t, what_is_not_there_has_the_position_of_the_end);
 	tcase_add_test(t, behaves_like_an_array);
 	suite_add_tcase(s, t);
