@@ -333,6 +333,13 @@ START_TEST(an_answered_question_is_an_answered_request)
 			ck_assert_int_eq(m->count, cases[i].status);
 			/* One answer. */
 			ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG);
+			if (cases[i].status)
+				continue;
+			/* The home knows in full who is the last in line now. */
+			ck_assert_int_eq(lock_home_step(HOME, &s, &other, &destroy, &out), 0);
+			ck_assert_str_eq(unit_text(&out), "NEXT");
+			ck_assert_uint_eq(out.v[0].msg.dst, ME);
+			ck_assert_uint_eq(out.v[0].msg.aux, RECORD);
 		}
 }
 END_TEST
