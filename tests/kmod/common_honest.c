@@ -115,13 +115,18 @@ static void *check_thread(void *arg)
 	for (r = 0; r < JOB_RANKS; r++)
 		for (t = 0; t < THREADS; t++)
 			for (p = 0; p < 2 * PAGES; p++)
-				if (*word(r, t, p) != h->written[r][t][p])
+				if (*word(r, t, p) != h->written[r][t][p]) {
+					printf("word of rank %u, thread %u, page %u: %llu, not %llu\n", r, t, p,
+					       (unsigned long long)*word(r, t, p),
+					       (unsigned long long)h->written[r][t][p]);
 					atomic_fetch_add(&h->wrong, 1);
+				}
 	if (!operate(SOP_LOAD, 0, &sum) || sum != atomic_load(&h->added)) {
 		printf("the object is %llu, not %llu\n", (unsigned long long)sum,
 		       (unsigned long long)atomic_load(&h->added));
 		atomic_fetch_add(&h->wrong, 1);
 	}
+	fflush(stdout); /* this process is killed */
 	atomic_store(&h->checked, 1);
 	return NULL;
 }
