@@ -13,6 +13,7 @@
 VARIANT ?= release
 WERROR  ?= 0
 PREFIX  ?= /usr/local
+BINDIR  ?= $(PREFIX)/bin
 LIBDIR  ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR  ?= $(PREFIX)/share/man
@@ -59,6 +60,7 @@ MODEL_C  := $(sort $(wildcard tests/model/*.c))
 SIM_C    := $(sort $(wildcard tests/sim/*.c))
 PROC_C   := $(sort $(filter-out tests/proc/common.c,$(wildcard tests/proc/*.c)))
 FAIL_C   := $(sort $(wildcard tests/fail/*.c))
+SHARE_TEST_C := $(sort $(wildcard tests/share/*.c))
 KMOD_C   := $(sort $(filter-out tests/kmod/common%.c,$(wildcard tests/kmod/*.c)))
 FUZZ_C   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 BENCH_C  := $(sort $(filter-out tests/bench/common%.c tests/bench/micro_%.c,$(wildcard tests/bench/*.c)))
@@ -83,6 +85,7 @@ SIM     := $(if $(SIM_C),$(B)/tests/sim)
 PROC    := $(PROC_C:tests/proc/%.c=$(B)/tests/proc/%)
 FAIL    := $(FAIL_C:tests/fail/%.c=$(B)/tests/fail/%)
 KMOD    := $(KMOD_C:tests/kmod/%.c=$(B)/tests/kmod/%)
+SHARE_TEST := $(SHARE_TEST_C:tests/share/%.c=$(B)/tests/share/%)
 FUZZ    := $(FUZZ_C:tests/fuzz/%.c=$(B)/tests/fuzz/%)
 BENCH   := $(BENCH_C:tests/bench/%.c=$(B)/bench/%)
 RECORD  := $(patsubst apps/%.c,$(B)/record/%,$(filter-out apps/example.c,$(APP_C)))
@@ -100,7 +103,19 @@ CQGROUP_A  := $(B)/libcqgroup.a
 CQGROUP_SO := $(B)/libcqgroup.so.$(VERSION)
 PRELOAD_O  := $(call objects,$(sort $(wildcard libdsm/cqgroup/preload/*.c)))
 PRELOAD_SO := $(if $(PRELOAD_O),$(B)/libcqgroup-preload.so)
+# POSIX threads over the ranks: in front of the C library, in programs that dsm-cc links.
+PTHREAD_O  := $(call objects,$(sort $(wildcard libdsm/pthread/*.c)))
+PTHREAD_SO := $(B)/libdsm-pthread.so
+TOOLS      := $(B)/dsm-cc $(B)/dsm-c++ $(B)/dsmrun
+LIB        += $(PTHREAD_SO) $(TOOLS)
 LIB        += $(CQGROUP_A) $(CQGROUP_SO) $(B)/libcqgroup.so.$(MAJOR) $(B)/libcqgroup.so $(PRELOAD_SO)
+
+# Shared queue pairs: a library of its own, which needs libcqgroup, and not libdsm.
+SHARE_C    := $(sort $(wildcard libdsm/share/*.c))
+SHARE_O    := $(call objects,$(SHARE_C))
+SHARE_A    := $(B)/librshare.a
+SHARE_SO   := $(B)/librshare.so.$(VERSION)
+LIB        += $(SHARE_A) $(SHARE_SO) $(B)/librshare.so.$(MAJOR) $(B)/librshare.so
 
 # ---- flags ----------------------------------------------------------------------------------
 
@@ -152,6 +167,7 @@ $(B)/obj/tests/model/%.o: EXTRA = -D_GNU_SOURCE
 $(B)/obj/tests/sim/%.o:   EXTRA = -D_GNU_SOURCE
 $(B)/obj/tests/proc/%.o:  EXTRA = -D_GNU_SOURCE
 $(B)/obj/tests/fail/%.o:  EXTRA = -D_GNU_SOURCE
+$(B)/obj/tests/share/%.o: EXTRA = $(CPPFLAGS_LIB)
 $(B)/obj/tests/kmod/%.o:  EXTRA = -D_GNU_SOURCE -I.
 $(B)/obj/tests/fuzz/%.o:  EXTRA = $(CPPFLAGS_LIB)
 $(B)/obj/tests/bench/%.o: EXTRA = $(CPPFLAGS_LIB)
@@ -161,7 +177,7 @@ COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
 # ---- targets that run something -------------------------------------------------------------
 
 .PHONY: all lib apps test-programs unit-programs model-program sim-program proc-programs fail-programs \
-	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-kmod predict fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates \
+	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-kmod predict fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-threads check-fail check-gates \
 	check-asan check-tsan check-soak check-mutations check-kmod check-kdebug check-kfuzz model-full install uninstall install-kmod uninstall-kmod clean format tags help setup FORCE
 
 all: lib apps ## the library and the applications (default)
@@ -186,6 +202,7 @@ check-cqgroup: ## the preload library of the CQ groups, and interrupts of a reco
 check-model: ## the protocol model: exhaustive search, quick depths
 check-sim: ## seeded simulated schedules
 check-proc: ## several processes on this host
+check-threads: ## ordinary threaded programs over the ranks of a job
 check-fail: ## what happens when ranks die, settings are wrong, resources are short
 check-gates: ## core purity, layers, headers, kernel build, links, documents, man pages, installation
 check-asan: ## unit, model, sim and process tests with address and undefined behaviour checks
@@ -193,7 +210,7 @@ check-tsan: ## unit and process tests with data race detection
 check-soak: ## the long version: simulation and process tests for hours
 check-mutations: ## would the tests notice? mechanical changes of the protocol core, one by one (hours); MUTATIONS="--resume" goes on
 model-full: ## the protocol model at full depths (long)
-check-unit check-cqgroup check-model check-sim check-proc check-fail check-gates check-asan check-tsan check-soak check-mutations model-full:
+check-unit check-cqgroup check-model check-sim check-proc check-threads check-fail check-gates check-asan check-tsan check-soak check-mutations model-full:
 	@scripts/setup
 	@scripts/check $(@:check-%=%)
 
@@ -240,7 +257,7 @@ proc-programs: $(PROC)
 fail-programs: $(FAIL)
 bench-programs: $(BENCH)
 fuzz-programs: $(FUZZ)
-test-programs: $(UNIT) $(MODEL) $(SIM) $(RECORD) $(PROC) $(FAIL) $(KMOD) $(BENCH) ## all test and benchmark programs
+test-programs: $(UNIT) $(MODEL) $(SIM) $(RECORD) $(PROC) $(FAIL) $(SHARE_TEST) $(KMOD) $(BENCH) ## all test and benchmark programs
 
 # Everything is rebuilt when the compiler or a flag changes.
 FLAGS_NOW = $(CC) $(CPPFLAGS_DSM) $(CPPFLAGS_LIB) $(CPPFLAGS) $(CFLAGS_DSM) $(APP_OPT) $(CHECK_CFLAGS) $(LDFLAGS) $(DSM_LIBS)
@@ -262,11 +279,11 @@ $(B)/obj/%.o: %.c $(B)/flags
 # The list of sources is a file too, so that taking one away makes a new library.
 $(B)/sources: FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' '$(LIB_C)' | cmp -s - $@ || printf '%s\n' '$(LIB_C)' > $@
+	@printf '%s\n' '$(LIB_C) $(SHARE_C)' | cmp -s - $@ || printf '%s\n' '$(LIB_C) $(SHARE_C)' > $@
 
-$(INTERNAL_A): $(LIB_O) $(B)/sources
+$(INTERNAL_A): $(LIB_O) $(SHARE_O) $(B)/sources
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $(LIB_O)
+	$(Q)rm -f $@ && ar rcs $@ $(LIB_O) $(SHARE_O)
 
 $(LIB_A): $(LIB_O) $(B)/sources
 	$(call say,AR,$@)
@@ -295,10 +312,38 @@ $(CQGROUP_SO): $(CQGROUP_O) libdsm/cqgroup/libcqgroup.map
 $(B)/libcqgroup.so.$(MAJOR) $(B)/libcqgroup.so: $(CQGROUP_SO)
 	$(Q)ln -sf $(<F) $@
 
+$(SHARE_A): $(SHARE_O) $(B)/sources
+	$(call say,AR,$@)
+	$(Q)ld -r -o $(B)/librshare.o $(SHARE_O) && $(OBJCOPY) --localize-hidden $(B)/librshare.o
+	$(Q)rm -f $@ && ar rcs $@ $(B)/librshare.o
+
+# libcqgroup lies beside it.
+$(SHARE_SO): $(SHARE_O) $(B)/sources $(B)/libcqgroup.so $(B)/libcqgroup.so.$(MAJOR) libdsm/share/librshare.map
+	$(call say,LD,$@)
+	$(Q)$(LINK) -shared $(SO_DEFS) -Wl,-soname,librshare.so.$(MAJOR) -Wl,--version-script,libdsm/share/librshare.map \
+		-Wl,-rpath,'$$ORIGIN' -o $@ $(SHARE_O) -L$(B) -lcqgroup $(VERBS_LIBS)
+
+$(B)/librshare.so.$(MAJOR) $(B)/librshare.so: $(SHARE_SO)
+	$(Q)ln -sf $(<F) $@
+
 # Needs no libibverbs: it is loaded into programs that have it, and into their shells that have not.
 $(PRELOAD_SO): $(PRELOAD_O) $(CQGROUP_O) libdsm/cqgroup/preload/preload.map
 	$(call say,LD,$@)
 	$(Q)$(LINK) -shared -Wl,--version-script,libdsm/cqgroup/preload/preload.map -o $@ $(PRELOAD_O) $(CQGROUP_O) -ldl
+
+$(PTHREAD_SO): $(PTHREAD_O) $(B)/libdsm.so libdsm/pthread/pthread.map
+	$(call say,LD,$@)
+	$(Q)$(LINK) -shared -Wl,-soname,libdsm-pthread.so -Wl,--version-script,libdsm/pthread/pthread.map -Wl,-rpath,'$$ORIGIN' \
+		-o $@ $(PTHREAD_O) -L$(B) -ldsm -ldl
+
+# In the build folder the tools use the build.
+SED_TOOL = sed -e 's|@LIBDIR@|$(1)|' -e 's|@INCLUDEDIR@|$(2)|'
+$(B)/dsm-cc: libdsm/tools/dsm-cc.in
+	$(Q)$(call SED_TOOL,$(abspath $(B)),$(abspath libdsm/include)) $< > $@ && chmod +x $@
+$(B)/dsm-c++: $(B)/dsm-cc
+	$(Q)ln -sf dsm-cc $@
+$(B)/dsmrun: libdsm/tools/dsmrun
+	$(Q)cp $< $@
 
 # $(call program,file,objects,library,more flags): how a program is linked.
 define program
@@ -314,6 +359,7 @@ $(foreach p,$(APP_C),$(eval $(call program,$(p:%.c=$(B)/%),\
 $(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(UNIT_COMMON_C)),$(INTERNAL_A),$(CHECK_LIBS))))
 $(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C)),$(LIB_A))))
 $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))
+$(foreach p,$(SHARE_TEST_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(INTERNAL_A))))
 $(foreach p,$(KMOD_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(KMOD_COMMON_C) libdsm/core/wire.c))))
 $(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C) \
 	$(if $(filter tests/bench/micro.c,$(p)),$(BENCH_MICRO_C))),$(INTERNAL_A))))
@@ -332,15 +378,19 @@ SED_PC = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUD
 # A page docs/man/x.3 goes to $(MANDIR)/man3.
 install: lib ## headers, libraries, pkg-config files, man pages, an example
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
-	$(Q)$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DOCDIR)/examples
+	$(Q)$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DOCDIR)/examples
 	$(Q)$(INSTALL) -m 644 $(HEADERS) $(DESTDIR)$(INCLUDEDIR)
-	$(Q)$(INSTALL) -m 644 $(LIB_A) $(CQGROUP_A) $(DESTDIR)$(LIBDIR)
-	$(Q)$(INSTALL) -m 755 $(LIB_SO) $(CQGROUP_SO) $(PRELOAD_SO) $(DESTDIR)$(LIBDIR)
-	$(Q)for lib in libdsm libcqgroup; do \
+	$(Q)$(INSTALL) -m 644 $(LIB_A) $(CQGROUP_A) $(SHARE_A) $(DESTDIR)$(LIBDIR)
+	$(Q)$(INSTALL) -m 755 $(LIB_SO) $(CQGROUP_SO) $(SHARE_SO) $(PRELOAD_SO) $(PTHREAD_SO) $(DESTDIR)$(LIBDIR)
+	$(Q)for lib in libdsm libcqgroup librshare; do \
 		ln -sf $$lib.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$$lib.so.$(MAJOR) && \
 		ln -sf $$lib.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$$lib.so || exit 1; done
 	$(Q)$(SED_PC) libdsm/libdsm.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/dsm.pc
 	$(Q)$(SED_PC) libdsm/cqgroup/libcqgroup.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/cqgroup.pc
+	$(Q)$(SED_PC) libdsm/share/librshare.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/rshare.pc
+	$(Q)$(call SED_TOOL,$(LIBDIR),$(INCLUDEDIR)) libdsm/tools/dsm-cc.in > $(DESTDIR)$(BINDIR)/dsm-cc
+	$(Q)chmod 755 $(DESTDIR)$(BINDIR)/dsm-cc && ln -sf dsm-cc $(DESTDIR)$(BINDIR)/dsm-c++
+	$(Q)$(INSTALL) -m 755 libdsm/tools/dsmrun $(DESTDIR)$(BINDIR)
 	$(Q)$(INSTALL) -m 644 LICENSE COPYING $(DESTDIR)$(DOCDIR)
 	$(Q)$(INSTALL) -m 644 $(wildcard apps/example.c) $(DESTDIR)$(DOCDIR)/examples
 	$(Q)for page in $(PAGES); do \
@@ -368,9 +418,10 @@ uninstall-kmod: ## take away what install-kmod installed
 uninstall: ## take away what install installed
 	$(call say,RM,$(DESTDIR)$(PREFIX))
 	$(Q)rm -f $(addprefix $(DESTDIR)$(INCLUDEDIR)/,$(notdir $(HEADERS))) \
-		$(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,dsm.pc cqgroup.pc) \
-		$(foreach l,libdsm libcqgroup,$(addprefix $(DESTDIR)$(LIBDIR)/$(l).,a so so.$(MAJOR) so.$(VERSION))) \
-		$(DESTDIR)$(LIBDIR)/libcqgroup-preload.so
+		$(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,dsm.pc cqgroup.pc rshare.pc) \
+		$(foreach l,libdsm libcqgroup librshare,$(addprefix $(DESTDIR)$(LIBDIR)/$(l).,a so so.$(MAJOR) so.$(VERSION))) \
+		$(DESTDIR)$(LIBDIR)/libcqgroup-preload.so $(DESTDIR)$(LIBDIR)/libdsm-pthread.so \
+		$(addprefix $(DESTDIR)$(BINDIR)/,dsm-cc dsm-c++ dsmrun)
 	$(Q)rm -rf $(DESTDIR)$(DOCDIR)
 	$(Q)for page in $(PAGES); do rm -f $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}; done
 

@@ -379,9 +379,9 @@ static long range(struct rank *r, void *in, void __user *arg)
 }
 
 /* Whoever is inside is woken when the rank is stopped, and is waited for before its connections go. */
-static long inside(struct ctx *c, void *in, void __user *arg, long (*fn)(struct rank *r, void *in, void __user *arg))
+static long inside(struct view *v, void *in, void __user *arg, long (*fn)(struct rank *r, void *in, void __user *arg))
 {
-	struct rank *r = c->rank;
+	struct rank *r = v->ctx->rank;
 	long err;
 
 	if (!rank_enter(r))
@@ -391,12 +391,12 @@ static long inside(struct ctx *c, void *in, void __user *arg, long (*fn)(struct 
 	return err;
 }
 
-long call_sync(struct ctx *c, void *in, void __user *arg)
+long call_sync(struct view *v, void *in, void __user *arg)
 {
-	return inside(c, in, arg, sync_call);
+	return inside(v, in, arg, sync_call);
 }
 
-long call_range(struct ctx *c, void *in, void __user *arg)
+long call_range(struct view *v, void *in, void __user *arg)
 {
-	return inside(c, in, arg, range);
+	return inside(v, in, arg, range);
 }

@@ -2,10 +2,11 @@
 /*
  * charge.c - what contexts take of the machine, and whose it is.
  *
- * Frames are locked memory of the user who opened the device. So is whatever else a context and its peers have this module make for
+ * Frames are locked memory of the user who made the window, whoever of the node's processes uses them. So is whatever else a context and its peers have this module make for
  * it - tables, the protocol's state, keys - but for the first FREE_PAGES of it, which any job of usual size needs; how many
- * contexts a user may have bounds that. All of it that a process or a worker allocates is of the memory cgroup of the
- * context's process as well.
+ * contexts a user may have bounds that: an open file counts, and where it has made a window, the context does instead, for it
+ * may outlive the file. All of it that a process or a worker allocates is of the memory cgroup of the
+ * process that made the window as well.
  */
 #include <linux/capability.h>
 #include <linux/list.h>
@@ -147,23 +148,36 @@ static void forget_if_unused(struct account *a)
 	kfree(a);
 }
 
-int ctx_open_account(struct ctx *c)
+static void account_put(kuid_t uid, unsigned int contexts, unsigned int pollers)
+{
+	struct account *a;
+
+	if (!contexts && !pollers)
+		return;
+	mutex_lock(&accounts_lock);
+	a = find(uid);
+	a->contexts -= contexts;
+	a->pollers -= pollers;
+	forget_if_unused(a);
+	mutex_unlock(&accounts_lock);
+}
+
+int view_open_account(struct view *v)
 {
 	struct account *a;
 	int err = -ENOMEM;
 
-	c->uid = current_euid();
-	c->user = get_uid(current_user());
-	c->limit = capable(CAP_IPC_LOCK) ? ULONG_MAX : rlimit(RLIMIT_MEMLOCK);
-	if (c->limit != ULONG_MAX)
-		c->limit >>= PAGE_SHIFT;
-	spin_lock_init(&c->charge_lock);
+	v->uid = current_euid();
+	v->user = get_uid(current_user());
+	v->limit = capable(CAP_IPC_LOCK) ? ULONG_MAX : rlimit(RLIMIT_MEMLOCK);
+	if (v->limit != ULONG_MAX)
+		v->limit >>= PAGE_SHIFT;
 	mutex_lock(&accounts_lock);
-	a = find(c->uid);
+	a = find(v->uid);
 	if (!a) {
 		a = kzalloc(sizeof(*a), GFP_KERNEL);
 		if (a) {
-			a->uid = c->uid;
+			a->uid = v->uid;
 			list_add(&a->list, &accounts);
 		}
 	}
@@ -172,11 +186,30 @@ int ctx_open_account(struct ctx *c)
 		forget_if_unused(a);
 	}
 	mutex_unlock(&accounts_lock);
+	v->counted = !err;
 	if (err)
-		free_uid(c->user);
-	else
-		c->memcg = get_mem_cgroup_from_mm(current->mm);
+		free_uid(v->user);
 	return err;
+}
+
+void view_close_account(struct view *v)
+{
+	account_put(v->uid, v->counted, 0);
+	free_uid(v->user);
+}
+
+void ctx_open_account(struct ctx *c, const struct view *v)
+{
+	c->uid = v->uid;
+	c->user = get_uid(v->user);
+	c->limit = v->limit;
+	c->memcg = get_mem_cgroup_from_mm(v->mm);
+}
+
+void account_move(struct view *v, struct ctx *c)
+{
+	c->counted = true;
+	v->counted = false;
 }
 
 int ctx_take_pollers(struct ctx *c, unsigned int n)
@@ -193,16 +226,9 @@ int ctx_take_pollers(struct ctx *c, unsigned int n)
 
 void ctx_close_account(struct ctx *c)
 {
-	struct account *a;
-
 	WARN_ON_ONCE(atomic_long_read(&c->frames));
 	ctx_uncharge(c, c->charged); /* its tables */
-	mutex_lock(&accounts_lock);
-	a = find(c->uid);
-	a->contexts--;
-	a->pollers -= c->pollers;
-	forget_if_unused(a);
-	mutex_unlock(&accounts_lock);
+	account_put(c->uid, c->counted, c->pollers);
 	free_uid(c->user);
 	mem_cgroup_put(c->memcg);
 }

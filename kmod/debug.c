@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * debug.c - debugfs, below dsm/: counters, one file each, counted anywhere and summed when read (`contexts`, `joined`,
- * `frames` and `charged`, pages of other memory, are of what there is, and go down, too); `ranks`, what the ranks of this kernel wait for; and `queues`, what their
+ * debug.c - debugfs, below dsm/: counters, one file each, counted anywhere and summed when read (`views`, open
+ * files, `contexts`, `joined`, `frames` and `charged`, pages of other memory, are of what there is, and go down, too); `ranks`, what the ranks of this kernel wait for; and `queues`, what their
  * completion queues handled, and where.
  */
 #include <linux/debugfs.h>
@@ -22,7 +22,7 @@ static const char *const names[COUNTERS] = {
 	[COUNT_RECEIVED] = "messages_received", [COUNT_QUEUED] = "send_queue_full", [COUNT_KEYS] = "keys_asked",
 	[COUNT_BAD] = "bad_messages", [COUNT_STRAY] = "stray_messages", [COUNT_LOST] = "ranks_given_up", [COUNT_UNSENT] = "messages_to_lost_ranks",
 	[COUNT_NO_MEMORY] = "from_reserve", [COUNT_USED_UP] = "reserve_used_up", [COUNT_OVER] = "over_budget",
-	[GAUGE_CONTEXTS] = "contexts", [GAUGE_RANKS] = "joined", [GAUGE_FRAMES] = "frames", [GAUGE_CHARGED] = "charged",
+	[GAUGE_VIEWS] = "views", [GAUGE_CONTEXTS] = "contexts", [GAUGE_RANKS] = "joined", [GAUGE_FRAMES] = "frames", [GAUGE_CHARGED] = "charged",
 };
 /* clang-format on */
 

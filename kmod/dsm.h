@@ -2,17 +2,25 @@
 /*
  * dsm.h - inside dsm.ko: contexts, frames, and the protection of pages.
  *
+ * A context (struct ctx) is the memory of a node: frames, what may be done with each page, and the core's state (struct rank).
+ * A view (struct view) is an open file of the device: the address space of one process, whose table entries follow the
+ * context's protections. A context has a view for each process of the node, and goes when the last of them is closed.
+ *
  * Lock order, outermost first:
- *   ctx->lock (mutex)          setting a window up, its mapping; process context
- *   rank->region_lock (mutex)  regions come and go; process context
+ *   view->lock (mutex)         which context the view is of; process context
+ *   ctx->lock (mutex)          joining a job; process context
+ *   rank->region_lock (mutex)  regions come and go, also of a view; process context. A worker may be waited for that takes
+ *                              mmap_lock
  *   ctx->frames_sem            read: making frames, states and keys (in a fault only tried); write: freeing them,
  *                              and adding a region
  *   mmap_lock of the process   read, by faults and deferred changes
  *   page table lock            faults and deferred changes by spin_lock(), softirq by spin_trylock() only
  * Everybody else finds chunks under RCU: they are freed a grace period after they are unlinked. Nobody waits for other ranks
  * with frames_sem held.
- * Nothing is taken inside a page table lock. ctx->tables says who may change entries; whoever does so looks at it with
+ * Nothing is taken inside a page table lock. view->tables says who may change entries; whoever does so looks at it with
  * interrupts off, which synchronize_rcu() waits for, or holds mmap_lock and has seen the mapping stand.
+ * ctx->views changes under views_lock, with nothing else inside. Batches walk it with interrupts off, under RCU; their workers,
+ * which wait for mmap_lock, under views_srcu. view_close() waits for both before the view is freed.
  */
 #ifndef KMOD_DSM_H
 #define KMOD_DSM_H
@@ -25,6 +33,7 @@
 #include <linux/mutex.h>
 #include <linux/rwsem.h>
 #include <linux/smp.h>
+#include <linux/srcu.h>
 #include <linux/workqueue.h>
 
 #include "dsm_uapi.h"
@@ -48,9 +57,9 @@ struct chunk {
 };
 
 /*
- * Who changes the table entries of the window.
+ * Who changes the table entries of the window in a process.
  *
- *   ctx_mmap() -> OURS -- the memory manager begins to unmap or to move (its notifier) --> HELD
+ *   view_mmap() -> OURS -- the memory manager begins to unmap or to move (its notifier) --> HELD
  *   HELD -- mmap_lock is had and the mapping stands: mremap(2) was refused, the entries are back --> OURS
  *   any -- the mapping is closed, all translations of it are flushed --> NONE
  *
@@ -65,48 +74,80 @@ struct ctx {
 	struct kref ref;
 	struct mutex lock;
 	struct rw_semaphore
-		frames_sem;   /* read: chunks and states stay; in a fault only tried, mmap_lock is held there */
-	struct mm_struct *mm; /* mmgrab()bed */
-	struct pid *owner;    /* the process that opened it */
-	struct mmu_notifier notifier;
-	bool watched; /* notifier is registered */
-	enum tables tables;
-	wait_queue_head_t settled;     /* for TABLES_NONE */
+		frames_sem; /* read: chunks and states stay; in a fault only tried, mmap_lock is held there */
+	spinlock_t views_lock;
+	struct list_head views;
+	struct srcu_struct views_srcu;
+	unsigned int nviews;
 	atomic_t unflushed[UNFLUSHED]; /* batches that have lowered entries, and not yet flushed them everywhere */
-	unsigned long base;            /* 0: not mapped */
-	u32 pages;                     /* of the window; 0: no window yet */
+	unsigned long base;            /* where all views map the window; 0: none has yet */
+	u32 pages;                     /* of the window */
 	struct chunk **chunks;         /* made on demand, freed with the context */
 	struct rank *rank;             /* NULL: has not joined a job */
 	int node;                      /* NUMA node that frames come from */
-	struct user_struct *user;      /* whose locked memory the frames are */
-	kuid_t uid;                    /* who opened it */
-	unsigned long limit;           /* of it, in pages; ULONG_MAX: none */
+	struct user_struct
+		*user; /* whose locked memory the frames are: of whoever made the window, as all that follows */
+	kuid_t uid;
+	unsigned long limit; /* of it, in pages; ULONG_MAX: none */
 	atomic_long_t frames;
 	spinlock_t charge_lock; /* of charged; nothing inside, interrupts are off */
 	long charged;           /* pages of other memory */
 	bool over;              /* there was to be more than the limit */
+	bool counted;           /* among its user's contexts, instead of the view that has made it */
 	unsigned int pollers;
-	struct mem_cgroup *memcg;   /* of the process that opened it */
-	struct protect_call *spare; /* main.c: of the last call, for the next; NULL: in use, or none yet */
+	struct mem_cgroup *memcg;
 	struct work_struct free;
 };
 
-/* map.c */
-struct ctx *ctx_create(void);
-void ctx_put(struct ctx *c);
-void ctx_close(struct ctx *c); /* the file is closed: nothing of the process is touched any more */
-int ctx_window(struct ctx *c, u64 size);
-int ctx_mmap(struct ctx *c, struct vm_area_struct *vma);
+struct view {
+	struct mutex lock;
+	struct ctx *ctx;       /* set once; NULL: no window yet */
+	struct list_head list; /* of ctx->views */
+	struct mm_struct *mm;  /* mmgrab()bed */
+	struct pid *owner;     /* the process that opened it */
+	struct mmu_notifier notifier;
+	bool watched; /* notifier is registered */
+	enum tables tables;
+	wait_queue_head_t settled;                /* for TABLES_NONE */
+	unsigned long base;                       /* 0: not mapped */
+	unsigned int lost_told;                   /* of rank->lost */
+	DECLARE_BITMAP(regions, DSM_REGIONS_MAX); /* that it has added; under rank->region_lock, looked at without */
+	struct user_struct *user;                 /* who opened it */
+	kuid_t uid;
+	unsigned long limit;        /* pages that its user may lock, when it was opened; ULONG_MAX: any number */
+	bool counted;               /* among its user's contexts */
+	struct protect_call *spare; /* main.c: of the last call, for the next; NULL: in use, or none yet */
+};
+
+/* ctx.c */
+struct ctx *ctx_create(struct view *v, u64 size); /* it counts for the view's user from now on. -ENOMEM, -EDQUOT */
+void ctx_put(struct ctx *c);                      /* any context */
 /* See that the 2 MiB around a page have frames, the first n; may sleep. -ENOMEM; -EDQUOT: more than the user may lock. */
 int ctx_frames(struct ctx *c, u32 page, u32 n, u32 usable);
-bool ctx_take_tables(struct ctx *c); /* with mmap_lock: whether the mapping stands; then its tables are ours again */
 struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page);       /* a grace period later: */
 void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k); /* its frames, which nobody uses; sleeps */
+void ctx_follow(struct ctx *c, u32 page, u32 pages); /* of one chunk: entries follow what has been taken away; sleeps */
 pte_t frame_pte(const struct chunk *k, u32 page, u8 prot);
+bool ctx_allows(const struct ctx *c, u32 page, bool write); /* has a frame that threads may use so; any context */
 
-static inline u32 page_at(const struct ctx *c, unsigned long addr)
+/* map.c; all sleep */
+struct view *view_create(void);            /* of the caller's address space. -EINVAL: it has none; -ENOMEM, -EUSERS */
+void view_close(struct view *v);           /* the file is closed: nothing of the process is touched any more */
+int view_window(struct view *v, u64 size); /* make a context. -EBUSY: the view has one; -ENOMEM, -EDQUOT, -EINTR */
+/* To a context that another view keeps meanwhile. -EBUSY: the view has one; -EACCES, -EUSERS, -ENOMEM, -EINTR */
+int view_attach(struct view *v, struct ctx *c);
+int view_mmap(struct view *v, struct vm_area_struct *vma);
+bool view_take_tables(struct view *v); /* with mmap_lock: whether the mapping stands; then its tables are ours again */
+bool view_dies_with_caller(struct ctx *c); /* its only view is of the caller's process */
+
+static inline struct ctx *view_ctx(const struct view *v)
 {
-	return (u32)((addr - c->base) >> PAGE_SHIFT);
+	return smp_load_acquire(&v->ctx);
+}
+
+static inline u32 page_at(const struct view *v, unsigned long addr)
+{
+	return (u32)((addr - v->base) >> PAGE_SHIFT);
 }
 
 static inline struct chunk *chunk_of(const struct ctx *c, u32 page)
@@ -133,8 +174,11 @@ bool ctx_charge(struct ctx *c, long pages);
 void ctx_uncharge(struct ctx *c, long pages);
 bool ctx_charge_frames(struct ctx *c, long n); /* of 2 MiB */
 void ctx_uncharge_frames(struct ctx *c, long n);
-int ctx_open_account(struct ctx *c); /* -EUSERS: the user has too many */
+int view_open_account(struct view *v); /* -EUSERS: the user has too many */
+void view_close_account(struct view *v);
+void ctx_open_account(struct ctx *c, const struct view *v); /* of the same user, and the same limit */
 void ctx_close_account(struct ctx *c);
+void account_move(struct view *v, struct ctx *c); /* what has counted the view counts the context */
 int ctx_take_pollers(struct ctx *c, unsigned int n);
 struct mem_cgroup *ctx_memory(struct ctx *c); /* what this worker allocates is of its memory cgroup, until */
 void ctx_memory_end(struct mem_cgroup *before);
@@ -158,13 +202,17 @@ struct batch {
 	struct batch_item *items;
 	unsigned int count;
 	bool follow;           /* chunk->prot is written already: only follow it */
-	unsigned int deferred; /* items that page tables do not show yet */
+	unsigned int deferred; /* items that some page table does not show yet */
 	unsigned int flushed;  /* processors */
 	unsigned int nflush;   /* pages with stale translations; more than FLUSH_PAGES: all */
+	unsigned int others;   /* of flush, those that another view has noted */
+	bool stale;            /* entries of the view at hand were lowered */
 	u32 marks;             /* which of ctx->unflushed it counts in */
+	/* batch_open(): only the view of this address space, compared and nothing else; others fault. NULL: all views */
+	const struct mm_struct *only;
 	unsigned long flush[32];
-	atomic_t acks; /* processors that have yet to flush, and one for batch_start() itself */
-	struct cpumask *cpus;
+	atomic_t acks;           /* processors that have yet to flush, and one for batch_start() itself */
+	struct cpumask *cpus;    /* that may have stale translations, of all views */
 	call_single_data_t *csd; /* for each processor */
 	struct llist_node ended;
 	struct work_struct work;
@@ -179,7 +227,7 @@ int pte_start(void);
 void pte_stop(void);
 void batch_open(struct batch *b);  /* only more is allowed: done when it returns, as far as can be at once */
 void batch_start(struct batch *b); /* softirq or process context; done() is called, once, maybe before it returns */
-int pte_apply(struct ctx *c, u32 page); /* make a page's table entry; process context, in a fault */
+int pte_apply(struct view *v, u32 page); /* make a page's table entry; process context, in a fault */
 
 extern unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_test_cqe, dsm_test_max_cqe;
 extern unsigned int dsm_test_slow_entry, dsm_test_linger;
@@ -214,6 +262,7 @@ enum counter {
 	COUNT_NO_MEMORY,
 	COUNT_USED_UP,
 	COUNT_OVER,
+	GAUGE_VIEWS,
 	GAUGE_CONTEXTS,
 	GAUGE_RANKS,
 	GAUGE_FRAMES,

@@ -183,10 +183,10 @@ int host_held(struct rank *r, u32 hold, enum hold_event ev, const struct msg *ab
 	return 0;
 }
 
-int host_arrive(struct rank *r, const struct msg *m)
+int host_arrive(struct rank *r, const struct msg *m, struct bar_part *part)
 {
 	struct actions acts __uninitialized;
-	int err = step_barrier(r, m, &acts);
+	int err = step_barrier(r, m, part, &acts);
 
 	if (err)
 		return err;

@@ -53,7 +53,7 @@ void step_first_used(struct rank *r, const struct msg *ask, struct actions *acts
 void step_hold_begin(struct rank *r, u32 index, const struct msg *ask);
 /* An event of this rank's own; about: if the record is of the lock that this message names. */
 int step_held(struct rank *r, u32 index, enum hold_event ev, const struct msg *about, struct actions *acts);
-int step_barrier(struct rank *r, const struct msg *m, struct actions *acts);
+int step_barrier(struct rank *r, const struct msg *m, struct bar_part *part, struct actions *acts);
 
 /* run.c */
 void host_fetch(struct rank *r, const struct msg *m); /* in process context: ask for the block of a MSG_RELEASE */

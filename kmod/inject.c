@@ -167,9 +167,10 @@ static long inject(struct rank *r, struct inject_call *call)
 	return err;
 }
 
-long inject_ioctl(struct ctx *c, unsigned int cmd, void __user *arg)
+long inject_ioctl(struct view *v, unsigned int cmd, void __user *arg)
 {
-	struct rank *r = smp_load_acquire(&c->rank);
+	struct ctx *c = view_ctx(v);
+	struct rank *r = c ? smp_load_acquire(&c->rank) : NULL;
 	struct inject_call call;
 	long err;
 
@@ -177,7 +178,7 @@ long inject_ioctl(struct ctx *c, unsigned int cmd, void __user *arg)
 		return -ENOTTY;
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	if (current->mm != c->mm)
+	if (current->mm != v->mm)
 		return -ENXIO;
 	if (!r)
 		return -ENOTCONN;

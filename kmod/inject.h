@@ -47,17 +47,17 @@ DSM_LAYOUT(inject_call, 32);
 #define DSM_IOC_INJECT _IOWR(DSM_IOC_MAGIC, 0x80, struct inject_call)
 
 #ifdef __KERNEL__
-struct ctx;
 struct rank;
+struct view;
 
 #ifdef DSM_INJECT
-long inject_ioctl(struct ctx *c, unsigned int cmd, void __user *arg); /* -ENOTTY: another call; -EPERM */
+long inject_ioctl(struct view *v, unsigned int cmd, void __user *arg); /* -ENOTTY: another call; -EPERM */
 /* Bottom halves are off. */
 void inject_sent(struct rank *r, const struct msg *m); /* to a peer that is not of this kernel */
 void inject_stepped(struct rank *r, const struct msg *m, int err);
 void inject_end(struct rank *r); /* nothing of it is under way any more */
 #else
-static inline long inject_ioctl(struct ctx *c, unsigned int cmd, void __user *arg)
+static inline long inject_ioctl(struct view *v, unsigned int cmd, void __user *arg)
 {
 	return -ENOTTY;
 }

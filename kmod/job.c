@@ -25,8 +25,9 @@ static int set_key(struct rank *r, const siphash_key_t *key)
 	return 0;
 }
 
-long rank_key(struct ctx *c, void *in, void __user *arg)
+long rank_key(struct view *v, void *in, void __user *arg)
 {
+	struct ctx *c = v->ctx;
 	struct dsm_ioc_key *k = in;
 	siphash_key_t key;
 	long err;
@@ -71,8 +72,9 @@ static int connect_here(struct rank *r, u16 peer)
 	return err;
 }
 
-long rank_connect(struct ctx *c, void *in, void __user *arg)
+long rank_connect(struct view *v, void *in, void __user *arg)
 {
+	struct ctx *c = v->ctx;
 	const struct dsm_ioc_connect *to = in;
 	struct rank *r = c->rank;
 	void *address;

@@ -200,8 +200,8 @@ void key_made(struct conn *c, const struct ib_wc *wc)
  */
 static int wait_for_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {
-	/* That a debugger is killed, or a child of vfork(2), says nothing of the rank. */
-	const bool ours = task_tgid(current) == c->rank->ctx->owner;
+	/* That a debugger is killed, a child of vfork(2), or one process of several, says nothing of the rank. */
+	const bool ours = view_dies_with_caller(c->rank->ctx);
 	long left = ours ? wait_for_completion_killable_timeout(&key->done, KEY_PATIENCE)
 			 : (long)wait_for_completion_timeout(&key->done, KEY_PATIENCE);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* main.c - /dev/dsm: the misc device, its files and their calls. Arguments of calls are copied and checked here. */
+#include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
 #include <linux/module.h>
@@ -54,50 +55,78 @@ MODULE_PARM_DESC(test_linger, "for tests: milliseconds that a fault stays in the
 
 static int dsm_open(struct inode *inode, struct file *file)
 {
-	struct ctx *c = ctx_create();
+	struct view *v = view_create();
 
-	if (IS_ERR(c))
-		return PTR_ERR(c);
-	file->private_data = c;
+	if (IS_ERR(v))
+		return PTR_ERR(v);
+	file->private_data = v;
 	return 0;
 }
 
 static int dsm_release(struct inode *inode, struct file *file)
 {
-	ctx_close(file->private_data);
+	view_close(file->private_data);
 	return 0;
 }
 
 static int dsm_mmap(struct file *file, struct vm_area_struct *vma)
 {
-	return ctx_mmap(file->private_data, vma);
+	return view_mmap(file->private_data, vma);
 }
 
-static long do_info(struct ctx *c, void *in, void __user *arg)
+static long do_info(struct view *v, void *in, void __user *arg)
 {
+	struct ctx *c = view_ctx(v);
+	const unsigned long limit = c ? c->limit : v->limit;
 	struct dsm_ioc_info info = {
 		.version = DSM_UAPI_VERSION,
-		.features = DSM_FEATURE_PROTECT | DSM_FEATURE_RANK | DSM_FEATURE_QUEUES,
-		.frames = atomic_long_read(&c->frames),
-		.frames_limit = c->limit == ULONG_MAX ? ~0ull : c->limit,
+		.features = DSM_FEATURE_PROTECT | DSM_FEATURE_RANK | DSM_FEATURE_QUEUES | DSM_FEATURE_ATTACH,
+		.frames = c ? atomic_long_read(&c->frames) : 0,
+		.frames_limit = limit == ULONG_MAX ? ~0ull : limit,
 	};
 
 	return copy_to_user(arg, &info, sizeof(info)) ? -EFAULT : 0;
 }
 
-static long do_window(struct ctx *c, void *in, void __user *arg)
+static long do_window(struct view *v, void *in, void __user *arg)
 {
-	return ctx_window(c, ((struct dsm_ioc_window *)in)->size);
+	return view_window(v, ((struct dsm_ioc_window *)in)->size);
 }
 
-static struct limits limits_of(struct ctx *c)
-{
-	struct rank *r = smp_load_acquire(&c->rank);
+static const struct file_operations dsm_fops;
 
-	return (struct limits){ .pages = READ_ONCE(c->pages), .ranks = r ? r->size : 0, .me = r ? r->me : 0 };
+static long do_attach(struct view *v, void *in, void __user *arg)
+{
+	struct file *file = fget(((struct dsm_ioc_attach *)in)->fd);
+	struct ctx *c;
+	long err;
+
+	if (!file)
+		return -EBADF;
+	/* While it is open its view is attached, so the context stands. */
+	c = file->f_op == &dsm_fops ? view_ctx(file->private_data) : NULL;
+	err = c ? view_attach(v, c) : -ENXIO;
+	fput(file);
+	return err;
 }
 
-/* A call under way: a batch, what its caller waits on, and room for items. One is kept in the context for the next call. */
+/* NULL: it has not joined a job. */
+static struct rank *rank_of(struct view *v)
+{
+	struct ctx *c = view_ctx(v);
+
+	return c ? smp_load_acquire(&c->rank) : NULL;
+}
+
+static struct limits limits_of(struct view *v)
+{
+	struct ctx *c = view_ctx(v);
+	struct rank *r = rank_of(v);
+
+	return (struct limits){ .pages = c ? c->pages : 0, .ranks = r ? r->size : 0, .me = r ? r->me : 0 };
+}
+
+/* A call under way: a batch, what its caller waits on, and room for items. One is kept in the view for the next call. */
 struct protect_call {
 	struct batch b;
 	struct completion done;
@@ -118,9 +147,9 @@ static void protect_start(struct tasklet_struct *t)
 	batch_start(&w->b);
 }
 
-static struct protect_call *protect_get(struct ctx *c, u32 items)
+static struct protect_call *protect_get(struct view *v, u32 items)
 {
-	struct protect_call *w = xchg(&c->spare, NULL);
+	struct protect_call *w = xchg(&v->spare, NULL);
 	u32 room = max(items, 64u);
 
 	if (w && w->room >= items)
@@ -131,7 +160,7 @@ static struct protect_call *protect_get(struct ctx *c, u32 items)
 		return NULL;
 	memset(w, 0, sizeof(*w));
 	w->room = room;
-	w->b.ctx = c;
+	w->b.ctx = v->ctx;
 	w->b.done = protect_done;
 	w->b.items = w->items;
 	batch_init(&w->b, &w->items[room]);
@@ -140,15 +169,16 @@ static struct protect_call *protect_get(struct ctx *c, u32 items)
 	return w;
 }
 
-static void protect_put(struct ctx *c, struct protect_call *w)
+static void protect_put(struct view *v, struct protect_call *w)
 {
-	kvfree(xchg(&c->spare, w));
+	kvfree(xchg(&v->spare, w));
 }
 
 /* Items come as they are and are rewritten in place. */
-static int take_items(struct ctx *c, struct batch *b, const struct dsm_ioc_protect *p)
+static int take_items(struct view *v, struct batch *b, const struct dsm_ioc_protect *p)
 {
-	const struct limits limits = limits_of(c);
+	const struct limits limits = limits_of(v);
+	struct ctx *c = v->ctx;
 	u32 i;
 	int err;
 
@@ -172,20 +202,20 @@ static int take_items(struct ctx *c, struct batch *b, const struct dsm_ioc_prote
 	return 0;
 }
 
-static long do_protect(struct ctx *c, void *in, void __user *arg)
+static long do_protect(struct view *v, void *in, void __user *arg)
 {
 	struct dsm_ioc_protect *p = in;
 	struct protect_call *w;
 	long err;
 
-	if (smp_load_acquire(&c->rank))
+	if (rank_of(v))
 		return -EBUSY;
-	if (READ_ONCE(c->tables) == TABLES_NONE)
+	if (READ_ONCE(v->tables) == TABLES_NONE)
 		return -ENXIO;
-	w = protect_get(c, p->count);
+	w = protect_get(v, p->count);
 	if (!w)
 		return -ENOMEM;
-	err = take_items(c, &w->b, p);
+	err = take_items(v, &w->b, p);
 	if (err)
 		goto put;
 	w->b.deferred = w->b.nflush = w->b.flushed = 0; /* of the last call */
@@ -205,13 +235,14 @@ static long do_protect(struct ctx *c, void *in, void __user *arg)
 	p->flushed = w->b.flushed;
 	err = copy_to_user(arg, p, sizeof(*p)) ? -EFAULT : 0;
 put:
-	protect_put(c, w);
+	protect_put(v, w);
 	return err;
 }
 
 /* What is read of an argument; of the largest, only the head is. */
 union argument {
 	struct dsm_ioc_window window;
+	struct dsm_ioc_attach attach;
 	struct dsm_ioc_protect protect;
 	struct dsm_ioc_join join;
 	struct dsm_ioc_key key;
@@ -227,11 +258,12 @@ static const struct {
 	u16 in;      /* bytes that are read */
 	bool anyone; /* also those who have not opened the file */
 	bool joined; /* only of a context that has joined a job */
-	long (*run)(struct ctx *c, void *in, void __user *arg);
+	long (*run)(struct view *v, void *in, void __user *arg);
 	/* clang-format off */
 } calls[] = {
 	[_IOC_NR(DSM_IOC_INFO)] = { DSM_IOC_INFO, .anyone = true, .run = do_info },
 	[_IOC_NR(DSM_IOC_WINDOW)] = { DSM_IOC_WINDOW, sizeof(struct dsm_ioc_window), .run = do_window },
+	[_IOC_NR(DSM_IOC_ATTACH)] = { DSM_IOC_ATTACH, sizeof(struct dsm_ioc_attach), .run = do_attach },
 	[_IOC_NR(DSM_IOC_PROTECT)] = { DSM_IOC_PROTECT, sizeof(struct dsm_ioc_protect), .run = do_protect },
 	[_IOC_NR(DSM_IOC_JOIN)] = { DSM_IOC_JOIN, sizeof(struct dsm_ioc_join), .run = rank_join },
 	[_IOC_NR(DSM_IOC_KEY)] = { DSM_IOC_KEY, sizeof(struct dsm_ioc_key), .joined = true, .run = rank_key },
@@ -248,36 +280,36 @@ static const struct {
 static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	void __user *user = (void __user *)arg;
-	struct ctx *c = file->private_data;
+	struct view *v = file->private_data;
 	unsigned int nr = _IOC_NR(cmd);
 	struct limits limits;
 	union argument in;
 
 	if (nr >= ARRAY_SIZE(calls))
-		return inject_ioctl(c, cmd, user);
+		return inject_ioctl(v, cmd, user);
 	nr = array_index_nospec(nr, ARRAY_SIZE(calls));
 	if (calls[nr].cmd != cmd)
 		return -ENOTTY;
 	/* Not a child that has inherited the file, nor whoever was sent it. */
-	if (!calls[nr].anyone && current->mm != c->mm)
+	if (!calls[nr].anyone && current->mm != v->mm)
 		return -ENXIO;
-	if (calls[nr].joined && !smp_load_acquire(&c->rank))
+	if (calls[nr].joined && !rank_of(v))
 		return -ENOTCONN;
 	if (copy_from_user(&in, user, calls[nr].in))
 		return -EFAULT;
-	limits = limits_of(c);
-	return check_call(nr, &limits, &in) ? calls[nr].run(c, &in, user) : -EINVAL;
+	limits = limits_of(v);
+	return check_call(nr, &limits, &in) ? calls[nr].run(v, &in, user) : -EINVAL;
 }
 
 static __poll_t dsm_poll(struct file *file, poll_table *wait)
 {
-	struct ctx *c = file->private_data;
-	struct rank *r = smp_load_acquire(&c->rank);
+	struct view *v = file->private_data;
+	struct rank *r = rank_of(v);
 
 	if (!r)
 		return 0;
 	poll_wait(file, &r->lost_wait, wait);
-	return READ_ONCE(r->lost_told) < READ_ONCE(r->lost_n) ? EPOLLIN | EPOLLRDNORM : 0;
+	return READ_ONCE(v->lost_told) < READ_ONCE(r->lost_n) ? EPOLLIN | EPOLLRDNORM : 0;
 }
 
 static const struct file_operations dsm_fops = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * map.c - contexts and frames: the window of a process, the pages behind it, and the faults on it.
+ * map.c - views: the window of a process, its mapping, and the faults on it.
  *
  * The mapping is one of page frame numbers: no reverse map, no accounting by the memory manager, and nobody but this module
  * changes its table entries. They follow chunk->prot: whoever changes that makes the entry follow under the page table lock
@@ -36,127 +36,47 @@
 #include "dsm.h"
 #include "rank.h"
 
-/* ---- frames --------------------------------------------------------------------------------- */
-
-static void free_chunk(struct chunk *k)
-{
-	unsigned int i;
-
-	if (k->whole)
-		__free_pages(k->frames[0], ilog2(CHUNK_PAGES));
-	for (i = 0; !k->whole && i < k->n && k->frames[i]; i++)
-		__free_page(k->frames[i]);
-	kvfree(k);
-}
-
-/* Zeroed: whatever maps them first is not to see what others left. */
-static struct chunk *new_chunk(struct ctx *c, u32 n)
-{
-	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN;
-	struct chunk *k = kvzalloc(sizeof(*k), GFP_KERNEL_ACCOUNT);
-	struct page *all = NULL;
-	unsigned int i;
-
-	if (!k)
-		return NULL;
-	if (n == CHUNK_PAGES)
-		all = alloc_pages_node(c->node, gfp | __GFP_COMP | __GFP_NORETRY, ilog2(CHUNK_PAGES));
-	k->whole = all;
-	k->n = n;
-	for (i = 0; i < n; i++) {
-		k->frames[i] = all ? all + i : alloc_pages_node(c->node, gfp, 0);
-		if (!k->frames[i]) {
-			free_chunk(k);
-			return NULL;
-		}
-	}
-	return k;
-}
-
-int ctx_frames(struct ctx *c, u32 page, u32 n, u32 usable)
-{
-	struct chunk **at = &c->chunks[page / CHUNK_PAGES], *new;
-
-	if (READ_ONCE(*at))
-		return 0;
-	if (!ctx_charge_frames(c, n))
-		return -EDQUOT;
-	new = new_chunk(c, n);
-	if (new)
-		new->usable = usable;
-	if (new && !cmpxchg(at, NULL, new))
-		return 0;
-	if (new)
-		free_chunk(new);
-	ctx_uncharge_frames(c, n);
-	return new ? 0 : -ENOMEM;
-}
-
-pte_t frame_pte(const struct chunk *k, u32 page, u8 prot)
-{
-	struct page *frame = k->frames[page % CHUNK_PAGES];
-
-	pte_t pte = pte_mkspecial(pfn_pte(page_to_pfn(frame), prot == DSM_PROT_WRITE ? PAGE_SHARED : PAGE_READONLY));
-
-	/* Accessed and dirty from the start: the processor has nothing to write back into the entry. */
-	return prot == DSM_PROT_WRITE ? pte_mkdirty(pte) : pte;
-}
-
-static void free_chunks(struct ctx *c)
-{
-	u32 i;
-
-	for (i = 0; i < c->pages / CHUNK_PAGES; i++) {
-		if (!c->chunks[i])
-			continue;
-		ctx_uncharge_frames(c, c->chunks[i]->n);
-		free_chunk(c->chunks[i]);
-		cond_resched();
-	}
-	kvfree(c->chunks);
-}
-
 /* ---- page tables ---------------------------------------------------------------------------- */
 
 /* After this nobody changes an entry: those who find TABLES_OURS do so with interrupts off, or with mmap_lock. */
-static void tables_held(struct ctx *c)
+static void tables_held(struct view *v)
 {
-	if (cmpxchg(&c->tables, TABLES_OURS, TABLES_HELD) == TABLES_OURS)
+	if (cmpxchg(&v->tables, TABLES_OURS, TABLES_HELD) == TABLES_OURS)
 		synchronize_rcu_expedited();
 }
 
-static void tables_gone(struct ctx *c)
+static void tables_gone(struct view *v)
 {
-	if (xchg(&c->tables, TABLES_NONE) == TABLES_OURS)
+	if (xchg(&v->tables, TABLES_NONE) == TABLES_OURS)
 		synchronize_rcu_expedited();
-	wake_up_all(&c->settled);
+	wake_up_all(&v->settled);
 }
 
 /* The mapping stands, and whoever would take it away needs a lock that we have: nobody else is at its tables. */
-static void tables_back(struct ctx *c)
+static void tables_back(struct view *v)
 {
-	if (READ_ONCE(c->tables) == TABLES_HELD)
-		cmpxchg(&c->tables, TABLES_HELD, TABLES_OURS);
+	if (READ_ONCE(v->tables) == TABLES_HELD)
+		cmpxchg(&v->tables, TABLES_HELD, TABLES_OURS);
 }
 
 static int notify_start(struct mmu_notifier *n, const struct mmu_notifier_range *range)
 {
-	struct ctx *c = container_of(n, struct ctx, notifier);
-	unsigned long base = READ_ONCE(c->base);
+	struct view *v = container_of(n, struct view, notifier);
+	unsigned long base = READ_ONCE(v->base);
 
 	if (!base || range->event != MMU_NOTIFY_UNMAP || range->end <= base ||
-	    range->start >= base + ((unsigned long)c->pages << PAGE_SHIFT))
+	    range->start >= base + ((unsigned long)v->ctx->pages << PAGE_SHIFT))
 		return 0;
 	if (!mmu_notifier_range_blockable(range))
 		return -EAGAIN;
-	tables_held(c);
+	tables_held(v);
 	return 0;
 }
 
 /* Nobody runs in this memory any more. */
 static void notify_release(struct mmu_notifier *n, struct mm_struct *mm)
 {
-	tables_gone(container_of(n, struct ctx, notifier));
+	tables_gone(container_of(n, struct view, notifier));
 }
 
 static const struct mmu_notifier_ops notifier_ops = {
@@ -165,18 +85,6 @@ static const struct mmu_notifier_ops notifier_ops = {
 };
 
 /* ---- faults --------------------------------------------------------------------------------- */
-
-static bool allows(const struct ctx *c, u32 page, bool write)
-{
-	struct chunk *k;
-	bool ok;
-
-	rcu_read_lock();
-	k = chunk_with(c, page, 1);
-	ok = k && chunk_prot(k, page) >= (write ? DSM_PROT_WRITE : DSM_PROT_READ);
-	rcu_read_unlock();
-	return ok;
-}
 
 static void add_flags(struct vm_area_struct *vma, unsigned long flags)
 {
@@ -197,33 +105,36 @@ static void clear_flags(struct vm_area_struct *vma, unsigned long flags)
 }
 
 /* Not a child's copy, nor what a move that was refused may leave behind. */
-static bool is_window(const struct ctx *c, const struct vm_area_struct *vma)
+static bool is_window(const struct view *v, const struct vm_area_struct *vma)
 {
-	return vma->vm_mm == c->mm && vma->vm_start == c->base;
+	return vma->vm_mm == v->mm && vma->vm_start == v->base;
 }
 
 /*
  * The mapping may go while a fault has dropped mmap_lock, and all files of the device may be closed. So a fault keeps the file,
- * with it the context, and the module: if it is the last to put the file, the kernel closes it on this thread's way back to
+ * with it the view, and the module: if it is the last to put the file, the kernel closes it on this thread's way back to
  * its program, when nothing of the module is on its stack.
  */
 static vm_fault_t resolve(struct vm_fault *vmf, bool write)
 {
-	struct ctx *c = vmf->vma->vm_private_data;
-	u32 page = page_at(c, vmf->address);
+	struct view *v = vmf->vma->vm_private_data;
+	struct ctx *c = v->ctx;
+	u32 page = page_at(v, vmf->address);
 	vm_fault_t result = VM_FAULT_NOPAGE;
 	struct file *file;
 	int err;
 
-	if (!is_window(c, vmf->vma))
+	if (!is_window(v, vmf->vma))
 		return VM_FAULT_SIGBUS;
 	debug_count(COUNT_FAULTS, 1);
-	tables_back(c);
+	tables_back(v);
 	file = get_file(vmf->vma->vm_file);
-	if (!allows(c, page, write)) {
+	if (!view_sees(v, page)) {
+		result = VM_FAULT_SIGBUS;
+	} else if (!ctx_allows(c, page, write)) {
 		result = c->rank ? host_fault(c->rank, vmf, page, write) : VM_FAULT_SIGBUS;
 	} else {
-		err = pte_apply(c, page);
+		err = pte_apply(v, page);
 		if (err)
 			result = err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
 	}
@@ -246,14 +157,15 @@ static vm_fault_t dsm_pfn_mkwrite(struct vm_fault *vmf)
 /* ptrace and /proc/PID/mem. */
 static int dsm_access(struct vm_area_struct *vma, unsigned long addr, void *buf, int len, int write)
 {
-	struct ctx *c = vma->vm_private_data;
-	u32 page = page_at(c, addr), object;
+	struct view *v = vma->vm_private_data;
+	struct ctx *c = v->ctx;
+	u32 page = page_at(v, addr), object;
 	unsigned int in = offset_in_page(addr);
 	struct rank *r = smp_load_acquire(&c->rank);
 	struct chunk *k;
 	char *at;
 
-	if (!is_window(c, vma))
+	if (!is_window(v, vma) || !view_sees(v, page))
 		return -EFAULT;
 	/* A rank that has lost its device gets no blocks any more. */
 	if (r && READ_ONCE(r->dead))
@@ -262,7 +174,7 @@ static int dsm_access(struct vm_area_struct *vma, unsigned long addr, void *buf,
 		return -EFAULT;
 	len = min_t(int, len, PAGE_SIZE - in);
 	rcu_read_lock();
-	k = r || allows(c, page, write) ? chunk_with(c, page, 1) : NULL;
+	k = r || ctx_allows(c, page, write) ? chunk_with(c, page, 1) : NULL;
 	if (k) {
 		at = kmap_local_page(k->frames[page % CHUNK_PAGES]);
 		if (write)
@@ -295,21 +207,19 @@ static int dsm_mprotect(struct vm_area_struct *vma, unsigned long start, unsigne
 /* A copy, which mremap(2) makes for a while. A child's would be made without entries, if there were a way to have it. */
 static void dsm_vma_open(struct vm_area_struct *vma)
 {
-	struct ctx *c = vma->vm_private_data;
+	struct view *v = vma->vm_private_data;
 
-	kref_get(&c->ref);
-	if (vma->vm_mm != c->mm)
+	if (vma->vm_mm != v->mm)
 		add_flags(vma, VM_WIPEONFORK);
 }
 
 /* Its tables are empty, and no processor has a translation of it. */
 static void dsm_vma_close(struct vm_area_struct *vma)
 {
-	struct ctx *c = vma->vm_private_data;
+	struct view *v = vma->vm_private_data;
 
-	if (is_window(c, vma))
-		tables_gone(c);
-	ctx_put(c);
+	if (is_window(v, vma))
+		tables_gone(v);
 }
 
 static const struct vm_operations_struct dsm_vm_ops = {
@@ -323,170 +233,172 @@ static const struct vm_operations_struct dsm_vm_ops = {
 	.mprotect = dsm_mprotect,
 };
 
-bool ctx_take_tables(struct ctx *c)
+bool view_take_tables(struct view *v)
 {
-	struct vm_area_struct *vma = find_vma(c->mm, c->base);
+	struct vm_area_struct *vma = find_vma(v->mm, v->base);
 
-	if (!vma || vma->vm_ops != &dsm_vm_ops || vma->vm_private_data != c || !is_window(c, vma))
+	if (!vma || vma->vm_ops != &dsm_vm_ops || vma->vm_private_data != v || !is_window(v, vma))
 		return false;
-	tables_back(c);
+	tables_back(v);
 	return true;
 }
 
-static void closed(struct batch *b)
+/* ---- views ---------------------------------------------------------------------------------- */
+
+struct view *view_create(void)
 {
-	complete(b->arg);
-}
-
-struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page)
-{
-	return xchg(&c->chunks[page / CHUNK_PAGES], NULL);
-}
-
-/* From here on nobody makes an entry for these frames (follow() in pte.c finds no chunk), and those that are go. */
-void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
-{
-	struct batch_item it = { .page = page & ~(CHUNK_PAGES - 1), .pages = (u16)k->n, .prot = DSM_PROT_NONE };
-	struct batch *b = kmalloc(sizeof(*b) + batch_room(), GFP_KERNEL | __GFP_NOFAIL);
-	DECLARE_COMPLETION_ONSTACK(done);
-
-	/* Not on the stack: there is work in it. */
-	*b = (struct batch){ .ctx = c, .items = &it, .count = 1, .follow = true, .done = closed, .arg = &done };
-	batch_init(b, b + 1);
-	batch_start(b);
-	wait_for_completion(&done);
-	kfree(b);
-	conn_free_key(k);
-	ctx_uncharge_frames(c, k->n);
-	free_chunk(k);
-}
-
-/* ---- contexts ------------------------------------------------------------------------------- */
-
-static void ctx_free(struct work_struct *work)
-{
-	struct ctx *c = container_of(work, struct ctx, free);
-
-	if (c->rank)
-		rank_free(c->rank);
-	if (c->chunks)
-		free_chunks(c);
-	kvfree(c->spare);
-	put_pid(c->owner);
-	ctx_close_account(c);
-	mmdrop(c->mm);
-	kfree(c);
-	debug_count(GAUGE_CONTEXTS, -1);
-}
-
-struct ctx *ctx_create(void)
-{
-	struct ctx *c;
+	struct view *v;
 	int err;
 
 	if (!current->mm)
 		return ERR_PTR(-EINVAL);
-	c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
-	if (!c)
+	v = kzalloc(sizeof(*v), GFP_KERNEL_ACCOUNT);
+	if (!v)
 		return ERR_PTR(-ENOMEM);
-	err = ctx_open_account(c);
+	err = view_open_account(v);
 	if (err) {
-		kfree(c);
+		kfree(v);
 		return ERR_PTR(err);
 	}
-	kref_init(&c->ref);
-	mutex_init(&c->lock);
-	init_rwsem(&c->frames_sem);
-	init_waitqueue_head(&c->settled);
-	INIT_WORK(&c->free, ctx_free);
-	c->node = NUMA_NO_NODE;
-	c->mm = current->mm;
-	mmgrab(c->mm);
-	c->owner = get_pid(task_tgid(current));
-	debug_count(GAUGE_CONTEXTS, 1);
-	return c;
+	mutex_init(&v->lock);
+	init_waitqueue_head(&v->settled);
+	v->notifier.ops = &notifier_ops;
+	v->mm = current->mm;
+	mmgrab(v->mm);
+	v->owner = get_pid(task_tgid(current));
+	debug_count(GAUGE_VIEWS, 1);
+	return v;
 }
 
-static void ctx_last(struct kref *ref)
+/* The last takes the rank with it. After this no batch finds the view. */
+static void detach(struct view *v)
 {
-	/* It may be a message's reference, in softirq. */
-	queue_work(dsm_wq, &container_of(ref, struct ctx, ref)->free);
+	struct ctx *c = v->ctx;
+	bool last;
+
+	spin_lock(&c->views_lock);
+	list_del_rcu(&v->list);
+	last = !--c->nviews;
+	spin_unlock(&c->views_lock);
+	if (c->rank && last)
+		rank_leave(c->rank);
+	else if (c->rank)
+		rank_detach(c->rank, v);
+	synchronize_srcu(&c->views_srcu);
+	synchronize_rcu_expedited();
 }
 
-void ctx_put(struct ctx *c)
-{
-	kref_put(&c->ref, ctx_last);
-}
-
-void ctx_close(struct ctx *c)
+void view_close(struct view *v)
 {
 	/* The mapping holds the file: it is gone, or never was. */
-	if (c->rank)
-		rank_leave(c->rank);
-	if (c->watched)
-		mmu_notifier_unregister(&c->notifier, c->mm);
-	ctx_put(c);
+	if (v->ctx)
+		detach(v);
+	if (v->watched)
+		mmu_notifier_unregister(&v->notifier, v->mm);
+	if (v->ctx)
+		ctx_put(v->ctx);
+	kvfree(v->spare);
+	put_pid(v->owner);
+	view_close_account(v);
+	mmdrop(v->mm);
+	kfree(v);
+	debug_count(GAUGE_VIEWS, -1);
 }
 
-static int make_chunks(struct ctx *c, u64 size)
+/* Under view->lock. Here, and not in mmap(2): registering takes the process's mmap_lock. */
+static int watch(struct view *v)
 {
-	const size_t n = size / (CHUNK_PAGES * PAGE_SIZE);
-	const long pages = charge_of(n * sizeof(*c->chunks));
+	int err = v->watched ? 0 : mmu_notifier_register(&v->notifier, v->mm);
 
-	if (!ctx_charge(c, pages))
-		return -EDQUOT;
-	c->chunks = kvcalloc(n, sizeof(*c->chunks), GFP_KERNEL_ACCOUNT);
-	if (!c->chunks) {
-		ctx_uncharge(c, pages);
-		return -ENOMEM;
-	}
-	WRITE_ONCE(c->pages, (u32)(size >> PAGE_SHIFT));
-	return 0;
-}
-
-int ctx_window(struct ctx *c, u64 size)
-{
-	int err = 0;
-
-	mutex_lock(&c->lock);
-	if (c->chunks) {
-		err = -EBUSY;
-	} else {
-		err = make_chunks(c, size);
-	}
-	/* Here, and not in mmap(2): registering takes the process's mmap_lock. */
-	if (!err) {
-		c->notifier.ops = &notifier_ops;
-		err = mmu_notifier_register(&c->notifier, c->mm);
-		if (err) {
-			WRITE_ONCE(c->pages, 0);
-			kvfree(c->chunks);
-			c->chunks = NULL;
-			ctx_uncharge(c, charge_of(size / (CHUNK_PAGES * PAGE_SIZE) * sizeof(*c->chunks)));
-		}
-		c->watched = !err;
-	}
-	mutex_unlock(&c->lock);
+	v->watched = !err;
 	return err;
 }
 
-/* Under mmap_lock for writing, which keeps two of these from each other. */
-int ctx_mmap(struct ctx *c, struct vm_area_struct *vma)
+/* Under view->lock, with a reference to c, which the view keeps. */
+static int attach(struct view *v, struct ctx *c)
 {
-	if (current->mm != c->mm || !READ_ONCE(c->watched))
+	int err = -EUSERS;
+
+	spin_lock(&c->views_lock);
+	if (c->nviews < DSM_VIEWS_MAX) {
+		list_add_tail_rcu(&v->list, &c->views);
+		c->nviews++;
+		err = 0;
+	}
+	spin_unlock(&c->views_lock);
+	if (!err)
+		smp_store_release(&v->ctx, c);
+	return err;
+}
+
+int view_window(struct view *v, u64 size)
+{
+	struct ctx *c;
+	int err;
+
+	if (mutex_lock_killable(&v->lock))
+		return -EINTR;
+	err = v->ctx ? -EBUSY : watch(v);
+	if (!err) {
+		c = ctx_create(v, size);
+		err = IS_ERR(c) ? PTR_ERR(c) : attach(v, c);
+	}
+	mutex_unlock(&v->lock);
+	return err;
+}
+
+int view_attach(struct view *v, struct ctx *c)
+{
+	int err;
+
+	if (!uid_eq(v->uid, c->uid) && !capable(CAP_SYS_ADMIN))
+		return -EACCES;
+	if (mutex_lock_killable(&v->lock))
+		return -EINTR;
+	err = v->ctx ? -EBUSY : watch(v);
+	if (!err) {
+		kref_get(&c->ref);
+		err = attach(v, c);
+		if (err)
+			ctx_put(c);
+	}
+	mutex_unlock(&v->lock);
+	return err;
+}
+
+bool view_dies_with_caller(struct ctx *c)
+{
+	bool is;
+
+	spin_lock(&c->views_lock);
+	is = c->nviews == 1 && list_first_entry(&c->views, struct view, list)->owner == task_tgid(current);
+	spin_unlock(&c->views_lock);
+	return is;
+}
+
+/* Under mmap_lock for writing, which keeps two of these from each other. */
+int view_mmap(struct view *v, struct vm_area_struct *vma)
+{
+	struct ctx *c = view_ctx(v);
+	unsigned long other;
+
+	if (current->mm != v->mm || !c)
 		return -ENXIO;
-	if (c->base)
+	if (v->base)
 		return -EBUSY;
 	if (vma->vm_pgoff || vma_pages(vma) != c->pages || !(vma->vm_flags & VM_SHARED) ||
 	    !(vma->vm_flags & VM_WRITE) || vma->vm_start % (CHUNK_PAGES * PAGE_SIZE))
+		return -EINVAL;
+	/* One address says to every processor what to forget, whichever process it runs. */
+	other = cmpxchg(&c->base, 0, vma->vm_start);
+	if (other && other != vma->vm_start)
 		return -EINVAL;
 	/* VM_IO: so that VM_DONTCOPY stays. */
 	add_flags(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP);
 	clear_flags(vma, VM_MAYEXEC);
 	vma->vm_ops = &dsm_vm_ops;
-	vma->vm_private_data = c;
-	kref_get(&c->ref);
-	WRITE_ONCE(c->base, vma->vm_start);
-	WRITE_ONCE(c->tables, TABLES_OURS);
+	vma->vm_private_data = v;
+	WRITE_ONCE(v->base, vma->vm_start);
+	WRITE_ONCE(v->tables, TABLES_OURS);
 	return 0;
 }

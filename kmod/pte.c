@@ -3,13 +3,16 @@
  * pte.c - the protection primitive: any list of pages to any list of protections in one go, in softirq or process context.
  *
  * A batch has three phases. The entries are changed by a walk without locks, as fast GUP does it: interrupts are off, so
- * page tables that are being freed stay until we are through, and the page table lock is only tried. Then every processor
- * that may have loaded a stale translation is asked to forget it; nobody waits. The last to acknowledge ends the batch
- * (a tasklet on its processor), or, where an entry could not be changed (the lock was taken, the table is not there),
- * hands it to a worker, which may sleep.
+ * page tables that are being freed stay until we are through, and the page table lock is only tried. A batch that closes does
+ * so in every view of its context, one after the other; one that opens only in the view whose thread has asked. Then every
+ * processor that may have loaded a stale translation of any of them is asked to forget it, once; nobody waits. The last to
+ * acknowledge ends the batch (a tasklet on its processor), or, where an entry could not be changed (the lock was taken, the
+ * table is not there), hands it to a worker, which may sleep.
  *
- * A processor that begins to run the process meanwhile needs no asking: it sets its bit in mm_cpumask() before it reads
- * tlb_gen and loads the page tables, and we advance tlb_gen after the entries and before we read the mask.
+ * A processor that begins to run a process meanwhile needs no asking: it sets its bit in mm_cpumask() before it reads
+ * tlb_gen and loads the page tables, and we advance tlb_gen after the entries and before we read the mask. All views have the
+ * window at the same address: a processor that is asked may have gone from one of the processes to another, and forgets the page
+ * of the one; of the other it reads tlb_gen when it comes back.
  *
  * Only a batch that may wait for its flushes lowers an entry: a fault, or a batch that opens, leaves the entry to whoever has
  * lowered chunk->prot, and who comes by after that. Two batches may close the same page:
@@ -30,7 +33,7 @@
 
 #include <asm/tlbflush.h>
 
-#include "dsm.h"
+#include "rank.h"
 #include "trace.h"
 
 /* ---- entries -------------------------------------------------------------------------------- */
@@ -41,10 +44,10 @@ static u8 allowed_by(pte_t pte)
 }
 
 /* Let the entry follow chunk->prot as it is now, to more only or to less, too. Under the page table lock. True: to less. */
-static bool follow(struct ctx *c, u32 page, pte_t *pte, bool lower)
+static bool follow(const struct view *v, u32 page, pte_t *pte, bool lower)
 {
-	const struct chunk *k = chunk_with(c, page, 1);
-	u8 prot = k ? chunk_prot(k, page) : DSM_PROT_NONE;
+	const struct chunk *k = chunk_with(v->ctx, page, 1);
+	u8 prot = k && view_sees(v, page) ? chunk_prot(k, page) : DSM_PROT_NONE;
 	pte_t old = ptep_get(pte);
 	pte_t new = prot == DSM_PROT_NONE ? __pte(0) : frame_pte(k, page, prot);
 
@@ -55,12 +58,12 @@ static bool follow(struct ctx *c, u32 page, pte_t *pte, bool lower)
 }
 
 /* The same for a batch that may lower it: true when old translations may be about, its own or another's. */
-static bool close_entry(struct batch *b, u32 page, pte_t *pte)
+static bool close_entry(struct batch *b, const struct view *v, u32 page, pte_t *pte)
 {
 	u32 place = page / CHUNK_PAGES % UNFLUSHED;
 	atomic_t *unflushed = &b->ctx->unflushed[place];
 
-	if (follow(b->ctx, page, pte, true)) {
+	if (follow(v, page, pte, true)) {
 		if (!(b->marks & BIT(place)))
 			atomic_inc(unflushed);
 		b->marks |= BIT(place);
@@ -75,9 +78,11 @@ static void unmark(struct batch *b)
 		atomic_dec(&b->ctx->unflushed[__ffs(b->marks)]);
 }
 
-static int open_one(pte_t *pte, unsigned long addr, void *ctx)
+static int open_one(pte_t *pte, unsigned long addr, void *view)
 {
-	follow(ctx, page_at(ctx, addr), pte, false);
+	const struct view *v = view;
+
+	follow(v, page_at(v, addr), pte, false);
 	return 0;
 }
 
@@ -90,10 +95,10 @@ static void be_slow(void)
 		usleep_range(0, get_random_u32() % most);
 }
 
-int pte_apply(struct ctx *c, u32 page)
+int pte_apply(struct view *v, u32 page)
 {
 	be_slow();
-	return apply_to_page_range(c->mm, c->base + ((unsigned long)page << PAGE_SHIFT), PAGE_SIZE, open_one, c);
+	return apply_to_page_range(v->mm, v->base + ((unsigned long)page << PAGE_SHIFT), PAGE_SIZE, open_one, v);
 }
 
 /* The page table of an address, or NULL. Interrupts are off. */
@@ -118,50 +123,56 @@ static pmd_t *table_of(struct mm_struct *mm, unsigned long addr)
 	return pmd;
 }
 
+/* The same address of several views is forgotten once. */
 static void note_stale(struct batch *b, unsigned long addr)
 {
+	unsigned int i;
+
+	b->stale = true;
+	for (i = 0; i < b->others; i++)
+		if (b->flush[i] == addr)
+			return;
 	if (b->nflush < FLUSH_PAGES)
 		b->flush[b->nflush] = addr;
 	b->nflush++;
 }
 
-static void change_item(struct batch *b, const struct batch_item *it, const pmd_t *pmd, bool lower)
+static void change_item(struct batch *b, const struct view *v, const struct batch_item *it, const pmd_t *pmd,
+			bool lower)
 {
-	struct ctx *c = b->ctx;
 	u32 page;
 
 	for (page = it->page; page < it->page + it->pages; page++) {
-		unsigned long addr = c->base + ((unsigned long)page << PAGE_SHIFT);
+		unsigned long addr = v->base + ((unsigned long)page << PAGE_SHIFT);
 		pte_t *pte = pte_offset_kernel((pmd_t *)pmd, addr);
 
 		if (!lower)
-			follow(c, page, pte, false);
-		else if (close_entry(b, page, pte))
+			follow(v, page, pte, false);
+		else if (close_entry(b, v, page, pte))
 			note_stale(b, addr);
 	}
 }
 
 static void defer_item(struct batch *b, struct batch_item *it)
 {
+	b->deferred += !it->deferred;
 	it->deferred = 1;
-	b->deferred++;
 }
 
 /* Neighbours of one page table are changed under one taking of its lock. Returns how many items were dealt with. */
-static unsigned int change_run(struct batch *b, unsigned int from, bool lower)
+static unsigned int change_run(struct batch *b, const struct view *v, unsigned int from, bool lower)
 {
-	struct ctx *c = b->ctx;
 	u32 chunk = b->items[from].page / CHUNK_PAGES;
-	unsigned long start = c->base + (unsigned long)chunk * CHUNK_PAGES * PAGE_SIZE;
+	unsigned long start = v->base + (unsigned long)chunk * CHUNK_PAGES * PAGE_SIZE;
 	unsigned int n = from;
-	enum tables tables = READ_ONCE(c->tables);
+	enum tables tables = READ_ONCE(v->tables);
 	spinlock_t *lock = NULL;
 	pmd_t *pmd, seen;
 
-	pmd = tables == TABLES_OURS ? table_of(c->mm, start) : NULL;
+	pmd = tables == TABLES_OURS ? table_of(v->mm, start) : NULL;
 	if (pmd) {
 		seen = READ_ONCE(*pmd);
-		lock = pte_lockptr(c->mm, &seen);
+		lock = pte_lockptr(v->mm, &seen);
 		if (dsm_test_fail_trylock || !spin_trylock(lock)) {
 			debug_count(COUNT_TRYLOCK, 1);
 			lock = NULL;
@@ -173,7 +184,7 @@ static unsigned int change_run(struct batch *b, unsigned int from, bool lower)
 		struct batch_item *it = &b->items[n];
 
 		if (lock)
-			change_item(b, it, &seen, lower);
+			change_item(b, v, it, &seen, lower);
 		else if (lower && (pmd || tables == TABLES_HELD) && it->prot != DSM_PROT_WRITE)
 			defer_item(b, it);
 		/* Else nothing is mapped, or only more is allowed than was: a fault will make the entry. */
@@ -219,15 +230,20 @@ static void forget_there(void *arg)
 	}
 }
 
-/* Ask every processor that may have stale translations. Interrupts are off. */
+/* Entries of a process have been lowered: which processors may have stale translations of it. */
+static void gather(struct batch *b, struct mm_struct *mm)
+{
+	atomic64_inc_return(&mm->context.tlb_gen); /* a full barrier, too */
+	cpumask_or(b->cpus, b->cpus, mm_cpumask(mm));
+}
+
+/* Ask them. Interrupts are off. */
 static void shoot_down(struct batch *b)
 {
-	struct mm_struct *mm = b->ctx->mm;
 	int cpu, here = smp_processor_id();
 
-	atomic64_inc_return(&mm->context.tlb_gen); /* a full barrier, too */
 	debug_count(COUNT_SHOOTDOWNS, 1);
-	cpumask_and(b->cpus, mm_cpumask(mm), cpu_online_mask);
+	cpumask_and(b->cpus, b->cpus, cpu_online_mask);
 	if (cpumask_test_and_clear_cpu(here, b->cpus)) {
 		forget(b);
 		b->flushed++;
@@ -247,45 +263,64 @@ static void shoot_down(struct batch *b)
 
 /* ---- batches -------------------------------------------------------------------------------- */
 
-static int close_one(pte_t *pte, unsigned long addr, void *batch)
-{
-	struct batch *b = batch;
+struct closing {
+	struct batch *b;
+	const struct view *v;
+};
 
-	if (close_entry(b, page_at(b->ctx, addr), pte))
-		b->nflush = FLUSH_PAGES + 1;
+static int close_one(pte_t *pte, unsigned long addr, void *closing)
+{
+	const struct closing *is = closing;
+
+	if (close_entry(is->b, is->v, page_at(is->v, addr), pte))
+		is->b->stale = true;
 	return 0;
 }
 
-/* What is left, with locks. False: the mapping is being taken away. */
-static bool change_slowly(struct batch *b)
+/* What is left in a view, with locks. False: the mapping is being taken away. */
+static bool change_slowly(struct batch *b, struct view *v)
 {
-	struct ctx *c = b->ctx;
+	struct closing closing = { b, v };
 	unsigned int i;
 	bool stands;
 
-	if (!mmget_not_zero(c->mm))
+	if (!mmget_not_zero(v->mm))
 		return true; /* nobody runs in it any more */
-	mmap_read_lock(c->mm);
-	stands = ctx_take_tables(c);
+	mmap_read_lock(v->mm);
+	stands = view_take_tables(v);
 	be_slow();
+	b->stale = false;
 	for (i = 0; i < b->count && stands; i++) {
-		unsigned long addr = c->base + ((unsigned long)b->items[i].page << PAGE_SHIFT);
+		unsigned long addr = v->base + ((unsigned long)b->items[i].page << PAGE_SHIFT);
 
 		if (b->items[i].deferred)
-			apply_to_existing_page_range(c->mm, addr, b->items[i].pages * PAGE_SIZE, close_one, b);
+			apply_to_existing_page_range(v->mm, addr, b->items[i].pages * PAGE_SIZE, close_one, &closing);
 	}
-	mmap_read_unlock(c->mm);
-	mmput(c->mm);
+	if (b->stale) {
+		b->nflush = FLUSH_PAGES + 1;
+		gather(b, v->mm);
+	}
+	mmap_read_unlock(v->mm);
+	mmput(v->mm);
 	return stands;
 }
 
 static void finish_slowly(struct work_struct *work)
 {
 	struct batch *b = container_of(work, struct batch, work);
+	struct ctx *c = b->ctx;
+	struct view *v;
+	int idx;
 
 	b->nflush = 0;
-	if (!change_slowly(b))
-		wait_event(b->ctx->settled, READ_ONCE(b->ctx->tables) == TABLES_NONE);
+	cpumask_clear(b->cpus);
+	idx = srcu_read_lock(&c->views_srcu);
+	list_for_each_entry_srcu(v, &c->views, list, srcu_read_lock_held(&c->views_srcu))
+	{
+		if (READ_ONCE(v->tables) != TABLES_NONE && !change_slowly(b, v))
+			wait_event(v->settled, READ_ONCE(v->tables) == TABLES_NONE);
+	}
+	srcu_read_unlock(&c->views_srcu, idx);
 	if (b->nflush)
 		be_slow(); /* lowered, not flushed: others must see to that */
 	b->count = 0;      /* the second round only flushes */
@@ -366,16 +401,33 @@ static void want(struct batch *b)
 	}
 }
 
+/* With interrupts off, which keeps its views. */
+static void change(struct batch *b, bool lower)
+{
+	struct view *v;
+	unsigned int i;
+
+	list_for_each_entry_rcu(v, &b->ctx->views, list)
+	{
+		if (!lower && b->only && v->mm != b->only)
+			continue;
+		b->stale = false;
+		b->others = min(b->nflush, FLUSH_PAGES);
+		for (i = 0; i < b->count;)
+			i += change_run(b, v, i, lower);
+		if (b->stale)
+			gather(b, v->mm);
+	}
+}
+
 void batch_open(struct batch *b)
 {
 	unsigned long flags;
-	unsigned int i;
 
 	debug_count(COUNT_CHANGED, b->count);
 	local_irq_save(flags);
 	want(b);
-	for (i = 0; i < b->count;)
-		i += change_run(b, i, false);
+	change(b, false);
 	local_irq_restore(flags);
 }
 
@@ -387,13 +439,16 @@ void batch_start(struct batch *b)
 	atomic_set(&b->acks, 1);
 	if (b->count) { /* else it goes on after a worker's part */
 		b->deferred = b->nflush = b->flushed = 0;
+		cpumask_clear(b->cpus);
+		for (i = 0; i < b->count; i++)
+			b->items[i].deferred = 0;
 		debug_count(COUNT_BATCHES, 1);
 		debug_count(COUNT_CHANGED, b->count);
 	}
 	local_irq_save(flags);
 	want(b);
-	for (i = 0; i < b->count;)
-		i += change_run(b, i, true);
+	if (b->count)
+		change(b, true);
 	if (b->nflush)
 		shoot_down(b);
 	local_irq_restore(flags);

@@ -83,7 +83,9 @@ u16 rank_home(const struct rank *r, const struct region *g, u32 page)
 
 	switch (g->home) {
 	case DSM_REGION_FIXED: return (u16)g->arg;
-	case DSM_REGION_PARTS: return (u16)min_t(u32, (page - g->page) / g->arg, r->size - 1);
+	case DSM_REGION_PARTS:
+		index = min((page - g->page) / g->arg, (g->parts ?: r->size) - 1);
+		return g->owners ? g->owners[index] : (u16)index;
 	case DSM_REGION_CYCLIC: return (u16)(index % r->size);
 	default: return (u16)(index / MANAGER_RUN % r->size);
 	}
@@ -97,13 +99,19 @@ static void region_units(struct rank *r, const struct region *g, u16 value)
 		WRITE_ONCE(r->units[u], value);
 }
 
-static int region_add(struct rank *r, const struct dsm_ioc_region *in)
+static bool same_region(const struct region *g, const struct dsm_ioc_region *in, const u16 *owners)
+{
+	return g->page == in->page && g->usable == in->pages && g->order == in->order && g->home == in->home &&
+		g->arg == in->arg && g->parts == in->parts &&
+		(!in->parts || !memcmp(g->owners, owners, in->parts * sizeof(*owners)));
+}
+
+/* Takes over owners, if it is 0. */
+static int region_add(struct rank *r, const struct dsm_ioc_region *in, u16 *owners)
 {
 	struct region *g;
 	u32 u;
 
-	if (r->regions[in->id])
-		return -EEXIST;
 	for (u = in->page / CHUNK_PAGES; u <= (in->page + in->pages - 1) / CHUNK_PAGES; u++)
 		if (r->units[u])
 			return -EEXIST;
@@ -116,6 +124,8 @@ static int region_add(struct rank *r, const struct dsm_ioc_region *in)
 	g->order = (u8)in->order;
 	g->home = (u8)in->home;
 	g->arg = in->arg;
+	g->parts = in->parts;
+	g->owners = owners;
 	smp_store_release(&r->regions[in->id], g);
 	/* Peers may have sent blocks here before: then there are frames. Others are made under frames_sem, and find the region. */
 	down_write(&r->ctx->frames_sem);
@@ -127,29 +137,123 @@ static int region_add(struct rank *r, const struct dsm_ioc_region *in)
 	return 0;
 }
 
-static int region_remove(struct rank *r, u16 id)
+void region_free(struct region *g)
+{
+	if (g)
+		kfree(g->owners);
+	kfree(g);
+}
+
+static void region_remove(struct rank *r, u16 id)
 {
 	struct region *g = r->regions[id];
 
-	if (!g)
-		return -ENOENT;
 	region_units(r, g, 0);
 	WRITE_ONCE(r->regions[id], NULL);
 	synchronize_rcu_expedited(); /* softirqs that count in it */
-	kfree(g);
-	return 0;
+	region_free(g);
 }
 
-long rank_region(struct ctx *c, void *in, void __user *arg)
+/* The owners of a region's parts; NULL: none are named. */
+static u16 *take_owners(const struct rank *r, const struct dsm_ioc_region *in)
 {
-	const struct dsm_ioc_region *g = in;
-	struct rank *r = c->rank;
-	long err;
+	u16 *owners;
+	u32 i;
+
+	if (!in->parts)
+		return NULL;
+	owners = memdup_user(u64_to_user_ptr(in->owners), in->parts * sizeof(*owners));
+	if (IS_ERR(owners))
+		return owners;
+	for (i = 0; i < in->parts; i++) {
+		if (owners[i] >= r->size) {
+			kfree(owners);
+			return ERR_PTR(-EINVAL);
+		}
+	}
+	return owners;
+}
+
+/* One more view has a region, which the first makes. */
+static int view_add(struct view *v, const struct dsm_ioc_region *in)
+{
+	struct rank *r = v->ctx->rank;
+	u16 *owners = take_owners(r, in);
+	struct region *g;
+	int err = PTR_ERR_OR_ZERO(owners);
+
+	if (err)
+		return err;
+	mutex_lock(&r->region_lock);
+	g = r->regions[in->id];
+	if (!g) {
+		err = region_add(r, in, owners);
+		if (!err)
+			owners = NULL;
+	} else if (test_bit(in->id, v->regions) || !same_region(g, in, owners)) {
+		err = -EEXIST;
+	}
+	if (!err) {
+		r->regions[in->id]->views++;
+		set_bit(in->id, v->regions);
+	}
+	mutex_unlock(&r->region_lock);
+	kfree(owners);
+	return err;
+}
+
+/* A process has removed a region, and its entries go; others keep theirs, and the blocks. Under region_lock. */
+static void hide(struct rank *r, u32 page, u32 pages)
+{
+	const struct chunk *k;
+	u32 u, n;
+
+	for (u = page / CHUNK_PAGES; u <= (page + pages - 1) / CHUNK_PAGES; u++) {
+		rcu_read_lock();
+		k = chunk_of(r->ctx, u * CHUNK_PAGES);
+		n = k ? k->n : 0;
+		rcu_read_unlock();
+		if (n)
+			ctx_follow(r->ctx, u * CHUNK_PAGES, n);
+		cond_resched();
+	}
+}
+
+static int view_remove(struct view *v, u16 id)
+{
+	struct rank *r = v->ctx->rank;
+	u32 page, pages;
+	struct region *g;
+	int err = -ENOENT;
 
 	mutex_lock(&r->region_lock);
-	err = g->op == DSM_REGION_ADD ? region_add(r, g) : region_remove(r, g->id);
+	g = r->regions[id];
+	if (g && test_and_clear_bit(id, v->regions)) {
+		err = 0;
+		page = g->page;
+		pages = g->pages;
+		if (!--g->views)
+			region_remove(r, id);
+		hide(r, page, pages);
+	}
 	mutex_unlock(&r->region_lock);
 	return err;
+}
+
+void rank_detach(struct rank *r, struct view *v)
+{
+	unsigned long id;
+
+	mutex_lock(&r->region_lock);
+	for_each_set_bit(id, v->regions, DSM_REGIONS_MAX) if (!--r->regions[id]->views) region_remove(r, (u16)id);
+	mutex_unlock(&r->region_lock);
+}
+
+long rank_region(struct view *v, void *in, void __user *arg)
+{
+	const struct dsm_ioc_region *g = in;
+
+	return g->op == DSM_REGION_ADD ? view_add(v, g) : view_remove(v, g->id);
 }
 
 static void copy_stats(struct dsm_ioc_stats *from, struct dsm_ioc_stats *to, bool reset)
@@ -159,12 +263,12 @@ static void copy_stats(struct dsm_ioc_stats *from, struct dsm_ioc_stats *to, boo
 		memset(from, 0, sizeof(*from));
 }
 
-long rank_stats(struct ctx *c, void *in, void __user *arg)
+long rank_stats(struct view *v, void *in, void __user *arg)
 {
 	const struct dsm_ioc_stats *asked = in; /* its head */
 	const u32 region = asked->region;
 	const bool reset = asked->flags & DSM_STATS_RESET;
-	struct rank *r = c->rank;
+	struct rank *r = v->ctx->rank;
 	struct dsm_ioc_stats *s;
 	long err = 0;
 
@@ -288,14 +392,15 @@ void rank_peer_lost(struct rank *r, u16 peer, int err)
 	wake_up_all(&r->lost_wait);
 }
 
-long rank_lost(struct ctx *c, void *in, void __user *arg)
+/* Each view is told of each. */
+long rank_lost(struct view *v, void *in, void __user *arg)
 {
 	struct dsm_ioc_lost l = { .rank = -1 };
-	struct rank *r = c->rank;
+	struct rank *r = v->ctx->rank;
 
 	spin_lock_irq(&r->lost_lock);
-	if (r->lost_told < r->lost_n) {
-		l.rank = r->lost[r->lost_told++];
+	if (v->lost_told < r->lost_n) {
+		l.rank = r->lost[v->lost_told++];
 		l.err = l.rank == r->me ? r->err : -EPIPE;
 	}
 	spin_unlock_irq(&r->lost_lock);
@@ -312,14 +417,15 @@ static void queues_of(struct rank *r, struct dsm_ioc_queues *out)
 		conn_queues(r->conn, out);
 }
 
-long rank_queues(struct ctx *c, void *in, void __user *arg)
+long rank_queues(struct view *v, void *in, void __user *arg)
 {
+	struct rank *r = v->ctx->rank;
 	struct dsm_ioc_queues q;
 
-	if (mutex_lock_killable(&c->rank->stop_lock))
+	if (mutex_lock_killable(&r->stop_lock))
 		return -EINTR;
-	queues_of(c->rank, &q);
-	mutex_unlock(&c->rank->stop_lock);
+	queues_of(r, &q);
+	mutex_unlock(&r->stop_lock);
 	return copy_to_user(arg, &q, sizeof(q)) ? -EFAULT : 0;
 }
 
@@ -450,15 +556,18 @@ static void lose_device(struct rank *r)
 	rank_peer_lost(r, r->me, -ENODEV);
 }
 
-long rank_join(struct ctx *c, void *in, void __user *arg)
+long rank_join(struct view *v, void *in, void __user *arg)
 {
+	struct ctx *c = view_ctx(v);
 	struct dsm_ioc_join *j = in;
 	struct rank *r = NULL;
 	void *address = NULL;
 	long err;
 
+	if (!c)
+		return -EINVAL;
 	mutex_lock(&c->lock);
-	err = c->rank || atomic_long_read(&c->frames) ? -EBUSY : c->chunks ? 0 : -EINVAL;
+	err = c->rank || atomic_long_read(&c->frames) ? -EBUSY : 0;
 	if (err)
 		goto unlock;
 	if (j->mode == DSM_MODE_POLL && !c->pollers && strcmp(j->device, "none")) {

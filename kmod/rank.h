@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * rank.h - a context that has joined a job: the core's state of one rank, who waits, and its connections.
+ * rank.h - a context that has joined a job: the core's state of one node, which the job counts as a rank of the protocol, who
+ * waits, and its connections.
  *
  * Contexts of execution. Everything below that is not said to sleep runs with bottom halves off: in softirq, or in a
  * process inside local_bh_disable(). A step of the core holds one stripe; what follows from it (messages, protections,
@@ -10,7 +11,7 @@
  * Lock order: stripe < nothing. slot->wait.lock < the scheduler's. parked_lock < nothing. lane->lock < the driver's. None is
  * held with another.
  *
- * Life: rank_leave() (the file is closed) sets `dead`, after which messages for the rank are dropped; it waits until no
+ * Life: rank_leave() (the last view is closed) sets `dead`, after which messages for the rank are dropped; it waits until no
  * transaction and no softirq is inside. Ranks of this kernel that send here hold a reference to the context.
  */
 #ifndef KMOD_RANK_H
@@ -64,10 +65,11 @@ struct slot {
 	u32 object;
 	u64 value;
 	s16 status;
-	u8 nobody; /* nobody waits: a prefetch, or its thread was killed; the answer frees the slot */
-	u8 want;   /* protection that was asked for */
-	u8 echo;   /* an echo was asked for */
-	u64 ask;   /* core/ask.h */
+	u8 nobody;                  /* nobody waits: a prefetch, or its thread was killed; the answer frees the slot */
+	u8 want;                    /* protection that was asked for */
+	u8 echo;                    /* an echo was asked for */
+	const struct mm_struct *mm; /* of who asks: a name, nothing else; NULL: a worker */
+	u64 ask;                    /* core/ask.h */
 };
 
 struct region {
@@ -76,8 +78,13 @@ struct region {
 	u8 order;
 	u8 home; /* enum dsm_region_home */
 	u32 arg;
+	u32 views;   /* that have added it */
+	u32 parts;   /* 0: one for each rank */
+	u16 *owners; /* of parts; NULL: each rank's own */
 	struct dsm_ioc_stats stats;
 };
+
+void region_free(struct region *g); /* NULL: nothing */
 
 /* Of the 2 MiB from start on. */
 static inline u32 region_usable(const struct region *g, u32 start)
@@ -158,7 +165,7 @@ struct rank {
 	spinlock_t lost_lock;
 	s16 lost[DSM_RANKS_MAX];
 	int err; /* why this rank cannot go on */
-	unsigned int lost_n, lost_told;
+	unsigned int lost_n;
 	DECLARE_BITMAP(gone, DSM_RANKS_MAX); /* peers that nothing is taken from any more */
 	wait_queue_head_t lost_wait;
 	struct dsm_ioc_stats none; /* counts for pages of no region */
@@ -204,17 +211,27 @@ static inline u32 block_id(u32 page, u32 pages)
 	return page << 1 | pages;
 }
 
+/* Has the view's process added the region that a page is of? Where there are no regions yet, all is open to it. Any context. */
+static inline bool view_sees(const struct view *v, u32 page)
+{
+	const struct rank *r = READ_ONCE(v->ctx->rank);
+	u16 id = r ? READ_ONCE(r->units[page / CHUNK_PAGES]) : 0;
+
+	return !r || (id && test_bit(id - 1, v->regions));
+}
+
 /* rank.c */
 extern struct mutex ranks_lock; /* outside stop_lock and cq.c's list of devices; inside ctx->lock */
 extern struct list_head ranks;  /* of this kernel */
 /* Calls of the device; `in` is the module's copy of the argument, which check.c has found to be as it may be. */
-long rank_join(struct ctx *c, void *in, void __user *arg);
-long rank_region(struct ctx *c, void *in, void __user *arg);
-long rank_stats(struct ctx *c, void *in, void __user *arg);
-long rank_lost(struct ctx *c, void *in, void __user *arg);
-long rank_queues(struct ctx *c, void *in, void __user *arg);
+long rank_join(struct view *v, void *in, void __user *arg);
+long rank_region(struct view *v, void *in, void __user *arg);
+long rank_stats(struct view *v, void *in, void __user *arg);
+long rank_lost(struct view *v, void *in, void __user *arg);
+long rank_queues(struct view *v, void *in, void __user *arg);
 void rank_stop(struct rank *r);  /* nothing of it is under way any more, its device is free; sleeps, may be repeated */
 void rank_leave(struct rank *r); /* sleeps */
+void rank_detach(struct rank *r, struct view *v); /* a view is closed, and others are left: its regions; sleeps */
 void ranks_leave_device(struct ib_device *dev);
 void rank_free(struct rank *r); /* sleeps */
 /* NULL: no memory, or no more than this user may lock (ctx->over). */
@@ -231,8 +248,8 @@ static inline bool rank_enter(struct rank *r)
 void rank_exit(struct rank *r);
 
 /* job.c */
-long rank_key(struct ctx *c, void *in, void __user *arg);
-long rank_connect(struct ctx *c, void *in, void __user *arg);
+long rank_key(struct view *v, void *in, void __user *arg);
+long rank_connect(struct view *v, void *in, void __user *arg);
 
 struct seq_file;
 int ranks_show(struct seq_file *f, void *unused);
@@ -264,9 +281,9 @@ int host_forget(struct rank *r, u32 page, u32 pages); /* of all ranks before any
  */
 u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most);
 int host_held(struct rank *r, u32 hold, enum hold_event ev, const struct msg *about);
-int host_arrive(struct rank *r, const struct msg *m);
-void host_landed(struct rank *r, u16 from, u32 imm); /* a block has come by RDMA */
-u32 host_imm(const struct msg *m);                   /* what tells of it; 0: does not fit */
+int host_arrive(struct rank *r, const struct msg *m, struct bar_part *part); /* part: core/barrier.h */
+void host_landed(struct rank *r, u16 from, u32 imm);                         /* a block has come by RDMA */
+u32 host_imm(const struct msg *m);                                           /* what tells of it; 0: does not fit */
 int host_start(void);
 void host_stop(void);
 
@@ -327,8 +344,8 @@ bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, 
 void park_free(struct rank *r); /* nobody is inside any more */
 
 /* call.c */
-long call_sync(struct ctx *c, void *in, void __user *arg);
-long call_range(struct ctx *c, void *in, void __user *arg);
+long call_sync(struct view *v, void *in, void __user *arg);
+long call_range(struct view *v, void *in, void __user *arg);
 /* Get the block around a page and keep it until call_access_end(). Sleeps, mmap_lock may be held. 0, -errno. */
 int call_access(struct rank *r, u32 page, bool write, u32 *object);
 void call_access_end(struct rank *r, u32 object, bool write);

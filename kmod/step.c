@@ -291,9 +291,11 @@ static u64 combine(u8 op, u64 a, u64 b)
 	return 0;
 }
 
-int step_barrier(struct rank *r, const struct msg *m, struct actions *acts)
+int step_barrier(struct rank *r, const struct msg *m, struct bar_part *part, struct actions *acts)
 {
-	const struct dispatch at = { .me = r->me, .nranks = r->size, .bar = bar_at(r, m->object), .combine = combine };
+	const struct dispatch at = {
+		.me = r->me, .nranks = r->size, .bar = bar_at(r, m->object), .part = part, .combine = combine
+	};
 	spinlock_t *stripe = stripe_of(r, 0x40000000u | m->object);
 	int err;
 
@@ -326,7 +328,7 @@ int step_message(struct rank *r, const struct msg *m, struct actions *acts)
 	case TARGET_CREATE: return create_object(r, m, acts);
 	case TARGET_OBJECT: return object_message(r, m, number, acts);
 	case TARGET_HOLD: return hold_message(r, m, number, acts);
-	case TARGET_BARRIER: return step_barrier(r, m, acts);
+	case TARGET_BARRIER: return step_barrier(r, m, NULL, acts);
 	case TARGET_SLOT: return slot_message(r, m, number, acts);
 	case TARGET_HOST:
 	case TARGET_NONE: break;

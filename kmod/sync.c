@@ -242,6 +242,7 @@ static int wait_lock(struct rank *r, struct call *c)
 static int begin_barrier(struct rank *r, struct call *c)
 {
 	const struct dsm_ioc_call *p = &c->in;
+	struct bar_part part;
 	struct bar *b;
 	int err;
 
@@ -253,6 +254,7 @@ static int begin_barrier(struct rank *r, struct call *c)
 			     .req_rank = r->me,
 			     .object = p->object,
 			     .aux = p->threads,
+			     .count = p->hold & DSM_BARRIER_DIFFER ? -EINVAL : 0,
 			     .value = p->value };
 	if (p->threads && !table_ready(r, &c->m, GFP_KERNEL_ACCOUNT))
 		return -ENOMEM;
@@ -267,7 +269,9 @@ static int begin_barrier(struct rank *r, struct call *c)
 	c->seq = smp_load_acquire(&b->gen);
 	c->stage = STAGE_BARRIER;
 	host_begin();
-	err = host_arrive(r, &c->m);
+	/* For all: as the last of them. */
+	part = (struct bar_part){ .gen = c->seq, .threads = p->threads, .arrived = p->threads - 1 };
+	err = host_arrive(r, &c->m, p->hold & DSM_BARRIER_ALL ? &part : NULL);
 	local_bh_enable();
 	if (err)
 		return -EINVAL;

@@ -209,6 +209,14 @@ void txn_lower(struct rank *r, const struct action *a)
 	batch_start(&t->b);
 }
 
+/* The address space of the thread that a block comes for. NULL: not known, or of no process. */
+static const struct mm_struct *asker(struct rank *r, const struct msg *m)
+{
+	const struct slot *s = m->req_rank == r->me ? slot_at(r, m->req_slot) : NULL;
+
+	return s ? READ_ONCE(s->mm) : NULL;
+}
+
 /* More is allowed than was: no translation is stale, and what cannot be changed now a fault will change. */
 void txn_open(struct rank *r, const struct action *a, const struct msg *m, u32 blocks)
 {
@@ -238,6 +246,7 @@ void txn_open(struct rank *r, const struct action *a, const struct msg *m, u32 b
 	b.items = &it;
 	b.count = 1;
 	b.follow = false;
+	b.only = asker(r, m);
 	b.deferred = b.nflush = 0;
 	batch_open(&b);
 }

@@ -35,6 +35,7 @@ static void begin(struct rank *r, unsigned int slot)
 
 	WRITE_ONCE(s->nobody, slot >= SYNC_SLOTS && slot < SLOTS);
 	WRITE_ONCE(s->echo, 0);
+	WRITE_ONCE(s->mm, current->mm);
 }
 
 int signal_err(void)

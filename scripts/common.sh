@@ -57,7 +57,7 @@ make_value() {
 	env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s VARIANT="${2:-release}" "print-$1"
 }
 
-# public_functions dsm|cqgroup: those that the header declares, one on a line.
+# public_functions dsm|cqgroup|rshare: those that the header declares, one on a line.
 public_functions() {
 	sed -nE "s/^${1^^}_API [^(]*[ *]($1_[a-z0-9_]+)\\(.*/\\1/p" "libdsm/include/$1.h" | sort -u
 }

@@ -14,6 +14,20 @@ int api_ready(void);
 int api_range(const void *addr, size_t size, struct dsm_region **r, size_t *off, size_t *len);
 int region_start(void); /* the heap's record, and what init needs */
 void region_stop(void);
+bool region_is_attached(const struct dsm_region *r); /* is it a handle? */
+
+/* For adopt.c: a region's range, before anybody is attached; by the rank that makes it. */
+struct region_record;
+int region_reserve(const char *name, size_t size, const struct dsm_region_options *opt, struct region_record *rec);
+void region_unreserve(const struct region_record *rec);
+/* Attach this rank to it, its maker or another. */
+int region_take(const struct region_record *rec, dsm_region_t **out);
+int region_drop(struct dsm_region *r); /* detach; the maker takes the name away */
+void adopt_end(void);                  /* dsm_finalize(): no region is adopted afterwards. Collective */
+
+void spawn_start(void); /* threads may be made here from now on */
+/* No thread that was joined is in the runtime any more, once all ranks want to end. Waits for its last call only. */
+void spawn_settle(void);
 int heap_begin(void);
 void heap_settle(void);  /* this rank's counts are complete afterwards */
 void stats_report(void); /* at the end, as DSM_STATS says */

@@ -45,6 +45,9 @@ static const struct row {
 	  "how ranks are grouped: those of a host are a node, with one copy of everything, or each is, or so many at a time" },
 	{ "DSM_HUGE", CHOICE, FIELD(huge), "auto on off", 0, 0, 0, false,
 	  "huge pages in a job of one node; auto: if the host provides them; on: the same, with a message if it does not" },
+	{ "DSM_PLACE", CHOICE, FIELD(place), "spread fill", 0, 0, 0, false,
+	  "where dsm_spawn() makes threads: on the ranks in turn, or DSM_THREADS on a rank before the next" },
+	{ "DSM_THREADS", NUMBER, FIELD(threads), NULL, 1, 1, 4096, false, "threads of a rank before DSM_PLACE=fill takes the next" },
 	{ "DSM_STATS", CHOICE, FIELD(stats), "off table json 1 0", 0, 0, 0, false, "print statistics of the job at its end, on stderr" },
 	{ "DSM_SPACE", SIZE, FIELD(space), NULL, 256ull << 30, 64ull << 20, 4ull << 40, false, "shared address space of the job" },
 	{ "DSM_HEAP", SIZE, FIELD(heap), NULL, 64ull << 30, 0, 4ull << 40, false, "part of that space for the shared heap" },
@@ -249,7 +252,7 @@ static int value_of(const struct row *r, uint64_t *number, const char **word)
 	*number = r->def;
 	*word = NULL;
 	if (r->kind == CHOICE) {
-		static const char *const firsts[] = { "auto", "off", "host", "softirq" };
+		static const char *const firsts[] = { "auto", "off", "host", "softirq", "spread" };
 		size_t i = 0;
 
 		while (i + 1 < sizeof(firsts) / sizeof(firsts[0]) &&
@@ -382,6 +385,8 @@ int config_read(const struct dsm_config *cfg, struct settings *out)
 		.verbs = cfg->verbs,
 		.node = cfg->node,
 		.huge = cfg->huge,
+		.place = cfg->place,
+		.threads = cfg->threads,
 	};
 	return 0;
 }

@@ -9,6 +9,7 @@
 #include "api/api.h"
 #include "engine/host.h"
 #include "engine/job.h"
+#include "fault/range.h"
 #include "util/futex.h"
 
 /* Pins by range, so that unpinning needs no access mode and an unknown range is an error. */
@@ -199,6 +200,8 @@ DSM_API int dsm_bind_memory(void *addr, size_t size, int node)
 		return node == 0 ? 0 : -EINVAL;
 	if (node > numa_max_node())
 		return -EINVAL;
+	if (job.host->kind == HOST_KERNEL && job.nodes > 1)
+		return -EOPNOTSUPP; /* its frames are not memory that mbind(2) can move */
 	mask = 1ul << node;
-	return mbind(job.base + off, len, MPOL_PREFERRED, &mask, 64, 0) ? -errno : 0;
+	return mbind(range_at(off), len, MPOL_PREFERRED, &mask, 64, 0) ? -errno : 0;
 }

@@ -14,7 +14,9 @@
 #include "engine/meet.h"
 #include "engine/start.h"
 #include "engine/work.h"
+#include "fault/range.h"
 #include "heap/heap.h"
+#include "sync/held.h"
 #include "sync/host.h"
 #include "util/log.h"
 
@@ -23,6 +25,7 @@ static bool started, forked;
 static void in_child(void)
 {
 	forked = true;
+	held_forked();
 	meet_forked();
 }
 
@@ -32,19 +35,21 @@ int api_ready(void)
 		return -ECHILD;
 	if (__builtin_expect(__atomic_load_n(&job.state, __ATOMIC_RELAXED) == CTL_RUNNING, 1))
 		return 0;
+	engine_await_end();
 	lost_check();
 	return -ENOTCONN;
 }
 
 int api_range(const void *addr, size_t size, struct dsm_region **r, size_t *off, size_t *len)
 {
-	size_t from = (size_t)((const char *)addr - job.base), to = from + size, block;
+	size_t from, to, block;
 	int err = api_ready();
 
 	if (err)
 		return err;
-	if ((const char *)addr < job.base || from >= job.set.space || !size || to < from || to > job.set.space)
+	if (!range_off(addr, &from) || !size || from + size < from || from + size > job.set.space)
 		return -EFAULT;
+	to = from + size;
 	*r = region_at(from);
 	if (!*r || to > (*r)->off + region_usable(*r))
 		return -EFAULT;
@@ -91,6 +96,7 @@ static int begin(const struct dsm_config *cfg)
 		err = heap_begin();
 	if (!err)
 		err = sync_start();
+	spawn_start();
 	if (err) {
 		region_stop();
 		heap_stop();
@@ -110,7 +116,8 @@ DSM_API int dsm_init(const struct dsm_config *cfg)
 	return err;
 }
 
-static int end(void)
+/* What all ranks do before they part. */
+static int settle(void)
 {
 	int err;
 
@@ -119,7 +126,16 @@ static int end(void)
 	if (err)
 		return err;
 	stats_report();
-	err = dsm_barrier();
+	spawn_settle();
+	return dsm_barrier();
+}
+
+static int end(void)
+{
+	int err;
+
+	adopt_end();
+	err = settle();
 	if (err)
 		return err;
 	pins_forget();
@@ -127,6 +143,20 @@ static int end(void)
 	heap_stop();
 	err = engine_stop();
 	work_stop();
+	return err;
+}
+
+DSM_API int dsm_quit(void)
+{
+	int err = api_ready(), before;
+
+	if (err)
+		return err;
+	before = engine_keep();
+	err = settle();
+	if (!err)
+		err = engine_quit();
+	engine_let(before);
 	return err;
 }
 

@@ -12,6 +12,7 @@
 #include "engine/job.h"
 #include "engine/region.h"
 #include "fault/fault.h"
+#include "fault/range.h"
 #include "util/log.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this process's region table */
@@ -181,7 +182,7 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 		return err;
 	err = adopt(&rec, out);
 	if (!err && rec.contents) {
-		memcpy(job.base + rec.off, opt->contents, opt->contents_size);
+		memcpy(range_at(rec.off), opt->contents, opt->contents_size);
 		err = registry(CALL_PUBLISH, &rec, &rec);
 	}
 	return err;
@@ -303,28 +304,81 @@ static int leave(struct dsm_region *r)
 	return err;
 }
 
-DSM_API int dsm_region_detach(dsm_region_t *r)
+static int detach(struct dsm_region *r)
 {
 	struct region_record rec = { 0 };
+	int err = pins_any(r->off, r->bytes) ? -EBUSY : leave(r);
+
+	if (err)
+		return err;
+	abandon(r);
+	rec.id = r->id;
+	rec.gen = r->gen;
+	err = registry(CALL_DETACH, &rec, &rec);
+	return err ? err : region_bury(&rec);
+}
+
+DSM_API int dsm_region_detach(dsm_region_t *r)
+{
 	int err = api_ready(), before;
 
 	if (err)
 		return err;
 	before = table_lock();
-	if (r <= &job.regions[0] || r >= &job.regions[CTL_REGIONS] || !r->attached) {
-		err = -EINVAL;
-		goto unlock;
-	}
-	err = pins_any(r->off, r->bytes) ? -EBUSY : leave(r);
-	if (err)
-		goto unlock;
-	abandon(r);
-	rec.id = r->id;
-	rec.gen = r->gen;
-	err = registry(CALL_DETACH, &rec, &rec);
+	err = region_is_attached(r) && !r->adopted ? detach(r) : -EINVAL;
+	table_unlock(before);
+	return err;
+}
+
+bool region_is_attached(const struct dsm_region *r)
+{
+	return r > &job.regions[0] && r < &job.regions[CTL_REGIONS] && r->attached;
+}
+
+int region_reserve(const char *name, size_t size, const struct dsm_region_options *opt, struct region_record *rec)
+{
+	struct region_record want;
+	int err = describe(name, size, opt, &want);
+
 	if (!err)
-		err = region_bury(&rec);
-unlock:
+		err = registry(CALL_CREATE, &want, rec);
+	return err == -ENOMEM ? no_room(name, size) : err;
+}
+
+int region_take(const struct region_record *rec, dsm_region_t **out)
+{
+	struct region_record got;
+	int before = table_lock(), err = 0;
+
+	if (rec->creator != job.rank)
+		err = registry(CALL_ATTACH, rec, &got);
+	if (!err)
+		err = adopt(rec, out);
+	if (!err)
+		(*out)->adopted = true;
+	table_unlock(before);
+	return err;
+}
+
+void region_unreserve(const struct region_record *rec)
+{
+	struct region_record left;
+
+	registry(CALL_DESTROY, rec, &left);
+	if (!registry(CALL_DETACH, rec, &left))
+		region_bury(&left);
+}
+
+int region_drop(struct dsm_region *r)
+{
+	const bool last = r->creator == job.rank;
+	struct region_record rec = { 0 };
+	int before = table_lock(), err;
+
+	snprintf(rec.name, sizeof(rec.name), "%s", r->name);
+	if (last)
+		registry(CALL_DESTROY, &rec, &rec);
+	err = detach(r);
 	table_unlock(before);
 	return err;
 }
@@ -351,7 +405,7 @@ DSM_API int dsm_region_destroy(const char *name)
 
 DSM_API void *dsm_region_base(const dsm_region_t *r)
 {
-	return r && r->attached ? job.base + r->off : NULL;
+	return r && r->attached ? range_at(r->off) : NULL;
 }
 
 DSM_API size_t dsm_region_size(const dsm_region_t *r)
@@ -377,7 +431,7 @@ DSM_API int dsm_region_query(const void *addr, struct dsm_region_info *out)
 		return err;
 	memset(out, 0, sizeof(*out));
 	memcpy(out->name, r->name, sizeof(out->name));
-	out->base = job.base + r->off;
+	out->base = range_at(r->off);
 	out->size = r->size;
 	out->block_size = r->block_size;
 	out->home = (enum dsm_home)r->home_policy;

@@ -12,6 +12,7 @@
 #include "engine/job.h"
 #include "engine/stats.h"
 #include "fault/fault.h"
+#include "fault/range.h"
 #include "heap/heap.h"
 #include "net/net.h"
 
@@ -84,13 +85,13 @@ static void name_block(struct dsm_hot_block *b, size_t off)
 		return;
 	b->size = r->block_size;
 	memcpy(b->name, r->name, sizeof(b->name));
-	b->object = job.base + r->off;
+	b->object = range_at(r->off);
 	b->object_size = r->size;
 	if (r->id)
 		return;
 	/* The first allocation that reaches into the block. */
 	for (at = 0; at < r->block_size; at += 64) {
-		uint64_t addr = (uint64_t)(uintptr_t)(job.base + off + at);
+		uint64_t addr = (uint64_t)(uintptr_t)range_at(off + at);
 
 		if (call_rank((uint16_t)((off - r->off) / job.heap_part), CALL_FIND, &addr, sizeof(addr), &f,
 			      sizeof(f)))
@@ -131,7 +132,7 @@ DSM_API int dsm_stats_hot(struct dsm_hot_block *out, int n)
 	}
 	for (i = 0; i < have; i++) {
 		memset(&out[i], 0, sizeof(out[i]));
-		out[i].addr = job.base + all[i].off;
+		out[i].addr = range_at(all[i].off);
 		out[i].size = all[i].bytes;
 		out[i].transfers = all[i].transfers;
 		name_block(&out[i], all[i].off);

@@ -273,7 +273,7 @@ static int hold_message(const struct dispatch *d, const struct msg *m, struct ac
 		: m->type == MSG_NEXT              ? HE_NEXT
 		: m->count                         ? HE_REFUSED
 						   : HE_FREED;
-	const struct hold_ctx ctx = { .me = d->me, .queue = d->queue };
+	const struct hold_ctx ctx = { .me = d->me, .lends = d->lends, .queue = d->queue };
 	const struct hold *h = d->hold;
 	unsigned int i;
 	int err;

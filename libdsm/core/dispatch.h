@@ -46,6 +46,7 @@ struct dispatch {
 	struct sync *object; /* NULL: there is none in this place */
 	uint32_t index;      /* TARGET_CREATE: its place; 0: there is no room */
 	struct hold *hold;
+	bool lends; /* TARGET_HOLD: struct hold_ctx */
 	struct bar *bar;
 	struct bar_part *part; /* TARGET_BARRIER, an own thread: of its rank; NULL where a node has one */
 	bar_combine combine;

@@ -124,6 +124,7 @@ enum rule {
 	R_NOT_IDLE,
 	R_SOON,
 	R_PASS,
+	R_COME,
 	R_RULES
 };
 
@@ -132,6 +133,7 @@ static const char *const rule_names[R_RULES] = {
 	"-", "wake, HELD", "wake, HELD_NEXT", "note successor", "UNLOCK to home, LEAVING", "LOCKED to successor, FREE",
 	"LOCKED to successor, LEFT", "LEAVING_NEXT", "FREE", "wake -EBUSY, FREE", "wake the next thread, or KEPT", "queue", "HELD",
 	"RECALLED, LEAVING", "RECALLED (busy)", "RECALLED (soon)", "wake the next thread, or LOCKED to successor, FREE",
+	"wake, HELD, or due",
 };
 /* clang-format on */
 
@@ -140,14 +142,38 @@ static const uint8_t rules[HOLD_STATES][HE_EVENTS] = {
 	[HOLD_FREE]      = { [HE_RECALL] = R_NOT_IDLE },
 	[HOLD_WAITING]   = { [HE_LOCKED] = R_GRANTED, [HE_NEXT] = R_REMEMBER, [HE_REFUSED] = R_REFUSED, [HE_RECALL] = R_NOT_IDLE, [HE_JOIN] = R_JOIN },
 	[HOLD_WAIT_NEXT] = { [HE_LOCKED] = R_GRANTED_NEXT, [HE_RECALL] = R_NOT_IDLE, [HE_JOIN] = R_JOIN },
-	[HOLD_HELD]      = { [HE_UNLOCK] = R_UNLOCK, [HE_NEXT] = R_REMEMBER, [HE_RECALL] = R_NOT_IDLE, [HE_JOIN] = R_JOIN },
-	[HOLD_HELD_NEXT] = { [HE_UNLOCK] = R_PASS, [HE_RECALL] = R_NOT_IDLE, [HE_JOIN] = R_JOIN },
-	[HOLD_KEPT]      = { [HE_TAKE] = R_TAKE, [HE_GIVE] = R_TELL_HOME, [HE_NEXT] = R_HAND_ON, [HE_RECALL] = R_GIVE_BACK },
+	[HOLD_HELD]      = { [HE_UNLOCK] = R_UNLOCK, [HE_NEXT] = R_REMEMBER, [HE_RECALL] = R_NOT_IDLE, [HE_JOIN] = R_JOIN, [HE_COME] = R_COME },
+	[HOLD_HELD_NEXT] = { [HE_UNLOCK] = R_PASS, [HE_RECALL] = R_NOT_IDLE, [HE_JOIN] = R_JOIN, [HE_COME] = R_COME },
+	[HOLD_KEPT]      = { [HE_TAKE] = R_TAKE, [HE_GIVE] = R_TELL_HOME, [HE_NEXT] = R_HAND_ON, [HE_RECALL] = R_GIVE_BACK, [HE_COME] = R_COME },
 	[HOLD_LEAVING]   = { [HE_NEXT] = R_HAND_LATE, [HE_FREED] = R_FREE, [HE_CROSSED] = R_EXPECT, [HE_RECALL] = R_SOON },
 	[HOLD_LEAVING_NEXT] = { [HE_NEXT] = R_HAND_ON, [HE_RECALL] = R_NOT_IDLE },
 	[HOLD_LEFT]      = { [HE_CROSSED] = R_FREE, [HE_RECALL] = R_NOT_IDLE },
 };
 /* clang-format on */
+
+/* ---- the word: see lock.h ---------------------------------------------------------------------- */
+
+/* What threads have made of the lock since it was lent. */
+static void take_back(struct hold *h)
+{
+	if (!__atomic_load_n(&h->word, __ATOMIC_RELAXED))
+		return; /* and nobody else lends it */
+	h->state = __atomic_exchange_n(&h->word, 0, __ATOMIC_SEQ_CST) & HOLD_TAKEN ? HOLD_HELD : HOLD_KEPT;
+}
+
+/* Not while a thread waits that a release would have to call, or to hand the lock to. */
+static void lend(const struct hold_ctx *ctx, struct hold *h)
+{
+	uint64_t name = hold_name(h->home, h->object, h->gen) | HOLD_LENT;
+
+	if (!ctx->lends || (h->state != HOLD_HELD && h->state != HOLD_KEPT))
+		return;
+	if (h->turn == TURN_DUE || (h->line && h->turn == TURN_NONE))
+		return;
+	__atomic_store_n(&h->word, h->state == HOLD_HELD ? name | HOLD_TAKEN : name, __ATOMIC_SEQ_CST);
+}
+
+/* ---- the record --------------------------------------------------------------------------------- */
 
 static void note_next(struct hold *h, const struct msg *m)
 {
@@ -169,6 +195,10 @@ static bool first_in_line(const struct hold_ctx *ctx, struct hold *h)
 {
 	uint32_t head = h->line ? queue_head(&ctx->queue, h->line) : 0;
 
+	if (h->turn == TURN_DUE) {
+		h->turn = TURN_NONE;
+		return true;
+	}
 	if (!head)
 		return false;
 	h->slot = queue_slot(&ctx->queue, head);
@@ -200,11 +230,32 @@ static int join(const struct hold_ctx *ctx, struct hold *h, const struct msg *m)
 	return 0;
 }
 
+/* Another node waits. It was called before that node asked, and has the lock when it comes. */
+static void give_called(struct hold *h)
+{
+	h->turn = TURN_GIVEN;
+	h->passed++;
+	h->state = HOLD_HELD_NEXT;
+}
+
 /* To the next thread here, unless another node has waited for long enough; then to that; else to nobody. */
 static void unlock(const struct hold_ctx *ctx, uint32_t index, struct hold *h, struct actions *out)
 {
 	bool awaited = h->state == HOLD_HELD_NEXT;
 
+	if (h->turn == TURN_CALLED) { /* it is on its way already */
+		if (awaited)
+			give_called(h);
+		else
+			h->state = HOLD_KEPT;
+		return;
+	}
+	if (ctx->lends && !awaited && h->turn == TURN_NONE && first_in_line(ctx, h)) {
+		h->turn = TURN_CALLED;
+		h->state = HOLD_KEPT;
+		wake(h, -EAGAIN, out);
+		return;
+	}
 	if ((!awaited || h->passed < ctx->passes) && first_in_line(ctx, h)) {
 		h->passed += awaited;
 		wake(h, 0, out);
@@ -225,19 +276,36 @@ static enum rule rule_of(const struct hold *h, enum hold_event ev, const struct 
 	/* The home asked when the lock was here; the record may have another by now. */
 	if (ev == HE_RECALL && (m->object != h->object || m->req_rank != h->gen || m->src != h->home))
 		return R_NOT_IDLE;
+	/* Free, but a thread is on its way to it; held by one that does not know yet. */
+	if (h->turn == TURN_CALLED && h->state == HOLD_KEPT && (ev == HE_RECALL || ev == HE_GIVE))
+		return ev == HE_RECALL ? R_NOT_IDLE : R_BAD;
+	if (h->turn == TURN_GIVEN && ev == HE_UNLOCK)
+		return R_BAD;
 	return (enum rule)rules[h->state][ev];
 }
 
-int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *m,
-	      struct actions *out)
+/* A thread that was called is here. */
+static int come(struct hold *h, const struct msg *m, struct actions *out)
 {
-	const uint16_t me = ctx->me;
-	enum rule rule;
-
-	out->n = 0;
-	if (h->state >= HOLD_STATES || ev >= HE_EVENTS)
+	if ((h->turn != TURN_CALLED && h->turn != TURN_GIVEN) || m->req_slot != h->slot)
 		return -EBADMSG;
-	rule = rule_of(h, ev, m);
+	if (h->turn == TURN_CALLED && h->state != HOLD_KEPT) {
+		h->turn = TURN_DUE;
+		return 0;
+	}
+	h->turn = TURN_NONE;
+	if (h->state == HOLD_KEPT)
+		h->state = HOLD_HELD;
+	wake(h, 0, out);
+	return 0;
+}
+
+static int react(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *m,
+		 struct actions *out)
+{
+	enum rule rule = rule_of(h, ev, m);
+	const uint16_t me = ctx->me;
+
 	switch (rule) {
 	case R_GRANTED:
 		h->state = HOLD_HELD;
@@ -262,6 +330,11 @@ int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum h
 	case R_HAND_LATE:
 		if (ev == HE_NEXT)
 			note_next(h, m);
+		if (h->turn == TURN_CALLED) {
+			h->passed = 0;
+			give_called(h);
+			return 0;
+		}
 		h->state = rule == R_HAND_ON ? HOLD_FREE : HOLD_LEFT;
 		send(me, out, MSG_LOCKED, h->next_rank, h->object, h->next_rank, h->next_slot, h->next_hold);
 		return 0;
@@ -283,17 +356,33 @@ int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum h
 		send(me, out, MSG_RECALLED, m->src, m->object, m->req_rank, 0, index)->count =
 			rule == R_SOON ? -EINPROGRESS : -EBUSY;
 		return 0;
+	case R_COME: return come(h, m, out);
 	case R_BAD:
 	case R_RULES: break;
 	}
 	return -EBADMSG;
 }
 
+int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *m,
+	      struct actions *out)
+{
+	int err;
+
+	out->n = 0;
+	if (h->state >= HOLD_STATES || ev >= HE_EVENTS)
+		return -EBADMSG;
+	take_back(h);
+	err = react(ctx, index, h, ev, m, out);
+	lend(ctx, h);
+	return err;
+}
+
 static const char *const state_names[HOLD_STATES] = {
 	"FREE", "WAITING", "WAIT_NEXT", "HELD", "HELD_NEXT", "KEPT", "LEAVING", "LEAVING_NEXT", "LEFT",
 };
 static const char *const event_names[HE_EVENTS] = {
-	"unlock", "take", "join", "give back", "LOCKED", "NEXT", "FREED", "FREED (busy)", "FREED (crossed)", "RECALL",
+	"unlock",          "take",   "join", "give back", "LOCKED", "NEXT", "FREED", "FREED (busy)",
+	"FREED (crossed)", "RECALL", "come",
 };
 
 const char *hold_state_name(unsigned int state)

@@ -11,11 +11,13 @@
 #include "engine/memory.h"
 #include "engine/run.h"
 #include "engine/slot.h"
+#include "engine/start.h"
 #include "engine/stats.h"
 #include "engine/stray.h"
 #include "engine/wait.h"
 #include "engine/work.h"
 #include "fault/fault.h"
+#include "fault/range.h"
 #include "net/net.h"
 #include "util/futex.h"
 #include "util/hook.h"
@@ -259,23 +261,29 @@ int block_attach(const struct dsm_region *r)
 
 enum fault_answer block_fault(void *addr, bool write)
 {
-	size_t off = (size_t)((char *)addr - job.base);
-	struct dsm_region *r = region_at(off);
+	struct dsm_region *r;
+	size_t off;
 
+	if (!range_off(addr, &off))
+		return FAULT_REFUSED;
+	r = region_at(off);
 	if (!r || off >= r->off + region_usable(r)) {
 		stray_say(addr, write);
 		return FAULT_NOWHERE;
 	}
+	engine_await_end();
 	return one_node() ? FAULT_REFUSED : job.host->fault(r, addr, write);
 }
 
 enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 {
-	size_t off = (size_t)((char *)addr - job.base);
 	struct region_stats *s;
 	uint64_t start;
+	size_t off;
 	bool upgrade;
 
+	if (!range_off(addr, &off))
+		return FAULT_REFUSED;
 	if (engine_depth) {
 		log_line(
 			"shared memory at %p is touched by a signal handler that interrupted a libdsm call, which is not "

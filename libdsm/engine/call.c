@@ -47,6 +47,8 @@ struct found {
 	char site[128];
 };
 
+int (*call_spawn)(uint64_t arg);
+
 static int find(uint64_t arg, void *out, size_t room)
 {
 	struct found f;
@@ -82,7 +84,7 @@ static int lend(uint64_t arg, void *out, size_t room)
 /* Which calls are for the callee's process alone, by its service thread. */
 static bool is_private(enum call_op op)
 {
-	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_ALLOC;
+	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_ALLOC || op == CALL_SPAWN;
 }
 
 /* What only the callee's process can tell. */
@@ -93,6 +95,8 @@ static int serve_private(enum call_op op, uint64_t arg, void *out, size_t room)
 		return find(arg, out, room);
 	if (op == CALL_ALLOC)
 		return lend(arg, out, room);
+	if (op == CALL_SPAWN)
+		return call_spawn ? call_spawn(arg) : -ENOSYS;
 	if (op != CALL_VECTORS || room < sizeof(struct stats_vectors))
 		return -EINVAL;
 	stats_vectors(out);
@@ -129,9 +133,10 @@ static int serve(uint16_t rank, enum call_op op, const void *in, size_t in_size,
 			return -EINVAL;
 		return find(args[0], out, *out_size);
 	case CALL_VECTORS:
+	case CALL_SPAWN:
 		if (rank != job.rank)
 			return -EINVAL;
-		return serve_private(op, 0, out, *out_size);
+		return serve_private(op, args[0], out, *out_size);
 	default:
 		if (rank != 0)
 			return -EINVAL;

@@ -25,6 +25,7 @@ enum call_op {
 	CALL_VECTORS,
 	CALL_STALLS,
 	CALL_ALLOC,
+	CALL_SPAWN,
 	CALL_OPS
 };
 
@@ -39,6 +40,9 @@ int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, vo
  * asked. */
 void call_arrived(const struct msg *m, const void *payload, size_t size);
 int call_returned(const struct msg *m, const void *payload, size_t size);
+
+/* What CALL_SPAWN does: with its argument, by the service thread. Set before the job runs. */
+extern int (*call_spawn)(uint64_t arg);
 
 /* The service thread: calls only this process can serve, its own and those it hands on inside its node; these block. */
 void call_mail(void);

@@ -25,7 +25,7 @@
 #include "engine/room.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 8
+#define CTL_ABI 9
 
 /*
  * Slots of a node (slot.c). The first 256 are those that a transport may write blocks for; struct dir has 22 bits for node and
@@ -45,6 +45,7 @@
 #define CTL_STRIPES 2048
 #define CTL_REGIONS 65535 /* the window's units have 16 bits for one */
 #define CTL_NAMES 65536   /* chains of names of regions */
+#define CTL_LANES 256     /* threads of a rank that count on their own */
 #define CTL_NOTES 256     /* sleeping threads that say what they wait for */
 #define CTL_MAIL 64
 #define CTL_TEXT 3584
@@ -131,6 +132,12 @@ struct rank_stats {
 	uint64_t latency[3][DSM_LAT_BUCKETS];
 };
 
+/* What one thread counts on its own, without an atomic addition; others only read it. */
+struct lane {
+	uint64_t locks;
+	uint64_t pad[7];
+} __attribute__((aligned(64)));
+
 enum about { ABOUT_CALL = 0, ABOUT_BLOCK, ABOUT_OBJECT, ABOUT_BARRIER, ABOUT_HOLDS, ABOUT_DONE };
 
 /* What a thread waits for, or holds: stall.c. */
@@ -187,6 +194,8 @@ struct rank_ctl {
 	struct wait_note notes[CTL_NOTES];
 	struct mail mail[CTL_MAIL];
 	struct rank_stats stats;
+	uint64_t lane_used[CTL_LANES / 64];
+	struct lane lanes[CTL_LANES]; /* a thread that begins goes on where one that ended has ceased */
 	struct region_stats region_stats[CTL_REGIONS];
 };
 

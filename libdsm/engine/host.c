@@ -11,10 +11,8 @@
 #include "engine/memory.h"
 #include "fault/fault.h"
 
-static int process_open(void *address, size_t *size)
+static int process_open(void)
 {
-	(void)address;
-	*size = 0; /* it is reached through the transport */
 	return backend_choose();
 }
 
@@ -54,10 +52,9 @@ const struct host_ops host_process = {
 	.place = block_place,
 };
 
-int host_choose(void *address, size_t *size)
+int host_choose(void)
 {
 	static const struct host_ops *const all[] = { &host_kernel, &host_process };
-	const size_t room = *size;
 	int err = -ENOENT;
 	unsigned int i;
 
@@ -65,8 +62,7 @@ int host_choose(void *address, size_t *size)
 		if (strcmp(job.set.backend, "auto") && strcmp(job.set.backend, all[i]->name))
 			continue;
 		job.host = all[i];
-		*size = room;
-		err = job.host->open(address, size);
+		err = job.host->open();
 	}
 	return err;
 }

@@ -23,29 +23,32 @@
 #include "fault/fault.h"
 
 #define HOST_KEY 16u       /* bytes of a job's key */
-#define HOST_ADDRESS 1152u /* bytes of a host's address in a rank's card */
+#define HOST_ADDRESS 1152u /* bytes of a host's address */
 
 struct dsm_region;
 struct stats_vectors;
 
 struct host_ops {
-	const char *name;    /* as in DSM_BACKEND */
-	uint8_t kind;        /* HOST_LIBRARY or HOST_KERNEL: core/wire.h */
-	uint16_t node_ranks; /* most ranks of a node; 0: any number */
-	uint32_t regions;    /* ids of regions are below */
-	uint32_t barriers;   /* that a rank may have made */
-	bool doubles;        /* its barriers combine floating point */
+	const char *name;  /* as in DSM_BACKEND */
+	uint8_t kind;      /* HOST_LIBRARY or HOST_KERNEL: core/wire.h */
+	uint32_t regions;  /* ids of regions are below */
+	uint32_t barriers; /* that a rank may have made; shared: that all ranks of a node may have made, on average */
+	bool shared;
+	bool doubles; /* its barriers combine floating point */
 
 	/*
-	 * Make this rank's end, and choose its fault backend (job.fault). At the start, by the only thread of the runtime; does not
-	 * wait for other ranks. address has room for *size bytes; what is there then says how peers reach it. -ENOENT: it is not
-	 * there, and DSM_BACKEND allows another. Any other error has been said.
+	 * Is it there? Then choose this rank's fault backend (job.fault). At the start, by the only thread of the runtime; does not
+	 * wait for other ranks. -ENOENT: it is not there, and DSM_BACKEND allows another. Any other error has been said.
 	 */
-	int (*open)(void *address, size_t *size);
-	/* Show the key of the job. NULL, with connect(): the engine's transport reaches the peers. */
-	int (*key)(const uint8_t key[HOST_KEY]);
-	/* After all ranks have shown their keys. near: a rank of this machine. Errors have been said. */
-	int (*connect)(uint16_t rank, bool near, const void *address, size_t size);
+	int (*open)(void);
+	/*
+	 * The ranks of this node have met; key: the job's. The first makes the node's end, and address, which has room for *size
+	 * bytes, says how peers reach it; the others share it, and *size is 0. Waits for the ranks of this node. Errors have
+	 * been said. NULL, with connect(): the engine's transport reaches the peers.
+	 */
+	int (*join)(const uint8_t key[HOST_KEY], void *address, size_t *size);
+	/* By the first rank of a node, when all nodes have joined. near: a node of this machine. Errors have been said. */
+	int (*connect)(uint16_t node, bool near, const void *address, size_t size);
 	void (*close)(void); /* whatever open() has come to; NULL: nothing to do */
 
 	/* NULL, with lost(): it has nothing to tell. Readable when it does; the service thread calls lost(). */
@@ -77,7 +80,7 @@ struct host_ops {
 	 * -ENXIO: that node has not attached the region. */
 	int (*place)(struct dsm_region *r, size_t off, uint16_t rank);
 
-	/* Add what it has counted itself to this rank's counters, and begin at zero. Does not block. NULL: it counts there. */
+	/* Add what it has counted itself, of the whole node, to the counters of the node's first rank, and begin at zero. Does not block. NULL: it counts there. */
 	void (*count)(void);
 	/* Add a row for each of its completion queues. Does not block. NULL: it has none. */
 	void (*vectors)(struct stats_vectors *out);
@@ -86,7 +89,7 @@ struct host_ops {
 extern const struct host_ops host_process, host_kernel;
 
 /* job.host: by DSM_BACKEND, and what is there. As open(), without -ENOENT. */
-int host_choose(void *address, size_t *size);
+int host_choose(void);
 /* From here on this process hosts the core. Before anything is hosted, or at the end; close() has no need of the job's memory. */
 void host_close(void);
 

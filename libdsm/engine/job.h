@@ -27,10 +27,10 @@ struct net_ops;
 
 struct settings {
 	const char *fault, *net, *stats;
-	const char *backend, *kmod_mode, *node, *huge;
+	const char *backend, *kmod_mode, *node, *huge, *place;
 	const char *net_device, *net_gid, *cq_groups, *verbs;
 	size_t space, heap, block_size;
-	unsigned int hold_us, spin_us, readahead, lost_ms, stall_ms;
+	unsigned int hold_us, spin_us, readahead, lost_ms, stall_ms, threads;
 };
 
 /* A rank as this process sees it. */
@@ -68,6 +68,7 @@ struct dsm_region {
 	uint32_t next; /* with a name of the same hash: its id + 1 */
 	char name[DSM_NAME_MAX];
 	bool attached;
+	bool adopted; /* memory of the program's: dsm_region_adopt() */
 };
 
 struct job {
@@ -82,8 +83,10 @@ struct job {
 	uint16_t *width;           /* of each node, its ranks */
 	struct wire_limits limits; /* of what peers may send */
 	uint32_t state;            /* enum ctl_state, of this process; atomic */
-	uint32_t fenced;           /* all ranks have finalized: nobody can be lost any more; atomic */
-	char *base;                /* the window: same address on all ranks */
+	uint32_t
+		quits; /* this process is in dsm_quit(), past the last barrier: other threads wait for its end; atomic */
+	uint32_t fenced; /* all ranks have finalized: nobody can be lost any more; atomic */
+	char *base;      /* the window: same address on all ranks */
 	struct ctl_layout layout;
 	size_t heap_part;            /* bytes of the heap that belong to each rank */
 	const struct host_ops *host; /* of the core; before dsm_init() and after it, the process */

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* kernel.c - the kernel helper as the core's host (host.h): what is asked of it is a call of /dev/dsm (docs/kernel.md). */
+/*
+ * kernel.c - the kernel helper as the core's host (host.h): what is asked of it is a call of /dev/dsm (docs/kernel.md).
+ *
+ * Each rank has opened the device. The first of a node joins the job for the node, and the others attach to what it has made; what the
+ * helper calls a rank is a node here.
+ */
 #include "engine/kernel.h"
 
 #include <dsm_uapi.h>
@@ -13,6 +18,7 @@
 #include "engine/host.h"
 #include "engine/job.h"
 #include "engine/lost.h"
+#include "engine/meet.h"
 #include "engine/stall.h"
 #include "engine/stats.h"
 #include "fault/fault.h"
@@ -21,7 +27,7 @@
 
 #define DEVICE "/dev/dsm"
 
-static int dsm = -1; /* open: it hosts this rank's core, or did */
+static int dsm = -1; /* open: it hosts this node's core, or did */
 
 static int call(unsigned long op, void *arg)
 {
@@ -102,8 +108,8 @@ static int join(const char *name, void *address, size_t *size)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	struct dsm_ioc_join j = {
-		.rank = job.rank,
-		.size = job.size,
+		.rank = job.node,
+		.size = job.nodes,
 		.mode = mode(),
 		.readahead = (uint16_t)job.set.readahead,
 		.hold_us = job.set.hold_us,
@@ -135,36 +141,18 @@ static int join_job(void *address, size_t *size)
 	return err;
 }
 
-static int kernel_open(void *address, size_t *size)
+static int kernel_open(void)
 {
-	struct dsm_ioc_window w = { .size = job.set.space };
-	char its[DSM_ADDRESS_MAX], limit[160];
-	const size_t room = *size;
 	int err = open_device();
 
-	*size = 0;
 	if (err)
 		return err;
-	err = call(DSM_IOC_WINDOW, &w);
-	if (!err)
-		err = join_job(its, size);
-	if (err) {
-		log_line(DEVICE ": this rank cannot join: %s (DSM_BACKEND=user does without the kernel helper%s)",
-			 err == -EDQUOT ? "its tables need more memory" : dsm_strerror(err),
-			 err == -EDQUOT ? limit_words(limit, sizeof(limit)) : "");
-		return err == -ENOENT ? -ENODEV : err;
-	}
-	if (*size > room) {
-		log_line("the kernel helper serves jobs of up to 64 ranks (DSM_BACKEND=user)");
-		return -EINVAL;
-	}
-	memcpy(address, its, *size);
 	job.fault = &fault_kmod;
 	fault_kmod_device = dsm;
 	return 0;
 }
 
-static int kernel_key(const uint8_t key[HOST_KEY])
+static int show_key(const uint8_t key[HOST_KEY])
 {
 	struct dsm_ioc_key k;
 	int err;
@@ -175,13 +163,68 @@ static int kernel_key(const uint8_t key[HOST_KEY])
 	explicit_bzero(&k, sizeof(k));
 	if (err)
 		log_line(DEVICE ": %s",
-			 err == -EEXIST ? "another process of this host is this rank of this job" : dsm_strerror(err));
+			 err == -EEXIST ? "another process of this host is this node of this job" : dsm_strerror(err));
 	return err;
 }
 
-static int kernel_connect(uint16_t rank, bool near, const void *address, size_t size)
+/* The node's end. */
+static int make(const uint8_t key[HOST_KEY], void *address, size_t *size)
 {
-	struct dsm_ioc_connect c = { .rank = rank,
+	struct dsm_ioc_window w = { .size = job.set.space };
+	char its[DSM_ADDRESS_MAX], limit[160];
+	const size_t room = *size;
+	int err = call(DSM_IOC_WINDOW, &w);
+
+	if (!err)
+		err = join_job(its, size);
+	if (err) {
+		log_line(DEVICE ": this node cannot join: %s (DSM_BACKEND=user does without the kernel helper%s)",
+			 err == -EDQUOT ? "its tables need more memory" : dsm_strerror(err),
+			 err == -EDQUOT ? limit_words(limit, sizeof(limit)) : "");
+		return err;
+	}
+	if (*size > room)
+		return -EINVAL;
+	memcpy(address, its, *size);
+	return show_key(key);
+}
+
+static int attached; /* 0 or -errno */
+
+/* The device of another rank of the node: the first's has the node's end. */
+static void attach_to(unsigned int local, int fd)
+{
+	struct dsm_ioc_attach a = { .fd = fd };
+
+	if (local == 0) {
+		attached = call(DSM_IOC_ATTACH, &a);
+		if (attached)
+			log_line(DEVICE ": this rank cannot join its node: %s", dsm_strerror(attached));
+	}
+	close(fd);
+}
+
+static int kernel_join(const uint8_t key[HOST_KEY], void *address, size_t *size)
+{
+	int err = 0;
+
+	if (job.nodes > DSM_RANKS_MAX) {
+		log_line("the kernel helper serves jobs of up to %u nodes (DSM_BACKEND=user)", DSM_RANKS_MAX);
+		return -EINVAL;
+	}
+	if (job.local == 0)
+		err = make(key, address, size);
+	else
+		*size = 0;
+	attached = 0;
+	if (!err && job.locals > 1)
+		err = meet_swap(dsm, attach_to);
+	return err ? err : attached;
+}
+
+static int kernel_connect(uint16_t node, bool near, const void *address, size_t size)
+{
+	struct dsm_ioc_connect c = { .rank = node,
 				     .flags = near ? DSM_CONNECT_HERE : 0,
 				     .address_size = (uint32_t)size,
 				     .address = (uintptr_t)address };
@@ -190,12 +233,12 @@ static int kernel_connect(uint16_t rank, bool near, const void *address, size_t 
 	if (!near && !size) {
 		log_line(
 			"rank %d is on another host, and it has no RDMA device that the kernel helper could use (DSM_BACKEND=user)",
-			rank);
+			job.first[node]);
 		return -ENODEV;
 	}
 	err = call(DSM_IOC_CONNECT, &c);
 	if (err)
-		log_line(DEVICE ": rank %d cannot be reached: %s", rank,
+		log_line(DEVICE ": rank %d cannot be reached: %s", job.first[node],
 			 err == -EACCES           ? "it is another user's"
 				 : err == -ENOENT ? "it is not there"
 						  : dsm_strerror(err));
@@ -219,11 +262,14 @@ static int region(const struct dsm_region *r, bool add)
 	};
 
 	if (r->id == 0) {
+		_Static_assert(DSM_PARTS_MAX >= WIRE_MAX_RANKS, "a part for each rank");
 		g.home = DSM_REGION_PARTS;
 		g.arg = (uint32_t)(job.heap_part >> PAGE_SHIFT);
+		g.parts = job.size;
+		g.owners = (uintptr_t)job.node_of;
 	} else if (r->home_policy == DSM_HOME_FIXED) {
 		g.home = DSM_REGION_FIXED;
-		g.arg = r->home_rank;
+		g.arg = node_of(r->home_rank);
 	} else {
 		g.home = r->home_policy == DSM_HOME_CYCLIC ? DSM_REGION_CYCLIC : DSM_REGION_FIRST_TOUCH;
 	}
@@ -298,7 +344,7 @@ static int kernel_pin(struct dsm_region *r, size_t off, size_t len, uint8_t acce
 
 static int kernel_place(struct dsm_region *r, size_t off, uint16_t rank)
 {
-	return range(DSM_RANGE_PLACE, off, r->block_size, rank);
+	return range(DSM_RANGE_PLACE, off, r->block_size, node_of(rank));
 }
 
 int kernel_call(struct dsm_ioc_call *q)
@@ -320,39 +366,58 @@ int kernel_wait(struct dsm_ioc_call *q, uint64_t now)
 	return err;
 }
 
+static void raise_to(uint64_t *max, uint64_t value)
+{
+	uint64_t seen = __atomic_load_n(max, __ATOMIC_RELAXED);
+
+	while (value > seen && !__atomic_compare_exchange_n(max, &seen, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
 static void add(struct region_stats *to, const struct dsm_ioc_stats *from)
 {
 	unsigned int i, b;
 
 	_Static_assert(DSM_BUCKETS == DSM_LAT_BUCKETS, "the same buckets");
-	to->read_faults += from->read_faults;
-	to->write_faults += from->write_faults;
-	to->upgrades += from->upgrades;
-	to->local_faults += from->local_faults;
-	to->prefetched += from->prefetched;
-	to->invalidations += from->invalidations;
-	to->downgrades += from->downgrades;
-	to->blocks_in += from->blocks_in;
-	to->blocks_out += from->blocks_out;
-	to->bytes_in += from->bytes_in;
-	to->bytes_out += from->bytes_out;
-	to->homes_in += from->homes_in;
+	count(&to->read_faults, from->read_faults);
+	count(&to->write_faults, from->write_faults);
+	count(&to->upgrades, from->upgrades);
+	count(&to->local_faults, from->local_faults);
+	count(&to->prefetched, from->prefetched);
+	count(&to->invalidations, from->invalidations);
+	count(&to->downgrades, from->downgrades);
+	count(&to->blocks_in, from->blocks_in);
+	count(&to->blocks_out, from->blocks_out);
+	count(&to->bytes_in, from->bytes_in);
+	count(&to->bytes_out, from->bytes_out);
+	count(&to->homes_in, from->homes_in);
 	for (i = 0; i < 3; i++) {
-		to->latency_count[i] += from->latency_count[i];
-		to->latency_sum[i] += from->latency_sum[i];
-		if (to->latency_max[i] < from->latency_max[i])
-			to->latency_max[i] = from->latency_max[i];
+		count(&to->latency_count[i], from->latency_count[i]);
+		count(&to->latency_sum[i], from->latency_sum[i]);
+		raise_to(&to->latency_max[i], from->latency_max[i]);
 		for (b = 0; b < DSM_LAT_BUCKETS; b++)
-			to->latency[i][b] += from->latency[i][b];
+			count(&to->latency[i][b], from->latency[i][b]);
 	}
+}
+
+/* What the helper counts is of the node: it stands with the first rank. */
+static struct rank_ctl *counters(void)
+{
+	return peer_of(job.first[job.node])->ctl;
 }
 
 static void count_region(uint16_t id)
 {
 	struct dsm_ioc_stats s = { .region = id, .flags = DSM_STATS_RESET };
+	struct rank_ctl *to = counters();
+	uint32_t end = __atomic_load_n(&to->region_end, __ATOMIC_RELAXED);
 
-	if (!call(DSM_IOC_STATS, &s))
-		add(&job.mine->region_stats[id], &s);
+	if (call(DSM_IOC_STATS, &s))
+		return;
+	while (end <= id &&
+	       !__atomic_compare_exchange_n(&to->region_end, &end, id + 1u, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+	add(&to->region_stats[id], &s);
 }
 
 static void kernel_detach(const struct dsm_region *r)
@@ -364,12 +429,13 @@ static void kernel_detach(const struct dsm_region *r)
 static void kernel_count(void)
 {
 	struct dsm_ioc_stats s = { .region = 0xffff, .flags = DSM_STATS_RESET };
+	struct rank_ctl *to = counters();
 	unsigned int i;
 
 	if (!call(DSM_IOC_STATS, &s)) {
-		count(&job.mine->stats.messages_in, s.messages_in);
-		count(&job.mine->stats.messages_out, s.messages_out);
-		count(&job.mine->stats.steps, s.steps);
+		count(&to->stats.messages_in, s.messages_in);
+		count(&to->stats.messages_out, s.messages_out);
+		count(&to->stats.steps, s.steps);
 	}
 	for (i = 0; i < job.mine->region_end; i++)
 		if (job.regions[i].attached)
@@ -412,7 +478,7 @@ static void kernel_lost(void)
 	char limit[160], why[300];
 
 	while (!call(DSM_IOC_LOST, &l) && l.rank >= 0) {
-		if (l.rank == job.rank) {
+		if (l.rank == job.node) {
 			snprintf(why, sizeof(why), "the kernel helper cannot go on: %s (see dmesg%s)",
 				 l.err == -ENODEV                               ? "its device is gone"
 					 : l.err == -EOVERFLOW                  ? "a completion queue has failed"
@@ -421,7 +487,7 @@ static void kernel_lost(void)
 				 l.err == -EDQUOT ? limit_words(limit, sizeof(limit)) : "");
 			lost_abort(70, why);
 		}
-		lost_rank((uint16_t)l.rank, "its connection is broken");
+		lost_rank(job.first[l.rank], "its connection is broken");
 	}
 }
 
@@ -433,11 +499,11 @@ static int kernel_fd(void)
 const struct host_ops host_kernel = {
 	.name = "kmod",
 	.kind = HOST_KERNEL,
-	.node_ranks = 1,
 	.regions = DSM_REGIONS_MAX,
 	.barriers = DSM_BARRIERS_MAX,
+	.shared = true,
 	.open = kernel_open,
-	.key = kernel_key,
+	.join = kernel_join,
 	.connect = kernel_connect,
 	.close = kernel_close,
 	.fd = kernel_fd,

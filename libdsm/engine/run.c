@@ -290,6 +290,23 @@ int run_held(uint32_t index, enum hold_event ev, const struct msg *about)
 	return 0;
 }
 
+int run_gather(const struct msg *m, bool alone, struct msg *up)
+{
+	struct actions acts;
+	int err = step_gather(m, alone, &acts), all = 0;
+	unsigned int i;
+
+	for (i = 0; !err && i < acts.n; i++) {
+		if (acts.v[i].type == ACT_SEND) {
+			*up = acts.v[i].msg;
+			all = 1;
+		} else {
+			wake_barrier(&job.mem.bars[m->object]);
+		}
+	}
+	return err ? err : all;
+}
+
 int run_arrive(const struct msg *m)
 {
 	struct actions acts;

@@ -31,6 +31,8 @@ int run_held(uint32_t index, enum hold_event ev, const struct msg *about);
 
 /* A thread of this rank arrives at a barrier. 0, or -EBADMSG: one too many for this episode. */
 int run_arrive(const struct msg *m);
+/* step_gather(), and whoever waits is woken. 1: all threads of this node have come, and *up is their arrival; 0, -EBADMSG. */
+int run_gather(const struct msg *m, bool alone, struct msg *up);
 
 /* Step a page of this node for a local event. ask names the block, the slot, and whom to ask. True: the block is open already.
  * False: something is under way; *wait is the slot to wait for, *seq its count before (wait NULL: nobody waits, and PE_USED does

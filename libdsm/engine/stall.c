@@ -17,6 +17,7 @@
 #include "engine/call.h"
 #include "engine/job.h"
 #include "fault/fault.h"
+#include "fault/range.h"
 #include "util/futex.h"
 #include "util/log.h"
 
@@ -90,8 +91,10 @@ static unsigned int add_held(uint16_t local, struct stall_row *out, unsigned int
 
 	for (i = 0; i < end && i < CTL_HOLDS && n < most; i++) {
 		const struct hold *h = &job.me->holds[i];
+		const uint8_t state = hold_state(h);
 
-		if (job.me->hold_by[i] == local && (h->state == HOLD_HELD || h->state == HOLD_HELD_NEXT))
+		if (job.me->hold_by[i] == local && (state == HOLD_HELD || state == HOLD_HELD_NEXT) &&
+		    h->turn != TURN_GIVEN)
 			out[n++] = (struct stall_row){
 				.about = { .kind = ABOUT_HOLDS, .home = h->home, .object = h->object }
 			};
@@ -230,7 +233,7 @@ static void say_other(struct text *t, const struct wait_about *a, const uint8_t 
 
 	if (a->kind == ABOUT_BLOCK) {
 		r = region_at(block_off(a->object));
-		say(t, "block %p of %s, home node %u", (void *)(job.base + block_off(a->object)), r ? r->name : "?",
+		say(t, "block %p of %s, home node %u", (void *)range_at(block_off(a->object)), r ? r->name : "?",
 		    a->home);
 	} else if (a->kind == ABOUT_OBJECT) {
 		say(t, "%s %u of node %u",

@@ -59,12 +59,10 @@ struct card {
 	uint64_t magic, abi, settings, key, host;
 	uint32_t places;
 	int32_t pid;
-	uint32_t no_uffd; /* it catches faults by mprotect(2) */
-	uint32_t group;   /* most ranks of a node that it asks for; 0: all of its host */
-	uint32_t hosted;  /* kind of its core's host */
-	uint32_t address_size;
-	uint8_t address[HOST_ADDRESS]; /* that host's of this rank */
-	uint8_t host_key[HOST_KEY];    /* of the job, rank 0's: by which ranks know each other there */
+	uint32_t no_uffd;           /* it catches faults by mprotect(2) */
+	uint32_t group;             /* most ranks of a node that it asks for; 0: all of its host */
+	uint32_t hosted;            /* kind of its core's host */
+	uint8_t host_key[HOST_KEY]; /* of the job, rank 0's: by which nodes know each other there */
 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
@@ -157,10 +155,9 @@ static void release_places(uint32_t mask)
 	free_places &= ~mask;
 }
 
-/* The kernel helper makes each rank a node. */
 static uint32_t group_wanted(void)
 {
-	if (!strcmp(job.set.node, "rank") || !strcmp(job.set.backend, "kmod"))
+	if (!strcmp(job.set.node, "rank"))
 		return 1;
 	return strcmp(job.set.node, "host") ? (uint32_t)atoi(job.set.node) : 0;
 }
@@ -169,16 +166,12 @@ static uint32_t group_wanted(void)
 static uint16_t group_of(const struct card *cards)
 {
 	uint32_t least = 0;
-	bool one_host = true;
 	uint16_t r;
 
-	for (r = 0; r < job.size; r++) {
+	for (r = 0; r < job.size; r++)
 		if (cards[r].group && (!least || cards[r].group < least))
 			least = cards[r].group;
-		one_host &= cards[r].host == cards[0].host;
-	}
-	/* In one node nothing is hosted. */
-	return job.host->node_ranks && (least || !one_host) ? job.host->node_ranks : (uint16_t)least;
+	return (uint16_t)least;
 }
 
 #define NAMED_MISSING 16 /* ranks named in one line; more of them are a number */
@@ -229,29 +222,46 @@ static int make_card(struct card *c)
 	return 0;
 }
 
-static int choose_host(struct card *c)
-{
-	size_t size = sizeof(c->address);
-	int err = host_choose(c->address, &size);
+/* How the others reach the end of a node that its host has made. */
+struct end {
+	uint32_t size;
+	uint8_t address[HOST_ADDRESS];
+};
 
-	c->address_size = err ? 0 : (uint32_t)size;
+static int join_host(const struct card *cards, struct end *mine)
+{
+	size_t size = sizeof(mine->address);
+	int err = job.host->join ? job.host->join(cards[0].host_key, mine->address, &size) : 0;
+
+	mine->size = (uint32_t)size;
 	return err;
 }
 
-static int connect_host(const struct card *cards)
+/* The exchange is a fence, too: each node has joined before another looks for it. */
+static int connect_host(const struct end *mine)
 {
-	uint16_t r;
+	struct end its;
+	uint16_t n;
 	int err;
 
-	if (!job.host->key)
+	if (!job.host->join)
 		return 0;
-	/* Each rank of this machine must have shown the key before another looks for it. */
-	err = job.host->key(cards[0].host_key);
-	if (!err)
-		err = launch_fence(&job.launch, START_SECONDS);
-	for (r = 0; r < job.size && !err; r++)
-		if (r != job.rank)
-			err = job.host->connect(r, peer_of(r)->near, cards[r].address, cards[r].address_size);
+	err = start_fence_failed(launch_exchange(&job.launch, "dsm-host", mine, sizeof(*mine), START_SECONDS),
+				 START_SECONDS);
+	for (n = 0; n < job.nodes && !err && job.local == 0; n++) {
+		const uint16_t first = job.first[n];
+		size_t size = sizeof(its);
+
+		if (n == job.node)
+			continue;
+		err = launch_get(&job.launch, first, "dsm-host", &its, &size);
+		if (err || size != sizeof(its) || its.size > sizeof(its.address)) {
+			log_line("rank %d has not published where the kernel helper reaches it: %s", first,
+				 dsm_strerror(err ? err : -EPROTO));
+			return -EPROTO;
+		}
+		err = job.host->connect(n, peer_of(first)->near, its.address, its.size);
+	}
 	return err;
 }
 
@@ -428,11 +438,12 @@ static int start_together(void)
 {
 	struct card *cards = calloc(job.size, sizeof(*cards));
 	struct card *mine = calloc(1, sizeof(*mine));
+	struct end end = { 0 };
 	int err = -ENOMEM;
 
 	if (!cards || !mine)
 		goto out;
-	err = choose_host(mine);
+	err = host_choose();
 	if (!err)
 		err = make_card(mine);
 	if (!err)
@@ -460,9 +471,11 @@ static int start_together(void)
 		err = meet_all();
 	HOOK("start-met");
 	if (!err)
+		err = join_host(cards, &end);
+	if (!err)
 		err = backend_open();
 	if (!err)
-		err = connect_host(cards);
+		err = connect_host(&end);
 	if (!err)
 		err = reach_others();
 	HOOK("start-connected");
@@ -515,7 +528,7 @@ int engine_start(const struct settings *set)
 	choose_spin();
 	if (job.rank == 0)
 		region_add_heap(&job.me->registry, job.heap_part * job.size);
-	err = fault_catch(job.base, job.set.space, block_fault);
+	err = fault_catch(block_fault);
 	if (!err && job.size > 1)
 		err = service_start();
 	launch_meanwhile(NULL); /* that thread watches now */
@@ -568,7 +581,7 @@ void engine_undo(void)
 	work_stop();
 }
 
-int engine_stop(void)
+static void part(void)
 {
 	uint32_t running = CTL_RUNNING;
 
@@ -577,6 +590,26 @@ int engine_stop(void)
 	lost_goodbye();
 	if (job.size > 1 && !start_fence_failed(launch_fence(&job.launch, STOP_SECONDS), STOP_SECONDS))
 		__atomic_store_n(&job.fenced, 1, __ATOMIC_RELEASE);
+}
+
+int engine_stop(void)
+{
+	part();
 	take_down();
+	return 0;
+}
+
+void engine_await_end(void)
+{
+	while (__atomic_load_n(&job.quits, __ATOMIC_ACQUIRE))
+		pause();
+}
+
+int engine_quit(void)
+{
+	__atomic_store_n(&job.quits, 1, __ATOMIC_RELEASE);
+	part();
+	launch_meanwhile(NULL);
+	launch_end(&job.launch);
 	return 0;
 }

@@ -11,6 +11,10 @@ int engine_start(const struct settings *set);
 void engine_undo(void);
 /* Leave the job; blocks for all ranks, for some seconds at most. 0. */
 int engine_stop(void);
+/* The same for a process that ends at once: its memory and its threads stay as they are. */
+int engine_quit(void);
+/* A thread that needs other ranks meanwhile: does not return. Else it returns at once. Safe in the fault handler. */
+void engine_await_end(void);
 
 /* What a fence of the launcher has returned: err, after a message where it is not 0. Ends the process for a rank that died in it. */
 int start_fence_failed(int err, unsigned int seconds);

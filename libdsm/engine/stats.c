@@ -77,6 +77,17 @@ void stats_vectors(struct stats_vectors *out)
 		job.host->vectors(out);
 }
 
+/* With what threads count on their own. */
+static uint64_t locks(const struct rank_ctl *c)
+{
+	uint64_t n = c->stats.locks;
+	unsigned int i;
+
+	for (i = 0; i < CTL_LANES; i++)
+		n += __atomic_load_n(&c->lanes[i].locks, __ATOMIC_RELAXED);
+	return n;
+}
+
 int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 {
 	struct peer *p = peer_of(rank);
@@ -99,7 +110,7 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 	out->messages_out = s->messages_out;
 	out->messages_in = s->messages_in;
 	out->steps = s->steps;
-	out->locks = s->locks;
+	out->locks = locks(p->ctl);
 	out->lock_waits = s->lock_waits;
 	out->barriers = s->barriers;
 	out->atomics = s->atomics;

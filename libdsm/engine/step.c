@@ -149,9 +149,16 @@ static void free_hold(uint32_t index, uint8_t before)
 /* From thread to thread of a node while another node waits: what it costs to move a lock is shared by so many sections. */
 #define LOCK_PASSES 16
 
+/* Threads of this node take and release by the record's word what nobody else asks for (sync/lent.h). */
+#define LOCK_LENDS true
+
 static int step_hold(const struct msg *m, uint32_t index, struct actions *acts)
 {
-	struct dispatch d = { .me = job.node, .nranks = job.nodes, .queue = lines(), .hold = &job.me->holds[index] };
+	struct dispatch d = { .me = job.node,
+			      .nranks = job.nodes,
+			      .queue = lines(),
+			      .hold = &job.me->holds[index],
+			      .lends = LOCK_LENDS };
 	uint32_t *stripe = stripe_of(0x80000000u | index);
 	uint8_t before;
 	int err;
@@ -181,7 +188,7 @@ void step_hold_begin(uint32_t index, const struct msg *ask)
 int step_held(uint32_t index, enum hold_event ev, const struct msg *about, struct actions *acts)
 {
 	uint32_t *stripe = stripe_of(0x80000000u | index);
-	const struct hold_ctx ctx = { .me = job.node, .passes = LOCK_PASSES, .queue = lines() };
+	const struct hold_ctx ctx = { .me = job.node, .passes = LOCK_PASSES, .lends = LOCK_LENDS, .queue = lines() };
 	struct hold *h = &job.me->holds[index];
 	const struct msg none = { .dst = job.node };
 	uint8_t before;
@@ -209,6 +216,18 @@ int step_bar(const struct msg *m, struct actions *acts)
 
 	word_lock(stripe);
 	err = dispatch_step(&d, m, acts);
+	word_unlock(stripe);
+	return err;
+}
+
+int step_gather(const struct msg *m, bool alone, struct actions *acts)
+{
+	const struct bar_tree t = { .parent = alone ? SET_NOBODY : job.nodes };
+	uint32_t *stripe = stripe_of(0x40000000u | m->object);
+	int err;
+
+	word_lock(stripe);
+	err = bar_step(job.node, &t, reduce_combine, &job.mem.bars[m->object], &job.parts[m->object], m, acts);
 	word_unlock(stripe);
 	return err;
 }

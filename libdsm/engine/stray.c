@@ -3,6 +3,7 @@
 #include "engine/stray.h"
 
 #include "engine/job.h"
+#include "fault/range.h"
 #include "util/log.h"
 
 /* The region that ends at or below off, of those attached or, until their place is taken again, detached. */
@@ -23,9 +24,13 @@ static const struct dsm_region *region_below(size_t off, bool attached)
 void stray_say(const char *addr, bool write)
 {
 	const char *what = write ? "write" : "read";
-	const size_t off = (size_t)(addr - job.base);
-	const struct dsm_region *r = region_at(off);
-	const struct dsm_region *gone = region_below(off, false);
+	const struct dsm_region *r, *gone;
+	size_t off;
+
+	if (!range_off(addr, &off))
+		return;
+	r = region_at(off);
+	gone = region_below(off, false);
 
 	if (!r && gone && off < gone->off + gone->size) {
 		log_line(
@@ -40,7 +45,7 @@ void stray_say(const char *addr, bool write)
 		log_line(
 			"%s of address %p, which is in no region that this rank is attached to: it is %zu bytes past the end of \"%s\", "
 			"which has %zu bytes at %p",
-			what, addr, off - (r->off + r->size), r->name, (size_t)r->size, job.base + r->off);
+			what, addr, off - (r->off + r->size), r->name, (size_t)r->size, range_at(r->off));
 	else
 		log_line(
 			"%s of address %p, which is in no region that this rank is attached to: there is none below it",

@@ -60,8 +60,8 @@ static void look_no_more(void)
 		} while (job.netops->arm(job.net) == -EBUSY);
 }
 
-/* Misses, answers to calls, and words (barriers, slots that are given back) have waits of their own. */
-enum wait_kind { WAIT_MISS, WAIT_CALL, WAIT_WORD, WAIT_KINDS };
+/* Misses, what is answered at once, what waits for somebody's doing, and words (barriers, slots) have waits of their own. */
+enum wait_kind { WAIT_MISS, WAIT_BRIEF, WAIT_LASTING, WAIT_WORD, WAIT_KINDS };
 
 static __thread struct spin spins[WAIT_KINDS] __attribute__((tls_model("initial-exec")));
 
@@ -74,6 +74,7 @@ struct patience {
 	int note;       /* of stall.c, + 1 */
 	unsigned int rounds;
 	bool point;       /* a cancellation point */
+	bool crowded;     /* other threads want this processor */
 	uint32_t *asleep; /* while it may be cancelled: where it is counted as a sleeper */
 };
 
@@ -128,6 +129,25 @@ static bool interrupted(struct patience *p, uint64_t now)
 	return fault_signal_waits();
 }
 
+#define YIELD_ROUNDS 128  /* some microseconds, if the answer does not take longer than is usual */
+#define SWITCHED_NS 3000u /* sched_yield(2) takes so long only if another thread has run */
+
+/*
+ * Whoever else needs the processor may be whoever is to answer: once that is seen, polling has been in vain. Not in a miss:
+ * it is another node that answers, and who polls brings the answer in itself, without an interrupt.
+ */
+static void poll_on(struct patience *p, uint64_t now)
+{
+	bool early = now - p->start < job.spin_us * 1000ull;
+
+	if (early && (p->kind == WAIT_MISS || p->rounds % YIELD_ROUNDS)) {
+		cpu_relax();
+		return;
+	}
+	sched_yield();
+	p->crowded = p->kind != WAIT_MISS && clock_ns() - now > SWITCHED_NS;
+}
+
 /* Sleep or spin once; *word moves when there is something new. 0, -ETIMEDOUT, or -EINTR. */
 static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers)
 {
@@ -152,13 +172,8 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 			p->start = now;
 		return 0;
 	}
-	if (now - p->start < job.spin_us * 1000ull) {
-		cpu_relax();
-		return 0;
-	}
-	/* Longer only where nobody else needs the processor: it may be whoever is to answer. */
-	if (now - p->start < spin_limit(&spins[p->kind], job.spin_us * 1000ull)) {
-		sched_yield();
+	if (!p->crowded && now - p->start < spin_limit(&spins[p->kind], job.spin_us * 1000ull)) {
+		poll_on(p, now);
 		return 0;
 	}
 	if (!p->slept) {
@@ -183,14 +198,17 @@ static struct patience patience(uint16_t slot, uint64_t ns, bool point)
 {
 	return (struct patience){ .until = ns ? clock_ns() + ns : 0,
 				  .point = point,
-				  .kind = slot < CTL_BLOCK_END ? WAIT_MISS : WAIT_CALL,
+				  .kind = slot < CTL_BLOCK_END   ? WAIT_MISS
+					  : slot < CTL_BRIEF_END ? WAIT_BRIEF
+								 : WAIT_LASTING,
 				  .block = slot < CTL_BLOCK_END ? slot_object(NULL, slot) : 0 };
 }
 
 static void end_patience(struct patience *p)
 {
 	if (p->began)
-		spin_saw(&spins[p->kind], clock_ns() - p->began, job.spin_us * 1000ull);
+		spin_saw(&spins[p->kind], clock_ns() - p->began, job.spin_us * 1000ull,
+			 p->kind != WAIT_MISS && (p->slept || p->crowded));
 	stall_end(p->note - 1);
 	look_no_more();
 }

@@ -7,7 +7,8 @@
  * is then opened when it is used (core/map.h). A page without access is not in the object, so no stale byte can be mapped.
  *
  * Every rank of the node may call every function, for the whole node. Ranks are counted inside the node here. Ranges are
- * offsets into the window, whole blocks. All functions but open, join, close and bound are safe in a signal handler and in any
+ * offsets into the window, whole blocks; range.h says at which addresses they are. All functions but open, join, close, bound
+ * and adopt are safe in a signal handler and in any
  * number of threads. Two that concern one block are never called at once, except again and pin, which may be called at any
  * time. Locks of the backends are below the stripes: a caller may hold one, and no backend waits for one.
  */
@@ -49,6 +50,9 @@ struct fault_ops {
 	 * protocol allows; the rest is SIGSEGV. Blocks may be filled and closed in or out of bounds, or across. NULL: the kernel
 	 * knows the bounds. -ENOMEM: too many mappings. */
 	int (*bound)(size_t off, size_t len, size_t usable);
+	/* Memory of this process at range_at(off) becomes a mapping of [off, off + len) of the object, with no access that the protocol
+	 * has not given; what was there is gone. Before any rank of the node uses the range. NULL: this backend cannot. */
+	int (*adopt)(size_t off, size_t len);
 	/* No access -> prot, contents from src (never in shared memory). who: the rank that waits; its mapping is opened. The others
 	 * open theirs when they use it. */
 	int (*fill)(unsigned int who, size_t off, size_t len, const void *src, enum prot prot);
@@ -75,6 +79,8 @@ extern int fault_kmod_device;             /* /dev/dsm, before its open() */
 int frames_read(size_t off, size_t len, void *to);
 /* Free the memory behind a range, whatever its access. */
 int frames_punch(size_t off, size_t len);
+/* What `adopt` of every backend does first: map the object at range_at(off). */
+int frames_adopt(size_t off, size_t len, int prot);
 
 enum fault_answer {
 	FAULT_SERVED,  /* the access can be tried again */
@@ -82,10 +88,12 @@ enum fault_answer {
 	FAULT_NOWHERE  /* there is no memory: SIGSEGV, whatever the kernel sent */
 };
 
-/* Catch SIGBUS and SIGSEGV in [base, base + size) and ask fn. What it does not serve, and signals of other addresses, go to
+/* Catch SIGBUS and SIGSEGV of addresses in the table of ranges (range.h) and ask fn. What it does not serve, and signals of other addresses, go to
  * the handlers that were there before. */
-int fault_catch(void *base, size_t size, enum fault_answer (*fn)(void *addr, bool write));
+int fault_catch(enum fault_answer (*fn)(void *addr, bool write));
 void fault_uncatch(void);
+/* From now on handle faults on the alternate signal stack of threads that have one: those on shared stacks. */
+void fault_alternate_stack(void);
 
 /* In fn, whose thread has all signals blocked: does a signal wait that the interrupted code has not blocked? Then fn had better
  * return: the signal is delivered before the access is repeated. False outside fn. */

@@ -4,8 +4,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
+#include "fault/range.h"
 #include "util/futex.h"
 
 struct shared {
@@ -26,11 +28,13 @@ size_t frames_shared(size_t size)
 void frames_open(const struct fault_node *n)
 {
 	frames_node = *n;
+	range_window(n->base, n->size);
 }
 
 void frames_close(void)
 {
 	frames_node = (struct fault_node){ .memfd = -1 };
+	range_window(NULL, 0);
 }
 
 int frames_read(size_t off, size_t len, void *to)
@@ -70,6 +74,16 @@ int frames_punch(size_t off, size_t len)
 	while (fallocate(frames_node.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)off, (off_t)len))
 		if (errno != EINTR)
 			return -errno;
+	return 0;
+}
+
+int frames_adopt(size_t off, size_t len, int prot)
+{
+	void *at = range_at(off);
+
+	if (mmap(at, len, prot, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, frames_node.memfd, (off_t)off) == MAP_FAILED)
+		return -errno;
+	madvise(at, len, MADV_DONTFORK);
 	return 0;
 }
 

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#include "fault/range.h"
+
 int fault_kmod_device = -1;
 
 static struct fault_node node;
@@ -18,12 +20,14 @@ static int kmod_open(const struct fault_node *n, int *fd, const char **why)
 		return -errno;
 	}
 	node = *n;
+	range_window(n->base, n->size);
 	return 0;
 }
 
 static void kmod_close(void)
 {
 	munmap(node.base, node.size);
+	range_window(NULL, 0);
 }
 
 const struct fault_ops fault_kmod = { .name = "kmod", .open = kmod_open, .close = kmod_close };

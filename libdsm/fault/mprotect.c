@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fault/range.h"
 #include "util/futex.h"
 
 #define PIECE (8ul << 20)
@@ -46,7 +47,7 @@ static void close_piece(size_t from, size_t to)
 		for (end = from + PAGE; end < to && is_pinned(end) == keep; end += PAGE)
 			;
 		if (!keep)
-			mprotect(window + from, end - from, PROT_NONE);
+			range_protect(from, end - from, PROT_NONE);
 	}
 	word_unlock(&relief);
 }
@@ -56,15 +57,16 @@ static uint32_t *bounds; /* of each unit, the bytes at its start that are in bou
 static int set_all(size_t off, size_t len, int prot)
 {
 	size_t tried = 0, seen = __atomic_load_n(&high, __ATOMIC_RELAXED);
+	int err;
 
 	while (off + len > seen &&
 	       !__atomic_compare_exchange_n(&high, &seen, off + len, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
-	while (mprotect(window + off, len, prot)) {
+	while ((err = range_protect(off, len, prot))) {
 		size_t limit = __atomic_load_n(&high, __ATOMIC_RELAXED), at;
 
-		if (errno != ENOMEM || tried > limit)
-			return -errno;
+		if (err != -ENOMEM || tried > limit)
+			return err;
 		at = __atomic_fetch_add(&next_piece, PIECE, __ATOMIC_RELAXED) % (limit + PIECE) / PIECE * PIECE;
 		if (at < limit)
 			close_piece(at, at + PIECE > window_size ? window_size : at + PIECE);
@@ -184,6 +186,11 @@ static int mp_bound(size_t off, size_t len, size_t usable)
 		__atomic_store_n(&bounds[(off + at) / UNIT], (uint32_t)(in < UNIT ? in : UNIT), __ATOMIC_SEQ_CST);
 	}
 	return usable < len ? set_all(off + usable, len - usable, PROT_NONE) : 0;
+}
+
+static int mp_adopt(size_t off, size_t len)
+{
+	return frames_adopt(off, len, PROT_NONE);
 }
 
 static int protection(enum prot prot)
@@ -377,6 +384,7 @@ const struct fault_ops fault_mprotect = {
 	.open = mp_open,
 	.close = mp_close,
 	.bound = mp_bound,
+	.adopt = mp_adopt,
 	.fill = mp_fill,
 	.zero = mp_zero,
 	.raise = mp_raise,

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fault/range.h"
 #include "util/log.h"
 
 #define THP "/sys/kernel/mm/transparent_hugepage/"
@@ -78,11 +79,15 @@ static void none_close(void)
 
 static int none_bound(size_t off, size_t len, size_t usable)
 {
-	char *at = (char *)frames_node.base + off;
+	int err = usable ? range_protect(off, usable, PROT_READ | PROT_WRITE) : 0;
 
-	if (usable && mprotect(at, usable, PROT_READ | PROT_WRITE))
-		return -errno;
-	return usable < len && mprotect(at + usable, len - usable, PROT_NONE) ? -errno : 0;
+	return err || usable == len ? err : range_protect(off + usable, len - usable, PROT_NONE);
+}
+
+/* One rank: the memory stays what it is. */
+static int none_adopt(size_t off, size_t len)
+{
+	return private_memory() ? 0 : frames_adopt(off, len, PROT_READ | PROT_WRITE);
 }
 
 /* A region has gone: the next one there starts with zeros. */
@@ -128,6 +133,7 @@ const struct fault_ops fault_none = {
 	.open = none_open,
 	.close = none_close,
 	.bound = none_bound,
+	.adopt = none_adopt,
 	.fill = none_fill,
 	.zero = none_open_for,
 	.raise = none_open_for,

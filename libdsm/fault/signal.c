@@ -17,13 +17,15 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "fault/range.h"
+
 #ifndef __x86_64__
 #error "the promise of docs/memory-model.md and the decoding of faults are for x86-64"
 #endif
 
 #define ERR_WRITE 2 /* page fault error code: the access was a write */
 
-static char *low, *high;
+static bool caught;
 static enum fault_answer (*serve)(void *addr, bool write);
 static struct sigaction before[2];
 /* What the code blocks that this thread's fault has interrupted; NULL: there is no fault. */
@@ -103,12 +105,13 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 {
 	const ucontext_t *u = context;
 	char *addr = info->si_addr;
+	size_t off;
 	int saved = errno, as = sig;
 	enum fault_answer answer = FAULT_REFUSED;
 	siginfo_t segv;
 
 	blocked = &u->uc_sigmask;
-	if (info->si_code > 0 && addr >= low && addr < high)
+	if (info->si_code > 0 && range_off(addr, &off))
 		answer = serve(addr, u->uc_mcontext.gregs[REG_ERR] & ERR_WRITE);
 	blocked = NULL;
 	errno = saved;
@@ -123,12 +126,10 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	pass_on(as, sig, info, context);
 }
 
-int fault_catch(void *base, size_t size, enum fault_answer (*fn)(void *addr, bool write))
+int fault_catch(enum fault_answer (*fn)(void *addr, bool write))
 {
 	struct sigaction sa = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART };
 
-	low = base;
-	high = low + size;
 	serve = fn;
 	sigfillset(&sa.sa_mask);
 	if (sigaction(SIGBUS, &sa, &before[0]))
@@ -137,14 +138,33 @@ int fault_catch(void *base, size_t size, enum fault_answer (*fn)(void *addr, boo
 		sigaction(SIGBUS, &before[0], NULL);
 		return -errno;
 	}
+	caught = true;
 	return 0;
+}
+
+/* Only ours: the program may have put a handler of its own in front. */
+void fault_alternate_stack(void)
+{
+	static const int signals[] = { SIGBUS, SIGSEGV };
+	static uint32_t done;
+	struct sigaction sa;
+	int i;
+
+	if (!caught || __atomic_exchange_n(&done, 1, __ATOMIC_RELAXED))
+		return;
+	for (i = 0; i < 2; i++) {
+		if (sigaction(signals[i], NULL, &sa) || !(sa.sa_flags & SA_SIGINFO) || sa.sa_sigaction != on_signal)
+			continue;
+		sa.sa_flags |= SA_ONSTACK;
+		sigaction(signals[i], &sa, NULL);
+	}
 }
 
 void fault_uncatch(void)
 {
-	if (!high)
+	if (!caught)
 		return;
 	sigaction(SIGBUS, &before[0], NULL);
 	sigaction(SIGSEGV, &before[1], NULL);
-	low = high = NULL;
+	caught = false;
 }

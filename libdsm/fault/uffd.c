@@ -40,6 +40,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "fault/range.h"
 #include "util/hook.h"
 
 #ifndef UFFD_USER_MODE_ONLY
@@ -52,7 +53,6 @@
 #define PAGE FRAMES_PAGE
 #define PIPE_BYTES (64ul << 10) /* a pipe's default capacity */
 
-static uint64_t window;
 static int *uffds;        /* of the node's ranks; -1: not joined */
 static bool by_reference; /* splice(2) from a memory object passes pages, not copies */
 
@@ -120,12 +120,18 @@ static size_t uffd_shared(size_t size, unsigned int ranks)
 	return ranks > 1 ? frames_shared(size) : 0;
 }
 
-static int uffd_open(const struct fault_node *n, int *fd, const char **why)
+static int watch(int fd, const void *at, size_t size)
 {
 	struct uffdio_register reg = {
-		.range = { (uint64_t)(uintptr_t)n->base, n->size },
+		.range = { (uint64_t)(uintptr_t)at, size },
 		.mode = UFFDIO_REGISTER_MODE_MISSING | UFFDIO_REGISTER_MODE_WP,
 	};
+
+	return ioctl(fd, UFFDIO_REGISTER, &reg) ? -errno : 0;
+}
+
+static int uffd_open(const struct fault_node *n, int *fd, const char **why)
+{
 	unsigned int r;
 	int err, own;
 
@@ -137,7 +143,7 @@ static int uffd_open(const struct fault_node *n, int *fd, const char **why)
 		*why = "the shared range cannot be mapped";
 		goto close_uffd;
 	}
-	if (ioctl(own, UFFDIO_REGISTER, &reg)) {
+	if (watch(own, n->base, n->size)) {
 		*why = "userfaultfd cannot watch the shared range";
 		goto close_uffd;
 	}
@@ -150,7 +156,6 @@ static int uffd_open(const struct fault_node *n, int *fd, const char **why)
 	madvise(n->base, n->size, MADV_DONTFORK);
 	for (r = 0; r < n->ranks; r++)
 		uffds[r] = r == n->self ? own : -1;
-	window = (uint64_t)(uintptr_t)n->base;
 	by_reference = probe_reference();
 	frames_open(n);
 	*fd = own;
@@ -181,11 +186,16 @@ static void uffd_close(void)
 
 static int uffd_bound(size_t off, size_t len, size_t usable)
 {
-	char *at = (char *)(uintptr_t)window + off;
+	int err = usable ? range_protect(off, usable, PROT_READ | PROT_WRITE) : 0;
 
-	if (usable && mprotect(at, usable, PROT_READ | PROT_WRITE))
-		return -errno;
-	return usable < len && mprotect(at + usable, len - usable, PROT_NONE) ? -errno : 0;
+	return err || usable == len ? err : range_protect(off + usable, len - usable, PROT_NONE);
+}
+
+static int uffd_adopt(size_t off, size_t len)
+{
+	int err = frames_adopt(off, len, PROT_READ | PROT_WRITE);
+
+	return err ? err : watch(uffds[frames_node.self], range_at(off), len);
 }
 
 /* ---- calls on one mapping ------------------------------------------------------------------------ */
@@ -194,6 +204,13 @@ static int uffd_bound(size_t off, size_t len, size_t usable)
 struct progress {
 	size_t at, piece;
 };
+
+/* The next piece has consecutive addresses. The result: the first of them. */
+static uint64_t next_piece(size_t off, struct progress *p)
+{
+	p->piece = range_run(off + p->at, off + p->at + p->piece) - (off + p->at);
+	return (uint64_t)(uintptr_t)range_at(off + p->at);
+}
 
 /* An ioctl on the next piece has ended with err (errno or 0) after done bytes. 1: there is more to do; 0; -errno. */
 static int advance(size_t len, int err, int64_t done, struct progress *p)
@@ -218,8 +235,9 @@ static int copy(int fd, size_t off, size_t len, const void *src, enum prot prot)
 	int err;
 
 	do {
+		const uint64_t to = next_piece(off, &p);
 		struct uffdio_copy c = {
-			.dst = window + off + p.at,
+			.dst = to,
 			.src = (uint64_t)(uintptr_t)src + p.at,
 			.len = p.piece,
 			.mode = UFFDIO_COPY_MODE_DONTWAKE | (prot == PROT_RO ? UFFDIO_COPY_MODE_WP : 0),
@@ -237,8 +255,9 @@ static int zeropage(int fd, size_t off, size_t len)
 	int err;
 
 	do {
+		const uint64_t to = next_piece(off, &p);
 		struct uffdio_zeropage z = {
-			.range = { window + off + p.at, p.piece },
+			.range = { to, p.piece },
 			.mode = UFFDIO_ZEROPAGE_MODE_DONTWAKE,
 		};
 
@@ -254,7 +273,8 @@ static int write_protect(int fd, size_t off, size_t len, uint64_t mode)
 	int err;
 
 	do {
-		struct uffdio_writeprotect w = { .range = { window + off + p.at, p.piece }, .mode = mode };
+		const uint64_t to = next_piece(off, &p);
+		struct uffdio_writeprotect w = { .range = { to, p.piece }, .mode = mode };
 
 		err = ioctl(fd, UFFDIO_WRITEPROTECT, &w) ? errno : 0;
 		err = advance(len, err, err ? 0 : (int64_t)p.piece, &p);
@@ -561,6 +581,7 @@ const struct fault_ops fault_uffd = {
 	.join = uffd_join,
 	.close = uffd_close,
 	.bound = uffd_bound,
+	.adopt = uffd_adopt,
 	.fill = uffd_fill,
 	.zero = uffd_zero,
 	.raise = uffd_raise,

@@ -57,6 +57,8 @@ struct dsm_config {
 	const char *kmod_mode;   /* DSM_KMOD_MODE: "softirq", "workqueue", "poll": where dsm.ko handles completions */
 	const char *node;        /* DSM_NODE: "host", "rank", or a number: how many ranks of a host are a node */
 	const char *huge;        /* DSM_HUGE: "auto", "on", "off": huge pages in a job of one node */
+	const char *place;       /* DSM_PLACE: "spread", "fill": on which ranks dsm_spawn() makes threads */
+	unsigned threads;        /* DSM_THREADS: of a rank, before "fill" takes the next rank; 1 to 4096 */
 };
 
 /* Fill *cfg with the defaults and the environment. Any time; never blocks.
@@ -74,6 +76,10 @@ DSM_API int dsm_init(const struct dsm_config *cfg);
 
 /* Leave the job; collective, blocks until all ranks call it. Shared memory is unmapped. */
 DSM_API int dsm_finalize(void);
+
+/* The same for a process that ends right after: its shared memory and its globals stay mapped and as they are, so other threads
+ * may still use them, as far as they need no other rank. Collective, blocks. */
+DSM_API int dsm_quit(void);
 
 DSM_API int dsm_rank(void);             /* this process's rank, or -ENOTCONN; never blocks */
 DSM_API int dsm_size(void);             /* ranks in the job, or -ENOTCONN; never blocks */
@@ -106,6 +112,7 @@ struct dsm_region_options {
 	int home_rank;           /* for DSM_HOME_FIXED */
 	const void *contents;    /* initial contents, copied by the creator; NULL: zeros */
 	size_t contents_size;    /* of *contents; the rest is zero */
+	int contents_rank;       /* dsm_region_adopt() only: whose contents all ranks get */
 };
 
 struct dsm_region_info {
@@ -140,6 +147,23 @@ DSM_API int dsm_region_detach(dsm_region_t *r);
 /* Remove the name; the memory is freed when the last rank detaches. Blocks for a round trip. -ENOENT. */
 DSM_API int dsm_region_destroy(const char *name);
 
+/* Make memory that exists a region, at the address that it has: [addr, addr + length), whole pages, mapped and readable in every
+ * rank. Collective, one thread of each rank with the same arguments; blocks. All ranks then see the contents of rank
+ * opt->contents_rank; what the others had there is lost. No thread may use the memory during the call.
+ * dsm_region_disown(), or dsm_finalize(), gives each rank private memory there again, with the contents that the region has then.
+ * On failure, the memory is as it was. -EINVAL: not whole pages or blocks, bad options, or the ranks' arguments differ. -EFAULT:
+ * not mapped. -EEXIST: overlaps shared memory. -ENOMEM: no room in the window. -ENOSPC: 256 such regions exist. -ENOTSUP: the
+ * kernel helper hosts the job (DSM_BACKEND=user can). dsm_region_detach() refuses such a region with -EINVAL. */
+DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_options *opt, dsm_region_t **out);
+/* Collective, and as dsm_finalize() does it: every rank keeps a private copy. -EINVAL: not an adopted region. -EBUSY: pinned. */
+DSM_API int dsm_region_disown(dsm_region_t *r);
+
+/* dsm_region_adopt() of the program's global and static variables, with the contents of rank 0: all writable data of the executable
+ * behind RELRO. Shared libraries keep theirs. Before other threads run. *out may be NULL. As dsm_region_adopt(), and -ENOTSUP: the
+ * executable is not linked as this needs (a message says how: dsm-cc(1) does it); -EPROTO: the ranks run different
+ * programs, or at different addresses (dsmrun(1) turns address randomisation off). */
+DSM_API int dsm_adopt_globals(dsm_region_t **out);
+
 DSM_API void *dsm_region_base(const dsm_region_t *r);   /* never blocks */
 DSM_API size_t dsm_region_size(const dsm_region_t *r);  /* never blocks */
 
@@ -161,6 +185,34 @@ DSM_API void *dsm_malloc_named(size_t alignment, size_t size, const char *name);
  * -EINVAL: not the start of a live allocation (never allocated, or already freed); nothing is changed. */
 DSM_API int dsm_free(void *p);
 
+/* ---- threads ------------------------------------------------------------------------------- */
+
+/* Threads of the program on any rank. The function and all that it calls must be at the same address on all ranks (-no-pie, or no
+ * address randomisation). Thread-local variables are the thread's own and private. With a shared stack, pointers to the thread's
+ * local variables are valid on all ranks; such a thread calls the functions of this library by dsm_call(). */
+typedef struct { uint64_t id; } dsm_thread_t;
+
+struct dsm_thread_options {
+	size_t stack_size;       /* 0: 2 MiB; at least 64 KiB */
+	int detached;            /* nobody joins it */
+	int shared_stack;        /* in the shared heap */
+};
+
+/* Run fn(arg) in a new thread of rank `where`; -1: chosen by DSM_PLACE and DSM_THREADS. opt NULL: defaults. Blocks for a round trip.
+ * -EINVAL: no such rank. -EAGAIN: no memory for a stack in the heap, or no thread can be made there. */
+DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg);
+/* Wait for its end; *result: what it returned. By one thread, once. -EINVAL: detached. -EDEADLK: this thread. */
+DSM_API int dsm_join(dsm_thread_t t, void **result);
+DSM_API int dsm_detach(dsm_thread_t t);          /* nobody will join it; never blocks. -EINVAL: it is detached */
+DSM_API void dsm_thread_exit(void *result) __attribute__((noreturn)); /* end this thread; only of dsm_spawn() and dsm_run() */
+DSM_API dsm_thread_t dsm_self(void);             /* id 0: a thread that dsm_spawn() has not made */
+DSM_API int dsm_thread_rank(dsm_thread_t t);     /* where it runs. -EINVAL: id 0 */
+/* Run fn(arg) on a shared stack in this thread, which then counts as one of dsm_spawn(). -EINVAL: it is one already. */
+DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, void **result);
+/* fn(arg) on the private stack of a thread that is on a shared one; by other threads, a plain call. The library may not miss a
+ * block of the stack that it runs on: fn copies what it needs from *arg, and calls it then. */
+DSM_API void dsm_call(void (*fn)(void *), void *arg);
+
 /* ---- synchronisation ----------------------------------------------------------------------- */
 
 /* Handles are plain values: initialise them once, then copy them, send them, or keep them in shared memory. Threads of all
@@ -177,7 +229,8 @@ typedef struct { uint64_t id, ranks; uint32_t threads, reserved; } dsm_barrier_t
 
 DSM_API int dsm_mutex_init(dsm_mutex_t *m);
 DSM_API int dsm_mutex_destroy(dsm_mutex_t *m);
-/* Blocks; first come, first served, but the threads of a node may pass it on 16 times before another node gets it.
+/* Blocks; first come, first served, but the threads of a node may pass it on 16 times before another node gets it, and a
+ * thread that runs may overtake one that is being woken; once awake, that one is the next but for whoever is inside.
  * -EDEADLK: this thread holds it. -EAGAIN: the threads of this rank hold or wait for 1,048,576 mutexes, or 62,464 of them
  * wait for locks, semaphores and conditions (all these calls then fail so). */
 DSM_API int dsm_mutex_lock(dsm_mutex_t *m);
@@ -271,7 +324,7 @@ DSM_API int dsm_unpin(const void *addr, size_t size);     /* -EINVAL: this range
  * (all others are placed). Blocks. */
 DSM_API int dsm_place(const void *addr, size_t size, int rank);
 DSM_API int dsm_bind_thread(int node);                    /* run this thread on a NUMA node; -1: anywhere; -EINVAL */
-DSM_API int dsm_bind_memory(void *addr, size_t size, int node); /* this node's frames of the range; -EINVAL */
+DSM_API int dsm_bind_memory(void *addr, size_t size, int node); /* this node's frames of the range; -EINVAL; over dsm.ko -EOPNOTSUPP */
 
 /* ---- statistics ---------------------------------------------------------------------------- */
 

@@ -2,8 +2,9 @@
 /*
  * dsm_uapi.h - what /dev/dsm understands. Fixed layouts, little endian, no pointers but as 64-bit integers.
  *
- * One open file is one context: a window of addresses, the frames behind it, and everything else that the process has of
- * the module. It goes with the file, however the process dies.
+ * One open file is one view: a process and its mapping of a window. What is behind the window is a context: frames, their
+ * protections, and a rank of a job. WINDOW makes one; the other processes of a node ATTACH to it. It goes with the last of its
+ * files, however their processes die.
  */
 #ifndef DSM_UAPI_H
 #define DSM_UAPI_H
@@ -11,7 +12,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 6 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
+#define DSM_UAPI_VERSION 8 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
@@ -25,8 +26,9 @@
 #define DSM_US_MAX 1000000u
 #define DSM_HOLDS_MAX 32768u   /* locks that a rank holds or awaits at once */
 #define DSM_BARRIERS_MAX 4096u /* made by one rank */
+#define DSM_VIEWS_MAX 256u     /* of a context */
 
-/* The window is mapped by mmap(2) of the file: whole, shared, readable and writable, at offset 0. */
+/* The window is mapped by mmap(2) of the file: whole, shared, readable and writable, at offset 0, at one address in all views. */
 struct dsm_ioc_info {
 	__u32 version;      /* out: DSM_UAPI_VERSION */
 	__u32 features;     /* out: DSM_FEATURE_* */
@@ -39,6 +41,18 @@ struct dsm_ioc_info {
 struct dsm_ioc_window {
 	__u64 size;     /* in: bytes, a multiple of DSM_UNIT, up to DSM_WINDOW_MAX */
 	__u64 reserved; /* in: 0 */
+};
+
+#define DSM_FEATURE_ATTACH 8u /* DSM_IOC_ATTACH */
+
+/*
+ * Instead of WINDOW: this file becomes another view of a context. Whoever has a file of it and is the same user as its maker may
+ * do so (or CAP_SYS_ADMIN). -EBUSY: it has a context; -EBADF; -ENXIO: no file of a context; -EACCES: another user's; -EUSERS: the
+ * context has DSM_VIEWS_MAX.
+ */
+struct dsm_ioc_attach {
+	__s32 fd;       /* in: of a view */
+	__u32 reserved; /* in: 0 */
 };
 
 enum dsm_prot { DSM_PROT_NONE = 0, DSM_PROT_READ = 1, DSM_PROT_WRITE = 2 };
@@ -104,6 +118,10 @@ struct dsm_ioc_connect {
 	__u64 address;      /* in: of the bytes that the rank's JOIN returned */
 };
 
+#define DSM_PARTS_MAX 1024u
+
+/* Each view adds the regions that its process may touch, and removes them; the first adds them to the context, and all name
+ * them alike (-EEXIST). The last to remove one removes it from the context. -ENOENT: this view has not added it. */
 enum dsm_region_op { DSM_REGION_ADD = 0, DSM_REGION_REMOVE = 1 };
 enum dsm_region_home { DSM_REGION_FIRST_TOUCH = 0, DSM_REGION_CYCLIC = 1, DSM_REGION_FIXED = 2, DSM_REGION_PARTS = 3 };
 
@@ -114,7 +132,10 @@ struct dsm_ioc_region {
 	__u16 id;      /* in: below DSM_REGIONS_MAX */
 	__u16 order; /* in: log2 of a block's pages, up to 9 */
 	__u32 home;  /* in: enum dsm_region_home */
-	__u32 arg;   /* in: FIXED: the rank; PARTS: pages of each rank's part; else 0 */
+	__u32 arg;   /* in: FIXED: the rank; PARTS: pages of each part; else 0 */
+	__u32 parts; /* in: PARTS: how many, the last takes what is left; 0: one for each rank, in order; else 0 */
+	__u32 reserved;
+	__u64 owners; /* in: PARTS: address of __u16[parts], the rank of each */
 };
 
 /* What the module knows of enum sync_op and enum sync_kind (core/sync.h), and of enum dsm_op | enum dsm_type << 4 (dsm.h). */
@@ -133,9 +154,12 @@ enum dsm_call_op {
 	DSM_CALL_LOCK,     /* hold: out */
 	DSM_CALL_TRYLOCK,  /* hold: out */
 	DSM_CALL_UNLOCK,   /* hold: in */
-	DSM_CALL_BARRIER, /* threads 0: only ask, -EBUSY if threads of this rank wait there; value2: mask of ranks; threads; op: of enum dsm_op | enum dsm_type << 4 */
+	DSM_CALL_BARRIER, /* threads 0: only ask, -EBUSY if threads of this rank wait there; value2: mask of ranks; threads; op: of enum dsm_op | enum dsm_type << 4; hold: DSM_BARRIER_* */
 	DSM_CALLS
 };
+
+#define DSM_BARRIER_ALL 1u    /* all threads of this rank have come: this one speaks for them */
+#define DSM_BARRIER_DIFFER 2u /* they have not named the same number: -EINVAL for all ranks */
 
 struct dsm_ioc_call {
 	__u16 call;          /* in: enum dsm_call_op */
@@ -193,8 +217,8 @@ struct dsm_ioc_stats {
 };
 
 struct dsm_ioc_lost {
-	__s32 rank; /* out: a peer that is gone, -1: none; each is told once. poll(2) says when there is one. */
-	__s32 err;  /* out */
+	__s32 rank; /* out: a peer that is gone, -1: none; each view is told of each once. poll(2) says when there is one. */
+	__s32 err; /* out */
 };
 
 #define DSM_FEATURE_QUEUES 4u /* DSM_IOC_QUEUES */
@@ -222,12 +246,13 @@ struct dsm_ioc_queues {  /* out, all of it */
 #endif
 DSM_LAYOUT(dsm_ioc_info, 24);
 DSM_LAYOUT(dsm_ioc_window, 16);
+DSM_LAYOUT(dsm_ioc_attach, 8);
 DSM_LAYOUT(dsm_prot_item, 8);
 DSM_LAYOUT(dsm_ioc_protect, 24);
 DSM_LAYOUT(dsm_ioc_join, 72);
 DSM_LAYOUT(dsm_ioc_key, 16);
 DSM_LAYOUT(dsm_ioc_connect, 16);
-DSM_LAYOUT(dsm_ioc_region, 24);
+DSM_LAYOUT(dsm_ioc_region, 40);
 DSM_LAYOUT(dsm_ioc_call, 64);
 DSM_LAYOUT(dsm_ioc_range, 16);
 DSM_LAYOUT(dsm_ioc_stats, 8 + 12 * 8 + 9 * 8 + 3 * 40 * 8 + 24);
@@ -248,5 +273,6 @@ DSM_LAYOUT(dsm_ioc_queues, 40 + 4 * 56);
 #define DSM_IOC_LOST _IOR(DSM_IOC_MAGIC, 9, struct dsm_ioc_lost)
 #define DSM_IOC_QUEUES _IOR(DSM_IOC_MAGIC, 10, struct dsm_ioc_queues)
 #define DSM_IOC_KEY _IOW(DSM_IOC_MAGIC, 11, struct dsm_ioc_key)
+#define DSM_IOC_ATTACH _IOW(DSM_IOC_MAGIC, 12, struct dsm_ioc_attach)
 
 #endif

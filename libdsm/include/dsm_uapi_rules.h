@@ -52,6 +52,10 @@
 	R(s, size, IN, MULTIPLE, DSM_UNIT, DSM_WINDOW_MAX) \
 	R(s, reserved, IN, ZERO, 0, 0)
 
+#define DSM_RULES_ATTACH(R, s) \
+	R(s, fd, IN, NUMBER, 0, 0x7fffffff) \
+	R(s, reserved, IN, ZERO, 0, 0)
+
 /* Of each item that PROTECT's `items` points to. */
 #define DSM_RULES_PROT_ITEM(R, s) \
 	R(s, page, IN, PAGE, 1, 0) \
@@ -92,18 +96,27 @@
 	R(s, pages, IN, PAGES, 1, 0) \
 	R(s, id, IN, INDEX, 0, DSM_REGIONS_MAX) \
 	R(s, order, IN, NUMBER, 0, DSM_ORDER_MAX)
+#define DSM_RULES_REGION_NO_PARTS(R, s) \
+	R(s, parts, IN, ZERO, 0, 0) \
+	R(s, reserved, IN, ZERO, 0, 0) \
+	R(s, owners, IN, ZERO, 0, 0)
 #define DSM_RULES_REGION_SPREAD(R, s) \
 	DSM_RULES_REGION_HEAD(R, s) \
 	R(s, home, IN, NUMBER, DSM_REGION_FIRST_TOUCH, DSM_REGION_CYCLIC) \
-	R(s, arg, IN, ZERO, 0, 0)
+	R(s, arg, IN, ZERO, 0, 0) \
+	DSM_RULES_REGION_NO_PARTS(R, s)
 #define DSM_RULES_REGION_FIXED(R, s) \
 	DSM_RULES_REGION_HEAD(R, s) \
 	R(s, home, IN, IS, DSM_REGION_FIXED, 0) \
-	R(s, arg, IN, RANK, 0, 0)
+	R(s, arg, IN, RANK, 0, 0) \
+	DSM_RULES_REGION_NO_PARTS(R, s)
 #define DSM_RULES_REGION_PARTS(R, s) \
 	DSM_RULES_REGION_HEAD(R, s) \
 	R(s, home, IN, IS, DSM_REGION_PARTS, 0) \
-	R(s, arg, IN, NUMBER, 1, 0xffffffff)
+	R(s, arg, IN, NUMBER, 1, 0xffffffff) \
+	R(s, parts, IN, NUMBER, 0, DSM_PARTS_MAX) \
+	R(s, reserved, IN, ZERO, 0, 0) \
+	R(s, owners, IN, POINTER, 0, 0)
 
 #define DSM_RULES_CALL_OUT(R, s) \
 	R(s, result, OUT, ZERO, 0, 0) \
@@ -204,7 +217,7 @@
 	R(s, mutex, IN, ZERO, 0, 0) \
 	DSM_RULES_CALL_OUT(R, s) \
 	R(s, threads, IN, NUMBER, 0, 0x7fffffff) \
-	R(s, hold, IN, ZERO, 0, 0) \
+	R(s, hold, IN, FLAGS, 0, DSM_BARRIER_ALL | DSM_BARRIER_DIFFER) \
 	R(s, op, IN, ONE_OF, 0, DSM_REDUCE_OPS) \
 	DSM_RULES_CALL_TAIL(R, s)
 
@@ -269,6 +282,7 @@
 #define DSM_VARIANTS(V) \
 	V(INFO, INFO, dsm_ioc_info) \
 	V(WINDOW, WINDOW, dsm_ioc_window) \
+	V(ATTACH, ATTACH, dsm_ioc_attach) \
 	V(PROTECT, PROTECT, dsm_ioc_protect) \
 	V(JOIN, JOIN, dsm_ioc_join) \
 	V(KEY, KEY, dsm_ioc_key) \

@@ -56,8 +56,7 @@ void about_barrier(uint32_t object, uint64_t mask, uint32_t threads)
 	wait_about.threads = threads;
 }
 
-/* The nodes of the ranks in a group, and how many of its ranks are of this node. */
-static uint64_t node_mask(uint64_t mask, uint16_t *locals)
+uint64_t barrier_nodes(uint64_t mask, uint16_t *locals)
 {
 	uint64_t nodes = 0;
 
@@ -89,7 +88,7 @@ int barrier_meet(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, u
 	int err;
 
 	engine_enter();
-	__atomic_store_n(&b->mask, node_mask(mask, &locals), __ATOMIC_RELAXED);
+	__atomic_store_n(&b->mask, barrier_nodes(mask, &locals), __ATOMIC_RELAXED);
 	__atomic_store_n(&b->locals, locals, __ATOMIC_RELAXED);
 	gen = __atomic_load_n(&b->gen, __ATOMIC_ACQUIRE);
 	HOOK("barrier-begin");
@@ -138,6 +137,14 @@ static int make_mask(const int *ranks, int nranks, uint64_t *mask)
 	return 0;
 }
 
+/* That this rank may have made. */
+static uint32_t barriers(void)
+{
+	const uint32_t n = job.host->barriers;
+
+	return job.host->shared ? (uint32_t)((uint64_t)n * job.nodes / job.size) : n;
+}
+
 DSM_API int dsm_barrier_init(dsm_barrier_t *b, const int *ranks, int nranks, unsigned threads)
 {
 	uint64_t mask;
@@ -151,7 +158,7 @@ DSM_API int dsm_barrier_init(dsm_barrier_t *b, const int *ranks, int nranks, uns
 		return err;
 	if (!threads || threads > 0x7fffffff)
 		return -EINVAL;
-	index = pool_take(&job.mine->barrier_pool, job.mine->barrier_next, job.host->barriers);
+	index = pool_take(&job.mine->barrier_pool, job.mine->barrier_next, barriers());
 	if (index < 0)
 		return -ENOSPC;
 	*b = (dsm_barrier_t){ .id = BARRIER_TAG | barrier_number(job.rank, (uint32_t)index),

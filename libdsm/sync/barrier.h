@@ -12,6 +12,8 @@ void barrier_start(void);
  * all. threads: of each of them. Blocks for all of those. -EINVAL: they contradict each other, or are too many. */
 int barrier_arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value);
 
+/* The nodes of the ranks in a group (mask 0: all ranks, and nodes), and how many of its ranks are of this node. */
+uint64_t barrier_nodes(uint64_t mask, uint16_t *locals);
 /* What this thread is about to wait for, for stall.h. */
 void about_barrier(uint32_t object, uint64_t mask, uint32_t threads);
 

@@ -11,6 +11,8 @@
 #include "engine/job.h"
 #include "engine/stall.h"
 
+#define HANDLE_KIND (0xfull << 36)
+
 /* A handle: generation (24 bits), kind (4), home (12), index (24). Zero is none. name: core/objects.h, object_name(). */
 static inline uint64_t handle_make(enum sync_kind kind, uint16_t home, uint64_t name)
 {

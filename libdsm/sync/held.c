@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * held.c - the locks that a thread holds: a hash table of its own, open addressing, at most half full.
+ * held.c - see held.h.
  *
  * The first table is in the thread's own storage. What replaces it is mapped, not allocated: the program's malloc() may lie on
  * the shared heap. It goes with the thread.
@@ -11,54 +11,94 @@
 #include <pthread.h>
 #include <sys/mman.h>
 
-#define FEW 64u
+#include "engine/job.h"
 
-struct entry {
-	uint64_t id; /* 0: free */
-	uint32_t info;
-	uint32_t pad;
-};
+__thread struct held held __attribute__((tls_model("initial-exec")));
 
-static __thread struct {
-	uint32_t n, size; /* size 0: none was ever held */
-	struct entry *v;
-	struct entry few[FEW];
-} held __attribute__((tls_model("initial-exec")));
+static pthread_key_t key; /* of threads that have a lane or a table */
 
-static pthread_key_t key;
+/* ---- lanes ---------------------------------------------------------------------------------------- */
 
-static void unmap(void *table)
+static struct lane *lane_take(void)
 {
-	(void)table;
+	unsigned int w;
+
+	for (w = 0; w < CTL_LANES / 64; w++) {
+		uint64_t seen = __atomic_load_n(&job.mine->lane_used[w], __ATOMIC_RELAXED);
+
+		while (~seen) {
+			int bit = __builtin_ctzll(~seen);
+
+			if (__atomic_compare_exchange_n(&job.mine->lane_used[w], &seen, seen | 1ull << bit, 0,
+							__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+				return &job.mine->lanes[w * 64 + (unsigned int)bit];
+		}
+	}
+	return NULL;
+}
+
+static void lane_give(void)
+{
+	size_t i;
+
+	/* What later destructors of the thread release is not to be forgotten: once more, after those. */
+	if (held.last_held && !pthread_setspecific(key, &held))
+		return;
+	if (!held.lane || __atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_RUNNING)
+		return;
+	i = (size_t)(held.lane - job.mine->lanes);
+	held.lane = NULL;
+	held.last.id = 0;
+	__atomic_fetch_and(&job.mine->lane_used[i / 64], ~(1ull << (i % 64)), __ATOMIC_RELEASE);
+}
+
+void held_count(void)
+{
+	if (!held.lane) {
+		held.lane = lane_take();
+		if (held.lane && pthread_setspecific(key, &held))
+			lane_give();
+	}
+	if (held.lane)
+		__atomic_store_n(&held.lane->locks, held.lane->locks + 1, __ATOMIC_RELAXED);
+	else
+		count(&job.mine->stats.locks, 1);
+}
+
+void held_leave(void)
+{
+	lane_give();
+}
+
+void held_forked(void)
+{
+	held.lane = NULL;
+	held.last.id = 0;
+}
+
+/* ---- the table ------------------------------------------------------------------------------------ */
+
+static void thread_ends(void *arg)
+{
+	(void)arg;
+	lane_give();
+	if (held.v == held.few || !held.v)
+		return;
 	munmap(held.v, held.size * sizeof(held.v[0]));
 	held.v = held.few;
-	held.size = FEW;
+	held.size = HELD_FEW;
 	held.n = 0;
 }
 
 int held_start(void)
 {
-	return -pthread_key_create(&key, unmap);
-}
-
-static uint32_t place(uint64_t id)
-{
-	return (uint32_t)(id * 0x9e3779b97f4a7c15u >> 32) & (held.size - 1);
-}
-
-static void insert(uint64_t id, uint32_t info)
-{
-	uint32_t i = place(id);
-
-	while (held.v[i].id)
-		i = (i + 1) & (held.size - 1);
-	held.v[i] = (struct entry){ .id = id, .info = info };
+	return -pthread_key_create(&key, thread_ends);
 }
 
 static int grow(void)
 {
-	uint32_t size = held.size, i;
-	struct entry *was = held.v;
+	uint32_t size = held.size, n = held.n, i;
+	struct held_entry *was = held.v;
 	void *more = mmap(NULL, 2 * size * sizeof(*was), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (more == MAP_FAILED)
@@ -71,22 +111,11 @@ static int grow(void)
 	held.size = 2 * size;
 	for (i = 0; i < size; i++)
 		if (was[i].id)
-			insert(was[i].id, was[i].info);
+			held_put(was[i].id, was[i].info);
+	held.n = n;
 	if (was != held.few)
 		munmap(was, size * sizeof(*was));
 	return 0;
-}
-
-int held_find(uint64_t id)
-{
-	uint32_t i;
-
-	if (!held.n)
-		return -1;
-	for (i = place(id); held.v[i].id; i = (i + 1) & (held.size - 1))
-		if (held.v[i].id == id)
-			return (int)i;
-	return -1;
 }
 
 int held_add(uint64_t id, uint32_t info)
@@ -95,38 +124,31 @@ int held_add(uint64_t id, uint32_t info)
 
 	if (!held.size) {
 		held.v = held.few;
-		held.size = FEW;
+		held.size = HELD_FEW;
 	}
-	if (held.n >= held.size / 2) {
+	if (!held_room()) {
 		err = grow();
 		if (err)
 			return err;
 	}
-	insert(id, info);
-	held.n++;
+	held_put(id, info);
 	return 0;
 }
 
-uint32_t held_info(int index)
-{
-	return held.v[index].info;
-}
-
 /* What stands behind the gap moves up, unless its own place comes after the gap. */
-void held_remove(int index)
+void held_close_gap(uint32_t gap)
 {
 	const uint32_t mask = held.size - 1;
-	uint32_t gap = (uint32_t)index, i = gap;
+	uint32_t i = gap;
 
 	for (;;) {
 		i = (i + 1) & mask;
 		if (!held.v[i].id)
 			break;
-		if (((i - place(held.v[i].id)) & mask) < ((i - gap) & mask))
+		if (((i - held_place(held.v[i].id)) & mask) < ((i - gap) & mask))
 			continue;
 		held.v[gap] = held.v[i];
+		held.v[i].id = 0;
 		gap = i;
 	}
-	held.v[gap].id = 0;
-	held.n--;
 }

@@ -15,9 +15,7 @@
 
 static uint32_t *place(const struct msg *ask)
 {
-	uint64_t name = (uint64_t)ask->object << 32 | (uint32_t)ask->req_rank << 16 | ask->dst;
-
-	return &job.me->kept_at[name * 0x9e3779b97f4a7c15u >> 32 & (CTL_KEPT_PLACES - 1)];
+	return kept_place(hold_name(ask->dst, ask->object, ask->req_rank));
 }
 
 int64_t kept_take(const struct msg *ask)

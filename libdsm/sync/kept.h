@@ -8,7 +8,15 @@
 
 #include <stdint.h>
 
+#include "core/lock.h"
 #include "core/wire.h"
+#include "engine/job.h"
+
+/* Where the record of a lock is noted: its number + 1. name: hold_name(). */
+static inline uint32_t *kept_place(uint64_t name)
+{
+	return &job.me->kept_at[name * 0x9e3779b97f4a7c15u >> 32 & (CTL_KEPT_PLACES - 1)];
+}
 
 /* The lock is this thread's now: its hold record; -1: it is not kept here. */
 int64_t kept_take(const struct msg *ask);

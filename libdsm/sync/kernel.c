@@ -4,9 +4,13 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "core/barrier.h"
+#include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/kernel.h"
+#include "engine/run.h"
 #include "engine/stall.h"
+#include "engine/wait.h"
 #include "sync/barrier.h"
 #include "sync/handle.h"
 #include "sync/held.h"
@@ -86,21 +90,80 @@ static int wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 	return err ? err : status;
 }
 
-static int arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
+/* Its arrival, of one thread or of the whole node, and the wait for the other nodes. */
+static int meet(const struct msg *m, uint64_t nodes, uint16_t flags, uint64_t *result)
 {
 	struct dsm_ioc_call q = { .call = DSM_CALL_BARRIER,
-				  .object = object,
-				  .value = *value,
-				  .value2 = mask,
-				  .threads = threads,
-				  .op = op };
-	uint64_t start = clock_ns();
+				  .object = m->object,
+				  .value = m->value,
+				  .value2 = nodes,
+				  .threads = m->aux,
+				  .hold = flags,
+				  .op = m->op };
+	int err = kernel_wait(&q, clock_ns());
+
+	*result = q.result;
+	return err;
+}
+
+/* All threads of this node's ranks have come: the last of them goes to the other nodes for them. */
+static void meet_for_all(const struct msg *up, uint64_t nodes)
+{
+	struct msg down = {
+		.version = WIRE_VERSION, .type = MSG_DEPART, .src = job.nodes, .dst = job.node, .object = up->object
+	};
+
+	engine_leave();
+	down.count = (int16_t)meet(up, nodes, DSM_BARRIER_ALL | (up->count ? DSM_BARRIER_DIFFER : 0), &down.value);
+	engine_enter();
+	run_gather(&down, false, NULL);
+}
+
+/* The ranks of this node gather in its memory. */
+static int gather(const struct msg *m, uint64_t nodes, uint16_t locals, uint64_t *result)
+{
+	struct bar *b = &job.mem.bars[m->object];
+	struct msg up;
+	uint32_t gen;
 	int err;
 
+	engine_enter();
+	__atomic_store_n(&b->mask, nodes, __ATOMIC_RELAXED);
+	__atomic_store_n(&b->locals, locals, __ATOMIC_RELAXED);
+	gen = __atomic_load_n(&b->gen, __ATOMIC_ACQUIRE);
+	err = run_gather(m, job.nodes == 1 || nodes == 1ull << job.node, &up);
+	if (err > 0)
+		meet_for_all(&up, nodes);
+	if (err >= 0) {
+		wait_word(&b->gen, gen, &b->sleepers);
+		err = b->ended;
+		*result = b->result;
+	} else {
+		err = -EINVAL;
+	}
+	engine_leave();
+	return err;
+}
+
+static int arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
+{
+	const struct msg m = { .version = WIRE_VERSION,
+			       .type = MSG_ARRIVE,
+			       .op = op,
+			       .src = job.node,
+			       .dst = job.node,
+			       .req_rank = job.node,
+			       .object = object,
+			       .aux = threads,
+			       .value = *value };
+	uint64_t start = clock_ns(), nodes;
+	uint16_t locals;
+	int err;
+
+	nodes = barrier_nodes(mask, &locals);
 	about_barrier(object, mask, threads);
-	err = kernel_wait(&q, start);
+	err = job.locals == 1 ? meet(&m, nodes, 0, value) : gather(&m, nodes, locals, value);
 	about_none();
-	*value = q.result;
 	count(&job.mine->stats.barriers, 1);
 	sync_count_wait(DSM_LAT_BARRIER, clock_ns() - start);
 	return err;
@@ -108,6 +171,8 @@ static int arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, 
 
 static int end(uint32_t object)
 {
+	if (job.locals > 1)
+		return barrier_end(object);
 	return kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_BARRIER, .object = object }) ? -EBUSY : 0;
 }
 

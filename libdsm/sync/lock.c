@@ -18,6 +18,7 @@
 #include "sync/held.h"
 #include "sync/host.h"
 #include "sync/kept.h"
+#include "sync/lent.h"
 #include "sync/object.h"
 #include "util/futex.h"
 #include "util/hook.h"
@@ -100,24 +101,42 @@ static uint32_t get_in_line(const struct ticket *t, struct msg *m)
 	return t->hold;
 }
 
+/*
+ * In line: until the lock is this thread's, or refused. A thread that is called (core/lock.h) says that it has come; what it
+ * is told next is told after that, so nothing is missed between the two waits.
+ */
+static int wait_turn(const struct msg *m, uint32_t seq, uint32_t hold)
+{
+	int status;
+
+	do {
+		wait_slot(m->req_slot, seq, 1, 0);
+		seq = slot_seq(m->req_slot);
+		status = job.me->slots[m->req_slot].status;
+	} while (status == -EAGAIN && !run_held(hold, HE_COME, m));
+	return status;
+}
+
 /* Takes the ticket's hold record; the slot stays the caller's. */
 static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type)
 {
 	struct msg m = handle_ask(id, type, 0);
 	uint64_t start = 0;
 	uint32_t seq = slot_seq(t->slot), hold = get_in_line(t, &m);
+	bool waits = slot_seq(t->slot) == seq;
 	int status;
 
-	count(&job.mine->stats.locks, 1);
-	if (slot_seq(t->slot) == seq) {
+	held_count();
+	if (waits) {
 		count(&job.mine->stats.lock_waits, 1);
 		start = clock_ns();
 		about_object(id);
-		wait_slot(t->slot, seq, 1, 0);
+	}
+	status = wait_turn(&m, seq, hold);
+	if (waits) {
 		about_none();
 		sync_count_wait(DSM_LAT_LOCK, clock_ns() - start);
 	}
-	status = job.me->slots[t->slot].status;
 	if (!status) {
 		held_add(id, hold);
 		job.me->hold_by[hold] = job.local; /* it may have been another's */
@@ -136,8 +155,26 @@ static bool acquire_kept(uint64_t id)
 	if (hold < 0)
 		return false;
 	held_add(id, (uint32_t)hold);
-	count(&job.mine->stats.locks, 1);
+	held_count();
 	return true;
+}
+
+#define SPINS 12  /* looks at a lock that is held, each after twice as many pauses as the one before, */
+#define PAUSES 64 /* but so many at most: some microseconds in all, less than sleeping and being woken cost */
+
+/* While another thread of this node holds it and nobody waits: for as long as a short section takes. */
+static bool acquire_soon(uint64_t id)
+{
+	unsigned int i, n, pauses = 1;
+
+	for (i = 0; i < SPINS && lent_busy(id); i++) {
+		for (n = 0; n < pauses; n++)
+			cpu_relax();
+		if (!lent_busy(id) && lent_lock(id))
+			return true;
+		pauses = pauses < PAUSES ? 2 * pauses : PAUSES;
+	}
+	return false;
 }
 
 /* After a condition: the ticket was taken before, as this must not fail. */
@@ -154,7 +191,11 @@ int lock_acquire(uint64_t id, uint8_t type)
 	struct ticket t;
 	int status;
 
-	if (acquire_kept(id))
+	if (type == MSG_TRYLOCK && lent_busy(id)) {
+		held_count();
+		return -EBUSY;
+	}
+	if (acquire_kept(id) || acquire_soon(id))
 		return 0;
 	status = ticket_take(&t, type == MSG_LOCK ? SLOT_LASTING : SLOT_BRIEF);
 	if (status)
@@ -203,6 +244,8 @@ static int leave(uint64_t id)
 
 	if (at < 0)
 		return -EPERM;
+	if (lent_unlock(id))
+		return 0;
 	hold = held_info(at);
 	held_remove(at);
 	return sync_host()->release(hold);
@@ -210,19 +253,26 @@ static int leave(uint64_t id)
 
 DSM_API int dsm_mutex_lock(dsm_mutex_t *m)
 {
-	return take(m->id, MSG_LOCK);
+	const uint64_t id = m->id;
+
+	return lent_lock(id) ? 0 : take(id, MSG_LOCK);
 }
 
 DSM_API int dsm_mutex_trylock(dsm_mutex_t *m)
 {
-	return take(m->id, MSG_TRYLOCK);
+	const uint64_t id = m->id;
+
+	return lent_lock(id) ? 0 : take(id, MSG_TRYLOCK);
 }
 
 DSM_API int dsm_mutex_unlock(dsm_mutex_t *m)
 {
 	uint64_t id = m->id;
-	int err = handle_check(id, SYNC_MUTEX);
+	int err;
 
+	if (lent_unlock(id))
+		return 0;
+	err = handle_check(id, SYNC_MUTEX);
 	return err ? err : leave(id);
 }
 

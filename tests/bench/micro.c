@@ -147,7 +147,7 @@ static const struct bench {
 	{ "misses", micro_misses },	{ "first", micro_first },	{ "stream", micro_streams },
 	{ "pingpong", micro_pingpong }, { "producer", micro_producers }, { "false", micro_false_sharing },
 	{ "semaphores", micro_semaphores },
-	{ "locks", micro_locks },	{ "barrier", micro_barrier },	{ "atomics", micro_atomics },
+	{ "locks", micro_locks },	{ "handoff", micro_handoff },	{ "barrier", micro_barrier },	{ "atomics", micro_atomics },
 	{ "alloc", bench_alloc },	{ "busy", micro_busy_home },
 	{ "storm", micro_storm },	{ "costs", bench_costs },	{ "large", micro_large },
 };

@@ -39,10 +39,13 @@ void micro_busy_home(void);
 void micro_large(void);
 
 /* micro_sync.c */
-void micro_semaphores(void);
 void micro_locks(void);
 void micro_barrier(void);
 void micro_atomics(void);
 void micro_storm(void);
+
+/* micro_contended.c */
+void micro_handoff(void);
+void micro_semaphores(void);
 
 #endif

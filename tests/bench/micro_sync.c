@@ -9,44 +9,6 @@
 
 #define STORM_THREADS 8
 
-/* Producer and consumer with semaphores, which block: each waits for the other all the time. */
-void micro_semaphores(void)
-{
-	static dsm_sem_t sems[2];
-	double v[REPEATS_MAX], start;
-	int r, i, rounds = micro_rounds(500);
-	char *data, sum = 0;
-	size_t b;
-
-	micro_fresh();
-	data = micro.area + BLOCK;
-	if (micro.rank < 2)
-		bench_check(dsm_sem_init(&sems[micro.rank], 0), "dsm_sem_init");
-	for (r = 0; r < 2; r++)
-		bench_check(dsm_broadcast(&sems[r], sizeof(sems[r]), r), "dsm_broadcast");
-	for (r = 0; r < micro.repeats; r++) {
-		dsm_barrier();
-		start = bench_now_us();
-		for (i = 0; micro.rank < 2 && i < rounds; i++) {
-			if (micro.rank == 0)
-				memset(data, i, BLOCK);
-			else
-				bench_check(dsm_sem_wait(&sems[1]), "dsm_sem_wait");
-			for (b = 0; micro.rank && b < BLOCK; b += 64)
-				sum = (char)(sum + data[b]);
-			bench_check(dsm_sem_post(&sems[!micro.rank], 1), "dsm_sem_post");
-			if (micro.rank == 0)
-				bench_check(dsm_sem_wait(&sems[0]), "dsm_sem_wait");
-		}
-		v[r] = (bench_now_us() - start) / (2.0 * rounds);
-		dsm_barrier();
-	}
-	if (sum == 77)
-		fprintf(stderr, " ");
-	micro_report("producer/consumer by semaphores, 4 KiB, one way", micro.rank == 1 ? v : NULL, micro.repeats,
-		     "us");
-}
-
 /* What it is compared with on one node: a mutex of the C library in shared memory. */
 static void bench_pthread_mutex(void)
 {

@@ -26,7 +26,8 @@ def run(cmd, env=None, limit=300):
 
 
 def cell(v, form="%.2f"):
-    return "-" if v is None else form % v
+    """Two decimals, and one more for values that would have one digit."""
+    return "-" if v is None else ("%.3f" if form == "%.2f" and 0 < v < 0.1 else form) % v
 
 
 def table(title, head, rows):

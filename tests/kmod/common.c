@@ -128,6 +128,18 @@ static int connect_all(struct job *j, unsigned int rank, int fd)
 	return 0;
 }
 
+int job_region(const struct job *j, int fd, unsigned int op)
+{
+	const uint32_t pages = j->pages ? j->pages : JOB_PAGES;
+	struct dsm_ioc_region g = { .op = op,
+				    .pages = pages,
+				    .home = j->home,
+				    .order = (uint16_t)j->order,
+				    .arg = j->home == DSM_REGION_PARTS ? pages / j->ranks : 0 };
+
+	return ioctl(fd, DSM_IOC_REGION, &g);
+}
+
 int job_join(struct job *j, unsigned int rank)
 {
 	struct dsm_ioc_window w = { .size = JOB_WINDOW };
@@ -140,11 +152,6 @@ int job_join(struct job *j, unsigned int rank)
 				   .address_size = DSM_ADDRESS_MAX,
 				   .address = (uintptr_t)j->address[rank],
 				   .vectors = { -1, -1, -1, -1 } };
-	const uint32_t pages = j->pages ? j->pages : JOB_PAGES;
-	struct dsm_ioc_region g = { .pages = pages,
-				    .home = j->home,
-				    .order = (uint16_t)j->order,
-				    .arg = j->home == DSM_REGION_PARTS ? pages / j->ranks : 0 };
 	int fd = open("/dev/dsm", O_RDWR), err = -EIO;
 
 	if (fd < 0)
@@ -159,7 +166,7 @@ int job_join(struct job *j, unsigned int rank)
 	err = connect_all(j, rank, fd);
 	if (err)
 		goto fail;
-	if (ioctl(fd, DSM_IOC_REGION, &g))
+	if (job_region(j, fd, DSM_REGION_ADD))
 		goto fail_errno;
 	if (mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == MAP_FAILED)
 		goto fail_errno;
@@ -172,6 +179,21 @@ fail_errno:
 	err = -errno;
 fail:
 	atomic_store(&j->failed, err);
+	close(fd);
+	return err;
+}
+
+int job_attach(const struct job *j, int of)
+{
+	struct dsm_ioc_attach a = { .fd = of };
+	int fd = open("/dev/dsm", O_RDWR | O_CLOEXEC), err;
+
+	if (fd < 0)
+		return -errno;
+	if (!ioctl(fd, DSM_IOC_ATTACH, &a) && (!j || !job_region(j, fd, DSM_REGION_ADD)) &&
+	    mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) != MAP_FAILED)
+		return fd;
+	err = -errno;
 	close(fd);
 	return err;
 }
@@ -281,17 +303,18 @@ long long counter(const char *name)
 
 bool nothing_left(double seconds)
 {
-	static const char *const gauges[] = { "contexts", "joined", "frames", "charged" };
+	static const char *const gauges[] = { "views", "contexts", "joined", "frames", "charged" };
+	enum { GAUGES = sizeof(gauges) / sizeof(gauges[0]) };
 	double end = now_s() + patience(seconds);
 	unsigned int i, left;
 
 	do {
-		for (i = left = 0; i < 4; i++)
+		for (i = left = 0; i < GAUGES; i++)
 			left += counter(gauges[i]) != 0;
 		if (left)
 			usleep(1000);
 	} while (left && now_s() < end);
-	for (i = 0; i < 4 && left; i++)
+	for (i = 0; i < GAUGES && left; i++)
 		printf("left: %s %lld\n", gauges[i], counter(gauges[i]));
 	return !left;
 }

@@ -49,6 +49,11 @@ uint64_t lane_secret(const struct dsm_ioc_key *key, char what, unsigned int clas
 		     const uint32_t qpn[2]);
 /* Join as a rank, connect, add region 0 over the whole window, map it at JOB_BASE: the file, or -errno. */
 int job_join(struct job *j, unsigned int rank);
+/* DSM_REGION_*: region 0. 0, or -1 and errno. */
+int job_region(const struct job *j, int fd, unsigned int op);
+/* As another process of the node whose file is given: attach, add region 0 (j NULL: there is no job), map the window at JOB_BASE: the
+ * new file, or -errno. */
+int job_attach(const struct job *j, int of);
 /* Until the processes have ended; those that have not by then are told of, with where they hang. */
 bool job_reap(const pid_t *pids, unsigned int n, double seconds);
 
@@ -59,7 +64,7 @@ extern __thread sigjmp_buf away;
 extern __thread volatile bool away_set;
 
 long long counter(const char *name); /* of /sys/kernel/debug/dsm, -1: none */
-bool nothing_left(double seconds);   /* no context, rank, frame or other memory; says what there is, if not */
+bool nothing_left(double seconds); /* no open file, context, rank, frame or other memory; says what there is, if not */
 bool module_loaded(void);
 void show_counters(void);        /* some of them, on one line */
 void show_ranks(void);           /* what they wait for */

@@ -205,8 +205,16 @@ static void aim_region(struct aim *w, uint64_t *r, struct dsm_ioc_region *g)
 	g->order = g->id % 5;
 	if (g->home == DSM_REGION_FIXED)
 		g->arg = g->id % w->job->ranks;
-	else if (g->home == DSM_REGION_PARTS)
+	if (g->home == DSM_REGION_PARTS) {
+		static __thread uint16_t owners[4];
+		unsigned int i;
+
+		for (i = 0; i < 4; i++)
+			owners[i] = (uint16_t)((g->id + i) % w->job->ranks);
 		g->arg = 64u * g->id;
+		g->parts = g->id % 5;
+		g->owners = (uintptr_t)owners;
+	}
 }
 
 static void aim_protect(uint64_t *r, struct dsm_ioc_protect *p)

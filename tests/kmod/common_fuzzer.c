@@ -39,6 +39,7 @@ struct fuzzer {
 /* clang-format off */
 static const uint8_t weights[] = {
 	[VARIANT_INFO] = 3,          [VARIANT_WINDOW] = 2,        [VARIANT_PROTECT] = 6,
+	[VARIANT_ATTACH] = 2,
 	[VARIANT_JOIN] = 2,          [VARIANT_KEY] = 2,           [VARIANT_CONNECT] = 2,
 	[VARIANT_REGION_SPREAD] = 1, [VARIANT_REGION_FIXED] = 1,  [VARIANT_REGION_PARTS] = 1,
 	[VARIANT_CALL_SYNC] = 40,    [VARIANT_CALL_CAS] = 6,      [VARIANT_CALL_CREATE] = 3,
@@ -117,6 +118,7 @@ static bool sets_up(unsigned int variant)
 {
 	switch (variant) {
 	case VARIANT_WINDOW:
+	case VARIANT_ATTACH:
 	case VARIANT_JOIN:
 	case VARIANT_KEY:
 	case VARIANT_CONNECT:
@@ -225,12 +227,30 @@ static void side_window(struct fuzzer *f, unsigned int file)
 		munmap(p, 4 << 20);
 }
 
+/* Another view of a context of this process: mostly of its rank's, which the file then speaks for, too. */
+static void side_view(struct fuzzer *f, unsigned int file)
+{
+	const unsigned int of = pick(&f->random, 3) ? 0 : pick(&f->random, FILES);
+	struct dsm_ioc_attach a = { .fd = self.files[of] };
+
+	step(f, VARIANT_ATTACH, file, &a);
+	self.limits[file] = self.limits[of];
+}
+
+/* May be another process of the node. */
 static void child(struct fuzzer *f)
 {
 	unsigned int i;
 
 	alarm(2);
 	signal(SIGALRM, SIG_DFL);
+	if (pick(&f->random, 2)) {
+		put_file(2, open("/dev/dsm", O_RDWR));
+		side_view(f, 2);
+		mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, self.files[2], 0);
+		put_file(0, dup(self.files[2]));
+		self.limits[0] = self.limits[2];
+	}
 	for (i = 0; i < 20; i++) {
 		if (pick(&f->random, 2))
 			do_ioctl(f);
@@ -261,7 +281,7 @@ static void do_file(struct fuzzer *f)
 	unsigned int i = 1 + pick(r, FILES - 1);
 
 	atomic_fetch_add(&self.all->outcomes->others, 1);
-	switch (pick(r, 12)) {
+	switch (pick(r, 14)) {
 	case 0: put_file(i, open("/dev/dsm", pick(r, 2) ? O_RDWR : O_RDONLY)); break;
 	case 1: put_file(i, dup(self.files[pick(r, FILES)])); break;
 	case 2:
@@ -271,6 +291,11 @@ static void do_file(struct fuzzer *f)
 		side_window(f, 1);
 		break;
 	case 5: do_fork(f); break;
+	case 6:
+	case 7:
+		put_file(i, open("/dev/dsm", O_RDWR));
+		side_view(f, i);
+		break;
 	default: put_file(i, open("/dev/dsm", O_RDWR)); side_rank(f, i);
 	}
 }

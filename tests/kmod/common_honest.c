@@ -22,7 +22,7 @@ struct honest {
 	_Atomic unsigned int phase, warm, ended, wrong, checked;
 	_Atomic unsigned long steps, late; /* late: on the second unit */
 	_Atomic int signal;                /* that a thread got */
-	_Atomic uint64_t object, added;
+	_Atomic uint64_t object, added;    /* object: 0: none yet */
 	uint64_t written[JOB_RANKS][THREADS][2 * PAGES];
 };
 
@@ -59,7 +59,7 @@ static bool operate(unsigned int op, uint64_t value, uint64_t *result)
 	const uint64_t name = atomic_load(&h->object);
 	struct dsm_ioc_call c = { .op = (uint8_t)op, .object = (uint32_t)name, .gen = name >> 32, .value = value };
 
-	if (ioctl(file, DSM_IOC_CALL, &c) || c.status)
+	if (!name || ioctl(file, DSM_IOC_CALL, &c) || c.status)
 		return false;
 	*result = c.result;
 	return true;
@@ -131,8 +131,10 @@ static void *check_thread(void *arg)
 	return NULL;
 }
 
+/* Ranks may count already: they are told of the last one only. */
 static void make_objects(void)
 {
+	uint64_t name = 0;
 	unsigned int i;
 
 	for (i = 0; i <= OTHERS; i++) {
@@ -141,8 +143,9 @@ static void make_objects(void)
 
 		if (ioctl(file, DSM_IOC_CALL, &c) || c.status)
 			_exit(5);
-		atomic_store(&h->object, c.result);
+		name = c.result;
 	}
+	atomic_store(&h->object, name);
 }
 
 void honest_start(struct honest *one, int fd, unsigned int rank)

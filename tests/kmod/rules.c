@@ -108,7 +108,7 @@ static void prepare(const struct dsm_variant *v, void *arg, uint64_t *random)
 /* A context that may take the call: each needs its own state. */
 static int context_for(const struct dsm_variant *v)
 {
-	if (v->cmd == DSM_IOC_WINDOW)
+	if (v->cmd == DSM_IOC_WINDOW || v->cmd == DSM_IOC_ATTACH)
 		return open("/dev/dsm", O_RDWR);
 	if (v->cmd == DSM_IOC_JOIN)
 		return open_window();

@@ -8,6 +8,7 @@
  *
  *   faults     a thread that was allowed to write when it faulted makes the entry after the page was closed, and so lowers it
  *   lowerers   threads that only take access away, from anybody's pages
+ *   --apart    those who write, and the lowerers, are another process, which is attached to the context of this one
  *   --moves    the window is moved by mremap(2), which is refused half-way: entries leave their place and come back
  *   --hotplug  processors go and come; those that go have acknowledged, but not yet gone on (test_hold_cpu)
  *
@@ -27,6 +28,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define WRITERS 3u
@@ -40,9 +43,12 @@
 #define PATIENCE_S 60 /* for what chance brings sooner or later */
 
 static int dev;
-static atomic_bool stop;
-static _Atomic unsigned long rounds[CLOSERS], wrong, faults, lowered, moves, switches, left, refused;
-static bool moving, hotplug, control;
+static bool moving, hotplug, control, apart;
+
+static struct shared {
+	atomic_bool stop;
+	_Atomic unsigned long rounds[CLOSERS], wrong, faults, lowered, moves, switches, left, refused;
+} * sh;
 
 static volatile uint64_t *word(unsigned int page, unsigned int writer)
 {
@@ -61,7 +67,7 @@ static bool protect(const unsigned int *pages, unsigned int n, unsigned int prot
 		items[i] = (struct dsm_prot_item){ pages[i], prot };
 	if (!ioctl(dev, DSM_IOC_PROTECT, &p))
 		return true;
-	atomic_fetch_add(&refused, 1);
+	atomic_fetch_add(&sh->refused, 1);
 	return false;
 }
 
@@ -75,7 +81,7 @@ static bool store(unsigned int page, unsigned int me, unsigned int n)
 
 	if (sigsetjmp(away, 0)) {
 		away_set = false;
-		atomic_fetch_add(&faults, 1);
+		atomic_fetch_add(&sh->faults, 1);
 		return true;
 	}
 	for (away_set = true; times; times--)
@@ -90,7 +96,7 @@ static void *writer(void *arg)
 	uint64_t random = me;
 
 	/* A thread that is refused leaves the processor to those who write. */
-	while (!atomic_load(&stop))
+	while (!atomic_load(&sh->stop))
 		if (store(pick(&random, CLOSERS * OWNED), me, 1 + pick(&random, 200000)))
 			usleep(pick(&random, 500));
 	return NULL;
@@ -119,7 +125,7 @@ static void look(const unsigned int *pages, unsigned int n, unsigned int me, uns
 	for (i = 0; i < n; i++)
 		for (w = 0; w < WORDS; w++)
 			if (*word(pages[i], w) != seen[i][w])
-				atomic_fetch_add(&wrong, 1);
+				atomic_fetch_add(&sh->wrong, 1);
 }
 
 static void *closer(void *arg)
@@ -128,7 +134,7 @@ static void *closer(void *arg)
 	uint64_t random = 1000 + me;
 	unsigned int pages[OWNED], i;
 
-	while (!atomic_load(&stop)) {
+	while (!atomic_load(&sh->stop)) {
 		unsigned int n = 1 + pick(&random, OWNED), from = pick(&random, OWNED);
 		bool softirq = pick(&random, 2);
 
@@ -143,7 +149,7 @@ static void *closer(void *arg)
 			protect(pages, n, DSM_PROT_NONE, softirq);
 		protect(pages, n, DSM_PROT_READ, softirq);
 		look(pages, n, me, 500 + pick(&random, 2000));
-		atomic_fetch_add(&rounds[closer], 1);
+		atomic_fetch_add(&sh->rounds[closer], 1);
 	}
 	return NULL;
 }
@@ -153,11 +159,11 @@ static void *lowerer(void *arg)
 {
 	uint64_t random = 2000 + (uintptr_t)arg;
 
-	while (!atomic_load(&stop)) {
+	while (!atomic_load(&sh->stop)) {
 		unsigned int page = pick(&random, CLOSERS * OWNED);
 
 		protect(&page, 1, DSM_PROT_READ, pick(&random, 2));
-		atomic_fetch_add(&lowered, 1);
+		atomic_fetch_add(&sh->lowered, 1);
 		usleep(pick(&random, 1000));
 	}
 	return NULL;
@@ -166,10 +172,10 @@ static void *lowerer(void *arg)
 static void *mover(void *arg)
 {
 	(void)arg;
-	while (!atomic_load(&stop)) {
+	while (!atomic_load(&sh->stop)) {
 		if (mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, ELSEWHERE) != MAP_FAILED)
 			abort();
-		atomic_fetch_add(&moves, 1);
+		atomic_fetch_add(&sh->moves, 1);
 		usleep(2000);
 	}
 	return NULL;
@@ -207,10 +213,10 @@ static bool all_go_on(void)
 	unsigned int i;
 
 	for (i = 0; i < CLOSERS; i++)
-		before[i] = atomic_load(&rounds[i]);
-	for (i = 0; i < CLOSERS && now_s() < end && !atomic_load(&stop); usleep(1000))
-		i += atomic_load(&rounds[i]) > before[i] + 1;
-	return i == CLOSERS || atomic_load(&stop);
+		before[i] = atomic_load(&sh->rounds[i]);
+	for (i = 0; i < CLOSERS && now_s() < end && !atomic_load(&sh->stop); usleep(1000))
+		i += atomic_load(&sh->rounds[i]) > before[i] + 1;
+	return i == CLOSERS || atomic_load(&sh->stop);
 }
 
 static void *switcher(void *arg)
@@ -219,7 +225,7 @@ static void *switcher(void *arg)
 	long cpus = sysconf(_SC_NPROCESSORS_CONF);
 
 	(void)arg;
-	while (!atomic_load(&stop)) {
+	while (!atomic_load(&sh->stop)) {
 		unsigned int cpu = 1 + pick(&random, (unsigned int)cpus - 1);
 
 		if (pick(&random, 2)) {
@@ -227,9 +233,9 @@ static void *switcher(void *arg)
 			usleep(pick(&random, 20000));
 		}
 		if (online(cpu, false)) {
-			atomic_fetch_add(&switches, 1);
+			atomic_fetch_add(&sh->switches, 1);
 			if (!all_go_on())
-				atomic_fetch_add(&left, 1);
+				atomic_fetch_add(&sh->left, 1);
 		}
 		set("test_hold_cpu", -1);
 		online(cpu, true);
@@ -266,11 +272,12 @@ static bool seen_enough(void)
 	unsigned int i;
 
 	if (control)
-		return atomic_load(&wrong);
+		return atomic_load(&sh->wrong);
 	for (i = 0; i < CLOSERS; i++)
-		if (atomic_load(&rounds[i]) < ROUNDS)
+		if (atomic_load(&sh->rounds[i]) < ROUNDS)
 			return false;
-	return atomic_load(&faults) && (!moving || atomic_load(&moves)) && (!hotplug || atomic_load(&switches));
+	return atomic_load(&sh->faults) && (!moving || atomic_load(&sh->moves)) &&
+		(!hotplug || atomic_load(&sh->switches));
 }
 
 /* For so long, and until enough was seen. A call that never comes back is an acknowledgement that was lost. */
@@ -285,7 +292,7 @@ static bool watch(double seconds)
 	while (now_s() < end || (!seen_enough() && now_s() < latest)) {
 		usleep(100000);
 		for (i = 0; i < CLOSERS; i++) {
-			unsigned long n = atomic_load(&rounds[i]);
+			unsigned long n = atomic_load(&sh->rounds[i]);
 
 			if (n != before[i])
 				last[i] = now_s();
@@ -299,31 +306,59 @@ static bool watch(double seconds)
 	return true;
 }
 
+/* Who loses what the closers take. */
+static unsigned int start_losers(pthread_t *threads)
+{
+	return start(threads, start(threads, 0, writer, WRITERS), lowerer, LOWERERS);
+}
+
+static pid_t start_apart(void)
+{
+	pthread_t threads[WRITERS + LOWERERS];
+	pid_t pid = fork();
+	unsigned int n;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	dev = job_attach(NULL, dev);
+	if (dev < 0)
+		_exit(2);
+	n = start_losers(threads);
+	while (n--)
+		pthread_join(threads[n], NULL);
+	_exit(0);
+}
+
 static int run(double seconds)
 {
 	pthread_t threads[WRITERS + CLOSERS + LOWERERS + 2];
+	pid_t pid = apart ? start_apart() : 0;
 	unsigned int n, i;
+	int status = 0;
 	bool ok;
 
-	n = start(threads, 0, writer, WRITERS);
+	n = apart ? 0 : start_losers(threads);
 	n = start(threads, n, closer, CLOSERS);
-	n = start(threads, n, lowerer, LOWERERS);
 	n = start(threads, n, mover, moving);
 	n = start(threads, n, switcher, hotplug);
 	ok = watch(seconds);
-	atomic_store(&stop, true);
+	atomic_store(&sh->stop, true);
 	if (!ok) {
 		fflush(stdout);
 		_exit(1);
 	}
 	for (i = 0; i < n; i++)
 		pthread_join(threads[i], NULL);
+	if (pid && (waitpid(pid, &status, 0) != pid || status))
+		ok = false;
 	set("test_slow_entry", 0);
 	printf("%lu + %lu rounds, %lu lowered, %lu stale, %lu refused, %lu faults, %lu moves, %lu processors off (%lu with what others waited for)\n",
-	       atomic_load(&rounds[0]), atomic_load(&rounds[1]), atomic_load(&lowered), atomic_load(&wrong),
-	       atomic_load(&refused), atomic_load(&faults), atomic_load(&moves), atomic_load(&switches),
-	       atomic_load(&left));
-	ok &= !atomic_load(&refused) && !atomic_load(&left) && seen_enough() && (control || !atomic_load(&wrong));
+	       atomic_load(&sh->rounds[0]), atomic_load(&sh->rounds[1]), atomic_load(&sh->lowered),
+	       atomic_load(&sh->wrong), atomic_load(&sh->refused), atomic_load(&sh->faults), atomic_load(&sh->moves),
+	       atomic_load(&sh->switches), atomic_load(&sh->left));
+	ok &= !atomic_load(&sh->refused) && !atomic_load(&sh->left) && seen_enough() &&
+		(control || !atomic_load(&sh->wrong));
 	return ok ? 0 : 1;
 }
 
@@ -335,6 +370,8 @@ int main(int argc, char **argv)
 	for (a = 1; a < argc; a++) {
 		if (!strcmp(argv[a], "--seconds") && a + 1 < argc) {
 			seconds = atof(argv[++a]);
+		} else if (!strcmp(argv[a], "--apart")) {
+			apart = true;
 		} else if (!strcmp(argv[a], "--moves")) {
 			moving = true;
 		} else if (!strcmp(argv[a], "--hotplug")) {
@@ -342,7 +379,7 @@ int main(int argc, char **argv)
 		} else if (!strcmp(argv[a], "--control")) {
 			control = true;
 		} else {
-			printf("usage: stale [--seconds S] [--moves] [--hotplug] [--control]\n"
+			printf("usage: stale [--seconds S] [--apart] [--moves] [--hotplug] [--control]\n"
 			       "No translation outlives the call that took the access away; in a guest with dsm.ko loaded.\n");
 			return strcmp(argv[a], "--help") ? 2 : 0;
 		}
@@ -351,6 +388,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "stale: this test needs dsm.ko and two processors\n");
 		return 77;
 	}
+	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (sh == MAP_FAILED)
+		return 2;
 	catch_signals();
 	if (!open_window() || !set("test_slow_entry", 2000)) {
 		perror("stale: /dev/dsm");

@@ -2,7 +2,8 @@
 /*
  * locks.c - see locks.h. Checked: mutual exclusion; the lock goes round in the order in which the home saw the
  * requests; a trylock is refused only if somebody had the lock or stood in line while it was being made; everybody gets it;
- * in the end it is free, or kept in one record, and so is every other record.
+ * in the end it is free, or kept in one record, and so is every other record. Where words are lent: whoever was called, has come
+ * and found the lock held is the next of its record to have it.
  */
 #include "locks.h"
 
@@ -28,6 +29,7 @@ struct world {
 	uint8_t nline;
 	struct qnode nodes[RANKS * THREADS]; /* where threads of a rank stand in line behind each other */
 	uint8_t passed[RANKS];               /* from thread to thread while another rank waits */
+	uint8_t due[RANKS][THREADS];         /* of a record: the thread, + 1, that was called and has come in vain */
 	struct chan chan;
 };
 
@@ -86,7 +88,7 @@ static struct msg widen(const struct lock_cfg *cfg, const struct wmsg *m)
 	return wide;
 }
 
-enum event { EV_LOCK = 1, EV_TRY, EV_AWAKE, EV_UNLOCK, EV_TAKE, EV_GIVE, EV_JOIN, EV_MSG };
+enum event { EV_LOCK = 1, EV_TRY, EV_AWAKE, EV_UNLOCK, EV_TAKE, EV_GIVE, EV_JOIN, EV_SWAP_IN, EV_SWAP_OUT, EV_MSG };
 
 static uint32_t event(enum event e, unsigned int a, unsigned int b)
 {
@@ -111,14 +113,19 @@ static int record_in(const struct lock_cfg *cfg, const struct world *w, unsigned
 	unsigned int i;
 
 	for (i = 0; i < cfg->records; i++)
-		if (w->holds[r][i].state == state)
+		if (hold_state(&w->holds[r][i]) == state)
 			return (int)i;
 	return -1;
 }
 
 static bool joinable(const struct hold *h)
 {
-	return h->state >= HOLD_WAITING && h->state <= HOLD_HELD_NEXT;
+	return hold_state(h) >= HOLD_WAITING && hold_state(h) <= HOLD_HELD_NEXT;
+}
+
+static uint64_t name_of(const struct hold *h)
+{
+	return hold_name(h->home, h->object, h->gen);
 }
 
 /* Is anybody in line, or does a thread have it? */
@@ -126,7 +133,7 @@ static bool busy(const struct world *w)
 {
 	const struct hold *h = &w->holds[w->line[0] >> 4][w->line[0] & 15];
 
-	return w->nline > 1 || (w->nline && h->state >= HOLD_WAITING && h->state <= HOLD_HELD_NEXT);
+	return w->nline > 1 || (w->nline && (joinable(h) || h->turn != TURN_NONE));
 }
 
 static int free_record(const struct lock_cfg *cfg, const struct world *w, unsigned int r)
@@ -141,9 +148,10 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	unsigned int n = 0, r, t, k;
 
 	for (r = 0; r < cfg->nranks; r++) {
-		bool kept = record_in(cfg, w, r, HOLD_KEPT) >= 0;
+		int at = record_in(cfg, w, r, HOLD_KEPT);
+		bool kept = at >= 0;
 
-		if (kept && cfg->give)
+		if (kept && cfg->give && w->holds[r][at].turn == TURN_NONE)
 			events[n++] = event(EV_GIVE, r, 0);
 		for (t = 0; t < cfg->nthreads; t++) {
 			const struct thread *th = &w->threads[r][t];
@@ -161,14 +169,28 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 			}
 			if (th->pc == PC_WAIT && w->awake[r][t])
 				events[n++] = event(EV_AWAKE, r, t);
+			if (th->pc == PC_READY && th->left && kept && w->holds[r][at].word)
+				events[n++] = event(EV_SWAP_IN, r, t);
 			if (th->pc == PC_INSIDE)
 				events[n++] = event(EV_UNLOCK, r, t);
+			if (th->pc == PC_INSIDE && w->holds[r][th->record].word)
+				events[n++] = event(EV_SWAP_OUT, r, t);
 		}
 	}
 	for (r = 0; r < w->chan.n; r++)
 		if (chan_next(&w->chan, r, cfg->fifo))
 			events[n++] = event(EV_MSG, r, 0);
 	return n;
+}
+
+/* A thread has the lock, in this record. */
+static void enters(struct world *w, unsigned int rank, unsigned int record, unsigned int thread)
+{
+	uint8_t *due = &w->due[rank][record];
+
+	if (*due && *due != thread + 1)
+		model_fail("thread %u.%u overtakes %u, whose turn it is", rank, thread, *due - 1u);
+	*due = 0;
 }
 
 static void wake(struct world *w, unsigned int rank, unsigned int slot, int status)
@@ -178,6 +200,8 @@ static void wake(struct world *w, unsigned int rank, unsigned int slot, int stat
 	if (t->pc != PC_WAIT || w->awake[rank][slot])
 		model_fail("thread %u.%u is woken, but does not wait", rank, slot);
 	w->awake[rank][slot] = 1;
+	if (!status)
+		enters(w, rank, t->record, slot);
 	t->status = (uint8_t)-status;
 	if (!status && (!w->nline || w->line[0] != (rank << 4 | t->record)))
 		model_fail("thread %u.%u is not the first in line", rank, slot);
@@ -240,8 +264,8 @@ static void carry_out(const struct lock_cfg *cfg, struct world *w, unsigned int 
 static void said(const struct hold *before, const struct hold *h, unsigned int rank, unsigned int record,
 		 const char *event)
 {
-	model_say("      rank %u record %u: %s --%s--> %s\n", rank, record, hold_state_name(before->state), event,
-		  hold_state_name(h->state));
+	model_say("      rank %u record %u: %s --%s--> %s\n", rank, record, hold_state_name(hold_state(before)), event,
+		  hold_state_name(hold_state(h)));
 }
 
 static void local(const struct lock_cfg *cfg, struct world *w, unsigned int rank, unsigned int record,
@@ -251,6 +275,7 @@ static void local(const struct lock_cfg *cfg, struct world *w, unsigned int rank
 	struct hold *h = &w->holds[rank][record], before = *h;
 	struct hold_ctx ctx = { .me = (uint16_t)(n.rank + rank),
 				.passes = cfg->passes,
+				.lends = cfg->lends,
 				.queue = chan_load(&n, w->nodes) };
 	struct actions out;
 	int err = hold_step(&ctx, n.home + record, h, ev, m, &out);
@@ -258,15 +283,17 @@ static void local(const struct lock_cfg *cfg, struct world *w, unsigned int rank
 	chan_store(&n, w->nodes);
 
 	if (err)
-		model_fail("rank %u: record %s does not expect %s", rank, hold_state_name(before.state),
+		model_fail("rank %u: record %s does not expect %s", rank, hold_state_name(hold_state(&before)),
 			   hold_event_name(ev));
 	else
 		carry_out(cfg, w, rank, (int)record, &out);
 	said(&before, h, rank, record, hold_event_name(ev));
 	w->passed[rank] = ev == HE_UNLOCK && before.state == HOLD_HELD_NEXT && h->state == HOLD_HELD_NEXT
 		? (uint8_t)(w->passed[rank] + 1)
-		: ev == HE_JOIN ? w->passed[rank]
-				: 0;
+		: ev == HE_JOIN || ev == HE_COME ? w->passed[rank]
+						 : 0;
+	if (h->turn == TURN_DUE && ev == HE_COME)
+		w->due[rank][record] = (uint8_t)(h->slot - CHAN_SLOT + 1);
 	if (w->passed[rank] > cfg->passes)
 		model_fail("rank %u passes the lock on to itself %u times, and another waits", rank, w->passed[rank]);
 }
@@ -276,7 +303,7 @@ static void deliver(const struct lock_cfg *cfg, struct world *w, unsigned int in
 	struct wmsg m = chan_take(&w->chan, index);
 	struct chan_names n = names(cfg);
 	struct msg wide = widen(cfg, &m);
-	struct dispatch at = { .me = wide.dst, .nranks = WIRE_MAX_RANKS, .object = &w->home };
+	struct dispatch at = { .me = wide.dst, .nranks = WIRE_MAX_RANKS, .object = &w->home, .lends = cfg->lends };
 	bool held = m.type == MSG_LOCKED || m.type == MSG_NEXT || m.type == MSG_FREED || m.type == MSG_RECALL;
 	struct hold before = { 0 };
 	struct actions out;
@@ -322,11 +349,17 @@ static void lock(const struct lock_cfg *cfg, struct world *w, unsigned int r, un
 	chan_post(&w->chan, &m);
 }
 
-static void awake(struct world *w, unsigned int r, unsigned int t)
+static void awake(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
 {
 	struct thread *th = &w->threads[r][t];
+	struct msg here = { .req_slot = (uint16_t)(CHAN_SLOT + t) };
 
 	w->awake[r][t] = 0;
+	if (th->status == EAGAIN) {
+		th->status = 0;
+		local(cfg, w, r, th->record, HE_COME, &here);
+		return;
+	}
 	th->pc = th->status ? PC_READY : PC_INSIDE;
 	if (th->status == EBUSY)
 		th->left--; /* else it tries again */
@@ -340,6 +373,7 @@ static void take(const struct lock_cfg *cfg, struct world *w, unsigned int r, un
 	local(cfg, w, r, record, HE_TAKE, NULL);
 	if (!w->nline || w->line[0] != (r << 4 | record))
 		model_fail("rank %u takes record %u, which has not the lock", r, record);
+	enters(w, r, record, t);
 	w->threads[r][t].record = (uint8_t)record;
 	w->threads[r][t].pc = PC_INSIDE;
 }
@@ -363,10 +397,44 @@ static void unlock(const struct lock_cfg *cfg, struct world *w, unsigned int r, 
 	th->record = 0;
 }
 
+static void swap_in(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
+{
+	unsigned int record = (unsigned int)record_in(cfg, w, r, HOLD_KEPT);
+	struct hold *h = &w->holds[r][record];
+
+	if (!lent_take(&h->word, name_of(h)) || !lent_taken(&h->word, name_of(h)) || lent_take(&h->word, name_of(h)))
+		model_fail("rank %u: the word of record %u is not taken just once", r, record);
+	if (!w->nline || w->line[0] != (r << 4 | record))
+		model_fail("rank %u takes record %u, which has not the lock", r, record);
+	enters(w, r, record, t);
+	w->threads[r][t].record = (uint8_t)record;
+	w->threads[r][t].pc = PC_INSIDE;
+}
+
+static void swap_out(struct world *w, unsigned int r, unsigned int t)
+{
+	struct thread *th = &w->threads[r][t];
+	struct hold *h = &w->holds[r][th->record];
+
+	if (!lent_release(&h->word, name_of(h)) || lent_release(&h->word, name_of(h)))
+		model_fail("rank %u: the word of record %u is not released just once", r, th->record);
+	th->pc = PC_READY;
+	th->left--;
+	th->record = 0;
+}
+
 static void fire(const void *c, void *world, uint32_t ev)
 {
-	static const char *const names[] = { "",        "locks",          "tries to lock", "is awake",
-					     "unlocks", "takes it again", "gives it back", "waits behind another" };
+	static const char *const names[] = { "",
+					     "locks",
+					     "tries to lock",
+					     "is awake",
+					     "unlocks",
+					     "takes it again",
+					     "gives it back",
+					     "waits behind another",
+					     "takes it by its word",
+					     "releases it by its word" };
 	unsigned int a = ev >> 8 & 0xff, b = ev & 0xff;
 	const struct lock_cfg *cfg = c;
 	struct world *w = world;
@@ -377,11 +445,13 @@ static void fire(const void *c, void *world, uint32_t ev)
 	switch ((enum event)(ev >> 16 & 0xff)) {
 	case EV_LOCK:
 	case EV_TRY: lock(cfg, w, a, b, (ev >> 16 & 0xff) == EV_TRY); break;
-	case EV_AWAKE: awake(w, a, b); break;
+	case EV_AWAKE: awake(cfg, w, a, b); break;
 	case EV_UNLOCK: unlock(cfg, w, a, b); break;
 	case EV_TAKE: take(cfg, w, a, b); break;
 	case EV_GIVE: local(cfg, w, a, (unsigned int)record_in(cfg, w, a, HOLD_KEPT), HE_GIVE, NULL); break;
 	case EV_JOIN: join_line(cfg, w, a, b, ev >> 24); break;
+	case EV_SWAP_IN: swap_in(cfg, w, a, b); break;
+	case EV_SWAP_OUT: swap_out(w, a, b); break;
 	case EV_MSG: deliver(cfg, w, a); break;
 	}
 	for (r = 0; r < cfg->nranks; r++)
@@ -400,6 +470,7 @@ static void canon(const void *c, void *world)
 		for (i = 0; i < cfg->records; i++) {
 			struct hold *h = &w->holds[r][i];
 
+			h->state = hold_state(h);
 			if (h->state == HOLD_FREE)
 				*h = (struct hold){ 0 };
 			if (h->state != HOLD_WAIT_NEXT && h->state != HOLD_HELD_NEXT)
@@ -424,10 +495,11 @@ static void check(const void *c, const void *world)
 		model_fail("%u threads hold the lock", inside);
 	for (r = 0; r < cfg->nranks && rest; r++)
 		for (t = 0; t < cfg->records; t++)
-			if (w->holds[r][t].state != HOLD_FREE &&
-			    (w->holds[r][t].state != HOLD_KEPT || w->nline != 1 || w->line[0] != (r << 4 | t)))
+			if (hold_state(&w->holds[r][t]) != HOLD_FREE &&
+			    (hold_state(&w->holds[r][t]) != HOLD_KEPT || w->holds[r][t].turn != TURN_NONE ||
+			     w->nline != 1 || w->line[0] != (r << 4 | t)))
 				model_fail("at rest, but record %u of rank %u is %s", t, r,
-					   hold_state_name(w->holds[r][t].state));
+					   hold_state_name(hold_state(&w->holds[r][t])));
 	if (rest && w->nline > 1)
 		model_fail("at rest, but %u are in line", w->nline);
 	if (rest && !sync_idle(&w->home) == !w->nline)
@@ -456,7 +528,7 @@ static void show(const void *c, const void *world)
 	model_say("    home: last in line %#llx\n", (unsigned long long)w->home.value);
 	for (r = 0; r < cfg->nranks; r++) {
 		for (t = 0; t < cfg->records; t++)
-			model_say("    rank %u record %u: %s\n", r, t, hold_state_name(w->holds[r][t].state));
+			model_say("    rank %u record %u: %s\n", r, t, hold_state_name(hold_state(&w->holds[r][t])));
 		for (t = 0; t < cfg->nthreads; t++)
 			model_say("    thread %u.%u: pc %u, %u to do\n", r, t, w->threads[r][t].pc,
 				  w->threads[r][t].left);

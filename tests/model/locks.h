@@ -12,7 +12,8 @@ struct lock_cfg {
 	uint8_t ops[4]; /* of each thread of the rank */
 	bool try, fifo;
 	uint8_t passes; /* threads of a rank wait behind each other, and pass the lock on so often while another rank waits */
-	bool give; /* ranks give back what they keep */
+	bool give;  /* ranks give back what they keep */
+	bool lends; /* threads take and release by the record's word, and are called */
 };
 
 extern const struct model lock_model;

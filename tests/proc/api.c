@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * api.c - every function of dsm.h but those of synchronisation (api_sync.c, api_barrier.c): what it is for, and every
+ * api.c - every function of dsm.h but those of synchronisation (api_sync.c, api_barrier.c) and hints (api_hints.c): what it is for, and every
  * error it documents. All ranks run the parts in step; one rank checks of the parts that need two what it can see.
  */
 #include "common.h"
@@ -109,23 +109,13 @@ static void before_init(void)
 		"dsm_strerror");
 }
 
-/* Ranks of a node. */
-static int width(void)
-{
-	const char *nodes = getenv("TEST_NODES"), *node = getenv("DSM_NODE");
-
-	if (nodes)
-		return test_size / atoi(nodes);
-	return node && atoi(node) ? atoi(node) : 1;
-}
-
 static void part_init(void)
 {
 	EXPECT(dsm_init(NULL), -EALREADY);
 	EXPECT(dsm_rank(), test_rank);
 	EXPECT(dsm_size(), test_size);
-	EXPECT(dsm_nodes(), (test_size + width() - 1) / width());
-	EXPECT(dsm_node(), test_rank / width());
+	EXPECT(dsm_nodes(), (test_size + test_width() - 1) / test_width());
+	EXPECT(dsm_node(), test_rank / test_width());
 }
 
 /* ---- regions ------------------------------------------------------------------------------------- */
@@ -250,24 +240,6 @@ static void part_region_names(void)
 	EXPECT(dsm_prefetch(base, 1, DSM_READ), -EFAULT);
 }
 
-/* All have a region of blocks of a page, and then none has it. */
-static void *open_region(const char *name, size_t size, enum dsm_home home, dsm_region_t **r)
-{
-	struct dsm_region_options opt = { .block_size = 4096, .home = home };
-
-	MUST(dsm_region_open(name, size, &opt, r));
-	return dsm_region_base(*r);
-}
-
-static void close_region(const char *name, dsm_region_t *r)
-{
-	MUST(dsm_barrier());
-	if (!test_rank)
-		MUST(dsm_region_destroy(name));
-	MUST(dsm_region_detach(r));
-	MUST(dsm_barrier());
-}
-
 /* Ranks leave one after the other; what they wrote stays for the rest and for those who come back. */
 static void part_region_leave(void)
 {
@@ -295,12 +267,12 @@ static void part_region_leave(void)
 		MUST(dsm_region_attach("leave", &r));
 	for (i = 0; i < n; i += 97)
 		REQUIRE(p[i] == i * 3, "word %zu is %lu after coming back", i, p[i]);
-	close_region("leave", r);
+	test_close("leave", r);
 	MUST(dsm_region_open("leave", n * 8, NULL, &r));
 	p = dsm_region_base(r);
 	for (i = 0; i < n; i += 61)
 		REQUIRE(!p[i], "a new region's word %zu is %lu", i, p[i]);
-	close_region("leave", r);
+	test_close("leave", r);
 }
 
 static void part_block_sizes(void)
@@ -399,7 +371,7 @@ static void part_heap_shared(void)
 	static const size_t sizes[] = { 1, 16, 100, 4096, 5000, 70000, 3 * M };
 	struct dsm_region_info info;
 	dsm_region_t *r;
-	void **table = open_region("heap table", 4096 * (size_t)test_size, DSM_HOME_CYCLIC, &r);
+	void **table = test_open("heap table", 4096 * (size_t)test_size, DSM_HOME_CYCLIC, &r);
 	void **mine = table + 512 * test_rank, **theirs = table + 512 * next;
 	int round;
 	size_t i, k;
@@ -428,178 +400,7 @@ static void part_heap_shared(void)
 		}
 		MUST(dsm_barrier());
 	}
-	close_region("heap table", r);
-}
-
-/* ---- hints ----------------------------------------------------------------------------------------------- */
-
-static void part_hints(void)
-{
-	struct dsm_region_options opt = { .block_size = 16 * K };
-	size_t size = 40 * 16 * K, i;
-	dsm_region_t *r;
-	uint64_t *p;
-
-	MUST(dsm_region_open("hints", size, &opt, &r));
-	p = dsm_region_base(r);
-	if (!test_rank) {
-		MUST(dsm_place(p, size / 2, last));
-		EXPECT(dsm_place(p, 1, test_size), -EINVAL);
-		EXPECT(dsm_place(p, 1, -1), -EINVAL);
-		EXPECT(dsm_place(&r, 1, 0), -EFAULT);
-		for (i = 0; i < size / 8; i++)
-			p[i] = i;
-		MUST(dsm_place(p, size, 0));
-	}
-	MUST(dsm_barrier());
-	for (i = 0; i < 200; i++) {
-		MUST(dsm_prefetch(p, size, i % 3 ? DSM_READ : DSM_WRITE));
-		MUST(dsm_release(p + i * 300, 10 * 16 * K));
-		MUST(dsm_acquire(p + i * 300, 5 * 16 * K, i % 2 ? DSM_READ : DSM_WRITE));
-	}
-	for (i = 0; i < size / 8; i++)
-		REQUIRE(p[i] == i, "word %zu is %lu", i, p[i]);
-	MUST(dsm_acquire(p, size, DSM_READ | DSM_WRITE));
-	EXPECT(dsm_prefetch(p, 1, (enum dsm_access)0), -EINVAL);
-	EXPECT(dsm_acquire(p, 1, (enum dsm_access)8), -EINVAL);
-	EXPECT(dsm_pin(p, 1, (enum dsm_access)0), -EINVAL);
-	EXPECT(dsm_prefetch(&opt, 1, DSM_READ), -EFAULT);
-	EXPECT(dsm_acquire(p, 1ul << 40, DSM_READ), -EFAULT);
-	EXPECT(dsm_release((char *)p - 1, 2), -EFAULT);
-	EXPECT(dsm_pin((char *)p + 4 * M, 1, DSM_READ), -EFAULT);
-	EXPECT(dsm_unpin(&opt, 1), -EFAULT);
-	EXPECT(dsm_unpin(p, 1), -EINVAL);
-	MUST(dsm_bind_thread(-1));
-	MUST(dsm_bind_thread(0));
-	MUST(dsm_bind_thread(-1));
-	EXPECT(dsm_bind_thread(-2), -EINVAL);
-	EXPECT(dsm_bind_thread(12345), -EINVAL);
-	MUST(dsm_bind_memory(p, size, 0));
-	EXPECT(dsm_bind_memory(p, size, -1), -EINVAL);
-	EXPECT(dsm_bind_memory(p, size, 12345), -EINVAL);
-	EXPECT(dsm_bind_memory(&opt, 1, 0), -EFAULT);
-	close_region("hints", r);
-}
-
-/* While a rank has a block pinned, no other gets what conflicts. */
-static void pins_between_nodes(uint64_t *p, uint64_t *out)
-{
-	if (!test_rank) {
-		MUST(dsm_pin(p, 3 * 4096, DSM_WRITE));
-		store(p, 1);
-	}
-	MUST(dsm_barrier());
-	if (test_rank == last) {      /* of another node */
-		uint64_t v = load(p); /* waits for rank 0 to unpin */
-
-		REQUIRE(__atomic_load_n(out, __ATOMIC_SEQ_CST) == 1, "a pinned block was taken away");
-		REQUIRE(v == 2, "read %lu", v);
-	} else if (!test_rank) {
-		test_nap(100000000);
-		REQUIRE(load(p) == 1, "the block");
-		store(p, 2);
-		__atomic_store_n(out, 1, __ATOMIC_SEQ_CST);
-		MUST(dsm_unpin(p, 3 * 4096));
-	}
-	MUST(dsm_barrier());
-	/* Readers may share what is pinned for reading, a writer must wait. */
-	MUST(dsm_pin(p + 512, 4096, DSM_READ));
-	MUST(dsm_barrier());
-	(void)load(p + 512);
-	__atomic_fetch_add(&out[1], 1, __ATOMIC_SEQ_CST);
-	MUST(dsm_unpin(p + 512, 4096));
-	store(p + 512, 1);
-}
-
-static void part_pins(void)
-{
-	dsm_region_t *r;
-	uint64_t *p = open_region("pins", 64 * K, DSM_HOME_CYCLIC, &r), *out = test_outside(4096), i;
-
-	for (i = 0; i < 255 && !test_rank; i++)
-		MUST(dsm_pin(p, 1, DSM_WRITE));
-	if (!test_rank && dsm_nodes() > 1)
-		EXPECT(dsm_pin(p, 1, DSM_WRITE), -EAGAIN);
-	for (i = 0; i < 255 && !test_rank; i++)
-		MUST(dsm_unpin(p, 1));
-	EXPECT(dsm_unpin(p, 1), -EINVAL);
-	MUST(dsm_barrier());
-	if (dsm_nodes() > 1)
-		pins_between_nodes(p, out);
-	close_region("pins", r);
-}
-
-#define TURNS 50u
-#define TOO_MANY (100 * TURNS)
-
-static uint64_t *wanted, *turns; /* of each rank */
-
-static uint64_t fewest_turns(void)
-{
-	uint64_t fewest = TURNS, n;
-	int r;
-
-	for (r = 0; r < test_size; r++) {
-		n = __atomic_load_n(&turns[r], __ATOMIC_SEQ_CST);
-		fewest = n < fewest ? n : fewest;
-	}
-	return fewest;
-}
-
-static uint64_t turns_of_others(void)
-{
-	uint64_t sum = 0;
-	int r;
-
-	for (r = 0; r < test_size; r++)
-		sum += r == test_rank ? 0 : __atomic_load_n(&turns[r], __ATOMIC_SEQ_CST);
-	return sum;
-}
-
-/* *waited: turns that the others had while this thread asked for its own. */
-static void take_turns(unsigned thread, void *waited)
-{
-	uint64_t sum = 0, before;
-
-	while (fewest_turns() < TURNS) {
-		before = turns_of_others();
-		MUST(dsm_pin(wanted, 1, DSM_WRITE));
-		sum += turns_of_others() - before;
-		test_nap(200000); /* the others have come to ask */
-		MUST(dsm_unpin(wanted, 1));
-		REQUIRE(__atomic_add_fetch(&turns[test_rank], 1, __ATOMIC_SEQ_CST) < TOO_MANY,
-			"another rank does not get a block that this one has pinned so many times");
-	}
-	if (!thread)
-		*(uint64_t *)waited = sum;
-}
-
-static void pins_in_turn(void)
-{
-	uint64_t waited;
-
-	take_turns(0, &waited);
-	/* A rank of this node pins the block beside this one. */
-	REQUIRE(dsm_nodes() < test_size || waited < turns[test_rank] * (uint64_t)test_size * 2,
-		"others had %lu turns in the time of %lu of mine", waited, turns[test_rank]);
-	MUST(dsm_barrier());
-	__atomic_store_n(&turns[test_rank], 0, __ATOMIC_SEQ_CST);
-	MUST(dsm_barrier());
-	test_threads(2, take_turns, &waited);
-	MUST(dsm_barrier());
-}
-
-/* Everybody wants the same block, again and again. */
-static void part_pins_in_turn(void)
-{
-	dsm_region_t *r;
-
-	wanted = open_region("pins in turn", 4096, DSM_HOME_CYCLIC, &r);
-	turns = test_outside((size_t)test_size * sizeof(*turns));
-	MUST(dsm_barrier());
-	if (dsm_nodes() > 1) /* pins of one node do not exclude each other */
-		pins_in_turn();
-	close_region("pins in turn", r);
+	test_close("heap table", r);
 }
 
 /* ---- statistics ------------------------------------------------------------------------------------------- */
@@ -620,7 +421,7 @@ static void part_stats(void)
 	EXPECT(dsm_stats_hot(hot, 0), -EINVAL);
 	MUST(dsm_region_open("stats", M, &opt, &r));
 	p = dsm_region_base(r);
-	shared = open_region("stats pointer", 4096, DSM_HOME_FIRST_TOUCH, &pointer);
+	shared = test_open("stats pointer", 4096, DSM_HOME_FIRST_TOUCH, &pointer);
 	if (!test_rank)
 		*shared = dsm_malloc_named(0, 4096, "hot allocation");
 	MUST(dsm_barrier());
@@ -635,7 +436,7 @@ static void part_stats(void)
 		}
 		MUST(dsm_barrier());
 	}
-	MUST(dsm_stats_get(width() == 1 ? test_rank : -1, r, &s)); /* in a node the first rank has the misses */
+	MUST(dsm_stats_get(test_width() == 1 ? test_rank : -1, r, &s)); /* in a node the first rank has the misses */
 	faults = s.read_faults + s.write_faults + s.upgrades;
 	REQUIRE(dsm_nodes() == 1 ||
 			(faults >= 10 && s.blocks_in >= 10 &&
@@ -665,203 +466,8 @@ static void part_stats(void)
 	MUST(dsm_barrier());
 	if (!test_rank)
 		MUST(dsm_free(*shared));
-	close_region("stats", r);
-	close_region("stats pointer", pointer);
-}
-
-/* ---- homes ------------------------------------------------------------------------------------------------ */
-
-#define HOMES 16u /* blocks, with one between each two: no reader of all of them is a sequential one */
-
-/* What it costs, in messages of the job: the writer writes all blocks, and another node reads them, three times. */
-static uint64_t three_rounds(dsm_region_t *r, int writer, int reader, uint64_t *homes)
-{
-	volatile uint64_t *p = dsm_region_base(r);
-	struct dsm_stats before, after;
-	unsigned int round, i;
-
-	MUST(dsm_barrier());
-	MUST(dsm_stats_get(-1, NULL, &before));
-	MUST(dsm_barrier());
-	for (round = 0; round < 3; round++) {
-		for (i = 0; i < HOMES && test_rank == writer; i++)
-			p[i * 1024]++;
-		MUST(dsm_barrier());
-		for (i = 0; i < HOMES && test_rank == reader; i++)
-			(void)p[i * 1024];
-		MUST(dsm_barrier());
-	}
-	MUST(dsm_stats_get(writer, r, &after));
-	*homes = after.homes_in;
-	MUST(dsm_stats_get(-1, NULL, &after));
-	return after.messages_out - before.messages_out;
-}
-
-/* A home moves to the node that writes; the other node's reads, and the writer's next writes, take fewer messages then. */
-static void part_homes(void)
-{
-	struct dsm_region_options opt = { .home = DSM_HOME_FIXED };
-	int reader = width(), writer = 2 * width();
-	uint64_t before, moving, after, homes;
-	dsm_region_t *r;
-
-	if (dsm_nodes() < 3)
-		return;
-	MUST(dsm_region_open("homes", 2 * HOMES * 4096, &opt, &r));
-	before = three_rounds(r, writer, reader, &homes);
-	REQUIRE(!homes, "%lu homes have moved after three writes in a row", homes);
-	moving = three_rounds(r, writer, reader, &homes);
-	REQUIRE(homes == HOMES, "%lu homes of %u have moved after the fourth", homes, HOMES);
-	after = three_rounds(r, writer, reader, &homes);
-	REQUIRE(homes == HOMES, "homes move on: %lu", homes);
-	test_say("  %lu messages, while homes move %lu, afterwards %lu", before, moving, after);
-	/* dsm.ko counts none between ranks of one host. */
-	REQUIRE(getenv("DSM_BACKEND") || after + 2 * HOMES < before, "%lu messages before the homes moved, %lu after",
-		before, after);
-	close_region("homes", r);
-}
-
-/* ---- placement of blocks in use ---------------------------------------------------------------------------- */
-
-#define PLACES 64u /* blocks */
-
-static uint64_t homes_moved(dsm_region_t *r)
-{
-	struct dsm_stats s;
-
-	MUST(dsm_barrier());
-	MUST(dsm_stats_get(-1, r, &s));
-	MUST(dsm_barrier());
-	return s.homes_in;
-}
-
-/* Every word is its number, and so many more. */
-static void check_words(const volatile uint64_t *p, uint64_t more)
-{
-	size_t i;
-
-	for (i = 0; i < PLACES * 512; i++)
-		REQUIRE(p[i] == i + more, "word %zu is %lu", i, p[i]);
-	MUST(dsm_barrier());
-}
-
-/* What one rank has written and others have read becomes another's, as it is, and stays there whoever writes it. */
-static void place_touched(dsm_region_t *r)
-{
-	volatile uint64_t *p = dsm_region_base(r);
-	const int writer = width() < test_size ? width() : 0;
-	uint64_t before, moved;
-	size_t i, round;
-
-	for (i = 0; i < PLACES * 512 && !test_rank; i++)
-		p[i] = i;
-	before = homes_moved(r);
-	for (i = 0; i < PLACES && test_rank == last; i += 2) { /* it has copies of some, and some for itself */
-		uint64_t v = p[i * 512];
-
-		if (i % 4)
-			p[i * 512] = v;
-	}
-	MUST(dsm_barrier());
-	if (!test_rank)
-		MUST(dsm_place((void *)p, PLACES * 4096, last));
-	moved = homes_moved(r);
-	REQUIRE(moved - before == (dsm_nodes() > 1 ? PLACES : 0), "%lu homes have moved, %u blocks were placed",
-		moved - before, PLACES);
-	check_words(p, 0);
-	if (test_rank == writer)
-		MUST(dsm_place((void *)p, PLACES * 4096, last)); /* where they are */
-	for (round = 1; round <= 6; round++) {
-		for (i = 0; i < PLACES * 512 && test_rank == writer; i++)
-			p[i]++;
-		MUST(dsm_barrier());
-		for (i = 0; i < PLACES && !test_rank; i++)
-			REQUIRE(p[i * 512] == i * 512 + round, "block %zu, round %zu: %lu", i, round, p[i * 512]);
-		MUST(dsm_barrier());
-	}
-	REQUIRE(homes_moved(r) == moved, "placed blocks follow who writes them");
-	check_words(p, 6);
-}
-
-struct placer {
-	uint64_t *p;
-	uint64_t *stop;
-};
-
-static void place_and_write(unsigned int thread, void *arg)
-{
-	const struct placer *a = arg;
-	struct rng rng = rng_of(77 + (uint64_t)test_rank);
-	int i;
-
-	for (i = 0; !thread && i < 30; i++) {
-		uint64_t *at = a->p + 512 * rng_below(&rng, PLACES - 8);
-
-		MUST(dsm_place(at, 8 * 4096, (int)rng_below(&rng, (uint64_t)test_size)));
-	}
-	if (!thread)
-		__atomic_fetch_add(a->stop, 1, __ATOMIC_SEQ_CST);
-	while (thread && __atomic_load_n(a->stop, __ATOMIC_SEQ_CST) < (uint64_t)test_size) {
-		for (i = 0; i < 8; i++)
-			__atomic_fetch_add(&a->p[512 * rng_below(&rng, PLACES)], 1, __ATOMIC_SEQ_CST);
-		test_nap(1000000);
-	}
-}
-
-/* All place all blocks anywhere, while all write them. */
-static void place_in_use(dsm_region_t *r)
-{
-	struct placer a = { .p = dsm_region_base(r), .stop = test_outside(4096) };
-
-	MUST(dsm_barrier());
-	test_threads(2, place_and_write, &a);
-	MUST(dsm_barrier());
-}
-
-/* A block that is pinned is waited for, but not for ever, and not at all by who has pinned it. */
-static void place_pinned(dsm_region_t *r)
-{
-	uint64_t *p = dsm_region_base(r), start;
-
-	if (!test_rank) {
-		MUST(dsm_place(p, 4096, 0));
-		MUST(dsm_pin(p, 4096, DSM_WRITE));
-		EXPECT(dsm_place(p, 4096, last), -EBUSY);
-	}
-	MUST(dsm_barrier());
-	start = test_ns();
-	if (test_rank == last)
-		EXPECT(dsm_place(p, 4096, last), -EBUSY);
-	REQUIRE(test_ns() - start < 20000000000ull, "placing a pinned block takes %lu ns", test_ns() - start);
-	MUST(dsm_barrier());
-	if (!test_rank) {
-		test_nap(100000000);
-		MUST(dsm_unpin(p, 4096));
-	} else if (test_rank == last) {
-		MUST(dsm_place(p, 4096, last));
-	}
-	MUST(dsm_barrier());
-}
-
-static void part_place(void)
-{
-	dsm_region_t *r, *alone;
-	uint64_t *p;
-
-	open_region("place", PLACES * 4096, DSM_HOME_FIRST_TOUCH, &r);
-	place_touched(r);
-	place_in_use(r);
-	if (dsm_nodes() > 1)
-		place_pinned(r);
-	if (!test_rank) {
-		p = open_region("place alone", 4096, DSM_HOME_FIRST_TOUCH, &alone);
-		store(p, 1);
-		EXPECT(dsm_place(p, 4096, last), dsm_nodes() > 1 ? -ENXIO : 0);
-		MUST(dsm_place(p, 4096, 0));
-		MUST(dsm_region_destroy("place alone"));
-		MUST(dsm_region_detach(alone));
-	}
-	close_region("place", r);
+	test_close("stats", r);
+	test_close("stats pointer", pointer);
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------- */
@@ -872,9 +478,7 @@ static const struct test_part parts[] = {
 	{ "region names", part_region_names }, { "region leave", part_region_leave },
 	{ "block sizes", part_block_sizes },   { "many regions", part_many_regions },
 	{ "heap errors", part_heap_errors },   { "heap shared", part_heap_shared },
-	{ "hints", part_hints },               { "pins", part_pins },
-	{ "pins in turn", part_pins_in_turn }, { "stats", part_stats },
-	{ "homes", part_homes },               { "place", part_place },
+	{ "stats", part_stats },
 };
 /* clang-format on */
 
@@ -884,7 +488,8 @@ int main(int argc, char **argv)
 						 &room } };
 	int status;
 
-	test_options(argc, argv, "Every function of dsm.h (but synchronisation), and every error.", options, 1);
+	test_options(argc, argv, "Every function of dsm.h (but synchronisation and hints), and every error.", options,
+		     1);
 	before_init();
 	test_join();
 	last = test_size - 1;

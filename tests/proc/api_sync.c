@@ -6,6 +6,9 @@
  */
 #include "common.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 static uint64_t patience = 100; /* milliseconds; emulated processors stand still for a while */
 
 static struct board { /* shared by libdsm */
@@ -623,6 +626,90 @@ static void part_kept(void)
 	test_sync();
 }
 
+/* ---- threads of a node that run take it before threads that are being woken, but not for ever ------ */
+
+#define SLEEPERS 2
+#define TURNS 20
+
+/* The last threads ask for it rarely, after a pause, and so sleep for it; the others take it as often as they can. */
+static void hog_or_sleep(unsigned thread, void *arg)
+{
+	dsm_mutex_t m = *(const dsm_mutex_t *)arg;
+	unsigned i;
+
+	if (thread < SLEEPERS) {
+		for (i = 0; i < TURNS; i++) {
+			MUST(dsm_mutex_lock(&m));
+			out->n++; /* plainly */
+			test_delay(2000);
+			MUST(dsm_mutex_unlock(&m));
+			test_nap(1000);
+		}
+		add(&out->b);
+		return;
+	}
+	while (see(&out->b) < SLEEPERS * (uint64_t)test_size) {
+		MUST(dsm_mutex_lock(&m));
+		out->n++;
+		add(&out->a);
+		test_delay(200);
+		MUST(dsm_mutex_unlock(&m));
+	}
+}
+
+static void part_overtaken(void)
+{
+	dsm_mutex_t m;
+
+	clear();
+	if (!test_rank)
+		MUST(dsm_mutex_init(&board->mutex));
+	test_sync();
+	m = board->mutex;
+	test_threads(SLEEPERS + 2, hog_or_sleep, &m);
+	test_sync();
+	REQUIRE(out->n == see(&out->a) + SLEEPERS * TURNS * (uint64_t)test_size, "%lu were inside, %lu of them often",
+		out->n, see(&out->a));
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_mutex_destroy(&board->mutex));
+	test_sync();
+}
+
+/* A thread that has not taken any has no last one either. */
+static void take_nothing(unsigned int thread, void *arg)
+{
+	dsm_mutex_t none = { 0 };
+
+	(void)thread;
+	(void)arg;
+	EXPECT(dsm_mutex_lock(&none), -EINVAL);
+	EXPECT(dsm_mutex_trylock(&none), -EINVAL);
+	EXPECT(dsm_mutex_unlock(&none), -EINVAL);
+}
+
+/* A forked child has nothing of this, however short its parent's way to the mutex is. */
+static void part_child(void)
+{
+	dsm_mutex_t m, none = { 0 };
+	int status = -1;
+	pid_t child;
+
+	test_threads(3, take_nothing, NULL);
+	MUST(dsm_mutex_init(&m));
+	MUST(dsm_mutex_lock(&m));
+	MUST(dsm_mutex_unlock(&m));
+	MUST(dsm_mutex_lock(&m));
+	child = fork();
+	if (!child)
+		_exit(dsm_mutex_unlock(&m) != -ECHILD || dsm_mutex_lock(&m) != -ECHILD ||
+		      dsm_mutex_trylock(&m) != -ECHILD || dsm_mutex_lock(&none) != -ECHILD);
+	REQUIRE(child > 0 && waitpid(child, &status, 0) == child && !status, "a forked child was served: %d", status);
+	EXPECT(dsm_mutex_lock(&m), -EDEADLK);
+	MUST(dsm_mutex_unlock(&m));
+	MUST(dsm_mutex_destroy(&m));
+}
+
 #define GRABS 600
 
 /* All take it, in both ways; then all destroy it, and one of them has. */
@@ -670,6 +757,7 @@ static const struct test_part parts[] = {
 	{ "races", part_races },             { "sem", part_sem },
 	{ "atomic", part_atomic },           { "kept", part_kept },
 	{ "kept by turns", part_kept_by_turns }, { "local", part_local },
+	{ "overtaken", part_overtaken },     { "child", part_child },
 };
 /* clang-format on */
 

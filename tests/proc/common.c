@@ -244,6 +244,32 @@ void *test_region(const char *region, size_t size, size_t block_size, enum dsm_h
 	return dsm_region_base(r);
 }
 
+int test_width(void)
+{
+	const char *nodes = getenv("TEST_NODES"), *node = getenv("DSM_NODE");
+
+	if (nodes)
+		return test_size / atoi(nodes);
+	return node && atoi(node) ? atoi(node) : 1;
+}
+
+void *test_open(const char *region, size_t size, enum dsm_home home, dsm_region_t **r)
+{
+	struct dsm_region_options opt = { .block_size = 4096, .home = home };
+
+	MUST(dsm_region_open(region, size, &opt, r));
+	return dsm_region_base(*r);
+}
+
+void test_close(const char *region, dsm_region_t *r)
+{
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_region_destroy(region));
+	MUST(dsm_region_detach(r));
+	test_sync();
+}
+
 void test_sync(void)
 {
 	MUST(dsm_barrier());

@@ -65,6 +65,12 @@ void *test_outside(size_t size);
 /* A region that every rank opens. */
 void *test_region(const char *name, size_t size, size_t block_size, enum dsm_home home, int home_rank);
 
+int test_width(void); /* ranks of a node */
+
+/* All have a region of blocks of a page, and then none has it. */
+void *test_open(const char *region, size_t size, enum dsm_home home, dsm_region_t **r);
+void test_close(const char *region, dsm_region_t *r);
+
 void test_sync(void); /* dsm_barrier(), which must succeed */
 
 uint64_t test_ns(void);

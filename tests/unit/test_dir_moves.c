@@ -128,6 +128,54 @@ START_TEST(a_home_stays_where_it_is)
 }
 END_TEST
 
+/* Whoever touches it first has not yet written again; where it was placed, it stays. */
+START_TEST(a_row_begins_after_the_first_touch)
+{
+	static const struct {
+		uint8_t state, flags, uses;
+	} cases[] = {
+		{ DIR_UNTOUCHED, 0, 0 },
+		{ DIR_PLACED, 0, DIR_STAYS },
+		{ DIR_UNTOUCHED, MSGF_FORWARDED, DIR_STAYS },
+		{ DIR_PLACED, MSGF_FORWARDED, DIR_STAYS },
+	};
+	unsigned int i, type;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		for (type = MSG_READ_REQ; type <= MSG_WRITE_REQ; type++) {
+			struct dir_ctx c = at(MANAGER);
+			struct dir d = { .state = cases[i].state & 7, .uses = 1 };
+			struct msg m = from((uint8_t)type, cases[i].flags ? MANAGER : USER, MANAGER, USER);
+			struct actions out;
+
+			m.flags = cases[i].flags;
+			ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+			ck_assert_uint_eq(d.state, DIR_EXCLUSIVE);
+			ck_assert_uint_eq(d.uses, cases[i].uses);
+		}
+}
+END_TEST
+
+START_TEST(a_row_ends_when_the_home_reads)
+{
+	unsigned int uses;
+
+	for (uses = 0; uses <= DIR_STAYS; uses++) {
+		struct dir_ctx c = at(HOME);
+		struct dir d = owned();
+		struct actions out;
+
+		d.owner = d.served = USER;
+		d.copyset = 1 << USER;
+		d.uses = uses & 3;
+		use(&c, &d, MSG_READ_REQ, OTHER, &out);
+		ck_assert_uint_eq(d.uses, uses);
+		use(&c, &d, MSG_READ_REQ, HOME, &out);
+		ck_assert_uint_eq(d.uses, uses == DIR_STAYS ? DIR_STAYS : 0);
+	}
+}
+END_TEST
+
 /* Whatever is known of its use, and whether it has been touched before; the home itself has it already. */
 START_TEST(a_home_comes_along_with_a_block_that_is_placed)
 {
@@ -502,6 +550,8 @@ int main(void)
 
 	tcase_add_test(t, a_home_follows_who_writes_again_and_again);
 	tcase_add_test(t, a_home_does_not_follow_others);
+	tcase_add_test(t, a_row_begins_after_the_first_touch);
+	tcase_add_test(t, a_row_ends_when_the_home_reads);
 	tcase_add_test(t, a_home_stays_where_it_is);
 	tcase_add_test(t, a_home_comes_along_with_a_block_that_is_placed);
 	tcase_add_test(t, a_claim_is_for_the_owner_of_the_only_copy);

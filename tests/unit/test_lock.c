@@ -27,6 +27,12 @@ START_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
 			struct actions out = { .n = 99 };
 			struct msg m = from_home(MSG_NEXT, 0);
 			struct qnode nodes[8] = { 0 };
+
+			if (ev == HE_COME) {
+				h.turn = TURN_CALLED;
+				h.slot = m.req_slot;
+				before = h;
+			}
 			const struct hold_ctx ctx = { .me = 1, .passes = 1, .queue = { nodes, 4, NULL } };
 			int err = hold_step(&ctx, RECORD, &h, (enum hold_event)ev, &m, &out);
 
@@ -172,7 +178,7 @@ END_TEST
 /* First come, first served; nobody waits twice; the last keeps the lock. */
 START_TEST(threads_of_a_node_pass_the_lock_on_without_a_message)
 {
-	struct hold h = { .state = HOLD_HELD, .home = HOME, .slot = 0, .passed = 99 }; /* of a time before this one */
+	struct hold h = { .state = HOLD_HELD, .home = HOME, .slot = 0, .passed = 63 }; /* of a time before this one */
 	struct actions out;
 	uint16_t s;
 
@@ -208,7 +214,7 @@ START_TEST(another_node_waits_for_so_many_threads_only)
 
 	for (i = 0; i < 2; i++) {
 		struct hold h = {
-			.state = before[i], .home = HOME, .slot = 0, .object = 0x87654321, .gen = 0x4567, .passed = 99
+			.state = before[i], .home = HOME, .slot = 0, .object = 0x87654321, .gen = 0x4567, .passed = 63
 		};
 		const struct msg *m;
 		struct actions out;
@@ -321,6 +327,190 @@ START_TEST(large_numbers_come_through)
 }
 END_TEST
 
+/* ---- words that are lent -------------------------------------------------------------------------- */
+
+#define OBJECT 0x87654321u /* place and lower bits of the generation */
+#define GEN 0x4567u        /* upper bits */
+#define LOCK_HOME 0xabc
+
+static const struct hold_ctx lender = { .me = NODE, .passes = PASSES, .lends = true, .queue = { nodes, NSLOTS, NULL } };
+static const uint64_t name = (uint64_t)GEN << 48 | 0x87ull << 40 | (uint64_t)LOCK_HOME << 24 | 0x654321;
+
+static struct hold lock_of(uint8_t state)
+{
+	memset(nodes, 0, sizeof(nodes));
+	return (struct hold){ .state = state, .home = LOCK_HOME, .object = OBJECT, .gen = GEN };
+}
+
+static void step(struct hold *h, enum hold_event ev, uint16_t slot, int err, struct actions *out)
+{
+	struct msg m = unit_msg(MSG_NEXT, LOCK_HOME, NODE, 3, slot);
+
+	m.object = OBJECT;
+	ck_assert_int_eq(hold_step(&lender, RECORD, h, ev, &m, out), err);
+}
+
+/* Of one thread: that it has the lock (status 0), or is to come. */
+static void woken(const struct actions *out, uint16_t slot, int status)
+{
+	const struct action *a = unit_action(out, ACT_WAKE, 0);
+
+	ck_assert_uint_eq(out->n, 1);
+	ck_assert(a && a->slot == slot && a->status == status);
+}
+
+START_TEST(a_word_is_taken_and_released_by_its_name)
+{
+	const uint64_t others[] = { name ^ 1,          name ^ 1ull << 24, name ^ 1ull << 35,
+				    name ^ 1ull << 40, name ^ 1ull << 63, 0 };
+	uint64_t word = 0;
+	size_t i;
+
+	ck_assert(hold_name(LOCK_HOME, OBJECT, GEN) == name);
+	ck_assert(!(name & (HOLD_LENT | HOLD_TAKEN)));
+	ck_assert(!lent_take(&word, name) && !lent_release(&word, name) && !lent_taken(&word, name) && !word);
+	word = name | HOLD_LENT;
+	for (i = 0; i < 6; i++)
+		ck_assert(!lent_take(&word, others[i]) && !lent_taken(&word, others[i]));
+	ck_assert(!lent_release(&word, name) && !lent_taken(&word, name));
+	ck_assert(lent_take(&word, name));
+	ck_assert(lent_taken(&word, name) && !lent_take(&word, name));
+	for (i = 0; i < 6; i++)
+		ck_assert(!lent_release(&word, others[i]) && !lent_taken(&word, others[i]));
+	ck_assert(lent_release(&word, name));
+	ck_assert_uint_eq(word, name | HOLD_LENT);
+}
+END_TEST
+
+/* Nobody waits: steps lend the word, and begin with what threads have made of it. */
+START_TEST(a_step_goes_on_from_the_word)
+{
+	struct hold h = lock_of(HOLD_WAITING);
+	struct actions out;
+
+	h.slot = 4;
+	step(&h, HE_LOCKED, 4, 0, &out);
+	woken(&out, 4, 0);
+	ck_assert_uint_eq(h.word, name | HOLD_LENT | HOLD_TAKEN);
+	ck_assert_uint_eq(hold_state(&h), HOLD_HELD);
+	ck_assert(lent_release(&h.word, name));
+	ck_assert_uint_eq(hold_state(&h), HOLD_KEPT);
+	step(&h, HE_TAKE, 0, 0, &out);
+	ck_assert_uint_eq(hold_state(&h), HOLD_HELD);
+	step(&h, HE_UNLOCK, 0, 0, &out);
+	ck_assert(lent_take(&h.word, name));
+	step(&h, HE_GIVE, 0, -EBADMSG, &out); /* refused, and lent as before */
+	ck_assert_uint_eq(h.word, name | HOLD_LENT | HOLD_TAKEN);
+	ck_assert(lent_release(&h.word, name));
+	step(&h, HE_GIVE, 0, 0, &out);
+	ck_assert_ptr_nonnull(unit_sent(&out, MSG_UNLOCK));
+	ck_assert(!h.word && h.state == HOLD_LEAVING);
+}
+END_TEST
+
+/* Another node waits, or a thread: releases are for steps. */
+START_TEST(a_lock_that_somebody_waits_for_is_not_lent)
+{
+	struct hold h = lock_of(HOLD_KEPT);
+	struct actions out;
+
+	step(&h, HE_TAKE, 0, 0, &out);
+	step(&h, HE_NEXT, 2, 0, &out);
+	ck_assert(!h.word && h.state == HOLD_HELD_NEXT);
+	h = lock_of(HOLD_KEPT);
+	step(&h, HE_TAKE, 0, 0, &out);
+	step(&h, HE_JOIN, 1, 0, &out);
+	ck_assert(!h.word && h.state == HOLD_HELD);
+	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_RECALL, &(struct msg){ .type = MSG_RECALL }, &out), 0);
+	ck_assert(!h.word); /* nor where nobody lends */
+}
+END_TEST
+
+/* A release calls the first in line. Until it comes, the lock is whose comes first; then the next release is its. */
+START_TEST(who_was_called_is_overtaken_until_it_comes)
+{
+	struct hold h = lock_of(HOLD_KEPT);
+	struct actions out;
+	unsigned int i;
+
+	step(&h, HE_TAKE, 0, 0, &out);
+	step(&h, HE_JOIN, 1, 0, &out);
+	step(&h, HE_JOIN, 2, 0, &out);
+	step(&h, HE_UNLOCK, 0, 0, &out);
+	woken(&out, 1, -EAGAIN);
+	for (i = 0; i < 10; i++)
+		ck_assert(lent_take(&h.word, name) && lent_release(&h.word, name));
+	ck_assert(lent_take(&h.word, name));
+	step(&h, HE_JOIN, 3, 0, &out);
+	ck_assert_uint_eq(h.word, name | HOLD_LENT | HOLD_TAKEN); /* one is on its way: no need to call */
+	step(&h, HE_COME, 2, -EBADMSG, &out);
+	step(&h, HE_COME, 1, 0, &out);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(h.word, 0);
+	step(&h, HE_COME, 1, -EBADMSG, &out);
+	step(&h, HE_UNLOCK, 0, 0, &out);
+	woken(&out, 1, 0);
+	step(&h, HE_UNLOCK, 0, 0, &out);
+	woken(&out, 2, -EAGAIN);
+	step(&h, HE_COME, 2, 0, &out); /* nobody has overtaken it */
+	woken(&out, 2, 0);
+	step(&h, HE_UNLOCK, 0, 0, &out);
+	woken(&out, 3, -EAGAIN);
+	step(&h, HE_COME, 3, 0, &out);
+	step(&h, HE_UNLOCK, 0, 0, &out);
+	ck_assert_uint_eq(h.word, name | HOLD_LENT);
+	step(&h, HE_COME, 3, -EBADMSG, &out);
+}
+END_TEST
+
+/* Another node asks while one is on its way: the lock waits for that one, the others have to ask again. */
+START_TEST(who_was_called_comes_before_another_node)
+{
+	struct hold h = lock_of(HOLD_KEPT);
+	struct actions out;
+	unsigned int held;
+
+	for (held = 0; held < 2; held++) {
+		h = lock_of(HOLD_KEPT);
+		step(&h, HE_TAKE, 0, 0, &out);
+		step(&h, HE_JOIN, 1, 0, &out);
+		step(&h, HE_UNLOCK, 0, 0, &out);
+		step(&h, HE_GIVE, 0, -EBADMSG, &out);
+		ck_assert(!held || lent_take(&h.word, name));
+		step(&h, HE_NEXT, 2, 0, &out);
+		ck_assert_uint_eq(out.n, 0);
+		ck_assert(h.state == HOLD_HELD_NEXT && !h.word);
+		if (held)
+			step(&h, HE_UNLOCK, 0, 0, &out);
+		step(&h, HE_UNLOCK, 0, -EBADMSG, &out); /* it is held by who does not know yet */
+		step(&h, HE_COME, 1, 0, &out);
+		woken(&out, 1, 0);
+		step(&h, HE_UNLOCK, 0, 0, &out);
+		ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->dst, 3);
+		ck_assert_uint_eq(h.state, HOLD_FREE);
+	}
+}
+END_TEST
+
+/* A trylock elsewhere, and its destruction: somebody stands in line. */
+START_TEST(a_lock_with_one_on_its_way_is_not_idle)
+{
+	struct hold h = lock_of(HOLD_KEPT);
+	struct msg m = { .type = MSG_RECALL, .src = LOCK_HOME, .dst = NODE, .object = OBJECT, .req_rank = GEN };
+	struct actions out;
+
+	step(&h, HE_TAKE, 0, 0, &out);
+	step(&h, HE_JOIN, 1, 0, &out);
+	step(&h, HE_UNLOCK, 0, 0, &out);
+	ck_assert_int_eq(hold_step(&lender, RECORD, &h, HE_RECALL, &m, &out), 0);
+	ck_assert_int_eq(unit_sent(&out, MSG_RECALLED)->count, -EBUSY);
+	step(&h, HE_COME, 1, 0, &out);
+	step(&h, HE_UNLOCK, 0, 0, &out);
+	ck_assert_int_eq(hold_step(&lender, RECORD, &h, HE_RECALL, &m, &out), 0);
+	ck_assert_int_eq(unit_sent(&out, MSG_RECALLED)->count, 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("lock");
@@ -336,6 +526,12 @@ int main(void)
 	tcase_add_test(t, another_node_waits_for_so_many_threads_only);
 	tcase_add_test(t, a_refusal_is_not_for_those_behind);
 	tcase_add_test(t, large_numbers_come_through);
+	tcase_add_test(t, a_word_is_taken_and_released_by_its_name);
+	tcase_add_test(t, a_step_goes_on_from_the_word);
+	tcase_add_test(t, a_lock_that_somebody_waits_for_is_not_lent);
+	tcase_add_test(t, who_was_called_is_overtaken_until_it_comes);
+	tcase_add_test(t, who_was_called_comes_before_another_node);
+	tcase_add_test(t, a_lock_with_one_on_its_way_is_not_idle);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

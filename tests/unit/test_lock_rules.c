@@ -31,13 +31,16 @@ static const struct reaction {
 	[HOLD_HELD] = { [HE_UNLOCK] = { "", HOLD_KEPT },
 			[HE_NEXT] = { "", HOLD_HELD_NEXT },
 			[HE_RECALL] = { "RECALLED", HOLD_HELD },
-[HE_JOIN] = { "", HOLD_HELD } },
+[HE_JOIN] = { "", HOLD_HELD },
+[HE_COME] = { "", HOLD_HELD } },
 	[HOLD_HELD_NEXT] = { [HE_UNLOCK] = { "LOCKED", HOLD_FREE }, [HE_RECALL] = { "RECALLED", HOLD_HELD_NEXT },
-[HE_JOIN] = { "", HOLD_HELD_NEXT } },
+[HE_JOIN] = { "", HOLD_HELD_NEXT },
+[HE_COME] = { "", HOLD_HELD_NEXT } },
 	[HOLD_KEPT] = { [HE_TAKE] = { "", HOLD_HELD },
 			[HE_GIVE] = { "UNLOCK", HOLD_LEAVING },
 			[HE_NEXT] = { "LOCKED", HOLD_FREE },
-			[HE_RECALL] = { "RECALLED", HOLD_LEAVING } },
+			[HE_RECALL] = { "RECALLED", HOLD_LEAVING },
+[HE_COME] = { "wake", HOLD_HELD } },
 	[HOLD_LEAVING] = { [HE_NEXT] = { "LOCKED", HOLD_LEFT },
 			   [HE_FREED] = { "", HOLD_FREE },
 			   [HE_CROSSED] = { "", HOLD_LEAVING_NEXT },
@@ -113,6 +116,10 @@ START_TEST(every_record_does_what_it_should)
 				m.value = 0;
 			if (ev == HE_JOIN)
 				m.req_slot = 0;
+			if (ev == HE_COME) {
+				m.req_slot = SLOT;
+				h.turn = TURN_CALLED;
+			}
 			memset(line, 0, sizeof(line));
 			err = hold_step(&ctx, RECORD, &h, (enum hold_event)ev, &m, &out);
 			ck_assert_int_eq(err, r->does ? 0 : -EBADMSG);
@@ -132,6 +139,28 @@ START_TEST(every_record_does_what_it_should)
 				ck_assert_uint_eq(h.next_hold, NEXT_RECORD);
 			}
 		}
+}
+END_TEST
+
+/* Another node asks for a lock that nobody holds while a thread here has been called: that one first, and the count begins. */
+START_TEST(a_called_thread_is_the_first_that_another_node_waits_for)
+{
+	const struct hold_ctx ctx = { .me = ME, .passes = 8, .lends = true, .queue = { line, 1, NULL } };
+	struct hold h = { .state = HOLD_KEPT,
+			  .home = HOME,
+			  .object = OBJECT,
+			  .slot = SLOT,
+			  .gen = GEN,
+			  .turn = TURN_CALLED,
+			  .passed = 5 };
+	struct msg m = next_message();
+	struct actions out;
+
+	ck_assert_int_eq(hold_step(&ctx, RECORD, &h, HE_NEXT, &m, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(h.state, HOLD_HELD_NEXT);
+	ck_assert_uint_eq(h.turn, TURN_GIVEN);
+	ck_assert_uint_eq(h.passed, 1);
 }
 END_TEST
 
@@ -386,6 +415,7 @@ int main(void)
 	tcase_add_test(t, every_record_does_what_it_should);
 	tcase_add_test(t, an_answer_to_unlock_is_told_apart_by_its_value);
 	tcase_add_test(t, the_home_answers_every_request_in_every_state);
+	tcase_add_test(t, a_called_thread_is_the_first_that_another_node_waits_for);
 	tcase_add_test(t, a_recall_of_another_lock_takes_nothing_away);
 	tcase_add_test(t, an_answered_question_is_an_answered_request);
 	tcase_add_test(t, only_the_record_that_was_asked_answers);

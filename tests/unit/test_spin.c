@@ -6,10 +6,19 @@
 
 #define SET 20000u
 
+/* As a waiter does it: it sleeps if the answer takes longer than the limit. */
 static void waits(struct spin *s, unsigned int n, uint64_t ns)
 {
 	while (n--)
-		spin_saw(s, ns, SET);
+		spin_saw(s, ns, SET, ns > spin_limit(s, SET));
+}
+
+/* The limit, as nearly all waits have it. */
+static uint64_t usual(struct spin s)
+{
+	if (s.waits % SPIN_PROBE == 0)
+		s.waits++;
+	return spin_limit(&s, SET);
 }
 
 START_TEST(who_has_seen_nothing_polls_as_long_as_is_set)
@@ -37,31 +46,71 @@ START_TEST(answers_just_after_the_limit_are_waited_for)
 }
 END_TEST
 
+/* A few change nothing; then the limit falls by halves, to next to nothing. */
 START_TEST(long_waits_are_not_polled_for)
 {
 	struct spin s = { 0 };
+	unsigned int i;
 
-	waits(&s, 1, 1000 * SET);
-	ck_assert_uint_eq(spin_limit(&s, SET), SET);
+	for (i = 0; i < SPIN_FORGIVEN; i++) {
+		waits(&s, 1, 1000 * SET);
+		ck_assert_uint_eq(usual(s), SET);
+	}
+	for (i = 1; i <= SPIN_HALVINGS; i++) {
+		waits(&s, 1, 1000 * SET);
+		ck_assert_uint_eq(usual(s), SET >> i);
+	}
 	waits(&s, 100, 1ull << 50);
-	ck_assert_uint_eq(spin_limit(&s, SET), SET);
+	ck_assert_uint_eq(usual(s), SET >> SPIN_HALVINGS);
 }
 END_TEST
 
-/* Either habit takes over after a few waits, however long the other lasted. */
+/* Answers that come late because the waiter polls: it ceases to, and they come at once. It finds out when polling pays again. */
+START_TEST(who_polls_in_vain_ceases_to)
+{
+	struct spin s = { 0 };
+	unsigned int i, polled = 0;
+
+	for (i = 0; i < 1000; i++) {
+		uint64_t limit = spin_limit(&s, SET);
+
+		polled += limit >= SET;
+		spin_saw(&s, limit + SET / 4, SET, true);
+	}
+	ck_assert_uint_le(polled, 1000 / SPIN_PROBE + 1 + SPIN_FORGIVEN + SPIN_HALVINGS);
+	ck_assert_uint_ge(polled, 1000 / SPIN_PROBE);
+	waits(&s, SPIN_PROBE, SET / 2);
+	ck_assert_uint_ge(usual(s), SET);
+}
+END_TEST
+
+/* Either habit takes over, however long the other lasted: after one probe; after a few waits. */
 START_TEST(habits_change)
 {
 	struct spin s = { 0 };
 
 	waits(&s, 1000, 1ull << 40);
-	waits(&s, 8, SET * 3 / 2);
-	ck_assert_uint_ge(spin_limit(&s, SET), SET * 3 / 2);
-	ck_assert_uint_gt(spin_limit(&s, SET), SET);
+	waits(&s, SPIN_PROBE + 8, SET * 3 / 2);
+	ck_assert_uint_ge(usual(s), SET * 3 / 2);
 	waits(&s, 1000, SET * 3 / 2);
-	waits(&s, 3, 1ull << 40);
-	ck_assert_uint_eq(spin_limit(&s, SET), SET);
+	waits(&s, SPIN_FORGIVEN + SPIN_HALVINGS, 1ull << 40);
+	ck_assert_uint_eq(usual(s), SET >> SPIN_HALVINGS);
 	waits(&s, 1000, 10);
-	ck_assert_uint_eq(spin_limit(&s, SET), SET);
+	ck_assert_uint_eq(usual(s), SET);
+}
+END_TEST
+
+/* A short limit that is enough takes the halvings back one by one. */
+START_TEST(answers_in_time_lengthen_it)
+{
+	struct spin s = { .mean = SET / 4, .waits = 1, .slept = SPIN_FORGIVEN + SPIN_HALVINGS };
+	unsigned int i;
+
+	for (i = SPIN_HALVINGS; i > 0; i--) {
+		ck_assert_uint_eq(usual(s), SET >> i);
+		waits(&s, 1, 1);
+	}
+	ck_assert_uint_eq(usual(s), SET);
 }
 END_TEST
 
@@ -81,8 +130,8 @@ START_TEST(who_must_not_poll_does_not)
 {
 	struct spin s = { 0 };
 
-	spin_saw(&s, 50, 0);
-	spin_saw(&s, 5000000, 0);
+	spin_saw(&s, 50, 0, true);
+	spin_saw(&s, 5000000, 0, true);
 	ck_assert_uint_eq(spin_limit(&s, 0), 0);
 }
 END_TEST
@@ -95,7 +144,9 @@ int main(void)
 	tcase_add_test(t, who_has_seen_nothing_polls_as_long_as_is_set);
 	tcase_add_test(t, answers_just_after_the_limit_are_waited_for);
 	tcase_add_test(t, long_waits_are_not_polled_for);
+	tcase_add_test(t, who_polls_in_vain_ceases_to);
 	tcase_add_test(t, habits_change);
+	tcase_add_test(t, answers_in_time_lengthen_it);
 	tcase_add_test(t, an_exception_is_one);
 	tcase_add_test(t, who_must_not_poll_does_not);
 	suite_add_tcase(s, t);

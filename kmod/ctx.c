@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * ctx.c - contexts: the memory of a node. Its frames, made on demand and freed with the window, and what threads may do with each.
+ *
+ * Who has it: each view of it, ranks of this kernel that send to its rank, and whatever is under way inside that rank. The last
+ * reference may be put in softirq, so a worker frees it.
+ */
+#include <linux/highmem.h>
+#include <linux/mm.h>
+#include <linux/slab.h>
+
+#include "rank.h"
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+static void free_chunk(struct chunk *k)
+{
+	unsigned int i;
+
+	if (k->whole)
+		__free_pages(k->frames[0], ilog2(CHUNK_PAGES));
+	for (i = 0; !k->whole && i < k->n && k->frames[i]; i++)
+		__free_page(k->frames[i]);
+	kvfree(k);
+}
+
+/* Zeroed: whatever maps them first is not to see what others left. */
+static struct chunk *new_chunk(struct ctx *c, u32 n)
+{
+	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN;
+	struct chunk *k = kvzalloc(sizeof(*k), GFP_KERNEL_ACCOUNT);
+	struct page *all = NULL;
+	unsigned int i;
+
+	if (!k)
+		return NULL;
+	if (n == CHUNK_PAGES)
+		all = alloc_pages_node(c->node, gfp | __GFP_COMP | __GFP_NORETRY, ilog2(CHUNK_PAGES));
+	k->whole = all;
+	k->n = n;
+	for (i = 0; i < n; i++) {
+		k->frames[i] = all ? all + i : alloc_pages_node(c->node, gfp, 0);
+		if (!k->frames[i]) {
+			free_chunk(k);
+			return NULL;
+		}
+	}
+	return k;
+}
+
+int ctx_frames(struct ctx *c, u32 page, u32 n, u32 usable)
+{
+	struct chunk **at = &c->chunks[page / CHUNK_PAGES], *new;
+
+	if (READ_ONCE(*at))
+		return 0;
+	if (!ctx_charge_frames(c, n))
+		return -EDQUOT;
+	new = new_chunk(c, n);
+	if (new)
+		new->usable = usable;
+	if (new && !cmpxchg(at, NULL, new))
+		return 0;
+	if (new)
+		free_chunk(new);
+	ctx_uncharge_frames(c, n);
+	return new ? 0 : -ENOMEM;
+}
+
+pte_t frame_pte(const struct chunk *k, u32 page, u8 prot)
+{
+	struct page *frame = k->frames[page % CHUNK_PAGES];
+
+	pte_t pte = pte_mkspecial(pfn_pte(page_to_pfn(frame), prot == DSM_PROT_WRITE ? PAGE_SHARED : PAGE_READONLY));
+
+	/* Accessed and dirty from the start: the processor has nothing to write back into the entry. */
+	return prot == DSM_PROT_WRITE ? pte_mkdirty(pte) : pte;
+}
+
+static void free_chunks(struct ctx *c)
+{
+	u32 i;
+
+	for (i = 0; i < c->pages / CHUNK_PAGES; i++) {
+		if (!c->chunks[i])
+			continue;
+		ctx_uncharge_frames(c, c->chunks[i]->n);
+		free_chunk(c->chunks[i]);
+		cond_resched();
+	}
+	kvfree(c->chunks);
+}
+
+bool ctx_allows(const struct ctx *c, u32 page, bool write)
+{
+	struct chunk *k;
+	bool ok;
+
+	rcu_read_lock();
+	k = chunk_with(c, page, 1);
+	ok = k && chunk_prot(k, page) >= (write ? DSM_PROT_WRITE : DSM_PROT_READ);
+	rcu_read_unlock();
+	return ok;
+}
+
+static void closed(struct batch *b)
+{
+	complete(b->arg);
+}
+
+struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page)
+{
+	return xchg(&c->chunks[page / CHUNK_PAGES], NULL);
+}
+
+void ctx_follow(struct ctx *c, u32 page, u32 pages)
+{
+	struct batch_item it = { .page = page, .pages = (u16)pages, .prot = DSM_PROT_NONE };
+	struct batch *b = kmalloc(sizeof(*b) + batch_room(), GFP_KERNEL | __GFP_NOFAIL);
+	DECLARE_COMPLETION_ONSTACK(done);
+
+	/* Not on the stack: there is work in it. */
+	*b = (struct batch){ .ctx = c, .items = &it, .count = 1, .follow = true, .done = closed, .arg = &done };
+	batch_init(b, b + 1);
+	batch_start(b);
+	wait_for_completion(&done);
+	kfree(b);
+}
+
+/* From here on nobody makes an entry for these frames (follow() in pte.c finds no chunk), and those that are go. */
+void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
+{
+	ctx_follow(c, page & ~(CHUNK_PAGES - 1), k->n);
+	conn_free_key(k);
+	ctx_uncharge_frames(c, k->n);
+	free_chunk(k);
+}
+
+/* ---- contexts ------------------------------------------------------------------------------- */
+
+static void ctx_free(struct work_struct *work)
+{
+	struct ctx *c = container_of(work, struct ctx, free);
+
+	if (c->rank)
+		rank_free(c->rank);
+	if (c->chunks)
+		free_chunks(c);
+	cleanup_srcu_struct(&c->views_srcu);
+	ctx_close_account(c);
+	kfree(c);
+	debug_count(GAUGE_CONTEXTS, -1);
+}
+
+static int make_chunks(struct ctx *c, u64 size)
+{
+	const size_t n = size / (CHUNK_PAGES * PAGE_SIZE);
+
+	if (!ctx_charge(c, charge_of(n * sizeof(*c->chunks))))
+		return -EDQUOT;
+	c->chunks = kvcalloc(n, sizeof(*c->chunks), GFP_KERNEL_ACCOUNT);
+	c->pages = (u32)(size >> PAGE_SHIFT);
+	return c->chunks ? 0 : -ENOMEM; /* what is charged goes with the account */
+}
+
+struct ctx *ctx_create(struct view *v, u64 size)
+{
+	struct ctx *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
+	int err;
+
+	if (!c)
+		return ERR_PTR(-ENOMEM);
+	if (init_srcu_struct(&c->views_srcu)) {
+		kfree(c);
+		return ERR_PTR(-ENOMEM);
+	}
+	kref_init(&c->ref);
+	mutex_init(&c->lock);
+	init_rwsem(&c->frames_sem);
+	spin_lock_init(&c->views_lock);
+	spin_lock_init(&c->charge_lock);
+	INIT_LIST_HEAD(&c->views);
+	INIT_WORK(&c->free, ctx_free);
+	c->node = NUMA_NO_NODE;
+	ctx_open_account(c, v);
+	debug_count(GAUGE_CONTEXTS, 1);
+	err = make_chunks(c, size);
+	if (!err) {
+		account_move(v, c);
+		return c;
+	}
+	ctx_put(c);
+	return ERR_PTR(err);
+}
+
+static void ctx_last(struct kref *ref)
+{
+	/* It may be a message's reference, in softirq. */
+	queue_work(dsm_wq, &container_of(ref, struct ctx, ref)->free);
+}
+
+void ctx_put(struct ctx *c)
+{
+	kref_put(&c->ref, ctx_last);
+}

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * adopt.c - memory that the program has already becomes a region, and memory of the program's again.
+ *
+ * The region has a place in the window as any other, which names its bytes, and nobody touches it there: the table of ranges
+ * (fault/range.h) says that the bytes are at the program's address. All ranks map the range before the first of them uses it, so
+ * no rank's mapping misses a change of protection.
+ *
+ *   all:   agree on the arguments
+ *   one:   a place in the window
+ *   all:   save what is in the memory; range, mapping                -- if a rank cannot, all put back what they saved
+ *   all:   attach
+ *   one:   the saved contents go in, by ordinary stores
+ *
+ * Between the steps all ranks wait for each other. Nothing here touches the program's variables: they may be what is adopted.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "api/api.h"
+#include "engine/host.h"
+#include "engine/inside.h"
+#include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/region.h"
+#include "fault/fault.h"
+#include "fault/range.h"
+#include "util/log.h"
+
+/* What all ranks have to say alike. */
+struct terms {
+	uint64_t at, len, block_size;
+	int32_t home, home_rank, from, err;
+	struct region_record rec; /* the maker's answer */
+};
+
+static struct dsm_region *adopted[RANGES_MAX]; /* in the order of the calls, which is the same on all ranks */
+static unsigned int adoptions;
+
+static bool is_zero(const char *page)
+{
+	const uint64_t *word = (const uint64_t *)page;
+	unsigned int i;
+
+	for (i = 0; i < PAGE_BYTES / sizeof(*word); i++)
+		if (word[i])
+			return false;
+	return true;
+}
+
+/* Pages of zeros are left out on either side: there they are free. */
+static void copy_pages(char *to, const char *from, size_t len)
+{
+	size_t at;
+
+	for (at = 0; at < len; at += PAGE_BYTES)
+		if (!is_zero(from + at))
+			memcpy(to + at, from + at, PAGE_BYTES);
+}
+
+static char *save(const struct terms *t)
+{
+	char *saved = mmap(NULL, t->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (saved == MAP_FAILED)
+		return NULL;
+	copy_pages(saved, (const char *)(uintptr_t)t->at, t->len);
+	return saved;
+}
+
+static int put_back(const struct terms *t, const char *saved)
+{
+	void *at = (void *)(uintptr_t)t->at;
+
+	if (mmap(at, t->len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED)
+		return -errno;
+	copy_pages(at, saved, t->len);
+	return 0;
+}
+
+/* The worst result of any rank. */
+static int worst(int err)
+{
+	int32_t all = err;
+	int failed = dsm_reduce(&all, DSM_INT32, DSM_MIN);
+
+	return failed ? failed : all;
+}
+
+static int look_at(const struct terms *t)
+{
+	const uint64_t end = t->at + t->len;
+
+	if (!t->len || (t->at | t->len) % PAGE_BYTES || end < t->at || t->len % t->block_size)
+		return -EINVAL;
+	if (t->from < 0 || t->from >= job.size)
+		return -EINVAL;
+	if (!job.fault->adopt)
+		return -ENOTSUP;
+	if (adoptions == RANGES_MAX)
+		return -ENOSPC;
+	return msync((void *)(uintptr_t)t->at, t->len, MS_ASYNC) ? -EFAULT : 0;
+}
+
+/* Of all ranks: the arguments are good, and the same. */
+static int agree(const struct terms *mine)
+{
+	struct terms first = *mine;
+	int err = look_at(mine), failed;
+
+	failed = dsm_broadcast(&first, sizeof(first), 0);
+	if (failed)
+		return failed;
+	if (!err && memcmp(&first, mine, sizeof(first)))
+		err = -EINVAL;
+	return worst(err);
+}
+
+/* The maker takes a place for it, and tells. */
+static int reserve(struct terms *t)
+{
+	char name[DSM_NAME_MAX];
+	const struct dsm_region_options opt = { .block_size = t->block_size,
+						.home = (enum dsm_home)t->home,
+						.home_rank = t->home_rank };
+	int failed;
+
+	snprintf(name, sizeof(name), "(adopted %#" PRIx64 ")", t->at);
+	if (job.rank == t->from)
+		t->err = region_reserve(name, t->len, &opt, &t->rec);
+	failed = dsm_broadcast(t, sizeof(*t), t->from);
+	return failed ? failed : t->err;
+}
+
+static int map(const struct terms *t)
+{
+	int err = range_add((void *)(uintptr_t)t->at, t->rec.off, t->len);
+
+	if (err)
+		return err;
+	err = job.fault->adopt(t->rec.off, t->len);
+	if (err)
+		range_remove(t->rec.off);
+	return err;
+}
+
+static void unmap(const struct terms *t, const char *saved)
+{
+	range_remove(t->rec.off);
+	if (put_back(t, saved))
+		log_line("%zu bytes at %#" PRIx64 " are lost: %s", (size_t)t->len, t->at, dsm_strerror(errno));
+}
+
+static int take(struct terms *t, struct dsm_region **out)
+{
+	char *saved = save(t);
+	int mine = saved ? map(t) : -ENOMEM, err = worst(mine);
+
+	if (err) {
+		if (!mine)
+			unmap(t, saved);
+		if (job.rank == t->from)
+			region_unreserve(&t->rec);
+		goto out;
+	}
+	err = worst(region_take(&t->rec, out));
+	if (err)
+		lost_abort(70, "adopted memory cannot be attached");
+	if (job.rank == t->from)
+		copy_pages((char *)(uintptr_t)t->at, saved, t->len);
+	adopted[adoptions++] = *out;
+	err = dsm_barrier();
+out:
+	if (saved)
+		munmap(saved, t->len);
+	return err;
+}
+
+DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_options *opt, dsm_region_t **out)
+{
+	static const struct dsm_region_options none;
+	struct dsm_region *made = NULL;
+	struct terms t;
+	int err = api_ready(), before;
+
+	if (err)
+		return err;
+	if (!opt)
+		opt = &none;
+	memset(&t, 0, sizeof(t));
+	t.at = (uintptr_t)addr;
+	t.len = length;
+	t.block_size = opt->block_size ? opt->block_size : job.set.block_size;
+	t.home = (int32_t)opt->home;
+	t.home_rank = opt->home_rank;
+	t.from = opt->contents_rank;
+	before = engine_keep();
+	err = agree(&t);
+	if (!err)
+		err = reserve(&t);
+	if (!err)
+		err = take(&t, &made);
+	engine_let(before);
+	if (!err && out)
+		*out = made;
+	return err;
+}
+
+/*
+ * Every rank reads all there is; when all have, each puts it back as memory of its own. A rank reads by ordinary loads: a block
+ * that it has may leave for another reader meanwhile, and comes again, with the same contents.
+ */
+static int disown(struct dsm_region *r)
+{
+	const struct terms t = { .at = (uintptr_t)range_at(r->off), .len = r->size };
+	char *saved;
+	int err;
+
+	if (!one_node())
+		job.host->fetch(r, r->off, r->size, DSM_READ, false);
+	saved = save(&t);
+	err = worst(saved ? 0 : -ENOMEM);
+	if (!err) {
+		range_remove(r->off);
+		err = worst(put_back(&t, saved));
+	}
+	if (saved)
+		munmap(saved, t.len);
+	return err ? err : region_drop(r);
+}
+
+static int disown_one(struct dsm_region *r)
+{
+	unsigned int i;
+	int err = worst(pins_any(r->off, r->bytes) ? -EBUSY : 0);
+
+	if (err)
+		return err;
+	for (i = 0; adopted[i] != r; i++)
+		;
+	memmove(&adopted[i], &adopted[i + 1], (--adoptions - i) * sizeof(adopted[0]));
+	return disown(r);
+}
+
+DSM_API int dsm_region_disown(dsm_region_t *r)
+{
+	int err = api_ready(), before;
+
+	if (err)
+		return err;
+	if (!region_is_attached(r) || !r->adopted)
+		return -EINVAL;
+	before = engine_keep();
+	err = disown_one(r);
+	engine_let(before);
+	return err;
+}
+
+void adopt_end(void)
+{
+	int err;
+
+	while (adoptions) {
+		struct dsm_region *r = adopted[--adoptions];
+
+		pins_forget();
+		err = disown(r);
+		if (err)
+			log_line("\"%s\" does not become private memory again: %s", r->name, dsm_strerror(err));
+	}
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * globals.c - dsm_adopt_globals(): which part of the executable's memory holds the program's variables, and only those.
+ *
+ * The writable segment of an executable begins with what the loader fills in and then protects (RELRO): the GOT, vtables, constant
+ * pointers. What follows, .data and .bss, is the program's, on two conditions. With lazy binding the loader also writes to
+ * .got.plt there, so functions have to be bound at the start. And an executable compiled without -fPIC has copies of variables
+ * of shared libraries in .bss (copy relocations): `environ` differs from rank to rank and may not be shared; the standard
+ * streams are pointers into the C library, which is at the same address on all ranks.
+ */
+#include <elf.h>
+#include <errno.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "engine/job.h"
+#include "util/log.h"
+
+#define PAGE_UP(x) (((x) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1))
+
+/* The executable as the loader has it. */
+struct program {
+	uintptr_t base;
+	uintptr_t relro, data, end; /* end of RELRO; the writable segment */
+	bool now;                   /* functions are bound at the start */
+	const Elf64_Rela *rela;
+	size_t relas;
+	const Elf64_Sym *symbols;
+	const char *names;
+	uint64_t id; /* hash of the build id, or of the segments */
+};
+
+static uint64_t hash(uint64_t h, const void *data, size_t size)
+{
+	const uint8_t *p = data;
+
+	while (size--)
+		h = (h ^ *p++) * 0x100000001b3ull;
+	return h;
+}
+
+static void read_dynamic(struct program *p, const Elf64_Dyn *d)
+{
+	const char *env = getenv("LD_BIND_NOW");
+
+	p->now = env && env[0];
+	for (; d->d_tag != DT_NULL; d++) {
+		switch (d->d_tag) {
+		case DT_RELA: p->rela = (const Elf64_Rela *)d->d_un.d_ptr; break;
+		case DT_RELASZ: p->relas = d->d_un.d_val / sizeof(Elf64_Rela); break;
+		case DT_SYMTAB: p->symbols = (const Elf64_Sym *)d->d_un.d_ptr; break;
+		case DT_STRTAB: p->names = (const char *)d->d_un.d_ptr; break;
+		case DT_BIND_NOW: p->now = true; break;
+		case DT_FLAGS: p->now |= !!(d->d_un.d_val & DF_BIND_NOW); break;
+		case DT_FLAGS_1: p->now |= !!(d->d_un.d_val & DF_1_NOW); break;
+		default: break;
+		}
+	}
+}
+
+static int read_program(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct program *p = arg;
+	int i;
+
+	(void)size;
+	p->base = info->dlpi_addr;
+	p->id = hash(0xcbf29ce484222325ull, info->dlpi_phdr, info->dlpi_phnum * sizeof(*info->dlpi_phdr));
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const Elf64_Phdr *h = &info->dlpi_phdr[i];
+		const uintptr_t at = p->base + h->p_vaddr;
+
+		switch (h->p_type) {
+		case PT_LOAD:
+			if (!(h->p_flags & PF_W))
+				break;
+			p->data = at;
+			p->end = at + h->p_memsz;
+			break;
+		case PT_GNU_RELRO: p->relro = at + h->p_memsz; break;
+		case PT_DYNAMIC: read_dynamic(p, (const Elf64_Dyn *)at); break;
+		case PT_NOTE: p->id = hash(p->id, (const void *)at, h->p_filesz); break;
+		default: break;
+		}
+	}
+	return 1; /* the first is the executable */
+}
+
+/* May this variable of a library be shared? Streams lead into libraries, which are at the same place on all ranks; getopt's are
+ * used by one thread. */
+static bool harmless(const char *name)
+{
+	static const char *const good[] = { "stdin",  "stdout", "stderr",  "optarg",    "optind",
+					    "opterr", "optopt", "signgam", "__signgam", NULL };
+	int i;
+
+	for (i = 0; good[i]; i++)
+		if (!strcmp(name, good[i]))
+			return true;
+	return !strncmp(name, "_ZSt", 4); /* std::cout and its kind, of the same nature */
+}
+
+static int copies(const struct program *p)
+{
+	char list[400] = "";
+	size_t i, n = 0;
+
+	for (i = 0; i < p->relas; i++) {
+		const char *name = p->names + p->symbols[ELF64_R_SYM(p->rela[i].r_info)].st_name;
+
+		if (ELF64_R_TYPE(p->rela[i].r_info) != R_X86_64_COPY || p->base + p->rela[i].r_offset < p->relro ||
+		    harmless(name))
+			continue;
+		if (n < sizeof(list))
+			n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", name);
+	}
+	if (!n)
+		return 0;
+	log_line(
+		"the executable holds copies of variables of shared libraries that ranks cannot share: %s (compile with "
+		"-fPIC, as dsm-cc does)",
+		list);
+	return -ENOTSUP;
+}
+
+static int refuse(const char *why)
+{
+	log_line("the program's global variables cannot be shared: %s", why);
+	return -ENOTSUP;
+}
+
+static int look_at(const struct program *p)
+{
+	if (!p->symbols || !p->names)
+		return refuse("it is linked statically (dsm-cc links it with libdsm.so)");
+	if ((uintptr_t)&job >= p->data && (uintptr_t)&job < p->end)
+		return refuse("it contains libdsm itself (link with libdsm.so, not libdsm.a)");
+	if (!p->relro)
+		return refuse("it has no RELRO segment (link with -Wl,-z,relro)");
+	if (p->relro % PAGE_BYTES)
+		return refuse("its RELRO segment does not end at a page (link with GNU ld 2.39 or later, or lld)");
+	if (!p->now)
+		return refuse(
+			"its functions are bound when they are called (link with -Wl,-z,now, or set LD_BIND_NOW=1)");
+	return copies(p);
+}
+
+/* The same program, the C library and this one at the same addresses. */
+static int alike(const struct program *p)
+{
+	const uint64_t mine[] = { p->id, p->base, (uintptr_t)&stdout, (uintptr_t)stdout, (uintptr_t)&job };
+	uint64_t first[5];
+	int32_t differs;
+	int err;
+
+	memcpy(first, mine, sizeof(first));
+	err = dsm_broadcast(first, sizeof(first), 0);
+	if (err)
+		return err;
+	if (first[0] != mine[0])
+		log_line("this rank runs another executable than rank 0");
+	else if (memcmp(first, mine, sizeof(mine)))
+		log_line("the program or a library is at another address than on rank 0: start it with dsmrun, or with "
+			 "`setarch -R`, and with the same libraries");
+	differs = memcmp(first, mine, sizeof(mine)) ? 1 : 0;
+	err = dsm_reduce(&differs, DSM_INT32, DSM_MAX);
+	return err ? err : differs ? -EPROTO : 0;
+}
+
+DSM_API int dsm_adopt_globals(dsm_region_t **out)
+{
+	static const struct dsm_region_options opt = { .block_size = PAGE_BYTES };
+	struct program p = { 0 };
+	int32_t err = api_ready(), all;
+
+	if (err)
+		return err;
+	dl_iterate_phdr(read_program, &p);
+	all = err = look_at(&p);
+	err = dsm_reduce(&all, DSM_INT32, DSM_MIN);
+	if (!err)
+		err = all;
+	if (!err)
+		err = alike(&p);
+	if (err)
+		return err;
+	return dsm_region_adopt((void *)p.relro, PAGE_UP(p.end) - p.relro, &opt, out);
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * spawn.c - threads on other ranks.
+ *
+ * A thread is a record in the shared heap. The service thread of the chosen rank creates a POSIX thread for it. With a shared
+ * stack, so that a pointer to a local variable is good on every rank, the record lies at the top of that, and the function runs
+ * on it; what the kernel and the C library keep for a thread (its descriptor, thread-local storage) stays private.
+ *
+ * A miss of a block of the stack cannot be handled on that stack: part of the thread's private stack is its alternate one for
+ * signals. And the runtime cannot run there: it may not miss a block while it holds a lock. dsm_call() goes to the private stack.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "engine/call.h"
+#include "engine/job.h"
+#include "fault/fault.h"
+#include "sync/held.h"
+#include "util/futex.h"
+#include "util/log.h"
+
+#define STACK_MIN (64ul << 10)
+#define STACK_DEFAULT (2ul << 20)
+#define WARM (32ul << 10)         /* of a stack, there before the function runs */
+#define SIGNAL_STACK (192u << 10) /* what a miss needs, transports included, several times over */
+#define CALL_STACK (256u << 10)   /* for dsm_call() */
+#define OWN_STACK (SIGNAL_STACK + CALL_STACK + (128u << 10))
+
+enum { RUNS, DETACHED, ENDED };
+
+/* At the top of the stack, in shared memory. */
+struct record {
+	void *(*fn)(void *);
+	void *arg, *result;
+	dsm_sem_t done;
+	uint32_t state; /* atomic */
+	int32_t rank;
+	void *stack; /* or all of the record, where the stack is private */
+	uint32_t shared, pad;
+};
+
+static __thread struct {
+	struct record *record;
+	char *low, *high; /* its shared stack */
+	char *own;        /* top of the private one for dsm_call() */
+	jmp_buf out;
+} self;
+
+static uint32_t spawned; /* by this rank; atomic */
+static uint32_t ending;  /* threads here that others may take for ended, and that are still in the runtime; atomic */
+
+static void release(struct record *r)
+{
+	dsm_sem_t done = r->done;
+
+	dsm_free(r->stack);
+	dsm_sem_destroy(&done);
+}
+
+/*
+ * fn(arg) on another stack. In assembler, for no compiler may keep values on the stack that it leaves; its frame is found by
+ * the frame pointer from there, so debuggers and exceptions pass.
+ */
+void dsm_call_on(void *top, void (*fn)(void *), void *arg) __attribute__((visibility("hidden")));
+__asm__(".text\n\t"
+	".type dsm_call_on, @function\n"
+	".globl dsm_call_on\n\t"
+	".hidden dsm_call_on\n"
+	"dsm_call_on:\n\t"
+	".cfi_startproc\n\t"
+	"pushq %rbp\n\t"
+	".cfi_def_cfa_offset 16\n\t"
+	".cfi_offset %rbp, -16\n\t"
+	"movq %rsp, %rbp\n\t"
+	".cfi_def_cfa_register %rbp\n\t"
+	"movq %rdi, %rsp\n\t"
+	"movq %rdx, %rdi\n\t"
+	"callq *%rsi\n\t"
+	"leave\n\t"
+	".cfi_def_cfa %rsp, 8\n\t"
+	"ret\n\t"
+	".cfi_endproc\n\t"
+	".size dsm_call_on, . - dsm_call_on");
+
+static void run(void *arg)
+{
+	struct record *r = arg;
+
+	r->result = r->fn(r->arg);
+}
+
+static void warm(const struct record *r)
+{
+	const char *top = (const char *)r;
+
+	if (!one_node())
+		dsm_acquire(top - WARM, WARM, DSM_WRITE);
+}
+
+static void run_on_shared(struct record *r)
+{
+	char signals[SIGNAL_STACK], calls[CALL_STACK];
+	stack_t alternate = { .ss_sp = signals, .ss_size = sizeof(signals) }, before;
+
+	if (!one_node()) {
+		sigaltstack(&alternate, &before);
+		fault_alternate_stack();
+	}
+	warm(r);
+	self.low = r->stack;
+	self.high = (char *)r;
+	self.own = (char *)((uintptr_t)(calls + sizeof(calls)) & ~63ul);
+	if (!_setjmp(self.out))
+		dsm_call_on((char *)((uintptr_t)r & ~63ul), run, r);
+	self.low = self.high = NULL;
+	if (!one_node())
+		sigaltstack(&before, NULL);
+}
+
+static void run_here(struct record *r)
+{
+	self.record = r;
+	if (r->shared)
+		run_on_shared(r);
+	else if (!_setjmp(self.out))
+		run(r);
+	self.record = NULL;
+}
+
+DSM_API void dsm_call(void (*fn)(void *), void *arg)
+{
+	const char *here = __builtin_frame_address(0);
+
+	if (here >= self.low && here < self.high && !one_node())
+		dsm_call_on(self.own, fn, arg);
+	else
+		fn(arg);
+}
+
+/* A thread of the program. It was created with all signals blocked. */
+static void *body(void *arg)
+{
+	struct record *r = arg;
+	sigset_t none;
+	dsm_sem_t done;
+
+	sigemptyset(&none);
+	pthread_sigmask(SIG_SETMASK, &none, NULL);
+	run_here(r);
+	done = r->done;
+	__atomic_fetch_add(&ending, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_exchange_n(&r->state, ENDED, __ATOMIC_SEQ_CST) == DETACHED)
+		release(r);
+	else
+		dsm_sem_post(&done, 1); /* r may be gone after the exchange only where it is detached */
+	held_leave();
+	if (!__atomic_sub_fetch(&ending, 1, __ATOMIC_SEQ_CST))
+		futex_wake(&ending, INT_MAX);
+	return NULL;
+}
+
+void spawn_settle(void)
+{
+	uint32_t n;
+
+	while ((n = __atomic_load_n(&ending, __ATOMIC_SEQ_CST)))
+		futex_wait(&ending, n, 1000000000u);
+}
+
+/* The record is not looked at: the service thread touches no shared memory. */
+static int start(uint64_t arg)
+{
+	pthread_attr_t attr;
+	sigset_t all, before;
+	pthread_t t;
+	int err;
+
+	sigfillset(&all);
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, OWN_STACK + STACK_DEFAULT);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = pthread_create(&t, &attr, body, (void *)(uintptr_t)arg);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+void spawn_start(void)
+{
+	call_spawn = start;
+}
+
+/* Ranks in turn, beginning behind this one; or so many threads on each before the next one's turn. */
+static int choose(void)
+{
+	const uint32_t n = __atomic_fetch_add(&spawned, 1, __ATOMIC_RELAXED);
+	const uint32_t each = job.set.threads ? job.set.threads : 1;
+
+	if (!strcmp(job.set.place, "fill"))
+		return (int)((job.rank + (n + 1) / each) % job.size);
+	return (int)((job.rank + n + 1) % job.size);
+}
+
+static int make(const struct dsm_thread_options *opt, struct record **out)
+{
+	size_t size = opt && opt->stack_size ? (opt->stack_size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1) : STACK_DEFAULT;
+	const size_t top = (sizeof(struct record) + 63) & ~63ul;
+	struct record *r;
+	char *at;
+	int err;
+
+	if (!opt || !opt->shared_stack)
+		size = PAGE_BYTES;
+	else if (size < STACK_MIN)
+		size = STACK_MIN;
+	at = dsm_aligned_alloc(PAGE_BYTES, size);
+	if (!at)
+		return -EAGAIN;
+	r = (struct record *)(at + size - top);
+	memset(r, 0, sizeof(*r));
+	r->stack = at;
+	r->shared = opt && opt->shared_stack;
+	err = dsm_sem_init(&r->done, 0);
+	if (err) {
+		dsm_free(at);
+		return err;
+	}
+	*out = r;
+	return 0;
+}
+
+DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg)
+{
+	struct record *r;
+	uint64_t at;
+	int err = api_ready();
+
+	if (err)
+		return err;
+	if (!t || !fn || where < -1 || where >= job.size)
+		return -EINVAL;
+	err = make(opt, &r);
+	if (err)
+		return err;
+	r->fn = fn;
+	r->arg = arg;
+	r->rank = where < 0 ? choose() : where;
+	r->state = opt && opt->detached ? DETACHED : RUNS;
+	at = (uintptr_t)r;
+	while ((err = call_rank((uint16_t)r->rank, CALL_SPAWN, &at, sizeof(at), NULL, 0)) == -EBUSY)
+		;
+	if (err)
+		release(r);
+	else
+		t->id = at;
+	return err;
+}
+
+DSM_API int dsm_join(dsm_thread_t t, void **result)
+{
+	struct record *r = (struct record *)(uintptr_t)t.id;
+	int err = api_ready();
+	dsm_sem_t done;
+
+	if (err)
+		return err;
+	if (!r || r->state == DETACHED)
+		return -EINVAL;
+	if (r == self.record)
+		return -EDEADLK;
+	done = r->done;
+	err = dsm_sem_wait(&done);
+	if (err)
+		return err;
+	if (result)
+		*result = r->result;
+	release(r);
+	return 0;
+}
+
+DSM_API int dsm_detach(dsm_thread_t t)
+{
+	struct record *r = (struct record *)(uintptr_t)t.id;
+	int err = api_ready();
+	uint32_t was;
+
+	if (err)
+		return err;
+	if (!r)
+		return -EINVAL;
+	was = __atomic_exchange_n(&r->state, DETACHED, __ATOMIC_SEQ_CST);
+	if (was == ENDED)
+		release(r);
+	return was == DETACHED ? -EINVAL : 0;
+}
+
+DSM_API dsm_thread_t dsm_self(void)
+{
+	return (dsm_thread_t){ (uintptr_t)self.record };
+}
+
+DSM_API int dsm_thread_rank(dsm_thread_t t)
+{
+	const struct record *r = (const struct record *)(uintptr_t)t.id;
+
+	return r ? r->rank : -EINVAL;
+}
+
+DSM_API void dsm_thread_exit(void *result)
+{
+	if (!self.record)
+		dsm_abort(70, "dsm_thread_exit() by a thread that dsm_spawn() has not made");
+	self.record->result = result;
+	_longjmp(self.out, 1);
+}
+
+DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, void **result)
+{
+	struct record *r;
+	int err = api_ready();
+
+	if (err)
+		return err;
+	if (!fn || self.record)
+		return -EINVAL;
+	err = make(opt, &r);
+	if (err)
+		return err;
+	r->fn = fn;
+	r->arg = arg;
+	r->rank = job.rank;
+	run_here(r);
+	if (result)
+		*result = r->result;
+	release(r);
+	return 0;
+}

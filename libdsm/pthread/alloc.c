@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * alloc.c - the malloc family: the program's memory comes from the shared heap, that of libraries from the C library. Memory is freed
+ * by where it is, whoever asks.
+ *
+ * In front of each shared object there are 16 bytes: its size, and where it was allocated. So realloc() needs no other rank.
+ */
+#include "shim.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define GRAIN 16u
+
+struct head {
+	size_t size;
+	void *start;
+};
+_Static_assert(sizeof(struct head) == GRAIN, "objects stay aligned");
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *p, size_t size);
+extern void *__libc_memalign(size_t alignment, size_t size);
+extern void __libc_free(void *p);
+
+struct want {
+	size_t align, size;
+	bool zero;
+	void *got;
+};
+
+static void allocate(void *arg)
+{
+	struct want *out = arg, w = *out;
+
+	w.got = w.align > GRAIN ? dsm_aligned_alloc(w.align, w.size)
+		: w.zero        ? dsm_calloc(1, w.size)
+				: dsm_malloc(w.size);
+	out->got = w.got;
+}
+
+/* zero: alignment GRAIN only */
+static void *shared(size_t align, size_t size, bool zero)
+{
+	const size_t front = align > GRAIN ? align : GRAIN;
+	struct want w = { .align = align, .size = size + front, .zero = zero };
+	struct head *h;
+
+	if (w.size < size) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	dsm_call(allocate, &w);
+	if (!w.got)
+		return NULL;
+	h = (struct head *)((char *)w.got + front) - 1;
+	*h = (struct head){ .size = size, .start = w.got };
+	return h + 1;
+}
+
+void *shared_alloc(size_t size)
+{
+	return shared(GRAIN, size, false);
+}
+
+static struct head *head_of(void *p)
+{
+	return (struct head *)p - 1;
+}
+
+static void release(void *arg)
+{
+	void *p = *(void **)arg;
+
+	if (dsm_free(p) == -EINVAL)
+		dsm_abort(134, "free(): invalid pointer, or freed twice");
+}
+
+static bool ours(const void *caller)
+{
+	return shim.active && is_program(caller);
+}
+
+EXPORT void free(void *p)
+{
+	void *start;
+
+	if (!is_shared(p)) {
+		__libc_free(p);
+		return;
+	}
+	start = head_of(p)->start;
+	dsm_call(release, &start);
+}
+
+EXPORT void *malloc(size_t size)
+{
+	return ours(CALLER) ? shared(GRAIN, size, false) : __libc_malloc(size);
+}
+
+EXPORT void *calloc(size_t n, size_t size)
+{
+	size_t bytes;
+
+	if (!ours(CALLER))
+		return __libc_calloc(n, size);
+	if (__builtin_mul_overflow(n, size, &bytes)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	return shared(GRAIN, bytes, true);
+}
+
+static void *resize(void *p, size_t size)
+{
+	const size_t was = head_of(p)->size;
+	void *more;
+
+	if (size <= was && size >= was / 2) {
+		head_of(p)->size = size;
+		return p;
+	}
+	more = shared(GRAIN, size, false);
+	if (!more)
+		return NULL;
+	memcpy(more, p, was < size ? was : size);
+	free(p);
+	return more;
+}
+
+/* Shared memory stays shared, whoever asks. */
+EXPORT void *realloc(void *p, size_t size)
+{
+	if (!is_shared(p))
+		return !p && ours(CALLER) ? shared(GRAIN, size, false) : __libc_realloc(p, size);
+	if (size)
+		return resize(p, size);
+	free(p);
+	return NULL;
+}
+
+EXPORT void *reallocarray(void *p, size_t n, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(n, size, &bytes)) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	if (!p && ours(CALLER))
+		return shared(GRAIN, bytes, false);
+	return is_shared(p) ? resize(p, bytes) : __libc_realloc(p, bytes);
+}
+
+static void *aligned(size_t align, size_t size, const void *caller)
+{
+	return ours(caller) ? shared(align, size, false) : __libc_memalign(align, size);
+}
+
+EXPORT int posix_memalign(void **out, size_t align, size_t size)
+{
+	int saved = errno;
+	void *p;
+
+	if (align < sizeof(void *) || (align & (align - 1)))
+		return EINVAL;
+	p = aligned(align, size, CALLER);
+	errno = saved;
+	if (!p)
+		return ENOMEM;
+	*out = p;
+	return 0;
+}
+
+EXPORT void *aligned_alloc(size_t align, size_t size)
+{
+	return aligned(align, size, CALLER);
+}
+
+EXPORT void *memalign(size_t align, size_t size);
+EXPORT void *memalign(size_t align, size_t size)
+{
+	return aligned(align, size, CALLER);
+}
+
+EXPORT void *valloc(size_t size)
+{
+	return aligned(4096, size, CALLER);
+}
+
+EXPORT size_t malloc_usable_size(void *p);
+EXPORT size_t malloc_usable_size(void *p)
+{
+	return is_shared(p) ? head_of(p)->size : NEXT(malloc_usable_size)(p);
+}
+
+/* Strings that the C library allocates for the program. */
+EXPORT char *strndup(const char *s, size_t n)
+{
+	const size_t len = strnlen(s, n);
+	char *out = ours(CALLER) ? shared(GRAIN, len + 1, false) : __libc_malloc(len + 1);
+
+	if (!out)
+		return NULL;
+	memcpy(out, s, len);
+	out[len] = 0;
+	return out;
+}
+
+EXPORT char *strdup(const char *s)
+{
+	const size_t len = strlen(s) + 1;
+	char *out = ours(CALLER) ? shared(GRAIN, len, false) : __libc_malloc(len);
+
+	return out ? memcpy(out, s, len) : NULL;
+}

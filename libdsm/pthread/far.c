@@ -1,0 +1,508 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * far.c - synchronisation between nodes: an object's state is not in the block that it lies in, so taking a lock moves no block.
+ *
+ * The object's address is its name. A hash table in the shared heap leads from names to handles of libdsm, which are made when a
+ * name is first used, at the node that uses it. Each process keeps what it has looked up in a cache. What was destroyed, or made
+ * anew with another value, has another handle; an old one fails with -EINVAL and is looked up again.
+ *
+ * All of it runs by dsm_call(), and so on a private stack: arguments come and go through a struct on the program's.
+ */
+#include "shim.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BUCKETS 4096u
+#define LOCKS 64u
+#define CACHE 65536u
+#define DEPTHS 64u
+#define POLL_US 50u /* between two tries of a lock with a limit of time */
+
+enum type { T_NONE = 0, T_MUTEX, T_COND, T_RWLOCK, T_SEM, T_BARRIER };
+
+struct handles {
+	uint64_t id[3]; /* T_BARRIER: a counter and two gates; else one */
+};
+
+struct name {
+	struct name *next;
+	const void *object;
+	uint32_t type, pad;
+	struct handles h;
+};
+
+static struct table {
+	dsm_mutex_t locks[LOCKS];
+	struct name *buckets[BUCKETS];
+} * table;
+
+/* Written under `writing`, read without it: seq is odd meanwhile. */
+static struct entry {
+	uint32_t seq, type;
+	const void *object;
+	struct handles h;
+} cache[CACHE];
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+
+/* Recursive mutexes that this thread holds more than once. */
+static __thread struct {
+	const void *object;
+	uint32_t more;
+} depths[DEPTHS] __attribute__((tls_model("initial-exec")));
+
+static uint64_t hash(const void *object)
+{
+	return ((uintptr_t)object >> 2) * 0x9e3779b97f4a7c15u >> 20;
+}
+
+int far_start(void)
+{
+	unsigned int i;
+	int err;
+
+	if (shim.rank == 0) {
+		table = dsm_calloc(1, sizeof(*table));
+		if (!table)
+			return -ENOMEM;
+		for (i = 0; i < LOCKS; i++) {
+			err = dsm_mutex_init(&table->locks[i]);
+			if (err)
+				return err;
+		}
+	}
+	return dsm_broadcast(&table, sizeof(table), 0);
+}
+
+/* x86-64 keeps loads in order, and stores; this keeps the compiler from changing it. */
+static inline void in_order(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
+static bool cached(const void *object, enum type type, struct handles *out)
+{
+	struct entry *e = &cache[hash(object) % CACHE];
+	uint32_t seq = __atomic_load_n(&e->seq, __ATOMIC_ACQUIRE);
+	bool found = e->object == object && e->type == type;
+
+	*out = e->h;
+	in_order();
+	return found && !(seq & 1) && __atomic_load_n(&e->seq, __ATOMIC_RELAXED) == seq;
+}
+
+static void remember(const void *object, enum type type, const struct handles *h)
+{
+	struct entry *e = &cache[hash(object) % CACHE];
+
+	pthread_mutex_lock(&writing);
+	__atomic_store_n(&e->seq, e->seq + 1, __ATOMIC_RELAXED);
+	in_order();
+	e->object = object;
+	e->type = type;
+	e->h = *h;
+	__atomic_store_n(&e->seq, e->seq + 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&writing);
+}
+
+static void lose(const void *object)
+{
+	static const struct handles none;
+
+	remember(object, T_NONE, &none);
+}
+
+static int make(enum type type, uint32_t value, struct handles *h)
+{
+	int err = -EINVAL;
+
+	memset(h, 0, sizeof(*h));
+	switch (type) {
+	case T_MUTEX: return dsm_mutex_init((dsm_mutex_t *)&h->id[0]);
+	case T_COND: return dsm_cond_init((dsm_cond_t *)&h->id[0]);
+	case T_RWLOCK: return dsm_rwlock_init((dsm_rwlock_t *)&h->id[0]);
+	case T_SEM: return dsm_sem_init((dsm_sem_t *)&h->id[0], value);
+	case T_BARRIER:
+		err = dsm_atomic_init((dsm_atomic_t *)&h->id[0], 0, -1);
+		if (!err)
+			err = dsm_sem_init((dsm_sem_t *)&h->id[1], 0);
+		return err ? err : dsm_sem_init((dsm_sem_t *)&h->id[2], 0);
+	case T_NONE: break;
+	}
+	return err;
+}
+
+static void unmake(enum type type, struct handles *h)
+{
+	switch (type) {
+	case T_MUTEX: dsm_mutex_destroy((dsm_mutex_t *)&h->id[0]); break;
+	case T_COND: dsm_cond_destroy((dsm_cond_t *)&h->id[0]); break;
+	case T_RWLOCK: dsm_rwlock_destroy((dsm_rwlock_t *)&h->id[0]); break;
+	case T_SEM: dsm_sem_destroy((dsm_sem_t *)&h->id[0]); break;
+	case T_BARRIER:
+		dsm_atomic_destroy((dsm_atomic_t *)&h->id[0]);
+		dsm_sem_destroy((dsm_sem_t *)&h->id[1]);
+		dsm_sem_destroy((dsm_sem_t *)&h->id[2]);
+		break;
+	case T_NONE: break;
+	}
+}
+
+static struct name **place(const void *object)
+{
+	struct name **at = &table->buckets[hash(object) % BUCKETS];
+
+	while (*at && (*at)->object != object)
+		at = &(*at)->next;
+	return at;
+}
+
+/* T_NONE: no object has this name from now on. again: what there is is destroyed first. */
+static int rename_to(const void *object, enum type type, uint32_t value, bool again, struct handles *out)
+{
+	dsm_mutex_t lock = table->locks[hash(object) % LOCKS];
+	struct name **at, *n;
+	int err = dsm_mutex_lock(&lock);
+
+	if (err)
+		return err;
+	at = place(object);
+	n = *at;
+	if (!n && type) {
+		n = dsm_calloc(1, sizeof(*n));
+		err = n ? 0 : -ENOMEM;
+		if (n) {
+			n->object = object;
+			*at = n;
+		}
+	}
+	if (n && (again || n->type != type)) {
+		struct handles h = n->h;
+
+		unmake((enum type)n->type, &h);
+		n->type = T_NONE;
+		err = type ? make(type, value, &h) : 0;
+		if (!err) {
+			n->h = h;
+			n->type = type;
+		}
+	}
+	if (n && !err)
+		*out = n->h;
+	if (n && !n->type) {
+		*at = n->next;
+		dsm_free(n);
+	}
+	dsm_mutex_unlock(&lock);
+	return err;
+}
+
+static int look_up(const void *object, enum type type, struct handles *h)
+{
+	int err;
+
+	if (cached(object, type, h))
+		return 0;
+	err = rename_to(object, type, 0, false, h);
+	if (!err)
+		remember(object, type, h);
+	return err;
+}
+
+/* ---- operations, on the private stack -------------------------------------------------------------- */
+
+enum op {
+	O_LOCK,
+	O_TRYLOCK,
+	O_UNLOCK,
+	O_WAIT,
+	O_SIGNAL,
+	O_BROADCAST,
+	O_BARRIER,
+	O_RDLOCK,
+	O_WRLOCK,
+	O_RWUNLOCK,
+	O_SEM_WAIT,
+	O_SEM_TRYWAIT,
+	O_SEM_POST,
+	O_SEM_INIT,
+	O_FORGET
+};
+
+struct job {
+	enum op op;
+	void *object, *mutex;
+	uint32_t n;
+	bool timed;
+	uint64_t until; /* CLOCK_MONOTONIC, in ns */
+	int result;
+};
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* At least 1: 0 would be for ever. */
+static uint64_t left(const struct job *j)
+{
+	uint64_t t = now();
+
+	return j->until > t ? j->until - t : 1;
+}
+
+static int lock_until(const struct job *j, dsm_mutex_t *m)
+{
+	int err;
+
+	while ((err = dsm_mutex_trylock(m)) == -EBUSY && now() < j->until)
+		usleep(POLL_US);
+	return err == -EBUSY ? -ETIMEDOUT : err;
+}
+
+static int meet(struct handles *h, uint32_t n)
+{
+	uint64_t before;
+	dsm_sem_t gate;
+	int err = dsm_atomic_fetch_add((dsm_atomic_t *)&h->id[0], 1, &before);
+
+	if (err)
+		return err;
+	gate.id = h->id[1 + before / n % 2];
+	if (before % n != n - 1)
+		return dsm_sem_wait(&gate);
+	err = n > 1 ? dsm_sem_post(&gate, n - 1) : 0;
+	return err ? err : 1;
+}
+
+static enum type type_of(enum op op)
+{
+	switch (op) {
+	case O_LOCK:
+	case O_TRYLOCK:
+	case O_UNLOCK: return T_MUTEX;
+	case O_WAIT:
+	case O_SIGNAL:
+	case O_BROADCAST: return T_COND;
+	case O_BARRIER: return T_BARRIER;
+	case O_RDLOCK:
+	case O_WRLOCK:
+	case O_RWUNLOCK: return T_RWLOCK;
+	case O_SEM_WAIT:
+	case O_SEM_TRYWAIT:
+	case O_SEM_POST:
+	case O_SEM_INIT: return T_SEM;
+	case O_FORGET: break;
+	}
+	return T_NONE;
+}
+
+static int perform(const struct job *j, struct handles *h)
+{
+	dsm_mutex_t mutex = { h->id[0] };
+	dsm_cond_t cond = { h->id[0] };
+	dsm_rwlock_t rwlock = { h->id[0] };
+	dsm_sem_t sem = { h->id[0] };
+	struct handles other;
+	int err;
+
+	switch (j->op) {
+	case O_LOCK: return j->timed ? lock_until(j, &mutex) : dsm_mutex_lock(&mutex);
+	case O_TRYLOCK: return dsm_mutex_trylock(&mutex);
+	case O_UNLOCK: return dsm_mutex_unlock(&mutex);
+	case O_WAIT:
+		err = look_up(j->mutex, T_MUTEX, &other);
+		if (err)
+			return err;
+		mutex.id = other.id[0];
+		return j->timed ? dsm_cond_timedwait(&cond, &mutex, left(j)) : dsm_cond_wait(&cond, &mutex);
+	case O_SIGNAL: return dsm_cond_signal(&cond);
+	case O_BROADCAST: return dsm_cond_broadcast(&cond);
+	case O_BARRIER: return meet(h, j->n);
+	case O_RDLOCK: return dsm_rwlock_rdlock(&rwlock);
+	case O_WRLOCK: return dsm_rwlock_wrlock(&rwlock);
+	case O_RWUNLOCK: return dsm_rwlock_unlock(&rwlock);
+	case O_SEM_WAIT: return j->timed ? dsm_sem_timedwait(&sem, left(j)) : dsm_sem_wait(&sem);
+	case O_SEM_TRYWAIT: return dsm_sem_trywait(&sem);
+	case O_SEM_POST: return dsm_sem_post(&sem, 1);
+	case O_SEM_INIT:
+	case O_FORGET: break;
+	}
+	return -EINVAL;
+}
+
+static void run(void *arg)
+{
+	struct job *out = arg, j = *out;
+	struct handles h = { { 0 } };
+	int err, tries;
+
+	if (j.op == O_SEM_INIT || j.op == O_FORGET) {
+		err = rename_to(j.object, type_of(j.op), j.n, true, &h);
+		if (!err && j.op == O_SEM_INIT)
+			remember(j.object, T_SEM, &h);
+		else
+			lose(j.object);
+		out->result = err;
+		return;
+	}
+	for (tries = 0; tries < 3; tries++) {
+		err = look_up(j.object, type_of(j.op), &h);
+		if (!err)
+			err = perform(&j, &h);
+		if (err != -EINVAL)
+			break;
+		lose(j.object); /* it may have been made anew */
+		if (j.mutex)
+			lose(j.mutex);
+	}
+	out->result = err;
+}
+
+static int go(struct job *j)
+{
+	dsm_call(run, j);
+	return j->result < 0 ? -j->result : j->result;
+}
+
+static struct job job_of(enum op op, void *object, clockid_t clock, const struct timespec *until)
+{
+	struct job j = { .op = op, .object = object, .timed = until };
+
+	if (until)
+		j.until = now() + time_left(clock, until);
+	return j;
+}
+
+static int again(const void *object)
+{
+	unsigned int i, free = DEPTHS;
+
+	for (i = 0; i < DEPTHS && depths[i].object != object; i++)
+		if (!depths[i].more && free == DEPTHS)
+			free = i;
+	i = i < DEPTHS ? i : free;
+	if (i == DEPTHS)
+		return EAGAIN;
+	depths[i].object = object;
+	depths[i].more++;
+	return 0;
+}
+
+static bool less(const void *object)
+{
+	unsigned int i;
+
+	for (i = 0; i < DEPTHS; i++)
+		if (depths[i].object == object && depths[i].more) {
+			depths[i].more--;
+			return true;
+		}
+	return false;
+}
+
+int far_lock(void *m, int kind, clockid_t clock, const struct timespec *until)
+{
+	struct job j = job_of(O_LOCK, m, clock, until);
+	int err = go(&j);
+
+	return err == EDEADLK && kind == PTHREAD_MUTEX_RECURSIVE ? again(m) : err;
+}
+
+int far_trylock(void *m, int kind)
+{
+	struct job j = job_of(O_TRYLOCK, m, 0, NULL);
+	int err;
+
+	if (kind != PTHREAD_MUTEX_RECURSIVE)
+		return go(&j);
+	/* Held by this thread, or by another: unlocking tells, and is undone at once. */
+	err = go(&j);
+	if (err != EBUSY)
+		return err;
+	j.op = O_LOCK;
+	j.timed = true;
+	j.until = now();
+	err = go(&j);
+	return err == EDEADLK ? again(m) : err == ETIMEDOUT ? EBUSY : err;
+}
+
+int far_unlock(void *m, int kind)
+{
+	struct job j = job_of(O_UNLOCK, m, 0, NULL);
+
+	return kind == PTHREAD_MUTEX_RECURSIVE && less(m) ? 0 : go(&j);
+}
+
+int far_wait(void *c, void *m, int kind, clockid_t clock, const struct timespec *until)
+{
+	struct job j = job_of(O_WAIT, c, clock, until);
+
+	(void)kind;
+	j.mutex = m;
+	return go(&j);
+}
+
+int far_wake(void *c, bool all)
+{
+	struct job j = job_of(all ? O_BROADCAST : O_SIGNAL, c, 0, NULL);
+
+	return go(&j);
+}
+
+int far_barrier(void *b, uint32_t n)
+{
+	struct job j = job_of(O_BARRIER, b, 0, NULL);
+
+	j.n = n;
+	dsm_call(run, &j);
+	return j.result > 0 ? PTHREAD_BARRIER_SERIAL_THREAD : -j.result;
+}
+
+int far_rwlock(void *l, bool write, bool wait)
+{
+	struct job j = job_of(write ? O_WRLOCK : O_RDLOCK, l, 0, NULL);
+
+	return wait ? go(&j) : cannot("a pthread_rwlock_try call");
+}
+
+int far_rwunlock(void *l)
+{
+	struct job j = job_of(O_RWUNLOCK, l, 0, NULL);
+
+	return go(&j);
+}
+
+int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until)
+{
+	struct job j = job_of(wait ? O_SEM_WAIT : O_SEM_TRYWAIT, s, clock, until);
+
+	return go(&j);
+}
+
+int far_sem_post(void *s)
+{
+	struct job j = job_of(O_SEM_POST, s, 0, NULL);
+
+	return go(&j);
+}
+
+int far_sem_init(void *s, uint32_t value)
+{
+	struct job j = job_of(O_SEM_INIT, s, 0, NULL);
+
+	j.n = value;
+	return go(&j);
+}
+
+void far_forget(void *object)
+{
+	struct job j = job_of(O_FORGET, object, 0, NULL);
+
+	go(&j);
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * near.c - synchronisation in one node: the state is in the object, and threads of all ranks sleep on it by futexes. Zeroed memory
+ * is an object that nobody holds, as the initialisers of POSIX are.
+ */
+#include "shim.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SPINS 100
+
+/* As pthread_mutex_t has them: its static initialisers set the kind. */
+struct mutex {
+	uint32_t lock; /* 0 free, 1 held, 2 held and awaited */
+	uint32_t count;
+	uint32_t owner; /* of a recursive or checking one */
+	uint32_t users;
+	uint32_t kind;
+};
+_Static_assert(offsetof(struct mutex, kind) == offsetof(pthread_mutex_t, __data.__kind), "as the C library has it");
+
+struct cond {
+	uint32_t seq, waiters;
+};
+
+struct barrier {
+	uint32_t n, arrived, round, pad;
+};
+
+struct rwlock {
+	uint32_t state;   /* readers; WRITER: held for writing */
+	uint32_t writers; /* that wait: readers let them go first */
+	uint32_t seq, sleepers;
+};
+#define WRITER 0x80000000u
+
+static __thread uint32_t thread_id __attribute__((tls_model("initial-exec")));
+
+static uint32_t me(void)
+{
+	if (!thread_id)
+		thread_id = (uint32_t)gettid();
+	return thread_id;
+}
+
+static int wait_for(uint32_t *word, uint32_t seen, clockid_t clock, const struct timespec *until)
+{
+	const int op = FUTEX_WAIT_BITSET | (clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);
+
+	if (until && until->tv_sec < 0)
+		return ETIMEDOUT;
+	if (syscall(SYS_futex, word, op, seen, until, NULL, FUTEX_BITSET_MATCH_ANY) && errno == ETIMEDOUT)
+		return ETIMEDOUT;
+	return 0;
+}
+
+static void wake(uint32_t *word, int n)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
+}
+
+static int lock_slow(uint32_t *l, clockid_t clock, const struct timespec *until)
+{
+	int spin, err = 0;
+
+	for (spin = 0; spin < SPINS; spin++) {
+		uint32_t free = 0;
+
+		__builtin_ia32_pause();
+		if (!__atomic_load_n(l, __ATOMIC_RELAXED) &&
+		    __atomic_compare_exchange_n(l, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return 0;
+	}
+	while (__atomic_exchange_n(l, 2, __ATOMIC_ACQUIRE)) {
+		if (err)
+			return err;
+		err = wait_for(l, 2, clock, until);
+	}
+	return 0;
+}
+
+static int lock_word(uint32_t *l, clockid_t clock, const struct timespec *until)
+{
+	uint32_t free = 0;
+
+	if (__builtin_expect(__atomic_compare_exchange_n(l, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 1))
+		return 0;
+	return lock_slow(l, clock, until);
+}
+
+static void unlock_word(uint32_t *l)
+{
+	if (__atomic_exchange_n(l, 0, __ATOMIC_RELEASE) == 2)
+		wake(l, 1);
+}
+
+/* A recursive or checking mutex that this thread holds: the result; -1: it does not. */
+static int held_already(struct mutex *m, bool try)
+{
+	if (__atomic_load_n(&m->owner, __ATOMIC_RELAXED) != me())
+		return -1;
+	if ((m->kind & 3) != PTHREAD_MUTEX_RECURSIVE)
+		return try ? EBUSY : EDEADLK;
+	if (m->count == UINT_MAX)
+		return EAGAIN;
+	m->count++;
+	return 0;
+}
+
+static bool plain(const struct mutex *m)
+{
+	return (m->kind & 3) == PTHREAD_MUTEX_NORMAL || (m->kind & 3) == PTHREAD_MUTEX_ADAPTIVE_NP;
+}
+
+int near_lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
+{
+	struct mutex *m = (struct mutex *)mutex;
+	int err;
+
+	if (__builtin_expect(plain(m), 1))
+		return lock_word(&m->lock, clock, until);
+	err = held_already(m, false);
+	if (err >= 0)
+		return err;
+	err = lock_word(&m->lock, clock, until);
+	if (!err)
+		__atomic_store_n(&m->owner, me(), __ATOMIC_RELAXED);
+	return err;
+}
+
+int near_trylock(pthread_mutex_t *mutex)
+{
+	struct mutex *m = (struct mutex *)mutex;
+	uint32_t free = 0;
+	int err = plain(m) ? -1 : held_already(m, true);
+
+	if (err >= 0)
+		return err;
+	if (!__atomic_compare_exchange_n(&m->lock, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return EBUSY;
+	if (!plain(m))
+		__atomic_store_n(&m->owner, me(), __ATOMIC_RELAXED);
+	return 0;
+}
+
+int near_unlock(pthread_mutex_t *mutex)
+{
+	struct mutex *m = (struct mutex *)mutex;
+
+	if (__builtin_expect(!plain(m), 0)) {
+		if (__atomic_load_n(&m->owner, __ATOMIC_RELAXED) != me())
+			return EPERM;
+		if (m->count) {
+			m->count--;
+			return 0;
+		}
+		__atomic_store_n(&m->owner, 0, __ATOMIC_RELAXED);
+	}
+	unlock_word(&m->lock);
+	return 0;
+}
+
+/* A recursive mutex is let go as a whole, and had again as often. */
+int near_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
+{
+	struct cond *c = (struct cond *)cond;
+	struct mutex *m = (struct mutex *)mutex;
+	const uint32_t seq = __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST), count = m->count;
+	int err;
+
+	__atomic_fetch_add(&c->waiters, 1, __ATOMIC_SEQ_CST);
+	if (!plain(m))
+		m->count = 0;
+	err = near_unlock(mutex);
+	if (err)
+		goto out;
+	err = wait_for(&c->seq, seq, clock, until);
+	near_lock(mutex, CLOCK_REALTIME, NULL);
+	if (err == ETIMEDOUT && __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST) != seq)
+		err = 0;
+out:
+	if (!plain(m))
+		m->count = count;
+	__atomic_fetch_sub(&c->waiters, 1, __ATOMIC_SEQ_CST);
+	return err;
+}
+
+int near_wake(pthread_cond_t *cond, bool all)
+{
+	struct cond *c = (struct cond *)cond;
+
+	__atomic_fetch_add(&c->seq, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&c->waiters, __ATOMIC_SEQ_CST))
+		wake(&c->seq, all ? INT_MAX : 1);
+	return 0;
+}
+
+int near_barrier(pthread_barrier_t *barrier)
+{
+	struct barrier *b = (struct barrier *)barrier;
+	const uint32_t round = __atomic_load_n(&b->round, __ATOMIC_ACQUIRE);
+	int spin;
+
+	if (__atomic_add_fetch(&b->arrived, 1, __ATOMIC_ACQ_REL) == b->n) {
+		__atomic_store_n(&b->arrived, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&b->round, round + 1, __ATOMIC_RELEASE);
+		wake(&b->round, INT_MAX);
+		return PTHREAD_BARRIER_SERIAL_THREAD;
+	}
+	for (spin = 0; spin < SPINS && __atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round; spin++)
+		__builtin_ia32_pause();
+	while (__atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round)
+		wait_for(&b->round, round, CLOCK_MONOTONIC, NULL);
+	return 0;
+}
+
+static bool rwlock_take(struct rwlock *l, bool write)
+{
+	uint32_t seen = __atomic_load_n(&l->state, __ATOMIC_RELAXED);
+
+	do {
+		if (write ? seen : (seen & WRITER) || __atomic_load_n(&l->writers, __ATOMIC_RELAXED))
+			return false;
+	} while (!__atomic_compare_exchange_n(&l->state, &seen, write ? WRITER : seen + 1, 0, __ATOMIC_ACQUIRE,
+					      __ATOMIC_RELAXED));
+	return true;
+}
+
+int near_rwlock(pthread_rwlock_t *lock, bool write, bool wait)
+{
+	struct rwlock *l = (struct rwlock *)lock;
+
+	if (rwlock_take(l, write))
+		return 0;
+	if (!wait)
+		return EBUSY;
+	if (write)
+		__atomic_fetch_add(&l->writers, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&l->sleepers, 1, __ATOMIC_SEQ_CST);
+	for (;;) {
+		uint32_t seq = __atomic_load_n(&l->seq, __ATOMIC_SEQ_CST);
+
+		if (rwlock_take(l, write))
+			break;
+		wait_for(&l->seq, seq, CLOCK_MONOTONIC, NULL);
+	}
+	__atomic_fetch_sub(&l->sleepers, 1, __ATOMIC_SEQ_CST);
+	if (write)
+		__atomic_fetch_sub(&l->writers, 1, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+int near_rwunlock(pthread_rwlock_t *lock)
+{
+	struct rwlock *l = (struct rwlock *)lock;
+
+	if (__atomic_load_n(&l->state, __ATOMIC_RELAXED) & WRITER)
+		__atomic_store_n(&l->state, 0, __ATOMIC_SEQ_CST);
+	else
+		__atomic_fetch_sub(&l->state, 1, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&l->seq, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&l->sleepers, __ATOMIC_SEQ_CST))
+		wake(&l->seq, INT_MAX);
+	return 0;
+}
+
+/* sem[0]: the value; sem[1]: sleepers. */
+int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until)
+{
+	uint32_t seen = __atomic_load_n(sem, __ATOMIC_RELAXED);
+	int err = 0;
+
+	for (;;) {
+		while (seen)
+			if (__atomic_compare_exchange_n(sem, &seen, seen - 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+				return 0;
+		if (!wait)
+			return EAGAIN;
+		if (err)
+			return err;
+		__atomic_fetch_add(&sem[1], 1, __ATOMIC_SEQ_CST);
+		err = wait_for(sem, 0, clock, until);
+		__atomic_fetch_sub(&sem[1], 1, __ATOMIC_SEQ_CST);
+		seen = __atomic_load_n(sem, __ATOMIC_RELAXED);
+	}
+}
+
+int near_sem_post(uint32_t *sem)
+{
+	__atomic_fetch_add(sem, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&sem[1], __ATOMIC_SEQ_CST))
+		wake(sem, 1);
+	return 0;
+}

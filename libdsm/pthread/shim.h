@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * shim.h - libdsm-pthread.so: POSIX threads of an ordinary program over the ranks of a job.
+ *
+ * The library stands in front of the C library: the program's calls come here, and so do those of every other library of the
+ * process. Objects in shared memory are the program's, and handled here; objects elsewhere belong to libraries and to threads
+ * of one rank, and go on to the C library. Where there is no object to tell by (malloc(), pthread_self()), the caller's address
+ * does: the executable and the C++ library are the program.
+ *
+ * In a job of one rank everything goes on to the C library.
+ */
+#ifndef PTHREAD_SHIM_H
+#define PTHREAD_SHIM_H
+
+#include <dsm.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <sched.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define CALLER __builtin_return_address(0)
+
+/* What this process knows of the job; constant once it is active. */
+struct shim {
+	bool active; /* a job of several ranks, joined */
+	bool near;   /* of one node: memory is coherent, and futexes work between ranks */
+	int rank, size;
+	char *heap, *heap_end;       /* the shared heap */
+	char *globals, *globals_end; /* the program's variables */
+};
+
+extern struct shim shim;
+
+/* Is it in shared memory? */
+static inline bool is_shared(const void *p)
+{
+	const char *at = p;
+
+	return shim.active &&
+		((at >= shim.heap && at < shim.heap_end) || (at >= shim.globals && at < shim.globals_end));
+}
+
+/* Does the program call, not a library? */
+bool is_program(const void *caller);
+
+/* What all ranks share, in the heap. Counters are atomic. */
+struct team {
+	uint32_t live;   /* threads made and not yet ended */
+	uint32_t status; /* of the job, once `over` */
+	uint32_t keys;   /* pthread_key_t that are taken are below */
+	pthread_spinlock_t once;
+	dsm_sem_t exits; /* somebody wants the job to end with `status` */
+	dsm_sem_t over;  /* the other ranks wait for this */
+	void (*destructors[1024])(void *);
+};
+
+extern struct team *team;
+extern uint64_t main_thread; /* rank 0's */
+
+/* For this library: as malloc() of the program. NULL. */
+void *shared_alloc(size_t size);
+
+/* The next definition of a function, the C library's. Never NULL. */
+void *next_of(const char *name);
+#define NEXT(name)                                                                        \
+	({                                                                                \
+		static __typeof__(&name) next_;                                           \
+		__typeof__(&name) at_ = __atomic_load_n(&next_, __ATOMIC_RELAXED);        \
+		if (!at_)                                                                 \
+			__atomic_store_n(&next_, at_ = next_of(#name), __ATOMIC_RELAXED); \
+		at_;                                                                      \
+	})
+
+/* A message that names what does not work across ranks. ENOSYS. */
+int cannot(const char *what);
+
+/* ---- objects in place: one node (near.c) ---------------------------------------------------------- */
+
+/* They return 0 or a positive errno value. until NULL: for ever. */
+int near_lock(pthread_mutex_t *m, clockid_t clock, const struct timespec *until);
+int near_trylock(pthread_mutex_t *m);
+int near_unlock(pthread_mutex_t *m);
+int near_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until);
+int near_wake(pthread_cond_t *c, bool all);
+int near_barrier(pthread_barrier_t *b);
+int near_rwlock(pthread_rwlock_t *l, bool write, bool wait);
+int near_rwunlock(pthread_rwlock_t *l);
+int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until);
+int near_sem_post(uint32_t *sem);
+
+/* ---- objects by name: several nodes (far.c) ------------------------------------------------------- */
+
+int far_lock(void *m, int kind, clockid_t clock, const struct timespec *until);
+int far_trylock(void *m, int kind);
+int far_unlock(void *m, int kind);
+int far_wait(void *c, void *m, int kind, clockid_t clock, const struct timespec *until);
+int far_wake(void *c, bool all);
+int far_barrier(void *b, uint32_t n);
+int far_rwlock(void *l, bool write, bool wait);
+int far_rwunlock(void *l);
+int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until);
+int far_sem_post(void *s);
+int far_sem_init(void *s, uint32_t value);
+void far_forget(void *object); /* destroyed, or made anew */
+int far_start(void);           /* collective */
+
+/* Until then, in ns; 0: it is past. */
+uint64_t time_left(clockid_t clock, const struct timespec *until);
+
+#endif

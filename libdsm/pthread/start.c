@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * start.c - the program's process becomes a rank before its first constructor runs, and leaves the job after its last destructor.
+ *
+ * Rank 0 runs the program: constructors, main() on a shared stack, exit handlers. The other ranks stay in this library's
+ * constructor, where their first thread waits for the end; their threads are made by pthread_create(). When the program ends,
+ * with or without threads that still run, all ranks leave the job together and end at once, with their memory as it is.
+ */
+#include "shim.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define INSIDE "DSM_PTHREAD_INSIDE" /* a program that the program starts is no rank */
+#define CODE_MAX 8
+
+struct shim shim;
+struct team *team;
+uint64_t main_thread;
+
+static struct {
+	const char *low, *high;
+} code[CODE_MAX];
+static unsigned int codes;
+
+void *next_of(const char *name)
+{
+	void *at = dlsym(RTLD_NEXT, name);
+
+	if (!at)
+		dsm_abort(70, "the C library has no %s()", name);
+	return at;
+}
+
+int cannot(const char *what)
+{
+	fprintf(stderr, "libdsm-pthread: rank %d: %s does not work across ranks\n", shim.rank, what);
+	return ENOSYS;
+}
+
+bool is_program(const void *caller)
+{
+	const char *at = caller;
+	unsigned int i;
+
+	for (i = 0; i < codes; i++)
+		if (at >= code[i].low && at < code[i].high)
+			return true;
+	return false;
+}
+
+/* This library counts as well: what it calls may end in a jump to malloc(), whose caller is then here. */
+static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	int i, *n = arg;
+
+	(void)size;
+	if ((*n)++ && !strstr(info->dlpi_name, "/libstdc++.") && !strstr(info->dlpi_name, "/libdsm-pthread."))
+		return 0;
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+
+		if (h->p_type != PT_LOAD || !(h->p_flags & PF_X) || codes == CODE_MAX)
+			continue;
+		code[codes].low = (const char *)(info->dlpi_addr + h->p_vaddr);
+		code[codes].high = code[codes].low + h->p_memsz;
+		codes++;
+	}
+	return 0;
+}
+
+static void give_up(const char *what, int err)
+{
+	fprintf(stderr, "libdsm-pthread: %s: %s\n", what, dsm_strerror(err));
+	_exit(70);
+}
+
+static void must(const char *what, int err)
+{
+	if (err)
+		give_up(what, err);
+}
+
+/* Where shared memory is. */
+static void look_around(dsm_region_t *globals)
+{
+	struct dsm_region_info heap;
+	void *p = dsm_malloc(1);
+
+	if (!p || dsm_region_query(p, &heap))
+		give_up("no shared heap (DSM_HEAP)", ENOMEM);
+	dsm_free(p);
+	shim.heap = heap.base;
+	shim.heap_end = shim.heap + heap.size;
+	if (globals) {
+		shim.globals = dsm_region_base(globals);
+		shim.globals_end = shim.globals + dsm_region_size(globals);
+	}
+}
+
+static void make_team(void)
+{
+	if (shim.rank == 0) {
+		team = dsm_calloc(1, sizeof(*team));
+		if (!team)
+			give_up("no shared heap (DSM_HEAP)", ENOMEM);
+		must("dsm_sem_init", dsm_sem_init(&team->exits, 0));
+		must("dsm_sem_init", dsm_sem_init(&team->over, 0));
+	}
+	must("dsm_broadcast", dsm_broadcast(&team, sizeof(team), 0));
+}
+
+/* A rank other than 0: until the program is over. */
+static void serve(void)
+{
+	dsm_sem_t over = team->over;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	while (dsm_sem_wait(&over) == -EINTR)
+		;
+	fflush(NULL);
+	dsm_quit();
+	_exit(0);
+}
+
+/* exit() was called on another rank. */
+static void *exits(void *arg)
+{
+	dsm_sem_t wanted = team->exits;
+
+	if (!dsm_sem_wait(&wanted))
+		exit((int)team->status);
+	return arg;
+}
+
+static int status; /* that rank 0 ends with */
+
+static void note_status(int s, void *arg)
+{
+	(void)arg;
+	status = s;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	dsm_region_t *globals = NULL;
+	pthread_t t;
+	int n = 0;
+
+	if (getenv(INSIDE))
+		return;
+	must("dsm_init", dsm_init(NULL));
+	shim.rank = dsm_rank();
+	shim.size = dsm_size();
+	setenv(INSIDE, "1", 1);
+	if (shim.size == 1)
+		return;
+	shim.near = dsm_nodes() == 1;
+	dl_iterate_phdr(note_code, &n);
+	must("the program's variables", dsm_adopt_globals(&globals));
+	look_around(globals);
+	make_team();
+	must("names", far_start());
+	shim.active = true; /* before another rank can make a thread here */
+	must("dsm_barrier", dsm_barrier());
+	if (shim.rank)
+		serve();
+	if (NEXT(pthread_create)(&t, NULL, exits, NULL))
+		give_up("no thread", EAGAIN);
+}
+
+static void leave(void *arg)
+{
+	dsm_sem_t over = team->over;
+
+	(void)arg;
+	fflush(NULL);
+	dsm_sem_post(&over, (uint32_t)shim.size - 1);
+	dsm_quit();
+	_exit(status);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	if (shim.active && shim.rank == 0)
+		dsm_call(leave, NULL);
+	else if (!shim.active && dsm_size() == 1)
+		dsm_finalize();
+}
+
+struct asked {
+	int status;
+};
+
+static void ask(void *arg)
+{
+	int s = ((struct asked *)arg)->status;
+	dsm_sem_t wanted = team->exits;
+
+	team->status = (uint32_t)s;
+	dsm_sem_post(&wanted, 1);
+}
+
+EXPORT void exit(int s)
+{
+	struct asked a = { s };
+
+	if (shim.active && shim.rank) {
+		fflush(NULL);
+		dsm_call(ask, &a);
+		for (;;)
+			pause();
+	}
+	NEXT(exit)(s);
+	__builtin_unreachable();
+}
+
+/* ---- main() ---------------------------------------------------------------------------------------- */
+
+static int (*program_main)(int, char **, char **);
+
+struct words {
+	int argc;
+	char **argv, **envp;
+};
+
+static void *call_main(void *arg)
+{
+	struct words *w = arg;
+
+	main_thread = dsm_self().id;
+	return (void *)(intptr_t)program_main(w->argc, w->argv, w->envp);
+}
+
+/* Other threads may read them: a copy in shared memory. */
+static char **share_words(char **words, int n)
+{
+	char **out = dsm_calloc((size_t)n + 1, sizeof(*out));
+	int i;
+
+	for (i = 0; out && i < n; i++) {
+		out[i] = dsm_malloc(strlen(words[i]) + 1);
+		if (!out[i])
+			return words;
+		strcpy(out[i], words[i]);
+	}
+	return out ? out : words;
+}
+
+static int run_main(int argc, char **argv, char **envp)
+{
+	const struct dsm_thread_options opt = { .stack_size = 8ul << 20, .shared_stack = 1 };
+	struct words w = { argc, argv, envp };
+	void *result = NULL;
+
+	if (!shim.active)
+		return program_main(argc, argv, envp);
+	w.argv = share_words(argv, argc);
+	on_exit(note_status, NULL); /* here: the C library runs destructors before handlers that came before main() */
+	must("main()", dsm_run(&opt, call_main, &w, &result));
+	return (int)(intptr_t)result;
+}
+
+EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
+			     void (*fini)(void), void (*rtld_fini)(void), void *stack_end);
+EXPORT int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv, void (*init)(void),
+			     void (*fini)(void), void (*rtld_fini)(void), void *stack_end)
+{
+	program_main = main;
+	return NEXT(__libc_start_main)(run_main, argc, argv, init, fini, rtld_fini, stack_end);
+}

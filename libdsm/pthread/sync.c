@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* sync.c - the synchronisation calls of POSIX: to the C library for private objects, else to near.c or far.c. */
+#include "shim.h"
+
+#include <limits.h>
+#include <semaphore.h>
+#include <string.h>
+
+#define KIND(m) ((m)->__data.__kind & 3)
+
+/* What lies in the memory of the objects, besides what near.c has there. */
+struct cond_extra {
+	uint32_t near[2], clock;
+};
+struct barrier_extra {
+	uint32_t n;
+};
+
+uint64_t time_left(clockid_t clock, const struct timespec *until)
+{
+	struct timespec t;
+	int64_t ns;
+
+	clock_gettime(clock, &t);
+	ns = (until->tv_sec - t.tv_sec) * 1000000000l + (until->tv_nsec - t.tv_nsec);
+	return ns > 0 ? (uint64_t)ns : 0;
+}
+
+static bool bad_time(const struct timespec *t)
+{
+	return t->tv_nsec < 0 || t->tv_nsec >= 1000000000;
+}
+
+/* ---- mutexes --------------------------------------------------------------------------------------- */
+
+EXPORT int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr)
+{
+	int kind = PTHREAD_MUTEX_NORMAL, robust = PTHREAD_MUTEX_STALLED, protocol = PTHREAD_PRIO_NONE;
+
+	if (!is_shared(m))
+		return NEXT(pthread_mutex_init)(m, attr);
+	if (attr) {
+		pthread_mutexattr_gettype(attr, &kind);
+		pthread_mutexattr_getrobust(attr, &robust);
+		pthread_mutexattr_getprotocol(attr, &protocol);
+	}
+	if (robust != PTHREAD_MUTEX_STALLED)
+		return cannot("a robust mutex"), ENOTSUP;
+	if (protocol != PTHREAD_PRIO_NONE)
+		return cannot("a mutex with a priority protocol"), ENOTSUP;
+	memset(m, 0, sizeof(*m));
+	m->__data.__kind = kind;
+	if (!shim.near)
+		far_forget(m);
+	return 0;
+}
+
+EXPORT int pthread_mutex_destroy(pthread_mutex_t *m)
+{
+	if (!is_shared(m))
+		return NEXT(pthread_mutex_destroy)(m);
+	if (!shim.near)
+		far_forget(m);
+	else if (m->__data.__lock)
+		return EBUSY;
+	return 0;
+}
+
+EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
+{
+	if (!is_shared(m))
+		return NEXT(pthread_mutex_lock)(m);
+	return shim.near ? near_lock(m, CLOCK_REALTIME, NULL) : far_lock(m, KIND(m), CLOCK_REALTIME, NULL);
+}
+
+EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
+{
+	if (!is_shared(m))
+		return NEXT(pthread_mutex_trylock)(m);
+	return shim.near ? near_trylock(m) : far_trylock(m, KIND(m));
+}
+
+EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
+{
+	struct timespec t = *until;
+
+	if (!is_shared(m))
+		return NEXT(pthread_mutex_clocklock)(m, clock, until);
+	if (bad_time(&t))
+		return EINVAL;
+	return shim.near ? near_lock(m, clock, &t) : far_lock(m, KIND(m), clock, &t);
+}
+
+EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *until)
+{
+	if (!is_shared(m))
+		return NEXT(pthread_mutex_timedlock)(m, until);
+	return pthread_mutex_clocklock(m, CLOCK_REALTIME, until);
+}
+
+EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
+{
+	if (!is_shared(m))
+		return NEXT(pthread_mutex_unlock)(m);
+	return shim.near ? near_unlock(m) : far_unlock(m, KIND(m));
+}
+
+EXPORT int pthread_mutex_consistent(pthread_mutex_t *m)
+{
+	return is_shared(m) ? EINVAL : NEXT(pthread_mutex_consistent)(m);
+}
+
+/* ---- conditions ------------------------------------------------------------------------------------ */
+
+static clockid_t clock_of(const pthread_cond_t *c)
+{
+	return ((const struct cond_extra *)c)->clock ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+}
+
+EXPORT int pthread_cond_init(pthread_cond_t *c, const pthread_condattr_t *attr)
+{
+	clockid_t clock = CLOCK_REALTIME;
+
+	if (!is_shared(c))
+		return NEXT(pthread_cond_init)(c, attr);
+	if (attr)
+		pthread_condattr_getclock(attr, &clock);
+	memset(c, 0, sizeof(*c));
+	((struct cond_extra *)c)->clock = clock == CLOCK_MONOTONIC;
+	if (!shim.near)
+		far_forget(c);
+	return 0;
+}
+
+EXPORT int pthread_cond_destroy(pthread_cond_t *c)
+{
+	if (!is_shared(c))
+		return NEXT(pthread_cond_destroy)(c);
+	if (!shim.near)
+		far_forget(c);
+	return 0;
+}
+
+static int wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
+{
+	return shim.near ? near_wait(c, m, clock, until) : far_wait(c, m, KIND(m), clock, until);
+}
+
+EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
+{
+	return is_shared(c) ? wait(c, m, CLOCK_REALTIME, NULL) : NEXT(pthread_cond_wait)(c, m);
+}
+
+EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
+{
+	struct timespec t = *until;
+
+	if (!is_shared(c))
+		return NEXT(pthread_cond_clockwait)(c, m, clock, until);
+	return bad_time(&t) ? EINVAL : wait(c, m, clock, &t);
+}
+
+EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until)
+{
+	if (!is_shared(c))
+		return NEXT(pthread_cond_timedwait)(c, m, until);
+	return pthread_cond_clockwait(c, m, clock_of(c), until);
+}
+
+EXPORT int pthread_cond_signal(pthread_cond_t *c)
+{
+	if (!is_shared(c))
+		return NEXT(pthread_cond_signal)(c);
+	return shim.near ? near_wake(c, false) : far_wake(c, false);
+}
+
+EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
+{
+	if (!is_shared(c))
+		return NEXT(pthread_cond_broadcast)(c);
+	return shim.near ? near_wake(c, true) : far_wake(c, true);
+}
+
+/* ---- barriers -------------------------------------------------------------------------------------- */
+
+EXPORT int pthread_barrier_init(pthread_barrier_t *b, const pthread_barrierattr_t *attr, unsigned int n)
+{
+	if (!is_shared(b))
+		return NEXT(pthread_barrier_init)(b, attr, n);
+	if (!n || n > INT_MAX)
+		return EINVAL;
+	memset(b, 0, sizeof(*b));
+	((struct barrier_extra *)b)->n = n;
+	if (!shim.near)
+		far_forget(b);
+	return 0;
+}
+
+EXPORT int pthread_barrier_destroy(pthread_barrier_t *b)
+{
+	if (!is_shared(b))
+		return NEXT(pthread_barrier_destroy)(b);
+	if (!shim.near)
+		far_forget(b);
+	return 0;
+}
+
+EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
+{
+	if (!is_shared(b))
+		return NEXT(pthread_barrier_wait)(b);
+	return shim.near ? near_barrier(b) : far_barrier(b, ((struct barrier_extra *)b)->n);
+}
+
+/* ---- reader-writer locks --------------------------------------------------------------------------- */
+
+EXPORT int pthread_rwlock_init(pthread_rwlock_t *l, const pthread_rwlockattr_t *attr)
+{
+	if (!is_shared(l))
+		return NEXT(pthread_rwlock_init)(l, attr);
+	memset(l, 0, sizeof(*l));
+	if (!shim.near)
+		far_forget(l);
+	return 0;
+}
+
+EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *l)
+{
+	if (!is_shared(l))
+		return NEXT(pthread_rwlock_destroy)(l);
+	if (!shim.near)
+		far_forget(l);
+	return 0;
+}
+
+static int rwlock(pthread_rwlock_t *l, bool write, bool wait_)
+{
+	return shim.near ? near_rwlock(l, write, wait_) : far_rwlock(l, write, wait_);
+}
+
+EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
+{
+	return is_shared(l) ? rwlock(l, false, true) : NEXT(pthread_rwlock_rdlock)(l);
+}
+
+EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *l)
+{
+	return is_shared(l) ? rwlock(l, true, true) : NEXT(pthread_rwlock_wrlock)(l);
+}
+
+EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
+{
+	return is_shared(l) ? rwlock(l, false, false) : NEXT(pthread_rwlock_tryrdlock)(l);
+}
+
+EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
+{
+	return is_shared(l) ? rwlock(l, true, false) : NEXT(pthread_rwlock_trywrlock)(l);
+}
+
+EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
+{
+	if (!is_shared(l))
+		return NEXT(pthread_rwlock_unlock)(l);
+	return shim.near ? near_rwunlock(l) : far_rwunlock(l);
+}
+
+/* ---- spin locks: mutexes of one word --------------------------------------------------------------- */
+
+EXPORT int pthread_spin_init(pthread_spinlock_t *l, int shared)
+{
+	(void)shared;
+	__atomic_store_n((int *)l, 0, __ATOMIC_RELEASE);
+	if (is_shared((const void *)l) && !shim.near)
+		far_forget((void *)l);
+	return 0;
+}
+
+EXPORT int pthread_spin_destroy(pthread_spinlock_t *l)
+{
+	return pthread_spin_init(l, 0);
+}
+
+EXPORT int pthread_spin_trylock(pthread_spinlock_t *l)
+{
+	if (is_shared((const void *)l) && !shim.near)
+		return far_trylock((void *)l, PTHREAD_MUTEX_NORMAL);
+	return __atomic_exchange_n((int *)l, 1, __ATOMIC_ACQUIRE) ? EBUSY : 0;
+}
+
+EXPORT int pthread_spin_lock(pthread_spinlock_t *l)
+{
+	unsigned int spin = 0;
+
+	if (is_shared((const void *)l) && !shim.near)
+		return far_lock((void *)l, PTHREAD_MUTEX_NORMAL, CLOCK_REALTIME, NULL);
+	while (__atomic_exchange_n((int *)l, 1, __ATOMIC_ACQUIRE))
+		while (__atomic_load_n((int *)l, __ATOMIC_RELAXED)) {
+			__builtin_ia32_pause();
+			if (++spin % 1000 == 0) /* ranks may share a processor */
+				sched_yield();
+		}
+	return 0;
+}
+
+EXPORT int pthread_spin_unlock(pthread_spinlock_t *l)
+{
+	if (is_shared((const void *)l) && !shim.near)
+		return far_unlock((void *)l, PTHREAD_MUTEX_NORMAL);
+	__atomic_store_n((int *)l, 0, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* ---- semaphores ------------------------------------------------------------------------------------ */
+
+static int failed(int err)
+{
+	if (!err)
+		return 0;
+	errno = err;
+	return -1;
+}
+
+EXPORT int sem_init(sem_t *s, int shared, unsigned int value)
+{
+	if (!is_shared(s))
+		return NEXT(sem_init)(s, shared, value);
+	if (value > SEM_VALUE_MAX)
+		return failed(EINVAL);
+	memset(s, 0, sizeof(*s));
+	if (!shim.near)
+		return failed(far_sem_init(s, value));
+	*(uint32_t *)s = value;
+	return 0;
+}
+
+EXPORT int sem_destroy(sem_t *s)
+{
+	if (!is_shared(s))
+		return NEXT(sem_destroy)(s);
+	if (!shim.near)
+		far_forget(s);
+	return 0;
+}
+
+static int sem(sem_t *s, bool wait_, clockid_t clock, const struct timespec *until)
+{
+	return failed(shim.near ? near_sem_wait((uint32_t *)s, wait_, clock, until)
+				: far_sem_wait(s, wait_, clock, until));
+}
+
+EXPORT int sem_wait(sem_t *s)
+{
+	return is_shared(s) ? sem(s, true, CLOCK_REALTIME, NULL) : NEXT(sem_wait)(s);
+}
+
+EXPORT int sem_trywait(sem_t *s)
+{
+	return is_shared(s) ? sem(s, false, CLOCK_REALTIME, NULL) : NEXT(sem_trywait)(s);
+}
+
+EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
+{
+	struct timespec t = *until;
+
+	if (!is_shared(s))
+		return NEXT(sem_timedwait)(s, until);
+	return bad_time(&t) ? failed(EINVAL) : sem(s, true, CLOCK_REALTIME, &t);
+}
+
+EXPORT int sem_post(sem_t *s)
+{
+	if (!is_shared(s))
+		return NEXT(sem_post)(s);
+	return failed(shim.near ? near_sem_post((uint32_t *)s) : far_sem_post(s));
+}
+
+EXPORT int sem_getvalue(sem_t *s, int *value)
+{
+	if (!is_shared(s))
+		return NEXT(sem_getvalue)(s, value);
+	if (!shim.near)
+		return failed(cannot("sem_getvalue()"));
+	*value = (int)__atomic_load_n((uint32_t *)s, __ATOMIC_RELAXED);
+	return 0;
+}

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* thread.c - threads of the program: on the ranks of the job, by dsm_spawn(). A pthread_t of theirs is the handle of libdsm. */
+#include "shim.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KEYS 1024u
+#define ROUNDS 4 /* PTHREAD_DESTRUCTOR_ITERATIONS */
+
+static __thread void *values[KEYS];
+
+/* ---- thread-specific data: keys are the same on all ranks, values are the thread's ------------------ */
+
+/* Libraries have keys of their own, the C library's; ours are above those. */
+#define KEY_BASE 0x10000u
+
+EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
+{
+	uint32_t i;
+
+	if (!shim.active || !is_program(CALLER))
+		return NEXT(pthread_key_create)(key, destructor);
+	i = __atomic_fetch_add(&team->keys, 1, __ATOMIC_SEQ_CST);
+	if (i >= KEYS)
+		return EAGAIN;
+	team->destructors[i] = destructor;
+	*key = KEY_BASE + i;
+	return 0;
+}
+
+EXPORT int pthread_key_delete(pthread_key_t key)
+{
+	if (key < KEY_BASE)
+		return NEXT(pthread_key_delete)(key);
+	if (key - KEY_BASE >= KEYS)
+		return EINVAL;
+	team->destructors[key - KEY_BASE] = NULL;
+	return 0;
+}
+
+EXPORT void *pthread_getspecific(pthread_key_t key)
+{
+	if (key < KEY_BASE)
+		return NEXT(pthread_getspecific)(key);
+	return key - KEY_BASE < KEYS ? values[key - KEY_BASE] : NULL;
+}
+
+EXPORT int pthread_setspecific(pthread_key_t key, const void *value)
+{
+	if (key < KEY_BASE)
+		return NEXT(pthread_setspecific)(key, value);
+	if (key - KEY_BASE >= KEYS)
+		return EINVAL;
+	values[key - KEY_BASE] = (void *)(uintptr_t)value;
+	return 0;
+}
+
+static void destroy_values(void)
+{
+	uint32_t i, n = __atomic_load_n(&team->keys, __ATOMIC_RELAXED);
+	bool more = true;
+	int round;
+
+	for (round = 0; round < ROUNDS && more; round++) {
+		more = false;
+		for (i = 0; i < n && i < KEYS; i++) {
+			void *value = values[i];
+			void (*destructor)(void *) = team->destructors[i];
+
+			if (!value || !destructor)
+				continue;
+			values[i] = NULL;
+			destructor(value);
+			more = true;
+		}
+	}
+}
+
+/* ---- threads --------------------------------------------------------------------------------------- */
+
+/* In shared memory, until the thread has it. */
+struct birth {
+	void *(*fn)(void *);
+	void *arg;
+};
+
+static void *live(void *arg)
+{
+	struct birth b = *(struct birth *)arg;
+
+	free(arg);
+	return b.fn(b.arg);
+}
+
+/* What dsm_spawn() runs: so that pthread_exit() comes back here, too. */
+static void ended(void)
+{
+	destroy_values();
+	__atomic_fetch_sub(&team->live, 1, __ATOMIC_SEQ_CST);
+}
+
+static void *first(void *arg)
+{
+	void *result = live(arg);
+
+	ended();
+	return result;
+}
+
+struct spawning {
+	struct dsm_thread_options opt;
+	void *arg;
+	dsm_thread_t made;
+	int err;
+};
+
+static void spawn(void *arg)
+{
+	struct spawning *out = arg, s = *out;
+
+	s.err = dsm_spawn(&s.made, -1, &s.opt, first, s.arg);
+	out->made = s.made;
+	out->err = s.err;
+}
+
+EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+	struct spawning s = { .opt = { .shared_stack = 1 } };
+	int detached = PTHREAD_CREATE_JOINABLE;
+	struct birth *b;
+
+	if (!shim.active || !is_program(CALLER))
+		return NEXT(pthread_create)(t, attr, fn, arg);
+	if (attr) {
+		pthread_attr_getdetachstate(attr, &detached);
+		pthread_attr_getstacksize(attr, &s.opt.stack_size);
+		s.opt.detached = detached == PTHREAD_CREATE_DETACHED;
+	}
+	b = shared_alloc(sizeof(*b));
+	if (!b)
+		return EAGAIN;
+	*b = (struct birth){ fn, arg };
+	s.arg = b;
+	__atomic_fetch_add(&team->live, 1, __ATOMIC_SEQ_CST);
+	dsm_call(spawn, &s);
+	if (s.err) {
+		__atomic_fetch_sub(&team->live, 1, __ATOMIC_SEQ_CST);
+		free(b);
+		return s.err == -ENOMEM ? EAGAIN : -s.err;
+	}
+	*t = s.made.id;
+	return 0;
+}
+
+struct joining {
+	dsm_thread_t t;
+	void *result;
+	int err;
+};
+
+static void join(void *arg)
+{
+	struct joining *out = arg, j = *out;
+
+	j.err = dsm_join(j.t, &j.result);
+	out->result = j.result;
+	out->err = j.err;
+}
+
+static void detach(void *arg)
+{
+	struct joining *out = arg, j = *out;
+
+	out->err = dsm_detach(j.t);
+}
+
+static bool ours(pthread_t t)
+{
+	return is_shared((const void *)t);
+}
+
+EXPORT int pthread_join(pthread_t t, void **result)
+{
+	struct joining j = { .t = { t } };
+
+	if (!ours(t))
+		return NEXT(pthread_join)(t, result);
+	dsm_call(join, &j);
+	if (!j.err && result)
+		*result = j.result;
+	return -j.err;
+}
+
+EXPORT int pthread_detach(pthread_t t)
+{
+	struct joining j = { .t = { t } };
+
+	if (!ours(t))
+		return NEXT(pthread_detach)(t);
+	dsm_call(detach, &j);
+	return -j.err;
+}
+
+EXPORT pthread_t pthread_self(void)
+{
+	const uint64_t id = shim.active && is_program(CALLER) ? dsm_self().id : 0;
+
+	return id ? id : NEXT(pthread_self)();
+}
+
+EXPORT void pthread_exit(void *result)
+{
+	if (!shim.active || !dsm_self().id)
+		NEXT(pthread_exit)(result);
+	if (dsm_self().id == main_thread) {
+		destroy_values();
+		while (__atomic_load_n(&team->live, __ATOMIC_SEQ_CST))
+			usleep(1000);
+		exit(0);
+	}
+	ended();
+	dsm_thread_exit(result);
+}
+
+EXPORT int pthread_once(pthread_once_t *once, void (*fn)(void))
+{
+	int *state = once;
+
+	if (!is_shared(once))
+		return NEXT(pthread_once)(once, fn);
+	if (__atomic_load_n(state, __ATOMIC_ACQUIRE) == 2)
+		return 0;
+	while (pthread_spin_lock(&team->once))
+		;
+	if (__atomic_load_n(state, __ATOMIC_ACQUIRE) == 0) {
+		__atomic_store_n(state, 1, __ATOMIC_RELAXED);
+		pthread_spin_unlock(&team->once);
+		fn();
+		__atomic_store_n(state, 2, __ATOMIC_RELEASE);
+		return 0;
+	}
+	pthread_spin_unlock(&team->once);
+	while (__atomic_load_n(state, __ATOMIC_ACQUIRE) != 2)
+		usleep(100);
+	return 0;
+}
+
+/* ---- what concerns a thread of this process alone, or cannot be ------------------------------------- */
+
+EXPORT int pthread_cancel(pthread_t t)
+{
+	return ours(t) ? cannot("pthread_cancel()") : NEXT(pthread_cancel)(t);
+}
+
+EXPORT int pthread_kill(pthread_t t, int sig)
+{
+	return ours(t) ? cannot("pthread_kill()") : NEXT(pthread_kill)(t, sig);
+}
+
+/* The processor of a thread is its rank's affair: wishes are let pass. */
+EXPORT int pthread_setaffinity_np(pthread_t t, size_t size, const cpu_set_t *set)
+{
+	return ours(t) ? 0 : NEXT(pthread_setaffinity_np)(t, size, set);
+}
+
+EXPORT int pthread_setname_np(pthread_t t, const char *name)
+{
+	return ours(t) ? 0 : NEXT(pthread_setname_np)(t, name);
+}
+
+EXPORT pid_t fork(void)
+{
+	if (!shim.active || !is_program(CALLER))
+		return NEXT(fork)();
+	errno = cannot("fork() (posix_spawn(), system() and popen() do)");
+	return -1;
+}

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * attach.c - a process's attachment to the owner: settings, requests, the pool.
+ *
+ * A thread of a client waits for the end of the control socket: the kernel closes it however the owner dies. It then marks
+ * the attachment dead and makes the fd of each connection readable.
+ */
+#include "share/client.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include "share/owner.h"
+
+/* ---- settings ------------------------------------------------------------------------------- */
+
+void rshare_config_init(struct rshare_config *config)
+{
+	*config = (struct rshare_config){ .size = sizeof(*config), .gid_index = -1 };
+}
+
+#define DEFAULT(field, value)               \
+	do {                                \
+		if (!c->field)              \
+			c->field = (value); \
+	} while (0)
+
+static void set_defaults(struct rshare_config *c)
+{
+	DEFAULT(connections, 1024);
+	DEFAULT(depth, 32);
+	DEFAULT(pool, 16u << 20);
+	DEFAULT(port, RSHARE_PORT);
+	DEFAULT(ib_port, 1);
+	DEFAULT(chunk, 16384);
+	DEFAULT(window_strict, 131072);
+	DEFAULT(window_weighted, 131072);
+	DEFAULT(receives, 512);
+	DEFAULT(peers, 64);
+	DEFAULT(run_after, 8);
+	DEFAULT(idle_after, 200);
+	c->pool = (c->pool + 4095) & ~4095ull;
+}
+
+static int check(const struct rshare_config *c, char *why)
+{
+	const char *bad = NULL;
+
+	if (c->size != sizeof(*c))
+		bad = "size is not that of struct rshare_config: call rshare_config_init()";
+	else if (c->connections > RS_CONNS_MAX)
+		bad = "connections is more than 65,536";
+	else if (c->depth < 2 || c->depth > RS_DEPTH_MAX || c->depth & (c->depth - 1))
+		bad = "depth is no power of two from 2 to 4,096";
+	else if (c->chunk < 64 || c->chunk > 1u << 20)
+		bad = "chunk is not between 64 bytes and 1 MiB";
+	else if (c->receives < 16 || c->receives > 1u << 20)
+		bad = "receives is not between 16 and 1,048,576";
+	else if (c->peers > 4096)
+		bad = "peers is more than 4,096";
+	else if (c->pool > 1ull << 40)
+		bad = "pool is more than 1 TiB";
+	else if (c->role < RSHARE_ANY || c->role > RSHARE_CLIENT)
+		bad = "role is none";
+	else if (c->sl_strict > 15 || c->sl_weighted > 15)
+		bad = "a service level is more than 15";
+	if (!bad)
+		return 0;
+	snprintf(why, RSHARE_WHY_MAX, "%s", bad);
+	return -EINVAL;
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static void take_fds(struct msghdr *m, int fds[2])
+{
+	struct cmsghdr *c = CMSG_FIRSTHDR(m);
+
+	fds[0] = fds[1] = -1;
+	if (c && c->cmsg_type == SCM_RIGHTS)
+		memcpy(fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0));
+}
+
+static int exchange(struct rshare *r, const struct rs_request *q, struct rs_answer *a, int fds[2])
+{
+	union {
+		char buf[CMSG_SPACE(2 * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { a, sizeof(*a) };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)
+	};
+	ssize_t n;
+
+	if (send(r->sock, q, sizeof(*q), MSG_NOSIGNAL) != sizeof(*q))
+		return -ECONNRESET;
+	do
+		n = recvmsg(r->sock, &m, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n != sizeof(*a))
+		return -ECONNRESET;
+	take_fds(&m, fds);
+	return m.msg_flags & MSG_CTRUNC ? -EMFILE : a->status;
+}
+
+int rs_request(struct rshare *r, struct rs_request *q, struct rs_answer *a, int fds[2])
+{
+	int none[2], err;
+
+	pthread_mutex_lock(&r->lock);
+	err = exchange(r, q, a, fds ? fds : none);
+	pthread_mutex_unlock(&r->lock);
+	return err;
+}
+
+int rs_conn_enter(struct rshare *r, uint32_t index, struct rshare_conn *c)
+{
+	*c = (struct rshare_conn){ .r = r, .index = index, .fd = -1, .seg = rs_seg_conn(&r->layout, r->base, index) };
+	pthread_mutex_lock(&r->lock);
+	r->conn[index] = c;
+	pthread_mutex_unlock(&r->lock);
+	return 0;
+}
+
+void rs_conn_leave(struct rshare_conn *c)
+{
+	pthread_mutex_lock(&c->r->lock);
+	c->r->conn[c->index] = NULL;
+	pthread_mutex_unlock(&c->r->lock);
+	if (c->fd >= 0)
+		close(c->fd);
+}
+
+/* ---- the owner's death ---------------------------------------------------------------------- */
+
+static void owner_died(struct rshare *r)
+{
+	const uint64_t one = 1;
+	uint32_t i;
+
+	__atomic_store_n(&r->dead, 1, __ATOMIC_SEQ_CST);
+	pthread_mutex_lock(&r->lock);
+	for (i = 0; i < r->layout.conns; i++)
+		if (r->conn[i] && r->conn[i]->fd >= 0 && write(r->conn[i]->fd, &one, sizeof(one)) != sizeof(one))
+			continue; /* readable already */
+	pthread_mutex_unlock(&r->lock);
+}
+
+static void *watch(void *arg)
+{
+	struct rshare *r = arg;
+	struct pollfd p[2] = { { .fd = r->sock }, { .fd = r->stop, .events = POLLIN } };
+
+	while (poll(p, 2, -1) < 0 && errno == EINTR)
+		;
+	if (p[0].revents)
+		owner_died(r);
+	return NULL;
+}
+
+static int start_watch(struct rshare *r)
+{
+	sigset_t all, old;
+	int err;
+
+	r->stop = eventfd(0, EFD_CLOEXEC);
+	if (r->stop < 0)
+		return -errno;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&r->watcher, NULL, watch, r);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	r->watched = !err;
+	return -err;
+}
+
+/* ---- attaching ------------------------------------------------------------------------------ */
+
+static int connect_control(struct rshare *r, const char *name)
+{
+	struct ucred who = { .uid = (uid_t)-1 };
+	socklen_t size = sizeof(who);
+	struct sockaddr_un un;
+	const socklen_t len = rs_control_address(&un, name);
+
+	r->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (r->sock < 0)
+		return -errno;
+	if (connect(r->sock, (struct sockaddr *)&un, len)) {
+		close(r->sock);
+		r->sock = -1;
+		return -ECONNREFUSED;
+	}
+	if (getsockopt(r->sock, SOL_SOCKET, SO_PEERCRED, &who, &size) || who.uid != geteuid())
+		return -EPERM;
+	return 0;
+}
+
+static int attach(struct rshare *r, const struct rshare_config *c, char *why)
+{
+	struct rs_request q = { .type = RS_ATTACH,
+				.version = RS_CONTROL_VERSION,
+				.conns = c->connections,
+				.depth = c->depth,
+				.pool = c->pool,
+				.remote = c->remote != 0 };
+	struct rs_answer a = { .status = 0 };
+	int fds[2] = { -1, -1 }, err = rs_request(r, &q, &a, fds);
+
+	if (err) {
+		a.why[RSHARE_WHY_MAX - 1] = 0;
+		snprintf(why, RSHARE_WHY_MAX, "%s",
+			 err == -ECONNRESET ? "the owner ends"
+				 : a.why[0] ? a.why
+					    : strerror(-err));
+		return err;
+	}
+	r->layout = a.layout;
+	r->rkey = a.rkey;
+	r->pool_address = a.pool_address;
+	r->remote = c->remote != 0;
+	r->doorbell = fds[1];
+	r->base = mmap(NULL, r->layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
+	close(fds[0]);
+	r->conn = calloc(r->layout.conns, sizeof(*r->conn));
+	if (r->base == MAP_FAILED)
+		r->base = NULL;
+	if (!r->base || !r->conn ||
+	    rs_pool_init(&r->pool, (char *)r->base + r->layout.pool_offset, r->layout.pool_bytes)) {
+		snprintf(why, RSHARE_WHY_MAX, "no memory for %u connections", r->layout.conns);
+		return -ENOMEM;
+	}
+	r->pool_ready = true;
+	return r->owner ? 0 : start_watch(r);
+}
+
+/* Attach to the owner of the name, or be it. */
+static int find_owner(struct rshare *r, const char *device, const char *name, const struct rshare_config *c, char *why)
+{
+	int err = c->role == RSHARE_OWNER ? -ECONNREFUSED : connect_control(r, name);
+
+	if (err == -EPERM)
+		snprintf(why, RSHARE_WHY_MAX, "the owner of %s is another user's", name);
+	if (err != -ECONNREFUSED)
+		return err;
+	if (c->role == RSHARE_CLIENT) {
+		snprintf(why, RSHARE_WHY_MAX, "there is no owner called %s", name);
+		return err;
+	}
+	err = rs_owner_start(device, name, c, &r->owner, why);
+	if (err && c->role == RSHARE_ANY && !connect_control(r, name))
+		return 0; /* another process was faster */
+	return err ? err : connect_control(r, name);
+}
+
+int rshare_open(const char *device, const struct rshare_config *config, struct rshare **out, char *why)
+{
+	char unused[RSHARE_WHY_MAX];
+	struct rshare_config c;
+	struct rshare *r;
+	int err;
+
+	why = why ? why : unused;
+	why[0] = 0;
+	if (config)
+		c = *config;
+	else
+		rshare_config_init(&c);
+	set_defaults(&c);
+	err = check(&c, why);
+	if (err)
+		return err;
+	r = calloc(1, sizeof(*r));
+	if (!r)
+		return -ENOMEM;
+	r->sock = r->doorbell = r->stop = -1;
+	pthread_mutex_init(&r->lock, NULL);
+	err = find_owner(r, device, c.name ? c.name : device ? device : "default", &c, why);
+	if (!err)
+		err = attach(r, &c, why);
+	if (err) {
+		if (!why[0])
+			snprintf(why, RSHARE_WHY_MAX, "%s", strerror(-err));
+		rshare_close(r);
+		return err;
+	}
+	*out = r;
+	return 0;
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+void rshare_close(struct rshare *r)
+{
+	const uint64_t one = 1;
+	uint32_t i;
+
+	if (!r)
+		return;
+	if (r->watched && write(r->stop, &one, sizeof(one)) == sizeof(one))
+		pthread_join(r->watcher, NULL);
+	for (i = 0; r->conn && i < r->layout.conns; i++)
+		if (r->conn[i]) {
+			close_fd(r->conn[i]->fd);
+			free(r->conn[i]);
+		}
+	close_fd(r->sock);
+	close_fd(r->doorbell);
+	close_fd(r->stop);
+	if (r->owner)
+		rs_owner_stop(r->owner);
+	if (r->pool_ready)
+		rs_pool_exit(&r->pool);
+	if (r->base)
+		munmap(r->base, r->layout.bytes);
+	free(r->conn);
+	pthread_mutex_destroy(&r->lock);
+	free(r);
+}
+
+/* ---- buffers -------------------------------------------------------------------------------- */
+
+void *rshare_get(struct rshare *r, size_t size)
+{
+	return rs_pool_get(&r->pool, size);
+}
+
+void rshare_put(struct rshare *r, void *buffer)
+{
+	rs_pool_put(&r->pool, buffer);
+}
+
+int rshare_export(struct rshare *r, const void *buffer, size_t size, struct rshare_remote *out)
+{
+	const uint64_t offset = (uint64_t)((const char *)buffer - r->pool.base);
+
+	if (!r->remote)
+		return -EACCES;
+	if (offset > r->layout.pool_bytes || size > r->layout.pool_bytes - offset || size > RSHARE_MESSAGE_MAX)
+		return -EINVAL;
+	*out = (struct rshare_remote){ r->pool_address + offset, r->rkey, (uint32_t)size };
+	return 0;
+}
+
+int rshare_get_info(struct rshare *r, struct rshare_info *out)
+{
+	struct rs_request q = { .type = RS_INFO };
+	struct rs_answer a;
+	int err = rs_request(r, &q, &a, NULL);
+
+	if (!err)
+		*out = a.info;
+	return err;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* client.h - what the files of the client's side share: attach.c (attachment, requests), rshare.c (connections). */
+#ifndef SHARE_CLIENT_H
+#define SHARE_CLIENT_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "share/control.h"
+#include "share/pool.h"
+
+struct rs_owner;
+
+struct rshare {
+	int sock, doorbell, stop;
+	pthread_mutex_t lock; /* of requests, and of conn[] */
+	struct rs_layout layout;
+	void *base;
+	struct rs_pool pool;
+	bool pool_ready, watched, remote;
+	uint32_t rkey;
+	uint64_t pool_address;
+	uint32_t dead;             /* the owner is; atomic */
+	struct rshare_conn **conn; /* by index: listeners, too */
+	pthread_t watcher;
+	struct rs_owner *owner; /* of this process, or NULL */
+};
+
+struct rshare_conn {
+	struct rshare *r;
+	struct rs_seg_conn *seg;
+	uint32_t index;
+	uint32_t sq, rq, cq;      /* positions of this side; atomic */
+	uint32_t sends, receives; /* outstanding, or not polled; atomic */
+	int fd;                   /* -1: none yet */
+	uint32_t closed;          /* the last event was polled; atomic */
+	int status;               /* of it */
+};
+
+/* A listener is a connection that gets nothing but new ones. */
+struct rshare_listener {
+	struct rshare_conn conn;
+};
+
+/* One request and its answer; fds: up to two descriptors, -1: none. -ECONNRESET: the owner is gone. */
+int rs_request(struct rshare *r, struct rs_request *q, struct rs_answer *a, int fds[2]);
+/* Enter a connection of this side. -ENOMEM. */
+int rs_conn_enter(struct rshare *r, uint32_t index, struct rshare_conn *c);
+void rs_conn_leave(struct rshare_conn *c);
+
+#endif

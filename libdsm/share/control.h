@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* control.h - what processes ask of the owner, over a SOCK_SEQPACKET socket. One answer to each request, in order. */
+#ifndef SHARE_CONTROL_H
+#define SHARE_CONTROL_H
+
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "rshare.h"
+#include "share/segment.h"
+
+#define RS_CONTROL_VERSION 1
+
+enum rs_request_type {
+	RS_ATTACH = 1, /* conns, depth, pool, remote; answer: layout, rkey, with the segment's fd and the doorbell's */
+	RS_LISTEN,     /* service; answer: index */
+	RS_CONNECT,    /* node, service, priority, weight; answer: index */
+	RS_PRIORITY,   /* index, priority, weight */
+	RS_CLOSE,      /* index */
+	RS_RELEASE,    /* index */
+	RS_FD,         /* index; answer: an eventfd */
+	RS_STATS,      /* index */
+	RS_INFO
+};
+
+struct rs_request {
+	uint32_t type, version;
+	uint32_t index, service;
+	uint32_t conns, depth;
+	uint64_t pool;
+	uint8_t priority, weight, remote, reserved[5];
+	struct sockaddr_storage node;
+};
+
+struct rs_answer {
+	int32_t status;
+	uint32_t index, rkey, reserved;
+	uint64_t pool_address; /* in the owner, as peers address it */
+	struct rs_layout layout;
+	union {
+		struct rshare_stats stats;
+		struct rshare_info info;
+		char why[RSHARE_WHY_MAX];
+	};
+};
+
+/* The abstract socket of a user's owner: it vanishes with its process. Returns the length of the address. */
+static inline socklen_t rs_control_address(struct sockaddr_un *un, const char *name)
+{
+	*un = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rshare/%u/%s", (unsigned int)geteuid(), name);
+	return sizeof(*un);
+}
+
+#endif

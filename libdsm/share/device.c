@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* device.c - verbs. The owner's thread only, after rs_device_open(). */
+#include "share/device.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+
+#define INLINE_MAX 220 /* bytes, header included: what most devices take */
+#define QP_DEPTH (2 * RS_SLOTS)
+#define POST_BATCH 16
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static int find_device(struct rs_device *d, const char *name, char *why)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	int i, err = 0;
+
+	for (i = 0; list && list[i]; i++)
+		if (!name || !strcmp(name, ibv_get_device_name(list[i])))
+			break;
+	if (!list || !list[i]) {
+		snprintf(why, RSHARE_WHY_MAX, "no RDMA device%s%s; `rdma link` lists them", name ? " " : "",
+			 name ? name : "");
+		err = -ENODEV;
+	} else {
+		snprintf(d->name, sizeof(d->name), "%s", ibv_get_device_name(list[i]));
+		d->ctx = ibv_open_device(list[i]);
+		if (!d->ctx) {
+			err = errno ? -errno : -EIO;
+			snprintf(why, RSHARE_WHY_MAX, "%s: cannot be opened: %s", d->name, strerror(-err));
+		}
+	}
+	if (list)
+		ibv_free_device_list(list);
+	return err;
+}
+
+/* RoCE v2 over IPv4 before IPv6 before link-local; InfiniBand: the first. */
+static int worth(const struct ibv_gid_entry *e)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+	switch (e->gid_type) {
+	case IBV_GID_TYPE_ROCE_V2: return !memcmp(e->gid.raw, mapped, 12) ? 5 : e->gid.raw[0] == 0xfe ? 3 : 4;
+	case IBV_GID_TYPE_IB: return 2;
+	case IBV_GID_TYPE_ROCE_V1: return 1;
+	}
+	return 0;
+}
+
+static int choose_gid(struct rs_device *d, int wanted, char *why)
+{
+	struct ibv_gid_entry table[256];
+	const ssize_t n = ibv_query_gid_table(d->ctx, table, 256, 0);
+	int best = 0;
+	ssize_t i;
+
+	for (i = 0; i < n; i++) {
+		if (table[i].port_num != d->port || (wanted >= 0 && table[i].gid_index != (uint32_t)wanted) ||
+		    worth(&table[i]) <= best)
+			continue;
+		best = worth(&table[i]);
+		d->gid = table[i].gid;
+		d->gid_index = (uint8_t)table[i].gid_index;
+	}
+	if (best)
+		return 0;
+	snprintf(why, RSHARE_WHY_MAX, "%s: no such GID at port %u; give its network interface an IP address", d->name,
+		 d->port);
+	return -ENODEV;
+}
+
+static int open_port(struct rs_device *d, const struct rshare_config *config, char *why)
+{
+	d->port = (uint8_t)config->ib_port;
+	if (ibv_query_port(d->ctx, d->port, &d->port_attr) || d->port_attr.state != IBV_PORT_ACTIVE) {
+		snprintf(why, RSHARE_WHY_MAX, "%s: port %u is not active", d->name, d->port);
+		return -ENODEV;
+	}
+	return choose_gid(d, config->gid_index, why);
+}
+
+static int create_landing(struct rs_device *d, const struct rshare_config *config, char *why)
+{
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = config->receives, .max_sge = 1 } };
+	const size_t bytes = (size_t)config->receives * d->stride;
+
+	d->landing = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (d->landing == MAP_FAILED) {
+		d->landing = NULL;
+		snprintf(why, RSHARE_WHY_MAX, "no memory for %u landing buffers", config->receives);
+		return -ENOMEM;
+	}
+	d->spare = calloc(config->receives, sizeof(*d->spare));
+	d->landing_mr = ibv_reg_mr(d->pd, d->landing, bytes, IBV_ACCESS_LOCAL_WRITE);
+	if (!d->spare || !d->landing_mr) {
+		snprintf(why, RSHARE_WHY_MAX,
+			 "%s: %zu bytes of landing buffers cannot be registered: raise `ulimit -l`", d->name, bytes);
+		return -ENOMEM;
+	}
+	d->registered += bytes;
+	d->srq = ibv_create_srq(d->pd, &attr);
+	if (!d->srq) {
+		snprintf(why, RSHARE_WHY_MAX, "%s: no shared receive queue of %u entries: set receives lower", d->name,
+			 config->receives);
+		return errno ? -errno : -ENOMEM;
+	}
+	for (d->receives = 0; d->receives < config->receives; d->receives++)
+		d->spare[d->nspare++] = d->receives;
+	rs_landing_post(d);
+	return 0;
+}
+
+static int create_queue(struct rs_device *d, const struct rshare_config *config, char *why)
+{
+	struct ibv_device_attr attr;
+	int cqe = (int)(config->receives + config->peers * RS_LANES * QP_DEPTH), err;
+
+	if (ibv_query_device(d->ctx, &attr))
+		return -EIO;
+	if (cqe > attr.max_cqe)
+		cqe = attr.max_cqe;
+	d->channel = ibv_create_comp_channel(d->ctx);
+	if (!d->channel || fcntl(d->channel->fd, F_SETFL, O_NONBLOCK)) {
+		snprintf(why, RSHARE_WHY_MAX, "%s: no completion channel: %s", d->name, strerror(errno));
+		return -EIO;
+	}
+	err = cqgroup_create(d->ctx, "share", config->vectors, config->cpus ? config->cpus : "none", &d->group, why);
+	if (err)
+		return err;
+	err = cqgroup_create_cq(d->group, cqe, d, d->channel, CQGROUP_LEAST_LOADED, &d->cq);
+	if (!err)
+		d->vector = (unsigned int)cqgroup_cq_vector(d->group, d->cq);
+	else
+		snprintf(why, RSHARE_WHY_MAX, "%s: no completion queue of %d entries: set peers or receives lower",
+			 d->name, cqe);
+	return err;
+}
+
+int rs_device_open(struct rs_device *d, const char *name, const struct rshare_config *config, char *why)
+{
+	int err;
+
+	memset(d, 0, sizeof(*d));
+	d->chunk = config->chunk;
+	d->stride = (config->chunk + (uint32_t)sizeof(struct rs_frame) + 63) & ~63u;
+	err = find_device(d, name, why);
+	if (!err)
+		err = open_port(d, config, why);
+	if (!err) {
+		d->pd = ibv_alloc_pd(d->ctx);
+		err = d->pd ? 0 : -ENOMEM;
+		if (err)
+			snprintf(why, RSHARE_WHY_MAX, "%s: no protection domain", d->name);
+	}
+	if (!err)
+		err = create_queue(d, config, why);
+	if (!err)
+		err = create_landing(d, config, why);
+	if (err)
+		rs_device_close(d);
+	return err;
+}
+
+void rs_device_close(struct rs_device *d)
+{
+	if (d->srq)
+		ibv_destroy_srq(d->srq);
+	if (d->landing_mr)
+		ibv_dereg_mr(d->landing_mr);
+	if (d->landing)
+		munmap(d->landing, (size_t)d->receives * d->stride);
+	if (d->cq)
+		cqgroup_destroy_cq(d->group, d->cq);
+	cqgroup_destroy(d->group);
+	if (d->channel)
+		ibv_destroy_comp_channel(d->channel);
+	if (d->pd)
+		ibv_dealloc_pd(d->pd);
+	if (d->ctx)
+		ibv_close_device(d->ctx);
+	free(d->spare);
+	memset(d, 0, sizeof(*d));
+}
+
+/* ---- landing buffers ------------------------------------------------------------------------ */
+
+void *rs_landing(struct rs_device *d, uint64_t wr_id)
+{
+	return d->landing + wr_id * d->stride;
+}
+
+void rs_landing_put(struct rs_device *d, uint64_t wr_id)
+{
+	d->spare[d->nspare++] = (uint32_t)wr_id;
+	if (d->nspare >= POST_BATCH)
+		rs_landing_post(d);
+}
+
+void rs_landing_post(struct rs_device *d)
+{
+	struct ibv_recv_wr wr[POST_BATCH], *bad;
+	struct ibv_sge sge[POST_BATCH];
+	uint32_t i, n;
+
+	while (d->nspare) {
+		n = d->nspare < POST_BATCH ? d->nspare : POST_BATCH;
+		for (i = 0; i < n; i++) {
+			const uint32_t b = d->spare[d->nspare - 1 - i];
+
+			sge[i] = (struct ibv_sge){ (uintptr_t)rs_landing(d, b), d->stride, d->landing_mr->lkey };
+			wr[i] = (struct ibv_recv_wr){ .wr_id = b, .sg_list = &sge[i], .num_sge = 1 };
+			wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
+		}
+		if (ibv_post_srq_recv(d->srq, wr, &bad))
+			return; /* they stay spare, and are tried again */
+		d->nspare -= n;
+	}
+}
+
+/* ---- queue pairs ---------------------------------------------------------------------------- */
+
+static struct ibv_qp *new_qp(struct rs_device *d, uint32_t *inlined)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = d->cq,
+		.recv_cq = d->cq,
+		.srq = d->srq,
+		.cap = { .max_send_wr = QP_DEPTH, .max_send_sge = 2, .max_inline_data = INLINE_MAX },
+		.qp_type = IBV_QPT_RC,
+	};
+	struct ibv_qp *qp = ibv_create_qp(d->pd, &init);
+
+	if (!qp) {
+		init.cap.max_inline_data = 0;
+		qp = ibv_create_qp(d->pd, &init);
+	}
+	*inlined = init.cap.max_inline_data;
+	return qp;
+}
+
+int rs_qp_create(struct rs_device *d, struct rs_qp *q)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = d->port,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+	};
+
+	memset(q, 0, sizeof(*q));
+	q->header = aligned_alloc(64, QP_DEPTH * sizeof(*q->header));
+	if (!q->header)
+		return -ENOMEM;
+	q->header_mr = ibv_reg_mr(d->pd, q->header, QP_DEPTH * sizeof(*q->header), 0);
+	if (q->header_mr)
+		q->qp = new_qp(d, &q->inlined);
+	if (!q->qp ||
+	    ibv_modify_qp(q->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
+		const int err = errno ? -errno : -EIO;
+
+		rs_qp_destroy(d, q);
+		return err;
+	}
+	if (getrandom(&q->psn, sizeof(q->psn), 0) != sizeof(q->psn))
+		q->psn = q->qp->qp_num;
+	q->psn &= 0xffffff;
+	d->registered += QP_DEPTH * sizeof(*q->header);
+	d->queue_pairs++;
+	return 0;
+}
+
+void rs_qp_destroy(struct rs_device *d, struct rs_qp *q)
+{
+	if (q->qp) {
+		ibv_destroy_qp(q->qp);
+		d->queue_pairs--;
+		d->registered -= QP_DEPTH * sizeof(*q->header);
+	}
+	if (q->header_mr)
+		ibv_dereg_mr(q->header_mr);
+	free(q->header);
+	memset(q, 0, sizeof(*q));
+}
+
+int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address *to, enum rs_lane lane, uint8_t sl,
+		  uint8_t traffic_class)
+{
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = d->port_attr.active_mtu,
+		.dest_qp_num = to->qpn[lane],
+		.rq_psn = to->psn[lane],
+		.max_dest_rd_atomic = 16,
+		.min_rnr_timer = 8,
+		.ah_attr = { .port_num = d->port, .dlid = to->lid, .sl = sl },
+	};
+
+	if (to->mtu && to->mtu < attr.path_mtu)
+		attr.path_mtu = (enum ibv_mtu)to->mtu;
+	if (d->port_attr.link_layer != IBV_LINK_LAYER_INFINIBAND || memcmp(to->gid, d->gid.raw, 8)) {
+		attr.ah_attr.is_global = 1;
+		memcpy(attr.ah_attr.grh.dgid.raw, to->gid, sizeof(to->gid));
+		attr.ah_attr.grh.sgid_index = d->gid_index;
+		attr.ah_attr.grh.hop_limit = 64;
+		attr.ah_attr.grh.traffic_class = traffic_class;
+	}
+	if (ibv_modify_qp(q->qp, &attr,
+			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+				  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+		return errno ? -errno : -EIO;
+	attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS,
+		.timeout = 18, /* about a second; slow guests resend at less with nothing lost */
+		.retry_cnt = 7,
+		.rnr_retry = 7, /* for ever: the other owner posts again as it works */
+		.sq_psn = q->psn,
+		.max_rd_atomic = 16,
+	};
+	if (ibv_modify_qp(q->qp, &attr,
+			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+				  IBV_QP_MAX_QP_RD_ATOMIC))
+		return errno ? -errno : -EIO;
+	return 0;
+}
+
+/* ---- posting -------------------------------------------------------------------------------- */
+
+static void fill_send(struct rs_qp *q, const struct rs_post *v, struct ibv_send_wr *wr, struct ibv_sge *sge)
+{
+	struct rs_frame *h = &q->header[q->next++ % QP_DEPTH];
+
+	*h = v->frame;
+	sge[0] = (struct ibv_sge){ (uintptr_t)h, sizeof(*h), q->header_mr->lkey };
+	sge[1] = (struct ibv_sge){ (uintptr_t)v->data, v->frame.len, v->lkey };
+	wr->opcode = IBV_WR_SEND;
+	wr->num_sge = v->frame.len ? 2 : 1;
+	if (sizeof(*h) + v->frame.len <= q->inlined)
+		wr->send_flags = IBV_SEND_INLINE;
+}
+
+static void fill_rdma(const struct rs_post *v, struct ibv_send_wr *wr, struct ibv_sge *sge)
+{
+	sge[0] = (struct ibv_sge){ (uintptr_t)v->data, v->len, v->lkey };
+	wr->opcode = v->op == RS_OP_WRITE ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_READ;
+	wr->num_sge = v->len ? 1 : 0;
+	wr->wr.rdma.remote_addr = v->remote;
+	wr->wr.rdma.rkey = v->rkey;
+}
+
+int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, unsigned int n)
+{
+	struct ibv_send_wr wr[RS_BATCH], *bad;
+	struct ibv_sge sge[RS_BATCH][2];
+	unsigned int i;
+
+	memset(wr, 0, n * sizeof(*wr));
+	for (i = 0; i < n; i++) {
+		wr[i].wr_id = UINT64_MAX; /* landing buffers have the others */
+		wr[i].sg_list = sge[i];
+		if (v[i].op == RS_OP_SEND)
+			fill_send(q, &v[i], &wr[i], sge[i]);
+		else
+			fill_rdma(&v[i], &wr[i], sge[i]);
+		wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
+	}
+	wr[n - 1].send_flags |= IBV_SEND_SIGNALED;
+	q->chain[q->chain_tail++ % QP_DEPTH] = (uint8_t)n;
+	d->doorbells++;
+	return -ibv_post_send(q->qp, wr, &bad);
+}
+
+unsigned int rs_qp_chain_done(struct rs_qp *q)
+{
+	return q->chain_head == q->chain_tail ? 0 : q->chain[q->chain_head++ % QP_DEPTH];
+}

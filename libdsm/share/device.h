@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* device.h - the verbs objects of the owner: one PD, CQ and SRQ with its landing buffers; queue pairs of the lanes. */
+#ifndef SHARE_DEVICE_H
+#define SHARE_DEVICE_H
+
+#include <infiniband/verbs.h>
+
+#include "cqgroup.h"
+#include "rshare.h"
+#include "share/hub.h"
+
+#define RS_SLOTS 64 /* chunks outstanding of a lane */
+
+struct rs_device {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
+	struct cqgroup *group;
+	struct ibv_cq *cq;
+	unsigned int vector;
+	struct ibv_srq *srq;
+	struct ibv_port_attr port_attr;
+	union ibv_gid gid;
+	uint8_t port, gid_index;
+	char *landing; /* receives * stride bytes */
+	struct ibv_mr *landing_mr;
+	uint32_t receives, stride, chunk;
+	uint32_t *spare; /* landing buffers to post again */
+	uint32_t nspare;
+	uint64_t registered, doorbells;
+	uint32_t queue_pairs;
+	char name[64];
+};
+
+/* What the ends of a queue pair tell each other. */
+struct rs_address {
+	uint8_t gid[16];
+	uint32_t qpn[RS_LANES], psn[RS_LANES];
+	uint16_t lid;
+	uint8_t mtu, reserved;
+};
+
+struct rs_qp {
+	struct ibv_qp *qp;
+	struct rs_frame *header; /* 2 * RS_SLOTS, registered */
+	struct ibv_mr *header_mr;
+	uint32_t next;               /* header */
+	uint8_t chain[2 * RS_SLOTS]; /* posts of each chain that is not complete */
+	uint32_t chain_head, chain_tail;
+	uint32_t psn, inlined;
+};
+
+/* config has no 0 and NULL left but name, address, vectors and cpus. -ENODEV, -ENOMEM ...; why: RSHARE_WHY_MAX bytes. */
+int rs_device_open(struct rs_device *d, const char *name, const struct rshare_config *config, char *why);
+void rs_device_close(struct rs_device *d);
+
+int rs_qp_create(struct rs_device *d, struct rs_qp *q);
+void rs_qp_destroy(struct rs_device *d, struct rs_qp *q);
+int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address *to, enum rs_lane lane, uint8_t sl,
+		  uint8_t traffic_class);
+/* One chain, one doorbell. */
+int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, unsigned int n);
+/* A chain has completed: how many posts. */
+unsigned int rs_qp_chain_done(struct rs_qp *q);
+
+/* The landing buffer of a completion, and back to the device when some have gathered (or now). */
+void *rs_landing(struct rs_device *d, uint64_t wr_id);
+void rs_landing_put(struct rs_device *d, uint64_t wr_id);
+void rs_landing_post(struct rs_device *d);
+
+#endif

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* hub.c - the tables of the hub: connections by id and by index, clients, peers. The owner's thread only. */
+#include "share/conn.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOT(id) ((id) & (RS_CONNS_MAX - 1))
+
+void rs_hub_init(struct rs_hub *h, const struct rs_wire *wire)
+{
+	*h = (struct rs_hub){ .wire = wire };
+}
+
+void rs_hub_exit(struct rs_hub *h)
+{
+	free(h->conn);
+	free(h->generation);
+	*h = (struct rs_hub){ .wire = NULL };
+}
+
+/* ---- connections by id ---------------------------------------------------------------------- */
+
+static int grow(struct rs_hub *h)
+{
+	const uint32_t n = h->nconn ? 2 * h->nconn : 256;
+	struct rs_conn **conn;
+	uint16_t *generation;
+
+	if (n > RS_CONNS_MAX)
+		return -ENOSPC;
+	conn = realloc(h->conn, n * sizeof(*conn));
+	if (!conn)
+		return -ENOMEM;
+	h->conn = conn;
+	generation = realloc(h->generation, n * sizeof(*generation));
+	if (!generation)
+		return -ENOMEM;
+	h->generation = generation;
+	memset(conn + h->nconn, 0, (n - h->nconn) * sizeof(*conn));
+	memset(generation + h->nconn, 0, (n - h->nconn) * sizeof(*generation));
+	h->next = h->nconn;
+	h->nconn = n;
+	return 0;
+}
+
+/* Slots go round, so that a late frame for a connection that is no more does not find its successor. */
+static int enter(struct rs_hub *h, struct rs_conn *c)
+{
+	uint32_t slot;
+	int err;
+
+	/* Half of the slots stay free: the search is short. */
+	if (2 * h->live >= h->nconn && h->nconn < RS_CONNS_MAX) {
+		err = grow(h);
+		if (err)
+			return err;
+	}
+	if (h->live == h->nconn)
+		return -ENOSPC;
+	for (slot = h->next; h->conn[slot]; slot = (slot + 1) % h->nconn)
+		;
+	h->next = (slot + 1) % h->nconn;
+	h->conn[slot] = c;
+	h->live++;
+	if (!++h->generation[slot])
+		h->generation[slot] = 1; /* no id is 0 */
+	c->id = (uint32_t)h->generation[slot] * RS_CONNS_MAX + slot;
+	return 0;
+}
+
+struct rs_conn *conn_find(struct rs_hub *h, uint32_t id)
+{
+	struct rs_conn *c = SLOT(id) < h->nconn ? h->conn[SLOT(id)] : NULL;
+
+	return c && c->id == id ? c : NULL;
+}
+
+void conn_log(struct rs_conn *c, const char *what)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), "connection %u%s%s: %s", c->index, c->peer ? " with " : "",
+		 c->peer ? c->peer->name : "", what);
+	c->client->hub->wire->log(text);
+}
+
+static int free_index(struct rs_client *client, uint32_t *out)
+{
+	uint32_t i;
+
+	if (client->live == client->layout.conns)
+		return -ENOSPC;
+	for (i = client->next; client->conn[i]; i = (i + 1) % client->layout.conns)
+		;
+	client->next = (i + 1) % client->layout.conns;
+	*out = i;
+	return 0;
+}
+
+static void link_conn(struct rs_conn *c, struct rs_conn **list)
+{
+	c->next = *list;
+	if (c->next)
+		c->next->link = &c->next;
+	c->link = list;
+	*list = c;
+}
+
+static void unlink_conn(struct rs_conn *c)
+{
+	if (!c->link)
+		return;
+	*c->link = c->next;
+	if (c->next)
+		c->next->link = c->link;
+	c->next = NULL;
+	c->link = NULL;
+}
+
+int conn_create(struct rs_client *client, struct rs_peer *p, struct rs_conn **out)
+{
+	struct rs_conn *c = calloc(1, sizeof(*c));
+	int err;
+
+	if (!c)
+		return -ENOMEM;
+	err = free_index(client, &c->index);
+	if (!err)
+		err = enter(client->hub, c);
+	if (err) {
+		free(c);
+		return err;
+	}
+	client->conn[c->index] = c;
+	client->live++;
+	c->client = client;
+	c->peer = p;
+	c->fd = -1;
+	c->seg = rs_seg_conn(&client->layout, client->base, c->index);
+	memset(c->seg, 0, client->layout.conn_bytes);
+	rs_flow_init(&c->flow, 0, 1);
+	link_conn(c, p ? &p->conns : &client->hub->listeners);
+	*out = c;
+	return 0;
+}
+
+void conn_destroy(struct rs_conn *c)
+{
+	struct rs_hub *h = c->client->hub;
+
+	h->wire->freed(c);
+	unlink_conn(c);
+	c->client->conn[c->index] = NULL;
+	c->client->live--;
+	h->conn[SLOT(c->id)] = NULL;
+	h->live--;
+	free(c);
+}
+
+/* ---- clients -------------------------------------------------------------------------------- */
+
+int rs_client_init(struct rs_client *c, struct rs_hub *h, const struct rs_layout *l, void *base)
+{
+	*c = (struct rs_client){ .hub = h, .layout = *l, .base = base };
+	c->conn = calloc(l->conns, sizeof(*c->conn));
+	return c->conn ? 0 : -ENOMEM;
+}
+
+void rs_client_gone(struct rs_client *c)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->layout.conns; i++)
+		if (c->conn[i])
+			rs_conn_release(c->conn[i]);
+}
+
+bool rs_client_idle(const struct rs_client *c)
+{
+	return !c->live && !c->outstanding;
+}
+
+void rs_client_exit(struct rs_client *c)
+{
+	free(c->conn);
+	c->conn = NULL;
+}
+
+unsigned int rs_client_kick(struct rs_client *c)
+{
+	struct rs_seg_head *head = (struct rs_seg_head *)c->base;
+	unsigned int n = 0;
+	uint32_t word, index;
+	uint64_t bits;
+
+	for (word = 0; word < (c->layout.conns + 63) / 64; word++) {
+		if (!__atomic_load_n(&head->ready[word], __ATOMIC_RELAXED))
+			continue;
+		/* Pairs with the client's fetch-or, which comes after its slot is published. */
+		bits = __atomic_exchange_n(&head->ready[word], 0, __ATOMIC_ACQ_REL);
+		for (; bits; bits &= bits - 1) {
+			index = word * 64 + (uint32_t)__builtin_ctzll(bits);
+			if (index < c->layout.conns && c->conn[index])
+				rs_conn_kick(c->conn[index]);
+			n++;
+		}
+	}
+	return n;
+}
+
+/* ---- peers ---------------------------------------------------------------------------------- */
+
+int rs_peer_init(struct rs_peer *p, struct rs_hub *h, uint32_t chunk, const uint32_t window[RS_LANES], uint32_t slots)
+{
+	const uint32_t slots_of[RS_LANES] = { slots, slots };
+	unsigned int i;
+
+	p->hub = h;
+	p->owing_end = &p->owing;
+	rs_sched_init(&p->sched, chunk, window, slots_of);
+	for (i = 0; i < RS_LANES; i++) {
+		p->lane[i].size = 2 * slots; /* RS_CTL_SLOTS beside the scheduler's */
+		p->lane[i].sent = calloc(p->lane[i].size, sizeof(*p->lane[i].sent));
+		if (!p->lane[i].sent)
+			goto undo;
+	}
+	return 0;
+undo:
+	while (i--)
+		free(p->lane[i].sent);
+	return -ENOMEM;
+}
+
+void rs_peer_ready(struct rs_peer *p, uint32_t chunk)
+{
+	struct rs_conn *c;
+
+	p->chunk = p->sched.chunk = chunk;
+	p->ready = true;
+	for (c = p->conns; c; c = c->next)
+		conn_load(c);
+}
+
+/* The wire's entries are taken back; none of them will complete. */
+static void forget_sent(struct rs_peer *p, enum rs_lane lane)
+{
+	struct rs_lane_fifo *f = &p->lane[lane];
+
+	for (; f->head != f->tail; f->head++) {
+		const struct rs_sent *s = &f->sent[f->head % f->size];
+
+		if (!s->conn)
+			continue;
+		s->conn->client->outstanding--;
+		rs_sched_done(&p->sched, &s->conn->flow, lane, s->len);
+	}
+}
+
+void rs_peer_lost(struct rs_peer *p, int status)
+{
+	struct rs_conn *c, *next;
+	unsigned int i;
+
+	p->ready = false;
+	for (i = 0; i < RS_LANES; i++)
+		forget_sent(p, (enum rs_lane)i);
+	/* Frames that are owed have nobody to go to. */
+	while ((c = p->owing)) {
+		p->owing = c->next_owing;
+		c->on_owing = false;
+		c->owes = 0;
+	}
+	p->owing_end = &p->owing;
+	for (c = p->conns; c; c = next) {
+		next = c->next;
+		c->owes = 0;
+		conn_end(c, status);
+		unlink_conn(c); /* the record outlives the peer, until its client releases it */
+		c->peer = NULL;
+		conn_progress(c);
+	}
+	for (i = 0; i < RS_LANES; i++)
+		free(p->lane[i].sent);
+	free(p->loose);
+	*p = (struct rs_peer){ .hub = p->hub, .link = p->link };
+}

@@ -1,0 +1,515 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * link.c - how two owners meet: over TCP they exchange the addresses of two queue pairs, and keep the TCP connection to
+ * learn of the other's death. The side that connects asks, the other answers, and the first says go:
+ *
+ *   connecting -> asked -> up            (connects)
+ *   accepted -> answered -> up           (accepts)
+ *
+ * When both connect at once, the question of the lower instance number is answered, the other's refused with -EALREADY.
+ */
+#include "share/owner.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define MAGIC 0x31525352u /* "RSR1" */
+#define MEET_NS 15000000000ull
+#define GO 0x67
+
+static void on_tcp(struct rs_owner *o, struct rs_source *s, uint32_t events);
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+static int to_in6(const struct sockaddr_storage *from, struct sockaddr_in6 *out)
+{
+	const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
+
+	if (from->ss_family == AF_INET6) {
+		memcpy(out, from, sizeof(*out));
+		out->sin6_flowinfo = 0;
+		return 0;
+	}
+	if (from->ss_family != AF_INET)
+		return -EAFNOSUPPORT;
+	*out = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = v4->sin_port };
+	out->sin6_addr.s6_addr[10] = out->sin6_addr.s6_addr[11] = 0xff;
+	memcpy(out->sin6_addr.s6_addr + 12, &v4->sin_addr, 4);
+	return 0;
+}
+
+static bool same(const struct sockaddr_in6 *a, const struct sockaddr_in6 *b)
+{
+	return a->sin6_port == b->sin6_port && !memcmp(&a->sin6_addr, &b->sin6_addr, sizeof(a->sin6_addr));
+}
+
+static void set_name(struct rs_link *l)
+{
+	char host[48] = "?";
+
+	if (IN6_IS_ADDR_V4MAPPED(&l->at.sin6_addr))
+		inet_ntop(AF_INET, l->at.sin6_addr.s6_addr + 12, host, sizeof(host));
+	else
+		inet_ntop(AF_INET6, &l->at.sin6_addr, host, sizeof(host));
+	snprintf(l->peer.name, sizeof(l->peer.name), "%s:%u", host, ntohs(l->at.sin6_port));
+}
+
+/* ---- making and ending ---------------------------------------------------------------------- */
+
+static int create_qps(struct rs_owner *o, struct rs_link *l)
+{
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < RS_LANES; i++) {
+		err = l->qp[i].qp ? 0 : rs_qp_create(&o->dev, &l->qp[i]);
+		if (err) {
+			rs_owner_log("no more queue pairs, or no more memory for them");
+			return err;
+		}
+	}
+	return 0;
+}
+
+static int link_create(struct rs_owner *o, struct rs_link **out)
+{
+	const uint32_t window[RS_LANES] = { o->config.window_strict, o->config.window_weighted };
+	struct rs_link *l = calloc(1, sizeof(*l)), *i;
+	uint32_t n = 0;
+
+	for (i = o->links; i; i = i->next)
+		n++;
+	if (!l || n >= o->config.peers || rs_peer_init(&l->peer, &o->hub, o->config.chunk, window, RS_SLOTS)) {
+		free(l);
+		return n >= o->config.peers ? -ENOSPC : -ENOMEM;
+	}
+	l->peer.link = l;
+	l->source = (struct rs_source){ .fd = -1, .ready = on_tcp };
+	l->deadline = rs_owner_now() + MEET_NS;
+	l->next = o->links;
+	o->links = l;
+	*out = l;
+	return 0;
+}
+
+void rs_link_fail(struct rs_owner *o, struct rs_link *l, int status, const char *what)
+{
+	char text[256];
+
+	if (l->dead)
+		return;
+	l->dead = true;
+	l->status = status;
+	o->reap = true;
+	if (!what)
+		return;
+	snprintf(text, sizeof(text), "%s: %s", l->peer.name[0] ? l->peer.name : "a peer", what);
+	rs_owner_log(text);
+}
+
+void rs_link_reap(struct rs_owner *o)
+{
+	struct rs_link **at = &o->links, *l;
+	unsigned int i;
+
+	while ((l = *at)) {
+		if (!l->dead) {
+			at = &l->next;
+			continue;
+		}
+		*at = l->next;
+		if (o->last == l)
+			o->last = NULL;
+		rs_owner_forget(o, &l->source);
+		for (i = 0; i < RS_LANES; i++)
+			rs_qp_destroy(&o->dev, &l->qp[i]);
+		/* A later queue pair may have the same number: what is left of these leaves the CQ first. */
+		rs_owner_drain(o);
+		rs_peer_lost(&l->peer, l->status);
+		free(l);
+		at = &o->links; /* more may have died in the drain */
+	}
+}
+
+static bool has_qp(const struct rs_link *l, uint32_t qpn, enum rs_lane *lane)
+{
+	unsigned int i;
+
+	for (i = 0; i < RS_LANES; i++)
+		if (l->qp[i].qp && l->qp[i].qp->qp_num == qpn) {
+			*lane = (enum rs_lane)i;
+			return true;
+		}
+	return false;
+}
+
+struct rs_link *rs_link_of_qp(struct rs_owner *o, uint32_t qpn, enum rs_lane *lane)
+{
+	struct rs_link *l;
+
+	if (o->last && has_qp(o->last, qpn, lane))
+		return o->last;
+	for (l = o->links; l; l = l->next)
+		if (has_qp(l, qpn, lane)) {
+			o->last = l;
+			return l;
+		}
+	return NULL;
+}
+
+int rs_link_deadlines(struct rs_owner *o)
+{
+	const uint64_t now = rs_owner_now();
+	struct rs_link *l;
+	int ms = -1;
+
+	for (l = o->links; l; l = l->next) {
+		if (l->state == RS_LINK_UP || l->dead)
+			continue;
+		if (now >= l->deadline)
+			rs_link_fail(o, l, -ETIMEDOUT, "does not answer");
+		ms = 1000;
+	}
+	return ms;
+}
+
+/* ---- the exchange --------------------------------------------------------------------------- */
+
+static void fill_hello(struct rs_owner *o, struct rs_link *l, struct rs_hello *h, int status)
+{
+	unsigned int i;
+
+	*h = (struct rs_hello){ .magic = MAGIC,
+				.version = RS_FRAME_VERSION,
+				.key = o->config.key,
+				.instance = o->instance,
+				.chunk = o->config.chunk,
+				.status = status,
+				.port = o->config.port };
+	memcpy(h->address.gid, o->dev.gid.raw, sizeof(h->address.gid));
+	h->address.lid = o->dev.port_attr.lid;
+	h->address.mtu = (uint8_t)o->dev.port_attr.active_mtu;
+	for (i = 0; i < RS_LANES && l->qp[i].qp; i++) {
+		h->address.qpn[i] = l->qp[i].qp->qp_num;
+		h->address.psn[i] = l->qp[i].psn;
+	}
+}
+
+/* The socket's buffer is empty: a hello fits. */
+static int say(struct rs_owner *o, struct rs_link *l, int status)
+{
+	struct rs_hello h;
+
+	fill_hello(o, l, &h, status);
+	return send(l->source.fd, &h, sizeof(h), MSG_NOSIGNAL) == sizeof(h) ? 0 : -ECONNRESET;
+}
+
+static int connect_qps(struct rs_owner *o, struct rs_link *l)
+{
+	const struct rshare_config *c = &o->config;
+	int err = rs_qp_connect(&o->dev, &l->qp[RS_STRICT], &l->in.address, RS_STRICT, c->sl_strict,
+				c->traffic_class_strict);
+
+	if (!err)
+		err = rs_qp_connect(&o->dev, &l->qp[RS_WEIGHTED], &l->in.address, RS_WEIGHTED, c->sl_weighted,
+				    c->traffic_class_weighted);
+	return err;
+}
+
+static void up(struct rs_link *l, uint32_t chunk)
+{
+	l->state = RS_LINK_UP;
+	l->instance = l->in.instance;
+	rs_peer_ready(&l->peer, chunk < l->in.chunk ? chunk : l->in.chunk);
+}
+
+static int check_hello(struct rs_owner *o, const struct rs_hello *h)
+{
+	if (h->magic != MAGIC || h->version != RS_FRAME_VERSION || h->chunk < 64)
+		return -EPROTO;
+	return h->key == o->config.key ? 0 : -EACCES;
+}
+
+static void answered(struct rs_owner *o, struct rs_link *l)
+{
+	static const uint8_t go = GO;
+	struct rs_link *other;
+	int err = check_hello(o, &l->in);
+
+	if (!err)
+		err = l->in.status;
+	if (err == -EALREADY) {
+		for (other = o->links; other; other = other->next)
+			if (other->state == RS_LINK_UP && other->instance == l->in.instance && !other->dead)
+				rs_link_fail(o, l, -EHOSTUNREACH,
+					     "is a node that is connected under another address: use that");
+		return; /* else the other's question is on its way; it takes over the connections of this one */
+	}
+	if (!err)
+		err = connect_qps(o, l);
+	if (!err && send(l->source.fd, &go, 1, MSG_NOSIGNAL) != 1)
+		err = -ECONNRESET;
+	if (err)
+		rs_link_fail(o, l, err > 0 || err < -4095 ? -EPROTO : err,
+			     err == -EACCES ? "has another key" : "refuses, or is no owner");
+	else
+		up(l, o->config.chunk);
+}
+
+/* The connections that wait for `old`, which was refused or will be, go on over l. */
+static void take_over(struct rs_owner *o, struct rs_link *l, struct rs_link *old)
+{
+	struct rs_source source = l->source;
+	struct rs_hello in = l->in;
+
+	/* The old record stays, for its connections point to it; it gets the new one's TCP connection. */
+	epoll_ctl(o->epoll, EPOLL_CTL_DEL, l->source.fd, NULL);
+	l->source.fd = -1;
+	rs_link_fail(o, l, -ECONNRESET, NULL);
+	rs_owner_forget(o, &old->source);
+	old->source.fd = source.fd;
+	old->in = in;
+	old->state = RS_LINK_ACCEPTED;
+	old->deadline = rs_owner_now() + MEET_NS;
+	if (rs_owner_watch(o, &old->source, EPOLLIN))
+		rs_link_fail(o, old, -ECONNRESET, "cannot be watched");
+}
+
+static struct rs_link *find(struct rs_owner *o, const struct rs_link *but)
+{
+	struct rs_link *l;
+
+	for (l = o->links; l; l = l->next)
+		if (l != but && !l->dead && same(&l->at, &but->at))
+			return l;
+	return NULL;
+}
+
+static void refuse(struct rs_owner *o, struct rs_link *l, int status, const char *what)
+{
+	say(o, l, status);
+	rs_link_fail(o, l, status, what);
+}
+
+static void asked(struct rs_owner *o, struct rs_link *l)
+{
+	int err = check_hello(o, &l->in);
+	struct rs_link *old;
+
+	l->at.sin6_port = htons(l->in.port);
+	set_name(l);
+	if (err) {
+		refuse(o, l, err, err == -EACCES ? "has another key" : "speaks another protocol");
+		return;
+	}
+	/* A node's connections to itself have a link at each end. */
+	old = l->in.instance == o->instance ? NULL : find(o, l);
+	if (old && old->state == RS_LINK_UP && old->instance == l->in.instance) {
+		refuse(o, l, -EALREADY, NULL);
+		return;
+	}
+	if (old && old->state == RS_LINK_UP) {
+		rs_link_fail(o, old, -ECONNRESET, "has started anew");
+	} else if (old && old->state <= RS_LINK_ASKED) {
+		if (o->instance < l->in.instance && old->in.status != -EALREADY) {
+			refuse(o, l, -EALREADY, NULL);
+			return;
+		}
+		take_over(o, l, old);
+		l = old;
+	}
+	err = create_qps(o, l);
+	if (!err)
+		err = connect_qps(o, l);
+	if (!err)
+		err = say(o, l, 0);
+	if (err)
+		refuse(o, l, err, "cannot be connected");
+	else
+		l->state = RS_LINK_ANSWERED;
+}
+
+/* Read what is there of a hello. 1: it is whole. */
+static int read_hello(struct rs_owner *o, struct rs_link *l)
+{
+	const ssize_t n = recv(l->source.fd, (char *)&l->in + l->got, sizeof(l->in) - l->got, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n <= 0) {
+		/* Refused with -EALREADY, it waits for the other's question. */
+		if (l->got < sizeof(l->in) || l->in.status != -EALREADY)
+			rs_link_fail(o, l, -ECONNRESET, NULL);
+		return 0;
+	}
+	l->got += (uint32_t)n;
+	return l->got == sizeof(l->in);
+}
+
+static void connected(struct rs_owner *o, struct rs_link *l)
+{
+	int err = 0;
+	socklen_t len = sizeof(err);
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = &l->source };
+
+	getsockopt(l->source.fd, SOL_SOCKET, SO_ERROR, &err, &len);
+	if (err) {
+		rs_link_fail(o, l, err == ECONNREFUSED ? -ECONNREFUSED : -EHOSTUNREACH, "no owner answers there");
+		return;
+	}
+	epoll_ctl(o->epoll, EPOLL_CTL_MOD, l->source.fd, &e);
+	l->state = RS_LINK_ASKED;
+	err = create_qps(o, l);
+	if (!err)
+		err = say(o, l, 0);
+	if (err)
+		rs_link_fail(o, l, err, "cannot be connected");
+}
+
+/* Nothing comes once it is up; an end, or anything else, is the end. */
+static void after_hello(struct rs_owner *o, struct rs_link *l)
+{
+	uint8_t byte;
+	const ssize_t n = recv(l->source.fd, &byte, 1, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n == 1 && byte == GO && l->state == RS_LINK_ANSWERED)
+		up(l, o->config.chunk);
+	else
+		rs_link_fail(o, l, -ECONNRESET, NULL);
+}
+
+static void on_tcp(struct rs_owner *o, struct rs_source *s, uint32_t events)
+{
+	struct rs_link *l = (struct rs_link *)s;
+
+	(void)events;
+	if (l->dead)
+		return;
+	switch (l->state) {
+	case RS_LINK_CONNECTING: connected(o, l); break;
+	case RS_LINK_ASKED:
+		if (l->got == sizeof(l->in)) { /* refused, and closed: no more of this socket */
+			rs_owner_forget(o, &l->source);
+		} else if (read_hello(o, l)) {
+			answered(o, l);
+		}
+		break;
+	case RS_LINK_ACCEPTED:
+		if (read_hello(o, l))
+			asked(o, l);
+		break;
+	default: after_hello(o, l);
+	}
+}
+
+/* ---- sockets -------------------------------------------------------------------------------- */
+
+static void set_options(int fd)
+{
+	const int one = 1, idle = 5, interval = 2, count = 3, ms = 15000, syn = 3;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
+	setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
+	setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+	setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &syn, sizeof(syn));
+}
+
+int rs_link_get(struct rs_owner *o, const struct sockaddr_storage *at, struct rs_link **out)
+{
+	struct rs_link *l, want = { .dead = false };
+	int err = to_in6(at, &want.at);
+
+	if (err)
+		return err;
+	l = find(o, &want);
+	if (l) {
+		*out = l;
+		return 0;
+	}
+	err = link_create(o, &l);
+	if (err)
+		return err;
+	l->at = want.at;
+	set_name(l);
+	l->state = RS_LINK_CONNECTING;
+	l->source.fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (l->source.fd < 0) {
+		err = -errno;
+		rs_link_fail(o, l, err, "no socket");
+		return err;
+	}
+	set_options(l->source.fd);
+	if (connect(l->source.fd, (const struct sockaddr *)&l->at, sizeof(l->at)) && errno != EINPROGRESS)
+		rs_link_fail(o, l, -EHOSTUNREACH, "cannot be reached");
+	else if (rs_owner_watch(o, &l->source, EPOLLOUT))
+		rs_link_fail(o, l, -EMFILE, "cannot be watched");
+	*out = l;
+	return 0;
+}
+
+static void on_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
+{
+	struct sockaddr_in6 from;
+	socklen_t len = sizeof(from);
+	struct rs_link *l;
+	int fd;
+
+	(void)events;
+	fd = accept4(s->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (link_create(o, &l)) {
+		rs_owner_log("refuses a node: more than `peers`, or no memory");
+		close(fd);
+		return;
+	}
+	set_options(fd);
+	l->state = RS_LINK_ACCEPTED;
+	l->at = from;
+	l->source.fd = fd;
+	if (rs_owner_watch(o, &l->source, EPOLLIN))
+		rs_link_fail(o, l, -EMFILE, "cannot be watched");
+}
+
+int rs_link_listen(struct rs_owner *o, char *why)
+{
+	struct sockaddr_in6 at = { .sin6_family = AF_INET6,
+				   .sin6_port = htons(o->config.port),
+				   .sin6_addr = in6addr_any };
+	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *found = NULL;
+	const int one = 1, off = 0;
+
+	if (o->config.address) {
+		struct sockaddr_storage a = { 0 };
+
+		if (getaddrinfo(o->config.address, NULL, &hints, &found)) {
+			snprintf(why, RSHARE_WHY_MAX, "%s is no address of this host", o->config.address);
+			return -EINVAL;
+		}
+		memcpy(&a, found->ai_addr, found->ai_addrlen);
+		freeaddrinfo(found);
+		to_in6(&a, &at);
+		at.sin6_port = htons(o->config.port);
+	}
+	o->tcp.ready = on_accept;
+	o->tcp.fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (o->tcp.fd >= 0) {
+		setsockopt(o->tcp.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+		setsockopt(o->tcp.fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+		if (!bind(o->tcp.fd, (const struct sockaddr *)&at, sizeof(at)) && !listen(o->tcp.fd, 64))
+			return rs_owner_watch(o, &o->tcp, EPOLLIN);
+	}
+	snprintf(why, RSHARE_WHY_MAX, "TCP port %u cannot be listened at: %s", o->config.port, strerror(errno));
+	return -errno;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * mode.h - the three working modes of the owner's thread. Pure.
+ *
+ *   blocked      it sleeps in epoll_wait(); every event source is armed, clients ring the doorbell
+ *   interrupted  it was woken, works until a round finds nothing, and sleeps again
+ *   running      it polls, nothing is armed, clients see that and skip the doorbell
+ */
+#ifndef SHARE_MODE_H
+#define SHARE_MODE_H
+
+#include <stdint.h>
+
+enum rs_mode_state { RS_BLOCKED, RS_INTERRUPTED, RS_RUNNING, RS_MODES };
+
+/* What the last round did. RS_BUSY: `run_after` productive rounds in a row. RS_QUIET: `idle_after` empty ones. */
+enum rs_mode_event { RS_WORKED, RS_BUSY, RS_EMPTY, RS_QUIET, RS_WOKEN, RS_MODE_EVENTS };
+
+struct rs_mode {
+	uint8_t state;
+	uint32_t run_after, idle_after;
+	uint32_t rounds;                      /* in a row with the same outcome */
+	uint8_t productive;                   /* that outcome */
+	uint64_t changes[RS_MODES][RS_MODES]; /* from, to */
+};
+
+/* run_after: productive rounds from interrupted to running; 0: never. idle_after: empty rounds from running to blocked. */
+void rs_mode_init(struct rs_mode *m, uint32_t run_after, uint32_t idle_after);
+
+/* A round has ended. Returns the state to go on in; RS_BLOCKED: arm everything, look once more, sleep. */
+enum rs_mode_state rs_mode_round(struct rs_mode *m, int productive);
+
+/* epoll_wait() has returned with something, or the look after arming found work. */
+void rs_mode_woken(struct rs_mode *m);
+
+/* The table, for tests and documents. */
+enum rs_mode_state rs_mode_next(enum rs_mode_state from, enum rs_mode_event event);
+
+#endif

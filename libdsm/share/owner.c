@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * owner.c - the rounds of the owner's thread, and how it sleeps.
+ *
+ * Going to sleep races with a client that submits:
+ *
+ *   client                          owner
+ *   publish the slot                sleeping = 1, a full barrier
+ *   set its ready bit, the same     arm the CQ, look at all ready bits
+ *   if (sleeping) ring
+ *
+ * Both sides write before they read, so that one of them sees the other. The CQ is armed before the look, too.
+ */
+#include "share/owner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <time.h>
+
+#define POLL_BATCH 32
+#define EPOLL_EVERY 64 /* rounds without sleep, after which sockets are looked at */
+
+void rs_owner_log(const char *text)
+{
+	fprintf(stderr, "librshare: %s\n", text);
+}
+
+uint64_t rs_owner_now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+int rs_owner_watch(struct rs_owner *o, struct rs_source *s, uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.ptr = s };
+
+	return epoll_ctl(o->epoll, EPOLL_CTL_ADD, s->fd, &e) ? -errno : 0;
+}
+
+void rs_owner_forget(struct rs_owner *o, struct rs_source *s)
+{
+	if (s->fd < 0)
+		return;
+	epoll_ctl(o->epoll, EPOLL_CTL_DEL, s->fd, NULL);
+	close(s->fd);
+	s->fd = -1;
+}
+
+/* ---- the wire of the hub -------------------------------------------------------------------- */
+
+static struct rs_owner *owner_of(struct rs_hub *h)
+{
+	return (struct rs_owner *)((char *)h - offsetof(struct rs_owner, hub));
+}
+
+static void wire_post(struct rs_peer *p, enum rs_lane lane, const struct rs_post *v, unsigned int n)
+{
+	struct rs_owner *o = owner_of(p->hub);
+	struct rs_link *l = p->link;
+
+	if (!l->dead && rs_qp_post(&o->dev, &l->qp[lane], v, n))
+		rs_link_fail(o, l, -EIO, "the device takes no more work requests");
+}
+
+static void wire_wake(struct rs_conn *c)
+{
+	const uint64_t one = 1;
+
+	owner_of(c->client->hub)->signals++;
+	if (write(c->fd, &one, sizeof(one)) != sizeof(one))
+		return; /* it is readable for sure */
+}
+
+static void wire_freed(struct rs_conn *c)
+{
+	if (c->fd >= 0)
+		close(c->fd);
+}
+
+static const struct rs_wire wire = { wire_post, wire_wake, wire_freed, rs_owner_log };
+
+/* ---- completions ---------------------------------------------------------------------------- */
+
+static const char *wc_text(const struct ibv_wc *wc)
+{
+	/* The other side has destroyed its queue pair, or is far away: the end of its TCP connection tells. */
+	return wc->status == IBV_WC_WR_FLUSH_ERR || wc->status == IBV_WC_RETRY_EXC_ERR ? NULL
+										       : ibv_wc_status_str(wc->status);
+}
+
+static void sent(struct rs_owner *o, const struct ibv_wc *wc)
+{
+	enum rs_lane lane;
+	struct rs_link *l = rs_link_of_qp(o, wc->qp_num, &lane);
+
+	if (!l || l->dead)
+		return;
+	if (wc->status != IBV_WC_SUCCESS) {
+		rs_link_fail(o, l, -ECONNRESET, wc_text(wc));
+		return;
+	}
+	rs_peer_sent(&l->peer, lane, rs_qp_chain_done(&l->qp[lane]));
+}
+
+static void received(struct rs_owner *o, const struct ibv_wc *wc)
+{
+	enum rs_lane lane;
+	struct rs_link *l = rs_link_of_qp(o, wc->qp_num, &lane);
+
+	if (l && !l->dead) {
+		if (wc->status != IBV_WC_SUCCESS)
+			rs_link_fail(o, l, -ECONNRESET, wc_text(wc));
+		else if (rs_peer_receive(&l->peer, rs_landing(&o->dev, wc->wr_id), wc->byte_len))
+			rs_link_fail(o, l, -EBADMSG, "sent what no owner sends; dropped");
+	}
+	rs_landing_put(&o->dev, wc->wr_id);
+}
+
+static unsigned int poll_queue(struct rs_owner *o)
+{
+	struct ibv_wc wc[POLL_BATCH];
+	int i, n = ibv_poll_cq(o->dev.cq, POLL_BATCH, wc);
+
+	for (i = 0; i < n; i++)
+		if (wc[i].wr_id < o->dev.receives)
+			received(o, &wc[i]);
+		else
+			sent(o, &wc[i]);
+	if (n < POLL_BATCH && o->dev.nspare)
+		rs_landing_post(&o->dev);
+	if (n > 0) {
+		o->completions += (uint64_t)n;
+		cqgroup_count(o->dev.group, o->dev.vector, 0, (uint64_t)n);
+	}
+	return n > 0 ? (unsigned int)n : 0;
+}
+
+void rs_owner_drain(struct rs_owner *o)
+{
+	while (poll_queue(o))
+		;
+}
+
+/* ---- rounds --------------------------------------------------------------------------------- */
+
+static unsigned int round_once(struct rs_owner *o)
+{
+	struct rs_process *p;
+	struct rs_link *l;
+	unsigned int n = 0;
+
+	for (p = o->processes; p; p = p->next)
+		if (p->attached && !p->dead)
+			n += rs_client_kick(&p->rs);
+	n += poll_queue(o);
+	for (l = o->links; l; l = l->next)
+		if (!l->dead)
+			n += rs_peer_pump(&l->peer);
+	if (o->reap) {
+		o->reap = false;
+		rs_link_reap(o);
+		rs_process_reap(o, false);
+	}
+	return n;
+}
+
+static void look(struct rs_owner *o, int ms)
+{
+	struct epoll_event e[32];
+	int i, n = epoll_wait(o->epoll, e, 32, ms);
+
+	for (i = 0; i < n; i++) {
+		struct rs_source *s = e[i].data.ptr;
+
+		s->ready(o, s, e[i].events);
+	}
+}
+
+static void set_sleeping(struct rs_owner *o, uint32_t value)
+{
+	struct rs_process *p;
+
+	for (p = o->processes; p; p = p->next)
+		if (p->attached)
+			__atomic_exchange_n(&((struct rs_seg_head *)p->base)->sleeping, value, __ATOMIC_SEQ_CST);
+}
+
+static void sleep_once(struct rs_owner *o)
+{
+	int ms;
+
+	set_sleeping(o, 1);
+	if (ibv_req_notify_cq(o->dev.cq, 0) || round_once(o)) {
+		set_sleeping(o, 0);
+		rs_mode_woken(&o->mode);
+		return;
+	}
+	ms = rs_link_deadlines(o);
+	if (o->reap && (ms < 0 || ms > 20))
+		ms = 20; /* a dead process whose last chunks are on the wire */
+	look(o, ms);
+	set_sleeping(o, 0);
+	o->wakeups++;
+	rs_mode_woken(&o->mode);
+}
+
+static void *run(void *arg)
+{
+	struct rs_owner *o = arg;
+	unsigned int rounds = 0, n;
+
+	cqgroup_bind_thread(o->dev.group);
+	while (!o->stopping) {
+		n = round_once(o);
+		if (rs_mode_round(&o->mode, n > 0) == RS_BLOCKED) {
+			sleep_once(o);
+			continue;
+		}
+		if (++rounds % EPOLL_EVERY == 0) {
+			look(o, 0);
+			rs_link_deadlines(o);
+		}
+		if (!n)
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* ---- sources -------------------------------------------------------------------------------- */
+
+static void on_doorbell(struct rs_owner *o, struct rs_source *s, uint32_t events)
+{
+	uint64_t count;
+
+	(void)o;
+	(void)events;
+	if (read(s->fd, &count, sizeof(count)) != sizeof(count))
+		return;
+}
+
+static void on_channel(struct rs_owner *o, struct rs_source *s, uint32_t events)
+{
+	struct ibv_cq *cq;
+	void *context;
+
+	(void)s;
+	(void)events;
+	while (!ibv_get_cq_event(o->dev.channel, &cq, &context)) {
+		ibv_ack_cq_events(cq, 1);
+		cqgroup_count(o->dev.group, o->dev.vector, 1, 0);
+	}
+}
+
+static void on_stop(struct rs_owner *o, struct rs_source *s, uint32_t events)
+{
+	(void)s;
+	(void)events;
+	o->stopping = true;
+}
+
+static int open_control(struct rs_owner *o, const char *name, char *why)
+{
+	struct sockaddr_un un;
+	const socklen_t len = rs_control_address(&un, name);
+
+	o->control.ready = rs_process_accept;
+	o->control.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (o->control.fd >= 0 && !bind(o->control.fd, (struct sockaddr *)&un, len) && !listen(o->control.fd, 64))
+		return 0;
+	snprintf(why, RSHARE_WHY_MAX, "there is an owner called %s", name);
+	return -errno;
+}
+
+static int open_sources(struct rs_owner *o, char *why)
+{
+	o->doorbell = (struct rs_source){ eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), on_doorbell };
+	o->stop = (struct rs_source){ eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), on_stop };
+	o->channel = (struct rs_source){ o->dev.channel->fd, on_channel };
+	if (o->doorbell.fd < 0 || o->stop.fd < 0 || rs_owner_watch(o, &o->doorbell, EPOLLIN) ||
+	    rs_owner_watch(o, &o->stop, EPOLLIN) || rs_owner_watch(o, &o->channel, EPOLLIN)) {
+		snprintf(why, RSHARE_WHY_MAX, "no descriptors: %s; raise `ulimit -n`", strerror(errno));
+		return -errno;
+	}
+	return rs_link_listen(o, why);
+}
+
+/* ---- start and stop ------------------------------------------------------------------------- */
+
+static int start_thread(struct rs_owner *o, char *why)
+{
+	sigset_t all, old;
+	int err;
+
+	/* Signals are the application's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&o->thread, NULL, run, o);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		snprintf(why, RSHARE_WHY_MAX, "no thread: %s", strerror(err));
+	return -err;
+}
+
+static void close_source(struct rs_source *s)
+{
+	if (s->fd >= 0)
+		close(s->fd);
+}
+
+static void destroy(struct rs_owner *o)
+{
+	struct rs_link *l;
+
+	for (l = o->links; l; l = l->next)
+		rs_link_fail(o, l, -ECONNRESET, NULL);
+	rs_link_reap(o);
+	rs_process_reap(o, true);
+	rs_hub_exit(&o->hub);
+	close_source(&o->control);
+	close_source(&o->tcp);
+	close_source(&o->doorbell);
+	close_source(&o->stop);
+	if (o->epoll >= 0)
+		close(o->epoll);
+	rs_device_close(&o->dev);
+	free(o);
+}
+
+int rs_owner_start(const char *device, const char *name, const struct rshare_config *config, struct rs_owner **out,
+		   char *why)
+{
+	struct rs_owner *o = calloc(1, sizeof(*o));
+	int err;
+
+	if (!o)
+		return -ENOMEM;
+	o->config = *config;
+	o->control.fd = o->tcp.fd = o->doorbell.fd = o->stop.fd = -1;
+	o->epoll = epoll_create1(EPOLL_CLOEXEC);
+	if (getrandom(&o->instance, sizeof(o->instance), 0) != sizeof(o->instance))
+		o->instance = rs_owner_now() ^ (uint64_t)getpid() << 40;
+	rs_hub_init(&o->hub, &wire);
+	rs_mode_init(&o->mode, config->run_after == UINT32_MAX ? 0 : config->run_after, config->idle_after);
+	err = o->epoll < 0 ? -errno : open_control(o, name, why);
+	if (!err)
+		err = rs_device_open(&o->dev, device, config, why);
+	if (!err)
+		err = open_sources(o, why);
+	if (!err)
+		err = rs_owner_watch(o, &o->control, EPOLLIN);
+	if (!err)
+		err = start_thread(o, why);
+	if (err)
+		destroy(o);
+	else
+		*out = o;
+	return err;
+}
+
+void rs_owner_stop(struct rs_owner *o)
+{
+	const uint64_t one = 1;
+
+	if (write(o->stop.fd, &one, sizeof(one)) != sizeof(one))
+		rs_owner_log("cannot stop");
+	pthread_join(o->thread, NULL);
+	destroy(o);
+}

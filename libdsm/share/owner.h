@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * owner.h - the thread that holds the verbs objects of a node. It is the worker, which feeds the queue pairs, and the
+ * poller, which empties the CQ: two halves of each of its rounds, so there is no lock between them.
+ */
+#ifndef SHARE_OWNER_H
+#define SHARE_OWNER_H
+
+#include <netinet/in.h>
+#include <pthread.h>
+
+#include "share/control.h"
+#include "share/device.h"
+#include "share/mode.h"
+
+struct rs_owner;
+
+/* Something that epoll tells of. */
+struct rs_source {
+	int fd;
+	void (*ready)(struct rs_owner *o, struct rs_source *s, uint32_t events);
+};
+
+enum rs_link_state { RS_LINK_CONNECTING, RS_LINK_ASKED, RS_LINK_ACCEPTED, RS_LINK_ANSWERED, RS_LINK_UP };
+
+/* What owners tell each other over TCP before their queue pairs talk. */
+struct rs_hello {
+	uint32_t magic, version;
+	uint64_t key, instance;
+	uint32_t chunk;
+	int32_t status; /* of the answer: -EACCES, -EPROTO, -EALREADY (the other way round is under way) ... */
+	uint16_t port;  /* that the sender listens at */
+	uint16_t reserved[3];
+	struct rs_address address;
+};
+
+/* A peer: its TCP connection, which tells of its death, and two queue pairs. */
+struct rs_link {
+	struct rs_source source; /* first */
+	struct rs_link *next;
+	struct rs_peer peer;
+	struct rs_qp qp[RS_LANES];
+	struct sockaddr_in6 at; /* where its owner listens; the key */
+	uint64_t instance;      /* of the other owner */
+	uint64_t deadline;      /* ns, until it is up */
+	uint8_t state;
+	bool dead;
+	int status; /* why */
+	struct rs_hello in;
+	uint32_t got; /* bytes of it */
+};
+
+/* A process. */
+struct rs_process {
+	struct rs_source source; /* first */
+	struct rs_process *next;
+	struct rs_client rs;
+	struct ibv_mr *mr;
+	void *base;
+	bool attached, dead;
+};
+
+struct rs_owner {
+	struct rshare_config config;
+	struct rs_device dev;
+	struct rs_hub hub;
+	struct rs_mode mode;
+	struct rs_link *links, *last; /* last: of the last completion */
+	struct rs_process *processes;
+	struct rs_source doorbell, channel, control, tcp, stop;
+	int epoll;
+	uint64_t instance;
+	bool stopping, reap;
+	uint64_t completions, wakeups, signals;
+	pthread_t thread;
+};
+
+/* Open the device and run the thread. The control socket accepts afterwards. */
+int rs_owner_start(const char *device, const char *name, const struct rshare_config *config, struct rs_owner **out,
+		   char *why);
+void rs_owner_stop(struct rs_owner *o);
+
+/* Shared by owner.c, link.c and process.c; the owner's thread. */
+int rs_owner_watch(struct rs_owner *o, struct rs_source *s, uint32_t events);
+/* Stop watching and close. By name: a child process may hold the same open file, which would keep it in the epoll set. */
+void rs_owner_forget(struct rs_owner *o, struct rs_source *s);
+void rs_owner_log(const char *text);
+void rs_owner_drain(struct rs_owner *o);
+uint64_t rs_owner_now(void);
+
+/* link.c. Find the link to an owner, or begin one. */
+int rs_link_get(struct rs_owner *o, const struct sockaddr_storage *at, struct rs_link **out);
+int rs_link_listen(struct rs_owner *o, char *why);
+struct rs_link *rs_link_of_qp(struct rs_owner *o, uint32_t qpn, enum rs_lane *lane);
+void rs_link_fail(struct rs_owner *o, struct rs_link *l, int status, const char *what);
+/* Free the dead ones. */
+void rs_link_reap(struct rs_owner *o);
+/* Time is up for those that are not up. Returns ms until the next, -1: none. */
+int rs_link_deadlines(struct rs_owner *o);
+
+/* process.c */
+void rs_process_accept(struct rs_owner *o, struct rs_source *s, uint32_t events);
+void rs_process_reap(struct rs_owner *o, bool all);
+
+#endif

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* process.c - the processes of the node: their requests, their segments, their ends. The owner's thread. */
+#include "share/owner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+/* ---- answers -------------------------------------------------------------------------------- */
+
+/* With up to two descriptors. A process that does not read its answers is dropped. */
+static void answer(struct rs_owner *o, struct rs_process *p, const struct rs_answer *a, const int *fds,
+		   unsigned int nfds)
+{
+	union {
+		char buf[CMSG_SPACE(2 * sizeof(int))];
+		struct cmsghdr align;
+	} control = { { 0 } };
+	struct iovec iov = { (void *)(uintptr_t)a, sizeof(*a) };
+	struct msghdr m = { .msg_iov = &iov, .msg_iovlen = 1 };
+	struct cmsghdr *c;
+
+	if (nfds) {
+		m.msg_control = control.buf;
+		m.msg_controllen = CMSG_SPACE(nfds * sizeof(int));
+		c = CMSG_FIRSTHDR(&m);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(nfds * sizeof(int));
+		memcpy(CMSG_DATA(c), fds, nfds * sizeof(int));
+	}
+	if (sendmsg(p->source.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(*a)) {
+		p->dead = true;
+		o->reap = true;
+	}
+}
+
+/* ---- attaching ------------------------------------------------------------------------------ */
+
+static int segment_create(const struct rs_layout *l, int *out)
+{
+	int fd = memfd_create("rshare", MFD_CLOEXEC | MFD_ALLOW_SEALING), err = 0;
+
+	/* The client cannot shrink what the owner reads. */
+	if (fd < 0 || ftruncate(fd, (off_t)l->bytes) ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
+		err = -errno;
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	*out = fd;
+	return 0;
+}
+
+static int attach(struct rs_owner *o, struct rs_process *p, const struct rs_request *r, struct rs_answer *a,
+		  int *segment)
+{
+	struct rs_layout l;
+	int err, access = IBV_ACCESS_LOCAL_WRITE;
+
+	if (r->version != RS_CONTROL_VERSION || p->attached) {
+		snprintf(a->why, sizeof(a->why), "the owner is of another version");
+		return -EPROTO;
+	}
+	if (!r->conns || r->conns > RS_CONNS_MAX || r->depth < 2 || r->depth > RS_DEPTH_MAX ||
+	    r->depth & (r->depth - 1) || !r->pool || r->pool % 4096 || r->pool > 1ull << 40)
+		return -EINVAL;
+	l = rs_layout(r->conns, r->depth, r->pool);
+	err = segment_create(&l, segment);
+	if (err)
+		return err;
+	p->base = mmap(NULL, l.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *segment, 0);
+	if (p->base == MAP_FAILED) {
+		p->base = NULL;
+		return -ENOMEM;
+	}
+	err = rs_client_init(&p->rs, &o->hub, &l, p->base);
+	if (err)
+		return err;
+	p->attached = true;
+	if (r->remote)
+		access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	p->mr = ibv_reg_mr(o->dev.pd, (char *)p->base + l.pool_offset, l.pool_bytes, access);
+	if (!p->mr) {
+		snprintf(a->why, sizeof(a->why),
+			 "%s: a pool of %llu bytes cannot be registered: raise `ulimit -l` of the owner", o->dev.name,
+			 (unsigned long long)l.pool_bytes);
+		return errno ? -errno : -ENOMEM;
+	}
+	o->dev.registered += l.pool_bytes;
+	p->rs.lkey = p->mr->lkey;
+	p->rs.rkey = p->mr->rkey;
+	a->rkey = p->mr->rkey;
+	a->pool_address = (uintptr_t)p->base + l.pool_offset;
+	a->layout = l;
+	return 0;
+}
+
+/* ---- requests ------------------------------------------------------------------------------- */
+
+static struct rs_conn *conn_of(const struct rs_process *p, uint32_t index)
+{
+	struct rs_conn *c = index < p->rs.layout.conns ? p->rs.conn[index] : NULL;
+
+	return c && !c->released ? c : NULL;
+}
+
+static int do_connect(struct rs_owner *o, struct rs_process *p, const struct rs_request *r, struct rs_answer *a)
+{
+	struct rs_link *l;
+	struct rs_conn *c;
+	int err;
+
+	if (r->priority >= RS_PRIORITIES || !r->weight || r->weight > RS_WEIGHT_MAX)
+		return -EINVAL;
+	err = rs_link_get(o, &r->node, &l);
+	if (!err)
+		err = rs_conn_connect(&p->rs, &l->peer, r->service, r->priority, r->weight, &c);
+	if (!err)
+		a->index = c->index;
+	return err;
+}
+
+static void do_stats(const struct rs_conn *c, struct rshare_stats *out)
+{
+	const struct rs_conn_stats *s = &c->stats;
+
+	*out = (struct rshare_stats){ s->messages_sent,  s->bytes_sent,  s->messages_received,
+				      s->bytes_received, s->chunks_sent, s->chunks_received,
+				      s->stalls };
+}
+
+static void do_info(const struct rs_owner *o, struct rshare_info *out)
+{
+	const struct rs_hub_stats *h = &o->hub.stats;
+	const struct rs_process *p;
+	const struct rs_link *l;
+
+	*out = (struct rshare_info){ .connections = o->hub.live,
+				     .queue_pairs = o->dev.queue_pairs,
+				     .registered = o->dev.registered,
+				     .posts = h->posts,
+				     .doorbells = o->dev.doorbells,
+				     .completions = o->completions,
+				     .wakeups = o->wakeups,
+				     .signals = o->signals,
+				     .unknown = h->unknown,
+				     .malformed = h->malformed,
+				     .forged = h->forged,
+				     .chunk = o->config.chunk };
+	out->to_running = o->mode.changes[RS_INTERRUPTED][RS_RUNNING];
+	out->to_blocked = o->mode.changes[RS_INTERRUPTED][RS_BLOCKED] + o->mode.changes[RS_RUNNING][RS_BLOCKED];
+	for (p = o->processes; p; p = p->next)
+		out->clients += p->attached && !p->dead;
+	for (l = o->links; l; l = l->next)
+		out->peers += l->state == RS_LINK_UP && !l->dead;
+}
+
+static int do_fd(struct rs_conn *c, int *fd)
+{
+	if (c->fd < 0)
+		c->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	*fd = c->fd;
+	return c->fd < 0 ? -errno : 0;
+}
+
+/* Requests about one connection. */
+static int about_conn(struct rs_process *p, const struct rs_request *r, struct rs_answer *a, int *fd)
+{
+	struct rs_conn *c = conn_of(p, r->index);
+
+	if (!c)
+		return -ENOENT;
+	switch (r->type) {
+	case RS_PRIORITY:
+		if (r->priority >= RS_PRIORITIES || !r->weight || r->weight > RS_WEIGHT_MAX)
+			return -EINVAL;
+		rs_conn_priority(c, r->priority, r->weight);
+		return 0;
+	case RS_CLOSE: rs_conn_close(c); return 0;
+	case RS_RELEASE: rs_conn_release(c); return 0;
+	case RS_FD: return do_fd(c, fd);
+	case RS_STATS: do_stats(c, &a->stats); return 0;
+	}
+	return -EINVAL;
+}
+
+static void serve(struct rs_owner *o, struct rs_process *p, const struct rs_request *r)
+{
+	struct rs_answer a = { .status = 0 };
+	int fds[2] = { -1, o->doorbell.fd };
+	unsigned int nfds = 0;
+	struct rs_conn *c;
+
+	if (!p->attached && r->type != RS_ATTACH) {
+		a.status = -EPROTO;
+	} else if (r->type == RS_ATTACH) {
+		a.status = attach(o, p, r, &a, &fds[0]);
+		nfds = a.status ? 0 : 2;
+	} else if (r->type == RS_LISTEN) {
+		a.status = rs_conn_listen(&p->rs, r->service, &c);
+		a.index = a.status ? 0 : c->index;
+	} else if (r->type == RS_CONNECT) {
+		a.status = do_connect(o, p, r, &a);
+	} else if (r->type == RS_INFO) {
+		do_info(o, &a.info);
+	} else {
+		a.status = about_conn(p, r, &a, &fds[0]);
+		nfds = r->type == RS_FD && !a.status;
+	}
+	answer(o, p, &a, fds, nfds);
+	if (r->type == RS_ATTACH && fds[0] >= 0)
+		close(fds[0]);
+}
+
+static void on_request(struct rs_owner *o, struct rs_source *s, uint32_t events)
+{
+	struct rs_process *p = (struct rs_process *)s;
+	struct rs_request r;
+	unsigned int n;
+
+	(void)events;
+	for (n = 0; n < 16 && !p->dead; n++) {
+		const ssize_t got = recv(s->fd, &r, sizeof(r), MSG_DONTWAIT);
+
+		if (got < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (got != sizeof(r)) {
+			p->dead = true;
+			o->reap = true;
+			return;
+		}
+		serve(o, p, &r);
+	}
+}
+
+/* ---- coming and going ------------------------------------------------------------------------ */
+
+void rs_process_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
+{
+	struct ucred who = { .uid = (uid_t)-1 };
+	socklen_t len = sizeof(who);
+	struct rs_process *p;
+	int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)events;
+	if (fd < 0)
+		return;
+	p = calloc(1, sizeof(*p));
+	if (!p || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) || who.uid != geteuid())
+		goto refuse;
+	p->source = (struct rs_source){ .fd = fd, .ready = on_request };
+	if (rs_owner_watch(o, &p->source, EPOLLIN))
+		goto refuse;
+	p->next = o->processes;
+	o->processes = p;
+	return;
+refuse:
+	free(p);
+	close(fd);
+}
+
+static void process_free(struct rs_owner *o, struct rs_process *p)
+{
+	if (p->mr) {
+		o->dev.registered -= p->rs.layout.pool_bytes;
+		ibv_dereg_mr(p->mr);
+	}
+	if (p->base)
+		munmap(p->base, p->rs.layout.bytes);
+	rs_client_exit(&p->rs);
+	free(p);
+}
+
+void rs_process_reap(struct rs_owner *o, bool all)
+{
+	struct rs_process **at = &o->processes, *p;
+
+	while ((p = *at)) {
+		if (p->dead || all) {
+			rs_owner_forget(o, &p->source);
+			if (p->attached)
+				rs_client_gone(&p->rs);
+			/* The wire may still read its pool: it is looked at again. */
+			if (!p->attached || rs_client_idle(&p->rs)) {
+				*at = p->next;
+				process_free(o, p);
+				continue;
+			}
+			o->reap = true;
+		}
+		at = &p->next;
+	}
+}

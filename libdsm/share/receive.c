@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* receive.c - frames that arrive: chunks are copied out of the landing buffer at once, so that no reader can hold it. */
+#include "share/conn.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "rshare.h"
+
+#define LAYOUT(c) (&(c)->client->layout)
+
+/* ---- messages ------------------------------------------------------------------------------- */
+
+/* The first chunk takes the next buffer of the client. 1: the connection has ended over it. */
+static int begin_message(struct rs_conn *c, const struct rs_frame *f)
+{
+	const struct rs_layout *l = LAYOUT(c);
+	struct rs_rqe e;
+
+	if (c->rq == c->rq_seen)
+		return -EBADMSG; /* more messages than it was granted */
+	if (!rs_ring_take(rs_seg_rq(l, c->seg), &c->rq, l->depth, &e, sizeof(e)) ||
+	    !conn_buffer_ok(c, e.offset, e.len)) {
+		conn_forged(c, "a receive that rshare_recv() does not make; reset");
+		return 1;
+	}
+	c->rx = (struct rs_buffer){ .cookie = e.cookie, .offset = e.offset, .len = e.len };
+	c->rx_open = true;
+	conn_grant(c);
+	c->rx_total = f->total;
+	c->rx_at = 0;
+	return 0;
+}
+
+static void end_message(struct rs_conn *c)
+{
+	const bool fits = c->rx_total <= c->rx.len;
+
+	c->rx_open = false;
+	c->stats.messages_received++;
+	c->stats.bytes_received += c->rx_total;
+	conn_event(c, RSHARE_RECEIVED, fits ? 0 : -EMSGSIZE, c->rx.cookie, fits ? c->rx_total : c->rx.len);
+}
+
+static int data(struct rs_conn *c, const struct rs_frame *f, const char *payload)
+{
+	uint32_t room;
+	int err;
+
+	if (f->seq != c->rx_seq)
+		return -EBADMSG;
+	c->rx_seq++;
+	c->stats.chunks_received++;
+	if (!c->rx_open) {
+		if (f->offset)
+			return -EBADMSG;
+		err = begin_message(c, f);
+		if (err)
+			return err < 0 ? err : 0;
+	} else if (f->offset != c->rx_at || f->total != c->rx_total) {
+		return -EBADMSG;
+	}
+	room = f->offset < c->rx.len ? c->rx.len - f->offset : 0;
+	memcpy(c->client->base + LAYOUT(c)->pool_offset + c->rx.offset + f->offset, payload,
+	       f->len < room ? f->len : room);
+	c->rx_at += f->len;
+	if (c->rx_at == c->rx_total)
+		end_message(c);
+	return 0;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static struct rs_conn *listener_of(struct rs_hub *h, uint32_t service)
+{
+	struct rs_conn *l = h->listeners;
+
+	while (l && (l->service != service || l->state != RS_LISTENING))
+		l = l->next;
+	return l;
+}
+
+static int open_conn(struct rs_peer *p, const struct rs_frame *f)
+{
+	struct rs_conn *l = listener_of(p->hub, f->seq), *c;
+	const uint32_t priority = f->total & 0xff, weight = f->total >> 8;
+
+	if (priority >= RS_PRIORITIES || !weight || weight > RS_WEIGHT_MAX || !f->from)
+		return -EBADMSG;
+	/* A listener whose ring is full of connections that nobody accepts refuses more. */
+	if (!l ||
+	    !rs_ring_free(rs_seg_cq(LAYOUT(l), l->seg), l->cq, RS_CQ_FACTOR * LAYOUT(l)->depth,
+			  sizeof(struct rs_cqe)) ||
+	    conn_create(l->client, p, &c)) {
+		p->hub->stats.refused++;
+		peer_loose(p, RS_FRAME_REFUSED, f->from, ECONNREFUSED);
+		return 0;
+	}
+	rs_flow_init(&c->flow, (uint8_t)priority, (uint8_t)weight);
+	c->state = RS_OPEN;
+	c->remote = f->from;
+	c->tx_granted = f->credit;
+	conn_owe(c, RS_FRAME_OPENED);
+	conn_event(c, RSHARE_CONNECTED, 0, 0, 0);
+	conn_event(l, RS_EVENT_ACCEPT, 0, c->index, 0);
+	return 0;
+}
+
+static int opened(struct rs_conn *c, const struct rs_frame *f)
+{
+	if (c->remote || !f->from || (c->state != RS_OPENING && c->state != RS_CLOSING))
+		return -EBADMSG;
+	c->remote = f->from;
+	if (c->state == RS_OPENING) {
+		c->state = RS_OPEN;
+		conn_event(c, RSHARE_CONNECTED, 0, 0, 0);
+	}
+	rs_conn_kick(c);
+	return 0;
+}
+
+/* ---- closing -------------------------------------------------------------------------------- */
+
+/* When all that the peer sent before its CLOSE has arrived, by either lane. */
+static void close_if_due(struct rs_conn *c)
+{
+	if (!c->close_seen || c->state == RS_ENDED || c->rx_seq != c->close_at)
+		return;
+	conn_owe(c, RS_FRAME_CLOSED);
+	/* Both sides have closed: nothing is lost. Else what this side has not sent fails with -EPIPE. */
+	conn_end(c, 0);
+}
+
+static void take_credit(struct rs_conn *c, const struct rs_frame *f)
+{
+	if ((int32_t)(f->credit - c->tx_granted) <= 0)
+		return; /* older than what came by the other lane */
+	c->tx_granted = f->credit;
+	conn_load(c);
+}
+
+static int for_conn(struct rs_conn *c, const struct rs_frame *f, const char *payload)
+{
+	int err = 0;
+
+	if (c->state == RS_ENDED) {
+		if (f->kind == RS_FRAME_OPENED && !c->remote)
+			peer_loose(c->peer, RS_FRAME_RESET, f->from, 0); /* given up before the answer came */
+		return 0;
+	}
+	switch (f->kind) {
+	case RS_FRAME_DATA:
+		err = data(c, f, payload);
+		if (!err && c->state != RS_ENDED)
+			take_credit(c, f);
+		if (!err)
+			close_if_due(c);
+		break;
+	case RS_FRAME_CREDIT: take_credit(c, f); break;
+	case RS_FRAME_OPENED:
+		c->tx_granted = f->credit;
+		err = opened(c, f);
+		break;
+	case RS_FRAME_REFUSED:
+		if (c->remote)
+			return -EBADMSG;
+		conn_end(c, f->total && f->total < 4096 ? -(int)f->total : -ECONNREFUSED);
+		break;
+	case RS_FRAME_CLOSE:
+		c->close_seen = true;
+		c->close_at = f->seq;
+		close_if_due(c);
+		break;
+	case RS_FRAME_CLOSED:
+		if (!c->closed_sent)
+			return -EBADMSG;
+		conn_end(c, 0);
+		break;
+	case RS_FRAME_RESET: conn_end(c, -ECONNRESET); break;
+	default: return -EBADMSG;
+	}
+	return err;
+}
+
+int rs_peer_receive(struct rs_peer *p, const void *message, uint32_t bytes)
+{
+	struct rs_hub *h = p->hub;
+	struct rs_conn *c;
+	struct rs_frame f;
+	int err = rs_frame_parse(message, bytes, p->sched.chunk, &f);
+
+	h->stats.frames_in++;
+	if (!err && f.kind == RS_FRAME_OPEN) {
+		err = open_conn(p, &f);
+	} else if (!err) {
+		c = conn_find(h, f.to);
+		if (c && c->peer == p) {
+			err = for_conn(c, &f, (const char *)message + sizeof(f));
+		} else {
+			/* Late, or invented. What the sender must not wait for in vain is answered. */
+			h->stats.unknown++;
+			if (f.from &&
+			    (f.kind == RS_FRAME_DATA || f.kind == RS_FRAME_CLOSE || f.kind == RS_FRAME_OPENED))
+				peer_loose(p, RS_FRAME_RESET, f.from, 0);
+		}
+	}
+	h->stats.malformed += err != 0;
+	return err;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * ring.h - the bounded queues of a connection in shared memory, without a lock.
+ *
+ * A ring is an array of slots; the first word of each is its turn. Slot p % size is free for position p while its turn is
+ * 2 * (p / size), and filled with one more. Zeroed memory is an empty ring. There is no shared index: each side keeps its
+ * position to itself, so there is nothing but turns and contents that the other side could forge. The owner copies a slot
+ * once and checks the copy. On the client's side any number of threads may claim positions.
+ */
+#ifndef SHARE_RING_H
+#define SHARE_RING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/* The submission of an operation: client to owner. */
+struct rs_sqe {
+	uint32_t turn;
+	uint8_t op; /* enum rs_op */
+	uint8_t pad[3];
+	uint32_t len;
+	uint32_t rkey;
+	uint64_t offset; /* of the buffer in the pool */
+	uint64_t cookie;
+	uint64_t remote; /* address */
+	uint64_t reserved[3];
+};
+
+/* A buffer for one message: client to owner. */
+struct rs_rqe {
+	uint32_t turn;
+	uint32_t len;
+	uint64_t offset;
+	uint64_t cookie;
+	uint64_t reserved;
+};
+
+/* A completion: owner to client. */
+struct rs_cqe {
+	uint32_t turn;
+	uint32_t type; /* enum rshare_event_type */
+	int32_t status;
+	uint32_t len;
+	uint64_t cookie;
+	uint64_t reserved;
+};
+
+enum rs_op { RS_OP_SEND = 1, RS_OP_WRITE, RS_OP_READ };
+
+_Static_assert(sizeof(struct rs_sqe) == 64 && sizeof(struct rs_rqe) == 32 && sizeof(struct rs_cqe) == 32,
+	       "slots are parts of cache lines, the same in every process");
+
+/* size is a power of two everywhere. */
+static inline uint32_t rs_turn_free(uint32_t position, uint32_t size)
+{
+	return 2 * (position / size);
+}
+
+static inline void *rs_slot(void *ring, uint32_t position, uint32_t size, uint32_t bytes)
+{
+	return (char *)ring + (size_t)(position & (size - 1)) * bytes;
+}
+
+/* Whether the slot at a position is filled. Pairs with the release of rs_ring_publish(). */
+static inline bool rs_ring_filled(void *ring, uint32_t position, uint32_t size, uint32_t bytes)
+{
+	const uint32_t *turn = rs_slot(ring, position, size, bytes);
+
+	return __atomic_load_n(turn, __ATOMIC_ACQUIRE) == rs_turn_free(position, size) + 1;
+}
+
+static inline bool rs_ring_free(void *ring, uint32_t position, uint32_t size, uint32_t bytes)
+{
+	const uint32_t *turn = rs_slot(ring, position, size, bytes);
+
+	return __atomic_load_n(turn, __ATOMIC_ACQUIRE) == rs_turn_free(position, size);
+}
+
+/* Fill the slot of a position that the caller has claimed; entry's own turn is ignored. */
+static inline void rs_ring_publish(void *ring, uint32_t position, uint32_t size, const void *entry, uint32_t bytes)
+{
+	uint32_t *slot = rs_slot(ring, position, size, bytes);
+
+	memcpy(slot + 1, (const char *)entry + sizeof(*slot), bytes - sizeof(*slot));
+	__atomic_store_n(slot, rs_turn_free(position, size) + 1, __ATOMIC_RELEASE);
+}
+
+/* Copy a filled slot out and free it. */
+static inline void rs_ring_consume(void *ring, uint32_t position, uint32_t size, void *entry, uint32_t bytes)
+{
+	uint32_t *slot = rs_slot(ring, position, size, bytes);
+
+	memcpy(entry, slot, bytes);
+	__atomic_store_n(slot, rs_turn_free(position + size, size), __ATOMIC_RELEASE); /* positions wrap */
+}
+
+/* One thread of its side alone, which is the owner's. */
+static inline bool rs_ring_take(void *ring, uint32_t *position, uint32_t size, void *entry, uint32_t bytes)
+{
+	if (!rs_ring_filled(ring, *position, size, bytes))
+		return false;
+	rs_ring_consume(ring, (*position)++, size, entry, bytes);
+	return true;
+}
+
+static inline bool rs_ring_put(void *ring, uint32_t *position, uint32_t size, const void *entry, uint32_t bytes)
+{
+	if (!rs_ring_free(ring, *position, size, bytes))
+		return false;
+	rs_ring_publish(ring, (*position)++, size, entry, bytes);
+	return true;
+}
+
+/* Claim the next position once its slot is ready. false: it is not, and nobody has moved on. */
+static inline bool rs_ring_claim(void *ring, uint32_t *position, uint32_t size, uint32_t bytes, bool filled,
+				 uint32_t *out)
+{
+	uint32_t p = __atomic_load_n(position, __ATOMIC_RELAXED), now;
+
+	for (;;) {
+		if (filled ? rs_ring_filled(ring, p, size, bytes) : rs_ring_free(ring, p, size, bytes)) {
+			if (__atomic_compare_exchange_n(position, &p, p + 1, 1, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+				break;
+			continue;
+		}
+		now = __atomic_load_n(position, __ATOMIC_RELAXED);
+		if (now == p)
+			return false;
+		p = now;
+	}
+	*out = p;
+	return true;
+}
+
+/* Any number of threads, which is the client's side. false: full, or empty. */
+static inline bool rs_ring_put_shared(void *ring, uint32_t *position, uint32_t size, const void *entry, uint32_t bytes)
+{
+	uint32_t p;
+
+	if (!rs_ring_claim(ring, position, size, bytes, false, &p))
+		return false;
+	rs_ring_publish(ring, p, size, entry, bytes);
+	return true;
+}
+
+static inline bool rs_ring_take_shared(void *ring, uint32_t *position, uint32_t size, void *entry, uint32_t bytes)
+{
+	uint32_t p;
+
+	if (!rs_ring_claim(ring, position, size, bytes, true, &p))
+		return false;
+	rs_ring_consume(ring, p, size, entry, bytes);
+	return true;
+}
+
+#endif

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* rshare.c - connections as a process sees them. Any thread; operations and polling take no lock. */
+#include <errno.h>
+#include <limits.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "share/client.h"
+
+static int about(struct rshare_conn *c, uint32_t type, struct rs_answer *a, int fds[2])
+{
+	struct rs_request q = { .type = type, .index = c->index };
+
+	return rs_request(c->r, &q, a, fds);
+}
+
+static bool is_dead(const struct rshare_conn *c)
+{
+	return __atomic_load_n(&c->r->dead, __ATOMIC_ACQUIRE);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/* "host", "host:port", "[v6]:port" */
+static int resolve(const char *node, struct sockaddr_storage *out)
+{
+	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *found;
+	char host[256], port[8], *colon;
+
+	snprintf(port, sizeof(port), "%d", RSHARE_PORT);
+	if (strlen(node) >= sizeof(host) || !*node)
+		return -EINVAL;
+	strcpy(host, node);
+	colon = strrchr(host, ':');
+	if (host[0] == '[') {
+		char *end = strchr(host, ']');
+
+		if (!end || (end[1] && end[1] != ':'))
+			return -EINVAL;
+		colon = end[1] ? end + 1 : NULL;
+		*end = 0;
+		memmove(host, host + 1, (size_t)(end - host));
+	} else if (colon && strchr(host, ':') != colon) {
+		colon = NULL; /* an IPv6 address alone */
+	}
+	if (colon) {
+		snprintf(port, sizeof(port), "%s", colon + 1);
+		*colon = 0;
+	}
+	if (getaddrinfo(host, port, &hints, &found))
+		return -EHOSTUNREACH;
+	memcpy(out, found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	return 0;
+}
+
+static struct rshare_conn *conn_new(struct rshare *r, uint32_t index)
+{
+	struct rshare_conn *c = calloc(1, sizeof(struct rshare_listener));
+
+	if (c)
+		rs_conn_enter(r, index, c);
+	return c;
+}
+
+static void give_back(struct rshare *r, uint32_t index)
+{
+	struct rs_request q = { .type = RS_RELEASE, .index = index };
+	struct rs_answer a;
+
+	rs_request(r, &q, &a, NULL);
+}
+
+int rshare_connect(struct rshare *r, const char *node, uint32_t service, unsigned int priority, unsigned int weight,
+		   struct rshare_conn **out)
+{
+	struct rs_request q = { .type = RS_CONNECT, .service = service };
+	struct rs_answer a;
+	struct rshare_conn *c;
+	int err;
+
+	if (priority > RSHARE_PRIORITY_MAX || weight > RSHARE_WEIGHT_MAX)
+		return -EINVAL;
+	q.priority = (uint8_t)priority;
+	q.weight = (uint8_t)(weight ? weight : 1);
+	err = resolve(node, &q.node);
+	if (!err)
+		err = rs_request(r, &q, &a, NULL);
+	if (err)
+		return err;
+	c = conn_new(r, a.index);
+	if (!c) {
+		give_back(r, a.index);
+		return -ENOMEM;
+	}
+	*out = c;
+	return 0;
+}
+
+int rshare_listen(struct rshare *r, uint32_t service, struct rshare_listener **out)
+{
+	struct rs_request q = { .type = RS_LISTEN, .service = service };
+	struct rs_answer a;
+	struct rshare_conn *c;
+	int err = rs_request(r, &q, &a, NULL);
+
+	if (err)
+		return err;
+	c = conn_new(r, a.index);
+	if (!c) {
+		give_back(r, a.index);
+		return -ENOMEM;
+	}
+	*out = (struct rshare_listener *)c;
+	return 0;
+}
+
+/* ---- events --------------------------------------------------------------------------------- */
+
+static bool take(struct rshare_conn *c, struct rs_cqe *e)
+{
+	const struct rs_layout *l = &c->r->layout;
+
+	return rs_ring_take_shared(rs_seg_cq(l, c->seg), &c->cq, RS_CQ_FACTOR * l->depth, e, sizeof(*e));
+}
+
+static bool pending(struct rshare_conn *c)
+{
+	const struct rs_layout *l = &c->r->layout;
+
+	return rs_ring_filled(rs_seg_cq(l, c->seg), __atomic_load_n(&c->cq, __ATOMIC_RELAXED), RS_CQ_FACTOR * l->depth,
+			      sizeof(struct rs_cqe));
+}
+
+/* Make the fd readable with the next event. true: there is one already. */
+static bool arm(struct rshare_conn *c)
+{
+	uint64_t count;
+
+	if (is_dead(c))
+		return false; /* it stays readable */
+	if (read(c->fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		return false;
+	/* A full barrier before the look; the owner's is in conn_event(). */
+	__atomic_exchange_n(&c->seg->armed, 1, __ATOMIC_SEQ_CST);
+	return pending(c);
+}
+
+static void deliver(struct rshare_conn *c, const struct rs_cqe *e, struct rshare_event *out)
+{
+	*out = (struct rshare_event){ (enum rshare_event_type)e->type, e->status, e->cookie, e->len };
+	if (e->type == RSHARE_SENT)
+		__atomic_fetch_sub(&c->sends, 1, __ATOMIC_RELEASE);
+	if (e->type == RSHARE_RECEIVED)
+		__atomic_fetch_sub(&c->receives, 1, __ATOMIC_RELEASE);
+	if (e->type == RSHARE_CLOSED) {
+		c->status = e->status;
+		__atomic_store_n(&c->closed, 1, __ATOMIC_RELEASE);
+	}
+}
+
+int rshare_poll(struct rshare_conn *c, struct rshare_event *out, int max)
+{
+	struct rs_cqe e;
+	int n = 0;
+
+	do
+		while (n < max && take(c, &e))
+			deliver(c, &e, &out[n++]);
+	while (!n && max > 0 && __atomic_load_n(&c->fd, __ATOMIC_ACQUIRE) >= 0 && arm(c));
+	return n || !is_dead(c) ? n : -ECONNRESET;
+}
+
+int rshare_fd(struct rshare_conn *c)
+{
+	int fds[2] = { -1, -1 }, err = 0;
+	struct rs_request q = { .type = RS_FD, .index = c->index };
+	struct rs_answer a;
+
+	if (__atomic_load_n(&c->fd, __ATOMIC_ACQUIRE) >= 0)
+		return c->fd;
+	err = rs_request(c->r, &q, &a, fds);
+	if (err)
+		return err;
+	pthread_mutex_lock(&c->r->lock); /* another thread may have been faster */
+	if (c->fd < 0)
+		__atomic_store_n(&c->fd, fds[0], __ATOMIC_RELEASE);
+	else
+		close(fds[0]);
+	pthread_mutex_unlock(&c->r->lock);
+	if (is_dead(c))
+		return -ECONNRESET;
+	arm(c);
+	if (pending(c)) {
+		const uint64_t one = 1;
+
+		if (write(c->fd, &one, sizeof(one)) != sizeof(one))
+			return -errno;
+	}
+	return c->fd;
+}
+
+int rshare_wait(struct rshare_conn *c, int timeout_ms)
+{
+	struct pollfd p = { .events = POLLIN };
+	int n;
+
+	if (pending(c))
+		return 1;
+	p.fd = rshare_fd(c);
+	if (p.fd < 0)
+		return p.fd;
+	if (arm(c))
+		return 1;
+	n = poll(&p, 1, timeout_ms);
+	if (is_dead(c) && !pending(c))
+		return -ECONNRESET;
+	return n < 0 ? -errno : n > 0;
+}
+
+int rshare_accept(struct rshare_listener *l, struct rshare_conn **out)
+{
+	struct rshare_event e;
+	struct rshare_conn *c;
+	int n = rshare_poll(&l->conn, &e, 1);
+
+	if (n <= 0)
+		return n ? n : -EAGAIN;
+	if (e.type == RSHARE_CLOSED || e.cookie >= l->conn.r->layout.conns)
+		return -EBADMSG;
+	c = conn_new(l->conn.r, (uint32_t)e.cookie);
+	if (!c) {
+		give_back(l->conn.r, (uint32_t)e.cookie);
+		return -ENOMEM;
+	}
+	*out = c;
+	return 0;
+}
+
+int rshare_listener_fd(struct rshare_listener *l)
+{
+	return rshare_fd(&l->conn);
+}
+
+void rshare_unlisten(struct rshare_listener *l)
+{
+	struct rshare_event e;
+	struct rs_answer a;
+
+	if (!l)
+		return;
+	about(&l->conn, RS_CLOSE, &a, NULL);
+	while (rshare_poll(&l->conn, &e, 1) > 0 && e.type != RSHARE_CLOSED)
+		give_back(l->conn.r, (uint32_t)e.cookie);
+	about(&l->conn, RS_RELEASE, &a, NULL);
+	rs_conn_leave(&l->conn);
+	free(l);
+}
+
+/* ---- closing -------------------------------------------------------------------------------- */
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int wait_closed(struct rshare_conn *c, int timeout_ms)
+{
+	const int64_t end = timeout_ms < 0 ? INT64_MAX : now_ms() + timeout_ms;
+	struct rshare_event e[16];
+	int64_t left;
+	int n = 0;
+
+	while (!__atomic_load_n(&c->closed, __ATOMIC_ACQUIRE)) {
+		n = rshare_poll(c, e, 16);
+		if (n > 0)
+			continue;
+		left = end - now_ms();
+		if (n < 0 || left <= 0)
+			return n < 0 ? n : -ETIMEDOUT;
+		n = rshare_wait(c, left > INT_MAX ? -1 : (int)left);
+		if (n < 0 && n != -EINTR)
+			return n;
+	}
+	return c->status;
+}
+
+int rshare_disconnect(struct rshare_conn *c, int timeout_ms)
+{
+	struct rs_answer a;
+	int status = 0;
+
+	if (!c)
+		return 0;
+	if (timeout_ms) {
+		status = about(c, RS_CLOSE, &a, NULL);
+		if (!status)
+			status = wait_closed(c, timeout_ms);
+	}
+	about(c, RS_RELEASE, &a, NULL);
+	rs_conn_leave(c);
+	free(c);
+	return status;
+}
+
+int rshare_set_priority(struct rshare_conn *c, unsigned int priority, unsigned int weight)
+{
+	struct rs_request q = { .type = RS_PRIORITY, .index = c->index };
+	struct rs_answer a;
+
+	if (priority > RSHARE_PRIORITY_MAX || weight > RSHARE_WEIGHT_MAX)
+		return -EINVAL;
+	q.priority = (uint8_t)priority;
+	q.weight = (uint8_t)(weight ? weight : 1);
+	return rs_request(c->r, &q, &a, NULL);
+}
+
+int rshare_get_stats(struct rshare_conn *c, struct rshare_stats *out)
+{
+	struct rs_answer a;
+	int err = about(c, RS_STATS, &a, NULL);
+
+	if (!err)
+		*out = a.stats;
+	return err;
+}
+
+/* ---- operations ----------------------------------------------------------------------------- */
+
+static int place(const struct rshare_conn *c, const void *buffer, size_t size, uint64_t *offset)
+{
+	const uint64_t pool = c->r->layout.pool_bytes;
+
+	*offset = (uint64_t)((const char *)buffer - c->r->pool.base);
+	return *offset > pool || size > pool - *offset || size > RSHARE_MESSAGE_MAX ? -EINVAL : 0;
+}
+
+/* After the slot is published. The order is that of owner.c. */
+static void tell(struct rshare_conn *c)
+{
+	struct rs_seg_head *head = c->r->base;
+	const uint64_t one = 1;
+
+	__atomic_fetch_or(&head->ready[c->index / 64], 1ull << c->index % 64, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&head->sleeping, __ATOMIC_SEQ_CST) &&
+	    write(c->r->doorbell, &one, sizeof(one)) != sizeof(one))
+		return; /* full: it has been rung often enough */
+}
+
+static int reserve(const struct rshare_conn *c, uint32_t *outstanding)
+{
+	if (is_dead(c))
+		return -ECONNRESET;
+	if (__atomic_fetch_add(outstanding, 1, __ATOMIC_ACQUIRE) < c->r->layout.depth)
+		return 0;
+	__atomic_fetch_sub(outstanding, 1, __ATOMIC_RELAXED);
+	return -EAGAIN;
+}
+
+static int submit(struct rshare_conn *c, struct rs_sqe *e, const void *buffer, size_t size)
+{
+	int err = place(c, buffer, size, &e->offset);
+
+	if (!err)
+		err = reserve(c, &c->sends);
+	if (err)
+		return err;
+	e->len = (uint32_t)size;
+	if (!rs_ring_put_shared(rs_seg_sq(c->seg), &c->sq, c->r->layout.depth, e, sizeof(*e))) {
+		__atomic_fetch_sub(&c->sends, 1, __ATOMIC_RELAXED);
+		return -EAGAIN;
+	}
+	tell(c);
+	return 0;
+}
+
+int rshare_send(struct rshare_conn *c, const void *buffer, size_t size, uint64_t cookie)
+{
+	struct rs_sqe e = { .op = RS_OP_SEND, .cookie = cookie };
+
+	return submit(c, &e, buffer, size);
+}
+
+static int rdma(struct rshare_conn *c, uint8_t op, const void *buffer, size_t size, const struct rshare_remote *at,
+		uint64_t offset, uint64_t cookie)
+{
+	struct rs_sqe e = { .op = op, .cookie = cookie, .remote = at->address + offset, .rkey = at->rkey };
+
+	if (offset > at->size || size > at->size - offset)
+		return -ERANGE;
+	return submit(c, &e, buffer, size);
+}
+
+int rshare_write(struct rshare_conn *c, const void *buffer, size_t size, const struct rshare_remote *to,
+		 uint64_t offset, uint64_t cookie)
+{
+	return rdma(c, RS_OP_WRITE, buffer, size, to, offset, cookie);
+}
+
+int rshare_read(struct rshare_conn *c, void *buffer, size_t size, const struct rshare_remote *from, uint64_t offset,
+		uint64_t cookie)
+{
+	return rdma(c, RS_OP_READ, buffer, size, from, offset, cookie);
+}
+
+int rshare_recv(struct rshare_conn *c, void *buffer, size_t size, uint64_t cookie)
+{
+	const struct rs_layout *l = &c->r->layout;
+	struct rs_rqe e = { .cookie = cookie, .len = (uint32_t)size };
+	int err = place(c, buffer, size, &e.offset);
+
+	if (!err)
+		err = reserve(c, &c->receives);
+	if (err)
+		return err;
+	if (!rs_ring_put_shared(rs_seg_rq(l, c->seg), &c->rq, l->depth, &e, sizeof(e))) {
+		__atomic_fetch_sub(&c->receives, 1, __ATOMIC_RELAXED);
+		return -EAGAIN;
+	}
+	tell(c);
+	return 0;
+}

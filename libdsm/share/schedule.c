@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* schedule.c - the turns of flows. Called by one thread at a time. */
+#include "share/schedule.h"
+
+static void unlink_flow(struct rs_flow *f)
+{
+	if (!f->on)
+		return;
+	*(f->prev ? &f->prev->next : &f->on->head) = f->next;
+	*(f->next ? &f->next->prev : &f->on->tail) = f->prev;
+	f->next = f->prev = 0;
+	f->on = 0;
+}
+
+static void append(struct rs_turns *t, struct rs_flow *f)
+{
+	f->next = 0;
+	f->prev = t->tail;
+	*(t->tail ? &t->tail->next : &t->head) = f;
+	t->tail = f;
+	f->on = t;
+}
+
+/* The share of an epoch. A debt is not forgiven, what is left over is. */
+static void new_share(const struct rs_sched *s, struct rs_flow *f, uint32_t epoch)
+{
+	f->share = (f->share < 0 ? f->share : 0) + (int32_t)(f->weight * s->chunk);
+	f->epoch = epoch;
+}
+
+static void link_weighted(struct rs_sched *s, struct rs_flow *f)
+{
+	if ((int32_t)(f->epoch - s->epoch) < 0)
+		new_share(s, f, s->epoch); /* it was idle when this epoch began */
+	else if (f->epoch == s->epoch && f->share <= 0)
+		new_share(s, f, s->epoch + 1);
+	append(f->epoch == s->epoch ? &s->turns[0] : &s->expired, f);
+}
+
+/* To the end of its list, if it has something to send and need not wait for a lane. */
+static void link_flow(struct rs_sched *s, struct rs_flow *f)
+{
+	if (f->on || f->moving || f->first == f->end)
+		return;
+	if (f->priority)
+		append(&s->turns[f->priority], f);
+	else
+		link_weighted(s, f);
+}
+
+static uint32_t cost(uint32_t len)
+{
+	return len < RS_COST_MIN ? RS_COST_MIN : len;
+}
+
+static bool fits(const struct rs_window *w, uint32_t len)
+{
+	if (w->chunks >= w->max_chunks)
+		return false;
+	/* A chunk larger than the window goes alone. */
+	return !w->bytes || (w->bytes <= w->max_bytes && cost(len) <= w->max_bytes - w->bytes);
+}
+
+/* The list whose head is next. A new epoch begins when the flows of this one have used their shares. */
+static struct rs_turns *next_turns(struct rs_sched *s)
+{
+	unsigned int p;
+
+	for (p = RS_PRIORITIES - 1; p; p--)
+		if (s->turns[p].head)
+			return &s->turns[p];
+	if (!s->turns[0].head && s->expired.head) {
+		struct rs_flow *f = s->expired.head;
+
+		s->epoch++;
+		s->turns[0] = s->expired;
+		s->expired.head = s->expired.tail = 0;
+		for (; f; f = f->next)
+			f->on = &s->turns[0];
+	}
+	return s->turns[0].head ? &s->turns[0] : 0;
+}
+
+void rs_sched_init(struct rs_sched *s, uint32_t chunk, const uint32_t max_bytes[RS_LANES],
+		   const uint32_t max_chunks[RS_LANES])
+{
+	unsigned int i;
+
+	*s = (struct rs_sched){ .chunk = chunk, .epoch = 1 };
+	for (i = 0; i < RS_LANES; i++) {
+		s->lane[i].max_bytes = max_bytes[i];
+		s->lane[i].max_chunks = max_chunks[i];
+	}
+}
+
+void rs_flow_init(struct rs_flow *f, uint8_t priority, uint8_t weight)
+{
+	*f = (struct rs_flow){ .priority = priority, .weight = weight };
+}
+
+enum rs_lane rs_flow_lane(const struct rs_flow *f)
+{
+	return f->priority ? RS_STRICT : RS_WEIGHTED;
+}
+
+bool rs_sched_push(struct rs_sched *s, struct rs_flow *f, uint32_t len)
+{
+	if (f->end - f->first == RS_FLOW_OPS)
+		return false;
+	f->len[f->end++ % RS_FLOW_OPS] = len;
+	link_flow(s, f);
+	return true;
+}
+
+static void take(struct rs_sched *s, struct rs_flow *f, struct rs_chunk *out)
+{
+	const uint32_t left = f->len[f->first % RS_FLOW_OPS] - f->sent;
+	const uint32_t len = left < s->chunk ? left : s->chunk;
+	const enum rs_lane lane = rs_flow_lane(f);
+
+	*out = (struct rs_chunk){ .flow = f, .op = f->first, .offset = f->sent, .len = len, .lane = (uint8_t)lane };
+	out->last = len == left;
+	f->sent += len;
+	if (out->last) {
+		f->first++;
+		f->sent = 0;
+	}
+	f->outstanding++;
+	s->lane[lane].bytes += cost(len);
+	s->lane[lane].chunks++;
+	if (!f->priority)
+		f->share -= (int32_t)cost(len);
+	unlink_flow(f);
+	link_flow(s, f);
+}
+
+unsigned int rs_sched_pick(struct rs_sched *s, struct rs_chunk *out, unsigned int max)
+{
+	unsigned int n;
+
+	for (n = 0; n < max; n++) {
+		const struct rs_turns *t = next_turns(s);
+		struct rs_flow *f;
+		uint32_t left;
+
+		if (!t)
+			break;
+		f = t->head;
+		left = f->len[f->first % RS_FLOW_OPS] - f->sent;
+		if (!fits(&s->lane[rs_flow_lane(f)], left < s->chunk ? left : s->chunk))
+			break;
+		take(s, f, &out[n]);
+	}
+	return n;
+}
+
+static void apply(struct rs_sched *s, struct rs_flow *f)
+{
+	f->moving = false;
+	f->priority = f->next_priority;
+	f->weight = f->next_weight;
+	if (f->share > (int32_t)(f->weight * s->chunk))
+		f->share = (int32_t)(f->weight * s->chunk);
+	link_flow(s, f);
+}
+
+void rs_sched_done(struct rs_sched *s, struct rs_flow *f, enum rs_lane lane, uint32_t len)
+{
+	s->lane[lane].bytes -= cost(len);
+	s->lane[lane].chunks--;
+	f->outstanding--;
+	if (f->moving && !f->outstanding)
+		apply(s, f);
+}
+
+void rs_sched_set(struct rs_sched *s, struct rs_flow *f, uint8_t priority, uint8_t weight)
+{
+	f->next_priority = priority;
+	f->next_weight = weight;
+	unlink_flow(f);
+	f->moving = !priority != !f->priority && f->outstanding;
+	if (!f->moving)
+		apply(s, f);
+}
+
+void rs_sched_drop(struct rs_sched *s, struct rs_flow *f)
+{
+	(void)s;
+	unlink_flow(f);
+	f->first = f->end;
+	f->sent = 0;
+}
+
+bool rs_sched_backlog(const struct rs_sched *s)
+{
+	unsigned int p;
+
+	for (p = 0; p < RS_PRIORITIES; p++)
+		if (s->turns[p].head)
+			return true;
+	return s->expired.head;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * schedule.h - which chunk of which connection goes next to one peer. Pure: no allocation, lock, clock or system call.
+ *
+ * A flow is a connection as the scheduler sees it: a short queue of operation lengths. The scheduler cuts operations into
+ * chunks. Priorities 7 to 1 are strict: a flow sends only while no flow of a higher priority has anything to send. Within
+ * one of them flows take turns, a chunk each. Priority 0 is the weighted class: flows take turns as well, and in each epoch
+ * a flow may send weight * chunk bytes, after which it waits until the others have used their share. What its last chunk
+ * overdrew is taken from its next share.
+ *
+ * Each lane (queue pair) has a window of outstanding bytes and a number of slots. Without the window the turns would only
+ * fill the FIFO of the device. A backlog that waits for the window of the strict lane holds the weighted lane back, too:
+ * the link is busy with the strict one's bytes.
+ */
+#ifndef SHARE_SCHED_H
+#define SHARE_SCHED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define RS_PRIORITIES 8 /* 0: the weighted class; 1 to 7: strict, the highest first */
+#define RS_WEIGHT_MAX 64
+#define RS_FLOW_OPS 16 /* operations of a flow that the scheduler holds; a power of two */
+#define RS_COST_MIN 64 /* bytes that the smallest chunk counts, in the window and in the share */
+
+enum rs_lane { RS_STRICT, RS_WEIGHTED, RS_LANES };
+
+struct rs_flow {
+	struct rs_flow *next, *prev; /* in the list of its priority */
+	struct rs_turns *on;         /* that list. NULL: nothing to send, or on the way to another lane */
+	uint32_t len[RS_FLOW_OPS];   /* bytes of operation n, at n % RS_FLOW_OPS */
+	uint32_t first, end;         /* numbers of the oldest operation that is not handed out whole, and of the next */
+	uint32_t sent;               /* bytes of operation `first` that are handed out */
+	int32_t share;               /* bytes left in epoch `epoch`, less what it overdrew; weighted class only */
+	uint32_t epoch;
+	uint32_t outstanding; /* chunks that are handed out and not done */
+	uint8_t priority, weight;
+	uint8_t next_priority, next_weight; /* after the outstanding chunks, while moving */
+	bool moving;                        /* to the other lane: chunks of one flow never overtake each other */
+};
+
+struct rs_turns {
+	struct rs_flow *head, *tail;
+};
+
+struct rs_window {
+	uint32_t bytes, max_bytes;
+	uint32_t chunks, max_chunks;
+};
+
+struct rs_sched {
+	struct rs_turns turns[RS_PRIORITIES]; /* [0]: of the weighted class, in this epoch */
+	struct rs_turns expired;              /* of the weighted class, in the next epoch */
+	uint32_t epoch;
+	struct rs_window lane[RS_LANES];
+	uint32_t chunk;
+};
+
+struct rs_chunk {
+	struct rs_flow *flow;
+	uint32_t op;          /* its number in the flow */
+	uint32_t offset, len; /* in the operation */
+	uint8_t lane;
+	bool last; /* of the operation */
+};
+
+void rs_sched_init(struct rs_sched *s, uint32_t chunk, const uint32_t max_bytes[RS_LANES],
+		   const uint32_t max_chunks[RS_LANES]);
+
+/* priority 0 to 7, weight 1 to RS_WEIGHT_MAX. The first operation has number 0. */
+void rs_flow_init(struct rs_flow *f, uint8_t priority, uint8_t weight);
+
+/* The lane that chunks of the flow take now. */
+enum rs_lane rs_flow_lane(const struct rs_flow *f);
+
+/* Queue an operation of that many bytes (0 is allowed: one empty chunk). false: RS_FLOW_OPS are queued. */
+bool rs_sched_push(struct rs_sched *s, struct rs_flow *f, uint32_t len);
+
+/* Take up to max chunks; returns how many. Each must be followed by one rs_sched_done(). */
+unsigned int rs_sched_pick(struct rs_sched *s, struct rs_chunk *out, unsigned int max);
+
+/* The chunk has completed on the lane that it took. */
+void rs_sched_done(struct rs_sched *s, struct rs_flow *f, enum rs_lane lane, uint32_t len);
+
+/* Change the priority. Queued operations keep their order; a flow that changes lanes waits for its outstanding chunks. */
+void rs_sched_set(struct rs_sched *s, struct rs_flow *f, uint8_t priority, uint8_t weight);
+
+/* Forget the operations that are not handed out whole, and what is left of a started one. Outstanding chunks remain. */
+void rs_sched_drop(struct rs_sched *s, struct rs_flow *f);
+
+/* Some flow has something to send, whether or not the windows allow it. */
+bool rs_sched_backlog(const struct rs_sched *s);
+
+#endif

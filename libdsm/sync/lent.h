@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * lent.h - mutexes that this node has and nobody waits for: taken and released by one compare-and-swap of the word of their
+ * hold record (core/lock.h), outside the runtime.
+ *
+ * By a thread that has a lane (held.h): it has been through the whole path before, and is not a forked child. Nothing blocks.
+ * "no" always means: by the whole path, which finds out why.
+ */
+#ifndef SYNC_LENT_H
+#define SYNC_LENT_H
+
+#include "core/lock.h"
+#include "engine/job.h"
+#include "sync/handle.h"
+#include "sync/held.h"
+#include "sync/kept.h"
+
+/* The lock's name, as words have it; 0: id is not a mutex's, or the job is not running. */
+static inline uint64_t lent_name(uint64_t id)
+{
+	if (handle_kind(id) != SYNC_MUTEX || !held.lane || __atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING)
+		return 0;
+	return id & ~HANDLE_KIND;
+}
+
+/* The record that is noted for a lock, + 1; it may have another. */
+static inline uint32_t lent_at(uint64_t name)
+{
+	return __atomic_load_n(kept_place(name), __ATOMIC_RELAXED);
+}
+
+/* Counted, and noted whose it is. */
+static inline void lent_mine(uint32_t hold)
+{
+	if (job.me->hold_by[hold] != job.local)
+		job.me->hold_by[hold] = job.local;
+	__atomic_store_n(&held.lane->locks, held.lane->locks + 1, __ATOMIC_RELAXED);
+}
+
+/* Any but the last: found by its name. */
+static inline bool lent_lock_other(uint64_t id)
+{
+	const uint64_t name = lent_name(id);
+	const uint32_t at = name ? lent_at(name) : 0;
+
+	if (!at || (held.last_held && !held_room()) || !lent_take(&job.me->holds[at - 1].word, name))
+		return false;
+	if (held.last_held) {
+		held_put(id, at - 1);
+	} else {
+		held.last.id = id;
+		held.last.info = at - 1;
+		held.last_held = true;
+	}
+	lent_mine(at - 1);
+	return true;
+}
+
+/* The mutex is this thread's, and noted; false: no. */
+static inline bool lent_lock(uint64_t id)
+{
+	if (!id || held.last.id != id || held.last_held) /* none was the last as long as that is 0 */
+		return lent_lock_other(id);
+	/* Its record may have another lock by now, which the swap sees. */
+	if (__atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING ||
+	    !lent_take(&job.me->holds[held.last.info].word, id & ~HANDLE_KIND))
+		return lent_lock_other(id);
+	held.last_held = true;
+	lent_mine(held.last.info);
+	return true;
+}
+
+/* Does a thread of this node hold it, and may it be had soon without a step? */
+static inline bool lent_busy(uint64_t id)
+{
+	const uint64_t name = lent_name(id);
+	const uint32_t at = name ? lent_at(name) : 0;
+
+	return at && lent_taken(&job.me->holds[at - 1].word, name);
+}
+
+/* This thread held the mutex, and has released it; false: no. */
+static inline bool lent_unlock(uint64_t id)
+{
+	const bool last = held.last_held && held.last.id == id;
+	const uint64_t name = last && __atomic_load_n(&job.state, __ATOMIC_RELAXED) == CTL_RUNNING ? id & ~HANDLE_KIND
+												   : lent_name(id);
+	const int at = last ? HELD_LAST : held_find(id);
+
+	if (!name || at < 0 || !lent_release(&job.me->holds[held_info(at)].word, name))
+		return false;
+	held_remove(at);
+	return true;
+}
+
+#endif

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * fuzz_share.c - the scheduler of shared queue pairs, and the headers that a peer sends: libFuzzer target.
+ *
+ * The first byte says what the rest is. For the scheduler each pair of bytes is a call with arguments; all lengths,
+ * windows and orders of completion are tried, and what it hands out is held against what it was given.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "share/frame.h"
+#include "share/schedule.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define FLOWS 5
+#define OUT 512
+
+#define must(x)                                                                             \
+	do {                                                                                \
+		if (!(x)) {                                                                 \
+			fprintf(stderr, "fuzz_share: line %d: not so: %s\n", __LINE__, #x); \
+			abort();                                                            \
+		}                                                                           \
+	} while (0)
+
+struct world {
+	struct rs_sched sched;
+	struct rs_flow flow[FLOWS];
+	uint64_t given[FLOWS], taken[FLOWS]; /* bytes */
+	uint32_t op[FLOWS], at[FLOWS];
+	struct rs_chunk out[OUT];
+	unsigned int nout;
+};
+
+static void check_chunk(struct world *w, const struct rs_chunk *c)
+{
+	const size_t i = (size_t)(c->flow - w->flow);
+
+	must(i < FLOWS && c->len <= w->sched.chunk && c->op == w->op[i] && c->offset == w->at[i]);
+	must(c->lane == rs_flow_lane(c->flow));
+	w->at[i] = c->last ? 0 : c->offset + c->len;
+	w->op[i] += c->last;
+	w->taken[i] += c->len;
+	w->out[w->nout++] = *c;
+}
+
+static void pick(struct world *w, unsigned int max)
+{
+	struct rs_chunk c[8];
+	const unsigned int n = OUT - w->nout >= 8 ? rs_sched_pick(&w->sched, c, max) : 0;
+
+	must(n <= max);
+	for (unsigned int i = 0; i < n; i++)
+		check_chunk(w, &c[i]);
+	for (unsigned int l = 0; l < RS_LANES; l++) {
+		const struct rs_window *win = &w->sched.lane[l];
+
+		must(win->chunks <= win->max_chunks);
+		must(win->bytes <= win->max_bytes || win->chunks == 1);
+	}
+}
+
+static void done(struct world *w, unsigned int which)
+{
+	struct rs_chunk c;
+
+	if (!w->nout)
+		return;
+	which %= w->nout;
+	c = w->out[which];
+	memmove(&w->out[which], &w->out[which + 1], (--w->nout - which) * sizeof(c));
+	rs_sched_done(&w->sched, c.flow, c.lane, c.len);
+}
+
+static void call(struct world *w, uint8_t what, uint8_t arg)
+{
+	struct rs_flow *f = &w->flow[arg % FLOWS];
+	const size_t i = arg % FLOWS;
+
+	switch (what % 8) {
+	case 0:
+	case 1:
+	case 2:
+		if (rs_sched_push(&w->sched, f, what * 8u))
+			w->given[i] += what * 8u;
+		break;
+	case 3:
+	case 4: pick(w, 1 + arg % 8); break;
+	case 5: done(w, arg); break;
+	case 6: rs_sched_set(&w->sched, f, what / 8 % RS_PRIORITIES, (uint8_t)(1 + arg % RS_WEIGHT_MAX)); break;
+	case 7:
+		if (arg < 128)
+			break;
+		rs_sched_drop(&w->sched, f);
+		w->op[i] = f->end;
+		w->at[i] = 0;
+		w->given[i] = w->taken[i];
+		break;
+	}
+}
+
+static void schedule(const uint8_t *data, size_t size)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	unsigned int i;
+
+	must(w);
+	rs_sched_init(&w->sched, 8 + data[0] * 2u, (const uint32_t[]){ data[1] * 16u, data[2] * 16u },
+		      (const uint32_t[]){ 1 + data[3] % 32, 1 + data[3] / 8 });
+	for (i = 0; i < FLOWS; i++)
+		rs_flow_init(&w->flow[i], (uint8_t)(i * 2 % RS_PRIORITIES), (uint8_t)(1 + i));
+	for (data += 4, size -= 4; size >= 2; data += 2, size -= 2)
+		call(w, data[0], data[1]);
+	/* In the end all that was given is handed out. */
+	while (w->nout || rs_sched_backlog(&w->sched)) {
+		const unsigned int before = w->nout;
+
+		pick(w, 8);
+		must(w->nout || before);
+		while (w->nout)
+			done(w, 0);
+	}
+	for (i = 0; i < FLOWS; i++)
+		must(w->taken[i] == w->given[i] && !w->flow[i].outstanding && !w->flow[i].moving);
+	free(w);
+}
+
+static void parse(const uint8_t *data, size_t size)
+{
+	const uint32_t chunk = 16;
+	struct rs_frame f;
+	void *exact = malloc(size ? size : 1);
+
+	must(exact);
+	memcpy(exact, data, size);
+	if (!rs_frame_parse(exact, (uint32_t)size, chunk, &f)) {
+		must(f.kind && f.kind < RS_FRAME_KINDS && f.len == size - sizeof(f) && f.len <= chunk);
+		must(f.kind != RS_FRAME_DATA || (uint64_t)f.offset + f.len <= f.total);
+	}
+	free(exact);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	if (size < 5)
+		return 0;
+	if (data[0] & 1)
+		schedule(data + 1, size - 1);
+	else
+		parse(data + 1, size - 1);
+	return 0;
+}

@@ -1,0 +1,579 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * views.c - several processes of one context: what one may do with a page all may, and what is taken from one is taken from all.
+ *
+ *   refused   what ATTACH and mmap(2) refuse
+ *   shared    two processes without a job: words, and protections that either of them changes
+ *   faults    two processes are rank 0 of a job, a third is rank 1: a block that one of the two has fetched costs the other no
+ *             request, and when rank 1 writes neither sees the old word
+ *   regions   a process touches what it has added; the last of the processes to remove it removes it from the context
+ *   maker     the process that has made the window ends; the others go on
+ *   killed    one of the two is killed, while it waits for a lock or uses blocks that rank 1 takes; the other goes on
+ *   unload    the module stays while one of the two is left
+ *
+ * After each nothing may be left.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/kmod/common.h"
+
+#define ROUNDS 60u
+#define PAGES 4u
+#define NOBODY 12345u
+enum { MUTEX = 1 }; /* as core/sync.h has it */
+
+static struct shared {
+	struct job job;
+	_Atomic unsigned int turn;
+	_Atomic uint32_t name; /* of the mutex */
+} * sh;
+
+/* ---- processes in turns --------------------------------------------------------------------- */
+
+static void fail(const char *what)
+{
+	printf("FAILED: %s\n", what);
+	fflush(stdout);
+	atomic_store(&sh->job.failed, 1);
+	_exit(1);
+}
+
+static void must(bool ok, const char *what)
+{
+	if (!ok)
+		fail(what);
+}
+
+/* Wait for one's turn; a process that has failed ends the others. */
+static void await(unsigned int turn)
+{
+	double end = now_s() + patience(60);
+
+	while (atomic_load(&sh->turn) < turn) {
+		if (atomic_load(&sh->job.failed))
+			_exit(1);
+		must(now_s() < end, "a process has not had its turn");
+		usleep(200);
+	}
+}
+
+static void pass(unsigned int turn)
+{
+	atomic_store(&sh->turn, turn);
+}
+
+static void begin(unsigned int ranks)
+{
+	memset(sh, 0, sizeof(*sh));
+	job_set(&sh->job, ranks, false);
+	sh->job.home = DSM_REGION_CYCLIC;
+	fflush(stdout);
+}
+
+static pid_t start(void (*f)(int fd), int fd)
+{
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		f(fd);
+		fflush(stdout);
+		_exit(0);
+	}
+	return pid;
+}
+
+/* Did all end well, and leave nothing? */
+static bool ended(pid_t *pids, unsigned int n, int killed)
+{
+	bool ok = true;
+	unsigned int i;
+	int status;
+
+	for (i = 0; i < n; i++) {
+		waitpid(pids[i], &status, 0);
+		ok &= killed == (int)i ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL : status == 0;
+	}
+	return nothing_left(20) && ok;
+}
+
+static volatile uint64_t *word(unsigned int page)
+{
+	return (volatile uint64_t *)(JOB_BASE + page * PAGE);
+}
+
+static bool may(unsigned int page, bool write)
+{
+	return !touch((volatile char *)word(page) + 64, write);
+}
+
+/* ---- refused -------------------------------------------------------------------------------- */
+
+static int attach(int fd, int of)
+{
+	struct dsm_ioc_attach a = { .fd = of };
+
+	return ioctl(fd, DSM_IOC_ATTACH, &a) ? errno : 0;
+}
+
+static int device(void)
+{
+	int fd = open("/dev/dsm", O_RDWR | O_CLOEXEC);
+
+	must(fd >= 0, "/dev/dsm");
+	return fd;
+}
+
+static void stranger(int of)
+{
+	int fd;
+
+	must(!setgid(NOBODY) && !setuid(NOBODY), "another user");
+	fd = device();
+	must(attach(fd, of) == EACCES, "another user's context is refused");
+}
+
+static void refused(int none)
+{
+	struct dsm_ioc_window w = { .size = JOB_WINDOW };
+	int first = device(), second = device(), third = device(), null = open("/dev/null", O_RDWR);
+	pid_t pid;
+	int status;
+
+	(void)none;
+	must(attach(second, null) == ENXIO && attach(second, 987) == EBADF, "another file, and none");
+	must(attach(second, third) == ENXIO && attach(second, second) == ENXIO, "a file without a window");
+	must(!ioctl(first, DSM_IOC_WINDOW, &w) && !attach(second, first), "a view of a window");
+	must(attach(second, first) == EBUSY && attach(first, second) == EBUSY && attach(first, first) == EBUSY,
+	     "to attach twice");
+	must(ioctl(second, DSM_IOC_WINDOW, &w) && errno == EBUSY, "a window of a view");
+	must(!attach(third, second), "a view of a view's window");
+	must(mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, first, 0) !=
+		     MAP_FAILED,
+	     "the window's mapping");
+	must(mmap(JOB_BASE + (1ul << 40), JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, second,
+		  0) == MAP_FAILED &&
+		     errno == EINVAL,
+	     "another address is refused");
+	must(!chmod("/dev/dsm", 0666), "chmod");
+	pid = start(stranger, first);
+	must(waitpid(pid, &status, 0) == pid && !status, "another user");
+	must(!chmod("/dev/dsm", 0660), "chmod");
+}
+
+/* ---- shared --------------------------------------------------------------------------------- */
+
+static void protect(int fd, unsigned int page, unsigned int prot)
+{
+	struct dsm_prot_item item = { page, prot };
+	struct dsm_ioc_protect p = { .items = (uintptr_t)&item, .count = 1 };
+
+	must(!ioctl(fd, DSM_IOC_PROTECT, &p), "PROTECT");
+}
+
+static void shared_other(int of)
+{
+	int fd = job_attach(NULL, of);
+
+	close(of);
+	must(fd >= 0, "the other attaches");
+	must(!may(0, false), "nothing is open");
+	pass(1);
+	await(2);
+	must(*word(0) == 7, "the other sees the word");
+	*word(0) = 8;
+	pass(3);
+	await(4);
+	must(!may(0, true) && may(0, false) && *word(0) == 8, "the other may only read");
+	protect(fd, 0, DSM_PROT_NONE);
+	pass(5);
+	await(6);
+	must(may(0, true) && *word(0) == 8, "the other may write again");
+}
+
+static void shared_maker(int none)
+{
+	struct dsm_ioc_window w = { .size = JOB_WINDOW };
+	int fd = device(), status;
+	pid_t other;
+
+	(void)none;
+	must(!ioctl(fd, DSM_IOC_WINDOW, &w) &&
+		     mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) !=
+			     MAP_FAILED,
+	     "the window");
+	other = start(shared_other, fd);
+	await(1);
+	protect(fd, 0, DSM_PROT_WRITE);
+	*word(0) = 7;
+	pass(2);
+	await(3);
+	must(*word(0) == 8, "the maker sees the word");
+	protect(fd, 0, DSM_PROT_READ);
+	must(!may(0, true) && may(0, false), "the maker may only read");
+	pass(4);
+	await(5);
+	must(!may(0, false), "what the other closes is closed here");
+	protect(fd, 0, DSM_PROT_WRITE);
+	pass(6);
+	must(waitpid(other, &status, 0) == other && !status, "the other");
+	must(may(0, true) && counter("views") == 1, "the maker goes on alone");
+}
+
+/* ---- faults --------------------------------------------------------------------------------- */
+
+static uint64_t requests(int fd)
+{
+	struct dsm_ioc_stats s = { .region = 0 };
+
+	must(!ioctl(fd, DSM_IOC_STATS, &s), "STATS");
+	return s.read_faults + s.write_faults + s.upgrades;
+}
+
+/* Turns 4i + 1 .. 4i + 4 of round i are those of rank 1, of the maker, of the other, of the maker. */
+static void writer(int none)
+{
+	unsigned int i;
+	int fd = job_join(&sh->job, 1);
+
+	(void)none;
+	must(fd >= 0, "rank 1 joins");
+	for (i = 0; i < ROUNDS; i++) {
+		await(4 * i + 1);
+		*word(i % PAGES) = i + 1;
+		pass(4 * i + 2);
+	}
+	await(4 * i + 1);
+}
+
+static void faults_other(int of)
+{
+	int fd = job_attach(&sh->job, of);
+	unsigned int i;
+
+	close(of);
+	must(fd >= 0, "the other attaches");
+	pass(1);
+	for (i = 0; i < ROUNDS; i++) {
+		uint64_t before;
+
+		await(4 * i + 3);
+		before = requests(fd);
+		must(*word(i % PAGES) == i + 1, "the other sees rank 1's word");
+		must(requests(fd) == before, "a block that is here costs no request");
+		*word(i % PAGES) = 1000 + i;
+		/* None where its home has come here, and granted more than was asked for. */
+		must(requests(fd) - before <= 1 && (i >= PAGES || requests(fd) - before == 1), "to write costs one");
+		pass(4 * i + 4);
+	}
+}
+
+static void faults_maker(int none)
+{
+	int fd = job_join(&sh->job, 0), status;
+	unsigned int i;
+	pid_t other;
+
+	(void)none;
+	must(fd >= 0, "rank 0 joins");
+	other = start(faults_other, fd);
+	for (i = 0; i < ROUNDS; i++) {
+		uint64_t before;
+
+		await(4 * i + 2);
+		before = requests(fd);
+		must(*word(i % PAGES) == i + 1, "the maker sees rank 1's word");
+		must(requests(fd) == before + 1, "to read costs one request");
+		pass(4 * i + 3);
+		await(4 * i + 4);
+		before = requests(fd);
+		*word(i % PAGES) += 1;
+		must(*word(i % PAGES) == 1001 + i && requests(fd) == before,
+		     "to write what the other may write costs none");
+		pass(4 * i + 5);
+	}
+	must(waitpid(other, &status, 0) == other && !status, "the other");
+}
+
+/* ---- regions -------------------------------------------------------------------------------- */
+
+static void regions_other(int of)
+{
+	struct dsm_ioc_region g = { .pages = JOB_PAGES, .home = DSM_REGION_FIRST_TOUCH };
+	int fd = job_attach(NULL, of);
+
+	close(of);
+	must(fd >= 0, "the other attaches");
+	must(!may(0, false), "a region that this process has not added");
+	g.op = DSM_REGION_REMOVE;
+	must(ioctl(fd, DSM_IOC_REGION, &g) && errno == ENOENT, "to remove it");
+	g.op = DSM_REGION_ADD;
+	must(ioctl(fd, DSM_IOC_REGION, &g) && errno == EEXIST, "to add it with other homes");
+	must(!job_region(&sh->job, fd, DSM_REGION_ADD), "to add it");
+	must(job_region(&sh->job, fd, DSM_REGION_ADD) && errno == EEXIST, "to add it twice");
+	must(may(0, true) && *word(0) == 9, "a region that this process has added");
+	pass(1);
+	await(2);
+	must(may(0, true) && *word(0) == 9, "the other still has it");
+	*word(0) = 10;
+	must(!job_region(&sh->job, fd, DSM_REGION_REMOVE) && !may(0, false), "the last removes it");
+	pass(3);
+}
+
+static void regions_maker(int none)
+{
+	int fd = job_join(&sh->job, 0), status;
+	pid_t other;
+
+	(void)none;
+	must(fd >= 0, "rank 0 joins");
+	*word(0) = 9;
+	other = start(regions_other, fd);
+	await(1);
+	must(*word(0) == 9 && !job_region(&sh->job, fd, DSM_REGION_REMOVE), "the first removes it");
+	must(!may(0, false) && !may(0, true), "what a process has removed it cannot touch");
+	pass(2);
+	await(3);
+	must(!may(0, false) && !job_region(&sh->job, fd, DSM_REGION_ADD), "it is gone, and may be added again");
+	must(waitpid(other, &status, 0) == other && !status, "the other");
+	must(*word(0) == 10, "what was in it");
+}
+
+/* ---- maker ---------------------------------------------------------------------------------- */
+
+static void heir(int of)
+{
+	int fd = job_attach(&sh->job, of);
+	unsigned int i;
+
+	close(of);
+	must(fd >= 0, "the heir attaches");
+	pass(1);
+	await(2); /* the maker has gone */
+	usleep(50000);
+	for (i = 0; i < 20; i++) {
+		pass(3 + 2 * i);
+		await(4 + 2 * i);
+		must(*word(i % PAGES) == i + 1, "the heir sees rank 1's word");
+		*word(i % PAGES) = 0;
+	}
+	pass(3 + 2 * i); /* the blocks that rank 1 has would go with it */
+}
+
+static void maker(int none)
+{
+	int fd = job_join(&sh->job, 0);
+
+	(void)none;
+	must(fd >= 0, "rank 0 joins");
+	*word(0) = 5;
+	prctl(PR_SET_PDEATHSIG, 0);
+	if (!fork())
+		heir(fd), _exit(0);
+	await(1);
+}
+
+static void maker_writer(int none)
+{
+	int fd = job_join(&sh->job, 1);
+	unsigned int i;
+
+	(void)none;
+	must(fd >= 0, "rank 1 joins");
+	for (i = 0; i < 20; i++) {
+		await(3 + 2 * i);
+		*word(i % PAGES) = i + 1;
+		pass(4 + 2 * i);
+	}
+	await(3 + 2 * i);
+}
+
+static bool run_maker(void)
+{
+	pid_t pids[2];
+	int status;
+
+	begin(2);
+	pids[0] = start(maker, -1);
+	pids[1] = start(maker_writer, -1);
+	waitpid(pids[0], &status, 0);
+	pass(2);
+	return ended(&pids[1], 1, -1) && !status && !atomic_load(&sh->job.failed);
+}
+
+/* ---- killed --------------------------------------------------------------------------------- */
+
+static bool call(int fd, struct dsm_ioc_call *c)
+{
+	return !ioctl(fd, DSM_IOC_CALL, c) && !c->status;
+}
+
+static void victim(int of)
+{
+	struct dsm_ioc_call c = { .call = DSM_CALL_LOCK, .object = atomic_load(&sh->name) };
+	int fd = job_attach(&sh->job, of);
+
+	close(of);
+	must(fd >= 0, "the victim attaches");
+	pass(1);
+	if (c.object)
+		call(fd, &c);
+	else
+		for (;;)
+			*word(0) += 1, *word(1) += 1;
+	fail("the victim was not to come so far");
+}
+
+static void taker(int none)
+{
+	int fd = job_join(&sh->job, 1);
+
+	(void)none;
+	must(fd >= 0, "rank 1 joins");
+	while (!atomic_load(&sh->job.stop) && !atomic_load(&sh->job.failed)) {
+		*word(1) += 1;
+		*word(2) += 1;
+	}
+	pass(2); /* it asks rank 0 for nothing any more */
+}
+
+static void survivor(bool lock)
+{
+	struct dsm_ioc_call made = { .value2 = (uint64_t)MUTEX << 32 }, held = { .call = DSM_CALL_LOCK };
+	int fd = job_join(&sh->job, 0), status;
+	pid_t pid;
+	unsigned int i;
+	uint64_t seen = 0;
+
+	must(fd >= 0, "rank 0 joins");
+	if (lock) {
+		must(call(fd, &made), "a mutex");
+		held.object = (uint32_t)made.result;
+		must(call(fd, &held), "the mutex is had");
+		atomic_store(&sh->name, held.object);
+	}
+	pid = start(victim, fd);
+	await(1);
+	usleep((useconds_t)(patience(0.2) * 1e6));
+	kill(pid, SIGKILL);
+	must(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status), "the victim is killed");
+	held = (struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = held.hold };
+	must(!lock || call(fd, &held), "the mutex is given");
+	for (i = 0; i < 20; i++) { /* blocks come and go as before */
+		must(*word(2) >= seen, "a word goes back");
+		seen = *word(2);
+		*word(0) += 1;
+		*word(1) += 1;
+		usleep(1000);
+	}
+	must(seen, "rank 1 writes");
+	atomic_store(&sh->job.stop, 1);
+	await(2);
+}
+
+static void survivor_lock(int none)
+{
+	(void)none;
+	survivor(true);
+}
+
+static void survivor_fault(int none)
+{
+	(void)none;
+	survivor(false);
+}
+
+/* ---- unload --------------------------------------------------------------------------------- */
+
+static void unloader(int of)
+{
+	int fd = job_attach(&sh->job, of);
+
+	must(fd >= 0, "the other attaches");
+	close(of);
+	pass(1);
+	await(2);
+	must(syscall(SYS_delete_module, "dsm", O_NONBLOCK) && errno == EWOULDBLOCK, "a module in use stays");
+	must(may(0, true), "the other goes on");
+}
+
+static void unload(int none)
+{
+	int fd = job_join(&sh->job, 0);
+
+	(void)none;
+	must(fd >= 0, "rank 0 joins");
+	prctl(PR_SET_PDEATHSIG, 0);
+	if (!fork())
+		unloader(fd), _exit(0);
+	await(1);
+}
+
+static bool run_unload(void)
+{
+	pid_t pid;
+	int status;
+
+	begin(1);
+	pid = start(unload, -1);
+	waitpid(pid, &status, 0);
+	pass(2);
+	return nothing_left(20) && !status && !atomic_load(&sh->job.failed);
+}
+
+/* ---- the test ------------------------------------------------------------------------------- */
+
+static bool run(void (*first)(int), void (*second)(int), unsigned int ranks)
+{
+	pid_t pids[2];
+
+	begin(ranks);
+	pids[0] = start(first, -1);
+	if (second)
+		pids[1] = start(second, -1);
+	return ended(pids, second ? 2 : 1, -1);
+}
+
+static bool row(const char *name, bool ok)
+{
+	printf("%s: %s\n", name, ok ? "ok" : "FAILED");
+	return ok;
+}
+
+int main(void)
+{
+	bool ok;
+
+	if (!module_loaded()) {
+		fprintf(stderr, "views: dsm.ko is not loaded\n");
+		return 77;
+	}
+	sh = mmap(NULL, sizeof(*sh), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (sh == MAP_FAILED)
+		return 2;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	catch_signals();
+	ok = row("refused", run(refused, NULL, 1));
+	ok &= row("shared", run(shared_maker, NULL, 1));
+	ok &= row("faults", run(faults_maker, writer, 2));
+	ok &= row("regions", run(regions_maker, NULL, 1));
+	ok &= row("maker", run_maker());
+	ok &= row("killed in a lock", run(survivor_lock, taker, 2));
+	ok &= row("killed in a fault", run(survivor_fault, taker, 2));
+	ok &= row("unload", run_unload());
+	return ok ? 0 : 1;
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* spawn.c - threads on other ranks: where they run, what they return, shared stacks. Run without address randomisation. */
+#include "common.h"
+
+#include <sys/personality.h>
+#include <unistd.h>
+
+struct job {
+	uint64_t *slot;
+	uint64_t add;
+};
+
+/* The argument is a local variable of the thread that made this one. */
+static void *worker(void *arg)
+{
+	const struct job *j = arg;
+	uint64_t local[700]; /* more than a page: the stack is memory like any other */
+	size_t i;
+
+	for (i = 0; i < 700; i++)
+		local[i] = j->add;
+	for (i = 0; i < 700; i++)
+		__atomic_fetch_add(j->slot, local[i], __ATOMIC_SEQ_CST);
+	return (void *)(uintptr_t)(dsm_thread_rank(dsm_self()) + 1);
+}
+
+static void *leaves(void *arg)
+{
+	dsm_thread_exit((char *)arg + 1);
+}
+
+static void *nested_args;
+static int nested_err;
+
+static void spawn_nested(void *arg)
+{
+	const struct dsm_thread_options opt = { .shared_stack = 1 };
+	dsm_thread_t t;
+	void *got;
+	int r;
+
+	for (r = 0; r < test_size; r++) {
+		nested_err = dsm_spawn(&t, r, &opt, worker, arg);
+		if (nested_err)
+			return;
+		nested_err = dsm_join(t, &got);
+		if (nested_err || (uintptr_t)got != (uintptr_t)r + 1)
+			return;
+	}
+}
+
+/* On a shared stack: threads of all ranks read its local variables. */
+static void *parent(void *arg)
+{
+	struct job mine = { .slot = arg, .add = 3 };
+
+	nested_args = &mine;
+	dsm_call(spawn_nested, nested_args);
+	return &nested_args;
+}
+
+static void results(void)
+{
+	dsm_thread_t t[8];
+	uint64_t *slot = NULL;
+	struct job *j = NULL;
+	void *got;
+	int i;
+
+	if (test_rank == 0) {
+		slot = dsm_calloc(2, sizeof(*slot));
+		j = dsm_malloc(sizeof(*j));
+		*j = (struct job){ .slot = slot, .add = 2 };
+		for (i = 0; i < 8; i++)
+			MUST(dsm_spawn(&t[i], i % test_size, NULL, worker, j));
+		for (i = 0; i < 8; i++) {
+			MUST(dsm_join(t[i], &got));
+			REQUIRE((uintptr_t)got == (uintptr_t)(i % test_size) + 1, "thread %d ran on rank %d", i,
+				(int)(uintptr_t)got - 1);
+		}
+		REQUIRE(see(slot) == 8 * 1400, "the threads have added %lu", see(slot));
+		MUST(dsm_spawn(&t[0], test_size - 1, NULL, leaves, slot));
+		MUST(dsm_join(t[0], &got));
+		REQUIRE(got == (char *)slot + 1, "dsm_thread_exit() returns %p", got);
+		MUST(dsm_run(&(struct dsm_thread_options){ .shared_stack = 1 }, parent, slot, &got));
+		MUST(nested_err);
+		REQUIRE(got == &nested_args && see(slot) == 8 * 1400 + (uint64_t)test_size * 2100,
+			"a shared stack: %lu", see(slot));
+		MUST(dsm_free(j));
+		MUST(dsm_free(slot));
+	}
+	test_sync();
+}
+
+static void refuses(void)
+{
+	dsm_thread_t t = { 0 };
+
+	EXPECT(dsm_spawn(&t, test_size, NULL, leaves, NULL), -EINVAL);
+	EXPECT(dsm_spawn(&t, -2, NULL, leaves, NULL), -EINVAL);
+	EXPECT(dsm_spawn(&t, 0, NULL, NULL, NULL), -EINVAL);
+	EXPECT(dsm_join(t, NULL), -EINVAL);
+	EXPECT(dsm_detach(t), -EINVAL);
+	EXPECT(dsm_thread_rank(dsm_self()), -EINVAL);
+	MUST(dsm_spawn(&t, -1, &(struct dsm_thread_options){ .detached = 1 }, leaves, NULL));
+	test_nap(200000000); /* nobody can wait for it, and the job must not end before it */
+	test_sync();
+}
+
+static void many(void)
+{
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		dsm_thread_t t;
+		void *got;
+
+		MUST(dsm_spawn(&t, -1, &(struct dsm_thread_options){ .shared_stack = i & 1 }, leaves,
+			       (void *)(uintptr_t)i));
+		MUST(dsm_join(t, &got));
+		REQUIRE((uintptr_t)got == (uintptr_t)i + 1, "thread %d returns %p", i, got);
+	}
+	test_sync();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test_part parts[] = { { "results", results }, { "refuses", refuses }, { "many", many } };
+
+	/* Functions have to be at one address. */
+	if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE)) {
+		personality(ADDR_NO_RANDOMIZE);
+		execv("/proc/self/exe", argv);
+		return 1;
+	}
+	test_start(argc, argv, "Threads on other ranks.", NULL, 0);
+	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
+	return test_end();
+}

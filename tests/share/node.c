@@ -1,0 +1,695 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * node.c - a node of the tests of librshare over real queue pairs; tests/share/run starts it in guests.
+ *
+ *   node serve              own the device, serve until the process is killed
+ *   node own                own the device, do nothing
+ *   node test HOST TEST...  run tests against the server at HOST; the last line is "N passed, N failed"
+ *
+ * Services of the server: ECHO sends each message back; SINK counts messages in order; STUCK posts no receive; MEMORY sends
+ * the address of an exported buffer and then echoes; REPORT answers each message with what SINK has counted, and the owner's
+ * figures.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rshare.h"
+#include "share/client.h"
+#include "share/owner.h"
+
+enum { ECHO = 1, SINK, STUCK, MEMORY, REPORT, SERVICES };
+
+#define SLOT 4096u /* bytes of a receive buffer of the server */
+#define SLOTS 4
+#define BIG (1u << 20)
+#define WAIT_MS 60000
+
+struct report {
+	uint64_t messages, bytes, out_of_order, closed, broken;
+	struct rshare_info info;
+};
+
+static struct rshare *r;
+static unsigned int passed, failed;
+static const char *host;
+
+static void must(int err, const char *what)
+{
+	if (err >= 0)
+		return;
+	fprintf(stderr, "%s: %s\n", what, strerror(-err));
+	exit(1);
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void open_node(enum rshare_role role, uint32_t connections, uint64_t pool)
+{
+	struct rshare_config c;
+	char why[RSHARE_WHY_MAX];
+
+	rshare_config_init(&c);
+	c.role = role;
+	c.connections = connections;
+	c.pool = pool;
+	c.remote = 1;
+	c.key = 42;
+	if (getenv("SHARE_PORT"))
+		c.port = (uint16_t)atoi(getenv("SHARE_PORT"));
+	c.name = getenv("SHARE_NAME");
+	if (rshare_open(NULL, &c, &r, why) < 0) {
+		fprintf(stderr, "rshare_open: %s\n", why);
+		exit(1);
+	}
+}
+
+/* ---- the server ----------------------------------------------------------------------------- */
+
+struct session {
+	struct rshare_conn *c;
+	struct rshare_listener *l;
+	unsigned int service;
+	char *buf; /* SLOTS receive buffers; cookies are their numbers */
+	size_t slot;
+	uint32_t next;
+};
+
+static struct report counted;
+static struct rshare_remote exported;
+static int epoll_fd;
+
+static void watch(struct session *s, int fd)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.ptr = s };
+
+	must(fd, "fd");
+	must(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0, "epoll_ctl");
+}
+
+static void post(struct session *s, uint64_t slot)
+{
+	rshare_recv(s->c, s->buf + slot * s->slot, s->slot, slot);
+}
+
+static void session_begin(struct session *listener, struct rshare_conn *c)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	s->c = c;
+	s->service = listener->service;
+	s->slot = s->service == MEMORY ? BIG : SLOT;
+	if (s->service != STUCK) {
+		s->buf = rshare_get(r, SLOTS * s->slot);
+		if (!s->buf)
+			must(-ENOMEM, "rshare_get");
+		for (uint64_t i = s->service == MEMORY; i < SLOTS; i++)
+			post(s, i);
+	}
+	if (s->service == MEMORY) { /* slot 0 sends the address */
+		memcpy(s->buf, &exported, sizeof(exported));
+		rshare_send(c, s->buf, sizeof(exported), 0);
+	}
+	watch(s, rshare_fd(c));
+}
+
+static void on_message(struct session *s, const struct rshare_event *e)
+{
+	char *at = s->buf + e->cookie * s->slot;
+	uint32_t number;
+
+	if (s->service == SINK) {
+		memcpy(&number, at, sizeof(number));
+		counted.out_of_order += number != s->next++;
+		counted.messages++;
+		counted.bytes += e->size;
+		post(s, e->cookie);
+		return;
+	}
+	if (s->service == REPORT) {
+		rshare_get_info(r, &counted.info);
+		memcpy(at, &counted, sizeof(counted));
+		rshare_send(s->c, at, sizeof(counted), e->cookie);
+		return;
+	}
+	rshare_send(s->c, at, e->size, e->cookie);
+}
+
+static void session_events(struct session *s)
+{
+	struct rshare_event e[16];
+	int i, n;
+
+	while ((n = rshare_poll(s->c, e, 16)) > 0)
+		for (i = 0; i < n; i++) {
+			if (e[i].type == RSHARE_RECEIVED && !e[i].status)
+				on_message(s, &e[i]);
+			if (e[i].type == RSHARE_SENT && !e[i].status)
+				post(s, e[i].cookie);
+			if (e[i].type == RSHARE_CLOSED) {
+				*(e[i].status ? &counted.broken : &counted.closed) += 1;
+				rshare_disconnect(s->c, 0);
+				rshare_put(r, s->buf);
+				free(s);
+				return;
+			}
+		}
+}
+
+static void serve(void)
+{
+	struct session listener[SERVICES] = { { NULL } };
+	struct epoll_event e[32];
+	struct rshare_conn *c;
+	char *memory;
+	int i, n;
+
+	open_node(RSHARE_OWNER, 2048, 64u << 20);
+	memory = rshare_get(r, BIG);
+	must(rshare_export(r, memory, BIG, &exported), "rshare_export");
+	epoll_fd = epoll_create1(0);
+	for (i = 1; i < SERVICES; i++) {
+		listener[i].service = (unsigned int)i;
+		must(rshare_listen(r, (uint32_t)i, &listener[i].l), "rshare_listen");
+		watch(&listener[i], rshare_listener_fd(listener[i].l));
+	}
+	puts("serving");
+	fflush(stdout);
+	for (;;) {
+		n = epoll_wait(epoll_fd, e, 32, -1);
+		for (i = 0; i < n; i++) {
+			struct session *s = e[i].data.ptr;
+
+			if (s->c)
+				session_events(s);
+			else
+				while (!rshare_accept(s->l, &c))
+					session_begin(s, c);
+		}
+	}
+}
+
+/* ---- what tests share ------------------------------------------------------------------------ */
+
+static void check(const char *what, int ok)
+{
+	passed += ok != 0;
+	failed += !ok;
+	if (!ok)
+		printf("FAIL %s\n", what);
+}
+
+static struct rshare_conn *dial(uint32_t service, unsigned int priority)
+{
+	struct rshare_conn *c;
+
+	must(rshare_connect(r, host, service, priority, 1, &c), "rshare_connect");
+	return c;
+}
+
+/* The next event, waiting for it. type 0: none came, or the owner is gone. */
+static struct rshare_event next(struct rshare_conn *c)
+{
+	const int64_t end = now_ms() + WAIT_MS;
+	struct rshare_event e = { .status = -ETIMEDOUT };
+	int n;
+
+	while (!(n = rshare_poll(c, &e, 1)) && now_ms() < end)
+		rshare_wait(c, 1000);
+	if (n < 0)
+		e.status = n;
+	return e;
+}
+
+static struct rshare_event next_of(struct rshare_conn *c, enum rshare_event_type type)
+{
+	struct rshare_event e;
+
+	do
+		e = next(c);
+	while (e.type && e.type != type && e.type != RSHARE_CLOSED);
+	return e;
+}
+
+static int echo(struct rshare_conn *c, char *out, char *in, size_t size)
+{
+	struct rshare_event e;
+
+	for (size_t i = 0; i < size; i++)
+		out[i] = (char)(i * 7 + size);
+	memset(in, 0, size);
+	if (rshare_recv(c, in, size, 1) || rshare_send(c, out, size, 2))
+		return 0;
+	e = next_of(c, RSHARE_RECEIVED);
+	if (e.type != RSHARE_RECEIVED || e.status || e.size != size || memcmp(in, out, size)) {
+		printf("echo of %zu: event %d, status %d, %zu bytes\n", size, e.type, e.status, e.size);
+		return 0;
+	}
+	return 1;
+}
+
+static int echo_small(struct rshare_conn *c)
+{
+	char *buf = rshare_get(r, 2 * SLOT);
+	int ok = buf && echo(c, buf, buf + SLOT, 1000);
+
+	rshare_put(r, buf);
+	return ok;
+}
+
+static struct report report(void)
+{
+	struct rshare_conn *c = dial(REPORT, 7);
+	char *buf = rshare_get(r, SLOT);
+	struct report out = { .messages = 0 };
+
+	if (!rshare_recv(c, buf, SLOT, 1) && !rshare_send(c, buf, 1, 2) && !next_of(c, RSHARE_RECEIVED).status)
+		memcpy(&out, buf, sizeof(out));
+	check("the report's connection closes", !rshare_disconnect(c, WAIT_MS));
+	rshare_put(r, buf);
+	return out;
+}
+
+/* ---- the tests ------------------------------------------------------------------------------- */
+
+static void test_echo(void)
+{
+	static const size_t sizes[] = { 0, 1, 100, 4096, 16384, 16385, 100000, BIG };
+	char *out = rshare_get(r, BIG), *in = rshare_get(r, BIG);
+	struct rshare_conn *c;
+
+	for (unsigned int priority = 0; priority < 8; priority += 7) {
+		c = dial(MEMORY, priority);
+		must(rshare_recv(c, in, BIG, 1), "rshare_recv");
+		check("the first message", next_of(c, RSHARE_RECEIVED).size == sizeof(struct rshare_remote));
+		for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+			check("an echo", echo(c, out, in, sizes[i]));
+		check("disconnect", !rshare_disconnect(c, WAIT_MS));
+	}
+	rshare_put(r, out);
+	rshare_put(r, in);
+}
+
+static void test_rdma(void)
+{
+	char *out = rshare_get(r, BIG), *in = rshare_get(r, BIG);
+	struct rshare_conn *c = dial(MEMORY, 0);
+	struct rshare_remote at;
+
+	must(rshare_recv(c, in, BIG, 1), "rshare_recv");
+	check("the address", next_of(c, RSHARE_RECEIVED).size == sizeof(at));
+	memcpy(&at, in, sizeof(at));
+	for (size_t i = 0; i < BIG; i++)
+		out[i] = (char)(i ^ i >> 9);
+	check("past the end", rshare_write(c, out, 1, &at, BIG, 1) == -ERANGE);
+	check("not in the pool", rshare_send(c, &at, 1, 1) == -EINVAL);
+	check("write", !rshare_write(c, out, 300000, &at, 1000, 5) && !next_of(c, RSHARE_SENT).status);
+	memset(in, 0, BIG);
+	check("read", !rshare_read(c, in, 300000, &at, 1000, 6) && !next_of(c, RSHARE_SENT).status);
+	check("what was written is read", !memcmp(in, out, 300000));
+	check("disconnect", !rshare_disconnect(c, WAIT_MS));
+	/* A wrong key ends the peer, and nothing else. */
+	rshare_put(r, out);
+	rshare_put(r, in);
+}
+
+static void test_many(void)
+{
+	enum { N = 1000 };
+	static struct rshare_conn *c[N];
+	char *in = rshare_get(r, N * 256), *out = rshare_get(r, 256);
+	unsigned int good = 0, i, k;
+	struct rshare_info info;
+	struct report rep;
+
+	memset(out, 5, 256);
+	for (i = 0; i < N; i++) {
+		c[i] = dial(ECHO, i % 8);
+		if (i % 50 == 49) /* accepted: a listener holds 4 * depth that are not */
+			check("the first echo", echo_small(c[i]));
+	}
+	for (k = 0; k < 3; k++) {
+		for (i = 0; i < N; i++)
+			good += !rshare_recv(c[i], in + i * 256, 256, k) && !rshare_send(c[i], out, 200, k);
+		for (i = 0; i < N; i++)
+			good += next_of(c[i], RSHARE_RECEIVED).size == 200;
+	}
+	check("1,000 connections echo", good == 6 * N);
+	must(rshare_get_info(r, &info), "rshare_get_info");
+	rep = report();
+	printf("1,000 connections: %u queue pairs, %llu bytes registered, %llu posts in %llu chains\n",
+	       info.queue_pairs, (unsigned long long)info.registered, (unsigned long long)info.posts,
+	       (unsigned long long)info.doorbells);
+	check("over two queue pairs", info.queue_pairs == 2 && info.connections >= N);
+	check("at the other end, too", rep.info.queue_pairs == 2 && rep.info.connections >= N);
+	for (i = good = 0; i < N; i++)
+		good += !rshare_disconnect(c[i], WAIT_MS);
+	check("1,000 connections close", good == N);
+	rshare_put(r, in);
+	rshare_put(r, out);
+}
+
+/* 4 MiB on each of two weighted connections, then a strict message: it passes them. */
+static void test_order(void)
+{
+	struct rshare_conn *elephant[2] = { dial(SINK, 0), dial(SINK, 0) }, *mouse = dial(ECHO, 7);
+	char *buf = rshare_get(r, 2 * SLOT), *big = rshare_get(r, SLOT);
+	struct rshare_event e;
+	unsigned int i, k, sent = 0, before, ready = 0;
+	int done = 0;
+
+	memset(big, 0, SLOT);
+	check("the mouse is there", echo(mouse, buf, buf + SLOT, 64));
+	for (k = 0; k < 2; k++)
+		ready += next(elephant[k]).type == RSHARE_CONNECTED;
+	check("the elephants are there", ready == 2);
+	for (i = 0; i < 32; i++)
+		for (k = 0; k < 2; k++)
+			sent += !rshare_send(elephant[k], big, SLOT, i);
+	check("the echo passes", echo(mouse, buf, buf + SLOT, 64));
+	for (k = before = 0; k < 2; k++)
+		while (rshare_poll(elephant[k], &e, 1) > 0)
+			before += e.type == RSHARE_SENT;
+	done = (int)before;
+	for (k = 0; k < 2; k++)
+		while (before < sent && (e = next(elephant[k])).type) {
+			before += e.type == RSHARE_SENT && !e.status;
+			if (e.cookie == 31)
+				break;
+		}
+	printf("the mouse came back after %d of %u messages of the elephants\n", done, sent);
+	check("before the elephants' end", done < (int)sent && before == sent);
+	check("priority at run time",
+	      !rshare_set_priority(elephant[0], 7, 1) && !rshare_set_priority(mouse, 0, 4) && echo_small(mouse));
+	for (k = 0; k < 2; k++)
+		check("disconnect", !rshare_disconnect(elephant[k], WAIT_MS));
+	check("disconnect", !rshare_disconnect(mouse, WAIT_MS));
+	rshare_put(r, buf);
+	rshare_put(r, big);
+}
+
+static void test_close(void)
+{
+	const struct report before = report();
+	char *buf = rshare_get(r, 32 * SLOT);
+	struct report after;
+
+	for (unsigned int k = 0; k < 20; k++) {
+		struct rshare_conn *c = dial(SINK, k % 8);
+
+		for (uint32_t i = 0; i < 32; i++) {
+			memcpy(buf + i * SLOT, &i, sizeof(i));
+			check("send", !rshare_send(c, buf + i * SLOT, SLOT, i));
+		}
+		check("close", !rshare_disconnect(c, WAIT_MS));
+	}
+	after = report();
+	check("nothing is lost",
+	      after.messages - before.messages == 20 * 32 && after.bytes - before.bytes == 20 * 32 * SLOT);
+	check("nor out of order", after.out_of_order == before.out_of_order);
+	check("all closed", after.broken == before.broken);
+	rshare_put(r, buf);
+}
+
+static void test_opens(void)
+{
+	struct rshare_conn *other = dial(ECHO, 0), *c[50];
+	const unsigned int opens = getenv("SHARE_OPENS") ? (unsigned int)atoi(getenv("SHARE_OPENS")) : 1000;
+	unsigned int n, i, good = 0, echoes = 0;
+	struct rshare_info info;
+	int64_t start = now_ms();
+
+	for (n = 0; n < opens; n += 50) {
+		for (i = 0; i < 50; i++)
+			c[i] = dial(ECHO, i % 8);
+		echoes += (unsigned int)echo_small(other);
+		for (i = 0; i < 50; i++)
+			good += next(c[i]).type == RSHARE_CONNECTED;
+		for (i = 0; i < 50; i++)
+			good += !rshare_disconnect(c[i], WAIT_MS);
+	}
+	check("opens and closes", good == 2 * opens);
+	check("others send meanwhile", echoes == opens / 50);
+	must(rshare_get_info(r, &info), "rshare_get_info");
+	check("and leave nothing", info.connections == 1);
+	printf("%u opens and closes in %lld ms\n", opens, (long long)(now_ms() - start));
+	check("disconnect", !rshare_disconnect(other, WAIT_MS));
+}
+
+static void test_stuck(void)
+{
+	struct rshare_conn *stuck = dial(STUCK, 0), *c = dial(ECHO, 0);
+	char *buf = rshare_get(r, SLOT);
+	struct rshare_stats stats = { 0 };
+
+	for (unsigned int i = 0; i < 32; i++)
+		check("send to one that does not read", !rshare_send(stuck, buf, SLOT, i));
+	check("no more than depth", rshare_send(stuck, buf, SLOT, 99) == -EAGAIN);
+	for (unsigned int i = 0; i < 20; i++)
+		check("others go on", echo_small(c));
+	check("statistics", !rshare_get_stats(stuck, &stats) && stats.stalls == 1 && !stats.messages_sent);
+	check("a close that cannot end", rshare_disconnect(stuck, 200) == -ETIMEDOUT);
+	check("disconnect", !rshare_disconnect(c, WAIT_MS));
+	c = dial(77, 0);
+	check("nobody listens", next(c).status == -ECONNREFUSED);
+	rshare_disconnect(c, 0);
+	must(rshare_connect(r, "10.10.0.99:1", 1, 0, 1, &c), "rshare_connect");
+	check("nobody is there", next(c).status < 0);
+	rshare_disconnect(c, 0);
+	rshare_put(r, buf);
+}
+
+/* A process of its own attaches to this one's owner. */
+static pid_t attach(void (*body)(void))
+{
+	const pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	open_node(RSHARE_CLIENT, 64, 4u << 20);
+	passed = failed = 0;
+	body();
+	exit(failed != 0);
+}
+
+static int reap(pid_t pid)
+{
+	int status = -1;
+
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) && !WEXITSTATUS(status);
+}
+
+static void child_echo(void)
+{
+	struct rshare_conn *c = dial(ECHO, 3);
+
+	for (unsigned int i = 0; i < 50; i++)
+		check("echo", echo_small(c));
+	check("disconnect", !rshare_disconnect(c, WAIT_MS));
+	rshare_close(r);
+}
+
+static void child_dies(void)
+{
+	struct rshare_conn *c = dial(ECHO, 3);
+	char *buf = rshare_get(r, BIG);
+
+	echo_small(c);
+	for (unsigned int i = 0; i < 32; i++)
+		rshare_send(c, buf, SLOT, i);
+	kill(getpid(), SIGKILL);
+}
+
+/* Everything that this process may write, overwritten again and again while it submits. */
+static void child_scribbles(void)
+{
+	struct rshare_conn *c = dial(ECHO, 3);
+	unsigned int seed = 1;
+
+	echo_small(c);
+	for (unsigned int i = 0; i < 3000; i++) {
+		char *at = (char *)c->seg + (unsigned int)rand_r(&seed) % r->layout.conn_bytes;
+
+		*at = (char)(rand_r(&seed) & (i & 1 ? 3 : 255));
+		rshare_send(c, r->pool.base, 100, i);
+		__atomic_fetch_or(&((struct rs_seg_head *)r->base)->ready[0], ~0ull, __ATOMIC_SEQ_CST);
+	}
+	usleep(100000);
+	_exit(0);
+}
+
+static void test_processes(void)
+{
+	struct rshare_conn *c = dial(ECHO, 0);
+	pid_t pid[4];
+	struct rshare_info info;
+
+	for (unsigned int i = 0; i < 4; i++)
+		pid[i] = attach(child_echo);
+	for (unsigned int i = 0; i < 4; i++)
+		check("a process of its own", reap(pid[i]));
+	check("one that dies", !reap(attach(child_dies)));
+	check("others go on", echo_small(c));
+	check("one that scribbles", reap(attach(child_scribbles)));
+	check("others go on", echo_small(c));
+	must(rshare_get_info(r, &info), "rshare_get_info");
+	check("nothing is left of them", info.connections == 1 && info.clients == 1 && info.peers == 1);
+	printf("scribbled: %llu connections ended for it\n", (unsigned long long)info.forged);
+	check("disconnect", !rshare_disconnect(c, WAIT_MS));
+}
+
+/* The owner is another process, and is killed. */
+static void child_own(void)
+{
+	open_node(RSHARE_OWNER, 64, 4u << 20);
+	for (;;)
+		pause();
+}
+
+static pid_t own(void)
+{
+	const pid_t pid = fork();
+
+	if (!pid)
+		child_own();
+	return pid;
+}
+
+static struct rshare *join(void)
+{
+	struct rshare_config c;
+
+	rshare_config_init(&c);
+	c.role = RSHARE_CLIENT;
+	c.name = getenv("SHARE_NAME");
+	for (unsigned int i = 0; i < 500; i++) {
+		if (!rshare_open(NULL, &c, &r, NULL))
+			return r;
+		usleep(20000);
+	}
+	must(-ETIMEDOUT, "the owner");
+	return NULL;
+}
+
+static void test_owner_dies(void)
+{
+	struct rshare *mine = r;
+	struct pollfd p = { .events = POLLIN };
+	struct rshare_conn *c;
+	struct rshare_event e;
+	pid_t pid;
+
+	setenv("SHARE_NAME", "victim", 1);
+	setenv("SHARE_PORT", "18801", 1);
+	pid = own();
+	join();
+	c = dial(ECHO, 0);
+	check("it works", echo_small(c));
+	p.fd = rshare_fd(c);
+	while (rshare_poll(c, &e, 1) > 0)
+		;
+	check("nothing yet", poll(&p, 1, 0) == 0);
+	kill(pid, SIGKILL);
+	check("the fd tells", poll(&p, 1, WAIT_MS) == 1);
+	check("ECONNRESET", rshare_poll(c, &e, 1) == -ECONNRESET && rshare_wait(c, 1000) == -ECONNRESET);
+	check("of all calls",
+	      rshare_send(c, r->pool.base, 1, 1) == -ECONNRESET && rshare_disconnect(c, 1000) == -ECONNRESET);
+	waitpid(pid, NULL, 0);
+	rshare_close(r);
+	r = mine;
+	c = dial(ECHO, 0);
+	check("other owners go on", echo_small(c) && !rshare_disconnect(c, WAIT_MS));
+}
+
+/* An owner of our own sends what no owner sends. */
+static void test_liar(void)
+{
+	struct rshare *mine = r;
+	struct report before = report(), after;
+	struct rs_post post = { .op = RS_OP_SEND, .frame = { .version = RS_FRAME_VERSION, .kind = RS_FRAME_CLOSE } };
+	struct rshare_conn *c;
+	struct rs_link *l;
+
+	setenv("SHARE_NAME", "liar", 1);
+	setenv("SHARE_PORT", "18802", 1);
+	open_node(RSHARE_OWNER, 64, 4u << 20);
+	c = dial(ECHO, 0);
+	check("it works", echo_small(c));
+	usleep(200000); /* the owner's thread sleeps: its queue pair is ours */
+	l = r->owner->links;
+	for (uint32_t i = 0; i < 20; i++) {
+		post.frame.to = 0x12340000 + i;
+		post.frame.from = 0x1000 + i;
+		check("post", !rs_qp_post(&r->owner->dev, &l->qp[RS_STRICT], &post, 1));
+		usleep(20000);
+	}
+	after = report();
+	check("unknown ids are counted", after.info.unknown - before.info.unknown >= 20);
+	check("and harm nobody", echo_small(c));
+	usleep(200000);
+	post.frame.kind = 99;
+	check("post", !rs_qp_post(&r->owner->dev, &l->qp[RS_STRICT], &post, 1));
+	check("the liar is dropped", next_of(c, RSHARE_CLOSED).status == -ECONNRESET);
+	rshare_disconnect(c, 0);
+	rshare_close(r);
+	r = mine;
+	after = report();
+	check("it was counted", after.info.malformed == before.info.malformed + 1);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} tests[] = {
+	{ "echo", test_echo },   { "rdma", test_rdma },
+	{ "many", test_many },   { "order", test_order },
+	{ "close", test_close }, { "opens", test_opens },
+	{ "stuck", test_stuck }, { "processes", test_processes },
+	{ "liar", test_liar },   { "owner_dies", test_owner_dies },
+};
+
+int main(int argc, char **argv)
+{
+	const unsigned int n = sizeof(tests) / sizeof(tests[0]);
+
+	struct rlimit files;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	getrlimit(RLIMIT_NOFILE, &files); /* each fd of a connection is one here and one in the owner */
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+	if (argc == 2 && !strcmp(argv[1], "serve"))
+		serve();
+	if (argc < 3 || strcmp(argv[1], "test"))
+		return 2;
+	host = argv[2];
+	open_node(RSHARE_OWNER, 1100, 32u << 20);
+	for (unsigned int i = 0; i < n; i++)
+		for (int k = argc == 3 ? 2 : 3; k < argc; k++)
+			if (argc == 3 || !strcmp(argv[k], tests[i].name)) {
+				const unsigned int before = failed;
+				const int64_t start = now_ms();
+
+				tests[i].run();
+				printf("%-10s %s %6lld ms\n", tests[i].name, failed == before ? "ok  " : "FAIL",
+				       (long long)(now_ms() - start));
+			}
+	rshare_close(r);
+	printf("%u passed, %u failed\n", passed, failed);
+	return failed != 0;
+}

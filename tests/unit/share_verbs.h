@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * share_verbs.h - the verbs functions that librshare calls, for queue pairs within this process: they take the place of
+ * libibverbs'. Sends wait for the receive queue of the other side, as by RNR retries; work requests of a queue pair complete
+ * in order. One lock for all. What real devices do is tested in guests (tests/share/run).
+ */
+#ifndef UNIT_SHARE_VERBS_H
+#define UNIT_SHARE_VERBS_H
+
+#include <errno.h>
+#include <infiniband/verbs.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define FAKE_QUEUE 8192u
+#define FAKE_QPS 256u
+
+struct fake_cq {
+	struct ibv_cq cq;
+	struct ibv_wc wc[FAKE_QUEUE];
+	unsigned int head, tail, armed;
+};
+
+struct fake_srq {
+	struct ibv_srq srq;
+	struct {
+		uint64_t wr_id;
+		struct ibv_sge sge;
+	} recv[FAKE_QUEUE];
+	unsigned int head, tail;
+};
+
+struct fake_wr {
+	struct ibv_send_wr wr;
+	struct ibv_sge sge[2];
+};
+
+struct fake_qp {
+	struct ibv_qp qp;
+	uint32_t dest;
+	int connected, signal_all;
+	struct fake_wr send[FAKE_QUEUE / 8];
+	unsigned int head, tail;
+};
+
+static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fake_qp *fake_qps[FAKE_QPS];
+static struct ibv_device fake_device = { .name = "fake0" };
+static unsigned int fake_live; /* objects */
+
+static void fake_complete(struct ibv_cq *cq, const struct ibv_wc *wc)
+{
+	struct fake_cq *f = (struct fake_cq *)cq;
+	const uint64_t one = 1;
+
+	if (f->tail - f->head == FAKE_QUEUE)
+		abort();
+	f->wc[f->tail++ % FAKE_QUEUE] = *wc;
+	if (!f->armed)
+		return;
+	f->armed = 0;
+	if (write(cq->channel->fd, &one, sizeof(one)) != sizeof(one))
+		abort();
+}
+
+static size_t fake_gather(char *to, const struct fake_wr *w)
+{
+	size_t n = 0;
+
+	for (int i = 0; i < w->wr.num_sge; i++) {
+		memcpy(to + n, (void *)(uintptr_t)w->sge[i].addr, w->sge[i].length);
+		n += w->sge[i].length;
+	}
+	return n;
+}
+
+static int fake_deliver(struct fake_qp *from, struct fake_qp *to, const struct fake_wr *w)
+{
+	struct fake_srq *s = (struct fake_srq *)to->qp.srq;
+	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .qp_num = to->qp.qp_num };
+
+	(void)from;
+	if (w->wr.opcode == IBV_WR_RDMA_WRITE) {
+		fake_gather((char *)(uintptr_t)w->wr.wr.rdma.remote_addr, w);
+	} else if (w->wr.opcode == IBV_WR_RDMA_READ) {
+		if (w->wr.num_sge)
+			memcpy((void *)(uintptr_t)w->sge[0].addr, (void *)(uintptr_t)w->wr.wr.rdma.remote_addr,
+			       w->sge[0].length);
+	} else {
+		if (s->head == s->tail)
+			return 0;
+		wc.wr_id = s->recv[s->head % FAKE_QUEUE].wr_id;
+		wc.byte_len = (uint32_t)fake_gather((char *)(uintptr_t)s->recv[s->head % FAKE_QUEUE].sge.addr, w);
+		if (wc.byte_len > s->recv[s->head++ % FAKE_QUEUE].sge.length)
+			abort();
+		fake_complete(to->qp.recv_cq, &wc);
+	}
+	return 1;
+}
+
+static void fake_progress(struct fake_qp *q)
+{
+	while (q && q->connected && q->head != q->tail) {
+		const struct fake_wr *w = &q->send[q->head % (FAKE_QUEUE / 8)];
+		struct fake_qp *to = fake_qps[q->dest % FAKE_QPS];
+		struct ibv_wc wc = { .wr_id = w->wr.wr_id, .qp_num = q->qp.qp_num };
+
+		if (to && !to->connected)
+			return;
+		if (!to)
+			wc.status = IBV_WC_RETRY_EXC_ERR;
+		else if (!fake_deliver(q, to, w))
+			return;
+		if (w->wr.send_flags & IBV_SEND_SIGNALED || wc.status)
+			fake_complete(q->qp.send_cq, &wc);
+		q->head++;
+	}
+}
+
+static int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct fake_qp *q = (struct fake_qp *)qp;
+
+	(void)bad;
+	pthread_mutex_lock(&fake_lock);
+	for (; wr; wr = wr->next) {
+		struct fake_wr *w = &q->send[q->tail++ % (FAKE_QUEUE / 8)];
+
+		w->wr = *wr;
+		memcpy(w->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(w->sge[0]));
+	}
+	fake_progress(q);
+	pthread_mutex_unlock(&fake_lock);
+	return 0;
+}
+
+static int fake_post_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct fake_srq *s = (struct fake_srq *)srq;
+
+	(void)bad;
+	pthread_mutex_lock(&fake_lock);
+	for (; wr; wr = wr->next) {
+		s->recv[s->tail % FAKE_QUEUE].wr_id = wr->wr_id;
+		s->recv[s->tail++ % FAKE_QUEUE].sge = wr->sg_list[0];
+	}
+	for (unsigned int i = 0; i < FAKE_QPS; i++)
+		fake_progress(fake_qps[i]);
+	pthread_mutex_unlock(&fake_lock);
+	return 0;
+}
+
+static int fake_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
+{
+	struct fake_cq *f = (struct fake_cq *)cq;
+	int got = 0;
+
+	pthread_mutex_lock(&fake_lock);
+	while (got < n && f->head != f->tail)
+		wc[got++] = f->wc[f->head++ % FAKE_QUEUE];
+	pthread_mutex_unlock(&fake_lock);
+	return got;
+}
+
+static int fake_arm(struct ibv_cq *cq, int solicited)
+{
+	(void)solicited;
+	pthread_mutex_lock(&fake_lock);
+	((struct fake_cq *)cq)->armed = 1;
+	pthread_mutex_unlock(&fake_lock);
+	return 0;
+}
+
+/* ---- objects ---------------------------------------------------------------------------------- */
+
+static void *fake_new(size_t size)
+{
+	__atomic_fetch_add(&fake_live, 1, __ATOMIC_RELAXED);
+	return calloc(1, size);
+}
+
+static int fake_free(void *p)
+{
+	__atomic_fetch_sub(&fake_live, 1, __ATOMIC_RELAXED);
+	free(p);
+	return 0;
+}
+
+struct ibv_device **ibv_get_device_list(int *n)
+{
+	struct ibv_device **list = calloc(2, sizeof(*list));
+
+	list[0] = &fake_device;
+	if (n)
+		*n = 1;
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	free(list);
+}
+
+const char *ibv_get_device_name(struct ibv_device *d)
+{
+	return d->name;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *d)
+{
+	struct ibv_context *c = fake_new(sizeof(*c));
+
+	c->device = d;
+	c->num_comp_vectors = 1;
+	c->ops.post_send = fake_post_send;
+	c->ops.post_srq_recv = fake_post_recv;
+	c->ops.poll_cq = fake_poll;
+	c->ops.req_notify_cq = fake_arm;
+	return c;
+}
+
+int ibv_close_device(struct ibv_context *c)
+{
+	return fake_free(c);
+}
+
+int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
+{
+	(void)c;
+	memset(a, 0, sizeof(*a));
+	a->max_cqe = FAKE_QUEUE;
+	return 0;
+}
+
+#undef ibv_query_port
+int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *a);
+int ibv_query_port(struct ibv_context *c, uint8_t port, struct _compat_ibv_port_attr *compat)
+{
+	struct ibv_port_attr *a = (struct ibv_port_attr *)compat;
+
+	(void)c;
+	a->state = port == 1 ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	a->active_mtu = IBV_MTU_4096;
+	a->link_layer = IBV_LINK_LAYER_ETHERNET;
+	return 0;
+}
+
+ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *e, size_t n, uint32_t flags, size_t size)
+{
+	(void)c;
+	(void)n;
+	(void)flags;
+	memset(e, 0, size);
+	e->port_num = 1;
+	e->gid_type = IBV_GID_TYPE_ROCE_V2;
+	return 1;
+}
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
+{
+	struct ibv_pd *p = fake_new(sizeof(*p));
+
+	p->context = c;
+	return p;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *p)
+{
+	return fake_free(p);
+}
+
+#undef ibv_reg_mr
+struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *at, size_t n, int access)
+{
+	struct ibv_mr *m = fake_new(sizeof(*m));
+
+	(void)access;
+	*m = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = at, .length = n, .lkey = 1, .rkey = 2 };
+	return m;
+}
+
+#undef ibv_reg_mr_iova2
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *at, size_t n, uint64_t iova, unsigned int access)
+{
+	(void)iova;
+	return ibv_reg_mr(pd, at, n, (int)access);
+}
+
+int ibv_dereg_mr(struct ibv_mr *m)
+{
+	return fake_free(m);
+}
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
+{
+	struct ibv_comp_channel *ch = fake_new(sizeof(*ch));
+
+	ch->context = c;
+	ch->fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	return ch;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *ch)
+{
+	close(ch->fd);
+	return fake_free(ch);
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *context, struct ibv_comp_channel *ch, int vector)
+{
+	struct fake_cq *f = fake_new(sizeof(*f));
+
+	(void)vector;
+	f->cq = (struct ibv_cq){ .context = c, .channel = ch, .cq_context = context, .cqe = cqe };
+	ch->refcnt = 0;
+	return &f->cq;
+}
+
+int ibv_destroy_cq(struct ibv_cq *cq)
+{
+	return fake_free(cq);
+}
+
+static struct ibv_cq *fake_event_cq; /* unused by callers but for its being there */
+
+int ibv_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cq, void **context)
+{
+	uint64_t n;
+
+	*cq = fake_event_cq;
+	*context = NULL;
+	return read(ch->fd, &n, sizeof(n)) == sizeof(n) ? 0 : -1;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
+{
+	(void)cq;
+	(void)n;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *a)
+{
+	struct fake_srq *s = fake_new(sizeof(*s));
+
+	(void)a;
+	s->srq.context = pd->context;
+	return &s->srq;
+}
+
+int ibv_destroy_srq(struct ibv_srq *s)
+{
+	return fake_free(s);
+}
+
+struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
+{
+	struct fake_qp *q = fake_new(sizeof(*q));
+	static uint32_t next;
+
+	q->qp = (struct ibv_qp){ .context = pd->context, .send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq };
+	pthread_mutex_lock(&fake_lock);
+	do
+		q->qp.qp_num = ++next;
+	while (fake_qps[next % FAKE_QPS]);
+	fake_qps[next % FAKE_QPS] = q;
+	pthread_mutex_unlock(&fake_lock);
+	return &q->qp;
+}
+
+int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
+{
+	struct fake_qp *q = (struct fake_qp *)qp;
+
+	pthread_mutex_lock(&fake_lock);
+	if (mask & IBV_QP_DEST_QPN)
+		q->dest = a->dest_qp_num;
+	q->connected = a->qp_state == IBV_QPS_RTS || a->qp_state == IBV_QPS_RTR;
+	for (unsigned int i = 0; i < FAKE_QPS; i++)
+		fake_progress(fake_qps[i]);
+	pthread_mutex_unlock(&fake_lock);
+	return 0;
+}
+
+int ibv_destroy_qp(struct ibv_qp *qp)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake_qps[qp->qp_num % FAKE_QPS] = NULL;
+	pthread_mutex_unlock(&fake_lock);
+	return fake_free(qp);
+}
+
+const char *ibv_wc_status_str(enum ibv_wc_status status)
+{
+	return status ? "failed" : "success";
+}
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * share_world.h - two nodes whose hubs are joined by queues in this process instead of queue pairs, and clients that use
+ * the rings as rshare.c does. Posts arrive and complete in order on each lane, and in any order between the lanes.
+ */
+#ifndef UNIT_SHARE_WORLD_H
+#define UNIT_SHARE_WORLD_H
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rshare.h"
+#include "share/hub.h"
+
+#define WORLD_CHUNK 256u
+#define WORLD_DEPTH 8u
+#define WORLD_POOL (1u << 20)
+#define WORLD_QUEUE 256u
+
+struct world_post {
+	uint32_t bytes;
+	char data[sizeof(struct rs_frame) + WORLD_CHUNK];
+};
+
+struct world_lane {
+	struct world_post post[WORLD_QUEUE];
+	unsigned int head, tail;
+};
+
+struct world_client {
+	struct rs_client rs;
+	struct {
+		uint32_t sq, rq, cq; /* positions of the client */
+	} at[4096];
+};
+
+struct world_node {
+	struct rs_hub hub;
+	struct rs_peer peer;
+	struct world_client client[2];
+	struct world_lane lane[RS_LANES]; /* towards the other node */
+	struct world_node *other;
+	int error; /* of rs_peer_receive() */
+	unsigned int wakes;
+};
+
+static char world_said[256];
+
+static void world_wire_post(struct rs_peer *p, enum rs_lane lane, const struct rs_post *v, unsigned int n)
+{
+	struct world_node *w = p->link;
+
+	for (; n--; v++) {
+		struct world_lane *l = &w->lane[lane];
+		struct world_post *o = &l->post[l->tail++ % WORLD_QUEUE];
+
+		if (l->tail - l->head > WORLD_QUEUE || v->len > WORLD_CHUNK)
+			abort();
+		o->bytes = 0; /* an RDMA write or read */
+		if (v->op != RS_OP_SEND)
+			continue;
+		o->bytes = (uint32_t)sizeof(v->frame) + v->frame.len;
+		memcpy(o->data, &v->frame, sizeof(v->frame));
+		if (v->frame.len)
+			memcpy(o->data + sizeof(v->frame), v->data, v->frame.len);
+	}
+}
+
+static void world_wire_wake(struct rs_conn *c)
+{
+	((struct world_node *)((char *)c->client->hub - offsetof(struct world_node, hub)))->wakes++;
+}
+
+static void world_wire_freed(struct rs_conn *c)
+{
+	(void)c;
+}
+
+static void world_wire_log(const char *text)
+{
+	snprintf(world_said, sizeof(world_said), "%s", text);
+}
+
+static const struct rs_wire world_wire = { world_wire_post, world_wire_wake, world_wire_freed, world_wire_log };
+
+static inline void world_peers(struct world_node *a)
+{
+	const uint32_t window[RS_LANES] = { 4 * WORLD_CHUNK, 4 * WORLD_CHUNK };
+
+	memset(a->lane, 0, sizeof(a->lane));
+	memset(&a->peer, 0, sizeof(a->peer));
+	if (rs_peer_init(&a->peer, &a->hub, WORLD_CHUNK, window, 16))
+		abort();
+	a->peer.link = a;
+}
+
+static inline struct world_node *world_create(uint32_t conns)
+{
+	const struct rs_layout l = rs_layout(conns, WORLD_DEPTH, WORLD_POOL);
+	struct world_node *n = calloc(2, sizeof(*n));
+	unsigned int i, k;
+
+	for (i = 0; i < 2; i++) {
+		rs_hub_init(&n[i].hub, &world_wire);
+		n[i].other = &n[!i];
+		world_peers(&n[i]);
+		rs_peer_ready(&n[i].peer, WORLD_CHUNK);
+		for (k = 0; k < 2; k++)
+			if (rs_client_init(&n[i].client[k].rs, &n[i].hub, &l, calloc(1, l.bytes)))
+				abort();
+	}
+	return n;
+}
+
+/* One chunk of the lane arrives and completes. false: there is none. */
+static inline bool world_deliver(struct world_node *from, enum rs_lane lane)
+{
+	struct world_lane *l = &from->lane[lane];
+	const struct world_post *o = &l->post[l->head % WORLD_QUEUE];
+	void *exact;
+
+	if (l->head == l->tail)
+		return false;
+	l->head++;
+	if (o->bytes && from->other->peer.ready) {
+		exact = malloc(o->bytes);
+		memcpy(exact, o->data, o->bytes);
+		from->other->error = rs_peer_receive(&from->other->peer, exact, o->bytes) ?: from->other->error;
+		free(exact);
+	}
+	rs_peer_sent(&from->peer, lane, 1);
+	return true;
+}
+
+/* A turn of each owner, with deliveries as the random word says. */
+static inline unsigned int world_turn(struct world_node *n, uint64_t random)
+{
+	unsigned int i, k, done = 0;
+
+	for (i = 0; i < 2; i++) {
+		for (k = 0; k < 2; k++)
+			done += rs_client_kick(&n[i].client[k].rs);
+		done += rs_peer_pump(&n[i].peer);
+		for (k = 0; k < RS_LANES; k++)
+			for (unsigned int j = 0; j < (random >> (8 * i + 4 * k) & 3); j++)
+				done += world_deliver(&n[i], (enum rs_lane)k);
+	}
+	return done;
+}
+
+static inline void world_settle(struct world_node *n)
+{
+	while (world_turn(n, ~0ull))
+		;
+}
+
+static inline void world_destroy(struct world_node *n)
+{
+	unsigned int i, k;
+
+	for (i = 0; i < 2; i++)
+		for (k = 0; k < 2; k++)
+			rs_client_gone(&n[i].client[k].rs);
+	world_settle(n);
+	for (i = 0; i < 2; i++)
+		rs_peer_lost(&n[i].peer, -ECONNRESET);
+	for (i = 0; i < 2; i++) {
+		for (k = 0; k < 2; k++) {
+			if (!rs_client_idle(&n[i].client[k].rs))
+				abort();
+			free(n[i].client[k].rs.base);
+			rs_client_exit(&n[i].client[k].rs);
+		}
+		rs_hub_exit(&n[i].hub);
+	}
+	free(n);
+}
+
+/* ---- what a client does ---------------------------------------------------------------------- */
+
+static inline void world_ready(struct world_client *c, uint32_t index)
+{
+	struct rs_seg_head *head = (struct rs_seg_head *)c->rs.base;
+
+	__atomic_fetch_or(&head->ready[index / 64], 1ull << index % 64, __ATOMIC_SEQ_CST);
+}
+
+static inline struct rs_seg_conn *world_seg(struct world_client *c, uint32_t index)
+{
+	return rs_seg_conn(&c->rs.layout, c->rs.base, index);
+}
+
+static inline bool world_send(struct world_client *c, uint32_t index, uint64_t offset, uint32_t len, uint64_t cookie)
+{
+	const struct rs_sqe e = { .op = RS_OP_SEND, .len = len, .offset = offset, .cookie = cookie };
+	const bool put =
+		rs_ring_put_shared(rs_seg_sq(world_seg(c, index)), &c->at[index].sq, WORLD_DEPTH, &e, sizeof(e));
+
+	world_ready(c, index);
+	return put;
+}
+
+static inline bool world_recv(struct world_client *c, uint32_t index, uint64_t offset, uint32_t len, uint64_t cookie)
+{
+	const struct rs_rqe e = { .len = len, .offset = offset, .cookie = cookie };
+	const bool put = rs_ring_put_shared(rs_seg_rq(&c->rs.layout, world_seg(c, index)), &c->at[index].rq,
+					    WORLD_DEPTH, &e, sizeof(e));
+
+	world_ready(c, index);
+	return put;
+}
+
+static inline bool world_poll(struct world_client *c, uint32_t index, struct rs_cqe *e)
+{
+	return rs_ring_take_shared(rs_seg_cq(&c->rs.layout, world_seg(c, index)), &c->at[index].cq,
+				   RS_CQ_FACTOR * WORLD_DEPTH, e, sizeof(*e));
+}
+
+static inline char *world_pool(struct world_client *c, uint64_t offset)
+{
+	return c->rs.base + c->rs.layout.pool_offset + offset;
+}
+
+/* A connection of client a of node 0 to client b of node 1, which listens there: its index at both ends. */
+static inline void world_connect(struct world_node *n, unsigned int a, unsigned int b, uint8_t priority, uint32_t *at0,
+				 uint32_t *at1)
+{
+	struct rs_conn *l, *c;
+	struct rs_cqe e;
+
+	if (rs_conn_listen(&n[1].client[b].rs, 7, &l) ||
+	    rs_conn_connect(&n[0].client[a].rs, &n[0].peer, 7, priority, 1, &c))
+		abort();
+	memset(&n[0].client[a].at[c->index], 0, sizeof(n[0].client[a].at[0]));
+	memset(&n[1].client[b].at[l->index], 0, sizeof(n[0].client[a].at[0]));
+	world_settle(n);
+	if (!world_poll(&n[1].client[b], l->index, &e) || e.type != RS_EVENT_ACCEPT)
+		abort();
+	rs_conn_release(l);
+	*at0 = c->index;
+	*at1 = (uint32_t)e.cookie;
+	memset(&n[1].client[b].at[*at1], 0, sizeof(n[0].client[a].at[0]));
+	if (!world_poll(&n[0].client[a], *at0, &e) || e.type != RSHARE_CONNECTED ||
+	    !world_poll(&n[1].client[b], *at1, &e) || e.type != RSHARE_CONNECTED)
+		abort();
+}
+
+#endif

@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_share_hub.c - libdsm/share/hub: connections between two nodes in one process, with everything that readers, peers
+ * and clients can do to them.
+ */
+#include "suite.h"
+
+#include <errno.h>
+
+#include "share_world.h"
+
+static struct world_node *n;
+static uint32_t c0, c1; /* one connection's index at node 0 and at node 1 */
+
+#define CLIENT0 (&n[0].client[0])
+#define CLIENT1 (&n[1].client[0])
+#define CONN0 (n[0].client[0].rs.conn[c0])
+#define CONN1 (n[1].client[0].rs.conn[c1])
+
+static void begin(void)
+{
+	n = world_create(64);
+	world_connect(n, 0, 0, 0, &c0, &c1);
+}
+
+static void end(void)
+{
+	world_destroy(n);
+}
+
+static void expect(struct world_client *c, uint32_t index, uint32_t type, int status, uint64_t cookie, uint32_t len)
+{
+	struct rs_cqe e;
+
+	ck_assert_msg(world_poll(c, index, &e), "no event");
+	ck_assert_uint_eq(e.type, type);
+	ck_assert_int_eq(e.status, status);
+	ck_assert_uint_eq(e.cookie, cookie);
+	ck_assert_uint_eq(e.len, len);
+}
+
+static void expect_none(struct world_client *c, uint32_t index)
+{
+	struct rs_cqe e;
+
+	ck_assert(!world_poll(c, index, &e));
+}
+
+START_TEST(a_message_arrives)
+{
+	memcpy(world_pool(CLIENT0, 100), "hello", 6);
+	ck_assert(world_recv(CLIENT1, c1, 5000, 100, 11));
+	ck_assert(world_send(CLIENT0, c0, 100, 6, 22));
+	world_settle(n);
+	expect(CLIENT0, c0, RSHARE_SENT, 0, 22, 6);
+	expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 11, 6);
+	ck_assert_str_eq(world_pool(CLIENT1, 5000), "hello");
+}
+END_TEST
+
+/* Messages of all sizes both ways on three connections, any order of deliveries, priorities that change meanwhile. */
+START_TEST(nothing_is_lost_doubled_or_reordered)
+{
+	uint32_t at[2][3], next[2][3] = { { 0 } }, got[2][3] = { { 0 } }, posted[2][3] = { { 0 } };
+	uint64_t random = 0x1234567 + (uint64_t)_i;
+	unsigned int total = 0, i, k;
+	struct rs_cqe e;
+
+	at[0][0] = c0;
+	at[1][0] = c1;
+	for (k = 1; k < 3; k++)
+		world_connect(n, 0, 0, k == 1 ? 0 : 5, &at[0][k], &at[1][k]);
+	while (total < 2000) {
+		const uint64_t r = unit_random(&random);
+
+		i = r & 1;
+		k = (r >> 1) % 3;
+		struct world_client *c = &n[i].client[0], *o = &n[!i].client[0];
+		uint32_t *mine = &next[i][k], slot = (uint32_t)(k * WORLD_DEPTH + *mine % WORLD_DEPTH) * 4096;
+		const uint32_t len = (*mine * 37u + k) % 1500;
+
+		if (*mine - got[!i][k] < WORLD_DEPTH / 2) {
+			memset(world_pool(c, slot), (int)(*mine + k), len);
+			if (world_send(c, at[i][k], slot, len, *mine))
+				++*mine;
+		}
+		if (posted[i][k] - got[i][k] < 3 && r >> 8 & 1) {
+			ck_assert(world_recv(c, at[i][k], 500000 + (k * 8 + posted[i][k] % 8) * 4096, 1500,
+					     posted[i][k]));
+			posted[i][k]++;
+		}
+		world_turn(n, r >> 16);
+		if (!(r >> 40 & 31))
+			rs_conn_priority(n[i].client[0].rs.conn[at[i][k]], r >> 48 & 7, (uint8_t)(1 + (r >> 52 & 7)));
+		while (world_poll(o, at[!i][k], &e)) {
+			if (e.type != RSHARE_RECEIVED)
+				continue;
+			unit_require(!e.status && e.cookie == got[!i][k] && e.len == (got[!i][k] * 37u + k) % 1500);
+			for (uint32_t b = 0; b < e.len; b++)
+				unit_require(world_pool(o, 500000 + (k * 8 + e.cookie % 8) * 4096)[b] ==
+					     (char)(got[!i][k] + k));
+			got[!i][k]++;
+			total++;
+		}
+		unit_require(!n[0].error && !n[1].error);
+	}
+	ck_assert_uint_eq(n[0].hub.stats.unknown + n[1].hub.stats.unknown, 0);
+}
+END_TEST
+
+START_TEST(a_slow_reader_stalls_its_own_sender_only)
+{
+	uint32_t d0, d1;
+
+	world_connect(n, 0, 0, 0, &d0, &d1);
+	for (uint64_t i = 0; i < WORLD_DEPTH; i++)
+		ck_assert(world_send(CLIENT0, c0, 0, 5000, i));
+	world_settle(n);
+	expect_none(CLIENT0, c0);
+	for (uint64_t i = 0; i < 100; i++) {
+		ck_assert(world_recv(CLIENT1, d1, 0, 5000, i) && world_send(CLIENT0, d0, 0, 5000, i));
+		world_settle(n);
+		expect(CLIENT0, d0, RSHARE_SENT, 0, i, 5000);
+		expect(CLIENT1, d1, RSHARE_RECEIVED, 0, i, 5000);
+	}
+	ck_assert_uint_eq(CONN0->stats.stalls, 1);
+	ck_assert(world_recv(CLIENT1, c1, 0, 5000, 1));
+	world_settle(n);
+	expect(CLIENT0, c0, RSHARE_SENT, 0, 0, 5000);
+	expect_none(CLIENT0, c0);
+}
+END_TEST
+
+/* Too few to be told at once; they are, when the peer has used the others. */
+START_TEST(all_receives_are_granted_in_the_end)
+{
+	ck_assert(world_recv(CLIENT1, c1, 0, 100, 0));
+	world_settle(n);
+	for (uint64_t i = 1; i < 4; i++)
+		ck_assert(world_recv(CLIENT1, c1, 0, 100, i));
+	world_settle(n);
+	for (uint64_t i = 0; i < 4; i++)
+		ck_assert(world_send(CLIENT0, c0, 0, 100, i));
+	world_settle(n);
+	for (uint64_t i = 0; i < 4; i++)
+		expect(CLIENT1, c1, RSHARE_RECEIVED, 0, i, 100);
+}
+END_TEST
+
+START_TEST(a_message_too_large_is_cut)
+{
+	ck_assert(world_recv(CLIENT1, c1, 5000, 300, 1) && world_recv(CLIENT1, c1, 9000, 300, 2));
+	memset(world_pool(CLIENT1, 5300), 'x', 8);
+	ck_assert(world_send(CLIENT0, c0, 0, 1000, 1) && world_send(CLIENT0, c0, 0, 300, 2));
+	world_settle(n);
+	expect(CLIENT1, c1, RSHARE_RECEIVED, -EMSGSIZE, 1, 300);
+	expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 2, 300);
+	ck_assert_int_eq(memcmp(world_pool(CLIENT1, 5300), "xxxxxxxx", 8), 0);
+}
+END_TEST
+
+START_TEST(closing_loses_nothing)
+{
+	for (uint64_t i = 0; i < WORLD_DEPTH; i++)
+		ck_assert(world_send(CLIENT0, c0, 0, 1000, i));
+	rs_conn_close(CONN0);
+	world_settle(n);
+	expect_none(CLIENT0, c0);
+	for (uint64_t i = 0; i < WORLD_DEPTH; i++) {
+		ck_assert(world_recv(CLIENT1, c1, 0, 1000, i));
+		world_settle(n);
+		expect(CLIENT0, c0, RSHARE_SENT, 0, i, 1000);
+		expect(CLIENT1, c1, RSHARE_RECEIVED, 0, i, 1000);
+	}
+	expect(CLIENT0, c0, RSHARE_CLOSED, 0, 0, 0);
+	expect(CLIENT1, c1, RSHARE_CLOSED, 0, 0, 0);
+	/* What comes afterwards fails, and is told. */
+	ck_assert(world_send(CLIENT1, c1, 0, 10, 5) && world_recv(CLIENT1, c1, 0, 10, 6));
+	world_settle(n);
+	expect(CLIENT1, c1, RSHARE_SENT, -EPIPE, 5, 10);
+	expect(CLIENT1, c1, RSHARE_RECEIVED, -ECANCELED, 6, 0);
+}
+END_TEST
+
+START_TEST(both_sides_close_at_once)
+{
+	ck_assert(world_recv(CLIENT1, c1, 0, 1000, 0) && world_recv(CLIENT0, c0, 0, 1000, 0));
+	world_settle(n);
+	ck_assert(world_send(CLIENT0, c0, 0, 1000, 1) && world_send(CLIENT1, c1, 0, 1000, 1));
+	rs_conn_close(CONN0);
+	rs_conn_close(CONN1);
+	world_settle(n);
+	for (unsigned int i = 0; i < 2; i++) {
+		struct world_client *c = &n[i].client[0];
+		uint32_t at = i ? c1 : c0;
+		struct rs_cqe e;
+		unsigned int sent = 0, received = 0;
+
+		while (world_poll(c, at, &e) && e.type != RSHARE_CLOSED) {
+			sent += e.type == RSHARE_SENT && !e.status;
+			received += e.type == RSHARE_RECEIVED && !e.status;
+		}
+		ck_assert_uint_eq(sent, 1);
+		ck_assert_uint_eq(received, 1);
+		ck_assert_int_eq(e.status, 0);
+	}
+}
+END_TEST
+
+START_TEST(operations_end_with_the_peers_close)
+{
+	ck_assert(world_recv(CLIENT0, c0, 0, 10, 1) && world_send(CLIENT0, c0, 0, 10, 2));
+	world_settle(n);
+	rs_conn_close(CONN1);
+	world_settle(n);
+	expect(CLIENT0, c0, RSHARE_SENT, -EPIPE, 2, 10);
+	expect(CLIENT0, c0, RSHARE_RECEIVED, -ECANCELED, 1, 0);
+	expect(CLIENT0, c0, RSHARE_CLOSED, 0, 0, 0);
+}
+END_TEST
+
+START_TEST(nobody_listens)
+{
+	struct rs_conn *c;
+
+	ck_assert_int_eq(rs_conn_connect(&CLIENT0->rs, &n[0].peer, 99, 0, 1, &c), 0);
+	world_settle(n);
+	expect(CLIENT0, c->index, RSHARE_CLOSED, -ECONNREFUSED, 0, 0);
+	rs_conn_release(c);
+	world_settle(n);
+	ck_assert_uint_eq(CLIENT0->rs.live, 1);
+}
+END_TEST
+
+START_TEST(a_lost_peer_ends_everything_once)
+{
+	for (uint64_t i = 0; i < 4; i++)
+		ck_assert(world_recv(CLIENT1, c1, 0, 5000, i) && world_send(CLIENT0, c0, 0, 5000, i));
+	world_turn(n, 0x11);
+	world_turn(n, 0x11);
+	for (unsigned int i = 0; i < 2; i++) {
+		rs_peer_lost(&n[i].peer, -ECONNRESET);
+		world_peers(&n[i]);
+	}
+	for (uint64_t i = 0; i < 4; i++)
+		expect(CLIENT0, c0, RSHARE_SENT, -ECONNRESET, i, 5000);
+	expect(CLIENT0, c0, RSHARE_CLOSED, -ECONNRESET, 0, 0);
+	expect_none(CLIENT0, c0);
+	ck_assert_uint_eq(CLIENT0->rs.outstanding, 0);
+	for (uint64_t i = 0; i < 4; i++)
+		expect(CLIENT1, c1, RSHARE_RECEIVED, -ECANCELED, i, 0);
+	expect(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
+	rs_conn_release(CONN0);
+	ck_assert_uint_eq(CLIENT0->rs.live, 0);
+}
+END_TEST
+
+START_TEST(a_client_that_dies_resets_its_connections_only)
+{
+	uint32_t d0, d1;
+
+	world_connect(n, 1, 0, 0, &d0, &d1);
+	ck_assert(world_recv(CLIENT1, c1, 0, 5000, 1));
+	world_settle(n);
+	ck_assert(world_send(CLIENT0, c0, 0, 5000, 1));
+	world_turn(n, 0x11);
+	rs_client_gone(&CLIENT0->rs);
+	ck_assert(!rs_client_idle(&CLIENT0->rs)); /* the wire still reads its pool */
+	world_settle(n);
+	ck_assert(rs_client_idle(&CLIENT0->rs));
+	expect(CLIENT1, c1, RSHARE_RECEIVED, -ECANCELED, 1, 0);
+	expect(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
+	ck_assert(world_recv(CLIENT1, d1, 0, 10, 3) && world_send(&n[0].client[1], d0, 0, 10, 3));
+	world_settle(n);
+	expect(CLIENT1, d1, RSHARE_RECEIVED, 0, 3, 10);
+}
+END_TEST
+
+/* ---- peers that misbehave ------------------------------------------------------------------- */
+
+static int arrives(struct rs_frame f, const char *payload)
+{
+	char buf[sizeof(f) + WORLD_CHUNK] = { 0 };
+
+	f.version = RS_FRAME_VERSION;
+	memcpy(buf, &f, sizeof(f));
+	if (payload)
+		memcpy(buf + sizeof(f), payload, f.len);
+	return rs_peer_receive(&n[1].peer, buf, (uint32_t)sizeof(f) + f.len);
+}
+
+START_TEST(unknown_ids_are_counted_and_answered)
+{
+	for (uint32_t id = 0; id < 5000; id++) {
+		const uint32_t to = id * 2654435761u;
+
+		if (to == CONN1->id)
+			continue;
+		ck_assert_int_eq(arrives((struct rs_frame){ .kind = (uint8_t)(id % 2 ? RS_FRAME_DATA : RS_FRAME_CREDIT),
+							    .to = to },
+					 NULL),
+				 0);
+	}
+	ck_assert_uint_ge(n[1].hub.stats.unknown, 4999);
+	ck_assert(world_recv(CLIENT1, c1, 0, 10, 1) && world_send(CLIENT0, c0, 0, 10, 1));
+	world_settle(n);
+	expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 1, 10);
+}
+END_TEST
+
+START_TEST(a_peer_that_breaks_the_rules_is_bad)
+{
+	const struct rs_frame data = { .kind = RS_FRAME_DATA, .to = CONN1->id, .from = 1 };
+	struct rs_frame f = data;
+
+	ck_assert_int_eq(arrives(f, NULL), -EBADMSG); /* no credit */
+	f.seq = 5;
+	ck_assert_int_eq(arrives(f, NULL), -EBADMSG); /* a gap; the failure above counted */
+	f = data;
+	f.kind = RS_FRAME_CLOSED;
+	ck_assert_int_eq(arrives(f, NULL), -EBADMSG); /* nobody closes */
+	f.kind = RS_FRAME_OPENED;
+	ck_assert_int_eq(arrives(f, NULL), -EBADMSG); /* it is open */
+	f.kind = RS_FRAME_REFUSED;
+	ck_assert_int_eq(arrives(f, NULL), -EBADMSG);
+	f.kind = RS_FRAME_OPEN;
+	f.total = 8; /* priority 8, weight 0 */
+	ck_assert_int_eq(arrives(f, NULL), -EBADMSG);
+	ck_assert_uint_eq(n[1].hub.stats.malformed, 6);
+}
+END_TEST
+
+START_TEST(chunks_that_do_not_follow_are_bad)
+{
+	char zero[WORLD_CHUNK] = { 0 };
+	struct rs_frame f = { .kind = RS_FRAME_DATA, .to = CONN1->id, .from = 1, .total = 1000, .len = 100, .seq = 0 };
+
+	ck_assert(world_recv(CLIENT1, c1, 0, 1000, 1));
+	world_settle(n);
+	ck_assert_int_eq(arrives(f, zero), 0);
+	f.seq = 1;
+	f.offset = 200;
+	ck_assert_int_eq(arrives(f, zero), -EBADMSG);
+}
+END_TEST
+
+/* ---- clients that misbehave ------------------------------------------------------------------ */
+
+START_TEST(a_forged_submission_ends_its_connection)
+{
+	static const struct rs_sqe bad[] = {
+		{ .op = 0 },
+		{ .op = 9 },
+		{ .op = RS_OP_SEND, .offset = WORLD_POOL, .len = 1 },
+		{ .op = RS_OP_SEND, .offset = ~0ull - 3, .len = 8 },
+		{ .op = RS_OP_READ, .offset = 0, .len = WORLD_POOL + 1 },
+		{ .op = RS_OP_WRITE, .offset = 0, .len = ~0u },
+	};
+
+	const struct rs_sqe *e = &bad[_i];
+	uint32_t d0, d1;
+
+	world_connect(n, 1, 0, 0, &d0, &d1);
+	ck_assert(
+		rs_ring_put_shared(rs_seg_sq(world_seg(CLIENT0, c0)), &CLIENT0->at[c0].sq, WORLD_DEPTH, e, sizeof(*e)));
+	world_ready(CLIENT0, c0);
+	world_settle(n);
+	ck_assert_uint_eq(n[0].hub.stats.forged, 1);
+	expect(CLIENT0, c0, RSHARE_SENT, -EBADMSG, 0, e->len);
+	expect(CLIENT0, c0, RSHARE_CLOSED, -EBADMSG, 0, 0);
+	expect(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
+	ck_assert(world_recv(CLIENT1, d1, 0, 10, 3) && world_send(&n[0].client[1], d0, 0, 10, 3));
+	world_settle(n);
+	expect(CLIENT1, d1, RSHARE_RECEIVED, 0, 3, 10);
+}
+END_TEST
+
+START_TEST(a_forged_receive_ends_its_connection)
+{
+	const struct rs_rqe e = { .offset = WORLD_POOL - 5, .len = 10 };
+
+	ck_assert(rs_ring_put_shared(rs_seg_rq(&CLIENT1->rs.layout, world_seg(CLIENT1, c1)), &CLIENT1->at[c1].rq,
+				     WORLD_DEPTH, &e, sizeof(e)));
+	world_ready(CLIENT1, c1);
+	ck_assert(world_send(CLIENT0, c0, 0, 10, 3));
+	world_settle(n);
+	ck_assert_uint_eq(n[1].hub.stats.forged, 1);
+	ck_assert_int_eq(n[1].error, 0); /* not the peer's fault */
+}
+END_TEST
+
+/* Random bytes all over what the client may write, while both clients of both nodes send. */
+START_TEST(a_scribbled_segment_harms_its_client_only)
+{
+	uint64_t random = 77 + (uint64_t)_i;
+	uint32_t d0, d1, sent = 0, received = 0;
+	struct rs_cqe e;
+
+	world_connect(n, 1, 1, 0, &d0, &d1);
+	for (unsigned int i = 0; i < 20000; i++) {
+		const uint64_t r = unit_random(&random);
+		struct world_client *victim = &n[r & 1].client[0];
+		const uint64_t at = (r >> 8) % victim->rs.layout.pool_offset;
+
+		if (i % 3 == 0)
+			victim->rs.base[at] = (char)(r >> 40);
+		else if (i % 3 == 1) /* where it hurts */
+			((char *)world_seg(victim, r & 1 ? c1 : c0))[(r >> 8) % victim->rs.layout.conn_bytes] =
+				(char)(r >> 40 & 3);
+		world_ready(victim, r & 1 ? c1 : c0);
+		if (world_send(&n[0].client[1], d0, 0, 700, sent))
+			sent++;
+		world_recv(&n[1].client[1], d1, 0, 700, i);
+		while (world_poll(&n[0].client[1], d0, &e))
+			;
+		while (world_poll(&n[1].client[1], d1, &e))
+			received += e.type == RSHARE_RECEIVED && !e.status;
+		world_turn(n, r >> 20);
+		unit_require(!n[0].error && !n[1].error);
+	}
+	ck_assert_uint_gt(received, 1000);
+}
+END_TEST
+
+/* ---- many ------------------------------------------------------------------------------------- */
+
+START_TEST(ten_thousand_opens_and_closes_leave_nothing)
+{
+	struct rs_conn *l, *c;
+	struct rs_cqe e;
+	uint32_t last = 0, sent = 0, received = 0, i;
+
+	ck_assert_int_eq(rs_conn_listen(&n[1].client[1].rs, 8, &l), 0);
+	for (i = 0; i < 10000; i++) {
+		ck_assert_int_eq(rs_conn_connect(&n[0].client[1].rs, &n[0].peer, 8, i % 8, 1, &c), 0);
+		unit_require(c->id != last);
+		last = c->id;
+		if (world_recv(CLIENT1, c1, 0, 3000, i) && world_send(CLIENT0, c0, 0, 3000, i))
+			sent++;
+		world_settle(n);
+		unit_require(world_poll(&n[1].client[1], l->index, &e) && e.type == RS_EVENT_ACCEPT);
+		if (i % 2)
+			rs_conn_close(c);
+		else
+			rs_conn_close(n[1].client[1].rs.conn[e.cookie]);
+		world_settle(n);
+		unit_require(c->state == RS_ENDED && !c->status && n[1].client[1].rs.conn[e.cookie]->state == RS_ENDED);
+		rs_conn_release(c);
+		rs_conn_release(n[1].client[1].rs.conn[e.cookie]);
+		while (world_poll(CLIENT1, c1, &e))
+			received += e.type == RSHARE_RECEIVED;
+		while (world_poll(CLIENT0, c0, &e))
+			;
+	}
+	ck_assert_uint_eq(n[0].client[1].rs.live, 0);
+	ck_assert_uint_eq(n[1].client[1].rs.live, 1);
+	ck_assert_uint_eq(received, sent);
+	ck_assert_uint_ge(sent, 9990);
+	ck_assert_uint_eq(n[1].hub.nconn, 256);
+}
+END_TEST
+
+START_TEST(limits_are_errors)
+{
+	struct rs_conn *c[70];
+	unsigned int i;
+
+	for (i = 0; i < 63; i++)
+		ck_assert_int_eq(rs_conn_connect(&CLIENT0->rs, &n[0].peer, 7, 0, 1, &c[i]), 0);
+	ck_assert_int_eq(rs_conn_connect(&CLIENT0->rs, &n[0].peer, 7, 0, 1, &c[i]), -ENOSPC);
+	ck_assert_int_eq(rs_conn_listen(&CLIENT1->rs, 7, &c[i]), 0);
+	ck_assert_int_eq(rs_conn_listen(&n[1].client[1].rs, 7, &c[i]), -EADDRINUSE);
+}
+END_TEST
+
+START_TEST(only_sleepers_are_woken)
+{
+	CONN1->fd = 0;
+	ck_assert(world_recv(CLIENT1, c1, 0, 10, 1) && world_recv(CLIENT1, c1, 0, 10, 2) &&
+		  world_recv(CLIENT1, c1, 0, 10, 3));
+	ck_assert(world_send(CLIENT0, c0, 0, 10, 1));
+	world_settle(n);
+	ck_assert_uint_eq(n[1].wakes, 0);
+	world_seg(CLIENT1, c1)->armed = 1;
+	ck_assert(world_send(CLIENT0, c0, 0, 10, 2) && world_send(CLIENT0, c0, 0, 10, 3));
+	world_settle(n);
+	ck_assert_uint_eq(n[1].wakes, 1);
+	CONN1->fd = -1;
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("share_hub");
+	TCase *t = tcase_create("hub");
+
+	tcase_add_checked_fixture(t, begin, end);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, a_message_arrives);
+	tcase_add_loop_test(t, nothing_is_lost_doubled_or_reordered, 0, 10);
+	tcase_add_test(t, a_slow_reader_stalls_its_own_sender_only);
+	tcase_add_test(t, all_receives_are_granted_in_the_end);
+	tcase_add_test(t, a_message_too_large_is_cut);
+	tcase_add_test(t, closing_loses_nothing);
+	tcase_add_test(t, both_sides_close_at_once);
+	tcase_add_test(t, operations_end_with_the_peers_close);
+	tcase_add_test(t, nobody_listens);
+	tcase_add_test(t, a_lost_peer_ends_everything_once);
+	tcase_add_test(t, a_client_that_dies_resets_its_connections_only);
+	tcase_add_test(t, unknown_ids_are_counted_and_answered);
+	tcase_add_test(t, a_peer_that_breaks_the_rules_is_bad);
+	tcase_add_test(t, chunks_that_do_not_follow_are_bad);
+	tcase_add_loop_test(t, a_forged_submission_ends_its_connection, 0, 6);
+	tcase_add_test(t, a_forged_receive_ends_its_connection);
+	tcase_add_loop_test(t, a_scribbled_segment_harms_its_client_only, 0, 5);
+	tcase_add_test(t, ten_thousand_opens_and_closes_leave_nothing);
+	tcase_add_test(t, limits_are_errors);
+	tcase_add_test(t, only_sleepers_are_woken);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}

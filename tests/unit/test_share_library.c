@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_share_library.c - librshare as a program uses it: two owners in one process, over share_verbs.h. Threads, sleeping,
+ * descriptors, processes that attach, the meeting of owners over TCP, closing. Also with thread and address checks.
+ */
+#include "suite.h"
+
+#include "share_verbs.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "rshare.h"
+
+#ifdef __SANITIZE_THREAD__ /* no threads after fork() */
+#define FORKS 0
+#else
+#define FORKS 1
+#endif
+
+static struct rshare *a, *b;
+static struct rshare_listener *echo;
+static char why[RSHARE_WHY_MAX], name_a[32], name_b[32], node_b[32];
+static uint16_t port;
+
+static struct rshare_config config(const char *name, int n)
+{
+	struct rshare_config c;
+
+	rshare_config_init(&c);
+	c.name = name;
+	c.port = (uint16_t)(port + n);
+	c.connections = 256;
+	c.depth = 8;
+	c.pool = 4u << 20;
+	c.remote = 1;
+	c.receives = 64;
+	return c;
+}
+
+static void begin(void)
+{
+	struct rshare_config c;
+
+	port = (uint16_t)(10000 + getpid() % 5000 * 4); /* below those that the kernel gives to clients */
+	snprintf(name_a, sizeof(name_a), "unit-a-%d", getpid());
+	snprintf(name_b, sizeof(name_b), "unit-b-%d", getpid());
+	snprintf(node_b, sizeof(node_b), "127.0.0.1:%u", port + 1);
+	c = config(name_a, 0);
+	ck_assert_msg(!rshare_open(NULL, &c, &a, why), "%s", why);
+	c = config(name_b, 1);
+	ck_assert_msg(!rshare_open(NULL, &c, &b, why), "%s", why);
+	ck_assert_int_eq(rshare_listen(b, 7, &echo), 0);
+}
+
+static void end(void)
+{
+	rshare_close(a);
+	rshare_close(b);
+	ck_assert_uint_eq(fake_live, 0);
+}
+
+static struct rshare_event next(struct rshare_conn *c)
+{
+	struct rshare_event e = { .status = -ETIMEDOUT };
+	int n, i;
+
+	for (i = 0; i < 200 && !(n = rshare_poll(c, &e, 1)); i++)
+		rshare_wait(c, 100);
+	if (n < 0)
+		e.status = n;
+	return e;
+}
+
+static struct rshare_event next_of(struct rshare_conn *c, enum rshare_event_type type)
+{
+	struct rshare_event e;
+
+	do
+		e = next(c);
+	while (e.type && e.type != type && e.type != RSHARE_CLOSED);
+	return e;
+}
+
+static struct rshare_conn *accept_one(void)
+{
+	struct pollfd p = { .fd = rshare_listener_fd(echo), .events = POLLIN };
+	struct rshare_conn *c = NULL;
+	int i;
+
+	for (i = 0; i < 200 && rshare_accept(echo, &c); i++)
+		poll(&p, 1, 100);
+	ck_assert(c);
+	return c;
+}
+
+static void pair(struct rshare_conn **at_a, struct rshare_conn **at_b, unsigned int priority)
+{
+	ck_assert_int_eq(rshare_connect(a, node_b, 7, priority, 1, at_a), 0);
+	*at_b = accept_one();
+	unit_require(next(*at_a).type == RSHARE_CONNECTED && next(*at_b).type == RSHARE_CONNECTED);
+}
+
+START_TEST(messages_writes_and_reads)
+{
+	struct rshare_conn *c, *d;
+	struct rshare_remote at;
+	struct rshare_info info;
+	struct rshare_stats stats;
+	char *out = rshare_get(a, 100000), *in = rshare_get(b, 100000);
+	struct rshare_event e;
+
+	pair(&c, &d, 3);
+	for (unsigned int i = 0; i < 100000; i++)
+		out[i] = (char)(i * 31);
+	ck_assert_int_eq(rshare_recv(d, in, 100000, 1), 0);
+	ck_assert_int_eq(rshare_send(c, out, 70000, 2), 0);
+	e = next(d);
+	ck_assert(e.type == RSHARE_RECEIVED && e.cookie == 1 && e.size == 70000 && !memcmp(in, out, 70000));
+	e = next(c);
+	ck_assert(e.type == RSHARE_SENT && e.cookie == 2 && !e.status);
+	ck_assert_int_eq(rshare_export(b, in, 100000, &at), 0);
+	ck_assert_int_eq(rshare_write(c, out, 50000, &at, 50000, 3), 0);
+	e = next(c);
+	ck_assert(e.type == RSHARE_SENT && !e.status && !memcmp(in + 50000, out, 50000));
+	ck_assert_int_eq(rshare_read(c, out, 99999, &at, 1, 4), 0);
+	e = next(c);
+	ck_assert(e.type == RSHARE_SENT && !e.status && !memcmp(out, in + 1, 99999));
+	ck_assert_int_eq(rshare_read(c, out, 2, &at, 99999, 4), -ERANGE);
+	ck_assert_int_eq(rshare_send(c, in, 2, 4), -EINVAL);
+	ck_assert_int_eq(rshare_send(c, out, 5u << 20, 4), -EINVAL);
+	ck_assert_int_eq(rshare_set_priority(c, 8, 1), -EINVAL);
+	ck_assert_int_eq(rshare_set_priority(c, 0, 2), 0);
+	ck_assert_int_eq(rshare_get_stats(c, &stats), 0);
+	ck_assert(stats.messages_sent == 1 && stats.bytes_sent == 70000);
+	ck_assert_int_eq(rshare_get_info(a, &info), 0);
+	ck_assert(info.queue_pairs == 2 && info.peers == 1 && info.connections == 1);
+	ck_assert_int_eq(rshare_disconnect(c, 5000), 0);
+	ck_assert_int_eq(next(d).type, RSHARE_CLOSED);
+	ck_assert_int_eq(rshare_disconnect(d, 5000), 0);
+}
+END_TEST
+
+START_TEST(a_node_connects_to_itself)
+{
+	struct rshare_conn *c, *d;
+	struct rshare_listener *l;
+	struct pollfd p;
+	char self[32], *buf = rshare_get(a, 1000);
+	int i;
+
+	snprintf(self, sizeof(self), "127.0.0.1:%u", port);
+	ck_assert_int_eq(rshare_listen(a, 9, &l), 0);
+	ck_assert_int_eq(rshare_connect(a, self, 9, 0, 0, &c), 0);
+	p = (struct pollfd){ .fd = rshare_listener_fd(l), .events = POLLIN };
+	for (i = 0; i < 200 && rshare_accept(l, &d); i++)
+		poll(&p, 1, 100);
+	ck_assert_int_eq(rshare_recv(d, buf, 1000, 1), 0);
+	ck_assert_int_eq(rshare_send(c, buf, 500, 2), 0);
+	ck_assert_uint_eq(next_of(d, RSHARE_RECEIVED).size, 500);
+	ck_assert_int_eq(rshare_disconnect(c, 5000), 0);
+	rshare_disconnect(d, 0);
+	rshare_unlisten(l);
+}
+END_TEST
+
+/* Both begin at once, many times: always one pair of queue pairs. */
+START_TEST(owners_meet_once)
+{
+	struct rshare_conn *c, *d;
+	struct rshare_listener *l;
+	struct rshare_info info;
+	char node_a[32];
+
+	snprintf(node_a, sizeof(node_a), "127.0.0.1:%u", port);
+	ck_assert_int_eq(rshare_listen(a, 7, &l), 0);
+	ck_assert_int_eq(rshare_connect(a, node_b, 7, 0, 1, &c), 0);
+	ck_assert_int_eq(rshare_connect(b, node_a, 7, 0, 1, &d), 0);
+	ck_assert_int_eq(next(c).type, RSHARE_CONNECTED);
+	ck_assert_int_eq(next(d).type, RSHARE_CONNECTED);
+	for (int i = 0; i < 50; i++) {
+		rshare_get_info(a, &info);
+		if (info.queue_pairs == 2)
+			break;
+		usleep(20000);
+	}
+	ck_assert_uint_eq(info.queue_pairs, 2);
+	ck_assert_uint_eq(info.peers, 1);
+	rshare_disconnect(c, 0);
+	rshare_disconnect(d, 0);
+}
+END_TEST
+
+/* ---- threads ------------------------------------------------------------------------------------ */
+
+#define THREADS 4
+#define EACH 300
+
+static struct rshare_conn *shared;
+
+static void *sender(void *arg)
+{
+	char *buf = rshare_get(a, 64);
+
+	for (uint64_t i = 0; i < EACH; i++)
+		while (rshare_send(shared, buf, 64, (uintptr_t)arg * EACH + i))
+			usleep(50);
+	return NULL;
+}
+
+START_TEST(threads_share_a_connection)
+{
+	static uint8_t done[THREADS * EACH];
+	unsigned int received = 0, sent = 0, i;
+	struct rshare_event e;
+	struct rshare_conn *d;
+	pthread_t thread[THREADS];
+	char *in = rshare_get(b, 8 * 64);
+
+	pair(&shared, &d, 0);
+	for (i = 0; i < 8; i++)
+		ck_assert_int_eq(rshare_recv(d, in + i * 64, 64, i), 0);
+	for (uintptr_t k = 0; k < THREADS; k++)
+		pthread_create(&thread[k], NULL, sender, (void *)k);
+	while (received < THREADS * EACH || sent < THREADS * EACH) {
+		while (rshare_poll(d, &e, 1) > 0) {
+			unit_require(e.type == RSHARE_RECEIVED && !e.status && e.size == 64);
+			received++;
+			unit_require(!rshare_recv(d, in + e.cookie * 64, 64, e.cookie));
+		}
+		while (rshare_poll(shared, &e, 1) > 0) {
+			unit_require(e.type == RSHARE_SENT && !e.status && !done[e.cookie]++);
+			sent++;
+		}
+		rshare_wait(received < THREADS * EACH ? d : shared, 10);
+	}
+	for (i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	ck_assert_int_eq(rshare_disconnect(shared, 5000), 0);
+	rshare_disconnect(d, 5000);
+}
+END_TEST
+
+/* ---- closing and dying -------------------------------------------------------------------------- */
+
+START_TEST(closing_loses_nothing)
+{
+	struct rshare_conn *c, *d;
+	char *out = rshare_get(a, 8 * 1000), *in = rshare_get(b, 8 * 1000);
+	struct rshare_event e;
+	unsigned int i, k, got;
+
+	for (k = 0; k < 30; k++) {
+		pair(&c, &d, k % 8);
+		for (i = 0; i < 8; i++)
+			unit_require(!rshare_recv(d, in + i * 1000, 1000, i) &&
+				     !rshare_send(c, out + i * 1000, 1000, i));
+		ck_assert_int_eq(rshare_disconnect(c, 5000), 0);
+		for (got = 0; (e = next(d)).type == RSHARE_RECEIVED; got++)
+			unit_require(!e.status);
+		ck_assert_uint_eq(got, 8);
+		ck_assert(e.type == RSHARE_CLOSED && !e.status);
+		ck_assert_int_eq(rshare_disconnect(d, 5000), 0);
+	}
+}
+END_TEST
+
+START_TEST(connecting_fails_clearly)
+{
+	struct rshare_conn *c, *d;
+	struct rshare_config x = config("unit-none", 2);
+	struct rshare *r;
+
+	pair(&c, &d, 0);
+	rshare_disconnect(d, 0);
+	ck_assert_int_eq(next_of(c, RSHARE_CLOSED).status, -ECONNRESET);
+	rshare_disconnect(c, 0);
+	ck_assert_int_eq(rshare_connect(a, node_b, 99, 0, 1, &c), 0);
+	ck_assert_int_eq(next_of(c, RSHARE_CLOSED).status, -ECONNREFUSED);
+	rshare_disconnect(c, 0);
+	ck_assert_int_eq(rshare_connect(a, "127.0.0.1:9", 7, 0, 1, &c), 0);
+	ck_assert_int_eq(next_of(c, RSHARE_CLOSED).status, -ECONNREFUSED);
+	rshare_disconnect(c, 0);
+	ck_assert_int_eq(rshare_connect(a, "no.such.host.invalid", 7, 0, 1, &c), -EHOSTUNREACH);
+	ck_assert_int_eq(rshare_connect(a, "", 7, 0, 1, &c), -EINVAL);
+	ck_assert_int_eq(rshare_connect(a, node_b, 7, 9, 1, &c), -EINVAL);
+	x.role = RSHARE_CLIENT;
+	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ECONNREFUSED);
+	ck_assert_str_eq(why, "there is no owner called unit-none");
+	x = config(name_a, 2);
+	x.role = RSHARE_OWNER;
+	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -EADDRINUSE);
+	x = config("unit-other", 0); /* the port is taken */
+	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -EADDRINUSE);
+	x.depth = 9;
+	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -EINVAL);
+	x = config("unit-other", 2);
+	x.ib_port = 2;
+	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENODEV);
+	ck_assert_int_eq(rshare_open("nothing0", &x, &r, why), -ENODEV);
+	x = config("unit-other", 2);
+	x.key = 1; /* nodes of another key */
+	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), 0);
+	ck_assert_int_eq(rshare_connect(r, node_b, 7, 0, 1, &c), 0);
+	ck_assert_int_eq(next_of(c, RSHARE_CLOSED).status, -EACCES);
+	rshare_disconnect(c, 0);
+	rshare_close(r);
+}
+END_TEST
+
+START_TEST(a_peer_that_ends_is_noticed)
+{
+	struct rshare_conn *c, *d;
+	char *buf = rshare_get(a, 100);
+	struct rshare_config x;
+
+	pair(&c, &d, 0);
+	ck_assert_int_eq(rshare_recv(c, buf, 100, 5), 0);
+	rshare_close(b);
+	ck_assert_int_eq(next_of(c, RSHARE_RECEIVED).status, -ECANCELED);
+	ck_assert_int_eq(next_of(c, RSHARE_CLOSED).status, -ECONNRESET);
+	rshare_disconnect(c, 0);
+	x = config(name_b, 1);
+	ck_assert_int_eq(rshare_open(NULL, &x, &b, why), 0);
+	ck_assert_int_eq(rshare_listen(b, 7, &echo), 0);
+	pair(&c, &d, 0); /* and back again */
+	rshare_disconnect(c, 0);
+	rshare_disconnect(d, 0);
+}
+END_TEST
+
+/* The processes attach to the owner of this one, whose queue pairs are here. */
+START_TEST(processes_attach_and_die)
+{
+	struct rshare_info info;
+	unsigned int i;
+	int status;
+
+	for (i = 0; i < 4; i++) {
+		const pid_t pid = fork();
+		struct rshare_config x = config(name_a, 0);
+		struct rshare_conn *c;
+		struct rshare_event e;
+		struct rshare *r;
+		char *buf;
+
+		if (!pid) {
+			x.role = RSHARE_CLIENT;
+			if (rshare_open(NULL, &x, &r, NULL) || rshare_connect(r, node_b, 7, 0, 1, &c))
+				_exit(1);
+			e = next(c);
+			buf = rshare_get(r, 1000);
+			for (int k = 0; k < 8; k++)
+				rshare_send(c, buf, 1000, 1);
+			if (i % 2)
+				kill(getpid(), SIGKILL);
+			_exit(e.type != RSHARE_CONNECTED || rshare_disconnect(c, 100) != -ETIMEDOUT);
+		}
+		waitpid(pid, &status, 0);
+		ck_assert(i % 2 ? WIFSIGNALED(status) : WIFEXITED(status) && !WEXITSTATUS(status));
+	}
+	for (i = 0; i < 100; i++) {
+		ck_assert_int_eq(rshare_get_info(a, &info), 0);
+		if (info.clients == 1 && !info.connections)
+			break;
+		usleep(20000);
+	}
+	ck_assert_uint_eq(info.clients, 1);
+	ck_assert_uint_eq(info.connections, 0);
+}
+END_TEST
+
+START_TEST(the_owners_death_is_told)
+{
+	struct rshare_config x = config("unit-victim", 3);
+	struct rshare_listener *l;
+	struct rshare *r = NULL;
+	struct pollfd p;
+	int i, fds[2];
+	char ready;
+	pid_t pid;
+
+	ck_assert(!pipe(fds));
+	pid = fork();
+	if (!pid) {
+		x.role = RSHARE_OWNER;
+		if (rshare_open(NULL, &x, &r, NULL) || write(fds[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	ck_assert_int_eq(read(fds[0], &ready, 1), 1);
+	x.role = RSHARE_CLIENT;
+	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), 0);
+	ck_assert_int_eq(rshare_listen(r, 1, &l), 0);
+	p = (struct pollfd){ .fd = rshare_listener_fd(l), .events = POLLIN };
+	ck_assert_int_eq(rshare_accept(l, NULL), -EAGAIN);
+	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(poll(&p, 1, 10000), 1);
+	for (i = 0; i < 2; i++)
+		ck_assert_int_eq(rshare_accept(l, NULL), -ECONNRESET);
+	ck_assert_int_eq(rshare_listen(r, 2, &l), -ECONNRESET);
+	waitpid(pid, NULL, 0);
+	rshare_close(r);
+}
+END_TEST
+
+START_TEST(the_pool_gives_and_takes)
+{
+	char *p[64];
+	unsigned int i, k;
+
+	for (k = 0; k < 3; k++) {
+		for (i = 0; i < 64; i++) {
+			p[i] = rshare_get(a, 65000);
+			unit_require(p[i] && !((uintptr_t)p[i] % 256));
+			memset(p[i], (int)i, 65000);
+		}
+		ck_assert_ptr_null(rshare_get(a, 1u << 20));
+		for (i = 0; i < 64; i++) {
+			unit_require(p[i][0] == (char)i && p[i][64999] == (char)i);
+			rshare_put(a, p[i]);
+		}
+	}
+	p[0] = rshare_get(a, 4u << 20);
+	ck_assert_ptr_nonnull(p[0]);
+	ck_assert_ptr_null(rshare_get(a, 1));
+	rshare_put(a, p[0]);
+	rshare_put(a, NULL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("share_library");
+	TCase *t = tcase_create("library");
+
+	tcase_add_checked_fixture(t, begin, end);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, messages_writes_and_reads);
+	tcase_add_test(t, a_node_connects_to_itself);
+	tcase_add_loop_test(t, owners_meet_once, 0, 10);
+	tcase_add_test(t, threads_share_a_connection);
+	tcase_add_test(t, closing_loses_nothing);
+	tcase_add_test(t, connecting_fails_clearly);
+	tcase_add_test(t, a_peer_that_ends_is_noticed);
+	if (FORKS) {
+		tcase_add_test(t, processes_attach_and_die);
+		tcase_add_test(t, the_owners_death_is_told);
+	}
+	tcase_add_test(t, the_pool_gives_and_takes);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}

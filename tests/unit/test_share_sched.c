@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_share_sched.c - libdsm/share/schedule: turns, strict priorities, weights, windows, changes of priority. */
+#include "suite.h"
+
+#include <string.h>
+
+#include "share/schedule.h"
+
+#define CHUNK 1024u
+
+static struct rs_sched sched;
+static struct rs_flow flow[8];
+static struct rs_chunk chunk[64];
+
+static void begin(uint32_t strict, uint32_t weighted, uint32_t slots)
+{
+	rs_sched_init(&sched, CHUNK, (const uint32_t[]){ strict, weighted }, (const uint32_t[]){ slots, slots });
+	for (unsigned int i = 0; i < 8; i++)
+		rs_flow_init(&flow[i], 0, 1);
+}
+
+/* The flows of the next n chunks, as letters; each chunk is done at once. */
+static const char *order(unsigned int n)
+{
+	static char text[65];
+	unsigned int i;
+
+	for (i = 0; i < n && rs_sched_pick(&sched, chunk, 1); i++) {
+		text[i] = (char)('a' + (chunk[0].flow - flow));
+		rs_sched_done(&sched, chunk[0].flow, chunk[0].lane, chunk[0].len);
+	}
+	text[i] = 0;
+	return text;
+}
+
+START_TEST(operations_are_cut_into_chunks_in_order)
+{
+	begin(1 << 20, 1 << 20, 64);
+	rs_sched_push(&sched, &flow[0], 2 * CHUNK + 5);
+	rs_sched_push(&sched, &flow[0], 0);
+	rs_sched_push(&sched, &flow[0], CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 5);
+	static const struct rs_chunk expected[] = { { flow, 0, 0, CHUNK, RS_WEIGHTED, false },
+						    { flow, 0, CHUNK, CHUNK, RS_WEIGHTED, false },
+						    { flow, 0, 2 * CHUNK, 5, RS_WEIGHTED, true },
+						    { flow, 1, 0, 0, RS_WEIGHTED, true },
+						    { flow, 2, 0, CHUNK, RS_WEIGHTED, true } };
+	for (unsigned int i = 0; i < 5; i++) {
+		ck_assert_uint_eq(chunk[i].op, expected[i].op);
+		ck_assert_uint_eq(chunk[i].offset, expected[i].offset);
+		ck_assert_uint_eq(chunk[i].len, expected[i].len);
+		ck_assert_int_eq(chunk[i].last, expected[i].last);
+		ck_assert_uint_eq(chunk[i].lane, RS_WEIGHTED);
+	}
+	ck_assert(!rs_sched_backlog(&sched));
+}
+END_TEST
+
+START_TEST(flows_of_a_priority_take_turns)
+{
+	for (uint8_t p = 0; p < RS_PRIORITIES; p += 7) {
+		begin(1 << 20, 1 << 20, 64);
+		for (unsigned int i = 0; i < 3; i++) {
+			rs_flow_init(&flow[i], p, 1);
+			rs_sched_push(&sched, &flow[i], 3 * CHUNK);
+		}
+		ck_assert_str_eq(order(9), "abcabcabc");
+	}
+}
+END_TEST
+
+START_TEST(a_higher_priority_goes_first)
+{
+	begin(1 << 20, 1 << 20, 64);
+	for (unsigned int i = 0; i < 3; i++) {
+		rs_flow_init(&flow[i], (uint8_t)(2 * i), 1);
+		rs_sched_push(&sched, &flow[i], 2 * CHUNK);
+	}
+	ck_assert_str_eq(order(3), "ccb");
+	rs_sched_push(&sched, &flow[2], 1);
+	ck_assert_str_eq(order(9), "cbaa");
+}
+END_TEST
+
+START_TEST(weights_share_bytes_in_the_long_run)
+{
+	unsigned int bytes[3] = { 0 };
+
+	begin(1 << 20, 1 << 20, 64);
+	for (unsigned int i = 0; i < 3; i++)
+		rs_flow_init(&flow[i], 0, (uint8_t)(1 << i));
+	for (unsigned int n = 0; n < 70000; n++) {
+		for (unsigned int i = 0; i < 3; i++) /* sizes that do not fit the chunk, different ones */
+			while (flow[i].end - flow[i].first < 4)
+				rs_sched_push(&sched, &flow[i], 100 + 1000 * i);
+		unit_require(rs_sched_pick(&sched, chunk, 1) == 1);
+		bytes[chunk[0].flow - flow] += chunk[0].len;
+		rs_sched_done(&sched, chunk[0].flow, chunk[0].lane, chunk[0].len);
+	}
+	ck_assert_int_lt(abs((int)(bytes[1] - 2 * bytes[0])), (int)bytes[0] / 20);
+	ck_assert_int_lt(abs((int)(bytes[2] - 4 * bytes[0])), (int)bytes[0] / 20);
+}
+END_TEST
+
+START_TEST(a_mouse_waits_for_a_chunk_of_each_elephant_at_most)
+{
+	begin(1 << 20, 1 << 20, 64);
+	for (unsigned int i = 0; i < 4; i++) {
+		rs_flow_init(&flow[i], 0, RS_WEIGHT_MAX);
+		rs_sched_push(&sched, &flow[i], 100 * CHUNK);
+	}
+	ck_assert_str_eq(order(6), "abcdab");
+	rs_sched_push(&sched, &flow[4], 64);
+	ck_assert_str_eq(order(6), "cdabec");
+}
+END_TEST
+
+START_TEST(windows_bound_what_is_outstanding)
+{
+	begin(3 * CHUNK, 2 * CHUNK, 64);
+	rs_flow_init(&flow[1], 1, 1);
+	rs_sched_push(&sched, &flow[0], 9 * CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 2);
+	rs_sched_push(&sched, &flow[1], 9 * CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk + 2, 62), 3);
+	/* The strict backlog holds the weighted lane back, although that has room again. */
+	rs_sched_done(&sched, &flow[0], RS_WEIGHTED, CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 0);
+	rs_sched_done(&sched, &flow[1], RS_STRICT, CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
+	ck_assert_ptr_eq(chunk[0].flow, &flow[1]);
+	ck_assert_uint_eq(sched.lane[RS_STRICT].bytes, 3 * CHUNK);
+}
+END_TEST
+
+START_TEST(slots_bound_the_number_of_chunks)
+{
+	begin(1 << 20, 1 << 20, 3);
+	for (unsigned int i = 0; i < 8; i++)
+		rs_sched_push(&sched, &flow[i], 0);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 3);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 0);
+	rs_sched_done(&sched, &flow[0], RS_WEIGHTED, 0);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
+}
+END_TEST
+
+START_TEST(a_chunk_larger_than_the_window_goes_alone)
+{
+	begin(10, 10, 64);
+	rs_sched_push(&sched, &flow[0], 2 * CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
+	rs_sched_done(&sched, &flow[0], RS_WEIGHTED, CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
+}
+END_TEST
+
+START_TEST(a_full_queue_is_refused)
+{
+	begin(1 << 20, 1 << 20, 64);
+	for (unsigned int i = 0; i < RS_FLOW_OPS; i++)
+		ck_assert(rs_sched_push(&sched, &flow[0], 1));
+	ck_assert(!rs_sched_push(&sched, &flow[0], 1));
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), RS_FLOW_OPS);
+	ck_assert(rs_sched_push(&sched, &flow[0], 1));
+}
+END_TEST
+
+START_TEST(a_flow_changes_lanes_behind_its_chunks)
+{
+	begin(1 << 20, 1 << 20, 64);
+	rs_sched_push(&sched, &flow[0], 4 * CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 2), 2);
+	rs_sched_set(&sched, &flow[0], 5, 1);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk + 2, 2), 0);
+	rs_sched_done(&sched, &flow[0], RS_WEIGHTED, CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk + 2, 2), 0);
+	rs_sched_done(&sched, &flow[0], RS_WEIGHTED, CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk + 2, 2), 2);
+	ck_assert_uint_eq(chunk[2].lane, RS_STRICT);
+	ck_assert_uint_eq(chunk[2].offset, 2 * CHUNK);
+	/* Within the strict lane at once. */
+	rs_sched_push(&sched, &flow[0], 1);
+	rs_sched_set(&sched, &flow[0], 7, 1);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 2), 1);
+}
+END_TEST
+
+START_TEST(changing_the_weight_wins_no_bytes)
+{
+	begin(1 << 20, 1 << 20, 64);
+	for (unsigned int i = 0; i < 2; i++)
+		rs_sched_push(&sched, &flow[i], 100 * CHUNK);
+	for (unsigned int n = 0; n < 10; n++) {
+		unsigned int a = 0;
+		const char *o = order(4);
+
+		for (unsigned int i = 0; i < 4; i++)
+			a += o[i] == 'a';
+		ck_assert_uint_eq(a, 2);
+		rs_sched_set(&sched, &flow[0], 0, 1);
+	}
+}
+END_TEST
+
+START_TEST(dropped_operations_are_gone)
+{
+	begin(1 << 20, 1 << 20, 64);
+	for (unsigned int i = 0; i < 3; i++)
+		rs_sched_push(&sched, &flow[i], 3 * CHUNK);
+	ck_assert_str_eq(order(4), "abca");
+	rs_sched_drop(&sched, &flow[1]);
+	ck_assert_str_eq(order(9), "cac");
+	rs_sched_push(&sched, &flow[1], 1);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 1), 1);
+	ck_assert_uint_eq(chunk[0].op, 1);
+	ck_assert_uint_eq(chunk[0].offset, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("share_sched");
+	TCase *t = tcase_create("sched");
+
+	tcase_add_test(t, operations_are_cut_into_chunks_in_order);
+	tcase_add_test(t, flows_of_a_priority_take_turns);
+	tcase_add_test(t, a_higher_priority_goes_first);
+	tcase_add_test(t, weights_share_bytes_in_the_long_run);
+	tcase_add_test(t, a_mouse_waits_for_a_chunk_of_each_elephant_at_most);
+	tcase_add_test(t, windows_bound_what_is_outstanding);
+	tcase_add_test(t, slots_bound_the_number_of_chunks);
+	tcase_add_test(t, a_chunk_larger_than_the_window_goes_alone);
+	tcase_add_test(t, a_full_queue_is_refused);
+	tcase_add_test(t, a_flow_changes_lanes_behind_its_chunks);
+	tcase_add_test(t, changing_the_weight_wins_no_bytes);
+	tcase_add_test(t, dropped_operations_are_gone);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}

@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_share_search.c - every state of a small scheduler: three flows, operations of up to two and a half chunks, picks of
+ * one and two chunks, completions in the order of each lane, one change of priority, one drop.
+ *
+ * In every state: chunks of a flow follow each other without a gap and in order (nothing lost, doubled or overtaken), no
+ * window overflows, no weighted chunk passes a strict backlog, no flow waits for more chunks of its priority than its
+ * peers' shares, and completions alone empty the queues (nothing is forgotten).
+ *
+ * The world is one static object that is copied out and in, so its pointers stay valid and its bytes are the state.
+ */
+#include "suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "share/schedule.h"
+
+#define FLOWS 3
+#define CHUNK 64u /* RS_COST_MIN: an empty chunk costs as much as a whole one */
+#define OUT 8
+
+struct outstanding {
+	uint32_t flow, len;
+};
+
+static struct world {
+	struct rs_sched sched;
+	struct rs_flow flow[FLOWS];
+	struct outstanding out[RS_LANES][OUT];
+	uint32_t nout[RS_LANES];
+	uint32_t len[FLOWS][4];        /* of operations, as pushed */
+	uint32_t op[FLOWS], at[FLOWS]; /* what is expected next */
+	uint32_t waited[FLOWS];        /* chunks of other flows of the priority since it could have gone */
+	uint32_t pushes, sets, drops;
+} w;
+
+/* ---- states that were seen ------------------------------------------------------------------ */
+
+#define STATES (1u << 19)
+static struct world *queue;
+static uint64_t *seen;
+static uint32_t nstates, head;
+
+static uint64_t hash(const void *data, size_t size)
+{
+	const unsigned char *p = data;
+	uint64_t h = 0x9e3779b97f4a7c15u, word;
+
+	for (; size >= 8; size -= 8, p += 8) {
+		memcpy(&word, p, 8);
+		h = (h ^ word) * 0xff51afd7ed558ccdu;
+		h ^= h >> 32;
+	}
+	return h ? h : 1;
+}
+
+/* A state is known by 64 bits of its hash: two that share one are as good as never met. */
+static void reached(void)
+{
+	const uint64_t h = hash(&w, sizeof(w));
+	uint32_t i = (uint32_t)h & (2 * STATES - 1);
+
+	while (seen[i] && seen[i] != h)
+		i = (i + 1) & (2 * STATES - 1);
+	if (seen[i])
+		return;
+	seen[i] = h;
+	unit_require(nstates < STATES);
+	queue[nstates++] = w;
+}
+
+/* ---- steps ---------------------------------------------------------------------------------- */
+
+static bool ready(const struct rs_flow *f)
+{
+	return f->first != f->end && !f->moving;
+}
+
+static void check_chunk(const struct rs_chunk *c)
+{
+	const uint32_t i = (uint32_t)(c->flow - w.flow);
+
+	unit_require(i < FLOWS && c->op == w.op[i] && c->offset == w.at[i]);
+	unit_require(c->len <= CHUNK && c->offset + c->len <= w.len[i][c->op]);
+	unit_require(c->last == (c->offset + c->len == w.len[i][c->op]));
+	unit_require(c->lane == (c->flow->priority ? RS_STRICT : RS_WEIGHTED));
+	for (uint32_t k = 0; k < w.nout[!c->lane]; k++)
+		unit_require(w.out[!c->lane][k].flow != i); /* nothing of it on the other lane */
+	w.at[i] += c->len;
+	if (c->last) {
+		w.op[i]++;
+		w.at[i] = 0;
+	}
+	w.out[c->lane][w.nout[c->lane]++] = (struct outstanding){ i, c->len };
+	unit_require(w.nout[c->lane] <= w.sched.lane[c->lane].max_chunks);
+	w.waited[i] = 0;
+}
+
+static unsigned int pick(void)
+{
+	bool was_ready[FLOWS];
+	struct rs_chunk c;
+	unsigned int i, bound;
+
+	for (i = 0; i < FLOWS; i++)
+		was_ready[i] = ready(&w.flow[i]);
+	if (!rs_sched_pick(&w.sched, &c, 1))
+		return 0;
+	check_chunk(&c);
+	for (i = 0; i < FLOWS; i++) {
+		const struct rs_flow *f = &w.flow[i];
+
+		if (f == c.flow || !was_ready[i])
+			continue;
+		unit_require(f->priority <= c.flow->priority);
+		if (f->priority != c.flow->priority)
+			continue;
+		/* Strict: each other flow once. Weighted: what others have left of this epoch, and all of the next. */
+		bound = FLOWS - 1;
+		if (!f->priority)
+			for (unsigned int k = bound = 0; k < FLOWS; k++)
+				bound += &w.flow[k] == f ? 0 : 2u * w.flow[k].weight + 1;
+		unit_require(++w.waited[i] <= bound);
+	}
+	return 1;
+}
+
+static void done(unsigned int lane)
+{
+	const struct outstanding o = w.out[lane][0];
+
+	memmove(&w.out[lane][0], &w.out[lane][1], (OUT - 1) * sizeof(o));
+	w.out[lane][OUT - 1] = (struct outstanding){ 0, 0 };
+	w.nout[lane]--;
+	rs_sched_done(&w.sched, &w.flow[o.flow], lane, o.len);
+}
+
+/* Completions and picks alone end with nothing queued, and everything expected handed out. */
+static void check_drains(void)
+{
+	unsigned int i, steps;
+
+	for (steps = 0; steps < 64; steps++) {
+		while (pick())
+			;
+		if (!w.nout[0] && !w.nout[1])
+			break;
+		done(w.nout[0] ? 0 : 1);
+	}
+	unit_require(steps < 64 && !rs_sched_backlog(&w.sched));
+	for (i = 0; i < FLOWS; i++)
+		unit_require(w.op[i] == w.flow[i].end && !w.at[i] && !w.flow[i].outstanding);
+	for (i = 0; i < RS_LANES; i++)
+		unit_require(!w.sched.lane[i].bytes && !w.sched.lane[i].chunks);
+}
+
+static void push(unsigned int i, uint32_t len)
+{
+	w.len[i][w.flow[i].end] = len;
+	w.pushes++;
+	if (!ready(&w.flow[i]))
+		w.waited[i] = 0;
+	unit_require(rs_sched_push(&w.sched, &w.flow[i], len));
+}
+
+static void set(unsigned int i, uint8_t priority, uint8_t weight)
+{
+	w.sets++;
+	memset(w.waited, 0, sizeof(w.waited));
+	rs_sched_set(&w.sched, &w.flow[i], priority, weight);
+}
+
+static void drop(unsigned int i)
+{
+	w.drops++;
+	rs_sched_drop(&w.sched, &w.flow[i]);
+	w.op[i] = w.flow[i].end;
+	w.at[i] = w.waited[i] = 0;
+}
+
+#define STEP(condition, action)          \
+	do {                             \
+		if (condition) {         \
+			w = queue[head]; \
+			action;          \
+			reached();       \
+		}                        \
+	} while (0)
+
+static void expand(uint32_t pushes)
+{
+	static const uint32_t lens[] = { 0, CHUNK, 5 * CHUNK / 2 };
+	const struct world *at = &queue[head];
+	unsigned int i, k;
+
+	w = *at;
+	check_drains();
+	for (i = 0; i < FLOWS; i++) {
+		for (k = 0; k < 3; k++)
+			STEP(at->pushes < pushes && at->flow[i].end < 3, push(i, lens[k]));
+	}
+	STEP(!at->sets, set(0, at->flow[0].priority ? 0 : 3, 2));
+	STEP(!at->drops, drop(1));
+	for (i = 0; i < RS_LANES; i++)
+		STEP(at->nout[i], done(i));
+	STEP(true, pick());
+}
+
+static void search(const uint8_t priority[FLOWS], const uint8_t weight[FLOWS], uint32_t window, uint32_t pushes)
+{
+	const uint32_t windows[] = { window * CHUNK, window * CHUNK }, slots[] = { OUT - 1, OUT - 1 };
+
+	memset(&w, 0, sizeof(w));
+	memset(seen, 0, 2 * STATES * sizeof(*seen));
+	nstates = head = 0;
+	rs_sched_init(&w.sched, CHUNK, windows, slots);
+	for (unsigned int i = 0; i < FLOWS; i++)
+		rs_flow_init(&w.flow[i], priority[i], weight[i]);
+	reached();
+	for (; head < nstates; head++)
+		expand(pushes);
+	printf("share_search: priorities %u %u %u, window %u: %u states\n", priority[0], priority[1], priority[2],
+	       window, nstates);
+	ck_assert_uint_gt(nstates, 1000);
+}
+
+START_TEST(no_state_loses_or_starves)
+{
+	seen = calloc(2 * STATES, sizeof(*seen));
+	queue = calloc(STATES, sizeof(*queue));
+	ck_assert(seen && queue);
+	search((const uint8_t[]){ 0, 0, 0 }, (const uint8_t[]){ 1, 2, 1 }, 2, 3);
+	search((const uint8_t[]){ 0, 0, 3 }, (const uint8_t[]){ 1, 1, 1 }, 1, 3);
+	search((const uint8_t[]){ 3, 3, 7 }, (const uint8_t[]){ 1, 1, 1 }, 2, 3);
+	free(queue);
+	free(seen);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("share_search");
+	TCase *t = tcase_create("search");
+
+	tcase_set_timeout(t, 120);
+	tcase_add_test(t, no_state_loses_or_starves);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
