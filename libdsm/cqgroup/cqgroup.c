@@ -3,7 +3,7 @@
  * cqgroup.c - one group: its vectors, the CQs on them, what was counted.
  *
  * The lock guards the list of CQs and the numbers of CQs per vector; it is held for a search, never during a call of
- * libibverbs. A CQ is in the list from after it was made until before it is destroyed, so an address that libibverbs uses
+ * libibverbs. The lock of the host's loads (load.c) is taken inside it. A CQ is in the list from after it was made until before it is destroyed, so an address that libibverbs uses
  * again is never there twice. Events and completions are counted without the lock.
  */
 #include "cqgroup.h"
@@ -12,10 +12,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cqgroup/load.h"
 #include "cqgroup/table.h"
 
 /* A cache line for each: threads of different vectors count at once. */
@@ -38,7 +40,9 @@ struct cqgroup {
 	char name[CQGROUP_NAME_MAX];
 	pthread_mutex_t lock;
 	struct member *members; /* under the lock */
-	unsigned int turn;      /* under the lock: whose it is */
+	struct cqload *load;
+	unsigned int turn; /* under the lock: the index of the slot whose turn it is */
+	bool placed;       /* under the lock: turns have begun, at a place that the host's loads gave */
 	unsigned int nslots;
 	struct slot *slots; /* by ascending vector */
 	uint16_t *index;    /* of a vector's slot, plus 1; 0: not of this group */
@@ -99,8 +103,8 @@ int cqgroup_cpus(const struct cqgroup_device *dev, const char *name, const struc
 	return 0;
 }
 
-int cqgroup_make(struct ibv_context *ctx, const char *name, const struct cqset *vectors, const struct cqset *cpus,
-		 struct cqgroup **out)
+int cqgroup_make(struct ibv_context *ctx, const struct cqgroup_device *dev, const char *name,
+		 const struct cqset *vectors, const struct cqset *cpus, struct cqgroup **out)
 {
 	struct cqgroup *g = calloc(1, sizeof(*g));
 	unsigned int i, v = 0;
@@ -115,6 +119,9 @@ int cqgroup_make(struct ibv_context *ctx, const char *name, const struct cqset *
 	g->slots = aligned_alloc(sizeof(*g->slots), g->nslots * sizeof(*g->slots));
 	g->index = calloc(g->nindex, sizeof(*g->index));
 	if (!g->slots || !g->index)
+		goto free_group;
+	g->load = cqload_of(ctx->device->name, dev->nvectors);
+	if (!g->load)
 		goto free_group;
 	memset(g->slots, 0, g->nslots * sizeof(*g->slots));
 	for (i = 0; i < g->nslots; i++, v++) {
@@ -156,7 +163,7 @@ int cqgroup_create(struct ibv_context *ctx, const char *name, const char *vector
 	if (!err)
 		err = cqgroup_cpus(&dev, name, &vs, cpus ? cpus : "", cpus ? strlen(cpus) : 0, &cs, why);
 	if (!err) {
-		err = cqgroup_make(ctx, name, &vs, &cs, out);
+		err = cqgroup_make(ctx, &dev, name, &vs, &cs, out);
 		if (err)
 			cqgroup_why(why, "no memory for %s", name);
 	}
@@ -191,14 +198,21 @@ static uint64_t counted(const uint64_t *c)
 	return __atomic_load_n(c, __ATOMIC_RELAXED);
 }
 
-static struct slot *least_loaded(const struct cqgroup *g)
+/* The vector with the fewest CQs on the host, then with the fewest completions here, then the first from g->turn on. */
+static unsigned int least_loaded(const struct cqgroup *g)
 {
-	struct slot *best = g->slots, *s;
+	unsigned int best = 0, best_load = 0, i;
 
-	for (s = g->slots + 1; s < g->slots + g->nslots; s++)
-		if (s->cqs < best->cqs ||
-		    (s->cqs == best->cqs && counted(&s->completions) < counted(&best->completions)))
-			best = s;
+	for (i = 0; i < g->nslots; i++) {
+		const unsigned int at = (g->turn + i) % g->nslots, load = cqload_get(g->load, g->slots[at].vector);
+
+		if (i &&
+		    (load > best_load ||
+		     (load == best_load && counted(&g->slots[at].completions) >= counted(&g->slots[best].completions))))
+			continue;
+		best = at;
+		best_load = load;
+	}
 	return best;
 }
 
@@ -209,7 +223,17 @@ int cqgroup_take(struct cqgroup *g, enum cqgroup_policy policy)
 	if (policy != CQGROUP_ROUND_ROBIN && policy != CQGROUP_LEAST_LOADED)
 		return -EINVAL;
 	pthread_mutex_lock(&g->lock);
-	s = policy == CQGROUP_LEAST_LOADED ? least_loaded(g) : &g->slots[g->turn++ % g->nslots];
+	cqload_begin(g->load);
+	if (policy == CQGROUP_LEAST_LOADED) {
+		s = &g->slots[least_loaded(g)];
+	} else {
+		if (!g->placed)
+			g->turn = least_loaded(g);
+		g->placed = true;
+		s = &g->slots[g->turn++ % g->nslots];
+	}
+	cqload_add(g->load, s->vector);
+	cqload_end(g->load);
 	s->cqs++;
 	s->made++;
 	pthread_mutex_unlock(&g->lock);
@@ -223,8 +247,19 @@ void cqgroup_give(struct cqgroup *g, unsigned int vector)
 	if (!s)
 		return;
 	pthread_mutex_lock(&g->lock);
-	if (s->cqs)
+	if (s->cqs) {
 		s->cqs--;
+		cqload_begin(g->load);
+		cqload_remove(g->load, vector);
+		cqload_end(g->load);
+	}
+	pthread_mutex_unlock(&g->lock);
+}
+
+void cqgroup_set_turn(struct cqgroup *g, unsigned int turn)
+{
+	pthread_mutex_lock(&g->lock);
+	g->turn = turn % g->nslots;
 	pthread_mutex_unlock(&g->lock);
 }
 

@@ -16,6 +16,8 @@
 #define RXE_VENDOR 0xffffffu
 #define SIW_VENDOR 0x626d74u
 
+const char *cqgroup_sysfs = "/sys";
+
 /* A file's first line without its end. 0: not there, or empty. */
 static size_t read_line(char *buf, size_t size, const char *path)
 {
@@ -102,7 +104,7 @@ void cqgroup_device_of(struct ibv_context *ctx, struct cqgroup_device *out)
 
 	if (sched_getaffinity(0, sizeof(allowed), (cpu_set_t *)&allowed) || !cqset_count(&allowed))
 		cqset_add(&allowed, 0);
-	cqgroup_device_read("/sys", ctx->device->name,
+	cqgroup_device_read(cqgroup_sysfs, ctx->device->name,
 			    ctx->num_comp_vectors > 0 ? (unsigned int)ctx->num_comp_vectors : 1, &allowed, out);
 }
 

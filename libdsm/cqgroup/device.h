@@ -16,6 +16,9 @@ struct cqgroup_device {
 	struct cqset cpus;   /* beside the device and allowed to the process; never empty */
 };
 
+/* Where sysfs is: "/sys"; a test changes it. */
+extern const char *cqgroup_sysfs;
+
 /* Read root ("/sys", or where a test has recorded one) for the device. What is missing there is taken for what it is on a
  * machine of one node. allowed: CPUs that the process may use. */
 void cqgroup_device_read(const char *root, const char *name, unsigned int nvectors, const struct cqset *allowed,

@@ -259,7 +259,7 @@ static int make_groups(struct cqgroup_table *t, const struct plan *p, struct ibv
 		err = cqgroup_cpus(dev, class_names[c], &p->c[c].vectors, p->c[c].cpus, p->c[c].cpus_len, &cpus, why);
 		if (err)
 			return err;
-		err = cqgroup_make(ctx, name, &p->c[c].vectors, &cpus, &t->by_class[c]);
+		err = cqgroup_make(ctx, dev, name, &p->c[c].vectors, &cpus, &t->by_class[c]);
 		if (err) {
 			cqgroup_why(why, "no memory for %s", name);
 			return err;
@@ -279,7 +279,7 @@ static int make_one(struct cqgroup_table *t, struct ibv_context *ctx, const stru
 	cqset_range(&vectors, 0, dev->nvectors);
 	err = cqgroup_cpus(dev, "all", &vectors, "", 0, &cpus, why);
 	if (!err)
-		err = cqgroup_make(ctx, "all", &vectors, &cpus, &t->groups[0]);
+		err = cqgroup_make(ctx, dev, "all", &vectors, &cpus, &t->groups[0]);
 	if (err)
 		return err;
 	t->ngroups = 1;

@@ -17,8 +17,8 @@ int cqgroup_cpus(const struct cqgroup_device *dev, const char *name, const struc
 int cqgroup_vectors(const struct cqgroup_device *dev, const char *name, const struct cqset *vectors, char *why);
 
 /* A group of what was looked at. -ENOMEM. */
-int cqgroup_make(struct ibv_context *ctx, const char *name, const struct cqset *vectors, const struct cqset *cpus,
-		 struct cqgroup **out);
+int cqgroup_make(struct ibv_context *ctx, const struct cqgroup_device *dev, const char *name,
+		 const struct cqset *vectors, const struct cqset *cpus, struct cqgroup **out);
 
 /* cqgroup_table_create() for a device that is known. */
 int cqgroup_table_make(struct ibv_context *ctx, const struct cqgroup_device *dev, const char *config,

@@ -101,7 +101,7 @@ static int choose_vectors(char *device, size_t room, struct dsm_ioc_join *j)
 	_Static_assert(sizeof(j->vectors) / sizeof(j->vectors[0]) == CLASS_MAX, "one for each class");
 	if (!config || !*config || !strcmp(config, "off"))
 		return 0;
-	return net_class_vectors(device, room, config, j->vectors);
+	return net_class_vectors(device, room, config, job.node, j->vectors);
 }
 
 static int join(const char *name, void *address, size_t *size)

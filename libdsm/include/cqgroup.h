@@ -39,9 +39,10 @@ struct cqgroup_table;
 
 /* ---- one group ----------------------------------------------------------------------------- */
 
+/* The CQs of a vector are those that all processes of the host created in groups: see cq-groups.md. */
 enum cqgroup_policy {
-	CQGROUP_ROUND_ROBIN = 0, /* the group's vectors in turn */
-	CQGROUP_LEAST_LOADED /* that with the fewest CQs, then the fewest counted completions, then the lowest number */
+	CQGROUP_ROUND_ROBIN = 0, /* the group's vectors in turn; the first is the one with the fewest CQs */
+	CQGROUP_LEAST_LOADED /* that with the fewest CQs, then the fewest counted completions, then the next in turn */
 };
 
 /* A group of any name. vectors NULL: all of the device. cpus NULL or "auto": one CPU per vector, from those near the
@@ -68,6 +69,11 @@ CQGROUP_API int cqgroup_cq_vector(struct cqgroup *g, const struct ibv_cq *cq);
 /* For CQs that are created in other ways, such as ibv_create_cq_ex(): take a vector for a CQ, and give it back. */
 CQGROUP_API int cqgroup_take(struct cqgroup *g, enum cqgroup_policy policy);
 CQGROUP_API void cqgroup_give(struct cqgroup *g, unsigned int vector);
+
+/* Begin with the turn-th vector of the group (modulo their number) among those that are equally loaded; by default the first.
+ * Processes that pass different numbers, such as their rank, spread over the vectors even where the CQs of other processes
+ * cannot be counted (no sysfs). */
+CQGROUP_API void cqgroup_set_turn(struct cqgroup *g, unsigned int turn);
 
 /* Count handled events and completions; any number of threads at once, without a lock. Vectors of other groups are ignored. */
 CQGROUP_API void cqgroup_count(struct cqgroup *g, unsigned int vector, uint64_t events, uint64_t completions);

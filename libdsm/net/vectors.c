@@ -43,9 +43,10 @@ static struct ibv_context *open_first(const char *name)
 	return ctx;
 }
 
-int net_class_vectors(char *device, size_t room, const char *config, int16_t vectors[CLASS_MAX])
+int net_class_vectors(char *device, size_t room, const char *config, unsigned int turn, int16_t vectors[CLASS_MAX])
 {
 	struct cqgroup_table *table;
+	struct cqgroup *g;
 	char why[CQGROUP_WHY_MAX];
 	struct ibv_context *ctx;
 	unsigned int c;
@@ -59,9 +60,11 @@ int net_class_vectors(char *device, size_t room, const char *config, int16_t vec
 	if (err) {
 		log_line("DSM_CQ_GROUPS: %s: %s", device, why);
 	} else {
-		for (c = 0; c < CLASS_MAX; c++)
-			vectors[c] = (int16_t)cqgroup_take(cqgroup_table_class(table, (enum cqgroup_class)c),
-							   CQGROUP_LEAST_LOADED);
+		for (c = 0; c < CLASS_MAX; c++) {
+			g = cqgroup_table_class(table, (enum cqgroup_class)c);
+			cqgroup_set_turn(g, turn);
+			vectors[c] = (int16_t)cqgroup_take(g, CQGROUP_LEAST_LOADED);
+		}
 		cqgroup_table_destroy(table);
 	}
 	ibv_close_device(ctx);

@@ -128,6 +128,7 @@ static int queue_open(struct dev *d, struct cqgroup *g)
 		log_line("RDMA: %s: cannot create an event channel: %s", d->name, strerror(errno));
 		return errno == EMFILE || errno == ENFILE ? -EMFILE : -ENOMEM;
 	}
+	cqgroup_set_turn(g, d->net->cfg.rank);
 	err = cqgroup_create_cq(g, cq_entries(d), q, q->channel, CQGROUP_LEAST_LOADED, &q->cq);
 	if (err) {
 		log_line("RDMA: %s: cannot create a completion queue of %d entries: %s", d->name, cq_entries(d),
