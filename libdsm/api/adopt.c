@@ -149,9 +149,12 @@ static int map(const struct terms *t)
 
 static void unmap(const struct terms *t, const char *saved)
 {
+	int err;
+
 	range_remove(t->rec.off);
-	if (put_back(t, saved))
-		log_line("%zu bytes at %#" PRIx64 " are lost: %s", (size_t)t->len, t->at, dsm_strerror(errno));
+	err = put_back(t, saved);
+	if (err)
+		log_line("%zu bytes at %#" PRIx64 " are lost: %s", (size_t)t->len, t->at, dsm_strerror(err));
 }
 
 static int take(struct terms *t, struct dsm_region **out)

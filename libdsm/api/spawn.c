@@ -207,7 +207,7 @@ static int choose(void)
 	return (int)((job.rank + n + 1) % job.size);
 }
 
-static int make(const struct dsm_thread_options *opt, struct record **out)
+static int make(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, struct record **out)
 {
 	size_t size = opt && opt->stack_size ? (opt->stack_size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1) : STACK_DEFAULT;
 	const size_t top = (sizeof(struct record) + 63) & ~63ul;
@@ -224,6 +224,8 @@ static int make(const struct dsm_thread_options *opt, struct record **out)
 		return -EAGAIN;
 	r = (struct record *)(at + size - top);
 	memset(r, 0, sizeof(*r));
+	r->fn = fn;
+	r->arg = arg;
 	r->stack = at;
 	r->shared = opt && opt->shared_stack;
 	err = dsm_sem_init(&r->done, 0);
@@ -245,11 +247,9 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 		return err;
 	if (!t || !fn || where < -1 || where >= job.size)
 		return -EINVAL;
-	err = make(opt, &r);
+	err = make(opt, fn, arg, &r);
 	if (err)
 		return err;
-	r->fn = fn;
-	r->arg = arg;
 	r->rank = where < 0 ? choose() : where;
 	r->state = opt && opt->detached ? DETACHED : RUNS;
 	at = (uintptr_t)r;
@@ -329,11 +329,9 @@ DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), v
 		return err;
 	if (!fn || self.record)
 		return -EINVAL;
-	err = make(opt, &r);
+	err = make(opt, fn, arg, &r);
 	if (err)
 		return err;
-	r->fn = fn;
-	r->arg = arg;
 	r->rank = job.rank;
 	run_here(r);
 	if (result)
