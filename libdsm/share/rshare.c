@@ -57,15 +57,6 @@ static int resolve(const char *node, struct sockaddr_storage *out)
 	return 0;
 }
 
-static struct rshare_conn *conn_new(struct rshare *r, uint32_t index)
-{
-	struct rshare_conn *c = calloc(1, sizeof(struct rshare_listener));
-
-	if (c)
-		rs_conn_enter(r, index, c);
-	return c;
-}
-
 static void give_back(struct rshare *r, uint32_t index)
 {
 	struct rs_request q = { .type = RS_RELEASE, .index = index };
@@ -74,12 +65,25 @@ static void give_back(struct rshare *r, uint32_t index)
 	rs_request(r, &q, &a, NULL);
 }
 
+/* A connection or listener that the owner has made. -ENOMEM: it is given back. */
+static int conn_new(struct rshare *r, uint32_t index, struct rshare_conn **out)
+{
+	struct rshare_conn *c = calloc(1, sizeof(struct rshare_listener));
+
+	if (!c) {
+		give_back(r, index);
+		return -ENOMEM;
+	}
+	rs_conn_enter(r, index, c);
+	*out = c;
+	return 0;
+}
+
 int rshare_connect(struct rshare *r, const char *node, uint32_t service, unsigned int priority, unsigned int weight,
 		   struct rshare_conn **out)
 {
 	struct rs_request q = { .type = RS_CONNECT, .service = service };
 	struct rs_answer a;
-	struct rshare_conn *c;
 	int err;
 
 	if (priority > RSHARE_PRIORITY_MAX || weight > RSHARE_WEIGHT_MAX)
@@ -89,15 +93,7 @@ int rshare_connect(struct rshare *r, const char *node, uint32_t service, unsigne
 	err = resolve(node, &q.node);
 	if (!err)
 		err = rs_request(r, &q, &a, NULL);
-	if (err)
-		return err;
-	c = conn_new(r, a.index);
-	if (!c) {
-		give_back(r, a.index);
-		return -ENOMEM;
-	}
-	*out = c;
-	return 0;
+	return err ? err : conn_new(r, a.index, out);
 }
 
 int rshare_listen(struct rshare *r, uint32_t service, struct rshare_listener **out)
@@ -107,15 +103,11 @@ int rshare_listen(struct rshare *r, uint32_t service, struct rshare_listener **o
 	struct rshare_conn *c;
 	int err = rs_request(r, &q, &a, NULL);
 
-	if (err)
-		return err;
-	c = conn_new(r, a.index);
-	if (!c) {
-		give_back(r, a.index);
-		return -ENOMEM;
-	}
-	*out = (struct rshare_listener *)c;
-	return 0;
+	if (!err)
+		err = conn_new(r, a.index, &c);
+	if (!err)
+		*out = (struct rshare_listener *)c;
+	return err;
 }
 
 /* ---- events --------------------------------------------------------------------------------- */
@@ -224,20 +216,13 @@ int rshare_wait(struct rshare_conn *c, int timeout_ms)
 int rshare_accept(struct rshare_listener *l, struct rshare_conn **out)
 {
 	struct rshare_event e;
-	struct rshare_conn *c;
 	int n = rshare_poll(&l->conn, &e, 1);
 
 	if (n <= 0)
 		return n ? n : -EAGAIN;
 	if (e.type == RSHARE_CLOSED || e.cookie >= l->conn.r->layout.conns)
 		return -EBADMSG;
-	c = conn_new(l->conn.r, (uint32_t)e.cookie);
-	if (!c) {
-		give_back(l->conn.r, (uint32_t)e.cookie);
-		return -ENOMEM;
-	}
-	*out = c;
-	return 0;
+	return conn_new(l->conn.r, (uint32_t)e.cookie, out);
 }
 
 int rshare_listener_fd(struct rshare_listener *l)
