@@ -72,15 +72,7 @@ uint64_t barrier_nodes(uint64_t mask, uint16_t *locals)
 
 int barrier_meet(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
 {
-	struct msg m = { .version = WIRE_VERSION,
-			 .type = MSG_ARRIVE,
-			 .op = op,
-			 .src = job.node,
-			 .dst = job.node,
-			 .req_rank = job.node,
-			 .object = object,
-			 .aux = threads,
-			 .value = *value };
+	struct msg m = barrier_arrival(object, threads, op, *value);
 	struct bar *b = &job.mem.bars[object];
 	uint16_t locals;
 	uint64_t start = clock_ns();

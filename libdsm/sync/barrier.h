@@ -5,6 +5,9 @@
 
 #include <stdint.h>
 
+#include "core/wire.h"
+#include "engine/job.h"
+
 /* In dsm_init(), before any other rank's dsm_init() returns: barrier 0 of rank 0 is everybody's. */
 void barrier_start(void);
 
@@ -16,6 +19,20 @@ int barrier_arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op,
 uint64_t barrier_nodes(uint64_t mask, uint16_t *locals);
 /* What this thread is about to wait for, for stall.h. */
 void about_barrier(uint32_t object, uint64_t mask, uint32_t threads);
+
+/* The message that says so, of this node to itself. */
+static inline struct msg barrier_arrival(uint32_t object, uint32_t threads, uint8_t op, uint64_t value)
+{
+	return (struct msg){ .version = WIRE_VERSION,
+			     .type = MSG_ARRIVE,
+			     .op = op,
+			     .src = job.node,
+			     .dst = job.node,
+			     .req_rank = job.node,
+			     .object = object,
+			     .aux = threads,
+			     .value = value };
+}
 
 /* Members of sync_process: host.h has their contracts. */
 int barrier_meet(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value);

@@ -147,15 +147,7 @@ static int gather(const struct msg *m, uint64_t nodes, uint16_t locals, uint64_t
 
 static int arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
 {
-	const struct msg m = { .version = WIRE_VERSION,
-			       .type = MSG_ARRIVE,
-			       .op = op,
-			       .src = job.node,
-			       .dst = job.node,
-			       .req_rank = job.node,
-			       .object = object,
-			       .aux = threads,
-			       .value = *value };
+	const struct msg m = barrier_arrival(object, threads, op, *value);
 	uint64_t start = clock_ns(), nodes;
 	uint16_t locals;
 	int err;
