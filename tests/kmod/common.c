@@ -356,3 +356,28 @@ void show_counters(void)
 	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
 		printf("%s %lld, ", names[i], counter(names[i]));
 }
+
+int fuzz_options(int argc, char **argv, const char *usage, struct fuzz_options *o)
+{
+	int a;
+
+	for (a = 1; a < argc; a++) {
+		if (!strcmp(argv[a], "--seed") && a + 1 < argc) {
+			o->seed = strtoull(argv[++a], NULL, 0);
+		} else if (!strcmp(argv[a], "--seconds") && a + 1 < argc) {
+			o->seconds = atof(argv[++a]);
+		} else if (!strcmp(argv[a], "--inputs") && a + 1 < argc) {
+			o->inputs = strtoul(argv[++a], NULL, 0);
+		} else if (!strcmp(argv[a], "--round") && a + 1 < argc && o->round > 0) {
+			o->round = atof(argv[++a]);
+		} else {
+			fputs(usage, stdout);
+			return strcmp(argv[a], "--help") ? 2 : 0;
+		}
+	}
+	if (!module_loaded()) {
+		fprintf(stderr, "%s: dsm.ko is not loaded\n", argv[0]);
+		return 77;
+	}
+	return -1;
+}

@@ -72,6 +72,16 @@ int tainted(void);               /* by what the kernel has complained of; -1: it
 double patience(double seconds); /* as much longer as KMOD_TEST_SLOW says: on kernels that look at everything */
 double now_s(void);
 
+/* What the fuzzers are asked for: so long, or until there were so many inputs; rounds of so much (0: it has no such option). */
+struct fuzz_options {
+	uint64_t seed;
+	double seconds, round;
+	unsigned long inputs;
+};
+
+/* From the command line, for a guest with the module loaded. -1: go on; else the status to exit with. */
+int fuzz_options(int argc, char **argv, const char *usage, struct fuzz_options *o);
+
 /* splitmix64 */
 static inline uint64_t next(uint64_t *state)
 {

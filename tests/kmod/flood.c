@@ -12,7 +12,8 @@
  *
  * What must hold: processes end when they are killed, nothing of them is left, the kernel has not complained. In rounds in which
  * liars say nothing that may be believed, honest ranks go on, what they have written is there, and none is told that the other
- * is gone. In the other rounds they may be made to wait for ever, or to take each other for liars (docs/protocol.md). And each type of message was accepted at least once.
+ * is gone. In the other rounds they may be made to wait for ever, or to take each other for liars (docs/protocol.md). And each
+ * type of message was accepted at least once.
  * Runs in a guest, with a module that is built for it.
  */
 #include "tests/kmod/common_crowd.h"
@@ -402,13 +403,7 @@ static bool show_types(void)
 	return reach;
 }
 
-struct options {
-	uint64_t seed;
-	double seconds;
-	unsigned long inputs, round;
-};
-
-static int run(const struct options *o)
+static int run(const struct fuzz_options *o)
 {
 	const struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
 	const double began = now_s();
@@ -422,7 +417,7 @@ static int run(const struct options *o)
 	crowd = crowd_new();
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	while (ok && now_s() < began + o->seconds && messages() < o->inputs) {
-		ok = one_round(j, &r, o->round);
+		ok = one_round(j, &r, (unsigned long)o->round);
 		if (now_s() > told + 60) {
 			told = now_s();
 			printf("%lu rounds, %lu messages, %.0f a second\n", rounds, messages(),
@@ -439,28 +434,12 @@ static int run(const struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct options o = { .seed = 1, .seconds = 20, .inputs = ~0ul, .round = 50000 };
-	int a;
+	static const char usage[] =
+		"usage: flood [--seed S] [--seconds S] [--inputs N] [--round N]\n"
+		"Messages of 62 liars for two ranks of dsm.ko, for so long (20) or until there were so many, in\n"
+		"rounds of so many (50000); in a guest with a module that scripts/build-kmod --inject has built.\n";
+	struct fuzz_options o = { .seed = 1, .seconds = 20, .inputs = ~0ul, .round = 50000 };
+	int status = fuzz_options(argc, argv, usage, &o);
 
-	for (a = 1; a < argc; a++) {
-		if (!strcmp(argv[a], "--seed") && a + 1 < argc) {
-			o.seed = strtoull(argv[++a], NULL, 0);
-		} else if (!strcmp(argv[a], "--seconds") && a + 1 < argc) {
-			o.seconds = atof(argv[++a]);
-		} else if (!strcmp(argv[a], "--inputs") && a + 1 < argc) {
-			o.inputs = strtoul(argv[++a], NULL, 0);
-		} else if (!strcmp(argv[a], "--round") && a + 1 < argc) {
-			o.round = strtoul(argv[++a], NULL, 0);
-		} else {
-			printf("usage: flood [--seed S] [--seconds S] [--inputs N] [--round N]\n"
-			       "Messages of 62 liars for two ranks of dsm.ko, for so long (20) or until there were so many, in\n"
-			       "rounds of so many (50000); in a guest with a module that scripts/build-kmod --inject has built.\n");
-			return strcmp(argv[a], "--help") ? 2 : 0;
-		}
-	}
-	if (!module_loaded()) {
-		fprintf(stderr, "flood: dsm.ko is not loaded\n");
-		return 77;
-	}
-	return run(&o);
+	return status < 0 ? run(&o) : status;
 }

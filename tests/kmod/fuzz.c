@@ -182,12 +182,6 @@ static bool one_round(uint64_t seed, unsigned int number, double seconds)
 	return ok;
 }
 
-struct options {
-	uint64_t seed;
-	double seconds, round_seconds;
-	unsigned long inputs;
-};
-
 static bool prepare(void)
 {
 	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
@@ -203,7 +197,7 @@ static bool prepare(void)
 	return true;
 }
 
-static int run(const struct options *o)
+static int run(const struct fuzz_options *o)
 {
 	const double began = now_s();
 	double told = began;
@@ -213,7 +207,7 @@ static int run(const struct options *o)
 	if (!prepare())
 		return 2;
 	while (now_s() < began + o->seconds && inputs() < o->inputs && ok) {
-		ok = one_round(o->seed, round, o->round_seconds);
+		ok = one_round(o->seed, round, o->round);
 		if (!ok)
 			printf("round %u of seed %llu failed\n", round, (unsigned long long)o->seed);
 		round++;
@@ -232,28 +226,12 @@ static int run(const struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct options o = { .seed = 1, .seconds = 20, .round_seconds = 5, .inputs = ~0ul };
-	int i;
+	static const char usage[] =
+		"usage: fuzz [--seed S] [--seconds S] [--round S] [--inputs N]\n"
+		"Nonsense for /dev/dsm, for so long (20) or until there were so many calls, in rounds of so\n"
+		"many seconds (5); in a guest with dsm.ko loaded.\n";
+	struct fuzz_options o = { .seed = 1, .seconds = 20, .round = 5, .inputs = ~0ul };
+	int status = fuzz_options(argc, argv, usage, &o);
 
-	for (i = 1; i < argc; i++) {
-		if (!strcmp(argv[i], "--seed") && i + 1 < argc) {
-			o.seed = strtoull(argv[++i], NULL, 0);
-		} else if (!strcmp(argv[i], "--seconds") && i + 1 < argc) {
-			o.seconds = atof(argv[++i]);
-		} else if (!strcmp(argv[i], "--round") && i + 1 < argc) {
-			o.round_seconds = atof(argv[++i]);
-		} else if (!strcmp(argv[i], "--inputs") && i + 1 < argc) {
-			o.inputs = strtoul(argv[++i], NULL, 0);
-		} else {
-			printf("usage: fuzz [--seed S] [--seconds S] [--round S] [--inputs N]\n"
-			       "Nonsense for /dev/dsm, for so long (20) or until there were so many calls, in rounds of so\n"
-			       "many seconds (5); in a guest with dsm.ko loaded.\n");
-			return strcmp(argv[i], "--help") ? 2 : 0;
-		}
-	}
-	if (!module_loaded()) {
-		fprintf(stderr, "fuzz: dsm.ko is not loaded\n");
-		return 77;
-	}
-	return run(&o);
+	return status < 0 ? run(&o) : status;
 }

@@ -350,13 +350,7 @@ static bool one_round(struct job *j)
 	return nothing_left(20) && ok;
 }
 
-struct options {
-	uint64_t seed;
-	double seconds;
-	unsigned long inputs;
-};
-
-static int run(const struct options *o)
+static int run(const struct fuzz_options *o)
 {
 	const double began = now_s();
 	double told = began;
@@ -391,26 +385,12 @@ static int run(const struct options *o)
 
 int main(int argc, char **argv)
 {
-	struct options o = { .seed = 1, .seconds = 20, .inputs = ~0ul };
-	int a;
+	static const char usage[] =
+		"usage: wire [--seed S] [--seconds S] [--inputs N]\n"
+		"Wrong messages for ranks of dsm.ko, for so long (20) or until there were so many; in a guest\n"
+		"with the module loaded and an RDMA device.\n";
+	struct fuzz_options o = { .seed = 1, .seconds = 20, .inputs = ~0ul };
+	int status = fuzz_options(argc, argv, usage, &o);
 
-	for (a = 1; a < argc; a++) {
-		if (!strcmp(argv[a], "--seed") && a + 1 < argc) {
-			o.seed = strtoull(argv[++a], NULL, 0);
-		} else if (!strcmp(argv[a], "--seconds") && a + 1 < argc) {
-			o.seconds = atof(argv[++a]);
-		} else if (!strcmp(argv[a], "--inputs") && a + 1 < argc) {
-			o.inputs = strtoul(argv[++a], NULL, 0);
-		} else {
-			printf("usage: wire [--seed S] [--seconds S] [--inputs N]\n"
-			       "Wrong messages for ranks of dsm.ko, for so long (20) or until there were so many; in a guest\n"
-			       "with the module loaded and an RDMA device.\n");
-			return strcmp(argv[a], "--help") ? 2 : 0;
-		}
-	}
-	if (!module_loaded()) {
-		fprintf(stderr, "wire: dsm.ko is not loaded\n");
-		return 77;
-	}
-	return run(&o);
+	return status < 0 ? run(&o) : status;
 }

@@ -19,19 +19,19 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "rshare.h"
 #include "share/client.h"
 #include "share/owner.h"
 
+#include "events.h"
+
 enum { ECHO = 1, SINK, STUCK, MEMORY, REPORT, SERVICES };
 
 #define SLOT 4096u /* bytes of a receive buffer of the server */
 #define SLOTS 4
 #define BIG (1u << 20)
-#define WAIT_MS 60000
 
 struct report {
 	uint64_t messages, bytes, out_of_order, closed, broken;
@@ -48,14 +48,6 @@ static void must(int err, const char *what)
 		return;
 	fprintf(stderr, "%s: %s\n", what, strerror(-err));
 	exit(1);
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 static void open_node(enum rshare_role role, uint32_t connections, uint64_t pool)
@@ -221,30 +213,6 @@ static struct rshare_conn *dial(uint32_t service, unsigned int priority)
 	return c;
 }
 
-/* The next event, waiting for it. type 0: none came, or the owner is gone. */
-static struct rshare_event next(struct rshare_conn *c)
-{
-	const int64_t end = now_ms() + WAIT_MS;
-	struct rshare_event e = { .status = -ETIMEDOUT };
-	int n;
-
-	while (!(n = rshare_poll(c, &e, 1)) && now_ms() < end)
-		rshare_wait(c, 1000);
-	if (n < 0)
-		e.status = n;
-	return e;
-}
-
-static struct rshare_event next_of(struct rshare_conn *c, enum rshare_event_type type)
-{
-	struct rshare_event e;
-
-	do
-		e = next(c);
-	while (e.type && e.type != type && e.type != RSHARE_CLOSED);
-	return e;
-}
-
 static int echo(struct rshare_conn *c, char *out, char *in, size_t size)
 {
 	struct rshare_event e;
@@ -279,7 +247,7 @@ static struct report report(void)
 
 	if (!rshare_recv(c, buf, SLOT, 1) && !rshare_send(c, buf, 1, 2) && !next_of(c, RSHARE_RECEIVED).status)
 		memcpy(&out, buf, sizeof(out));
-	check("the report's connection closes", !rshare_disconnect(c, WAIT_MS));
+	check("the report's connection closes", !rshare_disconnect(c, EVENT_MS));
 	rshare_put(r, buf);
 	return out;
 }
@@ -298,7 +266,7 @@ static void test_echo(void)
 		check("the first message", next_of(c, RSHARE_RECEIVED).size == sizeof(struct rshare_remote));
 		for (unsigned int i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 			check("an echo", echo(c, out, in, sizes[i]));
-		check("disconnect", !rshare_disconnect(c, WAIT_MS));
+		check("disconnect", !rshare_disconnect(c, EVENT_MS));
 	}
 	rshare_put(r, out);
 	rshare_put(r, in);
@@ -321,7 +289,7 @@ static void test_rdma(void)
 	memset(in, 0, BIG);
 	check("read", !rshare_read(c, in, 300000, &at, 1000, 6) && !next_of(c, RSHARE_SENT).status);
 	check("what was written is read", !memcmp(in, out, 300000));
-	check("disconnect", !rshare_disconnect(c, WAIT_MS));
+	check("disconnect", !rshare_disconnect(c, EVENT_MS));
 	/* A wrong key ends the peer, and nothing else. */
 	rshare_put(r, out);
 	rshare_put(r, in);
@@ -357,7 +325,7 @@ static void test_many(void)
 	check("over two queue pairs", info.queue_pairs == 2 && info.connections >= N);
 	check("at the other end, too", rep.info.queue_pairs == 2 && rep.info.connections >= N);
 	for (i = good = 0; i < N; i++)
-		good += !rshare_disconnect(c[i], WAIT_MS);
+		good += !rshare_disconnect(c[i], EVENT_MS);
 	check("1,000 connections close", good == N);
 	rshare_put(r, in);
 	rshare_put(r, out);
@@ -396,8 +364,8 @@ static void test_order(void)
 	check("priority at run time",
 	      !rshare_set_priority(elephant[0], 7, 1) && !rshare_set_priority(mouse, 0, 4) && echo_small(mouse));
 	for (k = 0; k < 2; k++)
-		check("disconnect", !rshare_disconnect(elephant[k], WAIT_MS));
-	check("disconnect", !rshare_disconnect(mouse, WAIT_MS));
+		check("disconnect", !rshare_disconnect(elephant[k], EVENT_MS));
+	check("disconnect", !rshare_disconnect(mouse, EVENT_MS));
 	rshare_put(r, buf);
 	rshare_put(r, big);
 }
@@ -415,7 +383,7 @@ static void test_close(void)
 			memcpy(buf + i * SLOT, &i, sizeof(i));
 			check("send", !rshare_send(c, buf + i * SLOT, SLOT, i));
 		}
-		check("close", !rshare_disconnect(c, WAIT_MS));
+		check("close", !rshare_disconnect(c, EVENT_MS));
 	}
 	after = report();
 	check("nothing is lost",
@@ -440,14 +408,14 @@ static void test_opens(void)
 		for (i = 0; i < 50; i++)
 			good += next(c[i]).type == RSHARE_CONNECTED;
 		for (i = 0; i < 50; i++)
-			good += !rshare_disconnect(c[i], WAIT_MS);
+			good += !rshare_disconnect(c[i], EVENT_MS);
 	}
 	check("opens and closes", good == 2 * opens);
 	check("others send meanwhile", echoes == opens / 50);
 	must(rshare_get_info(r, &info), "rshare_get_info");
 	check("and leave nothing", info.connections == 1);
 	printf("%u opens and closes in %lld ms\n", opens, (long long)(now_ms() - start));
-	check("disconnect", !rshare_disconnect(other, WAIT_MS));
+	check("disconnect", !rshare_disconnect(other, EVENT_MS));
 }
 
 static void test_stuck(void)
@@ -463,7 +431,7 @@ static void test_stuck(void)
 		check("others go on", echo_small(c));
 	check("statistics", !rshare_get_stats(stuck, &stats) && stats.stalls == 1 && !stats.messages_sent);
 	check("a close that cannot end", rshare_disconnect(stuck, 200) == -ETIMEDOUT);
-	check("disconnect", !rshare_disconnect(c, WAIT_MS));
+	check("disconnect", !rshare_disconnect(c, EVENT_MS));
 	c = dial(77, 0);
 	check("nobody listens", next(c).status == -ECONNREFUSED);
 	rshare_disconnect(c, 0);
@@ -500,7 +468,7 @@ static void child_echo(void)
 
 	for (unsigned int i = 0; i < 50; i++)
 		check("echo", echo_small(c));
-	check("disconnect", !rshare_disconnect(c, WAIT_MS));
+	check("disconnect", !rshare_disconnect(c, EVENT_MS));
 	rshare_close(r);
 }
 
@@ -550,7 +518,7 @@ static void test_processes(void)
 	must(rshare_get_info(r, &info), "rshare_get_info");
 	check("nothing is left of them", info.connections == 1 && info.clients == 1 && info.peers == 1);
 	printf("scribbled: %llu connections ended for it\n", (unsigned long long)info.forged);
-	check("disconnect", !rshare_disconnect(c, WAIT_MS));
+	check("disconnect", !rshare_disconnect(c, EVENT_MS));
 }
 
 /* The owner is another process, and is killed. */
@@ -605,7 +573,7 @@ static void test_owner_dies(void)
 		;
 	check("nothing yet", poll(&p, 1, 0) == 0);
 	kill(pid, SIGKILL);
-	check("the fd tells", poll(&p, 1, WAIT_MS) == 1);
+	check("the fd tells", poll(&p, 1, EVENT_MS) == 1);
 	check("ECONNRESET", rshare_poll(c, &e, 1) == -ECONNRESET && rshare_wait(c, 1000) == -ECONNRESET);
 	check("of all calls",
 	      rshare_send(c, r->pool.base, 1, 1) == -ECONNRESET && rshare_disconnect(c, 1000) == -ECONNRESET);
@@ -613,7 +581,7 @@ static void test_owner_dies(void)
 	rshare_close(r);
 	r = mine;
 	c = dial(ECHO, 0);
-	check("other owners go on", echo_small(c) && !rshare_disconnect(c, WAIT_MS));
+	check("other owners go on", echo_small(c) && !rshare_disconnect(c, EVENT_MS));
 }
 
 /* An owner of our own sends what no owner sends. */

@@ -14,6 +14,9 @@
 
 #include "rshare.h"
 
+#define EVENT_MS 20000
+#include "../share/events.h"
+
 #ifdef __SANITIZE_THREAD__ /* no threads after fork() */
 #define FORKS 0
 #else
@@ -60,28 +63,6 @@ static void end(void)
 	rshare_close(a);
 	rshare_close(b);
 	ck_assert_uint_eq(fake_live, 0);
-}
-
-static struct rshare_event next(struct rshare_conn *c)
-{
-	struct rshare_event e = { .status = -ETIMEDOUT };
-	int n, i;
-
-	for (i = 0; i < 200 && !(n = rshare_poll(c, &e, 1)); i++)
-		rshare_wait(c, 100);
-	if (n < 0)
-		e.status = n;
-	return e;
-}
-
-static struct rshare_event next_of(struct rshare_conn *c, enum rshare_event_type type)
-{
-	struct rshare_event e;
-
-	do
-		e = next(c);
-	while (e.type && e.type != type && e.type != RSHARE_CLOSED);
-	return e;
 }
 
 static struct rshare_conn *accept_one(void)
