@@ -285,90 +285,127 @@ END_TEST
 #define OTHER_RECORD 0x3456789au
 
 /* What the home says after the answer to its question, about what it asked for. */
+static const struct answered {
+	int16_t count;
+	bool later; /* another has asked for the lock meanwhile */
+	bool freed; /* the keeper has given it back by itself meanwhile */
+	const char *says;
+	int16_t status;
+} answered[] = {
+	{ 0, false, false, "FREED LOCKED", 0 },     { 0, true, false, "FREED FREED", -EBUSY },
+	{ -EBUSY, false, false, "FREED", -EBUSY },  { -EBUSY, true, false, "FREED", -EBUSY },
+	{ -EBUSY, false, true, "LOCKED", 0 },       { -EINPROGRESS, false, false, "FREED", -EINPROGRESS },
+	{ -EINPROGRESS, false, true, "LOCKED", 0 }, { -EIO, false, false, "FREED", -EBUSY },
+};
+
+/* The home of a lock that NEXT's record has, what is said to it, and what it does at last. */
+struct home {
+	struct sync s;
+	struct msg first, try, answer, other;
+	struct actions out;
+	bool destroy;
+};
+
+static void hears(struct home *h, const struct msg *m)
+{
+	ck_assert_int_eq(lock_home_step(HOME, &h->s, m, &h->destroy, &h->out), 0);
+}
+
+static struct home kept_by_next(void)
+{
+	struct home h = { .s = { .kind = SYNC_MUTEX, .gen = GEN << 8 },
+			  .first = unit_msg(MSG_LOCK, NEXT, HOME, NEXT, 1),
+			  .try = unit_msg(MSG_TRYLOCK, ME, HOME, ME, SLOT),
+			  .answer = unit_msg(MSG_RECALLED, NEXT, HOME, NEXT, 1),
+			  .other = unit_msg(MSG_LOCK, 3, HOME, 3, 4) };
+
+	h.first.object = h.try.object = h.answer.object = h.other.object = OBJECT;
+	h.first.aux = h.answer.aux = NEXT_RECORD;
+	h.try.aux = RECORD;
+	h.other.aux = OTHER_RECORD;
+	hears(&h, &h.first);
+	return h;
+}
+
+/* The question of a trylock, and of SOP_DESTROY: asked once. */
+static void asks(struct home *h, bool destroys)
+{
+	if (destroys) {
+		h->try.type = MSG_SYNC;
+		h->out.n = 0;
+		ck_assert(lock_home_recall(HOME, &h->s, &h->try, &h->out));
+		ck_assert(!lock_home_recall(HOME, &h->s, &h->try, &h->out));
+		ck_assert_str_eq(unit_text(&h->out), "RECALL");
+	} else {
+		hears(h, &h->try);
+		hears(h, &h->try);
+		check_answer(&h->out, MSG_FREED, ME, SLOT, RECORD);
+		ck_assert_int_eq(h->out.v[0].msg.count, -EINPROGRESS);
+	}
+	ck_assert(!sync_idle(&h->s));
+}
+
+static void is_answered(struct home *h, const struct answered *a)
+{
+	const struct msg *m = &h->out.v[0].msg;
+
+	if (a->later)
+		hears(h, &h->other);
+	if (a->freed) {
+		h->first.type = MSG_UNLOCK;
+		hears(h, &h->first);
+		ck_assert(!sync_idle(&h->s)); /* the answer is still to come */
+	}
+	h->answer.count = a->count;
+	hears(h, &h->answer);
+	if (!a->count) {
+		ck_assert_uint_eq(m->dst, NEXT);
+		ck_assert_uint_eq(m->aux, NEXT_RECORD);
+		ck_assert_uint_eq(m->value, a->later);
+		ck_assert_int_eq(m->count, 0);
+	}
+}
+
+static void check_trylock_told(struct home *h, const struct answered *a)
+{
+	const struct msg *m = &h->out.v[h->out.n - 1].msg;
+
+	ck_assert_str_eq(unit_text(&h->out), a->says);
+	ck_assert_uint_eq(m->dst, ME);
+	ck_assert_uint_eq(m->req_rank, ME);
+	ck_assert_uint_eq(m->req_slot, SLOT);
+	ck_assert_uint_eq(m->aux, RECORD);
+	ck_assert_int_eq(m->count, a->status);
+	/* One answer. */
+	ck_assert_int_eq(lock_home_step(HOME, &h->s, &h->answer, &h->destroy, &h->out), -EBADMSG);
+	if (a->status)
+		return;
+	/* The home knows in full who is the last in line now. */
+	hears(h, &h->other);
+	ck_assert_str_eq(unit_text(&h->out), "NEXT");
+	ck_assert_uint_eq(h->out.v[0].msg.dst, ME);
+	ck_assert_uint_eq(h->out.v[0].msg.aux, RECORD);
+}
+
 START_TEST(an_answered_question_is_an_answered_request)
 {
-	static const struct {
-		int16_t count;
-		bool later; /* another has asked for the lock meanwhile */
-		bool freed; /* the keeper has given it back by itself meanwhile */
-		const char *says;
-		int16_t status;
-	} cases[] = {
-		{ 0, false, false, "FREED LOCKED", 0 },     { 0, true, false, "FREED FREED", -EBUSY },
-		{ -EBUSY, false, false, "FREED", -EBUSY },  { -EBUSY, true, false, "FREED", -EBUSY },
-		{ -EBUSY, false, true, "LOCKED", 0 },       { -EINPROGRESS, false, false, "FREED", -EINPROGRESS },
-		{ -EINPROGRESS, false, true, "LOCKED", 0 }, { -EIO, false, false, "FREED", -EBUSY },
-	};
-	unsigned int i, k;
+	unsigned int i, destroys;
 
-	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		for (k = 0; k < 2; k++) { /* the question of a trylock, and of SOP_DESTROY */
-			struct sync s = { .kind = SYNC_MUTEX, .gen = GEN << 8 };
-			struct msg first = unit_msg(MSG_LOCK, NEXT, HOME, NEXT, 1),
-				   try = unit_msg(MSG_TRYLOCK, ME, HOME, ME, SLOT),
-				   answer = unit_msg(MSG_RECALLED, NEXT, HOME, NEXT, 1),
-				   other = unit_msg(MSG_LOCK, 3, HOME, 3, 4);
-			const struct msg *m;
-			struct actions out;
-			bool destroy;
+	for (i = 0; i < sizeof(answered) / sizeof(answered[0]); i++)
+		for (destroys = 0; destroys < 2; destroys++) {
+			const struct answered *a = &answered[i];
+			struct home h = kept_by_next();
 
-			first.object = try.object = answer.object = other.object = OBJECT;
-			first.aux = answer.aux = NEXT_RECORD;
-			try.aux = RECORD;
-			other.aux = OTHER_RECORD;
-			ck_assert_int_eq(lock_home_step(HOME, &s, &first, &destroy, &out), 0);
-			if (k) {
-				try.type = MSG_SYNC;
-				out.n = 0;
-				ck_assert(lock_home_recall(HOME, &s, &try, &out));
-				ck_assert(!lock_home_recall(HOME, &s, &try, &out));
-				ck_assert_str_eq(unit_text(&out), "RECALL");
+			asks(&h, destroys);
+			is_answered(&h, a);
+			ck_assert_uint_eq(h.destroy, destroys);
+			ck_assert_uint_eq(sync_idle(&h.s), destroys && !a->status);
+			if (destroys) {
+				ck_assert_uint_eq(h.s.who, ME);
+				ck_assert_uint_eq(h.s.slot, SLOT);
 			} else {
-				ck_assert_int_eq(lock_home_step(HOME, &s, &try, &destroy, &out), 0);
-				ck_assert_int_eq(lock_home_step(HOME, &s, &try, &destroy, &out), 0);
-				check_answer(&out, MSG_FREED, ME, SLOT, RECORD);
-				ck_assert_int_eq(out.v[0].msg.count, -EINPROGRESS);
+				check_trylock_told(&h, a);
 			}
-			ck_assert(!sync_idle(&s));
-			if (cases[i].later)
-				ck_assert_int_eq(lock_home_step(HOME, &s, &other, &destroy, &out), 0);
-			if (cases[i].freed) {
-				first.type = MSG_UNLOCK;
-				ck_assert_int_eq(lock_home_step(HOME, &s, &first, &destroy, &out), 0);
-				ck_assert(!sync_idle(&s)); /* the answer is still to come */
-			}
-			answer.count = cases[i].count;
-			ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), 0);
-			ck_assert_uint_eq(destroy, k);
-			if (!cases[i].count) {
-				m = &out.v[0].msg;
-				ck_assert_uint_eq(m->dst, NEXT);
-				ck_assert_uint_eq(m->aux, NEXT_RECORD);
-				ck_assert_uint_eq(m->value, cases[i].later);
-				ck_assert_int_eq(m->count, 0);
-			}
-			ck_assert_uint_eq(sync_idle(&s), k && !cases[i].status);
-			if (k) {
-				ck_assert_uint_eq(s.who, ME);
-				ck_assert_uint_eq(s.slot, SLOT);
-				continue;
-			}
-			ck_assert_str_eq(unit_text(&out), cases[i].says);
-			m = &out.v[out.n - 1].msg;
-			ck_assert_uint_eq(m->dst, ME);
-			ck_assert_uint_eq(m->req_rank, ME);
-			ck_assert_uint_eq(m->req_slot, SLOT);
-			ck_assert_uint_eq(m->aux, RECORD);
-			ck_assert_int_eq(m->count, cases[i].status);
-			/* One answer. */
-			ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG);
-			if (cases[i].status)
-				continue;
-			/* The home knows in full who is the last in line now. */
-			ck_assert_int_eq(lock_home_step(HOME, &s, &other, &destroy, &out), 0);
-			ck_assert_str_eq(unit_text(&out), "NEXT");
-			ck_assert_uint_eq(out.v[0].msg.dst, ME);
-			ck_assert_uint_eq(out.v[0].msg.aux, RECORD);
 		}
 }
 END_TEST
