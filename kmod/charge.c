@@ -2,11 +2,11 @@
 /*
  * charge.c - what contexts take of the machine, and whose it is.
  *
- * Frames are locked memory of the user who made the window, whoever of the node's processes uses them. So is whatever else a context and its peers have this module make for
- * it - tables, the protocol's state, keys - but for the first FREE_PAGES of it, which any job of usual size needs; how many
- * contexts a user may have bounds that: an open file counts, and where it has made a window, the context does instead, for it
- * may outlive the file. All of it that a process or a worker allocates is of the memory cgroup of the
- * process that made the window as well.
+ * Frames are locked memory of the user who made the window, whoever of the node's processes uses them. So is whatever else a
+ * context and its peers have this module make for it - tables, the protocol's state, keys - but for the first FREE_PAGES of
+ * it, which any job of usual size needs; how many contexts a user may have bounds that: an open file counts, and where it has
+ * made a window, the context does instead, for it may outlive the file. All of it that a process or a worker allocates is of
+ * the memory cgroup of the process that made the window as well.
  */
 #include <linux/capability.h>
 #include <linux/list.h>
@@ -122,7 +122,9 @@ static struct account *find(kuid_t uid)
 {
 	struct account *a;
 
-	list_for_each_entry(a, &accounts, list) if (uid_eq(a->uid, uid)) return a;
+	list_for_each_entry(a, &accounts, list)
+		if (uid_eq(a->uid, uid))
+			return a;
 	return NULL;
 }
 

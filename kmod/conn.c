@@ -291,13 +291,13 @@ static void drop(struct work_struct *work)
 	struct conn *c = container_of(work, struct conn, drop);
 	unsigned int peer, class;
 
-	for_each_set_bit(peer, c->dropped, c->rank->size) for (class = 0; class < CLASS_MAX; class ++)
-	{
-		struct lane *l = lane_of(c, (u16)peer, class);
+	for_each_set_bit(peer, c->dropped, c->rank->size)
+		for (class = 0; class < CLASS_MAX; class ++) {
+			struct lane *l = lane_of(c, (u16)peer, class);
 
-		WRITE_ONCE(l->broken, true);
-		lane_end(l);
-	}
+			WRITE_ONCE(l->broken, true);
+			lane_end(l);
+		}
 }
 
 void conn_drop(struct conn *c, u16 peer)
@@ -470,7 +470,8 @@ static void close_lane(struct lane *l)
 		ib_destroy_qp(l->qp);
 	free_buffers(l->conn, l->buffers, l->conn->depth * l->pack, DMA_FROM_DEVICE, l->dma);
 	free_buffers(l->conn, l->out, l->conn->depth * l->pack, DMA_TO_DEVICE, l->out_dma);
-	list_for_each_entry_safe(w, next, &l->waiting, list) waiting_put(w);
+	list_for_each_entry_safe(w, next, &l->waiting, list)
+		waiting_put(w);
 }
 
 static void end(struct lane *l)
@@ -522,7 +523,8 @@ void conn_close(struct conn *c)
 		struct waiting *w, *next;
 
 		if (c->keys[p].blocks.next)
-			list_for_each_entry_safe(w, next, &c->keys[p].blocks, list) waiting_put(w);
+			list_for_each_entry_safe(w, next, &c->keys[p].blocks, list)
+				waiting_put(w);
 		vfree(c->keys[p].of);
 	}
 	if (!IS_ERR_OR_NULL(c->gid))

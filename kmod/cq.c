@@ -317,11 +317,11 @@ static void client_remove(struct ib_device *dev, void *data)
 	struct device_entry *e, *next;
 
 	mutex_lock(&devices_lock);
-	list_for_each_entry_safe(e, next, &devices, list) if (e->dev == dev)
-	{
-		list_del(&e->list);
-		kfree(e);
-	}
+	list_for_each_entry_safe(e, next, &devices, list)
+		if (e->dev == dev) {
+			list_del(&e->list);
+			kfree(e);
+		}
 	mutex_unlock(&devices_lock);
 	ranks_leave_device(dev);
 }
@@ -333,7 +333,9 @@ static u32 active_port(struct ib_device *dev)
 	struct ib_port_attr attr;
 	u32 p;
 
-	rdma_for_each_port(dev, p) if (!ib_query_port(dev, p, &attr) && attr.state == IB_PORT_ACTIVE) return p;
+	rdma_for_each_port(dev, p)
+		if (!ib_query_port(dev, p, &attr) && attr.state == IB_PORT_ACTIVE)
+			return p;
 	return 0;
 }
 
@@ -343,8 +345,7 @@ int device_get(const char *name, struct ib_device **dev, u32 *port)
 	int err = -ENODEV;
 
 	mutex_lock(&devices_lock);
-	list_for_each_entry(e, &devices, list)
-	{
+	list_for_each_entry(e, &devices, list) {
 		if (*name && strcmp(name, dev_name(&e->dev->dev)))
 			continue;
 		/* Where each network namespace has its own devices, others' are not there. */
@@ -373,7 +374,8 @@ bool device_is_here(const struct ib_device *dev)
 	bool is = false;
 
 	mutex_lock(&devices_lock);
-	list_for_each_entry(e, &devices, list) is |= e->dev == dev;
+	list_for_each_entry(e, &devices, list)
+		is |= e->dev == dev;
 	mutex_unlock(&devices_lock);
 	return is;
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * debug.c - debugfs, below dsm/: counters, one file each, counted anywhere and summed when read (`views`, open
- * files, `contexts`, `joined`, `frames` and `charged`, pages of other memory, are of what there is, and go down, too); `ranks`, what the ranks of this kernel wait for; and `queues`, what their
- * completion queues handled, and where.
+ * debug.c - debugfs, below dsm/: counters, one file each, counted anywhere and summed when read (`views`, open files,
+ * `contexts`, `joined`, `frames` and `charged`, pages of other memory, are of what there is, and go down, too); `ranks`, what
+ * the ranks of this kernel wait for; and `queues`, what their completion queues handled, and where.
  */
 #include <linux/debugfs.h>
 #include <linux/percpu.h>
@@ -44,7 +44,8 @@ static int counter_get(void *data, u64 *out)
 	int cpu;
 
 	*out = 0;
-	for_each_possible_cpu(cpu) *out += per_cpu(counts, cpu).v[c];
+	for_each_possible_cpu(cpu)
+		*out += per_cpu(counts, cpu).v[c];
 	return 0;
 }
 DEFINE_DEBUGFS_ATTRIBUTE(counter_fops, counter_get, NULL, "%llu\n");

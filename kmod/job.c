@@ -19,7 +19,9 @@ static int set_key(struct rank *r, const siphash_key_t *key)
 	if (r->keyed)
 		return -EBUSY;
 	r->key = *key;
-	list_for_each_entry(other, &ranks, list) if (same_job(r, other) && other->me == r->me) return -EEXIST;
+	list_for_each_entry(other, &ranks, list)
+		if (same_job(r, other) && other->me == r->me)
+			return -EEXIST;
 	r->job = (u32)siphash_1u64(0, key);
 	r->keyed = true;
 	return 0;
@@ -55,8 +57,7 @@ static int connect_here(struct rank *r, u16 peer)
 	int err = -ENOENT;
 
 	mutex_lock(&ranks_lock);
-	list_for_each_entry(other, &ranks, list)
-	{
+	list_for_each_entry(other, &ranks, list) {
 		if (!same_job(r, other) || other->me != peer || other->size != r->size || other->dead)
 			continue;
 		if (!uid_eq(other->ctx->uid, r->ctx->uid) && !admin) {

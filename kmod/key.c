@@ -87,13 +87,14 @@ static int key_came(struct conn *c, u16 peer, const struct msg *m)
 		return -EBADMSG;
 	}
 	k->of[chunk] = (struct peer_key){ .rkey = m->aux, .at = m->value };
-	list_for_each_entry_safe(w, next, &k->blocks, list) if (block_page(w->m.object) / CHUNK_PAGES == chunk)
-	{
-		list_move_tail(&w->list, &ready);
-		k->n--;
-	}
+	list_for_each_entry_safe(w, next, &k->blocks, list)
+		if (block_page(w->m.object) / CHUNK_PAGES == chunk) {
+			list_move_tail(&w->list, &ready);
+			k->n--;
+		}
 	spin_unlock(&k->lock);
-	list_for_each_entry_safe(w, next, &ready, list) lane_send_waiting(lane_of(c, peer, CLASS_DATA), w);
+	list_for_each_entry_safe(w, next, &ready, list)
+		lane_send_waiting(lane_of(c, peer, CLASS_DATA), w);
 	return 0;
 }
 
@@ -169,7 +170,8 @@ static int map_frames(struct conn *c, struct chunk *k, struct chunk_key *key)
 	if (k->whole)
 		sg_set_page(key->sg.sgl, k->frames[0], CHUNK_PAGES << PAGE_SHIFT, 0);
 	else
-		for_each_sg(key->sg.sgl, sg, k->n, i) sg_set_page(sg, k->frames[i], PAGE_SIZE, 0);
+		for_each_sg(key->sg.sgl, sg, k->n, i)
+			sg_set_page(sg, k->frames[i], PAGE_SIZE, 0);
 	err = ib_dma_map_sgtable_attrs(c->dev, &key->sg, DMA_BIDIRECTIONAL, 0);
 	if (err)
 		sg_free_table(&key->sg);

@@ -160,10 +160,13 @@ bool park(struct rank *r, const struct call *c, void __user *arg)
 		return false;
 	*p = (struct parked){ .r = r, .thread = get_pid(task_pid(current)), .arg = arg, .call = *c };
 	spin_lock(&r->parked_lock);
-	list_for_each_entry_safe(other, next, &r->parked, list) if (has_ended(other)) list_move(&other->list, &ended);
+	list_for_each_entry_safe(other, next, &r->parked, list)
+		if (has_ended(other))
+			list_move(&other->list, &ended);
 	list_add(&p->list, &r->parked);
 	spin_unlock(&r->parked_lock);
-	list_for_each_entry_safe(other, next, &ended, list) give_up(other);
+	list_for_each_entry_safe(other, next, &ended, list)
+		give_up(other);
 	return true;
 }
 
@@ -176,7 +179,9 @@ bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, 
 	if (list_empty_careful(&r->parked))
 		return false;
 	spin_lock(&r->parked_lock);
-	list_for_each_entry(p, &r->parked, list) if (p->thread == task_pid(current)) mine = p;
+	list_for_each_entry(p, &r->parked, list)
+		if (p->thread == task_pid(current))
+			mine = p;
 	if (mine)
 		list_del(&mine->list);
 	spin_unlock(&r->parked_lock);
@@ -196,5 +201,6 @@ void park_free(struct rank *r)
 {
 	struct parked *p, *next;
 
-	list_for_each_entry_safe(p, next, &r->parked, list) forget(p);
+	list_for_each_entry_safe(p, next, &r->parked, list)
+		forget(p);
 }

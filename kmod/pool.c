@@ -111,8 +111,7 @@ static int fill_all(struct pool *p)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu)
-	{
+	for_each_possible_cpu(cpu) {
 		struct stash *s = per_cpu_ptr(p->stashes, cpu);
 
 		while (s->n < p->keep) {
@@ -150,8 +149,7 @@ void pool_destroy(struct pool *p)
 	for (i = 0; i < POOLS; i++)
 		if (pools[i] == p)
 			pools[i] = NULL;
-	for_each_possible_cpu(cpu)
-	{
+	for_each_possible_cpu(cpu) {
 		struct stash *s = p->stashes ? per_cpu_ptr(p->stashes, cpu) : NULL;
 
 		while (s && s->n)

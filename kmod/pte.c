@@ -250,8 +250,7 @@ static void shoot_down(struct batch *b)
 	}
 	if (dsm_test_no_remote_flush)
 		return;
-	for_each_cpu(cpu, b->cpus)
-	{
+	for_each_cpu(cpu, b->cpus) {
 		atomic_inc(&b->acks);
 		b->flushed++;
 		if (smp_call_function_single_async(cpu, &b->csd[cpu])) {
@@ -315,8 +314,7 @@ static void finish_slowly(struct work_struct *work)
 	b->nflush = 0;
 	cpumask_clear(b->cpus);
 	idx = srcu_read_lock(&c->views_srcu);
-	list_for_each_entry_srcu(v, &c->views, list, srcu_read_lock_held(&c->views_srcu))
-	{
+	list_for_each_entry_srcu(v, &c->views, list, srcu_read_lock_held(&c->views_srcu)) {
 		if (READ_ONCE(v->tables) != TABLES_NONE && !change_slowly(b, v))
 			wait_event(v->settled, READ_ONCE(v->tables) == TABLES_NONE);
 	}
@@ -349,15 +347,15 @@ static void end_all(struct tasklet_struct *t)
 		tasklet_schedule(t);
 		return;
 	}
-	llist_for_each_entry_safe(b, next, llist_reverse_order(llist_del_all(&e->batches)), ended) end(b);
+	llist_for_each_entry_safe(b, next, llist_reverse_order(llist_del_all(&e->batches)), ended)
+		end(b);
 }
 
 int pte_start(void)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu)
-	{
+	for_each_possible_cpu(cpu) {
 		init_llist_head(&per_cpu_ptr(&ended, cpu)->batches);
 		tasklet_setup(&per_cpu_ptr(&ended, cpu)->task, end_all);
 	}
@@ -368,7 +366,8 @@ void pte_stop(void)
 {
 	int cpu;
 
-	for_each_possible_cpu(cpu) tasklet_kill(&per_cpu_ptr(&ended, cpu)->task);
+	for_each_possible_cpu(cpu)
+		tasklet_kill(&per_cpu_ptr(&ended, cpu)->task);
 }
 
 /* What depends on the number of processors stands behind the batch, in one piece of memory with it. */
@@ -407,8 +406,7 @@ static void change(struct batch *b, bool lower)
 	struct view *v;
 	unsigned int i;
 
-	list_for_each_entry_rcu(v, &b->ctx->views, list)
-	{
+	list_for_each_entry_rcu(v, &b->ctx->views, list) {
 		if (!lower && b->only && v->mm != b->only)
 			continue;
 		b->stale = false;

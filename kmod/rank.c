@@ -245,7 +245,9 @@ void rank_detach(struct rank *r, struct view *v)
 	unsigned long id;
 
 	mutex_lock(&r->region_lock);
-	for_each_set_bit(id, v->regions, DSM_REGIONS_MAX) if (!--r->regions[id]->views) region_remove(r, (u16)id);
+	for_each_set_bit(id, v->regions, DSM_REGIONS_MAX)
+		if (!--r->regions[id]->views)
+			region_remove(r, (u16)id);
 	mutex_unlock(&r->region_lock);
 }
 
@@ -345,8 +347,7 @@ int ranks_show(struct seq_file *f, void *unused)
 	unsigned int i;
 
 	mutex_lock(&ranks_lock);
-	list_for_each_entry(r, &ranks, list)
-	{
+	list_for_each_entry(r, &ranks, list) {
 		seq_printf(f, "rank %u of %u, job %x%s, %d for a worker\n", r->me, r->size, r->job,
 			   r->dead ? ", dead" : "", atomic_read(&r->later));
 		for (i = 0; i < SLOTS; i++) {
@@ -438,8 +439,7 @@ int queues_show(struct seq_file *f, void *unused)
 	unsigned int i;
 
 	mutex_lock(&ranks_lock);
-	list_for_each_entry(r, &ranks, list)
-	{
+	list_for_each_entry(r, &ranks, list) {
 		if (!mutex_trylock(&r->stop_lock))
 			continue; /* it is being stopped */
 		queues_of(r, &q);
@@ -669,8 +669,7 @@ void ranks_leave_device(struct ib_device *dev)
 	struct rank *r;
 
 	mutex_lock(&ranks_lock);
-	list_for_each_entry(r, &ranks, list)
-	{
+	list_for_each_entry(r, &ranks, list) {
 		if (r->conn && conn_device(r->conn) == dev)
 			lose_device(r);
 	}

@@ -328,8 +328,7 @@ void run_forget(struct rank *r)
 	u32 i;
 	int cpu;
 
-	for_each_possible_cpu(cpu)
-	{
+	for_each_possible_cpu(cpu) {
 		q = runqs[cpu];
 		spin_lock_bh(&q->lock);
 		for (i = q->head; i != q->tail; i++)
@@ -346,8 +345,7 @@ static bool make_runqs(void)
 	runqs = kcalloc(nr_cpu_ids, sizeof(*runqs), GFP_KERNEL);
 	if (!runqs)
 		return false;
-	for_each_possible_cpu(cpu)
-	{
+	for_each_possible_cpu(cpu) {
 		runqs[cpu] = vzalloc(sizeof(**runqs));
 		if (!runqs[cpu])
 			return false;
@@ -371,6 +369,7 @@ void run_stop(void)
 	pool_destroy(&laters);
 	if (!runqs)
 		return;
-	for_each_possible_cpu(cpu) vfree(runqs[cpu]);
+	for_each_possible_cpu(cpu)
+		vfree(runqs[cpu]);
 	kfree(runqs);
 }

@@ -80,7 +80,8 @@ struct host_ops {
 	 * -ENXIO: that node has not attached the region. */
 	int (*place)(struct dsm_region *r, size_t off, uint16_t rank);
 
-	/* Add what it has counted itself, of the whole node, to the counters of the node's first rank, and begin at zero. Does not block. NULL: it counts there. */
+	/* Add what it has counted itself, of the whole node, to the counters of the node's first rank, and begin at zero.
+	 * Does not block. NULL: it counts there. */
 	void (*count)(void);
 	/* Add a row for each of its completion queues. Does not block. NULL: it has none. */
 	void (*vectors)(struct stats_vectors *out);

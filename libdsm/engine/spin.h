@@ -47,7 +47,8 @@ static inline uint64_t spin_limit(const struct spin *s, uint64_t set)
 	return whole >> (s->slept - SPIN_FORGIVEN);
 }
 
-/* One has ended; slept: or should have, as another thread needed the processor. A very long one counts as one that is clearly too long, so that it is forgotten as soon. */
+/* One has ended; slept: or should have, as another thread needed the processor. A very long one counts as one that is clearly
+ * too long, so that it is forgotten as soon. */
 static inline void spin_saw(struct spin *s, uint64_t ns, uint64_t set, bool slept)
 {
 	const uint64_t most = 2 * SPIN_TIMES * set, counted = ns < most ? ns : most;

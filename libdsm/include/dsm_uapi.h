@@ -154,7 +154,9 @@ enum dsm_call_op {
 	DSM_CALL_LOCK,     /* hold: out */
 	DSM_CALL_TRYLOCK,  /* hold: out */
 	DSM_CALL_UNLOCK,   /* hold: in */
-	DSM_CALL_BARRIER, /* threads 0: only ask, -EBUSY if threads of this rank wait there; value2: mask of ranks; threads; op: of enum dsm_op | enum dsm_type << 4; hold: DSM_BARRIER_* */
+	/* threads 0: only ask, -EBUSY if threads of this rank wait there; value2: mask of ranks; threads;
+	 * op: of enum dsm_op | enum dsm_type << 4; hold: DSM_BARRIER_* */
+	DSM_CALL_BARRIER,
 	DSM_CALLS
 };
 

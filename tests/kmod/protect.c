@@ -2,7 +2,8 @@
 /*
  * protect.c - the protection primitive of dsm.ko: that it works, what it costs. That no translation survives it: stale.c.
  *
- * Runs in a guest with the module loaded. `check` is a test: exit status 0 when all holds. `bench` prints a line of JSON for each method and number of pages: nanoseconds a page, which are instructions where the guest counts them as time.
+ * Runs in a guest with the module loaded. `check` is a test: exit status 0 when all holds. `bench` prints a line of JSON for
+ * each method and number of pages: nanoseconds per page, which are instructions where the guest counts them as time.
  */
 #include <dsm_uapi.h>
 #include <errno.h>
