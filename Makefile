@@ -18,6 +18,7 @@ LIBDIR  ?= $(PREFIX)/lib
 INCLUDEDIR ?= $(PREFIX)/include
 MANDIR  ?= $(PREFIX)/share/man
 DOCDIR  ?= $(PREFIX)/share/doc/libdsm
+DATADIR ?= $(PREFIX)/share/libdsm
 INSTALL ?= install
 OBJCOPY ?= objcopy
 FUZZ_SECONDS ?= 30
@@ -106,8 +107,12 @@ PRELOAD_SO := $(if $(PRELOAD_O),$(B)/libcqgroup-preload.so)
 # POSIX threads over the ranks: in front of the C library, in programs that dsm-cc links.
 PTHREAD_O  := $(call objects,$(sort $(wildcard libdsm/pthread/*.c)))
 PTHREAD_SO := $(B)/libdsm-pthread.so
+# The ANL macros, over POSIX threads.
+ANL_O      := $(call objects,$(sort $(wildcard libdsm/anl/*.c)))
+ANL_A      := $(B)/libdsm-anl.a
+ANL_M4     := libdsm/anl/c.m4.dsm
 TOOLS      := $(B)/dsm-cc $(B)/dsm-c++ $(B)/dsmrun
-LIB        += $(PTHREAD_SO) $(TOOLS)
+LIB        += $(PTHREAD_SO) $(ANL_A) $(TOOLS)
 LIB        += $(CQGROUP_A) $(CQGROUP_SO) $(B)/libcqgroup.so.$(MAJOR) $(B)/libcqgroup.so $(PRELOAD_SO)
 
 # Shared queue pairs: a library of its own, which needs libcqgroup, and not libdsm.
@@ -336,10 +341,14 @@ $(PTHREAD_SO): $(PTHREAD_O) $(B)/libdsm.so libdsm/pthread/pthread.map
 	$(Q)$(LINK) -shared -Wl,-soname,libdsm-pthread.so -Wl,--version-script,libdsm/pthread/pthread.map -Wl,-rpath,'$$ORIGIN' \
 		-o $@ $(PTHREAD_O) -L$(B) -ldsm -ldl
 
+$(ANL_A): $(ANL_O)
+	$(call say,AR,$@)
+	$(Q)rm -f $@ && ar rcs $@ $(ANL_O)
+
 # In the build folder the tools use the build.
-SED_TOOL = sed -e 's|@LIBDIR@|$(1)|' -e 's|@INCLUDEDIR@|$(2)|'
+SED_TOOL = sed -e 's|@LIBDIR@|$(1)|' -e 's|@INCLUDEDIR@|$(2)|' -e 's|@MACROS@|$(3)|'
 $(B)/dsm-cc: libdsm/tools/dsm-cc.in
-	$(Q)$(call SED_TOOL,$(abspath $(B)),$(abspath libdsm/include)) $< > $@ && chmod +x $@
+	$(Q)$(call SED_TOOL,$(abspath $(B)),$(abspath libdsm/include),$(abspath $(ANL_M4))) $< > $@ && chmod +x $@
 $(B)/dsm-c++: $(B)/dsm-cc
 	$(Q)ln -sf dsm-cc $@
 $(B)/dsmrun: libdsm/tools/dsmrun
@@ -378,9 +387,10 @@ SED_PC = sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR)|' -e 's|@INCLUD
 # A page docs/man/x.3 goes to $(MANDIR)/man3.
 install: lib ## headers, libraries, pkg-config files, man pages, an example
 	$(call say,INSTALL,$(DESTDIR)$(PREFIX))
-	$(Q)$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) $(DESTDIR)$(DOCDIR)/examples
+	$(Q)$(INSTALL) -d $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(INCLUDEDIR) \
+		$(DESTDIR)$(DATADIR) $(DESTDIR)$(DOCDIR)/examples
 	$(Q)$(INSTALL) -m 644 $(HEADERS) $(DESTDIR)$(INCLUDEDIR)
-	$(Q)$(INSTALL) -m 644 $(LIB_A) $(CQGROUP_A) $(SHARE_A) $(DESTDIR)$(LIBDIR)
+	$(Q)$(INSTALL) -m 644 $(LIB_A) $(CQGROUP_A) $(SHARE_A) $(ANL_A) $(DESTDIR)$(LIBDIR)
 	$(Q)$(INSTALL) -m 755 $(LIB_SO) $(CQGROUP_SO) $(SHARE_SO) $(PRELOAD_SO) $(PTHREAD_SO) $(DESTDIR)$(LIBDIR)
 	$(Q)for lib in libdsm libcqgroup librshare; do \
 		ln -sf $$lib.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$$lib.so.$(MAJOR) && \
@@ -388,7 +398,8 @@ install: lib ## headers, libraries, pkg-config files, man pages, an example
 	$(Q)$(SED_PC) libdsm/libdsm.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/dsm.pc
 	$(Q)$(SED_PC) libdsm/cqgroup/libcqgroup.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/cqgroup.pc
 	$(Q)$(SED_PC) libdsm/share/librshare.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/rshare.pc
-	$(Q)$(call SED_TOOL,$(LIBDIR),$(INCLUDEDIR)) libdsm/tools/dsm-cc.in > $(DESTDIR)$(BINDIR)/dsm-cc
+	$(Q)$(INSTALL) -m 644 $(ANL_M4) $(DESTDIR)$(DATADIR)
+	$(Q)$(call SED_TOOL,$(LIBDIR),$(INCLUDEDIR),$(DATADIR)/$(notdir $(ANL_M4))) libdsm/tools/dsm-cc.in > $(DESTDIR)$(BINDIR)/dsm-cc
 	$(Q)chmod 755 $(DESTDIR)$(BINDIR)/dsm-cc && ln -sf dsm-cc $(DESTDIR)$(BINDIR)/dsm-c++
 	$(Q)$(INSTALL) -m 755 libdsm/tools/dsmrun $(DESTDIR)$(BINDIR)
 	$(Q)$(INSTALL) -m 644 LICENSE COPYING $(DESTDIR)$(DOCDIR)
@@ -420,9 +431,9 @@ uninstall: ## take away what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR)$(INCLUDEDIR)/,$(notdir $(HEADERS))) \
 		$(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,dsm.pc cqgroup.pc rshare.pc) \
 		$(foreach l,libdsm libcqgroup librshare,$(addprefix $(DESTDIR)$(LIBDIR)/$(l).,a so so.$(MAJOR) so.$(VERSION))) \
-		$(DESTDIR)$(LIBDIR)/libcqgroup-preload.so $(DESTDIR)$(LIBDIR)/libdsm-pthread.so \
+		$(DESTDIR)$(LIBDIR)/libcqgroup-preload.so $(addprefix $(DESTDIR)$(LIBDIR)/,libdsm-pthread.so libdsm-anl.a) \
 		$(addprefix $(DESTDIR)$(BINDIR)/,dsm-cc dsm-c++ dsmrun)
-	$(Q)rm -rf $(DESTDIR)$(DOCDIR)
+	$(Q)rm -rf $(DESTDIR)$(DOCDIR) $(DESTDIR)$(DATADIR)
 	$(Q)for page in $(PAGES); do rm -f $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}; done
 
 # ---- the rest -------------------------------------------------------------------------------
