@@ -83,12 +83,12 @@ static void fields(void)
 /* The states that the event can lead to. */
 static uint32_t page_after(unsigned int state, unsigned int event)
 {
-	static const uint8_t held[] = { 0, PE_INV, PE_FWD_READ, PE_FWD_WRITE };
+	static const uint8_t held[] = { 0, PE_INV, PE_FWD_READ, PE_FWD_WRITE, PE_FWD_MIGRATE };
 	const struct page_ctx ctx = { .me = 0, .now = 0, .hold_us = 0 };
 	uint32_t after = 0;
 	unsigned int v;
 
-	for (v = 0; v < 2 * 4 * 2 * 2 * 2 * 4; v++) {
+	for (v = 0; v < 2 * 4 * 2 * 2 * 2 * 5; v++) {
 		struct copy p = { .state = (uint8_t)state,
 				  .flags = v & 1 ? PAGE_OWNER : 0,
 				  .acks = (int16_t)((v >> 1 & 3) - 1),
@@ -179,6 +179,12 @@ static uint32_t dir_after(unsigned int state, unsigned int phase, unsigned int t
 			m.req_rank = 0;
 		if (type == MSG_MOVE)
 			m.req_rank = 2;
+		if (type == MSG_KEPT) { /* by rank 1, from rank 2 */
+			m.req_rank = 2;
+			d.owner = d.served = 2;
+			d.copyset = 6;
+			d.migratory = 1;
+		}
 		if (type == MSG_ADOPT) {
 			m.req_rank = d.served = 0;
 			m.value = ctx.manager;
@@ -219,8 +225,8 @@ static void directory(void)
 
 static void directory_phases(void)
 {
-	static const uint8_t types[] = { MSG_READ_REQ, MSG_WRITE_REQ, MSG_DONE, MSG_HOME_ACK, MSG_RESUME, MSG_HOME,
-					 MSG_PLACE,    MSG_CLAIM,     MSG_MOVE, MSG_MOVE_ACK, MSG_ADOPT };
+	static const uint8_t types[] = { MSG_READ_REQ, MSG_WRITE_REQ, MSG_DONE,  MSG_KEPT, MSG_HOME_ACK, MSG_RESUME,
+					 MSG_HOME,     MSG_PLACE,     MSG_CLAIM, MSG_MOVE, MSG_MOVE_ACK, MSG_ADOPT };
 	unsigned int p, s, t;
 
 	printf("| phase |");

@@ -19,7 +19,7 @@ enum rule {
 static const char *const rule_names[R_RULES] = {
 	"-",
 	"GRANT (zero) or HOME",
-	"FWD_READ to owner (FWD_WRITE if it migrates)",
+	"FWD_READ to owner (FWD_MIGRATE if it migrates)",
 	"INV to sharers; GRANT, or FWD_WRITE to owner",
 	"MOVED",
 	"forward to home, or MOVED",
@@ -182,6 +182,20 @@ static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 }
 
 /*
+ * The owner hands the block to a reader. Should it be pinned there it stays, and the reader gets a copy (kept()): until the
+ * reader is done, the copyset remembers from whom the block comes.
+ */
+static void migrate(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
+		    struct actions *out)
+{
+	send(ctx, out, ACT_SEND, MSG_FWD_MIGRATE, d->owner, object, r);
+	d->copyset |= set_of(r->rank, set_granule(ctx->nranks));
+	d->owner = d->served = RANK(r->rank);
+	d->uses = d->uses == DIR_STAYS ? DIR_STAYS : 0;
+	d->phase = DIR_BUSY;
+}
+
+/*
  * A reader of a block that migrates (Cox and Fowler, 1993) gets it for writing, which saves it the upgrade. Every
  * sixteenth gets a copy only; if then somebody else reads before that reader has written, the block migrates no more.
  *
@@ -191,7 +205,7 @@ static void copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 		 struct actions *out)
 {
 	if (d->migratory && d->state == DIR_EXCLUSIVE && ++d->sample) {
-		take(ctx, d, object, r, out);
+		migrate(ctx, d, object, r, out);
 		return;
 	}
 	if (d->state == DIR_SHARED)
@@ -471,11 +485,27 @@ static int adopted(const struct dir_ctx *ctx, struct dir *d, const struct msg *m
 	return 0;
 }
 
+/* A block that migrates is pinned at the rank that was to hand it over: it is read by several, so it migrates no more. */
+static int kept(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
+{
+	struct request r = { .rank = m->req_rank, .slot = m->req_slot };
+
+	if (d->phase != DIR_BUSY || d->state != DIR_EXCLUSIVE || !d->migratory || r.rank != d->owner ||
+	    m->src == d->owner || m->src >= ctx->nranks || !set_has(d->copyset, m->src, set_granule(ctx->nranks)))
+		return -EBADMSG;
+	d->state = DIR_SHARED;
+	d->owner = RANK(m->src);
+	copy(ctx, d, m->object, &r, out);
+	return 0;
+}
+
 static int done(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
 	if (d->phase == DIR_BUSY || d->phase == DIR_HANDING) {
 		if (m->src != d->served)
 			return -EBADMSG;
+		if (d->state == DIR_EXCLUSIVE)
+			d->copyset = set_of(d->owner, set_granule(ctx->nranks));
 		if (d->phase == DIR_HANDING)
 			hand_over(ctx, d, m->object, out);
 		else
@@ -538,6 +568,7 @@ int dir_step(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, stru
 	case MSG_READ_REQ:
 	case MSG_WRITE_REQ: return request(ctx, d, m, out);
 	case MSG_DONE: return done(ctx, d, m, out);
+	case MSG_KEPT: return kept(ctx, d, m, out);
 	case MSG_HOME_ACK:
 		if (d->phase != DIR_HOMING || m->src != d->served)
 			return -EBADMSG;

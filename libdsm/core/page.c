@@ -32,6 +32,7 @@ enum rule {
 	R_DEMOTE,      /* send a copy, stop writing */
 	R_GIVE,        /* send the block, keep nothing */
 	R_GIVE_ASKING, /* the same while asking to write */
+	R_MIGRATE, /* the same for a reader, whom a copy would serve as well: of a pinned block it gets one by the home */
 	R_RULES
 };
 
@@ -44,6 +45,7 @@ static const char *const rule_names[R_RULES] = {
 	[R_ACK_EARLY] = "count", [R_ACK] = "count, open at 0", [R_ACK_NONE] = "INV_ACK", [R_DROP] = "close, INV_ACK",
 	[R_DROP_ASKING] = "close, INV_ACK", [R_SHARE] = "DATA", [R_DEMOTE] = "write-protect, DATA",
 	[R_GIVE] = "close, DATA", [R_GIVE_ASKING] = "close, DATA",
+	[R_MIGRATE] = "close, DATA; KEPT if pinned",
 };
 /* clang-format on */
 
@@ -57,7 +59,7 @@ static const uint8_t rules[PG_STATES][PE_EVENTS] = {
 		[PE_DROP] = R_FORGET, [PE_INV] = R_DROP, [PE_FWD_READ] = R_SHARE, [PE_FWD_WRITE] = R_GIVE },
 	[PG_WRITE] = {
 		[PE_READ] = R_AGAIN, [PE_WRITE] = R_AGAIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_REPLAY,
-		[PE_DROP] = R_NOTHING, [PE_FWD_READ] = R_DEMOTE, [PE_FWD_WRITE] = R_GIVE },
+		[PE_DROP] = R_NOTHING, [PE_FWD_READ] = R_DEMOTE, [PE_FWD_WRITE] = R_GIVE, [PE_FWD_MIGRATE] = R_MIGRATE },
 	[PG_WANT_READ] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_NOTHING,
 		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_NONE, [PE_MOVED] = R_ASK_AGAIN, [PE_DATA] = R_FILL, [PE_GRANT] = R_ZERO },
@@ -111,7 +113,8 @@ static bool may_say(const struct page_ctx *ctx, const struct copy *p, enum page_
 	case PE_MOVED: return m->req_rank == ctx->me && m->req_slot == p->slot && p->home && p->home - 1 == m->src;
 	case PE_INV: return (p->home && p->home - 1 == m->src) || (set_granule(ctx->nranks) > 1 && !page_readable(p));
 	case PE_FWD_READ:
-	case PE_FWD_WRITE: return p->home && p->home - 1 == m->src;
+	case PE_FWD_WRITE:
+	case PE_FWD_MIGRATE: return p->home && p->home - 1 == m->src;
 	default: return true;
 	}
 }
@@ -210,6 +213,12 @@ static void drop(const struct page_ctx *ctx, const struct msg *m, bool close, st
 	send(ctx, out, MSG_INV_ACK, m->req_rank, m);
 }
 
+/* Do pins forbid what this event wants? To give a copy, or to say that there is only that, a pin for reading does not. */
+static bool pinned(const struct copy *p, enum page_event ev)
+{
+	return p->pins_write || (p->pins_read && ev != PE_FWD_READ && ev != PE_FWD_MIGRATE);
+}
+
 /*
  * May the block be taken away now? Not before its thread has had the time to use it (Mirage's delta), and not while
  * it is pinned. A home serves one request at a time, so there is at most one message to hold back.
@@ -217,19 +226,19 @@ static void drop(const struct page_ctx *ctx, const struct msg *m, bool close, st
 static bool hold_back(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m,
 		      struct actions *out)
 {
-	bool pinned = p->pins_write || (p->pins_read && ev != PE_FWD_READ);
+	bool stays = pinned(p, ev);
 	bool early = p->state != PG_UPGRADE && ctx->hold_us && us_before(ctx->now, p->hold) &&
 		p->hold - ctx->now <= ctx->hold_us;
 
 	if (ev == PE_FWD_READ && p->state != PG_WRITE)
 		return false;
-	if (!pinned && !early)
+	if (!stays && !early)
 		return false;
 	p->held = (uint8_t)ev;
 	p->held_rank = m->req_rank;
 	p->held_slot = m->req_slot;
 	p->held_count = m->count;
-	if (!pinned) {
+	if (!stays) {
 		struct action *a = act_add(out, ACT_TIMER);
 
 		a->at = p->hold;
@@ -262,8 +271,13 @@ static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, cons
 		return 0;
 	case R_GIVE:
 	case R_GIVE_ASKING:
+	case R_MIGRATE:
+		if (rule == R_MIGRATE && p->pins_read) {
+			send(ctx, out, MSG_KEPT, (uint16_t)(p->home - 1), m);
+			return 0;
+		}
 		give(ctx, p, m, PROT_CLOSED, out);
-		p->state = rule == R_GIVE ? PG_INVALID : PG_WANT_WRITE;
+		p->state = rule == R_GIVE_ASKING ? PG_WANT_WRITE : PG_INVALID;
 		p->flags = 0;
 		return 0;
 	default: return -EBADMSG;
@@ -280,7 +294,7 @@ static int replay(const struct page_ctx *ctx, struct copy *p, const struct msg *
 	};
 	uint8_t held = p->held;
 
-	if (!held || p->pins_write || (p->pins_read && held != PE_FWD_READ))
+	if (!held || pinned(p, (enum page_event)held))
 		return 0;
 	p->held = 0;
 	return apply(ctx, p, (enum rule)rules[p->state][held], &m, out);
@@ -368,6 +382,7 @@ int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, co
 	case R_DEMOTE:
 	case R_GIVE:
 	case R_GIVE_ASKING:
+	case R_MIGRATE:
 		if (!(p->flags & PAGE_OWNER))
 			return -EBADMSG; /* a home forwards to the owner only */
 		if (p->held)
@@ -414,7 +429,8 @@ static const char *const state_names[PG_STATES] = {
 };
 
 static const char *const event_names[PE_EVENTS] = {
-	"read", "write", "used", "unhold", "drop", "DATA", "GRANT", "INV", "INV_ACK", "FWD_READ", "FWD_WRITE", "MOVED",
+	"read", "write",   "used",     "unhold",    "drop",        "DATA",  "GRANT",
+	"INV",  "INV_ACK", "FWD_READ", "FWD_WRITE", "FWD_MIGRATE", "MOVED",
 };
 
 const char *page_state_name(unsigned int state)

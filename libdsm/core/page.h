@@ -38,6 +38,7 @@ enum page_event {
 	PE_INV_ACK,
 	PE_FWD_READ,
 	PE_FWD_WRITE,
+	PE_FWD_MIGRATE,
 	PE_MOVED, /* msg.home, the manager, is to be asked again */
 	PE_EVENTS
 };

@@ -10,7 +10,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 5
+#define WIRE_VERSION 6
 #define WIRE_MAX_RANKS 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -27,9 +27,11 @@ enum msg_type {
 	MSG_WRITE_REQ, /* wants to write; MSGF_HAS: holds a read copy */
 	MSG_DONE,      /* the grant has arrived and been used */
 	/* home -> holders */
-	MSG_FWD_READ,  /* send a copy to req_rank, keep one */
-	MSG_FWD_WRITE, /* send the block to req_rank, keep none; count travels on */
-	MSG_INV,       /* drop the copy, acknowledge to req_rank */
+	MSG_FWD_READ,    /* send a copy to req_rank, keep one */
+	MSG_FWD_WRITE,   /* send the block to req_rank, keep none; count travels on */
+	MSG_FWD_MIGRATE, /* the same for a reader of a block that migrates; pinned for reading, it stays: MSG_KEPT */
+	MSG_INV,         /* drop the copy, acknowledge to req_rank */
+	MSG_KEPT,        /* holder -> home: MSG_FWD_MIGRATE met a pin; req_rank is to get a copy */
 	/* -> requester */
 	MSG_INV_ACK,
 	MSG_GRANT, /* permission without data; MSGF_ZERO: nobody ever wrote the block */
@@ -165,7 +167,9 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(DONE,       COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
 	M(FWD_READ,   COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
 	M(FWD_WRITE,  COHERENCE, BOTH,    ZERO,    GRANT_WRITE, BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
+	M(FWD_MIGRATE, COHERENCE, BOTH,   ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
 	M(INV,        COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
+	M(KEPT,       COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RANK,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
 	M(INV_ACK,    COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
 	M(GRANT,      COHERENCE, BOTH,    F_ZERO,  GRANT_WRITE, BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
 	M(DATA,       DATA,      BOTH,    ZERO,    GRANT,       BLOCK,   RECEIVER, BLOCK_SLOT, RANK,   ACKS,  ZERO,    ZERO) \

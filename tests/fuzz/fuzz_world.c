@@ -305,6 +305,12 @@ static void answer(const struct msg *to, uint8_t how)
 		break;
 	case MSG_FWD_READ:
 	case MSG_FWD_WRITE:
+	case MSG_FWD_MIGRATE:
+		if (to->type == MSG_FWD_MIGRATE && how & 1) {
+			m.type = MSG_KEPT;
+			m.home = 0;
+			break;
+		}
 		m.type = MSG_DATA;
 		m.op = to->type == MSG_FWD_READ ? GRANT_READ : GRANT_WRITE;
 		break;
@@ -351,7 +357,7 @@ static void answer(const struct msg *to, uint8_t how)
 	if (to->type == MSG_MOVE)
 		m.req_rank = to->src;
 	say(&m,
-	    to->type == MSG_INV || to->type == MSG_FWD_READ || to->type == MSG_FWD_WRITE
+	    m.type == MSG_INV_ACK || (m.type == MSG_DATA && to->type != MSG_READ_REQ && to->type != MSG_WRITE_REQ)
 		    ? (uint16_t)(to->req_rank % HONEST)
 		    : dst);
 }

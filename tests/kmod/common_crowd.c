@@ -339,7 +339,14 @@ static void answer(const struct msg *m)
 		a.dst = m->home;
 		break;
 	case MSG_FWD_READ:
-	case MSG_FWD_WRITE: send_block(m, m->dst, m->type == MSG_FWD_WRITE); return;
+	case MSG_FWD_WRITE:
+	case MSG_FWD_MIGRATE:
+		if (m->type != MSG_FWD_MIGRATE || pick(&self.random, 4)) {
+			send_block(m, m->dst, m->type != MSG_FWD_READ);
+			return;
+		}
+		a.type = MSG_KEPT;
+		break;
 	case MSG_INV:
 		a.type = MSG_INV_ACK;
 		a.dst = m->req_rank;

@@ -146,9 +146,38 @@ static void start_op(const struct co_cfg *cfg, struct co *w, unsigned int r, uns
 	}
 }
 
-static bool can_start(const struct co_cfg *cfg, const struct co *w, unsigned int r, unsigned int op, unsigned int b)
+/* Have all threads come to their last operation, or into it? */
+static bool all_last(const struct co_cfg *cfg, const struct co *w)
 {
+	unsigned int r, t;
+
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->nthreads; t++)
+			if (w->threads[r][t].left > 1)
+				return false;
+	return true;
+}
+
+/* With `meet`: has every thread that pins done so? */
+static bool all_pinned(const struct co_cfg *cfg, const struct co *w)
+{
+	unsigned int r, t;
+
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->nthreads; t++)
+			if (w->threads[r][t].left && w->threads[r][t].pc != PC_PINNED)
+				return false;
+	return true;
+}
+
+static bool can_start(const struct co_cfg *cfg, const struct co *w, unsigned int r, unsigned int n, unsigned int op,
+		      unsigned int b)
+{
+	const bool last = w->threads[r][n].left == 1;
+
 	if (!(cfg->kinds[r] >> op & 1))
+		return false;
+	if (cfg->meet && (last ? op != OP_PIN_R || !all_last(cfg, w) : op == OP_PIN_R))
 		return false;
 	if (op == OP_DROP && !cfg->early_drop && co_leaves(w, r, b))
 		return false;
@@ -167,7 +196,7 @@ static unsigned int list_thread(const struct co_cfg *cfg, const struct co *w, un
 			for (b = 0; b < cfg->nblocks; b++)
 				/* One rank too many: there is no such rank in the job. */
 				for (where = 0;
-				     can_start(cfg, w, r, op, b) && where <= (op == OP_PLACE ? cfg->nranks : 0u);
+				     can_start(cfg, w, r, n, op, b) && where <= (op == OP_PLACE ? cfg->nranks : 0u);
 				     where++)
 					if (op != OP_PLACE || !cfg->places || cfg->places >> where & 1)
 						events[count++] = event(EV_OP, r << 4 | n, op, where << 4 | b);
@@ -182,14 +211,14 @@ static unsigned int list_thread(const struct co_cfg *cfg, const struct co *w, un
 	case PC_TRY: events[0] = event(EV_TRY, r << 4 | n, 0, 0); return 1;
 	case PC_FAULT: events[0] = event(EV_FAULT, r << 4 | n, 0, 0); return 1;
 	case PC_AGAIN: events[0] = event(EV_AGAIN, r << 4 | n, 0, 0); return 1;
-	case PC_PINNED: events[0] = event(EV_UNPIN, r << 4 | n, 0, 0); return 1;
+	case PC_PINNED: events[0] = event(EV_UNPIN, r << 4 | n, 0, 0); return !cfg->meet || all_pinned(cfg, w);
 	}
 	return 0;
 }
 
 static bool takes_away(const struct wmsg *m)
 {
-	return m->type == MSG_INV || m->type == MSG_FWD_READ || m->type == MSG_FWD_WRITE;
+	return m->type == MSG_INV || m->type == MSG_FWD_READ || m->type == MSG_FWD_WRITE || m->type == MSG_FWD_MIGRATE;
 }
 
 static bool samples(const struct co *w, const struct wmsg *m)
@@ -297,6 +326,7 @@ static void begin_at(const struct co_cfg *cfg, struct co *w, unsigned int home, 
 	w->dirs[home][b] = (struct dir){ .state = DIR_EXCLUSIVE,
 					 .owner = rank & (WIRE_MAX_RANKS - 1),
 					 .copyset = set_of(rank, set_granule(co_nominal(cfg))) };
+	w->dirs[home][b].migratory = cfg->migratory;
 	w->pages[home][b] = (struct copy){ .state = PG_WRITE, .flags = PAGE_OWNER, .home = (uint16_t)(rank + 1) };
 	w->hw[home][b] = PROT_RW;
 	w->latest[home][b] = w->written[b] = 1;

@@ -47,6 +47,8 @@ struct co_cfg {
 	uint8_t places;        /* OP_PLACE: 1 << where; 0: at any rank, and at none */
 	uint8_t follow;        /* so many writes in a row make a rank the home; 0: homes stay */
 	bool fifo;             /* channels keep order */
+	bool migratory;        /* with `home`: the blocks migrate, as far as that knows */
+	bool meet; /* each thread's last operation is to pin a block to read; it begins, and ends, when all threads have come so far */
 	bool split, stale, first_touch, hold;
 	bool late_land;  /* ACT_LAND, too, after the lock is dropped: known to be wrong, see docs/protocol.md */
 	bool early_drop; /* a copy is dropped while it is still to be sent: known to be wrong, as well */

@@ -178,6 +178,28 @@ static void pins_in_turn(void)
 	MUST(dsm_barrier());
 }
 
+/* A block that has migrated, pinned to read by all at once, who then wait for each other. */
+static void part_pins_together(void)
+{
+	dsm_region_t *r;
+	uint64_t *p = test_open("pins together", 4096, DSM_HOME_FIRST_TOUCH, &r);
+	int i, turn;
+
+	for (i = 0; i < 4; i++)
+		for (turn = 0; turn < test_size; turn++) {
+			if (turn == test_rank)
+				store(p, load(p) + 1);
+			MUST(dsm_barrier());
+		}
+	MUST(dsm_pin(p, 4096, DSM_READ));
+	MUST(dsm_barrier());
+	REQUIRE(load(p) == 4u * (unsigned)test_size, "%lu of %d increments", load(p), 4 * test_size);
+	MUST(dsm_barrier());
+	MUST(dsm_unpin(p, 4096));
+	store(p + 1 + test_rank, 1);
+	test_close("pins together", r);
+}
+
 /* Everybody wants the same block, again and again. */
 static void part_pins_in_turn(void)
 {
@@ -389,8 +411,12 @@ static void part_place(void)
 /* ---- all --------------------------------------------------------------------------------------------------- */
 
 static const struct test_part parts[] = {
-	{ "hints", part_hints }, { "pins", part_pins },   { "pins in turn", part_pins_in_turn },
-	{ "homes", part_homes }, { "place", part_place },
+	{ "hints", part_hints },
+	{ "pins", part_pins },
+	{ "pins in turn", part_pins_in_turn },
+	{ "pins together", part_pins_together },
+	{ "homes", part_homes },
+	{ "place", part_place },
 };
 
 int main(int argc, char **argv)

@@ -259,6 +259,83 @@ START_TEST(a_block_that_migrates_is_granted_whole)
 }
 END_TEST
 
+static struct dir migrating(uint16_t reader, struct actions *out)
+{
+	struct dir_ctx c = home(0, 4);
+	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .copyset = 2, .migratory = 1 };
+	struct msg m = request(MSG_READ_REQ, reader, 3);
+
+	ck_assert_int_eq(dir_step(&c, &d, &m, out), 0);
+	ck_assert_uint_eq(unit_sent(out, MSG_FWD_MIGRATE)->dst, 1);
+	ck_assert_uint_eq(unit_sent(out, MSG_FWD_MIGRATE)->req_rank, reader);
+	return d;
+}
+
+/* Where a block that migrates is pinned it stays: its reader gets a copy, and it migrates no more. */
+START_TEST(a_block_that_is_kept_is_shared)
+{
+	struct dir_ctx c = home(0, 4);
+	uint16_t reader;
+
+	for (reader = 0; reader < 3; reader += 2) {
+		struct actions out;
+		struct dir d = migrating(reader, &out), other = d;
+		struct msg kept = unit_msg(MSG_KEPT, 1, 0, reader, 3);
+
+		ck_assert_int_eq(dir_step(&c, &d, &kept, &out), 0);
+		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->dst, 1);
+		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_rank, reader);
+		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_slot, 3);
+		ck_assert_uint_eq(d.state, DIR_SHARED);
+		ck_assert_uint_eq(d.migratory, 0);
+		ck_assert_uint_eq(d.copyset, 2 | 1u << reader);
+		ck_assert_uint_eq(d.owner, reader ? 1 : 0); /* a home that reads owns */
+		ck_assert_int_eq(dir_step(&c, &d, &kept, &out), -EBADMSG);
+		done(&c, &d, reader, &out);
+		ck_assert_uint_eq(d.phase, DIR_IDLE);
+		ck_assert_int_eq(dir_step(&c, &d, &kept, &out), -EBADMSG);
+		/* It was not: the reader alone has the block. */
+		done(&c, &other, reader, &out);
+		ck_assert_uint_eq(other.state, DIR_EXCLUSIVE);
+		ck_assert_uint_eq(other.copyset, 1u << reader);
+		ck_assert_uint_eq(other.owner, reader);
+	}
+}
+END_TEST
+
+START_TEST(only_who_has_it_says_that_a_block_is_kept)
+{
+	struct dir_ctx c = home(0, 4);
+	struct dir d, before;
+	struct actions out;
+	unsigned int i;
+
+	for (i = 0; i < 6; i++) {
+		struct msg m = unit_msg(MSG_KEPT, 1, 0, 2, 3);
+		struct msg write = request(MSG_WRITE_REQ, 2, 3);
+
+		d = migrating(2, &out);
+		if (i == 0)
+			m.src = 2;
+		if (i == 1)
+			m.src = 3;
+		if (i == 2)
+			m.req_rank = 3;
+		if (i == 3)
+			d.phase = DIR_HANDING;
+		if (i == 4)
+			d.migratory = 0;
+		if (i == 5) {
+			d = (struct dir){ .state = DIR_EXCLUSIVE, .owner = 1, .copyset = 2, .migratory = 1 };
+			ck_assert_int_eq(dir_step(&c, &d, &write, &out), 0);
+		}
+		before = d;
+		ck_assert_int_eq(dir_step(&c, &d, &m, &out), -EBADMSG);
+		ck_assert_mem_eq(&d, &before, sizeof(d));
+	}
+}
+END_TEST
+
 START_TEST(the_first_toucher_becomes_the_home)
 {
 	struct dir_ctx c = home(0, 4), c2 = { .me = 2, .nranks = 4, .queue = c.queue };
@@ -389,6 +466,8 @@ int main(void)
 	tcase_add_test(t, a_writer_that_lost_its_copy_gets_the_data);
 	tcase_add_test(t, with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy);
 	tcase_add_test(t, a_block_that_migrates_is_granted_whole);
+	tcase_add_test(t, a_block_that_is_kept_is_shared);
+	tcase_add_test(t, only_who_has_it_says_that_a_block_is_kept);
 	tcase_add_test(t, the_first_toucher_becomes_the_home);
 	tcase_add_test(t, a_block_is_placed_only_while_untouched);
 	tcase_add_test(t, a_placed_block_does_not_move_at_first_touch);

@@ -424,7 +424,7 @@ START_TEST(every_sixteenth_reader_of_a_migratory_block_gets_a_copy)
 			d.migratory = shared.migratory = migratory & 1;
 			d.sample = shared.sample = sample & 15;
 			ck_assert_int_eq(dir_step(&ctx, &d, &m, &out), 0);
-			ck_assert_str_eq(unit_text(&out), whole ? "FWD_WRITE" : "FWD_READ");
+			ck_assert_str_eq(unit_text(&out), whole ? "FWD_MIGRATE" : "FWD_READ");
 			ck_assert_uint_eq(d.sample, (sample + migratory) % 16);
 			ck_assert_uint_eq(d.migratory, migratory);
 			/* Two that read without a write between: no more. */

@@ -388,6 +388,42 @@ START_TEST(pins_hold_back_what_would_harm_them)
 }
 END_TEST
 
+/* A reader of a block that migrates takes it from nobody who has it pinned to read, and does not wait for the pin. */
+START_TEST(a_block_that_migrates_is_kept_where_it_is_pinned)
+{
+	struct page_ctx c = { .me = ME, .now = 100, .hold_us = 10 };
+	struct msg fwd = unit_msg(MSG_FWD_MIGRATE, 0, ME, 7, 1);
+	unsigned int how;
+
+	for (how = 0; how < 3; how++) {
+		struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = 1 };
+		struct actions out;
+
+		p.hold = how == 2 ? 105 : 0;
+		ck_assert_int_eq(page_pin(&p, 1), 0);
+		if (how == 1)
+			ck_assert_int_eq(page_pin(&p, 2), 0);
+		ck_assert_int_eq(page_step(&c, &p, PE_FWD_MIGRATE, &fwd, &out), 0);
+		if (how) {
+			ck_assert_ptr_null(unit_sent(&out, MSG_KEPT));
+			ck_assert_uint_eq(p.held, PE_FWD_MIGRATE);
+			c.now = 105;
+			if (how == 1)
+				ck_assert_int_eq(page_unpin(&p, 2), 1);
+			ck_assert_int_eq(page_step(&c, &p, PE_UNHOLD, &fwd, &out), 0);
+		}
+		ck_assert_uint_eq(out.n, 1);
+		ck_assert_uint_eq(unit_sent(&out, MSG_KEPT)->dst, 0);
+		ck_assert_uint_eq(unit_sent(&out, MSG_KEPT)->req_rank, 7);
+		ck_assert_uint_eq(unit_sent(&out, MSG_KEPT)->req_slot, 1);
+		ck_assert_uint_eq(p.state, PG_WRITE);
+		ck_assert_uint_eq(p.flags, PAGE_OWNER);
+		ck_assert_uint_eq(p.held, 0);
+		c.now = 100;
+	}
+}
+END_TEST
+
 /*
  * What is held back goes when the last pin that holds it back has gone, whatever other pins there are: a read of another
  * rank does not harm who has the block pinned for reading.
@@ -462,6 +498,7 @@ int main(void)
 	tcase_add_test(t, a_hold_time_long_past_is_not_taken_for_the_future);
 	tcase_add_test(t, pins_hold_back_what_would_harm_them);
 	tcase_add_test(t, pins_are_counted_up_to_their_limit);
+	tcase_add_test(t, a_block_that_migrates_is_kept_where_it_is_pinned);
 	tcase_add_test(t, the_last_pin_in_the_way_lets_go);
 	suite_add_tcase(s, t);
 	return unit_main(s);

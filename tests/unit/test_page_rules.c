@@ -66,7 +66,8 @@ static const struct reaction {
 		       [PE_UNHOLD] = { "", PG_WRITE },
 		       [PE_DROP] = { "", PG_WRITE },
 		       [PE_FWD_READ] = { "DATA ro<-rw", PG_READ },
-		       [PE_FWD_WRITE] = { "DATA closed<-rw", PG_INVALID } },
+		       [PE_FWD_WRITE] = { "DATA closed<-rw", PG_INVALID },
+		       [PE_FWD_MIGRATE] = { "DATA closed<-rw", PG_INVALID } },
 	[PG_WANT_READ] = { [PE_READ] = { "wait", PG_WANT_READ },
 			   [PE_WRITE] = { "wait", PG_WANT_READ },
 			   [PE_USED] = { "", PG_WANT_READ },
@@ -178,7 +179,7 @@ START_TEST(messages_name_their_request_in_full)
 			struct msg m = wide_msg(ev);
 			struct actions out;
 
-			if (ev == PE_FWD_WRITE || ev == PE_FWD_READ)
+			if (ev == PE_FWD_WRITE || ev == PE_FWD_READ || ev == PE_FWD_MIGRATE)
 				m.count = 1000;
 			if (ev == PE_READ || ev == PE_WRITE)
 				m.flags = MSGF_FIRST_TOUCH;
@@ -191,7 +192,7 @@ START_TEST(messages_name_their_request_in_full)
 				if (a->type == ACT_SEND || a->type == ACT_DATA)
 					check_message(&a->msg, state);
 				if (a->type == ACT_DATA)
-					ck_assert_uint_eq(a->msg.op, ev == PE_FWD_WRITE ? GRANT_WRITE : GRANT_READ);
+					ck_assert_uint_eq(a->msg.op, ev == PE_FWD_READ ? GRANT_READ : GRANT_WRITE);
 				if (a->type == ACT_WAIT)
 					ck_assert_uint_eq(a->slot, asks ? W_SLOT : W_ASKED);
 				if (a->type == ACT_WAKE) {
@@ -284,17 +285,17 @@ static bool held_back(unsigned int state, unsigned int ev, unsigned int pins, bo
 		return false; /* nothing is taken away */
 	if (pins & 2)
 		return true;
-	return (pins & 1 && ev != PE_FWD_READ) || (early && state != PG_UPGRADE);
+	return (pins & 1 && ev != PE_FWD_READ && ev != PE_FWD_MIGRATE) || (early && state != PG_UPGRADE);
 }
 
 START_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
 {
 	static const uint8_t states[] = { PG_READ, PG_WRITE, PG_UPGRADE };
-	static const uint8_t events[] = { PE_INV, PE_FWD_READ, PE_FWD_WRITE };
+	static const uint8_t events[] = { PE_INV, PE_FWD_READ, PE_FWD_WRITE, PE_FWD_MIGRATE };
 	unsigned int s, e, pins, early;
 
 	for (s = 0; s < 3; s++)
-		for (e = 0; e < 3; e++)
+		for (e = 0; e < 4; e++)
 			for (pins = 0; pins < 4; pins++)
 				for (early = 0; early < 2; early++) {
 					struct page_ctx c = { .me = W_ME, .now = early ? 1000 : 1010, .hold_us = 10 };
@@ -310,6 +311,8 @@ START_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
 					m.count = 1000;
 					p.pins_read = pins & 1;
 					p.pins_write = (uint8_t)(pins >> 1);
+					/* Of two pins the one to read is the first to go. */
+					direct.pins_read = events[e] == PE_FWD_MIGRATE && pins == 1;
 					ck_assert_int_eq(
 						page_step(&wide_ctx, &direct, (enum page_event)events[e], &m, &out), 0);
 					strcpy(text, unit_text(&out));
@@ -329,7 +332,7 @@ START_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
 					if (late.n)
 						ck_assert_uint_eq(late.v[0].at, 1010);
 					/* A home serves one request at a time. */
-					for (i = 0; i < 3; i++) {
+					for (i = 0; i < 4; i++) {
 						other = p;
 						if (reactions[states[s]][events[i]].does) {
 							ck_assert_int_eq(page_step(&c, &p, (enum page_event)events[i],
