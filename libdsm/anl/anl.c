@@ -258,7 +258,7 @@ void dsm_anl_wait_for_end(void)
 		if (more)
 			must("WAIT_FOR_END", pthread_join(t, NULL));
 	} while (more);
-	if (anl.roi)
+	if (anl.roi || !anl.since)
 		return;
 	stop_clock();
 	add_waits();
