@@ -3,7 +3,9 @@
  * cq.c - completion queues, their handlers, and the devices they are of.
  *
  * Softirq mode. The driver's completion handler (a tasklet with rxe, an interrupt with hardware) only schedules the queue's
- * tasklet, on the processor of the queue's vector where the driver does not itself. Before Linux 6.4 a handler that
+ * tasklet. With hardware that is the processor that the interrupt of the queue's vector goes to (/proc/irq). Drivers of
+ * software devices ignore vectors; there the tasklet is steered to the vector's processor: the one that libcqgroup assigns
+ * to the vector's threads, too. Before Linux 6.4 a handler that
  * already runs in softirq takes the completions there and then; from 6.4 on rxe calls it with the queue's lock held.
  * The tasklet takes BATCH completions under one lock of the queue, handles up to BUDGET, and comes back if there are more.
  *
@@ -220,6 +222,14 @@ void cq_counts(const struct cq *q, u32 *mode, struct dsm_ioc_queue *out)
 	out->process = READ_ONCE(q->process);
 }
 
+/* The processor to steer handlers of a vector to; -1: the driver does that, or nobody asked for a vector. */
+static int cpu_of(struct ib_device *dev, int vector)
+{
+	const bool ignores = dev->ops.driver_id == RDMA_DRIVER_RXE || dev->ops.driver_id == RDMA_DRIVER_SIW;
+
+	return vector >= 0 && ignores ? (int)cpumask_local_spread((unsigned int)vector, ibdev_to_node(dev)) : -1;
+}
+
 struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, cq_fn fn, cq_lost_fn lost,
 		     void *arg)
 {
@@ -238,7 +248,7 @@ struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int 
 	q->lost = lost;
 	q->arg = arg;
 	q->mode = mode;
-	q->cpu = vector >= 0 && vector < nr_cpu_ids && cpu_online(vector) ? vector : -1;
+	q->cpu = cpu_of(dev, vector);
 	tasklet_setup(&q->task, task);
 	INIT_WORK(&q->work, work);
 	init_waitqueue_head(&q->idle);

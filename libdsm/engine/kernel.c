@@ -93,15 +93,18 @@ static uint32_t mode(void)
 							  : DSM_MODE_SOFTIRQ;
 }
 
-/* By default the kernel's drivers choose; "off" is one group of all vectors, which comes to the same. */
+/* "off" is one group of all vectors, of which the module takes the first. */
 static int choose_vectors(char *device, size_t room, struct dsm_ioc_join *j)
 {
 	const char *config = job.set.cq_groups;
+	int err;
 
 	_Static_assert(sizeof(j->vectors) / sizeof(j->vectors[0]) == CLASS_MAX, "one for each class");
-	if (!config || !*config || !strcmp(config, "off"))
+	if (config && !strcmp(config, "off"))
 		return 0;
-	return net_class_vectors(device, room, config, job.node, j->vectors);
+	err = net_class_vectors(device, room, config, job.node, j->vectors);
+	/* The module needs no device file of user-level verbs, unless groups were asked for. */
+	return err == -ENODEV && (!config || !*config) ? 0 : err;
 }
 
 static int join(const char *name, void *address, size_t *size)

@@ -94,7 +94,7 @@ struct dsm_ioc_join {
 	__s32 gid;          /* in: index, or -1: the best */
 	__u32 address_size; /* in: room; out: bytes */
 	__u64 address;      /* in: where to put it */
-	__s16 vectors[4];   /* in: completion vector of each class, -1: any */
+	__s16 vectors[4];   /* in: completion vector of each class; -1: the first, without steering */
 };
 
 /*

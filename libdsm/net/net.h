@@ -127,7 +127,8 @@ struct net_ops {
 extern const struct net_ops net_ucx, net_verbs;
 
 /* A completion vector for each class, by the groups of config (DSM_CQ_GROUPS), on the device of that name or, when it is "", the
- * first with an active port, whose name is put there. Processes of a host pass different turns. They count as this process's
+ * first with an active port, whose name is put there. They stay as they are where nothing is configured
+ * and the device ignores vectors: to steer its handlers costs an interrupt each. Processes of a host pass different turns. Vectors count as this process's
  * until it ends. -ENODEV; errors of cqgroup_table_create(), which are said. */
 int net_class_vectors(char *device, size_t room, const char *config, unsigned int turn, int16_t vectors[CLASS_MAX]);
 

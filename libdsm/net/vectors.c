@@ -56,6 +56,10 @@ int net_class_vectors(char *device, size_t room, const char *config, unsigned in
 	if (!ctx)
 		return -ENODEV;
 	snprintf(device, room, "%s", ibv_get_device_name(ctx->device));
+	if ((!config || !*config) && !cqgroup_vectors_effective(ctx)) {
+		ibv_close_device(ctx);
+		return 0;
+	}
 	err = cqgroup_table_create(ctx, config, &table, why);
 	if (err) {
 		log_line("DSM_CQ_GROUPS: %s: %s", device, why);

@@ -94,6 +94,7 @@ void job_set(struct job *j, unsigned int ranks, bool rdma)
 	memset(j, 0, sizeof(*j));
 	j->ranks = ranks;
 	j->rdma = rdma;
+	j->vector = -1;
 	new_key(&j->key);
 }
 
@@ -151,7 +152,7 @@ int job_join(struct job *j, unsigned int rank)
 				   .gid = -1,
 				   .address_size = DSM_ADDRESS_MAX,
 				   .address = (uintptr_t)j->address[rank],
-				   .vectors = { -1, -1, -1, -1 } };
+				   .vectors = { j->vector, j->vector, j->vector, j->vector } };
 	int fd = open("/dev/dsm", O_RDWR), err = -EIO;
 
 	if (fd < 0)

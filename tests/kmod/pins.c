@@ -3,12 +3,16 @@
  * pins.c - ranks of one kernel pin the same block for writing, one after the other, again and again: each gets it, and nobody
  * loses what another has written while it had the block pinned.
  *
+ *   --vector V   ranks of several kernels, as far as they know: messages take RDMA, to queues on completion vector V
+ *
  * Runs in a guest with the module loaded.
  */
 #include "tests/kmod/common.h"
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -59,8 +63,9 @@ static void rank_process(unsigned int rank)
 	_exit(0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	const bool rdma = argc == 3 && !strcmp(argv[1], "--vector");
 	pid_t pids[RANKS];
 	unsigned int i;
 	bool ok;
@@ -69,11 +74,15 @@ int main(void)
 		fprintf(stderr, "pins: dsm.ko is not loaded\n");
 		return 77;
 	}
+	if (argc > 1 && !rdma)
+		return 2;
 	j = job_new();
 	all = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (all == MAP_FAILED)
 		return 2;
-	job_set(j, RANKS, false);
+	job_set(j, RANKS, rdma);
+	if (rdma)
+		j->vector = (int16_t)atoi(argv[2]);
 	j->home = DSM_REGION_CYCLIC;
 	for (i = 0; i < RANKS; i++) {
 		pids[i] = fork();
