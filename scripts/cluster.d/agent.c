@@ -8,10 +8,12 @@
  *
  * A job is a process group of its own. It ends when its first process does; what that process wrote is passed on
  * before. When the side that asked goes away, its jobs get SIGTERM; so does a job by FRAME_SIGNAL. What lives
- * GRACE_MS after a signal that ends is killed.
+ * GRACE_MS after a signal that ends is killed. So is what the first process, ended by such a signal, leaves behind in
+ * its session: mpirun gives each rank a process group, and may end before it knows of all.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -231,6 +233,21 @@ static bool job_output(struct job *job, int which)
 	return n > 0;
 }
 
+static void kill_session(pid_t session)
+{
+	DIR *all = opendir("/proc");
+	const struct dirent *entry;
+	pid_t pid;
+
+	while (all && (entry = readdir(all))) {
+		pid = atoi(entry->d_name);
+		if (pid > 1 && getsid(pid) == session)
+			kill(pid, SIGKILL);
+	}
+	if (all)
+		closedir(all);
+}
+
 static void job_ended(struct job *job, int status)
 {
 	uint8_t code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -241,6 +258,8 @@ static void job_ended(struct job *job, int status)
 		if (job->out[which] >= 0)
 			close(job->out[which]);
 	}
+	if (job->kill_at)
+		kill_session(job->pid);
 	send_frame(job->channel, job->id, FRAME_EXIT, &code, 1);
 	job->pid = 0;
 }
