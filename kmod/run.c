@@ -136,6 +136,7 @@ static void take_over(struct rank *r, const struct msg *m)
 static void take_back(struct rank *r, const struct msg *m)
 {
 	u32 page = block_page(m->object), frames = frames_wanted(r, page);
+	struct msg ask = { .home = m->home };
 	int owner, err;
 
 	if (!frames)
@@ -154,8 +155,13 @@ static void take_back(struct rank *r, const struct msg *m)
 		rank_peer_lost(r, r->me, err);
 		return;
 	}
+	/*
+	 * Where this rank did not know the region the message names this rank itself as the manager. The region may have come since,
+	 * and the home may move then: the next home is found by way of the manager only.
+	 */
+	ask_around(r, page, &ask);
 	host_begin();
-	start_prefetch(r, m->object, m->op == RELEASE_EVICT, m->flags, m->home, true);
+	start_prefetch(r, m->object, m->op == RELEASE_EVICT, m->flags, ask.home, true);
 	host_run();
 	local_bh_enable();
 }
