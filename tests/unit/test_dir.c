@@ -310,7 +310,7 @@ START_TEST(only_who_has_it_says_that_a_block_is_kept)
 	struct actions out;
 	unsigned int i;
 
-	for (i = 0; i < 6; i++) {
+	for (i = 0; i < 8; i++) {
 		struct msg m = unit_msg(MSG_KEPT, 1, 0, 2, 3);
 		struct msg write = request(MSG_WRITE_REQ, 2, 3);
 
@@ -328,6 +328,15 @@ START_TEST(only_who_has_it_says_that_a_block_is_kept)
 		if (i == 5) {
 			d = (struct dir){ .state = DIR_EXCLUSIVE, .owner = 1, .copyset = 2, .migratory = 1 };
 			ck_assert_int_eq(dir_step(&c, &d, &write, &out), 0);
+		}
+		if (i == 6) { /* a copy of a block that migrates, now and then */
+			d.state = DIR_SHARED;
+			d.owner = 1;
+			m = unit_msg(MSG_KEPT, 2, 0, 1, 3);
+		}
+		if (i == 7) {
+			d.copyset |= 1u << 4;
+			m.src = 4;
 		}
 		before = d;
 		ck_assert_int_eq(dir_step(&c, &d, &m, &out), -EBADMSG);
