@@ -11,6 +11,7 @@
 #include <dsm.h>
 #include <getopt.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -294,11 +295,28 @@ static const struct program programs[] = {
 
 /* ---- the three ways ------------------------------------------------------------------------------ */
 
+/* A processor for each, as ranks get one from mpirun. */
+static void pin(unsigned id)
+{
+	cpu_set_t allowed, one;
+	int cpu;
+
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) || CPU_COUNT(&allowed) < (int)workers)
+		return;
+	for (cpu = 0; id || !CPU_ISSET(cpu, &allowed); cpu++)
+		id -= CPU_ISSET(cpu, &allowed) ? 1 : 0;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	pthread_setaffinity_np(pthread_self(), sizeof(one), &one);
+}
+
 static void *worker(void *arg)
 {
 	unsigned id = (unsigned)(uintptr_t)arg;
 	double began;
 
+	if (way == THREADS)
+		pin(id);
 	if (id == 0)
 		program->fill(shared->data, size);
 	barrier(shared);

@@ -18,7 +18,7 @@ def fail(text):
 
 def run(cmd, env=None, limit=300):
     """The output of a program; its failure ends this one."""
-    done = subprocess.run(cmd, env=dict(os.environ, **MPI, **(env or {})), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    done = subprocess.run(cmd, env={**os.environ, **MPI, **(env or {})}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=limit, text=True, cwd=TOP, stdin=subprocess.DEVNULL)
     if done.returncode:
         fail("%s (%s) ended with %d\n%s%s" % (" ".join(cmd), env, done.returncode, done.stdout[-500:], done.stderr[-2000:]))
