@@ -24,6 +24,7 @@ static struct copy look(struct rank *r, u32 page)
 		copy.home = READ_ONCE(p->home);
 		copy.pins_read = READ_ONCE(p->pins_read);
 		copy.pins_write = READ_ONCE(p->pins_write);
+		copy.held = READ_ONCE(p->held);
 	}
 	rcu_read_unlock();
 	return copy;
@@ -39,9 +40,9 @@ static bool may(struct rank *r, u32 page, bool write)
 #define PAUSE_US 20 /* at first */
 
 /* Wait a little for what has no slot of ours, longer each time. */
-static int pause_a_little(struct rank *r, unsigned int *us)
+static int pause_a_little(struct rank *r, unsigned int *us, bool killable)
 {
-	if (signal_pending(current))
+	if (killable ? fatal_signal_pending(current) : signal_pending(current))
 		return signal_err();
 	if (READ_ONCE(r->dead))
 		return -EIO;
@@ -72,7 +73,7 @@ static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool wr
  */
 static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, bool killable, bool *pinned)
 {
-	int slot = ns ? slot_now(r) : slot_get(r, SLOT_BLOCK), wait, err = 0;
+	int slot = ns ? slot_now(r) : slot_get(r, SLOT_BLOCK, killable), wait, err = 0;
 	bool open;
 	u32 seq = 0;
 
@@ -148,21 +149,49 @@ void call_access_end(struct rank *r, u32 object, bool write)
 	rank_exit(r);
 }
 
-static int pin(struct rank *r, const struct region *g, u32 page, bool write, bool killable)
-{
-	int err = prepare_block(r, page, frames_wanted(r, page));
-	bool pinned = false;
+#define TURN_PATIENCE (10 * NSEC_PER_MSEC)
 
-	while (!err && !pinned) {
-		err = host_pin(r, block_id(page, 1u << g->order), write);
-		if (err != -EAGAIN)
-			return err == -ERANGE ? -EAGAIN : err;
-		err = acquire(r, g, page, write, killable, &pinned);
+/*
+ * As gives_way() of the library: pins of several threads that overlap would keep a block for ever. So while another rank waits for
+ * it, a thread without pins lets the pins that are there come to an end; for a while only, as it may be that they end after its
+ * own. Which threads have pins the process knows (DSM_PIN_TURNS); one that has pinned a part of this range has some.
+ */
+static int give_turn(struct rank *r, struct range_call *c)
+{
+	unsigned int us = PAUSE_US;
+	struct copy p;
+	int err = 0;
+
+	if (!(c->in.write & DSM_PIN_TURNS) || c->page != c->in.page)
+		return 0;
+	while (!err && (p = look(r, c->page), p.held && (p.pins_read || p.pins_write))) {
+		if (!c->turn)
+			c->turn = ktime_get_ns() + TURN_PATIENCE;
+		if (ktime_get_ns() >= c->turn)
+			break;
+		err = pause_a_little(r, &us, c->killable);
 	}
 	return err;
 }
 
-static int release(struct rank *r, const struct region *g, u32 page, bool evict)
+static int pin(struct rank *r, const struct region *g, struct range_call *c)
+{
+	const bool write = c->in.write & DSM_PIN_WRITE;
+	int err = prepare_block(r, c->page, frames_wanted(r, c->page));
+	bool pinned = false;
+
+	while (!err && !pinned) {
+		err = give_turn(r, c);
+		if (!err)
+			err = host_pin(r, block_id(c->page, c->step), write);
+		if (err != -EAGAIN)
+			return err == -ERANGE ? -EAGAIN : err;
+		err = acquire(r, g, c->page, write, c->killable, &pinned);
+	}
+	return err;
+}
+
+static int release(struct rank *r, const struct region *g, u32 page, bool evict, bool killable)
 {
 	struct msg m = ask_for(r, g, page, 0);
 	struct copy p = look(r, page);
@@ -180,7 +209,7 @@ static int release(struct rank *r, const struct region *g, u32 page, bool evict)
 	if (m.dst >= r->size)
 		return -EIO;
 	while ((slot = slot_try(r, m.object, true)) < 0) {
-		err = pause_a_little(r, &us);
+		err = pause_a_little(r, &us, killable);
 		if (err)
 			return err;
 	}
@@ -200,7 +229,7 @@ static bool any_prefetch(struct rank *r, u32 page, u32 pages)
 }
 
 /* Drop a read copy, or give the newest copy to its home and wait until it has gone. -EBUSY: a pinned block goes nowhere. */
-static int leave(struct rank *r, const struct region *g, u32 page)
+static int leave(struct rank *r, const struct region *g, u32 page, bool killable)
 {
 	struct msg m = ask_for(r, g, page, 0);
 	unsigned int us = PAUSE_US;
@@ -218,109 +247,163 @@ static int leave(struct rank *r, const struct region *g, u32 page)
 		} else if (p.home - 1 == r->me) {
 			return 0; /* the home keeps it for the others */
 		} else {
-			err = release(r, g, page, true);
+			err = release(r, g, page, true, killable);
 			while (!err && any_prefetch(r, page, 1u << g->order))
-				err = pause_a_little(r, &us);
+				err = pause_a_little(r, &us, killable);
 		}
 		if (!err && look(r, page).state != PG_INVALID)
-			err = pause_a_little(r, &us);
+			err = pause_a_little(r, &us, killable);
 	}
 	return err;
 }
 
-/* Ask dst about a block, and wait for the answer: its status, and what it brings. */
-static int ask_of(struct rank *r, const struct region *g, u32 page, u8 type, u16 dst, u64 *value)
+/* ---- questions about a block, which are answered at once: unless the rank that is asked has gone ------------- */
+
+/* Numbers that mean something to the kernel alone are no answers, whatever a peer says. */
+static int status_of(const struct slot *s)
 {
-	int slot = slot_get(r, SLOT_BLOCK), err;
-	struct msg m;
-	u32 seq;
+	return s->status <= -ERESTARTSYS ? -EIO : s->status;
+}
+
+static void question_end(struct rank *r, struct range_call *c)
+{
+	/* Its answer may still be to come, and frees the slot then. */
+	if (c->slot >= 0 && !slot_abandon(r, c->slot, c->seq))
+		slot_put(r, c->slot);
+	c->slot = -1;
+}
+
+/* 0: the answer is in the slot, until question_end(). A call that is made again goes on with the question it has asked. */
+static int question_wait(struct rank *r, struct range_call *c)
+{
+	int err = slot_wait(r, c->slot, c->seq, 1, 0, c->killable);
+
+	if (err && err != -ERESTARTNOINTR)
+		question_end(r, c);
+	return err;
+}
+
+static int question_begin(struct rank *r, const struct region *g, struct range_call *c, struct msg *m)
+{
+	const int slot = slot_get(r, SLOT_BLOCK, c->killable);
 
 	if (slot < 0)
 		return slot;
-	m = ask_for(r, g, page, (u16)slot);
-	seq = smp_load_acquire(&r->slots[slot].seq);
-	m.type = type;
-	m.dst = dst;
-	m.flags = 0;
-	m.home = 0;
-	m.value = *value;
-	sync_send(r, &m);
-	err = slot_wait(r, slot, seq, 1, 0, true);
-	if (err && slot_abandon(r, slot, seq))
-		return err;
-	if (!err) {
-		err = r->slots[slot].status;
-		*value = r->slots[slot].value;
+	c->slot = slot;
+	c->seq = smp_load_acquire(&r->slots[slot].seq);
+	*m = ask_for(r, g, c->page, (u16)slot);
+	m->flags = 0;
+	return 0;
+}
+
+/* Ask dst about the block. *status and *value are the answer. */
+static int ask_of(struct rank *r, const struct region *g, struct range_call *c, u8 type, u16 dst, int *status,
+		  u64 *value)
+{
+	struct msg m;
+	int err = 0;
+
+	if (c->slot < 0) {
+		err = question_begin(r, g, c, &m);
+		if (err)
+			return err;
+		m.type = type;
+		m.dst = dst;
+		m.home = 0;
+		m.value = *value;
+		sync_send(r, &m);
 	}
-	slot_put(r, slot);
-	return err;
+	err = question_wait(r, c);
+	if (err)
+		return err;
+	*status = status_of(&r->slots[c->slot]);
+	*value = r->slots[c->slot].value;
+	question_end(r, c);
+	return 0;
 }
 
 /* As block_place() of the library. */
-static int place(struct rank *r, const struct region *g, u32 page, u16 rank)
+static int place(struct rank *r, const struct region *g, struct range_call *c)
 {
-	u64 where = rank, home = 0;
-	int err = ask_of(r, g, page, MSG_PLACE, rank_home(r, g, page), &where);
+	const u16 rank = (u16)c->in.write;
+	int status = -EBUSY, err = 0;
+	u64 value = rank;
 
-	if (err == -EBUSY)
-		err = ask_of(r, g, page, MSG_SETTLE, rank, &home);
-	where = rank;
-	if (err != -EBUSY || !home || home > r->size)
-		return err;
-	err = ask_of(r, g, page, MSG_CLAIM, (u16)(home - 1), &where);
-	return err ? err : -EBUSY;
+	if (c->stage == PLACE_MANAGER) {
+		err = ask_of(r, g, c, MSG_PLACE, rank_home(r, g, c->page), &status, &value);
+		if (err || status != -EBUSY)
+			return err ? err : status;
+		c->stage = PLACE_SETTLE;
+	}
+	if (c->stage == PLACE_SETTLE) {
+		value = 0;
+		err = ask_of(r, g, c, MSG_SETTLE, rank, &status, &value);
+		if (err || status != -EBUSY || !value || value > r->size)
+			return err ? err : status;
+		c->home = (u16)(value - 1);
+		c->stage = PLACE_CLAIM;
+	}
+	value = rank;
+	err = ask_of(r, g, c, MSG_CLAIM, c->home, &status, &value);
+	return err || status ? err ? err : status : -EBUSY;
 }
 
-static int echo(struct rank *r, const struct region *g, u32 page)
+static int echo_begin(struct rank *r, const struct region *g, struct range_call *c)
 {
-	struct msg m = ask_for(r, g, page, 0);
-	int slot, err;
-	u32 seq;
+	const u16 home = rank_home(r, g, c->page);
+	struct msg m;
+	int err;
 
-	if (!r->conn || m.home >= r->size || m.home == r->me || READ_ONCE(r->here[m.home]))
+	if (!r->conn || home >= r->size || home == r->me || READ_ONCE(r->here[home]))
 		return -EINVAL;
-	if (look(r, page).state != PG_INVALID)
+	if (look(r, c->page).state != PG_INVALID)
 		return -EBUSY;
-	err = prepare_block(r, page, frames_wanted(r, page));
+	err = prepare_block(r, c->page, frames_wanted(r, c->page));
+	if (!err)
+		err = question_begin(r, g, c, &m);
 	if (err)
 		return err;
-	slot = slot_get(r, SLOT_BLOCK);
-	if (slot < 0)
-		return slot;
-	seq = smp_load_acquire(&r->slots[slot].seq);
 	m.type = MSG_ECHO;
-	m.dst = m.home;
-	m.flags = 0;
+	m.dst = home;
 	m.home = 0;
-	m.req_slot = (u16)slot;
-	WRITE_ONCE(r->slots[slot].echo, 1);
-	ask_note(&r->slots[slot].ask, &m);
+	WRITE_ONCE(r->slots[c->slot].echo, 1);
+	ask_note(&r->slots[c->slot].ask, &m);
 	host_begin();
 	conn_send(r->conn, m.dst, &m);
 	local_bh_enable();
-	err = slot_wait(r, slot, seq, 1, 0, true);
-	if (err && slot_abandon(r, slot, seq))
-		return err;
-	WRITE_ONCE(r->slots[slot].echo, 0);
+	return 0;
+}
+
+static int echo(struct rank *r, const struct region *g, struct range_call *c)
+{
+	int err = c->slot < 0 ? echo_begin(r, g, c) : 0;
+
 	if (!err)
-		err = r->slots[slot].status;
-	slot_put(r, slot);
+		err = question_wait(r, c);
+	if (err)
+		return err;
+	WRITE_ONCE(r->slots[c->slot].echo, 0);
+	err = status_of(&r->slots[c->slot]);
+	question_end(r, c);
 	return err;
 }
 
-static int one_block(struct rank *r, const struct region *g, u32 page, const struct dsm_ioc_range *p)
+/* ---- calls ---------------------------------------------------------------------------------- */
+
+static int one_block(struct rank *r, const struct region *g, struct range_call *c)
 {
-	switch ((enum dsm_range_op)p->op) {
-	case DSM_RANGE_PREFETCH: return may(r, page, p->write) ? 0 : fetch_ahead(r, g, page, p->write);
-	case DSM_RANGE_ACQUIRE: return may(r, page, p->write) ? 0 : acquire(r, g, page, p->write, false, NULL);
-	case DSM_RANGE_RELEASE: return release(r, g, page, false);
-	case DSM_RANGE_EVICT: return release(r, g, page, true);
-	/* A range of which something is pinned is not begun again. */
-	case DSM_RANGE_PIN: return pin(r, g, page, p->write, page != p->page);
-	case DSM_RANGE_UNPIN: return host_unpin(r, block_id(page, 1u << g->order), p->write);
-	case DSM_RANGE_PLACE: return place(r, g, page, (u16)p->write);
-	case DSM_RANGE_LEAVE: return leave(r, g, page);
-	case DSM_RANGE_ECHO: return echo(r, g, page);
+	const u32 write = c->in.write, page = c->page;
+
+	switch ((enum dsm_range_op)c->in.op) {
+	case DSM_RANGE_PREFETCH: return may(r, page, write) ? 0 : fetch_ahead(r, g, page, write);
+	case DSM_RANGE_ACQUIRE: return may(r, page, write) ? 0 : acquire(r, g, page, write, c->killable, NULL);
+	case DSM_RANGE_RELEASE: return release(r, g, page, false, c->killable);
+	case DSM_RANGE_EVICT: return release(r, g, page, true, c->killable);
+	case DSM_RANGE_PIN: return pin(r, g, c);
+	case DSM_RANGE_UNPIN: return host_unpin(r, block_id(page, c->step), write);
+	case DSM_RANGE_PLACE: return place(r, g, c);
+	case DSM_RANGE_LEAVE: return leave(r, g, page, c->killable);
+	case DSM_RANGE_ECHO: return echo(r, g, c);
 	default: return -EINVAL;
 	}
 }
@@ -344,37 +427,83 @@ static int whole_units(struct rank *r, const struct dsm_ioc_range *p)
 	return err;
 }
 
-static long range(struct rank *r, void *in, void __user *arg)
+/* Large parts of a region may never have been touched. */
+static bool nothing_to_give(struct rank *r, const struct range_call *c)
 {
-	const struct dsm_ioc_range p = *(struct dsm_ioc_range *)in;
-	struct region *g, copy;
+	return (c->in.op == DSM_RANGE_RELEASE || c->in.op == DSM_RANGE_EVICT || c->in.op == DSM_RANGE_LEAVE) &&
+		nobody_here(r, c->page);
+}
+
+/* From where it was interrupted. */
+static int walk(struct rank *r, const struct region *g, struct range_call *c)
+{
+	const u32 end = c->in.page + c->in.pages;
 	unsigned int us = PAUSE_US;
-	u32 page, step;
 	int err = 0;
 
-	park_take(r, NULL, NULL, NULL);
-	if (p.op >= DSM_RANGE_QUIET)
-		return whole_units(r, &p);
-	rcu_read_lock();
-	g = rank_region_at(r, p.page);
-	if (g)
-		copy = *g;
-	rcu_read_unlock();
-	step = g ? 1u << copy.order : 1;
-	if (!g || (p.page - copy.page) % step || p.pages % step || p.page - copy.page + p.pages > copy.pages)
-		return -EINVAL;
-	for (page = p.page; !err && page < p.page + p.pages; page += step) {
-		/* Large parts of a region may never have been touched. */
-		if ((p.op == DSM_RANGE_RELEASE || p.op == DSM_RANGE_EVICT || p.op == DSM_RANGE_LEAVE) &&
-		    nobody_here(r, page))
-			continue;
-		err = one_block(r, &copy, page, &p);
+	while (c->page < end) {
+		err = nothing_to_give(r, c) ? 0 : one_block(r, g, c);
+		if (err)
+			return err;
+		c->page += c->step;
+		c->stage = PLACE_MANAGER;
 		cond_resched();
-		if (!err && fatal_signal_pending(current))
-			err = -EINTR;
+		if (c->page < end && (c->killable ? fatal_signal_pending(current) : signal_pending(current)))
+			return signal_err();
 	}
-	while (!err && p.op == DSM_RANGE_LEAVE && any_prefetch(r, p.page, p.pages))
-		err = pause_a_little(r, &us);
+	while (!err && c->in.op == DSM_RANGE_LEAVE && any_prefetch(r, c->in.page, c->in.pages))
+		err = pause_a_little(r, &us, c->killable);
+	return err;
+}
+
+void call_range_undo(struct rank *r, struct range_call *c)
+{
+	u32 page;
+
+	question_end(r, c);
+	for (page = c->in.page; c->in.op == DSM_RANGE_PIN && page < c->page; page += c->step)
+		host_unpin(r, block_id(page, c->step), c->in.write & DSM_PIN_WRITE);
+}
+
+/* The region of the range, if it is of whole blocks of one. */
+static bool range_region(struct rank *r, const struct dsm_ioc_range *p, struct region *copy)
+{
+	struct region *g;
+	u32 step;
+
+	rcu_read_lock();
+	g = rank_region_at(r, p->page);
+	if (g)
+		*copy = *g;
+	rcu_read_unlock();
+	step = g ? 1u << copy->order : 1;
+	return g && !((p->page - copy->page) % step) && !(p->pages % step) &&
+		p->page - copy->page + p->pages <= copy->pages;
+}
+
+static long range(struct rank *r, void *in, void __user *arg)
+{
+	struct range_call c;
+	struct region g;
+	int err;
+
+	if (!park_take_range(r, in, arg, &c)) {
+		c = (struct range_call){ .slot = -1 };
+		c.in = *(struct dsm_ioc_range *)in;
+		c.page = c.in.page;
+	}
+	if (c.in.op >= DSM_RANGE_QUIET)
+		return whole_units(r, &c.in);
+	err = range_region(r, &c.in, &g) ? 0 : -EINVAL;
+	c.step = err ? c.step : 1u << g.order;
+	while (!err && (err = walk(r, &g, &c)) == -ERESTARTNOINTR) {
+		if (park_range(r, &c, arg))
+			return err;
+		c.killable = true;
+		err = 0;
+	}
+	if (err)
+		call_range_undo(r, &c);
 	return err == -EDQUOT ? -ENOMEM : err;
 }
 

@@ -4,7 +4,8 @@
  * returned (-ERESTARTNOINTR); meanwhile the request is under way, and what its thread waits for is kept here, by thread.
  *
  * A thread may also leave its handler by siglongjmp(3), and make another call, or end. Its request is then given up: what comes of
- * it, a lock or a turn, is given back by a worker. That a thread has ended is found when another parks a call.
+ * it, a lock or a turn, is given back by a worker; the pins of a range that it has not pinned to the end go at once. That a thread
+ * has ended is found when another parks a call.
  *
  * A call that is given up counts as inside its rank until its last answer has come, or the rank dies. Its entry in the slot's
  * queue queues the work once (`queued`); the worker takes the entry out, under the queue's lock, before it does anything.
@@ -20,7 +21,11 @@ struct parked {
 	struct rank *r;
 	struct pid *thread;
 	void __user *arg;
-	struct call call;
+	bool is_range;
+	union {
+		struct call call;
+		struct range_call range;
+	};
 	u32 awaited; /* given up: this answer */
 	wait_queue_entry_t entry;
 	struct work_struct work;
@@ -127,6 +132,11 @@ static void give_up(struct parked *p)
 {
 	struct call *c = &p->call;
 
+	if (p->is_range) {
+		call_range_undo(p->r, &p->range);
+		forget(p);
+		return;
+	}
 	if (c->stage == STAGE_BARRIER) {
 		forget(p); /* it has arrived, which cannot be undone */
 		return;
@@ -151,14 +161,20 @@ static bool has_ended(const struct parked *p)
 	return has;
 }
 
-bool park(struct rank *r, const struct call *c, void __user *arg)
+static struct parked *parked_new(struct rank *r, void __user *arg)
 {
-	struct parked *p = kmalloc(sizeof(*p), GFP_KERNEL_ACCOUNT), *other, *next;
+	struct parked *p = kmalloc(sizeof(*p), GFP_KERNEL_ACCOUNT);
+
+	if (p)
+		*p = (struct parked){ .r = r, .thread = get_pid(task_pid(current)), .arg = arg };
+	return p;
+}
+
+static void list_it(struct rank *r, struct parked *p)
+{
+	struct parked *other, *next;
 	LIST_HEAD(ended);
 
-	if (!p)
-		return false;
-	*p = (struct parked){ .r = r, .thread = get_pid(task_pid(current)), .arg = arg, .call = *c };
 	spin_lock(&r->parked_lock);
 	list_for_each_entry_safe(other, next, &r->parked, list)
 		if (has_ended(other))
@@ -167,17 +183,38 @@ bool park(struct rank *r, const struct call *c, void __user *arg)
 	spin_unlock(&r->parked_lock);
 	list_for_each_entry_safe(other, next, &ended, list)
 		give_up(other);
+}
+
+bool park(struct rank *r, const struct call *c, void __user *arg)
+{
+	struct parked *p = parked_new(r, arg);
+
+	if (!p)
+		return false;
+	p->call = *c;
+	list_it(r, p);
 	return true;
 }
 
-bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct call *c)
+bool park_range(struct rank *r, const struct range_call *c, void __user *arg)
+{
+	struct parked *p = parked_new(r, arg);
+
+	if (!p)
+		return false;
+	p->is_range = true;
+	p->range = *c;
+	list_it(r, p);
+	return true;
+}
+
+/* What this thread has parked; its own call it has parked itself. */
+static struct parked *take_mine(struct rank *r)
 {
 	struct parked *p, *mine = NULL;
-	bool same;
 
-	/* Its own call this thread has parked itself. */
 	if (list_empty_careful(&r->parked))
-		return false;
+		return NULL;
 	spin_lock(&r->parked_lock);
 	list_for_each_entry(p, &r->parked, list)
 		if (p->thread == task_pid(current))
@@ -185,16 +222,37 @@ bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, 
 	if (mine)
 		list_del(&mine->list);
 	spin_unlock(&r->parked_lock);
-	if (!mine)
+	return mine;
+}
+
+bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct call *c)
+{
+	struct parked *p = take_mine(r);
+
+	if (!p)
 		return false;
-	same = in && mine->arg == arg && !memcmp(&mine->call.in, in, sizeof(*in));
-	if (same) {
-		*c = mine->call;
-		forget(mine);
-	} else {
-		give_up(mine);
+	if (p->is_range || p->arg != arg || memcmp(&p->call.in, in, sizeof(*in))) {
+		give_up(p);
+		return false;
 	}
-	return same;
+	*c = p->call;
+	forget(p);
+	return true;
+}
+
+bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg, struct range_call *c)
+{
+	struct parked *p = take_mine(r);
+
+	if (!p)
+		return false;
+	if (!p->is_range || p->arg != arg || memcmp(&p->range.in, in, sizeof(*in))) {
+		give_up(p);
+		return false;
+	}
+	*c = p->range;
+	forget(p);
+	return true;
 }
 
 void park_free(struct rank *r)

@@ -112,6 +112,21 @@ struct call {
 	bool killable; /* no memory to park it: a signal must wait */
 };
 
+/* What a placement asks next: the block's manager, the rank that is to be the home, the home that this names (call.c). */
+enum place_stage { PLACE_MANAGER = 0, PLACE_SETTLE, PLACE_CLAIM };
+
+/* A call for a range that is under way. */
+struct range_call {
+	struct dsm_ioc_range in;
+	u32 page, step; /* what is before this page is done; pages of a block */
+	int slot;       /* of PLACE and ECHO: the request for the block at `page`; -1: none */
+	u32 seq;
+	u8 stage;      /* enum place_stage, of the block at `page` */
+	u16 home;      /* that PLACE_CLAIM asks */
+	u64 turn;      /* PIN: until then the pins of others have their turn; 0: they need not */
+	bool killable; /* as above */
+};
+
 struct conn;
 struct ib_device;
 
@@ -287,14 +302,11 @@ u32 host_imm(const struct msg *m);                                           /* 
 int host_start(void);
 void host_stop(void);
 
-/* wait.c; all sleep */
-vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write);
+/* slot.c; all sleep but what says otherwise */
 enum slot_kind { SLOT_BLOCK, SLOT_BRIEF, SLOT_LASTING };
-int slot_get(
-	struct rank *r,
-	enum slot_kind
-		kind); /* -EINTR: killed; -EAGAIN: too many lasting ones; -ENOMEM, -EDQUOT; brief: -ERESTARTNOINTR */
-int slot_now(struct rank *r); /* -EAGAIN; does not sleep */
+/* -EINTR: killed; unless killable, -ERESTARTNOINTR for a signal; -EAGAIN: too many lasting ones; -EIO, -ENOMEM, -EDQUOT */
+int slot_get(struct rank *r, enum slot_kind kind, bool killable);
+int slot_now(struct rank *r); /* of SLOT_BLOCK. -EAGAIN; does not sleep */
 int slot_try(struct rank *r, u32 object,
 	     bool back); /* for a prefetch, or a block that is given back; -EAGAIN; does not sleep */
 void slot_put(struct rank *r, unsigned int slot);
@@ -303,9 +315,14 @@ void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value,
 		   bool last); /* others follow unless it is the last */
 /* 0, -ETIMEDOUT, -EINTR: killed, -EIO; unless killable, -ERESTARTNOINTR for a signal: the answer is still to come */
 int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable);
-bool slot_answered_by(const struct slot *s, u32 seq, u32 n); /* n answers after seq */
+bool slot_spin(struct rank *r, unsigned int slot, u32 seq, u32 n); /* its parts: whether the answer comes in spin_us; */
+int slot_sleep(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable); /* the rest */
+bool slot_answered_by(const struct slot *s, u32 seq, u32 n);                              /* n answers after seq */
 int signal_err(void); /* what a call ends with that a signal has interrupted: -EINTR or -ERESTARTNOINTR */
 bool slot_abandon(struct rank *r, unsigned int slot, u32 seq); /* its thread goes; false: the answer has come */
+
+/* fault.c; all sleep */
+vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write);
 struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 slot);
 bool ask_around(struct rank *r, u32 page, struct msg *ask); /* for the block around a page; false: of no region */
 void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager, bool back);
@@ -339,13 +356,17 @@ long sync_call(struct rank *r, void *in, void __user *arg);
 /* park.c; all sleep */
 /* A signal interrupts a call, which its thread will make again. False: no memory. */
 bool park(struct rank *r, const struct call *c, void __user *arg);
+bool park_range(struct rank *r, const struct range_call *c, void __user *arg);
 /* The thread makes a call: the one that it was making? Any other that it has left is given up. */
 bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct call *c);
+bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg, struct range_call *c);
 void park_free(struct rank *r); /* nobody is inside any more */
 
 /* call.c */
 long call_sync(struct view *v, void *in, void __user *arg);
 long call_range(struct view *v, void *in, void __user *arg);
+void call_range_undo(struct rank *r,
+		     struct range_call *c); /* it ends before its end: its pins, and what it has asked */
 /* Get the block around a page and keep it until call_access_end(). Sleeps, mmap_lock may be held. 0, -errno. */
 int call_access(struct rank *r, u32 page, bool write, u32 *object);
 void call_access_end(struct rank *r, u32 object, bool write);

@@ -85,7 +85,7 @@ static int begin_sync(struct rank *r, struct call *c)
 			     .flags = p->ns ? MSGF_TIMED : 0 };
 	if (!may_send(r, &c->m))
 		return -EINVAL;
-	c->slot = slot_get(r, op_lasts(p->op) ? SLOT_LASTING : SLOT_BRIEF);
+	c->slot = slot_get(r, op_lasts(p->op) ? SLOT_LASTING : SLOT_BRIEF, false);
 	if (c->slot < 0)
 		return c->slot;
 	c->m.req_slot = (u16)c->slot;
@@ -214,7 +214,7 @@ static int begin_lock(struct rank *r, struct call *c)
 		c->out.hold = (u16)hold;
 		return 0;
 	}
-	c->slot = slot_get(r, c->m.type == MSG_LOCK ? SLOT_LASTING : SLOT_BRIEF);
+	c->slot = slot_get(r, c->m.type == MSG_LOCK ? SLOT_LASTING : SLOT_BRIEF, false);
 	if (c->slot < 0)
 		return c->slot;
 	c->m.req_slot = (u16)c->slot;

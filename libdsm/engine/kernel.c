@@ -327,10 +327,14 @@ static void kernel_release(struct dsm_region *r, size_t off, size_t len, bool ev
 	range(evict ? DSM_RANGE_EVICT : DSM_RANGE_RELEASE, off, len, 0);
 }
 
+static __thread int pins_of_thread __attribute__((tls_model("initial-exec"))); /* blocks */
+
 static int kernel_unpin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
 {
-	(void)r;
-	return range(DSM_RANGE_UNPIN, off, len, writes(access));
+	int err = range(DSM_RANGE_UNPIN, off, len, writes(access));
+
+	pins_of_thread -= err ? 0 : (int)(len / r->block_size);
+	return err;
 }
 
 static int kernel_pin(struct dsm_region *r, size_t off, size_t len, uint8_t access)
@@ -338,8 +342,11 @@ static int kernel_pin(struct dsm_region *r, size_t off, size_t len, uint8_t acce
 	size_t at;
 	int err = 0;
 
-	for (at = off; !err && at < off + len; at += r->block_size)
-		err = range(DSM_RANGE_PIN, at, r->block_size, writes(access));
+	for (at = off; !err && at < off + len; at += r->block_size) {
+		err = range(DSM_RANGE_PIN, at, r->block_size,
+			    (access & DSM_WRITE ? DSM_PIN_WRITE : 0) | (pins_of_thread > 0 ? 0 : DSM_PIN_TURNS));
+		pins_of_thread += !err;
+	}
 	if (err && at > off + r->block_size)
 		kernel_unpin(r, off, at - r->block_size - off, access);
 	return err;

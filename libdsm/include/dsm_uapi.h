@@ -12,7 +12,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 8 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
+#define DSM_UAPI_VERSION 9 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
@@ -188,7 +188,7 @@ enum dsm_range_op {
 	DSM_RANGE_ACQUIRE,
 	DSM_RANGE_RELEASE,
 	DSM_RANGE_EVICT,
-	DSM_RANGE_PIN,
+	DSM_RANGE_PIN, /* all of it, or nothing */
 	DSM_RANGE_UNPIN,
 	DSM_RANGE_PLACE, /* -EBUSY: a block has been touched, and is on its way to its new home: call again */
 	DSM_RANGE_LEAVE,
@@ -198,10 +198,15 @@ enum dsm_range_op {
 	DSM_RANGES
 };
 
+/* PIN */
+#define DSM_PIN_WRITE 1u
+#define DSM_PIN_TURNS \
+	2u /* the thread has no pins: while another rank waits for the first block, pins of others end first (10 ms) */
+
 struct dsm_ioc_range {
 	__u32 op;          /* in: enum dsm_range_op */
 	__u32 page, pages; /* in: whole blocks of one region (QUIET, FORGET: whole 2 MiB of the window) */
-	__u32 write;       /* in: PREFETCH, ACQUIRE, PIN, UNPIN: for writing, 0 or 1; PLACE: the rank; else 0 */
+	__u32 write; /* in: PREFETCH, ACQUIRE, UNPIN: for writing, 0 or 1; PIN: DSM_PIN_*; PLACE: the rank; else 0 */
 };
 
 #define DSM_BUCKETS 40u

@@ -221,13 +221,18 @@
 	R(s, op, IN, ONE_OF, 0, DSM_REDUCE_OPS) \
 	DSM_RULES_CALL_TAIL(R, s)
 
-/* Blocks to use, to give back, to place; whole units of the window. */
+/* Blocks to use, to pin, to give back, to place; whole units of the window. */
 #define DSM_RULES_RANGE_ACCESS(R, s) \
 	R(s, op, IN, ONE_OF, 0, \
-	  DSM_BIT(DSM_RANGE_PREFETCH) | DSM_BIT(DSM_RANGE_ACQUIRE) | DSM_BIT(DSM_RANGE_PIN) | DSM_BIT(DSM_RANGE_UNPIN)) \
+	  DSM_BIT(DSM_RANGE_PREFETCH) | DSM_BIT(DSM_RANGE_ACQUIRE) | DSM_BIT(DSM_RANGE_UNPIN)) \
 	R(s, page, IN, PAGE, 1, 0) \
 	R(s, pages, IN, PAGES, 1, 0) \
 	R(s, write, IN, NUMBER, 0, 1)
+#define DSM_RULES_RANGE_PIN(R, s) \
+	R(s, op, IN, IS, DSM_RANGE_PIN, 0) \
+	R(s, page, IN, PAGE, 1, 0) \
+	R(s, pages, IN, PAGES, 1, 0) \
+	R(s, write, IN, FLAGS, 0, DSM_PIN_WRITE | DSM_PIN_TURNS)
 #define DSM_RULES_RANGE_GIVE(R, s) \
 	R(s, op, IN, ONE_OF, 0, \
 	  DSM_BIT(DSM_RANGE_RELEASE) | DSM_BIT(DSM_RANGE_EVICT) | DSM_BIT(DSM_RANGE_LEAVE) | DSM_BIT(DSM_RANGE_ECHO)) \
@@ -298,6 +303,7 @@
 	V(CALL, CALL_UNLOCK, dsm_ioc_call) \
 	V(CALL, CALL_BARRIER, dsm_ioc_call) \
 	V(RANGE, RANGE_ACCESS, dsm_ioc_range) \
+	V(RANGE, RANGE_PIN, dsm_ioc_range) \
 	V(RANGE, RANGE_GIVE, dsm_ioc_range) \
 	V(RANGE, RANGE_PLACE, dsm_ioc_range) \
 	V(RANGE, RANGE_UNITS, dsm_ioc_range) \

@@ -188,7 +188,7 @@ static void aim_range(struct aim *w, uint64_t *r, struct dsm_ioc_range *g)
 		return;
 	pinned = take(w->pins, r);
 	if (!pinned) {
-		g->op = DSM_RANGE_PIN;
+		g->op = DSM_RANGE_ACQUIRE;
 		return;
 	}
 	g->page = (uint32_t)(pinned >> 32);
@@ -269,6 +269,7 @@ void aim_at(struct aim *w, uint64_t *r, unsigned int variant, void *arg)
 	case VARIANT_CALL_UNLOCK:
 	case VARIANT_CALL_BARRIER: aim_call(w, r, variant, arg); break;
 	case VARIANT_RANGE_ACCESS:
+	case VARIANT_RANGE_PIN:
 	case VARIANT_RANGE_GIVE:
 	case VARIANT_RANGE_PLACE: aim_range(w, r, arg); break;
 	default: break;
@@ -322,8 +323,8 @@ void aim_learn(struct aim *w, unsigned int variant, const void *arg, uint64_t *r
 	const struct dsm_ioc_range *g = arg;
 	const uint64_t named = object(SYNC_RWLOCK, c->home, (uint64_t)c->gen << 32 | c->object);
 
-	if (variant == VARIANT_RANGE_ACCESS && g->op == DSM_RANGE_PIN)
-		keep(w->pins, (uint64_t)g->page << 32 | g->pages << 1 | g->write);
+	if (variant == VARIANT_RANGE_PIN)
+		keep(w->pins, (uint64_t)g->page << 32 | g->pages << 1 | (g->write & DSM_PIN_WRITE));
 	if (dsm_variants[variant].cmd != DSM_IOC_CALL || c->status)
 		return;
 	if (variant == VARIANT_CALL_CREATE)

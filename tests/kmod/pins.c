@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * pins.c - ranks of one kernel pin the same block for writing, one after the other, again and again: each gets it, and nobody
- * loses what another has written while it had the block pinned.
+ * loses what another has written while it had the block pinned. So where each rank has threads whose pins overlap; a thread that has
+ * pinned the block before does not wait for the others.
  *
- *   --vector V   ranks of several kernels, as far as they know: messages take RDMA, to queues on completion vector V
+ *   --vector V   ranks of several kernels, as far as they know: messages take RDMA, to queues on completion vector V; only the
+ *                first part
  *
  * Runs in a guest with the module loaded.
  */
 #include "tests/kmod/common.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +25,19 @@
 
 static struct job *j;
 static struct {
-	_Atomic unsigned int done, ended, seen;
+	_Atomic unsigned int done, ended, seen, failed, turns[RANKS];
 } * all;
+
+static bool pin_as(int fd, unsigned int op, unsigned int write)
+{
+	struct dsm_ioc_range r = { .op = op, .pages = 1, .write = write };
+
+	return !ioctl(fd, DSM_IOC_RANGE, &r);
+}
 
 static bool pin(int fd, bool on)
 {
-	struct dsm_ioc_range r = { .op = on ? DSM_RANGE_PIN : DSM_RANGE_UNPIN, .pages = 1, .write = 1 };
-
-	return !ioctl(fd, DSM_IOC_RANGE, &r);
+	return on ? pin_as(fd, DSM_RANGE_PIN, DSM_PIN_WRITE | DSM_PIN_TURNS) : pin_as(fd, DSM_RANGE_UNPIN, 1);
 }
 
 /* A rank that has gone takes with it what others want to see. */
@@ -63,11 +71,99 @@ static void rank_process(unsigned int rank)
 	_exit(0);
 }
 
+/* ---- pins that overlap ---------------------------------------------------------------------- */
+
+#define THREADS 2u
+#define TURNS 20u
+#define TOO_MANY (50 * TURNS)
+
+static int rank_fd;
+static unsigned int rank_me;
+
+static bool everybody_has_had(unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < RANKS; i++)
+		if (atomic_load(&all->turns[i]) < n)
+			return false;
+	return true;
+}
+
+static void *overlaps(void *arg)
+{
+	(void)arg;
+	while (!everybody_has_had(TURNS) && !atomic_load(&all->failed)) {
+		/* The second pin of a thread that has one does not wait: nobody else would let it go on. */
+		bool ok = pin(rank_fd, true) && pin_as(rank_fd, DSM_RANGE_PIN, DSM_PIN_WRITE);
+
+		usleep(1000); /* the others have come to ask */
+		ok = ok && pin(rank_fd, false) && pin(rank_fd, false);
+		if (!ok || atomic_fetch_add(&all->turns[rank_me], 1) >= TOO_MANY)
+			atomic_store(&all->failed, 1);
+	}
+	return NULL;
+}
+
+static void overlapping_process(unsigned int rank)
+{
+	pthread_t threads[THREADS];
+	unsigned int i;
+
+	rank_me = rank;
+	rank_fd = job_join(j, rank);
+	for (i = 0; i < THREADS && rank_fd >= 0; i++)
+		pthread_create(&threads[i], NULL, overlaps, NULL);
+	for (i = 0; i < THREADS && rank_fd >= 0; i++)
+		pthread_join(threads[i], NULL);
+	all_come(&all->seen);
+	_exit(0);
+}
+
+/* ---- all ------------------------------------------------------------------------------------ */
+
+static bool all_ranks(void (*process)(unsigned int), const char *vector)
+{
+	pid_t pids[RANKS];
+	unsigned int i;
+	bool ok;
+
+	memset(all, 0, sizeof(*all));
+	job_set(j, RANKS, vector);
+	if (vector)
+		j->vector = (int16_t)atoi(vector);
+	j->home = DSM_REGION_CYCLIC;
+	for (i = 0; i < RANKS; i++) {
+		pids[i] = fork();
+		if (!pids[i])
+			process(i);
+	}
+	ok = job_reap(pids, RANKS, 60);
+	for (i = 0; i < RANKS && !ok; i++)
+		kill(pids[i], SIGKILL);
+	return nothing_left(20) && ok;
+}
+
+static bool in_turn(const char *vector)
+{
+	const bool ok = all_ranks(rank_process, vector) && atomic_load(&all->done) == RANKS * TIMES;
+
+	printf("%u of %u pins\n", atomic_load(&all->done), RANKS * TIMES);
+	return ok;
+}
+
+static bool overlapping(void)
+{
+	const bool ok = all_ranks(overlapping_process, NULL) && !atomic_load(&all->failed) && everybody_has_had(TURNS);
+
+	printf("overlapping pins: %u, %u and %u turns\n", atomic_load(&all->turns[0]), atomic_load(&all->turns[1]),
+	       atomic_load(&all->turns[2]));
+	return ok;
+}
+
 int main(int argc, char **argv)
 {
 	const bool rdma = argc == 3 && !strcmp(argv[1], "--vector");
-	pid_t pids[RANKS];
-	unsigned int i;
 	bool ok;
 
 	if (!module_loaded()) {
@@ -80,18 +176,7 @@ int main(int argc, char **argv)
 	all = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (all == MAP_FAILED)
 		return 2;
-	job_set(j, RANKS, rdma);
-	if (rdma)
-		j->vector = (int16_t)atoi(argv[2]);
-	j->home = DSM_REGION_CYCLIC;
-	for (i = 0; i < RANKS; i++) {
-		pids[i] = fork();
-		if (!pids[i])
-			rank_process(i);
-	}
-	ok = job_reap(pids, RANKS, 60);
-	for (i = 0; i < RANKS && !ok; i++)
-		kill(pids[i], SIGKILL);
-	printf("%u of %u pins\n", atomic_load(&all->done), RANKS * TIMES);
-	return ok && nothing_left(20) && atomic_load(&all->done) == RANKS * TIMES ? 0 : 1;
+	ok = in_turn(rdma ? argv[2] : NULL);
+	ok = ok && (rdma || overlapping());
+	return ok ? 0 : 1;
 }

@@ -5,7 +5,9 @@
  * that the thread may read and wants to write.
  *
  * The same for each kind of call that waits: handlers run, the call ends when the other rank lets it, and has been made once. A
- * handler may also leave by siglongjmp(3); what its thread has waited for then comes to others.
+ * handler may also leave by siglongjmp(3), before what its thread has waited for has come, or after; it then comes to others. Operations on ranges wait for the
+ * later blocks of a range that is pinned in part; for a request slot, which other threads have until their blocks come; and for
+ * the answers to a placement and to an echo, here of a rank that has ended.
  *
  * Runs in a guest with the module loaded.
  */
@@ -20,13 +22,14 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define SIGNALS 20u
 #define WRITTEN 41u
 
 static struct {
-	_Atomic unsigned int pinned, handled, ended, failed, object, tid;
+	_Atomic unsigned int pinned, handled, ended, failed, object, tid, let;
 } * both;
 static struct job *j;
 
@@ -54,11 +57,16 @@ static volatile unsigned int *word(void)
 	return (volatile unsigned int *)JOB_BASE;
 }
 
-static int pin(int fd, bool on, bool write)
+static int range(int fd, unsigned int op, unsigned int page, unsigned int pages, unsigned int write)
 {
-	struct dsm_ioc_range r = { .op = on ? DSM_RANGE_PIN : DSM_RANGE_UNPIN, .pages = 1, .write = write };
+	struct dsm_ioc_range r = { .op = op, .page = page, .pages = pages, .write = write };
 
 	return ioctl(fd, DSM_IOC_RANGE, &r);
+}
+
+static int pin(int fd, bool on, bool write)
+{
+	return range(fd, on ? DSM_RANGE_PIN : DSM_RANGE_UNPIN, 0, 1, write);
 }
 
 /* Has the block pinned until the other rank's thread has had all its signals. */
@@ -225,11 +233,16 @@ static const struct kind *what;
 static int waiter_fd;
 static sigjmp_buf out_of_here;
 static volatile sig_atomic_t leaves;
+static bool late; /* it leaves when what its thread has waited for has come */
 
 static void leave(int sig)
 {
 	(void)sig;
 	atomic_fetch_add(&both->handled, 1);
+	if (leaves && late) {
+		reached(&both->let, 1);
+		usleep(50000);
+	}
 	if (leaves)
 		siglongjmp(out_of_here, 1);
 }
@@ -273,11 +286,12 @@ static void lets(bool goes)
 	expect(!make_call(fd, &what->hold, &hold), "it is held");
 	atomic_store(&both->pinned, 1);
 	expect(reached(&both->handled, goes ? 1 : SIGNALS), "handlers run while their thread waits");
-	if (goes)
+	if (goes && !late)
 		expect(reached(&both->ended, 1), "the thread goes on");
 	else
 		expect(!atomic_load(&both->ended), "the call waits");
 	expect(!make_call(fd, &what->let, &hold), "it is let go");
+	atomic_store(&both->let, 1);
 	expect(reached(&both->ended, 1), "the call ends");
 	expect(reached(&both->pinned, 2), "the other rank");
 	do {
@@ -336,20 +350,306 @@ static void calls(bool goes)
 	_exit(0);
 }
 
+/* ---- ranges --------------------------------------------------------------------------------- */
+
+#define SLOTS_OF_BLOCKS 896u /* SYNC_SLOTS of the module */
+#define MANY (SLOTS_OF_BLOCKS + 4)
+
+enum { STAYS = 1, LEAVES = 2 };
+
+/* What the one rank's thread does, and what the other rank has to do with it. */
+struct operation {
+	const char *name;
+	unsigned int op, page, pages, write; /* DSM_RANGES: an access */
+	unsigned int ways;                   /* that are tried: its thread stays, or leaves it */
+	bool rdma;
+	bool full;     /* of slots */
+	bool unpinned; /* has pinned its first blocks, and waits for its last, which the other rank has pinned */
+	bool alone;    /* the other rank has ended, and answers nothing */
+};
+
+/* The homes of odd pages are rank 1's. */
+static const struct operation operations[] = {
+	{ .name = "a slot for an access", .op = DSM_RANGES, .page = MANY - 1, .full = true, .ways = STAYS },
+	{ .name = "a slot for a block",
+	  .op = DSM_RANGE_ACQUIRE,
+	  .page = MANY - 1,
+	  .pages = 1,
+	  .write = 1,
+	  .full = true,
+	  .ways = STAYS },
+	{ .name = "a slot for a placement",
+	  .op = DSM_RANGE_PLACE,
+	  .page = MANY,
+	  .pages = 1,
+	  .full = true,
+	  .ways = LEAVES },
+	{ .name = "the third block of a pin",
+	  .op = DSM_RANGE_PIN,
+	  .page = 1,
+	  .pages = 3,
+	  .write = DSM_PIN_WRITE,
+	  .unpinned = true,
+	  .ways = STAYS | LEAVES },
+	{ .name = "a placement", .op = DSM_RANGE_PLACE, .page = 1, .pages = 1, .alone = true, .ways = LEAVES },
+	{ .name = "an echo", .op = DSM_RANGE_ECHO, .page = 1, .pages = 1, .rdma = true, .alone = true, .ways = LEAVES },
+};
+
+static const struct operation *now;
+
+static void operate(int fd)
+{
+	int err;
+
+	if (now->op == DSM_RANGES) {
+		*(volatile unsigned int *)(JOB_BASE + now->page * PAGE) = WRITTEN;
+		return;
+	}
+	err = range(fd, now->op, now->page, now->pages, now->write);
+	expect(!err, "the operation");
+}
+
+static void *operate_it(void *arg)
+{
+	const bool goes = arg;
+
+	atomic_store(&both->tid, (unsigned int)gettid());
+	if (!goes || !sigsetjmp(out_of_here, 1)) {
+		operate(waiter_fd);
+		expect(!goes, "the handler leaves");
+	} else {
+		range(waiter_fd, DSM_RANGE_PREFETCH, 0, 1, 0); /* another call */
+	}
+	atomic_store(&both->ended, 1);
+	return NULL;
+}
+
+static void pinned_by_other(unsigned int *page, unsigned int *pages)
+{
+	*page = now->full ? 0 : now->page + now->pages - 1;
+	*pages = now->full ? MANY : 1;
+}
+
+/* Rank 1. */
+static void keeps(bool goes)
+{
+	int fd = job_join(j, 1);
+	unsigned int page, pages;
+
+	if (!expect(fd >= 0, "a job of two ranks"))
+		_exit(1);
+	if (now->alone) {
+		atomic_store(&both->pinned, 1);
+		_exit(0);
+	}
+	pinned_by_other(&page, &pages);
+	expect(!range(fd, DSM_RANGE_PIN, page, pages, 1), "blocks are pinned");
+	atomic_store(&both->pinned, 1);
+	expect(reached(&both->handled, goes ? 1 : SIGNALS), "handlers run while their thread waits");
+	if (goes) {
+		expect(reached(&both->ended, 1), "the thread goes on");
+		/* A pin that was left would keep it. */
+		if (now->unpinned)
+			expect(!range(fd, DSM_RANGE_PIN, now->page, now->pages, 1) &&
+				       !range(fd, DSM_RANGE_UNPIN, now->page, now->pages, 1),
+			       "others pin what the thread has left");
+	} else {
+		expect(!atomic_load(&both->ended), "the operation waits");
+	}
+	expect(!range(fd, DSM_RANGE_UNPIN, page, pages, 1), "they are let go");
+	expect(reached(&both->ended, 1), "the operation ends");
+	expect(reached(&both->pinned, 2), "the other rank");
+	fflush(stdout);
+	_exit(0);
+}
+
+static void away_from_here(int sig)
+{
+	(void)sig;
+	siglongjmp(away, 1);
+}
+
+/* A thread that leaves an access leaves its slot to the answer. */
+static void fill_slots(void)
+{
+	struct sigaction sa = { .sa_handler = away_from_here }, old;
+	const struct itimerval tick = { { 0, 500 }, { 0, 500 } }, none = { { 0, 0 }, { 0, 0 } };
+	volatile unsigned int page = 0;
+	volatile long long faults = counter("faults");
+
+	sigaction(SIGALRM, &sa, &old);
+	while (page < SLOTS_OF_BLOCKS)
+		if (!sigsetjmp(away, 1)) {
+			setitimer(ITIMER_REAL, &tick, NULL);
+			*(volatile unsigned int *)(JOB_BASE + page * PAGE) = 1;
+			expect(false, "a block that is pinned is waited for");
+		} else {
+			setitimer(ITIMER_REAL, &none, NULL);
+			page += counter("faults") > faults; /* else the signal came before the access */
+			faults = counter("faults");
+		}
+	sigaction(SIGALRM, &old, NULL);
+}
+
+/* Nobody else of the process waits behind a fault that waits. */
+static void map_something(void)
+{
+	void *p = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	expect(p != MAP_FAILED && !munmap(p, PAGE), "another mapping");
+}
+
+/* It has each block pinned as often as it should: once, or not at all. */
+static void check_pins(bool goes)
+{
+	unsigned int page;
+
+	for (page = now->page; page < now->page + now->pages; page++)
+		expect(goes == !!range(waiter_fd, DSM_RANGE_UNPIN, page, 1, 1) &&
+			       range(waiter_fd, DSM_RANGE_UNPIN, page, 1, 1),
+		       goes ? "what was left is not pinned" : "each block is pinned once");
+}
+
+/* Rank 0. */
+static void operates(bool goes)
+{
+	struct sigaction sa = { .sa_handler = leave };
+	pthread_t thread;
+	unsigned int i;
+
+	waiter_fd = job_join(j, 0);
+	if (!expect(waiter_fd >= 0, "a job of two ranks") || !expect(reached(&both->pinned, 1), "the other rank"))
+		_exit(1);
+	if (now->full)
+		fill_slots();
+	if (now->alone)
+		usleep(100000); /* it ends */
+	sigaction(SIGUSR1, &sa, NULL);
+	leaves = goes;
+	pthread_create(&thread, NULL, operate_it, goes ? &out_of_here : NULL);
+	for (i = 1; i <= (goes ? 1 : SIGNALS); i++) {
+		until_it_sleeps();
+		if (now->full)
+			map_something();
+		pthread_kill(thread, SIGUSR1);
+		if (!expect(reached(&both->handled, i), "a handler"))
+			_exit(1);
+	}
+	pthread_join(thread, NULL);
+	if (now->unpinned)
+		check_pins(goes);
+	atomic_store(&both->pinned, 2);
+	fflush(stdout);
+	_exit(0);
+}
+
+#define ANSWERED 500u
+
+static bool left;                     /* handlers leave the operations */
+static volatile sig_atomic_t in_call; /* one is made */
+
+static void count_it(int sig)
+{
+	(void)sig;
+	if (!in_call)
+		return;
+	atomic_fetch_add(&both->handled, 1);
+	if (left)
+		siglongjmp(out_of_here, 1);
+}
+
+/* Of all ranks. */
+static unsigned int slots_in_use(void)
+{
+	FILE *f = fopen("/sys/kernel/debug/dsm/ranks", "r");
+	unsigned int n = 0;
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		n += !strncmp(line, "  slot ", 7);
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static bool slots_come_back(void)
+{
+	double end = now_s() + patience(20);
+
+	while (slots_in_use() && now_s() < end)
+		usleep(10000);
+	return !slots_in_use();
+}
+
+static int operate_on(int fd, bool placement, unsigned int page)
+{
+	int err;
+
+	if (sigsetjmp(out_of_here, 1)) {
+		in_call = 0;
+		return 0;
+	}
+	in_call = 1;
+	err = range(fd, placement ? DSM_RANGE_PLACE : DSM_RANGE_ECHO, page, 1, 0) ? errno : 0;
+	in_call = 0;
+	return err;
+}
+
+/*
+ * Operations that end by themselves, while signals come all the time: each is made once, as if there had been none. If handlers
+ * leave them, the answers free the slots.
+ */
+static void is_disturbed(bool placement)
+{
+	const struct itimerval tick = { { 0, 300 }, { 0, 300 } }, none = { { 0, 0 }, { 0, 0 } };
+	struct sigaction sa = { .sa_handler = count_it };
+	int fd = job_join(j, 0), err = 0;
+	unsigned int i;
+
+	expect(fd >= 0 && reached(&both->pinned, 1), "a job of two ranks");
+	sigaction(SIGALRM, &sa, NULL);
+	setitimer(ITIMER_REAL, &tick, NULL);
+	for (i = 0; i < ANSWERED && !err; i++)
+		err = operate_on(fd, placement, 2 * i + 1);
+	setitimer(ITIMER_REAL, &none, NULL);
+	expect(!err, "each is made");
+	expect(atomic_load(&both->handled) > 0, "signals have come");
+	range(fd, DSM_RANGE_PREFETCH, 0, 1, 0); /* another call, should the last have been left */
+	expect(slots_come_back(), "the slots are free");
+	atomic_store(&both->ended, 1);
+	fflush(stdout);
+	_exit(0);
+}
+
+static void answers(bool placement)
+{
+	int fd = job_join(j, 1);
+	unsigned int i;
+
+	expect(fd >= 0, "a job of two ranks");
+	for (i = 0; i < ANSWERED && !placement; i++) /* what is not there is no echo */
+		*(volatile unsigned int *)(JOB_BASE + (2 * i + 1) * PAGE) = WRITTEN;
+	atomic_store(&both->pinned, 1);
+	reached(&both->ended, 1);
+	fflush(stdout);
+	_exit(0);
+}
+
 /* ---- all ------------------------------------------------------------------------------------ */
 
-static bool two_ranks(void (*one)(bool), void (*other)(bool), bool how)
+static bool two_ranks(void (*one)(bool), void (*other)(bool), bool how, bool rdma)
 {
 	pid_t pids[2];
 	unsigned int i;
 	bool ok;
 
-	job_set(j, 2, false);
+	job_set(j, 2, rdma);
 	j->home = DSM_REGION_CYCLIC;
 	atomic_store(&both->pinned, 0);
 	atomic_store(&both->handled, 0);
 	atomic_store(&both->ended, 0);
 	atomic_store(&both->tid, 0);
+	atomic_store(&both->let, 0);
 	fflush(stdout);
 	for (i = 0; i < 2; i++) {
 		pids[i] = fork();
@@ -363,7 +663,7 @@ static bool two_ranks(void (*one)(bool), void (*other)(bool), bool how)
 
 static bool misses(bool upgrade)
 {
-	const bool ok = two_ranks(waits, holds, upgrade);
+	const bool ok = two_ranks(waits, holds, upgrade, false);
 
 	printf("%s: %s\n", upgrade ? "a write to a block for reading" : "a block that is elsewhere",
 	       ok ? "handlers ran while it was waited for" : "FAILED");
@@ -375,12 +675,39 @@ static bool waits_for(const struct kind *k)
 	bool ok;
 
 	what = k;
-	ok = two_ranks(calls, lets, false);
+	ok = two_ranks(calls, lets, false, false);
 	printf("%s: %s\n", k->name, ok ? "handlers ran while it was waited for" : "FAILED");
 	if (!ok || !k->given_back)
 		return ok;
-	ok = two_ranks(calls, lets, true);
+	ok = two_ranks(calls, lets, true, false);
+	late = true;
+	ok = ok && two_ranks(calls, lets, true, false);
+	late = false;
 	printf("%s that a handler leaves: %s\n", k->name, ok ? "others get it" : "FAILED");
+	return ok;
+}
+
+static bool operation(const struct operation *o)
+{
+	bool ok = true;
+
+	now = o;
+	if (o->ways & STAYS)
+		ok = two_ranks(operates, keeps, false, o->rdma);
+	if (ok && o->ways & LEAVES)
+		ok = two_ranks(operates, keeps, true, o->rdma);
+	printf("%s: %s\n", o->name, ok ? "handlers ran while it was waited for" : "FAILED");
+	return ok;
+}
+
+static bool disturbed(const char *name, bool placement, bool leave_them)
+{
+	bool ok;
+
+	left = leave_them;
+	ok = two_ranks(is_disturbed, answers, placement, true);
+	printf("%s %s %u signals: %s\n", name, left ? "left at" : "among", atomic_load(&both->handled),
+	       ok ? "ok" : "FAILED");
 	return ok;
 }
 
@@ -401,5 +728,9 @@ int main(void)
 	ok &= misses(true);
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && ok; i++)
 		ok = waits_for(&kinds[i]);
+	for (i = 0; i < sizeof(operations) / sizeof(operations[0]) && ok; i++)
+		ok = operation(&operations[i]);
+	ok = ok && disturbed("placements", true, false) && disturbed("echoes", false, false);
+	ok = ok && disturbed("placements", true, true) && disturbed("echoes", false, true);
 	return ok ? 0 : 1;
 }

@@ -1,188 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * wait.c - faults, request slots, and how a thread waits for its answer.
+ * fault.c - faults: what may land in a block needs frames, state and keys first; then the block is asked for, and waited for.
  *
- * A fault asks, looks for a while with mmap_lock held, then drops the lock and sleeps; a signal ends its sleep, of a fault in the
- * kernel only a fatal one, and of a call, which is made again when the handler has run (park.c). The slot of a thread that does
- * not wait any more is left to the answer. All of this sleeps but what says otherwise.
+ * A fault looks for its answer for a while with mmap_lock held, then drops the lock and sleeps; so it does where no slot is free. A
+ * signal ends its sleep, of a fault in the kernel only a fatal one. All of this sleeps but what says otherwise.
  */
 #include <linux/mm.h>
-#include <linux/nospec.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 #include <linux/version.h>
 
 #include "host.h"
 #include "trace.h"
-
-/* ---- slots ---------------------------------------------------------------------------------- */
-
-static int take(struct rank *r, unsigned int from, unsigned int to)
-{
-	unsigned long i;
-
-	do {
-		i = find_next_zero_bit(r->slot_used, to, from);
-		if (i >= to)
-			return -EAGAIN;
-	} while (test_and_set_bit(i, r->slot_used));
-	return (int)i;
-}
-
-static void begin(struct rank *r, unsigned int slot)
-{
-	struct slot *s = slot_at(r, slot);
-
-	WRITE_ONCE(s->nobody, slot >= SYNC_SLOTS && slot < SLOTS);
-	WRITE_ONCE(s->echo, 0);
-	WRITE_ONCE(s->mm, current->mm);
-}
-
-int signal_err(void)
-{
-	return fatal_signal_pending(current) ? -EINTR : -ERESTARTNOINTR;
-}
-
-/*
- * Those of the first two kinds come back by themselves, whatever others do. A lasting one may be kept until somebody posts,
- * unlocks, signals: for that nobody waits here.
- */
-int slot_get(struct rank *r, enum slot_kind kind)
-{
-	static const struct {
-		u32 from, to;
-	} range[] = {
-		[SLOT_BLOCK] = { 0, SYNC_SLOTS },
-		[SLOT_BRIEF] = { SLOTS, BRIEF_END },
-		[SLOT_LASTING] = { BRIEF_END, ALL_SLOTS },
-	};
-	const u32 from = range[kind].from, to = range[kind].to;
-	int slot = take(r, from, to), err;
-
-	if (slot < 0 && kind == SLOT_LASTING)
-		return -EAGAIN;
-	/* For a block it may be in a fault, with mmap_lock. */
-	if (slot < 0 && kind == SLOT_BLOCK &&
-	    wait_event_killable(r->slot_free, (slot = take(r, from, to)) >= 0 || READ_ONCE(r->dead)))
-		return -EINTR;
-	if (slot < 0 && kind == SLOT_BRIEF &&
-	    wait_event_interruptible(r->brief_free, (slot = take(r, from, to)) >= 0 || READ_ONCE(r->dead)))
-		return signal_err();
-	if (slot < 0)
-		return -EIO;
-	err = table_slot(r, slot);
-	if (err) {
-		slot_put(r, slot);
-		return err;
-	}
-	begin(r, slot);
-	return slot;
-}
-
-int slot_now(struct rank *r)
-{
-	int slot = take(r, 0, SYNC_SLOTS);
-
-	if (slot >= 0)
-		begin(r, slot);
-	return slot;
-}
-
-int slot_try(struct rank *r, u32 object, bool back)
-{
-	int slot = back ? take(r, AHEAD_SLOTS, SLOTS) : -EAGAIN;
-
-	if (slot < 0)
-		slot = take(r, SYNC_SLOTS, AHEAD_SLOTS);
-	if (slot >= 0) {
-		begin(r, slot);
-		WRITE_ONCE(r->slots[slot].object, object);
-	}
-	return slot;
-}
-
-void slot_put(struct rank *r, unsigned int slot)
-{
-	wait_queue_head_t *queue = slot < SLOTS ? &r->slot_free : &r->brief_free;
-
-	clear_bit_unlock(slot, r->slot_used);
-	smp_mb__after_atomic(); /* with the waiter's queueing in slot_get() */
-	if (waitqueue_active(queue))
-		wake_up(queue);
-}
-
-/* Any context. */
-void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value, bool last)
-{
-	struct slot *s = slot_at(r, slot);
-	unsigned long flags;
-	bool nobody;
-
-	spin_lock_irqsave(&s->wait.lock, flags);
-	s->status = status;
-	s->value = value;
-	smp_store_release(&s->seq, s->seq + 1);
-	nobody = s->nobody;
-	wake_up_all_locked(&s->wait);
-	spin_unlock_irqrestore(&s->wait.lock, flags);
-	trace_dsm_wake(r->me, slot, s->object, status);
-	if (nobody && last)
-		slot_put(r, slot);
-}
-
-void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value)
-{
-	slot_answered(r, slot, status, value, true);
-}
-
-bool slot_abandon(struct rank *r, unsigned int slot, u32 seq)
-{
-	struct slot *s = slot_at(r, slot);
-	bool left;
-
-	spin_lock_irq(&s->wait.lock);
-	left = s->seq == seq;
-	if (left)
-		s->nobody = 1;
-	spin_unlock_irq(&s->wait.lock);
-	return left;
-}
-
-bool slot_answered_by(const struct slot *s, u32 seq, u32 n)
-{
-	return smp_load_acquire(&s->seq) - seq >= n;
-}
-
-static bool spin(struct rank *r, const struct slot *s, u32 seq, u32 n)
-{
-	u64 until = ktime_get_ns() + (u64)r->spin_us * NSEC_PER_USEC;
-
-	do {
-		if (slot_answered_by(s, seq, n))
-			return true;
-		cpu_relax();
-	} while (!need_resched() && ktime_get_ns() < until);
-	return slot_answered_by(s, seq, n);
-}
-
-int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable)
-{
-	const unsigned int state = killable ? TASK_KILLABLE : TASK_INTERRUPTIBLE;
-	struct slot *s = slot_at(r, slot);
-	u64 limit = ns ? nsecs_to_jiffies64(ns) + 1 : 0;
-	long left;
-
-	might_sleep();
-	if (spin(r, s, seq, n))
-		return 0;
-	/* A long limit is no limit that anybody would see. */
-	left = ___wait_event(s->wait, ___wait_cond_timeout(slot_answered_by(s, seq, n) || READ_ONCE(r->dead)), state, 0,
-			     ns ? (long)min_t(u64, limit, MAX_SCHEDULE_TIMEOUT - 1) : MAX_SCHEDULE_TIMEOUT,
-			     __ret = schedule_timeout(__ret));
-	if (slot_answered_by(s, seq, n))
-		return 0;
-	return left == 0 ? -ETIMEDOUT : left < 0 ? signal_err() : -EIO;
-}
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
@@ -360,28 +189,41 @@ static bool may_interrupt(const struct vm_fault *vmf)
 	return vmf->flags & FAULT_FLAG_USER && vmf->flags & FAULT_FLAG_INTERRUPTIBLE;
 }
 
-/*
- * Wait for an answer; *dropped: the process's mmap_lock is no longer held. -EINTR for a signal: the request goes on without the
- * thread, as if to fetch ahead, and the repeated access joins it.
- */
-static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot, u32 seq, bool *dropped)
+/* So that nobody waits behind this fault, which may wait for long. *dropped: mmap_lock is no longer held. */
+static void drop_if_allowed(struct vm_fault *vmf, bool *dropped)
 {
-	struct slot *s = &r->slots[slot];
-	long err;
-
-	if (spin(r, s, seq, 1))
-		return 0;
 	if (!*dropped && may_drop(vmf)) {
 		drop_lock(vmf);
 		*dropped = true; /* vmf->vma is not to be looked at any more */
 	}
-	if (*dropped && may_interrupt(vmf))
-		err = wait_event_interruptible(s->wait, slot_answered_by(s, seq, 1) || READ_ONCE(r->dead));
-	else
-		err = wait_event_killable(s->wait, slot_answered_by(s, seq, 1) || READ_ONCE(r->dead));
-	if (err)
-		return -EINTR;
-	return slot_answered_by(s, seq, 1) ? 0 : -EIO;
+}
+
+static bool killable(const struct vm_fault *vmf, bool dropped)
+{
+	return !dropped || !may_interrupt(vmf);
+}
+
+/*
+ * Wait for an answer. After a signal the request goes on without the thread, as if to fetch ahead, and the repeated access joins
+ * it.
+ */
+static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot, u32 seq, bool *dropped)
+{
+	if (slot_spin(r, slot, seq, 1))
+		return 0;
+	drop_if_allowed(vmf, dropped);
+	return slot_sleep(r, slot, seq, 1, 0, killable(vmf, *dropped));
+}
+
+/* Threads that wait for blocks may have all slots, for as long as others have those blocks pinned. */
+static int slot_in_fault(struct rank *r, struct vm_fault *vmf, bool *dropped)
+{
+	int slot = slot_now(r);
+
+	if (slot >= 0)
+		return slot;
+	drop_if_allowed(vmf, dropped);
+	return slot_get(r, SLOT_BLOCK, killable(vmf, *dropped));
 }
 
 static u8 allowed(const struct ctx *c, u32 page)
@@ -567,15 +409,15 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	}
 	if (err)
 		return err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
-	slot = slot_get(r, SLOT_BLOCK);
+	slot = slot_in_fault(r, vmf, &dropped);
 	if (slot < 0)
-		return VM_FAULT_SIGBUS;
+		return result_of(slot, dropped);
 	ask.req_slot = (u16)slot;
 	WRITE_ONCE(r->slots[slot].object, ask.object);
 	if (first(r, &ask, write)) {
 		slot_complete(r, slot, 0, 0); /* other threads may have come to wait for it */
 		slot_put(r, slot);
-		return VM_FAULT_NOPAGE;
+		return result_of(1, dropped);
 	}
 	start = ktime_get_ns();
 	upgrade = write && allowed(c, page) == DSM_PROT_READ;

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * slot.c - request slots, and how a thread waits for one and for the answer in it.
+ *
+ * A signal ends the wait of a call, which is made again when the handler has run (park.c); of a killable one, only a fatal signal.
+ * The slot of a thread that does not wait any more is left to the answer. All of this sleeps but what says otherwise.
+ */
+#include <linux/sched/signal.h>
+
+#include "host.h"
+#include "trace.h"
+
+static int take(struct rank *r, unsigned int from, unsigned int to)
+{
+	unsigned long i;
+
+	do {
+		i = find_next_zero_bit(r->slot_used, to, from);
+		if (i >= to)
+			return -EAGAIN;
+	} while (test_and_set_bit(i, r->slot_used));
+	return (int)i;
+}
+
+static void begin(struct rank *r, unsigned int slot)
+{
+	struct slot *s = slot_at(r, slot);
+
+	WRITE_ONCE(s->nobody, slot >= SYNC_SLOTS && slot < SLOTS);
+	WRITE_ONCE(s->echo, 0);
+	WRITE_ONCE(s->mm, current->mm);
+}
+
+int signal_err(void)
+{
+	return fatal_signal_pending(current) ? -EINTR : -ERESTARTNOINTR;
+}
+
+/*
+ * Those of the first two kinds come back by themselves, whatever others do. A lasting one may be kept until somebody posts,
+ * unlocks, signals: for that nobody waits here.
+ */
+int slot_get(struct rank *r, enum slot_kind kind, bool killable)
+{
+	static const struct {
+		u32 from, to;
+	} range[] = {
+		[SLOT_BLOCK] = { 0, SYNC_SLOTS },
+		[SLOT_BRIEF] = { SLOTS, BRIEF_END },
+		[SLOT_LASTING] = { BRIEF_END, ALL_SLOTS },
+	};
+	const unsigned int state = killable ? TASK_KILLABLE : TASK_INTERRUPTIBLE;
+	wait_queue_head_t *queue = kind == SLOT_BLOCK ? &r->slot_free : &r->brief_free;
+	const u32 from = range[kind].from, to = range[kind].to;
+	int slot = take(r, from, to), err;
+
+	might_sleep();
+	if (slot < 0 && kind == SLOT_LASTING)
+		return -EAGAIN;
+	if (slot < 0 &&
+	    ___wait_event(*queue, (slot = take(r, from, to)) >= 0 || READ_ONCE(r->dead), state, 0, 0, schedule()))
+		return signal_err();
+	if (slot < 0)
+		return -EIO;
+	err = table_slot(r, slot);
+	if (err) {
+		slot_put(r, slot);
+		return err;
+	}
+	begin(r, slot);
+	return slot;
+}
+
+int slot_now(struct rank *r)
+{
+	int slot = take(r, 0, SYNC_SLOTS);
+
+	if (slot >= 0)
+		begin(r, slot);
+	return slot;
+}
+
+int slot_try(struct rank *r, u32 object, bool back)
+{
+	int slot = back ? take(r, AHEAD_SLOTS, SLOTS) : -EAGAIN;
+
+	if (slot < 0)
+		slot = take(r, SYNC_SLOTS, AHEAD_SLOTS);
+	if (slot >= 0) {
+		begin(r, slot);
+		WRITE_ONCE(r->slots[slot].object, object);
+	}
+	return slot;
+}
+
+void slot_put(struct rank *r, unsigned int slot)
+{
+	wait_queue_head_t *queue = slot < SLOTS ? &r->slot_free : &r->brief_free;
+
+	clear_bit_unlock(slot, r->slot_used);
+	smp_mb__after_atomic(); /* with the waiter's queueing in slot_get() */
+	if (waitqueue_active(queue))
+		wake_up(queue);
+}
+
+/* Any context. */
+void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value, bool last)
+{
+	struct slot *s = slot_at(r, slot);
+	unsigned long flags;
+	bool nobody;
+
+	spin_lock_irqsave(&s->wait.lock, flags);
+	s->status = status;
+	s->value = value;
+	smp_store_release(&s->seq, s->seq + 1);
+	nobody = s->nobody;
+	wake_up_all_locked(&s->wait);
+	spin_unlock_irqrestore(&s->wait.lock, flags);
+	trace_dsm_wake(r->me, slot, s->object, status);
+	if (nobody && last)
+		slot_put(r, slot);
+}
+
+void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value)
+{
+	slot_answered(r, slot, status, value, true);
+}
+
+bool slot_abandon(struct rank *r, unsigned int slot, u32 seq)
+{
+	struct slot *s = slot_at(r, slot);
+	bool left;
+
+	spin_lock_irq(&s->wait.lock);
+	left = s->seq == seq;
+	if (left)
+		s->nobody = 1;
+	spin_unlock_irq(&s->wait.lock);
+	return left;
+}
+
+bool slot_answered_by(const struct slot *s, u32 seq, u32 n)
+{
+	return smp_load_acquire(&s->seq) - seq >= n;
+}
+
+bool slot_spin(struct rank *r, unsigned int slot, u32 seq, u32 n)
+{
+	const u64 until = ktime_get_ns() + (u64)r->spin_us * NSEC_PER_USEC;
+	const struct slot *s = slot_at(r, slot);
+
+	do {
+		if (slot_answered_by(s, seq, n))
+			return true;
+		cpu_relax();
+	} while (!need_resched() && ktime_get_ns() < until);
+	return slot_answered_by(s, seq, n);
+}
+
+int slot_sleep(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable)
+{
+	const unsigned int state = killable ? TASK_KILLABLE : TASK_INTERRUPTIBLE;
+	struct slot *s = slot_at(r, slot);
+	u64 limit = ns ? nsecs_to_jiffies64(ns) + 1 : 0;
+	long left;
+
+	might_sleep();
+	/* A long limit is no limit that anybody would see. */
+	left = ___wait_event(s->wait, ___wait_cond_timeout(slot_answered_by(s, seq, n) || READ_ONCE(r->dead)), state, 0,
+			     ns ? (long)min_t(u64, limit, MAX_SCHEDULE_TIMEOUT - 1) : MAX_SCHEDULE_TIMEOUT,
+			     __ret = schedule_timeout(__ret));
+	if (slot_answered_by(s, seq, n))
+		return 0;
+	return left == 0 ? -ETIMEDOUT : left < 0 ? signal_err() : -EIO;
+}
+
+int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable)
+{
+	return slot_spin(r, slot, seq, n) ? 0 : slot_sleep(r, slot, seq, n, ns, killable);
+}
