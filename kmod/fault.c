@@ -15,6 +15,11 @@
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
+static bool moves_to_first(const struct region *g)
+{
+	return g->home == DSM_REGION_FIRST_TOUCH || g->home == DSM_REGION_PARTS;
+}
+
 struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 slot)
 {
 	return (struct msg){
@@ -25,7 +30,7 @@ struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 s
 		.req_rank = r->me,
 		.req_slot = slot,
 		.home = rank_home(r, g, page),
-		.flags = g->home == DSM_REGION_FIRST_TOUCH ? MSGF_FIRST_TOUCH : 0,
+		.flags = moves_to_first(g) ? MSGF_FIRST_TOUCH : 0,
 	};
 }
 

@@ -84,7 +84,7 @@ u16 rank_home(const struct rank *r, const struct region *g, u32 page)
 	switch (g->home) {
 	case DSM_REGION_FIXED: return (u16)g->arg;
 	case DSM_REGION_PARTS:
-		index = min((page - g->page) / g->arg, (g->parts ?: r->size) - 1);
+		index = (page - g->page) / g->arg % (g->parts ?: r->size);
 		return g->owners ? g->owners[index] : (u16)index;
 	case DSM_REGION_CYCLIC: return (u16)(index % r->size);
 	default: return (u16)(index / MANAGER_RUN % r->size);

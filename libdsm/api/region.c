@@ -49,7 +49,7 @@ static int no_room(const char *name, size_t size)
 	log_line(
 		"region \"%s\" of %zu bytes finds no room: the shared space has %zu MiB (DSM_SPACE), of which the heap takes %zu "
 		"(DSM_HEAP)",
-		name, size, job.set.space >> 20, job.heap_part * job.size >> 20);
+		name, size, job.set.space >> 20, job.heap >> 20);
 	return -ENOMEM;
 }
 
@@ -446,7 +446,7 @@ int region_start(void)
 	struct region_record rec = { .name = "(heap)" };
 	int err;
 
-	if (!job.heap_part)
+	if (!job.heap)
 		return 0;
 	err = registry(CALL_QUERY, &rec, &rec);
 	return err ? err : adopt(&rec, NULL);

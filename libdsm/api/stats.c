@@ -13,6 +13,7 @@
 #include "engine/stats.h"
 #include "fault/fault.h"
 #include "fault/range.h"
+#include "engine/owner.h"
 #include "heap/heap.h"
 #include "net/net.h"
 
@@ -80,6 +81,7 @@ static void name_block(struct dsm_hot_block *b, size_t off)
 		char site[128];
 	} f;
 	uint64_t at;
+	int owner;
 
 	if (!r)
 		return;
@@ -89,12 +91,12 @@ static void name_block(struct dsm_hot_block *b, size_t off)
 	b->object_size = r->size;
 	if (r->id)
 		return;
+	owner = owner_of(off);
 	/* The first allocation that reaches into the block. */
-	for (at = 0; at < r->block_size; at += 64) {
+	for (at = 0; owner >= 0 && at < r->block_size; at += 64) {
 		uint64_t addr = (uint64_t)(uintptr_t)range_at(off + at);
 
-		if (call_rank((uint16_t)((off - r->off) / job.heap_part), CALL_FIND, &addr, sizeof(addr), &f,
-			      sizeof(f)))
+		if (call_rank((uint16_t)owner, CALL_FIND, &addr, sizeof(addr), &f, sizeof(f)))
 			continue;
 		if (f.object.name[0])
 			snprintf(b->name, sizeof(b->name), "%s", f.object.name);

@@ -36,7 +36,7 @@ uint16_t block_home(const struct dsm_region *r, size_t off)
 	size_t index = (off - r->off) / r->block_size;
 
 	if (r->id == 0)
-		return node_of((uint16_t)((off - r->off) / job.heap_part));
+		return node_of((uint16_t)units_home(&job.heap_shape, (uint32_t)(off / UNIT_BYTES)));
 	switch ((enum dsm_home)r->home_policy) {
 	case DSM_HOME_FIXED: return node_of(r->home_rank);
 	case DSM_HOME_CYCLIC: return (uint16_t)(index % job.nodes);
@@ -67,7 +67,7 @@ static struct msg ask_for(const struct dsm_region *r, size_t off, uint16_t slot)
 		.req_rank = job.node,
 		.req_slot = slot,
 		.home = block_home(r, off),
-		.flags = r->id && r->home_policy == DSM_HOME_FIRST_TOUCH ? MSGF_FIRST_TOUCH : 0,
+		.flags = r->home_policy == DSM_HOME_FIRST_TOUCH ? MSGF_FIRST_TOUCH : 0,
 	};
 }
 

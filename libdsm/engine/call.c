@@ -3,7 +3,8 @@
  * call.c - calls with answers of any size: names of regions, statistics, frees.
  *
  * A call is to a rank. Most need only the memory of its node: any rank there serves them, the caller itself where it is of that
- * node. CALL_FIND and CALL_VECTORS need the callee's private memory: they go to its service thread, inside a node by mail.
+ * node. CALL_FIND, CALL_VECTORS, CALL_TRIM and CALL_SPAWN need the callee's process: they go to its service thread, inside a node
+ * by mail.
  */
 #include "engine/call.h"
 
@@ -13,6 +14,7 @@
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/lost.h"
+#include "engine/owner.h"
 #include "engine/region.h"
 #include "engine/service.h"
 #include "engine/slot.h"
@@ -66,25 +68,10 @@ static int find(uint64_t arg, void *out, size_t room)
 	return 0;
 }
 
-/* Of this rank's part of the heap, for another rank whose own is full: as many objects as there are, up to loan_count(). */
-static int lend(uint64_t arg, void *out, size_t room)
-{
-	uint64_t *objects = out;
-	unsigned int n;
-
-	memset(out, 0, room);
-	for (n = 0; n < loan_count(arg) && n < room / sizeof(*objects); n++) {
-		objects[n] = (uint64_t)(uintptr_t)heap_alloc(loan_size(arg), loan_align(arg), false, NULL, NULL);
-		if (!objects[n])
-			break;
-	}
-	return n ? 0 : -ENOMEM;
-}
-
 /* Which calls are for the callee's process alone, by its service thread. */
 static bool is_private(enum call_op op)
 {
-	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_ALLOC || op == CALL_SPAWN;
+	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_TRIM || op == CALL_SPAWN;
 }
 
 /* What only the callee's process can tell. */
@@ -93,14 +80,22 @@ static int serve_private(enum call_op op, uint64_t arg, void *out, size_t room)
 	_Static_assert(sizeof(struct stats_vectors) <= CTL_TEXT, "it fits in a mail");
 	if (op == CALL_FIND)
 		return find(arg, out, room);
-	if (op == CALL_ALLOC)
-		return lend(arg, out, room);
+	if (op == CALL_TRIM)
+		return owner_trim(arg, out, room);
 	if (op == CALL_SPAWN)
 		return call_spawn ? call_spawn(arg) : -ENOSYS;
 	if (op != CALL_VECTORS || room < sizeof(struct stats_vectors))
 		return -EINVAL;
 	stats_vectors(out);
 	return 0;
+}
+
+/* -ESTALE: the rank does not have that unit of the heap (any more). */
+static int free_of(uint16_t rank, uint64_t addr)
+{
+	if (!owner_is((size_t)(addr - (uintptr_t)job.base), rank))
+		return -ESTALE;
+	return heap_free(peer_of(rank)->heap, (void *)(uintptr_t)addr);
 }
 
 static int serve(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t *out_size)
@@ -110,7 +105,7 @@ static int serve(uint16_t rank, enum call_op op, const void *in, size_t in_size,
 	if (in_size)
 		memcpy(args, in, in_size < sizeof(args) ? in_size : sizeof(args));
 	switch (op) {
-	case CALL_FREE: *out_size = 0; return heap_free(peer_of(rank)->heap, (void *)(uintptr_t)args[0]);
+	case CALL_FREE: *out_size = 0; return free_of(rank, args[0]);
 	case CALL_QUIET: *out_size = 0; return region_quiet(args[0], args[1]);
 	case CALL_PURGE: *out_size = 0; return region_purge(args[0], args[1]);
 	case CALL_STATS:
@@ -134,9 +129,11 @@ static int serve(uint16_t rank, enum call_op op, const void *in, size_t in_size,
 		return find(args[0], out, *out_size);
 	case CALL_VECTORS:
 	case CALL_SPAWN:
+	case CALL_TRIM:
 		if (rank != job.rank)
 			return -EINVAL;
 		return serve_private(op, args[0], out, *out_size);
+	case CALL_UNITS: return rank ? -EINVAL : owner_serve(in, in_size, out, out_size);
 	default:
 		if (rank != 0)
 			return -EINVAL;

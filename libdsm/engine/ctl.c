@@ -3,6 +3,7 @@
 #include "engine/ctl.h"
 
 #include "heap/heap.h"
+#include "heap/units.h"
 
 static size_t whole_pages(size_t bytes)
 {
@@ -32,8 +33,10 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->moves = place(&at, pages * sizeof(uint32_t));
 	l->stage = place(&at, CTL_BLOCK_END * BLOCK_MAX);
 	l->room = place(&at, of->space / BLOCK_MAX * sizeof(struct room_unit));
-	l->heap_each = whole_pages(heap_shared_size(of->heap_part));
+	l->heap_each = whole_pages(sizeof(struct heap_shared));
 	l->heap = place(&at, of->ranks * l->heap_each);
+	l->live = place(&at, heap_live_size(of->heap));
+	l->units = place(&at, units_size(of->heap));
 	l->fault = place(&at, of->fault);
 	l->total = at;
 }

@@ -25,7 +25,7 @@
 #include "engine/room.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 9
+#define CTL_ABI 10
 
 /*
  * Slots of a node (slot.c). The first 256 are those that a transport may write blocks for; struct dir has 22 bits for node and
@@ -238,6 +238,8 @@ struct ctl_layout {
 	size_t room;    /* struct room_unit[units of the window]: the first node's */
 	size_t heap;    /* for each rank of the node, struct heap_shared in heap_each bytes */
 	size_t heap_each;
+	size_t live;  /* a bit for each grain of the heap */
+	size_t units; /* struct units of the heap */
 	size_t fault; /* the fault backend's */
 	size_t total;
 };
@@ -245,7 +247,7 @@ struct ctl_layout {
 /* Of a job: how many ranks and nodes it has; of the node: its ranks. */
 struct ctl_shape {
 	uint16_t size, nodes, ranks;
-	size_t space, heap_part;
+	size_t space, heap;
 	size_t fault; /* bytes for the fault backend */
 };
 

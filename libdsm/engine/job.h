@@ -15,6 +15,7 @@
 
 #include "core/wire.h"
 #include "engine/ctl.h"
+#include "heap/units.h"
 #include "launch/launch.h"
 
 #define REGION_UNIT BLOCK_MAX /* regions start at, and take, whole units */
@@ -55,7 +56,9 @@ struct memory {
 	uint32_t *moves;
 	char *stage;
 	struct room_unit *room;
-	int memfd; /* the frames */
+	uint64_t *live;      /* map of the heap: where allocations of this node's ranks start (heap/heap.h) */
+	struct units *units; /* who has which unit of the heap (heap/units.h) */
+	int memfd;           /* the frames */
 	int ctlfd;
 };
 
@@ -88,7 +91,8 @@ struct job {
 	uint32_t fenced; /* all ranks have finalized: nobody can be lost any more; atomic */
 	char *base;      /* the window: same address on all ranks */
 	struct ctl_layout layout;
-	size_t heap_part;            /* bytes of the heap that belong to each rank */
+	size_t heap; /* bytes of the heap: whole units */
+	struct units_shape heap_shape;
 	const struct host_ops *host; /* of the core; before dsm_init() and after it, the process */
 	const struct fault_ops *fault;
 	const struct net_ops *netops;

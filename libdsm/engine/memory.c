@@ -42,6 +42,8 @@ static void point(char *at)
 	job.mem.moves = (uint32_t *)(at + l->moves);
 	job.mem.stage = at + l->stage;
 	job.mem.room = (struct room_unit *)(at + l->room);
+	job.mem.live = (uint64_t *)(at + l->live);
+	job.mem.units = (struct units *)(at + l->units);
 	for (r = 0; r < job.size; r++) {
 		struct peer *p = peer_of(r);
 

@@ -170,7 +170,7 @@ void region_add_heap(struct registry *g, uint64_t bytes)
 	strcpy(r->name, "(heap)");
 	r->size = r->bytes = bytes;
 	r->block_size = PAGE_BYTES;
-	r->home_policy = DSM_HOME_FIXED;
+	r->home_policy = DSM_HOME_FIRST_TOUCH;
 	r->attached = job.size;
 	r->used = r->ready = 1;
 	name(g, r);

@@ -369,7 +369,7 @@ static int make_memory(void)
 					 .nodes = job.nodes,
 					 .ranks = job.locals,
 					 .space = job.set.space,
-					 .heap_part = job.heap_part,
+					 .heap = job.heap,
 					 .fault = backend_shared() };
 
 	ctl_layout(&job.layout, &shape);
@@ -507,7 +507,8 @@ int engine_start(const struct settings *set)
 	job.size = (uint16_t)job.launch.size;
 	if (job.size > 1)
 		log_rank(job.rank);
-	job.heap_part = set->heap / job.size & ~(REGION_UNIT - 1);
+	job.heap = set->heap & ~(REGION_UNIT - 1);
+	job.heap_shape = units_shape(job.heap, job.size);
 	job.units = mmap(NULL, set->space / REGION_UNIT * sizeof(uint16_t), PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (job.units == MAP_FAILED) {
@@ -527,7 +528,7 @@ int engine_start(const struct settings *set)
 		return err;
 	choose_spin();
 	if (job.rank == 0)
-		region_add_heap(&job.me->registry, job.heap_part * job.size);
+		region_add_heap(&job.me->registry, job.heap);
 	err = fault_catch(block_fault);
 	if (!err && job.size > 1)
 		err = service_start();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * heap.c - a jemalloc arena over this rank's range of shared addresses.
+ * heap.c - a jemalloc arena over the units of the heap that this rank has.
  *
- * jemalloc gets its pages from pages.c, keeps its own records in private memory, and never reads or writes the range:
+ * jemalloc gets its pages from pages.c, and that from the source of units, outside of jemalloc. It keeps its own records in private memory, and never reads or writes the range:
  * its zeroing is not used, since it does some of it under the arena's growth lock, and a fault there waits for other
  * ranks. What has to be zeroed is zeroed here, with no lock held.
  *
@@ -19,6 +19,7 @@
 #include "heap/pages.h"
 #include "heap/ring.h"
 #include "heap/site.h"
+#include "heap/units.h"
 #include "util/log.h"
 
 #include <errno.h>
@@ -29,6 +30,17 @@
 #include <string.h>
 
 #define MAX_ALIGN CHUNK_BYTES
+/* A larger object has units of its own, and jemalloc does not know of it. jemalloc's size classes are so far apart there that
+ * one object could cost a fifth of the heap; and it adds a page to each, so that nothing could start at 2 MiB, which huge pages
+ * and large blocks want, without a gap. */
+#define HUGE_FROM ((size_t)4 << 20)
+
+#define RUN_UNITS \
+	4u /* taken at once for objects larger than UNIT_SHARE, of which a unit has room for a few; HUGE_FROM fits */
+#define UNIT_SHARE (CHUNK_BYTES / 8)
+#define USED_AT_ONCE 4096u /* units that the source is asked about */
+
+_Static_assert(CHUNK_BYTES == UNIT_BYTES, "a unit is a chunk of pages");
 
 /* jemalloc's largest small class. Greater objects are aligned to pages, and for those it never looks into a thread
  * cache: freeing into one would only hoard them there. */
@@ -56,6 +68,7 @@ struct cache {
 static struct heap {
 	extent_hooks_t hooks;
 	struct pages pages;
+	const struct heap_source *source;
 	struct heap_shared *s;
 	uintptr_t base;
 	size_t size;
@@ -63,6 +76,7 @@ static struct heap {
 	bool owner; /* of a running heap; false in a child made by fork() */
 	bool keep_sites;
 	bool prepared;    /* the key and the fork handler are there */
+	bool loose;       /* a huge object has been freed, and its units are still here; atomic */
 	uint32_t flushes; /* times that memory ran out: each thread then flushes its cache at its next call */
 	pthread_key_t key;
 	pthread_mutex_t cache_lock, drain_lock;
@@ -76,6 +90,11 @@ static struct cache no_cache = { .flags = MALLOCX_TCACHE_NONE, .dead = true };
 static __thread struct cache *mine;
 /* The greatest extent that the allocation in progress has use for; slabs of small objects are far below 2 MiB. */
 static __thread size_t wanted = CHUNK_BYTES - 1;
+/* Units that were taken for the allocation in progress: no other thread gets pages of them before it. */
+static __thread struct {
+	uintptr_t at;
+	size_t left;
+} run;
 
 /* ---- extent hooks: in jemalloc, under its locks ---------------------------------------------- */
 
@@ -85,17 +104,24 @@ static __thread size_t wanted = CHUNK_BYTES - 1;
 static void *hook_alloc(extent_hooks_t *hooks, void *addr, size_t size, size_t align, bool *zero, bool *commit,
 			unsigned arena)
 {
-	bool fresh;
+	size_t gap;
 	void *p;
 
 	(void)hooks, (void)arena;
 	if (addr || size > wanted)
 		return NULL;
-	p = pages_take(&heap.pages, size, align, &fresh);
-	if (p) {
-		*zero = fresh;
-		*commit = true;
+	gap = -run.at % align;
+	if (gap <= run.left && size <= run.left - gap) {
+		if (gap)
+			pages_put(&heap.pages, (void *)run.at, gap);
+		p = (void *)(run.at + gap);
+		run.at += gap + size;
+		run.left -= gap + size;
+	} else {
+		p = pages_take(&heap.pages, size, align);
 	}
+	*zero = false;
+	*commit = true;
 	return p;
 }
 
@@ -259,15 +285,22 @@ static struct cache *cache_get(void)
 
 static void give_back(void *p, unsigned frees)
 {
-	size_t usable = sallocx(p, 0);
+	size_t usable = pages_large_size(&heap.pages, p);
 	struct cache *c = cache_get();
 
+	if (usable == PAGE_BYTES)
+		usable = sallocx(p, 0);
 	/* The records go first: once jemalloc has it, another thread may get the address. */
 	site_drop(p);
 	if (usable > PAGE_BYTES)
 		pages_large_clear(&heap.pages, p, usable);
 	count(c, 0, frees, -(uint64_t)usable);
-	dallocx(p, usable <= CACHED_MAX ? c->flags : MALLOCX_TCACHE_NONE);
+	if (usable > HUGE_FROM) {
+		pages_put(&heap.pages, p, usable);
+		__atomic_store_n(&heap.loose, true, __ATOMIC_RELEASE);
+	} else {
+		dallocx(p, usable <= CACHED_MAX ? c->flags : MALLOCX_TCACHE_NONE);
+	}
 }
 
 /* wait: for another thread that is at it. What stands in the ring was written by other processes: an entry that cannot
@@ -292,7 +325,8 @@ static int ring_drain(struct heap_shared *s, bool wait)
 
 		/* Partner: the acquire in ring_free(). */
 		__atomic_store_n(&s->head, ++head, __ATOMIC_RELEASE);
-		if (offset >= heap.size || offset % HEAP_GRAIN || live_test(s, offset))
+		if (offset >= heap.size || offset % HEAP_GRAIN || !pages_owned(&heap.pages, offset / CHUNK_BYTES) ||
+		    live_test(s, offset))
 			continue;
 		give_back((void *)(heap.base + offset), 0); /* counted by who freed it */
 		n++;
@@ -316,15 +350,120 @@ static void *arena_alloc(size_t size, int flags, size_t usable)
 	return p;
 }
 
-/* Memory ran out: collect what lies in the ring, in thread caches and in jemalloc's lists of freed extents, so that
- * neighbours coalesce, and try once more. */
-static void *arena_alloc_again(size_t size, int flags, size_t usable)
+/* Units that were used before are so in all their pages, as far as it is known. */
+static void own(uint32_t at, uint32_t n, uint32_t used)
+{
+	uint64_t bits[USED_AT_ONCE / 64];
+	const bool all = used == n;
+	uint32_t some;
+
+	if (!used)
+		pages_own(&heap.pages, at, n, NULL);
+	for (; used && n; at += some, n -= some) {
+		some = n < USED_AT_ONCE ? n : USED_AT_ONCE;
+		if (all || heap.source->used(at, some, bits))
+			memset(bits, 0xff, sizeof(bits));
+		pages_own(&heap.pages, at, some, bits);
+	}
+}
+
+/* So many units in a row: the address of the first, or 0. */
+static uintptr_t take(size_t n)
+{
+	uint32_t used;
+	int64_t at = heap.source->take((uint32_t)n, &used);
+
+	if (at < 0)
+		return 0;
+	own((uint32_t)at, (uint32_t)n, used);
+	return heap.base + (size_t)at * CHUNK_BYTES;
+}
+
+/* In units that are taken for it; what is left of them is for others. */
+static void *arena_alloc_more(size_t size, int flags, size_t usable)
+{
+	const size_t bytes = usable + PAGE_BYTES;
+	size_t n = usable > UNIT_SHARE ? RUN_UNITS : 1, before;
+	uintptr_t at = take(n);
+	void *p;
+
+	if (!at && n > (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES) {
+		n = (bytes + CHUNK_BYTES - 1) / CHUNK_BYTES;
+		at = take(n);
+	}
+	if (!at)
+		return NULL;
+	before = pages_take_before(&heap.pages, (at - heap.base) / CHUNK_BYTES, bytes);
+	run.at = at - before;
+	run.left = before + n * CHUNK_BYTES;
+	p = arena_alloc(size, flags, usable);
+	if (run.left)
+		pages_put(&heap.pages, (void *)run.at, run.left);
+	run.left = 0;
+	return p;
+}
+
+/* What lies in the ring, in thread caches and in jemalloc's lists of freed extents, so that neighbours coalesce. */
+static void collect(void)
 {
 	ring_drain(heap.s, true);
 	__atomic_fetch_add(&heap.flushes, 1, __ATOMIC_RELAXED);
 	cache_get();
 	arena_ctl("purge", NULL, 0);
-	return arena_alloc(size, flags, usable);
+}
+
+uint32_t heap_trim(bool first, uint32_t *at)
+{
+	size_t i, n;
+
+	if (!heap.owner)
+		return 0;
+	if (first)
+		collect();
+	n = pages_disown(&heap.pages, &i);
+	*at = n ? (uint32_t)i : 0;
+	return (uint32_t)n;
+}
+
+/* In units alone: of those that this rank has, or has taken for it. */
+static void *huge_alloc(size_t usable)
+{
+	void *p = pages_take(&heap.pages, usable, CHUNK_BYTES);
+
+	return p ? p : (void *)take(usable / CHUNK_BYTES);
+}
+
+static void *alloc_once(size_t size, int flags, size_t usable)
+{
+	void *p;
+
+	if (usable > HUGE_FROM)
+		return huge_alloc(usable);
+	p = arena_alloc(size, flags, usable);
+	return p ? p : arena_alloc_more(size, flags, usable);
+}
+
+static void give_units(void)
+{
+	uint32_t at, n;
+
+	__atomic_store_n(&heap.loose, false, __ATOMIC_RELAXED);
+	while ((n = heap_trim(false, &at)))
+		heap.source->give(at, n);
+}
+
+void heap_give_units(void)
+{
+	if (heap.owner && __atomic_load_n(&heap.loose, __ATOMIC_ACQUIRE))
+		give_units();
+}
+
+/* Memory ran out: once more after all that is free here is free for all. */
+static void *alloc_again(size_t size, int flags, size_t usable)
+{
+	collect();
+	give_units();
+	return alloc_once(size, flags, usable);
 }
 
 void *heap_alloc(size_t size, size_t align, bool zero, const char *name, const void *site)
@@ -342,17 +481,16 @@ void *heap_alloc(size_t size, size_t align, bool zero, const char *name, const v
 		goto none;
 	if (!ring_empty(s))
 		ring_drain(s, false);
+	heap_give_units(); /* before small objects get into them, and stay */
 	if (size < HEAP_GRAIN)
 		size = HEAP_GRAIN; /* one live bit each */
 	if (size >= PAGE_BYTES && align < PAGE_BYTES)
 		align = PAGE_BYTES; /* pages that are written to by different ranks move on their own */
 	flags = (int)MALLOCX_ARENA(heap.arena) | (align > HEAP_GRAIN ? MALLOCX_ALIGN(align) : 0);
-	usable = nallocx(size, flags);
-	if (usable == 0)
-		goto none;
-	p = arena_alloc(size, flags, usable);
+	usable = size > HUGE_FROM ? (size + CHUNK_BYTES - 1) & ~(CHUNK_BYTES - 1) : nallocx(size, flags);
+	p = alloc_once(size, flags, usable);
 	if (!p)
-		p = arena_alloc_again(size, flags, usable);
+		p = alloc_again(size, flags, usable);
 	if (!p)
 		goto none;
 	if (asked)
@@ -378,7 +516,7 @@ int heap_free(struct heap_shared *s, const void *p)
 	if (offset >= s->size || offset % HEAP_GRAIN)
 		return -EINVAL;
 	if (heap.owner && heap.s == s) {
-		if (!live_clear(s, offset))
+		if (!pages_owned(&heap.pages, offset / CHUNK_BYTES) || !live_clear(s, offset))
 			return -EINVAL;
 		give_back((void *)(heap.base + offset), 1);
 	} else {
@@ -407,18 +545,24 @@ int heap_drain(void)
 }
 
 /* The start of the last live object at or before offset, which holds it or not. A large object is found through its
- * pages; a small one starts less than a page before any of its bytes. */
+ * pages; a small one starts less than a page before any of its bytes. The map has the objects of others as well. */
 static bool find_start(uint64_t offset, uint64_t *start)
 {
 	void *large = pages_large_start(&heap.pages, (void *)(heap.base + offset));
-	uint64_t bit = offset / HEAP_GRAIN, stop = bit < PAGE_BYTES / HEAP_GRAIN ? 0 : bit - PAGE_BYTES / HEAP_GRAIN;
+	uint64_t bit = offset / HEAP_GRAIN, from = offset < PAGE_BYTES ? 0 : offset - PAGE_BYTES, stop;
+
+	if (!pages_owned(&heap.pages, from / CHUNK_BYTES))
+		from = offset / CHUNK_BYTES * CHUNK_BYTES;
+	stop = from / HEAP_GRAIN;
 
 	if (large) {
 		*start = (uintptr_t)large - heap.base;
 		return live_test(heap.s, *start);
 	}
 	for (;;) {
-		uint64_t word = __atomic_load_n(&heap.s->bits[bit / 64], __ATOMIC_ACQUIRE) & ~0ull >> (63 - bit % 64);
+		uint64_t mask, word = __atomic_load_n(live_word(heap.s, bit * HEAP_GRAIN, &mask), __ATOMIC_ACQUIRE);
+
+		word &= ~0ull >> (63 - bit % 64);
 
 		if (word) {
 			*start = (bit / 64 * 64 + 63 - (uint64_t)__builtin_clzll(word)) * HEAP_GRAIN;
@@ -437,10 +581,17 @@ int heap_find(const void *p, struct heap_object *out)
 	uint64_t offset = (uintptr_t)p - heap.base, start;
 	struct heap_object o = { 0 };
 
-	if (!heap.owner || offset >= heap.size || !find_start(offset, &start))
+	if (!heap.owner || offset >= heap.size || !pages_owned(&heap.pages, offset / CHUNK_BYTES) ||
+	    !find_start(offset, &start))
 		return -ENOENT;
 	o.start = (void *)(heap.base + start);
-	o.size = sallocx(o.start, 0);
+	o.size = pages_large_size(&heap.pages, o.start);
+	/* jemalloc knows nothing of a huge object. Where one has just ended, its live bit went before its pages. */
+	if (o.size == PAGE_BYTES) {
+		if (!live_test(heap.s, start))
+			return -ENOENT;
+		o.size = sallocx(o.start, 0);
+	}
 	site_get(o.start, o.name, &o.site);
 	if (offset - start >= o.size || !live_test(heap.s, start))
 		return -ENOENT;
@@ -453,7 +604,8 @@ static void fork_child(void)
 	heap.owner = false;
 }
 
-int heap_start(struct heap_shared *s, void *base, size_t size, bool keep_sites)
+int heap_start(struct heap_shared *s, uint64_t *live, void *base, size_t size, const struct heap_source *source,
+	       bool keep_sites)
 {
 	int err;
 
@@ -482,11 +634,13 @@ int heap_start(struct heap_shared *s, void *base, size_t size, bool keep_sites)
 		return -ENOMEM;
 	}
 	heap.s = s;
+	heap.source = source;
 	heap.base = (uintptr_t)base;
 	heap.size = size;
 	heap.keep_sites = keep_sites;
 	s->base = heap.base;
 	s->size = size;
+	s->live = (char *)live - (char *)s;
 	heap.owner = true;
 	return 0;
 }

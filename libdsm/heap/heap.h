@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heap.h - one rank's part of the shared heap: a jemalloc arena over a range of shared addresses.
+ * heap.h - one rank's allocator in the shared heap: a jemalloc arena over the units of the heap that this rank has (units.h).
  *
- * jemalloc's own records stay in private memory of the owning process. What other ranks of the host may touch is in
- * struct heap_shared (in the owner's control segment): a bit for each 16 bytes, set where a live allocation starts, and a
- * ring of addresses that they have freed and the owner has still to give back to jemalloc.
+ * jemalloc's own records stay in private memory of the owning process. What other ranks of the node may touch is in the
+ * control segment: a map of the heap, with a bit for each 16 bytes, set where a live allocation of a rank of the node starts,
+ * and in struct heap_shared a ring of addresses that they have freed and the owner has still to give back to jemalloc.
  */
 #ifndef HEAP_HEAP_H
 #define HEAP_HEAP_H
@@ -17,22 +17,33 @@
 #define HEAP_RING 1024
 
 struct heap_shared {
-	uint64_t base, size; /* the range; set by heap_start() */
+	uint64_t base, size; /* the heap; set by heap_start() */
+	int64_t live;        /* the map, from here on, in bytes; set by heap_start() */
 	uint32_t lock;       /* of the ring: a futex word, 0 free, 1 held, 2 held and awaited */
 	uint32_t head, tail;
 	uint32_t pad;
 	uint64_t allocations, frees, remote_frees, live_bytes; /* statistics, atomic */
 	uint64_t ring[HEAP_RING];
-	uint64_t bits[]; /* size / HEAP_GRAIN / 64 words; zero at the start, sparse */
 };
 
-static inline size_t heap_shared_size(size_t size)
+static inline size_t heap_live_size(size_t heap)
 {
-	return sizeof(struct heap_shared) + size / HEAP_GRAIN / 8;
+	return heap / HEAP_GRAIN / 8;
 }
 
-/* Owner: take [base, base + size), both multiples of 2 MiB, zero-filled on first touch. Once per process. -ENOMEM. */
-int heap_start(struct heap_shared *s, void *base, size_t size, bool keep_sites);
+/* Where units come from and go to. By any thread of the owner, with no lock held; may block for a round trip. */
+struct heap_source {
+	/* So many units in a row: the first, or -ENOMEM. *used: so many of them may not be zero. */
+	int64_t (*take)(uint32_t n, uint32_t *used);
+	/* Of units just taken: which, a bit each. -errno: it cannot be said. */
+	int (*used)(uint32_t at, uint32_t n, uint64_t *bits);
+	void (*give)(uint32_t at, uint32_t n);
+};
+
+/* Owner: allocate in units of [base, base + size), both multiples of 2 MiB, zero-filled on first touch. live: the node's map,
+ * in the same memory as s. Once per process. -ENOMEM. */
+int heap_start(struct heap_shared *s, uint64_t *live, void *base, size_t size, const struct heap_source *source,
+	       bool keep_sites);
 void heap_stop(void);
 
 /* Owner, any thread, also several at once. align a power of two (0: natural). NULL: errno ENOMEM or EINVAL.
@@ -42,35 +53,15 @@ void *heap_alloc(size_t size, size_t align, bool zero, const char *name, const v
 /* Any rank of the host, with the owner's heap_shared mapped: p is no longer live. 0: ended (the owner gives it back later,
  * at its next heap_alloc, or when told to by heap_drain); -EINVAL: not the start of a live allocation; -EAGAIN: ring full. */
 int heap_free(struct heap_shared *s, const void *p);
-/* Owner: give back what is in the ring. Returns how many. Not from a signal handler. */
+/* Owner: units whose objects have been freed go back to the source. Any thread, with no lock held; may block for round trips. */
+void heap_give_units(void);
+/* Owner: give back to jemalloc what is in the ring. Returns how many. Not from a signal handler. */
 int heap_drain(void);
 bool heap_wants_drain(const struct heap_shared *s); /* more than half full */
 
-/*
- * A rank whose part is full asks another for objects of its part, which stay that rank's: it keeps their records, and frees
- * come back to it. One word says how many, of what size and alignment.
- */
-#define LOAN_MOST 64u
-
-static inline uint64_t loan_ask(size_t size, size_t align, unsigned int count)
-{
-	return (uint64_t)size << 12 | (uint64_t)(align ? __builtin_ctzll(align) : 0) << 6 | (count - 1);
-}
-
-static inline unsigned int loan_count(uint64_t ask)
-{
-	return (unsigned int)(ask & 63) + 1;
-}
-
-static inline size_t loan_align(uint64_t ask)
-{
-	return (size_t)1 << (ask >> 6 & 63);
-}
-
-static inline size_t loan_size(uint64_t ask)
-{
-	return (size_t)(ask >> 12);
-}
+/* Owner: units in a row in which nothing is left, after all that was freed has been collected (first), are not this rank's
+ * any more, and have not been given to the source: so many, from *at on. 0: there are none. Any thread, with no lock held. */
+uint32_t heap_trim(bool first, uint32_t *at);
 
 struct heap_object {
 	void *start;

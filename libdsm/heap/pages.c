@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * pages.c - three bits for each page of the owner's heap range.
+ * pages.c - three bits for each page of the heap, and one for each 2 MiB.
  *
- * Threads: any of the owner. The map of given pages has a lock; the two others are changed with atomic operations.
+ * Threads: any of the rank. The map of free pages has a lock; the others are changed with atomic operations.
  * A bitmap rather than a list of free extents: neighbours coalesce by themselves, nothing is ever allocated (the
  * callers are extent hooks, where jemalloc must not be entered), and giving back a million extents is not quadratic.
  */
@@ -11,10 +11,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-
-/* An extent from here on starts at 2 MiB: huge pages and large blocks then fit, and the gap before it is at most a
- * quarter of it. (jemalloc adds a page to each large object, so to align 2 MiB objects would cost as much again.) */
-#define ALIGN_FROM ((size_t)8 << 20)
 
 static size_t map_bytes(size_t bits)
 {
@@ -34,11 +30,13 @@ int pages_init(struct pages *x, void *base, size_t size)
 	x->base = (uintptr_t)base;
 	x->count = size / PAGE_BYTES;
 	pthread_mutex_init(&x->lock, NULL);
-	x->given = map_new(map_bytes(x->count));
+	x->free = map_new(map_bytes(x->count));
 	x->touched = map_new(map_bytes(x->count));
 	x->inside = map_new(map_bytes(x->count));
+	x->owned = map_new(map_bytes(x->count / CHUNK_PAGES));
 	x->chunk = map_new(x->count / CHUNK_PAGES * sizeof(*x->chunk));
-	if (x->given && x->touched && x->inside && x->chunk)
+	x->first = x->count;
+	if (x->free && x->touched && x->inside && x->owned && x->chunk)
 		return 0;
 	pages_fini(x);
 	return -ENOMEM;
@@ -46,12 +44,14 @@ int pages_init(struct pages *x, void *base, size_t size)
 
 void pages_fini(struct pages *x)
 {
-	if (x->given)
-		munmap(x->given, map_bytes(x->count));
+	if (x->free)
+		munmap(x->free, map_bytes(x->count));
 	if (x->touched)
 		munmap(x->touched, map_bytes(x->count));
 	if (x->inside)
 		munmap(x->inside, map_bytes(x->count));
+	if (x->owned)
+		munmap(x->owned, map_bytes(x->count / CHUNK_PAGES));
 	if (x->chunk)
 		munmap(x->chunk, x->count / CHUNK_PAGES * sizeof(*x->chunk));
 	pthread_mutex_destroy(&x->lock);
@@ -69,107 +69,6 @@ static uint64_t word_mask(size_t w, size_t first, size_t end)
 		mask &= ~0ull >> (w * 64 + 64 - end);
 	return mask;
 }
-
-/* ---- given to jemalloc ---------------------------------------------------------------------- */
-
-/* The first page from i on, before end, that is given (or is not, as asked); end when there is none. */
-static size_t next_page(const struct pages *x, size_t i, size_t end, bool given)
-{
-	unsigned uniform = given ? 0 : CHUNK_PAGES;
-
-	while (i < end) {
-		uint64_t word;
-
-		if (i % CHUNK_PAGES == 0 && x->chunk[i / CHUNK_PAGES] == uniform) {
-			i += CHUNK_PAGES;
-			continue;
-		}
-		word = given ? x->given[i / 64] : ~x->given[i / 64];
-		word &= ~0ull << i % 64;
-		if (word) {
-			i = i / 64 * 64 + (size_t)__builtin_ctzll(word);
-			return i < end ? i : end;
-		}
-		i = (i / 64 + 1) * 64;
-	}
-	return end;
-}
-
-/* Pages [first, end), all of them in the other state, change hands. A word lies within one 2 MiB chunk. */
-static void give(struct pages *x, size_t first, size_t end, bool given)
-{
-	for (size_t w = first / 64; w <= (end - 1) / 64; w++) {
-		uint64_t mask = word_mask(w, first, end);
-
-		if (given) {
-			x->given[w] |= mask;
-			x->chunk[w * 64 / CHUNK_PAGES] += (uint16_t)__builtin_popcountll(mask);
-		} else {
-			x->given[w] &= ~mask;
-			x->chunk[w * 64 / CHUNK_PAGES] -= (uint16_t)__builtin_popcountll(mask);
-		}
-	}
-}
-
-static size_t first_fit(const struct pages *x, size_t n, size_t align)
-{
-	size_t i = x->first, used;
-
-	for (;;) {
-		i = next_page(x, i, x->count, false);
-		/* The base is a multiple of 2 MiB, the greatest alignment: page numbers align like addresses. */
-		i = (i + align - 1) / align * align;
-		if (i >= x->count || x->count - i < n)
-			return x->count;
-		used = next_page(x, i, i + n, true);
-		if (used == i + n)
-			return i;
-		i = used + 1;
-	}
-}
-
-void *pages_take(struct pages *x, size_t size, size_t align, bool *fresh)
-{
-	size_t n = size / PAGE_BYTES, a = align > PAGE_BYTES ? align / PAGE_BYTES : 1, i;
-
-	if (n == 0 || n > x->count || align > CHUNK_BYTES)
-		return NULL;
-	pthread_mutex_lock(&x->lock);
-	i = first_fit(x, n, size >= ALIGN_FROM || size % CHUNK_BYTES == 0 ? CHUNK_PAGES : a);
-	if (i == x->count && a < CHUNK_PAGES)
-		i = first_fit(x, n, a);
-	if (i == x->count) {
-		pthread_mutex_unlock(&x->lock);
-		return NULL;
-	}
-	*fresh = i >= x->high;
-	give(x, i, i + n, true);
-	if (x->high < i + n)
-		x->high = i + n;
-	x->first = next_page(x, x->first, x->count, false);
-	pthread_mutex_unlock(&x->lock);
-	return (void *)(x->base + i * PAGE_BYTES);
-}
-
-bool pages_put(struct pages *x, void *p, size_t size)
-{
-	size_t i = ((uintptr_t)p - x->base) / PAGE_BYTES, n = size / PAGE_BYTES;
-	bool ours;
-
-	if ((uintptr_t)p < x->base || n == 0 || i >= x->count || n > x->count - i)
-		return false;
-	pthread_mutex_lock(&x->lock);
-	ours = next_page(x, i, i + n, false) == i + n;
-	if (ours) {
-		give(x, i, i + n, false);
-		if (x->first > i)
-			x->first = i;
-	}
-	pthread_mutex_unlock(&x->lock);
-	return ours;
-}
-
-/* ---- touched, and inside a large object ----------------------------------------------------- */
 
 static void set_bits(uint64_t *map, size_t first, size_t end)
 {
@@ -191,6 +90,151 @@ static bool test_bit(const uint64_t *map, size_t i)
 {
 	return __atomic_load_n(&map[i / 64], __ATOMIC_RELAXED) >> i % 64 & 1;
 }
+
+/* ---- free pages ----------------------------------------------------------------------------- */
+
+/* The first page from i on, before end, that is free (or is not, as asked); end when there is none. */
+static size_t next_page(const struct pages *x, size_t i, size_t end, bool is_free)
+{
+	unsigned uniform = is_free ? 0 : CHUNK_PAGES;
+
+	while (i < end) {
+		uint64_t word;
+
+		if (i % CHUNK_PAGES == 0 && x->chunk[i / CHUNK_PAGES] == uniform) {
+			i += CHUNK_PAGES;
+			continue;
+		}
+		word = is_free ? x->free[i / 64] : ~x->free[i / 64];
+		word &= ~0ull << i % 64;
+		if (word) {
+			i = i / 64 * 64 + (size_t)__builtin_ctzll(word);
+			return i < end ? i : end;
+		}
+		i = (i / 64 + 1) * 64;
+	}
+	return end;
+}
+
+/* Pages [first, end), all of them in the other state, change hands. A word lies within one 2 MiB chunk. */
+static void set_free(struct pages *x, size_t first, size_t end, bool is_free)
+{
+	for (size_t w = first / 64; w <= (end - 1) / 64; w++) {
+		uint64_t mask = word_mask(w, first, end);
+
+		if (is_free) {
+			x->free[w] |= mask;
+			x->chunk[w * 64 / CHUNK_PAGES] += (uint16_t)__builtin_popcountll(mask);
+		} else {
+			x->free[w] &= ~mask;
+			x->chunk[w * 64 / CHUNK_PAGES] -= (uint16_t)__builtin_popcountll(mask);
+		}
+	}
+}
+
+static size_t first_fit(const struct pages *x, size_t n, size_t align)
+{
+	size_t i = x->first, used;
+
+	for (;;) {
+		i = next_page(x, i, x->end, true);
+		/* The base is a multiple of 2 MiB, the greatest alignment: page numbers align like addresses. */
+		i = (i + align - 1) / align * align;
+		if (i >= x->end || x->end - i < n)
+			return x->count;
+		used = next_page(x, i, i + n, false);
+		if (used == i + n)
+			return i;
+		i = used + 1;
+	}
+}
+
+void pages_own(struct pages *x, size_t at, size_t n, const uint64_t *used)
+{
+	size_t i;
+
+	for (i = 0; used && i < n; i++)
+		if (test_bit(used, i))
+			set_bits(x->touched, (at + i) * CHUNK_PAGES, (at + i + 1) * CHUNK_PAGES);
+	set_bits(x->owned, at, at + n);
+}
+
+bool pages_owned(const struct pages *x, size_t at)
+{
+	return test_bit(x->owned, at);
+}
+
+size_t pages_disown(struct pages *x, size_t *at)
+{
+	const size_t end = x->count / CHUNK_PAGES;
+	size_t i, n = 0;
+
+	pthread_mutex_lock(&x->lock);
+	for (i = x->first / CHUNK_PAGES; i < end && i * CHUNK_PAGES < x->end && x->chunk[i] != CHUNK_PAGES; i++)
+		;
+	while (i + n < end && x->chunk[i + n] == CHUNK_PAGES)
+		n++;
+	if (n) {
+		set_free(x, i * CHUNK_PAGES, (i + n) * CHUNK_PAGES, false);
+		clear_bits(x->owned, i, i + n);
+		*at = i;
+	}
+	pthread_mutex_unlock(&x->lock);
+	return n;
+}
+
+size_t pages_take_before(struct pages *x, size_t at, size_t most)
+{
+	size_t end = at * CHUNK_PAGES, i = end;
+
+	pthread_mutex_lock(&x->lock);
+	while (i && end - i < most / PAGE_BYTES && test_bit(x->free, i - 1))
+		i--;
+	if (i < end)
+		set_free(x, i, end, false);
+	pthread_mutex_unlock(&x->lock);
+	return (end - i) * PAGE_BYTES;
+}
+
+void *pages_take(struct pages *x, size_t size, size_t align)
+{
+	size_t n = size / PAGE_BYTES, a = align > PAGE_BYTES ? align / PAGE_BYTES : 1, i;
+
+	if (n == 0 || n > x->count || align > CHUNK_BYTES)
+		return NULL;
+	pthread_mutex_lock(&x->lock);
+	i = first_fit(x, n, a);
+	if (i == x->count) {
+		pthread_mutex_unlock(&x->lock);
+		return NULL;
+	}
+	set_free(x, i, i + n, false);
+	x->first = next_page(x, x->first, x->end, true);
+	pthread_mutex_unlock(&x->lock);
+	return (void *)(x->base + i * PAGE_BYTES);
+}
+
+bool pages_put(struct pages *x, void *p, size_t size)
+{
+	size_t i = ((uintptr_t)p - x->base) / PAGE_BYTES, n = size / PAGE_BYTES;
+	bool ours;
+
+	if ((uintptr_t)p < x->base || n == 0 || i >= x->count || n > x->count - i)
+		return false;
+	pthread_mutex_lock(&x->lock);
+	ours = pages_owned(x, i / CHUNK_PAGES) && next_page(x, i, i + n, true) == i + n;
+	if (ours) {
+		set_free(x, i, i + n, true);
+		if (x->first > i)
+			x->first = i;
+		if (x->end < i + n)
+			x->end = i + n;
+	}
+	pthread_mutex_unlock(&x->lock);
+	return ours;
+}
+
+/* ---- touched, and inside a large object ----------------------------------------------------- */
 
 void pages_touch(struct pages *x, void *p, size_t size, bool zero)
 {
@@ -224,6 +268,22 @@ void pages_large_clear(struct pages *x, const void *p, size_t size)
 	size_t first = ((uintptr_t)p - x->base) / PAGE_BYTES;
 
 	clear_bits(x->inside, first + 1, first + size / PAGE_BYTES);
+}
+
+size_t pages_large_size(const struct pages *x, const void *p)
+{
+	size_t first = ((uintptr_t)p - x->base) / PAGE_BYTES, i = first + 1;
+
+	while (i < x->count) {
+		uint64_t outside = ~__atomic_load_n(&x->inside[i / 64], __ATOMIC_RELAXED) & ~0ull << i % 64;
+
+		if (outside) {
+			i = i / 64 * 64 + (size_t)__builtin_ctzll(outside);
+			break;
+		}
+		i = (i / 64 + 1) * 64;
+	}
+	return (i - first) * PAGE_BYTES;
 }
 
 void *pages_large_start(struct pages *x, const void *p)

@@ -10,7 +10,7 @@ static inline uint64_t *live_word(struct heap_shared *s, uint64_t offset, uint64
 	uint64_t bit = offset / HEAP_GRAIN;
 
 	*mask = 1ull << bit % 64;
-	return &s->bits[bit / 64];
+	return (uint64_t *)((char *)s + s->live) + bit / 64;
 }
 
 static inline bool live_test(struct heap_shared *s, uint64_t offset)

@@ -172,16 +172,15 @@ DSM_API int dsm_region_query(const void *addr, struct dsm_region_info *out);
 
 /* ---- shared heap --------------------------------------------------------------------------- */
 
-/* Shared memory from this rank's part of the heap, valid on all ranks. NULL with errno ENOMEM or EINVAL.
- * When that is full, memory comes from another rank's part, after a round trip to that rank. An allocation is at most as
- * large as a part (DSM_HEAP / ranks). Any number of threads may call them at the same time. They do not block, except for
- * such a round trip, and that zeroing reused memory may fetch blocks. */
+/* Shared memory, valid on all ranks. NULL with errno ENOMEM or EINVAL. The limit of a rank, and of one allocation, is the heap
+ * (DSM_HEAP) as a whole. Any number of threads may call them at the same time. They block for a round trip when this rank needs
+ * more memory than it has, for all ranks when the heap is full, and where zeroing reused memory fetches blocks. */
 DSM_API void *dsm_malloc(size_t size);
 DSM_API void *dsm_calloc(size_t n, size_t size);
 DSM_API void *dsm_aligned_alloc(size_t alignment, size_t size); /* alignment: a power of two up to 2 MiB */
 DSM_API void *dsm_malloc_named(size_t alignment, size_t size, const char *name); /* alignment 0: natural; name shows in statistics */
 
-/* Free memory that any rank allocated; NULL is allowed. Blocks for a round trip if another rank allocated it.
+/* Free memory that any rank allocated; NULL is allowed. Blocks for a round trip if another rank allocated it, or if it is large.
  * -EINVAL: not the start of a live allocation (never allocated, or already freed); nothing is changed. */
 DSM_API int dsm_free(void *p);
 

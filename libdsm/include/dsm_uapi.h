@@ -133,9 +133,9 @@ struct dsm_ioc_region {
 	__u16 order; /* in: log2 of a block's pages, up to 9 */
 	__u32 home;  /* in: enum dsm_region_home */
 	__u32 arg;   /* in: FIXED: the rank; PARTS: pages of each part; else 0 */
-	__u32 parts; /* in: PARTS: how many, the last takes what is left; 0: one for each rank, in order; else 0 */
+	__u32 parts; /* in: PARTS: how many, which take turns; 0: one for each rank, in order; else 0 */
 	__u32 reserved;
-	__u64 owners; /* in: PARTS: address of __u16[parts], the rank of each */
+	__u64 owners; /* in: PARTS: address of __u16[parts], the rank of each: the home until a block is touched first */
 };
 
 /* What the module knows of enum sync_op and enum sync_kind (core/sync.h), and of enum dsm_op | enum dsm_type << 4 (dsm.h). */

@@ -89,7 +89,7 @@ static void sizes(void)
 	MUST(dsm_barrier());
 }
 
-/* Ranks that exhaust the heap at once borrow from each other: how much each gets is chance. So one after the other. */
+/* How much each of several ranks gets that exhaust the heap at once is chance. So one after the other. */
 static void heap_alone(void)
 {
 	enum { EACH = 1 << 20, MOST = 4096 };

@@ -3,10 +3,13 @@
 #ifndef HEAP_RANGE_H
 #define HEAP_RANGE_H
 
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "heap/heap.h"
+#include "heap/units.h"
 #include "suite.h"
 
 #define MB ((size_t)1 << 20)
@@ -28,14 +31,45 @@ static inline void *map_file(void *at, size_t size)
 	return p;
 }
 
+/* The units of a job whose rank RANK is this process. The tests are of one rank, but may have others take and give. */
+#define RANK 0
+
+static struct units *units;
+static struct units_shape shape;
+
+static int64_t units_take_here(uint32_t n, uint32_t *used)
+{
+	return units_take(&shape, units, n, RANK, used);
+}
+
+static int units_used_here(uint32_t at, uint32_t n, uint64_t *bits)
+{
+	memset(bits, 0, (n + 63) / 64 * sizeof(*bits));
+	for (uint32_t i = 0; i < n; i++)
+		if (units->owner[at + i] & UNIT_USED)
+			bits[i / 64] |= 1ull << i % 64;
+	return 0;
+}
+
+static void units_give_here(uint32_t at, uint32_t n)
+{
+	ck_assert_int_eq(units_give(&shape, units, at, n, RANK), 0);
+}
+
+static const struct heap_source units_here = { units_take_here, units_used_here, units_give_here };
+
 static inline void start_with(bool keep_sites)
 {
+	const size_t records = (sizeof(struct heap_shared) + 4095) / 4096 * 4096;
 	char *p = mmap(NULL, SIZE + 2 * MB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	ck_assert_ptr_ne(p, MAP_FAILED);
 	range = map_file((void *)(((uintptr_t)p + 2 * MB - 1) / (2 * MB) * (2 * MB)), SIZE);
-	shared = map_file(NULL, heap_shared_size(SIZE));
-	ck_assert_int_eq(heap_start(shared, range, SIZE, keep_sites), 0);
+	shared = map_file(NULL, records + heap_live_size(SIZE));
+	units = calloc(1, units_size(SIZE));
+	shape = units_shape(SIZE, 2);
+	ck_assert_int_eq(
+		heap_start(shared, (uint64_t *)((char *)shared + records), range, SIZE, &units_here, keep_sites), 0);
 }
 
 static inline void start(void)

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * heap_large.c - allocations of nearly all of the heap, by any rank: the heap as a whole is the limit. Few of its pages are
+ * touched.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common.h"
+
+#define MIB (1ul << 20)
+#define HEAP (1024 * MIB) /* what main() asks for */
+#define WHOLE (HEAP / 10 * 9)
+#define MOST (HEAP / (8 * MIB))
+#define PAGE 4096ul
+#define ROUNDS 20
+
+static uint64_t **shared; /* of each rank, MOST addresses */
+static uint64_t *counts;  /* and how many */
+
+static uint64_t mark(int rank, uint64_t i)
+{
+	return (uint64_t)rank << 32 | (i + 1);
+}
+
+static bool ends_with(const uint64_t *p, size_t size, uint64_t value)
+{
+	return p[0] == value && p[size / 8 - 1] == value;
+}
+
+/* Each rank in turn, while all have a little of it, and the rank before had it all: then another frees it. */
+static void part_one_piece(void)
+{
+	int turn, other;
+
+	for (turn = 0; turn < test_size; turn++) {
+		uint64_t *p = NULL;
+
+		test_sync();
+		if (test_rank == turn) {
+			p = dsm_malloc(WHOLE);
+			REQUIRE(p, "rank %d gets no %lu MiB of %lu", turn, WHOLE / MIB, HEAP / MIB);
+			p[0] = p[WHOLE / 8 - 1] = p[WHOLE / 16] = mark(turn, 0);
+			shared[0] = p;
+		}
+		test_sync();
+		p = shared[0];
+		other = (turn + 1) % test_size;
+		REQUIRE(ends_with(p, WHOLE, mark(turn, 0)) && p[WHOLE / 16] == mark(turn, 0), "rank %d wrote others",
+			turn);
+		if (test_rank == other) {
+			REQUIRE(!dsm_malloc(WHOLE) && errno == ENOMEM, "the heap has room for it twice");
+			EXPECT(dsm_free((char *)p + WHOLE / 2), -EINVAL);
+			MUST(dsm_free(p));
+			EXPECT(dsm_free(p), -EINVAL);
+		}
+	}
+	test_sync();
+}
+
+/* All want more than half: one of them gets it, every time. */
+static void part_race(void)
+{
+	const size_t size = HEAP / 5 * 3;
+	int round;
+
+	for (round = 0; round < ROUNDS; round++) {
+		int32_t got;
+		uint64_t *p;
+
+		test_sync();
+		p = dsm_malloc(size);
+		got = p != NULL;
+		if (p)
+			p[0] = p[size / 8 - 1] = mark(test_rank, 0);
+		MUST(dsm_reduce(&got, DSM_INT32, DSM_SUM));
+		REQUIRE(got == 1, "%d ranks got more than half of the heap in round %d", got, round);
+		REQUIRE(!p || ends_with(p, size, mark(test_rank, 0)), "another rank wrote there");
+		MUST(dsm_free(p));
+	}
+}
+
+/* All take pieces until there are none: nothing is given twice, and what is left is too short: the ends of stripes, which have
+ * room for two pieces and a half. */
+static void part_last_pieces(void)
+{
+	const size_t size = 8 * MIB - 2 * PAGE;
+	uint64_t i, n;
+	int64_t all;
+
+	for (n = 0; n < MOST; n++) {
+		uint64_t *p = n % 2 ? dsm_malloc(size) : dsm_malloc_named(0, size, "piece");
+
+		if (!p)
+			break;
+		p[0] = p[size / 8 - 1] = mark(test_rank, n);
+		shared[(uint64_t)test_rank * MOST + n] = p;
+	}
+	counts[(unsigned int)test_rank * (PAGE / 8)] = n;
+	all = (int64_t)n;
+	MUST(dsm_reduce(&all, DSM_INT64, DSM_SUM));
+	REQUIRE((uint64_t)all * 8 * MIB >= HEAP / 4 * 3, "only %lu MiB of %lu were allocated", (uint64_t)all * 8,
+		HEAP / MIB);
+	for (i = 0; i < n; i++)
+		REQUIRE(ends_with(shared[(uint64_t)test_rank * MOST + i], size, mark(test_rank, i)),
+			"piece %lu is another's", i);
+	test_sync();
+	n = counts[(unsigned int)((test_rank + 1) % test_size) * (PAGE / 8)];
+	for (i = 0; i < n; i++)
+		MUST(dsm_free(shared[(uint64_t)((test_rank + 1) % test_size) * MOST + i]));
+	test_sync();
+}
+
+/* What a rank has allocated and written is at home there, wherever in the heap it lies: to give it back moves no block. */
+static void part_placement(void)
+{
+	const size_t size = HEAP / 10 * 8, step = size / 64 & ~(PAGE - 1);
+	struct dsm_stats before, after;
+	uint64_t *p;
+	size_t i;
+
+	test_sync();
+	if (test_rank == test_size - 1) {
+		p = dsm_malloc(size);
+		REQUIRE(p, "no %lu MiB", size / MIB);
+		MUST(dsm_stats_get(test_rank, NULL, &before));
+		for (i = 0; i < 64; i++)
+			*(uint64_t *)((char *)p + i * step) = i;
+		for (i = 0; i < 64; i++)
+			MUST(dsm_release((char *)p + i * step, 8));
+		for (i = 0; i < 64; i++)
+			REQUIRE(*(uint64_t *)((char *)p + i * step) == i, "lost a write");
+		MUST(dsm_stats_get(test_rank, NULL, &after));
+		REQUIRE(after.blocks_out == before.blocks_out, "%lu of 64 blocks are at home elsewhere",
+			after.blocks_out - before.blocks_out);
+		MUST(dsm_free(p));
+	}
+	test_sync();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct test_part parts[] = { { "placement", part_placement },
+						  { "one piece", part_one_piece },
+						  { "race", part_race },
+						  { "last pieces", part_last_pieces },
+						  { "one piece again", part_one_piece } };
+
+	void *little;
+
+	setenv("DSM_HEAP", "1G", 1);
+	test_start(argc, argv, "The heap as a whole is the limit of one rank, and of one allocation.", NULL, 0);
+	shared = test_region("shared", (size_t)test_size * MOST * sizeof(*shared), 4096, DSM_HOME_CYCLIC, 0);
+	counts = test_region("counts", (size_t)test_size * PAGE, 4096, DSM_HOME_CYCLIC, 0);
+	little = dsm_malloc(100);
+	REQUIRE(little, "no 100 bytes");
+	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
+	MUST(dsm_free(little));
+	return test_end();
+}
