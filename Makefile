@@ -7,7 +7,7 @@
 #   V=1                                      show the commands
 #   PREFIX=/usr/local DESTDIR=               where to install
 #
-# Targets that run something (demo, check, bench, bench-cluster, bench-kmod, fuzz) call a script, which calls make again to
+# Targets that run something (demo, check, bench, bench-cluster, bench-kmod, bench-share, fuzz) call a script, which calls make again to
 # build: only then are the packages that scripts/setup installs there to be asked for their flags.
 
 VARIANT ?= release
@@ -64,7 +64,7 @@ FAIL_C   := $(sort $(wildcard tests/fail/*.c))
 SHARE_TEST_C := $(sort $(wildcard tests/share/*.c))
 KMOD_C   := $(sort $(filter-out tests/kmod/common%.c,$(wildcard tests/kmod/*.c)))
 FUZZ_C   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
-BENCH_C  := $(sort $(filter-out tests/bench/common%.c tests/bench/micro_%.c,$(wildcard tests/bench/*.c)))
+BENCH_C  := $(sort $(filter-out tests/bench/common%.c tests/bench/micro_%.c tests/bench/share_%.c,$(wildcard tests/bench/*.c)))
 
 # Files beside the programs that are linked into each of them.
 APP_COMMON_C   := $(wildcard apps/common.c)
@@ -74,6 +74,7 @@ KMOD_COMMON_C  := $(sort $(wildcard tests/kmod/common*.c))
 FUZZ_COMMON_C  := $(sort $(filter-out $(FUZZ_C),$(wildcard tests/fuzz/*.c)))
 BENCH_COMMON_C := $(sort $(wildcard tests/bench/common*.c))
 BENCH_MICRO_C  := $(sort $(wildcard tests/bench/micro_*.c)) # of tests/bench/micro alone
+BENCH_SHARE_C  := $(sort $(wildcard tests/bench/share_*.c)) # of tests/bench/share alone
 
 # libdsm/core/x.c is compiled to $(B)/core/x.o, any other a/b/x.c to $(B)/obj/a/b/x.o.
 objects = $(patsubst %.c,$(B)/obj/%.o,$(patsubst libdsm/core/%.c,$(B)/core/%.o,$(1)))
@@ -182,7 +183,7 @@ COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
 # ---- targets that run something -------------------------------------------------------------
 
 .PHONY: all lib apps test-programs unit-programs model-program sim-program proc-programs fail-programs \
-	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-kmod predict fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-threads check-fail check-gates \
+	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-kmod bench-share predict fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-threads check-fail check-gates \
 	check-asan check-tsan check-soak check-mutations check-kmod check-kdebug check-kfuzz model-full install uninstall install-kmod uninstall-kmod clean format tags help setup FORCE
 
 all: lib apps ## the library and the applications (default)
@@ -241,6 +242,10 @@ bench-cluster: ## benchmarks over RDMA, in QEMU guests; writes build/bench-clust
 bench-kmod: ## the kernel helper against the user-level path, in QEMU guests; writes build/bench-kmod.json
 	@scripts/setup
 	@scripts/bench-kmod
+
+bench-share: ## shared queue pairs against native ones, in a QEMU guest; writes build/bench-share.json
+	@scripts/setup
+	@scripts/bench-share
 
 predict: ## predicted run times of the applications on 4 to 1,024 nodes; writes build/predict.json and prints a table
 	@scripts/setup
@@ -371,7 +376,7 @@ $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p))
 $(foreach p,$(SHARE_TEST_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(INTERNAL_A))))
 $(foreach p,$(KMOD_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(KMOD_COMMON_C) libdsm/core/wire.c))))
 $(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C) \
-	$(if $(filter tests/bench/micro.c,$(p)),$(BENCH_MICRO_C))),$(INTERNAL_A))))
+	$(if $(filter tests/bench/micro.c,$(p)),$(BENCH_MICRO_C)) $(if $(filter tests/bench/share.c,$(p)),$(BENCH_SHARE_C))),$(INTERNAL_A))))
 $(foreach p,$(FUZZ_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(FUZZ_COMMON_C)),$(INTERNAL_A),-fsanitize=fuzzer)))
 $(if $(MODEL),$(eval $(call program,$(MODEL),$(call objects,$(MODEL_C)),$(INTERNAL_A))))
 $(foreach p,$(RECORD),$(eval $(call program,$(p),\
