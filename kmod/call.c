@@ -4,7 +4,17 @@
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
 
+#include "call.h"
+#include "conn.h"
+#include "fault.h"
+#include "host.h"
+#include "lane.h"
+#include "park.h"
+#include "pool.h"
 #include "rank.h"
+#include "run.h"
+#include "slot.h"
+#include "sync.h"
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
@@ -53,14 +63,14 @@ static int pause_a_little(struct rank *r, unsigned int *us, bool killable)
 
 static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool write)
 {
-	struct msg ask = ask_for(r, g, page, 0);
-	int err = prepare_block(r, page, frames_wanted(r, page));
+	struct msg ask = fault_request(r, g, page, 0);
+	int err = fault_prepare(r, page, fault_frames(r, page));
 
 	if (err)
 		return err;
-	host_begin();
-	start_prefetch(r, ask.object, write, ask.flags, ask.home, false);
-	host_run();
+	pool_begin();
+	fault_prefetch(r, ask.object, write, ask.flags, ask.home, false);
+	run_queued();
 	local_bh_enable();
 	return 0;
 }
@@ -68,7 +78,7 @@ static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool wr
 /*
  * Get the block that `ask` names, which is prepared, and wait for it; for so long at most (then nor for a slot), 0: without limit.
  * A signal ends the wait unless it is killable: the request goes on without the thread, which comes again and joins it.
- * Where a pin is wanted (pinned is no null pointer) it comes before host_run() tells the home that the block is used: a home of
+ * Where a pin is wanted (pinned is no null pointer) it comes before run_queued() tells the home that the block is used: a home of
  * this kernel would have it taken away at once for the next rank, and ranks that pin it would take it from each other for ever.
  */
 static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, bool killable, bool *pinned)
@@ -83,9 +93,9 @@ static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, 
 	WRITE_ONCE(r->slots[slot].object, ask.object);
 	do {
 		wait = -1;
-		host_begin();
+		pool_begin();
 		open = host_page(r, write ? PE_WRITE : PE_READ, &ask, &wait, &seq);
-		host_run();
+		run_queued();
 		local_bh_enable();
 		if (open)
 			break;
@@ -95,12 +105,12 @@ static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, 
 		if (err && slot_abandon(r, slot, seq))
 			return err;
 		err = 0; /* the answer has come all the same */
-		host_begin();
+		pool_begin();
 		host_page(r, PE_USED, &ask, &wait, &seq);
 		if (pinned)
 			*pinned = !host_pin(r, ask.object, write);
 		slot_complete(r, slot, 0, 0);
-		host_run();
+		run_queued();
 		local_bh_enable();
 		break;
 	} while (!err);
@@ -110,9 +120,9 @@ static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, 
 
 static int acquire(struct rank *r, const struct region *g, u32 page, bool write, bool killable, bool *pinned)
 {
-	int err = prepare_block(r, page, frames_wanted(r, page));
+	int err = fault_prepare(r, page, fault_frames(r, page));
 
-	return err ? err : acquire_prepared(r, ask_for(r, g, page, 0), write, 0, killable, pinned);
+	return err ? err : acquire_prepared(r, fault_request(r, g, page, 0), write, 0, killable, pinned);
 }
 
 #define ACCESS_PATIENCE NSEC_PER_SEC
@@ -130,7 +140,7 @@ int call_access(struct rank *r, u32 page, bool write, u32 *object)
 
 	if (!rank_enter(r))
 		return -EIO;
-	err = ask_around(r, page, &ask) ? prepare_in_fault(r, block_page(ask.object)) : -EFAULT;
+	err = fault_request_at(r, page, &ask) ? fault_prepare_now(r, block_page(ask.object)) : -EFAULT;
 	while (!err && !pinned && (err = host_pin(r, ask.object, write)) == -EAGAIN) {
 		const s64 left = end - ktime_get_ns();
 
@@ -177,7 +187,7 @@ static int give_turn(struct rank *r, struct range_call *c)
 static int pin(struct rank *r, const struct region *g, struct range_call *c)
 {
 	const bool write = c->in.write & DSM_PIN_WRITE;
-	int err = prepare_block(r, c->page, frames_wanted(r, c->page));
+	int err = fault_prepare(r, c->page, fault_frames(r, c->page));
 	bool pinned = false;
 
 	while (!err && !pinned) {
@@ -193,7 +203,7 @@ static int pin(struct rank *r, const struct region *g, struct range_call *c)
 
 static int release(struct rank *r, const struct region *g, u32 page, bool evict, bool killable)
 {
-	struct msg m = ask_for(r, g, page, 0);
+	struct msg m = fault_request(r, g, page, 0);
 	struct copy p = look(r, page);
 	unsigned int us = PAUSE_US;
 	int slot, err;
@@ -204,7 +214,7 @@ static int release(struct rank *r, const struct region *g, u32 page, bool evict,
 	m.flags = 0;
 	m.home = 0;
 	m.op = evict ? RELEASE_EVICT : RELEASE_KEEP;
-	m.aux = frames_wanted(r, page);
+	m.aux = fault_frames(r, page);
 	m.dst = (u16)(p.home - 1);
 	if (m.dst >= r->size)
 		return -EIO;
@@ -231,7 +241,7 @@ static bool any_prefetch(struct rank *r, u32 page, u32 pages)
 /* Drop a read copy, or give the newest copy to its home and wait until it has gone. -EBUSY: a pinned block goes nowhere. */
 static int leave(struct rank *r, const struct region *g, u32 page, bool killable)
 {
-	struct msg m = ask_for(r, g, page, 0);
+	struct msg m = fault_request(r, g, page, 0);
 	unsigned int us = PAUSE_US;
 	struct copy p;
 	int err = 0;
@@ -240,9 +250,9 @@ static int leave(struct rank *r, const struct region *g, u32 page, bool killable
 		if (p.pins_read || p.pins_write) {
 			err = -EBUSY;
 		} else if (!(p.flags & PAGE_OWNER)) {
-			host_begin();
+			pool_begin();
 			host_page(r, PE_DROP, &m, NULL, NULL);
-			host_run();
+			run_queued();
 			local_bh_enable();
 		} else if (p.home - 1 == r->me) {
 			return 0; /* the home keeps it for the others */
@@ -291,7 +301,7 @@ static int question_begin(struct rank *r, const struct region *g, struct range_c
 		return slot;
 	c->slot = slot;
 	c->seq = smp_load_acquire(&r->slots[slot].seq);
-	*m = ask_for(r, g, c->page, (u16)slot);
+	*m = fault_request(r, g, c->page, (u16)slot);
 	m->flags = 0;
 	return 0;
 }
@@ -358,7 +368,7 @@ static int echo_begin(struct rank *r, const struct region *g, struct range_call 
 		return -EINVAL;
 	if (look(r, c->page).state != PG_INVALID)
 		return -EBUSY;
-	err = prepare_block(r, c->page, frames_wanted(r, c->page));
+	err = fault_prepare(r, c->page, fault_frames(r, c->page));
 	if (!err)
 		err = question_begin(r, g, c, &m);
 	if (err)
@@ -368,8 +378,8 @@ static int echo_begin(struct rank *r, const struct region *g, struct range_call 
 	m.home = 0;
 	WRITE_ONCE(r->slots[c->slot].echo, 1);
 	ask_note(&r->slots[c->slot].ask, &m);
-	host_begin();
-	conn_send(r->conn, m.dst, &m);
+	pool_begin();
+	lane_send_to(r->conn, m.dst, &m);
 	local_bh_enable();
 	return 0;
 }

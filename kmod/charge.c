@@ -16,7 +16,8 @@
 #include <linux/sched/user.h>
 #include <linux/slab.h>
 
-#include "rank.h"
+#include "charge.h"
+#include "debug.h"
 
 #define FREE_PAGES ((long)((8ul << 20) >> PAGE_SHIFT))
 

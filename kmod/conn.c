@@ -10,6 +10,10 @@
 #include <rdma/ib_cache.h>
 
 #include "conn.h"
+#include "cq.h"
+#include "key.h"
+#include "lane.h"
+#include "rank.h"
 
 #define ADDRESS_MAGIC 0x336b6d73u /* "smk3" */
 #define LATE_US 100

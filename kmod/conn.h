@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * conn.h - between the files of a rank's RDMA: conn.c makes queue pairs and connects them, lane.c sends and receives over
- * them, key.c makes the keys by which blocks are written.
+ * conn.h - the connections of a rank: conn.c makes queue pairs and connects them, lane.c sends and receives over them, key.c
+ * makes the keys by which blocks are written.
  *
  * Locks: lane->lock, peer_keys->lock; neither inside the other, bottom halves off. The first is held when a timer is started.
  * Before them key_mutex, then modify, in processes and workers that may sleep.
@@ -107,31 +107,21 @@ static inline u64 wr_id(enum wr_kind kind, const struct lane *l, u32 index)
 	return (u64)kind << 56 | (u64)l->class << 48 | (u64)l->peer << 32 | index;
 }
 
-/* conn.c */
+struct ib_device *conn_device(const struct conn *c);
+size_t conn_peer_bytes(size_t chunks); /* what the connection to a peer takes, in a window of so many 2 MiB */
+struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *address, u32 *size);
+/* Sleeps: nothing is sent or received any more, and whoever waits for what was posted goes on. May be repeated. */
+void conn_stop(struct conn *c);
+void conn_close(struct conn *c);
+void conn_drop(struct conn *c, u16 peer); /* any context: nothing more is sent to it, or taken from it */
+int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
+void conn_show(struct seq_file *f, struct conn *c); /* lanes that are behind */
+void conn_queues(const struct conn *c, struct dsm_ioc_queues *out);
+int conn_init(void);
+void conn_exit(void);
+
 enum lane_secret { SECRET_PSN = 'P', SECRET_HELLO = 'H' };
 u64 lane_secret(const struct lane *l, enum lane_secret what, bool theirs);
 void lane_end(struct lane *l); /* sleeps: all that is posted comes back, as failed if not done */
-
-/* lane.c */
-int lane_init(void);
-void lane_exit(void);
-struct waiting *waiting_new(const struct msg *m, bool block);
-void waiting_put(struct waiting *w);
-void lane_completed(void *arg, const struct ib_wc *wc); /* of a conn; from cq.c, bottom halves are off */
-/* A message of a peer that has proved itself, over a lane of that class. False: no correct peer sends it. */
-bool lane_message(struct rank *r, u16 peer, unsigned int class, const struct msg *m);
-void lane_send(struct lane *l, const struct msg *m, bool block);
-void lane_send_waiting(struct lane *l, struct waiting *w); /* which is this lane's then */
-void lane_start(struct lane *l);
-void lane_stop(struct lane *l);              /* nothing is held any more; sleeps */
-int lane_receive(struct lane *l, u32 index); /* post a buffer */
-void lane_broken(struct lane *l, const char *how, int status);
-
-/* key.c */
-int key_message(struct conn *c, u16 peer, const struct msg *m); /* MSG_KEY_*, MSG_ECHO; -EBADMSG */
-bool key_of_ours(const struct chunk *k, u32 page,
-		 struct ib_sge *sge); /* where to send a page from; false: no key yet */
-void key_made(struct conn *c, const struct ib_wc *wc);
-void key_free_all(struct conn *c);
 
 #endif

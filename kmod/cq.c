@@ -20,6 +20,7 @@
 #include <linux/version.h>
 
 #include "cq.h"
+#include "debug.h"
 #include "pool.h"
 #include "rank.h"
 
@@ -120,7 +121,7 @@ static void work(struct work_struct *w)
 	bool more;
 
 	do {
-		host_begin();
+		pool_begin();
 		more = handle(q);
 		local_bh_enable();
 		cond_resched();
@@ -142,7 +143,7 @@ static int poller(void *arg)
 
 	while (!kthread_should_stop()) {
 		before = q->process;
-		host_begin();
+		pool_begin();
 		take(q, BUDGET);
 		local_bh_enable();
 		cond_resched();

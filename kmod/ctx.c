@@ -9,7 +9,10 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "rank.h"
+#include "charge.h"
+#include "debug.h"
+#include "key.h"
+#include "pte.h"
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
@@ -131,7 +134,7 @@ void ctx_follow(struct ctx *c, u32 page, u32 pages)
 void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 {
 	ctx_follow(c, page & ~(CHUNK_PAGES - 1), k->n);
-	conn_free_key(k);
+	key_free(k);
 	ctx_uncharge_frames(c, k->n);
 	free_chunk(k);
 }

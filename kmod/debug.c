@@ -8,6 +8,7 @@
 #include <linux/percpu.h>
 #include <linux/seq_file.h>
 
+#include "debug.h"
 #include "rank.h"
 
 #define CREATE_TRACE_POINTS

@@ -130,16 +130,6 @@ void ctx_follow(struct ctx *c, u32 page, u32 pages); /* of one chunk: entries fo
 pte_t frame_pte(const struct chunk *k, u32 page, u8 prot);
 bool ctx_allows(const struct ctx *c, u32 page, bool write); /* has a frame that threads may use so; any context */
 
-/* map.c; all sleep */
-struct view *view_create(void);            /* of the caller's address space. -EINVAL: it has none; -ENOMEM, -EUSERS */
-void view_close(struct view *v);           /* the file is closed: nothing of the process is touched any more */
-int view_window(struct view *v, u64 size); /* make a context. -EBUSY: the view has one; -ENOMEM, -EDQUOT, -EINTR */
-/* To a context that another view keeps meanwhile. -EBUSY: the view has one; -EACCES, -EUSERS, -ENOMEM, -EINTR */
-int view_attach(struct view *v, struct ctx *c);
-int view_mmap(struct view *v, struct vm_area_struct *vma);
-bool view_take_tables(struct view *v); /* with mmap_lock: whether the mapping stands; then its tables are ours again */
-bool view_dies_with_caller(struct ctx *c); /* its only view is of the caller's process */
-
 static inline struct ctx *view_ctx(const struct view *v)
 {
 	return smp_load_acquire(&v->ctx);
@@ -169,108 +159,11 @@ static inline u8 chunk_prot(const struct chunk *k, u32 page)
 	return page % CHUNK_PAGES < READ_ONCE(k->usable) ? READ_ONCE(k->prot[page % CHUNK_PAGES]) : DSM_PROT_NONE;
 }
 
-/* charge.c. Of `charged`, any context: false, more than the user may lock. */
-bool ctx_charge(struct ctx *c, long pages);
-void ctx_uncharge(struct ctx *c, long pages);
-bool ctx_charge_frames(struct ctx *c, long n); /* of 2 MiB */
-void ctx_uncharge_frames(struct ctx *c, long n);
-int view_open_account(struct view *v); /* -EUSERS: the user has too many */
-void view_close_account(struct view *v);
-void ctx_open_account(struct ctx *c, const struct view *v); /* of the same user, and the same limit */
-void ctx_close_account(struct ctx *c);
-void account_move(struct view *v, struct ctx *c); /* what has counted the view counts the context */
-int ctx_take_pollers(struct ctx *c, unsigned int n);
-struct mem_cgroup *ctx_memory(struct ctx *c); /* what this worker allocates is of its memory cgroup, until */
-void ctx_memory_end(struct mem_cgroup *before);
-
-#define CHUNK_CHARGE 2l /* pages of a struct chunk */
-static inline long charge_of(size_t bytes)
-{
-	return (long)DIV_ROUND_UP(bytes, PAGE_SIZE);
-}
-
-/* pte.c: see there */
-struct batch_item {
-	u32 page;
-	u16 pages; /* of one chunk */
-	u8 prot;
-	u8 deferred;
-};
-
-struct batch {
-	struct ctx *ctx;
-	struct batch_item *items;
-	unsigned int count;
-	bool follow;           /* chunk->prot is written already: only follow it */
-	unsigned int deferred; /* items that some page table does not show yet */
-	unsigned int flushed;  /* processors */
-	unsigned int nflush;   /* pages with stale translations; more than FLUSH_PAGES: all */
-	unsigned int others;   /* of flush, those that another view has noted */
-	bool stale;            /* entries of the view at hand were lowered */
-	u32 marks;             /* which of ctx->unflushed it counts in */
-	/* batch_open(): only the view of this address space, compared and nothing else; others fault. NULL: all views */
-	const struct mm_struct *only;
-	unsigned long flush[32];
-	atomic_t acks;           /* processors that have yet to flush, and one for batch_start() itself */
-	struct cpumask *cpus;    /* that may have stale translations, of all views */
-	call_single_data_t *csd; /* for each processor */
-	struct llist_node ended;
-	struct work_struct work;
-	void *arg;                     /* of whoever waits */
-	void (*done)(struct batch *b); /* softirq or process context; everything is changed and flushed */
-};
-#define FLUSH_PAGES 32u
-
-size_t batch_room(void); /* bytes that a batch needs beside itself */
-void batch_init(struct batch *b, void *room);
-int pte_start(void);
-void pte_stop(void);
-void batch_open(struct batch *b);  /* only more is allowed: done when it returns, as far as can be at once */
-void batch_start(struct batch *b); /* softirq or process context; done() is called, once, maybe before it returns */
-int pte_apply(struct view *v, u32 page); /* make a page's table entry; process context, in a fault */
-
 extern unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_test_cqe, dsm_test_max_cqe;
 extern unsigned int dsm_test_slow_entry, dsm_test_linger;
 extern int dsm_late_us, dsm_test_hold_cpu;
 extern unsigned int dsm_qp_timeout;
 extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline;
 extern struct workqueue_struct *dsm_wq;
-
-/* debug.c */
-enum counter {
-	COUNT_FAULTS,
-	COUNT_CHANGED,
-	COUNT_BATCHES,
-	COUNT_DEFERRED,
-	COUNT_TRYLOCK,
-	COUNT_NO_TABLE,
-	COUNT_SHOOTDOWNS,
-	COUNT_ACKS,
-	COUNT_SOFTIRQ,
-	COUNT_KSOFTIRQD,
-	COUNT_PROCESS,
-	COUNT_LATER,
-	COUNT_SENT,
-	COUNT_HELD,
-	COUNT_RECEIVED,
-	COUNT_QUEUED,
-	COUNT_KEYS,
-	COUNT_BAD,
-	COUNT_STRAY,
-	COUNT_LOST,
-	COUNT_UNSENT,
-	COUNT_NO_MEMORY,
-	COUNT_USED_UP,
-	COUNT_OVER,
-	GAUGE_VIEWS,
-	GAUGE_CONTEXTS,
-	GAUGE_RANKS,
-	GAUGE_FRAMES,
-	GAUGE_CHARGED, /* how many there are */
-	COUNTERS
-};
-void debug_count(enum counter c, u64 n);
-void debug_create(void);
-void debug_remove(void);
 
 #endif

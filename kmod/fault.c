@@ -10,7 +10,15 @@
 #include <linux/slab.h>
 #include <linux/version.h>
 
+#include "fault.h"
+#include "conn.h"
 #include "host.h"
+#include "key.h"
+#include "pool.h"
+#include "rank.h"
+#include "run.h"
+#include "slot.h"
+#include "step.h"
 #include "trace.h"
 
 /* ---- blocks --------------------------------------------------------------------------------- */
@@ -20,7 +28,7 @@ static bool moves_to_first(const struct region *g)
 	return g->home == DSM_REGION_FIRST_TOUCH || g->home == DSM_REGION_PARTS;
 }
 
-struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 slot)
+struct msg fault_request(const struct rank *r, const struct region *g, u32 page, u16 slot)
 {
 	return (struct msg){
 		.version = WIRE_VERSION,
@@ -34,7 +42,7 @@ struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 s
 	};
 }
 
-bool ask_around(struct rank *r, u32 page, struct msg *ask)
+bool fault_request_at(struct rank *r, u32 page, struct msg *ask)
 {
 	const struct region *g;
 
@@ -43,12 +51,12 @@ bool ask_around(struct rank *r, u32 page, struct msg *ask)
 	if (g && page - g->page >= g->usable)
 		g = NULL;
 	if (g)
-		*ask = ask_for(r, g, g->page + ((page - g->page) & ~((1u << g->order) - 1)), 0);
+		*ask = fault_request(r, g, g->page + ((page - g->page) & ~((1u << g->order) - 1)), 0);
 	rcu_read_unlock();
 	return g;
 }
 
-u32 frames_wanted(struct rank *r, u32 page)
+u32 fault_frames(struct rank *r, u32 page)
 {
 	u32 start = page & ~(CHUNK_PAGES - 1), n = 0;
 	struct region *g;
@@ -83,7 +91,7 @@ static bool prepared(struct rank *r, u32 page, u32 frames)
 	rcu_read_lock();
 	k = chunk_of(r->ctx, page);
 	is = k && k->n >= frames && READ_ONCE(k->usable) == frames_usable(r, page) &&
-		READ_ONCE(r->states[page / CHUNK_PAGES]) && (!r->conn || conn_has_key(r->conn, k));
+		READ_ONCE(r->states[page / CHUNK_PAGES]) && (!r->conn || key_ready(r->conn, k));
 	rcu_read_unlock();
 	return is;
 }
@@ -106,11 +114,11 @@ static int prepare(struct rank *r, u32 page, u32 frames)
 	if (!err && !rank_state(r, page, GFP_KERNEL_ACCOUNT))
 		err = READ_ONCE(r->ctx->over) ? -EDQUOT : -ENOMEM;
 	if (!err && r->conn)
-		err = conn_key(r->conn, k);
+		err = key_make(r->conn, k);
 	return err;
 }
 
-int prepare_block(struct rank *r, u32 page, u32 frames)
+int fault_prepare(struct rank *r, u32 page, u32 frames)
 {
 	int err;
 
@@ -123,7 +131,7 @@ int prepare_block(struct rank *r, u32 page, u32 frames)
 }
 
 /* Bottom halves are off; what it causes is queued. */
-void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager, bool back)
+void fault_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager, bool back)
 {
 	int slot = slot_try(r, block, back), wait = -1;
 	struct msg ask = { .version = WIRE_VERSION,
@@ -171,9 +179,9 @@ static bool may_drop(const struct vm_fault *vmf)
 }
 
 /* The same in a fault; -EAGAIN: frames are being freed, others than this one's. */
-int prepare_in_fault(struct rank *r, u32 page)
+int fault_prepare_now(struct rank *r, u32 page)
 {
-	const u32 frames = frames_wanted(r, page);
+	const u32 frames = fault_frames(r, page);
 	int err;
 
 	if (prepared(r, page, frames))
@@ -285,12 +293,12 @@ static void read_ahead(struct rank *r, u32 page)
 		struct msg ask;
 
 		page += step;
-		if (page >= g->page + g->pages || !prepared(r, page, frames_wanted(r, page)))
+		if (page >= g->page + g->pages || !prepared(r, page, fault_frames(r, page)))
 			break;
 		if (allowed(r->ctx, page) != DSM_PROT_NONE)
 			continue;
-		ask = ask_for(r, g, page, 0);
-		start_prefetch(r, ask.object, false, ask.flags, ask.home, false);
+		ask = fault_request(r, g, page, 0);
+		fault_prefetch(r, ask.object, false, ask.flags, ask.home, false);
 		asked++;
 	}
 	if (asked)
@@ -343,11 +351,11 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 	bool open;
 	u32 seq = 0;
 
-	host_begin();
+	pool_begin();
 	open = host_page(r, write ? PE_WRITE : PE_READ, ask, &wait, &seq);
 	if (!open && !write && wait == ask->req_slot)
 		read_ahead(r, block_page(ask->object));
-	host_run();
+	run_queued();
 	local_bh_enable();
 	if (open)
 		return 1;
@@ -360,11 +368,11 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 		ask->req_slot = SLOTS; /* the answer will free it */
 		return err;
 	}
-	host_begin();
+	pool_begin();
 	host_page(r, PE_USED, ask, &wait, &seq);
 	/* Threads that joined after the answer had come wait for this. */
 	slot_complete(r, ask->req_slot, 0, 0);
-	host_run();
+	run_queued();
 	local_bh_enable();
 	return 1;
 }
@@ -400,10 +408,10 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	if (vmf->flags & FAULT_FLAG_ALLOW_RETRY && vmf->flags & FAULT_FLAG_TRIED)
 		return VM_FAULT_NOPAGE;
 	/* Regions go only when no thread is in them any more: the library's rule, and it is its own memory. */
-	if (!ask_around(r, page, &ask))
+	if (!fault_request_at(r, page, &ask))
 		return VM_FAULT_SIGBUS;
 	page = block_page(ask.object);
-	err = prepare_in_fault(r, page);
+	err = fault_prepare_now(r, page);
 	if (err == -EAGAIN) {
 		if (!may_drop(vmf))
 			return VM_FAULT_NOPAGE;
@@ -451,7 +459,7 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	return result_of(err, dropped);
 }
 
-vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write)
+vm_fault_t fault_handle(struct rank *r, struct vm_fault *vmf, u32 page, bool write)
 {
 	vm_fault_t result;
 

@@ -7,6 +7,16 @@
 #include <linux/slab.h>
 
 #include "host.h"
+#include "conn.h"
+#include "debug.h"
+#include "key.h"
+#include "pool.h"
+#include "rank.h"
+#include "run.h"
+#include "slot.h"
+#include "step.h"
+#include "timer.h"
+#include "txn.h"
 
 void host_bad(struct rank *r, const struct msg *m)
 {
@@ -62,7 +72,7 @@ static void multicast(struct rank *r, const struct action *a)
 	for (to = set_next(a->mask, 0, r->size, g, a->msg.req_rank, a->except); to < r->size;
 	     to = set_next(a->mask, (u16)(to + 1), r->size, g, a->msg.req_rank, a->except)) {
 		copy.dst = to;
-		host_route(r, &copy);
+		run_route(r, &copy);
 	}
 }
 
@@ -74,7 +84,7 @@ void host_carry_out(struct rank *r, const struct actions *acts, unsigned int fro
 		const struct action *a = &acts->v[i];
 
 		switch ((enum act)a->type) {
-		case ACT_SEND: host_route(r, &a->msg); break;
+		case ACT_SEND: run_route(r, &a->msg); break;
 		case ACT_MCAST: multicast(r, a); break;
 		case ACT_DATA: txn_lower(r, a); break;
 		case ACT_OPEN:
@@ -86,11 +96,11 @@ void host_carry_out(struct rank *r, const struct actions *acts, unsigned int fro
 			txn_close(r, acts, i + 1, m);
 			return; /* the rest when it is closed */
 		case ACT_WAKE: woken(r, m, a); break;
-		case ACT_TIMER: hold_timer_start(r, m->object, a->at); break;
-		case ACT_RESUME: host_route(r, &a->msg); break;
+		case ACT_TIMER: timer_hold(r, m->object, a->at); break;
+		case ACT_RESUME: run_route(r, &a->msg); break;
 		case ACT_WAKE_ALL: wake_up_all(&r->bar_wait); break;
 		case ACT_REPLY: slot_answered(r, a->slot, a->status, a->mask, a->prot); break;
-		case ACT_FETCH: host_fetch(r, &a->msg); break;
+		case ACT_FETCH: run_fetch(r, &a->msg); break;
 		case ACT_BLAME: host_blame(r, a->rank); break;
 		case ACT_LAND: /* it is where it belongs, and closed */
 		case ACT_WAIT: break;
@@ -149,7 +159,7 @@ u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most)
 	struct msg m = *ask;
 	u32 n, i;
 
-	host_begin();
+	pool_begin();
 	if (!step_first(r, &m, write, &open)) {
 		local_bh_enable();
 		return 0;
@@ -166,7 +176,7 @@ u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most)
 		step_first_used(r, &m, &acts);
 		host_carry_out(r, &acts, 0, &m);
 	}
-	host_run();
+	run_queued();
 	local_bh_enable();
 	return n;
 }
@@ -179,7 +189,7 @@ int host_held(struct rank *r, u32 hold, enum hold_event ev, const struct msg *ab
 	if (hold >= HOLDS || !test_bit(hold, r->hold_used) || step_held(r, hold, ev, about, &acts))
 		return -EPERM;
 	host_carry_out(r, &acts, 0, &none);
-	host_run();
+	run_queued();
 	return 0;
 }
 
@@ -191,7 +201,7 @@ int host_arrive(struct rank *r, const struct msg *m, struct bar_part *part)
 	if (err)
 		return err;
 	host_carry_out(r, &acts, 0, m);
-	host_run();
+	run_queued();
 	return 0;
 }
 
@@ -223,7 +233,7 @@ int host_unpin(struct rank *r, u32 object, bool write)
 	int due = -EINVAL;
 	struct state *st;
 
-	host_begin();
+	pool_begin();
 	st = READ_ONCE(r->states[block_page(object) / CHUNK_PAGES]);
 	if (st) {
 		spin_lock(stripe);
@@ -232,7 +242,7 @@ int host_unpin(struct rank *r, u32 object, bool write)
 	}
 	if (due > 0)
 		host_page(r, PE_UNHOLD, &m, NULL, NULL);
-	host_run();
+	run_queued();
 	local_bh_enable();
 	return due < 0 ? due : 0;
 }
@@ -283,7 +293,7 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 			chunks[i] = ctx_unlink_chunk(r->ctx, (u + i) * CHUNK_PAGES);
 			any |= states[i] || chunks[i];
 			if (r->conn)
-				conn_forget(r->conn, u + i);
+				key_forget(r->conn, u + i);
 		}
 		if (any)
 			synchronize_rcu_expedited(); /* faults and softirqs that found them */
@@ -349,14 +359,14 @@ void host_landed(struct rank *r, u16 from, u32 imm)
 		   wire_check(&m, &r->limits))
 		host_bad(r, &m);
 	else
-		host_message(r, &m);
+		run_message(r, &m);
 }
 
 /* ---- the module ----------------------------------------------------------------------------- */
 
 int host_start(void)
 {
-	if (!run_start() && !txn_start() && !hold_timer_init())
+	if (!run_start() && !txn_start() && !timer_start())
 		return 0;
 	host_stop();
 	return -ENOMEM;
@@ -364,7 +374,7 @@ int host_start(void)
 
 void host_stop(void)
 {
-	hold_timer_exit();
+	timer_stop();
 	txn_stop();
 	run_stop();
 }

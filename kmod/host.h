@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * host.h - between the files that host the core: step.c runs its machines, host.c carries their actions out, run.c takes
- * messages from one to the other, txn.c ends access before it goes on, timer.c comes back later. Bottom halves are off.
+ * host.h - what hosts the core: carries out what steps ask for (host.c), for threads and for messages. Bottom halves are off
+ * but where it says so. step.c runs the machines, run.c takes messages to them, txn.c ends access before it goes on.
  */
 #ifndef KMOD_HOST_H
 #define KMOD_HOST_H
@@ -30,53 +30,27 @@ static inline struct dsm_ioc_stats *stats_of(struct rank *r, u32 object)
 	return g ? &g->stats : &r->none;
 }
 
-/* host.c */
+/* A local event of a page; true: open already. Else *wait is the slot to wait for (or -1: nothing was asked). */
+bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *wait, u32 *seq);
+int host_pin(struct rank *r, u32 object, bool write); /* 0, -EAGAIN (acquire first), -ERANGE; these sleep */
+int host_unpin(struct rank *r, u32 object, bool write);
+int host_quiet(struct rank *r, u32 page, u32 pages);  /* -EAGAIN: a request or an entry of the range is under way */
+int host_forget(struct rank *r, u32 page, u32 pages); /* of all ranks before any of them uses the range again */
+/*
+ * Get a block that nobody ever had, at its home, and up to `most` in all with those behind it, of the same home and 2 MiB: done
+ * at once; then slot_complete(), for those who joined. Returns how many; 0: ask for it.
+ */
+u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most);
+int host_held(struct rank *r, u32 hold, enum hold_event ev, const struct msg *about);
+int host_arrive(struct rank *r, const struct msg *m, struct bar_part *part); /* part: core/barrier.h */
+void host_landed(struct rank *r, u16 from, u32 imm);                         /* a block has come by RDMA */
+u32 host_imm(const struct msg *m);                                           /* what tells of it; 0: does not fit */
+int host_start(void);
+void host_stop(void);
+
 void host_carry_out(struct rank *r, const struct actions *acts, unsigned int from, const struct msg *m);
 void host_bad(struct rank *r, const struct msg *m); /* a message that no correct rank sends: its sender is lost, */
 void host_blame(struct rank *r, u16 peer);          /* cut off: nothing of it is taken any more */
 void host_no_memory(struct rank *r); /* in the middle of a step: the rank cannot go on as if nothing were */
-
-/* step.c: is this a block, as far as this rank knows? */
-bool step_block_ok(const struct rank *r, u32 object);
-/* 0, -EBADMSG, -ESTALE (core/dispatch.h); step_message() also -EAGAIN: not in this context */
-int step_message(struct rank *r, const struct msg *m, struct actions *acts);
-bool step_prepare(struct rank *r,
-		  const struct msg *m); /* sleeps: the memory that -EAGAIN was for; false: there is none */
-/*
- * A thread here wants a block that nobody ever had, and this rank is its home: what messages to itself would do. True: the
- * zeroed block is to be opened as *open says, and used; step_first_used() goes on.
- */
-bool step_is_first(struct rank *r, const struct msg *ask); /* may it be? looks without a lock */
-bool step_first(struct rank *r, const struct msg *ask, bool write, struct action *open);
-void step_first_used(struct rank *r, const struct msg *ask, struct actions *acts);
-/* A free record begins to wait for the lock that `ask` asks for; others may look at it, who have known it by another. */
-void step_hold_begin(struct rank *r, u32 index, const struct msg *ask);
-/* An event of this rank's own; about: if the record is of the lock that this message names. */
-int step_held(struct rank *r, u32 index, enum hold_event ev, const struct msg *about, struct actions *acts);
-int step_barrier(struct rank *r, const struct msg *m, struct bar_part *part, struct actions *acts);
-
-/* run.c */
-void host_fetch(struct rank *r, const struct msg *m); /* in process context: ask for the block of a MSG_RELEASE */
-void host_route(struct rank *r,
-		const struct msg *m); /* from r to anybody; host_run() goes on with it where it is of this kernel */
-int run_start(void);
-void run_stop(void);
-
-/* txn.c */
-void txn_send_block(struct rank *r, const struct msg *m); /* the block as it is, and m */
-/* then the actions from `at` on */
-void txn_close(struct rank *r, const struct actions *acts, unsigned int at, const struct msg *m);
-void txn_drop_now(struct rank *r, const struct msg *m); /* under the stripe; then, without it, */
-void txn_follow_drop(struct rank *r, const struct msg *m);
-void txn_lower(struct rank *r, const struct action *a); /* then send the block */
-void txn_open(struct rank *r, const struct action *a, const struct msg *m,
-	      u32 blocks); /* the block of m, and those behind it */
-int txn_start(void);
-void txn_stop(void);
-
-/* timer.c */
-void hold_timer_start(struct rank *r, u32 object, u32 at);
-int hold_timer_init(void);
-void hold_timer_exit(void);
 
 #endif

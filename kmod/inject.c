@@ -8,10 +8,12 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "conn.h"
-#include "host.h"
 #include "inject.h"
+#include "debug.h"
+#include "host.h"
+#include "lane.h"
 #include "pool.h"
+#include "rank.h"
 
 #define BATCH 16u /* as completions come (cq.c) */
 
@@ -103,12 +105,12 @@ static void inject_all(struct rank *r, struct inject_message *all, const struct 
 {
 	u32 i;
 
-	host_begin();
+	pool_begin();
 	for (i = 0; i < call->count; i++) {
 		if (i % BATCH == BATCH - 1 || !pools_full()) {
 			local_bh_enable();
 			cond_resched();
-			host_begin();
+			pool_begin();
 		}
 		all[i].outcome = INJECT_LOST;
 		/* As a connection: to a rank of the job that is on another host. */

@@ -3,6 +3,8 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "job.h"
+#include "conn.h"
 #include "rank.h"
 
 /* In the same time whatever they differ in. Not crypto_memneq(): some kernels have that in a module that insmod does not load. */
@@ -27,7 +29,7 @@ static int set_key(struct rank *r, const siphash_key_t *key)
 	return 0;
 }
 
-long rank_key(struct view *v, void *in, void __user *arg)
+long job_key(struct view *v, void *in, void __user *arg)
 {
 	struct ctx *c = v->ctx;
 	struct dsm_ioc_key *k = in;
@@ -73,7 +75,7 @@ static int connect_here(struct rank *r, u16 peer)
 	return err;
 }
 
-long rank_connect(struct view *v, void *in, void __user *arg)
+long job_connect(struct view *v, void *in, void __user *arg)
 {
 	struct ctx *c = v->ctx;
 	const struct dsm_ioc_connect *to = in;

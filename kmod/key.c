@@ -10,8 +10,14 @@
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
 
+#include "key.h"
+#include "charge.h"
 #include "conn.h"
-#include "host.h"
+#include "debug.h"
+#include "lane.h"
+#include "map.h"
+#include "rank.h"
+#include "step.h"
 
 struct chunk_key {
 	struct ib_mr *mr;
@@ -25,7 +31,7 @@ struct chunk_key {
 
 /* ---- peers' keys ---------------------------------------------------------------------------- */
 
-void conn_send_block(struct conn *c, u16 peer, const struct msg *m)
+void key_send_block(struct conn *c, u16 peer, const struct msg *m)
 {
 	struct peer_keys *k = &c->keys[peer];
 	struct msg ask = {
@@ -53,7 +59,7 @@ void conn_send_block(struct conn *c, u16 peer, const struct msg *m)
 		lane_send(lane_of(c, peer, CLASS_DATA), m, true);
 	} else if (!asked) {
 		debug_count(COUNT_KEYS, 1);
-		conn_send(c, peer, &ask);
+		lane_send_to(c, peer, &ask);
 	}
 }
 
@@ -70,7 +76,7 @@ static int key_wanted(struct conn *c, u16 peer, const struct msg *m)
 		return -EBADMSG;
 	reply.aux = key->mr->rkey;
 	reply.value = key->mr->iova;
-	conn_send(c, peer, &reply);
+	lane_send_to(c, peer, &reply);
 	return 0;
 }
 
@@ -115,11 +121,11 @@ static int echo(struct conn *c, u16 peer, const struct msg *m)
 		return -EBADMSG;
 	if (key_of_ours(chunk_with(r->ctx, block_page(m->object), block_pages(m->object)), block_page(m->object),
 			&sge)) {
-		conn_send_block(c, peer, &reply);
+		key_send_block(c, peer, &reply);
 	} else {
 		reply.type = MSG_REPLY;
 		reply.count = -ENXIO;
-		conn_send(c, peer, &reply);
+		lane_send_to(c, peer, &reply);
 	}
 	return 0;
 }
@@ -255,7 +261,7 @@ static long key_charge(const struct chunk *k)
 	return charge_of((k->whole ? 1 : k->n) * sizeof(struct scatterlist)) + charge_of(k->n * 2 * sizeof(u64));
 }
 
-bool conn_has_key(struct conn *c, const struct chunk *k)
+bool key_ready(struct conn *c, const struct chunk *k)
 {
 	return smp_load_acquire(&k->key) || !any_lane(c);
 }
@@ -298,7 +304,7 @@ free_only:
 }
 
 /* A rank on another host that is lost, as its lane broke, is no reason to fail: others may be left, or none. */
-int conn_key(struct conn *c, struct chunk *k)
+int key_make(struct conn *c, struct chunk *k)
 {
 	struct lane *l;
 	int err = 0;
@@ -317,7 +323,7 @@ int conn_key(struct conn *c, struct chunk *k)
 	return err;
 }
 
-void conn_free_key(struct chunk *k)
+void key_free(struct chunk *k)
 {
 	if (!k->key)
 		return;
@@ -328,7 +334,7 @@ void conn_free_key(struct chunk *k)
 	k->key = NULL;
 }
 
-void conn_forget(struct conn *c, u32 chunk)
+void key_forget(struct conn *c, u32 chunk)
 {
 	u16 p;
 
@@ -346,6 +352,6 @@ void key_free_all(struct conn *c)
 		struct chunk *k = x->chunks[i];
 
 		if (k)
-			conn_free_key(k);
+			key_free(k);
 	}
 }

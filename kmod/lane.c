@@ -17,8 +17,14 @@
  */
 #include <linux/slab.h>
 
+#include "lane.h"
 #include "conn.h"
+#include "debug.h"
+#include "host.h"
+#include "key.h"
 #include "pool.h"
+#include "rank.h"
+#include "run.h"
 
 static struct pool waitings; /* of messages that wait for a place or a key */
 
@@ -261,7 +267,7 @@ void lane_send_waiting(struct lane *l, struct waiting *w)
 	spin_unlock(&l->lock);
 }
 
-void conn_send(struct conn *c, u16 peer, const struct msg *m)
+void lane_send_to(struct conn *c, u16 peer, const struct msg *m)
 {
 	lane_send(lane_of(c, peer, wire_class(m->type)), m, false);
 }
@@ -308,7 +314,7 @@ bool lane_message(struct rank *r, u16 peer, unsigned int class, const struct msg
 	case MSG_KEY_WANTED:
 	case MSG_KEY:
 	case MSG_ECHO: return r->conn && !key_message(r->conn, peer, m);
-	default: host_message(r, m); return true;
+	default: run_message(r, m); return true;
 	}
 }
 

@@ -9,8 +9,15 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "call.h"
 #include "check.h"
+#include "conn.h"
+#include "debug.h"
+#include "host.h"
 #include "inject.h"
+#include "job.h"
+#include "map.h"
+#include "pte.h"
 #include "rank.h"
 
 MODULE_DESCRIPTION("Kernel helper of libdsm: page protection and coherence for distributed shared memory");
@@ -266,8 +273,8 @@ static const struct {
 	[_IOC_NR(DSM_IOC_ATTACH)] = { DSM_IOC_ATTACH, sizeof(struct dsm_ioc_attach), .run = do_attach },
 	[_IOC_NR(DSM_IOC_PROTECT)] = { DSM_IOC_PROTECT, sizeof(struct dsm_ioc_protect), .run = do_protect },
 	[_IOC_NR(DSM_IOC_JOIN)] = { DSM_IOC_JOIN, sizeof(struct dsm_ioc_join), .run = rank_join },
-	[_IOC_NR(DSM_IOC_KEY)] = { DSM_IOC_KEY, sizeof(struct dsm_ioc_key), .joined = true, .run = rank_key },
-	[_IOC_NR(DSM_IOC_CONNECT)] = { DSM_IOC_CONNECT, sizeof(struct dsm_ioc_connect), .joined = true, .run = rank_connect },
+	[_IOC_NR(DSM_IOC_KEY)] = { DSM_IOC_KEY, sizeof(struct dsm_ioc_key), .joined = true, .run = job_key },
+	[_IOC_NR(DSM_IOC_CONNECT)] = { DSM_IOC_CONNECT, sizeof(struct dsm_ioc_connect), .joined = true, .run = job_connect },
 	[_IOC_NR(DSM_IOC_REGION)] = { DSM_IOC_REGION, sizeof(struct dsm_ioc_region), .joined = true, .run = rank_region },
 	[_IOC_NR(DSM_IOC_CALL)] = { DSM_IOC_CALL, sizeof(struct dsm_ioc_call), .joined = true, .run = call_sync },
 	[_IOC_NR(DSM_IOC_RANGE)] = { DSM_IOC_RANGE, sizeof(struct dsm_ioc_range), .joined = true, .run = call_range },

@@ -33,7 +33,12 @@
 #include <linux/version.h>
 #include <linux/vmalloc.h>
 
-#include "dsm.h"
+#include "map.h"
+#include "call.h"
+#include "charge.h"
+#include "debug.h"
+#include "fault.h"
+#include "pte.h"
 #include "rank.h"
 
 /* ---- page tables ---------------------------------------------------------------------------- */
@@ -132,7 +137,7 @@ static vm_fault_t resolve(struct vm_fault *vmf, bool write)
 	if (!view_sees(v, page)) {
 		result = VM_FAULT_SIGBUS;
 	} else if (!ctx_allows(c, page, write)) {
-		result = c->rank ? host_fault(c->rank, vmf, page, write) : VM_FAULT_SIGBUS;
+		result = c->rank ? fault_handle(c->rank, vmf, page, write) : VM_FAULT_SIGBUS;
 	} else {
 		err = pte_apply(v, page);
 		if (err)

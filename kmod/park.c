@@ -14,7 +14,13 @@
 #include <linux/sched.h>
 #include <linux/slab.h>
 
+#include "park.h"
+#include "call.h"
+#include "host.h"
+#include "pool.h"
 #include "rank.h"
+#include "slot.h"
+#include "sync.h"
 
 struct parked {
 	struct list_head list;
@@ -88,7 +94,7 @@ static void give_back(struct rank *r, struct call *c)
 	if (s->status) {
 		slot_put(r, c->slot);
 	} else if (c->in.call != DSM_CALL_SYNC) {
-		host_begin();
+		pool_begin();
 		host_held(r, c->hold, HE_UNLOCK, NULL);
 		local_bh_enable();
 		slot_put(r, c->slot);

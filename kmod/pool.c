@@ -6,8 +6,7 @@
  * many objects all its stashes lack.
  */
 #include "pool.h"
-
-#include "rank.h"
+#include "debug.h"
 
 struct stash {
 	unsigned int n;
@@ -91,7 +90,7 @@ static void fill(struct pool *p)
 		pool_put(p, kmem_cache_alloc(p->cache, GFP_KERNEL | __GFP_NOFAIL));
 }
 
-void host_begin(void)
+void pool_begin(void)
 {
 	unsigned int i;
 

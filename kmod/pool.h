@@ -5,7 +5,7 @@
  * A message in the middle of a step cannot be put off. So whoever takes up a message, a timer, the end of a transaction looks
  * first whether its processor keeps as many objects of each kind as one of these can take at the most (pools_full()). If
  * not, softirq leaves it where it is, in the queue it came from, to a process, which sleeps until there is memory
- * (host_begin()). Between, bottom halves stay off, so that nobody else takes them.
+ * (pool_begin()). Between, bottom halves stay off, so that nobody else takes them.
  */
 #ifndef KMOD_POOL_H
 #define KMOD_POOL_H
@@ -33,5 +33,11 @@ pool_get(struct pool *p); /* bottom halves are off. NULL: more than `keep` witho
 void pool_put(struct pool *p, void *element); /* any context but interrupts; NULL: nothing */
 bool pools_full(void);                        /* bottom halves are off; fills what the slab has */
 bool pool_test_refuses(gfp_t gfp);            /* tests say that this allocation fails */
+
+/*
+ * Bottom halves go off, and there is memory for whatever one event can take. Sleeps, mmap_lock may be held. Whoever does not
+ * come from softirq enters by this, and leaves by local_bh_enable().
+ */
+void pool_begin(void);
 
 #endif

@@ -33,7 +33,10 @@
 
 #include <asm/tlbflush.h>
 
+#include "pte.h"
 #include "rank.h"
+#include "debug.h"
+#include "map.h"
 #include "trace.h"
 
 /* ---- entries -------------------------------------------------------------------------------- */

@@ -5,10 +5,16 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "cq.h"
-#include "inject.h"
-#include "pool.h"
 #include "rank.h"
+#include "charge.h"
+#include "conn.h"
+#include "cq.h"
+#include "debug.h"
+#include "inject.h"
+#include "park.h"
+#include "pool.h"
+#include "run.h"
+#include "table.h"
 
 DEFINE_MUTEX(ranks_lock);
 LIST_HEAD(ranks);

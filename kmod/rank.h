@@ -235,7 +235,6 @@ static inline bool view_sees(const struct view *v, u32 page)
 	return !r || (id && test_bit(id - 1, v->regions));
 }
 
-/* rank.c */
 extern struct mutex ranks_lock; /* outside stop_lock and cq.c's list of devices; inside ctx->lock */
 extern struct list_head ranks;  /* of this kernel */
 /* Calls of the device; `in` is the module's copy of the argument, which check.c has found to be as it may be. */
@@ -262,138 +261,9 @@ static inline bool rank_enter(struct rank *r)
 }
 void rank_exit(struct rank *r);
 
-/* job.c */
-long rank_key(struct view *v, void *in, void __user *arg);
-long rank_connect(struct view *v, void *in, void __user *arg);
-
 struct seq_file;
 int ranks_show(struct seq_file *f, void *unused);
 int queues_show(struct seq_file *f, void *unused);
-
-/* run.c */
-void host_message(struct rank *r, const struct msg *m); /* one message for r, and what follows */
-void host_send(struct rank *r, const struct msg *m);    /* from r to anybody */
-void host_run(void);                                    /* what is queued on this processor, or some of it */
-void run_forget(struct rank *r);                        /* it has died: what is queued for it goes; sleeps not */
-
-/*
- * pool.c: bottom halves go off, and there is memory for whatever one event can take. Sleeps, mmap_lock may be held. Whoever does not
- * come from softirq enters by this, and leaves by local_bh_enable().
- */
-void host_begin(void);
-void host_later(struct rank *r, const struct msg *m); /* in process context */
-
-/* host.c */
-/* A local event of a page; true: open already. Else *wait is the slot to wait for (or -1: nothing was asked). */
-bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *wait, u32 *seq);
-int host_pin(struct rank *r, u32 object, bool write); /* 0, -EAGAIN (acquire first), -ERANGE; these sleep */
-int host_unpin(struct rank *r, u32 object, bool write);
-int host_quiet(struct rank *r, u32 page, u32 pages);  /* -EAGAIN: a request or an entry of the range is under way */
-int host_forget(struct rank *r, u32 page, u32 pages); /* of all ranks before any of them uses the range again */
-/*
- * Get a block that nobody ever had, at its home, and up to `most` in all with those behind it, of the same home and 2 MiB: done
- * at once; then slot_complete(), for those who joined. Returns how many; 0: ask for it.
- */
-u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most);
-int host_held(struct rank *r, u32 hold, enum hold_event ev, const struct msg *about);
-int host_arrive(struct rank *r, const struct msg *m, struct bar_part *part); /* part: core/barrier.h */
-void host_landed(struct rank *r, u16 from, u32 imm);                         /* a block has come by RDMA */
-u32 host_imm(const struct msg *m);                                           /* what tells of it; 0: does not fit */
-int host_start(void);
-void host_stop(void);
-
-/* slot.c; all sleep but what says otherwise */
-enum slot_kind { SLOT_BLOCK, SLOT_BRIEF, SLOT_LASTING };
-/* -EINTR: killed; unless killable, -ERESTARTNOINTR for a signal; -EAGAIN: too many lasting ones; -EIO, -ENOMEM, -EDQUOT */
-int slot_get(struct rank *r, enum slot_kind kind, bool killable);
-int slot_now(struct rank *r); /* of SLOT_BLOCK. -EAGAIN; does not sleep */
-int slot_try(struct rank *r, u32 object,
-	     bool back); /* for a prefetch, or a block that is given back; -EAGAIN; does not sleep */
-void slot_put(struct rank *r, unsigned int slot);
-void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value);
-void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value,
-		   bool last); /* others follow unless it is the last */
-/* 0, -ETIMEDOUT, -EINTR: killed, -EIO; unless killable, -ERESTARTNOINTR for a signal: the answer is still to come */
-int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable);
-bool slot_spin(struct rank *r, unsigned int slot, u32 seq, u32 n); /* its parts: whether the answer comes in spin_us; */
-int slot_sleep(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable); /* the rest */
-bool slot_answered_by(const struct slot *s, u32 seq, u32 n);                              /* n answers after seq */
-int signal_err(void); /* what a call ends with that a signal has interrupted: -EINTR or -ERESTARTNOINTR */
-bool slot_abandon(struct rank *r, unsigned int slot, u32 seq); /* its thread goes; false: the answer has come */
-
-/* fault.c; all sleep */
-vm_fault_t host_fault(struct rank *r, struct vm_fault *vmf, u32 page, bool write);
-struct msg ask_for(const struct rank *r, const struct region *g, u32 page, u16 slot);
-bool ask_around(struct rank *r, u32 page, struct msg *ask); /* for the block around a page; false: of no region */
-void start_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager, bool back);
-u32 frames_wanted(struct rank *r, u32 page); /* pages of the 2 MiB around a page that are of its region; 0: of none */
-int prepare_block(struct rank *r, u32 page, u32 frames); /* frames, state and keys for what may land there */
-int prepare_in_fault(struct rank *r, u32 page);          /* the same with mmap_lock held; -EAGAIN: not with it */
-
-/* May it stand in line, until somebody does something? */
-static inline bool op_lasts(u8 op)
-{
-	return op == SOP_WAIT || op == SOP_RDLOCK || op == SOP_WRLOCK || op == SOP_ENQUEUE;
-}
-
-/* table.c */
-int table_make(struct rank *r);                 /* -ENOMEM: table_free() what there is; sleeps */
-size_t table_bytes(unsigned int size);          /* what it makes for a job of so many ranks, besides struct rank */
-void table_free(struct rank *r);                /* sleeps */
-int table_slot(struct rank *r, unsigned int i); /* there is memory behind it from now on; sleeps. -ENOMEM, -EDQUOT */
-bool table_line(struct rank *r, u16 slot);      /* a place in line for one of this rank's own threads; sleeps */
-int table_hold(struct rank *r);                 /* a hold record; sleeps. -EAGAIN, -ENOMEM */
-void table_wake(struct rank *r);                /* whoever waits in a slot */
-/* Is there memory behind the place that a message needs? False: not now, in this context. */
-bool table_ready(struct rank *r, const struct msg *m, gfp_t gfp);
-
-/* sync.c */
-void sync_send(struct rank *r, const struct msg *m); /* of this rank's own; in process context */
-void sync_take_back(struct rank *r, struct call *c); /* it is in line: SOP_CANCEL */
-bool sync_lines_up(const struct call *c);            /* its first answer says only that it is in line */
-long sync_call(struct rank *r, void *in, void __user *arg);
-
-/* park.c; all sleep */
-/* A signal interrupts a call, which its thread will make again. False: no memory. */
-bool park(struct rank *r, const struct call *c, void __user *arg);
-bool park_range(struct rank *r, const struct range_call *c, void __user *arg);
-/* The thread makes a call: the one that it was making? Any other that it has left is given up. */
-bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct call *c);
-bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg, struct range_call *c);
-void park_free(struct rank *r); /* nobody is inside any more */
-
-/* call.c */
-long call_sync(struct view *v, void *in, void __user *arg);
-long call_range(struct view *v, void *in, void __user *arg);
-void call_range_undo(struct rank *r,
-		     struct range_call *c); /* it ends before its end: its pins, and what it has asked */
-/* Get the block around a page and keep it until call_access_end(). Sleeps, mmap_lock may be held. 0, -errno. */
-int call_access(struct rank *r, u32 page, bool write, u32 *object);
-void call_access_end(struct rank *r, u32 object, bool write);
-
-/* conn.c */
-struct ib_device *conn_device(const struct conn *c);
-size_t conn_peer_bytes(size_t chunks); /* what the connection to a peer takes, in a window of so many 2 MiB */
-struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *address, u32 *size);
-/* Sleeps: nothing is sent or received any more, and whoever waits for what was posted goes on. May be repeated. */
-void conn_stop(struct conn *c);
-void conn_close(struct conn *c);
-void conn_drop(struct conn *c, u16 peer); /* any context: nothing more is sent to it, or taken from it */
-int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
-void conn_show(struct seq_file *f, struct conn *c); /* lanes that are behind */
-void conn_queues(const struct conn *c, struct dsm_ioc_queues *out);
-int conn_init(void);
-void conn_exit(void);
-
-/* lane.c */
-void conn_send(struct conn *c, u16 peer, const struct msg *m);
-
-/* key.c */
-void conn_send_block(struct conn *c, u16 peer, const struct msg *m); /* its contents into the peer's frames, and m */
-int conn_key(struct conn *c, struct chunk *k);            /* sleeps: make the key of a chunk, if there is none */
-bool conn_has_key(struct conn *c, const struct chunk *k); /* it has, or needs none */
-void conn_free_key(struct chunk *k);                      /* sleeps: nobody can write there any more */
-void conn_forget(struct conn *c, u32 chunk);              /* peers' keys of it: their frames go */
 
 static inline u32 now_us(void)
 {

@@ -6,9 +6,17 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
+#include "run.h"
+#include "charge.h"
+#include "conn.h"
+#include "debug.h"
+#include "fault.h"
 #include "host.h"
 #include "inject.h"
+#include "lane.h"
 #include "pool.h"
+#include "rank.h"
+#include "step.h"
 #include "trace.h"
 
 /* Each request of a rank's peers and its own may cause some messages, and none of them comes before those it follows are done. */
@@ -61,10 +69,10 @@ static void push(struct rank *to, const struct msg *m)
 	}
 	spin_unlock(&q->lock);
 	if (n)
-		host_later(to, m);
+		run_later(to, m);
 }
 
-void host_route(struct rank *r, const struct msg *m)
+void run_route(struct rank *r, const struct msg *m)
 {
 	struct rank *to = READ_ONCE(r->here[m->dst]);
 
@@ -76,7 +84,7 @@ void host_route(struct rank *r, const struct msg *m)
 	if (!to) {
 		count(r->messages_out, 1);
 		if (r->conn)
-			conn_send(r->conn, m->dst, m);
+			lane_send_to(r->conn, m->dst, m);
 		else
 			inject_sent(r, m);
 		return;
@@ -88,13 +96,13 @@ void host_route(struct rank *r, const struct msg *m)
 		debug_count(COUNT_UNSENT, 1);
 }
 
-void host_send(struct rank *r, const struct msg *m)
+void run_send(struct rank *r, const struct msg *m)
 {
 	struct msg copy = *m;
 
 	copy.version = WIRE_VERSION;
-	host_route(r, &copy);
-	host_run();
+	run_route(r, &copy);
+	run_queued();
 }
 
 /* Who has a block that this rank is home of, now or a moment ago; -1: nobody, or it is not. */
@@ -121,11 +129,11 @@ static void take_over(struct rank *r, const struct msg *m)
 	const u32 page = block_page(m->object);
 
 	/* Who places the block asks again. */
-	if (!step_block_ok(r, m->object) || prepare_block(r, page, frames_wanted(r, page)))
+	if (!step_block_ok(r, m->object) || fault_prepare(r, page, fault_frames(r, page)))
 		return;
-	host_begin();
-	start_prefetch(r, m->object, true, m->flags, m->home, false);
-	host_run();
+	pool_begin();
+	fault_prefetch(r, m->object, true, m->flags, m->home, false);
+	run_queued();
 	local_bh_enable();
 }
 
@@ -135,7 +143,7 @@ static void take_over(struct rank *r, const struct msg *m)
  */
 static void take_back(struct rank *r, const struct msg *m)
 {
-	u32 page = block_page(m->object), frames = frames_wanted(r, page);
+	u32 page = block_page(m->object), frames = fault_frames(r, page);
 	struct msg ask = { .home = m->home };
 	int owner, err;
 
@@ -149,7 +157,7 @@ static void take_back(struct rank *r, const struct msg *m)
 	owner = owner_of(r, page);
 	if (owner != m->src)
 		return; /* it has been taken from the sender since its message was judged */
-	err = prepare_block(r, page, frames);
+	err = fault_prepare(r, page, frames);
 	if (err) {
 		pr_warn_ratelimited("dsm: rank %u: no frames for a block that is given back (%d)\n", r->me, err);
 		rank_peer_lost(r, r->me, err);
@@ -159,10 +167,10 @@ static void take_back(struct rank *r, const struct msg *m)
 	 * Where this rank did not know the region the message names this rank itself as the manager. The region may have come since,
 	 * and the home may move then: the next home is found by way of the manager only.
 	 */
-	ask_around(r, page, &ask);
-	host_begin();
-	start_prefetch(r, m->object, m->op == RELEASE_EVICT, m->flags, ask.home, true);
-	host_run();
+	fault_request_at(r, page, &ask);
+	pool_begin();
+	fault_prefetch(r, m->object, m->op == RELEASE_EVICT, m->flags, ask.home, true);
+	run_queued();
 	local_bh_enable();
 }
 
@@ -180,8 +188,8 @@ static void later_work(struct work_struct *work)
 	} else if (!step_prepare(r, &l->m)) {
 		host_no_memory(r);
 	} else {
-		host_begin();
-		host_message(r, &l->m);
+		pool_begin();
+		run_message(r, &l->m);
 		local_bh_enable();
 	}
 	ctx_memory_end(before);
@@ -212,12 +220,12 @@ static void put_off(struct rank *r, const struct msg *m, bool fetch)
 	queue_work(dsm_wq, &l->work);
 }
 
-void host_later(struct rank *r, const struct msg *m)
+void run_later(struct rank *r, const struct msg *m)
 {
 	put_off(r, m, false);
 }
 
-void host_fetch(struct rank *r, const struct msg *m)
+void run_fetch(struct rank *r, const struct msg *m)
 {
 	put_off(r, m, true);
 }
@@ -234,7 +242,7 @@ static void deliver(struct rank *r, const struct msg *m)
 	err = step_message(r, m, &acts);
 	inject_stepped(r, m, err);
 	if (err == -EAGAIN)
-		host_later(r, m);
+		run_later(r, m);
 	else if (err == -ESTALE)
 		debug_count(COUNT_STRAY, 1); /* core/dispatch.h */
 	else if (err)
@@ -298,7 +306,7 @@ static bool run_some(struct runq *q)
 /*
  * What whoever claims it finds running, further up its stack or on another processor (rest()), that one will get to.
  */
-void host_run(void)
+void run_queued(void)
 {
 	struct runq *q = runqs[smp_processor_id()];
 
@@ -313,18 +321,18 @@ static void rest(struct work_struct *work)
 	bool more;
 
 	do {
-		host_begin();
+		pool_begin();
 		more = claim(q) && run_some(q);
-		host_run();
+		run_queued();
 		local_bh_enable();
 		cond_resched();
 	} while (more);
 }
 
-void host_message(struct rank *r, const struct msg *m)
+void run_message(struct rank *r, const struct msg *m)
 {
 	push(r, m);
-	host_run();
+	run_queued();
 }
 
 /* Nothing new comes for the rank; after a grace period nobody is at what had come. */

@@ -7,7 +7,9 @@
  */
 #include <linux/sched/signal.h>
 
-#include "host.h"
+#include "slot.h"
+#include "rank.h"
+#include "table.h"
 #include "trace.h"
 
 static int take(struct rank *r, unsigned int from, unsigned int to)

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* step.c - hosts the dispatcher of the core: finds what a message is for; each step holds one stripe. */
+#include "step.h"
 #include "host.h"
+#include "rank.h"
+#include "table.h"
 
 bool step_block_ok(const struct rank *r, u32 object)
 {

@@ -4,13 +4,20 @@
 #include <linux/nospec.h>
 #include <linux/uaccess.h>
 
+#include "sync.h"
 #include "host.h"
+#include "park.h"
+#include "pool.h"
 #include "rank.h"
+#include "run.h"
+#include "slot.h"
+#include "step.h"
+#include "table.h"
 
 void sync_send(struct rank *r, const struct msg *m)
 {
-	host_begin();
-	host_send(r, m);
+	pool_begin();
+	run_send(r, m);
 	local_bh_enable();
 }
 
@@ -104,7 +111,7 @@ static int wait_sync(struct rank *r, struct call *c)
 		if (c->out.status || !sync_lines_up(c))
 			return 0;
 		if (c->in.mutex) {
-			host_begin();
+			pool_begin();
 			host_held(r, (u16)array_index_nospec(c->in.mutex - 1, HOLDS), HE_UNLOCK, NULL);
 			local_bh_enable();
 		}
@@ -146,7 +153,7 @@ static int take_kept(struct rank *r, const struct msg *m)
 
 	if (!at || !is_kept(r, at - 1))
 		return -1;
-	host_begin();
+	pool_begin();
 	err = host_held(r, at - 1, HE_TAKE, m);
 	local_bh_enable();
 	return err ? -1 : at - 1;
@@ -159,7 +166,7 @@ static void give_some(struct rank *r)
 {
 	unsigned int i;
 
-	host_begin();
+	pool_begin();
 	for (i = 0; i < GIVE_LOOK; i++) {
 		const u32 at = (u32)atomic_inc_return(&r->kept_hand) % HOLDS;
 
@@ -176,7 +183,7 @@ static int get_in_line(struct rank *r, struct msg *m)
 	int hold, err;
 
 	if (at && m->type == MSG_LOCK && table_line(r, m->req_slot)) {
-		host_begin();
+		pool_begin();
 		err = host_held(r, at - 1, HE_JOIN, m);
 		local_bh_enable();
 		if (!err)
@@ -188,7 +195,7 @@ static int get_in_line(struct rank *r, struct msg *m)
 	if (hold < 0)
 		return hold;
 	m->aux = (u32)hold;
-	host_begin();
+	pool_begin();
 	step_hold_begin(r, (u32)hold, m);
 	local_bh_enable();
 	if (m->type == MSG_LOCK)
@@ -268,7 +275,7 @@ static int begin_barrier(struct rank *r, struct call *c)
 	WRITE_ONCE(b->mask, p->value2);
 	c->seq = smp_load_acquire(&b->gen);
 	c->stage = STAGE_BARRIER;
-	host_begin();
+	pool_begin();
 	/* For all: as the last of them. */
 	part = (struct bar_part){ .gen = c->seq, .threads = p->threads, .arrived = p->threads - 1 };
 	err = host_arrive(r, &c->m, p->hold & DSM_BARRIER_ALL ? &part : NULL);
@@ -309,7 +316,7 @@ static int begin(struct rank *r, struct call *c)
 	case DSM_CALL_LOCK:
 	case DSM_CALL_TRYLOCK: return begin_lock(r, c);
 	case DSM_CALL_UNLOCK:
-		host_begin();
+		pool_begin();
 		err = host_held(r, c->in.hold, HE_UNLOCK, NULL);
 		local_bh_enable();
 		return err;

@@ -9,8 +9,11 @@
  */
 #include <linux/slab.h>
 
-#include "host.h"
+#include "table.h"
+#include "charge.h"
 #include "pool.h"
+#include "rank.h"
+#include "slot.h"
 
 static void *chunk(struct rank *r, void **at, size_t size, gfp_t gfp)
 {

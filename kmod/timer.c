@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timer.c - blocks that may be taken away when their time is over. */
+#include "timer.h"
+#include "debug.h"
 #include "host.h"
 #include "pool.h"
+#include "rank.h"
+#include "run.h"
+#include "step.h"
 
 struct hold_timer {
 	struct hrtimer timer;
@@ -20,14 +25,14 @@ static void over(struct hold_timer *t)
 	/* The range may have been forgotten since, and used for a region with other blocks. */
 	if (!READ_ONCE(r->dead) && step_block_ok(r, t->object))
 		host_page(r, PE_UNHOLD, &m, NULL, NULL);
-	host_run();
+	run_queued();
 	pool_put(&timers, t);
 	rank_exit(r);
 }
 
 static void over_later(struct work_struct *work)
 {
-	host_begin();
+	pool_begin();
 	over(container_of(work, struct hold_timer, work));
 	local_bh_enable();
 }
@@ -46,7 +51,7 @@ static enum hrtimer_restart hold_over(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-void hold_timer_start(struct rank *r, u32 object, u32 at)
+void timer_hold(struct rank *r, u32 object, u32 at)
 {
 	struct hold_timer *t = pool_get(&timers);
 	s32 us = (s32)(at - now_us());
@@ -65,12 +70,12 @@ void hold_timer_start(struct rank *r, u32 object, u32 at)
 	hrtimer_start(&t->timer, ns_to_ktime(us > 0 ? us * NSEC_PER_USEC : 0), HRTIMER_MODE_REL_SOFT);
 }
 
-int hold_timer_init(void)
+int timer_start(void)
 {
 	return pool_create(&timers, "dsm_timer", sizeof(struct hold_timer), __alignof__(struct hold_timer), KEEP_FEW);
 }
 
-void hold_timer_exit(void)
+void timer_stop(void)
 {
 	pool_destroy(&timers);
 }

@@ -7,9 +7,16 @@
 #include <linux/highmem.h>
 #include <linux/slab.h>
 
+#include "txn.h"
+#include "conn.h"
+#include "debug.h"
 #include "host.h"
 #include "inject.h"
+#include "key.h"
 #include "pool.h"
+#include "pte.h"
+#include "rank.h"
+#include "run.h"
 #include "trace.h"
 
 struct txn {
@@ -53,7 +60,7 @@ void txn_send_block(struct rank *r, const struct msg *m)
 	if (to) {
 		/* Whoever asked has made frames first; a process may have forgotten the range since, against the rules. */
 		if (copy_block(r, to, m->object)) {
-			host_route(r, m);
+			run_route(r, m);
 		} else {
 			debug_count(COUNT_BAD, 1);
 			rank_peer_lost(r, r->me, -EFAULT);
@@ -61,7 +68,7 @@ void txn_send_block(struct rank *r, const struct msg *m)
 	} else if (r->conn) {
 		count(r->messages_out, 1);
 		trace_dsm_message_out(r->me, m);
-		conn_send_block(r->conn, m->dst, m);
+		key_send_block(r->conn, m->dst, m);
 	} else {
 		inject_sent(r, m);
 	}
@@ -88,7 +95,7 @@ static void txn_go_on(struct txn *t)
 		else
 			host_carry_out(r, &t->acts, t->at, &t->event);
 	}
-	host_run();
+	run_queued();
 }
 
 static void txn_end(struct txn *t)
@@ -102,7 +109,7 @@ static void txn_end(struct txn *t)
 
 static void txn_later(struct work_struct *work)
 {
-	host_begin();
+	pool_begin();
 	txn_end(container_of(work, struct txn, work));
 	local_bh_enable();
 }

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* debug.h - counters and gauges, in debugfs. */
+#ifndef KMOD_DEBUG_H
+#define KMOD_DEBUG_H
+
+#include "dsm.h"
+
+enum counter {
+	COUNT_FAULTS,
+	COUNT_CHANGED,
+	COUNT_BATCHES,
+	COUNT_DEFERRED,
+	COUNT_TRYLOCK,
+	COUNT_NO_TABLE,
+	COUNT_SHOOTDOWNS,
+	COUNT_ACKS,
+	COUNT_SOFTIRQ,
+	COUNT_KSOFTIRQD,
+	COUNT_PROCESS,
+	COUNT_LATER,
+	COUNT_SENT,
+	COUNT_HELD,
+	COUNT_RECEIVED,
+	COUNT_QUEUED,
+	COUNT_KEYS,
+	COUNT_BAD,
+	COUNT_STRAY,
+	COUNT_LOST,
+	COUNT_UNSENT,
+	COUNT_NO_MEMORY,
+	COUNT_USED_UP,
+	COUNT_OVER,
+	GAUGE_VIEWS,
+	GAUGE_CONTEXTS,
+	GAUGE_RANKS,
+	GAUGE_FRAMES,
+	GAUGE_CHARGED, /* how many there are */
+	COUNTERS
+};
+void debug_count(enum counter c, u64 n);
+void debug_create(void);
+void debug_remove(void);
+
+#endif

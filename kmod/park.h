@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* park.h - calls that a signal has interrupted, until their threads make them again. All sleep. */
+#ifndef KMOD_PARK_H
+#define KMOD_PARK_H
+
+#include "rank.h"
+
+/* A signal interrupts a call, which its thread will make again. False: no memory. */
+bool park(struct rank *r, const struct call *c, void __user *arg);
+bool park_range(struct rank *r, const struct range_call *c, void __user *arg);
+/* The thread makes a call: the one that it was making? Any other that it has left is given up. */
+bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct call *c);
+bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg, struct range_call *c);
+void park_free(struct rank *r); /* nobody is inside any more */
+
+#endif
