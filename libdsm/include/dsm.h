@@ -215,7 +215,10 @@ DSM_API void dsm_call(void (*fn)(void *), void *arg);
 /* ---- synchronisation ----------------------------------------------------------------------- */
 
 /* Handles are plain values: initialise them once, then copy them, send them, or keep them in shared memory. Threads of all
- * ranks may use them. A call on a handle that was never initialised, or was destroyed, fails with -EINVAL (releasing a
+ * ranks may use them. In shared memory, a handle of zero bytes needs no initialisation: the first call that takes, waits or signals
+ * makes the object (semaphores and atomic objects begin at 0) and stores the handle; copy it after that. It blocks for a round trip
+ * more, and may fail as *_init(). Such objects need not be destroyed, and those that are forgotten count in the limits below.
+ * A call on a handle of zeros in private memory, or of a destroyed object, fails with -EINVAL (releasing a
  * destroyed lock: -EPERM, because no thread holds it). *_init() blocks for at most a round trip; -ENOSPC: its home has
  * 16,777,215 objects (65,536 barriers), or fewer with the kernel helper: dsm(7). Any number of threads may wait for an
  * object. *_destroy() of an object in use: -EBUSY. Every call is a full fence. */
@@ -224,7 +227,7 @@ typedef struct { uint64_t id; } dsm_rwlock_t;
 typedef struct { uint64_t id; } dsm_cond_t;
 typedef struct { uint64_t id; } dsm_sem_t;
 typedef struct { uint64_t id; } dsm_atomic_t;
-typedef struct { uint64_t id, ranks; uint32_t threads, reserved; } dsm_barrier_t;
+typedef struct { uint64_t id, ranks, threads; } dsm_barrier_t;
 
 DSM_API int dsm_mutex_init(dsm_mutex_t *m);
 DSM_API int dsm_mutex_destroy(dsm_mutex_t *m);
@@ -275,6 +278,9 @@ DSM_API int dsm_barrier_destroy(dsm_barrier_t *b); /* by the rank that initialis
 /* Blocks until all threads have arrived. -EINVAL: this rank is not in the group, more of its threads have arrived than the
  * barrier is for, or (for all waiters) the ranks disagree about the number of threads. */
 DSM_API int dsm_barrier_wait(dsm_barrier_t *b);
+/* Blocks until n threads have come, of whatever ranks; returns 1 to one of them, and 0 to the others. All calls name the same n.
+ * *b was zero, in shared memory, and is used by this function only. -EINVAL: it is not, or n is 0. -ENOSPC. */
+DSM_API int dsm_barrier_meet(dsm_barrier_t *b, unsigned n);
 DSM_API int dsm_barrier(void);                   /* all ranks, one thread of each */
 
 enum dsm_op { DSM_SUM = 0, DSM_MIN, DSM_MAX, DSM_AND, DSM_OR, DSM_XOR, DSM_PROD };

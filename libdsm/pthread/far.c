@@ -24,7 +24,7 @@
 enum type { T_NONE = 0, T_MUTEX, T_COND, T_RWLOCK, T_SEM, T_BARRIER };
 
 struct handles {
-	uint64_t id[3]; /* T_BARRIER: a counter and two gates; else one */
+	uint64_t id[3]; /* T_BARRIER: a counter and two gates, as dsm_barrier_meet() has them; else one */
 };
 
 struct name {
@@ -265,21 +265,6 @@ static int lock_until(const struct job *j, dsm_mutex_t *m)
 	return err == -EBUSY ? -ETIMEDOUT : err;
 }
 
-static int meet(struct handles *h, uint32_t n)
-{
-	uint64_t before;
-	dsm_sem_t gate;
-	int err = dsm_atomic_fetch_add((dsm_atomic_t *)&h->id[0], 1, &before);
-
-	if (err)
-		return err;
-	gate.id = h->id[1 + before / n % 2];
-	if (before % n != n - 1)
-		return dsm_sem_wait(&gate);
-	err = n > 1 ? dsm_sem_post(&gate, n - 1) : 0;
-	return err ? err : 1;
-}
-
 static enum type type_of(enum op op)
 {
 	switch (op) {
@@ -308,6 +293,7 @@ static int perform(const struct job *j, struct handles *h)
 	dsm_cond_t cond = { h->id[0] };
 	dsm_rwlock_t rwlock = { h->id[0] };
 	dsm_sem_t sem = { h->id[0] };
+	dsm_barrier_t barrier = { h->id[0], h->id[1], h->id[2] };
 	struct handles other;
 	int err;
 
@@ -323,7 +309,7 @@ static int perform(const struct job *j, struct handles *h)
 		return j->timed ? dsm_cond_timedwait(&cond, &mutex, left(j)) : dsm_cond_wait(&cond, &mutex);
 	case O_SIGNAL: return dsm_cond_signal(&cond);
 	case O_BROADCAST: return dsm_cond_broadcast(&cond);
-	case O_BARRIER: return meet(h, j->n);
+	case O_BARRIER: return dsm_barrier_meet(&barrier, j->n);
 	case O_RDLOCK: return dsm_rwlock_rdlock(&rwlock);
 	case O_WRLOCK: return dsm_rwlock_wrlock(&rwlock);
 	case O_RWUNLOCK: return dsm_rwlock_unlock(&rwlock);

@@ -3,6 +3,7 @@
 #include "sync/barrier.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "api/api.h"
@@ -14,6 +15,7 @@
 #include "engine/stall.h"
 #include "engine/wait.h"
 #include "engine/work.h"
+#include "sync/handle.h"
 #include "sync/host.h"
 #include "sync/object.h"
 #include "util/futex.h"
@@ -201,7 +203,7 @@ DSM_API int dsm_barrier_destroy(dsm_barrier_t *b)
 		if (__atomic_fetch_and(word, ~bit, __ATOMIC_RELEASE) & bit)
 			pool_give(&peer_of(r)->ctl->barrier_pool, peer_of(r)->ctl->barrier_next, object / job.size);
 	}
-	b->id = 0;
+	b->id = HANDLE_GONE;
 	return 0;
 }
 
@@ -213,6 +215,46 @@ DSM_API int dsm_barrier_wait(dsm_barrier_t *b)
 	int err = check(&copy, &object);
 
 	return err ? err : barrier_arrive(object, copy.ranks, copy.threads, DSM_OR, &value);
+}
+
+/*
+ * `id` counts the threads that have come, ever. Those of a round wait at one gate, those of the next round at the other: a thread that
+ * comes again before the others have left does not take the place of one of them.
+ */
+static int meet(dsm_barrier_t *b, uint32_t n)
+{
+	dsm_atomic_t came;
+	dsm_sem_t gate;
+	uint64_t before;
+	int err = sync_handle(&b->id, SYNC_ATOMIC, &came.id);
+
+	if (!err)
+		err = dsm_atomic_fetch_add(&came, 1, &before);
+	if (!err)
+		err = sync_handle(before / n % 2 ? &b->threads : &b->ranks, SYNC_SEM, &gate.id);
+	if (err)
+		return err;
+	if (before % n != n - 1)
+		return dsm_sem_wait(&gate);
+	err = n > 1 ? dsm_sem_post(&gate, n - 1) : 0;
+	return err ? err : 1;
+}
+
+DSM_API int dsm_barrier_meet(dsm_barrier_t *b, unsigned n)
+{
+	const uint64_t start = clock_ns();
+	int err, cancel;
+
+	if (!n || n > 0x7fffffff)
+		return -EINVAL;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nobody else could make up for it */
+	err = meet(b, n);
+	pthread_setcancelstate(cancel, NULL);
+	if (err >= 0) {
+		count(&job.mine->stats.barriers, 1);
+		sync_count_wait(DSM_LAT_BARRIER, clock_ns() - start);
+	}
+	return err;
 }
 
 DSM_API int dsm_barrier(void)

@@ -12,6 +12,8 @@
 #include "engine/stall.h"
 
 #define HANDLE_KIND (0xfull << 36)
+#define HANDLE_GONE \
+	(~0ull) /* of a destroyed object, where it was destroyed: zero would be a new one in shared memory */
 
 /* A handle: generation (24 bits), kind (4), home (12), index (24). Zero is none. name: core/objects.h, object_name(). */
 static inline uint64_t handle_make(enum sync_kind kind, uint16_t home, uint64_t name)

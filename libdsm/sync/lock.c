@@ -206,9 +206,10 @@ int lock_acquire(uint64_t id, uint8_t type)
 	return status;
 }
 
-static int take(uint64_t id, uint8_t type)
+static int take(dsm_mutex_t *m, uint8_t type)
 {
-	int err = handle_check(id, SYNC_MUTEX);
+	uint64_t id;
+	int err = sync_handle(&m->id, SYNC_MUTEX, &id);
 
 	if (err)
 		return err;
@@ -253,16 +254,12 @@ static int leave(uint64_t id)
 
 DSM_API int dsm_mutex_lock(dsm_mutex_t *m)
 {
-	const uint64_t id = m->id;
-
-	return lent_lock(id) ? 0 : take(id, MSG_LOCK);
+	return lent_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : take(m, MSG_LOCK);
 }
 
 DSM_API int dsm_mutex_trylock(dsm_mutex_t *m)
 {
-	const uint64_t id = m->id;
-
-	return lent_lock(id) ? 0 : take(id, MSG_TRYLOCK);
+	return lent_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : take(m, MSG_TRYLOCK);
 }
 
 DSM_API int dsm_mutex_unlock(dsm_mutex_t *m)
@@ -286,10 +283,11 @@ DSM_API int dsm_rwlock_destroy(dsm_rwlock_t *l)
 	return sync_unmake(&l->id, SYNC_RWLOCK);
 }
 
-static int rwlock(uint64_t id, enum sync_op op)
+static int rwlock(dsm_rwlock_t *l, enum sync_op op)
 {
 	struct sync_request q = { 0 };
-	int err = handle_check(id, SYNC_RWLOCK);
+	uint64_t id;
+	int err = sync_handle(&l->id, SYNC_RWLOCK, &id);
 
 	if (err)
 		return err;
@@ -309,12 +307,12 @@ static int rwlock(uint64_t id, enum sync_op op)
 
 DSM_API int dsm_rwlock_rdlock(dsm_rwlock_t *l)
 {
-	return rwlock(l->id, SOP_RDLOCK);
+	return rwlock(l, SOP_RDLOCK);
 }
 
 DSM_API int dsm_rwlock_wrlock(dsm_rwlock_t *l)
 {
-	return rwlock(l->id, SOP_WRLOCK);
+	return rwlock(l, SOP_WRLOCK);
 }
 
 DSM_API int dsm_rwlock_unlock(dsm_rwlock_t *l)
@@ -399,8 +397,8 @@ out:
 
 static int cond_wait(dsm_cond_t *c, dsm_mutex_t *m, uint64_t ns)
 {
-	uint64_t cond = c->id, mutex = m->id;
-	int err = handle_check(cond, SYNC_COND);
+	uint64_t cond, mutex = m->id;
+	int err = sync_handle(&c->id, SYNC_COND, &cond);
 
 	pthread_testcancel();
 	if (!err)

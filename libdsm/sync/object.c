@@ -14,6 +14,7 @@
 #include "engine/stats.h"
 #include "engine/wait.h"
 #include "engine/work.h"
+#include "fault/range.h"
 #include "sync/cancel.h"
 #include "sync/handle.h"
 #include "sync/host.h"
@@ -170,6 +171,32 @@ int sync_unmake(uint64_t *id, enum sync_kind kind)
 		err = sync_ask(was, SOP_DESTROY, &q);
 	while (err == -EINPROGRESS);
 	if (!err)
-		*id = 0;
+		*id = HANDLE_GONE;
 	return err;
+}
+
+/* All who come first make one, and the one whose handle is stored first is the object. */
+static int make_first(uint64_t *at, enum sync_kind kind)
+{
+	uint64_t made, none = 0;
+	int err = sync_make(kind, 0, -1, &made);
+
+	if (!err && !__atomic_compare_exchange_n(at, &none, made, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		sync_unmake(&made, kind);
+	return err;
+}
+
+int sync_handle(uint64_t *at, enum sync_kind kind, uint64_t *id)
+{
+	size_t off;
+	int err;
+
+	*id = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+	if (!*id && range_off(at, &off)) {
+		err = make_first(at, kind);
+		if (err)
+			return err;
+		*id = __atomic_load_n(at, __ATOMIC_ACQUIRE);
+	}
+	return handle_check(*id, kind);
 }

@@ -27,8 +27,10 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q);
 
 /* *id: the handle of a new object at that rank's node; -1: this one's. -EINVAL, -ENOSPC. */
 int sync_make(enum sync_kind kind, uint64_t value, int rank, uint64_t *id);
-/* -EINVAL, -EBUSY; *id is 0 if it is gone. */
+/* -EINVAL, -EBUSY; *id is HANDLE_GONE if it is gone. */
 int sync_unmake(uint64_t *id, enum sync_kind kind);
+/* *id: the handle at *at, and as handle_check(). Zero in shared memory is an object that has not been used: it is made. */
+int sync_handle(uint64_t *at, enum sync_kind kind, uint64_t *id);
 
 /* A wait is over that took so long. */
 void sync_count_wait(enum dsm_latency what, uint64_t ns);

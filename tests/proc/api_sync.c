@@ -107,7 +107,7 @@ static void part_bad_handles(void)
 			MUST(dsm_cond_destroy(&(dsm_cond_t){ c.id }));
 			MUST(dsm_sem_destroy(&(dsm_sem_t){ s.id }));
 			MUST(dsm_atomic_destroy(&(dsm_atomic_t){ a.id }));
-			MUST(dsm_barrier_destroy(&(dsm_barrier_t){ b.id, b.ranks, b.threads, 0 }));
+			MUST(dsm_barrier_destroy(&(dsm_barrier_t){ b.id, b.ranks, b.threads }));
 			break;
 		default: break;
 		}
