@@ -451,7 +451,7 @@ void *dsm_anl_malloc(unsigned long size, long home)
 
 	if (!p) {
 		fprintf(stderr, "libdsm-anl: no memory for %lu bytes%s\n", size,
-			dsm_size ? " (a rank's part of DSM_HEAP limits an allocation)" : "");
+			dsm_size ? " (DSM_HEAP is the limit)" : "");
 		exit(1);
 	}
 	if (home >= 0 && size >= PAGE && dsm_size && dsm_size() > 1) {
