@@ -382,13 +382,16 @@ static void adopt(const struct dir_ctx *ctx, struct dir *d, uint32_t object, uin
 
 	send(ctx, out, ACT_SEND, MSG_ADOPT, d->owner, object, &r)->value = manager;
 	d->copyset = 0;
+	d->uses = 0;
 }
 
 static void hand_over(const struct dir_ctx *ctx, struct dir *d, uint32_t object, struct actions *out)
 {
 	struct request r = { .rank = d->owner };
 
-	d->uses = 0;
+	/* Should the manager refuse, a block that was placed here stays. */
+	if (d->uses != DIR_STAYS)
+		d->uses = 0;
 	if (ctx->manager == SET_NOBODY) {
 		resume(ctx, d, object, out);
 	} else if (ctx->manager == ctx->me) {

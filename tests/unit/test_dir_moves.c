@@ -317,6 +317,27 @@ START_TEST(a_home_asks_the_manager_first)
 }
 END_TEST
 
+/* A block that was placed at this home goes to where it is placed next; if the manager refuses, it stays as before. */
+START_TEST(a_placed_block_stays_when_the_manager_refuses)
+{
+	struct dir_ctx c = at(HOME);
+	unsigned int refuse;
+
+	for (refuse = 0; refuse < 2; refuse++) {
+		struct msg m = from(MSG_MOVE_ACK, MANAGER, HOME, HOME);
+		struct dir d = handing();
+		struct actions out;
+
+		d.uses = DIR_STAYS;
+		ck_assert_int_eq(take(&c, &d, MSG_DONE, USER, &out), 0);
+		ck_assert_str_eq(unit_text(&out), "MOVE");
+		m.count = refuse ? -EBUSY : 0;
+		ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+		ck_assert_uint_eq(d.uses, refuse ? DIR_STAYS : 0);
+	}
+}
+END_TEST
+
 /* Who takes the rank for the home is told to ask the manager; nobody else comes. */
 START_TEST(a_home_that_was_sends_back_who_believes_in_it)
 {
@@ -557,6 +578,7 @@ int main(void)
 	tcase_add_test(t, a_claim_is_for_the_owner_of_the_only_copy);
 	tcase_add_test(t, a_manager_hands_over_by_itself);
 	tcase_add_test(t, a_home_asks_the_manager_first);
+	tcase_add_test(t, a_placed_block_stays_when_the_manager_refuses);
 	tcase_add_test(t, a_home_that_was_sends_back_who_believes_in_it);
 	tcase_add_test(t, a_manager_lets_a_home_move_that_has_served_all);
 	tcase_add_test(t, nobody_else_lets_a_home_move);
