@@ -19,7 +19,8 @@
 #include "util/log.h"
 
 #define ALIGN_MAX UNIT_BYTES
-#define OTHERS_US 100 /* until another rank has perhaps got on with reclaiming */
+#define HEAP_PAGE ((size_t)4096) /* a block of the heap */
+#define OTHERS_US 100            /* until another rank has perhaps got on with reclaiming */
 
 static pthread_mutex_t reclaim_lock =
 	PTHREAD_MUTEX_INITIALIZER; /* around round trips; nothing that is called takes it */
@@ -119,6 +120,36 @@ DSM_API void *dsm_aligned_alloc(size_t alignment, size_t size)
 DSM_API void *dsm_malloc_named(size_t alignment, size_t size, const char *name)
 {
 	return allocate(size, alignment, false, name, __builtin_return_address(0));
+}
+
+/* Of the job's nodes; -1: there is no such node. */
+static int first_rank(int node)
+{
+	int rank = 0;
+
+	while (rank < job.size && node_of((uint16_t)rank) != node)
+		rank++;
+	return rank < job.size ? rank : -1;
+}
+
+DSM_API void *dsm_malloc_on(int node, size_t size)
+{
+	/* Whole pages, of no bytes as well; too large is too large. */
+	const size_t bytes = size <= job.heap ? (size + !size + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1) : size;
+	int rank = api_ready() ? 0 : first_rank(node), err;
+	void *p;
+
+	if (rank < 0) {
+		errno = EINVAL;
+		return NULL;
+	}
+	p = allocate(bytes, HEAP_PAGE, false, NULL, __builtin_return_address(0));
+	err = p ? dsm_place(p, bytes, rank) : 0;
+	if (!err)
+		return p;
+	dsm_free(p);
+	errno = -err;
+	return NULL;
 }
 
 /* The owner of what is alive stays. So it is asked for once more only where this node's table was out of date. */

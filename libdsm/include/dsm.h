@@ -180,6 +180,10 @@ DSM_API void *dsm_calloc(size_t n, size_t size);
 DSM_API void *dsm_aligned_alloc(size_t alignment, size_t size); /* alignment: a power of two up to 2 MiB */
 DSM_API void *dsm_malloc_named(size_t alignment, size_t size, const char *name); /* alignment 0: natural; name shows in statistics */
 
+/* Whole blocks whose home is that node, and stays it: dsm_place(). Also EINVAL: no such node; EBUSY. Blocks for some round trips
+ * for each block. */
+DSM_API void *dsm_malloc_on(int node, size_t size);
+
 /* Free memory that any rank allocated; NULL is allowed. Blocks for a round trip if another rank allocated it, or if it is large.
  * -EINVAL: not the start of a live allocation (never allocated, or already freed); nothing is changed. */
 DSM_API int dsm_free(void *p);

@@ -138,13 +138,54 @@ static void part_placement(void)
 	test_sync();
 }
 
+/* Memory of a node is at home there, from the beginning and after others have used it; sizes are rounded up to whole pages. */
+static void part_of_a_node(void)
+{
+	const int nodes = dsm_nodes(), there = (dsm_node() + 1) % nodes;
+	const size_t pages = 16;
+	struct dsm_stats before, after;
+	uint64_t *p, sum = 0;
+	size_t i;
+
+	REQUIRE(!dsm_malloc_on(-1, 1) && errno == EINVAL, "node -1");
+	REQUIRE(!dsm_malloc_on(nodes, 1) && errno == EINVAL, "node %d of %d", nodes, nodes);
+	REQUIRE(!dsm_malloc_on(0, SIZE_MAX) && errno == ENOMEM, "SIZE_MAX bytes");
+	REQUIRE(!dsm_malloc_on(0, 2 * HEAP) && errno == ENOMEM, "twice the heap");
+	p = dsm_malloc_on(0, 0);
+	REQUIRE(p, "0 bytes");
+	MUST(dsm_free(p));
+	test_sync();
+	if (test_rank == 0) {
+		p = dsm_malloc_on(there, pages * PAGE - 7);
+		REQUIRE(p && (uintptr_t)p % PAGE == 0, "pages of node %d", there);
+		MUST(dsm_stats_get(0, NULL, &before));
+		for (i = 0; i < pages * PAGE / 8; i++)
+			p[i] = i;
+		for (i = 0; i < pages * PAGE / 8; i++)
+			sum += p[i];
+		MUST(dsm_release(p, pages * PAGE));
+		/* Each goes home, some time. */
+		for (i = 0; i < 500; i++) {
+			MUST(dsm_stats_get(0, NULL, &after));
+			if (nodes == 1 || after.blocks_out - before.blocks_out == pages)
+				break;
+			test_nap(10000000);
+		}
+		REQUIRE(sum == (pages * PAGE / 8) * (pages * PAGE / 8 - 1) / 2, "lost a write");
+		REQUIRE(after.blocks_out - before.blocks_out == (nodes > 1 ? pages : 0),
+			"%lu of %zu blocks are at home on node %d", after.blocks_out - before.blocks_out, pages, there);
+		MUST(dsm_free(p));
+	}
+	test_sync();
+}
+
 int main(int argc, char **argv)
 {
-	static const struct test_part parts[] = { { "placement", part_placement },
-						  { "one piece", part_one_piece },
-						  { "race", part_race },
-						  { "last pieces", part_last_pieces },
-						  { "one piece again", part_one_piece } };
+	static const struct test_part parts[] = {
+		{ "placement", part_placement },     { "of a node", part_of_a_node },
+		{ "one piece", part_one_piece },     { "race", part_race },
+		{ "last pieces", part_last_pieces }, { "one piece again", part_one_piece }
+	};
 
 	void *little;
 
