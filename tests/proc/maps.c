@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * maps.c - 100,000 pages of which every other may be written and the rest only read: more changes of protection than a
- * process may have mappings (vm.max_map_count). Nothing may run out, and all must hold what was written.
+ * process may have mappings (vm.max_map_count, usually 65,530). Only mprotect(2) makes mappings of them. Nothing may run out,
+ * and all must hold what was written.
  */
 #include "common.h"
 
