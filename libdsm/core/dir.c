@@ -507,7 +507,7 @@ static int done(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
 	if (d->phase == DIR_BUSY || d->phase == DIR_HANDING) {
 		if (m->src != d->served)
 			return -EBADMSG;
-		if (d->state == DIR_EXCLUSIVE)
+		if (d->migratory && d->state == DIR_EXCLUSIVE)
 			d->copyset = set_of(d->owner, set_granule(ctx->nranks));
 		if (d->phase == DIR_HANDING)
 			hand_over(ctx, d, m->object, out);

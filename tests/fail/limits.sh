@@ -219,7 +219,7 @@ one memory-regions-default memory regions
 one memory-lazy memory_says lazy 2 'region "more" of 107374182400 bytes finds no room: .*DSM_SPACE.*DSM_HEAP'
 one memory-sizes memory_says sizes 1 'rank 1: region "two sizes": rank 0 has made it with 10000 bytes, and this rank opens it with 20000'
 one memory-blocks memory_says sizes 1 'rank 1: region "two blocks": rank 0 has made it with blocks of 4096 bytes, and this rank opens it with blocks of 65536'
-one memory-heap memory_says heap 2 'the heap has no room for 1048576 bytes in any rank.s part: DSM_HEAP is 64 MiB, of which each part is 32' DSM_SPACE=256M DSM_HEAP=64M
+one memory-heap memory_says heap 2 'the heap has no room for 1048576 bytes in a row: DSM_HEAP is 64 MiB' DSM_SPACE=256M DSM_HEAP=64M
 one memory-space-64M memory heap DSM_SPACE=64M
 one memory-maps memory maps DSM_NODE=rank DSM_FAULT=mprotect
 one memory-pins memory pins DSM_NODE=rank DSM_FAULT=mprotect
