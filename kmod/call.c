@@ -444,15 +444,54 @@ static bool nothing_to_give(struct rank *r, const struct range_call *c)
 		nobody_here(r, c->page);
 }
 
+void call_range_undo(struct rank *r, struct range_call *c)
+{
+	u32 page;
+
+	question_end(r, c);
+	for (page = c->in.page; c->in.op == DSM_RANGE_PIN && page < c->page; page += c->step)
+		host_unpin(r, block_id(page, c->step), c->in.write & DSM_PIN_WRITE);
+}
+
+/*
+ * A copy of the region of the range, if that is of whole blocks of one. The region may go while the call waits, and its owners with
+ * it: of them the copy has the one that is asked for c->page.
+ */
+static bool range_region(struct rank *r, const struct range_call *c, struct region *copy, u16 *home)
+{
+	const struct dsm_ioc_range *p = &c->in;
+	struct region *g;
+	u32 step;
+
+	rcu_read_lock();
+	g = rank_region_at(r, p->page);
+	if (g)
+		*copy = *g;
+	if (g && g->home == DSM_REGION_PARTS) {
+		*home = rank_home(r, g, c->page);
+		copy->owners = home;
+		copy->parts = 1;
+	}
+	rcu_read_unlock();
+	step = g ? 1u << copy->order : 1;
+	return g && !((p->page - copy->page) % step) && !(p->pages % step) &&
+		p->page - copy->page + p->pages <= copy->pages;
+}
+
 /* From where it was interrupted. */
-static int walk(struct rank *r, const struct region *g, struct range_call *c)
+static int walk(struct rank *r, struct range_call *c)
 {
 	const u32 end = c->in.page + c->in.pages;
 	unsigned int us = PAUSE_US;
+	struct region g;
 	int err = 0;
+	u16 home;
 
 	while (c->page < end) {
-		err = nothing_to_give(r, c) ? 0 : one_block(r, g, c);
+		if (!range_region(r, c, &g, &home))
+			return -EINVAL;
+		c->step = 1u << g.order;
+		err = nothing_to_give(r, c) ? 0 : one_block(r, &g, c);
 		if (err)
 			return err;
 		c->page += c->step;
@@ -466,36 +505,10 @@ static int walk(struct rank *r, const struct region *g, struct range_call *c)
 	return err;
 }
 
-void call_range_undo(struct rank *r, struct range_call *c)
-{
-	u32 page;
-
-	question_end(r, c);
-	for (page = c->in.page; c->in.op == DSM_RANGE_PIN && page < c->page; page += c->step)
-		host_unpin(r, block_id(page, c->step), c->in.write & DSM_PIN_WRITE);
-}
-
-/* The region of the range, if it is of whole blocks of one. */
-static bool range_region(struct rank *r, const struct dsm_ioc_range *p, struct region *copy)
-{
-	struct region *g;
-	u32 step;
-
-	rcu_read_lock();
-	g = rank_region_at(r, p->page);
-	if (g)
-		*copy = *g;
-	rcu_read_unlock();
-	step = g ? 1u << copy->order : 1;
-	return g && !((p->page - copy->page) % step) && !(p->pages % step) &&
-		p->page - copy->page + p->pages <= copy->pages;
-}
-
 static long range(struct rank *r, void *in, void __user *arg)
 {
 	struct range_call c;
-	struct region g;
-	int err;
+	int err = 0;
 
 	if (!park_take_range(r, in, arg, &c)) {
 		c = (struct range_call){ .slot = -1 };
@@ -504,9 +517,7 @@ static long range(struct rank *r, void *in, void __user *arg)
 	}
 	if (c.in.op >= DSM_RANGE_QUIET)
 		return whole_units(r, &c.in);
-	err = range_region(r, &c.in, &g) ? 0 : -EINVAL;
-	c.step = err ? c.step : 1u << g.order;
-	while (!err && (err = walk(r, &g, &c)) == -ERESTARTNOINTR) {
+	while (!err && (err = walk(r, &c)) == -ERESTARTNOINTR) {
 		if (park_range(r, &c, arg))
 			return err;
 		c.killable = true;
