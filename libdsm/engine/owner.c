@@ -237,6 +237,7 @@ int owner_serve(const void *in, size_t in_size, void *out, size_t *out_size)
 	}
 	if (*out_size > sizeof(a))
 		*out_size = sizeof(a);
-	memcpy(out, &a, *out_size);
+	if (*out_size) /* else nobody wants it, and out may be NULL */
+		memcpy(out, &a, *out_size);
 	return 0;
 }
