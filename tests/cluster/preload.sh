@@ -21,7 +21,7 @@ if [[ ! ${CLUSTER_NODE:-} ]]; then
 		scripts/cluster up --name "$name" -n 2 --cpus 2
 	fi
 	status=0
-	output=$(timeout 240 scripts/cluster run --name "$name" --node 0 --node 1 -- "$top/tests/cluster/preload.sh" $$ 2>&1) || status=$?
+	output=$(timeout 480 scripts/cluster run --name "$name" --node 0 --node 1 -- "$top/tests/cluster/preload.sh" $$ 2>&1) || status=$?
 	# Each guest counts for itself.
 	grep -vE '[0-9]+ passed, [0-9]+ failed$' <<<"$output" || true
 	read -r passed failed guests <<<"$(awk '/[0-9]+ passed, [0-9]+ failed$/ { p += $(NF - 3); f += $(NF - 1); n++ }
@@ -91,7 +91,7 @@ perftest() {
 		done
 		to=(10.10.0.1)
 	fi
-	env "${settings[@]}" timeout 60 "$tool" -d rxe0 -p $port -u 18 -F "$@" "${to[@]}" >/tmp/output 2>&1 &
+	env "${settings[@]}" timeout 120 "$tool" -d rxe0 -p $port -u 18 -F "$@" "${to[@]}" >/tmp/output 2>&1 &
 	program=$!
 	if [[ $side == server ]]; then
 		for ((i = 0; i < 200; i++)); do
