@@ -31,6 +31,21 @@ static bool bad_time(const struct timespec *t)
 	return t->tv_nsec < 0 || t->tv_nsec >= 1000000000;
 }
 
+/* Forget what far.c has for a shared object at this address: it is destroyed, or made anew. 0. */
+static int forget(void *object)
+{
+	if (!shim.near)
+		far_forget(object);
+	return 0;
+}
+
+/* Make a shared object anew, all of it 0. 0. */
+static int init_object(void *object, size_t size)
+{
+	memset(object, 0, size);
+	return forget(object);
+}
+
 /* ---- mutexes --------------------------------------------------------------------------------------- */
 
 EXPORT int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *attr)
@@ -48,10 +63,8 @@ EXPORT int pthread_mutex_init(pthread_mutex_t *m, const pthread_mutexattr_t *att
 		return cannot("a robust mutex"), ENOTSUP;
 	if (protocol != PTHREAD_PRIO_NONE)
 		return cannot("a mutex with a priority protocol"), ENOTSUP;
-	memset(m, 0, sizeof(*m));
+	init_object(m, sizeof(*m));
 	m->__data.__kind = kind;
-	if (!shim.near)
-		far_forget(m);
 	return 0;
 }
 
@@ -59,11 +72,9 @@ EXPORT int pthread_mutex_destroy(pthread_mutex_t *m)
 {
 	if (!is_shared(m))
 		return NEXT(pthread_mutex_destroy)(m);
-	if (!shim.near)
-		far_forget(m);
-	else if (m->__data.__lock)
+	if (shim.near && m->__data.__lock)
 		return EBUSY;
-	return 0;
+	return forget(m);
 }
 
 EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
@@ -125,20 +136,14 @@ EXPORT int pthread_cond_init(pthread_cond_t *c, const pthread_condattr_t *attr)
 		return NEXT(pthread_cond_init)(c, attr);
 	if (attr)
 		pthread_condattr_getclock(attr, &clock);
-	memset(c, 0, sizeof(*c));
+	init_object(c, sizeof(*c));
 	((struct cond_extra *)c)->clock = clock == CLOCK_MONOTONIC;
-	if (!shim.near)
-		far_forget(c);
 	return 0;
 }
 
 EXPORT int pthread_cond_destroy(pthread_cond_t *c)
 {
-	if (!is_shared(c))
-		return NEXT(pthread_cond_destroy)(c);
-	if (!shim.near)
-		far_forget(c);
-	return 0;
+	return is_shared(c) ? forget(c) : NEXT(pthread_cond_destroy)(c);
 }
 
 static int wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
@@ -189,20 +194,14 @@ EXPORT int pthread_barrier_init(pthread_barrier_t *b, const pthread_barrierattr_
 		return NEXT(pthread_barrier_init)(b, attr, n);
 	if (!n || n > INT_MAX)
 		return EINVAL;
-	memset(b, 0, sizeof(*b));
+	init_object(b, sizeof(*b));
 	((struct barrier_extra *)b)->n = n;
-	if (!shim.near)
-		far_forget(b);
 	return 0;
 }
 
 EXPORT int pthread_barrier_destroy(pthread_barrier_t *b)
 {
-	if (!is_shared(b))
-		return NEXT(pthread_barrier_destroy)(b);
-	if (!shim.near)
-		far_forget(b);
-	return 0;
+	return is_shared(b) ? forget(b) : NEXT(pthread_barrier_destroy)(b);
 }
 
 EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
@@ -218,19 +217,12 @@ EXPORT int pthread_rwlock_init(pthread_rwlock_t *l, const pthread_rwlockattr_t *
 {
 	if (!is_shared(l))
 		return NEXT(pthread_rwlock_init)(l, attr);
-	memset(l, 0, sizeof(*l));
-	if (!shim.near)
-		far_forget(l);
-	return 0;
+	return init_object(l, sizeof(*l));
 }
 
 EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *l)
 {
-	if (!is_shared(l))
-		return NEXT(pthread_rwlock_destroy)(l);
-	if (!shim.near)
-		far_forget(l);
-	return 0;
+	return is_shared(l) ? forget(l) : NEXT(pthread_rwlock_destroy)(l);
 }
 
 static int rwlock(pthread_rwlock_t *l, bool write, bool wait_)
@@ -336,11 +328,7 @@ EXPORT int sem_init(sem_t *s, int shared, unsigned int value)
 
 EXPORT int sem_destroy(sem_t *s)
 {
-	if (!is_shared(s))
-		return NEXT(sem_destroy)(s);
-	if (!shim.near)
-		far_forget(s);
-	return 0;
+	return is_shared(s) ? forget(s) : NEXT(sem_destroy)(s);
 }
 
 static int sem(sem_t *s, bool wait_, clockid_t clock, const struct timespec *until)
