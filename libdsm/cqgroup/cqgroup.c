@@ -3,8 +3,9 @@
  * cqgroup.c - one group: its vectors, the CQs on them, what was counted.
  *
  * The lock guards the list of CQs and the numbers of CQs per vector; it is held for a search, never during a call of
- * libibverbs. The lock of the host's loads (load.c) is taken inside it. A CQ is in the list from after it was made until before it is destroyed, so an address that libibverbs uses
- * again is never there twice. Events and completions are counted without the lock.
+ * libibverbs. The lock of the host's loads (load.c) is taken inside it. A CQ is in the list from after it was made until
+ * before it is destroyed, so an address that libibverbs uses again is never there twice. Events and completions are counted
+ * without the lock.
  */
 #include "cqgroup.h"
 

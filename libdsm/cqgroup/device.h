@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* device.h - what the groups want to know of a device: its vectors, the CPUs beside it, whether it has interrupts. */
-#ifndef NET_CQGROUP_DEVICE_H
-#define NET_CQGROUP_DEVICE_H
+#ifndef CQGROUP_DEVICE_H
+#define CQGROUP_DEVICE_H
 
 #include <infiniband/verbs.h>
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* load.h - how many CQs the processes of this host have on each completion vector of a device. */
-#ifndef NET_CQGROUP_LOAD_H
-#define NET_CQGROUP_LOAD_H
-
-#include <stdbool.h>
+#ifndef CQGROUP_LOAD_H
+#define CQGROUP_LOAD_H
 
 struct cqload;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* set.h - sets of small numbers, vectors or CPUs, and the lists that people write for them: "0-1,4". */
-#ifndef NET_CQGROUP_SET_H
-#define NET_CQGROUP_SET_H
+#ifndef CQGROUP_SET_H
+#define CQGROUP_SET_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* table.h - inside the groups: making them from what is known of a device. */
-#ifndef NET_CQGROUP_TABLE_H
-#define NET_CQGROUP_TABLE_H
+#ifndef CQGROUP_TABLE_H
+#define CQGROUP_TABLE_H
 
 #include "cqgroup.h"
 #include "cqgroup/device.h"
