@@ -430,7 +430,10 @@ struct placing {
 	long home;
 };
 
-/* The rank that the thread of this number is created on. A hint: what cannot move stays where it is. */
+/*
+ * The home is the rank that the thread of this number is created on. A hint: what cannot move stays where it is. So this is not
+ * dsm_malloc_on(), which fails then, and whose memory free() does not take.
+ */
 static void place(void *arg)
 {
 	struct placing p = *(struct placing *)arg;
