@@ -167,6 +167,7 @@ SO_DEFS      := $(if $(SAN),,-Wl,-z,defs)
 # Per folder: what is special about compiling it.
 $(B)/core/%.o:            EXTRA = -ffreestanding
 $(B)/obj/libdsm/%.o:      EXTRA = $(CPPFLAGS_LIB)
+$(B)/obj/libdsm/pthread/thread.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions # it has handlers that unwinding passes
 $(B)/obj/apps/%.o:        EXTRA = -D_GNU_SOURCE $(APP_OPT)
 $(B)/obj/tests/unit/%.o:  EXTRA = $(CPPFLAGS_LIB) $(CHECK_CFLAGS)
 $(B)/obj/tests/model/%.o: EXTRA = -D_GNU_SOURCE
@@ -341,10 +342,11 @@ $(PRELOAD_SO): $(PRELOAD_O) $(CQGROUP_O) libdsm/cqgroup/preload/preload.map
 	$(call say,LD,$@)
 	$(Q)$(LINK) -shared -Wl,--version-script,libdsm/cqgroup/preload/preload.map -o $@ $(PRELOAD_O) $(CQGROUP_O) -ldl
 
+# Bound at once: a thread may be cancelled where the loader would look up a name, with its lock held.
 $(PTHREAD_SO): $(PTHREAD_O) $(B)/libdsm.so libdsm/pthread/pthread.map
 	$(call say,LD,$@)
-	$(Q)$(LINK) -shared -Wl,-soname,libdsm-pthread.so -Wl,--version-script,libdsm/pthread/pthread.map -Wl,-rpath,'$$ORIGIN' \
-		-o $@ $(PTHREAD_O) -L$(B) -ldsm -ldl
+	$(Q)$(LINK) -shared -Wl,-z,now -Wl,-soname,libdsm-pthread.so -Wl,--version-script,libdsm/pthread/pthread.map \
+		-Wl,-rpath,'$$ORIGIN' -o $@ $(PTHREAD_O) -L$(B) -ldsm -ldl
 
 $(ANL_A): $(ANL_O)
 	$(call say,AR,$@)

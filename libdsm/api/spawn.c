@@ -8,13 +8,21 @@
  *
  * A miss of a block of the stack cannot be handled on that stack: part of the thread's private stack is its alternate one for
  * signals. And the runtime cannot run there: it may not miss a block while it holds a lock. dsm_call() goes to the private stack.
+ *
+ * Cancellation and exit are the C library's. Its unwinding ends in run_here(), so the thread that is left can say that it has
+ * ended; and at the foot of the private stack of dsm_call(), from where it goes on on the shared one. There it compares addresses:
+ * frames of the private stack look to it as if they lay beyond all handlers of the shared one. The signal by which the C library
+ * interrupts a system call is handled on the alternate stack, for the kernel cannot wait for a block of the shared one.
  */
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
-#include <setjmp.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "api/api.h"
 #include "engine/call.h"
@@ -46,10 +54,21 @@ struct record {
 
 static __thread struct {
 	struct record *record;
-	char *low, *high; /* its shared stack */
-	char *own;        /* top of the private one for dsm_call() */
-	jmp_buf out;
+	char *low, *high;            /* its shared stack */
+	char *own;                   /* top of the private one for dsm_call() */
+	bool exits;                  /* by dsm_thread_exit() */
+	__pthread_unwind_buf_t call; /* of dsm_call() */
 } self;
+
+/* A thread of this rank that can be cancelled. */
+struct live {
+	struct live *next;
+	struct record *record;
+	pthread_t thread;
+};
+
+static struct live *lives;
+static pthread_mutex_t lives_lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
 
 static uint32_t spawned; /* by this rank; atomic */
 static uint32_t ending;  /* threads here that others may take for ended, and that are still in the runtime; atomic */
@@ -87,6 +106,22 @@ __asm__(".text\n\t"
 	".cfi_endproc\n\t"
 	".size dsm_call_on, . - dsm_call_on");
 
+/*
+ * fn(arg). True: the thread ends, by cancellation or exit, and the unwinding stops here. What pthread_cleanup_push() expands to;
+ * but the handler would have to go on with the unwinding.
+ */
+static bool unwinds(void (*fn)(void *), void *arg, __pthread_unwind_buf_t *here)
+{
+	if (__sigsetjmp_cancel(here->__cancel_jmp_buf, 0)) {
+		__pthread_unregister_cancel(here);
+		return true;
+	}
+	__pthread_register_cancel(here);
+	fn(arg);
+	__pthread_unregister_cancel(here);
+	return false;
+}
+
 static void run(void *arg)
 {
 	struct record *r = arg;
@@ -102,56 +137,149 @@ static void warm(const struct record *r)
 		dsm_acquire(top - WARM, WARM, DSM_WRITE);
 }
 
-static void run_on_shared(struct record *r)
+static void run_on_shared(void *arg)
 {
+	struct record *r = arg;
 	char signals[SIGNAL_STACK], calls[CALL_STACK];
-	stack_t alternate = { .ss_sp = signals, .ss_size = sizeof(signals) }, before;
 
 	if (!one_node()) {
-		sigaltstack(&alternate, &before);
+		sigaltstack(&(stack_t){ .ss_sp = signals, .ss_size = sizeof(signals) }, NULL);
 		fault_alternate_stack();
 	}
 	warm(r);
 	self.low = r->stack;
 	self.high = (char *)r;
 	self.own = (char *)((uintptr_t)(calls + sizeof(calls)) & ~63ul);
-	if (!_setjmp(self.out))
-		dsm_call_on((char *)((uintptr_t)r & ~63ul), run, r);
-	self.low = self.high = NULL;
-	if (!one_node())
-		sigaltstack(&before, NULL);
+	dsm_call_on((char *)((uintptr_t)r & ~63ul), run, r);
 }
 
+/* The thread's private stacks are further in than the frame where the unwinding stops. It is not cancelled any more after this. */
 static void run_here(struct record *r)
 {
+	__pthread_unwind_buf_t here;
+	stack_t before;
+	bool unwound;
+
+	sigaltstack(NULL, &before);
 	self.record = r;
-	if (r->shared)
-		run_on_shared(r);
-	else if (!_setjmp(self.out))
-		run(r);
+	self.exits = false;
+	unwound = unwinds(r->shared ? run_on_shared : run, r, &here);
+	self.low = self.high = NULL;
+	sigaltstack(&before, NULL);
+	if (unwound && !self.exits)
+		r->result = PTHREAD_CANCELED;
 	self.record = NULL;
+}
+
+struct called {
+	void (*fn)(void *);
+	void *arg;
+	bool unwound;
+};
+
+static void call(void *arg)
+{
+	struct called *c = arg;
+
+	c->unwound = unwinds(c->fn, c->arg, &self.call);
 }
 
 DSM_API void dsm_call(void (*fn)(void *), void *arg)
 {
 	const char *here = __builtin_frame_address(0);
+	struct called c = { fn, arg, false };
 
-	if (here >= self.low && here < self.high && !one_node())
-		dsm_call_on(self.own, fn, arg);
-	else
+	if (here < self.low || here >= self.high || one_node()) {
 		fn(arg);
+		return;
+	}
+	dsm_call_on(self.own, call, &c);
+	if (c.unwound)
+		__pthread_unwind_next(&self.call);
+}
+
+static void *decoy(void *arg)
+{
+	pause();
+	return arg;
+}
+
+/* As the kernel has it: the C library does not let its own signals be changed. */
+struct signal_action {
+	void *handler;
+	unsigned long flags;
+	void *restorer;
+	uint64_t mask;
+};
+#define SIGNAL_OF_CANCEL 32
+
+/* The C library installs the handler, and loads what unwinds, when a thread is cancelled first. */
+static void prepare_cancel(void)
+{
+	struct signal_action a;
+	pthread_t t;
+
+	if (pthread_create(&t, NULL, decoy, NULL))
+		return;
+	pthread_cancel(t);
+	pthread_join(t, NULL);
+	if (syscall(SYS_rt_sigaction, SIGNAL_OF_CANCEL, NULL, &a, sizeof(a.mask)))
+		return;
+	a.flags |= SA_ONSTACK;
+	syscall(SYS_rt_sigaction, SIGNAL_OF_CANCEL, &a, NULL, sizeof(a.mask));
+}
+
+static void note(struct live *l)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, prepare_cancel);
+	pthread_mutex_lock(&lives_lock);
+	l->next = lives;
+	lives = l;
+	pthread_mutex_unlock(&lives_lock);
+}
+
+static void forget(struct live *l)
+{
+	struct live **at;
+
+	pthread_mutex_lock(&lives_lock);
+	for (at = &lives; *at != l; at = &(*at)->next)
+		;
+	*at = l->next;
+	pthread_mutex_unlock(&lives_lock);
+}
+
+/* The service thread, which looks at no record. A thread that has ended is not there, and that is no error. */
+static int cancel(uint64_t arg)
+{
+	struct live *l;
+
+	pthread_mutex_lock(&lives_lock);
+	for (l = lives; l && (uintptr_t)l->record != arg; l = l->next)
+		;
+	if (l)
+		pthread_cancel(l->thread);
+	pthread_mutex_unlock(&lives_lock);
+	return 0;
 }
 
 /* A thread of the program. It was created with all signals blocked. */
 static void *body(void *arg)
 {
-	struct record *r = arg;
+	struct live *l = arg;
+	struct record *r = l->record;
 	sigset_t none;
 	dsm_sem_t done;
+	int state;
 
 	sigemptyset(&none);
 	pthread_sigmask(SIG_SETMASK, &none, NULL);
 	run_here(r);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	forget(l);
+	free(l);
 	done = r->done;
 	__atomic_fetch_add(&ending, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_exchange_n(&r->state, ENDED, __ATOMIC_SEQ_CST) == DETACHED)
@@ -175,25 +303,36 @@ void spawn_settle(void)
 /* The record is not looked at: the service thread touches no shared memory. */
 static int start(uint64_t arg)
 {
+	struct live *l = malloc(sizeof(*l));
 	pthread_attr_t attr;
 	sigset_t all, before;
-	pthread_t t;
 	int err;
 
+	if (!l)
+		return -EAGAIN;
+	l->record = (struct record *)(uintptr_t)arg;
+	note(l);
 	sigfillset(&all);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, OWN_STACK + STACK_DEFAULT);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	err = pthread_create(&t, &attr, body, (void *)(uintptr_t)arg);
+	pthread_mutex_lock(&lives_lock); /* l->thread is there before anybody looks for it */
+	err = pthread_create(&l->thread, &attr, body, l);
+	pthread_mutex_unlock(&lives_lock);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
+	if (err) {
+		forget(l);
+		free(l);
+	}
 	return -err;
 }
 
 void spawn_start(void)
 {
 	call_spawn = start;
+	call_cancel = cancel;
 }
 
 /* Ranks in turn, beginning behind this one; or so many threads on each before the next one's turn. */
@@ -284,6 +423,20 @@ DSM_API int dsm_join(dsm_thread_t t, void **result)
 	return 0;
 }
 
+DSM_API int dsm_cancel(dsm_thread_t t)
+{
+	const struct record *r = (const struct record *)(uintptr_t)t.id;
+	int err = api_ready();
+
+	if (err)
+		return err;
+	if (!r)
+		return -EINVAL;
+	while ((err = call_rank((uint16_t)r->rank, CALL_CANCEL, &t.id, sizeof(t.id), NULL, 0)) == -EAGAIN)
+		sched_yield(); /* the service thread there has too much to do */
+	return err;
+}
+
 DSM_API int dsm_detach(dsm_thread_t t)
 {
 	struct record *r = (struct record *)(uintptr_t)t.id;
@@ -317,13 +470,15 @@ DSM_API void dsm_thread_exit(void *result)
 	if (!self.record)
 		dsm_abort(70, "dsm_thread_exit() by a thread that dsm_spawn() has not made");
 	self.record->result = result;
-	_longjmp(self.out, 1);
+	self.exits = true;
+	pthread_exit(result);
 }
 
 DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, void **result)
 {
-	struct record *r;
+	struct live l = { .thread = pthread_self() };
 	int err = api_ready();
+	struct record *r;
 
 	if (err)
 		return err;
@@ -333,7 +488,10 @@ DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), v
 	if (err)
 		return err;
 	r->rank = job.rank;
+	l.record = r;
+	note(&l);
 	run_here(r);
+	forget(&l);
 	if (result)
 		*result = r->result;
 	release(r);

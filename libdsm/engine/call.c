@@ -3,8 +3,8 @@
  * call.c - calls with answers of any size: names of regions, statistics, frees.
  *
  * A call is to a rank. Most need only the memory of its node: any rank there serves them, the caller itself where it is of that
- * node. CALL_FIND, CALL_VECTORS, CALL_TRIM and CALL_SPAWN need the callee's process: they go to its service thread, inside a node
- * by mail.
+ * node. CALL_FIND, CALL_VECTORS, CALL_TRIM, CALL_SPAWN and CALL_CANCEL need the callee's process: they go to its service thread,
+ * inside a node by mail.
  */
 #include "engine/call.h"
 
@@ -50,6 +50,7 @@ struct found {
 };
 
 int (*call_spawn)(uint64_t arg);
+int (*call_cancel)(uint64_t arg);
 
 static int find(uint64_t arg, void *out, size_t room)
 {
@@ -71,7 +72,7 @@ static int find(uint64_t arg, void *out, size_t room)
 /* Which calls are for the callee's process alone, by its service thread. */
 static bool is_private(enum call_op op)
 {
-	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_TRIM || op == CALL_SPAWN;
+	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_TRIM || op == CALL_SPAWN || op == CALL_CANCEL;
 }
 
 /* What only the callee's process can tell. */
@@ -84,6 +85,8 @@ static int serve_private(enum call_op op, uint64_t arg, void *out, size_t room)
 		return owner_trim(arg, out, room);
 	if (op == CALL_SPAWN)
 		return call_spawn ? call_spawn(arg) : -ENOSYS;
+	if (op == CALL_CANCEL)
+		return call_cancel ? call_cancel(arg) : -ENOSYS;
 	if (op != CALL_VECTORS || room < sizeof(struct stats_vectors))
 		return -EINVAL;
 	stats_vectors(out);
@@ -129,6 +132,7 @@ static int serve(uint16_t rank, enum call_op op, const void *in, size_t in_size,
 		return find(args[0], out, *out_size);
 	case CALL_VECTORS:
 	case CALL_SPAWN:
+	case CALL_CANCEL:
 	case CALL_TRIM:
 		if (rank != job.rank)
 			return -EINVAL;

@@ -27,6 +27,7 @@ enum call_op {
 	CALL_TRIM,
 	CALL_SPAWN,
 	CALL_UNITS,
+	CALL_CANCEL,
 	CALL_OPS
 };
 
@@ -42,8 +43,9 @@ int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, vo
 void call_arrived(const struct msg *m, const void *payload, size_t size);
 int call_returned(const struct msg *m, const void *payload, size_t size);
 
-/* What CALL_SPAWN does: with its argument, by the service thread. Set before the job runs. */
+/* What CALL_SPAWN and CALL_CANCEL do: with their argument, by the service thread. Set before the job runs. */
 extern int (*call_spawn)(uint64_t arg);
+extern int (*call_cancel)(uint64_t arg);
 
 /* The service thread: calls only this process can serve, its own and those it hands on inside its node; these block. */
 void call_mail(void);

@@ -207,6 +207,9 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 /* Wait for its end; *result: what it returned. By one thread, once. -EINVAL: detached. -EDEADLK: this thread. */
 DSM_API int dsm_join(dsm_thread_t t, void **result);
 DSM_API int dsm_detach(dsm_thread_t t);          /* nobody will join it; never blocks. -EINVAL: it is detached */
+/* As pthread_cancel(3) with the deferred type; dsm_join() then gives PTHREAD_CANCELED. By any rank; blocks for a round trip. A
+ * thread that has ended, and was not joined, is no error. -EINVAL: id 0. */
+DSM_API int dsm_cancel(dsm_thread_t t);
 DSM_API void dsm_thread_exit(void *result) __attribute__((noreturn)); /* end this thread; only of dsm_spawn() and dsm_run() */
 DSM_API dsm_thread_t dsm_self(void);             /* id 0: a thread that dsm_spawn() has not made */
 DSM_API int dsm_thread_rank(dsm_thread_t t);     /* where it runs. -EINVAL: id 0 */

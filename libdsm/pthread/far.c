@@ -13,7 +13,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define BUCKETS 4096u
 #define LOCKS 64u
@@ -261,7 +260,7 @@ static int lock_until(const struct job *j, dsm_mutex_t *m)
 	int err;
 
 	while ((err = dsm_mutex_trylock(m)) == -EBUSY && now() < j->until)
-		usleep(POLL_US);
+		nap(POLL_US);
 	return err == -EBUSY ? -ETIMEDOUT : err;
 }
 

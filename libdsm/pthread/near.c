@@ -58,6 +58,18 @@ static int wait_for(uint32_t *word, uint32_t seen, clockid_t clock, const struct
 	return 0;
 }
 
+/* The same as a cancellation point: the caller has a handler in place, which need not be told how far this has come. */
+static int wait_point(uint32_t *word, uint32_t seen, clockid_t clock, const struct timespec *until)
+{
+	int (*const choose)(int, int *) = NEXT(pthread_setcanceltype);
+	int type, err;
+
+	choose(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	err = wait_for(word, seen, clock, until);
+	choose(type, &type);
+	return err;
+}
+
 static void wake(uint32_t *word, int n)
 {
 	syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
@@ -164,29 +176,58 @@ int near_unlock(pthread_mutex_t *mutex)
 	return 0;
 }
 
+struct waiter {
+	struct cond *c;
+	pthread_mutex_t *mutex;
+	uint32_t seq, count;
+};
+
 /* A recursive mutex is let go as a whole, and had again as often. */
+static void lock_again(struct waiter *w)
+{
+	struct mutex *m = (struct mutex *)w->mutex;
+
+	near_lock(w->mutex, CLOCK_REALTIME, NULL);
+	if (!plain(m))
+		m->count = w->count;
+	__atomic_fetch_sub(&w->c->waiters, 1, __ATOMIC_SEQ_CST);
+}
+
+/* A thread that is cancelled: a signal that has come all the same is for another. */
+static void wait_ended(void *arg)
+{
+	struct waiter *w = arg;
+
+	if (__atomic_load_n(&w->c->seq, __ATOMIC_SEQ_CST) != w->seq)
+		wake(&w->c->seq, 1);
+	lock_again(w);
+}
+
 int near_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
 {
 	struct cond *c = (struct cond *)cond;
 	struct mutex *m = (struct mutex *)mutex;
-	const uint32_t seq = __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST), count = m->count;
+	struct waiter w = {
+		.c = c, .mutex = mutex, .seq = __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST), .count = m->count
+	};
 	int err;
 
+	pthread_testcancel();
 	__atomic_fetch_add(&c->waiters, 1, __ATOMIC_SEQ_CST);
 	if (!plain(m))
 		m->count = 0;
 	err = near_unlock(mutex);
-	if (err)
-		goto out;
-	err = wait_for(&c->seq, seq, clock, until);
-	near_lock(mutex, CLOCK_REALTIME, NULL);
-	if (err == ETIMEDOUT && __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST) != seq)
-		err = 0;
-out:
-	if (!plain(m))
-		m->count = count;
-	__atomic_fetch_sub(&c->waiters, 1, __ATOMIC_SEQ_CST);
-	return err;
+	if (err) {
+		if (!plain(m))
+			m->count = w.count;
+		__atomic_fetch_sub(&c->waiters, 1, __ATOMIC_SEQ_CST);
+		return err;
+	}
+	pthread_cleanup_push(wait_ended, &w);
+	err = wait_point(&c->seq, w.seq, clock, until);
+	pthread_cleanup_pop(0);
+	lock_again(&w);
+	return err == ETIMEDOUT && __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST) != w.seq ? 0 : err;
 }
 
 int near_wake(pthread_cond_t *cond, bool all)
@@ -269,11 +310,34 @@ int near_rwunlock(pthread_rwlock_t *lock)
 }
 
 /* sem[0]: the value; sem[1]: sleepers. */
+static void sleep_ended(void *arg)
+{
+	uint32_t *sem = arg;
+
+	__atomic_fetch_sub(&sem[1], 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(sem, __ATOMIC_SEQ_CST)) /* another may have it */
+		wake(sem, 1);
+}
+
+static int sleep_on(uint32_t *sem, clockid_t clock, const struct timespec *until)
+{
+	int err;
+
+	__atomic_fetch_add(&sem[1], 1, __ATOMIC_SEQ_CST);
+	pthread_cleanup_push(sleep_ended, sem);
+	err = wait_point(sem, 0, clock, until);
+	pthread_cleanup_pop(0);
+	__atomic_fetch_sub(&sem[1], 1, __ATOMIC_SEQ_CST);
+	return err;
+}
+
 int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until)
 {
 	uint32_t seen = __atomic_load_n(sem, __ATOMIC_RELAXED);
 	int err = 0;
 
+	if (wait)
+		pthread_testcancel();
 	for (;;) {
 		while (seen)
 			if (__atomic_compare_exchange_n(sem, &seen, seen - 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
@@ -282,9 +346,7 @@ int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timesp
 			return EAGAIN;
 		if (err)
 			return err;
-		__atomic_fetch_add(&sem[1], 1, __ATOMIC_SEQ_CST);
-		err = wait_for(sem, 0, clock, until);
-		__atomic_fetch_sub(&sem[1], 1, __ATOMIC_SEQ_CST);
+		err = sleep_on(sem, clock, until);
 		seen = __atomic_load_n(sem, __ATOMIC_RELAXED);
 	}
 }

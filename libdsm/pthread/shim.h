@@ -60,7 +60,12 @@ struct team {
 };
 
 extern struct team *team;
-extern uint64_t main_thread; /* rank 0's */
+
+/* main(): fn(arg), by the thread that is then rank 0's first. */
+void *run_as_main(void *(*fn)(void *), void *arg);
+
+/* Sleep in a call that is no cancellation point. */
+void nap(unsigned int us);
 
 /* For this library: as malloc() of the program. NULL. */
 void *shared_alloc(size_t size);
@@ -81,7 +86,7 @@ int cannot(const char *what);
 
 /* ---- objects in place: one node (near.c) ---------------------------------------------------------- */
 
-/* They return 0 or a positive errno value. until NULL: for ever. */
+/* They return 0 or a positive errno value. until NULL: for ever. near_wait() and near_sem_wait() are cancellation points. */
 int near_lock(pthread_mutex_t *m, clockid_t clock, const struct timespec *until);
 int near_trylock(pthread_mutex_t *m);
 int near_unlock(pthread_mutex_t *m);
@@ -95,6 +100,7 @@ int near_sem_post(uint32_t *sem);
 
 /* ---- objects by name: several nodes (far.c) ------------------------------------------------------- */
 
+/* As those of near.c. */
 int far_lock(void *m, int kind, clockid_t clock, const struct timespec *until);
 int far_trylock(void *m, int kind);
 int far_unlock(void *m, int kind);

@@ -20,7 +20,6 @@
 
 struct shim shim;
 struct team *team;
-uint64_t main_thread;
 
 static struct {
 	const char *low, *high;
@@ -232,8 +231,12 @@ static void *call_main(void *arg)
 {
 	struct words *w = arg;
 
-	main_thread = dsm_self().id;
 	return (void *)(intptr_t)program_main(w->argc, w->argv, w->envp);
+}
+
+static void *begin_main(void *arg)
+{
+	return run_as_main(call_main, arg);
 }
 
 /* Other threads may read them: a copy in shared memory. */
@@ -261,7 +264,7 @@ static int run_main(int argc, char **argv, char **envp)
 		return program_main(argc, argv, envp);
 	w.argv = share_words(argv, argc);
 	on_exit(note_status, NULL); /* here: the C library runs destructors before handlers that came before main() */
-	must("main()", dsm_run(&opt, call_main, &w, &result));
+	must("main()", dsm_run(&opt, begin_main, &w, &result));
 	return (int)(intptr_t)result;
 }
 

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <semaphore.h>
 #include <string.h>
+#include <unistd.h>
 
 #define KIND(m) ((m)->__data.__kind & 3)
 
@@ -24,6 +25,15 @@ uint64_t time_left(clockid_t clock, const struct timespec *until)
 	clock_gettime(clock, &t);
 	ns = (until->tv_sec - t.tv_sec) * 1000000000l + (until->tv_nsec - t.tv_nsec);
 	return ns > 0 ? (uint64_t)ns : 0;
+}
+
+void nap(unsigned int us)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	usleep(us);
+	pthread_setcancelstate(state, &state);
 }
 
 static bool bad_time(const struct timespec *t)

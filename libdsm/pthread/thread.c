@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* thread.c - threads of the program: on the ranks of the job, by dsm_spawn(). A pthread_t of theirs is the handle of libdsm. */
+/*
+ * thread.c - threads of the program: on the ranks of the job, by dsm_spawn(). A pthread_t of theirs is the handle of libdsm.
+ *
+ * Cancellation state, pthread_testcancel() and the cancellation points of the C library are its own: a thread of the program is a
+ * POSIX thread of its rank. This file is compiled with -fexceptions, so its cleanup handlers are parts of the frames that are
+ * unwound, and run on the thread's own stack, whatever stack the unwinding has begun on.
+ */
 #include "shim.h"
 
 #include <signal.h>
@@ -95,18 +101,42 @@ static void *live(void *arg)
 	return b.fn(b.arg);
 }
 
-/* What dsm_spawn() runs: so that pthread_exit() comes back here, too. */
-static void ended(void)
+/* Also on the way out of pthread_exit() and of a cancellation, behind the program's own handlers. */
+static void ended(void *arg)
 {
+	(void)arg;
 	destroy_values();
 	__atomic_fetch_sub(&team->live, 1, __ATOMIC_SEQ_CST);
 }
 
+/* What dsm_spawn() runs. */
 static void *first(void *arg)
 {
-	void *result = live(arg);
+	void *result;
 
-	ended();
+	pthread_cleanup_push(ended, NULL);
+	result = live(arg);
+	pthread_cleanup_pop(1);
+	return result;
+}
+
+/* main() has left by pthread_exit(), or was cancelled. */
+static void main_ended(void *arg)
+{
+	(void)arg;
+	destroy_values();
+	while (__atomic_load_n(&team->live, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	exit(0);
+}
+
+void *run_as_main(void *(*fn)(void *), void *arg)
+{
+	void *result;
+
+	pthread_cleanup_push(main_ended, NULL);
+	result = fn(arg);
+	pthread_cleanup_pop(0);
 	return result;
 }
 
@@ -213,47 +243,93 @@ EXPORT pthread_t pthread_self(void)
 
 EXPORT void pthread_exit(void *result)
 {
-	if (!shim.active || !dsm_self().id)
-		NEXT(pthread_exit)(result);
-	if (dsm_self().id == main_thread) {
-		destroy_values();
-		while (__atomic_load_n(&team->live, __ATOMIC_SEQ_CST))
-			usleep(1000);
-		exit(0);
+	static __thread bool leaves;
+
+	if (shim.active && !leaves && dsm_self().id) {
+		leaves = true; /* dsm_thread_exit() comes here again */
+		dsm_thread_exit(result);
 	}
-	ended();
-	dsm_thread_exit(result);
+	NEXT(pthread_exit)(result);
+	__builtin_unreachable();
+}
+
+static void do_cancel(void *arg)
+{
+	struct joining *out = arg, j = *out;
+
+	out->err = dsm_cancel(j.t);
+}
+
+EXPORT int pthread_cancel(pthread_t t)
+{
+	struct joining j = { .t = { t } };
+
+	if (!ours(t))
+		return NEXT(pthread_cancel)(t);
+	dsm_call(do_cancel, &j);
+	return -j.err;
+}
+
+/* The asynchronous type is noted only: such a thread is cancelled where others are. */
+EXPORT int pthread_setcanceltype(int type, int *old)
+{
+	static __thread int chosen = PTHREAD_CANCEL_DEFERRED;
+
+	if (!shim.active || !is_program(CALLER))
+		return NEXT(pthread_setcanceltype)(type, old);
+	if (type != PTHREAD_CANCEL_DEFERRED && type != PTHREAD_CANCEL_ASYNCHRONOUS)
+		return EINVAL;
+	if (old)
+		*old = chosen;
+	chosen = type;
+	if (type == PTHREAD_CANCEL_ASYNCHRONOUS)
+		pthread_testcancel();
+	return 0;
+}
+
+/* ---- once ------------------------------------------------------------------------------------------ */
+
+enum { ONCE_NOT, ONCE_RUNS, ONCE_DONE };
+
+static bool take_once(int *state)
+{
+	bool mine;
+
+	pthread_spin_lock(&team->once);
+	mine = __atomic_load_n(state, __ATOMIC_ACQUIRE) == ONCE_NOT;
+	if (mine)
+		__atomic_store_n(state, ONCE_RUNS, __ATOMIC_RELAXED);
+	pthread_spin_unlock(&team->once);
+	return mine;
+}
+
+/* Cancelled in the routine: as if it had not been called. */
+static void give_once(void *state)
+{
+	__atomic_store_n((int *)state, ONCE_NOT, __ATOMIC_RELEASE);
+}
+
+static void run_once(int *state, void (*fn)(void))
+{
+	pthread_cleanup_push(give_once, state);
+	fn();
+	pthread_cleanup_pop(0);
+	__atomic_store_n(state, ONCE_DONE, __ATOMIC_RELEASE);
 }
 
 EXPORT int pthread_once(pthread_once_t *once, void (*fn)(void))
 {
-	int *state = once;
-
 	if (!is_shared(once))
 		return NEXT(pthread_once)(once, fn);
-	if (__atomic_load_n(state, __ATOMIC_ACQUIRE) == 2)
-		return 0;
-	while (pthread_spin_lock(&team->once))
-		;
-	if (__atomic_load_n(state, __ATOMIC_ACQUIRE) == 0) {
-		__atomic_store_n(state, 1, __ATOMIC_RELAXED);
-		pthread_spin_unlock(&team->once);
-		fn();
-		__atomic_store_n(state, 2, __ATOMIC_RELEASE);
-		return 0;
-	}
-	pthread_spin_unlock(&team->once);
-	while (__atomic_load_n(state, __ATOMIC_ACQUIRE) != 2)
-		usleep(100);
+	while (__atomic_load_n(once, __ATOMIC_ACQUIRE) != ONCE_DONE)
+		if (take_once(once))
+			run_once(once, fn);
+		else
+			nap(100);
 	return 0;
 }
 
 /* ---- what concerns a thread of this process alone, or cannot be ------------------------------------- */
-
-EXPORT int pthread_cancel(pthread_t t)
-{
-	return ours(t) ? cannot("pthread_cancel()") : NEXT(pthread_cancel)(t);
-}
 
 EXPORT int pthread_kill(pthread_t t, int sig)
 {

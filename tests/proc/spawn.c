@@ -2,6 +2,7 @@
 /* spawn.c - threads on other ranks: where they run, what they return, shared stacks. Run without address randomisation. */
 #include "common.h"
 
+#include <pthread.h>
 #include <sys/personality.h>
 #include <unistd.h>
 
@@ -92,6 +93,95 @@ static void results(void)
 	test_sync();
 }
 
+/* What a thread that is cancelled has to work with; in shared memory. */
+struct cancelled {
+	dsm_sem_t never;
+	uint64_t ready, cleaned;
+};
+
+static void cleans(void *arg)
+{
+	struct cancelled *c = arg;
+
+	__atomic_fetch_add(&c->cleaned, 1, __ATOMIC_SEQ_CST);
+}
+
+static void wait_there(void *arg)
+{
+	dsm_sem_t never = ((struct cancelled *)arg)->never;
+
+	dsm_sem_wait(&never);
+}
+
+static void *waits(void *arg)
+{
+	struct cancelled *c = arg;
+
+	pthread_cleanup_push(cleans, c);
+	__atomic_store_n(&c->ready, 1, __ATOMIC_SEQ_CST);
+	dsm_call(wait_there, c);
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+static void *sleeps(void *arg)
+{
+	struct cancelled *c = arg;
+
+	pthread_cleanup_push(cleans, c);
+	__atomic_store_n(&c->ready, 1, __ATOMIC_SEQ_CST);
+	for (;;)
+		pause();
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+static void *exits(void *arg)
+{
+	pthread_cleanup_push(cleans, arg);
+	pthread_exit(arg);
+	pthread_cleanup_pop(0);
+}
+
+static void *exits_with(void *arg)
+{
+	pthread_cleanup_push(cleans, arg);
+	dsm_thread_exit(arg);
+	pthread_cleanup_pop(0);
+}
+
+static void cancels(void)
+{
+	void *(*const fns[])(void *) = { waits, sleeps, exits, exits_with };
+	struct cancelled *c = NULL;
+	int i, r, shared;
+
+	if (test_rank == 0) {
+		c = dsm_calloc(1, sizeof(*c));
+		MUST(dsm_sem_init(&c->never, 0));
+	}
+	for (i = 0; c && i < 4; i++)
+		for (r = 0; r < test_size; r++)
+			for (shared = 0; shared < 2; shared++) {
+				const struct dsm_thread_options opt = { .shared_stack = shared };
+				dsm_thread_t t;
+				void *got;
+
+				c->ready = c->cleaned = 0;
+				MUST(dsm_spawn(&t, r, &opt, fns[i], c));
+				while (i < 2 && !see(&c->ready))
+					test_nap(100000);
+				if (i < 2)
+					MUST(dsm_cancel(t));
+				MUST(dsm_join(t, &got));
+				REQUIRE(got == (i == 3 ? c : PTHREAD_CANCELED) && see(&c->cleaned) == 1,
+					"thread %d on rank %d: %p, cleaned %lu", i, r, got, see(&c->cleaned));
+			}
+	if (c)
+		MUST(dsm_free(c));
+	test_sync();
+}
+
 static void refuses(void)
 {
 	dsm_thread_t t = { 0 };
@@ -101,6 +191,7 @@ static void refuses(void)
 	EXPECT(dsm_spawn(&t, 0, NULL, NULL, NULL), -EINVAL);
 	EXPECT(dsm_join(t, NULL), -EINVAL);
 	EXPECT(dsm_detach(t), -EINVAL);
+	EXPECT(dsm_cancel(t), -EINVAL);
 	EXPECT(dsm_thread_rank(dsm_self()), -EINVAL);
 	MUST(dsm_spawn(&t, -1, &(struct dsm_thread_options){ .detached = 1 }, leaves, NULL));
 	test_nap(200000000); /* nobody can wait for it, and the job must not end before it */
@@ -125,7 +216,9 @@ static void many(void)
 
 int main(int argc, char **argv)
 {
-	static const struct test_part parts[] = { { "results", results }, { "refuses", refuses }, { "many", many } };
+	static const struct test_part parts[] = {
+		{ "results", results }, { "cancels", cancels }, { "refuses", refuses }, { "many", many }
+	};
 
 	/* Functions have to be at one address. */
 	if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE)) {

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause
+// unwind.cc - a plain C++ program: destructors, handlers and catch clauses of threads that are cancelled or end by pthread_exit().
+#include <cstdio>
+#include <cxxabi.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <string>
+#include <unistd.h>
+
+static std::string *line;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static sem_t none;
+static volatile int ready;
+
+struct Guard {
+	const char *name;
+	Guard(const char *n) : name(n)
+	{
+	}
+	~Guard()
+	{
+		*line += std::string(" ~") + name;
+	}
+};
+
+struct Locked {
+	Locked()
+	{
+		pthread_mutex_lock(&lock);
+	}
+	~Locked()
+	{
+		*line += " ~locked";
+		pthread_mutex_unlock(&lock);
+	}
+};
+
+static void handler(void *what)
+{
+	*line += std::string(" ") + static_cast<const char *>(what);
+}
+
+static void in_cond()
+{
+	Locked hold;
+
+	ready = 1;
+	for (;;)
+		pthread_cond_wait(&never, &lock);
+}
+
+static void in_sem()
+{
+	ready = 1;
+	sem_wait(&none);
+}
+
+static void in_sleep()
+{
+	ready = 1;
+	for (;;)
+		sleep(1000);
+}
+
+static void by_exit()
+{
+	ready = 1;
+	pthread_exit(line);
+}
+
+static void catches(void (*fn)())
+{
+	Guard inner("inner");
+
+	try {
+		fn();
+	} catch (abi::__forced_unwind &) {
+		*line += " caught";
+		throw;
+	}
+}
+
+static void *work(void *fn)
+{
+	Guard outer("outer");
+
+	pthread_cleanup_push(handler, const_cast<char *>("handler"));
+	catches(reinterpret_cast<void (*)()>(fn));
+	pthread_cleanup_pop(0);
+	return nullptr;
+}
+
+int main()
+{
+	static void (*const where[])() = { in_cond, in_sem, in_sleep, by_exit };
+
+	line = new std::string;
+	sem_init(&none, 0, 0);
+	for (auto *fn : where) {
+		pthread_t t;
+		void *result;
+
+		pthread_create(&t, nullptr, work, reinterpret_cast<void *>(fn));
+		while (!ready)
+			usleep(1000);
+		usleep(10000);
+		if (fn != by_exit)
+			pthread_cancel(t);
+		pthread_join(t, &result);
+		std::printf("%s %s\n", line->c_str(),
+			    result == PTHREAD_CANCELED ? "cancelled"
+				    : result == line   ? "exited"
+						       : "?");
+		line->clear();
+		ready = 0;
+	}
+	delete line;
+}
