@@ -17,7 +17,7 @@
 #define BUCKETS 4096u
 #define LOCKS 64u
 #define CACHE 65536u
-#define DEPTHS 64u
+#define HELDS 64u
 #define POLL_US 50u /* between two tries of a lock with a limit of time */
 
 enum type { T_NONE = 0, T_MUTEX, T_COND, T_RWLOCK, T_SEM, T_BARRIER };
@@ -46,11 +46,13 @@ static struct entry {
 } cache[CACHE];
 static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
-/* Recursive mutexes that this thread holds more than once. */
-static __thread struct {
+/* What this thread holds of recursive and error-checking mutexes and reader-writer locks, for libdsm has no lock taken twice. Of more
+ * than fit, each may be held once. */
+static __thread struct held {
 	const void *object;
-	uint32_t more;
-} depths[DEPTHS] __attribute__((tls_model("initial-exec")));
+	uint32_t times; /* 0: free */
+	bool reads;
+} helds[HELDS] __attribute__((tls_model("initial-exec")));
 
 static uint64_t hash(const void *object)
 {
@@ -133,20 +135,20 @@ static int make(enum type type, uint32_t value, struct handles *h)
 	return err;
 }
 
-static void unmake(enum type type, struct handles *h)
+static int unmake(enum type type, struct handles *h)
 {
 	switch (type) {
-	case T_MUTEX: dsm_mutex_destroy((dsm_mutex_t *)&h->id[0]); break;
-	case T_COND: dsm_cond_destroy((dsm_cond_t *)&h->id[0]); break;
-	case T_RWLOCK: dsm_rwlock_destroy((dsm_rwlock_t *)&h->id[0]); break;
-	case T_SEM: dsm_sem_destroy((dsm_sem_t *)&h->id[0]); break;
+	case T_MUTEX: return dsm_mutex_destroy((dsm_mutex_t *)&h->id[0]);
+	case T_COND: return dsm_cond_destroy((dsm_cond_t *)&h->id[0]);
+	case T_RWLOCK: return dsm_rwlock_destroy((dsm_rwlock_t *)&h->id[0]);
+	case T_SEM: return dsm_sem_destroy((dsm_sem_t *)&h->id[0]);
 	case T_BARRIER:
 		dsm_atomic_destroy((dsm_atomic_t *)&h->id[0]);
 		dsm_sem_destroy((dsm_sem_t *)&h->id[1]);
-		dsm_sem_destroy((dsm_sem_t *)&h->id[2]);
-		break;
+		return dsm_sem_destroy((dsm_sem_t *)&h->id[2]);
 	case T_NONE: break;
 	}
+	return 0;
 }
 
 static struct name **place(const void *object)
@@ -158,8 +160,14 @@ static struct name **place(const void *object)
 	return at;
 }
 
-/* T_NONE: no object has this name from now on. again: what there is is destroyed first. */
-static int rename_to(const void *object, enum type type, uint32_t value, bool again, struct handles *out)
+enum renaming {
+	KEEP,   /* what there is, if it has the type */
+	FREE,   /* it is destroyed first. -EBUSY: it is in use, and stays */
+	REPLACE /* the same, in use or not */
+};
+
+/* T_NONE: no object has this name from now on. */
+static int rename_to(const void *object, enum type type, uint32_t value, enum renaming how, struct handles *out)
 {
 	dsm_mutex_t lock = table->locks[hash(object) % LOCKS];
 	struct name **at, *n;
@@ -177,12 +185,12 @@ static int rename_to(const void *object, enum type type, uint32_t value, bool ag
 			*at = n;
 		}
 	}
-	if (n && (again || n->type != type)) {
+	if (n && (how != KEEP || n->type != type)) {
 		struct handles h = n->h;
+		bool stays = unmake((enum type)n->type, &h) == -EBUSY && how == FREE;
 
-		unmake((enum type)n->type, &h);
-		n->type = T_NONE;
-		err = type ? make(type, value, &h) : 0;
+		n->type = stays ? n->type : T_NONE;
+		err = stays ? -EBUSY : type ? make(type, value, &h) : 0;
 		if (!err) {
 			n->h = h;
 			n->type = type;
@@ -204,7 +212,7 @@ static int look_up(const void *object, enum type type, struct handles *h)
 
 	if (cached(object, type, h))
 		return 0;
-	err = rename_to(object, type, 0, false, h);
+	err = rename_to(object, type, 0, KEEP, h);
 	if (!err)
 		remember(object, type, h);
 	return err;
@@ -227,6 +235,7 @@ enum op {
 	O_SEM_TRYWAIT,
 	O_SEM_POST,
 	O_SEM_INIT,
+	O_DESTROY,
 	O_FORGET
 };
 
@@ -281,6 +290,7 @@ static enum type type_of(enum op op)
 	case O_SEM_TRYWAIT:
 	case O_SEM_POST:
 	case O_SEM_INIT: return T_SEM;
+	case O_DESTROY:
 	case O_FORGET: break;
 	}
 	return T_NONE;
@@ -316,6 +326,7 @@ static int perform(const struct job *j, struct handles *h)
 	case O_SEM_TRYWAIT: return dsm_sem_trywait(&sem);
 	case O_SEM_POST: return dsm_sem_post(&sem, 1);
 	case O_SEM_INIT:
+	case O_DESTROY:
 	case O_FORGET: break;
 	}
 	return -EINVAL;
@@ -327,8 +338,8 @@ static void run(void *arg)
 	struct handles h = { { 0 } };
 	int err, tries;
 
-	if (j.op == O_SEM_INIT || j.op == O_FORGET) {
-		err = rename_to(j.object, type_of(j.op), j.n, true, &h);
+	if (j.op == O_SEM_INIT || j.op == O_DESTROY || j.op == O_FORGET) {
+		err = rename_to(j.object, type_of(j.op), j.n, j.op == O_DESTROY ? FREE : REPLACE, &h);
 		if (!err && j.op == O_SEM_INIT)
 			remember(j.object, T_SEM, &h);
 		else
@@ -364,64 +375,76 @@ static struct job job_of(enum op op, void *object, clockid_t clock, const struct
 	return j;
 }
 
-static int again(const void *object)
-{
-	unsigned int i, free = DEPTHS;
-
-	for (i = 0; i < DEPTHS && depths[i].object != object; i++)
-		if (!depths[i].more && free == DEPTHS)
-			free = i;
-	i = i < DEPTHS ? i : free;
-	if (i == DEPTHS)
-		return EAGAIN;
-	depths[i].object = object;
-	depths[i].more++;
-	return 0;
-}
-
-static bool less(const void *object)
+static struct held *held(const void *object)
 {
 	unsigned int i;
 
-	for (i = 0; i < DEPTHS; i++)
-		if (depths[i].object == object && depths[i].more) {
-			depths[i].more--;
-			return true;
-		}
-	return false;
+	for (i = 0; i < HELDS && (helds[i].object != object || !helds[i].times); i++)
+		;
+	return i < HELDS ? &helds[i] : NULL;
+}
+
+static void hold(const void *object, bool reads)
+{
+	unsigned int i;
+
+	for (i = 0; i < HELDS && helds[i].times; i++)
+		;
+	if (i < HELDS)
+		helds[i] = (struct held){ object, 1, reads };
+}
+
+static int again(struct held *h)
+{
+	if (h->times == UINT32_MAX)
+		return EAGAIN;
+	h->times++;
+	return 0;
+}
+
+/* Does it stay held? */
+static bool less(struct held *h)
+{
+	return h && --h->times;
+}
+
+static bool knows_owner(int kind)
+{
+	return kind == PTHREAD_MUTEX_RECURSIVE || kind == PTHREAD_MUTEX_ERRORCHECK;
+}
+
+static int lock(struct job *j, int kind, int if_held)
+{
+	struct held *h = knows_owner(kind) ? held(j->object) : NULL;
+	int err;
+
+	if (h)
+		return kind == PTHREAD_MUTEX_RECURSIVE ? again(h) : if_held;
+	err = go(j);
+	if (!err && knows_owner(kind))
+		hold(j->object, false);
+	return err == EDEADLK && kind == PTHREAD_MUTEX_RECURSIVE ? EAGAIN : err;
 }
 
 int far_lock(void *m, int kind, clockid_t clock, const struct timespec *until)
 {
 	struct job j = job_of(O_LOCK, m, clock, until);
-	int err = go(&j);
 
-	return err == EDEADLK && kind == PTHREAD_MUTEX_RECURSIVE ? again(m) : err;
+	return lock(&j, kind, EDEADLK);
 }
 
 int far_trylock(void *m, int kind)
 {
 	struct job j = job_of(O_TRYLOCK, m, 0, NULL);
-	int err;
 
-	if (kind != PTHREAD_MUTEX_RECURSIVE)
-		return go(&j);
-	/* Held by this thread, or by another: unlocking tells, and is undone at once. */
-	err = go(&j);
-	if (err != EBUSY)
-		return err;
-	j.op = O_LOCK;
-	j.timed = true;
-	j.until = now();
-	err = go(&j);
-	return err == EDEADLK ? again(m) : err == ETIMEDOUT ? EBUSY : err;
+	return lock(&j, kind, EBUSY);
 }
 
 int far_unlock(void *m, int kind)
 {
 	struct job j = job_of(O_UNLOCK, m, 0, NULL);
 
-	return kind == PTHREAD_MUTEX_RECURSIVE && less(m) ? 0 : go(&j);
+	return knows_owner(kind) && less(held(m)) ? 0 : go(&j);
 }
 
 int far_wait(void *c, void *m, int kind, clockid_t clock, const struct timespec *until)
@@ -452,15 +475,24 @@ int far_barrier(void *b, uint32_t n)
 int far_rwlock(void *l, bool write, bool wait)
 {
 	struct job j = job_of(write ? O_WRLOCK : O_RDLOCK, l, 0, NULL);
+	struct held *h = held(l);
+	int err;
 
-	return wait ? go(&j) : cannot("a pthread_rwlock_try call");
+	if (h)
+		return !write && h->reads ? again(h) : wait ? EDEADLK : EBUSY;
+	if (!wait)
+		return cannot("a pthread_rwlock_try call");
+	err = go(&j);
+	if (!err)
+		hold(l, !write);
+	return err;
 }
 
 int far_rwunlock(void *l)
 {
 	struct job j = job_of(O_RWUNLOCK, l, 0, NULL);
 
-	return go(&j);
+	return less(held(l)) ? 0 : go(&j);
 }
 
 int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until)
@@ -485,9 +517,19 @@ int far_sem_init(void *s, uint32_t value)
 	return go(&j);
 }
 
+int far_destroy(void *object)
+{
+	struct job j = job_of(O_DESTROY, object, 0, NULL);
+
+	return go(&j);
+}
+
 void far_forget(void *object)
 {
 	struct job j = job_of(O_FORGET, object, 0, NULL);
+	struct held *h = held(object);
 
+	if (h)
+		h->times = 0;
 	go(&j);
 }

@@ -35,8 +35,12 @@ struct rwlock {
 	uint32_t state;   /* readers; WRITER: held for writing */
 	uint32_t writers; /* that wait: readers let them go first */
 	uint32_t seq, sleepers;
+	uint32_t owner; /* while it is held for writing */
 };
 #define WRITER 0x80000000u
+
+/* For how many locks this thread is a reader. It lets no writer go first then: the lock may be the same. */
+static __thread uint32_t reading __attribute__((tls_model("initial-exec")));
 
 static __thread uint32_t thread_id __attribute__((tls_model("initial-exec")));
 
@@ -264,10 +268,14 @@ static bool rwlock_take(struct rwlock *l, bool write)
 	uint32_t seen = __atomic_load_n(&l->state, __ATOMIC_RELAXED);
 
 	do {
-		if (write ? seen : (seen & WRITER) || __atomic_load_n(&l->writers, __ATOMIC_RELAXED))
+		if (write ? seen : (seen & WRITER) || (!reading && __atomic_load_n(&l->writers, __ATOMIC_RELAXED)))
 			return false;
 	} while (!__atomic_compare_exchange_n(&l->state, &seen, write ? WRITER : seen + 1, 0, __ATOMIC_ACQUIRE,
 					      __ATOMIC_RELAXED));
+	if (write)
+		__atomic_store_n(&l->owner, me(), __ATOMIC_RELAXED);
+	else
+		reading++;
 	return true;
 }
 
@@ -279,6 +287,8 @@ int near_rwlock(pthread_rwlock_t *lock, bool write, bool wait)
 		return 0;
 	if (!wait)
 		return EBUSY;
+	if (__atomic_load_n(&l->owner, __ATOMIC_RELAXED) == me())
+		return EDEADLK;
 	if (write)
 		__atomic_fetch_add(&l->writers, 1, __ATOMIC_SEQ_CST);
 	__atomic_fetch_add(&l->sleepers, 1, __ATOMIC_SEQ_CST);
@@ -299,10 +309,13 @@ int near_rwunlock(pthread_rwlock_t *lock)
 {
 	struct rwlock *l = (struct rwlock *)lock;
 
-	if (__atomic_load_n(&l->state, __ATOMIC_RELAXED) & WRITER)
+	if (__atomic_load_n(&l->state, __ATOMIC_RELAXED) & WRITER) {
+		__atomic_store_n(&l->owner, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&l->state, 0, __ATOMIC_SEQ_CST);
-	else
+	} else {
 		__atomic_fetch_sub(&l->state, 1, __ATOMIC_SEQ_CST);
+		reading -= reading != 0; /* another thread may give it back */
+	}
 	__atomic_fetch_add(&l->seq, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&l->sleepers, __ATOMIC_SEQ_CST))
 		wake(&l->seq, INT_MAX);

@@ -112,7 +112,8 @@ int far_rwunlock(void *l);
 int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until);
 int far_sem_post(void *s);
 int far_sem_init(void *s, uint32_t value);
-void far_forget(void *object); /* destroyed, or made anew */
+int far_destroy(void *object); /* EBUSY: it is in use */
+void far_forget(void *object); /* the same, in use or not; or made anew */
 int far_start(void);           /* collective */
 
 /* Until then, in ns; 0: it is past. */

@@ -82,9 +82,9 @@ EXPORT int pthread_mutex_destroy(pthread_mutex_t *m)
 {
 	if (!is_shared(m))
 		return NEXT(pthread_mutex_destroy)(m);
-	if (shim.near && m->__data.__lock)
-		return EBUSY;
-	return forget(m);
+	if (!shim.near)
+		return far_destroy(m);
+	return m->__data.__lock ? EBUSY : 0;
 }
 
 EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
