@@ -61,6 +61,9 @@ struct team {
 
 extern struct team *team;
 
+/* A thread of the program: as pthread_create(). */
+int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
+
 /* main(): fn(arg), by the thread that is then rank 0's first. */
 void *run_as_main(void *(*fn)(void *), void *arg);
 

@@ -156,14 +156,12 @@ static void spawn(void *arg)
 	out->err = s.err;
 }
 
-EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
 	struct spawning s = { .opt = { .shared_stack = 1 } };
 	int detached = PTHREAD_CREATE_JOINABLE;
 	struct birth *b;
 
-	if (!shim.active || !is_program(CALLER))
-		return NEXT(pthread_create)(t, attr, fn, arg);
 	if (attr) {
 		pthread_attr_getdetachstate(attr, &detached);
 		pthread_attr_getstacksize(attr, &s.opt.stack_size);
@@ -183,6 +181,13 @@ EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(
 	}
 	*t = s.made.id;
 	return 0;
+}
+
+EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
+{
+	if (!shim.active || !is_program(CALLER))
+		return NEXT(pthread_create)(t, attr, fn, arg);
+	return make_thread(t, attr, fn, arg);
 }
 
 struct joining {
