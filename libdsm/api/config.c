@@ -59,6 +59,8 @@ static const struct row {
 	  "silence after which a rank on another host is lost, in milliseconds" },
 	{ "DSM_STALL_MS", NUMBER, FIELD(stall_ms), NULL, 30000, 0, 86400000, false,
 	  "waiting time after which one line says which ranks wait for what, in milliseconds; 0: never" },
+	{ "DSM_MMAP", SWITCH, NONE, NULL, 1, 0, 1, false,
+	  "anonymous shared mappings of a program with libdsm-pthread.so are shared by all ranks" },
 	{ "DSM_STRICT", SWITCH, NONE, NULL, 0, 0, 1, false, "unknown variables that start with DSM_ are errors, not warnings" },
 	{ "DSM_HELP", SWITCH, NONE, NULL, 0, 0, 1, false, "print this table and exit" },
 };

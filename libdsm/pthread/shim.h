@@ -32,9 +32,20 @@ struct shim {
 	int rank, size;
 	char *heap, *heap_end;       /* the shared heap */
 	char *globals, *globals_end; /* the program's variables */
+	char *maps, *maps_end;       /* shared mappings (map.c) are between */
+	bool shares_maps;            /* DSM_MMAP */
 };
 
 extern struct shim shim;
+
+/* Is it of mmap(), and shared? */
+static inline bool is_mapped(const void *p)
+{
+	const char *at = p;
+
+	return at < __atomic_load_n(&shim.maps_end, __ATOMIC_RELAXED) &&
+		at >= __atomic_load_n(&shim.maps, __ATOMIC_RELAXED);
+}
 
 /* Is it in shared memory? */
 static inline bool is_shared(const void *p)
@@ -42,7 +53,8 @@ static inline bool is_shared(const void *p)
 	const char *at = p;
 
 	return shim.active &&
-		((at >= shim.heap && at < shim.heap_end) || (at >= shim.globals && at < shim.globals_end));
+		((at >= shim.heap && at < shim.heap_end) || (at >= shim.globals && at < shim.globals_end) ||
+		 is_mapped(p));
 }
 
 /* Does the program call, not a library? */
@@ -56,6 +68,9 @@ struct team {
 	pthread_spinlock_t once;
 	dsm_sem_t exits; /* somebody wants the job to end with `status` */
 	dsm_sem_t over;  /* the other ranks wait for this */
+	pthread_mutex_t maps_lock;
+	struct mapping *maps;
+	uint32_t maps_made;
 	void (*destructors[1024])(void *);
 };
 

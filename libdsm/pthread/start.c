@@ -159,6 +159,7 @@ __attribute__((constructor)) static void begin(void)
 	if (shim.size == 1)
 		return;
 	shim.near = dsm_nodes() == 1;
+	shim.shares_maps = !getenv("DSM_MMAP") || !strcmp(getenv("DSM_MMAP"), "1");
 	dl_iterate_phdr(note_code, &n);
 	must("the program's variables", dsm_adopt_globals(&globals));
 	look_around(globals);

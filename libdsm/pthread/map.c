@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * map.c - mmap(MAP_SHARED | MAP_ANONYMOUS) of the program: a region of its own, at one address on all ranks. What else the program
+ * maps is private to its rank, and goes on to the kernel; so does what libraries map.
+ *
+ * A region has to be attached by each rank. The caller has a thread on each rank do that, one rank after the other.
+ */
+#include "shim.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAGE 4096u
+
+extern void *__libc_malloc(size_t size);
+extern void __libc_free(void *p);
+
+/* In the heap, in a list of all of them under team->maps_lock. */
+struct mapping {
+	struct mapping *next;
+	void *at;
+	size_t length; /* whole pages */
+	char name[DSM_NAME_MAX];
+};
+
+/* What this process has attached. */
+static struct attached {
+	struct attached *next;
+	dsm_region_t *region;
+} * attached;
+static pthread_mutex_t attached_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Readers take no lock: the range only grows, and all of it is the job's. */
+static void widen(char *low, char *high)
+{
+	if (!shim.maps || low < shim.maps)
+		__atomic_store_n(&shim.maps, low, __ATOMIC_RELEASE);
+	if (high > shim.maps_end)
+		__atomic_store_n(&shim.maps_end, high, __ATOMIC_RELEASE);
+}
+
+static int note(dsm_region_t *r)
+{
+	struct attached *a = __libc_malloc(sizeof(*a));
+	char *base = dsm_region_base(r);
+
+	if (!a)
+		return -ENOMEM;
+	a->region = r;
+	pthread_mutex_lock(&attached_lock);
+	a->next = attached;
+	attached = a;
+	widen(base, base + dsm_region_size(r));
+	pthread_mutex_unlock(&attached_lock);
+	return 0;
+}
+
+/* NULL: this rank has not attached it. */
+static dsm_region_t *take_out(const void *base)
+{
+	struct attached **at, *a;
+	dsm_region_t *r;
+
+	pthread_mutex_lock(&attached_lock);
+	for (at = &attached; *at && dsm_region_base((*at)->region) != base; at = &(*at)->next)
+		;
+	a = *at;
+	if (a)
+		*at = a->next;
+	pthread_mutex_unlock(&attached_lock);
+	r = a ? a->region : NULL;
+	__libc_free(a);
+	return r;
+}
+
+static void *attach(void *arg)
+{
+	struct mapping m = *(struct mapping *)arg;
+	dsm_region_t *r;
+	intptr_t err = dsm_region_attach(m.name, &r);
+
+	if (!err) {
+		err = note(r);
+		if (err)
+			dsm_region_detach(r);
+	}
+	return (void *)err;
+}
+
+static void *detach(void *arg)
+{
+	struct mapping m = *(struct mapping *)arg;
+	dsm_region_t *r = take_out(m.at);
+
+	return (void *)(intptr_t)(r ? dsm_region_detach(r) : 0);
+}
+
+/* By a thread of each other rank. The first error. */
+static int everywhere(void *(*fn)(void *), struct mapping *m)
+{
+	int r, err = 0;
+
+	for (r = 0; r < shim.size; r++) {
+		void *result = NULL;
+		dsm_thread_t t;
+		int failed;
+
+		if (r == shim.rank)
+			continue;
+		failed = dsm_spawn(&t, r, NULL, fn, m);
+		if (!failed)
+			failed = dsm_join(t, &result);
+		if (!failed)
+			failed = (int)(intptr_t)result;
+		if (!err)
+			err = failed;
+	}
+	return err;
+}
+
+static void drop(struct mapping *m)
+{
+	char name[DSM_NAME_MAX];
+
+	strcpy(name, m->name);
+	dsm_region_destroy(name);
+	everywhere(detach, m);
+	detach(m);
+	dsm_free(m);
+}
+
+static int create(size_t length, struct mapping **out)
+{
+	struct mapping *m = dsm_calloc(1, sizeof(*m));
+	char name[DSM_NAME_MAX];
+	dsm_region_t *r;
+	int err;
+
+	if (!m)
+		return -ENOMEM;
+	snprintf(name, sizeof(name), "mmap %u", __atomic_fetch_add(&team->maps_made, 1, __ATOMIC_SEQ_CST));
+	err = dsm_region_create(name, length, NULL, &r);
+	if (err) {
+		dsm_free(m);
+		return err;
+	}
+	strcpy(m->name, name);
+	m->at = dsm_region_base(r);
+	m->length = length;
+	err = note(r);
+	if (err) {
+		dsm_region_destroy(name);
+		dsm_region_detach(r);
+		dsm_free(m);
+		return err;
+	}
+	err = everywhere(attach, m);
+	if (err)
+		drop(m);
+	else
+		*out = m;
+	return err;
+}
+
+struct call {
+	size_t length;
+	struct mapping *m;
+	int err;
+};
+
+static void call_create(void *arg)
+{
+	struct call *out = arg, c = *out;
+
+	c.err = create(c.length, &c.m);
+	*out = c;
+}
+
+static void call_drop(void *arg)
+{
+	struct call *out = arg, c = *out;
+
+	drop(c.m);
+}
+
+/* Neither is a cancellation point, but the calls of libdsm in them are. */
+static void call(void (*fn)(void *), struct call *c)
+{
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	dsm_call(fn, c);
+	pthread_setcancelstate(state, &state);
+}
+
+static void *map_shared(size_t length)
+{
+	struct call c = { .length = (length + PAGE - 1) & ~(size_t)(PAGE - 1) };
+
+	if (c.length < length) {
+		errno = ENOMEM;
+		return MAP_FAILED;
+	}
+	call(call_create, &c);
+	if (c.err) {
+		errno = c.err == -ENOSPC ? ENOMEM : -c.err;
+		return MAP_FAILED;
+	}
+	pthread_mutex_lock(&team->maps_lock);
+	c.m->next = team->maps;
+	team->maps = c.m;
+	pthread_mutex_unlock(&team->maps_lock);
+	return c.m->at;
+}
+
+/* What the rank's own memory would allow, and shared memory does not. NULL: nothing. */
+static const char *unable(int prot, int flags)
+{
+	if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
+		return "mmap() of shared memory at a fixed address";
+	if ((prot & (PROT_READ | PROT_WRITE | PROT_EXEC)) != (PROT_READ | PROT_WRITE))
+		return "mmap() of shared memory with a protection other than PROT_READ | PROT_WRITE";
+	return NULL;
+}
+
+EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t off)
+{
+	const int type = flags & MAP_TYPE;
+	const char *what;
+
+	if (!shim.active || !shim.shares_maps || !length || !is_program(CALLER) || !(flags & MAP_ANONYMOUS) ||
+	    (type != MAP_SHARED && type != MAP_SHARED_VALIDATE))
+		return (void *)syscall(SYS_mmap, addr, length, (long)prot, (long)flags, (long)fd, off);
+	what = unable(prot, flags);
+	if (!what)
+		return map_shared(length);
+	cannot(what);
+	errno = ENOTSUP;
+	return MAP_FAILED;
+}
+
+EXPORT void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t off) __attribute__((alias("mmap")));
+
+EXPORT int munmap(void *addr, size_t length)
+{
+	struct mapping **at;
+	struct call c = { .m = NULL };
+
+	if (!is_mapped(addr) || !is_program(CALLER))
+		return (int)syscall(SYS_munmap, addr, length);
+	pthread_mutex_lock(&team->maps_lock);
+	for (at = &team->maps; *at && (*at)->at != addr; at = &(*at)->next)
+		;
+	if (*at && length <= (*at)->length && (*at)->length - length < PAGE) {
+		c.m = *at;
+		*at = c.m->next;
+	}
+	pthread_mutex_unlock(&team->maps_lock);
+	if (c.m) {
+		call(call_drop, &c);
+		return 0;
+	}
+	cannot("munmap() of a part of shared memory");
+	errno = EINVAL;
+	return -1;
+}
+
+/* The protection of shared memory is the library's. */
+EXPORT int mprotect(void *addr, size_t length, int prot)
+{
+	if (!is_shared(addr) || !is_program(CALLER))
+		return (int)syscall(SYS_mprotect, addr, length, (long)prot);
+	if (prot == (PROT_READ | PROT_WRITE))
+		return 0;
+	errno = cannot("mprotect() of shared memory");
+	return -1;
+}
+
+EXPORT void *mremap(void *addr, size_t old, size_t length, int flags, ...)
+{
+	void *to;
+	va_list more;
+
+	va_start(more, flags);
+	to = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
+	va_end(more);
+	if (!is_shared(addr) || !is_program(CALLER))
+		return (void *)syscall(SYS_mremap, addr, old, length, (long)flags, to);
+	errno = cannot("mremap() of shared memory");
+	return MAP_FAILED;
+}
