@@ -6,6 +6,7 @@
  */
 #include "common.h"
 
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,7 +21,7 @@ static struct board { /* shared by libdsm */
 	uint64_t plain, order[64], n;
 } * board;
 static struct out { /* shared without it */
-	uint64_t a, b, c, n, order[64];
+	uint64_t a, b, c, n, order[64], go[3];
 	int node[64]; /* of each rank */
 } * out;
 static int last;
@@ -29,7 +30,7 @@ static void until(uint64_t *p, uint64_t v)
 {
 	uint64_t start = test_ns();
 
-	while (see(p) != v) {
+	while (see(p) < v) {
 		REQUIRE(test_ns() - start < 20000000000u, "waited for %lu, there is %lu", v, see(p));
 		test_nap(100000);
 	}
@@ -42,6 +43,55 @@ static void clear(void)
 		memset(out, 0, sizeof(*out));
 	test_sync();
 	out->node[test_rank] = dsm_node();
+}
+
+/* Steps of the protocol in this node. Counters of the node's own ranks are read in place: reading them adds no step. */
+static uint64_t steps_here(void)
+{
+	struct dsm_stats s;
+	uint64_t sum = 0;
+	int r;
+
+	for (r = 0; r < test_size; r++)
+		if (out->node[r] == dsm_node()) {
+			MUST(dsm_stats_get(r, NULL, &s));
+			sum += s.steps;
+		}
+	return sum;
+}
+
+/*
+ * A request has come to an object of this node: there has been a step since then. Nothing else may use libdsm meanwhile. Pings
+ * between hosts are steps, too, so take a nap afterwards.
+ */
+static void until_step(uint64_t before)
+{
+	const uint64_t start = test_ns();
+
+	while (steps_here() == before) {
+		REQUIRE(test_ns() - start < 20000000000u, "no request comes");
+		test_nap(100000);
+	}
+}
+
+/* Until that thread of this process sleeps. */
+static void until_asleep(const uint64_t *tid)
+{
+	char path[64], text[512], state;
+	const char *end;
+	FILE *f;
+
+	do {
+		test_nap(1000000);
+		if (!see(tid))
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%lu/stat", see(tid));
+		f = fopen(path, "re");
+		REQUIRE(f && fgets(text, sizeof(text), f), "%s cannot be read", path);
+		fclose(f);
+		end = strrchr(text, ')');
+		REQUIRE(end && sscanf(end, ") %c", &state) == 1, "what is %s", text);
+	} while (!see(tid) || state != 'S');
 }
 
 /* ---- handles ------------------------------------------------------------------------------- */
@@ -225,9 +275,42 @@ static void lock_order(uint64_t *order)
 			}
 }
 
+/* Is no lower rank, which asks before, of the node of this one? */
+static bool first_of_its_node(int rank)
+{
+	int r = 0;
+
+	while (out->node[r] != out->node[rank])
+		r++;
+	return r == rank;
+}
+
+struct waiter {
+	dsm_mutex_t m;
+	uint64_t tid;
+};
+
+/* Thread 1 says when thread 0 waits for it. */
+static void wait_in_line(unsigned thread, void *arg)
+{
+	struct waiter *w = arg;
+
+	if (thread) {
+		until_asleep(&w->tid);
+		add(&out->c);
+		return;
+	}
+	until(&out->b, (uint64_t)test_rank);
+	__atomic_store_n(&w->tid, (uint64_t)syscall(SYS_gettid), __ATOMIC_SEQ_CST);
+	MUST(dsm_mutex_lock(&w->m));
+	out->order[add(&out->n)] = (uint64_t)test_rank;
+	MUST(dsm_mutex_unlock(&w->m));
+}
+
 static void part_mutex_order(void)
 {
-	uint64_t order[64];
+	uint64_t order[64], before;
+	struct waiter w = { 0 };
 	int r;
 
 	clear();
@@ -236,21 +319,22 @@ static void part_mutex_order(void)
 		MUST(dsm_mutex_lock(&board->mutex));
 	}
 	test_sync();
-	for (r = 1; r < test_size; r++)
-		if (test_rank == r) {
-			until(&out->b, (uint64_t)r - 1);
-			add(&out->a);
-			MUST(dsm_mutex_lock(&board->mutex));
-			out->order[add(&out->n)] = (uint64_t)r;
-			MUST(dsm_mutex_unlock(&board->mutex));
-		} else if (!test_rank) {
-			until(&out->a, (uint64_t)r);
-			test_nap(patience * 1000000); /* it stands in line now */
+	w.m = board->mutex;
+	test_sync();
+	if (test_rank) {
+		test_threads(2, wait_in_line, &w);
+	} else {
+		for (r = 1; r < test_size; r++) {
+			before = steps_here();
 			add(&out->b);
+			until(&out->c, (uint64_t)r);
+			/* Ranks of its node wait behind it there, and send nothing. */
+			if (first_of_its_node(r))
+				until_step(before);
+			test_nap(patience * 1000000);
 		}
-	if (!test_rank) {
 		REQUIRE(!see(&out->n), "a held mutex was given");
-		MUST(dsm_mutex_unlock(&board->mutex));
+		MUST(dsm_mutex_unlock(&w.m));
 	}
 	test_sync();
 	lock_order(order);
@@ -259,39 +343,51 @@ static void part_mutex_order(void)
 			out->order[r - 1], r, order[r - 1]);
 }
 
+/* Thread 3 is on rank 0. */
 static void reader_then_writer_then_reader(unsigned thread, void *arg)
 {
-	(void)arg;
+	dsm_rwlock_t *l = arg;
+	uint64_t before;
+	int i;
+
 	switch (thread) {
 	case 0:
-		MUST(dsm_rwlock_rdlock(&board->rwlock));
-		EXPECT(dsm_rwlock_wrlock(&board->rwlock), -EDEADLK);
+		MUST(dsm_rwlock_rdlock(l));
+		EXPECT(dsm_rwlock_wrlock(l), -EDEADLK);
 		add(&out->a);
-		until(&out->b, 2);
-		test_nap(patience * 1000000);
+		until(&out->go[2], 1);
 		REQUIRE(!see(&out->n), "a lock held by a reader was given to a writer, or to a reader behind a writer");
-		MUST(dsm_rwlock_unlock(&board->rwlock));
+		MUST(dsm_rwlock_unlock(l));
 		break;
 	case 1:
-		until(&out->a, 1);
-		add(&out->b);
-		MUST(dsm_rwlock_wrlock(&board->rwlock));
+		until(&out->go[0], 1);
+		MUST(dsm_rwlock_wrlock(l));
 		test_nap(patience * 1000000);
 		REQUIRE(add(&out->n) == 0, "the writer was not the next");
-		MUST(dsm_rwlock_unlock(&board->rwlock));
+		MUST(dsm_rwlock_unlock(l));
+		break;
+	case 2:
+		until(&out->go[1], 1);
+		MUST(dsm_rwlock_rdlock(l));
+		REQUIRE(add(&out->n) == 1, "the later reader came before the writer");
+		MUST(dsm_rwlock_unlock(l));
 		break;
 	default:
-		until(&out->b, 1);
-		test_nap(patience * 1000000);
-		add(&out->b);
-		MUST(dsm_rwlock_rdlock(&board->rwlock));
-		REQUIRE(add(&out->n) == 1, "the later reader came before the writer");
-		MUST(dsm_rwlock_unlock(&board->rwlock));
+		until(&out->a, 1);
+		for (i = 0; i < 2; i++) {
+			before = steps_here();
+			add(&out->go[i]);
+			until_step(before);
+			test_nap(patience * 1000000);
+		}
+		add(&out->go[2]);
 	}
 }
 
 static void part_rwlock(void)
 {
+	dsm_rwlock_t l;
+
 	clear();
 	if (!test_rank)
 		MUST(dsm_rwlock_init(&board->rwlock));
@@ -309,9 +405,13 @@ static void part_rwlock(void)
 	MUST(dsm_rwlock_wrlock(&board->rwlock));
 	board->plain++;
 	MUST(dsm_rwlock_unlock(&board->rwlock));
+	l = board->rwlock;
 	test_sync();
 	if (test_rank == last)
-		test_threads(3, reader_then_writer_then_reader, NULL);
+		test_threads(last ? 3 : 4, reader_then_writer_then_reader, &l);
+	else if (!test_rank)
+		reader_then_writer_then_reader(3, &l);
+	until(&out->go[2], 1);
 	test_sync();
 	if (!test_rank)
 		MUST(dsm_rwlock_destroy(&board->rwlock));
