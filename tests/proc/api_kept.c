@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * api_kept.c - locks stay with the node that used them last, and objects with their home: who uses them there sends no message.
+ * So locks go from node to node, and are destroyed, while they are kept elsewhere.
+ */
+#include "common.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct board { /* shared by libdsm */
+	dsm_mutex_t mutex;
+} * board;
+static struct out { /* shared without it */
+	uint64_t a, b, n;
+} * out;
+static int last;
+
+static void clear(void)
+{
+	test_sync();
+	if (!test_rank)
+		memset(out, 0, sizeof(*out));
+	test_sync();
+}
+
+/* ---- without a message ------------------------------------------------------------------------------- */
+
+#define AGAIN 1000
+
+/* By its last holder a lock is taken again without a message and without a step of the protocol. */
+static void taken_again(dsm_mutex_t *m)
+{
+	struct dsm_stats before, after;
+	int i;
+
+	MUST(dsm_mutex_lock(m));
+	MUST(dsm_mutex_unlock(m));
+	MUST(dsm_stats_get(test_rank, NULL, &before));
+	for (i = 0; i < AGAIN; i++) {
+		MUST(i % 2 ? dsm_mutex_trylock(m) : dsm_mutex_lock(m));
+		MUST(dsm_mutex_unlock(m));
+	}
+	MUST(dsm_stats_get(test_rank, NULL, &after));
+	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10, "%lu messages for %d locks",
+		after.messages_out - before.messages_out, AGAIN);
+	REQUIRE(after.steps - before.steps < AGAIN / 10, "%lu steps for %d locks", after.steps - before.steps, AGAIN);
+	REQUIRE(after.locks - before.locks == AGAIN, "%lu locks are counted", after.locks - before.locks);
+}
+
+static void lock_many(unsigned thread, void *arg)
+{
+	dsm_mutex_t m = *(const dsm_mutex_t *)arg;
+	int i;
+
+	(void)thread;
+	for (i = 0; i < AGAIN; i++) {
+		MUST(dsm_mutex_lock(&m));
+		out->n++;
+		MUST(dsm_mutex_unlock(&m));
+	}
+}
+
+/* Threads of one node pass it on among themselves. */
+static void taken_by_threads(dsm_mutex_t *m)
+{
+	struct dsm_stats before, after;
+
+	out->n = 0;
+	MUST(dsm_stats_get(test_rank, NULL, &before));
+	test_threads(4, lock_many, m);
+	MUST(dsm_stats_get(test_rank, NULL, &after));
+	REQUIRE(out->n == 4 * AGAIN, "%lu were inside of %d", out->n, 4 * AGAIN);
+	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10, "%lu messages for %d locks by threads",
+		after.messages_out - before.messages_out, 4 * AGAIN);
+}
+
+/* What lives on this node is used by its ranks without a message. */
+static void part_local(void)
+{
+	struct dsm_stats before, after;
+	dsm_rwlock_t l;
+	dsm_atomic_t a;
+	dsm_mutex_t m;
+	dsm_cond_t c;
+	dsm_sem_t s;
+	int i;
+
+	MUST(dsm_rwlock_init(&l));
+	MUST(dsm_atomic_init(&a, 0, test_rank));
+	MUST(dsm_mutex_init(&m));
+	MUST(dsm_cond_init(&c));
+	MUST(dsm_sem_init(&s, 0));
+	test_sync();
+	MUST(dsm_stats_get(test_rank, NULL, &before));
+	for (i = 0; i < AGAIN; i++) {
+		MUST(dsm_sem_post(&s, 1));
+		MUST(dsm_sem_wait(&s));
+		EXPECT(dsm_sem_trywait(&s), -EAGAIN);
+		MUST(i % 2 ? dsm_rwlock_rdlock(&l) : dsm_rwlock_wrlock(&l));
+		MUST(dsm_rwlock_unlock(&l));
+		MUST(dsm_atomic_fetch_add(&a, 1, NULL));
+		MUST(dsm_mutex_lock(&m));
+		if (i % 100 == 0)
+			EXPECT(dsm_cond_timedwait(&c, &m, 1), -ETIMEDOUT);
+		MUST(dsm_cond_signal(&c));
+		MUST(dsm_mutex_unlock(&m));
+	}
+	MUST(dsm_stats_get(test_rank, NULL, &after));
+	REQUIRE(after.messages_out - before.messages_out < AGAIN / 10, "%lu messages for objects of this node",
+		after.messages_out - before.messages_out);
+	test_sync();
+	MUST(dsm_rwlock_destroy(&l));
+	MUST(dsm_atomic_destroy(&a));
+	MUST(dsm_mutex_destroy(&m));
+	MUST(dsm_cond_destroy(&c));
+	MUST(dsm_sem_destroy(&s));
+}
+
+static void part_kept(void)
+{
+	dsm_mutex_t m;
+
+	if (!test_rank)
+		MUST(dsm_mutex_init(&board->mutex));
+	test_sync();
+	m = board->mutex;
+	if (test_rank == last) {
+		taken_again(&m);
+		taken_by_threads(&m);
+	}
+	test_sync();
+	if (!test_rank) { /* idle where it is kept */
+		MUST(dsm_mutex_trylock(&m));
+		MUST(dsm_mutex_unlock(&m));
+	}
+	test_sync();
+	if (test_rank == last)
+		MUST(dsm_mutex_lock(&m));
+	test_sync();
+	if (!test_rank && last) { /* held there */
+		EXPECT(dsm_mutex_trylock(&m), -EBUSY);
+		EXPECT(dsm_mutex_destroy(&(dsm_mutex_t){ m.id }), -EBUSY);
+	}
+	test_sync();
+	if (test_rank == last)
+		MUST(dsm_mutex_unlock(&m));
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_mutex_destroy(&(dsm_mutex_t){ m.id }));
+	test_sync();
+	EXPECT(dsm_mutex_lock(&m), -EINVAL);
+	test_sync();
+}
+
+/* ---- threads of a node that run take it before threads that are being woken, but not for ever ------ */
+
+#define SLEEPERS 2
+#define TURNS 20
+
+/* The last threads ask for it rarely, after a pause, and so sleep for it; the others take it as often as they can. */
+static void hog_or_sleep(unsigned thread, void *arg)
+{
+	dsm_mutex_t m = *(const dsm_mutex_t *)arg;
+	unsigned i;
+
+	if (thread < SLEEPERS) {
+		for (i = 0; i < TURNS; i++) {
+			MUST(dsm_mutex_lock(&m));
+			out->n++; /* plainly */
+			test_delay(2000);
+			MUST(dsm_mutex_unlock(&m));
+			test_nap(1000);
+		}
+		add(&out->b);
+		return;
+	}
+	while (see(&out->b) < SLEEPERS * (uint64_t)test_size) {
+		MUST(dsm_mutex_lock(&m));
+		out->n++;
+		add(&out->a);
+		test_delay(200);
+		MUST(dsm_mutex_unlock(&m));
+	}
+}
+
+static void part_overtaken(void)
+{
+	dsm_mutex_t m;
+
+	clear();
+	if (!test_rank)
+		MUST(dsm_mutex_init(&board->mutex));
+	test_sync();
+	m = board->mutex;
+	test_threads(SLEEPERS + 2, hog_or_sleep, &m);
+	test_sync();
+	REQUIRE(out->n == see(&out->a) + SLEEPERS * TURNS * (uint64_t)test_size, "%lu were inside, %lu of them often",
+		out->n, see(&out->a));
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_mutex_destroy(&board->mutex));
+	test_sync();
+}
+
+/* A thread that has not taken any has no last one either. */
+static void take_nothing(unsigned int thread, void *arg)
+{
+	dsm_mutex_t none = { 0 };
+
+	(void)thread;
+	(void)arg;
+	EXPECT(dsm_mutex_lock(&none), -EINVAL);
+	EXPECT(dsm_mutex_trylock(&none), -EINVAL);
+	EXPECT(dsm_mutex_unlock(&none), -EINVAL);
+}
+
+/* A forked child has nothing of this, however short its parent's way to the mutex is. */
+static void part_child(void)
+{
+	dsm_mutex_t m, none = { 0 };
+	int status = -1;
+	pid_t child;
+
+	test_threads(3, take_nothing, NULL);
+	MUST(dsm_mutex_init(&m));
+	MUST(dsm_mutex_lock(&m));
+	MUST(dsm_mutex_unlock(&m));
+	MUST(dsm_mutex_lock(&m));
+	child = fork();
+	if (!child)
+		_exit(dsm_mutex_unlock(&m) != -ECHILD || dsm_mutex_lock(&m) != -ECHILD ||
+		      dsm_mutex_trylock(&m) != -ECHILD || dsm_mutex_lock(&none) != -ECHILD);
+	REQUIRE(child > 0 && waitpid(child, &status, 0) == child && !status, "a forked child was served: %d", status);
+	EXPECT(dsm_mutex_lock(&m), -EDEADLK);
+	MUST(dsm_mutex_unlock(&m));
+	MUST(dsm_mutex_destroy(&m));
+}
+
+#define GRABS 600
+
+/* All take it, in both ways; then all destroy it, and one of them has. */
+static void part_kept_by_turns(void)
+{
+	struct rng rng = rng_of((uint64_t)test_rank);
+	dsm_mutex_t m;
+	int i, err;
+
+	clear();
+	if (!test_rank)
+		MUST(dsm_mutex_init(&board->mutex));
+	test_sync();
+	m = board->mutex;
+	for (i = 0; i < GRABS; i++) {
+		bool try = rng_below(&rng, 3) == 0;
+
+		err = try ? dsm_mutex_trylock(&m) : dsm_mutex_lock(&m);
+		REQUIRE(!err || (try && err == -EBUSY), "%s: %d", try ? "trylock" : "lock", err);
+		if (err)
+			continue;
+		out->n++; /* plainly: it is the lock that makes it right */
+		add(&out->a);
+		MUST(dsm_mutex_unlock(&m));
+		if (rng_below(&rng, 50) == 0)
+			test_nap(100000);
+	}
+	test_sync();
+	REQUIRE(out->n == see(&out->a), "%lu were inside, of whom %lu counted themselves", see(&out->a), out->n);
+	test_sync();
+	err = dsm_mutex_destroy(&(dsm_mutex_t){ m.id });
+	REQUIRE(!err || err == -EINVAL, "destroy: %d", err);
+	if (!err)
+		add(&out->b);
+	test_sync();
+	REQUIRE(see(&out->b) == 1, "%lu have destroyed it", see(&out->b));
+	test_sync();
+}
+
+static const struct test_part parts[] = {
+	{ "kept", part_kept },   { "kept by turns", part_kept_by_turns },
+	{ "local", part_local }, { "overtaken", part_overtaken },
+	{ "child", part_child },
+};
+
+int main(int argc, char **argv)
+{
+	test_start(argc, argv, "Locks that stay where they were used, and objects that are used where they live.", NULL,
+		   0);
+	last = test_size - 1;
+	board = test_region("board", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);
+	out = test_outside(sizeof(*out));
+	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
+	return test_end();
+}
