@@ -153,9 +153,12 @@ void sim_step(struct sim *s, const struct msg *m,
 	      struct actions *out); /* whatever it is for; fails unless it is taken */
 void sim_carry_out(struct sim *s, uint16_t rank, uint32_t object, const struct actions *acts, uint32_t data);
 void sim_check_rest(struct sim *s);
-void sim_schedule(struct sim *s, const struct event *e, uint64_t delay);
 uint16_t sim_manager(const struct sim *s, uint32_t block);
 uint16_t sim_home(const struct sim *s, uint32_t object);
+
+/* events.c */
+void sim_schedule(struct sim *s, const struct event *e, uint64_t delay);
+struct event sim_next(struct sim *s); /* the earliest, which is removed: there is one */
 uint64_t sim_random(struct sim *s, uint64_t below);
 __attribute__((format(printf, 4, 5))) void sim_note(struct sim *s, uint16_t rank, uint32_t object, const char *fmt,
 						    ...);

@@ -1,108 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* world.c - the host of the simulated ranks: virtual time, channels, protections, contents. */
+/* world.c - the host of the simulated ranks: channels, protections, contents. */
 #include "sim.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "../model/show.h"
-
-uint64_t sim_random(struct sim *s, uint64_t below)
-{
-	s->rng ^= s->rng << 13;
-	s->rng ^= s->rng >> 7;
-	s->rng ^= s->rng << 17;
-	return below ? (s->rng >> 11) % below : 0;
-}
-
-void sim_note(struct sim *s, uint16_t rank, uint32_t object, const char *fmt, ...)
-{
-	struct trace *t = &s->trace[s->traced++ % TRACE];
-	va_list ap;
-
-	if (s->o.replay) /* long runs, which random ones have checked before */
-		return;
-	t->at = s->now;
-	t->object = object;
-	t->rank = rank;
-	va_start(ap, fmt);
-	vsnprintf(t->text, sizeof(t->text), fmt, ap);
-	va_end(ap);
-}
-
-/* Say what is wrong, and the last of what happened to that block or object. */
-void sim_fail(struct sim *s, uint32_t object, const char *fmt, ...)
-{
-	uint64_t i, first = s->traced > TRACE ? s->traced - TRACE : 0, shown = 0;
-	va_list ap;
-
-	printf("FAILED at %llu: ", (unsigned long long)s->now);
-	va_start(ap, fmt);
-	vprintf(fmt, ap);
-	va_end(ap);
-	printf("\n");
-	for (i = s->traced; i > first && shown < 40; i--)
-		shown += s->trace[(i - 1) % TRACE].object == object;
-	for (; i < s->traced; i++) {
-		const struct trace *t = &s->trace[i % TRACE];
-
-		if (t->object == object)
-			printf("  %10llu rank %4u %s %u: %s\n", (unsigned long long)t->at, t->rank,
-			       object & OBJECT ? "object" : "block", object & ~OBJECT, t->text);
-	}
-	longjmp(*s->failed, 1);
-}
-
-/* ---- time ------------------------------------------------------------------------------------- */
-
-static bool before(const struct event *a, const struct event *b)
-{
-	return a->at != b->at ? a->at < b->at : a->seq < b->seq;
-}
-
-void sim_schedule(struct sim *s, const struct event *e, uint64_t delay)
-{
-	size_t i = s->nheap++;
-
-	if (s->nheap > s->heap_room) {
-		s->heap_room = s->heap_room ? s->heap_room * 2 : 1024;
-		s->heap = realloc(s->heap, s->heap_room * sizeof(*s->heap));
-		if (!s->heap)
-			abort();
-	}
-	s->heap[i] = *e;
-	s->heap[i].at = s->now + delay;
-	s->heap[i].seq = s->seq++;
-	while (i && before(&s->heap[i], &s->heap[(i - 1) / 2])) {
-		struct event t = s->heap[i];
-
-		s->heap[i] = s->heap[(i - 1) / 2];
-		s->heap[(i - 1) / 2] = t;
-		i = (i - 1) / 2;
-	}
-}
-
-static struct event next_event(struct sim *s)
-{
-	struct event top = s->heap[0], t;
-	size_t i = 0, c;
-
-	s->heap[0] = s->heap[--s->nheap];
-	for (;;) {
-		c = 2 * i + 1;
-		if (c >= s->nheap)
-			return top;
-		if (c + 1 < s->nheap && before(&s->heap[c + 1], &s->heap[c]))
-			c++;
-		if (!before(&s->heap[c], &s->heap[i]))
-			return top;
-		t = s->heap[i];
-		s->heap[i] = s->heap[c];
-		s->heap[c] = t;
-		i = c;
-	}
-}
 
 /* ---- messages --------------------------------------------------------------------------------- */
 
@@ -464,7 +367,7 @@ static void arrive(struct sim *s, struct event *e)
 void sim_run(struct sim *s)
 {
 	while (s->nheap && !s->stop) {
-		struct event e = next_event(s);
+		struct event e = sim_next(s);
 
 		s->now = e.at;
 		s->st.events++;
