@@ -13,7 +13,6 @@
 #include "cq.h"
 #include "key.h"
 #include "lane.h"
-#include "rank.h"
 
 #define ADDRESS_MAGIC 0x336b6d73u /* "smk3" */
 #define LATE_US 100
@@ -175,7 +174,7 @@ static int make_lanes(struct conn *c)
 	u16 p, class;
 	int err = 0;
 
-	for (p = 0; p < c->rank->size; p++)
+	for (p = 0; p < c->cfg.size; p++)
 		for (class = 0; class < CLASS_MAX; class ++) {
 			struct lane *l = lane_of(c, p, class);
 
@@ -187,14 +186,14 @@ static int make_lanes(struct conn *c)
 			l->pack = class == CLASS_COHERENCE ? PACK : 1;
 			lane_start(l);
 		}
-	for (p = 0; p < c->rank->size && !err; p++) {
+	for (p = 0; p < c->cfg.size && !err; p++) {
 		struct peer_keys *k = &c->keys[p];
 
 		spin_lock_init(&k->lock);
 		INIT_LIST_HEAD(&k->blocks);
-		if (p == c->rank->me)
+		if (p == c->cfg.me)
 			continue;
-		k->of = __vmalloc((size_t)(c->rank->ctx->pages / CHUNK_PAGES) * sizeof(*k->of),
+		k->of = __vmalloc((size_t)(c->cfg.ctx->pages / CHUNK_PAGES) * sizeof(*k->of),
 				  GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 		if (!k->of)
 			err = -ENOMEM;
@@ -210,8 +209,8 @@ static void write_address(struct conn *c, struct address *a, u32 *size)
 
 	a->magic = ADDRESS_MAGIC;
 	a->version = DSM_UAPI_VERSION;
-	a->rank = c->rank->me;
-	a->size = c->rank->size;
+	a->rank = c->cfg.me;
+	a->size = c->cfg.size;
 	a->lid = c->lid;
 	a->mtu = c->mtu;
 	a->global = rdma_protocol_roce(c->dev, c->port);
@@ -257,7 +256,7 @@ size_t conn_peer_bytes(size_t chunks)
 /* All that was posted may complete at once: when queue pairs end, also what was not signalled. */
 static unsigned int entries_for(const struct conn *c, unsigned int depth)
 {
-	return c->rank->size * (2 * depth + SENDS_MORE);
+	return c->cfg.size * (2 * depth + SENDS_MORE);
 }
 
 /* As deep as the device's queues allow. An overrun would end the rank, so it must not be possible. */
@@ -265,13 +264,13 @@ static int choose_depth(struct conn *c)
 {
 	const struct ib_device_attr *a = &c->dev->attrs;
 	const int most = dsm_test_max_cqe ? min_t(int, dsm_test_max_cqe, a->max_cqe) : a->max_cqe;
-	const int each = (most / c->rank->size - (int)SENDS_MORE) / 2;
+	const int each = (most / c->cfg.size - (int)SENDS_MORE) / 2;
 	const int depth = min3((int)DEPTH, each, a->max_qp_wr - (int)SENDS_MORE);
 
 	if (depth < (int)DEPTH_LEAST) {
 		pr_info("dsm: rank %u: %s has completion queues of %d entries and queue pairs of %d; a job of %u ranks needs %u and %u\n",
-			c->rank->me, dev_name(&c->dev->dev), most, a->max_qp_wr, c->rank->size,
-			entries_for(c, DEPTH_LEAST), DEPTH_LEAST + SENDS_MORE);
+			c->cfg.me, dev_name(&c->dev->dev), most, a->max_qp_wr, c->cfg.size, entries_for(c, DEPTH_LEAST),
+			DEPTH_LEAST + SENDS_MORE);
 		return -E2BIG;
 	}
 	c->depth = depth;
@@ -285,8 +284,8 @@ static void cq_lost(void *arg)
 
 	if (READ_ONCE(c->closing) || xchg(&c->failed, true))
 		return;
-	pr_warn("dsm: rank %u: a completion queue of %s has failed\n", c->rank->me, dev_name(&c->dev->dev));
-	rank_peer_lost(c->rank, c->rank->me, -EOVERFLOW);
+	pr_warn("dsm: rank %u: a completion queue of %s has failed\n", c->cfg.me, dev_name(&c->dev->dev));
+	c->cfg.ops->lost(c->cfg.arg, c->cfg.me, -EOVERFLOW);
 }
 
 /* A peer with a broken lane is given up: it writes into no frame any more, and sees that as soon as it sends. */
@@ -295,7 +294,7 @@ static void drop(struct work_struct *work)
 	struct conn *c = container_of(work, struct conn, drop);
 	unsigned int peer, class;
 
-	for_each_set_bit(peer, c->dropped, c->rank->size)
+	for_each_set_bit(peer, c->dropped, c->cfg.size)
 		for (class = 0; class < CLASS_MAX; class ++) {
 			struct lane *l = lane_of(c, (u16)peer, class);
 
@@ -310,7 +309,7 @@ void conn_drop(struct conn *c, u16 peer)
 	queue_work(dsm_wq, &c->drop);
 }
 
-struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *address, u32 *size)
+struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join *j, void *address, u32 *size)
 {
 	struct conn *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
 	unsigned int class, entries;
@@ -319,18 +318,18 @@ struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *addre
 	BUILD_BUG_ON(sizeof(struct address) + DSM_RANKS_MAX * CLASS_MAX * 4 > DSM_ADDRESS_MAX);
 	if (!c)
 		return ERR_PTR(-ENOMEM);
-	c->rank = r;
+	c->cfg = *cfg;
 	mutex_init(&c->key_mutex);
 	mutex_init(&c->modify);
 	INIT_WORK(&c->drop, drop);
-	c->lanes = kvcalloc((size_t)r->size * CLASS_MAX, sizeof(*c->lanes), GFP_KERNEL_ACCOUNT);
-	c->keys = kvcalloc(r->size, sizeof(*c->keys), GFP_KERNEL_ACCOUNT);
+	c->lanes = kvcalloc((size_t)cfg->size * CLASS_MAX, sizeof(*c->lanes), GFP_KERNEL_ACCOUNT);
+	c->keys = kvcalloc(cfg->size, sizeof(*c->keys), GFP_KERNEL_ACCOUNT);
 	if (!c->lanes || !c->keys)
 		goto fail;
 	err = device_get(j->device, &c->dev, &c->port);
 	if (err)
 		goto fail;
-	r->ctx->node = ibdev_to_node(c->dev);
+	cfg->ctx->node = ibdev_to_node(c->dev);
 	c->late_us = late_us(c->dev);
 	err = open_port(c, j->gid);
 	if (err)
@@ -383,11 +382,11 @@ static int resolve(struct conn *c, struct rdma_ah_attr *attr)
  */
 u64 lane_secret(const struct lane *l, enum lane_secret what, bool theirs)
 {
-	const u64 mine = l->qp->qp_num, other = l->peer_qpn, me = l->conn->rank->me, peer = l->peer;
+	const u64 mine = l->qp->qp_num, other = l->peer_qpn, me = l->conn->cfg.me, peer = l->peer;
 	const u64 way = theirs ? peer << 16 | me : me << 16 | peer;
 
 	return siphash_2u64(way << 32 | (u32)l->class << 8 | what, theirs ? other << 32 | mine : mine << 32 | other,
-			    &l->conn->rank->key);
+			    l->conn->cfg.key);
 }
 
 #define PSN_MASK 0xffffffu
@@ -397,7 +396,7 @@ static int to_ready(struct conn *c, struct lane *l, const struct address *a)
 	struct ib_qp_attr attr = {
 		.qp_state = IB_QPS_RTR,
 		.path_mtu = min(c->mtu, a->mtu),
-		.dest_qp_num = a->qpn[c->rank->me][l->class],
+		.dest_qp_num = a->qpn[c->cfg.me][l->class],
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 1,
 	};
@@ -441,9 +440,9 @@ int conn_connect(struct conn *c, u16 peer, const void *address, u32 size)
 	unsigned int class;
 	int err = 0;
 
-	if (peer == c->rank->me || size != sizeof(*a) + c->rank->size * sizeof(a->qpn[0]))
+	if (peer == c->cfg.me || size != sizeof(*a) + c->cfg.size * sizeof(a->qpn[0]))
 		return -EINVAL;
-	if (a->magic != ADDRESS_MAGIC || a->version != DSM_UAPI_VERSION || a->rank != peer || a->size != c->rank->size)
+	if (a->magic != ADDRESS_MAGIC || a->version != DSM_UAPI_VERSION || a->rank != peer || a->size != c->cfg.size)
 		return -EPROTO;
 	if (a->mtu < IB_MTU_256 || a->mtu > IB_MTU_4096)
 		return -EPROTO;
@@ -499,7 +498,7 @@ void conn_stop(struct conn *c)
 
 	mutex_lock(&c->modify);
 	WRITE_ONCE(c->closing, true);
-	for (i = 0; c->lanes && i < (unsigned int)c->rank->size * CLASS_MAX; i++)
+	for (i = 0; c->lanes && i < (unsigned int)c->cfg.size * CLASS_MAX; i++)
 		end(&c->lanes[i]);
 	mutex_unlock(&c->modify);
 }
@@ -514,7 +513,7 @@ void conn_close(struct conn *c)
 		if (c->cqs[i])
 			cq_stop(c->cqs[i]);
 	cancel_work_sync(&c->drop);
-	for (i = 0; c->lanes && i < (unsigned int)c->rank->size * CLASS_MAX; i++)
+	for (i = 0; c->lanes && i < (unsigned int)c->cfg.size * CLASS_MAX; i++)
 		close_lane(&c->lanes[i]);
 	for (i = 0; i < CLASS_MAX; i++)
 		if (c->cqs[i])
@@ -523,7 +522,7 @@ void conn_close(struct conn *c)
 		key_free_all(c);
 		ib_dealloc_pd(c->pd);
 	}
-	for (p = 0; c->keys && p < c->rank->size; p++) {
+	for (p = 0; c->keys && p < c->cfg.size; p++) {
 		struct waiting *w, *next;
 
 		if (c->keys[p].blocks.next)
@@ -545,7 +544,7 @@ void conn_show(struct seq_file *f, struct conn *c)
 	unsigned int i;
 	u16 p;
 
-	for (i = 0; i < (unsigned int)c->rank->size * CLASS_MAX; i++) {
+	for (i = 0; i < (unsigned int)c->cfg.size * CLASS_MAX; i++) {
 		struct lane *l = &c->lanes[i];
 
 		if (l->qp && (l->broken || c->depth - l->room > l->unsignalled || !list_empty(&l->waiting)))
@@ -553,8 +552,8 @@ void conn_show(struct seq_file *f, struct conn *c)
 				   c->depth - l->room, list_empty(&l->waiting) ? "" : ", others wait",
 				   l->broken ? ", broken" : "");
 	}
-	for (p = 0; p < c->rank->size; p++)
-		if (p != c->rank->me && !list_empty(&c->keys[p].blocks))
+	for (p = 0; p < c->cfg.size; p++)
+		if (p != c->cfg.me && !list_empty(&c->keys[p].blocks))
 			seq_printf(f, "  blocks wait for a key of %u\n", p);
 }
 
@@ -566,7 +565,7 @@ void conn_queues(const struct conn *c, struct dsm_ioc_queues *out)
 	strscpy(out->device, dev_name(&c->dev->dev), sizeof(out->device));
 	for (i = 0; i < CLASS_MAX; i++) {
 		cq_counts(c->cqs[i], &out->mode, &out->of[i]);
-		for (p = 0; p < c->rank->size; p++) {
+		for (p = 0; p < c->cfg.size; p++) {
 			out->of[i].sent += READ_ONCE(c->lanes[p * CLASS_MAX + i].sent);
 			out->of[i].received += READ_ONCE(c->lanes[p * CLASS_MAX + i].received);
 		}
@@ -578,12 +577,12 @@ struct ib_device *conn_device(const struct conn *c)
 	return c->dev;
 }
 
-int conn_init(void)
+int conn_init(device_gone_fn gone)
 {
 	int err = lane_init();
 
 	if (!err)
-		err = cq_init();
+		err = cq_init(gone);
 	if (err)
 		lane_exit();
 	return err;

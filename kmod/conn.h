@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * conn.h - the connections of a rank: conn.c makes queue pairs and connects them, lane.c sends and receives over them, key.c
- * makes the keys by which blocks are written.
+ * makes the keys by which blocks are written. They know nothing of who uses them but struct conn_ops.
  *
  * Locks: lane->lock, peer_keys->lock; neither inside the other, bottom halves off. The first is held when a timer is started.
  * Before them key_mutex, then modify, in processes and workers that may sleep.
@@ -9,11 +9,14 @@
 #ifndef KMOD_CONN_H
 #define KMOD_CONN_H
 
+#include <linux/hrtimer.h>
 #include <linux/scatterlist.h>
+#include <linux/siphash.h>
 #include <rdma/ib_verbs.h>
 
+#include "core/wire.h"
 #include "cq.h"
-#include "rank.h"
+#include "dsm.h"
 
 #define DEPTH 512u /* receives of a lane, and sends, where the device's queues have room for them */
 #define DEPTH_LEAST 64u
@@ -22,8 +25,30 @@
 #define SIGNAL_EVERY 16u
 #define SENDS_LEAST (SIGNAL_EVERY + 2) /* fewer places would never come back */
 
-/* More than ever wait for a peer that takes what it is sent: what its requests cause, and everybody's forwarded to it. */
-#define WAITING_MAX(c) (4u * SLOTS * (c)->rank->size + 2u * ALL_SLOTS)
+/* What the connections of a rank call. Bottom halves are off, and there is memory for what one event takes (pool.h). */
+struct conn_ops {
+	/*
+	 * Messages of one packet, over a lane of that class, of a peer that has proved that it belongs to the job. The connection has
+	 * looked at nothing in them. False: no correct peer sends one of them.
+	 */
+	bool (*messages)(void *arg, u16 peer, unsigned int class, const struct msg *m, unsigned int n);
+	/* A block has come into its frames, and 32 bits with it: what imm() has given at the peer. */
+	void (*landed)(void *arg, u16 peer, u32 imm);
+	u32 (*imm)(const struct msg *m);
+	bool (*is_block)(void *arg, u32 object); /* is there such a block, as far as this rank knows? */
+	/* A peer is gone, or sends what it may not; or this rank itself cannot go on. Any context, with any lock of conn.h held. */
+	void (*lost)(void *arg, u16 peer, int err);
+};
+
+struct conn_config {
+	struct ctx *ctx; /* whose frames, and who is charged */
+	u16 me, size;
+	const siphash_key_t *key;         /* of the job; set before the first conn_connect() */
+	const struct wire_limits *limits; /* of what peers may send */
+	unsigned int waiting_max;         /* more messages than ever wait for a peer that takes what it is sent */
+	const struct conn_ops *ops;
+	void *arg;
+};
 
 enum wr_kind { WR_RECEIVE = 1, WR_SEND, WR_KEY };
 
@@ -75,7 +100,7 @@ struct peer_keys {
 };
 
 struct conn {
-	struct rank *rank;
+	struct conn_config cfg;
 	struct ib_device *dev;
 	u32 port;
 	const struct ib_gid_attr *gid;
@@ -109,7 +134,7 @@ static inline u64 wr_id(enum wr_kind kind, const struct lane *l, u32 index)
 
 struct ib_device *conn_device(const struct conn *c);
 size_t conn_peer_bytes(size_t chunks); /* what the connection to a peer takes, in a window of so many 2 MiB */
-struct conn *conn_open(struct rank *r, const struct dsm_ioc_join *j, void *address, u32 *size);
+struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join *j, void *address, u32 *size);
 /* Sleeps: nothing is sent or received any more, and whoever waits for what was posted goes on. May be repeated. */
 void conn_stop(struct conn *c);
 void conn_close(struct conn *c);
@@ -117,7 +142,7 @@ void conn_drop(struct conn *c, u16 peer); /* any context: nothing more is sent t
 int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
 void conn_show(struct seq_file *f, struct conn *c); /* lanes that are behind */
 void conn_queues(const struct conn *c, struct dsm_ioc_queues *out);
-int conn_init(void);
+int conn_init(device_gone_fn gone);
 void conn_exit(void);
 
 enum lane_secret { SECRET_PSN = 'P', SECRET_HELLO = 'H' };

@@ -22,7 +22,6 @@
 #include "cq.h"
 #include "debug.h"
 #include "pool.h"
-#include "rank.h"
 
 #define BATCH 16
 #define BUDGET 128
@@ -304,6 +303,7 @@ void cq_destroy(struct cq *q)
 
 static DEFINE_MUTEX(devices_lock);
 static LIST_HEAD(devices);
+static device_gone_fn device_gone;
 
 struct device_entry {
 	struct list_head list;
@@ -334,7 +334,7 @@ static void client_remove(struct ib_device *dev, void *data)
 			kfree(e);
 		}
 	mutex_unlock(&devices_lock);
-	ranks_leave_device(dev);
+	device_gone(dev);
 }
 
 static struct ib_client client = { .name = "dsm", .add = client_add, .remove = client_remove };
@@ -391,8 +391,9 @@ bool device_is_here(const struct ib_device *dev)
 	return is;
 }
 
-int cq_init(void)
+int cq_init(device_gone_fn gone)
 {
+	device_gone = gone;
 	return ib_register_client(&client);
 }
 

@@ -25,7 +25,9 @@ int device_get(const char *name, struct ib_device **dev, u32 *port);
 void device_put_back(struct ib_device *dev);
 bool device_is_here(const struct ib_device *dev); /* and was not taken away */
 
-int cq_init(void);
+/* It was taken away: nothing may use it when this returns. Sleeps. */
+typedef void (*device_gone_fn)(struct ib_device *dev);
+int cq_init(device_gone_fn gone);
 void cq_exit(void);
 
 #endif

@@ -11,7 +11,6 @@
 
 #include "charge.h"
 #include "debug.h"
-#include "key.h"
 #include "pte.h"
 
 /* ---- frames --------------------------------------------------------------------------------- */
@@ -134,7 +133,6 @@ void ctx_follow(struct ctx *c, u32 page, u32 pages)
 void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 {
 	ctx_follow(c, page & ~(CHUNK_PAGES - 1), k->n);
-	key_free(k);
 	ctx_uncharge_frames(c, k->n);
 	free_chunk(k);
 }
@@ -146,7 +144,7 @@ static void ctx_free(struct work_struct *work)
 	struct ctx *c = container_of(work, struct ctx, free);
 
 	if (c->rank)
-		rank_free(c->rank);
+		c->free_rank(c->rank);
 	if (c->chunks)
 		free_chunks(c);
 	cleanup_srcu_struct(&c->views_srcu);
@@ -205,4 +203,14 @@ static void ctx_last(struct kref *ref)
 void ctx_put(struct ctx *c)
 {
 	kref_put(&c->ref, ctx_last);
+}
+
+bool ctx_dies_with_caller(struct ctx *c)
+{
+	bool is;
+
+	spin_lock(&c->views_lock);
+	is = c->nviews == 1 && list_first_entry(&c->views, struct view, list)->owner == task_tgid(current);
+	spin_unlock(&c->views_lock);
+	return is;
 }

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * debug.c - debugfs, below dsm/: counters, one file each, counted anywhere and summed when read (`views`, open files,
- * `contexts`, `joined`, `frames` and `charged`, pages of other memory, are of what there is, and go down, too); `ranks`, what
- * the ranks of this kernel wait for; and `queues`, what their completion queues handled, and where.
+ * `contexts`, `joined`, `frames` and `charged`, pages of other memory, are of what there is, and go down, too); and files that
+ * others show (debug_file()).
  */
 #include <linux/debugfs.h>
 #include <linux/percpu.h>
-#include <linux/seq_file.h>
 
 #include "debug.h"
-#include "rank.h"
 
 #define CREATE_TRACE_POINTS
 #include "trace.h"
@@ -51,9 +49,6 @@ static int counter_get(void *data, u64 *out)
 }
 DEFINE_DEBUGFS_ATTRIBUTE(counter_fops, counter_get, NULL, "%llu\n");
 
-DEFINE_SHOW_ATTRIBUTE(ranks);
-DEFINE_SHOW_ATTRIBUTE(queues);
-
 void debug_create(void)
 {
 	unsigned long i;
@@ -61,8 +56,11 @@ void debug_create(void)
 	folder = debugfs_create_dir("dsm", NULL);
 	for (i = 0; i < COUNTERS; i++)
 		debugfs_create_file_unsafe(names[i], 0444, folder, (void *)i, &counter_fops);
-	debugfs_create_file("ranks", 0400, folder, NULL, &ranks_fops);
-	debugfs_create_file("queues", 0400, folder, NULL, &queues_fops);
+}
+
+void debug_file(const char *name, const struct file_operations *fops)
+{
+	debugfs_create_file(name, 0400, folder, NULL, fops);
 }
 
 void debug_remove(void)

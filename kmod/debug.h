@@ -39,6 +39,7 @@ enum counter {
 };
 void debug_count(enum counter c, u64 n);
 void debug_create(void);
+void debug_file(const char *name, const struct file_operations *fops); /* for root; between create and remove */
 void debug_remove(void);
 
 #endif

@@ -84,7 +84,9 @@ struct ctx {
 	u32 pages;                     /* of the window */
 	struct chunk **chunks;         /* made on demand, freed with the context */
 	struct rank *rank;             /* NULL: has not joined a job */
-	int node;                      /* NUMA node that frames come from */
+	void (*free_rank)(struct rank *r);
+	const u16 *units; /* of the rank: 2 MiB of the window -> region + 1; NULL: it has not joined */
+	int node;         /* NUMA node that frames come from */
 	struct user_struct
 		*user; /* whose locked memory the frames are: of whoever made the window, as all that follows */
 	kuid_t uid;
@@ -108,6 +110,8 @@ struct view {
 	struct mmu_notifier notifier;
 	bool watched; /* notifier is registered */
 	enum tables tables;
+	/* With mmap_lock: whether the mapping stands; then its tables are ours again. */
+	bool (*take_tables)(struct view *v);
 	wait_queue_head_t settled;                /* for TABLES_NONE */
 	unsigned long base;                       /* 0: not mapped */
 	unsigned int lost_told;                   /* of rank->lost */
@@ -122,6 +126,7 @@ struct view {
 /* ctx.c */
 struct ctx *ctx_create(struct view *v, u64 size); /* it counts for the view's user from now on. -ENOMEM, -EDQUOT */
 void ctx_put(struct ctx *c);                      /* any context */
+bool ctx_dies_with_caller(struct ctx *c);         /* its only view is of the caller's process */
 /* See that the 2 MiB around a page have frames, the first n; may sleep. -ENOMEM; -EDQUOT: more than the user may lock. */
 int ctx_frames(struct ctx *c, u32 page, u32 n, u32 usable);
 struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page);       /* a grace period later: */
@@ -129,6 +134,22 @@ void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k); /* its frames, wh
 void ctx_follow(struct ctx *c, u32 page, u32 pages); /* of one chunk: entries follow what has been taken away; sleeps */
 pte_t frame_pte(const struct chunk *k, u32 page, u8 prot);
 bool ctx_allows(const struct ctx *c, u32 page, bool write); /* has a frame that threads may use so; any context */
+
+/* A block is named by its first page and how many it has, a power of two. */
+static inline u32 block_page(u32 id)
+{
+	return (id & (id - 1)) >> 1;
+}
+
+static inline u32 block_pages(u32 id)
+{
+	return id & -id;
+}
+
+static inline u32 block_id(u32 page, u32 pages)
+{
+	return page << 1 | pages;
+}
 
 static inline struct ctx *view_ctx(const struct view *v)
 {
@@ -157,6 +178,15 @@ static inline struct chunk *chunk_with(const struct ctx *c, u32 page, u32 pages)
 static inline u8 chunk_prot(const struct chunk *k, u32 page)
 {
 	return page % CHUNK_PAGES < READ_ONCE(k->usable) ? READ_ONCE(k->prot[page % CHUNK_PAGES]) : DSM_PROT_NONE;
+}
+
+/* Has the view's process added the region that a page is of? Where there are no regions yet, all is open to it. Any context. */
+static inline bool view_sees(const struct view *v, u32 page)
+{
+	const u16 *units = smp_load_acquire(&v->ctx->units);
+	const u16 id = units ? READ_ONCE(units[page / CHUNK_PAGES]) : 0;
+
+	return !units || (id && test_bit(id - 1, v->regions));
 }
 
 extern unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_test_cqe, dsm_test_max_cqe;

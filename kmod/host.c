@@ -299,8 +299,10 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 			synchronize_rcu_expedited(); /* faults and softirqs that found them */
 		for (i = 0; i < n; i++) {
 			state_free(r, states[i]);
-			if (chunks[i])
+			if (chunks[i]) {
+				key_free(chunks[i]);
 				ctx_free_chunk(r->ctx, (u + i) * CHUNK_PAGES, chunks[i]);
+			}
 		}
 		cond_resched();
 	}
@@ -325,7 +327,7 @@ static u16 slot_of_imm(u32 imm)
 	return (u16)((imm & 0xff) | (imm >> 28 & 3) << 8);
 }
 
-u32 host_imm(const struct msg *m)
+static u32 imm_of(const struct msg *m)
 {
 	if (m->type == MSG_ECHO)
 		return IMM_VALID | IMM_ECHO | imm_of_slot(m->req_slot);
@@ -349,6 +351,7 @@ void host_landed(struct rank *r, u16 from, u32 imm)
 		.count = (s16)(imm >> 8 & 511),
 	};
 
+	count(r->messages_in, 1);
 	m.object = READ_ONCE(r->slots[m.req_slot].object);
 	if (imm & IMM_VALID && imm & IMM_ECHO && READ_ONCE(r->slots[m.req_slot].echo) &&
 	    test_bit(m.req_slot, r->slot_used)) {
@@ -361,6 +364,56 @@ void host_landed(struct rank *r, u16 from, u32 imm)
 	else
 		run_message(r, &m);
 }
+
+/* ---- what connections call (conn.h) ----------------------------------------------------------- */
+
+bool host_message(struct rank *r, u16 peer, unsigned int class, const struct msg *m)
+{
+	count(r->messages_in, 1);
+	if (m->src != peer || wire_check(m, &r->limits) || wire_class(m->type) != class)
+		return false;
+	switch (m->type) {
+	case MSG_HELLO: /* only the first is one */
+	case MSG_DATA: /* a block never comes as a message: host_landed() */ return false;
+	case MSG_KEY_WANTED:
+	case MSG_KEY:
+	case MSG_ECHO: return r->conn && !key_message(r->conn, peer, m);
+	default: run_message(r, m); return true;
+	}
+}
+
+static bool messages(void *arg, u16 peer, unsigned int class, const struct msg *m, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		if (!host_message(arg, peer, class, &m[i]))
+			return false;
+	return true;
+}
+
+static void landed(void *arg, u16 peer, u32 imm)
+{
+	host_landed(arg, peer, imm);
+}
+
+static bool is_block(void *arg, u32 object)
+{
+	return step_block_ok(arg, object);
+}
+
+static void lost(void *arg, u16 peer, int err)
+{
+	rank_peer_lost(arg, peer, err);
+}
+
+const struct conn_ops host_conn_ops = {
+	.messages = messages,
+	.landed = landed,
+	.imm = imm_of,
+	.is_block = is_block,
+	.lost = lost,
+};
 
 /* ---- the module ----------------------------------------------------------------------------- */
 

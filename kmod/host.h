@@ -8,6 +8,8 @@
 
 #include "rank.h"
 
+struct conn_ops;
+
 /* Large things on the stack are __uninitialized: kernels that zero all variables would do little else here. */
 
 /* Counters are near enough: two processors may lose one. */
@@ -44,7 +46,9 @@ u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most);
 int host_held(struct rank *r, u32 hold, enum hold_event ev, const struct msg *about);
 int host_arrive(struct rank *r, const struct msg *m, struct bar_part *part); /* part: core/barrier.h */
 void host_landed(struct rank *r, u16 from, u32 imm);                         /* a block has come by RDMA */
-u32 host_imm(const struct msg *m);                                           /* what tells of it; 0: does not fit */
+/* A message of a peer that has proved itself, over a lane of that class. False: no correct peer sends it. */
+bool host_message(struct rank *r, u16 peer, unsigned int class, const struct msg *m);
+extern const struct conn_ops host_conn_ops; /* of connections whose arg is the rank */
 int host_start(void);
 void host_stop(void);
 

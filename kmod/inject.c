@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * inject.c - messages that nobody has sent (inject.h). From lane_message() on, a message takes the path of one that has come over
+ * inject.c - messages that nobody has sent (inject.h). From host_message() on, a message takes the path of one that has come over
  * a queue pair, with bottom halves off.
  */
 #include <linux/capability.h>
@@ -11,7 +11,6 @@
 #include "inject.h"
 #include "debug.h"
 #include "host.h"
-#include "lane.h"
 #include "pool.h"
 #include "rank.h"
 
@@ -84,14 +83,13 @@ static void inject_one(struct rank *r, struct inject_message *i)
 	struct watched *w = this_cpu_ptr(&watched);
 
 	*w = (struct watched){ .rank = r, .src = i->peer, .type = i->imm ? MSG_DATA : i->m.type };
-	WRITE_ONCE(r->messages_in, r->messages_in + 1);
 	debug_count(COUNT_RECEIVED, 1);
 	if (i->imm) {
 		host_landed(r, i->peer, i->imm);
 		i->outcome = outcome_of(w);
 		if (i->outcome == INJECT_LATER && test_bit(i->peer, r->gone))
 			i->outcome = INJECT_REFUSED; /* there was no step */
-	} else if (lane_message(r, i->peer, i->class, &i->m)) {
+	} else if (host_message(r, i->peer, i->class, &i->m)) {
 		i->outcome = outcome_of(w);
 	} else {
 		i->outcome = INJECT_REFUSED;

@@ -15,9 +15,6 @@
 #include "conn.h"
 #include "debug.h"
 #include "lane.h"
-#include "map.h"
-#include "rank.h"
-#include "step.h"
 
 struct chunk_key {
 	struct ib_mr *mr;
@@ -35,7 +32,7 @@ void key_send_block(struct conn *c, u16 peer, const struct msg *m)
 {
 	struct peer_keys *k = &c->keys[peer];
 	struct msg ask = {
-		.version = WIRE_VERSION, .type = MSG_KEY_WANTED, .src = c->rank->me, .dst = peer, .object = m->object
+		.version = WIRE_VERSION, .type = MSG_KEY_WANTED, .src = c->cfg.me, .dst = peer, .object = m->object
 	};
 	struct peer_key *key = &k->of[block_page(m->object) / CHUNK_PAGES];
 	bool known, asked = false;
@@ -46,7 +43,7 @@ void key_send_block(struct conn *c, u16 peer, const struct msg *m)
 	if (!known) {
 		asked = key->asked;
 		key->asked = true;
-		w = k->n < WAITING_MAX(c) ? waiting_new(m, true) : NULL;
+		w = k->n < c->cfg.waiting_max ? waiting_new(m, true) : NULL;
 		if (w) {
 			list_add_tail(&w->list, &k->blocks);
 			k->n++;
@@ -66,10 +63,10 @@ void key_send_block(struct conn *c, u16 peer, const struct msg *m)
 /* -EBADMSG: whoever asks for a block has made the key first, and a rank wants a key only when it has a block to send. */
 static int key_wanted(struct conn *c, u16 peer, const struct msg *m)
 {
-	struct chunk *k = chunk_of(c->rank->ctx, block_page(m->object));
+	struct chunk *k = chunk_of(c->cfg.ctx, block_page(m->object));
 	struct chunk_key *key = k ? smp_load_acquire(&k->key) : NULL;
 	struct msg reply = {
-		.version = WIRE_VERSION, .type = MSG_KEY, .src = c->rank->me, .dst = peer, .object = m->object
+		.version = WIRE_VERSION, .type = MSG_KEY, .src = c->cfg.me, .dst = peer, .object = m->object
 	};
 
 	if (!key)
@@ -107,19 +104,18 @@ static int key_came(struct conn *c, u16 peer, const struct msg *m)
 /* Where there are no frames there is no answer but words. */
 static int echo(struct conn *c, u16 peer, const struct msg *m)
 {
-	struct rank *r = c->rank;
 	struct msg reply = { .version = WIRE_VERSION,
 			     .type = MSG_ECHO,
-			     .src = r->me,
+			     .src = c->cfg.me,
 			     .dst = peer,
 			     .object = m->object,
 			     .req_rank = peer,
 			     .req_slot = m->req_slot };
 	struct ib_sge sge;
 
-	if (!step_block_ok(r, m->object))
+	if (!c->cfg.ops->is_block(c->cfg.arg, m->object))
 		return -EBADMSG;
-	if (key_of_ours(chunk_with(r->ctx, block_page(m->object), block_pages(m->object)), block_page(m->object),
+	if (key_of_ours(chunk_with(c->cfg.ctx, block_page(m->object), block_pages(m->object)), block_page(m->object),
 			&sge)) {
 		key_send_block(c, peer, &reply);
 	} else {
@@ -155,7 +151,7 @@ static struct lane *any_lane(struct conn *c)
 {
 	u16 p;
 
-	for (p = 0; p < c->rank->size; p++) {
+	for (p = 0; p < c->cfg.size; p++) {
 		struct lane *l = lane_of(c, p, CLASS_BULK);
 
 		if (READ_ONCE(l->up) && !READ_ONCE(l->broken))
@@ -209,7 +205,7 @@ void key_made(struct conn *c, const struct ib_wc *wc)
 static int wait_for_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {
 	/* That a debugger is killed, a child of vfork(2), or one process of several, says nothing of the rank. */
-	const bool ours = view_dies_with_caller(c->rank->ctx);
+	const bool ours = ctx_dies_with_caller(c->cfg.ctx);
 	long left = ours ? wait_for_completion_killable_timeout(&key->done, KEY_PATIENCE)
 			 : (long)wait_for_completion_timeout(&key->done, KEY_PATIENCE);
 
@@ -274,7 +270,7 @@ static int make_key(struct conn *c, struct lane *l, struct chunk *k)
 	if (!key)
 		return -ENOMEM;
 	key->dev = c->dev;
-	key->ctx = c->rank->ctx;
+	key->ctx = c->cfg.ctx;
 	key->charged = key_charge(k);
 	if (!ctx_charge(key->ctx, key->charged))
 		goto free_only;
@@ -338,14 +334,14 @@ void key_forget(struct conn *c, u32 chunk)
 {
 	u16 p;
 
-	for (p = 0; p < c->rank->size; p++)
+	for (p = 0; p < c->cfg.size; p++)
 		if (c->keys[p].of)
 			WRITE_ONCE(c->keys[p].of[chunk].rkey, 0);
 }
 
 void key_free_all(struct conn *c)
 {
-	struct ctx *x = c->rank->ctx;
+	struct ctx *x = c->cfg.ctx;
 	u32 i;
 
 	for (i = 0; i < x->pages / CHUNK_PAGES; i++) {

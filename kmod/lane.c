@@ -3,7 +3,7 @@
  * lane.c - messages and blocks over the queue pairs of a rank: one lane to each peer for each protocol class.
  *
  * Sending. A message is a send of 32 bytes, inline where the device offers that, a block one RDMA write with immediate data
- * (host_imm()) straight into the requester's frame. Nobody waits for completions: every SIGNAL_EVERYth work request is
+ * (conn_ops->imm()) straight into the requester's frame. Nobody waits for completions: every SIGNAL_EVERYth work request is
  * signalled, and its completion gives back as many places of the queue as it covers. When no place is left (lane->room),
  * messages wait in lane->waiting.
  *
@@ -20,11 +20,8 @@
 #include "lane.h"
 #include "conn.h"
 #include "debug.h"
-#include "host.h"
 #include "key.h"
 #include "pool.h"
-#include "rank.h"
-#include "run.h"
 
 static struct pool waitings; /* of messages that wait for a place or a key */
 
@@ -32,9 +29,9 @@ void lane_broken(struct lane *l, const char *how, int status)
 {
 	if (READ_ONCE(l->conn->closing) || xchg(&l->broken, true))
 		return;
-	pr_info("dsm: rank %u: the connection to rank %u is broken (%s, %s)\n", l->conn->rank->me, l->peer, how,
+	pr_info("dsm: rank %u: the connection to rank %u is broken (%s, %s)\n", l->conn->cfg.me, l->peer, how,
 		status < 0 ? "errno" : ib_wc_status_msg(status));
-	rank_peer_lost(l->conn->rank, l->peer, -EPIPE);
+	l->conn->cfg.ops->lost(l->conn->cfg.arg, l->peer, -EPIPE);
 	conn_drop(l->conn, l->peer);
 }
 
@@ -47,7 +44,7 @@ static void greet(struct lane *l)
 {
 	const struct msg hello = { .version = WIRE_VERSION,
 				   .type = MSG_HELLO,
-				   .src = l->conn->rank->me,
+				   .src = l->conn->cfg.me,
 				   .dst = l->peer,
 				   .value = lane_secret(l, SECRET_HELLO, false) };
 
@@ -157,14 +154,14 @@ static void post_block(struct lane *l, const struct msg *m)
 {
 	struct conn *c = l->conn;
 	u32 page = block_page(m->object), in = page % CHUNK_PAGES;
-	struct chunk *k = chunk_with(c->rank->ctx, page, block_pages(m->object));
+	struct chunk *k = chunk_with(c->cfg.ctx, page, block_pages(m->object));
 	const struct peer_key *theirs = &c->keys[l->peer].of[page / CHUNK_PAGES];
 	struct ib_sge sge = { .length = block_pages(m->object) << PAGE_SHIFT };
 	struct ib_rdma_wr wr = {
 		.wr = { .sg_list = &sge,
 			.num_sge = 1,
 			.opcode = IB_WR_RDMA_WRITE_WITH_IMM,
-			.ex.imm_data = cpu_to_be32(host_imm(m)) },
+			.ex.imm_data = cpu_to_be32(c->cfg.ops->imm(m)) },
 		.remote_addr = theirs->at + ((u64)in << PAGE_SHIFT),
 		.rkey = theirs->rkey,
 	};
@@ -248,7 +245,7 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 			post_message(l, m);
 	} else {
 		debug_count(COUNT_QUEUED, 1);
-		w = l->nwaiting < WAITING_MAX(l->conn) ? waiting_new(m, block) : NULL;
+		w = l->nwaiting < l->conn->cfg.waiting_max ? waiting_new(m, block) : NULL;
 		if (w)
 			wait_for_room(l, w);
 		else
@@ -287,51 +284,42 @@ int lane_receive(struct lane *l, u32 index)
 	return ib_post_recv(l->qp, &wr, NULL);
 }
 
+/* The first message of a peer: that it has the job's key. */
 static bool prove(struct lane *l, const struct msg *m)
 {
-	const bool is = !l->proved && m->type == MSG_HELLO && m->value == lane_secret(l, SECRET_HELLO, true);
+	const struct conn_config *cfg = &l->conn->cfg;
 
-	if (!is)
+	l->proved = m->type == MSG_HELLO && m->src == l->peer && !wire_check(m, cfg->limits) &&
+		m->value == lane_secret(l, SECRET_HELLO, true);
+	if (!l->proved)
 		pr_info_ratelimited(
 			"dsm: rank %u: the peer that claims to be rank %u has not proved that it belongs to this job\n",
-			l->conn->rank->me, l->peer);
-	l->proved |= is;
-	return is;
+			cfg->me, l->peer);
+	return l->proved;
 }
 
-static bool is_of(const struct rank *r, u16 peer, const struct msg *m)
+/* The messages of a packet; none: a block has landed, of which imm tells. False: no correct peer sends that. */
+static bool take(struct lane *l, const struct msg *m, unsigned int n, u32 imm)
 {
-	return m->src == peer && !wire_check(m, &r->limits);
-}
+	const struct conn_config *cfg = &l->conn->cfg;
 
-bool lane_message(struct rank *r, u16 peer, unsigned int class, const struct msg *m)
-{
-	if (!is_of(r, peer, m) || wire_class(m->type) != class)
-		return false;
-	switch (m->type) {
-	case MSG_HELLO: /* only the first is one */
-	case MSG_DATA: /* a block never comes as a message: host_landed() */ return false;
-	case MSG_KEY_WANTED:
-	case MSG_KEY:
-	case MSG_ECHO: return r->conn && !key_message(r->conn, peer, m);
-	default: run_message(r, m); return true;
+	if (!l->proved) {
+		if (!prove(l, n ? m : &(struct msg){ .type = MSG_DATA }))
+			return false;
+		m++;
+		n--;
+	} else if (!n) {
+		cfg->ops->landed(cfg->arg, l->peer, imm);
 	}
-}
-
-/* One message; false: no correct peer sends it. */
-static bool take(struct lane *l, const struct msg *m)
-{
-	struct rank *r = l->conn->rank;
-
-	return l->proved ? lane_message(r, l->peer, l->class, m) : is_of(r, l->peer, m) && prove(l, m);
+	return !n || cfg->ops->messages(cfg->arg, l->peer, l->class, m, n);
 }
 
 static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 {
+	const bool landed = wc->wc_flags & IB_WC_WITH_IMM;
 	const u32 size = l->pack * sizeof(struct msg);
-	struct rank *r = l->conn->rank;
 	struct msg m[PACK] __uninitialized;
-	unsigned int i, n = wc->byte_len / sizeof(*m);
+	unsigned int n = landed ? 0 : wc->byte_len / sizeof(*m);
 	bool bad;
 
 	if (wc->status != IB_WC_SUCCESS) {
@@ -340,9 +328,7 @@ static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 	}
 	if (READ_ONCE(l->broken))
 		return;
-	if (wc->wc_flags & IB_WC_WITH_IMM)
-		n = 0;
-	bad = !(wc->wc_flags & IB_WC_WITH_IMM) && (!n || n > l->pack || wc->byte_len % sizeof(*m));
+	bad = !landed && (!n || n > l->pack || wc->byte_len % sizeof(*m));
 	if (n && !bad) {
 		ib_dma_sync_single_for_cpu(l->conn->dev, l->dma + index * size, size, DMA_FROM_DEVICE);
 		memcpy(m, &l->buffers[index * l->pack], n * sizeof(*m));
@@ -351,14 +337,7 @@ static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 		lane_broken(l, "receive", -ENOMEM);
 	debug_count(COUNT_RECEIVED, n ? n : 1);
 	l->received += n ? n : 1; /* one handler at a time */
-	WRITE_ONCE(r->messages_in, r->messages_in + (n ? n : 1));
-	if (wc->wc_flags & IB_WC_WITH_IMM && !l->proved)
-		bad = !prove(l, &(struct msg){ .type = MSG_DATA });
-	else if (wc->wc_flags & IB_WC_WITH_IMM)
-		host_landed(r, l->peer, be32_to_cpu(wc->ex.imm_data));
-	for (i = 0; i < n && !bad; i++)
-		bad = !take(l, &m[i]);
-	if (bad) {
+	if (bad || !take(l, m, n, landed ? be32_to_cpu(wc->ex.imm_data) : 0)) {
 		debug_count(COUNT_BAD, 1);
 		lane_broken(l, "malformed message", -EBADMSG);
 	}

@@ -12,8 +12,6 @@ void lane_exit(void);
 struct waiting *waiting_new(const struct msg *m, bool block);
 void waiting_put(struct waiting *w);
 void lane_completed(void *arg, const struct ib_wc *wc); /* of a conn; from cq.c, bottom halves are off */
-/* A message of a peer that has proved itself, over a lane of that class. False: no correct peer sends it. */
-bool lane_message(struct rank *r, u16 peer, unsigned int class, const struct msg *m);
 void lane_send(struct lane *l, const struct msg *m, bool block);
 void lane_send_waiting(struct lane *l, struct waiting *w); /* which is this lane's then */
 void lane_start(struct lane *l);

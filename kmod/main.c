@@ -6,6 +6,7 @@
 #include <linux/module.h>
 #include <linux/nospec.h>
 #include <linux/poll.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -337,6 +338,10 @@ static struct miscdevice dsm_device = {
 	.mode = 0660,
 };
 
+/* What the ranks of this kernel wait for; what their completion queues handled, and where. */
+DEFINE_SHOW_ATTRIBUTE(ranks);
+DEFINE_SHOW_ATTRIBUTE(queues);
+
 static int __init dsm_init(void)
 {
 	int err;
@@ -348,10 +353,12 @@ static int __init dsm_init(void)
 	err = host_start();
 	if (err)
 		goto stop_pte;
-	err = conn_init();
+	err = conn_init(ranks_leave_device);
 	if (err)
 		goto stop_host;
 	debug_create();
+	debug_file("ranks", &ranks_fops);
+	debug_file("queues", &queues_fops);
 	err = misc_register(&dsm_device);
 	if (!err)
 		return 0;

@@ -238,7 +238,7 @@ static const struct vm_operations_struct dsm_vm_ops = {
 	.mprotect = dsm_mprotect,
 };
 
-bool view_take_tables(struct view *v)
+static bool take_tables(struct view *v)
 {
 	struct vm_area_struct *vma = find_vma(v->mm, v->base);
 
@@ -269,6 +269,7 @@ struct view *view_create(void)
 	init_waitqueue_head(&v->settled);
 	v->notifier.ops = &notifier_ops;
 	v->mm = current->mm;
+	v->take_tables = take_tables;
 	mmgrab(v->mm);
 	v->owner = get_pid(task_tgid(current));
 	debug_count(GAUGE_VIEWS, 1);
@@ -369,16 +370,6 @@ int view_attach(struct view *v, struct ctx *c)
 	}
 	mutex_unlock(&v->lock);
 	return err;
-}
-
-bool view_dies_with_caller(struct ctx *c)
-{
-	bool is;
-
-	spin_lock(&c->views_lock);
-	is = c->nviews == 1 && list_first_entry(&c->views, struct view, list)->owner == task_tgid(current);
-	spin_unlock(&c->views_lock);
-	return is;
 }
 
 /* Under mmap_lock for writing, which keeps two of these from each other. */

@@ -11,7 +11,5 @@ int view_window(struct view *v, u64 size); /* make a context. -EBUSY: the view h
 /* To a context that another view keeps meanwhile. -EBUSY: the view has one; -EACCES, -EUSERS, -ENOMEM, -EINTR */
 int view_attach(struct view *v, struct ctx *c);
 int view_mmap(struct view *v, struct vm_area_struct *vma);
-bool view_take_tables(struct view *v); /* with mmap_lock: whether the mapping stands; then its tables are ours again */
-bool view_dies_with_caller(struct ctx *c); /* its only view is of the caller's process */
 
 #endif

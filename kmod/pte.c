@@ -34,9 +34,7 @@
 #include <asm/tlbflush.h>
 
 #include "pte.h"
-#include "rank.h"
 #include "debug.h"
-#include "map.h"
 #include "trace.h"
 
 /* ---- entries -------------------------------------------------------------------------------- */
@@ -289,7 +287,7 @@ static bool change_slowly(struct batch *b, struct view *v)
 	if (!mmget_not_zero(v->mm))
 		return true; /* nobody runs in it any more */
 	mmap_read_lock(v->mm);
-	stands = view_take_tables(v);
+	stands = v->take_tables(v);
 	be_slow();
 	b->stale = false;
 	for (i = 0; i < b->count && stands; i++) {

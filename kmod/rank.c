@@ -10,6 +10,7 @@
 #include "conn.h"
 #include "cq.h"
 #include "debug.h"
+#include "host.h"
 #include "inject.h"
 #include "park.h"
 #include "pool.h"
@@ -562,6 +563,23 @@ static void lose_device(struct rank *r)
 	rank_peer_lost(r, r->me, -ENODEV);
 }
 
+static struct conn *open_conn(struct rank *r, struct dsm_ioc_join *j, void *address)
+{
+	const struct conn_config cfg = {
+		.ctx = r->ctx,
+		.me = r->me,
+		.size = r->size,
+		.key = &r->key,
+		.limits = &r->limits,
+		/* What a peer's requests cause, and everybody's forwarded to it. */
+		.waiting_max = 4u * SLOTS * r->size + 2u * ALL_SLOTS,
+		.ops = &host_conn_ops,
+		.arg = r,
+	};
+
+	return conn_open(&cfg, j, address, &j->address_size);
+}
+
 long rank_join(struct view *v, void *in, void __user *arg)
 {
 	struct ctx *c = view_ctx(v);
@@ -593,7 +611,7 @@ long rank_join(struct view *v, void *in, void __user *arg)
 	}
 	j->address_size = 0;
 	if (strcmp(j->device, "none")) {
-		r->conn = conn_open(r, j, address, &j->address_size);
+		r->conn = open_conn(r, j, address);
 		err = PTR_ERR_OR_ZERO(r->conn);
 		if (err) {
 			r->conn = NULL;
@@ -604,6 +622,8 @@ long rank_join(struct view *v, void *in, void __user *arg)
 	if (copy_to_user(u64_to_user_ptr(j->address), address, j->address_size) || copy_to_user(arg, j, sizeof(*j)))
 		goto close;
 	err = 0;
+	c->free_rank = rank_free;
+	smp_store_release(&c->units, r->units);
 	smp_store_release(&c->rank, r);
 	mutex_lock(&ranks_lock);
 	list_add(&r->list, &ranks);

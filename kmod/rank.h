@@ -34,7 +34,7 @@
 #define SYNC_SLOTS 896u
 #define AHEAD_SLOTS \
 	1008u /* of prefetches; the rest for blocks that are given back, which must not stand behind pinned ones */
-#define SLOTS 1024u /* host_imm() has 10 bits */
+#define SLOTS 1024u /* imm_of() in host.c has 10 bits */
 #define BRIEF_END 2048u
 #define ALL_SLOTS 65536u
 #define SLOT_CHUNK SLOTS
@@ -209,30 +209,6 @@ static inline struct bar *bar_at(struct rank *r, u32 i)
 	struct bar *c = i < (u32)r->size * BARRIERS ? smp_load_acquire(&r->bars[i / BAR_CHUNK]) : NULL;
 
 	return c ? &c[i % BAR_CHUNK] : NULL;
-}
-
-static inline u32 block_page(u32 id)
-{
-	return (id & (id - 1)) >> 1;
-}
-
-static inline u32 block_pages(u32 id)
-{
-	return id & -id;
-}
-
-static inline u32 block_id(u32 page, u32 pages)
-{
-	return page << 1 | pages;
-}
-
-/* Has the view's process added the region that a page is of? Where there are no regions yet, all is open to it. Any context. */
-static inline bool view_sees(const struct view *v, u32 page)
-{
-	const struct rank *r = READ_ONCE(v->ctx->rank);
-	u16 id = r ? READ_ONCE(r->units[page / CHUNK_PAGES]) : 0;
-
-	return !r || (id && test_bit(id - 1, v->regions));
 }
 
 extern struct mutex ranks_lock; /* outside stop_lock and cq.c's list of devices; inside ctx->lock */
