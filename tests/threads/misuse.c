@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static pthread_mutex_t checked = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP,
 		       again = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -100,8 +101,19 @@ static void *read_it(void *arg)
 	return arg;
 }
 
+static volatile int waits;
+
+static void *write_it(void *arg)
+{
+	waits = 1;
+	results[0] = pthread_rwlock_wrlock(&rwlock);
+	results[1] = pthread_rwlock_unlock(&rwlock);
+	return arg;
+}
+
 static void readers(void)
 {
+	pthread_t t;
 	int i;
 
 	say("read", pthread_rwlock_rdlock(&rwlock));
@@ -110,7 +122,15 @@ static void readers(void)
 	run(read_it);
 	for (i = 0; i < 4; i++)
 		say("another reader", results[i]);
+	pthread_create(&t, NULL, write_it, NULL);
+	while (!waits)
+		usleep(1000);
+	usleep(20000);
+	say("read again, and a writer waits", pthread_rwlock_rdlock(&rwlock));
 	say("give back", pthread_rwlock_unlock(&rwlock));
+	say("give back", pthread_rwlock_unlock(&rwlock));
+	pthread_join(t, NULL);
+	say("the writer", results[0] + results[1]);
 	say("write", pthread_rwlock_wrlock(&rwlock));
 	say("write again", pthread_rwlock_wrlock(&rwlock));
 	say("read what is written", pthread_rwlock_rdlock(&rwlock));
