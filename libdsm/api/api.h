@@ -10,6 +10,9 @@
 
 /* May the library be used now? 0, -ENOTCONN, -ECHILD. */
 int api_ready(void);
+/* Is this process a rank of a job that runs? Never blocks. */
+bool api_runs(void);
+
 /* Whole blocks around [addr, addr + size) in one attached region. -EFAULT. */
 int api_range(const void *addr, size_t size, struct dsm_region **r, size_t *off, size_t *len);
 int region_start(void); /* the heap's record, and what init needs */

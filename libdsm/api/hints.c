@@ -108,6 +108,24 @@ DSM_API int dsm_unpin(const void *addr, size_t size)
 	return err;
 }
 
+DSM_API size_t dsm_needs_pin(const void *addr, size_t size)
+{
+	const struct dsm_region *r;
+	size_t off, end;
+
+	if (!api_runs() || one_node() || job.host->kind == HOST_KERNEL)
+		return 0;
+	if (!addr)
+		return size;
+	if (!range_off(addr, &off))
+		return 0;
+	r = region_at(off);
+	if (!r || off >= r->off + region_usable(r))
+		return 0;
+	end = range_run(off, r->off + region_usable(r));
+	return size < end - off ? size : end - off;
+}
+
 bool pins_any(size_t off, size_t len)
 {
 	const struct pin *p;

@@ -40,6 +40,11 @@ int api_ready(void)
 	return -ENOTCONN;
 }
 
+bool api_runs(void)
+{
+	return __atomic_load_n(&job.state, __ATOMIC_RELAXED) == CTL_RUNNING && !forked;
+}
+
 int api_range(const void *addr, size_t size, struct dsm_region **r, size_t *off, size_t *len)
 {
 	size_t from, to, block;

@@ -331,6 +331,10 @@ DSM_API int dsm_release(const void *addr, size_t size);   /* give newest copies 
  * -EAGAIN: more than 255 pins on a block. -EINVAL: bad access. -ENOMEM. Unpin exactly the range that was pinned. */
 DSM_API int dsm_pin(const void *addr, size_t size, enum dsm_access access);
 DSM_API int dsm_unpin(const void *addr, size_t size);     /* -EINVAL: this range is not pinned; never blocks */
+/* How many bytes from addr on, at most size, a system call may find missing without a pin: they are in shared memory, the job has
+ * several nodes, and the kernel helper does not host it. Else 0. addr NULL: whether there is such
+ * memory at all. Never blocks; also on a shared stack, and before dsm_init(). */
+DSM_API size_t dsm_needs_pin(const void *addr, size_t size);
 /* Make rank's node the home of blocks, for good. Those that have been touched move there. -EBUSY: some stay in use, or a part is
  * pinned by this process and would leave it; -ENXIO: some have been touched, and ranks of that node have not attached the region
  * (all others are placed). Blocks. */

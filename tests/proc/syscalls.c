@@ -72,6 +72,20 @@ static bool share_node(int a, int b)
 	return of[0] == of[1];
 }
 
+static void part_needs_pin(void)
+{
+	const bool needs = dsm_nodes() > 1 && !in_kernel();
+	char private[16];
+
+	REQUIRE(dsm_needs_pin(NULL, 5) == (needs ? 5 : 0), "a pin, in general: %zu", dsm_needs_pin(NULL, 5));
+	REQUIRE(dsm_needs_pin(private, sizeof(private)) == 0, "private memory needs a pin");
+	REQUIRE(dsm_needs_pin(shared, 100) == (needs ? 100 : 0), "shared memory: %zu", dsm_needs_pin(shared, 100));
+	REQUIRE(dsm_needs_pin(shared + SIZE - 10, 100) == (needs ? 10 : 0), "at the end: %zu",
+		dsm_needs_pin(shared + SIZE - 10, 100));
+	REQUIRE(dsm_needs_pin(shared + SIZE, 100) == 0, "behind the end");
+	REQUIRE(dsm_needs_pin(shared, 0) == 0, "nothing");
+}
+
 static void part_read_write(void)
 {
 	char name[] = "/tmp/dsm-syscalls-XXXXXX";
@@ -500,6 +514,7 @@ int main(int argc, char **argv)
 		MUST(dsm_barrier());
 		FAIL("the others live on");
 	}
+	part_needs_pin();
 	test_say("  read and write");
 	part_read_write();
 	test_say("  io_uring");
