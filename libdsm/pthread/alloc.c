@@ -77,11 +77,6 @@ static void release(void *arg)
 		dsm_abort(134, "free(): invalid pointer, or freed twice");
 }
 
-static bool ours(const void *caller)
-{
-	return shim.active && is_program(caller);
-}
-
 EXPORT void free(void *p)
 {
 	void *start;
@@ -96,14 +91,14 @@ EXPORT void free(void *p)
 
 EXPORT void *malloc(size_t size)
 {
-	return ours(CALLER) ? shared(GRAIN, size, false) : __libc_malloc(size);
+	return is_ours(CALLER) ? shared(GRAIN, size, false) : __libc_malloc(size);
 }
 
 EXPORT void *calloc(size_t n, size_t size)
 {
 	size_t bytes;
 
-	if (!ours(CALLER))
+	if (!is_ours(CALLER))
 		return __libc_calloc(n, size);
 	if (__builtin_mul_overflow(n, size, &bytes)) {
 		errno = ENOMEM;
@@ -133,7 +128,7 @@ static void *resize(void *p, size_t size)
 EXPORT void *realloc(void *p, size_t size)
 {
 	if (!is_shared(p))
-		return !p && ours(CALLER) ? shared(GRAIN, size, false) : __libc_realloc(p, size);
+		return !p && is_ours(CALLER) ? shared(GRAIN, size, false) : __libc_realloc(p, size);
 	if (size)
 		return resize(p, size);
 	free(p);
@@ -148,14 +143,14 @@ EXPORT void *reallocarray(void *p, size_t n, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (!p && ours(CALLER))
+	if (!p && is_ours(CALLER))
 		return shared(GRAIN, bytes, false);
 	return is_shared(p) ? resize(p, bytes) : __libc_realloc(p, bytes);
 }
 
 static void *aligned(size_t align, size_t size, const void *caller)
 {
-	return ours(caller) ? shared(align, size, false) : __libc_memalign(align, size);
+	return is_ours(caller) ? shared(align, size, false) : __libc_memalign(align, size);
 }
 
 EXPORT int posix_memalign(void **out, size_t align, size_t size)
@@ -193,25 +188,4 @@ EXPORT size_t malloc_usable_size(void *p);
 EXPORT size_t malloc_usable_size(void *p)
 {
 	return is_shared(p) ? head_of(p)->size : NEXT(malloc_usable_size)(p);
-}
-
-/* Strings that the C library allocates for the program. */
-EXPORT char *strndup(const char *s, size_t n)
-{
-	const size_t len = strnlen(s, n);
-	char *out = ours(CALLER) ? shared(GRAIN, len + 1, false) : __libc_malloc(len + 1);
-
-	if (!out)
-		return NULL;
-	memcpy(out, s, len);
-	out[len] = 0;
-	return out;
-}
-
-EXPORT char *strdup(const char *s)
-{
-	const size_t len = strlen(s) + 1;
-	char *out = ours(CALLER) ? shared(GRAIN, len, false) : __libc_malloc(len);
-
-	return out ? memcpy(out, s, len) : NULL;
 }

@@ -60,6 +60,12 @@ static inline bool is_shared(const void *p)
 /* Does the program call, not a library? */
 bool is_program(const void *caller);
 
+/* Does the program call, of a job whose memory is shared? */
+static inline bool is_ours(const void *caller)
+{
+	return shim.active && is_program(caller);
+}
+
 /* What all ranks share, in the heap. Counters are atomic. */
 struct team {
 	uint32_t live;   /* threads made and not yet ended */
