@@ -108,12 +108,15 @@ PRELOAD_SO := $(if $(PRELOAD_O),$(B)/libcqgroup-preload.so)
 # POSIX threads over the ranks: in front of the C library, in programs that dsm-cc links.
 PTHREAD_O  := $(call objects,$(sort $(wildcard libdsm/pthread/*.c)))
 PTHREAD_SO := $(B)/libdsm-pthread.so
+# System calls on shared memory: in front of the C library, too.
+SYSCALL_O  := $(call objects,$(sort $(wildcard libdsm/syscall/*.c)))
+SYSCALL_SO := $(B)/libdsm-syscall.so
 # The ANL macros, over POSIX threads.
 ANL_O      := $(call objects,$(sort $(wildcard libdsm/anl/*.c)))
 ANL_A      := $(B)/libdsm-anl.a
 ANL_M4     := libdsm/anl/c.m4.dsm
 TOOLS      := $(B)/dsm-cc $(B)/dsm-c++ $(B)/dsmrun
-LIB        += $(PTHREAD_SO) $(ANL_A) $(TOOLS)
+LIB        += $(PTHREAD_SO) $(SYSCALL_SO) $(ANL_A) $(TOOLS)
 LIB        += $(CQGROUP_A) $(CQGROUP_SO) $(B)/libcqgroup.so.$(MAJOR) $(B)/libcqgroup.so $(PRELOAD_SO)
 
 # Shared queue pairs: a library of its own, which needs libcqgroup, and not libdsm.
@@ -348,6 +351,11 @@ $(PTHREAD_SO): $(PTHREAD_O) $(B)/libdsm.so libdsm/pthread/pthread.map
 	$(Q)$(LINK) -shared -Wl,-z,now -Wl,-soname,libdsm-pthread.so -Wl,--version-script,libdsm/pthread/pthread.map \
 		-Wl,-rpath,'$$ORIGIN' -o $@ $(PTHREAD_O) -L$(B) -ldsm -ldl
 
+$(SYSCALL_SO): $(SYSCALL_O) $(B)/libdsm.so libdsm/syscall/syscall.map
+	$(call say,LD,$@)
+	$(Q)$(LINK) -shared -Wl,-soname,libdsm-syscall.so -Wl,--version-script,libdsm/syscall/syscall.map -Wl,-rpath,'$$ORIGIN' \
+		-o $@ $(SYSCALL_O) -L$(B) -ldsm -ldl
+
 $(ANL_A): $(ANL_O)
 	$(call say,AR,$@)
 	$(Q)rm -f $@ && ar rcs $@ $(ANL_O)
@@ -398,7 +406,7 @@ install: lib ## headers, libraries, pkg-config files, man pages, an example
 		$(DESTDIR)$(DATADIR) $(DESTDIR)$(DOCDIR)/examples
 	$(Q)$(INSTALL) -m 644 $(HEADERS) $(DESTDIR)$(INCLUDEDIR)
 	$(Q)$(INSTALL) -m 644 $(LIB_A) $(CQGROUP_A) $(SHARE_A) $(ANL_A) $(DESTDIR)$(LIBDIR)
-	$(Q)$(INSTALL) -m 755 $(LIB_SO) $(CQGROUP_SO) $(SHARE_SO) $(PRELOAD_SO) $(PTHREAD_SO) $(DESTDIR)$(LIBDIR)
+	$(Q)$(INSTALL) -m 755 $(LIB_SO) $(CQGROUP_SO) $(SHARE_SO) $(PRELOAD_SO) $(PTHREAD_SO) $(SYSCALL_SO) $(DESTDIR)$(LIBDIR)
 	$(Q)for lib in libdsm libcqgroup librshare; do \
 		ln -sf $$lib.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$$lib.so.$(MAJOR) && \
 		ln -sf $$lib.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$$lib.so || exit 1; done
@@ -438,7 +446,7 @@ uninstall: ## take away what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR)$(INCLUDEDIR)/,$(notdir $(HEADERS))) \
 		$(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,dsm.pc cqgroup.pc rshare.pc) \
 		$(foreach l,libdsm libcqgroup librshare,$(addprefix $(DESTDIR)$(LIBDIR)/$(l).,a so so.$(MAJOR) so.$(VERSION))) \
-		$(DESTDIR)$(LIBDIR)/libcqgroup-preload.so $(addprefix $(DESTDIR)$(LIBDIR)/,libdsm-pthread.so libdsm-anl.a) \
+		$(DESTDIR)$(LIBDIR)/libcqgroup-preload.so $(addprefix $(DESTDIR)$(LIBDIR)/,libdsm-pthread.so libdsm-syscall.so libdsm-anl.a) \
 		$(addprefix $(DESTDIR)$(BINDIR)/,dsm-cc dsm-c++ dsmrun)
 	$(Q)rm -rf $(DESTDIR)$(DOCDIR) $(DESTDIR)$(DATADIR)
 	$(Q)for page in $(PAGES); do rm -f $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}; done

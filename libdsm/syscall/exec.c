@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* exec.c - exec(3) with its strings as arguments: the list becomes an array, and the call that of rows.def. */
+#include <stdarg.h>
+#include <unistd.h>
+
+#include "wrap.h"
+
+/* The number of strings before NULL; the first one, before these, is none of them. */
+static size_t count(va_list ap)
+{
+	va_list own;
+	size_t n;
+
+	va_copy(own, ap);
+	for (n = 0; va_arg(own, char *); n++)
+		;
+	va_end(own);
+	return n;
+}
+
+/* The array is on the caller's stack; what runs copies it to private memory. */
+#define LISTED(name, environment, call)                           \
+	EXPORT int name(const char *path, const char *first, ...) \
+	{                                                         \
+		va_list ap;                                       \
+		size_t n, i;                                      \
+		char **argv;                                      \
+		int err;                                          \
+		va_start(ap, first);                              \
+		n = count(ap) + 1;                                \
+		argv = __builtin_alloca((n + 1) * sizeof(*argv)); \
+		argv[0] = (char *)(uintptr_t)first;               \
+		for (i = 1; i <= n; i++)                          \
+			argv[i] = va_arg(ap, char *);             \
+		err = call(path, argv, environment);              \
+		va_end(ap);                                       \
+		return err;                                       \
+	}
+
+LISTED(execl, environ, execve)
+LISTED(execlp, environ, execvpe)
+LISTED(execle, va_arg(ap, char **), execve)

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * move.c - read(2), write(2), pread(2), pwrite(2): in pieces where the buffer is large.
+ *
+ * A piece is a private copy; of a regular file, whose transfers wait for nobody, it is the buffer itself, pinned, from PIN_FROM on.
+ * A transfer goes on with the next piece as the kernel would have: to the end of the buffer for output and for files; an
+ * input from anything else returns with what has come. An error behind the first piece is left to the next call, as by
+ * the kernel.
+ */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "wrap.h"
+
+struct move {
+	int fd;
+	bool out, at; /* at: at an offset */
+	char *buf;
+	size_t n;
+	off_t off;
+	ssize_t result;
+};
+
+static ssize_t plain(const struct move *m, char *buf, size_t n, size_t done)
+{
+	const off_t off = m->off + (off_t)done;
+
+	if (m->at)
+		return m->out ? NEXT(pwrite)(m->fd, buf, n, off) : NEXT(pread)(m->fd, buf, n, off);
+	return m->out ? NEXT(write)(m->fd, buf, n) : NEXT(read)(m->fd, buf, n);
+}
+
+/* -2: it cannot be pinned now. */
+static ssize_t pinned(const struct move *m, char *buf, size_t n, size_t done)
+{
+	const int saved = errno;
+	ssize_t got;
+	int err, state;
+
+	if (dsm_pin(buf, n, m->out ? DSM_READ : DSM_WRITE)) {
+		errno = saved;
+		return -2;
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	got = plain(m, buf, n, done);
+	err = errno;
+	dsm_unpin(buf, n);
+	pthread_setcancelstate(state, &state);
+	errno = err;
+	return got;
+}
+
+static ssize_t by_copy(const struct move *m, struct scratch *s, char *buf, size_t n, size_t done)
+{
+	char *copy = m->out ? scratch_copy(s, n, buf) : scratch_get(s, n, buf);
+	ssize_t got;
+
+	if (!copy)
+		return -1;
+	got = plain(m, copy, n, done);
+	if (!m->out && got > 0)
+		memcpy(buf, copy, (size_t)got);
+	return got;
+}
+
+static ssize_t bounced(const struct move *m, char *buf, size_t n, size_t done)
+{
+	struct scratch s;
+	ssize_t got;
+
+	SCRATCH_BEGIN(s);
+	got = by_copy(m, &s, buf, n, done);
+	SCRATCH_END();
+	return got;
+}
+
+static bool is_file(int fd)
+{
+	const int saved = errno;
+	struct stat st;
+	const bool yes = !NEXT(fstat)(fd, &st) && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
+
+	errno = saved;
+	return yes;
+}
+
+static void move(void *arg)
+{
+	struct move *out = arg, m = *out;
+	const bool large = m.n > ROOM, file = large && is_file(m.fd);
+	size_t done = 0, n;
+	ssize_t got;
+
+	do {
+		char *buf = m.buf + done;
+
+		n = m.n - done < PIECE ? m.n - done : PIECE;
+		if (is_away(buf)) {
+			n = dsm_needs_pin(buf, n);
+			got = file && n >= PIN_FROM ? pinned(&m, buf, n, done) : -2;
+			if (got == -2)
+				got = bounced(&m, buf, n, done);
+		} else {
+			n = m.n - done;
+			got = plain(&m, buf, n, done);
+		}
+		if (got > 0)
+			done += (size_t)got;
+	} while (got == (ssize_t)n && done < m.n && (m.out || file));
+	out->result = done ? (ssize_t)done : got;
+}
+
+static ssize_t start(struct move m)
+{
+	dsm_call(move, &m);
+	return m.result;
+}
+
+EXPORT ssize_t read(int fd, void *buf, size_t n)
+{
+	if (!is_away(buf))
+		return NEXT(read)(fd, buf, n);
+	return start((struct move){ .fd = fd, .buf = buf, .n = n });
+}
+
+EXPORT ssize_t write(int fd, const void *buf, size_t n)
+{
+	if (!is_away(buf))
+		return NEXT(write)(fd, buf, n);
+	return start((struct move){ .fd = fd, .out = true, .buf = (char *)(uintptr_t)buf, .n = n });
+}
+
+EXPORT ssize_t pread(int fd, void *buf, size_t n, off_t off)
+{
+	if (!is_away(buf))
+		return NEXT(pread)(fd, buf, n, off);
+	return start((struct move){ .fd = fd, .at = true, .buf = buf, .n = n, .off = off });
+}
+
+EXPORT ssize_t pwrite(int fd, const void *buf, size_t n, off_t off)
+{
+	if (!is_away(buf))
+		return NEXT(pwrite)(fd, buf, n, off);
+	return start(
+		(struct move){ .fd = fd, .out = true, .at = true, .buf = (char *)(uintptr_t)buf, .n = n, .off = off });
+}
+
+EXPORT ssize_t pread64(int fd, void *buf, size_t n, off_t off) __attribute__((alias("pread")));
+EXPORT ssize_t pwrite64(int fd, const void *buf, size_t n, off_t off) __attribute__((alias("pwrite")));
+
+/* The checks of _FORTIFY_SOURCE: of the program's buffer, then as without. */
+extern void __chk_fail(void) __attribute__((noreturn));
+ssize_t __read_chk(int fd, void *buf, size_t n, size_t size);
+ssize_t __pread_chk(int fd, void *buf, size_t n, off_t off, size_t size);
+ssize_t __pread64_chk(int fd, void *buf, size_t n, off_t off, size_t size);
+
+EXPORT ssize_t __read_chk(int fd, void *buf, size_t n, size_t size)
+{
+	if (n > size)
+		__chk_fail();
+	return read(fd, buf, n);
+}
+
+EXPORT ssize_t __pread_chk(int fd, void *buf, size_t n, off_t off, size_t size)
+{
+	if (n > size)
+		__chk_fail();
+	return pread(fd, buf, n, off);
+}
+
+EXPORT ssize_t __pread64_chk(int fd, void *buf, size_t n, off_t off, size_t size) __attribute__((alias("__pread_chk")));

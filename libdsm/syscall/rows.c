@@ -1,0 +1,395 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * rows.c - the functions of rows.def. Each becomes a function of six words, as the calling convention has them in registers; so
+ * it also serves variadic functions, and passes on arguments that it does not know.
+ *
+ * What is written is copied from the caller's memory first, so that bytes which the kernel leaves alone come back as they were.
+ */
+#include <fcntl.h>
+#include <mqueue.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/msg.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/sysinfo.h>
+#include <sys/time.h>
+#include <sys/times.h>
+#include <sys/timex.h>
+#include <sys/utsname.h>
+#include <termios.h>
+#include <time.h>
+#include <utime.h>
+
+#include "wrap.h"
+
+#define ARGS 6
+#define BUFFERS 6
+#define SET 8 /* bytes of a signal set that the kernel knows */
+
+enum result { INT, LONG, ERROR, POINTER, VOID };
+
+/* How many units: by an argument, as. */
+enum count { ONE, SIZE_COUNT, INT_COUNT, FDS_COUNT, PAGES_COUNT, PLUS_LONG_COUNT, ADDR_COUNT };
+#define COUNT(how, arg) ((how) << 4 | (arg))
+#define INT_(arg) COUNT(INT_COUNT, arg)
+#define FDS_(arg) COUNT(FDS_COUNT, arg)
+#define PAGES_(arg) COUNT(PAGES_COUNT, arg)
+#define PLUS_LONG_(arg) COUNT(PLUS_LONG_COUNT, arg)
+#define COUNT_OF(n) ((n) < 16 ? COUNT(SIZE_COUNT, n) : (n))
+
+enum way {
+	NONE,
+	STRING,
+	STRINGS,
+	STRING_INOUT,
+	STRING_OUT,
+	READ,
+	WRITTEN,
+	WRITTEN_ALWAYS,
+	WRITTEN_BY_RESULT,
+	OWN_STACK
+};
+
+struct buffer {
+	uint8_t way, arg, count;
+	uint16_t unit;
+};
+
+#define S(a)                    \
+	{                       \
+		STRING, a, 0, 0 \
+	}
+#define SS(a)                    \
+	{                        \
+		STRINGS, a, 0, 0 \
+	}
+#define IOS(a)                        \
+	{                             \
+		STRING_INOUT, a, 0, 0 \
+	}
+#define OUTS(a, n)                            \
+	{                                     \
+		STRING_OUT, a, COUNT_OF(n), 1 \
+	}
+#define IN(a, size)              \
+	{                        \
+		READ, a, 0, size \
+	}
+#define OUT(a, size)                \
+	{                           \
+		WRITTEN, a, 0, size \
+	}
+#define IO(a, size)                        \
+	{                                  \
+		WRITTEN_ALWAYS, a, 0, size \
+	}
+#define INN(a, unit, n)                    \
+	{                                  \
+		READ, a, COUNT_OF(n), unit \
+	}
+#define OUTN(a, unit, n)                      \
+	{                                     \
+		WRITTEN, a, COUNT_OF(n), unit \
+	}
+#define ION(a, unit, n)                              \
+	{                                            \
+		WRITTEN_ALWAYS, a, COUNT_OF(n), unit \
+	}
+#define OUTR(a, unit, n)                                \
+	{                                               \
+		WRITTEN_BY_RESULT, a, COUNT_OF(n), unit \
+	}
+#define ADDR(a, n)                                  \
+	{                                           \
+		WRITTEN, a, COUNT(ADDR_COUNT, n), 1 \
+	}
+#define STACK                      \
+	{                          \
+		OWN_STACK, 0, 0, 0 \
+	}
+
+typedef long words_fn(long, long, long, long, long, long);
+
+struct row {
+	const char *name;
+	enum result result;
+	struct buffer buffers[BUFFERS];
+};
+
+struct call {
+	const struct row *row;
+	words_fn *next;
+	long arg[ARGS], result;
+};
+
+static void *pointer(const struct call *c, const struct buffer *b)
+{
+	return (void *)c->arg[b->arg - 1];
+}
+
+static size_t size_of(const struct call *c, const struct buffer *b)
+{
+	const long n = b->count ? c->arg[(b->count & 15) - 1] : 0;
+	const socklen_t *len = (const socklen_t *)n;
+	size_t units = 1, size;
+
+	switch ((enum count)(b->count >> 4)) {
+	case ONE: break;
+	case SIZE_COUNT: units = (size_t)n; break;
+	case INT_COUNT: units = (int)n > 0 ? (size_t)(int)n : 0; break;
+	case FDS_COUNT: units = (int)n > 0 ? ((size_t)(int)n + 63) / 64 : 0; break;
+	case PAGES_COUNT: units = ((size_t)n + 4095) / 4096; break;
+	case PLUS_LONG_COUNT: units = (size_t)n + sizeof(long); break;
+	case ADDR_COUNT: units = len ? *len : 0; break;
+	}
+	return __builtin_mul_overflow(units, b->unit, &size) ? SIZE_MAX : size;
+}
+
+/* The private copy of a buffer; itself, if it is private or of no size. NULL: errno. */
+static void *copy_in(struct scratch *s, const struct call *c, const struct buffer *b, size_t size)
+{
+	void *p = pointer(c, b);
+
+	switch ((enum way)b->way) {
+	case NONE:
+	case OWN_STACK: break;
+	case STRING: return scratch_string(s, p);
+	case STRINGS: return p ? scratch_strings(s, p) : p;
+	case STRING_INOUT: return scratch_copy(s, size, p);
+	case STRING_OUT:
+	case WRITTEN_BY_RESULT: return scratch_get(s, size, p);
+	case READ:
+	case WRITTEN:
+	case WRITTEN_ALWAYS: return scratch_copy(s, size, p);
+	}
+	return p;
+}
+
+static bool failed(const struct call *c)
+{
+	switch (c->row->result) {
+	case INT: return (int)c->result < 0;
+	case LONG: return c->result < 0;
+	case ERROR: return (int)c->result != 0;
+	case POINTER: return !c->result;
+	case VOID: break;
+	}
+	return false;
+}
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static void copy_out(const struct call *c, const struct buffer *b, void *to, const void *from, size_t size)
+{
+	const size_t came = (size_t)(c->row->result == INT ? (int)c->result : c->result) * b->unit;
+
+	if (b->way == WRITTEN_ALWAYS)
+		memcpy(to, from, size);
+	if (failed(c))
+		return;
+	if (b->way == WRITTEN || b->way == STRING_INOUT)
+		memcpy(to, from, size);
+	else if (b->way == WRITTEN_BY_RESULT)
+		memcpy(to, from, least(size, came));
+	else if (b->way == STRING_OUT)
+		memcpy(to, from, least(size, strnlen(from, size) + 1));
+}
+
+static long fail(enum result kind)
+{
+	return kind == ERROR ? errno : kind == POINTER ? 0 : -1;
+}
+
+static void run(void *arg)
+{
+	struct call *out = arg, c = *out, private = c;
+	size_t size[BUFFERS] = { 0 };
+	struct scratch s;
+	int i;
+
+	SCRATCH_BEGIN(s);
+	for (i = 0; i < BUFFERS && c.row->buffers[i].way; i++) {
+		const struct buffer *b = &c.row->buffers[i];
+		void *copy;
+
+		if (b->way == OWN_STACK || (b->way != STRINGS && !is_away(pointer(&c, b))))
+			continue;
+		size[i] = b->way == STRING_INOUT ? strlen(pointer(&c, b)) + 1 : size_of(&c, b);
+		if (!size[i] && b->way != STRING && b->way != STRINGS)
+			continue;
+		copy = copy_in(&s, &c, b, size[i]);
+		if (!copy && pointer(&c, b)) {
+			c.result = fail(c.row->result);
+			goto out;
+		}
+		private.arg[b->arg - 1] = (long)copy;
+	}
+	c.result =
+		c.next(private.arg[0], private.arg[1], private.arg[2], private.arg[3], private.arg[4], private.arg[5]);
+	for (i = 0; i < BUFFERS && c.row->buffers[i].way; i++) {
+		const struct buffer *b = &c.row->buffers[i];
+
+		if (!size[i])
+			continue;
+		copy_out(&c, b, pointer(&c, b), (void *)private.arg[b->arg - 1], size[i]);
+		if (c.row->result == POINTER && c.result == private.arg[b->arg - 1])
+			c.result = c.arg[b->arg - 1];
+	}
+out:
+	SCRATCH_END();
+	out->result = c.result;
+}
+
+/* NULL entries of an array of strings end it: the array may be private, and its strings not. */
+static bool strings_are_away(char *const *p)
+{
+	for (; p && !is_away(p) && *p; p++)
+		if (is_away(*p))
+			return true;
+	return is_away(p);
+}
+
+static inline __attribute__((always_inline)) bool needs_copies(const struct row *row, const long *arg)
+{
+	int i;
+
+	for (i = 0; i < BUFFERS && row->buffers[i].way; i++) {
+		const struct buffer *b = &row->buffers[i];
+
+		if (b->way == OWN_STACK         ? STACK_IS_AWAY
+			    : b->way == STRINGS ? strings_are_away((char *const *)arg[b->arg - 1])
+						: is_away((void *)arg[b->arg - 1]))
+			return true;
+	}
+	return false;
+}
+
+static __attribute__((noinline)) long run_private(const struct row *row, words_fn *next, const long *arg)
+{
+	struct call c = { .row = row, .next = next };
+
+	memcpy(c.arg, arg, sizeof(c.arg));
+	dsm_call(run, &c);
+	return c.result;
+}
+
+#define ROW(name, kind, ...)                                                                        \
+	static const struct row row_##name = { #name, kind, { __VA_ARGS__ } };                      \
+	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);     \
+	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)                     \
+	{                                                                                           \
+		static words_fn *next;                                                              \
+		words_fn *at = __atomic_load_n(&next, __ATOMIC_RELAXED);                            \
+		const long arg[ARGS] = { a, b, c, d, e, f };                                        \
+		if (!at)                                                                            \
+			__atomic_store_n(&next, at = (words_fn *)next_of(#name), __ATOMIC_RELAXED); \
+		if (__builtin_expect(!needs_copies(&row_##name, arg), 1))                           \
+			return at(a, b, c, d, e, f);                                                \
+		return run_private(&row_##name, at, arg);                                           \
+	}
+
+#include "rows.def"
+
+/* ---- functions whose buffer depends on what is asked for ------------------------------------------ */
+
+#define FCNTL_ROW(bytes)             \
+	{                            \
+		"fcntl", INT,        \
+		{                    \
+			IO(3, bytes) \
+		}                    \
+	}
+static const struct row fcntl_lock = FCNTL_ROW(sizeof(struct flock)),
+			fcntl_owner = FCNTL_ROW(sizeof(struct f_owner_ex)), fcntl_hint = FCNTL_ROW(sizeof(uint64_t));
+
+static const struct row *fcntl_row(int cmd)
+{
+	switch (cmd) {
+	case F_GETLK:
+	case F_SETLK:
+	case F_SETLKW:
+	case F_OFD_GETLK:
+	case F_OFD_SETLK:
+	case F_OFD_SETLKW: return &fcntl_lock;
+	case F_GETOWN_EX:
+	case F_SETOWN_EX: return &fcntl_owner;
+	case F_GET_RW_HINT:
+	case F_SET_RW_HINT:
+	case F_GET_FILE_RW_HINT:
+	case F_SET_FILE_RW_HINT: return &fcntl_hint;
+	default: return NULL; /* an integer */
+	}
+}
+
+/* Bytes behind the argument of ioctl(2): encoded in the request, or known. 0: an integer, or not known. */
+static size_t ioctl_size(unsigned int request)
+{
+	switch (request) {
+	case TCGETS:
+	case TCSETS:
+	case TCSETSW:
+	case TCSETSF: return offsetof(struct termios, c_cc) + 19; /* the kernel's has 19 control characters */
+	case TIOCGWINSZ:
+	case TIOCSWINSZ: return sizeof(struct winsize);
+	case FIONREAD:
+	case FIONBIO:
+	case FIOASYNC:
+	case TIOCOUTQ:
+	case TIOCGPGRP:
+	case TIOCSPGRP:
+	case TIOCGSID:
+	case TIOCMGET:
+	case TIOCMSET:
+	case TIOCMBIS:
+	case TIOCMBIC:
+	case SIOCATMARK: return sizeof(int);
+	default: break;
+	}
+	if (request >= SIOCGIFNAME && request <= SIOCGIFTXQLEN && request != SIOCGIFCONF)
+		return sizeof(struct ifreq);
+	return _IOC_DIR(request) ? _IOC_SIZE(request) : 0;
+}
+
+static const struct row prctl_in = { "prctl", INT, { S(2) } }, prctl_name = { "prctl", INT, { OUT(2, 16) } },
+			prctl_int = { "prctl", INT, { OUT(2, sizeof(int)) } };
+
+static const struct row *prctl_row(int what)
+{
+	switch (what) {
+	case PR_SET_NAME: return &prctl_in;
+	case PR_GET_NAME: return &prctl_name;
+	case PR_GET_PDEATHSIG:
+	case PR_GET_CHILD_SUBREAPER: return &prctl_int;
+	default: return NULL;
+	}
+}
+
+#define SWITCHED(name, choose)                                                                           \
+	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);          \
+	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)                          \
+	{                                                                                                \
+		const long arg[ARGS] = { a, b, c, d, e, f };                                             \
+		words_fn *at = (words_fn *)(void *)NEXT(name);                                           \
+		const struct row *row = is_away((void *)b) || is_away((void *)c) ? choose : NULL;        \
+		return row && needs_copies(row, arg) ? run_private(row, at, arg) : at(a, b, c, d, e, f); \
+	}
+
+SWITCHED(fcntl, fcntl_row((int)b))
+SWITCHED(fcntl64, fcntl_row((int)b))
+SWITCHED(prctl, prctl_row((int)a))
+SWITCHED(ioctl, (&(const struct row){ "ioctl", INT, { IO(3, (uint16_t)ioctl_size((unsigned int)b)) } }))

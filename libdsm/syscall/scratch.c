@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* scratch.c - private memory for the time of a call: on the stack, or mapped. No malloc(): signal handlers call read(2), too. */
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "wrap.h"
+
+#define ALIGN 512ul            /* direct I/O wants sectors */
+#define STRING_MAX (2ul << 20) /* of exec(3) and system(3): the kernel's limit is 128 KiB */
+
+struct mapped {
+	struct mapped *next;
+	size_t size;
+};
+
+void *next_of(const char *name)
+{
+	void *at = dlsym(RTLD_NEXT, name);
+
+	if (!at)
+		dsm_abort(70, "the C library has no %s()", name);
+	return at;
+}
+
+static void *map(struct scratch *s, size_t size)
+{
+	struct mapped *m;
+
+	if (size + ALIGN < size) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	m = mmap(NULL, size + ALIGN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (m == MAP_FAILED)
+		return NULL;
+	*m = (struct mapped){ .next = s->mapped, .size = size + ALIGN };
+	s->mapped = m;
+	return (char *)m + ALIGN;
+}
+
+void *scratch_get(struct scratch *s, size_t size, const void *p)
+{
+	const size_t align = (uintptr_t)p % ALIGN ? 16 : ALIGN, at = (s->used + align - 1) & ~(align - 1);
+
+	if (at > ROOM || size > ROOM - at)
+		return map(s, size);
+	s->used = at + size;
+	return s->room + at;
+}
+
+void *scratch_copy(struct scratch *s, size_t size, const void *p)
+{
+	void *q;
+
+	if (dsm_needs_pin(p, size) < size) {
+		errno = EFAULT;
+		return NULL;
+	}
+	q = scratch_get(s, size, p);
+	return q ? memcpy(q, p, size) : NULL;
+}
+
+char *scratch_string(struct scratch *s, const char *p)
+{
+	size_t len;
+
+	if (!is_away(p))
+		return (char *)(uintptr_t)p;
+	len = strnlen(p, dsm_needs_pin(p, STRING_MAX));
+	if (len == STRING_MAX) {
+		errno = E2BIG;
+		return NULL;
+	}
+	return scratch_copy(s, len + 1, p);
+}
+
+char **scratch_strings(struct scratch *s, char *const *p)
+{
+	char **out;
+	size_t n, i;
+
+	for (n = 0; p && p[n]; n++)
+		;
+	out = scratch_get(s, (n + 1) * sizeof(*out), NULL);
+	if (!out)
+		return NULL;
+	for (i = 0; i < n; i++) {
+		out[i] = scratch_string(s, p[i]);
+		if (!out[i])
+			return NULL;
+	}
+	out[n] = NULL;
+	return out;
+}
+
+void scratch_free(void *scratch)
+{
+	struct scratch *const s = scratch;
+	const int saved = errno;
+
+	while (s->mapped) {
+		struct mapped *m = s->mapped;
+
+		s->mapped = m->next;
+		munmap(m, m->size);
+	}
+	errno = saved;
+}

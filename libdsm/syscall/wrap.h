@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * wrap.h - libdsm-syscall.so: system calls on shared memory in jobs of several nodes without the kernel helper.
+ *
+ * There the kernel does not wait for a block: a call fails with EFAULT where a block of its buffer is not here. The library stands
+ * in front of the C library. A function of its table that is given shared memory runs with private copies instead (it bounces);
+ * read(2), write(2) and their like pin large buffers of files. Everything else goes on to the C library after one look at each
+ * pointer, which in a job of one node is the test of a flag.
+ *
+ * A call that may wait never keeps a block: it bounces. So a thread that waits in recv(2) does not stop other ranks.
+ *
+ * The work runs on the private stack (dsm_call()): what a C library function passes to the kernel from its own stack is private
+ * as well, and no local variable of a wrapper is given to the kernel where a thread has a shared stack.
+ *
+ * There is no state but the addresses of the next definitions. All functions that the C library allows in signal handlers may
+ * be called there; only the pins of large buffers use malloc().
+ */
+#ifndef SYSCALL_WRAP_H
+#define SYSCALL_WRAP_H
+
+#include <dsm.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXPORT __attribute__((visibility("default")))
+#define PIECE (1ul << 20)     /* the most that one copy or pin of read(2) and its like takes */
+#define PIN_FROM (16ul << 10) /* transfers of files pin from this size on: see docs/tuning.md */
+#define ROOM 8192u            /* copies up to this size are on the stack */
+
+/* Is it in memory that a system call may not find? */
+static inline bool is_away(const void *p)
+{
+	__asm__("" : "+r"(p)); /* else the compiler warns of a read of what the function only writes */
+	return p && dsm_needs_pin(p, 1);
+}
+
+/* Is the stack? */
+#define STACK_IS_AWAY is_away(__builtin_frame_address(0))
+
+/* Private memory for one call. */
+struct scratch {
+	size_t used;
+	struct mapped *mapped; /* what had no room in `room` */
+	char room[ROOM] __attribute__((aligned(512)));
+};
+
+static inline void scratch_init(struct scratch *s)
+{
+	s->used = 0;
+	s->mapped = NULL;
+}
+
+/* A place for a copy of so many bytes at p, aligned as p is, up to 512. NULL: ENOMEM. */
+void *scratch_get(struct scratch *s, size_t size, const void *p);
+/* The same with the copy made. NULL: ENOMEM; EFAULT, where the range goes on behind the end of shared memory. */
+void *scratch_copy(struct scratch *s, size_t size, const void *p);
+/* A string, and an array of strings with NULL at its end; what is private already stays. NULL: ENOMEM, E2BIG. */
+char *scratch_string(struct scratch *s, const char *p);
+char **scratch_strings(struct scratch *s, char *const *p);
+/* Give all of it back; errno stays. */
+void scratch_free(void *scratch);
+
+/* Around what uses it; also where the thread is cancelled in between. */
+#define SCRATCH_BEGIN(s)  \
+	scratch_init(&s); \
+	pthread_cleanup_push(scratch_free, &s)
+#define SCRATCH_END() pthread_cleanup_pop(1)
+
+/* The next definition of a function, the C library's. Ends the process if there is none. */
+void *next_of(const char *name);
+#define NEXT(name)                                                                        \
+	({                                                                                \
+		static __typeof__(&name) next_;                                           \
+		__typeof__(&name) at_ = __atomic_load_n(&next_, __ATOMIC_RELAXED);        \
+		if (!at_)                                                                 \
+			__atomic_store_n(&next_, at_ = next_of(#name), __ATOMIC_RELAXED); \
+		at_;                                                                      \
+	})
+
+#endif
