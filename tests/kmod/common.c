@@ -248,6 +248,24 @@ bool job_reap(const pid_t *pids, unsigned int n, double seconds)
 	return !left;
 }
 
+void until_asleep(const _Atomic unsigned int *tid)
+{
+	double end = now_s() + patience(20);
+	char path[64], state = 0;
+
+	while (state != 'S' && now_s() < end) {
+		FILE *f;
+
+		usleep(1000);
+		snprintf(path, sizeof(path), "/proc/self/task/%u/stat", atomic_load(tid));
+		f = atomic_load(tid) ? fopen(path, "r") : NULL;
+		if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+			state = 0;
+		if (f)
+			fclose(f);
+	}
+}
+
 /* ---- accesses ------------------------------------------------------------------------------- */
 
 __thread sigjmp_buf away;

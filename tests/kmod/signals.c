@@ -305,44 +305,43 @@ static void lets(bool goes)
 	_exit(0);
 }
 
-/* Sleeps in the kernel, as far as one can see. */
-static void until_it_sleeps(void)
-{
-	double end = now_s() + patience(20);
-	char path[64], state = 0;
-
-	while (state != 'S' && now_s() < end) {
-		FILE *f;
-
-		usleep(1000);
-		snprintf(path, sizeof(path), "/proc/self/task/%u/stat", atomic_load(&both->tid));
-		f = atomic_load(&both->tid) ? fopen(path, "r") : NULL;
-		if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
-			state = 0;
-		if (f)
-			fclose(f);
-	}
-}
-
-static void calls(bool goes)
+/* Rank 0, when the other rank is ready. */
+static void begins(bool goes)
 {
 	struct sigaction sa = { .sa_handler = leave };
-	pthread_t thread;
-	unsigned int i;
 
 	waiter_fd = job_join(j, 0);
 	if (!expect(waiter_fd >= 0, "a job of two ranks") || !expect(reached(&both->pinned, 1), "the other rank"))
 		_exit(1);
 	sigaction(SIGUSR1, &sa, NULL);
 	leaves = goes;
-	pthread_create(&thread, NULL, call_it, goes ? &out_of_here : NULL);
+}
+
+/* Start the thread that waits, which gets all its signals there; `meanwhile` is done before each. */
+static pthread_t begin_and_signal(void *(*run)(void *), bool goes, void (*meanwhile)(void))
+{
+	pthread_t thread;
+	unsigned int i;
+
+	pthread_create(&thread, NULL, run, goes ? &out_of_here : NULL);
 	for (i = 1; i <= (goes ? 1 : SIGNALS); i++) {
-		until_it_sleeps();
+		until_asleep(&both->tid);
+		if (meanwhile)
+			meanwhile();
 		pthread_kill(thread, SIGUSR1);
 		if (!expect(reached(&both->handled, i), "a handler"))
 			break;
 	}
 	atomic_store(&both->handled, SIGNALS); /* the other rank need not wait for what has failed */
+	return thread;
+}
+
+static void calls(bool goes)
+{
+	pthread_t thread;
+
+	begins(goes);
+	thread = begin_and_signal(call_it, goes, NULL);
 	pthread_join(thread, NULL);
 	atomic_store(&both->pinned, 2);
 	reached(&both->pinned, 3); /* what comes of a call that was left comes to this rank */
@@ -473,19 +472,26 @@ static void away_from_here(int sig)
 static void fill_slots(void)
 {
 	struct sigaction sa = { .sa_handler = away_from_here }, old;
-	const struct itimerval tick = { { 0, 500 }, { 0, 500 } }, none = { { 0, 0 }, { 0, 0 } };
-	volatile unsigned int page = 0;
+	const struct itimerval none = { { 0, 0 }, { 0, 0 } };
+	volatile unsigned int page = 0, us = 500;
 	volatile long long faults = counter("faults");
 
 	sigaction(SIGALRM, &sa, &old);
 	while (page < SLOTS_OF_BLOCKS)
 		if (!sigsetjmp(away, 1)) {
+			const struct itimerval tick = { { 0, us }, { 0, us } };
+
 			setitimer(ITIMER_REAL, &tick, NULL);
 			*(volatile unsigned int *)(JOB_BASE + page * PAGE) = 1;
 			expect(false, "a block that is pinned is waited for");
 		} else {
 			setitimer(ITIMER_REAL, &none, NULL);
-			page += counter("faults") > faults; /* else the signal came before the access */
+			if (counter("faults") > faults) {
+				page++;
+				us = us > 1000 ? us / 2 : 500;
+			} else if (us < 50000) {
+				us *= 2; /* the signal came before the access */
+			}
 			faults = counter("faults");
 		}
 	sigaction(SIGALRM, &old, NULL);
@@ -513,28 +519,16 @@ static void check_pins(bool goes)
 /* Rank 0. */
 static void operates(bool goes)
 {
-	struct sigaction sa = { .sa_handler = leave };
 	pthread_t thread;
-	unsigned int i;
 
-	waiter_fd = job_join(j, 0);
-	if (!expect(waiter_fd >= 0, "a job of two ranks") || !expect(reached(&both->pinned, 1), "the other rank"))
-		_exit(1);
+	begins(goes);
 	if (now->full)
 		fill_slots();
 	if (now->alone)
 		usleep(100000); /* it ends */
-	sigaction(SIGUSR1, &sa, NULL);
-	leaves = goes;
-	pthread_create(&thread, NULL, operate_it, goes ? &out_of_here : NULL);
-	for (i = 1; i <= (goes ? 1 : SIGNALS); i++) {
-		until_it_sleeps();
-		if (now->full)
-			map_something();
-		pthread_kill(thread, SIGUSR1);
-		if (!expect(reached(&both->handled, i), "a handler"))
-			_exit(1);
-	}
+	thread = begin_and_signal(operate_it, goes, now->full ? map_something : NULL);
+	if (atomic_load(&both->failed))
+		_exit(1); /* the thread may never end */
 	pthread_join(thread, NULL);
 	if (now->unpinned)
 		check_pins(goes);
