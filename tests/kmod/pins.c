@@ -4,6 +4,9 @@
  * loses what another has written while it had the block pinned. So where each rank has threads whose pins overlap; a thread that has
  * pinned the block before does not wait for the others.
  *
+ * A thread waits to pin the first of two blocks whose region has a table of owners, when another thread of its process removes the
+ * region, and has the kernel allocate tables of that size with ranks that do not exist. The pin fails, and nothing stays pinned.
+ *
  *   --vector V   ranks of several kernels, as far as they know: messages take RDMA, to queues on completion vector V; only the
  *                first part
  *
@@ -11,6 +14,7 @@
  */
 #include "tests/kmod/common.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,10 +26,11 @@
 
 #define RANKS 3u
 #define TIMES 100u
+#define REGION_PAGES 512u
 
 static struct job *j;
 static struct {
-	_Atomic unsigned int done, ended, seen, failed, turns[RANKS];
+	_Atomic unsigned int done, ended, seen, failed, turns[RANKS], tid, removed;
 } * all;
 
 static bool pin_as(int fd, unsigned int op, unsigned int write)
@@ -120,6 +125,95 @@ static void overlapping_process(unsigned int rank)
 	_exit(0);
 }
 
+/* ---- a region that goes --------------------------------------------------------------------- */
+
+#define OWNERS 1024u
+#define HOLDER 1u
+#define TABLES 200u
+
+static int region(int fd, unsigned int op, uint16_t owner)
+{
+	uint16_t owners[OWNERS];
+	struct dsm_ioc_region g = { .op = op,
+				    .page = REGION_PAGES,
+				    .pages = REGION_PAGES,
+				    .id = 1,
+				    .home = DSM_REGION_PARTS,
+				    .arg = 1,
+				    .parts = OWNERS,
+				    .owners = (uintptr_t)owners };
+	unsigned int i;
+
+	for (i = 0; i < OWNERS; i++)
+		owners[i] = owner;
+	return ioctl(fd, DSM_IOC_REGION, &g);
+}
+
+static int range_of_two(int fd, unsigned int op, unsigned int write)
+{
+	struct dsm_ioc_range r = { .op = op, .page = REGION_PAGES, .pages = 2, .write = write };
+
+	return ioctl(fd, DSM_IOC_RANGE, &r) ? errno : 0;
+}
+
+static void expect(bool is, const char *what)
+{
+	if (is)
+		return;
+	printf("FAILED: %s\n", what);
+	atomic_store(&all->failed, 1);
+}
+
+static void *pins_two(void *arg)
+{
+	(void)arg;
+	atomic_store(&all->tid, (unsigned int)gettid());
+	expect(range_of_two(rank_fd, DSM_RANGE_PIN, DSM_PIN_WRITE) == EINVAL, "the pin fails when its region has gone");
+	return NULL;
+}
+
+static void removes(void)
+{
+	pthread_t thread;
+	unsigned int i;
+
+	pthread_create(&thread, NULL, pins_two, NULL);
+	until_asleep(&all->tid);
+	expect(!region(rank_fd, DSM_REGION_REMOVE, HOLDER), "the region is removed");
+	for (i = 0; i < TABLES; i++)
+		expect(region(rank_fd, DSM_REGION_ADD, UINT16_MAX) && errno == EINVAL, "owners that are no ranks");
+	atomic_store(&all->removed, 1);
+	pthread_join(thread, NULL);
+	expect(!region(rank_fd, DSM_REGION_ADD, HOLDER), "the region is made again");
+	expect(range_of_two(rank_fd, DSM_RANGE_UNPIN, 1), "nothing has stayed pinned");
+	expect(!range_of_two(rank_fd, DSM_RANGE_PIN, DSM_PIN_WRITE), "the blocks can be pinned");
+}
+
+static void holds(void)
+{
+	double end = now_s() + patience(20);
+
+	while (!atomic_load(&all->removed) && now_s() < end)
+		usleep(1000);
+	expect(!range_of_two(rank_fd, DSM_RANGE_UNPIN, 1), "the blocks are let go");
+}
+
+static void removing_process(unsigned int rank)
+{
+	rank_fd = job_join(j, rank);
+	expect(rank_fd >= 0 && !region(rank_fd, DSM_REGION_ADD, HOLDER), "a region whose blocks have owners");
+	if (rank == HOLDER)
+		expect(!range_of_two(rank_fd, DSM_RANGE_PIN, DSM_PIN_WRITE), "the blocks are pinned");
+	all_come(&all->ended);
+	if (rank == HOLDER)
+		holds();
+	else if (!rank)
+		removes();
+	all_come(&all->seen);
+	fflush(stdout);
+	_exit(0);
+}
+
 /* ---- all ------------------------------------------------------------------------------------ */
 
 static bool all_ranks(void (*process)(unsigned int), const char *vector)
@@ -133,6 +227,8 @@ static bool all_ranks(void (*process)(unsigned int), const char *vector)
 	if (vector)
 		j->vector = (int16_t)atoi(vector);
 	j->home = DSM_REGION_CYCLIC;
+	j->pages = REGION_PAGES;
+	fflush(stdout);
 	for (i = 0; i < RANKS; i++) {
 		pids[i] = fork();
 		if (!pids[i])
@@ -161,6 +257,14 @@ static bool overlapping(void)
 	return ok;
 }
 
+static bool removed_meanwhile(void)
+{
+	const bool ok = all_ranks(removing_process, NULL) && !atomic_load(&all->failed);
+
+	printf("a region that is removed while a thread waits: %s\n", ok ? "the pin fails" : "FAILED");
+	return ok;
+}
+
 int main(int argc, char **argv)
 {
 	const bool rdma = argc == 3 && !strcmp(argv[1], "--vector");
@@ -177,6 +281,6 @@ int main(int argc, char **argv)
 	if (all == MAP_FAILED)
 		return 2;
 	ok = in_turn(rdma ? argv[2] : NULL);
-	ok = ok && (rdma || overlapping());
+	ok = ok && (rdma || (overlapping() && removed_meanwhile()));
 	return ok ? 0 : 1;
 }
