@@ -7,11 +7,18 @@
  * it, a lock or a turn, is given back by a worker; the pins of a range that it has not pinned to the end go at once. That a thread
  * has ended is found when another parks a call.
  *
+ * The handler itself may make calls. A lock is then given up as well, and asked for again; nobody sees that. What cannot be undone
+ * or would be done twice, as an arrival at a barrier, an addition, or the mutex that a wait for a condition has released, stays if
+ * the stack pointer says that the call may be a handler's: it is below that of the call that is parked, or on the thread's signal
+ * stack. A thread that has left such a call, and makes its next from deeper on its stack, gives it up with a later one.
+ *
  * A call that is given up counts as inside its rank until its last answer has come, or the rank dies. Its entry in the slot's
  * queue queues the work once (`queued`); the worker takes the entry out, under the queue's lock, before it does anything.
  */
 #include <linux/pid.h>
-#include <linux/sched.h>
+#include <linux/ptrace.h>
+#include <linux/sched/signal.h>
+#include <linux/sched/task_stack.h>
 #include <linux/slab.h>
 
 #include "park.h"
@@ -27,6 +34,7 @@ struct parked {
 	struct rank *r;
 	struct pid *thread;
 	void __user *arg;
+	unsigned long sp; /* of the thread, where it makes the call */
 	bool is_range;
 	union {
 		struct call call;
@@ -155,7 +163,17 @@ static void give_up(struct parked *p)
 	await(p, c->stage == STAGE_ANSWER ? 1 : c->stage == STAGE_CANCEL ? 2 : 3);
 }
 
+static void give_up_all(struct list_head *calls)
+{
+	struct parked *p, *next;
+
+	list_for_each_entry_safe(p, next, calls, list)
+		give_up(p);
+}
+
 /* ---- calls that are made again --------------------------------------------------------------- */
+
+#define PARKED_MAX 8u /* of a thread, whose handlers are interrupted, too */
 
 static bool has_ended(const struct parked *p)
 {
@@ -172,23 +190,26 @@ static struct parked *parked_new(struct rank *r, void __user *arg)
 	struct parked *p = kmalloc(sizeof(*p), GFP_KERNEL_ACCOUNT);
 
 	if (p)
-		*p = (struct parked){ .r = r, .thread = get_pid(task_pid(current)), .arg = arg };
+		*p = (struct parked){ .r = r,
+				      .thread = get_pid(task_pid(current)),
+				      .arg = arg,
+				      .sp = user_stack_pointer(current_pt_regs()) };
 	return p;
 }
 
 static void list_it(struct rank *r, struct parked *p)
 {
 	struct parked *other, *next;
-	LIST_HEAD(ended);
+	unsigned int mine = 1;
+	LIST_HEAD(left);
 
 	spin_lock(&r->parked_lock);
 	list_for_each_entry_safe(other, next, &r->parked, list)
-		if (has_ended(other))
-			list_move(&other->list, &ended);
+		if (has_ended(other) || (other->thread == p->thread && ++mine > PARKED_MAX))
+			list_move(&other->list, &left);
 	list_add(&p->list, &r->parked);
 	spin_unlock(&r->parked_lock);
-	list_for_each_entry_safe(other, next, &ended, list)
-		give_up(other);
+	give_up_all(&left);
 }
 
 bool park(struct rank *r, const struct call *c, void __user *arg)
@@ -214,33 +235,60 @@ bool park_range(struct rank *r, const struct range_call *c, void __user *arg)
 	return true;
 }
 
-/* What this thread has parked; its own call it has parked itself. */
-static struct parked *take_mine(struct rank *r)
+/* Can it be given up and made again, and nobody sees that it was? */
+static bool can_be_repeated(const struct parked *p)
 {
-	struct parked *p, *mine = NULL;
+	const struct dsm_ioc_call *in = &p->call.in;
+
+	return p->is_range || in->call == DSM_CALL_LOCK ||
+		(in->call == DSM_CALL_SYNC && (in->op == SOP_RDLOCK || in->op == SOP_WRLOCK || in->op == SOP_WAIT));
+}
+
+/* May the call that this thread makes now be one of a handler, on top of that one? */
+static bool may_be_inside(const struct parked *p)
+{
+	const unsigned long sp = user_stack_pointer(current_pt_regs());
+
+	return on_sig_stack(sp) == on_sig_stack(p->sp) ? sp < p->sp : on_sig_stack(sp);
+}
+
+static bool is_same(const struct parked *p, bool is_range, const void *in, const void __user *arg)
+{
+	return p->is_range == is_range && p->arg == arg && p->sp == user_stack_pointer(current_pt_regs()) &&
+		(is_range ? !memcmp(&p->range.in, in, sizeof(p->range.in))
+			  : !memcmp(&p->call.in, in, sizeof(p->call.in)));
+}
+
+/* The call that this thread makes, if it has parked that. What else it has parked, and has left, is given up. */
+static struct parked *take_mine(struct rank *r, bool is_range, const void *in, const void __user *arg)
+{
+	struct parked *p, *next, *mine = NULL;
+	LIST_HEAD(left);
 
 	if (list_empty_careful(&r->parked))
 		return NULL;
 	spin_lock(&r->parked_lock);
-	list_for_each_entry(p, &r->parked, list)
-		if (p->thread == task_pid(current))
+	list_for_each_entry_safe(p, next, &r->parked, list) {
+		if (p->thread != task_pid(current))
+			continue;
+		if (!mine && is_same(p, is_range, in, arg)) {
 			mine = p;
-	if (mine)
-		list_del(&mine->list);
+			list_del(&p->list);
+		} else if (can_be_repeated(p) || !may_be_inside(p)) {
+			list_move(&p->list, &left);
+		}
+	}
 	spin_unlock(&r->parked_lock);
+	give_up_all(&left);
 	return mine;
 }
 
 bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct call *c)
 {
-	struct parked *p = take_mine(r);
+	struct parked *p = take_mine(r, false, in, arg);
 
 	if (!p)
 		return false;
-	if (p->is_range || p->arg != arg || memcmp(&p->call.in, in, sizeof(*in))) {
-		give_up(p);
-		return false;
-	}
 	*c = p->call;
 	forget(p);
 	return true;
@@ -248,14 +296,10 @@ bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, 
 
 bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg, struct range_call *c)
 {
-	struct parked *p = take_mine(r);
+	struct parked *p = take_mine(r, true, in, arg);
 
 	if (!p)
 		return false;
-	if (!p->is_range || p->arg != arg || memcmp(&p->range.in, in, sizeof(*in))) {
-		give_up(p);
-		return false;
-	}
 	*c = p->range;
 	forget(p);
 	return true;

@@ -8,9 +8,9 @@
 /* A signal interrupts a call, which its thread will make again. False: no memory. */
 bool park(struct rank *r, const struct call *c, void __user *arg);
 bool park_range(struct rank *r, const struct range_call *c, void __user *arg);
-/* The thread makes a call: the one that it was making? Any other that it has left is given up. */
+/* The thread makes a call: the one that it was making? Others that it has left are given up. */
 bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct call *c);
 bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg, struct range_call *c);
-void park_free(struct rank *r); /* nobody is inside any more */
+void park_free(struct rank *r);                              /* nobody is inside any more */
 
 #endif

@@ -4,10 +4,10 @@
  * once, and the access ends when the block comes, with what the other rank wrote. So for a block that is elsewhere, and for one
  * that the thread may read and wants to write.
  *
- * The same for each kind of call that waits: handlers run, the call ends when the other rank lets it, and has been made once. A
- * handler may also leave by siglongjmp(3), before what its thread has waited for has come, or after; it then comes to others. Operations on ranges wait for the
- * later blocks of a range that is pinned in part; for a request slot, which other threads have until their blocks come; and for
- * the answers to a placement and to an echo, here of a rank that has ended.
+ * The same for each kind of call that waits: handlers run, the call ends when the other rank lets it, and has been made once, also
+ * if handlers make calls. A handler may also leave by siglongjmp(3), before what its thread has waited for has come, or after; it
+ * then comes to others. Operations on ranges wait for the later blocks of a range that is pinned in part; for a request slot, which
+ * other threads have until their blocks come; and for the answers to a placement and to an echo, here of a rank that has ended.
  *
  * Runs in a guest with the module loaded.
  */
@@ -144,6 +144,7 @@ struct kind {
 	int32_t status;                /* of that */
 	uint8_t object;                /* enum sync_kind */
 	bool given_back;               /* what comes to nobody */
+	bool mutex;                    /* its wait releases one */
 };
 
 #define SYNC(o, ...)                                                     \
@@ -202,7 +203,15 @@ static const struct kind kinds[] = {
 	  .object = SYNC_COND,
 	  .wait = SYNC(SOP_ENQUEUE, ),
 	  .let = SYNC(SOP_SIGNAL, ),
-	  .again = SYNC(SOP_BROADCAST, ) },
+	  .again = SYNC(SOP_DESTROY, ), /* nobody is in line */
+	  .given_back = true },
+	{ .name = "a condition with a mutex",
+	  .object = SYNC_COND,
+	  .mutex = true,
+	  .wait = SYNC(SOP_ENQUEUE, ),
+	  .let = SYNC(SOP_SIGNAL, ),
+	  .again = SYNC(SOP_DESTROY, ), /* nobody is in line */
+	  .given_back = true },
 	{ .name = "a barrier", .wait = ARRIVE, .let = ARRIVE },
 };
 
@@ -211,6 +220,11 @@ static bool call(int fd, const struct dsm_ioc_call *c, struct dsm_ioc_call *out)
 	*out = *c;
 	return !ioctl(fd, DSM_IOC_CALL, out);
 }
+
+static const struct kind *what;
+static uint32_t mutex_name; /* of rank 0 */
+static uint16_t mutex_hold; /* where its thread has it, before it waits */
+static bool mutex_taken;    /* by its other thread */
 
 /* Of the object that both know; calls that are empty are not made. */
 static int32_t make_call(int fd, const struct dsm_ioc_call *c, uint16_t *hold)
@@ -223,21 +237,32 @@ static int32_t make_call(int fd, const struct dsm_ioc_call *c, uint16_t *hold)
 		named.hold = *hold;
 	else if (c->call != DSM_CALL_BARRIER)
 		named.object = atomic_load(&both->object);
+	if (c->op == SOP_ENQUEUE && what->mutex)
+		named.mutex = mutex_hold + 1u;
 	if (!call(fd, &named, &out))
 		return errno == EINTR ? -EINTR : -EIO;
 	*hold = out.hold;
 	return out.status;
 }
 
-static const struct kind *what;
 static int waiter_fd;
 static sigjmp_buf out_of_here;
 static volatile sig_atomic_t leaves;
 static bool late; /* it leaves when what its thread has waited for has come */
+static bool busy; /* handlers make a call, too */
+
+static void another_call(void)
+{
+	struct dsm_ioc_call none = { .call = DSM_CALL_BARRIER, .object = BARRIER + 1, .value2 = 3 };
+
+	expect(call(waiter_fd, &none, &none), "another call");
+}
 
 static void leave(int sig)
 {
 	(void)sig;
+	if (busy)
+		another_call();
 	atomic_fetch_add(&both->handled, 1);
 	if (leaves && late) {
 		reached(&both->let, 1);
@@ -245,6 +270,41 @@ static void leave(int sig)
 	}
 	if (leaves)
 		siglongjmp(out_of_here, 1);
+}
+
+static bool lock_mutex(uint16_t *hold)
+{
+	struct dsm_ioc_call c = { .call = DSM_CALL_LOCK, .object = mutex_name };
+	const bool ok = call(waiter_fd, &c, &c) && !c.status;
+
+	*hold = c.hold;
+	return ok;
+}
+
+static void make_mutex(void)
+{
+	struct dsm_ioc_call c = { .value2 = (uint64_t)SYNC_MUTEX << 32 };
+
+	expect(call(waiter_fd, &c, &c) && !c.status, "a mutex");
+	mutex_name = (uint32_t)c.result;
+}
+
+/* What the waiting thread has released another has, in the same hold record, until it releases it itself. */
+static void take_mutex(void)
+{
+	uint16_t hold;
+
+	if (mutex_taken)
+		return;
+	mutex_taken = true;
+	expect(lock_mutex(&hold) && hold == mutex_hold, "the mutex that the wait has released");
+}
+
+static void release_mutex(void)
+{
+	struct dsm_ioc_call c = { .call = DSM_CALL_UNLOCK, .hold = mutex_hold };
+
+	expect(call(waiter_fd, &c, &c), "the wait has released its mutex once");
 }
 
 /* The call is made, by a thread that gets signals, or that leaves it for another call. */
@@ -255,12 +315,11 @@ static void *call_it(void *arg)
 
 	atomic_store(&both->tid, (unsigned int)gettid());
 	if (goes && sigsetjmp(out_of_here, 1)) {
-		struct dsm_ioc_call none = { .call = DSM_CALL_BARRIER, .object = BARRIER, .value2 = 3 };
-
-		expect(call(waiter_fd, &none, &none), "another call");
+		another_call();
 		atomic_store(&both->ended, 1);
 		return NULL;
 	}
+	expect(!what->mutex || lock_mutex(&mutex_hold), "the mutex");
 	expect(!make_call(waiter_fd, &what->wait, &hold), "the call");
 	expect(!goes, "the handler leaves");
 	atomic_store(&both->ended, 1);
@@ -341,7 +400,11 @@ static void calls(bool goes)
 	pthread_t thread;
 
 	begins(goes);
-	thread = begin_and_signal(call_it, goes, NULL);
+	if (what->mutex)
+		make_mutex();
+	thread = begin_and_signal(call_it, goes, what->mutex ? take_mutex : NULL);
+	if (what->mutex)
+		release_mutex();
 	pthread_join(thread, NULL);
 	atomic_store(&both->pinned, 2);
 	reached(&both->pinned, 3); /* what comes of a call that was left comes to this rank */
@@ -444,6 +507,7 @@ static void keeps(bool goes)
 	pinned_by_other(&page, &pages);
 	expect(!range(fd, DSM_RANGE_PIN, page, pages, 1), "blocks are pinned");
 	atomic_store(&both->pinned, 1);
+	reached(&both->tid, 1); /* it may have to take all slots first */
 	expect(reached(&both->handled, goes ? 1 : SIGNALS), "handlers run while their thread waits");
 	if (goes) {
 		expect(reached(&both->ended, 1), "the thread goes on");
@@ -539,6 +603,10 @@ static void operates(bool goes)
 
 #define ANSWERED 500u
 
+enum made { PLACEMENTS, ECHOES, ADDITIONS };
+
+static const char *const made_names[] = { "placements", "echoes", "additions" };
+static enum made made;
 static bool left;                     /* handlers leave the operations */
 static volatile sig_atomic_t in_call; /* one is made */
 
@@ -548,6 +616,8 @@ static void count_it(int sig)
 	if (!in_call)
 		return;
 	atomic_fetch_add(&both->handled, 1);
+	if (busy)
+		another_call();
 	if (left)
 		siglongjmp(out_of_here, 1);
 }
@@ -575,8 +645,19 @@ static bool slots_come_back(void)
 	return !slots_in_use();
 }
 
-static int operate_on(int fd, bool placement, unsigned int page)
+/* The object is rank 1's. *was: before. */
+static int add(int fd, uint64_t value, uint64_t *was)
 {
+	struct dsm_ioc_call c = SYNC(SOP_ADD, .object = atomic_load(&both->object), .value = value);
+	const int err = ioctl(fd, DSM_IOC_CALL, &c) ? errno : -c.status;
+
+	*was = c.result;
+	return err;
+}
+
+static int operate_on(int fd, unsigned int page)
+{
+	uint64_t was;
 	int err;
 
 	if (sigsetjmp(out_of_here, 1)) {
@@ -584,7 +665,10 @@ static int operate_on(int fd, bool placement, unsigned int page)
 		return 0;
 	}
 	in_call = 1;
-	err = range(fd, placement ? DSM_RANGE_PLACE : DSM_RANGE_ECHO, page, 1, 0) ? errno : 0;
+	if (made == ADDITIONS)
+		err = add(fd, 1, &was);
+	else
+		err = range(fd, made == PLACEMENTS ? DSM_RANGE_PLACE : DSM_RANGE_ECHO, page, 1, 0) ? errno : 0;
 	in_call = 0;
 	return err;
 }
@@ -593,20 +677,23 @@ static int operate_on(int fd, bool placement, unsigned int page)
  * Operations that end by themselves, while signals come all the time: each is made once, as if there had been none. If handlers
  * leave them, the answers free the slots.
  */
-static void is_disturbed(bool placement)
+static void is_disturbed(bool additions)
 {
 	const struct itimerval tick = { { 0, 300 }, { 0, 300 } }, none = { { 0, 0 }, { 0, 0 } };
 	struct sigaction sa = { .sa_handler = count_it };
 	int fd = job_join(j, 0), err = 0;
+	uint64_t sum = ANSWERED;
 	unsigned int i;
 
+	waiter_fd = fd;
 	expect(fd >= 0 && reached(&both->pinned, 1), "a job of two ranks");
 	sigaction(SIGALRM, &sa, NULL);
 	setitimer(ITIMER_REAL, &tick, NULL);
 	for (i = 0; i < ANSWERED && !err; i++)
-		err = operate_on(fd, placement, 2 * i + 1);
+		err = operate_on(fd, 2 * i + 1);
 	setitimer(ITIMER_REAL, &none, NULL);
 	expect(!err, "each is made");
+	expect(!additions || (!add(fd, 0, &sum) && sum == ANSWERED), "each is made once");
 	expect(atomic_load(&both->handled) > 0, "signals have come");
 	range(fd, DSM_RANGE_PREFETCH, 0, 1, 0); /* another call, should the last have been left */
 	expect(slots_come_back(), "the slots are free");
@@ -615,13 +702,16 @@ static void is_disturbed(bool placement)
 	_exit(0);
 }
 
-static void answers(bool placement)
+static void answers(bool additions)
 {
+	struct dsm_ioc_call object = { .home = 1, .value2 = (uint64_t)SYNC_ATOMIC << 32 };
 	int fd = job_join(j, 1);
 	unsigned int i;
 
 	expect(fd >= 0, "a job of two ranks");
-	for (i = 0; i < ANSWERED && !placement; i++) /* what is not there is no echo */
+	expect(!additions || (call(fd, &object, &object) && !object.status), "an object is made");
+	atomic_store(&both->object, (unsigned int)object.result);
+	for (i = 0; i < ANSWERED && made == ECHOES; i++) /* what is not there is no echo */
 		*(volatile unsigned int *)(JOB_BASE + (2 * i + 1) * PAGE) = WRITTEN;
 	atomic_store(&both->pinned, 1);
 	reached(&both->ended, 1);
@@ -671,6 +761,10 @@ static bool waits_for(const struct kind *k)
 	what = k;
 	ok = two_ranks(calls, lets, false, false);
 	printf("%s: %s\n", k->name, ok ? "handlers ran while it was waited for" : "FAILED");
+	busy = true;
+	ok = ok && two_ranks(calls, lets, false, false);
+	busy = false;
+	printf("%s, and handlers that make calls: %s\n", k->name, ok ? "made once" : "FAILED");
 	if (!ok || !k->given_back)
 		return ok;
 	ok = two_ranks(calls, lets, true, false);
@@ -694,13 +788,19 @@ static bool operation(const struct operation *o)
 	return ok;
 }
 
-static bool disturbed(const char *name, bool placement, bool leave_them)
+enum handlers { COUNT, LEAVE, CALL };
+
+static bool disturbed(enum made what_is_made, enum handlers handlers)
 {
+	static const char *const how[] = { "among", "left at", "among, with calls in their handlers," };
 	bool ok;
 
-	left = leave_them;
-	ok = two_ranks(is_disturbed, answers, placement, true);
-	printf("%s %s %u signals: %s\n", name, left ? "left at" : "among", atomic_load(&both->handled),
+	made = what_is_made;
+	left = handlers == LEAVE;
+	busy = handlers == CALL;
+	ok = two_ranks(is_disturbed, answers, made == ADDITIONS, true);
+	busy = false;
+	printf("%s %s %u signals: %s\n", made_names[made], how[handlers], atomic_load(&both->handled),
 	       ok ? "ok" : "FAILED");
 	return ok;
 }
@@ -724,7 +824,8 @@ int main(void)
 		ok = waits_for(&kinds[i]);
 	for (i = 0; i < sizeof(operations) / sizeof(operations[0]) && ok; i++)
 		ok = operation(&operations[i]);
-	ok = ok && disturbed("placements", true, false) && disturbed("echoes", false, false);
-	ok = ok && disturbed("placements", true, true) && disturbed("echoes", false, true);
+	ok = ok && disturbed(PLACEMENTS, COUNT) && disturbed(ECHOES, COUNT);
+	ok = ok && disturbed(PLACEMENTS, LEAVE) && disturbed(ECHOES, LEAVE);
+	ok = ok && disturbed(ADDITIONS, COUNT) && disturbed(ADDITIONS, CALL);
 	return ok ? 0 : 1;
 }
