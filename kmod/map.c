@@ -38,6 +38,7 @@
 #include "charge.h"
 #include "debug.h"
 #include "fault.h"
+#include "park.h"
 #include "pte.h"
 #include "rank.h"
 
@@ -78,10 +79,16 @@ static int notify_start(struct mmu_notifier *n, const struct mmu_notifier_range 
 	return 0;
 }
 
-/* Nobody runs in this memory any more. */
+/* Nobody runs in this memory any more. The view may be detached; the context stands for as long as the view. */
 static void notify_release(struct mmu_notifier *n, struct mm_struct *mm)
 {
-	tables_gone(container_of(n, struct view, notifier));
+	struct view *v = container_of(n, struct view, notifier);
+	struct ctx *c = view_ctx(v);
+	struct rank *r = c ? smp_load_acquire(&c->rank) : NULL;
+
+	tables_gone(v);
+	if (r)
+		park_leave(r, mm);
 }
 
 static const struct mmu_notifier_ops notifier_ops = {

@@ -4,13 +4,13 @@
  * returned (-ERESTARTNOINTR); meanwhile the request is under way, and what its thread waits for is kept here, by thread.
  *
  * A thread may also leave its handler by siglongjmp(3), and make another call, or end. Its request is then given up: what comes of
- * it, a lock or a turn, is given back by a worker; the pins of a range that it has not pinned to the end go at once. That a thread
- * has ended is found when another parks a call.
+ * it, a lock or a turn, is given back by a worker; the pins of a range that it has not pinned to the end go at once. The end of a
+ * process calls park_leave(). The end of a single thread is found when another parks a call.
  *
- * The handler itself may make calls. A lock is then given up as well, and asked for again; nobody sees that. What cannot be undone
- * or would be done twice, as an arrival at a barrier, an addition, or the mutex that a wait for a condition has released, stays if
- * the stack pointer says that the call may be a handler's: it is below that of the call that is parked, or on the thread's signal
- * stack. A thread that has left such a call, and makes its next from deeper on its stack, gives it up with a later one.
+ * The handler itself may make calls. A wait for a lock is then given up as well, and begins anew when the handler has returned. Other
+ * requests must not be made twice: an arrival at a barrier, an addition, a wait for a condition, which has released its mutex. They
+ * stay parked if the new call may be the handler's: its stack pointer is below that of the parked call, or on the thread's signal
+ * stack. If the thread has left such a request and makes its next call from deeper on its stack, a later call gives the request up.
  *
  * A call that is given up counts as inside its rank until its last answer has come, or the rank dies. Its entry in the slot's
  * queue queues the work once (`queued`); the worker takes the entry out, under the queue's lock, before it does anything.
@@ -33,6 +33,7 @@ struct parked {
 	struct list_head list;
 	struct rank *r;
 	struct pid *thread;
+	const struct mm_struct *mm; /* of its process: a name, nothing else */
 	void __user *arg;
 	unsigned long sp; /* of the thread, where it makes the call */
 	bool is_range;
@@ -192,6 +193,7 @@ static struct parked *parked_new(struct rank *r, void __user *arg)
 	if (p)
 		*p = (struct parked){ .r = r,
 				      .thread = get_pid(task_pid(current)),
+				      .mm = current->mm,
 				      .arg = arg,
 				      .sp = user_stack_pointer(current_pt_regs()) };
 	return p;
@@ -235,7 +237,7 @@ bool park_range(struct rank *r, const struct range_call *c, void __user *arg)
 	return true;
 }
 
-/* Can it be given up and made again, and nobody sees that it was? */
+/* Does it do no harm to give it up and to make it again? */
 static bool can_be_repeated(const struct parked *p)
 {
 	const struct dsm_ioc_call *in = &p->call.in;
@@ -303,6 +305,22 @@ bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user
 	*c = p->range;
 	forget(p);
 	return true;
+}
+
+void park_leave(struct rank *r, const struct mm_struct *mm)
+{
+	struct parked *p, *next;
+	LIST_HEAD(left);
+
+	if (!rank_enter(r))
+		return;
+	spin_lock(&r->parked_lock);
+	list_for_each_entry_safe(p, next, &r->parked, list)
+		if (p->mm == mm)
+			list_move(&p->list, &left);
+	spin_unlock(&r->parked_lock);
+	give_up_all(&left);
+	rank_exit(r);
 }
 
 void park_free(struct rank *r)

@@ -11,6 +11,7 @@ bool park_range(struct rank *r, const struct range_call *c, void __user *arg);
 /* The thread makes a call: the one that it was making? Others that it has left are given up. */
 bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct call *c);
 bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg, struct range_call *c);
+void park_leave(struct rank *r, const struct mm_struct *mm); /* nobody runs in that memory any more */
 void park_free(struct rank *r);                              /* nobody is inside any more */
 
 #endif

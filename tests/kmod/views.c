@@ -8,7 +8,8 @@
  *             request, and when rank 1 writes neither sees the old word
  *   regions   a process touches what it has added; the last of the processes to remove it removes it from the context
  *   maker     the process that has made the window ends; the others go on
- *   killed    one of the two is killed, while it waits for a lock or uses blocks that rank 1 takes; the other goes on
+ *   killed    one of the two is killed, while it waits for a lock, runs a handler that has interrupted such a wait, or uses blocks
+ *             that rank 1 takes; the other goes on, and rank 1 gets the lock that came for the handler's thread
  *   unload    the module stays while one of the two is left
  *
  * After each nothing may be left.
@@ -38,6 +39,7 @@ static struct shared {
 	struct job job;
 	_Atomic unsigned int turn;
 	_Atomic uint32_t name; /* of the mutex */
+	_Atomic bool handled;  /* the victim runs a handler */
 } * sh;
 
 /* ---- processes in turns --------------------------------------------------------------------- */
@@ -433,13 +435,23 @@ static bool call(int fd, struct dsm_ioc_call *c)
 	return !ioctl(fd, DSM_IOC_CALL, c) && !c->status;
 }
 
+static void stays(int sig)
+{
+	(void)sig;
+	atomic_store(&sh->handled, true);
+	for (;;)
+		pause();
+}
+
 static void victim(int of)
 {
+	struct sigaction sa = { .sa_handler = stays };
 	struct dsm_ioc_call c = { .call = DSM_CALL_LOCK, .object = atomic_load(&sh->name) };
 	int fd = job_attach(&sh->job, of);
 
 	close(of);
 	must(fd >= 0, "the victim attaches");
+	sigaction(SIGUSR1, &sa, NULL);
 	pass(1);
 	if (c.object)
 		call(fd, &c);
@@ -447,6 +459,20 @@ static void victim(int of)
 		for (;;)
 			*word(0) += 1, *word(1) += 1;
 	fail("the victim was not to come so far");
+}
+
+/* What came to the victim, too late. */
+static bool gets_mutex(int fd)
+{
+	struct dsm_ioc_call c = { .call = DSM_CALL_TRYLOCK, .object = atomic_load(&sh->name) };
+	double end = now_s() + patience(5);
+	bool got;
+
+	while (!(got = call(fd, &c)) && now_s() < end) {
+		c = (struct dsm_ioc_call){ .call = DSM_CALL_TRYLOCK, .object = atomic_load(&sh->name) };
+		usleep(1000);
+	}
+	return got;
 }
 
 static void taker(int none)
@@ -459,16 +485,35 @@ static void taker(int none)
 		*word(1) += 1;
 		*word(2) += 1;
 	}
+	must(!atomic_load(&sh->handled) || gets_mutex(fd), "what came to a killed thread's handler is given back");
 	pass(2); /* it asks rank 0 for nothing any more */
 }
 
-static void survivor(bool lock)
+enum place { IN_LOCK, IN_HANDLER, IN_FAULT };
+
+static void kill_victim(pid_t pid, enum place place)
 {
+	double end = now_s() + patience(20);
+	int status;
+
+	usleep((useconds_t)(patience(0.2) * 1e6));
+	if (place == IN_HANDLER)
+		kill(pid, SIGUSR1);
+	while (place == IN_HANDLER && !atomic_load(&sh->handled) && now_s() < end)
+		usleep(1000);
+	must(place != IN_HANDLER || atomic_load(&sh->handled), "the victim runs a handler");
+	kill(pid, SIGKILL);
+	must(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status), "the victim is killed");
+}
+
+static void survivor(enum place place)
+{
+	const bool lock = place != IN_FAULT;
 	struct dsm_ioc_call made = { .value2 = (uint64_t)MUTEX << 32 }, held = { .call = DSM_CALL_LOCK };
-	int fd = job_join(&sh->job, 0), status;
-	pid_t pid;
-	unsigned int i;
+	int fd = job_join(&sh->job, 0);
 	uint64_t seen = 0;
+	unsigned int i;
+	pid_t pid;
 
 	must(fd >= 0, "rank 0 joins");
 	if (lock) {
@@ -479,9 +524,7 @@ static void survivor(bool lock)
 	}
 	pid = start(victim, fd);
 	await(1);
-	usleep((useconds_t)(patience(0.2) * 1e6));
-	kill(pid, SIGKILL);
-	must(waitpid(pid, &status, 0) == pid && WIFSIGNALED(status), "the victim is killed");
+	kill_victim(pid, place);
 	held = (struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = held.hold };
 	must(!lock || call(fd, &held), "the mutex is given");
 	for (i = 0; i < 20; i++) { /* blocks come and go as before */
@@ -499,13 +542,19 @@ static void survivor(bool lock)
 static void survivor_lock(int none)
 {
 	(void)none;
-	survivor(true);
+	survivor(IN_LOCK);
+}
+
+static void survivor_handler(int none)
+{
+	(void)none;
+	survivor(IN_HANDLER);
 }
 
 static void survivor_fault(int none)
 {
 	(void)none;
-	survivor(false);
+	survivor(IN_FAULT);
 }
 
 /* ---- unload --------------------------------------------------------------------------------- */
@@ -584,6 +633,7 @@ int main(void)
 	ok &= row("regions", run(regions_maker, NULL, 1));
 	ok &= row("maker", run_maker());
 	ok &= row("killed in a lock", run(survivor_lock, taker, 2));
+	ok &= row("killed in a handler", run(survivor_handler, taker, 2));
 	ok &= row("killed in a fault", run(survivor_fault, taker, 2));
 	ok &= row("unload", run_unload());
 	return ok ? 0 : 1;
