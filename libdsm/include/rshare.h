@@ -56,6 +56,7 @@ struct rshare_config {
 	/* for the owner */
 	const char *address;       /* that it listens at; default: all */
 	uint16_t port;             /* TCP; default RSHARE_PORT */
+	int any_port;              /* 1: a TCP port that is free instead; struct rshare_info has it */
 	uint64_t key;              /* owners with different keys refuse each other */
 	int ib_port;               /* default 1 */
 	int gid_index;             /* of the port; default -1: RoCE v2 over IPv4 if there is one */
@@ -69,6 +70,9 @@ struct rshare_config {
 	const char *vectors, *cpus; /* completion vectors and CPUs of the owner's thread: see cqgroup_create() */
 	uint32_t run_after;        /* productive rounds in a row, after which the owner polls; default 8; UINT32_MAX: never */
 	uint32_t idle_after;       /* empty rounds in a row, after which it sleeps; default 200 */
+	/* for every process: each thread of the library calls it first, with arg */
+	void (*thread)(void *arg);
+	void *arg;
 };
 
 RSHARE_API void rshare_config_init(struct rshare_config *config);
@@ -168,6 +172,8 @@ struct rshare_event {
 
 /* Up to max events. 0: none, and the fd, if it was asked for, becomes readable with the next. Does not block. */
 RSHARE_API int rshare_poll(struct rshare_conn *c, struct rshare_event *out, int max);
+/* The same, but the fd stays as it is: for a thread that polls again soon. Saves system calls, and signals of the owner. */
+RSHARE_API int rshare_poll_again(struct rshare_conn *c, struct rshare_event *out, int max);
 /* An fd for epoll. Sleep on it only after rshare_poll() has returned 0. It stays the connection's. */
 RSHARE_API int rshare_fd(struct rshare_conn *c);
 /* Wait for events, at most timeout_ms (-1: for ever). 1: there may be some. 0: timeout. */
@@ -195,6 +201,7 @@ struct rshare_info {
 	uint64_t forged;                 /* submissions that ended a connection */
 	uint64_t to_running, to_blocked; /* changes of the working mode */
 	uint32_t chunk;
+	char address[64]; /* where peers reach it, for rshare_connect(): the device's IP address if it has one, else the host's name */
 };
 
 RSHARE_API int rshare_get_info(struct rshare *r, struct rshare_info *out);

@@ -157,6 +157,8 @@ static void *watch(void *arg)
 	struct rshare *r = arg;
 	struct pollfd p[2] = { { .fd = r->sock }, { .fd = r->stop, .events = POLLIN } };
 
+	if (r->thread)
+		r->thread(r->thread_arg);
 	while (poll(p, 2, -1) < 0 && errno == EINTR)
 		;
 	if (p[0].revents)
@@ -280,6 +282,8 @@ int rshare_open(const char *device, const struct rshare_config *config, struct r
 	if (!r)
 		return -ENOMEM;
 	r->sock = r->doorbell = r->stop = -1;
+	r->thread = c.thread;
+	r->thread_arg = c.arg;
 	pthread_mutex_init(&r->lock, NULL);
 	err = find_owner(r, device, c.name ? c.name : device ? device : "default", &c, why);
 	if (!err)

@@ -23,6 +23,8 @@ struct rshare {
 	uint32_t dead;             /* the owner is; atomic */
 	struct rshare_conn **conn; /* by index: listeners, too */
 	pthread_t watcher;
+	void (*thread)(void *arg); /* of the config */
+	void *thread_arg;
 	struct rs_owner *owner; /* of this process, or NULL */
 };
 

@@ -191,7 +191,7 @@ static void fill_hello(struct rs_owner *o, struct rs_link *l, struct rs_hello *h
 				.instance = o->instance,
 				.chunk = o->config.chunk,
 				.status = status,
-				.port = o->config.port };
+				.port = o->port };
 	memcpy(h->address.gid, o->dev.gid.raw, sizeof(h->address.gid));
 	h->address.lid = o->dev.port_attr.lid;
 	h->address.mtu = (uint8_t)o->dev.port_attr.active_mtu;
@@ -482,11 +482,39 @@ static void on_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 		rs_link_fail(o, l, -EMFILE, "cannot be watched");
 }
 
+/* The host's part of what peers connect to: by the network that the device is in, if it has an IP address. */
+static void own_host(const struct rs_owner *o, char *host, size_t size)
+{
+	const uint8_t *gid = o->dev.gid.raw;
+	char ip[INET6_ADDRSTRLEN];
+
+	if (o->config.address)
+		snprintf(host, size, strchr(o->config.address, ':') ? "[%s]" : "%s", o->config.address);
+	else if (o->dev.port_attr.link_layer == IBV_LINK_LAYER_ETHERNET &&
+		 IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid))
+		snprintf(host, size, "%s", inet_ntop(AF_INET, gid + 12, ip, sizeof(ip)));
+	else if (o->dev.port_attr.link_layer == IBV_LINK_LAYER_ETHERNET && gid[0] != 0xfe)
+		snprintf(host, size, "[%s]", inet_ntop(AF_INET6, gid, ip, sizeof(ip)));
+	else if (gethostname(host, size))
+		host[0] = 0;
+	host[size - 1] = 0;
+}
+
+static void listening(struct rs_owner *o)
+{
+	char host[sizeof(o->address) - sizeof(":65535")];
+	struct sockaddr_in6 at;
+	socklen_t size = sizeof(at);
+
+	o->port = getsockname(o->tcp.fd, (struct sockaddr *)&at, &size) ? o->config.port : ntohs(at.sin6_port);
+	own_host(o, host, sizeof(host));
+	snprintf(o->address, sizeof(o->address), "%s:%u", host, o->port);
+}
+
 int rs_link_listen(struct rs_owner *o, char *why)
 {
-	struct sockaddr_in6 at = { .sin6_family = AF_INET6,
-				   .sin6_port = htons(o->config.port),
-				   .sin6_addr = in6addr_any };
+	const uint16_t port = o->config.any_port ? 0 : htons(o->config.port);
+	struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_port = port, .sin6_addr = in6addr_any };
 	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *found = NULL;
 	const int one = 1, off = 0;
 
@@ -500,15 +528,17 @@ int rs_link_listen(struct rs_owner *o, char *why)
 		memcpy(&a, found->ai_addr, found->ai_addrlen);
 		freeaddrinfo(found);
 		to_in6(&a, &at);
-		at.sin6_port = htons(o->config.port);
+		at.sin6_port = port;
 	}
 	o->tcp.ready = on_accept;
 	o->tcp.fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (o->tcp.fd >= 0) {
 		setsockopt(o->tcp.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 		setsockopt(o->tcp.fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-		if (!bind(o->tcp.fd, (const struct sockaddr *)&at, sizeof(at)) && !listen(o->tcp.fd, 64))
+		if (!bind(o->tcp.fd, (const struct sockaddr *)&at, sizeof(at)) && !listen(o->tcp.fd, 64)) {
+			listening(o);
 			return rs_owner_watch(o, &o->tcp, EPOLLIN);
+		}
 	}
 	snprintf(why, RSHARE_WHY_MAX, "TCP port %u cannot be listened at: %s", o->config.port, strerror(errno));
 	return -errno;

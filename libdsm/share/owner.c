@@ -218,6 +218,8 @@ static void *run(void *arg)
 	struct rs_owner *o = arg;
 	unsigned int rounds = 0, n;
 
+	if (o->config.thread)
+		o->config.thread(o->config.arg);
 	cqgroup_bind_thread(o->dev.group);
 	while (!o->stopping) {
 		n = round_once(o);

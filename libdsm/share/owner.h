@@ -70,6 +70,8 @@ struct rs_owner {
 	struct rs_source doorbell, channel, control, tcp, stop;
 	int epoll;
 	uint64_t instance;
+	uint16_t port;    /* that it listens at */
+	char address[64]; /* where peers reach it */
 	bool stopping, reap;
 	uint64_t completions, wakeups, signals;
 	pthread_t thread;

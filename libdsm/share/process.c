@@ -153,6 +153,7 @@ static void do_info(const struct rs_owner *o, struct rshare_info *out)
 				     .malformed = h->malformed,
 				     .forged = h->forged,
 				     .chunk = o->config.chunk };
+	memcpy(out->address, o->address, sizeof(out->address));
 	out->to_running = o->mode.changes[RS_INTERRUPTED][RS_RUNNING];
 	out->to_blocked = o->mode.changes[RS_INTERRUPTED][RS_BLOCKED] + o->mode.changes[RS_RUNNING][RS_BLOCKED];
 	for (p = o->processes; p; p = p->next)

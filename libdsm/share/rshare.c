@@ -154,16 +154,24 @@ static void deliver(struct rshare_conn *c, const struct rs_cqe *e, struct rshare
 	}
 }
 
-int rshare_poll(struct rshare_conn *c, struct rshare_event *out, int max)
+int rshare_poll_again(struct rshare_conn *c, struct rshare_event *out, int max)
 {
 	struct rs_cqe e;
 	int n = 0;
 
-	do
-		while (n < max && take(c, &e))
-			deliver(c, &e, &out[n++]);
-	while (!n && max > 0 && __atomic_load_n(&c->fd, __ATOMIC_ACQUIRE) >= 0 && arm(c));
+	while (n < max && take(c, &e))
+		deliver(c, &e, &out[n++]);
 	return n || !is_dead(c) ? n : -ECONNRESET;
+}
+
+int rshare_poll(struct rshare_conn *c, struct rshare_event *out, int max)
+{
+	int n;
+
+	do
+		n = rshare_poll_again(c, out, max);
+	while (!n && max > 0 && __atomic_load_n(&c->fd, __ATOMIC_ACQUIRE) >= 0 && arm(c));
+	return n;
 }
 
 int rshare_fd(struct rshare_conn *c)

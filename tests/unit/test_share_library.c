@@ -147,6 +147,73 @@ START_TEST(a_node_connects_to_itself)
 }
 END_TEST
 
+static void count_thread(void *arg)
+{
+	__atomic_fetch_add((int *)arg, 1, __ATOMIC_RELAXED);
+}
+
+START_TEST(an_owner_at_any_port_says_where)
+{
+	struct rshare_config config_of = config(name_a, 0);
+	struct rshare_listener *l;
+	struct rshare_conn *c;
+	struct rshare_event e;
+	struct rshare_info info;
+	struct rshare *r;
+	char name[40];
+	int threads = 0;
+
+	snprintf(name, sizeof(name), "%s-any", name_a);
+	config_of.name = name; /* the port is a's */
+	ck_assert_int_eq(rshare_open(NULL, &config_of, &r, why), -EADDRINUSE);
+	config_of.any_port = 1;
+	config_of.thread = count_thread;
+	config_of.arg = &threads;
+	ck_assert_msg(!rshare_open(NULL, &config_of, &r, why), "%s", why);
+	ck_assert_int_eq(rshare_get_info(r, &info), 0);
+	ck_assert_int_eq(strncmp(info.address, "127.0.0.1:", 10), 0); /* the device's */
+	ck_assert_int_eq(rshare_listen(r, 3, &l), 0);
+	ck_assert_int_eq(rshare_connect(b, info.address, 3, 1, 1, &c), 0);
+	ck_assert_int_eq(next(c).type, RSHARE_CONNECTED);
+	ck_assert_int_eq(__atomic_load_n(&threads, __ATOMIC_RELAXED), 1);
+	ck_assert_int_eq(rshare_poll(c, &e, 1), 0);
+	rshare_close(r);
+	ck_assert_int_eq(next(c).type, RSHARE_CLOSED);
+	rshare_disconnect(c, 0);
+}
+END_TEST
+
+static int is_readable(struct rshare_conn *c, int ms)
+{
+	struct pollfd p = { .fd = rshare_fd(c), .events = POLLIN };
+
+	return poll(&p, 1, ms) > 0;
+}
+
+START_TEST(polling_again_leaves_the_descriptor_alone)
+{
+	struct rshare_conn *c, *d;
+	struct rshare_event e;
+	char *buf = rshare_get(a, 64), *in = rshare_get(b, 64);
+
+	pair(&c, &d, 0);
+	ck_assert_int_ge(rshare_fd(d), 0);
+	ck_assert_int_eq(rshare_poll(d, &e, 1), 0); /* armed */
+	ck_assert_int_eq(rshare_recv(d, in, 64, 1), 0);
+	ck_assert_int_eq(rshare_send(c, buf, 64, 2), 0);
+	ck_assert(is_readable(d, EVENT_MS));
+	while (!rshare_poll_again(d, &e, 1))
+		;
+	ck_assert_int_eq(e.type, RSHARE_RECEIVED);
+	ck_assert_int_eq(rshare_poll_again(d, &e, 1), 0);
+	ck_assert(is_readable(d, 0)); /* still */
+	ck_assert_int_eq(rshare_poll(d, &e, 1), 0);
+	ck_assert(!is_readable(d, 0));
+	rshare_disconnect(c, 5000);
+	rshare_disconnect(d, 5000);
+}
+END_TEST
+
 /* Both begin at once, many times: always one pair of queue pairs. */
 START_TEST(owners_meet_once)
 {
@@ -423,6 +490,8 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, messages_writes_and_reads);
 	tcase_add_test(t, a_node_connects_to_itself);
+	tcase_add_test(t, an_owner_at_any_port_says_where);
+	tcase_add_test(t, polling_again_leaves_the_descriptor_alone);
 	tcase_add_loop_test(t, owners_meet_once, 0, 10);
 	tcase_add_test(t, threads_share_a_connection);
 	tcase_add_test(t, closing_loses_nothing);
