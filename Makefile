@@ -53,7 +53,7 @@ VERSION := $(MAJOR).$(call version_part,MINOR).$(call version_part,PATCH)
 
 # ---- sources --------------------------------------------------------------------------------
 
-LAYERS   := util core launch cqgroup net net/ucx net/verbs fault engine api sync heap
+LAYERS   := util core launch cqgroup share net net/shared net/ucx net/verbs fault engine api sync heap
 LIB_C    := $(sort $(foreach l,$(LAYERS),$(wildcard libdsm/$(l)/*.c)))
 APP_C    := $(sort $(filter-out apps/common.c,$(wildcard apps/*.c)))
 UNIT_C   := $(sort $(wildcard tests/unit/test_*.c))
@@ -119,9 +119,8 @@ TOOLS      := $(B)/dsm-cc $(B)/dsm-c++ $(B)/dsmrun
 LIB        += $(PTHREAD_SO) $(SYSCALL_SO) $(ANL_A) $(TOOLS)
 LIB        += $(CQGROUP_A) $(CQGROUP_SO) $(B)/libcqgroup.so.$(MAJOR) $(B)/libcqgroup.so $(PRELOAD_SO)
 
-# Shared queue pairs: a library of its own, which needs libcqgroup, and not libdsm.
-SHARE_C    := $(sort $(wildcard libdsm/share/*.c))
-SHARE_O    := $(call objects,$(SHARE_C))
+# Shared queue pairs: in libdsm, where only libdsm sees them, and a library of its own, which needs libcqgroup, and not libdsm.
+SHARE_O    := $(call objects,$(sort $(wildcard libdsm/share/*.c)))
 SHARE_A    := $(B)/librshare.a
 SHARE_SO   := $(B)/librshare.so.$(VERSION)
 LIB        += $(SHARE_A) $(SHARE_SO) $(B)/librshare.so.$(MAJOR) $(B)/librshare.so
@@ -293,16 +292,17 @@ $(B)/obj/%.o: %.c $(B)/flags
 # The list of sources is a file too, so that taking one away makes a new library.
 $(B)/sources: FORCE
 	@mkdir -p $(@D)
-	@printf '%s\n' '$(LIB_C) $(SHARE_C)' | cmp -s - $@ || printf '%s\n' '$(LIB_C) $(SHARE_C)' > $@
+	@printf '%s\n' '$(LIB_C)' | cmp -s - $@ || printf '%s\n' '$(LIB_C)' > $@
 
-$(INTERNAL_A): $(LIB_O) $(SHARE_O) $(B)/sources
+$(INTERNAL_A): $(LIB_O) $(B)/sources
 	$(call say,AR,$@)
-	$(Q)rm -f $@ && ar rcs $@ $(LIB_O) $(SHARE_O)
+	$(Q)rm -f $@ && ar rcs $@ $(LIB_O)
 
 $(LIB_A): $(LIB_O) $(B)/sources
 	$(call say,AR,$@)
 	$(Q)ld -r -o $(B)/libdsm.o $(LIB_O) && \
-		$(OBJCOPY) --localize-hidden --wildcard --localize-symbol='cqgroup_*' $(B)/libdsm.o
+		$(OBJCOPY) --localize-hidden --wildcard --localize-symbol='cqgroup_*' --localize-symbol='rshare_*' \
+		$(B)/libdsm.o
 	$(Q)rm -f $@ && ar rcs $@ $(B)/libdsm.o
 
 $(LIB_SO): $(LIB_O) $(B)/sources libdsm/libdsm.map

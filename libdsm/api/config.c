@@ -31,7 +31,7 @@ static const struct row {
 	  "where faults are resolved: in the kernel helper (dsm.ko) or in this process; auto: in the kernel if it is loaded" },
 	{ "DSM_KMOD_MODE", CHOICE, FIELD(kmod_mode), "softirq workqueue poll", 0, 0, 0, false,
 	  "where the kernel helper handles completions: interrupt context, a worker, or a polling thread" },
-	{ "DSM_NET", CHOICE, FIELD(net), "auto ucx verbs", 0, 0, 0, false,
+	{ "DSM_NET", CHOICE, FIELD(net), "auto ucx verbs shared", 0, 0, 0, false,
 	  "transport between ranks that share no memory; auto: verbs if there is an RDMA device" },
 	{ "DSM_NET_DEVICE", TEXT, FIELD(net_device), "NAME[:PORT], separated by commas", 0, 0, 0, false,
 	  "RDMA devices to use; default: all with an active port" },

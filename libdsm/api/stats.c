@@ -236,13 +236,26 @@ static void print_vectors(FILE *f, bool json)
 	}
 }
 
+/* That the ranks of this node share; 0: they do not. */
+static uint64_t queue_pairs(void)
+{
+	struct net_counters c = { 0 };
+
+	if (job.net)
+		job.netops->counters(job.net, &c);
+	return c.queue_pairs;
+}
+
 static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot_block *hot, int nhot)
 {
 	size_t i;
 	int k;
 
-	fprintf(f, "\nlibdsm statistics: %d ranks, faults by %s, %s%s\n", job.size, job.fault->name,
+	fprintf(f, "\nlibdsm statistics: %d ranks, faults by %s, %s%s", job.size, job.fault->name,
 		job.net ? "messages by " : "one node", job.net ? job.netops->name : "");
+	if (queue_pairs())
+		fprintf(f, ", %" PRIu64 " queue pairs in this node", queue_pairs());
+	fputc('\n', f);
 	for (i = 0; i < COUNTERS; i++)
 		fprintf(f, "  %-14s %14" PRIu64 "%s", counters[i].name, value(s, counters[i].at),
 			i % 3 == 2 || i + 1 == COUNTERS ? "\n" : "");
@@ -282,8 +295,8 @@ static void print_json(FILE *f, const struct dsm_stats *s, const struct dsm_hot_
 	size_t i;
 	int k;
 
-	fprintf(f, "{\"ranks\": %d, \"fault\": \"%s\", \"net\": \"%s\"", job.size, job.fault->name,
-		job.net ? job.netops->name : "none");
+	fprintf(f, "{\"ranks\": %d, \"fault\": \"%s\", \"net\": \"%s\", \"queue_pairs\": %" PRIu64, job.size,
+		job.fault->name, job.net ? job.netops->name : "none", queue_pairs());
 	for (i = 0; i < COUNTERS; i++)
 		fprintf(f, ", \"%s\": %" PRIu64, counters[i].name, value(s, counters[i].at));
 	fprintf(f, ", \"latency_ns\": {");

@@ -28,12 +28,13 @@ struct where {
 	uint8_t address[NET_ADDRESS_MAX];
 };
 
-/* The transports in the order of preference; what the setting names, or the first that finds a device. */
+/* What the setting names; or, of the first AUTO, the first that finds a device. */
+#define AUTO 2
 static int open_net(void *address, size_t *size)
 {
-	static const struct net_ops *const all[] = { &net_verbs, &net_ucx };
-	const unsigned int n = sizeof(all) / sizeof(all[0]);
+	static const struct net_ops *const all[] = { &net_verbs, &net_ucx, &net_shared };
 	const bool any = !strcmp(job.set.net, "auto");
+	const unsigned int n = any ? AUTO : sizeof(all) / sizeof(all[0]);
 	struct net_config cfg = {
 		.rank = job.rank,
 		.size = job.size,
@@ -48,6 +49,7 @@ static int open_net(void *address, size_t *size)
 		.thread = service_thread,
 		.object = slot_object,
 		.waited = slot_waited,
+		.key = job.key,
 		.lost_ms = job.set.lost_ms,
 		.device = job.set.net_device,
 		.gid = job.set.net_gid,

@@ -39,7 +39,7 @@ extern "C" {
 struct dsm_config {
 	size_t struct_size;      /* set by dsm_config_init(); lets the struct grow */
 	const char *fault;       /* DSM_FAULT: "auto", "uffd", "mprotect" */
-	const char *net;         /* DSM_NET: "auto", "ucx", "verbs" */
+	const char *net;         /* DSM_NET: "auto", "ucx", "verbs", "shared" */
 	const char *stats;       /* DSM_STATS: "off", "table", "json" */
 	size_t space;            /* DSM_SPACE: shared address space of the job, 64M to 4T */
 	size_t heap;             /* DSM_HEAP: part of it for the shared heap, 0 for none; at most three quarters */

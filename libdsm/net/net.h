@@ -43,6 +43,7 @@ struct net_config {
 	bool (*waited)(const struct msg *m);
 	void *arg;
 	bool optional;        /* another backend can do: say nothing when there is no device */
+	uint64_t key;         /* of the job, the same for all ranks */
 	unsigned int lost_ms; /* a broken connection is rebuilt for so long before its peer is lost */
 	const char *device, *gid, *cq_groups, *verbs; /* the settings of these names; "" when not set */
 };
@@ -79,6 +80,7 @@ struct net_counters {
 	uint64_t bytes_sent, bytes_received; /* payloads */
 	uint64_t polls, empty_polls, arms, malformed;
 	uint64_t by_class[CLASS_MAX]; /* messages sent */
+	uint64_t queue_pairs;         /* of the node, where its ranks share them; else 0 */
 };
 
 /* One completion vector in use. */
@@ -124,7 +126,7 @@ struct net_ops {
 	unsigned int (*vectors)(struct net *n, struct net_vector *out, unsigned int max);
 };
 
-extern const struct net_ops net_ucx, net_verbs;
+extern const struct net_ops net_ucx, net_verbs, net_shared;
 
 /* A completion vector for each class, by the groups of config (DSM_CQ_GROUPS), on the device of that name or, when it is "", the
  * first with an active port, whose name is put there. They stay as they are where nothing is configured

@@ -92,6 +92,7 @@ static inline int open_with(struct end *e, uint16_t rank, net_handler h, const s
 					.arg = e,
 					.thread = optional->thread,
 					.waited = optional->waited,
+					.key = (uint64_t)getpid(),
 					.lost_ms = LOST_MS,
 					.device = "",
 					.gid = "",

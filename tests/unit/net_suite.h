@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * net_suite.h - what every transport has to do: messages, peers that misbehave or go. A test program says which transport
- * (NET_OPS), in how many ways (TRANSPORTS), and what a peer could leave behind (leftovers()).
+ * (NET_OPS), in how many ways (TRANSPORTS), and what a peer could leave behind (leftovers()). NET_ONE_PROCESS: its ends
+ * reach each other within this process only.
  */
 #ifndef UNIT_NET_SUITE_H
 #define UNIT_NET_SUITE_H
@@ -11,8 +12,6 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-
-static int (*leftovers)(void);
 
 START_TEST(addresses_are_looked_at)
 {
@@ -210,6 +209,10 @@ START_TEST(nothing_comes_from_a_dropped_peer)
 }
 END_TEST
 
+#ifndef NET_ONE_PROCESS
+
+static int (*leftovers)(void);
+
 /* Another process with one end, which answers until it is killed. *here is connected to it. */
 static pid_t fork_end(struct end *here, int transport)
 {
@@ -293,7 +296,9 @@ START_TEST(a_stopped_peer_with_a_full_queue_does_not_make_us_spin)
 }
 END_TEST
 
-static inline void add_net_suite(TCase *t)
+#endif
+
+static inline void add_net_messages(TCase *t)
 {
 	tcase_add_loop_test(t, addresses_are_looked_at, 0, TRANSPORTS);
 	tcase_add_loop_test(t, messages_of_every_size_arrive_once, 0, TRANSPORTS);
@@ -304,8 +309,15 @@ static inline void add_net_suite(TCase *t)
 	tcase_add_loop_test(t, a_malformed_message_costs_the_sender_its_connection, 0, TRANSPORTS);
 	tcase_add_test(t, payloads_are_bounded_by_type);
 	tcase_add_loop_test(t, nothing_comes_from_a_dropped_peer, 0, TRANSPORTS);
+}
+
+#ifndef NET_ONE_PROCESS
+static inline void add_net_suite(TCase *t)
+{
+	add_net_messages(t);
 	tcase_add_loop_test(t, a_killed_peer_is_lost_once_and_leaves_nothing, 0, TRANSPORTS);
 	tcase_add_loop_test(t, a_stopped_peer_with_a_full_queue_does_not_make_us_spin, 0, TRANSPORTS);
 }
+#endif
 
 #endif

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * conns.c - the thread that makes connections. It asks the owner of librshare, which takes memory and a round trip through a
+ * socket: nothing for a thread that sends in the middle of a miss.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "net/shared/shared.h"
+#include "util/log.h"
+
+#define STARVED_MS 5 /* memory of the pool comes back without a sign of its own */
+
+/* Receives of a connection, and their size, by whether its class has payloads. */
+static unsigned int buffers_of(unsigned int class)
+{
+	return class == CLASS_COHERENCE || class == CLASS_SYNC ? DEPTH : DEPTH / 2;
+}
+
+static unsigned int stride_of(unsigned int class)
+{
+	return (unsigned int)sizeof(struct frame) + (class == CLASS_COHERENCE || class == CLASS_SYNC ? 0 : INLINE_MAX);
+}
+
+uint64_t in_memory(void)
+{
+	uint64_t bytes = 0;
+	unsigned int c;
+
+	for (c = 0; c < CLASS_MAX; c++)
+		bytes += (uint64_t)buffers_of(c) * stride_of(c) + 1024 + RELEASES * sizeof(struct frame);
+	return bytes;
+}
+
+/* ---- wanted lanes --------------------------------------------------------------------------- */
+
+static void wake(struct net *n)
+{
+	const uint64_t one = 1;
+
+	if (write(n->wake, &one, sizeof(one)) != sizeof(one))
+		return; /* readable already */
+}
+
+void conns_want(struct lane *l)
+{
+	struct net *n = l->peer->net;
+	bool was;
+
+	pthread_mutex_lock(&n->leaf);
+	was = l->wanted;
+	if (!was) {
+		l->wanted = true;
+		l->next_wanted = n->wanted;
+		n->wanted = l;
+	}
+	pthread_mutex_unlock(&n->leaf);
+	if (!was)
+		wake(n);
+}
+
+static struct lane *next_wanted(struct net *n)
+{
+	struct lane *l;
+
+	pthread_mutex_lock(&n->leaf);
+	l = n->wanted;
+	if (l) {
+		n->wanted = l->next_wanted;
+		l->wanted = false;
+	}
+	pthread_mutex_unlock(&n->leaf);
+	return l;
+}
+
+static int watch(struct net *n, struct rshare_conn *c, union source s)
+{
+	const int fd = rshare_fd(c);
+	struct epoll_event e = { .events = EPOLLIN, .data.u64 = s.word };
+
+	return fd < 0 ? fd : epoll_ctl(n->epfd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0;
+}
+
+static int post_releases(struct net *n, struct lane *l, struct rshare_conn *c)
+{
+	unsigned int i;
+	int err = 0;
+
+	l->releases = rshare_get(n->r, RELEASES * sizeof(struct frame));
+	if (!l->releases)
+		return -ENOMEM;
+	for (i = 0; i < RELEASES && !err; i++)
+		err = rshare_recv(c, l->releases + i * sizeof(struct frame), sizeof(struct frame), i);
+	return err;
+}
+
+static void lane_connect(struct net *n, struct lane *l)
+{
+	const struct peer *p = l->peer;
+	struct rshare_conn *c;
+	int err = rshare_connect(n->r, p->node, (uint32_t)p->rank * CLASS_MAX + l->class, class_priority(l->class),
+				 class_weight(l->class), &c);
+
+	if (!err) {
+		err = post_releases(n, l, c);
+		if (err)
+			rshare_disconnect(c, 0);
+	}
+	if (err == -ECONNRESET) {
+		atomic_store(&n->dead, true);
+	} else if (err) {
+		log_line("no connection to rank %d at %s: %s", p->rank, p->node, strerror(-err));
+		lane_fail(l, err);
+	} else {
+		lane_opened(l, c);
+		pthread_mutex_lock(&n->lock);
+		l->next = n->lanes;
+		n->lanes = l;
+		pthread_mutex_unlock(&n->lock);
+	}
+}
+
+static void lane_watch(struct net *n, struct lane *l)
+{
+	if (l->watched || atomic_load(&l->state) != LANE_OPEN)
+		return;
+	if (watch(n, l->conn, (union source){ .word = (uintptr_t)l | SOURCE_LANE })) {
+		log_line("no file descriptor for a connection to rank %d; raise `ulimit -n`", l->peer->rank);
+		lane_fail(l, -EMFILE);
+		return;
+	}
+	pthread_mutex_lock(&l->lock);
+	l->watched = true;
+	pthread_mutex_unlock(&l->lock);
+	lane_serve(l, false);
+}
+
+/* ---- connections of others ------------------------------------------------------------------ */
+
+static struct in *in_create(struct net *n, unsigned int class, struct rshare_conn *c)
+{
+	const unsigned int k = buffers_of(class);
+	struct in *in = own_zalloc(sizeof(*in) + k * sizeof(in->items[0]));
+
+	if (!in)
+		return NULL;
+	in->net = n;
+	in->conn = c;
+	in->rank = -1;
+	in->class = (uint8_t) class;
+	in->buffers = k;
+	in->stride = stride_of(class);
+	in->reads_end = &in->reading;
+	in->memory = rshare_get(n->r, (size_t)k * in->stride + sizeof(struct frame));
+	if (in->memory)
+		return in;
+	own_free(in);
+	return NULL;
+}
+
+static void accept_one(struct net *n, unsigned int class, struct rshare_conn *c)
+{
+	struct in *in = in_create(n, class, c);
+	unsigned int i;
+	int err = in ? 0 : -ENOMEM;
+
+	for (i = 0; !err && i < in->buffers; i++)
+		err = rshare_recv(c, in->memory + i * in->stride, in->stride, i);
+	if (!err)
+		err = rshare_set_priority(c, class_priority(class), class_weight(class));
+	if (!err)
+		err = watch(n, c, (union source){ .ptr = in });
+	if (err) {
+		log_line("a connection is refused: %s", strerror(-err));
+		if (in)
+			in_free(in);
+		rshare_disconnect(c, 0);
+		return;
+	}
+	pthread_mutex_lock(&n->lock);
+	in->next = n->ins;
+	n->ins = in;
+	pthread_mutex_unlock(&n->lock);
+}
+
+/* ---- the thread ----------------------------------------------------------------------------- */
+
+static void serve(struct net *n)
+{
+	struct rshare_conn *c;
+	struct lane *l;
+	unsigned int k;
+
+	for (k = 0; k < CLASS_MAX; k++)
+		while (!rshare_accept(n->listeners[k], &c))
+			accept_one(n, k, c);
+	while ((l = next_wanted(n)))
+		if (atomic_load(&l->state) == LANE_WANTED)
+			lane_connect(n, l);
+		else
+			lane_watch(n, l);
+	if (!atomic_exchange(&n->starved, false))
+		return;
+	pthread_mutex_lock(&n->lock);
+	for (l = n->lanes; l; l = l->next)
+		lane_serve(l, false);
+	pthread_mutex_unlock(&n->lock);
+}
+
+static void *conns_thread(void *arg)
+{
+	struct net *n = arg;
+	struct pollfd p[1 + CLASS_MAX] = { { .fd = n->wake, .events = POLLIN } };
+	unsigned int k;
+	uint64_t count;
+
+	prctl(PR_SET_NAME, "dsm-conns");
+	if (n->cfg.thread)
+		n->cfg.thread(n->cfg.arg);
+	for (k = 0; k < CLASS_MAX; k++)
+		p[1 + k] = (struct pollfd){ .fd = rshare_listener_fd(n->listeners[k]), .events = POLLIN };
+	while (!atomic_load(&n->stopping) && !atomic_load(&n->dead)) {
+		serve(n);
+		poll(p, 1 + CLASS_MAX, atomic_load(&n->starved) ? STARVED_MS : -1);
+		if (p[0].revents && read(n->wake, &count, sizeof(count)) != sizeof(count))
+			continue;
+	}
+	return NULL;
+}
+
+int conns_start(struct net *n)
+{
+	const uint32_t service = (uint32_t)n->cfg.rank * CLASS_MAX;
+	sigset_t all, old;
+	unsigned int k;
+	int err = 0;
+
+	for (k = 0; k < CLASS_MAX && !err; k++)
+		err = rshare_listen(n->r, service + k, &n->listeners[k]);
+	if (err)
+		return err;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = -pthread_create(&n->thread, NULL, conns_thread, n);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	n->has_thread = !err;
+	return err;
+}
+
+void conns_stop(struct net *n)
+{
+	atomic_store(&n->stopping, true);
+	if (!n->has_thread)
+		return;
+	wake(n);
+	pthread_join(n->thread, NULL);
+	n->has_thread = false;
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * lane.c - messages on their way out. A message gets memory of the pool, is submitted to its lane's connection, and is kept until
+ * its completion, or, if the peer reads the payload, until the peer has said that it did. Under the lane's lock.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "net/shared/shared.h"
+#include "util/hook.h"
+
+/* ---- what is kept --------------------------------------------------------------------------- */
+
+static void out_put(struct net *n, struct out *o)
+{
+	if (--o->users)
+		return;
+	rshare_put(n->r, o->pool);
+	own_free(o);
+}
+
+static void drop_backlog(struct lane *l)
+{
+	struct out *o;
+
+	while ((o = l->head)) {
+		l->head = o->next;
+		rshare_put(l->peer->net->r, o->pool);
+		own_free(o);
+	}
+	l->tail = &l->head;
+	atomic_store(&l->backlog, 0);
+}
+
+static void lane_end(struct lane *l)
+{
+	atomic_store(&l->state, LANE_DEAD);
+	drop_backlog(l);
+}
+
+/* ---- submitting ----------------------------------------------------------------------------- */
+
+/* The frame, and behind it the payload. */
+static bool give_memory(struct lane *l, struct out *o)
+{
+	struct net *n = l->peer->net;
+
+	if (o->pool)
+		return true;
+	o->pool = rshare_get(n->r, sizeof(o->f) + o->f.size);
+	if (!o->pool)
+		return false;
+	memcpy(o->pool + sizeof(o->f), o->data, o->f.size);
+	return true;
+}
+
+static int lend(struct lane *l, struct out *o)
+{
+	int err = rshare_export(l->peer->net->r, o->pool + sizeof(o->f), o->f.size, &o->f.from);
+
+	o->f.id = l->id + 1;
+	return err;
+}
+
+/* -EAGAIN: not now. */
+static int submit(struct lane *l, struct out *o)
+{
+	const struct rshare_remote *to = &l->peer->landing;
+	const uint32_t entries = o->f.kind == FRAME_LAND ? 2 : 1;
+	size_t bytes = sizeof(o->f);
+	int err = 0;
+
+	if (l->end - l->first + entries > DEPTH || (o->f.kind == FRAME_FETCH && l->nlent == LENT_MAX))
+		return -EAGAIN;
+	if (!give_memory(l, o)) {
+		atomic_store(&l->peer->net->starved, true);
+		return -EAGAIN;
+	}
+	if (o->f.kind == FRAME_FETCH)
+		err = lend(l, o);
+	else if (o->f.kind == FRAME_MSG)
+		bytes += o->f.size;
+	memcpy(o->pool, &o->f, sizeof(o->f));
+	if (!err && o->f.kind == FRAME_LAND) {
+		err = rshare_write(l->conn, o->pool + sizeof(o->f), o->f.size, to, (uint64_t)o->f.m.req_slot * LANDING,
+				   0);
+		if (!err)
+			l->ring[l->end++ % DEPTH] = NULL;
+	}
+	if (!err)
+		err = rshare_send(l->conn, o->pool, bytes, 0);
+	if (err)
+		return err;
+	l->ring[l->end++ % DEPTH] = o;
+	if (o->f.kind == FRAME_FETCH) {
+		l->id++;
+		l->nlent++;
+		o->users++;
+		o->next = NULL;
+		*l->lent_tail = o;
+		l->lent_tail = &o->next;
+	}
+	return 0;
+}
+
+static void flush(struct lane *l)
+{
+	struct out *o;
+	int err;
+
+	while ((o = l->head) && l->state == LANE_OPEN) {
+		struct out *const rest = o->next;
+
+		err = submit(l, o);
+		if (err == -EAGAIN)
+			break;
+		if (err) {
+			if (err == -ECONNRESET) /* of the owner; that of the connection is an event */
+				atomic_store(&l->peer->net->dead, true);
+			else
+				peer_gone(l->peer, -EPIPE);
+			lane_end(l);
+			return;
+		}
+		l->head = rest;
+		if (!rest)
+			l->tail = &l->head;
+		atomic_fetch_sub(&l->backlog, 1);
+	}
+	if (l->state == LANE_OPEN && !l->watched && (l->head || l->lent))
+		conns_want(l);
+}
+
+/* ---- completions ---------------------------------------------------------------------------- */
+
+static void released(struct lane *l, uint64_t id)
+{
+	struct out *o;
+
+	while ((o = l->lent) && o->f.id <= id) {
+		l->lent = o->next;
+		if (!l->lent)
+			l->lent_tail = &l->lent;
+		l->nlent--;
+		out_put(l->peer->net, o);
+	}
+}
+
+static void on_release(struct lane *l, const struct rshare_event *e)
+{
+	char *at = l->releases + e->cookie * sizeof(struct frame);
+	struct frame f;
+
+	if (e->status || e->size != sizeof(f) || e->cookie >= RELEASES)
+		return;
+	memcpy(&f, at, sizeof(f));
+	if (f.kind == FRAME_FETCHED && f.id <= l->id)
+		released(l, f.id);
+	if (rshare_recv(l->conn, at, sizeof(f), e->cookie))
+		return; /* it ends */
+}
+
+static void on_event(struct lane *l, const struct rshare_event *e)
+{
+	struct out *o;
+
+	switch (e->type) {
+	case RSHARE_SENT:
+		o = l->first != l->end ? l->ring[l->first++ % DEPTH] : NULL;
+		if (o)
+			out_put(l->peer->net, o);
+		break;
+	case RSHARE_RECEIVED: on_release(l, e); break;
+	case RSHARE_CLOSED:
+		lane_end(l);
+		if (!e->status)
+			atomic_store(&l->peer->left, true);
+		else if (!atomic_load(&l->peer->left))
+			peer_gone(l->peer, -EPIPE);
+		break;
+	default: break;
+	}
+}
+
+static void serve(struct lane *l, bool arm)
+{
+	struct rshare_event e[16];
+	int i, k;
+
+	if (!l->conn)
+		return;
+	do {
+		k = arm ? rshare_poll(l->conn, e, 16) : rshare_poll_again(l->conn, e, 16);
+		for (i = 0; i < k; i++)
+			on_event(l, &e[i]);
+	} while (k > 0);
+	if (k < 0)
+		atomic_store(&l->peer->net->dead, true);
+	flush(l);
+}
+
+void lane_serve(struct lane *l, bool arm)
+{
+	pthread_mutex_lock(&l->lock);
+	serve(l, arm);
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- its life ------------------------------------------------------------------------------- */
+
+void lane_opened(struct lane *l, struct rshare_conn *conn)
+{
+	pthread_mutex_lock(&l->lock);
+	l->conn = conn;
+	atomic_store(&l->state, LANE_OPEN);
+	flush(l);
+	pthread_mutex_unlock(&l->lock);
+}
+
+void lane_fail(struct lane *l, int err)
+{
+	pthread_mutex_lock(&l->lock);
+	lane_end(l);
+	pthread_mutex_unlock(&l->lock);
+	peer_gone(l->peer, err);
+}
+
+bool lane_idle(struct lane *l)
+{
+	bool idle;
+
+	pthread_mutex_lock(&l->lock);
+	serve(l, false);
+	idle = l->state == LANE_DEAD || (!l->head && !l->lent);
+	pthread_mutex_unlock(&l->lock);
+	return idle;
+}
+
+/* Its connection is gone, and with it whoever used what was submitted. */
+void lane_free(struct lane *l)
+{
+	struct out *o;
+
+	for (; l->first != l->end; l->first++)
+		if ((o = l->ring[l->first % DEPTH]))
+			out_put(l->peer->net, o);
+	released(l, UINT64_MAX);
+	lane_end(l);
+	pthread_mutex_destroy(&l->lock);
+}
+
+/* ---- sending -------------------------------------------------------------------------------- */
+
+static int send_self(struct net *n, const struct msg *m, const void *payload, size_t size)
+{
+	struct item *it = own_alloc(sizeof(*it) + size, 0);
+
+	if (!it)
+		return -ENOMEM;
+	*it = (struct item){ .m = *m, .payload = it + 1, .size = size, .rank = n->cfg.rank, .self = true };
+	if (size)
+		memcpy(it + 1, payload, size);
+	inbox_put(n, it);
+	return 0;
+}
+
+/* Does the payload go straight to its request? One block for each of the receiver's slots is ever under way. */
+static bool can_land(const struct peer *p, const struct msg *m, size_t size)
+{
+	return m->type == MSG_DATA && size && size <= LANDING && m->req_rank == net_node_of(&p->net->cfg, p->rank) &&
+		m->req_slot < p->nslots;
+}
+
+static struct out *make(struct lane *l, const struct msg *m, const void *payload, size_t size)
+{
+	struct net *n = l->peer->net;
+	const bool land = can_land(l->peer, m, size);
+	const uint8_t kind = land ? FRAME_LAND : size <= INLINE_MAX ? FRAME_MSG : FRAME_FETCH;
+	/* Straight to where the device takes it, if it is likely to be submitted at once. */
+	const bool now = atomic_load(&l->state) == LANE_OPEN && !atomic_load(&l->backlog) && kind != FRAME_FETCH;
+	char *pool = now ? rshare_get(n->r, sizeof(struct frame) + size) : NULL;
+	struct out *o = own_alloc(sizeof(*o) + (pool ? 0 : size), 0);
+
+	if (!o) {
+		rshare_put(n->r, pool);
+		return NULL;
+	}
+	*o = (struct out){ .pool = pool, .users = 1 };
+	o->f = (struct frame){ .kind = kind, .class = l->class, .src = n->cfg.rank, .size = (uint32_t)size, .m = *m };
+	if (size)
+		memcpy(pool ? pool + sizeof(o->f) : o->data, payload, size);
+	return o;
+}
+
+static int send_peer(struct peer *p, const struct msg *m, const void *payload, size_t size)
+{
+	struct lane *l = &p->lanes[wire_class(m->type)];
+	struct out *o;
+
+	if (atomic_load(&p->state) == PEER_NONE)
+		return -ENOTCONN;
+	if (!peer_well(p))
+		return -EPIPE;
+	/* It has closed, which is no loss, and would not hear it. And the loss of our owner is that of a rank of this host. */
+	if (atomic_load(&p->left) || atomic_load(&p->net->dead))
+		return 0;
+	o = make(l, m, payload, size);
+	if (!o)
+		return -ENOMEM;
+	pthread_mutex_lock(&l->lock);
+	*l->tail = o;
+	l->tail = &o->next;
+	atomic_fetch_add(&l->backlog, 1);
+	if (l->state == LANE_IDLE) {
+		atomic_store(&l->state, LANE_WANTED);
+		conns_want(l);
+	} else if (l->state == LANE_DEAD) {
+		drop_backlog(l);
+	} else if (l->head == o && l->end - l->first < DEPTH - 1) {
+		flush(l);
+	} else {
+		serve(l, false);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return 0;
+}
+
+int shared_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+{
+	int err;
+
+	HOOK("send");
+	if (rank >= n->cfg.size)
+		return -EINVAL;
+	if (size > net_payload_max(m->type))
+		return -EMSGSIZE;
+	err = rank == n->cfg.rank ? send_self(n, m, payload, size) : send_peer(&n->peers[rank], m, payload, size);
+	if (err)
+		return err;
+	shared_count(&n->count.sent, 1);
+	shared_count(&n->count.bytes_sent, size);
+	shared_count(&n->count.by_class[wire_class(m->type)], 1);
+	return 0;
+}

@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* shared.c - the transport over librshare: opening, connecting, losing, closing. Threads and locks: shared.h. */
+#include "net/shared/shared.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "util/log.h"
+
+#define BLOB_MAGIC 0x31687364u /* "dsh1" */
+#define OPEN_MS 20000          /* for the node's first rank, which opens the device */
+#define CLOSE_MS 2000          /* for what is still to be sent, and for the other ranks of the node */
+
+/* Who holds a thread up comes first. A block passes other blocks' bulk: it gets more of the turns. */
+static const struct {
+	uint8_t priority, weight;
+} classes[CLASS_MAX] = {
+	[CLASS_COHERENCE] = { RSHARE_PRIORITY_MAX, 1 },
+	[CLASS_SYNC] = { RSHARE_PRIORITY_MAX, 1 },
+	[CLASS_DATA] = { 0, 4 },
+	[CLASS_BULK] = { 0, 1 },
+};
+
+unsigned int class_priority(unsigned int class)
+{
+	return classes[class].priority;
+}
+
+unsigned int class_weight(unsigned int class)
+{
+	return classes[class].weight;
+}
+
+/* What ranks publish. */
+struct blob {
+	uint32_t magic, nslots;
+	struct rshare_remote landing;
+	char node[sizeof(((struct rshare_info *)0)->address)];
+};
+_Static_assert(sizeof(struct blob) <= NET_ADDRESS_MAX, "an address");
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void nap(void)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+/* ---- peers ---------------------------------------------------------------------------------- */
+
+void peer_gone(struct peer *p, int err)
+{
+	uint8_t known = PEER_KNOWN;
+
+	if (!atomic_compare_exchange_strong(&p->state, &known, PEER_LOST))
+		return;
+	p->lost = (struct item){ .err = err, .rank = p->rank };
+	inbox_put(p->net, &p->lost);
+}
+
+static int shared_connect(struct net *n, uint16_t rank, const void *address, size_t size)
+{
+	uint8_t none = PEER_NONE;
+	struct peer *p;
+	struct blob b;
+
+	if (rank >= n->cfg.size || size != sizeof(b))
+		return -EINVAL;
+	memcpy(&b, address, sizeof(b)); /* it may lie unaligned */
+	if (b.magic != BLOB_MAGIC || !memchr(b.node, 0, sizeof(b.node)))
+		return -EINVAL;
+	if (rank == n->cfg.rank)
+		return 0;
+	p = &n->peers[rank];
+	if (atomic_load(&p->state) != PEER_NONE)
+		return -EEXIST;
+	memcpy(p->node, b.node, sizeof(p->node));
+	p->landing = b.landing;
+	p->nslots = b.nslots;
+	return atomic_compare_exchange_strong(&p->state, &none, PEER_KNOWN) ? 0 : -EEXIST;
+}
+
+static void shared_drop(struct net *n, uint16_t rank)
+{
+	if (rank < n->cfg.size)
+		atomic_store(&n->peers[rank].state, PEER_DROPPED);
+}
+
+static int shared_fd(struct net *n)
+{
+	return n->epfd;
+}
+
+static void shared_counters(struct net *n, struct net_counters *out)
+{
+	const uint64_t *from = (const uint64_t *)&n->count;
+	uint64_t *to = (uint64_t *)out;
+	struct rshare_info info;
+	size_t i;
+
+	for (i = 0; i < sizeof(*out) / sizeof(*to); i++)
+		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+	if (!rshare_get_info(n->r, &info))
+		out->queue_pairs = info.queue_pairs;
+}
+
+/* ---- closing -------------------------------------------------------------------------------- */
+
+static bool all_sent(struct net *n)
+{
+	struct lane *l;
+	struct in *in;
+	bool idle;
+
+	pthread_mutex_lock(&n->lock);
+	pthread_mutex_lock(&n->leaf);
+	idle = !n->wanted;
+	pthread_mutex_unlock(&n->leaf);
+	for (in = n->ins; in; in = in->next) /* peers that close, too, want answers */
+		in_serve(in, false);
+	for (l = n->lanes; l; l = l->next)
+		if (peer_well(l->peer))
+			idle &= lane_idle(l);
+	inbox_drop(n);
+	pthread_mutex_unlock(&n->lock);
+	return idle || atomic_load(&n->dead);
+}
+
+static int patience(uint64_t until, bool well)
+{
+	const uint64_t now = now_ms();
+
+	return well && now < until ? (int)(until - now) : 0;
+}
+
+static void disconnect(struct net *n, uint64_t until)
+{
+	struct lane *l;
+	struct in *in;
+
+	for (l = n->lanes; l; l = l->next)
+		rshare_disconnect(l->conn, patience(until, peer_well(l->peer)));
+	for (in = n->ins; in; in = in->next)
+		rshare_disconnect(in->conn, patience(until, in->rank >= 0 && peer_well(&n->peers[in->rank])));
+}
+
+static void net_free(struct net *n)
+{
+	unsigned int r, c;
+	struct in *in;
+
+	while ((in = n->ins)) {
+		n->ins = in->next;
+		in_free(in);
+	}
+	fetches_free(n->waiting);
+	for (r = 0; r < n->cfg.size; r++)
+		for (c = 0; c < CLASS_MAX; c++)
+			lane_free(&n->peers[r].lanes[c]);
+	rshare_close(n->r);
+	close(n->epfd);
+	close(n->kick);
+	close(n->wake);
+	pthread_mutex_destroy(&n->lock);
+	pthread_mutex_destroy(&n->leaf);
+	own_free(n);
+}
+
+/* The owner's end is that of all connections of the node. */
+static void wait_for_clients(struct net *n)
+{
+	const uint64_t until = now_ms() + CLOSE_MS;
+	struct rshare_info info;
+
+	while (n->owner && !rshare_get_info(n->r, &info) && info.clients > 1 && now_ms() < until)
+		nap();
+}
+
+static void shared_close(struct net *n)
+{
+	const uint64_t until = now_ms() + CLOSE_MS;
+	unsigned int c;
+
+	while (!all_sent(n) && now_ms() < until)
+		nap();
+	conns_stop(n);
+	disconnect(n, until);
+	for (c = 0; c < CLASS_MAX; c++)
+		rshare_unlisten(n->listeners[c]);
+	wait_for_clients(n);
+	net_free(n);
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+/* Where this rank stands in its node, and how many ranks of other nodes talk to it: to rank i of a node, ranks i modulo its ranks. */
+static unsigned int count_talkers(struct net *n)
+{
+	const struct net_config *c = &n->cfg;
+	uint16_t *seen = own_zalloc(net_nodes(c) * sizeof(*seen));
+	unsigned int r, talkers = 0;
+
+	if (!seen)
+		return c->size;
+	for (r = 0; r < c->size; r++)
+		if (net_node_of(c, (uint16_t)r) == net_me(c)) {
+			n->local = r < c->rank ? n->local + 1 : n->local;
+			n->locals++;
+		}
+	for (r = 0; r < c->size; r++) {
+		const uint16_t node = net_node_of(c, (uint16_t)r);
+
+		talkers += node != net_me(c) && seen[node]++ % n->locals == n->local;
+	}
+	own_free(seen);
+	return talkers;
+}
+
+/* "mlx5_0:1,...": the first. */
+static int choose_device(const struct net_config *c, char *name, size_t size, struct rshare_config *rc)
+{
+	char *end = NULL, *port;
+
+	snprintf(name, size, "%.*s", (int)strcspn(c->device, ","), c->device);
+	port = strchr(name, ':');
+	if (port) {
+		*port = 0;
+		rc->ib_port = atoi(port + 1);
+	}
+	if (!*c->gid || !strcmp(c->gid, "ipv4"))
+		return 0;
+	rc->gid_index = (int)strtol(c->gid, &end, 10);
+	if (!*end && rc->gid_index >= 0)
+		return 0;
+	log_line("DSM_NET_GID=%s: with DSM_NET=shared it is an index, or ipv4", c->gid);
+	return -EINVAL;
+}
+
+static int attach(struct net *n)
+{
+	const struct net_config *c = &n->cfg;
+	const unsigned int talkers = count_talkers(n);
+	const uint64_t until = now_ms() + OPEN_MS;
+	char name[64], device[64], why[RSHARE_WHY_MAX];
+	struct rshare_config rc;
+	int err;
+
+	snprintf(name, sizeof(name), "dsm-%016llx-%u", (unsigned long long)c->key, net_me(c));
+	rshare_config_init(&rc);
+	n->owner = !n->local;
+	rc.role = n->owner ? RSHARE_OWNER : RSHARE_CLIENT;
+	rc.name = name;
+	rc.key = c->key;
+	rc.any_port = 1;
+	rc.remote = 1;
+	rc.connections = CLASS_MAX * (talkers + net_nodes(c) + 2);
+	rc.depth = DEPTH;
+	rc.peers = 2u * net_nodes(c); /* both sides may begin at once */
+	rc.pool = (uint64_t)LANDING * c->nslots + FETCHES * NET_PAYLOAD_MAX + LENT_ROOM +
+		(talkers + net_nodes(c)) * in_memory();
+	rc.thread = c->thread;
+	rc.arg = c->arg;
+	err = choose_device(c, device, sizeof(device), &rc);
+	if (err)
+		return err;
+	do
+		err = rshare_open(*device ? device : NULL, &rc, &n->r, why);
+	while (err == -ECONNREFUSED && !n->owner && now_ms() < until && (nap(), true));
+	if (err)
+		log_line("shared queue pairs: %s", why);
+	return err == -ECONNREFUSED ? -ETIMEDOUT : err;
+}
+
+static int take_memory(struct net *n)
+{
+	n->landing = rshare_get(n->r, (size_t)LANDING * n->cfg.nslots);
+	while (n->nfree < FETCHES && (n->fetch_free[n->nfree] = rshare_get(n->r, NET_PAYLOAD_MAX)))
+		n->nfree++;
+	return n->landing && n->nfree == FETCHES ? 0 : -ENOMEM;
+}
+
+static int publish(struct net *n, void *address, size_t *size)
+{
+	struct blob b = { .magic = BLOB_MAGIC, .nslots = n->cfg.nslots };
+	struct rshare_info info;
+	int err = rshare_get_info(n->r, &info);
+
+	if (!err)
+		err = rshare_export(n->r, n->landing, (size_t)LANDING * n->cfg.nslots, &b.landing);
+	if (err)
+		return err;
+	memcpy(b.node, info.address, sizeof(b.node));
+	memcpy(address, &b, sizeof(b));
+	*size = sizeof(b);
+	return 0;
+}
+
+static void init(struct net *n, const struct net_config *cfg)
+{
+	unsigned int r, c;
+
+	n->cfg = *cfg;
+	n->inbox_end = &n->inbox;
+	n->waiting_end = &n->waiting;
+	pthread_mutex_init(&n->lock, NULL);
+	pthread_mutex_init(&n->leaf, NULL);
+	for (r = 0; r < cfg->size; r++) {
+		n->peers[r].net = n;
+		n->peers[r].rank = (uint16_t)r;
+		for (c = 0; c < CLASS_MAX; c++) {
+			struct lane *l = &n->peers[r].lanes[c];
+
+			pthread_mutex_init(&l->lock, NULL);
+			l->peer = &n->peers[r];
+			l->class = (uint8_t)c;
+			l->tail = &l->head;
+			l->lent_tail = &l->lent;
+		}
+	}
+	n->epfd = epoll_create1(EPOLL_CLOEXEC);
+	n->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	n->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+static int shared_open(const struct net_config *cfg, struct net **out, void *address, size_t *size)
+{
+	struct net *n = own_zalloc(sizeof(*n) + cfg->size * sizeof(n->peers[0]));
+	struct epoll_event e = { .events = EPOLLIN };
+	int err;
+
+	if (!n)
+		return -ENOMEM;
+	init(n, cfg);
+	err = n->epfd < 0 || n->wake < 0 || epoll_ctl(n->epfd, EPOLL_CTL_ADD, n->kick, &e) ? -EMFILE : 0;
+	if (!err)
+		err = attach(n);
+	if (!err)
+		err = take_memory(n);
+	if (!err)
+		err = publish(n, address, size);
+	if (!err)
+		err = conns_start(n);
+	if (err) {
+		net_free(n);
+		return err;
+	}
+	*out = n;
+	return 0;
+}
+
+const struct net_ops net_shared = {
+	.name = "shared",
+	.open = shared_open,
+	.close = shared_close,
+	.connect = shared_connect,
+	.send = shared_send,
+	.poll = shared_poll,
+	.fd = shared_fd,
+	.arm = shared_arm,
+	.drop = shared_drop,
+	.counters = shared_counters,
+};

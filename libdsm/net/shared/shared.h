@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * shared.h - inside the transport over librshare: all ranks of a node send over the same two queue pairs per pair of nodes,
+ * one for urgent classes and one for the others. shared.c opens and closes, lane.c sends, receive.c receives and delivers,
+ * conns.c is the thread that makes connections.
+ *
+ * The node's first rank is the owner of librshare: a thread of its process holds the device. Each rank has a connection to
+ * a rank for each class that it sends (a lane), made by the first message, and accepts such connections (struct in). Payloads go
+ *
+ *   with the message               up to INLINE_MAX bytes
+ *   by RDMA write, before it       blocks up to LANDING bytes, to the place of their request in the receiver's pool.
+ *                                  A connection keeps order, so the message announces a block that is there
+ *   by RDMA read                   all others: the receiver reads them from the sender's pool and then says so
+ *
+ * A message that a lane cannot take, for the peer is slow or memory is short, waits in the lane's backlog. Nobody waits for it.
+ *
+ * Locks, in this order; none is held while handlers run or bytes of the caller are touched, except the first by the thread
+ * of conns.c, which calls no handler:
+ *   net.lock     the receiving side: all of struct in, fetches, the list of lanes
+ *   lane.lock    the lane
+ *   net.leaf     the inbox, the list of wanted lanes
+ */
+#ifndef NET_SHARED_H
+#define NET_SHARED_H
+
+#include <pthread.h>
+#include <rshare.h>
+#include <stdatomic.h>
+
+#include "net/check.h"
+#include "net/net.h"
+#include "net/own.h"
+
+#define DEPTH 32u        /* operations that a connection has under way, each way */
+#define INLINE_MAX 4096u /* the default block */
+#define LANDING 4096u
+#define FETCHES 2u  /* payloads that are being read at a time, of all peers */
+#define LENT_MAX 2u /* payloads that a lane has out for reading */
+#define RELEASES 8u /* receives for what a peer says about them */
+#define LENT_ROOM (2 * NET_PAYLOAD_MAX)
+
+enum frame_kind { FRAME_MSG = 1, FRAME_LAND, FRAME_FETCH, FRAME_FETCHED };
+
+/* In front of each message; between ranks of one job, which run the same version on the same architecture. */
+struct frame {
+	uint8_t kind, class;
+	uint16_t src; /* rank */
+	uint32_t size;
+	uint64_t id; /* FETCH: its number on this lane; FETCHED: the last that was read */
+	struct rshare_remote from;
+	struct msg m;
+};
+_Static_assert(sizeof(struct frame) == 64, "the same for all ranks");
+
+/* What is delivered: a message, or, with err, a loss. */
+struct item {
+	struct item *next;
+	struct in *in; /* of a received one */
+	struct fetch *fetch;
+	const void *payload;
+	size_t size;
+	struct msg m;
+	int err;
+	uint16_t rank;
+	uint16_t buffer; /* of in */
+	bool self;       /* allocated alone */
+};
+
+/* ---- sending -------------------------------------------------------------------------------- */
+
+struct out {
+	struct out *next;
+	struct frame f;
+	char *pool; /* the frame and the payload as the device takes them; NULL: not yet, and the payload is in data */
+	uint8_t users; /* it is kept until it was sent and, FETCH, read */
+	char data[];
+};
+
+enum lane_state { LANE_IDLE = 0, LANE_WANTED, LANE_OPEN, LANE_DEAD };
+
+struct lane {
+	pthread_mutex_t lock;
+	struct lane *next, *next_wanted; /* under net.lock; net.leaf */
+	struct peer *peer;
+	struct rshare_conn *conn;
+	_Atomic uint8_t state; /* written under lock */
+	uint8_t class;
+	bool watched;                  /* the transport's fd tells of its completions */
+	bool wanted;                   /* by the thread of conns.c; under net.leaf */
+	struct out *head, **tail;      /* backlog */
+	_Atomic uint32_t backlog;      /* messages in it; written under lock */
+	struct out *ring[DEPTH];       /* submitted; NULL: the write of the next one's block */
+	uint32_t first, end;           /* of the ring */
+	struct out *lent, **lent_tail; /* being read by the peer */
+	uint32_t nlent;
+	uint64_t id;
+	char *releases; /* receive buffers */
+};
+
+enum peer_state { PEER_NONE = 0, PEER_KNOWN, PEER_LOST, PEER_DROPPED };
+
+struct peer {
+	struct net *net;
+	_Atomic uint8_t state;
+	atomic_bool left; /* it has closed, which is no loss */
+	uint16_t rank;
+	uint32_t nslots;
+	char node[sizeof(((struct rshare_info *)0)->address)];
+	struct rshare_remote landing;
+	struct item lost;
+	struct lane lanes[CLASS_MAX];
+};
+
+/* ---- receiving ------------------------------------------------------------------------------ */
+
+/* A payload that is to be read from the peer. */
+struct fetch {
+	struct fetch *next;
+	struct rshare_remote from;
+	uint64_t id;
+	char *buffer;
+	struct item item;
+};
+
+struct in {
+	struct in *next;
+	struct net *net;
+	struct rshare_conn *conn;
+	int32_t rank; /* -1: nothing has come yet */
+	uint8_t class;
+	bool ended;
+	uint32_t buffers, stride;
+	char *memory;                       /* of buffers, and of the frame below */
+	struct fetch *reading, **reads_end; /* in order */
+	uint64_t read, told;                /* id of the last fetch; of the last that the peer was told */
+	bool telling;
+	struct item items[];
+};
+
+/* What epoll tells of. */
+union source {
+	void *ptr;
+	uint64_t word;
+};
+#define SOURCE_LANE 1ull /* else a struct in; 0: the kick */
+
+struct net {
+	struct net_config cfg;
+	struct rshare *r;
+	bool owner;
+	atomic_bool dead;    /* the owner is gone */
+	atomic_bool starved; /* a lane waits for memory */
+	char *landing;
+	uint16_t local, locals;
+
+	pthread_mutex_t lock;
+	struct in *ins;
+	struct lane *lanes; /* open ones */
+	struct fetch *waiting, **waiting_end;
+	char *fetch_free[FETCHES];
+	unsigned int nfree;
+
+	pthread_mutex_t leaf;
+	struct item *inbox, **inbox_end;
+	struct lane *wanted;
+	atomic_bool armed;
+	int epfd, kick;
+
+	/* conns.c */
+	struct rshare_listener *listeners[CLASS_MAX];
+	pthread_t thread;
+	bool has_thread;
+	atomic_bool stopping;
+	int wake;
+
+	struct net_counters count;
+	struct peer peers[];
+};
+
+/* shared.c */
+void peer_gone(struct peer *p, int err); /* the first trouble with a peer: told by poll */
+/* Priority of a class, 0: weighted, and its weight. */
+unsigned int class_priority(unsigned int class);
+unsigned int class_weight(unsigned int class);
+
+/* lane.c */
+int shared_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size);
+void lane_serve(struct lane *l, bool arm); /* completions, then the backlog */
+void lane_opened(struct lane *l, struct rshare_conn *conn);
+void lane_fail(struct lane *l, int err); /* it cannot be connected */
+bool lane_idle(struct lane *l);
+void lane_free(struct lane *l);
+
+/* receive.c */
+int shared_poll(struct net *n, unsigned int budget);
+int shared_arm(struct net *n);
+void inbox_put(struct net *n, struct item *it);
+void in_serve(struct in *in, bool arm); /* under net.lock */
+void in_free(struct in *in);
+void fetches_free(struct fetch *f);
+void inbox_drop(struct net *n);
+
+/* conns.c */
+int conns_start(struct net *n);
+void conns_stop(struct net *n);
+void conns_want(struct lane *l); /* to be connected, or watched; any lock may be held but leaf */
+uint64_t in_memory(void);        /* pool that the connections of a peer's rank take, at most */
+
+static inline void shared_count(uint64_t *c, uint64_t by)
+{
+	__atomic_fetch_add(c, by, __ATOMIC_RELAXED);
+}
+
+static inline bool peer_well(const struct peer *p)
+{
+	return atomic_load_explicit(&p->state, memory_order_acquire) == PEER_KNOWN;
+}
+
+#endif
