@@ -114,6 +114,7 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 	out->lock_waits = s->lock_waits;
 	out->barriers = s->barriers;
 	out->atomics = s->atomics;
+	out->populated = s->populated;
 	out->allocations = p->heap->allocations;
 	out->frees = p->heap->frees;
 	out->remote_frees = p->heap->remote_frees;

@@ -68,6 +68,9 @@ struct fault_ops {
 	/* Optional. From now on this process's mapping allows what `again` was last told, or until now: system calls rely on it. The
 	 * caller holds the block's stripe. */
 	void (*pin)(size_t off, size_t len, bool on);
+	/* Optional. Now and then, by any thread that holds no lock: map what other ranks have brought, ahead of this process's
+	 * touches, if there is much of it. now: clock_ns(). Returns chunks of 64 KiB. */
+	size_t (*populate)(uint64_t now);
 };
 
 extern const struct fault_ops fault_uffd, fault_mprotect;

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fault/populate.h"
 #include "fault/range.h"
 #include "util/log.h"
 
@@ -67,6 +68,7 @@ static int none_open(const struct fault_node *n, int *fd, const char **why)
 		madvise(n->base, n->size, MADV_DONTFORK);
 	advise(n);
 	frames_open(n);
+	populate_open();
 	*fd = -1;
 	return 0;
 }
@@ -141,4 +143,5 @@ const struct fault_ops fault_none = {
 	.shut = none_shut,
 	.take = none_take,
 	.again = none_again,
+	.populate = populate_step,
 };

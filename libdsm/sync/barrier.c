@@ -15,6 +15,7 @@
 #include "engine/stall.h"
 #include "engine/wait.h"
 #include "engine/work.h"
+#include "fault/fault.h"
 #include "sync/handle.h"
 #include "sync/host.h"
 #include "sync/object.h"
@@ -72,12 +73,21 @@ uint64_t barrier_nodes(uint64_t mask, uint16_t *locals)
 	return nodes;
 }
 
+/* What was written before a barrier is often read behind it, by another rank. */
+static void populate(uint64_t now)
+{
+	size_t chunks = job.fault->populate ? job.fault->populate(now) : 0;
+
+	if (chunks)
+		count(&job.mine->stats.populated, chunks);
+}
+
 int barrier_meet(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
 {
 	struct msg m = barrier_arrival(object, threads, op, *value);
 	struct bar *b = &job.mem.bars[object];
 	uint16_t locals;
-	uint64_t start = clock_ns();
+	uint64_t start = clock_ns(), now;
 	uint32_t gen;
 	int err;
 
@@ -98,8 +108,10 @@ int barrier_meet(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, u
 		err = -EINVAL;
 	}
 	work_timers(true);
+	now = clock_ns();
 	count(&job.mine->stats.barriers, 1);
-	sync_count_wait(DSM_LAT_BARRIER, clock_ns() - start);
+	sync_count_wait(DSM_LAT_BARRIER, now - start);
+	populate(now);
 	engine_leave();
 	return err;
 }
@@ -251,8 +263,11 @@ DSM_API int dsm_barrier_meet(dsm_barrier_t *b, unsigned n)
 	err = meet(b, n);
 	pthread_setcancelstate(cancel, NULL);
 	if (err >= 0) {
+		const uint64_t now = clock_ns();
+
 		count(&job.mine->stats.barriers, 1);
-		sync_count_wait(DSM_LAT_BARRIER, clock_ns() - start);
+		sync_count_wait(DSM_LAT_BARRIER, now - start);
+		populate(now);
 	}
 	return err;
 }

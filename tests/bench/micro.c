@@ -144,7 +144,7 @@ static const struct bench {
 	void (*run)(void);
 	/* clang-format off */
 } benches[] = {
-	{ "misses", micro_misses },	{ "first", micro_first },	{ "stream", micro_streams },
+	{ "misses", micro_misses },	{ "first", micro_first },	{ "second", micro_second }, { "stream", micro_streams },
 	{ "pingpong", micro_pingpong }, { "producer", micro_producers }, { "false", micro_false_sharing },
 	{ "semaphores", micro_semaphores },
 	{ "locks", micro_locks },	{ "handoff", micro_handoff },	{ "barrier", micro_barrier },	{ "atomics", micro_atomics },

@@ -31,6 +31,7 @@ void micro_report(const char *name, double *v, int n, const char *unit);
 /* micro_blocks.c */
 void micro_misses(void);
 void micro_first(void);
+void micro_second(void);
 void micro_streams(void);
 void micro_pingpong(void);
 void micro_producers(void);

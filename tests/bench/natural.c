@@ -380,10 +380,12 @@ static void report(void)
 	}
 	if (way != RANKS || dsm_rank() == 0)
 		printf("{\"program\": \"%s\", \"size\": %zu, \"repeat\": %zu, \"as\": \"%s\", \"workers\": %u, \"nodes\": %u, "
-		       "\"seconds\": %.6f, \"checksum\": \"%016lx\", \"misses\": %lu, \"bytes_moved\": %lu}\n",
+		       "\"seconds\": %.6f, \"checksum\": \"%016lx\", \"misses\": %lu, \"bytes_moved\": %lu, "
+		       "\"populated\": %lu}\n",
 		       program->name, size, repeat, names[way], workers, nodes, shared->seconds,
 		       (unsigned long)program->result(shared->data, size),
-		       (unsigned long)(all.read_faults + all.write_faults + all.upgrades), (unsigned long)all.bytes_in);
+		       (unsigned long)(all.read_faults + all.write_faults + all.upgrades), (unsigned long)all.bytes_in,
+		       (unsigned long)all.populated);
 	if (way == RANKS)
 		check(dsm_finalize(), "dsm_finalize");
 }

@@ -5,8 +5,12 @@
  */
 #include "common.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
 #define K 1024ul
 #define M (1024ul * K)
 
@@ -408,6 +412,32 @@ static void part_place(void)
 	test_close("place", r);
 }
 
+/* ---- frames that other ranks of the node have brought ------------------------------------------------------ */
+
+static void part_populate(void)
+{
+	const size_t bytes = 8 * M;
+	struct dsm_stats before, after;
+	dsm_region_t *r;
+	char *p = test_open("populate", bytes, DSM_HOME_FIRST_TOUCH, &r);
+	uint64_t chunks;
+
+	MUST(dsm_stats_get(test_rank, NULL, &before));
+	MUST(dsm_barrier());
+	if (!test_rank)
+		memset(p, 1, bytes);
+	test_nap(5000000); /* frames are counted every millisecond at most */
+	MUST(dsm_barrier());
+	MUST(dsm_stats_get(test_rank, NULL, &after));
+	chunks = after.populated - before.populated;
+	if (dsm_nodes() > 1 || test_size == 1)
+		REQUIRE(!chunks, "%lu chunks mapped ahead", chunks);
+	else if (!madvise(p, 0, MADV_POPULATE_READ))
+		REQUIRE(chunks >= bytes / (64 * K), "%lu chunks mapped ahead", chunks);
+	REQUIRE(dsm_nodes() > 1 || p[bytes - 1] == 1, "the last byte is %d", p[bytes - 1]);
+	test_close("populate", r);
+}
+
 /* ---- all --------------------------------------------------------------------------------------------------- */
 
 static const struct test_part parts[] = {
@@ -417,6 +447,7 @@ static const struct test_part parts[] = {
 	{ "pins together", part_pins_together },
 	{ "homes", part_homes },
 	{ "place", part_place },
+	{ "populate", part_populate },
 };
 
 int main(int argc, char **argv)

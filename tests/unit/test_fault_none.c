@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_fault_none.c - memory of a job of one node: bounds, what is given back, huge pages where the host provides them. */
-#include "fault/fault.h"
+#include "fault/frames.h"
 
 #include "suite.h"
 
@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +19,9 @@
 #define WINDOW ((char *)0x7e9000000000)
 #else
 #define WINDOW ((char *)0x200000000000)
+#endif
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
 #endif
 #define THP "/sys/kernel/mm/transparent_hugepage/"
 
@@ -173,6 +178,89 @@ START_TEST(who_insists_is_told_what_the_host_refuses)
 }
 END_TEST
 
+static long minor_faults(void)
+{
+	struct rusage u;
+
+	ck_assert(!getrusage(RUSAGE_SELF, &u));
+	return u.ru_minflt;
+}
+
+static size_t frames(void)
+{
+	struct stat s;
+
+	ck_assert(!fstat(frames_node.memfd, &s));
+	return (size_t)s.st_blocks * 512 / 4096;
+}
+
+/* As another rank does. */
+static void bring(size_t off, size_t len)
+{
+	char page[4096];
+	size_t at;
+
+	memset(page, 8, sizeof(page));
+	for (at = off; at < off + len; at += sizeof(page))
+		ck_assert(!frames_write(at, sizeof(page), page));
+}
+
+#define MIB (1ul << 20)
+#define CHUNK (64ul << 10)
+#define SECOND 1000000000ull
+
+START_TEST(what_other_ranks_have_brought_is_mapped_ahead)
+{
+	size_t at, before;
+	long faults;
+
+	open_window(true, FAULT_HUGE_OFF);
+	ck_assert(!fault_none.bound(0, USED, USED));
+	ck_assert_uint_eq(fault_none.populate(SECOND), 0);
+	bring(0, 4 * MIB);
+	bring(8 * MIB + 3 * 4096, 8 * 4096);
+	before = frames();
+	if (!fault_none.populate(2 * SECOND)) {
+		ck_assert_int_eq(madvise(WINDOW, 0, MADV_POPULATE_READ), -1);
+		printf("this kernel maps nothing ahead\n");
+		fault_none.close();
+		return;
+	}
+	ck_assert_uint_eq(frames(), before);
+	faults = minor_faults();
+	for (at = 0; at < 4 * MIB; at += 4096)
+		ck_assert(WINDOW[at]++ == 8);
+	ck_assert_int_lt(minor_faults() - faults, 64);
+	ck_assert(WINDOW[4 * MIB] == 0 && WINDOW[8 * MIB + 3 * 4096] == 8);
+	fault_none.close();
+}
+END_TEST
+
+START_TEST(frames_are_mapped_once_for_all_that_is_new)
+{
+	size_t chunks;
+
+	open_window(true, FAULT_HUGE_OFF);
+	ck_assert(!fault_none.bound(0, USED, USED));
+	bring(0, 4 * MIB);
+	if (fault_none.populate(SECOND)) {
+		ck_assert_uint_eq(fault_none.populate(2 * SECOND), 0);
+		bring(4 * MIB, MIB / 4);
+		ck_assert_uint_eq(fault_none.populate(3 * SECOND), 0); /* a sixteenth more is not worth a pass */
+		bring(8 * MIB, 4 * MIB);
+		ck_assert_uint_eq(fault_none.populate(3 * SECOND + 1000), 0); /* nor is it worth a look so soon */
+		ck_assert_uint_eq(fault_none.populate(4 * SECOND), (8 * MIB + MIB / 4) / CHUNK);
+	}
+	/* What is out of bounds, as a region of others is, is passed over. */
+	ck_assert(!fault_none.bound(0, 2 * MIB, 0));
+	bring(12 * MIB, 4 * MIB);
+	chunks = fault_none.populate(5 * SECOND);
+	ck_assert(!chunks || chunks == (10 * MIB + MIB / 4) / CHUNK);
+	WINDOW[12 * MIB]++;
+	fault_none.close();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("fault_none");
@@ -181,6 +269,8 @@ int main(void)
 	tcase_set_timeout(t, 30);
 	tcase_add_loop_test(t, what_is_in_bounds_is_plain_memory, 0, 2);
 	tcase_add_loop_test(t, huge_pages_come_where_the_host_provides_them, 0, 2);
+	tcase_add_test(t, what_other_ranks_have_brought_is_mapped_ahead);
+	tcase_add_test(t, frames_are_mapped_once_for_all_that_is_new);
 	tcase_add_test(t, who_insists_is_told_what_the_host_refuses);
 	suite_add_tcase(s, t);
 	return unit_main(s);
