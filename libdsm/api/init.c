@@ -8,6 +8,7 @@
 
 #include "api/api.h"
 #include "api/config.h"
+#include "engine/deadlock.h"
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/lost.h"
@@ -126,6 +127,7 @@ static int settle(void)
 {
 	int err;
 
+	deadlock_stop();
 	heap_settle();
 	err = dsm_barrier();
 	if (err)

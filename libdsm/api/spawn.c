@@ -27,6 +27,7 @@
 #include "api/api.h"
 #include "engine/call.h"
 #include "engine/job.h"
+#include "engine/stall.h"
 #include "fault/fault.h"
 #include "sync/held.h"
 #include "util/futex.h"
@@ -406,6 +407,7 @@ DSM_API int dsm_join(dsm_thread_t t, void **result)
 	struct record *r = (struct record *)(uintptr_t)t.id;
 	int err = api_ready();
 	dsm_sem_t done;
+	bool labels;
 
 	if (err)
 		return err;
@@ -414,7 +416,9 @@ DSM_API int dsm_join(dsm_thread_t t, void **result)
 	if (r == self.record)
 		return -EDEADLK;
 	done = r->done;
+	labels = label_begin(DSM_WAIT_JOIN, r);
 	err = dsm_sem_wait(&done);
+	label_end(labels);
 	if (err)
 		return err;
 	if (result)

@@ -3,14 +3,15 @@
  * call.c - calls with answers of any size: names of regions, statistics, frees.
  *
  * A call is to a rank. Most need only the memory of its node: any rank there serves them, the caller itself where it is of that
- * node. CALL_FIND, CALL_VECTORS, CALL_TRIM, CALL_SPAWN and CALL_CANCEL need the callee's process: they go to its service thread,
- * inside a node by mail.
+ * node. CALL_FIND, CALL_VECTORS, CALL_TRIM, CALL_SPAWN, CALL_CANCEL and CALL_ASLEEP need the callee's process: they go to its
+ * service thread, inside a node by mail.
  */
 #include "engine/call.h"
 
 #include <string.h>
 
 #include "core/dispatch.h"
+#include "engine/deadlock.h"
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/lost.h"
@@ -72,7 +73,8 @@ static int find(uint64_t arg, void *out, size_t room)
 /* Which calls are for the callee's process alone, by its service thread. */
 static bool is_private(enum call_op op)
 {
-	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_TRIM || op == CALL_SPAWN || op == CALL_CANCEL;
+	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_TRIM || op == CALL_SPAWN || op == CALL_CANCEL ||
+		op == CALL_ASLEEP;
 }
 
 /* What only the callee's process can tell. */
@@ -83,6 +85,8 @@ static int serve_private(enum call_op op, uint64_t arg, void *out, size_t room)
 		return find(arg, out, room);
 	if (op == CALL_TRIM)
 		return owner_trim(arg, out, room);
+	if (op == CALL_ASLEEP)
+		return deadlock_serve(out, room);
 	if (op == CALL_SPAWN)
 		return call_spawn ? call_spawn(arg) : -ENOSYS;
 	if (op == CALL_CANCEL)
@@ -130,6 +134,7 @@ static int serve(uint16_t rank, enum call_op op, const void *in, size_t in_size,
 		if (rank != job.rank)
 			return -EINVAL;
 		return find(args[0], out, *out_size);
+	case CALL_ASLEEP:
 	case CALL_VECTORS:
 	case CALL_SPAWN:
 	case CALL_CANCEL:

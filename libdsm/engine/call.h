@@ -28,6 +28,7 @@ enum call_op {
 	CALL_SPAWN,
 	CALL_UNITS,
 	CALL_CANCEL,
+	CALL_ASLEEP,
 	CALL_OPS
 };
 

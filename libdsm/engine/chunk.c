@@ -52,6 +52,7 @@ static void send(const struct msg *like, uint16_t dst, bool down, const void *da
 	m.dst = dst;
 	m.op = down;
 	count(&job.mine->stats.messages_out, 1);
+	count(&job.mine->sync_out, 1);
 	if (job.netops->send(job.net, job.pair[dst], &m, data, size))
 		lost_rank(job.pair[dst], "it cannot be reached");
 }

@@ -25,7 +25,7 @@
 #include "engine/room.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 10
+#define CTL_ABI 11
 
 /*
  * Slots of a node (slot.c). The first 256 are those that a transport may write blocks for; struct dir has 22 bits for node and
@@ -151,9 +151,20 @@ struct wait_about {
 	uint32_t pad;
 };
 
+/* The same as the program knows it: dsm_wait_label(). */
+struct wait_label {
+	uint64_t object;
+	uint32_t holder; /* thread; 0: not known */
+	uint8_t what;    /* enum dsm_wait */
+	uint8_t pad[3];
+};
+
 struct wait_note {
 	uint64_t since; /* clock_ns(); 0: nobody's */
 	struct wait_about about;
+	struct wait_label label;
+	uint32_t tid;
+	uint32_t lasting; /* until another thread of the program does something, without a limit of time */
 };
 
 /*
@@ -192,6 +203,8 @@ struct rank_ctl {
 	uint32_t barrier_next[CTL_BARRIERS];
 	uint64_t note_used[CTL_NOTES / 64];
 	struct wait_note notes[CTL_NOTES];
+	uint64_t sync_out,
+		sync_in; /* messages that may wake a thread of the program, to and from other nodes; never reset */
 	struct mail mail[CTL_MAIL];
 	struct rank_stats stats;
 	uint64_t lane_used[CTL_LANES / 64];

@@ -368,9 +368,17 @@ int kernel_call(struct dsm_ioc_call *q)
 	return err ? err : q->status;
 }
 
+/* Until another thread of the program does something, without a limit of time. */
+static bool lasts(const struct dsm_ioc_call *q)
+{
+	if (q->call != DSM_CALL_SYNC)
+		return q->call == DSM_CALL_LOCK || q->call == DSM_CALL_BARRIER;
+	return !q->ns && (q->op == SOP_WAIT || q->op == SOP_RDLOCK || q->op == SOP_WRLOCK || q->op == SOP_ENQUEUE);
+}
+
 int kernel_wait(struct dsm_ioc_call *q, uint64_t now)
 {
-	int note = stall_begin(0, now), err = kernel_call(q);
+	int note = stall_begin(0, lasts(q), now), err = kernel_call(q);
 
 	stall_end(note);
 	return err;

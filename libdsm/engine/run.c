@@ -30,6 +30,12 @@ static void peer_failed(uint16_t rank, int err)
 	lost_connection(rank, err);
 }
 
+/* Locks, objects, barriers; the parts of collectives are counted where they are sent, in chunk.c. */
+static bool may_wake(uint8_t type)
+{
+	return type >= MSG_LOCK && type <= MSG_DEPART;
+}
+
 static void route(const struct msg *m)
 {
 	int err;
@@ -41,6 +47,8 @@ static void route(const struct msg *m)
 		return;
 	}
 	count(&job.mine->stats.messages_out, 1);
+	if (may_wake(m->type))
+		count(&job.mine->sync_out, 1);
 	err = job.netops->send(job.net, job.pair[m->dst], m, NULL, 0);
 	if (err)
 		peer_failed(job.pair[m->dst], err);
@@ -331,6 +339,8 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 	}
 	deliver(m, payload, size);
 	run_work();
+	if (may_wake(m->type) || m->type == MSG_CHUNK)
+		count(&job.mine->sync_in, 1); /* after the wake-ups: deadlock.c */
 	work_timers(true);
 }
 

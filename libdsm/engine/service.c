@@ -14,6 +14,7 @@
 #include <sys/resource.h>
 
 #include "engine/call.h"
+#include "engine/deadlock.h"
 #include "engine/host.h"
 #include "engine/inside.h"
 #include "engine/job.h"
@@ -80,6 +81,8 @@ static int patience(bool busy)
 
 	if (busy) /* timers are a few microseconds away: yield rather than sleep past them */
 		return 0;
+	if (deadlock_watches() && (ms < 0 || ms > deadlock_ms()))
+		ms = deadlock_ms();
 	return threads_look() && (ms < 0 || ms > THREADS_MS) ? THREADS_MS : ms;
 }
 
@@ -107,6 +110,8 @@ static void serve_once(uint64_t *last_ping)
 			lost_silence();
 		}
 	}
+	if (deadlock_watches())
+		deadlock_look(clock_ns());
 	n = epoll_wait(job.epoll, ev, 16, patience(busy));
 	for (i = 0; i < n; i++)
 		handle(&ev[i]);

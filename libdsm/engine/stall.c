@@ -12,9 +12,11 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/block.h"
 #include "engine/call.h"
+#include "engine/deadlock.h"
 #include "engine/job.h"
 #include "fault/fault.h"
 #include "fault/range.h"
@@ -24,6 +26,8 @@
 #define ROWS 2048 /* of all ranks, in one report */
 
 __thread struct wait_about wait_about __attribute__((tls_model("initial-exec")));
+__thread struct wait_label wait_label __attribute__((tls_model("initial-exec")));
+static __thread uint32_t my_tid __attribute__((tls_model("initial-exec")));
 static __thread bool reporting __attribute__((tls_model("initial-exec")));
 
 static uint64_t limit_ns(void)
@@ -40,7 +44,32 @@ static struct wait_about block_about(uint32_t block)
 				    .home = r ? block_home(r, block_off(block)) : 0 };
 }
 
-int stall_begin(uint32_t block, uint64_t now)
+/* A thread that was woken at a condition waits for the mutex then, by the same call; one that was cancelled, for something else. */
+static bool is_labelled(const struct wait_about *a)
+{
+	static const uint8_t kinds[] = {
+		[DSM_WAIT_MUTEX] = SYNC_MUTEX, [DSM_WAIT_COND] = SYNC_COND,   [DSM_WAIT_RWLOCK] = SYNC_RWLOCK,
+		[DSM_WAIT_SEM] = SYNC_SEM,     [DSM_WAIT_BARRIER] = SYNC_SEM, [DSM_WAIT_JOIN] = SYNC_SEM,
+		[DSM_WAIT_IDLE] = SYNC_SEM
+	};
+
+	return a->kind != ABOUT_OBJECT || wait_label.what >= sizeof(kinds) || a->sync == kinds[wait_label.what];
+}
+
+static void note_down(struct wait_note *n, uint32_t block, bool lasting, uint64_t now)
+{
+	if (!my_tid)
+		my_tid = (uint32_t)gettid();
+	n->about = block ? block_about(block) : wait_about;
+	n->label = wait_label;
+	if (block || !is_labelled(&n->about))
+		n->label = (struct wait_label){ 0 };
+	n->tid = my_tid;
+	n->lasting = lasting;
+	__atomic_store_n(&n->since, now, __ATOMIC_RELEASE);
+}
+
+int stall_begin(uint32_t block, bool lasting, uint64_t now)
 {
 	struct rank_ctl *c = job.mine;
 	unsigned int w;
@@ -57,8 +86,7 @@ int stall_begin(uint32_t block, uint64_t now)
 			if (!__atomic_compare_exchange_n(&c->note_used[w], &seen, seen | 1ull << bit, 0,
 							 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 				continue;
-			c->notes[i].about = block ? block_about(block) : wait_about;
-			__atomic_store_n(&c->notes[i].since, now, __ATOMIC_RELEASE);
+			note_down(&c->notes[i], block, lasting, now);
 			return i;
 		}
 	}
@@ -81,6 +109,11 @@ void stall_end(int note)
 	/* things move again: what stalls next is reported from the start */
 	__atomic_store_n(&job.me->stall_step, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&job.me->stall_due, now + limit_ns(), __ATOMIC_RELAXED);
+}
+
+void stall_keep_quiet(void)
+{
+	reporting = true;
 }
 
 /* ---- gathering ------------------------------------------------------------------------------------ */
@@ -109,11 +142,14 @@ unsigned int stall_serve(uint16_t rank, struct stall_row *out, unsigned int most
 	unsigned int i, n = 0;
 
 	for (i = 0; i < CTL_NOTES && n < most; i++) {
-		uint64_t since = __atomic_load_n(&c->notes[i].since, __ATOMIC_ACQUIRE);
+		const struct wait_note *w = &c->notes[i];
+		uint64_t since = __atomic_load_n(&w->since, __ATOMIC_ACQUIRE);
 
-		if (since)
-			out[n++] = (struct stall_row){ .about = c->notes[i].about,
-						       .age_ms = (now - since) / 1000000,
+		if (since && w->label.what != DSM_WAIT_IDLE)
+			out[n++] = (struct stall_row){ .about = w->about,
+						       .label = w->label,
+						       .age_ms = (uint32_t)((now - since) / 1000000),
+						       .tid = w->tid,
 						       .rank = rank };
 	}
 	i = n;
@@ -173,6 +209,56 @@ static void say(struct text *t, const char *fmt, ...)
 	t->n = t->n + (size_t)n < sizeof(t->s) ? t->n + (size_t)n : sizeof(t->s) - 1;
 }
 
+/* As the program has named it; false: it has not. */
+static bool labelled(const struct wait_label *l, char *buf, size_t size)
+{
+	static const char *const names[] = {
+		[DSM_WAIT_MUTEX] = "mutex",   [DSM_WAIT_COND] = "condition",  [DSM_WAIT_RWLOCK] = "rwlock",
+		[DSM_WAIT_SEM] = "semaphore", [DSM_WAIT_BARRIER] = "barrier", [DSM_WAIT_JOIN] = "the end of thread"
+	};
+
+	if (l->what >= sizeof(names) / sizeof(names[0]) || !names[l->what])
+		return false;
+	snprintf(buf, size, "%s %#lx", names[l->what], (unsigned long)l->object);
+	return true;
+}
+
+void stall_object(const struct stall_row *row, char *buf, size_t size)
+{
+	static const char *const names[] = { [SYNC_MUTEX] = "mutex",
+					     [SYNC_RWLOCK] = "rwlock",
+					     [SYNC_COND] = "condition",
+					     [SYNC_SEM] = "semaphore",
+					     [SYNC_ATOMIC] = "atomic object" };
+	const struct wait_about *a = &row->about;
+	struct dsm_region *r;
+
+	if (labelled(&row->label, buf, size))
+		return;
+	switch ((enum about)a->kind) {
+	case ABOUT_BLOCK:
+		r = region_at(block_off(a->object));
+		snprintf(buf, size, "block %p of %s, home node %u", (void *)range_at(block_off(a->object)),
+			 r ? r->name : "?", a->home);
+		return;
+	case ABOUT_OBJECT:
+		snprintf(buf, size, "%s %u of node %u",
+			 a->sync < sizeof(names) / sizeof(names[0]) && names[a->sync] ? names[a->sync] : "object",
+			 a->object & SYNC_INDEX_MAX, a->home);
+		return;
+	case ABOUT_BARRIER:
+		if (a->object)
+			snprintf(buf, size, "barrier %u of rank %u", a->object / job.size, a->object % job.size);
+		else
+			snprintf(buf, size, "dsm_barrier() or a collective");
+		return;
+	case ABOUT_CALL:
+	case ABOUT_HOLDS:
+	case ABOUT_DONE: break;
+	}
+	snprintf(buf, size, "answers to calls");
+}
+
 /* "rank 3 waits", "ranks 0-2,5 wait": those with which[r] == is. False: none. */
 static bool say_ranks(struct text *t, const char *before, const uint8_t *which, uint8_t is, const char *one,
 		      const char *many)
@@ -199,9 +285,16 @@ static bool say_ranks(struct text *t, const char *before, const uint8_t *which, 
 	return true;
 }
 
-static bool same(const struct wait_about *a, const struct wait_about *b)
+bool stall_same(const struct wait_about *a, const struct wait_about *b)
 {
 	return a->home == b->home && a->object == b->object;
+}
+
+static bool same(const struct stall_row *a, const struct stall_row *b)
+{
+	if (a->label.what || b->label.what)
+		return a->label.what == b->label.what && a->label.object == b->label.object;
+	return stall_same(&a->about, &b->about);
 }
 
 static void say_barrier(struct text *t, const struct wait_about *a, uint8_t *which, const uint32_t *threads)
@@ -213,35 +306,13 @@ static void say_barrier(struct text *t, const struct wait_about *a, uint8_t *whi
 			which[r] = PART;
 		else if (!which[r] && (!a->mask || a->mask >> r & 1))
 			which[r] = ABSENT;
-	if (a->object)
-		say(t, "barrier %u of rank %u", a->object / job.size, a->object % job.size);
-	else
-		say(t, "dsm_barrier() or a collective");
 	say_ranks(t, ": ", which, WAITS, "waits", "wait");
 	say_ranks(t, ", ", which, PART, "waits with some of its threads", "wait with some of their threads");
 	say_ranks(t, ", ", which, ABSENT, "has not arrived", "have not arrived");
 }
 
-static void say_other(struct text *t, const struct wait_about *a, const uint8_t *which)
+static void say_other(struct text *t, const uint8_t *which)
 {
-	static const char *const names[] = { [SYNC_MUTEX] = "mutex",
-					     [SYNC_RWLOCK] = "rwlock",
-					     [SYNC_COND] = "condition",
-					     [SYNC_SEM] = "semaphore",
-					     [SYNC_ATOMIC] = "atomic object" };
-	struct dsm_region *r;
-
-	if (a->kind == ABOUT_BLOCK) {
-		r = region_at(block_off(a->object));
-		say(t, "block %p of %s, home node %u", (void *)range_at(block_off(a->object)), r ? r->name : "?",
-		    a->home);
-	} else if (a->kind == ABOUT_OBJECT) {
-		say(t, "%s %u of node %u",
-		    a->sync < sizeof(names) / sizeof(names[0]) && names[a->sync] ? names[a->sync] : "object",
-		    a->object & SYNC_INDEX_MAX, a->home);
-	} else {
-		say(t, "answers to calls");
-	}
 	say_ranks(t, ": ", which, WAITS, "waits", "wait");
 	say_ranks(t, ", ", which, HOLDS, "holds it", "hold it");
 }
@@ -251,7 +322,9 @@ static void say_group(struct text *t, struct stall_row *rows, unsigned int n, un
 {
 	static uint32_t threads[WIRE_MAX_RANKS];
 	static uint8_t which[WIRE_MAX_RANKS];
-	const struct wait_about a = rows[i].about;
+	const struct stall_row row = rows[i];
+	const struct wait_about a = row.about;
+	char object[160];
 	unsigned int k;
 
 	memcpy(which, known, job.size);
@@ -259,20 +332,21 @@ static void say_group(struct text *t, struct stall_row *rows, unsigned int n, un
 	for (k = 0; k < n; k++) {
 		struct stall_row *o = &rows[k];
 
-		if (!same(&o->about, &a))
-			continue;
-		if (o->about.kind == a.kind) {
+		if (o->about.kind == a.kind && same(o, &row)) {
 			which[o->rank] = WAITS;
 			threads[o->rank]++;
 			o->about.kind = ABOUT_DONE;
-		} else if (o->about.kind == ABOUT_HOLDS && a.kind == ABOUT_OBJECT && !which[o->rank]) {
+		} else if (o->about.kind == ABOUT_HOLDS && a.kind == ABOUT_OBJECT && stall_same(&o->about, &a) &&
+			   !which[o->rank]) {
 			which[o->rank] = HOLDS;
 		}
 	}
+	stall_object(&row, object, sizeof(object));
+	say(t, "%s", object);
 	if (a.kind == ABOUT_BARRIER)
 		say_barrier(t, &a, which, threads);
 	else
-		say_other(t, &a, which);
+		say_other(t, which);
 }
 
 static void report(bool ask)
@@ -338,6 +412,8 @@ static void look(uint64_t since, uint64_t now, bool ask)
 void stall_look(uint64_t since, uint64_t now)
 {
 	look(since, now, !fault_handling());
+	if (job.size == 1 && deadlock_watches()) /* it has no service thread */
+		deadlock_look(now);
 }
 
 void stall_look_kernel(void)

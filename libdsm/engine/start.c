@@ -20,6 +20,7 @@
 #include "engine/backend.h"
 #include "engine/block.h"
 #include "engine/call.h"
+#include "engine/deadlock.h"
 #include "engine/host.h"
 #include "engine/job.h"
 #include "engine/lost.h"
@@ -578,6 +579,7 @@ void engine_undo(void)
 {
 	if (job.launch.size > 1)
 		launch_abort(&job.launch, 1, "a rank could not join the DSM job");
+	deadlock_stop();
 	take_down();
 	work_stop();
 }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * threads.c - does any thread of the program's still live? When main() has left by pthread_exit() and no other thread is there,
+ * threads.c - the threads of the program.
+ *
+ * Does any still live? When main() has left by pthread_exit() and no other thread is there,
  * a process ends as by exit(0). A rank would not: threads of the runtime stay.
  *
  * Those are known by their numbers, noted at the start; they have all signals blocked, and were not there before dsm_init(). The
  * service thread asks, once the first thread is about to end: nobody else is told when the last one does. A job of one rank has
  * no such thread, and makes one for that.
+ *
+ * Do all of them sleep? That is for deadlock.c, and asked by one thread of the process at a time.
  */
 #include "engine/threads.h"
 
@@ -26,7 +30,9 @@
 
 static int before[THREADS_MAX], ours[THREADS_MAX];
 static unsigned int n_before, n_ours;
-static uint32_t first_ends; /* atomic */
+static uint32_t first_ends;            /* atomic */
+static int noted;                      /* atomic */
+static uint64_t caught_before, caught; /* signals with handlers: the program's, and those of the runtime */
 
 static bool has(const int *v, unsigned int n, int tid)
 {
@@ -98,17 +104,71 @@ static bool note_ours(int tid)
 	return false;
 }
 
-/* The first thread of a process stays as a zombie while others live. */
-static bool of_the_program(int tid)
+/* As proc(5) has it; 0: it is not the program's, or has ended. The first thread of a process stays as a zombie while others live. */
+static char state_of(int tid)
 {
 	char state[4] = "";
 
-	return !has(ours, n_ours, tid) && look_up(tid, "status", "State:\t", state, sizeof(state)) && state[0] != 'Z' &&
-		state[0] != 'X';
+	if (has(ours, n_ours, tid) || tid == __atomic_load_n(&noted, __ATOMIC_ACQUIRE) ||
+	    !look_up(tid, "status", "State:\t", state, sizeof(state)) || state[0] == 'Z' || state[0] == 'X')
+		return 0;
+	return state[0];
+}
+
+static bool of_the_program(int tid)
+{
+	return state_of(tid);
+}
+
+void threads_note(int tid)
+{
+	__atomic_store_n(&noted, tid, __ATOMIC_RELEASE);
+}
+
+/* All, if that cannot be looked up. */
+static uint64_t handlers(void)
+{
+	char mask[20] = "";
+
+	return look_up(getpid(), "status", "SigCgt:\t", mask, sizeof(mask)) ? strtoull(mask, NULL, 16) : UINT64_MAX;
+}
+
+static uint64_t bit_of(int sig)
+{
+	return 1ull << (sig - 1);
+}
+
+bool threads_handle_signals(void)
+{
+	const uint64_t of_faults = bit_of(SIGSEGV) | bit_of(SIGBUS) | bit_of(SIGFPE) | bit_of(SIGILL) |
+		bit_of(SIGTRAP) | bit_of(SIGSYS) | bit_of(SIGABRT) | 3ull << 31; /* the C library's own two */
+
+	return handlers() & ~of_faults & ~caught;
+}
+
+static struct {
+	bool (*waits)(int tid);
+	int n;
+} asleep;
+
+static bool is_awake(int tid)
+{
+	const char state = state_of(tid);
+
+	asleep.n += state != 0;
+	return state && (state != 'S' || !asleep.waits(tid));
+}
+
+int threads_asleep(bool (*waits)(int tid))
+{
+	asleep.waits = waits;
+	asleep.n = 0;
+	return any_thread(is_awake) ? -1 : asleep.n;
 }
 
 void threads_before(void)
 {
+	caught_before = handlers();
 	n_before = n_ours = 0;
 	first_ends = gettid() != getpid(); /* it may never be seen here */
 	any_thread(note_before);
@@ -117,6 +177,7 @@ void threads_before(void)
 void threads_after(void)
 {
 	any_thread(note_ours);
+	caught = handlers() & ~caught_before;
 }
 
 static void *watch(void *arg)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* threads.h - does any thread of the program's still live? Nothing blocks. */
+/* threads.h - the threads of the program: does any still live, do all of them sleep? Nothing blocks. */
 #ifndef ENGINE_THREADS_H
 #define ENGINE_THREADS_H
 
@@ -8,6 +8,12 @@
 /* Before and after the runtime starts threads: which are its own. By the thread in dsm_init(). */
 void threads_before(void);
 void threads_after(void);
+/* One more thread of the runtime, which has just begun; 0: it ends. One at a time. */
+void threads_note(int tid);
+/* How many threads the program has here, if all of them sleep and waits() is true for each; else -1. */
+int threads_asleep(bool (*waits)(int tid));
+/* Has the program a handler of signals that come from elsewhere? (Not of faults of its own.) */
+bool threads_handle_signals(void);
 /* By a thread that ends, and has been in the runtime. */
 void threads_end(void);
 /* The service thread: ends the process, by exit(0), with the last thread of the program's. True: look again. */

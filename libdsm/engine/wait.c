@@ -148,6 +148,12 @@ static void poll_on(struct patience *p, uint64_t now)
 	p->crowded = p->kind != WAIT_MISS && clock_ns() - now > SWITCHED_NS;
 }
 
+/* Until another thread of the program does something, as far as the runtime is concerned. */
+static bool lasts(const struct patience *p)
+{
+	return !p->until && (p->kind == WAIT_LASTING || p->kind == WAIT_WORD);
+}
+
 /* Sleep or spin once; *word moves when there is something new. 0, -ETIMEDOUT, or -EINTR. */
 static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers)
 {
@@ -178,7 +184,7 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 	}
 	if (!p->slept) {
 		p->slept = now;
-		p->note = stall_begin(p->block, now) + 1;
+		p->note = stall_begin(p->block, lasts(p), now) + 1;
 	}
 	stall_look(p->slept, now);
 	HOOK(fault_handling() ? "miss-sleep" : "call-sleep");

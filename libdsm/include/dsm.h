@@ -59,6 +59,7 @@ struct dsm_config {
 	const char *huge;        /* DSM_HUGE: "auto", "on", "off": huge pages in a job of one node */
 	const char *place;       /* DSM_PLACE: "spread", "fill": on which ranks dsm_spawn() makes threads */
 	unsigned threads;        /* DSM_THREADS: of a rank, before "fill" takes the next rank; 1 to 4096 */
+	const char *deadlock;    /* DSM_DEADLOCK: "report", "abort", "off": when all threads of all ranks wait for each other */
 };
 
 /* Fill *cfg with the defaults and the environment. Any time; never blocks.
@@ -316,6 +317,20 @@ DSM_API int dsm_broadcast(void *buf, size_t size, int root);
  * are combined in the order in which they arrive. -EINVAL: an operation that the type does not have, or no such type. */
 DSM_API int dsm_reduce(void *value, enum dsm_type type, enum dsm_op op);
 DSM_API int dsm_reduce_array(void *values, size_t n, enum dsm_type type, enum dsm_op op);
+
+/* ---- what threads wait for ------------------------------------------------------------------- */
+
+/* For layers above this library, as libdsm-pthread.so: what reports of long waits and of deadlocks say (dsm(7)). Never block. */
+enum dsm_wait { DSM_WAIT_NONE = 0, DSM_WAIT_MUTEX, DSM_WAIT_COND, DSM_WAIT_RWLOCK, DSM_WAIT_SEM, DSM_WAIT_BARRIER,
+		DSM_WAIT_JOIN, DSM_WAIT_IDLE };
+
+/* Until the next call, what this thread waits for in this library is that object of the program's. holder: the thread (gettid(2)) that
+ * holds it; 0: not known. DSM_WAIT_NONE: for what the library knows itself. DSM_WAIT_IDLE: for work of the layer's own, not reported. */
+DSM_API void dsm_wait_label(enum dsm_wait what, const void *object, int holder);
+/* This thread sleeps until another one of the job wakes it by means of its own (a futex in shared memory), without a limit of time.
+ * A number for dsm_wait_end(); -1: none is needed. */
+DSM_API int dsm_wait_begin(enum dsm_wait what, const void *object, int holder);
+DSM_API void dsm_wait_end(int wait);
 
 /* ---- hints --------------------------------------------------------------------------------- */
 

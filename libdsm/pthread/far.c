@@ -296,7 +296,7 @@ static enum type type_of(enum op op)
 	return T_NONE;
 }
 
-static int perform(const struct job *j, struct handles *h)
+static int try(const struct job *j, struct handles *h)
 {
 	dsm_mutex_t mutex = { h->id[0] };
 	dsm_cond_t cond = { h->id[0] };
@@ -330,6 +330,40 @@ static int perform(const struct job *j, struct handles *h)
 	case O_FORGET: break;
 	}
 	return -EINVAL;
+}
+
+/* What an operation waits for, as the program knows it. */
+static enum dsm_wait waits_for(enum op op)
+{
+	switch (op) {
+	case O_LOCK: return DSM_WAIT_MUTEX;
+	case O_WAIT: return DSM_WAIT_COND;
+	case O_BARRIER: return DSM_WAIT_BARRIER;
+	case O_RDLOCK:
+	case O_WRLOCK: return DSM_WAIT_RWLOCK;
+	case O_SEM_WAIT: return DSM_WAIT_SEM;
+	case O_TRYLOCK:
+	case O_UNLOCK:
+	case O_SIGNAL:
+	case O_BROADCAST:
+	case O_RWUNLOCK:
+	case O_SEM_TRYWAIT:
+	case O_SEM_POST:
+	case O_SEM_INIT:
+	case O_DESTROY:
+	case O_FORGET: break;
+	}
+	return DSM_WAIT_NONE;
+}
+
+static int perform(const struct job *j, struct handles *h)
+{
+	int err;
+
+	dsm_wait_label(waits_for(j->op), j->object, 0);
+	err = try(j, h);
+	dsm_wait_label(DSM_WAIT_NONE, NULL, 0);
+	return err;
 }
 
 static void run(void *arg)

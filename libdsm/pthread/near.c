@@ -17,7 +17,7 @@
 struct mutex {
 	uint32_t lock; /* 0 free, 1 held, 2 held and awaited */
 	uint32_t count;
-	uint32_t owner; /* of a recursive or checking one */
+	uint32_t owner; /* a thread; of a plain one the last, for reports */
 	uint32_t users;
 	uint32_t kind;
 };
@@ -51,7 +51,7 @@ static uint32_t me(void)
 	return thread_id;
 }
 
-static int wait_for(uint32_t *word, uint32_t seen, clockid_t clock, const struct timespec *until)
+static int sleep_word(uint32_t *word, uint32_t seen, clockid_t clock, const struct timespec *until)
 {
 	const int op = FUTEX_WAIT_BITSET | (clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);
 
@@ -62,15 +62,44 @@ static int wait_for(uint32_t *word, uint32_t seen, clockid_t clock, const struct
 	return 0;
 }
 
-/* The same as a cancellation point: the caller has a handler in place, which need not be told how far this has come. */
-static int wait_point(uint32_t *word, uint32_t seen, clockid_t clock, const struct timespec *until)
+/* The thread that holds it, as far as the object says. */
+static int holder_of(enum dsm_wait what, const void *object)
+{
+	if (what == DSM_WAIT_MUTEX)
+		return (int)__atomic_load_n(&((const struct mutex *)object)->owner, __ATOMIC_RELAXED);
+	if (what == DSM_WAIT_RWLOCK)
+		return (int)__atomic_load_n(&((const struct rwlock *)object)->owner, __ATOMIC_RELAXED);
+	return 0;
+}
+
+/* For dsm_wait_end(); a wait with a limit of time is no part of a deadlock. */
+static int begin_wait(enum dsm_wait what, const void *object, const struct timespec *until)
+{
+	return until ? -1 : dsm_wait_begin(what, object, holder_of(what, object));
+}
+
+/* On a word of an object. */
+static int wait_for(enum dsm_wait what, const void *object, uint32_t *word, uint32_t seen, clockid_t clock,
+		    const struct timespec *until)
+{
+	const int note = begin_wait(what, object, until), err = sleep_word(word, seen, clock, until);
+
+	dsm_wait_end(note);
+	return err;
+}
+
+/* The same as a cancellation point: the caller has a handler in place, which ends *note and need not be told more. */
+static int wait_point(enum dsm_wait what, const void *object, uint32_t *word, uint32_t seen, clockid_t clock,
+		      const struct timespec *until, int *note)
 {
 	int (*const choose)(int, int *) = NEXT(pthread_setcanceltype);
 	int type, err;
 
+	*note = begin_wait(what, object, until);
 	choose(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-	err = wait_for(word, seen, clock, until);
+	err = sleep_word(word, seen, clock, until);
 	choose(type, &type);
+	dsm_wait_end(*note);
 	return err;
 }
 
@@ -79,8 +108,9 @@ static void wake(uint32_t *word, int n)
 	syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
 }
 
-static int lock_slow(uint32_t *l, clockid_t clock, const struct timespec *until)
+static int lock_slow(struct mutex *m, clockid_t clock, const struct timespec *until)
 {
+	uint32_t *l = &m->lock;
 	int spin, err = 0;
 
 	for (spin = 0; spin < SPINS; spin++) {
@@ -94,18 +124,22 @@ static int lock_slow(uint32_t *l, clockid_t clock, const struct timespec *until)
 	while (__atomic_exchange_n(l, 2, __ATOMIC_ACQUIRE)) {
 		if (err)
 			return err;
-		err = wait_for(l, 2, clock, until);
+		err = wait_for(DSM_WAIT_MUTEX, m, l, 2, clock, until);
 	}
 	return 0;
 }
 
-static int lock_word(uint32_t *l, clockid_t clock, const struct timespec *until)
+static int lock_word(struct mutex *m, clockid_t clock, const struct timespec *until)
 {
 	uint32_t free = 0;
+	int err = 0;
 
-	if (__builtin_expect(__atomic_compare_exchange_n(l, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), 1))
-		return 0;
-	return lock_slow(l, clock, until);
+	if (__builtin_expect(!__atomic_compare_exchange_n(&m->lock, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED),
+			     0))
+		err = lock_slow(m, clock, until);
+	if (!err)
+		__atomic_store_n(&m->owner, me(), __ATOMIC_RELAXED);
+	return err;
 }
 
 static void unlock_word(uint32_t *l)
@@ -138,14 +172,9 @@ int near_lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *un
 	int err;
 
 	if (__builtin_expect(plain(m), 1))
-		return lock_word(&m->lock, clock, until);
+		return lock_word(m, clock, until);
 	err = held_already(m, false);
-	if (err >= 0)
-		return err;
-	err = lock_word(&m->lock, clock, until);
-	if (!err)
-		__atomic_store_n(&m->owner, me(), __ATOMIC_RELAXED);
-	return err;
+	return err >= 0 ? err : lock_word(m, clock, until);
 }
 
 int near_trylock(pthread_mutex_t *mutex)
@@ -158,8 +187,7 @@ int near_trylock(pthread_mutex_t *mutex)
 		return err;
 	if (!__atomic_compare_exchange_n(&m->lock, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return EBUSY;
-	if (!plain(m))
-		__atomic_store_n(&m->owner, me(), __ATOMIC_RELAXED);
+	__atomic_store_n(&m->owner, me(), __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -184,6 +212,7 @@ struct waiter {
 	struct cond *c;
 	pthread_mutex_t *mutex;
 	uint32_t seq, count;
+	int note; /* of the wait */
 };
 
 /* A recursive mutex is let go as a whole, and had again as often. */
@@ -202,6 +231,7 @@ static void wait_ended(void *arg)
 {
 	struct waiter *w = arg;
 
+	dsm_wait_end(w->note);
 	if (__atomic_load_n(&w->c->seq, __ATOMIC_SEQ_CST) != w->seq)
 		wake(&w->c->seq, 1);
 	lock_again(w);
@@ -212,7 +242,7 @@ int near_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, con
 	struct cond *c = (struct cond *)cond;
 	struct mutex *m = (struct mutex *)mutex;
 	struct waiter w = {
-		.c = c, .mutex = mutex, .seq = __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST), .count = m->count
+		.c = c, .mutex = mutex, .seq = __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST), .count = m->count, .note = -1
 	};
 	int err;
 
@@ -228,7 +258,7 @@ int near_wait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, con
 		return err;
 	}
 	pthread_cleanup_push(wait_ended, &w);
-	err = wait_point(&c->seq, w.seq, clock, until);
+	err = wait_point(DSM_WAIT_COND, c, &c->seq, w.seq, clock, until, &w.note);
 	pthread_cleanup_pop(0);
 	lock_again(&w);
 	return err == ETIMEDOUT && __atomic_load_n(&c->seq, __ATOMIC_SEQ_CST) != w.seq ? 0 : err;
@@ -259,7 +289,7 @@ int near_barrier(pthread_barrier_t *barrier)
 	for (spin = 0; spin < SPINS && __atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round; spin++)
 		__builtin_ia32_pause();
 	while (__atomic_load_n(&b->round, __ATOMIC_ACQUIRE) == round)
-		wait_for(&b->round, round, CLOCK_MONOTONIC, NULL);
+		wait_for(DSM_WAIT_BARRIER, b, &b->round, round, CLOCK_MONOTONIC, NULL);
 	return 0;
 }
 
@@ -297,7 +327,7 @@ int near_rwlock(pthread_rwlock_t *lock, bool write, bool wait)
 
 		if (rwlock_take(l, write))
 			break;
-		wait_for(&l->seq, seq, CLOCK_MONOTONIC, NULL);
+		wait_for(DSM_WAIT_RWLOCK, l, &l->seq, seq, CLOCK_MONOTONIC, NULL);
 	}
 	__atomic_fetch_sub(&l->sleepers, 1, __ATOMIC_SEQ_CST);
 	if (write)
@@ -322,11 +352,17 @@ int near_rwunlock(pthread_rwlock_t *lock)
 	return 0;
 }
 
-/* sem[0]: the value; sem[1]: sleepers. */
+struct sleeper {
+	uint32_t *sem; /* [0]: the value; [1]: sleepers */
+	int note;
+};
+
 static void sleep_ended(void *arg)
 {
-	uint32_t *sem = arg;
+	struct sleeper *s = arg;
+	uint32_t *sem = s->sem;
 
+	dsm_wait_end(s->note);
 	__atomic_fetch_sub(&sem[1], 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(sem, __ATOMIC_SEQ_CST)) /* another may have it */
 		wake(sem, 1);
@@ -334,11 +370,12 @@ static void sleep_ended(void *arg)
 
 static int sleep_on(uint32_t *sem, clockid_t clock, const struct timespec *until)
 {
+	struct sleeper s = { sem, -1 };
 	int err;
 
 	__atomic_fetch_add(&sem[1], 1, __ATOMIC_SEQ_CST);
-	pthread_cleanup_push(sleep_ended, sem);
-	err = wait_point(sem, 0, clock, until);
+	pthread_cleanup_push(sleep_ended, &s);
+	err = wait_point(DSM_WAIT_SEM, sem, sem, 0, clock, until, &s.note);
 	pthread_cleanup_pop(0);
 	__atomic_fetch_sub(&sem[1], 1, __ATOMIC_SEQ_CST);
 	return err;

@@ -119,6 +119,7 @@ static void serve(void)
 	dsm_sem_t over = team->over;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	dsm_wait_label(DSM_WAIT_IDLE, NULL, 0);
 	while (dsm_sem_wait(&over) == -EINTR)
 		;
 	fflush(NULL);
@@ -131,6 +132,7 @@ static void *exits(void *arg)
 {
 	dsm_sem_t wanted = team->exits;
 
+	dsm_wait_label(DSM_WAIT_IDLE, NULL, 0);
 	if (!dsm_sem_wait(&wanted))
 		exit((int)team->status);
 	return arg;

@@ -256,11 +256,14 @@ DSM_API int dsm_barrier_meet(dsm_barrier_t *b, unsigned n)
 {
 	const uint64_t start = clock_ns();
 	int err, cancel;
+	bool labels;
 
 	if (!n || n > 0x7fffffff)
 		return -EINVAL;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nobody else could make up for it */
+	labels = label_begin(DSM_WAIT_BARRIER, b);
 	err = meet(b, n);
+	label_end(labels);
 	pthread_setcancelstate(cancel, NULL);
 	if (err >= 0) {
 		const uint64_t now = clock_ns();

@@ -2,9 +2,9 @@
 /*
  * stall.c - waits that last for three seconds, and then end well.
  *
- *   stall barrier|group|mutex|semaphore|condition|block|busy
+ *   stall barrier|group|mutex|semaphore|condition|block|busy|deadlock
  *
- * Rank 1 is what the others wait for; busy: it computes, and nobody waits.
+ * Rank 1 is what the others wait for; busy: it computes, and nobody waits. deadlock: ranks 0 and 1 wait for each other, for ever.
  */
 #include <dsm.h>
 
@@ -16,7 +16,7 @@
 #include "common.h"
 
 static struct shared {
-	dsm_mutex_t mutex;
+	dsm_mutex_t mutex, second;
 	dsm_cond_t cond;
 	dsm_sem_t sem;
 	dsm_barrier_t group;
@@ -43,6 +43,17 @@ static void wait_for_mutex(void)
 		MUST(dsm_mutex_lock(&shared->mutex));
 	}
 	MUST(dsm_mutex_unlock(&shared->mutex));
+}
+
+static void wait_for_each_other(void)
+{
+	dsm_mutex_t *first = me ? &shared->second : &shared->mutex, *then = me ? &shared->mutex : &shared->second;
+
+	if (me < 2)
+		MUST(dsm_mutex_lock(first));
+	MUST(dsm_barrier());
+	if (me < 2)
+		MUST(dsm_mutex_lock(then));
 }
 
 static void wait_for_semaphore(void)
@@ -94,9 +105,11 @@ int main(int argc, char **argv)
 	size = dsm_size();
 	if (me == 0) {
 		MUST(dsm_mutex_init(&shared->mutex));
+		MUST(dsm_mutex_init(&shared->second));
 		MUST(dsm_cond_init(&shared->cond));
 		MUST(dsm_sem_init(&shared->sem, 0));
-		MUST(dsm_barrier_init(&shared->group, (int[]){ 1, 2 }, 2, 1));
+		if (size > 2)
+			MUST(dsm_barrier_init(&shared->group, (int[]){ 1, 2 }, 2, 1));
 	}
 	MUST(dsm_barrier());
 	if (!strcmp(argv[1], "barrier") && me == 1)
@@ -108,6 +121,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "mutex"))
 		wait_for_mutex();
+	if (!strcmp(argv[1], "deadlock"))
+		wait_for_each_other();
 	if (!strcmp(argv[1], "semaphore"))
 		wait_for_semaphore();
 	if (!strcmp(argv[1], "condition"))

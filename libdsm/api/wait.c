@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* wait.c - what a thread waits for, as a layer above the library says: for reports of long waits and of deadlocks. */
+#include "api/api.h"
+#include "engine/job.h"
+#include "engine/stall.h"
+#include "util/futex.h"
+
+static struct wait_label label(enum dsm_wait what, const void *object, int holder)
+{
+	return (struct wait_label){ .what = (uint8_t)what, .object = (uintptr_t)object, .holder = (uint32_t)holder };
+}
+
+DSM_API void dsm_wait_label(enum dsm_wait what, const void *object, int holder)
+{
+	wait_label = label(what, object, holder);
+}
+
+/* Not api_ready(), which waits in a process that ends: that may need this thread, for the launcher's library locks as well. */
+DSM_API int dsm_wait_begin(enum dsm_wait what, const void *object, int holder)
+{
+	const struct wait_label before = wait_label;
+	int note;
+
+	if (!what || !api_runs())
+		return -1;
+	wait_label = label(what, object, holder);
+	note = stall_begin(0, true, clock_ns());
+	wait_label = before;
+	return note;
+}
+
+DSM_API void dsm_wait_end(int wait)
+{
+	if (api_runs())
+		stall_end(wait);
+}
