@@ -34,6 +34,17 @@ void spawn_settle(void);
 int heap_begin(void);
 void heap_settle(void);  /* this rank's counts are complete afterwards */
 void stats_report(void); /* at the end, as DSM_STATS says */
+/* Whose memory the block at an offset into the window is. Blocks. */
+void stats_name_block(struct dsm_hot_block *b, size_t off);
+
+/* Misses of a region, or of allocations with the same name and site. */
+struct sharing_row {
+	struct dsm_hot_block of; /* of several, the first */
+	unsigned int objects;
+	uint64_t misses, repeated;
+};
+/* At most n rows, those with the most misses first. How many, or -errno. Blocks. */
+int sharing_rows(struct sharing_row *rows, int n);
 void pins_forget(void);
 bool pins_any(size_t off, size_t len); /* is any of the range pinned? */
 

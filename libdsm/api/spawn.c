@@ -27,6 +27,7 @@
 #include "api/api.h"
 #include "engine/call.h"
 #include "engine/job.h"
+#include "engine/sharing.h"
 #include "engine/stall.h"
 #include "fault/fault.h"
 #include "sync/held.h"
@@ -277,6 +278,7 @@ static void *body(void *arg)
 
 	sigemptyset(&none);
 	pthread_sigmask(SIG_SETMASK, &none, NULL);
+	sharing_acquired();
 	run_here(r);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	forget(l);

@@ -19,6 +19,7 @@
 
 #define HOT_MAX 64
 #define HOT_SHOWN 8
+#define SHARING_SHOWN 8
 
 static const char *const latency_names[DSM_LAT_MAX] = { "read miss", "write miss", "upgrade",
 							"lock",      "barrier",    "atomic" };
@@ -72,8 +73,7 @@ DSM_API int dsm_stats_reset(void)
 	return 0;
 }
 
-/* Whose memory is it: the region's, or an allocation's of the heap. */
-static void name_block(struct dsm_hot_block *b, size_t off)
+void stats_name_block(struct dsm_hot_block *b, size_t off)
 {
 	struct dsm_region *r = region_at(off);
 	struct found {
@@ -137,7 +137,7 @@ DSM_API int dsm_stats_hot(struct dsm_hot_block *out, int n)
 		out[i].addr = range_at(all[i].off);
 		out[i].size = all[i].bytes;
 		out[i].transfers = all[i].transfers;
-		name_block(&out[i], all[i].off);
+		stats_name_block(&out[i], all[i].off);
 	}
 	return have;
 }
@@ -166,7 +166,7 @@ static const struct counter {
 	COUNTER(invalidations), COUNTER(downgrades), COUNTER(blocks_in), COUNTER(blocks_out),
 	COUNTER(bytes_in), COUNTER(bytes_out), COUNTER(messages_out), COUNTER(messages_in), COUNTER(steps), COUNTER(locks), COUNTER(lock_waits),
 	COUNTER(barriers), COUNTER(atomics), COUNTER(allocations), COUNTER(frees), COUNTER(remote_frees),
-	COUNTER(homes_in), COUNTER(populated),
+	COUNTER(homes_in), COUNTER(repeated_faults), COUNTER(populated),
 };
 /* clang-format on */
 #define COUNTERS (sizeof(counters) / sizeof(counters[0]))
@@ -246,6 +246,40 @@ static uint64_t queue_pairs(void)
 	return c.queue_pairs;
 }
 
+static uint64_t faults(const struct dsm_stats *s)
+{
+	return s->read_faults + s->write_faults + s->upgrades;
+}
+
+static unsigned int percent(uint64_t part, uint64_t whole)
+{
+	return whole ? (unsigned int)((100 * part + whole / 2) / whole) : 0;
+}
+
+static void print_sharing(FILE *f, const struct dsm_stats *s)
+{
+	struct sharing_row rows[SHARING_SHOWN];
+	int n = sharing_rows(rows, SHARING_SHOWN), i;
+
+	if (job.host->kind != HOST_LIBRARY) {
+		fprintf(f, "  repeated faults: not measured with the kernel helper\n");
+		return;
+	}
+	if (!faults(s))
+		return;
+	fprintf(f, "  repeated faults (lost since the last acquire): %u %%; by memory:\n",
+		percent(s->repeated_faults, faults(s)));
+	for (i = 0; i < n; i++) {
+		const struct dsm_hot_block *of = &rows[i].of;
+
+		fprintf(f, "  %12" PRIu64 " faults, %3u %% repeated: %s at %p, %zu bytes", rows[i].misses,
+			percent(rows[i].repeated, rows[i].misses), of->name, of->object, of->object_size);
+		if (rows[i].objects > 1)
+			fprintf(f, " and %u more", rows[i].objects - 1);
+		fprintf(f, "%s%s\n", of->site[0] ? ", allocated at " : "", of->site);
+	}
+}
+
 static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot_block *hot, int nhot)
 {
 	size_t i;
@@ -270,6 +304,7 @@ static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot
 				(double)percentile(s->latency[i], n, 0.99) / 1e3, (double)s->latency_max_ns[i] / 1e3);
 	}
 	print_vectors(f, false);
+	print_sharing(f, s);
 	for (k = 0; k < nhot; k++)
 		fprintf(f, "%s  %p %6zu bytes, written alternately %" PRIu64 " times: %s at %p, %zu bytes%s%s\n",
 			k ? "" : "  blocks that change hands most\n", hot[k].addr, hot[k].size, hot[k].transfers,
@@ -288,6 +323,24 @@ static void print_text(FILE *f, const char *s)
 		else
 			fputc(*s, f);
 	fputc('"', f);
+}
+
+static void print_sharing_json(FILE *f)
+{
+	struct sharing_row rows[SHARING_SHOWN];
+	int n = sharing_rows(rows, SHARING_SHOWN), i;
+
+	for (i = 0; i < n; i++) {
+		const struct dsm_hot_block *of = &rows[i].of;
+
+		fprintf(f, "%s{\"faults\": %" PRIu64 ", \"repeated\": %" PRIu64 ", \"name\": ", i ? ", " : "",
+			rows[i].misses, rows[i].repeated);
+		print_text(f, of->name);
+		fprintf(f, ", \"objects\": %u, \"object\": \"%p\", \"object_bytes\": %zu, \"site\": ", rows[i].objects,
+			of->object, of->object_size);
+		print_text(f, of->site);
+		fprintf(f, "}");
+	}
 }
 
 static void print_json(FILE *f, const struct dsm_stats *s, const struct dsm_hot_block *hot, int nhot)
@@ -309,6 +362,8 @@ static void print_json(FILE *f, const struct dsm_stats *s, const struct dsm_hot_
 			percentile(s->latency[i], s->latency_count[i], 0.99), s->latency_max_ns[i]);
 	fprintf(f, "}, \"vectors\": [");
 	print_vectors(f, true);
+	fprintf(f, "], \"sharing\": [");
+	print_sharing_json(f);
 	fprintf(f, "], \"hot\": [");
 	for (k = 0; k < nhot; k++) {
 		fprintf(f,

@@ -10,6 +10,7 @@
 #include "engine/lost.h"
 #include "engine/memory.h"
 #include "engine/run.h"
+#include "engine/sharing.h"
 #include "engine/slot.h"
 #include "engine/start.h"
 #include "engine/stats.h"
@@ -280,7 +281,7 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	struct region_stats *s;
 	uint64_t start;
 	size_t off;
-	bool upgrade;
+	bool upgrade, repeated;
 
 	if (!range_off(addr, &off))
 		return FAULT_REFUSED;
@@ -297,10 +298,13 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	start = clock_ns();
 	s = &job.mine->region_stats[r->id];
 	upgrade = write && __atomic_load_n(&page_at(off)->state, __ATOMIC_RELAXED) == PG_READ;
+	repeated = sharing_is_repeated(off, upgrade);
 	if (get(r, off, write, job.set.readahead, NULL)) {
 		unsigned int kind = upgrade ? DSM_LAT_UPGRADE : write ? DSM_LAT_WRITE_MISS : DSM_LAT_READ_MISS;
 
 		count(upgrade ? &s->upgrades : write ? &s->write_faults : &s->read_faults, 1);
+		count(&s->repeated_faults, repeated);
+		sharing_missed(off, repeated);
 		stats_latency(&s->latency_count[kind], &s->latency_sum[kind], &s->latency_max[kind], s->latency[kind],
 			      clock_ns() - start);
 	} else {

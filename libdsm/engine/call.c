@@ -18,6 +18,7 @@
 #include "engine/owner.h"
 #include "engine/region.h"
 #include "engine/service.h"
+#include "engine/sharing.h"
 #include "engine/slot.h"
 #include "engine/stall.h"
 #include "engine/stats.h"
@@ -130,6 +131,11 @@ static int serve(uint16_t rank, enum call_op op, const void *in, size_t in_size,
 		*out_size = stall_serve(rank, out, (unsigned int)(*out_size / sizeof(struct stall_row))) *
 			sizeof(struct stall_row);
 		return 0;
+	case CALL_SHARING:
+		*out_size =
+			sharing_serve(args[0], args[1], out, (unsigned int)(*out_size / sizeof(struct sharing_sum))) *
+			sizeof(struct sharing_sum);
+		return 0;
 	case CALL_FIND:
 		if (rank != job.rank)
 			return -EINVAL;
@@ -207,7 +213,7 @@ static int call_by_mail(uint16_t rank, enum call_op op, const void *in, void *ou
 /* Calls that return the size of their answer. */
 static bool counts(enum call_op op)
 {
-	return op == CALL_HOT || op == CALL_STALLS;
+	return op == CALL_HOT || op == CALL_STALLS || op == CALL_SHARING;
 }
 
 static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t out_size)

@@ -29,13 +29,14 @@ enum call_op {
 	CALL_UNITS,
 	CALL_CANCEL,
 	CALL_ASLEEP,
+	CALL_SHARING,
 	CALL_OPS
 };
 
 /*
  * Call a rank, which serves it or has another rank of its node do so. By any thread of the program, which need not be inside the
  * runtime; blocks for a round trip, or until the service thread there has come to it. 0 or -errno of the callee, out filled;
- * CALL_HOT and CALL_STALLS: the size of the answer. -EMSGSIZE: in and out hold at most WIRE_CALL_MAX, a little less for in.
+ * CALL_HOT, CALL_STALLS and CALL_SHARING: the size of the answer. -EMSGSIZE: in and out hold at most WIRE_CALL_MAX, a little less for in.
  */
 int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t out_size);
 

@@ -13,6 +13,7 @@
 #include "engine/job.h"
 #include "engine/lost.h"
 #include "engine/reduce.h"
+#include "engine/sharing.h"
 #include "engine/stall.h"
 #include "engine/wait.h"
 #include "net/net.h"
@@ -133,8 +134,10 @@ const void *chunk_wait(uint64_t number)
 	for (;;) {
 		uint32_t word = __atomic_load_n(&c->word, __ATOMIC_ACQUIRE);
 
-		if (__atomic_load_n(&c->done, __ATOMIC_ACQUIRE) == number + 1)
+		if (__atomic_load_n(&c->done, __ATOMIC_ACQUIRE) == number + 1) {
+			sharing_acquired();
 			return c->data;
+		}
 		about(ABOUT_BARRIER, 0, 0);
 		wait_about.threads = 1;
 		wait_word(&c->word, word, &c->sleepers);

@@ -2,6 +2,7 @@
 /* ctl.c - where things are in a control segment. */
 #include "engine/ctl.h"
 
+#include "engine/sharing.h"
 #include "heap/heap.h"
 #include "heap/units.h"
 
@@ -31,6 +32,7 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->pages = place(&at, pages * sizeof(struct copy));
 	l->dirs = place(&at, pages * sizeof(struct dir));
 	l->moves = place(&at, pages * sizeof(uint32_t));
+	l->sharing = place(&at, pages * sizeof(struct sharing_page));
 	l->stage = place(&at, CTL_BLOCK_END * BLOCK_MAX);
 	l->room = place(&at, of->space / BLOCK_MAX * sizeof(struct room_unit));
 	l->heap_each = whole_pages(sizeof(struct heap_shared));

@@ -122,6 +122,7 @@ struct registry {
 struct region_stats {
 	uint64_t read_faults, write_faults, upgrades, local_faults, prefetched;
 	uint64_t invalidations, downgrades, blocks_in, blocks_out, bytes_in, bytes_out, homes_in;
+	uint64_t repeated_faults;
 	uint64_t latency_count[3], latency_sum[3], latency_max[3];
 	uint64_t latency[3][DSM_LAT_BUCKETS];
 };
@@ -227,6 +228,7 @@ struct ctl {
 	struct slot slots[CTL_ALL_SLOTS];
 	uint32_t slot_next[CTL_ALL_SLOTS];
 	uint32_t hold_next[CTL_HOLDS];
+	uint32_t acquires;                 /* by this node's threads, without what needed no other node: sharing.h */
 	uint32_t kept_hand;                /* where sync/kept.c looks next for one to give back */
 	uint32_t kept_at[CTL_KEPT_PLACES]; /* by hash of a lock's name: hold record + 1, which may have another */
 	struct hold holds[CTL_HOLDS];
@@ -247,6 +249,7 @@ struct ctl_layout {
 	size_t pages;   /* struct copy[pages of the window] */
 	size_t dirs;    /* struct dir[...] */
 	size_t moves;   /* uint32_t[...]: write permissions that changed nodes, counted at the home */
+	size_t sharing; /* struct sharing_page[pages of the window] */
 	size_t stage;   /* CTL_BLOCK_END * BLOCK_MAX: contents whose acknowledgements are still to come */
 	size_t room;    /* struct room_unit[units of the window]: the first node's */
 	size_t heap;    /* for each rank of the node, struct heap_shared in heap_each bytes */

@@ -25,6 +25,7 @@ struct heap_shared;
 struct host_ops;
 struct net;
 struct net_ops;
+struct sharing_page;
 
 struct settings {
 	const char *fault, *net, *stats;
@@ -54,6 +55,7 @@ struct memory {
 	struct copy *pages;
 	struct dir *dirs;
 	uint32_t *moves;
+	struct sharing_page *sharing;
 	char *stage;
 	struct room_unit *room;
 	uint64_t *live;      /* map of the heap: where allocations of this node's ranks start (heap/heap.h) */

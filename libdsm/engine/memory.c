@@ -13,6 +13,7 @@
 
 #include "engine/job.h"
 #include "engine/meet.h"
+#include "engine/sharing.h"
 #include "util/futex.h"
 #include "util/log.h"
 
@@ -40,6 +41,7 @@ static void point(char *at)
 	job.mem.pages = (struct copy *)(at + l->pages);
 	job.mem.dirs = (struct dir *)(at + l->dirs);
 	job.mem.moves = (uint32_t *)(at + l->moves);
+	job.mem.sharing = (struct sharing_page *)(at + l->sharing);
 	job.mem.stage = at + l->stage;
 	job.mem.room = (struct room_unit *)(at + l->room);
 	job.mem.live = (uint64_t *)(at + l->live);
@@ -181,6 +183,12 @@ size_t memory_next_used(size_t off, size_t end)
 	return next_used(job.layout.pages, sizeof(struct copy), off >> PAGE_SHIFT, end >> PAGE_SHIFT) << PAGE_SHIFT;
 }
 
+size_t memory_next_missed(size_t off, size_t end)
+{
+	return next_used(job.layout.sharing, sizeof(struct sharing_page), off >> PAGE_SHIFT, end >> PAGE_SHIFT)
+		<< PAGE_SHIFT;
+}
+
 bool memory_quiet(size_t off, size_t end)
 {
 	const struct memory *p = &job.mem;
@@ -222,4 +230,5 @@ void memory_forget(size_t off, size_t bytes)
 	clear(job.layout.pages + from * sizeof(struct copy), n * sizeof(struct copy));
 	clear(job.layout.dirs + from * sizeof(struct dir), n * sizeof(struct dir));
 	clear(job.layout.moves + from * sizeof(uint32_t), n * sizeof(uint32_t));
+	clear(job.layout.sharing + from * sizeof(struct sharing_page), n * sizeof(struct sharing_page));
 }

@@ -22,6 +22,8 @@ int memory_no_descriptors(const char *what);
 
 /* The next offset at or after off with a page state of this node that was ever touched; end if none. */
 size_t memory_next_used(size_t off, size_t end);
+/* The same of what sharing.h keeps of pages: many that were never missed may be among them. */
+size_t memory_next_missed(size_t off, size_t end);
 /* Of a range that no rank of the node is attached to: is no request and no directory entry under way? */
 bool memory_quiet(size_t off, size_t end);
 /* Zero all state of a range of the window, which is quiet. */

@@ -14,6 +14,7 @@
 #include "engine/block.h"
 #include "engine/job.h"
 #include "engine/lost.h"
+#include "engine/sharing.h"
 #include "engine/slot.h"
 #include "engine/step.h"
 #include "engine/work.h"
@@ -149,8 +150,10 @@ static void wake_barrier(struct bar *b)
 
 static void close_block(uint32_t object)
 {
-	int err = job.fault->shut(block_off(object), block_bytes(object));
+	int err;
 
+	sharing_lost(object, false);
+	err = job.fault->shut(block_off(object), block_bytes(object));
 	if (err)
 		protect_failed(err);
 	count(&stats_of(object)->invalidations, 1);
@@ -231,6 +234,8 @@ static void send_block(struct work *w, const struct item *it)
 	bool writable = it->from == PROT_RW;
 	int err = 0;
 
+	if (it->prot == PROT_CLOSED || writable)
+		sharing_lost(it->m.object, writable);
 	if (it->prot == PROT_CLOSED) {
 		const int *pipe = pipe_get();
 

@@ -52,6 +52,7 @@ static void add_region(struct dsm_stats *out, const struct region_stats *s)
 	out->bytes_in += s->bytes_in;
 	out->bytes_out += s->bytes_out;
 	out->homes_in += s->homes_in;
+	out->repeated_faults += s->repeated_faults;
 	add_latencies(out, DSM_LAT_READ_MISS, s->latency_count, s->latency_sum, s->latency_max,
 		      (const uint64_t(*)[DSM_LAT_BUCKETS])s->latency);
 }
@@ -138,7 +139,7 @@ int stats_hot_serve(struct hot *out, int n)
 		if (at % (PAGE_BYTES / sizeof(uint32_t)) == 0) { /* skip what was never touched */
 			off_t data = lseek(p->ctlfd, where + (off_t)(at * sizeof(uint32_t)), SEEK_DATA);
 
-			if (data < 0 || data >= (off_t)job.layout.stage)
+			if (data < 0 || data >= (off_t)job.layout.sharing)
 				break;
 			if (data > where + (off_t)(at * sizeof(uint32_t)))
 				at = (size_t)(data - where) / sizeof(uint32_t);

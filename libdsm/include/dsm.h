@@ -378,6 +378,7 @@ struct dsm_stats {
 	uint64_t latency[DSM_LAT_MAX][DSM_LAT_BUCKETS];
 	uint64_t homes_in;                             /* blocks whose home moved to the rank's node after their first touch */
 	uint64_t populated;                            /* 64 KiB chunks that other ranks of the node had touched, mapped ahead */
+	uint64_t repeated_faults;                      /* of the first three: blocks that the node lost since its last acquire */
 };
 
 struct dsm_hot_block {           /* a block that moves often between nodes */

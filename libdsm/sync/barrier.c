@@ -12,6 +12,7 @@
 #include "engine/job.h"
 #include "engine/pool.h"
 #include "engine/run.h"
+#include "engine/sharing.h"
 #include "engine/stall.h"
 #include "engine/wait.h"
 #include "engine/work.h"
@@ -102,6 +103,7 @@ int barrier_meet(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, u
 		about_barrier(object, mask, threads);
 		wait_word(&b->gen, gen, &b->sleepers);
 		about_none();
+		sharing_acquired();
 		err = b->ended;
 		*value = b->result;
 	} else {

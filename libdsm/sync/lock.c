@@ -8,6 +8,7 @@
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/run.h"
+#include "engine/sharing.h"
 #include "engine/slot.h"
 #include "engine/stall.h"
 #include "engine/step.h"
@@ -138,6 +139,7 @@ static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type)
 		sync_count_wait(DSM_LAT_LOCK, clock_ns() - start);
 	}
 	if (!status) {
+		sharing_acquired();
 		held_add(id, hold);
 		job.me->hold_by[hold] = job.local; /* it may have been another's */
 		if (type == MSG_TRYLOCK)
@@ -383,6 +385,7 @@ int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 		status = sync_turn(&w.m, w.seq, ns);
 		about_none();
 		pthread_cleanup_pop(0);
+		sharing_acquired();
 		HOOK("cond-came");
 		err = acquire_again(&w.ticket, mutex);
 	}

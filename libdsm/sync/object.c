@@ -9,6 +9,7 @@
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/run.h"
+#include "engine/sharing.h"
 #include "engine/slot.h"
 #include "engine/stall.h"
 #include "engine/stats.h"
@@ -41,6 +42,12 @@ void sync_count_ask(enum sync_op op, uint64_t ns)
 static bool lasts(enum sync_op op)
 {
 	return op == SOP_WAIT || op == SOP_RDLOCK || op == SOP_WRLOCK || op == SOP_ENQUEUE;
+}
+
+/* Does it see what others have done before? */
+static bool acquires(enum sync_op op)
+{
+	return lasts(op) || op == SOP_TRYWAIT || (op >= SOP_LOAD && op != SOP_STORE);
 }
 
 struct pending {
@@ -118,6 +125,8 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	status = answers(&p, q->ns);
 	about_none();
 	HOOK("ask-came");
+	if (acquires(op))
+		sharing_acquired();
 	q->old = job.me->slots[p.m.req_slot].value;
 	slot_put(p.m.req_slot);
 	work_timers(true);
