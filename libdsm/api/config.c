@@ -49,6 +49,8 @@ static const struct row {
 	  "where dsm_spawn() makes threads: on the ranks in turn, or DSM_THREADS on a rank before the next" },
 	{ "DSM_THREADS", NUMBER, FIELD(threads), NULL, 1, 1, 4096, false, "threads of a rank before DSM_PLACE=fill takes the next" },
 	{ "DSM_STATS", CHOICE, FIELD(stats), "off table json 1 0", 0, 0, 0, false, "print statistics of the job at its end, on stderr" },
+	{ "DSM_STATS_SKIP", TEXT, FIELD(stats_skip), "names of functions, or patterns, separated by commas", 0, 0, 0, false,
+	  "functions that wrap malloc(): the places of allocations in statistics are those of their callers" },
 	{ "DSM_SPACE", SIZE, FIELD(space), NULL, 256ull << 30, 64ull << 20, 4ull << 40, false, "shared address space of the job" },
 	{ "DSM_HEAP", SIZE, FIELD(heap), NULL, 64ull << 30, 0, 4ull << 40, false, "part of that space for the shared heap" },
 	{ "DSM_BLOCK", SIZE, FIELD(block_size), NULL, 4096, 4096, BLOCK_MAX, true, "block size of regions whose options set none" },
@@ -392,6 +394,7 @@ int config_read(const struct dsm_config *cfg, struct settings *out)
 		.place = cfg->place,
 		.threads = cfg->threads,
 		.deadlock = cfg->deadlock,
+		.stats_skip = cfg->stats_skip,
 	};
 	return 0;
 }

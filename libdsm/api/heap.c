@@ -27,10 +27,13 @@ static pthread_mutex_t reclaim_lock =
 
 int heap_begin(void)
 {
+	const bool sites = strcmp(job.set.stats, "off") && strcmp(job.set.stats, "0");
+
 	if (!job.heap)
 		return 0;
-	return heap_start(peer_of(job.rank)->heap, job.mem.live, job.base, job.heap, &owner_source,
-			  strcmp(job.set.stats, "off") && strcmp(job.set.stats, "0"));
+	if (sites)
+		heap_skip(job.set.stats_skip);
+	return heap_start(peer_of(job.rank)->heap, job.mem.live, job.base, job.heap, &owner_source, sites);
 }
 
 void heap_settle(void)

@@ -65,8 +65,7 @@ static int find(uint64_t arg, void *out, size_t room)
 	err = heap_find((void *)(uintptr_t)arg, &f.object);
 	if (err)
 		return err;
-	if (f.object.site)
-		heap_site_name(f.object.site, f.site, sizeof(f.site));
+	heap_object_site(&f.object, f.site, sizeof(f.site));
 	memcpy(out, &f, sizeof(f));
 	return 0;
 }

@@ -29,7 +29,7 @@ struct sharing_page;
 
 struct settings {
 	const char *fault, *net, *stats;
-	const char *backend, *kmod_mode, *node, *huge, *place, *deadlock;
+	const char *backend, *kmod_mode, *node, *huge, *place, *deadlock, *stats_skip;
 	const char *net_device, *net_gid, *cq_groups, *verbs;
 	size_t space, heap, block_size;
 	unsigned int hold_us, spin_us, readahead, lost_ms, stall_ms, threads;

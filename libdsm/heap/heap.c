@@ -592,7 +592,7 @@ int heap_find(const void *p, struct heap_object *out)
 			return -ENOENT;
 		o.size = sallocx(o.start, 0);
 	}
-	site_get(o.start, o.name, &o.site);
+	site_get(o.start, o.name, o.sites);
 	if (offset - start >= o.size || !live_test(heap.s, start))
 		return -ENOENT;
 	*out = o;

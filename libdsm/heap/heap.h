@@ -63,14 +63,22 @@ bool heap_wants_drain(const struct heap_shared *s); /* more than half full */
  * any more, and have not been given to the source: so many, from *at on. 0: there are none. Any thread, with no lock held. */
 uint32_t heap_trim(bool first, uint32_t *at);
 
+#define HEAP_SITES 6
+
 struct heap_object {
 	void *start;
 	size_t size;
 	char name[48];
-	const void *site; /* NULL when not kept */
+	/* Code addresses: the call that allocated it, then those around that. NULL: no more are kept. */
+	const void *sites[HEAP_SITES];
 };
 /* Owner: the live allocation that holds address p. -ENOENT. */
 int heap_find(const void *p, struct heap_object *out);
+/* The first of its sites that is no wrapper, as text; of wrappers only, the first. As heap_site_name(). */
+void heap_object_site(const struct heap_object *o, char *buf, size_t size);
+/* Functions that are wrappers of malloc(): patterns as of fnmatch(3), separated by commas, besides those that every program may
+ * have. The text is not copied. Before anything is allocated. */
+void heap_skip(const char *functions);
 /* "file:line" or "function+0x12" for a code address of this process; empty string when unknown. May run a helper program. */
 void heap_site_name(const void *site, char *buf, size_t size);
 

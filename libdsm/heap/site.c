@@ -10,7 +10,9 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <link.h>
 #include <poll.h>
@@ -30,8 +32,8 @@
 
 struct record {
 	const void *p; /* NULL: the slot is empty */
-	const void *site;
-	char *name; /* its own copy, or NULL */
+	char *name;    /* its own copy, or NULL */
+	const void *sites[HEAP_SITES];
 };
 
 struct shard {
@@ -78,12 +80,82 @@ static bool shard_grow(struct shard *d)
 	return true;
 }
 
+/* ---- who has called ----------------------------------------------------------------------------- */
+
+#define DEPTH 24 /* frames that are looked at */
+#define LIBRARIES 8
+
+/* Code of libraries that allocate for their callers; written once, before anything is allocated. */
+static struct {
+	uintptr_t low, high;
+} libraries[LIBRARIES];
+static unsigned int n_libraries;
+static bool look_deeper; /* than the call itself */
+
+static bool allocates(const char *path)
+{
+	static const char *const names[] = { "libdsm.so", "libdsm-pthread.so", "libc.so", "libstdc++.so" };
+	const char *name = strrchr(path, '/');
+	unsigned int i;
+
+	name = name ? name + 1 : path;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(name, names[i], strlen(names[i])))
+			return true;
+	return false;
+}
+
+static int note_library(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	unsigned int i;
+
+	(void)size;
+	(void)arg;
+	for (i = 0; allocates(info->dlpi_name) && i < info->dlpi_phnum && n_libraries < LIBRARIES; i++) {
+		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
+
+		if (h->p_type != PT_LOAD || !(h->p_flags & PF_X))
+			continue;
+		libraries[n_libraries].low = info->dlpi_addr + h->p_vaddr;
+		libraries[n_libraries++].high = info->dlpi_addr + h->p_vaddr + h->p_memsz;
+	}
+	return 0;
+}
+
+static bool in_library(const void *code)
+{
+	unsigned int i;
+
+	for (i = 0; i < n_libraries; i++)
+		if ((uintptr_t)code >= libraries[i].low && (uintptr_t)code < libraries[i].high)
+			return true;
+	return false;
+}
+
+/* The frames from site on that are not of such a library. The first is site, where they are not to be had. */
+static void callers(const void *site, const void *sites[HEAP_SITES])
+{
+	void *frames[DEPTH];
+	int n, i, k = 0;
+
+	sites[0] = site;
+	if (!site || !look_deeper)
+		return;
+	n = backtrace(frames, DEPTH);
+	for (i = 0; i < n && frames[i] != site; i++)
+		;
+	for (; i < n && k < HEAP_SITES; i++)
+		if (!in_library(frames[i]))
+			sites[k++] = frames[i];
+}
+
 void site_keep(const void *p, const char *name, const void *site)
 {
 	struct shard *d = shard_of(p);
 	char *copy = name ? strndup(name, SITE_NAME - 1) : NULL;
-	struct record *r;
+	struct record new = { .p = p, .name = copy }, *r;
 
+	callers(site, new.sites);
 	pthread_mutex_lock(&d->lock);
 	if (d->count >= d->slots / 4 * 3 && !shard_grow(d)) {
 		pthread_mutex_unlock(&d->lock);
@@ -95,7 +167,7 @@ void site_keep(const void *p, const char *name, const void *site)
 		__atomic_store_n(&d->count, d->count + 1, __ATOMIC_RELAXED);
 	else
 		free(r->name);
-	*r = (struct record){ .p = p, .site = site, .name = copy };
+	*r = new;
 	pthread_mutex_unlock(&d->lock);
 }
 
@@ -127,7 +199,7 @@ void site_drop(const void *p)
 	pthread_mutex_unlock(&d->lock);
 }
 
-bool site_get(const void *p, char name[SITE_NAME], const void **site)
+bool site_get(const void *p, char name[SITE_NAME], const void *sites[HEAP_SITES])
 {
 	struct shard *d = shard_of(p);
 	struct record *r;
@@ -138,7 +210,7 @@ bool site_get(const void *p, char name[SITE_NAME], const void **site)
 	found = r && r->p;
 	if (found) {
 		snprintf(name, SITE_NAME, "%s", r->name ? r->name : "");
-		*site = r->site;
+		memcpy(sites, r->sites, sizeof(r->sites));
 	}
 	pthread_mutex_unlock(&d->lock);
 	return found;
@@ -167,11 +239,40 @@ void site_drop_all(void)
 static struct {
 	pthread_mutex_t lock;
 	bool no_helper; /* it is not installed, or does not answer */
-	struct {
+	struct text {
 		const void *site;
+		bool wrapper;
 		char text[128];
 	} slot[TEXT_SLOTS];
 } texts = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* Wrappers that every program may have, and those that the user has named. */
+static const char usual_wrappers[] =
+	"xmalloc,xcalloc,xrealloc,xmemdup,xstrdup,xstrndup,dsm_anl_malloc,operator new*,std::*,__gnu_cxx::*,_Zn*";
+static const char *more_wrappers = "";
+
+static bool is_in(const char *patterns, const char *function)
+{
+	char one[128];
+	size_t n;
+
+	for (; *patterns; patterns += n + (patterns[n] == ',')) {
+		n = strcspn(patterns, ",");
+		snprintf(one, sizeof(one), "%.*s", (int)n, patterns);
+		if (n && n < sizeof(one) && !fnmatch(one, function, 0))
+			return true;
+	}
+	return false;
+}
+
+/* By its name alone: what stands before the arguments. */
+static bool is_wrapper(const char *function)
+{
+	char name[256];
+
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(function, "("), function);
+	return is_in(usual_wrappers, name) || is_in(more_wrappers, name);
+}
 
 static int64_t now_ms(void)
 {
@@ -212,7 +313,7 @@ static bool read_all(int fd, char *buf, size_t size)
 /* Start addr2line with its output in out. No environment but for the language: debuginfod would ask the network. */
 static int helper_start(const char *file, const char *address, int out, pid_t *pid)
 {
-	char *argv[] = { (char *)"addr2line", (char *)"-e", (char *)file, (char *)address, NULL };
+	char *argv[] = { (char *)"addr2line", (char *)"-Cfie", (char *)file, (char *)address, NULL };
 	char *envp[] = { (char *)"LC_ALL=C", NULL };
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t attr;
@@ -238,10 +339,45 @@ out_fa:
 	return -err;
 }
 
-/* "file:line" from the debug information of an object file. */
-static bool helper_ask(const char *file, uintptr_t address, char *buf, size_t size)
+/* "/x/y.c:12 (discriminator 3)" as "y.c:12"; false: the line is not known. */
+static bool place_text(char *place, char *buf, size_t size)
 {
-	char line[PATH_MAX + 64], hex[32], *name, *end;
+	const char *name, *end;
+
+	place[strcspn(place, " ")] = '\0';
+	name = strrchr(place, '/');
+	name = name ? name + 1 : place;
+	end = strrchr(name, ':');
+	if (!end || end[1] < '1' || end[1] > '9' || name[0] == '?')
+		return false;
+	snprintf(buf, size, "%.*s", (int)size - 1, name);
+	return true;
+}
+
+/* From pairs of lines, a function and a place: first the innermost that is inlined there. The first that is no wrapper is it. */
+static bool pick(char *lines, struct text *t)
+{
+	char *save, *function, *place;
+	bool known = false;
+
+	t->wrapper = false;
+	for (function = strtok_r(lines, "\n", &save); function; function = strtok_r(NULL, "\n", &save)) {
+		const bool wrapper = is_wrapper(function);
+
+		place = strtok_r(NULL, "\n", &save);
+		if (place && (!known || !wrapper))
+			known = place_text(place, t->text, sizeof(t->text)) || known;
+		t->wrapper = wrapper;
+		if (!wrapper)
+			break;
+	}
+	return known;
+}
+
+/* From the debug information of an object file: "file:line". False: there is none. */
+static bool helper_ask(const char *file, uintptr_t address, struct text *t)
+{
+	char lines[8192], hex[32];
 	pid_t pid;
 	int fd[2];
 	bool done;
@@ -256,7 +392,7 @@ static bool helper_ask(const char *file, uintptr_t address, char *buf, size_t si
 		return false;
 	}
 	close(fd[1]);
-	done = read_all(fd[0], line, sizeof(line));
+	done = read_all(fd[0], lines, sizeof(lines));
 	close(fd[0]);
 	if (!done) {
 		texts.no_helper = true;
@@ -264,20 +400,13 @@ static bool helper_ask(const char *file, uintptr_t address, char *buf, size_t si
 	}
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	if (!done)
-		return false;
-	line[strcspn(line, " \n")] = '\0'; /* "x.c:12 (discriminator 3)" */
-	name = strrchr(line, '/');
-	name = name ? name + 1 : line;
-	end = strrchr(name, ':');
-	if (!end || end[1] < '1' || end[1] > '9' || name[0] == '?')
-		return false;
-	snprintf(buf, size, "%.*s", (int)size - 1, name);
-	return true;
+	return done && pick(lines, t);
 }
 
-static void site_text(const void *site, char *buf, size_t size)
+static void site_text(const void *site, struct text *t)
 {
+	char *const buf = t->text;
+	const size_t size = sizeof(t->text);
 	struct link_map *map = NULL;
 	char self[PATH_MAX];
 	const char *file;
@@ -286,6 +415,7 @@ static void site_text(const void *site, char *buf, size_t size)
 	ssize_t n;
 
 	buf[0] = '\0';
+	t->wrapper = false;
 	/* A return address: the call before it is meant, which may be the last instruction of its line or function. */
 	if (!site || !dladdr1((const char *)site - 1, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
 		return;
@@ -300,9 +430,10 @@ static void site_text(const void *site, char *buf, size_t size)
 		self[n] = '\0';
 		file = self;
 	}
-	if (helper_ask(file, offset - 1, buf, size))
+	if (helper_ask(file, offset - 1, t))
 		return;
 	if (info.dli_sname) {
+		t->wrapper = t->wrapper || is_wrapper(info.dli_sname);
 		offset = (uintptr_t)site - (uintptr_t)info.dli_saddr;
 		snprintf(buf, size, "%s+0x%lx", info.dli_sname, (unsigned long)offset);
 		return;
@@ -312,18 +443,47 @@ static void site_text(const void *site, char *buf, size_t size)
 	snprintf(buf, size, "%.*s+0x%lx", (int)size - 24, file, (unsigned long)offset);
 }
 
+/* Is it in a wrapper? */
+static bool name_site(const void *site, char *buf, size_t size)
+{
+	size_t i = (((uintptr_t)site >> 2) * 0x9e3779b97f4a7c15ull >> 40) % TEXT_SLOTS;
+	struct text *t = &texts.slot[i];
+	bool wrapper;
+
+	pthread_mutex_lock(&texts.lock);
+	if (t->site != site) {
+		site_text(site, t);
+		t->site = site;
+	}
+	snprintf(buf, size, "%s", t->text);
+	wrapper = t->wrapper;
+	pthread_mutex_unlock(&texts.lock);
+	return wrapper;
+}
+
 void heap_site_name(const void *site, char *buf, size_t size)
 {
-	size_t i = ((uintptr_t)site >> 2) * 0x9e3779b97f4a7c15ull >> 40;
+	if (size)
+		name_site(site, buf, size);
+}
 
-	if (size == 0)
-		return;
-	pthread_mutex_lock(&texts.lock);
-	i %= TEXT_SLOTS;
-	if (texts.slot[i].site != site) {
-		site_text(site, texts.slot[i].text, sizeof(texts.slot[i].text));
-		texts.slot[i].site = site;
-	}
-	snprintf(buf, size, "%s", texts.slot[i].text);
-	pthread_mutex_unlock(&texts.lock);
+void heap_object_site(const struct heap_object *o, char *buf, size_t size)
+{
+	int i;
+
+	for (i = 0; i < HEAP_SITES && o->sites[i]; i++)
+		if (!name_site(o->sites[i], buf, size))
+			return;
+	heap_site_name(o->sites[0], buf, size);
+}
+
+void heap_skip(const char *functions)
+{
+	void *frame;
+
+	more_wrappers = functions;
+	n_libraries = 0;
+	dl_iterate_phdr(note_library, NULL);
+	look_deeper = true;
+	backtrace(&frame, 1); /* loads what it needs, which allocates memory */
 }

@@ -69,7 +69,8 @@ START_TEST(sites_and_names_are_kept_with_their_objects)
 		name[sizeof(o.name) - 1] = '\0';
 		expect_object(p[i], p[i] + 5, 24, i % 2 ? name : "");
 		ck_assert_int_eq(heap_find(p[i], &o), 0);
-		ck_assert_ptr_eq(o.site, (void *)(uintptr_t)(1000 + i));
+		ck_assert_ptr_eq(o.sites[0], (void *)(uintptr_t)(1000 + i));
+		ck_assert_ptr_null(o.sites[1]);
 	}
 	heap_stop();
 }
@@ -81,7 +82,7 @@ START_TEST(site_is_forgotten_unless_asked_for)
 	char *p = heap_alloc(100, 0, false, "matrix", (void *)1234);
 
 	ck_assert_int_eq(heap_find(p + 50, &o), 0);
-	ck_assert_ptr_null(o.site);
+	ck_assert_ptr_null(o.sites[0]);
 	ck_assert_str_eq(o.name, "matrix");
 }
 END_TEST
@@ -111,6 +112,63 @@ START_TEST(site_has_file_and_line)
 	ck_assert_str_eq(buf, "");
 	heap_site_name((char *)(uintptr_t)qsort + 2, buf, sizeof(buf)); /* libc has no line numbers here, but names */
 	ck_assert_msg(!strncmp(buf, "qsort", 5) || strchr(buf, ':'), "%s", buf);
+}
+END_TEST
+
+static char *allocated;
+static int wrapper_line, user_line;
+
+static __attribute__((noinline)) void *wrap(size_t size)
+{
+	void *p = heap_alloc(size, 0, false, NULL, __builtin_return_address(0));
+
+	__asm__ volatile("" : "+r"(p));
+	return p;
+}
+
+static __attribute__((noinline)) void *my_wrapper(size_t size)
+{
+	void *p;
+
+	wrapper_line = __LINE__ + 1;
+	p = wrap(size);
+
+	__asm__ volatile("" : "+r"(p));
+	return p;
+}
+
+static __attribute__((noinline)) void user(void)
+{
+	user_line = __LINE__ + 1;
+	allocated = my_wrapper(100);
+	__asm__ volatile("" : : : "memory");
+}
+
+static void expect_site(const char *skip, const int *line)
+{
+	struct heap_object o;
+	char buf[128], want[64];
+
+	start_with(true);
+	heap_skip(skip);
+	user();
+	ck_assert_int_eq(heap_find(allocated, &o), 0);
+	heap_object_site(&o, buf, sizeof(buf));
+	snprintf(want, sizeof(want), "test_site.c:%d", *line);
+	if (access("/usr/bin/addr2line", X_OK) == 0)
+		ck_assert_str_eq(buf, want);
+	heap_stop();
+}
+
+START_TEST(site_is_the_caller_of_wrappers)
+{
+	expect_site("other,my_w*", &user_line);
+}
+END_TEST
+
+START_TEST(site_is_the_wrapper_unless_it_is_named)
+{
+	expect_site("other,wrapper", &wrapper_line);
 }
 END_TEST
 
@@ -157,6 +215,8 @@ int main(void)
 	tcase_add_test(cases[0], site_is_forgotten_unless_asked_for);
 	tcase_add_test(cases[1], sites_and_names_are_kept_with_their_objects);
 	tcase_add_test(cases[1], site_has_file_and_line);
+	tcase_add_test(cases[1], site_is_the_caller_of_wrappers);
+	tcase_add_test(cases[1], site_is_the_wrapper_unless_it_is_named);
 	tcase_add_test(cases[1], site_without_helper_is_an_offset);
 	tcase_add_test(cases[1], helper_that_hangs_is_given_up);
 	return run_cases("site", cases, 2);
