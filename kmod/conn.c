@@ -13,8 +13,9 @@
 #include "cq.h"
 #include "key.h"
 #include "lane.h"
+#include "recv.h"
 
-#define ADDRESS_MAGIC 0x336b6d73u /* "smk3" */
+#define ADDRESS_MAGIC 0x346b6d73u /* "smk4" */
 #define LATE_US 100
 #define LATE_US_MAX 10000u
 
@@ -81,27 +82,6 @@ static int choose_gid(struct conn *c, int wanted, int entries)
 	return PTR_ERR_OR_ZERO(c->gid);
 }
 
-static struct msg *make_buffers(struct conn *c, unsigned int n, enum dma_data_direction way, u64 *dma)
-{
-	struct msg *buffers = kcalloc(n, sizeof(*buffers), GFP_KERNEL_ACCOUNT);
-
-	if (!buffers)
-		return NULL;
-	*dma = ib_dma_map_single(c->dev, buffers, n * sizeof(*buffers), way);
-	if (!ib_dma_mapping_error(c->dev, *dma))
-		return buffers;
-	kfree(buffers);
-	return NULL;
-}
-
-static void free_buffers(struct conn *c, struct msg *buffers, unsigned int n, enum dma_data_direction way, u64 dma)
-{
-	if (!buffers)
-		return;
-	ib_dma_unmap_single(c->dev, dma, n * sizeof(*buffers), way);
-	kfree(buffers);
-}
-
 /* The driver's; any context. What breaks a queue pair but no completion tells of. */
 static void qp_event(struct ib_event *event, void *arg)
 {
@@ -119,12 +99,16 @@ static int make_qp(struct conn *c, struct lane *l)
 		.send_cq = cq_of(c->cqs[l->class]),
 		.recv_cq = cq_of(c->cqs[l->class]),
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
+		.srq = c->receives[l->class].srq,
 		.qp_type = IB_QPT_RC,
 		.event_handler = qp_event,
 		.qp_context = l,
 	};
 	const struct ib_qp_cap cap = {
-		.max_send_wr = c->depth + SENDS_MORE, .max_recv_wr = c->depth, .max_send_sge = 1, .max_recv_sge = 1
+		.max_send_wr = c->depth + SENDS_MORE,
+		.max_recv_wr = init.srq ? 0 : CREDITS,
+		.max_send_sge = 1,
+		.max_recv_sge = init.srq ? 0 : 1,
 	};
 	const u32 room = (c->late_us ? l->pack : 1) * sizeof(struct msg);
 	bool is_inline = !dsm_test_no_inline;
@@ -145,7 +129,7 @@ static int make_qp(struct conn *c, struct lane *l)
 	}
 	if (is_inline && init.cap.max_inline_data >= room)
 		return 0;
-	l->out = make_buffers(c, c->depth * l->pack, DMA_TO_DEVICE, &l->out_dma);
+	l->out = buffers_make(c, c->depth * l->pack, DMA_TO_DEVICE, &l->out_dma);
 	return l->out ? 0 : -ENOMEM;
 }
 
@@ -154,19 +138,14 @@ static int make_lane(struct conn *c, struct lane *l)
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT,
 				   .port_num = c->port,
 				   .qp_access_flags = IB_ACCESS_REMOTE_WRITE };
-	unsigned int i;
 	int err;
 
 	l->room = dsm_test_send_room ? clamp(dsm_test_send_room, SENDS_LEAST, c->depth) : c->depth;
-	l->buffers = make_buffers(c, c->depth * l->pack, DMA_FROM_DEVICE, &l->dma);
-	if (!l->buffers)
-		return -ENOMEM;
+	l->credit = CREDITS;
 	err = make_qp(c, l);
 	if (!err)
 		err = ib_modify_qp(l->qp, &attr, IB_QP_STATE | IB_QP_PKEY_INDEX | IB_QP_PORT | IB_QP_ACCESS_FLAGS);
-	for (i = 0; !err && i < c->depth; i++)
-		err = lane_receive(l, i);
-	return err;
+	return err ? err : recv_start(l);
 }
 
 static int make_lanes(struct conn *c)
@@ -247,16 +226,16 @@ static u32 late_us(const struct ib_device *dev)
 
 size_t conn_peer_bytes(size_t chunks)
 {
-	const size_t messages = (PACK + CLASS_MAX - 1) * 2 * DEPTH;
+	const size_t messages = (PACK + CLASS_MAX - 1) * (DEPTH + CREDITS), requests = CLASS_MAX * (DEPTH + CREDITS);
 
-	return chunks * sizeof(struct peer_key) + CLASS_MAX * (sizeof(struct lane) + 4ul * DEPTH * DRIVER_BYTES) +
+	return chunks * sizeof(struct peer_key) + CLASS_MAX * sizeof(struct lane) + 2ul * requests * DRIVER_BYTES +
 		messages * sizeof(struct msg);
 }
 
 /* All that was posted may complete at once: when queue pairs end, also what was not signalled. */
 static unsigned int entries_for(const struct conn *c, unsigned int depth)
 {
-	return c->cfg.size * (2 * depth + SENDS_MORE);
+	return c->cfg.size * (depth + CREDITS + SENDS_MORE);
 }
 
 /* As deep as the device's queues allow. An overrun would end the rank, so it must not be possible. */
@@ -264,7 +243,7 @@ static int choose_depth(struct conn *c)
 {
 	const struct ib_device_attr *a = &c->dev->attrs;
 	const int most = dsm_test_max_cqe ? min_t(int, dsm_test_max_cqe, a->max_cqe) : a->max_cqe;
-	const int each = (most / c->cfg.size - (int)SENDS_MORE) / 2;
+	const int each = most / c->cfg.size - (int)(CREDITS + SENDS_MORE);
 	const int depth = min3((int)DEPTH, each, a->max_qp_wr - (int)SENDS_MORE);
 
 	if (depth < (int)DEPTH_LEAST) {
@@ -277,15 +256,18 @@ static int choose_depth(struct conn *c)
 	return 0;
 }
 
-/* Completions were lost, or may have been: of which messages, nobody knows. Any context. */
-static void cq_lost(void *arg)
+/* Of which messages, nobody knows. */
+void conn_failed(struct conn *c, const char *queue)
 {
-	struct conn *c = arg;
-
 	if (READ_ONCE(c->closing) || xchg(&c->failed, true))
 		return;
-	pr_warn("dsm: rank %u: a completion queue of %s has failed\n", c->cfg.me, dev_name(&c->dev->dev));
+	pr_warn("dsm: rank %u: a %s of %s has failed\n", c->cfg.me, queue, dev_name(&c->dev->dev));
 	c->cfg.ops->lost(c->cfg.arg, c->cfg.me, -EOVERFLOW);
+}
+
+static void cq_lost(void *arg)
+{
+	conn_failed(arg, "completion queue");
 }
 
 /* A peer with a broken lane is given up: it writes into no frame any more, and sees that as soon as it sends. */
@@ -352,7 +334,9 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 			goto fail;
 		}
 	}
-	err = make_lanes(c);
+	err = recv_open(c);
+	if (!err)
+		err = make_lanes(c);
 	if (err)
 		goto fail;
 	write_address(c, address, size);
@@ -454,7 +438,7 @@ int conn_connect(struct conn *c, u16 peer, const void *address, u32 size)
 		mutex_lock(&c->modify);
 		err = c->closing ? -EIO : to_ready(c, l, a);
 		if (!err)
-			WRITE_ONCE(l->up, true);
+			lane_up(l);
 		mutex_unlock(&c->modify);
 	}
 	return err;
@@ -471,8 +455,7 @@ static void close_lane(struct lane *l)
 	lane_stop(l);
 	if (l->qp)
 		ib_destroy_qp(l->qp);
-	free_buffers(l->conn, l->buffers, l->conn->depth * l->pack, DMA_FROM_DEVICE, l->dma);
-	free_buffers(l->conn, l->out, l->conn->depth * l->pack, DMA_TO_DEVICE, l->out_dma);
+	buffers_free(l->conn, l->out, l->conn->depth * l->pack, DMA_TO_DEVICE, l->out_dma);
 	list_for_each_entry_safe(w, next, &l->waiting, list)
 		waiting_put(w);
 }
@@ -515,6 +498,7 @@ void conn_close(struct conn *c)
 	cancel_work_sync(&c->drop);
 	for (i = 0; c->lanes && i < (unsigned int)c->cfg.size * CLASS_MAX; i++)
 		close_lane(&c->lanes[i]);
+	recv_close(c);
 	for (i = 0; i < CLASS_MAX; i++)
 		if (c->cqs[i])
 			cq_destroy(c->cqs[i]);
@@ -548,9 +532,9 @@ void conn_show(struct seq_file *f, struct conn *c)
 		struct lane *l = &c->lanes[i];
 
 		if (l->qp && (l->broken || c->depth - l->room > l->unsignalled || !list_empty(&l->waiting)))
-			seq_printf(f, "  lane to %u, class %u: %u sent and not completed%s%s\n", l->peer, l->class,
-				   c->depth - l->room, list_empty(&l->waiting) ? "" : ", others wait",
-				   l->broken ? ", broken" : "");
+			seq_printf(f, "  lane to %u, class %u: %u sent and not completed, credit for %u%s%s\n", l->peer,
+				   l->class, c->depth - l->room, l->credit,
+				   list_empty(&l->waiting) ? "" : ", others wait", l->broken ? ", broken" : "");
 	}
 	for (p = 0; p < c->cfg.size; p++)
 		if (p != c->cfg.me && !list_empty(&c->keys[p].blocks))

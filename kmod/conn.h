@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * conn.h - the connections of a rank: conn.c makes queue pairs and connects them, lane.c sends and receives over them, key.c
- * makes the keys by which blocks are written. They know nothing of who uses them but struct conn_ops.
+ * conn.h - the connections of a rank: conn.c makes queue pairs and connects them, lane.c sends and receives over them, recv.c
+ * has the receive buffers, key.c makes the keys by which blocks are written. They know nothing of who uses them but struct conn_ops.
  *
  * Locks: lane->lock, peer_keys->lock; neither inside the other, bottom halves off. The first is held when a timer is started.
  * Before them key_mutex, then modify, in processes and workers that may sleep.
@@ -18,9 +18,10 @@
 #include "cq.h"
 #include "dsm.h"
 
-#define DEPTH 512u /* receives of a lane, and sends, where the device's queues have room for them */
+#define DEPTH 128u /* sends of a lane, at most: CREDITS, and those that have ended and nobody has been told of */
 #define DEPTH_LEAST 64u
 #define SENDS_MORE 8u /* that are not counted: keys */
+#define CREDITS 64u   /* sends of a lane that its peer has buffers for; rxe has no more packets under way */
 #define PACK 4u       /* messages of one send, at most */
 #define SIGNAL_EVERY 16u
 #define SENDS_LEAST (SIGNAL_EVERY + 2) /* fewer places would never come back */
@@ -69,14 +70,15 @@ struct lane {
 	bool greeted,
 		proved; /* the proof of the job's key is sent, has come; before that nothing else goes, or is taken */
 	unsigned int room;     /* places in the send queue */
+	unsigned int credit;   /* sends that the peer has buffers for */
+	u32 taken;             /* receives; its handler counts */
+	u32 returned;          /* of them the peer has heard of */
 	unsigned int nwaiting; /* of `waiting` */
 	unsigned int unsignalled;
 	struct list_head waiting;
-	u64 sent, received;  /* messages and blocks */
-	unsigned int pack;   /* messages that a buffer has room for */
-	struct msg *buffers; /* conn->depth of them */
-	u64 dma;
-	struct msg *out; /* as many to send from; NULL: messages go inline */
+	u64 sent, received; /* messages and blocks */
+	unsigned int pack;  /* messages that a send may have */
+	struct msg *out;    /* conn->depth of as many to send from; NULL: messages go inline */
 	u64 out_dma;
 	unsigned int posted;       /* sends, from out */
 	struct msg held[PACK - 1]; /* they go with the next message, or when held_timer says so */
@@ -99,6 +101,17 @@ struct peer_keys {
 	unsigned int n;          /* of them */
 };
 
+/* The receive buffers of a class. */
+struct receives {
+	struct ib_srq *srq; /* NULL: each lane has CREDITS of them */
+	unsigned int pack;  /* messages that a buffer has room for */
+	u32 npieces;
+	struct piece {
+		struct msg *buffers; /* CREDITS of them */
+		u64 dma;
+	} * pieces;
+};
+
 struct conn {
 	struct conn_config cfg;
 	struct ib_device *dev;
@@ -108,14 +121,15 @@ struct conn {
 	u16 lid;
 	struct ib_pd *pd;
 	struct cq *cqs[CLASS_MAX];
-	unsigned int depth; /* receives and sends of each lane */
+	unsigned int depth; /* sends of each lane */
+	struct receives receives[CLASS_MAX];
 	struct lane *lanes; /* size * CLASS_MAX */
 	struct peer_keys *keys;
 	struct mutex key_mutex; /* one key is made at a time */
 	struct mutex modify;    /* states of queue pairs are changed one by one; inside key_mutex */
 	struct chunk_key *making;
 	u32 late_us;             /* how long a MSG_DONE may wait for company; 0: not at all */
-	bool failed;             /* a completion queue has */
+	bool failed;             /* a queue has */
 	struct work_struct drop; /* ends the queue pairs to `dropped` */
 	DECLARE_BITMAP(dropped, DSM_RANKS_MAX);
 	bool closing; /* set under modify: no queue pair comes up any more, and that they break is no news */
@@ -126,10 +140,10 @@ static inline struct lane *lane_of(struct conn *c, u16 peer, unsigned int class)
 	return &c->lanes[peer * CLASS_MAX + class];
 }
 
-/* A work request's name: what it is, of which lane, and a number. */
-static inline u64 wr_id(enum wr_kind kind, const struct lane *l, u32 index)
+/* A work request's name: what it is, and a number. The queue pair says of which lane. */
+static inline u64 wr_id(enum wr_kind kind, u32 index)
 {
-	return (u64)kind << 56 | (u64)l->class << 48 | (u64)l->peer << 32 | index;
+	return (u64)kind << 32 | index;
 }
 
 struct ib_device *conn_device(const struct conn *c);
@@ -140,7 +154,8 @@ void conn_stop(struct conn *c);
 void conn_close(struct conn *c);
 void conn_drop(struct conn *c, u16 peer); /* any context: nothing more is sent to it, or taken from it */
 int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
-void conn_show(struct seq_file *f, struct conn *c); /* lanes that are behind */
+void conn_show(struct seq_file *f, struct conn *c);  /* lanes that are behind */
+void conn_failed(struct conn *c, const char *queue); /* any context: the device has lost messages, or may have */
 void conn_queues(const struct conn *c, struct dsm_ioc_queues *out);
 int conn_init(device_gone_fn gone);
 void conn_exit(void);

@@ -193,7 +193,7 @@ extern unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_
 extern unsigned int dsm_test_slow_entry, dsm_test_linger;
 extern int dsm_late_us, dsm_test_hold_cpu;
 extern unsigned int dsm_qp_timeout;
-extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline;
+extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline, dsm_test_no_srq;
 extern struct workqueue_struct *dsm_wq;
 
 #endif

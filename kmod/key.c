@@ -224,7 +224,7 @@ static int wait_for_key(struct conn *c, struct lane *l, struct chunk_key *key)
 static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {
 	struct ib_reg_wr wr = {
-		.wr = { .opcode = IB_WR_REG_MR, .send_flags = IB_SEND_SIGNALED, .wr_id = wr_id(WR_KEY, l, 1) },
+		.wr = { .opcode = IB_WR_REG_MR, .send_flags = IB_SEND_SIGNALED, .wr_id = wr_id(WR_KEY, 1) },
 		.mr = key->mr,
 		.access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE,
 	};

@@ -11,9 +11,11 @@
  * of whoever posts. There MSG_DONE, which nobody waits for unless the block is wanted elsewhere just then, is held back for
  * late_us, and goes with the next message to its peer, in one packet: a send has up to PACK messages.
  *
- * Receiving. Each lane has conn->depth buffers. A peer has at most ALL_SLOTS requests under way, each of which causes a bounded
- * number of messages, and a buffer is posted again as soon as its message is copied out, so the queue does not run dry
- * while this side lives; that it should is what RNR retries are for, and they are counted by the device.
+ * Receiving. A buffer (recv.c) is posted again as soon as its message is copied out. A peer must not send more than there are
+ * buffers for, or it would take those of others: it has CREDITS sends, and one more for each that this side tells it of, in a send
+ * without data whose immediate value is how many. Half of them are returned at a time. A peer that sends without credit is cut
+ * off. The last credit is kept for returning the peer's. So both sides never wait for each other: who has spent that one has
+ * returned half of the other's, who can return as many.
  */
 #include <linux/slab.h>
 
@@ -22,6 +24,7 @@
 #include "debug.h"
 #include "key.h"
 #include "pool.h"
+#include "recv.h"
 
 static struct pool waitings; /* of messages that wait for a place or a key */
 
@@ -39,7 +42,13 @@ void lane_broken(struct lane *l, const char *how, int status)
 
 static void post_messages(struct lane *l, const struct msg *m, unsigned int n);
 
-/* The first of all; there is room for it then. */
+/* Of the peer's buffers one is kept to return credits with. */
+static bool may_send(const struct lane *l)
+{
+	return l->room && l->credit > 1;
+}
+
+/* The first of all; there is room for it then, and credit. */
 static void greet(struct lane *l)
 {
 	const struct msg hello = { .version = WIRE_VERSION,
@@ -59,9 +68,10 @@ static void post(struct lane *l, struct ib_send_wr *wr)
 	if (unlikely(!l->greeted))
 		greet(l);
 	l->room--;
+	l->credit--;
 	if (++l->unsignalled == SIGNAL_EVERY) {
 		wr->send_flags |= IB_SEND_SIGNALED;
-		wr->wr_id = wr_id(WR_SEND, l, l->unsignalled);
+		wr->wr_id = wr_id(WR_SEND, l->unsignalled);
 		l->unsignalled = 0;
 	}
 	err = ib_post_send(l->qp, wr, NULL);
@@ -112,7 +122,7 @@ static enum hrtimer_restart held_too_long(struct hrtimer *timer)
 
 	spin_lock(&l->lock);
 	left = ktime_sub(l->held_until, ktime_get());
-	if (l->nheld && left <= 0 && l->room) {
+	if (l->nheld && left <= 0 && may_send(l)) {
 		post_messages(l, l->held, l->nheld);
 		l->nheld = 0;
 	}
@@ -178,7 +188,7 @@ static void flush_waiting(struct lane *l)
 {
 	struct waiting *w;
 
-	while (l->room && (w = list_first_entry_or_null(&l->waiting, struct waiting, list))) {
+	while (may_send(l) && (w = list_first_entry_or_null(&l->waiting, struct waiting, list))) {
 		list_del(&w->list);
 		l->nwaiting--;
 		if (w->block)
@@ -238,13 +248,13 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 	l->sent++;
 	if (!block && hold(l, m)) {
 		debug_count(COUNT_HELD, 1);
-	} else if (l->room && list_empty(&l->waiting)) {
+	} else if (may_send(l) && list_empty(&l->waiting)) {
 		if (block)
 			post_block(l, m);
 		else
 			post_message(l, m);
 	} else {
-		debug_count(COUNT_QUEUED, 1);
+		debug_count(l->room ? COUNT_NO_CREDIT : COUNT_QUEUED, 1);
 		w = l->nwaiting < l->conn->cfg.waiting_max ? waiting_new(m, block) : NULL;
 		if (w)
 			wait_for_room(l, w);
@@ -271,17 +281,47 @@ void lane_send_to(struct conn *c, u16 peer, const struct msg *m)
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-int lane_receive(struct lane *l, u32 index)
+/* Enough that the peer should hear of it. Without the lane's lock it may have been returned by now. */
+static bool owes(const struct lane *l)
 {
-	struct ib_sge sge = {
-		.addr = l->dma + index * l->pack * sizeof(struct msg),
-		.length = l->pack * sizeof(struct msg),
-		.lkey = l->conn->pd->local_dma_lkey,
-	};
-	struct ib_recv_wr wr = { .wr_id = wr_id(WR_RECEIVE, l, index), .sg_list = &sge, .num_sge = 1 };
+	return READ_ONCE(l->taken) - READ_ONCE(l->returned) >= CREDITS / 2;
+}
 
-	ib_dma_sync_single_for_device(l->conn->dev, sge.addr, sge.length, DMA_FROM_DEVICE);
-	return ib_post_recv(l->qp, &wr, NULL);
+/* Under the lane's lock. If it cannot be done now, a completion or a credit that comes will do it. */
+static void return_credits(struct lane *l)
+{
+	struct ib_send_wr wr = { .opcode = IB_WR_SEND_WITH_IMM };
+	const u32 n = READ_ONCE(l->taken) - l->returned;
+
+	if (!owes(l) || !l->up || !l->room || !l->credit || READ_ONCE(l->broken))
+		return;
+	wr.ex.imm_data = cpu_to_be32(n);
+	WRITE_ONCE(l->returned, l->returned + n);
+	debug_count(COUNT_CREDITS, 1);
+	post(l, &wr);
+}
+
+static bool credits_came(struct lane *l, u32 n)
+{
+	bool ok;
+
+	spin_lock(&l->lock);
+	ok = n && n <= CREDITS - l->credit;
+	if (ok) {
+		l->credit += n;
+		return_credits(l);
+		flush_waiting(l);
+	}
+	spin_unlock(&l->lock);
+	return ok;
+}
+
+void lane_up(struct lane *l)
+{
+	spin_lock_bh(&l->lock);
+	WRITE_ONCE(l->up, true);
+	return_credits(l);
+	spin_unlock_bh(&l->lock);
 }
 
 /* The first message of a peer: that it has the job's key. */
@@ -314,44 +354,60 @@ static bool take(struct lane *l, const struct msg *m, unsigned int n, u32 imm)
 	return !n || cfg->ops->messages(cfg->arg, l->peer, l->class, m, n);
 }
 
+/* What has come in a send or with a block. False: no correct peer sends that. */
+static bool came(struct lane *l, const struct ib_wc *wc, const struct msg *m, unsigned int n)
+{
+	const bool imm = wc->wc_flags & IB_WC_WITH_IMM;
+
+	if (l->taken - READ_ONCE(l->returned) > CREDITS)
+		return false;
+	if (imm && wc->opcode == IB_WC_RECV)
+		return l->proved && !wc->byte_len && credits_came(l, be32_to_cpu(wc->ex.imm_data));
+	if (!imm && (!n || n > l->pack || wc->byte_len % sizeof(*m)))
+		return false;
+	debug_count(COUNT_RECEIVED, n ? n : 1);
+	l->received += n ? n : 1; /* one handler at a time */
+	return take(l, m, n, imm ? be32_to_cpu(wc->ex.imm_data) : 0);
+}
+
 static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 {
-	const bool landed = wc->wc_flags & IB_WC_WITH_IMM;
-	const u32 size = l->pack * sizeof(struct msg);
+	const bool ok = wc->status == IB_WC_SUCCESS;
 	struct msg m[PACK] __uninitialized;
-	unsigned int n = landed ? 0 : wc->byte_len / sizeof(*m);
-	bool bad;
+	unsigned int n = ok && !(wc->wc_flags & IB_WC_WITH_IMM) ? wc->byte_len / sizeof(*m) : 0;
 
-	if (wc->status != IB_WC_SUCCESS) {
+	if (n)
+		recv_copy(l, index, m, min(n, l->pack));
+	/* A shared one also if it has failed; a queue pair's own ones come back for good then. */
+	if ((ok || recv_shared(l)) && recv_post(l, index) && ok)
+		lane_broken(l, "receive", -ENOMEM);
+	if (!ok) {
 		lane_broken(l, "receive", wc->status);
 		return;
 	}
 	if (READ_ONCE(l->broken))
 		return;
-	bad = !landed && (!n || n > l->pack || wc->byte_len % sizeof(*m));
-	if (n && !bad) {
-		ib_dma_sync_single_for_cpu(l->conn->dev, l->dma + index * size, size, DMA_FROM_DEVICE);
-		memcpy(m, &l->buffers[index * l->pack], n * sizeof(*m));
-	}
-	if (lane_receive(l, index))
-		lane_broken(l, "receive", -ENOMEM);
-	debug_count(COUNT_RECEIVED, n ? n : 1);
-	l->received += n ? n : 1; /* one handler at a time */
-	if (bad || !take(l, m, n, landed ? be32_to_cpu(wc->ex.imm_data) : 0)) {
+	WRITE_ONCE(l->taken, l->taken + 1);
+	if (!came(l, wc, m, n)) {
 		debug_count(COUNT_BAD, 1);
 		lane_broken(l, "malformed message", -EBADMSG);
+		return;
+	}
+	if (owes(l)) {
+		spin_lock(&l->lock);
+		return_credits(l);
+		spin_unlock(&l->lock);
 	}
 }
 
 /* A completion, from cq.c; bottom halves are off. */
 void lane_completed(void *arg, const struct ib_wc *wc)
 {
+	struct lane *l = wc->qp->qp_context;
 	struct conn *c = arg;
-	u16 peer = (u16)(wc->wr_id >> 32);
-	struct lane *l = lane_of(c, peer, wc->wr_id >> 48 & 0xff);
 	u32 index = (u32)wc->wr_id;
 
-	switch ((enum wr_kind)(wc->wr_id >> 56)) {
+	switch ((enum wr_kind)(wc->wr_id >> 32)) {
 	case WR_RECEIVE: received(l, wc, index); return;
 	case WR_KEY: key_made(c, wc); break;
 	case WR_SEND: break;
@@ -363,6 +419,8 @@ void lane_completed(void *arg, const struct ib_wc *wc)
 	}
 	spin_lock(&l->lock);
 	l->room += index;
+	if (owes(l))
+		return_credits(l);
 	flush_waiting(l);
 	spin_unlock(&l->lock);
 }

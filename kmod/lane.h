@@ -15,8 +15,8 @@ void lane_completed(void *arg, const struct ib_wc *wc); /* of a conn; from cq.c,
 void lane_send(struct lane *l, const struct msg *m, bool block);
 void lane_send_waiting(struct lane *l, struct waiting *w); /* which is this lane's then */
 void lane_start(struct lane *l);
-void lane_stop(struct lane *l);              /* nothing is held any more; sleeps */
-int lane_receive(struct lane *l, u32 index); /* post a buffer */
+void lane_stop(struct lane *l); /* nothing is held any more; sleeps */
+void lane_up(struct lane *l);   /* it is connected */
 void lane_broken(struct lane *l, const char *how, int status);
 
 #endif

@@ -32,13 +32,15 @@ MODULE_PARM_DESC(late_us, "microseconds that a MSG_DONE may wait for a message t
 unsigned int dsm_qp_timeout = 18; /* a second; emulated machines are slow */
 module_param_named(qp_timeout, dsm_qp_timeout, uint, 0600);
 MODULE_PARM_DESC(qp_timeout, "4.096 us times 2 to this power until a packet is repeated (1 to 31; 18: 1.07 s)");
-bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline;
+bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline, dsm_test_no_srq;
 module_param_named(test_no_remote_flush, dsm_test_no_remote_flush, bool, 0600);
 MODULE_PARM_DESC(test_no_remote_flush, "for tests: leave stale translations on other processors");
 module_param_named(test_fail_trylock, dsm_test_fail_trylock, bool, 0600);
 MODULE_PARM_DESC(test_fail_trylock, "for tests: no page table lock is ever free, so that workers change all entries");
 module_param_named(test_no_inline, dsm_test_no_inline, bool, 0600);
 MODULE_PARM_DESC(test_no_inline, "for tests: send messages as on a device that cannot send inline");
+module_param_named(test_no_srq, dsm_test_no_srq, bool, 0600);
+MODULE_PARM_DESC(test_no_srq, "for tests: receive as on a device without shared receive queues");
 
 unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_test_cqe, dsm_test_max_cqe;
 unsigned int dsm_test_slow_entry, dsm_test_linger;

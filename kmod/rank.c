@@ -14,6 +14,7 @@
 #include "inject.h"
 #include "park.h"
 #include "pool.h"
+#include "recv.h"
 #include "run.h"
 #include "table.h"
 
@@ -417,50 +418,50 @@ long rank_lost(struct view *v, void *in, void __user *arg)
 
 /* ---- completion queues ----------------------------------------------------------------------- */
 
-/* Under stop_lock. */
-static void queues_of(struct rank *r, struct dsm_ioc_queues *out)
-{
-	memset(out, 0, sizeof(*out));
-	if (r->conn)
-		conn_queues(r->conn, out);
-}
-
 long rank_queues(struct view *v, void *in, void __user *arg)
 {
 	struct rank *r = v->ctx->rank;
-	struct dsm_ioc_queues q;
+	struct dsm_ioc_queues q = {};
 
 	if (mutex_lock_killable(&r->stop_lock))
 		return -EINTR;
-	queues_of(r, &q);
+	if (r->conn)
+		conn_queues(r->conn, &q);
 	mutex_unlock(&r->stop_lock);
 	return copy_to_user(arg, &q, sizeof(q)) ? -EFAULT : 0;
 }
 
-int queues_show(struct seq_file *f, void *unused)
+/* Under stop_lock; of a rank with connections. */
+static void show_queues(struct seq_file *f, const struct rank *r)
 {
 	static const char *const classes[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
 	static const char *const modes[] = { "softirq", "workqueue", "poll" };
-	struct dsm_ioc_queues q;
-	struct rank *r;
+	struct dsm_ioc_queues q = {};
 	unsigned int i;
+
+	conn_queues(r->conn, &q);
+	seq_printf(
+		f,
+		"rank %u of %u, job %x, %s, %s\n  class      vector     events    softirq  ksoftirqd    process       sent   received\n",
+		r->me, r->size, r->job, q.device, modes[q.mode]);
+	for (i = 0; i < CLASS_MAX; i++)
+		seq_printf(f, "  %-9s %7d %10llu %10llu %10llu %10llu %10llu %10llu\n", classes[i], q.of[i].vector,
+			   q.of[i].events, q.of[i].softirq, q.of[i].ksoftirqd, q.of[i].process, q.of[i].sent,
+			   q.of[i].received);
+	recv_show(f, r->conn);
+}
+
+int queues_show(struct seq_file *f, void *unused)
+{
+	struct rank *r;
 
 	mutex_lock(&ranks_lock);
 	list_for_each_entry(r, &ranks, list) {
 		if (!mutex_trylock(&r->stop_lock))
 			continue; /* it is being stopped */
-		queues_of(r, &q);
+		if (r->conn)
+			show_queues(f, r);
 		mutex_unlock(&r->stop_lock);
-		if (!q.device[0])
-			continue;
-		seq_printf(
-			f,
-			"rank %u of %u, job %x, %s, %s\n  class      vector     events    softirq  ksoftirqd    process       sent   received\n",
-			r->me, r->size, r->job, q.device, modes[q.mode]);
-		for (i = 0; i < CLASS_MAX; i++)
-			seq_printf(f, "  %-9s %7d %10llu %10llu %10llu %10llu %10llu %10llu\n", classes[i],
-				   q.of[i].vector, q.of[i].events, q.of[i].softirq, q.of[i].ksoftirqd, q.of[i].process,
-				   q.of[i].sent, q.of[i].received);
 	}
 	mutex_unlock(&ranks_lock);
 	return 0;

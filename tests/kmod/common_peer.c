@@ -94,14 +94,17 @@ bool peer_begin(struct peer *p, uint16_t ranks, uint16_t me, uint16_t target)
 
 	p->liar = (struct liar){ .ranks = ranks, .me = me, .target = target };
 	p->posted = 0;
-	p->broken = false;
+	p->broken = p->greedy = false;
 	p->rkey = 0;
 	p->cq = ibv_create_cq(device, CLASS_MAX * (PEER_RECEIVES + OUT), NULL, NULL, 0);
 	if (!p->cq)
 		return peer_fail("no completion queue");
-	for (c = 0; c < CLASS_MAX; c++)
+	for (c = 0; c < CLASS_MAX; c++) {
+		p->credit[c] = PEER_CREDITS;
+		p->taken[c] = 0;
 		if (!make_qp(p, c))
 			return false;
+	}
 	return true;
 }
 
@@ -226,10 +229,34 @@ void peer_post(struct peer *p, unsigned int class, const void *data, uint32_t si
 	wr.wr_id = 1ull << 32;
 	wr.sg_list = &sge;
 	wr.num_sge = 1;
+	if (p->credit[class])
+		p->credit[class]--;
 	if (ibv_post_send(p->qp[class], &wr, &bad))
 		p->broken = true;
 	else
 		p->posted++;
+}
+
+bool peer_may_send(const struct peer *p)
+{
+	unsigned int c;
+
+	for (c = 0; c < CLASS_MAX; c++)
+		if (p->credit[c] < 4)
+			return false;
+	return p->posted <= 48;
+}
+
+/* As kmod/lane.c has it: how many of its buffers it has taken messages from. */
+static void return_credits(struct peer *p, unsigned int class)
+{
+	const struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM,
+					.imm_data = __builtin_bswap32(p->taken[class]) };
+
+	if (p->greedy || p->taken[class] < PEER_CREDITS / 2 || !p->credit[class] || p->broken)
+		return;
+	p->taken[class] = 0;
+	peer_post(p, class, NULL, 0, &wr);
 }
 
 /* The slot that a block is written for. */
@@ -246,6 +273,12 @@ static void came(struct peer *p, const struct ibv_wc *wc, void (*heard)(struct p
 
 	memcpy(m, p->memory->in[class][i], sizeof(m));
 	post_receive(p, class, i);
+	p->taken[class]++;
+	if (wc->opcode == IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM)
+		p->credit[class] += __builtin_bswap32(wc->imm_data);
+	return_credits(p, class);
+	if (wc->opcode == IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM)
+		return;
 	if (wc->wc_flags & IBV_WC_WITH_IMM) {
 		const uint32_t imm = __builtin_bswap32(wc->imm_data);
 

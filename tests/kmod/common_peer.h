@@ -11,6 +11,7 @@
 #include "common_liar.h"
 
 #define PEER_PACK 4u       /* as kmod/conn.h has it: messages of one send of the coherence class */
+#define PEER_CREDITS 64u   /* as kmod/conn.h has it */
 #define PEER_RECEIVES 256u /* of each queue pair */
 
 /* The connection of a rank to another, which is a context. */
@@ -20,7 +21,10 @@ struct peer {
 	struct ibv_mr *mr;
 	struct ibv_qp *qp[CLASS_MAX];
 	struct peer_memory *memory;
-	unsigned int posted; /* sends not completed */
+	unsigned int posted;            /* sends not completed */
+	unsigned int credit[CLASS_MAX]; /* sends that the target has buffers for */
+	unsigned int taken[CLASS_MAX];  /* receives that it has not heard of */
+	bool greedy;                    /* it never hears of them */
 	bool broken;
 	uint32_t rkey; /* of frames of the target, 0: not known */
 	uint64_t at;
@@ -42,6 +46,8 @@ bool peer_connect(struct peer *p, const struct job *j);
 
 /* The first message of a queue pair proves that its sender has the key, but for the bits that are wrong in it. */
 void peer_greet(struct peer *p, const struct job *j, uint64_t wrong);
+/* May it send in each class, and answer? */
+bool peer_may_send(const struct peer *p);
 /* A send, or what `like` says. */
 void peer_post(struct peer *p, unsigned int class, const void *data, uint32_t size, const struct ibv_send_wr *like);
 /* Take what has come; each message goes to heard(). */

@@ -120,7 +120,7 @@ static void heard(struct peer *p, const struct msg *m)
 	if (m->type == MSG_KEY) {
 		p->rkey = m->aux;
 		p->at = m->value;
-	} else if (pick(&random_state, 8)) {
+	} else if (pick(&random_state, 8) && peer_may_send(p)) {
 		answer(p, m);
 	}
 }
@@ -169,6 +169,16 @@ static bool say_several(struct peer *p, const struct msg *first, unsigned int cl
 	return bad;
 }
 
+/* None, or more buffers than it can have taken messages from. */
+static void return_too_much(struct peer *p, unsigned int class)
+{
+	const uint32_t n = pick(&random_state, 2) ? 0 : PEER_CREDITS + 1 + pick(&random_state, 1000);
+	const struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = __builtin_bswap32(n) };
+
+	messages++;
+	peer_post(p, class, NULL, 0, &wr);
+}
+
 /* One send; true: it must end the connection. */
 static bool say_something(struct peer *p)
 {
@@ -193,7 +203,7 @@ static bool say_something(struct peer *p)
 	case 2:
 	case 3:
 	case 4: write_block(p); return false;
-	case 5:
+	case 5: return_too_much(p, class); return true;
 	case 6:
 	case 7: return say_several(p, &m, class);
 	case 8:
@@ -241,7 +251,7 @@ static bool talk(struct peer *p, const struct job *j, unsigned int most)
 	peer_greet(p, j, must ? 1ull << pick(r, 64) : 0);
 	while (n < most && !must && !p->broken && !is_lost(p) && now_s() < end) {
 		peer_look(p, heard);
-		if (p->posted > 48) {
+		if (!peer_may_send(p)) {
 			usleep(100);
 			continue;
 		}

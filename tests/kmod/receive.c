@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * receive.c - the receive buffers of dsm.ko. Four ranks over RDMA: how much memory each has for a peer that sends nothing; then
+ * three send to the first at once, more than it has buffers for at first, and all get on alike. The same without shared receive
+ * queues. At last a rank in user space that sends without credit: the rank that it sends to gives it up, and nobody else.
+ *
+ * Runs in a guest with the module loaded and a soft RDMA device; sets parameters of the module and takes them back.
+ */
+#include "core/sync.h"
+#include "tests/kmod/common_module.h"
+#include "tests/kmod/common_peer.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define RANKS 4u
+#define THREADS 24u /* of a rank that sends */
+#define BURST 256u  /* requests at once, before its threads begin: several times PEER_CREDITS */
+#define IDLE_MOST 16384ul
+#define FAIR 8u /* no rank gets on slower than another by more than this; processors are few */
+#define GREEDY 1u
+#define GREEDY_SENDS 400u
+
+static struct shared {
+	_Atomic unsigned int go, ranks, answered, over, finished, done;
+	_Atomic int lost[RANKS]; /* mask of whom the rank was told of */
+	_Atomic uint64_t object, sum;
+	_Atomic unsigned long added[RANKS];
+} * shared;
+
+static int file;
+static unsigned int me;
+
+/* ---- ranks ---------------------------------------------------------------------------------- */
+
+static bool operate(unsigned int op, uint64_t value, uint64_t *result)
+{
+	const uint64_t name = atomic_load(&shared->object);
+	struct dsm_ioc_call c = { .op = (uint8_t)op, .object = (uint32_t)name, .gen = name >> 32, .value = value };
+
+	if (ioctl(file, DSM_IOC_CALL, &c) || c.status)
+		return false;
+	*result = c.result;
+	return true;
+}
+
+static void *add(void *unused)
+{
+	uint64_t before;
+
+	(void)unused;
+	while (!atomic_load(&shared->over) && operate(SOP_ADD, 1, &before))
+		atomic_fetch_add(&shared->added[me], 1);
+	return NULL;
+}
+
+static void make_object(void)
+{
+	struct dsm_ioc_call c = { .op = SOP_CREATE, .value2 = (uint64_t)SYNC_ATOMIC << 32 };
+
+	if (ioctl(file, DSM_IOC_CALL, &c) || c.status)
+		_exit(5);
+	atomic_store(&shared->object, c.result);
+}
+
+static void hear_of_losses(void)
+{
+	struct dsm_ioc_lost l;
+
+	while (!ioctl(file, DSM_IOC_LOST, &l) && l.rank >= 0)
+		atomic_fetch_or(&shared->lost[me], 1 << l.rank);
+}
+
+static void rank_process(struct job *j, unsigned int rank)
+{
+	struct dsm_ioc_range burst = { .op = DSM_RANGE_PREFETCH, .pages = BURST };
+	pthread_t threads[THREADS];
+	unsigned int t, page;
+	uint64_t sum;
+
+	me = rank;
+	file = job_join(j, rank);
+	if (file < 0)
+		_exit(3);
+	if (rank == 0)
+		make_object();
+	while (!atomic_load(&shared->go) || !atomic_load(&shared->object))
+		usleep(1000);
+	/* All is answered, also what has waited for credit. */
+	ioctl(file, DSM_IOC_RANGE, &burst);
+	for (page = 0; page < BURST; page++)
+		(void)*(volatile char *)(JOB_BASE + page * PAGE);
+	atomic_fetch_add(&shared->answered, 1);
+	while (atomic_load(&shared->answered) < atomic_load(&shared->ranks))
+		usleep(1000);
+	for (t = 0; rank && t < THREADS; t++)
+		pthread_create(&threads[t], NULL, add, NULL);
+	while (!atomic_load(&shared->over)) {
+		hear_of_losses();
+		usleep(1000);
+	}
+	for (t = 0; rank && t < THREADS; t++)
+		pthread_join(threads[t], NULL);
+	atomic_fetch_add(&shared->finished, 1);
+	while (rank == 0 && atomic_load(&shared->finished) < RANKS)
+		usleep(1000);
+	if (rank == 0 && operate(SOP_LOAD, 0, &sum))
+		atomic_store(&shared->sum, sum);
+	hear_of_losses();
+	atomic_fetch_add(&shared->done, 1);
+	for (;;)
+		pause(); /* others may still send */
+}
+
+static unsigned int start(struct job *j, unsigned int ranks, uint64_t mask, pid_t *pids)
+{
+	unsigned int i, n = 0;
+
+	job_set(j, ranks, true);
+	j->home = DSM_REGION_FIXED; /* rank 0 */
+	memset(shared, 0, sizeof(*shared));
+	atomic_store(&shared->ranks, (unsigned int)__builtin_popcountll(mask));
+	fflush(stdout);
+	for (i = 0; i < ranks; i++) {
+		if (!(mask >> i & 1))
+			continue;
+		pids[n] = fork();
+		if (!pids[n])
+			rank_process(j, i);
+		n++;
+	}
+	return n;
+}
+
+static bool wait_for(_Atomic unsigned int *place, unsigned int n, const struct job *j)
+{
+	const double end = now_s() + patience(60);
+
+	while (atomic_load(place) < n && !atomic_load(&j->failed) && now_s() < end)
+		usleep(1000);
+	return atomic_load(place) >= n;
+}
+
+static bool end(pid_t *pids, unsigned int n)
+{
+	unsigned int i;
+	bool ok;
+
+	for (i = 0; i < n; i++)
+		kill(pids[i], SIGKILL);
+	ok = job_reap(pids, n, 60);
+	return nothing_left(20) && ok;
+}
+
+/* ---- what a peer that sends nothing costs --------------------------------------------------- */
+
+/* Of each rank, as the module says. */
+static bool idle(const char *kind)
+{
+	FILE *f = fopen("/sys/kernel/debug/dsm/queues", "r");
+	unsigned long bytes, each, most = 0;
+	unsigned int n = 0;
+	char line[200];
+	bool ok = true;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, " receive buffers: %lu bytes, %lu per peer", &bytes, &each) != 2)
+			continue;
+		ok &= each && bytes >= each * (RANKS - 1) && strstr(line, kind);
+		most = each > most ? each : most;
+		n++;
+	}
+	if (f)
+		fclose(f);
+	printf("%u ranks have %lu bytes of receive buffers for an idle peer, %s\n", n, most, kind);
+	return ok && n == RANKS && most <= IDLE_MOST;
+}
+
+/* ---- several peers at once ------------------------------------------------------------------ */
+
+static bool fair(double seconds)
+{
+	unsigned long least = ~0ul, most = 0, all = 0;
+	unsigned int i, lost = 0;
+
+	for (i = 1; i < RANKS; i++) {
+		const unsigned long n = atomic_load(&shared->added[i]);
+
+		least = n < least ? n : least;
+		most = n > most ? n : most;
+		all += n;
+	}
+	for (i = 0; i < RANKS; i++)
+		lost |= (unsigned int)atomic_load(&shared->lost[i]);
+	printf("%u peers at once: %lu to %lu additions each, %.0f a second, the sum %s, ranks lost %#x\n", RANKS - 1,
+	       least, most, (double)all / seconds, atomic_load(&shared->sum) == all ? "right" : "WRONG", lost);
+	return least && least * FAIR >= most && atomic_load(&shared->sum) == all && !lost;
+}
+
+static bool busy(struct job *j, const char *kind, double seconds)
+{
+	const long long before = counter("credits_returned"), out = counter("out_of_credit");
+	pid_t pids[RANKS];
+	const unsigned int n = start(j, RANKS, (1u << RANKS) - 1, pids);
+	bool ok = wait_for(&j->ready, RANKS, j) && idle(kind);
+
+	atomic_store(&shared->go, 1);
+	ok &= wait_for(&shared->answered, RANKS, j);
+	usleep((unsigned int)(seconds * 1e6));
+	atomic_store(&shared->over, 1);
+	ok &= wait_for(&shared->done, RANKS, j);
+	ok = fair(seconds) && ok;
+	printf("%lld times credits were returned, %lld messages waited for some\n",
+	       counter("credits_returned") - before, counter("out_of_credit") - out);
+	ok &= counter("credits_returned") > before && counter("out_of_credit") > out;
+	return end(pids, n) && ok;
+}
+
+/* ---- a peer that sends without credit ------------------------------------------------------- */
+
+static void ignored(struct peer *p, const struct msg *m)
+{
+	(void)p;
+	(void)m;
+}
+
+/* It asks for objects, of which it has a right to as many as it likes, and never says that it has buffers for the answers. */
+static void send_without_credit(struct peer *p)
+{
+	const struct msg m = { .version = WIRE_VERSION,
+			       .type = MSG_SYNC,
+			       .op = SOP_CREATE,
+			       .src = p->liar.me,
+			       .dst = p->liar.target,
+			       .aux = SYNC_ATOMIC };
+	const double latest = now_s() + patience(20);
+	unsigned int n = 0;
+
+	while (n < GREEDY_SENDS && !p->broken && now_s() < latest) {
+		peer_look(p, ignored);
+		if (p->posted > 48) {
+			usleep(100);
+			continue;
+		}
+		peer_post(p, CLASS_SYNC, &m, sizeof(m), NULL);
+		n++;
+	}
+	while (!atomic_load(&shared->lost[p->liar.target]) && now_s() < latest) {
+		peer_look(p, ignored);
+		usleep(1000);
+	}
+}
+
+/* Rank 1 is this program, connected to the other two, which are connected to each other. */
+static bool greedy(struct job *j)
+{
+	static struct peer peers[2];
+	unsigned long before, after;
+	unsigned int i, n;
+	pid_t pids[RANKS];
+	bool ok;
+
+	n = start(j, 3, 5, pids);
+	ok = wait_for(&j->come, 2, j);
+	for (i = 0; i < 2 && ok; i++)
+		ok = (peers[i].mr || peer_open(&peers[i])) && peer_begin(&peers[i], 3, GREEDY, (uint16_t)(2 * i));
+	if (ok)
+		peer_address(peers, 2, j);
+	for (i = 0; i < 2 && ok; i++)
+		ok = peer_connect(&peers[i], j);
+	if (ok) {
+		atomic_fetch_add(&j->ready, 1);
+		atomic_fetch_add(&j->come, 1);
+		ok = wait_for(&j->ready, 3, j);
+	}
+	atomic_store(&shared->go, 1);
+	if (ok) {
+		peer_greet(&peers[0], j, 0);
+		peers[0].greedy = true;
+		send_without_credit(&peers[0]);
+		before = atomic_load(&shared->added[2]);
+		usleep(500000);
+		after = atomic_load(&shared->added[2]);
+		printf("a peer without credit: given up by ranks %s%s, the other rank has added %lu times since\n",
+		       atomic_load(&shared->lost[0]) == 1 << GREEDY ? "0" : "",
+		       atomic_load(&shared->lost[2]) ? "2" : "", after - before);
+		ok = atomic_load(&shared->lost[0]) == 1 << GREEDY && !atomic_load(&shared->lost[2]) && after > before;
+	}
+	atomic_store(&shared->over, 1);
+	ok = end(pids, n) && ok;
+	for (i = 0; i < 2; i++)
+		peer_end(&peers[i]);
+	return ok;
+}
+
+#define NO_SRQ "/sys/module/dsm/parameters/test_no_srq"
+
+int main(int argc, char **argv)
+{
+	struct job *j;
+	bool ok;
+
+	if (argc > 1) {
+		printf("usage: receive\n"
+		       "The receive buffers of dsm.ko; in a guest with the module loaded and an RDMA device.\n");
+		return strcmp(argv[1], "--help") ? 2 : 0;
+	}
+	if (!module_loaded()) {
+		fprintf(stderr, "receive: dsm.ko is not loaded\n");
+		return 77;
+	}
+	j = job_new();
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ok = busy(j, "shared", 2);
+	ok &= file_set(NO_SRQ, "1") && busy(j, "of each connection", 1);
+	ok &= file_set(NO_SRQ, "0");
+	ok &= greedy(j);
+	return ok ? 0 : 1;
+}
