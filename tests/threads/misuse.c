@@ -3,6 +3,7 @@
  * misuse.c - a plain POSIX threads program: what the calls return to a thread that does not hold the lock, or holds it already, and what
  * becomes of a lock whose holder has ended.
  */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
