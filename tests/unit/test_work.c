@@ -63,6 +63,7 @@ static void make_node(void)
 	job.mem.dirs = (struct dir *)(at + job.layout.dirs);
 	job.mem.moves = (uint32_t *)(at + job.layout.moves);
 	job.mem.stage = at + job.layout.stage;
+	job.mem.sharing = (struct sharing_page *)(at + job.layout.sharing);
 	peer_of(0)->doorbell = eventfd(0, EFD_NONBLOCK);
 }
 
