@@ -4,6 +4,7 @@
  * stack. Before each call another thread writes to every page of the call's memory; a third one does so all the time. Over
  * the ranks of a job, the memory is then not here when the call is made. It prints each call, and what went wrong.
  */
+#define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

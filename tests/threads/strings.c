@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* strings.c - a plain POSIX threads program: what the C library allocates for one thread, another reads, writes and frees. */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
