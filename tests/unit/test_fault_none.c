@@ -209,10 +209,20 @@ static void bring(size_t off, size_t len)
 #define CHUNK (64ul << 10)
 #define SECOND 1000000000ull
 
+/* Stores to one byte of each page: how many faults. Not instrumented, for the shadow memory of a sanitizer faults as well. */
+__attribute__((noinline, no_sanitize("address", "thread"))) static long faults_of_stores(size_t bytes)
+{
+	const long before = minor_faults();
+	size_t at;
+
+	for (at = 1; at < bytes; at += 4096)
+		((volatile char *)WINDOW)[at] = 9;
+	return minor_faults() - before;
+}
+
 START_TEST(what_other_ranks_have_brought_is_mapped_ahead)
 {
 	size_t at, before;
-	long faults;
 
 	open_window(true, FAULT_HUGE_OFF);
 	ck_assert(!fault_none.bound(0, USED, USED));
@@ -227,10 +237,9 @@ START_TEST(what_other_ranks_have_brought_is_mapped_ahead)
 		return;
 	}
 	ck_assert_uint_eq(frames(), before);
-	faults = minor_faults();
+	ck_assert_int_lt(faults_of_stores(4 * MIB), 64);
 	for (at = 0; at < 4 * MIB; at += 4096)
-		ck_assert(WINDOW[at]++ == 8);
-	ck_assert_int_lt(minor_faults() - faults, 64);
+		ck_assert(WINDOW[at] == 8 && WINDOW[at + 1] == 9);
 	ck_assert(WINDOW[4 * MIB] == 0 && WINDOW[8 * MIB + 3 * 4096] == 8);
 	fault_none.close();
 }
