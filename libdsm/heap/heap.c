@@ -2,9 +2,9 @@
 /*
  * heap.c - a jemalloc arena over the units of the heap that this rank has.
  *
- * jemalloc gets its pages from pages.c, and that from the source of units, outside of jemalloc. It keeps its own records in private memory, and never reads or writes the range:
- * its zeroing is not used, since it does some of it under the arena's growth lock, and a fault there waits for other
- * ranks. What has to be zeroed is zeroed here, with no lock held.
+ * jemalloc gets its pages from pages.c, and that from the source of units, outside of jemalloc. It keeps its own records in
+ * private memory, and never reads or writes the range: its zeroing is not used, since it does some of it under the arena's
+ * growth lock, and a fault there waits for other ranks. What has to be zeroed is zeroed here, with no lock held.
  *
  * Threads: any number of the owner's allocate and free, each through a jemalloc thread cache of its own. Other
  * processes end allocations by clearing the live bit and putting the address into the ring (ring.c).
