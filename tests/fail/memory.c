@@ -37,7 +37,7 @@ static void regions(void)
 	expect(dsm_region_open("all", (size_t)1 << 50, NULL, &r), -ENOMEM, "a region of 1 PiB");
 	expect(dsm_region_open("much", (size_t)3 << 40, NULL, &r), -ENOMEM, "a region of 3 TiB");
 	for (n = 0; n < 100; n++) {
-		char name[16];
+		char name[24];
 		int err;
 
 		snprintf(name, sizeof(name), "part %d", n);
