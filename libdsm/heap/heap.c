@@ -6,16 +6,17 @@
  * private memory, and never reads or writes the range: its zeroing is not used, since it does some of it under the arena's
  * growth lock, and a fault there waits for other ranks. What has to be zeroed is zeroed here, with no lock held.
  *
- * Threads: any number of the owner's allocate and free, each through a jemalloc thread cache of its own. Other
+ * Threads: any number of the owner's allocate and free, each through a jemalloc thread cache of its own (cache.c). Other
  * processes end allocations by clearing the live bit and putting the address into the ring (ring.c).
  *
  * Locks, none of which is held over an access to the range:
  *   heap.drain_lock  the consumers of the ring; around jemalloc's locks
- *   heap.cache_lock  the list of thread caches and what they show of their statistics; around jemalloc's locks
+ *   caches.lock      the threads' caches (cache.c); around jemalloc's locks
  *   pages.lock       innermost, in extent hooks
  */
 #include "heap/heap.h"
 
+#include "heap/cache.h"
 #include "heap/pages.h"
 #include "heap/ring.h"
 #include "heap/site.h"
@@ -48,23 +49,6 @@ _Static_assert(CHUNK_BYTES == UNIT_BYTES, "a unit is a chunk of pages");
 
 _Static_assert(sizeof(((struct heap_object *)0)->name) == SITE_NAME, "one length of names");
 
-#define COUNT_BATCH 64 /* a thread's calls between two updates of the shared statistics */
-
-struct counts {
-	uint64_t allocations, frees, bytes;
-};
-
-/* A thread's jemalloc cache and its part of the statistics. Lives until the thread ends; heap_stop() leaves it dead. */
-struct cache {
-	struct cache *next, **link;
-	int flags; /* for mallocx and dallocx */
-	unsigned id;
-	uint32_t flushed; /* heap.flushes when it was flushed last */
-	bool dead;
-	struct counts counts; /* written by the thread only, atomic; they only grow, bytes modulo 2^64 */
-	struct counts shown;  /* as much of it is in the shared statistics; under heap.cache_lock */
-};
-
 static struct heap {
 	extent_hooks_t hooks;
 	struct pages pages;
@@ -75,19 +59,11 @@ static struct heap {
 	unsigned arena;
 	bool owner; /* of a running heap; false in a child made by fork() */
 	bool keep_sites;
-	bool prepared;    /* the key and the fork handler are there */
-	bool loose;       /* a huge object has been freed, and its units are still here; atomic */
-	uint32_t flushes; /* times that memory ran out: each thread then flushes its cache at its next call */
-	pthread_key_t key;
-	pthread_mutex_t cache_lock, drain_lock;
-	struct cache *caches;
-	unsigned threads; /* in that list; read without the lock too */
-} heap = { .cache_lock = PTHREAD_MUTEX_INITIALIZER, .drain_lock = PTHREAD_MUTEX_INITIALIZER };
+	bool prepared; /* the fork handler is there */
+	bool loose;    /* a huge object has been freed, and its units are still here; atomic */
+	pthread_mutex_t drain_lock;
+} heap = { .drain_lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* For threads that have no cache of their own: ids ran out, or the thread is ending. */
-static struct cache no_cache = { .flags = MALLOCX_TCACHE_NONE, .dead = true };
-
-static __thread struct cache *mine;
 /* The greatest extent that the allocation in progress has use for; slabs of small objects are far below 2 MiB. */
 static __thread size_t wanted = CHUNK_BYTES - 1;
 /* Units that were taken for the allocation in progress: no other thread gets pages of them before it. */
@@ -180,113 +156,11 @@ static int arena_create(void)
 	return err;
 }
 
-/* ---- thread caches and statistics ------------------------------------------------------------ */
-
-/* Add to the shared statistics what c's thread has done since the last time. Under heap.cache_lock. */
-static void counts_show(struct cache *c)
-{
-	struct counts now = {
-		.allocations = __atomic_load_n(&c->counts.allocations, __ATOMIC_RELAXED),
-		.frees = __atomic_load_n(&c->counts.frees, __ATOMIC_RELAXED),
-		.bytes = __atomic_load_n(&c->counts.bytes, __ATOMIC_RELAXED),
-	};
-
-	__atomic_fetch_add(&heap.s->allocations, now.allocations - c->shown.allocations, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&heap.s->frees, now.frees - c->shown.frees, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&heap.s->live_bytes, now.bytes - c->shown.bytes, __ATOMIC_RELAXED);
-	c->shown = now;
-}
-
-/* One thread alone counts where everybody looks. Several would pass that cache line around at every call, which took
- * longer than all the rest: they count apart, and show it now and then. heap_drain() makes it exact. */
-static void count(struct cache *c, unsigned allocations, unsigned frees, uint64_t bytes)
-{
-	struct counts *n = &c->counts;
-
-	if (c->dead || __atomic_load_n(&heap.threads, __ATOMIC_RELAXED) < 2) {
-		if (allocations)
-			__atomic_fetch_add(&heap.s->allocations, allocations, __ATOMIC_RELAXED);
-		if (frees)
-			__atomic_fetch_add(&heap.s->frees, frees, __ATOMIC_RELAXED);
-		__atomic_fetch_add(&heap.s->live_bytes, bytes, __ATOMIC_RELAXED);
-		return;
-	}
-	__atomic_store_n(&n->allocations, n->allocations + allocations, __ATOMIC_RELAXED);
-	__atomic_store_n(&n->frees, n->frees + frees, __ATOMIC_RELAXED);
-	__atomic_store_n(&n->bytes, n->bytes + bytes, __ATOMIC_RELAXED);
-	if ((n->allocations + n->frees) % COUNT_BATCH == 0 && !pthread_mutex_trylock(&heap.cache_lock)) {
-		counts_show(c);
-		pthread_mutex_unlock(&heap.cache_lock);
-	}
-}
-
-static void cache_end(void *arg)
-{
-	struct cache *c = arg;
-
-	mine = &no_cache; /* destructors that run after this one may still allocate and free */
-	pthread_mutex_lock(&heap.cache_lock);
-	if (!c->dead) {
-		counts_show(c);
-		__atomic_fetch_sub(&heap.threads, 1, __ATOMIC_RELAXED);
-		*c->link = c->next;
-		if (c->next)
-			c->next->link = c->link;
-		mallctl("tcache.destroy", NULL, NULL, &c->id, sizeof(c->id));
-	}
-	pthread_mutex_unlock(&heap.cache_lock);
-	free(c);
-}
-
-static struct cache *cache_new(void)
-{
-	struct cache *c = calloc(1, sizeof(*c));
-	size_t len = sizeof(c->id);
-
-	mine = &no_cache;
-	if (!c)
-		return mine;
-	if (mallctl("tcache.create", &c->id, &len, NULL, 0)) {
-		free(c);
-		return mine;
-	}
-	if (pthread_setspecific(heap.key, c)) {
-		mallctl("tcache.destroy", NULL, NULL, &c->id, sizeof(c->id));
-		free(c);
-		return mine;
-	}
-	c->flags = MALLOCX_TCACHE(c->id);
-	c->flushed = __atomic_load_n(&heap.flushes, __ATOMIC_RELAXED);
-	pthread_mutex_lock(&heap.cache_lock);
-	c->next = heap.caches;
-	c->link = &heap.caches;
-	if (c->next)
-		c->next->link = &c->next;
-	heap.caches = c;
-	__atomic_fetch_add(&heap.threads, 1, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&heap.cache_lock);
-	mine = c;
-	return c;
-}
-
-static struct cache *cache_get(void)
-{
-	struct cache *c = mine ? mine : cache_new();
-	uint32_t flushes = __atomic_load_n(&heap.flushes, __ATOMIC_RELAXED);
-
-	if (c->flushed != flushes && !c->dead) {
-		c->flushed = flushes;
-		mallctl("tcache.flush", NULL, NULL, &c->id, sizeof(c->id));
-	}
-	return c;
-}
-
 /* ---- giving back ----------------------------------------------------------------------------- */
 
 static void give_back(void *p, unsigned frees)
 {
 	size_t usable = pages_large_size(&heap.pages, p);
-	struct cache *c = cache_get();
 
 	if (usable == PAGE_BYTES)
 		usable = sallocx(p, 0);
@@ -294,12 +168,12 @@ static void give_back(void *p, unsigned frees)
 	site_drop(p);
 	if (usable > PAGE_BYTES)
 		pages_large_clear(&heap.pages, p, usable);
-	count(c, 0, frees, -(uint64_t)usable);
+	cache_count(0, frees, -(uint64_t)usable);
 	if (usable > HUGE_FROM) {
 		pages_put(&heap.pages, p, usable);
 		__atomic_store_n(&heap.loose, true, __ATOMIC_RELEASE);
 	} else {
-		dallocx(p, usable <= CACHED_MAX ? c->flags : MALLOCX_TCACHE_NONE);
+		dallocx(p, usable <= CACHED_MAX ? cache_flags() : MALLOCX_TCACHE_NONE);
 	}
 }
 
@@ -343,7 +217,7 @@ static void *arena_alloc(size_t size, int flags, size_t usable)
 	void *p;
 
 	if (usable <= CACHED_MAX)
-		return mallocx(size, flags | cache_get()->flags);
+		return mallocx(size, flags | cache_flags());
 	wanted = usable + PAGE_BYTES; /* jemalloc adds a page for its "cache-oblivious" placement, used or not */
 	p = mallocx(size, flags | MALLOCX_TCACHE_NONE);
 	wanted = CHUNK_BYTES - 1;
@@ -407,8 +281,7 @@ static void *arena_alloc_more(size_t size, int flags, size_t usable)
 static void collect(void)
 {
 	ring_drain(heap.s, true);
-	__atomic_fetch_add(&heap.flushes, 1, __ATOMIC_RELAXED);
-	cache_get();
+	cache_flush();
 	arena_ctl("purge", NULL, 0);
 }
 
@@ -499,7 +372,7 @@ void *heap_alloc(size_t size, size_t align, bool zero, const char *name, const v
 		pages_large_set(&heap.pages, p, usable);
 	if (heap.keep_sites || name)
 		site_keep(p, name, heap.keep_sites ? site : NULL);
-	count(cache_get(), 1, 0, usable);
+	cache_count(1, 0, usable);
 	live_set(s, (uintptr_t)p - heap.base);
 	return p;
 none:
@@ -537,10 +410,7 @@ int heap_drain(void)
 	if (!heap.owner)
 		return 0;
 	n = ring_drain(heap.s, true);
-	pthread_mutex_lock(&heap.cache_lock);
-	for (struct cache *c = heap.caches; c; c = c->next)
-		counts_show(c);
-	pthread_mutex_unlock(&heap.cache_lock);
+	cache_show();
 	return n;
 }
 
@@ -613,15 +483,13 @@ int heap_start(struct heap_shared *s, uint64_t *live, void *base, size_t size, c
 		return -EALREADY;
 	if (!base || !size || (uintptr_t)base % CHUNK_BYTES || size % CHUNK_BYTES)
 		return -EINVAL;
+	err = cache_prepare();
+	if (err)
+		return err;
 	if (!heap.prepared) {
-		err = -pthread_key_create(&heap.key, cache_end);
+		err = -pthread_atfork(NULL, NULL, fork_child);
 		if (err)
 			return err;
-		err = -pthread_atfork(NULL, NULL, fork_child);
-		if (err) {
-			pthread_key_delete(heap.key);
-			return err;
-		}
 		heap.prepared = true;
 	}
 	err = pages_init(&heap.pages, base, size);
@@ -633,6 +501,7 @@ int heap_start(struct heap_shared *s, uint64_t *live, void *base, size_t size, c
 		pages_fini(&heap.pages);
 		return -ENOMEM;
 	}
+	cache_start(s);
 	heap.s = s;
 	heap.source = source;
 	heap.base = (uintptr_t)base;
@@ -645,23 +514,13 @@ int heap_start(struct heap_shared *s, uint64_t *live, void *base, size_t size, c
 	return 0;
 }
 
-/* No other thread is in the heap any more. The caches of threads that live on are emptied here, in their stead. */
+/* No other thread is in the heap any more. */
 void heap_stop(void)
 {
-	struct cache *c;
-
 	if (!heap.owner)
 		return;
 	heap.owner = false;
-	pthread_mutex_lock(&heap.cache_lock);
-	for (c = heap.caches; c; c = c->next) {
-		counts_show(c);
-		mallctl("tcache.destroy", NULL, NULL, &c->id, sizeof(c->id));
-		c->dead = true;
-	}
-	heap.caches = NULL;
-	heap.threads = 0;
-	pthread_mutex_unlock(&heap.cache_lock);
+	cache_stop();
 	site_drop_all();
 	arena_ctl("destroy", NULL, 0);
 	pages_fini(&heap.pages);

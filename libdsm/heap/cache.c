@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * cache.c - a jemalloc cache for each thread of the owner, and its part of the statistics.
+ *
+ * A cache lives until its thread ends; cache_stop() leaves it dead.
+ *
+ * Locks: caches.lock, the list of caches and what they show of their statistics; around jemalloc's locks.
+ */
+#include "heap/cache.h"
+
+#include <jemalloc/jemalloc.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#define COUNT_BATCH 64 /* a thread's calls between two updates of the shared statistics */
+
+struct counts {
+	uint64_t allocations, frees, bytes;
+};
+
+struct cache {
+	struct cache *next, **link;
+	int flags; /* for mallocx and dallocx */
+	unsigned id;
+	uint32_t flushed; /* caches.flushes when it was flushed last */
+	bool dead;
+	struct counts counts; /* written by the thread only, atomic; they only grow, bytes modulo 2^64 */
+	struct counts shown;  /* as much of it is in the shared statistics; under caches.lock */
+};
+
+static struct {
+	struct heap_shared *s;
+	bool prepared; /* the key is there */
+	pthread_key_t key;
+	uint32_t flushes; /* times that memory ran out: each thread then flushes its cache at its next call */
+	pthread_mutex_t lock;
+	struct cache *first;
+	unsigned threads; /* in that list; read without the lock too */
+} caches = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+/* For threads that have no cache of their own: ids ran out, or the thread is ending. */
+static struct cache no_cache = { .flags = MALLOCX_TCACHE_NONE, .dead = true };
+
+static __thread struct cache *mine;
+
+/* Add to the shared statistics what c's thread has done since the last time. Under caches.lock. */
+static void show(struct cache *c)
+{
+	struct counts now = {
+		.allocations = __atomic_load_n(&c->counts.allocations, __ATOMIC_RELAXED),
+		.frees = __atomic_load_n(&c->counts.frees, __ATOMIC_RELAXED),
+		.bytes = __atomic_load_n(&c->counts.bytes, __ATOMIC_RELAXED),
+	};
+
+	__atomic_fetch_add(&caches.s->allocations, now.allocations - c->shown.allocations, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&caches.s->frees, now.frees - c->shown.frees, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&caches.s->live_bytes, now.bytes - c->shown.bytes, __ATOMIC_RELAXED);
+	c->shown = now;
+}
+
+static void cache_end(void *arg)
+{
+	struct cache *c = arg;
+
+	mine = &no_cache; /* destructors that run after this one may still allocate and free */
+	pthread_mutex_lock(&caches.lock);
+	if (!c->dead) {
+		show(c);
+		__atomic_fetch_sub(&caches.threads, 1, __ATOMIC_RELAXED);
+		*c->link = c->next;
+		if (c->next)
+			c->next->link = c->link;
+		mallctl("tcache.destroy", NULL, NULL, &c->id, sizeof(c->id));
+	}
+	pthread_mutex_unlock(&caches.lock);
+	free(c);
+}
+
+static struct cache *cache_new(void)
+{
+	struct cache *c = calloc(1, sizeof(*c));
+	size_t len = sizeof(c->id);
+
+	mine = &no_cache;
+	if (!c)
+		return mine;
+	if (mallctl("tcache.create", &c->id, &len, NULL, 0)) {
+		free(c);
+		return mine;
+	}
+	if (pthread_setspecific(caches.key, c)) {
+		mallctl("tcache.destroy", NULL, NULL, &c->id, sizeof(c->id));
+		free(c);
+		return mine;
+	}
+	c->flags = MALLOCX_TCACHE(c->id);
+	c->flushed = __atomic_load_n(&caches.flushes, __ATOMIC_RELAXED);
+	pthread_mutex_lock(&caches.lock);
+	c->next = caches.first;
+	c->link = &caches.first;
+	if (c->next)
+		c->next->link = &c->next;
+	caches.first = c;
+	__atomic_fetch_add(&caches.threads, 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&caches.lock);
+	mine = c;
+	return c;
+}
+
+static struct cache *cache_get(void)
+{
+	struct cache *c = mine ? mine : cache_new();
+	uint32_t flushes = __atomic_load_n(&caches.flushes, __ATOMIC_RELAXED);
+
+	if (c->flushed != flushes && !c->dead) {
+		c->flushed = flushes;
+		mallctl("tcache.flush", NULL, NULL, &c->id, sizeof(c->id));
+	}
+	return c;
+}
+
+int cache_flags(void)
+{
+	return cache_get()->flags;
+}
+
+/* One thread alone counts where everybody looks. Several would pass that cache line around at every call, which took
+ * longer than all the rest: they count apart, and show it now and then. cache_show() makes it exact. */
+void cache_count(unsigned allocations, unsigned frees, uint64_t bytes)
+{
+	struct cache *c = cache_get();
+	struct counts *n = &c->counts;
+
+	if (c->dead || __atomic_load_n(&caches.threads, __ATOMIC_RELAXED) < 2) {
+		if (allocations)
+			__atomic_fetch_add(&caches.s->allocations, allocations, __ATOMIC_RELAXED);
+		if (frees)
+			__atomic_fetch_add(&caches.s->frees, frees, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&caches.s->live_bytes, bytes, __ATOMIC_RELAXED);
+		return;
+	}
+	__atomic_store_n(&n->allocations, n->allocations + allocations, __ATOMIC_RELAXED);
+	__atomic_store_n(&n->frees, n->frees + frees, __ATOMIC_RELAXED);
+	__atomic_store_n(&n->bytes, n->bytes + bytes, __ATOMIC_RELAXED);
+	if ((n->allocations + n->frees) % COUNT_BATCH == 0 && !pthread_mutex_trylock(&caches.lock)) {
+		show(c);
+		pthread_mutex_unlock(&caches.lock);
+	}
+}
+
+void cache_flush(void)
+{
+	__atomic_fetch_add(&caches.flushes, 1, __ATOMIC_RELAXED);
+	cache_get();
+}
+
+void cache_show(void)
+{
+	struct cache *c;
+
+	pthread_mutex_lock(&caches.lock);
+	for (c = caches.first; c; c = c->next)
+		show(c);
+	pthread_mutex_unlock(&caches.lock);
+}
+
+int cache_prepare(void)
+{
+	int err = caches.prepared ? 0 : -pthread_key_create(&caches.key, cache_end);
+
+	caches.prepared = !err;
+	return err;
+}
+
+void cache_start(struct heap_shared *s)
+{
+	caches.s = s;
+}
+
+void cache_stop(void)
+{
+	struct cache *c;
+
+	pthread_mutex_lock(&caches.lock);
+	for (c = caches.first; c; c = c->next) {
+		show(c);
+		mallctl("tcache.destroy", NULL, NULL, &c->id, sizeof(c->id));
+		c->dead = true;
+	}
+	caches.first = NULL;
+	caches.threads = 0;
+	pthread_mutex_unlock(&caches.lock);
+	caches.s = NULL;
+}

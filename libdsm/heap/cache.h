@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* cache.h - threads' caches in jemalloc, and what threads have counted for the heap's statistics. By the owner's threads. */
+#ifndef HEAP_CACHE_H
+#define HEAP_CACHE_H
+
+#include <stdint.h>
+
+#include "heap/heap.h"
+
+/* Before cache_start(); may be repeated. 0, or -errno of pthread_key_create(). */
+int cache_prepare(void);
+/* The statistics are those of s. No other thread is in the heap. */
+void cache_start(struct heap_shared *s);
+/* No other thread is in the heap any more. The caches of threads that live on are emptied here, in their stead. */
+void cache_stop(void);
+
+/* The calling thread's cache, as flags for mallocx() and dallocx(). Made at the first call; without memory, there is none. */
+int cache_flags(void);
+/* The calling thread has allocated or freed so often; bytes modulo 2^64. */
+void cache_count(unsigned allocations, unsigned frees, uint64_t bytes);
+/* Memory ran out: empty the calling thread's cache; each other thread empties its own at its next call. */
+void cache_flush(void);
+/* The shared statistics are exact afterwards, but for calls under way. */
+void cache_show(void);
+
+#endif
