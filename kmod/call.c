@@ -12,6 +12,7 @@
 #include "park.h"
 #include "pool.h"
 #include "rank.h"
+#include "region.h"
 #include "run.h"
 #include "slot.h"
 #include "sync.h"
@@ -340,7 +341,7 @@ static int place(struct rank *r, const struct region *g, struct range_call *c)
 	u64 value = rank;
 
 	if (c->stage == PLACE_MANAGER) {
-		err = ask_of(r, g, c, MSG_PLACE, rank_home(r, g, c->page), &status, &value);
+		err = ask_of(r, g, c, MSG_PLACE, region_home(r, g, c->page), &status, &value);
 		if (err || status != -EBUSY)
 			return err ? err : status;
 		c->stage = PLACE_SETTLE;
@@ -360,7 +361,7 @@ static int place(struct rank *r, const struct region *g, struct range_call *c)
 
 static int echo_begin(struct rank *r, const struct region *g, struct range_call *c)
 {
-	const u16 home = rank_home(r, g, c->page);
+	const u16 home = region_home(r, g, c->page);
 	struct msg m;
 	int err;
 
@@ -464,11 +465,11 @@ static bool range_region(struct rank *r, const struct range_call *c, struct regi
 	u32 step;
 
 	rcu_read_lock();
-	g = rank_region_at(r, p->page);
+	g = region_at(r, p->page);
 	if (g)
 		*copy = *g;
 	if (g && g->home == DSM_REGION_PARTS) {
-		*home = rank_home(r, g, c->page);
+		*home = region_home(r, g, c->page);
 		copy->owners = home;
 		copy->parts = 1;
 	}

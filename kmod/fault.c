@@ -16,6 +16,7 @@
 #include "key.h"
 #include "pool.h"
 #include "rank.h"
+#include "region.h"
 #include "run.h"
 #include "slot.h"
 #include "step.h"
@@ -37,7 +38,7 @@ struct msg fault_request(const struct rank *r, const struct region *g, u32 page,
 		.object = block_id(page, 1u << g->order),
 		.req_rank = r->me,
 		.req_slot = slot,
-		.home = rank_home(r, g, page),
+		.home = region_home(r, g, page),
 		.flags = moves_to_first(g) ? MSGF_FIRST_TOUCH : 0,
 	};
 }
@@ -47,7 +48,7 @@ bool fault_request_at(struct rank *r, u32 page, struct msg *ask)
 	const struct region *g;
 
 	rcu_read_lock();
-	g = rank_region_at(r, page);
+	g = region_at(r, page);
 	if (g && page - g->page >= g->usable)
 		g = NULL;
 	if (g)
@@ -62,7 +63,7 @@ u32 fault_frames(struct rank *r, u32 page)
 	struct region *g;
 
 	rcu_read_lock();
-	g = rank_region_at(r, page);
+	g = region_at(r, page);
 	if (g)
 		n = min(g->page + g->pages - start, CHUNK_PAGES);
 	rcu_read_unlock();
@@ -76,7 +77,7 @@ static u32 frames_usable(struct rank *r, u32 page)
 	struct region *g;
 
 	rcu_read_lock();
-	g = rank_region_at(r, page);
+	g = region_at(r, page);
 	if (g)
 		n = region_usable(g, start);
 	rcu_read_unlock();
@@ -287,7 +288,7 @@ static void read_ahead(struct rank *r, u32 page)
 	u32 step, n, asked = 0;
 
 	rcu_read_lock();
-	g = rank_region_at(r, page);
+	g = region_at(r, page);
 	step = g ? 1u << g->order : 1;
 	for (n = g && r->readahead ? window_behind(r, page, step) : 0; n; n--) {
 		struct msg ask;
@@ -310,10 +311,10 @@ static void read_ahead(struct rank *r, u32 page)
 static u32 neighbours(struct rank *r, const struct region *g, u32 page, u32 most)
 {
 	const u32 step = 1u << g->order, end = min(g->page + g->pages, round_up(page + 1, CHUNK_PAGES));
-	const u16 home = rank_home(r, g, page);
+	const u16 home = region_home(r, g, page);
 	u32 n = 1;
 
-	while (n < most && page + n * step < end && rank_home(r, g, page + n * step) == home)
+	while (n < most && page + n * step < end && region_home(r, g, page + n * step) == home)
 		n++;
 	return n;
 }
@@ -331,7 +332,7 @@ static bool first(struct rank *r, const struct msg *ask, bool write)
 	if (!step_is_first(r, ask))
 		return false;
 	rcu_read_lock();
-	g = rank_region_at(r, page);
+	g = region_at(r, page);
 	/* Of the same kind still? Regions that come and go under a fault are against the rules. */
 	if (g && r->readahead && block_id(page, 1u << g->order) == ask->object) {
 		window = window_behind(r, page, 1u << g->order);
@@ -445,7 +446,7 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 		unsigned int kind = upgrade ? 2 : write ? 1 : 0;
 
 		rcu_read_lock();
-		g = rank_region_at(r, page);
+		g = region_at(r, page);
 		s = g ? &g->stats : &r->none;
 		if (upgrade)
 			WRITE_ONCE(s->upgrades, s->upgrades + 1);

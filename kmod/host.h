@@ -7,6 +7,7 @@
 #define KMOD_HOST_H
 
 #include "rank.h"
+#include "region.h"
 
 struct conn_ops;
 
@@ -27,7 +28,7 @@ static inline struct page_ctx page_ctx(const struct rank *r)
 
 static inline struct dsm_ioc_stats *stats_of(struct rank *r, u32 object)
 {
-	struct region *g = rank_region_at(r, block_page(object));
+	struct region *g = region_at(r, block_page(object));
 
 	return g ? &g->stats : &r->none;
 }

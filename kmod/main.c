@@ -20,6 +20,7 @@
 #include "map.h"
 #include "pte.h"
 #include "rank.h"
+#include "region.h"
 
 MODULE_DESCRIPTION("Kernel helper of libdsm: page protection and coherence for distributed shared memory");
 MODULE_LICENSE("GPL");
@@ -278,7 +279,7 @@ static const struct {
 	[_IOC_NR(DSM_IOC_JOIN)] = { DSM_IOC_JOIN, sizeof(struct dsm_ioc_join), .run = rank_join },
 	[_IOC_NR(DSM_IOC_KEY)] = { DSM_IOC_KEY, sizeof(struct dsm_ioc_key), .joined = true, .run = job_key },
 	[_IOC_NR(DSM_IOC_CONNECT)] = { DSM_IOC_CONNECT, sizeof(struct dsm_ioc_connect), .joined = true, .run = job_connect },
-	[_IOC_NR(DSM_IOC_REGION)] = { DSM_IOC_REGION, sizeof(struct dsm_ioc_region), .joined = true, .run = rank_region },
+	[_IOC_NR(DSM_IOC_REGION)] = { DSM_IOC_REGION, sizeof(struct dsm_ioc_region), .joined = true, .run = region_change },
 	[_IOC_NR(DSM_IOC_CALL)] = { DSM_IOC_CALL, sizeof(struct dsm_ioc_call), .joined = true, .run = call_sync },
 	[_IOC_NR(DSM_IOC_RANGE)] = { DSM_IOC_RANGE, sizeof(struct dsm_ioc_range), .joined = true, .run = call_range },
 	[_IOC_NR(DSM_IOC_STATS)] = { DSM_IOC_STATS, offsetof(struct dsm_ioc_stats, read_faults), .joined = true, .run = rank_stats },

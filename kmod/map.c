@@ -41,6 +41,7 @@
 #include "park.h"
 #include "pte.h"
 #include "rank.h"
+#include "region.h"
 
 /* ---- page tables ---------------------------------------------------------------------------- */
 
@@ -296,7 +297,7 @@ static void detach(struct view *v)
 	if (c->rank && last)
 		rank_leave(c->rank);
 	else if (c->rank)
-		rank_detach(c->rank, v);
+		region_detach_all(c->rank, v);
 	synchronize_srcu(&c->views_srcu);
 	synchronize_rcu_expedited();
 }

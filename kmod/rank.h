@@ -72,26 +72,6 @@ struct slot {
 	u64 ask;                    /* core/ask.h */
 };
 
-struct region {
-	u32 page, pages; /* of whole blocks */
-	u32 usable;      /* pages, from the first; the rest of the last block is nobody's */
-	u8 order;
-	u8 home; /* enum dsm_region_home */
-	u32 arg;
-	u32 views;   /* that have added it */
-	u32 parts;   /* 0: one for each rank */
-	u16 *owners; /* of parts; NULL: each rank's own */
-	struct dsm_ioc_stats stats;
-};
-
-void region_free(struct region *g); /* NULL: nothing */
-
-/* Of the 2 MiB from start on. */
-static inline u32 region_usable(const struct region *g, u32 start)
-{
-	return g->page + g->usable > start ? min(g->page + g->usable - start, CHUNK_PAGES) : 0;
-}
-
 /* A request for synchronisation that is under way: what its thread waits for next. */
 enum call_stage {
 	STAGE_ANSWER = 0, /* the first answer */
@@ -129,6 +109,7 @@ struct range_call {
 
 struct conn;
 struct ib_device;
+struct region;
 
 struct rank {
 	struct ctx *ctx;
@@ -215,21 +196,17 @@ extern struct mutex ranks_lock; /* outside stop_lock and cq.c's list of devices;
 extern struct list_head ranks;  /* of this kernel */
 /* Calls of the device; `in` is the module's copy of the argument, which check.c has found to be as it may be. */
 long rank_join(struct view *v, void *in, void __user *arg);
-long rank_region(struct view *v, void *in, void __user *arg);
 long rank_stats(struct view *v, void *in, void __user *arg);
 long rank_lost(struct view *v, void *in, void __user *arg);
 long rank_queues(struct view *v, void *in, void __user *arg);
 void rank_stop(struct rank *r);  /* nothing of it is under way any more, its device is free; sleeps, may be repeated */
 void rank_leave(struct rank *r); /* sleeps */
-void rank_detach(struct rank *r, struct view *v); /* a view is closed, and others are left: its regions; sleeps */
 void ranks_leave_device(struct ib_device *dev);
 void rank_free(struct rank *r); /* sleeps */
 /* NULL: no memory, or no more than this user may lock (ctx->over). */
 struct state *rank_state(struct rank *r, u32 page, gfp_t gfp);
 bool rank_objects(struct rank *r, u32 index, gfp_t gfp); /* memory behind a place of the table of objects */
 void state_free(struct rank *r, struct state *st);       /* sleeps; NULL: nothing */
-struct region *rank_region_at(const struct rank *r, u32 page);
-u16 rank_home(const struct rank *r, const struct region *g, u32 page);
 void rank_peer_lost(struct rank *r, u16 peer, int err);
 static inline bool rank_enter(struct rank *r)
 {

@@ -3,6 +3,7 @@
 #include "step.h"
 #include "host.h"
 #include "rank.h"
+#include "region.h"
 #include "table.h"
 
 bool step_block_ok(const struct rank *r, u32 object)
@@ -12,7 +13,7 @@ bool step_block_ok(const struct rank *r, u32 object)
 
 	if (!object || pages > CHUNK_PAGES || page % pages || page >= r->ctx->pages || pages > r->ctx->pages - page)
 		return false;
-	g = rank_region_at(r, page);
+	g = region_at(r, page);
 	return !g || pages == 1u << g->order; /* the home of a block may have left its region, or never been there */
 }
 
@@ -23,8 +24,8 @@ static u16 manager_of(const struct rank *r, const struct msg *m)
 
 	if (!dispatch_manager(m))
 		return SET_NOBODY;
-	g = rank_region_at(r, block_page(m->object));
-	return g ? rank_home(r, g, block_page(m->object)) : SET_NOBODY;
+	g = region_at(r, block_page(m->object));
+	return g ? region_home(r, g, block_page(m->object)) : SET_NOBODY;
 }
 
 static int block_message(struct rank *r, struct copy *p, struct dir *d, const struct msg *m, struct actions *acts)

@@ -13,6 +13,7 @@
 #include "charge.h"
 #include "pool.h"
 #include "rank.h"
+#include "region.h"
 #include "slot.h"
 
 static void *chunk(struct rank *r, void **at, size_t size, gfp_t gfp)

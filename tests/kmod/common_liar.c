@@ -131,7 +131,7 @@ void liar_change_field(const struct liar *l, uint64_t *r, struct msg *m)
 	wire_set(m, f, values[pick(r, n)]);
 }
 
-/* A block of region 0 that lives at the target as long as nobody else has touched it (rank_home() of the module). */
+/* A block of region 0 that lives at the target as long as nobody else has touched it (region_home() of the module). */
 static uint32_t block_there(const struct liar *l, uint64_t *r, const struct job *j)
 {
 	const unsigned int run = j->home == DSM_REGION_CYCLIC ? 1 : 16, all = j->pages / run / l->ranks;
