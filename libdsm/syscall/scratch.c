@@ -8,11 +8,17 @@
 
 #define ALIGN 512ul            /* direct I/O wants sectors */
 #define STRING_MAX (2ul << 20) /* of exec(3) and system(3): the kernel's limit is 128 KiB */
+#define KEPT 8                 /* mappings that the process keeps for later calls */
+#define KEPT_MIN (64ul << 10)
+#define KEPT_MAX ((1ul << 20) + ALIGN)
 
 struct mapped {
 	struct mapped *next;
 	size_t size;
 };
+
+/* Mappings that no call uses: their pages are there. */
+static struct mapped *kept[KEPT];
 
 void *next_of(const char *name)
 {
@@ -23,6 +29,35 @@ void *next_of(const char *name)
 	return at;
 }
 
+/* One that is large enough. The lock-free exchange is what a signal handler may do, too. */
+static struct mapped *take_kept(size_t size)
+{
+	struct mapped *m;
+	int i;
+
+	for (i = 0; i < KEPT && size <= KEPT_MAX; i++) {
+		m = __atomic_exchange_n(&kept[i], NULL, __ATOMIC_ACQUIRE);
+		if (m && m->size >= size)
+			return m;
+		if (m)
+			munmap(m, m->size);
+	}
+	return NULL;
+}
+
+static void keep(struct mapped *m)
+{
+	struct mapped *none;
+	int i;
+
+	for (i = 0; i < KEPT && m->size <= KEPT_MAX; i++) {
+		none = NULL;
+		if (__atomic_compare_exchange_n(&kept[i], &none, m, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			return;
+	}
+	munmap(m, m->size);
+}
+
 static void *map(struct scratch *s, size_t size)
 {
 	struct mapped *m;
@@ -31,10 +66,16 @@ static void *map(struct scratch *s, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	m = mmap(NULL, size + ALIGN, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (m == MAP_FAILED)
-		return NULL;
-	*m = (struct mapped){ .next = s->mapped, .size = size + ALIGN };
+	size += ALIGN;
+	m = take_kept(size);
+	if (!m) {
+		size = size < KEPT_MIN ? KEPT_MIN : size;
+		m = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (m == MAP_FAILED)
+			return NULL;
+		m->size = size;
+	}
+	m->next = s->mapped;
 	s->mapped = m;
 	return (char *)m + ALIGN;
 }
@@ -103,7 +144,7 @@ void scratch_free(void *scratch)
 		struct mapped *m = s->mapped;
 
 		s->mapped = m->next;
-		munmap(m, m->size);
+		keep(m);
 	}
 	errno = saved;
 }

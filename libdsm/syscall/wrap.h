@@ -27,7 +27,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 #define PIECE (1ul << 20)     /* the most that one copy or pin of read(2) and its like takes */
-#define PIN_FROM (16ul << 10) /* transfers of files pin from this size on: see docs/tuning.md */
+#define PIN_FROM (64ul << 10) /* transfers of files pin from this size on: see docs/tuning.md */
 #define ROOM 8192u            /* copies up to this size are on the stack */
 
 /* Is it in memory that a system call may not find? */

@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -173,6 +174,28 @@ static void files(void)
 	check("preadv", preadv(fd, v, 3, 0) == (ssize_t)(5 * PAGE + 11) && is_filled(back, 5 * PAGE + 11, 30));
 	check("rest of preadv", !back[5 * PAGE + 11]);
 	close(fd);
+}
+
+/* The memory of copies is mapped once, not for each call. */
+static void copies(void)
+{
+	enum { N = 48 << 10, TURNS = 100 };
+	struct rusage before, after;
+	int fd[2], i, good = 1;
+
+	check("pipe", !pipe(fd));
+	fill(text, N, 40);
+	memset(back, 0, N);
+	for (i = 0; i < TURNS; i++) {
+		if (i == 1)
+			getrusage(RUSAGE_THREAD, &before);
+		good &= write(fd[1], text, N) == N && read(fd[0], back, N) == N;
+	}
+	getrusage(RUSAGE_THREAD, &after);
+	check("copies", good && is_filled(back, N, 40));
+	check("faults of copies", after.ru_minflt - before.ru_minflt < TURNS);
+	close(fd[0]);
+	close(fd[1]);
 }
 
 static void paths(void)
@@ -380,25 +403,30 @@ static void on_alarm(int sig)
 #define TICKS 400
 static int late, ticks; /* a descriptor; alarms */
 
-/* When the other thread has been through all memory three times; else, in the end. */
+/* Alarms, the first and then every so many microseconds; a single one, or none. */
+static void alarms(int first, int every)
+{
+	const struct itimerval t = { { 0, every }, { 0, first } };
+
+	setitimer(ITIMER_REAL, &t, NULL);
+}
+
+/*
+ * It writes when the other thread has been through all memory three times; else, in the end. Then there is no other alarm: as it
+ * touches the memory of all threads, it must not interrupt a call of the library (dsm(7), SIGNALS).
+ */
 static void on_tick(int sig)
 {
 	const int saved = errno;
 
 	(void)sig;
-	if (ticks < TICKS && __atomic_load_n(&rounds, __ATOMIC_SEQ_CST) < 3)
+	if (ticks < TICKS && __atomic_load_n(&rounds, __ATOMIC_SEQ_CST) < 3) {
 		ticks++;
-	else if (late >= 0 && write(late, "later", 5) == 5)
-		late = -1;
+		alarms(50000, 0);
+	} else if (write(late, "later", 5) != 5) {
+		alarms(50000, 0);
+	}
 	errno = saved;
-}
-
-/* Alarms until it is called with 0. */
-static void alarms(int every)
-{
-	const struct itimerval t = { { 0, every }, { 0, every } };
-
-	setitimer(ITIMER_REAL, &t, NULL);
 }
 
 static void waiting(void)
@@ -425,10 +453,10 @@ static void waiting(void)
 	sigaction(SIGALRM, &sa, NULL);
 	ts.tv_sec = 20;
 	AWAY(left);
-	alarms(200000);
+	alarms(200000, 200000);
 	check("nanosleep, interrupted",
 	      nanosleep(&ts, &left) == -1 && errno == EINTR && left.tv_sec >= 10 && left.tv_sec < 20);
-	alarms(0);
+	alarms(0, 0);
 
 	if (pipe(fds))
 		return;
@@ -441,9 +469,9 @@ static void waiting(void)
 	AWAY(tv);
 	check("select", select(fds[0] + 1, &set, NULL, NULL, &tv) == 0 && !FD_ISSET(fds[0], &set));
 	away(back, HUGE);
-	alarms(200000);
+	alarms(200000, 200000);
 	check("read, interrupted", read(fds[0], back, HUGE) == -1 && errno == EINTR);
-	alarms(0);
+	alarms(0, 0);
 
 	/* A call that waits keeps no block: the other thread writes to its buffer meanwhile. */
 	sa.sa_handler = on_tick;
@@ -452,9 +480,8 @@ static void waiting(void)
 	late = fds[1];
 	__atomic_store_n(&rounds, 0, __ATOMIC_SEQ_CST);
 	restless = 1;
-	alarms(50000);
+	alarms(200000, 0);
 	check("read that waits", read(fds[0], back, HUGE) == 5 && !memcmp(back, "later", 5));
-	alarms(0);
 	restless = 0;
 	check("meanwhile", ticks < TICKS);
 	AWAY(e);
@@ -508,6 +535,7 @@ int main(int argc, char **argv)
 	pthread_create(&asked, NULL, take_asked, NULL);
 	pthread_create(&always, NULL, take_always, NULL);
 	files();
+	copies();
 	paths();
 	streams();
 	sockets();
