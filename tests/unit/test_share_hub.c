@@ -46,6 +46,14 @@ static void expect_none(struct world_client *c, uint32_t index)
 	ck_assert(!world_poll(c, index, &e));
 }
 
+/* A message from a client of node 0 arrives at the first of node 1. */
+static void expect_works(struct world_client *from, uint32_t index0, uint32_t index1)
+{
+	ck_assert(world_recv(CLIENT1, index1, 0, 10, 3) && world_send(from, index0, 0, 10, 3));
+	world_settle(n);
+	expect(CLIENT1, index1, RSHARE_RECEIVED, 0, 3, 10);
+}
+
 START_TEST(a_message_arrives)
 {
 	memcpy(world_pool(CLIENT0, 100), "hello", 6);
@@ -270,9 +278,7 @@ START_TEST(a_client_that_dies_resets_its_connections_only)
 	ck_assert(rs_client_idle(&CLIENT0->rs));
 	expect(CLIENT1, c1, RSHARE_RECEIVED, -ECANCELED, 1, 0);
 	expect(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
-	ck_assert(world_recv(CLIENT1, d1, 0, 10, 3) && world_send(&n[0].client[1], d0, 0, 10, 3));
-	world_settle(n);
-	expect(CLIENT1, d1, RSHARE_RECEIVED, 0, 3, 10);
+	expect_works(&n[0].client[1], d0, d1);
 }
 END_TEST
 
@@ -302,9 +308,7 @@ START_TEST(unknown_ids_are_counted_and_answered)
 				 0);
 	}
 	ck_assert_uint_ge(n[1].hub.stats.unknown, 4999);
-	ck_assert(world_recv(CLIENT1, c1, 0, 10, 1) && world_send(CLIENT0, c0, 0, 10, 1));
-	world_settle(n);
-	expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 1, 10);
+	expect_works(CLIENT0, c0, c1);
 }
 END_TEST
 
@@ -369,9 +373,7 @@ START_TEST(a_forged_submission_ends_its_connection)
 	expect(CLIENT0, c0, RSHARE_SENT, -EBADMSG, 0, e->len);
 	expect(CLIENT0, c0, RSHARE_CLOSED, -EBADMSG, 0, 0);
 	expect(CLIENT1, c1, RSHARE_CLOSED, -ECONNRESET, 0, 0);
-	ck_assert(world_recv(CLIENT1, d1, 0, 10, 3) && world_send(&n[0].client[1], d0, 0, 10, 3));
-	world_settle(n);
-	expect(CLIENT1, d1, RSHARE_RECEIVED, 0, 3, 10);
+	expect_works(&n[0].client[1], d0, d1);
 }
 END_TEST
 

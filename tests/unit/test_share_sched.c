@@ -19,6 +19,12 @@ static void begin(uint32_t strict, uint32_t weighted, uint32_t slots)
 		rs_flow_init(&flow[i], 0, 1);
 }
 
+static void add(struct rs_flow *f, uint8_t priority, uint8_t weight, uint32_t bytes)
+{
+	rs_flow_init(f, priority, weight);
+	rs_sched_push(&sched, f, bytes);
+}
+
 /* The flows of the next n chunks, as letters; each chunk is done at once. */
 static const char *order(unsigned int n)
 {
@@ -60,10 +66,8 @@ START_TEST(flows_of_a_priority_take_turns)
 {
 	for (uint8_t p = 0; p < RS_PRIORITIES; p += 7) {
 		begin(1 << 20, 1 << 20, 64);
-		for (unsigned int i = 0; i < 3; i++) {
-			rs_flow_init(&flow[i], p, 1);
-			rs_sched_push(&sched, &flow[i], 3 * CHUNK);
-		}
+		for (unsigned int i = 0; i < 3; i++)
+			add(&flow[i], p, 1, 3 * CHUNK);
 		ck_assert_str_eq(order(9), "abcabcabc");
 	}
 }
@@ -72,10 +76,8 @@ END_TEST
 START_TEST(a_higher_priority_goes_first)
 {
 	begin(1 << 20, 1 << 20, 64);
-	for (unsigned int i = 0; i < 3; i++) {
-		rs_flow_init(&flow[i], (uint8_t)(2 * i), 1);
-		rs_sched_push(&sched, &flow[i], 2 * CHUNK);
-	}
+	for (unsigned int i = 0; i < 3; i++)
+		add(&flow[i], (uint8_t)(2 * i), 1, 2 * CHUNK);
 	ck_assert_str_eq(order(3), "ccb");
 	rs_sched_push(&sched, &flow[2], 1);
 	ck_assert_str_eq(order(9), "cbaa");
@@ -105,10 +107,8 @@ END_TEST
 START_TEST(a_mouse_waits_for_a_chunk_of_each_elephant_at_most)
 {
 	begin(1 << 20, 1 << 20, 64);
-	for (unsigned int i = 0; i < 4; i++) {
-		rs_flow_init(&flow[i], 0, RS_WEIGHT_MAX);
-		rs_sched_push(&sched, &flow[i], 100 * CHUNK);
-	}
+	for (unsigned int i = 0; i < 4; i++)
+		add(&flow[i], 0, RS_WEIGHT_MAX, 100 * CHUNK);
 	ck_assert_str_eq(order(6), "abcdab");
 	rs_sched_push(&sched, &flow[4], 64);
 	ck_assert_str_eq(order(6), "cdabec");
