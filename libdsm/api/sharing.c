@@ -7,6 +7,7 @@
 #include "engine/job.h"
 #include "engine/sharing.h"
 #include "fault/range.h"
+#include "util/top.h"
 
 #define BLOCKS 64 /* those with the most misses lead to the memory that is listed */
 
@@ -14,8 +15,11 @@
 static int find_blocks(struct sharing_sum all[BLOCKS])
 {
 	struct sharing_sum some[BLOCKS];
+	struct top top = {
+		.list = all, .size = sizeof(all[0]), .key = offsetof(struct sharing_sum, misses), .n = BLOCKS
+	};
 	const uint64_t whole[2] = { 0, 0 };
-	int have = 0, got, i, k;
+	int got, i;
 	uint16_t n;
 
 	for (n = 0; n < job.nodes; n++) {
@@ -23,15 +27,10 @@ static int find_blocks(struct sharing_sum all[BLOCKS])
 		if (got < 0)
 			return got;
 		got /= (int)sizeof(some[0]);
-		for (i = 0; i < got; i++) {
-			for (k = have < BLOCKS ? have++ : BLOCKS; k > 0 && all[k - 1].misses < some[i].misses; k--)
-				if (k < BLOCKS)
-					all[k] = all[k - 1];
-			if (k < BLOCKS)
-				all[k] = some[i];
-		}
+		for (i = 0; i < got; i++)
+			top_add(&top, &some[i]);
 	}
-	return have;
+	return (int)top.have;
 }
 
 /* Exact, at all nodes. */

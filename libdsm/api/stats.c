@@ -16,6 +16,7 @@
 #include "engine/owner.h"
 #include "heap/heap.h"
 #include "net/net.h"
+#include "util/top.h"
 
 #define HOT_MAX 64
 #define HOT_SHOWN 8
@@ -110,7 +111,8 @@ void stats_name_block(struct dsm_hot_block *b, size_t off)
 DSM_API int dsm_stats_hot(struct dsm_hot_block *out, int n)
 {
 	struct hot all[HOT_MAX], some[HOT_MAX];
-	int err = api_ready(), have = 0, r, i, k;
+	struct top top = { .list = all, .size = sizeof(all[0]), .key = offsetof(struct hot, transfers) };
+	int err = api_ready(), r, i;
 
 	if (err)
 		return err;
@@ -118,28 +120,24 @@ DSM_API int dsm_stats_hot(struct dsm_hot_block *out, int n)
 		return -EINVAL;
 	if (n > HOT_MAX)
 		n = HOT_MAX;
+	top.n = (unsigned int)n;
 	for (r = 0; r < job.nodes; r++) {
 		int got = call_rank(job.first[r], CALL_HOT, "", 0, some, (size_t)n * sizeof(some[0]));
 
 		if (got < 0)
 			return got;
 		got /= (int)sizeof(some[0]);
-		for (i = 0; i < got; i++) {
-			for (k = have < n ? have++ : n; k > 0 && all[k - 1].transfers < some[i].transfers; k--)
-				if (k < n)
-					all[k] = all[k - 1];
-			if (k < n)
-				all[k] = some[i];
-		}
+		for (i = 0; i < got; i++)
+			top_add(&top, &some[i]);
 	}
-	for (i = 0; i < have; i++) {
+	for (i = 0; i < (int)top.have; i++) {
 		memset(&out[i], 0, sizeof(out[i]));
 		out[i].addr = range_at(all[i].off);
 		out[i].size = all[i].bytes;
 		out[i].transfers = all[i].transfers;
 		stats_name_block(&out[i], all[i].off);
 	}
-	return have;
+	return (int)top.have;
 }
 
 /* Upper bound of the bucket below which a share of all waits lie. */

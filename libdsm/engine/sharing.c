@@ -5,6 +5,7 @@
 #include "engine/block.h"
 #include "engine/job.h"
 #include "engine/memory.h"
+#include "util/top.h"
 
 static struct sharing_page *page(size_t off)
 {
@@ -64,22 +65,17 @@ static struct sharing_sum sum_of(size_t off, size_t bytes)
 
 static unsigned int most(struct sharing_sum *out, unsigned int n)
 {
+	struct top top = { .list = out, .size = sizeof(*out), .key = offsetof(struct sharing_sum, misses), .n = n };
 	size_t at, end = job.set.space;
-	unsigned int have = 0, i;
 
 	for (at = memory_next_missed(0, end); at < end; at = memory_next_missed(at + PAGE_BYTES, end)) {
 		const struct sharing_page *p = page(at);
+		const struct sharing_sum one = { at, PAGE_BYTES, p->misses, p->repeated };
 
-		if (!p->misses)
-			continue;
-		for (i = have; i > 0 && out[i - 1].misses < p->misses; i--)
-			if (i < n)
-				out[i] = out[i - 1];
-		if (i < n)
-			out[i] = (struct sharing_sum){ at, PAGE_BYTES, p->misses, p->repeated };
-		have += have < n;
+		if (one.misses)
+			top_add(&top, &one);
 	}
-	return have;
+	return top.have;
 }
 
 unsigned int sharing_serve(size_t off, size_t bytes, struct sharing_sum *out, unsigned int n)

@@ -10,6 +10,7 @@
 #include "heap/heap.h"
 #include "net/net.h"
 #include "util/futex.h"
+#include "util/top.h"
 
 void stats_latency(uint64_t *count_, uint64_t *sum, uint64_t *max, uint64_t *buckets, uint64_t ns)
 {
@@ -129,10 +130,11 @@ int stats_hot_serve(struct hot *out, int n)
 	const struct memory *p = &job.mem;
 	size_t at, end = job.set.space >> PAGE_SHIFT;
 	off_t where = (off_t)job.layout.moves;
-	int have = 0, i;
+	struct top top = { .list = out, .size = sizeof(*out), .key = offsetof(struct hot, transfers) };
 
 	if (n < 1)
 		return -EINVAL;
+	top.n = (unsigned int)n;
 	for (at = 0; at < end; at++) {
 		struct hot h;
 
@@ -147,13 +149,7 @@ int stats_hot_serve(struct hot *out, int n)
 		if (at >= end || !p->moves[at])
 			continue;
 		h = (struct hot){ at << PAGE_SHIFT, PAGE_BYTES, p->moves[at] };
-		for (i = have; i > 0 && out[i - 1].transfers < h.transfers; i--)
-			if (i < n)
-				out[i] = out[i - 1];
-		if (i < n)
-			out[i] = h;
-		if (have < n)
-			have++;
+		top_add(&top, &h);
 	}
-	return have;
+	return (int)top.have;
 }
