@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* check.c - a peer's message: what the transport itself goes by, and the bytes behind it by its type. Pure. */
+/* check.c - a message: what the transport itself goes by, and the bytes behind it by its type. Pure. */
 #include "net/check.h"
 
 size_t net_payload_max(uint8_t type)
@@ -12,6 +12,13 @@ size_t net_payload_max(uint8_t type)
 	case MSG_BYE: return NET_TEXT_MAX;
 	default: return 0;
 	}
+}
+
+int net_check_send(const struct net_config *cfg, uint16_t rank, const struct msg *m, size_t payload)
+{
+	if (rank >= cfg->size)
+		return -EINVAL;
+	return payload > net_payload_max(m->type) ? -EMSGSIZE : 0;
 }
 
 int net_check(const struct net_config *cfg, const struct msg *m, size_t payload)

@@ -330,11 +330,10 @@ int shared_send(struct net *n, uint16_t rank, const struct msg *m, const void *p
 	int err;
 
 	HOOK("send");
-	if (rank >= n->cfg.size)
-		return -EINVAL;
-	if (size > net_payload_max(m->type))
-		return -EMSGSIZE;
-	err = rank == n->cfg.rank ? send_self(n, m, payload, size) : send_peer(&n->peers[rank], m, payload, size);
+	err = net_check_send(&n->cfg, rank, m, size);
+	if (!err)
+		err = rank == n->cfg.rank ? send_self(n, m, payload, size)
+					  : send_peer(&n->peers[rank], m, payload, size);
 	if (err)
 		return err;
 	shared_count(&n->count.sent, 1);

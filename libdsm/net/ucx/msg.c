@@ -106,10 +106,9 @@ int ucx_send(struct net *n, uint16_t rank, const struct msg *m, const void *payl
 	int err;
 
 	HOOK("send");
-	if (rank >= n->cfg.size)
-		return -EINVAL;
-	if (size > net_payload_max(m->type))
-		return -EMSGSIZE;
+	err = net_check_send(&n->cfg, rank, m, size);
+	if (err)
+		return err;
 	if (rank == n->cfg.rank)
 		return send_self(n, m, payload, size);
 	if (size > OUT_SMALL) {

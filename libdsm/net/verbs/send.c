@@ -405,12 +405,10 @@ int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *pa
 	struct peer *p;
 	struct buf *lent;
 	struct out *o;
-	int err = 0;
+	int err = net_check_send(&n->cfg, rank, m, size);
 
-	if (rank >= n->cfg.size)
-		return -EINVAL;
-	if (size > net_payload_max(m->type))
-		return -EMSGSIZE;
+	if (err)
+		return err;
 	p = &n->peers[rank];
 	if (rank != n->cfg.rank) {
 		if (atomic_load(&p->state) == PEER_NONE)
