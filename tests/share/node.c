@@ -3,12 +3,7 @@
  * node.c - a node of the tests of librshare over real queue pairs; tests/share/run starts it in guests.
  *
  *   node serve              own the device, serve until the process is killed
- *   node own                own the device, do nothing
  *   node test HOST TEST...  run tests against the server at HOST; the last line is "N passed, N failed"
- *
- * Services of the server: ECHO sends each message back; SINK counts messages in order; STUCK posts no receive; MEMORY sends
- * the address of an exported buffer and then echoes; REPORT answers each message with what SINK has counted, and the owner's
- * figures.
  */
 #include <errno.h>
 #include <poll.h>
@@ -16,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,174 +20,11 @@
 #include "share/owner.h"
 
 #include "events.h"
-
-enum { ECHO = 1, SINK, STUCK, MEMORY, REPORT, SERVICES };
-
-#define SLOT 4096u /* bytes of a receive buffer of the server */
-#define SLOTS 4
-#define BIG (1u << 20)
-
-struct report {
-	uint64_t messages, bytes, out_of_order, closed, broken;
-	struct rshare_info info;
-};
+#include "node.h"
 
 static struct rshare *r;
 static unsigned int passed, failed;
 static const char *host;
-
-static void must(int err, const char *what)
-{
-	if (err >= 0)
-		return;
-	fprintf(stderr, "%s: %s\n", what, strerror(-err));
-	exit(1);
-}
-
-static void open_node(enum rshare_role role, uint32_t connections, uint64_t pool)
-{
-	struct rshare_config c;
-	char why[RSHARE_WHY_MAX];
-
-	rshare_config_init(&c);
-	c.role = role;
-	c.connections = connections;
-	c.pool = pool;
-	c.remote = 1;
-	c.key = 42;
-	if (getenv("SHARE_PORT"))
-		c.port = (uint16_t)atoi(getenv("SHARE_PORT"));
-	c.name = getenv("SHARE_NAME");
-	if (rshare_open(NULL, &c, &r, why) < 0) {
-		fprintf(stderr, "rshare_open: %s\n", why);
-		exit(1);
-	}
-}
-
-/* ---- the server ----------------------------------------------------------------------------- */
-
-struct session {
-	struct rshare_conn *c;
-	struct rshare_listener *l;
-	unsigned int service;
-	char *buf; /* SLOTS receive buffers; cookies are their numbers */
-	size_t slot;
-	uint32_t next;
-};
-
-static struct report counted;
-static struct rshare_remote exported;
-static int epoll_fd;
-
-static void watch(struct session *s, int fd)
-{
-	struct epoll_event e = { .events = EPOLLIN, .data.ptr = s };
-
-	must(fd, "fd");
-	must(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &e) ? -errno : 0, "epoll_ctl");
-}
-
-static void post(struct session *s, uint64_t slot)
-{
-	rshare_recv(s->c, s->buf + slot * s->slot, s->slot, slot);
-}
-
-static void session_begin(struct session *listener, struct rshare_conn *c)
-{
-	struct session *s = calloc(1, sizeof(*s));
-
-	s->c = c;
-	s->service = listener->service;
-	s->slot = s->service == MEMORY ? BIG : SLOT;
-	if (s->service != STUCK) {
-		s->buf = rshare_get(r, SLOTS * s->slot);
-		if (!s->buf)
-			must(-ENOMEM, "rshare_get");
-		for (uint64_t i = s->service == MEMORY; i < SLOTS; i++)
-			post(s, i);
-	}
-	if (s->service == MEMORY) { /* slot 0 sends the address */
-		memcpy(s->buf, &exported, sizeof(exported));
-		rshare_send(c, s->buf, sizeof(exported), 0);
-	}
-	watch(s, rshare_fd(c));
-}
-
-static void on_message(struct session *s, const struct rshare_event *e)
-{
-	char *at = s->buf + e->cookie * s->slot;
-	uint32_t number;
-
-	if (s->service == SINK) {
-		memcpy(&number, at, sizeof(number));
-		counted.out_of_order += number != s->next++;
-		counted.messages++;
-		counted.bytes += e->size;
-		post(s, e->cookie);
-		return;
-	}
-	if (s->service == REPORT) {
-		rshare_get_info(r, &counted.info);
-		memcpy(at, &counted, sizeof(counted));
-		rshare_send(s->c, at, sizeof(counted), e->cookie);
-		return;
-	}
-	rshare_send(s->c, at, e->size, e->cookie);
-}
-
-static void session_events(struct session *s)
-{
-	struct rshare_event e[16];
-	int i, n;
-
-	while ((n = rshare_poll(s->c, e, 16)) > 0)
-		for (i = 0; i < n; i++) {
-			if (e[i].type == RSHARE_RECEIVED && !e[i].status)
-				on_message(s, &e[i]);
-			if (e[i].type == RSHARE_SENT && !e[i].status)
-				post(s, e[i].cookie);
-			if (e[i].type == RSHARE_CLOSED) {
-				*(e[i].status ? &counted.broken : &counted.closed) += 1;
-				rshare_disconnect(s->c, 0);
-				rshare_put(r, s->buf);
-				free(s);
-				return;
-			}
-		}
-}
-
-static void serve(void)
-{
-	struct session listener[SERVICES] = { { NULL } };
-	struct epoll_event e[32];
-	struct rshare_conn *c;
-	char *memory;
-	int i, n;
-
-	open_node(RSHARE_OWNER, 2048, 64u << 20);
-	memory = rshare_get(r, BIG);
-	must(rshare_export(r, memory, BIG, &exported), "rshare_export");
-	epoll_fd = epoll_create1(0);
-	for (i = 1; i < SERVICES; i++) {
-		listener[i].service = (unsigned int)i;
-		must(rshare_listen(r, (uint32_t)i, &listener[i].l), "rshare_listen");
-		watch(&listener[i], rshare_listener_fd(listener[i].l));
-	}
-	puts("serving");
-	fflush(stdout);
-	for (;;) {
-		n = epoll_wait(epoll_fd, e, 32, -1);
-		for (i = 0; i < n; i++) {
-			struct session *s = e[i].data.ptr;
-
-			if (s->c)
-				session_events(s);
-			else
-				while (!rshare_accept(s->l, &c))
-					session_begin(s, c);
-		}
-	}
-}
 
 /* ---- what tests share ------------------------------------------------------------------------ */
 
@@ -448,7 +279,7 @@ static pid_t attach(void (*body)(void))
 
 	if (pid)
 		return pid;
-	open_node(RSHARE_CLIENT, 64, 4u << 20);
+	r = node_open(RSHARE_CLIENT, 64, 4u << 20);
 	passed = failed = 0;
 	body();
 	exit(failed != 0);
@@ -524,7 +355,7 @@ static void test_processes(void)
 /* The owner is another process, and is killed. */
 static void child_own(void)
 {
-	open_node(RSHARE_OWNER, 64, 4u << 20);
+	r = node_open(RSHARE_OWNER, 64, 4u << 20);
 	for (;;)
 		pause();
 }
@@ -595,7 +426,7 @@ static void test_liar(void)
 
 	setenv("SHARE_NAME", "liar", 1);
 	setenv("SHARE_PORT", "18802", 1);
-	open_node(RSHARE_OWNER, 64, 4u << 20);
+	r = node_open(RSHARE_OWNER, 64, 4u << 20);
 	c = dial(ECHO, 0);
 	check("it works", echo_small(c));
 	usleep(200000); /* the owner's thread sleeps: its queue pair is ours */
@@ -642,11 +473,11 @@ int main(int argc, char **argv)
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
 	if (argc == 2 && !strcmp(argv[1], "serve"))
-		serve();
+		node_serve();
 	if (argc < 3 || strcmp(argv[1], "test"))
 		return 2;
 	host = argv[2];
-	open_node(RSHARE_OWNER, 1100, 32u << 20);
+	r = node_open(RSHARE_OWNER, 1100, 32u << 20);
 	for (unsigned int i = 0; i < n; i++)
 		for (int k = argc == 3 ? 2 : 3; k < argc; k++)
 			if (argc == 3 || !strcmp(argv[k], tests[i].name)) {
