@@ -377,7 +377,7 @@ static int echo_begin(struct rank *r, const struct region *g, struct range_call 
 	m.type = MSG_ECHO;
 	m.dst = home;
 	m.home = 0;
-	WRITE_ONCE(r->slots[c->slot].echo, 1);
+	WRITE_ONCE(r->slots[c->slot].object, m.object);
 	ask_note(&r->slots[c->slot].ask, &m);
 	pool_begin();
 	lane_send_to(r->conn, m.dst, &m);
@@ -393,7 +393,6 @@ static int echo(struct rank *r, const struct region *g, struct range_call *c)
 		err = question_wait(r, c);
 	if (err)
 		return err;
-	WRITE_ONCE(r->slots[c->slot].echo, 0);
 	err = status_of(&r->slots[c->slot]);
 	question_end(r, c);
 	return err;

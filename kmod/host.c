@@ -337,6 +337,14 @@ static u32 imm_of(const struct msg *m)
 		imm_of_slot(m->req_slot);
 }
 
+/* An answer to the slot's question, of who was asked; once. */
+static bool is_echo(struct slot *s, const struct msg *m)
+{
+	bool last;
+
+	return (u8)READ_ONCE(s->ask) == MSG_ECHO && ask_answer(&s->ask, m, &last);
+}
+
 void host_landed(struct rank *r, u16 from, u32 imm)
 {
 	struct msg m = {
@@ -353,13 +361,11 @@ void host_landed(struct rank *r, u16 from, u32 imm)
 
 	count(r->messages_in, 1);
 	m.object = READ_ONCE(r->slots[m.req_slot].object);
-	if (imm & IMM_VALID && imm & IMM_ECHO && READ_ONCE(r->slots[m.req_slot].echo) &&
-	    test_bit(m.req_slot, r->slot_used)) {
-		WRITE_ONCE(r->slots[m.req_slot].echo, 0);
-		WRITE_ONCE(r->slots[m.req_slot].ask, 0);
+	if (imm & IMM_VALID && imm & IMM_ECHO && test_bit(m.req_slot, r->slot_used) &&
+	    is_echo(&r->slots[m.req_slot], &m))
 		slot_complete(r, m.req_slot, 0, 0);
-	} else if (imm & IMM_ECHO || !(imm & IMM_VALID) || !test_bit(m.req_slot, r->slot_used) ||
-		   wire_check(&m, &r->limits))
+	else if (imm & IMM_ECHO || !(imm & IMM_VALID) || !test_bit(m.req_slot, r->slot_used) ||
+		 wire_check(&m, &r->limits))
 		host_bad(r, &m);
 	else
 		run_message(r, &m);

@@ -67,7 +67,6 @@ struct slot {
 	s16 status;
 	u8 nobody;                  /* nobody waits: a prefetch, or its thread was killed; the answer frees the slot */
 	u8 want;                    /* protection that was asked for */
-	u8 echo;                    /* an echo was asked for */
 	const struct mm_struct *mm; /* of who asks: a name, nothing else; NULL: a worker */
 	u64 ask;                    /* core/ask.h */
 };

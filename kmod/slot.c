@@ -29,7 +29,6 @@ static void begin(struct rank *r, unsigned int slot)
 	struct slot *s = slot_at(r, slot);
 
 	WRITE_ONCE(s->nobody, slot >= SYNC_SLOTS && slot < SLOTS);
-	WRITE_ONCE(s->echo, 0);
 	WRITE_ONCE(s->mm, current->mm);
 }
 
