@@ -5,12 +5,13 @@
  *
  * A thread may also leave its handler by siglongjmp(3), and make another call, or end. Its request is then given up: what comes of
  * it, a lock or a turn, is given back by a worker; the pins of a range that it has not pinned to the end go at once. The end of a
- * process calls park_leave(). The end of a single thread is found when another parks a call.
+ * process calls park_leave(). Modules are not told of the end of a single thread: while calls are parked, a worker looks for it.
  *
  * The handler itself may make calls. A wait for a lock is then given up as well, and begins anew when the handler has returned. Other
  * requests must not be made twice: an arrival at a barrier, an addition, a wait for a condition, which has released its mutex. They
  * stay parked if the new call may be the handler's: its stack pointer is below that of the parked call, or on the thread's signal
  * stack. If the thread has left such a request and makes its next call from deeper on its stack, a later call gives the request up.
+ * A thread that has PARKED_MAX calls parked parks no more: the next signal waits until its call ends.
  *
  * A call that is given up counts as inside its rank until its last answer has come, or the rank dies. Its entry in the slot's
  * queue queues the work once (`queued`); the worker takes the entry out, under the queue's lock, before it does anything.
@@ -19,6 +20,7 @@
 #include <linux/ptrace.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task_stack.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 
 #include "park.h"
@@ -87,7 +89,8 @@ static bool undo(u8 op, struct msg *m)
 	switch (op) {
 	case SOP_RDLOCK: m->op = SOP_RDUNLOCK; break;
 	case SOP_WRLOCK: m->op = SOP_WRUNLOCK; break;
-	case SOP_WAIT: m->op = SOP_POST; break;
+	case SOP_WAIT:
+	case SOP_TRYWAIT: m->op = SOP_POST; break;
 	case SOP_ENQUEUE: m->op = SOP_SIGNAL; break; /* another is to have it */
 	default: return false;
 	}
@@ -175,15 +178,38 @@ static void give_up_all(struct list_head *calls)
 /* ---- calls that are made again --------------------------------------------------------------- */
 
 #define PARKED_MAX 8u /* of a thread, whose handlers are interrupted, too */
+#define LOOK_EVERY (HZ / 10)
 
+/* The first thread of a process stays, as a zombie, until the last has ended. */
 static bool has_ended(const struct parked *p)
 {
+	const struct task_struct *t;
 	bool has;
 
 	rcu_read_lock();
-	has = !pid_task(p->thread, PIDTYPE_PID);
+	t = pid_task(p->thread, PIDTYPE_PID);
+	has = !t || READ_ONCE(t->exit_state);
 	rcu_read_unlock();
 	return has;
+}
+
+static void look_for_ended(struct work_struct *work)
+{
+	struct rank *r = container_of(to_delayed_work(work), struct rank, parked_look);
+	struct parked *p, *next;
+	LIST_HEAD(left);
+
+	if (!rank_enter(r))
+		return;
+	spin_lock(&r->parked_lock);
+	list_for_each_entry_safe(p, next, &r->parked, list)
+		if (has_ended(p))
+			list_move(&p->list, &left);
+	if (!list_empty(&r->parked))
+		queue_delayed_work(dsm_wq, &r->parked_look, LOOK_EVERY);
+	spin_unlock(&r->parked_lock);
+	give_up_all(&left);
+	rank_exit(r);
 }
 
 static struct parked *parked_new(struct rank *r, void __user *arg)
@@ -199,19 +225,22 @@ static struct parked *parked_new(struct rank *r, void __user *arg)
 	return p;
 }
 
-static void list_it(struct rank *r, struct parked *p)
+static bool list_it(struct rank *r, struct parked *p)
 {
-	struct parked *other, *next;
-	unsigned int mine = 1;
-	LIST_HEAD(left);
+	const struct parked *other;
+	unsigned int mine = 0;
 
 	spin_lock(&r->parked_lock);
-	list_for_each_entry_safe(other, next, &r->parked, list)
-		if (has_ended(other) || (other->thread == p->thread && ++mine > PARKED_MAX))
-			list_move(&other->list, &left);
-	list_add(&p->list, &r->parked);
+	list_for_each_entry(other, &r->parked, list)
+		mine += other->thread == p->thread;
+	if (mine < PARKED_MAX) {
+		list_add(&p->list, &r->parked);
+		queue_delayed_work(dsm_wq, &r->parked_look, LOOK_EVERY);
+	}
 	spin_unlock(&r->parked_lock);
-	give_up_all(&left);
+	if (mine >= PARKED_MAX)
+		forget(p);
+	return mine < PARKED_MAX;
 }
 
 bool park(struct rank *r, const struct call *c, void __user *arg)
@@ -221,8 +250,7 @@ bool park(struct rank *r, const struct call *c, void __user *arg)
 	if (!p)
 		return false;
 	p->call = *c;
-	list_it(r, p);
-	return true;
+	return list_it(r, p);
 }
 
 bool park_range(struct rank *r, const struct range_call *c, void __user *arg)
@@ -233,8 +261,7 @@ bool park_range(struct rank *r, const struct range_call *c, void __user *arg)
 		return false;
 	p->is_range = true;
 	p->range = *c;
-	list_it(r, p);
-	return true;
+	return list_it(r, p);
 }
 
 /* Does it do no harm to give it up and to make it again? */
@@ -321,6 +348,28 @@ void park_leave(struct rank *r, const struct mm_struct *mm)
 	spin_unlock(&r->parked_lock);
 	give_up_all(&left);
 	rank_exit(r);
+}
+
+void park_show(struct seq_file *f, struct rank *r)
+{
+	const struct parked *p;
+
+	spin_lock(&r->parked_lock);
+	list_for_each_entry(p, &r->parked, list)
+		seq_printf(f, "  call of thread %d, parked\n", pid_nr(p->thread));
+	spin_unlock(&r->parked_lock);
+}
+
+void park_init(struct rank *r)
+{
+	spin_lock_init(&r->parked_lock);
+	INIT_LIST_HEAD(&r->parked);
+	INIT_DELAYED_WORK(&r->parked_look, look_for_ended);
+}
+
+void park_stop(struct rank *r)
+{
+	cancel_delayed_work_sync(&r->parked_look);
 }
 
 void park_free(struct rank *r)

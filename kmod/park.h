@@ -5,13 +5,16 @@
 
 #include "rank.h"
 
-/* A signal interrupts a call, which its thread will make again. False: no memory. */
+void park_init(struct rank *r);
+/* A signal interrupts a call, which its thread will make again. False: no memory, or too many of this thread. */
 bool park(struct rank *r, const struct call *c, void __user *arg);
 bool park_range(struct rank *r, const struct range_call *c, void __user *arg);
 /* The thread makes a call: the one that it was making? Others that it has left are given up. */
 bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct call *c);
 bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg, struct range_call *c);
 void park_leave(struct rank *r, const struct mm_struct *mm); /* nobody runs in that memory any more */
-void park_free(struct rank *r);                              /* nobody is inside any more */
+void park_stop(struct rank *r);                              /* nobody is inside any more */
+void park_free(struct rank *r);                              /* then */
+void park_show(struct seq_file *f, struct rank *r);
 
 #endif

@@ -159,23 +159,36 @@ static void show_busy(struct seq_file *f, struct rank *r)
 	}
 }
 
+static void show_slots(struct seq_file *f, struct rank *r)
+{
+	unsigned long i;
+
+	for_each_set_bit(i, r->slot_used, ALL_SLOTS) {
+		const struct slot *s = slot_at(r, i);
+
+		if (!s)
+			continue;
+		seq_printf(f, "  slot %lu%s", i, READ_ONCE(s->nobody) ? " (nobody waits)" : "");
+		if (i < SLOTS) {
+			seq_printf(f, ", object %#x", s->object);
+			show_block(f, r, s->object);
+		} else {
+			seq_puts(f, ", synchronisation");
+		}
+		seq_putc(f, '\n');
+	}
+}
+
 int ranks_show(struct seq_file *f, void *unused)
 {
 	struct rank *r;
-	unsigned int i;
 
 	mutex_lock(&ranks_lock);
 	list_for_each_entry(r, &ranks, list) {
 		seq_printf(f, "rank %u of %u, job %x%s, %d for a worker\n", r->me, r->size, r->job,
 			   r->dead ? ", dead" : "", atomic_read(&r->later));
-		for (i = 0; i < SLOTS; i++) {
-			if (!test_bit(i, r->slot_used))
-				continue;
-			seq_printf(f, "  slot %u%s, object %#x", i, r->slots[i].nobody ? " (nobody waits)" : "",
-				   r->slots[i].object);
-			show_block(f, r, r->slots[i].object);
-			seq_putc(f, '\n');
-		}
+		show_slots(f, r);
+		park_show(f, r);
 		show_busy(f, r);
 		if (!mutex_trylock(&r->stop_lock)) {
 			seq_puts(f, "  is being stopped\n");
@@ -350,8 +363,7 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	mutex_init(&r->region_lock);
 	mutex_init(&r->stop_lock);
 	spin_lock_init(&r->lost_lock);
-	spin_lock_init(&r->parked_lock);
-	INIT_LIST_HEAD(&r->parked);
+	park_init(r);
 	for (i = 0; i < STRIPES; i++)
 		spin_lock_init(&r->stripes[i]);
 	r->states = kvcalloc(chunks, sizeof(*r->states), GFP_KERNEL_ACCOUNT);
@@ -492,6 +504,7 @@ void rank_stop(struct rank *r)
 		if (!wait_event_timeout(r->empty, !atomic_read(&r->inside), PATIENCE) && r->conn)
 			conn_stop(r->conn);
 		wait_event(r->empty, !atomic_read(&r->inside));
+		park_stop(r);
 		synchronize_rcu_expedited();
 		if (r->conn)
 			conn_close(r->conn);

@@ -88,7 +88,7 @@ struct call {
 	int slot;
 	u16 hold;
 	u8 stage;      /* enum call_stage */
-	bool killable; /* no memory to park it: a signal must wait */
+	bool killable; /* it cannot be parked: a signal must wait */
 };
 
 /* What a placement asks next: the block's manager, the rank that is to be the home, the home that this names (call.c). */
@@ -152,8 +152,9 @@ struct rank {
 	wait_queue_head_t bar_wait;
 	spinlock_t parked_lock;
 	struct list_head parked; /* calls whose threads run signal handlers; park.c */
-	struct conn *conn;       /* NULL: no RDMA */
-	struct rank **here;      /* ranks of this kernel, by number */
+	struct delayed_work parked_look;
+	struct conn *conn;  /* NULL: no RDMA */
+	struct rank **here; /* ranks of this kernel, by number */
 	u64 messages_in, messages_out, steps;
 	long charged; /* for all these tables, and the connections */
 	/* peers that are gone */

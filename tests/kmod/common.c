@@ -354,6 +354,28 @@ void show_ranks(void)
 		fclose(f);
 }
 
+unsigned int listed(const char *what)
+{
+	FILE *f = fopen("/sys/kernel/debug/dsm/ranks", "r");
+	unsigned int n = 0;
+	char line[400];
+
+	while (f && fgets(line, sizeof(line), f))
+		n += !strncmp(line, what, strlen(what));
+	if (f)
+		fclose(f);
+	return n;
+}
+
+bool none_listed(const char *what)
+{
+	double end = now_s() + patience(20);
+
+	while (listed(what) && now_s() < end)
+		usleep(1000);
+	return !listed(what);
+}
+
 int tainted(void)
 {
 	FILE *t = fopen("/proc/sys/kernel/tainted", "r");

@@ -69,8 +69,13 @@ extern __thread volatile bool away_set;
 long long counter(const char *name); /* of /sys/kernel/debug/dsm, -1: none */
 bool nothing_left(double seconds); /* no open file, context, rank, frame or other memory; says what there is, if not */
 bool module_loaded(void);
-void show_counters(void);        /* some of them, on one line */
-void show_ranks(void);           /* what they wait for */
+void show_counters(void); /* some of them, on one line */
+void show_ranks(void);    /* what they wait for */
+/* Lines of that list that begin so, of all ranks; whether there are none, in time. */
+#define LISTED_SLOT "  slot "
+#define LISTED_CALL "  call of thread "
+unsigned int listed(const char *what);
+bool none_listed(const char *what);
 int tainted(void);               /* by what the kernel has complained of; -1: it does not say */
 double patience(double seconds); /* as much longer as KMOD_TEST_SLOW says: on kernels that look at everything */
 double now_s(void);

@@ -6,8 +6,9 @@
  *
  * The same for each kind of call that waits: handlers run, the call ends when the other rank lets it, and has been made once, also
  * if handlers make calls. A handler may also leave by siglongjmp(3), before what its thread has waited for has come, or after; it
- * then comes to others. Operations on ranges wait for the later blocks of a range that is pinned in part; for a request slot, which
- * other threads have until their blocks come; and for the answers to a placement and to an echo, here of a rank that has ended.
+ * then comes to others, whether its thread makes another call or ends. Operations on ranges wait for the later blocks of a range
+ * that is pinned in part; for a request slot, which other threads have until their blocks come; and for the answers to a placement
+ * and to an echo, here of a rank that has ended.
  *
  * Runs in a guest with the module loaded.
  */
@@ -23,6 +24,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define SIGNALS 20u
@@ -250,6 +252,7 @@ static sigjmp_buf out_of_here;
 static volatile sig_atomic_t leaves;
 static bool late; /* it leaves when what its thread has waited for has come */
 static bool busy; /* handlers make a call, too */
+static bool ends; /* the thread that has left ends, and makes no other call */
 
 static void another_call(void)
 {
@@ -315,7 +318,8 @@ static void *call_it(void *arg)
 
 	atomic_store(&both->tid, (unsigned int)gettid());
 	if (goes && sigsetjmp(out_of_here, 1)) {
-		another_call();
+		if (!ends)
+			another_call();
 		atomic_store(&both->ended, 1);
 		return NULL;
 	}
@@ -479,7 +483,7 @@ static void *operate_it(void *arg)
 	if (!goes || !sigsetjmp(out_of_here, 1)) {
 		operate(waiter_fd);
 		expect(!goes, "the handler leaves");
-	} else {
+	} else if (!ends) {
 		range(waiter_fd, DSM_RANGE_PREFETCH, 0, 1, 0); /* another call */
 	}
 	atomic_store(&both->ended, 1);
@@ -594,6 +598,7 @@ static void operates(bool goes)
 	if (atomic_load(&both->failed))
 		_exit(1); /* the thread may never end */
 	pthread_join(thread, NULL);
+	expect(!ends || none_listed(LISTED_CALL), "what was left is given up");
 	if (now->unpinned)
 		check_pins(goes);
 	atomic_store(&both->pinned, 2);
@@ -603,46 +608,33 @@ static void operates(bool goes)
 
 #define ANSWERED 500u
 
-enum made { PLACEMENTS, ECHOES, ADDITIONS };
+enum made { PLACEMENTS, ECHOES, ADDITIONS, TRIES };
 
-static const char *const made_names[] = { "placements", "echoes", "additions" };
+static const char *const made_names[] = { "placements", "echoes", "additions", "attempts at a semaphore" };
 static enum made made;
 static bool left;                     /* handlers leave the operations */
 static volatile sig_atomic_t in_call; /* one is made */
 
-static void count_it(int sig)
+/* What the thread does next is a system call, made for the first time or again. */
+static bool before_call(const ucontext_t *at)
+{
+	static const char instruction[] = "\x0f\x05";
+
+	return !memcmp((const void *)at->uc_mcontext.gregs[REG_RIP], instruction, 2);
+}
+
+/* An attempt that has ended is not left: it may have got something. */
+static void count_it(int sig, siginfo_t *info, void *context)
 {
 	(void)sig;
+	(void)info;
 	if (!in_call)
 		return;
 	atomic_fetch_add(&both->handled, 1);
 	if (busy)
 		another_call();
-	if (left)
+	if (left && (made != TRIES || before_call(context)))
 		siglongjmp(out_of_here, 1);
-}
-
-/* Of all ranks. */
-static unsigned int slots_in_use(void)
-{
-	FILE *f = fopen("/sys/kernel/debug/dsm/ranks", "r");
-	unsigned int n = 0;
-	char line[256];
-
-	while (f && fgets(line, sizeof(line), f))
-		n += !strncmp(line, "  slot ", 7);
-	if (f)
-		fclose(f);
-	return n;
-}
-
-static bool slots_come_back(void)
-{
-	double end = now_s() + patience(20);
-
-	while (slots_in_use() && now_s() < end)
-		usleep(10000);
-	return !slots_in_use();
 }
 
 /* The object is rank 1's. *was: before. */
@@ -653,6 +645,21 @@ static int add(int fd, uint64_t value, uint64_t *was)
 
 	*was = c.result;
 	return err;
+}
+
+/* 0: it has got it; -EAGAIN: another has. */
+static int try_it(int fd)
+{
+	struct dsm_ioc_call c = SYNC(SOP_TRYWAIT, .object = atomic_load(&both->object));
+
+	return ioctl(fd, DSM_IOC_CALL, &c) ? -errno : c.status;
+}
+
+static int give_it_back(int fd)
+{
+	struct dsm_ioc_call c = SYNC(SOP_POST, .object = atomic_load(&both->object), .value = 1);
+
+	return ioctl(fd, DSM_IOC_CALL, &c) ? errno : -c.status;
 }
 
 static int operate_on(int fd, unsigned int page)
@@ -667,9 +674,13 @@ static int operate_on(int fd, unsigned int page)
 	in_call = 1;
 	if (made == ADDITIONS)
 		err = add(fd, 1, &was);
+	else if (made == TRIES)
+		err = try_it(fd);
 	else
 		err = range(fd, made == PLACEMENTS ? DSM_RANGE_PLACE : DSM_RANGE_ECHO, page, 1, 0) ? errno : 0;
 	in_call = 0;
+	if (made == TRIES)
+		err = !err ? give_it_back(fd) : err == -EAGAIN ? 0 : -err;
 	return err;
 }
 
@@ -677,39 +688,48 @@ static int operate_on(int fd, unsigned int page)
  * Operations that end by themselves, while signals come all the time: each is made once, as if there had been none. If handlers
  * leave them, the answers free the slots.
  */
-static void is_disturbed(bool additions)
+static void is_disturbed(bool unused)
 {
 	const struct itimerval tick = { { 0, 300 }, { 0, 300 } }, none = { { 0, 0 }, { 0, 0 } };
-	struct sigaction sa = { .sa_handler = count_it };
+	struct sigaction sa = { .sa_sigaction = count_it, .sa_flags = SA_SIGINFO };
 	int fd = job_join(j, 0), err = 0;
 	uint64_t sum = ANSWERED;
 	unsigned int i;
 
+	(void)unused;
 	waiter_fd = fd;
 	expect(fd >= 0 && reached(&both->pinned, 1), "a job of two ranks");
 	sigaction(SIGALRM, &sa, NULL);
 	setitimer(ITIMER_REAL, &tick, NULL);
-	for (i = 0; i < ANSWERED && !err; i++)
+	for (i = 0; i < ANSWERED && !err; i++) {
 		err = operate_on(fd, 2 * i + 1);
+		if (made == TRIES)
+			range(fd, DSM_RANGE_PREFETCH, 0, 1,
+			      0); /* another call: the same would go on with what was left */
+	}
 	setitimer(ITIMER_REAL, &none, NULL);
 	expect(!err, "each is made");
-	expect(!additions || (!add(fd, 0, &sum) && sum == ANSWERED), "each is made once");
+	expect(made != ADDITIONS || (!add(fd, 0, &sum) && sum == ANSWERED), "each is made once");
 	expect(atomic_load(&both->handled) > 0, "signals have come");
 	range(fd, DSM_RANGE_PREFETCH, 0, 1, 0); /* another call, should the last have been left */
-	expect(slots_come_back(), "the slots are free");
+	expect(none_listed(LISTED_SLOT), "the slots are free");
+	if (made == TRIES)
+		expect(!try_it(fd) && try_it(fd) == -EAGAIN, "all is given back");
 	atomic_store(&both->ended, 1);
 	fflush(stdout);
 	_exit(0);
 }
 
-static void answers(bool additions)
+static void answers(bool unused)
 {
-	struct dsm_ioc_call object = { .home = 1, .value2 = (uint64_t)SYNC_ATOMIC << 32 };
+	const uint64_t kind = made == TRIES ? SYNC_SEM : SYNC_ATOMIC;
+	struct dsm_ioc_call object = { .home = 1, .value = made == TRIES, .value2 = kind << 32 };
 	int fd = job_join(j, 1);
 	unsigned int i;
 
+	(void)unused;
 	expect(fd >= 0, "a job of two ranks");
-	expect(!additions || (call(fd, &object, &object) && !object.status), "an object is made");
+	expect(made < ADDITIONS || (call(fd, &object, &object) && !object.status), "an object is made");
 	atomic_store(&both->object, (unsigned int)object.result);
 	for (i = 0; i < ANSWERED && made == ECHOES; i++) /* what is not there is no echo */
 		*(volatile unsigned int *)(JOB_BASE + (2 * i + 1) * PAGE) = WRITTEN;
@@ -771,6 +791,9 @@ static bool waits_for(const struct kind *k)
 	late = true;
 	ok = ok && two_ranks(calls, lets, true, false);
 	late = false;
+	ends = true;
+	ok = ok && two_ranks(calls, lets, true, false);
+	ends = false;
 	printf("%s that a handler leaves: %s\n", k->name, ok ? "others get it" : "FAILED");
 	return ok;
 }
@@ -784,6 +807,10 @@ static bool operation(const struct operation *o)
 		ok = two_ranks(operates, keeps, false, o->rdma);
 	if (ok && o->ways & LEAVES)
 		ok = two_ranks(operates, keeps, true, o->rdma);
+	ends = true;
+	if (ok && o->ways & LEAVES && !o->full)
+		ok = two_ranks(operates, keeps, true, o->rdma);
+	ends = false;
 	printf("%s: %s\n", o->name, ok ? "handlers ran while it was waited for" : "FAILED");
 	return ok;
 }
@@ -798,7 +825,7 @@ static bool disturbed(enum made what_is_made, enum handlers handlers)
 	made = what_is_made;
 	left = handlers == LEAVE;
 	busy = handlers == CALL;
-	ok = two_ranks(is_disturbed, answers, made == ADDITIONS, true);
+	ok = two_ranks(is_disturbed, answers, false, true);
 	busy = false;
 	printf("%s %s %u signals: %s\n", made_names[made], how[handlers], atomic_load(&both->handled),
 	       ok ? "ok" : "FAILED");
@@ -827,5 +854,6 @@ int main(void)
 	ok = ok && disturbed(PLACEMENTS, COUNT) && disturbed(ECHOES, COUNT);
 	ok = ok && disturbed(PLACEMENTS, LEAVE) && disturbed(ECHOES, LEAVE);
 	ok = ok && disturbed(ADDITIONS, COUNT) && disturbed(ADDITIONS, CALL);
+	ok = ok && disturbed(TRIES, LEAVE);
 	return ok ? 0 : 1;
 }

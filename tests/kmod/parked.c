@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * parked.c - calls that dsm.ko keeps while their threads run signal handlers (kmod/park.c), and that no thread comes back for.
+ *
+ * A thread leaves its wait for a condition by siglongjmp(3), and makes its next calls from deeper on its stack, where a handler's
+ * could be: the call is kept. With a call from higher up it is given up, and nobody stands in line for the condition; also if that was
+ * signalled and destroyed before. A thread whose handlers wait in calls, and are interrupted in turn, has PARKED_MAX calls
+ * parked at the most. The signal after those waits, and each call is made once.
+ *
+ * One rank, in a guest with the module loaded.
+ */
+#include "core/sync.h"
+#include "tests/kmod/common.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PARKED_MAX 8u /* as kmod/park.c has it */
+
+static struct job *j;
+static _Atomic unsigned int *failed;
+static int fd;
+static uint32_t condition;
+static _Atomic unsigned int tid, handled, made;
+
+static bool expect(bool is, const char *what)
+{
+	if (!is) {
+		printf("FAILED: %s (%s)\n", what, strerror(errno));
+		show_ranks();
+		fflush(stdout);
+		atomic_fetch_add(failed, 1);
+		_exit(1); /* threads may wait for ever */
+	}
+	return is;
+}
+
+static bool reached(const _Atomic unsigned int *n, unsigned int wanted)
+{
+	double end = now_s() + patience(20);
+
+	while (atomic_load(n) < wanted && now_s() < end)
+		usleep(500);
+	return atomic_load(n) >= wanted;
+}
+
+/* The object's status, which is negative, or the value that was created. */
+static int64_t call(struct dsm_ioc_call c)
+{
+	if (ioctl(fd, DSM_IOC_CALL, &c))
+		return -errno;
+	return c.status ? c.status : (int64_t)c.result;
+}
+
+static int64_t on_condition(uint8_t op)
+{
+	return call((struct dsm_ioc_call){ .call = DSM_CALL_SYNC, .op = op, .object = condition });
+}
+
+/* With so many frames of 8 KiB between the caller and the call. */
+__attribute__((noinline)) static int64_t deep(unsigned int frames, int64_t (*what)(void))
+{
+	volatile char frame[8192];
+	int64_t result;
+
+	frame[0] = 0;
+	result = frames ? deep(frames - 1, what) : what();
+	return result + frame[0];
+}
+
+static int64_t wait_for_it(void)
+{
+	return on_condition(SOP_ENQUEUE);
+}
+
+/* A barrier that nobody waits in. */
+static int64_t another_call(void)
+{
+	return call((struct dsm_ioc_call){ .call = DSM_CALL_BARRIER, .object = 1, .value2 = 1 });
+}
+
+static void until_waits(void)
+{
+	expect(reached(&tid, 1), "a thread");
+	until_asleep(&tid);
+}
+
+/* ---- calls that are left --------------------------------------------------------------------- */
+
+static sigjmp_buf out_of_here;
+static _Atomic unsigned int left, go;
+
+static void leave(int sig)
+{
+	(void)sig;
+	siglongjmp(out_of_here, 1);
+}
+
+static void *leaves(void *arg)
+{
+	atomic_store(&tid, (unsigned int)gettid());
+	if (!sigsetjmp(out_of_here, 1))
+		expect(!deep(2, wait_for_it), "the thread leaves its wait");
+	expect(!deep(4, another_call) && !deep(4, another_call), "calls from deeper on the stack");
+	atomic_store(&left, 1);
+	expect(reached(&go, 1), "the other thread");
+	expect(!another_call(), "a call from higher up");
+	atomic_store(&left, 2);
+	reached(&go, 2);
+	return arg;
+}
+
+static void is_left(bool destroyed)
+{
+	struct sigaction sa = { .sa_handler = leave };
+	int64_t name = call((struct dsm_ioc_call){ .value2 = (uint64_t)SYNC_COND << 32 });
+	pthread_t thread;
+
+	expect(name >= 0, "a condition");
+	condition = (uint32_t)name;
+	sigaction(SIGUSR1, &sa, NULL);
+	pthread_create(&thread, NULL, leaves, NULL);
+	until_waits();
+	pthread_kill(thread, SIGUSR1);
+	expect(reached(&left, 1), "the thread goes on");
+	expect(listed(LISTED_CALL) == 1,
+	       "a call that may be a handler's does not give up what it may have interrupted");
+	expect(on_condition(SOP_DESTROY) == -EBUSY, "it is still in line");
+	if (destroyed)
+		expect(!on_condition(SOP_SIGNAL) && !on_condition(SOP_DESTROY),
+		       "a condition is signalled and destroyed");
+	atomic_store(&go, 1);
+	expect(reached(&left, 2), "the thread goes on");
+	expect(none_listed(LISTED_CALL), "what was left is given up");
+	expect(none_listed(LISTED_SLOT), "its slot is free");
+	expect(destroyed || !on_condition(SOP_DESTROY), "nobody is in line");
+	atomic_store(&go, 2);
+	pthread_join(thread, NULL);
+	_exit(0);
+}
+
+/* ---- calls in handlers that interrupt calls -------------------------------------------------- */
+
+/* There are two that arrive. */
+static int64_t arrive(unsigned int barrier)
+{
+	return call((struct dsm_ioc_call){ .call = DSM_CALL_BARRIER, .object = barrier, .threads = 2, .value2 = 1 });
+}
+
+static void arrive_in_next(int sig)
+{
+	const unsigned int n = atomic_fetch_add(&handled, 1) + 1;
+
+	(void)sig;
+	if (n <= PARKED_MAX) {
+		expect(!arrive(n), "a handler's call");
+		atomic_fetch_add(&made, 1);
+	}
+}
+
+static void *arrives(void *arg)
+{
+	atomic_store(&tid, (unsigned int)gettid());
+	expect(!arrive(0), "a call");
+	atomic_fetch_add(&made, 1);
+	return arg;
+}
+
+static void is_limited(bool unused)
+{
+	struct sigaction sa = { .sa_handler = arrive_in_next, .sa_flags = SA_NODEFER };
+	pthread_t thread;
+	unsigned int i;
+
+	(void)unused;
+	sigaction(SIGUSR1, &sa, NULL);
+	pthread_create(&thread, NULL, arrives, NULL);
+	for (i = 1; i <= PARKED_MAX; i++) {
+		until_waits();
+		pthread_kill(thread, SIGUSR1);
+		expect(reached(&handled, i), "a handler runs while its thread waits");
+	}
+	until_waits();
+	pthread_kill(thread, SIGUSR1);
+	usleep(200000);
+	expect(atomic_load(&handled) == PARKED_MAX,
+	       "a signal waits when its thread has parked as many calls as it may");
+	expect(listed(LISTED_CALL) == PARKED_MAX, "the calls are parked");
+	for (i = 0; i <= PARKED_MAX; i++)
+		expect(!arrive(i), "the other arrives");
+	pthread_join(thread, NULL);
+	expect(atomic_load(&made) == PARKED_MAX + 1 && atomic_load(&handled) == PARKED_MAX + 1, "all end");
+	expect(!listed(LISTED_CALL), "nothing is parked");
+	_exit(0);
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+static bool one(const char *name, void (*test)(bool), bool how)
+{
+	pid_t pid;
+	bool ok;
+
+	job_set(j, 1, false);
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		fd = job_join(j, 0);
+		expect(fd >= 0, "a job of one rank");
+		test(how);
+	}
+	ok = job_reap(&pid, 1, 60) && nothing_left(20) && !atomic_load(failed);
+	printf("%s: %s\n", name, ok ? "ok" : "FAILED");
+	return ok;
+}
+
+int main(void)
+{
+	bool ok;
+
+	if (!module_loaded()) {
+		fprintf(stderr, "parked: dsm.ko is not loaded\n");
+		return 77;
+	}
+	j = job_new();
+	failed = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (failed == MAP_FAILED)
+		return 2;
+	ok = one("a call that is left", is_left, false);
+	ok = ok && one("a call that is left, of a condition that was destroyed", is_left, true);
+	ok = ok && one("calls of handlers that are interrupted", is_limited, false);
+	return ok ? 0 : 1;
+}
