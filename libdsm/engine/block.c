@@ -282,17 +282,23 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	uint64_t start;
 	size_t off;
 	bool upgrade, repeated;
+	const int rests = engine_rests;
+	int before = 0;
 
 	if (!range_off(addr, &off))
 		return FAULT_REFUSED;
-	if (engine_depth) {
+	if (engine_depth && !rests) {
 		log_line(
-			"shared memory at %p is touched by a signal handler that interrupted a libdsm call, which is not "
-			"supported (dsm(7), SIGNALS)",
+			"shared memory at %p is touched by a signal handler that interrupted a libdsm call that does not "
+			"sleep, which is not supported (dsm(7), SIGNALS)",
 			addr);
 		return FAULT_REFUSED;
 	}
 	off = r->off + (off - r->off) / r->block_size * r->block_size;
+	if (rests) {
+		before = engine_keep(); /* the sleep may be a cancellation point */
+		engine_rest(0);
+	}
 	engine_enter();
 	HOOK("miss-begin");
 	start = clock_ns();
@@ -313,6 +319,10 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	work_timers(true);
 	HOOK("miss-end");
 	engine_leave();
+	if (rests) {
+		engine_rest(rests);
+		engine_let(before);
+	}
 	return FAULT_SERVED;
 }
 

@@ -4,3 +4,4 @@
 
 __thread int engine_depth __attribute__((tls_model("initial-exec")));
 __thread int engine_cancel __attribute__((tls_model("initial-exec")));
+__thread int engine_rests __attribute__((tls_model("initial-exec")));

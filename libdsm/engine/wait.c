@@ -78,19 +78,26 @@ struct patience {
 	uint32_t *asleep; /* while it may be cancelled: where it is counted as a sleeper */
 };
 
+static void sleep_on(uint32_t *word, uint32_t seen, uint64_t ns)
+{
+	engine_rest(!fault_handling());
+	futex_wait(word, seen, ns);
+	engine_rest(0);
+}
+
 /* A thread may be cancelled in the system call, or just before or after; stop_looking() undoes what be_patient() has done. */
 static void doze(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers, uint64_t ns)
 {
 	int state, type;
 
 	if (!p->point) {
-		futex_wait(word, seen, ns);
+		sleep_on(word, seen, ns);
 		return;
 	}
 	__atomic_store_n(&p->asleep, sleepers, __ATOMIC_RELAXED);
 	pthread_setcancelstate(engine_cancel, &state);
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-	futex_wait(word, seen, ns);
+	sleep_on(word, seen, ns);
 	pthread_setcanceltype(type, &type);
 	pthread_setcancelstate(state, &state);
 	__atomic_store_n(&p->asleep, NULL, __ATOMIC_RELAXED);
@@ -252,6 +259,7 @@ static void stop_looking(void *arg)
 {
 	struct patience *p = arg;
 
+	engine_rest(0);
 	if (p->asleep) {
 		__atomic_fetch_sub(p->asleep, 1, __ATOMIC_SEQ_CST);
 		look(LOOK_AGAIN);

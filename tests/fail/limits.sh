@@ -154,7 +154,13 @@ in_handler() {
 	job 20 "$bin/signals" handler
 	[[ $(status_of 0) == @(135|139) ]] || problem "rank 0 ended with status $(status_of 0)"
 	survivors 0 70
-	says 'is touched by a signal handler that interrupted a libdsm call, which is not supported' 1
+	says 'is touched by a signal handler that interrupted a libdsm call that does not sleep, which is not supported' 1
+}
+
+in_sleep() {
+	mode "$1"
+	ranks=2
+	works "$bin/signals" asleep
 }
 
 between() {
@@ -245,6 +251,7 @@ one refused-enosys refused 38
 one refused-on-one refused_on_one
 for m in rank mprotect; do
 	one "signal-handler-$m" in_handler $m
+	one "signal-asleep-$m" in_sleep $m
 	one "signal-between-$m" between $m
 	one "fork-$m" forked $m
 done

@@ -2,7 +2,8 @@
 /*
  * signals.c - shared memory where it may not be touched.
  *
- *   signals handler    by a signal handler that interrupted a libdsm call: the process ends by SIGSEGV
+ *   signals handler    by a signal handler that interrupted a libdsm call which does not sleep: the process ends by SIGSEGV
+ *   signals asleep     by a handler that interrupted one which sleeps: allowed
  *   signals between    by a handler that interrupted the program itself: allowed
  *   signals fork       by a child: it dies alone
  */
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,15 +22,50 @@
 
 static volatile char *memory;
 static volatile sig_atomic_t came;
+#define AGAIN 5
 static int again;
+
+static void alarm_in(int us, int every)
+{
+	const struct itimerval t = { { 0, every }, { 0, us } };
+
+	setitimer(ITIMER_REAL, &t, NULL);
+}
 
 static void touch(int sig)
 {
 	(void)sig;
 	memory[4096 * (1 + came % 200)] = 1; /* a page that is not there yet */
 	came++;
-	if (again) /* it may have come before the call */
-		alarm(1);
+	if (again) {
+		memory[0] = (char)came;
+		if (came < AGAIN)
+			alarm_in(50000, 0);
+	}
+}
+
+/* The calls return at once: sooner or later, the handler interrupts one. */
+static void busy(dsm_sem_t *s, dsm_sem_t *never)
+{
+	if (dsm_rank())
+		MUST(dsm_sem_wait(never));
+	alarm_in(1000, 1000);
+	for (;;)
+		MUST(dsm_sem_post(s, 1));
+}
+
+static void asleep(dsm_sem_t *s)
+{
+	again = 1;
+	if (dsm_rank() == 0) {
+		alarm_in(200000, 0);
+		MUST(dsm_sem_wait(s));
+	} else if (dsm_rank() == 1) {
+		while (memory[0] < AGAIN)
+			usleep(10000);
+		MUST(dsm_sem_post(s, 1));
+	}
+	MUST(dsm_barrier());
 }
 
 static int in_child(void)
@@ -66,19 +103,21 @@ static void with_child(void)
 
 int main(int argc, char **argv)
 {
-	dsm_sem_t s;
+	dsm_sem_t *s, never;
 
 	if (argc != 2)
 		return 2;
 	memory = join("memory", 1 << 20);
-	MUST(dsm_sem_init(&s, 0));
+	s = (dsm_sem_t *)(memory + 4096 * 201);
+	if (dsm_rank() == 0)
+		MUST(dsm_sem_init(s, 0));
+	MUST(dsm_sem_init(&never, 0));
 	MUST(dsm_barrier());
 	signal(SIGALRM, touch);
 	if (!strcmp(argv[1], "handler")) {
-		again = 1;
-		if (dsm_rank() == 0)
-			alarm(1);
-		MUST(dsm_sem_wait(&s));
+		busy(s, &never);
+	} else if (!strcmp(argv[1], "asleep")) {
+		asleep(s);
 	} else if (!strcmp(argv[1], "between")) {
 		alarm(1);
 		while (!came)
