@@ -294,25 +294,14 @@ static void streams(void)
 	fclose(f);
 }
 
-static void sockets(void)
+/* Memory in two pieces, with a descriptor behind it. */
+static void messages(int from, int to)
 {
 	APART char control[200];
 	APART struct msghdr m;
 	APART struct iovec v[2];
-	APART struct sockaddr_in addr = { .sin_family = AF_INET }, from;
-	APART socklen_t len;
-	APART int pair[2], one = 1, value, fds[2];
-	int udp;
 	struct cmsghdr *c;
-
-	AWAY(pair);
-	check("socketpair", !socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
-	fill(text, PAGE * 8, 2);
-	away(text, PAGE * 8);
-	check("send", send(pair[0], text, PAGE * 8, 0) == (ssize_t)PAGE * 8);
-	away(back, PAGE * 8);
-	check("recv", recv(pair[1], back, PAGE * 8, 0) == (ssize_t)PAGE * 8 && is_filled(back, PAGE * 8, 2));
-	check("recv of nothing", recv(pair[1], back, 10, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+	int passed;
 
 	memset(control, 0, sizeof(control));
 	v[0] = (struct iovec){ text, 10 };
@@ -324,12 +313,12 @@ static void sockets(void)
 	c->cmsg_level = SOL_SOCKET;
 	c->cmsg_type = SCM_RIGHTS;
 	c->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(c), &pair[0], sizeof(int));
+	memcpy(CMSG_DATA(c), &from, sizeof(int));
 	AWAY(v);
 	AWAY(control);
 	AWAY(m);
 	away(text, 2 * PAGE);
-	check("sendmsg", sendmsg(pair[0], &m, 0) == (ssize_t)PAGE + 10);
+	check("sendmsg", sendmsg(from, &m, 0) == (ssize_t)PAGE + 10);
 	memset(control, 0, sizeof(control));
 	v[0] = (struct iovec){ back, PAGE };
 	v[1] = (struct iovec){ odd, PAGE };
@@ -340,16 +329,38 @@ static void sockets(void)
 	AWAY(odd);
 	away(back, PAGE);
 	check("recvmsg",
-	      recvmsg(pair[1], &m, 0) == (ssize_t)PAGE + 10 && is_filled(back, PAGE, 2) &&
-		      !memcmp(odd, text + PAGE, 10));
+	      recvmsg(to, &m, 0) == (ssize_t)PAGE + 10 && is_filled(back, PAGE, 2) && !memcmp(odd, text + PAGE, 10));
 	c = CMSG_FIRSTHDR(&m);
 	check("a descriptor",
 	      c && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof(int)) &&
 		      m.msg_controllen < sizeof(control));
-	memcpy(&value, CMSG_DATA(c), sizeof(value));
-	check("it is open", !close(value));
+	memcpy(&passed, CMSG_DATA(c), sizeof(passed));
+	check("it is open", !close(passed));
+}
+
+static void datagrams(void)
+{
+	APART int pair[2];
+
+	AWAY(pair);
+	check("socketpair", !socketpair(AF_UNIX, SOCK_DGRAM, 0, pair));
+	fill(text, PAGE * 8, 2);
+	away(text, PAGE * 8);
+	check("send", send(pair[0], text, PAGE * 8, 0) == (ssize_t)PAGE * 8);
+	away(back, PAGE * 8);
+	check("recv", recv(pair[1], back, PAGE * 8, 0) == (ssize_t)PAGE * 8 && is_filled(back, PAGE * 8, 2));
+	check("recv of nothing", recv(pair[1], back, 10, MSG_DONTWAIT) == -1 && errno == EAGAIN);
+	messages(pair[0], pair[1]);
 	close(pair[0]);
 	close(pair[1]);
+}
+
+static void addresses(void)
+{
+	APART struct sockaddr_in addr = { .sin_family = AF_INET }, from;
+	APART socklen_t len;
+	APART int one = 1, value;
+	int udp;
 
 	udp = socket(AF_INET, SOCK_DGRAM, 0);
 	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -366,6 +377,7 @@ static void sockets(void)
 	AWAY(addr);
 	check("getsockname", !getsockname(udp, (struct sockaddr *)&addr, &len) && addr.sin_port && len == sizeof(addr));
 	AWAY(addr);
+	fill(text, PAGE, 2);
 	away(text, PAGE);
 	check("sendto", sendto(udp, text, SMALL, 0, (struct sockaddr *)&addr, sizeof(addr)) == (ssize_t)SMALL);
 	memset(back, 0, PAGE);
@@ -378,6 +390,11 @@ static void sockets(void)
 		      is_filled(back, SMALL, 2));
 	check("its sender", from.sin_port == addr.sin_port && !back[SMALL]);
 	close(udp);
+}
+
+static void pipes(void)
+{
+	APART int fds[2], value;
 
 	AWAY(fds);
 	check("pipe", !pipe(fds));
@@ -538,7 +555,9 @@ int main(int argc, char **argv)
 	copies();
 	paths();
 	streams();
-	sockets();
+	datagrams();
+	addresses();
+	pipes();
 	waiting();
 	errors();
 	pthread_mutex_lock(&lock);
