@@ -12,7 +12,8 @@
 #ifndef PTHREAD_SHIM_H
 #define PTHREAD_SHIM_H
 
-#include <dsm.h>
+#include "interpose/next.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -22,7 +23,6 @@
 
 #include <sched.h>
 
-#define EXPORT __attribute__((visibility("default")))
 #define CALLER __builtin_return_address(0)
 
 /* What this process knows of the job; constant once it is active. */
@@ -93,17 +93,6 @@ void nap(unsigned int us);
 
 /* For this library: as malloc() of the program. NULL. */
 void *shared_alloc(size_t size);
-
-/* The next definition of a function, the C library's. Never NULL. */
-void *next_of(const char *name);
-#define NEXT(name)                                                                        \
-	({                                                                                \
-		static __typeof__(&name) next_;                                           \
-		__typeof__(&name) at_ = __atomic_load_n(&next_, __ATOMIC_RELAXED);        \
-		if (!at_)                                                                 \
-			__atomic_store_n(&next_, at_ = next_of(#name), __ATOMIC_RELAXED); \
-		at_;                                                                      \
-	})
 
 /* A message that names what does not work across ranks. ENOSYS. */
 int cannot(const char *what);

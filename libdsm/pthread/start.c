@@ -8,7 +8,6 @@
  */
 #include "shim.h"
 
-#include <dlfcn.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,15 +24,6 @@ static struct {
 	const char *low, *high;
 } code[CODE_MAX];
 static unsigned int codes;
-
-void *next_of(const char *name)
-{
-	void *at = dlsym(RTLD_NEXT, name);
-
-	if (!at)
-		dsm_abort(70, "the C library has no %s()", name);
-	return at;
-}
 
 int cannot(const char *what)
 {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* strings.c - what the C library allocates for the program is in shared memory, as if the program had called malloc(). */
-#define __NO_INLINE__ 1 /* else the headers define getline() themselves, where that is optimised */
 #include "shim.h"
 
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* exec.c - exec(3) with its strings as arguments: the list becomes an array, and the call that of rows.def. */
+#include "wrap.h"
+
 #include <stdarg.h>
 #include <unistd.h>
-
-#include "wrap.h"
 
 /* The number of strings before NULL; the first one, before these, is none of them. */
 static size_t count(va_list ap)

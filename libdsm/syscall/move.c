@@ -7,11 +7,11 @@
  * input from anything else returns with what has come. An error behind the first piece is left to the next call, as by
  * the kernel.
  */
+#include "wrap.h"
+
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "wrap.h"
 
 struct move {
 	int fd;

@@ -5,6 +5,8 @@
  *
  * What is written is copied from the caller's memory first, so that bytes which the kernel leaves alone come back as they were.
  */
+#include "wrap.h"
+
 #include <fcntl.h>
 #include <mqueue.h>
 #include <net/if.h>
@@ -31,8 +33,6 @@
 #include <termios.h>
 #include <time.h>
 #include <utime.h>
-
-#include "wrap.h"
 
 #define ARGS 6
 #define BUFFERS 6
@@ -67,58 +67,23 @@ struct buffer {
 	uint16_t unit;
 };
 
-#define S(a)                    \
-	{                       \
-		STRING, a, 0, 0 \
-	}
-#define SS(a)                    \
-	{                        \
-		STRINGS, a, 0, 0 \
-	}
-#define IOS(a)                        \
+#define BUFFER(way, arg, count, unit) \
 	{                             \
-		STRING_INOUT, a, 0, 0 \
+		way, arg, count, unit \
 	}
-#define OUTS(a, n)                            \
-	{                                     \
-		STRING_OUT, a, COUNT_OF(n), 1 \
-	}
-#define IN(a, size)              \
-	{                        \
-		READ, a, 0, size \
-	}
-#define OUT(a, size)                \
-	{                           \
-		WRITTEN, a, 0, size \
-	}
-#define IO(a, size)                        \
-	{                                  \
-		WRITTEN_ALWAYS, a, 0, size \
-	}
-#define INN(a, unit, n)                    \
-	{                                  \
-		READ, a, COUNT_OF(n), unit \
-	}
-#define OUTN(a, unit, n)                      \
-	{                                     \
-		WRITTEN, a, COUNT_OF(n), unit \
-	}
-#define ION(a, unit, n)                              \
-	{                                            \
-		WRITTEN_ALWAYS, a, COUNT_OF(n), unit \
-	}
-#define OUTR(a, unit, n)                                \
-	{                                               \
-		WRITTEN_BY_RESULT, a, COUNT_OF(n), unit \
-	}
-#define ADDR(a, n)                                  \
-	{                                           \
-		WRITTEN, a, COUNT(ADDR_COUNT, n), 1 \
-	}
-#define STACK                      \
-	{                          \
-		OWN_STACK, 0, 0, 0 \
-	}
+#define S(a) BUFFER(STRING, a, 0, 0)
+#define SS(a) BUFFER(STRINGS, a, 0, 0)
+#define IOS(a) BUFFER(STRING_INOUT, a, 0, 0)
+#define OUTS(a, n) BUFFER(STRING_OUT, a, COUNT_OF(n), 1)
+#define IN(a, size) BUFFER(READ, a, 0, size)
+#define OUT(a, size) BUFFER(WRITTEN, a, 0, size)
+#define IO(a, size) BUFFER(WRITTEN_ALWAYS, a, 0, size)
+#define INN(a, unit, n) BUFFER(READ, a, COUNT_OF(n), unit)
+#define OUTN(a, unit, n) BUFFER(WRITTEN, a, COUNT_OF(n), unit)
+#define ION(a, unit, n) BUFFER(WRITTEN_ALWAYS, a, COUNT_OF(n), unit)
+#define OUTR(a, unit, n) BUFFER(WRITTEN_BY_RESULT, a, COUNT_OF(n), unit)
+#define ADDR(a, n) BUFFER(WRITTEN, a, COUNT(ADDR_COUNT, n), 1)
+#define STACK BUFFER(OWN_STACK, 0, 0, 0)
 
 typedef long words_fn(long, long, long, long, long, long);
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* scratch.c - private memory for the time of a call: on the stack, or mapped. No malloc(): signal handlers call read(2), too. */
-#include <dlfcn.h>
+#include "wrap.h"
+
 #include <string.h>
 #include <sys/mman.h>
-
-#include "wrap.h"
 
 #define ALIGN 512ul            /* direct I/O wants sectors */
 #define STRING_MAX (2ul << 20) /* of exec(3) and system(3): the kernel's limit is 128 KiB */
@@ -19,15 +18,6 @@ struct mapped {
 
 /* Mappings that no call uses: their pages are there. */
 static struct mapped *kept[KEPT];
-
-void *next_of(const char *name)
-{
-	void *at = dlsym(RTLD_NEXT, name);
-
-	if (!at)
-		dsm_abort(70, "the C library has no %s()", name);
-	return at;
-}
 
 /* One that is large enough. The lock-free exchange is what a signal handler may do, too. */
 static struct mapped *take_kept(size_t size)

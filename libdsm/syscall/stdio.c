@@ -6,7 +6,8 @@
  *
  * The library's own buffers are private, because its calls of malloc() are not the program's (libdsm-pthread.so).
  */
-#define __NO_INLINE__ 1 /* else the headers define vprintf() themselves, where that is optimised */
+#include "wrap.h"
+
 #include <err.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,8 +15,6 @@
 #include <string.h>
 #include <syslog.h>
 #include <unistd.h>
-
-#include "wrap.h"
 
 /* Macros of the header. */
 #undef fread_unlocked

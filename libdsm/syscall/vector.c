@@ -3,12 +3,12 @@
  * vector.c - calls with buffers behind pointers in structures: readv(2) and its like, messages of sockets. Each buffer that is away
  * has one private copy for the whole call, as what it transfers may not be divided.
  */
+#include "wrap.h"
+
 #include <limits.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-
-#include "wrap.h"
 
 static bool iov_is_away(const struct iovec *v, int n)
 {

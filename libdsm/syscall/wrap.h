@@ -18,14 +18,14 @@
 #ifndef SYSCALL_WRAP_H
 #define SYSCALL_WRAP_H
 
-#include <dsm.h>
+#include "interpose/next.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define EXPORT __attribute__((visibility("default")))
 #define PIECE (1ul << 20)     /* the most that one copy or pin of read(2) and its like takes */
 #define PIN_FROM (64ul << 10) /* transfers of files pin from this size on: see docs/tuning.md */
 #define ROOM 8192u            /* copies up to this size are on the stack */
@@ -68,16 +68,5 @@ void scratch_free(void *scratch);
 	scratch_init(&s); \
 	pthread_cleanup_push(scratch_free, &s)
 #define SCRATCH_END() pthread_cleanup_pop(1)
-
-/* The next definition of a function, the C library's. Ends the process if there is none. */
-void *next_of(const char *name);
-#define NEXT(name)                                                                        \
-	({                                                                                \
-		static __typeof__(&name) next_;                                           \
-		__typeof__(&name) at_ = __atomic_load_n(&next_, __ATOMIC_RELAXED);        \
-		if (!at_)                                                                 \
-			__atomic_store_n(&next_, at_ = next_of(#name), __ATOMIC_RELAXED); \
-		at_;                                                                      \
-	})
 
 #endif
