@@ -309,6 +309,7 @@ static int start(uint64_t arg)
 	struct live *l = malloc(sizeof(*l));
 	pthread_attr_t attr;
 	sigset_t all, before;
+	cpu_set_t bound;
 	int err;
 
 	if (!l)
@@ -319,6 +320,9 @@ static int start(uint64_t arg)
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, OWN_STACK + STACK_DEFAULT);
+	/* The service thread may run anywhere; what it starts is bound as the rank is. */
+	if (pthread_equal(pthread_self(), job.service) && !sched_getaffinity(getpid(), sizeof(bound), &bound))
+		pthread_attr_setaffinity_np(&attr, sizeof(bound), &bound);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pthread_mutex_lock(&lives_lock); /* l->thread is there before anybody looks for it */
 	err = pthread_create(&l->thread, &attr, body, l);
