@@ -9,8 +9,12 @@
 #include <stdlib.h>
 
 #define ACCOUNTS 64
+#ifndef THREADS
 #define THREADS 6
+#endif
+#ifndef TRANSFERS
 #define TRANSFERS 300
+#endif
 
 struct account {
 	pthread_mutex_t lock;

@@ -11,6 +11,13 @@
 #include <thread>
 #include <vector>
 
+#ifndef THREADS
+#define THREADS 5
+#endif
+#ifndef ENTRIES
+#define ENTRIES 50 // of a thread
+#endif
+
 struct Registry {
 	std::map<std::string, std::unique_ptr<long>> entries;
 	std::mutex lock;
@@ -32,7 +39,7 @@ static int turn;
 
 static void work(int id, int n, std::vector<long> &results)
 {
-	for (int i = 0; i < 50; i++)
+	for (int i = 0; i < ENTRIES; i++)
 		registry.add("entry " + std::to_string(i % 10), i);
 	try {
 		if (id % 2)
@@ -49,7 +56,7 @@ static void work(int id, int n, std::vector<long> &results)
 
 int main()
 {
-	const int n = 5;
+	const int n = THREADS;
 	std::vector<std::thread> threads;
 	std::vector<long> results(n);
 	for (int i = 0; i < n; i++)

@@ -11,9 +11,14 @@
 #include <time.h>
 
 #define ROOM 8
-#define PRODUCERS 3
-#define CONSUMERS 3
+#ifndef THREADS
+#define THREADS 6 /* half of them produce */
+#endif
+#ifndef ITEMS
 #define ITEMS 200 /* of a producer */
+#endif
+#define PRODUCERS (THREADS / 2)
+#define CONSUMERS (THREADS / 2)
 
 struct item {
 	char name[32];

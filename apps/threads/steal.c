@@ -10,8 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifndef THREADS
 #define THREADS 4
+#endif
+#ifndef N
 #define N 40000
+#endif
 #define SMALL 2000
 
 struct task {

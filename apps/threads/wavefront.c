@@ -8,10 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define N 240
-#define BLOCK 40
+#ifndef THREADS
 #define THREADS 4
+#endif
+#ifndef N
+#define N 240 /* a multiple of BLOCK and of THREADS */
+#endif
+#define BLOCK 40
+#ifndef STEPS
 #define STEPS 10
+#endif
 
 static char a[N], b[N];
 static short length[N + 1][N + 1];

@@ -9,8 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifndef THREADS
 #define THREADS 4
+#endif
+#ifndef LINES
 #define LINES 4000
+#endif
 
 struct node {
 	char *word;
