@@ -2,16 +2,22 @@
 /*
  * cache.c - a jemalloc cache for each thread of the owner, and its part of the statistics.
  *
- * A cache lives until its thread ends; cache_stop() leaves it dead.
+ * A cache lives until its thread ends; cache_stop() leaves it dead. When memory runs out, the caches of threads that sleep
+ * have to be emptied, too: what lies in them keeps whole units from other ranks. A thread marks its cache as taken by plain
+ * stores, around each call of jemalloc. Whoever empties the caches closes them first, and membarrier(2) orders the two: either
+ * the thread sees that its cache is closed, or the other sees that it is taken.
  *
  * Locks: caches.lock, the list of caches and what they show of their statistics; around jemalloc's locks.
  */
 #include "heap/cache.h"
 
 #include <jemalloc/jemalloc.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define COUNT_BATCH 64 /* a thread's calls between two updates of the shared statistics */
 
@@ -23,7 +29,9 @@ struct cache {
 	struct cache *next, **link;
 	int flags; /* for mallocx and dallocx */
 	unsigned id;
-	uint32_t flushed; /* caches.flushes when it was flushed last */
+	uint32_t flushed; /* caches.flushes when it was flushed last; by whoever has taken or closed it */
+	bool taken;       /* written by the thread only */
+	bool closed;      /* under caches.lock */
 	bool dead;
 	struct counts counts; /* written by the thread only, atomic; they only grow, bytes modulo 2^64 */
 	struct counts shown;  /* as much of it is in the shared statistics; under caches.lock */
@@ -33,7 +41,8 @@ static struct {
 	struct heap_shared *s;
 	bool prepared; /* the key is there */
 	pthread_key_t key;
-	uint32_t flushes; /* times that memory ran out: each thread then flushes its cache at its next call */
+	bool fences;      /* membarrier(2) works */
+	uint32_t flushes; /* times that memory ran out */
 	pthread_mutex_t lock;
 	struct cache *first;
 	unsigned threads; /* in that list; read without the lock too */
@@ -110,19 +119,39 @@ static struct cache *cache_new(void)
 
 static struct cache *cache_get(void)
 {
-	struct cache *c = mine ? mine : cache_new();
-	uint32_t flushes = __atomic_load_n(&caches.flushes, __ATOMIC_RELAXED);
-
-	if (c->flushed != flushes && !c->dead) {
-		c->flushed = flushes;
-		mallctl("tcache.flush", NULL, NULL, &c->id, sizeof(c->id));
-	}
-	return c;
+	return mine ? mine : cache_new();
 }
 
-int cache_flags(void)
+static void flush(struct cache *c)
 {
-	return cache_get()->flags;
+	c->flushed = __atomic_load_n(&caches.flushes, __ATOMIC_RELAXED);
+	mallctl("tcache.flush", NULL, NULL, &c->id, sizeof(c->id));
+}
+
+int cache_take(void)
+{
+	struct cache *c = cache_get();
+
+	if (c->dead)
+		return c->flags;
+	for (;;) {
+		__atomic_store_n(&c->taken, true, __ATOMIC_RELAXED);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST); /* partner: the membarrier(2) in close_all() */
+		if (!__atomic_load_n(&c->closed, __ATOMIC_ACQUIRE))
+			break;
+		__atomic_store_n(&c->taken, false, __ATOMIC_RELEASE);
+		pthread_mutex_lock(&caches.lock); /* until it is open again */
+		pthread_mutex_unlock(&caches.lock);
+	}
+	if (c->flushed != __atomic_load_n(&caches.flushes, __ATOMIC_RELAXED))
+		flush(c);
+	return c->flags;
+}
+
+void cache_put(void)
+{
+	if (!mine->dead)
+		__atomic_store_n(&mine->taken, false, __ATOMIC_RELEASE);
 }
 
 /* One thread alone counts where everybody looks. Several would pass that cache line around at every call, which took
@@ -149,10 +178,30 @@ void cache_count(unsigned allocations, unsigned frees, uint64_t bytes)
 	}
 }
 
+/* Afterwards, no thread takes a cache, and those that are taken show it. */
+static void close_all(void)
+{
+	struct cache *c;
+
+	for (c = caches.first; c; c = c->next)
+		__atomic_store_n(&c->closed, true, __ATOMIC_RELAXED);
+	syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+}
+
 void cache_flush(void)
 {
+	struct cache *c, *own = cache_get();
+
+	pthread_mutex_lock(&caches.lock);
 	__atomic_fetch_add(&caches.flushes, 1, __ATOMIC_RELAXED);
-	cache_get();
+	if (caches.fences)
+		close_all();
+	for (c = caches.first; c; c = c->next) {
+		if (c == own || (caches.fences && !__atomic_load_n(&c->taken, __ATOMIC_ACQUIRE)))
+			flush(c);
+		__atomic_store_n(&c->closed, false, __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&caches.lock);
 }
 
 void cache_show(void)
@@ -176,6 +225,7 @@ int cache_prepare(void)
 void cache_start(struct heap_shared *s)
 {
 	caches.s = s;
+	caches.fences = !syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
 }
 
 void cache_stop(void)

@@ -14,11 +14,14 @@ void cache_start(struct heap_shared *s);
 /* No other thread is in the heap any more. The caches of threads that live on are emptied here, in their stead. */
 void cache_stop(void);
 
-/* The calling thread's cache, as flags for mallocx() and dallocx(). Made at the first call; without memory, there is none. */
-int cache_flags(void);
+/* The calling thread's cache, as flags for one mallocx() or dallocx(), after which it is put back. Made at the first call;
+ * without memory, there is none. */
+int cache_take(void);
+void cache_put(void);
 /* The calling thread has allocated or freed so often; bytes modulo 2^64. */
 void cache_count(unsigned allocations, unsigned frees, uint64_t bytes);
-/* Memory ran out: empty the calling thread's cache; each other thread empties its own at its next call. */
+/* Memory ran out: empty the caches of all threads. A thread that has taken its own empties it at its next call; without
+ * membarrier(2), each other thread does. */
 void cache_flush(void);
 /* The shared statistics are exact afterwards, but for calls under way. */
 void cache_show(void);

@@ -172,8 +172,11 @@ static void give_back(void *p, unsigned frees)
 	if (usable > HUGE_FROM) {
 		pages_put(&heap.pages, p, usable);
 		__atomic_store_n(&heap.loose, true, __ATOMIC_RELEASE);
+	} else if (usable <= CACHED_MAX) {
+		dallocx(p, cache_take());
+		cache_put();
 	} else {
-		dallocx(p, usable <= CACHED_MAX ? cache_flags() : MALLOCX_TCACHE_NONE);
+		dallocx(p, MALLOCX_TCACHE_NONE);
 	}
 }
 
@@ -216,8 +219,11 @@ static void *arena_alloc(size_t size, int flags, size_t usable)
 {
 	void *p;
 
-	if (usable <= CACHED_MAX)
-		return mallocx(size, flags | cache_flags());
+	if (usable <= CACHED_MAX) {
+		p = mallocx(size, flags | cache_take());
+		cache_put();
+		return p;
+	}
 	wanted = usable + PAGE_BYTES; /* jemalloc adds a page for its "cache-oblivious" placement, used or not */
 	p = mallocx(size, flags | MALLOCX_TCACHE_NONE);
 	wanted = CHUNK_BYTES - 1;
