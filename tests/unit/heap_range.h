@@ -3,6 +3,7 @@
 #ifndef HEAP_RANGE_H
 #define HEAP_RANGE_H
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,9 +38,16 @@ static inline void *map_file(void *at, size_t size)
 static struct units *units;
 static struct units_shape shape;
 
+static pthread_mutex_t units_lock = PTHREAD_MUTEX_INITIALIZER; /* as the first node has one */
+
 static int64_t units_take_here(uint32_t n, uint32_t *used)
 {
-	return units_take(&shape, units, n, RANK, used);
+	int64_t at;
+
+	pthread_mutex_lock(&units_lock);
+	at = units_take(&shape, units, n, RANK, used);
+	pthread_mutex_unlock(&units_lock);
+	return at;
 }
 
 static int units_used_here(uint32_t at, uint32_t n, uint64_t *bits)
@@ -53,7 +61,12 @@ static int units_used_here(uint32_t at, uint32_t n, uint64_t *bits)
 
 static void units_give_here(uint32_t at, uint32_t n)
 {
-	ck_assert_int_eq(units_give(&shape, units, at, n, RANK), 0);
+	int err;
+
+	pthread_mutex_lock(&units_lock);
+	err = units_give(&shape, units, at, n, RANK);
+	pthread_mutex_unlock(&units_lock);
+	ck_assert_int_eq(err, 0);
 }
 
 static const struct heap_source units_here = { units_take_here, units_used_here, units_give_here };
