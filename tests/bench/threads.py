@@ -26,6 +26,9 @@ PROGRAMS = {
 SUITE = {"kdtree": ("{threads} 200", "{threads} 2"), "tasks": ("{threads} 2000000", "{threads} 200000"), "transpose": ("{threads} 1024 40", "{threads} 256 4")}
 LOCKS = {"uncontended": "lock + unlock, uncontended, ns", "section": "contended section, ns",
          "handoff_soon": "hand-off to a thread that waits since 2 us, us", "handoff_late": "the same, since 200 us, us"}
+TRANSFERS = {"clock": "clock_gettime()", "read_1": "read of 1 byte", "read_4k": "read of 4 KiB", "read_16k": "read of 16 KiB", "read_64k": "read of 64 KiB",
+             "read_1m": "read of 1 MiB", "write_4k": "write of 4 KiB", "write_16k": "write of 16 KiB", "write_64k": "write of 64 KiB",
+             "write_1m": "write of 1 MiB", "pipe_48k": "48 KiB into a pipe and back"}
 AIMS = {"uncontended": 1.5, "section": None, "handoff_soon": 2, "handoff_late": 2}
 
 
@@ -75,13 +78,14 @@ def command(program, way, *words):
     return [anl.BUILD / "dsmrun", "-q", "-n", THREADS, "-t", 1, "--nodes", "host" if way == "node" else "rank", program.work / "dsm", *words]
 
 
-def once(program, way, *words):
-    """What the program printed, and the row of main.c."""
+def once(program, way, *words, alone=False):
+    """What the program printed, and the row of main.c. alone: it has one thread, so one rank has nothing to do."""
     _, out, _, _ = program.run(command(program, way, *words), THREADS)
     *lines, last = out.splitlines()
     row = json.loads(last)
     nodes, ranks = {"own": (0, 1), "node": (1, THREADS), "rank": (THREADS, THREADS)}[way]
-    if (row["nodes"], row["ranks"]) != (nodes, ranks) or (row["misses"] > 0) != (way == "rank") or min(row["cpu_us"]) * 100 < max(row["cpu_us"]):
+    if (row["nodes"], row["ranks"]) != (nodes, ranks) or (row["misses"] > 0) != (way == "rank") or \
+            (not alone and min(row["cpu_us"]) * 100 < max(row["cpu_us"])):
         fail("threads: %s: not a run of %s: %s" % (program.name, way, row))
     return program.lines("\n".join(lines)), row
 
@@ -137,6 +141,21 @@ def measure_locks(program, runs):
              "ratios": {s: spread([t[s][row] / t["pthread_mutex"][row] for t in turns]) for s in list(sides)[1:]}} for row in LOCKS]
 
 
+def transfers_once(program, way):
+    out, _ = once(program, way, alone=True)
+    values = json.loads(next(iter(out)))
+    if values["shared"] != (way == "rank"):
+        fail("threads: transfers: %s: the memory of the calls is%s shared" % (way, "" if values["shared"] else " not"))
+    return values
+
+
+def measure_transfers(program, runs):
+    say("threads: system calls")
+    turns = [{way: transfers_once(program, way) for way in ("own", "node", "rank")} for _ in range(runs)]
+    return [{"row": row, "us": {way: statistics.median(t[way][row] for t in turns) for way in turns[0]},
+             "ratios": {way: spread([t[way][row] / t["own"][row] for t in turns]) for way in ("node", "rank")}} for row in TRANSFERS]
+
+
 def write_text(path):
     """For words.c: 20 words in each of 40,000 lines."""
     rng = random.Random(1)
@@ -159,13 +178,15 @@ def measure(runs):
         pairs = {file.split(".")[0]: [Plain(plain, "%s-%d" % (file, i), plain.dir / file, flags, work / "text") for i, flags in enumerate(both)]
                  for file, both in PROGRAMS.items()}
         pairs.update({name: [Suite(suite, name, arguments) for arguments in both] for name, both in SUITE.items()})
-        locks = Plain(plain, "locks", HERE / "locks.c", "")
+        locks, transfers = (Plain(plain, name, HERE / (name + ".c"), "") for name in ("locks", "transfers"))
         say("threads: building")
         for i in range(2):
             for pair in pairs.values():
                 pair[i].build_in(work / str(i), libs)
         locks.build_in(work, libs)
-        return {"programs": [measure_program(name, *pair, runs) for name, pair in pairs.items()], "locks": measure_locks(locks, runs)}
+        transfers.build_in(work, libs)
+        return {"programs": [measure_program(name, *pair, runs) for name, pair in pairs.items()], "locks": measure_locks(locks, runs),
+                "transfers": measure_transfers(transfers, runs)}
     except anl.Failure as e:
         fail("threads: %s" % e)
     finally:
@@ -173,6 +194,7 @@ def measure(runs):
 
 
 HEAD = ["program", "pthreads s", "2 ranks, one node s", "ratio", "ratio of processor time", "smaller: one node s", "2 nodes s", "misses", "repeated"]
+TRANSFER_HEAD = ["system call", "without libdsm us", "one node us", "ratio", "nodes us", "ratio"]
 LOCK_HEAD = ["operation", "pthread_mutex", "libdsm-pthread", "ratio", "dsm_mutex_t", "ratio", "aim"]
 
 
@@ -190,3 +212,8 @@ def lock_cells(r):
     us = {s: cell(v * scale) for s, v in r["us"].items()}
     return [LOCKS[r["row"]], us["pthread_mutex"], us["libdsm-pthread"], spread_cell(r["ratios"]["libdsm-pthread"]), us["dsm_mutex_t"],
             spread_cell(r["ratios"]["dsm_mutex_t"]), cell(r["aim"], "%g")]
+
+
+def transfer_cells(r):
+    us = {way: cell(v) for way, v in r["us"].items()}
+    return [TRANSFERS[r["row"]], us["own"], us["node"], spread_cell(r["ratios"]["node"]), us["rank"], spread_cell(r["ratios"]["rank"])]
