@@ -30,6 +30,15 @@ double patience(double seconds)
 	return slow && atof(slow) > 1 ? seconds * atof(slow) : seconds;
 }
 
+bool reached(const _Atomic unsigned int *n, unsigned int wanted)
+{
+	const double end = now_s() + patience(20);
+
+	while (atomic_load(n) < wanted && now_s() < end)
+		usleep(500);
+	return atomic_load(n) >= wanted;
+}
+
 /* ---- jobs ----------------------------------------------------------------------------------- */
 
 struct job *job_new(void)

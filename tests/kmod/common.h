@@ -79,6 +79,8 @@ bool none_listed(const char *what);
 int tainted(void);               /* by what the kernel has complained of; -1: it does not say */
 double patience(double seconds); /* as much longer as KMOD_TEST_SLOW says: on kernels that look at everything */
 double now_s(void);
+/* Until *n is that much; false: it took too long. */
+bool reached(const _Atomic unsigned int *n, unsigned int wanted);
 
 /* What the fuzzers are asked for: so long, or until there were so many inputs; rounds of so much (0: it has no such option). */
 struct fuzz_options {

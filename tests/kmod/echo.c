@@ -32,15 +32,6 @@ static bool expect(bool is, const char *what)
 	return is;
 }
 
-static bool reached(const _Atomic unsigned int *n, unsigned int wanted)
-{
-	const double end = now_s() + patience(20);
-
-	while (atomic_load(n) < wanted && now_s() < end)
-		usleep(1000);
-	return atomic_load(n) >= wanted;
-}
-
 static void *ask(void *arg)
 {
 	struct dsm_ioc_range r = { .op = DSM_RANGE_ECHO, .page = HOME, .pages = 1 };

@@ -41,15 +41,6 @@ static bool expect(bool is, const char *what)
 	return is;
 }
 
-static bool reached(const _Atomic unsigned int *n, unsigned int wanted)
-{
-	double end = now_s() + patience(20);
-
-	while (atomic_load(n) < wanted && now_s() < end)
-		usleep(500);
-	return atomic_load(n) >= wanted;
-}
-
 /* The object's status, which is negative, or the value that was created. */
 static int64_t call(struct dsm_ioc_call c)
 {

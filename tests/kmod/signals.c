@@ -44,16 +44,6 @@ static bool expect(bool is, const char *what)
 	return is;
 }
 
-/* Until *n is that much; false: it took too long. */
-static bool reached(const _Atomic unsigned int *n, unsigned int wanted)
-{
-	double end = now_s() + patience(20);
-
-	while (atomic_load(n) < wanted && now_s() < end)
-		usleep(500);
-	return atomic_load(n) >= wanted;
-}
-
 static volatile unsigned int *word(void)
 {
 	return (volatile unsigned int *)JOB_BASE;
