@@ -32,7 +32,7 @@ double patience(double seconds)
 
 bool reached(const _Atomic unsigned int *n, unsigned int wanted)
 {
-	const double end = now_s() + patience(20);
+	const double end = now_s() + patience(60);
 
 	while (atomic_load(n) < wanted && now_s() < end)
 		usleep(500);
@@ -259,7 +259,7 @@ bool job_reap(const pid_t *pids, unsigned int n, double seconds)
 
 void until_asleep(const _Atomic unsigned int *tid)
 {
-	double end = now_s() + patience(20);
+	double end = now_s() + patience(60);
 	char path[64], state = 0;
 
 	while (state != 'S' && now_s() < end) {
@@ -378,7 +378,7 @@ unsigned int listed(const char *what)
 
 bool none_listed(const char *what)
 {
-	double end = now_s() + patience(20);
+	double end = now_s() + patience(60);
 
 	while (listed(what) && now_s() < end)
 		usleep(1000);
