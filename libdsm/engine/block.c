@@ -89,7 +89,7 @@ void block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t ma
 	if (slot < 0)
 		return; /* a hint, and its asker tries again where it matters */
 	/* Open already, or somebody's request is under way: nothing was asked in this slot's name. */
-	if (run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq) || wait != slot)
+	if (run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq) != RUN_ASKED || wait != slot)
 		slot_put((uint16_t)slot);
 }
 
@@ -149,13 +149,15 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 static int keep_open(const struct dsm_region *r, size_t at)
 {
 	const struct copy *p = page_at(at);
+	int err;
 
 	if (!job.fault->again)
 		return 0;
 	/* Another rank's pin says nothing of this mapping. */
 	if (job.fault->pin && (p->pins_read + p->pins_write == 1 || job.locals > 1))
 		job.fault->pin(at, r->block_size, true);
-	return job.fault->again(at, r->block_size, page_writable(p) ? PROT_RW : PROT_RO);
+	err = job.fault->again(at, r->block_size, page_writable(p) ? PROT_RW : PROT_RO);
+	return err < 0 ? err : 0;
 }
 
 static void let_close(const struct dsm_region *r, size_t at)
@@ -187,35 +189,42 @@ static void pin_here(void *arg)
 	}
 }
 
+enum got {
+	GOT_PERHAPS, /* look again */
+	GOT_OPEN,    /* the node has it, and this rank's mapping has followed */
+	GOT_ASKED    /* it was asked for, and came */
+};
+
 /*
- * Get one block for a thread that waits for it. True: it was asked for, and came. Else it may be there: look again. In the
- * fault handler, a signal that waits makes it return at once. The request goes on without the thread, as one that fetches
- * ahead, and the repeated access joins it.
+ * Get one block for a thread that waits for it. In the fault handler, a signal that waits makes it return at once. The request
+ * goes on without the thread, as one that fetches ahead, and the repeated access joins it.
  *
  * A pin (NULL: none) comes before the home hears that the block is used: a home of this node would have it taken away at once
  * for the next node in line, and would never get it pinned as long as there is one.
  */
-static bool get(const struct dsm_region *r, size_t off, bool write, bool ahead, struct pin *pin)
+static enum got get(const struct dsm_region *r, size_t off, bool write, bool ahead, struct pin *pin)
 {
 	int found = slot_get(SLOT_BLOCK);
 	uint16_t slot = (uint16_t)found, wait = 0;
 	struct msg ask = ask_for(r, off, slot);
+	enum run_page page;
 	uint32_t seq = 0;
 
 	if (found < 0)
-		return false;
+		return GOT_PERHAPS;
 	HOOK("miss-slot");
 	__atomic_store_n(&job.me->slots[slot].object, ask.object, __ATOMIC_RELAXED);
-	if (run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq)) {
+	page = run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq);
+	if (page != RUN_ASKED) {
 		slot_put(slot);
-		return false;
+		return page == RUN_FOLLOWED ? GOT_OPEN : GOT_PERHAPS;
 	}
 	if (wait != slot) { /* another thread's request: any number of threads may wait for it, so none keeps a slot */
 		slot_put(slot);
 		run_work();
 		HOOK("miss-joined");
 		wait_slot(wait, seq, 1, 0);
-		return false;
+		return GOT_PERHAPS;
 	}
 	HOOK("miss-asked");
 	if (ahead)
@@ -223,7 +232,7 @@ static bool get(const struct dsm_region *r, size_t off, bool write, bool ahead, 
 	run_work();
 	HOOK("miss-sent");
 	if (wait_slot(slot, seq, 1, 0) == -EINTR && slot_leave(slot))
-		return false;
+		return GOT_PERHAPS;
 	while (wait_slot(slot, seq, 1, 0))
 		; /* the answer is as good as there */
 	HOOK("miss-came");
@@ -233,7 +242,7 @@ static bool get(const struct dsm_region *r, size_t off, bool write, bool ahead, 
 	slot_complete(slot, 0, 0);
 	run_work();
 	slot_put(slot);
-	return true;
+	return GOT_ASKED;
 }
 
 /* What this rank has kept to read is read-only in its new mapping. */
@@ -284,6 +293,7 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	bool upgrade, repeated;
 	const int rests = engine_rests;
 	int before = 0;
+	enum got got;
 
 	if (!range_off(addr, &off))
 		return FAULT_REFUSED;
@@ -305,7 +315,8 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	s = &job.mine->region_stats[r->id];
 	upgrade = write && __atomic_load_n(&page_at(off)->state, __ATOMIC_RELAXED) == PG_READ;
 	repeated = sharing_is_repeated(off, upgrade);
-	if (get(r, off, write, job.set.readahead, NULL)) {
+	got = get(r, off, write, job.set.readahead, NULL);
+	if (got == GOT_ASKED) {
 		unsigned int kind = upgrade ? DSM_LAT_UPGRADE : write ? DSM_LAT_WRITE_MISS : DSM_LAT_READ_MISS;
 
 		count(upgrade ? &s->upgrades : write ? &s->write_faults : &s->read_faults, 1);
@@ -313,7 +324,7 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 		sharing_missed(off, repeated);
 		stats_latency(&s->latency_count[kind], &s->latency_sum[kind], &s->latency_max[kind], s->latency[kind],
 			      clock_ns() - start);
-	} else {
+	} else if (got == GOT_PERHAPS) {
 		sched_yield(); /* whoever opens the block is about to */
 	}
 	work_timers(true);
@@ -337,7 +348,7 @@ int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bo
 		ask_ahead(r, at, (unsigned int)((stop - at) / r->block_size), access & DSM_WRITE);
 		run_work();
 		for (b = at; wait && b < stop; b += r->block_size)
-			while (!may(page_at(b), access) && !get(r, b, access & DSM_WRITE, false, NULL))
+			while (!may(page_at(b), access) && get(r, b, access & DSM_WRITE, false, NULL) == GOT_PERHAPS)
 				;
 	}
 	work_timers(true);

@@ -350,14 +350,14 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 }
 
 /* also: what goes with the event, under the stripe; NULL: nothing. */
-static bool page_event(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq, void (*also)(void *),
-		       void *arg)
+static enum run_page page_event(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq,
+				void (*also)(void *), void *arg)
 {
 	struct page_ctx ctx = step_ctx();
 	struct copy *p = &job.mem.pages[block_page(ask->object)];
 	uint32_t *stripe = stripe_of(ask->object);
 	struct actions acts;
-	bool open = false;
+	enum run_page result = RUN_ASKED;
 	unsigned int i;
 	int err;
 
@@ -366,15 +366,16 @@ static bool page_event(enum page_event ev, const struct msg *ask, uint16_t *wait
 	word_lock(stripe);
 	if (ev == PE_DROP && step_any_leaves(ask->object)) {
 		word_unlock(stripe);
-		return false;
+		return RUN_ASKED;
 	}
 	err = page_step(&ctx, p, ev, ask, &acts);
 	for (i = 0; !err && i < acts.n; i++) {
 		const struct action *a = &acts.v[i];
 
 		if (a->type == ACT_OPEN && a->from == OPEN_AGAIN) {
-			open = true;
-			job.fault->again(block_off(ask->object), block_bytes(ask->object), a->prot);
+			result = job.fault->again(block_off(ask->object), block_bytes(ask->object), a->prot) > 0
+				? RUN_FOLLOWED
+				: RUN_OPEN;
 		} else if (a->type == ACT_WAIT && wait) {
 			*wait = a->slot;
 			*seq = __atomic_load_n(&job.me->slots[a->slot].seq, __ATOMIC_ACQUIRE);
@@ -395,10 +396,10 @@ static bool page_event(enum page_event ev, const struct msg *ask, uint16_t *wait
 		lost_abort(70, "the protocol's state is damaged");
 	}
 	carry_out(&acts, ask, NULL);
-	return open;
+	return result;
 }
 
-bool run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq)
+enum run_page run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq)
 {
 	return page_event(ev, ask, wait, seq, NULL, NULL);
 }

@@ -34,10 +34,16 @@ int run_arrive(const struct msg *m);
 /* step_gather(), and whoever waits is woken. 1: all threads of this node have come, and *up is their arrival; 0, -EBADMSG. */
 int run_gather(const struct msg *m, bool alone, struct msg *up);
 
-/* Step a page of this node for a local event. ask names the block, the slot, and whom to ask. True: the block is open already.
- * False: something is under way; *wait is the slot to wait for, *seq its count before (wait NULL: nobody waits, and PE_USED does
- * not hold the block). What follows is queued: call run_work(). */
-bool run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq);
+enum run_page {
+	RUN_ASKED,   /* something is under way */
+	RUN_OPEN,    /* the node has the block open, or is about to */
+	RUN_FOLLOWED /* the node has it open, and this rank's mapping has followed */
+};
+
+/* Step a page of this node for a local event. ask names the block, the slot, and whom to ask. RUN_ASKED: *wait is the slot to
+ * wait for, *seq its count before (wait NULL: nobody waits, and PE_USED does not hold the block). What follows is queued: call
+ * run_work(). */
+enum run_page run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq);
 
 /* PE_USED of a thread that has waited, and what it does before anybody can take the block away (NULL: nothing), under the
  * stripe. */

@@ -63,7 +63,8 @@ struct fault_ops {
 	/* Anything -> no access, contents to buf as they are when access ends. pipe: two descriptors of the calling thread. */
 	int (*take)(size_t off, size_t len, void *to, bool writable, const int *pipe);
 	/* A thread of this process faulted although the node has the block open: let its own mapping follow. Opens no more than the
-	 * node allows by now; if that is too little the access faults again. */
+	 * node allows by now; if that is too little the access faults again. 1: the mapping has followed; 0: it may have to wait until
+	 * the block is filled; -errno. */
 	int (*again)(size_t off, size_t len, enum prot prot);
 	/* Optional. From now on this process's mapping allows what `again` was last told, or until now: system calls rely on it. The
 	 * caller holds the block's stripe. */

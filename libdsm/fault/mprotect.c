@@ -228,9 +228,11 @@ static int bring_down(size_t off, size_t end, enum map_event ev, unsigned int wh
 	return err;
 }
 
-/* This rank opens its mapping as far as the node's state and its own wish go. */
-static int open_own(size_t off, size_t end, enum map_event ev)
+/* This rank opens its mapping as far as the node's state and its own wish go. 1: as far as it wished; 0; -errno. */
+static int open_own(size_t off, size_t end, enum prot prot)
 {
+	enum map_event ev = prot == PROT_RW ? MAP_AGAIN_RW : MAP_AGAIN_RO;
+	bool followed = true;
 	size_t next;
 	int err = 0;
 
@@ -241,8 +243,9 @@ static int open_own(size_t off, size_t end, enum map_event ev)
 		t = frames_step(MAP_ASKED, off, next, ev, frames_node.self);
 		if (t.open)
 			err = set(off, next - off, protection((enum prot)t.open));
+		followed = followed && t.open == prot;
 	}
-	return err;
+	return err ? err : followed;
 }
 
 static int shut_locked(size_t off, size_t end, void *to)
@@ -285,23 +288,25 @@ static int piece(const struct piece_args *a, size_t off, size_t end, size_t done
 		return a->who == frames_node.self ? set(off, end - off, PROT_READ | PROT_WRITE) : 0;
 	case P_LOWER: return bring_down(off, end, MAP_LOWER, 0);
 	case P_SHUT: return shut_locked(off, end, a->to ? a->to + done : NULL);
-	case P_AGAIN: return open_own(off, end, a->prot == PROT_RW ? MAP_AGAIN_RW : MAP_AGAIN_RO);
+	case P_AGAIN: return open_own(off, end, a->prot);
 	}
 	return -EINVAL;
 }
 
+/* The result: the least of all pieces. */
 static int pieces(const struct piece_args *a, size_t off, size_t len)
 {
 	size_t end = off + len, at, next;
-	int err = 0;
+	int least = 1, got;
 
-	for (at = off; at < end && !err; at = next) {
+	for (at = off; at < end && least >= 0; at = next) {
 		next = frames_piece(at, end);
 		frames_lock(at, next);
-		err = piece(a, at, next, at - off);
+		got = piece(a, at, next, at - off);
 		frames_unlock(at, next);
+		least = got < least ? got : least;
 	}
-	return err;
+	return least;
 }
 
 static int mp_fill(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
@@ -360,9 +365,12 @@ static int mp_take(size_t off, size_t len, void *to, bool writable, const int *p
 
 static int mp_again(size_t off, size_t len, enum prot prot)
 {
+	int err;
+
 	if (!frames_alone())
 		return pieces(&(struct piece_args){ .op = P_AGAIN, .prot = prot }, off, len);
-	return set(off, len, protection(prot));
+	err = set(off, len, protection(prot));
+	return err ? err : 1;
 }
 
 static void mp_pin(size_t off, size_t len, bool on)

@@ -554,6 +554,7 @@ static bool writable(size_t off)
 static int uffd_again(size_t off, size_t len, enum prot prot)
 {
 	size_t low = off / FRAMES_CHUNK * FRAMES_CHUNK, high = low + FRAMES_CHUNK, end = off + len;
+	bool followed = false;
 	int err = 0;
 
 	if (frames_alone() || prot != PROT_RW)
@@ -568,9 +569,10 @@ static int uffd_again(size_t off, size_t len, enum prot prot)
 			end += PAGE;
 		frames_step(MAP_SHOWN, off, end, MAP_AGAIN_RW, frames_node.self);
 		err = write_protect(own(), off, end - off, UFFDIO_WRITEPROTECT_MODE_DONTWAKE);
+		followed = true;
 	}
 	frames_unlock(off, end);
-	return err;
+	return err ? err : followed;
 }
 
 const struct fault_ops fault_uffd = {

@@ -127,6 +127,26 @@ START_TEST(ranks_that_share_a_bit_are_both_lowered)
 }
 END_TEST
 
+/* A rank whose mapping is behind its node's state is told whether it has followed. (A page that is closed, or that the kernel
+ * maps, has nothing to follow.) */
+static void followed(void)
+{
+	ALONE(0, fill_with(0, 0, 7, PROT_RO); fill_with(0, PG, 8, PROT_RW));
+	if (node.me == 1) {
+		rank_require(node.ops->again(0, PG, PROT_RO) == !by_kernel());
+		rank_require(node.ops->again(0, PG, PROT_RW) == 0);
+		rank_require(node.ops->again(PG, PG, PROT_RW) == 1);
+		rank_require(node.ops->again(2 * PG, PG, PROT_RW) == 0);
+		rank_require(try_write(PG, 9) && signals() == 0 && !try_write(0, 9));
+	}
+}
+
+START_TEST(a_mapping_says_whether_it_has_followed)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 2, .bound = true }, followed);
+}
+END_TEST
+
 /* ---- readers and writers --------------------------------------------------------------------------- */
 
 #define SOME 256u
@@ -485,7 +505,8 @@ static void one_page(void)
 			store(word, last + 1);
 			last++;
 			if (node.me == 1) /* whatever the state is by now */
-				rank_require(!node.ops->again(0, PG, PROT_RW) && !node.ops->again(0, PG, PROT_RW));
+				rank_require(node.ops->again(0, PG, PROT_RW) >= 0 &&
+					     node.ops->again(0, PG, PROT_RW) >= 0);
 		}
 	}
 }
@@ -510,6 +531,7 @@ int main(void)
 	tcase_add_loop_test(t, every_operation_acts_on_all_mappings, first, 2);
 	tcase_add_loop_test(t, one_rank_needs_nothing_shared, first, 2);
 	tcase_add_loop_test(t, ranks_that_share_a_bit_are_both_lowered, first, 2);
+	tcase_add_loop_test(t, a_mapping_says_whether_it_has_followed, first, 2);
 	tcase_add_loop_test(t, a_second_reader_gets_what_its_node_has, first, 2);
 	tcase_add_loop_test(t, a_second_writer_asks_for_a_chunk, first, 2);
 	tcase_add_loop_test(t, markers_laid_early_are_laid_for_all, first, 2);

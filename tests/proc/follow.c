@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * follow.c - in a node of several ranks, a rank touches pages that its node has, and its mapping follows. That is no event of the
+ * protocol, so the thread has nothing to wait for: it must not give its processor away.
+ */
+#include "common.h"
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAGES 64ul
+
+static __thread unsigned int yields;
+
+/* Every call of the process, that of the libraries, too. */
+int sched_yield(void)
+{
+	yields++;
+	return (int)syscall(SYS_sched_yield);
+}
+
+static void touch(uint64_t *p, uint64_t want, bool write)
+{
+	unsigned int before = yields;
+	uint64_t i;
+
+	for (i = 0; i < PAGES; i++) {
+		REQUIRE(load(&p[i * 512]) == want + i, "page %lu holds %lu", i, load(&p[i * 512]));
+		if (write)
+			store(&p[i * 512], want + i);
+	}
+	REQUIRE(yields == before, "%u of %lu pages took a call of sched_yield()", yields - before, PAGES);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t *p, i, round;
+
+	test_start(argc, argv, "Mappings that follow their node.", NULL, 0);
+	p = test_region("follow", PAGES * 4096, 4096, DSM_HOME_FIRST_TOUCH, 0);
+	for (round = 1; round <= 3; round++) {
+		for (i = 0; test_rank == 0 && i < PAGES; i++)
+			store(&p[i * 512], round + i);
+		MUST(dsm_barrier());
+		if (dsm_node() == 0 && test_rank)
+			touch(p, round, true);
+		MUST(dsm_barrier());
+		for (i = 0; test_rank == test_size - 1 && i < PAGES; i++)
+			(void)load(&p[i * 512]);
+		MUST(dsm_barrier());
+		if (dsm_node() == dsm_nodes() - 1)
+			touch(p, round, false);
+		MUST(dsm_barrier());
+	}
+	return test_end();
+}
