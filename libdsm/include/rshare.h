@@ -70,6 +70,7 @@ struct rshare_config {
 	const char *vectors, *cpus; /* completion vectors and CPUs of the owner's thread: see cqgroup_create() */
 	uint32_t run_after;        /* productive rounds in a row, after which the owner polls; default 8; UINT32_MAX: never */
 	uint32_t idle_after;       /* empty rounds in a row, after which it sleeps; default 200 */
+	uint32_t repair;           /* ms for which it repairs queue pairs that broke, before it resets the connections; default 15,000 */
 	/* for every process: each thread of the library calls it first, with arg */
 	void (*thread)(void *arg);
 	void *arg;
@@ -199,6 +200,7 @@ struct rshare_info {
 	uint64_t unknown;                /* frames for a connection that is no more */
 	uint64_t malformed;              /* frames that ended a peer */
 	uint64_t forged;                 /* submissions that ended a connection */
+	uint64_t repairs, resent;        /* of queue pairs that broke, and work requests posted again after them */
 	uint64_t to_running, to_blocked; /* changes of the working mode */
 	uint32_t chunk;
 	char address[64]; /* where peers reach it, for rshare_connect(): the device's IP address if it has one, else the host's name */

@@ -44,6 +44,7 @@ static void set_defaults(struct rshare_config *c)
 	DEFAULT(peers, 64);
 	DEFAULT(run_after, 8);
 	DEFAULT(idle_after, 200);
+	DEFAULT(repair, 15000);
 	c->pool = (c->pool + 4095) & ~4095ull;
 }
 
@@ -61,6 +62,8 @@ static int check(const struct rshare_config *c, char *why)
 		bad = "chunk is not between 64 bytes and 1 MiB";
 	else if (c->receives < 16 || c->receives > 1u << 20)
 		bad = "receives is not between 16 and 1,048,576";
+	else if (c->repair > 3600000)
+		bad = "repair is more than an hour";
 	else if (c->peers > 4096)
 		bad = "peers is more than 4,096";
 	else if (c->pool > 1ull << 40)

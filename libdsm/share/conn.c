@@ -297,20 +297,25 @@ struct batch {
 	unsigned int n[RS_LANES];
 };
 
-static struct rs_post *add(struct rs_peer *p, struct batch *b, enum rs_lane lane, struct rs_conn *c, uint32_t len,
-			   bool last)
+static void add(struct rs_peer *p, struct batch *b, enum rs_lane lane, const struct rs_post *post, struct rs_conn *c,
+		bool last)
 {
-	struct rs_lane_fifo *f = &p->lane[lane];
-	struct rs_post *post = &b->post[lane][b->n[lane]++];
+	struct rs_sent *s = rs_fifo_add(&p->lane[lane], post);
 
-	f->sent[f->tail++ % f->size] = (struct rs_sent){ c, len, last };
-	*post = (struct rs_post){ .op = RS_OP_SEND, .frame = { .version = RS_FRAME_VERSION } };
-	return post;
+	s->conn = c;
+	s->last = last;
+	b->post[lane][b->n[lane]++] = s->post;
+}
+
+static void add_frame(struct rs_peer *p, struct batch *b, const struct rs_frame *f)
+{
+	add(p, b, RS_STRICT, &(struct rs_post){ .op = RS_OP_SEND, .frame = *f }, NULL, true);
+	p->ctl++;
 }
 
 static void fill_owed(struct rs_conn *c, enum rs_frame_kind kind, struct rs_frame *f)
 {
-	f->kind = (uint8_t)kind;
+	*f = (struct rs_frame){ .version = RS_FRAME_VERSION, .kind = (uint8_t)kind };
 	f->to = c->remote;
 	f->from = c->id;
 	f->credit = c->rx_told = c->rq_seen;
@@ -333,25 +338,24 @@ static bool ctl_room(const struct rs_peer *p, const struct batch *b)
 
 static void pump_owed(struct rs_peer *p, struct batch *b)
 {
+	struct rs_frame f;
 	unsigned int i;
 
-	for (; p->nloose && ctl_room(p, b); p->nloose--, p->ctl++) {
+	for (; p->nloose && ctl_room(p, b); p->nloose--) {
 		const struct rs_loose *l = &p->loose[p->loose_at++ % p->loose_size];
-		struct rs_frame *f = &add(p, b, RS_STRICT, NULL, 0, true)->frame;
 
 		p->loose_at %= p->loose_size;
-		f->kind = l->kind;
-		f->to = l->to;
-		f->total = l->total;
+		f = (struct rs_frame){ .version = RS_FRAME_VERSION, .kind = l->kind, .to = l->to, .total = l->total };
+		add_frame(p, b, &f);
 	}
 	while (p->owing && ctl_room(p, b)) {
 		struct rs_conn *c = p->owing;
 
 		for (i = 0; i < sizeof(order) && ctl_room(p, b); i++)
 			if (c->owes & 1u << order[i]) {
-				fill_owed(c, (enum rs_frame_kind)order[i], &add(p, b, RS_STRICT, NULL, 0, true)->frame);
+				fill_owed(c, (enum rs_frame_kind)order[i], &f);
 				forgive(c, (enum rs_frame_kind)order[i]);
-				p->ctl++;
+				add_frame(p, b, &f);
 			}
 		if (c->owes)
 			break;
@@ -367,24 +371,24 @@ static void add_chunk(struct rs_peer *p, struct batch *b, const struct rs_chunk 
 {
 	struct rs_conn *c = (struct rs_conn *)k->flow;
 	const struct rs_sqe *e = &c->op[k->op % RS_FLOW_OPS];
-	struct rs_post *post = add(p, b, (enum rs_lane)k->lane, c, k->len, k->last);
+	struct rs_post post = { .op = e->op,
+				.data = c->client->base + LAYOUT(c)->pool_offset + e->offset + k->offset,
+				.len = k->len,
+				.lkey = c->client->lkey,
+				.rkey = e->rkey,
+				.remote = e->remote + k->offset };
 
 	c->client->outstanding++;
 	c->stats.chunks_sent++;
-	post->op = e->op;
-	post->data = c->client->base + LAYOUT(c)->pool_offset + e->offset + k->offset;
-	post->len = k->len;
-	post->lkey = c->client->lkey;
-	post->remote = e->remote + k->offset;
-	post->rkey = e->rkey;
-	if (e->op != RS_OP_SEND)
-		return;
-	fill_owed(c, RS_FRAME_DATA, &post->frame);
-	forgive(c, RS_FRAME_CREDIT);
-	post->frame.seq = c->tx_seq++;
-	post->frame.total = e->len;
-	post->frame.offset = k->offset;
-	post->frame.len = k->len;
+	if (e->op == RS_OP_SEND) {
+		fill_owed(c, RS_FRAME_DATA, &post.frame);
+		forgive(c, RS_FRAME_CREDIT);
+		post.frame.seq = c->tx_seq++;
+		post.frame.total = e->len;
+		post.frame.offset = k->offset;
+		post.frame.len = k->len;
+	}
+	add(p, b, (enum rs_lane)k->lane, &post, c, k->last);
 }
 
 unsigned int rs_peer_pump(struct rs_peer *p)
@@ -418,21 +422,66 @@ unsigned int rs_peer_pump(struct rs_peer *p)
 
 void rs_peer_sent(struct rs_peer *p, enum rs_lane lane, unsigned int n)
 {
-	struct rs_lane_fifo *f = &p->lane[lane];
+	const struct rs_sent *s;
 
-	for (; n && f->head != f->tail; n--) {
-		const struct rs_sent s = f->sent[f->head++ % f->size];
-		struct rs_conn *c = s.conn;
+	while ((s = rs_fifo_pop(&p->lane[lane], &n))) {
+		struct rs_conn *c = s->conn;
 
 		if (!c) {
 			p->ctl--;
 			continue;
 		}
 		c->client->outstanding--;
-		rs_sched_done(&p->sched, &c->flow, lane, s.len);
-		if (s.last)
+		rs_sched_done(&p->sched, &c->flow, lane, s->post.len);
+		if (s->last)
 			complete_first(c, 0);
 		conn_load(c);
 		conn_progress(c);
 	}
+}
+
+/* ---- after a repair ------------------------------------------------------------------------- */
+
+void rs_peer_stop(struct rs_peer *p)
+{
+	p->ready = false;
+}
+
+int rs_peer_arrived(struct rs_peer *p, const uint32_t received[RS_LANES])
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < RS_LANES; i++) {
+		n -= p->lane[i].head;
+		if (rs_fifo_arrived(&p->lane[i], received[i]))
+			return -EBADMSG;
+		rs_peer_sent(p, (enum rs_lane)i, 0);
+		n += p->lane[i].head;
+	}
+	return (int)n;
+}
+
+static void post_again(struct rs_peer *p, enum rs_lane lane)
+{
+	struct rs_post post[RS_BATCH];
+	const struct rs_sent *s;
+	uint32_t at = p->lane[lane].head;
+	unsigned int n;
+
+	do {
+		for (n = 0; n < RS_BATCH && (s = rs_fifo_next(&p->lane[lane], &at)); n++, at++)
+			post[n] = s->post;
+		if (n)
+			p->hub->wire->post(p, lane, post, n);
+		p->hub->stats.resent += n;
+	} while (n);
+}
+
+void rs_peer_resume(struct rs_peer *p)
+{
+	unsigned int i;
+
+	p->ready = true;
+	for (i = 0; i < RS_LANES; i++)
+		post_again(p, (enum rs_lane)i);
 }

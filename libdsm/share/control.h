@@ -12,7 +12,7 @@
 #include "rshare.h"
 #include "share/segment.h"
 
-#define RS_CONTROL_VERSION 2
+#define RS_CONTROL_VERSION 3
 
 enum rs_request_type {
 	RS_ATTACH = 1, /* conns, depth, pool, remote; answer: layout, rkey, with the segment's fd and the doorbell's */

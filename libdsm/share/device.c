@@ -68,11 +68,28 @@ static int choose_gid(struct rs_device *d, int wanted, char *why)
 		best = worth(&table[i]);
 		d->gid = table[i].gid;
 		d->gid_index = (uint8_t)table[i].gid_index;
+		d->gid_type = table[i].gid_type;
 	}
 	if (best)
 		return 0;
 	snprintf(why, RSHARE_WHY_MAX, "%s: no such GID at port %u; give its network interface an IP address", d->name,
 		 d->port);
+	return -ENODEV;
+}
+
+/* A link that went and came again may have brought its GID back at another index. -ENODEV: it has not. */
+static int find_gid(struct rs_device *d)
+{
+	struct ibv_gid_entry table[256];
+	const ssize_t n = ibv_query_gid_table(d->ctx, table, 256, 0);
+	ssize_t i;
+
+	for (i = 0; i < n; i++)
+		if (table[i].port_num == d->port && table[i].gid_type == d->gid_type &&
+		    !memcmp(&table[i].gid, &d->gid, sizeof(d->gid))) {
+			d->gid_index = (uint8_t)table[i].gid_index;
+			return 0;
+		}
 	return -ENODEV;
 }
 
@@ -275,6 +292,13 @@ int rs_qp_create(struct rs_device *d, struct rs_qp *q)
 	return 0;
 }
 
+void rs_qp_stop(struct rs_qp *q)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	ibv_modify_qp(q->qp, &attr, IBV_QP_STATE);
+}
+
 void rs_qp_destroy(struct rs_device *d, struct rs_qp *q)
 {
 	if (q->qp) {
@@ -301,6 +325,10 @@ int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address 
 		.ah_attr = { .port_num = d->port, .dlid = to->lid, .sl = sl },
 	};
 
+	if (q->connected)
+		return 0;
+	if (find_gid(d))
+		return -ENODEV;
 	if (to->mtu && to->mtu < attr.path_mtu)
 		attr.path_mtu = (enum ibv_mtu)to->mtu;
 	if (d->port_attr.link_layer != IBV_LINK_LAYER_INFINIBAND || memcmp(to->gid, d->gid.raw, 8)) {
@@ -316,8 +344,8 @@ int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address 
 		return errno ? -errno : -EIO;
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTS,
-		.timeout = 18, /* about a second; slow guests resend at less with nothing lost */
-		.retry_cnt = 7,
+		.timeout = 18,  /* about a second; slow guests resend at less with nothing lost */
+		.retry_cnt = 6, /* 7: soft-RoCE would never give up */
 		.rnr_retry = 7, /* for ever: the other owner posts again as it works */
 		.sq_psn = q->psn,
 		.max_rd_atomic = 16,
@@ -326,6 +354,7 @@ int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address 
 			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 				  IBV_QP_MAX_QP_RD_ATOMIC))
 		return errno ? -errno : -EIO;
+	q->connected = true;
 	return 0;
 }
 

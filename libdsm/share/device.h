@@ -8,6 +8,7 @@
 #include "cqgroup.h"
 #include "rshare.h"
 #include "share/hub.h"
+#include "share/repair.h"
 
 #define RS_SLOTS 64 /* chunks outstanding of a lane */
 
@@ -22,6 +23,7 @@ struct rs_device {
 	struct ibv_port_attr port_attr;
 	union ibv_gid gid;
 	uint8_t port, gid_index;
+	uint32_t gid_type;
 	char *landing; /* receives * stride bytes */
 	struct ibv_mr *landing_mr;
 	uint32_t receives, stride, chunk;
@@ -32,14 +34,6 @@ struct rs_device {
 	char name[64];
 };
 
-/* What the ends of a queue pair tell each other. */
-struct rs_address {
-	uint8_t gid[16];
-	uint32_t qpn[RS_LANES], psn[RS_LANES];
-	uint16_t lid;
-	uint8_t mtu, reserved;
-};
-
 struct rs_qp {
 	struct ibv_qp *qp;
 	struct rs_frame *header; /* 2 * RS_SLOTS, registered */
@@ -48,6 +42,7 @@ struct rs_qp {
 	uint8_t chain[2 * RS_SLOTS]; /* posts of each chain that is not complete */
 	uint32_t chain_head, chain_tail;
 	uint32_t psn, inlined;
+	bool connected;
 };
 
 /* config has no 0 and NULL left but name, address, vectors and cpus. -ENODEV, -ENOMEM ...; why: RSHARE_WHY_MAX bytes. */
@@ -55,6 +50,8 @@ int rs_device_open(struct rs_device *d, const char *name, const struct rshare_co
 void rs_device_close(struct rs_device *d);
 
 int rs_qp_create(struct rs_device *d, struct rs_qp *q);
+/* Into the error state: nothing more arrives but what the device is finishing. */
+void rs_qp_stop(struct rs_qp *q);
 void rs_qp_destroy(struct rs_device *d, struct rs_qp *q);
 int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address *to, enum rs_lane lane, uint8_t sl,
 		  uint8_t traffic_class);

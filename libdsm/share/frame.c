@@ -20,8 +20,7 @@ int rs_frame_parse(const void *data, uint32_t bytes, uint32_t chunk, struct rs_f
 	if (bytes < sizeof(f))
 		return -EBADMSG;
 	memcpy(&f, data, sizeof(f));
-	if (f.version != RS_FRAME_VERSION || !f.kind || f.kind >= RS_FRAME_KINDS || f.reserved ||
-	    f.len != bytes - sizeof(f))
+	if (f.version != RS_FRAME_VERSION || !f.kind || f.kind >= RS_FRAME_KINDS || f.len != bytes - sizeof(f))
 		return -EBADMSG;
 	if (f.kind == RS_FRAME_DATA ? !is_chunk(&f, chunk) : f.len)
 		return -EBADMSG;

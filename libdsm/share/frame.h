@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RS_FRAME_VERSION 1
+#define RS_FRAME_VERSION 2
 
 enum rs_frame_kind {
 	RS_FRAME_DATA = 1, /* a chunk of a message; payload follows */
@@ -23,7 +23,7 @@ enum rs_frame_kind {
 struct rs_frame {
 	uint8_t version;
 	uint8_t kind;
-	uint16_t reserved;
+	uint16_t number; /* of the send on its lane: see fifo.h */
 	uint32_t to;     /* the receiver's connection id */
 	uint32_t from;   /* the sender's */
 	uint32_t seq;    /* number of this data frame on the connection */

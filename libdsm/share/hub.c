@@ -222,15 +222,13 @@ int rs_peer_init(struct rs_peer *p, struct rs_hub *h, uint32_t chunk, const uint
 	p->owing_end = &p->owing;
 	rs_sched_init(&p->sched, chunk, window, slots_of);
 	for (i = 0; i < RS_LANES; i++) {
-		p->lane[i].size = 2 * slots; /* RS_CTL_SLOTS beside the scheduler's */
-		p->lane[i].sent = calloc(p->lane[i].size, sizeof(*p->lane[i].sent));
-		if (!p->lane[i].sent)
+		if (rs_fifo_init(&p->lane[i], 2 * slots)) /* RS_CTL_SLOTS beside the scheduler's */
 			goto undo;
 	}
 	return 0;
 undo:
 	while (i--)
-		free(p->lane[i].sent);
+		rs_fifo_exit(&p->lane[i]);
 	return -ENOMEM;
 }
 
@@ -247,15 +245,14 @@ void rs_peer_ready(struct rs_peer *p, uint32_t chunk)
 /* The wire's entries are taken back; none of them will complete. */
 static void forget_sent(struct rs_peer *p, enum rs_lane lane)
 {
-	struct rs_lane_fifo *f = &p->lane[lane];
+	unsigned int all = UINT32_MAX;
+	const struct rs_sent *s;
 
-	for (; f->head != f->tail; f->head++) {
-		const struct rs_sent *s = &f->sent[f->head % f->size];
-
+	while ((s = rs_fifo_pop(&p->lane[lane], &all))) {
 		if (!s->conn)
 			continue;
 		s->conn->client->outstanding--;
-		rs_sched_done(&p->sched, &s->conn->flow, lane, s->len);
+		rs_sched_done(&p->sched, &s->conn->flow, lane, s->post.len);
 	}
 }
 
@@ -283,7 +280,7 @@ void rs_peer_lost(struct rs_peer *p, int status)
 		conn_progress(c);
 	}
 	for (i = 0; i < RS_LANES; i++)
-		free(p->lane[i].sent);
+		rs_fifo_exit(&p->lane[i]);
 	free(p->loose);
 	*p = (struct rs_peer){ .hub = p->hub, .link = p->link };
 }

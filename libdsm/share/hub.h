@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "share/frame.h"
+#include "share/fifo.h"
 #include "share/schedule.h"
 #include "share/segment.h"
 
@@ -29,30 +29,9 @@ struct rs_hub;
 struct rs_peer;
 struct rs_conn;
 
-/* Something for the wire: a frame and its payload, or an RDMA write or read. */
-struct rs_post {
-	uint8_t op; /* enum rs_op */
-	struct rs_frame frame;
-	char *data;
-	uint32_t len, lkey, rkey;
-	uint64_t remote;
-};
-
-/* An entry of a lane's FIFO. */
-struct rs_sent {
-	struct rs_conn *conn; /* NULL: a frame without payload */
-	uint32_t len;
-	bool last;
-};
-
-struct rs_lane_fifo {
-	struct rs_sent *sent;
-	uint32_t size, head, tail; /* size: a power of two */
-};
-
 /* What the owner provides. None may call the hub. */
 struct rs_wire {
-	/* Post n in order; n more completions of the lane will come, in order, or the peer is lost. */
+	/* Post n in order; n more completions of the lane will come, in order, or rs_peer_stop() or rs_peer_lost(). */
 	void (*post)(struct rs_peer *p, enum rs_lane lane, const struct rs_post *v, unsigned int n);
 	void (*wake)(struct rs_conn *c);  /* its client sleeps on the eventfd */
 	void (*freed)(struct rs_conn *c); /* its record goes, its eventfd with it */
@@ -60,7 +39,7 @@ struct rs_wire {
 };
 
 struct rs_hub_stats {
-	uint64_t posts, chains, frames_in, unknown, malformed, forged, refused;
+	uint64_t posts, chains, frames_in, unknown, malformed, forged, refused, resent;
 };
 
 struct rs_hub {
@@ -83,7 +62,7 @@ struct rs_loose {
 struct rs_peer {
 	struct rs_hub *hub;
 	struct rs_sched sched;
-	struct rs_lane_fifo lane[RS_LANES];
+	struct rs_fifo lane[RS_LANES];
 	struct rs_conn *conns; /* all of this peer */
 	struct rs_conn *owing; /* those that owe a frame */
 	struct rs_conn **owing_end;
@@ -179,7 +158,15 @@ unsigned int rs_client_kick(struct rs_client *c);
 unsigned int rs_peer_pump(struct rs_peer *p);
 /* The oldest n posts of a lane have completed. */
 void rs_peer_sent(struct rs_peer *p, enum rs_lane lane, unsigned int n);
-/* A message has arrived. -EBADMSG: the peer breaks the protocol, and must be dropped. */
-int rs_peer_receive(struct rs_peer *p, const void *data, uint32_t bytes);
+/* A message has arrived by a lane. -EBADMSG: the peer breaks the protocol, and must be dropped. */
+int rs_peer_receive(struct rs_peer *p, enum rs_lane lane, const void *data, uint32_t bytes);
+
+/* The queue pairs broke: post nothing until rs_peer_resume(). */
+void rs_peer_stop(struct rs_peer *p);
+/* What the peer says to have received by each lane, once between the two. Returns how many posts that completes.
+ * -EBADMSG: it cannot have received so much, or so little, and must be dropped. */
+int rs_peer_arrived(struct rs_peer *p, const uint32_t received[RS_LANES]);
+/* There are new queue pairs: post again what has not arrived, and go on. */
+void rs_peer_resume(struct rs_peer *p);
 
 #endif

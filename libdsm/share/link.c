@@ -22,6 +22,7 @@
 #define MAGIC 0x31525352u /* "RSR1" */
 #define MEET_NS 15000000000ull
 #define GO 0x67
+#define RETRIES_MS 8000 /* of a queue pair, until it breaks: see rs_qp_connect() */
 
 static void on_tcp(struct rs_owner *o, struct rs_source *s, uint32_t events);
 
@@ -62,7 +63,7 @@ static void set_name(struct rs_link *l)
 
 /* ---- making and ending ---------------------------------------------------------------------- */
 
-static int create_qps(struct rs_owner *o, struct rs_link *l)
+int rs_link_create_qps(struct rs_owner *o, struct rs_link *l)
 {
 	unsigned int i;
 	int err;
@@ -170,21 +171,36 @@ int rs_link_deadlines(struct rs_owner *o)
 	int ms = -1;
 
 	for (l = o->links; l; l = l->next) {
-		if (l->state == RS_LINK_UP || l->dead)
+		if (l->dead)
 			continue;
+		if (l->state == RS_LINK_UP) {
+			if (l->repair.state != RS_WHOLE)
+				ms = rs_mend_tick(o, l, now);
+			continue;
+		}
 		if (now >= l->deadline)
 			rs_link_fail(o, l, -ETIMEDOUT, "does not answer");
-		ms = 1000;
+		ms = ms < 0 ? 1000 : ms;
 	}
 	return ms;
 }
 
 /* ---- the exchange --------------------------------------------------------------------------- */
 
-static void fill_hello(struct rs_owner *o, struct rs_link *l, struct rs_hello *h, int status)
+void rs_link_address(const struct rs_owner *o, const struct rs_link *l, struct rs_address *out)
 {
 	unsigned int i;
 
+	*out = (struct rs_address){ .lid = o->dev.port_attr.lid, .mtu = (uint8_t)o->dev.port_attr.active_mtu };
+	memcpy(out->gid, o->dev.gid.raw, sizeof(out->gid));
+	for (i = 0; i < RS_LANES && l->qp[i].qp; i++) {
+		out->qpn[i] = l->qp[i].qp->qp_num;
+		out->psn[i] = l->qp[i].psn;
+	}
+}
+
+static void fill_hello(struct rs_owner *o, struct rs_link *l, struct rs_hello *h, int status)
+{
 	*h = (struct rs_hello){ .magic = MAGIC,
 				.version = RS_FRAME_VERSION,
 				.key = o->config.key,
@@ -192,13 +208,7 @@ static void fill_hello(struct rs_owner *o, struct rs_link *l, struct rs_hello *h
 				.chunk = o->config.chunk,
 				.status = status,
 				.port = o->port };
-	memcpy(h->address.gid, o->dev.gid.raw, sizeof(h->address.gid));
-	h->address.lid = o->dev.port_attr.lid;
-	h->address.mtu = (uint8_t)o->dev.port_attr.active_mtu;
-	for (i = 0; i < RS_LANES && l->qp[i].qp; i++) {
-		h->address.qpn[i] = l->qp[i].qp->qp_num;
-		h->address.psn[i] = l->qp[i].psn;
-	}
+	rs_link_address(o, l, &h->address);
 }
 
 /* The socket's buffer is empty: a hello fits. */
@@ -210,7 +220,7 @@ static int say(struct rs_owner *o, struct rs_link *l, int status)
 	return send(l->source.fd, &h, sizeof(h), MSG_NOSIGNAL) == sizeof(h) ? 0 : -ECONNRESET;
 }
 
-static int connect_qps(struct rs_owner *o, struct rs_link *l)
+int rs_link_connect_qps(struct rs_owner *o, struct rs_link *l)
 {
 	const struct rshare_config *c = &o->config;
 	int err = rs_qp_connect(&o->dev, &l->qp[RS_STRICT], &l->in.address, RS_STRICT, c->sl_strict,
@@ -252,7 +262,7 @@ static void answered(struct rs_owner *o, struct rs_link *l)
 		return; /* else the other's question is on its way; it takes over the connections of this one */
 	}
 	if (!err)
-		err = connect_qps(o, l);
+		err = rs_link_connect_qps(o, l);
 	if (!err && send(l->source.fd, &go, 1, MSG_NOSIGNAL) != 1)
 		err = -ECONNRESET;
 	if (err)
@@ -324,9 +334,9 @@ static void asked(struct rs_owner *o, struct rs_link *l)
 		take_over(o, l, old);
 		l = old;
 	}
-	err = create_qps(o, l);
+	err = rs_link_create_qps(o, l);
 	if (!err)
-		err = connect_qps(o, l);
+		err = rs_link_connect_qps(o, l);
 	if (!err)
 		err = say(o, l, 0);
 	if (err)
@@ -365,22 +375,22 @@ static void connected(struct rs_owner *o, struct rs_link *l)
 	}
 	epoll_ctl(o->epoll, EPOLL_CTL_MOD, l->source.fd, &e);
 	l->state = RS_LINK_ASKED;
-	err = create_qps(o, l);
+	err = rs_link_create_qps(o, l);
 	if (!err)
 		err = say(o, l, 0);
 	if (err)
 		rs_link_fail(o, l, err, "cannot be connected");
 }
 
-/* Nothing comes once it is up; an end, or anything else, is the end. */
-static void after_hello(struct rs_owner *o, struct rs_link *l)
+/* The go of the side that has asked; an end, or anything else, is the end. */
+static void answered_go(struct rs_owner *o, struct rs_link *l)
 {
 	uint8_t byte;
 	const ssize_t n = recv(l->source.fd, &byte, 1, MSG_DONTWAIT);
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n == 1 && byte == GO && l->state == RS_LINK_ANSWERED)
+	if (n == 1 && byte == GO)
 		up(l, o->config.chunk);
 	else
 		rs_link_fail(o, l, -ECONNRESET, NULL);
@@ -406,15 +416,17 @@ static void on_tcp(struct rs_owner *o, struct rs_source *s, uint32_t events)
 		if (read_hello(o, l))
 			asked(o, l);
 		break;
-	default: after_hello(o, l);
+	case RS_LINK_ANSWERED: answered_go(o, l); break;
+	default: rs_mend_hear(o, l);
 	}
 }
 
 /* ---- sockets -------------------------------------------------------------------------------- */
 
-static void set_options(int fd)
+/* TCP lasts as long as a repair, in ms, may take. */
+static void set_options(int fd, uint32_t repair)
 {
-	const int one = 1, idle = 5, interval = 2, count = 3, ms = 15000, syn = 3;
+	const int one = 1, idle = 5, interval = 2, count = 3, ms = (int)repair + RETRIES_MS, syn = 3;
 
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
@@ -449,7 +461,7 @@ int rs_link_get(struct rs_owner *o, const struct sockaddr_storage *at, struct rs
 		rs_link_fail(o, l, err, "no socket");
 		return err;
 	}
-	set_options(l->source.fd);
+	set_options(l->source.fd, o->config.repair);
 	if (connect(l->source.fd, (const struct sockaddr *)&l->at, sizeof(l->at)) && errno != EINPROGRESS)
 		rs_link_fail(o, l, -EHOSTUNREACH, "cannot be reached");
 	else if (rs_owner_watch(o, &l->source, EPOLLOUT))
@@ -474,7 +486,7 @@ static void on_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 		close(fd);
 		return;
 	}
-	set_options(fd);
+	set_options(fd, o->config.repair);
 	l->state = RS_LINK_ACCEPTED;
 	l->at = from;
 	l->source.fd = fd;

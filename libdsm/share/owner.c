@@ -67,8 +67,8 @@ static void wire_post(struct rs_peer *p, enum rs_lane lane, const struct rs_post
 	struct rs_owner *o = owner_of(p->hub);
 	struct rs_link *l = p->link;
 
-	if (!l->dead && rs_qp_post(&o->dev, &l->qp[lane], v, n))
-		rs_link_fail(o, l, -EIO, "the device takes no more work requests");
+	if (!l->dead && !l->broken && rs_qp_post(&o->dev, &l->qp[lane], v, n))
+		rs_mend_want(l);
 }
 
 static void wire_wake(struct rs_conn *c)
@@ -90,11 +90,13 @@ static const struct rs_wire wire = { wire_post, wire_wake, wire_freed, rs_owner_
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
-static const char *wc_text(const struct ibv_wc *wc)
+/* The link has failed, or the other side: its TCP connection tells which. Anything else is an error of one of the owners. */
+static void failed(struct rs_owner *o, struct rs_link *l, const struct ibv_wc *wc)
 {
-	/* The other side has destroyed its queue pair, or is far away: the end of its TCP connection tells. */
-	return wc->status == IBV_WC_WR_FLUSH_ERR || wc->status == IBV_WC_RETRY_EXC_ERR ? NULL
-										       : ibv_wc_status_str(wc->status);
+	if (wc->status == IBV_WC_WR_FLUSH_ERR || wc->status == IBV_WC_RETRY_EXC_ERR)
+		rs_mend_want(l);
+	else
+		rs_link_fail(o, l, -ECONNRESET, ibv_wc_status_str(wc->status));
 }
 
 static void sent(struct rs_owner *o, const struct ibv_wc *wc)
@@ -105,9 +107,10 @@ static void sent(struct rs_owner *o, const struct ibv_wc *wc)
 	if (!l || l->dead)
 		return;
 	if (wc->status != IBV_WC_SUCCESS) {
-		rs_link_fail(o, l, -ECONNRESET, wc_text(wc));
+		failed(o, l, wc);
 		return;
 	}
+	l->fruitless = 0;
 	rs_peer_sent(&l->peer, lane, rs_qp_chain_done(&l->qp[lane]));
 }
 
@@ -118,9 +121,11 @@ static void received(struct rs_owner *o, const struct ibv_wc *wc)
 
 	if (l && !l->dead) {
 		if (wc->status != IBV_WC_SUCCESS)
-			rs_link_fail(o, l, -ECONNRESET, wc_text(wc));
-		else if (rs_peer_receive(&l->peer, rs_landing(&o->dev, wc->wr_id), wc->byte_len))
+			failed(o, l, wc);
+		else if (rs_peer_receive(&l->peer, lane, rs_landing(&o->dev, wc->wr_id), wc->byte_len))
 			rs_link_fail(o, l, -EBADMSG, "sent what no owner sends; dropped");
+		else
+			l->fruitless = 0;
 	}
 	rs_landing_put(&o->dev, wc->wr_id);
 }
@@ -170,6 +175,7 @@ static unsigned int round_once(struct rs_owner *o)
 		rs_link_reap(o);
 		rs_process_reap(o, false);
 	}
+	n += rs_mend_begin(o);
 	return n;
 }
 

@@ -12,6 +12,7 @@
 #include "share/control.h"
 #include "share/device.h"
 #include "share/mode.h"
+#include "share/repair.h"
 
 struct rs_owner;
 
@@ -42,12 +43,18 @@ struct rs_link {
 	struct rs_qp qp[RS_LANES];
 	struct sockaddr_in6 at; /* where its owner listens; the key */
 	uint64_t instance;      /* of the other owner */
-	uint64_t deadline;      /* ns, until it is up */
+	uint64_t deadline;      /* ns, until it is up, or repaired */
 	uint8_t state;
 	bool dead;
 	int status; /* why */
 	struct rs_hello in;
 	uint32_t got; /* bytes of it */
+	/* when it is up */
+	bool broken; /* a queue pair has failed */
+	struct rs_repair repair;
+	struct rs_repair_message said; /* by the peer */
+	uint32_t said_bytes;
+	uint32_t fruitless; /* repairs that this side began since something arrived */
 };
 
 /* A process. */
@@ -73,7 +80,7 @@ struct rs_owner {
 	uint16_t port;    /* that it listens at */
 	char address[64]; /* where peers reach it */
 	bool stopping, reap;
-	uint64_t completions, wakeups, signals;
+	uint64_t completions, wakeups, signals, repairs;
 	pthread_t thread;
 };
 
@@ -97,8 +104,21 @@ struct rs_link *rs_link_of_qp(struct rs_owner *o, uint32_t qpn, enum rs_lane *la
 void rs_link_fail(struct rs_owner *o, struct rs_link *l, int status, const char *what);
 /* Free the dead ones. */
 void rs_link_reap(struct rs_owner *o);
-/* Time is up for those that are not up. Returns ms until the next, -1: none. */
+/* Time is up for those that are not up, or not repaired. Returns ms until the next, -1: none. */
 int rs_link_deadlines(struct rs_owner *o);
+void rs_link_address(const struct rs_owner *o, const struct rs_link *l, struct rs_address *out);
+int rs_link_create_qps(struct rs_owner *o, struct rs_link *l);
+/* To what l->in.address says. */
+int rs_link_connect_qps(struct rs_owner *o, struct rs_link *l);
+
+/* mend.c. A queue pair has failed, and may be made new. */
+void rs_mend_want(struct rs_link *l);
+/* Begin the repair of those that are broken. Returns how many. */
+unsigned int rs_mend_begin(struct rs_owner *o);
+/* The peer's TCP connection has something, or has ended. */
+void rs_mend_hear(struct rs_owner *o, struct rs_link *l);
+/* Of a repair under way. Returns ms until the next call. */
+int rs_mend_tick(struct rs_owner *o, struct rs_link *l, uint64_t now);
 
 /* process.c */
 void rs_process_accept(struct rs_owner *o, struct rs_source *s, uint32_t events);

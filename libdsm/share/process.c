@@ -152,6 +152,8 @@ static void do_info(const struct rs_owner *o, struct rshare_info *out)
 				     .unknown = h->unknown,
 				     .malformed = h->malformed,
 				     .forged = h->forged,
+				     .repairs = o->repairs,
+				     .resent = h->resent,
 				     .chunk = o->config.chunk };
 	memcpy(out->address, o->address, sizeof(out->address));
 	out->to_running = o->mode.changes[RS_INTERRUPTED][RS_RUNNING];

@@ -182,7 +182,7 @@ static int for_conn(struct rs_conn *c, const struct rs_frame *f, const char *pay
 	return err;
 }
 
-int rs_peer_receive(struct rs_peer *p, const void *message, uint32_t bytes)
+int rs_peer_receive(struct rs_peer *p, enum rs_lane lane, const void *message, uint32_t bytes)
 {
 	struct rs_hub *h = p->hub;
 	struct rs_conn *c;
@@ -190,6 +190,8 @@ int rs_peer_receive(struct rs_peer *p, const void *message, uint32_t bytes)
 	int err = rs_frame_parse(message, bytes, p->sched.chunk, &f);
 
 	h->stats.frames_in++;
+	if (!err)
+		err = rs_fifo_take(&p->lane[lane], f.number);
 	if (!err && f.kind == RS_FRAME_OPEN) {
 		err = open_conn(p, &f);
 	} else if (!err) {

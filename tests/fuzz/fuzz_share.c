@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fuzz_share.c - the scheduler of shared queue pairs, and the headers that a peer sends: libFuzzer target.
+ * fuzz_share.c - the scheduler of shared queue pairs, the headers that a peer sends, and the messages of a repair: libFuzzer
+ * target.
  *
  * The first byte says what the rest is. For the scheduler each pair of bytes is a call with arguments; all lengths,
- * windows and orders of completion are tried, and what it hands out is held against what it was given.
+ * windows and orders of completion are tried, and what it hands out is held against what it was given. For repairs the bytes
+ * are posts, completions, numbers that arrive, claims and messages, in any order.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "share/fifo.h"
 #include "share/frame.h"
+#include "share/repair.h"
 #include "share/schedule.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -143,13 +147,111 @@ static void parse(const uint8_t *data, size_t size)
 	free(exact);
 }
 
+/* ---- repairs --------------------------------------------------------------------------------- */
+
+#define POSTS 16
+
+struct lane {
+	struct rs_fifo fifo;
+	struct rs_sent slot[POSTS];
+	uint32_t next, posted; /* the post to complete, and the one to add */
+	struct rs_repair repair;
+};
+
+static void post(struct lane *l, uint8_t op)
+{
+	const struct rs_post p = { .op = (uint8_t)(RS_OP_SEND + op % 3), .len = l->posted };
+
+	if (l->fifo.tail - l->fifo.head == POSTS)
+		return;
+	must(rs_fifo_add(&l->fifo, &p)->post.len == l->posted++);
+}
+
+static void complete(struct lane *l, unsigned int n)
+{
+	const struct rs_sent *s;
+
+	while ((s = rs_fifo_pop(&l->fifo, &n)))
+		must(s->post.len == l->next++);
+}
+
+/* Whatever is claimed: sends go again in their order, the last of them last, and as many as the claim leaves. */
+static void claim(struct lane *l, uint32_t received)
+{
+	const uint32_t missing = l->fifo.numbered - received;
+	uint32_t sends = 0, at = l->fifo.head;
+	const struct rs_sent *s;
+
+	if (rs_fifo_arrived(&l->fifo, received))
+		return;
+	must(missing <= POSTS);
+	for (; (s = rs_fifo_next(&l->fifo, &at)); at++)
+		if (s->post.op == RS_OP_SEND)
+			must(s->post.frame.number == (uint16_t)(received + ++sends));
+	must(sends == missing);
+}
+
+static void take(struct lane *l, uint16_t number)
+{
+	const uint32_t before = l->fifo.received;
+	const int err = rs_fifo_take(&l->fifo, number);
+
+	must(err ? l->fifo.received == before : l->fifo.received == before + 1 && (uint16_t)(before + 1) == number);
+}
+
+static void hear(struct lane *l, uint8_t kind, uint8_t epoch)
+{
+	const struct rs_repair before = l->repair;
+	const struct rs_repair_message m = { .magic = RS_REPAIR_MAGIC,
+					     .kind = kind % 4,
+					     .epoch = l->repair.epoch + epoch % 4 - 1 };
+	const int actions = rs_repair_hear(&l->repair, &m);
+
+	must(actions >= 0 || (l->repair.state == before.state && l->repair.epoch == before.epoch));
+	must(l->repair.state < RS_REPAIR_STATES);
+	must(actions < 0 || !(actions & RS_DO_RESUME) || before.state == RS_CONNECTED);
+	if (l->repair.state == RS_AGREED || l->repair.state == RS_AWAITED)
+		must(kind & 64 || rs_repair_step(&l->repair, RS_CONNECTS) > 0);
+}
+
+static void repair(const uint8_t *data, size_t size)
+{
+	struct lane *l = calloc(1, sizeof(*l));
+
+	must(l);
+	l->fifo = (struct rs_fifo){ .sent = l->slot, .size = POSTS, .numbered = UINT32_MAX - data[0] % 8u };
+	l->fifo.received = l->fifo.numbered;
+	for (data++, size--; size >= 2; data += 2, size -= 2)
+		switch (data[0] % 6) {
+		case 0:
+		case 1: post(l, data[1]); break;
+		case 2: complete(l, data[1] % 4); break;
+		case 3: claim(l, l->fifo.numbered + 2 - data[1] % 32u); break;
+		case 4: take(l, (uint16_t)(l->fifo.received + data[1] % 4u)); break;
+		case 5: hear(l, data[0] / 4, data[1]); break;
+		}
+	complete(l, POSTS);
+	must(l->next == l->posted);
+	free(l);
+}
+
+static void message(const uint8_t *data, size_t size)
+{
+	struct rs_repair r = { .state = data[0] % RS_REPAIR_STATES };
+	struct rs_repair_message m;
+
+	if (size < sizeof(m))
+		return;
+	memcpy(&m, data, sizeof(m));
+	if (rs_repair_hear(&r, &m) >= 0)
+		must(m.magic == RS_REPAIR_MAGIC && m.epoch <= 1);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	if (size < 5)
-		return 0;
-	if (data[0] & 1)
-		schedule(data + 1, size - 1);
-	else
-		parse(data + 1, size - 1);
+	static void (*const what[])(const uint8_t *, size_t) = { parse, schedule, repair, message };
+
+	if (size >= 5)
+		what[data[0] % 4](data + 1, size - 1);
 	return 0;
 }

@@ -3,7 +3,8 @@
  * node.c - a node of the tests of librshare over real queue pairs; tests/share/run starts it in guests.
  *
  *   node serve              own the device, serve until the process is killed
- *   node test HOST TEST...  run tests against the server at HOST; the last line is "N passed, N failed"
+ *   node test HOST TEST...  run tests against the server at HOST, by default all. SHARE_OUTAGE: outage, too, and more connections
+ *                           for repair. The last line is "N passed, N failed"
  */
 #include <errno.h>
 #include <poll.h>
@@ -160,6 +161,121 @@ static void test_many(void)
 	check("1,000 connections close", good == N);
 	rshare_put(r, in);
 	rshare_put(r, out);
+}
+
+#define ALL 1024
+
+static unsigned int all = ALL; /* --quick: an eighth */
+
+/* A round of echoes by all connections, each with its own contents; in the middle of it something happens. */
+static unsigned int round_of(struct rshare_conn **c, char *buf, unsigned int number, void (*happens)(void))
+{
+	const size_t size = 100 + number * 331 % 1900;
+	unsigned int i, good = 0;
+	struct rshare_event e;
+
+	for (i = 0; i < all; i++) {
+		memset(buf + i * SLOT, (int)(i + number), size);
+		if (rshare_recv(c[i], buf + i * SLOT + SLOT / 2, SLOT / 2, number) ||
+		    rshare_send(c[i], buf + i * SLOT, size, number))
+			return 0;
+	}
+	if (happens)
+		happens();
+	for (i = 0; i < all; i++) {
+		e = next_of(c[i], RSHARE_RECEIVED);
+		good += e.type == RSHARE_RECEIVED && !e.status && e.cookie == number && e.size == size &&
+			!memcmp(buf + i * SLOT, buf + i * SLOT + SLOT / 2, size);
+	}
+	return good;
+}
+
+static void all_open(struct rshare_conn **c)
+{
+	for (unsigned int i = 0; i < all; i++) {
+		c[i] = dial(ECHO, i % 8);
+		if (i % 50 == 49) /* accepted: a listener holds 4 * depth that are not */
+			check("the first echo", echo_small(c[i]));
+	}
+}
+
+static void all_close(struct rshare_conn **c, unsigned int rounds)
+{
+	struct rshare_stats stats;
+	unsigned int i, good = 0, exact = 0;
+
+	for (i = 0; i < all; i++) {
+		const unsigned int first = i % 50 == 49;
+
+		exact += !rshare_get_stats(c[i], &stats) && stats.messages_received == rounds + first &&
+			stats.messages_sent == rounds + first;
+		good += !rshare_disconnect(c[i], EVENT_MS);
+	}
+	check("each message once", exact == all);
+	check("all close", good == all);
+}
+
+static enum rs_lane breaking;
+
+/* While this thread waits for it, the queue pair stays the same. */
+static void break_lane(void)
+{
+	rs_qp_stop(&r->owner->links->qp[breaking]);
+}
+
+/* Queue pairs break while all connections have messages on their way. */
+static void test_repair(void)
+{
+	static struct rshare_conn *c[ALL];
+	char *buf = rshare_get(r, ALL * SLOT);
+	const unsigned int rounds = 4;
+	unsigned int good = 0, k;
+	struct rshare_info before, after;
+
+	all_open(c);
+	must(rshare_get_info(r, &before), "rshare_get_info");
+	for (k = 0; k < rounds; k++) {
+		breaking = k % 2 ? RS_STRICT : RS_WEIGHTED;
+		good += round_of(c, buf, k, break_lane);
+	}
+	check("all echoes, though queue pairs broke", good == rounds * all);
+	must(rshare_get_info(r, &after), "rshare_get_info");
+	check("repairs", after.repairs > before.repairs); /* a round that was over before its break has none */
+	check("two queue pairs", after.queue_pairs == 2);
+	printf("%llu repairs, %llu posts sent again\n", (unsigned long long)(after.repairs - before.repairs),
+	       (unsigned long long)(after.resent - before.resent));
+	all_close(c, rounds);
+	rshare_put(r, buf);
+}
+
+/* tests/share/run takes the link down when it reads the first line, for longer than a queue pair retries. */
+static void test_outage(void)
+{
+	static struct rshare_conn *c[ALL];
+	char *buf = rshare_get(r, ALL * SLOT);
+	unsigned int good = 0, k = 0;
+	struct rshare_info info;
+	uint64_t before;
+	int64_t longest = 0, at, start;
+
+	all_open(c);
+	must(rshare_get_info(r, &info), "rshare_get_info");
+	before = info.repairs;
+	start = now_ms();
+	puts("outage: take the link down now");
+	while (info.repairs == before && now_ms() - start < 2 * EVENT_MS) {
+		at = now_ms();
+		good += round_of(c, buf, k++, NULL);
+		longest = now_ms() - at > longest ? now_ms() - at : longest;
+		must(rshare_get_info(r, &info), "rshare_get_info");
+	}
+	good += round_of(c, buf, k++, NULL);
+	check("all echoes, though the link was down", good == k * all);
+	check("queue pairs were repaired", info.repairs > before);
+	printf("%u rounds of %u echoes, the longest %lld ms; %llu repairs, %llu posts sent again\n", k, all,
+	       (long long)longest, (unsigned long long)(info.repairs - before), (unsigned long long)info.resent);
+	all_close(c, k);
+	rshare_put(r, buf);
 }
 
 /* 4 MiB on each of two weighted connections, then a strict message: it passes them. */
@@ -434,6 +550,7 @@ static void test_liar(void)
 	for (uint32_t i = 0; i < 20; i++) {
 		post.frame.to = 0x12340000 + i;
 		post.frame.from = 0x1000 + i;
+		post.frame.number = (uint16_t)++l->peer.lane[RS_STRICT].numbered;
 		check("post", !rs_qp_post(&r->owner->dev, &l->qp[RS_STRICT], &post, 1));
 		usleep(20000);
 	}
@@ -455,11 +572,12 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
-	{ "echo", test_echo },   { "rdma", test_rdma },
-	{ "many", test_many },   { "order", test_order },
-	{ "close", test_close }, { "opens", test_opens },
-	{ "stuck", test_stuck }, { "processes", test_processes },
-	{ "liar", test_liar },   { "owner_dies", test_owner_dies },
+	{ "echo", test_echo },     { "rdma", test_rdma },
+	{ "many", test_many },     { "order", test_order },
+	{ "close", test_close },   { "opens", test_opens },
+	{ "stuck", test_stuck },   { "processes", test_processes },
+	{ "liar", test_liar },     { "owner_dies", test_owner_dies },
+	{ "repair", test_repair }, { "outage", test_outage },
 };
 
 int main(int argc, char **argv)
@@ -476,11 +594,14 @@ int main(int argc, char **argv)
 		node_serve();
 	if (argc < 3 || strcmp(argv[1], "test"))
 		return 2;
+	if (!getenv("SHARE_OUTAGE"))
+		all = ALL / 8;
 	host = argv[2];
 	r = node_open(RSHARE_OWNER, 1100, 32u << 20);
 	for (unsigned int i = 0; i < n; i++)
 		for (int k = argc == 3 ? 2 : 3; k < argc; k++)
-			if (argc == 3 || !strcmp(argv[k], tests[i].name)) {
+			if (argc == 3 ? tests[i].run != test_outage || getenv("SHARE_OUTAGE")
+				      : !strcmp(argv[k], tests[i].name)) {
 				const unsigned int before = failed;
 				const int64_t start = now_ms();
 

@@ -2,7 +2,8 @@
 /*
  * share_verbs.h - the verbs functions that librshare calls, for queue pairs within this process: they take the place of
  * libibverbs'. Sends wait for the receive queue of the other side, as by RNR retries; work requests of a queue pair complete
- * in order. One lock for all. What real devices do is tested in guests (tests/share/run).
+ * in order. One lock for all. fake_breaks makes queue pairs fail, fake_down keeps them from being connected. What real devices
+ * do is tested in guests (tests/share/run).
  */
 #ifndef UNIT_SHARE_VERBS_H
 #define UNIT_SHARE_VERBS_H
@@ -41,7 +42,7 @@ struct fake_wr {
 struct fake_qp {
 	struct ibv_qp qp;
 	uint32_t dest;
-	int connected, signal_all;
+	int connected, failed;
 	struct fake_wr send[FAKE_QUEUE / 8];
 	unsigned int head, tail;
 };
@@ -49,7 +50,9 @@ struct fake_qp {
 static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fake_qp *fake_qps[FAKE_QPS];
 static struct ibv_device fake_device = { .name = "fake0" };
-static unsigned int fake_live; /* objects */
+static unsigned int fake_live;               /* objects */
+static unsigned int fake_breaks, fake_count; /* every fake_breaks-th work request breaks its queue pair; 0: none */
+static int fake_down;                        /* no queue pair can be connected */
 
 static void fake_complete(struct ibv_cq *cq, const struct ibv_wc *wc)
 {
@@ -101,19 +104,37 @@ static int fake_deliver(struct fake_qp *from, struct fake_qp *to, const struct f
 	return 1;
 }
 
+/* The status of a work request; -1: it waits. Of those that break their queue pair every second arrives, unless all break. */
+static int fake_execute(struct fake_qp *q, const struct fake_wr *w)
+{
+	struct fake_qp *to = fake_qps[q->dest % FAKE_QPS];
+
+	if (q->failed)
+		return IBV_WC_WR_FLUSH_ERR;
+	if (to && to->qp.qp_num == q->dest) {
+		const int breaks = fake_breaks && !((fake_count + 1) % fake_breaks);
+		const int arrives = !breaks || (fake_breaks > 1 && fake_count / fake_breaks % 2);
+
+		if (!to->connected || (arrives && !fake_deliver(q, to, w)))
+			return -1;
+		fake_count++;
+		if (!breaks)
+			return IBV_WC_SUCCESS;
+	}
+	q->failed = 1;
+	return IBV_WC_RETRY_EXC_ERR;
+}
+
 static void fake_progress(struct fake_qp *q)
 {
-	while (q && q->connected && q->head != q->tail) {
+	while (q && (q->connected || q->failed) && q->head != q->tail) {
 		const struct fake_wr *w = &q->send[q->head % (FAKE_QUEUE / 8)];
-		struct fake_qp *to = fake_qps[q->dest % FAKE_QPS];
 		struct ibv_wc wc = { .wr_id = w->wr.wr_id, .qp_num = q->qp.qp_num };
+		const int status = fake_execute(q, w);
 
-		if (to && !to->connected)
+		if (status < 0)
 			return;
-		if (!to)
-			wc.status = IBV_WC_RETRY_EXC_ERR;
-		else if (!fake_deliver(q, to, w))
-			return;
+		wc.status = (enum ibv_wc_status)status;
 		if (w->wr.send_flags & IBV_SEND_SIGNALED || wc.status)
 			fake_complete(q->qp.send_cq, &wc);
 		q->head++;
@@ -376,9 +397,14 @@ int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
 	struct fake_qp *q = (struct fake_qp *)qp;
 
 	pthread_mutex_lock(&fake_lock);
+	if (a->qp_state == IBV_QPS_RTR && fake_down) {
+		pthread_mutex_unlock(&fake_lock);
+		return errno = ENETDOWN;
+	}
 	if (mask & IBV_QP_DEST_QPN)
 		q->dest = a->dest_qp_num;
 	q->connected = a->qp_state == IBV_QPS_RTS || a->qp_state == IBV_QPS_RTR;
+	q->failed = a->qp_state == IBV_QPS_ERR;
 	for (unsigned int i = 0; i < FAKE_QPS; i++)
 		fake_progress(fake_qps[i]);
 	pthread_mutex_unlock(&fake_lock);

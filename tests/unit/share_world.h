@@ -115,8 +115,8 @@ static inline struct world_node *world_create(uint32_t conns)
 	return n;
 }
 
-/* One chunk of the lane arrives and completes. false: there is none. */
-static inline bool world_deliver(struct world_node *from, enum rs_lane lane)
+/* One chunk of the lane arrives; its completion is lost if the queue pair breaks before. false: there is none. */
+static inline bool world_arrive(struct world_node *from, enum rs_lane lane)
 {
 	struct world_lane *l = &from->lane[lane];
 	const struct world_post *o = &l->post[l->head % WORLD_QUEUE];
@@ -125,14 +125,46 @@ static inline bool world_deliver(struct world_node *from, enum rs_lane lane)
 	if (l->head == l->tail)
 		return false;
 	l->head++;
-	if (o->bytes && from->other->peer.ready) {
+	if (o->bytes && from->other->peer.chunk) {
 		exact = malloc(o->bytes);
 		memcpy(exact, o->data, o->bytes);
-		from->other->error = rs_peer_receive(&from->other->peer, exact, o->bytes) ?: from->other->error;
+		from->other->error = rs_peer_receive(&from->other->peer, lane, exact, o->bytes) ?: from->other->error;
 		free(exact);
 	}
-	rs_peer_sent(&from->peer, lane, 1);
 	return true;
+}
+
+static inline bool world_deliver(struct world_node *from, enum rs_lane lane)
+{
+	const bool any = world_arrive(from, lane);
+
+	if (any)
+		rs_peer_sent(&from->peer, lane, 1);
+	return any;
+}
+
+/* All queue pairs break: of what is on the wire, so many posts of each lane have arrived. Then they are made new. */
+static inline void world_break(struct world_node *n, const unsigned int arrive[2][RS_LANES])
+{
+	unsigned int i, k, j;
+
+	for (i = 0; i < 2; i++) {
+		rs_peer_stop(&n[i].peer);
+		for (k = 0; k < RS_LANES; k++)
+			for (j = 0; j < arrive[i][k]; j++)
+				world_arrive(&n[i], (enum rs_lane)k);
+	}
+	for (i = 0; i < 2; i++) {
+		const uint32_t received[RS_LANES] = { n[!i].peer.lane[RS_STRICT].received,
+						      n[!i].peer.lane[RS_WEIGHTED].received };
+
+		for (k = 0; k < RS_LANES; k++)
+			n[i].lane[k].head = n[i].lane[k].tail;
+		if (rs_peer_arrived(&n[i].peer, received) < 0)
+			n[i].error = -EBADMSG;
+	}
+	for (i = 0; i < 2; i++)
+		rs_peer_resume(&n[i].peer);
 }
 
 /* A turn of each owner, with deliveries as the random word says. */

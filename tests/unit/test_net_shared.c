@@ -195,6 +195,30 @@ END_TEST
 
 /* ---- losses --------------------------------------------------------------------------------- */
 
+START_TEST(a_broken_link_is_repaired)
+{
+	static const uint8_t types[] = { MSG_READ_REQ, MSG_DATA, MSG_REPLY, MSG_CALL };
+	struct end a, b;
+	unsigned int i;
+
+	open_pair(&a, &b, 0);
+	pthread_mutex_lock(&fake_lock);
+	fake_breaks = 13;
+	pthread_mutex_unlock(&fake_lock);
+	for (i = 0; i < 200; i++)
+		ck_assert_int_eq(send_to(&a, 1, types[i % 4], i, i % 4 == 1 ? 4096 : 0), 0);
+	poll_until(&a, &b, &b.messages, 200);
+	pthread_mutex_lock(&fake_lock);
+	fake_breaks = 0;
+	pthread_mutex_unlock(&fake_lock);
+	settle(&a, &b);
+	ck_assert_uint_eq(b.messages, 200);
+	ck_assert_uint_eq(a.lost + b.lost + b.wrong, 0);
+	close_pair(&a, &b);
+	ck_assert_uint_eq(fake_live, 0);
+}
+END_TEST
+
 START_TEST(a_dead_link_is_the_loss_of_its_peer)
 {
 	struct end a, b;
@@ -203,6 +227,7 @@ START_TEST(a_dead_link_is_the_loss_of_its_peer)
 	open_pair(&a, &b, 0);
 	exchange(&a, &b, MSG_READ_REQ, 10);
 	pthread_mutex_lock(&fake_lock);
+	fake_down = 1;
 	for (q = 1; q < 5; q++)
 		fake_qps[q]->dest = 200; /* nobody */
 	pthread_mutex_unlock(&fake_lock);
@@ -230,6 +255,7 @@ int main(void)
 	tcase_add_test(t, urgent_classes_have_a_queue_pair_of_their_own);
 	tcase_add_test(t, two_queue_pairs_serve_all_ranks_of_two_nodes);
 	tcase_add_test(t, blocks_are_written_to_the_place_of_their_request);
+	tcase_add_test(t, a_broken_link_is_repaired);
 	tcase_add_test(t, a_dead_link_is_the_loss_of_its_peer);
 	suite_add_tcase(s, t);
 	return unit_main(s);

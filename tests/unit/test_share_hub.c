@@ -66,7 +66,19 @@ START_TEST(a_message_arrives)
 }
 END_TEST
 
-/* Messages of all sizes both ways on three connections, any order of deliveries, priorities that change meanwhile. */
+/* Queue pairs break with any part of what is on the wire arrived. */
+static void break_somewhere(uint64_t random)
+{
+	unsigned int arrive[2][RS_LANES], i, k;
+
+	for (i = 0; i < 2; i++)
+		for (k = 0; k < RS_LANES; k++, random >>= 8)
+			arrive[i][k] = random % (n[i].lane[k].tail - n[i].lane[k].head + 1);
+	world_break(n, arrive);
+}
+
+/* Messages of all sizes both ways on three connections, any order of deliveries, priorities that change meanwhile, and in
+ * every second run queue pairs that break. */
 START_TEST(nothing_is_lost_doubled_or_reordered)
 {
 	uint32_t at[2][3], next[2][3] = { { 0 } }, got[2][3] = { { 0 } }, posted[2][3] = { { 0 } };
@@ -98,6 +110,8 @@ START_TEST(nothing_is_lost_doubled_or_reordered)
 			posted[i][k]++;
 		}
 		world_turn(n, r >> 16);
+		if (_i & 1 && !(r >> 35 & 15))
+			break_somewhere(unit_random(&random));
 		if (!(r >> 40 & 31))
 			rs_conn_priority(n[i].client[0].rs.conn[at[i][k]], r >> 48 & 7, (uint8_t)(1 + (r >> 52 & 7)));
 		while (world_poll(o, at[!i][k], &e)) {
@@ -164,6 +178,63 @@ START_TEST(a_message_too_large_is_cut)
 	expect(CLIENT1, c1, RSHARE_RECEIVED, -EMSGSIZE, 1, 300);
 	expect(CLIENT1, c1, RSHARE_RECEIVED, 0, 2, 300);
 	ck_assert_int_eq(memcmp(world_pool(CLIENT1, 5300), "xxxxxxxx", 8), 0);
+}
+END_TEST
+
+/* The same exchange again and again, until each turn has been broken off with each number of posts arrived. */
+START_TEST(a_break_at_any_point_is_mended)
+{
+	unsigned int points = 0, turn, arrived, breaks, t, all, got[2], i;
+	struct rs_cqe e;
+	uint32_t d0, d1;
+
+	world_connect(n, 0, 0, 5, &d0, &d1);
+	for (turn = 0, breaks = 1; breaks; turn++)
+		for (arrived = breaks = 0, all = 1; arrived < all; arrived++) {
+			for (uint64_t k = 0; k < 3; k++) {
+				ck_assert(world_recv(CLIENT1, c1, 0, 1000, k) && world_recv(CLIENT0, d0, 0, 1000, k));
+				ck_assert(world_send(CLIENT0, c0, 0, 700, k) && world_send(CLIENT1, d1, 0, 600, k));
+			}
+			for (t = all = 0; world_turn(n, 0x1111) || t <= turn; t++) {
+				const unsigned int on_wire = n[0].lane[RS_WEIGHTED].tail - n[0].lane[RS_WEIGHTED].head;
+
+				if (t != turn || arrived > on_wire)
+					continue;
+				const unsigned int to1 = n[1].lane[RS_STRICT].tail - n[1].lane[RS_STRICT].head,
+						   ctl0 = n[0].lane[RS_STRICT].tail - n[0].lane[RS_STRICT].head;
+
+				all = on_wire + 1;
+				breaks += on_wire || to1;
+				points++;
+				world_break(n,
+					    (const unsigned int[2][RS_LANES]){
+						    { ctl0 * arrived / all, arrived },
+						    { to1 * arrived / all, 0 },
+					    });
+			}
+			for (i = 0; i < 2; i++)
+				for (got[i] = 0; world_poll(i ? CLIENT0 : CLIENT1, i ? d0 : c1, &e); got[i]++)
+					unit_require(e.type == RSHARE_RECEIVED && !e.status && e.cookie == got[i]);
+			for (i = 0; i < 2; i++)
+				for (t = 0; world_poll(i ? CLIENT1 : CLIENT0, i ? d1 : c0, &e); t++)
+					unit_require(e.type == RSHARE_SENT && !e.status && e.cookie == t);
+			unit_require(got[0] == 3 && got[1] == 3 && t == 3 && !n[0].error && !n[1].error);
+		}
+	ck_assert_uint_gt(points, 20);
+	ck_assert_uint_gt(n[0].hub.stats.resent, 20);
+}
+END_TEST
+
+START_TEST(a_false_claim_is_bad)
+{
+	const uint32_t sent = n[0].peer.lane[RS_WEIGHTED].numbered, strict = n[0].peer.lane[RS_STRICT].numbered;
+
+	rs_peer_stop(&n[0].peer);
+	ck_assert_int_eq(rs_peer_arrived(&n[0].peer, (const uint32_t[]){ strict, sent + 1 }), -EBADMSG);
+	ck_assert_int_eq(rs_peer_arrived(&n[0].peer, (const uint32_t[]){ strict - 1, sent }), -EBADMSG);
+	ck_assert_int_eq(rs_peer_arrived(&n[0].peer, (const uint32_t[]){ strict, sent }), 0);
+	rs_peer_resume(&n[0].peer);
+	expect_works(CLIENT0, c0, c1);
 }
 END_TEST
 
@@ -284,15 +355,17 @@ END_TEST
 
 /* ---- peers that misbehave ------------------------------------------------------------------- */
 
+/* f.number: beside the next */
 static int arrives(struct rs_frame f, const char *payload)
 {
 	char buf[sizeof(f) + WORLD_CHUNK] = { 0 };
 
 	f.version = RS_FRAME_VERSION;
+	f.number += (uint16_t)++n[0].peer.lane[RS_STRICT].numbered; /* as if node 0 had sent it */
 	memcpy(buf, &f, sizeof(f));
 	if (payload)
 		memcpy(buf + sizeof(f), payload, f.len);
-	return rs_peer_receive(&n[1].peer, buf, (uint32_t)sizeof(f) + f.len);
+	return rs_peer_receive(&n[1].peer, RS_STRICT, buf, (uint32_t)sizeof(f) + f.len);
 }
 
 START_TEST(unknown_ids_are_counted_and_answered)
@@ -331,6 +404,21 @@ START_TEST(a_peer_that_breaks_the_rules_is_bad)
 	f.total = 8; /* priority 8, weight 0 */
 	ck_assert_int_eq(arrives(f, NULL), -EBADMSG);
 	ck_assert_uint_eq(n[1].hub.stats.malformed, 6);
+}
+END_TEST
+
+START_TEST(numbers_that_do_not_follow_are_bad)
+{
+	const struct rs_frame f = { .kind = RS_FRAME_CREDIT, .to = CONN1->id, .from = 1 };
+	struct rs_frame late = f, early = f;
+
+	late.number = (uint16_t)-1;
+	early.number = 1;
+	ck_assert_int_eq(arrives(early, NULL), -EBADMSG);
+	n[0].peer.lane[RS_STRICT].numbered--;
+	ck_assert_int_eq(arrives(f, NULL), 0);
+	ck_assert_int_eq(arrives(late, NULL), -EBADMSG);
+	ck_assert_uint_eq(n[1].hub.stats.malformed, 2);
 }
 END_TEST
 
@@ -503,6 +591,8 @@ int main(void)
 	tcase_add_test(t, a_slow_reader_stalls_its_own_sender_only);
 	tcase_add_test(t, all_receives_are_granted_in_the_end);
 	tcase_add_test(t, a_message_too_large_is_cut);
+	tcase_add_test(t, a_break_at_any_point_is_mended);
+	tcase_add_test(t, a_false_claim_is_bad);
 	tcase_add_test(t, closing_loses_nothing);
 	tcase_add_test(t, both_sides_close_at_once);
 	tcase_add_test(t, operations_end_with_the_peers_close);
@@ -511,6 +601,7 @@ int main(void)
 	tcase_add_test(t, a_client_that_dies_resets_its_connections_only);
 	tcase_add_test(t, unknown_ids_are_counted_and_answered);
 	tcase_add_test(t, a_peer_that_breaks_the_rules_is_bad);
+	tcase_add_test(t, numbers_that_do_not_follow_are_bad);
 	tcase_add_test(t, chunks_that_do_not_follow_are_bad);
 	tcase_add_loop_test(t, a_forged_submission_ends_its_connection, 0, 6);
 	tcase_add_test(t, a_forged_receive_ends_its_connection);

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 
 #include "rshare.h"
+#include "share/owner.h"
 
 #define EVENT_MS 20000
 #include "../share/events.h"
@@ -40,6 +41,7 @@ static struct rshare_config config(const char *name, int n)
 	c.pool = 4u << 20;
 	c.remote = 1;
 	c.receives = 64;
+	c.repair = 2000;
 	return c;
 }
 
@@ -47,6 +49,7 @@ static void begin(void)
 {
 	struct rshare_config c;
 
+	fake_breaks = fake_count = fake_down = 0;
 	port = (uint16_t)(10000 + getpid() % 5000 * 4); /* below those that the kernel gives to clients */
 	snprintf(name_a, sizeof(name_a), "unit-a-%d", getpid());
 	snprintf(name_b, sizeof(name_b), "unit-b-%d", getpid());
@@ -315,6 +318,218 @@ START_TEST(closing_loses_nothing)
 }
 END_TEST
 
+/* ---- queue pairs that break --------------------------------------------------------------------- */
+
+static void set_fake(unsigned int breaks, int down)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake_breaks = breaks;
+	fake_down = down;
+	pthread_mutex_unlock(&fake_lock);
+}
+
+static struct rshare_info info_of(struct rshare *r)
+{
+	struct rshare_info info;
+
+	ck_assert_int_eq(rshare_get_info(r, &info), 0);
+	return info;
+}
+
+#define MANY 32
+#define MESSAGES 8
+#define LARGE 20000u /* more than a chunk */
+
+struct line {
+	struct rshare_conn *c, *d;
+	char *out, *in;
+	unsigned int sent, received, next;
+};
+
+static size_t size_of(unsigned int line, unsigned int message)
+{
+	return 1 + (message * 2113u + line * 977u) % LARGE;
+}
+
+/* The message after the last has been received, unless it is not the next or damaged. */
+static void line_take(struct line *l, unsigned int k)
+{
+	const struct rshare_event e = next_of(l->d, RSHARE_RECEIVED);
+
+	unit_require(e.type == RSHARE_RECEIVED && !e.status && e.size == size_of(k, l->received));
+	for (size_t i = 0; i < e.size; i++)
+		unit_require(l->in[i] == (char)(l->received * 31 + k + i));
+	if (++l->received < MESSAGES)
+		unit_require(!rshare_recv(l->d, l->in, LARGE, 1));
+}
+
+static void line_send(struct line *l, unsigned int k)
+{
+	for (size_t i = 0; i < size_of(k, l->next); i++)
+		l->out[i] = (char)(l->next * 31 + k + i);
+	unit_require(!rshare_send(l->c, l->out, size_of(k, l->next), l->next));
+	l->next++;
+}
+
+/* Many connections of all priorities; queue pairs of both sides break after every so many work requests. */
+START_TEST(connections_survive_broken_queue_pairs)
+{
+	static const unsigned int every[] = { 3, 7, 16, 50 };
+	static struct line line[MANY];
+	struct rshare_stats stats;
+	struct rshare_event e;
+	unsigned int k, m;
+
+	memset(line, 0, sizeof(line));
+	for (k = 0; k < MANY; k++) {
+		pair(&line[k].c, &line[k].d, k % 8);
+		line[k].out = rshare_get(a, LARGE);
+		line[k].in = rshare_get(b, LARGE);
+		unit_require(line[k].in && !rshare_recv(line[k].d, line[k].in, LARGE, 1));
+	}
+	set_fake(every[_i], 0);
+	for (m = 0; m < MESSAGES; m++) {
+		for (k = 0; k < MANY; k++)
+			line_send(&line[k], k);
+		for (k = 0; k < MANY; k++)
+			line_take(&line[k], k);
+		for (k = 0; k < MANY; k++) {
+			e = next_of(line[k].c, RSHARE_SENT);
+			unit_require(!e.status && e.cookie == m);
+		}
+	}
+	ck_assert_uint_gt(info_of(a).repairs, 5);
+	ck_assert_uint_gt(info_of(a).resent, 5);
+	ck_assert_uint_eq(info_of(a).queue_pairs, 2);
+	set_fake(0, 0);
+	for (k = 0; k < MANY; k++) {
+		ck_assert_int_eq(rshare_get_stats(line[k].d, &stats), 0);
+		ck_assert_uint_eq(stats.messages_received, MESSAGES);
+		ck_assert_int_eq(rshare_poll(line[k].d, &e, 1), 0);
+		ck_assert_int_eq(rshare_disconnect(line[k].c, 5000), 0);
+		rshare_disconnect(line[k].d, 5000);
+	}
+}
+END_TEST
+
+START_TEST(writes_and_reads_survive_broken_queue_pairs)
+{
+	struct rshare_conn *c, *d;
+	struct rshare_remote at;
+	char *out = rshare_get(a, 100000), *back = rshare_get(a, 100000), *in = rshare_get(b, 100000);
+
+	pair(&c, &d, 0);
+	ck_assert_int_eq(rshare_export(b, in, 100000, &at), 0);
+	set_fake(11, 0); /* more than a chain: something is known to have arrived each time */
+	for (unsigned int k = 0; k < 10; k++) {
+		for (unsigned int i = 0; i < 100000; i++)
+			out[i] = (char)(i * 7 + k);
+		ck_assert_int_eq(rshare_write(c, out, 100000, &at, 0, 1), 0);
+		ck_assert_int_eq(rshare_read(c, back, 100000, &at, 0, 2), 0);
+		unit_require(!next(c).status && !next(c).status);
+		unit_require(!memcmp(in, out, 100000) && !memcmp(back, out, 100000));
+	}
+	ck_assert_uint_gt(info_of(a).repairs, 3);
+	set_fake(0, 0);
+	rshare_disconnect(c, 5000);
+	rshare_disconnect(d, 5000);
+}
+END_TEST
+
+START_TEST(a_port_may_come_back)
+{
+	struct rshare_conn *c, *d;
+	char *buf = rshare_get(a, 64), *in = rshare_get(b, 64);
+
+	pair(&c, &d, 0);
+	ck_assert_int_eq(rshare_recv(d, in, 64, 1), 0);
+	set_fake(1, 1);
+	ck_assert_int_eq(rshare_send(c, buf, 64, 2), 0);
+	for (int i = 0; i < 500 && !info_of(a).repairs; i++)
+		usleep(10000);
+	set_fake(0, 1);
+	usleep(200000);
+	ck_assert_uint_eq(info_of(a).repairs, 1);
+	set_fake(0, 0);
+	ck_assert_int_eq(next_of(d, RSHARE_RECEIVED).status, 0);
+	rshare_disconnect(c, 5000);
+	rshare_disconnect(d, 5000);
+}
+END_TEST
+
+/* For the time that the configuration says, or until it has been in vain several times. */
+START_TEST(a_repair_does_not_last_for_ever)
+{
+	struct rshare_conn *c, *d;
+	char *buf = rshare_get(a, 64), *in = rshare_get(b, 64);
+
+	pair(&c, &d, 0);
+	ck_assert_int_eq(rshare_recv(d, in, 64, 1), 0);
+	set_fake(1, _i); /* for good */
+	ck_assert_int_eq(rshare_send(c, buf, 64, 2), 0);
+	ck_assert_int_eq(next(c).status, -ECONNRESET);
+	ck_assert_int_eq(next(c).type, RSHARE_CLOSED);
+	ck_assert_int_eq(next(d).status, -ECANCELED);
+	ck_assert_int_eq(next(d).status, -ECONNRESET);
+	rshare_disconnect(c, 0);
+	rshare_disconnect(d, 0);
+	set_fake(0, 0);
+	pair(&c, &d, 0); /* and back again */
+	rshare_disconnect(c, 0);
+	rshare_disconnect(d, 0);
+}
+END_TEST
+
+/* A peer by hand: it says what an owner says until both are up, and then something else. */
+static int liar(void)
+{
+	struct rs_hello hello = { .magic = 0x31525352u, .version = RS_FRAME_VERSION, .chunk = 16384, .instance = 1 };
+	const struct sockaddr_in at = { .sin_family = AF_INET,
+					.sin_port = htons((uint16_t)(port + 1)),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	hello.port = (uint16_t)(port + 3);
+	ck_assert_int_eq(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
+	ck_assert_int_eq(send(fd, &hello, sizeof(hello), 0), sizeof(hello));
+	ck_assert_int_eq(recv(fd, &hello, sizeof(hello), MSG_WAITALL), sizeof(hello));
+	ck_assert_int_eq(hello.status, 0);
+	ck_assert_int_eq(send(fd, "g", 1, 0), 1);
+	return fd;
+}
+
+START_TEST(a_peer_that_lies_about_repairs_is_dropped)
+{
+	static const struct rs_repair_message lie[] = {
+		{ .magic = RS_REPAIR_MAGIC, .kind = RS_REPAIR_ASK, .epoch = 1, .received = { 1, 0 } },
+		{ .magic = RS_REPAIR_MAGIC, .kind = RS_REPAIR_ASK, .epoch = 1, .received = { 0, UINT32_MAX } },
+		{ .magic = RS_REPAIR_MAGIC, .kind = RS_REPAIR_ASK, .epoch = 2 },
+		{ .magic = RS_REPAIR_MAGIC, .kind = RS_REPAIR_READY, .epoch = 1 },
+		{ .magic = RS_REPAIR_MAGIC, .kind = 7, .epoch = 1 },
+		{ .magic = 7, .kind = RS_REPAIR_ASK, .epoch = 1 },
+	};
+	struct rs_repair_message m;
+	struct rshare_conn *c, *d;
+	struct rshare_info info;
+	char *buf = rshare_get(a, 64), *in = rshare_get(b, 64);
+	const int fd = liar();
+	int i;
+
+	pair(&c, &d, 0);
+	ck_assert_int_eq(send(fd, &lie[_i], sizeof(lie[0]), 0), sizeof(lie[0]));
+	for (i = 0; i < 1000 && recv(fd, &m, sizeof(m), MSG_WAITALL) > 0; i++)
+		; /* until it hangs up */
+	close(fd);
+	info = info_of(b);
+	ck_assert_uint_eq(info.malformed, 1);
+	ck_assert_uint_eq(info.peers, 1);
+	ck_assert(!rshare_recv(d, in, 64, 1) && !rshare_send(c, buf, 64, 2));
+	ck_assert_int_eq(next_of(d, RSHARE_RECEIVED).status, 0);
+	rshare_disconnect(c, 5000);
+	rshare_disconnect(d, 5000);
+}
+END_TEST
+
 START_TEST(connecting_fails_clearly)
 {
 	struct rshare_conn *c, *d;
@@ -495,6 +710,11 @@ int main(void)
 	tcase_add_loop_test(t, owners_meet_once, 0, 10);
 	tcase_add_test(t, threads_share_a_connection);
 	tcase_add_test(t, closing_loses_nothing);
+	tcase_add_loop_test(t, connections_survive_broken_queue_pairs, 0, 4);
+	tcase_add_test(t, writes_and_reads_survive_broken_queue_pairs);
+	tcase_add_test(t, a_port_may_come_back);
+	tcase_add_loop_test(t, a_repair_does_not_last_for_ever, 0, 2);
+	tcase_add_loop_test(t, a_peer_that_lies_about_repairs_is_dropped, 0, 6);
 	tcase_add_test(t, connecting_fails_clearly);
 	tcase_add_test(t, a_peer_that_ends_is_noticed);
 	if (FORKS) {

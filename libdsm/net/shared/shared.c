@@ -268,6 +268,7 @@ static int attach(struct net *n)
 	rc.connections = CLASS_MAX * (talkers + net_nodes(c) + 2);
 	rc.depth = DEPTH;
 	rc.peers = 2u * net_nodes(c); /* both sides may begin at once */
+	rc.repair = c->lost_ms;
 	rc.pool = (uint64_t)LANDING * c->nslots + FETCHES * NET_PAYLOAD_MAX + LENT_ROOM +
 		(talkers + net_nodes(c)) * in_memory();
 	rc.thread = c->thread;
