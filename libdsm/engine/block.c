@@ -291,24 +291,22 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	uint64_t start;
 	size_t off;
 	bool upgrade, repeated;
-	const int rests = engine_rests;
+	const bool inside = engine_depth; /* at rest, which may be a cancellation point */
 	int before = 0;
 	enum got got;
 
 	if (!range_off(addr, &off))
 		return FAULT_REFUSED;
-	if (engine_depth && !rests) {
+	if (engine_busy()) {
 		log_line(
 			"shared memory at %p is touched by a signal handler that interrupted a libdsm call that does not "
-			"sleep, which is not supported (dsm(7), SIGNALS)",
+			"sleep, which is not supported (dsm_signal_defer(3))",
 			addr);
 		return FAULT_REFUSED;
 	}
 	off = r->off + (off - r->off) / r->block_size * r->block_size;
-	if (rests) {
-		before = engine_keep(); /* the sleep may be a cancellation point */
-		engine_rest(0);
-	}
+	if (inside)
+		before = engine_keep();
 	engine_enter();
 	HOOK("miss-begin");
 	start = clock_ns();
@@ -330,10 +328,8 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	work_timers(true);
 	HOOK("miss-end");
 	engine_leave();
-	if (rests) {
-		engine_rest(rests);
+	if (inside)
 		engine_let(before);
-	}
 	return FAULT_SERVED;
 }
 

@@ -73,6 +73,7 @@ struct patience {
 	uint32_t block; /* that is waited for, 0: something else */
 	int note;       /* of stall.c, + 1 */
 	unsigned int rounds;
+	int rests;        /* engine_rests */
 	bool point;       /* a cancellation point */
 	bool crowded;     /* other threads want this processor */
 	uint32_t *asleep; /* while it may be cancelled: where it is counted as a sleeper */
@@ -80,9 +81,10 @@ struct patience {
 
 static void sleep_on(uint32_t *word, uint32_t seen, uint64_t ns)
 {
-	engine_rest(!fault_handling());
+	const int before = engine_rest(fault_handling() ? engine_rests : engine_depth);
+
 	futex_wait(word, seen, ns);
-	engine_rest(0);
+	engine_rest(before);
 }
 
 /* A thread may be cancelled in the system call, or just before or after; stop_looking() undoes what be_patient() has done. */
@@ -161,7 +163,10 @@ static bool lasts(const struct patience *p)
 	return !p->until && (p->kind == WAIT_LASTING || p->kind == WAIT_WORD);
 }
 
-/* Sleep or spin once; *word moves when there is something new. 0, -ETIMEDOUT, or -EINTR. */
+/*
+ * Sleep or spin once; *word moves when there is something new. 0, -ETIMEDOUT, or -EINTR. A thread that has kept a signal sleeps:
+ * the handler runs there.
+ */
 static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers)
 {
 	uint64_t now;
@@ -179,13 +184,13 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 	if (interrupted(p, now))
 		return -EINTR;
 	lost_check();
-	if (help(&came)) {
+	if (help(&came) && !engine_kept) {
 		/* Where one message came there may come others: look as long again, so that a busy home is not woken for each. */
 		if (came)
 			p->start = now;
 		return 0;
 	}
-	if (!p->crowded && now - p->start < spin_limit(&spins[p->kind], job.spin_us * 1000ull)) {
+	if (!p->crowded && !engine_kept && now - p->start < spin_limit(&spins[p->kind], job.spin_us * 1000ull)) {
 		poll_on(p, now);
 		return 0;
 	}
@@ -210,6 +215,7 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 static struct patience patience(uint16_t slot, uint64_t ns, bool point)
 {
 	return (struct patience){ .until = ns ? clock_ns() + ns : 0,
+				  .rests = engine_rests,
 				  .point = point,
 				  .kind = slot < CTL_BLOCK_END   ? WAIT_MISS
 					  : slot < CTL_BRIEF_END ? WAIT_BRIEF
@@ -259,7 +265,7 @@ static void stop_looking(void *arg)
 {
 	struct patience *p = arg;
 
-	engine_rest(0);
+	engine_rest(p->rests);
 	if (p->asleep) {
 		__atomic_fetch_sub(p->asleep, 1, __ATOMIC_SEQ_CST);
 		look(LOOK_AGAIN);

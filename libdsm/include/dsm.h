@@ -333,6 +333,13 @@ DSM_API void dsm_wait_label(enum dsm_wait what, const void *object, int holder);
 DSM_API int dsm_wait_begin(enum dsm_wait what, const void *object, int holder);
 DSM_API void dsm_wait_end(int wait);
 
+/* ---- signals --------------------------------------------------------------------------------- */
+
+/* First in a signal handler that accesses shared memory, with its three arguments (SA_SIGINFO). 1: it interrupted a call of this library
+ * that does not sleep, and must return at once; the signal is blocked in this thread, and delivered again, with its siginfo_t, when the
+ * thread leaves the call or sleeps in it. 0: the handler may go on. Also 0 if the signal cannot be queued (RLIMIT_SIGPENDING). */
+DSM_API int dsm_signal_defer(int sig, void *info, void *context);
+
 /* ---- hints --------------------------------------------------------------------------------- */
 
 enum dsm_access { DSM_READ = 1, DSM_WRITE = 2 };

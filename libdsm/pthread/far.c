@@ -97,6 +97,7 @@ static bool cached(const void *object, enum type type, struct handles *out)
 static void remember(const void *object, enum type type, const struct handles *h)
 {
 	struct entry *e = &cache[hash(object) % CACHE];
+	const uint64_t signals = block_signals();
 
 	pthread_mutex_lock(&writing);
 	__atomic_store_n(&e->seq, e->seq + 1, __ATOMIC_RELAXED);
@@ -106,6 +107,7 @@ static void remember(const void *object, enum type type, const struct handles *h
 	e->h = *h;
 	__atomic_store_n(&e->seq, e->seq + 1, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&writing);
+	let_signals(signals);
 }
 
 static void lose(const void *object)
@@ -170,11 +172,12 @@ enum renaming {
 static int rename_to(const void *object, enum type type, uint32_t value, enum renaming how, struct handles *out)
 {
 	dsm_mutex_t lock = table->locks[hash(object) % LOCKS];
+	const uint64_t signals = block_signals();
 	struct name **at, *n;
 	int err = dsm_mutex_lock(&lock);
 
 	if (err)
-		return err;
+		goto out;
 	at = place(object);
 	n = *at;
 	if (!n && type) {
@@ -203,6 +206,8 @@ static int rename_to(const void *object, enum type type, uint32_t value, enum re
 		dsm_free(n);
 	}
 	dsm_mutex_unlock(&lock);
+out:
+	let_signals(signals);
 	return err;
 }
 

@@ -88,6 +88,10 @@ int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), v
 /* main(): fn(arg), by the thread that is then rank 0's first. */
 void *run_as_main(void *(*fn)(void *), void *arg);
 
+/* Block the signals whose handlers the program may have, and have the mask back: where a handler must not come that calls sem_post(). */
+uint64_t block_signals(void);
+void let_signals(uint64_t before);
+
 /* Sleep in a call that is no cancellation point. */
 void nap(unsigned int us);
 

@@ -139,8 +139,9 @@ static void note_status(int s, void *arg)
 __attribute__((constructor)) static void begin(void)
 {
 	dsm_region_t *globals = NULL;
+	uint64_t signals;
 	pthread_t t;
-	int n = 0;
+	int n = 0, err;
 
 	if (getenv(INSIDE))
 		return;
@@ -161,8 +162,10 @@ __attribute__((constructor)) static void begin(void)
 	must("dsm_barrier", dsm_barrier());
 	if (shim.rank)
 		serve();
-	if (NEXT(pthread_create)(&t, NULL, exits, NULL))
-		give_up("no thread", EAGAIN);
+	signals = block_signals(); /* they are the program's threads' */
+	err = NEXT(pthread_create)(&t, NULL, exits, NULL);
+	let_signals(signals);
+	must("no thread", -err);
 }
 
 static void leave(void *arg)

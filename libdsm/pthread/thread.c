@@ -91,6 +91,7 @@ static void destroy_values(void)
 struct birth {
 	void *(*fn)(void *);
 	void *arg;
+	uint64_t signals; /* blocked, as its creator has them */
 };
 
 static void *live(void *arg)
@@ -98,6 +99,7 @@ static void *live(void *arg)
 	struct birth b = *(struct birth *)arg;
 
 	free(arg);
+	let_signals(b.signals);
 	return b.fn(b.arg);
 }
 
@@ -161,6 +163,7 @@ int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), v
 	struct spawning s = { .opt = { .shared_stack = 1 } };
 	int detached = PTHREAD_CREATE_JOINABLE;
 	struct birth *b;
+	uint64_t signals;
 
 	if (attr) {
 		pthread_attr_getdetachstate(attr, &detached);
@@ -170,7 +173,9 @@ int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), v
 	b = shared_alloc(sizeof(*b));
 	if (!b)
 		return EAGAIN;
-	*b = (struct birth){ fn, arg };
+	signals = block_signals();
+	let_signals(signals);
+	*b = (struct birth){ fn, arg, signals };
 	s.arg = b;
 	__atomic_fetch_add(&team->live, 1, __ATOMIC_SEQ_CST);
 	dsm_call(spawn, &s);

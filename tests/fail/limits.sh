@@ -157,6 +157,12 @@ in_handler() {
 	says 'is touched by a signal handler that interrupted a libdsm call that does not sleep, which is not supported' 1
 }
 
+in_call() {
+	mode "$1"
+	ranks=2
+	works "$bin/signals" kept
+}
+
 in_sleep() {
 	mode "$1"
 	ranks=2
@@ -251,6 +257,7 @@ one refused-enosys refused 38
 one refused-on-one refused_on_one
 for m in rank mprotect; do
 	one "signal-handler-$m" in_handler $m
+	one "signal-kept-$m" in_call $m
 	one "signal-asleep-$m" in_sleep $m
 	one "signal-between-$m" between $m
 	one "fork-$m" forked $m

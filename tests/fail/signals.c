@@ -3,6 +3,7 @@
  * signals.c - shared memory where it may not be touched.
  *
  *   signals handler    by a signal handler that interrupted a libdsm call which does not sleep: the process ends by SIGSEGV
+ *   signals kept       by one that defers its signal there: allowed
  *   signals asleep     by a handler that interrupted one which sleeps: allowed
  *   signals between    by a handler that interrupted the program itself: allowed
  *   signals fork       by a child: it dies alone
@@ -52,6 +53,39 @@ static void busy(dsm_sem_t *s, dsm_sem_t *never)
 	alarm_in(1000, 1000);
 	for (;;)
 		MUST(dsm_sem_post(s, 1));
+}
+
+static volatile sig_atomic_t deferred;
+
+static void touch_later(int sig, siginfo_t *info, void *context)
+{
+	if (dsm_signal_defer(sig, info, context))
+		deferred++;
+	else
+		touch(sig);
+}
+
+/* The other rank takes the pages back all the time, so that the handler misses. */
+static void kept(dsm_sem_t *s)
+{
+	struct sigaction sa = { .sa_sigaction = touch_later, .sa_flags = SA_SIGINFO | SA_RESTART };
+	int i;
+
+	if (dsm_rank() == 0) {
+		sigaction(SIGALRM, &sa, NULL);
+		alarm_in(1000, 1000);
+		while (came < 200 || deferred < 20)
+			MUST(dsm_sem_post(s, 1));
+		alarm_in(0, 0);
+		memory[0] = 1;
+	} else {
+		while (!memory[0]) {
+			for (i = 1; i <= 200; i++)
+				memory[4096 * i]++;
+			usleep(1000);
+		}
+	}
+	MUST(dsm_barrier());
 }
 
 static void asleep(dsm_sem_t *s)
@@ -116,6 +150,8 @@ int main(int argc, char **argv)
 	signal(SIGALRM, touch);
 	if (!strcmp(argv[1], "handler")) {
 		busy(s, &never);
+	} else if (!strcmp(argv[1], "kept")) {
+		kept(s);
 	} else if (!strcmp(argv[1], "asleep")) {
 		asleep(s);
 	} else if (!strcmp(argv[1], "between")) {

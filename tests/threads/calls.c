@@ -429,8 +429,8 @@ static void alarms(int first, int every)
 }
 
 /*
- * It writes when the other thread has been through all memory three times; else, in the end. Then there is no other alarm: as it
- * touches the memory of all threads, it must not interrupt a call of the library (dsm(7), SIGNALS).
+ * It writes when the other thread has been through all memory three times; else, in the end, when there is
+ * no other alarm.
  */
 static void on_tick(int sig)
 {

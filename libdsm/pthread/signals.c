@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * signals.c - the program's signal handlers.
+ *
+ * A handler may interrupt its thread anywhere, also inside libdsm, where it may not access shared memory. So the kernel knows
+ * on_signal() as the handler, which defers the signal there, and else calls the program's. Signals of faults are not among these:
+ * the thread raises them itself, and they cannot be deferred.
+ *
+ * Between nodes, a handler runs on the alternate stack that libdsm gave the thread, also without SA_ONSTACK: the kernel cannot wait
+ * for a block of the shared stack. For the same reason the program's own alternate stack is noted only.
+ */
+#include "shim.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+typedef void (*handler_fn)(int);
+
+/* What the program asked for, if the kernel has on_signal(). Changed under `changing`, read without it: seq is odd meanwhile. */
+static struct action {
+	uint32_t seq;
+	uint32_t once; /* SA_RESETHAND, and not yet called */
+	struct sigaction act;
+} actions[NSIG];
+static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
+static sigset_t interrupting; /* siginterrupt(); under `changing` */
+
+/* As the kernel has it: bit 0 is signal 1. */
+static uint64_t bit_of(int sig)
+{
+	return 1ull << (sig - 1);
+}
+
+static uint64_t of_misses(void)
+{
+	return bit_of(SIGSEGV) | bit_of(SIGBUS);
+}
+
+/* Not by a system call of its own: the stack may be a shared one, and libdsm-syscall.so sees to that. */
+static uint64_t set_mask(int how, uint64_t mask)
+{
+	sigset_t set, old;
+
+	sigemptyset(&set);
+	sigemptyset(&old);
+	memcpy(&set, &mask, sizeof(mask));
+	NEXT(pthread_sigmask)(how, &set, &old);
+	memcpy(&mask, &old, sizeof(mask));
+	return mask;
+}
+
+uint64_t block_signals(void)
+{
+	return set_mask(SIG_BLOCK, ~of_misses());
+}
+
+void let_signals(uint64_t before)
+{
+	set_mask(SIG_SETMASK, before);
+}
+
+/* One place, so that NEXT() has been looked up before a handler needs it. */
+static int system_action(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	return NEXT(sigaction)(sig, act, old);
+}
+
+static bool is_of_fault(int sig)
+{
+	switch (sig) {
+	case SIGSEGV:
+	case SIGBUS:
+	case SIGFPE:
+	case SIGILL:
+	case SIGTRAP:
+	case SIGSYS:
+	case SIGABRT: return true;
+	default: return false;
+	}
+}
+
+static struct sigaction asked_for(struct action *a)
+{
+	struct sigaction act;
+	uint32_t seq;
+
+	for (;;) {
+		seq = __atomic_load_n(&a->seq, __ATOMIC_ACQUIRE);
+		act = a->act;
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if (!(seq & 1) && __atomic_load_n(&a->seq, __ATOMIC_RELAXED) == seq)
+			return act;
+		sched_yield();
+	}
+}
+
+/* False: another thread was first, and the action of the signal is the default one by now, or soon. */
+static bool reset(int sig, struct sigaction act)
+{
+	if (!__atomic_exchange_n(&actions[sig].once, 0, __ATOMIC_SEQ_CST))
+		return false;
+	act.sa_handler = SIG_DFL;
+	act.sa_flags &= ~SA_SIGINFO;
+	system_action(sig, &act, NULL);
+	return true;
+}
+
+static void on_signal(int sig, siginfo_t *info, void *context)
+{
+	const ucontext_t *u = context;
+	const int saved = errno;
+	struct sigaction act;
+	uint64_t open = of_misses();
+
+	if (dsm_signal_defer(sig, info, context))
+		return;
+	act = asked_for(&actions[sig]);
+	if ((act.sa_flags & SA_RESETHAND) && !reset(sig, act)) {
+		syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, info);
+		errno = saved;
+		return;
+	}
+	if ((act.sa_flags & SA_NODEFER) && !sigismember(&act.sa_mask, sig) && !sigismember(&u->uc_sigmask, sig))
+		open |= bit_of(sig);
+	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, NULL, sizeof(open));
+	errno = saved;
+	if (act.sa_flags & SA_SIGINFO)
+		act.sa_sigaction(sig, info, context);
+	else
+		act.sa_handler(sig);
+}
+
+/* SA_NODEFER and SA_RESETHAND are on_signal()'s affair: a signal that is deferred is not yet delivered to the program. */
+static int install(int sig, const struct sigaction *act)
+{
+	struct action *a = &actions[sig];
+	struct sigaction k = *act;
+
+	if (act->sa_handler == SIG_DFL || act->sa_handler == SIG_IGN)
+		return system_action(sig, act, NULL);
+	__atomic_store_n(&a->seq, a->seq + 1, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	a->act = *act;
+	__atomic_store_n(&a->once, (uint32_t)((act->sa_flags & SA_RESETHAND) != 0), __ATOMIC_RELAXED);
+	__atomic_store_n(&a->seq, a->seq + 1, __ATOMIC_RELEASE);
+	k.sa_sigaction = on_signal;
+	k.sa_flags |= SA_SIGINFO | (shim.near ? 0 : SA_ONSTACK);
+	k.sa_flags &= ~(SA_NODEFER | SA_RESETHAND);
+	return system_action(sig, &k, NULL);
+}
+
+/* `changing` is held: the action as the program knows it. */
+static int look_up(int sig, struct sigaction *act)
+{
+	int err = system_action(sig, NULL, act);
+
+	if (!err && (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == on_signal)
+		*act = actions[sig].act;
+	return err;
+}
+
+static uint64_t begin_change(void)
+{
+	const uint64_t before = block_signals();
+
+	pthread_mutex_lock(&changing);
+	return before;
+}
+
+static void end_change(uint64_t before)
+{
+	pthread_mutex_unlock(&changing);
+	let_signals(before);
+}
+
+static int change(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	const uint64_t mask = begin_change();
+	int err = look_up(sig, old);
+
+	if (!err && act)
+		err = install(sig, act);
+	end_change(mask);
+	return err;
+}
+
+static bool is_wrapped(int sig, const void *caller)
+{
+	return is_ours(caller) && sig > 0 && sig < NSIG && !is_of_fault(sig);
+}
+
+EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
+{
+	struct sigaction wanted, before;
+	int err;
+
+	if (!is_wrapped(sig, CALLER))
+		return NEXT(sigaction)(sig, act, old);
+	if (act)
+		wanted = *act;
+	err = change(sig, act ? &wanted : NULL, &before);
+	if (!err && old)
+		*old = before;
+	return err;
+}
+
+static handler_fn handle(int sig, handler_fn handler, int flags)
+{
+	struct sigaction act = { .sa_handler = handler, .sa_flags = flags }, old;
+
+	return change(sig, &act, &old) ? SIG_ERR : old.sa_handler;
+}
+
+static handler_fn bsd(int sig, handler_fn handler, const void *caller)
+{
+	if (!is_wrapped(sig, caller))
+		return NEXT(signal)(sig, handler);
+	return handle(sig, handler, sigismember(&interrupting, sig) ? 0 : SA_RESTART);
+}
+
+EXPORT handler_fn signal(int sig, handler_fn handler)
+{
+	return bsd(sig, handler, CALLER);
+}
+
+EXPORT handler_fn bsd_signal(int sig, handler_fn handler); /* no header has it any more */
+EXPORT handler_fn bsd_signal(int sig, handler_fn handler)
+{
+	return bsd(sig, handler, CALLER);
+}
+
+EXPORT handler_fn ssignal(int sig, handler_fn handler)
+{
+	return bsd(sig, handler, CALLER);
+}
+
+static handler_fn sysv(int sig, handler_fn handler, const void *caller)
+{
+	if (!is_wrapped(sig, caller))
+		return NEXT(sysv_signal)(sig, handler);
+	return handle(sig, handler, SA_RESETHAND | SA_NODEFER);
+}
+
+EXPORT handler_fn sysv_signal(int sig, handler_fn handler)
+{
+	return sysv(sig, handler, CALLER);
+}
+
+EXPORT handler_fn __sysv_signal(int sig, handler_fn handler)
+{
+	return sysv(sig, handler, CALLER);
+}
+
+/* Programs still call what the C library calls deprecated. */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+EXPORT int siginterrupt(int sig, int interrupts)
+{
+	struct sigaction act;
+	uint64_t mask;
+	int err;
+
+	if (!is_wrapped(sig, CALLER))
+		return NEXT(siginterrupt)(sig, interrupts);
+	mask = begin_change();
+	err = look_up(sig, &act);
+	if (!err) {
+		act.sa_flags = interrupts ? act.sa_flags & ~SA_RESTART : act.sa_flags | SA_RESTART;
+		err = install(sig, &act);
+	}
+	if (!err && interrupts)
+		sigaddset(&interrupting, sig);
+	else if (!err)
+		sigdelset(&interrupting, sig);
+	end_change(mask);
+	return err;
+}
+
+EXPORT handler_fn sigset(int sig, handler_fn disposition)
+{
+	handler_fn old;
+	sigset_t one, mask;
+
+	if (!is_wrapped(sig, CALLER) || disposition == SIG_HOLD)
+		return NEXT(sigset)(sig, disposition);
+	old = handle(sig, disposition, 0);
+	if (old == SIG_ERR)
+		return old;
+	sigemptyset(&one);
+	sigaddset(&one, sig);
+	NEXT(sigprocmask)(SIG_UNBLOCK, &one, &mask);
+	return sigismember(&mask, sig) ? SIG_HOLD : old;
+}
+
+/* ---- masks: misses come as signals ------------------------------------------------------------------ */
+
+static sigset_t without_misses(const sigset_t *set)
+{
+	sigset_t out = *set;
+
+	sigdelset(&out, SIGSEGV);
+	sigdelset(&out, SIGBUS);
+	return out;
+}
+
+EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	sigset_t s;
+
+	if (!is_ours(CALLER) || shim.near || !set || how == SIG_UNBLOCK)
+		return NEXT(pthread_sigmask)(how, set, old);
+	s = without_misses(set);
+	return NEXT(pthread_sigmask)(how, &s, old);
+}
+
+EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+	sigset_t s;
+
+	if (!is_ours(CALLER) || shim.near || !set || how == SIG_UNBLOCK)
+		return NEXT(sigprocmask)(how, set, old);
+	s = without_misses(set);
+	return NEXT(sigprocmask)(how, &s, old);
+}
+
+/* ---- the alternate stack ---------------------------------------------------------------------------- */
+
+EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
+{
+	static __thread stack_t own = { .ss_flags = SS_DISABLE };
+	stack_t now, before = own, wanted;
+
+	if (!is_ours(CALLER) || shim.near)
+		return NEXT(sigaltstack)(stack, old);
+	if (NEXT(sigaltstack)(NULL, &now))
+		return -1;
+	before.ss_flags |= now.ss_flags & SS_ONSTACK;
+	if (stack) {
+		wanted = *stack;
+		if (now.ss_flags & SS_ONSTACK)
+			return errno = EPERM, -1;
+		if (wanted.ss_flags & ~(SS_DISABLE | SS_ONSTACK))
+			return errno = EINVAL, -1;
+		if (!(wanted.ss_flags & SS_DISABLE) && wanted.ss_size < (size_t)MINSIGSTKSZ)
+			return errno = ENOMEM, -1;
+		wanted.ss_flags &= SS_DISABLE;
+		own = wanted;
+	}
+	if (old)
+		*old = before;
+	return 0;
+}
