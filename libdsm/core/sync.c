@@ -10,7 +10,7 @@
 static const uint32_t known[SYNC_KINDS] = {
 	[SYNC_RWLOCK] = 1u << SOP_RDLOCK | 1u << SOP_WRLOCK | 1u << SOP_RDUNLOCK | 1u << SOP_WRUNLOCK,
 	[SYNC_COND]   = 1u << SOP_ENQUEUE | 1u << SOP_SIGNAL | 1u << SOP_BROADCAST | 1u << SOP_CANCEL,
-	[SYNC_SEM]    = 1u << SOP_WAIT | 1u << SOP_TRYWAIT | 1u << SOP_POST | 1u << SOP_CANCEL,
+	[SYNC_SEM]    = 1u << SOP_WAIT | 1u << SOP_TRYWAIT | 1u << SOP_POST | 1u << SOP_CANCEL | 1u << SOP_LOAD,
 	[SYNC_ATOMIC] = 1u << SOP_LOAD | 1u << SOP_STORE | 1u << SOP_ADD | 1u << SOP_EXCHANGE | 1u << SOP_CAS,
 };
 /* clang-format on */

@@ -28,7 +28,7 @@ enum sync_op {
 	SOP_SIGNAL,
 	SOP_BROADCAST, /* condition */
 	SOP_CANCEL, /* after "in line" only: take this request out: -ETIMEDOUT; -EALREADY: its answer is on its way, too */
-	SOP_LOAD,
+	SOP_LOAD, /* semaphore, atomic */
 	SOP_STORE,
 	SOP_ADD,
 	SOP_EXCHANGE,

@@ -268,6 +268,7 @@ DSM_API int dsm_sem_wait(dsm_sem_t *s);          /* blocks, first come first ser
 DSM_API int dsm_sem_trywait(dsm_sem_t *s);       /* -EAGAIN: the value is zero, or other threads wait */
 DSM_API int dsm_sem_timedwait(dsm_sem_t *s, uint64_t ns); /* -ETIMEDOUT */
 DSM_API int dsm_sem_post(dsm_sem_t *s, uint32_t n);       /* -EOVERFLOW: past 2^31 - 1 */
+DSM_API int dsm_sem_getvalue(dsm_sem_t *s, uint32_t *value); /* 0 while threads wait; it may have changed by then */
 
 /* A 64-bit atomic object is stored at its home, and operations run there; no page moves. home -1: this rank.
  * Each call blocks for at most a round trip. value and old may be NULL if the result is not needed. */

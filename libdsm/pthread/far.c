@@ -239,6 +239,7 @@ enum op {
 	O_SEM_WAIT,
 	O_SEM_TRYWAIT,
 	O_SEM_POST,
+	O_SEM_VALUE,
 	O_SEM_INIT,
 	O_DESTROY,
 	O_FORGET
@@ -294,11 +295,20 @@ static enum type type_of(enum op op)
 	case O_SEM_WAIT:
 	case O_SEM_TRYWAIT:
 	case O_SEM_POST:
+	case O_SEM_VALUE:
 	case O_SEM_INIT: return T_SEM;
 	case O_DESTROY:
 	case O_FORGET: break;
 	}
 	return T_NONE;
+}
+
+static int value_of(dsm_sem_t *sem)
+{
+	uint32_t value;
+	int err = dsm_sem_getvalue(sem, &value);
+
+	return err ? err : (int)value;
 }
 
 static int try(const struct job *j, struct handles *h)
@@ -330,6 +340,7 @@ static int try(const struct job *j, struct handles *h)
 	case O_SEM_WAIT: return j->timed ? dsm_sem_timedwait(&sem, left(j)) : dsm_sem_wait(&sem);
 	case O_SEM_TRYWAIT: return dsm_sem_trywait(&sem);
 	case O_SEM_POST: return dsm_sem_post(&sem, 1);
+	case O_SEM_VALUE: return value_of(&sem);
 	case O_SEM_INIT:
 	case O_DESTROY:
 	case O_FORGET: break;
@@ -354,6 +365,7 @@ static enum dsm_wait waits_for(enum op op)
 	case O_RWUNLOCK:
 	case O_SEM_TRYWAIT:
 	case O_SEM_POST:
+	case O_SEM_VALUE:
 	case O_SEM_INIT:
 	case O_DESTROY:
 	case O_FORGET: break;
@@ -511,7 +523,7 @@ int far_barrier(void *b, uint32_t n)
 	return j.result > 0 ? PTHREAD_BARRIER_SERIAL_THREAD : -j.result;
 }
 
-int far_rwlock(void *l, bool write, bool wait)
+int far_rwlock(void *l, bool write, bool wait, const struct timespec *until)
 {
 	struct job j = job_of(write ? O_WRLOCK : O_RDLOCK, l, 0, NULL);
 	struct held *h = held(l);
@@ -519,8 +531,8 @@ int far_rwlock(void *l, bool write, bool wait)
 
 	if (h)
 		return !write && h->reads ? again(h) : wait ? EDEADLK : EBUSY;
-	if (!wait)
-		return cannot("a pthread_rwlock_try call");
+	if (!wait || until)
+		return cannot(wait ? "a pthread_rwlock_timed call" : "a pthread_rwlock_try call");
 	err = go(&j);
 	if (!err)
 		hold(l, !write);
@@ -546,6 +558,17 @@ int far_sem_post(void *s)
 	struct job j = job_of(O_SEM_POST, s, 0, NULL);
 
 	return go(&j);
+}
+
+int far_sem_value(void *s, int *value)
+{
+	struct job j = job_of(O_SEM_VALUE, s, 0, NULL);
+
+	dsm_call(run, &j);
+	if (j.result < 0)
+		return -j.result;
+	*value = j.result;
+	return 0;
 }
 
 int far_sem_init(void *s, uint32_t value)

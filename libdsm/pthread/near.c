@@ -309,9 +309,17 @@ static bool rwlock_take(struct rwlock *l, bool write)
 	return true;
 }
 
-int near_rwlock(pthread_rwlock_t *lock, bool write, bool wait)
+static void rwlock_changed(struct rwlock *l)
+{
+	__atomic_fetch_add(&l->seq, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&l->sleepers, __ATOMIC_SEQ_CST))
+		wake(&l->seq, INT_MAX);
+}
+
+int near_rwlock(pthread_rwlock_t *lock, bool write, bool wait, clockid_t clock, const struct timespec *until)
 {
 	struct rwlock *l = (struct rwlock *)lock;
+	int err = 0;
 
 	if (rwlock_take(l, write))
 		return 0;
@@ -325,14 +333,20 @@ int near_rwlock(pthread_rwlock_t *lock, bool write, bool wait)
 	for (;;) {
 		uint32_t seq = __atomic_load_n(&l->seq, __ATOMIC_SEQ_CST);
 
-		if (rwlock_take(l, write))
+		if (rwlock_take(l, write)) {
+			err = 0;
 			break;
-		wait_for(DSM_WAIT_RWLOCK, l, &l->seq, seq, CLOCK_MONOTONIC, NULL);
+		}
+		if (err)
+			break;
+		err = wait_for(DSM_WAIT_RWLOCK, l, &l->seq, seq, clock, until);
 	}
 	__atomic_fetch_sub(&l->sleepers, 1, __ATOMIC_SEQ_CST);
 	if (write)
 		__atomic_fetch_sub(&l->writers, 1, __ATOMIC_SEQ_CST);
-	return 0;
+	if (write && err)
+		rwlock_changed(l); /* for readers that have let it go first */
+	return err;
 }
 
 int near_rwunlock(pthread_rwlock_t *lock)
@@ -346,9 +360,7 @@ int near_rwunlock(pthread_rwlock_t *lock)
 		__atomic_fetch_sub(&l->state, 1, __ATOMIC_SEQ_CST);
 		reading -= reading != 0; /* another thread may give it back */
 	}
-	__atomic_fetch_add(&l->seq, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&l->sleepers, __ATOMIC_SEQ_CST))
-		wake(&l->seq, INT_MAX);
+	rwlock_changed(l);
 	return 0;
 }
 

@@ -110,7 +110,7 @@ int near_unlock(pthread_mutex_t *m);
 int near_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until);
 int near_wake(pthread_cond_t *c, bool all);
 int near_barrier(pthread_barrier_t *b);
-int near_rwlock(pthread_rwlock_t *l, bool write, bool wait);
+int near_rwlock(pthread_rwlock_t *l, bool write, bool wait, clockid_t clock, const struct timespec *until);
 int near_rwunlock(pthread_rwlock_t *l);
 int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until);
 int near_sem_post(uint32_t *sem);
@@ -124,10 +124,11 @@ int far_unlock(void *m, int kind);
 int far_wait(void *c, void *m, int kind, clockid_t clock, const struct timespec *until);
 int far_wake(void *c, bool all);
 int far_barrier(void *b, uint32_t n);
-int far_rwlock(void *l, bool write, bool wait);
+int far_rwlock(void *l, bool write, bool wait, const struct timespec *until);
 int far_rwunlock(void *l);
 int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until);
 int far_sem_post(void *s);
+int far_sem_value(void *s, int *value);
 int far_sem_init(void *s, uint32_t value);
 int far_destroy(void *object); /* EBUSY: it is in use */
 void far_forget(void *object); /* the same, in use or not; or made anew */

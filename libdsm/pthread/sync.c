@@ -235,9 +235,21 @@ EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *l)
 	return is_shared(l) ? forget(l) : NEXT(pthread_rwlock_destroy)(l);
 }
 
+static int rwlock_until(pthread_rwlock_t *l, bool write, bool wait_, clockid_t clock, const struct timespec *until)
+{
+	return shim.near ? near_rwlock(l, write, wait_, clock, until) : far_rwlock(l, write, wait_, until);
+}
+
 static int rwlock(pthread_rwlock_t *l, bool write, bool wait_)
 {
-	return shim.near ? near_rwlock(l, write, wait_) : far_rwlock(l, write, wait_);
+	return rwlock_until(l, write, wait_, CLOCK_MONOTONIC, NULL);
+}
+
+static int rwlock_timed(pthread_rwlock_t *l, bool write, clockid_t clock, const struct timespec *until)
+{
+	struct timespec t = *until;
+
+	return bad_time(&t) ? EINVAL : rwlock_until(l, write, true, clock, &t);
 }
 
 EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
@@ -258,6 +270,34 @@ EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *l)
 EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *l)
 {
 	return is_shared(l) ? rwlock(l, true, false) : NEXT(pthread_rwlock_trywrlock)(l);
+}
+
+EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *l, clockid_t clock, const struct timespec *until)
+{
+	if (!is_shared(l))
+		return NEXT(pthread_rwlock_clockrdlock)(l, clock, until);
+	return rwlock_timed(l, false, clock, until);
+}
+
+EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *l, const struct timespec *until)
+{
+	if (!is_shared(l))
+		return NEXT(pthread_rwlock_timedrdlock)(l, until);
+	return rwlock_timed(l, false, CLOCK_REALTIME, until);
+}
+
+EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *l, clockid_t clock, const struct timespec *until)
+{
+	if (!is_shared(l))
+		return NEXT(pthread_rwlock_clockwrlock)(l, clock, until);
+	return rwlock_timed(l, true, clock, until);
+}
+
+EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *l, const struct timespec *until)
+{
+	if (!is_shared(l))
+		return NEXT(pthread_rwlock_timedwrlock)(l, until);
+	return rwlock_timed(l, true, CLOCK_REALTIME, until);
 }
 
 EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *l)
@@ -357,13 +397,21 @@ EXPORT int sem_trywait(sem_t *s)
 	return is_shared(s) ? sem(s, false, CLOCK_REALTIME, NULL) : NEXT(sem_trywait)(s);
 }
 
-EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
+static int sem_until(sem_t *s, clockid_t clock, const struct timespec *until)
 {
 	struct timespec t = *until;
 
-	if (!is_shared(s))
-		return NEXT(sem_timedwait)(s, until);
-	return bad_time(&t) ? failed(EINVAL) : sem(s, true, CLOCK_REALTIME, &t);
+	return bad_time(&t) ? failed(EINVAL) : sem(s, true, clock, &t);
+}
+
+EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)
+{
+	return is_shared(s) ? sem_until(s, CLOCK_REALTIME, until) : NEXT(sem_timedwait)(s, until);
+}
+
+EXPORT int sem_clockwait(sem_t *s, clockid_t clock, const struct timespec *until)
+{
+	return is_shared(s) ? sem_until(s, clock, until) : NEXT(sem_clockwait)(s, clock, until);
 }
 
 EXPORT int sem_post(sem_t *s)
@@ -377,8 +425,13 @@ EXPORT int sem_getvalue(sem_t *s, int *value)
 {
 	if (!is_shared(s))
 		return NEXT(sem_getvalue)(s, value);
-	if (!shim.near)
-		return failed(cannot("sem_getvalue()"));
+	if (!shim.near) {
+		int got, err = far_sem_value(s, &got);
+
+		if (!err)
+			*value = got;
+		return failed(err);
+	}
 	*value = (int)__atomic_load_n((uint32_t *)s, __ATOMIC_RELAXED);
 	return 0;
 }

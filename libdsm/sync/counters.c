@@ -66,6 +66,19 @@ DSM_API int dsm_sem_post(dsm_sem_t *s, uint32_t n)
 	return operate(&s->id, SYNC_SEM, SOP_POST, n, 0);
 }
 
+DSM_API int dsm_sem_getvalue(dsm_sem_t *s, uint32_t *value)
+{
+	struct sync_request q = { 0 };
+	uint64_t id;
+	int err = sync_handle(&s->id, SYNC_SEM, &id);
+
+	if (!err)
+		err = sync_ask(id, SOP_LOAD, &q);
+	if (!err)
+		*value = (uint32_t)q.old;
+	return err;
+}
+
 static int atomic(uint64_t *at, enum sync_op op, uint64_t value, uint64_t value2, uint64_t *old)
 {
 	struct sync_request q = { .value = value, .value2 = value2 };

@@ -104,6 +104,7 @@ static void part_bad_handles(void)
 	dsm_atomic_t a = { 0 };
 	dsm_barrier_t b = { 0 };
 	uint64_t v = 0;
+	uint32_t value;
 	int round;
 
 	MUST(dsm_mutex_init(&held));
@@ -127,6 +128,7 @@ static void part_bad_handles(void)
 		EXPECT(dsm_sem_trywait(&s), -EINVAL);
 		EXPECT(dsm_sem_timedwait(&s, 1), -EINVAL);
 		EXPECT(dsm_sem_post(&s, 1), -EINVAL);
+		EXPECT(dsm_sem_getvalue(&s, &value), -EINVAL);
 		EXPECT(dsm_sem_destroy(&s), -EINVAL);
 		EXPECT(dsm_atomic_load(&a, &v), -EINVAL);
 		EXPECT(dsm_atomic_store(&a, 1), -EINVAL);
@@ -533,6 +535,7 @@ static void part_races(void)
 static void part_sem(void)
 {
 	uint64_t start;
+	uint32_t value;
 	dsm_sem_t s;
 
 	clear();
@@ -541,6 +544,8 @@ static void part_sem(void)
 	EXPECT(dsm_sem_post(&s, 1), -EOVERFLOW);
 	MUST(dsm_sem_wait(&s));
 	EXPECT(dsm_sem_post(&s, 2), -EOVERFLOW);
+	MUST(dsm_sem_getvalue(&s, &value));
+	REQUIRE(value == 0x7ffffffe, "the value is %u", value);
 	MUST(dsm_sem_post(&s, 1));
 	MUST(dsm_sem_destroy(&s));
 	if (!test_rank)

@@ -70,11 +70,14 @@ static void use_mutex(unsigned int thread, void *arg)
 
 static void part_first_use(void)
 {
+	uint32_t n;
 	uint64_t v;
 	int i;
 
 	for (i = 0; i < 8; i++) {
 		fresh();
+		MUST(dsm_sem_getvalue(&board->sem, &n));
+		REQUIRE(n == 0, "a semaphore has the value %u", n);
 		test_threads(mine(), use_mutex, NULL);
 		test_sync();
 		REQUIRE(board->inside == all() * ROUNDS, "%lu were inside", board->inside);

@@ -134,7 +134,9 @@ START_TEST(a_semaphore_counts)
 	answered(0, 5, -EAGAIN);
 	turn(&s);
 	answered(0, 3, 0);
-	ck_assert_uint_eq(s.value, 1);
+	op(&s, SOP_LOAD, 6, 0);
+	answered(0, 6, 0);
+	ck_assert_uint_eq(out.v[0].msg.value, 1);
 	op(&s, SOP_POST, 4, 0x7fffffff);
 	answered(0, 4, -EOVERFLOW);
 	op(&s, SOP_POST, 4, UINT64_MAX);

@@ -96,7 +96,7 @@ static bool knows(uint8_t kind, uint8_t op)
 {
 	switch (kind) {
 	case SYNC_RWLOCK: return op >= SOP_RDLOCK && op <= SOP_WRUNLOCK;
-	case SYNC_SEM: return (op >= SOP_WAIT && op <= SOP_POST) || op == SOP_CANCEL;
+	case SYNC_SEM: return (op >= SOP_WAIT && op <= SOP_POST) || op == SOP_CANCEL || op == SOP_LOAD;
 	case SYNC_COND: return op >= SOP_ENQUEUE && op <= SOP_CANCEL;
 	case SYNC_ATOMIC: return op >= SOP_LOAD && op <= SOP_CAS;
 	default: return false;
