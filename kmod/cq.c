@@ -22,6 +22,7 @@
 #include "cq.h"
 #include "debug.h"
 #include "pool.h"
+#include "vectors.h"
 
 #define BATCH 16
 #define BUDGET 128
@@ -37,8 +38,9 @@ struct cq {
 	int cpu; /* -1: wherever the driver calls */
 	bool stopped;
 	u64 events, softirq, ksoftirqd, process; /* near enough */
-	int vector;
-	unsigned long busy; /* bit 0: somebody takes completions; bit 1: more have come since */
+	int vector;                              /* the first, if nobody asked for one; only others count */
+	bool counted;                            /* among the CQs of its vector */
+	unsigned long busy;                      /* bit 0: somebody takes completions; bit 1: more have come since */
 	struct tasklet_struct task;
 	struct work_struct work;
 	struct task_struct *poller;
@@ -270,6 +272,9 @@ struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int 
 	} else {
 		ib_req_notify_cq(q->cq, IB_CQ_NEXT_COMP);
 	}
+	q->counted = vector >= 0;
+	if (q->counted)
+		vectors_count(dev, vector);
 	return q;
 }
 
@@ -294,8 +299,12 @@ void cq_stop(struct cq *q)
 
 void cq_destroy(struct cq *q)
 {
+	struct ib_device *dev = q->cq->device;
+
 	cq_stop(q);
 	ib_destroy_cq(q->cq);
+	if (q->counted)
+		cqgroup_put_vector(dev, q->vector);
 	kfree(q);
 }
 
@@ -393,11 +402,19 @@ bool device_is_here(const struct ib_device *dev)
 
 int cq_init(device_gone_fn gone)
 {
+	int err = vectors_init();
+
 	device_gone = gone;
-	return ib_register_client(&client);
+	if (err)
+		return err;
+	err = ib_register_client(&client);
+	if (err)
+		vectors_exit();
+	return err;
 }
 
 void cq_exit(void)
 {
 	ib_unregister_client(&client);
+	vectors_exit();
 }

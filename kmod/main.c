@@ -21,6 +21,7 @@
 #include "pte.h"
 #include "rank.h"
 #include "region.h"
+#include "vectors.h"
 
 MODULE_DESCRIPTION("Kernel helper of libdsm: page protection and coherence for distributed shared memory");
 MODULE_LICENSE("GPL");
@@ -341,9 +342,10 @@ static struct miscdevice dsm_device = {
 	.mode = 0660,
 };
 
-/* What the ranks of this kernel wait for; what their completion queues handled, and where. */
+/* What the ranks of this kernel wait for; what their completion queues handled, and where; the CQs of each vector. */
 DEFINE_SHOW_ATTRIBUTE(ranks);
 DEFINE_SHOW_ATTRIBUTE(queues);
+DEFINE_SHOW_ATTRIBUTE(vectors);
 
 static int __init dsm_init(void)
 {
@@ -362,6 +364,7 @@ static int __init dsm_init(void)
 	debug_create();
 	debug_file("ranks", &ranks_fops);
 	debug_file("queues", &queues_fops);
+	debug_file("vectors", &vectors_fops);
 	err = misc_register(&dsm_device);
 	if (!err)
 		return 0;

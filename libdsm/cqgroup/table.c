@@ -12,31 +12,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cqgroup/divide.h"
+
 static const char *const class_names[CQGROUP_CLASSES] = { "coherence", "data", "sync", "bulk" };
-
-/* Who gets what is left when the vectors have been dealt out evenly: those who have most to do first. */
-static const enum cqgroup_class left_over[CQGROUP_CLASSES] = { CQGROUP_COHERENCE, CQGROUP_BULK, CQGROUP_DATA,
-							       CQGROUP_SYNC };
-
-/* The order in which classes give up a vector of their own, and whom they join. */
-static const struct {
-	enum cqgroup_class who, into;
-	/* clang-format off */
-} merging[] = {
-	{ CQGROUP_BULK, CQGROUP_DATA },
-	{ CQGROUP_SYNC, CQGROUP_COHERENCE },
-	{ CQGROUP_DATA, CQGROUP_COHERENCE },
-};
-/* clang-format on */
 
 struct plan {
 	struct {
-		int named;
 		struct cqset vectors;
 		const char *cpus;
 		size_t cpus_len;
-		enum cqgroup_class host; /* itself, unless it has merged */
 	} c[CQGROUP_CLASSES];
+	struct cqgroup_share share[CQGROUP_CLASSES];
 	int off;
 };
 
@@ -103,7 +89,7 @@ static int parse_group(struct plan *p, const char *text, const char *end, char *
 			    (int)(name_end - text), text);
 		return -EINVAL;
 	}
-	if (p->c[c].named) {
+	if (p->share[c].named) {
 		cqgroup_why(why, "%s is there twice", class_names[c]);
 		return -EINVAL;
 	}
@@ -119,7 +105,7 @@ static int parse_group(struct plan *p, const char *text, const char *end, char *
 			    class_names[c]);
 		return -EINVAL;
 	}
-	p->c[c].named = 1;
+	p->share[c].named = 1;
 	p->c[c].vectors = vectors;
 	if (at) {
 		at++;
@@ -140,10 +126,8 @@ static int parse(struct plan *p, const char *config, char *why)
 	int c, err = 0;
 
 	memset(p, 0, sizeof(*p));
-	for (c = 0; c < CQGROUP_CLASSES; c++) {
-		p->c[c].host = (enum cqgroup_class)c;
+	for (c = 0; c < CQGROUP_CLASSES; c++)
 		p->c[c].cpus = "";
-	}
 	if (!config || !strcmp(config, "auto"))
 		return 0;
 	if (!strcmp(config, "off")) {
@@ -162,32 +146,13 @@ static int parse(struct plan *p, const char *config, char *why)
 
 /* ---- the device ---------------------------------------------------------------------------- */
 
-static unsigned int unserved(const struct plan *p)
-{
-	unsigned int n = 0;
-	int c;
-
-	for (c = 0; c < CQGROUP_CLASSES; c++)
-		n += !p->c[c].named && p->c[c].host == (enum cqgroup_class)c;
-	return n;
-}
-
 static void deal_out(struct plan *p, const struct cqset *vectors)
 {
-	unsigned int n = cqset_count(vectors), classes = unserved(p), share[CQGROUP_CLASSES], v = 0;
-	unsigned int i, left = classes ? n % classes : 0;
+	unsigned int i, v = 0;
 	int c;
 
-	for (i = 0; i < CQGROUP_CLASSES; i++) {
-		c = left_over[i];
-		share[c] = 0;
-		if (p->c[c].named || p->c[c].host != (enum cqgroup_class)c)
-			continue;
-		share[c] = n / classes + (left > 0);
-		left -= left > 0;
-	}
 	for (c = 0; c < CQGROUP_CLASSES; c++)
-		for (; share[c]; share[c]--, v++) {
+		for (i = 0; i < p->share[c].vectors; i++, v++) {
 			v = cqset_next(vectors, v);
 			cqset_add(&p->c[c].vectors, v);
 		}
@@ -197,11 +162,11 @@ static void deal_out(struct plan *p, const struct cqset *vectors)
 static int complete(struct plan *p, const struct cqgroup_device *dev, char *why)
 {
 	struct cqset free_vectors = { { 0 } };
-	unsigned int v, n, i, ignored;
+	unsigned int v, ignored;
 	int c, err;
 
 	for (c = 0; c < CQGROUP_CLASSES; c++) {
-		err = p->c[c].named ? cqgroup_vectors(dev, class_names[c], &p->c[c].vectors, why) : 0;
+		err = p->share[c].named ? cqgroup_vectors(dev, class_names[c], &p->c[c].vectors, why) : 0;
 		if (err)
 			return err;
 	}
@@ -212,12 +177,8 @@ static int complete(struct plan *p, const struct cqgroup_device *dev, char *why)
 		if (taken(p, &one, &ignored) == CQGROUP_CLASSES)
 			cqset_add(&free_vectors, v);
 	}
-	n = cqset_count(&free_vectors);
-	for (i = 0; i < sizeof(merging) / sizeof(merging[0]) && unserved(p) > n; i++)
-		if (!p->c[merging[i].who].named)
-			p->c[merging[i].who].host = merging[i].into;
-	if (unserved(p) > n) {
-		for (c = 0; p->c[c].named || p->c[c].host != (enum cqgroup_class)c;)
+	if (cqgroup_divide(p->share, cqset_count(&free_vectors))) {
+		for (c = 0; p->share[c].named || p->share[c].host != (enum cqgroup_class)c;)
 			c++;
 		cqgroup_why(why, "no vector of the %u of %s is left for %s: name it, too, or give the others fewer",
 			    dev->nvectors, dev->name, class_names[c]);
@@ -227,13 +188,6 @@ static int complete(struct plan *p, const struct cqgroup_device *dev, char *why)
 	return 0;
 }
 
-static enum cqgroup_class host_of(const struct plan *p, enum cqgroup_class c)
-{
-	while (p->c[c].host != c)
-		c = p->c[c].host;
-	return c;
-}
-
 /* "data+bulk" */
 static void group_name(const struct plan *p, enum cqgroup_class host, char *buf, size_t size)
 {
@@ -241,7 +195,7 @@ static void group_name(const struct plan *p, enum cqgroup_class host, char *buf,
 	int c;
 
 	for (c = 0; c < CQGROUP_CLASSES; c++)
-		if (host_of(p, (enum cqgroup_class)c) == host)
+		if (cqgroup_host(p->share, (enum cqgroup_class)c) == host)
 			used += (size_t)snprintf(buf + used, size - used, "%s%s", used ? "+" : "", class_names[c]);
 }
 
@@ -253,7 +207,7 @@ static int make_groups(struct cqgroup_table *t, const struct plan *p, struct ibv
 	int c, err;
 
 	for (c = 0; c < CQGROUP_CLASSES; c++) {
-		if (p->c[c].host != (enum cqgroup_class)c)
+		if (p->share[c].host != (enum cqgroup_class)c)
 			continue;
 		group_name(p, (enum cqgroup_class)c, name, sizeof(name));
 		err = cqgroup_cpus(dev, class_names[c], &p->c[c].vectors, p->c[c].cpus, p->c[c].cpus_len, &cpus, why);
@@ -267,7 +221,7 @@ static int make_groups(struct cqgroup_table *t, const struct plan *p, struct ibv
 		t->groups[t->ngroups++] = t->by_class[c];
 	}
 	for (c = 0; c < CQGROUP_CLASSES; c++)
-		t->by_class[c] = t->by_class[host_of(p, (enum cqgroup_class)c)];
+		t->by_class[c] = t->by_class[cqgroup_host(p->share, (enum cqgroup_class)c)];
 	return 0;
 }
 
