@@ -65,7 +65,7 @@ static void on_alarm(int sig, siginfo_t *info, void *context)
 	sem_post(&posts);
 }
 
-/* Real-time signals come in the order in which they were sent. */
+/* Real-time signals come to a thread in the order in which they were sent. Only main() takes them. */
 static void on_queued(int sig, siginfo_t *info, void *context)
 {
 	(void)context;
@@ -125,6 +125,7 @@ static void storm(void)
 {
 	struct sigaction sa = { .sa_sigaction = on_alarm, .sa_flags = SA_SIGINFO | SA_RESTART }, old;
 	struct sigaction sq = { .sa_sigaction = on_queued, .sa_flags = SA_SIGINFO };
+	sigset_t queued;
 	pthread_t one, two;
 	int own = 0, posted = 0;
 
@@ -132,8 +133,12 @@ static void storm(void)
 	sigaddset(&sa.sa_mask, SIGUSR2);
 	sigaction(SIGALRM, &sa, NULL);
 	sigaction(SIGRTMIN, &sq, NULL);
+	sigemptyset(&queued);
+	sigaddset(&queued, SIGRTMIN);
+	pthread_sigmask(SIG_BLOCK, &queued, NULL);
 	pthread_create(&one, NULL, worker, &own);
 	pthread_create(&two, NULL, send, NULL);
+	pthread_sigmask(SIG_UNBLOCK, &queued, NULL);
 	every(1000);
 	while (load(&seen.ticks) < TICKS || !load(&seen.sender_over) || seen.queued < SENT)
 		work(0);
