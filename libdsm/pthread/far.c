@@ -77,12 +77,6 @@ int far_start(void)
 	return dsm_broadcast(&table, sizeof(table), 0);
 }
 
-/* x86-64 keeps loads in order, and stores; this keeps the compiler from changing it. */
-static inline void in_order(void)
-{
-	__asm__ volatile("" ::: "memory");
-}
-
 static bool cached(const void *object, enum type type, struct handles *out)
 {
 	struct entry *e = &cache[hash(object) % CACHE];

@@ -137,4 +137,10 @@ int far_start(void);           /* collective */
 /* Until then, in ns; 0: it is past. */
 uint64_t time_left(clockid_t clock, const struct timespec *until);
 
+/* x86-64 keeps loads in order, and stores; this keeps the compiler from changing it. */
+static inline void in_order(void)
+{
+	__asm__ volatile("" ::: "memory");
+}
+
 #endif

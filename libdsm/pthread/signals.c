@@ -91,7 +91,7 @@ static struct sigaction asked_for(struct action *a)
 	for (;;) {
 		seq = __atomic_load_n(&a->seq, __ATOMIC_ACQUIRE);
 		act = a->act;
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		in_order();
 		if (!(seq & 1) && __atomic_load_n(&a->seq, __ATOMIC_RELAXED) == seq)
 			return act;
 		sched_yield();
@@ -143,7 +143,7 @@ static int install(int sig, const struct sigaction *act)
 	if (act->sa_handler == SIG_DFL || act->sa_handler == SIG_IGN)
 		return system_action(sig, act, NULL);
 	__atomic_store_n(&a->seq, a->seq + 1, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_RELEASE);
+	in_order();
 	a->act = *act;
 	__atomic_store_n(&a->once, (uint32_t)((act->sa_flags & SA_RESETHAND) != 0), __ATOMIC_RELAXED);
 	__atomic_store_n(&a->seq, a->seq + 1, __ATOMIC_RELEASE);
