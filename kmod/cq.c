@@ -38,9 +38,9 @@ struct cq {
 	int cpu; /* -1: wherever the driver calls */
 	bool stopped;
 	u64 events, softirq, ksoftirqd, process; /* near enough */
-	int vector;                              /* the first, if nobody asked for one; only others count */
-	bool counted;                            /* among the CQs of its vector */
-	unsigned long busy;                      /* bit 0: somebody takes completions; bit 1: more have come since */
+	int vector;
+	bool counted;       /* among the CQs of its vector: somebody asked for it */
+	unsigned long busy; /* bit 0: somebody takes completions; bit 1: more have come since */
 	struct tasklet_struct task;
 	struct work_struct work;
 	struct task_struct *poller;

@@ -18,6 +18,7 @@
 #include "region.h"
 #include "run.h"
 #include "table.h"
+#include "vectors.h"
 
 DEFINE_MUTEX(ranks_lock);
 LIST_HEAD(ranks);
@@ -257,7 +258,6 @@ long rank_queues(struct view *v, void *in, void __user *arg)
 /* Under stop_lock; of a rank with connections. */
 static void show_queues(struct seq_file *f, const struct rank *r)
 {
-	static const char *const classes[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
 	static const char *const modes[] = { "softirq", "workqueue", "poll" };
 	struct dsm_ioc_queues q = {};
 	unsigned int i;
@@ -268,7 +268,7 @@ static void show_queues(struct seq_file *f, const struct rank *r)
 		"rank %u of %u, job %x, %s, %s\n  class      vector     events    softirq  ksoftirqd    process       sent   received\n",
 		r->me, r->size, r->job, q.device, modes[q.mode]);
 	for (i = 0; i < CLASS_MAX; i++)
-		seq_printf(f, "  %-9s %7d %10llu %10llu %10llu %10llu %10llu %10llu\n", classes[i], q.of[i].vector,
+		seq_printf(f, "  %-9s %7d %10llu %10llu %10llu %10llu %10llu %10llu\n", class_names[i], q.of[i].vector,
 			   q.of[i].events, q.of[i].softirq, q.of[i].ksoftirqd, q.of[i].process, q.of[i].sent,
 			   q.of[i].received);
 	recv_show(f, r->conn);

@@ -4,7 +4,7 @@
  *
  * A device has its table between add() and remove(). Clients of the RDMA core are added in the order in which they are
  * registered, and removed in reverse; so other clients find the table. A CQ of dsm.ko itself may outlive it: a rank that joins while
- * its device goes. The mutex guards the list and all counts.
+ * its device goes. The mutex guards the list and all counts; no other lock is taken inside it.
  */
 #include "vectors.h"
 
@@ -12,7 +12,6 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
-#include "core/wire.h"
 #include "cqgroup/divide.h"
 
 struct vectors {
@@ -26,6 +25,8 @@ struct vectors {
 		unsigned int now, made;
 	} cqs[]; /* of each vector */
 };
+
+const char *const class_names[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
 
 static DEFINE_MUTEX(lock);
 static LIST_HEAD(devices);
@@ -140,7 +141,6 @@ void vectors_count(struct ib_device *dev, int vector)
 /* A line for each vector: device, vector, its classes, CQs now, and all so far. */
 int vectors_show(struct seq_file *f, void *unused)
 {
-	static const char *const names[CQGROUP_CLASSES] = { "coherence", "data", "sync", "bulk" };
 	const struct vectors *v;
 	const char *plus;
 	unsigned int i, c;
@@ -151,7 +151,7 @@ int vectors_show(struct seq_file *f, void *unused)
 			seq_printf(f, "%s %u ", dev_name(&v->dev->dev), i);
 			for (c = 0, plus = ""; c < CQGROUP_CLASSES; c++)
 				if (i - v->of[c].first < v->of[c].n) {
-					seq_printf(f, "%s%s", plus, names[c]);
+					seq_printf(f, "%s%s", plus, class_names[c]);
 					plus = "+";
 				}
 			seq_printf(f, " %u %u\n", v->cqs[i].now, v->cqs[i].made);

@@ -3,9 +3,13 @@
 #ifndef KMOD_VECTORS_H
 #define KMOD_VECTORS_H
 
+#include "core/wire.h"
 #include "cqgroup.h"
 
 struct seq_file;
+
+/* Of the protocol, which are those of cqgroup.h. */
+extern const char *const class_names[CLASS_MAX];
 
 /* A CQ of a vector that somebody else has chosen; cqgroup_put_vector() when it is gone. */
 void vectors_count(struct ib_device *dev, int vector);

@@ -91,6 +91,7 @@ void *run_as_main(void *(*fn)(void *), void *arg);
 /* Block the signals whose handlers the program may have, and have the mask back: where a handler must not come that calls sem_post(). */
 uint64_t block_signals(void);
 void let_signals(uint64_t before);
+uint64_t blocked_signals(void); /* the mask */
 
 /* Sleep in a call that is no cancellation point. */
 void nap(unsigned int us);

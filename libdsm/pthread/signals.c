@@ -63,6 +63,11 @@ void let_signals(uint64_t before)
 	set_mask(SIG_SETMASK, before);
 }
 
+uint64_t blocked_signals(void)
+{
+	return set_mask(SIG_BLOCK, 0);
+}
+
 /* One place, so that NEXT() has been looked up before a handler needs it. */
 static int system_action(int sig, const struct sigaction *act, struct sigaction *old)
 {

@@ -163,7 +163,6 @@ int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), v
 	struct spawning s = { .opt = { .shared_stack = 1 } };
 	int detached = PTHREAD_CREATE_JOINABLE;
 	struct birth *b;
-	uint64_t signals;
 
 	if (attr) {
 		pthread_attr_getdetachstate(attr, &detached);
@@ -173,9 +172,7 @@ int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), v
 	b = shared_alloc(sizeof(*b));
 	if (!b)
 		return EAGAIN;
-	signals = block_signals();
-	let_signals(signals);
-	*b = (struct birth){ fn, arg, signals };
+	*b = (struct birth){ fn, arg, blocked_signals() };
 	s.arg = b;
 	__atomic_fetch_add(&team->live, 1, __ATOMIC_SEQ_CST);
 	dsm_call(spawn, &s);

@@ -436,15 +436,22 @@ START_TEST(writes_and_reads_survive_broken_queue_pairs)
 }
 END_TEST
 
+/* A message whose queue pair breaks, as all that are made after it. */
+static void send_into_break(struct rshare_conn **c, struct rshare_conn **d, int down)
+{
+	char *buf = rshare_get(a, 64), *in = rshare_get(b, 64);
+
+	pair(c, d, 0);
+	ck_assert_int_eq(rshare_recv(*d, in, 64, 1), 0);
+	set_fake(1, down);
+	ck_assert_int_eq(rshare_send(*c, buf, 64, 2), 0);
+}
+
 START_TEST(a_port_may_come_back)
 {
 	struct rshare_conn *c, *d;
-	char *buf = rshare_get(a, 64), *in = rshare_get(b, 64);
 
-	pair(&c, &d, 0);
-	ck_assert_int_eq(rshare_recv(d, in, 64, 1), 0);
-	set_fake(1, 1);
-	ck_assert_int_eq(rshare_send(c, buf, 64, 2), 0);
+	send_into_break(&c, &d, 1);
 	for (int i = 0; i < 500 && !info_of(a).repairs; i++)
 		usleep(10000);
 	set_fake(0, 1);
@@ -461,12 +468,8 @@ END_TEST
 START_TEST(a_repair_does_not_last_for_ever)
 {
 	struct rshare_conn *c, *d;
-	char *buf = rshare_get(a, 64), *in = rshare_get(b, 64);
 
-	pair(&c, &d, 0);
-	ck_assert_int_eq(rshare_recv(d, in, 64, 1), 0);
-	set_fake(1, _i); /* for good */
-	ck_assert_int_eq(rshare_send(c, buf, 64, 2), 0);
+	send_into_break(&c, &d, _i); /* for good */
 	ck_assert_int_eq(next(c).status, -ECONNRESET);
 	ck_assert_int_eq(next(c).type, RSHARE_CLOSED);
 	ck_assert_int_eq(next(d).status, -ECANCELED);
