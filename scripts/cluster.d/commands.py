@@ -12,7 +12,7 @@ import time
 
 import realhosts
 from client import MPI_IN_GUESTS, MPI_SETTINGS, Client, mpirun_command, start
-from common import BUILD, Failure, say
+from common import BUILD, Failure, bpf_object, program, say
 
 MOST_NODES = 8
 
@@ -230,6 +230,16 @@ def do_link(options):
         raise Failure('link K up, or link K down', 2)
     Client(options.name).request('link', node=number(options), up=options.words[1] == 'up')
     return 0
+
+
+def do_vectors(options):
+    """A program in the guests does it: scripts/cluster.d/vectors.c."""
+    if options.words not in ([], ['on'], ['off']):
+        raise Failure('vectors on, vectors off, or vectors', 2)
+    client, words = Client(options.name), [program('vectors', '-lbpf', '-lelf', '-lz'), *options.words]
+    if options.words == ['on']:
+        words.append(bpf_object('vectors'))
+    return verdict(client, client.run([str(word) for word in words]))
 
 
 def do_freeze(options):

@@ -53,13 +53,25 @@ def locked(path):
         yield
 
 
-def program(name):
-    """Compile scripts/cluster.d/NAME.c, if that was not done; static, as the guest has it in its RAM disk."""
-    source, made = HERE / f'{name}.c', FILES / 'bin' / name
-    newest = max(source.stat().st_mtime, (HERE / 'frame.h').stat().st_mtime)
+def compiled(name, source, *command, libraries=()):
+    """The path of a program or object that command makes of scripts/cluster.d/SOURCE, if that was not done."""
+    made, source = FILES / 'bin' / name, HERE / source
+    newest = max(path.stat().st_mtime for path in [source, *HERE.glob('*.h')])
     with locked(FILES / 'bin/lock'):
         if not made.exists() or made.stat().st_mtime < newest:
-            fresh = made.with_suffix('.new')
-            output(os.environ.get('CC', 'cc'), '-std=gnu11', '-O2', '-Wall', '-Wextra', '-static', '-o', fresh, source)
+            fresh = made.with_name(name + '.new')
+            output(*command, '-o', fresh, source, *libraries)
             fresh.rename(made)
     return made
+
+
+def program(name, *libraries):
+    """Compile scripts/cluster.d/NAME.c; static, as the guest has it in its RAM disk."""
+    return compiled(name, f'{name}.c', os.environ.get('CC', 'cc'), '-std=gnu11', '-O2', '-Wall', '-Wextra', '-static',
+                    libraries=libraries)
+
+
+def bpf_object(name):
+    """Compile scripts/cluster.d/NAME.bpf.c, which the guests' kernel loads."""
+    return compiled(f'{name}.bpf.o', f'{name}.bpf.c', tool('clang', 'clang'), '-target', 'bpf', '-D__TARGET_ARCH_x86',
+                    '-I/usr/include/x86_64-linux-gnu', '-g', '-O2', '-Wall', '-c')

@@ -4,8 +4,8 @@
 #
 # perftest, as it is, in two guests with libcqgroup-preload.so: node0 serves, node1 is the client, each in a group. Both look
 # into their kernel for the vector that the device was asked for (a probe on rxe_create_cq; `rdma resource` does not tell
-# it), and at the CPUs of the threads that wait for events. In the cluster of that name, whose guests have two CPUs at
-# least; without a name, in one that is started for it. Ends with "N passed, N failed".
+# it), and at the CPUs of the threads that wait for events. Then tests/cluster/vectors runs in the same guests. In the cluster
+# of that name, whose guests have two CPUs at least; without a name, in one that is started for it. Ends with "N passed, N failed".
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$top"
@@ -27,6 +27,11 @@ if [[ ! ${CLUSTER_NODE:-} ]]; then
 	read -r passed failed guests <<<"$(awk '/[0-9]+ passed, [0-9]+ failed$/ { p += $(NF - 3); f += $(NF - 1); n++ }
 		END { print p + 0, f + 0, n + 0 }' <<<"$output")"
 	((guests == 2 && (status == 0 || failed > 0))) || failed=$((failed + 1))
+	# The same guests, with a device that honours vectors.
+	output=$(timeout 480 tests/cluster/vectors "$name" 2>&1) || true
+	grep -vE '[0-9]+ passed, [0-9]+ failed$' <<<"$output" || true
+	read -r more wrong <<<"$(sed -nE 's/^([0-9]+) passed, ([0-9]+) failed$/\1 \2/p' <<<"${output:-}" | tail -n 1)"
+	passed=$((passed + ${more:-0})) failed=$((failed + ${wrong:-1}))
 	echo "$passed passed, $failed failed"
 	((failed == 0))
 	exit
