@@ -321,8 +321,14 @@ START_TEST(what_was_once_believed_is_refused)
 	m = wire_good(MSG_NEXT, 1, &lim);
 	m.value = 1ull << 32; /* record 0, if it were cut */
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
-	m = wire_good(MSG_SYNC, 1, &lim);
+	m = wire_good(MSG_SYNC, 1, &lim); /* req_rank: the object's generation; the request is the sender's */
 	m.op = SOP_ADD;
+	m.aux = 0;
+	m.req_rank = 2;
+	ck_assert_int_eq(wire_check(&m, &lim), 0);
+	m.aux = SYNC_SEM; /* the kind is for SOP_CREATE to say */
+	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
+	m = wire_good(MSG_DONE, 1, &lim);
 	m.req_rank = 2; /* speaks for another */
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
 	m = wire_good(MSG_RESUME, 1, &lim); /* a home's word to itself */
