@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * protocol-tables.c - prints the tables of docs/protocol.md from the core: `protocol-tables NAME`, or `--list`.
+ * protocol-tables.c - prints the tables of docs/protocol.md from the core and engine/payload.h: `protocol-tables NAME`, or `--list`.
  *
  * What a rule is called is what the core calls it. Where it leads is found by stepping the machine, with all the
  * contents of object and message that make a difference, and collecting the states that come out.
@@ -11,6 +11,7 @@
 #include "core/dir.h"
 #include "core/lock.h"
 #include "core/page.h"
+#include "engine/payload.h"
 
 #define RANKS 4
 #define SLOTS 4
@@ -75,6 +76,49 @@ static void fields(void)
 		for (i = 0; i < n; i++)
 			printf(" %s |", wire_rule_name(wire_rule_of((uint8_t)t, columns[i])));
 		putchar('\n');
+	}
+}
+
+/* ---- calls -------------------------------------------------------------------------------------- */
+
+static void shape_line(enum payload_shape shape)
+{
+	printf(" %s |", shape == SHAPE_NONE ? "-" : payload_type(shape)->name);
+}
+
+static void calls(void)
+{
+	static const char *const to[] = { "any rank", "rank 0" }, *const from[] = { "any node", "the first node" };
+	unsigned int op;
+
+	printf("| call | to | from | request | answer | rows of the answer | how many |\n");
+	rule_line(7);
+	for (op = 1; op < CALL_OPS; op++) {
+		const struct payload_call *c = payload_call((uint8_t)op);
+
+		printf("| %s | %s | %s |", c->name, to[c->to], from[c->from]);
+		shape_line((enum payload_shape)c->request);
+		shape_line((enum payload_shape)c->answer);
+		shape_line((enum payload_shape)c->row);
+		if (c->rows == PAYLOAD_MANY)
+			printf(" as many as fit |\n");
+		else
+			printf(" %u |\n", c->rows);
+	}
+}
+
+static void payloads(void)
+{
+	unsigned int s, i;
+
+	printf("| payload | field | offset | bytes | value |\n");
+	rule_line(5);
+	for (s = SHAPE_NONE + 1; s < SHAPES; s++) {
+		const struct payload_type *t = payload_type((enum payload_shape)s);
+
+		for (i = 0; i < t->n; i++)
+			printf("| %s | %s | %u | %u | %s |\n", t->name, t->fields[i].name, t->fields[i].offset,
+			       t->fields[i].size, payload_rule_name(t->fields[i].rule));
 	}
 }
 
@@ -295,7 +339,7 @@ static const struct {
 	void (*print)(void);
 	/* clang-format off */
 } tables[] = {
-	{ "messages", messages }, { "fields", fields }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
+	{ "messages", messages }, { "fields", fields }, { "calls", calls }, { "payloads", payloads }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
 	{ "directory-phases", directory_phases }, { "hold", hold }, { "objects", objects },
 };
 /* clang-format on */

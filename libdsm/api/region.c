@@ -10,6 +10,7 @@
 #include "engine/host.h"
 #include "engine/inside.h"
 #include "engine/job.h"
+#include "engine/lost.h"
 #include "engine/region.h"
 #include "fault/fault.h"
 #include "fault/range.h"
@@ -75,7 +76,6 @@ static int describe(const char *name, size_t size, const struct dsm_region_optio
 	memset(out, 0, sizeof(*out));
 	snprintf(out->name, sizeof(out->name), "%s", name);
 	out->size = size;
-	out->bytes = (size + REGION_UNIT - 1) & ~(REGION_UNIT - 1);
 	out->block_size = (uint32_t)block;
 	out->home_policy = (uint16_t)opt->home;
 	out->creator = job.rank;
@@ -108,8 +108,10 @@ static void abandon(struct dsm_region *r)
 	if (err)
 		log_line("region \"%s\" is detached, but this process can still touch it: %s", r->name,
 			 dsm_strerror(err));
-	for (unit = r->off / REGION_UNIT; unit < (r->off + r->bytes) / REGION_UNIT; unit++)
+	for (unit = r->off / REGION_UNIT; unit < (r->off + r->bytes) / REGION_UNIT; unit++) {
 		__atomic_store_n(&job.units[unit], 0, __ATOMIC_RELEASE);
+		__atomic_fetch_sub(&job.mem.mapped[unit], 1, __ATOMIC_RELEASE);
+	}
 	r->attached = false;
 }
 
@@ -119,9 +121,17 @@ static uint32_t count_users(uint16_t id, int change)
 	return __atomic_add_fetch(&job.me->users[id], (uint32_t)change, __ATOMIC_SEQ_CST);
 }
 
-static int registry(enum call_op op, const struct region_record *in, struct region_record *out)
+/* The registry gives no id and no place twice. */
+static bool is_new(const struct region_record *rec)
 {
-	return call_rank(0, op, in, sizeof(*in), out, sizeof(*out));
+	size_t unit;
+
+	if (job.regions[rec->id].attached)
+		return false;
+	for (unit = rec->off / REGION_UNIT; unit < (rec->off + rec->bytes) / REGION_UNIT; unit++)
+		if (job.units[unit])
+			return false;
+	return true;
 }
 
 static int adopt(const struct region_record *rec, struct dsm_region **out)
@@ -132,6 +142,10 @@ static int adopt(const struct region_record *rec, struct dsm_region **out)
 	size_t unit;
 	int err;
 
+	if (!is_new(rec)) {
+		lost_rank(0, "it gave the place of one region to another");
+		return -EBADMSG; /* the job has come to its end */
+	}
 	*r = (struct dsm_region){
 		.off = rec->off,
 		.size = rec->size,
@@ -151,8 +165,10 @@ static int adopt(const struct region_record *rec, struct dsm_region **out)
 	memset(&job.mine->region_stats[rec->id], 0, sizeof(job.mine->region_stats[0]));
 	if (job.mine->region_end <= rec->id)
 		job.mine->region_end = rec->id + 1u;
-	for (unit = rec->off / REGION_UNIT; unit < (rec->off + rec->bytes) / REGION_UNIT; unit++)
+	for (unit = rec->off / REGION_UNIT; unit < (rec->off + rec->bytes) / REGION_UNIT; unit++) {
+		__atomic_fetch_add(&job.mem.mapped[unit], 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&job.units[unit], (uint16_t)(rec->id + 1), __ATOMIC_RELEASE);
+	}
 	err = job.fault->bound ? job.fault->bound(r->off, r->bytes, region_usable(r)) : 0;
 	if (!err)
 		err = job.host->attach(r);
@@ -166,7 +182,7 @@ static int adopt(const struct region_record *rec, struct dsm_region **out)
 			 r->name);
 	count_users(rec->id, -1);
 	abandon(r);
-	if (!registry(CALL_DETACH, rec, &left))
+	if (!region_call(CALL_DETACH, rec, &left))
 		region_bury(&left);
 	return err;
 }
@@ -174,7 +190,7 @@ static int adopt(const struct region_record *rec, struct dsm_region **out)
 static int create(const struct region_record *want, const struct dsm_region_options *opt, dsm_region_t **out)
 {
 	struct region_record rec;
-	int err = registry(CALL_CREATE, want, &rec);
+	int err = region_call(CALL_CREATE, want, &rec);
 
 	if (err == -ENOMEM)
 		return no_room(want->name, want->size);
@@ -183,7 +199,7 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 	err = adopt(&rec, out);
 	if (!err && rec.contents) {
 		memcpy(range_at(rec.off), opt->contents, opt->contents_size);
-		err = registry(CALL_PUBLISH, &rec, &rec);
+		err = region_call(CALL_PUBLISH, &rec, &rec);
 	}
 	return err;
 }
@@ -218,11 +234,11 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 	snprintf(in.name, sizeof(in.name), "%s", name);
 	if (have) {
 		/* The name may belong to a new region since. */
-		err = registry(CALL_QUERY, &in, &rec);
+		err = region_call(CALL_QUERY, &in, &rec);
 		if (!err && rec.id == have->id && rec.gen == have->gen)
 			return -EALREADY;
 	}
-	while ((err = registry(CALL_ATTACH, &in, &rec)) == -EINPROGRESS)
+	while ((err = region_call(CALL_ATTACH, &in, &rec)) == -EINPROGRESS)
 		usleep(100); /* its creator is filling it */
 	if (err)
 		return err;
@@ -230,7 +246,7 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 	    (want->size != rec.size || want->block_size != rec.block_size || want->home_policy != rec.home_policy ||
 	     want->home_rank != rec.home_rank || want->contents != rec.contents)) {
 		say_other(&rec, want);
-		registry(CALL_DETACH, &rec, &rec);
+		region_call(CALL_DETACH, &rec, &rec);
 		region_bury(&rec);
 		return -EEXIST;
 	}
@@ -314,7 +330,7 @@ static int detach(struct dsm_region *r)
 	abandon(r);
 	rec.id = r->id;
 	rec.gen = r->gen;
-	err = registry(CALL_DETACH, &rec, &rec);
+	err = region_call(CALL_DETACH, &rec, &rec);
 	return err ? err : region_bury(&rec);
 }
 
@@ -341,7 +357,7 @@ int region_reserve(const char *name, size_t size, const struct dsm_region_option
 	int err = describe(name, size, opt, &want);
 
 	if (!err)
-		err = registry(CALL_CREATE, &want, rec);
+		err = region_call(CALL_CREATE, &want, rec);
 	return err == -ENOMEM ? no_room(name, size) : err;
 }
 
@@ -351,7 +367,7 @@ int region_take(const struct region_record *rec, dsm_region_t **out)
 	int before = table_lock(), err = 0;
 
 	if (rec->creator != job.rank)
-		err = registry(CALL_ATTACH, rec, &got);
+		err = region_call(CALL_ATTACH, rec, &got);
 	if (!err)
 		err = adopt(rec, out);
 	if (!err)
@@ -364,8 +380,8 @@ void region_unreserve(const struct region_record *rec)
 {
 	struct region_record left;
 
-	registry(CALL_DESTROY, rec, &left);
-	if (!registry(CALL_DETACH, rec, &left))
+	region_call(CALL_DESTROY, rec, &left);
+	if (!region_call(CALL_DETACH, rec, &left))
 		region_bury(&left);
 }
 
@@ -377,7 +393,7 @@ int region_drop(struct dsm_region *r)
 
 	snprintf(rec.name, sizeof(rec.name), "%s", r->name);
 	if (last)
-		registry(CALL_DESTROY, &rec, &rec);
+		region_call(CALL_DESTROY, &rec, &rec);
 	err = detach(r);
 	table_unlock(before);
 	return err;
@@ -396,7 +412,7 @@ DSM_API int dsm_region_destroy(const char *name)
 		return -ENOENT;
 	snprintf(rec.name, sizeof(rec.name), "%s", name);
 	before = engine_keep();
-	err = registry(CALL_DESTROY, &rec, &rec);
+	err = region_call(CALL_DESTROY, &rec, &rec);
 	if (!err)
 		err = region_bury(&rec);
 	engine_let(before);
@@ -426,7 +442,7 @@ DSM_API int dsm_region_query(const void *addr, struct dsm_region_info *out)
 		return -EINVAL;
 	memcpy(rec.name, r->name, sizeof(rec.name));
 	/* The name may be gone already while we are attached: then what this rank knows has to do. */
-	err = registry(CALL_QUERY, &rec, &rec);
+	err = region_call(CALL_QUERY, &rec, &rec);
 	if (err && err != -ENOENT)
 		return err;
 	memset(out, 0, sizeof(*out));
@@ -448,7 +464,7 @@ int region_start(void)
 
 	if (!job.heap)
 		return 0;
-	err = registry(CALL_QUERY, &rec, &rec);
+	err = region_call(CALL_QUERY, &rec, &rec);
 	return err ? err : adopt(&rec, NULL);
 }
 

@@ -36,7 +36,8 @@ static int find_blocks(struct sharing_sum all[BLOCKS])
 /* Exact, at all nodes. */
 static int add_range(struct sharing_row *row, uint64_t off, uint64_t bytes)
 {
-	const uint64_t range[2] = { off, bytes };
+	/* What was missed in a region that is gone may lie across the end of this one. */
+	const uint64_t range[2] = { off, bytes < job.set.space - off ? bytes : job.set.space - off };
 	struct sharing_sum one;
 	uint16_t n;
 

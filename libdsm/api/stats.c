@@ -10,6 +10,7 @@
 #include "engine/call.h"
 #include "engine/host.h"
 #include "engine/job.h"
+#include "engine/payload.h"
 #include "engine/stats.h"
 #include "fault/fault.h"
 #include "fault/range.h"
@@ -77,10 +78,7 @@ DSM_API int dsm_stats_reset(void)
 void stats_name_block(struct dsm_hot_block *b, size_t off)
 {
 	struct dsm_region *r = region_at(off);
-	struct found {
-		struct heap_object object;
-		char site[128];
-	} f;
+	struct found f;
 	uint64_t at;
 	int owner;
 
@@ -94,7 +92,7 @@ void stats_name_block(struct dsm_hot_block *b, size_t off)
 		return;
 	owner = owner_of(off);
 	/* The first allocation that reaches into the block. */
-	for (at = 0; owner >= 0 && at < r->block_size; at += 64) {
+	for (at = 0; owner >= 0 && at < r->block_size && off + at < job.heap; at += 64) {
 		uint64_t addr = (uint64_t)(uintptr_t)range_at(off + at);
 
 		if (call_rank((uint16_t)owner, CALL_FIND, &addr, sizeof(addr), &f, sizeof(f)))

@@ -66,7 +66,7 @@ enum msg_type {
 	MSG_CALL,   /* op: enum call_op of the engine */
 	MSG_RETURN, /* count: -errno */
 	MSG_PING,   /* liveness between hosts */
-	MSG_BYE,    /* the sender has finalized (op 0) or aborts the job (op 1, aux: status, payload: text) */
+	MSG_BYE, /* the sender has finalized (op 0) or aborts the job (op 1); aux: its status, and the rank above it */
 	MSG_CHUNK, /* of a collective: op 0, a part for the parent to combine; 1, the result, from the parent; value: its number */
 	/* between kernels: the keys by which blocks are written, and a block as it is, whoever holds it */
 	MSG_KEY_WANTED,

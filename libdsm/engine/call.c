@@ -5,6 +5,8 @@
  * A call is to a rank. Most need only the memory of its node: any rank there serves them, the caller itself where it is of that
  * node. CALL_FIND, CALL_VECTORS, CALL_TRIM, CALL_SPAWN, CALL_CANCEL and CALL_ASLEEP need the callee's process: they go to its
  * service thread, inside a node by mail.
+ *
+ * What comes from another node is held against the tables of payload.h first; calls inside a node are not.
  */
 #include "engine/call.h"
 
@@ -16,6 +18,7 @@
 #include "engine/job.h"
 #include "engine/lost.h"
 #include "engine/owner.h"
+#include "engine/payload.h"
 #include "engine/region.h"
 #include "engine/service.h"
 #include "engine/sharing.h"
@@ -31,12 +34,6 @@
 
 #define CALL_MAX WIRE_CALL_MAX
 
-/* In front of what a call carries to another node. */
-struct head {
-	uint16_t to; /* the rank that is called */
-	uint16_t pad[3];
-};
-
 /* Calls that came from other nodes and wait for the service thread. */
 static struct {
 	uint32_t lock, head, tail;
@@ -45,22 +42,14 @@ static struct {
 	uint16_t to[CTL_MAIL];
 } inbox;
 
-/* What CALL_FIND answers. */
-struct found {
-	struct heap_object object;
-	char site[128];
-};
-
 int (*call_spawn)(uint64_t arg);
 int (*call_cancel)(uint64_t arg);
 
-static int find(uint64_t arg, void *out, size_t room)
+static int find(uint64_t arg, void *out)
 {
 	struct found f;
 	int err;
 
-	if (room < sizeof(f))
-		return -EINVAL;
 	memset(&f, 0, sizeof(f));
 	err = heap_find((void *)(uintptr_t)arg, &f.object);
 	if (err)
@@ -78,21 +67,20 @@ static bool is_private(enum call_op op)
 }
 
 /* What only the callee's process can tell. */
-static int serve_private(enum call_op op, uint64_t arg, void *out, size_t room)
+static int serve_private(enum call_op op, uint64_t arg, void *out)
 {
-	_Static_assert(sizeof(struct stats_vectors) <= CTL_TEXT, "it fits in a mail");
+	_Static_assert(sizeof(struct stats_vectors) <= CTL_TEXT && sizeof(struct trimmed) <= CTL_TEXT,
+		       "they fit in a mail");
 	if (op == CALL_FIND)
-		return find(arg, out, room);
+		return find(arg, out);
 	if (op == CALL_TRIM)
-		return owner_trim(arg, out, room);
+		return owner_trim(arg, out);
 	if (op == CALL_ASLEEP)
-		return deadlock_serve(out, room);
+		return deadlock_serve(out);
 	if (op == CALL_SPAWN)
 		return call_spawn ? call_spawn(arg) : -ENOSYS;
 	if (op == CALL_CANCEL)
 		return call_cancel ? call_cancel(arg) : -ENOSYS;
-	if (op != CALL_VECTORS || room < sizeof(struct stats_vectors))
-		return -EINVAL;
 	stats_vectors(out);
 	return 0;
 }
@@ -105,21 +93,19 @@ static int free_of(uint16_t rank, uint64_t addr)
 	return heap_free(peer_of(rank)->heap, (void *)(uintptr_t)addr);
 }
 
-static int serve(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t *out_size)
+/* Of a node. -EBADMSG: it may not ask that now. */
+static int serve(uint16_t from, uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out,
+		 size_t *out_size)
 {
 	uint64_t args[2] = { 0, 0 };
 
 	if (in_size)
 		memcpy(args, in, in_size < sizeof(args) ? in_size : sizeof(args));
 	switch (op) {
-	case CALL_FREE: *out_size = 0; return free_of(rank, args[0]);
-	case CALL_QUIET: *out_size = 0; return region_quiet(args[0], args[1]);
-	case CALL_PURGE: *out_size = 0; return region_purge(args[0], args[1]);
-	case CALL_STATS:
-		if (*out_size < sizeof(struct dsm_stats))
-			return -EINVAL;
-		*out_size = sizeof(struct dsm_stats);
-		return stats_serve(rank, (uint32_t)args[0], out);
+	case CALL_FREE: return free_of(rank, args[0]);
+	case CALL_QUIET:
+	case CALL_PURGE: return region_leave(from, op, in);
+	case CALL_STATS: return stats_serve(rank, (uint32_t)args[0], out);
 	case CALL_HOT: {
 		int n = stats_hot_serve(out, (int)(*out_size / sizeof(struct hot)));
 
@@ -136,22 +122,18 @@ static int serve(uint16_t rank, enum call_op op, const void *in, size_t in_size,
 			sizeof(struct sharing_sum);
 		return 0;
 	case CALL_FIND:
-		if (rank != job.rank)
-			return -EINVAL;
-		return find(args[0], out, *out_size);
 	case CALL_ASLEEP:
 	case CALL_VECTORS:
 	case CALL_SPAWN:
 	case CALL_CANCEL:
-	case CALL_TRIM:
-		if (rank != job.rank)
-			return -EINVAL;
-		return serve_private(op, args[0], out, *out_size);
-	case CALL_UNITS: return rank ? -EINVAL : owner_serve(in, in_size, out, out_size);
-	default:
-		if (rank != 0)
-			return -EINVAL;
-		return region_serve(&job.me->registry, op, in, in_size, out, out_size);
+	case CALL_TRIM: return serve_private(op, args[0], out);
+	case CALL_UNITS_TAKE:
+	case CALL_UNITS_GIVE:
+	case CALL_UNITS_OWNER:
+	case CALL_UNITS_WHICH:
+	case CALL_UNITS_BEGIN:
+	case CALL_UNITS_END: return owner_serve(from, op, in, out);
+	default: return region_serve(from, op, in, out);
 	}
 }
 
@@ -165,7 +147,7 @@ static void serve_mail(void)
 
 		if (__atomic_load_n(&l->state, __ATOMIC_ACQUIRE) != 2)
 			continue;
-		l->status = serve_private((enum call_op)l->op, l->arg, l->text, sizeof(l->text));
+		l->status = serve_private((enum call_op)l->op, l->arg, l->text);
 		__atomic_store_n(&l->state, 3, __ATOMIC_RELEASE);
 		futex_wake(&l->state, 1);
 	}
@@ -209,12 +191,6 @@ static int call_by_mail(uint16_t rank, enum call_op op, const void *in, void *ou
 	return status;
 }
 
-/* Calls that return the size of their answer. */
-static bool counts(enum call_op op)
-{
-	return op == CALL_HOT || op == CALL_STALLS || op == CALL_SHARING;
-}
-
 static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t out_size)
 {
 	struct msg m = { .version = WIRE_VERSION,
@@ -228,8 +204,8 @@ static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_
 	struct answer *a = &job.me->answers[slot - CTL_BLOCK_END];
 	uint32_t seq = slot_seq(slot);
 	struct {
-		struct head head;
-		char in[CALL_MAX - sizeof(struct head)];
+		struct call_head head;
+		char in[CALL_MAX - sizeof(struct call_head)];
 	} call = { .head = { .to = rank } };
 	int err;
 
@@ -237,6 +213,7 @@ static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_
 	if (in_size)
 		memcpy(call.in, in, in_size);
 	a->size = 0;
+	a->op = op;
 	__atomic_store_n(&a->room, (uint32_t)out_size + 1, __ATOMIC_RELEASE);
 	ask_note(&job.me->slots[slot].ask, &m);
 	count(&job.mine->stats.messages_out, 1);
@@ -247,7 +224,7 @@ static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_
 	err = job.me->slots[slot].status;
 	if (!err && a->size)
 		memcpy(out, a->text, a->size);
-	if (!err && counts(op))
+	if (!err && payload_counts(op))
 		err = (int)a->size;
 	slot_put(slot);
 	return err;
@@ -258,7 +235,7 @@ int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, vo
 	size_t got = out_size;
 	int err;
 
-	if (out_size > CALL_MAX || in_size > CALL_MAX - sizeof(struct head))
+	if (out_size > CALL_MAX || in_size > CALL_MAX - sizeof(struct call_head))
 		return -EMSGSIZE;
 	engine_enter();
 	HOOK("call-begin");
@@ -267,8 +244,8 @@ int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, vo
 	} else if (is_private(op) && rank != job.rank) {
 		err = call_by_mail(rank, op, in, out, out_size, false);
 	} else {
-		err = serve(rank, op, in, in_size, out, &got);
-		if (!err && counts(op))
+		err = serve(job.node, rank, op, in, in_size, out, &got);
+		if (!err && payload_counts(op))
 			err = (int)got;
 	}
 	engine_leave();
@@ -310,46 +287,67 @@ static bool put_by(const struct msg *m, uint16_t to, const void *arg)
 	return room;
 }
 
-void call_arrived(const struct msg *m, const void *payload, size_t size)
+static struct payload_limits limits(uint16_t from)
 {
-	char out[CALL_MAX];
-	size_t room = m->aux < CALL_MAX ? m->aux : CALL_MAX;
-	const char *in = (const char *)payload + sizeof(struct head);
-	struct head head;
+	return (struct payload_limits){ .me = job.node,
+					.from = from,
+					.ranks = job.size,
+					.nodes = job.nodes,
+					.node_of = job.node_of,
+					.base = (uintptr_t)job.base,
+					.space = job.set.space,
+					.heap = job.heap,
+					.regions = CTL_REGIONS };
+}
+
+int call_arrived(const struct msg *m, const void *payload, size_t size)
+{
+	const struct payload_limits lim = limits(m->src);
+	const char *in = (const char *)payload + sizeof(struct call_head);
+	struct call_head head;
+	char out[CALL_MAX] __attribute__((aligned(16)));
+	size_t room = m->aux;
 	int status;
 
-	if (size < sizeof(head)) {
-		answer(m, -EINVAL, NULL, 0);
-		return;
-	}
+	if (payload_request(&lim, m->op, payload, size, m->aux))
+		return -EBADMSG;
 	memcpy(&head, payload, sizeof(head));
 	size -= sizeof(head);
-	if (head.to >= job.size || !is_here(head.to)) {
-		answer(m, -EINVAL, NULL, 0);
-	} else if (!is_private((enum call_op)m->op)) {
-		status = serve(head.to, (enum call_op)m->op, in, size, out, &room);
-		answer(m, status, out, room);
-	} else if (size < sizeof(uint64_t)) {
-		answer(m, -EINVAL, NULL, 0);
-	} else if (!put_by(m, head.to, in)) {
-		answer(m, -EAGAIN, NULL, 0);
+	if (is_private((enum call_op)m->op)) {
+		if (!put_by(m, head.to, in))
+			answer(m, -EAGAIN, NULL, 0);
+		return 0;
 	}
+	status = serve(m->src, head.to, (enum call_op)m->op, in, size, out, &room);
+	if (status == -EBADMSG)
+		return status;
+	answer(m, status, out, room);
+	return 0;
+}
+
+/* The answer to what was asked in a slot. An error comes alone. */
+static bool is_answer(const struct answer *a, const struct msg *m, const void *payload, size_t size)
+{
+	const struct payload_limits lim = limits(m->src);
+	const uint32_t room = __atomic_load_n(&a->room, __ATOMIC_ACQUIRE);
+
+	if (!room || m->op != a->op)
+		return false;
+	return m->count ? !size : !payload_answer(&lim, m->op, payload, size, room - 1);
 }
 
 int call_returned(const struct msg *m, const void *payload, size_t size)
 {
 	struct answer *a;
-	uint32_t room;
 	bool last;
 
-	if (m->req_slot < CTL_BLOCK_END || m->req_slot >= CTL_BRIEF_END ||
-	    dispatch_answer(&job.me->slots[m->req_slot].ask, m, &last))
+	if (m->req_slot < CTL_BLOCK_END || m->req_slot >= CTL_BRIEF_END)
 		return -EBADMSG;
 	a = &job.me->answers[m->req_slot - CTL_BLOCK_END];
-	room = __atomic_exchange_n(&a->room, 0, __ATOMIC_ACQUIRE);
-	if (!room)
+	if (!is_answer(a, m, payload, size) || dispatch_answer(&job.me->slots[m->req_slot].ask, m, &last) ||
+	    !__atomic_exchange_n(&a->room, 0, __ATOMIC_ACQUIRE))
 		return -EBADMSG;
-	a->size = (uint32_t)(size < room - 1 ? size : room - 1);
+	a->size = (uint32_t)size;
 	if (a->size)
 		memcpy(a->text, payload, a->size);
 	slot_complete(m->req_slot, m->count, 0);
@@ -360,11 +358,10 @@ void call_mail(void)
 {
 	serve_mail();
 	for (;;) {
-		char out[CTL_TEXT];
+		char out[CTL_TEXT] __attribute__((aligned(16)));
 		struct msg m;
 		uint64_t arg;
 		uint16_t to;
-		size_t size;
 		int status;
 
 		word_lock(&inbox.lock);
@@ -376,11 +373,10 @@ void call_mail(void)
 		to = inbox.to[inbox.head % CTL_MAIL];
 		arg = inbox.arg[inbox.head++ % CTL_MAIL];
 		word_unlock(&inbox.lock);
-		size = m.aux < sizeof(out) ? m.aux : sizeof(out);
 		if (to == job.rank)
-			status = serve_private((enum call_op)m.op, arg, out, size);
+			status = serve_private((enum call_op)m.op, arg, out);
 		else
-			status = call_by_mail(to, (enum call_op)m.op, &arg, out, size, true);
-		answer(&m, status, out, size);
+			status = call_by_mail(to, (enum call_op)m.op, &arg, out, m.aux, true);
+		answer(&m, status, out, m.aux);
 	}
 }

@@ -12,6 +12,7 @@
 
 #include "engine/job.h"
 #include "engine/lost.h"
+#include "engine/payload.h"
 #include "engine/reduce.h"
 #include "engine/sharing.h"
 #include "engine/stall.h"
@@ -151,7 +152,8 @@ int chunk_arrived(const struct msg *m, const void *payload, size_t size)
 	const struct tree t = tree_of(m->home);
 	unsigned int child;
 
-	if (size > CTL_CHUNK_BYTES)
+	/* Parts are for the first node alone, results from any. */
+	if (payload_chunk(!m->op, (uint8_t)m->aux, size) || (!m->op && m->home))
 		return -EBADMSG;
 	if (m->op) {
 		struct chunk *c = chunk_at(m->value);

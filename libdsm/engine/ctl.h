@@ -25,7 +25,7 @@
 #include "engine/room.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 11
+#define CTL_ABI 12
 
 /*
  * Slots of a node (slot.c). The first 256 are those that a transport may write blocks for; struct dir has 22 bits for node and
@@ -92,8 +92,8 @@ struct mail {
 
 struct region_record {
 	char name[DSM_NAME_MAX];
-	uint64_t off, size, bytes; /* place in the window, as asked for, as taken */
 	uint64_t contents;         /* hash of the initial contents; 0: zeros */
+	uint64_t size, off, bytes; /* as asked for; place in the window, as taken */
 	uint32_t block_size;
 	uint16_t home_policy, home_rank;
 	uint16_t creator, id;
@@ -104,7 +104,8 @@ struct region_record {
 	uint32_t attached; /* ranks */
 	uint32_t gen;      /* of the record */
 	uint32_t next;     /* with a name of the same hash: its id + 1 */
-	uint32_t pad2;
+	uint16_t buries;   /* the node + 1 that took away its name or its last rank, where both are gone */
+	uint16_t pad2;
 };
 
 /* At the first node: the names and places of all regions. The places are in the control segment's room. */
@@ -190,6 +191,8 @@ _Static_assert(offsetof(struct chunk, data) % 64 == 0, "values of all types are 
 /* The answer to a call, in the request's slot. */
 struct answer {
 	uint32_t room, size; /* room 0: none is wanted, or it has come; atomic */
+	uint32_t op;         /* of the call */
+	uint32_t pad;
 	uint8_t text[WIRE_CALL_MAX];
 };
 
@@ -252,7 +255,9 @@ struct ctl_layout {
 	size_t sharing; /* struct sharing_page[pages of the window] */
 	size_t stage;   /* CTL_BLOCK_END * BLOCK_MAX: contents whose acknowledgements are still to come */
 	size_t room;    /* struct room_unit[units of the window]: the first node's */
-	size_t heap;    /* for each rank of the node, struct heap_shared in heap_each bytes */
+	size_t members; /* uint16_t[nodes * CTL_REGIONS], the first node's: ranks of each node that are attached to a region */
+	size_t mapped; /* uint16_t[units of the window]: ranks of this node that are attached to what is there */
+	size_t heap;   /* for each rank of the node, struct heap_shared in heap_each bytes */
 	size_t heap_each;
 	size_t live;  /* a bit for each grain of the heap */
 	size_t units; /* struct units of the heap */

@@ -28,6 +28,7 @@
 #include "engine/call.h"
 #include "engine/job.h"
 #include "engine/lost.h"
+#include "engine/payload.h"
 #include "engine/service.h"
 #include "engine/stall.h"
 #include "engine/threads.h"
@@ -37,13 +38,6 @@
 #define LOOK_MIN_MS 50u
 #define LOOK_MAX_MS 1000u
 #define LINES_MAX 64u /* threads that are listed */
-
-/* What a rank answers. */
-struct view {
-	uint64_t threads; /* of the program; all wait */
-	uint64_t since;   /* the sum of the times at which their waits began */
-	uint64_t sent, received;
-};
 
 /* Written by one thread at a time: the service thread, then the thread that it starts. */
 static struct {
@@ -111,13 +105,11 @@ static bool has_note(int tid)
 	return i < waits.n;
 }
 
-int deadlock_serve(void *out, size_t room)
+int deadlock_serve(struct asleep *out)
 {
-	struct view v = { 0 };
+	struct asleep v = { 0 };
 	int n;
 
-	if (room < sizeof(v))
-		return -EINVAL;
 	/* A note may go after it was read, but the thread would sleep elsewhere then: the next round sees that. */
 	n = read_notes(clock_ns()) && !threads_handle_signals() ? threads_asleep(has_note) : -1;
 	if (n <= 0)
@@ -126,7 +118,7 @@ int deadlock_serve(void *out, size_t room)
 	v.since = waits.since;
 	v.sent = __atomic_load_n(&job.mine->sync_out, __ATOMIC_ACQUIRE);
 	v.received = __atomic_load_n(&job.mine->sync_in, __ATOMIC_ACQUIRE);
-	memcpy(out, &v, sizeof(v));
+	*out = v;
 	return 0;
 }
 
@@ -138,7 +130,7 @@ static bool stopping(void)
 }
 
 /* False: some thread does not wait. */
-static bool ask_all(struct view *v)
+static bool ask_all(struct asleep *v)
 {
 	const uint64_t none = 0;
 	uint16_t r;
@@ -157,7 +149,7 @@ static bool pause_ms(int ms)
 	return !stopping();
 }
 
-static bool is_deadlock(struct view *first, struct view *second)
+static bool is_deadlock(struct asleep *first, struct asleep *second)
 {
 	uint64_t sent = 0, received = 0;
 	uint16_t r;
@@ -244,7 +236,7 @@ static void report(struct stall_row *rows)
 
 static void *ask(void *arg)
 {
-	struct view *views = calloc(job.size, 2 * sizeof(*views));
+	struct asleep *views = calloc(job.size, 2 * sizeof(*views));
 	struct stall_row *rows = calloc(job.size, STALL_ROWS * sizeof(*rows));
 
 	threads_note(gettid());

@@ -19,7 +19,8 @@ void deadlock_look(uint64_t now);
 /* No look from here on; waits for one that is under way. Before the ranks part. */
 void deadlock_stop(void);
 
-/* CALL_ASLEEP, in the rank's own process: a struct view. -EBUSY: a thread of the program is not waiting. Does not block. */
-int deadlock_serve(void *out, size_t room);
+/* CALL_ASLEEP, in the rank's own process. -EBUSY: a thread of the program is not waiting. Does not block. */
+struct asleep;
+int deadlock_serve(struct asleep *out);
 
 #endif

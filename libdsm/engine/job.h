@@ -58,7 +58,9 @@ struct memory {
 	struct sharing_page *sharing;
 	char *stage;
 	struct room_unit *room;
-	uint64_t *live;      /* map of the heap: where allocations of this node's ranks start (heap/heap.h) */
+	uint16_t *members; /* at the first node: of each region, of each node, the ranks that are attached */
+	uint16_t *mapped;  /* of each unit of the window, the node's ranks that are attached to what is there; atomic */
+	uint64_t *live;    /* map of the heap: where allocations of this node's ranks start (heap/heap.h) */
 	struct units *units; /* who has which unit of the heap (heap/units.h) */
 	int memfd;           /* the frames */
 	int ctlfd;

@@ -234,16 +234,18 @@ void lost_alive(uint16_t node)
 	__atomic_store_n(&heard[node], clock_ns(), __ATOMIC_RELAXED);
 }
 
-void lost_heard(const struct msg *m)
+int lost_heard(const struct msg *m)
 {
 	uint16_t rank = (uint16_t)(m->aux >> 16);
 	int status = (int)(m->aux & 0xffff);
 
-	if (m->type != MSG_BYE || rank >= job.size || node_of(rank) != m->src)
-		return;
+	if (m->type != MSG_BYE)
+		return 0;
+	if (rank >= job.size || node_of(rank) != m->src)
+		return -EBADMSG;
 	__atomic_store_n(&finished[rank], 1, __ATOMIC_RELEASE);
 	if (m->op == BYE_DONE)
-		return;
+		return 0;
 	if (!begin_leaving())
 		lost_check();
 	leave(status > 0 && status < 256 ? status : EXIT_LOST, NULL);

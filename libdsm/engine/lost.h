@@ -36,8 +36,8 @@ void lost_look(void);
 void lost_silence(void);
 /* A message of a node came. */
 void lost_alive(uint16_t node);
-/* MSG_PING or MSG_BYE came. */
-void lost_heard(const struct msg *m);
+/* MSG_PING or MSG_BYE came. -EBADMSG: it says BYE for a rank of another node. */
+int lost_heard(const struct msg *m);
 
 /* This rank has finalized: tell all that it can reach. In dsm_finalize(). */
 void lost_goodbye(void);

@@ -2,7 +2,7 @@
 /*
  * owner.c - which rank has a unit of the heap.
  *
- * The first node's table rules, under its lock, which is a leaf; other nodes ask by CALL_UNITS. They enter what their own ranks
+ * The first node's table rules, under its lock, which is a leaf; other nodes ask by CALL_UNITS_TAKE and its like. They enter what their own ranks
  * take and give back in a table of their own, so that frees find the owner in memory; what they have learnt of other nodes is
  * there as well, and may be out of date: a rank refuses to free what is not its own, and the caller asks again. While an
  * allocation lives, its units stay with their owner.
@@ -15,38 +15,20 @@
 
 #include "engine/call.h"
 #include "engine/job.h"
+#include "engine/lost.h"
+#include "engine/payload.h"
 #include "util/futex.h"
-
-#define TRIM_RUNS 256u
-#define USED_WORDS 64u /* of the bits of units that were used before, in an answer */
-
-enum units_op { UNITS_TAKE, UNITS_GIVE, UNITS_OWNER, UNITS_WHICH, UNITS_BEGIN, UNITS_END };
-
-struct units_call {
-	uint16_t op, rank;
-	uint32_t at, n;
-};
-
-struct units_answer {
-	uint32_t at, n; /* TAKE: the run, and how many of it were used; OWNER: n, the owner + 1 */
-};
-
-struct trimmed {
-	uint32_t n, pad;
-	struct units_answer runs[TRIM_RUNS];
-};
-_Static_assert(sizeof(struct trimmed) <= CTL_TEXT, "it fits in a mail");
 
 static bool first_node(void)
 {
 	return job.node == node_of(0);
 }
 
-static int ask(enum units_op op, uint16_t rank, uint32_t at, uint32_t n, void *out, size_t size)
+static int ask(enum call_op op, uint16_t rank, uint32_t at, uint32_t n, void *out, size_t size)
 {
-	const struct units_call q = { .op = (uint16_t)op, .rank = rank, .at = at, .n = n };
+	const struct units_ask q = { .rank = rank, .at = at, .n = n };
 
-	return call_rank(0, CALL_UNITS, &q, sizeof(q), out, size);
+	return call_rank(0, op, &q, sizeof(q), out, size);
 }
 
 /* In the table of a node that is not the first. */
@@ -60,25 +42,32 @@ static void enter(uint32_t at, uint32_t n, uint16_t owner)
 
 static int64_t take(uint32_t n, uint32_t *used)
 {
-	struct units_answer a;
-	int err = ask(UNITS_TAKE, job.rank, 0, n, &a, sizeof(a));
+	struct units_taken a;
+	int err = ask(CALL_UNITS_TAKE, job.rank, 0, n, &a, sizeof(a));
 
 	if (err)
 		return err;
+	if (a.n != n) {
+		lost_rank(0, "it gave other units of the heap than were asked for");
+		return -EBADMSG; /* the job has come to its end */
+	}
 	if (!first_node())
 		enter(a.at, n, (uint16_t)(job.rank + 1));
-	*used = a.n;
+	*used = a.used;
 	return a.at;
 }
 
 static int used(uint32_t at, uint32_t n, uint64_t *bits)
 {
+	struct units_bits b;
 	uint32_t some;
 	int err = 0;
 
 	for (; n && !err; at += some, n -= some, bits += some / 64) {
-		some = n < USED_WORDS * 64 ? n : USED_WORDS * 64;
-		err = ask(UNITS_WHICH, job.rank, at, some, bits, (some + 63) / 64 * sizeof(*bits));
+		some = n < PAYLOAD_UNITS_MAX ? n : PAYLOAD_UNITS_MAX;
+		err = ask(CALL_UNITS_WHICH, job.rank, at, some, &b, sizeof(b));
+		if (!err)
+			memcpy(bits, b.used, (some + 63) / 64 * sizeof(*bits));
 	}
 	return err;
 }
@@ -87,23 +76,22 @@ static void give(uint32_t at, uint32_t n)
 {
 	if (!first_node())
 		enter(at, n, 0);
-	ask(UNITS_GIVE, job.rank, at, n, NULL, 0);
+	ask(CALL_UNITS_GIVE, job.rank, at, n, NULL, 0);
 }
 
 const struct heap_source owner_source = { .take = take, .used = used, .give = give };
 
-int owner_trim(bool first, void *out, size_t room)
+int owner_trim(bool first, struct trimmed *out)
 {
-	struct trimmed t = { .n = 0 };
+	uint32_t n = 0;
 
-	if (room < sizeof(t))
-		return -EINVAL;
-	while (t.n < TRIM_RUNS && (t.runs[t.n].n = heap_trim(first && !t.n, &t.runs[t.n].at))) {
+	memset(out, 0, sizeof(*out));
+	while (n < PAYLOAD_RUNS && (out->runs[n].n = heap_trim(first && !n, &out->runs[n].at))) {
 		if (!first_node())
-			enter(t.runs[t.n].at, t.runs[t.n].n, 0);
-		t.n++;
+			enter(out->runs[n].at, out->runs[n].n, 0);
+		n++;
 	}
-	memcpy(out, &t, sizeof(t));
+	out->head.n = n;
 	return 0;
 }
 
@@ -119,22 +107,22 @@ uint32_t owner_reclaim(uint16_t rank)
 	do {
 		while ((err = call_rank(rank, CALL_TRIM, &first, sizeof(first), &t, sizeof(t))) == -EAGAIN)
 			sched_yield(); /* many call it at once */
-		for (i = 0; !err && i < t.n && i < TRIM_RUNS; i++)
-			if (!ask(UNITS_GIVE, rank, t.runs[i].at, t.runs[i].n, NULL, 0))
+		for (i = 0; !err && i < t.head.n; i++)
+			if (t.runs[i].n && !ask(CALL_UNITS_GIVE, rank, t.runs[i].at, t.runs[i].n, NULL, 0))
 				sum += t.runs[i].n;
 		first = 0;
-	} while (!err && t.n == TRIM_RUNS);
+	} while (!err && t.head.n == PAYLOAD_RUNS);
 	return sum;
 }
 
 int owner_reclaim_begin(void)
 {
-	return ask(UNITS_BEGIN, job.rank, 0, 0, NULL, 0);
+	return ask(CALL_UNITS_BEGIN, job.rank, 0, 0, NULL, 0);
 }
 
 void owner_reclaim_end(void)
 {
-	ask(UNITS_END, job.rank, 0, 0, NULL, 0);
+	ask(CALL_UNITS_END, job.rank, 0, 0, NULL, 0);
 }
 
 int owner_of(size_t off)
@@ -142,17 +130,17 @@ int owner_of(size_t off)
 	const uint32_t at = (uint32_t)(off / UNIT_BYTES);
 	uint16_t *entry = &job.mem.units->owner[at], nobody = 0;
 	uint32_t owner = units_owner(job.mem.units, at);
-	struct units_answer a;
+	struct units_owned a;
 
 	if (owner || first_node())
 		return owner ? (int)owner - 1 : -EINVAL;
-	if (ask(UNITS_OWNER, job.rank, at, 1, &a, sizeof(a)) || !a.n || a.n > job.size)
+	if (ask(CALL_UNITS_OWNER, job.rank, at, 1, &a, sizeof(a)) || !a.owner)
 		return -EINVAL;
 	/* Of a rank here, the table is right: it has just taken the unit, or is giving it back. */
-	if (is_here((uint16_t)(a.n - 1)))
+	if (is_here((uint16_t)(a.owner - 1)))
 		return -EINVAL;
-	__atomic_compare_exchange_n(entry, &nobody, (uint16_t)a.n, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-	return (int)a.n - 1;
+	__atomic_compare_exchange_n(entry, &nobody, (uint16_t)a.owner, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	return (int)a.owner - 1;
 }
 
 void owner_forget(size_t off, uint16_t rank)
@@ -170,74 +158,66 @@ bool owner_is(size_t off, uint16_t rank)
 
 /* ---- at the first node ----------------------------------------------------------------------- */
 
-static bool within(const struct units_call *q)
+static void which(const struct units_ask *q, struct units_bits *out)
 {
-	return q->at < job.heap_shape.count && q->n && q->n <= job.heap_shape.count - q->at;
-}
-
-static int which(const struct units_call *q, void *out, size_t *size)
-{
-	const struct units *u = job.mem.units;
-	uint64_t bits[USED_WORDS] = { 0 };
 	uint32_t i;
 
-	if (!within(q) || q->n > USED_WORDS * 64 || *size < (q->n + 63) / 64 * sizeof(bits[0]))
-		return -EINVAL;
+	memset(out, 0, sizeof(*out));
 	for (i = 0; i < q->n; i++)
-		if (u->owner[q->at + i] & UNIT_USED)
-			bits[i / 64] |= 1ull << i % 64;
-	*size = (q->n + 63) / 64 * sizeof(bits[0]);
-	memcpy(out, bits, *size);
+		if (job.mem.units->owner[q->at + i] & UNIT_USED)
+			out->used[i / 64] |= 1ull << i % 64;
+}
+
+static int taken(const struct units_ask *q, struct units_taken *out)
+{
+	uint32_t used;
+	int64_t at = units_take(&job.heap_shape, job.mem.units, q->n, q->rank, &used);
+
+	if (at < 0)
+		return (int)at;
+	*out = (struct units_taken){ .at = (uint32_t)at, .n = q->n, .used = used };
 	return 0;
 }
 
-static int serve(const struct units_call *q, struct units_answer *a)
+/* A rank gives back its own; while another has all give back what they can, that one does it for them. */
+static bool may_give(const struct units *u, uint16_t from, uint16_t rank)
+{
+	return node_of(rank) == from || (u->reclaimer && node_of((uint16_t)(u->reclaimer - 1)) == from);
+}
+
+static int serve(uint16_t from, enum call_op op, const struct units_ask *q, void *out)
 {
 	struct units *u = job.mem.units;
-	int64_t at;
 
-	switch ((enum units_op)q->op) {
-	case UNITS_TAKE:
-		at = units_take(&job.heap_shape, u, q->n, q->rank, &a->n);
-		a->at = (uint32_t)at;
-		return at < 0 ? (int)at : 0;
-	case UNITS_GIVE: return units_give(&job.heap_shape, u, q->at, q->n, q->rank);
-	case UNITS_OWNER: a->n = within(q) ? units_owner(u, q->at) : 0; return 0;
-	case UNITS_BEGIN:
+	switch (op) {
+	case CALL_UNITS_TAKE: return taken(q, out);
+	case CALL_UNITS_GIVE:
+		return may_give(u, from, q->rank) ? units_give(&job.heap_shape, u, q->at, q->n, q->rank) : -EBADMSG;
+	case CALL_UNITS_OWNER:
+		*(struct units_owned *)out = (struct units_owned){ .owner = units_owner(u, q->at) };
+		return 0;
+	case CALL_UNITS_WHICH: which(q, out); return 0;
+	case CALL_UNITS_BEGIN:
 		if (u->reclaimer)
 			return -EBUSY;
 		u->reclaimer = q->rank + 1u;
 		return 0;
-	case UNITS_END:
+	default: /* CALL_UNITS_END */
 		if (u->reclaimer != q->rank + 1u)
-			return -EINVAL;
+			return -EBADMSG;
 		u->reclaimer = 0;
 		return 0;
-	default: return -EINVAL;
 	}
 }
 
-int owner_serve(const void *in, size_t in_size, void *out, size_t *out_size)
+int owner_serve(uint16_t from, enum call_op op, const void *in, void *out)
 {
-	struct units_answer a = { 0 };
-	struct units_call q;
+	struct units_ask q;
 	int err;
 
-	if (in_size != sizeof(q))
-		return -EINVAL;
 	memcpy(&q, in, sizeof(q));
-	if (q.rank >= job.size || !job.heap)
-		return -EINVAL;
 	word_lock(&job.mem.units->lock);
-	err = q.op == UNITS_WHICH ? which(&q, out, out_size) : serve(&q, &a);
+	err = serve(from, op, &q, out);
 	word_unlock(&job.mem.units->lock);
-	if (q.op == UNITS_WHICH || err) {
-		*out_size = err ? 0 : *out_size;
-		return err;
-	}
-	if (*out_size > sizeof(a))
-		*out_size = sizeof(a);
-	if (*out_size) /* else nobody wants it, and out may be NULL */
-		memcpy(out, &a, *out_size);
-	return 0;
+	return err;
 }

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "engine/call.h"
 #include "heap/heap.h"
 
 /* Where this rank's allocator has its units from. */
@@ -29,8 +30,11 @@ uint32_t owner_reclaim(uint16_t rank);
 int owner_reclaim_begin(void);
 void owner_reclaim_end(void);
 
-/* CALL_TRIM, at the rank that is to give back; CALL_UNITS, at the first node. -EINVAL. */
-int owner_trim(bool first, void *out, size_t room);
-int owner_serve(const void *in, size_t in_size, void *out, size_t *out_size);
+/* CALL_TRIM, at the rank that is to give back. */
+struct trimmed;
+int owner_trim(bool first, struct trimmed *out);
+/* CALL_UNITS_TAKE to CALL_UNITS_END, of a node, at the first node; in and out as payload.h has them. -ENOMEM, -EINVAL, -EBUSY as
+ * units.h. -EBADMSG: the node may not ask that now; it gives back what is another's, or ends what it has not begun. */
+int owner_serve(uint16_t from, enum call_op op, const void *in, void *out);
 
 #endif

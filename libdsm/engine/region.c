@@ -62,105 +62,182 @@ static struct room_unit *units(void)
 	return job.mem.room;
 }
 
-static struct region_record *by_id(struct registry *g, const struct region_record *in)
+static struct region_record *by_id(struct registry *g, uint32_t id, uint32_t gen)
 {
-	struct region_record *r = in->id < CTL_REGIONS ? &g->regions[in->id] : NULL;
+	struct region_record *r = id < CTL_REGIONS ? &g->regions[id] : NULL;
 
-	return r && r->used && r->gen == in->gen ? r : NULL;
+	return r && r->used && r->gen == gen ? r : NULL;
 }
 
-static bool alike(const struct region_record *a, const struct region_record *b)
+static bool alike(const struct region_record *a, const struct region_want *b)
 {
 	return a->size == b->size && a->block_size == b->block_size && a->home_policy == b->home_policy &&
 		a->home_rank == b->home_rank && a->contents == b->contents;
 }
 
-/* -EEXIST: taken, alike. -EINVAL: taken, with other options. */
-static int create(struct registry *g, const struct region_record *want, struct region_record **out)
+/* Ranks of a node that are attached. */
+static uint16_t *members(const struct region_record *r, uint16_t node)
 {
+	return &job.mem.members[(size_t)r->id * job.nodes + node];
+}
+
+/* -EEXIST: taken, alike. -EINVAL: taken, with other options. */
+static int create(struct registry *g, uint16_t from, const struct region_want *want, struct region_record **out)
+{
+	const uint64_t bytes = (want->size + REGION_UNIT - 1) & ~(REGION_UNIT - 1);
 	struct region_record *r = by_name(g, want->name);
 	int64_t id, unit;
-	uint32_t gen;
 
 	if (r)
 		return alike(r, want) ? -EEXIST : -EINVAL;
 	id = pool_take(&g->ids, g->next_id, job.host->regions);
 	if (id < 0)
 		return -ENOSPC;
-	unit = room_take(&g->room, units(), (uint32_t)(want->bytes / REGION_UNIT));
+	unit = room_take(&g->room, units(), (uint32_t)(bytes / REGION_UNIT));
 	if (unit < 0) {
 		pool_give(&g->ids, g->next_id, (uint32_t)id);
 		return (int)unit;
 	}
 	r = &g->regions[id];
-	gen = r->gen + 1;
-	*r = *want;
-	r->off = (uint64_t)unit * REGION_UNIT;
-	r->gen = gen;
-	r->id = (uint16_t)id;
-	r->attached = 1;
-	r->used = 1;
-	r->ready = !want->contents;
+	*r = (struct region_record){ .contents = want->contents,
+				     .size = want->size,
+				     .off = (uint64_t)unit * REGION_UNIT,
+				     .bytes = bytes,
+				     .block_size = want->block_size,
+				     .home_policy = want->home_policy,
+				     .home_rank = want->home_rank,
+				     .creator = want->creator,
+				     .id = (uint16_t)id,
+				     .used = 1,
+				     .ready = !want->contents,
+				     .attached = 1,
+				     .gen = r->gen + 1 };
+	memcpy(r->name, want->name, sizeof(r->name));
+	*members(r, from) = 1;
 	name(g, r);
 	*out = r;
 	return 0;
 }
 
-static int serve(struct registry *g, enum call_op op, const struct region_record *in, struct region_record **out)
+/* When nobody has it and nobody can attach any more, one node sees to its end: the one that asked last. */
+static void bury(struct region_record *r, uint16_t from)
 {
-	struct region_record *r =
-		op == CALL_ATTACH || op == CALL_QUERY || op == CALL_DESTROY ? by_name(g, in->name) : by_id(g, in);
-
-	if (op == CALL_CREATE)
-		return create(g, in, out);
-	if (!r)
-		return -ENOENT;
-	*out = r;
-	switch (op) {
-	case CALL_PUBLISH: r->ready = 1; return 0;
-	case CALL_ATTACH:
-		if (!r->ready)
-			return -EINPROGRESS;
-		r->attached++;
-		return 0;
-	case CALL_QUERY: return 0;
-	case CALL_DETACH:
-		if (!r->attached)
-			return -EINVAL;
-		r->attached--;
-		return 0;
-	case CALL_DESTROY:
-		if (!r->id)
-			return -EINVAL; /* the heap stays */
-		unname(g, r);
-		return 0;
-	case CALL_VACATE:
-		if (!r->used || r->attached || r->named)
-			return -EBUSY;
-		r->used = 0;
-		room_give(&g->room, units(), (uint32_t)(r->off / REGION_UNIT), (uint32_t)(r->bytes / REGION_UNIT));
-		pool_give(&g->ids, g->next_id, r->id);
-		return 0;
-	default: return -EINVAL;
-	}
+	if (!r->attached && !r->named)
+		r->buries = (uint16_t)(from + 1);
 }
 
-int region_serve(struct registry *g, enum call_op op, const void *in, size_t in_size, void *out, size_t *out_size)
+static bool is_buried_by(const struct region_record *r, uint16_t from)
 {
-	struct region_record want, *got = NULL;
+	return r->used && r->buries == from + 1;
+}
+
+static int attach(struct region_record *r, uint16_t from)
+{
+	if (!r->ready)
+		return -EINPROGRESS;
+	if (*members(r, from) >= job.width[from])
+		return -EBADMSG;
+	(*members(r, from))++;
+	r->attached++;
+	return 0;
+}
+
+static int detach(struct region_record *r, uint16_t from)
+{
+	if (!*members(r, from))
+		return -EBADMSG;
+	(*members(r, from))--;
+	r->attached--;
+	bury(r, from);
+	return 0;
+}
+
+static int serve_named(struct registry *g, uint16_t from, enum call_op op, struct region_record *r)
+{
+	if (op == CALL_QUERY)
+		return 0;
+	if (op == CALL_ATTACH)
+		return attach(r, from);
+	if (!r->id)
+		return -EINVAL; /* the heap stays */
+	unname(g, r);
+	bury(r, from);
+	return 0;
+}
+
+static int serve_held(struct registry *g, uint16_t from, enum call_op op, struct region_record *r)
+{
+	if (op == CALL_DETACH)
+		return detach(r, from);
+	if (op == CALL_PUBLISH) {
+		if (r->ready || node_of(r->creator) != from)
+			return -EBADMSG;
+		r->ready = 1;
+		return 0;
+	}
+	if (!is_buried_by(r, from))
+		return -EBADMSG;
+	r->used = 0;
+	r->buries = 0;
+	room_give(&g->room, units(), (uint32_t)(r->off / REGION_UNIT), (uint32_t)(r->bytes / REGION_UNIT));
+	pool_give(&g->ids, g->next_id, r->id);
+	return 0;
+}
+
+/* Which call says whom it is about by a name. */
+static bool has_name(enum call_op op)
+{
+	return op == CALL_ATTACH || op == CALL_QUERY || op == CALL_DESTROY;
+}
+
+static int serve(struct registry *g, uint16_t from, enum call_op op, const void *in, struct region_record **out)
+{
+	struct region_want want;
+	struct region_id at;
+
+	if (op == CALL_CREATE) {
+		memcpy(&want, in, sizeof(want));
+		return create(g, from, &want, out);
+	}
+	if (has_name(op)) {
+		*out = by_name(g, in);
+		return *out ? serve_named(g, from, op, *out) : -ENOENT;
+	}
+	memcpy(&at, in, sizeof(at));
+	*out = by_id(g, at.id, at.gen);
+	return *out ? serve_held(g, from, op, *out) : -ENOENT;
+}
+
+int region_serve(uint16_t from, enum call_op op, const void *in, struct region_record *out)
+{
+	struct registry *g = &job.me->registry;
+	struct region_record *got = NULL;
 	int err;
 
-	if (in_size != sizeof(want) || *out_size < sizeof(want))
-		return -EINVAL;
-	memcpy(&want, in, sizeof(want));
-	want.name[DSM_NAME_MAX - 1] = 0;
 	word_lock(&g->lock);
-	err = serve(g, op, &want, &got);
+	err = serve(g, from, op, in, &got);
 	if (!err)
-		memcpy(out, got, sizeof(*got));
+		*out = *got;
 	word_unlock(&g->lock);
-	*out_size = err ? 0 : sizeof(want);
 	return err;
+}
+
+int region_call(enum call_op op, const struct region_record *about, struct region_record *out)
+{
+	struct region_want want = { .contents = about->contents,
+				    .size = about->size,
+				    .block_size = about->block_size,
+				    .home_policy = about->home_policy,
+				    .home_rank = about->home_rank,
+				    .creator = about->creator };
+	const struct region_id at = { .id = about->id, .gen = about->gen };
+
+	if (op == CALL_CREATE) {
+		memcpy(want.name, about->name, sizeof(want.name));
+		return call_rank(0, op, &want, sizeof(want), out, sizeof(*out));
+	}
+	return has_name(op) ? call_rank(0, op, about->name, sizeof(about->name), out, sizeof(*out))
+			    : call_rank(0, op, &at, sizeof(at), out, sizeof(*out));
 }
 
 void region_add_heap(struct registry *g, uint64_t bytes)
@@ -173,34 +250,58 @@ void region_add_heap(struct registry *g, uint64_t bytes)
 	r->home_policy = DSM_HOME_FIRST_TOUCH;
 	r->attached = job.size;
 	r->used = r->ready = 1;
-	name(g, r);
+	memcpy(members(r, 0), job.width, job.nodes * sizeof(*job.width));
+	if (bytes)
+		name(g, r);
 	g->ids.fresh = 1;
 	room_start(&g->room, units(), (uint32_t)(bytes / REGION_UNIT), (uint32_t)(job.set.space / REGION_UNIT));
 }
 
-static bool range_ok(uint64_t off, uint64_t bytes)
+/* Is a rank of this node attached to any of it? */
+static bool any_mapped(const struct region_place *at)
 {
-	return off % REGION_UNIT == 0 && bytes % REGION_UNIT == 0 && off + bytes <= job.set.space && off + bytes >= off;
+	uint64_t unit;
+
+	for (unit = at->off / REGION_UNIT; unit < (at->off + at->bytes) / REGION_UNIT; unit++)
+		if (__atomic_load_n(&job.mem.mapped[unit], __ATOMIC_ACQUIRE))
+			return true;
+	return false;
 }
 
-int region_quiet(uint64_t off, uint64_t bytes)
+/* Only the first node knows. */
+static bool may_bury(const struct region_place *at, uint16_t from)
 {
-	return range_ok(off, bytes) ? job.host->quiet(off, bytes) : -EINVAL;
+	struct registry *g = &job.me->registry;
+	const struct region_record *r;
+	bool may;
+
+	if (job.node != node_of(0))
+		return true;
+	word_lock(&g->lock);
+	r = by_id(g, at->id, at->gen);
+	may = r && is_buried_by(r, from) && r->off == at->off && r->bytes == at->bytes;
+	word_unlock(&g->lock);
+	return may;
 }
 
-int region_purge(uint64_t off, uint64_t bytes)
+int region_leave(uint16_t from, enum call_op op, const void *in)
 {
-	return range_ok(off, bytes) ? job.host->purge(off, bytes) : -EINVAL;
+	struct region_place at;
+
+	memcpy(&at, in, sizeof(at));
+	if (any_mapped(&at) || !may_bury(&at, from))
+		return -EBADMSG;
+	return op == CALL_QUIET ? job.host->quiet(at.off, at.bytes) : job.host->purge(at.off, at.bytes);
 }
 
 static int call_all(enum call_op op, const struct region_record *r)
 {
-	uint64_t range[2] = { r->off, r->bytes };
+	const struct region_place at = { .off = r->off, .bytes = r->bytes, .id = r->id, .gen = r->gen };
 	uint16_t i;
 	int err = 0;
 
 	for (i = 0; i < job.nodes && !err; i++)
-		while ((err = call_rank(job.first[i], op, range, sizeof(range), NULL, 0)) == -EAGAIN) {
+		while ((err = call_rank(job.first[i], op, &at, sizeof(at), NULL, 0)) == -EAGAIN) {
 			work_timers(true);
 			lost_check();
 			usleep(50);
@@ -225,5 +326,5 @@ int region_bury(const struct region_record *r)
 		err = call_all(CALL_QUIET, r);
 	if (!err)
 		err = call_all(CALL_PURGE, r);
-	return err ? err : call_rank(0, CALL_VACATE, r, sizeof(*r), &out, sizeof(out));
+	return err ? err : region_call(CALL_VACATE, r, &out);
 }

@@ -8,18 +8,26 @@
 
 #include "engine/call.h"
 #include "engine/ctl.h"
+#include "engine/payload.h"
 
 /* Record 0, before any other: the heap. By rank 0, at the start. */
 void region_add_heap(struct registry *g, uint64_t bytes);
 
-/* CALL_CREATE to CALL_VACATE, by any thread of the registry's node; takes its lock. in and out are a struct region_record.
- * -EINVAL, -ENOENT; CALL_CREATE: -EEXIST, -ENOSPC (no id), -ENOMEM (no addresses); CALL_ATTACH: -EINPROGRESS; CALL_VACATE: -EBUSY. */
-int region_serve(struct registry *g, enum call_op op, const void *in, size_t in_size, void *out, size_t *out_size);
+/*
+ * CALL_CREATE to CALL_VACATE, of a node, by any thread of the registry's node; takes its lock. in as payload.h has it; out: the
+ * record. -EINVAL, -ENOENT; CALL_CREATE: -EEXIST, -ENOSPC (no id), -ENOMEM (no addresses); CALL_ATTACH: -EINPROGRESS.
+ * -EBADMSG: the node may not ask that now. Only the creator's fills a region. A node has no more ranks to attach than it has ranks, and
+ * none to detach that are not attached. Who took away the last name or rank of a region buries it.
+ */
+int region_serve(uint16_t from, enum call_op op, const void *in, struct region_record *out);
 
-/* CALL_QUIET and CALL_PURGE of a range that no rank is attached to, by any thread of a node; neither blocks. -EINVAL: it is none
- * of whole units. quiet: -EAGAIN, something is still under way. */
-int region_quiet(uint64_t off, uint64_t bytes);
-int region_purge(uint64_t off, uint64_t bytes);
+/* CALL_QUIET and CALL_PURGE (in: struct region_place), by any thread of a node; neither blocks. -EAGAIN: something is still under way.
+ * -EBADMSG: a rank of this node is attached to some of the place; at the first node, it is not what the node buries. */
+int region_leave(uint16_t from, enum call_op op, const void *in);
+
+/* Ask the registry for what a record says: CALL_CREATE by all of it, others by its name or by its id. Blocks for a round trip, unless
+ * the registry is of this node. */
+int region_call(enum call_op op, const struct region_record *about, struct region_record *out);
 
 /* After a detach or a destroy that left r: if it has no name and no user any more, all ranks forget the range, and then its
  * place is free. Outside the runtime; blocks for round trips to all nodes. -errno of those. */

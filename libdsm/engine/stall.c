@@ -135,6 +135,12 @@ static unsigned int add_held(uint16_t local, struct stall_row *out, unsigned int
 	return n;
 }
 
+/* A note that was written again while it was read may call an object a block. */
+static bool is_there(const struct wait_about *a)
+{
+	return a->kind != ABOUT_BLOCK || block_off(a->object) < job.set.space;
+}
+
 unsigned int stall_serve(uint16_t rank, struct stall_row *out, unsigned int most)
 {
 	struct rank_ctl *c = peer_of(rank)->ctl;
@@ -145,12 +151,14 @@ unsigned int stall_serve(uint16_t rank, struct stall_row *out, unsigned int most
 		const struct wait_note *w = &c->notes[i];
 		uint64_t since = __atomic_load_n(&w->since, __ATOMIC_ACQUIRE);
 
-		if (since && w->label.what != DSM_WAIT_IDLE)
-			out[n++] = (struct stall_row){ .about = w->about,
-						       .label = w->label,
-						       .age_ms = (uint32_t)((now - since) / 1000000),
-						       .tid = w->tid,
-						       .rank = rank };
+		if (!since || w->label.what == DSM_WAIT_IDLE)
+			continue;
+		out[n] = (struct stall_row){ .about = w->about,
+					     .label = w->label,
+					     .age_ms = (uint32_t)((now - since) / 1000000),
+					     .tid = w->tid,
+					     .rank = rank };
+		n += is_there(&out[n].about);
 	}
 	i = n;
 	n = add_held(peer_of(rank)->local, out, n, most);

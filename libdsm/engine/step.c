@@ -242,10 +242,10 @@ static int step_slot(const struct msg *m, uint32_t slot, struct actions *acts)
 static int ours(const struct msg *m, const void *payload, size_t size)
 {
 	switch ((enum msg_type)m->type) {
-	case MSG_CALL: call_arrived(m, payload, size); return 0;
+	case MSG_CALL: return call_arrived(m, payload, size);
 	case MSG_RETURN: return call_returned(m, payload, size);
 	case MSG_PING:
-	case MSG_BYE: lost_heard(m); return 0;
+	case MSG_BYE: return lost_heard(m);
 	case MSG_CHUNK: return chunk_arrived(m, payload, size);
 	default: return -EBADMSG;
 	}

@@ -9,7 +9,6 @@ size_t net_payload_max(uint8_t type)
 	case MSG_CALL:
 	case MSG_RETURN:
 	case MSG_CHUNK: return NET_PAYLOAD_MAX;
-	case MSG_BYE: return NET_TEXT_MAX;
 	default: return 0;
 	}
 }

@@ -6,7 +6,6 @@
 #include "net/net.h"
 
 #define NET_BLOCK_MAX (2u << 20) /* largest block */
-#define NET_TEXT_MAX 4096u       /* words behind MSG_BYE */
 
 /* Most bytes that may follow a message of this type. */
 size_t net_payload_max(uint8_t type);

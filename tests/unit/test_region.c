@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_region.c - engine/region.c, engine/owner.c, engine/call.c: what a node may do to another's tables by calls. */
+#include <errno.h>
+
+#include "../registry_world.h"
+#include "engine/call.h"
+#include "engine/chunk.h"
+#include "engine/lost.h"
+#include "engine/owner.h"
+#include "net/net.h"
+#include "suite.h"
+
+#define PAGES 1000u
+
+static struct region_record rec;
+
+static int create(uint16_t from, uint16_t creator, const char *name, uint64_t contents)
+{
+	struct region_want w = { .contents = contents, .size = PAGES << 12, .block_size = 4096, .creator = creator };
+
+	strcpy(w.name, name);
+	return region_serve(from, CALL_CREATE, &w, &rec);
+}
+
+static int by_name(uint16_t from, enum call_op op, const char *name)
+{
+	struct region_name n = { 0 };
+
+	strcpy(n.name, name);
+	return region_serve(from, op, &n, &rec);
+}
+
+static int by_id(uint16_t from, enum call_op op, const struct region_record *r)
+{
+	const struct region_id at = { r->id, r->gen };
+
+	return region_serve(from, op, &at, &rec);
+}
+
+static int leave(uint16_t from, enum call_op op, const struct region_record *r)
+{
+	const struct region_place at = { .off = r->off, .bytes = r->bytes, .id = r->id, .gen = r->gen };
+
+	return region_leave(from, op, &at);
+}
+
+START_TEST(a_region_takes_whole_units_behind_the_heap)
+{
+	world_make();
+	ck_assert_int_eq(create(1, 2, "a", 0), 0);
+	ck_assert_uint_eq(rec.size, PAGES << 12);
+	ck_assert_uint_eq(rec.bytes, 2 * REGION_UNIT);
+	ck_assert_uint_eq(rec.off, WORLD_HEAP);
+	ck_assert_uint_eq(rec.attached, 1);
+	ck_assert_uint_eq(rec.creator, 2);
+	ck_assert_int_eq(create(1, 2, "a", 0), -EEXIST);
+	ck_assert_int_eq(create(1, 2, "a", 1), -EINVAL);
+	ck_assert_int_eq(by_name(1, CALL_DESTROY, "(heap)"), -EINVAL);
+}
+END_TEST
+
+START_TEST(a_node_has_no_more_ranks_to_attach_than_it_has)
+{
+	world_make();
+	ck_assert_int_eq(create(1, 2, "a", 0), 0);
+	ck_assert_int_eq(by_name(1, CALL_ATTACH, "a"), -EBADMSG);
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), -EBADMSG);
+	ck_assert_uint_eq(rec.attached, 3);
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "(heap)"), -EBADMSG);
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "b"), -ENOENT);
+}
+END_TEST
+
+START_TEST(a_node_detaches_its_own_ranks_alone)
+{
+	struct region_record a;
+
+	world_make();
+	ck_assert_int_eq(create(1, 2, "a", 0), 0);
+	a = rec;
+	ck_assert_int_eq(by_id(2, CALL_DETACH, &a), -EBADMSG);
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
+	ck_assert_int_eq(by_id(2, CALL_DETACH, &a), 0);
+	ck_assert_int_eq(by_id(2, CALL_DETACH, &a), -EBADMSG);
+	ck_assert_int_eq(by_id(1, CALL_DETACH, &a), 0);
+	a.gen++;
+	ck_assert_int_eq(by_id(1, CALL_DETACH, &a), -ENOENT);
+}
+END_TEST
+
+START_TEST(only_the_creators_node_fills_a_region_and_once)
+{
+	struct region_record a;
+
+	world_make();
+	ck_assert_int_eq(create(1, 2, "a", 77), 0);
+	a = rec;
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), -EINPROGRESS);
+	ck_assert_int_eq(by_id(2, CALL_PUBLISH, &a), -EBADMSG);
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), -EINPROGRESS);
+	ck_assert_int_eq(by_id(1, CALL_PUBLISH, &a), 0);
+	ck_assert_int_eq(by_id(1, CALL_PUBLISH, &a), -EBADMSG);
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
+}
+END_TEST
+
+START_TEST(who_took_away_the_last_buries)
+{
+	struct region_record a, other;
+
+	world_make();
+	ck_assert_int_eq(create(1, 2, "a", 0), 0);
+	a = rec;
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
+	ck_assert_int_eq(leave(1, CALL_QUIET, &a), -EBADMSG); /* it lives */
+	ck_assert_int_eq(by_name(1, CALL_DESTROY, "a"), 0);
+	ck_assert_int_eq(by_id(1, CALL_DETACH, &a), 0);
+	ck_assert_int_eq(by_id(1, CALL_VACATE, &a), -EBADMSG); /* it has a user */
+	ck_assert_int_eq(by_id(2, CALL_DETACH, &a), 0);
+	ck_assert_int_eq(leave(1, CALL_PURGE, &a), -EBADMSG);
+	ck_assert_int_eq(by_id(1, CALL_VACATE, &a), -EBADMSG);
+	other = a;
+	other.off += REGION_UNIT;
+	ck_assert_int_eq(leave(2, CALL_PURGE, &other), -EBADMSG);
+	other = a;
+	other.bytes += REGION_UNIT;
+	ck_assert_int_eq(leave(2, CALL_PURGE, &other), -EBADMSG);
+	ck_assert_uint_eq(world_purges, 0);
+	ck_assert_int_eq(leave(2, CALL_QUIET, &a), 0);
+	ck_assert_int_eq(leave(2, CALL_PURGE, &a), 0);
+	ck_assert_uint_eq(world_purges, 1);
+	ck_assert_int_eq(by_id(2, CALL_VACATE, &a), 0);
+	ck_assert_int_eq(by_id(2, CALL_VACATE, &a), -ENOENT);
+	ck_assert_int_eq(leave(2, CALL_PURGE, &a), -EBADMSG);
+	ck_assert_int_eq(create(0, 1, "b", 0), 0); /* in its place */
+	ck_assert_uint_eq(rec.off, a.off);
+	ck_assert_uint_eq(rec.gen, a.gen + 1);
+	ck_assert_int_eq(leave(2, CALL_PURGE, &a), -EBADMSG);
+	ck_assert_int_eq(by_id(0, CALL_DETACH, &rec), 0); /* the name is left */
+	ck_assert_int_eq(by_id(0, CALL_VACATE, &rec), -EBADMSG);
+	ck_assert_int_eq(by_name(2, CALL_DESTROY, "b"), 0); /* that was the last */
+	ck_assert_int_eq(by_id(0, CALL_VACATE, &rec), -EBADMSG);
+	ck_assert_int_eq(by_id(2, CALL_VACATE, &rec), 0);
+}
+END_TEST
+
+START_TEST(a_place_to_which_a_rank_of_the_node_is_attached_is_not_purged)
+{
+	const struct region_record a = { .off = 20 << 20, .bytes = 4 << 20 };
+
+	world_make();
+	job.node = 1; /* it does not know the regions of others */
+	ck_assert_int_eq(leave(2, CALL_PURGE, &a), 0);
+	job.mem.mapped[11] = 1;
+	ck_assert_int_eq(leave(2, CALL_QUIET, &a), -EBADMSG);
+	ck_assert_int_eq(leave(2, CALL_PURGE, &a), -EBADMSG);
+	job.mem.mapped[11] = 0;
+	job.mem.mapped[12] = job.mem.mapped[9] = 1;
+	ck_assert_int_eq(leave(2, CALL_PURGE, &a), 0);
+}
+END_TEST
+
+/* ---- units of the heap ----------------------------------------------------------------------------- */
+
+static int units(uint16_t from, enum call_op op, uint16_t rank, uint32_t at, uint32_t n, void *out)
+{
+	const struct units_ask q = { .rank = rank, .at = at, .n = n };
+
+	return owner_serve(from, op, &q, out);
+}
+
+START_TEST(a_node_gives_back_its_own_units_or_those_of_all_while_it_reclaims)
+{
+	struct units_taken a;
+	struct units_owned o;
+	struct units_bits bits;
+
+	world_make();
+	ck_assert_int_eq(units(1, CALL_UNITS_TAKE, 2, 0, 3, &a), 0);
+	ck_assert_uint_eq(a.n, 3);
+	ck_assert_uint_eq(a.used, 0);
+	ck_assert_int_eq(units(2, CALL_UNITS_GIVE, 2, a.at, 3, NULL), -EBADMSG);
+	ck_assert_int_eq(units(1, CALL_UNITS_BEGIN, 2, 0, 0, NULL), 0);
+	ck_assert_int_eq(units(2, CALL_UNITS_GIVE, 2, a.at, 3, NULL), -EBADMSG);
+	ck_assert_int_eq(units(2, CALL_UNITS_BEGIN, 3, 0, 0, NULL), -EBUSY);
+	ck_assert_int_eq(units(2, CALL_UNITS_END, 3, 0, 0, NULL), -EBADMSG);
+	ck_assert_int_eq(units(1, CALL_UNITS_END, 2, 0, 0, NULL), 0);
+	ck_assert_int_eq(units(2, CALL_UNITS_BEGIN, 3, 0, 0, NULL), 0);
+	ck_assert_int_eq(units(2, CALL_UNITS_GIVE, 2, a.at, 1, NULL), 0);
+	ck_assert_int_eq(units(2, CALL_UNITS_GIVE, 2, a.at, 1, NULL), -EINVAL); /* it is nobody's */
+	ck_assert_int_eq(units(2, CALL_UNITS_END, 3, 0, 0, NULL), 0);
+	ck_assert_int_eq(units(1, CALL_UNITS_GIVE, 2, a.at + 1, 1, NULL), 0);
+	ck_assert_int_eq(units(2, CALL_UNITS_OWNER, 3, a.at + 2, 1, &o), 0);
+	ck_assert_uint_eq(o.owner, 3);
+	ck_assert_int_eq(units(2, CALL_UNITS_WHICH, 3, a.at, 3, &bits), 0);
+	ck_assert_uint_eq(bits.used[0], 3);
+	ck_assert_int_eq(units(1, CALL_UNITS_TAKE, 2, 0, 100, &a), -ENOMEM);
+}
+END_TEST
+
+/* ---- messages --------------------------------------------------------------------------------------- */
+
+static struct msg sent;
+static char said[WIRE_CALL_MAX];
+static size_t said_size;
+static unsigned int sends;
+
+static int fake_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+{
+	(void)n, (void)rank;
+	sent = *m;
+	said_size = size;
+	if (size)
+		memcpy(said, payload, size);
+	sends++;
+	return 0;
+}
+
+static const struct net_ops net = { .send = fake_send };
+
+static struct msg call_msg(enum call_op op, uint16_t from, uint32_t room)
+{
+	return (struct msg){ .version = WIRE_VERSION,
+			     .type = MSG_CALL,
+			     .op = (uint8_t)op,
+			     .src = from,
+			     .req_rank = from,
+			     .req_slot = CTL_BLOCK_END,
+			     .aux = room };
+}
+
+START_TEST(a_call_that_breaks_a_rule_changes_nothing_and_has_no_answer)
+{
+	struct {
+		struct call_head head;
+		struct region_want want;
+	} create = { .want = { .name = "a", .size = 5000, .block_size = 4096, .creator = 2 } }, bad;
+	struct msg m = call_msg(CALL_CREATE, 1, sizeof(struct region_record));
+
+	world_make();
+	job.netops = &net;
+	bad = create, bad.want.block_size = 4097;
+	ck_assert_int_eq(call_arrived(&m, &bad, sizeof(bad)), -EBADMSG);
+	bad = create, bad.want.size = WORLD_SPACE + 1;
+	ck_assert_int_eq(call_arrived(&m, &bad, sizeof(bad)), -EBADMSG);
+	bad = create, bad.want.home_policy = DSM_HOME_FIXED + 1;
+	ck_assert_int_eq(call_arrived(&m, &bad, sizeof(bad)), -EBADMSG);
+	bad = create, bad.want.home_policy = DSM_HOME_FIXED, bad.want.home_rank = WORLD_RANKS;
+	ck_assert_int_eq(call_arrived(&m, &bad, sizeof(bad)), -EBADMSG);
+	bad = create, bad.want.creator = 3; /* of another node */
+	ck_assert_int_eq(call_arrived(&m, &bad, sizeof(bad)), -EBADMSG);
+	ck_assert_int_eq(call_arrived(&m, &create, sizeof(create) - 1), -EBADMSG);
+	ck_assert_uint_eq(sends, 0);
+	ck_assert_uint_eq(job.me->registry.ids.fresh, 1);
+	ck_assert_int_eq(call_arrived(&m, &create, sizeof(create)), 0);
+	ck_assert_uint_eq(sends, 1);
+	ck_assert_uint_eq(sent.type, MSG_RETURN);
+	ck_assert_uint_eq(sent.dst, 1);
+	ck_assert_uint_eq(said_size, sizeof(struct region_record));
+}
+END_TEST
+
+START_TEST(who_may_not_ask_that_now_has_no_answer)
+{
+	struct {
+		struct call_head head;
+		struct region_place at;
+	} purge = { .at = { .off = WORLD_HEAP, .bytes = REGION_UNIT, .id = 1, .gen = 1 } };
+	struct {
+		struct call_head head;
+		struct units_ask ask;
+	} give = { .ask = { .rank = 0, .n = 1 } };
+	struct msg m = call_msg(CALL_PURGE, 2, 0);
+
+	world_make();
+	job.netops = &net;
+	ck_assert_int_eq(call_arrived(&m, &purge, sizeof(purge)), -EBADMSG);
+	m.op = CALL_QUIET;
+	ck_assert_int_eq(call_arrived(&m, &purge, sizeof(purge)), -EBADMSG);
+	m.op = CALL_UNITS_GIVE;
+	ck_assert_int_eq(call_arrived(&m, &give, sizeof(give)), -EBADMSG);
+	ck_assert_uint_eq(sends, 0);
+	ck_assert_uint_eq(world_purges, 0);
+}
+END_TEST
+
+START_TEST(an_answer_is_held_against_its_call)
+{
+	struct region_record r = {
+		.name = "a", .size = 5000, .bytes = REGION_UNIT, .off = WORLD_HEAP, .block_size = 4096
+	};
+	struct msg ask = call_msg(CALL_ATTACH, 1, sizeof(r)), m;
+	struct answer *a;
+
+	world_make();
+	job.node = 1;
+	a = &job.me->answers[0];
+	ask.dst = 0;
+	ask_note(&job.me->slots[CTL_BLOCK_END].ask, &ask);
+	a->room = sizeof(r) + 1;
+	a->op = CALL_ATTACH;
+	m = (struct msg){ .version = WIRE_VERSION,
+			  .type = MSG_RETURN,
+			  .op = CALL_ATTACH,
+			  .dst = 1,
+			  .req_rank = 1,
+			  .req_slot = CTL_BLOCK_END };
+	ck_assert_int_eq(call_returned(&m, &r, sizeof(r) - 8), -EBADMSG);
+	ck_assert_int_eq(call_returned(&m, NULL, 0), -EBADMSG);
+	r.id = CTL_REGIONS; /* would be written past the table of regions */
+	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
+	r.id = 1;
+	r.off = WORLD_SPACE; /* past that of units */
+	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
+	r.off = WORLD_SPACE - REGION_UNIT;
+	r.size = REGION_UNIT + 1;
+	r.bytes = 2 * REGION_UNIT;
+	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
+	r.off -= REGION_UNIT;
+	m.op = CALL_QUERY;
+	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
+	m.op = CALL_ATTACH;
+	m.count = -ENOENT;
+	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
+	m.count = 0;
+	m.src = 2; /* was not asked */
+	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
+	m.src = 0;
+	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), 0);
+	ck_assert_uint_eq(a->size, sizeof(r));
+	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
+}
+END_TEST
+
+/* What a correct registry answers, a correct caller takes. */
+START_TEST(its_own_answers_keep_the_rules)
+{
+	struct payload_limits lim;
+	int i;
+
+	world_make();
+	lim = world_limits(0);
+	for (i = 0; i < 3; i++) {
+		char name[2] = { (char)('a' + i), 0 };
+
+		ck_assert_int_eq(create(2, 4, name, (uint64_t)i), 0);
+		ck_assert_int_eq(payload_answer(&lim, CALL_CREATE, &rec, sizeof(rec), sizeof(rec)), 0);
+		ck_assert_int_eq(by_name(1, CALL_QUERY, name), 0);
+		ck_assert_int_eq(payload_answer(&lim, CALL_QUERY, &rec, sizeof(rec), sizeof(rec)), 0);
+	}
+	ck_assert_int_eq(by_name(1, CALL_QUERY, "(heap)"), 0);
+	ck_assert_int_eq(payload_answer(&lim, CALL_QUERY, &rec, sizeof(rec), sizeof(rec)), 0);
+}
+END_TEST
+
+/* ---- messages whose payload is data, or none ---------------------------------------------------------- */
+
+START_TEST(a_node_says_bye_for_its_own_ranks)
+{
+	struct msg m = { .version = WIRE_VERSION, .type = MSG_BYE, .src = 2, .req_rank = 2, .aux = 2u << 16 };
+
+	world_make();
+	ck_assert_int_eq(lost_heard(&m), -EBADMSG);
+	m.aux = (uint32_t)WORLD_RANKS << 16;
+	ck_assert_int_eq(lost_heard(&m), -EBADMSG);
+	m.aux = 4u << 16;
+	ck_assert_int_eq(lost_heard(&m), 0);
+}
+END_TEST
+
+START_TEST(a_part_is_for_the_first_node)
+{
+	struct msg m = { .version = WIRE_VERSION, .type = MSG_CHUNK, .src = 2, .dst = 1, .req_rank = 2, .home = 1 };
+	const uint64_t value = 1;
+
+	world_make();
+	job.node = 1; /* of a tree with this root, 2 would be a child */
+	ck_assert_int_eq(chunk_arrived(&m, &value, sizeof(value)), -EBADMSG);
+	job.node = m.dst = m.home = 0;
+	ck_assert_int_eq(chunk_arrived(&m, &value, sizeof(value) - 1), -EBADMSG);
+	ck_assert_int_eq(chunk_arrived(&m, &value, sizeof(value)), 0);
+	ck_assert_int_eq(chunk_arrived(&m, &value, sizeof(value)), -EBADMSG); /* it is in */
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("region");
+	TCase *t = tcase_create("region");
+
+	tcase_add_test(t, a_region_takes_whole_units_behind_the_heap);
+	tcase_add_test(t, a_node_has_no_more_ranks_to_attach_than_it_has);
+	tcase_add_test(t, a_node_detaches_its_own_ranks_alone);
+	tcase_add_test(t, only_the_creators_node_fills_a_region_and_once);
+	tcase_add_test(t, who_took_away_the_last_buries);
+	tcase_add_test(t, a_place_to_which_a_rank_of_the_node_is_attached_is_not_purged);
+	tcase_add_test(t, a_node_gives_back_its_own_units_or_those_of_all_while_it_reclaims);
+	tcase_add_test(t, a_call_that_breaks_a_rule_changes_nothing_and_has_no_answer);
+	tcase_add_test(t, who_may_not_ask_that_now_has_no_answer);
+	tcase_add_test(t, an_answer_is_held_against_its_call);
+	tcase_add_test(t, its_own_answers_keep_the_rules);
+	tcase_add_test(t, a_node_says_bye_for_its_own_ranks);
+	tcase_add_test(t, a_part_is_for_the_first_node);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
