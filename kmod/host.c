@@ -4,6 +4,7 @@
  *
  * As libdsm/engine/run.c does in a process, but for what ends somebody's access, see txn.c.
  */
+#include <linux/delay.h>
 #include <linux/slab.h>
 
 #include "host.h"
@@ -301,6 +302,8 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 			state_free(r, states[i]);
 			if (chunks[i]) {
 				key_free(chunks[i]);
+				if (dsm_test_slow_free)
+					msleep(dsm_test_slow_free);
 				ctx_free_chunk(r->ctx, (u + i) * CHUNK_PAGES, chunks[i]);
 			}
 		}

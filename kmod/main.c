@@ -45,7 +45,7 @@ module_param_named(test_no_srq, dsm_test_no_srq, bool, 0600);
 MODULE_PARM_DESC(test_no_srq, "for tests: receive as on a device without shared receive queues");
 
 unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_test_cqe, dsm_test_max_cqe;
-unsigned int dsm_test_slow_entry, dsm_test_linger;
+unsigned int dsm_test_slow_entry, dsm_test_linger, dsm_test_slow_free;
 module_param_named(test_fail_alloc, dsm_test_fail_alloc, uint, 0600);
 MODULE_PARM_DESC(test_fail_alloc, "for tests: so many allocations of softirq, one of them fails");
 module_param_named(test_send_room, dsm_test_send_room, uint, 0600);
@@ -64,6 +64,8 @@ module_param_named(test_hold_cpu, dsm_test_hold_cpu, int, 0600);
 MODULE_PARM_DESC(test_hold_cpu, "for tests: this processor ends no batches; what it has to end waits until it goes");
 module_param_named(test_linger, dsm_test_linger, uint, 0600);
 MODULE_PARM_DESC(test_linger, "for tests: milliseconds that a fault stays in the module when it is over");
+module_param_named(test_slow_free, dsm_test_slow_free, uint, 0600);
+MODULE_PARM_DESC(test_slow_free, "for tests: milliseconds between the end of a key and that of its frames");
 
 static int dsm_open(struct inode *inode, struct file *file)
 {

@@ -152,7 +152,7 @@ int job_region(const struct job *j, int fd, unsigned int op)
 
 int job_join(struct job *j, unsigned int rank)
 {
-	struct dsm_ioc_window w = { .size = JOB_WINDOW };
+	struct dsm_ioc_window w = { .size = j->window ? j->window : JOB_WINDOW };
 	struct dsm_ioc_join in = { .rank = (uint16_t)rank,
 				   .size = (uint16_t)j->ranks,
 				   .mode = j->mode,
@@ -178,7 +178,7 @@ int job_join(struct job *j, unsigned int rank)
 		goto fail;
 	if (job_region(j, fd, DSM_REGION_ADD))
 		goto fail_errno;
-	if (mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == MAP_FAILED)
+	if (mmap(JOB_BASE, w.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == MAP_FAILED)
 		goto fail_errno;
 	err = -EIO;
 	if (together(j, &j->ready))

@@ -24,6 +24,7 @@ struct job {
 	unsigned int ranks;
 	uint64_t present; /* mask of those that come, if not all; without RDMA */
 	struct dsm_ioc_key key;
+	uint64_t window;  /* of each rank; 0: JOB_WINDOW */
 	bool rdma;        /* between ranks; else they are of one kernel */
 	uint32_t here;    /* mask of ranks that are of one kernel all the same, as seen from each other */
 	uint32_t mode;    /* enum dsm_mode */

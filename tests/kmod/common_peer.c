@@ -95,6 +95,7 @@ bool peer_begin(struct peer *p, uint16_t ranks, uint16_t me, uint16_t target)
 	p->liar = (struct liar){ .ranks = ranks, .me = me, .target = target };
 	p->posted = 0;
 	p->broken = p->greedy = false;
+	p->status = IBV_WC_SUCCESS;
 	p->rkey = 0;
 	p->cq = ibv_create_cq(device, CLASS_MAX * (PEER_RECEIVES + OUT), NULL, NULL, 0);
 	if (!p->cq)
@@ -147,6 +148,24 @@ static uint64_t secret(const struct peer *p, const struct job *j, char what, uns
 		(const uint32_t[]){ theirs ? other : mine, theirs ? mine : other });
 }
 
+uint64_t peer_proof(const struct peer *p, const struct job *j, unsigned int class, bool theirs)
+{
+	return secret(p, j, 'H', class, theirs);
+}
+
+static uint32_t first_psn(const struct peer *p, const struct job *j, unsigned int class)
+{
+	const uint32_t right = (uint32_t)secret(p, j, 'P', class, false);
+
+	switch (p->psn) {
+	case PSN_RIGHT: return right & 0xffffff;
+	case PSN_ZERO: return 0;
+	case PSN_AHEAD: return (right + 1000) & 0xffffff;
+	case PSN_BEHIND: return (right - 1000) & 0xffffff;
+	}
+	return right;
+}
+
 static bool connect_qp(struct peer *p, const struct job *j, unsigned int c, int index)
 {
 	const struct address *a = (const void *)j->address[p->liar.target];
@@ -155,7 +174,7 @@ static bool connect_qp(struct peer *p, const struct job *j, unsigned int c, int 
 				   .retry_cnt = 7,
 				   .rnr_retry = 7,
 				   .max_rd_atomic = 1,
-				   .sq_psn = (uint32_t)secret(p, j, 'P', c, false) & 0xffffff };
+				   .sq_psn = first_psn(p, j, c) };
 	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
 				   .path_mtu = a->mtu,
 				   .dest_qp_num = a->qpn[p->liar.me][c],
@@ -212,7 +231,7 @@ void peer_greet(struct peer *p, const struct job *j, uint64_t wrong)
 				 .type = MSG_HELLO,
 				 .src = p->liar.me,
 				 .dst = p->liar.target,
-				 .value = secret(p, j, 'H', c, false) ^ wrong };
+				 .value = peer_proof(p, j, c, false) ^ wrong };
 
 		peer_post(p, c, &m, sizeof(m), NULL);
 	}
@@ -302,11 +321,13 @@ void peer_look(struct peer *p, void (*heard)(struct peer *p, const struct msg *m
 	struct ibv_wc wc;
 
 	while (ibv_poll_cq(p->cq, 1, &wc) == 1) {
-		if (wc.status != IBV_WC_SUCCESS)
+		if (wc.status != IBV_WC_SUCCESS) {
+			p->status = p->broken ? p->status : wc.status;
 			p->broken = true;
-		else if (wc.wr_id >> 32)
+		} else if (wc.wr_id >> 32) {
 			p->posted--;
-		else
+		} else {
 			came(p, &wc, heard);
+		}
 	}
 }

@@ -14,6 +14,9 @@
 #define PEER_CREDITS 64u   /* as kmod/conn.h has it */
 #define PEER_RECEIVES 256u /* of each queue pair */
 
+/* The number of the first packet: that which the key gives, or a wrong one. */
+enum peer_psn { PSN_RIGHT = 0, PSN_ZERO, PSN_AHEAD, PSN_BEHIND };
+
 /* The connection of a rank to another, which is a context. */
 struct peer {
 	struct liar liar;
@@ -26,7 +29,9 @@ struct peer {
 	unsigned int taken[CLASS_MAX];  /* receives that it has not heard of */
 	bool greedy;                    /* it never hears of them */
 	bool broken;
-	uint32_t rkey; /* of frames of the target, 0: not known */
+	enum ibv_wc_status status; /* of the first request that has failed */
+	enum peer_psn psn;         /* set before peer_connect() */
+	uint32_t rkey;             /* of frames of the target, 0: not known */
 	uint64_t at;
 	uint64_t landing;            /* for blocks that it sends, whatever 2 MiB they are of */
 	uint32_t wanted[LIAR_SLOTS]; /* blocks that were asked for */
@@ -44,6 +49,8 @@ void peer_end(struct peer *p);
 void peer_address(const struct peer *p, unsigned int n, struct job *j);
 bool peer_connect(struct peer *p, const struct job *j);
 
+/* What the first message of a queue pair says to prove that its sender has the key; theirs: what the target says. */
+uint64_t peer_proof(const struct peer *p, const struct job *j, unsigned int class, bool theirs);
 /* The first message of a queue pair proves that its sender has the key, but for the bits that are wrong in it. */
 void peer_greet(struct peer *p, const struct job *j, uint64_t wrong);
 /* May it send in each class, and answer? */

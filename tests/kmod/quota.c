@@ -5,11 +5,14 @@
  *
  * Runs in a guest with the module loaded, as root; /dev/dsm is opened to everybody meanwhile. Without arguments all tests run.
  */
+#include "core/sync.h"
 #include "tests/kmod/common_trust.h"
+#include "tests/kmod/common_victim.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +22,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -125,6 +129,159 @@ static bool states(void)
 	return as_somebody(place_all, NULL);
 }
 
+/* ---- tables and keys: what a peer by RDMA, and the victim itself, make the module keep ---------- */
+
+#define LARGE (1ull << 40) /* a window whose own tables are more than what is free */
+#define FREE_PAGES (FREE / PAGE)
+#define CHUNKS 128u      /* of a table, of a page at least, that the peer asks for; */
+#define FOR_CHUNKS 32u   /* pages that there are for them */
+#define LINES_CHUNK 256u /* as core/queue.h has it: places of a chunk */
+#define BARS_CHUNK 64u   /* as kmod/rank.h has it */
+
+static struct victim victim;
+
+static void heard(struct peer *p, const struct msg *m)
+{
+	(void)p;
+	(void)m;
+}
+
+/* A request that stands in line at the victim has a place there for each of its slots. */
+static struct msg line(unsigned int chunk)
+{
+	return (struct msg){
+		.type = MSG_SYNC, .op = SOP_WAIT, .object = 1, .req_slot = (uint16_t)(chunk * LINES_CHUNK)
+	};
+}
+
+static struct msg barrier(unsigned int chunk)
+{
+	return (struct msg){ .type = MSG_ARRIVE, .req_rank = 1, .object = chunk * BARS_CHUNK, .aux = 1 };
+}
+
+/* Until the victim cannot go on, or all have been sent and taken. */
+static bool ask_for_chunks(struct msg (*message)(unsigned int chunk))
+{
+	const double end = now_s() + patience(60);
+	struct peer *p = &victim.peer;
+	unsigned int n = 0;
+
+	peer_greet(p, victim.job, 0);
+	while ((n < CHUNKS || p->posted) && !victim_lost(&victim, 0) && !p->broken && now_s() < end) {
+		struct msg m;
+
+		peer_look(p, heard);
+		if (n == CHUNKS || !peer_may_send(p)) {
+			usleep(100);
+			continue;
+		}
+		m = message(n++);
+		m.version = WIRE_VERSION;
+		m.src = p->liar.me;
+		m.dst = p->liar.target;
+		if (!expect(!liar_is_wrong(&p->liar, &m, wire_class(m.type)), "what a rank may send"))
+			return false;
+		peer_post(p, wire_class(m.type), &m, sizeof(m), NULL);
+	}
+	return expect(!p->broken && now_s() < end, "the messages are taken");
+}
+
+/* Pages that all contexts are charged for. */
+static long charged(void)
+{
+	return (long)counter("charged");
+}
+
+/* Until it is that much. */
+static long charged_at_least(long pages)
+{
+	const double end = now_s() + patience(20);
+
+	while (charged() < pages && now_s() < end)
+		usleep(1000);
+	return charged();
+}
+
+/* Without a limit each chunk is charged; with one the victim is told why it cannot go on, and has no more than that. */
+static bool chunks(struct msg (*message)(unsigned int chunk))
+{
+	long base, taken;
+	bool ok;
+
+	ok = victim_begin(&victim, LARGE, RLIM_INFINITY);
+	base = charged();
+	ok = ok && ask_for_chunks(message) && expect(!victim_lost(&victim, 0), "the victim goes on");
+	taken = charged_at_least(base + (long)CHUNKS) - base;
+	printf("%ld pages with the window, %ld more for %u chunks\n", base, taken, CHUNKS);
+	ok = ok && expect(base > (long)FREE_PAGES, "the window takes what is free") &&
+		expect(taken >= (long)CHUNKS, "chunks are charged");
+	ok = victim_end(&victim) && ok;
+	if (!ok)
+		return false;
+	ok = victim_begin(&victim, LARGE, (rlim_t)base - FREE_PAGES + FOR_CHUNKS) && ask_for_chunks(message) &&
+		expect(victim_loses(&victim, 0, heard) && victim_lost(&victim, 0) == -EDQUOT,
+		       "the victim is told why it cannot go on") &&
+		expect(charged() <= base + (long)FOR_CHUNKS, "it has no more than it may");
+	return victim_end(&victim) && ok;
+}
+
+static bool lines(void)
+{
+	return chunks(line);
+}
+
+static bool barriers(void)
+{
+	return chunks(barrier);
+}
+
+/* What is charged for the first access to 2 MiB, without frames, when nobody needs a key for them. */
+static long charged_without_key(void)
+{
+	struct dsm_ioc_key key;
+	long before, taken = -1;
+	int fd = rank_open(JOB_WINDOW);
+
+	new_key(&key);
+	if (!expect(fd >= 0 && !rank_join(fd, &key, 0, 1) && !rank_region(fd, JOB_PAGES, 0), "a rank") ||
+	    !expect(mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) ==
+			    JOB_BASE,
+		    "its window"))
+		return -1;
+	before = charged();
+	if (expect(!touch(JOB_BASE, true), "an access"))
+		taken = charged() - before;
+	munmap(JOB_BASE, JOB_WINDOW);
+	close(fd);
+	return nothing_left(20) ? taken : -1;
+}
+
+/* A rank with a peer on another host makes a key for the 2 MiB that it accesses first. */
+static bool keys(void)
+{
+	const long without = charged_without_key();
+	long base, with;
+	bool ok;
+
+	if (without < 0)
+		return false;
+	ok = victim_begin(&victim, LARGE, RLIM_INFINITY);
+	base = charged();
+	ok = ok && expect(!victim_do(&victim, VICTIM_WRITE, 0), "an access");
+	with = charged() - base;
+	printf("%ld pages for 2 MiB, %ld with a key\n", without, with);
+	ok = ok && expect(base > (long)FREE_PAGES, "the window takes what is free") &&
+		expect(with > without, "a key is charged");
+	ok = victim_end(&victim) && ok;
+	if (!ok)
+		return false;
+	ok = victim_begin(&victim, LARGE, (rlim_t)(base + without) - FREE_PAGES + DSM_UNIT_PAGES) &&
+		expect(victim_do(&victim, VICTIM_WRITE, 0) == SIGBUS, "no room for a key");
+	return victim_end(&victim) && ok;
+}
+
+/* ---- contexts, threads ------------------------------------------------------------------------ */
+
 static bool open_all(void *unused)
 {
 	unsigned int n;
@@ -136,12 +293,43 @@ static bool open_all(void *unused)
 	return expect(n >= 64 && n < 1000 && errno == EUSERS, "no user has any number of contexts");
 }
 
+#define ENOUGH 250u /* contexts, more than a user may have */
+
+/* In a process of root with CAP_SYS_RESOURCE, or without it: how many contexts it can have, up to ENOUGH; 255: it failed. */
+static unsigned int open_as_root(bool exempt)
+{
+	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2];
+	unsigned int n = 0;
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		if (syscall(SYS_capget, &head, caps))
+			_exit(255);
+		caps[0].effective &= exempt ? ~0u : ~(1u << CAP_SYS_RESOURCE);
+		if (syscall(SYS_capset, &head, caps))
+			_exit(255);
+		while (n < ENOUGH && open("/dev/dsm", O_RDWR) >= 0)
+			n++;
+		_exit((int)n);
+	}
+	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? (unsigned int)WEXITSTATUS(status) : 255;
+}
+
 static bool contexts(void)
 {
 	struct rlimit files = { 2000, 2000 };
+	unsigned int with, without;
 
 	setrlimit(RLIMIT_NOFILE, &files);
-	return as_somebody(open_all, NULL);
+	with = open_as_root(true);
+	without = open_as_root(false);
+	printf("%u contexts of root, %u without CAP_SYS_RESOURCE\n", with, without);
+	return expect(with == ENOUGH, "who has CAP_SYS_RESOURCE is exempt") &&
+		expect(without >= 64 && without < ENOUGH, "nobody else is, root or not") && as_somebody(open_all, NULL);
 }
 
 /* The processor time that polling threads have had, in ticks of a hundredth of a second. */
@@ -296,8 +484,8 @@ static bool homes(void)
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
-		{ "states", states },   { "cgroup", cgroup }, { "contexts", contexts },
-		{ "pollers", pollers }, { "homes", homes },
+		{ "states", states }, { "lines", lines },       { "barriers", barriers }, { "keys", keys },
+		{ "cgroup", cgroup }, { "contexts", contexts }, { "pollers", pollers },   { "homes", homes },
 	};
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));

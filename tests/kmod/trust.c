@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -178,15 +179,20 @@ static bool keys(void)
 struct visit {
 	struct dsm_ioc_key key;
 	int come[2], go[2];
+	bool own_namespace; /* in a user namespace of its own, where it may do everything */
 };
 
-/* Another user's rank, until the pipe is closed. */
+/* Another user's rank, until the pipe is closed. It may lock any amount of memory, which does not make it an administrator. */
 static bool be_rank(void *arg)
 {
 	struct visit *v = arg;
+	struct rlimit limit = { 0, 0 };
+	bool in_place = !getrlimit(RLIMIT_MEMLOCK, &limit) && limit.rlim_cur == RLIM_INFINITY &&
+		(!v->own_namespace || !unshare(CLONE_NEWUSER));
 	int fd = rank_open(JOB_WINDOW);
 	char byte = 0;
-	bool ok = expect(fd >= 0 && !rank_join(fd, &v->key, 1, 2), "JOIN of another user") &&
+	bool ok = expect(in_place, "no limit of locked memory, a user namespace") &&
+		expect(fd >= 0 && !rank_join(fd, &v->key, 1, 2), "JOIN of another user") &&
 		refused(rank_connect(fd, 0), EACCES, "CONNECT to another user's rank");
 
 	close(v->come[0]);
@@ -195,9 +201,9 @@ static bool be_rank(void *arg)
 }
 
 /* Who has the key, but is another user, is no rank of the job; who may administer the machine reaches him. */
-static bool users(void)
+static bool visit(bool own_namespace)
 {
-	struct visit v;
+	struct visit v = { .own_namespace = own_namespace };
 	int fd = rank_open(JOB_WINDOW), status;
 	char byte;
 	pid_t pid;
@@ -212,7 +218,17 @@ static bool users(void)
 	ok = expect(read(v.come[0], &byte, 1) == 1, "a rank of another user") &&
 		expect(!rank_connect(fd, 1), "CONNECT to it with CAP_SYS_ADMIN");
 	close(v.go[1]);
-	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status) && ok;
+	ok &= waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status);
+	return !close(fd) && ok;
+}
+
+static bool users(void)
+{
+	const struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
+	bool ok = expect(!setrlimit(RLIMIT_MEMLOCK, &none), "setrlimit");
+
+	ok &= visit(false);
+	return visit(true) && ok;
 }
 
 /* ---- devices -------------------------------------------------------------------------------- */

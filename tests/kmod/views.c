@@ -16,6 +16,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -142,11 +144,15 @@ static int device(void)
 
 static void stranger(int of)
 {
+	const struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
 	int fd;
 
+	/* To lock any amount of memory, and to do everything in a user namespace of one's own, is no privilege here. */
+	must(!setrlimit(RLIMIT_MEMLOCK, &none), "setrlimit");
 	must(!setgid(NOBODY) && !setuid(NOBODY), "another user");
 	fd = device();
 	must(attach(fd, of) == EACCES, "another user's context is refused");
+	must(!unshare(CLONE_NEWUSER) && attach(fd, of) == EACCES, "also in a user namespace");
 }
 
 static void refused(int none)
