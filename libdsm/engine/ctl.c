@@ -27,7 +27,7 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->ranks = place(&at, of->ranks * sizeof(struct rank_ctl));
 	l->bars = place(&at, (size_t)of->size * CTL_BARRIERS * sizeof(struct bar));
 	l->objects = place(&at, (size_t)CTL_OBJECTS * sizeof(struct sync));
-	l->nodes = place(&at, (size_t)of->nodes * CTL_BLOCK_END * sizeof(struct qnode));
+	l->nodes = place(&at, (size_t)of->nodes * ctl_block_slots(of->nodes) * sizeof(struct qnode));
 	l->lines = place(&at, (size_t)of->nodes * CTL_ALL_SLOTS * sizeof(struct qnode));
 	l->pages = place(&at, pages * sizeof(struct copy));
 	l->dirs = place(&at, pages * sizeof(struct dir));
@@ -43,4 +43,6 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->units = place(&at, units_size(of->heap));
 	l->fault = place(&at, of->fault);
 	l->total = at;
+	l->stage_last = place(&at, (size_t)(CTL_ALL_SLOTS - CTL_BRIEF_END) * BLOCK_MAX);
+	l->file = at;
 }

@@ -25,18 +25,16 @@
 #include "engine/room.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 12
+#define CTL_ABI 13
 
-/*
- * Slots of a node (slot.c). The first 256 are those that a transport may write blocks for; struct dir has 22 bits for node and
- * slot of a request for a block.
- */
-#define CTL_BLOCK_SLOTS 128        /* blocks that threads wait for */
-#define CTL_AHEAD_SLOTS 240        /* blocks fetched ahead */
-#define CTL_SLOTS 256              /* blocks given back */
-#define CTL_BLOCK_END 2048         /* more blocks that threads wait for: others may have them pinned */
-#define CTL_BRIEF_END 3072         /* requests that are answered at once */
-#define CTL_ALL_SLOTS 65536        /* requests that may wait for somebody's doing; messages have 16 bits */
+/* Slots of a node (slot.c). The first 256 are those that a transport may write blocks for. */
+#define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
+#define CTL_AHEAD_SLOTS 240 /* blocks fetched ahead */
+#define CTL_SLOTS 256       /* blocks given back */
+#define CTL_BLOCK_END 2048  /* more blocks that threads wait for: others may have them pinned */
+#define CTL_BRIEF_END 3072  /* requests that are answered at once */
+#define CTL_ALL_SLOTS 65536 /* requests that may wait for somebody's doing, still more blocks; messages have 16 bits */
+
 #define CTL_HOLDS (1u << 20)       /* locks that a node's threads hold or await at once */
 #define CTL_KEPT (1u << 16)        /* of them, kept for locks that nobody else has asked for */
 #define CTL_KEPT_PLACES (1u << 18) /* where such locks are looked for */
@@ -66,8 +64,8 @@ struct slot {
 	uint32_t object; /* the block that was asked for in it */
 	int16_t status;
 	uint8_t prefetch; /* SLOT_LEFT: nobody waits; SLOT_WOKEN: the answer has come; atomic */
-	uint8_t pad;
-	uint16_t by; /* the rank that asks in it, by its place in the node */
+	uint8_t kind;     /* enum slot_kind, where a slot may be of several */
+	uint16_t by;      /* the rank that asks in it, by its place in the node */
 	uint8_t pad2[30];
 };
 CORE_ASSERT_SIZE(struct slot, 64);
@@ -223,6 +221,7 @@ struct ctl {
 	uint64_t slot_used[CTL_BLOCK_END / 64];
 	struct pool brief_slots, lasting_slots;
 	struct queue_word block_queue, brief_queue; /* threads that wait for a slot */
+	uint32_t left_last; /* slots of the last kind in use for blocks that nobody waits for any more */
 	struct pool hold_pool;
 	struct object_list object_list;
 	uint64_t stall_due, stall_step; /* when the node's next report of a stall may come, and after that */
@@ -247,7 +246,7 @@ struct ctl_layout {
 	size_t ranks;   /* struct rank_ctl[ranks of the node] */
 	size_t bars;    /* struct bar[ranks of the job * CTL_BARRIERS] */
 	size_t objects; /* struct sync[CTL_OBJECTS] */
-	size_t nodes;   /* struct qnode[nodes * CTL_BLOCK_END]: of blocks */
+	size_t nodes;   /* struct qnode[nodes * ctl_block_slots()]: of blocks */
 	size_t lines;   /* struct qnode[nodes * CTL_ALL_SLOTS]: of synchronisation objects */
 	size_t pages;   /* struct copy[pages of the window] */
 	size_t dirs;    /* struct dir[...] */
@@ -259,10 +258,12 @@ struct ctl_layout {
 	size_t mapped; /* uint16_t[units of the window]: ranks of this node that are attached to what is there */
 	size_t heap;   /* for each rank of the node, struct heap_shared in heap_each bytes */
 	size_t heap_each;
-	size_t live;  /* a bit for each grain of the heap */
-	size_t units; /* struct units of the heap */
-	size_t fault; /* the fault backend's */
-	size_t total;
+	size_t live;       /* a bit for each grain of the heap */
+	size_t units;      /* struct units of the heap */
+	size_t fault;      /* the fault backend's */
+	size_t total;      /* what is mapped */
+	size_t stage_last; /* BLOCK_MAX for each slot of the last kind: in the file only, mapped while it is used */
+	size_t file;
 };
 
 /* Of a job: how many ranks and nodes it has; of the node: its ranks. */
@@ -271,6 +272,14 @@ struct ctl_shape {
 	size_t space, heap;
 	size_t fault; /* bytes for the fault backend */
 };
+
+/* Slots below this may be for blocks: struct dir has 22 bits for node and slot of a request. */
+static inline uint32_t ctl_block_slots(uint16_t nodes)
+{
+	const uint32_t each = ((1u << 22) - 1) / nodes;
+
+	return each < CTL_ALL_SLOTS ? each : CTL_ALL_SLOTS;
+}
 
 void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of);
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/job.h"
+#include "engine/lost.h"
 #include "engine/meet.h"
 #include "engine/sharing.h"
 #include "util/futex.h"
@@ -114,7 +115,7 @@ int memory_start(void)
 		return memory_no_descriptors("cannot make an eventfd");
 	if (job.local)
 		return 0; /* the node's first rank makes its memory */
-	job.mem.ctlfd = make_memory("libdsm-control", job.layout.total);
+	job.mem.ctlfd = make_memory("libdsm-control", job.layout.file);
 	if (job.mem.ctlfd < 0)
 		return job.mem.ctlfd;
 	job.mem.memfd = make_memory("libdsm-frames", job.set.space);
@@ -128,6 +129,31 @@ int memory_start(void)
 	job.me->node = job.node;
 	job.me->ranks = job.locals;
 	return 0;
+}
+
+/* So many slots need a place at once only while others keep their blocks pinned: address space for all would be 120 GiB. */
+char *memory_stage(uint16_t slot, size_t bytes)
+{
+	char *at;
+
+	if (slot < CTL_BLOCK_END)
+		return job.mem.stage + (size_t)slot * BLOCK_MAX;
+	at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, job.mem.ctlfd,
+		  (off_t)(job.layout.stage_last + (size_t)(slot - CTL_BRIEF_END) * BLOCK_MAX));
+	if (at == MAP_FAILED) {
+		log_line("cannot map %zu bytes for a block: %s", bytes, dsm_strerror(errno));
+		lost_abort(70, "out of memory for shared blocks");
+	}
+	return at;
+}
+
+void memory_unstage(uint16_t slot, char *at, size_t bytes, bool used)
+{
+	if (slot < CTL_BLOCK_END)
+		return;
+	if (used)
+		madvise(at, bytes, MADV_REMOVE);
+	munmap(at, bytes);
 }
 
 static void close_fd(int *fd)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* This rank's doorbell, and the node's memory where it is the node's first rank. Errors have been said: -ENOMEM, -EMFILE. */
 int memory_start(void);
@@ -19,6 +20,13 @@ void memory_stop(void);
 
 /* After a system call for a descriptor has failed: -errno, said. what: "cannot make a socket". */
 int memory_no_descriptors(const char *what);
+
+/*
+ * Where contents wait for the acknowledgements of the request in a slot of this node; a second call gives the place back, and with
+ * it what it holds if that has been used. In the fault handler, too.
+ */
+char *memory_stage(uint16_t slot, size_t bytes);
+void memory_unstage(uint16_t slot, char *at, size_t bytes, bool used);
 
 /* The next offset at or after off with a page state of this node that was ever touched; end if none. */
 size_t memory_next_used(size_t off, size_t end);

@@ -43,7 +43,7 @@ static int open_net(void *address, size_t *size)
 		.node = job.node,
 		.nodes = job.nodes,
 		.nslots = CTL_SLOTS,
-		.block_slots = CTL_BLOCK_END,
+		.block_slots = job.limits.block_slots,
 		.handler = run_net,
 		.lost = lost_net,
 		.thread = service_thread,

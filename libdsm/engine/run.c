@@ -14,6 +14,7 @@
 #include "engine/block.h"
 #include "engine/job.h"
 #include "engine/lost.h"
+#include "engine/memory.h"
 #include "engine/sharing.h"
 #include "engine/slot.h"
 #include "engine/step.h"
@@ -97,10 +98,15 @@ static void open_block(const struct action *a, const struct msg *m, const void *
 	size_t off = block_off(m->object), len = block_bytes(m->object);
 	unsigned int who = job.me->slots[m->req_slot].by;
 	int err = 0;
+	char *landed;
 
 	switch ((enum open_from)a->from) {
 	case OPEN_DATA: err = job.fault->fill(who, off, len, data, a->prot); break;
-	case OPEN_LANDED: err = job.fault->fill(who, off, len, stage_of(m->req_slot), a->prot); break;
+	case OPEN_LANDED:
+		landed = memory_stage(m->req_slot, len);
+		err = job.fault->fill(who, off, len, landed, a->prot);
+		memory_unstage(m->req_slot, landed, len, true);
+		break;
 	case OPEN_UPGRADE: err = job.fault->raise(who, off, len); break;
 	case OPEN_ZERO: err = job.fault->zero(who, off, len); break;
 	case OPEN_AGAIN: /* done under the lock by run_page() */ break;

@@ -9,11 +9,10 @@
  *   SLOT_AHEAD     blocks that nobody waits for
  *   SLOT_BACK      blocks that are given back: asked of the home, and by the home, which must not stand behind pinned ones
  *   SLOT_BRIEF     requests that their home answers at once: atomics, posts, signals, unlocks, init, destroy, try, calls
- *   SLOT_LASTING   locks, semaphores, conditions
+ *   SLOT_LASTING   locks, semaphores, conditions; and blocks, when all slots for those are in use: others may have pinned them
  *
- * A thread that finds no slot for a block or a brief request waits for one, asleep, and helps meanwhile: those who have them
- * need nothing of it but that. Lasting slots are refused when they are all in use. Of blocks, those for which a transport has
- * landing places are taken first.
+ * A thread that finds no slot for a block or a brief request waits for one, asleep, and helps meanwhile. Lasting slots are
+ * refused when they are all in use. Of blocks, those for which a transport has landing places are taken first.
  */
 #include "engine/slot.h"
 
@@ -41,6 +40,18 @@ static int short_take(uint64_t *words, unsigned int from, unsigned int to)
 	return -EAGAIN;
 }
 
+static int take_last(uint32_t end)
+{
+	struct ctl *c = job.me;
+	int64_t s = pool_take(&c->lasting_slots, c->slot_next + CTL_BRIEF_END, end - CTL_BRIEF_END);
+
+	if (s >= end - CTL_BRIEF_END) { /* somebody's lasting request had it */
+		pool_give(&c->lasting_slots, c->slot_next + CTL_BRIEF_END, (uint32_t)s);
+		return -EAGAIN;
+	}
+	return s < 0 ? -EAGAIN : (int)(CTL_BRIEF_END + s);
+}
+
 static int take(enum slot_kind kind)
 {
 	struct ctl *c = job.me;
@@ -49,7 +60,9 @@ static int take(enum slot_kind kind)
 	switch (kind) {
 	case SLOT_BLOCK:
 		s = short_take(c->slot_used, 0, CTL_BLOCK_SLOTS);
-		return s >= 0 ? (int)s : short_take(c->slot_used, CTL_SLOTS, CTL_BLOCK_END);
+		if (s < 0)
+			s = short_take(c->slot_used, CTL_SLOTS, CTL_BLOCK_END);
+		return s >= 0 ? (int)s : take_last(job.limits.block_slots);
 	case SLOT_BACK:
 		s = short_take(c->slot_used, CTL_AHEAD_SLOTS, CTL_SLOTS);
 		if (s >= 0)
@@ -59,9 +72,7 @@ static int take(enum slot_kind kind)
 	case SLOT_BRIEF:
 		s = pool_take(&c->brief_slots, c->slot_next + CTL_BLOCK_END, CTL_BRIEF_END - CTL_BLOCK_END);
 		return s < 0 ? -EAGAIN : (int)(CTL_BLOCK_END + s);
-	case SLOT_LASTING:
-		s = pool_take(&c->lasting_slots, c->slot_next + CTL_BRIEF_END, CTL_ALL_SLOTS - CTL_BRIEF_END);
-		return s < 0 ? -EAGAIN : (int)(CTL_BRIEF_END + s);
+	case SLOT_LASTING: return take_last(CTL_ALL_SLOTS);
 	}
 	return -EINVAL;
 }
@@ -112,6 +123,7 @@ int slot_get(enum slot_kind kind)
 	if (s < 0)
 		return s;
 	__atomic_store_n(&c->slots[s].prefetch, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&c->slots[s].kind, (uint8_t)kind, __ATOMIC_RELAXED);
 	c->slots[s].by = job.local;
 	return s;
 }
@@ -134,18 +146,42 @@ bool slot_is_prefetch(uint16_t slot)
 	return __atomic_load_n(&job.me->slots[slot].prefetch, __ATOMIC_RELAXED) & SLOT_LEFT;
 }
 
+bool slot_is_block(uint16_t slot)
+{
+	return slot < CTL_BLOCK_END ||
+		(slot >= CTL_BRIEF_END && __atomic_load_n(&job.me->slots[slot].kind, __ATOMIC_RELAXED) == SLOT_BLOCK);
+}
+
+static bool is_left(uint16_t slot, size_t off, size_t end)
+{
+	size_t at = block_off(slot_object(NULL, slot));
+
+	return at >= off && at < end && slot_is_prefetch(slot);
+}
+
 bool slot_any_prefetch(size_t off, size_t end)
 {
-	uint16_t s;
+	const struct ctl *c = job.me;
+	uint32_t s, last;
 
-	for (s = 0; s < CTL_BLOCK_END; s++) {
-		size_t at = block_off(__atomic_load_n(&job.me->slots[s].object, __ATOMIC_RELAXED));
-
-		if ((__atomic_load_n(&job.me->slot_used[s / 64], __ATOMIC_ACQUIRE) >> (s % 64) & 1) && at >= off &&
-		    at < end && slot_is_prefetch(s))
+	for (s = 0; s < CTL_BLOCK_END; s++)
+		if ((__atomic_load_n(&c->slot_used[s / 64], __ATOMIC_ACQUIRE) >> (s % 64) & 1) &&
+		    is_left((uint16_t)s, off, end))
 			return true;
-	}
+	if (!__atomic_load_n(&c->left_last, __ATOMIC_ACQUIRE))
+		return false;
+	last = CTL_BRIEF_END + __atomic_load_n(&c->lasting_slots.fresh, __ATOMIC_RELAXED);
+	for (s = CTL_BRIEF_END; s < last; s++)
+		if (is_left((uint16_t)s, off, end))
+			return true;
 	return false;
+}
+
+/* Written, not only read: a waiter that counts itself in await() after this sees what was given back before it. */
+static void wake_after(struct queue_word *q)
+{
+	if (__atomic_fetch_add(&q->waiting, 0, __ATOMIC_SEQ_CST))
+		wake_one(q);
 }
 
 void slot_put(uint16_t slot)
@@ -158,11 +194,12 @@ void slot_put(uint16_t slot)
 			wake_one(&c->block_queue);
 	} else if (slot < CTL_BRIEF_END) {
 		pool_give(&c->brief_slots, c->slot_next + CTL_BLOCK_END, slot - CTL_BLOCK_END);
-		/* Written, not only read: a waiter that counts itself in await() after this sees what was given back before it. */
-		if (__atomic_fetch_add(&c->brief_queue.waiting, 0, __ATOMIC_SEQ_CST))
-			wake_one(&c->brief_queue);
+		wake_after(&c->brief_queue);
 	} else {
+		if (__atomic_exchange_n(&c->slots[slot].prefetch, 0, __ATOMIC_RELAXED) & SLOT_LEFT)
+			__atomic_fetch_sub(&c->left_last, 1, __ATOMIC_RELEASE);
 		pool_give(&c->lasting_slots, c->slot_next + CTL_BRIEF_END, slot - CTL_BRIEF_END);
+		wake_after(&c->block_queue);
 	}
 }
 
@@ -191,6 +228,8 @@ void slot_complete(uint16_t slot, int16_t status, uint64_t value)
 
 bool slot_leave(uint16_t slot)
 {
+	if (slot >= CTL_BRIEF_END)
+		__atomic_fetch_add(&job.me->left_last, 1, __ATOMIC_SEQ_CST);
 	return !(__atomic_fetch_or(&job.me->slots[slot].prefetch, SLOT_LEFT, __ATOMIC_SEQ_CST) & SLOT_WOKEN);
 }
 

@@ -24,6 +24,7 @@ int slot_try_prefetch(uint32_t object, enum slot_kind kind);
 void slot_put(uint16_t slot);
 
 bool slot_is_prefetch(uint16_t slot);
+bool slot_is_block(uint16_t slot);              /* is it, while in use, for a block? */
 bool slot_any_prefetch(size_t off, size_t end); /* is one in use for a block of that range? */
 uint32_t slot_object(void *arg, uint16_t slot); /* the block that was asked for in a slot; net_config.object */
 

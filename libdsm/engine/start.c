@@ -127,7 +127,7 @@ static int make_memory(void)
 					   .nranks = job.nodes,
 					   .host = HOST_LIBRARY,
 					   .calls = CALL_OPS,
-					   .block_slots = CTL_BLOCK_END,
+					   .block_slots = ctl_block_slots(job.nodes),
 					   .slots = CTL_ALL_SLOTS,
 					   .holds = CTL_HOLDS,
 					   .barriers = (uint32_t)job.size * CTL_BARRIERS,

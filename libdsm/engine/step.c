@@ -12,6 +12,7 @@
 #include "engine/chunk.h"
 #include "engine/job.h"
 #include "engine/lost.h"
+#include "engine/memory.h"
 #include "engine/reduce.h"
 #include "engine/slot.h"
 #include "util/futex.h"
@@ -37,9 +38,14 @@ static void land(const struct msg *m, const void *data, const struct copy *p)
 {
 	struct copy seen = { .state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE),
 			     .slot = __atomic_load_n(&p->slot, __ATOMIC_RELAXED) };
+	const size_t bytes = block_bytes(m->object);
+	char *at;
 
-	if (page_asks(&seen) && seen.slot == m->req_slot && m->req_rank == job.node)
-		memcpy(stage_of(m->req_slot), data, block_bytes(m->object));
+	if (!page_asks(&seen) || seen.slot != m->req_slot || m->req_rank != job.node)
+		return;
+	at = memory_stage(m->req_slot, bytes);
+	memcpy(at, data, bytes);
+	memory_unstage(m->req_slot, at, bytes, false);
 }
 
 static uint32_t *outgoing(uint32_t object)
@@ -81,7 +87,7 @@ static int step_block(const struct msg *m, const void *data, struct actions *act
 	d.follow = DIR_FOLLOW;
 	d.now = clock_us();
 	d.hold_us = job.set.hold_us;
-	d.queue = (struct qpool){ job.mem.nodes, CTL_BLOCK_END, NULL };
+	d.queue = (struct qpool){ job.mem.nodes, job.limits.block_slots, NULL };
 	d.page = &job.mem.pages[at];
 	d.dir = &job.mem.dirs[at];
 	/* Before the step: once it is done, another thread may take the last acknowledgement and open the block. */

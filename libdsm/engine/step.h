@@ -33,10 +33,4 @@ void step_hold_begin(uint32_t index, const struct msg *ask);
 /* An event of this node's own in one of its hold records; about: if it is of the lock that this message names. */
 int step_held(uint32_t index, enum hold_event ev, const struct msg *about, struct actions *acts);
 
-/* Where contents wait for the acknowledgements of their request. */
-static inline char *stage_of(uint16_t slot)
-{
-	return job.mem.stage + (size_t)slot * BLOCK_MAX;
-}
-
 #endif

@@ -217,10 +217,10 @@ static struct patience patience(uint16_t slot, uint64_t ns, bool point)
 	return (struct patience){ .until = ns ? clock_ns() + ns : 0,
 				  .rests = engine_rests,
 				  .point = point,
-				  .kind = slot < CTL_BLOCK_END   ? WAIT_MISS
+				  .kind = slot_is_block(slot)    ? WAIT_MISS
 					  : slot < CTL_BRIEF_END ? WAIT_BRIEF
 								 : WAIT_LASTING,
-				  .block = slot < CTL_BLOCK_END ? slot_object(NULL, slot) : 0 };
+				  .block = slot_is_block(slot) ? slot_object(NULL, slot) : 0 };
 }
 
 static void end_patience(struct patience *p)

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_slot.c - engine/slot: lasting requests beyond the last slot fail, in a job of one rank; what is brief goes on. */
+/*
+ * test_slot.c - engine/slot: lasting requests beyond the last slot fail, in a job of one rank; what is brief goes on. Misses have
+ * their own slots and those of lasting requests.
+ */
 #include "suite.h"
 
 #include <dsm.h>
+#include <pthread.h>
+#include <unistd.h>
 
+#include "engine/block.h"
 #include "engine/inside.h"
 #include "engine/job.h"
+#include "engine/memory.h"
 #include "engine/slot.h"
 
 #define LASTING (CTL_ALL_SLOTS - CTL_BRIEF_END)
@@ -63,6 +70,95 @@ START_TEST(the_last_slot_is_followed_by_eagain)
 }
 END_TEST
 
+#define BLOCKS (CTL_BLOCK_SLOTS + CTL_BLOCK_END - CTL_SLOTS)
+
+/* Of blocks that others have pinned. */
+static void take_blocks(void)
+{
+	unsigned int i;
+	int slot;
+
+	for (i = 0; i < BLOCKS; i++) {
+		slot = slot_get(SLOT_BLOCK);
+		unit_require(slot >= 0 && slot < CTL_BLOCK_END && slot_is_block((uint16_t)slot));
+	}
+}
+
+START_TEST(more_misses_take_lasting_slots)
+{
+	int block, lasting;
+	char *at;
+
+	ck_assert_int_eq(dsm_init(NULL), 0);
+	ck_assert_int_eq(BLOCKS, 1920); /* as dsm(7) says */
+	take_blocks();
+	block = slot_get(SLOT_BLOCK);
+	lasting = slot_get(SLOT_LASTING);
+	ck_assert_int_ge(block, CTL_BRIEF_END);
+	ck_assert_int_ge(lasting, CTL_BRIEF_END);
+	ck_assert(slot_is_block((uint16_t)block));
+	ck_assert(!slot_is_block((uint16_t)lasting));
+	/* Left by its thread, the request is there until the answer has come. */
+	job.me->slots[block].object = block_id(7 << PAGE_SHIFT, PAGE_BYTES);
+	ck_assert(!slot_any_prefetch(0, 1 << 20));
+	ck_assert(slot_leave((uint16_t)block));
+	ck_assert(slot_any_prefetch(0, 1 << 20));
+	ck_assert(!slot_any_prefetch(8 << PAGE_SHIFT, 1 << 20));
+	slot_put((uint16_t)block);
+	ck_assert(!slot_any_prefetch(0, 1 << 20));
+	ck_assert_int_eq(slot_get(SLOT_LASTING), block);
+	ck_assert(!slot_is_block((uint16_t)block));
+	/* Contents that wait there stay there until they are used. */
+	at = memory_stage(CTL_ALL_SLOTS - 1, BLOCK_MAX);
+	at[BLOCK_MAX - 1] = 'x';
+	memory_unstage(CTL_ALL_SLOTS - 1, at, BLOCK_MAX, false);
+	at = memory_stage(CTL_ALL_SLOTS - 1, BLOCK_MAX);
+	ck_assert_int_eq(at[BLOCK_MAX - 1], 'x');
+	memory_unstage(CTL_ALL_SLOTS - 1, at, BLOCK_MAX, true);
+	at = memory_stage(CTL_ALL_SLOTS - 1, BLOCK_MAX);
+	ck_assert_int_eq(at[BLOCK_MAX - 1], 0);
+}
+END_TEST
+
+static int got = -1;
+
+static void *misses(void *arg)
+{
+	int slot;
+
+	engine_enter();
+	slot = slot_get(SLOT_BLOCK);
+	engine_leave();
+	__atomic_store_n(&got, slot, __ATOMIC_RELEASE);
+	return arg;
+}
+
+START_TEST(a_miss_waits_for_the_last_slot_of_all)
+{
+	pthread_t t;
+
+	ck_assert_int_eq(dsm_init(NULL), 0);
+	take_blocks();
+	take_all();
+	ck_assert_int_eq(pthread_create(&t, NULL, misses, NULL), 0);
+	usleep(50000);
+	ck_assert_int_eq(__atomic_load_n(&got, __ATOMIC_ACQUIRE), -1);
+	slot_put((uint16_t)slots[17]);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	ck_assert_int_eq(got, slots[17]);
+}
+END_TEST
+
+/* The directory has room for so many nodes times slots. */
+START_TEST(many_nodes_have_fewer_slots_for_blocks)
+{
+	ck_assert_uint_eq(ctl_block_slots(1), CTL_ALL_SLOTS);
+	ck_assert_uint_eq(ctl_block_slots(64), CTL_ALL_SLOTS - 1);
+	ck_assert_uint_eq(ctl_block_slots(WIRE_MAX_RANKS), 4095);
+	ck_assert_uint_le(ctl_block_slots(WIRE_MAX_RANKS) * WIRE_MAX_RANKS, (1u << 22) - 1);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("slot");
@@ -70,6 +166,9 @@ int main(void)
 
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, the_last_slot_is_followed_by_eagain);
+	tcase_add_test(t, more_misses_take_lasting_slots);
+	tcase_add_test(t, a_miss_waits_for_the_last_slot_of_all);
+	tcase_add_test(t, many_nodes_have_fewer_slots_for_blocks);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

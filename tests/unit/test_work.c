@@ -72,6 +72,7 @@ static void set_up(void)
 	job.rank = 0;
 	job.size = 3;
 	job.set.space = SPACE;
+	job.limits.block_slots = ctl_block_slots(3);
 	job.fault = &fault;
 	job.netops = &net;
 	job.net = (struct net *)&job;
