@@ -38,6 +38,13 @@ is_chosen() {
 	return 1
 }
 
+# The names of all tests come in: each word of --only has to choose one.
+check_words() {
+	local names word
+	names=$(cat)
+	for word in "${only[@]}"; do [[ $names == *"$word"* ]] || wrong "--only $word chooses nothing (--list)"; done
+}
+
 passed=0 failed=0 failures=()
 count_success() {
 	passed=$((passed + 1))
