@@ -3,7 +3,8 @@
  * walk.c - at each step of a miss and of each call that waits, something happens to the thread that is there.
  *
  *   walk points                 the names of the steps
- *   walk all                    at each step: pthread_cancel, a signal with a handler, fork, pthread_exit of another thread
+ *   walk all [POINT]            at each step but that one: pthread_cancel, a signal with a handler, fork, pthread_exit of another
+ *                               thread; and whether it was reached, after how many rounds
  *   walk POINT term|exec|kill   one step: rank 1 ends
  *
  * Needs a library with steps (make VARIANT=hooks). The victim is a thread of rank 1, which misses blocks that all ranks write,
@@ -24,7 +25,7 @@
 
 #define MUST(call) must(call, #call)
 #define BLOCKS 6
-#define TRIES 100 /* rounds of the victim's, to come to a step */
+#define TRIES 3000 /* rounds of the victim's, to come to a step */
 
 /* clang-format off */
 static const char *const points[] = {
@@ -49,7 +50,7 @@ static dsm_barrier_t alone;
 
 static __thread int is_victim;
 static const char *point, *action;
-static volatile int done, reached, stop, handled;
+static volatile int done, reached, stop, handled, rounds;
 static long counted[BLOCKS]; /* of this rank; atomic */
 static volatile int want_sem, want_cond;
 
@@ -176,6 +177,7 @@ static void *victim(void *arg)
 	(void)arg;
 	is_victim = 1;
 	for (k = 0; k < TRIES && !done; k++) {
+		rounds = k + 1;
 		for (i = 0; i < BLOCKS; i++)
 			touch(i);
 		MUST(dsm_mutex_lock(&mutex));
@@ -252,20 +254,20 @@ static void one(const char *p, const char *a)
 	want_sem = want_cond = 0;
 	while (!dsm_sem_trywait(&sem))
 		; /* what came for a victim that had gone */
+	printf("%s %s %s %d\n", reached ? "reached" : "missed", p, a, rounds);
+	fflush(stdout);
 	if (!reached)
 		return;
 	check(strcmp(a, "cancel") || end == PTHREAD_CANCELED, "the thread was not cancelled");
 	check(strcmp(a, "signal") || handled == 1, "the handler did not run once");
-	printf("reached %s %s\n", p, a);
-	fflush(stdout);
 }
 
-static void walk_all(void)
+static void walk_all(const char *without)
 {
 	size_t p, a;
 
 	for (p = 0; p < POINTS; p++)
-		for (a = 0; a < MILD; a++)
+		for (a = 0; a < MILD && (!without || strcmp(points[p], without)); a++)
 			one(points[p], actions[a]);
 }
 
@@ -316,8 +318,8 @@ static void run(int argc, char **argv)
 	if (me == 1) {
 		MUST(dsm_barrier_init(&alone, &me, 1, 1));
 		pthread_create(&t, NULL, partner, NULL);
-		if (argc == 2)
-			walk_all();
+		if (!strcmp(argv[1], "all"))
+			walk_all(argc == 3 ? argv[2] : NULL);
 		else
 			one(argv[1], argv[2]);
 		stop = 1;
