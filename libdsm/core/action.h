@@ -15,7 +15,7 @@ enum act {
 	ACT_DATA,     /* lower this rank's protection to prot, then send msg to msg.dst with the block */
 	ACT_LAND,     /* keep the data that came with the event; ACT_OPEN with OPEN_LANDED follows in a later step */
 	ACT_OPEN,     /* let this rank's threads use the block: prot, from */
-	ACT_CLOSE,    /* no access any more */
+	ACT_CLOSE,    /* no access any more; the next action, ACT_SEND, waits for it (PE_DROP: there is none) */
 	ACT_WAKE,     /* slot has its answer: status, value */
 	ACT_WAIT,     /* the caller waits for slot (its own, or one that asked before it), then asks again */
 	ACT_TIMER,    /* call the step with PE_UNHOLD at time at (us), not before */

@@ -357,7 +357,7 @@ static void help_others(void)
 {
 	work_timers(false);
 	if (job.net)
-		job.netops->poll(job.net, 16);
+		run_poll(16);
 	lost_check();
 	sched_yield();
 }

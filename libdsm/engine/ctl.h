@@ -121,7 +121,7 @@ struct registry {
 struct region_stats {
 	uint64_t read_faults, write_faults, upgrades, local_faults, prefetched;
 	uint64_t invalidations, downgrades, blocks_in, blocks_out, bytes_in, bytes_out, homes_in;
-	uint64_t repeated_faults;
+	uint64_t repeated_faults, protect_calls;
 	uint64_t latency_count[3], latency_sum[3], latency_max[3];
 	uint64_t latency[3][DSM_LAT_BUCKETS];
 };

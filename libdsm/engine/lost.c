@@ -19,6 +19,7 @@
 #include <sys/un.h>
 
 #include "engine/job.h"
+#include "engine/run.h"
 #include "fault/fault.h"
 #include "net/net.h"
 #include "util/futex.h"
@@ -201,7 +202,7 @@ void lost_process(uint16_t rank)
 		if (tries >=
 		    (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_FINALIZED ? LATE_TRIES : EARLY_TRIES))
 			break;
-		while (job.netops->poll(job.net, 64) > 0)
+		while (run_poll(64) > 0)
 			;
 		if (!has_finished(rank))
 			usleep(1000);

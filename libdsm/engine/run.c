@@ -45,7 +45,7 @@ static void route(const struct msg *m)
 	if (ask_is(m->type) && m->src == job.node)
 		ask_note(&job.me->slots[m->req_slot].ask, m);
 	if (m->dst == job.node) {
-		work_push(m);
+		work_push(WORK_STEP, m);
 		return;
 	}
 	count(&job.mine->stats.messages_out, 1);
@@ -154,15 +154,12 @@ static void wake_barrier(struct bar *b)
 		futex_wake(&b->gen, 1 << 30);
 }
 
-static void close_block(uint32_t object)
+/* What this node gives up is in a->from, what it keeps in a->prot. */
+static enum work_kind leaves_as(const struct action *a)
 {
-	int err;
-
-	sharing_lost(object, false);
-	err = job.fault->shut(block_off(object), block_bytes(object));
-	if (err)
-		protect_failed(err);
-	count(&stats_of(object)->invalidations, 1);
+	if (a->prot == PROT_CLOSED)
+		return a->from == PROT_RW ? WORK_TAKE_RW : WORK_TAKE_RO;
+	return a->from == PROT_RW ? WORK_LOWER : WORK_COPY;
 }
 
 static void carry_out(const struct actions *acts, const struct msg *m, const void *data)
@@ -172,7 +169,6 @@ static void carry_out(const struct actions *acts, const struct msg *m, const voi
 	for (i = 0; i < acts->n; i++) {
 		const struct action *a = &acts->v[i];
 		struct msg copy;
-		struct item *it;
 		uint16_t g = set_granule(job.nodes), r;
 
 		switch ((enum act)a->type) {
@@ -185,22 +181,17 @@ static void carry_out(const struct actions *acts, const struct msg *m, const voi
 				route(&copy);
 			}
 			break;
-		case ACT_DATA:
-			it = work_push(&a->msg);
-			it->data = 1;
-			it->prot = a->prot;
-			it->from = a->from;
-			break;
+		case ACT_DATA: work_push(leaves_as(a), &a->msg); break;
 		case ACT_LAND: break; /* step_block() has */
 		case ACT_OPEN:
 			open_block(a, m, data);
 			arrived(m, a);
 			break;
-		case ACT_CLOSE: close_block(m->object); break;
+		case ACT_CLOSE: work_push(WORK_DROP, &acts->v[++i].msg); break; /* the next is its acknowledgement */
 		case ACT_WAKE: woken(m, a); break;
 		case ACT_WAIT: break; /* run_page() tells its caller */
 		case ACT_TIMER: work_timer(m->object, a->at); break;
-		case ACT_RESUME: work_push(&a->msg); break;
+		case ACT_RESUME: work_push(WORK_STEP, &a->msg); break;
 		case ACT_WAKE_ALL: wake_barrier(&job.mem.bars[m->object]); break;
 		case ACT_REPLY: replied(a); break;
 		case ACT_FETCH: /* a block that is placed here may stand behind pinned ones */
@@ -230,41 +221,99 @@ static void deliver(const struct msg *m, const void *payload, size_t size)
 		count(&stats_of(m->object)->homes_in, 1);
 }
 
-/* ---- blocks on their way out ---------------------------------------------------------------------- */
+/* ---- copies that leave this node: by run_work() alone, so that nothing here is entered twice -------- */
 
-/* Lower the protection of a block and send what it held. */
-static void send_block(struct work *w, const struct item *it)
+/* Lower the mappings of n neighbours. Where copies are taken, their contents are in the buffer then. */
+static void close_run(struct work *w, const struct item *it, unsigned int n)
 {
+	const bool writable = it->kind == WORK_LOWER || it->kind == WORK_TAKE_RW;
+	const size_t off = block_off(it->m.object), len = n * block_bytes(it->m.object);
 	struct region_stats *s = stats_of(it->m.object);
-	size_t off = block_off(it->m.object), len = block_bytes(it->m.object);
-	bool writable = it->from == PROT_RW;
-	int err = 0;
+	const int *pipe;
+	unsigned int i;
+	int err;
 
-	if (it->prot == PROT_CLOSED || writable)
-		sharing_lost(it->m.object, writable);
-	if (it->prot == PROT_CLOSED) {
-		const int *pipe = pipe_get();
-
+	for (i = 0; i < n; i++)
+		sharing_lost(it[i].m.object, writable);
+	if (it->kind == WORK_DROP) {
+		err = job.fault->shut(off, len);
+	} else if (it->kind == WORK_LOWER) {
+		err = job.fault->lower(off, len);
+	} else {
+		pipe = pipe_get();
 		err = job.fault->take(off, len, w->buffer, writable, pipe);
 		pipe_put(pipe);
-		count(&s->invalidations, 1);
-	} else {
-		if (writable) {
-			err = job.fault->lower(off, len);
-			count(&s->downgrades, 1);
-		}
-		if (!err)
-			err = frames_read(off, len, w->buffer);
 	}
-	step_left(it->m.object);
 	if (err)
 		protect_failed(err);
+	count(it->kind == WORK_LOWER ? &s->downgrades : &s->invalidations, n);
+	count(&s->protect_calls, 1);
+}
+
+static void send_block(const struct msg *m, const void *contents)
+{
+	struct region_stats *s = stats_of(m->object);
+	const size_t len = block_bytes(m->object);
+	int err;
+
+	step_left(m->object);
 	count(&s->blocks_out, 1);
 	count(&s->bytes_out, len);
 	count(&job.mine->stats.messages_out, 1);
-	err = job.netops->send(job.net, job.pair[it->m.dst], &it->m, w->buffer, len);
+	err = job.netops->send(job.net, job.pair[m->dst], m, contents, len);
 	if (err)
-		peer_failed(job.pair[it->m.dst], err);
+		peer_failed(job.pair[m->dst], err);
+}
+
+static void send_copy(struct work *w, const struct msg *m)
+{
+	int err = frames_read(block_off(m->object), block_bytes(m->object), w->buffer);
+
+	if (err)
+		protect_failed(err);
+	send_block(m, w->buffer);
+}
+
+/*
+ * Neighbours first, in one call of the fault backend, then their answers: none leaves before all mappings of its block have come
+ * down (core/map.h), and until it has left the protocol does nothing else with that block.
+ */
+static bool close_all(struct work *w)
+{
+	unsigned int at, i, n, all = w->closings;
+
+	for (at = 0; at < all; at += n) {
+		const struct item *it = &w->closing[at];
+
+		n = work_run(it, all - at);
+		close_run(w, it, n);
+		for (i = 0; i < n; i++) {
+			if (it->kind == WORK_DROP)
+				route(&it[i].m);
+			else if (it->kind == WORK_LOWER)
+				send_copy(w, &it[i].m);
+			else
+				send_block(&it[i].m, w->buffer + i * block_bytes(it->m.object));
+		}
+	}
+	w->closings = 0;
+	return all;
+}
+
+static void do_item(struct work *w, const struct item *it)
+{
+	switch ((enum work_kind)it->kind) {
+	case WORK_STEP: deliver(&it->m, NULL, 0); break;
+	case WORK_COPY: send_copy(w, &it->m); break;
+	case WORK_DROP:
+	case WORK_LOWER:
+	case WORK_TAKE_RO:
+	case WORK_TAKE_RW:
+		if (w->closings == WORK_CLOSINGS)
+			close_all(w);
+		work_closing(it);
+		break;
+	}
 }
 
 /* ---- what the other files use --------------------------------------------------------------------- */
@@ -277,13 +326,22 @@ void run_work(void)
 	if (w->running)
 		return; /* the loop below, further up this thread's stack, will get to it */
 	w->running = true;
-	while (work_pop(&it)) {
-		if (it.data)
-			send_block(w, &it);
-		else
-			deliver(&it.m, NULL, 0);
-	}
+	do {
+		while (work_pop(&it))
+			do_item(w, &it);
+	} while (!w->more && close_all(w));
 	w->running = false;
+}
+
+/* From here on nothing comes that belongs to what has been set aside. */
+static void close_now(bool more)
+{
+	struct work *w = work_mine();
+
+	w->more = false;
+	if (w->closings)
+		run_work();
+	w->more = more;
 }
 
 void run_send(const struct msg *m)
@@ -348,11 +406,25 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 		bad(m, -EBADMSG);
 		return;
 	}
+	if (wire_class(m->type) != CLASS_COHERENCE)
+		close_now(work_mine()->more);
 	deliver(m, payload, size);
 	run_work();
 	if (may_wake(m->type) || m->type == MSG_CHUNK)
 		count(&job.mine->sync_in, 1); /* after the wake-ups: deadlock.c */
 	work_timers(true);
+}
+
+int run_poll(unsigned int budget)
+{
+	struct work *w = work_mine();
+	const bool before = w->more;
+	int came;
+
+	w->more = true;
+	came = job.netops->poll(job.net, budget);
+	close_now(before);
+	return came;
 }
 
 /* also: what goes with the event, under the stripe; NULL: nothing. */

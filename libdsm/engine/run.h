@@ -4,8 +4,8 @@
  *
  * Any thread may call all of this inside the runtime, also in the fault handler, without a stripe. Nothing waits for another
  * rank; a stripe may be awaited, and a full send queue. What cannot be carried out (no memory for a block, a lost peer) ends the
- * process: lost.h. Actions for this node are queued with the thread (work.h), and all but run_page() and run_used() empty that queue, unless it
- * is being emptied further up the stack.
+ * process: lost.h. Messages for this node, and copies to be closed, are queued with the thread (work.h), and all but run_page() and
+ * run_used() empty that queue, unless it is being emptied further up the stack.
  */
 #ifndef ENGINE_RUN_H
 #define ENGINE_RUN_H
@@ -24,6 +24,9 @@ void run_send(const struct msg *m);
 /* The transport's handler, called by any thread that polls it, the runtime's included. m has come from another node, with a
  * payload behind it, and is checked here: a peer that sent nonsense is lost. */
 void run_net(void *arg, const struct msg *m, const void *payload, size_t size);
+
+/* Poll the transport: what arrives together is carried out together. Returns what poll() does. Not while a message is handled. */
+int run_poll(unsigned int budget);
 
 /* An event of this node's own in a hold record. about: only if the record is of the lock that this message is for. 0, or
  * -EPERM: the record is in no state for that. */

@@ -19,6 +19,7 @@
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/lost.h"
+#include "engine/run.h"
 #include "engine/threads.h"
 #include "engine/work.h"
 #include "heap/heap.h"
@@ -97,7 +98,7 @@ static void serve_once(uint64_t *last_ping)
 	if (heap_wants_drain(peer_of(job.rank)->heap))
 		heap_drain();
 	if (job.net) {
-		while (job.netops->poll(job.net, 64) > 0)
+		while (run_poll(64) > 0)
 			busy = true;
 		busy |= work_late();
 		if (!busy && job.netops->arm(job.net) == -EBUSY)

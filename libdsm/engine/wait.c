@@ -12,6 +12,7 @@
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/lost.h"
+#include "engine/run.h"
 #include "engine/slot.h"
 #include "engine/spin.h"
 #include "engine/stall.h"
@@ -31,7 +32,7 @@ static bool help(bool *came)
 {
 	bool busy = work_timers(false);
 
-	*came = job.net && job.netops->poll(job.net, 16) > 0;
+	*came = job.net && run_poll(16) > 0;
 	return busy || *came;
 }
 
@@ -55,7 +56,7 @@ static void look_no_more(void)
 {
 	if (job.net && job.netops->look && job.netops->look(job.net, LOOK_END) == -EBUSY)
 		do {
-			while (job.netops->poll(job.net, 16) > 0)
+			while (run_poll(16) > 0)
 				;
 		} while (job.netops->arm(job.net) == -EBUSY);
 }

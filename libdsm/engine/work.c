@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "engine/block.h"
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/lost.h"
@@ -93,22 +94,29 @@ void work_timer(uint32_t object, uint32_t at)
 		unhold(&t); /* a holder that loses its block too early misses again; a timer that is lost hangs the job */
 }
 
-/* What is due, or all. What is fired may add timers, and so move the list. */
+/* What is due, together, or all. What is fired may add timers, and so move the list. */
 static void fire(struct work *w, bool all)
 {
-	uint32_t now = clock_us(), i = 0;
+	bool any;
 
-	while (i < w->timers.n) {
-		struct timer t = w->timers.v[i];
+	do {
+		uint32_t now = clock_us(), i = 0;
 
-		if (!all && us_before(now, t.at)) {
-			i++;
-			continue;
+		any = false;
+		while (i < w->timers.n) {
+			struct timer t = w->timers.v[i];
+
+			if (!all && us_before(now, t.at)) {
+				i++;
+				continue;
+			}
+			w->timers.v[i] = w->timers.v[--w->timers.n];
+			unhold(&t);
+			any = true;
 		}
-		w->timers.v[i] = w->timers.v[--w->timers.n];
-		unhold(&t);
-		run_work();
-	}
+		if (any)
+			run_work();
+	} while (any && all);
 }
 
 bool work_timers(bool hand_over)
@@ -250,21 +258,18 @@ static void replace_items(struct work *w, struct item *items, uint32_t room)
 	w->room = room;
 }
 
-struct item *work_push(const struct msg *m)
+void work_push(enum work_kind kind, const struct msg *m)
 {
 	struct work *w = work_mine();
-	struct item *it;
+	struct item *more;
 
 	if (w->tail - w->head == w->room) {
-		it = map(2ul * w->room * sizeof(*it));
-		if (!it)
+		more = map(2ul * w->room * sizeof(*more));
+		if (!more)
 			lost_abort(70, "no memory for a thread's protocol queue");
-		replace_items(w, it, 2 * w->room);
+		replace_items(w, more, 2 * w->room);
 	}
-	it = work_at(w, w->tail++);
-	it->m = *m;
-	it->data = 0;
-	return it;
+	*work_at(w, w->tail++) = (struct item){ .m = *m, .kind = kind };
 }
 
 bool work_pop(struct item *out)
@@ -278,4 +283,38 @@ bool work_pop(struct item *out)
 	}
 	*out = *work_at(w, w->head++);
 	return true;
+}
+
+/* ---- closings -------------------------------------------------------------------------------------- */
+
+static bool comes_before(const struct item *a, const struct item *b)
+{
+	return a->kind != b->kind ? a->kind < b->kind : block_off(a->m.object) < block_off(b->m.object);
+}
+
+void work_closing(const struct item *it)
+{
+	struct work *w = work_mine();
+	struct item *at = &w->closing[w->closings++];
+
+	for (; at > w->closing && comes_before(it, at - 1); at--)
+		*at = at[-1];
+	*at = *it;
+}
+
+/* Is b of the block that follows a's? A region ends with its unit, so both are of one region. */
+static bool adjoins(const struct item *a, const struct item *b)
+{
+	const size_t end = block_off(a->m.object) + block_bytes(a->m.object);
+
+	return a->kind == b->kind && block_off(b->m.object) == end && end % REGION_UNIT;
+}
+
+unsigned int work_run(const struct item *it, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 1; i < n && adjoins(&it[i - 1], &it[i]); i++)
+		;
+	return i;
 }

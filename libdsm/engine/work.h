@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * work.h - what a thread has still to do for the protocol: messages for this node, blocks to be sent, and timers.
+ * work.h - what a thread has still to do for the protocol: messages for this node, copies to be closed, and timers.
  *
  * By any thread for itself, inside the runtime, also in the fault handler, without a stripe; nothing waits for another rank.
  */
@@ -15,11 +15,22 @@
 
 #define WORK_ITEMS 8192 /* room that a thread's queue has from the start; it grows by doubling */
 
+#define WORK_CLOSINGS \
+	64 /* copies that are closed together, at most: the first one's answer waits for the steps of the others */
+
+enum work_kind {
+	WORK_STEP,    /* deliver the message */
+	WORK_COPY,    /* send it with the block, which may stay as it is */
+	WORK_DROP,    /* close the block, then send it */
+	WORK_LOWER,   /* write-protect the block, then send it with the block */
+	WORK_TAKE_RO, /* send it with the block, which is closed and was to be read */
+	WORK_TAKE_RW  /* the same, was to be written */
+};
+
 struct item {
 	struct msg m;
-	uint8_t data; /* MSG_DATA whose block is still to be taken from m.src */
-	uint8_t prot, from;
-	uint8_t pad[5];
+	uint32_t kind; /* enum work_kind */
+	uint32_t pad;
 };
 
 struct timer {
@@ -36,8 +47,11 @@ struct work {
 	uint32_t head, tail; /* of items; they run on, and the room is a power of two */
 	uint32_t room;
 	bool running;
+	bool more;          /* the transport may have more at hand: closings wait for it */
 	struct item *items; /* `first`, or a larger area until the queue is empty again */
 	struct timers timers;
+	uint32_t closings;                  /* used by run_work() alone, as the buffer is */
+	struct item closing[WORK_CLOSINGS]; /* by kind, then by block */
 	struct item first[WORK_ITEMS];
 	char buffer[BLOCK_MAX];
 };
@@ -48,10 +62,14 @@ void work_stop(void);
 
 /* This thread's; ends the process where there is no memory. */
 struct work *work_mine(void);
-/* Queue a message for this node; valid until the next push. */
-struct item *work_push(const struct msg *m);
+void work_push(enum work_kind kind, const struct msg *m);
 /* False: nothing is queued. */
 bool work_pop(struct item *out);
+
+/* Set an item aside that closes a copy. There must be room. */
+void work_closing(const struct item *it);
+/* How many of the n closings from it on are of neighbouring blocks and one kind, so that one call can carry them out. */
+unsigned int work_run(const struct item *it, unsigned int n);
 
 /* PE_UNHOLD for a block at time `at`; earlier only where there is no memory to remember it. */
 void work_timer(uint32_t object, uint32_t at);

@@ -23,13 +23,19 @@
 #define PAGES (SPACE >> PAGE_SHIFT)
 #define ELSEWHERE 2
 
-static unsigned int acked[PAGES], acks, shuts, last_acked;
-static bool in_order;
+static unsigned int acked[PAGES], acks, shuts, calls, last_acked;
+static bool opened[PAGES], shut[PAGES], in_order;
 
 static int count_shut(size_t off, size_t len)
 {
-	(void)off, (void)len;
-	shuts++;
+	size_t page;
+
+	for (page = off >> PAGE_SHIFT; page < (off + len) >> PAGE_SHIFT; page++) {
+		unit_require(!shut[page]);
+		shut[page] = true;
+		shuts++;
+	}
+	calls++;
 	return 0;
 }
 
@@ -39,13 +45,29 @@ static int count_ack(struct net *n, uint16_t rank, const struct msg *m, const vo
 	unit_require(rank == ELSEWHERE && m->type == MSG_INV_ACK && block_page(m->object) < PAGES);
 	in_order &= block_page(m->object) >= last_acked;
 	last_acked = block_page(m->object);
+	unit_require(shut[last_acked] || !opened[last_acked]);
 	acked[last_acked]++;
 	acks++;
 	return 0;
 }
 
+static struct msg arriving[256];
+static unsigned int arrived, arrivals;
+
+static int bring(struct net *n, unsigned int budget)
+{
+	int came = 0;
+
+	(void)n;
+	for (; budget && arrived < arrivals; budget--, came++) {
+		run_net(NULL, &arriving[arrived], NULL, 0);
+		arrived++;
+	}
+	return came;
+}
+
 static const struct fault_ops fault = { .name = "counting", .shut = count_shut };
-static const struct net_ops net = { .name = "counting", .send = count_ack };
+static const struct net_ops net = { .name = "counting", .send = count_ack, .poll = bring };
 
 static void make_node(void)
 {
@@ -81,8 +103,16 @@ static void set_up(void)
 	unit_require(job.peers && job.units && !work_start());
 	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 3 }, 0));
 	make_node();
+	job.limits = (struct wire_limits){ .nranks = 3,
+					   .host = HOST_LIBRARY,
+					   .block_slots = CTL_BLOCK_END,
+					   .slots = CTL_ALL_SLOTS,
+					   .pages = PAGES,
+					   .block_pages = BLOCK_MAX >> PAGE_SHIFT };
 	memset(acked, 0, sizeof(acked));
-	acks = shuts = last_acked = 0;
+	memset(opened, 0, sizeof(opened));
+	memset(shut, 0, sizeof(shut));
+	acks = shuts = calls = last_acked = arrived = arrivals = 0;
 	in_order = true;
 }
 
@@ -108,9 +138,9 @@ START_TEST(a_queue_takes_any_number_in_order)
 	for (round = 0; round < 2; round++) { /* the second time in an area that has been small again */
 		acks = 0;
 		for (i = 0; i < n; i++) {
-			struct msg m = invalidate(2 * (i / 32)); /* no neighbours: these would go together */
+			struct msg m = invalidate(2 * (i / 32));
 
-			work_push(&m);
+			work_push(WORK_STEP, &m);
 		}
 		last_acked = 0;
 		run_work();
@@ -120,9 +150,85 @@ START_TEST(a_queue_takes_any_number_in_order)
 }
 END_TEST
 
+/* The invalidation of a copy that this node has. */
+static struct msg lose(unsigned int page)
+{
+	struct msg m = invalidate(page);
+
+	opened[page] = true;
+	job.mem.pages[page].state = PG_READ;
+	return m;
+}
+
+static void lose_all(const unsigned int *pages, unsigned int n)
+{
+	unsigned int i;
+
+	for (i = 0; i < n; i++) {
+		struct msg m = lose(pages[i]);
+
+		work_push(WORK_STEP, &m);
+	}
+	run_work();
+	ck_assert_uint_eq(acks, n);
+	ck_assert_uint_eq(shuts, n);
+}
+
+START_TEST(neighbours_are_closed_by_one_call)
+{
+	unsigned int pages[WORK_CLOSINGS], i;
+
+	for (i = 0; i < WORK_CLOSINGS; i++)
+		pages[i] = 10 + i * 5 % WORK_CLOSINGS; /* in any order */
+	lose_all(pages, WORK_CLOSINGS);
+	ck_assert_uint_eq(calls, 1);
+}
+END_TEST
+
+START_TEST(what_does_not_adjoin_is_closed_by_itself)
+{
+	const unsigned int gap[] = { 20, 22, 23 }, unit = REGION_UNIT / PAGE_BYTES;
+
+	lose_all(gap, 3);
+	ck_assert_uint_eq(calls, 2);
+	acks = shuts = calls = 0;
+	lose_all((const unsigned int[]){ unit - 2, unit - 1, unit, unit + 1 },
+		 4); /* another region's may begin there */
+	ck_assert_uint_eq(calls, 2);
+}
+END_TEST
+
+START_TEST(a_batch_is_bounded)
+{
+	unsigned int pages[4 * WORK_CLOSINGS], i;
+
+	for (i = 0; i < 4 * WORK_CLOSINGS; i++)
+		pages[i] = i;
+	lose_all(pages, 4 * WORK_CLOSINGS);
+	ck_assert_uint_eq(calls, 4);
+}
+END_TEST
+
+START_TEST(what_arrives_in_one_poll_is_closed_together)
+{
+	for (arrivals = 0; arrivals < 40; arrivals++)
+		arriving[arrivals] = lose(100 + arrivals);
+	ck_assert_int_eq(run_poll(16), 16);
+	ck_assert_uint_eq(acks, 16);
+	ck_assert_uint_eq(calls, 1);
+	ck_assert_int_eq(run_poll(64), 24);
+	ck_assert_uint_eq(acks, 40);
+	ck_assert_uint_eq(calls, 2);
+	arriving[0] = lose(200);
+	run_net(NULL, &arriving[0], NULL, 0); /* by a thread of the transport's own: at once */
+	ck_assert_uint_eq(acks, 41);
+}
+END_TEST
+
 /* A block of rank 0 that rank 2 wants, held back; its timer comes due in some ms. */
 static void hold(unsigned int page, uint32_t at)
 {
+	opened[page] = true;
 	job.mem.pages[page] = (struct copy){ .state = PG_READ, .held = PE_INV, .held_rank = ELSEWHERE };
 	work_timer(block(page), at);
 }
@@ -135,6 +241,7 @@ static void each_once(unsigned int from, unsigned int n)
 		unit_require(acked[i] == 1 && job.mem.pages[i].state == PG_INVALID);
 	ck_assert_uint_eq(acks, n);
 	ck_assert_uint_eq(shuts, n);
+	ck_assert_uint_lt(calls, n / 2);
 }
 
 START_TEST(timers_are_fired_once_each)
@@ -146,7 +253,7 @@ START_TEST(timers_are_fired_once_each)
 	for (i = 0; i < 5; i++) { /* in the queue, beside the timers: it stays as it is */
 		struct msg m = invalidate(n + 2 * i);
 
-		work_push(&m);
+		work_push(WORK_STEP, &m);
 	}
 	for (i = 0; i < n; i++) {
 		hold(i, at);
@@ -193,6 +300,10 @@ int main(void)
 
 	tcase_add_checked_fixture(t, set_up, NULL);
 	tcase_add_test(t, a_queue_takes_any_number_in_order);
+	tcase_add_test(t, neighbours_are_closed_by_one_call);
+	tcase_add_test(t, what_does_not_adjoin_is_closed_by_itself);
+	tcase_add_test(t, a_batch_is_bounded);
+	tcase_add_test(t, what_arrives_in_one_poll_is_closed_together);
 	tcase_add_test(t, timers_are_fired_once_each);
 #ifndef __SANITIZE_THREAD__ /* which itself ends the process when it finds no memory */
 	tcase_add_test(t, a_timer_without_memory_fires_early);

@@ -271,8 +271,10 @@ int ucx_poll(struct net *n, unsigned int budget)
 
 	if (pthread_mutex_trylock(&n->lock))
 		return 0;
-	while (!n->head && moved < PROGRESS_MAX && n->ucp->ucp_worker_progress(n->worker))
-		moved++;
+	/* A call may bring one message only; what has arrived together is to be delivered in one poll. */
+	if (!n->head)
+		while (moved < (n->head ? budget : PROGRESS_MAX) && n->ucp->ucp_worker_progress(n->worker))
+			moved++;
 	if (n->reap)
 		peers_reap(n);
 	if (moved)

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * batch.c - copies that a node loses together are closed together: requests for neighbouring blocks arrive while the ranks of the
+ * node are stopped, and the counter protect_calls says how many calls they took.
+ */
+#include "common.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#define PAGE 4096
+#define WORDS (PAGE / sizeof(uint64_t))
+
+static uint64_t blocks = 64, rounds = 3;
+
+static struct outside {
+	uint64_t pid[64];
+	uint64_t resting; /* holders that sleep outside the library */
+	uint64_t done;    /* rank 0 has its blocks */
+} * outside;
+
+static uint64_t *memory;
+static int holder; /* the ranks from here on are the node that loses its copies */
+
+static bool stopped(int pid)
+{
+	char path[64], line[256] = "", *state;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "r");
+	REQUIRE(f && fgets(line, sizeof(line), f), "%s cannot be read", path);
+	fclose(f);
+	state = strrchr(line, ')');
+	return state && state[2] == 'T';
+}
+
+static void stop_holders(void)
+{
+	int r;
+
+	for (r = holder; r < test_size; r++)
+		REQUIRE(!kill((pid_t)outside->pid[r], SIGSTOP), "rank %d cannot be stopped", r);
+	for (r = holder; r < test_size; r++)
+		while (!stopped((int)outside->pid[r]))
+			test_nap(100000);
+}
+
+static void go_on(void)
+{
+	int r;
+
+	for (r = holder; r < test_size; r++)
+		REQUIRE(!kill((pid_t)outside->pid[r], SIGCONT), "rank %d cannot go on", r);
+}
+
+/* What the node of the holders has counted. */
+static void counted(uint64_t *closed, uint64_t *calls)
+{
+	int r;
+
+	*closed = *calls = 0;
+	for (r = holder; r < test_size; r++) {
+		struct dsm_stats s;
+
+		MUST(dsm_stats_get(r, NULL, &s));
+		*closed += s.invalidations + s.downgrades;
+		*calls += s.protect_calls;
+	}
+}
+
+static void touch(uint64_t from, bool write)
+{
+	uint64_t i, sum = 0;
+
+	for (i = 0; i < blocks; i++)
+		if (write)
+			store(&memory[i * WORDS], from + i);
+		else
+			sum += load(&memory[i * WORDS]);
+	REQUIRE(write || sum == blocks * from + blocks * (blocks - 1) / 2, "sum %lu", (unsigned long)sum);
+}
+
+/* Rank 0 asks for all blocks while the holders are stopped. They sleep outside the library, so that their service threads alone
+ * handle what has arrived. */
+static void ask(enum dsm_access access)
+{
+	if (test_rank == 0) {
+		while (see(&outside->resting) < (uint64_t)(test_size - holder))
+			test_nap(100000);
+		stop_holders();
+		MUST(dsm_prefetch(memory, blocks * PAGE, access));
+		go_on();
+		MUST(dsm_acquire(memory, blocks * PAGE, access));
+		add(&outside->done);
+	} else if (test_rank >= holder) {
+		add(&outside->resting);
+	}
+	while (!see(&outside->done))
+		test_nap(1000000);
+	test_sync();
+}
+
+/* Rank 0 writes first, or the holder does; the holder reads, or not; rank 0 asks. */
+static void lose(const char *what, bool held, bool read, enum dsm_access access)
+{
+	uint64_t i, before[2], after[2];
+	dsm_region_t *r;
+
+	for (i = 1; i <= rounds; i++) {
+		outside->resting = outside->done = 0;                        /* by all, before the next barrier */
+		memory = test_open(what, blocks * PAGE, DSM_HOME_FIXED, &r); /* at rank 0, which so asks in order */
+		if (test_rank == (held ? holder : 0))
+			touch(i, true);
+		test_sync();
+		if (test_rank == holder && read)
+			touch(i, false);
+		test_sync();
+		counted(&before[0], &before[1]);
+		test_sync();
+		ask(access);
+		counted(&after[0], &after[1]);
+		if (test_rank == 0)
+			touch(i, false);
+		test_say("%s: %lu copies, %lu calls", what, (unsigned long)(after[0] - before[0]),
+			 (unsigned long)(after[1] - before[1]));
+		REQUIRE(after[0] - before[0] == blocks, "%lu copies were lost", (unsigned long)(after[0] - before[0]));
+		REQUIRE((after[1] - before[1]) * 2 < blocks, "%lu copies were closed by %lu calls",
+			(unsigned long)blocks, (unsigned long)(after[1] - before[1]));
+		test_close(what, r);
+	}
+}
+
+static void part_drop(void)
+{
+	lose("drop", false, true, DSM_WRITE);
+}
+
+static void part_lower(void)
+{
+	lose("lower", true, false, DSM_READ);
+}
+
+static void part_take(void)
+{
+	lose("take", true, false, DSM_WRITE);
+}
+
+static const struct test_part parts[] = {
+	{ "invalidations", part_drop },
+	{ "write permissions", part_lower },
+	{ "only copies", part_take },
+};
+
+static const struct test_option options[] = {
+	{ "blocks", "N", "neighbouring blocks", &blocks },
+	{ "rounds", "N", "times each", &rounds },
+};
+
+int main(int argc, char **argv)
+{
+	test_start(argc, argv, "copies of neighbouring blocks that are lost together", options,
+		   sizeof(options) / sizeof(options[0]));
+	outside = test_outside(sizeof(*outside));
+	holder = test_width() < test_size ? test_width() : 0;
+	REQUIRE(holder && test_size <= 64, "two nodes are needed, of at most 64 ranks");
+	outside->pid[test_rank] = (uint64_t)getpid();
+	test_sync();
+	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
+	return test_end();
+}
