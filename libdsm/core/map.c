@@ -95,6 +95,13 @@ void map_step(enum map_kind kind, struct map *m, enum map_event ev, uint16_t who
 	set(kind, m, loose_after((enum loose)r->loose, loose, who), (enum prot)r->state);
 }
 
+enum prot map_shown(const struct map *m, uint16_t who)
+{
+	if (map_state(m) == PROT_RW && !(map_loose(MAP_SHOWN, m) & map_bit(who)))
+		return PROT_RO; /* nobody would lower it */
+	return map_state(m);
+}
+
 void map_marked(struct map *m, uint16_t who)
 {
 	set(MAP_SHOWN, m, map_loose(MAP_SHOWN, m) & map_bit(who), map_state(m));

@@ -75,6 +75,10 @@ uint64_t map_loose(enum map_kind kind, const struct map *m);
  * are changed at once by the union of their `down`. */
 void map_step(enum map_kind kind, struct map *m, enum map_event ev, uint16_t who, struct map_todo *todo);
 
+/* MAP_SHOWN: how far a rank's mapping of a page may be opened before the rank touches it, without a step: as far as the kernel
+ * itself would. */
+enum prot map_shown(const struct map *m, uint16_t who);
+
 /* MAP_SHOWN: all mappings but who's have got a marker, whatever the page's state: a marker in time spares one later. */
 void map_marked(struct map *m, uint16_t who);
 

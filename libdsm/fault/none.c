@@ -18,6 +18,10 @@
 #include "fault/range.h"
 #include "util/log.h"
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#endif
+
 #define THP "/sys/kernel/mm/transparent_hugepage/"
 
 static bool private_memory(void)
@@ -56,6 +60,36 @@ static void advise(const struct fault_node *n)
 			 n->memfd < 0 ? "private memory" : "shared memory", n->memfd < 0 ? "madvise" : "advise", file);
 }
 
+/*
+ * A read fault on shared memory maps not only its page but all pages around it that are in the object: a chunk of 64 KiB, by
+ * default (fault-around). A write fault maps one. So one page of each chunk is mapped for reading. On this path a shared mapping
+ * is writable at once.
+ *
+ * Between the search for a page and the call that maps it, another rank may free the page:
+ *
+ *   populate_step()                  none_shut() of another rank
+ *     lseek(): the page is there
+ *                                      takes the page from the object
+ *     MADV_POPULATE_READ: a new page,
+ *     of zeros
+ *
+ * What has been given back reads as zeros, so nothing is lost but the page, until its range is given back again.
+ *
+ * False: a region that this rank is not attached to.
+ */
+static bool map_by_fault(size_t off)
+{
+	return !madvise(range_at(off), FRAMES_PAGE, MADV_POPULATE_READ);
+}
+
+static const struct populate_way by_faults = { .growth = 256ul << 10, .map = map_by_fault };
+
+/* Does the kernel know the call? */
+static bool populates(void)
+{
+	return !private_memory() && !frames_alone() && !madvise(frames_node.base, 0, MADV_POPULATE_READ);
+}
+
 static int none_open(const struct fault_node *n, int *fd, const char **why)
 {
 	int flags = n->memfd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
@@ -68,7 +102,7 @@ static int none_open(const struct fault_node *n, int *fd, const char **why)
 		madvise(n->base, n->size, MADV_DONTFORK);
 	advise(n);
 	frames_open(n);
-	populate_open();
+	populate_open(populates() ? &by_faults : NULL);
 	*fd = -1;
 	return 0;
 }

@@ -10,7 +10,7 @@
  * closes all mappings, and filling is one UFFDIO_COPY that allocates, copies and maps at once, for the rank that waits.
  * From then on the kernel itself maps the page for the other ranks, when they touch it, and no signal comes. Where the node
  * may only read, their mappings have write-protect markers before the page is there: then the kernel maps it read-only, and a
- * store is a signal (core/map.h, MAP_SHOWN).
+ * store is a signal (core/map.h, MAP_SHOWN). What there is much of is mapped before they touch it (ahead.h).
  *
  * Does a marker outlive its page? A hole is punched in two steps, and between them a fault may map the page again:
  *
@@ -40,6 +40,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "fault/ahead.h"
+#include "fault/mapping.h"
+#include "fault/populate.h"
 #include "fault/range.h"
 #include "util/hook.h"
 
@@ -158,6 +161,7 @@ static int uffd_open(const struct fault_node *n, int *fd, const char **why)
 		uffds[r] = r == n->self ? own : -1;
 	by_reference = probe_reference();
 	frames_open(n);
+	ahead_open(own);
 	*fd = own;
 	return 0;
 
@@ -175,6 +179,7 @@ static void uffd_close(void)
 {
 	unsigned int r;
 
+	ahead_close();
 	munmap(frames_node.base, frames_node.size);
 	for (r = 0; r < frames_node.ranks; r++)
 		if (uffds[r] >= 0)
@@ -198,90 +203,6 @@ static int uffd_adopt(size_t off, size_t len)
 	return err ? err : watch(uffds[frames_node.self], range_at(off), len);
 }
 
-/* ---- calls on one mapping ------------------------------------------------------------------------ */
-
-/* How far a call over [off, off + len) has come. `piece`: bytes to try at once. */
-struct progress {
-	size_t at, piece;
-};
-
-/* The next piece has consecutive addresses. The result: the first of them. */
-static uint64_t next_piece(size_t off, struct progress *p)
-{
-	p->piece = range_run(off + p->at, off + p->at + p->piece) - (off + p->at);
-	return (uint64_t)(uintptr_t)range_at(off + p->at);
-}
-
-/* An ioctl on the next piece has ended with err (errno or 0) after done bytes. 1: there is more to do; 0; -errno. */
-static int advance(size_t len, int err, int64_t done, struct progress *p)
-{
-	if (done > 0)
-		p->at += (size_t)done;
-	switch (err) {
-	case 0:
-	case EAGAIN: p->piece = len - p->at; return p->at < len;
-	case ENOENT: /* in more than one VMA, or in none */
-		if (p->piece <= PAGE)
-			return -ESRCH;
-		p->piece = (p->piece / 2 + PAGE - 1) & ~(PAGE - 1);
-		return 1;
-	default: return -err;
-	}
-}
-
-static int copy(int fd, size_t off, size_t len, const void *src, enum prot prot)
-{
-	struct progress p = { .piece = len };
-	int err;
-
-	do {
-		const uint64_t to = next_piece(off, &p);
-		struct uffdio_copy c = {
-			.dst = to,
-			.src = (uint64_t)(uintptr_t)src + p.at,
-			.len = p.piece,
-			.mode = UFFDIO_COPY_MODE_DONTWAKE | (prot == PROT_RO ? UFFDIO_COPY_MODE_WP : 0),
-		};
-
-		err = ioctl(fd, UFFDIO_COPY, &c) ? errno : 0;
-		err = advance(len, err, c.copy, &p);
-	} while (err > 0);
-	return err;
-}
-
-static int zeropage(int fd, size_t off, size_t len)
-{
-	struct progress p = { .piece = len };
-	int err;
-
-	do {
-		const uint64_t to = next_piece(off, &p);
-		struct uffdio_zeropage z = {
-			.range = { to, p.piece },
-			.mode = UFFDIO_ZEROPAGE_MODE_DONTWAKE,
-		};
-
-		err = ioctl(fd, UFFDIO_ZEROPAGE, &z) ? errno : 0;
-		err = advance(len, err, z.zeropage, &p);
-	} while (err > 0);
-	return err;
-}
-
-static int write_protect(int fd, size_t off, size_t len, uint64_t mode)
-{
-	struct progress p = { .piece = len };
-	int err;
-
-	do {
-		const uint64_t to = next_piece(off, &p);
-		struct uffdio_writeprotect w = { .range = { to, p.piece }, .mode = mode };
-
-		err = ioctl(fd, UFFDIO_WRITEPROTECT, &w) ? errno : 0;
-		err = advance(len, err, err ? 0 : (int64_t)p.piece, &p);
-	} while (err > 0);
-	return err;
-}
-
 static int own(void)
 {
 	return uffds[frames_node.self];
@@ -292,9 +213,9 @@ static int bring(unsigned int who, size_t off, size_t len, const void *src, enum
 {
 	int fd = uffds[who], err;
 
-	err = src ? copy(fd, off, len, src, prot) : zeropage(fd, off, len);
+	err = src ? mapping_copy(fd, off, len, src, prot) : mapping_zero(fd, off, len);
 	if (err == -ESRCH && who != frames_node.self)
-		err = src ? copy(own(), off, len, src, prot) : zeropage(own(), off, len);
+		err = src ? mapping_copy(own(), off, len, src, prot) : mapping_zero(own(), off, len);
 	return err;
 }
 
@@ -309,7 +230,7 @@ static int protect(const struct map_todo *t, size_t off, size_t end)
 	for (r = 0; t->down && r < frames_node.ranks; r++) {
 		if (!map_has(t, (uint16_t)r) || uffds[r] < 0)
 			continue;
-		one = write_protect(uffds[r], off, end - off, UFFDIO_WRITEPROTECT_MODE_WP);
+		one = mapping_protect(uffds[r], off, end - off, true);
 		if (one && (one != -ESRCH || r == frames_node.self))
 			err = one;
 	}
@@ -418,7 +339,7 @@ static int open_for(unsigned int who, size_t off, size_t len, enum map_event ev)
 		frames_lock(off, next);
 		t = frames_step(MAP_SHOWN, off, next, ev, who);
 		if (t.open == PROT_RW)
-			err = write_protect(uffds[who], off, next - off, UFFDIO_WRITEPROTECT_MODE_DONTWAKE);
+			err = mapping_protect(uffds[who], off, next - off, false);
 		frames_unlock(off, next);
 	}
 	return err == -ESRCH && who != frames_node.self ? 0 : err;
@@ -427,7 +348,7 @@ static int open_for(unsigned int who, size_t off, size_t len, enum map_event ev)
 static int uffd_raise(unsigned int who, size_t off, size_t len)
 {
 	if (frames_alone())
-		return write_protect(own(), off, len, UFFDIO_WRITEPROTECT_MODE_DONTWAKE);
+		return mapping_protect(own(), off, len, false);
 	return open_for(who, off, len, MAP_RAISE);
 }
 
@@ -436,7 +357,7 @@ static int lower_locked(size_t off, size_t end)
 	struct map_todo t;
 
 	if (frames_alone())
-		return write_protect(own(), off, end - off, UFFDIO_WRITEPROTECT_MODE_WP);
+		return mapping_protect(own(), off, end - off, true);
 	t = frames_step(MAP_SHOWN, off, end, MAP_LOWER, 0);
 	return protect(&t, off, end);
 }
@@ -568,7 +489,7 @@ static int uffd_again(size_t off, size_t len, enum prot prot)
 		while (end < high && end < frames_node.size && writable(end))
 			end += PAGE;
 		frames_step(MAP_SHOWN, off, end, MAP_AGAIN_RW, frames_node.self);
-		err = write_protect(own(), off, end - off, UFFDIO_WRITEPROTECT_MODE_DONTWAKE);
+		err = mapping_protect(own(), off, end - off, false);
 		followed = true;
 	}
 	frames_unlock(off, end);
@@ -591,4 +512,5 @@ const struct fault_ops fault_uffd = {
 	.shut = uffd_shut,
 	.take = uffd_take,
 	.again = uffd_again,
+	.populate = populate_step,
 };

@@ -74,13 +74,19 @@ uint64_t barrier_nodes(uint64_t mask, uint16_t *locals)
 	return nodes;
 }
 
-/* What was written before a barrier is often read behind it, by another rank. */
+/* What was written before a barrier is often read behind it, by another rank. Inside: a handler that misses would wait for a lock of
+ * the thread that it has interrupted, and a cancelled thread would never release it. */
 static void populate(uint64_t now)
 {
-	size_t chunks = job.fault->populate ? job.fault->populate(now) : 0;
+	size_t chunks;
 
+	if (!job.fault->populate)
+		return;
+	engine_enter();
+	chunks = job.fault->populate(now);
 	if (chunks)
 		count(&job.mine->stats.populated, chunks);
+	engine_leave();
 }
 
 int barrier_meet(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)

@@ -98,22 +98,22 @@ void micro_first(void)
 	micro_report("first write of a home to its own block", micro.rank == 0 ? own : NULL, micro.repeats, "us");
 }
 
-/* Rank 1 touches what rank 0 has written: pages of its own node, where they share one. odd: in an order that no page follows
- * its neighbour; any odd number is prime to a power of two. */
-static void second_touch(const char *name, bool write, size_t odd)
+/* Rank 1 touches what rank 0 has written: pages of its own node, where they share one; one in `every`. odd: in an order that no
+ * page follows its neighbour; any odd number is prime to a power of two. */
+static void second_touch(const char *name, bool write, size_t odd, size_t every)
 {
 	double v[REPEATS_MAX], start;
 	size_t n = 1, i;
 	int r;
 
-	while (2 * n <= (size_t)micro.blocks)
+	while (2 * n * every <= (size_t)micro.blocks)
 		n *= 2;
 	for (r = 0; r < micro.repeats; r++) {
 		micro_fresh();
 		micro_write_all(0, 1);
 		start = bench_now_us();
 		for (i = 0; micro.rank == 1 && i < n; i++) {
-			volatile char *at = micro.area + i * odd % n * BLOCK;
+			volatile char *at = micro.area + (i * odd % n * every + i % every) * BLOCK;
 
 			if (write)
 				*at = 2;
@@ -128,10 +128,12 @@ static void second_touch(const char *name, bool write, size_t odd)
 
 void micro_second(void)
 {
-	second_touch("first read by a second rank of the node, in order", false, 1);
-	second_touch("first read by a second rank of the node, in no order", false, 389);
-	second_touch("first write by a second rank of the node, in order", true, 1);
-	second_touch("first write by a second rank of the node, in no order", true, 389);
+	second_touch("first read by a second rank of the node, in order", false, 1, 1);
+	second_touch("first read by a second rank of the node, in no order", false, 389, 1);
+	second_touch("first write by a second rank of the node, in order", true, 1, 1);
+	second_touch("first write by a second rank of the node, in no order", true, 389, 1);
+	second_touch("first read by a second rank of the node, one page in 16", false, 1, 16);
+	second_touch("first write by a second rank of the node, one page in 16", true, 1, 16);
 }
 
 static void bench_stream(const char *name, bool prefetch)

@@ -30,6 +30,7 @@ struct rank {
 	uint8_t saw;   /* the node's state when the signal came */
 	uint8_t open;  /* R_OPEN: to this */
 	uint8_t left;
+	uint8_t ahead; /* what another thread of it is about to map, untouched: enum prot */
 };
 
 struct world {
@@ -45,7 +46,7 @@ struct world {
 	struct map_todo todo;
 };
 
-enum event { EV_OP = 1, EV_NEXT, EV_WANT, EV_TOUCH, EV_ASK, EV_OPEN, EV_MARK };
+enum event { EV_OP = 1, EV_NEXT, EV_WANT, EV_TOUCH, EV_ASK, EV_OPEN, EV_MARK, EV_AHEAD, EV_MAPPED };
 
 static uint32_t event(enum event e, unsigned int a, unsigned int b)
 {
@@ -110,6 +111,10 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	for (r = 0; r < cfg->nranks; r++) {
 		const struct rank *k = &w->ranks[r];
 
+		if (k->ahead)
+			events[n++] = event(EV_MAPPED, r, 0);
+		else if (cfg->ahead && map_state(&w->map) != PROT_CLOSED && (!w->lock || cfg->unlocked))
+			events[n++] = event(EV_AHEAD, r, 0);
 		if (k->pc == R_IDLE && k->left) {
 			events[n++] = event(EV_WANT, r, 0);
 			events[n++] = event(EV_WANT, r, 1);
@@ -340,6 +345,25 @@ static void opened(const struct map_cfg *cfg, struct world *w, unsigned int i)
 		w->lock = 0;
 }
 
+/* A rank maps what it has not touched, under the lock. What is mapped stays as it is, and what is not there fails. */
+static void ahead(const struct map_cfg *cfg, struct world *w, unsigned int i)
+{
+	w->ranks[i].ahead = (uint8_t)map_shown(&w->map, cfg->rank[i]);
+	if (!cfg->unlocked)
+		w->lock = 1;
+}
+
+static void mapped(const struct map_cfg *cfg, struct world *w, unsigned int i)
+{
+	struct rank *r = &w->ranks[i];
+
+	if (w->object && (r->pte == PTE_NONE || r->pte == PTE_MARK))
+		r->pte = r->ahead == PROT_RW ? PTE_RW : PTE_RO;
+	r->ahead = PROT_CLOSED;
+	if (!cfg->unlocked)
+		w->lock = 0;
+}
+
 /* ---- events ---------------------------------------------------------------------------------------- */
 
 static void mark(const struct map_cfg *cfg, struct world *w, unsigned int who)
@@ -388,6 +412,14 @@ static void fire(const void *c, void *world, uint32_t ev)
 	case EV_MARK:
 		model_say("markers for all but rank %u\n", a);
 		mark(cfg, w, a);
+		break;
+	case EV_AHEAD:
+		model_say("rank %u begins to map the page ahead\n", a);
+		ahead(cfg, w, a);
+		break;
+	case EV_MAPPED:
+		model_say("rank %u has mapped it ahead\n", a);
+		mapped(cfg, w, a);
 		break;
 	}
 }

@@ -12,6 +12,7 @@ struct map_cfg {
 	uint8_t kind;     /* enum map_kind */
 	uint8_t ops[3];   /* accesses of each rank */
 	bool early;       /* markers are laid before they are needed, as by a neighbour's filling */
+	bool ahead;       /* ranks map the page before they touch it */
 	/* What a host must not do. */
 	bool unlocked;  /* again() does not wait for a change under way */
 	bool wrong_way; /* contents leave before the mappings are lowered */

@@ -5,7 +5,9 @@
  */
 #include "common.h"
 
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_READ
@@ -430,12 +432,86 @@ static void part_populate(void)
 	MUST(dsm_barrier());
 	MUST(dsm_stats_get(test_rank, NULL, &after));
 	chunks = after.populated - before.populated;
-	if (dsm_nodes() > 1 || test_size == 1)
+	if (test_size == dsm_nodes())
 		REQUIRE(!chunks, "%lu chunks mapped ahead", chunks);
-	else if (!madvise(p, 0, MADV_POPULATE_READ))
+	else if (dsm_nodes() == 1 && !madvise(p, 0, MADV_POPULATE_READ))
 		REQUIRE(chunks >= bytes / (64 * K), "%lu chunks mapped ahead", chunks);
-	REQUIRE(dsm_nodes() > 1 || p[bytes - 1] == 1, "the last byte is %d", p[bytes - 1]);
+	REQUIRE(p[bytes - 1] == 1, "the last byte is %d", p[bytes - 1]);
 	test_close("populate", r);
+}
+
+/* In a chunk of 64 KiB, rank 0 writes pages below TO_COME; the handler writes the others, one at a time. */
+#define TO_COME 4u
+#define SLICE (8 * M)
+#define SLICES 2u
+
+static char *volatile slice;
+static volatile sig_atomic_t next; /* page in a chunk */
+
+static void alarm_in(int us)
+{
+	const struct itimerval t = { { 0, 0 }, { 0, us } };
+
+	MUST(setitimer(ITIMER_REAL, &t, NULL));
+}
+
+/* A miss in each chunk: also in the one whose lock the interrupted thread may have. */
+static void on_alarm(int sig, siginfo_t *info, void *context)
+{
+	size_t off;
+
+	if (next >= 16 || dsm_signal_defer(sig, info, context))
+		return;
+	for (off = 0; off < SLICE; off += 64 * K)
+		slice[off + (size_t)next * 4 * K] = 2;
+	next++;
+	alarm_in(100);
+}
+
+static void write_slice(void)
+{
+	size_t off;
+
+	for (off = 0; off < SLICE; off += 64 * K)
+		memset(slice + off, 1, TO_COME * 4 * K);
+}
+
+/* All meet; then rank 1 maps what rank 0 has written, and is interrupted. */
+static void meet_interrupted(dsm_barrier_t *b)
+{
+	if (test_rank == 1) {
+		test_nap(5000000); /* it comes last; frames are counted every millisecond at most */
+		alarm_in(100);
+	}
+	REQUIRE(dsm_barrier_meet(b, (unsigned int)test_size) >= 0, "the ranks have not met");
+	next = 16;
+	alarm_in(0);
+}
+
+static void part_populate_interrupted(void)
+{
+	const struct sigaction sa = { .sa_sigaction = on_alarm, .sa_flags = SA_SIGINFO | SA_RESTART };
+	struct sigaction before;
+	dsm_region_t *r;
+	size_t off;
+	unsigned int i;
+	char *p;
+
+	if (test_width() == 1)
+		return; /* nobody else brings anything */
+	p = test_open("interrupted", SLICES * SLICE + 4 * K, DSM_HOME_FIRST_TOUCH, &r);
+	MUST(sigaction(SIGALRM, &sa, &before));
+	for (i = 0; i < SLICES; i++) {
+		slice = p + i * SLICE;
+		next = TO_COME;
+		if (!test_rank)
+			write_slice();
+		meet_interrupted((dsm_barrier_t *)(p + SLICES * SLICE));
+		for (off = 0; off < SLICE; off += test_rank == 1 ? 4 * K : 64 * K)
+			REQUIRE(off / (4 * K) % 16 >= TO_COME || slice[off] == 1, "byte %zu is %d", off, slice[off]);
+	}
+	MUST(sigaction(SIGALRM, &before, NULL));
+	test_close("interrupted", r);
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------- */
@@ -448,6 +524,7 @@ static const struct test_part parts[] = {
 	{ "homes", part_homes },
 	{ "place", part_place },
 	{ "populate", part_populate },
+	{ "populate, interrupted", part_populate_interrupted },
 };
 
 int main(int argc, char **argv)

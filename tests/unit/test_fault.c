@@ -5,7 +5,11 @@
  */
 #include "fault/fault.h"
 
+#include <fcntl.h>
+#include <sys/utsname.h>
+
 #include "core.h"
+#include "fault/ahead.h"
 #include "fault_ranks.h"
 
 static const struct fault_ops *const backends[] = { &fault_uffd, &fault_mprotect };
@@ -266,6 +270,149 @@ START_TEST(after_lowering_every_store_of_every_rank_faults)
 }
 END_TEST
 
+/* ---- ahead of touches ------------------------------------------------------------------------------- */
+
+#define SECOND 1000000000ull
+#define UNIT_CHUNKS (FRAMES_UNIT / FRAMES_CHUNK)
+
+static size_t populate(uint64_t seconds)
+{
+	return node.ops->populate ? node.ops->populate(seconds * SECOND) : 0;
+}
+
+/* Userfaultfd has what it takes since Linux 6.4. */
+static bool maps_ahead(void)
+{
+	unsigned int major = 0, minor = 0;
+	struct utsname name;
+
+	return node.ops == &fault_uffd && !uname(&name) && sscanf(name.release, "%u.%u", &major, &minor) == 2 &&
+		(major > 6 || (major == 6 && minor >= 4)) && !access("/proc/self/pagemap", R_OK);
+}
+
+/* Pages of [0, 2 units) that this rank's mapping has, but for the chunks that are left alone. */
+static unsigned int mapped_pages(void)
+{
+	static uint64_t entries[2 * FRAMES_UNIT / PG];
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+	unsigned int i, n = 0;
+
+	rank_require(pread(fd, entries, sizeof(entries), (off_t)((uintptr_t)WINDOW / PG * 8)) ==
+		     (ssize_t)sizeof(entries));
+	close(fd);
+	for (i = 0; i < 2 * FRAMES_UNIT / PG; i++)
+		n += !ahead_samples(i * PG / FRAMES_CHUNK) && entries[i] >> 63;
+	return n;
+}
+
+/* One unit that may be written and one that may be read; a rank that touches neither maps both, but for a chunk in 16. */
+static void mapped_ahead(void)
+{
+	static char unit[FRAMES_UNIT];
+	size_t chunks = 0;
+	unsigned int i;
+
+	memset(unit, 7, sizeof(unit));
+	ALONE(0, fill(0, 0, FRAMES_UNIT, unit, PROT_RW); fill(0, FRAMES_UNIT, FRAMES_UNIT, unit, PROT_RO));
+	if (node.me == 1) {
+		chunks = populate(1);
+		rank_require(chunks == (maps_ahead() ? 2 * (UNIT_CHUNKS - UNIT_CHUNKS / AHEAD_EVERY) : 0));
+		rank_require(!chunks || mapped_pages() == chunks * FRAMES_CHUNK / PG);
+		signals();
+		for (i = 0; chunks && i < 2 * FRAMES_UNIT / PG; i++)
+			if (!ahead_samples(i * PG / FRAMES_CHUNK)) {
+				rank_require(*(volatile char *)(WINDOW + i * PG) == 7);
+				if (i < FRAMES_UNIT / PG)
+					store((uint64_t *)(WINDOW + i * PG) + 1, i);
+			}
+		rank_require(signals() == 0);
+		rank_require(!try_write(FRAMES_UNIT, 9));
+	}
+	ALONE(2, lower(0, FRAMES_UNIT));
+	for (i = 0; i < FRAMES_UNIT / PG; i += 5)
+		rank_require(!try_write(i * PG, 9));
+	ALONE(0, shut(0, 2 * FRAMES_UNIT); fill(0, 0, FRAMES_UNIT, unit, PROT_RO); raise_for(0, 0, FRAMES_UNIT));
+	if (node.me == 1 && chunks) { /* it has used nothing of what was left to it */
+		rank_require(populate(2) == 0 && populate(3) == 0);
+	} else if (node.me == 2 && chunks) { /* writable for its node, but its mapping has markers */
+		rank_require(populate(1) == UNIT_CHUNKS - UNIT_CHUNKS / AHEAD_EVERY);
+		signals();
+		rank_require(try_write(0, 5) && signals() == 1);
+	}
+	ALONE(1, lower(0, FRAMES_UNIT));
+	for (i = 0; i < FRAMES_UNIT / PG; i += 5)
+		rank_require(!try_write(i * PG, 9));
+}
+
+START_TEST(what_others_have_brought_is_mapped_ahead)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, mapped_ahead);
+}
+END_TEST
+
+/* While a rank changes a page, nobody maps it. */
+static void change_under_way(void)
+{
+	static char unit[FRAMES_UNIT];
+
+	ALONE(0, fill(0, 0, FRAMES_UNIT, unit, PROT_RW); frames_lock(0, PG));
+	if (node.me == 1) {
+		populate(1);
+		__atomic_store_n(&node.t->words[0], 1, __ATOMIC_SEQ_CST);
+	} else {
+		usleep(50000);
+		rank_require(!maps_ahead() || !__atomic_load_n(&node.t->words[0], __ATOMIC_SEQ_CST));
+		frames_unlock(0, PG);
+	}
+	meet();
+}
+
+START_TEST(mapping_ahead_waits_for_a_change_under_way)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 2, .bound = true }, change_under_way);
+}
+END_TEST
+
+START_TEST(mapping_ahead_stops_when_it_does_not_pay)
+{
+	static struct ahead a;
+	unsigned int i;
+
+	ahead_note(&a, 8, 0xffff, 0xffff);
+	ck_assert_uint_eq(a.samples, 0);
+	ahead_note(&a, 8, 0x0fff, 0x0003);
+	ck_assert(a.samples == 1 && a.sample[0].chunk == 8 && a.sample[0].left == 0x0ffc);
+	ahead_judge(&a, 0, 10); /* too few to tell */
+	ck_assert(!a.idle && !a.samples);
+	ahead_judge(&a, 32, 64);
+	ck_assert(!a.idle);
+	ahead_judge(&a, 31, 64);
+	ck_assert(a.idle);
+	ahead_judge(&a, 0, 0);
+	ck_assert(a.idle);
+	ahead_judge(&a, 64, 64);
+	ck_assert(!a.idle);
+	for (i = 0; i < AHEAD_SAMPLES + 3; i++)
+		ahead_note(&a, i, 1, 0);
+	ck_assert_uint_eq(a.samples, AHEAD_SAMPLES);
+}
+END_TEST
+
+/* One chunk of each group, and of each place in a group. */
+START_TEST(chunks_that_are_left_alone_are_at_no_stride)
+{
+	unsigned int i, k, in_group, at_place;
+
+	for (i = 0; i < AHEAD_EVERY; i++) {
+		for (k = in_group = at_place = 0; k < AHEAD_EVERY; k++) {
+			in_group += ahead_samples(i * AHEAD_EVERY + k);
+			at_place += ahead_samples(k * AHEAD_EVERY + i);
+		}
+		ck_assert(in_group == 1 && at_place == 1);
+	}
+}
+END_TEST
+
 /* ---- bounds and deaths ------------------------------------------------------------------------------ */
 
 #define IN_BOUNDS (3 * PG)
@@ -414,11 +561,27 @@ static void storm_away(size_t off, unsigned int how, const int *ends)
 	word_unlock(lock);
 }
 
+/* The node's memory grows and shrinks by enough for a pass, all in chunks that none leaves alone. */
+static void grow_and_shrink(void)
+{
+	static char contents[15 * FRAMES_CHUNK];
+	const size_t off = 4 * FRAMES_UNIT + 9 * FRAMES_CHUNK, more = off + 16 * FRAMES_CHUNK;
+
+	if (state_of(off) == PROT_RW) {
+		shut(off, sizeof(contents));
+		shut(more, 4 * FRAMES_CHUNK);
+	} else {
+		fill(0, off, sizeof(contents), contents, PROT_RW);
+		fill(0, more, 4 * FRAMES_CHUNK, contents, PROT_RW);
+	}
+}
+
 /* Of each page every rank has a word that only it writes: what it wrote last it must find, wherever the page has been. */
 static void storm(void)
 {
 	uint64_t last[STORM] = { 0 }, seed = 0x9e3779b97f4a7c15u * (node.me + 1);
 	double until = seconds_now() + storm_seconds;
+	uint64_t turn = 0;
 	int ends[2];
 	unsigned int i;
 
@@ -428,6 +591,10 @@ static void storm(void)
 			uint64_t *word;
 			unsigned int page;
 
+			if (i == 0 && node.me == 0)
+				grow_and_shrink();
+			if (i % 10 == 0)
+				populate(++turn);
 			seed = seed * 6364136223846793005u + 1442695040888963407u;
 			page = (unsigned int)(seed >> 33) % STORM;
 			word = (uint64_t *)(WINDOW + page * PG) + node.me;
@@ -536,6 +703,10 @@ int main(void)
 	tcase_add_loop_test(t, a_second_writer_asks_for_a_chunk, first, 2);
 	tcase_add_loop_test(t, markers_laid_early_are_laid_for_all, first, 2);
 	tcase_add_loop_test(t, after_lowering_every_store_of_every_rank_faults, first, 2);
+	tcase_add_loop_test(t, what_others_have_brought_is_mapped_ahead, first, 2);
+	tcase_add_loop_test(t, mapping_ahead_waits_for_a_change_under_way, first, 2);
+	tcase_add_test(t, mapping_ahead_stops_when_it_does_not_pay);
+	tcase_add_test(t, chunks_that_are_left_alone_are_at_no_stride);
 	tcase_add_loop_test(t, bounds_are_of_each_rank, first, 2);
 	tcase_add_loop_test(t, who_has_died_maps_nothing, first, 2);
 	tcase_add_loop_test(t, ranks_that_ask_each_other_all_get_their_way, first, 2);

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * ahead.c - see ahead.h. A chunk's lock is held while its pages are mapped: none is lowered or closed meanwhile. What a page's
+ * mapping may allow is in core/map.h, map_shown(). A page that cannot be mapped is left to the kernel, whatever the reason. The
+ * samples belong to the thread that does a step (populate.c).
+ */
+#include "fault/ahead.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "fault/mapping.h"
+#include "fault/range.h"
+
+#define PAGES (FRAMES_CHUNK / FRAMES_PAGE)
+#define GROWTH (1ul << 20)   /* less than one sample is worth no pass */
+#define EVIDENCE 16u         /* fewer pages say nothing */
+#define PRESENT (1ull << 63) /* in /proc/self/pagemap */
+
+static struct {
+	int fd, pagemap;
+	struct ahead ahead;
+} own = { .fd = -1, .pagemap = -1 };
+
+/* Not the same one in each group of AHEAD_EVERY: memory is often divided among ranks at a stride that is a power of two. */
+bool ahead_samples(size_t chunk)
+{
+	return (chunk + chunk / AHEAD_EVERY) % AHEAD_EVERY == AHEAD_EVERY / 2;
+}
+
+void ahead_note(struct ahead *a, size_t chunk, uint16_t held, uint16_t mapped)
+{
+	uint16_t left = (uint16_t)(held & ~mapped);
+
+	if (left && a->samples < AHEAD_SAMPLES)
+		a->sample[a->samples++] = (struct ahead_sample){ .chunk = (uint32_t)chunk, .left = left };
+}
+
+void ahead_judge(struct ahead *a, unsigned int used, unsigned int offered)
+{
+	if (offered >= EVIDENCE)
+		a->idle = used < offered / 2;
+	a->samples = 0;
+}
+
+/* Pages of a chunk that this rank's mapping has. All: nobody knows. */
+static uint16_t mapped_in(size_t chunk)
+{
+	uint64_t entries[PAGES];
+	uint16_t mapped = 0;
+	off_t at = (off_t)((uintptr_t)range_at(chunk * FRAMES_CHUNK) / FRAMES_PAGE * sizeof(entries[0]));
+	unsigned int i;
+
+	if (pread(own.pagemap, entries, sizeof(entries), at) != (ssize_t)sizeof(entries))
+		return UINT16_MAX;
+	for (i = 0; i < PAGES; i++)
+		mapped |= (uint16_t)(!!(entries[i] & PRESENT) << i);
+	return mapped;
+}
+
+static enum prot shown(size_t off)
+{
+	return map_shown(frames_map(off), (uint16_t)frames_node.self);
+}
+
+/* With the lock. */
+static uint16_t held_in(size_t chunk)
+{
+	uint16_t held = 0;
+	unsigned int i;
+
+	for (i = 0; i < PAGES; i++)
+		held |= (uint16_t)((shown(chunk * FRAMES_CHUNK + i * FRAMES_PAGE) != PROT_CLOSED) << i);
+	return held;
+}
+
+/* With the lock: the pages that are not in `mapped`, neighbours by one call. */
+static bool map_pages(size_t chunk, uint16_t mapped)
+{
+	size_t off = chunk * FRAMES_CHUNK, at, i, next;
+	bool any = false;
+
+	for (i = 0; i < PAGES; i = next) {
+		enum prot prot = shown(off + i * FRAMES_PAGE);
+
+		next = i + 1;
+		if (prot == PROT_CLOSED || mapped >> i & 1)
+			continue;
+		while (next < PAGES && !(mapped >> next & 1) && shown(off + next * FRAMES_PAGE) == prot)
+			next++;
+		at = off + i * FRAMES_PAGE;
+		if (mapping_continue(own.fd, at, (next - i) * FRAMES_PAGE, prot))
+			break;
+		any = true;
+	}
+	return any;
+}
+
+static bool map_chunk(size_t off)
+{
+	size_t chunk = off / FRAMES_CHUNK;
+	bool sample = ahead_samples(chunk), any = false;
+	uint16_t mapped;
+
+	if (!sample && own.ahead.idle)
+		return false;
+	mapped = mapped_in(chunk);
+	if (mapped == UINT16_MAX)
+		return false;
+	frames_lock(off, off + 1);
+	if (sample)
+		ahead_note(&own.ahead, chunk, held_in(chunk), mapped);
+	else
+		any = map_pages(chunk, mapped);
+	frames_unlock(off, off + 1);
+	return any;
+}
+
+/* What has come of the chunks that were left alone? */
+static void look(void)
+{
+	unsigned int i, used = 0, offered = 0;
+
+	for (i = 0; i < own.ahead.samples; i++) {
+		const struct ahead_sample *s = &own.ahead.sample[i];
+		size_t off = s->chunk * FRAMES_CHUNK;
+		uint16_t mapped = mapped_in(s->chunk), held;
+
+		frames_lock(off, off + 1);
+		held = held_in(s->chunk);
+		frames_unlock(off, off + 1);
+		used += (unsigned int)__builtin_popcount(s->left & held & mapped);
+		offered += (unsigned int)__builtin_popcount(s->left & held);
+	}
+	ahead_judge(&own.ahead, used, offered);
+}
+
+static const struct populate_way by_continue = { .growth = GROWTH, .look = look, .map = map_chunk };
+
+void ahead_open(int fd)
+{
+	bool works = !frames_alone() && mapping_can_continue(fd, frames_node.base);
+
+	own.fd = fd;
+	own.ahead = (struct ahead){ 0 };
+	own.pagemap = works ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
+	populate_open(own.pagemap >= 0 ? &by_continue : NULL);
+}
+
+void ahead_close(void)
+{
+	populate_open(NULL);
+	if (own.pagemap >= 0)
+		close(own.pagemap);
+	own.pagemap = -1;
+}
