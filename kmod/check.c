@@ -8,11 +8,10 @@
 #include "core/sync.h"
 
 /* The interface's numbers are the core's. */
-static_assert(DSM_SYNC_CREATE == SOP_CREATE && DSM_SYNC_WAIT == SOP_WAIT && DSM_SYNC_ENQUEUE == SOP_ENQUEUE &&
-	      DSM_SYNC_CAS == SOP_CAS);
+static_assert(DSM_SYNC_CREATE == SOP_CREATE && DSM_SYNC_CAS == SOP_CAS);
+static_assert(DSM_SYNC_WAITS == (DSM_BIT(SOP_RDLOCK) | DSM_BIT(SOP_WRLOCK) | DSM_BIT(SOP_WAIT) | DSM_BIT(SOP_ENQUEUE)));
 static_assert(DSM_SYNC_ONCE ==
-	      (DSM_BIT(SYNC_OPS) - 1 - DSM_BIT(SOP_CREATE) - DSM_BIT(SOP_WAIT) - DSM_BIT(SOP_ENQUEUE) -
-	       DSM_BIT(SOP_CANCEL) - DSM_BIT(SOP_CAS)));
+	      (DSM_BIT(SYNC_OPS) - 1 - DSM_BIT(SOP_CREATE) - DSM_SYNC_WAITS - DSM_BIT(SOP_CANCEL) - DSM_BIT(SOP_CAS)));
 static_assert(DSM_OBJECT_INDEX == SYNC_INDEX_MAX);
 static_assert(DSM_SYNC_KIND_MAX == SYNC_ATOMIC);
 

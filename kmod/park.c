@@ -87,8 +87,10 @@ static void await(struct parked *p, u32 n)
 static bool undo(u8 op, struct msg *m)
 {
 	switch (op) {
-	case SOP_RDLOCK: m->op = SOP_RDUNLOCK; break;
-	case SOP_WRLOCK: m->op = SOP_WRUNLOCK; break;
+	case SOP_RDLOCK:
+	case SOP_TRYRDLOCK: m->op = SOP_RDUNLOCK; break;
+	case SOP_WRLOCK:
+	case SOP_TRYWRLOCK: m->op = SOP_WRUNLOCK; break;
 	case SOP_WAIT:
 	case SOP_TRYWAIT: m->op = SOP_POST; break;
 	case SOP_ENQUEUE: m->op = SOP_SIGNAL; break; /* another is to have it */

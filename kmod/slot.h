@@ -24,10 +24,4 @@ bool slot_answered_by(const struct slot *s, u32 seq, u32 n); /* n answers after 
 int signal_err(void); /* what a call ends with that a signal has interrupted: -EINTR or -ERESTARTNOINTR */
 bool slot_abandon(struct rank *r, unsigned int slot, u32 seq); /* its thread goes; false: the answer has come */
 
-/* May it stand in line, until somebody does something? */
-static inline bool op_lasts(u8 op)
-{
-	return op == SOP_WAIT || op == SOP_RDLOCK || op == SOP_WRLOCK || op == SOP_ENQUEUE;
-}
-
 #endif

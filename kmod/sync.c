@@ -73,7 +73,7 @@ static bool may_send(const struct rank *r, struct msg *m)
 
 bool sync_lines_up(const struct call *c)
 {
-	return c->in.op == SOP_ENQUEUE || (c->in.ns && c->in.op == SOP_WAIT);
+	return sync_twice(c->in.op, c->in.ns ? MSGF_TIMED : 0);
 }
 
 /* These begin a call: 1 if its thread is to wait, else 0 or -errno. */
@@ -92,7 +92,7 @@ static int begin_sync(struct rank *r, struct call *c)
 			     .flags = p->ns ? MSGF_TIMED : 0 };
 	if (!may_send(r, &c->m))
 		return -EINVAL;
-	c->slot = slot_get(r, op_lasts(p->op) ? SLOT_LASTING : SLOT_BRIEF, false);
+	c->slot = slot_get(r, sync_waits(p->op) ? SLOT_LASTING : SLOT_BRIEF, false);
 	if (c->slot < 0)
 		return c->slot;
 	c->m.req_slot = (u16)c->slot;

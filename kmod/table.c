@@ -113,7 +113,7 @@ bool table_ready(struct rank *r, const struct msg *m, gfp_t gfp)
 		return m->object >= (u32)r->size * BARRIERS ||
 			chunk(r, (void **)&r->bars[m->object / BAR_CHUNK], BAR_BYTES, gfp);
 	case MSG_SYNC:
-		if (!op_lasts(m->op))
+		if (!sync_waits(m->op))
 			return true;
 		node = (u32)m->src * ALL_SLOTS + m->req_slot;
 		return chunk(r, (void **)&r->lines[node / QUEUE_CHUNK], LINE_BYTES, gfp);

@@ -12,7 +12,7 @@ static inline uint64_t ask_word(uint8_t type, uint16_t from, uint32_t object)
 
 void ask_note(uint64_t *ask, const struct msg *m)
 {
-	bool twice = m->type == MSG_SYNC && (m->op == SOP_ENQUEUE || (m->op == SOP_WAIT && (m->flags & MSGF_TIMED)));
+	bool twice = m->type == MSG_SYNC && sync_twice(m->op, m->flags);
 	uint64_t word = ask_word(m->type, m->dst, m->object) + ASK_LEFT * (twice ? 2 : 1);
 
 	/* A cancellation has an answer of its own, besides what may still come of the request in the slot. */

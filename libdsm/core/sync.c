@@ -8,15 +8,13 @@
 /* Which operations a kind knows. */
 /* clang-format off */
 static const uint32_t known[SYNC_KINDS] = {
-	[SYNC_RWLOCK] = 1u << SOP_RDLOCK | 1u << SOP_WRLOCK | 1u << SOP_RDUNLOCK | 1u << SOP_WRUNLOCK,
+	[SYNC_RWLOCK] = 1u << SOP_RDLOCK | 1u << SOP_WRLOCK | 1u << SOP_TRYRDLOCK | 1u << SOP_TRYWRLOCK | 1u << SOP_RDUNLOCK |
+			1u << SOP_WRUNLOCK | 1u << SOP_CANCEL,
 	[SYNC_COND]   = 1u << SOP_ENQUEUE | 1u << SOP_SIGNAL | 1u << SOP_BROADCAST | 1u << SOP_CANCEL,
 	[SYNC_SEM]    = 1u << SOP_WAIT | 1u << SOP_TRYWAIT | 1u << SOP_POST | 1u << SOP_CANCEL | 1u << SOP_LOAD,
 	[SYNC_ATOMIC] = 1u << SOP_LOAD | 1u << SOP_STORE | 1u << SOP_ADD | 1u << SOP_EXCHANGE | 1u << SOP_CAS,
 };
 /* clang-format on */
-
-/* Which may have to stand in line. */
-static const uint32_t waits = 1u << SOP_RDLOCK | 1u << SOP_WRLOCK | 1u << SOP_WAIT | 1u << SOP_ENQUEUE;
 
 static void answer(const struct sync_ctx *ctx, uint16_t rank, uint16_t slot, uint32_t object, int16_t status,
 		   uint64_t value, struct actions *out)
@@ -105,6 +103,13 @@ static void wait_in_line(const struct sync_ctx *ctx, struct sync *s, const struc
 		enqueue(ctx, s, m);
 }
 
+/* The same for one that may not wait, and otherwise ends with status. */
+static void try_at_once(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, uint8_t op, int16_t status,
+			struct actions *out)
+{
+	reply(ctx, m, !s->tail && admit(s, op) ? 0 : status, 0, out);
+}
+
 static void atomic(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
 {
 	uint64_t old = s->value;
@@ -127,7 +132,8 @@ static void atomic(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 
 /*
  * Always answered: -ETIMEDOUT and nothing else follows, or -EALREADY and the request's own answer is on its way. A waiter
- * that a signal has counted is no longer to be had: else the signal were lost to those behind it.
+ * that a signal has counted is no longer to be had: else the signal were lost to those behind it. Behind a writer that leaves
+ * there may be readers who can go now.
  */
 static void cancel(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
 {
@@ -137,18 +143,23 @@ static void cancel(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 	if (found)
 		s->tail = queue_remove(&ctx->queue, s->tail, node, &found);
 	reply(ctx, m, found ? -ETIMEDOUT : -EALREADY, 0, out);
+	if (!s->pumping)
+		pump(ctx, s, m->object, out);
 }
 
 static int operate(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
 {
 	switch (m->op) {
 	case SOP_WAIT:
+	case SOP_RDLOCK:
+	case SOP_WRLOCK:
 		if (m->flags & MSGF_TIMED)
 			reply(ctx, m, 0, 1, out);
 		wait_in_line(ctx, s, m, out);
 		return 0;
-	case SOP_RDLOCK:
-	case SOP_WRLOCK: wait_in_line(ctx, s, m, out); return 0;
+	case SOP_TRYWAIT: try_at_once(ctx, s, m, SOP_WAIT, -EAGAIN, out); return 0;
+	case SOP_TRYRDLOCK: try_at_once(ctx, s, m, SOP_RDLOCK, -EBUSY, out); return 0;
+	case SOP_TRYWRLOCK: try_at_once(ctx, s, m, SOP_WRLOCK, -EBUSY, out); return 0;
 	case SOP_RDUNLOCK:
 		if (!s->readers)
 			return -EBADMSG;
@@ -159,7 +170,6 @@ static int operate(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 			return -EBADMSG;
 		s->writer = 0;
 		break;
-	case SOP_TRYWAIT: reply(ctx, m, !s->tail && admit(s, SOP_WAIT) ? 0 : -EAGAIN, 0, out); return 0;
 	case SOP_POST:
 		if (m->value > SEM_MAX || s->value + m->value > SEM_MAX) {
 			reply(ctx, m, -EOVERFLOW, 0, out);
@@ -208,7 +218,7 @@ int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, s
 		reply(ctx, m, -EINVAL, 0, out);
 		return 0;
 	}
-	if ((waits >> m->op & 1) && queue_busy(&ctx->queue, queue_node(&ctx->queue, m->req_rank, m->req_slot)))
+	if (sync_waits(m->op) && queue_busy(&ctx->queue, queue_node(&ctx->queue, m->req_rank, m->req_slot)))
 		return -EBADMSG;
 	return operate(ctx, s, m, out);
 }
@@ -217,8 +227,8 @@ static const char *const kind_names[SYNC_KINDS] = { "none",      "mutex",  "rwlo
 						    "semaphore", "atomic", "barrier" };
 /* clang-format off */
 static const char *const op_names[SYNC_OPS] = {
-	"CREATE", "DESTROY", "RDLOCK", "WRLOCK", "RDUNLOCK", "WRUNLOCK", "WAIT", "TRYWAIT", "POST", "ENQUEUE", "SIGNAL",
-	"BROADCAST", "CANCEL", "LOAD", "STORE", "ADD", "EXCHANGE", "CAS",
+	"CREATE", "DESTROY", "RDLOCK", "WRLOCK", "TRYRDLOCK", "TRYWRLOCK", "RDUNLOCK", "WRUNLOCK", "WAIT", "TRYWAIT", "POST",
+	"ENQUEUE", "SIGNAL", "BROADCAST", "CANCEL", "LOAD", "STORE", "ADD", "EXCHANGE", "CAS",
 };
 /* clang-format on */
 

@@ -4,6 +4,7 @@
  *
  * One request, one reply. Waiters queue first come first served; what frees several of them at once (the end of a
  * writer, a broadcast, a post of n) answers one and asks to be stepped again by ACT_RESUME, so that lists stay bounded.
+ * A request that may only try (TRY*) is answered at once. It fails also if others wait: it overtakes nobody.
  * (A mutex is of this kind too, but its queue is its holders': lock.h.)
  */
 #ifndef CORE_SYNC_H
@@ -19,11 +20,13 @@ enum sync_op {
 	SOP_DESTROY,
 	SOP_RDLOCK,
 	SOP_WRLOCK,
+	SOP_TRYRDLOCK,
+	SOP_TRYWRLOCK,
 	SOP_RDUNLOCK,
-	SOP_WRUNLOCK,
+	SOP_WRUNLOCK, /* reader-writer lock */
 	SOP_WAIT,
 	SOP_TRYWAIT,
-	SOP_POST, /* semaphore; POST: value; WAIT with MSGF_TIMED is answered twice, as ENQUEUE */
+	SOP_POST, /* semaphore; POST: value */
 	SOP_ENQUEUE,
 	SOP_SIGNAL,
 	SOP_BROADCAST, /* condition */
@@ -52,6 +55,18 @@ struct sync {
 	uint16_t destroys;  /* it is SOP_DESTROY, not MSG_TRYLOCK */
 };
 CORE_ASSERT_SIZE(struct sync, 32);
+
+/* May it have to stand in line? */
+static inline bool sync_waits(uint8_t op)
+{
+	return op == SOP_RDLOCK || op == SOP_WRLOCK || op == SOP_WAIT || op == SOP_ENQUEUE;
+}
+
+/* Is it answered twice, when it is in line and when its turn has come? */
+static inline bool sync_twice(uint8_t op, uint8_t flags)
+{
+	return op == SOP_ENQUEUE || (sync_waits(op) && flags & MSGF_TIMED);
+}
 
 struct sync_ctx {
 	uint16_t me;

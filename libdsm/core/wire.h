@@ -10,7 +10,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 6
+#define WIRE_VERSION 7
 #define WIRE_MAX_RANKS 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -80,7 +80,7 @@ enum {
 	MSGF_HAS = 1,         /* WRITE_REQ: requester holds a read copy */
 	MSGF_FIRST_TOUCH = 2, /* requests: the first toucher of this block becomes its home */
 	MSGF_ZERO = 4,        /* GRANT: contents are zero */
-	MSGF_TIMED = 8,       /* WAIT: say when in line, as ENQUEUE does; only then may SOP_CANCEL follow */
+	MSGF_TIMED = 8,       /* RDLOCK, WRLOCK, WAIT: say when in line, as ENQUEUE does; SOP_CANCEL may follow */
 	MSGF_FORWARDED = 16,  /* requests: by the block's manager to its home, where it is not forwarded again */
 	MSGF_KNOWN = 32,      /* requests: the receiver is the home, as far as the requester knows */
 	MSGF_PLACE = 64,      /* WRITE_REQ: the block is placed at the requester, which becomes the home as well */

@@ -373,7 +373,7 @@ static bool lasts(const struct dsm_ioc_call *q)
 {
 	if (q->call != DSM_CALL_SYNC)
 		return q->call == DSM_CALL_LOCK || q->call == DSM_CALL_BARRIER;
-	return !q->ns && (q->op == SOP_WAIT || q->op == SOP_RDLOCK || q->op == SOP_WRLOCK || q->op == SOP_ENQUEUE);
+	return !q->ns && sync_waits(q->op);
 }
 
 int kernel_wait(struct dsm_ioc_call *q, uint64_t now)

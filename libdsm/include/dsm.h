@@ -252,6 +252,11 @@ DSM_API int dsm_rwlock_init(dsm_rwlock_t *l);
 DSM_API int dsm_rwlock_destroy(dsm_rwlock_t *l);
 DSM_API int dsm_rwlock_rdlock(dsm_rwlock_t *l);  /* blocks; fair: a waiting writer comes before later readers; -EDEADLK */
 DSM_API int dsm_rwlock_wrlock(dsm_rwlock_t *l);  /* blocks; -EDEADLK: this thread holds it already */
+/* -EBUSY: held, also by this thread, or other threads wait; block for a round trip at most. */
+DSM_API int dsm_rwlock_tryrdlock(dsm_rwlock_t *l);
+DSM_API int dsm_rwlock_trywrlock(dsm_rwlock_t *l);
+DSM_API int dsm_rwlock_timedrdlock(dsm_rwlock_t *l, uint64_t ns); /* -ETIMEDOUT after ns; -EDEADLK */
+DSM_API int dsm_rwlock_timedwrlock(dsm_rwlock_t *l, uint64_t ns);
 DSM_API int dsm_rwlock_unlock(dsm_rwlock_t *l);  /* -EPERM: this thread does not hold it; blocks for a round trip */
 
 DSM_API int dsm_cond_init(dsm_cond_t *c);

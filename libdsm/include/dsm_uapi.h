@@ -12,7 +12,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 9 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
+#define DSM_UAPI_VERSION 10 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
@@ -140,10 +140,9 @@ struct dsm_ioc_region {
 
 /* What the module knows of enum sync_op and enum sync_kind (core/sync.h), and of enum dsm_op | enum dsm_type << 4 (dsm.h). */
 #define DSM_SYNC_CREATE 0u
-#define DSM_SYNC_WAIT 6u /* answered twice: in line, and when the turn has come */
-#define DSM_SYNC_ENQUEUE 9u
-#define DSM_SYNC_CAS 17u           /* value2: the new value */
-#define DSM_SYNC_ONCE 0x1edbeull   /* a bit for each of the others but CANCEL, which is the module's */
+#define DSM_SYNC_CAS 19u           /* value2: the new value */
+#define DSM_SYNC_WAITS 0x90cull    /* a bit for each that may stand in line */
+#define DSM_SYNC_ONCE 0x7b6f2ull   /* a bit for each of the others but CANCEL, which is the module's */
 #define DSM_OBJECT_INDEX 0xffffffu /* the part of an object's name that is its place, from 1 on */
 #define DSM_SYNC_KIND_MAX 5u
 #define DSM_REDUCE_OPS 0x7f007full
@@ -168,7 +167,7 @@ struct dsm_ioc_call {
 	__u16 home;          /* in: rank the object lives at */
 	__u32 object;        /* in */
 	__u64 value, value2; /* in */
-	__u64 ns;            /* in: time limit, 0: none (SYNC of a semaphore or condition) */
+	__u64 ns;            /* in: time limit, 0: none (SYNC of what may stand in line) */
 	__u64 mutex;         /* in: SYNC of a condition: hold of the mutex to release once in line, + 1 */
 	__u64 result;        /* out */
 	__s32 status;        /* out: 0 or -errno of the object's home */

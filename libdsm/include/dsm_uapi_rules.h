@@ -179,7 +179,7 @@
 	DSM_RULES_CALL_OUT(R, s) \
 	R(s, threads, IN, ZERO, 0, 0) \
 	R(s, hold, IN, ZERO, 0, 0) \
-	R(s, op, IN, ONE_OF, 0, DSM_BIT(DSM_SYNC_WAIT) | DSM_BIT(DSM_SYNC_ENQUEUE)) \
+	R(s, op, IN, ONE_OF, 0, DSM_SYNC_WAITS) \
 	DSM_RULES_CALL_NAMED(R, s)
 #define DSM_RULES_CALL_LOCK(R, s) \
 	R(s, call, IN, NUMBER, DSM_CALL_LOCK, DSM_CALL_TRYLOCK) \

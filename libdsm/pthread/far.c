@@ -229,6 +229,8 @@ enum op {
 	O_BARRIER,
 	O_RDLOCK,
 	O_WRLOCK,
+	O_TRYRDLOCK,
+	O_TRYWRLOCK,
 	O_RWUNLOCK,
 	O_SEM_WAIT,
 	O_SEM_TRYWAIT,
@@ -285,6 +287,8 @@ static enum type type_of(enum op op)
 	case O_BARRIER: return T_BARRIER;
 	case O_RDLOCK:
 	case O_WRLOCK:
+	case O_TRYRDLOCK:
+	case O_TRYWRLOCK:
 	case O_RWUNLOCK: return T_RWLOCK;
 	case O_SEM_WAIT:
 	case O_SEM_TRYWAIT:
@@ -328,8 +332,10 @@ static int try(const struct job *j, struct handles *h)
 	case O_SIGNAL: return dsm_cond_signal(&cond);
 	case O_BROADCAST: return dsm_cond_broadcast(&cond);
 	case O_BARRIER: return dsm_barrier_meet(&barrier, j->n);
-	case O_RDLOCK: return dsm_rwlock_rdlock(&rwlock);
-	case O_WRLOCK: return dsm_rwlock_wrlock(&rwlock);
+	case O_RDLOCK: return j->timed ? dsm_rwlock_timedrdlock(&rwlock, left(j)) : dsm_rwlock_rdlock(&rwlock);
+	case O_WRLOCK: return j->timed ? dsm_rwlock_timedwrlock(&rwlock, left(j)) : dsm_rwlock_wrlock(&rwlock);
+	case O_TRYRDLOCK: return dsm_rwlock_tryrdlock(&rwlock);
+	case O_TRYWRLOCK: return dsm_rwlock_trywrlock(&rwlock);
 	case O_RWUNLOCK: return dsm_rwlock_unlock(&rwlock);
 	case O_SEM_WAIT: return j->timed ? dsm_sem_timedwait(&sem, left(j)) : dsm_sem_wait(&sem);
 	case O_SEM_TRYWAIT: return dsm_sem_trywait(&sem);
@@ -356,6 +362,8 @@ static enum dsm_wait waits_for(enum op op)
 	case O_UNLOCK:
 	case O_SIGNAL:
 	case O_BROADCAST:
+	case O_TRYRDLOCK:
+	case O_TRYWRLOCK:
 	case O_RWUNLOCK:
 	case O_SEM_TRYWAIT:
 	case O_SEM_POST:
@@ -517,16 +525,15 @@ int far_barrier(void *b, uint32_t n)
 	return j.result > 0 ? PTHREAD_BARRIER_SERIAL_THREAD : -j.result;
 }
 
-int far_rwlock(void *l, bool write, bool wait, const struct timespec *until)
+int far_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct timespec *until)
 {
-	struct job j = job_of(write ? O_WRLOCK : O_RDLOCK, l, 0, NULL);
+	const enum op op = wait ? (write ? O_WRLOCK : O_RDLOCK) : write ? O_TRYWRLOCK : O_TRYRDLOCK;
+	struct job j = job_of(op, l, clock, until);
 	struct held *h = held(l);
 	int err;
 
 	if (h)
 		return !write && h->reads ? again(h) : wait ? EDEADLK : EBUSY;
-	if (!wait || until)
-		return cannot(wait ? "a pthread_rwlock_timed call" : "a pthread_rwlock_try call");
 	err = go(&j);
 	if (!err)
 		hold(l, !write);

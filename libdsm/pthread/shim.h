@@ -125,7 +125,7 @@ int far_unlock(void *m, int kind);
 int far_wait(void *c, void *m, int kind, clockid_t clock, const struct timespec *until);
 int far_wake(void *c, bool all);
 int far_barrier(void *b, uint32_t n);
-int far_rwlock(void *l, bool write, bool wait, const struct timespec *until);
+int far_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct timespec *until);
 int far_rwunlock(void *l);
 int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until);
 int far_sem_post(void *s);

@@ -36,9 +36,9 @@ void nap(unsigned int us)
 	pthread_setcancelstate(state, &state);
 }
 
-static bool bad_time(const struct timespec *t)
+static bool bad_time(clockid_t clock, const struct timespec *t)
 {
-	return t->tv_nsec < 0 || t->tv_nsec >= 1000000000;
+	return (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) || t->tv_nsec < 0 || t->tv_nsec >= 1000000000;
 }
 
 /* Forget what far.c has for a shared object at this address: it is destroyed, or made anew. 0. */
@@ -107,7 +107,7 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const st
 
 	if (!is_shared(m))
 		return NEXT(pthread_mutex_clocklock)(m, clock, until);
-	if (bad_time(&t))
+	if (bad_time(clock, &t))
 		return EINVAL;
 	return shim.near ? near_lock(m, clock, &t) : far_lock(m, KIND(m), clock, &t);
 }
@@ -172,7 +172,7 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid
 
 	if (!is_shared(c))
 		return NEXT(pthread_cond_clockwait)(c, m, clock, until);
-	return bad_time(&t) ? EINVAL : wait(c, m, clock, &t);
+	return bad_time(clock, &t) ? EINVAL : wait(c, m, clock, &t);
 }
 
 EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until)
@@ -237,7 +237,7 @@ EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *l)
 
 static int rwlock_until(pthread_rwlock_t *l, bool write, bool wait_, clockid_t clock, const struct timespec *until)
 {
-	return shim.near ? near_rwlock(l, write, wait_, clock, until) : far_rwlock(l, write, wait_, until);
+	return shim.near ? near_rwlock(l, write, wait_, clock, until) : far_rwlock(l, write, wait_, clock, until);
 }
 
 static int rwlock(pthread_rwlock_t *l, bool write, bool wait_)
@@ -249,7 +249,7 @@ static int rwlock_timed(pthread_rwlock_t *l, bool write, clockid_t clock, const 
 {
 	struct timespec t = *until;
 
-	return bad_time(&t) ? EINVAL : rwlock_until(l, write, true, clock, &t);
+	return bad_time(clock, &t) ? EINVAL : rwlock_until(l, write, true, clock, &t);
 }
 
 EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *l)
@@ -401,7 +401,7 @@ static int sem_until(sem_t *s, clockid_t clock, const struct timespec *until)
 {
 	struct timespec t = *until;
 
-	return bad_time(&t) ? failed(EINVAL) : sem(s, true, clock, &t);
+	return bad_time(clock, &t) ? failed(EINVAL) : sem(s, true, clock, &t);
 }
 
 EXPORT int sem_timedwait(sem_t *s, const struct timespec *until)

@@ -17,9 +17,11 @@
  * "In line" has come, or will: wait for the turn, or give up. The home answers SOP_CANCEL in any case; unless it says
  * -ETIMEDOUT, the turn's own answer crossed it and is the third, and the slot is not free before all are here.
  */
-int sync_turn(struct msg *m, uint32_t seq, uint64_t ns)
+int sync_turn(struct msg *m, uint32_t seq, uint64_t ns, bool point)
 {
-	if (wait_slot_point(m->req_slot, seq, 2, ns) != -ETIMEDOUT)
+	int err = point ? wait_slot_point(m->req_slot, seq, 2, ns) : wait_slot(m->req_slot, seq, 2, ns);
+
+	if (err != -ETIMEDOUT)
 		return 0;
 	return sync_take_back(m, seq, true) ? 0 : -ETIMEDOUT;
 }

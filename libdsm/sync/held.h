@@ -2,8 +2,8 @@
 /*
  * held.h - the locks that this thread holds, by handle, and the lane of counters that it has for itself. Nothing blocks.
  *
- * info is the hold record, or how an rwlock is held. What is inline is on the path of a lock that nobody else wants, where each
- * instruction counts: so the mutex that the thread has taken last stands apart, and need not be looked for.
+ * info is the hold record, or whether an rwlock is held for reading. What is inline is on the path of a lock that nobody else
+ * wants, where each instruction counts: so the mutex that the thread has taken last stands apart, and need not be looked for.
  */
 #ifndef SYNC_HELD_H
 #define SYNC_HELD_H

@@ -285,17 +285,18 @@ DSM_API int dsm_rwlock_destroy(dsm_rwlock_t *l)
 	return sync_unmake(&l->id, SYNC_RWLOCK);
 }
 
-static int rwlock(dsm_rwlock_t *l, enum sync_op op)
+static int rwlock(dsm_rwlock_t *l, enum sync_op op, uint64_t ns)
 {
-	struct sync_request q = { 0 };
+	const bool reads = op == SOP_RDLOCK || op == SOP_TRYRDLOCK;
+	struct sync_request q = { .ns = ns };
 	uint64_t id;
 	int err = sync_handle(&l->id, SYNC_RWLOCK, &id);
 
 	if (err)
 		return err;
 	if (held_find(id) >= 0)
-		return -EDEADLK;
-	err = held_add(id, op);
+		return sync_waits(op) ? -EDEADLK : -EBUSY;
+	err = held_add(id, reads);
 	if (err)
 		return err;
 	err = sync_ask(id, op, &q);
@@ -309,12 +310,32 @@ static int rwlock(dsm_rwlock_t *l, enum sync_op op)
 
 DSM_API int dsm_rwlock_rdlock(dsm_rwlock_t *l)
 {
-	return rwlock(l, SOP_RDLOCK);
+	return rwlock(l, SOP_RDLOCK, 0);
+}
+
+DSM_API int dsm_rwlock_tryrdlock(dsm_rwlock_t *l)
+{
+	return rwlock(l, SOP_TRYRDLOCK, 0);
+}
+
+DSM_API int dsm_rwlock_timedrdlock(dsm_rwlock_t *l, uint64_t ns)
+{
+	return rwlock(l, SOP_RDLOCK, ns ? ns : 1);
 }
 
 DSM_API int dsm_rwlock_wrlock(dsm_rwlock_t *l)
 {
-	return rwlock(l, SOP_WRLOCK);
+	return rwlock(l, SOP_WRLOCK, 0);
+}
+
+DSM_API int dsm_rwlock_trywrlock(dsm_rwlock_t *l)
+{
+	return rwlock(l, SOP_TRYWRLOCK, 0);
+}
+
+DSM_API int dsm_rwlock_timedwrlock(dsm_rwlock_t *l, uint64_t ns)
+{
+	return rwlock(l, SOP_WRLOCK, ns ? ns : 1);
 }
 
 DSM_API int dsm_rwlock_unlock(dsm_rwlock_t *l)
@@ -328,7 +349,7 @@ DSM_API int dsm_rwlock_unlock(dsm_rwlock_t *l)
 	at = held_find(id);
 	if (at < 0)
 		return -EPERM;
-	err = sync_ask(id, held_info(at) == SOP_RDLOCK ? SOP_RDUNLOCK : SOP_WRUNLOCK, &q);
+	err = sync_ask(id, held_info(at) ? SOP_RDUNLOCK : SOP_WRUNLOCK, &q);
 	held_remove(at);
 	return err;
 }
@@ -382,7 +403,7 @@ int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 		HOOK("cond-left");
 		pthread_cleanup_push(give_up, &w);
 		about_object(cond);
-		status = sync_turn(&w.m, w.seq, ns);
+		status = sync_turn(&w.m, w.seq, ns, true);
 		about_none();
 		pthread_cleanup_pop(0);
 		sharing_acquired();

@@ -34,20 +34,15 @@ void sync_count_ask(enum sync_op op, uint64_t ns)
 {
 	if (op >= SOP_LOAD)
 		sync_count_wait(DSM_LAT_ATOMIC, ns);
-	else if (op == SOP_RDLOCK || op == SOP_WRLOCK)
+	else if (op >= SOP_RDLOCK && op <= SOP_TRYWRLOCK)
 		sync_count_wait(DSM_LAT_LOCK, ns);
-}
-
-/* May it have to wait for somebody's doing? */
-static bool lasts(enum sync_op op)
-{
-	return op == SOP_WAIT || op == SOP_RDLOCK || op == SOP_WRLOCK || op == SOP_ENQUEUE;
 }
 
 /* Does it see what others have done before? */
 static bool acquires(enum sync_op op)
 {
-	return lasts(op) || op == SOP_TRYWAIT || (op >= SOP_LOAD && op != SOP_STORE);
+	return sync_waits(op) || op == SOP_TRYRDLOCK || op == SOP_TRYWRLOCK || op == SOP_TRYWAIT ||
+		(op >= SOP_LOAD && op != SOP_STORE);
 }
 
 struct pending {
@@ -89,7 +84,7 @@ static int answers(struct pending *p, uint64_t ns)
 	}
 	pthread_cleanup_push(give_up, p);
 	if (ns) {
-		status = sync_turn(&p->m, p->seq, ns);
+		status = sync_turn(&p->m, p->seq, ns, p->m.op == SOP_WAIT);
 	} else {
 		wait_slot_point(slot, p->seq, 1, 0);
 		status = job.me->slots[slot].status;
@@ -105,7 +100,7 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	int status, slot;
 
 	engine_enter();
-	slot = slot_get(lasts(op) ? SLOT_LASTING : SLOT_BRIEF);
+	slot = slot_get(sync_waits(op) ? SLOT_LASTING : SLOT_BRIEF);
 	if (slot < 0) {
 		engine_leave();
 		return slot;

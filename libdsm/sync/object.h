@@ -14,7 +14,7 @@
 
 struct sync_request {
 	uint64_t value, value2; /* value2: compare-exchange only */
-	uint64_t ns;            /* 0: wait for ever; semaphores: cancel then */
+	uint64_t ns;            /* 0: wait for ever; semaphores and reader-writer locks: give up then */
 	uint64_t old;           /* what the reply brought */
 	bool waited;            /* the answer was not there at once */
 };

@@ -4,7 +4,7 @@
  *
  *   cancel acting     a thread with a cancellation pending misses blocks and calls everything: none of it ends the thread
  *   cancel waiting    threads that wait in dsm_sem_wait() and dsm_cond_wait() end soon; what they waited for is not lost
- *   cancel not        dsm_mutex_lock(), dsm_rwlock_wrlock() and dsm_barrier_wait() are no cancellation points
+ *   cancel not        dsm_mutex_lock(), dsm_rwlock_*lock() and dsm_barrier_wait() are no cancellation points
  */
 #include <dsm.h>
 
@@ -226,6 +226,15 @@ static void *lock_rwlock(void *arg)
 	return NULL;
 }
 
+static void *lock_rwlock_timed(void *arg)
+{
+	(void)arg;
+	reached++;
+	MUST(dsm_rwlock_timedwrlock(&rwlock, 1000000000000));
+	MUST(dsm_rwlock_unlock(&rwlock));
+	return NULL;
+}
+
 static void *wait_barrier(void *arg)
 {
 	(void)arg;
@@ -279,6 +288,8 @@ static void not_points(void)
 			not_a_point(lock_mutex, free_mutex);
 			MUST(dsm_rwlock_wrlock(&rwlock));
 			not_a_point(lock_rwlock, free_rwlock);
+			MUST(dsm_rwlock_wrlock(&rwlock));
+			not_a_point(lock_rwlock_timed, free_rwlock);
 			MUST(dsm_barrier_init(&pair, &self, 1, 2));
 			not_a_point(wait_barrier, free_barrier);
 			MUST(dsm_barrier_destroy(&pair));

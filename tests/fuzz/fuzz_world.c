@@ -243,7 +243,7 @@ static void synchronise(uint16_t me, uint16_t home, uint8_t object, uint8_t op)
 		m.op = r->rw[home] == 1 ? SOP_RDUNLOCK : SOP_WRUNLOCK;
 		r->rw[home] = 0;
 	} else if (index == 2) {
-		m.op = op & 1 ? SOP_RDLOCK : SOP_WRLOCK;
+		m.op = (uint8_t)(op & 1 ? (op & 2 ? SOP_TRYRDLOCK : SOP_RDLOCK) : op & 2 ? SOP_TRYWRLOCK : SOP_WRLOCK);
 		r->slots[slot].gets = op & 1 ? 1 : 2;
 		r->rw[home] = 3;
 	}

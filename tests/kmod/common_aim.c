@@ -107,10 +107,10 @@ static void forget_object(struct aim *w, const struct dsm_ioc_call *c)
 static const struct {
 	uint8_t kind, op;
 } ops[] = {
-	{ SYNC_RWLOCK, SOP_RDLOCK },  { SYNC_RWLOCK, SOP_RDLOCK },   { SYNC_RWLOCK, SOP_WRLOCK },
-	{ SYNC_SEM, SOP_TRYWAIT },    { SYNC_SEM, SOP_POST },        { SYNC_COND, SOP_SIGNAL },
-	{ SYNC_COND, SOP_BROADCAST }, { SYNC_ATOMIC, SOP_LOAD },     { SYNC_ATOMIC, SOP_STORE },
-	{ SYNC_ATOMIC, SOP_ADD },     { SYNC_ATOMIC, SOP_EXCHANGE }, { SYNC_NONE, SOP_TRYWAIT },
+	{ SYNC_RWLOCK, SOP_TRYRDLOCK }, { SYNC_RWLOCK, SOP_TRYRDLOCK }, { SYNC_RWLOCK, SOP_TRYWRLOCK },
+	{ SYNC_SEM, SOP_TRYWAIT },      { SYNC_SEM, SOP_POST },         { SYNC_COND, SOP_SIGNAL },
+	{ SYNC_COND, SOP_BROADCAST },   { SYNC_ATOMIC, SOP_LOAD },      { SYNC_ATOMIC, SOP_STORE },
+	{ SYNC_ATOMIC, SOP_ADD },       { SYNC_ATOMIC, SOP_EXCHANGE },  { SYNC_NONE, SOP_TRYWAIT },
 };
 
 static void aim_sync(struct aim *w, uint64_t *r, struct dsm_ioc_call *c)
@@ -149,7 +149,7 @@ static void aim_call(struct aim *w, uint64_t *r, unsigned int variant, struct ds
 		c->value = c->value2 >> 32 >= SYNC_SEM || !pick(r, 8) ? pick(r, 3) : 0;
 		break;
 	case VARIANT_CALL_WAIT:
-		aim_object(w, r, c->op == SOP_WAIT ? SYNC_SEM : SYNC_COND, c);
+		aim_object(w, r, c->op == SOP_WAIT ? SYNC_SEM : c->op == SOP_ENQUEUE ? SYNC_COND : SYNC_RWLOCK, c);
 		c->ns = pick(r, 64) ? 1 + pick(r, 1000000) : 0;
 		c->value = 0;
 		c->mutex = c->op == SOP_ENQUEUE ? take(w->holds, r) : 0;
@@ -281,7 +281,6 @@ bool aim_waits(unsigned int variant, const void *arg)
 	const struct dsm_ioc_call *c = arg;
 
 	switch (variant) {
-	case VARIANT_CALL_SYNC: return c->op == SOP_RDLOCK || c->op == SOP_WRLOCK;
 	case VARIANT_CALL_WAIT: return true;
 	case VARIANT_CALL_LOCK: return c->call == DSM_CALL_LOCK;
 	case VARIANT_CALL_BARRIER: return c->threads;
@@ -317,6 +316,18 @@ void aim_aside(uint64_t *r, const struct dsm_variant *v, const struct args_limit
 		args_put(rule, arg, args_get(rule, arg) + (uint64_t)(int64_t)((int)pick(r, 5) - 2));
 }
 
+/* A reader-writer lock: 0 to read, 1 to write; -1: another call. */
+static int locks_to(const struct dsm_ioc_call *c)
+{
+	switch (c->op) {
+	case SOP_RDLOCK:
+	case SOP_TRYRDLOCK: return 0;
+	case SOP_WRLOCK:
+	case SOP_TRYWRLOCK: return 1;
+	default: return -1;
+	}
+}
+
 void aim_learn(struct aim *w, unsigned int variant, const void *arg, uint64_t *r)
 {
 	const struct dsm_ioc_call *c = arg;
@@ -329,8 +340,8 @@ void aim_learn(struct aim *w, unsigned int variant, const void *arg, uint64_t *r
 		return;
 	if (variant == VARIANT_CALL_CREATE)
 		atomic_store(&w->objects[pick(r, AIM_OBJECTS)], object(c->value2 >> 32, c->home, c->result));
-	else if (variant == VARIANT_CALL_SYNC && (c->op == SOP_RDLOCK || c->op == SOP_WRLOCK))
-		keep(w->rwlocks, named | (c->op == SOP_WRLOCK ? TO_WRITE : 0));
+	else if (locks_to(c) >= 0 && (variant == VARIANT_CALL_SYNC || variant == VARIANT_CALL_WAIT))
+		keep(w->rwlocks, named | (locks_to(c) ? TO_WRITE : 0));
 	else if (variant == VARIANT_CALL_SYNC && c->op == SOP_DESTROY && pick(r, 2)) /* else its name is used on */
 		forget_object(w, c);
 	else if (variant == VARIANT_CALL_LOCK)

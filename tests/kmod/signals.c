@@ -177,6 +177,22 @@ static const struct kind kinds[] = {
 	  .undo = SYNC(SOP_RDUNLOCK, ),
 	  .again = SYNC(SOP_WRLOCK, ),
 	  .given_back = true },
+	{ .name = "a lock to write with a limit",
+	  .object = SYNC_RWLOCK,
+	  .hold = SYNC(SOP_RDLOCK, ),
+	  .wait = SYNC(SOP_WRLOCK, .ns = LIMIT_NS),
+	  .let = SYNC(SOP_RDUNLOCK, ),
+	  .undo = SYNC(SOP_WRUNLOCK, ),
+	  .again = SYNC(SOP_TRYWRLOCK, ),
+	  .given_back = true },
+	{ .name = "a lock to read with a limit",
+	  .object = SYNC_RWLOCK,
+	  .hold = SYNC(SOP_WRLOCK, ),
+	  .wait = SYNC(SOP_RDLOCK, .ns = LIMIT_NS),
+	  .let = SYNC(SOP_WRUNLOCK, ),
+	  .undo = SYNC(SOP_RDUNLOCK, ),
+	  .again = SYNC(SOP_TRYWRLOCK, ),
+	  .given_back = true },
 	{ .name = "a semaphore",
 	  .object = SYNC_SEM,
 	  .wait = SYNC(SOP_WAIT, ),
@@ -598,9 +614,25 @@ static void operates(bool goes)
 
 #define ANSWERED 500u
 
-enum made { PLACEMENTS, ECHOES, ADDITIONS, TRIES };
+enum made { PLACEMENTS, ECHOES, ADDITIONS, TRIES, READ_TRIES, WRITE_TRIES };
 
-static const char *const made_names[] = { "placements", "echoes", "additions", "attempts at a semaphore" };
+static const char *const made_names[] = { "placements",
+					  "echoes",
+					  "additions",
+					  "attempts at a semaphore",
+					  "attempts at a lock to read",
+					  "attempts at a lock to write" };
+
+/* From TRIES on. */
+static const struct attempt {
+	uint8_t object, op, undo;
+	uint8_t again; /* that succeeds once, if all is given back */
+	int refused;
+} attempts[] = {
+	[TRIES] = { SYNC_SEM, SOP_TRYWAIT, SOP_POST, SOP_TRYWAIT, -EAGAIN },
+	[READ_TRIES] = { SYNC_RWLOCK, SOP_TRYRDLOCK, SOP_RDUNLOCK, SOP_TRYWRLOCK, -EBUSY },
+	[WRITE_TRIES] = { SYNC_RWLOCK, SOP_TRYWRLOCK, SOP_WRUNLOCK, SOP_TRYWRLOCK, -EBUSY },
+};
 static enum made made;
 static bool left;                     /* handlers leave the operations */
 static volatile sig_atomic_t in_call; /* one is made */
@@ -623,7 +655,7 @@ static void count_it(int sig, siginfo_t *info, void *context)
 	atomic_fetch_add(&both->handled, 1);
 	if (busy)
 		another_call();
-	if (left && (made != TRIES || before_call(context)))
+	if (left && (made < TRIES || before_call(context)))
 		siglongjmp(out_of_here, 1);
 }
 
@@ -637,17 +669,17 @@ static int add(int fd, uint64_t value, uint64_t *was)
 	return err;
 }
 
-/* 0: it has got it; -EAGAIN: another has. */
-static int try_it(int fd)
+/* 0: it has got it; `refused`: another has. */
+static int try_it(int fd, uint8_t op)
 {
-	struct dsm_ioc_call c = SYNC(SOP_TRYWAIT, .object = atomic_load(&both->object));
+	struct dsm_ioc_call c = SYNC(op, .object = atomic_load(&both->object));
 
 	return ioctl(fd, DSM_IOC_CALL, &c) ? -errno : c.status;
 }
 
 static int give_it_back(int fd)
 {
-	struct dsm_ioc_call c = SYNC(SOP_POST, .object = atomic_load(&both->object), .value = 1);
+	struct dsm_ioc_call c = SYNC(attempts[made].undo, .object = atomic_load(&both->object), .value = 1);
 
 	return ioctl(fd, DSM_IOC_CALL, &c) ? errno : -c.status;
 }
@@ -664,13 +696,13 @@ static int operate_on(int fd, unsigned int page)
 	in_call = 1;
 	if (made == ADDITIONS)
 		err = add(fd, 1, &was);
-	else if (made == TRIES)
-		err = try_it(fd);
+	else if (made >= TRIES)
+		err = try_it(fd, attempts[made].op);
 	else
 		err = range(fd, made == PLACEMENTS ? DSM_RANGE_PLACE : DSM_RANGE_ECHO, page, 1, 0) ? errno : 0;
 	in_call = 0;
-	if (made == TRIES)
-		err = !err ? give_it_back(fd) : err == -EAGAIN ? 0 : -err;
+	if (made >= TRIES)
+		err = !err ? give_it_back(fd) : err == attempts[made].refused ? 0 : -err;
 	return err;
 }
 
@@ -693,7 +725,7 @@ static void is_disturbed(bool unused)
 	setitimer(ITIMER_REAL, &tick, NULL);
 	for (i = 0; i < ANSWERED && !err; i++) {
 		err = operate_on(fd, 2 * i + 1);
-		if (made == TRIES)
+		if (made >= TRIES)
 			range(fd, DSM_RANGE_PREFETCH, 0, 1,
 			      0); /* another call: the same would go on with what was left */
 	}
@@ -703,8 +735,9 @@ static void is_disturbed(bool unused)
 	expect(atomic_load(&both->handled) > 0, "signals have come");
 	range(fd, DSM_RANGE_PREFETCH, 0, 1, 0); /* another call, should the last have been left */
 	expect(none_listed(LISTED_SLOT), "the slots are free");
-	if (made == TRIES)
-		expect(!try_it(fd) && try_it(fd) == -EAGAIN, "all is given back");
+	if (made >= TRIES)
+		expect(!try_it(fd, attempts[made].again) && try_it(fd, attempts[made].again) == attempts[made].refused,
+		       "all is given back");
 	atomic_store(&both->ended, 1);
 	fflush(stdout);
 	_exit(0);
@@ -712,7 +745,7 @@ static void is_disturbed(bool unused)
 
 static void answers(bool unused)
 {
-	const uint64_t kind = made == TRIES ? SYNC_SEM : SYNC_ATOMIC;
+	const uint64_t kind = made >= TRIES ? attempts[made].object : SYNC_ATOMIC;
 	struct dsm_ioc_call object = { .home = 1, .value = made == TRIES, .value2 = kind << 32 };
 	int fd = job_join(j, 1);
 	unsigned int i;
@@ -844,6 +877,6 @@ int main(void)
 	ok = ok && disturbed(PLACEMENTS, COUNT) && disturbed(ECHOES, COUNT);
 	ok = ok && disturbed(PLACEMENTS, LEAVE) && disturbed(ECHOES, LEAVE);
 	ok = ok && disturbed(ADDITIONS, COUNT) && disturbed(ADDITIONS, CALL);
-	ok = ok && disturbed(TRIES, LEAVE);
+	ok = ok && disturbed(TRIES, LEAVE) && disturbed(READ_TRIES, LEAVE) && disturbed(WRITE_TRIES, LEAVE);
 	return ok ? 0 : 1;
 }

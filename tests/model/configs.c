@@ -38,6 +38,8 @@
 		__VA_ARGS__                                 \
 	}
 #define RWLOCK (1u << USE_READ | 1u << USE_WRITE)
+#define RWLOCK_TRY (1u << USE_TRY_READ | 1u << USE_TRY_WRITE)
+#define RWLOCK_TIMED (1u << USE_TIMED_READ | 1u << USE_TIMED_WRITE)
 #define WAITS (1u << USE_WAIT | 1u << USE_TIMED)
 #define SEM (WAITS | 1u << USE_TRY | 1u << USE_POST | 1u << USE_POST2)
 #define COND (WAITS | 1u << USE_SIGNAL | 1u << USE_BROADCAST)
@@ -214,6 +216,11 @@ const struct config configs[] = {
 	  OBJ(.kind = SYNC_RWLOCK, .nranks = 3, .nthreads = 1, .ops = { 3, 3, 3 }, .uses = ALL(RWLOCK)) },
 	{ "rwlock-threads", "reader-writer lock: 2 ranks with 2 threads, twice each",
 	  OBJ(.kind = SYNC_RWLOCK, .nranks = 2, .nthreads = 2, .ops = { 2, 2 }, .uses = ALL(RWLOCK)) },
+	{ "rwlock-timed", "reader-writer lock: 3 ranks, 2, 1 and 1 times, with try and cancel",
+	  OBJ(.kind = SYNC_RWLOCK, .nranks = 3, .nthreads = 1, .ops = { 2, 1, 1 }, .uses = ALL(RWLOCK | RWLOCK_TRY | RWLOCK_TIMED)) },
+	{ "rwlock-cancel", "reader-writer lock: writers leave the line, and readers behind them go on",
+	  OBJ(.kind = SYNC_RWLOCK, .nranks = 3, .nthreads = 1, .ops = { 2, 2, 2 },
+	      .uses = { 1u << USE_READ, 1u << USE_TIMED_WRITE, 1u << USE_READ | 1u << USE_TIMED_READ }) },
 	{ "sem", "semaphore: 3 ranks, 3 times each, with try and cancel",
 	  OBJ(.kind = SYNC_SEM, .nranks = 3, .nthreads = 1, .initial = 1, .ops = { 3, 3, 2 }, .uses = ALL(SEM)) },
 	{ "sem-threads", "semaphore: 2 ranks with 2 threads, with cancel",

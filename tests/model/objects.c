@@ -65,11 +65,27 @@ static struct chan_names names(const struct obj_cfg *cfg)
 
 /* clang-format off */
 static const uint8_t use_op[USES] = {
-	[USE_READ] = SOP_RDLOCK, [USE_WRITE] = SOP_WRLOCK,  [USE_WAIT] = SOP_WAIT,
+	[USE_READ] = SOP_RDLOCK, [USE_TRY_READ] = SOP_TRYRDLOCK,  [USE_TIMED_READ] = SOP_RDLOCK,
+	[USE_WRITE] = SOP_WRLOCK, [USE_TRY_WRITE] = SOP_TRYWRLOCK, [USE_TIMED_WRITE] = SOP_WRLOCK, [USE_WAIT] = SOP_WAIT,
 	[USE_TIMED] = SOP_WAIT,  [USE_TRY] = SOP_TRYWAIT,   [USE_POST] = SOP_POST,
 	[USE_DROP] = SOP_WAIT,   [USE_POST2] = SOP_POST,  [USE_SIGNAL] = SOP_SIGNAL, [USE_BROADCAST] = SOP_BROADCAST,
 };
 /* clang-format on */
+
+static bool reads(unsigned int use)
+{
+	return use == USE_READ || use == USE_TRY_READ || use == USE_TIMED_READ;
+}
+
+static bool writes(unsigned int use)
+{
+	return use == USE_WRITE || use == USE_TRY_WRITE || use == USE_TIMED_WRITE;
+}
+
+static bool timed(unsigned int use)
+{
+	return use == USE_TIMED || use == USE_TIMED_READ || use == USE_TIMED_WRITE;
+}
 
 static uint32_t event(enum event e, unsigned int a, unsigned int b, unsigned int c)
 {
@@ -105,7 +121,7 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 					events[n++] = event(EV_USE, r, t, u);
 			if (th->pc == PC_INSIDE)
 				events[n++] = event(EV_UNLOCK, r, t, 0);
-			if ((th->pc == PC_ANSWER && th->use == USE_TIMED && th->answers == 1) ||
+			if ((th->pc == PC_ANSWER && timed(th->use) && th->answers == 1) ||
 			    (th->pc == PC_CALL && th->use == USE_DROP) ||
 			    (th->pc == PC_DROP && th->answers == 1 && th->status == -EALREADY))
 				events[n++] = event(EV_TIMEOUT, r, t, 0);
@@ -136,40 +152,43 @@ static void request(const struct obj_cfg *cfg, struct world *w, unsigned int r, 
 static void use(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsigned int t, unsigned int u)
 {
 	struct thread *th = &w->threads[r][t];
-	bool in_line = cfg->kind == SYNC_COND ? u == USE_WAIT || u == USE_TIMED : u == USE_TIMED;
+	bool in_line = timed(u) || (cfg->kind == SYNC_COND && u == USE_WAIT);
 	uint8_t op = cfg->kind == SYNC_COND && in_line ? SOP_ENQUEUE : use_op[u];
 
 	th->use = (uint8_t)u;
 	th->pc = in_line ? PC_LINE : PC_CALL;
 	th->answers = 0;
-	request(cfg, w, r, t, op, u == USE_TIMED ? MSGF_TIMED : 0, u == USE_POST2 ? 2 : u == USE_POST);
+	request(cfg, w, r, t, op, timed(u) ? MSGF_TIMED : 0, u == USE_POST2 ? 2 : u == USE_POST);
 }
 
 /* What a thread does with another answer. */
 static void answered(struct world *w, const struct wmsg *m)
 {
 	struct thread *th = &w->threads[m->dst][m->req_slot];
-	bool done = false;
+	bool done = false, has = true;
 
 	th->answers++;
 	th->status = m->count;
 	switch ((enum pc)th->pc) {
 	case PC_CALL:
 		done = true;
-		if ((th->use == USE_READ || th->use == USE_WRITE)) {
-			th->pc = PC_INSIDE;
-			return;
-		}
+		has = !th->status;
 		break;
 	case PC_LINE: th->pc = PC_ANSWER; return;
 	case PC_ANSWER: done = th->answers == 2; break;
 	case PC_DROP: done = th->status == -ETIMEDOUT || th->answers == 2; break;
-	case PC_CANCEL: done = (th->answers == 2 && th->status == -ETIMEDOUT) || th->answers == 3; break;
+	case PC_CANCEL:
+		has = th->answers == 3;
+		done = has || (th->answers == 2 && th->status == -ETIMEDOUT);
+		break;
 	default: model_fail("thread %u.%u has an answer, but asked for nothing", m->dst, m->req_slot); return;
 	}
 	if (!done)
 		return;
-	*th = (struct thread){ .left = (uint8_t)(th->left - 1) };
+	if (has && (reads(th->use) || writes(th->use)))
+		th->pc = PC_INSIDE;
+	else
+		*th = (struct thread){ .left = (uint8_t)(th->left - 1) };
 }
 
 /* ---- the specification ------------------------------------------------------------------------ */
@@ -215,6 +234,7 @@ static void goes(struct world *w, const struct waiter *l)
 static int specify(struct world *w, const struct wmsg *m)
 {
 	unsigned int n = length(w), i;
+	struct waiter own;
 
 	switch (m->op) {
 	case SOP_RDLOCK:
@@ -225,6 +245,13 @@ static int specify(struct world *w, const struct wmsg *m)
 		if (n || !w->tokens)
 			return -EAGAIN;
 		w->tokens--;
+		return 0;
+	case SOP_TRYRDLOCK:
+	case SOP_TRYWRLOCK:
+		own = (struct waiter){ .op = m->op == SOP_TRYRDLOCK ? SOP_RDLOCK : SOP_WRLOCK };
+		if (n || !may_go(w, &own))
+			return -EBUSY;
+		goes(w, &own);
 		return 0;
 	case SOP_POST: w->tokens += m->value; return 0;
 	case SOP_SIGNAL:
@@ -334,7 +361,7 @@ static void fire(const void *c, void *world, uint32_t ev)
 	if (ev >> 24 == EV_USE) {
 		use(cfg, w, r, t, ev & 0xff);
 	} else if (ev >> 24 == EV_UNLOCK) {
-		request(cfg, w, r, t, th->use == USE_READ ? SOP_RDUNLOCK : SOP_WRUNLOCK, 0, 0);
+		request(cfg, w, r, t, reads(th->use) ? SOP_RDUNLOCK : SOP_WRUNLOCK, 0, 0);
 		th->use = USE_POST; /* like any call with one answer */
 		th->pc = PC_CALL;
 	} else {
@@ -373,8 +400,8 @@ static void check(const void *c, const void *world)
 
 	for (r = 0; r < cfg->nranks; r++)
 		for (t = 0; t < cfg->nthreads; t++) {
-			readers += w->threads[r][t].pc == PC_INSIDE && w->threads[r][t].use == USE_READ;
-			writers += w->threads[r][t].pc == PC_INSIDE && w->threads[r][t].use == USE_WRITE;
+			readers += w->threads[r][t].pc == PC_INSIDE && reads(w->threads[r][t].use);
+			writers += w->threads[r][t].pc == PC_INSIDE && writes(w->threads[r][t].use);
 		}
 	if (writers > 1 || (writers && readers))
 		model_fail("%u writers and %u readers hold the lock", writers, readers);

@@ -8,7 +8,11 @@
 
 enum use {
 	USE_READ = 0,
-	USE_WRITE, /* reader-writer lock */
+	USE_WRITE,
+	USE_TRY_READ,
+	USE_TRY_WRITE,
+	USE_TIMED_READ,
+	USE_TIMED_WRITE, /* reader-writer lock */
 	USE_WAIT,
 	USE_TIMED,
 	USE_TRY,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * api_kept.c - locks stay with the node that used them last, and objects with their home: who uses them there sends no message.
- * So locks go from node to node, and are destroyed, while they are kept elsewhere.
+ * So locks go from node to node, and are destroyed, while they are kept elsewhere. Also reader-writer locks, which never stay, with
+ * calls that try, or wait with a limit of time.
  */
 #include "common.h"
 
@@ -10,6 +11,7 @@
 
 static struct board { /* shared by libdsm */
 	dsm_mutex_t mutex;
+	dsm_rwlock_t rwlock;
 } * board;
 static struct out { /* shared without it */
 	uint64_t a, b, n;
@@ -276,10 +278,180 @@ static void part_kept_by_turns(void)
 	test_sync();
 }
 
+/* ---- reader-writer locks with a limit ---------------------------------------------------------------- */
+
+#define LIMIT 5000000u /* ns */
+
+static void until(const uint64_t *p, uint64_t v)
+{
+	const uint64_t start = test_ns();
+
+	while (see(p) < v) {
+		REQUIRE(test_ns() - start < 20000000000u, "waited for %lu, there is %lu", v, see(p));
+		test_nap(100000);
+	}
+}
+
+/* The one thread has the lock when the other wants it; out->a is how far they are. */
+static void has_it(dsm_rwlock_t *l)
+{
+	MUST(dsm_rwlock_tryrdlock(l));
+	EXPECT(dsm_rwlock_tryrdlock(l), -EBUSY);
+	EXPECT(dsm_rwlock_trywrlock(l), -EBUSY);
+	EXPECT(dsm_rwlock_timedrdlock(l, 1), -EDEADLK);
+	EXPECT(dsm_rwlock_timedwrlock(l, 1), -EDEADLK);
+	add(&out->a);
+	until(&out->a, 2);
+	MUST(dsm_rwlock_unlock(l));
+	MUST(dsm_rwlock_trywrlock(l));
+	add(&out->a);
+	until(&out->a, 4);
+	MUST(dsm_rwlock_unlock(l));
+	add(&out->a);
+	until(&out->a, 6);
+	MUST(dsm_rwlock_timedrdlock(l, 0));
+	add(&out->a);
+	until(&out->b, 1);
+	until(&out->a, 8);
+	MUST(dsm_rwlock_unlock(l));
+}
+
+static void wants_it(dsm_rwlock_t *l)
+{
+	uint64_t start;
+
+	until(&out->a, 1); /* held by a reader */
+	MUST(dsm_rwlock_tryrdlock(l));
+	MUST(dsm_rwlock_unlock(l));
+	MUST(dsm_rwlock_timedrdlock(l, 0));
+	MUST(dsm_rwlock_unlock(l));
+	EXPECT(dsm_rwlock_trywrlock(l), -EBUSY);
+	start = test_ns();
+	EXPECT(dsm_rwlock_timedwrlock(l, LIMIT), -ETIMEDOUT);
+	REQUIRE(test_ns() - start >= LIMIT, "timed out early");
+	EXPECT(dsm_rwlock_unlock(l), -EPERM);
+	MUST(dsm_rwlock_tryrdlock(l)); /* no writer is in line any more */
+	MUST(dsm_rwlock_unlock(l));
+	add(&out->a);
+	until(&out->a, 3); /* by a writer */
+	EXPECT(dsm_rwlock_tryrdlock(l), -EBUSY);
+	EXPECT(dsm_rwlock_trywrlock(l), -EBUSY);
+	EXPECT(dsm_rwlock_timedrdlock(l, LIMIT), -ETIMEDOUT);
+	EXPECT(dsm_rwlock_timedwrlock(l, 0), -ETIMEDOUT);
+	add(&out->a);
+	until(&out->a, 5); /* free */
+	MUST(dsm_rwlock_timedwrlock(l, 0));
+	MUST(dsm_rwlock_unlock(l));
+	add(&out->a);
+	until(&out->a, 7); /* by a reader; another comes while a writer is in line, and may go when that gives up */
+	EXPECT(dsm_rwlock_timedwrlock(l, 40 * LIMIT), -ETIMEDOUT);
+	add(&out->a);
+}
+
+static void comes_later(dsm_rwlock_t *l)
+{
+	until(&out->a, 7);
+	test_nap(20 * LIMIT);
+	MUST(dsm_rwlock_rdlock(l));
+	MUST(dsm_rwlock_unlock(l));
+	add(&out->b);
+}
+
+/* Three roles, on as many ranks as there are. */
+static void play(unsigned thread, void *arg)
+{
+	static void (*const roles[])(dsm_rwlock_t *) = { has_it, wants_it, comes_later };
+	unsigned role = (unsigned)test_rank + thread * (unsigned)test_size;
+
+	roles[role](arg);
+}
+
+static void part_limits(void)
+{
+	const int roles = test_rank < 3 ? (2 - test_rank) / test_size + 1 : 0;
+	dsm_rwlock_t none = { 0 }, l;
+
+	clear();
+	EXPECT(dsm_rwlock_tryrdlock(&none), -EINVAL);
+	EXPECT(dsm_rwlock_trywrlock(&none), -EINVAL);
+	EXPECT(dsm_rwlock_timedrdlock(&none, 1), -EINVAL);
+	EXPECT(dsm_rwlock_timedwrlock(&none, 1), -EINVAL);
+	if (!test_rank)
+		MUST(dsm_rwlock_init(&board->rwlock));
+	test_sync();
+	l = board->rwlock;
+	test_sync();
+	if (roles)
+		test_threads((unsigned)roles, play, &l);
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_rwlock_destroy(&l));
+	test_sync();
+}
+
+static int take_somehow(struct rng *rng, dsm_rwlock_t *l, bool write)
+{
+	const uint64_t ns = rng_below(rng, 60000);
+
+	switch (rng_below(rng, 3)) {
+	case 0: return write ? dsm_rwlock_trywrlock(l) : dsm_rwlock_tryrdlock(l);
+	case 1: return write ? dsm_rwlock_wrlock(l) : dsm_rwlock_rdlock(l);
+	default: return write ? dsm_rwlock_timedwrlock(l, ns) : dsm_rwlock_timedrdlock(l, ns);
+	}
+}
+
+/* Limits that pass while the lock is on its way: each gets it, or leaves the line, and nobody both. */
+static void cross(unsigned thread, void *arg)
+{
+	struct rng rng = rng_of((uint64_t)test_rank * 64 + thread);
+	dsm_rwlock_t l = *(const dsm_rwlock_t *)arg;
+	int i;
+
+	for (i = 0; i < 60; i++) {
+		bool write = rng_below(&rng, 2);
+		int err = take_somehow(&rng, &l, write);
+		uint64_t seen;
+
+		REQUIRE(!err || err == -EBUSY || err == -ETIMEDOUT, "a lock with a limit: %d", err);
+		if (err)
+			continue;
+		seen = load(&out->n);
+		if (write)
+			store(&out->n, seen + 1);
+		test_delay(rng_below(&rng, 2000));
+		REQUIRE(load(&out->n) == seen + write, "a writer came in");
+		MUST(dsm_rwlock_unlock(&l));
+	}
+}
+
+static void part_limits_crossed(void)
+{
+	dsm_rwlock_t l;
+
+	clear();
+	if (!test_rank)
+		MUST(dsm_rwlock_init(&board->rwlock));
+	test_sync();
+	l = board->rwlock;
+	test_sync();
+	test_threads(2, cross, &l);
+	test_sync();
+	if (!test_rank) {
+		MUST(dsm_rwlock_trywrlock(&l)); /* nobody has it, or is in line */
+		MUST(dsm_rwlock_unlock(&l));
+		MUST(dsm_rwlock_destroy(&l));
+	}
+	test_sync();
+}
+
 static const struct test_part parts[] = {
-	{ "kept", part_kept },   { "kept by turns", part_kept_by_turns },
-	{ "local", part_local }, { "overtaken", part_overtaken },
+	{ "kept", part_kept },
+	{ "kept by turns", part_kept_by_turns },
+	{ "local", part_local },
+	{ "overtaken", part_overtaken },
 	{ "child", part_child },
+	{ "limits", part_limits },
+	{ "limits crossed", part_limits_crossed },
 };
 
 int main(int argc, char **argv)

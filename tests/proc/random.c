@@ -207,6 +207,19 @@ static void change_record(struct actor *a, unsigned r)
 	check_record(a, r);
 }
 
+static int take_rwlock(struct rng *rng, dsm_rwlock_t *l, bool write)
+{
+	uint64_t ns;
+
+	switch (rng_below(rng, 4)) {
+	case 0: return write ? dsm_rwlock_trywrlock(l) : dsm_rwlock_tryrdlock(l);
+	case 1:
+		ns = rng_below(rng, 300000);
+		return write ? dsm_rwlock_timedwrlock(l, ns) : dsm_rwlock_timedrdlock(l, ns);
+	default: return write ? dsm_rwlock_wrlock(l) : dsm_rwlock_rdlock(l);
+	}
+}
+
 static void use_record(struct actor *a)
 {
 	unsigned r = (unsigned)rng_below(&a->rng, RECORDS);
@@ -214,7 +227,11 @@ static void use_record(struct actor *a)
 	bool write = rng_below(&a->rng, 2);
 
 	if (rec->is_rw) {
-		MUST(write ? dsm_rwlock_wrlock(&rec->rwlock) : dsm_rwlock_rdlock(&rec->rwlock));
+		int err = take_rwlock(&a->rng, &rec->rwlock, write);
+
+		if (err == -EBUSY || err == -ETIMEDOUT)
+			return;
+		EXPECT(err, 0);
 	} else if (rng_below(&a->rng, 3)) {
 		MUST(dsm_mutex_lock(&rec->mutex));
 		EXPECT(dsm_mutex_lock(&rec->mutex), -EDEADLK);

@@ -169,6 +169,31 @@ bool sync_barrier_ended(const struct sim *s, uint16_t rank, unsigned int thread)
 	return true;
 }
 
+/* ---- operations ------------------------------------------------------------------------------- */
+
+/* clang-format off */
+static const uint8_t sync_ops[OPS] = {
+	[OP_RDLOCK] = SOP_RDLOCK, [OP_TRYRDLOCK] = SOP_TRYRDLOCK, [OP_RDLOCK_TIMED] = SOP_RDLOCK,
+	[OP_WRLOCK] = SOP_WRLOCK, [OP_TRYWRLOCK] = SOP_TRYWRLOCK, [OP_WRLOCK_TIMED] = SOP_WRLOCK,
+	[OP_SEM] = SOP_WAIT,      [OP_SEM_TIMED] = SOP_WAIT,
+};
+/* clang-format on */
+
+static bool is_sem(uint8_t op)
+{
+	return op == OP_SEM || op == OP_SEM_TIMED;
+}
+
+static bool is_timed(uint8_t op)
+{
+	return op == OP_RDLOCK_TIMED || op == OP_WRLOCK_TIMED || op == OP_SEM_TIMED;
+}
+
+static bool reads(uint8_t op)
+{
+	return op == OP_RDLOCK || op == OP_TRYRDLOCK || op == OP_RDLOCK_TIMED;
+}
+
 /* ---- calls ------------------------------------------------------------------------------------ */
 
 void sync_call(struct sim *s, uint16_t rank, unsigned int thread)
@@ -184,14 +209,14 @@ void sync_call(struct sim *s, uint16_t rank, unsigned int thread)
 		break;
 	case OP_RDLOCK:
 	case OP_WRLOCK:
-		t->object = pick(s, 1);
-		ask(s, rank, thread, t->op == OP_RDLOCK ? SOP_RDLOCK : SOP_WRLOCK, 0, 0, 1);
-		break;
+	case OP_TRYRDLOCK:
+	case OP_TRYWRLOCK:
+	case OP_RDLOCK_TIMED:
+	case OP_WRLOCK_TIMED:
 	case OP_SEM:
 	case OP_SEM_TIMED:
-		t->object = pick(s, 2);
-		ask(s, rank, thread, SOP_WAIT, t->op == OP_SEM_TIMED ? MSGF_TIMED : 0, 0,
-		    t->op == OP_SEM_TIMED ? 2 : 1);
+		t->object = pick(s, is_sem(t->op) ? 2 : 1);
+		ask(s, rank, thread, sync_ops[t->op], is_timed(t->op) ? MSGF_TIMED : 0, 0, is_timed(t->op) ? 2 : 1);
 		break;
 	case OP_ADD:
 		t->object = pick(s, 3);
@@ -209,8 +234,8 @@ void sync_call(struct sim *s, uint16_t rank, unsigned int thread)
 static void entered(struct sim *s, uint16_t rank, unsigned int thread, bool got)
 {
 	struct thread *t = sim_thread(s, rank, thread);
-	uint32_t i = t->object & ~OBJECT, limit = t->op == OP_SEM || t->op == OP_SEM_TIMED ? SEM_TOKENS : 1;
-	bool shared = t->op == OP_RDLOCK;
+	uint32_t i = t->object & ~OBJECT, limit = is_sem(t->op) ? SEM_TOKENS : 1;
+	bool shared = reads(t->op);
 
 	if (!got || t->op == OP_ADD || t->op < OP_LOCK) {
 		thread_next(s, rank, thread);
@@ -236,14 +261,14 @@ void sync_inside(struct sim *s, uint16_t rank, unsigned int thread)
 	uint32_t i = t->object & ~OBJECT;
 
 	s->inside[i]--;
-	s->inside_writers[i] -= t->op != OP_RDLOCK;
+	s->inside_writers[i] -= !reads(t->op);
 	t->leaving = 1;
 	if (t->op == OP_LOCK || t->op == OP_TRYLOCK) {
 		hold_event(s, rank, thread, HE_UNLOCK);
 		thread_next(s, rank, thread);
 		return;
 	}
-	ask(s, rank, thread, t->op == OP_RDLOCK ? SOP_RDUNLOCK : t->op == OP_WRLOCK ? SOP_WRUNLOCK : SOP_POST, 0, 1, 1);
+	ask(s, rank, thread, is_sem(t->op) ? SOP_POST : reads(t->op) ? SOP_RDUNLOCK : SOP_WRUNLOCK, 0, 1, 1);
 }
 
 /* Another answer has come: enough? */
@@ -260,8 +285,8 @@ void sync_answered(struct sim *s, uint16_t rank, unsigned int thread)
 	} else if (t->canceling && t->answers == 2 && t->status == -ETIMEDOUT) {
 		entered(s, rank, thread, false);
 	} else if (t->answers == t->need) {
-		entered(s, rank, thread, t->op == OP_SEM_TIMED || !t->status);
-	} else if (t->op == OP_SEM_TIMED && t->answers == 1) {
+		entered(s, rank, thread, is_timed(t->op) || !t->status);
+	} else if (is_timed(t->op) && t->answers == 1) {
 		sim_schedule(s, &e, sim_random(s, 200));
 	}
 }

@@ -57,14 +57,15 @@ START_TEST(a_word_has_four_parts)
 }
 END_TEST
 
-/* Two answers has ENQUEUE, and WAIT with TIMED; no other operation, flag or type. */
+/* Two answers has ENQUEUE, and what may stand in line with TIMED; no other operation, flag or type. */
 START_TEST(few_questions_have_two_answers)
 {
 	unsigned int op, flag;
 
 	for (op = 0; op < SYNC_OPS; op++)
 		for (flag = 1; flag < 256; flag *= 2) {
-			bool twice = op == SOP_ENQUEUE || (op == SOP_WAIT && flag == MSGF_TIMED);
+			bool waits = op == SOP_WAIT || op == SOP_RDLOCK || op == SOP_WRLOCK;
+			bool twice = op == SOP_ENQUEUE || (waits && flag == MSGF_TIMED);
 
 			*at = 0;
 			note(MSG_SYNC, (uint8_t)op, (uint8_t)flag);

@@ -117,6 +117,77 @@ START_TEST(readers_share_and_do_not_overtake_a_writer)
 }
 END_TEST
 
+/* Only if it is free, and nobody waits. */
+START_TEST(a_try_overtakes_nobody)
+{
+	struct sync s = { .kind = SYNC_RWLOCK };
+
+	op(&s, SOP_TRYRDLOCK, 1, 0);
+	answered(0, 1, 0);
+	op(&s, SOP_TRYRDLOCK, 2, 0);
+	answered(0, 2, 0);
+	op(&s, SOP_TRYWRLOCK, 3, 0);
+	answered(0, 3, -EBUSY);
+	op(&s, SOP_WRLOCK, 3, 0);
+	op(&s, SOP_TRYRDLOCK, 4, 0); /* readers have it, but a writer waits */
+	ck_assert_uint_eq(out.n, 1);
+	answered(0, 4, -EBUSY);
+	op(&s, SOP_RDUNLOCK, 1, 0);
+	op(&s, SOP_RDUNLOCK, 2, 0);
+	answered(1, 3, 0);
+	op(&s, SOP_TRYRDLOCK, 4, 0);
+	answered(0, 4, -EBUSY);
+	op(&s, SOP_WRUNLOCK, 3, 0);
+	op(&s, SOP_TRYWRLOCK, 4, 0);
+	answered(0, 4, 0);
+	ck_assert_uint_eq(s.writer, 1);
+	ck_assert_uint_eq(s.readers, 0);
+	ck_assert_ptr_null(unit_action(&out, ACT_RESUME, 0));
+}
+END_TEST
+
+/* A timed request: how many answers its step had; the first of them says that it is in line. */
+static unsigned int timed(struct sync *s, uint8_t what, uint16_t rank)
+{
+	struct msg m = unit_msg(MSG_SYNC, rank, 0, rank, 0);
+
+	m.op = what;
+	m.flags = MSGF_TIMED;
+	ck_assert_int_eq(sync_step(&ctx, s, &m, &out), 0);
+	answered(0, rank, 0);
+	ck_assert_uint_eq(out.v[0].msg.value, 1);
+	ck_assert(out.n == 1 || out.v[1].msg.value == 0);
+	return out.n;
+}
+
+START_TEST(readers_behind_a_writer_that_gives_up_are_let_go)
+{
+	struct sync s = { .kind = SYNC_RWLOCK };
+
+	ck_assert_uint_eq(timed(&s, SOP_RDLOCK, 1), 2);
+	ck_assert_uint_eq(timed(&s, SOP_WRLOCK, 2), 1);
+	ck_assert_uint_eq(timed(&s, SOP_RDLOCK, 3), 1);
+	op(&s, SOP_RDLOCK, 4, 0);
+	op(&s, SOP_WRLOCK, 5, 0);
+	op(&s, SOP_CANCEL, 2, 0);
+	answered(0, 2, -ETIMEDOUT);
+	answered(1, 3, 0);
+	ck_assert_ptr_nonnull(unit_action(&out, ACT_RESUME, 0));
+	op(&s, SOP_CANCEL, 3, 0); /* its turn has come, and that of others is on its way */
+	ck_assert_uint_eq(out.n, 1);
+	answered(0, 3, -EALREADY);
+	ck_assert_int_eq(turn(&s), 0);
+	answered(0, 4, 0);
+	ck_assert_int_eq(turn(&s), 0);
+	ck_assert_uint_eq(out.n, 0); /* the second writer waits for three readers */
+	ck_assert_uint_eq(s.readers, 3);
+	op(&s, SOP_CANCEL, 5, 0);
+	ck_assert_uint_eq(out.n, 1);
+	op(&s, SOP_TRYRDLOCK, 5, 0);
+	answered(0, 5, 0);
+}
+END_TEST
+
 START_TEST(a_semaphore_counts)
 {
 	struct sync s = { .kind = SYNC_SEM, .value = 1 };
@@ -215,6 +286,8 @@ START_TEST(an_object_in_use_is_not_idle)
 	} cases[] = {
 		{ SYNC_RWLOCK, SOP_RDLOCK, 0, SOP_RDUNLOCK },
 		{ SYNC_RWLOCK, SOP_WRLOCK, 0, SOP_WRUNLOCK },
+		{ SYNC_RWLOCK, SOP_TRYRDLOCK, 0, SOP_RDUNLOCK },
+		{ SYNC_RWLOCK, SOP_TRYWRLOCK, 0, SOP_WRUNLOCK },
 		{ SYNC_SEM, SOP_WAIT, 0, SOP_POST }, /* of 0: it waits */
 		{ SYNC_COND, SOP_ENQUEUE, 0, SOP_SIGNAL },
 		{ SYNC_SEM, SOP_POST, 1, SOP_WAIT }, /* a value is not a user */
@@ -282,6 +355,8 @@ int main(void)
 	tcase_add_test(t, every_pair_is_bounded_and_answered_or_refused);
 	tcase_add_test(t, everything_has_a_name);
 	tcase_add_test(t, readers_share_and_do_not_overtake_a_writer);
+	tcase_add_test(t, a_try_overtakes_nobody);
+	tcase_add_test(t, readers_behind_a_writer_that_gives_up_are_let_go);
 	tcase_add_test(t, a_semaphore_counts);
 	tcase_add_test(t, a_timed_wait_is_told_when_it_is_in_line);
 	tcase_add_test(t, a_cancel_takes_no_signal_of_others);

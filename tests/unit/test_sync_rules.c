@@ -95,7 +95,7 @@ static void stand(struct spec *s, unsigned int who, uint8_t op)
 static bool knows(uint8_t kind, uint8_t op)
 {
 	switch (kind) {
-	case SYNC_RWLOCK: return op >= SOP_RDLOCK && op <= SOP_WRUNLOCK;
+	case SYNC_RWLOCK: return (op >= SOP_RDLOCK && op <= SOP_WRUNLOCK) || op == SOP_CANCEL;
 	case SYNC_SEM: return (op >= SOP_WAIT && op <= SOP_POST) || op == SOP_CANCEL || op == SOP_LOAD;
 	case SYNC_COND: return op >= SOP_ENQUEUE && op <= SOP_CANCEL;
 	case SYNC_ATOMIC: return op >= SOP_LOAD && op <= SOP_CAS;
@@ -132,7 +132,7 @@ static bool specify(struct spec *s, unsigned int who, const struct msg *m)
 	case SOP_RDLOCK:
 	case SOP_WRLOCK:
 	case SOP_WAIT:
-		if (m->op == SOP_WAIT && m->flags & MSGF_TIMED)
+		if (m->flags & MSGF_TIMED)
 			answer(s, who, 0, 1);
 		if (!s->n && goes(s, m->op))
 			answer(s, who, 0, 0);
@@ -144,13 +144,17 @@ static bool specify(struct spec *s, unsigned int who, const struct msg *m)
 		answer(s, who, 0, 1);
 		return false;
 	case SOP_TRYWAIT: answer(s, who, !s->n && goes(s, SOP_WAIT) ? 0 : -EAGAIN, 0); return false;
+	case SOP_TRYRDLOCK: answer(s, who, !s->n && goes(s, SOP_RDLOCK) ? 0 : -EBUSY, 0); return false;
+	case SOP_TRYWRLOCK: answer(s, who, !s->n && goes(s, SOP_WRLOCK) ? 0 : -EBUSY, 0); return false;
 	case SOP_CANCEL:
-		if (at < s->n && (s->kind == SYNC_SEM || at >= s->owed)) {
+		if (at < s->n && (s->kind != SYNC_COND || at >= s->owed)) {
 			leave(s, at);
 			answer(s, who, -ETIMEDOUT, 0);
 		} else {
 			answer(s, who, -EALREADY, 0);
 		}
+		if (!s->pumping) /* readers behind a writer that has left */
+			pump(s);
 		return false;
 	case SOP_RDUNLOCK:
 		if (!s->readers)
