@@ -217,7 +217,7 @@ check-fail: ## what happens when ranks die, settings are wrong, resources are sh
 check-gates: ## core purity, layers, headers, kernel build, links, documents, man pages, installation
 check-asan: ## unit, model, sim and process tests with address and undefined behaviour checks
 check-tsan: ## unit and process tests with data race detection
-check-large: ## process tests with 10,000 waiting threads and 10,000 regions (most of an hour)
+check-large: ## process tests with 10,000 waiting threads and 10,000 regions (minutes)
 check-soak: ## the long version: simulation and process tests for hours
 check-mutations: ## would the tests notice? mechanical changes of the protocol core, one by one (hours); MUTATIONS="--resume" goes on
 model-full: ## the protocol model at full depths (long)
