@@ -11,6 +11,7 @@
  * Runs in a guest, as root, with the module loaded, a soft RDMA device, and a kernel with CONFIG_FAILSLAB; without, there is
  * nothing to do.
  */
+#include "core/sync.h"
 #include "tests/kmod/common.h"
 
 #include <errno.h>
@@ -185,7 +186,7 @@ static void use_protection(void)
 
 static void use_job(void)
 {
-	struct dsm_ioc_call sync = { .call = DSM_CALL_SYNC, .home = 1, .value2 = 1ull << 32 },
+	struct dsm_ioc_call sync = { .call = DSM_CALL_SYNC, .home = 1, .value2 = (uint64_t)SYNC_MUTEX << 32 },
 			    lock = { .call = DSM_CALL_LOCK, .home = 1 };
 	struct dsm_ioc_call unlock = { .call = DSM_CALL_UNLOCK };
 	struct dsm_ioc_stats stats = { .region = 0 };

@@ -13,9 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/sync.h"
 #include "tests/kmod/common.h"
-
-enum { MUTEX = 1, SEM = 4, OP_WAIT = 6, OP_POST = 8 }; /* as core/sync.h has them */
 
 static struct job *j;
 static struct {
@@ -33,7 +32,7 @@ static bool call(int fd, struct dsm_ioc_call c, struct dsm_ioc_call *out)
 
 static void waiter(bool lock, const int child[2])
 {
-	struct dsm_ioc_call c = { .call = lock ? DSM_CALL_LOCK : DSM_CALL_SYNC, .op = lock ? 0 : OP_WAIT };
+	struct dsm_ioc_call c = { .call = lock ? DSM_CALL_LOCK : DSM_CALL_SYNC, .op = lock ? 0 : SOP_WAIT };
 	int fd = job_join(j, 1);
 	char byte;
 
@@ -71,7 +70,8 @@ static bool one(bool lock)
 		waiter(lock, child);
 	close(child[0]);
 	fd = job_join(j, 0);
-	ok = fd >= 0 && call(fd, (struct dsm_ioc_call){ .value2 = (uint64_t)(lock ? MUTEX : SEM) << 32 }, &made);
+	ok = fd >= 0 &&
+		call(fd, (struct dsm_ioc_call){ .value2 = (uint64_t)(lock ? SYNC_MUTEX : SYNC_SEM) << 32 }, &made);
 	ok = ok &&
 		(!lock ||
 		 call(fd, (struct dsm_ioc_call){ .call = DSM_CALL_LOCK, .object = (uint32_t)made.result }, &held));
@@ -86,7 +86,7 @@ static bool one(bool lock)
 		ok = ok && call(fd, (struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = held.hold }, &held);
 	else
 		ok = ok &&
-			call(fd, (struct dsm_ioc_call){ .op = OP_POST, .object = (uint32_t)made.result, .value = 1 },
+			call(fd, (struct dsm_ioc_call){ .op = SOP_POST, .object = (uint32_t)made.result, .value = 1 },
 			     &held);
 	usleep(100000);
 	close(child[1]);

@@ -19,6 +19,7 @@
  * module can be unloaded, and after the last round it must be, the RDMA device and the slab caches have no more objects than
  * before. The kernel's log is its caller's to read.
  */
+#include "core/sync.h"
 #include "tests/kmod/common.h"
 #include "tests/kmod/common_module.h"
 
@@ -124,7 +125,7 @@ static void call(struct worker *w)
 				       .pages = 64 };
 	struct dsm_ioc_call sync = { .call = DSM_CALL_SYNC,
 				     .home = (uint16_t)pick(&w->random, w->job->ranks),
-				     .value2 = 5ull << 32 };
+				     .value2 = (uint64_t)SYNC_ATOMIC << 32 };
 	uint32_t object;
 
 	atomic_fetch_add(&orders->calls, 1);
@@ -138,9 +139,9 @@ static void call(struct worker *w)
 	if (ioctl(w->fd, DSM_IOC_CALL, &sync) || sync.status)
 		return;
 	object = (uint32_t)sync.result;
-	sync = (struct dsm_ioc_call){ .home = sync.home, .object = object, .op = 15, .value = 1 };
+	sync = (struct dsm_ioc_call){ .home = sync.home, .object = object, .op = SOP_ADD, .value = 1 };
 	ioctl(w->fd, DSM_IOC_CALL, &sync);
-	sync = (struct dsm_ioc_call){ .home = sync.home, .object = object, .op = 1 };
+	sync = (struct dsm_ioc_call){ .home = sync.home, .object = object, .op = SOP_DESTROY };
 	ioctl(w->fd, DSM_IOC_CALL, &sync);
 }
 

@@ -5,6 +5,7 @@
  *
  * Runs in a guest with the module loaded, as root; /dev/dsm is opened to everybody meanwhile. Without arguments all tests run.
  */
+#include "core/sync.h"
 #include "tests/kmod/common_trust.h"
 
 #include <errno.h>
@@ -46,7 +47,7 @@ static bool barrier(void)
 /* The hold of another lock was given back instead. */
 static bool unlock(void)
 {
-	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC, .op = 0, .value2 = 1ull << 32 },
+	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC, .op = SOP_CREATE, .value2 = (uint64_t)SYNC_MUTEX << 32 },
 			    lock = { .call = DSM_CALL_LOCK }, u = lock;
 	static const uint16_t wrong[] = { DSM_HOLDS_MAX, DSM_HOLDS_MAX + 1, 0xffff };
 	unsigned int i;
@@ -71,7 +72,8 @@ static bool unlock(void)
 /* Whoever made a mutex said who is last in line for it: the next to come sent a message to a rank beyond the table of ranks. */
 static bool mutex(void)
 {
-	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC, .value2 = 1ull << 32 }, lock = { .call = DSM_CALL_TRYLOCK };
+	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC, .value2 = (uint64_t)SYNC_MUTEX << 32 },
+			    lock = { .call = DSM_CALL_TRYLOCK };
 	unsigned int bit;
 	bool ok = true;
 	int fd[2];

@@ -30,12 +30,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/sync.h"
 #include "tests/kmod/common.h"
 
 #define ROUNDS 60u
 #define PAGES 4u
 #define NOBODY 12345u
-enum { MUTEX = 1 }; /* as core/sync.h has it */
 
 static struct shared {
 	struct job job;
@@ -515,7 +515,7 @@ static void kill_victim(pid_t pid, enum place place)
 static void survivor(enum place place)
 {
 	const bool lock = place != IN_FAULT;
-	struct dsm_ioc_call made = { .value2 = (uint64_t)MUTEX << 32 }, held = { .call = DSM_CALL_LOCK };
+	struct dsm_ioc_call made = { .value2 = (uint64_t)SYNC_MUTEX << 32 }, held = { .call = DSM_CALL_LOCK };
 	int fd = job_join(&sh->job, 0);
 	uint64_t seen = 0;
 	unsigned int i;
