@@ -57,8 +57,9 @@ static inline void world_make(void)
 	job.mem.room = calloc(WORLD_SPACE / REGION_UNIT, sizeof(*job.mem.room));
 	job.mem.members = calloc(WORLD_NODES * CTL_REGIONS, sizeof(*job.mem.members));
 	job.mem.mapped = calloc(WORLD_SPACE / REGION_UNIT, sizeof(*job.mem.mapped));
+	job.mem.priorities = calloc(WORLD_SPACE / REGION_UNIT, sizeof(*job.mem.priorities));
 	job.mem.units = calloc(1, units_size(WORLD_HEAP));
-	if (!job.me || !job.mem.room || !job.mem.members || !job.mem.mapped || !job.mem.units)
+	if (!job.me || !job.mem.room || !job.mem.members || !job.mem.mapped || !job.mem.priorities || !job.mem.units)
 		abort();
 	region_add_heap(&job.me->registry, WORLD_HEAP);
 }
@@ -79,6 +80,7 @@ static inline void world_again(void)
 	memset(job.mem.room, 0, WORLD_SPACE / REGION_UNIT * sizeof(*job.mem.room));
 	memset(job.mem.members, 0, WORLD_REGIONS * WORLD_NODES * sizeof(*job.mem.members));
 	memset(job.mem.mapped, 0, WORLD_SPACE / REGION_UNIT * sizeof(*job.mem.mapped));
+	memset(job.mem.priorities, 0, WORLD_SPACE / REGION_UNIT * sizeof(*job.mem.priorities));
 	memset(job.mem.units, 0, units_size(WORLD_HEAP));
 	region_add_heap(g, WORLD_HEAP);
 }

@@ -33,7 +33,7 @@
 /* What all ranks have to say alike. */
 struct terms {
 	uint64_t at, len, block_size;
-	int32_t home, home_rank, from, err;
+	int32_t home, home_rank, priority, from, err, pad;
 	struct region_record rec; /* the maker's answer */
 };
 
@@ -125,7 +125,8 @@ static int reserve(struct terms *t)
 	char name[DSM_NAME_MAX];
 	const struct dsm_region_options opt = { .block_size = t->block_size,
 						.home = (enum dsm_home)t->home,
-						.home_rank = t->home_rank };
+						.home_rank = t->home_rank,
+						.priority = (enum dsm_priority)t->priority };
 	int failed;
 
 	snprintf(name, sizeof(name), "(adopted %#" PRIx64 ")", t->at);
@@ -199,6 +200,7 @@ DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_
 	t.block_size = opt->block_size ? opt->block_size : job.set.block_size;
 	t.home = (int32_t)opt->home;
 	t.home_rank = opt->home_rank;
+	t.priority = (int32_t)opt->priority;
 	t.from = opt->contents_rank;
 	before = engine_keep();
 	err = agree(&t);

@@ -69,6 +69,8 @@ static int describe(const char *name, size_t size, const struct dsm_region_optio
 	if ((unsigned int)opt->home > DSM_HOME_FIXED ||
 	    (opt->home == DSM_HOME_FIXED && (opt->home_rank < 0 || opt->home_rank >= job.size)))
 		return -EINVAL;
+	if ((unsigned int)opt->priority > DSM_PRIORITY_URGENT)
+		return -EINVAL;
 	if (opt->contents_size > size || (opt->contents_size && !opt->contents))
 		return -EINVAL;
 	if (size > job.set.space)
@@ -79,6 +81,7 @@ static int describe(const char *name, size_t size, const struct dsm_region_optio
 	out->block_size = (uint32_t)block;
 	out->home_policy = (uint16_t)opt->home;
 	out->creator = job.rank;
+	out->priority = (uint8_t)opt->priority;
 	out->home_rank = opt->home == DSM_HOME_FIXED ? (uint16_t)opt->home_rank : 0;
 	out->contents = opt->contents_size ? hash_contents(opt->contents, opt->contents_size) : 0;
 	return 0;
@@ -155,6 +158,7 @@ static int adopt(const struct region_record *rec, struct dsm_region **out)
 		.home_policy = rec->home_policy,
 		.home_rank = rec->home_rank,
 		.creator = rec->creator,
+		.priority = rec->priority,
 		.gen = rec->gen,
 		.attached = true,
 		.next = *first,
@@ -169,6 +173,7 @@ static int adopt(const struct region_record *rec, struct dsm_region **out)
 		__atomic_fetch_add(&job.mem.mapped[unit], 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&job.units[unit], (uint16_t)(rec->id + 1), __ATOMIC_RELEASE);
 	}
+	region_set_priority(r->off, r->bytes, r->priority);
 	err = job.fault->bound ? job.fault->bound(r->off, r->bytes, region_usable(r)) : 0;
 	if (!err)
 		err = job.host->attach(r);
@@ -207,6 +212,7 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 static void say_other(const struct region_record *have, const struct region_record *want)
 {
 	static const char *const homes[] = { "first touch", "cyclic", "fixed" };
+	static const char *const priorities[] = { "normal", "low", "high", "urgent" };
 
 	if (want->size != have->size)
 		log_line("region \"%s\": rank %d has made it with %zu bytes, and this rank opens it with %zu",
@@ -220,6 +226,9 @@ static void say_other(const struct region_record *have, const struct region_reco
 			"region \"%s\": rank %d has made it with homes by %s (rank %u), and this rank opens it with %s (rank %u)",
 			have->name, have->creator, homes[have->home_policy], have->home_rank, homes[want->home_policy],
 			want->home_rank);
+	else if (want->priority != have->priority)
+		log_line("region \"%s\": rank %d has made it with %s priority, and this rank opens it with %s priority",
+			 have->name, have->creator, priorities[have->priority], priorities[want->priority]);
 	else
 		log_line("region \"%s\": rank %d has made it with other initial contents than this rank opens it with",
 			 have->name, have->creator);
@@ -244,7 +253,7 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 		return err;
 	if (want &&
 	    (want->size != rec.size || want->block_size != rec.block_size || want->home_policy != rec.home_policy ||
-	     want->home_rank != rec.home_rank || want->contents != rec.contents)) {
+	     want->home_rank != rec.home_rank || want->priority != rec.priority || want->contents != rec.contents)) {
 		say_other(&rec, want);
 		region_call(CALL_DETACH, &rec, &rec);
 		region_bury(&rec);
@@ -453,6 +462,7 @@ DSM_API int dsm_region_query(const void *addr, struct dsm_region_info *out)
 	out->home = (enum dsm_home)r->home_policy;
 	out->home_rank = r->home_rank;
 	out->creator = r->creator;
+	out->priority = (enum dsm_priority)r->priority;
 	out->attached = err || rec.gen != r->gen ? 1 : rec.attached;
 	return 0;
 }

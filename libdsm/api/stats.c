@@ -232,6 +232,43 @@ static void print_vectors(FILE *f, bool json)
 	}
 }
 
+/* Of all ranks, which have the same kinds. Those of which no rank has a connection are left out. */
+static void print_lanes(FILE *f, bool json)
+{
+	struct stats_lanes sum = { 0 }, one;
+	const char *between = "";
+	uint32_t i;
+	int r;
+
+	for (r = 0; r < job.size && job.net && job.netops->lanes; r++) {
+		const uint64_t none = 0;
+
+		if (call_rank((uint16_t)r, CALL_LANES, &none, sizeof(none), &one, sizeof(one)))
+			continue;
+		sum.n = one.n < STATS_LANES ? one.n : STATS_LANES;
+		for (i = 0; i < sum.n; i++) {
+			memcpy(sum.rows[i].name, one.rows[i].name, sizeof(sum.rows[i].name));
+			sum.rows[i].connections += one.rows[i].connections;
+			sum.rows[i].messages += one.rows[i].messages;
+			sum.rows[i].bytes += one.rows[i].bytes;
+		}
+	}
+	if (!json && sum.n)
+		fprintf(f, "  %-14s %12s %12s %12s\n", "connections of", "open", "messages", "bytes");
+	for (i = 0; i < sum.n; i++) {
+		const struct stats_lane *l = &sum.rows[i];
+
+		if (!l->connections)
+			continue;
+		fprintf(f,
+			json ? "%s{\"of\": \"%s\", \"open\": %" PRIu64 ", \"messages\": %" PRIu64
+			       ", \"bytes\": %" PRIu64 "}"
+			     : "%s  %-14s %12" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n",
+			between, l->name, l->connections, l->messages, l->bytes);
+		between = json ? ", " : "";
+	}
+}
+
 /* That the ranks of this node share; 0: they do not. */
 static uint64_t queue_pairs(void)
 {
@@ -300,6 +337,7 @@ static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot
 				(double)percentile(s->latency[i], n, 0.99) / 1e3, (double)s->latency_max_ns[i] / 1e3);
 	}
 	print_vectors(f, false);
+	print_lanes(f, false);
 	print_sharing(f, s);
 	for (k = 0; k < nhot; k++)
 		fprintf(f, "%s  %p %6zu bytes, written alternately %" PRIu64 " times: %s at %p, %zu bytes%s%s\n",
@@ -358,6 +396,8 @@ static void print_json(FILE *f, const struct dsm_stats *s, const struct dsm_hot_
 			percentile(s->latency[i], s->latency_count[i], 0.99), s->latency_max_ns[i]);
 	fprintf(f, "}, \"vectors\": [");
 	print_vectors(f, true);
+	fprintf(f, "], \"connections\": [");
+	print_lanes(f, true);
 	fprintf(f, "], \"sharing\": [");
 	print_sharing_json(f);
 	fprintf(f, "], \"hot\": [");

@@ -3,7 +3,7 @@
  * call.c - calls with answers of any size: names of regions, statistics, frees.
  *
  * A call is to a rank. Most need only the memory of its node: any rank there serves them, the caller itself where it is of that
- * node. CALL_FIND, CALL_VECTORS, CALL_TRIM, CALL_SPAWN, CALL_CANCEL and CALL_ASLEEP need the callee's process: they go to its
+ * node. CALL_FIND, CALL_VECTORS, CALL_LANES, CALL_TRIM, CALL_SPAWN, CALL_CANCEL and CALL_ASLEEP need the callee's process: they go to its
  * service thread, inside a node by mail.
  *
  * What comes from another node is held against the tables of payload.h first; calls inside a node are not.
@@ -62,8 +62,8 @@ static int find(uint64_t arg, void *out)
 /* Which calls are for the callee's process alone, by its service thread. */
 static bool is_private(enum call_op op)
 {
-	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_TRIM || op == CALL_SPAWN || op == CALL_CANCEL ||
-		op == CALL_ASLEEP;
+	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_LANES || op == CALL_TRIM || op == CALL_SPAWN ||
+		op == CALL_CANCEL || op == CALL_ASLEEP;
 }
 
 /* What only the callee's process can tell. */
@@ -81,7 +81,10 @@ static int serve_private(enum call_op op, uint64_t arg, void *out)
 		return call_spawn ? call_spawn(arg) : -ENOSYS;
 	if (op == CALL_CANCEL)
 		return call_cancel ? call_cancel(arg) : -ENOSYS;
-	stats_vectors(out);
+	if (op == CALL_LANES)
+		stats_lanes(out);
+	else
+		stats_vectors(out);
 	return 0;
 }
 
@@ -124,6 +127,7 @@ static int serve(uint16_t from, uint16_t rank, enum call_op op, const void *in, 
 	case CALL_FIND:
 	case CALL_ASLEEP:
 	case CALL_VECTORS:
+	case CALL_LANES:
 	case CALL_SPAWN:
 	case CALL_CANCEL:
 	case CALL_TRIM: return serve_private(op, args[0], out);

@@ -25,7 +25,7 @@
 #include "engine/room.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 13
+#define CTL_ABI 14
 
 /* Slots of a node (slot.c). The first 256 are those that a transport may write blocks for. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -98,7 +98,7 @@ struct region_record {
 	uint8_t used;  /* the place is taken */
 	uint8_t named; /* the name is */
 	uint8_t ready; /* its initial contents are in */
-	uint8_t pad;
+	uint8_t priority;
 	uint32_t attached; /* ranks */
 	uint32_t gen;      /* of the record */
 	uint32_t next;     /* with a name of the same hash: its id + 1 */
@@ -255,8 +255,9 @@ struct ctl_layout {
 	size_t stage;   /* CTL_BLOCK_END * BLOCK_MAX: contents whose acknowledgements are still to come */
 	size_t room;    /* struct room_unit[units of the window]: the first node's */
 	size_t members; /* uint16_t[nodes * CTL_REGIONS], the first node's: ranks of each node that are attached to a region */
-	size_t mapped; /* uint16_t[units of the window]: ranks of this node that are attached to what is there */
-	size_t heap;   /* for each rank of the node, struct heap_shared in heap_each bytes */
+	size_t mapped;     /* uint16_t[units of the window]: ranks of this node that are attached to what is there */
+	size_t priorities; /* uint8_t[units of the window]: of the data of the region there; 0 where this node knows none */
+	size_t heap;       /* for each rank of the node, struct heap_shared in heap_each bytes */
 	size_t heap_each;
 	size_t live;       /* a bit for each grain of the heap */
 	size_t units;      /* struct units of the heap */

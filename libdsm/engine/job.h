@@ -60,7 +60,8 @@ struct memory {
 	struct room_unit *room;
 	uint16_t *members; /* at the first node: of each region, of each node, the ranks that are attached */
 	uint16_t *mapped;  /* of each unit of the window, the node's ranks that are attached to what is there; atomic */
-	uint64_t *live;    /* map of the heap: where allocations of this node's ranks start (heap/heap.h) */
+	uint8_t *priorities; /* of each unit of the window, of the data of the region there; atomic */
+	uint64_t *live;      /* map of the heap: where allocations of this node's ranks start (heap/heap.h) */
 	struct units *units; /* who has which unit of the heap (heap/units.h) */
 	int memfd;           /* the frames */
 	int ctlfd;
@@ -76,6 +77,7 @@ struct dsm_region {
 	char name[DSM_NAME_MAX];
 	bool attached;
 	bool adopted; /* memory of the program's: dsm_region_adopt() */
+	uint8_t priority;
 };
 
 struct job {

@@ -15,8 +15,9 @@
 #define UNIT BLOCK_MAX /* regions take whole units */
 
 _Static_assert(UNIT == UNIT_BYTES, "of the window and of the heap");
-_Static_assert(PAYLOAD_STATS_VECTORS == STATS_VECTORS, "one row each");
+_Static_assert(PAYLOAD_STATS_VECTORS == STATS_VECTORS && PAYLOAD_STATS_LANES == STATS_LANES, "one row each");
 _Static_assert(offsetof(struct stats_vectors, rows) == sizeof(struct rows_head), "the rows follow their number");
+_Static_assert(offsetof(struct stats_lanes, rows) == sizeof(struct rows_head), "the rows follow their number");
 _Static_assert(offsetof(struct trimmed, runs) == sizeof(struct rows_head), "the rows follow their number");
 
 /* No byte of a struct is without a rule. */
@@ -98,6 +99,7 @@ static bool range(const struct around *a, const struct payload_field *f, uint64_
 	case PAYLOAD_RULE_SIZE: from = 1, to = lim->space; break;
 	case PAYLOAD_RULE_BLOCK_SIZE: from = PAGE_BYTES, to = BLOCK_MAX; break;
 	case PAYLOAD_RULE_POLICY: to = DSM_HOME_FIXED; break;
+	case PAYLOAD_RULE_PRIORITY: to = DSM_PRIORITY_URGENT; break;
 	case PAYLOAD_RULE_FIXED: to = before(a, f, 1) == DSM_HOME_FIXED ? lim->ranks - 1u : 0; break;
 	case PAYLOAD_RULE_HERE:
 	case PAYLOAD_RULE_FROM:

@@ -22,6 +22,7 @@
 #define PAYLOAD_RUNS 256u      /* of units, in an answer */
 #define PAYLOAD_UNITS_MAX 4096 /* units that CALL_UNITS_WHICH is asked of */
 #define PAYLOAD_STATS_VECTORS 44u
+#define PAYLOAD_STATS_LANES 8u
 
 /* ---- the structs of requests ------------------------------------------------------------------------- */
 
@@ -41,8 +42,8 @@ struct region_want {
 	uint64_t contents; /* hash of the initial contents; 0: zeros */
 	uint64_t size;
 	uint32_t block_size;
-	uint16_t home_policy, home_rank, creator;
-	uint16_t pad[3];
+	uint16_t home_policy, home_rank, creator, priority;
+	uint16_t pad[2];
 };
 
 struct region_name {
@@ -116,7 +117,7 @@ struct asleep {
 #define PAYLOAD_RULES(R) \
 	R(ANY, "any")                          R(ZERO, "0")                              R(BIT, "0 or 1") \
 	R(NAME, "a name, with its NUL")        R(TEXT, "text with its NUL")              R(SIZE, "1 to the window's size") \
-	R(BLOCK_SIZE, "a block size")          R(POLICY, "a home policy")                R(FIXED, "0; before is \"fixed\": a rank") \
+	R(BLOCK_SIZE, "a block size")          R(POLICY, "a home policy")                R(PRIORITY, "a priority")  R(FIXED, "0; before is \"fixed\": a rank") \
 	R(HERE, "a rank of the receiver")      R(FROM, "a rank of the sender")           R(RANK, "a rank") \
 	R(RANK_OR_0, "0, or a rank + 1")       R(NODE_OR_0, "0, or a node + 1")          R(USERS, "0 to ranks") \
 	R(REGION, "a region")                  R(REGION_OR_END, "0 to regions") \
@@ -138,7 +139,8 @@ struct asleep {
 #define PAYLOAD_OF_REGION(F) F(call_word, word, REGION_OR_END)
 #define PAYLOAD_WANT(F) \
 	F(region_want, name, NAME) F(region_want, contents, ANY) F(region_want, size, SIZE) F(region_want, block_size, BLOCK_SIZE) \
-	F(region_want, home_policy, POLICY) F(region_want, home_rank, FIXED) F(region_want, creator, FROM) F(region_want, pad, ZERO)
+	F(region_want, home_policy, POLICY) F(region_want, home_rank, FIXED) F(region_want, creator, FROM) F(region_want, priority, PRIORITY) \
+	F(region_want, pad, ZERO)
 #define PAYLOAD_BY_NAME(F) F(region_name, name, TEXT)
 #define PAYLOAD_BY_ID(F) F(region_id, id, REGION) F(region_id, gen, ANY)
 #define PAYLOAD_PLACED(F) \
@@ -156,7 +158,7 @@ struct asleep {
 	F(region_record, name, NAME) F(region_record, contents, ANY) F(region_record, size, SIZE) F(region_record, off, PLACE) \
 	F(region_record, bytes, TAKEN) F(region_record, block_size, BLOCK_SIZE) F(region_record, home_policy, POLICY) \
 	F(region_record, home_rank, FIXED) F(region_record, creator, RANK) F(region_record, id, REGION) F(region_record, used, BIT) \
-	F(region_record, named, BIT) F(region_record, ready, BIT) F(region_record, pad, ZERO) F(region_record, attached, USERS) \
+	F(region_record, named, BIT) F(region_record, ready, BIT) F(region_record, priority, PRIORITY) F(region_record, attached, USERS) \
 	F(region_record, gen, ANY) F(region_record, next, REGION_OR_END) F(region_record, buries, NODE_OR_0) F(region_record, pad2, ZERO)
 #define PAYLOAD_TAKEN(F) \
 	F(units_taken, at, UNIT) F(units_taken, n, RUN) F(units_taken, used, PART) F(units_taken, pad, ZERO)
@@ -172,6 +174,7 @@ struct asleep {
 #define PAYLOAD_VECTOR(F) \
 	F(stats_vector, class, TEXT) F(stats_vector, device, TEXT) F(stats_vector, vector, ANY) F(stats_vector, pad, ZERO) \
 	F(stats_vector, events, ANY) F(stats_vector, completions, ANY) F(stats_vector, softirq, ANY)
+#define PAYLOAD_LANE(F) F(stats_lane, name, TEXT) F(stats_lane, connections, ANY) F(stats_lane, messages, ANY) F(stats_lane, bytes, ANY)
 #define PAYLOAD_STALL(F) \
 	F(stall_row, about.mask, ANY) F(stall_row, about.object, STALLED) F(stall_row, about.threads, ANY) F(stall_row, about.home, ANY) \
 	F(stall_row, about.kind, ABOUT) F(stall_row, about.sync, ANY) F(stall_row, about.pad, ZERO) F(stall_row, label.object, ANY) \
@@ -193,7 +196,7 @@ struct asleep {
 	S(OF_REGION, call_word) S(WANT, region_want) S(BY_NAME, region_name) S(BY_ID, region_id) S(PLACED, region_place) \
 	S(RANGE, window_range) S(UNITS_TAKE, units_ask) S(UNITS_GIVE, units_ask) S(UNITS_WHICH, units_ask) S(UNITS_PLAIN, units_ask) \
 	S(RECORD, region_record) S(TAKEN, units_taken) S(OWNED, units_owned) S(BITS, units_bits) S(ROWS, rows_head) S(RUN, units_run) \
-	S(FOUND, found) S(ASLEEP, asleep) S(HOT, hot) S(SUM, sharing_sum) S(VECTOR, stats_vector) S(STALL, stall_row) S(STATS, dsm_stats)
+	S(FOUND, found) S(ASLEEP, asleep) S(HOT, hot) S(SUM, sharing_sum) S(VECTOR, stats_vector) S(LANE, stats_lane) S(STALL, stall_row) S(STATS, dsm_stats)
 /* clang-format on */
 
 /*
@@ -228,7 +231,8 @@ struct asleep {
 	C(UNITS_OWNER, FIRST, ANY,   UNITS_WHICH, OWNED,     NONE,   0) \
 	C(UNITS_WHICH, FIRST, ANY,   UNITS_WHICH, BITS,      NONE,   0) \
 	C(UNITS_BEGIN, FIRST, ANY,   UNITS_PLAIN, NONE,      NONE,   0) \
-	C(UNITS_END,   FIRST, ANY,   UNITS_PLAIN, NONE,      NONE,   0)
+	C(UNITS_END,   FIRST, ANY,   UNITS_PLAIN, NONE,      NONE,   0) \
+	C(LANES,       ANY,   ANY,   NOTHING,     ROWS,      LANE,   PAYLOAD_STATS_LANES)
 /* clang-format on */
 
 #define PAYLOAD_MANY 0xffffu

@@ -13,6 +13,7 @@
 #include "engine/job.h"
 #include "engine/lost.h"
 #include "engine/meet.h"
+#include "engine/region.h"
 #include "engine/run.h"
 #include "engine/service.h"
 #include "engine/slot.h"
@@ -49,6 +50,7 @@ static int open_net(void *address, size_t *size)
 		.thread = service_thread,
 		.object = slot_object,
 		.waited = slot_waited,
+		.priority = region_priority,
 		.key = job.key,
 		.lost_ms = job.set.lost_ms,
 		.device = job.set.net_device,
@@ -59,6 +61,10 @@ static int open_net(void *address, size_t *size)
 	const size_t room = *size;
 	unsigned int i;
 	int err = -ENODEV;
+
+	_Static_assert((int)NET_LOW == DSM_PRIORITY_LOW && (int)NET_NORMAL == DSM_PRIORITY_NORMAL &&
+			       (int)NET_HIGH == DSM_PRIORITY_HIGH && (int)NET_URGENT == DSM_PRIORITY_URGENT,
+		       "the transport's priorities are those of regions");
 
 	for (i = 0; i < n && err == -ENODEV; i++) {
 		if (!any && strcmp(job.set.net, all[i]->name))

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/block.h"
 #include "engine/call.h"
 #include "engine/host.h"
 #include "engine/job.h"
@@ -72,7 +73,7 @@ static struct region_record *by_id(struct registry *g, uint32_t id, uint32_t gen
 static bool alike(const struct region_record *a, const struct region_want *b)
 {
 	return a->size == b->size && a->block_size == b->block_size && a->home_policy == b->home_policy &&
-		a->home_rank == b->home_rank && a->contents == b->contents;
+		a->home_rank == b->home_rank && a->contents == b->contents && a->priority == b->priority;
 }
 
 /* Ranks of a node that are attached. */
@@ -107,6 +108,7 @@ static int create(struct registry *g, uint16_t from, const struct region_want *w
 				     .home_policy = want->home_policy,
 				     .home_rank = want->home_rank,
 				     .creator = want->creator,
+				     .priority = (uint8_t)want->priority,
 				     .id = (uint16_t)id,
 				     .used = 1,
 				     .ready = !want->contents,
@@ -229,7 +231,8 @@ int region_call(enum call_op op, const struct region_record *about, struct regio
 				    .block_size = about->block_size,
 				    .home_policy = about->home_policy,
 				    .home_rank = about->home_rank,
-				    .creator = about->creator };
+				    .creator = about->creator,
+				    .priority = about->priority };
 	const struct region_id at = { .id = about->id, .gen = about->gen };
 
 	if (op == CALL_CREATE) {
@@ -291,7 +294,26 @@ int region_leave(uint16_t from, enum call_op op, const void *in)
 	memcpy(&at, in, sizeof(at));
 	if (any_mapped(&at) || !may_bury(&at, from))
 		return -EBADMSG;
-	return op == CALL_QUIET ? job.host->quiet(at.off, at.bytes) : job.host->purge(at.off, at.bytes);
+	if (op == CALL_QUIET)
+		return job.host->quiet(at.off, at.bytes);
+	region_set_priority(at.off, at.bytes, DSM_PRIORITY_NORMAL);
+	return job.host->purge(at.off, at.bytes);
+}
+
+/* What is sent meanwhile has either priority. */
+void region_set_priority(uint64_t off, uint64_t bytes, uint8_t priority)
+{
+	uint64_t unit;
+
+	for (unit = off / REGION_UNIT; unit < (off + bytes) / REGION_UNIT; unit++)
+		if (__atomic_load_n(&job.mem.priorities[unit], __ATOMIC_RELAXED) != priority)
+			__atomic_store_n(&job.mem.priorities[unit], priority, __ATOMIC_RELAXED);
+}
+
+unsigned int region_priority(void *arg, const struct msg *m)
+{
+	(void)arg;
+	return __atomic_load_n(&job.mem.priorities[block_off(m->object) / REGION_UNIT], __ATOMIC_RELAXED);
 }
 
 static int call_all(enum call_op op, const struct region_record *r)

@@ -29,6 +29,11 @@ int region_leave(uint16_t from, enum call_op op, const void *in);
  * the registry is of this node. */
 int region_call(enum call_op op, const struct region_record *about, struct region_record *out);
 
+/* This node sends the data of the region's blocks with that priority from now on, whichever of its ranks does. Before one attaches. */
+void region_set_priority(uint64_t off, uint64_t bytes, uint8_t priority);
+/* For net_config.priority: enum dsm_priority of the region that the message's block is in. */
+unsigned int region_priority(void *arg, const struct msg *m);
+
 /* After a detach or a destroy that left r: if it has no name and no user any more, all ranks forget the range, and then its
  * place is free. Outside the runtime; blocks for round trips to all nodes. -errno of those. */
 int region_bury(const struct region_record *r);

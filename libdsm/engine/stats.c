@@ -80,6 +80,24 @@ void stats_vectors(struct stats_vectors *out)
 		job.host->vectors(out);
 }
 
+void stats_lanes(struct stats_lanes *out)
+{
+	struct net_lane rows[STATS_LANES];
+	unsigned int n, i;
+
+	memset(out, 0, sizeof(*out));
+	n = job.net && job.netops->lanes ? job.netops->lanes(job.net, rows, STATS_LANES) : 0;
+	out->n = n < STATS_LANES ? n : STATS_LANES;
+	for (i = 0; i < out->n; i++) {
+		struct stats_lane *l = &out->rows[i];
+
+		snprintf(l->name, sizeof(l->name), "%s", rows[i].name);
+		l->connections = rows[i].connections;
+		l->messages = rows[i].messages;
+		l->bytes = rows[i].bytes;
+	}
+}
+
 /* With what threads count on their own. */
 static uint64_t locks(const struct rank_ctl *c)
 {

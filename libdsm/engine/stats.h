@@ -26,6 +26,19 @@ struct stats_vectors {
 
 void stats_vectors(struct stats_vectors *out); /* this rank's */
 
+/* What CALL_LANES answers: the kinds of connections that a rank's transport has, and what it has sent over them. */
+#define STATS_LANES 8
+
+struct stats_lanes {
+	uint32_t n, pad;
+	struct stats_lane {
+		char name[16];
+		uint64_t connections, messages, bytes;
+	} rows[STATS_LANES];
+};
+
+void stats_lanes(struct stats_lanes *out); /* this rank's */
+
 /* CALL_STATS: what a rank of this node has counted, of a region, or (CTL_REGIONS) of all and itself. 0. */
 int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out);
 

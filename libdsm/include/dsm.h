@@ -108,6 +108,14 @@ enum dsm_home {
 	DSM_HOME_FIXED            /* all at the node of home_rank */
 };
 
+/* Of the data of a region's blocks, where nodes share queue pairs (DSM_NET=shared); elsewhere it has no effect. */
+enum dsm_priority {
+	DSM_PRIORITY_NORMAL = 0, /* default */
+	DSM_PRIORITY_LOW,        /* a quarter of the share of normal data */
+	DSM_PRIORITY_HIGH,       /* four times the share of normal data */
+	DSM_PRIORITY_URGENT      /* before all other data, which waits as long as there is any of it */
+};
+
 struct dsm_region_options {
 	size_t block_size;       /* 4 KiB to 2 MiB, a power of two; 0: the configured default */
 	enum dsm_home home;
@@ -115,6 +123,7 @@ struct dsm_region_options {
 	const void *contents;    /* initial contents, copied by the creator; NULL: zeros */
 	size_t contents_size;    /* of *contents; the rest is zero */
 	int contents_rank;       /* dsm_region_adopt() only: whose contents all ranks get */
+	enum dsm_priority priority; /* of its data */
 };
 
 struct dsm_region_info {
@@ -126,6 +135,7 @@ struct dsm_region_info {
 	int home_rank;
 	int creator;             /* rank */
 	unsigned attached;       /* ranks attached at the time of the call */
+	enum dsm_priority priority;
 };
 
 /* Create a region of size bytes at the same address on all ranks, and attach this rank. opt NULL: defaults. Blocks.

@@ -20,6 +20,9 @@
 
 struct net;
 
+/* How soon the data of a block goes, where connections have priorities: low to high by weight, urgent before all other data. */
+enum net_priority { NET_NORMAL = 0, NET_LOW, NET_HIGH, NET_URGENT };
+
 /* One message for this rank's node, of which the transport has looked at no more than it goes by itself: the rest is for wire_check().
  * payload is valid until the handler returns. Called outside the backend's locks: it may send. */
 typedef void (*net_handler)(void *arg, const struct msg *m, const void *payload, size_t size);
@@ -41,6 +44,8 @@ struct net_config {
 	uint32_t (*object)(void *arg, uint16_t slot);
 	/* Optional. Does a thread of the receiver wait for m, by look()? Then nobody else needs to be woken for it. */
 	bool (*waited)(const struct msg *m);
+	/* Optional. Of the data of m's block, enum net_priority. */
+	unsigned int (*priority)(void *arg, const struct msg *m);
 	void *arg;
 	bool optional;        /* another backend can do: say nothing when there is no device */
 	uint64_t key;         /* of the job, the same for all ranks */
@@ -91,6 +96,13 @@ struct net_vector {
 	uint64_t events, completions;
 };
 
+/* Connections of one kind, to all peers. */
+struct net_lane {
+	const char *name;
+	uint64_t connections;     /* that this rank has opened */
+	uint64_t messages, bytes; /* sent over them; bytes of payloads */
+};
+
 struct net_ops {
 	const char *name;
 
@@ -124,6 +136,7 @@ struct net_ops {
 	void (*counters)(struct net *n, struct net_counters *out);
 	/* Optional. Fill in up to max rows; returns how many there are. */
 	unsigned int (*vectors)(struct net *n, struct net_vector *out, unsigned int max);
+	unsigned int (*lanes)(struct net *n, struct net_lane *out, unsigned int max);
 };
 
 extern const struct net_ops net_ucx, net_verbs, net_shared;

@@ -142,7 +142,11 @@ static void again(void)
 
 static void refuses(void)
 {
-	const struct dsm_region_options rank = { .contents_rank = test_size }, big = { .block_size = 1 << 20 };
+	const struct dsm_region_options rank = { .contents_rank = test_size }, big = { .block_size = 1 << 20 },
+					none = { .priority = (enum dsm_priority)(DSM_PRIORITY_URGENT + 1) },
+					other = { .priority = test_rank ? DSM_PRIORITY_LOW : DSM_PRIORITY_HIGH },
+					high = { .priority = DSM_PRIORITY_HIGH };
+	struct dsm_region_info info;
 	dsm_region_t *r, *heap = NULL;
 	char *shared;
 
@@ -153,13 +157,18 @@ static void refuses(void)
 	EXPECT(dsm_region_adopt(memory(), 0, NULL, &r), -EINVAL);
 	EXPECT(dsm_region_adopt(memory(), PAGE, &rank, &r), -EINVAL);
 	EXPECT(dsm_region_adopt(memory(), PAGE, &big, &r), -EINVAL);
+	EXPECT(dsm_region_adopt(memory(), PAGE, &none, &r), -EINVAL);
 	EXPECT(dsm_region_adopt(ground + (PAGES + 2) * PAGE, 16 * PAGE, NULL, &r), -EFAULT);
 	EXPECT(dsm_region_disown(heap), -EINVAL);
-	if (test_size > 1)
+	if (test_size > 1) {
 		EXPECT(dsm_region_adopt(memory(), (test_rank ? 2 : 1) * PAGE, NULL, &r), -EINVAL);
+		EXPECT(dsm_region_adopt(memory(), PAGE, &other, &r), -EINVAL);
+	}
 	shared = test_region("taken", 4 * PAGE, PAGE, DSM_HOME_CYCLIC, 0);
 	EXPECT(dsm_region_adopt(shared, 4 * PAGE, NULL, &r), -EEXIST);
-	MUST(dsm_region_adopt(memory(), 4 * PAGE, NULL, &r));
+	MUST(dsm_region_adopt(memory(), 4 * PAGE, &high, &r));
+	MUST(dsm_region_query(memory(), &info));
+	REQUIRE(info.priority == DSM_PRIORITY_HIGH, "priority %d", (int)info.priority);
 	EXPECT(dsm_region_adopt(memory() + 2 * PAGE / 8, 4 * PAGE, NULL, &heap), -EEXIST);
 	/* What failed has changed nothing. */
 	REQUIRE(memory()[3 * PAGE / 8] == 3000u + 1 && memory()[6 * PAGE / 8] == 6000u + 1 + (uint64_t)test_rank,

@@ -173,6 +173,51 @@ static void part_region_arguments(void)
 	REQUIRE(!dsm_region_base(NULL) && !dsm_region_size(NULL), "of no region");
 }
 
+static void part_region_priorities(void)
+{
+	struct dsm_region_options opt = { .priority = DSM_PRIORITY_HIGH }, other = { .priority = DSM_PRIORITY_LOW };
+	struct dsm_region_info info;
+	dsm_region_t *r = NULL, *none = NULL;
+	uint64_t *p;
+	int i;
+
+	if (!test_rank) {
+		for (i = DSM_PRIORITY_NORMAL; i <= DSM_PRIORITY_URGENT; i++) {
+			opt.priority = (enum dsm_priority)i;
+			MUST(dsm_region_create("priority", 1, &opt, &r));
+			MUST(dsm_region_query(dsm_region_base(r), &info));
+			REQUIRE((int)info.priority == i, "priority %d is %d", i, (int)info.priority);
+			MUST(dsm_region_destroy("priority"));
+			MUST(dsm_region_detach(r));
+		}
+		for (i = -1; i <= 1; i += 2) {
+			opt.priority = (enum dsm_priority)(i < 0 ? -1 : DSM_PRIORITY_URGENT + 1);
+			EXPECT(dsm_region_create("priority", 1, &opt, &none), -EINVAL);
+			EXPECT(dsm_region_open("priority", 1, &opt, &none), -EINVAL);
+		}
+	}
+	opt.priority = DSM_PRIORITY_HIGH;
+	MUST(dsm_barrier());
+	MUST(dsm_region_open("priority", 8 * (size_t)test_size, &opt, &r));
+	EXPECT(dsm_region_open("priority", 8 * (size_t)test_size, &opt, &none), -EALREADY);
+	p = dsm_region_base(r);
+	p[test_rank] = (uint64_t)test_rank + 1;
+	MUST(dsm_barrier());
+	for (i = 0; i < test_size; i++)
+		REQUIRE(p[i] == (uint64_t)i + 1, "word %d is %lu", i, p[i]);
+	MUST(dsm_barrier());
+	if (test_rank == last && last) {
+		MUST(dsm_region_detach(r));
+		EXPECT(dsm_region_open("priority", 8 * (size_t)test_size, &other, &none), -EEXIST);
+		EXPECT(dsm_region_open("priority", 8 * (size_t)test_size, NULL, &none), -EEXIST);
+		MUST(dsm_region_attach("priority", &r));
+		MUST(dsm_region_query(dsm_region_base(r), &info));
+		REQUIRE(info.priority == DSM_PRIORITY_HIGH, "priority %d after attaching", (int)info.priority);
+	}
+	MUST(dsm_barrier());
+	test_close("priority", r);
+}
+
 static void part_region_names(void)
 {
 	static const char text[] = "these bytes are there from the start";
@@ -476,10 +521,10 @@ static void part_stats(void)
 /* clang-format off */
 static const struct test_part parts[] = {
 	{ "init", part_init },                 { "region arguments", part_region_arguments },
-	{ "region names", part_region_names }, { "region leave", part_region_leave },
-	{ "block sizes", part_block_sizes },   { "many regions", part_many_regions },
-	{ "heap errors", part_heap_errors },   { "heap shared", part_heap_shared },
-	{ "stats", part_stats },
+	{ "region names", part_region_names }, { "region priorities", part_region_priorities },
+	{ "region leave", part_region_leave }, { "block sizes", part_block_sizes },
+	{ "many regions", part_many_regions }, { "heap errors", part_heap_errors },
+	{ "heap shared", part_heap_shared },   { "stats", part_stats },
 };
 /* clang-format on */
 

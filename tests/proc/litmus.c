@@ -446,6 +446,34 @@ static bool verdict(void)
 	return ok;
 }
 
+/* Of all priorities: no order may come from the connection that data takes (DSM_NET=shared). */
+static void make_regions(void)
+{
+	static const struct {
+		const char *name;
+		size_t size, block_size;
+		enum dsm_home home;
+		enum dsm_priority priority;
+	} all[4] = {
+		{ "litmus", 3 * INSTANCES * 4096, 4096, DSM_HOME_FIRST_TOUCH, DSM_PRIORITY_NORMAL },
+		{ "litmus x", INSTANCES * 4096, 4096, DSM_HOME_FIXED, DSM_PRIORITY_HIGH },
+		{ "litmus y", INSTANCES * 4096, 4096, DSM_HOME_FIXED, DSM_PRIORITY_LOW },
+		{ "litmus big", 2 * INSTANCES * 65536, 65536, DSM_HOME_CYCLIC, DSM_PRIORITY_URGENT },
+	};
+	unsigned i;
+
+	for (i = 0; i < 4; i++) {
+		const struct dsm_region_options opt = { .block_size = all[i].block_size,
+							.home = all[i].home,
+							.home_rank = i == 2 ? test_size - 1 : 0,
+							.priority = all[i].priority };
+		dsm_region_t *r;
+
+		MUST(dsm_region_open(all[i].name, all[i].size, &opt, &r));
+		regions[i] = dsm_region_base(r);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	const struct test_option options[] = {
@@ -459,10 +487,7 @@ int main(int argc, char **argv)
 
 	test_start(argc, argv, "Litmus tests of the memory model.", options, 2);
 	outside = test_outside(sizeof(*outside));
-	regions[0] = test_region("litmus", 3 * INSTANCES * 4096, 4096, DSM_HOME_FIRST_TOUCH, 0);
-	regions[1] = test_region("litmus x", INSTANCES * 4096, 4096, DSM_HOME_FIXED, 0);
-	regions[2] = test_region("litmus y", INSTANCES * 4096, 4096, DSM_HOME_FIXED, test_size - 1);
-	regions[3] = test_region("litmus big", 2 * INSTANCES * 65536, 65536, DSM_HOME_CYCLIC, 0);
+	make_regions();
 	each = seconds * 1000000000u / (TESTS * PLACES * 2);
 	for (shift = 0; shift < 2; shift++)
 		for (t = 0; t < TESTS; t++)

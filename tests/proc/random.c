@@ -375,7 +375,10 @@ static void use_box(struct actor *a)
 static void churn(struct actor *a)
 {
 	unsigned c = (unsigned)rng_below(&a->rng, CHURN), i;
-	struct dsm_region_options opt = { .block_size = 4096u << c, .home = (enum dsm_home)(c % 2) };
+	static const enum dsm_priority priorities[CHURN] = { DSM_PRIORITY_LOW, DSM_PRIORITY_HIGH, DSM_PRIORITY_URGENT };
+	struct dsm_region_options opt = { .block_size = 4096u << c,
+					  .home = (enum dsm_home)(c % 2),
+					  .priority = priorities[c] };
 	size_t each = opt.block_size * 3 / 2 / 8, size = each * 8 * (size_t)test_size;
 	struct dsm_region_info info;
 	uint64_t *mine, first = rng_next(&a->rng) | 1;
@@ -390,7 +393,8 @@ static void churn(struct actor *a)
 	for (i = 0; i < each; i += 61)
 		store(&mine[i], first + i);
 	MUST(dsm_region_query(mine, &info));
-	REQUIRE(!strcmp(info.name, name) && info.size == size && info.attached, "query: %s", info.name);
+	REQUIRE(!strcmp(info.name, name) && info.size == size && info.attached && info.priority == priorities[c],
+		"query: %s", info.name);
 	for (i = 0; i < (unsigned)rng_below(&a->rng, 20); i++)
 		(void)load((uint64_t *)dsm_region_base(r) + rng_below(&a->rng, size / 8));
 	if (!rng_below(&a->rng, 3)) {

@@ -81,7 +81,7 @@ static inline void lost(void *arg, uint16_t rank, int err)
 	e->err = err;
 }
 
-/* optional: of a transport's threads and waiters. */
+/* optional: of a transport's threads and waiters, and priorities. */
 static inline int open_with(struct end *e, uint16_t rank, net_handler h, const struct net_config *optional)
 {
 	const struct net_config cfg = { .rank = rank,
@@ -92,6 +92,7 @@ static inline int open_with(struct end *e, uint16_t rank, net_handler h, const s
 					.arg = e,
 					.thread = optional->thread,
 					.waited = optional->waited,
+					.priority = optional->priority,
 					.key = (uint64_t)getpid(),
 					.lost_ms = LOST_MS,
 					.device = "",

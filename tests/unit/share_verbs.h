@@ -2,14 +2,15 @@
 /*
  * share_verbs.h - the verbs functions that librshare calls, for queue pairs within this process: they take the place of
  * libibverbs'. Sends wait for the receive queue of the other side, as by RNR retries; work requests of a queue pair complete
- * in order. One lock for all. fake_breaks makes queue pairs fail, fake_down keeps them from being connected. What real devices
- * do is tested in guests (tests/share/run).
+ * in order. One lock for all. fake_breaks makes queue pairs fail, fake_down keeps them from being connected, fake_hold() holds up
+ * what is posted. What real devices do is tested in guests (tests/share/run).
  */
 #ifndef UNIT_SHARE_VERBS_H
 #define UNIT_SHARE_VERBS_H
 
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,8 @@ static struct ibv_device fake_device = { .name = "fake0" };
 static unsigned int fake_live;               /* objects */
 static unsigned int fake_breaks, fake_count; /* every fake_breaks-th work request breaks its queue pair; 0: none */
 static int fake_down;                        /* no queue pair can be connected */
+static int fake_held;                        /* nothing that is posted happens */
+static unsigned int fake_reads, fake_reads_max = UINT_MAX; /* posted; how many more may happen */
 
 static void fake_complete(struct ibv_cq *cq, const struct ibv_wc *wc)
 {
@@ -127,18 +130,30 @@ static int fake_execute(struct fake_qp *q, const struct fake_wr *w)
 
 static void fake_progress(struct fake_qp *q)
 {
-	while (q && (q->connected || q->failed) && q->head != q->tail) {
+	while (q && !fake_held && (q->connected || q->failed) && q->head != q->tail) {
 		const struct fake_wr *w = &q->send[q->head % (FAKE_QUEUE / 8)];
 		struct ibv_wc wc = { .wr_id = w->wr.wr_id, .qp_num = q->qp.qp_num };
-		const int status = fake_execute(q, w);
+		const int read = w->wr.opcode == IBV_WR_RDMA_READ;
+		const int status = read && !fake_reads_max ? -1 : fake_execute(q, w);
 
 		if (status < 0)
 			return;
+		fake_reads_max -= read && fake_reads_max != UINT_MAX;
 		wc.status = (enum ibv_wc_status)status;
 		if (w->wr.send_flags & IBV_SEND_SIGNALED || wc.status)
 			fake_complete(q->qp.send_cq, &wc);
 		q->head++;
 	}
+}
+
+static inline void fake_hold(int held, unsigned int reads_max)
+{
+	pthread_mutex_lock(&fake_lock);
+	fake_held = held;
+	fake_reads_max = reads_max;
+	for (unsigned int i = 0; i < FAKE_QPS; i++)
+		fake_progress(fake_qps[i]);
+	pthread_mutex_unlock(&fake_lock);
 }
 
 static int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
@@ -151,6 +166,7 @@ static int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_
 		struct fake_wr *w = &q->send[q->tail++ % (FAKE_QUEUE / 8)];
 
 		w->wr = *wr;
+		fake_reads += wr->opcode == IBV_WR_RDMA_READ;
 		memcpy(w->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(w->sge[0]));
 	}
 	fake_progress(q);

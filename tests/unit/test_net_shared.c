@@ -28,13 +28,15 @@ static unsigned int posted(uint32_t qpn)
 	return n;
 }
 
+static uint32_t first_seed;
+
 static void exchange(struct end *a, struct end *b, uint8_t type, unsigned int count)
 {
 	const unsigned int before = b->messages;
 	unsigned int i;
 
 	for (i = 0; i < count; i++)
-		ck_assert_int_eq(send_to(a, 1, type, i, 0), 0);
+		ck_assert_int_eq(send_to(a, 1, type, first_seed + i, 0), 0);
 	poll_until(a, b, &b->messages, before + count);
 	settle(a, b);
 }
@@ -70,6 +72,210 @@ START_TEST(urgent_classes_have_a_queue_pair_of_their_own)
 	ck_assert_uint_ne(carrier(&a, &b, MSG_DATA), urgent);
 	ck_assert_uint_ne(carrier(&a, &b, MSG_CALL), urgent);
 	ck_assert_uint_eq(carrier(&a, &b, MSG_DATA), carrier(&a, &b, MSG_CALL));
+	close_pair(&a, &b);
+	ck_assert_uint_eq(fake_live, 0);
+}
+END_TEST
+
+/* ---- priorities of regions ------------------------------------------------------------------ */
+
+#define PRIORITIES 4u /* NET_NORMAL to NET_URGENT */
+#define FIRST_OF(priority) ((uint32_t)(priority) << 16)
+
+static const enum net_priority higher[] = { NET_NORMAL, NET_HIGH, NET_URGENT }; /* than low */
+static const char *const data_lanes[PRIORITIES] = { "data", "data low", "data high", "data urgent" };
+
+/* The object of a message says it. */
+static unsigned int priority_of(void *arg, const struct msg *m)
+{
+	(void)arg;
+	return m->object >> 16;
+}
+
+static void open_priorities(struct end *a, struct end *b, net_handler h)
+{
+	const struct net_config priority = { .priority = priority_of };
+
+	ck_assert_int_eq(open_with(a, 0, handler, &priority), 0);
+	ck_assert_int_eq(open_with(b, 1, h, &priority), 0);
+	connect_pair(a, b);
+}
+
+static struct net_lane lane_of(const struct end *e, const char *name)
+{
+	struct net_lane rows[16];
+	unsigned int n = ops->lanes(e->net, rows, 16), i;
+
+	for (i = 0; i < n; i++)
+		if (!strcmp(rows[i].name, name))
+			return rows[i];
+	ck_abort_msg("no kind of connections is called %s", name);
+}
+
+static void send_data(struct end *from, enum net_priority priority, unsigned int count, size_t size)
+{
+	unsigned int i;
+
+	for (i = 0; i < count; i++) {
+		struct msg m = message(from, 1, MSG_DATA, FIRST_OF(priority) + i, size);
+		size_t k;
+
+		m.req_rank = count <= SLOTS; /* as many as that have a place to land */
+		m.req_slot = (uint16_t)(i % SLOTS);
+		for (k = 0; k < size; k++)
+			bytes[k] = byte_of(m.object, k);
+		ck_assert_int_eq(ops->send(from->net, 1, &m, bytes, size), 0);
+	}
+}
+
+START_TEST(data_of_each_priority_has_a_connection_of_its_own)
+{
+	unsigned int i, k, all = 2;
+	struct end a, b;
+
+	open_priorities(&a, &b, handler);
+	exchange(&a, &b, MSG_CALL, 1);
+	exchange(&a, &b, MSG_READ_REQ, 1);
+	for (i = 0; i < PRIORITIES; i++) {
+		const enum net_priority p = (enum net_priority)i;
+
+		ck_assert_uint_eq(lane_of(&a, data_lanes[i]).connections, 0);
+		send_data(&a, p, 10 + i, 4096);
+		send_data(&a, p, 2, 100000);
+		all += 12 + i;
+		poll_until(&a, &b, &b.messages, all);
+		settle(&a, &b);
+		for (k = 0; k < PRIORITIES; k++) {
+			const struct net_lane l = lane_of(&a, data_lanes[k]);
+
+			ck_assert_uint_eq(l.connections, k <= i);
+			ck_assert_uint_eq(l.messages, k <= i ? 12 + k : 0);
+			ck_assert_uint_eq(l.bytes, k <= i ? (10 + k) * 4096 + 200000 : 0);
+		}
+	}
+	ck_assert_uint_eq(lane_of(&a, "bulk").messages, 1);
+	ck_assert_uint_eq(lane_of(&a, "coherence").messages, 1);
+	ck_assert_uint_eq(a.wrong + b.wrong + a.lost + b.lost, 0);
+	close_pair(&a, &b);
+	ck_assert_uint_eq(fake_live, 0);
+}
+END_TEST
+
+START_TEST(urgent_data_takes_the_strict_queue_pair)
+{
+	struct net_counters count;
+	struct end a, b;
+	uint32_t strict;
+	unsigned int p;
+
+	open_priorities(&a, &b, handler);
+	strict = carrier(&a, &b, MSG_READ_REQ);
+	for (p = NET_NORMAL; p <= NET_URGENT; p++) {
+		first_seed = FIRST_OF(p);
+		ck_assert_int_eq(carrier(&a, &b, MSG_DATA) == strict, p == NET_URGENT);
+	}
+	ops->counters(a.net, &count);
+	ck_assert_uint_eq(count.queue_pairs, 2);
+	close_pair(&a, &b);
+	ck_assert_uint_eq(fake_live, 0);
+}
+END_TEST
+
+static unsigned int low_came, low_before; /* in all; before the last of the others */
+
+static void note_order(void *arg, const struct msg *m, const void *payload, size_t size)
+{
+	if (priority_of(NULL, m) == NET_LOW)
+		low_came++;
+	else
+		low_before = low_came;
+	handler(arg, m, payload, size);
+}
+
+/* Behind as much as the device has already, and a share of what has not. */
+START_TEST(data_passes_a_backlog_of_lower_priority)
+{
+	const enum net_priority p = higher[_i];
+	const unsigned int many = 400, few = 16;
+	struct end a, b;
+
+	open_priorities(&a, &b, note_order);
+	send_data(&a, NET_LOW, 1, 0);
+	send_data(&a, p, 1, 0);
+	poll_until(&a, &b, &b.messages, 2);
+	settle(&a, &b);
+	fake_hold(1, UINT_MAX);
+	send_data(&a, NET_LOW, many, 4096);
+	send_data(&a, p, few, 4096);
+	fake_hold(0, UINT_MAX);
+	poll_until(&a, &b, &b.messages, 2 + many + few);
+	ck_assert_uint_eq(b.wrong + a.lost + b.lost, 0);
+	ck_assert_uint_lt(low_before, many / 2);
+	close_pair(&a, &b);
+	ck_assert_uint_eq(fake_live, 0);
+}
+END_TEST
+
+static unsigned int came, calls_came[3]; /* in all; of each two, how many are calls */
+
+static void note_calls(void *arg, const struct msg *m, const void *payload, size_t size)
+{
+	calls_came[came++ / 2 % 3] += m->type == MSG_CALL;
+	handler(arg, m, payload, size);
+}
+
+static void await_received(struct end *a, struct end *b, uint64_t count)
+{
+	const uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
+	struct net_counters c;
+
+	do {
+		ops->poll(a->net, 64);
+		ops->poll(b->net, 64);
+		ops->counters(b->net, &c);
+	} while (c.received < count && now_ms(CLOCK_MONOTONIC) < until);
+	ck_assert_uint_eq(c.received, count);
+}
+
+static void await_reads(unsigned int count)
+{
+	const uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
+	unsigned int n;
+
+	do {
+		pthread_mutex_lock(&fake_lock);
+		n = fake_reads;
+		pthread_mutex_unlock(&fake_lock);
+	} while (n < count && now_ms(CLOCK_MONOTONIC) < until);
+	ck_assert_uint_eq(n, count);
+}
+
+/* Two are read at a time; those of low data first. Behind them, those of calls wait longest. */
+START_TEST(large_data_passes_what_waits_to_be_read)
+{
+	const enum net_priority p = higher[_i];
+	const size_t size = 8192; /* a chunk */
+	struct end a, b;
+	unsigned int i;
+
+	open_priorities(&a, &b, note_calls);
+	fake_hold(0, 0);
+	send_data(&a, NET_LOW, 2, size);
+	await_received(&a, &b, 2);
+	for (i = 0; i < 2; i++)
+		ck_assert_int_eq(send_to(&a, 1, MSG_CALL, i, size), 0);
+	await_received(&a, &b, 4);
+	send_data(&a, p, 2, size);
+	await_received(&a, &b, 6);
+	for (i = 2; i <= 6; i += 2) {
+		await_reads(i);
+		fake_hold(0, 2);
+		poll_until(&a, &b, &b.messages, i);
+	}
+	ck_assert_uint_eq(calls_came[1], p == NET_URGENT ? 0 : 1);
+	ck_assert_uint_eq(calls_came[2], p == NET_URGENT ? 2 : 1);
+	ck_assert_uint_eq(b.wrong + a.lost + b.lost, 0);
+	fake_hold(0, UINT_MAX);
 	close_pair(&a, &b);
 	ck_assert_uint_eq(fake_live, 0);
 }
@@ -247,7 +453,7 @@ END_TEST
 int main(void)
 {
 	Suite *s = suite_create("net_shared");
-	TCase *t = tcase_create("fake device");
+	TCase *t = tcase_create("fake device"), *p = tcase_create("priorities");
 
 	tcase_set_timeout(t, 120);
 	add_net_messages(t);
@@ -258,5 +464,11 @@ int main(void)
 	tcase_add_test(t, a_broken_link_is_repaired);
 	tcase_add_test(t, a_dead_link_is_the_loss_of_its_peer);
 	suite_add_tcase(s, t);
+	tcase_set_timeout(p, 120);
+	tcase_add_test(p, data_of_each_priority_has_a_connection_of_its_own);
+	tcase_add_test(p, urgent_data_takes_the_strict_queue_pair);
+	tcase_add_loop_test(p, data_passes_a_backlog_of_lower_priority, 0, 3);
+	tcase_add_loop_test(p, large_data_passes_what_waits_to_be_read, 0, 3);
+	suite_add_tcase(s, p);
 	return unit_main(s);
 }

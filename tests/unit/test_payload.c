@@ -44,6 +44,7 @@ static bool means(uint8_t rule, uint64_t v, uint64_t a, uint64_t b, size_t rows)
 		return v == 4096 || v == 8192 || v == 16384 || v == 32768 || v == 65536 || v == 131072 || v == 262144 ||
 			v == 524288 || v == MIB || v == 2 * MIB;
 	case PAYLOAD_RULE_POLICY: return v < 3;
+	case PAYLOAD_RULE_PRIORITY: return v < 4;
 	case PAYLOAD_RULE_FIXED: return a == 2 ? v < RANKS : v == 0;
 	case PAYLOAD_RULE_HERE: return v == 2;
 	case PAYLOAD_RULE_FROM: return v == 3 || v == 4;

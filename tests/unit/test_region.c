@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "../registry_world.h"
+#include "engine/block.h"
 #include "engine/call.h"
 #include "engine/chunk.h"
 #include "engine/lost.h"
@@ -385,6 +386,74 @@ START_TEST(a_part_is_for_the_first_node)
 }
 END_TEST
 
+/* ---- priorities ------------------------------------------------------------------------------ */
+
+/* Of the data of a block at that place of a unit. */
+static unsigned int priority_at(uint64_t unit, size_t off, size_t size)
+{
+	const struct msg m = { .type = MSG_DATA, .object = block_id(unit * REGION_UNIT + off, size) };
+
+	return region_priority(NULL, &m);
+}
+
+START_TEST(blocks_have_the_priority_of_their_region)
+{
+	static const unsigned int expected[] = {
+		0, DSM_PRIORITY_LOW, DSM_PRIORITY_LOW, DSM_PRIORITY_URGENT, DSM_PRIORITY_HIGH, 0
+	};
+	unsigned int unit;
+	size_t size;
+
+	world_make();
+	region_set_priority(REGION_UNIT, 2 * REGION_UNIT, DSM_PRIORITY_LOW);
+	region_set_priority(3 * REGION_UNIT, REGION_UNIT, DSM_PRIORITY_URGENT);
+	region_set_priority(4 * REGION_UNIT, REGION_UNIT, DSM_PRIORITY_HIGH);
+	for (unit = 0; unit < sizeof(expected) / sizeof(expected[0]); unit++)
+		for (size = PAGE_BYTES; size <= BLOCK_MAX; size *= 2) {
+			ck_assert_uint_eq(priority_at(unit, 0, size), expected[unit]);
+			ck_assert_uint_eq(priority_at(unit, REGION_UNIT - size, size), expected[unit]);
+		}
+}
+END_TEST
+
+START_TEST(a_purged_place_has_normal_priority)
+{
+	uint64_t unit;
+
+	world_make();
+	ck_assert_int_eq(create(1, 2, "a", 0), 0);
+	unit = rec.off / REGION_UNIT;
+	region_set_priority(rec.off, rec.bytes + REGION_UNIT, DSM_PRIORITY_HIGH);
+	ck_assert_int_eq(leave(2, CALL_PURGE, &rec), -EBADMSG);
+	ck_assert_uint_eq(priority_at(unit, 0, PAGE_BYTES), DSM_PRIORITY_HIGH);
+	ck_assert_int_eq(by_name(1, CALL_DESTROY, "a"), 0);
+	ck_assert_int_eq(by_id(1, CALL_DETACH, &rec), 0);
+	ck_assert_int_eq(leave(1, CALL_QUIET, &rec), 0);
+	ck_assert_uint_eq(priority_at(unit, 0, PAGE_BYTES), DSM_PRIORITY_HIGH);
+	ck_assert_int_eq(leave(1, CALL_PURGE, &rec), 0);
+	ck_assert_uint_eq(priority_at(unit, 0, PAGE_BYTES), DSM_PRIORITY_NORMAL);
+	ck_assert_uint_eq(priority_at(unit + 1, 0, PAGE_BYTES), DSM_PRIORITY_NORMAL);
+	ck_assert_uint_eq(priority_at(unit + 2, 0, PAGE_BYTES), DSM_PRIORITY_HIGH);
+}
+END_TEST
+
+START_TEST(the_registry_keeps_the_priority)
+{
+	struct region_want w = {
+		.name = "a", .size = PAGES << 12, .block_size = 4096, .creator = 2, .priority = DSM_PRIORITY_HIGH
+	};
+
+	world_make();
+	ck_assert_int_eq(region_serve(1, CALL_CREATE, &w, &rec), 0);
+	ck_assert_uint_eq(rec.priority, DSM_PRIORITY_HIGH);
+	ck_assert_int_eq(region_serve(1, CALL_CREATE, &w, &rec), -EEXIST);
+	w.priority = DSM_PRIORITY_LOW;
+	ck_assert_int_eq(region_serve(1, CALL_CREATE, &w, &rec), -EINVAL);
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
+	ck_assert_uint_eq(rec.priority, DSM_PRIORITY_HIGH);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("region");
@@ -403,6 +472,9 @@ int main(void)
 	tcase_add_test(t, its_own_answers_keep_the_rules);
 	tcase_add_test(t, a_node_says_bye_for_its_own_ranks);
 	tcase_add_test(t, a_part_is_for_the_first_node);
+	tcase_add_test(t, blocks_have_the_priority_of_their_region);
+	tcase_add_test(t, a_purged_place_has_normal_priority);
+	tcase_add_test(t, the_registry_keeps_the_priority);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

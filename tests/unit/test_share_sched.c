@@ -84,6 +84,19 @@ START_TEST(a_higher_priority_goes_first)
 }
 END_TEST
 
+START_TEST(a_heavier_flow_passes_a_backlog)
+{
+	begin(1 << 20, 1 << 20, 64);
+	add(&flow[0], 0, 1, 100 * CHUNK);
+	ck_assert_str_eq(order(5), "aaaaa");
+	add(&flow[1], 0, 4, 100 * CHUNK);
+	add(&flow[2], 0, 16, 40 * CHUNK);
+	/* An epoch: 1, 4 and 16 chunks. The first flow has had its share of this one. */
+	ck_assert_str_eq(order(20), "bcbcbcbccccccccccccc");
+	ck_assert_str_eq(order(21), "abcbcbcbccccccccccccc");
+}
+END_TEST
+
 START_TEST(weights_share_bytes_in_the_long_run)
 {
 	unsigned int bytes[3] = { 0 };
@@ -226,6 +239,7 @@ int main(void)
 	tcase_add_test(t, operations_are_cut_into_chunks_in_order);
 	tcase_add_test(t, flows_of_a_priority_take_turns);
 	tcase_add_test(t, a_higher_priority_goes_first);
+	tcase_add_test(t, a_heavier_flow_passes_a_backlog);
 	tcase_add_test(t, weights_share_bytes_in_the_long_run);
 	tcase_add_test(t, a_mouse_waits_for_a_chunk_of_each_elephant_at_most);
 	tcase_add_test(t, windows_bound_what_is_outstanding);

@@ -16,24 +16,18 @@
 
 #define STARVED_MS 5 /* memory of the pool comes back without a sign of its own */
 
-/* Receives of a connection, and their size, by whether its class has payloads. */
-static unsigned int buffers_of(unsigned int class)
+static unsigned int stride_of(unsigned int kind)
 {
-	return class == CLASS_COHERENCE || class == CLASS_SYNC ? DEPTH : DEPTH / 2;
-}
-
-static unsigned int stride_of(unsigned int class)
-{
-	return (unsigned int)sizeof(struct frame) + (class == CLASS_COHERENCE || class == CLASS_SYNC ? 0 : INLINE_MAX);
+	return (unsigned int)sizeof(struct frame) + lane_kinds[kind].room;
 }
 
 uint64_t in_memory(void)
 {
 	uint64_t bytes = 0;
-	unsigned int c;
+	unsigned int k;
 
-	for (c = 0; c < CLASS_MAX; c++)
-		bytes += (uint64_t)buffers_of(c) * stride_of(c) + 1024 + RELEASES * sizeof(struct frame);
+	for (k = 0; k < KINDS; k++)
+		bytes += (uint64_t)lane_kinds[k].receives * stride_of(k) + 1024 + RELEASES * sizeof(struct frame);
 	return bytes;
 }
 
@@ -103,8 +97,8 @@ static void lane_connect(struct net *n, struct lane *l)
 {
 	const struct peer *p = l->peer;
 	struct rshare_conn *c;
-	int err = rshare_connect(n->r, p->node, (uint32_t)p->rank * CLASS_MAX + l->class, class_priority(l->class),
-				 class_weight(l->class), &c);
+	int err = rshare_connect(n->r, p->node, (uint32_t)p->rank * KINDS + l->kind, lane_kinds[l->kind].priority,
+				 lane_kinds[l->kind].weight, &c);
 
 	if (!err) {
 		err = post_releases(n, l, c);
@@ -142,9 +136,9 @@ static void lane_watch(struct net *n, struct lane *l)
 
 /* ---- connections of others ------------------------------------------------------------------ */
 
-static struct in *in_create(struct net *n, unsigned int class, struct rshare_conn *c)
+static struct in *in_create(struct net *n, unsigned int kind, struct rshare_conn *c)
 {
-	const unsigned int k = buffers_of(class);
+	const unsigned int k = lane_kinds[kind].receives;
 	struct in *in = own_zalloc(sizeof(*in) + k * sizeof(in->items[0]));
 
 	if (!in)
@@ -152,9 +146,9 @@ static struct in *in_create(struct net *n, unsigned int class, struct rshare_con
 	in->net = n;
 	in->conn = c;
 	in->rank = -1;
-	in->class = (uint8_t) class;
+	in->kind = (uint8_t)kind;
 	in->buffers = k;
-	in->stride = stride_of(class);
+	in->stride = stride_of(kind);
 	in->reads_end = &in->reading;
 	in->memory = rshare_get(n->r, (size_t)k * in->stride + sizeof(struct frame));
 	if (in->memory)
@@ -163,16 +157,16 @@ static struct in *in_create(struct net *n, unsigned int class, struct rshare_con
 	return NULL;
 }
 
-static void accept_one(struct net *n, unsigned int class, struct rshare_conn *c)
+static void accept_one(struct net *n, unsigned int kind, struct rshare_conn *c)
 {
-	struct in *in = in_create(n, class, c);
+	struct in *in = in_create(n, kind, c);
 	unsigned int i;
 	int err = in ? 0 : -ENOMEM;
 
 	for (i = 0; !err && i < in->buffers; i++)
 		err = rshare_recv(c, in->memory + i * in->stride, in->stride, i);
 	if (!err)
-		err = rshare_set_priority(c, class_priority(class), class_weight(class));
+		err = rshare_set_priority(c, lane_kinds[kind].priority, lane_kinds[kind].weight);
 	if (!err)
 		err = watch(n, c, (union source){ .ptr = in });
 	if (err) {
@@ -196,7 +190,7 @@ static void serve(struct net *n)
 	struct lane *l;
 	unsigned int k;
 
-	for (k = 0; k < CLASS_MAX; k++)
+	for (k = 0; k < KINDS; k++)
 		while (!rshare_accept(n->listeners[k], &c))
 			accept_one(n, k, c);
 	while ((l = next_wanted(n)))
@@ -215,18 +209,18 @@ static void serve(struct net *n)
 static void *conns_thread(void *arg)
 {
 	struct net *n = arg;
-	struct pollfd p[1 + CLASS_MAX] = { { .fd = n->wake, .events = POLLIN } };
+	struct pollfd p[1 + KINDS] = { { .fd = n->wake, .events = POLLIN } };
 	unsigned int k;
 	uint64_t count;
 
 	prctl(PR_SET_NAME, "dsm-conns");
 	if (n->cfg.thread)
 		n->cfg.thread(n->cfg.arg);
-	for (k = 0; k < CLASS_MAX; k++)
+	for (k = 0; k < KINDS; k++)
 		p[1 + k] = (struct pollfd){ .fd = rshare_listener_fd(n->listeners[k]), .events = POLLIN };
 	while (!atomic_load(&n->stopping) && !atomic_load(&n->dead)) {
 		serve(n);
-		poll(p, 1 + CLASS_MAX, atomic_load(&n->starved) ? STARVED_MS : -1);
+		poll(p, 1 + KINDS, atomic_load(&n->starved) ? STARVED_MS : -1);
 		if (p[0].revents && read(n->wake, &count, sizeof(count)) != sizeof(count))
 			continue;
 	}
@@ -235,12 +229,12 @@ static void *conns_thread(void *arg)
 
 int conns_start(struct net *n)
 {
-	const uint32_t service = (uint32_t)n->cfg.rank * CLASS_MAX;
+	const uint32_t service = (uint32_t)n->cfg.rank * KINDS;
 	sigset_t all, old;
 	unsigned int k;
 	int err = 0;
 
-	for (k = 0; k < CLASS_MAX && !err; k++)
+	for (k = 0; k < KINDS && !err; k++)
 		err = rshare_listen(n->r, service + k, &n->listeners[k]);
 	if (err)
 		return err;

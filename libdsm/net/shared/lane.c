@@ -213,6 +213,7 @@ void lane_opened(struct lane *l, struct rshare_conn *conn)
 	pthread_mutex_lock(&l->lock);
 	l->conn = conn;
 	atomic_store(&l->state, LANE_OPEN);
+	shared_count(&l->peer->net->sent[l->kind].connections, 1);
 	flush(l);
 	pthread_mutex_unlock(&l->lock);
 }
@@ -275,7 +276,7 @@ static struct out *make(struct lane *l, const struct msg *m, const void *payload
 {
 	struct net *n = l->peer->net;
 	const bool land = can_land(l->peer, m, size);
-	const uint8_t kind = land ? FRAME_LAND : size <= INLINE_MAX ? FRAME_MSG : FRAME_FETCH;
+	const uint8_t kind = land ? FRAME_LAND : size <= lane_kinds[l->kind].room ? FRAME_MSG : FRAME_FETCH;
 	/* Straight to where the device takes it, if it is likely to be submitted at once. */
 	const bool now = atomic_load(&l->state) == LANE_OPEN && !atomic_load(&l->backlog) && kind != FRAME_FETCH;
 	char *pool = now ? rshare_get(n->r, sizeof(struct frame) + size) : NULL;
@@ -286,15 +287,27 @@ static struct out *make(struct lane *l, const struct msg *m, const void *payload
 		return NULL;
 	}
 	*o = (struct out){ .pool = pool, .users = 1 };
-	o->f = (struct frame){ .kind = kind, .class = l->class, .src = n->cfg.rank, .size = (uint32_t)size, .m = *m };
+	o->f = (struct frame){ .kind = kind, .lane = l->kind, .src = n->cfg.rank, .size = (uint32_t)size, .m = *m };
 	if (size)
 		memcpy(pool ? pool + sizeof(o->f) : o->data, payload, size);
 	return o;
 }
 
+/* Messages need no order (net.h), so what concerns one block may take several lanes. */
+static enum lane_kind kind_of(const struct net_config *c, const struct msg *m)
+{
+	switch (wire_class(m->type)) {
+	case CLASS_COHERENCE: return KIND_COHERENCE;
+	case CLASS_SYNC: return KIND_SYNC;
+	case CLASS_DATA: return (enum lane_kind)(KIND_DATA + (c->priority ? c->priority(c->arg, m) : NET_NORMAL));
+	default: return KIND_BULK;
+	}
+}
+
 static int send_peer(struct peer *p, const struct msg *m, const void *payload, size_t size)
 {
-	struct lane *l = &p->lanes[wire_class(m->type)];
+	const enum lane_kind kind = kind_of(&p->net->cfg, m);
+	struct lane *l = &p->lanes[kind];
 	struct out *o;
 
 	if (atomic_load(&p->state) == PEER_NONE)
@@ -322,6 +335,8 @@ static int send_peer(struct peer *p, const struct msg *m, const void *payload, s
 		serve(l, false);
 	}
 	pthread_mutex_unlock(&l->lock);
+	shared_count(&p->net->sent[kind].messages, 1);
+	shared_count(&p->net->sent[kind].bytes, size);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * receive.c - messages on their way in: taken from connections, put into the inbox, delivered one by one, and their buffers given
- * back. Payloads that lie with their senders are read first, FETCHES at a time.
+ * back. Payloads that lie with their senders are read first, FETCHES at a time, in the order of their priorities.
  *
  * Sleeping. The fd of the transport is an epoll set of the connections' fds and of a kick. Who polls leaves these fds alone; arm
  * makes them readable again. Who leaves something in the inbox of an armed transport writes the kick.
@@ -59,16 +59,56 @@ static bool inbox_empty(struct net *n)
 
 /* ---- payloads that are read ----------------------------------------------------------------- */
 
+/*
+ * Payloads of several kinds wait for the few buffers. Strict kinds go before weighted ones. Each weighted kind has a clock that moves
+ * with the bytes that are read, slower for a larger weight: the kind whose clock is behind is next. One that had nothing to read
+ * begins where the others are.
+ */
+static bool goes_before(const struct net *n, unsigned int a, unsigned int b)
+{
+	if (lane_kinds[a].priority != lane_kinds[b].priority)
+		return lane_kinds[a].priority > lane_kinds[b].priority;
+	return n->turn[a] < n->turn[b];
+}
+
+static void fetch_put(struct net *n, struct fetch *f)
+{
+	const unsigned int kind = f->item.in->kind;
+
+	if (!n->waiting[kind] && n->turn[kind] < n->turn_now)
+		n->turn[kind] = n->turn_now;
+	*n->waiting_end[kind] = f;
+	n->waiting_end[kind] = &f->next;
+}
+
+static struct fetch *fetch_take(struct net *n)
+{
+	unsigned int kind = KINDS, k;
+	struct fetch *f;
+
+	for (k = KINDS; k-- > 0;)
+		if (n->waiting[k] && (kind == KINDS || goes_before(n, k, kind)))
+			kind = k;
+	if (kind == KINDS)
+		return NULL;
+	f = n->waiting[kind];
+	n->waiting[kind] = f->next;
+	if (!f->next)
+		n->waiting_end[kind] = &n->waiting[kind];
+	f->next = NULL;
+	if (!lane_kinds[kind].priority) {
+		n->turn_now = n->turn[kind];
+		n->turn[kind] += f->item.size / lane_kinds[kind].weight;
+	}
+	return f;
+}
+
 static void fetches_start(struct net *n)
 {
 	struct fetch *f;
 	struct in *in;
 
-	while ((f = n->waiting) && n->nfree) {
-		n->waiting = f->next;
-		if (!n->waiting)
-			n->waiting_end = &n->waiting;
-		f->next = NULL;
+	while (n->nfree && (f = fetch_take(n))) {
 		in = f->item.in;
 		f->buffer = n->fetch_free[n->nfree - 1];
 		if (in->ended || rshare_read(in->conn, f->buffer, f->item.size, &f->from, 0, COOKIE_READ)) {
@@ -84,7 +124,7 @@ static void fetches_start(struct net *n)
 /* What the sender may have back. One such frame at a time: the last says it for all before it. */
 static void tell(struct in *in)
 {
-	const struct frame f = { .kind = FRAME_FETCHED, .class = in->class, .src = in->net->cfg.rank, .id = in->read };
+	const struct frame f = { .kind = FRAME_FETCHED, .lane = in->kind, .src = in->net->cfg.rank, .id = in->read };
 	char *at = in->memory + in->buffers * in->stride;
 
 	if (in->telling || in->told == in->read || in->ended)
@@ -155,11 +195,11 @@ static bool frame_ok(struct in *in, const struct frame *f, size_t bytes)
 
 	if (in->rank < 0 && f->src < cfg->size && f->src != cfg->rank)
 		in->rank = f->src;
-	if (in->rank != f->src || bytes != sizeof(*f) + behind || net_check(cfg, &f->m, f->size) ||
-	    wire_class(f->m.type) != in->class)
+	if (in->rank != f->src || f->lane != in->kind || bytes != sizeof(*f) + behind ||
+	    net_check(cfg, &f->m, f->size) || wire_class(f->m.type) != lane_kinds[in->kind].class)
 		return false;
 	switch (f->kind) {
-	case FRAME_MSG: return f->size <= INLINE_MAX;
+	case FRAME_MSG: return f->size <= lane_kinds[in->kind].room;
 	case FRAME_LAND:
 		return f->m.type == MSG_DATA && f->size && f->size <= LANDING && f->m.req_rank == net_me(cfg) &&
 			f->m.req_slot < cfg->nslots;
@@ -180,8 +220,7 @@ static void queue_fetch(struct in *in, const struct frame *f)
 	fetch->from = f->from;
 	fetch->id = f->id;
 	fetch->item = (struct item){ .in = in, .m = f->m, .size = f->size, .rank = (uint16_t)in->rank };
-	*n->waiting_end = fetch;
-	n->waiting_end = &fetch->next;
+	fetch_put(n, fetch);
 	fetches_start(n);
 }
 

@@ -17,25 +17,19 @@
 #define OPEN_MS 20000          /* for the node's first rank, which opens the device */
 #define CLOSE_MS 2000          /* for what is still to be sent, and for the other ranks of the node */
 
-/* Who holds a thread up comes first. A block passes other blocks' bulk: it gets more of the turns. */
-static const struct {
-	uint8_t priority, weight;
-} classes[CLASS_MAX] = {
-	[CLASS_COHERENCE] = { RSHARE_PRIORITY_MAX, 1 },
-	[CLASS_SYNC] = { RSHARE_PRIORITY_MAX, 1 },
-	[CLASS_DATA] = { 0, 4 },
-	[CLASS_BULK] = { 0, 1 },
+/*
+ * Who holds a thread up comes first. A block passes other blocks' bulk: it gets more of the turns. A region's priority changes its
+ * share. Few programs use other priorities than the normal one, and each rank reserves memory for all kinds: these have fewer receives.
+ */
+const struct lane_kind_row lane_kinds[KINDS] = {
+	[KIND_COHERENCE] = { "coherence", CLASS_COHERENCE, RSHARE_PRIORITY_MAX, 1, DEPTH, 0 },
+	[KIND_SYNC] = { "sync", CLASS_SYNC, RSHARE_PRIORITY_MAX, 1, DEPTH, 0 },
+	[KIND_BULK] = { "bulk", CLASS_BULK, 0, 1, DEPTH / 2, INLINE_MAX },
+	[KIND_DATA] = { "data", CLASS_DATA, 0, 4, DEPTH / 2, INLINE_MAX },
+	[KIND_DATA_LOW] = { "data low", CLASS_DATA, 0, 1, DEPTH / 4, INLINE_MAX },
+	[KIND_DATA_HIGH] = { "data high", CLASS_DATA, 0, 16, DEPTH / 4, INLINE_MAX },
+	[KIND_DATA_URGENT] = { "data urgent", CLASS_DATA, RSHARE_PRIORITY_MAX - 1, 1, DEPTH / 4, INLINE_MAX },
 };
-
-unsigned int class_priority(unsigned int class)
-{
-	return classes[class].priority;
-}
-
-unsigned int class_weight(unsigned int class)
-{
-	return classes[class].weight;
-}
 
 /* What ranks publish. */
 struct blob {
@@ -116,6 +110,20 @@ static void shared_counters(struct net *n, struct net_counters *out)
 		out->queue_pairs = info.queue_pairs;
 }
 
+static unsigned int shared_lanes(struct net *n, struct net_lane *out, unsigned int max)
+{
+	unsigned int k;
+
+	for (k = 0; k < KINDS && k < max; k++)
+		out[k] = (struct net_lane){
+			.name = lane_kinds[k].name,
+			.connections = __atomic_load_n(&n->sent[k].connections, __ATOMIC_RELAXED),
+			.messages = __atomic_load_n(&n->sent[k].messages, __ATOMIC_RELAXED),
+			.bytes = __atomic_load_n(&n->sent[k].bytes, __ATOMIC_RELAXED),
+		};
+	return KINDS;
+}
+
 /* ---- closing -------------------------------------------------------------------------------- */
 
 static bool all_sent(struct net *n)
@@ -165,9 +173,10 @@ static void net_free(struct net *n)
 		n->ins = in->next;
 		in_free(in);
 	}
-	fetches_free(n->waiting);
+	for (c = 0; c < KINDS; c++)
+		fetches_free(n->waiting[c]);
 	for (r = 0; r < n->cfg.size; r++)
-		for (c = 0; c < CLASS_MAX; c++)
+		for (c = 0; c < KINDS; c++)
 			lane_free(&n->peers[r].lanes[c]);
 	rshare_close(n->r);
 	close(n->epfd);
@@ -197,7 +206,7 @@ static void shared_close(struct net *n)
 		nap();
 	conns_stop(n);
 	disconnect(n, until);
-	for (c = 0; c < CLASS_MAX; c++)
+	for (c = 0; c < KINDS; c++)
 		rshare_unlisten(n->listeners[c]);
 	wait_for_clients(n);
 	net_free(n);
@@ -265,7 +274,7 @@ static int attach(struct net *n)
 	rc.key = c->key;
 	rc.any_port = 1;
 	rc.remote = 1;
-	rc.connections = CLASS_MAX * (talkers + net_nodes(c) + 2);
+	rc.connections = KINDS * (talkers + net_nodes(c) + 2);
 	rc.depth = DEPTH;
 	rc.peers = 2u * net_nodes(c); /* both sides may begin at once */
 	rc.repair = c->lost_ms;
@@ -314,18 +323,19 @@ static void init(struct net *n, const struct net_config *cfg)
 
 	n->cfg = *cfg;
 	n->inbox_end = &n->inbox;
-	n->waiting_end = &n->waiting;
+	for (c = 0; c < KINDS; c++)
+		n->waiting_end[c] = &n->waiting[c];
 	pthread_mutex_init(&n->lock, NULL);
 	pthread_mutex_init(&n->leaf, NULL);
 	for (r = 0; r < cfg->size; r++) {
 		n->peers[r].net = n;
 		n->peers[r].rank = (uint16_t)r;
-		for (c = 0; c < CLASS_MAX; c++) {
+		for (c = 0; c < KINDS; c++) {
 			struct lane *l = &n->peers[r].lanes[c];
 
 			pthread_mutex_init(&l->lock, NULL);
 			l->peer = &n->peers[r];
-			l->class = (uint8_t)c;
+			l->kind = (uint8_t)c;
 			l->tail = &l->head;
 			l->lent_tail = &l->lent;
 		}
@@ -372,4 +382,5 @@ const struct net_ops net_shared = {
 	.arm = shared_arm,
 	.drop = shared_drop,
 	.counters = shared_counters,
+	.lanes = shared_lanes,
 };

@@ -5,9 +5,10 @@
  * conns.c is the thread that makes connections.
  *
  * The node's first rank is the owner of librshare: a thread of its process holds the device. Each rank has a connection to
- * a rank for each class that it sends (a lane), made by the first message, and accepts such connections (struct in). Payloads go
+ * a rank for each kind of messages that it sends (a lane), made by the first message, and accepts such connections (struct in).
+ * A class of messages is a kind; the data of blocks is one for each priority that regions may have. Payloads go
  *
- *   with the message               up to INLINE_MAX bytes
+ *   with the message               as far as the receives of its kind have room
  *   by RDMA write, before it       blocks up to LANDING bytes, to the place of their request in the receiver's pool.
  *                                  A connection keeps order, so the message announces a block that is there
  *   by RDMA read                   all others: the receiver reads them from the sender's pool and then says so
@@ -32,18 +33,38 @@
 #include "net/own.h"
 
 #define DEPTH 32u        /* operations that a connection has under way, each way */
-#define INLINE_MAX 4096u /* the default block */
+#define INLINE_MAX 4096u /* the default block; room of a receive, where messages have payloads */
 #define LANDING 4096u
 #define FETCHES 2u  /* payloads that are being read at a time, of all peers */
 #define LENT_MAX 2u /* payloads that a lane has out for reading */
 #define RELEASES 8u /* receives for what a peer says about them */
 #define LENT_ROOM (2 * NET_PAYLOAD_MAX)
 
+enum lane_kind {
+	KIND_COHERENCE,
+	KIND_SYNC,
+	KIND_BULK,
+	KIND_DATA, /* in the order of enum net_priority */
+	KIND_DATA_LOW,
+	KIND_DATA_HIGH,
+	KIND_DATA_URGENT,
+	KINDS
+};
+
+struct lane_kind_row {
+	const char *name;
+	uint8_t class;
+	uint8_t priority, weight; /* of a connection; priority 0: weighted */
+	uint8_t receives;         /* that its other end has posted */
+	uint16_t room;            /* of each of them, behind the frame */
+};
+extern const struct lane_kind_row lane_kinds[KINDS];
+
 enum frame_kind { FRAME_MSG = 1, FRAME_LAND, FRAME_FETCH, FRAME_FETCHED };
 
 /* In front of each message; between ranks of one job, which run the same version on the same architecture. */
 struct frame {
-	uint8_t kind, class;
+	uint8_t kind, lane;
 	uint16_t src; /* rank */
 	uint32_t size;
 	uint64_t id; /* FETCH: its number on this lane; FETCHED: the last that was read */
@@ -84,7 +105,7 @@ struct lane {
 	struct peer *peer;
 	struct rshare_conn *conn;
 	_Atomic uint8_t state; /* written under lock */
-	uint8_t class;
+	uint8_t kind;
 	bool watched;                  /* the transport's fd tells of its completions */
 	bool wanted;                   /* by the thread of conns.c; under net.leaf */
 	struct out *head, **tail;      /* backlog */
@@ -108,7 +129,7 @@ struct peer {
 	char node[sizeof(((struct rshare_info *)0)->address)];
 	struct rshare_remote landing;
 	struct item lost;
-	struct lane lanes[CLASS_MAX];
+	struct lane lanes[KINDS];
 };
 
 /* ---- receiving ------------------------------------------------------------------------------ */
@@ -127,7 +148,7 @@ struct in {
 	struct net *net;
 	struct rshare_conn *conn;
 	int32_t rank; /* -1: nothing has come yet */
-	uint8_t class;
+	uint8_t kind;
 	bool ended;
 	uint32_t buffers, stride;
 	char *memory;                       /* of buffers, and of the frame below */
@@ -156,7 +177,8 @@ struct net {
 	pthread_mutex_t lock;
 	struct in *ins;
 	struct lane *lanes; /* open ones */
-	struct fetch *waiting, **waiting_end;
+	struct fetch *waiting[KINDS], **waiting_end[KINDS];
+	uint64_t turn[KINDS], turn_now; /* whose payload is read next: receive.c */
 	char *fetch_free[FETCHES];
 	unsigned int nfree;
 
@@ -167,21 +189,19 @@ struct net {
 	int epfd, kick;
 
 	/* conns.c */
-	struct rshare_listener *listeners[CLASS_MAX];
+	struct rshare_listener *listeners[KINDS];
 	pthread_t thread;
 	bool has_thread;
 	atomic_bool stopping;
 	int wake;
 
 	struct net_counters count;
+	struct net_lane sent[KINDS];
 	struct peer peers[];
 };
 
 /* shared.c */
 void peer_gone(struct peer *p, int err); /* the first trouble with a peer: told by poll */
-/* Priority of a class, 0: weighted, and its weight. */
-unsigned int class_priority(unsigned int class);
-unsigned int class_weight(unsigned int class);
 
 /* lane.c */
 int shared_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size);
