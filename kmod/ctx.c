@@ -11,6 +11,7 @@
 
 #include "charge.h"
 #include "debug.h"
+#include "pool.h"
 #include "pte.h"
 
 /* ---- frames --------------------------------------------------------------------------------- */
@@ -30,18 +31,21 @@ static void free_chunk(struct chunk *k)
 static struct chunk *new_chunk(struct ctx *c, u32 n)
 {
 	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN;
-	struct chunk *k = kvzalloc(sizeof(*k), GFP_KERNEL_ACCOUNT);
+	struct chunk *k = pool_test_refuses(gfp) ? NULL : kvzalloc(sizeof(*k), GFP_KERNEL_ACCOUNT);
 	struct page *all = NULL;
 	unsigned int i;
 
 	if (!k)
 		return NULL;
-	if (n == CHUNK_PAGES)
+	if (n == CHUNK_PAGES && !pool_test_refuses(gfp))
 		all = alloc_pages_node(c->node, gfp | __GFP_COMP | __GFP_NORETRY, ilog2(CHUNK_PAGES));
 	k->whole = all;
 	k->n = n;
 	for (i = 0; i < n; i++) {
-		k->frames[i] = all ? all + i : alloc_pages_node(c->node, gfp, 0);
+		if (all)
+			k->frames[i] = all + i;
+		else if (!pool_test_refuses(gfp))
+			k->frames[i] = alloc_pages_node(c->node, gfp, 0);
 		if (!k->frames[i]) {
 			free_chunk(k);
 			return NULL;

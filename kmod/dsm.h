@@ -189,7 +189,8 @@ static inline bool view_sees(const struct view *v, u32 page)
 	return !units || (id && test_bit(id - 1, v->regions));
 }
 
-extern unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_test_cqe, dsm_test_max_cqe;
+extern unsigned int dsm_test_fail_alloc, dsm_test_fail_sleeping, dsm_test_send_room, dsm_test_runq, dsm_test_cqe,
+	dsm_test_max_cqe;
 extern unsigned int dsm_test_slow_entry, dsm_test_linger, dsm_test_slow_free;
 extern int dsm_late_us, dsm_test_hold_cpu;
 extern unsigned int dsm_qp_timeout;

@@ -15,6 +15,7 @@
 #include "conn.h"
 #include "debug.h"
 #include "lane.h"
+#include "pool.h"
 
 struct chunk_key {
 	struct ib_mr *mr;
@@ -264,7 +265,7 @@ bool key_ready(struct conn *c, const struct chunk *k)
 
 static int make_key(struct conn *c, struct lane *l, struct chunk *k)
 {
-	struct chunk_key *key = kzalloc(sizeof(*key), GFP_KERNEL_ACCOUNT);
+	struct chunk_key *key = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*key), GFP_KERNEL_ACCOUNT);
 	int err = -EDQUOT;
 
 	if (!key)

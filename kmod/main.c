@@ -44,10 +44,15 @@ MODULE_PARM_DESC(test_no_inline, "for tests: send messages as on a device that c
 module_param_named(test_no_srq, dsm_test_no_srq, bool, 0600);
 MODULE_PARM_DESC(test_no_srq, "for tests: receive as on a device without shared receive queues");
 
-unsigned int dsm_test_fail_alloc, dsm_test_send_room, dsm_test_runq, dsm_test_cqe, dsm_test_max_cqe;
+unsigned int dsm_test_fail_alloc, dsm_test_fail_sleeping, dsm_test_send_room, dsm_test_runq, dsm_test_cqe,
+	dsm_test_max_cqe;
 unsigned int dsm_test_slow_entry, dsm_test_linger, dsm_test_slow_free;
 module_param_named(test_fail_alloc, dsm_test_fail_alloc, uint, 0600);
 MODULE_PARM_DESC(test_fail_alloc, "for tests: so many allocations of softirq, one of them fails");
+module_param_named(test_fail_sleeping, dsm_test_fail_sleeping, uint, 0600);
+MODULE_PARM_DESC(
+	test_fail_sleeping,
+	"for tests: so many allocations of processes and workers for frames, keys and tables, one of them fails");
 module_param_named(test_send_room, dsm_test_send_room, uint, 0600);
 MODULE_PARM_DESC(test_send_room, "for tests: places in the send queues of ranks that join, 18 at least");
 module_param_named(test_cqe, dsm_test_cqe, uint, 0600);

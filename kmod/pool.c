@@ -20,9 +20,10 @@ static DEFINE_PER_CPU(unsigned int, missing);
 bool pool_test_refuses(gfp_t gfp)
 {
 	static atomic_t turn;
-	unsigned int every = READ_ONCE(dsm_test_fail_alloc);
+	const unsigned int every =
+		gfpflags_allow_blocking(gfp) ? READ_ONCE(dsm_test_fail_sleeping) : READ_ONCE(dsm_test_fail_alloc);
 
-	return every && !gfpflags_allow_blocking(gfp) && atomic_inc_return(&turn) % every == 0;
+	return every && atomic_inc_return(&turn) % every == 0;
 }
 
 static bool keep(struct pool *p, void *element)

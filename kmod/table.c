@@ -58,7 +58,7 @@ int table_slot(struct rank *r, unsigned int i)
 		return 0;
 	if (!ctx_charge(r->ctx, charge_of(SLOT_BYTES)))
 		return -EDQUOT;
-	made = kvzalloc(SLOT_BYTES, GFP_KERNEL_ACCOUNT);
+	made = pool_test_refuses(GFP_KERNEL) ? NULL : kvzalloc(SLOT_BYTES, GFP_KERNEL_ACCOUNT);
 	for (k = 0; made && k < SLOT_CHUNK; k++)
 		init_waitqueue_head(&made[k].wait);
 	if (made && !cmpxchg(at, NULL, made))

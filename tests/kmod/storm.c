@@ -301,13 +301,17 @@ static void stranger(struct job *j, uint64_t *r)
 	_exit(0);
 }
 
-/* One of so many allocations fails, of softirq and, where the kernel has failslab, of the ranks' threads; 0: none. */
+/*
+ * One of so many allocations fails: the module's own, of softirq, of faults and calls - frames, keys, tables - and of workers;
+ * where the kernel has failslab, all of the ranks' threads. 0: none.
+ */
 static void shortage(unsigned int one_of)
 {
 	char value[20];
 
 	snprintf(value, sizeof(value), "%u", one_of);
 	file_set("/sys/module/dsm/parameters/test_fail_alloc", value);
+	file_set("/sys/module/dsm/parameters/test_fail_sleeping", value);
 	if (access("/sys/kernel/debug/failslab", F_OK))
 		return;
 	file_set("/sys/kernel/debug/failslab/task-filter", "Y");
