@@ -15,12 +15,22 @@
 
 static int calls_fd = -1;
 
-double bench_now_us(void)
+static double clock_us(clockid_t clock)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(clock, &t);
 	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+double bench_now_us(void)
+{
+	return clock_us(CLOCK_MONOTONIC);
+}
+
+double bench_thread_us(void)
+{
+	return clock_us(CLOCK_THREAD_CPUTIME_ID);
 }
 
 int bench_by_value(const void *a, const void *b)

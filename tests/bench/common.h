@@ -17,6 +17,7 @@ struct bench_cost {
 };
 
 double bench_now_us(void);
+double bench_thread_us(void);                     /* processor time of the calling thread */
 int bench_by_value(const void *a, const void *b); /* doubles, for qsort() */
 
 /* An option's number; ends the program where it is none from least to most. */

@@ -153,6 +153,20 @@ static size_t change_size(const struct record *r, size_t size)
 	return r->how & HOW_SHORTER && size ? size - 1 : size;
 }
 
+/* A copy that ends where the payload does, so that a sanitizer sees what is read beyond it. */
+static char *as_sent(const struct record *r, char *good, size_t *size, const uint8_t *raw, size_t raw_size)
+{
+	char *at;
+
+	if (r->how & HOW_RAW)
+		memcpy(good, raw, raw_size < *size ? raw_size : *size);
+	*size = change_size(r, *size);
+	at = malloc(*size ? *size : 1);
+	must(at);
+	memcpy(at, good, *size);
+	return at;
+}
+
 static void request(const struct record *r, uint8_t op, const uint8_t *raw, size_t raw_size)
 {
 	const struct payload_call *c = payload_call(op);
@@ -168,12 +182,7 @@ static void request(const struct record *r, uint8_t op, const uint8_t *raw, size
 		if (r->value & 128)
 			edge(&lim, SHAPE_HEAD, good, r, 0);
 	}
-	if (r->how & HOW_RAW)
-		memcpy(good, raw, raw_size < size ? raw_size : size);
-	size = change_size(r, size);
-	at = malloc(size ? size : 1);
-	must(at);
-	memcpy(at, good, size);
+	at = as_sent(r, good, &size, raw, raw_size);
 	if (!payload_request(&lim, op, at, size, room))
 		call(&lim, op, at, room);
 	free(at);
@@ -219,12 +228,7 @@ static void answer(const struct record *r, uint8_t op, const uint8_t *raw, size_
 		if (rows)
 			edge(&lim, (enum payload_shape)c->row, good + head + r->small[0] % rows * row, r, rows);
 	}
-	if (r->how & HOW_RAW)
-		memcpy(good, raw, raw_size < size ? raw_size : size);
-	size = change_size(r, size);
-	at = malloc(size ? size : 1);
-	must(at);
-	memcpy(at, good, size);
+	at = as_sent(r, good, &size, raw, raw_size);
 	if (!payload_answer(&lim, op, at, size, room))
 		believe(&lim, op, at, size);
 	free(at);
