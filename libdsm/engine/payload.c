@@ -20,12 +20,22 @@ _Static_assert(offsetof(struct stats_vectors, rows) == sizeof(struct rows_head),
 _Static_assert(offsetof(struct stats_lanes, rows) == sizeof(struct rows_head), "the rows follow their number");
 _Static_assert(offsetof(struct trimmed, runs) == sizeof(struct rows_head), "the rows follow their number");
 
-/* No byte of a struct is without a rule. */
+/* No byte of a struct is without a rule: the sizes of the fields are the struct's, and no field has two rows (a case that is
+ * there twice does not compile). */
 #define FIELD_SIZE(type, field, rule) +sizeof(((struct type *)0)->field)
 #define ALL_HAVE_RULES(shape, type)                                          \
 	_Static_assert(0 PAYLOAD_##shape(FIELD_SIZE) == sizeof(struct type), \
 		       "each field of " #type " is in PAYLOAD_" #shape);
 PAYLOAD_SHAPES(ALL_HAVE_RULES)
+#define FIELD_PLACE(type, field, rule) case offsetof(struct type, field):
+#define EACH_HAS_ONE(shape, type)                                                  \
+	static inline __attribute__((unused)) void shape##_has_each_once(size_t n) \
+	{                                                                          \
+		switch (n) {                                                       \
+			PAYLOAD_##shape(FIELD_PLACE) default : break;              \
+		}                                                                  \
+	}
+PAYLOAD_SHAPES(EACH_HAS_ONE)
 
 #define FIELD(type, field, rule) \
 	{ #field, offsetof(struct type, field), sizeof(((struct type *)0)->field), PAYLOAD_RULE_##rule },
