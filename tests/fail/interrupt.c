@@ -120,25 +120,34 @@ static void *touch(void *arg)
 	return NULL;
 }
 
+/* Rank 0 keeps the block until all others have had their signals, or ten seconds. */
 static void directed(void)
 {
 	pthread_t t[THREADS];
-	int i, k;
+	dsm_sem_t enough;
+	int i;
 
 	signal(SIGUSR1, handler);
+	if (me == 0)
+		MUST(dsm_sem_init(&enough, 0));
+	MUST(dsm_broadcast(&enough, sizeof(enough), 0));
 	if (me == 0) {
-		keep(700);
+		MUST(dsm_pin((void *)memory, 4096, DSM_WRITE));
+		MUST(dsm_barrier());
+		for (i = 1; i < dsm_size(); i++)
+			check(!dsm_sem_timedwait(&enough, 10000000000), "signals to threads that wait did not come");
+		MUST(dsm_unpin((void *)memory, 4096));
 	} else {
 		MUST(dsm_barrier());
 		for (i = 0; i < THREADS; i++)
 			pthread_create(&t[i], NULL, touch, NULL);
 		usleep(100000);
-		for (k = 0; k < 4; k++) {
+		while (came < THREADS * 3 / 2) {
 			for (i = 0; i < THREADS; i++)
 				pthread_kill(t[i], SIGUSR1);
 			usleep(80000);
 		}
-		check(came >= THREADS * 3 / 2, "signals to threads that wait did not come");
+		MUST(dsm_sem_post(&enough, 1));
 		for (i = 0; i < THREADS; i++)
 			pthread_join(t[i], NULL);
 	}
