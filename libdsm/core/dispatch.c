@@ -302,13 +302,14 @@ static int hold_message(const struct dispatch *d, const struct msg *m, struct ac
 
 static int barrier_message(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
-	struct bar_tree t;
-
 	/* The group is known once one of the node's own threads has come. */
-	if ((d->bar->threads || m->src == d->me) &&
-	    !bar_tree(__atomic_load_n(&d->bar->mask, __ATOMIC_RELAXED), d->nranks, d->me, &t))
-		return bar_step(d->me, &t, d->combine, d->bar, d->part, m, out);
-	return bar_step(d->me, NULL, d->combine, d->bar, d->part, m, out);
+	const bool known = d->bar->threads || m->src == d->me;
+	const struct bar_tree *t = known ? d->tree : NULL;
+	struct bar_tree place;
+
+	if (known && !t && !bar_tree(__atomic_load_n(&d->bar->mask, __ATOMIC_RELAXED), d->nranks, d->me, &place))
+		t = &place;
+	return bar_step(d->me, t, d->combine, d->bar, d->part, m, out);
 }
 
 int dispatch_answer(uint64_t *ask, const struct msg *m, bool *last)

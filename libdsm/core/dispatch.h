@@ -48,7 +48,8 @@ struct dispatch {
 	struct hold *hold;
 	bool lends; /* TARGET_HOLD: struct hold_ctx */
 	struct bar *bar;
-	struct bar_part *part; /* TARGET_BARRIER, an own thread: of its rank; NULL where a node has one */
+	struct bar_part *part;       /* TARGET_BARRIER, an own thread: of its rank; NULL where a node has one */
+	const struct bar_tree *tree; /* TARGET_BARRIER: this node's place, for tests; NULL: as bar_tree() has it */
 	bar_combine combine;
 	uint64_t *ask; /* TARGET_SLOT */
 };

@@ -6,7 +6,7 @@
 #include "barriers.h"
 
 #include "channel.h"
-#include "core/barrier.h"
+#include "core/dispatch.h"
 #include "core/set.h"
 
 #define RANKS 4
@@ -100,15 +100,15 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 static void step(const struct bar_cfg *cfg, struct world *w, unsigned int rank, const struct wmsg *m)
 {
 	struct chan_names n = names(cfg);
-	struct bar_tree t = tree(cfg, rank);
-	struct msg wide = chan_widen(&n, m);
-	struct bar *b = &w->bars[rank];
+	const struct bar_tree t = tree(cfg, rank);
+	const struct msg wide = chan_widen(&n, m);
+	const struct dispatch at = {
+		.me = wide.dst, .nranks = WIRE_MAX_RANKS, .bar = &w->bars[rank], .tree = &t, .combine = combine
+	};
 	struct actions out;
 	unsigned int i;
-	/* As the engine: the group is known once one of the rank's own threads has come. */
-	bool known = b->threads || m->src == rank;
 
-	if (bar_step(wide.dst, known ? &t : NULL, combine, b, NULL, &wide, &out)) {
+	if (dispatch_step(&at, &wide, &out)) {
 		model_fail("rank %u does not expect %s of %u", rank, wire_name(m->type), m->src);
 		return;
 	}

@@ -549,11 +549,17 @@ END_TEST
 /* A group of an episode that is over has no say about who comes first to the next one. */
 START_TEST(a_child_that_comes_before_the_threads_is_kept)
 {
+	const struct bar_tree alone = { .parent = SET_NOBODY };
 	struct bar b = { .mask = 1ull << 9 };
 	struct dispatch d = { .me = 9, .nranks = 64, .bar = &b };
 	struct msg m = unit_msg(MSG_ARRIVE, 10, 9, 10, 0);
 
 	m.aux = 1;
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(b.children, 1);
+	b = (struct bar){ .mask = 1ull << 9 };
+	d.tree = &alone;
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_uint_eq(b.children, 1);
