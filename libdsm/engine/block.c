@@ -357,7 +357,7 @@ static void help_others(void)
 {
 	work_timers(false);
 	if (job.net)
-		run_poll(16);
+		run_poll(WORK_CLOSINGS);
 	lost_check();
 	sched_yield();
 }
@@ -524,31 +524,49 @@ static bool has_users(const struct dsm_region *r)
 	return __atomic_load_n(&job.me->users[r->id], __ATOMIC_SEQ_CST);
 }
 
-/* One block: drop a read copy, or give the newest copy to its home and wait until it has gone. */
-static void leave_one(struct dsm_region *r, size_t at)
+/* The newest copy stays with its home, for the others. */
+static bool must_leave(const struct copy *p)
 {
-	struct copy *p = page_at(at);
-	struct msg m = ask_for(r, at, 0);
+	return __atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PG_INVALID &&
+		!((p->flags & PAGE_OWNER) && p->home - 1 == job.node);
+}
 
-	while (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PG_INVALID && !has_users(r)) {
-		if (!(p->flags & PAGE_OWNER)) {
-			run_page(PE_DROP, &m, NULL, NULL);
-			run_work();
-		} else if (p->home - 1 == job.node) {
-			return; /* the home keeps it for the others */
-		} else {
-			block_release(r, at, r->block_size, true);
-			while (slot_any_prefetch(at, at + r->block_size) && !has_users(r))
-				help_others();
-		}
-		if (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PG_INVALID)
+static bool any_must_leave(const struct dsm_region *r, size_t off, size_t end)
+{
+	while (off < end && !must_leave(page_at(off)))
+		off += r->block_size;
+	return off < end;
+}
+
+/* Drop read copies, and give the newest copies to their homes: all requests first, so that the homes take neighbours together. */
+static void leave_some(struct dsm_region *r, size_t off, size_t end)
+{
+	while (!has_users(r) && any_must_leave(r, off, end)) {
+		block_release(r, off, end - off, true);
+		run_drop(off, r->block_size, (unsigned int)((end - off) / r->block_size));
+		while (slot_any_prefetch(off, end) && !has_users(r))
+			help_others();
+		if (any_must_leave(r, off, end))
 			help_others();
 	}
 }
 
+/* Neighbours from off on whose states lie in memory: so many that their stripes are not held for longer than it takes to close the
+ * largest block. */
+static size_t leave_end(const struct dsm_region *r, size_t off)
+{
+	const size_t end = r->off + r->bytes;
+	size_t to = off + r->block_size;
+
+	while (to - off < RUN_DROPS * (size_t)r->block_size && to - off < BLOCK_MAX && to < end &&
+	       memory_next_used(to, end) == to)
+		to += r->block_size;
+	return to;
+}
+
 int block_leave(struct dsm_region *r)
 {
-	size_t at, end = r->off + r->bytes;
+	size_t at, from, to, end = r->off + r->bytes;
 
 	if (one_node())
 		return 0;
@@ -556,8 +574,11 @@ int block_leave(struct dsm_region *r)
 		if (page_at(at)->pins_read || page_at(at)->pins_write)
 			return -EBUSY;
 	engine_enter();
-	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(at + r->block_size, end))
-		leave_one(r, at / r->block_size * r->block_size);
+	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(to, end)) {
+		from = at / r->block_size * r->block_size;
+		to = leave_end(r, from);
+		leave_some(r, from, to);
+	}
 	while (slot_any_prefetch(r->off, end) && !has_users(r))
 		help_others(); /* releases that the homes have not heard of */
 	work_timers(true);

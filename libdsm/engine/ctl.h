@@ -7,8 +7,8 @@
  * its locks and waiters. It holds indices, never pointers.
  *
  * Locks: `stripes` guard the state machines (block b: stripe of b; object i: stripe of i). A stripe is held for one step,
- * never two at once, never across an action, a system call that can block, or an access to shared memory. `registry.lock`
- * is a leaf of its own.
+ * never two at once, never across an action, a system call that can block, or an access to shared memory. The exception is
+ * run_drop(): it takes several in ascending order and closes mappings under them. `registry.lock` is a leaf of its own.
  */
 #ifndef ENGINE_CTL_H
 #define ENGINE_CTL_H

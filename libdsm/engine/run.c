@@ -396,6 +396,12 @@ int run_arrive(const struct msg *m)
 	return 0;
 }
 
+/* The home answers a release, then asks for the block. */
+static bool is_of_blocks(const struct msg *m)
+{
+	return wire_class(m->type) == CLASS_COHERENCE || (m->type == MSG_REPLY && slot_is_block(m->req_slot));
+}
+
 void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 {
 	(void)arg;
@@ -406,7 +412,7 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 		bad(m, -EBADMSG);
 		return;
 	}
-	if (wire_class(m->type) != CLASS_COHERENCE)
+	if (!is_of_blocks(m))
 		close_now(work_mine()->more);
 	deliver(m, payload, size);
 	run_work();
@@ -427,6 +433,13 @@ int run_poll(unsigned int budget)
 	return came;
 }
 
+static void damaged(uint32_t object, const struct copy *p, enum page_event ev)
+{
+	log_line("block %#x is in state %s, which event %s does not fit", object, page_state_name(p->state),
+		 page_event_name(ev));
+	lost_abort(70, "the protocol's state is damaged");
+}
+
 /* also: what goes with the event, under the stripe; NULL: nothing. */
 static enum run_page page_event(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq,
 				void (*also)(void *), void *arg)
@@ -442,10 +455,6 @@ static enum run_page page_event(enum page_event ev, const struct msg *ask, uint1
 	if (ev == PE_USED && !wait)
 		ctx.hold_us = 0;
 	word_lock(stripe);
-	if (ev == PE_DROP && step_any_leaves(ask->object)) {
-		word_unlock(stripe);
-		return RUN_ASKED;
-	}
 	err = page_step(&ctx, p, ev, ask, &acts);
 	for (i = 0; !err && i < acts.n; i++) {
 		const struct action *a = &acts.v[i];
@@ -457,10 +466,6 @@ static enum run_page page_event(enum page_event ev, const struct msg *ask, uint1
 		} else if (a->type == ACT_WAIT && wait) {
 			*wait = a->slot;
 			*seq = __atomic_load_n(&job.me->slots[a->slot].seq, __ATOMIC_ACQUIRE);
-		} else if (a->type == ACT_CLOSE && ev == PE_DROP) {
-			/* A dropped copy goes while the lock is held: the next request may already be on its way. */
-			job.fault->shut(block_off(ask->object), block_bytes(ask->object));
-			acts.n = 0;
 		}
 	}
 	if (!err)
@@ -468,11 +473,8 @@ static enum run_page page_event(enum page_event ev, const struct msg *ask, uint1
 	if (also)
 		also(arg);
 	word_unlock(stripe);
-	if (err) {
-		log_line("block %#x is in state %s, which event %s does not fit", ask->object,
-			 page_state_name(p->state), page_event_name(ev));
-		lost_abort(70, "the protocol's state is damaged");
-	}
+	if (err)
+		damaged(ask->object, p, ev);
 	carry_out(&acts, ask, NULL);
 	return result;
 }
@@ -488,4 +490,65 @@ void run_used(const struct msg *ask, void (*also)(void *), void *arg)
 	uint32_t seq;
 
 	page_event(PE_USED, ask, &wait, &seq, also, arg);
+}
+
+/* ---- copies that this node drops by itself ----------------------------------------------------------- */
+
+/* In ascending order: two threads that take several do not wait for each other. */
+static void each_stripe(const uint64_t *set, void (*fn)(uint32_t *))
+{
+	uint32_t w;
+	uint64_t left;
+
+	for (w = 0; w < CTL_STRIPES / 64; w++)
+		for (left = set[w]; left; left &= left - 1)
+			fn(&job.me->stripes[w * 64 + (uint32_t)__builtin_ctzll(left)]);
+}
+
+static bool drop(uint32_t object)
+{
+	const struct msg about = { .object = object, .src = job.node, .dst = job.node };
+	struct copy *p = &job.mem.pages[block_page(object)];
+	const struct page_ctx ctx = step_ctx();
+	struct actions acts;
+
+	if (step_any_leaves(object))
+		return false;
+	if (page_step(&ctx, p, PE_DROP, &about, &acts))
+		damaged(object, p, PE_DROP);
+	return acts.n;
+}
+
+static void close_dropped(size_t off, size_t end)
+{
+	int err;
+
+	if (off == end)
+		return;
+	err = job.fault->shut(off, end - off);
+	if (err)
+		protect_failed(err);
+	count(&stats_of(block_id(off, PAGE_BYTES))->protect_calls, 1);
+}
+
+void run_drop(size_t off, size_t block, unsigned int n)
+{
+	const size_t end = off + n * block;
+	uint64_t stripes[CTL_STRIPES / 64] = { 0 }; /* a bit each, as several blocks may share one */
+	size_t at, from = off;                      /* [from, at) is dropped, and not closed yet */
+
+	for (at = off; at < end; at += block) {
+		const uint32_t i = stripe_index(block_id(at, block));
+
+		stripes[i / 64] |= 1ull << i % 64;
+	}
+	each_stripe(stripes, word_lock);
+	/* Closed before the stripes are released: the next request for a block may already be on its way. */
+	for (at = off; at < end; at += block)
+		if (!drop(block_id(at, block))) {
+			close_dropped(from, at);
+			from = at + block;
+		}
+	close_dropped(from, end);
+	each_stripe(stripes, word_unlock);
 }

@@ -4,8 +4,8 @@
  *
  * Any thread may call all of this inside the runtime, also in the fault handler, without a stripe. Nothing waits for another
  * rank; a stripe may be awaited, and a full send queue. What cannot be carried out (no memory for a block, a lost peer) ends the
- * process: lost.h. Messages for this node, and copies to be closed, are queued with the thread (work.h), and all but run_page() and
- * run_used() empty that queue, unless it is being emptied further up the stack.
+ * process: lost.h. Messages for this node, and copies to be closed, are queued with the thread (work.h), and all but run_page(),
+ * run_used() and run_drop() empty that queue, unless it is being emptied further up the stack.
  */
 #ifndef ENGINE_RUN_H
 #define ENGINE_RUN_H
@@ -51,6 +51,12 @@ enum run_page run_page(enum page_event ev, const struct msg *ask, uint16_t *wait
 /* PE_USED of a thread that has waited, and what it does before anybody can take the block away (NULL: nothing), under the
  * stripe. */
 void run_used(const struct msg *ask, void (*also)(void *), void *arg);
+
+#define RUN_DROPS 64 /* so many stripes are held at once, at most */
+
+/* Drop read copies of n neighbouring blocks, n <= RUN_DROPS, the first at off: those that the protocol lets go of now. Neighbours
+ * are closed by one call of the fault backend. */
+void run_drop(size_t off, size_t block, unsigned int n);
 
 /* Everything queued by this thread. */
 void run_work(void);

@@ -126,7 +126,7 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 		if (i == 0 || p->ctl->region_stats[i].local_faults || p->ctl->region_stats[i].latency_count[0] ||
 		    p->ctl->region_stats[i].latency_count[1] || p->ctl->region_stats[i].blocks_in ||
 		    p->ctl->region_stats[i].blocks_out || p->ctl->region_stats[i].invalidations ||
-		    p->ctl->region_stats[i].homes_in)
+		    p->ctl->region_stats[i].homes_in || p->ctl->region_stats[i].protect_calls)
 			add_region(out, &p->ctl->region_stats[i]);
 	out->messages_out = s->messages_out;
 	out->messages_in = s->messages_in;

@@ -403,7 +403,7 @@ struct dsm_stats {
 	uint64_t homes_in;                             /* blocks whose home moved to the rank's node after their first touch */
 	uint64_t populated;                            /* 64 KiB chunks that other ranks of the node had touched, mapped ahead */
 	uint64_t repeated_faults;                      /* of the first three: blocks that the node lost since its last acquire */
-	uint64_t protect_calls;                        /* that invalidations and downgrades took: one for neighbouring blocks together */
+	uint64_t protect_calls;                        /* of invalidations, downgrades and leaving: one for neighbouring blocks together */
 };
 
 struct dsm_hot_block {           /* a block that moves often between nodes */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * batch.c - copies that a node loses together are closed together: requests for neighbouring blocks arrive while the ranks of the
- * node are stopped, and the counter protect_calls says how many calls they took.
+ * node are stopped, or the node leaves the region, and the counter protect_calls says how many calls that took.
  */
 #include "common.h"
 
@@ -146,10 +146,59 @@ static void part_take(void)
 	lose("take", true, false, DSM_WRITE);
 }
 
+/* Rank 0 writes; the holder reads, or writes as well; then its node leaves the region. */
+static void leave_with(const char *what, bool write)
+{
+	uint64_t i, before[2], after[2], least = blocks;
+	dsm_region_t *r;
+
+	for (i = 1; i <= rounds; i++) {
+		memory = test_open(what, blocks * PAGE, DSM_HOME_FIXED, &r);
+		if (test_rank == 0)
+			touch(i, true);
+		test_sync();
+		if (test_rank == holder)
+			touch(i + write, write);
+		test_sync();
+		counted(&before[0], &before[1]);
+		test_sync();
+		if (test_rank >= holder)
+			MUST(dsm_region_detach(r));
+		test_sync();
+		counted(&after[0], &after[1]);
+		test_say("%s: %lu calls", what, (unsigned long)(after[1] - before[1]));
+		if (after[1] - before[1] < least)
+			least = after[1] - before[1];
+		REQUIRE(least, "nothing was closed");
+		if (test_rank == 0) {
+			touch(i + write, false);
+			MUST(dsm_region_destroy(what));
+		}
+		if (test_rank < holder)
+			MUST(dsm_region_detach(r));
+		test_sync();
+	}
+	/* Contents leave when the home asks for them, which takes it as long as it likes. */
+	REQUIRE(least <= (write ? blocks / 2 : 3), "%lu copies were closed by %lu calls", (unsigned long)blocks,
+		(unsigned long)least);
+}
+
+static void part_leave(void)
+{
+	leave_with("leave", false);
+}
+
+static void part_give_back(void)
+{
+	leave_with("give back", true);
+}
+
 static const struct test_part parts[] = {
 	{ "invalidations", part_drop },
 	{ "write permissions", part_lower },
 	{ "only copies", part_take },
+	{ "copies of who leaves", part_leave },
+	{ "only copies of who leaves", part_give_back },
 };
 
 static const struct test_option options[] = {

@@ -71,7 +71,7 @@ END_TEST
 
 static uint8_t drop(uint32_t block)
 {
-	run_page(PE_DROP, &(struct msg){ .object = block }, NULL, NULL);
+	run_drop(block_off(block), block_bytes(block), 1);
 	return job.mem.pages[block_page(block)].state;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_work.c - a thread's queue and timers, at node 0 of three. The fault backend and the transport count what they are asked
- * for.
+ * test_work.c - a thread's queue and timers, and what it closes, at node 0 of three. The fault backend and the transport count what
+ * they are asked for.
  */
 #include "core.h"
 
@@ -15,6 +15,7 @@
 #include "engine/job.h"
 #include "engine/nodes.h"
 #include "engine/run.h"
+#include "engine/step.h"
 #include "engine/work.h"
 #include "fault/fault.h"
 #include "net/net.h"
@@ -24,7 +25,7 @@
 #define ELSEWHERE 2
 
 static unsigned int acked[PAGES], acks, shuts, calls, last_acked;
-static bool opened[PAGES], shut[PAGES], in_order;
+static bool opened[PAGES], shut[PAGES], in_order, locked;
 
 static int count_shut(size_t off, size_t len)
 {
@@ -32,6 +33,7 @@ static int count_shut(size_t off, size_t len)
 
 	for (page = off >> PAGE_SHIFT; page < (off + len) >> PAGE_SHIFT; page++) {
 		unit_require(!shut[page]);
+		unit_require(!locked || *stripe_of(block_id(page << PAGE_SHIFT, PAGE_BYTES)));
 		shut[page] = true;
 		shuts++;
 	}
@@ -39,9 +41,40 @@ static int count_shut(size_t off, size_t len)
 	return 0;
 }
 
+static int count_take(size_t off, size_t len, void *to, bool writable, const int *pipe)
+{
+	(void)to, (void)writable, (void)pipe;
+	return count_shut(off, len);
+}
+
+static struct msg arriving[256];
+static unsigned int arrived, arrivals, given;
+
+/* Node 1 says that it has heard of a block that this node gives back, and asks for it. */
+static void fetch(const struct msg *release)
+{
+	struct msg ask = unit_msg(MSG_FWD_WRITE, 1, 0, 1, 0), heard = unit_msg(MSG_REPLY, 1, 0, 0, release->req_slot);
+
+	unit_require(release->dst == 1 && release->op == RELEASE_EVICT && arrivals < 255);
+	ask.op = GRANT_WRITE;
+	heard.home = 0;
+	ask.object = heard.object = release->object;
+	arriving[arrivals++] = heard;
+	arriving[arrivals++] = ask;
+}
+
 static int count_ack(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
 {
 	(void)n, (void)payload, (void)size;
+	if (m->type == MSG_RELEASE) {
+		fetch(m);
+		return 0;
+	}
+	if (m->type == MSG_DATA) {
+		unit_require(shut[block_page(m->object)]);
+		given++;
+		return 0;
+	}
 	unit_require(rank == ELSEWHERE && m->type == MSG_INV_ACK && block_page(m->object) < PAGES);
 	in_order &= block_page(m->object) >= last_acked;
 	last_acked = block_page(m->object);
@@ -50,9 +83,6 @@ static int count_ack(struct net *n, uint16_t rank, const struct msg *m, const vo
 	acks++;
 	return 0;
 }
-
-static struct msg arriving[256];
-static unsigned int arrived, arrivals;
 
 static int bring(struct net *n, unsigned int budget)
 {
@@ -66,7 +96,7 @@ static int bring(struct net *n, unsigned int budget)
 	return came;
 }
 
-static const struct fault_ops fault = { .name = "counting", .shut = count_shut };
+static const struct fault_ops fault = { .name = "counting", .shut = count_shut, .take = count_take };
 static const struct net_ops net = { .name = "counting", .send = count_ack, .poll = bring };
 
 static void make_node(void)
@@ -75,7 +105,9 @@ static void make_node(void)
 	char *at;
 
 	ctl_layout(&job.layout, &shape);
-	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	job.mem.ctlfd = memfd_create("node", MFD_CLOEXEC);
+	unit_require(job.mem.ctlfd >= 0 && !ftruncate(job.mem.ctlfd, (off_t)job.layout.total));
+	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, job.mem.ctlfd, 0);
 	unit_require(at != MAP_FAILED);
 	job.me = (struct ctl *)at;
 	job.mine = (struct rank_ctl *)(at + job.layout.ranks);
@@ -112,8 +144,9 @@ static void set_up(void)
 	memset(acked, 0, sizeof(acked));
 	memset(opened, 0, sizeof(opened));
 	memset(shut, 0, sizeof(shut));
-	acks = shuts = calls = last_acked = arrived = arrivals = 0;
+	acks = shuts = calls = last_acked = arrived = arrivals = given = 0;
 	in_order = true;
+	locked = false;
 }
 
 static uint32_t block(unsigned int page)
@@ -225,6 +258,54 @@ START_TEST(what_arrives_in_one_poll_is_closed_together)
 }
 END_TEST
 
+/* The newest copy, and one that is on its way to another node, stay. */
+START_TEST(neighbours_that_the_node_drops_are_closed_by_one_call)
+{
+	const unsigned int first = 10, newest = first + 20, leaving = first + 40;
+	struct actions sends = { .n = 1, .v[0].type = ACT_DATA };
+	unsigned int i;
+
+	locked = true;
+	for (i = first; i < first + RUN_DROPS; i++)
+		job.mem.pages[i].state = PG_READ;
+	job.mem.pages[newest].flags = PAGE_OWNER;
+	step_leaves(block(leaving), &sends);
+	run_drop((size_t)first << PAGE_SHIFT, PAGE_BYTES, RUN_DROPS);
+	ck_assert_uint_eq(calls, 3);
+	ck_assert_uint_eq(shuts, RUN_DROPS - 2);
+	for (i = first; i < first + RUN_DROPS; i++)
+		ck_assert_uint_eq(job.mem.pages[i].state, i == newest || i == leaving ? PG_READ : PG_INVALID);
+	for (i = 0; i < CTL_STRIPES; i++)
+		ck_assert_uint_eq(job.me->stripes[i], 0);
+	step_left(block(leaving));
+	run_drop((size_t)first << PAGE_SHIFT, PAGE_BYTES, RUN_DROPS);
+	ck_assert_uint_eq(calls, 4);
+	ck_assert(shut[leaving] && !shut[newest]);
+}
+END_TEST
+
+/* The home of all blocks is node 1. */
+START_TEST(who_leaves_asks_for_all_before_it_waits)
+{
+	struct dsm_region r = {
+		.id = 1, .off = REGION_UNIT, .bytes = REGION_UNIT, .size = REGION_UNIT, .block_size = PAGE_BYTES
+	};
+	const unsigned int first = REGION_UNIT >> PAGE_SHIFT, written = first + RUN_DROPS / 4, end = first + RUN_DROPS;
+	unsigned int i;
+
+	for (i = first; i < end; i++)
+		job.mem.pages[i] = (struct copy){ .state = i < written ? PG_READ : PG_WRITE,
+						  .flags = i < written ? 0 : PAGE_OWNER,
+						  .home = 1 + 1 };
+	ck_assert_int_eq(block_leave(&r), 0);
+	ck_assert_uint_eq(given, end - written);
+	ck_assert_uint_eq(shuts, RUN_DROPS);
+	ck_assert_uint_le(calls, 3);
+	for (i = first; i < end; i++)
+		ck_assert_uint_eq(job.mem.pages[i].state, PG_INVALID);
+}
+END_TEST
+
 /* A block of rank 0 that rank 2 wants, held back; its timer comes due in some ms. */
 static void hold(unsigned int page, uint32_t at)
 {
@@ -304,6 +385,8 @@ int main(void)
 	tcase_add_test(t, what_does_not_adjoin_is_closed_by_itself);
 	tcase_add_test(t, a_batch_is_bounded);
 	tcase_add_test(t, what_arrives_in_one_poll_is_closed_together);
+	tcase_add_test(t, neighbours_that_the_node_drops_are_closed_by_one_call);
+	tcase_add_test(t, who_leaves_asks_for_all_before_it_waits);
 	tcase_add_test(t, timers_are_fired_once_each);
 #ifndef __SANITIZE_THREAD__ /* which itself ends the process when it finds no memory */
 	tcase_add_test(t, a_timer_without_memory_fires_early);
