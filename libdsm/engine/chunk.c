@@ -65,12 +65,30 @@ static struct msg about_chunk(uint64_t number, uint16_t root, uint8_t code)
 	return (struct msg){ .version = WIRE_VERSION, .type = MSG_CHUNK, .home = root, .aux = code, .value = number };
 }
 
-/* It is complete: for this node's ranks, and for the nodes below. */
+/*
+ * May this number come to its place now? Every number is completed at every node, and none is sent before the one that had its
+ * place has been. -ESTALE: it is complete, and if a lie was, it need not be the sender's, who may have forwarded it. -EBADMSG: the
+ * sender itself cannot have come to that number.
+ */
+static int check_number(const struct chunk *c, uint64_t number)
+{
+	const uint64_t done = __atomic_load_n(&c->done, __ATOMIC_RELAXED);
+
+	if (done == number + 1)
+		return -ESTALE;
+	return done == (number < CTL_CHUNKS ? 0 : number + 1 - CTL_CHUNKS) ? 0 : -EBADMSG;
+}
+
+static void complete(struct chunk *c, uint64_t number)
+{
+	__atomic_store_n(&c->done, number + 1, __ATOMIC_RELEASE);
+}
+
+/* It is complete: wake this node's ranks, and send it to the nodes below. */
 static void publish(const struct tree *t, const struct msg *m, struct chunk *c, size_t size)
 {
 	uint16_t i;
 
-	__atomic_store_n(&c->done, m->value + 1, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&c->word, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&c->sleepers, __ATOMIC_SEQ_CST))
 		futex_wake(&c->word, 1 << 30);
@@ -78,35 +96,70 @@ static void publish(const struct tree *t, const struct msg *m, struct chunk *c, 
 		send(m, t->child[i], true, c->data, size);
 }
 
-/* Combine a part, of a rank of this node (child: FANOUT) or of a child. -EBADMSG: its part is in. */
-static int add(const struct tree *t, const struct msg *m, unsigned int child, const void *data, size_t size)
+/* Are all parts of this node and of its children in it? */
+static bool has_all(const struct tree *t, const struct chunk *c)
 {
-	struct chunk *c = chunk_at(m->value);
-	bool complete = false;
-	int err = 0;
+	return c->parts == job.locals && c->came == (1u << t->n) - 1;
+}
 
-	word_lock(&c->lock);
+/* Under its lock, a part of a rank of this node (child: FANOUT) or of a child. */
+static void combine(struct chunk *c, const struct msg *m, unsigned int child, const void *data, size_t size)
+{
 	if (c->begun != m->value + 1) {
 		c->begun = m->value + 1;
 		c->parts = c->came = 0;
 	}
-	if (child < FANOUT && (c->came >> child & 1)) {
-		err = -EBADMSG;
-	} else {
-		if (c->parts || c->came)
-			reduce_into((uint8_t)m->aux, c->data, data, size);
-		else
-			memcpy(c->data, data, size);
-		c->parts += child == FANOUT;
-		c->came |= child < FANOUT ? 1u << child : 0;
-		complete = c->parts == job.locals && c->came == (1u << t->n) - 1;
+	if (c->parts || c->came)
+		reduce_into((uint8_t)m->aux, c->data, data, size);
+	else
+		memcpy(c->data, data, size);
+	c->parts += child == FANOUT;
+	c->came |= child < FANOUT ? 1u << child : 0;
+}
+
+/* -EBADMSG: the child's part is in, or its number cannot be; -ESTALE: so may be another's. */
+static int add(const struct tree *t, const struct msg *m, unsigned int child, const void *data, size_t size)
+{
+	struct chunk *c = chunk_at(m->value);
+	const bool root = t->parent == SET_NOBODY;
+	bool all = false;
+	int err = 0;
+
+	word_lock(&c->lock);
+	if (child < FANOUT)
+		err = c->begun == m->value + 1 && (c->came >> child & 1) ? -EBADMSG : check_number(c, m->value);
+	if (!err) {
+		combine(c, m, child, data, size);
+		all = has_all(t, c);
 	}
+	if (all && root)
+		complete(c, m->value);
 	word_unlock(&c->lock);
 	/* Nobody adds to it any more, so it can be read without the lock. */
-	if (complete && t->parent == SET_NOBODY)
+	if (all && root)
 		publish(t, m, c, size);
-	else if (complete)
+	else if (all)
 		send(m, t->parent, false, c->data, size);
+	return err;
+}
+
+/* A result, of the parent. Where ranks of this node have parts in it, they and those of its children come first. */
+static int take(const struct tree *t, const struct msg *m, const void *data, size_t size)
+{
+	struct chunk *c = chunk_at(m->value);
+	int err;
+
+	word_lock(&c->lock);
+	err = check_number(c, m->value);
+	if (!err && c->begun == m->value + 1 && c->parts && (m->home || !has_all(t, c)))
+		err = -ESTALE;
+	if (!err) {
+		memcpy(c->data, data, size);
+		complete(c, m->value);
+	}
+	word_unlock(&c->lock);
+	if (!err)
+		publish(t, m, c, size);
 	return err;
 }
 
@@ -117,6 +170,7 @@ void chunk_send(uint64_t number, const void *data, size_t size)
 	struct chunk *c = chunk_at(number);
 
 	memcpy(c->data, data, size);
+	complete(c, number);
 	publish(&t, &m, c, size);
 }
 
@@ -155,15 +209,8 @@ int chunk_arrived(const struct msg *m, const void *payload, size_t size)
 	/* Parts are for the first node alone, results from any. */
 	if (payload_chunk(!m->op, (uint8_t)m->aux, size) || (!m->op && m->home))
 		return -EBADMSG;
-	if (m->op) {
-		struct chunk *c = chunk_at(m->value);
-
-		if (m->src != t.parent)
-			return -EBADMSG;
-		memcpy(c->data, payload, size);
-		publish(&t, m, c, size);
-		return 0;
-	}
+	if (m->op)
+		return m->src == t.parent ? take(&t, m, payload, size) : -EBADMSG;
 	for (child = 0; child < t.n && t.child[child] != m->src; child++)
 		;
 	if (child == t.n)

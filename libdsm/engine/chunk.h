@@ -20,7 +20,7 @@ void chunk_send(uint64_t number, const void *data, size_t size);
 void chunk_add(uint64_t number, uint8_t code, const void *data, size_t size);
 /* Blocks until it is here; the contents stay until the barrier. */
 const void *chunk_wait(uint64_t number);
-/* MSG_CHUNK has come: 0 or -EBADMSG. */
+/* MSG_CHUNK has come: 0, -EBADMSG, or -ESTALE (core/dispatch.h). */
 int chunk_arrived(const struct msg *m, const void *payload, size_t size);
 
 #endif

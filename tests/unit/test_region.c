@@ -5,7 +5,6 @@
 #include "../registry_world.h"
 #include "engine/block.h"
 #include "engine/call.h"
-#include "engine/chunk.h"
 #include "engine/lost.h"
 #include "engine/owner.h"
 #include "net/net.h"
@@ -371,21 +370,6 @@ START_TEST(a_node_says_bye_for_its_own_ranks)
 }
 END_TEST
 
-START_TEST(a_part_is_for_the_first_node)
-{
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_CHUNK, .src = 2, .dst = 1, .req_rank = 2, .home = 1 };
-	const uint64_t value = 1;
-
-	world_make();
-	job.node = 1; /* of a tree with this root, 2 would be a child */
-	ck_assert_int_eq(chunk_arrived(&m, &value, sizeof(value)), -EBADMSG);
-	job.node = m.dst = m.home = 0;
-	ck_assert_int_eq(chunk_arrived(&m, &value, sizeof(value) - 1), -EBADMSG);
-	ck_assert_int_eq(chunk_arrived(&m, &value, sizeof(value)), 0);
-	ck_assert_int_eq(chunk_arrived(&m, &value, sizeof(value)), -EBADMSG); /* it is in */
-}
-END_TEST
-
 /* ---- priorities ------------------------------------------------------------------------------ */
 
 /* Of the data of a block at that place of a unit. */
@@ -471,7 +455,6 @@ int main(void)
 	tcase_add_test(t, an_answer_is_held_against_its_call);
 	tcase_add_test(t, its_own_answers_keep_the_rules);
 	tcase_add_test(t, a_node_says_bye_for_its_own_ranks);
-	tcase_add_test(t, a_part_is_for_the_first_node);
 	tcase_add_test(t, blocks_have_the_priority_of_their_region);
 	tcase_add_test(t, a_purged_place_has_normal_priority);
 	tcase_add_test(t, the_registry_keeps_the_priority);
