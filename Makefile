@@ -59,7 +59,7 @@ APP_C    := $(sort $(filter-out apps/common.c,$(wildcard apps/*.c)))
 UNIT_C   := $(sort $(wildcard tests/unit/test_*.c))
 MODEL_C  := $(sort $(wildcard tests/model/*.c))
 SIM_C    := $(sort $(wildcard tests/sim/*.c))
-PROC_C   := $(sort $(filter-out tests/proc/common.c,$(wildcard tests/proc/*.c)))
+PROC_C   := $(sort $(filter-out tests/proc/common.c tests/proc/crowd_%.c,$(wildcard tests/proc/*.c)))
 FAIL_C   := $(sort $(wildcard tests/fail/*.c))
 SHARE_TEST_C := $(sort $(filter-out tests/share/common%.c,$(wildcard tests/share/*.c)))
 KMOD_C   := $(sort $(filter-out tests/kmod/common%.c,$(wildcard tests/kmod/*.c)))
@@ -70,6 +70,7 @@ BENCH_C  := $(sort $(filter-out tests/bench/common%.c tests/bench/micro_%.c test
 APP_COMMON_C   := $(wildcard apps/common.c)
 UNIT_COMMON_C  := $(sort $(filter-out $(UNIT_C),$(wildcard tests/unit/*.c)))
 PROC_COMMON_C  := $(wildcard tests/proc/common.c)
+PROC_CROWD_C   := $(sort $(wildcard tests/proc/crowd_*.c)) # of tests/proc/crowd alone
 SHARE_COMMON_C := $(sort $(wildcard tests/share/common*.c))
 KMOD_COMMON_C  := $(sort $(wildcard tests/kmod/common*.c))
 FUZZ_COMMON_C  := $(sort $(filter-out $(FUZZ_C),$(wildcard tests/fuzz/*.c)))
@@ -383,7 +384,8 @@ endef
 $(foreach p,$(APP_C),$(eval $(call program,$(p:%.c=$(B)/%),\
 	$(call objects,$(p) $(if $(filter apps/example.c,$(p)),,$(APP_COMMON_C))),$(LIB_A))))
 $(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(UNIT_COMMON_C)),$(INTERNAL_A),$(CHECK_LIBS))))
-$(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C)),$(LIB_A))))
+$(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C) \
+	$(if $(filter tests/proc/crowd.c,$(p)),$(PROC_CROWD_C))),$(LIB_A))))
 $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))
 $(foreach p,$(SHARE_TEST_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(SHARE_COMMON_C)),$(INTERNAL_A))))
 $(foreach p,$(KMOD_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(KMOD_COMMON_C) libdsm/core/wire.c))))

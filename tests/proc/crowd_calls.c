@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* crowd_calls.c - every call that always completes, whatever other threads wait for. */
+#include "crowd.h"
+
+void touch(void)
+{
+	store(&words[test_rank], load(&words[test_rank]) + 1);
+	(void)load(&words[(test_rank + 1) % test_size]);
+}
+
+static void call_atomic(void)
+{
+	dsm_atomic_t a;
+	uint64_t v = 0;
+
+	MUST(dsm_atomic_init(&a, 1, (test_rank + 1) % test_size));
+	MUST(dsm_atomic_fetch_add(&a, 1, NULL));
+	MUST(dsm_atomic_load(&a, &v));
+	MUST(dsm_atomic_compare_exchange(&a, &v, 3));
+	MUST(dsm_atomic_destroy(&a));
+}
+
+static void call_sem(void)
+{
+	dsm_sem_t s;
+
+	MUST(dsm_sem_init(&s, 0));
+	EXPECT(dsm_sem_trywait(&s), -EAGAIN);
+	EXPECT(dsm_sem_timedwait(&s, 1000), -ETIMEDOUT);
+	MUST(dsm_sem_post(&s, 1));
+	MUST(dsm_sem_wait(&s));
+	MUST(dsm_sem_destroy(&s));
+}
+
+static void call_mutex(void)
+{
+	dsm_mutex_t m;
+	dsm_cond_t c;
+
+	MUST(dsm_mutex_init(&m));
+	MUST(dsm_cond_init(&c));
+	MUST(dsm_mutex_trylock(&m));
+	MUST(dsm_cond_signal(&c));
+	MUST(dsm_cond_broadcast(&c));
+	EXPECT(dsm_cond_timedwait(&c, &m, 1000), -ETIMEDOUT);
+	MUST(dsm_mutex_unlock(&m));
+	MUST(dsm_mutex_lock(&m));
+	MUST(dsm_mutex_unlock(&m));
+	MUST(dsm_cond_destroy(&c));
+	MUST(dsm_mutex_destroy(&m));
+}
+
+static void call_rwlock(void)
+{
+	dsm_rwlock_t l;
+
+	MUST(dsm_rwlock_init(&l));
+	MUST(dsm_rwlock_rdlock(&l));
+	MUST(dsm_rwlock_unlock(&l));
+	MUST(dsm_rwlock_wrlock(&l));
+	MUST(dsm_rwlock_unlock(&l));
+	MUST(dsm_rwlock_destroy(&l));
+}
+
+static void call_collective(void)
+{
+	uint64_t v = 1;
+
+	test_sync();
+	MUST(dsm_reduce(&v, DSM_UINT64, DSM_SUM));
+	REQUIRE(v == (uint64_t)test_size, "the sum is %lu", v);
+	MUST(dsm_broadcast(&v, sizeof(v), test_size - 1));
+}
+
+static void call_range(void)
+{
+	MUST(dsm_prefetch(words, 4096, DSM_WRITE));
+	MUST(dsm_acquire(words, 4096, DSM_READ));
+	MUST(dsm_release(words, 4096));
+	MUST(dsm_pin(words, 4096, DSM_WRITE));
+	touch();
+	MUST(dsm_unpin(words, 4096));
+}
+
+static void call_region(void)
+{
+	struct dsm_region_info info;
+	/* What the others have written moves to the last rank when they leave. */
+	const struct dsm_region_options opt = { .home = DSM_HOME_FIXED, .home_rank = test_size - 1 };
+	dsm_region_t *r;
+	uint64_t *p;
+
+	MUST(dsm_region_open("crowd-more", 64 << 10, &opt, &r));
+	p = dsm_region_base(r);
+	store(&p[test_rank * 512 % 8192], 1);
+	MUST(dsm_region_query(p, &info));
+	MUST(dsm_region_detach(r));
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_region_destroy("crowd-more"));
+	test_sync();
+}
+
+static void call_heap(void)
+{
+	uint64_t *p = dsm_malloc(64);
+
+	REQUIRE(p, "no memory");
+	store(p, 1);
+	MUST(dsm_broadcast(&p, sizeof(p), 0));
+	test_sync();
+	if (test_rank == test_size - 1)
+		MUST(dsm_free(p));
+}
+
+static void call_stats(void)
+{
+	struct dsm_hot_block hot[4];
+	struct dsm_stats s;
+
+	MUST(dsm_stats_get(-1, NULL, &s));
+	REQUIRE(dsm_stats_hot(hot, 4) >= 0, "no hot blocks");
+}
+
+/* clang-format off */
+const struct call calls[] = {
+	{ "touching a block", touch, false },
+	{ "an atomic", call_atomic, false },
+	{ "dsm_sem_post, dsm_sem_trywait", call_sem, false },
+	{ "a free mutex, a signal", call_mutex, false },
+	{ "a free rwlock", call_rwlock, false },
+	{ "a collective", call_collective, true },
+	{ "dsm_prefetch, dsm_acquire, dsm_pin", call_range, false },
+	{ "a region", call_region, true },
+	{ "the heap", call_heap, true },
+	{ "statistics", call_stats, false },
+};
+/* clang-format on */
+const size_t calls_n = sizeof(calls) / sizeof(calls[0]);
