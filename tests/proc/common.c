@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
@@ -89,6 +90,16 @@ void test_options(int argc, char **argv, const char *about, const struct test_op
 		*options[k].value = options[k].arg ? number(argv[i], argv[i + 1]) : 1;
 		i += options[k].arg != NULL;
 	}
+}
+
+void test_same_addresses(char **argv)
+{
+	if (personality(0xffffffff) & ADDR_NO_RANDOMIZE)
+		return;
+	if (personality(ADDR_NO_RANDOMIZE) >= 0)
+		execv("/proc/self/exe", argv);
+	perror("personality");
+	exit(1);
 }
 
 void test_join(void)

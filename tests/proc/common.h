@@ -34,6 +34,9 @@ void test_join(void);
 void test_start(int argc, char **argv, const char *about, const struct test_option *options, size_t n);
 int test_end(void); /* leave the job; the exit status */
 
+/* Functions are at the same address on all ranks from here on, as dsm_spawn() needs it. First in main(), which may run again. */
+void test_same_addresses(char **argv);
+
 void test_fail_at(const char *file, int line, const char *fmt, ...) __attribute__((noreturn, format(printf, 3, 4)));
 void test_expect(const char *file, int line, const char *call, long got, long want);
 void test_say(const char *fmt, ...) __attribute__((format(printf, 1, 2))); /* on rank 0 alone */

@@ -27,7 +27,7 @@ struct board {
 
 /* In shared memory. */
 extern struct board *board;
-extern uint64_t *words;  /* one block that all ranks write */
+extern uint64_t *words;  /* one block that all ranks write, then one of each rank */
 extern uint64_t *pinned; /* one block for each of the two, then MANY for each */
 
 extern unsigned turn[2]; /* which of the pinned blocks the next thread of this rank takes */
@@ -38,12 +38,14 @@ struct kind {
 	void (*wait)(int i);
 	void (*release)(int i, unsigned n); /* by one thread of each rank; rank 0: the one that called make() */
 	void (*unmake)(int i);              /* by rank 0 */
+	bool prefetches;                    /* so many pinned blocks that the node has no request left */
 };
 
 struct call {
 	const char *name;
 	void (*fn)(void);
 	bool together; /* all ranks make it */
+	bool gives_up; /* while pinned blocks are prefetched so */
 };
 
 extern const struct kind kinds[];

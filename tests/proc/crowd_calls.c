@@ -2,6 +2,9 @@
 /* crowd_calls.c - every call that always completes, whatever other threads wait for. */
 #include "crowd.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 void touch(void)
 {
 	store(&words[test_rank], load(&words[test_rank]) + 1);
@@ -22,12 +25,15 @@ static void call_atomic(void)
 
 static void call_sem(void)
 {
+	uint32_t value;
 	dsm_sem_t s;
 
 	MUST(dsm_sem_init(&s, 0));
 	EXPECT(dsm_sem_trywait(&s), -EAGAIN);
 	EXPECT(dsm_sem_timedwait(&s, 1000), -ETIMEDOUT);
 	MUST(dsm_sem_post(&s, 1));
+	MUST(dsm_sem_getvalue(&s, &value));
+	REQUIRE(value == 1, "the value is %u", value);
 	MUST(dsm_sem_wait(&s));
 	MUST(dsm_sem_destroy(&s));
 }
@@ -59,6 +65,10 @@ static void call_rwlock(void)
 	MUST(dsm_rwlock_unlock(&l));
 	MUST(dsm_rwlock_wrlock(&l));
 	MUST(dsm_rwlock_unlock(&l));
+	MUST(dsm_rwlock_tryrdlock(&l));
+	MUST(dsm_rwlock_unlock(&l));
+	MUST(dsm_rwlock_trywrlock(&l));
+	MUST(dsm_rwlock_unlock(&l));
 	MUST(dsm_rwlock_destroy(&l));
 }
 
@@ -80,6 +90,49 @@ static void call_range(void)
 	MUST(dsm_pin(words, 4096, DSM_WRITE));
 	touch();
 	MUST(dsm_unpin(words, 4096));
+}
+
+/* A block that no other rank uses gets another home, and its old one again; new memory has its home at once. */
+static void call_place(void)
+{
+	uint64_t *own = &words[(1 + test_rank) * 512], was = load(own), *p;
+
+	store(own, was + 1);
+	MUST(dsm_place(own, 8, (test_rank + 1) % test_size));
+	REQUIRE(load(own) == was + 1, "the word is %lu instead of %lu", load(own), was + 1);
+	MUST(dsm_place(own, 8, test_rank));
+	p = dsm_malloc_on(dsm_nodes() - 1, 64);
+	REQUIRE(p, "dsm_malloc_on: %m");
+	store(p, 1);
+	MUST(dsm_free(p));
+}
+
+static void *come_back(void *arg)
+{
+	return arg;
+}
+
+static void *stay(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+
+static void call_spawn(void)
+{
+	const struct dsm_thread_options small = { .stack_size = STACK };
+	const int next = (test_rank + 1) % test_size;
+	dsm_thread_t t;
+	void *result;
+
+	MUST(dsm_spawn(&t, next, &small, come_back, &words[test_rank]));
+	MUST(dsm_join(t, &result));
+	REQUIRE(result == &words[test_rank], "the thread has returned %p", result);
+	MUST(dsm_spawn(&t, next, &small, stay, NULL));
+	MUST(dsm_cancel(t));
+	MUST(dsm_join(t, &result));
+	REQUIRE(result == PTHREAD_CANCELED, "the thread was not cancelled");
 }
 
 static void call_region(void)
@@ -124,16 +177,18 @@ static void call_stats(void)
 
 /* clang-format off */
 const struct call calls[] = {
-	{ "touching a block", touch, false },
-	{ "an atomic", call_atomic, false },
-	{ "dsm_sem_post, dsm_sem_trywait", call_sem, false },
-	{ "a free mutex, a signal", call_mutex, false },
-	{ "a free rwlock", call_rwlock, false },
-	{ "a collective", call_collective, true },
-	{ "dsm_prefetch, dsm_acquire, dsm_pin", call_range, false },
-	{ "a region", call_region, true },
-	{ "the heap", call_heap, true },
-	{ "statistics", call_stats, false },
+	{ "touching a block", touch, false, false },
+	{ "an atomic", call_atomic, false, false },
+	{ "a free semaphore", call_sem, false, false },
+	{ "a free mutex, a signal", call_mutex, false, false },
+	{ "a free rwlock", call_rwlock, false, false },
+	{ "a collective", call_collective, true, false },
+	{ "dsm_prefetch, dsm_acquire, dsm_pin", call_range, false, false },
+	{ "dsm_place, dsm_malloc_on", call_place, false, true },
+	{ "dsm_spawn, dsm_cancel", call_spawn, false, false },
+	{ "a region", call_region, true, false },
+	{ "the heap", call_heap, true, false },
+	{ "statistics", call_stats, false, false },
 };
 /* clang-format on */
 const size_t calls_n = sizeof(calls) / sizeof(calls[0]);

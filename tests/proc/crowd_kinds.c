@@ -69,6 +69,16 @@ static void wait_write(int i)
 	MUST(dsm_rwlock_wrlock(&board->of[i].rwlock));
 	MUST(dsm_rwlock_unlock(&board->of[i].rwlock));
 }
+static void wait_read_timed(int i)
+{
+	MUST(dsm_rwlock_timedrdlock(&board->of[i].rwlock, HOUR));
+	MUST(dsm_rwlock_unlock(&board->of[i].rwlock));
+}
+static void wait_write_timed(int i)
+{
+	MUST(dsm_rwlock_timedwrlock(&board->of[i].rwlock, HOUR));
+	MUST(dsm_rwlock_unlock(&board->of[i].rwlock));
+}
 static void leave_rwlock(int i, unsigned n)
 {
 	(void)n;
@@ -238,20 +248,22 @@ static void free_pin(int i)
 
 /* clang-format off */
 const struct kind kinds[] = {
-	{ "dsm_sem_wait", make_sem, wait_sem, post_sem, free_sem },
-	{ "dsm_sem_timedwait", make_sem, wait_sem_timed, post_sem, free_sem },
-	{ "dsm_mutex_lock", make_mutex, wait_mutex, leave_mutex, free_mutex },
-	{ "dsm_rwlock_rdlock", make_rwlock, wait_read, leave_rwlock, free_rwlock },
-	{ "dsm_rwlock_wrlock", make_rwlock, wait_write, leave_rwlock, free_rwlock },
-	{ "dsm_cond_wait", make_cond, wait_cond, signal_cond, free_cond },
-	{ "dsm_cond_timedwait", make_cond, wait_cond_timed, signal_cond, free_cond },
-	{ "dsm_barrier_wait", make_barrier, wait_barrier, come, free_barrier },
-	{ "dsm_barrier_meet", make_meeting, wait_meeting, come_to_meeting, leave_meeting },
-	{ "dsm_join", make_sem, wait_join, post_sem, free_sem },
-	{ "a read of a pinned block", make_pin, wait_pin, drop_pin, free_pin },
-	{ "dsm_acquire of a pinned block", make_pin, wait_acquire, drop_pin, free_pin },
-	{ "dsm_pin of a pinned block", make_pin, wait_to_pin, drop_pin, free_pin },
-	{ "reads of many pinned blocks", make_pins, wait_pins, drop_pins, free_pin },
+	{ "dsm_sem_wait", make_sem, wait_sem, post_sem, free_sem, false },
+	{ "dsm_sem_timedwait", make_sem, wait_sem_timed, post_sem, free_sem, false },
+	{ "dsm_mutex_lock", make_mutex, wait_mutex, leave_mutex, free_mutex, false },
+	{ "dsm_rwlock_rdlock", make_rwlock, wait_read, leave_rwlock, free_rwlock, false },
+	{ "dsm_rwlock_wrlock", make_rwlock, wait_write, leave_rwlock, free_rwlock, false },
+	{ "dsm_rwlock_timedrdlock", make_rwlock, wait_read_timed, leave_rwlock, free_rwlock, false },
+	{ "dsm_rwlock_timedwrlock", make_rwlock, wait_write_timed, leave_rwlock, free_rwlock, false },
+	{ "dsm_cond_wait", make_cond, wait_cond, signal_cond, free_cond, false },
+	{ "dsm_cond_timedwait", make_cond, wait_cond_timed, signal_cond, free_cond, false },
+	{ "dsm_barrier_wait", make_barrier, wait_barrier, come, free_barrier, false },
+	{ "dsm_barrier_meet", make_meeting, wait_meeting, come_to_meeting, leave_meeting, false },
+	{ "dsm_join", make_sem, wait_join, post_sem, free_sem, false },
+	{ "a read of a pinned block", make_pin, wait_pin, drop_pin, free_pin, false },
+	{ "dsm_acquire of a pinned block", make_pin, wait_acquire, drop_pin, free_pin, false },
+	{ "dsm_pin of a pinned block", make_pin, wait_to_pin, drop_pin, free_pin, false },
+	{ "reads of many pinned blocks", make_pins, wait_pins, drop_pins, free_pin, true },
 };
 /* clang-format on */
 const size_t kinds_n = sizeof(kinds) / sizeof(kinds[0]);

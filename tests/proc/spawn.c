@@ -3,7 +3,6 @@
 #include "common.h"
 
 #include <pthread.h>
-#include <sys/personality.h>
 #include <unistd.h>
 
 struct job {
@@ -220,12 +219,7 @@ int main(int argc, char **argv)
 		{ "results", results }, { "cancels", cancels }, { "refuses", refuses }, { "many", many }
 	};
 
-	/* Functions have to be at one address. */
-	if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE)) {
-		personality(ADDR_NO_RANDOMIZE);
-		execv("/proc/self/exe", argv);
-		return 1;
-	}
+	test_same_addresses(argv);
 	test_start(argc, argv, "Threads on other ranks.", NULL, 0);
 	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
 	return test_end();
