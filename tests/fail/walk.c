@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * walk.c - at each step of a miss and of each call that waits, something happens to the thread that is there.
+ * walk.c - at each step of a miss and of calls that wait, something happens to the thread that is there.
  *
  *   walk points                 the names of the steps
  *   walk all [POINT]            at each step but that one: pthread_cancel, a signal with a handler, fork, pthread_exit of another
  *                               thread; and whether it was reached, after how many rounds
  *   walk POINT term|exec|kill   one step: rank 1 ends
  *
- * Needs a library with steps (make VARIANT=hooks). The victim is a thread of rank 1, which misses blocks that all ranks write,
- * and calls everything; a partner of its rank wakes it where it waits. After each event the job goes on, with a new victim
- * where the old one has ended, and in the end what all have counted is compared with the memory.
+ * Needs a library with steps (make VARIANT=hooks). The victim is a thread of rank 1, which misses blocks that all ranks write, and
+ * makes calls that wait: for a partner of its rank, for locks and pins of other ranks, in collectives. sleep-X is the library's
+ * step "call-sleep" in the call that the victim names X. After each event the job goes on, with a new victim where the old one has
+ * ended, and in the end what all have counted is compared with the memory.
  */
 #include <dsm.h>
 
@@ -26,14 +27,17 @@
 #define MUST(call) must(call, #call)
 #define BLOCKS 6
 #define TRIES 3000 /* rounds of the victim's, to come to a step */
+#define LONG_NS 60000000000ull
 
 /* clang-format off */
 static const char *const points[] = {
-	"miss-begin", "miss-slot",  "miss-joined", "miss-asked",    "miss-sent",
-	"miss-sleep", "miss-came",  "miss-used",   "miss-end",      "take",
-	"step",       "send",       "deliver",     "ask-slot",      "ask-sent",
-	"ask-came",   "call-sleep", "call-begin",  "lock-begin",    "lock-sent",
-	"cond-line",  "cond-left",  "cond-came",   "barrier-begin", "barrier-arrived",
+	"miss-begin",       "miss-slot",        "miss-joined",      "miss-asked",       "miss-sent",
+	"miss-sleep",       "miss-came",        "miss-used",        "miss-end",         "take",
+	"step",             "send",             "deliver",          "ask-slot",         "ask-sent",
+	"ask-came",         "call-begin",       "lock-begin",       "lock-sent",        "cond-line",
+	"cond-left",        "cond-came",        "barrier-begin",    "barrier-arrived",  "chunk-sent",
+	"chunk-came",       "sleep-acquire",    "sleep-pin",        "sleep-mutex",      "sleep-rwlock",
+	"sleep-sem",        "sleep-cond",       "sleep-barrier",    "sleep-meet",       "sleep-collective",
 };
 /* clang-format on */
 #define POINTS (sizeof(points) / sizeof(points[0]))
@@ -44,15 +48,17 @@ static const char *const actions[] = { "cancel", "signal", "fork", "thread", "te
 static volatile long *memory; /* block 0: handles; then what is counted, a block each */
 static int me;
 static dsm_mutex_t mutex, own;
+static dsm_rwlock_t rwlock;
 static dsm_cond_t cond;
 static dsm_sem_t sem;
-static dsm_barrier_t alone;
+static dsm_barrier_t both, *meeting; /* of the victim and its partner */
 
 static __thread int is_victim;
+static __thread const char *call; /* that the victim is in */
 static const char *point, *action;
 static volatile int done, reached, stop, handled, rounds;
 static long counted[BLOCKS]; /* of this rank; atomic */
-static volatile int want_sem, want_cond;
+static volatile int want_sem, want_cond, want_barrier, want_meeting;
 
 static void must(int err, const char *what)
 {
@@ -136,16 +142,28 @@ static void act(void)
 	}
 }
 
+static int is_point(const char *where)
+{
+	if (!strcmp(where, "call-sleep"))
+		return call && !strncmp(point, "sleep-", 6) && !strcmp(point + 6, call);
+	return !strcmp(where, point);
+}
+
 void dsm_test_hook(const char *where);
 void dsm_test_hook(const char *where)
 {
-	if (!is_victim || !point || done || strcmp(where, point))
+	if (!is_victim || !point || done || !is_point(where))
 		return;
 	done = reached = 1;
 	act();
 }
 
 /* ---- work ----------------------------------------------------------------------------------- */
+
+static void *block_at(int i)
+{
+	return (void *)&memory[(i % BLOCKS + 1) * 512];
+}
 
 static void touch(int i)
 {
@@ -169,6 +187,54 @@ static void wait_cond(void)
 	pthread_cleanup_pop(1);
 }
 
+/* Two of the blocks that others pin: dsm_pin() would not wait for the one that dsm_acquire() has just got. */
+static void acquire_and_pin(int i)
+{
+	call = "acquire";
+	MUST(dsm_acquire(block_at(i), 4096, DSM_WRITE));
+	call = "pin";
+	MUST(dsm_pin(block_at(i + 3), 4096, DSM_WRITE));
+	touch((i + 3) % BLOCKS);
+	MUST(dsm_unpin(block_at(i + 3), 4096));
+}
+
+/* By one thread of each rank: rank 1 says whether there is more to come. */
+static int collective(int more)
+{
+	int64_t order[4] = { more }, sum[4] = { 1, 1, 1, 1 };
+
+	call = "collective";
+	MUST(dsm_broadcast(order, sizeof(order), 1));
+	if (!order[0])
+		return 0;
+	MUST(dsm_reduce_array(sum, 4, DSM_INT64, DSM_SUM));
+	check(sum[3] == dsm_size(), "the sum is wrong");
+	return 1;
+}
+
+static void take_locks(void)
+{
+	call = "mutex";
+	MUST(dsm_mutex_lock(&mutex));
+	touch(0);
+	MUST(dsm_mutex_unlock(&mutex));
+	call = "rwlock";
+	MUST(dsm_rwlock_timedwrlock(&rwlock, LONG_NS));
+	touch(1);
+	MUST(dsm_rwlock_unlock(&rwlock));
+}
+
+/* None of these is a cancellation point, so the partner may count on the victim where it has asked for it. */
+static void meet_partner(void)
+{
+	call = "barrier";
+	want_barrier = 1;
+	MUST(dsm_barrier_wait(&both));
+	call = "meet";
+	want_meeting = 1;
+	MUST(dsm_barrier_meet(meeting, 2));
+}
+
 static void *victim(void *arg)
 {
 	struct dsm_region_info info;
@@ -180,13 +246,16 @@ static void *victim(void *arg)
 		rounds = k + 1;
 		for (i = 0; i < BLOCKS; i++)
 			touch(i);
-		MUST(dsm_mutex_lock(&mutex));
-		touch(0);
-		MUST(dsm_mutex_unlock(&mutex));
+		acquire_and_pin(k);
+		take_locks();
+		call = "sem";
 		want_sem = 1;
 		MUST(dsm_sem_wait(&sem));
+		call = "cond";
 		wait_cond();
-		MUST(dsm_barrier_wait(&alone));
+		meet_partner();
+		collective(1);
+		call = NULL;
 		MUST(dsm_region_query((void *)memory, &info));
 	}
 	pthread_testcancel();
@@ -207,6 +276,14 @@ static void *partner(void *arg)
 		}
 		if (want_cond)
 			MUST(dsm_cond_broadcast(&cond));
+		if (want_barrier) {
+			want_barrier = 0;
+			MUST(dsm_barrier_wait(&both));
+		}
+		if (want_meeting) {
+			want_meeting = 0;
+			check(dsm_barrier_meet(meeting, 2) >= 0, "dsm_barrier_meet");
+		}
 		touch(i++ % BLOCKS);
 	}
 	return NULL;
@@ -215,26 +292,33 @@ static void *partner(void *arg)
 /* Where a miss takes microseconds nobody sleeps in one or joins another's: a block that is pinned takes longer. */
 static void keep(int i)
 {
-	volatile long *at = &memory[(i + 1) * 512];
-
-	MUST(dsm_pin((void *)at, 4096, DSM_WRITE));
+	MUST(dsm_pin(block_at(i), 4096, DSM_WRITE));
 	usleep(3000);
-	MUST(dsm_unpin((void *)at, 4096));
+	MUST(dsm_unpin(block_at(i), 4096));
 }
 
-/* The others keep the blocks and the mutex moving. */
+static void keep_lock(void)
+{
+	MUST(dsm_rwlock_wrlock(&rwlock));
+	usleep(500);
+	MUST(dsm_rwlock_unlock(&rwlock));
+}
+
+/* The others keep the blocks and the locks moving. */
 static void *neighbour(void *arg)
 {
 	int i = 0;
 
 	(void)arg;
-	while (!__atomic_load_n(&memory[(BLOCKS + 1) * 512], __ATOMIC_RELAXED)) {
+	while (!stop) {
 		MUST(dsm_mutex_lock(&mutex));
 		touch(i++ % BLOCKS);
 		MUST(dsm_mutex_unlock(&mutex));
 		touch(i % BLOCKS);
-		if (i % 4 == 0 && dsm_size() > 1)
+		if (i % 4 == 0)
 			keep(i % BLOCKS);
+		if (i % 4 == 2)
+			keep_lock();
 		usleep(300);
 	}
 	return NULL;
@@ -275,8 +359,10 @@ static void walk_all(const char *without)
 
 struct handles {
 	dsm_mutex_t mutex, own;
+	dsm_rwlock_t rwlock;
 	dsm_cond_t cond;
 	dsm_sem_t sem;
+	dsm_barrier_t meeting; /* zero at first */
 };
 
 static void share(void)
@@ -286,14 +372,17 @@ static void share(void)
 	if (me == 0) {
 		MUST(dsm_mutex_init(&h->mutex));
 		MUST(dsm_mutex_init(&h->own));
+		MUST(dsm_rwlock_init(&h->rwlock));
 		MUST(dsm_cond_init(&h->cond));
 		MUST(dsm_sem_init(&h->sem, 0));
 	}
 	MUST(dsm_barrier());
 	mutex = h->mutex;
 	own = h->own;
+	rwlock = h->rwlock;
 	cond = h->cond;
 	sem = h->sem;
+	meeting = &h->meeting;
 	MUST(dsm_barrier());
 }
 
@@ -316,19 +405,20 @@ static void run(int argc, char **argv)
 	pthread_t t;
 
 	if (me == 1) {
-		MUST(dsm_barrier_init(&alone, &me, 1, 1));
+		MUST(dsm_barrier_init(&both, &me, 1, 2));
 		pthread_create(&t, NULL, partner, NULL);
 		if (!strcmp(argv[1], "all"))
 			walk_all(argc == 3 ? argv[2] : NULL);
 		else
 			one(argv[1], argv[2]);
-		stop = 1;
-		pthread_join(t, NULL);
-		memory[(BLOCKS + 1) * 512] = 1;
+		collective(0);
 	} else {
 		pthread_create(&t, NULL, neighbour, NULL);
-		pthread_join(t, NULL);
+		while (collective(1))
+			;
 	}
+	stop = 1;
+	pthread_join(t, NULL);
 }
 
 int main(int argc, char **argv)
@@ -344,7 +434,7 @@ int main(int argc, char **argv)
 		return 2;
 	MUST(dsm_init(NULL));
 	me = dsm_rank();
-	MUST(dsm_region_open("memory", (BLOCKS + 2) * 4096, NULL, &r));
+	MUST(dsm_region_open("memory", (BLOCKS + 1) * 4096, NULL, &r));
 	memory = dsm_region_base(r);
 	signal(SIGUSR1, handler);
 	share();

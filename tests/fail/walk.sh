@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/fail/run: something happens to a thread at each step of a miss and of each call that waits (walk.c). The job goes
+# Part of tests/fail/run: something happens to a thread at each step of a miss and of calls that wait (walk.c). The job goes
 # on, or ends; the latter at some steps only without --full.
 
 build_walk() {
@@ -63,6 +63,6 @@ if [[ $full ]]; then
 else
 	one walk-miss-sent-term-rank walk_out rank miss-sent term
 	one walk-take-kill-rank walk_out rank take kill
-	one walk-call-sleep-exec-rank walk_out rank call-sleep exec
+	one walk-sleep-sem-exec-rank walk_out rank sleep-sem exec
 	one walk-cond-left-term-rank walk_out rank cond-left term
 fi
