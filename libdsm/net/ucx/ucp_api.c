@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net/redirect.h"
 #include "util/log.h"
 
 static struct {
@@ -114,7 +115,7 @@ int ucp_api_load(const struct ucp_api **api)
 	UCP_FUNCTIONS(X)
 #undef X
 	free_signals();
-	ucp_api_redirect();
+	redirect_malloc();
 	loaded = 1;
 	*api = &table;
 	return 0;

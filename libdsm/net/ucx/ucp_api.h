@@ -43,8 +43,6 @@ struct ucp_api {
 #undef X
 };
 
-/* Have UCX's libraries, those loaded since too, allocate from net/own.h (redirect.c). */
-void ucp_api_redirect(void);
 /* Load UCX. Once a process, with ucp_api_settings_put() before; *api stays. -ENODEV: not installed. */
 int ucp_api_load(const struct ucp_api **api);
 

@@ -14,6 +14,7 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
+#include "net/redirect.h"
 #include "util/log.h"
 
 #define CLOSE_MS 2000       /* for what is still to be sent */
@@ -275,7 +276,7 @@ static int worker_open(struct net *n)
 	n->ucp->ucp_config_release(config);
 	if (status != UCS_OK)
 		return explain(n, status, "no usable transport");
-	ucp_api_redirect(); /* it has loaded its modules */
+	redirect_malloc(); /* it has loaded its modules */
 	status = n->ucp->ucp_worker_create(n->context, &worker, &n->worker);
 	if (status == UCS_OK) {
 		status = n->ucp->ucp_worker_get_efd(n->worker, &n->fd);

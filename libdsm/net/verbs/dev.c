@@ -23,6 +23,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/redirect.h"
 #include "net/verbs/gid.h"
 #include "util/log.h"
 
@@ -387,6 +388,7 @@ int dev_open_all(struct net *n)
 	if (!n->devs)
 		return -ENOMEM;
 	list = ibv_get_device_list(&count); /* NULL: the kernel knows nothing of RDMA */
+	redirect_malloc();                  /* providers are loaded */
 	for (i = 0; list && i < count && !err; i++) {
 		const char *name = ibv_get_device_name(list[i]);
 

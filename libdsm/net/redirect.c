@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * redirect.c - has UCX's libraries allocate from a heap of the runtime's (net/own.h).
+ * redirect.c - has the libraries of UCX and of verbs allocate from a heap of the runtime's (net/own.h).
  *
- * UCX has no hook for that. Its libraries call malloc() and the like through their own tables of addresses, where we put
+ * They have no hook for that. They call malloc() and the like through their own tables of addresses, where we put
  * functions of ours, as UCX itself does in other libraries to see mappings go. What they had before, or got from the C
  * library (strdup() in there), is told apart by its address and goes back where it came from.
+ *
+ * The libraries give memory to each other: libibverbs allocates what a provider frees. So one that they load is redirected at once,
+ * whoever uses it.
  */
-#include "net/ucx/ucp_api.h"
+#include "net/redirect.h"
 
 #include <elf.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -100,6 +105,39 @@ static char *copy_some(const char *s, size_t n)
 static char *copy(const char *s)
 {
 	return copy_some(s, SIZE_MAX);
+}
+
+/* vasprintf() and asprintf(), as the compiler calls them for _FORTIFY_SOURCE. */
+static int print_all(char **out, int flag, const char *format, va_list args)
+{
+	va_list again;
+	int n;
+
+	(void)flag;
+	va_copy(again, args);
+	n = vsnprintf(NULL, 0, format, again);
+	va_end(again);
+	*out = n < 0 ? NULL : get((size_t)n + 1);
+	return *out ? vsnprintf(*out, (size_t)n + 1, format, args) : -1;
+}
+
+static int print(char **out, int flag, const char *format, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, format);
+	n = print_all(out, flag, format, args);
+	va_end(args);
+	return n;
+}
+
+static void *load(const char *file, int mode)
+{
+	void *library = dlopen(file, mode);
+
+	redirect_malloc();
+	return library;
 }
 
 /* ---- thread-local variables ----------------------------------------------------------------- */
@@ -199,6 +237,9 @@ static const struct {
 	{ "__strdup", (void *)copy },
 	{ "strndup", (void *)copy_some },
 	{ "__strndup", (void *)copy_some },
+	{ "__vasprintf_chk", (void *)print_all },
+	{ "__asprintf_chk", (void *)print },
+	{ "dlopen", (void *)load },
 };
 /* clang-format on */
 
@@ -248,10 +289,20 @@ static void read_tables(const struct dl_phdr_info *info, const ElfW(Dyn) * d, st
 	}
 }
 
-static bool is_ucx(const char *path)
+/* Parts of their paths. A provider is loaded from libibverbs' folder, or as a library that the program uses itself. */
+static const char *const paths[] = {
+	"/libucp.", "/libuct.",  "/libucs.",  "/libucm.", "/ucx/libuc", "/libibverbs.",
+	"-rdmav",   "/libmlx4.", "/libmlx5.", "/libefa.", "/libmana.",  "/libhns.",
+};
+
+static bool is_redirected(const char *path)
 {
-	return strstr(path, "/libucp.") || strstr(path, "/libuct.") || strstr(path, "/libucs.") ||
-		strstr(path, "/libucm.") || strstr(path, "/ucx/libuc");
+	size_t i;
+
+	for (i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (strstr(path, paths[i]))
+			return true;
+	return false;
 }
 
 static int redirect(struct dl_phdr_info *info, size_t size, void *arg)
@@ -260,7 +311,7 @@ static int redirect(struct dl_phdr_info *info, size_t size, void *arg)
 	size_t i, k;
 
 	(void)size, (void)arg;
-	if (!info->dlpi_name || !is_ucx(info->dlpi_name))
+	if (!info->dlpi_name || !is_redirected(info->dlpi_name))
 		return 0;
 	for (i = 0; i < info->dlpi_phnum; i++)
 		if (info->dlpi_phdr[i].p_type == PT_TLS)
@@ -282,17 +333,28 @@ static int redirect(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-void ucp_api_redirect(void)
+static bool begin(void)
 {
+	void *(*tls)(struct tls_index *) = (void *(*)(struct tls_index *))dlsym(RTLD_DEFAULT, "__tls_get_addr");
+
+	if (loaders_tls)
+		return true;
+	if (!tls || pthread_key_create(&key, thread_ends))
+		return false; /* nothing is redirected, and all works but a miss that interrupts malloc() */
+	loaders_tls = tls;
+	blocks.loaders = true;
+	return true;
+}
+
+void redirect_malloc(void)
+{
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	unsigned int i;
 
-	if (!loaders_tls) {
-		loaders_tls = (void *(*)(struct tls_index *))dlsym(RTLD_DEFAULT, "__tls_get_addr");
-		if (!loaders_tls || pthread_key_create(&key, thread_ends))
-			return; /* nothing is redirected, and all works but a miss that interrupts malloc() */
-		blocks.loaders = true;
-	}
-	dl_iterate_phdr(redirect, NULL);
+	pthread_mutex_lock(&lock);
+	if (begin())
+		dl_iterate_phdr(redirect, NULL);
 	for (i = 0; blocks.loaders && i < n_libraries; i++)
 		loaders_tls(&(struct tls_index){ .module = libraries[i].module });
+	pthread_mutex_unlock(&lock);
 }
