@@ -56,9 +56,10 @@ static void look_no_more(void)
 {
 	if (job.net && job.netops->look && job.netops->look(job.net, LOOK_END) == -EBUSY)
 		do {
+			look(LOOK_AGAIN);
 			while (run_poll(16) > 0)
 				;
-		} while (job.netops->arm(job.net) == -EBUSY);
+		} while (!look_away());
 }
 
 /* Misses, what is answered at once, what waits for somebody's doing, and words (barriers, slots) have waits of their own. */

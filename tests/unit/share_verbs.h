@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * share_verbs.h - the verbs functions that librshare calls, for queue pairs within this process: they take the place of
- * libibverbs'. Sends wait for the receive queue of the other side, as by RNR retries; work requests of a queue pair complete
- * in order. One lock for all. fake_breaks makes queue pairs fail, fake_down keeps them from being connected, fake_hold() holds up
- * what is posted. What real devices do is tested in guests (tests/share/run).
+ * share_verbs.h - the verbs functions that librshare and net/verbs call, for queue pairs within this process: they take the
+ * place of libibverbs'. Sends wait for the receive queue of the other side, as by RNR retries; work requests of a queue pair
+ * complete in order. One lock for all. fake_breaks makes queue pairs fail, fake_down keeps them from being connected, fake_deaf
+ * loses datagrams, fake_hold() holds up what is posted. A thread with fake_no_handles set may make no address handle. What real
+ * devices do is tested in guests (tests/share/run, test_net_verbs.c).
  */
 #ifndef UNIT_SHARE_VERBS_H
 #define UNIT_SHARE_VERBS_H
@@ -42,6 +43,7 @@ struct fake_wr {
 
 struct fake_qp {
 	struct ibv_qp qp;
+	struct fake_srq *own; /* of datagrams */
 	uint32_t dest;
 	int connected, failed;
 	struct fake_wr send[FAKE_QUEUE / 8];
@@ -54,8 +56,12 @@ static struct ibv_device fake_device = { .name = "fake0" };
 static unsigned int fake_live;               /* objects */
 static unsigned int fake_breaks, fake_count; /* every fake_breaks-th work request breaks its queue pair; 0: none */
 static int fake_down;                        /* no queue pair can be connected */
+static int fake_deaf;                        /* no datagram arrives */
 static int fake_held;                        /* nothing that is posted happens */
 static unsigned int fake_reads, fake_reads_max = UINT_MAX; /* posted; how many more may happen */
+static int fake_handles_wait, fake_handles_fail;           /* no address handle gets made */
+static unsigned int fake_begun, fake_handles;              /* address handles: begun, made */
+static __thread int fake_no_handles;
 
 static void fake_complete(struct ibv_cq *cq, const struct ibv_wc *wc)
 {
@@ -83,25 +89,55 @@ static size_t fake_gather(char *to, const struct fake_wr *w)
 	return n;
 }
 
-static int fake_deliver(struct fake_qp *from, struct fake_qp *to, const struct fake_wr *w)
+/* Into the next receive buffer, behind so many bytes. 0: there is none. */
+static int fake_receive(struct fake_srq *s, size_t skip, const struct fake_wr *w, struct ibv_wc *wc)
+{
+	const struct ibv_sge *to = &s->recv[s->head % FAKE_QUEUE].sge;
+
+	if (s->head == s->tail)
+		return 0;
+	wc->wr_id = s->recv[s->head++ % FAKE_QUEUE].wr_id;
+	wc->byte_len = (uint32_t)(skip + fake_gather((char *)(uintptr_t)to->addr + skip, w));
+	if (wc->byte_len > to->length)
+		abort();
+	return 1;
+}
+
+/* What has no place to go to is lost. */
+static void fake_datagram(struct fake_qp *from, const struct fake_wr *w)
+{
+	struct fake_qp *to = fake_qps[w->wr.wr.ud.remote_qpn % FAKE_QPS];
+	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .src_qp = from->qp.qp_num };
+
+	if (!__atomic_load_n(&fake_deaf, __ATOMIC_ACQUIRE) && to && to->own && to->connected &&
+	    fake_receive(to->own, 40, w, &wc)) {
+		wc.qp_num = to->qp.qp_num;
+		fake_complete(to->qp.recv_cq, &wc);
+	}
+}
+
+static int fake_deliver(struct fake_qp *to, const struct fake_wr *w)
 {
 	struct fake_srq *s = (struct fake_srq *)to->qp.srq;
 	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .qp_num = to->qp.qp_num };
 
-	(void)from;
 	if (w->wr.opcode == IBV_WR_RDMA_WRITE) {
 		fake_gather((char *)(uintptr_t)w->wr.wr.rdma.remote_addr, w);
 	} else if (w->wr.opcode == IBV_WR_RDMA_READ) {
 		if (w->wr.num_sge)
 			memcpy((void *)(uintptr_t)w->sge[0].addr, (void *)(uintptr_t)w->wr.wr.rdma.remote_addr,
 			       w->sge[0].length);
-	} else {
+	} else if (w->wr.opcode == IBV_WR_RDMA_WRITE_WITH_IMM) {
 		if (s->head == s->tail)
 			return 0;
-		wc.wr_id = s->recv[s->head % FAKE_QUEUE].wr_id;
-		wc.byte_len = (uint32_t)fake_gather((char *)(uintptr_t)s->recv[s->head % FAKE_QUEUE].sge.addr, w);
-		if (wc.byte_len > s->recv[s->head++ % FAKE_QUEUE].sge.length)
-			abort();
+		wc.wr_id = s->recv[s->head++ % FAKE_QUEUE].wr_id;
+		wc.byte_len = (uint32_t)fake_gather((char *)(uintptr_t)w->wr.wr.rdma.remote_addr, w);
+		wc.wc_flags = IBV_WC_WITH_IMM;
+		wc.imm_data = w->wr.imm_data;
+		fake_complete(to->qp.recv_cq, &wc);
+	} else {
+		if (!fake_receive(s, 0, w, &wc))
+			return 0;
 		fake_complete(to->qp.recv_cq, &wc);
 	}
 	return 1;
@@ -114,11 +150,15 @@ static int fake_execute(struct fake_qp *q, const struct fake_wr *w)
 
 	if (q->failed)
 		return IBV_WC_WR_FLUSH_ERR;
+	if (q->own) {
+		fake_datagram(q, w);
+		return IBV_WC_SUCCESS;
+	}
 	if (to && to->qp.qp_num == q->dest) {
 		const int breaks = fake_breaks && !((fake_count + 1) % fake_breaks);
 		const int arrives = !breaks || (fake_breaks > 1 && fake_count / fake_breaks % 2);
 
-		if (!to->connected || (arrives && !fake_deliver(q, to, w)))
+		if (!to->connected || (arrives && !fake_deliver(to, w)))
 			return -1;
 		fake_count++;
 		if (!breaks)
@@ -190,6 +230,11 @@ static int fake_post_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ib
 	return 0;
 }
 
+static int fake_post_own_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	return fake_post_recv(&((struct fake_qp *)qp)->own->srq, wr, bad);
+}
+
 static int fake_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct fake_cq *f = (struct fake_cq *)cq;
@@ -252,8 +297,10 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
 
 	c->device = d;
 	c->num_comp_vectors = 1;
+	c->async_fd = eventfd(0, EFD_CLOEXEC);
 	c->ops.post_send = fake_post_send;
 	c->ops.post_srq_recv = fake_post_recv;
+	c->ops.post_recv = fake_post_own_recv;
 	c->ops.poll_cq = fake_poll;
 	c->ops.req_notify_cq = fake_arm;
 	return c;
@@ -261,6 +308,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
 
 int ibv_close_device(struct ibv_context *c)
 {
+	close(c->async_fd);
 	return fake_free(c);
 }
 
@@ -268,7 +316,9 @@ int ibv_query_device(struct ibv_context *c, struct ibv_device_attr *a)
 {
 	(void)c;
 	memset(a, 0, sizeof(*a));
-	a->max_cqe = FAKE_QUEUE;
+	a->max_cqe = a->max_srq_wr = FAKE_QUEUE;
+	a->max_qp_rd_atom = 16;
+	a->phys_port_cnt = 1;
 	return 0;
 }
 
@@ -295,6 +345,27 @@ ssize_t _ibv_query_gid_table(struct ibv_context *c, struct ibv_gid_entry *e, siz
 	memcpy(e->gid.raw, (uint8_t[16]){ [10] = 0xff, [11] = 0xff, 127, 0, 0, 1 }, sizeof(e->gid.raw));
 	e->gid_type = IBV_GID_TYPE_ROCE_V2;
 	return 1;
+}
+
+int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t i, struct ibv_gid_entry *e, uint32_t flags,
+		      size_t size)
+{
+	(void)port;
+	(void)i;
+	return _ibv_query_gid_table(c, e, 1, flags, size) == 1 ? 0 : EINVAL;
+}
+
+/* There is no news of the device. */
+int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *e)
+{
+	(void)c;
+	(void)e;
+	return -1;
+}
+
+void ibv_ack_async_event(struct ibv_async_event *e)
+{
+	(void)e;
 }
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
@@ -399,6 +470,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 	static uint32_t next;
 
 	q->qp = (struct ibv_qp){ .context = pd->context, .send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq };
+	q->own = a->qp_type == IBV_QPT_UD ? fake_new(sizeof(*q->own)) : NULL;
 	pthread_mutex_lock(&fake_lock);
 	do
 		q->qp.qp_num = ++next;
@@ -432,7 +504,35 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 	pthread_mutex_lock(&fake_lock);
 	fake_qps[qp->qp_num % FAKE_QPS] = NULL;
 	pthread_mutex_unlock(&fake_lock);
+	if (((struct fake_qp *)qp)->own)
+		fake_free(((struct fake_qp *)qp)->own);
 	return fake_free(qp);
+}
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *a)
+{
+	struct ibv_ah *ah;
+
+	(void)a;
+	if (fake_no_handles)
+		abort();
+	__atomic_fetch_add(&fake_begun, 1, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&fake_handles_wait, __ATOMIC_ACQUIRE))
+		usleep(100);
+	if (__atomic_load_n(&fake_handles_fail, __ATOMIC_ACQUIRE)) {
+		errno = EHOSTUNREACH;
+		return NULL;
+	}
+	ah = fake_new(sizeof(*ah));
+	ah->context = pd->context;
+	ah->pd = pd;
+	__atomic_fetch_add(&fake_handles, 1, __ATOMIC_RELAXED);
+	return ah;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ah)
+{
+	return fake_free(ah);
 }
 
 const char *ibv_wc_status_str(enum ibv_wc_status status)

@@ -29,6 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "net/verbs/gid.h"
 #include "util/log.h"
 
 #define INTERVAL_MS 20 /* until a datagram is repeated, at first */
@@ -273,13 +274,90 @@ void conn_received(struct dev *d, const void *data, size_t bytes, uint32_t src_q
 	pthread_mutex_unlock(&l->lock);
 }
 
+/* ---- routes -------------------------------------------------------------------------------------- */
+
+#define ROUTES_MS 20 /* for all; one may take seconds, when nobody answers there */
+
+/* A lane that is being connected and has a stale route: where it goes to. */
+static struct lane *stale_route(struct net *n, struct ibv_ah_attr *to)
+{
+	struct lane *l;
+
+	pthread_mutex_lock(&n->conn);
+	for (l = n->transit; l && (!l->route->stale || !peer_well(l->peer)); l = l->next_transit)
+		;
+	if (l) {
+		dev_gid_refresh(l->dev);
+		lane_address(l, to);
+	}
+	pthread_mutex_unlock(&n->conn);
+	return l;
+}
+
+static void no_way(const struct lane *l, int err)
+{
+	const union ibv_gid *to = (const union ibv_gid *)l->peer->at->devs[l->remote_dev].gid;
+	char text[64];
+
+	log_line("RDMA: no way from %s to rank %d at %s: %s (do the devices have GIDs of one family? see DSM_NET_GID)",
+		 l->dev->name, l->peer->rank, gid_print(to, text, sizeof(text)), strerror(err));
+}
+
+/* Where no new handle can be made, the present one stays: its address may be the right one. */
+static void route_make(struct lane *l, struct ibv_ah_attr *to, bool needed)
+{
+	struct net *n = l->peer->net;
+	struct ibv_ah *ah = ibv_create_ah(l->dev->pd, to), *unused = ah;
+	const int err = errno;
+	bool first;
+
+	pthread_mutex_lock(&n->conn);
+	first = !ah && needed && !l->peer->complained++;
+	if (ah && l->state != LANE_DEAD) {
+		unused = l->route->ah;
+		l->route->ah = ah;
+	}
+	l->route->stale = false;
+	pthread_mutex_unlock(&n->conn);
+	if (unused)
+		ibv_destroy_ah(unused);
+	if (first)
+		no_way(l, err);
+}
+
+static void routes_serve(struct net *n)
+{
+	const uint64_t until = now_ms() + ROUTES_MS;
+	struct ibv_ah_attr to;
+	struct lane *l;
+
+	while (now_ms() <= until && (l = stale_route(n, &to)))
+		route_make(l, &to, true);
+}
+
+void conn_route(struct lane *l)
+{
+	struct net *n = l->peer->net;
+	struct ibv_ah_attr to;
+
+	pthread_mutex_lock(&n->conn);
+	lane_address(l, &to);
+	pthread_mutex_unlock(&n->conn);
+	route_make(l, &to, false);
+}
+
+/* Whoever polls may take the timer's event from the service thread, which has to be told then. */
+void route_renew(struct lane *l)
+{
+	l->route->stale = true;
+	conn_kick(l->peer->net);
+}
+
 /* ---- time --------------------------------------------------------------------------------------- */
 
 static void repeat(struct lane *l)
 {
-	if (l->ah) /* it may be of a GID that went and came again with the link */
-		ibv_destroy_ah(l->ah);
-	l->ah = NULL;
+	route_renew(l); /* the handle may be of a GID that went and came again with the link */
 	if (l->state == LANE_ANSWERED)
 		ud_send(l, SHAKE_REP, l->epoch, 0);
 	else if (l->state == LANE_ASKED)
@@ -388,6 +466,11 @@ static void lanes_end(struct peer *p)
 			lane_end(l);
 		pthread_mutex_unlock(&l->lock);
 	}
+	for (c = 0; c < VERBS_DEVICES; c++) {
+		if (p->routes[c].ah)
+			ibv_destroy_ah(p->routes[c].ah);
+		p->routes[c].ah = NULL;
+	}
 }
 
 static void bury(struct net *n)
@@ -467,6 +550,8 @@ void conn_serve(struct net *n, bool all)
 {
 	unsigned int i;
 
+	if (all)
+		routes_serve(n);
 	do {
 		if (pthread_mutex_trylock(&n->conn)) {
 			if (!all) {

@@ -8,6 +8,7 @@
 
 /* conn.c */
 void conn_received(struct dev *d, const void *data, size_t bytes, uint32_t src_qp); /* a datagram */
+void route_renew(struct lane *l); /* its address handle is to be made again; under conn */
 
 static inline bool lane_is_active(const struct lane *l)
 {

@@ -65,9 +65,6 @@ void lane_end(struct lane *l)
 	lane_retire(l, l->sent);
 	own_free(l->ring);
 	l->ring = NULL;
-	if (l->ah)
-		ibv_destroy_ah(l->ah);
-	l->ah = NULL;
 }
 
 static int ring_create(struct lane *l)

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "net/verbs/gid.h"
 #include "util/log.h"
 
 #define UD_RECVS 256
@@ -104,22 +103,11 @@ void ud_send(struct lane *l, enum shake_type type, uint32_t epoch, uint8_t reaso
 				  .opcode = IBV_WR_SEND,
 				  .send_flags = IBV_SEND_SIGNALED },
 			   *bad;
-	struct ibv_ah_attr attr;
-	char text[64];
 
 	if (d->ud.posted == UD_SENDS)
 		return;
-	if (!l->ah) {
-		dev_gid_refresh(d);
-		lane_address(l, &attr);
-		l->ah = ibv_create_ah(d->pd, &attr);
-	}
-	if (!l->ah) {
-		if (!p->complained++)
-			log_line(
-				"RDMA: no way from %s to rank %d at %s: %s (do the devices have GIDs of one family? see DSM_NET_GID)",
-				d->name, p->rank, gid_print((const union ibv_gid *)to->gid, text, sizeof(text)),
-				strerror(errno));
+	if (!l->route->ah) {
+		route_renew(l);
 		return;
 	}
 	*s = (struct shake){
@@ -139,7 +127,7 @@ void ud_send(struct lane *l, enum shake_type type, uint32_t epoch, uint8_t reaso
 		.reason = reason,
 		.qpn = l->qp ? l->qp->qp_num : 0,
 	};
-	wr.wr.ud.ah = l->ah;
+	wr.wr.ud.ah = l->route->ah;
 	wr.wr.ud.remote_qpn = to->ud_qpn;
 	wr.wr.ud.remote_qkey = to->qkey;
 	if (!ibv_post_send(d->ud.qp, &wr, &bad)) {

@@ -58,6 +58,7 @@ static void choose_link(struct lane *l)
 	l->dev = &n->devs[link % n->ndevs];
 	l->remote_dev = (uint8_t)(link % theirs);
 	l->queue = &l->dev->queues[l->dev->queue_of[l->class]];
+	l->route = &l->peer->routes[link];
 }
 
 static int verbs_connect(struct net *n, uint16_t rank, const void *address, size_t size)
@@ -86,8 +87,11 @@ static int verbs_connect(struct net *n, uint16_t rank, const void *address, size
 	if (!p->at)
 		return -ENOMEM;
 	memcpy(p->at, &b, sizeof(b));
-	for (c = 0; c < CLASS_MAX; c++)
+	for (c = 0; c < CLASS_MAX; c++) {
 		choose_link(&p->lanes[c]);
+		if (!p->lanes[c].route->ah)
+			conn_route(&p->lanes[c]); /* or when it is needed */
+	}
 	atomic_store(&p->state, PEER_KNOWN);
 	return wait_threads_start(n);
 }

@@ -11,6 +11,11 @@
  *
  * A device's queues (struct queue) are a completion queue each, with its event channel and thread, one for each CQ group.
  *
+ * A thread in a miss may have interrupted malloc(), so nothing that it does, or that it waits for, allocates from the C library. The
+ * verbs libraries allocate from net/own.h (net/redirect.h). Only ibv_create_ah() cannot: providers look up neighbours and
+ * interfaces with functions of the C library. So address handles (struct route) are made when a peer is connected, and made again by
+ * the thread that serves descriptors, the service thread, with no lock held.
+ *
  * Locks, in this order; none is held while handlers run or bytes of the caller are touched:
  *   net.conn     shaking hands, the timers of it, making and ending queue pairs
  *   lane.lock    the lane's state, ring, backlog and fetches; posting
@@ -195,11 +200,17 @@ struct lane {
 	uint32_t rx_seq;
 
 	/* shaking hands; under net.conn */
-	struct ibv_ah *ah;
+	struct route *route;
 	uint32_t epoch, psn, peer_qpn, peer_psn, last_rx;
 	bool in_transit;
 	uint64_t tried_at, began_at;
 	uint32_t interval, waited; /* ms */
+};
+
+/* Where datagrams go over a link to a peer. Under net.conn. */
+struct route {
+	struct ibv_ah *ah;
+	bool stale; /* ah is to be made again, by conn_serve() with all */
 };
 
 enum peer_state { PEER_NONE = 0, PEER_KNOWN, PEER_LOST, PEER_DROPPED };
@@ -213,6 +224,7 @@ struct peer {
 	int err;
 	struct peer *next_lost;
 	struct blob *at;
+	struct route routes[VERBS_DEVICES]; /* by link */
 	struct lane lanes[CLASS_MAX];
 };
 
@@ -289,9 +301,10 @@ static inline struct lane *dev_lane(const struct dev *d, uint32_t qpn)
 
 /* conn.c */
 void conn_want(struct lane *l);           /* under its lock; afterwards, without it, conn_serve() */
-void conn_serve(struct net *n, bool all); /* all: also what only descriptors tell */
+void conn_serve(struct net *n, bool all); /* all: also what only descriptors tell, and what allocates: not in a miss */
 void conn_kick(struct net *n);
-void conn_forget(struct peer *p);        /* end its lanes; takes conn */
+void conn_route(struct lane *l);  /* the address handle of its route. Allocates, and may take seconds; under no lock */
+void conn_forget(struct peer *p); /* end its lanes; takes conn */
 void peer_lose(struct peer *p, int err); /* the first trouble with a peer: told by poll. Under no lock but lane.lock */
 
 /* ud.c */
