@@ -4,6 +4,8 @@
  *
  * This program's own malloc() takes a lock that a thread holds while it accesses shared memory. If it comes there itself, it says
  * so and aborts; if another thread of the process does, that waits for the lock, so that a miss which needs it hangs.
+ *
+ *   alloc [ROUNDS]    over all blocks; 40
  */
 #include <dsm.h>
 
@@ -19,7 +21,6 @@
 #include "common.h"
 
 #define BLOCKS 96
-#define ROUNDS 40
 #define BIG (64 << 10)
 
 static __thread int missing __attribute__((tls_model("initial-exec")));
@@ -108,8 +109,9 @@ static void *fresh(void *arg)
 	return arg;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	const int rounds = argc > 1 ? atoi(argv[1]) : 40;
 	struct dsm_region_options opt = { .block_size = BIG };
 	dsm_region_t *r, *s;
 	void *unused[1];
@@ -124,12 +126,12 @@ int main(void)
 	memory = dsm_region_base(r);
 	big = dsm_region_base(s);
 	MUST(dsm_barrier());
-	for (k = 0; k < ROUNDS; k++) {
+	for (k = 0; k < rounds; k++) {
 		for (i = 0; i < BLOCKS; i++)
 			touch(memory + (i * 7 + me * 5) % BLOCKS * 4096);
 		for (i = 0; i < BLOCKS / 8; i++)
 			touch(big + (i + me) % (BLOCKS / 8) * BIG);
-		if (k % 8 != 7)
+		if (k % 8 != 7 && k != rounds - 1)
 			continue;
 		MUST(dsm_barrier());
 		pthread_create(&t, NULL, fresh, NULL);
@@ -137,7 +139,7 @@ int main(void)
 	}
 	MUST(dsm_barrier());
 	for (i = 0; i < BLOCKS; i++)
-		if (memory[i * 4096] != (char)(ROUNDS * dsm_size()) || big[i / 8 * BIG] != (char)(ROUNDS * dsm_size()))
+		if (memory[i * 4096] != (char)(rounds * dsm_size()) || big[i / 8 * BIG] != (char)(rounds * dsm_size()))
 			must(-EIO, "what was counted");
 	MUST(dsm_barrier());
 	MUST(dsm_finalize());

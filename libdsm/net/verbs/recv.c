@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/hook.h"
 #include "util/log.h"
 
 #define CONN_EVERY 64 /* polls, until one looks whether somebody wants a connection */
@@ -198,15 +199,18 @@ void queue_freeze(struct lane *l)
 
 /* ---- delivering; under no lock ------------------------------------------------------------------ */
 
-static void deliver(struct peer *p, const struct msg *m, const void *payload, size_t size)
+static void deliver(struct net *n, const struct msg *m, const void *payload, size_t size)
 {
-	struct net *n = p->net;
-
-	if (!peer_well(p) || n->closing)
-		return;
+	HOOK("deliver");
 	verbs_count(&n->count.received, 1);
 	verbs_count(&n->count.bytes_received, size);
 	n->cfg.handler(n->cfg.arg, m, size ? payload : NULL, size);
+}
+
+static void deliver_from(struct peer *p, const struct msg *m, const void *payload, size_t size)
+{
+	if (peer_well(p) && !p->net->closing)
+		deliver(p->net, m, payload, size);
 }
 
 static void bad(struct lane *l, const struct arrival *a)
@@ -284,7 +288,7 @@ static bool end_fetch(struct lane *l, const struct arrival *a)
 	pthread_mutex_unlock(&l->lock);
 	if (!f)
 		return false;
-	deliver(l->peer, &f->m, f->buf->at, f->size);
+	deliver_from(l->peer, &f->m, f->buf->at, f->size);
 	buf_put(l->dev, f->buf);
 	send_free(l, f->id);
 	own_free(f);
@@ -337,7 +341,7 @@ static bool frame_in(struct lane *l, const struct arrival *a)
 			begin_fetch(l, a);
 		return false;
 	}
-	deliver(l->peer, &a->m, a->payload, a->f.size);
+	deliver_from(l->peer, &a->m, a->payload, a->f.size);
 	return true;
 }
 
@@ -410,9 +414,7 @@ unsigned int deliver_pending(struct net *n)
 		atomic_fetch_sub(&n->pending, 1);
 		done++;
 		if (s) {
-			verbs_count(&n->count.received, 1);
-			verbs_count(&n->count.bytes_received, s->size);
-			n->cfg.handler(n->cfg.arg, &s->m, s->size ? s->data : NULL, s->size);
+			deliver(n, &s->m, s->data, s->size);
 			own_free(s);
 			continue;
 		}

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "util/hook.h"
 #include "util/log.h"
 
 #define PIECE 4096u /* of a payload that is read in pieces */
@@ -405,8 +406,10 @@ int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *pa
 	struct peer *p;
 	struct buf *lent;
 	struct out *o;
-	int err = net_check_send(&n->cfg, rank, m, size);
+	int err;
 
+	HOOK("send");
+	err = net_check_send(&n->cfg, rank, m, size);
 	if (err)
 		return err;
 	p = &n->peers[rank];
