@@ -10,11 +10,11 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
+#include "share/mem.h"
 #include "share/owner.h"
 
 /* ---- settings ------------------------------------------------------------------------------- */
@@ -233,7 +233,7 @@ static int attach(struct rshare *r, const struct rshare_config *c, char *why)
 	r->doorbell = fds[1];
 	r->base = mmap(NULL, r->layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	close(fds[0]);
-	r->conn = calloc(r->layout.conns, sizeof(*r->conn));
+	r->conn = rs_zalloc(r->layout.conns, sizeof(*r->conn));
 	if (r->base == MAP_FAILED)
 		r->base = NULL;
 	if (!r->base || !r->conn ||
@@ -281,7 +281,7 @@ int rshare_open(const char *device, const struct rshare_config *config, struct r
 	err = check(&c, why);
 	if (err)
 		return err;
-	r = calloc(1, sizeof(*r));
+	r = rs_zalloc(1, sizeof(*r));
 	if (!r)
 		return -ENOMEM;
 	r->sock = r->doorbell = r->stop = -1;
@@ -319,7 +319,7 @@ void rshare_close(struct rshare *r)
 	for (i = 0; r->conn && i < r->layout.conns; i++)
 		if (r->conn[i]) {
 			close_fd(r->conn[i]->fd);
-			free(r->conn[i]);
+			rs_free(r->conn[i]);
 		}
 	close_fd(r->sock);
 	close_fd(r->doorbell);
@@ -330,9 +330,9 @@ void rshare_close(struct rshare *r)
 		rs_pool_exit(&r->pool);
 	if (r->base)
 		munmap(r->base, r->layout.bytes);
-	free(r->conn);
+	rs_free(r->conn);
 	pthread_mutex_destroy(&r->lock);
-	free(r);
+	rs_free(r);
 }
 
 /* ---- buffers -------------------------------------------------------------------------------- */

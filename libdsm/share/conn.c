@@ -3,10 +3,10 @@
 #include "share/conn.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "rshare.h"
+#include "share/mem.h"
 
 #define LAYOUT(c) (&(c)->client->layout)
 
@@ -36,14 +36,14 @@ bool peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint32_
 {
 	if (p->nloose == p->loose_size) {
 		const uint32_t n = p->loose_size ? 2 * p->loose_size : 64;
-		struct rs_loose *v = n <= RS_CONNS_MAX ? malloc(n * sizeof(*v)) : NULL;
+		struct rs_loose *v = n <= RS_CONNS_MAX ? rs_zalloc(n, sizeof(*v)) : NULL;
 		uint32_t i;
 
 		if (!v)
 			return false;
 		for (i = 0; i < p->nloose; i++)
 			v[i] = p->loose[(p->loose_at + i) % p->loose_size];
-		free(p->loose);
+		rs_free(p->loose);
 		p->loose = v;
 		p->loose_at = 0;
 		p->loose_size = n;

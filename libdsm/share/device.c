@@ -5,13 +5,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 
+#include "share/mem.h"
+
 #define INLINE_MAX 220 /* bytes, header included: what most devices take */
 #define QP_DEPTH (2 * RS_SLOTS)
+#define HEADERS_BYTES (QP_DEPTH * sizeof(struct rs_frame)) /* of a queue pair */
 #define POST_BATCH 16
 
 /* ---- opening -------------------------------------------------------------------------------- */
@@ -114,7 +116,7 @@ static int create_landing(struct rs_device *d, const struct rshare_config *confi
 		snprintf(why, RSHARE_WHY_MAX, "no memory for %u landing buffers", config->receives);
 		return -ENOMEM;
 	}
-	d->spare = calloc(config->receives, sizeof(*d->spare));
+	d->spare = rs_zalloc(config->receives, sizeof(*d->spare));
 	d->landing_mr = ibv_reg_mr(d->pd, d->landing, bytes, IBV_ACCESS_LOCAL_WRITE);
 	if (!d->spare || !d->landing_mr) {
 		snprintf(why, RSHARE_WHY_MAX,
@@ -202,7 +204,7 @@ void rs_device_close(struct rs_device *d)
 		ibv_dealloc_pd(d->pd);
 	if (d->ctx)
 		ibv_close_device(d->ctx);
-	free(d->spare);
+	rs_free(d->spare);
 	memset(d, 0, sizeof(*d));
 }
 
@@ -271,10 +273,12 @@ int rs_qp_create(struct rs_device *d, struct rs_qp *q)
 	};
 
 	memset(q, 0, sizeof(*q));
-	q->header = aligned_alloc(64, QP_DEPTH * sizeof(*q->header));
-	if (!q->header)
+	q->header = mmap(NULL, HEADERS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (q->header == MAP_FAILED) {
+		q->header = NULL;
 		return -ENOMEM;
-	q->header_mr = ibv_reg_mr(d->pd, q->header, QP_DEPTH * sizeof(*q->header), 0);
+	}
+	q->header_mr = ibv_reg_mr(d->pd, q->header, HEADERS_BYTES, 0);
 	if (q->header_mr)
 		q->qp = new_qp(d, &q->inlined);
 	if (!q->qp ||
@@ -287,7 +291,7 @@ int rs_qp_create(struct rs_device *d, struct rs_qp *q)
 	if (getrandom(&q->psn, sizeof(q->psn), 0) != sizeof(q->psn))
 		q->psn = q->qp->qp_num;
 	q->psn &= 0xffffff;
-	d->registered += QP_DEPTH * sizeof(*q->header);
+	d->registered += HEADERS_BYTES;
 	d->queue_pairs++;
 	return 0;
 }
@@ -304,11 +308,12 @@ void rs_qp_destroy(struct rs_device *d, struct rs_qp *q)
 	if (q->qp) {
 		ibv_destroy_qp(q->qp);
 		d->queue_pairs--;
-		d->registered -= QP_DEPTH * sizeof(*q->header);
+		d->registered -= HEADERS_BYTES;
 	}
 	if (q->header_mr)
 		ibv_dereg_mr(q->header_mr);
-	free(q->header);
+	if (q->header)
+		munmap(q->header, HEADERS_BYTES);
 	memset(q, 0, sizeof(*q));
 }
 

@@ -3,18 +3,19 @@
 #include "share/fifo.h"
 
 #include <errno.h>
-#include <stdlib.h>
+
+#include "share/mem.h"
 
 int rs_fifo_init(struct rs_fifo *f, uint32_t size)
 {
 	*f = (struct rs_fifo){ .size = size };
-	f->sent = calloc(size, sizeof(*f->sent));
+	f->sent = rs_zalloc(size, sizeof(*f->sent));
 	return f->sent ? 0 : -ENOMEM;
 }
 
 void rs_fifo_exit(struct rs_fifo *f)
 {
-	free(f->sent);
+	rs_free(f->sent);
 	f->sent = NULL;
 }
 

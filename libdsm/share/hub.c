@@ -4,8 +4,9 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "share/mem.h"
 
 #define SLOT(id) ((id) & (RS_CONNS_MAX - 1))
 
@@ -16,8 +17,8 @@ void rs_hub_init(struct rs_hub *h, const struct rs_wire *wire)
 
 void rs_hub_exit(struct rs_hub *h)
 {
-	free(h->conn);
-	free(h->generation);
+	rs_free(h->conn);
+	rs_free(h->generation);
 	*h = (struct rs_hub){ .wire = NULL };
 }
 
@@ -31,16 +32,21 @@ static int grow(struct rs_hub *h)
 
 	if (n > RS_CONNS_MAX)
 		return -ENOSPC;
-	conn = realloc(h->conn, n * sizeof(*conn));
-	if (!conn)
+	conn = rs_zalloc(n, sizeof(*conn));
+	generation = rs_zalloc(n, sizeof(*generation));
+	if (!conn || !generation) {
+		rs_free(conn);
+		rs_free(generation);
 		return -ENOMEM;
+	}
+	if (h->nconn) {
+		memcpy(conn, h->conn, h->nconn * sizeof(*conn));
+		memcpy(generation, h->generation, h->nconn * sizeof(*generation));
+	}
+	rs_free(h->conn);
+	rs_free(h->generation);
 	h->conn = conn;
-	generation = realloc(h->generation, n * sizeof(*generation));
-	if (!generation)
-		return -ENOMEM;
 	h->generation = generation;
-	memset(conn + h->nconn, 0, (n - h->nconn) * sizeof(*conn));
-	memset(generation + h->nconn, 0, (n - h->nconn) * sizeof(*generation));
 	h->next = h->nconn;
 	h->nconn = n;
 	return 0;
@@ -122,7 +128,7 @@ static void unlink_conn(struct rs_conn *c)
 
 int conn_create(struct rs_client *client, struct rs_peer *p, struct rs_conn **out)
 {
-	struct rs_conn *c = calloc(1, sizeof(*c));
+	struct rs_conn *c = rs_zalloc(1, sizeof(*c));
 	int err;
 
 	if (!c)
@@ -131,7 +137,7 @@ int conn_create(struct rs_client *client, struct rs_peer *p, struct rs_conn **ou
 	if (!err)
 		err = enter(client->hub, c);
 	if (err) {
-		free(c);
+		rs_free(c);
 		return err;
 	}
 	client->conn[c->index] = c;
@@ -157,7 +163,7 @@ void conn_destroy(struct rs_conn *c)
 	c->client->live--;
 	h->conn[SLOT(c->id)] = NULL;
 	h->live--;
-	free(c);
+	rs_free(c);
 }
 
 /* ---- clients -------------------------------------------------------------------------------- */
@@ -165,7 +171,7 @@ void conn_destroy(struct rs_conn *c)
 int rs_client_init(struct rs_client *c, struct rs_hub *h, const struct rs_layout *l, void *base)
 {
 	*c = (struct rs_client){ .hub = h, .layout = *l, .base = base };
-	c->conn = calloc(l->conns, sizeof(*c->conn));
+	c->conn = rs_zalloc(l->conns, sizeof(*c->conn));
 	return c->conn ? 0 : -ENOMEM;
 }
 
@@ -185,7 +191,7 @@ bool rs_client_idle(const struct rs_client *c)
 
 void rs_client_exit(struct rs_client *c)
 {
-	free(c->conn);
+	rs_free(c->conn);
 	c->conn = NULL;
 }
 
@@ -281,6 +287,6 @@ void rs_peer_lost(struct rs_peer *p, int status)
 	}
 	for (i = 0; i < RS_LANES; i++)
 		rs_fifo_exit(&p->lane[i]);
-	free(p->loose);
+	rs_free(p->loose);
 	*p = (struct rs_peer){ .hub = p->hub, .link = p->link };
 }

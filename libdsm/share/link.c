@@ -15,9 +15,10 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/tcp.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+
+#include "share/mem.h"
 
 #define MAGIC 0x31525352u /* "RSR1" */
 #define MEET_NS 15000000000ull
@@ -81,13 +82,13 @@ int rs_link_create_qps(struct rs_owner *o, struct rs_link *l)
 static int link_create(struct rs_owner *o, struct rs_link **out)
 {
 	const uint32_t window[RS_LANES] = { o->config.window_strict, o->config.window_weighted };
-	struct rs_link *l = calloc(1, sizeof(*l)), *i;
+	struct rs_link *l = rs_zalloc(1, sizeof(*l)), *i;
 	uint32_t n = 0;
 
 	for (i = o->links; i; i = i->next)
 		n++;
 	if (!l || n >= o->config.peers || rs_peer_init(&l->peer, &o->hub, o->config.chunk, window, RS_SLOTS)) {
-		free(l);
+		rs_free(l);
 		return n >= o->config.peers ? -ENOSPC : -ENOMEM;
 	}
 	l->peer.link = l;
@@ -133,7 +134,7 @@ void rs_link_reap(struct rs_owner *o)
 		/* A later queue pair may have the same number: what is left of these leaves the CQ first. */
 		rs_owner_drain(o);
 		rs_peer_lost(&l->peer, l->status);
-		free(l);
+		rs_free(l);
 		at = &o->links; /* more may have died in the drain */
 	}
 }

@@ -16,12 +16,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <time.h>
+
+#include "share/mem.h"
 
 #define POLL_BATCH 32
 #define EPOLL_EVERY 64 /* rounds without sleep, after which sockets are looked at */
@@ -340,13 +341,13 @@ static void destroy(struct rs_owner *o)
 	if (o->epoll >= 0)
 		close(o->epoll);
 	rs_device_close(&o->dev);
-	free(o);
+	rs_free(o);
 }
 
 int rs_owner_start(const char *device, const char *name, const struct rshare_config *config, struct rs_owner **out,
 		   char *why)
 {
-	struct rs_owner *o = calloc(1, sizeof(*o));
+	struct rs_owner *o = rs_zalloc(1, sizeof(*o));
 	int err;
 
 	if (!o)

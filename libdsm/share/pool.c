@@ -4,15 +4,16 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "share/mem.h"
 
 int rs_pool_init(struct rs_pool *p, void *base, size_t bytes)
 {
 	*p = (struct rs_pool){ .base = base, .granules = bytes / RS_GRANULE };
 	pthread_mutex_init(&p->lock, NULL);
-	p->used = calloc((p->granules + 63) / 64, sizeof(*p->used));
-	p->len = calloc(p->granules, sizeof(*p->len));
+	p->used = rs_zalloc((p->granules + 63) / 64, sizeof(*p->used));
+	p->len = rs_zalloc(p->granules, sizeof(*p->len));
 	if (p->used && p->len)
 		return 0;
 	rs_pool_exit(p);
@@ -21,8 +22,8 @@ int rs_pool_init(struct rs_pool *p, void *base, size_t bytes)
 
 void rs_pool_exit(struct rs_pool *p)
 {
-	free(p->used);
-	free(p->len);
+	rs_free(p->used);
+	rs_free(p->len);
 	p->used = NULL;
 	p->len = NULL;
 }

@@ -4,11 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+
+#include "share/mem.h"
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
@@ -254,7 +255,7 @@ void rs_process_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 	(void)events;
 	if (fd < 0)
 		return;
-	p = calloc(1, sizeof(*p));
+	p = rs_zalloc(1, sizeof(*p));
 	if (!p || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) || who.uid != geteuid())
 		goto refuse;
 	p->source = (struct rs_source){ .fd = fd, .ready = on_request };
@@ -264,7 +265,7 @@ void rs_process_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 	o->processes = p;
 	return;
 refuse:
-	free(p);
+	rs_free(p);
 	close(fd);
 }
 
@@ -277,7 +278,7 @@ static void process_free(struct rs_owner *o, struct rs_process *p)
 	if (p->base)
 		munmap(p->base, p->rs.layout.bytes);
 	rs_client_exit(&p->rs);
-	free(p);
+	rs_free(p);
 }
 
 void rs_process_reap(struct rs_owner *o, bool all)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* rshare.c - connections as a process sees them. Any thread; operations and polling take no lock. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
 #include <netdb.h>
@@ -9,6 +10,7 @@
 #include <time.h>
 
 #include "share/client.h"
+#include "share/mem.h"
 
 static int about(struct rshare_conn *c, uint32_t type, struct rs_answer *a, int fds[2])
 {
@@ -23,6 +25,27 @@ static bool is_dead(const struct rshare_conn *c)
 }
 
 /* ---- opening -------------------------------------------------------------------------------- */
+
+/* What has an address needs no resolver, which would allocate from the C library. */
+static bool is_address(const char *host, const char *port, struct sockaddr_storage *out)
+{
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
+	struct sockaddr_in *v4 = (struct sockaddr_in *)out;
+	char *end;
+	const unsigned long number = strtoul(port, &end, 10);
+
+	if (!*port || *end || number > UINT16_MAX)
+		return false;
+	memset(out, 0, sizeof(*out));
+	if (inet_pton(AF_INET, host, &v4->sin_addr) == 1) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons((uint16_t)number);
+		return true;
+	}
+	v6->sin6_family = AF_INET6;
+	v6->sin6_port = htons((uint16_t)number);
+	return inet_pton(AF_INET6, host, &v6->sin6_addr) == 1;
+}
 
 /* "host", "host:port", "[v6]:port" */
 static int resolve(const char *node, struct sockaddr_storage *out)
@@ -50,6 +73,8 @@ static int resolve(const char *node, struct sockaddr_storage *out)
 		snprintf(port, sizeof(port), "%s", colon + 1);
 		*colon = 0;
 	}
+	if (is_address(host, port, out))
+		return 0;
 	if (getaddrinfo(host, port, &hints, &found))
 		return -EHOSTUNREACH;
 	memcpy(out, found->ai_addr, found->ai_addrlen);
@@ -68,7 +93,7 @@ static void give_back(struct rshare *r, uint32_t index)
 /* A connection or listener that the owner has made. -ENOMEM: it is given back. */
 static int conn_new(struct rshare *r, uint32_t index, struct rshare_conn **out)
 {
-	struct rshare_conn *c = calloc(1, sizeof(struct rshare_listener));
+	struct rshare_conn *c = rs_zalloc(1, sizeof(struct rshare_listener));
 
 	if (!c) {
 		give_back(r, index);
@@ -250,7 +275,7 @@ void rshare_unlisten(struct rshare_listener *l)
 		give_back(l->conn.r, (uint32_t)e.cookie);
 	about(&l->conn, RS_RELEASE, &a, NULL);
 	rs_conn_leave(&l->conn);
-	free(l);
+	rs_free(l);
 }
 
 /* ---- closing -------------------------------------------------------------------------------- */
@@ -298,7 +323,7 @@ int rshare_disconnect(struct rshare_conn *c, int timeout_ms)
 	}
 	about(c, RS_RELEASE, &a, NULL);
 	rs_conn_leave(c);
-	free(c);
+	rs_free(c);
 	return status;
 }
 

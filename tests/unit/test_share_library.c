@@ -28,6 +28,19 @@ static struct rshare *a, *b;
 static struct rshare_listener *echo;
 static char why[RSHARE_WHY_MAX], name_a[32], name_b[32], node_b[32];
 static uint16_t port;
+static unsigned int taken; /* blocks of the library's memory */
+
+static void *take(size_t size)
+{
+	__atomic_fetch_add(&taken, 1, __ATOMIC_RELAXED);
+	return calloc(1, size);
+}
+
+static void give_back(void *p)
+{
+	__atomic_fetch_sub(&taken, 1, __ATOMIC_RELAXED);
+	free(p);
+}
 
 static struct rshare_config config(const char *name, int n)
 {
@@ -49,6 +62,7 @@ static void begin(void)
 {
 	struct rshare_config c;
 
+	rshare_set_allocator(take, give_back);
 	fake_breaks = fake_count = fake_down = 0;
 	port = (uint16_t)(10000 + getpid() % 5000 * 4); /* below those that the kernel gives to clients */
 	snprintf(name_a, sizeof(name_a), "unit-a-%d", getpid());
@@ -66,6 +80,7 @@ static void end(void)
 	rshare_close(a);
 	rshare_close(b);
 	ck_assert_uint_eq(fake_live, 0);
+	ck_assert_uint_eq(taken, 0);
 }
 
 static struct rshare_conn *accept_one(void)
@@ -95,8 +110,10 @@ START_TEST(messages_writes_and_reads)
 	struct rshare_stats stats;
 	char *out = rshare_get(a, 100000), *in = rshare_get(b, 100000);
 	struct rshare_event e;
+	unsigned int before = __atomic_load_n(&taken, __ATOMIC_RELAXED);
 
 	pair(&c, &d, 3);
+	ck_assert_uint_gt(__atomic_load_n(&taken, __ATOMIC_RELAXED), before);
 	for (unsigned int i = 0; i < 100000; i++)
 		out[i] = (char)(i * 31);
 	ck_assert_int_eq(rshare_recv(d, in, 100000, 1), 0);

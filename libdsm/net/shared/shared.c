@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "net/redirect.h"
 #include "util/log.h"
 
 #define BLOB_MAGIC 0x31687364u /* "dsh1" */
@@ -353,10 +354,12 @@ static int shared_open(const struct net_config *cfg, struct net **out, void *add
 
 	if (!n)
 		return -ENOMEM;
+	rshare_set_allocator(own_zalloc, own_free); /* a miss waits for connections: see own.h */
 	init(n, cfg);
 	err = n->epfd < 0 || n->wake < 0 || epoll_ctl(n->epfd, EPOLL_CTL_ADD, n->kick, &e) ? -EMFILE : 0;
 	if (!err)
 		err = attach(n);
+	redirect_malloc(); /* the owner has loaded the device's provider */
 	if (!err)
 		err = take_memory(n);
 	if (!err)
