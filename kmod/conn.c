@@ -13,6 +13,7 @@
 #include "cq.h"
 #include "key.h"
 #include "lane.h"
+#include "pool.h"
 #include "recv.h"
 
 #define ADDRESS_MAGIC 0x346b6d73u /* "smk4" */
@@ -172,8 +173,9 @@ static int make_lanes(struct conn *c)
 		INIT_LIST_HEAD(&k->blocks);
 		if (p == c->cfg.me)
 			continue;
-		k->of = __vmalloc((size_t)(c->cfg.ctx->pages / CHUNK_PAGES) * sizeof(*k->of),
-				  GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+		if (!pool_test_refuses(GFP_KERNEL))
+			k->of = __vmalloc((size_t)(c->cfg.ctx->pages / CHUNK_PAGES) * sizeof(*k->of),
+					  GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 		if (!k->of)
 			err = -ENOMEM;
 		for (class = 0; class < CLASS_MAX && !err; class ++)
@@ -293,7 +295,7 @@ void conn_drop(struct conn *c, u16 peer)
 
 struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join *j, void *address, u32 *size)
 {
-	struct conn *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
+	struct conn *c = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
 	unsigned int class, entries;
 	int err = -ENOMEM;
 
@@ -304,8 +306,10 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 	mutex_init(&c->key_mutex);
 	mutex_init(&c->modify);
 	INIT_WORK(&c->drop, drop);
-	c->lanes = kvcalloc((size_t)cfg->size * CLASS_MAX, sizeof(*c->lanes), GFP_KERNEL_ACCOUNT);
-	c->keys = kvcalloc(cfg->size, sizeof(*c->keys), GFP_KERNEL_ACCOUNT);
+	if (!pool_test_refuses(GFP_KERNEL))
+		c->lanes = kvcalloc((size_t)cfg->size * CLASS_MAX, sizeof(*c->lanes), GFP_KERNEL_ACCOUNT);
+	if (!pool_test_refuses(GFP_KERNEL))
+		c->keys = kvcalloc(cfg->size, sizeof(*c->keys), GFP_KERNEL_ACCOUNT);
 	if (!c->lanes || !c->keys)
 		goto fail;
 	err = device_get(j->device, &c->dev, &c->port);

@@ -52,7 +52,7 @@ MODULE_PARM_DESC(test_fail_alloc, "for tests: so many allocations of softirq, on
 module_param_named(test_fail_sleeping, dsm_test_fail_sleeping, uint, 0600);
 MODULE_PARM_DESC(
 	test_fail_sleeping,
-	"for tests: so many allocations of processes and workers for frames, keys and tables, one of them fails");
+	"for tests: so many allocations of processes and workers for frames, keys, tables and connections, one of them fails");
 module_param_named(test_send_room, dsm_test_send_room, uint, 0600);
 MODULE_PARM_DESC(test_send_room, "for tests: places in the send queues of ranks that join, 18 at least");
 module_param_named(test_cqe, dsm_test_cqe, uint, 0600);

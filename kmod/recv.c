@@ -13,13 +13,14 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
+#include "pool.h"
 #include "recv.h"
 
 #define PIECES_MAX 32u /* of a class, of CREDITS buffers each: for so many peers */
 
 struct msg *buffers_make(struct conn *c, unsigned int n, enum dma_data_direction way, u64 *dma)
 {
-	struct msg *buffers = kcalloc(n, sizeof(*buffers), GFP_KERNEL_ACCOUNT);
+	struct msg *buffers = pool_test_refuses(GFP_KERNEL) ? NULL : kcalloc(n, sizeof(*buffers), GFP_KERNEL_ACCOUNT);
 
 	if (!buffers)
 		return NULL;
@@ -89,7 +90,8 @@ static int open_class(struct conn *c, struct receives *q)
 
 	q->npieces = c->cfg.size - 1u;
 	make_srq(c, q);
-	q->pieces = kcalloc(q->npieces, sizeof(*q->pieces), GFP_KERNEL_ACCOUNT);
+	if (!pool_test_refuses(GFP_KERNEL))
+		q->pieces = kcalloc(q->npieces, sizeof(*q->pieces), GFP_KERNEL_ACCOUNT);
 	if (!q->pieces)
 		return -ENOMEM;
 	for (p = q->pieces; p < q->pieces + q->npieces; p++) {

@@ -5,14 +5,18 @@
  *
  * A script of two ranks in one process goes through a job from opening the device to forgetting a range. For each of its
  * steps it is run again and again, with the first, second, ... allocation of that step refused, until the step makes no more;
- * in larger and larger strides where there are hundreds. What must hold: the step works or fails, the script ends, and
+ * behind the first --stride ones in larger and larger strides. What must hold: the step works or fails, the script ends, and
  * nothing is left. Splats and leaks are for the caller to find, in the kernel's log and by kmemleak.
  *
- * Runs in a guest, as root, with the module loaded, a soft RDMA device, and a kernel with CONFIG_FAILSLAB; without, there is
- * nothing to do.
+ * JOIN by RDMA is refused each allocation that the module itself makes for connections, by test_fail_sleeping; rxe's own are
+ * left alone (counts()).
+ *
+ * Runs in a guest, as root, with the module loaded and a soft RDMA device. On a kernel without CONFIG_FAILSLAB there is JOIN by
+ * RDMA only.
  */
 #include "core/sync.h"
 #include "tests/kmod/common.h"
+#include "tests/kmod/common_module.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +33,8 @@
 #define WINDOW (8ul << 20)
 #define BASE(rank) (JOB_BASE + (rank) * (1ul << 30))
 #define STEPS_MAX 64u
+#define STRIDE 64u
+#define JOINS_LEAST 16u /* allocations of the module itself in JOIN by RDMA, where there is one peer */
 
 enum way { HERE, RDMA, PROTECT, WAYS };
 static const char *const way_names[] = { "one kernel", "RDMA", "protection" };
@@ -54,8 +60,8 @@ static struct script {
 } s;
 
 /*
- * What is the same without RDMA is not done twice; and JOIN, which makes queue pairs, is left out: rxe (Linux 6.1) stops timers
- * that it has not set up when its own allocations for one fail.
+ * What is the same without RDMA is not done twice; and JOIN, which makes queue pairs, is left to join_all(): rxe (Linux 6.1) stops
+ * timers that it has not set up when its own allocations for one fail.
  */
 static bool counts(const char *name)
 {
@@ -240,6 +246,86 @@ static void play(void)
 	_exit(0);
 }
 
+/* ---- JOIN by RDMA --------------------------------------------------------------------------- */
+
+#define PARAMETERS "/sys/module/dsm/parameters/"
+
+static bool refuse_one_of(unsigned int n)
+{
+	char value[16];
+
+	snprintf(value, sizeof(value), "%u", n);
+	return file_set(PARAMETERS "test_fail_sleeping", value);
+}
+
+/* -errno; 0: it has joined. */
+static int join(int fd, uint32_t mode)
+{
+	static char address[DSM_ADDRESS_MAX];
+	struct dsm_ioc_join in = { .size = 2,
+				   .mode = mode,
+				   .gid = -1,
+				   .address_size = DSM_ADDRESS_MAX,
+				   .address = (uintptr_t)address,
+				   .vectors = { -1, -1, -1, -1 } };
+
+	return ioctl(fd, DSM_IOC_JOIN, &in) ? -errno : 0;
+}
+
+/*
+ * In a context that nobody else is in, no allocation but those of JOIN is counted. Where it makes n or more of them, one of n
+ * refused makes each JOIN fail; and from the second on, which starts behind one that was refused, at the nth. With more than
+ * all, no two fail one after the other.
+ */
+static bool join_all(const char *how, uint32_t mode)
+{
+	struct dsm_ioc_window w = { .size = WINDOW };
+	const int fd = open("/dev/dsm", O_RDWR | O_CLOEXEC);
+	bool ok = fd >= 0 && !ioctl(fd, DSM_IOC_WINDOW, &w);
+	const long long charged = counter("charged");
+	char before[300], after[300];
+	unsigned int n;
+	int err;
+
+	device_objects(before, sizeof(before));
+	for (n = 1; ok; n++) {
+		ok = refuse_one_of(n);
+		err = join(fd, mode);
+		if (err == -ENOMEM)
+			err = join(fd, mode);
+		if (!err)
+			break;
+		if (err != -ENOMEM || counter("joined") || counter("charged") != charged) {
+			printf("FAILED: JOIN, %s, without its allocation %u: %s; %lld ranks, %lld pages\n", how, n,
+			       strerror(-err), counter("joined"), counter("charged") - charged);
+			ok = false;
+		}
+	}
+	ok &= refuse_one_of(0);
+	close(fd);
+	printf("JOIN by RDMA, %s: %u allocations refused one by one\n", how, n - 1);
+	if (ok && n - 1 < JOINS_LEAST) {
+		printf("FAILED: the module makes more than that\n");
+		ok = false;
+	}
+	ok &= nothing_left(20);
+	device_objects(after, sizeof(after));
+	if (ok && strcmp(before, after)) {
+		printf("FAILED: objects of the RDMA device are left\nbefore: %safter:  %s", before, after);
+		ok = false;
+	}
+	return ok;
+}
+
+static bool joins(void)
+{
+	bool ok = join_all("softirq", DSM_MODE_SOFTIRQ);
+
+	ok = ok && file_set(PARAMETERS "test_no_srq", "1") && file_set(PARAMETERS "test_no_inline", "1") &&
+		join_all("polling, buffers of each connection", DSM_MODE_POLL);
+	return file_set(PARAMETERS "test_no_srq", "0") && file_set(PARAMETERS "test_no_inline", "0") && ok;
+}
+
 /* ---- all of them ---------------------------------------------------------------------------- */
 
 /* False: it did not end, or left something. */
@@ -285,7 +371,7 @@ static bool allow_failures(void)
 
 int main(int argc, char **argv)
 {
-	unsigned int way, step, nth, runs, refused, failed, most, stride = 8;
+	unsigned int way, step, nth, runs, refused, failed, most, stride = STRIDE;
 	int a;
 
 	for (a = 1; a < argc; a++) {
@@ -293,8 +379,8 @@ int main(int argc, char **argv)
 			stride = (unsigned int)atoi(argv[++a]);
 		} else {
 			printf("usage: failalloc [--stride N]\n"
-			       "Calls of dsm.ko whose allocations are refused one by one, all of the first N of each call, then fewer and fewer; in a\n"
-			       "guest with the module loaded, an RDMA device and a kernel with CONFIG_FAILSLAB.\n");
+			       "Calls of dsm.ko whose allocations are refused one by one, all of the first N (64) of each call, then fewer and\n"
+			       "fewer; in a guest with the module loaded and an RDMA device. Without CONFIG_FAILSLAB: JOIN by RDMA only.\n");
 			return strcmp(argv[a], "--help") ? 2 : 0;
 		}
 	}
@@ -302,9 +388,11 @@ int main(int argc, char **argv)
 		fprintf(stderr, "failalloc: dsm.ko is not loaded\n");
 		return 1;
 	}
+	if (!joins())
+		return 1;
 	if (access("/sys/kernel/debug/failslab", F_OK)) {
-		printf("this kernel has no failslab\n");
-		return 77;
+		printf("this kernel has no failslab: JOIN by RDMA only\n");
+		return 0;
 	}
 	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (!allow_failures()) {
