@@ -280,6 +280,103 @@ static bool keys(void)
 	return victim_end(&victim) && ok;
 }
 
+/* ---- frames that a peer makes the victim have ------------------------------------------------- */
+
+#define BARE_WINDOW (64ul << 20)                          /* of which region 0 has the first JOB_PAGES */
+#define BARE ((unsigned int)(JOB_PAGES / DSM_UNIT_PAGES)) /* the first 2 MiB behind it, of no region; */
+#define BARE_UNITS 16u                                    /* so many get frames */
+
+static unsigned int granted; /* blocks, to the peer */
+
+static void count_grant(struct peer *p, const struct msg *m)
+{
+	(void)p;
+	granted += m->type == MSG_GRANT;
+}
+
+/* From the peer to the victim. */
+static bool say(struct msg m)
+{
+	struct peer *p = &victim.peer;
+	struct wire_limits limits = liar_limits(&p->liar);
+
+	m.version = WIRE_VERSION;
+	m.src = p->liar.me;
+	m.dst = p->liar.target;
+	limits.pages = (uint32_t)(victim.job->window / PAGE);
+	if (!expect(!wire_check(&m, &limits), "what a rank may send"))
+		return false;
+	peer_post(p, wire_class(m.type), &m, sizeof(m), NULL);
+	return true;
+}
+
+/* What a peer may do that has a region which the victim has left, or not added yet: to have a block of it, and to give it back. */
+static bool give_back(unsigned int unit, double end)
+{
+	const struct msg m = { .object = (unit * DSM_UNIT_PAGES) << 1 | 1, .req_rank = victim.peer.liar.me };
+	const unsigned int before = granted;
+	struct msg ask = m, done = m, back = m;
+
+	ask.type = MSG_WRITE_REQ;
+	done.type = MSG_DONE;
+	back.type = MSG_RELEASE;
+	back.op = RELEASE_EVICT;
+	back.aux = DSM_UNIT_PAGES;
+	if (!say(ask))
+		return false;
+	for (; granted == before && !victim.peer.broken && !victim_lost(&victim, 0) && now_s() < end; usleep(100))
+		peer_look(&victim.peer, count_grant);
+	return granted != before && say(done) && say(back);
+}
+
+/* Until there are that many. */
+static long frames_at_least(long pages)
+{
+	const double end = now_s() + patience(20);
+
+	while (counter("frames") < pages && !victim_lost(&victim, 0) && now_s() < end) {
+		peer_look(&victim.peer, count_grant);
+		usleep(1000);
+	}
+	return (long)counter("frames");
+}
+
+/* The victim has no frames before, and no process of it makes any. */
+static unsigned int give_back_all(rlim_t limit)
+{
+	const double end = now_s() + patience(60);
+	unsigned int n = 0;
+
+	granted = 0;
+	if (!victim_begin(&victim, BARE_WINDOW, limit) || !expect(!counter("frames"), "no frames yet"))
+		return 0;
+	peer_greet(&victim.peer, victim.job, 0);
+	while (n < BARE_UNITS && give_back(BARE + n, end))
+		n++;
+	return n;
+}
+
+static bool frames(void)
+{
+	unsigned int n = give_back_all(RLIM_INFINITY);
+	long made = frames_at_least((long)(BARE_UNITS * DSM_UNIT_PAGES));
+	bool ok = expect(n == BARE_UNITS && made == (long)(BARE_UNITS * DSM_UNIT_PAGES),
+			 "frames for each block that is given back") &&
+		expect(!victim_lost(&victim, 0), "the victim goes on");
+
+	printf("%u blocks given back: %ld frames\n", n, made);
+	ok = victim_end(&victim) && ok;
+	if (!ok)
+		return false;
+	n = give_back_all(LIMIT / PAGE);
+	ok = expect(n && victim_loses(&victim, 0, count_grant) && victim_lost(&victim, 0) == -EDQUOT,
+		    "the victim is told why it cannot go on");
+	made = (long)counter("frames");
+	printf("%u blocks given back to somebody who may lock %lu pages: %ld frames\n", n, LIMIT / PAGE, made);
+	ok = ok && expect(made > 0 && made <= (long)(LIMIT / PAGE), "no more frames than may be locked");
+	return victim_end(&victim) && ok;
+}
+
 /* ---- contexts, threads ------------------------------------------------------------------------ */
 
 static bool open_all(void *unused)
@@ -484,8 +581,9 @@ static bool homes(void)
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
-		{ "states", states }, { "lines", lines },       { "barriers", barriers }, { "keys", keys },
-		{ "cgroup", cgroup }, { "contexts", contexts }, { "pollers", pollers },   { "homes", homes },
+		{ "states", states },     { "lines", lines },     { "barriers", barriers },
+		{ "keys", keys },         { "frames", frames },   { "cgroup", cgroup },
+		{ "contexts", contexts }, { "pollers", pollers }, { "homes", homes },
 	};
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));
