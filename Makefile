@@ -215,7 +215,7 @@ check-sim: ## seeded simulated schedules
 check-proc: ## several processes on this host
 check-threads: ## ordinary threaded programs over the ranks of a job
 check-fail: ## what happens when ranks die, settings are wrong, resources are short
-check-fail-full: ## the same at every step of a miss and of each call, in every mode (hours)
+check-fail-full: ## the same at every step of a miss and of calls that wait, in every mode (long)
 check-gates: ## core purity, layers, headers, kernel build, links, documents, man pages, installation
 check-asan: ## unit, model, sim and process tests with address and undefined behaviour checks
 check-tsan: ## unit and process tests with data race detection

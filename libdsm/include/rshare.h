@@ -37,7 +37,7 @@ struct rshare_conn;
 
 /* Take the library's memory from these functions instead of calloc() and free(), for the whole process. zalloc returns
  * zeroed memory, or NULL. To be called before any other function of the library, and by one thread. Connecting to an
- * address allocates nothing else; a name is resolved by the C library, and libibverbs has its own malloc(). */
+ * address allocates nothing else; a name is resolved by the C library, and libibverbs calls malloc(). */
 RSHARE_API void rshare_set_allocator(void *(*zalloc)(size_t size), void (*release)(void *p));
 
 /* ---- attaching ----------------------------------------------------------------------------- */

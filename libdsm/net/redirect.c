@@ -335,10 +335,11 @@ static int redirect(struct dl_phdr_info *info, size_t size, void *arg)
 
 static bool begin(void)
 {
-	void *(*tls)(struct tls_index *) = (void *(*)(struct tls_index *))dlsym(RTLD_DEFAULT, "__tls_get_addr");
+	void *(*tls)(struct tls_index *);
 
 	if (loaders_tls)
 		return true;
+	tls = (void *(*)(struct tls_index *))dlsym(RTLD_DEFAULT, "__tls_get_addr");
 	if (!tls || pthread_key_create(&key, thread_ends))
 		return false; /* nothing is redirected, and all works but a miss that interrupts malloc() */
 	loaders_tls = tls;

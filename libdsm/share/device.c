@@ -281,6 +281,10 @@ int rs_qp_create(struct rs_device *d, struct rs_qp *q)
 	q->header_mr = ibv_reg_mr(d->pd, q->header, HEADERS_BYTES, 0);
 	if (q->header_mr)
 		q->qp = new_qp(d, &q->inlined);
+	if (q->qp) {
+		d->registered += HEADERS_BYTES;
+		d->queue_pairs++;
+	}
 	if (!q->qp ||
 	    ibv_modify_qp(q->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
 		const int err = errno ? -errno : -EIO;
@@ -291,8 +295,6 @@ int rs_qp_create(struct rs_device *d, struct rs_qp *q)
 	if (getrandom(&q->psn, sizeof(q->psn), 0) != sizeof(q->psn))
 		q->psn = q->qp->qp_num;
 	q->psn &= 0xffffff;
-	d->registered += HEADERS_BYTES;
-	d->queue_pairs++;
 	return 0;
 }
 

@@ -122,7 +122,7 @@ bool set_parameter(const char *parameter, const char *value)
 	return expect(f && fputs(value, f) >= 0 && !fclose(f), path);
 }
 
-int join_by_rdma(uint32_t mode)
+int join_one_of_two(int fd, uint32_t mode)
 {
 	static char address[DSM_ADDRESS_MAX];
 	struct dsm_ioc_join in = { .size = 2,
@@ -131,13 +131,18 @@ int join_by_rdma(uint32_t mode)
 				   .address_size = DSM_ADDRESS_MAX,
 				   .address = (uintptr_t)address,
 				   .vectors = { -1, -1, -1, -1 } };
-	int fd = rank_open(JOB_WINDOW);
 
-	if (fd < 0 || !ioctl(fd, DSM_IOC_JOIN, &in))
+	return ioctl(fd, DSM_IOC_JOIN, &in) ? -errno : 0;
+}
+
+int join_by_rdma(uint32_t mode)
+{
+	int fd = rank_open(JOB_WINDOW), err = fd < 0 ? 0 : join_one_of_two(fd, mode);
+
+	if (!err)
 		return fd;
-	in.gid = errno;
 	close(fd);
-	errno = in.gid;
+	errno = -err;
 	return -1;
 }
 

@@ -18,7 +18,8 @@ int rank_connect(int fd, unsigned int peer);
 int rank_region(int fd, uint32_t pages, unsigned int home); /* all of the window, at a fixed home */
 /* Ranks 0 and 1 of two, each a file of this process, each with its own idea of the home. */
 bool two_ranks(int fd[2], uint64_t window, unsigned int home0, unsigned int home1);
-int join_by_rdma(uint32_t mode); /* the file, or -1 and errno */
+int join_one_of_two(int fd, uint32_t mode); /* by RDMA, as rank 0, what has a window. -errno */
+int join_by_rdma(uint32_t mode);            /* the same with a window of its own: the file, or -1 and errno */
 
 /* In a process of a user without privileges: whether it holds. */
 pid_t start_somebody(bool (*fn)(void *), void *arg);

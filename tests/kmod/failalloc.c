@@ -17,6 +17,7 @@
 #include "core/sync.h"
 #include "tests/kmod/common.h"
 #include "tests/kmod/common_module.h"
+#include "tests/kmod/common_trust.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -258,20 +259,6 @@ static bool refuse_one_of(unsigned int n)
 	return file_set(PARAMETERS "test_fail_sleeping", value);
 }
 
-/* -errno; 0: it has joined. */
-static int join(int fd, uint32_t mode)
-{
-	static char address[DSM_ADDRESS_MAX];
-	struct dsm_ioc_join in = { .size = 2,
-				   .mode = mode,
-				   .gid = -1,
-				   .address_size = DSM_ADDRESS_MAX,
-				   .address = (uintptr_t)address,
-				   .vectors = { -1, -1, -1, -1 } };
-
-	return ioctl(fd, DSM_IOC_JOIN, &in) ? -errno : 0;
-}
-
 /*
  * In a context that nobody else is in, no allocation but those of JOIN is counted. Where it makes n or more of them, one of n
  * refused makes each JOIN fail; and from the second on, which starts behind one that was refused, at the nth. With more than
@@ -290,9 +277,9 @@ static bool join_all(const char *how, uint32_t mode)
 	device_objects(before, sizeof(before));
 	for (n = 1; ok; n++) {
 		ok = refuse_one_of(n);
-		err = join(fd, mode);
+		err = join_one_of_two(fd, mode);
 		if (err == -ENOMEM)
-			err = join(fd, mode);
+			err = join_one_of_two(fd, mode);
 		if (!err)
 			break;
 		if (err != -ENOMEM || counter("joined") || counter("charged") != charged) {
