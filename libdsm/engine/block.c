@@ -72,7 +72,7 @@ static struct msg ask_for(const struct dsm_region *r, size_t off, uint16_t slot)
 	};
 }
 
-void block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager, enum slot_kind kind)
+bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager, enum slot_kind kind)
 {
 	int slot = slot_try_prefetch(block, kind);
 	struct msg ask = { .version = WIRE_VERSION,
@@ -87,10 +87,11 @@ void block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t ma
 	uint32_t seq;
 
 	if (slot < 0)
-		return; /* a hint, and its asker tries again where it matters */
-	/* Open already, or somebody's request is under way: nothing was asked in this slot's name. */
-	if (run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq) != RUN_ASKED || wait != slot)
-		slot_put((uint16_t)slot);
+		return false; /* a hint, and its asker tries again where it matters */
+	if (run_page(write ? PE_WRITE : PE_READ, &ask, &wait, &seq) == RUN_ASKED && wait == slot)
+		return true;
+	slot_put((uint16_t)slot); /* open already, or somebody's request is under way */
+	return false;
 }
 
 /* Ask for up to n blocks from off on that this rank does not have; what it causes is only queued. */
@@ -101,9 +102,8 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned i
 	for (; n && off < r->off + r->size; n--, off += r->block_size) {
 		if (may(page_at(off), write ? DSM_WRITE : DSM_READ))
 			continue;
-		block_start_prefetch(block_id(off, r->block_size), write, ask_for(r, off, 0).flags, block_home(r, off),
-				     SLOT_AHEAD);
-		asked++;
+		asked += block_start_prefetch(block_id(off, r->block_size), write, ask_for(r, off, 0).flags,
+					      block_home(r, off), SLOT_AHEAD);
 	}
 	count(&job.mine->region_stats[r->id].prefetched, asked);
 	return asked;

@@ -41,9 +41,9 @@ enum fault_answer block_fault(void *addr, bool write);
 /* The node that a block of r is asked of first. Does not block. */
 uint16_t block_home(const struct dsm_region *r, size_t off);
 
-/* Ask for a block that no thread waits for, in a slot of this kind; nothing, where none is free. Inside the runtime, anywhere;
- * what follows is queued: call run_work(). */
-void block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager, enum slot_kind kind);
+/* Ask for a block that no thread waits for, in a slot of this kind; false: not asked, as none is free, or the block is here or on
+ * its way. Inside the runtime, anywhere; what follows is queued: call run_work(). */
+bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager, enum slot_kind kind);
 
 /* Members of host_process: host.h has their contracts. */
 int block_attach(const struct dsm_region *r);

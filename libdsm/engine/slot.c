@@ -22,15 +22,27 @@
 #include "engine/wait.h"
 #include "util/futex.h"
 
+/* The bits of word w that stand for slots of [from, to), of which it has at least one. */
+static uint64_t bits_of(unsigned int w, unsigned int from, unsigned int to)
+{
+	uint64_t bits = ~0ull;
+
+	if (from > w * 64)
+		bits &= ~0ull << (from - w * 64);
+	if (to < (w + 1) * 64)
+		bits &= ~(~0ull << (to - w * 64));
+	return bits;
+}
+
 static int short_take(uint64_t *words, unsigned int from, unsigned int to)
 {
 	unsigned int w;
 
-	for (w = from / 64; w < to / 64; w++) {
-		uint64_t seen = __atomic_load_n(&words[w], __ATOMIC_RELAXED);
+	for (w = from / 64; w * 64 < to; w++) {
+		uint64_t seen = __atomic_load_n(&words[w], __ATOMIC_RELAXED), bits = bits_of(w, from, to);
 
-		while (~seen) {
-			int bit = __builtin_ctzll(~seen);
+		while (~seen & bits) {
+			int bit = __builtin_ctzll(~seen & bits);
 
 			if (__atomic_compare_exchange_n(&words[w], &seen, seen | 1ull << bit, 0, __ATOMIC_SEQ_CST,
 							__ATOMIC_RELAXED))

@@ -149,6 +149,36 @@ START_TEST(a_miss_waits_for_the_last_slot_of_all)
 }
 END_TEST
 
+static unsigned int take_prefetches(enum slot_kind kind, int first)
+{
+	unsigned int n = 0;
+	int slot;
+
+	while ((slot = slot_try_prefetch(0, kind)) >= 0) {
+		unit_require(slot == first + (int)n);
+		slots[n++] = slot;
+	}
+	return n;
+}
+
+static void put_taken(unsigned int n)
+{
+	while (n)
+		slot_put((uint16_t)slots[--n]);
+}
+
+/* As many as block_fetch() asks for at once; and none of the slots for what is given back. */
+START_TEST(each_slot_for_a_prefetch_is_taken)
+{
+	ck_assert_int_eq(dsm_init(NULL), 0);
+	ck_assert_uint_eq(take_prefetches(SLOT_AHEAD, CTL_BLOCK_SLOTS), CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS);
+	put_taken(CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS);
+	ck_assert_uint_eq(take_prefetches(SLOT_AHEAD, CTL_BLOCK_SLOTS), CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS);
+	ck_assert_uint_eq(take_prefetches(SLOT_BACK, CTL_AHEAD_SLOTS), CTL_SLOTS - CTL_AHEAD_SLOTS);
+	put_taken(CTL_SLOTS - CTL_AHEAD_SLOTS);
+}
+END_TEST
+
 /* The directory has room for so many nodes times slots. */
 START_TEST(many_nodes_have_fewer_slots_for_blocks)
 {
@@ -168,6 +198,7 @@ int main(void)
 	tcase_add_test(t, the_last_slot_is_followed_by_eagain);
 	tcase_add_test(t, more_misses_take_lasting_slots);
 	tcase_add_test(t, a_miss_waits_for_the_last_slot_of_all);
+	tcase_add_test(t, each_slot_for_a_prefetch_is_taken);
 	tcase_add_test(t, many_nodes_have_fewer_slots_for_blocks);
 	suite_add_tcase(s, t);
 	return unit_main(s);
