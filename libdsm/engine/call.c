@@ -20,6 +20,7 @@
 #include "engine/owner.h"
 #include "engine/payload.h"
 #include "engine/region.h"
+#include "engine/run.h"
 #include "engine/service.h"
 #include "engine/sharing.h"
 #include "engine/slot.h"
@@ -108,6 +109,7 @@ static int serve(uint16_t from, uint16_t rank, enum call_op op, const void *in, 
 	case CALL_FREE: return free_of(rank, args[0]);
 	case CALL_QUIET:
 	case CALL_PURGE: return region_leave(from, op, in);
+	case CALL_MAY_PURGE: return region_may_purge(in);
 	case CALL_STATS: return stats_serve(rank, (uint32_t)args[0], out);
 	case CALL_HOT: {
 		int n = stats_hot_serve(out, (int)(*out_size / sizeof(struct hot)));
@@ -195,25 +197,27 @@ static int call_by_mail(uint16_t rank, enum call_op op, const void *in, void *ou
 	return status;
 }
 
-static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t out_size)
+static struct answer *answer_of(uint16_t slot)
 {
-	struct msg m = { .version = WIRE_VERSION,
-			 .type = MSG_CALL,
-			 .op = (uint8_t)op,
-			 .src = job.node,
-			 .dst = node_of(rank),
-			 .req_rank = job.node,
-			 .aux = (uint32_t)out_size };
-	uint16_t slot = (uint16_t)slot_get(SLOT_BRIEF);
-	struct answer *a = &job.me->answers[slot - CTL_BLOCK_END];
-	uint32_t seq = slot_seq(slot);
+	return &job.me->answers[slot - CTL_BLOCK_END];
+}
+
+static void send_call(uint16_t slot, uint16_t rank, enum call_op op, const void *in, size_t in_size, size_t out_size)
+{
+	const struct msg m = { .version = WIRE_VERSION,
+			       .type = MSG_CALL,
+			       .op = (uint8_t)op,
+			       .src = job.node,
+			       .dst = node_of(rank),
+			       .req_rank = job.node,
+			       .req_slot = slot,
+			       .aux = (uint32_t)out_size };
+	struct answer *a = answer_of(slot);
 	struct {
 		struct call_head head;
 		char in[CALL_MAX - sizeof(struct call_head)];
 	} call = { .head = { .to = rank } };
-	int err;
 
-	m.req_slot = slot;
 	if (in_size)
 		memcpy(call.in, in, in_size);
 	a->size = 0;
@@ -221,9 +225,18 @@ static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_
 	__atomic_store_n(&a->room, (uint32_t)out_size + 1, __ATOMIC_RELEASE);
 	ask_note(&job.me->slots[slot].ask, &m);
 	count(&job.mine->stats.messages_out, 1);
-	err = job.netops->send(job.net, job.pair[m.dst], &m, &call, sizeof(call.head) + in_size);
-	if (err)
+	if (job.netops->send(job.net, job.pair[m.dst], &m, &call, sizeof(call.head) + in_size))
 		lost_rank(job.pair[m.dst], "it cannot be reached");
+}
+
+static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t out_size)
+{
+	uint16_t slot = (uint16_t)slot_get(SLOT_BRIEF);
+	const struct answer *a = answer_of(slot);
+	uint32_t seq = slot_seq(slot);
+	int err;
+
+	send_call(slot, rank, op, in, in_size, out_size);
 	wait_slot(slot, seq, 1, 0);
 	err = job.me->slots[slot].status;
 	if (!err && a->size)
@@ -304,6 +317,43 @@ static struct payload_limits limits(uint16_t from)
 					.regions = CTL_REGIONS };
 }
 
+/* CALL_PURGE of another node while the first node is asked whether it may: in the text of the answer that is awaited. */
+struct purge {
+	struct msg m;
+	struct region_place place;
+};
+
+/* Nobody waits for the answer: purge_asked() goes on. */
+static void purge_ask(const struct msg *m, const void *in)
+{
+	struct purge p = { .m = *m };
+	struct region_burial b = { .node = m->src };
+	int slot = slot_try_prefetch(0, SLOT_BRIEF);
+
+	if (slot < 0) {
+		answer(m, -EAGAIN, NULL, 0);
+		return;
+	}
+	memcpy(&p.place, in, sizeof(p.place));
+	b.at = p.place;
+	memcpy(answer_of((uint16_t)slot)->text, &p, sizeof(p));
+	send_call((uint16_t)slot, 0, CALL_MAY_PURGE, &b, sizeof(b), 0);
+}
+
+static void purge_asked(uint16_t slot, int status)
+{
+	struct purge p;
+
+	memcpy(&p, answer_of(slot)->text, sizeof(p));
+	slot_put(slot);
+	if (!status)
+		status = region_leave(p.m.src, CALL_PURGE, &p.place);
+	if (status == -EPERM || status == -EBADMSG)
+		run_refuse(&p.m, -EBADMSG);
+	else
+		answer(&p.m, status, NULL, 0);
+}
+
 int call_arrived(const struct msg *m, const void *payload, size_t size)
 {
 	const struct payload_limits lim = limits(m->src);
@@ -320,6 +370,10 @@ int call_arrived(const struct msg *m, const void *payload, size_t size)
 	if (is_private((enum call_op)m->op)) {
 		if (!put_by(m, head.to, in))
 			answer(m, -EAGAIN, NULL, 0);
+		return 0;
+	}
+	if (m->op == CALL_PURGE && job.node != node_of(0)) {
+		purge_ask(m, in);
 		return 0;
 	}
 	status = serve(m->src, head.to, (enum call_op)m->op, in, size, out, &room);
@@ -347,10 +401,14 @@ int call_returned(const struct msg *m, const void *payload, size_t size)
 
 	if (m->req_slot < CTL_BLOCK_END || m->req_slot >= CTL_BRIEF_END)
 		return -EBADMSG;
-	a = &job.me->answers[m->req_slot - CTL_BLOCK_END];
+	a = answer_of(m->req_slot);
 	if (!is_answer(a, m, payload, size) || dispatch_answer(&job.me->slots[m->req_slot].ask, m, &last) ||
 	    !__atomic_exchange_n(&a->room, 0, __ATOMIC_ACQUIRE))
 		return -EBADMSG;
+	if (slot_is_prefetch(m->req_slot)) {
+		purge_asked(m->req_slot, m->count);
+		return 0;
+	}
 	a->size = (uint32_t)size;
 	if (a->size)
 		memcpy(a->text, payload, a->size);

@@ -116,6 +116,7 @@ static bool range(const struct around *a, const struct payload_field *f, uint64_
 	case PAYLOAD_RULE_RANK: to = lim->ranks - 1u; break;
 	case PAYLOAD_RULE_RANK_OR_0:
 	case PAYLOAD_RULE_USERS: to = lim->ranks; break;
+	case PAYLOAD_RULE_NODE: to = lim->nodes - 1u; break;
 	case PAYLOAD_RULE_NODE_OR_0: to = lim->nodes; break;
 	case PAYLOAD_RULE_REGION: to = lim->regions - 1u; break;
 	case PAYLOAD_RULE_REGION_OR_END: to = lim->regions; break;

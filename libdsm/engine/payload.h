@@ -60,6 +60,12 @@ struct region_place {
 	uint32_t id, gen;
 };
 
+/* A place, and who says that all have left it. */
+struct region_burial {
+	struct region_place at;
+	uint16_t node, pad[3];
+};
+
 struct window_range {
 	uint64_t off, bytes;
 };
@@ -120,6 +126,7 @@ struct asleep {
 	R(BLOCK_SIZE, "a block size")          R(POLICY, "a home policy")                R(PRIORITY, "a priority")  R(FIXED, "0; before is \"fixed\": a rank") \
 	R(HERE, "a rank of the receiver")      R(FROM, "a rank of the sender")           R(RANK, "a rank") \
 	R(RANK_OR_0, "0, or a rank + 1")       R(NODE_OR_0, "0, or a node + 1")          R(USERS, "0 to ranks") \
+	R(NODE, "a node") \
 	R(REGION, "a region")                  R(REGION_OR_END, "0 to regions") \
 	R(PLACE, "an offset of whole units")   R(UNITS, "whole units from before, in the window") \
 	R(TAKEN, "the size, in whole units from before, in the window") \
@@ -145,6 +152,9 @@ struct asleep {
 #define PAYLOAD_BY_ID(F) F(region_id, id, REGION) F(region_id, gen, ANY)
 #define PAYLOAD_PLACED(F) \
 	F(region_place, off, PLACE) F(region_place, bytes, UNITS) F(region_place, id, REGION) F(region_place, gen, ANY)
+#define PAYLOAD_BURIAL(F) \
+	F(region_burial, at.off, PLACE) F(region_burial, at.bytes, UNITS) F(region_burial, at.id, REGION) F(region_burial, at.gen, ANY) \
+	F(region_burial, node, NODE) F(region_burial, pad, ZERO)
 #define PAYLOAD_RANGE(F) F(window_range, off, OFFSET) F(window_range, bytes, LENGTH)
 #define PAYLOAD_UNITS_TAKE(F) \
 	F(units_ask, rank, FROM) F(units_ask, pad, ZERO) F(units_ask, at, ZERO) F(units_ask, n, SOME)
@@ -193,7 +203,7 @@ struct asleep {
 /* shape, struct */
 #define PAYLOAD_SHAPES(S) \
 	S(HEAD, call_head) S(NOTHING, call_word) S(FLAG, call_word) S(WORD, call_word) S(MEMORY, call_word) \
-	S(OF_REGION, call_word) S(WANT, region_want) S(BY_NAME, region_name) S(BY_ID, region_id) S(PLACED, region_place) \
+	S(OF_REGION, call_word) S(WANT, region_want) S(BY_NAME, region_name) S(BY_ID, region_id) S(PLACED, region_place) S(BURIAL, region_burial) \
 	S(RANGE, window_range) S(UNITS_TAKE, units_ask) S(UNITS_GIVE, units_ask) S(UNITS_WHICH, units_ask) S(UNITS_PLAIN, units_ask) \
 	S(RECORD, region_record) S(TAKEN, units_taken) S(OWNED, units_owned) S(BITS, units_bits) S(ROWS, rows_head) S(RUN, units_run) \
 	S(FOUND, found) S(ASLEEP, asleep) S(HOT, hot) S(SUM, sharing_sum) S(VECTOR, stats_vector) S(LANE, stats_lane) S(STALL, stall_row) S(STATS, dsm_stats)
@@ -215,6 +225,7 @@ struct asleep {
 	C(VACATE,      FIRST, ANY,   BY_ID,       RECORD,    NONE,   0) \
 	C(QUIET,       ANY,   ANY,   PLACED,      NONE,      NONE,   0) \
 	C(PURGE,       ANY,   ANY,   PLACED,      NONE,      NONE,   0) \
+	C(MAY_PURGE,   FIRST, ANY,   BURIAL,      NONE,      NONE,   0) \
 	C(FREE,        ANY,   ANY,   MEMORY,      NONE,      NONE,   0) \
 	C(STATS,       ANY,   ANY,   OF_REGION,   STATS,     NONE,   0) \
 	C(HOT,         ANY,   ANY,   NONE,        NONE,      HOT,    PAYLOAD_MANY) \

@@ -271,15 +271,13 @@ static bool any_mapped(const struct region_place *at)
 	return false;
 }
 
-/* Only the first node knows. */
+/* At the first node. */
 static bool may_bury(const struct region_place *at, uint16_t from)
 {
 	struct registry *g = &job.me->registry;
 	const struct region_record *r;
 	bool may;
 
-	if (job.node != node_of(0))
-		return true;
 	word_lock(&g->lock);
 	r = by_id(g, at->id, at->gen);
 	may = r && is_buried_by(r, from) && r->off == at->off && r->bytes == at->bytes;
@@ -292,12 +290,20 @@ int region_leave(uint16_t from, enum call_op op, const void *in)
 	struct region_place at;
 
 	memcpy(&at, in, sizeof(at));
-	if (any_mapped(&at) || !may_bury(&at, from))
+	if (any_mapped(&at) || (job.node == node_of(0) && !may_bury(&at, from)))
 		return -EBADMSG;
 	if (op == CALL_QUIET)
 		return job.host->quiet(at.off, at.bytes);
 	region_set_priority(at.off, at.bytes, DSM_PRIORITY_NORMAL);
 	return job.host->purge(at.off, at.bytes);
+}
+
+int region_may_purge(const void *in)
+{
+	struct region_burial b;
+
+	memcpy(&b, in, sizeof(b));
+	return may_bury(&b.at, b.node) ? 0 : -EPERM;
 }
 
 /* What is sent meanwhile has either priority. */

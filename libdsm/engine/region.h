@@ -25,6 +25,9 @@ int region_serve(uint16_t from, enum call_op op, const void *in, struct region_r
  * -EBADMSG: a rank of this node is attached to some of the place; at the first node, it is not what the node buries. */
 int region_leave(uint16_t from, enum call_op op, const void *in);
 
+/* CALL_MAY_PURGE (in: struct region_burial), by any thread of the first node. -EPERM: that node does not bury that place. */
+int region_may_purge(const void *in);
+
 /* Ask the registry for what a record says: CALL_CREATE by all of it, others by its name or by its id. Blocks for a round trip, unless
  * the registry is of this node. */
 int region_call(enum call_op op, const struct region_record *about, struct region_record *out);

@@ -72,8 +72,7 @@ static void blame(uint16_t node)
 
 #define STRAYS_SAID 8 /* more say nothing new */
 
-/* -ESTALE: of no use, and nobody's fault that could be known (core/dispatch.h). */
-static void bad(const struct msg *m, int err)
+void run_refuse(const struct msg *m, int err)
 {
 	static uint32_t strays;
 
@@ -214,7 +213,7 @@ static void deliver(const struct msg *m, const void *payload, size_t size)
 	count(&job.mine->stats.steps, 1);
 	err = step_message(m, payload, size, &acts);
 	if (err)
-		bad(m, err);
+		run_refuse(m, err);
 	else
 		carry_out(&acts, m, payload);
 	if (!err && m->type == MSG_ADOPT)
@@ -409,7 +408,7 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 	lost_alive(m->src);
 	if (wire_check(m, &job.limits) ||
 	    (wire_class(m->type) <= CLASS_DATA && size != (m->type == MSG_DATA ? block_bytes(m->object) : 0))) {
-		bad(m, -EBADMSG);
+		run_refuse(m, -EBADMSG);
 		return;
 	}
 	if (!is_of_blocks(m))

@@ -25,6 +25,10 @@ void run_send(const struct msg *m);
  * payload behind it, and is checked here: a peer that sent nonsense is lost. */
 void run_net(void *arg, const struct msg *m, const void *payload, size_t size);
 
+/* What came from another node is not taken. -EBADMSG: the node is lost; -ESTALE: of no use, and nobody's fault that could be known
+ * (core/dispatch.h). */
+void run_refuse(const struct msg *m, int err);
+
 /* Poll the transport: what arrives together is carried out together. Returns what poll() does. Not while a message is handled. */
 int run_poll(unsigned int budget);
 

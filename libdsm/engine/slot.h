@@ -19,7 +19,7 @@ enum slot_kind { SLOT_BLOCK, SLOT_AHEAD, SLOT_BACK, SLOT_BRIEF, SLOT_LASTING };
 /* SLOT_BLOCK, _BRIEF or _LASTING, inside the runtime. Waits for one where all are in use; SLOT_LASTING: -EAGAIN then. -EINTR:
  * as wait_word(). */
 int slot_get(enum slot_kind kind);
-/* SLOT_AHEAD or _BACK: for a block that nobody waits for. -EAGAIN. */
+/* For an answer that no thread waits for: SLOT_AHEAD or _BACK, of a block; SLOT_BRIEF, of a call. -EAGAIN. */
 int slot_try_prefetch(uint32_t object, enum slot_kind kind);
 void slot_put(uint16_t slot);
 

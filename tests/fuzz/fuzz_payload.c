@@ -95,6 +95,8 @@ static void call(const struct payload_limits *lim, uint8_t op, const char *paylo
 		err = region_serve(lim->from, (enum call_op)op, in, (struct region_record *)out);
 	else if (op == CALL_QUIET || op == CALL_PURGE)
 		err = region_leave(lim->from, (enum call_op)op, in);
+	else if (op == CALL_MAY_PURGE)
+		err = region_may_purge(in);
 	else if (op >= CALL_UNITS_TAKE && op <= CALL_UNITS_END)
 		err = owner_serve(lim->from, (enum call_op)op, in, out);
 	else

@@ -51,6 +51,7 @@ static bool means(uint8_t rule, uint64_t v, uint64_t a, uint64_t b, size_t rows)
 	case PAYLOAD_RULE_RANK: return v < RANKS;
 	case PAYLOAD_RULE_RANK_OR_0:
 	case PAYLOAD_RULE_USERS: return v <= RANKS;
+	case PAYLOAD_RULE_NODE: return v < NODES;
 	case PAYLOAD_RULE_NODE_OR_0: return v <= NODES;
 	case PAYLOAD_RULE_REGION: return v < REGIONS;
 	case PAYLOAD_RULE_REGION_OR_END: return v <= REGIONS;

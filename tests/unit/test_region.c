@@ -44,6 +44,14 @@ static int leave(uint16_t from, enum call_op op, const struct region_record *r)
 	return region_leave(from, op, &at);
 }
 
+static int may_purge(uint16_t node, const struct region_record *r)
+{
+	const struct region_burial b = { .at = { .off = r->off, .bytes = r->bytes, .id = r->id, .gen = r->gen },
+					 .node = node };
+
+	return region_may_purge(&b);
+}
+
 START_TEST(a_region_takes_whole_units_behind_the_heap)
 {
 	world_make();
@@ -127,11 +135,15 @@ START_TEST(who_took_away_the_last_buries)
 	other = a;
 	other.bytes += REGION_UNIT;
 	ck_assert_int_eq(leave(2, CALL_PURGE, &other), -EBADMSG);
+	ck_assert_int_eq(may_purge(2, &other), -EPERM);
+	ck_assert_int_eq(may_purge(1, &a), -EPERM);
+	ck_assert_int_eq(may_purge(2, &a), 0);
 	ck_assert_uint_eq(world_purges, 0);
 	ck_assert_int_eq(leave(2, CALL_QUIET, &a), 0);
 	ck_assert_int_eq(leave(2, CALL_PURGE, &a), 0);
 	ck_assert_uint_eq(world_purges, 1);
 	ck_assert_int_eq(by_id(2, CALL_VACATE, &a), 0);
+	ck_assert_int_eq(may_purge(2, &a), -EPERM);
 	ck_assert_int_eq(by_id(2, CALL_VACATE, &a), -ENOENT);
 	ck_assert_int_eq(leave(2, CALL_PURGE, &a), -EBADMSG);
 	ck_assert_int_eq(create(0, 1, "b", 0), 0); /* in its place */
@@ -282,6 +294,111 @@ START_TEST(who_may_not_ask_that_now_has_no_answer)
 	m.op = CALL_UNITS_GIVE;
 	ck_assert_int_eq(call_arrived(&m, &give, sizeof(give)), -EBADMSG);
 	ck_assert_uint_eq(sends, 0);
+	ck_assert_uint_eq(world_purges, 0);
+}
+END_TEST
+
+static struct msg asked;
+static unsigned int asks, drops;
+
+static int ask_first(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+{
+	struct region_burial b;
+
+	if (m->type != MSG_CALL)
+		return fake_send(n, rank, m, payload, size);
+	unit_require(m->op == CALL_MAY_PURGE && m->dst == 0 && size == sizeof(struct call_head) + sizeof(b));
+	memcpy(&b, (const char *)payload + sizeof(struct call_head), sizeof(b));
+	unit_require(b.at.off == WORLD_HEAP && b.at.bytes == REGION_UNIT && b.at.id == 1 && b.at.gen == 1 &&
+		     b.node == 2);
+	asked = *m;
+	asks++;
+	return 0;
+}
+
+static int first_says(int16_t status)
+{
+	const struct msg m = { .version = WIRE_VERSION,
+			       .type = MSG_RETURN,
+			       .op = asked.op,
+			       .dst = asked.src,
+			       .req_rank = asked.src,
+			       .req_slot = asked.req_slot,
+			       .count = status };
+
+	return call_returned(&m, NULL, 0);
+}
+
+static void drop_peer(struct net *n, uint16_t rank)
+{
+	(void)n;
+	unit_require(rank == job.pair[2]);
+	drops++;
+}
+
+START_TEST(a_node_asks_the_first_before_it_purges)
+{
+	static const struct net_ops ops = { .send = ask_first, .drop = drop_peer };
+	const struct {
+		struct call_head head;
+		struct region_place at;
+	} purge = { .head.to = 2, .at = { .off = WORLD_HEAP, .bytes = REGION_UNIT, .id = 1, .gen = 1 } };
+	struct msg m = call_msg(CALL_PURGE, 2, 0);
+	unsigned int i;
+
+	world_make();
+	job.node = 1;
+	job.rank = m.dst = 2;
+	job.netops = &ops;
+	job.peers = calloc(WORLD_RANKS, sizeof(*job.peers));
+	job.mine = calloc(1, sizeof(*job.mine));
+	ck_assert(job.peers && job.mine);
+	ck_assert_int_eq(call_arrived(&m, &purge, sizeof(purge)), 0);
+	ck_assert_int_eq(first_says(-EPERM), 0);
+	ck_assert_uint_eq(drops, 1);
+	ck_assert_uint_eq(sends, 0);
+	ck_assert_uint_eq(world_purges, 0);
+	ck_assert_int_eq(first_says(0), -EBADMSG); /* once */
+	for (i = 0; i < 2 * (CTL_BRIEF_END - CTL_BLOCK_END); i++) {
+		ck_assert_int_eq(call_arrived(&m, &purge, sizeof(purge)), 0);
+		unit_require(sends == i && first_says(0) == 0 && sends == i + 1);
+		unit_require(sent.type == MSG_RETURN && sent.dst == 2 && sent.req_slot == m.req_slot && !sent.count);
+	}
+	ck_assert_uint_eq(world_purges, i);
+	ck_assert_uint_eq(drops, 1);
+	job.mem.mapped[WORLD_HEAP / REGION_UNIT] = 1; /* a rank of this node attaches meanwhile: the first node lies */
+	ck_assert_int_eq(call_arrived(&m, &purge, sizeof(purge)), 0);
+	ck_assert_int_eq(first_says(0), 0);
+	ck_assert_uint_eq(world_purges, i);
+	ck_assert_uint_eq(drops, 2);
+}
+END_TEST
+
+/* The caller asks again. */
+START_TEST(without_a_slot_to_ask_the_first_nothing_is_purged)
+{
+	static const struct net_ops ops = { .send = ask_first, .drop = drop_peer };
+	const struct {
+		struct call_head head;
+		struct region_place at;
+	} purge = { .head.to = 2, .at = { .off = WORLD_HEAP, .bytes = REGION_UNIT, .id = 1, .gen = 1 } };
+	struct msg m = call_msg(CALL_PURGE, 2, 0);
+	unsigned int i;
+
+	world_make();
+	job.node = 1;
+	job.rank = m.dst = 2;
+	job.netops = &ops;
+	job.mine = calloc(1, sizeof(*job.mine));
+	ck_assert_ptr_nonnull(job.mine);
+	for (i = 0; i < CTL_BRIEF_END - CTL_BLOCK_END; i++)
+		ck_assert_int_eq(call_arrived(&m, &purge, sizeof(purge)), 0);
+	ck_assert_uint_eq(asks, i);
+	ck_assert_uint_eq(sends, 0);
+	ck_assert_int_eq(call_arrived(&m, &purge, sizeof(purge)), 0);
+	ck_assert_uint_eq(asks, i);
+	ck_assert_uint_eq(sends, 1);
+	ck_assert_int_eq(sent.count, -EAGAIN);
 	ck_assert_uint_eq(world_purges, 0);
 }
 END_TEST
@@ -452,6 +569,8 @@ int main(void)
 	tcase_add_test(t, a_node_gives_back_its_own_units_or_those_of_all_while_it_reclaims);
 	tcase_add_test(t, a_call_that_breaks_a_rule_changes_nothing_and_has_no_answer);
 	tcase_add_test(t, who_may_not_ask_that_now_has_no_answer);
+	tcase_add_test(t, a_node_asks_the_first_before_it_purges);
+	tcase_add_test(t, without_a_slot_to_ask_the_first_nothing_is_purged);
 	tcase_add_test(t, an_answer_is_held_against_its_call);
 	tcase_add_test(t, its_own_answers_keep_the_rules);
 	tcase_add_test(t, a_node_says_bye_for_its_own_ranks);
