@@ -457,7 +457,7 @@ void call_range_undo(struct rank *r, struct range_call *c)
  * A copy of the region of the range, if that is of whole blocks of one. The region may go while the call waits, and its owners with
  * it: of them the copy has the one that is asked for c->page.
  */
-static bool range_region(struct rank *r, const struct range_call *c, struct region *copy, u16 *home)
+static bool range_region(struct rank *r, const struct range_call *c, struct region *copy, struct dsm_owner *home)
 {
 	const struct dsm_ioc_range *p = &c->in;
 	struct region *g;
@@ -468,7 +468,7 @@ static bool range_region(struct rank *r, const struct range_call *c, struct regi
 	if (g)
 		*copy = *g;
 	if (g && g->home == DSM_REGION_PARTS) {
-		*home = region_home(r, g, c->page);
+		home->rank = region_home(r, g, c->page);
 		copy->owners = home;
 		copy->parts = 1;
 	}
@@ -485,7 +485,7 @@ static int walk(struct rank *r, struct range_call *c)
 	unsigned int us = PAUSE_US;
 	struct region g;
 	int err = 0;
-	u16 home;
+	struct dsm_owner home;
 
 	while (c->page < end) {
 		if (!range_region(r, c, &g, &home))

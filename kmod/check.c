@@ -53,13 +53,15 @@ static bool is_group(u64 mask, const struct limits *x)
 #define IS_INDEX(f, a, b) INDEXED(p->f, b)
 #define IS_INDEX_OR(f, a, b) (p->f == (a) || INDEXED(p->f, b))
 #define IS_RANK(f, a, b) INDEXED(p->f, x->ranks)
+#define IS_PEER(f, a, b) (p->f == x->peer)
+#define IS_SIZE(f, a, b) (p->f == x->ranks)
 #define IS_OBJECT(f, a, b) ((p->f & (b)) != 0)
 #define IS_OWN_RANK(f, a, b) (p->f < p->size)
 #define IS_GROUP(f, a, b) is_group(p->f, x)
 #define IS_BARRIER(f, a, b) INDEXED(p->f, (u32)x->ranks *(b))
 #define IS_PAGE(f, a, b) (!(p->f % (a)) && INDEXED(p->f, x->pages))
 #define IS_PAGES(f, a, b) (p->f && p->f <= x->pages && p->page <= x->pages - p->f && !(p->f % (a)))
-#define IS_SECRET(f, a, b) (memchr_inv(p->f, 0, sizeof(p->f)) != NULL)
+#define IS_NONZERO(f, a, b) (memchr_inv(p->f, 0, sizeof(p->f)) != NULL)
 #define IS_TEXT(f, a, b) (memchr(p->f, 0, sizeof(p->f)) != NULL)
 
 #define ROW(s, field, way, kind, a, b) &&IS_##kind(field, a, b)
@@ -69,7 +71,7 @@ static bool is_group(u64 mask, const struct limits *x)
 		return true DSM_RULES_##variant(ROW, s);              \
 	}
 DSM_VARIANTS(VARIANT)
-VARIANT(PROTECT, PROT_ITEM, dsm_prot_item)
+DSM_POINTEES(VARIANT)
 
 #define TRY(call, variant, s)                                    \
 	if (nr == _IOC_NR(DSM_IOC_##call) && is_##variant(x, p)) \
@@ -84,4 +86,23 @@ bool check_call(unsigned int nr, const struct limits *x, void *p)
 bool check_prot_item(const struct limits *limits, struct dsm_prot_item *item)
 {
 	return is_PROT_ITEM(limits, item);
+}
+
+bool check_owner(const struct limits *limits, struct dsm_owner *owner)
+{
+	return is_OWNER(limits, owner);
+}
+
+bool check_address(const struct limits *limits, bool roce, struct dsm_address *address)
+{
+	unsigned int rank, class;
+	bool ok = roce ? is_ADDRESS_ROCE(limits, address) : is_ADDRESS_IB(limits, address);
+
+	for (rank = 0; rank < limits->ranks; rank++)
+		for (class = 0; class < CLASS_MAX && ok; class ++) {
+			struct dsm_address_qp *qp = address_qp(address, (u16)rank, class);
+
+			ok = rank == limits->me ? is_ADDRESS_QP(limits, qp) : is_OTHER_QP(limits, qp);
+		}
+	return ok;
 }

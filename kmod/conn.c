@@ -9,6 +9,7 @@
 #include <net/net_namespace.h>
 #include <rdma/ib_cache.h>
 
+#include "check.h"
 #include "conn.h"
 #include "cq.h"
 #include "key.h"
@@ -16,18 +17,8 @@
 #include "pool.h"
 #include "recv.h"
 
-#define ADDRESS_MAGIC 0x346b6d73u /* "smk4" */
 #define LATE_US 100
 #define LATE_US_MAX 10000u
-
-struct address {
-	u32 magic, version;
-	u16 rank, size;
-	u16 lid;
-	u8 mtu, global;
-	union ib_gid gid;
-	u32 qpn[][CLASS_MAX]; /* for each rank */
-};
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
@@ -184,22 +175,24 @@ static int make_lanes(struct conn *c)
 	return err;
 }
 
-static void write_address(struct conn *c, struct address *a, u32 *size)
+static void write_address(struct conn *c, struct dsm_address *a, u32 *size)
 {
 	u16 p, class;
 
-	a->magic = ADDRESS_MAGIC;
+	BUILD_BUG_ON(sizeof(a->gid) != sizeof(union ib_gid));
+	BUILD_BUG_ON(DSM_MTU_MIN != IB_MTU_256 || DSM_MTU_MAX != IB_MTU_4096);
+	a->magic = DSM_ADDRESS_MAGIC;
 	a->version = DSM_UAPI_VERSION;
 	a->rank = c->cfg.me;
 	a->size = c->cfg.size;
-	a->lid = c->lid;
 	a->mtu = c->mtu;
 	a->global = rdma_protocol_roce(c->dev, c->port);
-	a->gid = c->gid->gid;
+	a->lid = a->global ? 0 : c->lid;
+	memcpy(a->gid, &c->gid->gid, sizeof(a->gid));
 	for (p = 0; p < a->size; p++)
 		for (class = 0; class < CLASS_MAX; class ++)
-			a->qpn[p][class] = p == a->rank ? 0 : lane_of(c, p, class)->qp->qp_num;
-	*size = (u32)(sizeof(*a) + a->size * sizeof(a->qpn[0]));
+			address_qp(a, p, class)->qpn = p == a->rank ? 0 : lane_of(c, p, class)->qp->qp_num;
+	*size = (u32)address_bytes(a->size);
 }
 
 static int open_port(struct conn *c, int gid)
@@ -299,7 +292,8 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 	unsigned int class, entries;
 	int err = -ENOMEM;
 
-	BUILD_BUG_ON(sizeof(struct address) + DSM_RANKS_MAX * CLASS_MAX * 4 > DSM_ADDRESS_MAX);
+	BUILD_BUG_ON(sizeof(struct dsm_address) + DSM_RANKS_MAX * CLASS_MAX * sizeof(struct dsm_address_qp) >
+		     DSM_ADDRESS_MAX);
 	if (!c)
 		return ERR_PTR(-ENOMEM);
 	c->cfg = *cfg;
@@ -379,12 +373,12 @@ u64 lane_secret(const struct lane *l, enum lane_secret what, bool theirs)
 
 #define PSN_MASK 0xffffffu
 
-static int to_ready(struct conn *c, struct lane *l, const struct address *a)
+static int to_ready(struct conn *c, struct lane *l, struct dsm_address *a)
 {
 	struct ib_qp_attr attr = {
 		.qp_state = IB_QPS_RTR,
 		.path_mtu = min(c->mtu, a->mtu),
-		.dest_qp_num = a->qpn[c->cfg.me][l->class],
+		.dest_qp_num = address_qp(a, c->cfg.me, l->class)->qpn,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 1,
 	};
@@ -397,8 +391,9 @@ static int to_ready(struct conn *c, struct lane *l, const struct address *a)
 	rdma_ah_set_port_num(&attr.ah_attr, c->port);
 	rdma_ah_set_dlid(&attr.ah_attr, a->lid);
 	if (a->global) {
-		union ib_gid gid = a->gid;
+		union ib_gid gid;
 
+		memcpy(&gid, a->gid, sizeof(gid));
 		rdma_ah_set_grh(&attr.ah_attr, &gid, 0, c->gid->index, 64, 0);
 	}
 	err = resolve(c, &attr.ah_attr);
@@ -422,18 +417,16 @@ static int to_ready(struct conn *c, struct lane *l, const struct address *a)
 				    IB_QP_MAX_QP_RD_ATOMIC);
 }
 
-int conn_connect(struct conn *c, u16 peer, const void *address, u32 size)
+int conn_connect(struct conn *c, u16 peer, void *address, u32 size)
 {
-	const struct address *a = address;
+	const struct limits limits = { .ranks = c->cfg.size, .me = c->cfg.me, .peer = peer };
+	struct dsm_address *a = address;
 	unsigned int class;
 	int err = 0;
 
-	if (peer == c->cfg.me || size != sizeof(*a) + c->cfg.size * sizeof(a->qpn[0]))
+	if (peer == c->cfg.me || size != address_bytes(c->cfg.size) ||
+	    !check_address(&limits, rdma_protocol_roce(c->dev, c->port), a))
 		return -EINVAL;
-	if (a->magic != ADDRESS_MAGIC || a->version != DSM_UAPI_VERSION || a->rank != peer || a->size != c->cfg.size)
-		return -EPROTO;
-	if (a->mtu < IB_MTU_256 || a->mtu > IB_MTU_4096)
-		return -EPROTO;
 	if (lane_of(c, peer, 0)->up)
 		return -EEXIST;
 	for (class = 0; class < CLASS_MAX && !err; class ++) {

@@ -153,7 +153,7 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 void conn_stop(struct conn *c);
 void conn_close(struct conn *c);
 void conn_drop(struct conn *c, u16 peer); /* any context: nothing more is sent to it, or taken from it */
-int conn_connect(struct conn *c, u16 peer, const void *address, u32 size);
+int conn_connect(struct conn *c, u16 peer, void *address, u32 size);
 void conn_show(struct seq_file *f, struct conn *c);  /* lanes that are behind */
 void conn_failed(struct conn *c, const char *queue); /* any context: the device has lost messages, or may have */
 void conn_queues(const struct conn *c, struct dsm_ioc_queues *out);

@@ -3,6 +3,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "check.h"
 #include "region.h"
 
 struct region *region_at(const struct rank *r, u32 page)
@@ -23,7 +24,7 @@ u16 region_home(const struct rank *r, const struct region *g, u32 page)
 	case DSM_REGION_FIXED: return (u16)g->arg;
 	case DSM_REGION_PARTS:
 		index = (page - g->page) / g->arg % (g->parts ?: r->size);
-		return g->owners ? g->owners[index] : (u16)index;
+		return g->owners ? g->owners[index].rank : (u16)index;
 	case DSM_REGION_CYCLIC: return (u16)(index % r->size);
 	default: return (u16)(index / MANAGER_RUN % r->size);
 	}
@@ -37,7 +38,7 @@ static void region_units(struct rank *r, const struct region *g, u16 value)
 		WRITE_ONCE(r->units[u], value);
 }
 
-static bool same_region(const struct region *g, const struct dsm_ioc_region *in, const u16 *owners)
+static bool same_region(const struct region *g, const struct dsm_ioc_region *in, const struct dsm_owner *owners)
 {
 	return g->page == in->page && g->usable == in->pages && g->order == in->order && g->home == in->home &&
 		g->arg == in->arg && g->parts == in->parts &&
@@ -45,7 +46,7 @@ static bool same_region(const struct region *g, const struct dsm_ioc_region *in,
 }
 
 /* Takes over owners, if it is 0. */
-static int region_add(struct rank *r, const struct dsm_ioc_region *in, u16 *owners)
+static int region_add(struct rank *r, const struct dsm_ioc_region *in, struct dsm_owner *owners)
 {
 	struct region *g;
 	u32 u;
@@ -93,9 +94,10 @@ static void region_remove(struct rank *r, u16 id)
 }
 
 /* The owners of a region's parts; NULL: none are named. */
-static u16 *take_owners(const struct rank *r, const struct dsm_ioc_region *in)
+static struct dsm_owner *take_owners(const struct rank *r, const struct dsm_ioc_region *in)
 {
-	u16 *owners;
+	const struct limits limits = { .ranks = r->size };
+	struct dsm_owner *owners;
 	u32 i;
 
 	if (!in->parts)
@@ -104,7 +106,7 @@ static u16 *take_owners(const struct rank *r, const struct dsm_ioc_region *in)
 	if (IS_ERR(owners))
 		return owners;
 	for (i = 0; i < in->parts; i++) {
-		if (owners[i] >= r->size) {
+		if (!check_owner(&limits, &owners[i])) {
 			kfree(owners);
 			return ERR_PTR(-EINVAL);
 		}
@@ -116,7 +118,7 @@ static u16 *take_owners(const struct rank *r, const struct dsm_ioc_region *in)
 static int view_add(struct view *v, const struct dsm_ioc_region *in)
 {
 	struct rank *r = v->ctx->rank;
-	u16 *owners = take_owners(r, in);
+	struct dsm_owner *owners = take_owners(r, in);
 	struct region *g;
 	int err = PTR_ERR_OR_ZERO(owners);
 

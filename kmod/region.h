@@ -11,9 +11,9 @@ struct region {
 	u8 order;
 	u8 home; /* enum dsm_region_home */
 	u32 arg;
-	u32 views;   /* that have added it */
-	u32 parts;   /* 0: one for each rank */
-	u16 *owners; /* of parts; NULL: each rank's own */
+	u32 views;                /* that have added it */
+	u32 parts;                /* 0: one for each rank */
+	struct dsm_owner *owners; /* of parts; NULL: each rank's own */
 	struct dsm_ioc_stats stats;
 };
 

@@ -65,8 +65,10 @@ static void what(const struct dsm_rule *r)
 		number((unsigned long long)r->a);
 		break;
 	case ARG_RANK: printf("rank"); break;
+	case ARG_PEER: printf("rank of CONNECT"); break;
+	case ARG_SIZE: printf("ranks of the job"); break;
 	case ARG_OWN_RANK: printf("below size"); break;
-	case ARG_SECRET: printf("bytes, not all 0"); break;
+	case ARG_NONZERO: printf("bytes, not all 0"); break;
 	case ARG_OBJECT: printf("a bit of %#llx", (unsigned long long)r->b); break;
 	case ARG_GROUP: printf("mask of ranks"); break;
 	case ARG_BARRIER: printf("%llu for each rank", (unsigned long long)r->b); break;

@@ -118,6 +118,27 @@ struct dsm_ioc_connect {
 	__u64 address;      /* in: of the bytes that the rank's JOIN returned */
 };
 
+/* A rank's address: this, and a struct dsm_address_qp for each rank of the job and each of its four classes, in this order. */
+struct dsm_address {
+	__u32 magic, version; /* DSM_ADDRESS_MAGIC, DSM_UAPI_VERSION */
+	__u16 rank, size;     /* as in JOIN */
+	__u16 lid;            /* InfiniBand; else 0 */
+	__u8 mtu;             /* enum ib_mtu */
+	__u8 global;          /* 1: RoCE, packets are routed by `gid`; 0: InfiniBand, by `lid` */
+	__u8 gid[16];
+};
+
+#define DSM_ADDRESS_MAGIC 0x346b6d73u /* "smk4" */
+#define DSM_MTU_MIN 1u                /* 256 bytes */
+#define DSM_MTU_MAX 5u                /* 4,096 bytes */
+#define DSM_LID_MAX 0xbfffu           /* of one port; those above are multicast */
+#define DSM_QPN_MIN 2u                /* below are a port's special queue pairs */
+#define DSM_QPN_MAX 0xffffffu
+
+struct dsm_address_qp {
+	__u32 qpn; /* of the queue pair that is for this rank and class; the rank itself: 0 */
+};
+
 #define DSM_PARTS_MAX 1024u
 
 /* Each view adds the regions that its process may touch, and removes them; the first adds them to the context, and all name
@@ -135,7 +156,12 @@ struct dsm_ioc_region {
 	__u32 arg;   /* in: FIXED: the rank; PARTS: pages of each part; else 0 */
 	__u32 parts; /* in: PARTS: how many, which take turns; 0: one for each rank, in order; else 0 */
 	__u32 reserved;
-	__u64 owners; /* in: PARTS: address of __u16[parts], the rank of each: the home until a block is touched first */
+	__u64 owners; /* in: PARTS: address of struct dsm_owner[parts] */
+};
+
+/* Of a part: the rank that is the home of its blocks until they are touched. */
+struct dsm_owner {
+	__u16 rank;
 };
 
 /* What the module knows of enum sync_op and enum sync_kind (core/sync.h), and of enum dsm_op | enum dsm_type << 4 (dsm.h). */
@@ -258,7 +284,10 @@ DSM_LAYOUT(dsm_ioc_protect, 24);
 DSM_LAYOUT(dsm_ioc_join, 72);
 DSM_LAYOUT(dsm_ioc_key, 16);
 DSM_LAYOUT(dsm_ioc_connect, 16);
+DSM_LAYOUT(dsm_address, 32);
+DSM_LAYOUT(dsm_address_qp, 4);
 DSM_LAYOUT(dsm_ioc_region, 40);
+DSM_LAYOUT(dsm_owner, 2);
 DSM_LAYOUT(dsm_ioc_call, 64);
 DSM_LAYOUT(dsm_ioc_range, 16);
 DSM_LAYOUT(dsm_ioc_stats, 8 + 12 * 8 + 9 * 8 + 3 * 40 * 8 + 24);

@@ -23,6 +23,8 @@
  *   INDEX      below b
  *   INDEX_OR   below b, or a
  *   RANK       below the size of the context's job
+ *   PEER       the rank that the call names
+ *   SIZE       the size of the context's job
  *   OBJECT     some bit of b, and any others
  *   OWN_RANK   below the struct's field `size`
  *   GROUP      0, or a mask of ranks of the context's job, its own among them
@@ -30,10 +32,11 @@
  *   PAGE       a page of the context's window, a multiple of a
  *   PAGES      from the struct's field `page` on, within the window, at least one, a multiple of a
  *   POINTER    an address of the caller; whatever is not mapped there is -EFAULT when it is used
- *   SECRET     bytes, not all 0
+ *   NONZERO    bytes, not all 0
  *   TEXT       a string that ends within the field
  *
- * A field that the rows of a variant leave out, name twice or put elsewhere does not compile.
+ * What a POINTER leads to has rows of its own (DSM_POINTEES). A field that the rows of a variant leave out, name twice or put
+ * elsewhere does not compile.
  */
 #ifndef DSM_UAPI_RULES_H
 #define DSM_UAPI_RULES_H
@@ -82,13 +85,37 @@
 	R(s, vectors, IN, EACH, -1, 0x7fff)
 
 #define DSM_RULES_KEY(R, s) \
-	R(s, key, IN, SECRET, 0, 0)
+	R(s, key, IN, NONZERO, 0, 0)
 
 #define DSM_RULES_CONNECT(R, s) \
 	R(s, rank, IN, RANK, 0, 0) \
 	R(s, flags, IN, FLAGS, 0, DSM_CONNECT_HERE) \
 	R(s, address_size, IN, NUMBER, 0, DSM_ADDRESS_MAX) \
 	R(s, address, IN, POINTER, 0, 0)
+
+/* What CONNECT's `address` points to, where the context's device speaks RoCE, and where it is of an InfiniBand network. */
+#define DSM_RULES_ADDRESS_HEAD(R, s) \
+	R(s, magic, IN, IS, DSM_ADDRESS_MAGIC, 0) \
+	R(s, version, IN, IS, DSM_UAPI_VERSION, 0) \
+	R(s, rank, IN, PEER, 0, 0) \
+	R(s, size, IN, SIZE, 0, 0)
+#define DSM_RULES_ADDRESS_ROCE(R, s) \
+	DSM_RULES_ADDRESS_HEAD(R, s) \
+	R(s, lid, IN, ZERO, 0, 0) \
+	R(s, mtu, IN, NUMBER, DSM_MTU_MIN, DSM_MTU_MAX) \
+	R(s, global, IN, IS, 1, 0) \
+	R(s, gid, IN, NONZERO, 0, 0)
+#define DSM_RULES_ADDRESS_IB(R, s) \
+	DSM_RULES_ADDRESS_HEAD(R, s) \
+	R(s, lid, IN, NUMBER, 1, DSM_LID_MAX) \
+	R(s, mtu, IN, NUMBER, DSM_MTU_MIN, DSM_MTU_MAX) \
+	R(s, global, IN, IS, 0, 0) \
+	R(s, gid, IN, ANY, 0, 0)
+/* Behind it: of the queue pairs that are for the context's rank, and of the others. */
+#define DSM_RULES_ADDRESS_QP(R, s) \
+	R(s, qpn, IN, NUMBER, DSM_QPN_MIN, DSM_QPN_MAX)
+#define DSM_RULES_OTHER_QP(R, s) \
+	R(s, qpn, IN, NUMBER, 0, DSM_QPN_MAX)
 
 #define DSM_RULES_REGION_HEAD(R, s) \
 	R(s, op, IN, NUMBER, DSM_REGION_ADD, DSM_REGION_REMOVE) \
@@ -117,6 +144,10 @@
 	R(s, parts, IN, NUMBER, 0, DSM_PARTS_MAX) \
 	R(s, reserved, IN, ZERO, 0, 0) \
 	R(s, owners, IN, POINTER, 0, 0)
+
+/* Of each item that `owners` points to. */
+#define DSM_RULES_OWNER(R, s) \
+	R(s, rank, IN, RANK, 0, 0)
 
 #define DSM_RULES_CALL_OUT(R, s) \
 	R(s, result, OUT, ZERO, 0, 0) \
@@ -311,6 +342,15 @@
 	V(LOST, LOST, dsm_ioc_lost) \
 	V(QUEUES, QUEUES, dsm_ioc_queues)
 
+/* What their pointers lead to: V(call, variant, struct) */
+#define DSM_POINTEES(V) \
+	V(PROTECT, PROT_ITEM, dsm_prot_item) \
+	V(CONNECT, ADDRESS_ROCE, dsm_address) \
+	V(CONNECT, ADDRESS_IB, dsm_address) \
+	V(CONNECT, ADDRESS_QP, dsm_address_qp) \
+	V(CONNECT, OTHER_QP, dsm_address_qp) \
+	V(REGION, OWNER, dsm_owner)
+
 /*
  * Each variant lays its fields out once more, from its rows, without holes: the struct must come out. A field without a row
  * moves those behind it, or leaves the size short; a second row is a second member of that name.
@@ -331,6 +371,6 @@
 		DSM_RULES_##variant(DSM_RULED_PLACE, s) \
 	}
 DSM_VARIANTS(DSM_RULED)
-DSM_RULED(PROTECT, PROT_ITEM, dsm_prot_item)
+DSM_POINTEES(DSM_RULED)
 
 #endif

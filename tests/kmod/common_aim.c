@@ -206,11 +206,13 @@ static void aim_region(struct aim *w, uint64_t *r, struct dsm_ioc_region *g)
 	if (g->home == DSM_REGION_FIXED)
 		g->arg = g->id % w->job->ranks;
 	if (g->home == DSM_REGION_PARTS) {
-		static __thread uint16_t owners[4];
+		static __thread struct dsm_owner owners[4];
 		unsigned int i;
 
 		for (i = 0; i < 4; i++)
-			owners[i] = (uint16_t)((g->id + i) % w->job->ranks);
+			owners[i].rank = (uint16_t)((g->id + i) % w->job->ranks);
+		if (!pick(r, 8)) /* no rank: refused */
+			owners[pick(r, 4)].rank = (uint16_t)(w->job->ranks + pick(r, 4));
 		g->arg = 64u * g->id;
 		g->parts = g->id % 5;
 		g->owners = (uintptr_t)owners;
@@ -241,13 +243,28 @@ static void aim_join(struct aim *w, uint64_t *r, struct dsm_ioc_join *j)
 		strcpy(j->device, "none");
 }
 
-static void aim_connect(struct aim *w, uint64_t *r, struct dsm_ioc_connect *c)
+static struct dsm_address_qp *some_qp(const struct job *j, uint64_t *r, char *address)
 {
-	const unsigned int peer = pick(r, w->job->ranks);
+	return (struct dsm_address_qp *)(void *)(address + sizeof(struct dsm_address)) + pick(r, j->ranks * CLASS_MAX);
+}
 
+void aim_connect(const struct job *j, uint64_t *r, unsigned int peer, struct dsm_ioc_connect *c)
+{
+	static __thread char address[DSM_ADDRESS_MAX] __attribute__((aligned(8)));
+	const struct args_limits limits = { .ranks = (uint16_t)j->ranks, .peer = (uint16_t)peer };
+
+	memcpy(address, j->address[peer], sizeof(address));
+	switch (pick(r, 8)) {
+	case 0:
+	case 1:
+	case 2: aim_aside(r, &dsm_variants[VARIANT_ADDRESS_ROCE], &limits, address); break;
+	case 3: aim_aside(r, &dsm_variants[VARIANT_ADDRESS_QP], &limits, (char *)some_qp(j, r, address)); break;
+	case 4: aim_aside(r, &dsm_variants[VARIANT_OTHER_QP], &limits, (char *)some_qp(j, r, address)); break;
+	default: break;
+	}
 	c->rank = (uint16_t)peer;
-	c->address = (uintptr_t)w->job->address[peer];
-	c->address_size = w->job->address_size[peer];
+	c->address = (uintptr_t)address;
+	c->address_size = j->address_size[peer];
 }
 
 void aim_at(struct aim *w, uint64_t *r, unsigned int variant, void *arg)
@@ -257,7 +274,7 @@ void aim_at(struct aim *w, uint64_t *r, unsigned int variant, void *arg)
 	case VARIANT_PROTECT: aim_protect(r, arg); break;
 	case VARIANT_JOIN: aim_join(w, r, arg); break;
 	case VARIANT_KEY: *(struct dsm_ioc_key *)arg = *w->keys[pick(r, 2)]; break;
-	case VARIANT_CONNECT: aim_connect(w, r, arg); break;
+	case VARIANT_CONNECT: aim_connect(w->job, r, pick(r, w->job->ranks), arg); break;
 	case VARIANT_REGION_SPREAD:
 	case VARIANT_REGION_FIXED:
 	case VARIANT_REGION_PARTS: aim_region(w, r, arg); break;
@@ -306,7 +323,9 @@ void aim_aside(uint64_t *r, const struct dsm_variant *v, const struct args_limit
 	bool bad[ARGS_EDGES];
 	unsigned int n = args_edges(rule, l, arg, value, bad);
 
-	if (rule->kind == ARG_TEXT)
+	if (rule->kind == ARG_NONZERO && pick(r, 2))
+		memset(arg + rule->at, 0, rule->size);
+	else if (rule->kind == ARG_TEXT)
 		memory_scratch[0] = arg[rule->at + pick(r, rule->size)] = (char)next(r);
 	else if (n && pick(r, 4))
 		args_put(rule, arg, value[pick(r, n)]);

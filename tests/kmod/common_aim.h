@@ -28,6 +28,8 @@ struct aim {
 void aim_at(struct aim *w, uint64_t *r, unsigned int variant, void *arg);
 /* One field: at a bound, beyond it, or anything. */
 void aim_aside(uint64_t *r, const struct dsm_variant *v, const struct args_limits *l, char *arg);
+/* By RDMA, with the rank's address, in which a field may be aside. */
+void aim_connect(const struct job *j, uint64_t *r, unsigned int peer, struct dsm_ioc_connect *c);
 /* The module would do as it is told: memory for 8 TiB of window in each file is more than a guest has. */
 void aim_tame(unsigned int variant, char *arg);
 /* What a call of a rank's own context has changed, for those that follow. */

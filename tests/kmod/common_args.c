@@ -8,7 +8,7 @@
 
 static unsigned int width(const struct dsm_rule *r)
 {
-	return r->kind == ARG_EACH ? 2 : r->kind == ARG_TEXT || r->kind == ARG_SECRET ? 1 : r->size < 8 ? r->size : 8;
+	return r->kind == ARG_EACH ? 2 : r->kind == ARG_TEXT || r->kind == ARG_NONZERO ? 1 : r->size < 8 ? r->size : 8;
 }
 
 uint64_t args_get(const struct dsm_rule *r, const void *arg)
@@ -60,6 +60,8 @@ static bool span(const struct dsm_rule *r, const struct args_limits *l, const vo
 	case ARG_INDEX:
 	case ARG_INDEX_OR: *hi = (int64_t)r->b - 1; return true;
 	case ARG_RANK: *hi = l->ranks - 1; return true;
+	case ARG_PEER: *lo = *hi = l->peer; return true;
+	case ARG_SIZE: *lo = *hi = l->ranks; return true;
 	case ARG_OWN_RANK: *hi = own_size(arg) - 1; return true;
 	case ARG_BARRIER: *hi = (int64_t)(l->ranks * r->b) - 1; return true;
 	case ARG_PAGE:
@@ -184,7 +186,7 @@ void args_fill(const struct dsm_variant *v, const struct args_limits *l, void *a
 
 		if (i && v->rules[i - 1].kind == ARG_OWN_RANK)
 			continue;
-		if (r->kind != ARG_ANY && r->kind != ARG_POINTER && r->kind != ARG_TEXT && r->kind != ARG_SECRET)
+		if (r->kind != ARG_ANY && r->kind != ARG_POINTER && r->kind != ARG_TEXT && r->kind != ARG_NONZERO)
 			args_put(r, arg, args_inside(r, l, arg, random));
 	}
 }

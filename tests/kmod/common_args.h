@@ -14,6 +14,7 @@
 struct args_limits {
 	uint32_t pages;
 	uint16_t ranks, me;
+	uint16_t peer; /* that CONNECT names */
 };
 
 #define ARGS_EDGES 12u
@@ -29,7 +30,7 @@ uint64_t args_inside(const struct dsm_rule *r, const struct args_limits *l, cons
 unsigned int args_edges(const struct dsm_rule *r, const struct args_limits *l, const void *arg, uint64_t *value,
 			bool *bad);
 
-/* The whole argument: every field allowed. ANY, POINTER, SECRET and TEXT stay as they are. */
+/* The whole argument: every field allowed. ANY, POINTER, NONZERO and TEXT stay as they are. */
 void args_fill(const struct dsm_variant *v, const struct args_limits *l, void *arg, uint64_t *random);
 
 const struct dsm_variant *args_variant(const char *name);

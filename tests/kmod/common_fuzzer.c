@@ -50,13 +50,13 @@ static const uint8_t weights[] = {
 	[VARIANT_LOST] = 2,          [VARIANT_QUEUES] = 2,
 };
 /* clang-format on */
-_Static_assert(sizeof(weights) == dsm_nvariants - 1, "each argument has a weight");
+_Static_assert(sizeof(weights) == dsm_narguments, "each argument has a weight");
 
 static unsigned int choose(uint64_t *r)
 {
 	unsigned int total = 0, i, w;
 
-	for (i = 0; i < dsm_nvariants - 1; i++)
+	for (i = 0; i < dsm_narguments; i++)
 		total += weights[i];
 	w = pick(r, total);
 	for (i = 0; w >= weights[i]; i++)
@@ -168,7 +168,7 @@ static void put_file(unsigned int i, int fd)
 {
 	int old = __atomic_exchange_n(&self.files[i], fd, __ATOMIC_RELAXED);
 
-	self.limits[i] = (struct args_limits){ 0, 0, 0 };
+	self.limits[i] = (struct args_limits){ .pages = 0 };
 	if (old >= 0)
 		close(old);
 }
@@ -198,18 +198,25 @@ static void side_rank(struct fuzzer *f, unsigned int file)
 	struct dsm_ioc_region g = {
 		.pages = 512, .home = pick(r, 2), .id = (uint16_t)pick(r, 4), .page = pick(r, 4) * 512
 	};
+	const bool rdma = !pick(r, j->rdma ? 4 : 8);
 	struct dsm_ioc_key key = j->key;
 	unsigned int peer;
 
 	in.rank = (uint16_t)pick(r, in.size ? in.size : 1);
-	if (pick(r, 8))
+	if (!rdma)
 		strcpy(in.device, "none");
+	else if (pick(r, 4)) /* with the job's key it is a rank that is there already */
+		key.key[0] ^= (uint8_t)(1 + pick(r, 255));
 	step(f, VARIANT_WINDOW, file, &w);
 	step(f, VARIANT_JOIN, file, &in);
 	step(f, VARIANT_KEY, file, &key);
 	for (peer = 0; peer < in.size && peer < FUZZER_RANKS; peer++) {
 		struct dsm_ioc_connect c = { .rank = (uint16_t)peer, .flags = DSM_CONNECT_HERE };
 
+		if (rdma) {
+			aim_connect(j, r, peer, &c);
+			c.flags = 0;
+		}
 		step(f, VARIANT_CONNECT, file, &c);
 	}
 	step(f, VARIANT_REGION_SPREAD, file, &g);
@@ -370,7 +377,8 @@ static void begin(int fd, unsigned int rank)
 
 	for (i = 0; i < FILES; i++)
 		self.files[i] = i ? -1 : fd;
-	self.limits[0] = (struct args_limits){ JOB_PAGES, (uint16_t)job->job.ranks, (uint16_t)rank };
+	self.limits[0] =
+		(struct args_limits){ .pages = JOB_PAGES, .ranks = (uint16_t)job->job.ranks, .me = (uint16_t)rank };
 	self.aim = (struct aim){ .job = &job->job,
 				 .keys = { &jobs[0].job.key, &jobs[1].job.key },
 				 .calm = job->calm,

@@ -52,7 +52,7 @@ unsigned long outcomes_inputs(const struct outcomes *o)
 	unsigned long n = atomic_load(&o->others);
 	unsigned int v;
 
-	for (v = 0; v < dsm_nvariants; v++)
+	for (v = 0; v < dsm_narguments; v++)
 		n += sum(o->by[v]);
 	return n;
 }
@@ -74,7 +74,7 @@ void outcomes_show(const struct outcomes *o, double seconds)
 {
 	unsigned int v, different = 0;
 
-	for (v = 0; v < dsm_nvariants - 1; v++) {
+	for (v = 0; v < dsm_narguments; v++) {
 		printf("%-14s", dsm_variants[v].name);
 		different += show(o->by[v], "done");
 		if (dsm_variants[v].cmd == DSM_IOC_CALL) {
@@ -118,7 +118,7 @@ bool outcomes_reach(const struct outcomes *o)
 	bool reach = true;
 	unsigned int v;
 
-	for (v = 0; v < dsm_nvariants - 1; v++) {
+	for (v = 0; v < dsm_narguments; v++) {
 		const bool answered = dsm_variants[v].cmd != DSM_IOC_CALL || atomic_load(&o->answered[v][0]);
 
 		if (sum(o->by[v]) < OFTEN || (atomic_load(&o->by[v][0]) && answered))

@@ -8,13 +8,10 @@
 
 /* As kmod/conn.c writes it. */
 struct address {
-	uint32_t magic, version;
-	uint16_t rank, size;
-	uint16_t lid;
-	uint8_t mtu, global;
-	union ibv_gid gid;
-	uint32_t qpn[][CLASS_MAX];
+	struct dsm_address head;
+	struct dsm_address_qp qps[][CLASS_MAX];
 };
+_Static_assert(sizeof(struct address) == sizeof(struct dsm_address), "the queue pairs follow");
 
 #define OUT 128u /* buffers to send from, as many as a queue has places; each of */
 #define OUT_SIZE 4096u
@@ -124,14 +121,14 @@ void peer_end(struct peer *p)
 }
 
 /* The index of the address that the target has: it is of the same device. */
-static int gid_index(const union ibv_gid *gid)
+static int gid_index(const uint8_t *gid)
 {
 	struct ibv_gid_entry e;
 	int i;
 
 	for (i = 0; i < 64; i++)
 		if (!ibv_query_gid_ex(device, 1, (uint32_t)i, &e, 0) && e.gid_type == IBV_GID_TYPE_ROCE_V2 &&
-		    !memcmp(&e.gid, gid, sizeof(*gid)))
+		    !memcmp(&e.gid, gid, sizeof(e.gid)))
 			return i;
 	return -1;
 }
@@ -140,7 +137,7 @@ static int gid_index(const union ibv_gid *gid)
 static uint64_t secret(const struct peer *p, const struct job *j, char what, unsigned int class, bool theirs)
 {
 	const struct address *a = (const void *)j->address[p->liar.target];
-	const uint32_t mine = p->qp[class]->qp_num, other = a->qpn[p->liar.me][class];
+	const uint32_t mine = p->qp[class]->qp_num, other = a->qps[p->liar.me][class].qpn;
 
 	return lane_secret(
 		&j->key, what, class,
@@ -175,17 +172,17 @@ static bool connect_qp(struct peer *p, const struct job *j, unsigned int c, int 
 				   .rnr_retry = 7,
 				   .max_rd_atomic = 1,
 				   .sq_psn = first_psn(p, j, c) };
-	struct ibv_qp_attr rtr = { .qp_state = IBV_QPS_RTR,
-				   .path_mtu = a->mtu,
-				   .dest_qp_num = a->qpn[p->liar.me][c],
-				   .max_dest_rd_atomic = 1,
-				   .min_rnr_timer = 1,
-				   .rq_psn = (uint32_t)secret(p, j, 'P', c, true) & 0xffffff,
-				   .ah_attr = {
-					   .is_global = 1,
-					   .port_num = 1,
-					   .grh = { .dgid = a->gid, .hop_limit = 64, .sgid_index = (uint8_t)index } } };
+	struct ibv_qp_attr rtr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = a->head.mtu,
+		.dest_qp_num = a->qps[p->liar.me][c].qpn,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = 1,
+		.rq_psn = (uint32_t)secret(p, j, 'P', c, true) & 0xffffff,
+		.ah_attr = { .is_global = 1, .port_num = 1, .grh = { .hop_limit = 64, .sgid_index = (uint8_t)index } }
+	};
 
+	memcpy(&rtr.ah_attr.grh.dgid, a->head.gid, sizeof(a->head.gid));
 	return !ibv_modify_qp(p->qp[c], &rtr,
 			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 				      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) &&
@@ -197,7 +194,7 @@ static bool connect_qp(struct peer *p, const struct job *j, unsigned int c, int 
 bool peer_connect(struct peer *p, const struct job *j)
 {
 	const struct address *a = (const void *)j->address[p->liar.target];
-	const int index = gid_index(&a->gid);
+	const int index = gid_index(a->head.gid);
 	unsigned int c;
 
 	for (c = 0; c < CLASS_MAX; c++)
@@ -213,12 +210,12 @@ void peer_address(const struct peer *p, unsigned int n, struct job *j)
 	unsigned int c;
 
 	*a = *(const struct address *)(const void *)j->address[p->liar.target];
-	a->rank = me;
-	memset(a->qpn, 0, j->ranks * sizeof(a->qpn[0]));
+	a->head.rank = me;
+	memset(a->qps, 0, j->ranks * sizeof(a->qps[0]));
 	j->address_size[me] = j->address_size[p->liar.target];
 	for (; n--; p++)
 		for (c = 0; c < CLASS_MAX; c++)
-			a->qpn[p->liar.target][c] = p->qp[c]->qp_num;
+			a->qps[p->liar.target][c].qpn = p->qp[c]->qp_num;
 }
 
 /* As kmod/rank.c has them. */

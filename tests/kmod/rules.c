@@ -18,15 +18,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "core/wire.h"
 #include "tests/kmod/common.h"
 
 static unsigned int checked, wrong;
-static char address[DSM_ADDRESS_MAX];
+static char address[2][DSM_ADDRESS_MAX] __attribute__((aligned(8)));
+static uint32_t address_size;
 static struct dsm_prot_item items[DSM_PROTECT_MAX];
 
 /* Two ranks, both of this process, so that calls are answered. */
 static int fds[2];
-static const struct args_limits limits = { .pages = JOB_PAGES, .ranks = 2 };
+static const struct args_limits limits = { .pages = JOB_PAGES, .ranks = 2, .peer = 1 };
 
 static int open_window(void)
 {
@@ -40,21 +42,22 @@ static int open_window(void)
 	return fd;
 }
 
-static int open_rank(unsigned int rank, const struct dsm_ioc_key *key)
+static int open_rank(unsigned int rank, const char *device, const struct dsm_ioc_key *key)
 {
 	struct dsm_ioc_join in = { .rank = (uint16_t)rank,
 				   .size = 2,
-				   .device = "none",
 				   .gid = -1,
 				   .address_size = DSM_ADDRESS_MAX,
-				   .address = (uintptr_t)address,
+				   .address = (uintptr_t)address[rank],
 				   .vectors = { -1, -1, -1, -1 } };
 	int fd = open_window();
 
+	strcpy(in.device, device);
 	if (ioctl(fd, DSM_IOC_JOIN, &in) || ioctl(fd, DSM_IOC_KEY, key)) {
 		perror("join");
 		exit(2);
 	}
+	address_size = in.address_size;
 	return fd;
 }
 
@@ -65,7 +68,7 @@ static void join_two(void)
 
 	new_key(&key);
 	for (i = 0; i < 2; i++)
-		fds[i] = open_rank(i, &key);
+		fds[i] = open_rank(i, "none", &key);
 	for (i = 0; i < 2; i++) {
 		struct dsm_ioc_connect c = { .rank = (uint16_t)!i, .flags = DSM_CONNECT_HERE };
 		struct dsm_ioc_region g = { .pages = JOB_PAGES, .home = DSM_REGION_CYCLIC };
@@ -87,12 +90,12 @@ static void prepare(const struct dsm_variant *v, void *arg, uint64_t *random)
 		struct dsm_ioc_join *j = arg;
 
 		strcpy(j->device, "none");
-		j->address = (uintptr_t)address;
+		j->address = (uintptr_t)address[0];
 	}
 	if (!strcmp(v->name, "KEY"))
 		new_key(arg);
 	if (!strcmp(v->name, "CONNECT"))
-		((struct dsm_ioc_connect *)arg)->address = (uintptr_t)address;
+		((struct dsm_ioc_connect *)arg)->address = (uintptr_t)address[0];
 	args_fill(v, &limits, arg, random);
 	if (!strcmp(v->name, "CALL_WAIT")) /* nobody would post, were there such a semaphore */
 		((struct dsm_ioc_call *)arg)->ns = 1000;
@@ -126,7 +129,7 @@ static int context_for(const struct dsm_variant *v)
 		struct dsm_ioc_key key;
 
 		new_key(&key);
-		return open_rank(0, &key);
+		return open_rank(0, "none", &key);
 	}
 	return dup(fds[0]);
 }
@@ -213,6 +216,105 @@ static void text(void)
 	one(args_variant("KEY"), &room, NULL, 0, true);
 }
 
+static void owners(uint64_t *random)
+{
+	const struct dsm_variant *v = &dsm_variants[VARIANT_OWNER];
+	struct dsm_ioc_stats room = { 0 };
+	struct dsm_ioc_region *g = (void *)&room;
+	struct dsm_owner of[3] = { { 0 }, { 0 }, { 1 } };
+	uint64_t value[ARGS_EDGES];
+	bool bad[ARGS_EDGES];
+	unsigned int i, k, n;
+
+	g->pages = 64;
+	g->home = DSM_REGION_PARTS;
+	g->arg = 8;
+	g->parts = 3;
+	g->owners = (uintptr_t)of;
+	for (i = 0; i < v->n; i++) {
+		args_fill(v, &limits, &of[1], random);
+		n = args_edges(&v->rules[i], &limits, &of[1], value, bad);
+		for (k = 0; k < n; k++) {
+			args_put(&v->rules[i], &of[1], value[k]);
+			one(args_variant("REGION_PARTS"), &room, NULL, value[k], bad[k]);
+		}
+	}
+}
+
+/* CONNECT of rank 0 to rank 1, with what stands in address[1]. */
+static void try_address(int fd, uint32_t size, const char *what, uint64_t value, bool bad)
+{
+	struct dsm_ioc_connect c = { .rank = 1, .address_size = size, .address = (uintptr_t)address[1] };
+	const int err = ioctl(fd, DSM_IOC_CONNECT, &c) ? errno : 0;
+
+	checked++;
+	if (err != (bad ? EINVAL : 0)) {
+		wrong++;
+		printf("CONNECT by an address with %s %#llx: %s\n", what, (unsigned long long)value, strerror(err));
+	}
+}
+
+/* Each field at its edges: those that are refused, of fd; or the others, each of a new rank, since a queue pair connects once. */
+static void try_field(const struct dsm_variant *v, size_t at, bool bad, int fd)
+{
+	uint64_t value[ARGS_EDGES];
+	bool is_bad[ARGS_EDGES];
+	char right[DSM_ADDRESS_MAX];
+	unsigned int i, k, n;
+
+	memcpy(right, address[1], sizeof(right));
+	for (i = 0; i < v->n; i++) {
+		const struct dsm_rule *r = &v->rules[i];
+
+		if (bad && r->kind == ARG_NONZERO) {
+			memset(address[1] + at + r->at, 0, r->size);
+			try_address(fd, address_size, r->name, 0, true);
+		}
+		n = args_edges(r, &limits, right + at, value, is_bad);
+		for (k = 0; k < n; k++) {
+			memcpy(address[1], right, sizeof(right));
+			args_put(r, address[1] + at, value[k]);
+			if (is_bad[k] != bad || !memcmp(address[1], right, sizeof(right)))
+				continue;
+			if (!bad) {
+				struct dsm_ioc_key key;
+
+				new_key(&key);
+				fd = open_rank(0, "", &key);
+			}
+			try_address(fd, address_size, r->name, value[k], bad);
+			if (!bad)
+				close(fd);
+		}
+		memcpy(address[1], right, sizeof(right));
+	}
+}
+
+/* An address that is right but for one field; those that are wrong leave the rank as it was. */
+static void addresses(void)
+{
+	static const enum dsm_variant_place rows[] = { VARIANT_ADDRESS_QP, VARIANT_OTHER_QP };
+	const struct dsm_variant *head = &dsm_variants[VARIANT_ADDRESS_ROCE];
+	struct dsm_ioc_key key;
+	unsigned int bad, i;
+	int fd[2];
+
+	new_key(&key);
+	for (i = 0; i < 2; i++)
+		fd[i] = open_rank(i, "", &key);
+	for (bad = 0; bad < 2; bad++) {
+		try_field(head, 0, bad, fd[0]);
+		for (i = 0; i < 2 * CLASS_MAX; i++)
+			try_field(&dsm_variants[rows[i / CLASS_MAX]],
+				  sizeof(struct dsm_address) + i * sizeof(struct dsm_address_qp), bad, fd[0]);
+	}
+	try_address(fd[0], address_size - 1, "bytes", address_size - 1, true);
+	try_address(fd[0], address_size + 1, "bytes", address_size + 1, true);
+	try_address(fd[0], address_size, "bytes", address_size, false);
+	close(fd[0]);
+	close(fd[1]);
+}
+
 static void protect_items(uint64_t *random)
 {
 	const struct dsm_variant *v = args_variant("PROT_ITEM");
@@ -245,13 +347,14 @@ int main(void)
 	}
 	setlinebuf(stdout);
 	join_two();
-	for (i = 0; i < dsm_nvariants; i++)
-		if (strcmp(dsm_variants[i].name, "PROT_ITEM")) {
-			variant(&dsm_variants[i], &random);
-			printf("%s: %u so far\n", dsm_variants[i].name, checked);
-		}
+	for (i = 0; i < dsm_narguments; i++) {
+		variant(&dsm_variants[i], &random);
+		printf("%s: %u so far\n", dsm_variants[i].name, checked);
+	}
 	text();
 	protect_items(&random);
+	owners(&random);
+	addresses();
 	close(fds[0]);
 	close(fds[1]);
 	printf("%u arguments, %u wrongly accepted or refused\n", checked, wrong);

@@ -21,6 +21,8 @@ enum dsm_kind {
 	ARG_INDEX,
 	ARG_INDEX_OR,
 	ARG_RANK,
+	ARG_PEER,
+	ARG_SIZE,
 	ARG_OBJECT,
 	ARG_OWN_RANK,
 	ARG_GROUP,
@@ -28,7 +30,7 @@ enum dsm_kind {
 	ARG_PAGE,
 	ARG_PAGES,
 	ARG_POINTER,
-	ARG_SECRET,
+	ARG_NONZERO,
 	ARG_TEXT,
 	ARG_KINDS
 };
@@ -65,17 +67,18 @@ struct dsm_variant {
 	  sizeof(struct s) },
 
 DSM_VARIANTS(ARG_ROWS)
-ARG_ROWS(PROTECT, PROT_ITEM, dsm_prot_item)
+DSM_POINTEES(ARG_ROWS)
 /* clang-format off */
 static const struct dsm_variant dsm_variants[] = {
 	DSM_VARIANTS(ARG_VARIANT)
-	ARG_VARIANT(PROTECT, PROT_ITEM, dsm_prot_item) /* not an argument, but what one points to */
+	DSM_POINTEES(ARG_VARIANT) /* no arguments, but what they point to */
 };
 /* clang-format on */
-enum { dsm_nvariants = sizeof(dsm_variants) / sizeof(dsm_variants[0]) };
+#define ARG_ONE(call, variant, s) +1
+enum { dsm_narguments = 0 DSM_VARIANTS(ARG_ONE), dsm_nvariants = dsm_narguments DSM_POINTEES(ARG_ONE) };
 
 /* The place of each in dsm_variants. */
 #define ARG_PLACE(call, variant, s) VARIANT_##variant,
-enum dsm_variant_place { DSM_VARIANTS(ARG_PLACE) VARIANT_PROT_ITEM };
+enum dsm_variant_place { DSM_VARIANTS(ARG_PLACE) DSM_POINTEES(ARG_PLACE) };
 
 #endif
