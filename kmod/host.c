@@ -9,6 +9,7 @@
 
 #include "host.h"
 #include "conn.h"
+#include "core/word.h"
 #include "debug.h"
 #include "key.h"
 #include "pool.h"
@@ -314,30 +315,30 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 
 /* ---- a block that has come by RDMA ---------------------------------------------------------- */
 
-/* What the 32 bits beside a written block say: everything that a MSG_DATA says and the request does not. */
-#define IMM_VALID 0x80000000u
-#define IMM_ECHO 0x40000000u /* no message: only a slot that asked for it */
+/* Its word (core/word.h) says everything that a MSG_DATA says and the request does not; of an echo, only which slot asked for it. */
+#define SLOT_LOW 256u
 
-/* The slot has ten bits, in two places. */
-static u32 imm_of_slot(u16 slot)
+static u16 slot_of(const struct word_KERNEL_BLOCK *w)
 {
-	BUILD_BUG_ON(SLOTS != 1024);
-	return (slot & 0xff) | (u32)(slot >> 8) << 28;
-}
-
-static u16 slot_of_imm(u32 imm)
-{
-	return (u16)((imm & 0xff) | (imm >> 28 & 3) << 8);
+	BUILD_BUG_ON(SLOTS != 4 * SLOT_LOW);
+	return (u16)(w->slot_high * SLOT_LOW + w->slot_low);
 }
 
 static u32 imm_of(const struct msg *m)
 {
-	if (m->type == MSG_ECHO)
-		return IMM_VALID | IMM_ECHO | imm_of_slot(m->req_slot);
+	struct word_KERNEL_BLOCK w = { .slot_low = m->req_slot % SLOT_LOW,
+				       .slot_high = m->req_slot / SLOT_LOW,
+				       .echo = m->type == MSG_ECHO,
+				       .valid = 1 };
+
+	if (w.echo)
+		return word_put_KERNEL_BLOCK(w);
 	if (m->req_slot >= SLOTS || m->home >= 1024 || m->count < 0 || m->count > 511 || m->flags || m->value)
 		return 0;
-	return IMM_VALID | (u32)(m->op == GRANT_WRITE) << 27 | (u32)m->home << 17 | (u32)m->count << 8 |
-		imm_of_slot(m->req_slot);
+	w.write = m->op == GRANT_WRITE;
+	w.home = m->home;
+	w.count = (u32)m->count;
+	return word_put_KERNEL_BLOCK(w);
 }
 
 /* An answer to the slot's question, of who was asked; once. */
@@ -350,25 +351,27 @@ static bool is_echo(struct slot *s, const struct msg *m)
 
 void host_landed(struct rank *r, u16 from, u32 imm)
 {
+	const struct word_KERNEL_BLOCK w = word_get_KERNEL_BLOCK(imm);
+	const struct word_KERNEL_ECHO echo = word_get_KERNEL_ECHO(imm);
+	const struct word_limits x = { .slots = SLOTS };
 	struct msg m = {
 		.version = WIRE_VERSION,
 		.type = MSG_DATA,
-		.op = imm >> 27 & 1 ? GRANT_WRITE : GRANT_READ,
+		.op = w.write ? GRANT_WRITE : GRANT_READ,
 		.src = from,
 		.dst = r->me,
 		.req_rank = r->me,
-		.req_slot = slot_of_imm(imm),
-		.home = (u16)(imm >> 17 & 1023),
-		.count = (s16)(imm >> 8 & 511),
+		.req_slot = slot_of(&w),
+		.home = (u16)w.home,
+		.count = (s16)w.count,
 	};
+	const bool asked = test_bit(m.req_slot, r->slot_used);
 
 	count(r->messages_in, 1);
 	m.object = READ_ONCE(r->slots[m.req_slot].object);
-	if (imm & IMM_VALID && imm & IMM_ECHO && test_bit(m.req_slot, r->slot_used) &&
-	    is_echo(&r->slots[m.req_slot], &m))
+	if (asked && word_is_KERNEL_ECHO(&echo, &x) && is_echo(&r->slots[m.req_slot], &m))
 		slot_complete(r, m.req_slot, 0, 0);
-	else if (imm & IMM_ECHO || !(imm & IMM_VALID) || !test_bit(m.req_slot, r->slot_used) ||
-		 wire_check(&m, &r->limits))
+	else if (!asked || !word_is_KERNEL_BLOCK(&w, &x) || wire_check(&m, &r->limits))
 		host_bad(r, &m);
 	else
 		run_message(r, &m);

@@ -21,6 +21,7 @@
 
 #include "lane.h"
 #include "conn.h"
+#include "core/word.h"
 #include "debug.h"
 #include "key.h"
 #include "pool.h"
@@ -301,14 +302,17 @@ static void return_credits(struct lane *l)
 	post(l, &wr);
 }
 
-static bool credits_came(struct lane *l, u32 n)
+static bool credits_came(struct lane *l, u32 imm)
 {
+	const struct word_KERNEL_CREDITS w = word_get_KERNEL_CREDITS(imm);
+	struct word_limits x = { 0 };
 	bool ok;
 
 	spin_lock(&l->lock);
-	ok = n && n <= CREDITS - l->credit;
+	x.spent = CREDITS - l->credit;
+	ok = word_is_KERNEL_CREDITS(&w, &x);
 	if (ok) {
-		l->credit += n;
+		l->credit += w.n;
 		return_credits(l);
 		flush_waiting(l);
 	}

@@ -34,7 +34,7 @@
 #define SYNC_SLOTS 896u
 #define AHEAD_SLOTS \
 	1008u /* of prefetches; the rest for blocks that are given back, which must not stand behind pinned ones */
-#define SLOTS 1024u /* imm_of() in host.c has 10 bits */
+#define SLOTS 1024u /* 10 bits of KERNEL_BLOCK (core/word.h) */
 #define BRIEF_END 2048u
 #define ALL_SLOTS 65536u
 #define SLOT_CHUNK SLOTS

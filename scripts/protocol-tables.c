@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * protocol-tables.c - prints the tables of docs/protocol.md from the core and engine/payload.h: `protocol-tables NAME`, or `--list`.
+ * protocol-tables.c - prints the tables of docs/protocol.md from the core, engine/payload.h and net/verbs/rules.h: `protocol-tables NAME`, or `--list`.
  *
  * What a rule is called is what the core calls it. Where it leads is found by stepping the machine, with all the
  * contents of object and message that make a difference, and collecting the states that come out.
@@ -12,6 +12,7 @@
 #include "core/lock.h"
 #include "core/page.h"
 #include "engine/payload.h"
+#include "tests/verbs_values.h"
 
 #define RANKS 4
 #define SLOTS 4
@@ -120,6 +121,37 @@ static void payloads(void)
 			printf("| %s | %s | %u | %u | %s |\n", t->name, t->fields[i].name, t->fields[i].offset,
 			       t->fields[i].size, payload_rule_name(t->fields[i].rule));
 	}
+}
+
+/* ---- below the messages --------------------------------------------------------------------------- */
+
+static void frames(void)
+{
+	unsigned int s, i;
+
+	printf("| struct | shape | field | offset | bytes | value |\n");
+	rule_line(6);
+	for (s = 0; s < VERBS_SHAPE_COUNT; s++) {
+		const struct verbs_type *t = &verbs_types[s];
+
+		for (i = 0; i < t->n; i++)
+			printf("| %s | %s | %s | %u | %u | %s |\n", t->type, t->name, t->fields[i].name,
+			       t->fields[i].offset, t->fields[i].size, verbs_rule_text(t->fields[i].rule));
+	}
+}
+
+static void immediate_words(void)
+{
+	unsigned int w, i;
+
+	printf("| word | field | first bit | bits | value |\n");
+	rule_line(5);
+	for (w = 0; w < WORD_KINDS; w++)
+		for (i = 0; i < word_types[w].n; i++) {
+			const struct word_field *f = &word_types[w].fields[i];
+
+			printf("| %s | %s | %u | %u | %s |\n", word_types[w].name, f->name, f->first, f->bits, f->text);
+		}
 }
 
 /* ---- the page --------------------------------------------------------------------------------- */
@@ -339,7 +371,7 @@ static const struct {
 	void (*print)(void);
 	/* clang-format off */
 } tables[] = {
-	{ "messages", messages }, { "fields", fields }, { "calls", calls }, { "payloads", payloads }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
+	{ "messages", messages }, { "fields", fields }, { "calls", calls }, { "payloads", payloads }, { "frames", frames }, { "words", immediate_words }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
 	{ "directory-phases", directory_phases }, { "hold", hold }, { "objects", objects },
 };
 /* clang-format on */

@@ -3,7 +3,7 @@
  * fuzz_verbs.c - what a malicious peer can do by verbs, up to where the message is looked at: libFuzzer target.
  *
  * The first byte says what the rest is: a frame in a receive buffer, one written to a landing slot, a datagram, or an
- * address. All is in memory of exactly its size, so that AddressSanitizer sees who reads on; and what is believed is
+ * address; as bytes, or as a struct that is right but for fields that have values at the edges of their rules. All is in memory of exactly its size, so that AddressSanitizer sees who reads on; and what is believed is
  * held against what a peer may do: no payload outside of where it may lie, no rank that is not there, no slot but that of
  * the request, no length but that of what came.
  */
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../verbs_values.h"
 #include "net/check.h"
 #include "net/verbs/frame.h"
 
@@ -40,6 +41,32 @@ static uint32_t object(void *arg, uint16_t slot)
 }
 
 static const struct net_config cfg = { .rank = ME, .size = RANKS, .nslots = SLOTS, .object = object };
+
+#define BEHIND 64 /* bytes behind the message of a frame of values */
+
+static const struct verbs_limits lim = { .key = KEY,
+					 .behind = BEHIND,
+					 .landing = BLOCK,
+					 .nslots = SLOTS,
+					 .peer = PEER,
+					 .rank = ME,
+					 .ranks = RANKS,
+					 .class = CLASS_DATA };
+
+static bool holds(enum verbs_shape shape, const void *at)
+{
+	const struct verbs_type *t = &verbs_types[shape];
+	uint64_t lo, hi, v;
+	unsigned int i;
+
+	for (i = 0; i < t->n; i++) {
+		v = verbs_get(&t->fields[i], at);
+		verbs_range(&lim, t->fields[i].rule, &lo, &hi);
+		if (v < lo || v > hi)
+			return false;
+	}
+	return true;
+}
 
 static void *copy(const void *from, size_t size)
 {
@@ -74,13 +101,14 @@ static void check_frame(const struct frame_place *p, const struct frame *f, cons
 	uint32_t i;
 
 	must(f->class == p->class && f->src == p->peer && f->kind && (f->kind < FRAME_KINDS || f->kind == FRAME_BARE));
-	must((f->kind == FRAME_BARE) == (p->immediate && p->word & BARE));
+	must((f->kind == FRAME_BARE) == (p->immediate && p->word >> 31));
 	if (f->kind == FRAME_FREE || f->kind == FRAME_QUIT) {
 		must(!p->immediate && p->bytes == sizeof(*f));
 		return;
 	}
 	if (f->kind == FRAME_FETCH) {
-		must(f->size && p->bytes == HEAD + sizeof(struct remote));
+		must(!p->immediate && f->size && p->bytes == HEAD + sizeof(struct remote));
+		must(holds(VERBS_SHAPE_REMOTE, payload));
 		for (i = 0; i < sizeof(struct remote); i++) /* as begin_fetch() does; AddressSanitizer looks */
 			sum = (uint8_t)(sum + (uint8_t)payload[i]);
 		return;
@@ -150,6 +178,9 @@ static void datagram_in(const uint8_t *data, size_t size)
 		must(size >= SHAKE_FIXED && s->from < RANKS && s->from != ME);
 	if (v != SHAKE_JUNK && v != SHAKE_NO_CLASS)
 		must(s->class < CLASS_MAX);
+	must((v == SHAKE_GOOD) ==
+	     (size == sizeof(*s) && s->from != ME &&
+	      (holds(VERBS_SHAPE_ASK, s) || holds(VERBS_SHAPE_TELL, s) || holds(VERBS_SHAPE_REFUSE, s))));
 	if (v == SHAKE_GOOD) {
 		must(size == sizeof(*s) && s->version == SHAKE_VERSION && s->key == KEY && s->to == ME);
 		/* With 10 frames sent and 4 known to be there. */
@@ -162,20 +193,123 @@ static void address_in(const uint8_t *data, size_t size)
 {
 	void *at = copy(data, size);
 	struct blob b;
+	unsigned int i;
 	int err = blob_read(at, size, PEER, SLOTS, &b);
 
 	if (!err) {
 		must(b.version == BLOB_VERSION && b.rank == PEER && b.nslots == SLOTS);
-		must(b.ndevs && b.ndevs <= VERBS_DEVICES && blob_size(&b) == size && b.landing &&
-		     b.landing <= 1u << 20);
+		must(b.ndevs && b.ndevs <= VERBS_DEVICES && blob_size(&b) == size && holds(VERBS_SHAPE_BLOB, &b));
+		for (i = 0; i < b.ndevs; i++)
+			must(holds(VERBS_SHAPE_BLOB_DEV, &b.devs[i]));
 	}
 	free(at);
+}
+
+/* ---- values ------------------------------------------------------------------------------------- */
+
+/* One field, and which of its values. */
+struct choice {
+	uint8_t field, value;
+};
+
+static void set_fields(enum verbs_shape shape, void *at, const uint8_t **data, size_t *size)
+{
+	const struct verbs_type *t = &verbs_types[shape];
+	uint64_t values[VERBS_VALUES_MAX];
+	const struct verbs_field *f;
+	struct choice c;
+
+	verbs_good(&lim, shape, at, *size & 1);
+	for (take(data, size, &c, sizeof(c)); c.field; take(data, size, &c, sizeof(c))) {
+		f = &t->fields[c.field % t->n];
+		verbs_set(f, at, values[c.value % verbs_values(&lim, f->rule, values)]);
+	}
+}
+
+static uint32_t set_word(const uint8_t **data, size_t *size)
+{
+	const struct word_limits x = { .slots = SLOTS };
+	enum word_kind kind;
+	uint32_t word = 0;
+	struct choice c;
+	int64_t lo, hi;
+	unsigned int i;
+
+	take(data, size, &c, sizeof(c));
+	kind = c.field & 1 ? WORD_KIND_PROCESS_BLOCK : WORD_KIND_PROCESS_SLOT;
+	for (i = 0; i < word_types[kind].n; i++) {
+		word_range(&x, kind, i, &lo, &hi);
+		word = word_set(&word_types[kind].fields[i], word, (uint64_t)lo);
+	}
+	i = c.value % word_types[kind].n;
+	word_range(&x, kind, i, &lo, &hi);
+	return word_set(&word_types[kind].fields[i], word, (uint64_t)(c.field & 2 ? hi : lo) + (c.field >> 2 & 3) - 1);
+}
+
+/* As it lies in memory: what stands before a frame in the input of frame_in(), the frame, its message, what is behind it. */
+static void frame_of_values(enum verbs_shape shape, const uint8_t *data, size_t size)
+{
+	struct {
+		struct frame_how how;
+		struct frame f;
+		struct msg m;
+		uint8_t behind[BLOCK];
+	} in = { .how = { .class = CLASS_DATA },
+		 .m = { .version = WIRE_VERSION,
+			.type = MSG_DATA,
+			.src = PEER,
+			.dst = ME,
+			.object = 100,
+			.req_rank = ME } };
+	size_t behind = shape == VERBS_SHAPE_LAND ? 0 : shape == VERBS_SHAPE_FETCH ? sizeof(struct remote) : BEHIND;
+	const bool bare = shape == VERBS_SHAPE_FREE || shape == VERBS_SHAPE_QUIT;
+
+	set_fields(shape, &in.f, &data, &size);
+	if (shape == VERBS_SHAPE_FETCH)
+		set_fields(VERBS_SHAPE_REMOTE, in.behind, &data, &size);
+	if (shape == VERBS_SHAPE_LANDED)
+		in.how.word = set_word(&data, &size);
+	in.m.req_slot = in.how.word < SLOTS ? (uint16_t)in.how.word : 0;
+	frame_in((const uint8_t *)&in, offsetof(__typeof__(in), m) + (bare ? 0 : sizeof(in.m) + behind),
+		 shape == VERBS_SHAPE_LANDED);
+}
+
+static void values_in(const uint8_t *data, size_t size)
+{
+	struct shake s;
+	struct blob b;
+	uint8_t shape;
+
+	take(&data, &size, &shape, 1);
+	shape %= VERBS_SHAPE_COUNT;
+	switch ((enum verbs_shape)shape) {
+	case VERBS_SHAPE_ASK:
+	case VERBS_SHAPE_TELL:
+	case VERBS_SHAPE_REFUSE:
+		set_fields((enum verbs_shape)shape, &s, &data, &size);
+		datagram_in((const uint8_t *)&s, sizeof(s));
+		return;
+	case VERBS_SHAPE_BLOB:
+	case VERBS_SHAPE_BLOB_DEV:
+		set_fields(VERBS_SHAPE_BLOB, &b, &data, &size);
+		for (shape = 0; shape < VERBS_DEVICES; shape++)
+			set_fields(VERBS_SHAPE_BLOB_DEV, &b.devs[shape], &data, &size);
+		address_in((const uint8_t *)&b, b.ndevs <= VERBS_DEVICES ? blob_size(&b) : sizeof(b));
+		return;
+	case VERBS_SHAPE_REMOTE: shape = VERBS_SHAPE_FETCH; break;
+	default: break;
+	}
+	frame_of_values((enum verbs_shape)shape, data, size);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (!size)
 		return 0;
+	if (data[0] & 4) {
+		values_in(data + 1, size - 1);
+		return 0;
+	}
 	switch (data[0] & 3) {
 	case 0: frame_in(data + 1, size - 1, false); break;
 	case 1: frame_in(data + 1, size - 1, true); break;

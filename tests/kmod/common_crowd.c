@@ -268,10 +268,13 @@ static void send_block(const struct msg *m, uint16_t from, bool write)
 	const uint32_t slot = m->req_slot;
 
 	if (crowd_is_honest(m->req_rank)) {
-		const struct inject_message i = { .imm = 0x80000000u | (uint32_t)write << 27 | (uint32_t)m->home << 17 |
-							  (uint32_t)(m->count & 511) << 8 | (slot & 0xff) |
-							  (slot >> 8 & 3) << 28,
-						  .peer = from };
+		const struct word_KERNEL_BLOCK w = { .valid = 1,
+						     .write = write,
+						     .home = m->home,
+						     .count = (uint32_t)m->count,
+						     .slot_low = slot % 256,
+						     .slot_high = slot / 256 };
+		const struct inject_message i = { .imm = word_put_KERNEL_BLOCK(w), .peer = from };
 
 		post(m->req_rank, &i);
 	} else {

@@ -8,6 +8,7 @@
 #define KMOD_CROWD_H
 
 #include "common_liar.h"
+#include "core/word.h"
 #include "../../kmod/inject.h"
 
 #define CROWD_RANKS 64u

@@ -275,12 +275,6 @@ static void return_credits(struct peer *p, unsigned int class)
 	peer_post(p, class, NULL, 0, &wr);
 }
 
-/* The slot that a block is written for. */
-static uint16_t slot_of(uint32_t imm)
-{
-	return (uint16_t)((imm & 0xff) | (imm >> 28 & 3) << 8);
-}
-
 static void came(struct peer *p, const struct ibv_wc *wc, void (*heard)(struct peer *p, const struct msg *m))
 {
 	const unsigned int class = (unsigned int)wc->wr_id >> 16, i = wc->wr_id & 0xffff;
@@ -296,14 +290,15 @@ static void came(struct peer *p, const struct ibv_wc *wc, void (*heard)(struct p
 	if (wc->opcode == IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM)
 		return;
 	if (wc->wc_flags & IBV_WC_WITH_IMM) {
-		const uint32_t imm = __builtin_bswap32(wc->imm_data);
+		const struct word_KERNEL_BLOCK w = word_get_KERNEL_BLOCK(__builtin_bswap32(wc->imm_data));
+		const uint16_t slot = (uint16_t)(w.slot_high * 256 + w.slot_low);
 
 		m[0] = (struct msg){ .version = WIRE_VERSION,
 				     .type = MSG_GRANT,
-				     .object = p->wanted[slot_of(imm)],
+				     .object = p->wanted[slot],
 				     .req_rank = p->liar.me,
-				     .req_slot = slot_of(imm),
-				     .home = imm >> 17 & 1023 };
+				     .req_slot = slot,
+				     .home = (uint16_t)w.home };
 		n = 1;
 		p->landed++;
 	}

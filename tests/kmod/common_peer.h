@@ -9,6 +9,7 @@
 #include <infiniband/verbs.h>
 
 #include "common_liar.h"
+#include "core/word.h"
 
 #define PEER_PACK 4u       /* as kmod/conn.h has it: messages of one send of the coherence class */
 #define PEER_CREDITS 64u   /* as kmod/conn.h has it */

@@ -63,11 +63,13 @@ static void heard(struct peer *p, const struct msg *m)
 		asked = m->req_slot;
 }
 
-/* As kmod/host.c packs it: valid, an echo, the slot's ten bits in two places. */
 static void answer(struct peer *p)
 {
-	const uint32_t imm = 0xc0000000u | ((unsigned int)asked & 0xff) | (unsigned int)asked >> 8 << 28;
-	const struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = __builtin_bswap32(imm) };
+	const struct word_KERNEL_ECHO w = {
+		.valid = 1, .echo = 1, .slot_low = (uint32_t)asked % 256, .slot_high = (uint32_t)asked / 256
+	};
+	const struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+					.imm_data = __builtin_bswap32(word_put_KERNEL_ECHO(w)) };
 
 	peer_post(p, CLASS_DATA, NULL, 0, &wr);
 }

@@ -90,8 +90,17 @@ static void landed(const struct liar *l, struct inject_message *i)
 	uint64_t *r = &self.random;
 
 	/* That a block of rank 0's has come nobody but its owner may say. */
-	i->imm = 0x80000000u | pick(r, 2) << 27 | (pick(r, 4) ? l->me : 1 + pick(r, RANKS - 1)) << 17 |
-		!pick(r, 8) << 8 | (pick(r, 8) ? pick(r, 16) : pick(r, 4) << 28 | pick(r, 256));
+	struct word_KERNEL_BLOCK w = { .valid = 1,
+				       .write = pick(r, 2),
+				       .home = pick(r, 4) ? l->me : 1 + pick(r, RANKS - 1),
+				       .count = !pick(r, 8),
+				       .slot_low = pick(r, 16) };
+
+	if (!pick(r, 8)) {
+		w.slot_low = pick(r, 256);
+		w.slot_high = pick(r, 4);
+	}
+	i->imm = word_put_KERNEL_BLOCK(w);
 	if (!pick(r, 8))
 		i->imm ^= 1u << pick(r, 17);
 }

@@ -127,19 +127,33 @@ static void heard(struct peer *p, const struct msg *m)
 
 /* ---- what it makes up ----------------------------------------------------------------------- */
 
+/* The word of a block, or of an echo with one bit that no echo has, or any. */
+static uint32_t some_word(uint64_t *r)
+{
+	const struct word_KERNEL_BLOCK w = {
+		.valid = 1, .write = pick(r, 2), .count = pick(r, 2), .slot_low = pick(r, 256), .slot_high = pick(r, 4)
+	};
+	const struct word_KERNEL_ECHO echo = {
+		.valid = 1, .echo = 1, .slot_low = w.slot_low, .slot_high = w.slot_high, .zero = 1u << pick(r, 20)
+	};
+
+	if (pick(r, 3))
+		return word_put_KERNEL_BLOCK(w);
+	return pick(r, 4) ? (uint32_t)next(r) : word_put_KERNEL_ECHO(echo);
+}
+
 /* A write into the frames of the target, or beside them; that a block of rank 0's has come nobody but its owner may say. */
 static void write_block(struct peer *p)
 {
 	uint64_t *r = &random_state;
 	struct ibv_send_wr wr = { .opcode = pick(r, 4) ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE };
-	uint32_t imm = pick(r, 3) ? 0x80000000u | pick(r, 4) << 27 | pick(r, 2) << 8 | pick(r, 4) << 28 | pick(r, 256)
-				  : (uint32_t)next(r);
+	struct word_KERNEL_BLOCK w = word_get_KERNEL_BLOCK(some_word(r));
 
 	writes++;
 	messages++;
-	if (!(imm >> 17 & 1023))
-		imm |= LIAR << 17;
-	wr.imm_data = __builtin_bswap32(imm);
+	if (!w.home)
+		w.home = LIAR;
+	wr.imm_data = __builtin_bswap32(word_put_KERNEL_BLOCK(w));
 	wr.wr.rdma.rkey = pick(r, 4) ? p->rkey : (uint32_t)next(r);
 	wr.wr.rdma.remote_addr = p->at + (pick(r, 8) ? pick(r, 512) * PAGE : aim_odd_number(r));
 	peer_post(p, CLASS_DATA, NULL, pick(r, 8) ? PAGE : pick(r, 4096), &wr);

@@ -19,6 +19,7 @@
 #include <glob.h>
 #include <stdio.h>
 
+#include "core/word.h"
 #include "net/redirect.h"
 #include "net/verbs/verbs.h"
 
@@ -237,7 +238,9 @@ static void post_garbage(struct end *a, enum garbage what)
 	case G_IMM_SLOT: g->m.req_slot = 1; break; /* slot 0 it was */
 	case G_IMM_TYPE: g->m.type = MSG_CALL; break;
 	case G_IMM_SIZE: g->f.size = 65; break;
-	case G_BARE: wr.imm_data = htonl(BARE); break; /* b said it takes none */
+	case G_BARE:
+		wr.imm_data = htonl(word_put_PROCESS_BLOCK((struct word_PROCESS_BLOCK){ .bare = 1 }));
+		break; /* b said it takes none */
 	case GARBAGE: break;
 	}
 	ck_assert_int_eq(ibv_post_send(l->qp, &wr, &bad), 0);

@@ -234,7 +234,7 @@ static struct lane *lane_of(struct dev *d, const struct shake *s, size_t bytes, 
 	if (!peer_well(p) || v == SHAKE_NO_CLASS)
 		return NULL; /* not known yet: it will ask again. Or lost, and was told so */
 	l = &p->lanes[s->class];
-	if (v == SHAKE_CUT || (v == SHAKE_GOOD && src_qp != p->at->devs[l->remote_dev].ud_qpn))
+	if (v == SHAKE_MALFORMED || (v == SHAKE_GOOD && src_qp != p->at->devs[l->remote_dev].ud_qpn))
 		goto bad;
 	if (v == SHAKE_GOOD)
 		return l;
@@ -264,12 +264,12 @@ void conn_received(struct dev *d, const void *data, size_t bytes, uint32_t src_q
 	}
 	pthread_mutex_lock(&l->lock);
 	if (l->state != LANE_DEAD)
-		switch (s->type) {
+		switch ((enum shake_type)s->type) {
 		case SHAKE_REQ: got_req(l, s); break;
 		case SHAKE_REP: got_rep(l, s); break;
 		case SHAKE_RTU: got_rtu(l, s); break;
 		case SHAKE_POKE: got_poke(l, s); break;
-		default: verbs_count(&d->net->count.malformed, 1);
+		case SHAKE_REFUSE: break;
 		}
 	pthread_mutex_unlock(&l->lock);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * frame.h - what a peer says by verbs, and whether a peer may say it: frames on lanes, datagrams that connect them,
- * addresses. Pure: bytes in, verdict out. Little endian as the core's messages.
+ * addresses. Pure: bytes in, verdict out. Little endian as the core's messages. rules.h says what each field may be.
  */
 #ifndef NET_VERBS_FRAME_H
 #define NET_VERBS_FRAME_H
@@ -10,6 +10,7 @@
 #include "net/net.h"
 
 #define VERBS_DEVICES 8 /* that are used, at most */
+#define READS 16        /* of a lane under way at once */
 
 /* ---- frames ------------------------------------------------------------------------------------ */
 
@@ -46,7 +47,7 @@ struct frame_place {
 	uint16_t peer;
 	uint8_t class;
 	bool immediate;       /* it was written to a landing slot; otherwise into a receive buffer */
-	uint32_t word;        /* the immediate word: the slot, or BARE and all */
+	uint32_t word;        /* the immediate word: core/word.h, PROCESS_* */
 	uint32_t have;        /* number of the last frame taken */
 	const char *buf;      /* the receive buffer, of room bytes */
 	uint32_t room, bytes; /* that came */
@@ -61,7 +62,6 @@ bool frame_read(const struct frame_place *p, struct frame *f, struct msg *m, con
  * A block's message that fits in the immediate word, next to the frame's number: then a block of 4 KiB is one packet. What
  * is not in the word its receiver knows: who sent it, and for which object it had asked in that slot.
  */
-#define BARE (1u << 31)
 #define BARE_SLOTS 256
 
 bool bare_fits(const struct msg *m, uint16_t sender);
@@ -93,17 +93,19 @@ struct shake {
 	uint32_t received; /* frames */
 	uint32_t rkey;
 	uint64_t landing;
-	uint8_t rd_atomic, reason, pad[6];
+	uint8_t rd_atomic, reason;
+	uint16_t pad;
+	uint32_t pad2;
 };
 _Static_assert(sizeof(struct shake) == 56, "size of struct shake");
 
 enum shake_verdict {
 	SHAKE_GOOD,
-	SHAKE_JUNK, /* it names no rank; or its length is wrong */
+	SHAKE_JUNK, /* it names no rank, or is too short for that */
 	SHAKE_NO_CLASS,
 	SHAKE_OTHER_VERSION,
 	SHAKE_OTHER_JOB,
-	SHAKE_CUT
+	SHAKE_MALFORMED /* its length is wrong, or another field */
 };
 
 /* Is it for rank `rank` of `size`, whose key is this, and in our version? What is not junk has from in range. */
@@ -120,7 +122,7 @@ struct blob_dev {
 	uint32_t ud_qpn, qkey;
 	uint16_t lid;
 	uint8_t mtu, port;
-	uint8_t rd_atomic, pad[3];
+	uint32_t pad;
 };
 
 struct blob {
@@ -130,7 +132,7 @@ struct blob {
 	uint32_t nslots, landing; /* slots, and bytes of the largest block in one */
 	uint16_t ndevs;
 	uint16_t bare; /* it takes FRAME_BARE */
-	uint16_t pad[2];
+	uint32_t pad;
 	struct blob_dev devs[VERBS_DEVICES];
 };
 _Static_assert(sizeof(struct blob) <= NET_ADDRESS_MAX, "size of struct blob");

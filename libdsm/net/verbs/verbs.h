@@ -36,7 +36,6 @@
 #include "net/verbs/frame.h"
 #include "net/verbs/set.h"
 
-#define READS 16 /* of a lane under way at once */
 #define BUF_MIN_SHIFT 12
 #define BUF_SIZES 11 /* 4 KiB to 4 MiB */
 
