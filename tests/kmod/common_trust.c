@@ -11,8 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SOMEBODY 1234u /* a user without privileges */
-
 bool expect(bool is, const char *what)
 {
 	if (!is)
@@ -43,18 +41,23 @@ int rank_open(uint64_t window)
 	return fd;
 }
 
-int rank_join(int fd, const struct dsm_ioc_key *key, unsigned int rank, unsigned int size)
+int rank_join_by(int fd, const char *device, const struct dsm_ioc_key *key, unsigned int rank, unsigned int size)
 {
 	static char address[DSM_ADDRESS_MAX];
 	struct dsm_ioc_join in = { .rank = (uint16_t)rank,
 				   .size = (uint16_t)size,
 				   .gid = -1,
-				   .device = "none",
 				   .address_size = DSM_ADDRESS_MAX,
 				   .address = (uintptr_t)address,
 				   .vectors = { -1, -1, -1, -1 } };
 
-	return ioctl(fd, DSM_IOC_JOIN, &in) ? -1 : ioctl(fd, DSM_IOC_KEY, key);
+	snprintf(in.device, sizeof(in.device), "%s", device);
+	return ioctl(fd, DSM_IOC_JOIN, &in) ? -1 : key ? ioctl(fd, DSM_IOC_KEY, key) : 0;
+}
+
+int rank_join(int fd, const struct dsm_ioc_key *key, unsigned int rank, unsigned int size)
+{
+	return rank_join_by(fd, "none", key, rank, size);
 }
 
 int rank_connect(int fd, unsigned int peer)

@@ -8,11 +8,15 @@
 
 #include "common.h"
 
+#define SOMEBODY 1234u /* a user without privileges */
+
 /* What holds, or does not; and is said then, with errno. */
 bool expect(bool is, const char *what);
 bool refused(int result, int err, const char *what);
 
 int rank_open(uint64_t window);
+/* By the device of that name ("": any), and KEY unless key is NULL. */
+int rank_join_by(int fd, const char *device, const struct dsm_ioc_key *key, unsigned int rank, unsigned int size);
 int rank_join(int fd, const struct dsm_ioc_key *key, unsigned int rank, unsigned int size); /* without RDMA, and KEY */
 int rank_connect(int fd, unsigned int peer);
 int rank_region(int fd, uint32_t pages, unsigned int home); /* all of the window, at a fixed home */

@@ -14,6 +14,10 @@
  * what it has written, in memory that is not the module's. Whoever can read a word must find a number between what had been
  * written before and what was begun after, whoever has died meanwhile; and a thread what it wrote last.
  *
+ * All that is to happen is counted where it happens. After ENOUGH rounds each of it must have happened, but for what this kernel
+ * cannot do, which the output says. What must be refused, and is not, is printed with its round. Before the first round, a process
+ * that only differs from the strangers in its user or its network namespace must be able to join.
+ *
  * Runs in a guest, as root, with the module loaded and a soft RDMA device. What must hold: processes end within seconds, a device
  * can be removed within REMOVAL_S, unloading is refused while there are users, nothing is left after each round; whenever the
  * module can be unloaded, and after the last round it must be, the RDMA device and the slab caches have no more objects than
@@ -22,6 +26,8 @@
 #include "core/sync.h"
 #include "tests/kmod/common.h"
 #include "tests/kmod/common_module.h"
+#include "tests/kmod/common_stranger.h"
+#include "tests/kmod/common_trust.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -46,26 +52,81 @@
 #define RELOAD_EVERY 25u
 #define CPU_EVERY 8u
 #define SHORT_EVERY 6u
+#define ENOUGH 50u /* rounds, as many as a debug kernel runs */
 #define HOT 16u
-#define SOMEBODY 1234u  /* a user without privileges */
+#define FAILSLAB "/sys/kernel/debug/failslab"
 #define REMOVAL_S 5     /* and mostly far less; the longest is printed. On a slow or busy host: */
 #define REMOVAL_LATE 10 /* times the shortest one */
 
-enum order { GO_ON, EXIT, UNMAP, FORK, MOVE };
+enum order { GO_ON, EXIT, UNMAP, FORK, MOVE, ORDERS };
+enum { KILL = GO_ON, STRANGER = ORDERS, REMOVAL }; /* what ranks are not told */
+
+enum event {
+	EVENT_KILL,
+	EVENT_EXIT,
+	EVENT_UNMAP,
+	EVENT_CHILD,
+	EVENT_MOVE,
+	EVENT_USER,
+	EVENT_NAMESPACE,
+	EVENT_REMOVAL,
+	EVENT_OFFLINE,
+	EVENT_UNLOAD,
+	EVENT_RELOAD,
+	EVENT_RANGE,
+	EVENT_ADD,
+	EVENT_SHORT,
+	EVENTS
+};
+
+static const char *const event_names[EVENTS] = {
+	[EVENT_KILL] = "ranks killed",
+	[EVENT_EXIT] = "ranks that exited",
+	[EVENT_UNMAP] = "windows unmapped",
+	[EVENT_CHILD] = "children refused",
+	[EVENT_MOVE] = "moves refused",
+	[EVENT_USER] = "other users refused",
+	[EVENT_NAMESPACE] = "other namespaces refused",
+	[EVENT_REMOVAL] = "devices removed",
+	[EVENT_OFFLINE] = "processors off",
+	[EVENT_UNLOAD] = "unloads refused",
+	[EVENT_RELOAD] = "reloads",
+	[EVENT_RANGE] = "ranges",
+	[EVENT_ADD] = "additions",
+	[EVENT_SHORT] = "allocations refused",
+};
 
 struct orders {
 	_Atomic int order[JOB_RANKS];
-	_Atomic unsigned long accesses, signals, calls, checked, wrong;
-	_Atomic unsigned long intruders; /* children and strangers who could do something */
+	_Atomic unsigned long accesses, signals, checked, wrong, intruders;
+	_Atomic unsigned long events[EVENTS];
 	struct {
 		_Atomic uint64_t begun, done;
 	} marks[JOB_RANKS][THREADS][HOT];
 };
 
 static struct orders *orders;
-static const char *module; /* its file, where it is to be unloaded and loaded */
-static unsigned long kills, exits, unmaps, forks, moves, strangers, switches, deletions, early, reloads, refused;
+static const char *module;     /* its file, where it is to be unloaded and loaded */
+static unsigned int round_now; /* processes that begin in a round keep its number */
+static unsigned long early;
 static double removal_longest, removal_shortest = 1e9, removal_sum, round_longest;
+
+static void happened(enum event e)
+{
+	atomic_fetch_add(&orders->events[e], 1);
+}
+
+static unsigned long times(enum event e)
+{
+	return atomic_load(&orders->events[e]);
+}
+
+/* What the module must refuse. */
+static void intruded(const char *who, unsigned int rank, const char *what)
+{
+	atomic_fetch_add(&orders->intruders, 1);
+	dprintf(1, "FAILED: round %u: %s rank %u: %s succeeded\n", round_now, who, rank, what);
+}
 
 /* ---- ranks ---------------------------------------------------------------------------------- */
 
@@ -117,32 +178,54 @@ static bool check(struct worker *w, unsigned int page, bool write)
 	return true;
 }
 
-/* An accepted call on whatever there is. */
-static void call(struct worker *w)
+/* A call, of which there may be no success. */
+static bool try_call(int fd, unsigned long op, void *arg)
+{
+	if (!ioctl(fd, op, arg))
+		return true;
+	if (errno == ENOMEM)
+		happened(EVENT_SHORT);
+	return false;
+}
+
+/* An atomic variable: made, added to, destroyed. */
+static bool use_object(struct worker *w)
+{
+	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC,
+				  .home = (uint16_t)pick(&w->random, w->job->ranks),
+				  .value2 = (uint64_t)SYNC_ATOMIC << 32 };
+	struct dsm_ioc_call object;
+
+	if (!try_call(w->fd, DSM_IOC_CALL, &c))
+		return false;
+	if (c.status)
+		return true;
+	object = (struct dsm_ioc_call){ .home = c.home, .object = (uint32_t)c.result, .gen = c.result >> 32 };
+	c = object;
+	c.op = SOP_ADD;
+	c.value = 1;
+	if (try_call(w->fd, DSM_IOC_CALL, &c) && !c.status)
+		happened(EVENT_ADD);
+	c = object;
+	c.op = SOP_DESTROY;
+	try_call(w->fd, DSM_IOC_CALL, &c);
+	return true;
+}
+
+/* A call on whatever there is. The name of what was accepted, or NULL. */
+static const char *call(struct worker *w)
 {
 	struct dsm_ioc_range range = { .op = pick(&w->random, DSM_RANGE_PIN),
-				       .page = pick(&w->random, JOB_PAGES - 64),
+				       .page = pick(&w->random, JOB_PAGES - 64) & ~511u,
 				       .pages = 64 };
-	struct dsm_ioc_call sync = { .call = DSM_CALL_SYNC,
-				     .home = (uint16_t)pick(&w->random, w->job->ranks),
-				     .value2 = (uint64_t)SYNC_ATOMIC << 32 };
-	uint32_t object;
 
-	atomic_fetch_add(&orders->calls, 1);
-	if (pick(&w->random, 2)) {
-		range.page &= ~511u;
-		range.write = range.op < DSM_RANGE_RELEASE ? pick(&w->random, 2) : 0;
-		ioctl(w->fd, DSM_IOC_RANGE, &range);
-		return;
-	}
-	/* An atomic variable: made, added to, destroyed. */
-	if (ioctl(w->fd, DSM_IOC_CALL, &sync) || sync.status)
-		return;
-	object = (uint32_t)sync.result;
-	sync = (struct dsm_ioc_call){ .home = sync.home, .object = object, .op = SOP_ADD, .value = 1 };
-	ioctl(w->fd, DSM_IOC_CALL, &sync);
-	sync = (struct dsm_ioc_call){ .home = sync.home, .object = object, .op = SOP_DESTROY };
-	ioctl(w->fd, DSM_IOC_CALL, &sync);
+	if (pick(&w->random, 2))
+		return use_object(w) ? "DSM_IOC_CALL" : NULL;
+	range.write = range.op < DSM_RANGE_RELEASE ? pick(&w->random, 2) : 0;
+	if (!try_call(w->fd, DSM_IOC_RANGE, &range))
+		return NULL;
+	happened(EVENT_RANGE);
+	return "DSM_IOC_RANGE";
 }
 
 static void *work(void *arg)
@@ -153,6 +236,8 @@ static void *work(void *arg)
 
 	file_set("/proc/thread-self/make-it-fail", "1"); /* where the kernel can, see shortage() */
 	while (!atomic_load(&w->job->stop)) {
+		if (n % 32 == 0) /* also at once: rounds are short */
+			call(w);
 		/* Few pages that all want, and the rest of the window now and then. */
 		unsigned int page = pick(&w->random, pick(&w->random, 8) ? HOT : JOB_PAGES);
 		bool write = pick(&w->random, 3) == 0;
@@ -161,10 +246,8 @@ static void *work(void *arg)
 		signals += refused_now;
 		if (refused_now && n % 8 == 0)
 			usleep(500); /* it may stay so, and others need the processor */
-		if (++n % 64 == 0)
-			call(w);
-		if (n % 256 == 0) {
-			atomic_fetch_add(&orders->accesses, 256);
+		if (++n % 32 == 0) {
+			atomic_fetch_add(&orders->accesses, 32);
 			atomic_fetch_add(&orders->signals, signals);
 			signals = 0;
 		}
@@ -175,32 +258,44 @@ static void *work(void *arg)
 /* A child has the file, but neither the window, whatever its parent wants, nor a say. */
 static void have_child(struct worker *w)
 {
+	const char *did = NULL;
 	struct dsm_ioc_lost l;
 	unsigned int i;
 
 	if (!madvise(JOB_BASE, JOB_WINDOW, MADV_DOFORK))
-		atomic_fetch_add(&orders->intruders, 1);
+		intruded("in", w->rank, "MADV_DOFORK");
 	if (fork())
 		return;
 	alarm(2);
 	signal(SIGALRM, SIG_DFL);
-	for (i = 0; i < 100; i++)
-		call(w);
-	if (!touch(JOB_BASE, true) || !ioctl(w->fd, DSM_IOC_LOST, &l))
-		atomic_fetch_add(&orders->intruders, 1);
+	for (i = 0; i < 100 && !did; i++)
+		did = call(w);
+	if (!did && !touch(JOB_BASE, true))
+		did = "an access to the window";
+	if (!did && !ioctl(w->fd, DSM_IOC_LOST, &l))
+		did = "DSM_IOC_LOST";
+	if (did)
+		intruded("in a child of", w->rank, did);
+	else
+		happened(EVENT_CHILD);
 	_exit(0);
 }
 
 static void obey(enum order order, struct worker *w)
 {
 	switch (order) {
-	case EXIT: _exit(0);
-	case UNMAP: munmap(JOB_BASE, JOB_WINDOW); break;
+	case EXIT: happened(EVENT_EXIT); _exit(0);
+	case UNMAP:
+		if (!munmap(JOB_BASE, JOB_WINDOW))
+			happened(EVENT_UNMAP);
+		break;
 	case FORK: have_child(w); break;
 	case MOVE: /* is refused, but only after the kernel has tried it */
 		if (mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, JOB_BASE + (1ul << 40)) !=
 		    MAP_FAILED)
-			atomic_fetch_add(&orders->intruders, 1);
+			intruded("in", w->rank, "mremap");
+		else
+			happened(EVENT_MOVE);
 		break;
 	default: break;
 	}
@@ -222,6 +317,7 @@ static void rank_process(struct job *j, unsigned int rank, uint64_t seed)
 		w[i] = (struct worker){ .random = seed + i, .job = j, .rank = rank, .thread = i, .fd = fd };
 		pthread_create(&thread, NULL, work, &w[i]);
 	}
+	setpriority(PRIO_PROCESS, 0, -20); /* of this thread: it is to obey while the others keep the processors busy */
 	for (; !atomic_load(&j->stop); usleep(2000))
 		obey((enum order)atomic_exchange(&orders->order[rank], GO_ON), &w[0]);
 	_exit(0);
@@ -251,7 +347,7 @@ static bool remove_device(void)
 	if (!device("delete rxe0"))
 		return false;
 	took = now_s() - start;
-	deletions++;
+	happened(EVENT_REMOVAL);
 	removal_sum += took;
 	removal_longest = took > removal_longest ? took : removal_longest;
 	removal_shortest = took < removal_shortest ? took : removal_shortest;
@@ -263,42 +359,35 @@ static bool remove_device(void)
 /* What takes long takes so each time where the host is slow; who waits for somebody that does not come does so now and then. */
 static bool removed_soon(void)
 {
-	return !deletions || removal_longest <= patience(REMOVAL_S) ||
+	return !times(EVENT_REMOVAL) || removal_longest <= patience(REMOVAL_S) ||
 		removal_longest <= REMOVAL_LATE * removal_shortest || failed("the device could not be removed soon");
 }
 
-/* Somebody of another user, or of another network namespace, knows everything of the job, and wants to be one of its ranks. */
-static void stranger(struct job *j, uint64_t *r)
+/* One that is refused because its place is taken, or for the want of a peer, has shown nothing. */
+static void visit_over(const struct visitor *v, const char *did, int err)
 {
-	static char address[DSM_ADDRESS_MAX];
-	struct dsm_ioc_window window = { .size = JOB_WINDOW };
-	struct dsm_ioc_join in = { .rank = (uint16_t)pick(r, j->ranks),
-				   .size = (uint16_t)j->ranks,
-				   .gid = -1,
-				   .address_size = DSM_ADDRESS_MAX,
-				   .address = (uintptr_t)address,
-				   .vectors = { -1, -1, -1, -1 } };
-	struct dsm_ioc_connect c = { .rank = (uint16_t)((in.rank + 1) % j->ranks), .flags = DSM_CONNECT_HERE };
-	bool user = pick(r, 2), in_job;
-	int fd;
+	if (did)
+		intruded(v->uid ? "another user as" : "another namespace as", v->rank, did);
+	else if (err == (v->uid ? EACCES : ENODEV))
+		happened(v->uid ? EVENT_USER : EVENT_NAMESPACE);
+}
 
-	strangers++;
-	if (fork())
-		return;
-	if (user) {
-		strcpy(in.device, "none");
-		if (setresuid(SOMEBODY, SOMEBODY, SOMEBODY))
-			_exit(1);
-	} else if (unshare(CLONE_NEWNET)) {
-		_exit(1);
-	}
-	fd = open("/dev/dsm", O_RDWR);
-	in_job = fd >= 0 && !ioctl(fd, DSM_IOC_WINDOW, &window) && !ioctl(fd, DSM_IOC_JOIN, &in) &&
-		!ioctl(fd, DSM_IOC_KEY, &j->key);
-	/* In another namespace there is no device to join by. */
-	if (in_job && (!user || !ioctl(fd, DSM_IOC_CONNECT, &c)))
-		atomic_fetch_add(&orders->intruders, 1);
-	_exit(0);
+/*
+ * Somebody of another user, or of another network namespace, where there is no device to join by. No two are of the same user:
+ * with the key, they could be ranks of a job of their own.
+ */
+static void stranger(const struct job *j, uint64_t *r, unsigned int rank)
+{
+	static uid_t last = SOMEBODY;
+	const bool user = pick(r, 2);
+	const struct visitor v = { .uid = user ? ++last : 0,
+				   .elsewhere = !user,
+				   .by_device = !user,
+				   .rank = rank,
+				   .size = j->ranks,
+				   .key = j->key };
+
+	visit(&v, visit_over);
 }
 
 /*
@@ -312,23 +401,28 @@ static void shortage(unsigned int one_of)
 	snprintf(value, sizeof(value), "%u", one_of);
 	file_set("/sys/module/dsm/parameters/test_fail_alloc", value);
 	file_set("/sys/module/dsm/parameters/test_fail_sleeping", value);
-	if (access("/sys/kernel/debug/failslab", F_OK))
+	if (access(FAILSLAB, F_OK))
 		return;
-	file_set("/sys/kernel/debug/failslab/task-filter", "Y");
-	file_set("/sys/kernel/debug/failslab/ignore-gfp-wait", "N");
-	file_set("/sys/kernel/debug/failslab/verbose", "0");
-	file_set("/sys/kernel/debug/failslab/times", "-1");
+	file_set(FAILSLAB "/task-filter", "Y");
+	file_set(FAILSLAB "/ignore-gfp-wait", "N");
+	file_set(FAILSLAB "/verbose", "0");
+	file_set(FAILSLAB "/times", "-1");
 	snprintf(value, sizeof(value), "%u", one_of ? 1 + 20 / one_of : 0);
-	file_set("/sys/kernel/debug/failslab/probability", value);
+	file_set(FAILSLAB "/probability", value);
 }
 
-/* The last processor. False: there is only one. */
-static bool processor(bool online)
+static const char *processor_file(void)
 {
-	char path[80];
+	static char path[80];
 
 	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%ld/online", sysconf(_SC_NPROCESSORS_CONF) - 1);
-	return file_set(path, online ? "1" : "0");
+	return path;
+}
+
+/* The last processor. False: there is only one, or it cannot go. */
+static bool processor(bool online)
+{
+	return file_set(processor_file(), online ? "1" : "0");
 }
 
 struct plan {
@@ -337,54 +431,63 @@ struct plan {
 	bool removal;          /* the device goes in this round, */
 	bool early;            /* while ranks join */
 	bool removed;
-	bool processor; /* so does a processor, */
+	bool shortage;  /* memory is short, */
+	bool processor; /* a processor goes, */
 	bool unload;    /* and the module, when its ranks are killed: faults linger in it */
 };
 
+static bool is_running(pid_t pid)
+{
+	siginfo_t info = { .si_pid = 0 };
+
+	return !waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid;
+}
+
+/* Until ranks have done as they were told, or are gone, or are too busy with it. */
+static void wait_for_orders(const struct job *j, const pid_t *pids)
+{
+	const double end = now_s() + patience(0.05);
+	unsigned int i;
+
+	for (i = 0; i < j->ranks; i++)
+		while (atomic_load(&orders->order[i]) != GO_ON && is_running(pids[i]) && now_s() < end)
+			usleep(500);
+}
+
 static bool weather(struct job *j, uint64_t *r, const pid_t *pids, struct plan *plan)
 {
-	unsigned int i, n = 2 + pick(r, 6), rank, removal = plan->removal ? pick(r, n) : n;
-	unsigned int offline = plan->processor ? pick(r, n) : n;
+	unsigned int i, n = 2 + pick(r, 6), rank, gone = pick(r, j->ranks), event;
+	unsigned int removal = plan->removal ? pick(r, n) : n, offline = plan->processor ? pick(r, n) : n;
 	int err;
 
 	for (i = 0; i < n; i++) {
 		usleep(pick(r, plan->pause_us));
 		rank = pick(r, j->ranks);
-		if (i == offline)
-			switches += processor(false);
-		switch (i == removal ? 6 : pick(r, 6)) {
-		case 0:
-			kill(pids[rank], SIGKILL);
-			kills++;
+		if (i == offline && processor(false))
+			happened(EVENT_OFFLINE);
+		event = i == removal ? REMOVAL : pick(r, REMOVAL);
+		switch (event) {
+		case KILL:
+			if (is_running(pids[rank]) && !kill(pids[rank], SIGKILL))
+				happened(EVENT_KILL);
+			gone = rank;
 			break;
-		case 1:
-			atomic_store(&orders->order[rank], EXIT);
-			exits++;
-			break;
-		case 2:
-			atomic_store(&orders->order[rank], UNMAP);
-			unmaps++;
-			break;
-		case 3:
-			atomic_store(&orders->order[rank], FORK);
-			forks++;
-			break;
-		case 4:
-			atomic_store(&orders->order[rank], MOVE);
-			moves++;
-			break;
-		case 5: stranger(j, r); break;
-		default:
+		case STRANGER: stranger(j, r, gone); break; /* in its place, if it has gone */
+		case REMOVAL:
 			plan->removed = true;
 			if (!remove_device())
 				return false;
+			break;
+		default: atomic_store(&orders->order[rank], (int)event);
 		}
 		/* One process at least has the device open: this one. */
 		err = module_unload();
 		if (err != -EWOULDBLOCK && err != -EBUSY)
 			return failed("the module could be unloaded while in use");
-		refused++;
+		happened(EVENT_UNLOAD);
 	}
+	if (pick(r, 2))
+		wait_for_orders(j, pids);
 	return true;
 }
 
@@ -417,7 +520,7 @@ static bool unload_at_once(void)
 
 	while (module_unload() && now_s() < end)
 		usleep(100);
-	reloads++;
+	happened(EVENT_RELOAD);
 	return !module_loaded() ? module_load(module)
 				: failed("the module cannot be unloaded after its ranks were killed");
 }
@@ -425,7 +528,7 @@ static bool unload_at_once(void)
 static bool one_round(struct job *j, uint64_t *r, unsigned int number)
 {
 	struct plan plan = { .number = number,
-			     .pause_us = number % LONG_EVERY == LONG_EVERY - 1 ? 100000 : 6000,
+			     .shortage = number % SHORT_EVERY == 1,
 			     .removal = number % DEVICE_EVERY == 0,
 			     .early = number % DEVICE_EVERY == 0 && pick(r, 3) == 0,
 			     .processor = number % CPU_EVERY == 3,
@@ -433,8 +536,12 @@ static bool one_round(struct job *j, uint64_t *r, unsigned int number)
 	int keep = open("/dev/dsm", O_RDWR | O_CLOEXEC);
 	unsigned int i, ranks = 2 + pick(r, 2);
 	pid_t pids[JOB_RANKS];
+	long long reserve;
 	bool ok;
 
+	plan.pause_us = (unsigned int)patience(number % LONG_EVERY == LONG_EVERY - 1 ? 100000
+						       : plan.shortage               ? 50000
+										     : 6000);
 	if (keep < 0)
 		return failed("/dev/dsm cannot be opened");
 	job_set(j, ranks, number % 2 == 0);
@@ -452,10 +559,13 @@ static bool one_round(struct job *j, uint64_t *r, unsigned int number)
 	ok = all_come(j, r, &plan);
 	if (plan.unload)
 		file_set("/sys/module/dsm/parameters/test_linger", "2");
-	if (number % SHORT_EVERY == 1)
-		shortage(2 + pick(r, 20));
+	reserve = counter("from_reserve");
+	if (plan.shortage)
+		shortage(2 + pick(r, pick(r, 2) ? 4 : 20));
 	if (ok && !plan.early)
 		ok = weather(j, r, pids, &plan);
+	if (plan.shortage)
+		atomic_fetch_add(&orders->events[EVENT_SHORT], (unsigned long)(counter("from_reserve") - reserve));
 	if (pick(r, 2))
 		atomic_store(&j->stop, 1);
 	for (i = 0; i < ranks; i++)
@@ -517,18 +627,64 @@ static bool reload(const char *before, bool with_device)
 	} else {
 		ok = true;
 	}
-	reloads++;
+	happened(EVENT_RELOAD);
 	return ok && ends_well(before) && module_load(module);
+}
+
+/* Why it cannot; NULL: it can. */
+static const char *cannot_happen(enum event e)
+{
+	if (e == EVENT_OFFLINE && access(processor_file(), W_OK))
+		return "none can go offline";
+	return e == EVENT_RELOAD && !module ? "no --module" : NULL;
+}
+
+static bool is_missing(enum event e)
+{
+	return !times(e) && !cannot_happen(e);
+}
+
+static bool all_happened(void)
+{
+	enum event e;
+
+	for (e = 0; e < EVENTS && !is_missing(e); e++)
+		;
+	return e == EVENTS;
+}
+
+/* False: something never happened in enough rounds. */
+static bool report_events(unsigned int rounds)
+{
+	enum event e;
+
+	for (e = 0; e < EVENTS; e++) {
+		printf("%s%lu %s", e ? ", " : "", times(e), event_names[e]);
+		if (cannot_happen(e))
+			printf(" (%s)", cannot_happen(e));
+	}
+	printf("%s\n", access(FAILSLAB, F_OK) ? " (no failslab: only the module's own)" : "");
+	for (e = 0; rounds >= ENOUGH && e < EVENTS; e++)
+		if (is_missing(e))
+			printf("FAILED: %s: none in %u rounds\n", event_names[e], rounds);
+	return rounds < ENOUGH || all_happened();
+}
+
+/* Rounds are short, and ranks of a busy host do little in them: up to four times as many, until all has happened. */
+static bool goes_on(unsigned int round, unsigned int rounds)
+{
+	return round < rounds || (rounds >= ENOUGH && round < 4 * rounds && !all_happened());
 }
 
 int main(int argc, char **argv)
 {
 	unsigned int rounds = 20, i;
 	double seconds = 0, began = now_s(); /* 0: all rounds */
+	unsigned long removals;
 	char before[300];
 	uint64_t r = 1;
-	bool ok = true;
 	struct job *j;
+	bool ok;
 	int a;
 
 	for (a = 1; a < argc; a++) {
@@ -555,9 +711,11 @@ int main(int argc, char **argv)
 	j = job_new();
 	orders = mmap(NULL, sizeof(*orders), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	device_objects(before, sizeof(before));
-	for (i = 0; i < rounds && ok && (!seconds || now_s() < began + seconds); i++) {
+	ok = strangers_control();
+	for (i = 0; ok && goes_on(i, rounds) && (!seconds || now_s() < began + seconds); i++) {
 		double start = now_s(), took;
 
+		round_now = i;
 		ok = one_round(j, &r, i) && !atomic_load(&orders->wrong);
 		took = now_s() - start;
 		if (took > round_longest)
@@ -570,17 +728,15 @@ int main(int argc, char **argv)
 		if (!ok)
 			printf("round %u failed\n", i);
 	}
-	printf("%lu accesses, %lu of them refused, %lu words checked, %lu wrong, %lu calls\n",
+	printf("%lu accesses, %lu of them refused, %lu words checked, %lu wrong; the longest round %.1f s\n",
 	       atomic_load(&orders->accesses), atomic_load(&orders->signals), atomic_load(&orders->checked),
-	       atomic_load(&orders->wrong), atomic_load(&orders->calls));
-	printf("%lu moves, %lu strangers, %lu processors off; ", moves, strangers, switches);
-	printf("%lu kills, %lu exits, %lu unmaps, %lu forks, unloading refused %lu times, the longest round %.1f s\n",
-	       kills, exits, unmaps, forks, refused, round_longest);
+	       atomic_load(&orders->wrong), round_longest);
+	ok = report_events(i) && ok;
+	removals = times(EVENT_REMOVAL);
 	printf("%u rounds: %lu devices removed (%lu while ranks joined) in %.2f s, at most %.2f s; %lu times reloaded\n",
-	       i, deletions, early, deletions ? removal_sum / (double)deletions : 0, removal_longest, reloads);
+	       i, removals, early, removals ? removal_sum / (double)removals : 0, removal_longest, times(EVENT_RELOAD));
 	ok &= removed_soon();
-	if (atomic_load(&orders->intruders))
-		ok = failed("a child of a rank, or a stranger, had a say");
+	ok &= !atomic_load(&orders->intruders); /* which have been reported */
 	if (atomic_load(&orders->wrong) || !atomic_load(&orders->checked))
 		ok = failed("contents");
 	return ok && ends_well(before) ? 0 : 1;
