@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "tests/kmod/common_fuzzer.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -128,6 +129,24 @@ static bool sets_up(unsigned int variant)
 	}
 }
 
+/*
+ * The rank's own context, by the address of a peer that it is connected to: nothing changes, whether the address is refused (EINVAL)
+ * or right (EEXIST).
+ */
+static void connect_again(struct fuzzer *f)
+{
+	const struct job *j = &self.job->job;
+	struct dsm_ioc_connect c = { 0 };
+	unsigned int peer = pick(&f->random, j->ranks);
+
+	if (!j->rdma || j->ranks < 2 || peer == self.limits[0].me)
+		return;
+	aim_connect(j, &f->random, peer, &c);
+	if (ioctl(__atomic_load_n(&self.files[0], __ATOMIC_RELAXED), DSM_IOC_CONNECT, &c) &&
+	    (errno == EINVAL || errno == EEXIST))
+		atomic_fetch_add(&self.all->outcomes->addresses[errno == EEXIST], 1);
+}
+
 static void do_ioctl(struct fuzzer *f)
 {
 	static __thread char arg[sizeof(struct dsm_ioc_stats)] __attribute__((aligned(8)));
@@ -138,8 +157,10 @@ static void do_ioctl(struct fuzzer *f)
 	void *at = arg;
 	bool agreed; /* ranks that have different regions by the same name take each other for liars */
 
-	if (!file && sets_up(variant) && pick(r, self.job->calm))
+	if (!file && sets_up(variant) && pick(r, self.job->calm)) {
+		connect_again(f);
 		variant = VARIANT_CALL_SYNC, v = &dsm_variants[variant], cmd = v->cmd;
+	}
 	if (variant == VARIANT_PROTECT)
 		file = 1;
 	agreed = !file && v->cmd == DSM_IOC_REGION && pick(r, self.job->calm);

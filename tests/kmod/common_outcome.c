@@ -49,7 +49,7 @@ static unsigned long sum(const _Atomic unsigned long *by)
 
 unsigned long outcomes_inputs(const struct outcomes *o)
 {
-	unsigned long n = atomic_load(&o->others);
+	unsigned long n = atomic_load(&o->others) + atomic_load(&o->addresses[0]) + atomic_load(&o->addresses[1]);
 	unsigned int v;
 
 	for (v = 0; v < dsm_narguments; v++)
@@ -84,6 +84,7 @@ void outcomes_show(const struct outcomes *o, double seconds)
 		putchar('\n');
 	}
 	show_counters();
+	printf("addresses refused %lu, right %lu\n", atomic_load(&o->addresses[0]), atomic_load(&o->addresses[1]));
 	printf("accesses %lu, signals %lu, other system calls %lu, children %lu, processes killed %lu\n",
 	       atomic_load(&o->accesses), atomic_load(&o->signals), atomic_load(&o->others), atomic_load(&o->forks),
 	       atomic_load(&o->killed));
@@ -124,6 +125,10 @@ bool outcomes_reach(const struct outcomes *o)
 		if (sum(o->by[v]) < OFTEN || (atomic_load(&o->by[v][0]) && answered))
 			continue;
 		printf("FAILED: %s never succeeded\n", dsm_variants[v].name);
+		reach = false;
+	}
+	if (atomic_load(&o->addresses[0]) >= OFTEN && !atomic_load(&o->addresses[1])) {
+		printf("FAILED: no address was right\n");
 		reach = false;
 	}
 	return reach;

@@ -25,6 +25,7 @@ struct outcome {
 struct outcomes {
 	_Atomic unsigned long by[dsm_narguments][OUTCOME_ERRNOS];       /* of ioctl(2); 0: success */
 	_Atomic unsigned long answered[dsm_narguments][OUTCOME_ERRNOS]; /* what the object's home said, where it did */
+	_Atomic unsigned long addresses[2]; /* by which a rank would connect once more: refused, and right */
 	_Atomic unsigned long accesses, signals, others, killed, forks;
 	struct outcome last[OUTCOME_PROCESSES][OUTCOME_THREADS][OUTCOME_RECORDS];
 };
