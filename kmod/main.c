@@ -34,11 +34,13 @@ MODULE_PARM_DESC(late_us, "microseconds that a MSG_DONE may wait for a message t
 unsigned int dsm_qp_timeout = 18; /* a second; emulated machines are slow */
 module_param_named(qp_timeout, dsm_qp_timeout, uint, 0600);
 MODULE_PARM_DESC(qp_timeout, "4.096 us times 2 to this power until a packet is repeated (1 to 31; 18: 1.07 s)");
-bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_no_inline, dsm_test_no_srq;
+bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_lose_flush, dsm_test_no_inline, dsm_test_no_srq;
 module_param_named(test_no_remote_flush, dsm_test_no_remote_flush, bool, 0600);
 MODULE_PARM_DESC(test_no_remote_flush, "for tests: leave stale translations on other processors");
 module_param_named(test_fail_trylock, dsm_test_fail_trylock, bool, 0600);
 MODULE_PARM_DESC(test_fail_trylock, "for tests: no page table lock is ever free, so that workers change all entries");
+module_param_named(test_lose_flush, dsm_test_lose_flush, bool, 0600);
+MODULE_PARM_DESC(test_lose_flush, "for tests: where two changes of a page cross, neither flushes");
 module_param_named(test_no_inline, dsm_test_no_inline, bool, 0600);
 MODULE_PARM_DESC(test_no_inline, "for tests: send messages as on a device that cannot send inline");
 module_param_named(test_no_srq, dsm_test_no_srq, bool, 0600);
@@ -47,6 +49,7 @@ MODULE_PARM_DESC(test_no_srq, "for tests: receive as on a device without shared 
 unsigned int dsm_test_fail_alloc, dsm_test_fail_sleeping, dsm_test_send_room, dsm_test_runq, dsm_test_cqe,
 	dsm_test_max_cqe;
 unsigned int dsm_test_slow_entry, dsm_test_linger, dsm_test_slow_free;
+unsigned int dsm_test_hold_fault, dsm_test_hold_lower, dsm_test_hold_flush;
 module_param_named(test_fail_alloc, dsm_test_fail_alloc, uint, 0600);
 MODULE_PARM_DESC(test_fail_alloc, "for tests: so many allocations of softirq, one of them fails");
 module_param_named(test_fail_sleeping, dsm_test_fail_sleeping, uint, 0600);
@@ -64,6 +67,14 @@ MODULE_PARM_DESC(test_runq, "for tests: places in a processor's queue of message
 module_param_named(test_slow_entry, dsm_test_slow_entry, uint, 0600);
 MODULE_PARM_DESC(test_slow_entry,
 		 "for tests: microseconds, by chance, before a fault or a worker changes table entries");
+module_param_named(test_hold_fault, dsm_test_hold_fault, uint, 0600);
+MODULE_PARM_DESC(
+	test_hold_fault,
+	"for tests: 1: the next fault that makes a table entry waits before that, and sets this to 2, until this is 0");
+module_param_named(test_hold_lower, dsm_test_hold_lower, uint, 0600);
+MODULE_PARM_DESC(test_hold_lower, "for tests: so does the next worker before it lowers table entries");
+module_param_named(test_hold_flush, dsm_test_hold_flush, uint, 0600);
+MODULE_PARM_DESC(test_hold_flush, "for tests: so does the next worker between that and the flush");
 int dsm_test_hold_cpu = -1;
 module_param_named(test_hold_cpu, dsm_test_hold_cpu, int, 0600);
 MODULE_PARM_DESC(test_hold_cpu, "for tests: this processor ends no batches; what it has to end waits until it goes");

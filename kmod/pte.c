@@ -70,7 +70,7 @@ static bool close_entry(struct batch *b, const struct view *v, u32 page, pte_t *
 		b->marks |= BIT(place);
 		return true;
 	}
-	return !pte_write(ptep_get(pte)) && atomic_read(unflushed) > !!(b->marks & BIT(place));
+	return !pte_write(ptep_get(pte)) && atomic_read(unflushed) > !!(b->marks & BIT(place)) && !dsm_test_lose_flush;
 }
 
 static void unmark(struct batch *b)
@@ -83,7 +83,7 @@ static int open_one(pte_t *pte, unsigned long addr, void *view)
 {
 	const struct view *v = view;
 
-	follow(v, page_at(v, addr), pte, false);
+	follow(v, page_at(v, addr), pte, dsm_test_lose_flush);
 	return 0;
 }
 
@@ -96,9 +96,24 @@ static void be_slow(void)
 		usleep_range(0, get_random_u32() % most);
 }
 
+enum { HOLD_NEXT = 1, HOLD_HELD = 2 };
+#define HOLD_MOST (20 * HZ) /* the test has died */
+
+/* So that they cross as a test wants it. */
+static void hold(unsigned int *here)
+{
+	const unsigned long end = jiffies + HOLD_MOST;
+
+	if (READ_ONCE(*here) != HOLD_NEXT || cmpxchg(here, HOLD_NEXT, HOLD_HELD) != HOLD_NEXT)
+		return;
+	while (READ_ONCE(*here) == HOLD_HELD && time_before(jiffies, end))
+		msleep(1);
+}
+
 int pte_apply(struct view *v, u32 page)
 {
 	be_slow();
+	hold(&dsm_test_hold_fault);
 	return apply_to_page_range(v->mm, v->base + ((unsigned long)page << PAGE_SHIFT), PAGE_SIZE, open_one, v);
 }
 
@@ -289,6 +304,7 @@ static bool change_slowly(struct batch *b, struct view *v)
 	mmap_read_lock(v->mm);
 	stands = v->take_tables(v);
 	be_slow();
+	hold(&dsm_test_hold_lower);
 	b->stale = false;
 	for (i = 0; i < b->count && stands; i++) {
 		unsigned long addr = v->base + ((unsigned long)b->items[i].page << PAGE_SHIFT);
@@ -320,9 +336,11 @@ static void finish_slowly(struct work_struct *work)
 			wait_event(v->settled, READ_ONCE(v->tables) == TABLES_NONE);
 	}
 	srcu_read_unlock(&c->views_srcu, idx);
-	if (b->nflush)
-		be_slow(); /* lowered, not flushed: others must see to that */
-	b->count = 0;      /* the second round only flushes */
+	if (b->nflush) { /* lowered, not flushed: others must see to that */
+		be_slow();
+		hold(&dsm_test_hold_flush);
+	}
+	b->count = 0; /* the second round only flushes */
 	batch_start(b);
 }
 

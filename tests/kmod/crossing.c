@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * crossing.c - where two changes of a page cross, a translation is flushed before the call that takes the access away returns.
+ *
+ * A thread on a processor of its own writes to a page all the time. Workers and faults make all table entries
+ * (test_fail_trylock), and the module holds them where this test wants them to meet (test_hold_*):
+ *
+ *   closes   the worker of one call has lowered the entry and is held before it flushes. Another call closes the page, too, and
+ *            must not return before the page is flushed, though it finds nothing to lower
+ *   fault    a thread faults on the page while it may write, and is held before it makes the entry; the fault of the writer
+ *            makes it. The page is closed, and the worker is held before it lowers the entry. The first fault goes on, and
+ *            must leave the entry to the worker, which then goes on, too
+ *
+ * Nothing may be written when the call has returned. With test_lose_flush something must be, in both cases (--control): as soon as
+ * the writer's processor has not happened to forget the page by itself.
+ *
+ * While a fault or a worker is held, it has mmap_lock for reading: no thread of this process maps memory then.
+ *
+ * Runs in a guest with two processors or more and the module loaded.
+ */
+#include "tests/kmod/common.h"
+#include "tests/kmod/common_module.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PARAMETERS "/sys/module/dsm/parameters/"
+#define ROUNDS 20u
+#define PATIENCE_S 60 /* of the control */
+#define STUCK_S 15    /* until a thread comes to where it is to be held */
+#define LOOK_US 3000  /* long enough for the writer to write */
+
+enum where { FAULT, LOWER, FLUSH, PLACES };
+enum { FREE, NEXT, HELD };
+
+static const char *const places[PLACES] = {
+	[FAULT] = PARAMETERS "test_hold_fault",
+	[LOWER] = PARAMETERS "test_hold_lower",
+	[FLUSH] = PARAMETERS "test_hold_flush",
+};
+
+/* What a thread does each time it is told to. */
+struct actor {
+	void (*act)(void);
+	_Atomic unsigned int told, done;
+};
+
+static int dev, holds[PLACES];
+static unsigned int page; /* another one each time: what was not flushed is of no use then */
+static atomic_bool writing, ending;
+static _Atomic unsigned int written, passes, refused;
+
+static volatile uint64_t *word(void)
+{
+	return (volatile uint64_t *)(JOB_BASE + page * PAGE);
+}
+
+static void protect(unsigned int prot)
+{
+	struct dsm_prot_item item = { page, prot };
+	struct dsm_ioc_protect p = { .items = (uintptr_t)&item, .count = 1 };
+
+	if (ioctl(dev, DSM_IOC_PROTECT, &p))
+		atomic_fetch_add(&refused, 1);
+}
+
+/* ---- threads -------------------------------------------------------------------------------- */
+
+static void stay_on(unsigned int processor)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(processor, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+/* On a processor that no worker takes from it: when the kernel comes back from one, it flushes. */
+static void *writer(void *arg)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+
+	(void)arg;
+	stay_on(1);
+	sched_setscheduler(0, SCHED_FIFO, &first);
+	while (!atomic_load(&ending)) {
+		if (!sigsetjmp(away, 0))
+			for (away_set = true; atomic_load(&writing); atomic_fetch_add(&written, 1))
+				++*word();
+		away_set = false;
+		atomic_fetch_add(&passes, 1);
+		usleep(100);
+	}
+	return NULL;
+}
+
+static void *actor(void *arg)
+{
+	struct actor *a = arg;
+
+	stay_on(0);
+	while (!atomic_load(&ending)) {
+		if (atomic_load(&a->told) == atomic_load(&a->done)) {
+			usleep(100);
+			continue;
+		}
+		a->act();
+		atomic_fetch_add(&a->done, 1);
+	}
+	return NULL;
+}
+
+static void close_page(void)
+{
+	protect(DSM_PROT_READ);
+}
+
+/* Also when the page has been closed meanwhile. */
+static void store(void)
+{
+	touch((volatile char *)(word() + 1), true);
+}
+
+static struct actor closer = { .act = close_page }, toucher = { .act = store };
+
+static void tell(struct actor *a)
+{
+	atomic_fetch_add(&a->told, 1);
+}
+
+/* ---- meeting -------------------------------------------------------------------------------- */
+
+static bool set_hold(enum where at, unsigned int value)
+{
+	const char digit = (char)('0' + value);
+
+	return pwrite(holds[at], &digit, 1, 0) == 1;
+}
+
+static bool fail(const char *what)
+{
+	printf("FAILED: %s\n", what);
+	return false;
+}
+
+/* Until the module holds somebody there. */
+static bool comes_to(enum where at)
+{
+	const double end = now_s() + patience(STUCK_S);
+	char digit = 0;
+
+	while (pread(holds[at], &digit, 1, 0) == 1 && digit != '0' + HELD && now_s() < end)
+		usleep(200);
+	if (digit != '0' + HELD)
+		printf("FAILED: nobody comes to %s\n", places[at]);
+	return digit == '0' + HELD;
+}
+
+static bool finishes(const struct actor *a)
+{
+	return reached(&a->done, atomic_load(&a->told)) || fail("what was held does not end");
+}
+
+static bool begins_to_write(void)
+{
+	const unsigned int before = atomic_load(&written);
+
+	atomic_store(&writing, true);
+	return reached(&written, before + 1) || fail("the writer cannot write");
+}
+
+/* Not in what it has begun, either. */
+static bool stops_writing(void)
+{
+	atomic_store(&writing, false);
+	return reached(&passes, atomic_load(&passes) + 2) || fail("the writer does not stop");
+}
+
+/* Now that it is closed. */
+static bool is_written(void)
+{
+	const uint64_t before = *word();
+
+	usleep(LOOK_US);
+	return *word() != before;
+}
+
+/* False: it could not be tried. */
+static bool closes(unsigned long *stale)
+{
+	page = (page + 1) % JOB_PAGES;
+	protect(DSM_PROT_WRITE);
+	if (!begins_to_write() || !set_hold(FLUSH, NEXT))
+		return false;
+	tell(&closer);
+	if (!comes_to(FLUSH))
+		return false;
+	close_page();
+	*stale += is_written();
+	return set_hold(FLUSH, FREE) && finishes(&closer) && stops_writing();
+}
+
+static bool fault(unsigned long *stale)
+{
+	page = (page + 1) % JOB_PAGES;
+	protect(DSM_PROT_WRITE);
+	if (!set_hold(FAULT, NEXT))
+		return false;
+	tell(&toucher);
+	if (!comes_to(FAULT) || !begins_to_write() || !set_hold(LOWER, NEXT))
+		return false;
+	tell(&closer);
+	if (!comes_to(LOWER) || !set_hold(FAULT, FREE) || !finishes(&toucher) || !set_hold(LOWER, FREE) ||
+	    !finishes(&closer))
+		return false;
+	*stale += is_written();
+	return stops_writing();
+}
+
+/* ---- the test ------------------------------------------------------------------------------- */
+
+static bool open_all(void)
+{
+	struct dsm_ioc_window w = { .size = JOB_WINDOW };
+	unsigned int i;
+
+	for (i = 0; i < PLACES; i++) {
+		holds[i] = open(places[i], O_RDWR | O_CLOEXEC);
+		if (holds[i] < 0)
+			return false;
+	}
+	dev = open("/dev/dsm", O_RDWR | O_CLOEXEC);
+	return dev >= 0 && !ioctl(dev, DSM_IOC_WINDOW, &w) &&
+		mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, dev, 0) !=
+		MAP_FAILED &&
+		file_set(PARAMETERS "test_fail_trylock", "1");
+}
+
+static bool run(bool control)
+{
+	unsigned long stale[2] = { 0 };
+	double end = now_s() + patience(PATIENCE_S);
+	pthread_t threads[3];
+	unsigned int i, rounds;
+	bool ok = true;
+
+	if (pthread_create(&threads[0], NULL, writer, NULL) || pthread_create(&threads[1], NULL, actor, &closer) ||
+	    pthread_create(&threads[2], NULL, actor, &toucher))
+		exit(2);
+	stay_on(0);
+	for (rounds = 0; ok && (control ? (!stale[0] || !stale[1]) && now_s() < end : rounds < ROUNDS); rounds++)
+		ok = closes(&stale[0]) && fault(&stale[1]);
+	for (i = 0; i < PLACES; i++)
+		set_hold(i, FREE);
+	atomic_store(&writing, false);
+	atomic_store(&ending, true);
+	for (i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	file_set(PARAMETERS "test_fail_trylock", "0");
+	printf("%u rounds: written after two calls had crossed %lu times, after a fault and a call %lu times\n", rounds,
+	       stale[0], stale[1]);
+	ok &= !atomic_load(&refused) || fail("a call was refused");
+	return ok && (control ? stale[0] && stale[1] : !stale[0] && !stale[1]);
+}
+
+int main(int argc, char **argv)
+{
+	const bool control = argc == 2 && !strcmp(argv[1], "--control");
+
+	if (argc > 1 && !control) {
+		printf("usage: crossing [--control]\n"
+		       "Changes of a page cross, and are flushed; in a guest with dsm.ko loaded. --control: they are not.\n");
+		return strcmp(argv[1], "--help") ? 2 : 0;
+	}
+	if (!module_loaded() || sysconf(_SC_NPROCESSORS_ONLN) < 2) {
+		fprintf(stderr, "crossing: this test needs dsm.ko and two processors\n");
+		return 77;
+	}
+	catch_signals();
+	if (!open_all()) {
+		perror("crossing");
+		return 1;
+	}
+	return run(control) ? 0 : 1;
+}
