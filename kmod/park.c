@@ -3,6 +3,9 @@
  * park.c - calls whose threads run a signal handler. The kernel makes the thread repeat the system call when its handler has
  * returned (-ERESTARTNOINTR); meanwhile the request is under way, and what its thread waits for is kept here, by thread.
  *
+ * A thread that can be cancelled while it waits (DSM_SYNC_POINT) parks its call before it sleeps, and once more when the C library's
+ * signal for cancellation comes. It makes the call again itself, or takes it back: then it waits here for the outcome.
+ *
  * A thread may also leave its handler by siglongjmp(3), and make another call, or end. Its request is then given up: what comes of
  * it, a lock or a turn, is given back by a worker; the pins of a range that it has not pinned to the end go at once. The end of a
  * process calls park_leave(). Modules are not told of the end of a single thread: while calls are parked, a worker looks for it.
@@ -283,9 +286,16 @@ static bool may_be_inside(const struct parked *p)
 	return on_sig_stack(sp) == on_sig_stack(p->sp) ? sp < p->sp : on_sig_stack(sp);
 }
 
+/* Its thread makes it again itself, or takes it back. */
+static bool is_point(const struct parked *p)
+{
+	return !p->is_range && sync_is_point(&p->call.in);
+}
+
 static bool is_same(const struct parked *p, bool is_range, const void *in, const void __user *arg)
 {
-	return p->is_range == is_range && p->arg == arg && p->sp == user_stack_pointer(current_pt_regs()) &&
+	return p->is_range == is_range && p->arg == arg &&
+		(p->sp == user_stack_pointer(current_pt_regs()) || is_point(p)) &&
 		(is_range ? !memcmp(&p->range.in, in, sizeof(p->range.in))
 			  : !memcmp(&p->call.in, in, sizeof(p->call.in)));
 }
@@ -333,6 +343,25 @@ bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user
 		return false;
 	*c = p->range;
 	forget(p);
+	return true;
+}
+
+bool park_take_point(struct rank *r, const void __user *arg, struct call *c)
+{
+	struct parked *p, *mine = NULL;
+
+	spin_lock(&r->parked_lock);
+	list_for_each_entry(p, &r->parked, list)
+		if (p->thread == task_pid(current) && p->arg == arg && is_point(p)) {
+			mine = p;
+			list_del(&p->list);
+			break;
+		}
+	spin_unlock(&r->parked_lock);
+	if (!mine)
+		return false;
+	*c = mine->call;
+	forget(mine);
 	return true;
 }
 

@@ -6,12 +6,14 @@
 #include "rank.h"
 
 void park_init(struct rank *r);
-/* A signal interrupts a call, which its thread will make again. False: no memory, or too many of this thread. */
+/* A call that its thread will make again: a signal interrupts it, or it is a cancellation point. False: no memory, or too many of this thread. */
 bool park(struct rank *r, const struct call *c, void __user *arg);
 bool park_range(struct rank *r, const struct range_call *c, void __user *arg);
 /* The thread makes a call: the one that it was making? Others that it has left are given up. */
 bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, struct call *c);
 bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg, struct range_call *c);
+/* The thread takes back the call with this argument, if it has parked that, and waits there as at a cancellation point. */
+bool park_take_point(struct rank *r, const void __user *arg, struct call *c);
 void park_leave(struct rank *r, const struct mm_struct *mm); /* nobody runs in that memory any more */
 void park_stop(struct rank *r);                              /* nobody is inside any more */
 void park_free(struct rank *r);                              /* then */

@@ -89,6 +89,7 @@ struct call {
 	u16 hold;
 	u8 stage;      /* enum call_stage */
 	bool killable; /* it cannot be parked: a signal must wait */
+	bool brief;    /* a cancellation point: where its thread would sleep, it leaves once */
 };
 
 /* What a placement asks next: the block's manager, the rank that is to be the home, the home that this names (call.c). */

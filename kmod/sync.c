@@ -21,12 +21,22 @@ void sync_send(struct rank *r, const struct msg *m)
 	local_bh_enable();
 }
 
-/* Wait for answer n of a request; a killed thread leaves its slot to the answers. */
+bool sync_is_point(const struct dsm_ioc_call *in)
+{
+	return in->call == DSM_CALL_SYNC && in->hold & DSM_SYNC_POINT;
+}
+
+/*
+ * Wait for answer n of a request; a killed thread leaves its slot to the answers. "In line" comes without others' doing: the wait for
+ * that is no cancellation point.
+ */
 static int answer(struct rank *r, struct call *c, u32 n, u64 ns)
 {
 	int err;
 
 	c->out.waited |= !slot_answered_by(slot_at(r, c->slot), c->seq, n);
+	if (c->brief && (n > 1 || !sync_lines_up(c)))
+		return slot_spin(r, c->slot, c->seq, n) ? 0 : -EINPROGRESS;
 	err = slot_wait(r, c->slot, c->seq, n, ns, c->killable);
 	if ((err == -EINTR || err == -EIO) && slot_abandon(r, c->slot, smp_load_acquire(&slot_at(r, c->slot)->seq)))
 		c->slot = -1;
@@ -332,30 +342,90 @@ static int wait_for(struct rank *r, struct call *c)
 	return c->in.call == DSM_CALL_SYNC ? wait_sync(r, c) : wait_lock(r, c);
 }
 
+static long end(struct rank *r, struct call *c, void __user *arg, long err)
+{
+	if (c->slot >= 0) {
+		if (c->in.call == DSM_CALL_SYNC)
+			c->out.result = slot_at(r, c->slot)->value;
+		slot_put(r, c->slot);
+	}
+	return !err && copy_to_user(arg, &c->out, sizeof(c->out)) ? -EFAULT : err;
+}
+
+#define AGAIN_NS NSEC_PER_MSEC /* for a request to come to its home, before it is taken back once more */
+
+/*
+ * Its thread is cancelled: the request is taken back as when its time is up. Without "in line" as sync_take_back() of the library does
+ * it (libdsm/sync/cancel.c): SOP_CANCEL may overtake it, and is repeated until it is gone, or its own answer has come.
+ */
+static int take_back(struct rank *r, struct call *c)
+{
+	u32 asked;
+	int err;
+
+	if (c->stage == STAGE_TURN)
+		sync_take_back(r, c);
+	if (c->stage != STAGE_ANSWER)
+		return turn(r, c);
+	for (asked = 1;; asked++) {
+		s16 status;
+
+		sync_take_back(r, c);
+		err = answer(r, c, asked, 0);
+		if (err)
+			return err;
+		status = slot_at(r, c->slot)->status;
+		if (status && status != -EALREADY) {
+			c->out.status = status;
+			return 0;
+		}
+		err = answer(r, c, asked + 1, status == -EALREADY ? AGAIN_NS : 0);
+		if (err != -ETIMEDOUT)
+			return err;
+	}
+}
+
+static long cancel_call(struct rank *r, const struct dsm_ioc_call *in)
+{
+	void __user *arg = u64_to_user_ptr(in->value);
+	struct call c;
+	int err;
+
+	if (!park_take_point(r, arg, &c))
+		return -ENOENT;
+	c.killable = true;
+	err = take_back(r, &c);
+	if (err == -ETIMEDOUT) {
+		c.out.status = -ETIMEDOUT;
+		err = 0;
+	}
+	return end(r, &c, arg, err);
+}
+
 /* A signal's handler runs outside; then the thread makes this call again, and goes on with it. */
 long sync_call(struct rank *r, void *in, void __user *arg)
 {
 	struct call c;
 	long err = 1;
 
+	if (((struct dsm_ioc_call *)in)->call == DSM_CALL_CANCEL)
+		return cancel_call(r, in);
 	if (!park_take(r, in, arg, &c)) {
 		c = (struct call){ .slot = -1 };
 		c.in = c.out = *(struct dsm_ioc_call *)in;
+		c.brief = sync_is_point(&c.in);
 		err = begin(r, &c);
 	}
 	while (err > 0) {
 		err = wait_for(r, &c);
-		if (err != -ERESTARTNOINTR)
+		if (err == -EINPROGRESS)
+			c.brief = false;
+		else if (err != -ERESTARTNOINTR)
 			break;
 		if (park(r, &c, arg))
 			return err;
 		c.killable = true;
 		err = 1;
 	}
-	if (c.slot >= 0) {
-		if (c.in.call == DSM_CALL_SYNC)
-			c.out.result = slot_at(r, c.slot)->value;
-		slot_put(r, c.slot);
-	}
-	return !err && copy_to_user(arg, &c.out, sizeof(c.out)) ? -EFAULT : err;
+	return end(r, &c, arg, err);
 }

@@ -10,6 +10,7 @@
 #include <dsm_uapi.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -357,15 +358,19 @@ static int kernel_place(struct dsm_region *r, size_t off, uint16_t rank)
 	return range(DSM_RANGE_PLACE, off, r->block_size, node_of(rank));
 }
 
-int kernel_call(struct dsm_ioc_call *q)
+/* Of a call that has ended. */
+static int outcome(const struct dsm_ioc_call *q, int err)
 {
-	int err = call(DSM_IOC_CALL, q);
-
 	if (err == -EIO) {
 		lost_check();
 		lost_abort(70, "the kernel helper has lost its device");
 	}
 	return err ? err : q->status;
+}
+
+int kernel_call(struct dsm_ioc_call *q)
+{
+	return outcome(q, call(DSM_IOC_CALL, q));
 }
 
 /* Until another thread of the program does something, without a limit of time. */
@@ -382,6 +387,44 @@ int kernel_wait(struct dsm_ioc_call *q, uint64_t now)
 
 	stall_end(note);
 	return err;
+}
+
+struct point {
+	struct dsm_ioc_call *q;
+	void (*cancelled)(void *arg);
+	void *arg;
+	int note;
+};
+
+/* -ENOENT, which is no error: the signal came before the call had begun to wait, or behind its end. */
+static void leave_point(void *arg)
+{
+	struct point *p = arg;
+	struct dsm_ioc_call c = { .call = DSM_CALL_CANCEL, .value = (uintptr_t)p->q };
+
+	call(DSM_IOC_CALL, &c);
+	stall_end(p->note);
+	p->cancelled(p->arg);
+}
+
+/* The type is asynchronous only while there is nothing in hand but the request. */
+int kernel_wait_point(struct dsm_ioc_call *q, uint64_t now, void (*cancelled)(void *arg), void *arg)
+{
+	struct point p = { q, cancelled, arg, stall_begin(0, lasts(q), now) };
+	int type, err;
+
+	q->hold = DSM_SYNC_POINT;
+	err = call(DSM_IOC_CALL, q);
+	if (err == -EINPROGRESS) {
+		pthread_cleanup_push(leave_point, &p);
+		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+		while ((err = call(DSM_IOC_CALL, q)) == -EINPROGRESS)
+			; /* a handler has made calls of its own: it has begun anew */
+		pthread_setcanceltype(type, &type);
+		pthread_cleanup_pop(0);
+	}
+	stall_end(p.note);
+	return outcome(q, err);
 }
 
 static void raise_to(uint64_t *max, uint64_t value)

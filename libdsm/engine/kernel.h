@@ -12,5 +12,8 @@ struct dsm_ioc_call;
 int kernel_call(struct dsm_ioc_call *q);
 /* The same where the thread may wait for others' doing: a wait since `now` that is reported when it lasts (stall.h). */
 int kernel_wait(struct dsm_ioc_call *q, uint64_t now);
+/* The same as a cancellation point, for what may stand in line; outside the runtime. A thread that is cancelled does not return: its
+ * call has ended when cancelled(arg) runs. What it asked for has come all the same where q->waited is set and q->status 0. */
+int kernel_wait_point(struct dsm_ioc_call *q, uint64_t now, void (*cancelled)(void *arg), void *arg);
 
 #endif

@@ -12,7 +12,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 10 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
+#define DSM_UAPI_VERSION 11 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
@@ -175,15 +175,22 @@ struct dsm_owner {
 
 /* One request of the synchronisation protocol and its answer; the fields are those of a message (core/wire.h). */
 enum dsm_call_op {
-	DSM_CALL_SYNC = 0, /* op: enum sync_op; ns: then cancel */
+	DSM_CALL_SYNC = 0, /* op: enum sync_op; ns: then cancel; hold: DSM_SYNC_POINT */
 	DSM_CALL_LOCK,     /* hold: out */
 	DSM_CALL_TRYLOCK,  /* hold: out */
 	DSM_CALL_UNLOCK,   /* hold: in */
 	/* threads 0: only ask, -EBUSY if threads of this rank wait there; value2: mask of ranks; threads;
 	 * op: of enum dsm_op | enum dsm_type << 4; hold: DSM_BARRIER_* */
 	DSM_CALL_BARRIER,
+	/* value: address of the argument of a SYNC with DSM_SYNC_POINT that this thread has made, and that has not ended: it ends
+	 * now, with status -ETIMEDOUT unless its answer has come meanwhile. -ENOENT: there is none. */
+	DSM_CALL_CANCEL,
 	DSM_CALLS
 };
+
+/* In SYNC of what may stand in line, by a thread that can be cancelled while it waits. Where the thread would sleep: -EINPROGRESS,
+ * once; it then makes the same call again, which goes on with the request, or CANCEL. */
+#define DSM_SYNC_POINT 1u
 
 #define DSM_BARRIER_ALL 1u    /* all threads of this rank have come: this one speaks for them */
 #define DSM_BARRIER_DIFFER 2u /* they have not named the same number: -EINVAL for all ranks */

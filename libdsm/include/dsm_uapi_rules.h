@@ -209,7 +209,7 @@
 	R(s, mutex, IN, INDEX, 0, DSM_HOLDS_MAX + 1) \
 	DSM_RULES_CALL_OUT(R, s) \
 	R(s, threads, IN, ZERO, 0, 0) \
-	R(s, hold, IN, ZERO, 0, 0) \
+	R(s, hold, IN, FLAGS, 0, DSM_SYNC_POINT) \
 	R(s, op, IN, ONE_OF, 0, DSM_SYNC_WAITS) \
 	DSM_RULES_CALL_NAMED(R, s)
 #define DSM_RULES_CALL_LOCK(R, s) \
@@ -250,6 +250,19 @@
 	R(s, threads, IN, NUMBER, 0, 0x7fffffff) \
 	R(s, hold, IN, FLAGS, 0, DSM_BARRIER_ALL | DSM_BARRIER_DIFFER) \
 	R(s, op, IN, ONE_OF, 0, DSM_REDUCE_OPS) \
+	DSM_RULES_CALL_TAIL(R, s)
+#define DSM_RULES_CALL_CANCEL(R, s) \
+	R(s, call, IN, IS, DSM_CALL_CANCEL, 0) \
+	R(s, home, IN, ZERO, 0, 0) \
+	R(s, object, IN, ZERO, 0, 0) \
+	R(s, value, IN, ANY, 0, 0) \
+	R(s, value2, IN, ZERO, 0, 0) \
+	R(s, ns, IN, ZERO, 0, 0) \
+	R(s, mutex, IN, ZERO, 0, 0) \
+	DSM_RULES_CALL_OUT(R, s) \
+	R(s, threads, IN, ZERO, 0, 0) \
+	R(s, hold, IN, ZERO, 0, 0) \
+	R(s, op, IN, ZERO, 0, 0) \
 	DSM_RULES_CALL_TAIL(R, s)
 
 /* Blocks to use, to pin, to give back, to place; whole units of the window. */
@@ -333,6 +346,7 @@
 	V(CALL, CALL_LOCK, dsm_ioc_call) \
 	V(CALL, CALL_UNLOCK, dsm_ioc_call) \
 	V(CALL, CALL_BARRIER, dsm_ioc_call) \
+	V(CALL, CALL_CANCEL, dsm_ioc_call) \
 	V(RANGE, RANGE_ACCESS, dsm_ioc_range) \
 	V(RANGE, RANGE_PIN, dsm_ioc_range) \
 	V(RANGE, RANGE_GIVE, dsm_ioc_range) \

@@ -24,7 +24,7 @@ struct sync_ops {
 	/* A mutex that this thread holds, and has taken out of that table; hold: the record that stood there. Does not wait. */
 	int (*release)(uint32_t hold);
 	/* In line at a condition before the mutex, which this thread holds, is free; then wait for a signal, or ns (0: none), and
-	 * for the mutex. A cancellation point with the process as the host. -ETIMEDOUT; another error: it is still held. */
+	 * for the mutex. A cancellation point. -ETIMEDOUT; another error: it is still held. */
 	int (*wait)(uint64_t cond, uint64_t mutex, uint64_t ns);
 
 	/* barrier_arrive(), whose contract it has. Outside the runtime. */

@@ -26,6 +26,34 @@ static struct dsm_ioc_call handle_call(uint64_t id, uint16_t call)
 	return (struct dsm_ioc_call){ .call = call, .home = m.dst, .object = m.object, .gen = m.req_rank };
 }
 
+static bool has_come(const struct dsm_ioc_call *q)
+{
+	return q->waited && !q->status;
+}
+
+/* Another operation on the object of a call. */
+static void on_same(const struct dsm_ioc_call *q, enum sync_op op, uint64_t value)
+{
+	struct dsm_ioc_call other = { .call = DSM_CALL_SYNC,
+				      .op = (uint8_t)op,
+				      .home = q->home,
+				      .object = q->object,
+				      .gen = q->gen,
+				      .value = value };
+
+	kernel_call(&other);
+}
+
+/* A thread that is cancelled in dsm_sem_wait(). What came all the same is for somebody else. */
+static void give_back(void *arg)
+{
+	const struct dsm_ioc_call *q = arg;
+
+	about_none();
+	if (has_come(q))
+		on_same(q, SOP_POST, 1);
+}
+
 static int ask(uint64_t id, enum sync_op op, struct sync_request *q)
 {
 	struct dsm_ioc_call k = handle_call(id, DSM_CALL_SYNC);
@@ -37,7 +65,7 @@ static int ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	k.value2 = q->value2;
 	k.ns = q->ns;
 	about_object(id);
-	status = kernel_wait(&k, start);
+	status = op == SOP_WAIT ? kernel_wait_point(&k, start, give_back, &k) : kernel_wait(&k, start);
 	about_none();
 	q->old = k.result;
 	q->waited = k.waited;
@@ -70,23 +98,49 @@ static int release(uint32_t hold)
 	return kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = (uint16_t)hold });
 }
 
+/* The call has released it. The caller believes that it holds the mutex, whatever the kernel is short of. */
+static int acquire_again(uint64_t mutex)
+{
+	const int before = engine_keep();
+	int err;
+
+	held_remove(held_find(mutex));
+	while ((err = dsm_mutex_lock(&(dsm_mutex_t){ .id = mutex })) == -EAGAIN || err == -ENOMEM)
+		usleep(1000);
+	engine_let(before);
+	return err;
+}
+
+struct waiter {
+	struct dsm_ioc_call q;
+	uint64_t mutex;
+};
+
+/* A thread that is cancelled in dsm_cond_wait(). A signal that came all the same is for the next in line. */
+static void give_up(void *arg)
+{
+	const struct waiter *w = arg;
+
+	about_none();
+	if (has_come(&w->q))
+		on_same(&w->q, SOP_SIGNAL, 0);
+	acquire_again(w->mutex);
+}
+
 static int wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 {
-	int at = held_find(mutex), status, err;
-	struct dsm_ioc_call q = handle_call(cond, DSM_CALL_SYNC);
+	struct waiter w = { .q = handle_call(cond, DSM_CALL_SYNC), .mutex = mutex };
+	int status, err;
 
-	q.op = SOP_ENQUEUE;
-	q.ns = ns;
-	q.mutex = (uint64_t)held_info(at) + 1;
+	w.q.op = SOP_ENQUEUE;
+	w.q.ns = ns;
+	w.q.mutex = (uint64_t)held_info(held_find(mutex)) + 1;
 	about_object(cond);
-	status = kernel_wait(&q, clock_ns());
+	status = kernel_wait_point(&w.q, clock_ns(), give_up, &w);
 	about_none();
 	if (status && status != -ETIMEDOUT)
 		return status; /* no such condition: the mutex is still ours */
-	held_remove(held_find(mutex));
-	/* The caller believes that it holds the mutex, whatever the kernel is short of. */
-	while ((err = dsm_mutex_lock(&(dsm_mutex_t){ .id = mutex })) == -EAGAIN || err == -ENOMEM)
-		usleep(1000);
+	err = acquire_again(mutex);
 	return err ? err : status;
 }
 

@@ -3,7 +3,7 @@
  * cancel.c - threads that are cancelled in the runtime: it ends what it does first, and leaves nothing behind.
  *
  *   cancel acting     a thread with a cancellation pending misses blocks and calls everything: none of it ends the thread
- *   cancel waiting    threads that wait in dsm_sem_wait() and dsm_cond_wait() end soon; what they waited for is not lost
+ *   cancel waiting    threads that wait in dsm_sem_wait(), dsm_cond_wait() and dsm_join() end soon; what they waited for is not lost
  *   cancel not        dsm_mutex_lock(), dsm_rwlock_*lock() and dsm_barrier_wait() are no cancellation points
  */
 #include <dsm.h>
@@ -19,17 +19,18 @@
 #include "common.h"
 
 #define BLOCKS 64
-#define WAITERS 300 /* more than could leave a slot behind each */
+#define ROUNDS 10
 
 static volatile long *memory;
 static int me;
 static dsm_mutex_t mutex;
 static dsm_cond_t cond;
-static dsm_sem_t sem;
+static dsm_sem_t sem, gate;
 static dsm_rwlock_t rwlock;
 static dsm_barrier_t pair;
 static dsm_atomic_t number;
-static volatile int reached, cleaned, woken;
+static volatile int reached, cleaned, woken, tokens;
+static dsm_thread_t spawned;
 
 static volatile long *block(int i)
 {
@@ -146,6 +147,43 @@ static void *wait_cond(void *arg)
 	return NULL;
 }
 
+static void *wait_cond_timed(void *arg)
+{
+	MUST(dsm_mutex_lock(&mutex));
+	pthread_cleanup_push(clean, NULL);
+	__atomic_fetch_add(&reached, 1, __ATOMIC_RELAXED);
+	while (!arg)
+		MUST(dsm_cond_timedwait(&cond, &mutex, 1000000000000));
+	pthread_cleanup_pop(1);
+	return NULL;
+}
+
+/* *arg: it has one. The status of a thread that is cancelled as it returns does not tell (glibc 2.36). */
+static void *wait_token(void *arg)
+{
+	MUST(dsm_mutex_lock(&mutex));
+	pthread_cleanup_push(clean, NULL);
+	while (!tokens)
+		MUST(dsm_cond_wait(&cond, &mutex));
+	tokens--;
+	*(int *)arg = 1;
+	pthread_cleanup_pop(1);
+	return NULL;
+}
+
+static void *wait_join(void *arg)
+{
+	__atomic_fetch_add(&reached, 1, __ATOMIC_RELAXED);
+	MUST(dsm_join(spawned, NULL));
+	return arg;
+}
+
+static void *wait_gate(void *arg)
+{
+	MUST(dsm_sem_wait(&gate));
+	return arg;
+}
+
 static void cancel_waiter(void *(*how)(void *), int delay_us)
 {
 	long began;
@@ -164,14 +202,32 @@ static void cancel_waiter(void *(*how)(void *), int delay_us)
 	check(now_ms() - began < 2000, "a waiter took long to end");
 }
 
-static void waiting(void)
+/* A thread that somebody was cancelled in waiting for is still there to join. */
+static void joining(void)
 {
-	void *(*const how[])(void *) = { wait_sem, wait_sem_timed, wait_cond };
+	void *end;
 	int i;
 
-	for (i = 0; i < 12; i++)
-		cancel_waiter(how[i % 3], i * 200);
-	check(cleaned == 4, "dsm_cond_wait() did not come back with its mutex");
+	for (i = 0; i < 2; i++) {
+		MUST(dsm_spawn(&spawned, me, NULL, wait_gate, (void *)memory));
+		cancel_waiter(wait_join, i * 20000);
+		MUST(dsm_barrier());
+		MUST(dsm_sem_post(&gate, 1));
+		MUST(dsm_join(spawned, &end));
+		check(end == (void *)memory, "a thread was joined by one that was cancelled");
+		MUST(dsm_barrier());
+	}
+}
+
+static void waiting(void)
+{
+	void *(*const how[])(void *) = { wait_sem, wait_sem_timed, wait_cond, wait_cond_timed };
+	int i;
+
+	for (i = 0; i < 16; i++)
+		cancel_waiter(how[i % 4], i * 200);
+	check(cleaned == 8, "dsm_cond_wait() did not come back with its mutex");
+	joining();
 	MUST(dsm_barrier());
 	/* Nobody is in line any more: what is posted is for those who come. */
 	MUST(dsm_sem_post(&sem, 1));
@@ -182,30 +238,74 @@ static void waiting(void)
 	MUST(dsm_barrier());
 }
 
-/* Many at once, and posts that cross the cancellations: each post wakes one waiter, or stays. */
+#define CROSSING 30 /* threads at once */
+
+/* Posts that cross the cancellations: each post wakes one waiter, or stays. */
+static void crossing_posts(void)
+{
+	pthread_t t[CROSSING];
+	int i, left = 0;
+
+	woken = 0;
+	for (i = 0; i < CROSSING; i++)
+		pthread_create(&t[i], NULL, wait_sem, NULL);
+	for (i = 0; i < CROSSING; i++) {
+		if (i % 2)
+			MUST(dsm_sem_post(&sem, 1));
+		pthread_cancel(t[i]);
+	}
+	for (i = 0; i < CROSSING; i++)
+		pthread_join(t[i], NULL);
+	while (!dsm_sem_trywait(&sem))
+		left++;
+	if (woken + left != CROSSING / 2)
+		fprintf(stderr, "%d woken, %d left\n", woken, left);
+	check(woken + left == CROSSING / 2, "posts were lost, or woke two");
+}
+
+static void give_token(void)
+{
+	MUST(dsm_mutex_lock(&mutex));
+	tokens++;
+	MUST(dsm_cond_signal(&cond));
+	MUST(dsm_mutex_unlock(&mutex));
+}
+
+/* Signals that cross the cancellations: a token for each of those who are not cancelled, and a signal for each token. */
+static void crossing_signals(void)
+{
+	int has[CROSSING] = { 0 }, i;
+	pthread_t t[CROSSING];
+
+	for (i = 0; i < CROSSING; i++)
+		pthread_create(&t[i], NULL, wait_token, &has[i]);
+	for (i = 0; i < CROSSING; i++)
+		if (i % 2)
+			give_token();
+		else
+			pthread_cancel(t[i]);
+	for (i = 0; i < CROSSING; i += 2) {
+		pthread_join(t[i], NULL);
+		if (has[i])
+			give_token(); /* another's */
+	}
+	for (i = 1; i < CROSSING; i += 2)
+		pthread_join(t[i], NULL);
+	check(!tokens, "a signal woke two");
+}
+
+/* By one rank after the other: what they wait for lives at rank 0. */
 static void crossing(void)
 {
-	pthread_t t[WAITERS / 10];
-	int i, round, left = 0;
+	int round;
 
-	for (round = 0; me == 0 && round < 10; round++) {
-		for (i = 0; i < WAITERS / 10; i++)
-			pthread_create(&t[i], NULL, wait_sem, NULL);
-		for (i = 0; i < WAITERS / 10; i++) {
-			if (i % 2)
-				MUST(dsm_sem_post(&sem, 1));
-			pthread_cancel(t[i]);
+	for (round = 0; round < ROUNDS; round++) {
+		if (round % dsm_size() == me) {
+			crossing_posts();
+			crossing_signals();
 		}
-		for (i = 0; i < WAITERS / 10; i++)
-			pthread_join(t[i], NULL);
+		MUST(dsm_barrier());
 	}
-	MUST(dsm_barrier());
-	while (me == 0 && !dsm_sem_trywait(&sem))
-		left++;
-	if (me == 0 && woken + left != WAITERS / 2)
-		fprintf(stderr, "%d woken, %d left\n", woken, left);
-	check(me || woken + left == WAITERS / 2, "posts were lost, or woke two");
-	MUST(dsm_barrier());
 }
 
 static void *lock_mutex(void *arg)
@@ -222,6 +322,15 @@ static void *lock_rwlock(void *arg)
 	(void)arg;
 	reached++;
 	MUST(dsm_rwlock_wrlock(&rwlock));
+	MUST(dsm_rwlock_unlock(&rwlock));
+	return NULL;
+}
+
+static void *read_rwlock(void *arg)
+{
+	(void)arg;
+	reached++;
+	MUST(dsm_rwlock_rdlock(&rwlock));
 	MUST(dsm_rwlock_unlock(&rwlock));
 	return NULL;
 }
@@ -289,6 +398,8 @@ static void not_points(void)
 			MUST(dsm_rwlock_wrlock(&rwlock));
 			not_a_point(lock_rwlock, free_rwlock);
 			MUST(dsm_rwlock_wrlock(&rwlock));
+			not_a_point(read_rwlock, free_rwlock);
+			MUST(dsm_rwlock_wrlock(&rwlock));
 			not_a_point(lock_rwlock_timed, free_rwlock);
 			MUST(dsm_barrier_init(&pair, &self, 1, 2));
 			not_a_point(wait_barrier, free_barrier);
@@ -303,7 +414,7 @@ static void share(void)
 	struct handles {
 		dsm_mutex_t mutex;
 		dsm_cond_t cond;
-		dsm_sem_t sem;
+		dsm_sem_t sem, gate;
 		dsm_rwlock_t rwlock;
 		dsm_atomic_t number;
 	} *h = (void *)(memory + BLOCKS * 512);
@@ -312,14 +423,16 @@ static void share(void)
 		MUST(dsm_mutex_init(&mutex));
 		MUST(dsm_cond_init(&cond));
 		MUST(dsm_sem_init(&sem, 0));
+		MUST(dsm_sem_init(&gate, 0));
 		MUST(dsm_rwlock_init(&rwlock));
 		MUST(dsm_atomic_init(&number, 0, 0));
-		*h = (struct handles){ mutex, cond, sem, rwlock, number };
+		*h = (struct handles){ mutex, cond, sem, gate, rwlock, number };
 	}
 	MUST(dsm_barrier());
 	mutex = h->mutex;
 	cond = h->cond;
 	sem = h->sem;
+	gate = h->gate;
 	rwlock = h->rwlock;
 	number = h->number;
 	MUST(dsm_barrier());

@@ -162,6 +162,7 @@ static void aim_call(struct aim *w, uint64_t *r, unsigned int variant, struct ds
 		hold = take(w->holds, r);
 		c->hold = (uint16_t)(hold ? hold - 1 : c->hold);
 		break;
+	case VARIANT_CALL_CANCEL: c->value = (uintptr_t)c; break; /* a thread has one place for all its arguments */
 	default:
 		c->object = pick(r, 4);
 		c->value = next(r);
@@ -284,7 +285,8 @@ void aim_at(struct aim *w, uint64_t *r, unsigned int variant, void *arg)
 	case VARIANT_CALL_WAIT:
 	case VARIANT_CALL_LOCK:
 	case VARIANT_CALL_UNLOCK:
-	case VARIANT_CALL_BARRIER: aim_call(w, r, variant, arg); break;
+	case VARIANT_CALL_BARRIER:
+	case VARIANT_CALL_CANCEL: aim_call(w, r, variant, arg); break;
 	case VARIANT_RANGE_ACCESS:
 	case VARIANT_RANGE_PIN:
 	case VARIANT_RANGE_GIVE:

@@ -4,7 +4,8 @@
  *
  * A thread leaves its wait for a condition by siglongjmp(3), and makes its next calls from deeper on its stack, where a handler's
  * could be: the call is kept. With a call from higher up it is given up, and nobody stands in line for the condition; also if that was
- * signalled and destroyed before. A thread whose handlers wait in calls, and are interrupted in turn, has PARKED_MAX calls
+ * signalled and destroyed before. A thread that has left a call at a cancellation point takes it back, before or after what it waits
+ * for has come; no other thread can. A thread whose handlers wait in calls, and are interrupted in turn, has PARKED_MAX calls
  * parked at the most. The signal after those waits, and each call is made once.
  *
  * One rank, in a guest with the module loaded.
@@ -136,6 +137,136 @@ static void is_left(bool destroyed)
 	_exit(0);
 }
 
+/* ---- calls that are taken back --------------------------------------------------------------- */
+
+struct kind {
+	const char *name;
+	uint8_t object; /* enum sync_kind */
+	uint8_t hold;   /* by another thread before; 0: nothing */
+	uint8_t wait, let;
+	uint8_t undo;  /* what has been granted; 0: nothing */
+	uint8_t again; /* then, as if nobody had been there */
+};
+
+static const struct kind kinds[] = {
+	{ "a semaphore", SYNC_SEM, 0, SOP_WAIT, SOP_POST, SOP_POST, SOP_TRYWAIT },
+	{ "a lock to write", SYNC_RWLOCK, SOP_WRLOCK, SOP_WRLOCK, SOP_WRUNLOCK, SOP_WRUNLOCK, SOP_TRYWRLOCK },
+	{ "a lock to read", SYNC_RWLOCK, SOP_WRLOCK, SOP_RDLOCK, SOP_WRUNLOCK, SOP_RDUNLOCK, SOP_TRYWRLOCK },
+	{ "a condition", SYNC_COND, 0, SOP_ENQUEUE, SOP_SIGNAL, 0, SOP_DESTROY },
+};
+
+static uint32_t make(uint8_t kind)
+{
+	const int64_t name = call((struct dsm_ioc_call){ .value2 = (uint64_t)kind << 32 });
+
+	expect(name >= 0, "an object");
+	return (uint32_t)name;
+}
+
+struct aside {
+	struct dsm_ioc_call c;
+	int64_t result;
+};
+
+static void *call_aside(void *arg)
+{
+	struct aside *a = arg;
+
+	a->result = call(a->c);
+	return NULL;
+}
+
+/* By another thread, as a call of this one might give up what it has left. */
+static int64_t aside(struct dsm_ioc_call c)
+{
+	struct aside a = { .c = c };
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, call_aside, &a);
+	pthread_join(thread, NULL);
+	return a.result;
+}
+
+static void operate(uint32_t object, uint8_t op)
+{
+	const struct dsm_ioc_call c = { .call = DSM_CALL_SYNC, .op = op, .object = object, .value = op == SOP_POST };
+
+	expect(!op || !aside(c), "an operation of another thread");
+}
+
+static struct dsm_ioc_call cancellation(const struct dsm_ioc_call *c)
+{
+	return (struct dsm_ioc_call){ .call = DSM_CALL_CANCEL, .value = (uintptr_t)c };
+}
+
+/* The wait, and the mutex that a condition's has released. */
+static void begin(const struct kind *k, struct dsm_ioc_call *c)
+{
+	struct dsm_ioc_call lock = { .call = DSM_CALL_LOCK };
+
+	if (k->object == SYNC_COND) {
+		lock.object = make(SYNC_MUTEX);
+		expect(!ioctl(fd, DSM_IOC_CALL, &lock) && !lock.status, "a mutex");
+		c->mutex = lock.hold + 1u;
+	}
+	expect(ioctl(fd, DSM_IOC_CALL, c) && errno == EINPROGRESS, "a thread that would sleep leaves its call");
+	expect(listed(LISTED_CALL) == 1 && !c->waited, "it is kept");
+	expect(!lock.object || !aside((struct dsm_ioc_call){ .call = DSM_CALL_TRYLOCK, .object = lock.object }),
+	       "its mutex is released");
+}
+
+static void end(const struct kind *k, uint32_t object, const struct dsm_ioc_call *c, bool granted)
+{
+	expect(c->waited && c->status == (granted ? 0 : -ETIMEDOUT), "its status");
+	expect(!listed(LISTED_CALL) && none_listed(LISTED_SLOT), "it has ended");
+	expect(aside(cancellation(c)) == -ENOENT && call(cancellation(c)) == -ENOENT, "it ends once");
+	operate(object, granted ? k->undo : k->let);
+	operate(object, k->again);
+}
+
+static void take_back(const struct kind *k, uint64_t ns, bool granted)
+{
+	const uint32_t object = make(k->object);
+	struct dsm_ioc_call c = {
+		.call = DSM_CALL_SYNC, .op = k->wait, .object = object, .ns = ns, .hold = DSM_SYNC_POINT
+	};
+
+	operate(object, k->hold);
+	begin(k, &c);
+	expect(aside(cancellation(&c)) == -ENOENT, "no other thread takes it back");
+	if (granted)
+		operate(object, k->let);
+	expect(!call(cancellation(&c)), k->name);
+	end(k, object, &c, granted);
+}
+
+static void make_again(const struct kind *k, uint64_t ns)
+{
+	const uint32_t object = make(k->object);
+	struct dsm_ioc_call c = {
+		.call = DSM_CALL_SYNC, .op = k->wait, .object = object, .ns = ns, .hold = DSM_SYNC_POINT
+	};
+
+	operate(object, k->hold);
+	begin(k, &c);
+	operate(object, k->let);
+	expect(!ioctl(fd, DSM_IOC_CALL, &c), k->name);
+	end(k, object, &c, true);
+}
+
+static void is_taken_back(bool limited)
+{
+	const uint64_t ns = limited ? 60000000000ull : 0;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		take_back(&kinds[i], ns, false);
+		take_back(&kinds[i], ns, true);
+		make_again(&kinds[i], ns);
+	}
+	_exit(0);
+}
+
 /* ---- calls in handlers that interrupt calls -------------------------------------------------- */
 
 /* There are two that arrive. */
@@ -225,6 +356,8 @@ int main(void)
 		return 2;
 	ok = one("a call that is left", is_left, false);
 	ok = ok && one("a call that is left, of a condition that was destroyed", is_left, true);
+	ok = ok && one("calls that are taken back", is_taken_back, false);
+	ok = ok && one("calls with a limit that are taken back", is_taken_back, true);
 	ok = ok && one("calls of handlers that are interrupted", is_limited, false);
 	return ok ? 0 : 1;
 }
