@@ -91,7 +91,7 @@ static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, 
 	if (slot < 0)
 		return slot;
 	ask.req_slot = (u16)slot;
-	WRITE_ONCE(r->slots[slot].object, ask.object);
+	WRITE_ONCE(slot_at(r, slot)->object, ask.object);
 	do {
 		wait = -1;
 		pool_begin();
@@ -296,14 +296,15 @@ static int question_wait(struct rank *r, struct range_call *c)
 
 static int question_begin(struct rank *r, const struct region *g, struct range_call *c, struct msg *m)
 {
-	const int slot = slot_get(r, SLOT_BLOCK, c->killable);
+	const int slot = slot_get(r, SLOT_BRIEF, c->killable);
 
 	if (slot < 0)
 		return slot;
 	c->slot = slot;
-	c->seq = smp_load_acquire(&r->slots[slot].seq);
+	c->seq = smp_load_acquire(&slot_at(r, slot)->seq);
 	*m = fault_request(r, g, c->page, (u16)slot);
 	m->flags = 0;
+	WRITE_ONCE(slot_at(r, slot)->object, m->object);
 	return 0;
 }
 
@@ -327,8 +328,8 @@ static int ask_of(struct rank *r, const struct region *g, struct range_call *c, 
 	err = question_wait(r, c);
 	if (err)
 		return err;
-	*status = status_of(&r->slots[c->slot]);
-	*value = r->slots[c->slot].value;
+	*status = status_of(slot_at(r, c->slot));
+	*value = slot_at(r, c->slot)->value;
 	question_end(r, c);
 	return 0;
 }
@@ -377,8 +378,7 @@ static int echo_begin(struct rank *r, const struct region *g, struct range_call 
 	m.type = MSG_ECHO;
 	m.dst = home;
 	m.home = 0;
-	WRITE_ONCE(r->slots[c->slot].object, m.object);
-	ask_note(&r->slots[c->slot].ask, &m);
+	ask_note(&slot_at(r, c->slot)->ask, &m);
 	pool_begin();
 	lane_send_to(r->conn, m.dst, &m);
 	local_bh_enable();
@@ -393,7 +393,7 @@ static int echo(struct rank *r, const struct region *g, struct range_call *c)
 		err = question_wait(r, c);
 	if (err)
 		return err;
-	err = status_of(&r->slots[c->slot]);
+	err = status_of(slot_at(r, c->slot));
 	question_end(r, c);
 	return err;
 }

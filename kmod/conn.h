@@ -35,7 +35,7 @@ struct conn_ops {
 	bool (*messages)(void *arg, u16 peer, unsigned int class, const struct msg *m, unsigned int n);
 	/* A block has come into its frames, and 32 bits with it: what imm() has given at the peer. */
 	void (*landed)(void *arg, u16 peer, u32 imm);
-	u32 (*imm)(const struct msg *m);
+	u32 (*imm)(const struct msg *m);         /* 0: 32 bits are too few, and m is sent after the block */
 	bool (*is_block)(void *arg, u32 object); /* is there such a block, as far as this rank knows? */
 	/* A peer is gone, or sends what it may not; or this rank itself cannot go on. Any context, with any lock of conn.h held. */
 	void (*lost)(void *arg, u16 peer, int err);

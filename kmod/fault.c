@@ -234,7 +234,7 @@ static int slot_in_fault(struct rank *r, struct vm_fault *vmf, bool *dropped)
 {
 	int slot = slot_now(r);
 
-	if (slot >= 0)
+	if (slot != -EAGAIN)
 		return slot;
 	drop_if_allowed(vmf, dropped);
 	return slot_get(r, SLOT_BLOCK, killable(vmf, *dropped));
@@ -345,6 +345,8 @@ static bool first(struct rank *r, const struct msg *ask, bool write)
 	return n;
 }
 
+#define NO_SLOT 0xffffu
+
 /* One try to get a block. 0: look again; 1: open; -errno. */
 static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool write, bool *dropped)
 {
@@ -366,7 +368,7 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 	if (wait != ask->req_slot) /* another thread's request: then look again */
 		return err;
 	if (err && slot_abandon(r, wait, seq)) {
-		ask->req_slot = SLOTS; /* the answer will free it */
+		ask->req_slot = NO_SLOT; /* the answer will free it */
 		return err;
 	}
 	pool_begin();
@@ -427,7 +429,7 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	if (slot < 0)
 		return result_of(slot, dropped);
 	ask.req_slot = (u16)slot;
-	WRITE_ONCE(r->slots[slot].object, ask.object);
+	WRITE_ONCE(slot_at(r, slot)->object, ask.object);
 	if (first(r, &ask, write)) {
 		slot_complete(r, slot, 0, 0); /* other threads may have come to wait for it */
 		slot_put(r, slot);
@@ -438,7 +440,7 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	do {
 		err = ask_once(r, vmf, &ask, write, &dropped);
 	} while (!err && !dropped);
-	if (ask.req_slot < SLOTS)
+	if (ask.req_slot != NO_SLOT)
 		slot_put(r, slot);
 	if (trace_dsm_fault_enabled())
 		trace_dsm_fault(r->me, page, write, ktime_get_ns() - start, err);

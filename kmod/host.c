@@ -133,7 +133,7 @@ bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *w
 			open = true;
 		} else if (a->type == ACT_WAIT && wait) {
 			*wait = a->slot;
-			*seq = smp_load_acquire(&r->slots[a->slot].seq);
+			*seq = smp_load_acquire(&slot_at(r, a->slot)->seq);
 		} else if (a->type == ACT_CLOSE && ev == PE_DROP) {
 			txn_drop_now(r, ask);
 			dropped = true;
@@ -315,7 +315,10 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 
 /* ---- a block that has come by RDMA ---------------------------------------------------------- */
 
-/* Its word (core/word.h) says everything that a MSG_DATA says and the request does not; of an echo, only which slot asked for it. */
+/*
+ * Its word (core/word.h) says everything that a MSG_DATA says and the request does not. It has room for the first slots only; of
+ * others the MSG_DATA follows the block. The word of an echo says in which slot it was asked for.
+ */
 #define SLOT_LOW 256u
 
 static u16 slot_of(const struct word_KERNEL_BLOCK *w)
@@ -326,13 +329,13 @@ static u16 slot_of(const struct word_KERNEL_BLOCK *w)
 
 static u32 imm_of(const struct msg *m)
 {
+	const struct word_KERNEL_ECHO echo = { .slot = m->req_slot, .echo = 1, .valid = 1 };
 	struct word_KERNEL_BLOCK w = { .slot_low = m->req_slot % SLOT_LOW,
 				       .slot_high = m->req_slot / SLOT_LOW,
-				       .echo = m->type == MSG_ECHO,
 				       .valid = 1 };
 
-	if (w.echo)
-		return word_put_KERNEL_BLOCK(w);
+	if (m->type == MSG_ECHO)
+		return word_put_KERNEL_ECHO(echo);
 	if (m->req_slot >= SLOTS || m->home >= 1024 || m->count < 0 || m->count > 511 || m->flags || m->value)
 		return 0;
 	w.write = m->op == GRANT_WRITE;
@@ -353,7 +356,7 @@ void host_landed(struct rank *r, u16 from, u32 imm)
 {
 	const struct word_KERNEL_BLOCK w = word_get_KERNEL_BLOCK(imm);
 	const struct word_KERNEL_ECHO echo = word_get_KERNEL_ECHO(imm);
-	const struct word_limits x = { .slots = SLOTS };
+	const struct word_limits x = { .slots = BLOCK_SLOTS };
 	struct msg m = {
 		.version = WIRE_VERSION,
 		.type = MSG_DATA,
@@ -361,15 +364,16 @@ void host_landed(struct rank *r, u16 from, u32 imm)
 		.src = from,
 		.dst = r->me,
 		.req_rank = r->me,
-		.req_slot = slot_of(&w),
+		.req_slot = echo.echo ? (u16)echo.slot : slot_of(&w),
 		.home = (u16)w.home,
 		.count = (s16)w.count,
 	};
-	const bool asked = test_bit(m.req_slot, r->slot_used);
+	struct slot *s = slot_at(r, m.req_slot);
+	const bool asked = s && test_bit(m.req_slot, r->slot_used);
 
 	count(r->messages_in, 1);
-	m.object = READ_ONCE(r->slots[m.req_slot].object);
-	if (asked && word_is_KERNEL_ECHO(&echo, &x) && is_echo(&r->slots[m.req_slot], &m))
+	m.object = s ? READ_ONCE(s->object) : 0;
+	if (asked && word_is_KERNEL_ECHO(&echo, &x) && is_echo(s, &m))
 		slot_complete(r, m.req_slot, 0, 0);
 	else if (!asked || !word_is_KERNEL_BLOCK(&w, &x) || wire_check(&m, &r->limits))
 		host_bad(r, &m);
@@ -385,8 +389,12 @@ bool host_message(struct rank *r, u16 peer, unsigned int class, const struct msg
 	if (m->src != peer || wire_check(m, &r->limits) || wire_class(m->type) != class)
 		return false;
 	switch (m->type) {
-	case MSG_HELLO: /* only the first is one */
-	case MSG_DATA: /* a block never comes as a message: host_landed() */ return false;
+	case MSG_HELLO: /* only the first is one */ return false;
+	case MSG_DATA: /* its block has come before it, and could not say all of it: imm_of() */
+		if (imm_of(m))
+			return false;
+		run_message(r, m);
+		return true;
 	case MSG_KEY_WANTED:
 	case MSG_KEY:
 	case MSG_ECHO: return r->conn && !key_message(r->conn, peer, m);

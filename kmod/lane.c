@@ -3,9 +3,9 @@
  * lane.c - messages and blocks over the queue pairs of a rank: one lane to each peer for each protocol class.
  *
  * Sending. A message is a send of 32 bytes, inline where the device offers that, a block one RDMA write with immediate data
- * (conn_ops->imm()) straight into the requester's frame. Nobody waits for completions: every SIGNAL_EVERYth work request is
- * signalled, and its completion gives back as many places of the queue as it covers. When no place is left (lane->room),
- * messages wait in lane->waiting.
+ * (conn_ops->imm()) straight into the requester's frame; where the message does not fit into that, a write, and then the message.
+ * Nobody waits for completions: every SIGNAL_EVERYth work request is signalled, and its completion gives back as many places of
+ * the queue as it covers. When no place is left (lane->room), messages wait in lane->waiting.
  *
  * On a soft device to post a message is to send its packet, and to receive another's acknowledgement of it, on the processor
  * of whoever posts. There MSG_DONE, which nobody waits for unless the block is wanted elsewhere just then, is held back for
@@ -43,10 +43,16 @@ void lane_broken(struct lane *l, const char *how, int status)
 
 static void post_messages(struct lane *l, const struct msg *m, unsigned int n);
 
+/* A block and its message take two places. */
+static bool has_room(const struct lane *l)
+{
+	return l->room > 1;
+}
+
 /* Of the peer's buffers one is kept to return credits with. */
 static bool may_send(const struct lane *l)
 {
-	return l->room && l->credit > 1;
+	return has_room(l) && l->credit > 1;
 }
 
 /* The first of all; there is room for it then, and credit. */
@@ -69,7 +75,8 @@ static void post(struct lane *l, struct ib_send_wr *wr)
 	if (unlikely(!l->greeted))
 		greet(l);
 	l->room--;
-	l->credit--;
+	if (wr->opcode != IB_WR_RDMA_WRITE)
+		l->credit--;
 	if (++l->unsignalled == SIGNAL_EVERY) {
 		wr->send_flags |= IB_SEND_SIGNALED;
 		wr->wr_id = wr_id(WR_SEND, l->unsignalled);
@@ -166,13 +173,14 @@ static void post_block(struct lane *l, const struct msg *m)
 	struct conn *c = l->conn;
 	u32 page = block_page(m->object), in = page % CHUNK_PAGES;
 	struct chunk *k = chunk_with(c->cfg.ctx, page, block_pages(m->object));
+	const u32 imm = c->cfg.ops->imm(m);
 	const struct peer_key *theirs = &c->keys[l->peer].of[page / CHUNK_PAGES];
 	struct ib_sge sge = { .length = block_pages(m->object) << PAGE_SHIFT };
 	struct ib_rdma_wr wr = {
 		.wr = { .sg_list = &sge,
 			.num_sge = 1,
-			.opcode = IB_WR_RDMA_WRITE_WITH_IMM,
-			.ex.imm_data = cpu_to_be32(c->cfg.ops->imm(m)) },
+			.opcode = imm ? IB_WR_RDMA_WRITE_WITH_IMM : IB_WR_RDMA_WRITE,
+			.ex.imm_data = cpu_to_be32(imm) },
 		.remote_addr = theirs->at + ((u64)in << PAGE_SHIFT),
 		.rkey = theirs->rkey,
 	};
@@ -182,6 +190,9 @@ static void post_block(struct lane *l, const struct msg *m)
 		return;
 	}
 	post(l, &wr.wr);
+	/* The peer takes it up when what was written before it is in place. */
+	if (!imm && !READ_ONCE(l->broken))
+		post_messages(l, m, 1);
 }
 
 /* Places in the queue have come free: those that wait go first. Under the lane's lock. */
@@ -255,7 +266,7 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 		else
 			post_message(l, m);
 	} else {
-		debug_count(l->room ? COUNT_NO_CREDIT : COUNT_QUEUED, 1);
+		debug_count(has_room(l) ? COUNT_NO_CREDIT : COUNT_QUEUED, 1);
 		w = l->nwaiting < l->conn->cfg.waiting_max ? waiting_new(m, block) : NULL;
 		if (w)
 			wait_for_room(l, w);

@@ -166,13 +166,14 @@ static void show_slots(struct seq_file *f, struct rank *r)
 
 	for_each_set_bit(i, r->slot_used, ALL_SLOTS) {
 		const struct slot *s = slot_at(r, i);
+		const u32 object = s ? READ_ONCE(s->object) : 0;
 
 		if (!s)
 			continue;
 		seq_printf(f, "  slot %lu%s", i, READ_ONCE(s->nobody) ? " (nobody waits)" : "");
-		if (i < SLOTS) {
-			seq_printf(f, ", object %#x", s->object);
-			show_block(f, r, s->object);
+		if (object) {
+			seq_printf(f, ", object %#x", object);
+			show_block(f, r, object);
 		} else {
 			seq_puts(f, ", synchronisation");
 		}
@@ -346,7 +347,7 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 		.me = r->me,
 		.nranks = r->size,
 		.host = HOST_KERNEL,
-		.block_slots = SLOTS,
+		.block_slots = BLOCK_SLOTS,
 		.slots = ALL_SLOTS,
 		.holds = HOLDS,
 		.barriers = (u32)r->size * BARRIERS,
@@ -394,8 +395,8 @@ static struct conn *open_conn(struct rank *r, struct dsm_ioc_join *j, void *addr
 		.size = r->size,
 		.key = &r->key,
 		.limits = &r->limits,
-		/* What a peer's requests cause, and everybody's forwarded to it. */
-		.waiting_max = 4u * SLOTS * r->size + 2u * ALL_SLOTS,
+		/* What the requests of a peer and of this rank cause, two messages each, and everybody's forwarded to it. */
+		.waiting_max = (r->size + 2u) * BLOCK_SLOTS + 2u * ALL_SLOTS,
 		.ops = &host_conn_ops,
 		.arg = r,
 	};

@@ -30,13 +30,19 @@
 #include "core/sync.h"
 #include "dsm.h"
 
-/* Slots: of blocks that threads wait for, of prefetches, of requests that are answered at once, of those that may stand in line. */
+/*
+ * Slots: of blocks that threads wait for, of prefetches, of requests that are answered at once, of those that may stand in line;
+ * those are also for blocks, when all of the first kind are in use.
+ */
 #define SYNC_SLOTS 896u
 #define AHEAD_SLOTS \
 	1008u /* of prefetches; the rest for blocks that are given back, which must not stand behind pinned ones */
 #define SLOTS 1024u /* 10 bits of KERNEL_BLOCK (core/word.h) */
 #define BRIEF_END 2048u
+#define BLOCK_SLOTS \
+	16384u /* no slot for a block is beyond: how much peers have wait here depends on it (LATER_MAX, waiting_max) */
 #define ALL_SLOTS 65536u
+static_assert(BLOCK_SLOTS * DSM_RANKS_MAX < 1u << 22); /* struct dir */
 #define SLOT_CHUNK SLOTS
 #define HOLDS DSM_HOLDS_MAX
 #define HOLD_CHUNK 128u
@@ -141,7 +147,7 @@ struct rank {
 	struct region **regions;
 	u16 *units; /* 2 MiB of the window -> region + 1 */
 	struct mutex region_lock;
-	struct qnode *nodes;  /* of blocks */
+	struct qnode **nodes; /* of blocks */
 	struct qnode **lines; /* of synchronisation objects */
 	struct hold *holds[HOLDS / HOLD_CHUNK];
 	unsigned long hold_used[BITS_TO_LONGS(HOLDS)];

@@ -20,7 +20,7 @@
 #include "trace.h"
 
 /* Each request of a rank's peers and its own may cause some messages, and none of them comes before those it follows are done. */
-#define LATER_MAX(r) ((int)(4 * SLOTS * (r)->size))
+#define LATER_MAX(r) ((int)(4 * BLOCK_SLOTS * (r)->size))
 
 struct later {
 	struct work_struct work;

@@ -24,6 +24,33 @@ static int take(struct rank *r, unsigned int from, unsigned int to)
 	return (int)i;
 }
 
+/* A block that others have pinned may be waited for as long as a lock: beyond its own slots it has some of those. */
+static int take_block(struct rank *r)
+{
+	const u32 end = READ_ONCE(dsm_test_block_slots);
+	int slot = take(r, 0, SYNC_SLOTS);
+
+	return slot >= 0 ? slot : take(r, BRIEF_END, end ? clamp(end, BRIEF_END, BLOCK_SLOTS) : BLOCK_SLOTS);
+}
+
+/* First those that no block may have. */
+static int take_lasting(struct rank *r)
+{
+	const int slot = take(r, BLOCK_SLOTS, ALL_SLOTS);
+
+	return slot >= 0 ? slot : take(r, BRIEF_END, BLOCK_SLOTS);
+}
+
+static int take_any(struct rank *r, enum slot_kind kind)
+{
+	switch (kind) {
+	case SLOT_BLOCK: return take_block(r);
+	case SLOT_BRIEF: return take(r, SLOTS, BRIEF_END);
+	case SLOT_LASTING: return take_lasting(r);
+	}
+	return -EINVAL;
+}
+
 static void begin(struct rank *r, unsigned int slot)
 {
 	struct slot *s = slot_at(r, slot);
@@ -32,53 +59,50 @@ static void begin(struct rank *r, unsigned int slot)
 	WRITE_ONCE(s->mm, current->mm);
 }
 
+/* There is memory behind it, or it is given back. */
+static int begin_in(struct rank *r, int slot, enum slot_kind kind)
+{
+	const int err = table_slot(r, slot);
+
+	if (err) {
+		slot_put(r, slot);
+		return err;
+	}
+	begin(r, slot);
+	if (kind != SLOT_BLOCK)
+		WRITE_ONCE(slot_at(r, slot)->object, 0);
+	return slot;
+}
+
 int signal_err(void)
 {
 	return fatal_signal_pending(current) ? -EINTR : -ERESTARTNOINTR;
 }
 
 /*
- * Those of the first two kinds come back by themselves, whatever others do. A lasting one may be kept until somebody posts,
- * unlocks, signals: for that nobody waits here.
+ * Brief slots come back by themselves, whatever others do. A lasting one may be in use until somebody posts, unlocks, signals: a
+ * call that finds none fails. A miss cannot fail, and waits.
  */
 int slot_get(struct rank *r, enum slot_kind kind, bool killable)
 {
-	static const struct {
-		u32 from, to;
-	} range[] = {
-		[SLOT_BLOCK] = { 0, SYNC_SLOTS },
-		[SLOT_BRIEF] = { SLOTS, BRIEF_END },
-		[SLOT_LASTING] = { BRIEF_END, ALL_SLOTS },
-	};
 	const unsigned int state = killable ? TASK_KILLABLE : TASK_INTERRUPTIBLE;
 	wait_queue_head_t *queue = kind == SLOT_BLOCK ? &r->slot_free : &r->brief_free;
-	const u32 from = range[kind].from, to = range[kind].to;
-	int slot = take(r, from, to), err;
+	int slot = take_any(r, kind);
 
 	might_sleep();
 	if (slot < 0 && kind == SLOT_LASTING)
 		return -EAGAIN;
 	if (slot < 0 &&
-	    ___wait_event(*queue, (slot = take(r, from, to)) >= 0 || READ_ONCE(r->dead), state, 0, 0, schedule()))
+	    ___wait_event(*queue, (slot = take_any(r, kind)) >= 0 || READ_ONCE(r->dead), state, 0, 0, schedule()))
 		return signal_err();
-	if (slot < 0)
-		return -EIO;
-	err = table_slot(r, slot);
-	if (err) {
-		slot_put(r, slot);
-		return err;
-	}
-	begin(r, slot);
-	return slot;
+	return slot < 0 ? -EIO : begin_in(r, slot, kind);
 }
 
 int slot_now(struct rank *r)
 {
-	int slot = take(r, 0, SYNC_SLOTS);
+	const int slot = take_block(r);
 
-	if (slot >= 0)
-		begin(r, slot);
-	return slot;
+	return slot < 0 ? slot : begin_in(r, slot, SLOT_BLOCK);
 }
 
 int slot_try(struct rank *r, u32 object, bool back)
@@ -96,7 +120,7 @@ int slot_try(struct rank *r, u32 object, bool back)
 
 void slot_put(struct rank *r, unsigned int slot)
 {
-	wait_queue_head_t *queue = slot < SLOTS ? &r->slot_free : &r->brief_free;
+	wait_queue_head_t *queue = slot >= SLOTS && slot < BRIEF_END ? &r->brief_free : &r->slot_free;
 
 	clear_bit_unlock(slot, r->slot_used);
 	smp_mb__after_atomic(); /* with the waiter's queueing in slot_get() */

@@ -8,7 +8,7 @@
 enum slot_kind { SLOT_BLOCK, SLOT_BRIEF, SLOT_LASTING };
 /* -EINTR: killed; unless killable, -ERESTARTNOINTR for a signal; -EAGAIN: too many lasting ones; -EIO, -ENOMEM, -EDQUOT */
 int slot_get(struct rank *r, enum slot_kind kind, bool killable);
-int slot_now(struct rank *r); /* of SLOT_BLOCK. -EAGAIN; does not sleep */
+int slot_now(struct rank *r); /* of SLOT_BLOCK; waits for memory only. -EAGAIN, -ENOMEM, -EDQUOT */
 /* For a prefetch, or a block that is given back. -EAGAIN; does not sleep */
 int slot_try(struct rank *r, u32 object, bool back);
 void slot_put(struct rank *r, unsigned int slot);

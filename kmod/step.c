@@ -40,7 +40,7 @@ static int block_message(struct rank *r, struct copy *p, struct dir *d, const st
 	at.follow = DIR_FOLLOW;
 	at.now = now_us();
 	at.hold_us = r->hold_us;
-	at.queue = (struct qpool){ .nodes = r->nodes, .nslots = SLOTS };
+	at.queue = (struct qpool){ .nslots = BLOCK_SLOTS, .chunks = r->nodes };
 	at.page = p;
 	at.dir = d;
 	spin_lock(stripe);
@@ -78,7 +78,7 @@ static struct dir_ctx dir_ctx(struct rank *r)
 		.me = r->me,
 		.nranks = r->size,
 		.manager = SET_NOBODY,
-		.queue = { .nodes = r->nodes, .nslots = SLOTS },
+		.queue = { .nslots = BLOCK_SLOTS, .chunks = r->nodes },
 	};
 }
 
@@ -165,8 +165,9 @@ bool step_prepare(struct rank *r, const struct msg *m)
 
 	switch (dispatch_target(m, &number)) {
 	case TARGET_BLOCK:
-		return !step_block_ok(r, m->object) || !begins(m) ||
-			rank_state(r, block_page(m->object), GFP_KERNEL_ACCOUNT);
+		return table_ready(r, m, GFP_KERNEL_ACCOUNT) &&
+			(!step_block_ok(r, m->object) || !begins(m) ||
+			 rank_state(r, block_page(m->object), GFP_KERNEL_ACCOUNT));
 	case TARGET_CREATE:
 		/* Another may take this place; then there are OBJECT_CHUNK - 1 behind it. */
 		number = READ_ONCE(r->object_list.fresh) + 1;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * table.c - tables of a rank that grow by chunks: slots beyond those for blocks, hold records, barriers, and the places where
- * requests for synchronisation objects stand in line.
+ * table.c - tables of a rank that grow by chunks: slots beyond the first SLOTS, hold records, barriers, and the places where requests
+ * for blocks and for synchronisation objects stand in line.
  *
  * A chunk is made by whoever needs it first, in process context or, for a message, in softirq without waiting; where memory is
  * short there, a worker makes it. It is published by compare and exchange, is charged, and stays until the rank goes. A rank can
- * make its peers have one place in line for each of its slots, and the barriers that it may name, not more.
+ * make its peers have places in line for each of its slots, and the barriers that it may name; who manages a block, places for
+ * the slots for blocks of all ranks; not more.
  */
 #include <linux/slab.h>
 
@@ -109,6 +110,12 @@ bool table_ready(struct rank *r, const struct msg *m, gfp_t gfp)
 	u32 node;
 
 	switch (m->type) {
+	case MSG_READ_REQ:
+	case MSG_WRITE_REQ:
+		if (m->req_rank != m->src && !(m->flags & MSGF_FORWARDED))
+			return true; /* the step refuses it */
+		node = (u32)m->req_rank * BLOCK_SLOTS + m->req_slot;
+		return chunk(r, (void **)&r->nodes[node / QUEUE_CHUNK], LINE_BYTES, gfp);
 	case MSG_ARRIVE:
 		return m->object >= (u32)r->size * BARRIERS ||
 			chunk(r, (void **)&r->bars[m->object / BAR_CHUNK], BAR_BYTES, gfp);
@@ -137,7 +144,7 @@ int table_make(struct rank *r)
 	for (i = 0; i < SLOTS; i++)
 		init_waitqueue_head(&r->slots[i].wait);
 	r->slot_chunks[0] = r->slots;
-	r->nodes = kvcalloc((size_t)r->size * SLOTS, sizeof(*r->nodes), GFP_KERNEL_ACCOUNT);
+	r->nodes = kvcalloc((size_t)r->size * (BLOCK_SLOTS / QUEUE_CHUNK), sizeof(*r->nodes), GFP_KERNEL_ACCOUNT);
 	r->lines = kvcalloc((size_t)r->size * (ALL_SLOTS / QUEUE_CHUNK), sizeof(*r->lines), GFP_KERNEL_ACCOUNT);
 	r->bars = kvcalloc((size_t)r->size * (BARRIERS / BAR_CHUNK), sizeof(*r->bars), GFP_KERNEL_ACCOUNT);
 	r->regions = kvcalloc(REGIONS, sizeof(*r->regions), GFP_KERNEL_ACCOUNT);
@@ -148,7 +155,7 @@ size_t table_bytes(unsigned int size)
 {
 	return REGIONS * sizeof(struct region *) +
 		size *
-		(SLOTS * sizeof(struct qnode) + ALL_SLOTS / QUEUE_CHUNK * sizeof(struct qnode *) +
+		((BLOCK_SLOTS + ALL_SLOTS) / QUEUE_CHUNK * sizeof(struct qnode *) +
 		 BARRIERS / BAR_CHUNK * sizeof(struct bar *));
 }
 
@@ -159,6 +166,7 @@ void table_free(struct rank *r)
 	/* The first is r->slots. */
 	free_chunks(r, r->slot_chunks + 1, ARRAY_SIZE(r->slot_chunks) - 1, SLOT_BYTES);
 	free_chunks(r, r->holds, ARRAY_SIZE(r->holds), HOLD_BYTES);
+	free_chunks(r, r->nodes, (size_t)r->size * (BLOCK_SLOTS / QUEUE_CHUNK), LINE_BYTES);
 	free_chunks(r, r->lines, (size_t)r->size * (ALL_SLOTS / QUEUE_CHUNK), LINE_BYTES);
 	free_chunks(r, r->bars, (size_t)r->size * (BARRIERS / BAR_CHUNK), BAR_BYTES);
 	for (i = 0; r->regions && i < REGIONS; i++)

@@ -81,12 +81,12 @@ static inline bool queue_mark(const struct qpool *q, uint32_t node, uint32_t blo
 					    __ATOMIC_RELAXED);
 }
 
-/* Take this block's mark from a node; false: it has none. */
+/* Take this block's mark from a node; false: it has none, or there is no memory behind the node. */
 static inline bool queue_unmark(const struct qpool *q, uint32_t node, uint32_t block)
 {
 	uint32_t mark = block + 1;
 
-	return mark &&
+	return mark && queue_ready(q, node) &&
 		__atomic_compare_exchange_n(&queue_at(q, node)->mark, &mark, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 

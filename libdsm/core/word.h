@@ -39,9 +39,8 @@ struct word_limits {
 	W(echo, 30, 1, 0, 0, "0") \
 	W(valid, 31, 1, 1, 1, "1")
 #define WORD_KERNEL_ECHO(W) \
-	W(slot_low, 0, 8, 0, 255, "a slot, modulo 256") \
-	W(zero, 8, 20, 0, 0, "0") \
-	W(slot_high, 28, 2, 0, 3, "a slot, divided by 256") \
+	W(slot, 0, 16, 0, (int64_t)x->slots - 1, "a slot") \
+	W(zero, 16, 14, 0, 0, "0") \
 	W(echo, 30, 1, 1, 1, "1") \
 	W(valid, 31, 1, 1, 1, "1")
 #define WORD_KERNEL_CREDITS(W) \

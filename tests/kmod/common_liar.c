@@ -34,8 +34,8 @@ bool liar_is_wrong(const struct liar *l, const struct msg *m, unsigned int class
 {
 	const struct wire_limits limits = liar_limits(l);
 
-	return m->src != l->me || wire_check(m, &limits) || m->type == MSG_DATA || m->type == MSG_HELLO ||
-		wire_class(m->type) != class;
+	return m->src != l->me || wire_check(m, &limits) || (m->type == MSG_DATA && m->req_slot < LIAR_SHORT_SLOTS) ||
+		m->type == MSG_HELLO || wire_class(m->type) != class;
 }
 
 /* Where a rule allows much, what is likely to be there. */
@@ -45,6 +45,8 @@ static void aim(const struct liar *l, uint64_t *r, struct msg *m)
 
 	m->req_slot =
 		wire_rule_of(m->type, WF_req_slot) == RULE_ZERO ? 0 : (uint16_t)pick(r, pick(r, 2) ? 8 : LIAR_SLOTS);
+	if (m->type == MSG_DATA)
+		m->req_slot = (uint16_t)(LIAR_SHORT_SLOTS + pick(r, LIAR_SLOTS - LIAR_SHORT_SLOTS));
 	if (wire_rule_of(m->type, WF_req_rank) == RULE_RANK)
 		m->req_rank = (uint16_t)pick(r, l->ranks);
 	if (wire_rule_of(m->type, WF_object) == RULE_BLOCK)
@@ -71,6 +73,8 @@ static struct msg any_good(const struct liar *l, uint64_t *r)
 
 	do {
 		m = wire_good((uint8_t)(1 + pick(r, MSG_TYPES - 1)), l->me, &limits);
+		if (m.type == MSG_DATA)
+			m.req_slot = LIAR_SHORT_SLOTS;
 	} while (liar_is_wrong(l, &m, wire_class(m.type)));
 	return m;
 }
@@ -190,7 +194,8 @@ bool liar_answer(const struct liar *l, const struct msg *m, struct msg *a)
 		a->home = l->me;
 		return true;
 	case MSG_INV: a->type = MSG_INV_ACK; return true;
-	case MSG_GRANT: a->type = MSG_DONE; return true; /* to a request of ours */
+	case MSG_GRANT: /* to a request of ours */
+	case MSG_DATA: a->type = MSG_DONE; return true;
 	default: return false;
 	}
 }

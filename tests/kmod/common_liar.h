@@ -9,7 +9,8 @@
 #include "common.h"
 #include "core/wire.h"
 
-#define LIAR_SLOTS 1024u /* for blocks, of 65,536 */
+#define LIAR_SLOTS 16384u      /* for blocks, of 65,536 */
+#define LIAR_SHORT_SLOTS 1024u /* of them, those whose blocks come without a message */
 #define LIAR_SEEN 16u
 
 /* Rank `me` of so many, as rank `target` sees it. */

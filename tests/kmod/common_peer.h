@@ -35,7 +35,7 @@ struct peer {
 	uint32_t rkey;             /* of frames of the target, 0: not known */
 	uint64_t at;
 	uint64_t landing;            /* for blocks that it sends, whatever 2 MiB they are of */
-	uint32_t wanted[LIAR_SLOTS]; /* blocks that were asked for */
+	uint32_t wanted[LIAR_SLOTS]; /* blocks that were asked for, by slot */
 	unsigned long sends, landed;
 };
 

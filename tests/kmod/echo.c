@@ -65,9 +65,7 @@ static void heard(struct peer *p, const struct msg *m)
 
 static void answer(struct peer *p)
 {
-	const struct word_KERNEL_ECHO w = {
-		.valid = 1, .echo = 1, .slot_low = (uint32_t)asked % 256, .slot_high = (uint32_t)asked / 256
-	};
+	const struct word_KERNEL_ECHO w = { .valid = 1, .echo = 1, .slot = (uint32_t)asked };
 	const struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
 					.imm_data = __builtin_bswap32(word_put_KERNEL_ECHO(w)) };
 

@@ -133,7 +133,7 @@ static bool states(void)
 
 #define LARGE (1ull << 40) /* a window whose own tables are more than what is free */
 #define FREE_PAGES (FREE / PAGE)
-#define CHUNKS 128u      /* of a table, of a page at least, that the peer asks for; */
+#define CHUNKS 128u      /* of a table, of a page at least, that the peer asks for, at most; */
 #define FOR_CHUNKS 32u   /* pages that there are for them */
 #define LINES_CHUNK 256u /* as core/queue.h has it: places of a chunk */
 #define BARS_CHUNK 64u   /* as kmod/rank.h has it */
@@ -154,24 +154,32 @@ static struct msg line(unsigned int chunk)
 	};
 }
 
+/* The same for a block: the first request is served, and never done. */
+static struct msg block(unsigned int chunk)
+{
+	return (struct msg){
+		.type = MSG_READ_REQ, .object = 1, .req_rank = 1, .req_slot = (uint16_t)(chunk * LINES_CHUNK)
+	};
+}
+
 static struct msg barrier(unsigned int chunk)
 {
 	return (struct msg){ .type = MSG_ARRIVE, .req_rank = 1, .object = chunk * BARS_CHUNK, .aux = 1 };
 }
 
 /* Until the victim cannot go on, or all have been sent and taken. */
-static bool ask_for_chunks(struct msg (*message)(unsigned int chunk))
+static bool ask_for_chunks(struct msg (*message)(unsigned int chunk), unsigned int all)
 {
 	const double end = now_s() + patience(60);
 	struct peer *p = &victim.peer;
 	unsigned int n = 0;
 
 	peer_greet(p, victim.job, 0);
-	while ((n < CHUNKS || p->posted) && !victim_lost(&victim, 0) && !p->broken && now_s() < end) {
+	while ((n < all || p->posted) && !victim_lost(&victim, 0) && !p->broken && now_s() < end) {
 		struct msg m;
 
 		peer_look(p, heard);
-		if (n == CHUNKS || !peer_may_send(p)) {
+		if (n == all || !peer_may_send(p)) {
 			usleep(100);
 			continue;
 		}
@@ -203,22 +211,22 @@ static long charged_at_least(long pages)
 }
 
 /* Without a limit each chunk is charged; with one the victim is told why it cannot go on, and has no more than that. */
-static bool chunks(struct msg (*message)(unsigned int chunk))
+static bool chunks(struct msg (*message)(unsigned int chunk), unsigned int all)
 {
 	long base, taken;
 	bool ok;
 
 	ok = victim_begin(&victim, LARGE, RLIM_INFINITY);
 	base = charged();
-	ok = ok && ask_for_chunks(message) && expect(!victim_lost(&victim, 0), "the victim goes on");
-	taken = charged_at_least(base + (long)CHUNKS) - base;
-	printf("%ld pages with the window, %ld more for %u chunks\n", base, taken, CHUNKS);
+	ok = ok && ask_for_chunks(message, all) && expect(!victim_lost(&victim, 0), "the victim goes on");
+	taken = charged_at_least(base + (long)all) - base;
+	printf("%ld pages with the window, %ld more for %u chunks\n", base, taken, all);
 	ok = ok && expect(base > (long)FREE_PAGES, "the window takes what is free") &&
-		expect(taken >= (long)CHUNKS, "chunks are charged");
+		expect(taken >= (long)all, "chunks are charged");
 	ok = victim_end(&victim) && ok;
 	if (!ok)
 		return false;
-	ok = victim_begin(&victim, LARGE, (rlim_t)base - FREE_PAGES + FOR_CHUNKS) && ask_for_chunks(message) &&
+	ok = victim_begin(&victim, LARGE, (rlim_t)base - FREE_PAGES + FOR_CHUNKS) && ask_for_chunks(message, all) &&
 		expect(victim_loses(&victim, 0, heard) && victim_lost(&victim, 0) == -EDQUOT,
 		       "the victim is told why it cannot go on") &&
 		expect(charged() <= base + (long)FOR_CHUNKS, "it has no more than it may");
@@ -227,12 +235,17 @@ static bool chunks(struct msg (*message)(unsigned int chunk))
 
 static bool lines(void)
 {
-	return chunks(line);
+	return chunks(line, CHUNKS);
+}
+
+static bool blocks(void)
+{
+	return chunks(block, LIAR_SLOTS / LINES_CHUNK);
 }
 
 static bool barriers(void)
 {
-	return chunks(barrier);
+	return chunks(barrier, CHUNKS);
 }
 
 /* What is charged for the first access to 2 MiB, without frames, when nobody needs a key for them. */
@@ -581,9 +594,9 @@ static bool homes(void)
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
-		{ "states", states },     { "lines", lines },     { "barriers", barriers },
-		{ "keys", keys },         { "frames", frames },   { "cgroup", cgroup },
-		{ "contexts", contexts }, { "pollers", pollers }, { "homes", homes },
+		{ "states", states },   { "lines", lines },   { "blocks", blocks }, { "barriers", barriers },
+		{ "keys", keys },       { "frames", frames }, { "cgroup", cgroup }, { "contexts", contexts },
+		{ "pollers", pollers }, { "homes", homes },
 	};
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));

@@ -8,12 +8,14 @@
  * if handlers make calls. A handler may also leave by siglongjmp(3), before what its thread has waited for has come, or after; it
  * then comes to others, whether its thread makes another call or ends. Operations on ranges wait for the later blocks of a range
  * that is pinned in part; for a request slot, which other threads have until their blocks come; and for the answers to a placement
- * and to an echo, here of a rank that has ended.
+ * and to an echo, here of a rank that has ended. While a rank waits for more pinned blocks than it has slots for blocks alone, others
+ * come at once.
  *
  * Runs in a guest with the module loaded.
  */
 #include "core/sync.h"
 #include "tests/kmod/common.h"
+#include "tests/kmod/common_module.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -27,6 +29,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#define PARAMETER "/sys/module/dsm/parameters/test_block_slots"
 #define SIGNALS 20u
 #define WRITTEN 41u
 
@@ -424,8 +427,11 @@ static void calls(bool goes)
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
-#define SLOTS_OF_BLOCKS 896u /* SYNC_SLOTS of the module */
+#define SYNC_SLOTS 896u    /* as the module has them, for blocks alone */
+#define BLOCK_SLOTS "2052" /* test_block_slots: 4 more */
+#define SLOTS_OF_BLOCKS 900u
 #define MANY (SLOTS_OF_BLOCKS + 4)
+#define MORE (SYNC_SLOTS + 24)
 
 enum { STAYS = 1, LEAVES = 2 };
 
@@ -435,7 +441,7 @@ struct operation {
 	unsigned int op, page, pages, write; /* DSM_RANGES: an access */
 	unsigned int ways;                   /* that are tried: its thread stays, or leaves it */
 	bool rdma;
-	bool full;     /* of slots */
+	bool full;     /* of slots, of which there are SLOTS_OF_BLOCKS for blocks */
 	bool unpinned; /* has pinned its first blocks, and waits for its last, which the other rank has pinned */
 	bool alone;    /* the other rank has ended, and answers nothing */
 };
@@ -450,12 +456,6 @@ static const struct operation operations[] = {
 	  .write = 1,
 	  .full = true,
 	  .ways = STAYS },
-	{ .name = "a slot for a placement",
-	  .op = DSM_RANGE_PLACE,
-	  .page = MANY,
-	  .pages = 1,
-	  .full = true,
-	  .ways = LEAVES },
 	{ .name = "the third block of a pin",
 	  .op = DSM_RANGE_PIN,
 	  .page = 1,
@@ -542,8 +542,8 @@ static void away_from_here(int sig)
 	siglongjmp(away, 1);
 }
 
-/* A thread that leaves an access leaves its slot to the answer. */
-static void fill_slots(void)
+/* Of so many blocks. A thread that leaves an access leaves its slot to the answer. */
+static void fill_slots(unsigned int blocks)
 {
 	struct sigaction sa = { .sa_handler = away_from_here }, old;
 	const struct itimerval none = { { 0, 0 }, { 0, 0 } };
@@ -551,7 +551,7 @@ static void fill_slots(void)
 	volatile long long faults = counter("faults");
 
 	sigaction(SIGALRM, &sa, &old);
-	while (page < SLOTS_OF_BLOCKS)
+	while (page < blocks)
 		if (!sigsetjmp(away, 1)) {
 			const struct itimerval tick = { { 0, us }, { 0, us } };
 
@@ -596,8 +596,11 @@ static void operates(bool goes)
 	pthread_t thread;
 
 	begins(goes);
-	if (now->full)
-		fill_slots();
+	if (now->full) {
+		fill_slots(SLOTS_OF_BLOCKS);
+		expect(!range(waiter_fd, DSM_RANGE_PLACE, MANY + 1, 1, 0),
+		       "a placement, which needs none of these slots");
+	}
 	if (now->alone)
 		usleep(100000); /* it ends */
 	thread = begin_and_signal(operate_it, goes, now->full ? map_something : NULL);
@@ -607,6 +610,54 @@ static void operates(bool goes)
 	expect(!ends || none_listed(LISTED_CALL), "what was left is given up");
 	if (now->unpinned)
 		check_pins(goes);
+	atomic_store(&both->pinned, 2);
+	fflush(stdout);
+	_exit(0);
+}
+
+/* ---- more pinned blocks than slots ---------------------------------------------------------- */
+
+static volatile unsigned int *word_of(unsigned int page)
+{
+	return (volatile unsigned int *)(JOB_BASE + page * PAGE);
+}
+
+/* Rank 1 has written these, and pinned all but the last. */
+static void keeps_many(bool unused)
+{
+	int fd = job_join(j, 1);
+	unsigned int page;
+
+	(void)unused;
+	if (!expect(fd >= 0, "a job of two ranks"))
+		_exit(1);
+	for (page = 0; page <= MORE; page++)
+		*word_of(page) = WRITTEN + page;
+	expect(!range(fd, DSM_RANGE_PIN, 0, MORE, 1), "blocks are pinned");
+	atomic_store(&both->pinned, 1);
+	expect(reached(&both->ended, 1), "a block that is not pinned comes");
+	expect(!range(fd, DSM_RANGE_UNPIN, 0, MORE, 1), "they are let go");
+	expect(reached(&both->pinned, 2), "the other rank");
+	fflush(stdout);
+	_exit(0);
+}
+
+/* Rank 0 has asked for all of them, and the last comes at once; then the others. */
+static void asks_for_many(bool unused)
+{
+	unsigned int page;
+
+	(void)unused;
+	waiter_fd = job_join(j, 0);
+	if (!expect(waiter_fd >= 0, "a job of two ranks") || !expect(reached(&both->pinned, 1), "the other rank"))
+		_exit(1);
+	fill_slots(MORE);
+	expect(*word_of(MORE) == WRITTEN + MORE, "what the other rank has written");
+	atomic_store(&both->ended, 1);
+	for (page = 0; page < MORE; page++)
+		if (!expect(*word_of(page) == WRITTEN + page, "a block that was pinned"))
+			break;
+	expect(none_listed(LISTED_SLOT), "the slots are free");
 	atomic_store(&both->pinned, 2);
 	fflush(stdout);
 	_exit(0);
@@ -826,15 +877,27 @@ static bool operation(const struct operation *o)
 	bool ok = true;
 
 	now = o;
+	if (o->full && !file_set(PARAMETER, BLOCK_SLOTS))
+		return false;
 	if (o->ways & STAYS)
 		ok = two_ranks(operates, keeps, false, o->rdma);
 	if (ok && o->ways & LEAVES)
 		ok = two_ranks(operates, keeps, true, o->rdma);
 	ends = true;
-	if (ok && o->ways & LEAVES && !o->full)
+	if (ok && o->ways & LEAVES)
 		ok = two_ranks(operates, keeps, true, o->rdma);
 	ends = false;
+	if (o->full && !file_set(PARAMETER, "0"))
+		return false;
 	printf("%s: %s\n", o->name, ok ? "handlers ran while it was waited for" : "FAILED");
+	return ok;
+}
+
+static bool many(bool rdma)
+{
+	const bool ok = two_ranks(asks_for_many, keeps_many, false, rdma);
+
+	printf("%u pinned blocks%s: %s\n", MORE, rdma ? " over RDMA" : "", ok ? "another one comes" : "FAILED");
 	return ok;
 }
 
@@ -874,6 +937,7 @@ int main(void)
 		ok = waits_for(&kinds[i]);
 	for (i = 0; i < sizeof(operations) / sizeof(operations[0]) && ok; i++)
 		ok = operation(&operations[i]);
+	ok = ok && many(false) && many(true);
 	ok = ok && disturbed(PLACEMENTS, COUNT) && disturbed(ECHOES, COUNT);
 	ok = ok && disturbed(PLACEMENTS, LEAVE) && disturbed(ECHOES, LEAVE);
 	ok = ok && disturbed(ADDITIONS, COUNT) && disturbed(ADDITIONS, CALL);

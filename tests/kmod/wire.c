@@ -134,7 +134,7 @@ static uint32_t some_word(uint64_t *r)
 		.valid = 1, .write = pick(r, 2), .count = pick(r, 2), .slot_low = pick(r, 256), .slot_high = pick(r, 4)
 	};
 	const struct word_KERNEL_ECHO echo = {
-		.valid = 1, .echo = 1, .slot_low = w.slot_low, .slot_high = w.slot_high, .zero = 1u << pick(r, 20)
+		.valid = 1, .echo = 1, .slot = pick(r, LIAR_SLOTS), .zero = 1u << pick(r, 14)
 	};
 
 	if (pick(r, 3))

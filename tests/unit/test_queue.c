@@ -114,6 +114,7 @@ START_TEST(a_chunk_that_is_not_there_is_not_ready)
 	ck_assert(queue_ready(&pool, QUEUE_CHUNK + 1));
 	ck_assert(queue_ready(&pool, 2 * QUEUE_CHUNK));
 	ck_assert(!queue_ready(&pool, 2 * QUEUE_CHUNK + 1));
+	ck_assert(!queue_unmark(&pool, 1, 0));
 	setup();
 	ck_assert(queue_ready(&pool, 1));
 }
