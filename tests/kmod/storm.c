@@ -108,6 +108,7 @@ struct orders {
 static struct orders *orders;
 static const char *module;     /* its file, where it is to be unloaded and loaded */
 static unsigned int round_now; /* processes that begin in a round keep its number */
+static bool all_long;          /* rounds: more accesses, fewer ends of ranks */
 static unsigned long early;
 static double removal_longest, removal_shortest = 1e9, removal_sum, round_longest;
 
@@ -539,9 +540,9 @@ static bool one_round(struct job *j, uint64_t *r, unsigned int number)
 	long long reserve;
 	bool ok;
 
-	plan.pause_us = (unsigned int)patience(number % LONG_EVERY == LONG_EVERY - 1 ? 100000
-						       : plan.shortage               ? 50000
-										     : 6000);
+	plan.pause_us = (unsigned int)patience(all_long || number % LONG_EVERY == LONG_EVERY - 1 ? 100000
+						       : plan.shortage                           ? 50000
+												 : 6000);
 	if (keep < 0)
 		return failed("/dev/dsm cannot be opened");
 	job_set(j, ranks, number % 2 == 0);
@@ -694,10 +695,12 @@ int main(int argc, char **argv)
 			rounds = (unsigned int)atoi(argv[++a]);
 		} else if (!strcmp(argv[a], "--seconds") && a + 1 < argc) {
 			seconds = atof(argv[++a]);
+		} else if (!strcmp(argv[a], "--long")) {
+			all_long = true;
 		} else if (!strcmp(argv[a], "--module") && a + 1 < argc) {
 			module = argv[++a];
 		} else {
-			printf("usage: storm [--seed S] [--rounds N] [--seconds T] [--module FILE]\n"
+			printf("usage: storm [--seed S] [--rounds N] [--seconds T] [--long] [--module FILE]\n"
 			       "Ranks of dsm.ko die in all ways; in a guest with the module loaded, which is unloaded at the end.\n");
 			return strcmp(argv[a], "--help") ? 2 : 0;
 		}
