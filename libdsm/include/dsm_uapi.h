@@ -24,9 +24,9 @@
 #define DSM_REGIONS_MAX 16384u
 #define DSM_READAHEAD_MAX 64u
 #define DSM_US_MAX 1000000u
-#define DSM_HOLDS_MAX 32768u   /* locks that a rank holds or awaits at once */
-#define DSM_BARRIERS_MAX 4096u /* made by one rank */
-#define DSM_VIEWS_MAX 256u     /* of a context */
+#define DSM_HOLDS_MAX 32768u    /* locks that a rank holds or awaits at once */
+#define DSM_BARRIERS_MAX 65536u /* made by one rank */
+#define DSM_VIEWS_MAX 256u      /* of a context */
 
 /* The window is mapped by mmap(2) of the file: whole, shared, readable and writable, at offset 0, at one address in all views. */
 struct dsm_ioc_info {

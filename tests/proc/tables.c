@@ -5,7 +5,7 @@
  */
 #include "common.h"
 
-static uint64_t regions = 1200, locks = 2300, barriers = 300, kept = 2000;
+static uint64_t regions = 1200, locks = 2300, barriers = 32768, kept = 2000;
 
 static struct board {
 	dsm_barrier_t made[64];
