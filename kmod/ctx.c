@@ -201,7 +201,7 @@ struct ctx *ctx_create(struct view *v, u64 size)
 static void ctx_last(struct kref *ref)
 {
 	/* It may be a message's reference, in softirq. */
-	queue_work(dsm_wq, &container_of(ref, struct ctx, ref)->free);
+	queue_work(dsm_waiting_wq, &container_of(ref, struct ctx, ref)->free);
 }
 
 void ctx_put(struct ctx *c)

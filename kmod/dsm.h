@@ -196,6 +196,14 @@ extern unsigned int dsm_test_hold_fault, dsm_test_hold_lower, dsm_test_hold_flus
 extern int dsm_late_us, dsm_test_hold_cpu;
 extern unsigned int dsm_qp_timeout;
 extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_lose_flush, dsm_test_no_inline, dsm_test_no_srq;
-extern struct workqueue_struct *dsm_wq;
+
+/*
+ * Where no worker can be made, a workqueue's rescuer does all that is queued in it, one after the other. So what is waited for must
+ * not stand behind what waits:
+ *   dsm_wq            waits for memory at most: completions, messages
+ *   slow_wq (pte.c)   waits for mmap_lock
+ *   dsm_waiting_wq    waits for both, by keys, frames_sem, SRCU; it has no rescuer
+ */
+extern struct workqueue_struct *dsm_wq, *dsm_waiting_wq;
 
 #endif

@@ -27,7 +27,7 @@ MODULE_DESCRIPTION("Kernel helper of libdsm: page protection and coherence for d
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1.0");
 
-struct workqueue_struct *dsm_wq;
+struct workqueue_struct *dsm_wq, *dsm_waiting_wq;
 int dsm_late_us = -1;
 module_param_named(late_us, dsm_late_us, int, 0600);
 MODULE_PARM_DESC(late_us, "microseconds that a MSG_DONE may wait for a message to go with (-1: 100 on rxe, else 0)");
@@ -373,9 +373,14 @@ static int __init dsm_init(void)
 	int err;
 
 	dsm_wq = alloc_workqueue("dsm", WQ_HIGHPRI | WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!dsm_wq)
-		return -ENOMEM;
-	pte_start();
+	dsm_waiting_wq = alloc_workqueue("dsm-waiting", WQ_HIGHPRI | WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
+	if (!dsm_wq || !dsm_waiting_wq) {
+		err = -ENOMEM;
+		goto free_queues;
+	}
+	err = pte_start();
+	if (err)
+		goto free_queues;
 	err = host_start();
 	if (err)
 		goto stop_pte;
@@ -395,16 +400,21 @@ stop_host:
 	host_stop();
 stop_pte:
 	pte_stop();
-	destroy_workqueue(dsm_wq);
+free_queues:
+	if (dsm_wq)
+		destroy_workqueue(dsm_wq);
+	if (dsm_waiting_wq)
+		destroy_workqueue(dsm_waiting_wq);
 	return err;
 }
 
-/* No file is open: contexts are on their way out at most, in dsm_wq. */
+/* No file is open: contexts are on their way out at most, in dsm_waiting_wq; the last user of one may be in dsm_wq. */
 static void __exit dsm_exit(void)
 {
 	misc_deregister(&dsm_device);
 	debug_remove();
 	destroy_workqueue(dsm_wq);
+	destroy_workqueue(dsm_waiting_wq);
 	conn_exit();
 	host_stop();
 	pte_stop();

@@ -218,6 +218,7 @@ struct ended {
 	struct tasklet_struct task;
 };
 static DEFINE_PER_CPU(struct ended, ended);
+static struct workqueue_struct *slow_wq;
 
 static void forget(const struct batch *b)
 {
@@ -348,7 +349,7 @@ static void end(struct batch *b)
 {
 	unmark(b);
 	if (b->count && b->deferred)
-		queue_work(dsm_wq, &b->work);
+		queue_work(slow_wq, &b->work);
 	else
 		b->done(b);
 }
@@ -374,6 +375,9 @@ int pte_start(void)
 {
 	int cpu;
 
+	slow_wq = alloc_workqueue("dsm-entries", WQ_HIGHPRI | WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
+	if (!slow_wq)
+		return -ENOMEM;
 	for_each_possible_cpu(cpu) {
 		init_llist_head(&per_cpu_ptr(&ended, cpu)->batches);
 		tasklet_setup(&per_cpu_ptr(&ended, cpu)->task, end_all);
@@ -385,6 +389,7 @@ void pte_stop(void)
 {
 	int cpu;
 
+	destroy_workqueue(slow_wq);
 	for_each_possible_cpu(cpu)
 		tasklet_kill(&per_cpu_ptr(&ended, cpu)->task);
 }

@@ -217,7 +217,7 @@ static void put_off(struct rank *r, const struct msg *m, bool fetch)
 	l->fetch = fetch;
 	l->m = *m;
 	atomic_inc(&r->later);
-	queue_work(dsm_wq, &l->work);
+	queue_work(dsm_waiting_wq, &l->work);
 }
 
 void run_later(struct rank *r, const struct msg *m)
