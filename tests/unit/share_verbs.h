@@ -20,6 +20,7 @@
 
 #define FAKE_QUEUE 8192u
 #define FAKE_QPS 256u
+#define FAKE_FIRST 2u /* the number of the first queue pair: 0 and 1 are none of programs */
 
 struct fake_cq {
 	struct ibv_cq cq;
@@ -467,7 +468,7 @@ int ibv_destroy_srq(struct ibv_srq *s)
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 {
 	struct fake_qp *q = fake_new(sizeof(*q));
-	static uint32_t next;
+	static uint32_t next = FAKE_FIRST - 1;
 
 	q->qp = (struct ibv_qp){ .context = pd->context, .send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq };
 	q->own = a->qp_type == IBV_QPT_UD ? fake_new(sizeof(*q->own)) : NULL;

@@ -45,14 +45,14 @@ static void exchange(struct end *a, struct end *b, uint8_t type, unsigned int co
 static uint32_t carrier(struct end *a, struct end *b, uint8_t type)
 {
 	const unsigned int count = 200;
-	unsigned int before[5], q, most = 0;
+	unsigned int before[FAKE_FIRST + 4], q, most = 0;
 	uint32_t found = 0;
 
 	exchange(a, b, type, 1); /* connected */
-	for (q = 1; q < 5; q++)
+	for (q = FAKE_FIRST; q < FAKE_FIRST + 4; q++)
 		before[q] = posted(q);
 	exchange(a, b, type, count);
-	for (q = 1; q < 5; q++)
+	for (q = FAKE_FIRST; q < FAKE_FIRST + 4; q++)
 		if (posted(q) - before[q] > most) {
 			most = posted(q) - before[q];
 			found = q;
@@ -434,7 +434,7 @@ START_TEST(a_dead_link_is_the_loss_of_its_peer)
 	exchange(&a, &b, MSG_READ_REQ, 10);
 	pthread_mutex_lock(&fake_lock);
 	fake_down = 1;
-	for (q = 1; q < 5; q++)
+	for (q = FAKE_FIRST; q < FAKE_FIRST + 4; q++)
 		fake_qps[q]->dest = 200; /* nobody */
 	pthread_mutex_unlock(&fake_lock);
 	for (q = 0; q < 100; q++)
