@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* ask.c - see ask.h. A word is type | answers that are due << 8 | from whom << 16 | object << 32. */
+/* ask.c - see ask.h. A word is type | cancelled << 7 | answers that are due << 8 | from whom << 16 | object << 32. */
 #include "core/ask.h"
 
-#define ASK_LEFT (1ull << 8)                            /* one answer that is due */
-#define ASK_SAME(word) ((word) & ~(0xffull * ASK_LEFT)) /* all but their number */
+#define ASK_LEFT (1ull << 8) /* one answer that is due */
+#define ASK_NUMBER(word) ((word) >> 8 & 0xff)
+#define ASK_CANCELLED (1ull << 7)                                    /* SOP_CANCEL has left after the request */
+#define ASK_SAME(word) ((word) & ~(0xff * ASK_LEFT | ASK_CANCELLED)) /* all but these */
 
 static inline uint64_t ask_word(uint8_t type, uint16_t from, uint32_t object)
 {
@@ -20,7 +22,8 @@ void ask_note(uint64_t *ask, const struct msg *m)
 		uint64_t old = __atomic_load_n(ask, __ATOMIC_RELAXED);
 
 		while (ASK_SAME(old) == ASK_SAME(word) &&
-		       !__atomic_compare_exchange_n(ask, &old, old + ASK_LEFT, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		       !__atomic_compare_exchange_n(ask, &old, (old + ASK_LEFT) | ASK_CANCELLED, 0, __ATOMIC_RELEASE,
+						    __ATOMIC_RELAXED))
 			;
 		if (ASK_SAME(old) == ASK_SAME(word))
 			return;
@@ -28,19 +31,31 @@ void ask_note(uint64_t *ask, const struct msg *m)
 	__atomic_store_n(ask, word, __ATOMIC_RELEASE);
 }
 
+/*
+ * Does an answer with this status end the question, whatever else is due? A refusal does: a request that is refused has no second
+ * answer. But once SOP_CANCEL has left, only -ETIMEDOUT does. The home refuses the request and SOP_CANCEL one by one if the object
+ * is destroyed, and answers may overtake each other:
+ *
+ *   the home: answers the request, destroys the object for another thread, refuses SOP_CANCEL
+ *   here:     the refusal comes first; the request's own answer is still due
+ */
+static bool ends(uint64_t word, int16_t status)
+{
+	return word & ASK_CANCELLED ? status == -ETIMEDOUT : status != 0;
+}
+
 bool ask_answer(uint64_t *ask, const struct msg *m, bool *last)
 {
 	uint64_t old = __atomic_load_n(ask, __ATOMIC_ACQUIRE), new;
 
 	do {
-		uint8_t type = (uint8_t)old;
+		uint8_t type = (uint8_t)ASK_SAME(old);
 
 		if (!ask_is(type) || ASK_SAME(old) != ask_word(type, m->src, m->object) ||
 		    (type == MSG_CALL) != (m->type == MSG_RETURN))
 			return false;
-		/* A refusal is the last word, but for that of a cancellation which came too late. */
-		new = m->count && m->count != -EALREADY ? 0 : old - ASK_LEFT;
-		if (new == ASK_SAME(old))
+		new = ends(old, m->count) ? 0 : old - ASK_LEFT;
+		if (!ASK_NUMBER(new))
 			new = 0;
 	} while (!__atomic_compare_exchange_n(ask, &old, new, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
 	*last = !new;

@@ -7,6 +7,8 @@
  * are hosts as docs/protocol.md tells them to be: the answer to a wait that may be cancelled comes in two parts, "in
  * line" and the answer proper; SOP_CANCEL goes out after the first of them, and always has an answer of its own. A thread
  * that is cancelled sends it without "in line", as often as it takes.
+ *
+ * The object may be destroyed, which refuses whatever comes later. Answers of before may still be in flight then.
  */
 #include "objects.h"
 
@@ -41,13 +43,17 @@ struct world {
 	struct qnode nodes[RANKS * THREADS];
 	struct thread threads[RANKS][THREADS];
 	struct waiter line[RANKS * THREADS]; /* the specification */
-	uint8_t tokens, readers, writer;
+	uint8_t tokens, readers, writer, gone;
 	uint64_t asks[RANKS][THREADS]; /* core/ask.h */
 	struct chan chan;
 };
 
 #define OBJECT 0x23456789u
 #define GEN (0x1234u << 8 | OBJECT >> 24)
+#define INDEX (OBJECT & SYNC_INDEX_MAX)
+
+/* The home's table: the object is in its place only while it is stepped. */
+static struct sync chunk[OBJECT_CHUNK], *chunks[SYNC_INDEX_MAX / OBJECT_CHUNK + 1] = { [INDEX / OBJECT_CHUNK] = chunk };
 
 enum event { EV_USE = 1, EV_UNLOCK, EV_TIMEOUT, EV_MSG };
 
@@ -69,6 +75,7 @@ static const uint8_t use_op[USES] = {
 	[USE_WRITE] = SOP_WRLOCK, [USE_TRY_WRITE] = SOP_TRYWRLOCK, [USE_TIMED_WRITE] = SOP_WRLOCK, [USE_WAIT] = SOP_WAIT,
 	[USE_TIMED] = SOP_WAIT,  [USE_TRY] = SOP_TRYWAIT,   [USE_POST] = SOP_POST,
 	[USE_DROP] = SOP_WAIT,   [USE_POST2] = SOP_POST,  [USE_SIGNAL] = SOP_SIGNAL, [USE_BROADCAST] = SOP_BROADCAST,
+	[USE_DESTROY] = SOP_DESTROY,
 };
 /* clang-format on */
 
@@ -174,7 +181,11 @@ static void answered(struct world *w, const struct wmsg *m)
 		done = true;
 		has = !th->status;
 		break;
-	case PC_LINE: th->pc = PC_ANSWER; return;
+	case PC_LINE:
+		has = !th->status;
+		done = !has;
+		th->pc = PC_ANSWER;
+		break;
 	case PC_ANSWER: done = th->answers == 2; break;
 	case PC_DROP: done = th->status == -ETIMEDOUT || th->answers == 2; break;
 	case PC_CANCEL:
@@ -230,13 +241,23 @@ static void goes(struct world *w, const struct waiter *l)
 	w->tokens -= l->op == SOP_WAIT;
 }
 
+/* Unless somebody has it, stands in line, or may be let go by a turn that is out. */
+static bool destroyed(struct world *w)
+{
+	w->gone = !length(w) && !w->readers && !w->writer && !w->sync.pumping;
+	return w->gone;
+}
+
 /* A request as the specification sees it. What its own answer must be, or 1: its answer is its turn in line. */
 static int specify(struct world *w, const struct wmsg *m)
 {
 	unsigned int n = length(w), i;
 	struct waiter own;
 
+	if (w->gone)
+		return -EINVAL;
 	switch (m->op) {
+	case SOP_DESTROY: return destroyed(w) ? 0 : -EBUSY;
 	case SOP_RDLOCK:
 	case SOP_WRLOCK:
 	case SOP_WAIT:
@@ -319,8 +340,14 @@ static void deliver(const struct obj_cfg *cfg, struct world *w, unsigned int ind
 	struct chan_names n = names(cfg);
 	struct wmsg m = chan_take(&w->chan, index);
 	struct msg wide = chan_widen(&n, &m);
+	struct object_list list = { 0 };
+	const struct objects all = { .list = &list, .chunks = chunks, .limit = SYNC_INDEX_MAX + 1 };
 	struct dispatch at = {
-		.me = wide.dst, .nranks = WIRE_MAX_RANKS, .object = &w->sync, .ask = &w->asks[m.dst][m.req_slot]
+		.me = wide.dst,
+		.nranks = WIRE_MAX_RANKS,
+		.objects = &all,
+		.object = objects_at(&all, INDEX),
+		.ask = &w->asks[m.dst][m.req_slot],
 	};
 	struct actions out;
 	int own = 1, err;
@@ -330,7 +357,9 @@ static void deliver(const struct obj_cfg *cfg, struct world *w, unsigned int ind
 	if (m.type != MSG_REPLY)
 		wide.req_rank = GEN >> 8;
 	at.queue = chan_load(&n, w->nodes);
+	*at.object = w->sync;
 	err = dispatch_step(&at, &wide, &out);
+	w->sync = *at.object;
 	chan_store(&n, w->nodes);
 	if (!err && m.type == MSG_REPLY) {
 		answered(w, &m);

@@ -21,6 +21,7 @@ enum use {
 	USE_SIGNAL,
 	USE_BROADCAST,
 	USE_DROP, /* semaphore: a wait that nothing limits, whose thread is cancelled */
+	USE_DESTROY,
 	USES
 };
 

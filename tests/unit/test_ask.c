@@ -100,6 +100,53 @@ START_TEST(only_a_cancellation_adds_an_answer)
 }
 END_TEST
 
+/*
+ * The object may be destroyed while answers are in flight: the home then refuses what comes later. A request and its cancellation
+ * have one answer each, in either order, whatever they say; only -ETIMEDOUT says that the request itself has none.
+ */
+START_TEST(a_refused_cancellation_does_not_end_the_request)
+{
+	static const int16_t pairs[][2] = {
+		{ 0, -EINVAL }, { -EINVAL, 0 }, { -EINVAL, -EINVAL }, { -EINVAL, -EALREADY }
+	};
+	unsigned int i, line;
+	bool last;
+
+	for (i = 0; i < 4; i++)
+		for (line = 0; line < 2; line++) {
+			note(MSG_SYNC, SOP_WAIT, line ? MSGF_TIMED : 0);
+			if (line)
+				ck_assert(answered(MSG_SYNC, 0, &last) && !last);
+			note(MSG_SYNC, SOP_CANCEL, 0);
+			ck_assert(answered(MSG_SYNC, pairs[i][0], &last) && !last);
+			ck_assert(answered(MSG_SYNC, pairs[i][1], &last) && last);
+			ck_assert(!answered(MSG_SYNC, -EINVAL, &last));
+		}
+}
+END_TEST
+
+/* It has overtaken the request, and is repeated: the question is still of a request that was cancelled. */
+START_TEST(a_repeated_cancellation_is_one_more_answer)
+{
+	bool last;
+
+	note(MSG_SYNC, SOP_WAIT, 0);
+	note(MSG_SYNC, SOP_CANCEL, 0);
+	ck_assert(answered(MSG_SYNC, -EALREADY, &last) && !last);
+	note(MSG_SYNC, SOP_CANCEL, 0);
+	ck_assert(answered(MSG_SYNC, -EINVAL, &last) && !last);
+	ck_assert(answered(MSG_SYNC, -EINVAL, &last) && last);
+	note(MSG_SYNC, SOP_WAIT, 0);
+	note(MSG_SYNC, SOP_CANCEL, 0);
+	ck_assert(answered(MSG_SYNC, -EALREADY, &last) && !last);
+	note(MSG_SYNC, SOP_CANCEL, 0);
+	ck_assert(answered(MSG_SYNC, -ETIMEDOUT, &last) && last);
+	ck_assert(!answered(MSG_SYNC, 0, &last));
+	note(MSG_SYNC, SOP_WAIT, MSGF_TIMED); /* the next request is not of a cancelled one */
+	ck_assert(answered(MSG_SYNC, -EINVAL, &last) && last);
+}
+END_TEST
+
 /* ---- one thread in the middle of another ------------------------------------------------------ */
 
 #ifndef __SANITIZE_THREAD__
@@ -234,6 +281,8 @@ int main(void)
 	tcase_add_test(t, a_word_has_four_parts);
 	tcase_add_test(t, few_questions_have_two_answers);
 	tcase_add_test(t, only_a_cancellation_adds_an_answer);
+	tcase_add_test(t, a_refused_cancellation_does_not_end_the_request);
+	tcase_add_test(t, a_repeated_cancellation_is_one_more_answer);
 #ifndef __SANITIZE_THREAD__
 	tcase_add_test(t, what_crosses_an_answer_or_a_cancellation_is_counted);
 #endif
