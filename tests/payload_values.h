@@ -9,8 +9,7 @@
 #include <string.h>
 
 #include "engine/payload.h"
-
-#define PAYLOAD_VALUES_MAX 32
+#include "values.h"
 
 static inline bool payload_is_number(const struct payload_field *f)
 {
@@ -34,26 +33,14 @@ static inline uint64_t payload_get(const struct payload_field *f, const void *at
 	return v;
 }
 
-/* Of a number: the edges of its range and what is next to them, and powers of two. */
+/* Of a number; VALUES_MAX at most. */
 static inline unsigned int payload_values(const struct payload_limits *lim, enum payload_shape shape,
 					  unsigned int field, const void *at, size_t rows, uint64_t *out)
 {
-	static const uint64_t odd[] = { 0,       1,         2,          3,          4,         7,
-					8,       64,        255,        256,        4095,      4096,
-					4097,    0x7fff,    0xffff,     0x10000,    2 << 20,   3 << 20,
-					4 << 20, INT32_MAX, UINT32_MAX, 1ull << 32, INT64_MAX, UINT64_MAX };
-	uint64_t lo, hi;
-	unsigned int n = 0, i;
+	uint64_t lo = 0, hi = 0;
+	const bool has = payload_range(lim, shape, field, at, rows, &lo, &hi);
 
-	if (payload_range(lim, shape, field, at, rows, &lo, &hi)) {
-		out[n++] = lo;
-		out[n++] = hi;
-		out[n++] = lo - 1;
-		out[n++] = hi + 1;
-	}
-	for (i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
-		out[n++] = odd[i];
-	return n;
+	return values_to_try(has, lo, hi, out);
 }
 
 static inline uint16_t payload_rank_of(const struct payload_limits *lim, uint16_t node)

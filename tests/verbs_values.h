@@ -8,6 +8,7 @@
 
 #include "core/word.h"
 #include "net/verbs/rules.h"
+#include "values.h"
 
 /* ---- structs ------------------------------------------------------------------------------------ */
 
@@ -80,24 +81,13 @@ static inline uint64_t verbs_get(const struct verbs_field *f, const void *at)
 	return verbs_number((const char *)at + f->offset, f->size);
 }
 
-#define VERBS_VALUES_MAX 20
-
-/* The edges of a rule, what is next to them, and powers of two. */
+/* VALUES_MAX at most. */
 static inline unsigned int verbs_values(const struct verbs_limits *x, unsigned int rule, uint64_t *out)
 {
-	static const uint64_t odd[] = { 0,      1,       2,         255,        256,        4096,      0x7fff,
-					0xffff, 0x10000, INT32_MAX, UINT32_MAX, 1ull << 32, INT64_MAX, UINT64_MAX };
-	unsigned int n = 0, i;
 	uint64_t lo, hi;
 
 	verbs_range(x, rule, &lo, &hi);
-	out[n++] = lo;
-	out[n++] = hi;
-	out[n++] = lo - 1;
-	out[n++] = hi + 1;
-	for (i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
-		out[n++] = odd[i];
-	return n;
+	return values_to_try(true, lo, hi, out);
 }
 
 /* A struct that every rule allows; each field at the lower end of its range, or at the upper. */

@@ -132,7 +132,7 @@ static void edge(const struct payload_limits *lim, enum payload_shape shape, cha
 		 size_t rows)
 {
 	const struct payload_type *t = payload_type(shape);
-	uint64_t values[PAYLOAD_VALUES_MAX];
+	uint64_t values[VALUES_MAX];
 	unsigned int i = t->n ? r->field % t->n : 0;
 
 	if (!t->n)

@@ -215,7 +215,7 @@ struct choice {
 static void set_fields(enum verbs_shape shape, void *at, const uint8_t **data, size_t *size)
 {
 	const struct verbs_type *t = &verbs_types[shape];
-	uint64_t values[VERBS_VALUES_MAX];
+	uint64_t values[VALUES_MAX];
 	const struct verbs_field *f;
 	struct choice c;
 

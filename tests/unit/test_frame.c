@@ -95,7 +95,7 @@ static unsigned int refused[VERBS_RULE_COUNT];
 static void each_field_at_its_edges(enum verbs_shape shape, taken_fn *taken, other_fn *other)
 {
 	const struct verbs_type *t = &verbs_types[shape];
-	uint64_t values[VERBS_VALUES_MAX];
+	uint64_t values[VALUES_MAX];
 	unsigned int i, k, n, upper;
 	char at[256];
 

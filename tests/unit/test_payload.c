@@ -112,7 +112,7 @@ START_TEST(every_number_of_every_payload_is_held_to_its_rule)
 			unit_require(payload_allows(&lim, (enum payload_shape)s, good, rows[r]));
 		for (i = 0; i < t->n; i++) {
 			const struct payload_field *f = &t->fields[i];
-			uint64_t values[PAYLOAD_VALUES_MAX];
+			uint64_t values[VALUES_MAX];
 
 			if (!payload_is_number(f) || f->rule == PAYLOAD_RULE_STALLED)
 				continue;

@@ -336,15 +336,16 @@ static void drop_peer(struct net *n, uint16_t rank)
 	drops++;
 }
 
-START_TEST(a_node_asks_the_first_before_it_purges)
+/* What the third node asks of the second, which this process is: to purge a region. */
+static const struct {
+	struct call_head head;
+	struct region_place at;
+} purge_asked = { .head.to = 2, .at = { .off = WORLD_HEAP, .bytes = REGION_UNIT, .id = 1, .gen = 1 } };
+
+static struct msg be_second(void)
 {
 	static const struct net_ops ops = { .send = ask_first, .drop = drop_peer };
-	const struct {
-		struct call_head head;
-		struct region_place at;
-	} purge = { .head.to = 2, .at = { .off = WORLD_HEAP, .bytes = REGION_UNIT, .id = 1, .gen = 1 } };
 	struct msg m = call_msg(CALL_PURGE, 2, 0);
-	unsigned int i;
 
 	world_make();
 	job.node = 1;
@@ -353,21 +354,29 @@ START_TEST(a_node_asks_the_first_before_it_purges)
 	job.peers = calloc(WORLD_RANKS, sizeof(*job.peers));
 	job.mine = calloc(1, sizeof(*job.mine));
 	ck_assert(job.peers && job.mine);
-	ck_assert_int_eq(call_arrived(&m, &purge, sizeof(purge)), 0);
+	return m;
+}
+
+START_TEST(a_node_asks_the_first_before_it_purges)
+{
+	const struct msg m = be_second();
+	unsigned int i;
+
+	ck_assert_int_eq(call_arrived(&m, &purge_asked, sizeof(purge_asked)), 0);
 	ck_assert_int_eq(first_says(-EPERM), 0);
 	ck_assert_uint_eq(drops, 1);
 	ck_assert_uint_eq(sends, 0);
 	ck_assert_uint_eq(world_purges, 0);
 	ck_assert_int_eq(first_says(0), -EBADMSG); /* once */
 	for (i = 0; i < 2 * (CTL_BRIEF_END - CTL_BLOCK_END); i++) {
-		ck_assert_int_eq(call_arrived(&m, &purge, sizeof(purge)), 0);
+		ck_assert_int_eq(call_arrived(&m, &purge_asked, sizeof(purge_asked)), 0);
 		unit_require(sends == i && first_says(0) == 0 && sends == i + 1);
 		unit_require(sent.type == MSG_RETURN && sent.dst == 2 && sent.req_slot == m.req_slot && !sent.count);
 	}
 	ck_assert_uint_eq(world_purges, i);
 	ck_assert_uint_eq(drops, 1);
 	job.mem.mapped[WORLD_HEAP / REGION_UNIT] = 1; /* a rank of this node attaches meanwhile: the first node lies */
-	ck_assert_int_eq(call_arrived(&m, &purge, sizeof(purge)), 0);
+	ck_assert_int_eq(call_arrived(&m, &purge_asked, sizeof(purge_asked)), 0);
 	ck_assert_int_eq(first_says(0), 0);
 	ck_assert_uint_eq(world_purges, i);
 	ck_assert_uint_eq(drops, 2);
@@ -377,25 +386,14 @@ END_TEST
 /* The caller asks again. */
 START_TEST(without_a_slot_to_ask_the_first_nothing_is_purged)
 {
-	static const struct net_ops ops = { .send = ask_first, .drop = drop_peer };
-	const struct {
-		struct call_head head;
-		struct region_place at;
-	} purge = { .head.to = 2, .at = { .off = WORLD_HEAP, .bytes = REGION_UNIT, .id = 1, .gen = 1 } };
-	struct msg m = call_msg(CALL_PURGE, 2, 0);
+	const struct msg m = be_second();
 	unsigned int i;
 
-	world_make();
-	job.node = 1;
-	job.rank = m.dst = 2;
-	job.netops = &ops;
-	job.mine = calloc(1, sizeof(*job.mine));
-	ck_assert_ptr_nonnull(job.mine);
 	for (i = 0; i < CTL_BRIEF_END - CTL_BLOCK_END; i++)
-		ck_assert_int_eq(call_arrived(&m, &purge, sizeof(purge)), 0);
+		ck_assert_int_eq(call_arrived(&m, &purge_asked, sizeof(purge_asked)), 0);
 	ck_assert_uint_eq(asks, i);
 	ck_assert_uint_eq(sends, 0);
-	ck_assert_int_eq(call_arrived(&m, &purge, sizeof(purge)), 0);
+	ck_assert_int_eq(call_arrived(&m, &purge_asked, sizeof(purge_asked)), 0);
 	ck_assert_uint_eq(asks, i);
 	ck_assert_uint_eq(sends, 1);
 	ck_assert_int_eq(sent.count, -EAGAIN);
