@@ -3,10 +3,10 @@
  * charge.c - what contexts take of the machine, and whose it is.
  *
  * Frames are locked memory of the user who made the window, whoever of the node's processes uses them. So is whatever else a
- * context and its peers have this module make for it - tables, the protocol's state, keys - but for the first FREE_PAGES of
- * it, which any job of usual size needs; how many contexts a user may have bounds that: an open file counts, and where it has
- * made a window, the context does instead, for it may outlive the file. All of it that a process or a worker allocates is of
- * the memory cgroup of the process that made the window as well.
+ * context and its peers have this module make for it - tables, the protocol's state, keys, messages that wait - but for the
+ * first FREE_PAGES of it, which any job of usual size needs; how many contexts a user may have bounds that: an open file counts,
+ * and where it has made a window, the context does instead, for it may outlive the file. All of it that a process or a worker
+ * allocates is of the memory cgroup of the process that made the window as well.
  */
 #include <linux/capability.h>
 #include <linux/list.h>
@@ -60,17 +60,35 @@ static long beyond(long pages)
 	return max(pages - FREE_PAGES, 0l);
 }
 
+/* Under charge_lock, as the next. */
+static bool charge(struct ctx *c, long pages)
+{
+	const long more = beyond(c->charged + pages) - beyond(c->charged);
+
+	if (more && !lock_pages(c, more))
+		return false;
+	c->charged += pages;
+	debug_count(GAUGE_CHARGED, pages);
+	return true;
+}
+
+static void uncharge(struct ctx *c, long pages)
+{
+	const long less = beyond(c->charged) - beyond(c->charged - pages);
+
+	if (less)
+		atomic_long_sub(less, &c->user->locked_vm);
+	c->charged -= pages;
+	debug_count(GAUGE_CHARGED, -pages);
+}
+
 bool ctx_charge(struct ctx *c, long pages)
 {
 	unsigned long flags;
 	bool may;
 
 	spin_lock_irqsave(&c->charge_lock, flags);
-	may = lock_pages(c, beyond(c->charged + pages) - beyond(c->charged));
-	if (may) {
-		c->charged += pages;
-		debug_count(GAUGE_CHARGED, pages);
-	}
+	may = charge(c, pages);
 	spin_unlock_irqrestore(&c->charge_lock, flags);
 	return may;
 }
@@ -80,9 +98,71 @@ void ctx_uncharge(struct ctx *c, long pages)
 	unsigned long flags;
 
 	spin_lock_irqsave(&c->charge_lock, flags);
-	atomic_long_sub(beyond(c->charged) - beyond(c->charged - pages), &c->user->locked_vm);
-	c->charged -= pages;
-	debug_count(GAUGE_CHARGED, -pages);
+	uncharge(c, pages);
+	spin_unlock_irqrestore(&c->charge_lock, flags);
+}
+
+/*
+ * Small objects, in softirq: the pages charged (bytes_charged) cover the bytes in use, so most objects need no lock. The number of
+ * pages falls only when it is too high by more than one, or when no object is left: objects that come and go at the edge of a page
+ * do not change it.
+ */
+bool ctx_charge_bytes(struct ctx *c, size_t n)
+{
+	const long bytes = atomic_long_add_return(n, &c->bytes); /* a full barrier; its partner is in lower() */
+	unsigned long flags;
+	bool may = true;
+	long more;
+
+	if (likely(charge_of(bytes) <= READ_ONCE(c->bytes_charged)))
+		return true;
+	spin_lock_irqsave(&c->charge_lock, flags);
+	more = charge_of(atomic_long_read(&c->bytes)) - c->bytes_charged;
+	if (more > 0) {
+		may = charge(c, more);
+		if (may)
+			WRITE_ONCE(c->bytes_charged, c->bytes_charged + more);
+	}
+	spin_unlock_irqrestore(&c->charge_lock, flags);
+	if (!may)
+		ctx_uncharge_bytes(c, n);
+	return may;
+}
+
+/*
+ * Under charge_lock. An object may be added at the same time:
+ *
+ *   lower()                         ctx_charge_bytes()
+ *   bytes_charged = keep            bytes += n
+ *   smp_mb()                        (full barrier)
+ *   looks at bytes                  looks at bytes_charged
+ *
+ * At least one of them sees what the other wrote. If it is lower(), it takes the pages back before they are uncharged; the other
+ * waits for charge_lock.
+ */
+static void lower(struct ctx *c)
+{
+	const long had = c->bytes_charged;
+	long bytes, keep;
+
+	do {
+		bytes = atomic_long_read(&c->bytes);
+		keep = bytes ? min(charge_of(bytes) + 1, had) : 0;
+		WRITE_ONCE(c->bytes_charged, keep);
+		smp_mb();
+	} while (keep < had && charge_of(atomic_long_read(&c->bytes)) > keep);
+	uncharge(c, had - keep);
+}
+
+void ctx_uncharge_bytes(struct ctx *c, size_t n)
+{
+	const long bytes = atomic_long_sub_return(n, &c->bytes);
+	unsigned long flags;
+
+	if (bytes && charge_of(bytes) + 1 >= READ_ONCE(c->bytes_charged))
+		return;
+	spin_lock_irqsave(&c->charge_lock, flags);
+	lower(c);
 	spin_unlock_irqrestore(&c->charge_lock, flags);
 }
 
@@ -229,7 +309,7 @@ int ctx_take_pollers(struct ctx *c, unsigned int n)
 
 void ctx_close_account(struct ctx *c)
 {
-	WARN_ON_ONCE(atomic_long_read(&c->frames));
+	WARN_ON_ONCE(atomic_long_read(&c->frames) || atomic_long_read(&c->bytes) || c->bytes_charged);
 	ctx_uncharge(c, c->charged); /* its tables */
 	account_put(c->uid, c->counted, c->pollers);
 	free_uid(c->user);

@@ -8,6 +8,8 @@
 /* Of `charged`, any context: false, more than the user may lock. */
 bool ctx_charge(struct ctx *c, long pages);
 void ctx_uncharge(struct ctx *c, long pages);
+bool ctx_charge_bytes(struct ctx *c, size_t n); /* of a small object; charged by the page */
+void ctx_uncharge_bytes(struct ctx *c, size_t n);
 bool ctx_charge_frames(struct ctx *c, long n); /* of 2 MiB */
 void ctx_uncharge_frames(struct ctx *c, long n);
 int view_open_account(struct view *v); /* -EUSERS: the user has too many */

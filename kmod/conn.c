@@ -265,7 +265,10 @@ static void cq_lost(void *arg)
 	conn_failed(arg, "completion queue");
 }
 
-/* A peer with a broken lane is given up: it writes into no frame any more, and sees that as soon as it sends. */
+/*
+ * A peer with a broken lane is given up: it writes into no frame any more, and sees that as soon as it sends. What waits for it is
+ * freed, since it counts for the user.
+ */
 static void drop(struct work_struct *work)
 {
 	struct conn *c = container_of(work, struct conn, drop);
@@ -277,7 +280,10 @@ static void drop(struct work_struct *work)
 
 			WRITE_ONCE(l->broken, true);
 			lane_end(l);
+			lane_forget(l);
 		}
+	for_each_set_bit(peer, c->dropped, c->cfg.size)
+		key_forget_blocks(c, (u16)peer);
 }
 
 void conn_drop(struct conn *c, u16 peer)
@@ -445,16 +451,13 @@ int conn_connect(struct conn *c, u16 peer, void *address, u32 size)
 
 static void close_lane(struct lane *l)
 {
-	struct waiting *w, *next;
-
 	if (!l->conn)
 		return; /* conn_open() has not come so far */
 	lane_stop(l);
 	if (l->qp)
 		ib_destroy_qp(l->qp);
 	buffers_free(l->conn, l->out, l->conn->depth * l->pack, DMA_TO_DEVICE, l->out_dma);
-	list_for_each_entry_safe(w, next, &l->waiting, list)
-		waiting_put(w);
+	waiting_put_all(l->conn, &l->waiting);
 }
 
 static void end(struct lane *l)
@@ -504,11 +507,8 @@ void conn_close(struct conn *c)
 		ib_dealloc_pd(c->pd);
 	}
 	for (p = 0; c->keys && p < c->cfg.size; p++) {
-		struct waiting *w, *next;
-
 		if (c->keys[p].blocks.next)
-			list_for_each_entry_safe(w, next, &c->keys[p].blocks, list)
-				waiting_put(w);
+			waiting_put_all(c, &c->keys[p].blocks);
 		vfree(c->keys[p].of);
 	}
 	if (!IS_ERR_OR_NULL(c->gid))

@@ -94,6 +94,8 @@ struct ctx {
 	atomic_long_t frames;
 	spinlock_t charge_lock; /* of charged; nothing inside, interrupts are off */
 	long charged;           /* pages of other memory */
+	atomic_long_t bytes;    /* of small objects: messages that wait */
+	long bytes_charged;     /* pages of `charged` that are for them; written under charge_lock */
 	bool over;              /* there was to be more than the limit */
 	bool counted;           /* among its user's contexts, instead of the view that has made it */
 	unsigned int pollers;

@@ -278,6 +278,15 @@ int host_quiet(struct rank *r, u32 page, u32 pages)
 	return is ? 0 : -EAGAIN;
 }
 
+/* test_slow_free, which a test may end before its time. */
+static void free_slowly(void)
+{
+	unsigned int ms;
+
+	for (ms = 0; ms < READ_ONCE(dsm_test_slow_free); ms += 20)
+		msleep(20);
+}
+
 #define FORGET_UNITS 16u /* one grace period for so many */
 
 int host_forget(struct rank *r, u32 page, u32 pages)
@@ -303,8 +312,7 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 			state_free(r, states[i]);
 			if (chunks[i]) {
 				key_free(chunks[i]);
-				if (dsm_test_slow_free)
-					msleep(dsm_test_slow_free);
+				free_slowly();
 				ctx_free_chunk(r->ctx, (u + i) * CHUNK_PAGES, chunks[i]);
 			}
 		}

@@ -36,29 +36,40 @@ void key_send_block(struct conn *c, u16 peer, const struct msg *m)
 		.version = WIRE_VERSION, .type = MSG_KEY_WANTED, .src = c->cfg.me, .dst = peer, .object = m->object
 	};
 	struct peer_key *key = &k->of[block_page(m->object) / CHUNK_PAGES];
-	bool known, asked = false;
+	struct lane *l = lane_of(c, peer, CLASS_DATA);
+	bool now, asked = false;
 	struct waiting *w;
 
 	spin_lock(&k->lock);
-	known = key->rkey;
-	if (!known) {
+	now = key->rkey || READ_ONCE(l->broken); /* nothing waits for a peer that is given up: drop() in conn.c */
+	if (!now) {
 		asked = key->asked;
 		key->asked = true;
-		w = k->n < c->cfg.waiting_max ? waiting_new(m, true) : NULL;
+		w = waiting_new(l, k->n, m, true, "it sends no key");
 		if (w) {
 			list_add_tail(&w->list, &k->blocks);
 			k->n++;
-		} else {
-			lane_broken(lane_of(c, peer, CLASS_DATA), "it sends no key", -ENOBUFS);
 		}
 	}
 	spin_unlock(&k->lock);
-	if (known) {
-		lane_send(lane_of(c, peer, CLASS_DATA), m, true);
+	if (now) {
+		lane_send(l, m, true);
 	} else if (!asked) {
 		debug_count(COUNT_KEYS, 1);
 		lane_send_to(c, peer, &ask);
 	}
+}
+
+void key_forget_blocks(struct conn *c, u16 peer)
+{
+	struct peer_keys *k = &c->keys[peer];
+	LIST_HEAD(all);
+
+	spin_lock_bh(&k->lock);
+	list_splice_init(&k->blocks, &all);
+	k->n = 0;
+	spin_unlock_bh(&k->lock);
+	debug_count(COUNT_UNSENT, waiting_put_all(c, &all));
 }
 
 /* -EBADMSG: whoever asks for a block has made the key first, and a rank wants a key only when it has a block to send. */

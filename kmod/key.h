@@ -6,7 +6,8 @@
 #include "conn.h"
 
 void key_send_block(struct conn *c, u16 peer, const struct msg *m); /* its contents into the peer's frames, and m */
-int key_make(struct conn *c, struct chunk *k);         /* sleeps: make the key of a chunk, if there is none */
+void key_forget_blocks(struct conn *c, u16 peer); /* its lanes are broken: no block waits any more, nor will; sleeps */
+int key_make(struct conn *c, struct chunk *k);    /* sleeps: make the key of a chunk, if there is none */
 bool key_ready(struct conn *c, const struct chunk *k); /* it has, or needs none */
 void key_free(struct chunk *k);                        /* sleeps: nobody can write there any more */
 void key_forget(struct conn *c, u32 chunk);            /* peers' keys of it: their frames go */

@@ -20,6 +20,7 @@
 #include <linux/slab.h>
 
 #include "lane.h"
+#include "charge.h"
 #include "conn.h"
 #include "core/word.h"
 #include "debug.h"
@@ -195,6 +196,48 @@ static void post_block(struct lane *l, const struct msg *m)
 		post_messages(l, m, 1);
 }
 
+struct waiting *waiting_new(struct lane *l, unsigned int waiting, const struct msg *m, bool block, const char *how)
+{
+	struct conn *c = l->conn;
+	struct waiting *w = NULL;
+
+	if (waiting < c->cfg.waiting_max) {
+		how = "messages for it need more memory than its user may lock";
+		if (ctx_charge_bytes(c->cfg.ctx, sizeof(*w))) {
+			how = "no memory";
+			w = pool_get(&waitings);
+			if (!w)
+				ctx_uncharge_bytes(c->cfg.ctx, sizeof(*w));
+		}
+	}
+	if (!w) {
+		lane_broken(l, how, -ENOBUFS);
+		return NULL;
+	}
+	w->m = *m;
+	w->block = block;
+	return w;
+}
+
+static void waiting_put(struct conn *c, struct waiting *w)
+{
+	pool_put(&waitings, w);
+	ctx_uncharge_bytes(c->cfg.ctx, sizeof(*w));
+}
+
+unsigned int waiting_put_all(struct conn *c, struct list_head *list)
+{
+	struct waiting *w, *next;
+	unsigned int n = 0;
+
+	list_for_each_entry_safe(w, next, list, list) {
+		waiting_put(c, w);
+		n++;
+		cond_resched();
+	}
+	return n;
+}
+
 /* Places in the queue have come free: those that wait go first. Under the lane's lock. */
 static void flush_waiting(struct lane *l)
 {
@@ -207,24 +250,19 @@ static void flush_waiting(struct lane *l)
 			post_block(l, &w->m);
 		else
 			post_message(l, &w->m);
-		waiting_put(w);
+		waiting_put(l->conn, w);
 	}
 }
 
-struct waiting *waiting_new(const struct msg *m, bool block)
+void lane_forget(struct lane *l)
 {
-	struct waiting *w = pool_get(&waitings);
+	LIST_HEAD(all);
 
-	if (w) {
-		w->m = *m;
-		w->block = block;
-	}
-	return w;
-}
-
-void waiting_put(struct waiting *w)
-{
-	pool_put(&waitings, w);
+	spin_lock_bh(&l->lock);
+	list_splice_init(&l->waiting, &all);
+	l->nwaiting = 0;
+	spin_unlock_bh(&l->lock);
+	debug_count(COUNT_UNSENT, waiting_put_all(l->conn, &all));
 }
 
 int lane_init(void)
@@ -267,11 +305,9 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 			post_message(l, m);
 	} else {
 		debug_count(has_room(l) ? COUNT_NO_CREDIT : COUNT_QUEUED, 1);
-		w = l->nwaiting < l->conn->cfg.waiting_max ? waiting_new(m, block) : NULL;
+		w = waiting_new(l, l->nwaiting, m, block, "it takes no messages");
 		if (w)
 			wait_for_room(l, w);
-		else
-			lane_broken(l, "it takes no messages", -ENOBUFS);
 	}
 	spin_unlock(&l->lock);
 }
@@ -279,10 +315,14 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 void lane_send_waiting(struct lane *l, struct waiting *w)
 {
 	spin_lock(&l->lock);
-	wait_for_room(l, w);
-	l->sent++;
-	if (!READ_ONCE(l->broken))
+	if (READ_ONCE(l->broken)) {
+		debug_count(COUNT_UNSENT, 1);
+		waiting_put(l->conn, w);
+	} else {
+		l->sent++;
+		wait_for_room(l, w);
 		flush_waiting(l);
+	}
 	spin_unlock(&l->lock);
 }
 

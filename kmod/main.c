@@ -82,7 +82,7 @@ MODULE_PARM_DESC(test_hold_cpu, "for tests: this processor ends no batches; what
 module_param_named(test_linger, dsm_test_linger, uint, 0600);
 MODULE_PARM_DESC(test_linger, "for tests: milliseconds that a fault stays in the module when it is over");
 module_param_named(test_slow_free, dsm_test_slow_free, uint, 0600);
-MODULE_PARM_DESC(test_slow_free, "for tests: milliseconds between the end of a key and that of its frames");
+MODULE_PARM_DESC(test_slow_free, "for tests: milliseconds between the end of a key and that of its frames, at most");
 module_param_named(test_block_slots, dsm_test_block_slots, uint, 0600);
 MODULE_PARM_DESC(test_block_slots, "for tests: slots from here on are not for blocks; 2048 at least");
 

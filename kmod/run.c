@@ -194,19 +194,32 @@ static void later_work(struct work_struct *work)
 	}
 	ctx_memory_end(before);
 	pool_put(&laters, l);
+	ctx_uncharge_bytes(r->ctx, sizeof(*l));
 	atomic_dec(&r->later);
 	rank_exit(r);
 }
 
+/* NULL: there are too many, or they are more than the user may lock. */
+static struct later *later_new(struct rank *r)
+{
+	struct later *l;
+
+	if (atomic_read(&r->later) > LATER_MAX(r) || !ctx_charge_bytes(r->ctx, sizeof(*l)))
+		return NULL;
+	l = pool_get(&laters);
+	if (!l)
+		ctx_uncharge_bytes(r->ctx, sizeof(*l));
+	return l;
+}
+
 static void put_off(struct rank *r, const struct msg *m, bool fetch)
 {
-	struct later *l = NULL;
+	struct later *l;
 
 	debug_count(COUNT_LATER, 1);
 	if (!rank_enter(r))
 		return;
-	if (atomic_read(&r->later) <= LATER_MAX(r))
-		l = pool_get(&laters);
+	l = later_new(r);
 	if (!l) {
 		host_no_memory(r);
 		rank_exit(r);

@@ -91,7 +91,8 @@ bool peer_begin(struct peer *p, uint16_t ranks, uint16_t me, uint16_t target)
 
 	p->liar = (struct liar){ .ranks = ranks, .me = me, .target = target };
 	p->posted = 0;
-	p->broken = p->greedy = false;
+	p->greedy = 0;
+	p->broken = false;
 	p->status = IBV_WC_SUCCESS;
 	p->rkey = 0;
 	p->cq = ibv_create_cq(device, CLASS_MAX * (PEER_RECEIVES + OUT), NULL, NULL, 0);
@@ -264,12 +265,12 @@ bool peer_may_send(const struct peer *p)
 }
 
 /* As kmod/lane.c has it: how many of its buffers it has taken messages from. */
-static void return_credits(struct peer *p, unsigned int class)
+void peer_return_credits(struct peer *p, unsigned int class)
 {
 	const struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM,
 					.imm_data = __builtin_bswap32(p->taken[class]) };
 
-	if (p->greedy || p->taken[class] < PEER_CREDITS / 2 || !p->credit[class] || p->broken)
+	if (p->greedy >> class & 1 || p->taken[class] < PEER_CREDITS / 2 || !p->credit[class] || p->broken)
 		return;
 	p->taken[class] = 0;
 	peer_post(p, class, NULL, 0, &wr);
@@ -286,7 +287,7 @@ static void came(struct peer *p, const struct ibv_wc *wc, void (*heard)(struct p
 	p->taken[class]++;
 	if (wc->opcode == IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM)
 		p->credit[class] += __builtin_bswap32(wc->imm_data);
-	return_credits(p, class);
+	peer_return_credits(p, class);
 	if (wc->opcode == IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM)
 		return;
 	if (wc->wc_flags & IBV_WC_WITH_IMM) {

@@ -28,7 +28,7 @@ struct peer {
 	unsigned int posted;            /* sends not completed */
 	unsigned int credit[CLASS_MAX]; /* sends that the target has buffers for */
 	unsigned int taken[CLASS_MAX];  /* receives that it has not heard of */
-	bool greedy;                    /* it never hears of them */
+	unsigned int greedy;            /* mask of classes in which it never hears of them */
 	bool broken;
 	enum ibv_wc_status status; /* of the first request that has failed */
 	enum peer_psn psn;         /* set before peer_connect() */
@@ -56,6 +56,8 @@ uint64_t peer_proof(const struct peer *p, const struct job *j, unsigned int clas
 void peer_greet(struct peer *p, const struct job *j, uint64_t wrong);
 /* May it send in each class, and answer? */
 bool peer_may_send(const struct peer *p);
+/* In a class in which it is not greedy, if there are enough of them; peer_look() does so as messages come. */
+void peer_return_credits(struct peer *p, unsigned int class);
 /* A send, or what `like` says. */
 void peer_post(struct peer *p, unsigned int class, const void *data, uint32_t size, const struct ibv_send_wr *like);
 /* Take what has come; each message goes to heard(). */

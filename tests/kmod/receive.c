@@ -335,7 +335,7 @@ static bool greedy(struct job *j)
 	atomic_store(&shared->go, 1);
 	if (ok) {
 		peer_greet(&peers[0], j, 0);
-		peers[0].greedy = true;
+		peers[0].greedy = ~0u;
 		send_without_credit(&peers[0]);
 		before = atomic_load(&shared->added[2]);
 		usleep(500000);
