@@ -283,6 +283,7 @@ union argument {
 	struct dsm_ioc_region region;
 	struct dsm_ioc_call call;
 	struct dsm_ioc_range range;
+	struct dsm_ioc_hot hot;
 	u8 stats[offsetof(struct dsm_ioc_stats, read_faults)];
 };
 
@@ -305,6 +306,7 @@ static const struct {
 	[_IOC_NR(DSM_IOC_CALL)] = { DSM_IOC_CALL, sizeof(struct dsm_ioc_call), .joined = true, .run = call_sync },
 	[_IOC_NR(DSM_IOC_RANGE)] = { DSM_IOC_RANGE, sizeof(struct dsm_ioc_range), .joined = true, .run = call_range },
 	[_IOC_NR(DSM_IOC_STATS)] = { DSM_IOC_STATS, offsetof(struct dsm_ioc_stats, read_faults), .joined = true, .run = rank_stats },
+	[_IOC_NR(DSM_IOC_HOT)] = { DSM_IOC_HOT, sizeof(struct dsm_ioc_hot), .joined = true, .run = rank_hot },
 	[_IOC_NR(DSM_IOC_LOST)] = { DSM_IOC_LOST, .joined = true, .run = rank_lost },
 	[_IOC_NR(DSM_IOC_QUEUES)] = { DSM_IOC_QUEUES, .joined = true, .run = rank_queues },
 };

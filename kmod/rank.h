@@ -58,6 +58,8 @@ static_assert(BLOCK_SLOTS * DSM_RANKS_MAX < 1u << 22); /* struct dir */
 struct state {
 	struct copy copies[CHUNK_PAGES];
 	struct dir dirs[CHUNK_PAGES];
+	/* How often the write permission of a block has changed ranks; counted at its home, under its stripe, and read without. */
+	u32 moves[CHUNK_PAGES];
 };
 
 #define STATE_CHARGE ((long)(roundup_pow_of_two(sizeof(struct state)) >> PAGE_SHIFT))
@@ -204,6 +206,7 @@ extern struct list_head ranks;  /* of this kernel */
 /* Calls of the device; `in` is the module's copy of the argument, which check.c has found to be as it may be. */
 long rank_join(struct view *v, void *in, void __user *arg);
 long rank_stats(struct view *v, void *in, void __user *arg);
+long rank_hot(struct view *v, void *in, void __user *arg);
 long rank_lost(struct view *v, void *in, void __user *arg);
 long rank_queues(struct view *v, void *in, void __user *arg);
 void rank_stop(struct rank *r);  /* nothing of it is under way any more, its device is free; sleeps, may be repeated */

@@ -28,10 +28,13 @@ static u16 manager_of(const struct rank *r, const struct msg *m)
 	return g ? region_home(r, g, block_page(m->object)) : SET_NOBODY;
 }
 
-static int block_message(struct rank *r, struct copy *p, struct dir *d, const struct msg *m, struct actions *acts)
+static int block_message(struct rank *r, struct copy *p, struct dir *d, u32 *moves, const struct msg *m,
+			 struct actions *acts)
 {
 	struct dispatch at __uninitialized; /* what blocks need of it: to clear the rest takes as long as a step */
 	spinlock_t *stripe = stripe_of(r, m->object);
+	u16 owner;
+	u8 state;
 	int err;
 
 	at.me = r->me;
@@ -44,12 +47,16 @@ static int block_message(struct rank *r, struct copy *p, struct dir *d, const st
 	at.page = p;
 	at.dir = d;
 	spin_lock(stripe);
+	owner = d->owner;
+	state = d->state;
 	err = dispatch_step(&at, m, acts);
+	if (d->owner != owner && d->state == DIR_EXCLUSIVE && (state == DIR_SHARED || state == DIR_EXCLUSIVE))
+		count(*moves, 1); /* before the grant leaves: whoever has it finds it counted */
 	spin_unlock(stripe);
 	return err;
 }
 
-/* What begins something is worth 20 KiB of state for its 2 MiB; all else is for a block that has it, or is refused. */
+/* What begins something is worth 22 KiB of state for its 2 MiB; all else is for a block that has it, or is refused. */
 static bool begins(const struct msg *m)
 {
 	return m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ || m->type == MSG_PLACE;
@@ -61,6 +68,7 @@ static int step_block(struct rank *r, const struct msg *m, struct actions *acts)
 	const u32 at = block_page(m->object) % CHUNK_PAGES;
 	struct copy no_copy = { 0 };
 	struct dir no_dir = { 0 };
+	u32 no_moves = 0;
 	struct state *st;
 
 	if (!step_block_ok(r, m->object))
@@ -68,8 +76,8 @@ static int step_block(struct rank *r, const struct msg *m, struct actions *acts)
 	st = begins(m) ? rank_state(r, block_page(m->object), GFP_ATOMIC)
 		       : READ_ONCE(r->states[block_page(m->object) / CHUNK_PAGES]);
 	if (st)
-		return block_message(r, &st->copies[at], &st->dirs[at], m, acts);
-	return begins(m) ? -EAGAIN : block_message(r, &no_copy, &no_dir, m, acts);
+		return block_message(r, &st->copies[at], &st->dirs[at], &st->moves[at], m, acts);
+	return begins(m) ? -EAGAIN : block_message(r, &no_copy, &no_dir, &no_moves, m, acts);
 }
 
 static struct dir_ctx dir_ctx(struct rank *r)

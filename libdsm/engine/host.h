@@ -83,6 +83,12 @@ struct host_ops {
 	/* Add what it has counted itself, of the whole node, to the counters of the node's first rank, and begin at zero.
 	 * Does not block. NULL: it counts there. */
 	void (*count)(void);
+	/*
+	 * What it has counted itself, of the whole node: how often blocks whose home is this node have changed nodes, of the first
+	 * REGION_UNIT of the window from *off on of which any has. *off: in, a multiple of that; out, where those are.
+	 * moves: room for a count by each page. -ENOENT: none has. Does not block. NULL: it counts in job.mem.moves.
+	 */
+	int (*moves)(uint64_t *off, uint32_t *moves);
 	/* Add a row for each of its completion queues. Does not block. NULL: it has none. */
 	void (*vectors)(struct stats_vectors *out);
 };

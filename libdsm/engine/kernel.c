@@ -503,6 +503,17 @@ static void kernel_count(void)
 			count_region((uint16_t)i);
 }
 
+static int kernel_moves(uint64_t *off, uint32_t *moves)
+{
+	struct dsm_ioc_hot h = { .page = (uint32_t)(*off >> PAGE_SHIFT), .transfers = (uintptr_t)moves };
+	int err = call(DSM_IOC_HOT, &h);
+
+	_Static_assert(DSM_UNIT == REGION_UNIT, "the same units");
+	if (!err)
+		*off = (uint64_t)h.page << PAGE_SHIFT;
+	return err;
+}
+
 static enum fault_answer kernel_fault(struct dsm_region *r, void *addr, bool write)
 {
 	char limit[160];
@@ -582,5 +593,6 @@ const struct host_ops host_kernel = {
 	.unpin = kernel_unpin,
 	.place = kernel_place,
 	.count = kernel_count,
+	.moves = kernel_moves,
 	.vectors = kernel_vectors,
 };

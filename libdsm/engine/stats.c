@@ -144,19 +144,21 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 	return 0;
 }
 
-int stats_hot_serve(struct hot *out, int n)
+static void add_hot(struct top *top, uint64_t page, uint32_t transfers)
+{
+	const struct hot h = { page << PAGE_SHIFT, PAGE_BYTES, transfers };
+
+	if (transfers)
+		top_add(top, &h);
+}
+
+static void hot_counted(struct top *top)
 {
 	const struct memory *p = &job.mem;
 	size_t at, end = job.set.space >> PAGE_SHIFT;
 	off_t where = (off_t)job.layout.moves;
-	struct top top = { .list = out, .size = sizeof(*out), .key = offsetof(struct hot, transfers) };
 
-	if (n < 1)
-		return -EINVAL;
-	top.n = (unsigned int)n;
 	for (at = 0; at < end; at++) {
-		struct hot h;
-
 		if (at % (PAGE_BYTES / sizeof(uint32_t)) == 0) { /* skip what was never touched */
 			off_t data = lseek(p->ctlfd, where + (off_t)(at * sizeof(uint32_t)), SEEK_DATA);
 
@@ -165,10 +167,40 @@ int stats_hot_serve(struct hot *out, int n)
 			if (data > where + (off_t)(at * sizeof(uint32_t)))
 				at = (size_t)(data - where) / sizeof(uint32_t);
 		}
-		if (at >= end || !p->moves[at])
-			continue;
-		h = (struct hot){ at << PAGE_SHIFT, PAGE_BYTES, p->moves[at] };
-		top_add(&top, &h);
+		if (at < end)
+			add_hot(top, at, p->moves[at]);
 	}
-	return (int)top.have;
+}
+
+/* Where the host counts. */
+static int hot_asked(struct top *top)
+{
+	uint32_t moves[REGION_UNIT / PAGE_BYTES];
+	uint64_t off;
+	size_t i;
+	int err;
+
+	for (off = 0; off < job.set.space; off += REGION_UNIT) {
+		err = job.host->moves(&off, moves);
+		if (err)
+			return err == -ENOENT ? 0 : err;
+		for (i = 0; i < REGION_UNIT / PAGE_BYTES; i++)
+			add_hot(top, (off >> PAGE_SHIFT) + i, moves[i]);
+	}
+	return 0;
+}
+
+int stats_hot_serve(struct hot *out, int n)
+{
+	struct top top = { .list = out, .size = sizeof(*out), .key = offsetof(struct hot, transfers) };
+	int err = 0;
+
+	if (n < 1)
+		return -EINVAL;
+	top.n = (unsigned int)n;
+	if (job.host->moves)
+		err = hot_asked(&top);
+	else
+		hot_counted(&top);
+	return err ? err : (int)top.have;
 }

@@ -46,7 +46,7 @@ int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out);
 struct hot {
 	uint64_t off, bytes, transfers;
 };
-/* CALL_HOT: up to n of this node's, the hottest first. How many, or -EINVAL: n is none. */
+/* CALL_HOT: up to n of this node's, the hottest first. How many, or -errno; -EINVAL: n is none. */
 int stats_hot_serve(struct hot *out, int n);
 
 #endif

@@ -12,7 +12,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 11 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
+#define DSM_UAPI_VERSION 12 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
@@ -255,6 +255,16 @@ struct dsm_ioc_stats {
 	__u64 messages_in, messages_out, steps;
 };
 
+/*
+ * How often the write permission of blocks has changed ranks, as their home has counted, which is this rank: of 2 MiB of the
+ * window, by the first page of each block. Forgotten with the range. -ENOENT: no block from `page` on has changed ranks.
+ */
+struct dsm_ioc_hot {
+	__u32 page;      /* in: where to begin; out: first page of the next 2 MiB in which a block has changed ranks */
+	__u32 reserved;  /* in: 0 */
+	__u64 transfers; /* in: address of __u32[DSM_UNIT_PAGES]: one per page, modulo 2^32 */
+};
+
 struct dsm_ioc_lost {
 	__s32 rank; /* out: a peer that is gone, -1: none; each view is told of each once. poll(2) says when there is one. */
 	__s32 err; /* out */
@@ -298,6 +308,7 @@ DSM_LAYOUT(dsm_owner, 2);
 DSM_LAYOUT(dsm_ioc_call, 64);
 DSM_LAYOUT(dsm_ioc_range, 16);
 DSM_LAYOUT(dsm_ioc_stats, 8 + 12 * 8 + 9 * 8 + 3 * 40 * 8 + 24);
+DSM_LAYOUT(dsm_ioc_hot, 16);
 DSM_LAYOUT(dsm_ioc_lost, 8);
 DSM_LAYOUT(dsm_ioc_queue, 56);
 DSM_LAYOUT(dsm_ioc_queues, 40 + 4 * 56);
@@ -316,5 +327,6 @@ DSM_LAYOUT(dsm_ioc_queues, 40 + 4 * 56);
 #define DSM_IOC_QUEUES _IOR(DSM_IOC_MAGIC, 10, struct dsm_ioc_queues)
 #define DSM_IOC_KEY _IOW(DSM_IOC_MAGIC, 11, struct dsm_ioc_key)
 #define DSM_IOC_ATTACH _IOW(DSM_IOC_MAGIC, 12, struct dsm_ioc_attach)
+#define DSM_IOC_HOT _IOWR(DSM_IOC_MAGIC, 13, struct dsm_ioc_hot)
 
 #endif

@@ -317,6 +317,11 @@
 	R(s, messages_out, OUT, ANY, 0, 0) \
 	R(s, steps, OUT, ANY, 0, 0)
 
+#define DSM_RULES_HOT(R, s) \
+	R(s, page, INOUT, PAGE, DSM_UNIT_PAGES, 0) \
+	R(s, reserved, IN, ZERO, 0, 0) \
+	R(s, transfers, IN, POINTER, 0, 0)
+
 #define DSM_RULES_LOST(R, s) \
 	R(s, rank, OUT, ANY, 0, 0) \
 	R(s, err, OUT, ANY, 0, 0)
@@ -353,6 +358,7 @@
 	V(RANGE, RANGE_PLACE, dsm_ioc_range) \
 	V(RANGE, RANGE_UNITS, dsm_ioc_range) \
 	V(STATS, STATS, dsm_ioc_stats) \
+	V(HOT, HOT, dsm_ioc_hot) \
 	V(LOST, LOST, dsm_ioc_lost) \
 	V(QUEUES, QUEUES, dsm_ioc_queues)
 

@@ -291,6 +291,7 @@ void aim_at(struct aim *w, uint64_t *r, unsigned int variant, void *arg)
 	case VARIANT_RANGE_PIN:
 	case VARIANT_RANGE_GIVE:
 	case VARIANT_RANGE_PLACE: aim_range(w, r, arg); break;
+	case VARIANT_HOT: ((struct dsm_ioc_hot *)arg)->transfers = (uintptr_t)memory_scratch; break;
 	default: break;
 	}
 }

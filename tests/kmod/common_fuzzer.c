@@ -48,7 +48,7 @@ static const uint8_t weights[] = {
 	[VARIANT_CALL_BARRIER] = 8,  [VARIANT_CALL_CANCEL] = 4,   [VARIANT_RANGE_ACCESS] = 12,
 	[VARIANT_RANGE_GIVE] = 10,   [VARIANT_RANGE_PIN] = 4,
 	[VARIANT_RANGE_PLACE] = 3,   [VARIANT_RANGE_UNITS] = 3,   [VARIANT_STATS] = 1,
-	[VARIANT_LOST] = 2,          [VARIANT_QUEUES] = 2,
+	[VARIANT_HOT] = 2,           [VARIANT_LOST] = 2,          [VARIANT_QUEUES] = 2,
 };
 /* clang-format on */
 _Static_assert(sizeof(weights) == dsm_narguments, "each argument has a weight");

@@ -66,7 +66,7 @@ static struct script {
  */
 static bool counts(const char *name)
 {
-	static const char *const left_out[] = { "open", "WINDOW", "JOIN", "REGION", "mmap", "STATS", "LOST" };
+	static const char *const left_out[] = { "open", "WINDOW", "JOIN", "REGION", "mmap", "STATS", "HOT", "LOST" };
 	unsigned int i;
 
 	for (i = 0; s.way == RDMA && i < sizeof(left_out) / sizeof(left_out[0]); i++)
@@ -193,10 +193,12 @@ static void use_protection(void)
 
 static void use_job(void)
 {
+	static uint32_t transfers[DSM_UNIT_PAGES];
 	struct dsm_ioc_call sync = { .call = DSM_CALL_SYNC, .home = 1, .value2 = (uint64_t)SYNC_MUTEX << 32 },
 			    lock = { .call = DSM_CALL_LOCK, .home = 1 };
 	struct dsm_ioc_call unlock = { .call = DSM_CALL_UNLOCK };
 	struct dsm_ioc_stats stats = { .region = 0 };
+	struct dsm_ioc_hot hot = { .transfers = (uintptr_t)transfers };
 	struct dsm_ioc_lost lost;
 
 	access_page("write at home", 0, 0, true);
@@ -219,6 +221,7 @@ static void use_job(void)
 	unlock.hold = lock.hold;
 	call("UNLOCK", s.fd[0], DSM_IOC_CALL, &unlock);
 	call("STATS", s.fd[0], DSM_IOC_STATS, &stats);
+	call("HOT", s.fd[0], DSM_IOC_HOT, &hot);
 	call("LOST", s.fd[0], DSM_IOC_LOST, &lost);
 	range("LEAVE", DSM_RANGE_LEAVE, 1536, 512, 0);
 	range("FORGET", DSM_RANGE_FORGET, 1536, 512, 0);

@@ -25,6 +25,7 @@ static unsigned int checked, wrong;
 static char address[2][DSM_ADDRESS_MAX] __attribute__((aligned(8)));
 static uint32_t address_size;
 static struct dsm_prot_item items[DSM_PROTECT_MAX];
+static uint32_t transfers[DSM_UNIT_PAGES];
 
 /* Two ranks, both of this process, so that calls are answered. */
 static int fds[2];
@@ -96,6 +97,8 @@ static void prepare(const struct dsm_variant *v, void *arg, uint64_t *random)
 		new_key(arg);
 	if (!strcmp(v->name, "CONNECT"))
 		((struct dsm_ioc_connect *)arg)->address = (uintptr_t)address[0];
+	if (!strcmp(v->name, "HOT"))
+		((struct dsm_ioc_hot *)arg)->transfers = (uintptr_t)transfers;
 	args_fill(v, &limits, arg, random);
 	if (!strcmp(v->name, "CALL_WAIT")) /* nobody would post, were there such a semaphore */
 		((struct dsm_ioc_call *)arg)->ns = 1000;

@@ -13,6 +13,7 @@
 
 static int last, next; /* ranks */
 static uint64_t room = 4 * M;
+static uint64_t turns = 300;
 
 /* ---- before and after ------------------------------------------------------------------------ */
 
@@ -458,8 +459,10 @@ static void part_stats(void)
 	struct dsm_stats s, all;
 	dsm_region_t *r, *pointer;
 	uint64_t *p, **shared, faults;
+	const uint64_t few = turns / 30;
 	int i, n;
 
+	REQUIRE(turns >= 30 && turns <= 1000000, "--turns %lu", turns);
 	EXPECT(dsm_stats_get(test_size, NULL, &s), -EINVAL);
 	EXPECT(dsm_stats_get(-2, NULL, &s), -EINVAL);
 	EXPECT(dsm_stats_get(0, NULL, NULL), -EINVAL);
@@ -475,7 +478,7 @@ static void part_stats(void)
 	MUST(dsm_stats_get(test_rank, r, &s));
 	REQUIRE(!s.read_faults && !s.write_faults && !s.blocks_in, "counters after reset");
 	MUST(dsm_barrier());
-	for (i = 0; i < 300; i++) {
+	for (i = 0; i < (int)turns; i++) {
 		if (i % test_size == test_rank) {
 			p[0]++;
 			(*shared)[0]++;
@@ -485,14 +488,14 @@ static void part_stats(void)
 	MUST(dsm_stats_get(test_width() == 1 ? test_rank : -1, r, &s)); /* in a node the first rank has the misses */
 	faults = s.read_faults + s.write_faults + s.upgrades;
 	REQUIRE(dsm_nodes() == 1 ||
-			(faults >= 10 && s.blocks_in >= 10 &&
+			(faults >= few && s.blocks_in >= few &&
 			 s.latency_count[DSM_LAT_READ_MISS] + s.latency_count[DSM_LAT_WRITE_MISS] +
 					 s.latency_count[DSM_LAT_UPGRADE] >=
-				 10 &&
-			 s.bytes_in >= 10 * 4096),
+				 few &&
+			 s.bytes_in >= few * 4096),
 		"counters of the region: %lu faults, %lu blocks in", faults, s.blocks_in);
 	MUST(dsm_stats_get(test_rank, NULL, &s));
-	REQUIRE(s.barriers >= 300, "%lu barriers", s.barriers);
+	REQUIRE(s.barriers >= turns, "%lu barriers", s.barriers);
 	MUST(dsm_stats_get(-1, NULL, &all));
 	REQUIRE(all.barriers >= s.barriers * (uint64_t)test_size - 2 * (uint64_t)test_size,
 		"sum of barriers %lu, mine %lu", all.barriers, s.barriers);
@@ -501,7 +504,8 @@ static void part_stats(void)
 	for (i = 0; i < n && dsm_nodes() > 1 && strcmp(hot[i].name, "hot allocation"); i++)
 		REQUIRE(!i || hot[i].transfers <= hot[i - 1].transfers, "the hottest first");
 	REQUIRE(dsm_nodes() == 1 ||
-			(i < n && hot[i].transfers >= 50 && hot[i].object == *shared && hot[i].object_size >= 4096),
+			(i < n && hot[i].transfers >= turns / 6 && hot[i].object == *shared &&
+			 hot[i].object_size >= 4096),
 		"the hot allocation is not among the %d hot blocks", n);
 	for (i = 0; i < n && dsm_nodes() > 1 && hot[i].addr != (void *)p; i++)
 		;
@@ -530,12 +534,14 @@ static const struct test_part parts[] = {
 
 int main(int argc, char **argv)
 {
-	const struct test_option options[] = { { "room", "BYTES", "a region for each block size up to half of this",
-						 &room } };
+	const struct test_option options[] = {
+		{ "room", "BYTES", "a region for each block size up to half of this", &room },
+		{ "turns", "N", "of the ranks at the hot blocks of part `stats`, at least 30", &turns }
+	};
 	int status;
 
 	test_options(argc, argv, "Every function of dsm.h (but synchronisation and hints), and every error.", options,
-		     1);
+		     2);
 	before_init();
 	test_join();
 	last = test_size - 1;
