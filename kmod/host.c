@@ -357,7 +357,7 @@ static bool is_echo(struct slot *s, const struct msg *m)
 {
 	bool last;
 
-	return (u8)READ_ONCE(s->ask) == MSG_ECHO && ask_answer(&s->ask, m, &last);
+	return ask_due(READ_ONCE(s->ask)) == MSG_ECHO && ask_answer(&s->ask, m, &last);
 }
 
 void host_landed(struct rank *r, u16 from, u32 imm)

@@ -75,6 +75,8 @@ struct slot {
 	s16 status;
 	u8 nobody;                  /* nobody waits: a prefetch, or its thread was killed; the answer frees the slot */
 	u8 want;                    /* protection that was asked for */
+	bool over;                  /* its last answer has come */
+	bool granted;               /* an answer was no refusal */
 	const struct mm_struct *mm; /* of who asks: a name, nothing else; NULL: a worker */
 	u64 ask;                    /* core/ask.h */
 };

@@ -8,6 +8,7 @@
 #include <linux/sched/signal.h>
 
 #include "slot.h"
+#include "core/ask.h"
 #include "rank.h"
 #include "table.h"
 #include "trace.h"
@@ -56,6 +57,7 @@ static void begin(struct rank *r, unsigned int slot)
 	struct slot *s = slot_at(r, slot);
 
 	WRITE_ONCE(s->nobody, slot >= SYNC_SLOTS && slot < SLOTS);
+	s->over = s->granted = false;
 	WRITE_ONCE(s->mm, current->mm);
 }
 
@@ -128,22 +130,30 @@ void slot_put(struct rank *r, unsigned int slot)
 		wake_up(queue);
 }
 
+static bool due(const struct slot *s)
+{
+	return ask_due(READ_ONCE(s->ask)) == MSG_SYNC;
+}
+
 /* Any context. */
 void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value, bool last)
 {
 	struct slot *s = slot_at(r, slot);
 	unsigned long flags;
-	bool nobody;
+	bool nobody, over;
 
 	spin_lock_irqsave(&s->wait.lock, flags);
 	s->status = status;
 	s->value = value;
+	s->over = last && !due(s); /* SOP_CANCEL may have left since this was found to be the last */
+	s->granted |= !status;
 	smp_store_release(&s->seq, s->seq + 1);
 	nobody = s->nobody;
+	over = s->over;
 	wake_up_all_locked(&s->wait);
 	spin_unlock_irqrestore(&s->wait.lock, flags);
 	trace_dsm_wake(r->me, slot, s->object, status);
-	if (nobody && last)
+	if (nobody && over)
 		slot_put(r, slot);
 }
 
@@ -159,6 +169,19 @@ bool slot_abandon(struct rank *r, unsigned int slot, u32 seq)
 
 	spin_lock_irq(&s->wait.lock);
 	left = s->seq == seq;
+	if (left)
+		s->nobody = 1;
+	spin_unlock_irq(&s->wait.lock);
+	return left;
+}
+
+bool slot_leave(struct rank *r, unsigned int slot)
+{
+	struct slot *s = slot_at(r, slot);
+	bool left;
+
+	spin_lock_irq(&s->wait.lock);
+	left = !s->over || due(s);
 	if (left)
 		s->nobody = 1;
 	spin_unlock_irq(&s->wait.lock);

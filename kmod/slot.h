@@ -23,5 +23,7 @@ int slot_sleep(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool k
 bool slot_answered_by(const struct slot *s, u32 seq, u32 n); /* n answers after seq */
 int signal_err(void); /* what a call ends with that a signal has interrupted: -EINTR or -ERESTARTNOINTR */
 bool slot_abandon(struct rank *r, unsigned int slot, u32 seq); /* its thread goes; false: the answer has come */
+/* The same where several answers may be due; false: the last has come. */
+bool slot_leave(struct rank *r, unsigned int slot);
 
 #endif

@@ -38,12 +38,15 @@ static int answer(struct rank *r, struct call *c, u32 n, u64 ns)
 	if (c->brief && (n > 1 || !sync_lines_up(c)))
 		return slot_spin(r, c->slot, c->seq, n) ? 0 : -EINPROGRESS;
 	err = slot_wait(r, c->slot, c->seq, n, ns, c->killable);
-	if ((err == -EINTR || err == -EIO) && slot_abandon(r, c->slot, smp_load_acquire(&slot_at(r, c->slot)->seq)))
+	if ((err == -EINTR || err == -EIO) && slot_leave(r, c->slot))
 		c->slot = -1;
 	return err;
 }
 
-/* "In line" has come: wait for the turn, or give up (libdsm/sync/object.c, sync_turn()). */
+/*
+ * "In line" has come: wait for the turn, or give up (libdsm/sync/cancel.c, sync_turn()). Of the answers of SOP_CANCEL, only -ETIMEDOUT
+ * means that the turn does not come: its object is destroyed only when nobody is in line, so a refusal has crossed the turn.
+ */
 static int turn(struct rank *r, struct call *c)
 {
 	const u64 now = ktime_get_ns();
@@ -68,6 +71,7 @@ void sync_take_back(struct rank *r, struct call *c)
 {
 	c->m.op = SOP_CANCEL;
 	c->stage = STAGE_CANCEL;
+	WRITE_ONCE(slot_at(r, c->slot)->over, false); /* this has an answer of its own */
 	sync_send(r, &c->m);
 }
 
@@ -111,24 +115,32 @@ static int begin_sync(struct rank *r, struct call *c)
 	return 1;
 }
 
+/* The first answer: 1 if it says only that the request is in line, else 0 or -errno. */
+static int first_answer(struct rank *r, struct call *c)
+{
+	int err = answer(r, c, 1, 0);
+
+	if (err)
+		return err;
+	c->out.status = slot_at(r, c->slot)->status;
+	if (c->out.status || !sync_lines_up(c))
+		return 0;
+	if (c->in.mutex) {
+		pool_begin();
+		host_held(r, (u16)array_index_nospec(c->in.mutex - 1, HOLDS), HE_UNLOCK, NULL);
+		local_bh_enable();
+	}
+	c->stage = STAGE_TURN;
+	c->end = c->in.ns ? ktime_get_ns() + min_t(u64, c->in.ns, S64_MAX) : 0;
+	return 1;
+}
+
 /* These wait, or go on with it. */
 static int wait_sync(struct rank *r, struct call *c)
 {
-	int err = c->stage == STAGE_ANSWER ? answer(r, c, 1, 0) : 0;
+	int err = c->stage == STAGE_ANSWER ? first_answer(r, c) : 1;
 
-	if (!err && c->stage == STAGE_ANSWER) {
-		c->out.status = slot_at(r, c->slot)->status;
-		if (c->out.status || !sync_lines_up(c))
-			return 0;
-		if (c->in.mutex) {
-			pool_begin();
-			host_held(r, (u16)array_index_nospec(c->in.mutex - 1, HOLDS), HE_UNLOCK, NULL);
-			local_bh_enable();
-		}
-		c->stage = STAGE_TURN;
-		c->end = c->in.ns ? ktime_get_ns() + min_t(u64, c->in.ns, S64_MAX) : 0;
-	}
-	if (!err)
+	if (err > 0)
 		err = turn(r, c);
 	if (err == -ETIMEDOUT) {
 		c->out.status = -ETIMEDOUT;
@@ -355,34 +367,45 @@ static long end(struct rank *r, struct call *c, void __user *arg, long err)
 #define AGAIN_NS NSEC_PER_MSEC /* for a request to come to its home, before it is taken back once more */
 
 /*
- * Its thread is cancelled: the request is taken back as when its time is up. Without "in line" as sync_take_back() of the library does
- * it (libdsm/sync/cancel.c): SOP_CANCEL may overtake it, and is repeated until it is gone, or its own answer has come.
+ * A request without "in line", as sync_take_back() of the library does it (libdsm/sync/cancel.c): SOP_CANCEL may overtake it, and is
+ * repeated until it is gone (-ETIMEDOUT), or its own answer has come. A refusal of SOP_CANCEL, whose object was destroyed meanwhile,
+ * may overtake that: there is one answer more than SOP_CANCEL was sent.
  */
-static int take_back(struct rank *r, struct call *c)
+static int take_back_early(struct rank *r, struct call *c)
 {
-	u32 asked;
+	const struct slot *s = slot_at(r, c->slot);
+	u32 asked = 0;
+	s16 status;
 	int err;
 
-	if (c->stage == STAGE_TURN)
-		sync_take_back(r, c);
-	if (c->stage != STAGE_ANSWER)
-		return turn(r, c);
-	for (asked = 1;; asked++) {
-		s16 status;
-
+	do {
+		asked++;
 		sync_take_back(r, c);
 		err = answer(r, c, asked, 0);
-		if (err)
-			return err;
-		status = slot_at(r, c->slot)->status;
-		if (status && status != -EALREADY) {
-			c->out.status = status;
-			return 0;
-		}
+		status = READ_ONCE(s->status);
+		if (err || status == -ETIMEDOUT)
+			return err ? err : -ETIMEDOUT;
 		err = answer(r, c, asked + 1, status == -EALREADY ? AGAIN_NS : 0);
-		if (err != -ETIMEDOUT)
-			return err;
-	}
+	} while (err == -ETIMEDOUT);
+	if (!err) /* the last to come may be of SOP_CANCEL, which never has status 0 */
+		c->out.status = s->granted ? 0 : s->status;
+	return err;
+}
+
+/* Its thread is cancelled: the request is taken back as when its time is up. */
+static int take_back(struct rank *r, struct call *c)
+{
+	const bool first = c->stage == STAGE_ANSWER;
+	int err;
+
+	if (first && !sync_lines_up(c))
+		return take_back_early(r, c);
+	err = first ? first_answer(r, c) : 1;
+	if (err <= 0)
+		return err;
+	if (c->stage == STAGE_TURN)
+		sync_take_back(r, c);
+	return turn(r, c);
 }
 
 static long cancel_call(struct rank *r, const struct dsm_ioc_call *in)
@@ -394,6 +417,7 @@ static long cancel_call(struct rank *r, const struct dsm_ioc_call *in)
 	if (!park_take_point(r, arg, &c))
 		return -ENOENT;
 	c.killable = true;
+	c.brief = false; /* a handler may have interrupted the wait for "in line" */
 	err = take_back(r, &c);
 	if (err == -ETIMEDOUT) {
 		c.out.status = -ETIMEDOUT;

@@ -18,6 +18,12 @@ static inline bool ask_is(uint8_t type)
 		type == MSG_RELEASE || type == MSG_CALL || type == MSG_ECHO;
 }
 
+/* Type of the request that has answers due; 0: none is. */
+static inline uint8_t ask_due(uint64_t ask)
+{
+	return ask & 0x7f; /* as ask.c says */
+}
+
 /* Before m, a request in this slot of its sender, leaves. */
 void ask_note(uint64_t *ask, const struct msg *m);
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define VICTIM 0u
@@ -19,6 +21,7 @@ struct victim_shared {
 	_Atomic unsigned int order, page;
 	_Atomic uint64_t result;
 	_Atomic int lost[RANKS];
+	struct dsm_ioc_call call;
 };
 
 /* ---- the victim ----------------------------------------------------------------------------- */
@@ -30,11 +33,69 @@ static uint64_t forget(const struct job *j, int fd)
 	return job_region(j, fd, DSM_REGION_REMOVE) || ioctl(fd, DSM_IOC_RANGE, &r) ? (uint64_t)errno : 0;
 }
 
+static uint64_t make_call(int fd, struct dsm_ioc_call *c)
+{
+	return ioctl(fd, DSM_IOC_CALL, c) ? (uint64_t)errno : (uint64_t)(int64_t)c->status;
+}
+
+/* The argument of the last VICTIM_CALL or VICTIM_CHILD, in one place: by its address the module finds a call again. */
+static struct dsm_ioc_call called;
+
+static sigjmp_buf out_of_call;
+
+static void leave_call(int sig)
+{
+	(void)sig;
+	siglongjmp(out_of_call, 1);
+}
+
+static uint64_t make_called(int fd)
+{
+	const struct sigaction leave = { .sa_handler = leave_call }, ignore = { .sa_handler = SIG_IGN };
+	volatile uint64_t result = EINPROGRESS;
+
+	if (!sigsetjmp(out_of_call, 1)) {
+		sigaction(SIGUSR1, &leave, NULL);
+		result = make_call(fd, &called);
+	}
+	sigaction(SIGUSR1, &ignore, NULL);
+	return result;
+}
+
+static uint64_t cancel(int fd)
+{
+	struct dsm_ioc_call c = { .call = DSM_CALL_CANCEL, .value = (uintptr_t)&called };
+
+	return ioctl(fd, DSM_IOC_CALL, &c) ? (uint64_t)errno : (uint64_t)(int64_t)called.status;
+}
+
+static uint64_t begin_child(const struct job *j, int of)
+{
+	const pid_t pid = fork();
+	int fd;
+
+	if (pid)
+		return (uint64_t)pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	fd = job_attach(j, of);
+	if (fd < 0)
+		_exit(1);
+	make_call(fd, &called);
+	cancel(fd);
+	_exit(2);
+}
+
 static uint64_t obey(const struct job *j, int fd, enum victim_order order, unsigned int page)
 {
+	struct dsm_ioc_call other = { .call = DSM_CALL_BARRIER, .object = 1, .value2 = 1 };
 	char *at = JOB_BASE + page * PAGE;
 
 	switch (order) {
+	case VICTIM_CALL: return make_called(fd);
+	case VICTIM_CANCEL: return cancel(fd);
+	case VICTIM_OTHER: return make_call(fd, &other);
+	case VICTIM_CHILD: return begin_child(j, fd);
+	case VICTIM_REAP: return (uint64_t)wait(NULL);
 	case VICTIM_WRITE: return (uint64_t)touch(at, true);
 	case VICTIM_READ: return *(volatile uint64_t *)at;
 	case VICTIM_FORGET: return forget(j, fd);
@@ -59,6 +120,8 @@ static void serve(struct victim *v)
 			atomic_store(&s->lost[l.rank], l.err);
 		if (order == VICTIM_REST)
 			continue;
+		if (order == VICTIM_CALL || order == VICTIM_CHILD)
+			called = s->call;
 		atomic_store(&s->result, obey(v->job, fd, order, atomic_load(&s->page)));
 		atomic_store(&s->order, VICTIM_REST);
 	}
@@ -139,6 +202,11 @@ void victim_order(struct victim *v, enum victim_order order, uint32_t page)
 {
 	atomic_store(&v->shared->page, page);
 	atomic_store(&v->shared->order, order);
+}
+
+void victim_call(struct victim *v, const struct dsm_ioc_call *c)
+{
+	v->shared->call = *c;
 }
 
 uint64_t victim_result(struct victim *v)

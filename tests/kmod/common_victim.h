@@ -12,9 +12,14 @@
 
 enum victim_order {
 	VICTIM_REST = 0,
-	VICTIM_WRITE, /* to the page; the result is 0, or the signal that it ended with */
-	VICTIM_READ,  /* the first word of the page, which is the result */
-	VICTIM_FORGET /* remove region 0, and forget its first 2 MiB; the result is 0, or an errno */
+	VICTIM_WRITE,  /* to the page; the result is 0, or the signal that it ended with */
+	VICTIM_READ,   /* the first word of the page, which is the result */
+	VICTIM_FORGET, /* remove region 0, and forget its first 2 MiB; the result is 0, or an errno */
+	VICTIM_CALL, /* that of victim_call(); the result is its status, or an errno; EINPROGRESS: SIGUSR1 has ended it, too */
+	VICTIM_CANCEL, /* DSM_CALL_CANCEL of that; the same */
+	VICTIM_OTHER,  /* a call that needs nobody, so that what the thread has left is given up; the same */
+	VICTIM_CHILD, /* another process of the rank, which makes that call, and cancels it; the result is its number */
+	VICTIM_REAP   /* the child's end; the result is its number */
 };
 
 struct victim {
@@ -32,7 +37,8 @@ bool victim_begin(struct victim *v, uint64_t window, rlim_t limit);
 bool victim_end(struct victim *v); /* whether nothing is left of it */
 
 void victim_order(struct victim *v, enum victim_order order, uint32_t page);
-uint64_t victim_result(struct victim *v); /* of that; ~0: it took too long */
+void victim_call(struct victim *v, const struct dsm_ioc_call *c); /* what VICTIM_CALL and those after it are about */
+uint64_t victim_result(struct victim *v);                         /* of that; ~0: it took too long */
 uint64_t victim_do(struct victim *v, enum victim_order order, uint32_t page);
 
 /* Why the victim has given up a rank, maybe itself: -errno; 0: it has not. */

@@ -10,6 +10,8 @@
 #include "tests/kmod/common_trust.h"
 #include "tests/kmod/common_victim.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -275,13 +277,186 @@ static bool forgotten(void)
 	return victim_end(&victim) && ok;
 }
 
+/* ---- ... what the home of an object answers to a wait that is taken back ----------------------- */
+
+/*
+ * The home of a semaphore or a condition answers a wait and SOP_CANCEL one by one if the object is destroyed meanwhile: it refuses
+ * SOP_CANCEL, maybe before the wait's own answer comes. Both answers are those of an honest home, so nobody is lost by them, the call
+ * ends when both have come, and its slot is free then.
+ */
+
+#define WAITED_FOR (1u << 24 | 1) /* the object */
+#define ROUNDS 20u                /* of each case, on the one victim */
+
+enum how {
+	CANCELLED, /* by its thread */
+	EARLY,     /* the same before "in line" has come */
+	TIMED_OUT,
+	LEFT,   /* its thread makes another call */
+	KILLED, /* between the answers */
+};
+
+static const struct wait {
+	const char *what;
+	uint8_t op;
+	enum how how;
+	bool limit;         /* of time */
+	int16_t answers[2]; /* that come after SOP_CANCEL; -ETIMEDOUT is the only one */
+	int16_t status;     /* of the call */
+} waits[] = {
+	{ "a wait is refused, and SOP_CANCEL", SOP_WAIT, CANCELLED, false, { -EINVAL, -EINVAL }, -EINVAL },
+	{ "a wait is granted, and SOP_CANCEL refused", SOP_WAIT, CANCELLED, false, { 0, -EINVAL }, 0 },
+	{ "SOP_CANCEL is refused, and a wait granted", SOP_WAIT, CANCELLED, false, { -EINVAL, 0 }, 0 },
+	{ "a wait is taken back", SOP_WAIT, CANCELLED, false, { -ETIMEDOUT }, -ETIMEDOUT },
+	{ "the turn comes, SOP_CANCEL is refused", SOP_WAIT, CANCELLED, true, { 0, -EINVAL }, 0 },
+	{ "SOP_CANCEL is refused, the turn comes", SOP_WAIT, CANCELLED, true, { -EINVAL, 0 }, 0 },
+	{ "a condition, SOP_CANCEL is refused", SOP_ENQUEUE, CANCELLED, false, { -EINVAL, 0 }, 0 },
+	{ "before \"in line\", the turn comes, SOP_CANCEL is refused", SOP_WAIT, EARLY, true, { 0, -EINVAL }, 0 },
+	{ "before \"in line\", SOP_CANCEL is refused, the turn comes", SOP_WAIT, EARLY, true, { -EINVAL, 0 }, 0 },
+	{ "before \"in line\", a condition is taken back", SOP_ENQUEUE, EARLY, false, { -ETIMEDOUT }, -ETIMEDOUT },
+	{ "time is up, the turn comes, SOP_CANCEL is refused", SOP_WAIT, TIMED_OUT, true, { 0, -EINVAL }, 0 },
+	{ "time is up, SOP_CANCEL is refused, the turn comes", SOP_WAIT, TIMED_OUT, true, { -EINVAL, 0 }, 0 },
+	{ "time is up, a condition, SOP_CANCEL is refused", SOP_ENQUEUE, TIMED_OUT, true, { -EINVAL, 0 }, 0 },
+	{ "time is up", SOP_WAIT, TIMED_OUT, true, { -ETIMEDOUT }, -ETIMEDOUT },
+	{ "a wait that is left is refused", SOP_WAIT, LEFT, false, { -EINVAL }, 0 },
+	{ "a wait is left, the turn comes, SOP_CANCEL is refused", SOP_WAIT, LEFT, true, { 0, -EINVAL }, 0 },
+	{ "a wait is left, SOP_CANCEL is refused, the turn comes", SOP_WAIT, LEFT, true, { -EINVAL, 0 }, 0 },
+	{ "a thread is killed, a wait and SOP_CANCEL refused", SOP_WAIT, KILLED, false, { -EINVAL, -EINVAL }, 0 },
+	{ "a thread is killed, SOP_CANCEL refused, a wait granted", SOP_WAIT, KILLED, false, { -EINVAL, 0 }, 0 },
+	{ "a thread is killed, SOP_CANCEL refused, the turn comes", SOP_WAIT, KILLED, true, { -EINVAL, 0 }, 0 },
+};
+
+static struct msg asked_for[4];
+static unsigned int asked;
+
+static void heard_request(struct peer *p, const struct msg *m)
+{
+	(void)p;
+	if (m->type == MSG_SYNC && asked < sizeof(asked_for) / sizeof(asked_for[0]))
+		asked_for[asked++] = *m;
+}
+
+/* The n-th message of this wait is of that operation. */
+static bool hears_request(unsigned int n, uint8_t op)
+{
+	const double end = now_s() + patience(20);
+
+	while ((asked <= n || !peer_may_send(peer)) && !peer->broken && now_s() < end) {
+		peer_look(peer, heard_request);
+		usleep(100);
+	}
+	return expect(asked > n && asked_for[n].op == op, "the next request");
+}
+
+static void answer_it(int16_t status, uint64_t value)
+{
+	struct msg m = of_type(MSG_REPLY);
+
+	m.object = asked_for[0].object;
+	m.req_rank = asked_for[0].src;
+	m.req_slot = asked_for[0].req_slot;
+	m.count = status;
+	m.value = value;
+	say(CLASS_SYNC, &m);
+}
+
+/* Until SOP_CANCEL has left. *child: who is killed. */
+static bool begin_wait(const struct wait *w, pid_t *child)
+{
+	const struct dsm_ioc_call c = { .home = peer->liar.me,
+					.object = WAITED_FOR,
+					.op = w->op,
+					.ns = !w->limit               ? 0
+						: w->how == TIMED_OUT ? 1000000
+								      : 60000000000,
+					.hold = w->how == TIMED_OUT ? 0 : DSM_SYNC_POINT };
+	const bool line = w->limit || w->op == SOP_ENQUEUE;
+
+	asked = 0;
+	victim_call(&victim, &c);
+	victim_order(&victim, w->how == KILLED ? VICTIM_CHILD : VICTIM_CALL, 0);
+	if (!hears_request(0, w->op))
+		return false;
+	if (w->how == EARLY)
+		kill(victim.pid, SIGUSR1);
+	else if (line)
+		answer_it(0, 1);
+	if (w->how == KILLED)
+		*child = (pid_t)victim_result(&victim);
+	else if (w->how != TIMED_OUT &&
+		 !expect(victim_result(&victim) == EINPROGRESS, "a thread that would sleep leaves its call"))
+		return false;
+	if (w->how == CANCELLED || w->how == EARLY)
+		victim_order(&victim, VICTIM_CANCEL, 0);
+	if (w->how == EARLY)
+		answer_it(0, 1);
+	if (w->how == LEFT && !expect(!victim_do(&victim, VICTIM_OTHER, 0), "another call"))
+		return false;
+	return (w->how == LEFT && !line) || hears_request(1, SOP_CANCEL);
+}
+
+/* What was granted to nobody is given back, which is an operation of its own. */
+static bool end_wait(const struct wait *w, uint64_t gap_us, pid_t child)
+{
+	const bool both = w->answers[0] != -ETIMEDOUT && (w->how != LEFT || w->limit);
+
+	answer_it(w->answers[0], 0);
+	if (both) {
+		usleep(gap_us);
+		if (child)
+			kill(child, SIGKILL);
+		if (child && !expect(victim_do(&victim, VICTIM_REAP, 0) == (uint64_t)child, "a process is killed"))
+			return false;
+		answer_it(w->answers[1], 0);
+	}
+	if (w->how == LEFT && both) {
+		if (!hears_request(2, SOP_POST))
+			return false;
+		answer_it(-EINVAL, 0);
+	}
+	return w->how == LEFT || child || expect((int64_t)victim_result(&victim) == w->status, "its status");
+}
+
+static bool is_waited(const struct wait *w)
+{
+	unsigned int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		pid_t child = 0;
+
+		/* With and without a gap, so that both answers are there at once, or the thread sees the first alone. */
+		if (!expect(begin_wait(w, &child) && end_wait(w, i % 2 ? 0 : 20000, child), w->what) ||
+		    !expect(none_listed(LISTED_SLOT) && !listed(LISTED_CALL), "its slot is free") ||
+		    !expect(!peer->broken && !victim_lost(&victim, peer->liar.me), w->what)) {
+			printf("  %s, round %u\n", w->what, i);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool refusals(void)
+{
+	bool ok = true;
+	unsigned int i;
+
+	for (i = 0; i < sizeof(waits) / sizeof(waits[0]); i++) {
+		if (begin()) {
+			peer_greet(peer, victim.job, 0);
+			ok &= is_waited(&waits[i]);
+		} else {
+			ok = false;
+		}
+		ok = victim_end(&victim) && ok;
+	}
+	return ok;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
-		{ "proof", proof },
-		{ "number", number },
-		{ "key", key },
-		{ "forgotten", forgotten },
+		{ "proof", proof },         { "number", number },     { "key", key },
+		{ "forgotten", forgotten }, { "refusals", refusals },
 	};
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));
