@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "engine/job.h"
-#include "engine/lost.h"
+#include "engine/start.h"
 #include "engine/window.h"
 #include "fault/fault.h"
 #include "util/log.h"
@@ -93,38 +93,6 @@ int card_make(struct card *c)
 	return 0;
 }
 
-#define NAMED_MISSING 16 /* ranks named in one line; more of them are a number */
-
-/*
- * The first fence has gone on without ranks that died, or failed because of them: those have published no card. A slow rank
- * publishes meanwhile.
- */
-void card_missing(void)
-{
-	struct card c;
-	char how[64 + NAMED_MISSING * 8] = "it ended, or failed, in dsm_init()";
-	size_t used = strlen(how);
-	int first = -1, others = 0;
-	uint16_t r;
-
-	usleep(1000000);
-	for (r = 0; r < job.size; r++) {
-		size_t size = sizeof(c);
-
-		if (r == job.rank || launch_get(&job.launch, r, "dsm-card", &c, &size) != -ENOENT)
-			continue;
-		if (first < 0)
-			first = r;
-		else if (others++ < NAMED_MISSING)
-			used += (size_t)snprintf(how + used, sizeof(how) - used,
-						 others == 1 ? "; so did rank %d" : ", rank %d", r);
-	}
-	if (others > NAMED_MISSING)
-		snprintf(how + used, sizeof(how) - used, " and %d more", others - NAMED_MISSING);
-	if (first >= 0)
-		lost_rank((uint16_t)first, how);
-}
-
 int card_read_all(struct card *cards)
 {
 	uint16_t r;
@@ -132,10 +100,8 @@ int card_read_all(struct card *cards)
 	for (r = 0; r < job.size; r++) {
 		struct card *c = &cards[r];
 		size_t size = sizeof(*c);
-		int err = launch_get(&job.launch, r, "dsm-card", c, &size);
+		int err = start_get(r, "dsm-card", c, &size);
 
-		if (err == -ENOENT)
-			card_missing();
 		if (err || size != sizeof(*c) || c->magic != CARD_MAGIC) {
 			log_line("rank %d has not published its start-up data: %s", r,
 				 dsm_strerror(err ? err : -EPROTO));

@@ -21,8 +21,6 @@ struct card {
 int card_make(struct card *c);
 /* All ranks have published theirs: read them, and compare what must agree. 0, or -EPROTO, which has been said. */
 int card_read_all(struct card *cards);
-/* The exchange of cards has failed: if ranks have published none, say which, and end the process. Else it returns, after a second. */
-void card_missing(void);
 /* Most ranks of a node: the least that a rank asks for. 0: no rank asks. */
 uint16_t card_group(const struct card *cards);
 /* The ranges for the window that are free in all ranks. */

@@ -241,6 +241,8 @@ static int kernel_connect(uint16_t node, bool near, const void *address, size_t 
 		return -ENODEV;
 	}
 	err = call(DSM_IOC_CONNECT, &c);
+	if (err == -ENOENT && near) /* its node has ended with its process */
+		meet_look();
 	if (err)
 		log_line(DEVICE ": rank %d cannot be reached: %s", job.first[node],
 			 err == -EACCES           ? "it is another user's"

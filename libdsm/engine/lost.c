@@ -32,7 +32,7 @@
 #define LATE_TRIES 2000      /* the same when this rank has finalized, too */
 #define DYING_MS 500         /* between the end of a process's descriptors and its own, with much memory to free */
 #define HINT_MS 100          /* for the end of a process to be seen after that of its connection */
-#define LINGER_EARLY_MS 1000 /* the same while all start, where some wait for the launcher */
+#define LINGER_EARLY_MS 1500 /* the same while all start: some learn a second later that the launcher has ended */
 #define LINGER_MS 200        /* the speaker stays so long, for those who notice later */
 
 enum bye { BYE_DONE = 0, BYE_LEAVING };
@@ -78,11 +78,17 @@ static void tell_others(enum bye bye, int status)
 	}
 }
 
+/* This rank is in dsm_init(): so are all others, or they have died there. */
+static bool is_early(void)
+{
+	return !job.mine || __atomic_load_n(&job.mine->state, __ATOMIC_RELAXED) == CTL_STARTING;
+}
+
 /* why: for the launcher, by the one who speaks; NULL: somebody else has said it. */
 static void leave(int status, const char *why) __attribute__((noreturn));
 static void leave(int status, const char *why)
 {
-	const bool early = !job.mine || __atomic_load_n(&job.mine->state, __ATOMIC_RELAXED) == CTL_STARTING;
+	const bool early = is_early();
 	struct sigaction sa = { .sa_handler = too_late };
 	sigset_t alarms;
 
@@ -119,28 +125,35 @@ static int status_of_the_first(void)
 	return 0;
 }
 
-/* The job's key is known to its ranks only, but not before they have exchanged their cards. */
-static uint64_t job_number(void)
+/* The job's key is known to its ranks only, but not before they have exchanged their cards. Until then: */
+static uint64_t launcher_number(void)
 {
 	uint64_t h = 0xcbf29ce484222325ull;
 	const char *p;
 
-	for (p = job.launch.job; *p && !job.key; p++)
+	for (p = job.launch.job; *p; p++)
 		h = (h ^ (uint8_t)*p) * 0x100000001b3ull;
-	return job.key ? job.key : h;
+	return h;
 }
 
-/* One survivor of a machine speaks for all: who has the name. It goes with the process. */
-static bool speaker(void)
+static bool take_name(uint64_t number)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
 	int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), n;
 
 	n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "libdsm-lost-%u-%016lx", geteuid(),
-		     (unsigned long)job_number());
-	speaks = bind(s, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) ==
-			0 ||
+		     (unsigned long)number);
+	return !bind(s, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) ||
 		errno != EADDRINUSE;
+}
+
+/*
+ * One survivor of a machine speaks for all: who has the name. It goes with the process. A rank that starts needs the name of those
+ * without the key, too: one of them may notice at the same time.
+ */
+static bool speaker(void)
+{
+	speaks = (!is_early() || take_name(launcher_number())) && (!job.key || take_name(job.key));
 	return speaks;
 }
 
@@ -164,20 +177,29 @@ void lost_rank(uint16_t rank, const char *how)
 	leave(EXIT_LOST, "a rank of the DSM job is lost");
 }
 
+static void leave_without_launcher(void) __attribute__((noreturn));
+static void leave_without_launcher(void)
+{
+	if (!status_of_the_first() && speaker())
+		log_line("the launcher is gone. The job ends with status %d.", EXIT_LOST);
+	leave(EXIT_LOST, NULL);
+}
+
 /*
  * On a thread of the launcher's library. Without the launcher nobody can end the job, or learns its result. Often it has
- * gone because the job is ending, which is then found out in other ways: wait for that.
+ * gone because the job is ending, which is then found out in other ways: wait for that. In dsm_init() this thread leaves it
+ * to the one that initialises (lost_look(), engine_start()), which still makes what leave() uses.
  */
 void lost_launcher(int rank)
 {
 	if (rank >= 0)
 		return; /* we know better: it may have finalized */
+	if (__atomic_load_n(&job.state, __ATOMIC_SEQ_CST) == CTL_STARTING)
+		return;
 	usleep(LAUNCHER_MS * 1000);
 	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_FINALIZED || !begin_leaving())
 		return;
-	if (!status_of_the_first() && speaker())
-		log_line("the launcher is gone. The job ends with status %d.", EXIT_LOST);
-	leave(EXIT_LOST, NULL);
+	leave_without_launcher();
 }
 
 /* Its line is closed before its process is seen dead. */
@@ -215,7 +237,7 @@ void lost_process(uint16_t rank)
 		lost_rank(rank, "its process ended without dsm_finalize()");
 }
 
-void lost_look(void)
+static void look_at_ranks(void)
 {
 	uint16_t r;
 
@@ -228,6 +250,32 @@ void lost_look(void)
 		if (r != job.rank && poll(p, 2, 0) > 0)
 			lost_process(r);
 	}
+}
+
+/* The launcher of a job that starts has often gone because a rank has died: that is the better reason. */
+void lost_look(void)
+{
+	int i;
+
+	look_at_ranks();
+	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_STARTING || !launch_gone())
+		return;
+	for (i = 0; i < LAUNCHER_MS / 10; i++) {
+		usleep(10000);
+		look_at_ranks();
+	}
+	if (!begin_leaving())
+		lost_check();
+	leave_without_launcher();
+}
+
+void lost_unnamed(void)
+{
+	if (!begin_leaving())
+		lost_check();
+	if (speaker())
+		log_line("a rank is lost: it ended, or failed, in dsm_init(). The job ends with status %d.", EXIT_LOST);
+	leave(EXIT_LOST, "a rank of the DSM job is lost");
 }
 
 void lost_alive(uint16_t node)

@@ -22,6 +22,8 @@ void lost_process(uint16_t rank);
 void lost_connection(uint16_t rank, int err);
 void lost_net(void *arg, uint16_t rank, int err); /* the transport's own report: net_config.lost */
 void lost_launcher(int rank);                     /* the launcher's; -1: of its own end. On its thread */
+/* The launcher says in dsm_init() that a rank has died, and nobody knows which. */
+void lost_unnamed(void) __attribute__((noreturn));
 
 /* Say why, and end the job with this status. */
 void lost_abort(int status, const char *why) __attribute__((noreturn));
@@ -30,7 +32,7 @@ void lost_abort(int status, const char *why) __attribute__((noreturn));
 
 /* Another thread is ending the process: wait for that. Else it returns at once. */
 void lost_check(void);
-/* The same, and: is any rank of this machine gone? For who waits without the service thread. */
+/* The same, and: is any rank of this machine gone, or, in dsm_init(), the launcher? For who waits without the service thread. */
 void lost_look(void);
 /* The service thread, four times in DSM_LOST_MS: ping the other nodes, judge their silence. */
 void lost_silence(void);

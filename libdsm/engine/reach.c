@@ -12,7 +12,6 @@
 
 #include "engine/job.h"
 #include "engine/lost.h"
-#include "engine/meet.h"
 #include "engine/region.h"
 #include "engine/run.h"
 #include "engine/service.h"
@@ -80,12 +79,8 @@ static int open_net(void *address, size_t *size)
 static int connect_to(uint16_t rank, struct where *its, const struct where *mine)
 {
 	size_t size = sizeof(*its);
-	int err = launch_get(&job.launch, rank, "dsm-address", its, &size);
+	int err = start_get(rank, "dsm-address", its, &size);
 
-	if (err == -ENOENT) { /* the launcher's fence goes on without those that have died */
-		meet_look();
-		lost_rank(rank, "it ended, or failed, in dsm_init()");
-	}
 	if (err || size != sizeof(*its) || its->size > sizeof(its->address)) {
 		log_line("rank %d has not published an address: %s", rank, dsm_strerror(err ? err : -EPROTO));
 		return -EPROTO;
@@ -112,8 +107,8 @@ static int exchange(struct where *mine, struct where *its)
 		return err;
 	mine->size = (uint32_t)size;
 	snprintf(mine->net, sizeof(mine->net), "%s", job.netops->name);
-	err = start_fence_failed(launch_exchange(&job.launch, "dsm-address", mine, sizeof(*mine), REACH_SECONDS),
-				 REACH_SECONDS);
+	err = start_failed(launch_exchange(&job.launch, "dsm-address", mine, sizeof(*mine), REACH_SECONDS),
+			   "dsm-address", REACH_SECONDS);
 	lost_look(); /* before its address is asked for, which takes the launcher seconds when there is none */
 	for (r = 0; r < job.size && !err; r++)
 		if (r != job.rank)

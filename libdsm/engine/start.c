@@ -9,6 +9,7 @@
 #include "engine/start.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -65,15 +66,15 @@ static int connect_host(const struct end *mine)
 
 	if (!job.host->join)
 		return 0;
-	err = start_fence_failed(launch_exchange(&job.launch, "dsm-host", mine, sizeof(*mine), START_SECONDS),
-				 START_SECONDS);
+	err = start_failed(launch_exchange(&job.launch, "dsm-host", mine, sizeof(*mine), START_SECONDS), "dsm-host",
+			   START_SECONDS);
 	for (n = 0; n < job.nodes && !err && job.local == 0; n++) {
 		const uint16_t first = job.first[n];
 		size_t size = sizeof(its);
 
 		if (n == job.node)
 			continue;
-		err = launch_get(&job.launch, first, "dsm-host", &its, &size);
+		err = start_get(first, "dsm-host", &its, &size);
 		if (err || size != sizeof(its) || its.size > sizeof(its.address)) {
 			log_line("rank %d has not published where the kernel helper reaches it: %s", first,
 				 dsm_strerror(err ? err : -EPROTO));
@@ -165,13 +166,62 @@ static int make_peers(void)
 	return 0;
 }
 
-/* A fence fails for the others when a rank dies in it; which one is seen a little later. */
-int start_fence_failed(int err, unsigned int seconds)
+#define NAMED_MISSING 16 /* ranks named in one line; more of them are a number */
+
+void start_missing(const char *key)
 {
+	char value[LAUNCH_VALUE_MAX], how[64 + NAMED_MISSING * 8] = "it ended, or failed, in dsm_init()";
+	size_t used = strlen(how);
+	int first = -1, others = 0;
+	uint16_t r;
+
+	meet_look();
+	for (r = 0; r < job.size; r++) {
+		size_t size = sizeof(value);
+
+		if (r == job.rank || launch_get(&job.launch, r, key, value, &size) != -ENOENT)
+			continue;
+		if (first < 0)
+			first = r;
+		else if (others++ < NAMED_MISSING)
+			used += (size_t)snprintf(how + used, sizeof(how) - used,
+						 others == 1 ? "; so did rank %d" : ", rank %d", r);
+	}
+	if (others > NAMED_MISSING)
+		snprintf(how + used, sizeof(how) - used, " and %d more", others - NAMED_MISSING);
+	lost_look(); /* a launcher that has gone has brought nothing */
+	if (first >= 0)
+		lost_rank((uint16_t)first, how);
+}
+
+/*
+ * A fence fails for the others when a rank dies in it, or goes on without it; which one is seen a little later. When mpirun ends
+ * the job first, as another host has told it to, the launcher is gone, which lost_look() reports.
+ */
+int start_failed(int err, const char *key, unsigned int seconds)
+{
+	const bool starts = __atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_STARTING;
+
 	if (!err)
 		return 0;
-	meet_look();
+	if (starts && key && (err == -EPIPE || err == -EPROTO))
+		start_missing(key);
+	else
+		meet_look();
+	if (starts && err == -EPIPE)
+		lost_unnamed();
 	log_line("waiting for all ranks failed: %s after at most %u s", dsm_strerror(err), seconds);
+	return err;
+}
+
+int start_get(uint16_t rank, const char *key, void *value, size_t *size)
+{
+	int err = launch_get(&job.launch, rank, key, value, size);
+
+	if (err == -ENOENT || err == -EPIPE)
+		start_missing(key);
+	if (err == -EPIPE)
+		lost_unnamed();
 	return err;
 }
 
@@ -204,9 +254,7 @@ static int start_together(void)
 	HOOK("start-card");
 	if (!err)
 		err = launch_exchange(&job.launch, "dsm-card", mine, sizeof(*mine), START_SECONDS);
-	if (err == -EPROTO || err == -EPIPE)
-		card_missing();
-	start_fence_failed(err, START_SECONDS);
+	err = start_failed(err, "dsm-card", START_SECONDS);
 	HOOK("start-exchanged");
 	if (!err)
 		err = card_read_all(cards);
@@ -236,6 +284,17 @@ out:
 	free(mine);
 	free(cards);
 	return err;
+}
+
+static int watch_launcher(void)
+{
+	int err = launch_watch(&job.launch, lost_launcher);
+
+	if (err == -EPIPE)
+		return start_failed(err, NULL, START_SECONDS);
+	if (err)
+		log_line("this launcher does not say when it ends; without it the job goes on");
+	return 0;
 }
 
 int engine_start(const struct settings *set)
@@ -275,6 +334,8 @@ int engine_start(const struct settings *set)
 		return -ENOMEM;
 	}
 	err = make_peers();
+	if (!err && job.size > 1)
+		err = watch_launcher();
 	if (!err)
 		err = job.size == 1 ? start_alone() : start_together();
 	if (err)
@@ -286,17 +347,18 @@ int engine_start(const struct settings *set)
 	if (!err && job.size > 1)
 		err = service_start();
 	launch_meanwhile(NULL); /* that thread watches now */
-	if (!err && job.size > 1 && launch_watch(&job.launch, lost_launcher))
-		log_line("this launcher does not say when it ends; without it the job goes on");
 	HOOK("start-serving");
 	if (!err && job.size > 1)
-		err = start_fence_failed(launch_fence(&job.launch, START_SECONDS), START_SECONDS);
+		err = start_failed(launch_fence(&job.launch, START_SECONDS), NULL, START_SECONDS);
 	HOOK("start-fenced");
 	if (err)
 		return err;
 	threads_after();
 	__atomic_store_n(&job.mine->state, CTL_RUNNING, __ATOMIC_RELEASE);
-	__atomic_store_n(&job.state, CTL_RUNNING, __ATOMIC_RELEASE);
+	/* With lost_launcher(): one of both sees the launcher's end. */
+	__atomic_store_n(&job.state, CTL_RUNNING, __ATOMIC_SEQ_CST);
+	if (launch_gone())
+		lost_launcher(-1);
 	return 0;
 }
 
@@ -344,7 +406,7 @@ static void part(void)
 	if (!__atomic_compare_exchange_n(&job.state, &running, CTL_FINALIZED, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		lost_check();
 	lost_goodbye();
-	if (job.size > 1 && !start_fence_failed(launch_fence(&job.launch, STOP_SECONDS), STOP_SECONDS))
+	if (job.size > 1 && !start_failed(launch_fence(&job.launch, STOP_SECONDS), NULL, STOP_SECONDS))
 		__atomic_store_n(&job.fenced, 1, __ATOMIC_RELEASE);
 }
 

@@ -16,7 +16,15 @@ int engine_quit(void);
 /* A thread that needs other ranks meanwhile: does not return. Else it returns at once. Safe in the fault handler. */
 void engine_await_end(void);
 
-/* What a fence of the launcher has returned: err, after a message where it is not 0. Ends the process for a rank that died in it. */
-int start_fence_failed(int err, unsigned int seconds);
+/*
+ * What a fence of the launcher has returned: err, after a message where it is not 0. key: of what it has exchanged, or NULL. In
+ * dsm_init() it does not return when a rank or the launcher is gone: this process ends as for any lost rank.
+ */
+int start_failed(int err, const char *key, unsigned int seconds);
+/* What a rank has exchanged, as launch_get(); when the rank or the launcher is gone, as start_failed(). */
+int start_get(uint16_t rank, const char *key, void *value, size_t *size);
+/* Have ranks died, or failed, before they published their values of key? Ends the process then, and for the launcher's end. Else
+ * it returns, after a second: a slow rank publishes meanwhile. */
+void start_missing(const char *key);
 
 #endif

@@ -2,12 +2,13 @@
 /*
  * launch.h - how a process learns who it is in the job and the ranks exchange their first bytes (PMIx, any launcher).
  *
- * Started by none, the process is a job of one rank and every call succeeds alone. Not thread-safe: called by the thread
- * that initialises and finalizes.
+ * Started by none, the process is a job of one rank and every call succeeds alone. Not thread-safe, but for launch_gone():
+ * called by the thread that initialises and finalizes. -EPIPE of any call: the launcher has gone, or it says that a rank has.
  */
 #ifndef LAUNCH_LAUNCH_H
 #define LAUNCH_LAUNCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,8 +34,11 @@ int launch_get(struct launch *l, int rank, const char *key, void *value, size_t 
 int launch_fence(struct launch *l, unsigned int seconds);
 
 /* Call fn (any thread; no PMIx call inside) when the launcher reports that a rank of the job has died, or, with
- * rank -1, is gone itself. 0 or -ENOSYS. */
+ * rank -1, is gone itself. 0, -EPIPE or -ENOSYS. */
 int launch_watch(struct launch *l, void (*fn)(int rank));
+
+/* Is the connection to the launcher broken? Seen by launch_watch(), and by calls that fail for that. */
+bool launch_gone(void);
 
 /* fn is called ten times a second while the caller waits in one of these calls; NULL: no more. It may end the process. */
 void launch_meanwhile(void (*fn)(void));

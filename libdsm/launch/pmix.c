@@ -50,6 +50,7 @@ static int started;
 static struct value *values;
 static void (*watcher)(int rank);
 static void (*meanwhile)(void);
+static bool gone; /* the connection to the server is broken; atomic */
 
 static int to_errno(pmix_status_t status)
 {
@@ -65,6 +66,17 @@ static int to_errno(pmix_status_t status)
 	case PMIX_ERR_COMM_FAILURE: return -EPIPE;
 	default: return -EPROTO;
 	}
+}
+
+/*
+ * Of a call that has failed, or of what it waited for. PMIx says UNREACH where its connection is broken, a second before the event;
+ * a server that has lost a rank says LOST_CONNECTION.
+ */
+static int refused(pmix_status_t status)
+{
+	if (status == PMIX_ERR_UNREACH)
+		__atomic_store_n(&gone, true, __ATOMIC_SEQ_CST);
+	return to_errno(status);
 }
 
 static struct wait *wait_create(void)
@@ -127,7 +139,7 @@ static bool wait_done(struct wait *w, unsigned int seconds, int *result)
 	}
 	done = w->done;
 	w->abandoned = !done;
-	*result = done ? to_errno(w->status) : -ETIMEDOUT;
+	*result = done ? refused(w->status) : -ETIMEDOUT;
 	pthread_mutex_unlock(&w->lock);
 	return done;
 }
@@ -302,7 +314,7 @@ static int fence(unsigned int seconds, bool collect)
 		err = wait_for(w, seconds);
 	} else { /* fence_done() will not be called */
 		wait_destroy(w);
-		err = to_errno(status);
+		err = refused(status);
 	}
 	return err;
 }
@@ -311,6 +323,7 @@ int launch_exchange(struct launch *l, const char *key, const void *value, size_t
 {
 	pmix_value_t v = { .type = PMIX_BYTE_OBJECT };
 	pmix_status_t status;
+	int err;
 
 	if (size > LAUNCH_VALUE_MAX)
 		return -E2BIG;
@@ -322,8 +335,10 @@ int launch_exchange(struct launch *l, const char *key, const void *value, size_t
 	if (status == PMIX_SUCCESS)
 		status = PMIx_Commit();
 	if (status != PMIX_SUCCESS) {
-		log_line("the launcher refuses %s, %zu bytes: %s", key, size, PMIx_Error_string(status));
-		return to_errno(status);
+		err = refused(status);
+		if (err != -EPIPE)
+			log_line("the launcher refuses %s, %zu bytes: %s", key, size, PMIx_Error_string(status));
+		return err;
 	}
 	return fence(seconds, true);
 }
@@ -350,7 +365,7 @@ static int get(struct wait *w, int rank, const char *key)
 	PMIX_LOAD_PROCID(&w->who, self.nspace, (pmix_rank_t)rank);
 	PMIX_INFO_LOAD(&w->info[0], PMIX_IMMEDIATE, &now, PMIX_BOOL); /* do not wait for a value that is not there */
 	PMIX_INFO_LOAD(&w->info[1], PMIX_TIMEOUT, &limit, PMIX_INT);
-	return to_errno(PMIx_Get_nb(&w->who, key, w->info, 2, got, w));
+	return refused(PMIx_Get_nb(&w->who, key, w->info, 2, got, w));
 }
 
 int launch_get(struct launch *l, int rank, const char *key, void *value, size_t *size)
@@ -398,6 +413,7 @@ static void died(size_t id, pmix_status_t status, const pmix_proc_t *source, pmi
 	(void)results;
 	(void)nresults;
 	if (status == PMIX_ERR_LOST_CONNECTION) {
+		__atomic_store_n(&gone, true, __ATOMIC_SEQ_CST);
 		watcher(-1);
 		who = NULL;
 	}
@@ -417,6 +433,7 @@ int launch_watch(struct launch *l, void (*fn)(int rank))
 				  PMIX_EVENT_PROC_TERMINATED, PMIX_ERR_LOST_CONNECTION };
 	struct wait *w;
 	pmix_status_t status;
+	int err;
 
 	if (l->alone)
 		return 0;
@@ -427,9 +444,20 @@ int launch_watch(struct launch *l, void (*fn)(int rank))
 	status = PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(*codes), NULL, 0, died, registered, w);
 	if (status != PMIX_SUCCESS) {
 		wait_destroy(w);
-		return -ENOSYS;
+		err = refused(status);
+	} else {
+		err = wait_for(w, GET_SECONDS);
 	}
-	return wait_for(w, GET_SECONDS) ? -ENOSYS : 0;
+	if (!err)
+		return 0;
+	if (err != -EPIPE) /* it may be any error where the connection is broken; this call says UNREACH then */
+		err = refused(PMIx_Commit());
+	return err == -EPIPE ? err : -ENOSYS;
+}
+
+bool launch_gone(void)
+{
+	return __atomic_load_n(&gone, __ATOMIC_SEQ_CST);
 }
 
 void launch_end(struct launch *l)

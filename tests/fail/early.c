@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * early.c - a rank, or several, are killed inside dsm_init().
+ * early.c - a rank, or several, are killed inside dsm_init(), or stop there until somebody goes on with them.
  *
- *   early RANK[,RANK...] POINT    at the first HOOK() of that name; in a build without them (or POINT "none") nothing happens
+ *   early RANK[,RANK...] POINT [stop]    at the first HOOK() of that name; in a build without them (or POINT "none") nothing happens
+ *
+ * With `stop`, a rank whose dsm_init() succeeds waits for what ends it.
  */
 #include <dsm.h>
 
@@ -14,7 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#define STAY_SECONDS 10
+
 static const char *point = "none";
+static bool stops;
 
 void dsm_test_hook(const char *where);
 void dsm_test_hook(const char *where)
@@ -26,7 +31,8 @@ void dsm_test_hook(const char *where)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	printf("reached %ld\n", t.tv_sec * 1000 + t.tv_nsec / 1000000);
 	fflush(stdout);
-	kill(getpid(), SIGKILL);
+	point = "none";
+	kill(getpid(), stops ? SIGSTOP : SIGKILL);
 }
 
 static bool is_listed(const char *list, int rank)
@@ -44,8 +50,9 @@ int main(int argc, char **argv)
 	const char *rank = getenv("PMIX_RANK");
 	int err;
 
-	if (argc != 3)
+	if (argc < 3 || argc > 4)
 		return 2;
+	stops = argc == 4;
 	if (rank && is_listed(argv[1], atoi(rank)))
 		point = argv[2];
 	err = dsm_init(NULL);
@@ -53,5 +60,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "dsm_init: %s\n", dsm_strerror(err));
 		return 3;
 	}
+	if (stops)
+		sleep(STAY_SECONDS);
 	return dsm_finalize() != 0;
 }

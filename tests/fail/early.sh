@@ -29,6 +29,41 @@ early() {
 	says '^(libdsm|dsm_init)' 1
 }
 
+# MODE POINT WHAT: rank 1 stops there, mpirun and its PMIx server are killed, and rank 1 goes on (CONT) or is killed (KILL). In the
+# mode `apart` each rank takes the others for ranks of other hosts: it is in a user namespace of its own.
+unled() {
+	local i r began apart=()
+	mode "$1"
+	[[ $1 != apart ]] || apart=(unshare -Ur) settings=(DSM_NODE=rank DSM_FAULT=mprotect UCX_TLS=tcp)
+	make -s -C "$top" VARIANT=hooks build/hooks/tests/fail/early || problem 'cannot be built'
+	job 20 "${apart[@]}" "$hooks/early" 1 "start-$2" stop &
+	for i in {1..200}; do
+		! grep -qs '^reached ' "$folder/out.1" || break
+		sleep 0.05
+	done
+	((i < 200)) || problem "rank 1 did not come to start-$2"
+	sleep 0.5 # the others come as far as they can without it
+	began=$(awk '{ printf "%d", $1 * 1000 }' /proc/uptime)
+	pkill -KILL -f "^mpirun -n $ranks $bin/keeper $folder "
+	[[ $3 != KILL ]] || sleep 0.2
+	kill "-$3" "$(<"$folder/pid.1")"
+	wait $!
+	for ((r = 0; r < ranks; r++)); do
+		if [[ $3 == KILL && $r == 1 ]]; then
+			[[ $(status_of 1) == 137 ]] || problem "rank 1 ended with status $(status_of 1)"
+			continue
+		fi
+		[[ $(status_of "$r") == 70 ]] || problem "rank $r ended with status $(status_of "$r")"
+		(($(time_of "$r") - began <= 5000)) || problem "rank $r ended $(($(time_of "$r") - began)) ms after mpirun"
+	done
+	if [[ $3 == KILL ]]; then
+		says 'the launcher is gone|rank 1.* is lost: ' 1
+	else
+		says 'the launcher is gone' 1
+	fi
+	says '^(libdsm|dsm_init)' 1
+}
+
 points='launched card exchanged agreed memory met connected serving fenced'
 for m in node rank mixed ${full:+mprotect mixmp}; do
 	for p in $points; do
@@ -42,4 +77,12 @@ for m in node rank mixed ${full:+mprotect mixmp}; do
 	one "early-connected-to-$m" early "$m" 1 meet-connected
 	one "early-card-0-$m" early "$m" 0 start-card
 	one "early-met-0-$m" early "$m" 0 start-met
+done
+for m in node rank tcp apart; do
+	for p in $points; do
+		[[ $m != node || $full || $p == @(card|met|serving) ]] || continue
+		[[ $m != tcp || $full || $p == @(met|connected) ]] || continue
+		one "early-unled-$p-$m" unled "$m" "$p" CONT
+		[[ $m != @(rank|apart) ]] || one "early-unled-$p-dies-$m" unled "$m" "$p" KILL
+	done
 done
