@@ -100,6 +100,29 @@ START_TEST(only_a_cancellation_adds_an_answer)
 }
 END_TEST
 
+START_TEST(a_question_has_its_type_until_its_last_answer)
+{
+	static const uint8_t types[] = { MSG_SYNC, MSG_PLACE, MSG_SETTLE, MSG_CLAIM, MSG_RELEASE, MSG_CALL, MSG_ECHO };
+	unsigned int i;
+	bool last;
+
+	for (i = 0; i < sizeof(types); i++) {
+		*at = 0;
+		note(types[i], 0, 0);
+		ck_assert_uint_eq(ask_due(*at), types[i]);
+	}
+	*at = 0;
+	note(MSG_SYNC, SOP_WAIT, MSGF_TIMED);
+	note(MSG_SYNC, SOP_CANCEL, 0);
+	for (i = 3; i--;) {
+		ck_assert_uint_eq(ask_due(*at), MSG_SYNC);
+		ck_assert(answered(MSG_SYNC, 0, &last));
+		ck_assert_int_eq(last, !i);
+	}
+	ck_assert_uint_eq(ask_due(*at), 0);
+}
+END_TEST
+
 /*
  * The object may be destroyed while answers are in flight: the home then refuses what comes later. A request and its cancellation
  * have one answer each, in either order, whatever they say; only -ETIMEDOUT says that the request itself has none.
@@ -281,6 +304,7 @@ int main(void)
 	tcase_add_test(t, a_word_has_four_parts);
 	tcase_add_test(t, few_questions_have_two_answers);
 	tcase_add_test(t, only_a_cancellation_adds_an_answer);
+	tcase_add_test(t, a_question_has_its_type_until_its_last_answer);
 	tcase_add_test(t, a_refused_cancellation_does_not_end_the_request);
 	tcase_add_test(t, a_repeated_cancellation_is_one_more_answer);
 #ifndef __SANITIZE_THREAD__
