@@ -16,12 +16,12 @@
 #include <unistd.h>
 
 #define VICTIM 0u
-#define LARGE (1ull << 40)                      /* a window whose own tables are more than what is free: */
-#define FREE_PAGES ((long)((8ul << 20) / PAGE)) /* that a context has without its counting as locked */
-#define MESSAGES 6000u
+#define LARGE (1ull << 40)                           /* a window whose own tables are more than what is free: */
+#define FREE_PAGES ((long)((8ul << 20) / PAGE))      /* that a context has without its counting as locked */
+#define MESSAGES (6000u / (unsigned int)patience(1)) /* a debug kernel complains of workers that wait for a minute */
 #define LEAST \
 	(MESSAGES * (long)sizeof(struct msg) / (long)PAGE) /* pages of them, but for what the module adds to each */
-#define ROOM 24l                                           /* pages that there are for them, with a limit */
+#define ROOM (LEAST / 3)                                   /* pages that there are for them, with a limit */
 #define THERE 0u            /* a page of the victim that has a frame, and a key of it, where a test needs one */
 #define AWAY DSM_UNIT_PAGES /* a page of the peer's, in 2 MiB of which the victim has no frames */
 
