@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * protocol-tables.c - prints the tables of docs/protocol.md from the core, engine/payload.h and net/verbs/rules.h: `protocol-tables NAME`, or `--list`.
+ * protocol-tables.c - prints the tables of docs/protocol.md from the core, engine/payload.h and the rules.h of the transports:
+ * `protocol-tables NAME`, or `--list`.
  *
  * What a rule is called is what the core calls it. Where it leads is found by stepping the machine, with all the
  * contents of object and message that make a difference, and collecting the states that come out.
@@ -12,6 +13,7 @@
 #include "core/lock.h"
 #include "core/page.h"
 #include "engine/payload.h"
+#include "tests/shared_values.h"
 #include "tests/verbs_values.h"
 
 #define RANKS 4
@@ -125,19 +127,29 @@ static void payloads(void)
 
 /* ---- below the messages --------------------------------------------------------------------------- */
 
-static void frames(void)
+static void structs(const struct rule_table *table, unsigned int shapes)
 {
 	unsigned int s, i;
 
 	printf("| struct | shape | field | offset | bytes | value |\n");
 	rule_line(6);
-	for (s = 0; s < VERBS_SHAPE_COUNT; s++) {
-		const struct verbs_type *t = &verbs_types[s];
+	for (s = 0; s < shapes; s++) {
+		const struct rule_type *t = &table->types[s];
 
 		for (i = 0; i < t->n; i++)
 			printf("| %s | %s | %s | %u | %u | %s |\n", t->type, t->name, t->fields[i].name,
-			       t->fields[i].offset, t->fields[i].size, verbs_rule_text(t->fields[i].rule));
+			       t->fields[i].offset, t->fields[i].size, table->texts[t->fields[i].rule]);
 	}
+}
+
+static void frames(void)
+{
+	structs(&verbs_table, VERBS_SHAPE_COUNT);
+}
+
+static void shared_frames(void)
+{
+	structs(&shared_table, SHARED_SHAPE_COUNT);
 }
 
 static void immediate_words(void)
@@ -371,7 +383,7 @@ static const struct {
 	void (*print)(void);
 	/* clang-format off */
 } tables[] = {
-	{ "messages", messages }, { "fields", fields }, { "calls", calls }, { "payloads", payloads }, { "frames", frames }, { "words", immediate_words }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
+	{ "messages", messages }, { "fields", fields }, { "calls", calls }, { "payloads", payloads }, { "frames", frames }, { "words", immediate_words }, { "shared-frames", shared_frames }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
 	{ "directory-phases", directory_phases }, { "hold", hold }, { "objects", objects },
 };
 /* clang-format on */

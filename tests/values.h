@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * values.h - numbers to try in a field that has a range: its edges, what is next to them, powers of two, and what a narrower
- * field would cut to something allowed. For payload_values.h and verbs_values.h.
+ * field would cut to something allowed. For payload_values.h and rule_values.h.
  */
 #ifndef TESTS_VALUES_H
 #define TESTS_VALUES_H

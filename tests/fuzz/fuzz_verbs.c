@@ -55,17 +55,7 @@ static const struct verbs_limits lim = { .key = KEY,
 
 static bool holds(enum verbs_shape shape, const void *at)
 {
-	const struct verbs_type *t = &verbs_types[shape];
-	uint64_t lo, hi, v;
-	unsigned int i;
-
-	for (i = 0; i < t->n; i++) {
-		v = verbs_get(&t->fields[i], at);
-		verbs_range(&lim, t->fields[i].rule, &lo, &hi);
-		if (v < lo || v > hi)
-			return false;
-	}
-	return true;
+	return rule_all_hold(&verbs_table, &lim, shape, at);
 }
 
 static void *copy(const void *from, size_t size)
@@ -214,16 +204,10 @@ struct choice {
 
 static void set_fields(enum verbs_shape shape, void *at, const uint8_t **data, size_t *size)
 {
-	const struct verbs_type *t = &verbs_types[shape];
-	uint64_t values[VALUES_MAX];
-	const struct verbs_field *f;
-	struct choice c;
+	const size_t used = rule_choose(&verbs_table, &lim, shape, at, *data, *size);
 
-	verbs_good(&lim, shape, at, *size & 1);
-	for (take(data, size, &c, sizeof(c)); c.field; take(data, size, &c, sizeof(c))) {
-		f = &t->fields[c.field % t->n];
-		verbs_set(f, at, values[c.value % verbs_values(&lim, f->rule, values)]);
-	}
+	*data += used;
+	*size -= used;
 }
 
 static uint32_t set_word(const uint8_t **data, size_t *size)

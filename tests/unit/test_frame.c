@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "../verbs_values.h"
-#include "suite.h"
+#include "rule_walk.h"
 
 #define SLOTS 4u
 #define RANKS 5
@@ -38,8 +38,7 @@ static uint32_t object(void *arg, uint16_t slot)
 
 static const struct net_config cfg = { .rank = ME, .size = RANKS, .nslots = SLOTS, .object = object };
 
-/* What the rules mean, said once more and in another way. */
-static bool means(uint8_t rule, uint64_t v)
+static bool means(unsigned int rule, uint64_t v)
 {
 	switch ((enum verbs_rule)rule) {
 	case VERBS_RULE_ANY:
@@ -85,40 +84,6 @@ static bool means(uint8_t rule, uint64_t v)
 
 /* ---- each field at its edges ------------------------------------------------------------------------ */
 
-/* Is the struct taken where its shape comes? n: its place among several, if there are. */
-typedef bool taken_fn(enum verbs_shape shape, const void *at);
-/* May the value decide which shape it is, so that the rule of another holds? */
-typedef bool other_fn(const struct verbs_field *f, uint64_t v);
-
-static unsigned int refused[VERBS_RULE_COUNT];
-
-static void each_field_at_its_edges(enum verbs_shape shape, taken_fn *taken, other_fn *other)
-{
-	const struct verbs_type *t = &verbs_types[shape];
-	uint64_t values[VALUES_MAX];
-	unsigned int i, k, n, upper;
-	char at[256];
-
-	for (upper = 0; upper < 2; upper++) {
-		verbs_good(&lim, shape, at, upper);
-		if (!taken(shape, at))
-			ck_abort_msg("%s is refused", t->name);
-	}
-	for (i = 0; i < t->n; i++) {
-		const struct verbs_field *f = &t->fields[i];
-
-		n = verbs_values(&lim, f->rule, values);
-		for (k = 0; k < n; k++) {
-			verbs_good(&lim, shape, at, false);
-			if (!verbs_set(f, at, values[k]) || (other && other(f, values[k])))
-				continue;
-			if (taken(shape, at) != means(f->rule, values[k]))
-				ck_abort_msg("%s: %s %#lx", t->name, f->name, (unsigned long)values[k]);
-			refused[f->rule] += !means(f->rule, values[k]);
-		}
-	}
-}
-
 static struct frame_place place(void)
 {
 	return (struct frame_place){ .cfg = &cfg,
@@ -139,7 +104,7 @@ static void put_data(char *at, const void *frame, uint16_t slot)
 	memcpy(at + sizeof(struct frame), &m, sizeof(m));
 }
 
-static bool frame_taken(enum verbs_shape shape, const void *at)
+static bool frame_taken(unsigned int shape, const void *at)
 {
 	struct frame_place p = place();
 	const char *payload;
@@ -158,12 +123,12 @@ static bool frame_taken(enum verbs_shape shape, const void *at)
 	return frame_read(&p, &f, &m, &payload);
 }
 
-static bool other_kind(const struct verbs_field *f, uint64_t v)
+static bool other_kind(const struct rule_field *f, uint64_t v)
 {
 	return !strcmp(f->name, "kind") && (v == FRAME_FREE || v == FRAME_QUIT);
 }
 
-static bool remote_taken(enum verbs_shape shape, const void *at)
+static bool remote_taken(unsigned int shape, const void *at)
 {
 	struct frame_place p = place();
 	const char *payload;
@@ -171,34 +136,34 @@ static bool remote_taken(enum verbs_shape shape, const void *at)
 	struct msg m;
 
 	(void)shape;
-	verbs_good(&lim, VERBS_SHAPE_FETCH, &f, false);
+	rule_good(&verbs_table, &lim, VERBS_SHAPE_FETCH, &f, false);
 	put_data(buf, &f, 1);
 	memcpy(buf + HEAD, at, sizeof(struct remote));
 	p.bytes = HEAD + sizeof(struct remote);
 	return frame_read(&p, &f, &m, &payload);
 }
 
-static bool shake_taken(enum verbs_shape shape, const void *at)
+static bool shake_taken(unsigned int shape, const void *at)
 {
 	(void)shape;
 	return shake_judge(at, sizeof(struct shake), ME, RANKS, KEY) == SHAKE_GOOD;
 }
 
-static bool other_shake(const struct verbs_field *f, uint64_t v)
+static bool other_shake(const struct rule_field *f, uint64_t v)
 {
 	return (!strcmp(f->name, "type") && v && v <= SHAKE_REFUSE) || (!strcmp(f->name, "from") && v == ME);
 }
 
-static bool blob_taken(enum verbs_shape shape, const void *at)
+static bool blob_taken(unsigned int shape, const void *at)
 {
 	struct blob b, out;
 	unsigned int i;
 
-	verbs_good(&lim, VERBS_SHAPE_BLOB, &b, false);
+	rule_good(&verbs_table, &lim, VERBS_SHAPE_BLOB, &b, false);
 	if (shape == VERBS_SHAPE_BLOB)
 		memcpy(&b, at, offsetof(struct blob, devs));
 	for (i = 0; i < VERBS_DEVICES; i++)
-		verbs_good(&lim, VERBS_SHAPE_BLOB_DEV, &b.devs[i], false);
+		rule_good(&verbs_table, &lim, VERBS_SHAPE_BLOB_DEV, &b.devs[i], false);
 	if (shape == VERBS_SHAPE_BLOB_DEV) {
 		b.ndevs = 2;
 		memcpy(&b.devs[1], at, sizeof(b.devs[1]));
@@ -208,18 +173,17 @@ static bool blob_taken(enum verbs_shape shape, const void *at)
 
 START_TEST(every_field_is_held_to_its_rule)
 {
-	unsigned int s, r;
+	struct rule_walk w = { .table = &verbs_table, .limits = &lim, .means = means };
+	unsigned int s;
 
 	for (s = VERBS_SHAPE_MSG; s <= VERBS_SHAPE_QUIT; s++)
-		each_field_at_its_edges((enum verbs_shape)s, frame_taken, other_kind);
-	each_field_at_its_edges(VERBS_SHAPE_REMOTE, remote_taken, NULL);
+		walk_shape(&w, s, frame_taken, other_kind);
+	walk_shape(&w, VERBS_SHAPE_REMOTE, remote_taken, NULL);
 	for (s = VERBS_SHAPE_ASK; s <= VERBS_SHAPE_REFUSE; s++)
-		each_field_at_its_edges((enum verbs_shape)s, shake_taken, other_shake);
-	each_field_at_its_edges(VERBS_SHAPE_BLOB, blob_taken, NULL);
-	each_field_at_its_edges(VERBS_SHAPE_BLOB_DEV, blob_taken, NULL);
-	for (r = 0; r < VERBS_RULE_COUNT; r++)
-		if (r != VERBS_RULE_ANY && !refused[r])
-			ck_abort_msg("no value breaks the rule \"%s\"", verbs_rule_text(r));
+		walk_shape(&w, s, shake_taken, other_shake);
+	walk_shape(&w, VERBS_SHAPE_BLOB, blob_taken, NULL);
+	walk_shape(&w, VERBS_SHAPE_BLOB_DEV, blob_taken, NULL);
+	walk_end(&w);
 }
 END_TEST
 
@@ -232,18 +196,18 @@ START_TEST(a_datagram_is_judged_by_the_first_field_that_is_wrong)
 		       { "class", SHAKE_NO_CLASS }, { "version", SHAKE_OTHER_VERSION },
 		       { "key", SHAKE_OTHER_JOB },  { "to", SHAKE_OTHER_JOB },
 		       { "pad", SHAKE_MALFORMED },  { "reason", SHAKE_MALFORMED } };
-	const struct verbs_type *t = &verbs_types[VERBS_SHAPE_ASK];
+	const struct rule_type *t = &verbs_types[VERBS_SHAPE_ASK];
 	struct shake s;
 	unsigned int i, k;
 
 	for (i = 0; i < sizeof(judged) / sizeof(judged[0]); i++)
 		for (k = 0; k < t->n; k++)
 			if (!strcmp(t->fields[k].name, judged[i].field)) {
-				verbs_good(&lim, VERBS_SHAPE_ASK, &s, false);
-				verbs_set(&t->fields[k], &s, 77);
+				rule_good(&verbs_table, &lim, VERBS_SHAPE_ASK, &s, false);
+				rule_set(&t->fields[k], &s, 77);
 				ck_assert_int_eq(shake_judge(&s, sizeof(s), ME, RANKS, KEY), judged[i].verdict);
 			}
-	verbs_good(&lim, VERBS_SHAPE_ASK, &s, false);
+	rule_good(&verbs_table, &lim, VERBS_SHAPE_ASK, &s, false);
 	ck_assert_int_eq(shake_judge(&s, sizeof(s) - 1, ME, RANKS, KEY), SHAKE_MALFORMED);
 	ck_assert_int_eq(shake_judge(&s, SHAKE_FIXED - 1, ME, RANKS, KEY), SHAKE_JUNK);
 	s.from = ME;
@@ -279,7 +243,7 @@ static bool word_taken(uint32_t word)
 	struct frame f;
 	struct msg m;
 
-	verbs_good(&lim, VERBS_SHAPE_LANDED, &f, false);
+	rule_good(&verbs_table, &lim, VERBS_SHAPE_LANDED, &f, false);
 	put_data(landing + slot * STRIDE, &f, slot);
 	p.immediate = true;
 	p.word = word;

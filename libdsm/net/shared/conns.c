@@ -18,7 +18,7 @@
 
 static unsigned int stride_of(unsigned int kind)
 {
-	return (unsigned int)sizeof(struct frame) + lane_kinds[kind].room;
+	return (unsigned int)sizeof(struct shared_frame) + lane_kinds[kind].room;
 }
 
 uint64_t in_memory(void)
@@ -27,7 +27,8 @@ uint64_t in_memory(void)
 	unsigned int k;
 
 	for (k = 0; k < KINDS; k++)
-		bytes += (uint64_t)lane_kinds[k].receives * stride_of(k) + 1024 + RELEASES * sizeof(struct frame);
+		bytes +=
+			(uint64_t)lane_kinds[k].receives * stride_of(k) + 1024 + RELEASES * sizeof(struct shared_frame);
 	return bytes;
 }
 
@@ -85,11 +86,11 @@ static int post_releases(struct net *n, struct lane *l, struct rshare_conn *c)
 	unsigned int i;
 	int err = 0;
 
-	l->releases = rshare_get(n->r, RELEASES * sizeof(struct frame));
+	l->releases = rshare_get(n->r, RELEASES * sizeof(struct shared_frame));
 	if (!l->releases)
 		return -ENOMEM;
 	for (i = 0; i < RELEASES && !err; i++)
-		err = rshare_recv(c, l->releases + i * sizeof(struct frame), sizeof(struct frame), i);
+		err = rshare_recv(c, l->releases + i * sizeof(struct shared_frame), sizeof(struct shared_frame), i);
 	return err;
 }
 
@@ -150,7 +151,7 @@ static struct in *in_create(struct net *n, unsigned int kind, struct rshare_conn
 	in->buffers = k;
 	in->stride = stride_of(kind);
 	in->reads_end = &in->reading;
-	in->memory = rshare_get(n->r, (size_t)k * in->stride + sizeof(struct frame));
+	in->memory = rshare_get(n->r, (size_t)k * in->stride + sizeof(struct shared_frame));
 	if (in->memory)
 		return in;
 	own_free(in);

@@ -8,6 +8,7 @@
 
 #include "net/shared/shared.h"
 #include "util/hook.h"
+#include "util/log.h"
 
 /* ---- what is kept --------------------------------------------------------------------------- */
 
@@ -66,24 +67,24 @@ static int lend(struct lane *l, struct out *o)
 static int submit(struct lane *l, struct out *o)
 {
 	const struct rshare_remote *to = &l->peer->landing;
-	const uint32_t entries = o->f.kind == FRAME_LAND ? 2 : 1;
+	const uint32_t entries = o->f.kind == SHARED_LAND ? 2 : 1;
 	size_t bytes = sizeof(o->f);
 	int err = 0;
 
-	if (l->end - l->first + entries > DEPTH || (o->f.kind == FRAME_FETCH && l->nlent == LENT_MAX))
+	if (l->end - l->first + entries > DEPTH || (o->f.kind == SHARED_FETCH && l->nlent == LENT_MAX))
 		return -EAGAIN;
 	if (!give_memory(l, o)) {
 		atomic_store(&l->peer->net->starved, true);
 		return -EAGAIN;
 	}
-	if (o->f.kind == FRAME_FETCH)
+	if (o->f.kind == SHARED_FETCH)
 		err = lend(l, o);
-	else if (o->f.kind == FRAME_MSG)
+	else if (o->f.kind == SHARED_MSG)
 		bytes += o->f.size;
 	memcpy(o->pool, &o->f, sizeof(o->f));
-	if (!err && o->f.kind == FRAME_LAND) {
-		err = rshare_write(l->conn, o->pool + sizeof(o->f), o->f.size, to, (uint64_t)o->f.m.req_slot * LANDING,
-				   0);
+	if (!err && o->f.kind == SHARED_LAND) {
+		err = rshare_write(l->conn, o->pool + sizeof(o->f), o->f.size, to,
+				   (uint64_t)o->f.m.req_slot * SHARED_LANDING, 0);
 		if (!err)
 			l->ring[l->end++ % DEPTH] = NULL;
 	}
@@ -92,7 +93,7 @@ static int submit(struct lane *l, struct out *o)
 	if (err)
 		return err;
 	l->ring[l->end++ % DEPTH] = o;
-	if (o->f.kind == FRAME_FETCH) {
+	if (o->f.kind == SHARED_FETCH) {
 		l->id++;
 		l->nlent++;
 		o->users++;
@@ -148,14 +149,27 @@ static void released(struct lane *l, uint64_t id)
 
 static void on_release(struct lane *l, const struct rshare_event *e)
 {
-	char *at = l->releases + e->cookie * sizeof(struct frame);
-	struct frame f;
+	const struct shared_place p = { .cfg = &l->peer->net->cfg,
+					.peer = l->peer->rank,
+					.lane = l->kind,
+					.lent = l->lent ? l->lent->f.id : l->id + 1,
+					.fetches = l->id,
+					.bytes = e->status ? 0 : e->size };
+	struct shared_frame f;
+	char *at;
 
-	if (e->status || e->size != sizeof(f) || e->cookie >= RELEASES)
+	if (e->cookie >= RELEASES || e->status == -ECANCELED)
 		return;
+	at = l->releases + e->cookie * sizeof(f);
 	memcpy(&f, at, sizeof(f));
-	if (f.kind == FRAME_FETCHED && f.id <= l->id)
+	if (shared_release_ok(&p, &f)) {
 		released(l, f.id);
+	} else {
+		shared_count(&l->peer->net->count.malformed, 1);
+		if (peer_well(l->peer))
+			log_line("rank %d gives back what was not lent", l->peer->rank);
+		peer_gone(l->peer, -EBADMSG);
+	}
 	if (rshare_recv(l->conn, at, sizeof(f), e->cookie))
 		return; /* it ends */
 }
@@ -268,18 +282,18 @@ static int send_self(struct net *n, const struct msg *m, const void *payload, si
 /* Does the payload go straight to its request? One block for each of the receiver's slots is ever under way. */
 static bool can_land(const struct peer *p, const struct msg *m, size_t size)
 {
-	return m->type == MSG_DATA && size && size <= LANDING && m->req_rank == net_node_of(&p->net->cfg, p->rank) &&
-		m->req_slot < p->nslots;
+	return m->type == MSG_DATA && size && size <= SHARED_LANDING &&
+		m->req_rank == net_node_of(&p->net->cfg, p->rank) && m->req_slot < p->nslots;
 }
 
 static struct out *make(struct lane *l, const struct msg *m, const void *payload, size_t size)
 {
 	struct net *n = l->peer->net;
 	const bool land = can_land(l->peer, m, size);
-	const uint8_t kind = land ? FRAME_LAND : size <= lane_kinds[l->kind].room ? FRAME_MSG : FRAME_FETCH;
+	const uint8_t kind = land ? SHARED_LAND : size <= lane_kinds[l->kind].room ? SHARED_MSG : SHARED_FETCH;
 	/* Straight to where the device takes it, if it is likely to be submitted at once. */
-	const bool now = atomic_load(&l->state) == LANE_OPEN && !atomic_load(&l->backlog) && kind != FRAME_FETCH;
-	char *pool = now ? rshare_get(n->r, sizeof(struct frame) + size) : NULL;
+	const bool now = atomic_load(&l->state) == LANE_OPEN && !atomic_load(&l->backlog) && kind != SHARED_FETCH;
+	char *pool = now ? rshare_get(n->r, sizeof(struct shared_frame) + size) : NULL;
 	struct out *o = own_alloc(sizeof(*o) + (pool ? 0 : size), 0);
 
 	if (!o) {
@@ -287,7 +301,9 @@ static struct out *make(struct lane *l, const struct msg *m, const void *payload
 		return NULL;
 	}
 	*o = (struct out){ .pool = pool, .users = 1 };
-	o->f = (struct frame){ .kind = kind, .lane = l->kind, .src = n->cfg.rank, .size = (uint32_t)size, .m = *m };
+	o->f = (struct shared_frame){
+		.kind = kind, .lane = l->kind, .src = n->cfg.rank, .size = (uint32_t)size, .m = *m
+	};
 	if (size)
 		memcpy(pool ? pool + sizeof(o->f) : o->data, payload, size);
 	return o;

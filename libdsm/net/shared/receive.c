@@ -124,7 +124,9 @@ static void fetches_start(struct net *n)
 /* What the sender may have back. One such frame at a time: the last says it for all before it. */
 static void tell(struct in *in)
 {
-	const struct frame f = { .kind = FRAME_FETCHED, .lane = in->kind, .src = in->net->cfg.rank, .id = in->read };
+	const struct shared_frame f = {
+		.kind = SHARED_FETCHED, .lane = in->kind, .src = in->net->cfg.rank, .id = in->read
+	};
 	char *at = in->memory + in->buffers * in->stride;
 
 	if (in->telling || in->told == in->read || in->ended)
@@ -175,7 +177,7 @@ static void repost(struct in *in, unsigned int buffer)
 		return; /* it ends, and says so */
 }
 
-static void malformed(struct in *in, const struct frame *f)
+static void malformed(struct in *in, const struct shared_frame *f)
 {
 	struct net *n = in->net;
 
@@ -188,27 +190,23 @@ static void malformed(struct in *in, const struct frame *f)
 	peer_gone(&n->peers[in->rank], -EBADMSG);
 }
 
-static bool frame_ok(struct in *in, const struct frame *f, size_t bytes)
+static bool frame_ok(struct in *in, const struct shared_frame *f, size_t bytes)
 {
-	const struct net_config *cfg = &in->net->cfg;
-	const size_t behind = f->kind == FRAME_MSG ? f->size : 0;
+	struct shared_place p = { .cfg = &in->net->cfg,
+				  .lane = in->kind,
+				  .class = lane_kinds[in->kind].class,
+				  .fetches = in->asked,
+				  .bytes = bytes };
 
-	if (in->rank < 0 && f->src < cfg->size && f->src != cfg->rank)
+	if (in->rank < 0 && shared_sender(p.cfg, f->src))
 		in->rank = f->src;
-	if (in->rank != f->src || f->lane != in->kind || bytes != sizeof(*f) + behind ||
-	    net_check(cfg, &f->m, f->size) || wire_class(f->m.type) != lane_kinds[in->kind].class)
+	if (in->rank < 0)
 		return false;
-	switch (f->kind) {
-	case FRAME_MSG: return f->size <= lane_kinds[in->kind].room;
-	case FRAME_LAND:
-		return f->m.type == MSG_DATA && f->size && f->size <= LANDING && f->m.req_rank == net_me(cfg) &&
-			f->m.req_slot < cfg->nslots;
-	case FRAME_FETCH: return f->size && f->from.size == f->size && f->id;
-	default: return false;
-	}
+	p.peer = (uint16_t)in->rank;
+	return shared_frame_ok(&p, f);
 }
 
-static void queue_fetch(struct in *in, const struct frame *f)
+static void queue_fetch(struct in *in, const struct shared_frame *f)
 {
 	struct net *n = in->net;
 	struct fetch *fetch = own_zalloc(sizeof(*fetch));
@@ -218,7 +216,7 @@ static void queue_fetch(struct in *in, const struct frame *f)
 		return;
 	}
 	fetch->from = f->from;
-	fetch->id = f->id;
+	fetch->id = in->asked = f->id;
 	fetch->item = (struct item){ .in = in, .m = f->m, .size = f->size, .rank = (uint16_t)in->rank };
 	fetch_put(n, fetch);
 	fetches_start(n);
@@ -228,7 +226,7 @@ static void on_frame(struct in *in, unsigned int buffer, size_t bytes)
 {
 	const char *at = in->memory + buffer * in->stride;
 	struct item *it = &in->items[buffer];
-	struct frame f = { .kind = 0 };
+	struct shared_frame f = { .kind = 0 };
 
 	/* Looked at as a copy: the buffer is shared with the owner's process. */
 	memcpy(&f, at, bytes < sizeof(f) ? bytes : sizeof(f));
@@ -239,7 +237,7 @@ static void on_frame(struct in *in, unsigned int buffer, size_t bytes)
 	}
 	shared_count(&in->net->count.received, 1);
 	shared_count(&in->net->count.bytes_received, f.size);
-	if (f.kind == FRAME_FETCH) {
+	if (f.kind == SHARED_FETCH) {
 		queue_fetch(in, &f);
 		repost(in, buffer);
 		return;
@@ -247,7 +245,7 @@ static void on_frame(struct in *in, unsigned int buffer, size_t bytes)
 	*it = (struct item){
 		.in = in, .m = f.m, .size = f.size, .rank = (uint16_t)in->rank, .buffer = (uint16_t)buffer
 	};
-	it->payload = f.kind == FRAME_LAND ? in->net->landing + (size_t)f.m.req_slot * LANDING : at + sizeof(f);
+	it->payload = f.kind == SHARED_LAND ? in->net->landing + (size_t)f.m.req_slot * SHARED_LANDING : at + sizeof(f);
 	inbox_put(in->net, it);
 }
 

@@ -14,9 +14,8 @@
 #include "net/redirect.h"
 #include "util/log.h"
 
-#define BLOB_MAGIC 0x31687364u /* "dsh1" */
-#define OPEN_MS 20000          /* for the node's first rank, which opens the device */
-#define CLOSE_MS 2000          /* for what is still to be sent, and for the other ranks of the node */
+#define OPEN_MS 20000 /* for the node's first rank, which opens the device */
+#define CLOSE_MS 2000 /* for what is still to be sent, and for the other ranks of the node */
 
 /*
  * Who holds a thread up comes first. A block passes other blocks' bulk: it gets more of the turns. A region's priority changes its
@@ -31,14 +30,6 @@ const struct lane_kind_row lane_kinds[KINDS] = {
 	[KIND_DATA_HIGH] = { "data high", CLASS_DATA, 0, 16, DEPTH / 4, INLINE_MAX },
 	[KIND_DATA_URGENT] = { "data urgent", CLASS_DATA, RSHARE_PRIORITY_MAX - 1, 1, DEPTH / 4, INLINE_MAX },
 };
-
-/* What ranks publish. */
-struct blob {
-	uint32_t magic, nslots;
-	struct rshare_remote landing;
-	char node[sizeof(((struct rshare_info *)0)->address)];
-};
-_Static_assert(sizeof(struct blob) <= NET_ADDRESS_MAX, "an address");
 
 static uint64_t now_ms(void)
 {
@@ -68,13 +59,10 @@ void peer_gone(struct peer *p, int err)
 static int shared_connect(struct net *n, uint16_t rank, const void *address, size_t size)
 {
 	uint8_t none = PEER_NONE;
+	struct shared_blob b;
 	struct peer *p;
-	struct blob b;
 
-	if (rank >= n->cfg.size || size != sizeof(b))
-		return -EINVAL;
-	memcpy(&b, address, sizeof(b)); /* it may lie unaligned */
-	if (b.magic != BLOB_MAGIC || !memchr(b.node, 0, sizeof(b.node)))
+	if (rank >= n->cfg.size || shared_blob_read(address, size, n->cfg.nslots, &b))
 		return -EINVAL;
 	if (rank == n->cfg.rank)
 		return 0;
@@ -279,7 +267,7 @@ static int attach(struct net *n)
 	rc.depth = DEPTH;
 	rc.peers = 2u * net_nodes(c); /* both sides may begin at once */
 	rc.repair = c->lost_ms;
-	rc.pool = (uint64_t)LANDING * c->nslots + FETCHES * NET_PAYLOAD_MAX + LENT_ROOM +
+	rc.pool = (uint64_t)SHARED_LANDING * c->nslots + FETCHES * NET_PAYLOAD_MAX + LENT_ROOM +
 		(talkers + net_nodes(c)) * in_memory();
 	rc.thread = c->thread;
 	rc.arg = c->arg;
@@ -296,7 +284,7 @@ static int attach(struct net *n)
 
 static int take_memory(struct net *n)
 {
-	n->landing = rshare_get(n->r, (size_t)LANDING * n->cfg.nslots);
+	n->landing = rshare_get(n->r, (size_t)SHARED_LANDING * n->cfg.nslots);
 	while (n->nfree < FETCHES && (n->fetch_free[n->nfree] = rshare_get(n->r, NET_PAYLOAD_MAX)))
 		n->nfree++;
 	return n->landing && n->nfree == FETCHES ? 0 : -ENOMEM;
@@ -304,12 +292,12 @@ static int take_memory(struct net *n)
 
 static int publish(struct net *n, void *address, size_t *size)
 {
-	struct blob b = { .magic = BLOB_MAGIC, .nslots = n->cfg.nslots };
+	struct shared_blob b = { .magic = SHARED_BLOB_MAGIC, .nslots = n->cfg.nslots };
 	struct rshare_info info;
 	int err = rshare_get_info(n->r, &info);
 
 	if (!err)
-		err = rshare_export(n->r, n->landing, (size_t)LANDING * n->cfg.nslots, &b.landing);
+		err = rshare_export(n->r, n->landing, (size_t)SHARED_LANDING * n->cfg.nslots, &b.landing);
 	if (err)
 		return err;
 	memcpy(b.node, info.address, sizeof(b.node));

@@ -2,14 +2,14 @@
 /*
  * shared.h - inside the transport over librshare: all ranks of a node send over the same two queue pairs per pair of nodes,
  * one for urgent classes and one for the others. shared.c opens and closes, lane.c sends, receive.c receives and delivers,
- * conns.c is the thread that makes connections.
+ * frame.c checks what comes, by rules.h, conns.c is the thread that makes connections.
  *
  * The node's first rank is the owner of librshare: a thread of its process holds the device. Each rank has a connection to
  * a rank for each kind of messages that it sends (a lane), made by the first message, and accepts such connections (struct in).
  * A class of messages is a kind; the data of blocks is one for each priority that regions may have. Payloads go
  *
  *   with the message               as far as the receives of its kind have room
- *   by RDMA write, before it       blocks up to LANDING bytes, to the place of their request in the receiver's pool.
+ *   by RDMA write, before it       blocks up to SHARED_LANDING bytes, to the place of their request in the receiver's pool.
  *                                  A connection keeps order, so the message announces a block that is there
  *   by RDMA read                   all others: the receiver reads them from the sender's pool and then says so
  *
@@ -31,13 +31,13 @@
 #include "net/check.h"
 #include "net/net.h"
 #include "net/own.h"
+#include "net/shared/frame.h"
 
 #define DEPTH 32u        /* operations that a connection has under way, each way */
 #define INLINE_MAX 4096u /* the default block; room of a receive, where messages have payloads */
-#define LANDING 4096u
-#define FETCHES 2u  /* payloads that are being read at a time, of all peers */
-#define LENT_MAX 2u /* payloads that a lane has out for reading */
-#define RELEASES 8u /* receives for what a peer says about them */
+#define FETCHES 2u       /* payloads that are being read at a time, of all peers */
+#define LENT_MAX 2u      /* payloads that a lane has out for reading */
+#define RELEASES 8u      /* receives for what a peer says about them */
 #define LENT_ROOM (2 * NET_PAYLOAD_MAX)
 
 enum lane_kind {
@@ -60,19 +60,6 @@ struct lane_kind_row {
 };
 extern const struct lane_kind_row lane_kinds[KINDS];
 
-enum frame_kind { FRAME_MSG = 1, FRAME_LAND, FRAME_FETCH, FRAME_FETCHED };
-
-/* In front of each message; between ranks of one job, which run the same version on the same architecture. */
-struct frame {
-	uint8_t kind, lane;
-	uint16_t src; /* rank */
-	uint32_t size;
-	uint64_t id; /* FETCH: its number on this lane; FETCHED: the last that was read */
-	struct rshare_remote from;
-	struct msg m;
-};
-_Static_assert(sizeof(struct frame) == 64, "the same for all ranks");
-
 /* What is delivered: a message, or, with err, a loss. */
 struct item {
 	struct item *next;
@@ -91,7 +78,7 @@ struct item {
 
 struct out {
 	struct out *next;
-	struct frame f;
+	struct shared_frame f;
 	char *pool; /* the frame and the payload as the device takes them; NULL: not yet, and the payload is in data */
 	uint8_t users; /* it is kept until it was sent and, FETCH, read */
 	char data[];
@@ -153,7 +140,8 @@ struct in {
 	uint32_t buffers, stride;
 	char *memory;                       /* of buffers, and of the frame below */
 	struct fetch *reading, **reads_end; /* in order */
-	uint64_t read, told;                /* id of the last fetch; of the last that the peer was told */
+	uint64_t asked;                     /* id of the last fetch that came */
+	uint64_t read, told;                /* id of the last that was read; of the last that the peer was told */
 	bool telling;
 	struct item items[];
 };

@@ -4,12 +4,10 @@
  * them, addresses. frame.c checks by it; tests, the fuzzer and docs/protocol.md take their values from it. (Immediate words: core/word.h.)
  *
  * VERBS_SHAPES names the structs; a struct whose fields mean different things has several shapes. VERBS_<SHAPE> has every field
- * with its rule, in their order: a field without a rule, or with two, does not compile. Pure.
+ * with its rule, in their order: a field without a rule, or with two, does not compile. rules/make.h makes the checks. Pure.
  */
 #ifndef NET_VERBS_RULES_H
 #define NET_VERBS_RULES_H
-
-#include <string.h>
 
 #include "net/verbs/frame.h"
 
@@ -99,60 +97,11 @@ struct verbs_limits {
 	V(BLOB, blob, offsetof(struct blob, devs)) V(BLOB_DEV, blob_dev, sizeof(struct blob_dev))
 /* clang-format on */
 
-enum verbs_rule {
-#define VERBS_RULE_NAME(rule, lo, hi, text) VERBS_RULE_##rule,
-	VERBS_RULES(VERBS_RULE_NAME)
-#undef VERBS_RULE_NAME
-		VERBS_RULE_COUNT
-};
-
-static inline bool verbs_within(uint64_t v, uint64_t lo, uint64_t hi)
-{
-	return v >= lo && v <= hi;
-}
-
-#define VERBS_HOLDS(rule, lo, hi, text)                                                 \
-	static inline bool verbs_holds_##rule(uint64_t v, const struct verbs_limits *x) \
-	{                                                                               \
-		(void)x;                                                                \
-		return verbs_within(v, lo, hi);                                         \
-	}
-VERBS_RULES(VERBS_HOLDS)
-
-/* A number of 1, 2, 4 or 8 bytes. What is larger has the rule ANY. */
-static inline uint64_t verbs_number(const void *at, size_t size)
-{
-	uint64_t v = 0;
-
-	if (size <= sizeof(v))
-		memcpy(&v, at, size);
-	return v;
-}
-
-/* Does each field keep its rule? */
-#define VERBS_ROW(type, field, rule) &&verbs_holds_##rule(verbs_number(&p->field, sizeof(p->field)), x)
-#define VERBS_IS(shape, type, bytes)                                                            \
-	static inline bool verbs_is_##shape(const struct type *p, const struct verbs_limits *x) \
-	{                                                                                       \
-		return true VERBS_##shape(VERBS_ROW);                                           \
-	}
-VERBS_SHAPES(VERBS_IS)
-
-/* As dsm_uapi_rules.h does it: the rows, laid out without holes, are the struct. */
-#define VERBS_FIELD(type, field, rule) __typeof__(((struct type *)0)->field) field;
-#define VERBS_PLACE(type, field, rule)                                                                    \
-	_Static_assert(offsetof(ruled, field) == offsetof(struct type, field), "a field without a rule"); \
-	_Static_assert(sizeof(((struct type *)0)->field) <= 8 || VERBS_RULE_##rule == VERBS_RULE_ANY,     \
-		       "a rule for a number");
-#define VERBS_RULED(shape, type, bytes)                                             \
-	static inline void verbs_ruled_##shape(void)                                \
-	{                                                                           \
-		typedef struct {                                                    \
-			VERBS_##shape(VERBS_FIELD)                                  \
-		} __attribute__((packed)) ruled;                                    \
-		_Static_assert(sizeof(ruled) == (bytes), "a field without a rule"); \
-		VERBS_##shape(VERBS_PLACE)                                          \
-	}
-VERBS_SHAPES(VERBS_RULED)
+#define RULES_TABLE VERBS_RULES
+#define RULES_SHAPES VERBS_SHAPES
+#define RULES_FIELDS(shape) VERBS_##shape
+#define RULES_NAME(x) verbs_##x
+#define RULES_CONST(x) VERBS_##x
+#include "rules/make.h"
 
 #endif
