@@ -53,7 +53,7 @@
 
 enum ctl_state { CTL_STARTING = 0, CTL_RUNNING, CTL_FINALIZED, CTL_LOST };
 
-enum { SLOT_LEFT = 1, SLOT_WOKEN = 2 };
+enum { SLOT_LEFT = 1, SLOT_WOKEN = 2, SLOT_QUIT = 4 };
 
 /* One request under way. */
 struct slot {
@@ -61,9 +61,9 @@ struct slot {
 	uint32_t sleepers;
 	uint64_t value;
 	uint64_t ask;    /* core/ask.h */
-	uint32_t object; /* the block that was asked for in it */
+	uint32_t object; /* the block that was asked for in it; SLOT_QUIT: the hold record */
 	int16_t status;
-	uint8_t prefetch; /* SLOT_LEFT: nobody waits; SLOT_WOKEN: the answer has come; atomic */
+	uint8_t prefetch; /* SLOT_LEFT: nobody waits; SLOT_QUIT: nor for a lock; SLOT_WOKEN: the answer has come; atomic */
 	uint8_t kind;     /* enum slot_kind, where a slot may be of several */
 	uint16_t by;      /* the rank that asks in it, by its place in the node */
 	uint8_t pad2[30];

@@ -132,6 +132,10 @@ static void woken(const struct msg *m, const struct action *a)
 		slot_complete(a->slot, a->status, a->mask);
 		return;
 	}
+	if (slot_has_quit(a->slot)) {
+		work_push(WORK_PASS, &(struct msg){ .req_slot = a->slot, .count = a->status });
+		return;
+	}
 	/* Nobody waits: the grant counts as used, and may be taken away at once. */
 	run_page(PE_USED, &(struct msg){ .object = m->object, .src = job.node, .dst = job.node }, NULL, NULL);
 	slot_complete(a->slot, 0, 0);
@@ -299,10 +303,27 @@ static bool close_all(struct work *w)
 	return all;
 }
 
+/* For a thread that has given up (sync/lock.c): it comes if it is called, and releases the lock if it has it. */
+static void pass_on(const struct msg *m)
+{
+	const uint32_t hold = slot_object(NULL, m->req_slot);
+	const struct hold *h = &job.me->holds[hold];
+	const struct msg about = {
+		.dst = h->home, .object = h->object, .req_rank = h->gen, .req_slot = m->req_slot, .aux = hold
+	};
+
+	if (m->count == -EAGAIN && !run_held(hold, HE_COME, &about))
+		return; /* the lock comes next */
+	if (!m->count)
+		run_held(hold, HE_UNLOCK, NULL);
+	slot_put(m->req_slot);
+}
+
 static void do_item(struct work *w, const struct item *it)
 {
 	switch ((enum work_kind)it->kind) {
 	case WORK_STEP: deliver(&it->m, NULL, 0); break;
+	case WORK_PASS: pass_on(&it->m); break;
 	case WORK_COPY: send_copy(w, &it->m); break;
 	case WORK_DROP:
 	case WORK_LOWER:

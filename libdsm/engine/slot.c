@@ -249,7 +249,25 @@ bool slot_woken(uint16_t slot)
 {
 	struct slot *s = &job.me->slots[slot];
 
-	return !(__atomic_fetch_or(&s->prefetch, SLOT_WOKEN, __ATOMIC_SEQ_CST) & SLOT_LEFT);
+	return !(__atomic_fetch_or(&s->prefetch, SLOT_WOKEN, __ATOMIC_SEQ_CST) & (SLOT_LEFT | SLOT_QUIT));
+}
+
+bool slot_quit(uint16_t slot, uint32_t hold)
+{
+	struct slot *s = &job.me->slots[slot];
+
+	__atomic_store_n(&s->object, hold, __ATOMIC_RELAXED);
+	return !(__atomic_fetch_or(&s->prefetch, SLOT_QUIT, __ATOMIC_SEQ_CST) & SLOT_WOKEN);
+}
+
+bool slot_has_quit(uint16_t slot)
+{
+	return __atomic_load_n(&job.me->slots[slot].prefetch, __ATOMIC_RELAXED) & SLOT_QUIT;
+}
+
+void slot_expect(uint16_t slot)
+{
+	__atomic_store_n(&job.me->slots[slot].prefetch, 0, __ATOMIC_SEQ_CST);
 }
 
 /* In a node of several ranks it may wait in another process than the one that m comes to. */

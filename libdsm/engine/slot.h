@@ -39,6 +39,13 @@ bool slot_woken(uint16_t slot);
  * answer has come, stay for it. */
 bool slot_leave(uint16_t slot);
 
+/* The thread that waits for a lock in a slot of SLOT_LASTING gives up. Whoever brings the lock to this hold record releases it,
+ * and gives the slot back. False: an answer has come, stay for it. */
+bool slot_quit(uint16_t slot, uint32_t hold);
+bool slot_has_quit(uint16_t slot);
+/* The thread has taken an answer, and is about to ask for another in the same slot. */
+void slot_expect(uint16_t slot);
+
 /* A hold record, or -EAGAIN: all are in use. */
 int64_t hold_take(void);
 void hold_give(uint32_t index);

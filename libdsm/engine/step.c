@@ -210,6 +210,19 @@ int step_held(uint32_t index, enum hold_event ev, const struct msg *about, struc
 	return err;
 }
 
+bool step_hold_leave(uint32_t index, uint16_t slot)
+{
+	uint32_t *stripe = stripe_of(0x80000000u | index);
+	struct hold *h = &job.me->holds[index];
+	const struct qpool queue = lines();
+	bool found;
+
+	word_lock(stripe);
+	h->line = queue_remove(&queue, h->line, queue_node(&queue, job.node, slot), &found);
+	word_unlock(stripe);
+	return found;
+}
+
 int step_bar(const struct msg *m, struct actions *acts)
 {
 	struct dispatch d = { .me = job.node,

@@ -32,5 +32,7 @@ int step_gather(const struct msg *m, bool alone, struct actions *acts);
 void step_hold_begin(uint32_t index, const struct msg *ask);
 /* An event of this node's own in one of its hold records; about: if it is of the lock that this message names. */
 int step_held(uint32_t index, enum hold_event ev, const struct msg *about, struct actions *acts);
+/* A thread of this node leaves the line behind a record. False: it is not there; it asks, or is called, or holds. */
+bool step_hold_leave(uint32_t index, uint16_t slot);
 
 #endif

@@ -24,7 +24,8 @@ enum work_kind {
 	WORK_DROP,    /* close the block, then send it */
 	WORK_LOWER,   /* write-protect the block, then send it with the block */
 	WORK_TAKE_RO, /* send it with the block, which is closed and was to be read */
-	WORK_TAKE_RW  /* the same, was to be written */
+	WORK_TAKE_RW, /* the same, was to be written */
+	WORK_PASS     /* a lock has come to a thread that has given up: slot and status of the message */
 };
 
 struct item {

@@ -256,6 +256,7 @@ DSM_API int dsm_mutex_destroy(dsm_mutex_t *m);
  * wait for locks, semaphores and conditions (all these calls then fail so). */
 DSM_API int dsm_mutex_lock(dsm_mutex_t *m);
 DSM_API int dsm_mutex_trylock(dsm_mutex_t *m);   /* -EBUSY: held; blocks for a round trip at most */
+DSM_API int dsm_mutex_timedlock(dsm_mutex_t *m, uint64_t ns); /* -ETIMEDOUT after ns; -EDEADLK, -EAGAIN */
 DSM_API int dsm_mutex_unlock(dsm_mutex_t *m);    /* -EPERM: this thread does not hold it; never blocks */
 
 DSM_API int dsm_rwlock_init(dsm_rwlock_t *l);

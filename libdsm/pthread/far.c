@@ -18,7 +18,6 @@
 #define LOCKS 64u
 #define CACHE 65536u
 #define HELDS 64u
-#define POLL_US 50u /* between two tries of a lock with a limit of time */
 
 enum type { T_NONE = 0, T_MUTEX, T_COND, T_RWLOCK, T_SEM, T_BARRIER };
 
@@ -246,6 +245,7 @@ struct job {
 	void *object, *mutex;
 	uint32_t n;
 	bool timed;
+	bool plain;     /* a mutex that does not know its owner */
 	uint64_t until; /* CLOCK_MONOTONIC, in ns */
 	int result;
 };
@@ -258,21 +258,32 @@ static uint64_t now(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* At least 1: 0 would be for ever. */
 static uint64_t left(const struct job *j)
 {
 	uint64_t t = now();
 
-	return j->until > t ? j->until - t : 1;
+	return j->until > t ? j->until - t : 0;
+}
+
+/* A thread that waits for a mutex that it holds: nobody else can unlock it. */
+static int wait_in_vain(const struct job *j)
+{
+	const struct timespec t = { .tv_sec = (time_t)(j->until / 1000000000u),
+				    .tv_nsec = (long)(j->until % 1000000000u) };
+	int state;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
+		;
+	pthread_setcancelstate(state, &state);
+	return -ETIMEDOUT;
 }
 
 static int lock_until(const struct job *j, dsm_mutex_t *m)
 {
-	int err;
+	int err = dsm_mutex_timedlock(m, left(j));
 
-	while ((err = dsm_mutex_trylock(m)) == -EBUSY && now() < j->until)
-		nap(POLL_US);
-	return err == -EBUSY ? -ETIMEDOUT : err;
+	return err == -EDEADLK && j->plain ? wait_in_vain(j) : err;
 }
 
 static enum type type_of(enum op op)
@@ -481,9 +492,13 @@ static int lock(struct job *j, int kind, int if_held)
 
 int far_lock(void *m, int kind, clockid_t clock, const struct timespec *until)
 {
-	struct job j = job_of(O_LOCK, m, clock, until);
+	const bool no_time = until && !is_time(until);
+	struct job j = job_of(no_time ? O_TRYLOCK : O_LOCK, m, clock, no_time ? NULL : until);
+	int err;
 
-	return lock(&j, kind, EDEADLK);
+	j.plain = !knows_owner(kind);
+	err = lock(&j, kind, EDEADLK);
+	return no_time && err == EBUSY ? EINVAL : err;
 }
 
 int far_trylock(void *m, int kind)

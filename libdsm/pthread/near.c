@@ -55,6 +55,8 @@ static int sleep_word(uint32_t *word, uint32_t seen, clockid_t clock, const stru
 {
 	const int op = FUTEX_WAIT_BITSET | (clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);
 
+	if (until && !is_time(until))
+		return EINVAL;
 	if (until && until->tv_sec < 0)
 		return ETIMEDOUT;
 	if (syscall(SYS_futex, word, op, seen, until, NULL, FUTEX_BITSET_MATCH_ANY) && errno == ETIMEDOUT)
@@ -142,10 +144,16 @@ static int lock_word(struct mutex *m, clockid_t clock, const struct timespec *un
 	return err;
 }
 
-static void unlock_word(uint32_t *l)
+static __attribute__((noinline)) int wake_next(uint32_t *l)
 {
-	if (__atomic_exchange_n(l, 0, __ATOMIC_RELEASE) == 2)
-		wake(l, 1);
+	wake(l, 1);
+	return 0;
+}
+
+/* 0. */
+static int unlock_word(uint32_t *l)
+{
+	return __builtin_expect(__atomic_exchange_n(l, 0, __ATOMIC_RELEASE) == 2, 0) ? wake_next(l) : 0;
 }
 
 /* A recursive or checking mutex that this thread holds: the result; -1: it does not. */
@@ -166,15 +174,27 @@ static bool plain(const struct mutex *m)
 	return (m->kind & 3) == PTHREAD_MUTEX_NORMAL || (m->kind & 3) == PTHREAD_MUTEX_ADAPTIVE_NP;
 }
 
+static __attribute__((noinline)) int lock_any(struct mutex *m, clockid_t clock, const struct timespec *until)
+{
+	const int err = plain(m) ? -1 : held_already(m, false);
+
+	return err >= 0 ? err : lock_word(m, clock, until);
+}
+
+/* What is not in this function needs registers, and would have it save them before it takes a lock that nobody holds. */
 int near_lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
 {
 	struct mutex *m = (struct mutex *)mutex;
-	int err;
+	const uint32_t thread = thread_id;
+	uint32_t free = 0;
 
-	if (__builtin_expect(plain(m), 1))
-		return lock_word(m, clock, until);
-	err = held_already(m, false);
-	return err >= 0 ? err : lock_word(m, clock, until);
+	if (__builtin_expect(
+		    !thread || !plain(m) ||
+			    !__atomic_compare_exchange_n(&m->lock, &free, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED),
+		    0))
+		return lock_any(m, clock, until);
+	__atomic_store_n(&m->owner, thread, __ATOMIC_RELAXED);
+	return 0;
 }
 
 int near_trylock(pthread_mutex_t *mutex)
@@ -191,21 +211,23 @@ int near_trylock(pthread_mutex_t *mutex)
 	return 0;
 }
 
+static __attribute__((noinline)) int unlock_owned(struct mutex *m)
+{
+	if (__atomic_load_n(&m->owner, __ATOMIC_RELAXED) != me())
+		return EPERM;
+	if (m->count) {
+		m->count--;
+		return 0;
+	}
+	__atomic_store_n(&m->owner, 0, __ATOMIC_RELAXED);
+	return unlock_word(&m->lock);
+}
+
 int near_unlock(pthread_mutex_t *mutex)
 {
 	struct mutex *m = (struct mutex *)mutex;
 
-	if (__builtin_expect(!plain(m), 0)) {
-		if (__atomic_load_n(&m->owner, __ATOMIC_RELAXED) != me())
-			return EPERM;
-		if (m->count) {
-			m->count--;
-			return 0;
-		}
-		__atomic_store_n(&m->owner, 0, __ATOMIC_RELAXED);
-	}
-	unlock_word(&m->lock);
-	return 0;
+	return __builtin_expect(plain(m), 1) ? unlock_word(&m->lock) : unlock_owned(m);
 }
 
 struct waiter {

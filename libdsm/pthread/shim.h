@@ -104,7 +104,7 @@ int cannot(const char *what);
 
 /* ---- objects in place: one node (near.c) ---------------------------------------------------------- */
 
-/* They return 0 or a positive errno value. until NULL: for ever. near_wait() and near_sem_wait() are cancellation points. */
+/* They return 0 or a positive errno value. until NULL: for ever; EINVAL: it is no time, and would have been waited for. near_wait() and near_sem_wait() are cancellation points. */
 int near_lock(pthread_mutex_t *m, clockid_t clock, const struct timespec *until);
 int near_trylock(pthread_mutex_t *m);
 int near_unlock(pthread_mutex_t *m);
@@ -135,8 +135,13 @@ int far_destroy(void *object); /* EBUSY: it is in use */
 void far_forget(void *object); /* the same, in use or not; or made anew */
 int far_start(void);           /* collective */
 
-/* Until then, in ns; 0: it is past. */
+/* Until then, in ns; 0: it is past; some years at most. */
 uint64_t time_left(clockid_t clock, const struct timespec *until);
+
+static inline bool is_time(const struct timespec *t)
+{
+	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
+}
 
 /* x86-64 keeps loads in order, and stores; this keeps the compiler from changing it. */
 static inline void in_order(void)

@@ -19,10 +19,15 @@ struct barrier_extra {
 
 uint64_t time_left(clockid_t clock, const struct timespec *until)
 {
+	const int64_t most = 1000000000; /* seconds: their nanoseconds, added to any clock's, are a number */
 	struct timespec t;
 	int64_t ns;
 
 	clock_gettime(clock, &t);
+	if (until->tv_sec < t.tv_sec)
+		return 0;
+	if (until->tv_sec - t.tv_sec > most)
+		return (uint64_t)most * 1000000000u;
 	ns = (until->tv_sec - t.tv_sec) * 1000000000l + (until->tv_nsec - t.tv_nsec);
 	return ns > 0 ? (uint64_t)ns : 0;
 }
@@ -36,9 +41,15 @@ void nap(unsigned int us)
 	pthread_setcancelstate(state, &state);
 }
 
+static bool bad_clock(clockid_t clock)
+{
+	return clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC;
+}
+
+/* As in the C library, of a mutex only the clock is looked at before it would be waited for. */
 static bool bad_time(clockid_t clock, const struct timespec *t)
 {
-	return (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC) || t->tv_nsec < 0 || t->tv_nsec >= 1000000000;
+	return bad_clock(clock) || !is_time(t);
 }
 
 /* Forget what far.c has for a shared object at this address: it is destroyed, or made anew. 0. */
@@ -87,11 +98,25 @@ EXPORT int pthread_mutex_destroy(pthread_mutex_t *m)
 	return m->__data.__lock ? EBUSY : 0;
 }
 
+/* A mutex in the memory of one node may be had in few instructions. What is elsewhere must not make that path save registers. */
+static bool is_near(const pthread_mutex_t *m)
+{
+	return shim.near && is_shared(m);
+}
+
+static __attribute__((noinline)) int lock_elsewhere(pthread_mutex_t *m)
+{
+	return is_shared(m) ? far_lock(m, KIND(m), CLOCK_REALTIME, NULL) : NEXT(pthread_mutex_lock)(m);
+}
+
+static __attribute__((noinline)) int unlock_elsewhere(pthread_mutex_t *m)
+{
+	return is_shared(m) ? far_unlock(m, KIND(m)) : NEXT(pthread_mutex_unlock)(m);
+}
+
 EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
 {
-	if (!is_shared(m))
-		return NEXT(pthread_mutex_lock)(m);
-	return shim.near ? near_lock(m, CLOCK_REALTIME, NULL) : far_lock(m, KIND(m), CLOCK_REALTIME, NULL);
+	return is_near(m) ? near_lock(m, CLOCK_REALTIME, NULL) : lock_elsewhere(m);
 }
 
 EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
@@ -107,7 +132,7 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const st
 
 	if (!is_shared(m))
 		return NEXT(pthread_mutex_clocklock)(m, clock, until);
-	if (bad_time(clock, &t))
+	if (bad_clock(clock))
 		return EINVAL;
 	return shim.near ? near_lock(m, clock, &t) : far_lock(m, KIND(m), clock, &t);
 }
@@ -121,9 +146,7 @@ EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *un
 
 EXPORT int pthread_mutex_unlock(pthread_mutex_t *m)
 {
-	if (!is_shared(m))
-		return NEXT(pthread_mutex_unlock)(m);
-	return shim.near ? near_unlock(m) : far_unlock(m, KIND(m));
+	return is_near(m) ? near_unlock(m) : unlock_elsewhere(m);
 }
 
 EXPORT int pthread_mutex_consistent(pthread_mutex_t *m)

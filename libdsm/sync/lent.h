@@ -56,18 +56,24 @@ static inline bool lent_lock_other(uint64_t id)
 	return true;
 }
 
-/* The mutex is this thread's, and noted; false: no. */
-static inline bool lent_lock(uint64_t id)
+/* The last again: no call, and so no register to save. */
+static inline bool lent_lock_last(uint64_t id)
 {
 	if (!id || held.last.id != id || held.last_held) /* none was the last as long as that is 0 */
-		return lent_lock_other(id);
+		return false;
 	/* Its record may have another lock by now, which the swap sees. */
 	if (__atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING ||
 	    !lent_take(&job.me->holds[held.last.info].word, id & ~HANDLE_KIND))
-		return lent_lock_other(id);
+		return false;
 	held.last_held = true;
 	lent_mine(held.last.info);
 	return true;
+}
+
+/* The mutex is this thread's, and noted; false: no. */
+static inline bool lent_lock(uint64_t id)
+{
+	return lent_lock_last(id) || lent_lock_other(id);
 }
 
 /* Does a thread of this node hold it, and may it be had soon without a step? */
@@ -79,14 +85,24 @@ static inline bool lent_busy(uint64_t id)
 	return at && lent_taken(&job.me->holds[at - 1].word, name);
 }
 
+static inline bool lent_unlock_last(uint64_t id)
+{
+	if (!held.last_held || held.last.id != id || __atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING ||
+	    !lent_release(&job.me->holds[held.last.info].word, id & ~HANDLE_KIND))
+		return false;
+	held.last_held = false;
+	return true;
+}
+
 /* This thread held the mutex, and has released it; false: no. */
 static inline bool lent_unlock(uint64_t id)
 {
-	const bool last = held.last_held && held.last.id == id;
-	const uint64_t name = last && __atomic_load_n(&job.state, __ATOMIC_RELAXED) == CTL_RUNNING ? id & ~HANDLE_KIND
-												   : lent_name(id);
-	const int at = last ? HELD_LAST : held_find(id);
+	const uint64_t name = lent_name(id);
+	int at;
 
+	if (lent_unlock_last(id))
+		return true;
+	at = held_find(id);
 	if (!name || at < 0 || !lent_release(&job.me->holds[held_info(at)].word, name))
 		return false;
 	held_remove(at);

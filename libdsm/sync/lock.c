@@ -103,25 +103,48 @@ static uint32_t get_in_line(const struct ticket *t, struct msg *m)
 }
 
 /*
- * In line: until the lock is this thread's, or refused. A thread that is called (core/lock.h) says that it has come; what it
- * is told next is told after that, so nothing is missed between the two waits.
+ * The limit has passed. A thread behind another of its node leaves the line. One that stands in the line of nodes, or has been
+ * called, cannot: its slot stays there, and the thread that brings the lock releases it (run.c, pass_on()). Until then, other
+ * threads of the node stand in line behind that slot, so a node has one at most for each record. False: an answer has come.
  */
-static int wait_turn(const struct msg *m, uint32_t seq, uint32_t hold)
+static bool quit(const struct msg *m, uint32_t hold)
+{
+	if (!step_hold_leave(hold, m->req_slot))
+		return slot_quit(m->req_slot, hold);
+	slot_put(m->req_slot);
+	return true;
+}
+
+/*
+ * In line: until the lock is this thread's, or refused. A thread that is called (core/lock.h) says that it has come; what it
+ * is told next is told after that, so nothing is missed between the two waits. until: clock_ns(), or 0. -ETIMEDOUT: the slot is
+ * no longer the caller's.
+ */
+static int wait_turn(const struct msg *m, uint32_t seq, uint32_t hold, uint64_t until)
 {
 	int status;
 
 	do {
-		wait_slot(m->req_slot, seq, 1, 0);
+		const uint64_t now = until ? clock_ns() : 0, ns = !until ? 0 : until > now ? until - now : 1;
+
+		if (wait_slot(m->req_slot, seq, 1, ns) == -ETIMEDOUT) {
+			if (quit(m, hold))
+				return -ETIMEDOUT;
+			wait_slot(m->req_slot, seq, 1, 0); /* it is being written */
+		}
 		seq = slot_seq(m->req_slot);
 		status = job.me->slots[m->req_slot].status;
+		if (status == -EAGAIN)
+			slot_expect(m->req_slot);
 	} while (status == -EAGAIN && !run_held(hold, HE_COME, m));
 	return status;
 }
 
-/* Takes the ticket's hold record; the slot stays the caller's. */
-static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type)
+/* Takes the ticket's hold record; the slot stays the caller's, unless the result is -ETIMEDOUT. */
+static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type, uint64_t ns)
 {
 	struct msg m = handle_ask(id, type, 0);
+	const uint64_t until = ns ? clock_ns() + ns : 0;
 	uint64_t start = 0;
 	uint32_t seq = slot_seq(t->slot), hold = get_in_line(t, &m);
 	bool waits = slot_seq(t->slot) == seq;
@@ -133,7 +156,7 @@ static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type)
 		start = clock_ns();
 		about_object(id);
 	}
-	status = wait_turn(&m, seq, hold);
+	status = wait_turn(&m, seq, hold, until);
 	if (waits) {
 		about_none();
 		sync_count_wait(DSM_LAT_LOCK, clock_ns() - start);
@@ -183,12 +206,12 @@ static bool acquire_soon(uint64_t id)
 static int acquire_again(const struct ticket *t, uint64_t id)
 {
 	if (!acquire_kept(id))
-		return acquire_with(t, id, MSG_LOCK);
+		return acquire_with(t, id, MSG_LOCK, 0);
 	hold_give(t->hold);
 	return 0;
 }
 
-int lock_acquire(uint64_t id, uint8_t type)
+int lock_acquire(uint64_t id, uint8_t type, uint64_t ns)
 {
 	struct ticket t;
 	int status;
@@ -202,13 +225,14 @@ int lock_acquire(uint64_t id, uint8_t type)
 	status = ticket_take(&t, type == MSG_LOCK ? SLOT_LASTING : SLOT_BRIEF);
 	if (status)
 		return status;
-	status = acquire_with(&t, id, type);
-	slot_put(t.slot);
+	status = acquire_with(&t, id, type, ns);
+	if (status != -ETIMEDOUT)
+		slot_put(t.slot);
 	work_timers(true);
 	return status;
 }
 
-static int take(dsm_mutex_t *m, uint8_t type)
+static int take(dsm_mutex_t *m, uint8_t type, uint64_t ns)
 {
 	uint64_t id;
 	int err = sync_handle(&m->id, SYNC_MUTEX, &id);
@@ -223,7 +247,7 @@ static int take(dsm_mutex_t *m, uint8_t type)
 	held_remove(held_find(id));
 	engine_enter();
 	do /* where others are asking whether it is idle, their answer comes first */
-		err = sync_host()->acquire(id, type);
+		err = sync_host()->acquire(id, type, ns);
 	while (err == -EINPROGRESS);
 	engine_leave();
 	return err;
@@ -254,17 +278,13 @@ static int leave(uint64_t id)
 	return sync_host()->release(hold);
 }
 
-DSM_API int dsm_mutex_lock(dsm_mutex_t *m)
+/* These two stand apart so that the last mutex is locked and unlocked without a call. */
+static __attribute__((noinline)) int lock_other(dsm_mutex_t *m)
 {
-	return lent_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : take(m, MSG_LOCK);
+	return lent_lock_other(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : take(m, MSG_LOCK, 0);
 }
 
-DSM_API int dsm_mutex_trylock(dsm_mutex_t *m)
-{
-	return lent_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : take(m, MSG_TRYLOCK);
-}
-
-DSM_API int dsm_mutex_unlock(dsm_mutex_t *m)
+static __attribute__((noinline)) int unlock_other(dsm_mutex_t *m)
 {
 	uint64_t id = m->id;
 	int err;
@@ -273,6 +293,33 @@ DSM_API int dsm_mutex_unlock(dsm_mutex_t *m)
 		return 0;
 	err = handle_check(id, SYNC_MUTEX);
 	return err ? err : leave(id);
+}
+
+DSM_API int dsm_mutex_lock(dsm_mutex_t *m)
+{
+	return lent_lock_last(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : lock_other(m);
+}
+
+DSM_API int dsm_mutex_trylock(dsm_mutex_t *m)
+{
+	return lent_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : take(m, MSG_TRYLOCK, 0);
+}
+
+DSM_API int dsm_mutex_timedlock(dsm_mutex_t *m, uint64_t ns)
+{
+	int err;
+
+	if (lent_lock(__atomic_load_n(&m->id, __ATOMIC_RELAXED)))
+		return 0;
+	err = take(m, ns ? MSG_LOCK : MSG_TRYLOCK, ns);
+	if (err != -EBUSY)
+		return err;
+	return held_find(m->id) < 0 ? -ETIMEDOUT : -EDEADLK;
+}
+
+DSM_API int dsm_mutex_unlock(dsm_mutex_t *m)
+{
+	return lent_unlock_last(m->id) ? 0 : unlock_other(m);
 }
 
 DSM_API int dsm_rwlock_init(dsm_rwlock_t *l)

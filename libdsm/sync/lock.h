@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-int lock_acquire(uint64_t id, uint8_t type);
+int lock_acquire(uint64_t id, uint8_t type, uint64_t ns);
 int lock_release(uint32_t hold);
 int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns);
 

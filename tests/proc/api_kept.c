@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * api_kept.c - locks stay with the node that used them last, and objects with their home: who uses them there sends no message.
- * So locks go from node to node, and are destroyed, while they are kept elsewhere. Also reader-writer locks, which never stay, with
- * calls that try, or wait with a limit of time.
+ * So locks go from node to node, and are destroyed, while they are kept elsewhere. Also mutexes and reader-writer locks, which
+ * never stay, with calls that try, or wait with a limit of time.
  */
 #include "common.h"
 
@@ -278,9 +278,10 @@ static void part_kept_by_turns(void)
 	test_sync();
 }
 
-/* ---- reader-writer locks with a limit ---------------------------------------------------------------- */
+/* ---- mutexes with a limit ---------------------------------------------------------------------------- */
 
 #define LIMIT 5000000u /* ns */
+#define MANY 100
 
 static void until(const uint64_t *p, uint64_t v)
 {
@@ -291,6 +292,128 @@ static void until(const uint64_t *p, uint64_t v)
 		test_nap(100000);
 	}
 }
+
+/* Of a mutex that another thread holds until this returns. Who has given up once gives up again without a message; the kernel
+ * helper tries. */
+static void give_up(dsm_mutex_t *m)
+{
+	struct dsm_stats before, after;
+	uint64_t start = test_ns();
+	int i;
+
+	EXPECT(dsm_mutex_timedlock(m, LIMIT), -ETIMEDOUT);
+	REQUIRE(test_ns() - start >= LIMIT, "timed out early");
+	EXPECT(dsm_mutex_timedlock(m, 0), -ETIMEDOUT);
+	EXPECT(dsm_mutex_unlock(m), -EPERM);
+	MUST(dsm_stats_get(test_rank, NULL, &before));
+	for (i = 0; i < MANY; i++)
+		EXPECT(dsm_mutex_timedlock(m, 1 + (uint64_t)i * 100), -ETIMEDOUT);
+	MUST(dsm_stats_get(test_rank, NULL, &after));
+	REQUIRE(test_in_kernel() || after.messages_out - before.messages_out < MANY / 10,
+		"%lu messages for %d limits that pass", after.messages_out - before.messages_out, MANY);
+}
+
+/* The first thread of all holds it twice; then the last of all gets it before its limit. */
+static void limits(unsigned thread, void *arg)
+{
+	dsm_mutex_t m = *(const dsm_mutex_t *)arg;
+	const bool holds = !thread && !test_rank, waits = thread && test_rank == last;
+
+	if (holds) {
+		MUST(dsm_mutex_timedlock(&m, 0));
+		EXPECT(dsm_mutex_timedlock(&m, 0), -EDEADLK);
+		EXPECT(dsm_mutex_timedlock(&m, LIMIT), -EDEADLK);
+		add(&out->a);
+		until(&out->b, (uint64_t)test_size);
+		MUST(dsm_mutex_unlock(&m));
+		MUST(dsm_mutex_timedlock(&m, 1000 * LIMIT)); /* behind who have given up */
+		add(&out->a);
+		test_nap(LIMIT);
+		MUST(dsm_mutex_unlock(&m));
+		return;
+	}
+	if (!thread)
+		return;
+	until(&out->a, 1);
+	give_up(&m);
+	add(&out->b);
+	if (!waits)
+		return;
+	until(&out->a, 2);
+	MUST(dsm_mutex_timedlock(&m, 1000 * LIMIT));
+	MUST(dsm_mutex_unlock(&m));
+}
+
+static void part_mutex_limits(void)
+{
+	dsm_mutex_t none = { 0 }, m;
+
+	clear();
+	EXPECT(dsm_mutex_timedlock(&none, 1), -EINVAL);
+	if (!test_rank)
+		MUST(dsm_mutex_init(&board->mutex));
+	test_sync();
+	m = board->mutex;
+	test_threads(2, limits, &m);
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_mutex_destroy(&(dsm_mutex_t){ m.id }));
+	test_sync();
+	EXPECT(dsm_mutex_timedlock(&m, LIMIT), -EINVAL);
+	test_sync();
+}
+
+static int take_mutex(struct rng *rng, dsm_mutex_t *m)
+{
+	switch (rng_below(rng, 4)) {
+	case 0: return dsm_mutex_trylock(m);
+	case 1: return dsm_mutex_lock(m);
+	default: return dsm_mutex_timedlock(m, rng_below(rng, 100000));
+	}
+}
+
+/* Limits that pass while the lock is on its way: who gives up does not have it, and the next gets it. */
+static void cross_mutex(unsigned thread, void *arg)
+{
+	struct rng rng = rng_of((uint64_t)test_rank * 64 + thread);
+	dsm_mutex_t m = *(const dsm_mutex_t *)arg;
+	int i;
+
+	for (i = 0; i < GRABS / 3; i++) {
+		int err = take_mutex(&rng, &m);
+
+		REQUIRE(!err || err == -EBUSY || err == -ETIMEDOUT, "a mutex with a limit: %d", err);
+		if (err)
+			continue;
+		out->n++; /* plainly: it is the lock that makes it right */
+		add(&out->a);
+		test_delay(rng_below(&rng, 2) ? rng_below(&rng, 20000) : 0);
+		MUST(dsm_mutex_unlock(&m));
+	}
+}
+
+static void part_mutex_limits_crossed(void)
+{
+	dsm_mutex_t m;
+
+	clear();
+	if (!test_rank)
+		MUST(dsm_mutex_init(&board->mutex));
+	test_sync();
+	m = board->mutex;
+	test_sync();
+	test_threads(3, cross_mutex, &m);
+	test_sync();
+	REQUIRE(out->n == see(&out->a), "%lu were inside, of whom %lu counted themselves", see(&out->a), out->n);
+	if (!test_rank) {
+		MUST(dsm_mutex_lock(&m)); /* behind all who have given up */
+		MUST(dsm_mutex_unlock(&m));
+		MUST(dsm_mutex_destroy(&m));
+	}
+	test_sync();
+}
+
+/* ---- reader-writer locks with a limit ---------------------------------------------------------------- */
 
 /* The one thread has the lock when the other wants it; out->a is how far they are. */
 static void has_it(dsm_rwlock_t *l)
@@ -450,6 +573,8 @@ static const struct test_part parts[] = {
 	{ "local", part_local },
 	{ "overtaken", part_overtaken },
 	{ "child", part_child },
+	{ "mutex limits", part_mutex_limits },
+	{ "mutex limits crossed", part_mutex_limits_crossed },
 	{ "limits", part_limits },
 	{ "limits crossed", part_limits_crossed },
 };

@@ -286,6 +286,13 @@ void test_sync(void)
 	MUST(dsm_barrier());
 }
 
+bool test_in_kernel(void)
+{
+	const char *backend = getenv("DSM_BACKEND");
+
+	return !access("/dev/dsm", F_OK) && (!backend || strcmp(backend, "user"));
+}
+
 uint64_t test_ns(void)
 {
 	struct timespec t;

@@ -79,6 +79,7 @@ void test_sync(void); /* dsm_barrier(), which must succeed */
 uint64_t test_ns(void);
 uint64_t test_cpu_ns(void);      /* that this process has used */
 void test_nap(uint64_t ns);      /* sleeps */
+bool test_in_kernel(void);       /* is the kernel helper there, and not refused? */
 void test_delay(uint64_t loops); /* computes */
 
 struct rng {

@@ -41,13 +41,6 @@ static void check(const char *at, int seed, const char *what)
 		REQUIRE(at[i] == (char)(seed + i / 7), "%s: byte %zu is %d", what, i, at[i]);
 }
 
-static bool in_kernel(void)
-{
-	const char *backend = getenv("DSM_BACKEND");
-
-	return !access("/dev/dsm", F_OK) && (!backend || strcmp(backend, "user"));
-}
-
 /* Through a file, in pieces that the kernel likes. */
 static void move_all(int fd, char *at, bool out)
 {
@@ -74,7 +67,7 @@ static bool share_node(int a, int b)
 
 static void part_needs_pin(void)
 {
-	const bool needs = dsm_nodes() > 1 && !in_kernel();
+	const bool needs = dsm_nodes() > 1 && !test_in_kernel();
 	char private[16];
 
 	REQUIRE(dsm_needs_pin(NULL, 5) == (needs ? 5 : 0), "a pin, in general: %zu", dsm_needs_pin(NULL, 5));
@@ -120,7 +113,7 @@ static void part_read_write(void)
 			fill(shared, r + 70);
 		MUST(dsm_barrier());
 		if (test_rank == r && dsm_nodes() > 1) {
-			const bool waits = in_kernel();
+			const bool waits = test_in_kernel();
 			ssize_t n = (lseek(fd, 0, SEEK_SET), read(fd, shared + SIZE / 2, 8));
 
 			if (waits) /* its faults are the kernel's own: they are waited for */
@@ -144,13 +137,13 @@ static void part_read_write(void)
 /* The block of `shared` that the next rank has written comes here only where the kernel's own faults cannot be waited for. */
 static void here(void *at, size_t size, int access)
 {
-	if (!in_kernel())
+	if (!test_in_kernel())
 		MUST(dsm_pin(at, size, access));
 }
 
 static void gone(void *at, size_t size)
 {
-	if (!in_kernel())
+	if (!test_in_kernel())
 		MUST(dsm_unpin(at, size));
 }
 
@@ -259,7 +252,7 @@ static void *wait_for_word(void *arg)
 
 	while (!__atomic_load_n(word, __ATOMIC_SEQ_CST))
 		if (futex(word, FUTEX_WAIT, 0) && errno == EFAULT)
-			REQUIRE(!in_kernel(), "futex: %m");
+			REQUIRE(!test_in_kernel(), "futex: %m");
 	return NULL;
 }
 
@@ -276,7 +269,7 @@ static void part_futex(void)
 				__atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
 			MUST(dsm_barrier());
 			if (test_rank == r) {
-				if (in_kernel()) /* it is elsewhere */
+				if (test_in_kernel()) /* it is elsewhere */
 					REQUIRE(futex(word, FUTEX_WAIT, 7) == -1 && errno == EAGAIN,
 						"futex on a word elsewhere: %m");
 				REQUIRE(!pthread_create(&thread, NULL, wait_for_word, word), "pthread_create");

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * test_slot.c - engine/slot: lasting requests beyond the last slot fail, in a job of one rank; what is brief goes on. Misses have
- * their own slots and those of lasting requests.
+ * their own slots and those of lasting requests. A lock that comes too late is released, and its slot given back.
  */
 #include "suite.h"
 
 #include <dsm.h>
 #include <pthread.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "engine/block.h"
@@ -149,6 +150,42 @@ START_TEST(a_miss_waits_for_the_last_slot_of_all)
 }
 END_TEST
 
+static void *gives_up(void *arg)
+{
+	return (void *)(intptr_t)dsm_mutex_timedlock(arg, 1000000);
+}
+
+static void give_up(dsm_mutex_t *m)
+{
+	void *result;
+	pthread_t t;
+
+	ck_assert_int_eq(pthread_create(&t, NULL, gives_up, m), 0);
+	ck_assert_int_eq(pthread_join(t, &result), 0);
+	ck_assert_int_eq((intptr_t)result, -ETIMEDOUT);
+}
+
+START_TEST(a_lock_that_comes_too_late_leaves_no_slot)
+{
+	dsm_mutex_t m;
+
+	ck_assert_int_eq(dsm_init(NULL), 0);
+	ck_assert_int_eq(dsm_mutex_init(&m), 0);
+	ck_assert_int_eq(dsm_mutex_lock(&m), 0);
+	memset(job.me->kept_at, 0, sizeof(job.me->kept_at)); /* so the first asks the home, and stays in its line; */
+	give_up(&m);
+	give_up(&m); /* the second stands behind it, and leaves */
+	ck_assert_int_eq(slot_get(SLOT_LASTING), CTL_BRIEF_END + 1);
+	slot_put(CTL_BRIEF_END + 1);
+	ck_assert_int_eq(dsm_mutex_trylock(&m), -EBUSY);
+	ck_assert_int_eq(dsm_mutex_unlock(&m), 0);
+	ck_assert_int_eq(dsm_mutex_trylock(&m), 0);
+	ck_assert_int_eq(dsm_mutex_unlock(&m), 0);
+	ck_assert_int_eq(dsm_mutex_destroy(&m), 0);
+	take_all();
+}
+END_TEST
+
 static unsigned int take_prefetches(enum slot_kind kind, int first)
 {
 	unsigned int n = 0;
@@ -197,6 +234,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, the_last_slot_is_followed_by_eagain);
 	tcase_add_test(t, more_misses_take_lasting_slots);
+	tcase_add_test(t, a_lock_that_comes_too_late_leaves_no_slot);
 	tcase_add_test(t, a_miss_waits_for_the_last_slot_of_all);
 	tcase_add_test(t, each_slot_for_a_prefetch_is_taken);
 	tcase_add_test(t, many_nodes_have_fewer_slots_for_blocks);
