@@ -19,7 +19,8 @@ struct sync_ops {
 	int (*ask)(uint64_t id, enum sync_op op, struct sync_request *q);
 
 	/* MSG_LOCK or MSG_TRYLOCK, by a thread in the runtime that does not hold the mutex. On success it does, as the table of held
-	 * locks says, where it has made room. ns, of MSG_LOCK: -ETIMEDOUT after that; 0: none. -EBUSY; -EINPROGRESS: ask again; -EAGAIN: too many requests; -EINVAL: no such mutex. */
+	 * locks says, where it has made room. ns, of MSG_LOCK: -ETIMEDOUT after that; 0: none. -EBUSY; -EINPROGRESS: ask again;
+	 * -EAGAIN: too many requests; -EINVAL: no such mutex. */
 	int (*acquire)(uint64_t id, uint8_t type, uint64_t ns);
 	/* A mutex that this thread holds, and has taken out of that table; hold: the record that stood there. Does not wait. */
 	int (*release)(uint32_t hold);
