@@ -166,7 +166,7 @@ static int make_lanes(struct conn *c)
 			continue;
 		if (!pool_test_refuses(GFP_KERNEL))
 			k->of = __vmalloc((size_t)(c->cfg.ctx->pages / CHUNK_PAGES) * sizeof(*k->of),
-					  GFP_KERNEL_ACCOUNT | __GFP_ZERO);
+					  GFP_CTX | __GFP_ZERO);
 		if (!k->of)
 			err = -ENOMEM;
 		for (class = 0; class < CLASS_MAX && !err; class ++)
@@ -294,7 +294,7 @@ void conn_drop(struct conn *c, u16 peer)
 
 struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join *j, void *address, u32 *size)
 {
-	struct conn *c = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
+	struct conn *c = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*c), GFP_CTX);
 	unsigned int class, entries;
 	int err = -ENOMEM;
 
@@ -307,9 +307,9 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 	mutex_init(&c->modify);
 	INIT_WORK(&c->drop, drop);
 	if (!pool_test_refuses(GFP_KERNEL))
-		c->lanes = kvcalloc((size_t)cfg->size * CLASS_MAX, sizeof(*c->lanes), GFP_KERNEL_ACCOUNT);
+		c->lanes = kvcalloc((size_t)cfg->size * CLASS_MAX, sizeof(*c->lanes), GFP_CTX);
 	if (!pool_test_refuses(GFP_KERNEL))
-		c->keys = kvcalloc(cfg->size, sizeof(*c->keys), GFP_KERNEL_ACCOUNT);
+		c->keys = kvcalloc(cfg->size, sizeof(*c->keys), GFP_CTX);
 	if (!c->lanes || !c->keys)
 		goto fail;
 	err = device_get(j->device, &c->dev, &c->port);

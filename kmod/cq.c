@@ -236,7 +236,7 @@ struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int 
 		     void *arg)
 {
 	struct ib_cq_init_attr attr = { .cqe = entries };
-	struct cq *q = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*q), GFP_KERNEL_ACCOUNT);
+	struct cq *q = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*q), GFP_CTX);
 	int err;
 
 	if (!q)

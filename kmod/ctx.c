@@ -30,8 +30,8 @@ static void free_chunk(struct chunk *k)
 /* Zeroed: whatever maps them first is not to see what others left. */
 static struct chunk *new_chunk(struct ctx *c, u32 n)
 {
-	const gfp_t gfp = GFP_KERNEL_ACCOUNT | __GFP_ZERO | __GFP_NOWARN;
-	struct chunk *k = pool_test_refuses(gfp) ? NULL : kvzalloc(sizeof(*k), GFP_KERNEL_ACCOUNT);
+	const gfp_t gfp = GFP_CTX | __GFP_ZERO;
+	struct chunk *k = pool_test_refuses(gfp) ? NULL : kvzalloc(sizeof(*k), GFP_CTX);
 	struct page *all = NULL;
 	unsigned int i;
 
@@ -163,14 +163,14 @@ static int make_chunks(struct ctx *c, u64 size)
 
 	if (!ctx_charge(c, charge_of(n * sizeof(*c->chunks))))
 		return -EDQUOT;
-	c->chunks = kvcalloc(n, sizeof(*c->chunks), GFP_KERNEL_ACCOUNT);
+	c->chunks = kvcalloc(n, sizeof(*c->chunks), GFP_CTX);
 	c->pages = (u32)(size >> PAGE_SHIFT);
 	return c->chunks ? 0 : -ENOMEM; /* what is charged goes with the account */
 }
 
 struct ctx *ctx_create(struct view *v, u64 size)
 {
-	struct ctx *c = kzalloc(sizeof(*c), GFP_KERNEL_ACCOUNT);
+	struct ctx *c = kzalloc(sizeof(*c), GFP_CTX);
 	int err;
 
 	if (!c)

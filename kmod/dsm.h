@@ -38,6 +38,9 @@
 
 #include "dsm_uapi.h"
 
+/* For a context, and of its memory cgroup. Whoever asked is told that there is no memory; the kernel's log is not. */
+#define GFP_CTX (GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
+
 #define CHUNK_PAGES 512u /* 2 MiB: what one page table covers */
 
 struct chunk_key;

@@ -112,7 +112,7 @@ static int prepare(struct rank *r, u32 page, u32 frames)
 		err = -EFAULT;
 	if (!err)
 		WRITE_ONCE(k->usable, usable);
-	if (!err && !rank_state(r, page, GFP_KERNEL_ACCOUNT))
+	if (!err && !rank_state(r, page, GFP_CTX))
 		err = READ_ONCE(r->ctx->over) ? -EDQUOT : -ENOMEM;
 	if (!err && r->conn)
 		err = key_make(r->conn, k);

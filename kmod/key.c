@@ -178,7 +178,7 @@ static int map_frames(struct conn *c, struct chunk *k, struct chunk_key *key)
 	unsigned int i;
 	int err;
 
-	err = sg_alloc_table(&key->sg, k->whole ? 1 : k->n, GFP_KERNEL_ACCOUNT);
+	err = sg_alloc_table(&key->sg, k->whole ? 1 : k->n, GFP_CTX);
 	if (err)
 		return err;
 	if (k->whole)
@@ -276,7 +276,7 @@ bool key_ready(struct conn *c, const struct chunk *k)
 
 static int make_key(struct conn *c, struct lane *l, struct chunk *k)
 {
-	struct chunk_key *key = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*key), GFP_KERNEL_ACCOUNT);
+	struct chunk_key *key = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*key), GFP_CTX);
 	int err = -EDQUOT;
 
 	if (!key)

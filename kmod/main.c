@@ -188,7 +188,7 @@ static struct protect_call *protect_get(struct view *v, u32 items)
 	if (w && w->room >= items)
 		return w;
 	kvfree(w);
-	w = kvmalloc(struct_size(w, items, room) + batch_room(), GFP_KERNEL_ACCOUNT);
+	w = kvmalloc(struct_size(w, items, room) + batch_room(), GFP_CTX);
 	if (!w)
 		return NULL;
 	memset(w, 0, sizeof(*w));

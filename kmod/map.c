@@ -265,7 +265,7 @@ struct view *view_create(void)
 
 	if (!current->mm)
 		return ERR_PTR(-EINVAL);
-	v = kzalloc(sizeof(*v), GFP_KERNEL_ACCOUNT);
+	v = kzalloc(sizeof(*v), GFP_CTX);
 	if (!v)
 		return ERR_PTR(-ENOMEM);
 	err = view_open_account(v);

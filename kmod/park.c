@@ -219,7 +219,7 @@ static void look_for_ended(struct work_struct *work)
 
 static struct parked *parked_new(struct rank *r, void __user *arg)
 {
-	struct parked *p = kmalloc(sizeof(*p), GFP_KERNEL_ACCOUNT);
+	struct parked *p = kmalloc(sizeof(*p), GFP_CTX);
 
 	if (p)
 		*p = (struct parked){ .r = r,

@@ -93,7 +93,7 @@ long rank_stats(struct view *v, void *in, void __user *arg)
 	struct dsm_ioc_stats *s;
 	long err = 0;
 
-	s = kzalloc(sizeof(*s), GFP_KERNEL);
+	s = kzalloc(sizeof(*s), GFP_CTX);
 	if (!s)
 		return -ENOMEM;
 	mutex_lock(&r->region_lock);
@@ -135,7 +135,7 @@ long rank_hot(struct view *v, void *in, void __user *arg)
 	struct dsm_ioc_hot *h = in;
 	struct rank *r = v->ctx->rank;
 	const u32 end = r->ctx->pages / CHUNK_PAGES;
-	u32 *moves = kmalloc_array(CHUNK_PAGES, sizeof(*moves), GFP_KERNEL), unit;
+	u32 *moves = kmalloc_array(CHUNK_PAGES, sizeof(*moves), GFP_CTX), unit;
 	long err = -ENOENT;
 
 	BUILD_BUG_ON(DSM_UNIT_PAGES != CHUNK_PAGES);
@@ -372,7 +372,7 @@ static long tables_charge(const struct ctx *c, const struct dsm_ioc_join *j)
 
 static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 {
-	struct rank *r = kvzalloc(sizeof(*r), GFP_KERNEL_ACCOUNT);
+	struct rank *r = kvzalloc(sizeof(*r), GFP_CTX);
 	u32 chunks = c->pages / CHUNK_PAGES, i;
 
 	if (!r)
@@ -413,10 +413,10 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	park_init(r);
 	for (i = 0; i < STRIPES; i++)
 		spin_lock_init(&r->stripes[i]);
-	r->states = kvcalloc(chunks, sizeof(*r->states), GFP_KERNEL_ACCOUNT);
-	r->units = kvcalloc(chunks, sizeof(*r->units), GFP_KERNEL_ACCOUNT);
-	r->objects = kvcalloc(OBJECTS / OBJECT_CHUNK, sizeof(*r->objects), GFP_KERNEL_ACCOUNT);
-	r->here = kvcalloc(r->size, sizeof(*r->here), GFP_KERNEL_ACCOUNT);
+	r->states = kvcalloc(chunks, sizeof(*r->states), GFP_CTX);
+	r->units = kvcalloc(chunks, sizeof(*r->units), GFP_CTX);
+	r->objects = kvcalloc(OBJECTS / OBJECT_CHUNK, sizeof(*r->objects), GFP_CTX);
+	r->here = kvcalloc(r->size, sizeof(*r->here), GFP_CTX);
 	if (!table_make(r) && r->states && r->units && r->objects && r->here) {
 		r->here[r->me] = r;
 		return r;
@@ -470,7 +470,7 @@ long rank_join(struct view *v, void *in, void __user *arg)
 			goto unlock;
 	}
 	err = -ENOMEM;
-	address = kzalloc(DSM_ADDRESS_MAX, GFP_KERNEL_ACCOUNT);
+	address = kzalloc(DSM_ADDRESS_MAX, GFP_CTX);
 	if (!address)
 		goto free;
 	r = make_tables(c, j);

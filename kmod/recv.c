@@ -20,7 +20,7 @@
 
 struct msg *buffers_make(struct conn *c, unsigned int n, enum dma_data_direction way, u64 *dma)
 {
-	struct msg *buffers = pool_test_refuses(GFP_KERNEL) ? NULL : kcalloc(n, sizeof(*buffers), GFP_KERNEL_ACCOUNT);
+	struct msg *buffers = pool_test_refuses(GFP_KERNEL) ? NULL : kcalloc(n, sizeof(*buffers), GFP_CTX);
 
 	if (!buffers)
 		return NULL;
@@ -91,7 +91,7 @@ static int open_class(struct conn *c, struct receives *q)
 	q->npieces = c->cfg.size - 1u;
 	make_srq(c, q);
 	if (!pool_test_refuses(GFP_KERNEL))
-		q->pieces = kcalloc(q->npieces, sizeof(*q->pieces), GFP_KERNEL_ACCOUNT);
+		q->pieces = kcalloc(q->npieces, sizeof(*q->pieces), GFP_CTX);
 	if (!q->pieces)
 		return -ENOMEM;
 	for (p = q->pieces; p < q->pieces + q->npieces; p++) {

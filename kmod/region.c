@@ -54,7 +54,7 @@ static int region_add(struct rank *r, const struct dsm_ioc_region *in, struct ds
 	for (u = in->page / CHUNK_PAGES; u <= (in->page + in->pages - 1) / CHUNK_PAGES; u++)
 		if (r->units[u])
 			return -EEXIST;
-	g = kzalloc(sizeof(*g), GFP_KERNEL_ACCOUNT);
+	g = kzalloc(sizeof(*g), GFP_CTX);
 	if (!g)
 		return -ENOMEM;
 	g->page = in->page;

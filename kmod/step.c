@@ -173,14 +173,13 @@ bool step_prepare(struct rank *r, const struct msg *m)
 
 	switch (dispatch_target(m, &number)) {
 	case TARGET_BLOCK:
-		return table_ready(r, m, GFP_KERNEL_ACCOUNT) &&
-			(!step_block_ok(r, m->object) || !begins(m) ||
-			 rank_state(r, block_page(m->object), GFP_KERNEL_ACCOUNT));
+		return table_ready(r, m, GFP_CTX) &&
+			(!step_block_ok(r, m->object) || !begins(m) || rank_state(r, block_page(m->object), GFP_CTX));
 	case TARGET_CREATE:
 		/* Another may take this place; then there are OBJECT_CHUNK - 1 behind it. */
 		number = READ_ONCE(r->object_list.fresh) + 1;
-		return number >= OBJECTS || rank_objects(r, number, GFP_KERNEL_ACCOUNT);
-	default: return table_ready(r, m, GFP_KERNEL_ACCOUNT);
+		return number >= OBJECTS || rank_objects(r, number, GFP_CTX);
+	default: return table_ready(r, m, GFP_CTX);
 	}
 }
 

@@ -285,7 +285,7 @@ static int begin_barrier(struct rank *r, struct call *c)
 			     .aux = p->threads,
 			     .count = p->hold & DSM_BARRIER_DIFFER ? -EINVAL : 0,
 			     .value = p->value };
-	if (p->threads && !table_ready(r, &c->m, GFP_KERNEL_ACCOUNT))
+	if (p->threads && !table_ready(r, &c->m, GFP_CTX))
 		return -ENOMEM;
 	b = bar_at(r, p->object);
 	if (b && READ_ONCE(b->threads) && READ_ONCE(b->mask) != p->value2)

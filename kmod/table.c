@@ -59,7 +59,7 @@ int table_slot(struct rank *r, unsigned int i)
 		return 0;
 	if (!ctx_charge(r->ctx, charge_of(SLOT_BYTES)))
 		return -EDQUOT;
-	made = pool_test_refuses(GFP_KERNEL) ? NULL : kvzalloc(SLOT_BYTES, GFP_KERNEL_ACCOUNT);
+	made = pool_test_refuses(GFP_KERNEL) ? NULL : kvzalloc(SLOT_BYTES, GFP_CTX);
 	for (k = 0; made && k < SLOT_CHUNK; k++)
 		init_waitqueue_head(&made[k].wait);
 	if (made && !cmpxchg(at, NULL, made))
@@ -94,7 +94,7 @@ int table_hold(struct rank *r)
 		if (i >= HOLDS)
 			return -EAGAIN;
 	} while (test_and_set_bit(i, r->hold_used));
-	if (chunk(r, (void **)&r->holds[i / HOLD_CHUNK], HOLD_BYTES, GFP_KERNEL_ACCOUNT))
+	if (chunk(r, (void **)&r->holds[i / HOLD_CHUNK], HOLD_BYTES, GFP_CTX))
 		return (int)i;
 	clear_bit(i, r->hold_used);
 	return -ENOMEM;
@@ -132,7 +132,7 @@ bool table_line(struct rank *r, u16 slot)
 {
 	const u32 node = (u32)r->me * ALL_SLOTS + slot;
 
-	return chunk(r, (void **)&r->lines[node / QUEUE_CHUNK], LINE_BYTES, GFP_KERNEL_ACCOUNT);
+	return chunk(r, (void **)&r->lines[node / QUEUE_CHUNK], LINE_BYTES, GFP_CTX);
 }
 
 /* ---- all of them ----------------------------------------------------------------------------- */
@@ -144,10 +144,10 @@ int table_make(struct rank *r)
 	for (i = 0; i < SLOTS; i++)
 		init_waitqueue_head(&r->slots[i].wait);
 	r->slot_chunks[0] = r->slots;
-	r->nodes = kvcalloc((size_t)r->size * (BLOCK_SLOTS / QUEUE_CHUNK), sizeof(*r->nodes), GFP_KERNEL_ACCOUNT);
-	r->lines = kvcalloc((size_t)r->size * (ALL_SLOTS / QUEUE_CHUNK), sizeof(*r->lines), GFP_KERNEL_ACCOUNT);
-	r->bars = kvcalloc((size_t)r->size * (BARRIERS / BAR_CHUNK), sizeof(*r->bars), GFP_KERNEL_ACCOUNT);
-	r->regions = kvcalloc(REGIONS, sizeof(*r->regions), GFP_KERNEL_ACCOUNT);
+	r->nodes = kvcalloc((size_t)r->size * (BLOCK_SLOTS / QUEUE_CHUNK), sizeof(*r->nodes), GFP_CTX);
+	r->lines = kvcalloc((size_t)r->size * (ALL_SLOTS / QUEUE_CHUNK), sizeof(*r->lines), GFP_CTX);
+	r->bars = kvcalloc((size_t)r->size * (BARRIERS / BAR_CHUNK), sizeof(*r->bars), GFP_CTX);
+	r->regions = kvcalloc(REGIONS, sizeof(*r->regions), GFP_CTX);
 	return r->nodes && r->lines && r->bars && r->regions ? 0 : -ENOMEM;
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * failalloc.c - each call of dsm.ko, its mapping and its faults with each of the allocations they make refused, one at a
- * time: by the task's own count (/proc/self/task/TID/fail-nth), so that nobody else goes without.
+ * time, and with the first ones together: by the task's own count (/proc/self/task/TID/fail-nth) and mark (make-it-fail), so that nobody
+ * else goes without.
  *
  * A script of two ranks in one process goes through a job from opening the device to forgetting a range. For each of its
  * steps it is run again and again, with the first, second, ... allocation of that step refused, until the step makes no more;
@@ -35,6 +36,8 @@
 #define BASE(rank) (JOB_BASE + (rank) * (1ul << 30))
 #define STEPS_MAX 64u
 #define STRIDE 64u
+#define FIRST 0u /* the step's first allocations are refused, one after the other: */
+#define FIRST_OF "8"
 #define JOINS_LEAST 16u /* allocations of the module itself in JOIN by RDMA, where there is one peer */
 
 enum way { HERE, RDMA, PROTECT, WAYS };
@@ -52,13 +55,23 @@ static struct report {
 
 static struct script {
 	enum way way;
-	unsigned int at, target, nth; /* steps so far; which one goes without its nth allocation */
+	unsigned int at, target, nth; /* steps so far; which one goes without its nth allocation, or its FIRST */
 	bool counts;                  /* the step that is under way */
-	int fail_fd;
+	int fail_fd, all_fd;
 	int fd[2];
 	struct dsm_ioc_join join[2];
 	char address[2][DSM_ADDRESS_MAX];
 } s;
+
+static bool set(const char *file, const char *value)
+{
+	char path[100];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/sys/kernel/debug/%s", file);
+	f = fopen(path, "w");
+	return f && fputs(value, f) >= 0 && !fclose(f);
+}
 
 /*
  * What is the same without RDMA is not done twice; and JOIN, which makes queue pairs, is left to join_all(): rxe (Linux 6.1) stops
@@ -83,9 +96,11 @@ static void before(const char *name)
 	s.counts = counts(name);
 	if (!s.counts || s.at != s.target)
 		return;
+	if (s.nth == FIRST && !set("failslab/times", FIRST_OF))
+		_exit(5);
 	snprintf(report->name, sizeof(report->name), "%s", name);
-	n = snprintf(line, sizeof(line), "%u", s.nth);
-	if (pwrite(s.fail_fd, line, (size_t)n, 0) != n)
+	n = snprintf(line, sizeof(line), "%u", s.nth == FIRST ? 1 : s.nth);
+	if (pwrite(s.nth == FIRST ? s.all_fd : s.fail_fd, line, (size_t)n, 0) != n)
 		_exit(5);
 }
 
@@ -95,7 +110,8 @@ static void after(bool failed)
 
 	if (!s.counts || s.at++ != s.target)
 		return;
-	if (pread(s.fail_fd, line, sizeof(line) - 1, 0) <= 0 || pwrite(s.fail_fd, "0", 1, 0) != 1)
+	if (pwrite(s.all_fd, "0", 1, 0) != 1 || pread(s.fail_fd, line, sizeof(line) - 1, 0) <= 0 ||
+	    pwrite(s.fail_fd, "0", 1, 0) != 1)
 		_exit(5);
 	report->injected = atoi(line) == 0;
 	report->step_failed = failed;
@@ -233,7 +249,8 @@ static void play(void)
 
 	snprintf(path, sizeof(path), "/proc/self/task/%ld/fail-nth", syscall(SYS_gettid));
 	s.fail_fd = open(path, O_RDWR | O_CLOEXEC);
-	if (s.fail_fd < 0)
+	s.all_fd = open("/proc/thread-self/make-it-fail", O_WRONLY | O_CLOEXEC);
+	if (s.fail_fd < 0 || s.all_fd < 0)
 		_exit(4);
 	catch_signals();
 	s.fd[0] = s.fd[1] = -1;
@@ -341,27 +358,18 @@ static bool one(enum way way, unsigned int target, unsigned int nth)
 	return ok;
 }
 
-static bool set(const char *file, const char *value)
-{
-	char path[100];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/sys/kernel/debug/%s", file);
-	f = fopen(path, "w");
-	return f && fputs(value, f) >= 0 && !fclose(f);
-}
-
-/* Every allocation may fail, without a word for each. */
+/* Every allocation may fail, without a word for each; of a task that is marked, the next ones from the slab do. */
 static bool allow_failures(void)
 {
 	return set("failslab/ignore-gfp-wait", "N") && set("failslab/verbose", "0") &&
+		set("failslab/task-filter", "Y") && set("failslab/times", "0") && set("failslab/probability", "100") &&
 		set("fail_page_alloc/ignore-gfp-wait", "N") && set("fail_page_alloc/ignore-gfp-highmem", "N") &&
 		set("fail_page_alloc/min-order", "0") && set("fail_page_alloc/verbose", "0");
 }
 
 int main(int argc, char **argv)
 {
-	unsigned int way, step, nth, runs, refused, failed, most, stride = STRIDE;
+	unsigned int way, step, nth, runs, refused, failed, most, without, stride = STRIDE;
 	int a;
 
 	for (a = 1; a < argc; a++) {
@@ -400,8 +408,11 @@ int main(int argc, char **argv)
 			       steps);
 			return 1;
 		}
-		runs = refused = failed = most = 0;
-		for (step = 0; step < steps; step++)
+		runs = refused = failed = most = without = 0;
+		for (step = 0; step < steps; step++) {
+			if (!one(way, step, FIRST))
+				return 1;
+			without += report->step_failed;
 			for (nth = 1;; nth += 1 + nth / stride) {
 				if (!one(way, step, nth))
 					return 1;
@@ -412,9 +423,11 @@ int main(int argc, char **argv)
 				failed += report->step_failed;
 				most = nth > most ? nth : most;
 			}
-		printf("%s: %u steps, %u runs, %u allocations refused, the %uth of a step at most; %u steps failed for it\n",
-		       way_names[way], steps, runs, refused, most, failed);
-		if (!refused || !failed) {
+		}
+		printf("%s: %u steps, of which %u failed without the first " FIRST_OF
+		       "; %u runs, %u allocations refused, the %uth of a step at most; %u steps failed for it\n",
+		       way_names[way], steps, without, runs, refused, most, failed);
+		if (!refused || !failed || !without) {
 			printf("FAILED: nothing was refused, or nothing failed for it\n");
 			return 1;
 		}
