@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * rows.c - the functions of rows.def. Each becomes a function of six words, as the calling convention has them in registers; so
- * it also serves variadic functions, and passes on arguments that it does not know.
+ * it also serves variadic functions, and passes on arguments that it does not know. And syscall(2), which finds the rows by
+ * number.
  *
  * What is written is copied from the caller's memory first, so that bytes which the kernel leaves alone come back as they were.
  */
 #include "wrap.h"
 
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <mqueue.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -25,13 +28,16 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/time.h>
 #include <sys/times.h>
 #include <sys/timex.h>
+#include <sys/uio.h>
 #include <sys/utsname.h>
 #include <termios.h>
 #include <time.h>
+#include <unistd.h>
 #include <utime.h>
 
 #define ARGS 6
@@ -59,6 +65,7 @@ enum way {
 	WRITTEN,
 	WRITTEN_ALWAYS,
 	WRITTEN_BY_RESULT,
+	SET_BEHIND,
 	OWN_STACK
 };
 
@@ -83,6 +90,7 @@ struct buffer {
 #define ION(a, unit, n) BUFFER(WRITTEN_ALWAYS, a, COUNT_OF(n), unit)
 #define OUTR(a, unit, n) BUFFER(WRITTEN_BY_RESULT, a, COUNT_OF(n), unit)
 #define ADDR(a, n) BUFFER(WRITTEN, a, COUNT(ADDR_COUNT, n), 1)
+#define MASK(a) BUFFER(SET_BEHIND, a, 0, 0)
 #define STACK BUFFER(OWN_STACK, 0, 0, 0)
 
 typedef long words_fn(long, long, long, long, long, long);
@@ -95,8 +103,14 @@ struct row {
 
 struct call {
 	const struct row *row;
-	words_fn *next;
-	long arg[ARGS], result;
+	words_fn *next; /* NULL: the system call of that number */
+	long number, arg[ARGS], result;
+};
+
+/* As pselect6(2) has it. */
+struct mask {
+	const void *set;
+	size_t size;
 };
 
 static void *pointer(const struct call *c, const struct buffer *b)
@@ -122,6 +136,18 @@ static size_t size_of(const struct call *c, const struct buffer *b)
 	return __builtin_mul_overflow(units, b->unit, &size) ? SIZE_MAX : size;
 }
 
+static struct mask *copy_mask(struct scratch *s, const struct mask *p)
+{
+	struct mask *out = scratch_get(s, sizeof(*out), NULL);
+
+	if (!out)
+		return NULL;
+	*out = *p;
+	if (is_away(out->set))
+		out->set = scratch_copy(s, SET, out->set);
+	return out->set || !p->set ? out : NULL;
+}
+
 /* The private copy of a buffer; itself, if it is private or of no size. NULL: errno. */
 static void *copy_in(struct scratch *s, const struct call *c, const struct buffer *b, size_t size)
 {
@@ -132,6 +158,7 @@ static void *copy_in(struct scratch *s, const struct call *c, const struct buffe
 	case OWN_STACK: break;
 	case STRING: return scratch_string(s, p);
 	case STRINGS: return p ? scratch_strings(s, p) : p;
+	case SET_BEHIND: return p ? copy_mask(s, p) : p;
 	case STRING_INOUT: return scratch_copy(s, size, p);
 	case STRING_OUT:
 	case WRITTEN_BY_RESULT: return scratch_get(s, size, p);
@@ -180,6 +207,36 @@ static long fail(enum result kind)
 	return kind == ERROR ? errno : kind == POINTER ? 0 : -1;
 }
 
+/* As syscall(2). Not by NEXT(): libdsm and jemalloc call syscall(2) where they may not call dlsym(3). */
+static long by_number(long n, const long *arg)
+{
+	const long fourth = arg[3], fifth = arg[4], sixth = arg[5];
+	register long d __asm__("r10") = fourth;
+	register long e __asm__("r8") = fifth;
+	register long f __asm__("r9") = sixth;
+	long result = n;
+
+	__asm__ volatile("syscall"
+			 : "+a"(result)
+			 : "D"(arg[0]), "S"(arg[1]), "d"(arg[2]), "r"(d), "r"(e), "r"(f)
+			 : "rcx", "r11", "memory");
+	if ((unsigned long)result < -4095ul)
+		return result;
+	errno = (int)-result;
+	return -1;
+}
+
+static long proceed(const struct call *c, const long *arg)
+{
+	return c->next ? c->next(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]) : by_number(c->number, arg);
+}
+
+/* Does it point to what may be away, though it is not itself? */
+static bool is_nested(enum way way)
+{
+	return way == STRINGS || way == SET_BEHIND;
+}
+
 static void run(void *arg)
 {
 	struct call *out = arg, c = *out, private = c;
@@ -192,10 +249,10 @@ static void run(void *arg)
 		const struct buffer *b = &c.row->buffers[i];
 		void *copy;
 
-		if (b->way == OWN_STACK || (b->way != STRINGS && !is_away(pointer(&c, b))))
+		if (b->way == OWN_STACK || (!is_nested(b->way) && !is_away(pointer(&c, b))))
 			continue;
 		size[i] = b->way == STRING_INOUT ? strlen(pointer(&c, b)) + 1 : size_of(&c, b);
-		if (!size[i] && b->way != STRING && b->way != STRINGS)
+		if (!size[i] && b->way != STRING && !is_nested(b->way))
 			continue;
 		copy = copy_in(&s, &c, b, size[i]);
 		if (!copy && pointer(&c, b)) {
@@ -204,8 +261,7 @@ static void run(void *arg)
 		}
 		private.arg[b->arg - 1] = (long)copy;
 	}
-	c.result =
-		c.next(private.arg[0], private.arg[1], private.arg[2], private.arg[3], private.arg[4], private.arg[5]);
+	c.result = proceed(&c, private.arg);
 	for (i = 0; i < BUFFERS && c.row->buffers[i].way; i++) {
 		const struct buffer *b = &c.row->buffers[i];
 
@@ -229,6 +285,11 @@ static bool strings_are_away(char *const *p)
 	return is_away(p);
 }
 
+static bool mask_is_away(const struct mask *p)
+{
+	return is_away(p) || (p && is_away(p->set));
+}
+
 static inline __attribute__((always_inline)) bool needs_copies(const struct row *row, const long *arg)
 {
 	int i;
@@ -236,17 +297,18 @@ static inline __attribute__((always_inline)) bool needs_copies(const struct row 
 	for (i = 0; i < BUFFERS && row->buffers[i].way; i++) {
 		const struct buffer *b = &row->buffers[i];
 
-		if (b->way == OWN_STACK         ? STACK_IS_AWAY
-			    : b->way == STRINGS ? strings_are_away((char *const *)arg[b->arg - 1])
-						: is_away((void *)arg[b->arg - 1]))
+		if (b->way == OWN_STACK            ? STACK_IS_AWAY
+			    : b->way == STRINGS    ? strings_are_away((char *const *)arg[b->arg - 1])
+			    : b->way == SET_BEHIND ? mask_is_away((void *)arg[b->arg - 1])
+						   : is_away((void *)arg[b->arg - 1]))
 			return true;
 	}
 	return false;
 }
 
-static __attribute__((noinline)) long run_private(const struct row *row, words_fn *next, const long *arg)
+static __attribute__((noinline)) long run_private(const struct row *row, words_fn *next, long number, const long *arg)
 {
-	struct call c = { .row = row, .next = next };
+	struct call c = { .row = row, .next = next, .number = number };
 
 	memcpy(c.arg, arg, sizeof(c.arg));
 	dsm_call(run, &c);
@@ -265,10 +327,18 @@ static __attribute__((noinline)) long run_private(const struct row *row, words_f
 			__atomic_store_n(&next, at = (words_fn *)next_of(#name), __ATOMIC_RELAXED); \
 		if (__builtin_expect(!needs_copies(&row_##name, arg), 1))                           \
 			return at(a, b, c, d, e, f);                                                \
-		return run_private(&row_##name, at, arg);                                           \
+		return run_private(&row_##name, at, 0, arg);                                        \
 	}
-
+#define CALL ROW
+#define KERNEL(...)
+#define FUNCTION(...)
+#define CHOICE(...)
 #include "rows.def"
+#undef ROW
+#undef CALL
+#undef KERNEL
+#undef FUNCTION
+#undef CHOICE
 
 /* ---- functions whose buffer depends on what is asked for ------------------------------------------ */
 
@@ -344,17 +414,100 @@ static const struct row *prctl_row(int what)
 	}
 }
 
-#define SWITCHED(name, choose)                                                                           \
-	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);          \
-	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)                          \
-	{                                                                                                \
-		const long arg[ARGS] = { a, b, c, d, e, f };                                             \
-		words_fn *at = (words_fn *)(void *)NEXT(name);                                           \
-		const struct row *row = is_away((void *)b) || is_away((void *)c) ? choose : NULL;        \
-		return row && needs_copies(row, arg) ? run_private(row, at, arg) : at(a, b, c, d, e, f); \
+#define CHOICE(name, choose)                                                                                \
+	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);             \
+	EXPORT long wrap_##name(long a, long b, long c, long d, long e, long f)                             \
+	{                                                                                                   \
+		const long arg[ARGS] = { a, b, c, d, e, f };                                                \
+		words_fn *at = (words_fn *)(void *)NEXT(name);                                              \
+		const struct row *row = is_away((void *)b) || is_away((void *)c) ? choose : NULL;           \
+		return row && needs_copies(row, arg) ? run_private(row, at, 0, arg) : at(a, b, c, d, e, f); \
 	}
+#define ROW(...)
+#define CALL(...)
+#define KERNEL(...)
+#define FUNCTION(...)
+#include "rows.def"
+#undef CHOICE
+#undef KERNEL
+#undef FUNCTION
 
-SWITCHED(fcntl, fcntl_row((int)b))
-SWITCHED(fcntl64, fcntl_row((int)b))
-SWITCHED(prctl, prctl_row((int)a))
-SWITCHED(ioctl, (&(const struct row){ "ioctl", INT, { IO(3, (uint16_t)ioctl_size((unsigned int)b)) } }))
+EXPORT long wrap_fcntl64(long a, long b, long c, long d, long e, long f) __asm__("fcntl64")
+	__attribute__((alias("fcntl")));
+
+/* ---- syscall(2) ----------------------------------------------------------------------------------- */
+
+/* By number. Those without a buffer have no entry; nor have FUNCTION and CHOICE. */
+#undef CALL
+#define KERNEL(name, ...) [SYS_##name] = { #name, LONG, { __VA_ARGS__ } },
+#define CALL(name, kind, ...) KERNEL(name, __VA_ARGS__)
+#define FUNCTION(...)
+#define CHOICE(...)
+static const struct row numbers[] = {
+#include "rows.def"
+};
+#undef CALL
+#undef KERNEL
+#undef FUNCTION
+#undef CHOICE
+
+/* The kernel uses the buffers of such requests after they are submitted, which may need no system call. They cannot be pinned here. */
+static void say_pin(const char *what)
+{
+	static uint32_t said;
+	const int saved = errno;
+
+	if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+		dprintf(STDERR_FILENO,
+			"libdsm-syscall: rank %d: %s: pin buffers in shared memory until their requests have completed, see "
+			"dsm_pin(3)\n",
+			dsm_rank(), what);
+	errno = saved;
+}
+
+static long by_row(const struct row *row, long n, const long *arg)
+{
+	return row && needs_copies(row, arg) ? run_private(row, NULL, n, arg) : by_number(n, arg);
+}
+
+static long of_memory(long n, const long *arg)
+{
+	const long a = arg[0], b = arg[1], c = arg[2], d = arg[3], e = arg[4], f = arg[5];
+	const struct row *row = n >= 0 && n < (long)(sizeof(numbers) / sizeof(numbers[0])) ? &numbers[n] : NULL;
+	int state, saved;
+	long result;
+
+	switch (n) {
+#define FUNCTION(name, call)                                            \
+	case SYS_##name:                                                \
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state); \
+		result = call;                                          \
+		break;
+#define CHOICE(name, choose) \
+	case SYS_##name:     \
+		return by_row(choose, n, arg);
+#define CALL(...)
+#define KERNEL(...)
+#include "rows.def"
+	case SYS_io_uring_setup:
+	case SYS_io_setup:
+		result = by_row(row, n, arg);
+		if (result >= 0)
+			say_pin(n == SYS_io_setup ? "io_setup" : "io_uring_setup");
+		return result;
+	default: return by_row(row, n, arg);
+	}
+	/* As a FUNCTION is a cancellation point, and syscall(2) is none. */
+	saved = errno;
+	pthread_setcancelstate(state, &state);
+	errno = saved;
+	return result;
+}
+
+EXPORT long wrap_syscall(long n, long a, long b, long c, long d, long e, long f) __asm__("syscall");
+EXPORT long wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
+{
+	const long arg[ARGS] = { a, b, c, d, e, f };
+
+	return __builtin_expect(!dsm_needs_pin(NULL, 1), 1) ? by_number(n, arg) : of_memory(n, arg);
+}

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * calls.c - a plain POSIX threads program that makes system calls on the memory of all its threads: on variables, on the heap, on its
- * stack. Before each call another thread writes to every page of the call's memory; a third one does so all the time. Over
- * the ranks of a job, the memory is then not here when the call is made. It prints each call, and what went wrong.
+ * stack. Before each call another thread writes to every page of the call's memory; a third one does so all the time (away.h).
+ * Over the ranks of a job, the memory is then not here when the call is made. It prints each call, and what went wrong.
  */
 #define _GNU_SOURCE
+#include "away.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,106 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE 4096ul
-/* A variable that shares no page with the stack: the caller's next step would bring that back. */
-#define APART static __attribute__((aligned(PAGE)))
-#define SMALL 100ul
-#define LARGE (320ul << 10) /* it is pinned, of a file */
-#define HUGE (1280ul << 10) /* several pieces */
-
-static char text[HUGE], back[HUGE], name[64], odd[3 * PAGE];
-static int bad;
-
-/* ---- the threads that take memory away ------------------------------------------------------------ */
-
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static char *wanted;
-static size_t wanted_size;
-static int over, restless, rounds;
-
-static void touch(char *at, size_t size)
-{
-	char *const end = at + size;
-
-	for (; at < end; at = (char *)(((unsigned long)at & -PAGE) + PAGE))
-		__atomic_fetch_or(at, 0, __ATOMIC_SEQ_CST);
-}
-
-static void *take_asked(void *arg)
-{
-	pthread_mutex_lock(&lock);
-	while (!over) {
-		if (wanted) {
-			touch(wanted, wanted_size);
-			wanted = NULL;
-			pthread_cond_broadcast(&changed);
-		} else {
-			pthread_cond_wait(&changed, &lock);
-		}
-	}
-	pthread_mutex_unlock(&lock);
-	return arg;
-}
-
-static void *take_always(void *arg)
-{
-	while (!__atomic_load_n(&over, __ATOMIC_SEQ_CST)) {
-		if (__atomic_load_n(&restless, __ATOMIC_SEQ_CST)) {
-			touch(text, LARGE);
-			touch(back, LARGE);
-			__atomic_fetch_add(&rounds, 1, __ATOMIC_SEQ_CST);
-		}
-		usleep(100);
-	}
-	return arg;
-}
-
-/* Another thread writes to it: afterwards it is there. */
-static void away(void *at, size_t size)
-{
-	const int saved = errno;
-
-	pthread_mutex_lock(&lock);
-	wanted = at;
-	wanted_size = size;
-	pthread_cond_broadcast(&changed);
-	while (wanted)
-		pthread_cond_wait(&changed, &lock);
-	pthread_mutex_unlock(&lock);
-	errno = saved;
-}
-
-#define AWAY(object) away(&(object), sizeof(object))
-
-/* ---- checks --------------------------------------------------------------------------------------- */
-
-static void check(const char *what, int good)
-{
-	const int err = errno;
-
-	if (!good)
-		bad++;
-	printf("%s%s%s\n", what, good ? "" : ": WRONG, ", good ? "" : strerror(err));
-}
-
-static void fill(char *at, size_t size, int seed)
-{
-	size_t i;
-
-	for (i = 0; i < size; i++)
-		at[i] = (char)(seed + i / 7 + i / PAGE);
-}
-
-static int is_filled(const char *at, size_t size, int seed)
-{
-	size_t i;
-
-	for (i = 0; i < size; i++)
-		if (at[i] != (char)(seed + i / 7 + i / PAGE))
-			return 0;
-	return 1;
-}
+static char name[64], odd[3 * PAGE];
 
 static void files(void)
 {
@@ -544,13 +447,10 @@ static void errors(void)
 
 int main(int argc, char **argv)
 {
-	pthread_t asked, always;
-
 	(void)argv;
 	if (argc > 1)
 		alarm(100);
-	pthread_create(&asked, NULL, take_asked, NULL);
-	pthread_create(&always, NULL, take_always, NULL);
+	begin();
 	files();
 	copies();
 	paths();
@@ -560,12 +460,5 @@ int main(int argc, char **argv)
 	pipes();
 	waiting();
 	errors();
-	pthread_mutex_lock(&lock);
-	over = 1;
-	pthread_cond_broadcast(&changed);
-	pthread_mutex_unlock(&lock);
-	pthread_join(asked, NULL);
-	pthread_join(always, NULL);
-	printf("%d wrong\n", bad);
-	return bad != 0;
+	return finish();
 }
