@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * protocol-tables.c - prints the tables of docs/protocol.md from the core, engine/payload.h and the rules.h of the transports:
- * `protocol-tables NAME`, or `--list`.
+ * protocol-tables.c - prints the tables of docs/protocol.md and docs/sharing.md from the core, engine/payload.h, and the rules.h of the
+ * transports and of librshare: `protocol-tables NAME`, or `--list`.
  *
  * What a rule is called is what the core calls it. Where it leads is found by stepping the machine, with all the
  * contents of object and message that make a difference, and collecting the states that come out.
@@ -13,6 +13,7 @@
 #include "core/lock.h"
 #include "core/page.h"
 #include "engine/payload.h"
+#include "tests/share_values.h"
 #include "tests/shared_values.h"
 #include "tests/verbs_values.h"
 
@@ -150,6 +151,11 @@ static void frames(void)
 static void shared_frames(void)
 {
 	structs(&shared_table, SHARED_SHAPE_COUNT);
+}
+
+static void librshare(void)
+{
+	structs(&share_table, RS_SHAPE_COUNT);
 }
 
 static void immediate_words(void)
@@ -383,7 +389,7 @@ static const struct {
 	void (*print)(void);
 	/* clang-format off */
 } tables[] = {
-	{ "messages", messages }, { "fields", fields }, { "calls", calls }, { "payloads", payloads }, { "frames", frames }, { "words", immediate_words }, { "shared-frames", shared_frames }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
+	{ "messages", messages }, { "fields", fields }, { "calls", calls }, { "payloads", payloads }, { "frames", frames }, { "words", immediate_words }, { "shared-frames", shared_frames }, { "librshare", librshare }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
 	{ "directory-phases", directory_phases }, { "hold", hold }, { "objects", objects },
 };
 /* clang-format on */

@@ -20,7 +20,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A number of 1 to 8 bytes, or the length of a string: all its bytes, if it has no end. */
+/* A number of 1 to 8 bytes (1, 2, 4 or 8 where it is often asked for: others go through memory), or the length of a string: all its bytes, if it has no end. */
 static inline uint64_t rules_number(const void *at, size_t size)
 {
 	uint64_t v = 0;

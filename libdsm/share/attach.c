@@ -14,6 +14,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
+#include "share/check.h"
 #include "share/mem.h"
 #include "share/owner.h"
 
@@ -45,7 +46,7 @@ static void set_defaults(struct rshare_config *c)
 	DEFAULT(run_after, 8);
 	DEFAULT(idle_after, 200);
 	DEFAULT(repair, 15000);
-	c->pool = (c->pool + 4095) & ~4095ull;
+	c->pool = (c->pool + RS_PAGE - 1) & ~(uint64_t)(RS_PAGE - 1);
 }
 
 static int check(const struct rshare_config *c, char *why)
@@ -100,6 +101,7 @@ static int exchange(struct rshare *r, const struct rs_request *q, struct rs_answ
 		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)
 	};
 	ssize_t n;
+	int err, i;
 
 	if (send(r->sock, q, sizeof(*q), MSG_NOSIGNAL) != sizeof(*q))
 		return -ECONNRESET;
@@ -109,7 +111,11 @@ static int exchange(struct rshare *r, const struct rs_request *q, struct rs_answ
 	if (n != sizeof(*a))
 		return -ECONNRESET;
 	take_fds(&m, fds);
-	return m.msg_flags & MSG_CTRUNC ? -EMFILE : a->status;
+	err = m.msg_flags & MSG_CTRUNC ? -EMFILE : rs_answer_check(q, a, r->layout.conns);
+	for (i = 0; err && i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+	return err;
 }
 
 int rs_request(struct rshare *r, struct rs_request *q, struct rs_answer *a, int fds[2])
@@ -142,7 +148,7 @@ void rs_conn_leave(struct rshare_conn *c)
 
 /* ---- the owner's death ---------------------------------------------------------------------- */
 
-static void owner_died(struct rshare *r)
+void rs_owner_died(struct rshare *r)
 {
 	const uint64_t one = 1;
 	uint32_t i;
@@ -165,7 +171,7 @@ static void *watch(void *arg)
 	while (poll(p, 2, -1) < 0 && errno == EINTR)
 		;
 	if (p[0].revents)
-		owner_died(r);
+		rs_owner_died(r);
 	return NULL;
 }
 
@@ -212,8 +218,8 @@ static int attach(struct rshare *r, const struct rshare_config *c, char *why)
 	struct rs_request q = { .type = RS_ATTACH,
 				.version = RS_CONTROL_VERSION,
 				.conns = c->connections,
-				.depth = c->depth,
-				.pool = c->pool,
+				.depth_shift = (uint32_t)__builtin_ctz(c->depth),
+				.pages = c->pool / RS_PAGE,
 				.remote = c->remote != 0 };
 	struct rs_answer a = { .status = 0 };
 	int fds[2] = { -1, -1 }, err = rs_request(r, &q, &a, fds);

@@ -46,6 +46,8 @@ struct rshare_listener {
 
 /* One request and its answer; fds: up to two descriptors, -1: none. -ECONNRESET: the owner is gone. */
 int rs_request(struct rshare *r, struct rs_request *q, struct rs_answer *a, int fds[2]);
+/* It is dead, or breaks the rules of the shared memory: all calls fail from now on, and all fds are readable. */
+void rs_owner_died(struct rshare *r);
 /* Enter a connection of this side. -ENOMEM. */
 int rs_conn_enter(struct rshare *r, uint32_t index, struct rshare_conn *c);
 void rs_conn_leave(struct rshare_conn *c);

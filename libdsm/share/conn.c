@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rshare.h"
+#include "share/check.h"
 #include "share/mem.h"
 
 #define LAYOUT(c) (&(c)->client->layout)
@@ -124,7 +125,8 @@ void conn_forged(struct rs_conn *c, const char *what)
 {
 	c->client->hub->stats.forged++;
 	conn_log(c, what);
-	conn_owe(c, RS_FRAME_RESET);
+	if (c->remote) /* else its answer is under way, and will find that the connection has ended */
+		conn_owe(c, RS_FRAME_RESET);
 	conn_end(c, -EBADMSG);
 }
 
@@ -220,13 +222,6 @@ void rs_conn_release(struct rs_conn *c)
 
 /* ---- from the ring to the scheduler --------------------------------------------------------- */
 
-bool conn_buffer_ok(const struct rs_conn *c, uint64_t offset, uint32_t len)
-{
-	const uint64_t pool = LAYOUT(c)->pool_bytes;
-
-	return len <= RS_MESSAGE_MAX && len <= pool && offset <= pool - len;
-}
-
 /* The next operation, from the ring or held back earlier. */
 static bool next_op(struct rs_conn *c)
 {
@@ -245,7 +240,7 @@ void conn_load(struct rs_conn *c)
 	while (c->flow.end - c->op_first < RS_FLOW_OPS && next_op(c)) {
 		const struct rs_sqe *e = &c->held;
 
-		if (e->op < RS_OP_SEND || e->op > RS_OP_READ || !conn_buffer_ok(c, e->offset, e->len)) {
+		if (!rs_op_ok(e, LAYOUT(c)->pool_bytes)) {
 			conn_forged(c, "a submission that rshare_send() and its like do not make; reset");
 			return;
 		}

@@ -25,8 +25,6 @@ void conn_grant(struct rs_conn *c);
 void conn_load(struct rs_conn *c);
 /* What is due after something has completed. Frees the connection if it was released and nothing is left of it. */
 void conn_progress(struct rs_conn *c);
-/* Whether it lies in the client's pool. */
-bool conn_buffer_ok(const struct rs_conn *c, uint64_t offset, uint32_t len);
 /* A frame that belongs to no connection. false: too many are waiting. */
 bool peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint32_t total);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* control.h - what processes ask of the owner, over a SOCK_SEQPACKET socket. One answer to each request, in order. */
+/* control.h - what processes ask of the owner, over a SOCK_SEQPACKET socket. One answer to each request, in order;
+ * rules.h says what each field may be. */
 #ifndef SHARE_CONTROL_H
 #define SHARE_CONTROL_H
 
@@ -12,25 +13,26 @@
 #include "rshare.h"
 #include "share/segment.h"
 
-#define RS_CONTROL_VERSION 3
+#define RS_CONTROL_VERSION 4
 
 enum rs_request_type {
-	RS_ATTACH = 1, /* conns, depth, pool, remote; answer: layout, rkey, with the segment's fd and the doorbell's */
-	RS_LISTEN,     /* service; answer: index */
-	RS_CONNECT,    /* node, service, priority, weight; answer: index */
-	RS_PRIORITY,   /* index, priority, weight */
-	RS_CLOSE,      /* index */
-	RS_RELEASE,    /* index */
-	RS_FD,         /* index; answer: an eventfd */
-	RS_STATS,      /* index */
+	RS_ATTACH =
+		1, /* version, conns, depth, pool, remote; answer: layout, rkey, with the segment's fd and the doorbell's */
+	RS_LISTEN,   /* service; answer: index */
+	RS_CONNECT,  /* node, service, priority, weight; answer: index */
+	RS_PRIORITY, /* index, priority, weight */
+	RS_CLOSE,    /* index */
+	RS_RELEASE,  /* index */
+	RS_FD,       /* index; answer: an eventfd */
+	RS_STATS,    /* index */
 	RS_INFO
 };
 
 struct rs_request {
 	uint32_t type, version;
 	uint32_t index, service;
-	uint32_t conns, depth;
-	uint64_t pool;
+	uint32_t conns, depth_shift; /* depth: 1 << depth_shift */
+	uint64_t pages;              /* of the pool, RS_PAGE bytes each */
 	uint8_t priority, weight, remote, reserved[5];
 	struct sockaddr_storage node;
 };

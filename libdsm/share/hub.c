@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "share/check.h"
 #include "share/mem.h"
 
 #define SLOT(id) ((id) & (RS_CONNS_MAX - 1))
@@ -209,7 +210,7 @@ unsigned int rs_client_kick(struct rs_client *c)
 		bits = __atomic_exchange_n(&head->ready[word], 0, __ATOMIC_ACQ_REL);
 		for (; bits; bits &= bits - 1) {
 			index = word * 64 + (uint32_t)__builtin_ctzll(bits);
-			if (index < c->layout.conns && c->conn[index])
+			if (rs_index_ok(index, c->layout.conns) && c->conn[index])
 				rs_conn_kick(c->conn[index]);
 			n++;
 		}

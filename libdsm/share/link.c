@@ -19,10 +19,9 @@
 #include <sys/epoll.h>
 
 #include "share/mem.h"
+#include "share/rules.h"
 
-#define MAGIC 0x31525352u /* "RSR1" */
 #define MEET_NS 15000000000ull
-#define GO 0x67
 #define RETRIES_MS 8000 /* of a queue pair, until it breaks: see rs_qp_connect() */
 
 static void on_tcp(struct rs_owner *o, struct rs_source *s, uint32_t events);
@@ -202,7 +201,7 @@ void rs_link_address(const struct rs_owner *o, const struct rs_link *l, struct r
 
 static void fill_hello(struct rs_owner *o, struct rs_link *l, struct rs_hello *h, int status)
 {
-	*h = (struct rs_hello){ .magic = MAGIC,
+	*h = (struct rs_hello){ .magic = RS_HELLO_MAGIC,
 				.version = RS_FRAME_VERSION,
 				.key = o->config.key,
 				.instance = o->instance,
@@ -240,21 +239,12 @@ static void up(struct rs_link *l, uint32_t chunk)
 	rs_peer_ready(&l->peer, chunk < l->in.chunk ? chunk : l->in.chunk);
 }
 
-static int check_hello(struct rs_owner *o, const struct rs_hello *h)
-{
-	if (h->magic != MAGIC || h->version != RS_FRAME_VERSION || h->chunk < 64)
-		return -EPROTO;
-	return h->key == o->config.key ? 0 : -EACCES;
-}
-
 static void answered(struct rs_owner *o, struct rs_link *l)
 {
-	static const uint8_t go = GO;
+	static const uint8_t go = RS_GO;
 	struct rs_link *other;
-	int err = check_hello(o, &l->in);
+	int err = rs_hello_answers(&l->in, o->config.key);
 
-	if (!err)
-		err = l->in.status;
 	if (err == -EALREADY) {
 		for (other = o->links; other; other = other->next)
 			if (other->state == RS_LINK_UP && other->instance == l->in.instance && !other->dead)
@@ -310,7 +300,7 @@ static void refuse(struct rs_owner *o, struct rs_link *l, int status, const char
 
 static void asked(struct rs_owner *o, struct rs_link *l)
 {
-	int err = check_hello(o, &l->in);
+	int err = rs_hello_asks(&l->in, o->config.key);
 	struct rs_link *old;
 
 	l->at.sin6_port = htons(l->in.port);
@@ -391,7 +381,7 @@ static void answered_go(struct rs_owner *o, struct rs_link *l)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n == 1 && byte == GO)
+	if (n == 1 && rs_holds_GO(byte, NULL))
 		up(l, o->config.chunk);
 	else
 		rs_link_fail(o, l, -ECONNRESET, NULL);

@@ -11,6 +11,7 @@
 
 #include "share/control.h"
 #include "share/device.h"
+#include "share/hello.h"
 #include "share/mode.h"
 #include "share/repair.h"
 
@@ -23,17 +24,6 @@ struct rs_source {
 };
 
 enum rs_link_state { RS_LINK_CONNECTING, RS_LINK_ASKED, RS_LINK_ACCEPTED, RS_LINK_ANSWERED, RS_LINK_UP };
-
-/* What owners tell each other over TCP before their queue pairs talk. */
-struct rs_hello {
-	uint32_t magic, version;
-	uint64_t key, instance;
-	uint32_t chunk;
-	int32_t status; /* of the answer: -EACCES, -EPROTO, -EALREADY (the other way round is under way) ... */
-	uint16_t port;  /* that the sender listens at */
-	uint16_t reserved[3];
-	struct rs_address address;
-};
 
 /* A peer: its TCP connection, which tells of its death, and two queue pairs. */
 struct rs_link {

@@ -9,6 +9,7 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 
+#include "share/check.h"
 #include "share/mem.h"
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -64,14 +65,7 @@ static int attach(struct rs_owner *o, struct rs_process *p, const struct rs_requ
 	struct rs_layout l;
 	int err, access = IBV_ACCESS_LOCAL_WRITE;
 
-	if (r->version != RS_CONTROL_VERSION || p->attached) {
-		snprintf(a->why, sizeof(a->why), "the owner is of another version");
-		return -EPROTO;
-	}
-	if (!r->conns || r->conns > RS_CONNS_MAX || r->depth < 2 || r->depth > RS_DEPTH_MAX ||
-	    r->depth & (r->depth - 1) || !r->pool || r->pool % 4096 || r->pool > 1ull << 40)
-		return -EINVAL;
-	l = rs_layout(r->conns, r->depth, r->pool);
+	l = rs_layout(r->conns, 1u << r->depth_shift, r->pages * RS_PAGE);
 	err = segment_create(&l, segment);
 	if (err)
 		return err;
@@ -106,7 +100,7 @@ static int attach(struct rs_owner *o, struct rs_process *p, const struct rs_requ
 
 static struct rs_conn *conn_of(const struct rs_process *p, uint32_t index)
 {
-	struct rs_conn *c = index < p->rs.layout.conns ? p->rs.conn[index] : NULL;
+	struct rs_conn *c = rs_index_ok(index, p->rs.layout.conns) ? p->rs.conn[index] : NULL;
 
 	return c && !c->released ? c : NULL;
 }
@@ -117,8 +111,6 @@ static int do_connect(struct rs_owner *o, struct rs_process *p, const struct rs_
 	struct rs_conn *c;
 	int err;
 
-	if (r->priority >= RS_PRIORITIES || !r->weight || r->weight > RS_WEIGHT_MAX)
-		return -EINVAL;
 	err = rs_link_get(o, &r->node, &l);
 	if (!err)
 		err = rs_conn_connect(&p->rs, &l->peer, r->service, r->priority, r->weight, &c);
@@ -181,11 +173,7 @@ static int about_conn(struct rs_process *p, const struct rs_request *r, struct r
 	if (!c)
 		return -ENOENT;
 	switch (r->type) {
-	case RS_PRIORITY:
-		if (r->priority >= RS_PRIORITIES || !r->weight || r->weight > RS_WEIGHT_MAX)
-			return -EINVAL;
-		rs_conn_priority(c, r->priority, r->weight);
-		return 0;
+	case RS_PRIORITY: rs_conn_priority(c, r->priority, r->weight); return 0;
 	case RS_CLOSE: rs_conn_close(c); return 0;
 	case RS_RELEASE: rs_conn_release(c); return 0;
 	case RS_FD: return do_fd(c, fd);
@@ -194,29 +182,36 @@ static int about_conn(struct rs_process *p, const struct rs_request *r, struct r
 	return -EINVAL;
 }
 
+/* One that may be asked. */
+static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_request *r, struct rs_answer *a, int fds[2])
+{
+	struct rs_conn *c;
+	int err;
+
+	switch (r->type) {
+	case RS_ATTACH: return attach(o, p, r, a, &fds[0]);
+	case RS_LISTEN:
+		err = rs_conn_listen(&p->rs, r->service, &c);
+		a->index = err ? 0 : c->index;
+		return err;
+	case RS_CONNECT: return do_connect(o, p, r, a);
+	case RS_INFO: do_info(o, &a->info); return 0;
+	default: return about_conn(p, r, a, &fds[0]);
+	}
+}
+
 static void serve(struct rs_owner *o, struct rs_process *p, const struct rs_request *r)
 {
-	struct rs_answer a = { .status = 0 };
+	struct rs_answer a = { .status = rs_request_check(r, p->attached ? p->rs.layout.conns : 0) };
 	int fds[2] = { -1, o->doorbell.fd };
 	unsigned int nfds = 0;
-	struct rs_conn *c;
 
-	if (!p->attached && r->type != RS_ATTACH) {
-		a.status = -EPROTO;
-	} else if (r->type == RS_ATTACH) {
-		a.status = attach(o, p, r, &a, &fds[0]);
-		nfds = a.status ? 0 : 2;
-	} else if (r->type == RS_LISTEN) {
-		a.status = rs_conn_listen(&p->rs, r->service, &c);
-		a.index = a.status ? 0 : c->index;
-	} else if (r->type == RS_CONNECT) {
-		a.status = do_connect(o, p, r, &a);
-	} else if (r->type == RS_INFO) {
-		do_info(o, &a.info);
-	} else {
-		a.status = about_conn(p, r, &a, &fds[0]);
-		nfds = r->type == RS_FD && !a.status;
-	}
+	if (!a.status)
+		a.status = obey(o, p, r, &a, fds);
+	else if (a.status == -EPROTO)
+		snprintf(a.why, sizeof(a.why), "the owner is of another version");
+	if (!a.status)
+		nfds = r->type == RS_ATTACH ? 2 : r->type == RS_FD;
 	answer(o, p, &a, fds, nfds);
 	if (r->type == RS_ATTACH && fds[0] >= 0)
 		close(fds[0]);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rshare.h"
+#include "share/check.h"
 
 #define LAYOUT(c) (&(c)->client->layout)
 
@@ -19,8 +20,7 @@ static int begin_message(struct rs_conn *c, const struct rs_frame *f)
 
 	if (c->rq == c->rq_seen)
 		return -EBADMSG; /* more messages than it was granted */
-	if (!rs_ring_take(rs_seg_rq(l, c->seg), &c->rq, l->depth, &e, sizeof(e)) ||
-	    !conn_buffer_ok(c, e.offset, e.len)) {
+	if (!rs_ring_take(rs_seg_rq(l, c->seg), &c->rq, l->depth, &e, sizeof(e)) || !rs_receive_ok(&e, l->pool_bytes)) {
 		conn_forged(c, "a receive that rshare_recv() does not make; reset");
 		return 1;
 	}
@@ -83,10 +83,9 @@ static struct rs_conn *listener_of(struct rs_hub *h, uint32_t service)
 static int open_conn(struct rs_peer *p, const struct rs_frame *f)
 {
 	struct rs_conn *l = listener_of(p->hub, f->seq), *c;
-	const uint32_t priority = f->total & 0xff, weight = f->total >> 8;
+	struct rs_open o;
 
-	if (priority >= RS_PRIORITIES || !weight || weight > RS_WEIGHT_MAX || !f->from)
-		return -EBADMSG;
+	memcpy(&o, f, sizeof(o));
 	/* A listener whose ring is full of connections that nobody accepts refuses more. */
 	if (!l ||
 	    !rs_ring_free(rs_seg_cq(LAYOUT(l), l->seg), l->cq, RS_CQ_FACTOR * LAYOUT(l)->depth,
@@ -96,7 +95,7 @@ static int open_conn(struct rs_peer *p, const struct rs_frame *f)
 		peer_loose(p, RS_FRAME_REFUSED, f->from, ECONNREFUSED);
 		return 0;
 	}
-	rs_flow_init(&c->flow, (uint8_t)priority, (uint8_t)weight);
+	rs_flow_init(&c->flow, o.priority, o.weight);
 	c->state = RS_OPEN;
 	c->remote = f->from;
 	c->tx_granted = f->credit;
@@ -108,7 +107,7 @@ static int open_conn(struct rs_peer *p, const struct rs_frame *f)
 
 static int opened(struct rs_conn *c, const struct rs_frame *f)
 {
-	if (c->remote || !f->from || (c->state != RS_OPENING && c->state != RS_CLOSING))
+	if (c->remote || (c->state != RS_OPENING && c->state != RS_CLOSING))
 		return -EBADMSG;
 	c->remote = f->from;
 	if (c->state == RS_OPENING) {
@@ -164,7 +163,7 @@ static int for_conn(struct rs_conn *c, const struct rs_frame *f, const char *pay
 	case RS_FRAME_REFUSED:
 		if (c->remote)
 			return -EBADMSG;
-		conn_end(c, f->total && f->total < 4096 ? -(int)f->total : -ECONNREFUSED);
+		conn_end(c, -(int)f->total);
 		break;
 	case RS_FRAME_CLOSE:
 		c->close_seen = true;
@@ -201,8 +200,7 @@ int rs_peer_receive(struct rs_peer *p, enum rs_lane lane, const void *message, u
 		} else {
 			/* Late, or invented. What the sender must not wait for in vain is answered. */
 			h->stats.unknown++;
-			if (f.from &&
-			    (f.kind == RS_FRAME_DATA || f.kind == RS_FRAME_CLOSE || f.kind == RS_FRAME_OPENED))
+			if (f.kind == RS_FRAME_DATA || f.kind == RS_FRAME_CLOSE || f.kind == RS_FRAME_OPENED)
 				peer_loose(p, RS_FRAME_RESET, f.from, 0);
 		}
 	}

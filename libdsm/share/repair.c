@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdbool.h>
 
+#include "share/rules.h"
+
 #define BAD UINT8_MAX
 
 struct transition {
@@ -37,10 +39,11 @@ int rs_repair_step(struct rs_repair *r, enum rs_repair_event event)
 /* Who begins an epoch is one ahead of a peer that has not noticed. */
 int rs_repair_hear(struct rs_repair *r, const struct rs_repair_message *m)
 {
-	const bool asks = m->kind == RS_REPAIR_ASK;
+	const struct rs_limits x = { .epoch = r->epoch + (r->state == RS_WHOLE) };
 
-	if (m->magic != RS_REPAIR_MAGIC || (!asks && m->kind != RS_REPAIR_READY) ||
-	    m->epoch != r->epoch + (r->state == RS_WHOLE))
-		return -EBADMSG;
-	return rs_repair_step(r, asks ? RS_ASKED : RS_HEARD);
+	if (rs_is_REPAIR_ASK(m, &x) && rs_is_QPS(&m->address, &x))
+		return rs_repair_step(r, RS_ASKED);
+	if (rs_is_REPAIR_READY(m, &x) && rs_is_NONE(&m->address, &x))
+		return rs_repair_step(r, RS_HEARD);
+	return -EBADMSG;
 }

@@ -19,7 +19,18 @@
 /* What the ends of the queue pairs tell each other. */
 struct rs_address {
 	uint8_t gid[16];
-	uint32_t qpn[RS_LANES], psn[RS_LANES];
+	union {
+		uint32_t qpn[RS_LANES];
+		struct {
+			uint32_t qpn_strict, qpn_weighted;
+		};
+	};
+	union {
+		uint32_t psn[RS_LANES];
+		struct {
+			uint32_t psn_strict, psn_weighted;
+		};
+	};
 	uint16_t lid;
 	uint8_t mtu, reserved;
 };
@@ -33,7 +44,7 @@ struct rs_repair_message {
 	struct rs_address address;   /* ASK */
 };
 
-_Static_assert(sizeof(struct rs_repair_message) == 56, "the wire format");
+_Static_assert(sizeof(struct rs_repair_message) == 56 && RS_STRICT == 0 && RS_LANES == 2, "the wire format");
 
 enum rs_repair_state {
 	RS_WHOLE,     /* nothing is broken */

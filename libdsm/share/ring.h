@@ -18,13 +18,14 @@
 struct rs_sqe {
 	uint32_t turn;
 	uint8_t op; /* enum rs_op */
-	uint8_t pad[3];
+	uint8_t pad;
+	uint16_t pad2;
 	uint32_t len;
 	uint32_t rkey;
 	uint64_t offset; /* of the buffer in the pool */
 	uint64_t cookie;
 	uint64_t remote; /* address */
-	uint64_t reserved[3];
+	uint64_t reserved, reserved2, reserved3;
 };
 
 /* A buffer for one message: client to owner. */

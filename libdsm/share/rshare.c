@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "share/check.h"
 #include "share/client.h"
 #include "share/mem.h"
 
@@ -141,7 +142,12 @@ static bool take(struct rshare_conn *c, struct rs_cqe *e)
 {
 	const struct rs_layout *l = &c->r->layout;
 
-	return rs_ring_take_shared(rs_seg_cq(l, c->seg), &c->cq, RS_CQ_FACTOR * l->depth, e, sizeof(*e));
+	if (!rs_ring_take_shared(rs_seg_cq(l, c->seg), &c->cq, RS_CQ_FACTOR * l->depth, e, sizeof(*e)))
+		return false;
+	if (rs_event_ok(e, l->conns))
+		return true;
+	rs_owner_died(c->r);
+	return false;
 }
 
 static bool pending(struct rshare_conn *c)
@@ -253,7 +259,7 @@ int rshare_accept(struct rshare_listener *l, struct rshare_conn **out)
 
 	if (n <= 0)
 		return n ? n : -EAGAIN;
-	if (e.type == RSHARE_CLOSED || e.cookie >= l->conn.r->layout.conns)
+	if ((uint32_t)e.type != RS_EVENT_ACCEPT)
 		return -EBADMSG;
 	return conn_new(l->conn.r, (uint32_t)e.cookie, out);
 }

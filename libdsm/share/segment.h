@@ -12,7 +12,9 @@
 #include "share/ring.h"
 
 #define RS_CONNS_MAX 65536u
-#define RS_DEPTH_MAX 4096u
+#define RS_DEPTH_SHIFT_MAX 12u
+#define RS_DEPTH_MAX (1u << RS_DEPTH_SHIFT_MAX)
+#define RS_PAGE 4096u
 #define RS_EVENT_ACCEPT 100u /* type of a listener's event; the cookie is the index of the connection */
 #define RS_CQ_FACTOR 4u      /* completion slots per submission slot: sends, receives, and room for events */
 

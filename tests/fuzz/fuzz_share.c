@@ -5,13 +5,17 @@
  *
  * The first byte says what the rest is. For the scheduler each pair of bytes is a call with arguments; all lengths,
  * windows and orders of completion are tried, and what it hands out is held against what it was given. For repairs the bytes
- * are posts, completions, numbers that arrive, claims and messages, in any order.
+ * are posts, completions, numbers that arrive, claims and messages, in any order. Or they are a struct that is right but for fields
+ * that have values at the edges of their rules: it must be taken exactly if all its fields keep them.
  */
+#include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../share_values.h"
+#include "share/check.h"
 #include "share/fifo.h"
 #include "share/frame.h"
 #include "share/repair.h"
@@ -142,7 +146,9 @@ static void parse(const uint8_t *data, size_t size)
 	memcpy(exact, data, size);
 	if (!rs_frame_parse(exact, (uint32_t)size, chunk, &f)) {
 		must(f.kind && f.kind < RS_FRAME_KINDS && f.len == size - sizeof(f) && f.len <= chunk);
-		must(f.kind != RS_FRAME_DATA || (uint64_t)f.offset + f.len <= f.total);
+		must(f.kind != RS_FRAME_DATA || ((uint64_t)f.offset + f.len <= f.total && f.total <= RS_MESSAGE_MAX));
+		must(f.kind == RS_FRAME_DATA || !f.len);
+		must(f.kind == RS_FRAME_OPEN ? !f.to && f.from : f.to);
 	}
 	free(exact);
 }
@@ -202,9 +208,7 @@ static void take(struct lane *l, uint16_t number)
 static void hear(struct lane *l, uint8_t kind, uint8_t epoch)
 {
 	const struct rs_repair before = l->repair;
-	const struct rs_repair_message m = { .magic = RS_REPAIR_MAGIC,
-					     .kind = kind % 4,
-					     .epoch = l->repair.epoch + epoch % 4 - 1 };
+	const struct rs_repair_message m = share_repair_message(kind % 4, l->repair.epoch + epoch % 4 - 1);
 	const int actions = rs_repair_hear(&l->repair, &m);
 
 	must(actions >= 0 || (l->repair.state == before.state && l->repair.epoch == before.epoch));
@@ -247,11 +251,144 @@ static void message(const uint8_t *data, size_t size)
 		must(m.magic == RS_REPAIR_MAGIC && m.epoch <= 1);
 }
 
+/* ---- values ---------------------------------------------------------------------------------- */
+
+#define CHUNK 16u
+#define CONNS 64u
+
+/* All that a struct is held against; what it says itself of total and len. */
+static struct rs_limits limits(uint32_t total, uint32_t len, uint32_t behind)
+{
+	return (struct rs_limits){ .key = 7,
+				   .pool = 1 << 20,
+				   .layout = rs_layout(CONNS, 8, 1 << 20),
+				   .behind = behind,
+				   .chunk = CHUNK,
+				   .total = total,
+				   .len = len,
+				   .conns = CONNS,
+				   .epoch = 1 };
+}
+
+static bool holds(const struct rs_limits *x, enum rs_shape shape, const void *at)
+{
+	return rule_all_hold(&share_table, x, shape, at);
+}
+
+static void frame_of_values(const void *at, uint32_t behind)
+{
+	char *exact = malloc(sizeof(struct rs_frame) + behind);
+	struct rs_frame f, out;
+	struct rs_limits x;
+	bool any = false;
+	unsigned int s;
+
+	must(exact);
+	memcpy(&f, at, sizeof(f));
+	memcpy(exact, &f, sizeof(f));
+	memset(exact + sizeof(f), 0, behind);
+	x = limits(f.total, 0, behind);
+	for (s = behind ? RS_SHAPE_DATA : RS_SHAPE_EMPTY; s <= (behind ? RS_SHAPE_DATA : RS_SHAPE_UNKNOWN); s++)
+		any |= holds(&x, (enum rs_shape)s, &f);
+	must(any == !rs_frame_parse(exact, (uint32_t)sizeof(f) + behind, CHUNK, &out));
+	free(exact);
+}
+
+static void entry_of_values(enum rs_shape shape, const void *at)
+{
+	const struct rs_sqe *s = at;
+	const struct rs_rqe *r = at;
+	const struct rs_limits x = limits(0, shape == RS_SHAPE_RECEIVE ? r->len : s->len, 0);
+
+	if (shape == RS_SHAPE_RECEIVE)
+		must(rs_receive_ok(r, x.pool) == holds(&x, shape, r));
+	else if (shape <= RS_SHAPE_MOVE)
+		must(rs_op_ok(s, x.pool) == (holds(&x, RS_SHAPE_SEND, s) || holds(&x, RS_SHAPE_MOVE, s)));
+	else
+		must(rs_event_ok(at, CONNS) == (holds(&x, RS_SHAPE_EVENT, at) || holds(&x, RS_SHAPE_ACCEPT, at)));
+}
+
+static void owner_of_values(enum rs_shape shape, const void *at, const struct rs_address *a)
+{
+	const struct rs_limits x = limits(0, 0, 0);
+	struct rs_repair r = { .state = shape == RS_SHAPE_REPAIR_READY ? RS_CONNECTED : RS_WHOLE };
+	struct rs_repair_message m;
+	struct rs_hello h;
+	int err;
+
+	if (shape == RS_SHAPE_REPAIR_ASK || shape == RS_SHAPE_REPAIR_READY) {
+		memcpy(&m, at, offsetof(struct rs_repair_message, address));
+		m.address = *a;
+		r.epoch = shape == RS_SHAPE_REPAIR_READY;
+		must((rs_repair_hear(&r, &m) >= 0) ==
+		     (holds(&x, shape, &m) &&
+		      holds(&x, shape == RS_SHAPE_REPAIR_ASK ? RS_SHAPE_QPS : RS_SHAPE_NONE, a)));
+		return;
+	}
+	memcpy(&h, at, offsetof(struct rs_hello, address));
+	h.address = *a;
+	must(!rs_hello_asks(&h, x.key) == (holds(&x, RS_SHAPE_HELLO, &h) && holds(&x, RS_SHAPE_QPS, a)));
+	err = rs_hello_answers(&h, x.key);
+	must(!err == !rs_hello_asks(&h, x.key));
+	must(err == h.status || err == -EPROTO || err == -EACCES);
+}
+
+static void process_of_values(enum rs_shape shape, const void *at)
+{
+	const struct rs_limits x = limits(0, 0, 0);
+	const struct rs_request list = { .type = RS_LISTEN };
+	struct rs_request q = { .type = 0 };
+	struct rs_answer a = { .status = 0 };
+	bool any = false;
+	unsigned int s;
+	int err;
+
+	if (shape <= RS_SHAPE_ASK_INFO) {
+		memcpy(&q, at, offsetof(struct rs_request, node));
+		for (s = RS_SHAPE_ASK_LISTEN; s <= RS_SHAPE_ASK_INFO; s++)
+			any |= holds(&x, (enum rs_shape)s, &q);
+		must(!rs_request_check(&q, 0) == holds(&x, RS_SHAPE_ASK_ATTACH, &q));
+		must(!rs_request_check(&q, CONNS) == any);
+		return;
+	}
+	memcpy(&a, at, offsetof(struct rs_answer, layout));
+	err = rs_answer_check(&list, &a, CONNS);
+	must(!err == holds(&x, RS_SHAPE_DONE, &a));
+	must(!err || err == -EPROTO || (err == a.status && holds(&x, RS_SHAPE_FAILED, &a)));
+}
+
+static void values(const uint8_t *data, size_t size)
+{
+	const unsigned int shape = data[0] % RS_SHAPE_COUNT;
+	const uint32_t behind = shape == RS_SHAPE_DATA ? 1 + data[1] % (CHUNK + 4) : 0;
+	const struct rs_limits x = limits(100, 50, behind);
+	union {
+		uint64_t align;
+		char bytes[512];
+	} at;
+	struct rs_address a;
+	size_t used;
+
+	data += 2;
+	size -= 2;
+	memset(&at, 0, sizeof(at));
+	used = rule_choose(&share_table, &x, shape, &at, data, size);
+	rule_choose(&share_table, &x, RS_SHAPE_QPS + used % 3, &a, data + used, size - used);
+	if (shape <= RS_SHAPE_UNKNOWN)
+		frame_of_values(&at, behind);
+	else if (shape <= RS_SHAPE_ACCEPT)
+		entry_of_values((enum rs_shape)shape, &at);
+	else if (shape <= RS_SHAPE_REPAIR_READY)
+		owner_of_values((enum rs_shape)shape, &at, &a);
+	else if (shape >= RS_SHAPE_ASK_ATTACH && shape <= RS_SHAPE_FAILED && shape != RS_SHAPE_ATTACHED)
+		process_of_values((enum rs_shape)shape, &at);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static void (*const what[])(const uint8_t *, size_t) = { parse, schedule, repair, message };
+	static void (*const what[])(const uint8_t *, size_t) = { parse, schedule, repair, message, values };
 
 	if (size >= 5)
-		what[data[0] % 4](data + 1, size - 1);
+		what[data[0] % 5](data + 1, size - 1);
 	return 0;
 }

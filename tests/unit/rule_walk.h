@@ -11,7 +11,7 @@ struct rule_walk {
 	const void *limits;
 	/* What the rules mean, said once more and in another way. */
 	bool (*means)(unsigned int rule, uint64_t v);
-	unsigned int refused[64]; /* by rule */
+	unsigned int refused[96]; /* by rule */
 };
 
 /* Is the struct taken where its shape comes? */

@@ -368,15 +368,18 @@ static int arrives(struct rs_frame f, const char *payload)
 	return rs_peer_receive(&n[1].peer, RS_STRICT, buf, (uint32_t)sizeof(f) + f.len);
 }
 
+#define STRANGER UINT32_MAX /* the id of no connection */
+
 START_TEST(unknown_ids_are_counted_and_answered)
 {
 	for (uint32_t id = 0; id < 5000; id++) {
-		const uint32_t to = id * 2654435761u;
+		const uint32_t to = (id * 2654435761u) | RS_CONNS_MAX;
 
 		if (to == CONN1->id)
 			continue;
 		ck_assert_int_eq(arrives((struct rs_frame){ .kind = (uint8_t)(id % 2 ? RS_FRAME_DATA : RS_FRAME_CREDIT),
-							    .to = to },
+							    .to = to,
+							    .from = STRANGER },
 					 NULL),
 				 0);
 	}
@@ -387,7 +390,7 @@ END_TEST
 
 START_TEST(a_peer_that_breaks_the_rules_is_bad)
 {
-	const struct rs_frame data = { .kind = RS_FRAME_DATA, .to = CONN1->id, .from = 1 };
+	const struct rs_frame data = { .kind = RS_FRAME_DATA, .to = CONN1->id, .from = STRANGER };
 	struct rs_frame f = data;
 
 	ck_assert_int_eq(arrives(f, NULL), -EBADMSG); /* no credit */
@@ -409,7 +412,7 @@ END_TEST
 
 START_TEST(numbers_that_do_not_follow_are_bad)
 {
-	const struct rs_frame f = { .kind = RS_FRAME_CREDIT, .to = CONN1->id, .from = 1 };
+	const struct rs_frame f = { .kind = RS_FRAME_CREDIT, .to = CONN1->id, .from = STRANGER };
 	struct rs_frame late = f, early = f;
 
 	late.number = (uint16_t)-1;
@@ -425,7 +428,9 @@ END_TEST
 START_TEST(chunks_that_do_not_follow_are_bad)
 {
 	char zero[WORLD_CHUNK] = { 0 };
-	struct rs_frame f = { .kind = RS_FRAME_DATA, .to = CONN1->id, .from = 1, .total = 1000, .len = 100, .seq = 0 };
+	struct rs_frame f = {
+		.kind = RS_FRAME_DATA, .to = CONN1->id, .from = STRANGER, .total = 1000, .len = 100, .seq = 0
+	};
 
 	ck_assert(world_recv(CLIENT1, c1, 0, 1000, 1));
 	world_settle(n);
@@ -476,6 +481,41 @@ START_TEST(a_forged_receive_ends_its_connection)
 	world_settle(n);
 	ck_assert_uint_eq(n[1].hub.stats.forged, 1);
 	ck_assert_int_eq(n[1].error, 0); /* not the peer's fault */
+}
+END_TEST
+
+/* What it is for may come by the other lane before the peer's answer: then there is no id to reset yet. */
+START_TEST(a_forged_receive_before_the_answer_ends_its_connection)
+{
+	const struct rs_rqe e = { .offset = WORLD_POOL - 5, .len = 10 };
+	struct rs_conn *l, *c, *d;
+	struct rs_cqe got;
+
+	ck_assert(!rs_conn_listen(&CLIENT1->rs, 9, &l) && !rs_conn_connect(&CLIENT0->rs, &n[0].peer, 9, 0, 1, &c));
+	memset(&CLIENT0->at[c->index], 0, sizeof(CLIENT0->at[0]));
+	memset(&CLIENT1->at[l->index], 0, sizeof(CLIENT0->at[0]));
+	ck_assert(rs_ring_put_shared(rs_seg_rq(&CLIENT0->rs.layout, world_seg(CLIENT0, c->index)),
+				     &CLIENT0->at[c->index].rq, WORLD_DEPTH, &e, sizeof(e)));
+	rs_conn_kick(c);
+	rs_peer_pump(&n[0].peer);
+	ck_assert(world_deliver(&n[0], RS_STRICT));
+	ck_assert(world_poll(CLIENT1, l->index, &got) && got.type == RS_EVENT_ACCEPT);
+	d = CLIENT1->rs.conn[got.cookie];
+	memset(&CLIENT1->at[d->index], 0, sizeof(CLIENT0->at[0]));
+	ck_assert(world_send(CLIENT1, d->index, 0, 10, 3));
+	rs_conn_kick(d);
+	rs_peer_pump(&n[1].peer);
+	ck_assert(world_deliver(&n[1], RS_WEIGHTED));
+	ck_assert_uint_eq(n[0].hub.stats.forged, 1);
+	ck_assert(c->state == RS_ENDED && !c->remote);
+	world_settle(n);
+	ck_assert_int_eq(n[0].error, 0);
+	ck_assert_int_eq(n[1].error, 0);
+	expect(CLIENT0, c->index, RSHARE_CLOSED, -EBADMSG, 0, 0);
+	expect(CLIENT1, d->index, RSHARE_CONNECTED, 0, 0, 0);
+	expect(CLIENT1, d->index, RSHARE_SENT, 0, 3, 10);
+	expect(CLIENT1, d->index, RSHARE_CLOSED, -ECONNRESET, 0, 0);
+	expect_works(CLIENT0, c0, c1);
 }
 END_TEST
 
@@ -605,6 +645,7 @@ int main(void)
 	tcase_add_test(t, chunks_that_do_not_follow_are_bad);
 	tcase_add_loop_test(t, a_forged_submission_ends_its_connection, 0, 6);
 	tcase_add_test(t, a_forged_receive_ends_its_connection);
+	tcase_add_test(t, a_forged_receive_before_the_answer_ends_its_connection);
 	tcase_add_loop_test(t, a_scribbled_segment_harms_its_client_only, 0, 5);
 	tcase_add_test(t, ten_thousand_opens_and_closes_leave_nothing);
 	tcase_add_test(t, limits_are_errors);

@@ -500,10 +500,18 @@ START_TEST(a_repair_does_not_last_for_ever)
 }
 END_TEST
 
+/* Queue pairs that nobody has. */
+#define NOWHERE                                         \
+	{                                               \
+		.qpn = { 0xfffff0, 0xfffff1 }, .mtu = 5 \
+	}
+
 /* A peer by hand: it says what an owner says until both are up, and then something else. */
 static int liar(void)
 {
-	struct rs_hello hello = { .magic = 0x31525352u, .version = RS_FRAME_VERSION, .chunk = 16384, .instance = 1 };
+	struct rs_hello hello = {
+		.magic = RS_HELLO_MAGIC, .version = RS_FRAME_VERSION, .chunk = 16384, .instance = 1, .address = NOWHERE
+	};
 	const struct sockaddr_in at = { .sin_family = AF_INET,
 					.sin_port = htons((uint16_t)(port + 1)),
 					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -521,12 +529,21 @@ static int liar(void)
 START_TEST(a_peer_that_lies_about_repairs_is_dropped)
 {
 	static const struct rs_repair_message lie[] = {
-		{ .magic = RS_REPAIR_MAGIC, .kind = RS_REPAIR_ASK, .epoch = 1, .received = { 1, 0 } },
-		{ .magic = RS_REPAIR_MAGIC, .kind = RS_REPAIR_ASK, .epoch = 1, .received = { 0, UINT32_MAX } },
-		{ .magic = RS_REPAIR_MAGIC, .kind = RS_REPAIR_ASK, .epoch = 2 },
+		{ .magic = RS_REPAIR_MAGIC,
+		  .kind = RS_REPAIR_ASK,
+		  .epoch = 1,
+		  .received = { 1, 0 },
+		  .address = NOWHERE },
+		{ .magic = RS_REPAIR_MAGIC,
+		  .kind = RS_REPAIR_ASK,
+		  .epoch = 1,
+		  .received = { 0, UINT32_MAX },
+		  .address = NOWHERE },
+		{ .magic = RS_REPAIR_MAGIC, .kind = RS_REPAIR_ASK, .epoch = 2, .address = NOWHERE },
+		{ .magic = RS_REPAIR_MAGIC, .kind = RS_REPAIR_ASK, .epoch = 1 },
 		{ .magic = RS_REPAIR_MAGIC, .kind = RS_REPAIR_READY, .epoch = 1 },
-		{ .magic = RS_REPAIR_MAGIC, .kind = 7, .epoch = 1 },
-		{ .magic = 7, .kind = RS_REPAIR_ASK, .epoch = 1 },
+		{ .magic = RS_REPAIR_MAGIC, .kind = 7, .epoch = 1, .address = NOWHERE },
+		{ .magic = 7, .kind = RS_REPAIR_ASK, .epoch = 1, .address = NOWHERE },
 	};
 	struct rs_repair_message m;
 	struct rshare_conn *c, *d;
@@ -734,7 +751,7 @@ int main(void)
 	tcase_add_test(t, writes_and_reads_survive_broken_queue_pairs);
 	tcase_add_test(t, a_port_may_come_back);
 	tcase_add_loop_test(t, a_repair_does_not_last_for_ever, 0, 2);
-	tcase_add_loop_test(t, a_peer_that_lies_about_repairs_is_dropped, 0, 6);
+	tcase_add_loop_test(t, a_peer_that_lies_about_repairs_is_dropped, 0, 7);
 	tcase_add_test(t, connecting_fails_clearly);
 	tcase_add_test(t, a_peer_that_ends_is_noticed);
 	if (FORKS) {

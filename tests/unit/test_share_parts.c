@@ -10,6 +10,7 @@
 #include "share/frame.h"
 #include "share/mode.h"
 #include "share/ring.h"
+#include "share/segment.h"
 
 /* ---- rings ---------------------------------------------------------------------------------- */
 
@@ -117,6 +118,8 @@ END_TEST
 
 /* ---- frames --------------------------------------------------------------------------------- */
 
+#define ID RS_CONNS_MAX
+
 static int parse(struct rs_frame f, uint32_t bytes)
 {
 	char buf[64] = { 0 };
@@ -131,9 +134,13 @@ static int parse(struct rs_frame f, uint32_t bytes)
 
 START_TEST(only_whole_frames_are_believed)
 {
-	const struct rs_frame data = {
-		.version = RS_FRAME_VERSION, .kind = RS_FRAME_DATA, .total = 40, .offset = 16, .len = 16
-	};
+	const struct rs_frame data = { .version = RS_FRAME_VERSION,
+				       .kind = RS_FRAME_DATA,
+				       .to = ID,
+				       .from = ID,
+				       .total = 40,
+				       .offset = 16,
+				       .len = 16 };
 	struct rs_frame f = data;
 
 	ck_assert_int_eq(parse(f, 48), 0);
@@ -153,7 +160,12 @@ START_TEST(only_whole_frames_are_believed)
 	f.version++;
 	ck_assert_int_eq(parse(f, 32), -EBADMSG);
 	for (unsigned int k = 0; k < 256; k++) {
-		f = (struct rs_frame){ .version = RS_FRAME_VERSION, .kind = (uint8_t)k };
+		f = (struct rs_frame){ .version = RS_FRAME_VERSION, .kind = (uint8_t)k, .to = ID, .from = ID };
+		if (k == RS_FRAME_OPEN)
+			f.to = 0;
+		if (k == RS_FRAME_REFUSED)
+			f.from = 0;
+		f.total = k == RS_FRAME_OPEN ? 1u << 8 : k == RS_FRAME_REFUSED;
 		ck_assert_int_eq(parse(f, 32), k && k < RS_FRAME_KINDS ? 0 : -EBADMSG);
 		f.len = 4;
 		f.total = 4;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../share_values.h"
 #include "share/fifo.h"
 #include "share/repair.h"
 
@@ -162,7 +163,7 @@ static unsigned int visited;
 static void tell(struct side *to, enum rs_repair_kind kind, uint32_t epoch)
 {
 	ck_assert_uint_lt(to->tail, QUEUE);
-	to->in[to->tail++] = (struct rs_repair_message){ .magic = RS_REPAIR_MAGIC, .kind = kind, .epoch = epoch };
+	to->in[to->tail++] = share_repair_message(kind, epoch);
 }
 
 static void obey(struct side *s, struct side *other, int actions)
@@ -245,7 +246,7 @@ START_TEST(messages_that_are_not_due_are_bad)
 		for (uint32_t kind = 0; kind < 5; kind++)
 			for (uint32_t epoch = 0; epoch < 5; epoch++) {
 				struct rs_repair r = { .state = (uint8_t)state, .epoch = 2 };
-				struct rs_repair_message m = { .magic = RS_REPAIR_MAGIC, .kind = kind, .epoch = epoch };
+				struct rs_repair_message m = share_repair_message(kind, epoch);
 				const bool due = epoch == 2u + (state == RS_WHOLE) &&
 					((kind == RS_REPAIR_ASK && ask_due[state]) ||
 					 (kind == RS_REPAIR_READY && ready_due[state]));

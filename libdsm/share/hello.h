@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* hello.h - what owners tell each other over TCP before their queue pairs talk: link.c has the order. Pure. */
+#ifndef SHARE_HELLO_H
+#define SHARE_HELLO_H
+
+#include "share/repair.h"
+
+#define RS_HELLO_MAGIC 0x31525352u /* "RSR1" */
+#define RS_GO 0x67                 /* the byte that ends the exchange */
+
+struct rs_hello {
+	uint32_t magic, version; /* that of frames */
+	uint64_t key, instance;
+	uint32_t chunk;
+	int32_t status; /* of the answer: -EACCES, -EPROTO, -EALREADY (the other way round is under way) ... */
+	uint16_t port;  /* that the sender listens at */
+	uint16_t pad;
+	uint32_t pad2, pad3;
+	struct rs_address address; /* of a refusal: maybe nothing */
+};
+
+_Static_assert(sizeof(struct rs_hello) == 80, "the wire format");
+
+/* May the other owner ask this? -EPROTO: it is none of this version. -EACCES: its key is another. */
+int rs_hello_asks(const struct rs_hello *h, uint64_t key);
+/* The status of an answer; the same errors if it is none. */
+int rs_hello_answers(const struct rs_hello *h, uint64_t key);
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rules.h - one rule for each field of what comes from elsewhere: frames of peers, what owners tell each other by TCP, entries of
+ * the rings in shared memory, requests of processes and the owner's answers. check.h checks by it; tests, the fuzzer and
+ * docs/sharing.md take their values from it.
+ *
+ * RS_SHAPES names the structs, a part of a struct that is one itself by its own name. rules/make.h has the rest: a field without a
+ * rule, or with two, does not compile. Pure.
+ */
+#ifndef SHARE_RULES_H
+#define SHARE_RULES_H
+
+#include "share/control.h"
+#include "share/frame.h"
+#include "share/hello.h"
+#include "share/hub.h"
+#include "share/repair.h"
+
+/* What a field is held against; of each struct only what its rules name. */
+struct rs_limits {
+	uint64_t key, pool; /* bytes */
+	struct rs_layout layout;
+	uint32_t behind, chunk; /* bytes behind the frame; most of them */
+	uint32_t total, len;    /* that the frame, the entry says */
+	uint32_t conns;         /* of the process */
+	uint32_t epoch;         /* that is due */
+};
+
+#define RS_LEAST(a, b) ((a) < (b) ? (a) : (b))
+
+/* clang-format off */
+/* rule, lowest, highest, in words; x: struct rs_limits */
+#define RS_RULES(R) \
+	R(ANY, 0, UINT64_MAX, "any") \
+	R(ZERO, 0, 0, "0") \
+	R(BIT, 0, 1, "0 or 1") \
+	R(STRING, 1, sizeof(((struct rshare_info *)0)->address) - 1, "a string") \
+	R(VERSION, RS_FRAME_VERSION, RS_FRAME_VERSION, "3") \
+	R(IS_DATA, RS_FRAME_DATA, RS_FRAME_DATA, "1") \
+	R(IS_CREDIT, RS_FRAME_CREDIT, RS_FRAME_CREDIT, "2") \
+	R(IS_OPEN, RS_FRAME_OPEN, RS_FRAME_OPEN, "3") \
+	R(IS_OPENED, RS_FRAME_OPENED, RS_FRAME_OPENED, "4") \
+	R(IS_REFUSED, RS_FRAME_REFUSED, RS_FRAME_REFUSED, "5") \
+	R(IS_CLOSE, RS_FRAME_CLOSE, RS_FRAME_CLOSE, "6") \
+	R(IS_CLOSED, RS_FRAME_CLOSED, RS_FRAME_CLOSED, "7") \
+	R(IS_RESET, RS_FRAME_RESET, RS_FRAME_RESET, "8") \
+	R(ID, RS_CONNS_MAX, UINT32_MAX, "2^16 or more") \
+	R(TOTAL, x->behind, RS_MESSAGE_MAX, "len to 2^30") \
+	R(PLACE, 0, x->total - x->behind, "0 to total - len") \
+	R(CHUNK, x->behind, RS_LEAST(x->behind, x->chunk), "the bytes behind it, at most a chunk") \
+	R(PRIORITY, 0, RS_PRIORITIES - 1, "0 to 7") \
+	R(WEIGHT, 1, RS_WEIGHT_MAX, "1 to 64") \
+	R(ERRNO, 1, 4095, "an errno") \
+	R(SENDS, RS_OP_SEND, RS_OP_SEND, "1") \
+	R(MOVES, RS_OP_WRITE, RS_OP_READ, "2 or 3") \
+	R(LEN, 0, RS_LEAST(x->pool, RS_MESSAGE_MAX), "0 to the pool, at most 2^30") \
+	R(OFFSET, 0, x->pool - x->len, "0 to the pool - len") \
+	R(EVENT, RSHARE_CONNECTED, RSHARE_CLOSED, "1 to 4") \
+	R(ACCEPT, RS_EVENT_ACCEPT, RS_EVENT_ACCEPT, "100") \
+	R(INDEX, 0, (uint64_t)x->conns - 1, "a connection of the process") \
+	R(HELLO_MAGIC, RS_HELLO_MAGIC, RS_HELLO_MAGIC, "0x31525352") \
+	R(KEY, x->key, x->key, "the key of the owner") \
+	R(CHUNK_SIZE, 64, 1u << 20, "64 to 2^20") \
+	R(FAILURE, UINT32_MAX - 4094, UINT32_MAX, "-4095 to -1") \
+	R(PORT, 1, UINT16_MAX, "1 to 65535") \
+	R(QPN, 2, 0xffffff, "a queue pair") \
+	R(BITS_24, 0, 0xffffff, "24 bits") \
+	R(LID, 0, 0xbfff, "0, or a unicast LID") \
+	R(MTU, 0, 5, "0 to 5") \
+	R(GO, RS_GO, RS_GO, "0x67") \
+	R(REPAIR_MAGIC, RS_REPAIR_MAGIC, RS_REPAIR_MAGIC, "0x50525352") \
+	R(ASKS, RS_REPAIR_ASK, RS_REPAIR_ASK, "1") \
+	R(TELLS, RS_REPAIR_READY, RS_REPAIR_READY, "2") \
+	R(EPOCH, x->epoch, x->epoch, "the epoch that is due") \
+	R(IS_ATTACH, RS_ATTACH, RS_ATTACH, "1") \
+	R(IS_LISTEN, RS_LISTEN, RS_LISTEN, "2") \
+	R(IS_CONNECT, RS_CONNECT, RS_CONNECT, "3") \
+	R(IS_PRIORITY, RS_PRIORITY, RS_PRIORITY, "4") \
+	R(IS_ABOUT, RS_CLOSE, RS_STATS, "5 to 8") \
+	R(IS_INFO, RS_INFO, RS_INFO, "9") \
+	R(CONTROL_VERSION, RS_CONTROL_VERSION, RS_CONTROL_VERSION, "4") \
+	R(CONNS, 1, RS_CONNS_MAX, "1 to 2^16") \
+	R(DEPTH, 1, RS_DEPTH_SHIFT_MAX, "1 to 12") \
+	R(PAGES, 1, 1u << 28, "1 to 2^28") \
+	R(LAYOUT_CONNS, x->layout.conns, x->layout.conns, "as asked for") \
+	R(LAYOUT_DEPTH, x->layout.depth, x->layout.depth, "as asked for") \
+	R(LAYOUT_CONN, x->layout.conn_offset, x->layout.conn_offset, "what follows from conns and depth") \
+	R(LAYOUT_CONN_BYTES, x->layout.conn_bytes, x->layout.conn_bytes, "what follows from conns and depth") \
+	R(LAYOUT_POOL, x->layout.pool_offset, x->layout.pool_offset, "what follows from conns and depth") \
+	R(LAYOUT_POOL_BYTES, x->layout.pool_bytes, x->layout.pool_bytes, "as asked for") \
+	R(LAYOUT_BYTES, x->layout.bytes, x->layout.bytes, "what follows from all these")
+
+/* field: struct, name, rule. A frame of a peer */
+#define RS_FRAME(F, is, whom, who, turn, got, bytes, at, more) \
+	F(rs_frame, version, VERSION) F(rs_frame, kind, is) F(rs_frame, number, ANY) F(rs_frame, to, whom) F(rs_frame, from, who) \
+	F(rs_frame, seq, turn) F(rs_frame, credit, got) F(rs_frame, total, bytes) F(rs_frame, offset, at) F(rs_frame, len, more)
+#define RS_DATA_(F)    RS_FRAME(F, IS_DATA, ID, ID, ANY, ANY, TOTAL, PLACE, CHUNK)
+#define RS_EMPTY_(F)   RS_FRAME(F, IS_DATA, ID, ID, ANY, ANY, ZERO, ZERO, ZERO) /* of no bytes */
+#define RS_CREDIT_(F)  RS_FRAME(F, IS_CREDIT, ID, ID, ZERO, ANY, ZERO, ZERO, ZERO)
+#define RS_OPENED_(F)  RS_FRAME(F, IS_OPENED, ID, ID, ZERO, ANY, ZERO, ZERO, ZERO)
+#define RS_REFUSED_(F) RS_FRAME(F, IS_REFUSED, ID, ZERO, ZERO, ZERO, ERRNO, ZERO, ZERO)
+#define RS_CLOSE_(F)   RS_FRAME(F, IS_CLOSE, ID, ID, ANY, ANY, ZERO, ZERO, ZERO)
+#define RS_CLOSED_(F)  RS_FRAME(F, IS_CLOSED, ID, ID, ZERO, ANY, ZERO, ZERO, ZERO)
+#define RS_RESET_(F)   RS_FRAME(F, IS_RESET, ID, ID, ZERO, ANY, ZERO, ZERO, ZERO)
+#define RS_UNKNOWN_(F) RS_FRAME(F, IS_RESET, ID, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO) /* of no connection */
+#define RS_OPEN_(F) \
+	F(rs_open, version, VERSION) F(rs_open, kind, IS_OPEN) F(rs_open, number, ANY) F(rs_open, to, ZERO) F(rs_open, from, ID) \
+	F(rs_open, service, ANY) F(rs_open, credit, ANY) F(rs_open, priority, PRIORITY) F(rs_open, weight, WEIGHT) \
+	F(rs_open, pad, ZERO) F(rs_open, offset, ZERO) F(rs_open, len, ZERO)
+
+/* An entry of a ring */
+#define RS_SQE(F, what, key, where) \
+	F(rs_sqe, turn, ANY) F(rs_sqe, op, what) F(rs_sqe, pad, ZERO) F(rs_sqe, pad2, ZERO) F(rs_sqe, len, LEN) F(rs_sqe, rkey, key) \
+	F(rs_sqe, offset, OFFSET) F(rs_sqe, cookie, ANY) F(rs_sqe, remote, where) F(rs_sqe, reserved, ZERO) \
+	F(rs_sqe, reserved2, ZERO) F(rs_sqe, reserved3, ZERO)
+#define RS_SEND_(F) RS_SQE(F, SENDS, ZERO, ZERO)
+#define RS_MOVE_(F) RS_SQE(F, MOVES, ANY, ANY)
+#define RS_RECEIVE_(F) \
+	F(rs_rqe, turn, ANY) F(rs_rqe, len, LEN) F(rs_rqe, offset, OFFSET) F(rs_rqe, cookie, ANY) F(rs_rqe, reserved, ZERO)
+#define RS_CQE(F, what, why, bytes, which) \
+	F(rs_cqe, turn, ANY) F(rs_cqe, type, what) F(rs_cqe, status, why) F(rs_cqe, len, bytes) F(rs_cqe, cookie, which) \
+	F(rs_cqe, reserved, ZERO)
+#define RS_EVENT_(F)  RS_CQE(F, EVENT, ANY, ANY, ANY)
+#define RS_ACCEPT_(F) RS_CQE(F, ACCEPT, ZERO, ZERO, INDEX) /* of a listener */
+
+/* Between owners */
+#define RS_HELLO(F, why) \
+	F(rs_hello, magic, HELLO_MAGIC) F(rs_hello, version, VERSION) F(rs_hello, key, KEY) F(rs_hello, instance, ANY) \
+	F(rs_hello, chunk, CHUNK_SIZE) F(rs_hello, status, why) F(rs_hello, port, PORT) F(rs_hello, pad, ZERO) \
+	F(rs_hello, pad2, ZERO) F(rs_hello, pad3, ZERO)
+#define RS_HELLO_(F)   RS_HELLO(F, ZERO)
+#define RS_REFUSAL_(F) RS_HELLO(F, FAILURE)
+#define RS_ADDRESS(F, queue, number, local, size) \
+	F(rs_address, gid, ANY) F(rs_address, qpn_strict, queue) F(rs_address, qpn_weighted, queue) \
+	F(rs_address, psn_strict, number) F(rs_address, psn_weighted, number) F(rs_address, lid, local) F(rs_address, mtu, size) \
+	F(rs_address, reserved, ZERO)
+#define RS_QPS_(F)    RS_ADDRESS(F, QPN, BITS_24, LID, MTU)
+#define RS_NO_QPS_(F) RS_ADDRESS(F, BITS_24, BITS_24, LID, MTU) /* of a refusal */
+#define RS_NONE_(F)   RS_ADDRESS(F, ZERO, ZERO, ZERO, ZERO)     /* of REPAIR_READY */
+#define RS_REPAIR(F, is, numbers) \
+	F(rs_repair_message, magic, REPAIR_MAGIC) F(rs_repair_message, kind, is) F(rs_repair_message, epoch, EPOCH) \
+	F(rs_repair_message, received, numbers)
+#define RS_REPAIR_ASK_(F)   RS_REPAIR(F, ASKS, ANY)
+#define RS_REPAIR_READY_(F) RS_REPAIR(F, TELLS, ZERO)
+
+/* Of a process, and to it */
+#define RS_REQUEST(F, is, speaks, which, what, many, shift, size, urgent, heavy, far) \
+	F(rs_request, type, is) F(rs_request, version, speaks) F(rs_request, index, which) F(rs_request, service, what) \
+	F(rs_request, conns, many) F(rs_request, depth_shift, shift) F(rs_request, pages, size) F(rs_request, priority, urgent) \
+	F(rs_request, weight, heavy) F(rs_request, remote, far) F(rs_request, reserved, ZERO)
+#define RS_ASK_ATTACH_(F)   RS_REQUEST(F, IS_ATTACH, CONTROL_VERSION, ZERO, ZERO, CONNS, DEPTH, PAGES, ZERO, ZERO, BIT)
+#define RS_ASK_LISTEN_(F)   RS_REQUEST(F, IS_LISTEN, ZERO, ZERO, ANY, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO)
+#define RS_ASK_CONNECT_(F)  RS_REQUEST(F, IS_CONNECT, ZERO, ZERO, ANY, ZERO, ZERO, ZERO, PRIORITY, WEIGHT, ZERO)
+#define RS_ASK_PRIORITY_(F) RS_REQUEST(F, IS_PRIORITY, ZERO, INDEX, ZERO, ZERO, ZERO, ZERO, PRIORITY, WEIGHT, ZERO)
+#define RS_ASK_ABOUT_(F)    RS_REQUEST(F, IS_ABOUT, ZERO, INDEX, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO)
+#define RS_ASK_INFO_(F)     RS_REQUEST(F, IS_INFO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO, ZERO)
+#define RS_ANSWER(F, why, which, key, where) \
+	F(rs_answer, status, why) F(rs_answer, index, which) F(rs_answer, rkey, key) F(rs_answer, reserved, ZERO) \
+	F(rs_answer, pool_address, where)
+#define RS_ATTACHED_(F) RS_ANSWER(F, ZERO, ZERO, ANY, ANY)
+#define RS_DONE_(F)     RS_ANSWER(F, ZERO, INDEX, ZERO, ZERO)
+#define RS_FAILED_(F)   RS_ANSWER(F, FAILURE, ZERO, ZERO, ZERO)
+#define RS_LAYOUT_(F) \
+	F(rs_layout, conns, LAYOUT_CONNS) F(rs_layout, depth, LAYOUT_DEPTH) F(rs_layout, conn_offset, LAYOUT_CONN) \
+	F(rs_layout, conn_bytes, LAYOUT_CONN_BYTES) F(rs_layout, pool_offset, LAYOUT_POOL) \
+	F(rs_layout, pool_bytes, LAYOUT_POOL_BYTES) F(rs_layout, bytes, LAYOUT_BYTES)
+#define RS_STATS_(F) \
+	F(rshare_stats, messages_sent, ANY) F(rshare_stats, bytes_sent, ANY) F(rshare_stats, messages_received, ANY) \
+	F(rshare_stats, bytes_received, ANY) F(rshare_stats, chunks_sent, ANY) F(rshare_stats, chunks_received, ANY) \
+	F(rshare_stats, stalls, ANY)
+#define RS_INFO_(F) \
+	F(rshare_info, peers, ANY) F(rshare_info, clients, ANY) F(rshare_info, connections, ANY) F(rshare_info, queue_pairs, ANY) \
+	F(rshare_info, registered, ANY) F(rshare_info, posts, ANY) F(rshare_info, doorbells, ANY) F(rshare_info, completions, ANY) \
+	F(rshare_info, wakeups, ANY) F(rshare_info, signals, ANY) F(rshare_info, unknown, ANY) F(rshare_info, malformed, ANY) \
+	F(rshare_info, forged, ANY) F(rshare_info, repairs, ANY) F(rshare_info, resent, ANY) F(rshare_info, to_running, ANY) \
+	F(rshare_info, to_blocked, ANY) F(rshare_info, chunk, ANY) F(rshare_info, address, STRING)
+
+/* shape, struct, bytes */
+#define RS_SHAPES(V) \
+	V(DATA, rs_frame, sizeof(struct rs_frame))       V(EMPTY, rs_frame, sizeof(struct rs_frame)) \
+	V(CREDIT, rs_frame, sizeof(struct rs_frame))     V(OPEN, rs_open, sizeof(struct rs_open)) \
+	V(OPENED, rs_frame, sizeof(struct rs_frame))     V(REFUSED, rs_frame, sizeof(struct rs_frame)) \
+	V(CLOSE, rs_frame, sizeof(struct rs_frame))      V(CLOSED, rs_frame, sizeof(struct rs_frame)) \
+	V(RESET, rs_frame, sizeof(struct rs_frame))      V(UNKNOWN, rs_frame, sizeof(struct rs_frame)) \
+	V(SEND, rs_sqe, sizeof(struct rs_sqe))           V(MOVE, rs_sqe, sizeof(struct rs_sqe)) \
+	V(RECEIVE, rs_rqe, sizeof(struct rs_rqe)) \
+	V(EVENT, rs_cqe, sizeof(struct rs_cqe))          V(ACCEPT, rs_cqe, sizeof(struct rs_cqe)) \
+	V(HELLO, rs_hello, offsetof(struct rs_hello, address)) V(REFUSAL, rs_hello, offsetof(struct rs_hello, address)) \
+	V(REPAIR_ASK, rs_repair_message, offsetof(struct rs_repair_message, address)) \
+	V(REPAIR_READY, rs_repair_message, offsetof(struct rs_repair_message, address)) \
+	V(QPS, rs_address, sizeof(struct rs_address))    V(NO_QPS, rs_address, sizeof(struct rs_address)) \
+	V(NONE, rs_address, sizeof(struct rs_address)) \
+	V(ASK_ATTACH, rs_request, offsetof(struct rs_request, node))   V(ASK_LISTEN, rs_request, offsetof(struct rs_request, node)) \
+	V(ASK_CONNECT, rs_request, offsetof(struct rs_request, node))  V(ASK_PRIORITY, rs_request, offsetof(struct rs_request, node)) \
+	V(ASK_ABOUT, rs_request, offsetof(struct rs_request, node))    V(ASK_INFO, rs_request, offsetof(struct rs_request, node)) \
+	V(ATTACHED, rs_answer, offsetof(struct rs_answer, layout))     V(DONE, rs_answer, offsetof(struct rs_answer, layout)) \
+	V(FAILED, rs_answer, offsetof(struct rs_answer, layout))       V(LAYOUT, rs_layout, sizeof(struct rs_layout)) \
+	V(STATS, rshare_stats, sizeof(struct rshare_stats)) \
+	V(INFO, rshare_info, offsetof(struct rshare_info, address) + sizeof(((struct rshare_info *)0)->address))
+/* clang-format on */
+
+#define RULES_TABLE RS_RULES
+#define RULES_SHAPES RS_SHAPES
+#define RULES_FIELDS(shape) RS_##shape##_
+#define RULES_NAME(x) rs_##x
+#define RULES_CONST(x) RS_##x
+#include "rules/make.h"
+
+#endif

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_share_rules.c - libdsm/share: what a peer may say, and what processes and their owner may write for each other, field by
+ * field.
+ */
+#include "rule_walk.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "../share_values.h"
+#include "share/check.h"
+
+#define KEY 0x6b6b6b6b6b6b6b6bull
+#define POOL (1u << 20)
+#define CONNS 64u
+#define SHIFT 3u
+#define BEHIND 16u
+#define CHUNK 20u
+#define TOTAL 100u
+#define LEN 50u
+#define EPOCH 5u
+
+static struct rs_limits lim = { .key = KEY,
+				.pool = POOL,
+				.behind = BEHIND,
+				.chunk = CHUNK,
+				.total = TOTAL,
+				.len = LEN,
+				.conns = CONNS,
+				.epoch = EPOCH };
+
+static bool is(uint64_t v, uint64_t lo, uint64_t hi)
+{
+	return v >= lo && v <= hi;
+}
+
+/* What the rules mean, said once more and in another way. */
+static bool means(unsigned int rule, uint64_t v)
+{
+	switch ((enum rs_rule)rule) {
+	case RS_RULE_ANY:
+	case RS_RULE_COUNT: break;
+	case RS_RULE_ZERO: return v == 0;
+	case RS_RULE_BIT: return v < 2;
+	case RS_RULE_STRING: return v && v < 64;
+	case RS_RULE_VERSION: return v == 3;
+	case RS_RULE_IS_DATA: return v == 1;
+	case RS_RULE_IS_CREDIT: return v == 2;
+	case RS_RULE_IS_OPEN: return v == 3;
+	case RS_RULE_IS_OPENED: return v == 4;
+	case RS_RULE_IS_REFUSED: return v == 5;
+	case RS_RULE_IS_CLOSE: return v == 6;
+	case RS_RULE_IS_CLOSED: return v == 7;
+	case RS_RULE_IS_RESET: return v == 8;
+	case RS_RULE_ID: return v >> 16 && !(v >> 32);
+	case RS_RULE_TOTAL: return is(v, BEHIND, 1 << 30);
+	case RS_RULE_PLACE: return v + BEHIND <= TOTAL;
+	case RS_RULE_CHUNK: return v == BEHIND;
+	case RS_RULE_PRIORITY: return v < 8;
+	case RS_RULE_WEIGHT: return is(v, 1, 64);
+	case RS_RULE_ERRNO: return is(v, 1, 4095);
+	case RS_RULE_SENDS: return v == 1;
+	case RS_RULE_MOVES: return v == 2 || v == 3;
+	case RS_RULE_LEN: return v <= POOL;
+	case RS_RULE_OFFSET: return v <= POOL - LEN;
+	case RS_RULE_EVENT: return is(v, 1, 4);
+	case RS_RULE_ACCEPT: return v == 100;
+	case RS_RULE_INDEX: return v < CONNS;
+	case RS_RULE_HELLO_MAGIC: return v == 0x31525352;
+	case RS_RULE_KEY: return v == KEY;
+	case RS_RULE_CHUNK_SIZE: return is(v, 64, 1 << 20);
+	case RS_RULE_FAILURE: return (int32_t)v < 0 && (int32_t)v > -4096;
+	case RS_RULE_PORT: return v && v < 65536;
+	case RS_RULE_QPN: return v > 1 && !(v >> 24);
+	case RS_RULE_BITS_24: return !(v >> 24);
+	case RS_RULE_LID: return v < 0xc000;
+	case RS_RULE_MTU: return v < 6;
+	case RS_RULE_GO: return v == 'g';
+	case RS_RULE_REPAIR_MAGIC: return v == 0x50525352;
+	case RS_RULE_ASKS: return v == 1;
+	case RS_RULE_TELLS: return v == 2;
+	case RS_RULE_EPOCH: return v == EPOCH;
+	case RS_RULE_IS_ATTACH: return v == 1;
+	case RS_RULE_IS_LISTEN: return v == 2;
+	case RS_RULE_IS_CONNECT: return v == 3;
+	case RS_RULE_IS_PRIORITY: return v == 4;
+	case RS_RULE_IS_ABOUT: return is(v, 5, 8);
+	case RS_RULE_IS_INFO: return v == 9;
+	case RS_RULE_CONTROL_VERSION: return v == 4;
+	case RS_RULE_CONNS: return is(v, 1, 65536);
+	case RS_RULE_DEPTH: return is(v, 1, 12);
+	case RS_RULE_PAGES: return is(v, 1, 1 << 28);
+	case RS_RULE_LAYOUT_CONNS: return v == CONNS;
+	case RS_RULE_LAYOUT_DEPTH: return v == 1 << SHIFT;
+	case RS_RULE_LAYOUT_CONN: return v == lim.layout.conn_offset;
+	case RS_RULE_LAYOUT_CONN_BYTES: return v == lim.layout.conn_bytes;
+	case RS_RULE_LAYOUT_POOL: return v == lim.layout.pool_offset;
+	case RS_RULE_LAYOUT_POOL_BYTES: return v == POOL;
+	case RS_RULE_LAYOUT_BYTES: return v == lim.layout.bytes;
+	}
+	return true;
+}
+
+static void good(unsigned int shape, void *at)
+{
+	rule_good(&share_table, &lim, shape, at, false);
+}
+
+/* ---- frames --------------------------------------------------------------------------------- */
+
+static bool frame_taken(unsigned int shape, const void *at)
+{
+	const uint32_t behind = shape == RS_SHAPE_DATA ? BEHIND : 0;
+	char buf[sizeof(struct rs_frame) + BEHIND] = { 0 };
+	struct rs_frame f, out = { .kind = 99 };
+	int err;
+
+	memcpy(&f, at, sizeof(f));
+	if (behind && f.total == BEHIND)
+		f.total = TOTAL; /* the limit of offset */
+	memcpy(buf, &f, sizeof(f));
+	err = rs_frame_parse(buf, (uint32_t)sizeof(f) + behind, CHUNK, &out);
+	ck_assert(err ? err == -EBADMSG && out.kind == 99 : !memcmp(&out, &f, sizeof(f)));
+	return !err;
+}
+
+static bool other_kind(const struct rule_field *f, uint64_t v)
+{
+	return !strcmp(f->name, "kind") && v && v < RS_FRAME_KINDS;
+}
+
+/* A reset of no connection. */
+static bool other_reset(const struct rule_field *f, uint64_t v)
+{
+	return other_kind(f, v) || (!strcmp(f->name, "from") && (!v || v >> 16));
+}
+
+/* ---- rings ---------------------------------------------------------------------------------- */
+
+static bool op_taken(unsigned int shape, const void *at)
+{
+	struct rs_sqe e;
+
+	(void)shape;
+	memcpy(&e, at, sizeof(e));
+	if (e.offset)
+		e.len = LEN; /* the limit of offset */
+	return rs_op_ok(&e, POOL);
+}
+
+static bool other_op(const struct rule_field *f, uint64_t v)
+{
+	return !strcmp(f->name, "op") && v && v <= RS_OP_READ;
+}
+
+static bool receive_taken(unsigned int shape, const void *at)
+{
+	struct rs_rqe e;
+
+	(void)shape;
+	memcpy(&e, at, sizeof(e));
+	if (e.offset)
+		e.len = LEN;
+	return rs_receive_ok(&e, POOL);
+}
+
+static bool event_taken(unsigned int shape, const void *at)
+{
+	(void)shape;
+	return rs_event_ok(at, CONNS);
+}
+
+static bool other_event(const struct rule_field *f, uint64_t v)
+{
+	return !strcmp(f->name, "type") && ((v && v <= RSHARE_CLOSED) || v == RS_EVENT_ACCEPT);
+}
+
+/* ---- between owners ------------------------------------------------------------------------- */
+
+static bool hello_taken(unsigned int shape, const void *at)
+{
+	const bool asks = shape == RS_SHAPE_HELLO || shape == RS_SHAPE_QPS;
+	struct rs_hello h;
+	int err;
+
+	good(asks ? RS_SHAPE_HELLO : RS_SHAPE_REFUSAL, &h);
+	good(asks ? RS_SHAPE_QPS : RS_SHAPE_NO_QPS, &h.address);
+	if (shape == RS_SHAPE_HELLO || shape == RS_SHAPE_REFUSAL)
+		memcpy(&h, at, offsetof(struct rs_hello, address));
+	else
+		memcpy(&h.address, at, sizeof(h.address));
+	err = rs_hello_answers(&h, KEY);
+	if (!asks)
+		return h.status && err == h.status;
+	ck_assert(rs_hello_asks(&h, KEY) == err || h.status < 0);
+	return !rs_hello_asks(&h, KEY);
+}
+
+static bool repair_taken(unsigned int shape, const void *at)
+{
+	const bool asks = shape == RS_SHAPE_REPAIR_ASK;
+	struct rs_repair r = { .state = asks ? RS_WHOLE : RS_CONNECTED, .epoch = asks ? EPOCH - 1 : EPOCH };
+	struct rs_repair_message m;
+
+	good(asks ? RS_SHAPE_REPAIR_ASK : RS_SHAPE_REPAIR_READY, &m);
+	good(asks ? RS_SHAPE_QPS : RS_SHAPE_NONE, &m.address);
+	if (shape == RS_SHAPE_NONE)
+		memcpy(&m.address, at, sizeof(m.address));
+	else
+		memcpy(&m, at, offsetof(struct rs_repair_message, address));
+	return rs_repair_hear(&r, &m) > 0;
+}
+
+/* ---- a process and its owner ---------------------------------------------------------------- */
+
+static bool request_taken(unsigned int shape, const void *at)
+{
+	return !rs_request_check(at, shape == RS_SHAPE_ASK_ATTACH ? 0 : CONNS);
+}
+
+static bool other_request(const struct rule_field *f, uint64_t v)
+{
+	return !strcmp(f->name, "type") && v && v <= RS_INFO;
+}
+
+static bool answer_taken(unsigned int shape, const void *at)
+{
+	const bool attach = shape == RS_SHAPE_ATTACHED || shape == RS_SHAPE_LAYOUT;
+	const struct rs_request q = { .type = attach                    ? RS_ATTACH
+					      : shape == RS_SHAPE_INFO  ? RS_INFO
+					      : shape == RS_SHAPE_STATS ? RS_STATS
+									: RS_LISTEN,
+				      .conns = CONNS,
+				      .depth_shift = SHIFT,
+				      .pages = POOL / RS_PAGE };
+	struct rs_answer a = { .status = 0 };
+
+	good(attach ? RS_SHAPE_ATTACHED : RS_SHAPE_DONE, &a);
+	if (attach)
+		good(RS_SHAPE_LAYOUT, &a.layout);
+	if (shape == RS_SHAPE_LAYOUT)
+		memcpy(&a.layout, at, sizeof(a.layout));
+	else if (shape == RS_SHAPE_STATS)
+		memcpy(&a.stats, at, sizeof(a.stats));
+	else if (shape == RS_SHAPE_INFO)
+		memcpy(&a.info, at, offsetof(struct rshare_info, address) + sizeof(a.info.address));
+	else
+		memcpy(&a, at, offsetof(struct rs_answer, layout));
+	return shape == RS_SHAPE_FAILED ? a.status && rs_answer_check(&q, &a, CONNS) == a.status
+					: !rs_answer_check(&q, &a, CONNS);
+}
+
+/* ---- all of them ---------------------------------------------------------------------------- */
+
+START_TEST(every_field_is_held_to_its_rule)
+{
+	struct rule_walk w = { .table = &share_table, .limits = &lim, .means = means };
+	unsigned int s, v;
+
+	lim.layout = rs_layout(CONNS, 1u << SHIFT, POOL);
+	for (s = RS_SHAPE_DATA; s <= RS_SHAPE_UNKNOWN; s++)
+		walk_shape(&w, s, frame_taken, s < RS_SHAPE_RESET ? other_kind : other_reset);
+	walk_shape(&w, RS_SHAPE_SEND, op_taken, other_op);
+	walk_shape(&w, RS_SHAPE_MOVE, op_taken, other_op);
+	walk_shape(&w, RS_SHAPE_RECEIVE, receive_taken, NULL);
+	walk_shape(&w, RS_SHAPE_EVENT, event_taken, other_event);
+	walk_shape(&w, RS_SHAPE_ACCEPT, event_taken, other_event);
+	walk_shape(&w, RS_SHAPE_HELLO, hello_taken, NULL);
+	walk_shape(&w, RS_SHAPE_REFUSAL, hello_taken, NULL);
+	walk_shape(&w, RS_SHAPE_REPAIR_ASK, repair_taken, NULL);
+	walk_shape(&w, RS_SHAPE_REPAIR_READY, repair_taken, NULL);
+	walk_shape(&w, RS_SHAPE_QPS, hello_taken, NULL);
+	walk_shape(&w, RS_SHAPE_NO_QPS, hello_taken, NULL);
+	walk_shape(&w, RS_SHAPE_NONE, repair_taken, NULL);
+	for (s = RS_SHAPE_ASK_ATTACH; s <= RS_SHAPE_ASK_INFO; s++)
+		walk_shape(&w, s, request_taken, other_request);
+	for (s = RS_SHAPE_ATTACHED; s <= RS_SHAPE_INFO; s++)
+		walk_shape(&w, s, answer_taken, NULL);
+	for (v = 0; v <= UINT8_MAX; v++) {
+		ck_assert(rs_holds_GO(v, NULL) == means(RS_RULE_GO, v));
+		w.refused[RS_RULE_GO] += !means(RS_RULE_GO, v);
+	}
+	walk_end(&w);
+}
+END_TEST
+
+/* A reset with a connection has its id; one without has nothing. */
+START_TEST(a_reset_is_of_a_connection_or_of_none)
+{
+	struct rs_frame f;
+
+	good(RS_SHAPE_UNKNOWN, &f);
+	f.credit = 1;
+	ck_assert(!frame_taken(RS_SHAPE_UNKNOWN, &f));
+	f.from = RS_CONNS_MAX;
+	ck_assert(frame_taken(RS_SHAPE_UNKNOWN, &f));
+	f.from--;
+	ck_assert(!frame_taken(RS_SHAPE_UNKNOWN, &f));
+}
+END_TEST
+
+START_TEST(a_chunk_is_what_came)
+{
+	char buf[sizeof(struct rs_frame) + 2 * CHUNK];
+	struct rs_frame f, out;
+	uint32_t len, came;
+
+	for (len = 0; len <= 2 * CHUNK; len++)
+		for (came = 0; came <= 2 * CHUNK; came++) {
+			good(len ? RS_SHAPE_DATA : RS_SHAPE_EMPTY, &f);
+			f.len = f.total = len;
+			memset(buf, 0, sizeof(buf));
+			memcpy(buf, &f, sizeof(f));
+			ck_assert_int_eq(rs_frame_parse(buf, (uint32_t)sizeof(f) + came, CHUNK, &out),
+					 len == came && len <= CHUNK ? 0 : -EBADMSG);
+		}
+}
+END_TEST
+
+/* No pool is so small, and no message so long, that a sum wraps. */
+START_TEST(a_buffer_lies_in_the_pool)
+{
+	static const uint64_t at[] = {
+		0, 1, 4095, 4096, 4097, 1ull << 30, (1ull << 30) + 1, UINT32_MAX, UINT64_MAX - 3
+	};
+	const unsigned int n = sizeof(at) / sizeof(at[0]);
+	unsigned int p, o, l;
+
+	for (p = 0; p < n; p++)
+		for (o = 0; o < n; o++)
+			for (l = 0; l < n; l++) {
+				const struct rs_rqe r = { .offset = at[o], .len = (uint32_t)at[l] };
+				const struct rs_sqe s = { .op = RS_OP_SEND, .offset = at[o], .len = (uint32_t)at[l] };
+				const bool in = r.len <= 1u << 30 && at[o] <= at[p] && r.len <= at[p] - at[o];
+
+				ck_assert(rs_receive_ok(&r, at[p]) == in && rs_op_ok(&s, at[p]) == in);
+			}
+}
+END_TEST
+
+START_TEST(only_a_process_that_is_not_attached_attaches)
+{
+	struct rs_request q;
+	unsigned int s;
+
+	for (s = RS_SHAPE_ASK_ATTACH; s <= RS_SHAPE_ASK_INFO; s++) {
+		good(s, &q);
+		ck_assert_int_eq(rs_request_check(&q, 0), s == RS_SHAPE_ASK_ATTACH ? 0 : -EPROTO);
+		ck_assert_int_eq(rs_request_check(&q, CONNS), s == RS_SHAPE_ASK_ATTACH ? -EPROTO : 0);
+	}
+	good(RS_SHAPE_ASK_ATTACH, &q);
+	q.version++;
+	ck_assert_int_eq(rs_request_check(&q, 0), -EPROTO);
+	q.version--;
+	q.depth_shift = 13;
+	ck_assert_int_eq(rs_request_check(&q, 0), -EINVAL);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("share_rules");
+	TCase *t = tcase_create("rules");
+
+	tcase_add_test(t, every_field_is_held_to_its_rule);
+	tcase_add_test(t, a_reset_is_of_a_connection_or_of_none);
+	tcase_add_test(t, a_chunk_is_what_came);
+	tcase_add_test(t, a_buffer_lies_in_the_pool);
+	tcase_add_test(t, only_a_process_that_is_not_attached_attaches);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
