@@ -15,6 +15,7 @@
 #include "engine/payload.h"
 #include "tests/share_values.h"
 #include "tests/shared_values.h"
+#include "tests/ucx_values.h"
 #include "tests/verbs_values.h"
 
 #define RANKS 4
@@ -156,6 +157,11 @@ static void shared_frames(void)
 static void librshare(void)
 {
 	structs(&share_table, RS_SHAPE_COUNT);
+}
+
+static void ucx(void)
+{
+	structs(&ucx_table, UCX_SHAPE_COUNT);
 }
 
 static void immediate_words(void)
@@ -389,7 +395,7 @@ static const struct {
 	void (*print)(void);
 	/* clang-format off */
 } tables[] = {
-	{ "messages", messages }, { "fields", fields }, { "calls", calls }, { "payloads", payloads }, { "frames", frames }, { "words", immediate_words }, { "shared-frames", shared_frames }, { "librshare", librshare }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
+	{ "messages", messages }, { "fields", fields }, { "calls", calls }, { "payloads", payloads }, { "frames", frames }, { "words", immediate_words }, { "shared-frames", shared_frames }, { "librshare", librshare }, { "ucx", ucx }, { "page-local", page_local }, { "page-messages", page_messages }, { "directory", directory },
 	{ "directory-phases", directory_phases }, { "hold", hold }, { "objects", objects },
 };
 /* clang-format on */

@@ -194,17 +194,17 @@ static ucs_status_t fetch(struct net *n, struct item *it, void *desc)
 }
 
 /* A bad message: the node that claims to have sent it is gone for us; who does not even name a node is only counted. */
-static void malformed(struct net *n, const struct msg *m, size_t header, size_t size)
+static void malformed(struct net *n, const struct msg *m, const struct ucx_arrival *a)
 {
 	struct peer *p;
 
 	ucx_count(&n->count.malformed, 1);
-	if (header != sizeof(*m) || m->src >= net_nodes(&n->cfg) || m->src == net_me(&n->cfg))
+	if (!ucx_sender_known(&n->cfg, a))
 		return;
 	p = &n->peers[net_rank_of(&n->cfg, m->src)];
 	if (p->state < PEER_LOST)
 		log_line("malformed message of node %d: version %d, type %d, %zu bytes behind it", m->src, m->version,
-			 m->type, size);
+			 m->type, (size_t)a->data);
 	peer_fail(n, p, -EBADMSG);
 }
 
@@ -213,13 +213,12 @@ ucs_status_t ucx_received(void *arg, const void *header, size_t header_size, voi
 {
 	struct net *n = arg;
 	struct peer *p;
+	struct ucx_arrival a;
 	struct item *it;
 	struct msg m;
 
-	memset(&m, 0, sizeof(m));
-	memcpy(&m, header, header_size < sizeof(m) ? header_size : sizeof(m)); /* it may lie unaligned */
-	if (header_size != sizeof(m) || net_check(&n->cfg, &m, size)) {
-		malformed(n, &m, header_size, size);
+	if (ucx_message_read(&n->cfg, header, header_size, size, &a, &m)) {
+		malformed(n, &m, &a);
 		return UCS_OK;
 	}
 	p = &n->peers[net_rank_of(&n->cfg, m.src)];

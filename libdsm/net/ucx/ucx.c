@@ -24,8 +24,7 @@
 /* UCX aborts the process when it gets no descriptor: it takes some 20, and two for a peer while both connect by TCP. */
 #define DESCRIPTORS(ranks) (32u + 2u * (ranks))
 #define SHM "/dev/shm"
-#define SHM_KIB 1024u          /* 0.7 MiB of buffers (ucp_api.c), and UCX rounds up */
-#define BLOB_MAGIC 0x78637531u /* "1ucx" */
+#define SHM_KIB 1024u /* 0.7 MiB of buffers (ucp_api.c), and UCX rounds up */
 
 /* ---- sleeping ------------------------------------------------------------------------------- */
 
@@ -69,23 +68,14 @@ static int ucx_arm(struct net *n)
 
 /* ---- the rest ------------------------------------------------------------------------------- */
 
-/* Before UCX's own address in the bytes that are exchanged; these may lie unaligned. */
-struct blob {
-	uint32_t magic;
-	uint32_t size;
-};
-
 static int ucx_connect(struct net *n, uint16_t rank, const void *address, size_t size)
 {
-	struct blob b;
+	struct ucx_blob b;
 	struct peer *p;
 	void *copy;
 	int err = 0;
 
-	if (rank >= n->cfg.size || size < sizeof(b))
-		return -EINVAL;
-	memcpy(&b, address, sizeof(b));
-	if (b.magic != BLOB_MAGIC || b.size != size - sizeof(b))
+	if (rank >= n->cfg.size || ucx_blob_read(address, size, &b))
 		return -EINVAL;
 	if (rank == n->cfg.rank)
 		return 0;
@@ -292,7 +282,7 @@ static int worker_open(struct net *n)
 
 static int worker_address(struct net *n, void *address, size_t *size)
 {
-	struct blob b = { .magic = BLOB_MAGIC };
+	struct ucx_blob b = { .magic = UCX_BLOB_MAGIC };
 	ucp_address_t *a;
 	ucs_status_t status;
 	size_t length;

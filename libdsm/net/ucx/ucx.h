@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ucx.h - inside the transport over UCX: ucx.c opens and closes, msg.c sends and receives, peer.c keeps peers,
- * inbox and buffers.
+ * ucx.h - inside the transport over UCX: ucx.c opens and closes, msg.c sends and receives, frame.c checks what comes, by rules.h,
+ * peer.c keeps peers, inbox and buffers.
  *
  * Threads. send takes the lock to hand a copy to UCX; it never progresses, so never delivers, and may be called from
  * handlers and fault handlers. poll takes the lock unless somebody has it, progresses UCX, takes one message at a time
@@ -24,6 +24,7 @@
 #include "net/check.h"
 #include "net/net.h"
 #include "net/own.h"
+#include "net/ucx/frame.h"
 #include "net/ucx/ucp_api.h"
 
 #define UCX_AM_ID 0
