@@ -280,7 +280,7 @@ static void part_kept_by_turns(void)
 
 /* ---- mutexes with a limit ---------------------------------------------------------------------------- */
 
-#define LIMIT 5000000u /* ns */
+#define LIMIT 5000000ull /* ns */
 #define MANY 100
 
 static void until(const uint64_t *p, uint64_t v)
@@ -327,7 +327,7 @@ static void limits(unsigned thread, void *arg)
 		add(&out->a);
 		until(&out->b, (uint64_t)test_size);
 		MUST(dsm_mutex_unlock(&m));
-		MUST(dsm_mutex_timedlock(&m, 1000 * LIMIT)); /* behind who have given up */
+		MUST(dsm_mutex_timedlock(&m, 4000 * LIMIT)); /* behind who have given up */
 		add(&out->a);
 		test_nap(LIMIT);
 		MUST(dsm_mutex_unlock(&m));
@@ -341,7 +341,7 @@ static void limits(unsigned thread, void *arg)
 	if (!waits)
 		return;
 	until(&out->a, 2);
-	MUST(dsm_mutex_timedlock(&m, 1000 * LIMIT));
+	MUST(dsm_mutex_timedlock(&m, 4000 * LIMIT));
 	MUST(dsm_mutex_unlock(&m));
 }
 
