@@ -14,7 +14,10 @@
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/memory.h"
+#include "engine/run.h"
 #include "engine/slot.h"
+#include "engine/step.h"
+#include "engine/work.h"
 
 #define LASTING (CTL_ALL_SLOTS - CTL_BRIEF_END)
 
@@ -186,6 +189,57 @@ START_TEST(a_lock_that_comes_too_late_leaves_no_slot)
 }
 END_TEST
 
+/* The wake-up and the end of the wait: whichever comes second sees the other. */
+START_TEST(who_gives_up_sees_an_answer_or_is_seen)
+{
+	uint16_t slot;
+
+	ck_assert_int_eq(dsm_init(NULL), 0);
+	slot = (uint16_t)slot_get(SLOT_LASTING);
+	ck_assert(slot_woken(slot));
+	ck_assert(!slot_quit(slot, 1));
+	slot_expect(slot);
+	ck_assert(slot_quit(slot, 1));
+	ck_assert(!slot_woken(slot));
+	ck_assert(slot_has_quit(slot));
+	slot_put(slot);
+	slot = (uint16_t)slot_get(SLOT_LASTING);
+	ck_assert(!slot_has_quit(slot));
+	slot_put(slot);
+}
+END_TEST
+
+/* A release has called the thread in line, which has given up before it is woken. */
+START_TEST(a_thread_that_is_called_too_late_takes_its_turn)
+{
+	struct actions acts;
+	struct msg about;
+	struct hold *h;
+	uint32_t hold;
+	dsm_mutex_t m;
+
+	ck_assert_int_eq(dsm_init(NULL), 0);
+	ck_assert_int_eq(dsm_mutex_init(&m), 0);
+	ck_assert_int_eq(dsm_mutex_lock(&m), 0);
+	for (hold = 0; !(job.me->holds[hold].word & HOLD_TAKEN); hold++)
+		;
+	h = &job.me->holds[hold];
+	about = (struct msg){ .dst = h->home, .object = h->object, .req_rank = h->gen };
+	about.req_slot = (uint16_t)slot_get(SLOT_LASTING);
+	ck_assert_int_eq(step_held(hold, HE_JOIN, &about, &acts), 0);
+	ck_assert_int_eq(step_held(hold, HE_UNLOCK, NULL, &acts), 0);
+	ck_assert_int_eq(acts.n, 1);
+	ck_assert(acts.v[0].type == ACT_WAKE && acts.v[0].status == -EAGAIN && acts.v[0].slot == about.req_slot);
+	ck_assert(!step_hold_leave(hold, about.req_slot));
+	ck_assert(slot_quit(about.req_slot, hold));
+	work_push(WORK_PASS, &(struct msg){ .req_slot = about.req_slot, .count = -EAGAIN });
+	run_work();
+	ck_assert_int_eq(h->turn, TURN_NONE);
+	ck_assert(!(h->word & HOLD_TAKEN));
+	ck_assert_int_eq(slot_get(SLOT_LASTING), about.req_slot);
+}
+END_TEST
+
 static unsigned int take_prefetches(enum slot_kind kind, int first)
 {
 	unsigned int n = 0;
@@ -235,6 +289,8 @@ int main(void)
 	tcase_add_test(t, the_last_slot_is_followed_by_eagain);
 	tcase_add_test(t, more_misses_take_lasting_slots);
 	tcase_add_test(t, a_lock_that_comes_too_late_leaves_no_slot);
+	tcase_add_test(t, who_gives_up_sees_an_answer_or_is_seen);
+	tcase_add_test(t, a_thread_that_is_called_too_late_takes_its_turn);
 	tcase_add_test(t, a_miss_waits_for_the_last_slot_of_all);
 	tcase_add_test(t, each_slot_for_a_prefetch_is_taken);
 	tcase_add_test(t, many_nodes_have_fewer_slots_for_blocks);
