@@ -360,7 +360,7 @@ static void part_mutex_limits(void)
 	if (!test_rank)
 		MUST(dsm_mutex_destroy(&(dsm_mutex_t){ m.id }));
 	test_sync();
-	EXPECT(dsm_mutex_timedlock(&m, LIMIT), -EINVAL);
+	EXPECT(dsm_mutex_timedlock(&m, 4000 * LIMIT), -EINVAL);
 	test_sync();
 }
 
