@@ -119,14 +119,28 @@ static void part_local(void)
 	MUST(dsm_sem_destroy(&s));
 }
 
+/* Rank 0 makes it, for all; collective. */
+static dsm_mutex_t new_mutex(void)
+{
+	if (!test_rank)
+		MUST(dsm_mutex_init(&board->mutex));
+	test_sync();
+	return board->mutex;
+}
+
+static dsm_rwlock_t new_rwlock(void)
+{
+	if (!test_rank)
+		MUST(dsm_rwlock_init(&board->rwlock));
+	test_sync();
+	return board->rwlock;
+}
+
 static void part_kept(void)
 {
 	dsm_mutex_t m;
 
-	if (!test_rank)
-		MUST(dsm_mutex_init(&board->mutex));
-	test_sync();
-	m = board->mutex;
+	m = new_mutex();
 	if (test_rank == last) {
 		taken_again(&m);
 		taken_by_threads(&m);
@@ -191,10 +205,7 @@ static void part_overtaken(void)
 	dsm_mutex_t m;
 
 	clear();
-	if (!test_rank)
-		MUST(dsm_mutex_init(&board->mutex));
-	test_sync();
-	m = board->mutex;
+	m = new_mutex();
 	test_threads(SLEEPERS + 2, hog_or_sleep, &m);
 	test_sync();
 	REQUIRE(out->n == see(&out->a) + SLEEPERS * TURNS * (uint64_t)test_size, "%lu were inside, %lu of them often",
@@ -249,10 +260,7 @@ static void part_kept_by_turns(void)
 	int i, err;
 
 	clear();
-	if (!test_rank)
-		MUST(dsm_mutex_init(&board->mutex));
-	test_sync();
-	m = board->mutex;
+	m = new_mutex();
 	for (i = 0; i < GRABS; i++) {
 		bool try = rng_below(&rng, 3) == 0;
 
@@ -351,10 +359,7 @@ static void part_mutex_limits(void)
 
 	clear();
 	EXPECT(dsm_mutex_timedlock(&none, 1), -EINVAL);
-	if (!test_rank)
-		MUST(dsm_mutex_init(&board->mutex));
-	test_sync();
-	m = board->mutex;
+	m = new_mutex();
 	test_threads(2, limits, &m);
 	test_sync();
 	if (!test_rank)
@@ -398,10 +403,7 @@ static void part_mutex_limits_crossed(void)
 	dsm_mutex_t m;
 
 	clear();
-	if (!test_rank)
-		MUST(dsm_mutex_init(&board->mutex));
-	test_sync();
-	m = board->mutex;
+	m = new_mutex();
 	test_sync();
 	test_threads(3, cross_mutex, &m);
 	test_sync();
@@ -500,10 +502,7 @@ static void part_limits(void)
 	EXPECT(dsm_rwlock_trywrlock(&none), -EINVAL);
 	EXPECT(dsm_rwlock_timedrdlock(&none, 1), -EINVAL);
 	EXPECT(dsm_rwlock_timedwrlock(&none, 1), -EINVAL);
-	if (!test_rank)
-		MUST(dsm_rwlock_init(&board->rwlock));
-	test_sync();
-	l = board->rwlock;
+	l = new_rwlock();
 	test_sync();
 	if (roles)
 		test_threads((unsigned)roles, play, &l);
@@ -553,10 +552,7 @@ static void part_limits_crossed(void)
 	dsm_rwlock_t l;
 
 	clear();
-	if (!test_rank)
-		MUST(dsm_rwlock_init(&board->rwlock));
-	test_sync();
-	l = board->rwlock;
+	l = new_rwlock();
 	test_sync();
 	test_threads(2, cross, &l);
 	test_sync();

@@ -166,6 +166,18 @@ static void *other(void *arg)
 	return back;
 }
 
+/* A request that waits, and a thread that knows it. */
+static int read_pipe(int *fd, struct aiocb *cb, pthread_t *thread, void *(*fn)(void *))
+{
+	if (pipe(fd))
+		return 0;
+	*cb = request(fd[0], back, PAGE, 0);
+	check("aio_read of a pipe", !aio_read(cb));
+	pthread_create(thread, NULL, fn, cb);
+	usleep(20000);
+	return 1;
+}
+
 static void elsewhere(void)
 {
 	APART struct aiocb cb;
@@ -173,12 +185,8 @@ static void elsewhere(void)
 	void *result;
 	int fd[2];
 
-	if (pipe(fd))
+	if (!read_pipe(fd, &cb, &thread, other))
 		return;
-	cb = request(fd[0], back, PAGE, 0);
-	check("aio_read of a pipe", !aio_read(&cb));
-	pthread_create(&thread, NULL, other, &cb);
-	usleep(20000);
 	check("write", write(fd[1], "word", 4) == 4);
 	pthread_join(thread, &result);
 	check("another thread", result == back && !memcmp(back, "word", 4));
@@ -202,12 +210,8 @@ static void cancellation(void)
 	void *result;
 	int fd[2];
 
-	if (pipe(fd))
+	if (!read_pipe(fd, &cb, &thread, wait_for_nothing))
 		return;
-	cb = request(fd[0], back, PAGE, 0);
-	check("aio_read of a pipe", !aio_read(&cb));
-	pthread_create(&thread, NULL, wait_for_nothing, &cb);
-	usleep(20000);
 	pthread_cancel(thread);
 	pthread_join(thread, &result);
 	check("a cancellation point", result == PTHREAD_CANCELED && aio_error(&cb) == EINPROGRESS);

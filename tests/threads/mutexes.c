@@ -12,42 +12,14 @@
 #include <threads.h>
 #include <time.h>
 
+#include "steps.h"
+
 enum { NORMAL, CHECKS, REPEATS, KINDS };
 enum { RESULTS = 9 };
 
 static pthread_mutex_t locks[KINDS], busy = PTHREAD_MUTEX_INITIALIZER, short_lived;
 static mtx_t mtx;
-static pthread_mutex_t step_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t stepped = PTHREAD_COND_INITIALIZER;
-static int step, inside, most, errors, early, times, results[RESULTS];
-
-/* Go on to this step, or wait for it. */
-static void go_to(int n)
-{
-	pthread_mutex_lock(&step_lock);
-	step = n;
-	pthread_cond_broadcast(&stepped);
-	pthread_mutex_unlock(&step_lock);
-}
-
-static void until(int n)
-{
-	pthread_mutex_lock(&step_lock);
-	while (step < n)
-		pthread_cond_wait(&stepped, &step_lock);
-	pthread_mutex_unlock(&step_lock);
-}
-
-static struct timespec after_ms(clockid_t clock, long ms)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	t.tv_nsec += ms * 1000000;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
-}
+static int inside, most, errors, early, times, results[RESULTS];
 
 static int is_past(clockid_t clock, const struct timespec *t)
 {

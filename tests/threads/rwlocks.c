@@ -10,38 +10,10 @@
 #include <string.h>
 #include <time.h>
 
+#include "steps.h"
+
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER, busy = PTHREAD_RWLOCK_INITIALIZER;
-static pthread_mutex_t step_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t stepped = PTHREAD_COND_INITIALIZER;
-static int step, results[10], inside, errors;
-
-/* Go on to this step, or wait for it. */
-static void go_to(int n)
-{
-	pthread_mutex_lock(&step_lock);
-	step = n;
-	pthread_cond_broadcast(&stepped);
-	pthread_mutex_unlock(&step_lock);
-}
-
-static void until(int n)
-{
-	pthread_mutex_lock(&step_lock);
-	while (step < n)
-		pthread_cond_wait(&stepped, &step_lock);
-	pthread_mutex_unlock(&step_lock);
-}
-
-static struct timespec after_ms(clockid_t clock, long ms)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	t.tv_nsec += ms * 1000000;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
-}
+static int results[10], inside, errors;
 
 /* All calls that need not wait for ever, each released if it succeeds. */
 static void take_all(long ms)
