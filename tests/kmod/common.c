@@ -234,27 +234,36 @@ static void show_stacks(pid_t pid)
 		closedir(d);
 }
 
+/* Until `end` at most. gone[i]: it has ended. Returns how many have not. */
+static unsigned int wait_for_all(const pid_t *pids, unsigned int n, bool *gone, double end)
+{
+	unsigned int i, left;
+
+	do {
+		for (left = i = 0; i < n; i++) {
+			gone[i] = gone[i] || waitpid(pids[i], NULL, WNOHANG) != 0;
+			left += !gone[i];
+		}
+	} while (left && now_s() < end && !usleep(2000));
+	return left;
+}
+
 bool job_reap(const pid_t *pids, unsigned int n, double seconds)
 {
-	double end = now_s() + patience(seconds);
 	bool gone[64] = { false };
-	unsigned int i, left = n;
+	unsigned int i;
 
-	while (left && now_s() < end) {
-		for (i = 0; i < n; i++)
-			if (!gone[i] && waitpid(pids[i], NULL, WNOHANG) != 0) {
-				gone[i] = true;
-				left--;
-			}
-		if (left)
-			usleep(2000);
-	}
+	if (!wait_for_all(pids, n, gone, now_s() + patience(seconds)))
+		return true;
 	for (i = 0; i < n; i++)
 		if (!gone[i]) {
 			printf("process %d does not end\n", pids[i]);
 			show_stacks(pids[i]);
+			kill(pids[i], SIGKILL);
 		}
-	return !left;
+	if (wait_for_all(pids, n, gone, now_s() + patience(10)))
+		printf("nor if they are killed\n");
+	return false;
 }
 
 void until_asleep(const _Atomic unsigned int *tid)

@@ -56,7 +56,7 @@ int job_region(const struct job *j, int fd, unsigned int op);
 /* As another process of the node whose file is given: attach, add region 0 (j NULL: there is no job), map the window at JOB_BASE: the
  * new file, or -errno. */
 int job_attach(const struct job *j, int of);
-/* Until the processes have ended; those that have not by then are told of, with where they hang. */
+/* Until the processes have ended; those that have not by then are told of, with where they hang, and killed: false. */
 bool job_reap(const pid_t *pids, unsigned int n, double seconds);
 /* Until the thread of this process with this number (0: not known yet) sleeps in the kernel, as far as one can see. */
 void until_asleep(const _Atomic unsigned int *tid);

@@ -22,7 +22,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -348,10 +347,6 @@ static bool one(enum way way, unsigned int target, unsigned int nth)
 	if (!pid)
 		play();
 	ok = job_reap(&pid, 1, 30);
-	if (!ok) {
-		kill(pid, SIGKILL);
-		job_reap(&pid, 1, 10);
-	}
 	ok &= nothing_left(20) && report->steps; /* it came to the end of the script */
 	if (!ok)
 		printf("FAILED: %s, step %u (%s), allocation %u\n", way_names[way], target, report->name, nth);

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -196,17 +195,12 @@ static void watch(const struct job *j, const struct shortage *s, long long befor
 static bool run(struct job *j, const struct shortage *s, bool rdma)
 {
 	long long before = counted(s), after;
-	unsigned int i;
 	pid_t pids[RANKS];
 	bool ended, left;
 
 	start(j, s, rdma, pids);
 	watch(j, s, before);
 	ended = job_reap(pids, RANKS, 60 + 10 * seconds);
-	for (i = 0; i < RANKS && !ended; i++)
-		kill(pids[i], SIGKILL);
-	if (!ended)
-		job_reap(pids, RANKS, 20);
 	left = !nothing_left(20);
 	after = counted(s);
 	printf("%-30s %-4s  %8llu writes, %u wrong, %u ranks lost, %s %lld%s\n", s->name, rdma ? "RDMA" : "here",

@@ -532,6 +532,7 @@ static void keeps(bool goes)
 	expect(!range(fd, DSM_RANGE_UNPIN, page, pages, 1), "they are let go");
 	expect(reached(&both->ended, 1), "the operation ends");
 	expect(reached(&both->pinned, 2), "the other rank");
+	atomic_store(&both->pinned, 3);
 	fflush(stdout);
 	_exit(0);
 }
@@ -611,6 +612,8 @@ static void operates(bool goes)
 	if (now->unpinned)
 		check_pins(goes);
 	atomic_store(&both->pinned, 2);
+	if (!now->alone)
+		expect(reached(&both->pinned, 3), "the other rank"); /* what that pins has its home here */
 	fflush(stdout);
 	_exit(0);
 }
