@@ -12,7 +12,7 @@
  *   rank->region_lock (mutex)  regions come and go, also of a view; process context. A worker may be waited for that takes
  *                              mmap_lock
  *   ctx->frames_sem            read: making frames, states and keys (in a fault only tried); write: freeing them,
- *                              and adding a region
+ *                              adding a region, and publishing ctx->rank where there are no frames yet
  *   mmap_lock of the process   read, by faults and deferred changes
  *   page table lock            faults and deferred changes by spin_lock(), softirq by spin_trylock() only
  * Everybody else finds chunks under RCU: they are freed a grace period after they are unlinked. Nobody waits for other ranks

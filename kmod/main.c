@@ -207,19 +207,16 @@ static void protect_put(struct view *v, struct protect_call *w)
 	kvfree(xchg(&v->spare, w));
 }
 
-/* Items come as they are and are rewritten in place. */
-static int take_items(struct view *v, struct batch *b, const struct dsm_ioc_protect *p)
+/* Under frames_sem. Items are as they came, and are rewritten in place. */
+static int make_batch(struct view *v, struct batch *b, u32 count)
 {
 	const struct limits limits = limits_of(v);
 	struct ctx *c = v->ctx;
 	u32 i;
 	int err;
 
-	BUILD_BUG_ON(sizeof(struct dsm_prot_item) != sizeof(struct batch_item));
-	if (copy_from_user(b->items, u64_to_user_ptr(p->items), p->count * sizeof(*b->items)))
-		return -EFAULT;
 	b->count = 0;
-	for (i = 0; i < p->count; i++) {
+	for (i = 0; i < count; i++) {
 		struct dsm_prot_item item;
 
 		memcpy(&item, &b->items[i], sizeof(item));
@@ -233,6 +230,31 @@ static int take_items(struct view *v, struct batch *b, const struct dsm_ioc_prot
 		b->items[b->count++] = (struct batch_item){ .page = item.page, .pages = 1, .prot = (u8)item.prot };
 	}
 	return 0;
+}
+
+/*
+ * The copy may take as long as the process likes, and JOIN may come meanwhile; then the frames are the rank's, which frees them
+ * while it runs:
+ *
+ *   PROTECT                          JOIN
+ *   copies its items
+ *                                    frames_sem for writing: there are no frames, publishes the rank
+ *   frames_sem: there is a rank
+ *
+ * In the other order JOIN finds the frames, and is refused. They stay until the context goes.
+ */
+static int take_items(struct view *v, struct batch *b, const struct dsm_ioc_protect *p)
+{
+	int err = -EBUSY;
+
+	BUILD_BUG_ON(sizeof(struct dsm_prot_item) != sizeof(struct batch_item));
+	if (copy_from_user(b->items, u64_to_user_ptr(p->items), p->count * sizeof(*b->items)))
+		return -EFAULT;
+	down_read(&v->ctx->frames_sem);
+	if (!v->ctx->rank)
+		err = make_batch(v, b, p->count);
+	up_read(&v->ctx->frames_sem);
+	return err;
 }
 
 static long do_protect(struct view *v, void *in, void __user *arg)

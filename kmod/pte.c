@@ -44,6 +44,12 @@ static u8 allowed_by(pte_t pte)
 	return !pte_present(pte) ? DSM_PROT_NONE : pte_write(pte) ? DSM_PROT_WRITE : DSM_PROT_READ;
 }
 
+/* Does a translation of the old entry allow what the new one does not? */
+static bool takes_away(pte_t old, pte_t new)
+{
+	return allowed_by(new) < allowed_by(old) || (pte_present(old) && pte_pfn(old) != pte_pfn(new));
+}
+
 /* Let the entry follow chunk->prot as it is now, to more only or to less, too. Under the page table lock. True: to less. */
 static bool follow(const struct view *v, u32 page, pte_t *pte, bool lower)
 {
@@ -51,11 +57,12 @@ static bool follow(const struct view *v, u32 page, pte_t *pte, bool lower)
 	u8 prot = k && view_sees(v, page) ? chunk_prot(k, page) : DSM_PROT_NONE;
 	pte_t old = ptep_get(pte);
 	pte_t new = prot == DSM_PROT_NONE ? __pte(0) : frame_pte(k, page, prot);
+	const bool less = takes_away(old, new);
 
-	if (pte_same(old, new) || (prot < allowed_by(old) && !lower))
+	if (pte_same(old, new) || (less && !lower))
 		return false;
 	set_pte(pte, new); /* one store: no thread faults on a moment of nothing */
-	return prot < allowed_by(old);
+	return less;
 }
 
 /* The same for a batch that may lower it: true when old translations may be about, its own or another's. */

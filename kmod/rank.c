@@ -450,6 +450,22 @@ static struct conn *open_conn(struct rank *r, struct dsm_ioc_join *j, void *addr
 	return conn_open(&cfg, j, address, &j->address_size);
 }
 
+/* -EBUSY: a PROTECT has made frames since JOIN began. */
+static int publish(struct ctx *c, struct rank *r)
+{
+	int err = -EBUSY;
+
+	down_write(&c->frames_sem);
+	if (!atomic_long_read(&c->frames)) {
+		c->free_rank = rank_free;
+		smp_store_release(&c->units, r->units);
+		smp_store_release(&c->rank, r);
+		err = 0;
+	}
+	up_write(&c->frames_sem);
+	return err;
+}
+
 long rank_join(struct view *v, void *in, void __user *arg)
 {
 	struct ctx *c = view_ctx(v);
@@ -491,10 +507,9 @@ long rank_join(struct view *v, void *in, void __user *arg)
 	err = -EFAULT;
 	if (copy_to_user(u64_to_user_ptr(j->address), address, j->address_size) || copy_to_user(arg, j, sizeof(*j)))
 		goto close;
-	err = 0;
-	c->free_rank = rank_free;
-	smp_store_release(&c->units, r->units);
-	smp_store_release(&c->rank, r);
+	err = publish(c, r);
+	if (err)
+		goto close;
 	mutex_lock(&ranks_lock);
 	list_add(&r->list, &ranks);
 	/* A device that went before this rank was listed has not found it. */

@@ -3,6 +3,9 @@
  * maps.c - what a process does to its mapping: moving it, which is refused, also after the kernel has tried it; giving it to a
  * child; taking it away while its pages are freed; and leaving the module no user while a thread is still in a fault of it.
  *
+ * A PROTECT that JOIN overtakes, while the module copies its items from memory that comes late (userfaultfd), makes neither a frame
+ * nor an entry: the frames are the rank's then, which frees them. A JOIN that PROTECT overtakes is refused.
+ *
  * Whatever was refused, the module goes on to be the only one to change table entries: frames that are freed
  * (DSM_RANGE_FORGET) are mapped nowhere.
  *
@@ -13,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +24,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +32,7 @@
 #define ELSEWHERE (JOB_BASE + (1ul << 40))
 #define PATTERN 0x5adb0b5adb0b5adbull
 #define LINGER_MS 700
+#define PARAMETERS "/sys/module/dsm/parameters/"
 
 static int bad;
 
@@ -69,8 +75,20 @@ static unsigned int still(unsigned int from)
 	return n;
 }
 
-/* What runs in a process of its own, as the only rank of a job. */
-static void alone(struct job *j, void (*f)(int fd), const char *name)
+/* A context that has joined no job, and its window. */
+static int window_open(void)
+{
+	struct dsm_ioc_window w = { .size = JOB_WINDOW };
+	int fd = open("/dev/dsm", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0 || ioctl(fd, DSM_IOC_WINDOW, &w) ||
+	    mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) == MAP_FAILED)
+		return -errno;
+	return fd;
+}
+
+/* What runs in a process of its own, as the only rank of a job, or with a context that has joined none. */
+static void alone(struct job *j, void (*f)(int fd), const char *name, bool joined)
 {
 	pid_t pid;
 	int status;
@@ -84,8 +102,8 @@ static void alone(struct job *j, void (*f)(int fd), const char *name)
 		bad = 0;
 		alarm((unsigned int)patience(40));
 		catch_signals();
-		fd = job_join(j, 0);
-		expect(fd >= 0, "a job of one rank");
+		fd = joined ? job_join(j, 0) : window_open();
+		expect(fd >= 0, "a context");
 		if (fd >= 0)
 			f(fd);
 		fflush(stdout);
@@ -191,11 +209,153 @@ static void unmapped(int fd)
 		pthread_join(threads[i], NULL);
 }
 
+/* ---- a call that JOIN overtakes ---------------------------------------------------------------- */
+
+/* Memory that the module waits for, when it copies an item from there, or the answer of JOIN to there. */
+static struct {
+	void *at;
+	int fault_fd, fd;
+	int err; /* what the call ends with */
+} late;
+
+static bool late_begin(int fd, uint64_t mode)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+	struct uffdio_register r = { .range.len = PAGE, .mode = mode };
+
+	late.fd = fd;
+	late.err = -1;
+	late.at = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	late.fault_fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
+	r.range.start = (uintptr_t)late.at;
+	return late.at != MAP_FAILED && late.fault_fd >= 0 && !ioctl(late.fault_fd, UFFDIO_API, &api) &&
+		!ioctl(late.fault_fd, UFFDIO_REGISTER, &r);
+}
+
+static bool late_is_waited_for(void)
+{
+	struct uffd_msg m;
+
+	return read(late.fault_fd, &m, sizeof(m)) == sizeof(m) && m.event == UFFD_EVENT_PAGEFAULT;
+}
+
+static bool late_comes(const struct dsm_prot_item *item)
+{
+	static char page[PAGE] __attribute__((aligned(PAGE)));
+	struct uffdio_copy c = { .dst = (uintptr_t)late.at, .src = (uintptr_t)page, .len = PAGE };
+
+	memcpy(page, item, sizeof(*item));
+	return !ioctl(late.fault_fd, UFFDIO_COPY, &c);
+}
+
+static void *protects(void *arg)
+{
+	struct dsm_ioc_protect p = { .items = (uintptr_t)late.at, .count = 1 };
+
+	(void)arg;
+	late.err = ioctl(late.fd, DSM_IOC_PROTECT, &p) ? errno : 0;
+	return NULL;
+}
+
+static void *forgets(void *arg)
+{
+	expect(!range((int)(intptr_t)arg, DSM_RANGE_FORGET, 0, UNIT, 0), "a range is forgotten");
+	return NULL;
+}
+
+static struct dsm_ioc_join join_alone(void)
+{
+	static char address[DSM_ADDRESS_MAX];
+
+	return (struct dsm_ioc_join){ .device = "none",
+				      .size = 1,
+				      .gid = -1,
+				      .address_size = sizeof(address),
+				      .address = (uintptr_t)address,
+				      .vectors = { -1, -1, -1, -1 } };
+}
+
+static bool joins_alone(int fd)
+{
+	struct dsm_ioc_join in = join_alone();
+	struct dsm_ioc_region g = { .pages = JOB_PAGES, .home = DSM_REGION_FIXED };
+
+	return !ioctl(fd, DSM_IOC_JOIN, &in) && !ioctl(fd, DSM_IOC_REGION, &g);
+}
+
+/*
+ * When the item comes the rank frees the frames of its page: they are unlinked, and are held there (test_slow_free) with the entries
+ * that lead to them.
+ */
+static void overtaken(int fd)
+{
+	const struct dsm_prot_item item = { .prot = DSM_PROT_WRITE };
+	const double end = now_s() + patience(20);
+	pthread_t protecting, forgetting;
+	long long before;
+
+	expect(late_begin(fd, UFFDIO_REGISTER_MODE_MISSING), "userfaultfd");
+	if (bad || pthread_create(&protecting, NULL, protects, NULL))
+		return;
+	expect(late_is_waited_for(), "PROTECT waits for its item");
+	expect(joins_alone(fd), "JOIN, REGION");
+	fill(0);
+	expect(file_set(PARAMETERS "test_slow_free", "15000"), "test_slow_free");
+	before = counter("charged");
+	pthread_create(&forgetting, NULL, forgets, (void *)(intptr_t)fd);
+	while (counter("charged") >= before && now_s() < end)
+		usleep(1000);
+	expect(late_comes(&item), "the item");
+	usleep(100000);
+	expect(counter("frames") == UNIT, "no frames but those that go");
+	expect(file_set(PARAMETERS "test_slow_free", "0"), "test_slow_free");
+	pthread_join(protecting, NULL);
+	pthread_join(forgetting, NULL);
+	expect(late.err == EBUSY, "PROTECT is refused");
+	expect(counter("frames") == 0, "the frames are gone");
+}
+
+static bool late_is_protected(bool is)
+{
+	struct uffdio_writeprotect w = { .range = { (uintptr_t)late.at, PAGE },
+					 .mode = is ? UFFDIO_WRITEPROTECT_MODE_WP : 0 };
+
+	return !ioctl(late.fault_fd, UFFDIO_WRITEPROTECT, &w);
+}
+
+static void *joins(void *arg)
+{
+	late.err = ioctl(late.fd, DSM_IOC_JOIN, late.at) ? errno : 0;
+	return arg;
+}
+
+/* The other way round: the frames are there before the rank is, which JOIN does not know yet. */
+static void overtakes(int fd)
+{
+	struct dsm_prot_item item = { .prot = DSM_PROT_WRITE };
+	struct dsm_ioc_protect p = { .items = (uintptr_t)&item, .count = 1 };
+	pthread_t joining;
+
+	expect(late_begin(fd, UFFDIO_REGISTER_MODE_WP), "userfaultfd");
+	if (bad)
+		return;
+	*(struct dsm_ioc_join *)late.at = join_alone();
+	expect(late_is_protected(true), "write-protection");
+	if (bad || pthread_create(&joining, NULL, joins, NULL))
+		return;
+	expect(late_is_waited_for(), "JOIN waits to answer");
+	expect(!ioctl(fd, DSM_IOC_PROTECT, &p), "PROTECT");
+	expect(late_is_protected(false), "no write-protection");
+	pthread_join(joining, NULL);
+	expect(late.err == EBUSY, "JOIN is refused");
+	expect(!touch((volatile char *)word(0), true), "the page can be written");
+}
+
 /* ---- the module goes ------------------------------------------------------------------------ */
 
 static bool linger(unsigned int ms)
 {
-	FILE *f = fopen("/sys/module/dsm/parameters/test_linger", "w");
+	FILE *f = fopen(PARAMETERS "test_linger", "w");
 	bool ok = f && fprintf(f, "%u", ms) > 0;
 
 	return f && !fclose(f) && ok;
@@ -313,10 +473,12 @@ int main(int argc, char **argv)
 	if (unloading) {
 		unload(j);
 	} else {
-		alone(j, moves, "moves");
-		alone(j, children, "children");
+		alone(j, moves, "moves", true);
+		alone(j, children, "children", true);
 		for (i = 0; i < 10; i++)
-			alone(j, unmapped, "unmapped");
+			alone(j, unmapped, "unmapped", true);
+		alone(j, overtaken, "overtaken", false);
+		alone(j, overtakes, "overtakes", false);
 	}
 	printf("%d failed\n", bad);
 	return bad ? 1 : 0;
