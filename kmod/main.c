@@ -50,7 +50,7 @@ unsigned int dsm_test_fail_alloc, dsm_test_fail_sleeping, dsm_test_send_room, ds
 	dsm_test_max_cqe;
 unsigned int dsm_test_slow_entry, dsm_test_linger, dsm_test_slow_free;
 unsigned int dsm_test_hold_fault, dsm_test_hold_lower, dsm_test_hold_flush;
-unsigned int dsm_test_block_slots;
+unsigned int dsm_test_block_slots, dsm_test_slow_await;
 module_param_named(test_fail_alloc, dsm_test_fail_alloc, uint, 0600);
 MODULE_PARM_DESC(test_fail_alloc, "for tests: so many allocations of softirq, one of them fails");
 module_param_named(test_fail_sleeping, dsm_test_fail_sleeping, uint, 0600);
@@ -85,6 +85,8 @@ module_param_named(test_slow_free, dsm_test_slow_free, uint, 0600);
 MODULE_PARM_DESC(test_slow_free, "for tests: milliseconds between the end of a key and that of its frames, at most");
 module_param_named(test_block_slots, dsm_test_block_slots, uint, 0600);
 MODULE_PARM_DESC(test_block_slots, "for tests: slots from here on are not for blocks; 2048 at least");
+module_param_named(test_slow_await, dsm_test_slow_await, uint, 0600);
+MODULE_PARM_DESC(test_slow_await, "for tests: milliseconds until a call that is given up looks for its answer");
 
 static int dsm_open(struct inode *inode, struct file *file)
 {

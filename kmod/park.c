@@ -17,8 +17,10 @@
  * A thread that has PARKED_MAX calls parked parks no more: the next signal waits until its call ends.
  *
  * A call that is given up counts as inside its rank until its last answer has come, or the rank dies. Its entry in the slot's
- * queue queues the work once (`queued`); the worker takes the entry out, under the queue's lock, before it does anything.
+ * queue queues the work once (`queued`), under the queue's lock; the worker takes the entry out, under that lock, before it does
+ * anything.
  */
+#include <linux/delay.h>
 #include <linux/pid.h>
 #include <linux/ptrace.h>
 #include <linux/sched/signal.h>
@@ -55,6 +57,7 @@ struct parked {
 static void forget(struct parked *p)
 {
 	put_pid(p->thread);
+	WRITE_ONCE(p->r, NULL); /* whoever still used it would be noticed */
 	kfree(p);
 }
 
@@ -78,12 +81,28 @@ static int wakes(wait_queue_entry_t *entry, unsigned int mode, int flags, void *
 	return 0;
 }
 
+/*
+ * The answer may come between the entry and the look. The call is the worker's from when its work is queued; under the queue's lock
+ * it can queue the work, but not go on:
+ *
+ *   await()                      answer                       worker
+ *   takes wait.lock, adds entry
+ *                                waits for wait.lock
+ *   looks, drops wait.lock
+ *                                takes it: queues the work
+ *                                                             takes wait.lock, removes the entry, forgets the call
+ */
 static void await(struct parked *p, u32 n)
 {
+	wait_queue_head_t *queue = &slot_at(p->r, p->call.slot)->wait;
+
 	p->awaited = n;
 	WRITE_ONCE(p->queued, 0);
-	add_wait_queue(&slot_at(p->r, p->call.slot)->wait, &p->entry);
+	spin_lock_irq(&queue->lock);
+	__add_wait_queue(queue, &p->entry);
+	mdelay(READ_ONCE(dsm_test_slow_await));
 	queue_once(p);
+	spin_unlock_irq(&queue->lock);
 }
 
 /* What undoes an operation that has been granted. */

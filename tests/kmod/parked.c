@@ -8,10 +8,14 @@
  * for has come; no other thread can. A thread whose handlers wait in calls, and are interrupted in turn, has PARKED_MAX calls
  * parked at the most. The signal after those waits, and each call is made once.
  *
+ * A wait for a mutex is given up, and the mutex comes while the module is at it (test_slow_await): the call is not used any more when
+ * the worker that gives the mutex back has freed it.
+ *
  * One rank, in a guest with the module loaded.
  */
 #include "core/sync.h"
 #include "tests/kmod/common.h"
+#include "tests/kmod/common_module.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -134,6 +138,57 @@ static void is_left(bool destroyed)
 	expect(destroyed || !on_condition(SOP_DESTROY), "nobody is in line");
 	atomic_store(&go, 2);
 	pthread_join(thread, NULL);
+	_exit(0);
+}
+
+/* ---- a call whose answer comes while it is given up -------------------------------------------- */
+
+#define SLOW_AWAIT "/sys/module/dsm/parameters/test_slow_await"
+
+static struct dsm_ioc_call mutex = { .call = DSM_CALL_LOCK };
+
+static int64_t wait_for_mutex(void)
+{
+	struct dsm_ioc_call c = { .call = DSM_CALL_LOCK, .object = mutex.object };
+
+	return call(c);
+}
+
+static void *leaves_mutex(void *arg)
+{
+	atomic_store(&tid, (unsigned int)gettid());
+	if (!sigsetjmp(out_of_here, 1))
+		expect(!wait_for_mutex(), "the thread leaves its wait");
+	atomic_store(&left, 1);
+	expect(reached(&go, 1) && file_set(SLOW_AWAIT, "300"), "test_slow_await");
+	expect(!another_call(), "a call, which gives up the wait");
+	expect(file_set(SLOW_AWAIT, "0"), "test_slow_await");
+	return arg;
+}
+
+static void is_met(bool unused)
+{
+	struct dsm_ioc_call again = { .call = DSM_CALL_TRYLOCK }, unlock = { .call = DSM_CALL_UNLOCK };
+	struct sigaction sa = { .sa_handler = leave };
+	int64_t name = call((struct dsm_ioc_call){ .value2 = (uint64_t)SYNC_MUTEX << 32 });
+	pthread_t thread;
+
+	(void)unused;
+	expect(name >= 0, "a mutex");
+	again.object = mutex.object = (uint32_t)name;
+	expect(!ioctl(fd, DSM_IOC_CALL, &mutex) && !mutex.status, "it is locked");
+	sigaction(SIGUSR1, &sa, NULL);
+	pthread_create(&thread, NULL, leaves_mutex, NULL);
+	until_waits();
+	pthread_kill(thread, SIGUSR1);
+	expect(reached(&left, 1) && listed(LISTED_CALL) == 1, "the wait is parked");
+	atomic_store(&go, 1);
+	expect(none_listed(LISTED_CALL), "it is given up");
+	unlock.hold = mutex.hold;
+	expect(!ioctl(fd, DSM_IOC_CALL, &unlock) && !unlock.status, "the mutex goes to the wait meanwhile");
+	pthread_join(thread, NULL);
+	expect(none_listed(LISTED_SLOT), "its slot is free");
+	expect(!ioctl(fd, DSM_IOC_CALL, &again) && !again.status, "the mutex is given back");
 	_exit(0);
 }
 
@@ -356,6 +411,7 @@ int main(void)
 		return 2;
 	ok = one("a call that is left", is_left, false);
 	ok = ok && one("a call that is left, of a condition that was destroyed", is_left, true);
+	ok = ok && one("a call whose answer comes while it is given up", is_met, false);
 	ok = ok && one("calls that are taken back", is_taken_back, false);
 	ok = ok && one("calls with a limit that are taken back", is_taken_back, true);
 	ok = ok && one("calls of handlers that are interrupted", is_limited, false);
