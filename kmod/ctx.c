@@ -190,10 +190,8 @@ struct ctx *ctx_create(struct view *v, u64 size)
 	ctx_open_account(c, v);
 	debug_count(GAUGE_CONTEXTS, 1);
 	err = make_chunks(c, size);
-	if (!err) {
-		account_move(v, c);
+	if (!err)
 		return c;
-	}
 	ctx_put(c);
 	return ERR_PTR(err);
 }

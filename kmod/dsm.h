@@ -129,7 +129,7 @@ struct view {
 };
 
 /* ctx.c */
-struct ctx *ctx_create(struct view *v, u64 size); /* it counts for the view's user from now on. -ENOMEM, -EDQUOT */
+struct ctx *ctx_create(struct view *v, u64 size); /* whose memory is the view's user's. -ENOMEM, -EDQUOT */
 void ctx_put(struct ctx *c);                      /* any context */
 bool ctx_dies_with_caller(struct ctx *c);         /* its only view is of the caller's process */
 /* See that the 2 MiB around a page have frames, the first n; may sleep. -ENOMEM; -EDQUOT: more than the user may lock. */

@@ -11,6 +11,7 @@
 #include <linux/uaccess.h>
 
 #include "call.h"
+#include "charge.h"
 #include "check.h"
 #include "conn.h"
 #include "debug.h"
@@ -98,17 +99,6 @@ static int dsm_open(struct inode *inode, struct file *file)
 	return 0;
 }
 
-static int dsm_release(struct inode *inode, struct file *file)
-{
-	view_close(file->private_data);
-	return 0;
-}
-
-static int dsm_mmap(struct file *file, struct vm_area_struct *vma)
-{
-	return view_mmap(file->private_data, vma);
-}
-
 static long do_info(struct view *v, void *in, void __user *arg)
 {
 	struct ctx *c = view_ctx(v);
@@ -166,6 +156,7 @@ struct protect_call {
 	struct batch b;
 	struct completion done;
 	struct tasklet_struct start;
+	long charged;
 	u32 room;
 	struct batch_item items[];
 };
@@ -182,18 +173,32 @@ static void protect_start(struct tasklet_struct *t)
 	batch_start(&w->b);
 }
 
+/* NULL: nothing. */
+static void protect_free(struct ctx *c, struct protect_call *w)
+{
+	if (w)
+		ctx_uncharge(c, w->charged);
+	kvfree(w);
+}
+
 static struct protect_call *protect_get(struct view *v, u32 items)
 {
 	struct protect_call *w = xchg(&v->spare, NULL);
 	u32 room = max(items, 64u);
+	const size_t size = struct_size(w, items, room) + batch_room();
 
 	if (w && w->room >= items)
 		return w;
-	kvfree(w);
-	w = kvmalloc(struct_size(w, items, room) + batch_room(), GFP_CTX);
-	if (!w)
+	protect_free(v->ctx, w);
+	if (!ctx_charge(v->ctx, charge_of(size)))
 		return NULL;
+	w = kvmalloc(size, GFP_CTX);
+	if (!w) {
+		ctx_uncharge(v->ctx, charge_of(size));
+		return NULL;
+	}
 	memset(w, 0, sizeof(*w));
+	w->charged = charge_of(size);
 	w->room = room;
 	w->b.ctx = v->ctx;
 	w->b.done = protect_done;
@@ -206,7 +211,7 @@ static struct protect_call *protect_get(struct view *v, u32 items)
 
 static void protect_put(struct view *v, struct protect_call *w)
 {
-	kvfree(xchg(&v->spare, w));
+	protect_free(v->ctx, xchg(&v->spare, w));
 }
 
 /* Under frames_sem. Items are as they came, and are rewritten in place. */
@@ -294,6 +299,20 @@ static long do_protect(struct view *v, void *in, void __user *arg)
 put:
 	protect_put(v, w);
 	return err;
+}
+
+static int dsm_release(struct inode *inode, struct file *file)
+{
+	struct view *v = file->private_data;
+
+	protect_free(v->ctx, xchg(&v->spare, NULL));
+	view_close(v);
+	return 0;
+}
+
+static int dsm_mmap(struct file *file, struct vm_area_struct *vma)
+{
+	return view_mmap(file->private_data, vma);
 }
 
 /* What is read of an argument; of the largest, only the head is. */

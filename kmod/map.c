@@ -258,6 +258,8 @@ static bool take_tables(struct view *v)
 
 /* ---- views ---------------------------------------------------------------------------------- */
 
+#define VIEW_CHARGE charge_of(sizeof(struct view)) /* from when it has a context */
+
 struct view *view_create(void)
 {
 	struct view *v;
@@ -309,9 +311,10 @@ void view_close(struct view *v)
 		detach(v);
 	if (v->watched)
 		mmu_notifier_unregister(&v->notifier, v->mm);
-	if (v->ctx)
+	if (v->ctx) {
+		ctx_uncharge(v->ctx, VIEW_CHARGE);
 		ctx_put(v->ctx);
-	kvfree(v->spare);
+	}
 	put_pid(v->owner);
 	view_close_account(v);
 	mmdrop(v->mm);
@@ -333,6 +336,8 @@ static int attach(struct view *v, struct ctx *c)
 {
 	int err = -EUSERS;
 
+	if (!ctx_charge(c, VIEW_CHARGE))
+		return -EDQUOT;
 	spin_lock(&c->views_lock);
 	if (c->nviews < DSM_VIEWS_MAX) {
 		list_add_tail_rcu(&v->list, &c->views);
@@ -342,6 +347,8 @@ static int attach(struct view *v, struct ctx *c)
 	spin_unlock(&c->views_lock);
 	if (!err)
 		smp_store_release(&v->ctx, c);
+	else
+		ctx_uncharge(c, VIEW_CHARGE);
 	return err;
 }
 
@@ -356,6 +363,10 @@ int view_window(struct view *v, u64 size)
 	if (!err) {
 		c = ctx_create(v, size);
 		err = IS_ERR(c) ? PTR_ERR(c) : attach(v, c);
+		if (!err)
+			account_move(v, c);
+		else if (!IS_ERR(c))
+			ctx_put(c);
 	}
 	mutex_unlock(&v->lock);
 	return err;

@@ -30,6 +30,7 @@
 
 #include "park.h"
 #include "call.h"
+#include "charge.h"
 #include "host.h"
 #include "pool.h"
 #include "rank.h"
@@ -54,9 +55,12 @@ struct parked {
 	int queued;
 };
 
+#define PARKED_BYTES kmalloc_size_roundup(sizeof(struct parked))
+
 static void forget(struct parked *p)
 {
 	put_pid(p->thread);
+	ctx_uncharge_bytes(p->r->ctx, PARKED_BYTES);
 	WRITE_ONCE(p->r, NULL); /* whoever still used it would be noticed */
 	kfree(p);
 }
@@ -236,16 +240,23 @@ static void look_for_ended(struct work_struct *work)
 	rank_exit(r);
 }
 
+/* NULL: no memory, or no more than the user may lock; then the signal waits. */
 static struct parked *parked_new(struct rank *r, void __user *arg)
 {
-	struct parked *p = kmalloc(sizeof(*p), GFP_CTX);
+	struct parked *p;
 
-	if (p)
-		*p = (struct parked){ .r = r,
-				      .thread = get_pid(task_pid(current)),
-				      .mm = current->mm,
-				      .arg = arg,
-				      .sp = user_stack_pointer(current_pt_regs()) };
+	if (!ctx_charge_bytes(r->ctx, PARKED_BYTES))
+		return NULL;
+	p = kmalloc(sizeof(*p), GFP_CTX);
+	if (!p) {
+		ctx_uncharge_bytes(r->ctx, PARKED_BYTES);
+		return NULL;
+	}
+	*p = (struct parked){ .r = r,
+			      .thread = get_pid(task_pid(current)),
+			      .mm = current->mm,
+			      .arg = arg,
+			      .sp = user_stack_pointer(current_pt_regs()) };
 	return p;
 }
 

@@ -3,6 +3,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "charge.h"
 #include "check.h"
 #include "region.h"
 
@@ -45,6 +46,13 @@ static bool same_region(const struct region *g, const struct dsm_ioc_region *in,
 		(!in->parts || !memcmp(g->owners, owners, in->parts * sizeof(*owners)));
 }
 
+/* What the slab takes for a region, and for its owners. */
+static size_t region_bytes(u32 parts)
+{
+	return kmalloc_size_roundup(sizeof(struct region)) +
+		(parts ? kmalloc_size_roundup(parts * sizeof(struct dsm_owner)) : 0);
+}
+
 /* Takes over owners, if it is 0. */
 static int region_add(struct rank *r, const struct dsm_ioc_region *in, struct dsm_owner *owners)
 {
@@ -54,9 +62,13 @@ static int region_add(struct rank *r, const struct dsm_ioc_region *in, struct ds
 	for (u = in->page / CHUNK_PAGES; u <= (in->page + in->pages - 1) / CHUNK_PAGES; u++)
 		if (r->units[u])
 			return -EEXIST;
+	if (!ctx_charge_bytes(r->ctx, region_bytes(in->parts)))
+		return -EDQUOT;
 	g = kzalloc(sizeof(*g), GFP_CTX);
-	if (!g)
+	if (!g) {
+		ctx_uncharge_bytes(r->ctx, region_bytes(in->parts));
 		return -ENOMEM;
+	}
 	g->page = in->page;
 	g->pages = round_up(in->pages, 1u << in->order);
 	g->usable = in->pages;
@@ -76,10 +88,12 @@ static int region_add(struct rank *r, const struct dsm_ioc_region *in, struct ds
 	return 0;
 }
 
-void region_free(struct region *g)
+void region_free(struct rank *r, struct region *g)
 {
-	if (g)
-		kfree(g->owners);
+	if (!g)
+		return;
+	ctx_uncharge_bytes(r->ctx, region_bytes(g->parts));
+	kfree(g->owners);
 	kfree(g);
 }
 
@@ -90,7 +104,7 @@ static void region_remove(struct rank *r, u16 id)
 	region_units(r, g, 0);
 	WRITE_ONCE(r->regions[id], NULL);
 	synchronize_rcu_expedited(); /* softirqs that count in it */
-	region_free(g);
+	region_free(r, g);
 }
 
 /* The owners of a region's parts; NULL: none are named. */
@@ -102,9 +116,13 @@ static struct dsm_owner *take_owners(const struct rank *r, const struct dsm_ioc_
 
 	if (!in->parts)
 		return NULL;
-	owners = memdup_user(u64_to_user_ptr(in->owners), in->parts * sizeof(*owners));
-	if (IS_ERR(owners))
-		return owners;
+	owners = kmalloc_array(in->parts, sizeof(*owners), GFP_CTX);
+	if (!owners)
+		return ERR_PTR(-ENOMEM);
+	if (copy_from_user(owners, u64_to_user_ptr(in->owners), in->parts * sizeof(*owners))) {
+		kfree(owners);
+		return ERR_PTR(-EFAULT);
+	}
 	for (i = 0; i < in->parts; i++) {
 		if (!check_owner(&limits, &owners[i])) {
 			kfree(owners);

@@ -29,6 +29,6 @@ u16 region_home(const struct rank *r, const struct region *g, u32 page); /* of t
 /* A call of the device: add or remove one, as rank_join(). */
 long region_change(struct view *v, void *in, void __user *arg);
 void region_detach_all(struct rank *r, struct view *v); /* a view is closed, and others are left: its regions; sleeps */
-void region_free(struct region *g);                     /* NULL: nothing */
+void region_free(struct rank *r, struct region *g);     /* NULL: nothing */
 
 #endif

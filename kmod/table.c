@@ -170,7 +170,7 @@ void table_free(struct rank *r)
 	free_chunks(r, r->lines, (size_t)r->size * (ALL_SLOTS / QUEUE_CHUNK), LINE_BYTES);
 	free_chunks(r, r->bars, (size_t)r->size * (BARRIERS / BAR_CHUNK), BAR_BYTES);
 	for (i = 0; r->regions && i < REGIONS; i++)
-		region_free(r->regions[i]);
+		region_free(r, r->regions[i]);
 	kvfree(r->nodes);
 	kvfree(r->lines);
 	kvfree(r->bars);

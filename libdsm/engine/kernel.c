@@ -284,7 +284,13 @@ static int region(const struct dsm_region *r, bool add)
 
 static int kernel_attach(const struct dsm_region *r)
 {
-	return region(r, true);
+	const int err = region(r, true);
+	char limit[160];
+
+	if (err != -EDQUOT)
+		return err;
+	log_line(DEVICE ": a region needs more memory%s", limit_words(limit, sizeof(limit)));
+	return -ENOMEM;
 }
 
 static int range(unsigned int op, size_t off, size_t len, uint32_t arg)

@@ -352,6 +352,7 @@ static void *arrives(void *arg)
 static void is_limited(bool unused)
 {
 	struct sigaction sa = { .sa_handler = arrive_in_next, .sa_flags = SA_NODEFER };
+	const long long charged = counter("charged");
 	pthread_t thread;
 	unsigned int i;
 
@@ -369,6 +370,7 @@ static void is_limited(bool unused)
 	expect(atomic_load(&handled) == PARKED_MAX,
 	       "a signal waits when its thread has parked as many calls as it may");
 	expect(listed(LISTED_CALL) == PARKED_MAX, "the calls are parked");
+	expect(counter("charged") > charged, "and charged");
 	for (i = 0; i <= PARKED_MAX; i++)
 		expect(!arrive(i), "the other arrives");
 	pthread_join(thread, NULL);

@@ -390,6 +390,101 @@ static bool frames(void)
 	return victim_end(&victim) && ok;
 }
 
+/* ---- regions, and what they have ---------------------------------------------------------------- */
+
+#define OWNERS DSM_PARTS_MAX
+#define OWNERS_BYTES (OWNERS * sizeof(struct dsm_owner))
+
+static int one_region(int fd, uint32_t id, uint32_t op)
+{
+	static struct dsm_owner owners[OWNERS];
+	struct dsm_ioc_region g = { .op = op,
+				    .page = id * DSM_UNIT_PAGES,
+				    .pages = DSM_UNIT_PAGES,
+				    .id = (uint16_t)id,
+				    .home = DSM_REGION_PARTS,
+				    .arg = 1,
+				    .parts = OWNERS,
+				    .owners = (uintptr_t)owners };
+
+	return ioctl(fd, DSM_IOC_REGION, &g);
+}
+
+/* Of the process that adds them, and of root, which may see what is charged. */
+static struct crowd {
+	_Atomic unsigned int joined, added, removed, go;
+	_Atomic unsigned int n; /* regions */
+	_Atomic int err;        /* of the one that is refused */
+} * crowd;
+
+/* Each 2 MiB of the window is a region of its own, with a table of owners of its own. */
+static bool regions_all(void *unused)
+{
+	struct rlimit limit = { LIMIT, LIMIT };
+	struct dsm_ioc_key key;
+	unsigned int n = 0, i;
+	int fd;
+
+	(void)unused;
+	new_key(&key);
+	if (!expect(!setrlimit(RLIMIT_MEMLOCK, &limit), "setrlimit"))
+		return false;
+	fd = rank_open(BIG);
+	if (!expect(fd >= 0 && !rank_join(fd, &key, 0, 1), "a rank"))
+		return false;
+	atomic_store(&crowd->joined, 1);
+	if (!reached(&crowd->go, 1))
+		return false;
+	while (n < DSM_REGIONS_MAX && !one_region(fd, n, DSM_REGION_ADD))
+		n++;
+	atomic_store(&crowd->err, errno);
+	atomic_store(&crowd->n, n);
+	atomic_store(&crowd->added, 1);
+	if (!reached(&crowd->go, 2))
+		return false;
+	for (i = 0; i < n; i++)
+		if (!expect(!one_region(fd, i, DSM_REGION_REMOVE), "a region goes"))
+			return false;
+	atomic_store(&crowd->removed, 1);
+	return reached(&crowd->go, 3) && expect(!one_region(fd, 0, DSM_REGION_ADD), "a region can be added again");
+}
+
+static bool are_charged(void)
+{
+	long base, more;
+	unsigned int n;
+	bool ok;
+
+	if (!expect(reached(&crowd->joined, 1), "a rank without regions"))
+		return false;
+	base = charged();
+	atomic_store(&crowd->go, 1);
+	if (!expect(reached(&crowd->added, 1), "regions"))
+		return false;
+	n = atomic_load(&crowd->n);
+	more = charged() - base;
+	printf("%u regions with %u owners each: %ld pages, beside %ld\n", n, OWNERS, more, base);
+	ok = expect(n && n < DSM_REGIONS_MAX && atomic_load(&crowd->err) == EDQUOT, "there is no memory for another") &&
+		expect(n * OWNERS_BYTES <= (unsigned long)more * PAGE, "they are charged") &&
+		expect(base + more <= (long)((LIMIT + FREE) / PAGE), "no more than may be locked");
+	atomic_store(&crowd->go, 2);
+	ok = expect(reached(&crowd->removed, 1) && charged() == base, "all of it is given back") && ok;
+	atomic_store(&crowd->go, 3);
+	return ok;
+}
+
+static bool regions(void)
+{
+	int status;
+	bool ok;
+	pid_t pid;
+
+	crowd = mmap(NULL, sizeof(*crowd), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid = start_somebody(regions_all, NULL);
+	ok = are_charged();
+	return waitpid(pid, &status, 0) == pid && !status && ok;
+}
+
 /* ---- contexts, threads ------------------------------------------------------------------------ */
 
 static bool open_all(void *unused)
@@ -594,9 +689,9 @@ static bool homes(void)
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
-		{ "states", states },   { "lines", lines },   { "blocks", blocks }, { "barriers", barriers },
-		{ "keys", keys },       { "frames", frames }, { "cgroup", cgroup }, { "contexts", contexts },
-		{ "pollers", pollers }, { "homes", homes },
+		{ "states", states },     { "lines", lines },     { "blocks", blocks },   { "barriers", barriers },
+		{ "keys", keys },         { "frames", frames },   { "regions", regions }, { "cgroup", cgroup },
+		{ "contexts", contexts }, { "pollers", pollers }, { "homes", homes },
 	};
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));
