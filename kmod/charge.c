@@ -47,6 +47,7 @@ static bool lock_pages(struct ctx *c, long n)
 		now = atomic_long_read(&c->user->locked_vm);
 		if (c->limit != ULONG_MAX && (unsigned long)now + n > c->limit) {
 			WRITE_ONCE(c->over, true);
+			atomic_inc(&c->refused);
 			pr_info_ratelimited("dsm: user %u may not lock more than %lu pages (RLIMIT_MEMLOCK)\n",
 					    from_kuid_munged(&init_user_ns, c->uid), c->limit);
 			return false;

@@ -21,6 +21,12 @@ int ctx_take_pollers(struct ctx *c, unsigned int n);
 struct mem_cgroup *ctx_memory(struct ctx *c); /* what this worker allocates is of its memory cgroup, until */
 void ctx_memory_end(struct mem_cgroup *before);
 
+/* What was more than the user may lock, so often: a lack of memory between two equal values is the machine's, or the cgroup's. */
+static inline unsigned int ctx_refused(const struct ctx *c)
+{
+	return (unsigned int)atomic_read(&c->refused);
+}
+
 #define CHUNK_CHARGE 2l /* pages of a struct chunk */
 static inline long charge_of(size_t bytes)
 {

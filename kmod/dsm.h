@@ -99,7 +99,8 @@ struct ctx {
 	long charged;           /* pages of other memory */
 	atomic_long_t bytes;    /* of small objects: messages that wait */
 	long bytes_charged;     /* pages of `charged` that are for them; written under charge_lock */
-	bool over;              /* there was to be more than the limit */
+	bool over;              /* there was to be more than the limit, */
+	atomic_t refused;       /* so often */
 	bool counted;           /* among its user's contexts, instead of the view that has made it */
 	unsigned int pollers;
 	struct mem_cgroup *memcg;

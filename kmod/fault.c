@@ -11,6 +11,7 @@
 #include <linux/version.h>
 
 #include "fault.h"
+#include "charge.h"
 #include "conn.h"
 #include "host.h"
 #include "key.h"
@@ -104,6 +105,7 @@ static bool prepared(struct rank *r, u32 page, u32 frames)
  */
 static int prepare(struct rank *r, u32 page, u32 frames)
 {
+	const unsigned int refused = ctx_refused(r->ctx);
 	const u32 usable = frames_usable(r, page);
 	int err = frames ? ctx_frames(r->ctx, page, frames, usable) : -EFAULT;
 	struct chunk *k = chunk_of(r->ctx, page);
@@ -113,7 +115,7 @@ static int prepare(struct rank *r, u32 page, u32 frames)
 	if (!err)
 		WRITE_ONCE(k->usable, usable);
 	if (!err && !rank_state(r, page, GFP_CTX))
-		err = READ_ONCE(r->ctx->over) ? -EDQUOT : -ENOMEM;
+		err = ctx_refused(r->ctx) != refused ? -EDQUOT : -ENOMEM;
 	if (!err && r->conn)
 		err = key_make(r->conn, k);
 	return err;

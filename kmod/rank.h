@@ -215,7 +215,7 @@ void rank_stop(struct rank *r);  /* nothing of it is under way any more, its dev
 void rank_leave(struct rank *r); /* sleeps */
 void ranks_leave_device(struct ib_device *dev);
 void rank_free(struct rank *r); /* sleeps */
-/* NULL: no memory, or no more than this user may lock (ctx->over). */
+/* NULL: no memory, or no more than this user may lock (ctx_refused()). */
 struct state *rank_state(struct rank *r, u32 page, gfp_t gfp);
 bool rank_objects(struct rank *r, u32 index, gfp_t gfp); /* memory behind a place of the table of objects */
 void state_free(struct rank *r, struct state *st);       /* sleeps; NULL: nothing */

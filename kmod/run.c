@@ -23,9 +23,10 @@
 #define LATER_MAX(r) ((int)(4 * BLOCK_SLOTS * (r)->size))
 
 struct later {
-	struct work_struct work;
+	struct delayed_work work;
 	struct rank *rank;
 	bool fetch; /* m, of ACT_FETCH: ask for the block */
+	bool again; /* there was no memory for it */
 	struct msg m;
 };
 
@@ -139,9 +140,9 @@ static void take_over(struct rank *r, const struct msg *m)
 
 /*
  * A block comes back to its home, this rank, which may have left the region, or never been there: then the message says how
- * many frames to make (aux).
+ * many frames to make (aux). False: there is no memory.
  */
-static void take_back(struct rank *r, const struct msg *m)
+static bool take_back(struct rank *r, const struct msg *m)
 {
 	u32 page = block_page(m->object), frames = fault_frames(r, page);
 	struct msg ask = { .home = m->home };
@@ -152,16 +153,18 @@ static void take_back(struct rank *r, const struct msg *m)
 	if (!step_block_ok(r, m->object) || frames > CHUNK_PAGES ||
 	    page % CHUNK_PAGES + block_pages(m->object) > frames) {
 		host_bad(r, m);
-		return;
+		return true;
 	}
 	owner = owner_of(r, page);
 	if (owner != m->src)
-		return; /* it has been taken from the sender since its message was judged */
+		return true; /* it has been taken from the sender since its message was judged */
 	err = fault_prepare(r, page, frames);
+	if (err == -ENOMEM)
+		return false;
 	if (err) {
 		pr_warn_ratelimited("dsm: rank %u: no frames for a block that is given back (%d)\n", r->me, err);
 		rank_peer_lost(r, r->me, err);
-		return;
+		return true;
 	}
 	/*
 	 * Where this rank did not know the region the message names this rank itself as the manager. The region may have come since,
@@ -172,27 +175,63 @@ static void take_back(struct rank *r, const struct msg *m)
 	fault_prefetch(r, m->object, m->op == RELEASE_EVICT, m->flags, ask.home, true);
 	run_queued();
 	local_bh_enable();
+	return true;
+}
+
+/* A message for which softirq had no memory. False: there is none yet. */
+static bool step_later(struct rank *r, const struct msg *m)
+{
+	const unsigned int refused = ctx_refused(r->ctx);
+
+	if (step_prepare(r, m)) {
+		pool_begin();
+		run_message(r, m);
+		local_bh_enable();
+	} else if (ctx_refused(r->ctx) == refused) {
+		return false;
+	} else {
+		host_no_memory(r);
+	}
+	return true;
+}
+
+static bool do_later(struct later *l)
+{
+	if (!l->fetch)
+		return step_later(l->rank, &l->m);
+	if (l->m.type != MSG_SETTLE)
+		return take_back(l->rank, &l->m);
+	take_over(l->rank, &l->m);
+	return true;
+}
+
+#define AGAIN_AFTER (HZ / 50)
+
+/* No worker waits for memory: others, also of other users, need it. */
+static void try_again(struct later *l)
+{
+	debug_count(COUNT_AGAIN, 1);
+	if (!l->again)
+		pr_warn_ratelimited("dsm: rank %u: no memory for %s of rank %u, which is tried again\n", l->rank->me,
+				    wire_name(l->m.type), l->m.src);
+	l->again = true;
+	queue_delayed_work(dsm_waiting_wq, &l->work, AGAIN_AFTER);
 }
 
 static void later_work(struct work_struct *work)
 {
-	struct later *l = container_of(work, struct later, work);
+	struct later *l = container_of(to_delayed_work(work), struct later, work);
 	struct mem_cgroup *before = ctx_memory(l->rank->ctx);
 	struct rank *r = l->rank;
+	bool done;
 
 	debug_count(COUNT_PROCESS, 1);
-	if (l->fetch && l->m.type == MSG_SETTLE) {
-		take_over(r, &l->m);
-	} else if (l->fetch) {
-		take_back(r, &l->m);
-	} else if (!step_prepare(r, &l->m)) {
-		host_no_memory(r);
-	} else {
-		pool_begin();
-		run_message(r, &l->m);
-		local_bh_enable();
-	}
+	done = do_later(l);
 	ctx_memory_end(before);
+	if (!done && !READ_ONCE(r->dead) && !test_bit(l->m.src, r->gone)) {
+		try_again(l);
+		return;
+	}
 	pool_put(&laters, l);
 	ctx_uncharge_bytes(r->ctx, sizeof(*l));
 	atomic_dec(&r->later);
@@ -225,12 +264,13 @@ static void put_off(struct rank *r, const struct msg *m, bool fetch)
 		rank_exit(r);
 		return;
 	}
-	INIT_WORK(&l->work, later_work);
+	INIT_DELAYED_WORK(&l->work, later_work);
 	l->rank = r;
 	l->fetch = fetch;
+	l->again = false;
 	l->m = *m;
 	atomic_inc(&r->later);
-	queue_work(dsm_waiting_wq, &l->work);
+	queue_delayed_work(dsm_waiting_wq, &l->work, 0);
 }
 
 void run_later(struct rank *r, const struct msg *m)

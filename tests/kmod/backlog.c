@@ -4,6 +4,9 @@
  * "Security"). Each test has a peer by verbs make thousands of them: they are charged, and no longer when they are gone. Then the
  * same with a limit of locked memory that leaves room for few of them: the module refuses the others, and goes on.
  *
+ * Messages for which neither softirq nor a worker has memory wait, too, without a limit: nobody is lost, and what they ask for
+ * comes as soon as there is memory.
+ *
  * Runs in a guest with the module loaded and a soft RDMA device, as root; /dev/dsm is opened to everybody meanwhile. Without
  * arguments all tests run.
  */
@@ -301,12 +304,73 @@ static bool worker(void)
 	return set_parameter("test_slow_free", "0") && ok;
 }
 
+/* ---- for memory ------------------------------------------------------------------------------- */
+
+#define UNKNOWN (2 * DSM_UNIT_PAGES) /* a page in 2 MiB that nobody has named yet */
+
+static bool refuse_all(bool is)
+{
+	return set_parameter("test_fail_alloc", is ? "1" : "0") && set_parameter("test_fail_sleeping", is ? "1" : "0");
+}
+
+/* Until a worker has tried it some times. */
+static bool waits_for_memory(const struct msg *m)
+{
+	const long long before = counter("tried_again");
+	const double end = now_s() + patience(10);
+
+	if (!refuse_all(true) || !say(m))
+		return false;
+	while (counter("tried_again") < before + 5 && !victim_lost(&victim, VICTIM) && now_s() < end) {
+		peer_look(peer, heard);
+		usleep(200);
+	}
+	return expect(!victim_lost(&victim, VICTIM), "a lack of memory does not fail the rank") &&
+		expect(counter("tried_again") >= before + 5, "a worker tries it again");
+}
+
+/* To take a block back takes frames; to be home of one takes state. */
+static bool for_memory(void)
+{
+	const struct msg back = give_back_away(), ask = about(MSG_WRITE_REQ, UNKNOWN);
+	const double end = now_s() + patience(20);
+	const long long frames = counter("frames");
+
+	if (!waits_for_memory(&back) || !expect(counter("frames") == frames, "no frames while there is no memory") ||
+	    !refuse_all(false))
+		return false;
+	while (counter("frames") == frames && now_s() < end)
+		usleep(1000);
+	if (!expect(counter("frames") > frames, "frames as soon as there is"))
+		return false;
+	granted = 0;
+	if (!waits_for_memory(&ask) || !expect(!granted, "nothing is granted") || !refuse_all(false))
+		return false;
+	for (; !granted && !peer->broken && now_s() < end; usleep(200))
+		peer_look(peer, heard);
+	return expect(granted, "a block for the peer") &&
+		expect(!victim_lost(&victim, VICTIM) && !victim_lost(&victim, peer->liar.me), "nobody is lost");
+}
+
+static bool shortage(void)
+{
+	bool ok = victim_begin(&victim, 0, RLIM_INFINITY);
+
+	if (ok) {
+		peer_greet(peer, victim.job, 0);
+		ok = own_away() && for_memory();
+	}
+	ok = refuse_all(false) && ok;
+	return victim_end(&victim) && ok;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
 		{ "credit", credit },
 		{ "key", key },
 		{ "worker", worker },
+		{ "shortage", shortage },
 	};
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));
