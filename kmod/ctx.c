@@ -133,10 +133,14 @@ void ctx_follow(struct ctx *c, u32 page, u32 pages)
 	kfree(b);
 }
 
-/* From here on nobody makes an entry for these frames (follow() in pte.c finds no chunk), and those that are go. */
+/*
+ * From here on nobody makes an entry for these frames (follow() in pte.c finds no chunk), and those that are go; then the translations
+ * that others have made from them.
+ */
 void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 {
 	ctx_follow(c, page & ~(CHUNK_PAGES - 1), k->n);
+	pte_zap(c, page & ~(CHUNK_PAGES - 1), k->n);
 	ctx_uncharge_frames(c, k->n);
 	free_chunk(k);
 }

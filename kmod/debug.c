@@ -21,7 +21,7 @@ static const char *const names[COUNTERS] = {
 	[COUNT_RECEIVED] = "messages_received", [COUNT_QUEUED] = "send_queue_full", [COUNT_NO_CREDIT] = "out_of_credit", [COUNT_CREDITS] = "credits_returned", [COUNT_KEYS] = "keys_asked",
 	[COUNT_BAD] = "bad_messages", [COUNT_STRAY] = "stray_messages", [COUNT_LOST] = "ranks_given_up", [COUNT_UNSENT] = "messages_to_lost_ranks",
 	[COUNT_NO_MEMORY] = "from_reserve", [COUNT_USED_UP] = "reserve_used_up", [COUNT_OVER] = "over_budget",
-	[COUNT_AGAIN] = "tried_again",
+	[COUNT_AGAIN] = "tried_again", [COUNT_ZAPPED] = "zaps_notified",
 	[GAUGE_VIEWS] = "views", [GAUGE_CONTEXTS] = "contexts", [GAUGE_RANKS] = "joined", [GAUGE_FRAMES] = "frames", [GAUGE_CHARGED] = "charged",
 };
 /* clang-format on */

@@ -71,8 +71,11 @@ static int notify_start(struct mmu_notifier *n, const struct mmu_notifier_range 
 	struct view *v = container_of(n, struct view, notifier);
 	unsigned long base = READ_ONCE(v->base);
 
-	if (!base || range->event != MMU_NOTIFY_UNMAP || range->end <= base ||
-	    range->start >= base + ((unsigned long)v->ctx->pages << PAGE_SHIFT))
+	if (!base || range->end <= base || range->start >= base + ((unsigned long)v->ctx->pages << PAGE_SHIFT))
+		return 0;
+	if (range->event == MMU_NOTIFY_CLEAR) /* pte_zap() */
+		debug_count(COUNT_ZAPPED, 1);
+	if (range->event != MMU_NOTIFY_UNMAP)
 		return 0;
 	if (!mmu_notifier_range_blockable(range))
 		return -EAGAIN;

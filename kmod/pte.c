@@ -378,6 +378,28 @@ static void end_all(struct tasklet_struct *t)
 		end(b);
 }
 
+static void zap_view(struct view *v, unsigned long at, unsigned long size)
+{
+	if (!mmget_not_zero(v->mm))
+		return; /* nobody runs in it any more, and all that had translations of it have been told */
+	mmap_read_lock(v->mm);
+	if (v->take_tables(v)) /* else whoever takes the mapping away has told them */
+		zap_vma_ptes(find_vma(v->mm, v->base), v->base + at, size);
+	mmap_read_unlock(v->mm);
+	mmput(v->mm);
+}
+
+void pte_zap(struct ctx *c, u32 page, u32 pages)
+{
+	struct view *v;
+	int idx = srcu_read_lock(&c->views_srcu);
+
+	list_for_each_entry_srcu(v, &c->views, list, srcu_read_lock_held(&c->views_srcu))
+		if (READ_ONCE(v->tables) != TABLES_NONE)
+			zap_view(v, (unsigned long)page << PAGE_SHIFT, (unsigned long)pages << PAGE_SHIFT);
+	srcu_read_unlock(&c->views_srcu, idx);
+}
+
 int pte_start(void)
 {
 	int cpu;

@@ -42,6 +42,11 @@ int pte_start(void);
 void pte_stop(void);
 void batch_open(struct batch *b);  /* only more is allowed: done when it returns, as far as can be at once */
 void batch_start(struct batch *b); /* softirq or process context; done() is called, once, maybe before it returns */
+/*
+ * The kernel tells all that have translations of their own of a view's memory (its mmu notifiers: KVM, an IOMMU that has the
+ * process's page tables) that theirs of these pages end. Their entries are clear already, and nobody makes others. Sleeps.
+ */
+void pte_zap(struct ctx *c, u32 page, u32 pages);
 int pte_apply(struct view *v, u32 page); /* make a page's table entry; process context, in a fault */
 
 #endif

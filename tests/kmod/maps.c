@@ -3,6 +3,9 @@
  * maps.c - what a process does to its mapping: moving it, which is refused, also after the kernel has tried it; giving it to a
  * child; taking it away while its pages are freed; and leaving the module no user while a thread is still in a fault of it.
  *
+ * The mmu notifiers of each process of the node are called before frames are freed. Where there is KVM, a virtual machine that has
+ * memory of a region writes to no freed frame.
+ *
  * A PROTECT that JOIN overtakes, while the module copies its items from memory that comes late (userfaultfd), makes neither a frame
  * nor an entry: the frames are the rank's then, which frees them. A JOIN that PROTECT overtakes is refused.
  *
@@ -16,6 +19,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kvm.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
 #include <signal.h>
@@ -35,6 +39,7 @@
 #define PARAMETERS "/sys/module/dsm/parameters/"
 
 static int bad;
+static struct job *joined_to;
 
 static void expect(bool ok, const char *what)
 {
@@ -94,6 +99,7 @@ static void alone(struct job *j, void (*f)(int fd), const char *name, bool joine
 	int status;
 
 	job_set(j, 1, false);
+	joined_to = j;
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
@@ -207,6 +213,118 @@ static void unmapped(int fd)
 	atomic_store(&over, true);
 	for (i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
+}
+
+/* ---- who else has translations ----------------------------------------------------------------- */
+
+/* Of two processes. */
+static struct {
+	_Atomic unsigned int step;
+	_Atomic double let_go; /* when the fault could be over at the earliest */
+} * both;
+
+static void wait_for(unsigned int n)
+{
+	double end = now_s() + patience(20);
+
+	while (atomic_load(&both->step) < n && now_s() < end)
+		usleep(1000);
+	expect(atomic_load(&both->step) >= n, "the other process goes on");
+}
+
+static void other_view(int fd)
+{
+	expect(job_attach(joined_to, fd) >= 0, "another process of the node");
+	expect(still(0) == UNIT, "it sees what the first has written");
+	atomic_store(&both->step, 1);
+	wait_for(2);
+	expect(*word(0) == 0, "what was forgotten is gone for it, too");
+	fflush(stdout);
+	_exit(bad ? 1 : 0);
+}
+
+/*
+ * Before frames are freed, the mmu notifiers of each process that maps them are called: the module has one in each, and counts its
+ * own. KVM has another.
+ */
+static void notified(int fd)
+{
+	long long before;
+	int status;
+	pid_t pid;
+
+	both = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	fill(0);
+	fill(UNIT);
+	pid = fork();
+	if (!pid)
+		other_view(fd);
+	wait_for(1);
+	before = counter("zaps_notified");
+	expect(!range(fd, DSM_RANGE_FORGET, 0, UNIT, 0), "a range is forgotten");
+	expect(counter("zaps_notified") == before + 2, "both processes' notifiers are called, once");
+	expect(still(UNIT) == UNIT, "other pages are as they were");
+	atomic_store(&both->step, 2);
+	waitpid(pid, &status, 0);
+	expect(!status, "the other process");
+}
+
+#define CODE_AT 0x1000u /* where the virtual machine has its code, */
+#define DATA_AT 0x2000u /* and page 0 of the window */
+
+static bool memory_slot(int vm, uint32_t slot, uint64_t at, const void *p)
+{
+	struct kvm_userspace_memory_region m = {
+		.slot = slot, .guest_phys_addr = at, .memory_size = PAGE, .userspace_addr = (uintptr_t)p
+	};
+
+	return !ioctl(vm, KVM_SET_USER_MEMORY_REGION, &m);
+}
+
+/* A processor that adds 1 to the first word of the page each time it is run. -1: there is no KVM. */
+static int processor(void)
+{
+	static const unsigned char code[] = { 0x66, 0xff, 0x06, 0x00, 0x00, /* incl 0 */
+					      0xe6, 0x10,                   /* out %al, $0x10 */
+					      0xeb, 0xf7 };                 /* again */
+	struct kvm_regs regs = { .rip = CODE_AT, .rflags = 2 };
+	char *text = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct kvm_sregs sregs;
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), vm = kvm < 0 ? -1 : ioctl(kvm, KVM_CREATE_VM, 0), cpu;
+
+	if (vm < 0)
+		return -1;
+	memcpy(text, code, sizeof(code));
+	cpu = ioctl(vm, KVM_CREATE_VCPU, 0);
+	expect(cpu >= 0 && memory_slot(vm, 0, CODE_AT, text) && memory_slot(vm, 1, DATA_AT, JOB_BASE) &&
+		       !ioctl(cpu, KVM_GET_SREGS, &sregs),
+	       "a virtual machine");
+	sregs.cs.base = sregs.cs.selector = 0;
+	sregs.ds.base = DATA_AT;
+	expect(!ioctl(cpu, KVM_SET_SREGS, &sregs) && !ioctl(cpu, KVM_SET_REGS, &regs), "its processor");
+	return cpu;
+}
+
+static bool runs(int cpu)
+{
+	const struct kvm_run *run = mmap(NULL, PAGE, PROT_READ, MAP_SHARED, cpu, 0);
+
+	return !ioctl(cpu, KVM_RUN, 0) && run != MAP_FAILED && run->exit_reason == KVM_EXIT_IO;
+}
+
+/* What it writes after the page was forgotten is in the new frame, not in the one that was freed. */
+static void virtual_machine(int fd)
+{
+	const int cpu = processor();
+
+	if (cpu < 0) {
+		printf("no KVM here\n");
+		return;
+	}
+	*word(0) = 5;
+	expect(runs(cpu) && *word(0) == 6, "a virtual machine writes to the page");
+	expect(!range(fd, DSM_RANGE_FORGET, 0, UNIT, 0), "a range is forgotten");
+	expect(runs(cpu) && *word(0) == 1, "it writes to the new frame");
 }
 
 /* ---- a call that JOIN overtakes ---------------------------------------------------------------- */
@@ -361,21 +479,6 @@ static bool linger(unsigned int ms)
 	return f && !fclose(f) && ok;
 }
 
-/* Of the two ranks below. */
-static struct {
-	_Atomic unsigned int step;
-	_Atomic double let_go; /* when the fault could be over at the earliest */
-} * both;
-
-static void wait_for(unsigned int n)
-{
-	double end = now_s() + patience(20);
-
-	while (atomic_load(&both->step) < n && now_s() < end)
-		usleep(1000);
-	expect(atomic_load(&both->step) >= n, "the other rank goes on");
-}
-
 static void *faults(void *arg)
 {
 	(void)arg;
@@ -475,6 +578,8 @@ int main(int argc, char **argv)
 	} else {
 		alone(j, moves, "moves", true);
 		alone(j, children, "children", true);
+		alone(j, notified, "notified", true);
+		alone(j, virtual_machine, "virtual machine", true);
 		for (i = 0; i < 10; i++)
 			alone(j, unmapped, "unmapped", true);
 		alone(j, overtaken, "overtaken", false);
