@@ -183,8 +183,9 @@ static void give_up(struct parked *p)
 		forget(p);
 		return;
 	}
-	if (c->stage == STAGE_BARRIER) {
-		forget(p); /* it has arrived, which cannot be undone */
+	/* It has arrived at a barrier, which cannot be undone; or nobody knows of it. */
+	if (c->stage == STAGE_BARRIER || sync_leave_line(p->r, c)) {
+		forget(p);
 		return;
 	}
 	rank_enter(p->r); /* the caller is inside */
@@ -297,6 +298,17 @@ bool park_range(struct rank *r, const struct range_call *c, void __user *arg)
 	p->is_range = true;
 	p->range = *c;
 	return list_it(r, p);
+}
+
+bool park_quit(struct rank *r, const struct call *c)
+{
+	struct parked *p = parked_new(r, NULL);
+
+	if (!p)
+		return false;
+	p->call = *c;
+	give_up(p);
+	return true;
 }
 
 /* Does it do no harm to give it up and to make it again? */

@@ -206,18 +206,27 @@ bool slot_spin(struct rank *r, unsigned int slot, u32 seq, u32 n)
 	return slot_answered_by(s, seq, n);
 }
 
+/* A long limit is no limit that anybody would see. end: ktime_get_ns(), or 0. */
+static long ticks_until(u64 end)
+{
+	const u64 now = ktime_get_ns();
+
+	return !end ? MAX_SCHEDULE_TIMEOUT
+		    : (long)min_t(u64, nsecs_to_jiffies64(end > now ? end - now : 0) + 1, MAX_SCHEDULE_TIMEOUT - 1);
+}
+
 int slot_sleep(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable)
 {
 	const unsigned int state = killable ? TASK_KILLABLE : TASK_INTERRUPTIBLE;
+	const u64 end = ns ? ktime_get_ns() + min_t(u64, ns, S64_MAX) : 0;
 	struct slot *s = slot_at(r, slot);
-	u64 limit = ns ? nsecs_to_jiffies64(ns) + 1 : 0;
 	long left;
 
 	might_sleep();
-	/* A long limit is no limit that anybody would see. */
-	left = ___wait_event(s->wait, ___wait_cond_timeout(slot_answered_by(s, seq, n) || READ_ONCE(r->dead)), state, 0,
-			     ns ? (long)min_t(u64, limit, MAX_SCHEDULE_TIMEOUT - 1) : MAX_SCHEDULE_TIMEOUT,
-			     __ret = schedule_timeout(__ret));
+	do { /* where ticks have been late, a time in ticks is over before its time */
+		left = ___wait_event(s->wait, ___wait_cond_timeout(slot_answered_by(s, seq, n) || READ_ONCE(r->dead)),
+				     state, 0, ticks_until(end), __ret = schedule_timeout(__ret));
+	} while (left == 0 && ktime_get_ns() < end);
 	if (slot_answered_by(s, seq, n))
 		return 0;
 	return left == 0 ? -ETIMEDOUT : left < 0 ? signal_err() : -EIO;

@@ -269,6 +269,19 @@ int step_held(struct rank *r, u32 index, enum hold_event ev, const struct msg *a
 	return err;
 }
 
+bool step_hold_leave(struct rank *r, u32 index, u16 slot)
+{
+	spinlock_t *stripe = stripe_of(r, 0x80000000u | index);
+	const struct qpool queue = lines(r);
+	struct hold *h = hold_at(r, index);
+	bool found;
+
+	spin_lock(stripe);
+	h->line = queue_remove(&queue, h->line, queue_node(&queue, r->me, slot), &found);
+	spin_unlock(stripe);
+	return found;
+}
+
 static int hold_message(struct rank *r, const struct msg *m, u32 index, struct actions *acts)
 {
 	const struct dispatch at = { .me = r->me, .nranks = r->size, .queue = lines(r), .hold = hold_at(r, index) };

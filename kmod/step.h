@@ -22,6 +22,8 @@ void step_first_used(struct rank *r, const struct msg *ask, struct actions *acts
 void step_hold_begin(struct rank *r, u32 index, const struct msg *ask);
 /* An event of this rank's own; about: if the record is of the lock that this message names. */
 int step_held(struct rank *r, u32 index, enum hold_event ev, const struct msg *about, struct actions *acts);
+/* A thread of this rank leaves the line behind a record. False: it is not there; it asks, or holds. */
+bool step_hold_leave(struct rank *r, u32 index, u16 slot);
 int step_barrier(struct rank *r, const struct msg *m, struct bar_part *part, struct actions *acts);
 
 #endif

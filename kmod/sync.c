@@ -26,6 +26,20 @@ bool sync_is_point(const struct dsm_ioc_call *in)
 	return in->call == DSM_CALL_SYNC && in->hold & DSM_SYNC_POINT;
 }
 
+/* When its time is up, 0: never. */
+static u64 limit_of(const struct dsm_ioc_call *in)
+{
+	return in->ns ? ktime_get_ns() + min_t(u64, in->ns, S64_MAX) : 0;
+}
+
+/* Of that; 0: no limit. */
+static u64 left_of(const struct call *c)
+{
+	const u64 now = ktime_get_ns();
+
+	return !c->end ? 0 : c->end > now ? c->end - now : 1;
+}
+
 /*
  * Wait for answer n of a request; a killed thread leaves its slot to the answers. "In line" comes without others' doing: the wait for
  * that is no cancellation point.
@@ -49,11 +63,10 @@ static int answer(struct rank *r, struct call *c, u32 n, u64 ns)
  */
 static int turn(struct rank *r, struct call *c)
 {
-	const u64 now = ktime_get_ns();
 	int err;
 
 	if (c->stage == STAGE_TURN) {
-		err = answer(r, c, 2, !c->end ? 0 : c->end > now ? c->end - now : 1);
+		err = answer(r, c, 2, left_of(c));
 		if (err != -ETIMEDOUT)
 			return err;
 		sync_take_back(r, c);
@@ -131,7 +144,7 @@ static int first_answer(struct rank *r, struct call *c)
 		local_bh_enable();
 	}
 	c->stage = STAGE_TURN;
-	c->end = c->in.ns ? ktime_get_ns() + min_t(u64, c->in.ns, S64_MAX) : 0;
+	c->end = limit_of(&c->in);
 	return 1;
 }
 
@@ -252,13 +265,47 @@ static int begin_lock(struct rank *r, struct call *c)
 	if (hold < 0)
 		return hold;
 	c->hold = (u16)hold;
+	c->end = limit_of(p);
 	return 1;
+}
+
+bool sync_leave_line(struct rank *r, struct call *c)
+{
+	bool left;
+
+	if (c->in.call != DSM_CALL_LOCK)
+		return false;
+	local_bh_disable();
+	left = step_hold_leave(r, c->hold, (u16)c->slot);
+	local_bh_enable();
+	if (left)
+		slot_put(r, c->slot);
+	return left;
+}
+
+/*
+ * The limit has passed. A thread behind another of its rank leaves that line. A request that stands in the line of ranks cannot: it is
+ * given up (park.c), and whoever brings the lock releases it. Until then, threads of the rank stand in line behind it, so a rank has
+ * one such request at most for each record. False: no memory for that now.
+ */
+static bool quit_lock(struct rank *r, struct call *c)
+{
+	if (!sync_leave_line(r, c) && !park_quit(r, c))
+		return false;
+	c->slot = -1;
+	return true;
 }
 
 static int wait_lock(struct rank *r, struct call *c)
 {
-	int err = answer(r, c, 1, 0);
+	int err = answer(r, c, 1, left_of(c));
 
+	while (err == -ETIMEDOUT && !quit_lock(r, c))
+		err = answer(r, c, 1, NSEC_PER_MSEC);
+	if (err == -ETIMEDOUT) {
+		c->out.status = -ETIMEDOUT;
+		err = 0;
+	}
 	if (c->slot >= 0 && err != -ERESTARTNOINTR) {
 		c->out.status = slot_at(r, c->slot)->status;
 		c->out.hold = c->hold;

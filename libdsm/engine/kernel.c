@@ -385,7 +385,7 @@ int kernel_call(struct dsm_ioc_call *q)
 static bool lasts(const struct dsm_ioc_call *q)
 {
 	if (q->call != DSM_CALL_SYNC)
-		return q->call == DSM_CALL_LOCK || q->call == DSM_CALL_BARRIER;
+		return (q->call == DSM_CALL_LOCK && !q->ns) || q->call == DSM_CALL_BARRIER;
 	return !q->ns && sync_waits(q->op);
 }
 

@@ -12,7 +12,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 12 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
+#define DSM_UAPI_VERSION 13 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
@@ -176,7 +176,7 @@ struct dsm_owner {
 /* One request of the synchronisation protocol and its answer; the fields are those of a message (core/wire.h). */
 enum dsm_call_op {
 	DSM_CALL_SYNC = 0, /* op: enum sync_op; ns: then cancel; hold: DSM_SYNC_POINT */
-	DSM_CALL_LOCK,     /* hold: out */
+	DSM_CALL_LOCK,     /* hold: out; ns: then -ETIMEDOUT */
 	DSM_CALL_TRYLOCK,  /* hold: out */
 	DSM_CALL_UNLOCK,   /* hold: in */
 	/* threads 0: only ask, -EBUSY if threads of this rank wait there; value2: mask of ranks; threads;
@@ -200,7 +200,7 @@ struct dsm_ioc_call {
 	__u16 home;          /* in: rank the object lives at */
 	__u32 object;        /* in */
 	__u64 value, value2; /* in */
-	__u64 ns;            /* in: time limit, 0: none (SYNC of what may stand in line) */
+	__u64 ns;            /* in: time limit, 0: none (LOCK; SYNC of what may stand in line) */
 	__u64 mutex;         /* in: SYNC of a condition: hold of the mutex to release once in line, + 1 */
 	__u64 result;        /* out */
 	__s32 status;        /* out: 0 or -errno of the object's home */

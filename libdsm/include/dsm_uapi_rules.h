@@ -213,7 +213,20 @@
 	R(s, op, IN, ONE_OF, 0, DSM_SYNC_WAITS) \
 	DSM_RULES_CALL_NAMED(R, s)
 #define DSM_RULES_CALL_LOCK(R, s) \
-	R(s, call, IN, NUMBER, DSM_CALL_LOCK, DSM_CALL_TRYLOCK) \
+	R(s, call, IN, IS, DSM_CALL_LOCK, 0) \
+	R(s, home, IN, RANK, 0, 0) \
+	R(s, object, IN, OBJECT, 0, DSM_OBJECT_INDEX) \
+	R(s, value, IN, ZERO, 0, 0) \
+	R(s, value2, IN, ZERO, 0, 0) \
+	R(s, ns, IN, ANY, 0, 0) \
+	R(s, mutex, IN, ZERO, 0, 0) \
+	DSM_RULES_CALL_OUT(R, s) \
+	R(s, threads, IN, ZERO, 0, 0) \
+	R(s, hold, OUT, ZERO, 0, 0) \
+	R(s, op, IN, ZERO, 0, 0) \
+	DSM_RULES_CALL_NAMED(R, s)
+#define DSM_RULES_CALL_TRYLOCK(R, s) \
+	R(s, call, IN, IS, DSM_CALL_TRYLOCK, 0) \
 	R(s, home, IN, RANK, 0, 0) \
 	R(s, object, IN, OBJECT, 0, DSM_OBJECT_INDEX) \
 	R(s, value, IN, ZERO, 0, 0) \
@@ -349,6 +362,7 @@
 	V(CALL, CALL_CREATE, dsm_ioc_call) \
 	V(CALL, CALL_WAIT, dsm_ioc_call) \
 	V(CALL, CALL_LOCK, dsm_ioc_call) \
+	V(CALL, CALL_TRYLOCK, dsm_ioc_call) \
 	V(CALL, CALL_UNLOCK, dsm_ioc_call) \
 	V(CALL, CALL_BARRIER, dsm_ioc_call) \
 	V(CALL, CALL_CANCEL, dsm_ioc_call) \

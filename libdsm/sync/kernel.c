@@ -74,38 +74,15 @@ static int ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	return status;
 }
 
-#define TRY_MIN_US 50u   /* between two tries of a lock with a limit of time, at first, then twice as long each time, */
-#define TRY_MAX_US 1000u /* but so long at most */
-
-/* /dev/dsm takes no request for a lock back: the lock is tried again and again. */
-static int try_until(struct dsm_ioc_call *q, uint64_t until)
-{
-	const struct dsm_ioc_call ask = *q;
-	unsigned int us = TRY_MIN_US;
-	bool waited = false;
-	int err;
-
-	for (;;) {
-		*q = ask;
-		err = kernel_call(q);
-		if ((err != -EBUSY && err != -EINPROGRESS) || clock_ns() >= until)
-			break;
-		waited = true;
-		usleep(us);
-		us = us < TRY_MAX_US ? 2 * us : TRY_MAX_US;
-	}
-	q->waited |= waited;
-	return err == -EBUSY || err == -EINPROGRESS ? -ETIMEDOUT : err;
-}
-
 static int acquire(uint64_t id, uint8_t type, uint64_t ns)
 {
-	struct dsm_ioc_call q = handle_call(id, type == MSG_LOCK && !ns ? DSM_CALL_LOCK : DSM_CALL_TRYLOCK);
+	struct dsm_ioc_call q = handle_call(id, type == MSG_LOCK ? DSM_CALL_LOCK : DSM_CALL_TRYLOCK);
 	uint64_t start = clock_ns();
 	int status;
 
+	q.ns = ns;
 	about_object(id);
-	status = ns ? try_until(&q, start + ns) : kernel_wait(&q, start);
+	status = kernel_wait(&q, start);
 	about_none();
 	count(&job.mine->stats.locks, 1);
 	if (q.waited) {

@@ -156,8 +156,9 @@ static void aim_call(struct aim *w, uint64_t *r, unsigned int variant, struct ds
 		break;
 	case VARIANT_CALL_LOCK:
 		aim_object(w, r, SYNC_MUTEX, c);
-		c->call = pick(r, 8) ? DSM_CALL_TRYLOCK : DSM_CALL_LOCK;
+		c->ns = pick(r, 64) ? 1 + pick(r, 1000000) : 0;
 		break;
+	case VARIANT_CALL_TRYLOCK: aim_object(w, r, SYNC_MUTEX, c); break;
 	case VARIANT_CALL_UNLOCK:
 		hold = take(w->holds, r);
 		c->hold = (uint16_t)(hold ? hold - 1 : c->hold);
@@ -284,6 +285,7 @@ void aim_at(struct aim *w, uint64_t *r, unsigned int variant, void *arg)
 	case VARIANT_CALL_CREATE:
 	case VARIANT_CALL_WAIT:
 	case VARIANT_CALL_LOCK:
+	case VARIANT_CALL_TRYLOCK:
 	case VARIANT_CALL_UNLOCK:
 	case VARIANT_CALL_BARRIER:
 	case VARIANT_CALL_CANCEL: aim_call(w, r, variant, arg); break;
@@ -301,8 +303,8 @@ bool aim_waits(unsigned int variant, const void *arg)
 	const struct dsm_ioc_call *c = arg;
 
 	switch (variant) {
-	case VARIANT_CALL_WAIT: return true;
-	case VARIANT_CALL_LOCK: return c->call == DSM_CALL_LOCK;
+	case VARIANT_CALL_WAIT:
+	case VARIANT_CALL_LOCK: return true;
 	case VARIANT_CALL_BARRIER: return c->threads;
 	default: return false;
 	}
@@ -366,6 +368,6 @@ void aim_learn(struct aim *w, unsigned int variant, const void *arg, uint64_t *r
 		keep(w->rwlocks, named | (locks_to(c) ? TO_WRITE : 0));
 	else if (variant == VARIANT_CALL_SYNC && c->op == SOP_DESTROY && pick(r, 2)) /* else its name is used on */
 		forget_object(w, c);
-	else if (variant == VARIANT_CALL_LOCK)
+	else if (variant == VARIANT_CALL_LOCK || variant == VARIANT_CALL_TRYLOCK)
 		keep(w->holds, c->hold + 1u);
 }
