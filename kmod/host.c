@@ -114,7 +114,7 @@ bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *w
 {
 	struct state *st = READ_ONCE(r->states[block_page(ask->object) / CHUNK_PAGES]);
 	struct page_ctx ctx = page_ctx(r);
-	spinlock_t *stripe = stripe_of(r, ask->object);
+	spinlock_t *stripe = block_stripe(r, ask->object);
 	struct actions acts __uninitialized;
 	bool open = false, dropped = false;
 	unsigned int i;
@@ -211,7 +211,7 @@ int host_arrive(struct rank *r, const struct msg *m, struct bar_part *part)
 
 int host_pin(struct rank *r, u32 object, bool write)
 {
-	spinlock_t *stripe = stripe_of(r, object);
+	spinlock_t *stripe = block_stripe(r, object);
 	struct state *st;
 	int err;
 
@@ -231,7 +231,7 @@ int host_pin(struct rank *r, u32 object, bool write)
 int host_unpin(struct rank *r, u32 object, bool write)
 {
 	struct msg m = { .object = object, .src = r->me, .dst = r->me };
-	spinlock_t *stripe = stripe_of(r, object);
+	spinlock_t *stripe = block_stripe(r, object);
 	int due = -EINVAL;
 	struct state *st;
 

@@ -21,6 +21,12 @@ static inline spinlock_t *stripe_of(struct rank *r, u32 object)
 	return &r->stripes[(object * 0x9e3779b1u) >> 22];
 }
 
+/* By its first page, as its state is found: of a block of no region, two ranks may say different sizes. */
+static inline spinlock_t *block_stripe(struct rank *r, u32 object)
+{
+	return stripe_of(r, block_page(object));
+}
+
 static inline struct page_ctx page_ctx(const struct rank *r)
 {
 	return (struct page_ctx){ .me = r->me, .nranks = r->size, .now = now_us(), .hold_us = r->hold_us };

@@ -32,7 +32,7 @@ static int block_message(struct rank *r, struct copy *p, struct dir *d, u32 *mov
 			 struct actions *acts)
 {
 	struct dispatch at __uninitialized; /* what blocks need of it: to clear the rest takes as long as a step */
-	spinlock_t *stripe = stripe_of(r, m->object);
+	spinlock_t *stripe = block_stripe(r, m->object);
 	u16 owner;
 	u8 state;
 	int err;
@@ -113,7 +113,7 @@ bool step_first(struct rank *r, const struct msg *ask, bool write, struct action
 {
 	const u32 page = block_page(ask->object) % CHUNK_PAGES;
 	struct state *st = READ_ONCE(r->states[block_page(ask->object) / CHUNK_PAGES]);
-	spinlock_t *stripe = stripe_of(r, ask->object);
+	spinlock_t *stripe = block_stripe(r, ask->object);
 	struct page_ctx page_is = page_ctx(r);
 	struct dir_ctx dir_is = dir_ctx(r);
 	struct actions acts __uninitialized;
@@ -144,7 +144,7 @@ void step_first_used(struct rank *r, const struct msg *ask, struct actions *acts
 {
 	const u32 page = block_page(ask->object) % CHUNK_PAGES;
 	struct state *st = READ_ONCE(r->states[block_page(ask->object) / CHUNK_PAGES]);
-	spinlock_t *stripe = stripe_of(r, ask->object);
+	spinlock_t *stripe = block_stripe(r, ask->object);
 	struct page_ctx page_is = page_ctx(r);
 	struct dir_ctx dir_is = dir_ctx(r);
 	struct msg m;

@@ -252,7 +252,7 @@ static void protect_again(const struct dsm_region *r)
 
 	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(at + r->block_size, end)) {
 		size_t off = at / r->block_size * r->block_size;
-		uint32_t *stripe = stripe_of(block_id(off, r->block_size));
+		uint32_t *stripe = block_stripe(block_id(off, r->block_size));
 		const struct copy *p = page_at(off);
 
 		word_lock(stripe);
@@ -412,7 +412,7 @@ static bool gives_way(const struct copy *p, uint64_t *until)
 static int pin_one(struct dsm_region *r, size_t at, uint8_t access)
 {
 	struct pin pin = { .r = r, .at = at, .access = access };
-	uint32_t *stripe = stripe_of(block_id(at, r->block_size));
+	uint32_t *stripe = block_stripe(block_id(at, r->block_size));
 	uint64_t until = 0;
 	bool waits;
 
@@ -436,7 +436,7 @@ static int pin_one(struct dsm_region *r, size_t at, uint8_t access)
 static int unpin_one(struct dsm_region *r, size_t at, uint8_t access)
 {
 	struct msg m = ask_for(r, at, 0);
-	uint32_t *stripe = stripe_of(m.object);
+	uint32_t *stripe = block_stripe(m.object);
 	int due;
 
 	word_lock(stripe);

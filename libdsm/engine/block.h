@@ -35,6 +35,12 @@ static inline size_t block_off(uint32_t id)
 	return (size_t)block_page(id) << PAGE_SHIFT;
 }
 
+/* The lock of its state, which is found by its first page: of a block of no region, two nodes may say different sizes. */
+static inline uint32_t *block_stripe(uint32_t id)
+{
+	return stripe_of(block_page(id));
+}
+
 /* For fault_catch(), whoever hosts the core: a thread of the program has touched the window at addr. Blocks for other ranks. */
 enum fault_answer block_fault(void *addr, bool write);
 

@@ -466,7 +466,7 @@ static enum run_page page_event(enum page_event ev, const struct msg *ask, uint1
 {
 	struct page_ctx ctx = step_ctx();
 	struct copy *p = &job.mem.pages[block_page(ask->object)];
-	uint32_t *stripe = stripe_of(ask->object);
+	uint32_t *stripe = block_stripe(ask->object);
 	struct actions acts;
 	enum run_page result = RUN_ASKED;
 	unsigned int i;
@@ -558,7 +558,7 @@ void run_drop(size_t off, size_t block, unsigned int n)
 	size_t at, from = off;                      /* [from, at) is dropped, and not closed yet */
 
 	for (at = off; at < end; at += block) {
-		const uint32_t i = stripe_index(block_id(at, block));
+		const uint32_t i = stripe_index(block_page(block_id(at, block))); /* block_stripe() */
 
 		stripes[i / 64] |= 1ull << i % 64;
 	}

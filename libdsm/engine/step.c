@@ -75,7 +75,7 @@ bool step_any_leaves(uint32_t object)
 
 static int step_block(const struct msg *m, const void *data, struct actions *acts)
 {
-	uint32_t at = block_page(m->object), *stripe = stripe_of(m->object);
+	uint32_t at = block_page(m->object), *stripe = block_stripe(m->object);
 	struct dispatch d; /* what blocks need of it: to clear the rest takes as long as a step */
 	uint16_t owner;
 	uint8_t state;

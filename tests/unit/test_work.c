@@ -33,7 +33,7 @@ static int count_shut(size_t off, size_t len)
 
 	for (page = off >> PAGE_SHIFT; page < (off + len) >> PAGE_SHIFT; page++) {
 		unit_require(!shut[page]);
-		unit_require(!locked || *stripe_of(block_id(page << PAGE_SHIFT, PAGE_BYTES)));
+		unit_require(!locked || *block_stripe(block_id(page << PAGE_SHIFT, PAGE_BYTES)));
 		shut[page] = true;
 		shuts++;
 	}
