@@ -37,13 +37,13 @@ static struct cost access_block(struct sim *s, uint16_t rank, uint8_t op)
 	return c;
 }
 
-/* Lock and unlock a mutex whose home is another rank. */
+/* Lock and unlock the first object, a mutex whose home is rank 0. */
 static struct cost mutex(struct sim *s, uint16_t rank)
 {
 	struct thread *t = sim_thread(s, rank, 0);
 	uint64_t messages = s->st.total, at = s->now;
 
-	*t = (struct thread){ .op = OP_LOCK, .object = OBJECT, .left = 1 };
+	*t = (struct thread){ .op = OP_LOCK, .left = 1 };
 	sync_lock(s, rank, 0);
 	sim_run(s);
 	return since(s, messages, at);

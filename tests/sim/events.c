@@ -14,6 +14,12 @@ uint64_t sim_random(struct sim *s, uint64_t below)
 	return below ? (s->rng >> 11) % below : 0;
 }
 
+/* What is in the same place belongs together. */
+static uint32_t place(uint32_t object)
+{
+	return object & OBJECT ? object & SYNC_INDEX_MAX : object;
+}
+
 void sim_note(struct sim *s, uint16_t rank, uint32_t object, const char *fmt, ...)
 {
 	struct trace *t = &s->trace[s->traced++ % TRACE];
@@ -22,7 +28,7 @@ void sim_note(struct sim *s, uint16_t rank, uint32_t object, const char *fmt, ..
 	if (s->o.replay) /* long runs, which random ones have checked before */
 		return;
 	t->at = s->now;
-	t->object = object;
+	t->object = place(object);
 	t->rank = rank;
 	va_start(ap, fmt);
 	vsnprintf(t->text, sizeof(t->text), fmt, ap);
@@ -41,14 +47,16 @@ void sim_fail(struct sim *s, uint32_t object, const char *fmt, ...)
 	va_end(ap);
 	printf("\n");
 	for (i = s->traced; i > first && shown < 40; i--)
-		shown += s->trace[(i - 1) % TRACE].object == object;
+		shown += s->trace[(i - 1) % TRACE].object == place(object);
 	for (; i < s->traced; i++) {
 		const struct trace *t = &s->trace[i % TRACE];
 
-		if (t->object == object)
+		if (t->object == place(object))
 			printf("  %10llu rank %4u %s %u: %s\n", (unsigned long long)t->at, t->rank,
-			       object & OBJECT ? "object" : "block", object & ~OBJECT, t->text);
+			       object & OBJECT ? "place" : "block", place(object) & ~OBJECT, t->text);
 	}
+	if (!s->failed) /* at the start */
+		exit(1);
 	longjmp(*s->failed, 1);
 }
 

@@ -120,7 +120,9 @@ static void report(const struct stats *st, uint64_t runs, double time)
 	       (unsigned long long)st->locks, (unsigned long long)st->episodes);
 	for (i = MSG_READ_REQ; i <= MSG_MOVED && misses; i++)
 		printf(" %s %.2f", wire_name((uint8_t)i), (double)st->messages[i] / (double)misses);
-	printf("\n");
+	printf("\n  %llu objects made, %llu destroyed; %llu destructions and %llu uses of gone objects refused\n",
+	       (unsigned long long)st->made, (unsigned long long)st->unmade, (unsigned long long)st->busy,
+	       (unsigned long long)st->stale);
 }
 
 struct plan {
@@ -171,6 +173,10 @@ static int carry_out(const struct plan *p)
 			return 1;
 	}
 	report(&all, i, seconds() - start);
+	if (!p->chosen && i >= sizeof(mix) / sizeof(mix[0]) && (!all.unmade || !all.busy || !all.stale)) {
+		printf("FAILED: objects of these runs were never destroyed, or never refused\n");
+		return 1;
+	}
 	return 0;
 }
 

@@ -267,7 +267,7 @@ void replay_run(struct sim *s, uint16_t rank)
 		return;
 	case TR_LOCK:
 		t->op = OP_LOCK;
-		t->object = OBJECT | e->what;
+		t->handle = e->what;
 		sync_lock(s, rank, 0);
 		return;
 	case TR_UNLOCK:

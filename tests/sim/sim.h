@@ -9,12 +9,14 @@
 #define SIM_H
 
 #include <setjmp.h>
+#include <stdlib.h>
 
 #include "core/dispatch.h"
 
 #define THREADS_MAX 8
-#define ASYNC 2 /* slots for requests that nobody waits for, unless the options say how many */
-#define OBJECTS 12
+#define ASYNC 2  /* slots for requests that nobody waits for, unless the options say how many */
+#define KINDS 5u /* of objects: SYNC_MUTEX and the next */
+#define OBJECTS (3 * KINDS)
 #define TRACE 65536
 #define SEM_TOKENS 2
 
@@ -53,7 +55,19 @@ struct event {
 	unsigned int from;
 };
 
-enum pc { PC_READY = 0, PC_TRY, PC_WAIT, PC_JOIN, PC_PINNED, PC_REPLY, PC_PLACE, PC_INSIDE, PC_BARRIER, PC_DONE };
+enum pc {
+	PC_READY = 0,
+	PC_TRY,
+	PC_WAIT,
+	PC_JOIN,
+	PC_PINNED,
+	PC_REPLY,
+	PC_PLACE,
+	PC_AGAIN,
+	PC_INSIDE,
+	PC_BARRIER,
+	PC_DONE
+};
 
 enum op {
 	OP_READ = 0,
@@ -74,8 +88,14 @@ enum op {
 	OP_RDLOCK_TIMED,
 	OP_WRLOCK_TIMED,
 	OP_SEM,
-	OP_SEM_TIMED,
+	OP_SEM_TIMED, /* from OP_LOCK on: a thread is inside then */
+	OP_COND_TIMED,
+	OP_SIGNAL,
+	OP_BROADCAST,
 	OP_ADD,
+	OP_CREATE,
+	OP_DESTROY,
+	OP_STALE, /* use of an object that is gone */
 	OP_BARRIER,
 	OPS
 };
@@ -86,7 +106,8 @@ struct thread {
 	int16_t status;
 	uint16_t joined, hold;
 	uint16_t where, owns; /* OP_PLACE: at which rank; 1 + the home of its only copy */
-	uint32_t block, object, left, episode, serial, gen;
+	uint32_t block, handle, left, episode, serial, gen;
+	uint64_t since; /* when its request to destroy was sent */
 	uint64_t asked; /* when the miss under way began, 0 none */
 	uint8_t scheduled, miss;
 	uint8_t done; /* its operation is over (replay.c) */
@@ -100,7 +121,22 @@ struct stats {
 	uint64_t misses[MISSES], time[MISSES];
 	uint64_t latest; /* when a miss was over last */
 	uint64_t locks, episodes, ops;
+	uint64_t made, unmade, busy, stale; /* objects; destructions and uses that were refused */
 };
+
+/* An object that was made, alive or gone; its number is its handle. */
+struct made {
+	uint64_t name;
+	uint64_t value, added; /* an atomic, as its home and as its users know it; value: a semaphore's tokens */
+	uint64_t used;         /* in use until then; mutex only */
+	uint32_t before;       /* 1 + the handle of what was in its place before; 0: nothing */
+	uint32_t line, holders, turns;   /* of which its home knows: waiters, holders of a rwlock, RESUMEs under way */
+	uint32_t inside, inside_writers; /* threads */
+	uint16_t home;
+	uint8_t kind;
+	bool alive, known; /* known: its handle was given out */
+};
+#define NO_HANDLE UINT32_MAX
 
 struct trace {
 	uint64_t at;
@@ -137,9 +173,14 @@ struct sim {
 
 	uint32_t *newest;            /* version of each block */
 	uint16_t *readers, *writers; /* hardware protections of each block */
-	struct sync *objects;
-	uint32_t *inside, *inside_writers; /* specification: who holds it */
-	uint64_t *added;
+	struct sync *objects;        /* objects.c: [place], as latest and last_gen */
+	struct sync **chunks;
+	struct object_list *lists;
+	uint32_t *first;    /* place of each home, and one more */
+	uint32_t *latest;   /* 1 + the handle of what was made there last; 0: nothing was */
+	uint32_t *last_gen; /* its generation */
+	struct made *made;
+	uint32_t nmade, made_room;
 	uint32_t *arrived; /* threads, by episode */
 
 	struct trace *trace;
@@ -158,7 +199,6 @@ void sim_step(struct sim *s, const struct msg *m,
 void sim_carry_out(struct sim *s, uint16_t rank, uint32_t object, const struct actions *acts, uint32_t data);
 void sim_check_rest(struct sim *s);
 uint16_t sim_manager(const struct sim *s, uint32_t block);
-uint16_t sim_home(const struct sim *s, uint32_t object);
 
 /* events.c */
 void sim_schedule(struct sim *s, const struct event *e, uint64_t delay);
@@ -168,23 +208,50 @@ __attribute__((format(printf, 4, 5))) void sim_note(struct sim *s, uint16_t rank
 						    ...);
 __attribute__((format(printf, 3, 4), noreturn)) void sim_fail(struct sim *s, uint32_t object, const char *fmt, ...);
 
+static inline void *zeroed(size_t n, size_t size)
+{
+	void *p = calloc(n, size);
+
+	if (!p)
+		abort();
+	return p;
+}
+
 static inline size_t sim_at(const struct sim *s, uint16_t rank, uint32_t block)
 {
 	return (size_t)rank * s->o.blocks + block;
 }
 
-/* sync.c: locks, objects, barriers; object numbers are OBJECT + index */
-#define OBJECT 0x80800000u                       /* no number of an object is 0 in its 24 bits */
-#define OBJECT_GEN (0x1234u << 8 | OBJECT >> 24) /* of all of them */
+/* sync.c: locks, objects, barriers. Numbers of objects, and of the barrier, which is OBJECT, have this bit; those of blocks not. */
+#define OBJECT 0x800000u
 uint64_t sync_combine(uint8_t op, uint64_t a, uint64_t b);
 void sync_call(struct sim *s, uint16_t rank, unsigned int thread);
-void sync_lock(struct sim *s, uint16_t rank, unsigned int thread); /* its object */
+void sync_lock(struct sim *s, uint16_t rank, unsigned int thread); /* its handle */
+void sync_again(struct sim *s, uint16_t rank, unsigned int thread);
 void sync_inside(struct sim *s, uint16_t rank, unsigned int thread);
 void sync_answered(struct sim *s, uint16_t rank, unsigned int thread);
 void sync_message(struct sim *s, const struct msg *m);
 void sync_timeout(struct sim *s, uint16_t rank, unsigned int thread, uint32_t serial);
 void sync_check_rest(struct sim *s);
 bool sync_barrier_ended(const struct sim *s, uint16_t rank, unsigned int thread);
+
+/* objects.c: tables of objects, and the specification of their lives */
+void objects_create(struct sim *s);
+void objects_destroy(struct sim *s);
+struct objects objects_of(const struct sim *s, uint16_t home);
+uint16_t objects_hub(struct sim *s);                               /* where a program makes an object */
+uint32_t objects_handle(struct sim *s, bool gone);                 /* of one that a program has made, or NO_HANDLE */
+bool objects_used(const struct made *o);                           /* then it must not be destroyed */
+void objects_publish(struct sim *s, uint16_t rank, uint64_t name); /* it has come to who made it */
+void objects_left(struct sim *s, struct made *o, uint32_t *count); /* one who was counted there */
+/* A step of m at its home; before: what was in its place. */
+void objects_judge(struct sim *s, const struct msg *m, const struct sync *before, const struct actions *out);
+void objects_check_rest(struct sim *s);
+
+static inline bool hold_is(const struct hold *h, const struct made *o)
+{
+	return h->object == (uint32_t)o->name && h->gen == (uint16_t)(o->name >> 32);
+}
 
 /* threads.c: what the simulated programs do */
 void thread_run(struct sim *s, uint16_t rank, unsigned int thread);
@@ -201,10 +268,15 @@ static inline struct thread *sim_thread(const struct sim *s, uint16_t rank, unsi
 	return &s->threads[(size_t)rank * s->o.threads + thread];
 }
 
-/* The hold record of a thread; in a replay one for each mutex, as a rank of the library has, for it may keep them all. */
-static inline uint16_t sim_record(const struct sim *s, unsigned int thread, uint32_t object)
+static inline struct made *sim_made(const struct sim *s, const struct thread *t)
 {
-	return (uint16_t)(s->o.replay ? object & ~OBJECT : thread);
+	return &s->made[t->handle];
+}
+
+/* The hold record of a thread; in a replay one for each mutex, as a rank of the library has, for it may keep them all. */
+static inline uint16_t sim_record(const struct sim *s, unsigned int thread, uint32_t handle)
+{
+	return (uint16_t)(s->o.replay ? handle : thread);
 }
 
 static inline struct hold *sim_hold(const struct sim *s, uint16_t rank, unsigned int record)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* sync.c - locks, reader-writer locks, semaphores, atomics and the barrier, as the simulated programs use them. */
+/* sync.c - locks, reader-writer locks, conditions, semaphores, atomics and the barrier, as the simulated programs use them. */
 #include "sim.h"
+
+#define ADDED 5 /* to an atomic, at once */
 
 /* Episodes take turns at these: values of one must not meet by the operation of another, or by none. */
 enum { SUM = 1, MAX, MIN, OPERATIONS_END };
@@ -28,10 +30,18 @@ uint64_t sync_combine(uint8_t op, uint64_t a, uint64_t b)
 	}
 }
 
-/* One of the objects of that kind: 0 mutex, 1 rwlock, 2 semaphore, 3 atomic (see sim_create()). */
-static uint32_t pick(struct sim *s, unsigned int kind)
+/* A handle for an object of that kind: of one that stays, or of one that programs make and destroy, which may be gone. */
+static uint32_t pick(struct sim *s, enum sync_kind kind)
 {
-	return OBJECT | (uint32_t)(sim_random(s, OBJECTS / 4) * 4 + kind);
+	unsigned int i;
+
+	for (i = 0; i < 4 && sim_random(s, 4); i++) {
+		uint32_t handle = objects_handle(s, false);
+
+		if (handle != NO_HANDLE && s->made[handle].kind == kind)
+			return handle;
+	}
+	return (uint32_t)(sim_random(s, OBJECTS / KINDS) * KINDS + kind - SYNC_MUTEX);
 }
 
 static void request(struct sim *s, uint16_t rank, unsigned int thread, uint8_t type, uint8_t op, uint8_t flags,
@@ -43,26 +53,28 @@ static void request(struct sim *s, uint16_t rank, unsigned int thread, uint8_t t
 			 .op = op,
 			 .flags = flags,
 			 .src = rank,
-			 .dst = sim_home(s, t->object),
-			 .object = t->object,
-			 .req_rank = OBJECT_GEN >> 8,
+			 .dst = sim_made(s, t)->home,
 			 .req_slot = (uint16_t)thread,
-			 .aux = type == MSG_SYNC ? 0 : sim_record(s, thread, t->object),
+			 .aux = type == MSG_SYNC ? 0 : sim_record(s, thread, t->handle),
 			 .value = value };
 
+	object_address(&m, sim_made(s, t)->name);
 	sim_send(s, &m, 0);
 }
 
-static void ask(struct sim *s, uint16_t rank, unsigned int thread, uint8_t op, uint8_t flags, uint64_t value,
-		unsigned int need)
+static void expect(struct thread *t, unsigned int need)
 {
-	struct thread *t = sim_thread(s, rank, thread);
-
 	t->pc = PC_REPLY;
 	t->answers = 0;
 	t->need = (uint8_t)need;
 	t->canceling = 0;
 	t->serial++;
+}
+
+static void ask(struct sim *s, uint16_t rank, unsigned int thread, uint8_t op, uint8_t flags, uint64_t value,
+		unsigned int need)
+{
+	expect(sim_thread(s, rank, thread), need);
 	request(s, rank, thread, MSG_SYNC, op, flags, value);
 }
 
@@ -70,7 +82,7 @@ static void entered(struct sim *s, uint16_t rank, unsigned int thread, bool got)
 
 static void hold_event(struct sim *s, uint16_t rank, unsigned int thread, enum hold_event ev)
 {
-	uint16_t record = sim_record(s, thread, sim_thread(s, rank, thread)->object);
+	uint16_t record = sim_record(s, thread, sim_thread(s, rank, thread)->handle);
 	struct hold *h = sim_hold(s, rank, record);
 	struct actions out;
 
@@ -83,9 +95,10 @@ static void hold_event(struct sim *s, uint16_t rank, unsigned int thread, enum h
 static void lock(struct sim *s, uint16_t rank, unsigned int thread, bool try)
 {
 	struct thread *t = sim_thread(s, rank, thread);
-	struct hold *h = sim_hold(s, rank, sim_record(s, thread, t->object));
+	struct hold *h = sim_hold(s, rank, sim_record(s, thread, t->handle));
+	const struct made *o = sim_made(s, t);
 
-	if (h->state == HOLD_KEPT && h->object == t->object && (s->o.replay || sim_random(s, 4))) {
+	if (h->state == HOLD_KEPT && hold_is(h, o) && (s->o.replay || sim_random(s, 4))) {
 		hold_event(s, rank, thread, HE_TAKE);
 		entered(s, rank, thread, true);
 		return;
@@ -98,14 +111,12 @@ static void lock(struct sim *s, uint16_t rank, unsigned int thread, bool try)
 		return;
 	}
 	*h = (struct hold){ .state = HOLD_WAITING,
-			    .home = sim_home(s, t->object),
-			    .object = t->object,
-			    .gen = OBJECT_GEN >> 8,
+			    .home = o->home,
+			    .object = (uint32_t)o->name,
+			    .gen = (uint16_t)(o->name >> 32),
 			    .slot = (uint16_t)thread };
 	s->slots[(size_t)rank * s->nslots + thread] = 1;
-	t->pc = PC_REPLY;
-	t->answers = 0;
-	t->need = 1;
+	expect(t, 1);
 	request(s, rank, thread, try ? MSG_TRYLOCK : MSG_LOCK, 0, 0, 0);
 }
 
@@ -142,7 +153,7 @@ static void barrier(struct sim *s, uint16_t rank, unsigned int thread)
 			 .op = operation_of(t->episode),
 			 .src = rank,
 			 .dst = rank,
-			 .object = t->object,
+			 .object = OBJECT,
 			 .req_rank = rank,
 			 .aux = s->o.threads,
 			 .value = 1 + rank };
@@ -161,8 +172,8 @@ bool sync_barrier_ended(const struct sim *s, uint16_t rank, unsigned int thread)
 	if (s->bars[rank].gen == t->gen)
 		return false;
 	if (s->arrived[t->episode] != n * s->o.threads || s->bars[rank].ended || s->bars[rank].result != all)
-		sim_fail((struct sim *)s, t->object, "thread %u.%u leaves the barrier with %llu of %llu, %u arrived",
-			 rank, thread, (unsigned long long)s->bars[rank].result, (unsigned long long)all,
+		sim_fail((struct sim *)s, OBJECT, "thread %u.%u leaves the barrier with %llu of %llu, %u arrived", rank,
+			 thread, (unsigned long long)s->bars[rank].result, (unsigned long long)all,
 			 s->arrived[t->episode]);
 	t->episode++;
 	((struct sim *)s)->st.episodes++;
@@ -172,10 +183,22 @@ bool sync_barrier_ended(const struct sim *s, uint16_t rank, unsigned int thread)
 /* ---- operations ------------------------------------------------------------------------------- */
 
 /* clang-format off */
-static const uint8_t sync_ops[OPS] = {
-	[OP_RDLOCK] = SOP_RDLOCK, [OP_TRYRDLOCK] = SOP_TRYRDLOCK, [OP_RDLOCK_TIMED] = SOP_RDLOCK,
-	[OP_WRLOCK] = SOP_WRLOCK, [OP_TRYWRLOCK] = SOP_TRYWRLOCK, [OP_WRLOCK_TIMED] = SOP_WRLOCK,
-	[OP_SEM] = SOP_WAIT,      [OP_SEM_TIMED] = SOP_WAIT,
+static const struct {
+	uint8_t op, kind;
+} sync_ops[OPS] = {
+	[OP_LOCK] = { 0, SYNC_MUTEX },                      [OP_TRYLOCK] = { 0, SYNC_MUTEX },
+	[OP_RDLOCK] = { SOP_RDLOCK, SYNC_RWLOCK },          [OP_WRLOCK] = { SOP_WRLOCK, SYNC_RWLOCK },
+	[OP_TRYRDLOCK] = { SOP_TRYRDLOCK, SYNC_RWLOCK },    [OP_TRYWRLOCK] = { SOP_TRYWRLOCK, SYNC_RWLOCK },
+	[OP_RDLOCK_TIMED] = { SOP_RDLOCK, SYNC_RWLOCK },    [OP_WRLOCK_TIMED] = { SOP_WRLOCK, SYNC_RWLOCK },
+	[OP_SEM] = { SOP_WAIT, SYNC_SEM },                  [OP_SEM_TIMED] = { SOP_WAIT, SYNC_SEM },
+	[OP_COND_TIMED] = { SOP_ENQUEUE, SYNC_COND },       [OP_SIGNAL] = { SOP_SIGNAL, SYNC_COND },
+	[OP_BROADCAST] = { SOP_BROADCAST, SYNC_COND },      [OP_ADD] = { SOP_ADD, SYNC_ATOMIC },
+};
+
+/* What a handle of a gone object may be used for, whatever the kind of that object was, or of the next one is. */
+static const uint8_t stale_ops[] = {
+	SOP_DESTROY, SOP_RDLOCK, SOP_WRLOCK, SOP_TRYRDLOCK, SOP_TRYWRLOCK, SOP_RDUNLOCK, SOP_WRUNLOCK, SOP_WAIT, SOP_TRYWAIT,
+	SOP_POST, SOP_ENQUEUE, SOP_SIGNAL, SOP_BROADCAST, SOP_LOAD, SOP_STORE, SOP_ADD, SOP_EXCHANGE, SOP_CAS,
 };
 /* clang-format on */
 
@@ -186,7 +209,7 @@ static bool is_sem(uint8_t op)
 
 static bool is_timed(uint8_t op)
 {
-	return op == OP_RDLOCK_TIMED || op == OP_WRLOCK_TIMED || op == OP_SEM_TIMED;
+	return op == OP_RDLOCK_TIMED || op == OP_WRLOCK_TIMED || op == OP_SEM_TIMED || op == OP_COND_TIMED;
 }
 
 static bool reads(uint8_t op)
@@ -194,58 +217,130 @@ static bool reads(uint8_t op)
 	return op == OP_RDLOCK || op == OP_TRYRDLOCK || op == OP_RDLOCK_TIMED;
 }
 
+static bool holds(uint8_t op)
+{
+	return op >= OP_LOCK && op <= OP_SEM_TIMED;
+}
+
+/* ---- objects that come and go ----------------------------------------------------------------- */
+
+static void create(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	uint8_t kind = (uint8_t)(SYNC_MUTEX + sim_random(s, KINDS));
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = MSG_SYNC,
+			 .op = SOP_CREATE,
+			 .src = rank,
+			 .dst = objects_hub(s),
+			 .req_slot = (uint16_t)thread,
+			 .aux = kind };
+
+	if (kind == SYNC_SEM)
+		m.value = 1 + sim_random(s, 3);
+	if (kind == SYNC_ATOMIC)
+		m.value = sim_random(s, 1000);
+	expect(sim_thread(s, rank, thread), 1);
+	sim_send(s, &m, 0);
+}
+
+static void destroy(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	sim_thread(s, rank, thread)->since = s->now;
+	ask(s, rank, thread, SOP_DESTROY, 0, 0, 1);
+}
+
+/* As the library: a mutex that others are just trying to lock, or to destroy. */
+void sync_again(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	destroy(s, rank, thread);
+}
+
+static void destroyed(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+
+	if (t->status != -EINPROGRESS) {
+		thread_next(s, rank, thread);
+		return;
+	}
+	t->pc = PC_AGAIN;
+	thread_wake(s, rank, thread);
+}
+
 /* ---- calls ------------------------------------------------------------------------------------ */
+
+/* By a handle that a program has made; false: there is none. */
+static bool use_made(struct sim *s, uint16_t rank, unsigned int thread)
+{
+	struct thread *t = sim_thread(s, rank, thread);
+	uint32_t handle = objects_handle(s, t->op == OP_STALE), i;
+
+	if (handle == NO_HANDLE)
+		return false;
+	/* Few are in use at a time: look for one. */
+	for (i = 0; t->op == OP_DESTROY && i < 3 && !objects_used(&s->made[handle]); i++) {
+		uint32_t other = objects_handle(s, false);
+
+		if (other != NO_HANDLE)
+			handle = other;
+	}
+	t->handle = handle;
+	if (t->op == OP_STALE)
+		ask(s, rank, thread, stale_ops[sim_random(s, sizeof(stale_ops))], 0, 1, 1);
+	else
+		destroy(s, rank, thread);
+	return true;
+}
 
 void sync_call(struct sim *s, uint16_t rank, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, rank, thread);
+	bool timed = is_timed(t->op);
 
 	t->leaving = 0;
 	switch ((enum op)t->op) {
 	case OP_LOCK:
 	case OP_TRYLOCK:
-		t->object = pick(s, 0);
+		t->handle = pick(s, SYNC_MUTEX);
 		lock(s, rank, thread, t->op == OP_TRYLOCK);
 		break;
-	case OP_RDLOCK:
-	case OP_WRLOCK:
-	case OP_TRYRDLOCK:
-	case OP_TRYWRLOCK:
-	case OP_RDLOCK_TIMED:
-	case OP_WRLOCK_TIMED:
-	case OP_SEM:
-	case OP_SEM_TIMED:
-		t->object = pick(s, is_sem(t->op) ? 2 : 1);
-		ask(s, rank, thread, sync_ops[t->op], is_timed(t->op) ? MSGF_TIMED : 0, 0, is_timed(t->op) ? 2 : 1);
+	case OP_CREATE: create(s, rank, thread); break;
+	case OP_DESTROY:
+	case OP_STALE:
+		if (!use_made(s, rank, thread))
+			thread_next(s, rank, thread);
 		break;
-	case OP_ADD:
-		t->object = pick(s, 3);
-		s->added[t->object & ~OBJECT] += 5;
-		ask(s, rank, thread, SOP_ADD, 0, 5, 1);
-		break;
+	case OP_BARRIER: barrier(s, rank, thread); break;
 	default:
-		t->object = OBJECT | OBJECTS;
-		barrier(s, rank, thread);
+		t->handle = pick(s, (enum sync_kind)sync_ops[t->op].kind);
+		ask(s, rank, thread, sync_ops[t->op].op, timed ? MSGF_TIMED : 0, t->op == OP_ADD ? ADDED : 0,
+		    timed ? 2 : 1);
 		break;
 	}
 }
 
-/* It holds something, or failed to get it. */
+/* It holds something, or failed to get it, or there is nothing to hold. */
 static void entered(struct sim *s, uint16_t rank, unsigned int thread, bool got)
 {
 	struct thread *t = sim_thread(s, rank, thread);
-	uint32_t i = t->object & ~OBJECT, limit = is_sem(t->op) ? SEM_TOKENS : 1;
-	bool shared = reads(t->op);
+	struct made *o = sim_made(s, t);
+	uint64_t limit = is_sem(t->op) ? o->value : 1;
 
-	if (!got || t->op == OP_ADD || t->op < OP_LOCK) {
+	if (got && t->op == OP_ADD)
+		o->added += ADDED;
+	if (!got || !holds(t->op)) {
 		thread_next(s, rank, thread);
 		return;
 	}
-	s->inside[i]++;
-	s->inside_writers[i] += !shared;
-	sim_note(s, rank, t->object, "thread %u is inside, with %u", thread, s->inside[i]);
-	if (s->inside_writers[i] > limit || (limit == 1 && s->inside_writers[i] && s->inside[i] > 1))
-		sim_fail(s, t->object, "%u hold object %u, %u of them alone", s->inside[i], i, s->inside_writers[i]);
+	o->inside++;
+	o->inside_writers += !reads(t->op);
+	sim_note(s, rank, (uint32_t)o->name, "thread %u is inside, with %u", thread, o->inside);
+	if (o->inside_writers > limit || (!is_sem(t->op) && o->inside_writers && o->inside > 1))
+		sim_fail(s, (uint32_t)o->name, "%u hold object %#llx, %u of them alone", o->inside,
+			 (unsigned long long)o->name, o->inside_writers);
+	if (!o->alive && !is_sem(t->op))
+		sim_fail(s, (uint32_t)o->name, "thread %u.%u has %#llx, which is gone", rank, thread,
+			 (unsigned long long)o->name);
 	s->st.locks++;
 	if (s->o.replay) { /* it leaves when it did */
 		thread_next(s, rank, thread);
@@ -258,10 +353,10 @@ static void entered(struct sim *s, uint16_t rank, unsigned int thread, bool got)
 void sync_inside(struct sim *s, uint16_t rank, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, rank, thread);
-	uint32_t i = t->object & ~OBJECT;
+	struct made *o = sim_made(s, t);
 
-	s->inside[i]--;
-	s->inside_writers[i] -= !reads(t->op);
+	objects_left(s, o, &o->inside);
+	o->inside_writers -= !reads(t->op);
 	t->leaving = 1;
 	if (t->op == OP_LOCK || t->op == OP_TRYLOCK) {
 		hold_event(s, rank, thread, HE_UNLOCK);
@@ -278,10 +373,17 @@ void sync_answered(struct sim *s, uint16_t rank, unsigned int thread)
 	struct event e = { .kind = EV_TIMEOUT, .rank = rank, .thread = (uint8_t)thread, .data = t->serial };
 
 	if (t->pc != PC_REPLY)
-		sim_fail(s, t->object, "thread %u.%u has an answer, but waits for none", rank, thread);
+		sim_fail(s, (uint32_t)sim_made(s, t)->name, "thread %u.%u has an answer, but waits for none", rank,
+			 thread);
 	t->answers++;
-	if (t->leaving) {
+	if ((t->op == OP_LOCK || t->op == OP_TRYLOCK) && !t->status) /* it was in line until now */
+		objects_left(s, sim_made(s, t), &sim_made(s, t)->line);
+	if (t->leaving || t->op == OP_CREATE || t->op == OP_STALE) {
 		thread_next(s, rank, thread);
+	} else if (t->op == OP_DESTROY) {
+		destroyed(s, rank, thread);
+	} else if (t->status == -EINVAL && !t->canceling) { /* of a gone object: no other answer follows */
+		entered(s, rank, thread, false);
 	} else if (t->canceling && t->answers == 2 && t->status == -ETIMEDOUT) {
 		entered(s, rank, thread, false);
 	} else if (t->answers == t->need) {
@@ -316,6 +418,8 @@ void sync_message(struct sim *s, const struct msg *m)
 	sim_step(s, m, &out);
 	if (m->type == MSG_REPLY) {
 		sim_thread(s, m->dst, out.v[0].slot)->status = out.v[0].status;
+		if (sim_thread(s, m->dst, out.v[0].slot)->op == OP_CREATE && !out.v[0].status)
+			objects_publish(s, m->dst, out.v[0].mask);
 		if (sim_thread(s, m->dst, out.v[0].slot)->op == OP_PLACE)
 			thread_placed(s, m->dst, out.v[0].slot, (uint16_t)out.v[0].mask);
 		else
@@ -327,36 +431,11 @@ void sync_message(struct sim *s, const struct msg *m)
 	sim_carry_out(s, m->dst, m->object, &out, 0);
 }
 
-/* By one record, that the home takes for the last in line. */
-static bool kept(const struct sim *s, unsigned int object)
-{
-	const struct sync *o = &s->objects[object];
-	unsigned int i, n = 0;
-	uint64_t by = 0;
-
-	for (i = 0; i < s->o.ranks * s->nholds; i++)
-		if (s->holds[i].state == HOLD_KEPT && s->holds[i].object == (OBJECT | object)) {
-			by = ((uint64_t)(i / s->nholds) << 32 | i % s->nholds) + 1;
-			n++;
-		}
-	return o->kind == SYNC_MUTEX && !o->pumping && n == 1 && o->value == by;
-}
-
 void sync_check_rest(struct sim *s)
 {
 	unsigned int i;
 
-	for (i = 0; i < s->nobjects; i++) {
-		const struct sync *o = &s->objects[i];
-
-		if ((!sync_idle(o) && !kept(s, i)) || s->inside[i])
-			sim_fail(s, OBJECT | i, "in the end object %u is not idle", i);
-		if (o->kind == SYNC_SEM && o->value != SEM_TOKENS)
-			sim_fail(s, OBJECT | i, "in the end semaphore %u is %llu", i, (unsigned long long)o->value);
-		if (o->kind == SYNC_ATOMIC && o->value != s->added[i])
-			sim_fail(s, OBJECT | i, "in the end atomic %u is %llu instead of %llu", i,
-				 (unsigned long long)o->value, (unsigned long long)s->added[i]);
-	}
+	objects_check_rest(s);
 	for (i = 0; i < s->o.ranks * s->nholds; i++)
 		if (s->holds[i].state != HOLD_FREE && s->holds[i].state != HOLD_KEPT)
 			sim_fail(s, s->holds[i].object, "in the end hold record %u is %s", i,

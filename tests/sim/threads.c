@@ -10,7 +10,8 @@ static const uint8_t weights[OPS] = {
 	[OP_READ] = 40,   [OP_WRITE] = 24, [OP_PREFETCH_R] = 4, [OP_PREFETCH_W] = 3, [OP_PIN_R] = 3,   [OP_PIN_W] = 3,
 	[OP_RELEASE] = 4, [OP_DROP] = 3,   [OP_PLACE] = 2,      [OP_LOCK] = 6,       [OP_TRYLOCK] = 3, [OP_RDLOCK] = 4,
 	[OP_WRLOCK] = 2,  [OP_SEM] = 3,    [OP_SEM_TIMED] = 3,  [OP_ADD] = 4,        [OP_TRYRDLOCK] = 1, [OP_TRYWRLOCK] = 1,
-	[OP_RDLOCK_TIMED] = 2, [OP_WRLOCK_TIMED] = 2,
+	[OP_RDLOCK_TIMED] = 2, [OP_WRLOCK_TIMED] = 2, [OP_COND_TIMED] = 2, [OP_SIGNAL] = 1, [OP_BROADCAST] = 1,
+	[OP_CREATE] = 5,  [OP_DESTROY] = 4, [OP_STALE] = 2,
 };
 /* clang-format on */
 
@@ -243,6 +244,7 @@ void thread_run(struct sim *s, uint16_t rank, unsigned int thread)
 		thread_access(s, rank, thread);
 		break;
 	case PC_PINNED: unpin(s, rank, thread); break;
+	case PC_AGAIN: sync_again(s, rank, thread); break;
 	case PC_INSIDE: sync_inside(s, rank, thread); break;
 	case PC_BARRIER:
 		if (sync_barrier_ended(s, rank, thread))

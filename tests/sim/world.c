@@ -14,12 +14,6 @@ uint16_t sim_manager(const struct sim *s, uint32_t block)
 	return (uint16_t)(block % s->o.ranks);
 }
 
-uint16_t sim_home(const struct sim *s, uint32_t object)
-{
-	return s->o.replay ? replay_home(s->o.replay, object & ~OBJECT)
-			   : (uint16_t)((object & ~OBJECT) * 7 % s->o.ranks);
-}
-
 /* What a message has behind it goes with it. */
 static unsigned int bytes_of(const struct sim *s, const struct msg *m)
 {
@@ -294,16 +288,25 @@ void sim_step(struct sim *s, const struct msg *m, struct actions *out)
 			      .follow = (uint8_t)s->o.follow,
 			      .queue = { s->nodes + (size_t)m->dst * s->o.ranks * s->nslots, s->nslots, NULL },
 			      .combine = sync_combine };
-	uint32_t number;
+	const struct objects all = objects_of(s, m->dst);
+	struct sync before = { 0 };
+	uint32_t number, missing;
+	enum target target = dispatch_target(m, &number);
 	int err;
 
-	switch (dispatch_target(m, &number)) {
+	switch (target) {
 	case TARGET_BLOCK:
 		d.manager = sim_manager(s, number);
 		d.page = &s->pages[sim_at(s, m->dst, number)];
 		d.dir = &s->dirs[sim_at(s, m->dst, number)];
 		break;
-	case TARGET_OBJECT: d.object = &s->objects[number - (OBJECT & SYNC_INDEX_MAX)]; break;
+	case TARGET_CREATE: number = d.index = objects_take(&all, &missing); __attribute__((__fallthrough__));
+	case TARGET_OBJECT:
+		d.objects = &all;
+		d.object = objects_at(&all, number);
+		if (d.object)
+			before = *d.object;
+		break;
 	case TARGET_HOLD: d.hold = sim_hold(s, m->dst, number); break;
 	case TARGET_BARRIER: d.bar = &s->bars[m->dst]; break;
 	case TARGET_SLOT: d.ask = &s->asks[(size_t)m->dst * s->nslots + number]; break;
@@ -316,6 +319,8 @@ void sim_step(struct sim *s, const struct msg *m, struct actions *out)
 			 wire_name(m->type), m->src, err == -ESTALE ? "not asked for" : "bad",
 			 d.page ? page_state_name(d.page->state) : "-", d.dir ? dir_state_name(d.dir->state) : "-",
 			 d.dir ? dir_phase_name(d.dir->phase) : "-");
+	if (target == TARGET_CREATE || target == TARGET_OBJECT)
+		objects_judge(s, m, &before, out);
 	if (d.page)
 		sim_note(s, m->dst, m->object, "page %s, directory %s %s, owner %u", page_state_name(d.page->state),
 			 dir_state_name(d.dir->state), dir_phase_name(d.dir->phase), d.dir->owner);
@@ -327,10 +332,13 @@ static void deliver(struct sim *s, const struct event *e)
 	struct actions out;
 	char text[80];
 	unsigned int i;
+	uint32_t number;
+	enum target target = dispatch_target(m, &number);
 
 	if (!s->o.replay)
-		sim_note(s, m->dst, m->object, "takes %s", show_msg(m, text, sizeof(text)));
-	if (m->object & OBJECT || m->type == MSG_REPLY) {
+		sim_note(s, m->dst, target == TARGET_CREATE ? OBJECT : m->object, "takes %s",
+			 show_msg(m, text, sizeof(text)));
+	if (target != TARGET_BLOCK) {
 		sync_message(s, m);
 		return;
 	}
@@ -425,7 +433,10 @@ void sim_check_rest(struct sim *s)
 			const struct thread *th = sim_thread(s, r, t);
 
 			if (th->pc != PC_DONE)
-				sim_fail(s, th->op < OP_LOCK ? th->block : th->object,
+				sim_fail(s,
+					 th->op < OP_LOCK               ? th->block
+						 : th->op == OP_BARRIER ? OBJECT
+									: (uint32_t)sim_made(s, th)->name,
 					 "nothing happens any more, but thread %u.%u is not done: pc %u op %u", r, t,
 					 th->pc, th->op);
 		}
@@ -446,20 +457,10 @@ void sim_check_rest(struct sim *s)
 
 /* ---- creation --------------------------------------------------------------------------------- */
 
-static void *zeroed(size_t n, size_t size)
-{
-	void *p = calloc(n, size);
-
-	if (!p)
-		abort();
-	return p;
-}
-
 struct sim *sim_create(const struct options *o)
 {
 	size_t n = (size_t)o->ranks * o->blocks, t = (size_t)o->ranks * o->threads;
 	struct sim *s = zeroed(1, sizeof(*s));
-	static const uint8_t kinds[] = { SYNC_MUTEX, SYNC_RWLOCK, SYNC_SEM, SYNC_ATOMIC };
 	unsigned int i;
 
 	s->o = *o;
@@ -490,35 +491,25 @@ struct sim *sim_create(const struct options *o)
 	s->writers = zeroed(o->blocks, sizeof(*s->writers));
 	s->arrived = zeroed(o->ops + 1, sizeof(*s->arrived));
 	s->trace = zeroed(TRACE, sizeof(*s->trace));
-	s->objects = zeroed(s->nobjects, sizeof(*s->objects));
-	s->inside = zeroed(s->nobjects, sizeof(*s->inside));
-	s->inside_writers = zeroed(s->nobjects, sizeof(*s->inside_writers));
-	s->added = zeroed(s->nobjects, sizeof(*s->added));
 	for (i = 0; i < n; i++)
 		s->version[i] = NO_VERSION;
 	for (i = 0; i < o->ranks; i++)
 		bar_tree(0, (uint16_t)o->ranks, (uint16_t)i, &s->trees[i]);
-	for (i = 0; i < s->nobjects; i++) {
-		uint8_t kind = o->replay ? SYNC_MUTEX : kinds[i % 4];
-
-		s->objects[i].kind = kind & 7;
-		s->objects[i].gen = OBJECT_GEN;
-		s->objects[i].value = kind == SYNC_SEM ? SEM_TOKENS : 0;
-	}
+	objects_create(s);
 	return s;
 }
 
 void sim_destroy(struct sim *s)
 {
-	void *all[] = { s->heap,           s->pages,   s->dirs,    s->hw,      s->version, s->nodes,   s->slots,
-			s->async_block,    s->asks,    s->last,    s->threads, s->holds,   s->bars,    s->trees,
-			s->newest,         s->readers, s->writers, s->arrived, s->trace,   s->objects, s->inside,
-			s->inside_writers, s->added,   s->loggp,   s->leaves };
+	void *all[] = { s->heap,        s->pages,   s->dirs,    s->hw,      s->version, s->nodes, s->slots,
+			s->async_block, s->asks,    s->last,    s->threads, s->holds,   s->bars,  s->trees,
+			s->newest,      s->readers, s->writers, s->arrived, s->trace,   s->loggp, s->leaves };
 	size_t i;
 
 	for (i = 0; i < s->nheap; i++)
 		free(s->heap[i].rest);
 	for (i = 0; i < sizeof(all) / sizeof(all[0]); i++)
 		free(all[i]);
+	objects_destroy(s);
 	free(s);
 }
