@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * interrupt.c - signals that come while a miss lasts. Rank 0 keeps a block from the others (it has pinned it), or is stopped.
+ * interrupt.c - signals that come while a miss lasts. The last rank keeps a block from the others (it has pinned it), or is
+ * stopped. Where nodes have two ranks each, three ranks leave it a node of its own: a rank of its node would have the block.
  *
  *   interrupt handler    handlers run while the miss lasts, touch shared memory themselves, and the access succeeds in the end
  *   interrupt jump       a handler leaves the access by siglongjmp(), for good
  *   interrupt directed   the same for signals to single threads, several of which wait for the same block
  *   interrupt fatal      SIGALRM without a handler ends the process while its miss lasts
- *   interrupt stopped    the same where rank 0 is stopped and cannot answer; rank 1 ends
+ *   interrupt stopped    the same where the last rank is stopped and cannot answer; rank 1 ends
  *   interrupt call       a handler runs while the program waits in a call of libdsm, which goes on waiting
  */
 #include <dsm.h>
@@ -29,7 +30,7 @@
 static volatile long *memory;
 static volatile sig_atomic_t came;
 static sigjmp_buf out;
-static int me;
+static int me, keeper;
 
 static void handler(int sig)
 {
@@ -51,7 +52,7 @@ static void timer(int ms)
 	setitimer(ITIMER_REAL, &t, NULL);
 }
 
-/* Rank 0 keeps block 0 for so long. */
+/* The keeper has block 0 for so long. */
 static void keep(int ms)
 {
 	MUST(dsm_pin((void *)memory, 4096, DSM_WRITE));
@@ -66,7 +67,7 @@ static void handled(int write)
 {
 	long began;
 
-	if (me == 0) {
+	if (me == keeper) {
 		keep(700);
 	} else {
 		MUST(dsm_barrier());
@@ -92,7 +93,7 @@ static void jumped(void)
 	long began = now_ms();
 
 	signal(SIGALRM, jump);
-	if (me == 0) {
+	if (me == keeper) {
 		keep(700);
 	} else {
 		MUST(dsm_barrier());
@@ -120,7 +121,7 @@ static void *touch(void *arg)
 	return NULL;
 }
 
-/* Rank 0 keeps the block until all others have had their signals, or ten seconds. */
+/* The keeper has the block until all others have had their signals, or ten seconds. */
 static void directed(void)
 {
 	pthread_t t[THREADS];
@@ -128,13 +129,13 @@ static void directed(void)
 	int i;
 
 	signal(SIGUSR1, handler);
-	if (me == 0)
+	if (me == keeper)
 		MUST(dsm_sem_init(&enough, 0));
-	MUST(dsm_broadcast(&enough, sizeof(enough), 0));
-	if (me == 0) {
+	MUST(dsm_broadcast(&enough, sizeof(enough), keeper));
+	if (me == keeper) {
 		MUST(dsm_pin((void *)memory, 4096, DSM_WRITE));
 		MUST(dsm_barrier());
-		for (i = 1; i < dsm_size(); i++)
+		for (i = 0; i < keeper; i++)
 			check(!dsm_sem_timedwait(&enough, 10000000000), "signals to threads that wait did not come");
 		MUST(dsm_unpin((void *)memory, 4096));
 	} else {
@@ -161,17 +162,17 @@ static void fatal(int stop)
 	signal(SIGALRM, SIG_DFL);
 	memory[0] = 1;
 	MUST(dsm_barrier());
-	if (me == 0 && stop) {
+	if (me == keeper && stop) {
 		memory[0] = 2;
 		printf("pid %d\n", getpid());
 		fflush(stdout);
 		raise(SIGSTOP);
-	} else if (me == 0) {
+	} else if (me == keeper) {
 		keep(20000);
 	} else if (me == 1) {
 		if (!stop)
 			MUST(dsm_barrier());
-		usleep(300000); /* rank 0 has stopped */
+		usleep(300000); /* the keeper has stopped */
 		printf("due %ld\n", now_ms() + 400);
 		fflush(stdout);
 		timer(400);
@@ -223,6 +224,7 @@ int main(int argc, char **argv)
 		return 2;
 	memory = join("memory", 16 * 4096);
 	me = dsm_rank();
+	keeper = dsm_size() - 1;
 	signal(SIGALRM, handler);
 	if (me == 0)
 		puts("ready");

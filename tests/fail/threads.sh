@@ -20,7 +20,7 @@ interrupted_miss() {
 	works "$bin/interrupt" "$2"
 }
 
-# Rank 1 ends by SIGALRM, in time, while its miss lasts; the others notice.
+# Rank 1 ends by SIGALRM, in time, while its miss lasts, for which it needs rank 2; the others notice.
 ended_in_miss() {
 	local due
 	mode "$1"
@@ -30,12 +30,12 @@ ended_in_miss() {
 		[[ ! -e $folder/end.1 ]] || break
 		sleep 0.1
 	done
-	[[ $2 != stopped ]] || signal_ranks CONT 0
+	[[ $2 != stopped ]] || signal_ranks CONT 2
 	wait "$background"
 	[[ $(status_of 1) == 142 ]] || problem "rank 1 ended with status $(status_of 1)"
 	due=$(sed -n 's/^due //p' "$folder/out.1")
 	(($(time_of 1) - due < 100)) || problem "rank 1 ended $(($(time_of 1) - due)) ms after its signal"
-	[[ $(status_of 2) == 70 ]] || problem "rank 2 ended with status $(status_of 2)"
+	[[ $(status_of 0) == 70 ]] || problem "rank 0 ended with status $(status_of 0)"
 	says 'rank 1 of this host is lost' 1
 }
 
