@@ -12,8 +12,8 @@
 enum { FREE = 0, WRITING, POSTED, TAKEN, DONE };
 
 #define PLACES 63u
-#define SPINS 200                      /* looks before sleeping */
-#define LOOK_NS (100ull * 1000 * 1000) /* between two looks whether the other process lives */
+#define SPINS 200                     /* looks before sleeping */
+#define LOOK_NS (20ull * 1000 * 1000) /* between two looks whether the other process lives, and this one is to */
 #define ASKED_AT_ONCE 64u
 
 struct request {
@@ -122,8 +122,15 @@ static void wait_for_bell(uint32_t *bell, uint32_t seen, int *looks)
 		futex_wait(bell, seen, LOOK_NS);
 }
 
-static bool gone(unsigned int rank)
+/*
+ * Has the process of a rank ended, as far as looks have shown? It may be stopped instead. Who waits for it in the fault handler
+ * cannot return, because the block is half closed. So a signal that ends this process does so here; a handler has to wait.
+ */
+static bool gone(unsigned int rank, int looks)
 {
+	if (looks <= SPINS)
+		return false;
+	fault_end_if_told();
 	return frames_node.gone && frames_node.gone(rank);
 }
 
@@ -153,7 +160,7 @@ static int post(unsigned int rank, size_t off, size_t len, int prot)
 			ring(rank);
 			return (int)i;
 		}
-		if (looks > SPINS && gone(rank))
+		if (gone(rank, looks))
 			return -ESRCH;
 		if (!serve())
 			wait_for_bell(bell, seen, &looks);
@@ -173,7 +180,7 @@ static int await(const struct asked *a)
 		seen = __atomic_load_n(bell, __ATOMIC_SEQ_CST);
 		if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == DONE)
 			break;
-		if (looks > SPINS && gone(a->rank)) {
+		if (gone(a->rank, looks)) {
 			__atomic_compare_exchange_n(&r->state, &posted, FREE, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 			return 0;
 		}

@@ -8,6 +8,7 @@
  *   interrupt directed   the same for signals to single threads, several of which wait for the same block
  *   interrupt fatal      SIGALRM without a handler ends the process while its miss lasts
  *   interrupt stopped    the same where the last rank is stopped and cannot answer; rank 1 ends
+ *   interrupt asked      the same for rank 0, whose miss has to close a mapping of rank 1, of the same node, which is stopped
  *   interrupt call       a handler runs while the program waits in a call of libdsm, which goes on waiting
  */
 #include <dsm.h>
@@ -157,6 +158,22 @@ static void directed(void)
 	MUST(dsm_barrier());
 }
 
+static void stop_here(void)
+{
+	printf("pid %d\n", getpid());
+	fflush(stdout);
+	raise(SIGSTOP);
+}
+
+static void end_in(int ms)
+{
+	printf("due %ld\n", now_ms() + ms);
+	fflush(stdout);
+	timer(ms);
+	memory[0]++;
+	check(0, "an access succeeded that was not possible");
+}
+
 static void fatal(int stop)
 {
 	signal(SIGALRM, SIG_DFL);
@@ -164,23 +181,55 @@ static void fatal(int stop)
 	MUST(dsm_barrier());
 	if (me == keeper && stop) {
 		memory[0] = 2;
-		printf("pid %d\n", getpid());
-		fflush(stdout);
-		raise(SIGSTOP);
+		stop_here();
 	} else if (me == keeper) {
 		keep(20000);
 	} else if (me == 1) {
 		if (!stop)
 			MUST(dsm_barrier());
 		usleep(300000); /* the keeper has stopped */
-		printf("due %ld\n", now_ms() + 400);
-		fflush(stdout);
-		timer(400);
-		memory[0]++;
-		check(0, "an access succeeded that was not possible");
+		end_in(400);
 	} else {
 		MUST(dsm_barrier());
 		MUST(dsm_barrier());
+	}
+}
+
+/*
+ * Without DSM_HOLD_US, the thread that misses takes the block from its node again, for whoever is next in line:
+ *
+ *   rank 0 (its node is home)     rank 1             keeper
+ *                                 reads, stops       reads, pins
+ *   at 300 ms: writes, waits for the pin
+ *                                                    at 500 ms: another thread writes, is next in line
+ *                                                    at 700 ms: unpins
+ *   has the block, is to close both mappings
+ */
+static void asked(void)
+{
+	pthread_t t;
+
+	signal(SIGALRM, SIG_DFL);
+	if (me == 0)
+		memory[0] = 1;
+	MUST(dsm_barrier());
+	check(memory[0] == 1, "what rank 0 has written is not there");
+	MUST(dsm_barrier());
+	if (me == keeper)
+		MUST(dsm_pin((void *)memory, 4096, DSM_READ));
+	MUST(dsm_barrier());
+	if (me == 1) {
+		stop_here();
+	} else if (me == keeper) {
+		usleep(500000);
+		pthread_create(&t, NULL, touch, NULL);
+		usleep(200000);
+		MUST(dsm_unpin((void *)memory, 4096));
+		pthread_join(t, NULL);
+		check(0, "the block came although a mapping of it could not be closed");
+	} else {
+		usleep(300000);
+		end_in(1000);
 	}
 }
 
@@ -237,6 +286,8 @@ int main(int argc, char **argv)
 		jumped();
 	} else if (!strcmp(argv[1], "directed")) {
 		directed();
+	} else if (!strcmp(argv[1], "asked")) {
+		asked();
 	} else if (!strcmp(argv[1], "call")) {
 		call();
 	} else {

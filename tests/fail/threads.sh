@@ -20,35 +20,38 @@ interrupted_miss() {
 	works "$bin/interrupt" "$2"
 }
 
-# Rank 1 ends by SIGALRM, in time, while its miss lasts, for which it needs rank 2; the others notice.
+# MODE HOW VICTIM KEEPER WITNESS: the victim ends by SIGALRM, in time, while its miss lasts, for which it needs the keeper, which
+# may be stopped; the witness notices.
 ended_in_miss() {
-	local due
+	local due victim=$3
 	mode "$1"
+	[[ $2 != asked ]] || settings+=(DSM_HOLD_US=0)
 	ranks=3
 	start_job 15 "$bin/interrupt" "$2"
 	for _ in {1..100}; do
-		[[ ! -e $folder/end.1 ]] || break
+		[[ ! -e $folder/end.$victim ]] || break
 		sleep 0.1
 	done
-	[[ $2 != stopped ]] || signal_ranks CONT 2
+	[[ $2 == fatal ]] || signal_ranks CONT "$4"
 	wait "$background"
-	[[ $(status_of 1) == 142 ]] || problem "rank 1 ended with status $(status_of 1)"
-	due=$(sed -n 's/^due //p' "$folder/out.1")
-	(($(time_of 1) - due < 100)) || problem "rank 1 ended $(($(time_of 1) - due)) ms after its signal"
-	[[ $(status_of 0) == 70 ]] || problem "rank 0 ended with status $(status_of 0)"
-	says 'rank 1 of this host is lost' 1
+	[[ $(status_of "$victim") == 142 ]] || problem "rank $victim ended with status $(status_of "$victim")"
+	due=$(sed -n 's/^due //p' "$folder/out.$victim")
+	(($(time_of "$victim") - due < 100)) || problem "rank $victim ended $(($(time_of "$victim") - due)) ms after its signal"
+	[[ $(status_of "$5") == 70 ]] || problem "rank $5 ended with status $(status_of "$5")"
+	says "rank $victim of this host is lost" 1
 }
 
-for m in rank ${full:+mprotect mixed}; do
+for m in rank ${full:+mprotect mixed mixmp}; do
 	for what in handler jump directed call; do
 		one "interrupt-$what-$m" interrupted_miss "$m" "$what"
 	done
-	one "interrupt-fatal-$m" ended_in_miss "$m" fatal
+	one "interrupt-fatal-$m" ended_in_miss "$m" fatal 1 2 0
 done
 one interrupt-call-node interrupted_miss node call
-for m in rank ${full:+tcp mprotect mixed}; do
-	one "interrupt-stopped-$m" ended_in_miss "$m" stopped
+for m in rank ${full:+tcp mprotect mixed mixmp}; do
+	one "interrupt-stopped-$m" ended_in_miss "$m" stopped 1 2 0
 done
+one interrupt-asked-mixmp ended_in_miss mixmp asked 0 1 2
 
 # MODE HOW TEXT STATUS: rank 1 leaves; the others say so within five seconds of it, though a process of it may live on.
 left() {
