@@ -370,8 +370,8 @@ $(B)/dsm-cc: libdsm/tools/dsm-cc.in
 	$(Q)$(call SED_TOOL,$(abspath $(B)),$(abspath libdsm/include),$(abspath $(ANL_M4))) $< > $@ && chmod +x $@
 $(B)/dsm-c++: $(B)/dsm-cc
 	$(Q)ln -sf dsm-cc $@
-$(B)/dsmrun: libdsm/tools/dsmrun
-	$(Q)cp $< $@
+$(B)/dsmrun: libdsm/tools/dsmrun.in
+	$(Q)$(call SED_TOOL,$(abspath $(B))) $< > $@ && chmod +x $@
 
 # $(call program,file,objects,library,more flags): how a program is linked.
 define program
@@ -421,7 +421,7 @@ install: lib ## headers, libraries, pkg-config files, man pages, an example
 	$(Q)$(INSTALL) -m 644 $(ANL_M4) $(DESTDIR)$(DATADIR)
 	$(Q)$(call SED_TOOL,$(LIBDIR),$(INCLUDEDIR),$(DATADIR)/$(notdir $(ANL_M4))) libdsm/tools/dsm-cc.in > $(DESTDIR)$(BINDIR)/dsm-cc
 	$(Q)chmod 755 $(DESTDIR)$(BINDIR)/dsm-cc && ln -sf dsm-cc $(DESTDIR)$(BINDIR)/dsm-c++
-	$(Q)$(INSTALL) -m 755 libdsm/tools/dsmrun $(DESTDIR)$(BINDIR)
+	$(Q)$(call SED_TOOL,$(LIBDIR)) libdsm/tools/dsmrun.in > $(DESTDIR)$(BINDIR)/dsmrun && chmod 755 $(DESTDIR)$(BINDIR)/dsmrun
 	$(Q)$(INSTALL) -m 644 LICENSE COPYING $(DESTDIR)$(DOCDIR)
 	$(Q)$(INSTALL) -m 644 $(wildcard apps/example.c) $(DESTDIR)$(DOCDIR)/examples
 	$(Q)for page in $(PAGES); do \
