@@ -21,6 +21,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -40,6 +41,7 @@
 #define SIGNAL_STACK (192u << 10) /* what a miss needs, transports included, several times over */
 #define CALL_STACK (256u << 10)   /* for dsm_call() */
 #define OWN_STACK (SIGNAL_STACK + CALL_STACK + (128u << 10))
+#define NAME_BYTES 16u /* as the kernel has them */
 
 enum { RUNS, DETACHED, ENDED };
 
@@ -51,7 +53,10 @@ struct record {
 	uint32_t state; /* atomic */
 	int32_t rank;
 	void *stack; /* or all of the record, where the stack is private */
-	uint32_t shared, pad;
+	size_t size; /* of that, record included */
+	uint32_t shared;
+	uint32_t called; /* by another rank: the kernel does not know the name; atomic */
+	char name[NAME_BYTES];
 };
 
 static __thread struct {
@@ -70,7 +75,7 @@ struct live {
 };
 
 static struct live *lives;
-static pthread_mutex_t lives_lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf */
+static pthread_mutex_t lives_lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf, held with all signals blocked: see native() */
 
 static uint32_t spawned; /* by this rank; atomic */
 static uint32_t ending;  /* threads here that others may take for ended, and that are still in the runtime; atomic */
@@ -231,39 +236,75 @@ static void prepare_cancel(void)
 	syscall(SYS_rt_sigaction, SIGNAL_OF_CANCEL, &a, NULL, sizeof(a.mask));
 }
 
+static void lock_lives(sigset_t *before)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, before);
+	pthread_mutex_lock(&lives_lock);
+}
+
+static void unlock_lives(const sigset_t *before)
+{
+	pthread_mutex_unlock(&lives_lock);
+	pthread_sigmask(SIG_SETMASK, before, NULL);
+}
+
 static void note(struct live *l)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	sigset_t before;
 
 	pthread_once(&once, prepare_cancel);
-	pthread_mutex_lock(&lives_lock);
+	lock_lives(&before);
 	l->next = lives;
 	lives = l;
-	pthread_mutex_unlock(&lives_lock);
+	unlock_lives(&before);
 }
 
 static void forget(struct live *l)
 {
 	struct live **at;
+	sigset_t before;
 
-	pthread_mutex_lock(&lives_lock);
+	lock_lives(&before);
 	for (at = &lives; *at != l; at = &(*at)->next)
 		;
 	*at = l->next;
-	pthread_mutex_unlock(&lives_lock);
+	unlock_lives(&before);
+}
+
+/*
+ * fn(thread, arg) while it cannot end; -ESRCH. A handler of the program may send signals to threads, and so come here: it interrupts
+ * nobody who holds the lock.
+ */
+static int native(uint64_t record, int (*fn)(unsigned long thread, void *arg), void *arg)
+{
+	int err = -ESRCH;
+	struct live *l;
+	sigset_t before;
+
+	lock_lives(&before);
+	for (l = lives; l && (uintptr_t)l->record != record; l = l->next)
+		;
+	if (l)
+		err = fn(l->thread, arg);
+	unlock_lives(&before);
+	return err;
+}
+
+static int cancel_it(unsigned long thread, void *arg)
+{
+	(void)arg;
+	pthread_cancel(thread);
+	return 0;
 }
 
 /* The service thread, which looks at no record. A thread that has ended is not there, and that is no error. */
 static int cancel(uint64_t arg)
 {
-	struct live *l;
-
-	pthread_mutex_lock(&lives_lock);
-	for (l = lives; l && (uintptr_t)l->record != arg; l = l->next)
-		;
-	if (l)
-		pthread_cancel(l->thread);
-	pthread_mutex_unlock(&lives_lock);
+	native(arg, cancel_it, NULL);
 	return 0;
 }
 
@@ -273,12 +314,15 @@ static void *body(void *arg)
 	struct live *l = arg;
 	struct record *r = l->record;
 	sigset_t none;
+	char name[NAME_BYTES];
 	dsm_sem_t done;
 	int state;
 
 	sigemptyset(&none);
 	pthread_sigmask(SIG_SETMASK, &none, NULL);
 	sharing_acquired();
+	memcpy(name, r->name, sizeof(name)); /* the kernel does not wait for a block */
+	prctl(PR_SET_NAME, name);
 	run_here(r);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	forget(l);
@@ -308,7 +352,7 @@ static int start(uint64_t arg)
 {
 	struct live *l = malloc(sizeof(*l));
 	pthread_attr_t attr;
-	sigset_t all, before;
+	sigset_t before;
 	cpu_set_t bound;
 	int err;
 
@@ -316,18 +360,16 @@ static int start(uint64_t arg)
 		return -EAGAIN;
 	l->record = (struct record *)(uintptr_t)arg;
 	note(l);
-	sigfillset(&all);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, OWN_STACK + STACK_DEFAULT);
 	/* The service thread may run anywhere; what it starts is bound as the rank is. */
 	if (pthread_equal(pthread_self(), job.service) && !sched_getaffinity(getpid(), sizeof(bound), &bound))
 		pthread_attr_setaffinity_np(&attr, sizeof(bound), &bound);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	pthread_mutex_lock(&lives_lock); /* l->thread is there before anybody looks for it */
+	lock_lives(
+		&before); /* l->thread is there before anybody looks for it; the thread begins with all signals blocked */
 	err = pthread_create(&l->thread, &attr, body, l);
-	pthread_mutex_unlock(&lives_lock);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	unlock_lives(&before);
 	pthread_attr_destroy(&attr);
 	if (err) {
 		forget(l);
@@ -357,8 +399,8 @@ static int make(const struct dsm_thread_options *opt, void *(*fn)(void *), void 
 {
 	size_t size = opt && opt->stack_size ? (opt->stack_size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1) : STACK_DEFAULT;
 	const size_t top = (sizeof(struct record) + 63) & ~63ul;
+	char *at, name[NAME_BYTES] = "";
 	struct record *r;
-	char *at;
 	int err;
 
 	if (!opt || !opt->shared_stack)
@@ -373,7 +415,10 @@ static int make(const struct dsm_thread_options *opt, void *(*fn)(void *), void 
 	r->fn = fn;
 	r->arg = arg;
 	r->stack = at;
+	r->size = size;
 	r->shared = opt && opt->shared_stack;
+	prctl(PR_GET_NAME, name);
+	memcpy(r->name, name, sizeof(name));
 	err = dsm_sem_init(&r->done, 0);
 	if (err) {
 		dsm_free(at);
@@ -408,7 +453,20 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 	return err;
 }
 
-DSM_API int dsm_join(dsm_thread_t t, void **result)
+/* ns NULL: for ever; 0: not at all. */
+static int await_end(dsm_sem_t *done, const uint64_t *ns)
+{
+	int err;
+
+	if (!ns)
+		return dsm_sem_wait(done);
+	if (*ns)
+		return dsm_sem_timedwait(done, *ns);
+	err = dsm_sem_trywait(done);
+	return err == -EAGAIN ? -EBUSY : err;
+}
+
+static int join(dsm_thread_t t, const uint64_t *ns, void **result)
 {
 	struct record *r = (struct record *)(uintptr_t)t.id;
 	int err = api_ready();
@@ -423,7 +481,7 @@ DSM_API int dsm_join(dsm_thread_t t, void **result)
 		return -EDEADLK;
 	done = r->done;
 	labels = label_begin(DSM_WAIT_JOIN, r);
-	err = dsm_sem_wait(&done);
+	err = await_end(&done, ns);
 	label_end(labels);
 	if (err)
 		return err;
@@ -431,6 +489,16 @@ DSM_API int dsm_join(dsm_thread_t t, void **result)
 		*result = r->result;
 	release(r);
 	return 0;
+}
+
+DSM_API int dsm_join(dsm_thread_t t, void **result)
+{
+	return join(t, NULL, result);
+}
+
+DSM_API int dsm_timedjoin(dsm_thread_t t, uint64_t ns, void **result)
+{
+	return join(t, &ns, result);
 }
 
 DSM_API int dsm_cancel(dsm_thread_t t)
@@ -473,6 +541,81 @@ DSM_API int dsm_thread_rank(dsm_thread_t t)
 	const struct record *r = (const struct record *)(uintptr_t)t.id;
 
 	return r ? r->rank : -EINVAL;
+}
+
+DSM_API int dsm_thread_native(dsm_thread_t t, int (*fn)(unsigned long thread, void *arg), void *arg)
+{
+	const struct record *r = (const struct record *)(uintptr_t)t.id;
+	int err = api_ready();
+
+	if (err)
+		return err;
+	if (!r || !fn)
+		return -EINVAL;
+	if (r == self.record)
+		return fn(pthread_self(), arg);
+	return r->rank == job.rank ? native(t.id, fn, arg) : -EXDEV;
+}
+
+static int set_name(unsigned long thread, void *arg)
+{
+	return -pthread_setname_np(thread, arg);
+}
+
+static int get_name(unsigned long thread, void *arg)
+{
+	return -pthread_getname_np(thread, arg, NAME_BYTES);
+}
+
+DSM_API int dsm_thread_rename(dsm_thread_t t, const char *name)
+{
+	struct record *r = (struct record *)(uintptr_t)t.id;
+	char copy[NAME_BYTES] = "";
+	int err = api_ready();
+
+	if (err)
+		return err;
+	if (!r || !name)
+		return -EINVAL;
+	if (strlen(name) >= sizeof(copy))
+		return -ERANGE;
+	strcpy(copy, name);
+	memcpy(r->name, copy, sizeof(copy));
+	__atomic_store_n(&r->called, dsm_thread_native(t, set_name, copy) != 0, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* The kernel has the name, which prctl(2) may have changed, or is told now; else the record has it. */
+static void name_of(struct record *r, char *out)
+{
+	const dsm_thread_t t = { (uintptr_t)r };
+	const bool called = __atomic_load_n(&r->called, __ATOMIC_ACQUIRE);
+	char name[NAME_BYTES];
+
+	memcpy(name, r->name, sizeof(name));
+	if (!called)
+		dsm_thread_native(t, get_name, name);
+	else if (!dsm_thread_native(t, set_name, name))
+		__atomic_store_n(&r->called, 0, __ATOMIC_RELEASE);
+	memcpy(out, name, sizeof(name));
+}
+
+DSM_API int dsm_thread_query(dsm_thread_t t, struct dsm_thread_info *info)
+{
+	struct record *r = (struct record *)(uintptr_t)t.id;
+	int err = api_ready();
+
+	if (err)
+		return err;
+	if (!r)
+		return -EINVAL;
+	*info = (struct dsm_thread_info){ .rank = r->rank, .detached = r->state == DETACHED };
+	if (r->shared) {
+		info->stack = r->stack;
+		info->stack_size = r->size;
+	}
+	name_of(r, info->name);
+	return 0;
 }
 
 DSM_API void dsm_thread_exit(void *result)

@@ -218,6 +218,8 @@ struct dsm_thread_options {
 DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg);
 /* Wait for its end; *result: what it returned. By one thread, once. -EINVAL: detached. -EDEADLK: this thread. */
 DSM_API int dsm_join(dsm_thread_t t, void **result);
+/* The same, for so many nanoseconds; 0: it does not wait. -ETIMEDOUT, with 0 -EBUSY: it runs, and may still be joined. */
+DSM_API int dsm_timedjoin(dsm_thread_t t, uint64_t ns, void **result);
 DSM_API int dsm_detach(dsm_thread_t t);          /* nobody will join it; never blocks. -EINVAL: it is detached */
 /* As pthread_cancel(3) with the deferred type; dsm_join() then gives PTHREAD_CANCELED. By any rank; blocks for a round trip. A
  * thread that has ended, and was not joined, is no error. -EINVAL: id 0. */
@@ -225,6 +227,21 @@ DSM_API int dsm_cancel(dsm_thread_t t);
 DSM_API void dsm_thread_exit(void *result) __attribute__((noreturn)); /* end this thread; only of dsm_spawn() and dsm_run() */
 DSM_API dsm_thread_t dsm_self(void);             /* id 0: a thread that dsm_spawn() has not made */
 DSM_API int dsm_thread_rank(dsm_thread_t t);     /* where it runs. -EINVAL: id 0 */
+
+struct dsm_thread_info {
+	int rank, detached;
+	void *stack;             /* lowest byte of its shared stack; NULL: the stack is private */
+	size_t stack_size, guard_size;
+	char name[16];           /* as dsm_thread_rename() has set it; at first its creator's */
+};
+
+/* -EINVAL: id 0. Does not block. */
+DSM_API int dsm_thread_query(dsm_thread_t t, struct dsm_thread_info *info);
+/* At most 15 characters, else -ERANGE. The kernel knows the name where the thread renames itself, or another of its rank does. */
+DSM_API int dsm_thread_rename(dsm_thread_t t, const char *name);
+/* fn(thread, arg), with its pthread_t of the C library, by the calling thread. The thread does not end meanwhile: fn must not wait for
+ * it, nor touch shared memory. The result is fn's. -EXDEV: it is another rank's. -ESRCH: it has ended. */
+DSM_API int dsm_thread_native(dsm_thread_t t, int (*fn)(unsigned long thread, void *arg), void *arg);
 /* Run fn(arg) on a shared stack in this thread, which then counts as one of dsm_spawn(). -EINVAL: it is one already. */
 DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, void **result);
 /* fn(arg) on the private stack of a thread that is on a shared one; by other threads, a plain call. The library may not miss a

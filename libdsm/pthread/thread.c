@@ -192,55 +192,6 @@ EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(
 	return make_thread(t, attr, fn, arg);
 }
 
-struct joining {
-	dsm_thread_t t;
-	void *result;
-	int err;
-};
-
-static void join(void *arg)
-{
-	struct joining *out = arg, j = *out;
-
-	j.err = dsm_join(j.t, &j.result);
-	out->result = j.result;
-	out->err = j.err;
-}
-
-static void detach(void *arg)
-{
-	struct joining *out = arg, j = *out;
-
-	out->err = dsm_detach(j.t);
-}
-
-static bool ours(pthread_t t)
-{
-	return is_shared((const void *)t);
-}
-
-EXPORT int pthread_join(pthread_t t, void **result)
-{
-	struct joining j = { .t = { t } };
-
-	if (!ours(t))
-		return NEXT(pthread_join)(t, result);
-	dsm_call(join, &j);
-	if (!j.err && result)
-		*result = j.result;
-	return -j.err;
-}
-
-EXPORT int pthread_detach(pthread_t t)
-{
-	struct joining j = { .t = { t } };
-
-	if (!ours(t))
-		return NEXT(pthread_detach)(t);
-	dsm_call(detach, &j);
-	return -j.err;
-}
-
 EXPORT pthread_t pthread_self(void)
 {
 	const uint64_t id = shim.active && is_program(CALLER) ? dsm_self().id : 0;
@@ -258,23 +209,6 @@ EXPORT void pthread_exit(void *result)
 	}
 	NEXT(pthread_exit)(result);
 	__builtin_unreachable();
-}
-
-static void do_cancel(void *arg)
-{
-	struct joining *out = arg, j = *out;
-
-	out->err = dsm_cancel(j.t);
-}
-
-EXPORT int pthread_cancel(pthread_t t)
-{
-	struct joining j = { .t = { t } };
-
-	if (!ours(t))
-		return NEXT(pthread_cancel)(t);
-	dsm_call(do_cancel, &j);
-	return -j.err;
 }
 
 /* The asynchronous type is noted only: such a thread is cancelled where others are. */
@@ -336,23 +270,7 @@ EXPORT int pthread_once(pthread_once_t *once, void (*fn)(void))
 	return 0;
 }
 
-/* ---- what concerns a thread of this process alone, or cannot be ------------------------------------- */
-
-EXPORT int pthread_kill(pthread_t t, int sig)
-{
-	return ours(t) ? cannot("pthread_kill()") : NEXT(pthread_kill)(t, sig);
-}
-
-/* The processor of a thread is its rank's affair: wishes are let pass. */
-EXPORT int pthread_setaffinity_np(pthread_t t, size_t size, const cpu_set_t *set)
-{
-	return ours(t) ? 0 : NEXT(pthread_setaffinity_np)(t, size, set);
-}
-
-EXPORT int pthread_setname_np(pthread_t t, const char *name)
-{
-	return ours(t) ? 0 : NEXT(pthread_setname_np)(t, name);
-}
+/* ---- what cannot be -------------------------------------------------------------------------------- */
 
 EXPORT pid_t fork(void)
 {

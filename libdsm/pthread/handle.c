@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * handle.c - functions that are given a thread: a pthread_t of the program is the handle of libdsm, and the C library must not see it.
+ *
+ * Joining, detaching, cancelling, names and attributes work for a thread of any rank. What the kernel does to a thread of a process works
+ * for the calling thread and for the others of its rank; it is refused, by name, for a thread of another rank.
+ *
+ * The C library is asked by dsm_thread_native(), which may not touch shared memory: arguments come and go through struct request.
+ */
+#include "shim.h"
+
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/types.h>
+
+#define CPU_BYTES 1024u /* of a set of processors: what a kernel has at most */
+#define NAME_BYTES 16u
+
+struct request {
+	dsm_thread_t t;
+	uint64_t ns; /* of a join; FOR_EVER */
+	void *result;
+	int (*fn)(pthread_t t, struct request *q); /* by the C library: 0 or an errno value */
+	int err;
+	union {
+		char name[NAME_BYTES];
+		struct {
+			int policy;
+			struct sched_param param;
+		} sched;
+		clockid_t clock;
+		struct {
+			int number;
+			union sigval value;
+		} signal;
+		struct {
+			size_t bytes;
+			char set[CPU_BYTES];
+		} cpus;
+		struct dsm_thread_info info;
+	};
+};
+#define FOR_EVER UINT64_MAX
+
+static bool ours(pthread_t t)
+{
+	return is_shared((const void *)t);
+}
+
+/* ---- of any rank ------------------------------------------------------------------------------------ */
+
+static void do_join(void *arg)
+{
+	struct request *out = arg, q = *out;
+
+	q.err = q.ns == FOR_EVER ? dsm_join(q.t, &q.result) : dsm_timedjoin(q.t, q.ns, &q.result);
+	out->result = q.result;
+	out->err = q.err;
+}
+
+static int join(pthread_t t, uint64_t ns, void **result)
+{
+	struct request q = { .t = { t }, .ns = ns };
+
+	dsm_call(do_join, &q);
+	if (!q.err && result)
+		*result = q.result;
+	return -q.err;
+}
+
+static int join_until(pthread_t t, void **result, clockid_t clock, const struct timespec *until)
+{
+	int err;
+
+	if (!until)
+		return join(t, FOR_EVER, result);
+	if (!is_time(until))
+		return EINVAL;
+	err = join(t, time_left(clock, until), result);
+	return err == EBUSY ? ETIMEDOUT : err;
+}
+
+EXPORT int pthread_join(pthread_t t, void **result)
+{
+	return ours(t) ? join(t, FOR_EVER, result) : NEXT(pthread_join)(t, result);
+}
+
+EXPORT int pthread_tryjoin_np(pthread_t t, void **result)
+{
+	return ours(t) ? join(t, 0, result) : NEXT(pthread_tryjoin_np)(t, result);
+}
+
+EXPORT int pthread_timedjoin_np(pthread_t t, void **result, const struct timespec *until)
+{
+	return ours(t) ? join_until(t, result, CLOCK_REALTIME, until) : NEXT(pthread_timedjoin_np)(t, result, until);
+}
+
+EXPORT int pthread_clockjoin_np(pthread_t t, void **result, clockid_t clock, const struct timespec *until)
+{
+	if (!ours(t))
+		return NEXT(pthread_clockjoin_np)(t, result, clock, until);
+	if (until && clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+		return EINVAL;
+	return join_until(t, result, clock, until);
+}
+
+static void do_detach(void *arg)
+{
+	struct request *out = arg;
+	const dsm_thread_t t = out->t;
+
+	out->err = dsm_detach(t);
+}
+
+static void do_cancel(void *arg)
+{
+	struct request *out = arg;
+	const dsm_thread_t t = out->t;
+
+	out->err = dsm_cancel(t);
+}
+
+EXPORT int pthread_detach(pthread_t t)
+{
+	struct request q = { .t = { t } };
+
+	if (!ours(t))
+		return NEXT(pthread_detach)(t);
+	dsm_call(do_detach, &q);
+	return -q.err;
+}
+
+EXPORT int pthread_cancel(pthread_t t)
+{
+	struct request q = { .t = { t } };
+
+	if (!ours(t))
+		return NEXT(pthread_cancel)(t);
+	dsm_call(do_cancel, &q);
+	return -q.err;
+}
+
+static void do_query(void *arg)
+{
+	struct request *out = arg, q = *out;
+
+	q.err = dsm_thread_query(q.t, &q.info);
+	out->info = q.info;
+	out->err = q.err;
+}
+
+/* ---- of this rank ----------------------------------------------------------------------------------- */
+
+static int by_library(unsigned long t, void *arg)
+{
+	struct request *q = arg;
+
+	return q->fn(t, q);
+}
+
+static void do_ask(void *arg)
+{
+	struct request *out = arg, q = *out;
+
+	q.err = dsm_thread_native(q.t, by_library, &q);
+	*out = q;
+}
+
+/* fn of a thread of this rank: its errno value; ESRCH: it has ended; EXDEV: it is another rank's. */
+static int ask(pthread_t t, struct request *q, int (*fn)(pthread_t t, struct request *q))
+{
+	q->t.id = t;
+	q->fn = fn;
+	dsm_call(do_ask, q);
+	return q->err < 0 ? -q->err : q->err;
+}
+
+/* The same; of another rank it does not work, which is `refused`. */
+static int ask_here(const char *what, int refused, pthread_t t, struct request *q,
+		    int (*fn)(pthread_t t, struct request *q))
+{
+	const int err = ask(t, q, fn);
+
+	if (err != EXDEV)
+		return err;
+	cannot(what);
+	return refused;
+}
+
+static int get_sched(pthread_t t, struct request *q)
+{
+	return NEXT(pthread_getschedparam)(t, &q->sched.policy, &q->sched.param);
+}
+
+static int set_sched(pthread_t t, struct request *q)
+{
+	return NEXT(pthread_setschedparam)(t, q->sched.policy, &q->sched.param);
+}
+
+static int set_priority(pthread_t t, struct request *q)
+{
+	return NEXT(pthread_setschedprio)(t, q->sched.param.sched_priority);
+}
+
+static int get_clock(pthread_t t, struct request *q)
+{
+	return NEXT(pthread_getcpuclockid)(t, &q->clock);
+}
+
+static int send(pthread_t t, struct request *q)
+{
+	return NEXT(pthread_kill)(t, q->signal.number);
+}
+
+static int queue(pthread_t t, struct request *q)
+{
+	return NEXT(pthread_sigqueue)(t, q->signal.number, q->signal.value);
+}
+
+static int get_cpus(pthread_t t, struct request *q)
+{
+	return NEXT(pthread_getaffinity_np)(t, q->cpus.bytes, (cpu_set_t *)q->cpus.set);
+}
+
+static int set_cpus(pthread_t t, struct request *q)
+{
+	return NEXT(pthread_setaffinity_np)(t, q->cpus.bytes, (const cpu_set_t *)q->cpus.set);
+}
+
+EXPORT int pthread_getschedparam(pthread_t t, int *policy, struct sched_param *param)
+{
+	struct request q = { 0 };
+	int err;
+
+	if (!ours(t))
+		return NEXT(pthread_getschedparam)(t, policy, param);
+	err = ask_here("pthread_getschedparam()", ENOSYS, t, &q, get_sched);
+	if (!err) {
+		*policy = q.sched.policy;
+		*param = q.sched.param;
+	}
+	return err;
+}
+
+EXPORT int pthread_setschedparam(pthread_t t, int policy, const struct sched_param *param)
+{
+	struct request q = { 0 };
+
+	if (!ours(t))
+		return NEXT(pthread_setschedparam)(t, policy, param);
+	q.sched.policy = policy;
+	q.sched.param = *param;
+	return ask_here("pthread_setschedparam()", ENOTSUP, t, &q, set_sched);
+}
+
+EXPORT int pthread_setschedprio(pthread_t t, int priority)
+{
+	struct request q = { 0 };
+
+	if (!ours(t))
+		return NEXT(pthread_setschedprio)(t, priority);
+	q.sched.param.sched_priority = priority;
+	return ask_here("pthread_setschedprio()", ENOTSUP, t, &q, set_priority);
+}
+
+EXPORT int pthread_getcpuclockid(pthread_t t, clockid_t *clock)
+{
+	struct request q = { 0 };
+	int err;
+
+	if (!ours(t))
+		return NEXT(pthread_getcpuclockid)(t, clock);
+	err = ask_here("pthread_getcpuclockid()", ENOENT, t, &q, get_clock);
+	if (!err)
+		*clock = q.clock;
+	return err;
+}
+
+EXPORT int pthread_kill(pthread_t t, int sig)
+{
+	struct request q = { .signal.number = sig };
+	int err;
+
+	if (!ours(t))
+		return NEXT(pthread_kill)(t, sig);
+	err = ask_here("pthread_kill()", ENOSYS, t, &q, send);
+	return err == ESRCH ? 0 : err; /* it has a handle yet, and nobody to take the signal */
+}
+
+EXPORT int pthread_sigqueue(pthread_t t, int sig, const union sigval value)
+{
+	struct request q = { .signal = { sig, value } };
+
+	return ours(t) ? ask_here("pthread_sigqueue()", ENOSYS, t, &q, queue) : NEXT(pthread_sigqueue)(t, sig, value);
+}
+
+EXPORT int pthread_getaffinity_np(pthread_t t, size_t size, cpu_set_t *set)
+{
+	struct request q = { .cpus.bytes = size < CPU_BYTES ? size : CPU_BYTES };
+	int err;
+
+	if (!ours(t))
+		return NEXT(pthread_getaffinity_np)(t, size, set);
+	err = ask_here("pthread_getaffinity_np()", ENOSYS, t, &q, get_cpus);
+	if (!err) {
+		memcpy(set, q.cpus.set, q.cpus.bytes);
+		memset((char *)set + q.cpus.bytes, 0, size - q.cpus.bytes);
+	}
+	return err;
+}
+
+EXPORT int pthread_setaffinity_np(pthread_t t, size_t size, const cpu_set_t *set)
+{
+	struct request q = { .cpus.bytes = size < CPU_BYTES ? size : CPU_BYTES };
+
+	if (!ours(t))
+		return NEXT(pthread_setaffinity_np)(t, size, set);
+	memcpy(q.cpus.set, set, q.cpus.bytes);
+	return ask_here("pthread_setaffinity_np()", ENOSYS, t, &q, set_cpus);
+}
+
+/* ---- names ------------------------------------------------------------------------------------------ */
+
+static void do_rename(void *arg)
+{
+	struct request *out = arg, q = *out;
+
+	out->err = dsm_thread_rename(q.t, q.name);
+}
+
+EXPORT int pthread_setname_np(pthread_t t, const char *name)
+{
+	struct request q = { .t = { t } };
+
+	if (!ours(t))
+		return NEXT(pthread_setname_np)(t, name);
+	if (strlen(name) >= NAME_BYTES)
+		return ERANGE;
+	strcpy(q.name, name);
+	dsm_call(do_rename, &q);
+	return -q.err;
+}
+
+EXPORT int pthread_getname_np(pthread_t t, char *name, size_t size)
+{
+	struct request q = { .t = { t } };
+
+	if (!ours(t))
+		return NEXT(pthread_getname_np)(t, name, size);
+	if (size < NAME_BYTES)
+		return ERANGE;
+	dsm_call(do_query, &q);
+	if (!q.err)
+		memcpy(name, q.info.name, NAME_BYTES);
+	return -q.err;
+}
+
+/* ---- attributes ------------------------------------------------------------------------------------- */
+
+/* Without its processors: the C library would keep them in memory of this rank. */
+EXPORT int pthread_getattr_np(pthread_t t, pthread_attr_t *attr)
+{
+	struct request q = { .t = { t } }, s = { 0 };
+	int err;
+
+	if (!ours(t))
+		return NEXT(pthread_getattr_np)(t, attr);
+	dsm_call(do_query, &q);
+	if (q.err)
+		return -q.err;
+	err = pthread_attr_init(attr);
+	if (!err)
+		err = pthread_attr_setstack(attr, q.info.stack, q.info.stack_size);
+	if (!err)
+		err = pthread_attr_setguardsize(attr, q.info.guard_size);
+	if (!err)
+		err = pthread_attr_setdetachstate(attr,
+						  q.info.detached ? PTHREAD_CREATE_DETACHED : PTHREAD_CREATE_JOINABLE);
+	if (!err && !ask(t, &s, get_sched)) {
+		pthread_attr_setschedpolicy(attr, s.sched.policy);
+		pthread_attr_setschedparam(attr, &s.sched.param);
+	}
+	return err;
+}
