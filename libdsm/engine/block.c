@@ -145,27 +145,22 @@ static void read_ahead(const struct dsm_region *r, size_t off, bool write)
 	ask_ahead(r, next, n, write);
 }
 
+static void keep_mapped(const struct dsm_region *r, size_t at, bool on)
+{
+	if (job.fault->pin)
+		job.fault->pin(at, r->block_size, on);
+}
+
 /* Under the stripe. The protocol has the block open; the hardware, where it may lag behind, has it from now on, too. */
 static int keep_open(const struct dsm_region *r, size_t at)
 {
-	const struct copy *p = page_at(at);
 	int err;
 
+	keep_mapped(r, at, true); /* for each pin: the node's number of pins says nothing of this rank's */
 	if (!job.fault->again)
 		return 0;
-	/* Another rank's pin says nothing of this mapping. */
-	if (job.fault->pin && (p->pins_read + p->pins_write == 1 || job.locals > 1))
-		job.fault->pin(at, r->block_size, true);
-	err = job.fault->again(at, r->block_size, page_writable(p) ? PROT_RW : PROT_RO);
+	err = job.fault->again(at, r->block_size, page_writable(page_at(at)) ? PROT_RW : PROT_RO);
 	return err < 0 ? err : 0;
-}
-
-static void let_close(const struct dsm_region *r, size_t at)
-{
-	const struct copy *p = page_at(at);
-
-	if (job.fault->pin && !p->pins_read && !p->pins_write)
-		job.fault->pin(at, r->block_size, false);
 }
 
 struct pin {
@@ -184,7 +179,7 @@ static void pin_here(void *arg)
 	pin->err = page_pin(p, pin->access);
 	if (!pin->err && keep_open(pin->r, pin->at)) {
 		page_unpin(p, pin->access);
-		let_close(pin->r, pin->at);
+		keep_mapped(pin->r, pin->at, false);
 		pin->err = -ENOMEM; /* the map count is used up by what is pinned */
 	}
 }
@@ -442,7 +437,7 @@ static int unpin_one(struct dsm_region *r, size_t at, uint8_t access)
 	word_lock(stripe);
 	due = page_unpin(page_at(at), access);
 	if (due >= 0)
-		let_close(r, at);
+		keep_mapped(r, at, false);
 	word_unlock(stripe);
 	pins_of_thread -= due >= 0;
 	if (due > 0) {

@@ -66,8 +66,8 @@ struct fault_ops {
 	 * node allows by now; if that is too little the access faults again. 1: the mapping has followed; 0: it may have to wait until
 	 * the block is filled; -errno. */
 	int (*again)(size_t off, size_t len, enum prot prot);
-	/* Optional. From now on this process's mapping allows what `again` was last told, or until now: system calls rely on it. The
-	 * caller holds the block's stripe. */
+	/* Optional. While this process has pins, its mapping allows what `again` was last told: system calls rely on it. Each pin has
+	 * its own unpin (on: false); a block has at most 255 of each of two kinds. The caller holds the block's stripe. */
 	void (*pin)(size_t off, size_t len, bool on);
 	/* Optional. Now and then, by any thread that holds no lock: map what other ranks have brought, ahead of this process's
 	 * touches, if there is much of it. now: clock_ns(). Returns chunks of 64 KiB. */

@@ -28,11 +28,11 @@ static size_t window_size;
 static size_t high;       /* all that was ever opened lies below; atomic */
 static size_t next_piece; /* to be closed when the map count runs out; atomic */
 static uint32_t relief;
-static uint64_t *pinned; /* a bit for each page of the window; under relief */
+static uint16_t *pinned; /* pins of each page of the window, by this process's threads; under relief */
 
 static bool is_pinned(size_t off)
 {
-	return pinned[off / PAGE / 64] >> (off / PAGE % 64) & 1;
+	return pinned[off / PAGE];
 }
 
 /* Close what is not pinned of [from, to), so that its mappings merge. */
@@ -77,7 +77,7 @@ static int set_all(size_t off, size_t len, int prot)
 
 static size_t marks(size_t size)
 {
-	return (size / PAGE + 63) / 64 * sizeof(*pinned);
+	return size / PAGE * sizeof(*pinned);
 }
 
 static uint32_t bound_of(size_t off)
@@ -143,7 +143,7 @@ static int mp_open(const struct fault_node *n, int *fd, const char **why)
 		*why = "no memory for what is pinned and what is in bounds";
 		return -ENOMEM;
 	}
-	bounds = (uint32_t *)(pinned + marks(n->size) / sizeof(*pinned));
+	bounds = (uint32_t *)(void *)(pinned + n->size / PAGE);
 	if (mmap(n->base, n->size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, n->memfd, 0) == MAP_FAILED) {
 		*why = "the shared range cannot be mapped";
 		goto unmap;
@@ -379,10 +379,7 @@ static void mp_pin(size_t off, size_t len, bool on)
 
 	word_lock(&relief);
 	for (at = off; at < off + len; at += PAGE)
-		if (on)
-			pinned[at / PAGE / 64] |= 1ull << (at / PAGE % 64);
-		else
-			pinned[at / PAGE / 64] &= ~(1ull << (at / PAGE % 64));
+		pinned[at / PAGE] = (uint16_t)(on ? pinned[at / PAGE] + 1 : pinned[at / PAGE] - 1);
 	word_unlock(&relief);
 }
 

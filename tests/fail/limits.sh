@@ -57,6 +57,13 @@ memory() {
 	works "$bin/memory" "$1"
 }
 
+# The same with two ranks on one node, and a third on another.
+memory_mixed() {
+	mode mixmp
+	ranks=3
+	works "$bin/memory" "$1"
+}
+
 # WHAT TIMES PATTERN [SETTING...]: as memory, and so many lines say so.
 memory_says() {
 	memory "$1" "${@:4}"
@@ -235,6 +242,8 @@ one memory-heap memory_says heap 2 'the heap has no room for 1048576 bytes in a 
 one memory-space-64M memory heap DSM_SPACE=64M
 one memory-maps memory maps DSM_NODE=rank DSM_FAULT=mprotect
 one memory-pins memory pins DSM_NODE=rank DSM_FAULT=mprotect
+one memory-pins-mixmp memory_mixed pins
+one memory-pins-together memory_mixed together
 for n in 1 3; do
 	one "settings-unknown-$n" unknown_setting $n
 done

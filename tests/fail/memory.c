@@ -174,6 +174,8 @@ static void pins(void)
 		exit(2);
 	for (i = 0; me == 0 && i < pages; i += each) {
 		MUST(dsm_pin((void *)(base + 2 * i * 4096), 4096, DSM_WRITE));
+		MUST(dsm_pin((void *)(base + 2 * i * 4096), 4096, DSM_READ));
+		MUST(dsm_unpin((void *)(base + 2 * i * 4096), 4096));
 		MUST(dsm_pin((void *)(base + 2 * (i + 1) * 4096), 4096, DSM_READ));
 	}
 	for (i = 0; me == 0 && i < pages; i++) {
@@ -190,6 +192,29 @@ static void pins(void)
 	for (i = 0; i < pages; i += 97)
 		expect(i % each > 1 ? base[2 * i * 4096] : (char)(i % 127), (char)(i % 127), "a page of rank 0");
 	MUST(dsm_barrier());
+}
+
+static void together(void)
+{
+	const size_t pages = 40000, few = 500;
+	struct dsm_region_options opt = { .home = DSM_HOME_FIXED, .home_rank = 0 };
+	volatile char *base;
+	dsm_region_t *r;
+	size_t from, i;
+	int turn;
+
+	MUST(dsm_region_open("together", 2 * pages * 4096, &opt, &r));
+	base = dsm_region_base(r);
+	for (from = 0; from < pages; from += few) {
+		for (turn = 0; turn < 4; turn++) {
+			for (i = from; me == turn % 2 && i < from + few; i++) {
+				void *page = (void *)(base + 2 * i * 4096);
+
+				MUST(turn < 2 ? dsm_pin(page, 4096, DSM_READ) : dsm_unpin(page, 4096));
+			}
+			MUST(dsm_barrier());
+		}
+	}
 }
 
 int main(int argc, char **argv)
@@ -210,6 +235,8 @@ int main(int argc, char **argv)
 		maps();
 	else if (!strcmp(argv[1], "pins"))
 		pins();
+	else if (!strcmp(argv[1], "together"))
+		together();
 	MUST(dsm_finalize());
 	return 0;
 }
