@@ -1,9 +1,71 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* signals.c - handlers that interrupt the runtime. */
+/* signals.c - handlers that interrupt the runtime, and signals that end the process. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "api/api.h"
 #include "engine/inside.h"
+#include "engine/lost.h"
+#include "engine/threads.h"
 
 DSM_API int dsm_signal_defer(int sig, void *info, void *context)
 {
 	return engine_busy() && !engine_keep_signal(sig, info, context);
+}
+
+/* In a handler: only functions that are async-signal-safe, and snprintf() of numbers and strings. */
+static void describe(char *buf, size_t size, int sig, const siginfo_t *info)
+{
+	const char *name = sigabbrev_np(sig);
+	size_t n;
+
+	if (name)
+		n = (size_t)snprintf(buf, size, "is ended by SIG%s", name);
+	else
+		n = (size_t)snprintf(buf, size, "is ended by signal %d", sig);
+	if (info->si_code > 0 && (sig == SIGSEGV || sig == SIGBUS))
+		snprintf(buf + n, size - n, " at address %p", info->si_addr);
+	else if ((info->si_code == SI_USER || info->si_code == SI_QUEUE) && info->si_pid != getpid())
+		snprintf(buf + n, size - n, " from process %d", info->si_pid);
+}
+
+/*
+ * The default action comes when this handler returns: the signal is blocked until then. With its siginfo_t, and before the
+ * interrupted code goes on, so a core file has the registers and the address of the fault.
+ */
+static void on_fatal(int sig, siginfo_t *info, void *context)
+{
+	const struct sigaction sa = { .sa_handler = SIG_DFL };
+	char why[100];
+
+	(void)context;
+	describe(why, sizeof(why), sig, info);
+	lost_dying(128 + sig, why);
+	sigaction(sig, &sa, NULL);
+	if (syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, info))
+		raise(sig);
+}
+
+static bool is_reported(int sig)
+{
+	struct sigaction sa;
+
+	return !sigaction(sig, NULL, &sa) && (sa.sa_flags & SA_SIGINFO) && sa.sa_sigaction == on_fatal;
+}
+
+DSM_API int dsm_signal_report(int sig)
+{
+	struct sigaction sa = { .sa_sigaction = on_fatal, .sa_flags = SA_SIGINFO | SA_ONSTACK }, old;
+
+	if (sigaction(sig, NULL, &old))
+		return -errno;
+	if ((old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_DFL)
+		return -EBUSY;
+	sigfillset(&sa.sa_mask);
+	threads_expect(is_reported);
+	return sigaction(sig, &sa, NULL) ? -errno : 0;
 }

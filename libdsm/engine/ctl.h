@@ -198,7 +198,7 @@ struct answer {
 struct rank_ctl {
 	int32_t pid;
 	uint32_t state;        /* enum ctl_state, atomic */
-	uint32_t abort_status; /* CTL_LOST: that it ended with */
+	uint32_t abort_status; /* not 0: it has ended with it (CTL_LOST), or is about to; atomic */
 	uint32_t region_end;   /* ids of regions that this rank was ever attached to are below */
 	struct pool barrier_pool;
 	uint64_t barrier_used[CTL_BARRIERS / 64];

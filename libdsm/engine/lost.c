@@ -6,6 +6,9 @@
  * through pidfds. Ranks of other machines are lost by an error of the transport or by silence. A loss ends this process at
  * once with _exit(), because its other threads may wait for the dead rank. A rank announces its exit to all peers that it
  * can reach, so that they do not report it as lost; the first rank of a machine to notice a loss prints the message.
+ *
+ * A rank that a signal is about to end prints the message itself. The others wait for its end, because the kernel may still write
+ * its core file, and the launcher kills all ranks once one has left. They leave with the status that it has announced.
  */
 #include "engine/lost.h"
 
@@ -18,7 +21,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "engine/inside.h"
 #include "engine/job.h"
+#include "engine/memory.h"
 #include "engine/run.h"
 #include "fault/fault.h"
 #include "net/net.h"
@@ -35,10 +40,15 @@
 #define LINGER_EARLY_MS 1500 /* the same while all start: some learn a second later that the launcher has ended */
 #define LINGER_MS 200        /* the speaker stays so long, for those who notice later */
 
+#define DYING_SECONDS 600 /* for a node whose rank is dying to fall silent; its connections end earlier */
+
 enum bye { BYE_DONE = 0, BYE_LEAVING };
+#define BYE_DYING 0x100 /* with the status of BYE_LEAVING: the sender has not left yet */
 
 static uint64_t heard[WIRE_MAX_RANKS];   /* of each other node, ns; atomic */
 static uint8_t finished[WIRE_MAX_RANKS]; /* of each rank of other nodes; atomic */
+static uint8_t dying[WIRE_MAX_RANKS];    /* the status that it has announced, of each rank of other nodes; atomic */
+static uint8_t dumping[WIRE_MAX_RANKS];  /* of each other node: one of its ranks is dying; atomic */
 
 static bool has_finished(uint16_t rank)
 {
@@ -100,7 +110,7 @@ static void leave(int status, const char *why)
 	pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
 	alarm(LEAVE_SECONDS);
 	if (job.mine) {
-		job.mine->abort_status = (uint32_t)status;
+		__atomic_store_n(&job.mine->abort_status, (uint32_t)status, __ATOMIC_RELEASE);
 		__atomic_store_n(&job.mine->state, CTL_LOST, __ATOMIC_RELEASE);
 	}
 	tell_others(BYE_LEAVING, status);
@@ -111,16 +121,19 @@ static void leave(int status, const char *why)
 	_exit(status);
 }
 
-/* Has a neighbour left before us? Then it has spoken, or knows who did; its status is the job's. */
+/* Has a rank left before us, or is dying? Then it has spoken, or knows who did; its status is the job's. */
 static int status_of_the_first(void)
 {
+	uint32_t status;
 	uint16_t r;
 
 	for (r = 0; r < job.size; r++) {
 		struct rank_ctl *c = peer_of(r)->ctl;
 
-		if (c && r != job.rank && __atomic_load_n(&c->state, __ATOMIC_ACQUIRE) == CTL_LOST)
-			return (int)c->abort_status;
+		status = c ? __atomic_load_n(&c->abort_status, __ATOMIC_ACQUIRE)
+			   : __atomic_load_n(&dying[r], __ATOMIC_ACQUIRE);
+		if (status && r != job.rank)
+			return (int)status;
 	}
 	return 0;
 }
@@ -292,6 +305,11 @@ int lost_heard(const struct msg *m)
 		return 0;
 	if (rank >= job.size || node_of(rank) != m->src)
 		return -EBADMSG;
+	if (m->op == BYE_LEAVING && (status & BYE_DYING)) {
+		__atomic_store_n(&dying[rank], (uint8_t)status, __ATOMIC_RELEASE);
+		__atomic_store_n(&dumping[m->src], 1, __ATOMIC_RELEASE);
+		return 0;
+	}
 	__atomic_store_n(&finished[rank], 1, __ATOMIC_RELEASE);
 	if (m->op == BYE_DONE)
 		return 0;
@@ -305,6 +323,11 @@ void lost_check(void)
 	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_LOST)
 		for (;;)
 			futex_wait(&job.state, CTL_LOST, 1000000000u); /* another thread is ending the process */
+}
+
+static bool is_dumping(uint16_t node)
+{
+	return __atomic_load_n(&dumping[node], __ATOMIC_ACQUIRE);
 }
 
 /*
@@ -329,7 +352,7 @@ void lost_silence(void)
 		at = __atomic_load_n(&heard[n], __ATOMIC_RELAXED);
 		if (again || !at) {
 			lost_alive(n);
-		} else if (now > at && now - at > limit) {
+		} else if (now > at && now - at > (is_dumping(n) ? DYING_SECONDS * 1000000000ull : limit)) {
 			lost_rank(rank, "nothing was heard of it for DSM_LOST_MS");
 			continue;
 		}
@@ -343,6 +366,43 @@ void lost_goodbye(void)
 {
 	__atomic_store_n(&job.mine->state, CTL_FINALIZED, __ATOMIC_RELEASE);
 	tell_others(BYE_DONE, 0);
+}
+
+/* Inside the runtime, this thread may hold what tell_others() needs; then other nodes learn it from its neighbours or connections. */
+static void tell_death(int status)
+{
+	const struct sigaction sa = { .sa_handler = SIG_DFL };
+	sigset_t alarms, before;
+
+	if (engine_busy())
+		return;
+	sigaction(SIGALRM, &sa, NULL);
+	sigemptyset(&alarms);
+	sigaddset(&alarms, SIGALRM);
+	pthread_sigmask(SIG_UNBLOCK, &alarms, &before);
+	alarm(LEAVE_SECONDS); /* it ends the process without a core file, but does end it */
+	tell_others(BYE_LEAVING, status | BYE_DYING);
+	alarm(0);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void lost_dying(int status, const char *why)
+{
+	static uint32_t first;
+	const int me = gettid();
+	uint32_t other = 0;
+
+	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_RUNNING || job.size == 1 || getpid() != job.mypid)
+		return;
+	if (!__atomic_compare_exchange_n(&first, &other, (uint32_t)me, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+		if (other != (uint32_t)me)
+			usleep(LEAVE_SECONDS * 1000000); /* one thread is enough, and needs some time */
+		return;
+	}
+	log_line("thread %d %s. The job ends with status %d.", me, why, status);
+	__atomic_store_n(&job.mine->abort_status, (uint32_t)status, __ATOMIC_RELEASE);
+	tell_death(status);
+	memory_trim_core();
 }
 
 void lost_abort(int status, const char *why)

@@ -28,6 +28,9 @@ void lost_unnamed(void) __attribute__((noreturn));
 /* Say why, and end the job with this status. */
 void lost_abort(int status, const char *why) __attribute__((noreturn));
 
+/* A signal is about to end this process: say why, and let the job end with this status when it has ended. Returns. */
+void lost_dying(int status, const char *why);
+
 /* ---- looking for it -------------------------------------------------------------------------- */
 
 /* Another thread is ending the process: wait for that. Else it returns at once. */

@@ -33,6 +33,7 @@ static unsigned int n_before, n_ours;
 static uint32_t first_ends;            /* atomic */
 static int noted;                      /* atomic */
 static uint64_t caught_before, caught; /* signals with handlers: the program's, and those of the runtime */
+static bool (*expected)(int sig);      /* NULL: no layer above has handlers of its own */
 
 static bool has(const int *v, unsigned int n, int tid)
 {
@@ -143,7 +144,17 @@ bool threads_handle_signals(void)
 	const uint64_t of_faults = bit_of(SIGSEGV) | bit_of(SIGBUS) | bit_of(SIGFPE) | bit_of(SIGILL) |
 		bit_of(SIGTRAP) | bit_of(SIGSYS) | bit_of(SIGABRT) | 3ull << 31; /* the C library's own two */
 
-	return handlers() & ~of_faults & ~caught;
+	uint64_t left = handlers() & ~of_faults & ~caught;
+	bool (*is_expected)(int sig) = __atomic_load_n(&expected, __ATOMIC_ACQUIRE);
+
+	while (left && is_expected && is_expected(__builtin_ctzll(left) + 1))
+		left &= left - 1;
+	return left;
+}
+
+void threads_expect(bool (*is_expected)(int sig))
+{
+	__atomic_store_n(&expected, is_expected, __ATOMIC_RELEASE);
 }
 
 static struct {

@@ -14,6 +14,8 @@ void threads_note(int tid);
 int threads_asleep(bool (*waits)(int tid));
 /* Has the program a handler of signals that come from elsewhere? (Not of faults of its own.) */
 bool threads_handle_signals(void);
+/* Handlers that are not the program's. */
+void threads_expect(bool (*is_expected)(int sig));
 /* By a thread that ends, and has been in the runtime. */
 void threads_end(void);
 /* The service thread: ends the process, by exit(0), with the last thread of the program's. True: look again. */

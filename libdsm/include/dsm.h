@@ -373,6 +373,10 @@ DSM_API void dsm_wait_end(int wait);
  * that does not sleep, and must return at once; the signal is blocked in this thread, and delivered again, with its siginfo_t, when the
  * thread leaves the call or sleeps in it. 0: the handler may go on. Also 0 if the signal cannot be queued (RLIMIT_SIGPENDING). */
 DSM_API int dsm_signal_defer(int sig, void *info, void *context);
+/* If sig ends this process by its default action: print which thread of which rank, then take that action, with a core file; the job
+ * ends with 128 + sig. For SIGSEGV and SIGBUS, to be called before dsm_init(). Never blocks. -EBUSY: its action is not the default
+ * one. -EINVAL: no signal, or one that cannot be caught. */
+DSM_API int dsm_signal_report(int sig);
 
 /* ---- hints --------------------------------------------------------------------------------- */
 

@@ -30,6 +30,7 @@ struct shim {
 	bool active; /* a job of several ranks, joined */
 	bool near;   /* of one node: memory is coherent, and futexes work between ranks */
 	int rank, size;
+	int pid;
 	char *heap, *heap_end;       /* the shared heap */
 	char *globals, *globals_end; /* the program's variables */
 	char *maps, *maps_end;       /* shared mappings (map.c) are between */
@@ -69,10 +70,11 @@ static inline bool is_ours(const void *caller)
 /* What all ranks share, in the heap. Counters are atomic. */
 struct team {
 	uint32_t live;   /* threads made and not yet ended */
+	uint32_t how;    /* the program ends: enum ending; the first call decides */
 	uint32_t status; /* of the job, once `over` */
 	uint32_t keys;   /* pthread_key_t that are taken are below */
 	pthread_spinlock_t once;
-	dsm_sem_t exits; /* somebody wants the job to end with `status` */
+	dsm_sem_t exits; /* somebody wants the job to end, as `how` and `status` say */
 	dsm_sem_t over;  /* the other ranks wait for this */
 	pthread_mutex_t maps_lock;
 	struct mapping *maps;
@@ -87,6 +89,10 @@ int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), v
 
 /* main(): fn(arg), by the thread that is then rank 0's first. */
 void *run_as_main(void *(*fn)(void *), void *arg);
+
+/* signals.c: signals that end the process are reported, those of faults since before dsm_init(). */
+void report_faults(bool on);
+void report_signals(void);
 
 /* Block the signals whose handlers the program may have, and have the mask back: where a handler must not come that calls sem_post(). */
 uint64_t block_signals(void);

@@ -8,6 +8,9 @@
  *
  * Between nodes, a handler runs on the alternate stack that libdsm gave the thread, also without SA_ONSTACK: the kernel cannot wait
  * for a block of the shared stack. For the same reason the program's own alternate stack is noted only.
+ *
+ * Where the program has no handler, signals that end a process are reported (dsm_signal_report()). Its handler is hidden from the
+ * program, which sees the default action, and comes back when the program chooses that.
  */
 #include "shim.h"
 
@@ -103,6 +106,79 @@ static struct sigaction asked_for(struct action *a)
 	}
 }
 
+/* ---- signals that end the process ------------------------------------------------------------------ */
+
+/* SIGHUP, SIGINT and SIGTERM are not among them: by these, a launcher ends all ranks. */
+static bool is_reported(int sig)
+{
+	switch (sig) {
+	case SIGQUIT:
+	case SIGILL:
+	case SIGTRAP:
+	case SIGABRT:
+	case SIGBUS:
+	case SIGFPE:
+	case SIGUSR1:
+	case SIGSEGV:
+	case SIGUSR2:
+	case SIGPIPE:
+	case SIGALRM:
+	case SIGSTKFLT:
+	case SIGXCPU:
+	case SIGXFSZ:
+	case SIGVTALRM:
+	case SIGPROF:
+	case SIGIO:
+	case SIGPWR:
+	case SIGSYS: return true;
+	default: return false;
+	}
+}
+
+static void (*reporter)(int, siginfo_t *, void *); /* the handler of dsm_signal_report() */
+
+static void report(int sig)
+{
+	if (is_reported(sig))
+		dsm_signal_report(sig);
+}
+
+static bool is_reporter(const struct sigaction *act)
+{
+	return reporter && (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == reporter;
+}
+
+void report_faults(bool on)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS };
+	const struct sigaction none = { .sa_handler = SIG_DFL };
+	struct sigaction now;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		if (on && !dsm_signal_report(faults[i]) && !system_action(faults[i], NULL, &now))
+			reporter = now.sa_sigaction;
+		else if (!on && !system_action(faults[i], NULL, &now) && is_reporter(&now))
+			system_action(faults[i], &none, NULL);
+	}
+}
+
+void report_signals(void)
+{
+	int sig;
+
+	for (sig = 1; sig < NSIG; sig++)
+		report(sig);
+}
+
+static void hide_reporter(struct sigaction *act)
+{
+	if (is_reporter(act))
+		*act = (struct sigaction){ .sa_handler = SIG_DFL };
+}
+
+/* ---- handlers of the program ----------------------------------------------------------------------- */
+
 /* False: another thread was first, and the action of the signal is the default one by now, or soon. */
 static bool reset(int sig, struct sigaction act)
 {
@@ -111,6 +187,7 @@ static bool reset(int sig, struct sigaction act)
 	act.sa_handler = SIG_DFL;
 	act.sa_flags &= ~SA_SIGINFO;
 	system_action(sig, &act, NULL);
+	report(sig);
 	return true;
 }
 
@@ -145,8 +222,12 @@ static int install(int sig, const struct sigaction *act)
 	struct action *a = &actions[sig];
 	struct sigaction k = *act;
 
-	if (act->sa_handler == SIG_DFL || act->sa_handler == SIG_IGN)
-		return system_action(sig, act, NULL);
+	if (act->sa_handler == SIG_DFL || act->sa_handler == SIG_IGN) {
+		if (system_action(sig, act, NULL))
+			return -1;
+		report(sig);
+		return 0;
+	}
 	__atomic_store_n(&a->seq, a->seq + 1, __ATOMIC_RELAXED);
 	in_order();
 	a->act = *act;
@@ -165,6 +246,7 @@ static int look_up(int sig, struct sigaction *act)
 
 	if (!err && (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == on_signal)
 		*act = actions[sig].act;
+	hide_reporter(act);
 	return err;
 }
 
@@ -198,19 +280,43 @@ static bool is_wrapped(int sig, const void *caller)
 	return is_ours(caller) && sig > 0 && sig < NSIG && !is_of_fault(sig);
 }
 
+/* Handlers of faults are the kernel's to call. In a job of several nodes, the default action of SIGSEGV and SIGBUS is libdsm's. */
+static int of_fault(int sig, const struct sigaction *act, struct sigaction *old, const void *caller)
+{
+	int err = NEXT(sigaction)(sig, act, old);
+
+	if (err || !is_ours(caller))
+		return err;
+	if (old)
+		hide_reporter(old);
+	if (act && act->sa_handler == SIG_DFL)
+		report(sig);
+	return 0;
+}
+
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	struct sigaction wanted, before;
 	int err;
 
 	if (!is_wrapped(sig, CALLER))
-		return NEXT(sigaction)(sig, act, old);
+		return of_fault(sig, act, old, CALLER);
 	if (act)
 		wanted = *act;
 	err = change(sig, act ? &wanted : NULL, &before);
 	if (!err && old)
 		*old = before;
 	return err;
+}
+
+/* What the C library's function did, where handle() does not. */
+static handler_fn handled(int sig, handler_fn now, handler_fn before, const void *caller)
+{
+	if (before == SIG_ERR || !is_ours(caller))
+		return before;
+	if (now == SIG_DFL)
+		report(sig);
+	return (uintptr_t)before == (uintptr_t)reporter ? SIG_DFL : before;
 }
 
 static handler_fn handle(int sig, handler_fn handler, int flags)
@@ -223,7 +329,7 @@ static handler_fn handle(int sig, handler_fn handler, int flags)
 static handler_fn bsd(int sig, handler_fn handler, const void *caller)
 {
 	if (!is_wrapped(sig, caller))
-		return NEXT(signal)(sig, handler);
+		return handled(sig, handler, NEXT(signal)(sig, handler), caller);
 	return handle(sig, handler, sigismember(&interrupting, sig) ? 0 : SA_RESTART);
 }
 
@@ -246,7 +352,7 @@ EXPORT handler_fn ssignal(int sig, handler_fn handler)
 static handler_fn sysv(int sig, handler_fn handler, const void *caller)
 {
 	if (!is_wrapped(sig, caller))
-		return NEXT(sysv_signal)(sig, handler);
+		return handled(sig, handler, NEXT(sysv_signal)(sig, handler), caller);
 	return handle(sig, handler, SA_RESETHAND | SA_NODEFER);
 }
 
@@ -291,7 +397,7 @@ EXPORT handler_fn sigset(int sig, handler_fn disposition)
 	sigset_t one, mask;
 
 	if (!is_wrapped(sig, CALLER) || disposition == SIG_HOLD)
-		return NEXT(sigset)(sig, disposition);
+		return handled(sig, disposition, NEXT(sigset)(sig, disposition), CALLER);
 	old = handle(sig, disposition, 0);
 	if (old == SIG_ERR)
 		return old;

@@ -5,6 +5,9 @@
  * Rank 0 runs the program: constructors, main() on a shared stack, exit handlers. The other ranks stay in this library's
  * constructor, where their first thread waits for the end; their threads are made by pthread_create(). When the program ends,
  * with or without threads that still run, all ranks leave the job together and end at once, with their memory as it is.
+ *
+ * exit(), quick_exit() and _exit() of another rank's thread are done by rank 0, where the handlers of atexit() and at_quick_exit()
+ * are.
  */
 #include "shim.h"
 
@@ -12,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define INSIDE "DSM_PTHREAD_INSIDE" /* a program that the program starts is no rank */
@@ -62,10 +66,18 @@ static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
+/* _exit() of this process. It may be called where dlsym() may not. */
+static void end_process(int s) __attribute__((noreturn));
+static void end_process(int s)
+{
+	for (;;)
+		syscall(SYS_exit_group, s);
+}
+
 static void give_up(const char *what, int err)
 {
 	fprintf(stderr, "libdsm-pthread: %s: %s\n", what, dsm_strerror(err));
-	_exit(70);
+	end_process(70);
 }
 
 static void must(const char *what, int err)
@@ -114,18 +126,24 @@ static void serve(void)
 		;
 	fflush(NULL);
 	dsm_quit();
-	_exit(0);
+	end_process(0);
 }
 
-/* exit() was called on another rank. */
+enum ending { RUNS_ON, BY_EXIT, BY_QUICK_EXIT, AT_ONCE };
+
+/* Rank 0 has been told by another one. */
 static void *exits(void *arg)
 {
 	dsm_sem_t wanted = team->exits;
 
 	dsm_wait_label(DSM_WAIT_IDLE, NULL, 0);
-	if (!dsm_sem_wait(&wanted))
-		exit((int)team->status);
-	return arg;
+	if (dsm_sem_wait(&wanted))
+		return arg;
+	switch ((enum ending)team->how) {
+	case BY_EXIT: exit((int)team->status);
+	case BY_QUICK_EXIT: quick_exit((int)team->status);
+	default: _exit((int)team->status);
+	}
 }
 
 static int status; /* that rank 0 ends with */
@@ -136,6 +154,8 @@ static void note_status(int s, void *arg)
 	status = s;
 }
 
+static void quick_end(void);
+
 __attribute__((constructor)) static void begin(void)
 {
 	dsm_region_t *globals = NULL;
@@ -145,12 +165,17 @@ __attribute__((constructor)) static void begin(void)
 
 	if (getenv(INSIDE))
 		return;
+	report_faults(true);
 	must("dsm_init", dsm_init(NULL));
 	shim.rank = dsm_rank();
 	shim.size = dsm_size();
 	setenv(INSIDE, "1", 1);
-	if (shim.size == 1)
+	if (shim.size == 1) {
+		report_faults(false);
 		return;
+	}
+	report_signals();
+	shim.pid = getpid();
 	shim.near = dsm_nodes() == 1;
 	shim.shares_maps = !getenv("DSM_MMAP") || !strcmp(getenv("DSM_MMAP"), "1");
 	dl_iterate_phdr(note_code, &n);
@@ -162,56 +187,124 @@ __attribute__((constructor)) static void begin(void)
 	must("dsm_barrier", dsm_barrier());
 	if (shim.rank)
 		serve();
-	signals = block_signals(); /* they are the program's threads' */
+	must("at_quick_exit", at_quick_exit(quick_end) ? -ENOMEM : 0); /* the first: it runs after the program's */
+	signals = block_signals();                                     /* they are the program's threads' */
 	err = NEXT(pthread_create)(&t, NULL, exits, NULL);
 	let_signals(signals);
 	must("no thread", -err);
 }
+
+/* ---- the end --------------------------------------------------------------------------------------- */
 
 static void leave(void *arg)
 {
 	dsm_sem_t over = team->over;
 
 	(void)arg;
-	fflush(NULL);
 	dsm_sem_post(&over, (uint32_t)shim.size - 1);
 	dsm_quit();
-	_exit(status);
+	end_process(status);
+}
+
+/* Rank 0, once: several threads may call _exit(), or one while another is in exit(). */
+static void leave_once(void) __attribute__((noreturn));
+static void leave_once(void)
+{
+	static uint32_t leaving;
+
+	if (!__atomic_exchange_n(&leaving, 1, __ATOMIC_SEQ_CST))
+		dsm_call(leave, NULL);
+	for (;;)
+		pause();
 }
 
 __attribute__((destructor)) static void end(void)
 {
-	if (shim.active && shim.rank == 0)
-		dsm_call(leave, NULL);
-	else if (!shim.active && dsm_size() == 1)
+	if (shim.active && shim.rank == 0) {
+		fflush(NULL);
+		leave_once();
+	}
+	if (!shim.active && dsm_size() == 1)
 		dsm_finalize();
 }
 
+/* Of at_quick_exit(). */
+static void quick_end(void)
+{
+	leave_once();
+}
+
 struct asked {
+	enum ending how;
 	int status;
 };
 
 static void ask(void *arg)
 {
-	int s = ((struct asked *)arg)->status;
+	struct asked a = *(struct asked *)arg;
 	dsm_sem_t wanted = team->exits;
+	uint32_t none = RUNS_ON;
 
-	team->status = (uint32_t)s;
+	if (!__atomic_compare_exchange_n(&team->how, &none, a.how, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return;
+	team->status = (uint32_t)a.status;
 	dsm_sem_post(&wanted, 1);
+}
+
+static void ask_rank_0(enum ending how, int s) __attribute__((noreturn));
+static void ask_rank_0(enum ending how, int s)
+{
+	struct asked a = { how, s };
+
+	dsm_call(ask, &a);
+	for (;;)
+		pause();
+}
+
+/* Is it the program's call, in a rank of several, and not in a child of vfork()? */
+static bool ends_job(const void *caller)
+{
+	return is_ours(caller) && syscall(SYS_getpid) == shim.pid;
 }
 
 EXPORT void exit(int s)
 {
-	struct asked a = { s };
-
 	if (shim.active && shim.rank) {
 		fflush(NULL);
-		dsm_call(ask, &a);
-		for (;;)
-			pause();
+		ask_rank_0(BY_EXIT, s);
 	}
 	NEXT(exit)(s);
 	__builtin_unreachable();
+}
+
+EXPORT void quick_exit(int s)
+{
+	if (ends_job(CALLER) && shim.rank)
+		ask_rank_0(BY_QUICK_EXIT, s);
+	status = s;
+	NEXT(quick_exit)(s);
+	__builtin_unreachable();
+}
+
+static void exit_at_once(int s, const void *caller) __attribute__((noreturn));
+static void exit_at_once(int s, const void *caller)
+{
+	if (!ends_job(caller))
+		end_process(s);
+	if (shim.rank)
+		ask_rank_0(AT_ONCE, s);
+	status = s;
+	leave_once();
+}
+
+EXPORT void _exit(int s)
+{
+	exit_at_once(s, CALLER);
+}
+
+EXPORT void _Exit(int s)
+{
+	exit_at_once(s, CALLER);
 }
 
 /* ---- main() ---------------------------------------------------------------------------------------- */
