@@ -160,8 +160,9 @@ static void run_on_shared(void *arg)
 	dsm_call_on((char *)((uintptr_t)r & ~63ul), run, r);
 }
 
-/* The thread's private stacks are further in than the frame where the unwinding stops. It is not cancelled any more after this. */
-static void run_here(struct record *r)
+/* The thread's private stacks are further in than the frame where the unwinding stops. It is not cancelled any more after this. True:
+ * the function has not returned. */
+static bool run_here(struct record *r)
 {
 	__pthread_unwind_buf_t here;
 	stack_t before;
@@ -176,6 +177,7 @@ static void run_here(struct record *r)
 	if (unwound && !self.exits)
 		r->result = PTHREAD_CANCELED;
 	self.record = NULL;
+	return unwound;
 }
 
 struct called {
@@ -308,6 +310,17 @@ static int cancel(uint64_t arg)
 	return 0;
 }
 
+/* Who joins the thread has its record from now on. */
+static void say_ended(struct record *r)
+{
+	dsm_sem_t done = r->done;
+
+	if (__atomic_exchange_n(&r->state, ENDED, __ATOMIC_SEQ_CST) == DETACHED)
+		release(r);
+	else
+		dsm_sem_post(&done, 1); /* r may be gone after the exchange only where it is detached */
+}
+
 /* A thread of the program. It was created with all signals blocked. */
 static void *body(void *arg)
 {
@@ -315,7 +328,6 @@ static void *body(void *arg)
 	struct record *r = l->record;
 	sigset_t none;
 	char name[NAME_BYTES];
-	dsm_sem_t done;
 	int state;
 
 	sigemptyset(&none);
@@ -327,12 +339,8 @@ static void *body(void *arg)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	forget(l);
 	free(l);
-	done = r->done;
 	__atomic_fetch_add(&ending, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_exchange_n(&r->state, ENDED, __ATOMIC_SEQ_CST) == DETACHED)
-		release(r);
-	else
-		dsm_sem_post(&done, 1); /* r may be gone after the exchange only where it is detached */
+	say_ended(r);
 	held_leave();
 	if (!__atomic_sub_fetch(&ending, 1, __ATOMIC_SEQ_CST))
 		futex_wake(&ending, INT_MAX);
@@ -632,6 +640,7 @@ DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), v
 	struct live l = { .thread = pthread_self() };
 	int err = api_ready();
 	struct record *r;
+	bool unwound;
 
 	if (err)
 		return err;
@@ -642,11 +651,15 @@ DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), v
 		return err;
 	r->rank = job.rank;
 	l.record = r;
+	r->state = opt && opt->detached ? DETACHED : RUNS;
 	note(&l);
-	run_here(r);
+	unwound = run_here(r);
 	forget(&l);
 	if (result)
 		*result = r->result;
-	release(r);
+	if (unwound)
+		say_ended(r);
+	else
+		release(r);
 	return 0;
 }

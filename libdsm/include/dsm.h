@@ -242,7 +242,8 @@ DSM_API int dsm_thread_rename(dsm_thread_t t, const char *name);
 /* fn(thread, arg), with its pthread_t of the C library, by the calling thread. The thread does not end meanwhile: fn must not wait for
  * it, nor touch shared memory. The result is fn's. -EXDEV: it is another rank's. -ESRCH: it has ended. */
 DSM_API int dsm_thread_native(dsm_thread_t t, int (*fn)(unsigned long thread, void *arg), void *arg);
-/* Run fn(arg) on a shared stack in this thread, which then counts as one of dsm_spawn(). -EINVAL: it is one already. */
+/* Run fn(arg) on a shared stack in this thread, which then counts as one of dsm_spawn(). If it ends by dsm_thread_exit() or dsm_cancel(),
+ * it is to be joined or detached as such; once fn has returned, it is neither. -EINVAL: it is one already. */
 DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, void **result);
 /* fn(arg) on the private stack of a thread that is on a shared one; by other threads, a plain call. The library may not miss a
  * block of the stack that it runs on: fn copies what it needs from *arg, and calls it then. */

@@ -69,13 +69,14 @@ static inline bool is_ours(const void *caller)
 
 /* What all ranks share, in the heap. Counters are atomic. */
 struct team {
-	uint32_t live;   /* threads made and not yet ended */
-	uint32_t how;    /* the program ends: enum ending; the first call decides */
-	uint32_t status; /* of the job, once `over` */
-	uint32_t keys;   /* pthread_key_t that are taken are below */
-	pthread_spinlock_t once;
+	uint32_t live;             /* threads made and not yet ended, main() among them */
+	uint32_t how;              /* the program ends: enum ending; the first call decides */
+	uint32_t status;           /* of the job, once `over` */
+	uint32_t keys;             /* pthread_key_t that are taken are below */
+	pthread_mutex_t once_lock; /* over changes of every pthread_once_t */
+	pthread_cond_t once_moved;
 	dsm_sem_t exits; /* somebody wants the job to end, as `how` and `status` say */
-	dsm_sem_t over;  /* the other ranks wait for this */
+	dsm_sem_t over;  /* the other ranks wait for this, and main() where it has left */
 	pthread_mutex_t maps_lock;
 	struct mapping *maps;
 	uint32_t maps_made;
@@ -89,6 +90,10 @@ int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), v
 
 /* main(): fn(arg), by the thread that is then rank 0's first. */
 void *run_as_main(void *(*fn)(void *), void *arg);
+/* By pthread_exit(), or cancelled; once it has ended. */
+bool main_has_left(void);
+/* Rank 0 calls exit(0): the program's last thread, of any rank, is about to end. */
+void last_ended(void);
 
 /* signals.c: signals that end the process are reported, those of faults since before dsm_init(). */
 void report_faults(bool on);
@@ -98,9 +103,6 @@ void report_signals(void);
 uint64_t block_signals(void);
 void let_signals(uint64_t before);
 uint64_t blocked_signals(void); /* the mask */
-
-/* Sleep in a call that is no cancellation point. */
-void nap(unsigned int us);
 
 /* For this library: as malloc() of the program. NULL. */
 void *shared_alloc(size_t size);

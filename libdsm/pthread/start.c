@@ -109,21 +109,27 @@ static void make_team(void)
 		team = dsm_calloc(1, sizeof(*team));
 		if (!team)
 			give_up("no shared heap (DSM_HEAP)", ENOMEM);
+		team->live = 1;
 		must("dsm_sem_init", dsm_sem_init(&team->exits, 0));
 		must("dsm_sem_init", dsm_sem_init(&team->over, 0));
 	}
 	must("dsm_broadcast", dsm_broadcast(&team, sizeof(team), 0));
 }
 
-/* A rank other than 0: until the program is over. */
-static void serve(void)
+static void await_end(void)
 {
 	dsm_sem_t over = team->over;
 
-	setvbuf(stdout, NULL, _IOLBF, 0);
 	dsm_wait_label(DSM_WAIT_IDLE, NULL, 0);
 	while (dsm_sem_wait(&over) == -EINTR)
 		;
+}
+
+/* A rank other than 0: until the program is over. */
+static void serve(void)
+{
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	await_end();
 	fflush(NULL);
 	dsm_quit();
 	end_process(0);
@@ -201,7 +207,7 @@ static void leave(void *arg)
 	dsm_sem_t over = team->over;
 
 	(void)arg;
-	dsm_sem_post(&over, (uint32_t)shim.size - 1);
+	dsm_sem_post(&over, (uint32_t)shim.size); /* one may be for main() */
 	dsm_quit();
 	end_process(status);
 }
@@ -249,6 +255,13 @@ static void ask(void *arg)
 		return;
 	team->status = (uint32_t)a.status;
 	dsm_sem_post(&wanted, 1);
+}
+
+void last_ended(void)
+{
+	struct asked a = { BY_EXIT, 0 };
+
+	dsm_call(ask, &a);
 }
 
 static void ask_rank_0(enum ending how, int s) __attribute__((noreturn));
@@ -354,6 +367,11 @@ static int run_main(int argc, char **argv, char **envp)
 	w.argv = share_words(argv, argc);
 	on_exit(note_status, NULL); /* here: the C library runs destructors before handlers that came before main() */
 	must("main()", dsm_run(&opt, begin_main, &w, &result));
+	if (main_has_left()) {
+		await_end();
+		for (;;)
+			pause();
+	}
 	return (int)(intptr_t)result;
 }
 

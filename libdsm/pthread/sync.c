@@ -32,15 +32,6 @@ uint64_t time_left(clockid_t clock, const struct timespec *until)
 	return ns > 0 ? (uint64_t)ns : 0;
 }
 
-void nap(unsigned int us)
-{
-	int state;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	usleep(us);
-	pthread_setcancelstate(state, &state);
-}
-
 static bool bad_clock(clockid_t clock)
 {
 	return clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC;

@@ -103,12 +103,19 @@ static void *live(void *arg)
 	return b.fn(b.arg);
 }
 
+/* A process ends with its last thread. Rank 0 would not: there, threads of the runtime stay. */
+static void one_less(void)
+{
+	if (!__atomic_sub_fetch(&team->live, 1, __ATOMIC_SEQ_CST))
+		last_ended();
+}
+
 /* Also on the way out of pthread_exit() and of a cancellation, behind the program's own handlers. */
 static void ended(void *arg)
 {
 	(void)arg;
 	destroy_values();
-	__atomic_fetch_sub(&team->live, 1, __ATOMIC_SEQ_CST);
+	one_less();
 }
 
 /* What dsm_spawn() runs. */
@@ -122,14 +129,12 @@ static void *first(void *arg)
 	return result;
 }
 
-/* main() has left by pthread_exit(), or was cancelled. */
+static bool main_left; /* by pthread_exit(), or was cancelled */
+
 static void main_ended(void *arg)
 {
-	(void)arg;
-	destroy_values();
-	while (__atomic_load_n(&team->live, __ATOMIC_SEQ_CST))
-		usleep(1000);
-	exit(0);
+	main_left = true;
+	ended(arg);
 }
 
 void *run_as_main(void *(*fn)(void *), void *arg)
@@ -140,6 +145,11 @@ void *run_as_main(void *(*fn)(void *), void *arg)
 	result = fn(arg);
 	pthread_cleanup_pop(0);
 	return result;
+}
+
+bool main_has_left(void)
+{
+	return main_left;
 }
 
 struct spawning {
@@ -232,22 +242,36 @@ EXPORT int pthread_setcanceltype(int type, int *old)
 
 enum { ONCE_NOT, ONCE_RUNS, ONCE_DONE };
 
+static void set_once(int *state, int value)
+{
+	pthread_mutex_lock(&team->once_lock);
+	__atomic_store_n(state, value, __ATOMIC_RELEASE);
+	pthread_cond_broadcast(&team->once_moved);
+	pthread_mutex_unlock(&team->once_lock);
+}
+
+/* True: the caller runs the routine. False: it has been run. pthread_once() is no cancellation point. */
 static bool take_once(int *state)
 {
+	int cancel;
 	bool mine;
 
-	pthread_spin_lock(&team->once);
-	mine = __atomic_load_n(state, __ATOMIC_ACQUIRE) == ONCE_NOT;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_mutex_lock(&team->once_lock);
+	while (__atomic_load_n(state, __ATOMIC_RELAXED) == ONCE_RUNS)
+		pthread_cond_wait(&team->once_moved, &team->once_lock);
+	mine = *state == ONCE_NOT;
 	if (mine)
 		__atomic_store_n(state, ONCE_RUNS, __ATOMIC_RELAXED);
-	pthread_spin_unlock(&team->once);
+	pthread_mutex_unlock(&team->once_lock);
+	pthread_setcancelstate(cancel, &cancel);
 	return mine;
 }
 
 /* Cancelled in the routine: as if it had not been called. */
 static void give_once(void *state)
 {
-	__atomic_store_n((int *)state, ONCE_NOT, __ATOMIC_RELEASE);
+	set_once(state, ONCE_NOT);
 }
 
 static void run_once(int *state, void (*fn)(void))
@@ -255,18 +279,15 @@ static void run_once(int *state, void (*fn)(void))
 	pthread_cleanup_push(give_once, state);
 	fn();
 	pthread_cleanup_pop(0);
-	__atomic_store_n(state, ONCE_DONE, __ATOMIC_RELEASE);
+	set_once(state, ONCE_DONE);
 }
 
 EXPORT int pthread_once(pthread_once_t *once, void (*fn)(void))
 {
 	if (!is_shared(once))
 		return NEXT(pthread_once)(once, fn);
-	while (__atomic_load_n(once, __ATOMIC_ACQUIRE) != ONCE_DONE)
-		if (take_once(once))
-			run_once(once, fn);
-		else
-			nap(100);
+	if (__atomic_load_n(once, __ATOMIC_ACQUIRE) != ONCE_DONE && take_once(once))
+		run_once(once, fn);
 	return 0;
 }
 
