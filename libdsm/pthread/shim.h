@@ -25,6 +25,14 @@
 
 #define CALLER __builtin_return_address(0)
 
+#define KEYS 1024u /* PTHREAD_KEYS_MAX */
+
+/* In blocks of their own, which change with the keys only: they are read with each value. */
+struct key {
+	uint64_t seq; /* atomic; counts the times that it was made and deleted */
+	void (*destructor)(void *);
+};
+
 /* What this process knows of the job; constant once it is active. */
 struct shim {
 	bool active; /* a job of several ranks, joined */
@@ -35,6 +43,7 @@ struct shim {
 	char *globals, *globals_end; /* the program's variables */
 	char *maps, *maps_end;       /* shared mappings (map.c) are between */
 	bool shares_maps;            /* DSM_MMAP */
+	struct key *keys;            /* KEYS of them */
 };
 
 extern struct shim shim;
@@ -72,7 +81,6 @@ struct team {
 	uint32_t live;             /* threads made and not yet ended, main() among them */
 	uint32_t how;              /* the program ends: enum ending; the first call decides */
 	uint32_t status;           /* of the job, once `over` */
-	uint32_t keys;             /* pthread_key_t that are taken are below */
 	pthread_mutex_t once_lock; /* over changes of every pthread_once_t */
 	pthread_cond_t once_moved;
 	dsm_sem_t exits; /* somebody wants the job to end, as `how` and `status` say */
@@ -80,7 +88,7 @@ struct team {
 	pthread_mutex_t maps_lock;
 	struct mapping *maps;
 	uint32_t maps_made;
-	void (*destructors[1024])(void *);
+	struct key *keys;
 };
 
 extern struct team *team;

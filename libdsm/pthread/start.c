@@ -20,6 +20,7 @@
 
 #define INSIDE "DSM_PTHREAD_INSIDE" /* a program that the program starts is no rank */
 #define CODE_MAX 8
+#define PAGE_BYTES 4096u
 
 struct shim shim;
 struct team *team;
@@ -105,15 +106,22 @@ static void look_around(dsm_region_t *globals)
 
 static void make_team(void)
 {
+	const size_t bytes = KEYS * sizeof(struct key);
+	struct key *keys;
+
 	if (shim.rank == 0) {
 		team = dsm_calloc(1, sizeof(*team));
-		if (!team)
+		keys = dsm_aligned_alloc(PAGE_BYTES, bytes);
+		if (!team || !keys)
 			give_up("no shared heap (DSM_HEAP)", ENOMEM);
+		memset(keys, 0, bytes);
+		team->keys = keys;
 		team->live = 1;
 		must("dsm_sem_init", dsm_sem_init(&team->exits, 0));
 		must("dsm_sem_init", dsm_sem_init(&team->over, 0));
 	}
 	must("dsm_broadcast", dsm_broadcast(&team, sizeof(team), 0));
+	shim.keys = team->keys;
 }
 
 static void await_end(void)

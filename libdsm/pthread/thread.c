@@ -13,15 +13,53 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KEYS 1024u
 #define ROUNDS 4 /* PTHREAD_DESTRUCTOR_ITERATIONS */
+#define ROW 32u
 
-static __thread void *values[KEYS];
+extern void *__libc_calloc(size_t n, size_t size);
+extern void __libc_free(void *p);
 
 /* ---- thread-specific data: keys are the same on all ranks, values are the thread's ------------------ */
 
 /* Libraries have keys of their own, the C library's; ours are above those. */
 #define KEY_BASE 0x10000u
+
+/* A value belongs to the key that had this sequence number: that of a deleted key is nobody's. */
+struct value {
+	uint64_t seq;
+	void *at;
+};
+
+static __thread struct value first_row[ROW];
+static __thread struct value *rows[KEYS / ROW]; /* of this thread; of the first, first_row is used */
+
+static uint64_t seq_of(uint32_t i)
+{
+	return __atomic_load_n(&shim.keys[i].seq, __ATOMIC_ACQUIRE);
+}
+
+/* Odd: the key exists. */
+static bool exists(uint64_t seq)
+{
+	return seq & 1;
+}
+
+static bool change(uint32_t i, uint64_t seq)
+{
+	return __atomic_compare_exchange_n(&shim.keys[i].seq, &seq, seq + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+
+/* NULL: this thread has none of this key's row, or no memory is left for them. */
+static struct value *value_of(uint32_t i, bool make)
+{
+	struct value **row = &rows[i / ROW];
+
+	if (i < ROW)
+		return &first_row[i];
+	if (!*row && make)
+		*row = __libc_calloc(ROW, sizeof(**row));
+	return *row ? *row + i % ROW : NULL;
+}
 
 EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
 {
@@ -29,59 +67,97 @@ EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
 
 	if (!shim.active || !is_program(CALLER))
 		return NEXT(pthread_key_create)(key, destructor);
-	i = __atomic_fetch_add(&team->keys, 1, __ATOMIC_SEQ_CST);
-	if (i >= KEYS)
-		return EAGAIN;
-	team->destructors[i] = destructor;
-	*key = KEY_BASE + i;
-	return 0;
+	for (i = 0; i < KEYS; i++) {
+		const uint64_t seq = seq_of(i);
+
+		if (exists(seq) || !change(i, seq))
+			continue;
+		shim.keys[i].destructor = destructor;
+		*key = KEY_BASE + i;
+		return 0;
+	}
+	return EAGAIN;
 }
 
 EXPORT int pthread_key_delete(pthread_key_t key)
 {
+	const uint32_t i = key - KEY_BASE;
+	uint64_t seq;
+
 	if (key < KEY_BASE)
 		return NEXT(pthread_key_delete)(key);
-	if (key - KEY_BASE >= KEYS)
+	if (i >= KEYS)
 		return EINVAL;
-	team->destructors[key - KEY_BASE] = NULL;
-	return 0;
+	seq = seq_of(i);
+	return exists(seq) && change(i, seq) ? 0 : EINVAL;
 }
 
 EXPORT void *pthread_getspecific(pthread_key_t key)
 {
+	const uint32_t i = key - KEY_BASE;
+	const struct value *v;
+
 	if (key < KEY_BASE)
 		return NEXT(pthread_getspecific)(key);
-	return key - KEY_BASE < KEYS ? values[key - KEY_BASE] : NULL;
+	v = i < KEYS ? value_of(i, false) : NULL;
+	return v && v->at && v->seq == seq_of(i) ? v->at : NULL;
 }
 
 EXPORT int pthread_setspecific(pthread_key_t key, const void *value)
 {
+	const uint32_t i = key - KEY_BASE;
+	struct value *v;
+	uint64_t seq;
+
 	if (key < KEY_BASE)
 		return NEXT(pthread_setspecific)(key, value);
-	if (key - KEY_BASE >= KEYS)
+	if (i >= KEYS)
 		return EINVAL;
-	values[key - KEY_BASE] = (void *)(uintptr_t)value;
+	seq = seq_of(i);
+	if (!exists(seq))
+		return EINVAL;
+	v = value_of(i, value);
+	if (!v)
+		return value ? ENOMEM : 0;
+	*v = (struct value){ seq, (void *)(uintptr_t)value };
 	return 0;
+}
+
+/* Does it have a value, of a key with a destructor? */
+static bool destroy_value(struct value *v, uint32_t i)
+{
+	void *const at = v->at;
+	void (*destructor)(void *);
+
+	v->at = NULL;
+	if (!at || v->seq != seq_of(i))
+		return false;
+	destructor = shim.keys[i].destructor;
+	if (destructor)
+		destructor(at);
+	return destructor;
 }
 
 static void destroy_values(void)
 {
-	uint32_t i, n = __atomic_load_n(&team->keys, __ATOMIC_RELAXED);
 	bool more = true;
+	uint32_t i;
 	int round;
 
 	for (round = 0; round < ROUNDS && more; round++) {
 		more = false;
-		for (i = 0; i < n && i < KEYS; i++) {
-			void *value = values[i];
-			void (*destructor)(void *) = team->destructors[i];
+		for (i = 0; i < KEYS; i++) {
+			struct value *v = value_of(i, false);
 
-			if (!value || !destructor)
-				continue;
-			values[i] = NULL;
-			destructor(value);
-			more = true;
+			if (v)
+				more |= destroy_value(v, i);
+			else
+				i |= ROW - 1; /* the next row */
 		}
+	}
+	for (i = 0; i < KEYS / ROW; i++) {
+		__libc_free(rows[i]);
+		rows[i] = NULL;
 	}
 }
 

@@ -27,7 +27,7 @@ static void until(int n)
 	pthread_mutex_unlock(&step_lock);
 }
 
-static struct timespec after_ms(clockid_t clock, long ms)
+static inline struct timespec after_ms(clockid_t clock, long ms)
 {
 	struct timespec t;
 
