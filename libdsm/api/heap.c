@@ -8,7 +8,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "api/api.h"
 #include "engine/call.h"
@@ -17,6 +16,7 @@
 #include "engine/service.h"
 #include "heap/heap.h"
 #include "util/log.h"
+#include "util/sys.h"
 
 #define ALIGN_MAX UNIT_BYTES
 #define HEAP_PAGE ((size_t)4096) /* a block of the heap */
@@ -61,7 +61,7 @@ static void *reclaim(size_t size, size_t align, bool zero, const char *name, con
 
 	pthread_mutex_lock(&reclaim_lock);
 	while (!p && owner_reclaim_begin() == -EBUSY) {
-		usleep(OTHERS_US);
+		sys_sleep_us(OTHERS_US);
 		p = heap_alloc(size, align, zero, name, site);
 	}
 	if (!p) {

@@ -4,13 +4,14 @@
 #include <numa.h>
 #include <numaif.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "api/api.h"
 #include "engine/host.h"
+#include "engine/inside.h"
 #include "engine/job.h"
 #include "fault/range.h"
 #include "util/futex.h"
+#include "util/sys.h"
 
 /* Pins by range, so that unpinning needs no access mode and an unknown range is an error. */
 struct pin {
@@ -148,18 +149,18 @@ void pins_forget(void)
 }
 
 #define PLACE_NS 2000000000ull /* a block that ranks keep from its new home is given up after this time */
-#define PAUSE_NS 20000         /* the first pause, and */
-#define PAUSE_MAX_NS 1000000   /* the longest one, before a block is asked about again */
+#define PAUSE_US 20u           /* the first pause, and */
+#define PAUSE_MAX_US 1000u     /* the longest one, before a block is asked about again */
 
 /* Until a time: blocks come as soon as whoever uses them lets them go. */
 static int place(struct dsm_region *r, size_t off, uint16_t rank, uint64_t until)
 {
-	struct timespec pause = { .tv_nsec = PAUSE_NS };
+	unsigned int pause = PAUSE_US;
 	int err;
 
 	while ((err = job.host->place(r, off, rank)) == -EBUSY && clock_ns() < until) {
-		nanosleep(&pause, NULL);
-		pause.tv_nsec = pause.tv_nsec * 2 < PAUSE_MAX_NS ? pause.tv_nsec * 2 : PAUSE_MAX_NS;
+		sys_sleep_us(pause);
+		pause = pause * 2 < PAUSE_MAX_US ? pause * 2 : PAUSE_MAX_US;
 	}
 	return err;
 }
@@ -190,6 +191,16 @@ DSM_API int dsm_place(const void *addr, size_t size, int rank)
 	return err;
 }
 
+/* libnuma reads files, by cancellation points. */
+static int run_on(int node)
+{
+	const int before = engine_keep();
+	const int err = numa_run_on_node(node) ? -errno : 0;
+
+	engine_let(before);
+	return err;
+}
+
 DSM_API int dsm_bind_thread(int node)
 {
 	int err = api_ready();
@@ -200,7 +211,7 @@ DSM_API int dsm_bind_thread(int node)
 		return node == 0 || node == -1 ? 0 : -EINVAL; /* one node is all there is */
 	if (node < -1 || node > numa_max_node())
 		return -EINVAL;
-	return numa_run_on_node(node) ? -errno : 0;
+	return run_on(node);
 }
 
 DSM_API int dsm_bind_memory(void *addr, size_t size, int node)

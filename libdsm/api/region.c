@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "api/api.h"
 #include "engine/call.h"
@@ -15,11 +14,12 @@
 #include "fault/fault.h"
 #include "fault/range.h"
 #include "util/log.h"
+#include "util/sys.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this process's region table */
 static uint32_t names[CTL_NAMES]; /* attached regions by hash of the name: id + 1; under the lock */
 
-/* A call under the lock is not cancelled half-way: some of what it does are cancellation points (usleep). */
+/* A call under the lock is not cancelled half-way. */
 static int table_lock(void)
 {
 	int before = engine_keep();
@@ -248,7 +248,7 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 			return -EALREADY;
 	}
 	while ((err = region_call(CALL_ATTACH, &in, &rec)) == -EINPROGRESS)
-		usleep(100); /* its creator is filling it */
+		sys_sleep_us(100); /* its creator is filling it */
 	if (err)
 		return err;
 	if (want &&

@@ -27,6 +27,7 @@
 
 #include "api/api.h"
 #include "engine/call.h"
+#include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/sharing.h"
 #include "engine/stall.h"
@@ -227,11 +228,14 @@ static void prepare_cancel(void)
 {
 	struct signal_action a;
 	pthread_t t;
+	int before;
 
 	if (pthread_create(&t, NULL, decoy, NULL))
 		return;
 	pthread_cancel(t);
+	before = engine_keep(); /* this thread may be one of the program's: dsm_run() */
 	pthread_join(t, NULL);
+	engine_let(before);
 	if (syscall(SYS_rt_sigaction, SIGNAL_OF_CANCEL, NULL, &a, sizeof(a.mask)))
 		return;
 	a.flags |= SA_ONSTACK;

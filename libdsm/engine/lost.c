@@ -12,7 +12,6 @@
  */
 #include "engine/lost.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -29,6 +28,7 @@
 #include "net/net.h"
 #include "util/futex.h"
 #include "util/log.h"
+#include "util/sys.h"
 
 #define EXIT_LOST 70
 #define LEAVE_SECONDS 2 /* for the launcher to hear of it; it may be gone itself */
@@ -64,10 +64,13 @@ static void too_late(int sig)
 	_exit(leave_status);
 }
 
-/* True for the one thread that takes the process down. */
+/* True for the one thread that takes the process down. It is not cancelled any more: all others wait for what it does. */
 static bool begin_leaving(void)
 {
-	return __atomic_exchange_n(&job.state, CTL_LOST, __ATOMIC_ACQ_REL) != CTL_LOST;
+	if (__atomic_exchange_n(&job.state, CTL_LOST, __ATOMIC_ACQ_REL) == CTL_LOST)
+		return false;
+	engine_keep();
+	return true;
 }
 
 /* The rank that this one talks to of each other node. What is behind `aux`: the status, and above it the rank. */
@@ -117,7 +120,7 @@ static void leave(int status, const char *why)
 	if (why && job.launch.size > 1)
 		launch_abort(&job.launch, status, why);
 	if ((why || speaks) && job.launch.size > 1)
-		usleep((early ? LINGER_EARLY_MS : LINGER_MS) * 1000);
+		sys_sleep_us((early ? LINGER_EARLY_MS : LINGER_MS) * 1000);
 	_exit(status);
 }
 
@@ -209,7 +212,7 @@ void lost_launcher(int rank)
 		return; /* we know better: it may have finalized */
 	if (__atomic_load_n(&job.state, __ATOMIC_SEQ_CST) == CTL_STARTING)
 		return;
-	usleep(LAUNCHER_MS * 1000);
+	sys_sleep_us(LAUNCHER_MS * 1000);
 	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_FINALIZED || !begin_leaving())
 		return;
 	leave_without_launcher();
@@ -220,7 +223,7 @@ static bool has_ended(uint16_t rank)
 {
 	struct pollfd p = { .fd = peer_of(rank)->pidfd, .events = POLLIN };
 
-	return p.fd < 0 || poll(&p, 1, DYING_MS) == 1;
+	return p.fd < 0 || sys_poll(&p, 1, DYING_MS) == 1;
 }
 
 /*
@@ -240,7 +243,7 @@ void lost_process(uint16_t rank)
 		while (run_poll(64) > 0)
 			;
 		if (!has_finished(rank))
-			usleep(1000);
+			sys_sleep_us(1000);
 	}
 	if (!has_ended(rank))
 		lost_rank(rank, "it executed another program without dsm_finalize()");
@@ -260,7 +263,7 @@ static void look_at_ranks(void)
 		struct pollfd p[] = { { .fd = peer_of(r)->pidfd, .events = POLLIN },
 				      { .fd = peer_of(r)->life, .events = POLLRDHUP } };
 
-		if (r != job.rank && poll(p, 2, 0) > 0)
+		if (r != job.rank && sys_poll(p, 2, 0) > 0)
 			lost_process(r);
 	}
 }
@@ -274,7 +277,7 @@ void lost_look(void)
 	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_STARTING || !launch_gone())
 		return;
 	for (i = 0; i < LAUNCHER_MS / 10; i++) {
-		usleep(10000);
+		sys_sleep_us(10000);
 		look_at_ranks();
 	}
 	if (!begin_leaving())
@@ -420,7 +423,7 @@ void lost_connection(uint16_t rank, int err)
 	struct pollfd p[] = { { .fd = peer_of(rank)->pidfd, .events = POLLIN },
 			      { .fd = peer_of(rank)->life, .events = POLLRDHUP } };
 
-	if (err != -EBADMSG && poll(p, 2, HINT_MS) > 0)
+	if (err != -EBADMSG && sys_poll(p, 2, HINT_MS) > 0)
 		lost_process(rank);
 	switch (err) {
 	case -EPIPE: lost_rank(rank, "its connection is broken"); return;

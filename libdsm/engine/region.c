@@ -8,7 +8,6 @@
 #include "engine/region.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #include "engine/block.h"
 #include "engine/call.h"
@@ -19,6 +18,7 @@
 #include "engine/room.h"
 #include "engine/work.h"
 #include "util/futex.h"
+#include "util/sys.h"
 
 uint32_t region_hash(const char *name)
 {
@@ -332,7 +332,7 @@ static int call_all(enum call_op op, const struct region_record *r)
 		while ((err = call_rank(job.first[i], op, &at, sizeof(at), NULL, 0)) == -EAGAIN) {
 			work_timers(true);
 			lost_check();
-			usleep(50);
+			sys_sleep_us(50);
 		}
 	return err;
 }

@@ -26,6 +26,7 @@
 #include "net/net.h"
 #include "util/futex.h"
 #include "util/log.h"
+#include "util/sys.h"
 
 enum {
 	WHAT_DOORBELL = 1ull << 32,
@@ -174,7 +175,7 @@ void service_ring(uint16_t rank)
 {
 	uint64_t one = 1;
 
-	if (write(peer_of(rank)->doorbell, &one, sizeof(one)) < 0)
+	if (sys_write(peer_of(rank)->doorbell, &one, sizeof(one)) < 0)
 		one = 0; /* it is full of rings: awake already */
 }
 

@@ -36,6 +36,7 @@
 #include "util/futex.h"
 #include "util/hook.h"
 #include "util/log.h"
+#include "util/sys.h"
 
 #define START_SECONDS 60
 #define STOP_SECONDS 10 /* all are on their way out; one that dies there is not worth more */
@@ -420,7 +421,7 @@ int engine_stop(void)
 void engine_await_end(void)
 {
 	while (__atomic_load_n(&job.quits, __ATOMIC_ACQUIRE))
-		pause();
+		sys_pause();
 }
 
 int engine_quit(void)

@@ -4,6 +4,8 @@
  *
  *   cancel acting     a thread with a cancellation pending misses blocks and calls everything: none of it ends the thread
  *   cancel waiting    threads that wait in dsm_sem_wait(), dsm_cond_wait() and dsm_join() end soon; what they waited for is not lost
+ *   cancel limits     the same where calls sleep: the heap is full, blocks are pinned, a rank's ring of freed memory is full
+ *   cancel abort      a thread with a cancellation pending ends the job: it does not unwind
  *   cancel not        dsm_mutex_lock(), dsm_rwlock_*lock() and dsm_barrier_wait() are no cancellation points
  */
 #include <dsm.h>
@@ -47,8 +49,14 @@ static void misses(void)
 	}
 }
 
+static void *nothing(void *arg)
+{
+	return arg;
+}
+
 static void calls(void)
 {
+	struct dsm_hot_block hot;
 	struct dsm_stats st;
 	dsm_region_t *r;
 	uint64_t old;
@@ -77,6 +85,10 @@ static void calls(void)
 	p = dsm_malloc(100);
 	check(p != NULL, "dsm_malloc");
 	MUST(dsm_free(p));
+	MUST(dsm_bind_thread(0));
+	MUST(dsm_bind_thread(-1));
+	MUST(dsm_run(NULL, nothing, NULL, NULL));
+	MUST(dsm_stats_hot(&hot, 1));
 	reached++;
 }
 
@@ -110,6 +122,146 @@ static void acting(void)
 	MUST(dsm_barrier());
 	for (i = 0; i < BLOCKS; i++)
 		check(*block(i) <= 20l * dsm_size() && *block(i) >= 20, "a count is wrong");
+}
+
+/* what() in a thread that is cancelled, and not before all of it is done. */
+static void whole(void (*what)(void), int want)
+{
+	pthread_t t;
+	void *end;
+
+	reached = 0;
+	pthread_create(&t, NULL, cancelled, (void *)&what);
+	pthread_join(t, &end);
+	check(end == PTHREAD_CANCELED, "a thread was not cancelled");
+	check(reached == want, "a thread was cancelled at a limit");
+}
+
+#define HEAP (64ul << 20)
+#define FREES 4096 /* more than a rank's ring has room for */
+
+/* All ranks look for what the others can give back, and only one at a time may. */
+static void find_none(void)
+{
+	check(!dsm_malloc(HEAP * 5 / 8), "there is room for more than the heap has left");
+	reached++;
+}
+
+static void full_heap(void)
+{
+	void *half = me ? NULL : dsm_malloc(HEAP / 2);
+	int i;
+
+	check(me || half, "half of the heap is not to be had");
+	for (i = 0; i < ROUNDS; i++) {
+		MUST(dsm_barrier());
+		whole(find_none, 1);
+		find_none(); /* no lock is left behind */
+	}
+	MUST(dsm_barrier());
+	MUST(dsm_free(half));
+	MUST(dsm_barrier());
+}
+
+static void free_all(void)
+{
+	void *const *list = (void *)memory;
+	int i;
+
+	for (i = 0; i < FREES; i++) {
+		MUST(dsm_free(list[i]));
+		reached++;
+	}
+}
+
+/* Rank 0's ring overflows. */
+static void full_ring(void)
+{
+	void **list = (void *)memory;
+	int i;
+
+	for (i = 0; me == 0 && i < FREES; i++) {
+		list[i] = dsm_malloc(16);
+		check(list[i] != NULL, "dsm_malloc");
+	}
+	MUST(dsm_barrier());
+	if (me == 1)
+		whole(free_all, FREES);
+	MUST(dsm_barrier());
+}
+
+static void place_pinned(void)
+{
+	MUST(dsm_place((void *)memory, 4096, me));
+	reached++;
+}
+
+/* Of memory that others have used. */
+static void malloc_on(void)
+{
+	void *p = dsm_malloc_on(dsm_node(), 16 << 12);
+
+	check(p != NULL || errno == EBUSY, "dsm_malloc_on");
+	MUST(dsm_free(p));
+	reached++;
+}
+
+static void placing(void)
+{
+	int i;
+
+	for (i = 0; i < ROUNDS; i++) {
+		if (me == 0)
+			MUST(dsm_pin((void *)memory, 4096, DSM_WRITE));
+		MUST(dsm_barrier());
+		if (me == 0) {
+			char *p = dsm_malloc(16 << 12);
+
+			usleep(20000);
+			check(p != NULL, "dsm_malloc");
+			memset(p, 1, 16 << 12);
+			MUST(dsm_free(p));
+			MUST(dsm_unpin((void *)memory, 4096));
+		} else if (me == 1) {
+			whole(place_pinned, 1);
+			whole(malloc_on, 1);
+		}
+		MUST(dsm_barrier());
+	}
+}
+
+static void limits(void)
+{
+	full_heap();
+	full_ring();
+	placing();
+}
+
+static void unwound(void *arg)
+{
+	(void)arg;
+	fprintf(stderr, "unwound\n");
+}
+
+static void *aborting(void *arg)
+{
+	pthread_cleanup_push(unwound, NULL);
+	pthread_cancel(pthread_self());
+	dsm_abort(3, "on purpose");
+	pthread_cleanup_pop(0);
+	return arg;
+}
+
+static void end_job(void)
+{
+	pthread_t t;
+
+	MUST(dsm_barrier());
+	if (me == 1) {
+		pthread_create(&t, NULL, aborting, NULL);
+		pthread_join(t, NULL);
+	}
+	MUST(dsm_barrier());
 }
 
 static void clean(void *arg)
@@ -450,6 +602,10 @@ int main(int argc, char **argv)
 	} else if (!strcmp(argv[1], "waiting")) {
 		waiting();
 		crossing();
+	} else if (!strcmp(argv[1], "limits")) {
+		limits();
+	} else if (!strcmp(argv[1], "abort")) {
+		end_job();
 	} else {
 		not_points();
 	}

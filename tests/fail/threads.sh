@@ -8,10 +8,33 @@ cancelled() {
 	works "$bin/cancel" "$2"
 }
 
+# A heap of a size that the program knows.
+cancelled_at_limits() {
+	mode "$1"
+	ranks=3
+	settings+=(DSM_HEAP=64M)
+	works "$bin/cancel" limits
+}
+
+# The job ends by rank 1's status, and none of its threads runs a cleanup handler.
+cancelled_in_abort() {
+	local r
+	mode "$1"
+	ranks=3
+	job 12 "$bin/cancel" abort
+	for r in 0 1 2; do
+		[[ $(status_of "$r") == 3 ]] || problem "rank $r ended with status $(status_of "$r")"
+	done
+	says 'on purpose' 1
+	says '^unwound' 0
+}
+
 for m in node rank ${full:+mprotect mixed}; do
 	for what in acting waiting not; do
 		one "cancel-$what-$m" cancelled "$m" "$what"
 	done
+	one "cancel-limits-$m" cancelled_at_limits "$m"
+	one "cancel-abort-$m" cancelled_in_abort "$m"
 done
 
 interrupted_miss() {
