@@ -456,8 +456,7 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 	r->rank = where < 0 ? choose() : where;
 	r->state = opt && opt->detached ? DETACHED : RUNS;
 	at = (uintptr_t)r;
-	while ((err = call_rank((uint16_t)r->rank, CALL_SPAWN, &at, sizeof(at), NULL, 0)) == -EBUSY)
-		;
+	err = call_rank((uint16_t)r->rank, CALL_SPAWN, &at, sizeof(at), NULL, 0);
 	if (err)
 		release(r);
 	else
@@ -522,9 +521,7 @@ DSM_API int dsm_cancel(dsm_thread_t t)
 		return err;
 	if (!r)
 		return -EINVAL;
-	while ((err = call_rank((uint16_t)r->rank, CALL_CANCEL, &t.id, sizeof(t.id), NULL, 0)) == -EAGAIN)
-		sched_yield(); /* the service thread there has too much to do */
-	return err;
+	return call_rank((uint16_t)r->rank, CALL_CANCEL, &t.id, sizeof(t.id), NULL, 0);
 }
 
 DSM_API int dsm_detach(dsm_thread_t t)

@@ -3,8 +3,13 @@
  * call.c - calls with answers of any size: names of regions, statistics, frees.
  *
  * A call is to a rank. Most need only the memory of its node: any rank there serves them, the caller itself where it is of that
- * node. CALL_FIND, CALL_VECTORS, CALL_LANES, CALL_TRIM, CALL_SPAWN, CALL_CANCEL and CALL_ASLEEP need the callee's process: they go to its
- * service thread, inside a node by mail.
+ * node. CALL_FIND, CALL_VECTORS, CALL_LANES, CALL_TRIM, CALL_SPAWN, CALL_CANCEL and CALL_ASLEEP need the callee's process: its
+ * service thread serves them.
+ *
+ * A call for a service thread is put into line for it in the control segment, by the caller, or by whichever thread of the node a
+ * call of another node comes to, and the callee answers it itself. A call has a slot of its node until it is answered, and
+ * the node of the callee a place for each slot of each node. So there is always room, and nobody waits for another rank on
+ * behalf of a third: a service thread in particular, which has the transport, the silence of others and their ends to watch.
  *
  * What comes from another node is held against the tables of payload.h first; calls inside a node are not.
  */
@@ -34,14 +39,7 @@
 #include "util/log.h"
 
 #define CALL_MAX WIRE_CALL_MAX
-
-/* Calls that came from other nodes and wait for the service thread. */
-static struct {
-	uint32_t lock, head, tail;
-	struct msg m[CTL_MAIL];
-	uint64_t arg[CTL_MAIL];
-	uint16_t to[CTL_MAIL];
-} inbox;
+#define SERVE_MAX 16 /* calls, until the service thread looks at everything else; making a thread takes some 50 us */
 
 int (*call_spawn)(uint64_t arg);
 int (*call_cancel)(uint64_t arg);
@@ -70,8 +68,8 @@ static bool is_private(enum call_op op)
 /* What only the callee's process can tell. */
 static int serve_private(enum call_op op, uint64_t arg, void *out)
 {
-	_Static_assert(sizeof(struct stats_vectors) <= CTL_TEXT && sizeof(struct trimmed) <= CTL_TEXT,
-		       "they fit in a mail");
+	_Static_assert(sizeof(struct stats_vectors) <= CALL_MAX && sizeof(struct trimmed) <= CALL_MAX,
+		       "they fit in an answer");
 	if (op == CALL_FIND)
 		return find(arg, out);
 	if (op == CALL_TRIM)
@@ -143,60 +141,6 @@ static int serve(uint16_t from, uint16_t rank, enum call_op op, const void *in, 
 	}
 }
 
-/* What has come by mail. */
-static void serve_mail(void)
-{
-	unsigned int i;
-
-	for (i = 0; i < CTL_MAIL; i++) {
-		struct mail *l = &job.mine->mail[i];
-
-		if (__atomic_load_n(&l->state, __ATOMIC_ACQUIRE) != 2)
-			continue;
-		l->status = serve_private((enum call_op)l->op, l->arg, l->text);
-		__atomic_store_n(&l->state, 3, __ATOMIC_RELEASE);
-		futex_wake(&l->state, 1);
-	}
-}
-
-/*
- * In the same node, by the callee's service thread. Where the caller is a service thread itself (serves), it serves its own mail
- * meanwhile: two may call each other.
- */
-static int call_by_mail(uint16_t rank, enum call_op op, const void *in, void *out, size_t out_size, bool serves)
-{
-	struct rank_ctl *c = peer_of(rank)->ctl;
-	unsigned int i;
-	int status;
-
-	if (out_size > sizeof(c->mail[0].text))
-		return -EMSGSIZE;
-	for (i = 0;; i = (i + 1) % CTL_MAIL) {
-		uint32_t zero = 0;
-
-		if (__atomic_compare_exchange_n(&c->mail[i].state, &zero, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-			break;
-		lost_check();
-		if (i == CTL_MAIL - 1)
-			sched_yield(); /* its service thread needs a processor to serve them */
-	}
-	c->mail[i].op = op;
-	memcpy(&c->mail[i].arg, in, sizeof(c->mail[i].arg));
-	__atomic_store_n(&c->mail[i].state, 2, __ATOMIC_RELEASE);
-	service_ring(rank);
-	while (__atomic_load_n(&c->mail[i].state, __ATOMIC_ACQUIRE) == 2) {
-		lost_check();
-		futex_wait(&c->mail[i].state, 2, serves ? 1000000 : 100000000);
-		if (serves)
-			serve_mail();
-	}
-	status = c->mail[i].status;
-	if (!status)
-		memcpy(out, c->mail[i].text, out_size);
-	__atomic_store_n(&c->mail[i].state, 0, __ATOMIC_RELEASE);
-	return status;
-}
-
 static struct answer *answer_of(uint16_t slot)
 {
 	return &job.me->answers[slot - CTL_BLOCK_END];
@@ -247,6 +191,64 @@ static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_
 	return err;
 }
 
+/* ---- for a service thread of this node ---------------------------------------------------------------- */
+
+static uint32_t due_number(uint16_t node, uint16_t slot)
+{
+	return (uint32_t)node * CTL_CALLS + slot - CTL_BLOCK_END;
+}
+
+/*
+ * The line is a list, the last one first. Its one taker takes all of it, so that the head may change and come back while this runs:
+ * what it names is still the rest. The release pairs with the acquire in take_due().
+ */
+static void put_due(uint16_t rank, uint32_t number)
+{
+	struct rank_ctl *c = peer_of(rank)->ctl;
+	uint32_t head = __atomic_load_n(&c->calls_in, __ATOMIC_RELAXED);
+
+	do {
+		job.mem.calls[number].next = head;
+	} while (!__atomic_compare_exchange_n(&c->calls_in, &head, number + 1, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+	service_ring(rank);
+}
+
+/* The number + 1 of the call that came first; 0: there is none. */
+static uint32_t take_due(void)
+{
+	struct rank_ctl *c = job.mine;
+	uint32_t n, next;
+
+	if (!c->calls_due)
+		for (n = __atomic_exchange_n(&c->calls_in, 0, __ATOMIC_ACQUIRE); n; n = next) {
+			next = job.mem.calls[n - 1].next;
+			job.mem.calls[n - 1].next = c->calls_due;
+			c->calls_due = n;
+		}
+	n = c->calls_due;
+	if (n)
+		c->calls_due = job.mem.calls[n - 1].next;
+	return n;
+}
+
+static int call_mate(uint16_t rank, enum call_op op, const void *in, void *out, size_t out_size)
+{
+	const uint16_t slot = (uint16_t)slot_get(SLOT_BRIEF);
+	const uint32_t seq = slot_seq(slot), number = due_number(job.node, slot);
+	struct due_call *d = &job.mem.calls[number];
+	int err;
+
+	d->op = (uint8_t)op;
+	memcpy(&d->arg, in, sizeof(d->arg));
+	put_due(rank, number);
+	wait_slot(slot, seq, 1, 0);
+	err = job.me->slots[slot].status;
+	if (!err && out_size)
+		memcpy(out, answer_of(slot)->text, out_size);
+	slot_put(slot);
+	return err;
+}
+
 int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t out_size)
 {
 	size_t got = out_size;
@@ -259,7 +261,7 @@ int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, vo
 	if (!is_here(rank)) {
 		err = call_by_message(rank, op, in, in_size, out, out_size);
 	} else if (is_private(op) && rank != job.rank) {
-		err = call_by_mail(rank, op, in, out, out_size, false);
+		err = call_mate(rank, op, in, out, out_size);
 	} else {
 		err = serve(job.node, rank, op, in, in_size, out, &got);
 		if (!err && payload_counts(op))
@@ -284,24 +286,55 @@ static void answer(const struct msg *call, int status, const void *out, size_t s
 		lost_rank(job.pair[m.dst], "it cannot be reached");
 }
 
-/* For the service thread, which may wait for another. False: there are too many. */
-static bool put_by(const struct msg *m, uint16_t to, const void *arg)
+/* -EBADMSG: in that slot its node has a call under way that is not answered yet. */
+static int leave_due(const struct msg *m, uint16_t to, const void *arg)
+{
+	const uint32_t number = due_number(m->src, m->req_slot);
+	struct due_call *d = &job.mem.calls[number];
+
+	if (__atomic_exchange_n(&d->waits, 1, __ATOMIC_ACQUIRE))
+		return -EBADMSG;
+	d->op = m->op;
+	d->room = (uint16_t)m->aux;
+	memcpy(&d->arg, arg, sizeof(d->arg));
+	put_due(to, number);
+	return 0;
+}
+
+static void serve_due(uint32_t number)
+{
+	struct due_call *d = &job.mem.calls[number];
+	struct msg m = { .op = d->op,
+			 .src = (uint16_t)(number / CTL_CALLS),
+			 .req_slot = (uint16_t)(CTL_BLOCK_END + number % CTL_CALLS) };
+	char out[CALL_MAX] __attribute__((aligned(16)));
+	const uint64_t arg = d->arg;
+	const size_t room = d->room;
+	int status;
+
+	if (m.src == job.node) {
+		status = serve_private((enum call_op)m.op, arg, answer_of(m.req_slot)->text);
+		slot_complete(m.req_slot, (int16_t)status, 0);
+		return;
+	}
+	/* Before the answer: then the next call in its slot may come. */
+	__atomic_store_n(&d->waits, 0, __ATOMIC_RELEASE);
+	status = serve_private((enum call_op)m.op, arg, out);
+	answer(&m, status, out, room);
+}
+
+bool call_serve(void)
 {
 	unsigned int i;
-	bool room;
+	uint32_t n;
 
-	word_lock(&inbox.lock);
-	room = inbox.tail - inbox.head < CTL_MAIL;
-	if (room) {
-		i = inbox.tail++ % CTL_MAIL;
-		inbox.m[i] = *m;
-		inbox.to[i] = to;
-		memcpy(&inbox.arg[i], arg, sizeof(inbox.arg[i]));
+	for (i = 0; i < SERVE_MAX; i++) {
+		n = take_due();
+		if (!n)
+			return false;
+		serve_due(n - 1);
 	}
-	word_unlock(&inbox.lock);
-	if (room)
-		service_ring(job.rank);
-	return room;
+	return true;
 }
 
 static struct payload_limits limits(uint16_t from)
@@ -363,15 +396,13 @@ int call_arrived(const struct msg *m, const void *payload, size_t size)
 	size_t room = m->aux;
 	int status;
 
-	if (payload_request(&lim, m->op, payload, size, m->aux))
+	if (m->req_slot < CTL_BLOCK_END || m->req_slot >= CTL_BRIEF_END ||
+	    payload_request(&lim, m->op, payload, size, m->aux))
 		return -EBADMSG;
 	memcpy(&head, payload, sizeof(head));
 	size -= sizeof(head);
-	if (is_private((enum call_op)m->op)) {
-		if (!put_by(m, head.to, in))
-			answer(m, -EAGAIN, NULL, 0);
-		return 0;
-	}
+	if (is_private((enum call_op)m->op))
+		return leave_due(m, head.to, in);
 	if (m->op == CALL_PURGE && job.node != node_of(0)) {
 		purge_ask(m, in);
 		return 0;
@@ -414,31 +445,4 @@ int call_returned(const struct msg *m, const void *payload, size_t size)
 		memcpy(a->text, payload, a->size);
 	slot_complete(m->req_slot, m->count, 0);
 	return 0;
-}
-
-void call_mail(void)
-{
-	serve_mail();
-	for (;;) {
-		char out[CTL_TEXT] __attribute__((aligned(16)));
-		struct msg m;
-		uint64_t arg;
-		uint16_t to;
-		int status;
-
-		word_lock(&inbox.lock);
-		if (inbox.head == inbox.tail) {
-			word_unlock(&inbox.lock);
-			return;
-		}
-		m = inbox.m[inbox.head % CTL_MAIL];
-		to = inbox.to[inbox.head % CTL_MAIL];
-		arg = inbox.arg[inbox.head++ % CTL_MAIL];
-		word_unlock(&inbox.lock);
-		if (to == job.rank)
-			status = serve_private((enum call_op)m.op, arg, out);
-		else
-			status = call_by_mail(to, (enum call_op)m.op, &arg, out, m.aux, true);
-		answer(&m, status, out, m.aux);
-	}
 }

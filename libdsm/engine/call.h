@@ -3,6 +3,7 @@
 #ifndef ENGINE_CALL_H
 #define ENGINE_CALL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,7 +58,7 @@ int call_returned(const struct msg *m, const void *payload, size_t size);
 extern int (*call_spawn)(uint64_t arg);
 extern int (*call_cancel)(uint64_t arg);
 
-/* The service thread: calls only this process can serve, its own and those it hands on inside its node; these block. */
-void call_mail(void);
+/* The service thread: some of the calls that only this process can serve. True: there are more. Does not block. */
+bool call_serve(void);
 
 #endif

@@ -25,7 +25,7 @@
 #include "engine/room.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 15
+#define CTL_ABI 16
 
 /* Slots of a node (slot.c). The first 256 are those that a transport may write blocks for. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -45,8 +45,8 @@
 #define CTL_NAMES 65536   /* chains of names of regions */
 #define CTL_LANES 256     /* threads of a rank that count on their own */
 #define CTL_NOTES 256     /* sleeping threads that say what they wait for */
-#define CTL_MAIL 64
-#define CTL_TEXT 3584
+#define CTL_CALLS \
+	(CTL_BRIEF_END - CTL_BLOCK_END) /* calls that a node can have under way: one for each slot of theirs */
 #define PAGE_SHIFT 12
 #define PAGE_BYTES (1ul << PAGE_SHIFT)
 #define BLOCK_MAX (2ul << 20)
@@ -78,14 +78,13 @@ struct queue_word {
 	uint32_t pad;
 };
 
-/* A call that only the owning process can serve; its service thread does. */
-struct mail {
-	uint32_t state; /* 0 free, 1 being written, 2 posted, 3 answered */
-	uint32_t op;
+/* A call that only one process of the node can serve, until its service thread has come to it (call.c). */
+struct due_call {
 	uint64_t arg;
-	int32_t status;
-	uint32_t pad;
-	uint8_t text[CTL_TEXT];
+	uint32_t next; /* for the same rank: its number + 1 */
+	uint16_t room;
+	uint8_t op;
+	uint8_t waits; /* of another node: it is here; atomic */
 };
 
 struct region_record {
@@ -206,8 +205,9 @@ struct rank_ctl {
 	uint64_t note_used[CTL_NOTES / 64];
 	struct wait_note notes[CTL_NOTES];
 	uint64_t sync_out,
-		sync_in; /* messages that may wake a thread of the program, to and from other nodes; never reset */
-	struct mail mail[CTL_MAIL];
+		sync_in;    /* messages that may wake a thread of the program, to and from other nodes; never reset */
+	uint32_t calls_in;  /* calls for its service thread: the number + 1 of the one that came last; atomic */
+	uint32_t calls_due; /* those that it has taken from there, in the order in which they came; its own */
 	struct rank_stats stats;
 	uint64_t lane_used[CTL_LANES / 64];
 	struct lane lanes[CTL_LANES]; /* a thread that begins goes on where one that ended has ceased */
@@ -248,6 +248,7 @@ struct ctl_layout {
 	size_t objects; /* struct sync[CTL_OBJECTS] */
 	size_t nodes;   /* struct qnode[nodes * ctl_block_slots()]: of blocks */
 	size_t lines;   /* struct qnode[nodes * CTL_ALL_SLOTS]: of synchronisation objects */
+	size_t calls;   /* struct due_call[nodes * CTL_CALLS]: by who calls, and in which slot */
 	size_t pages;   /* struct copy[pages of the window] */
 	size_t dirs;    /* struct dir[...] */
 	size_t moves;   /* uint32_t[...]: write permissions that changed nodes, counted at the home */

@@ -52,6 +52,7 @@ struct memory {
 	struct bar *bars;
 	struct sync *objects;
 	struct qnode *nodes, *lines; /* where requests for blocks and for synchronisation objects stand in line */
+	struct due_call *calls;
 	struct copy *pages;
 	struct dir *dirs;
 	uint32_t *moves;

@@ -41,6 +41,7 @@ static void point(char *at)
 	job.mem.objects = (struct sync *)(at + l->objects);
 	job.mem.nodes = (struct qnode *)(at + l->nodes);
 	job.mem.lines = (struct qnode *)(at + l->lines);
+	job.mem.calls = (struct due_call *)(at + l->calls);
 	job.mem.pages = (struct copy *)(at + l->pages);
 	job.mem.dirs = (struct dir *)(at + l->dirs);
 	job.mem.moves = (uint32_t *)(at + l->moves);

@@ -10,7 +10,6 @@
 #include "engine/owner.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 
 #include "engine/call.h"
@@ -105,8 +104,7 @@ uint32_t owner_reclaim(uint16_t rank)
 	int err;
 
 	do {
-		while ((err = call_rank(rank, CALL_TRIM, &first, sizeof(first), &t, sizeof(t))) == -EAGAIN)
-			sched_yield(); /* many call it at once */
+		err = call_rank(rank, CALL_TRIM, &first, sizeof(first), &t, sizeof(t));
 		for (i = 0; !err && i < t.head.n; i++)
 			if (t.runs[i].n && !ask(CALL_UNITS_GIVE, rank, t.runs[i].at, t.runs[i].n, NULL, 0))
 				sum += t.runs[i].n;

@@ -95,7 +95,7 @@ static void serve_once(uint64_t *last_ping)
 	uint64_t now;
 	int i, n;
 
-	call_mail();
+	busy |= call_serve();
 	if (heap_wants_drain(peer_of(job.rank)->heap))
 		heap_drain();
 	if (job.net) {

@@ -68,6 +68,27 @@ silent() {
 	says 'is lost' 1
 }
 
+# MODE: rank 1 stops for longer than DSM_LOST_MS, while its node lives and others call it. Their calls wait, and say so.
+called() {
+	local r
+	mode "$1"
+	ranks=3
+	settings+=(DSM_LOST_MS=1000 DSM_STALL_MS=1000)
+	start_job 30 setarch -R "$bin/called" 6
+	signal_ranks STOP 1
+	sleep 4
+	for ((r = 0; r < ranks; r++)); do
+		[[ ! -e $folder/end.$r ]] || problem "rank $r ended meanwhile"
+	done
+	signal_ranks CONT 1
+	wait "$background"
+	for ((r = 0; r < ranks; r++)); do
+		[[ $(status_of "$r") == 0 ]] || problem "rank $r ended with status $(status_of "$r")"
+	done
+	says 'is lost' 0
+	says '^libdsm: .*after [1-3] s without an answer .*: answers to calls: ranks 0,2 wait'
+}
+
 # mpirun is told to stop, as by Ctrl-C: everything ends.
 interrupted() {
 	local began pid
@@ -157,6 +178,9 @@ one stopped-all-rank stopped_briefly rank 3 0 1 2 3
 more=()
 for m in rank tcp mprotect; do
 	one "silent-$m" silent $m
+done
+for m in node mixed; do
+	one "called-$m" called $m
 done
 one interrupted interrupted INT
 one terminated-mpirun interrupted TERM

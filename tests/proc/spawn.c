@@ -213,11 +213,71 @@ static void many(void)
 	test_sync();
 }
 
+static dsm_thread_t made[300];
+
+static void spawn_one(unsigned thread, void *arg)
+{
+	const struct dsm_thread_options small = { .stack_size = 64 << 10 };
+
+	(void)arg;
+	MUST(dsm_spawn(&made[thread], 0, &small, leaves, (void *)(uintptr_t)thread));
+}
+
+/* More than any box of calls has places, all for one rank. */
+static void at_once(void)
+{
+	const unsigned n = test_size > 1 ? 300 / (unsigned)(test_size - 1) : 300;
+	unsigned i;
+	void *got;
+
+	if (test_rank || test_size == 1) {
+		test_threads(n, spawn_one, NULL);
+		for (i = 0; i < n; i++) {
+			MUST(dsm_join(made[i], &got));
+			REQUIRE((uintptr_t)got == i + 1, "thread %u returns %p", i, got);
+		}
+	}
+	test_sync();
+}
+
+#define TO_MATE 100u
+#define TO_OTHERS 50u
+
+static dsm_thread_t *ended; /* of each rank, one that has ended */
+
+static void cancel_some(unsigned thread, void *arg)
+{
+	const int mate = (test_rank ^ 1) < test_size ? test_rank ^ 1 : 0;
+	const int to = thread < TO_MATE ? mate : (int)thread % test_size;
+	int i;
+
+	(void)arg;
+	for (i = 0; i < 100; i++)
+		MUST(dsm_cancel(ended[to]));
+}
+
+/* The service threads of two ranks of a node have more calls for each other than any box has places, and hand on those of others. */
+static void crossing(void)
+{
+	int r;
+
+	ended = calloc((size_t)test_size, sizeof(*ended));
+	REQUIRE(ended, "no memory");
+	for (r = 0; r < test_size; r++)
+		MUST(dsm_spawn(&ended[r], r, NULL, leaves, made));
+	test_sync();
+	test_threads(TO_MATE + TO_OTHERS, cancel_some, NULL);
+	for (r = 0; r < test_size; r++)
+		MUST(dsm_join(ended[r], NULL));
+	free(ended);
+	test_sync();
+}
+
 int main(int argc, char **argv)
 {
-	static const struct test_part parts[] = {
-		{ "results", results }, { "cancels", cancels }, { "refuses", refuses }, { "many", many }
-	};
+	static const struct test_part parts[] = { { "results", results }, { "cancels", cancels },
+						  { "refuses", refuses }, { "many", many },
+						  { "at once", at_once }, { "crossing", crossing } };
 
 	test_same_addresses(argv);
 	test_start(argc, argv, "Threads on other ranks.", NULL, 0);

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_call.c - calls for service threads, in a node of ranks 0 and 1; rank 2 is another node. This process is both ranks, one at a
+ * time. The transport keeps the answers.
+ */
+#include "core.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+
+#include "engine/call.h"
+#include "engine/job.h"
+#include "engine/nodes.h"
+#include "engine/payload.h"
+#include "engine/slot.h"
+#include "net/net.h"
+
+#define SPACE (64ul << 20)
+
+static uint64_t cancelled[2 * CTL_CALLS];
+static struct msg answered[2 * CTL_CALLS];
+static unsigned int cancels, answers;
+
+static int note_cancel(uint64_t arg)
+{
+	cancelled[cancels++] = arg;
+	return -(int)(arg % 2);
+}
+
+static int keep_answer(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+{
+	(void)n, (void)payload;
+	unit_require(rank == 2 && m->type == MSG_RETURN && m->op == CALL_CANCEL && !size);
+	answered[answers++] = *m;
+	return 0;
+}
+
+static const struct net_ops net = { .name = "keeping", .send = keep_answer };
+
+static void be(uint16_t rank)
+{
+	job.rank = rank;
+	job.local = rank;
+	job.mine = peer_of(rank)->ctl;
+}
+
+static void set_up(void)
+{
+	const struct ctl_shape shape = { .size = 3, .nodes = 2, .ranks = 2, .space = SPACE };
+	uint16_t r;
+	char *at;
+
+	job.size = 3;
+	job.set.space = SPACE;
+	job.netops = &net;
+	job.peers = calloc(3, sizeof(*job.peers));
+	unit_require(job.peers && !nodes_make((const uint64_t[]){ 1, 1, 3 }, 0));
+	ctl_layout(&job.layout, &shape);
+	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	unit_require(at != MAP_FAILED);
+	job.me = (struct ctl *)at;
+	job.mem.calls = (struct due_call *)(at + job.layout.calls);
+	for (r = 0; r < 2; r++) {
+		peer_of(r)->ctl = (struct rank_ctl *)(at + job.layout.ranks) + r;
+		peer_of(r)->doorbell = eventfd(0, EFD_NONBLOCK);
+	}
+	be(0);
+	call_cancel = note_cancel;
+	cancels = answers = 0;
+}
+
+/* Of node 1, to a rank of this one. */
+static int call(uint16_t slot, uint16_t to, uint64_t arg)
+{
+	struct msg m = unit_msg(MSG_CALL, 1, 0, 1, slot);
+	struct {
+		struct call_head head;
+		struct call_word word;
+	} in = { { .to = to }, { arg } };
+
+	m.op = CALL_CANCEL;
+	m.object = m.aux = 0;
+	return call_arrived(&m, &in, sizeof(in));
+}
+
+static unsigned int serve_all(void)
+{
+	unsigned int turns = 1;
+
+	while (call_serve())
+		turns++;
+	return turns;
+}
+
+/* As many as a node can have under way, all for one rank. */
+START_TEST(no_call_is_refused)
+{
+	unsigned int i;
+
+	for (i = 0; i < CTL_CALLS; i++)
+		ck_assert_int_eq(call((uint16_t)(CTL_BLOCK_END + i), 0, 7 * i), 0);
+	ck_assert_uint_ge(serve_all(), CTL_CALLS / 64);
+	ck_assert_uint_eq(cancels, CTL_CALLS);
+	ck_assert_uint_eq(answers, CTL_CALLS);
+	for (i = 0; i < CTL_CALLS; i++) {
+		unit_require(cancelled[i] == 7 * i);
+		unit_require(answered[i].req_slot == CTL_BLOCK_END + i && answered[i].count == -(int)(i % 2));
+		unit_require(answered[i].dst == 1 && answered[i].src == 0 && answered[i].req_rank == 1);
+	}
+}
+END_TEST
+
+/* Whoever takes it in need not wait for the other rank, whose service thread answers. */
+START_TEST(a_call_for_the_other_rank_waits_for_it)
+{
+	ck_assert_int_eq(call(CTL_BLOCK_END, 1, 5), 0);
+	ck_assert_int_eq(call(CTL_BLOCK_END + 1, 0, 6), 0);
+	serve_all();
+	ck_assert_uint_eq(cancels, 1);
+	ck_assert_uint_eq(cancelled[0], 6);
+	be(1);
+	serve_all();
+	ck_assert_uint_eq(cancels, 2);
+	ck_assert_uint_eq(cancelled[1], 5);
+	ck_assert_uint_eq(answered[1].req_slot, CTL_BLOCK_END);
+}
+END_TEST
+
+/* While one lot is served, more come: first come, first served. */
+START_TEST(calls_that_come_later_are_served_later)
+{
+	unsigned int i;
+
+	for (i = 0; i < 40; i++)
+		call((uint16_t)(CTL_BLOCK_END + i), 0, i);
+	ck_assert(call_serve());
+	for (; i < 80; i++)
+		call((uint16_t)(CTL_BLOCK_END + i), 0, i);
+	serve_all();
+	ck_assert_uint_eq(cancels, 80);
+	for (i = 0; i < 80; i++)
+		ck_assert_uint_eq(cancelled[i], i);
+}
+END_TEST
+
+START_TEST(a_slot_has_one_call)
+{
+	ck_assert_int_eq(call(CTL_BLOCK_END, 0, 5), 0);
+	ck_assert_int_eq(call(CTL_BLOCK_END, 0, 6), -EBADMSG);
+	ck_assert_int_eq(call(CTL_BLOCK_END, 1, 6), -EBADMSG);
+	serve_all();
+	ck_assert_uint_eq(cancels, 1);
+	ck_assert_int_eq(call(CTL_BLOCK_END, 1, 6), 0);
+}
+END_TEST
+
+START_TEST(a_call_has_a_slot_for_calls)
+{
+	ck_assert_int_eq(call(CTL_BLOCK_END - 1, 0, 5), -EBADMSG);
+	ck_assert_int_eq(call(CTL_BRIEF_END, 0, 5), -EBADMSG);
+	ck_assert_int_eq(call(CTL_BRIEF_END - 1, 0, 5), 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("call");
+	TCase *t = tcase_create("call");
+
+	tcase_add_checked_fixture(t, set_up, NULL);
+	tcase_add_test(t, no_call_is_refused);
+	tcase_add_test(t, a_call_for_the_other_rank_waits_for_it);
+	tcase_add_test(t, calls_that_come_later_are_served_later);
+	tcase_add_test(t, a_slot_has_one_call);
+	tcase_add_test(t, a_call_has_a_slot_for_calls);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
