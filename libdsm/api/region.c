@@ -137,7 +137,8 @@ static bool is_new(const struct region_record *rec)
 	return true;
 }
 
-static int adopt(const struct region_record *rec, struct dsm_region **out)
+/* back: the call that undoes what has attached this rank. */
+static int adopt(const struct region_record *rec, enum call_op back, struct dsm_region **out)
 {
 	struct dsm_region *r = &job.regions[rec->id];
 	uint32_t *first = &names[region_hash(rec->name)];
@@ -187,7 +188,7 @@ static int adopt(const struct region_record *rec, struct dsm_region **out)
 			 r->name);
 	count_users(rec->id, -1);
 	abandon(r);
-	if (!region_call(CALL_DETACH, rec, &left))
+	if (!region_call(back, rec, &left))
 		region_bury(&left);
 	return err;
 }
@@ -201,7 +202,7 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 		return no_room(want->name, want->size);
 	if (err)
 		return err;
-	err = adopt(&rec, out);
+	err = adopt(&rec, CALL_WITHDRAW, out);
 	if (!err && rec.contents) {
 		memcpy(range_at(rec.off), opt->contents, opt->contents_size);
 		err = region_call(CALL_PUBLISH, &rec, &rec);
@@ -234,6 +235,7 @@ static void say_other(const struct region_record *have, const struct region_reco
 			 have->name, have->creator);
 }
 
+/* -EINPROGRESS: its creator is filling it. */
 static int attach(const char *name, const struct region_record *want, dsm_region_t **out)
 {
 	struct region_record in = { 0 }, rec;
@@ -247,8 +249,7 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 		if (!err && rec.id == have->id && rec.gen == have->gen)
 			return -EALREADY;
 	}
-	while ((err = region_call(CALL_ATTACH, &in, &rec)) == -EINPROGRESS)
-		sys_sleep_us(100); /* its creator is filling it */
+	err = region_call(CALL_ATTACH, &in, &rec);
 	if (err)
 		return err;
 	if (want &&
@@ -259,7 +260,7 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 		region_bury(&rec);
 		return -EEXIST;
 	}
-	return adopt(&rec, out);
+	return adopt(&rec, CALL_DETACH, out);
 }
 
 /* What a program asks for, and may: a record of it. */
@@ -271,6 +272,17 @@ static int wanted(const char *name, size_t size, const struct dsm_region_options
 	if (err)
 		return err;
 	return out ? describe(name, size, opt, want) : -EINVAL;
+}
+
+#define FILL_MIN_US 100u   /* between two looks whether contents are in, at first, then twice as long each time, */
+#define FILL_MAX_US 10000u /* but so long at most */
+
+/* Without the lock. The creator may be lost. */
+static void await_contents(unsigned int *us)
+{
+	lost_check();
+	sys_sleep_us(*us);
+	*us = *us < FILL_MAX_US / 2 ? 2 * *us : FILL_MAX_US;
 }
 
 DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out)
@@ -288,6 +300,7 @@ DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_re
 
 DSM_API int dsm_region_attach(const char *name, dsm_region_t **out)
 {
+	unsigned int us = FILL_MIN_US;
 	int err = api_ready(), before;
 
 	if (err)
@@ -296,27 +309,35 @@ DSM_API int dsm_region_attach(const char *name, dsm_region_t **out)
 		return -EINVAL;
 	if (strlen(name) >= DSM_NAME_MAX)
 		return -ENOENT;
-	before = table_lock();
-	err = attach(name, NULL, out);
-	table_unlock(before);
-	return err;
+	for (;;) {
+		before = table_lock();
+		err = attach(name, NULL, out);
+		table_unlock(before);
+		if (err != -EINPROGRESS)
+			return err;
+		await_contents(&us);
+	}
 }
 
 DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out)
 {
 	struct region_record want;
+	unsigned int us = FILL_MIN_US;
 	int err = wanted(name, size, opt, out, &want), before;
 
 	if (err)
 		return err;
-	before = table_lock();
-	do {
+	for (;;) {
+		before = table_lock();
 		err = create(&want, opt, out);
 		if (err == -EEXIST || err == -EINVAL)
 			err = attach(name, &want, out);
-	} while (err == -ENOENT); /* destroyed between the two */
-	table_unlock(before);
-	return err;
+		table_unlock(before);
+		if (err == -EINPROGRESS)
+			await_contents(&us);
+		else if (err != -ENOENT) /* destroyed between the two */
+			return err;
+	}
 }
 
 /* The node keeps its blocks as long as one of its ranks is attached. */
@@ -378,7 +399,7 @@ int region_take(const struct region_record *rec, dsm_region_t **out)
 	if (rec->creator != job.rank)
 		err = region_call(CALL_ATTACH, rec, &got);
 	if (!err)
-		err = adopt(rec, out);
+		err = adopt(rec, CALL_DETACH, out);
 	if (!err)
 		(*out)->adopted = true;
 	table_unlock(before);
@@ -475,7 +496,7 @@ int region_start(void)
 	if (!job.heap)
 		return 0;
 	err = region_call(CALL_QUERY, &rec, &rec);
-	return err ? err : adopt(&rec, NULL);
+	return err ? err : adopt(&rec, CALL_DETACH, NULL);
 }
 
 void region_stop(void)

@@ -243,7 +243,8 @@ struct asleep {
 	C(UNITS_WHICH, FIRST, ANY,   UNITS_WHICH, BITS,      NONE,   0) \
 	C(UNITS_BEGIN, FIRST, ANY,   UNITS_PLAIN, NONE,      NONE,   0) \
 	C(UNITS_END,   FIRST, ANY,   UNITS_PLAIN, NONE,      NONE,   0) \
-	C(LANES,       ANY,   ANY,   NOTHING,     ROWS,      LANE,   PAYLOAD_STATS_LANES)
+	C(LANES,       ANY,   ANY,   NOTHING,     ROWS,      LANE,   PAYLOAD_STATS_LANES) \
+	C(WITHDRAW,    FIRST, ANY,   BY_ID,       RECORD,    NONE,   0)
 /* clang-format on */
 
 #define PAYLOAD_MANY 0xffffu

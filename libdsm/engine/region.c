@@ -154,6 +154,18 @@ static int detach(struct region_record *r, uint16_t from)
 	return 0;
 }
 
+/* Its contents may be missing: then nobody else can have attached, and those who wait for them find no such name. */
+static int withdraw(struct registry *g, struct region_record *r, uint16_t from)
+{
+	int err = node_of(r->creator) == from ? detach(r, from) : -EBADMSG;
+
+	if (!err && !r->attached && r->named) {
+		unname(g, r);
+		bury(r, from);
+	}
+	return err;
+}
+
 static int serve_named(struct registry *g, uint16_t from, enum call_op op, struct region_record *r)
 {
 	if (op == CALL_QUERY)
@@ -171,6 +183,8 @@ static int serve_held(struct registry *g, uint16_t from, enum call_op op, struct
 {
 	if (op == CALL_DETACH)
 		return detach(r, from);
+	if (op == CALL_WITHDRAW)
+		return withdraw(g, r, from);
 	if (op == CALL_PUBLISH) {
 		if (r->ready || node_of(r->creator) != from)
 			return -EBADMSG;

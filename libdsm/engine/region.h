@@ -14,10 +14,11 @@
 void region_add_heap(struct registry *g, uint64_t bytes);
 
 /*
- * CALL_CREATE to CALL_VACATE, of a node, by any thread of the registry's node; takes its lock. in as payload.h has it; out: the
+ * CALL_CREATE to CALL_VACATE and CALL_WITHDRAW, of a node, by any thread of the registry's node; takes its lock. in as payload.h has it; out: the
  * record. -EINVAL, -ENOENT; CALL_CREATE: -EEXIST, -ENOSPC (no id), -ENOMEM (no addresses); CALL_ATTACH: -EINPROGRESS.
  * -EBADMSG: the node may not ask that now. Only the creator's fills a region. A node has no more ranks to attach than it has ranks, and
- * none to detach that are not attached. Who took away the last name or rank of a region buries it.
+ * none to detach that are not attached. CALL_WITHDRAW, of the creator's node: its creator cannot use it and detaches; where nobody else
+ * has attached, the name goes with it. Who took away the last name or rank of a region buries it.
  */
 int region_serve(uint16_t from, enum call_op op, const void *in, struct region_record *out);
 

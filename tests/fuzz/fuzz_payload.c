@@ -91,7 +91,7 @@ static void call(const struct payload_limits *lim, uint8_t op, const char *paylo
 	int err;
 
 	must(out);
-	if (op <= CALL_VACATE)
+	if (op <= CALL_VACATE || op == CALL_WITHDRAW)
 		err = region_serve(lim->from, (enum call_op)op, in, (struct region_record *)out);
 	else if (op == CALL_QUIET || op == CALL_PURGE)
 		err = region_leave(lim->from, (enum call_op)op, in);
@@ -200,7 +200,7 @@ static void believe(const struct payload_limits *lim, uint8_t op, const char *at
 	const struct found *f = (const struct found *)(const void *)at;
 	size_t i;
 
-	if (op <= CALL_VACATE)
+	if (op <= CALL_VACATE || op == CALL_WITHDRAW)
 		must(r->id < CTL_REGIONS && r->off % REGION_UNIT == 0 && r->off < lim->space &&
 		     r->bytes <= lim->space - r->off && r->size <= r->bytes && strlen(r->name) < sizeof(r->name));
 	else if (op == CALL_UNITS_TAKE)

@@ -158,6 +158,44 @@ START_TEST(who_took_away_the_last_buries)
 }
 END_TEST
 
+START_TEST(a_creator_that_fails_takes_the_name_back)
+{
+	struct region_record a;
+
+	world_make();
+	ck_assert_int_eq(create(1, 2, "a", 77), 0);
+	a = rec;
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), -EINPROGRESS);
+	ck_assert_int_eq(by_id(2, CALL_WITHDRAW, &a), -EBADMSG);
+	ck_assert_int_eq(by_id(1, CALL_WITHDRAW, &a), 0);
+	ck_assert_uint_eq(rec.named, 0);
+	ck_assert_uint_eq(rec.attached, 0);
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), -ENOENT);
+	ck_assert_int_eq(by_id(1, CALL_WITHDRAW, &a), -EBADMSG);
+	ck_assert_int_eq(create(2, 3, "a", 77), 0); /* beside the one that is not buried yet */
+	ck_assert_uint_ne(rec.id, a.id);
+	ck_assert_int_eq(leave(1, CALL_PURGE, &a), 0);
+	ck_assert_int_eq(by_id(1, CALL_VACATE, &a), 0);
+	ck_assert_int_eq(by_name(1, CALL_QUERY, "a"), 0);
+}
+END_TEST
+
+START_TEST(a_name_that_others_use_stays_when_its_creator_fails)
+{
+	struct region_record a;
+
+	world_make();
+	ck_assert_int_eq(create(1, 2, "a", 0), 0);
+	a = rec;
+	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
+	ck_assert_int_eq(by_id(1, CALL_WITHDRAW, &a), 0);
+	ck_assert_uint_eq(rec.named, 1);
+	ck_assert_uint_eq(rec.attached, 1);
+	ck_assert_int_eq(by_id(1, CALL_WITHDRAW, &a), -EBADMSG);
+	ck_assert_int_eq(by_name(1, CALL_ATTACH, "a"), 0);
+}
+END_TEST
+
 START_TEST(a_place_to_which_a_rank_of_the_node_is_attached_is_not_purged)
 {
 	const struct region_record a = { .off = 20 << 20, .bytes = 4 << 20 };
@@ -563,6 +601,8 @@ int main(void)
 	tcase_add_test(t, a_node_detaches_its_own_ranks_alone);
 	tcase_add_test(t, only_the_creators_node_fills_a_region_and_once);
 	tcase_add_test(t, who_took_away_the_last_buries);
+	tcase_add_test(t, a_creator_that_fails_takes_the_name_back);
+	tcase_add_test(t, a_name_that_others_use_stays_when_its_creator_fails);
 	tcase_add_test(t, a_place_to_which_a_rank_of_the_node_is_attached_is_not_purged);
 	tcase_add_test(t, a_node_gives_back_its_own_units_or_those_of_all_while_it_reclaims);
 	tcase_add_test(t, a_call_that_breaks_a_rule_changes_nothing_and_has_no_answer);
