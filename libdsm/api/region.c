@@ -340,11 +340,21 @@ DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_regi
 	}
 }
 
-/* The node keeps its blocks as long as one of its ranks is attached. */
+/*
+ * The node keeps its blocks as long as one of its ranks is attached. They may leave only when other ranks unpin them, so the lock,
+ * which the caller has, is free meanwhile: calls about other regions go on, and this one is nobody else's to detach.
+ */
 static int leave(struct dsm_region *r)
 {
-	int err = count_users(r->id, -1) ? 0 : job.host->leave(r);
+	int err;
 
+	if (count_users(r->id, -1))
+		return 0;
+	r->leaving = true;
+	pthread_mutex_unlock(&lock);
+	err = job.host->leave(r);
+	pthread_mutex_lock(&lock);
+	r->leaving = false;
 	if (err)
 		count_users(r->id, 1);
 	return err;
@@ -353,7 +363,7 @@ static int leave(struct dsm_region *r)
 static int detach(struct dsm_region *r)
 {
 	struct region_record rec = { 0 };
-	int err = pins_any(r->off, r->bytes) ? -EBUSY : leave(r);
+	int err = r->leaving ? -EINVAL : pins_any(r->off, r->bytes) ? -EBUSY : leave(r);
 
 	if (err)
 		return err;

@@ -12,6 +12,7 @@
 #include "engine/run.h"
 #include "engine/sharing.h"
 #include "engine/slot.h"
+#include "engine/stall.h"
 #include "engine/start.h"
 #include "engine/stats.h"
 #include "engine/stray.h"
@@ -23,6 +24,7 @@
 #include "util/futex.h"
 #include "util/hook.h"
 #include "util/log.h"
+#include "util/sys.h"
 
 #define MANAGER_RUN 16 /* neighbouring blocks of a first-touch region share a manager, so that runs travel together */
 
@@ -533,16 +535,41 @@ static bool any_must_leave(const struct dsm_region *r, size_t off, size_t end)
 	return off < end;
 }
 
+#define LEAVE_QUICK_NS 1000000u /* what answers take; then this thread sleeps between two looks */
+#define LEAVE_NAP_US 200u
+#define LEAVE_LOOK_NS 100000000u /* so often it looks whether another rank of the node has come */
+
+/* Until no request for any of it is under way, or another rank of the node attaches: what another node has pinned may take long. */
+static void await_requests(const struct dsm_region *r, size_t off, size_t end)
+{
+	const uint64_t since = clock_ns();
+	uint32_t seq;
+	int note = -1, slot;
+
+	while (!has_users(r) && (slot = slot_find_prefetch(off, end, &seq)) >= 0) {
+		if (note < 0)
+			note = stall_begin(slot_object(NULL, (uint16_t)slot), false, since);
+		help_others(); /* blocks that have been asked for are closed together; a waiter takes few messages at a time */
+		wait_slot((uint16_t)slot, seq, 1, LEAVE_LOOK_NS);
+		stall_look(since, clock_ns());
+	}
+	stall_end(note);
+}
+
 /* Drop read copies, and give the newest copies to their homes: all requests first, so that the homes take neighbours together. */
 static void leave_some(struct dsm_region *r, size_t off, size_t end)
 {
+	const uint64_t since = clock_ns();
+
 	while (!has_users(r) && any_must_leave(r, off, end)) {
 		block_release(r, off, end - off, true);
 		run_drop(off, r->block_size, (unsigned int)((end - off) / r->block_size));
-		while (slot_any_prefetch(off, end) && !has_users(r))
-			help_others();
-		if (any_must_leave(r, off, end))
-			help_others();
+		await_requests(r, off, end);
+		if (!any_must_leave(r, off, end))
+			break;
+		help_others();
+		if (clock_ns() - since > LEAVE_QUICK_NS)
+			sys_sleep_us(LEAVE_NAP_US);
 	}
 }
 
@@ -574,8 +601,7 @@ int block_leave(struct dsm_region *r)
 		to = leave_end(r, from);
 		leave_some(r, from, to);
 	}
-	while (slot_any_prefetch(r->off, end) && !has_users(r))
-		help_others(); /* releases that the homes have not heard of */
+	await_requests(r, r->off, end); /* releases that the homes have not heard of */
 	work_timers(true);
 	engine_leave();
 	return 0;

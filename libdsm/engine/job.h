@@ -78,6 +78,7 @@ struct dsm_region {
 	char name[DSM_NAME_MAX];
 	bool attached;
 	bool adopted; /* memory of the program's: dsm_region_adopt() */
+	bool leaving; /* a thread detaches from it */
 	uint8_t priority;
 };
 

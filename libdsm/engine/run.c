@@ -144,10 +144,12 @@ static void woken(const struct msg *m, const struct action *a)
 
 static void replied(const struct action *a)
 {
-	if (!slot_is_prefetch(a->slot))
+	if (!slot_is_prefetch(a->slot)) {
 		slot_complete(a->slot, a->status, a->mask);
-	else if (a->prot)
-		slot_put(a->slot); /* of MSG_RELEASE: nobody waits */
+	} else if (a->prot) { /* of MSG_RELEASE: nobody waits for what it says */
+		slot_complete(a->slot, 0, 0);
+		slot_put(a->slot);
+	}
 }
 
 static void wake_barrier(struct bar *b)

@@ -171,22 +171,36 @@ static bool is_left(uint16_t slot, size_t off, size_t end)
 	return at >= off && at < end && slot_is_prefetch(slot);
 }
 
-bool slot_any_prefetch(size_t off, size_t end)
+/* The count first: if the slot is another request's by then, it has moved. */
+static bool is_left_at(uint16_t slot, size_t off, size_t end, uint32_t *seq)
+{
+	*seq = slot_seq(slot);
+	return is_left(slot, off, end);
+}
+
+int slot_find_prefetch(size_t off, size_t end, uint32_t *seq)
 {
 	const struct ctl *c = job.me;
 	uint32_t s, last;
 
 	for (s = 0; s < CTL_BLOCK_END; s++)
 		if ((__atomic_load_n(&c->slot_used[s / 64], __ATOMIC_ACQUIRE) >> (s % 64) & 1) &&
-		    is_left((uint16_t)s, off, end))
-			return true;
+		    is_left_at((uint16_t)s, off, end, seq))
+			return (int)s;
 	if (!__atomic_load_n(&c->left_last, __ATOMIC_ACQUIRE))
-		return false;
+		return -1;
 	last = CTL_BRIEF_END + __atomic_load_n(&c->lasting_slots.fresh, __ATOMIC_RELAXED);
 	for (s = CTL_BRIEF_END; s < last; s++)
-		if (is_left((uint16_t)s, off, end))
-			return true;
-	return false;
+		if (is_left_at((uint16_t)s, off, end, seq))
+			return (int)s;
+	return -1;
+}
+
+bool slot_any_prefetch(size_t off, size_t end)
+{
+	uint32_t seq;
+
+	return slot_find_prefetch(off, end, &seq) >= 0;
 }
 
 /* Written, not only read: a waiter that counts itself in await() after this sees what was given back before it. */

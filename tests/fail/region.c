@@ -3,6 +3,8 @@
  * region.c - calls about regions that fail, or that wait for long.
  *
  *   region contents    its creator has no mapping left for a region with contents: the name is free again, also for those who wait
+ *   region leaving     it detaches while a request is under way for a block that another rank has pinned: calls about other regions go
+ *                      on, the thread sleeps, and the wait is reported
  */
 #include <dsm.h>
 
@@ -81,6 +83,72 @@ static void contents(void)
 		MUST(dsm_region_destroy("filled"));
 }
 
+static dsm_region_t *leaving;
+static volatile int left;
+
+static void *detach(void *arg)
+{
+	struct timespec t;
+
+	MUST(dsm_region_detach(leaving));
+	left = 1;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	*(long *)arg = t.tv_sec * 1000 + t.tv_nsec / 1000000;
+	return NULL;
+}
+
+/* What another thread does meanwhile. */
+static void go_on(long until)
+{
+	dsm_region_t *other;
+	char name[32];
+	long began;
+	int i;
+
+	expect(dsm_region_detach(leaving), -EINVAL, "another thread's detach of the same region");
+	for (i = 0; now_ms() < until; i++) {
+		snprintf(name, sizeof(name), "other %d", i % 3);
+		began = now_ms();
+		MUST(dsm_region_open(name, SIZE, NULL, &other));
+		*(volatile char *)dsm_region_base(other) = 1;
+		MUST(dsm_region_detach(other));
+		MUST(dsm_region_destroy(name));
+		check(now_ms() - began < 1000, "a call about another region took long");
+		usleep(20000);
+	}
+}
+
+/* Rank 1 detaches, rank 0 has a block pinned. */
+static void detaching(void)
+{
+	const long wait_ms = 2500;
+	pthread_t t;
+	long cpu;
+	char *p;
+
+	MUST(dsm_region_open("leaving", 16 * 4096, NULL, &leaving));
+	p = dsm_region_base(leaving);
+	if (me == 0)
+		MUST(dsm_pin(p, 4096, DSM_WRITE));
+	MUST(dsm_barrier());
+	if (me == 1) {
+		MUST(dsm_prefetch(p, 4096, DSM_READ));
+		pthread_create(&t, NULL, detach, &cpu);
+		usleep(100000);
+		go_on(now_ms() + wait_ms);
+		check(!left, "it has left while the block was pinned");
+		MUST(dsm_sem_post(gate, 1));
+		pthread_join(t, NULL);
+		check(cpu < wait_ms / 5, "a thread that waits used a processor");
+	} else if (me == 0) {
+		MUST(dsm_sem_wait(gate));
+		*p = 7;
+		MUST(dsm_unpin(p, 4096));
+	}
+	MUST(dsm_barrier());
+	check(me == 1 || *p == 7, "contents are lost");
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2)
@@ -92,6 +160,8 @@ int main(int argc, char **argv)
 	MUST(dsm_barrier());
 	if (!strcmp(argv[1], "contents"))
 		contents();
+	else if (!strcmp(argv[1], "leaving"))
+		detaching();
 	MUST(dsm_barrier());
 	MUST(dsm_finalize());
 	return 0;

@@ -8,7 +8,19 @@ region() {
 	works "$bin/region" "$2"
 }
 
+# The report comes once the wait has lasted for a second.
+leaving() {
+	mode "$1"
+	ranks=3
+	settings+=(DSM_STALL_MS=1000)
+	works "$bin/region" leaving
+	says "after [1-3] s without an answer .*block 0x[0-9a-f]* of leaving, home node [0-2]: rank 1 waits"
+}
+
 # Not with mprotect: there the blocks of other regions need mappings, too.
 for m in node rank ${full:+mixed}; do
 	one "region-contents-$m" region "$m" contents
+done
+for m in rank mprotect; do
+	one "region-leaving-$m" leaving "$m"
 done
