@@ -200,6 +200,8 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 
 	if (err == -ENOMEM)
 		return no_room(want->name, want->size);
+	if (err == -EINVAL)
+		return -EEXIST; /* with other options */
 	if (err)
 		return err;
 	err = adopt(&rec, CALL_WITHDRAW, out);
@@ -210,29 +212,38 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 	return err;
 }
 
-static void say_other(const struct region_record *have, const struct region_record *want)
+/* Of two records of one name: would alike() in the registry say no? */
+static bool differ(const struct region_record *have, const struct region_record *want)
+{
+	return want->size != have->size || want->block_size != have->block_size ||
+		want->home_policy != have->home_policy || want->home_rank != have->home_rank ||
+		want->priority != have->priority || want->contents != have->contents;
+}
+
+/* does: what this rank does with it. */
+static void say_other(const struct region_record *have, const struct region_record *want, const char *does)
 {
 	static const char *const homes[] = { "first touch", "cyclic", "fixed" };
 	static const char *const priorities[] = { "normal", "low", "high", "urgent" };
 
 	if (want->size != have->size)
-		log_line("region \"%s\": rank %d has made it with %zu bytes, and this rank opens it with %zu",
-			 have->name, have->creator, (size_t)have->size, (size_t)want->size);
+		log_line("region \"%s\": rank %d has made it with %zu bytes, and this rank %s it with %zu", have->name,
+			 have->creator, (size_t)have->size, does, (size_t)want->size);
 	else if (want->block_size != have->block_size)
 		log_line(
-			"region \"%s\": rank %d has made it with blocks of %u bytes, and this rank opens it with blocks of %u",
-			have->name, have->creator, have->block_size, want->block_size);
+			"region \"%s\": rank %d has made it with blocks of %u bytes, and this rank %s it with blocks of %u",
+			have->name, have->creator, have->block_size, does, want->block_size);
 	else if (want->home_policy != have->home_policy || want->home_rank != have->home_rank)
 		log_line(
-			"region \"%s\": rank %d has made it with homes by %s (rank %u), and this rank opens it with %s (rank %u)",
-			have->name, have->creator, homes[have->home_policy], have->home_rank, homes[want->home_policy],
-			want->home_rank);
+			"region \"%s\": rank %d has made it with homes by %s (rank %u), and this rank %s it with %s (rank %u)",
+			have->name, have->creator, homes[have->home_policy], have->home_rank, does,
+			homes[want->home_policy], want->home_rank);
 	else if (want->priority != have->priority)
-		log_line("region \"%s\": rank %d has made it with %s priority, and this rank opens it with %s priority",
-			 have->name, have->creator, priorities[have->priority], priorities[want->priority]);
+		log_line("region \"%s\": rank %d has made it with %s priority, and this rank %s it with %s priority",
+			 have->name, have->creator, priorities[have->priority], does, priorities[want->priority]);
 	else
-		log_line("region \"%s\": rank %d has made it with other initial contents than this rank opens it with",
-			 have->name, have->creator);
+		log_line("region \"%s\": rank %d has made it with other initial contents than this rank %s it with",
+			 have->name, have->creator, does);
 }
 
 /* -EINPROGRESS: its creator is filling it. */
@@ -246,16 +257,17 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 	if (have) {
 		/* The name may belong to a new region since. */
 		err = region_call(CALL_QUERY, &in, &rec);
-		if (!err && rec.id == have->id && rec.gen == have->gen)
+		if (!err && rec.id == have->id && rec.gen == have->gen) {
+			if (want && differ(&rec, want))
+				say_other(&rec, want, "opens");
 			return -EALREADY;
+		}
 	}
 	err = region_call(CALL_ATTACH, &in, &rec);
 	if (err)
 		return err;
-	if (want &&
-	    (want->size != rec.size || want->block_size != rec.block_size || want->home_policy != rec.home_policy ||
-	     want->home_rank != rec.home_rank || want->priority != rec.priority || want->contents != rec.contents)) {
-		say_other(&rec, want);
+	if (want && differ(&rec, want)) {
+		say_other(&rec, want, "opens");
 		region_call(CALL_DETACH, &rec, &rec);
 		region_bury(&rec);
 		return -EEXIST;
@@ -287,7 +299,7 @@ static void await_contents(unsigned int *us)
 
 DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out)
 {
-	struct region_record want;
+	struct region_record want, have;
 	int err = wanted(name, size, opt, out, &want), before;
 
 	if (err)
@@ -295,7 +307,9 @@ DSM_API int dsm_region_create(const char *name, size_t size, const struct dsm_re
 	before = table_lock();
 	err = create(&want, opt, out);
 	table_unlock(before);
-	return err == -EINVAL ? -EEXIST : err;
+	if (err == -EEXIST && !region_call(CALL_QUERY, &want, &have) && differ(&have, &want))
+		say_other(&have, &want, "creates");
+	return err;
 }
 
 DSM_API int dsm_region_attach(const char *name, dsm_region_t **out)
@@ -330,7 +344,7 @@ DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_regi
 	for (;;) {
 		before = table_lock();
 		err = create(&want, opt, out);
-		if (err == -EEXIST || err == -EINVAL)
+		if (err == -EEXIST)
 			err = attach(name, &want, out);
 		table_unlock(before);
 		if (err == -EINPROGRESS)

@@ -70,6 +70,17 @@ memory_says() {
 	says "$3" "$2"
 }
 
+# Each of two ranks names its own size, and that of the rank that has made the region; who wants the same is told nothing.
+memory_sizes() {
+	local does
+	memory sizes
+	for does in 'opens it with 20000' 'creates it with 30000' 'opens it with 40000'; do
+		says "rank 1: region \"two sizes\": rank 0 has made it with 10000 bytes, and this rank $does" 1
+	done
+	says 'region "two blocks": rank 0 has made it with blocks of 4096 bytes, and this rank opens it with blocks of 65536' 1
+	says 'region "two' 4
+}
+
 # A bad setting: SETTING VALUE ALLOWED
 bad_setting() {
 	ranks=$4
@@ -236,8 +247,7 @@ one address-space-ranks address_space 3
 one memory-regions memory regions DSM_SPACE=1G DSM_HEAP=64M
 one memory-regions-default memory regions
 one memory-lazy memory_says lazy 2 'region "more" of 107374182400 bytes finds no room: .*DSM_SPACE.*DSM_HEAP'
-one memory-sizes memory_says sizes 1 'rank 1: region "two sizes": rank 0 has made it with 10000 bytes, and this rank opens it with 20000'
-one memory-blocks memory_says sizes 1 'rank 1: region "two blocks": rank 0 has made it with blocks of 4096 bytes, and this rank opens it with blocks of 65536'
+one memory-sizes memory_sizes
 one memory-heap memory_says heap 2 'the heap has no room for 1048576 bytes in a row: DSM_HEAP is 64 MiB' DSM_SPACE=256M DSM_HEAP=64M
 one memory-space-64M memory heap DSM_SPACE=64M
 one memory-maps memory maps DSM_NODE=rank DSM_FAULT=mprotect

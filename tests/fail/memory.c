@@ -85,6 +85,11 @@ static void sizes(void)
 	if (me == 1) {
 		expect(dsm_region_open("two sizes", 20000, NULL, &r), -EEXIST, "the region with another size");
 		expect(dsm_region_open("two blocks", 10000, &opt, &r), -EEXIST, "the region with other blocks");
+		expect(dsm_region_create("two sizes", 30000, NULL, &r), -EEXIST, "a region of that name");
+		expect(dsm_region_create("two sizes", 10000, NULL, &r), -EEXIST, "the same region");
+		MUST(dsm_region_open("two sizes", 10000, NULL, &r));
+		expect(dsm_region_open("two sizes", 40000, NULL, &r), -EALREADY, "it again, with another size");
+		expect(dsm_region_open("two sizes", 10000, NULL, &r), -EALREADY, "it again");
 	}
 	MUST(dsm_barrier());
 }
