@@ -210,7 +210,7 @@ DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_
 		err = take(&t, &made);
 	engine_let(before);
 	if (!err && out)
-		*out = made;
+		*out = region_handle(made);
 	return err;
 }
 
@@ -250,13 +250,14 @@ static int disown_one(struct dsm_region *r)
 	return disown(r);
 }
 
-DSM_API int dsm_region_disown(dsm_region_t *r)
+DSM_API int dsm_region_disown(dsm_region_t *handle)
 {
+	struct dsm_region *r = region_of(handle);
 	int err = api_ready(), before;
 
 	if (err)
 		return err;
-	if (!region_is_attached(r) || !r->adopted)
+	if (!r || !r->adopted)
 		return -EINVAL;
 	before = engine_keep();
 	err = disown_one(r);

@@ -17,14 +17,17 @@ bool api_runs(void);
 int api_range(const void *addr, size_t size, struct dsm_region **r, size_t *off, size_t *len);
 int region_start(void); /* the heap's record, and what init needs */
 void region_stop(void);
-bool region_is_attached(const struct dsm_region *r); /* is it a handle? */
+/* What the program has of a region: a number, not an address. No two attachments of this process have the same. NULL: it is none, or
+ * of one that has ended. */
+dsm_region_t *region_handle(const struct dsm_region *r);
+struct dsm_region *region_of(const dsm_region_t *handle);
 
 /* For adopt.c: a region's range, before anybody is attached; by the rank that makes it. */
 struct region_record;
 int region_reserve(const char *name, size_t size, const struct dsm_region_options *opt, struct region_record *rec);
 void region_unreserve(const struct region_record *rec);
 /* Attach this rank to it, its maker or another. */
-int region_take(const struct region_record *rec, dsm_region_t **out);
+int region_take(const struct region_record *rec, struct dsm_region **out);
 int region_drop(struct dsm_region *r); /* detach; the maker takes the name away */
 void adopt_end(void);                  /* dsm_finalize(): no region is adopted afterwards. Collective */
 

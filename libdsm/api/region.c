@@ -18,6 +18,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this process's region table */
 static uint32_t names[CTL_NAMES]; /* attached regions by hash of the name: id + 1; under the lock */
+static uint64_t serials;          /* attachments so far; under the lock */
 
 /* A call under the lock is not cancelled half-way. */
 static int table_lock(void)
@@ -124,6 +125,8 @@ static uint32_t count_users(uint16_t id, int change)
 	return __atomic_add_fetch(&job.me->users[id], (uint32_t)change, __ATOMIC_SEQ_CST);
 }
 
+#define ID_BITS 16 /* of a handle */
+
 /* The registry gives no id and no place twice. */
 static bool is_new(const struct region_record *rec)
 {
@@ -161,6 +164,7 @@ static int adopt(const struct region_record *rec, enum call_op back, struct dsm_
 		.creator = rec->creator,
 		.priority = rec->priority,
 		.gen = rec->gen,
+		.serial = ++serials,
 		.attached = true,
 		.next = *first,
 	};
@@ -196,6 +200,7 @@ static int adopt(const struct region_record *rec, enum call_op back, struct dsm_
 static int create(const struct region_record *want, const struct dsm_region_options *opt, dsm_region_t **out)
 {
 	struct region_record rec;
+	struct dsm_region *r;
 	int err = region_call(CALL_CREATE, want, &rec);
 
 	if (err == -ENOMEM)
@@ -204,11 +209,13 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 		return -EEXIST; /* with other options */
 	if (err)
 		return err;
-	err = adopt(&rec, CALL_WITHDRAW, out);
+	err = adopt(&rec, CALL_WITHDRAW, &r);
 	if (!err && rec.contents) {
 		memcpy(range_at(rec.off), opt->contents, opt->contents_size);
 		err = region_call(CALL_PUBLISH, &rec, &rec);
 	}
+	if (!err)
+		*out = region_handle(r);
 	return err;
 }
 
@@ -272,7 +279,10 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 		region_bury(&rec);
 		return -EEXIST;
 	}
-	return adopt(&rec, CALL_DETACH, out);
+	err = adopt(&rec, CALL_DETACH, &have);
+	if (!err)
+		*out = region_handle(have);
+	return err;
 }
 
 /* What a program asks for, and may: a record of it. */
@@ -388,21 +398,34 @@ static int detach(struct dsm_region *r)
 	return err ? err : region_bury(&rec);
 }
 
-DSM_API int dsm_region_detach(dsm_region_t *r)
+DSM_API int dsm_region_detach(dsm_region_t *handle)
 {
 	int err = api_ready(), before;
+	struct dsm_region *r;
 
 	if (err)
 		return err;
 	before = table_lock();
-	err = region_is_attached(r) && !r->adopted ? detach(r) : -EINVAL;
+	r = region_of(handle);
+	err = r && !r->adopted ? detach(r) : -EINVAL;
 	table_unlock(before);
 	return err;
 }
 
-bool region_is_attached(const struct dsm_region *r)
+/* An id is given again as soon as it is free, and a region that a rank leaves and joins again has its id and gen as before. */
+dsm_region_t *region_handle(const struct dsm_region *r)
 {
-	return r > &job.regions[0] && r < &job.regions[CTL_REGIONS] && r->attached;
+	_Static_assert(CTL_REGIONS <= 1 << ID_BITS && sizeof(uintptr_t) == 8,
+		       "a handle has room for an id, and 48 bits more");
+	return (dsm_region_t *)(uintptr_t)(r->serial << ID_BITS | r->id);
+}
+
+struct dsm_region *region_of(const dsm_region_t *handle)
+{
+	const uint64_t id = (uintptr_t)handle & ((1u << ID_BITS) - 1), serial = (uintptr_t)handle >> ID_BITS;
+	struct dsm_region *r = job.regions && id && id < CTL_REGIONS ? &job.regions[id] : NULL;
+
+	return r && r->attached && r->serial == serial ? r : NULL;
 }
 
 int region_reserve(const char *name, size_t size, const struct dsm_region_options *opt, struct region_record *rec)
@@ -415,7 +438,7 @@ int region_reserve(const char *name, size_t size, const struct dsm_region_option
 	return err == -ENOMEM ? no_room(name, size) : err;
 }
 
-int region_take(const struct region_record *rec, dsm_region_t **out)
+int region_take(const struct region_record *rec, struct dsm_region **out)
 {
 	struct region_record got;
 	int before = table_lock(), err = 0;
@@ -473,14 +496,18 @@ DSM_API int dsm_region_destroy(const char *name)
 	return err;
 }
 
-DSM_API void *dsm_region_base(const dsm_region_t *r)
+DSM_API void *dsm_region_base(const dsm_region_t *handle)
 {
-	return r && r->attached ? range_at(r->off) : NULL;
+	const struct dsm_region *r = region_of(handle);
+
+	return r ? range_at(r->off) : NULL;
 }
 
-DSM_API size_t dsm_region_size(const dsm_region_t *r)
+DSM_API size_t dsm_region_size(const dsm_region_t *handle)
 {
-	return r && r->attached ? r->size : 0;
+	const struct dsm_region *r = region_of(handle);
+
+	return r ? r->size : 0;
 }
 
 DSM_API int dsm_region_query(const void *addr, struct dsm_region_info *out)

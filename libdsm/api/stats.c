@@ -42,13 +42,14 @@ static void add(struct dsm_stats *sum, const struct dsm_stats *one)
 
 DSM_API int dsm_stats_get(int rank, const dsm_region_t *region, struct dsm_stats *out)
 {
-	uint64_t id = region ? region->id : CTL_REGIONS;
+	const struct dsm_region *of = region_of(region);
+	uint64_t id = of ? of->id : CTL_REGIONS;
 	struct dsm_stats sum, one;
 	int err = api_ready(), r;
 
 	if (err)
 		return err;
-	if (rank < -1 || rank >= job.size || !out || (region && !region->attached))
+	if (rank < -1 || rank >= job.size || !out || (region && !of))
 		return -EINVAL;
 	heap_settle();
 	memset(&sum, 0, sizeof(sum));

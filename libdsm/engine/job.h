@@ -74,7 +74,8 @@ struct dsm_region {
 	uint32_t block_size;
 	uint16_t id, home_policy, home_rank, creator;
 	uint32_t gen;
-	uint32_t next; /* with a name of the same hash: its id + 1 */
+	uint32_t next;   /* with a name of the same hash: its id + 1 */
+	uint64_t serial; /* of this process's attachments */
 	char name[DSM_NAME_MAX];
 	bool attached;
 	bool adopted; /* memory of the program's: dsm_region_adopt() */

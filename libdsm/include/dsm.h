@@ -153,7 +153,7 @@ DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_regi
 
 /* Leave; with the node's last rank its copies go, and their newest contents move to their homes. The range may not be accessed
  * any more, and the handle becomes invalid. Blocks.
- * -EINVAL: not a handle of this rank. -EBUSY: part of it is pinned. */
+ * -EINVAL: not a handle, or one that is invalid; no later handle is equal to it. -EBUSY: part of it is pinned. */
 DSM_API int dsm_region_detach(dsm_region_t *r);
 
 /* Remove the name; the memory is freed when the last rank detaches. Blocks for a round trip. -ENOENT. */

@@ -5,6 +5,7 @@
  *   region contents    its creator has no mapping left for a region with contents: the name is free again, also for those who wait
  *   region leaving     it detaches while a request is under way for a block that another rank has pinned: calls about other regions go
  *                      on, the thread sleeps, and the wait is reported
+ *   region stale       a handle is refused when its region has gone, and another has its place; or it has come again
  */
 #include <dsm.h>
 
@@ -149,6 +150,49 @@ static void detaching(void)
 	check(me == 1 || *p == 7, "contents are lost");
 }
 
+static void refused(dsm_region_t *r, const char *what)
+{
+	struct dsm_stats st;
+
+	expect(dsm_region_detach(r), -EINVAL, what);
+	expect(dsm_region_disown(r), -EINVAL, what);
+	check(!dsm_region_base(r) && !dsm_region_size(r), what);
+	expect(r ? dsm_stats_get(me, r, &st) : -EINVAL, -EINVAL, what);
+}
+
+static void stale(void)
+{
+	dsm_region_t *first, *second, *again;
+	struct dsm_stats st;
+	long local;
+	char *p;
+	int i;
+
+	MUST(dsm_region_open("first", SIZE, NULL, &first));
+	p = dsm_region_base(first);
+	MUST(dsm_barrier());
+	if (me == 0)
+		MUST(dsm_region_destroy("first"));
+	MUST(dsm_region_detach(first));
+	refused(first, "a handle after its region had gone");
+	MUST(dsm_barrier());
+	MUST(dsm_region_open("second", SIZE, NULL, &second));
+	check(dsm_region_base(second) == p, "the second region is not in the place of the first");
+	refused(first, "a handle whose region's place another has");
+	MUST(dsm_stats_get(me, second, &st));
+	for (i = 0; i < 10; i++) {
+		again = second;
+		MUST(dsm_region_detach(again));
+		MUST(dsm_region_open("second", SIZE, NULL, &second));
+		refused(again, "a handle of an earlier attachment");
+		check(dsm_region_base(second) == p && dsm_region_size(second) == SIZE, "a new handle is none");
+	}
+	refused(NULL, "no handle");
+	refused((dsm_region_t *)(void *)&local, "an address");
+	refused((dsm_region_t *)(uintptr_t)-1, "all bits");
+	MUST(dsm_region_detach(second));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 2)
@@ -162,6 +206,8 @@ int main(int argc, char **argv)
 		contents();
 	else if (!strcmp(argv[1], "leaving"))
 		detaching();
+	else if (!strcmp(argv[1], "stale"))
+		stale();
 	MUST(dsm_barrier());
 	MUST(dsm_finalize());
 	return 0;

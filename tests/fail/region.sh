@@ -20,6 +20,7 @@ leaving() {
 # Not with mprotect: there the blocks of other regions need mappings, too.
 for m in node rank ${full:+mixed}; do
 	one "region-contents-$m" region "$m" contents
+	one "region-stale-$m" region "$m" stale
 done
 for m in rank mprotect; do
 	one "region-leaving-$m" leaving "$m"
