@@ -25,23 +25,48 @@
 #include "engine/service.h"
 #include "util/log.h"
 
-#define THREADS_MS 250  /* between two looks */
-#define THREADS_MAX 128 /* of the runtime; one more is taken for the program's, which keeps the process alive */
+#define THREADS_MS 250 /* between two looks */
+#define LIST_FIRST 64u
 
-static int before[THREADS_MAX], ours[THREADS_MAX];
-static unsigned int n_before, n_ours;
+struct list {
+	int *tids;
+	unsigned int n, room;
+};
+
+/* The program's when the runtime starts, and the runtime's. */
+static struct list before, ours;
 static uint32_t first_ends;            /* atomic */
 static int noted;                      /* atomic */
 static uint64_t caught_before, caught; /* signals with handlers: the program's, and those of the runtime */
 static bool (*expected)(int sig);      /* NULL: no layer above has handlers of its own */
 
-static bool has(const int *v, unsigned int n, int tid)
+static bool has(const struct list *l, int tid)
 {
 	unsigned int i;
 
-	for (i = 0; i < n && v[i] != tid; i++)
+	for (i = 0; i < l->n && l->tids[i] != tid; i++)
 		;
-	return i < n;
+	return i < l->n;
+}
+
+/* For one more. */
+static bool make_room(struct list *l)
+{
+	const unsigned int room = l->room ? 2 * l->room : LIST_FIRST;
+	int *tids = l->n < l->room ? l->tids : realloc(l->tids, room * sizeof(*tids));
+
+	if (!tids)
+		return false;
+	l->room = tids == l->tids ? l->room : room;
+	l->tids = tids;
+	return true;
+}
+
+/* Without memory it is not in the list, and looks like a thread of the program, which keeps the process alive. */
+static void add(struct list *l, int tid)
+{
+	if (make_room(l))
+		l->tids[l->n++] = tid;
 }
 
 /* The text behind a word in a file of a thread's; false: it is gone. */
@@ -93,15 +118,14 @@ static bool any_thread(bool (*fn)(int tid))
 
 static bool note_before(int tid)
 {
-	if (n_before < THREADS_MAX)
-		before[n_before++] = tid;
+	add(&before, tid);
 	return false;
 }
 
 static bool note_ours(int tid)
 {
-	if (n_ours < THREADS_MAX && !has(before, n_before, tid) && blocks_all(tid))
-		ours[n_ours++] = tid;
+	if (!has(&before, tid) && blocks_all(tid))
+		add(&ours, tid);
 	return false;
 }
 
@@ -110,7 +134,7 @@ static char state_of(int tid)
 {
 	char state[4] = "";
 
-	if (has(ours, n_ours, tid) || tid == __atomic_load_n(&noted, __ATOMIC_ACQUIRE) ||
+	if (has(&ours, tid) || tid == __atomic_load_n(&noted, __ATOMIC_ACQUIRE) ||
 	    !look_up(tid, "status", "State:\t", state, sizeof(state)) || state[0] == 'Z' || state[0] == 'X')
 		return 0;
 	return state[0];
@@ -180,7 +204,7 @@ int threads_asleep(bool (*waits)(int tid))
 void threads_before(void)
 {
 	caught_before = handlers();
-	n_before = n_ours = 0;
+	before.n = ours.n = 0;
 	first_ends = gettid() != getpid(); /* it may never be seen here */
 	any_thread(note_before);
 }
@@ -188,14 +212,13 @@ void threads_before(void)
 void threads_after(void)
 {
 	any_thread(note_ours);
+	make_room(&ours); /* for watch(), beside which others read */
 	caught = handlers() & ~caught_before;
 }
 
 static void *watch(void *arg)
 {
-	unsigned int i = n_ours < THREADS_MAX ? n_ours++ : 0;
-
-	ours[i] = gettid();
+	add(&ours, gettid());
 	while (threads_look())
 		usleep(THREADS_MS * 1000);
 	return arg;

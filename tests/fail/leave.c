@@ -14,10 +14,13 @@
  * Rank 1 does something else, and stays:
  *   leave stay-child    children by fork() and exec, vfork(), posix_spawn(), system() come and go, and one stays
  *   leave stay-thread   main() leaves by pthread_exit(); another thread goes on to dsm_finalize()
+ *   leave stay-early    the same; it is the last of many that blocked all signals before dsm_init()
  */
 #include <dsm.h>
 
 #include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +31,14 @@
 
 #include "common.h"
 
+#define EARLY 200
+
 extern char **environ;
 static volatile long *memory;
 static const char *how;
 static dsm_sem_t never;
+static pthread_t early[EARLY];
+static sem_t go[EARLY];
 
 static void say_when(void)
 {
@@ -76,6 +83,42 @@ static void thread(void *(*fn)(void *))
 
 	pthread_create(&t, NULL, fn, NULL);
 	pthread_detach(t);
+}
+
+/* The last has something to do at rank 1; the others end when they may. */
+static void *begin_early(void *arg)
+{
+	sigset_t all;
+
+	sem_wait(arg);
+	sigfillset(&all);
+	pthread_sigmask(SIG_UNBLOCK, &all, NULL); /* it may miss */
+	return arg == &go[EARLY - 1] && dsm_rank() == 1 ? go_on(NULL) : NULL;
+}
+
+static void threads_early(void)
+{
+	sigset_t all, old;
+	int i;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (i = 0; i < EARLY; i++)
+		if (sem_init(&go[i], 0, 0) || pthread_create(&early[i], NULL, begin_early, &go[i]))
+			exit(2);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static void let_early(void)
+{
+	int i;
+
+	for (i = 0; i < EARLY - 1; i++) {
+		sem_post(&go[i]);
+		pthread_join(early[i], NULL);
+	}
+	pthread_detach(early[i]);
+	sem_post(&go[i]);
 }
 
 static void leave(void)
@@ -144,15 +187,19 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		return 2;
 	how = argv[1];
+	if (!strcmp(how, "stay-early"))
+		threads_early();
 	memory = join("memory", 1 << 20);
 	memory[0]++;
 	MUST(dsm_barrier());
+	if (!strcmp(how, "stay-early"))
+		let_early();
 	if (dsm_size() == 1) /* the same as "thread", in a job of one */
 		pthread_exit(NULL);
-	if (dsm_rank() == 1 && !strcmp(how, "stay-thread")) {
+	if (dsm_rank() == 1 && !strcmp(how, "stay-thread"))
 		thread(go_on);
+	if (dsm_rank() == 1 && (!strcmp(how, "stay-thread") || !strcmp(how, "stay-early")))
 		pthread_exit(NULL);
-	}
 	if (dsm_rank() == 1 && !strcmp(how, "stay-child"))
 		children();
 	else if (dsm_rank() == 1)

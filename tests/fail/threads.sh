@@ -116,7 +116,7 @@ for m in node rank ${full:+mprotect mixed}; do
 	for what in exit-thread quick; do
 		one "left-$what-$m" left "$m" $what 'its process ended' 5
 	done
-	for what in stay-child stay-thread; do
+	for what in stay-child stay-thread stay-early; do
 		one "left-$what-$m" stayed "$m" $what
 	done
 done
