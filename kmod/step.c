@@ -219,16 +219,6 @@ static int create_object(struct rank *r, const struct msg *m, struct actions *ac
 	return object_message(r, m, index, acts);
 }
 
-/* After a step that has made it free. A question can come to a record that is free, or that a thread has taken and not begun. */
-static void free_hold(struct rank *r, u32 index, u8 before)
-{
-	if (before != HOLD_FREE && hold_at(r, index)->state == HOLD_FREE)
-		clear_bit(index, r->hold_used);
-}
-
-/* From thread to thread of a rank while another rank waits: what it costs to move a lock is shared by so many sections. */
-#define LOCK_PASSES 16
-
 static struct qpool lines(struct rank *r)
 {
 	return (struct qpool){ .nslots = ALL_SLOTS, .chunks = r->lines };
@@ -239,32 +229,31 @@ void step_hold_begin(struct rank *r, u32 index, const struct msg *ask)
 	spinlock_t *stripe = stripe_of(r, 0x80000000u | index);
 
 	spin_lock(stripe);
-	*hold_at(r, index) = (struct hold){ .state = HOLD_WAITING,
-					    .home = ask->dst,
-					    .object = ask->object,
-					    .gen = ask->req_rank,
-					    .slot = ask->req_slot };
+	hold_begin(hold_at(r, index), ask);
 	spin_unlock(stripe);
+}
+
+static struct hold_ctx hold_ctx(struct rank *r)
+{
+	return (struct hold_ctx){ .me = r->me, .passes = LOCK_PASSES, .queue = lines(r) };
 }
 
 int step_held(struct rank *r, u32 index, enum hold_event ev, const struct msg *about, struct actions *acts)
 {
 	spinlock_t *stripe = stripe_of(r, 0x80000000u | index);
-	const struct msg none = { .dst = r->me };
-	const struct hold_ctx ctx = { .me = r->me, .passes = LOCK_PASSES, .queue = lines(r) };
+	const struct hold_ctx ctx = hold_ctx(r);
 	struct hold *h = hold_at(r, index);
-	int err = -EBADMSG;
 	u8 before;
+	int err;
 
 	acts->n = 0;
 	if (!h)
 		return -EBADMSG;
 	spin_lock(stripe);
 	before = h->state;
-	if (!about || (h->object == about->object && h->gen == about->req_rank && h->home == about->dst))
-		err = hold_step(&ctx, index, h, ev, about ? about : &none, acts);
-	if (!err)
-		free_hold(r, index, before);
+	err = hold_thread(&ctx, index, h, ev, about, acts);
+	if (!err && hold_freed(before, h))
+		clear_bit(index, r->hold_used);
 	spin_unlock(stripe);
 	return err;
 }
@@ -272,12 +261,11 @@ int step_held(struct rank *r, u32 index, enum hold_event ev, const struct msg *a
 bool step_hold_leave(struct rank *r, u32 index, u16 slot)
 {
 	spinlock_t *stripe = stripe_of(r, 0x80000000u | index);
-	const struct qpool queue = lines(r);
-	struct hold *h = hold_at(r, index);
+	const struct hold_ctx ctx = hold_ctx(r);
 	bool found;
 
 	spin_lock(stripe);
-	h->line = queue_remove(&queue, h->line, queue_node(&queue, r->me, slot), &found);
+	found = hold_leave(&ctx, hold_at(r, index), slot);
 	spin_unlock(stripe);
 	return found;
 }
@@ -294,8 +282,8 @@ static int hold_message(struct rank *r, const struct msg *m, u32 index, struct a
 	spin_lock(stripe);
 	before = at.hold->state;
 	err = dispatch_step(&at, m, acts);
-	if (!err)
-		free_hold(r, index, before);
+	if (!err && hold_freed(before, at.hold))
+		clear_bit(index, r->hold_used);
 	spin_unlock(stripe);
 	return err;
 }

@@ -377,6 +377,32 @@ int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum h
 	return err;
 }
 
+void hold_begin(struct hold *h, const struct msg *ask)
+{
+	*h = (struct hold){ .state = HOLD_WAITING,
+			    .home = ask->dst,
+			    .object = ask->object,
+			    .gen = ask->req_rank,
+			    .slot = ask->req_slot };
+}
+
+int hold_thread(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *about,
+		struct actions *out)
+{
+	out->n = 0;
+	if (about && (h->object != about->object || h->gen != about->req_rank || h->home != about->dst))
+		return -EBADMSG;
+	return hold_step(ctx, index, h, ev, about, out);
+}
+
+bool hold_leave(const struct hold_ctx *ctx, struct hold *h, uint16_t slot)
+{
+	bool found;
+
+	h->line = queue_remove(&ctx->queue, h->line, queue_node(&ctx->queue, ctx->me, slot), &found);
+	return found;
+}
+
 static const char *const state_names[HOLD_STATES] = {
 	"FREE", "WAITING", "WAIT_NEXT", "HELD", "HELD_NEXT", "KEPT", "LEAVING", "LEAVING_NEXT", "LEFT",
 };

@@ -138,6 +138,9 @@ int lock_home_step(uint16_t me, struct sync *s, const struct msg *m, bool *destr
 /* m asks for a lock that has a last in line: is it idle there? One question at a time; false: one is out already. */
 bool lock_home_recall(uint16_t me, struct sync *s, const struct msg *m, struct actions *out);
 
+/* From thread to thread of a rank while another rank waits: what it costs to move a lock is shared by so many sections. */
+#define LOCK_PASSES 16
+
 /* What a host of records knows. */
 struct hold_ctx {
 	uint16_t me;
@@ -147,9 +150,31 @@ struct hold_ctx {
 };
 
 /*
- * The holder's side; index is the record's number at this rank. A record is taken by setting HOLD_WAITING, home, object,
- * gen, slot. ACT_WAKE with -EAGAIN calls a thread, which answers with HE_COME, and is woken once more when the lock is its.
- * HE_RECALL: m may be about another lock than the record's; then it is not idle here.
+ * A record's life. All that follows is called with the record's lock.
+ *
+ * A thread that has found a free record takes it for `ask`, MSG_LOCK or MSG_TRYLOCK, and sends that. Others may look at the
+ * record, who have known it by another lock.
+ */
+void hold_begin(struct hold *h, const struct msg *ask);
+/*
+ * After a step that found the record in the state `before`: has it made the record free, so that the host gives it back? A
+ * question can come to a record that is free, or that a thread has taken and not begun: it was given back, or it is that thread's.
+ */
+static inline bool hold_freed(uint8_t before, const struct hold *h)
+{
+	return before != HOLD_FREE && h->state == HOLD_FREE;
+}
+/* An event of a thread of this rank. about: its request, which names the lock that it means: -EBADMSG, where the record is of
+ * another by now. NULL: whichever the record has; not for HE_JOIN and HE_COME. Else as hold_step(). */
+int hold_thread(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *about,
+		struct actions *out);
+/* The thread with this slot leaves the line behind the record. False: it is not there; it asks, or is called, or holds. */
+bool hold_leave(const struct hold_ctx *ctx, struct hold *h, uint16_t slot);
+
+/*
+ * The holder's side; index is the record's number at this rank. ACT_WAKE with -EAGAIN calls a thread, which answers with HE_COME,
+ * and is woken once more when the lock is its. HE_RECALL: m may be about another lock than the record's; then
+ * it is not idle here.
  */
 int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *m,
 	      struct actions *out);

@@ -141,20 +141,6 @@ static int create_object(const struct msg *m, struct actions *acts)
 	return step_object(m, objects_take(&all, &none), acts);
 }
 
-/*
- * After a step: the record is given back if the step has made it free. A question can come to a record that is free, or that a
- * thread has taken and not begun (MSG_RECALL on one thread's queue, and meanwhile what frees the record on another's): it was
- * given back, or it is that thread's.
- */
-static void free_hold(uint32_t index, uint8_t before)
-{
-	if (before != HOLD_FREE && job.me->holds[index].state == HOLD_FREE)
-		hold_give(index);
-}
-
-/* From thread to thread of a node while another node waits: what it costs to move a lock is shared by so many sections. */
-#define LOCK_PASSES 16
-
 /* Threads of this node take and release by the record's word what nobody else asks for (sync/lent.h). */
 #define LOCK_LENDS true
 
@@ -172,8 +158,8 @@ static int step_hold(const struct msg *m, uint32_t index, struct actions *acts)
 	word_lock(stripe);
 	before = d.hold->state;
 	err = dispatch_step(&d, m, acts);
-	if (!err)
-		free_hold(index, before);
+	if (!err && hold_freed(before, d.hold))
+		hold_give(index);
 	word_unlock(stripe);
 	return err;
 }
@@ -183,29 +169,28 @@ void step_hold_begin(uint32_t index, const struct msg *ask)
 	uint32_t *stripe = stripe_of(0x80000000u | index);
 
 	word_lock(stripe);
-	job.me->holds[index] = (struct hold){ .state = HOLD_WAITING,
-					      .home = ask->dst,
-					      .object = ask->object,
-					      .gen = ask->req_rank,
-					      .slot = ask->req_slot };
+	hold_begin(&job.me->holds[index], ask);
 	word_unlock(stripe);
+}
+
+static struct hold_ctx hold_ctx(void)
+{
+	return (struct hold_ctx){ .me = job.node, .passes = LOCK_PASSES, .lends = LOCK_LENDS, .queue = lines() };
 }
 
 int step_held(uint32_t index, enum hold_event ev, const struct msg *about, struct actions *acts)
 {
 	uint32_t *stripe = stripe_of(0x80000000u | index);
-	const struct hold_ctx ctx = { .me = job.node, .passes = LOCK_PASSES, .lends = LOCK_LENDS, .queue = lines() };
+	const struct hold_ctx ctx = hold_ctx();
 	struct hold *h = &job.me->holds[index];
-	const struct msg none = { .dst = job.node };
 	uint8_t before;
-	int err = -EBADMSG;
+	int err;
 
 	word_lock(stripe);
 	before = h->state;
-	if (!about || (h->object == about->object && h->gen == about->req_rank && h->home == about->dst))
-		err = hold_step(&ctx, index, h, ev, about ? about : &none, acts);
-	if (!err)
-		free_hold(index, before);
+	err = hold_thread(&ctx, index, h, ev, about, acts);
+	if (!err && hold_freed(before, h))
+		hold_give(index);
 	word_unlock(stripe);
 	return err;
 }
@@ -213,12 +198,11 @@ int step_held(uint32_t index, enum hold_event ev, const struct msg *about, struc
 bool step_hold_leave(uint32_t index, uint16_t slot)
 {
 	uint32_t *stripe = stripe_of(0x80000000u | index);
-	struct hold *h = &job.me->holds[index];
-	const struct qpool queue = lines();
+	const struct hold_ctx ctx = hold_ctx();
 	bool found;
 
 	word_lock(stripe);
-	h->line = queue_remove(&queue, h->line, queue_node(&queue, job.node, slot), &found);
+	found = hold_leave(&ctx, &job.me->holds[index], slot);
 	word_unlock(stripe);
 	return found;
 }

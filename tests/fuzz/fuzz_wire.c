@@ -247,32 +247,25 @@ static void local_hold(struct world *w, const struct msg *in)
 	const struct hold_ctx ctx = { .me = w->me };
 	uint16_t index = in->home % HOLDS;
 	struct hold *h = &w->holds[index];
-	struct msg m = { .object = in->object };
 	struct actions out;
+	struct msg m;
 
 	if (h->state == HOLD_FREE) {
-		*h = (struct hold){ .state = HOLD_WAITING,
-				    .home = in->src % w->nranks,
-				    .object = 1 + in->object % (OBJECTS - 1),
-				    .slot = in->req_slot % SLOTS };
-		m.object = h->object;
-		object_address(&m, object_name(m.object, w->objects[m.object].gen));
-		h->object = m.object;
-		h->gen = m.req_rank;
 		m = (struct msg){ .version = WIRE_VERSION,
 				  .type = in->op & 1 ? MSG_LOCK : MSG_TRYLOCK,
 				  .src = w->me,
-				  .dst = h->home,
-				  .object = h->object,
-				  .req_rank = h->gen,
-				  .req_slot = h->slot,
+				  .dst = in->src % w->nranks,
+				  .object = 1 + in->object % (OBJECTS - 1),
+				  .req_slot = in->req_slot % SLOTS,
 				  .aux = index };
+		object_address(&m, object_name(m.object, w->objects[m.object].gen));
+		hold_begin(h, &m);
 		if (h->home == w->me)
 			later(w, &m);
 	} else if (h->state == HOLD_HELD || h->state == HOLD_HELD_NEXT) {
-		carry_out(w, hold_step(&ctx, index, h, HE_UNLOCK, &m, &out), &out);
+		carry_out(w, hold_thread(&ctx, index, h, HE_UNLOCK, NULL, &out), &out);
 	} else if (h->state == HOLD_KEPT) {
-		carry_out(w, hold_step(&ctx, index, h, in->op & 2 ? HE_TAKE : HE_GIVE, &m, &out), &out);
+		carry_out(w, hold_thread(&ctx, index, h, in->op & 2 ? HE_TAKE : HE_GIVE, NULL, &out), &out);
 	}
 }
 

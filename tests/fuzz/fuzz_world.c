@@ -212,15 +212,15 @@ static void lock(uint16_t me, unsigned int index, uint16_t home, uint8_t how)
 
 	object_address(&m, object_name(1, 1));
 	if (h->state == HOLD_FREE && slot < SLOTS) {
-		*h = (struct hold){ .state = HOLD_WAITING, .home = home, .object = m.object, .slot = (uint16_t)slot };
 		r->slots[slot].busy = 1;
 		m.req_slot = (uint16_t)slot;
+		hold_begin(h, &m);
 		world_post(me, &m, 0);
 	} else if (h->state == HOLD_HELD || h->state == HOLD_HELD_NEXT) {
-		must(!hold_step(&ctx, index, h, HE_UNLOCK, &m, &out));
+		must(!hold_thread(&ctx, index, h, HE_UNLOCK, NULL, &out));
 		world_carry_out(me, 0, &out, 0);
 	} else if (h->state == HOLD_KEPT) {
-		must(!hold_step(&ctx, index, h, how & 2 ? HE_TAKE : HE_GIVE, &m, &out));
+		must(!hold_thread(&ctx, index, h, how & 2 ? HE_TAKE : HE_GIVE, NULL, &out));
 		world_carry_out(me, 0, &out, 0);
 	}
 }

@@ -128,7 +128,7 @@ static void ask(struct world *w, unsigned int r, uint8_t type, uint8_t op, unsig
 	if (handle)
 		object_address(&m, w->made[handle - 1].name);
 	if (type == MSG_LOCK)
-		w->holds[r] = (struct hold){ .state = HOLD_WAITING, .object = m.object, .gen = m.req_rank };
+		hold_begin(&w->holds[r], &m);
 	else
 		ask_note(&w->asks[r], &m);
 	w->threads[r].which = (uint8_t)handle;
@@ -281,7 +281,7 @@ static void local(struct world *w, unsigned int r, enum hold_event ev)
 		if (h->object == (uint32_t)w->made[m.object - 1].name &&
 		    h->gen == (uint16_t)(w->made[m.object - 1].name >> 32))
 			break;
-	if (hold_step(&(struct hold_ctx){ .me = (uint16_t)r }, 0, &w->holds[r], ev, NULL, &out))
+	if (hold_thread(&(struct hold_ctx){ .me = (uint16_t)r }, 0, &w->holds[r], ev, NULL, &out))
 		model_fail("rank %u cannot %s", r, hold_event_name(ev));
 	else
 		carry_out(w, &m, &out);

@@ -269,7 +269,7 @@ static void said(const struct hold *before, const struct hold *h, unsigned int r
 }
 
 static void local(const struct lock_cfg *cfg, struct world *w, unsigned int rank, unsigned int record,
-		  enum hold_event ev, const struct msg *m)
+		  enum hold_event ev, const struct msg *about)
 {
 	struct chan_names n = names(cfg);
 	struct hold *h = &w->holds[rank][record], before = *h;
@@ -278,7 +278,7 @@ static void local(const struct lock_cfg *cfg, struct world *w, unsigned int rank
 				.lends = cfg->lends,
 				.queue = chan_load(&n, w->nodes) };
 	struct actions out;
-	int err = hold_step(&ctx, n.home + record, h, ev, m, &out);
+	int err = hold_thread(&ctx, n.home + record, h, ev, about, &out);
 
 	chan_store(&n, w->nodes);
 
@@ -296,6 +296,24 @@ static void local(const struct lock_cfg *cfg, struct world *w, unsigned int rank
 		w->due[rank][record] = (uint8_t)(h->slot - CHAN_SLOT + 1);
 	if (w->passed[rank] > cfg->passes)
 		model_fail("rank %u passes the lock on to itself %u times, and another waits", rank, w->passed[rank]);
+}
+
+/* As a thread has it, which names the lock by the generation's upper bits where messages name the rank. */
+static struct msg request(const struct lock_cfg *cfg, const struct wmsg *m)
+{
+	struct msg wide = widen(cfg, m);
+
+	wide.req_rank = GEN >> 8;
+	return wide;
+}
+
+static struct msg asks(const struct lock_cfg *cfg, unsigned int r, unsigned int t)
+{
+	struct wmsg m = {
+		.type = MSG_LOCK, .src = (uint8_t)r, .dst = cfg->home, .req_rank = (uint8_t)r, .req_slot = (uint8_t)t
+	};
+
+	return request(cfg, &m);
 }
 
 static void deliver(const struct lock_cfg *cfg, struct world *w, unsigned int index)
@@ -337,11 +355,9 @@ static void lock(const struct lock_cfg *cfg, struct world *w, unsigned int r, un
 			  .req_rank = (uint8_t)r,
 			  .req_slot = (uint8_t)t,
 			  .home = (uint8_t)(record + 1) };
-	struct msg wide = widen(cfg, &m);
+	struct msg wide = request(cfg, &m);
 
-	w->holds[r][record] = (struct hold){
-		.state = HOLD_WAITING, .home = wide.dst, .object = wide.object, .gen = GEN >> 8, .slot = wide.req_slot
-	};
+	hold_begin(&w->holds[r][record], &wide);
 	th->record = (uint8_t)record;
 	th->pc = PC_WAIT;
 	th->try = try;
@@ -352,7 +368,7 @@ static void lock(const struct lock_cfg *cfg, struct world *w, unsigned int r, un
 static void awake(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
 {
 	struct thread *th = &w->threads[r][t];
-	struct msg here = { .req_slot = (uint16_t)(CHAN_SLOT + t) };
+	struct msg here = asks(cfg, r, t);
 
 	w->awake[r][t] = 0;
 	if (th->status == EAGAIN) {
@@ -369,8 +385,9 @@ static void awake(const struct lock_cfg *cfg, struct world *w, unsigned int r, u
 static void take(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
 {
 	unsigned int record = (unsigned int)record_in(cfg, w, r, HOLD_KEPT);
+	struct msg m = asks(cfg, r, t);
 
-	local(cfg, w, r, record, HE_TAKE, NULL);
+	local(cfg, w, r, record, HE_TAKE, &m);
 	if (!w->nline || w->line[0] != (r << 4 | record))
 		model_fail("rank %u takes record %u, which has not the lock", r, record);
 	enters(w, r, record, t);
@@ -380,7 +397,7 @@ static void take(const struct lock_cfg *cfg, struct world *w, unsigned int r, un
 
 static void join_line(const struct lock_cfg *cfg, struct world *w, unsigned int r, unsigned int t, unsigned int record)
 {
-	struct msg m = { .req_slot = (uint16_t)(CHAN_SLOT + t) };
+	struct msg m = asks(cfg, r, t);
 
 	w->threads[r][t].record = (uint8_t)record;
 	w->threads[r][t].pc = PC_WAIT;

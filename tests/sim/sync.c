@@ -44,8 +44,8 @@ static uint32_t pick(struct sim *s, enum sync_kind kind)
 	return (uint32_t)(sim_random(s, OBJECTS / KINDS) * KINDS + kind - SYNC_MUTEX);
 }
 
-static void request(struct sim *s, uint16_t rank, unsigned int thread, uint8_t type, uint8_t op, uint8_t flags,
-		    uint64_t value)
+static struct msg message(struct sim *s, uint16_t rank, unsigned int thread, uint8_t type, uint8_t op, uint8_t flags,
+			  uint64_t value)
 {
 	struct thread *t = sim_thread(s, rank, thread);
 	struct msg m = { .version = WIRE_VERSION,
@@ -59,6 +59,14 @@ static void request(struct sim *s, uint16_t rank, unsigned int thread, uint8_t t
 			 .value = value };
 
 	object_address(&m, sim_made(s, t)->name);
+	return m;
+}
+
+static void request(struct sim *s, uint16_t rank, unsigned int thread, uint8_t type, uint8_t op, uint8_t flags,
+		    uint64_t value)
+{
+	struct msg m = message(s, rank, thread, type, op, flags, value);
+
 	sim_send(s, &m, 0);
 }
 
@@ -80,13 +88,13 @@ static void ask(struct sim *s, uint16_t rank, unsigned int thread, uint8_t op, u
 
 static void entered(struct sim *s, uint16_t rank, unsigned int thread, bool got);
 
-static void hold_event(struct sim *s, uint16_t rank, unsigned int thread, enum hold_event ev)
+static void hold_event(struct sim *s, uint16_t rank, unsigned int thread, enum hold_event ev, const struct msg *about)
 {
 	uint16_t record = sim_record(s, thread, sim_thread(s, rank, thread)->handle);
 	struct hold *h = sim_hold(s, rank, record);
 	struct actions out;
 
-	if (hold_step(&(struct hold_ctx){ .me = rank }, record, h, ev, NULL, &out))
+	if (hold_thread(&(struct hold_ctx){ .me = rank }, record, h, ev, about, &out))
 		sim_fail(s, h->object, "rank %u: record %s does not expect %s", rank, hold_state_name(h->state),
 			 hold_event_name(ev));
 	sim_carry_out(s, rank, h->object, &out, 0);
@@ -97,27 +105,24 @@ static void lock(struct sim *s, uint16_t rank, unsigned int thread, bool try)
 	struct thread *t = sim_thread(s, rank, thread);
 	struct hold *h = sim_hold(s, rank, sim_record(s, thread, t->handle));
 	const struct made *o = sim_made(s, t);
+	struct msg m = message(s, rank, thread, try ? MSG_TRYLOCK : MSG_LOCK, 0, 0, 0);
 
 	if (h->state == HOLD_KEPT && hold_is(h, o) && (s->o.replay || sim_random(s, 4))) {
-		hold_event(s, rank, thread, HE_TAKE);
+		hold_event(s, rank, thread, HE_TAKE, &m);
 		entered(s, rank, thread, true);
 		return;
 	}
 	if (h->state == HOLD_KEPT)
-		hold_event(s, rank, thread, HE_GIVE);
+		hold_event(s, rank, thread, HE_GIVE, NULL);
 	if (h->state != HOLD_FREE) { /* what it had is still being given back: look again later */
 		t->pc = PC_READY;
 		thread_wake(s, rank, thread);
 		return;
 	}
-	*h = (struct hold){ .state = HOLD_WAITING,
-			    .home = o->home,
-			    .object = (uint32_t)o->name,
-			    .gen = (uint16_t)(o->name >> 32),
-			    .slot = (uint16_t)thread };
+	hold_begin(h, &m);
 	s->slots[(size_t)rank * s->nslots + thread] = 1;
 	expect(t, 1);
-	request(s, rank, thread, try ? MSG_TRYLOCK : MSG_LOCK, 0, 0, 0);
+	sim_send(s, &m, 0);
 }
 
 void sync_lock(struct sim *s, uint16_t rank, unsigned int thread)
@@ -359,7 +364,7 @@ void sync_inside(struct sim *s, uint16_t rank, unsigned int thread)
 	o->inside_writers -= !reads(t->op);
 	t->leaving = 1;
 	if (t->op == OP_LOCK || t->op == OP_TRYLOCK) {
-		hold_event(s, rank, thread, HE_UNLOCK);
+		hold_event(s, rank, thread, HE_UNLOCK, NULL);
 		thread_next(s, rank, thread);
 		return;
 	}

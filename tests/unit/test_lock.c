@@ -175,6 +175,60 @@ START_TEST(without_queues_nobody_stands_in_line)
 }
 END_TEST
 
+/* Each part of the lock's name counts. */
+START_TEST(a_record_is_of_the_lock_that_it_was_taken_for)
+{
+	const struct msg ask = {
+		.type = MSG_LOCK, .src = NODE, .dst = HOME, .object = 7, .req_rank = 9, .req_slot = 3
+	};
+	const struct msg other[] = { { .dst = HOME + 1, .object = 7, .req_rank = 9 },
+				     { .dst = HOME, .object = 8, .req_rank = 9 },
+				     { .dst = HOME, .object = 7, .req_rank = 10 } };
+	struct hold h = { .line = 5, .passed = 3, .turn = TURN_DUE, .next_hold = 8 }, kept;
+	struct actions out;
+	unsigned int i;
+
+	hold_begin(&h, &ask);
+	ck_assert_uint_eq(h.state, HOLD_WAITING);
+	ck_assert(h.home == HOME && h.object == 7 && h.gen == 9 && h.slot == 3);
+	ck_assert(!h.line && !h.passed && !h.turn && !h.word);
+	ck_assert(!hold_freed(HOLD_WAITING, &h) && !hold_freed(HOLD_FREE, &h));
+	h.state = HOLD_KEPT;
+	for (i = 0, kept = h; i < 3; i++) {
+		ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_TAKE, &other[i], &out), -EBADMSG);
+		ck_assert(!out.n && !memcmp(&h, &kept, sizeof(h)));
+	}
+	ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_TAKE, &ask, &out), 0);
+	ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_GIVE, NULL, &out), 0);
+	ck_assert_int_eq(unit_action(&out, ACT_SEND, 0)->msg.dst, HOME);
+	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_FREED, &(struct msg){ .src = HOME }, &out), 0);
+	ck_assert(hold_freed(HOLD_LEAVING, &h) && !hold_freed(HOLD_FREE, &h));
+}
+END_TEST
+
+START_TEST(a_thread_leaves_the_line)
+{
+	struct hold h = { .state = HOLD_HELD, .home = HOME, .slot = 0 };
+	struct actions out;
+
+	ck_assert_int_eq(join(&h, 1), 0);
+	ck_assert_int_eq(join(&h, 2), 0);
+	ck_assert_int_eq(join(&h, 0x234), 0);
+	ck_assert(!hold_leave(&cohort, &h, 0) && !hold_leave(&cohort, &h, 3));
+	ck_assert(hold_leave(&cohort, &h, 2) && !hold_leave(&cohort, &h, 2));
+	ck_assert_int_eq(join(&h, 2), 0); /* it may come again, at the end */
+	ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, 1);
+	ck_assert(!hold_leave(&cohort, &h, 1));
+	ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, 0x234);
+	ck_assert(hold_leave(&cohort, &h, 2));
+	ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+	ck_assert(!out.n && h.state == HOLD_KEPT);
+}
+END_TEST
+
 /* First come, first served; nobody waits twice; the last keeps the lock. */
 START_TEST(threads_of_a_node_pass_the_lock_on_without_a_message)
 {
@@ -527,6 +581,8 @@ int main(void)
 	tcase_add_test(t, a_refusal_is_not_for_those_behind);
 	tcase_add_test(t, large_numbers_come_through);
 	tcase_add_test(t, a_word_is_taken_and_released_by_its_name);
+	tcase_add_test(t, a_record_is_of_the_lock_that_it_was_taken_for);
+	tcase_add_test(t, a_thread_leaves_the_line);
 	tcase_add_test(t, a_step_goes_on_from_the_word);
 	tcase_add_test(t, a_lock_that_somebody_waits_for_is_not_lent);
 	tcase_add_test(t, who_was_called_is_overtaken_until_it_comes);
