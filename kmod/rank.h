@@ -54,12 +54,16 @@ static_assert(BLOCK_SLOTS * DSM_RANKS_MAX < 1u << 22); /* struct dir */
 #define REGIONS DSM_REGIONS_MAX
 #define STRIPES 1024u
 
+/* What has a rank fetch a block, in a worker: MSG_RELEASE, whose op is the kind, and MSG_SETTLE. */
+enum { FETCH_KEEP = RELEASE_KEEP, FETCH_EVICT = RELEASE_EVICT, FETCH_SETTLE, FETCHES };
+
 /* The protocol's state of 2 MiB of the window at this rank. */
 struct state {
 	struct copy copies[CHUNK_PAGES];
 	struct dir dirs[CHUNK_PAGES];
 	/* How often the write permission of a block has changed ranks; counted at its home, under its stripe, and read without. */
 	u32 moves[CHUNK_PAGES];
+	DECLARE_BITMAP(fetches[FETCHES], CHUNK_PAGES); /* of each kind: one for this block waits for a worker; run.c */
 };
 
 #define STATE_CHARGE ((long)(roundup_pow_of_two(sizeof(struct state)) >> PAGE_SHIFT))

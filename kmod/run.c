@@ -25,7 +25,7 @@
 struct later {
 	struct delayed_work work;
 	struct rank *rank;
-	bool fetch; /* m, of ACT_FETCH: ask for the block */
+	bool fetch; /* m, of ACT_FETCH (MSG_RELEASE, MSG_SETTLE): ask for the block */
 	bool again; /* there was no memory for it */
 	struct msg m;
 };
@@ -106,6 +106,44 @@ void run_send(struct rank *r, const struct msg *m)
 	run_queued();
 }
 
+/*
+ * Of each kind one message for a block waits: what a worker does for it, it does for all that come before it begins. However often
+ * a peer repeats itself, this rank keeps no more of them. Where the block has gone to another rank meanwhile, what that one
+ * says is lost: to give a block back is a hint, and who leaves it repeats it. NULL: the range has been forgotten. Under RCU.
+ */
+static unsigned long *fetches_of(struct rank *r, const struct msg *m)
+{
+	struct state *st = READ_ONCE(r->states[block_page(m->object) / CHUNK_PAGES]);
+
+	return st ? st->fetches[m->type == MSG_SETTLE ? FETCH_SETTLE : m->op] : NULL;
+}
+
+/* False: one waits already, or there is nothing to fetch. */
+static bool fetch_waits(struct rank *r, const struct msg *m)
+{
+	unsigned long *waits;
+	bool is;
+
+	rcu_read_lock();
+	waits = fetches_of(r, m);
+	is = waits && !test_and_set_bit(block_page(m->object) % CHUNK_PAGES, waits);
+	rcu_read_unlock();
+	return is;
+}
+
+/* From here on another may wait: when all is there, since until then this worker may wait, as those of all that follow would. */
+static void fetch_begins(struct rank *r, const struct msg *m)
+{
+	unsigned long *waits;
+
+	rcu_read_lock();
+	waits = fetches_of(r, m);
+	if (waits)
+		clear_bit(block_page(m->object) % CHUNK_PAGES, waits);
+	rcu_read_unlock();
+	smp_mb(); /* with test_and_set_bit(): what came before a message that did not wait is seen now */
+}
+
 /* Who has a block that this rank is home of, now or a moment ago; -1: nobody, or it is not. */
 static int owner_of(struct rank *r, u32 page)
 {
@@ -124,55 +162,62 @@ static int owner_of(struct rank *r, u32 page)
 	return owner;
 }
 
-/* A block is placed at this rank, which may have left the region since. */
-static void take_over(struct rank *r, const struct msg *m)
+/* A block is placed at this rank, which may have left the region since: can it be had? If not, whoever places it asks again. */
+static int over_ready(struct rank *r, const struct msg *m)
 {
 	const u32 page = block_page(m->object);
 
-	/* Who places the block asks again. */
-	if (!step_block_ok(r, m->object) || fault_prepare(r, page, fault_frames(r, page)))
-		return;
-	pool_begin();
-	fault_prefetch(r, m->object, true, m->flags, m->home, false);
-	run_queued();
-	local_bh_enable();
+	return step_block_ok(r, m->object) && !fault_prepare(r, page, fault_frames(r, page));
 }
 
 /*
  * A block comes back to its home, this rank, which may have left the region, or never been there: then the message says how
- * many frames to make (aux). False: there is no memory.
+ * many frames to make (aux). Can it be had? -EAGAIN: there is no memory.
  */
-static bool take_back(struct rank *r, const struct msg *m)
+static int back_ready(struct rank *r, const struct msg *m)
 {
 	u32 page = block_page(m->object), frames = fault_frames(r, page);
-	struct msg ask = { .home = m->home };
-	int owner, err;
+	int err;
 
 	if (!frames)
 		frames = m->aux;
 	if (!step_block_ok(r, m->object) || frames > CHUNK_PAGES ||
 	    page % CHUNK_PAGES + block_pages(m->object) > frames) {
 		host_bad(r, m);
-		return true;
+		return false;
 	}
-	owner = owner_of(r, page);
-	if (owner != m->src)
-		return true; /* it has been taken from the sender since its message was judged */
+	if (owner_of(r, page) != m->src)
+		return false; /* it has been taken from the sender since its message was judged */
 	err = fault_prepare(r, page, frames);
 	if (err == -ENOMEM)
-		return false;
+		return -EAGAIN;
 	if (err) {
 		pr_warn_ratelimited("dsm: rank %u: no frames for a block that is given back (%d)\n", r->me, err);
 		rank_peer_lost(r, r->me, err);
-		return true;
 	}
+	return !err;
+}
+
+/* False: there is no memory. */
+static bool fetch(struct rank *r, const struct msg *m)
+{
+	const bool back = m->type == MSG_RELEASE;
+	const int ready = back ? back_ready(r, m) : over_ready(r, m);
+	struct msg ask = { .home = m->home };
+
+	if (ready < 0)
+		return false;
+	fetch_begins(r, m);
+	if (!ready)
+		return true;
 	/*
 	 * Where this rank did not know the region the message names this rank itself as the manager. The region may have come since,
 	 * and the home may move then: the next home is found by way of the manager only.
 	 */
-	fault_request_at(r, page, &ask);
+	if (back)
+		fault_request_at(r, block_page(m->object), &ask);
 	pool_begin();
-	fault_prefetch(r, m->object, m->op == RELEASE_EVICT, m->flags, ask.home, true);
+	fault_prefetch(r, m->object, !back || m->op == RELEASE_EVICT, m->flags, ask.home, back);
 	run_queued();
 	local_bh_enable();
 	return true;
@@ -192,16 +237,6 @@ static bool step_later(struct rank *r, const struct msg *m)
 	} else {
 		host_no_memory(r);
 	}
-	return true;
-}
-
-static bool do_later(struct later *l)
-{
-	if (!l->fetch)
-		return step_later(l->rank, &l->m);
-	if (l->m.type != MSG_SETTLE)
-		return take_back(l->rank, &l->m);
-	take_over(l->rank, &l->m);
 	return true;
 }
 
@@ -226,12 +261,14 @@ static void later_work(struct work_struct *work)
 	bool done;
 
 	debug_count(COUNT_PROCESS, 1);
-	done = do_later(l);
+	done = l->fetch ? fetch(r, &l->m) : step_later(r, &l->m);
 	ctx_memory_end(before);
 	if (!done && !READ_ONCE(r->dead) && !test_bit(l->m.src, r->gone)) {
 		try_again(l);
 		return;
 	}
+	if (!done && l->fetch)
+		fetch_begins(r, &l->m);
 	pool_put(&laters, l);
 	ctx_uncharge_bytes(r->ctx, sizeof(*l));
 	atomic_dec(&r->later);
@@ -255,9 +292,13 @@ static void put_off(struct rank *r, const struct msg *m, bool fetch)
 {
 	struct later *l;
 
-	debug_count(COUNT_LATER, 1);
 	if (!rank_enter(r))
 		return;
+	if (fetch && !fetch_waits(r, m)) {
+		rank_exit(r);
+		return;
+	}
+	debug_count(COUNT_LATER, 1);
 	l = later_new(r);
 	if (!l) {
 		host_no_memory(r);

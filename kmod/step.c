@@ -59,7 +59,7 @@ static int block_message(struct rank *r, struct copy *p, struct dir *d, u32 *mov
 /* What begins something is worth 22 KiB of state for its 2 MiB; all else is for a block that has it, or is refused. */
 static bool begins(const struct msg *m)
 {
-	return m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ || m->type == MSG_PLACE;
+	return m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ || m->type == MSG_PLACE || m->type == MSG_SETTLE;
 }
 
 /* -EAGAIN: not in this context. */

@@ -31,7 +31,9 @@
 
 static struct victim victim;
 static struct peer *const peer = &victim.peer;
-static unsigned int granted; /* blocks, to the peer */
+static unsigned int granted; /* blocks, to the peer: */
+static uint32_t grants[6000];
+static unsigned int asked_back; /* of them */
 
 static long charged(void)
 {
@@ -47,7 +49,9 @@ static long locked(void)
 static void heard(struct peer *p, const struct msg *m)
 {
 	(void)p;
-	granted += m->type == MSG_GRANT;
+	if (m->type == MSG_GRANT && granted < sizeof(grants) / sizeof(grants[0]))
+		grants[granted++] = m->object;
+	asked_back += m->type == MSG_FWD_READ || m->type == MSG_FWD_WRITE;
 }
 
 static struct msg about(uint8_t type, uint32_t page)
@@ -62,8 +66,11 @@ static struct msg about(uint8_t type, uint32_t page)
 
 static bool say(const struct msg *m)
 {
+	struct wire_limits limits = liar_limits(&peer->liar);
+
+	limits.pages = (uint32_t)(LARGE / PAGE);
 	peer_post(peer, wire_class(m->type), m, sizeof(*m), NULL);
-	return expect(!liar_is_wrong(&peer->liar, m, wire_class(m->type)), "what a rank may send");
+	return expect(!wire_check(m, &limits), "what a rank may send");
 }
 
 /* While the peer listens, and is heard: until there is no more charged than that. */
@@ -81,14 +88,14 @@ static bool falls_to(long pages)
 /* ---- from a backlog to none ------------------------------------------------------------------- */
 
 struct backlog {
-	bool (*prepare)(void);       /* NULL: nothing to do */
-	bool (*hold)(void);          /* so that messages wait; NULL: they do anyway */
-	struct msg (*message)(void); /* that the peer repeats */
-	unsigned int greedy;         /* mask of classes in which it takes no answers */
-	bool (*release)(void);       /* they go */
-	long more;                   /* pages that are charged then for other things, at most */
-	unsigned int loses;          /* with a limit, the victim loses this rank, */
-	int err;                     /* and is told this */
+	bool (*prepare)(void);                 /* NULL: nothing to do */
+	bool (*hold)(void);                    /* so that messages wait; NULL: they do anyway */
+	struct msg (*message)(unsigned int n); /* that the peer sends as its nth */
+	unsigned int greedy;                   /* mask of classes in which it takes no answers */
+	bool (*release)(void);                 /* they go */
+	long more;                             /* pages that are charged then for other things, at most */
+	unsigned int loses;                    /* with a limit, the victim loses this rank, */
+	int err;                               /* and is told this */
 };
 
 /* Until all have been sent and taken, or the victim has given the peer up. */
@@ -106,7 +113,7 @@ static bool flood(const struct backlog *b)
 			usleep(100);
 			continue;
 		}
-		m = b->message();
+		m = b->message(n);
 		m.req_slot = (uint16_t)(n++ % LIAR_SLOTS);
 		if (!say(&m))
 			return false;
@@ -188,8 +195,9 @@ static bool run(const struct backlog *b)
 /* ---- for the peer's credit -------------------------------------------------------------------- */
 
 /* Nobody has the block: the answer says only that it has come. */
-static struct msg give_back(void)
+static struct msg give_back(unsigned int n)
 {
+	(void)n;
 	return about(MSG_RELEASE, THERE);
 }
 
@@ -217,8 +225,9 @@ static bool write_there(void)
 }
 
 /* The answer is the block. */
-static struct msg ask_for_echo(void)
+static struct msg ask_for_echo(unsigned int n)
 {
+	(void)n;
 	return about(MSG_ECHO, THERE);
 }
 
@@ -244,18 +253,39 @@ static bool key(void)
 
 /* ---- for a worker ----------------------------------------------------------------------------- */
 
-/* The peer has a block of 2 MiB that the victim has no frames of. */
-static bool own_away(void)
+/* The peer has the first blocks of 2 MiB and more that the victim has no frames of. */
+static bool own_away(unsigned int blocks)
 {
-	const double end = now_s() + patience(20);
-	const struct msg ask = about(MSG_WRITE_REQ, AWAY), done = about(MSG_DONE, AWAY);
+	const double end = now_s() + patience(60);
+	unsigned int asked = 0, done = 0;
 
 	granted = 0;
-	if (!write_there() || !say(&ask))
+	if (!write_there())
 		return false;
-	for (; !granted && !peer->broken && now_s() < end; usleep(200))
+	while (done < blocks && !peer->broken && now_s() < end) {
+		struct msg m;
+
 		peer_look(peer, heard);
-	return expect(granted, "a block for the peer") && say(&done);
+		if (!peer_may_send(peer) || (done == granted && asked == blocks)) {
+			usleep(100);
+			continue;
+		}
+		m = done < granted ? about(MSG_DONE, grants[done++] >> 1) : about(MSG_WRITE_REQ, AWAY + asked++);
+		m.req_slot = (uint16_t)((m.object >> 1) - AWAY);
+		if (!say(&m))
+			return false;
+	}
+	return expect(done == blocks, "blocks for the peer");
+}
+
+static bool own_one(void)
+{
+	return own_away(1);
+}
+
+static bool own_many(void)
+{
+	return own_away(MESSAGES);
 }
 
 /* Nobody makes frames while others are freed (test_slow_free), here until forgotten(); their state goes first. */
@@ -276,9 +306,9 @@ static bool forget_slowly(void)
 }
 
 /* To take the block back, frames have to be made. */
-static struct msg give_back_away(void)
+static struct msg give_back_away(unsigned int n)
 {
-	struct msg m = about(MSG_RELEASE, AWAY);
+	struct msg m = about(MSG_RELEASE, AWAY + n);
 
 	m.op = RELEASE_EVICT;
 	m.aux = DSM_UNIT_PAGES;
@@ -290,18 +320,64 @@ static bool forgotten(void)
 	return set_parameter("test_slow_free", "0") && expect(!victim_result(&victim), "FORGET");
 }
 
+#define UNIT_NEEDS 16 /* pages that frames of 2 MiB need besides: their list, their key */
+
 static bool worker(void)
 {
-	static const struct backlog b = { .prepare = own_away,
-					  .hold = forget_slowly,
-					  .message = give_back_away,
-					  .release = forgotten,
-					  .more = 16, /* what the frames need: their list, their key */
-					  .loses = 0,
-					  .err = -EDQUOT };
+	const struct backlog b = { .prepare = own_many,
+				   .hold = forget_slowly,
+				   .message = give_back_away,
+				   .release = forgotten,
+				   .more = UNIT_NEEDS * (long)(1 + MESSAGES / DSM_UNIT_PAGES),
+				   .loses = 0,
+				   .err = -EDQUOT };
 	const bool ok = run(&b);
 
 	return set_parameter("test_slow_free", "0") && ok;
+}
+
+/* ---- again and again -------------------------------------------------------------------------- */
+
+static struct msg give_back_again(unsigned int n)
+{
+	struct msg m = give_back_away(0);
+
+	m.op = n % 2 ? RELEASE_EVICT : RELEASE_KEEP;
+	return m;
+}
+
+/* One of each kind waits, and with it all the others. */
+static bool waits_once(const struct backlog *b)
+{
+	const long long later = counter("left_to_worker");
+	long needed, before;
+	double end;
+
+	asked_back = 0;
+	if (!begin(b, RLIM_INFINITY, &needed))
+		return false;
+	before = charged();
+	if (!flood(b))
+		return false;
+	if (!expect(counter("left_to_worker") >= later + 2, "a worker is to take the block back") ||
+	    !expect(falls_to(before + SPARE), "a message that is repeated waits once") ||
+	    !expect(!asked_back, "it waits") || !b->release())
+		return false;
+	for (end = now_s() + patience(20); !asked_back && now_s() < end; usleep(200))
+		peer_look(peer, heard);
+	return expect(asked_back, "the block is asked back") &&
+		expect(!victim_lost(&victim, VICTIM) && !victim_lost(&victim, peer->liar.me), "nobody is lost");
+}
+
+static bool again(void)
+{
+	static const struct backlog b = {
+		.prepare = own_one, .hold = forget_slowly, .message = give_back_again, .release = forgotten
+	};
+	bool ok = waits_once(&b);
+
+	ok = set_parameter("test_slow_free", "0") && ok;
+	return victim_end(&victim) && ok;
 }
 
 /* ---- for memory ------------------------------------------------------------------------------- */
@@ -332,7 +408,7 @@ static bool waits_for_memory(const struct msg *m)
 /* To take a block back takes frames; to be home of one takes state. */
 static bool for_memory(void)
 {
-	const struct msg back = give_back_away(), ask = about(MSG_WRITE_REQ, UNKNOWN);
+	const struct msg back = give_back_away(0), ask = about(MSG_WRITE_REQ, UNKNOWN);
 	const double end = now_s() + patience(20);
 	const long long frames = counter("frames");
 
@@ -358,7 +434,7 @@ static bool shortage(void)
 
 	if (ok) {
 		peer_greet(peer, victim.job, 0);
-		ok = own_away() && for_memory();
+		ok = own_away(1) && for_memory();
 	}
 	ok = refuse_all(false) && ok;
 	return victim_end(&victim) && ok;
@@ -367,10 +443,8 @@ static bool shortage(void)
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
-		{ "credit", credit },
-		{ "key", key },
-		{ "worker", worker },
-		{ "shortage", shortage },
+		{ "credit", credit }, { "key", key },           { "worker", worker },
+		{ "again", again },   { "shortage", shortage },
 	};
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));
