@@ -18,7 +18,9 @@
 #include "engine/run.h"
 #include "engine/service.h"
 #include "engine/threads.h"
+#include "util/ends.h"
 #include "util/futex.h"
+#include "util/log.h"
 
 static __thread struct work *mine __attribute__((tls_model("initial-exec")));
 
@@ -27,9 +29,6 @@ static struct {
 	uint32_t lock;
 	struct timers timers;
 } late;
-
-/* The key is made before any thread comes here, so it is one of the first 32, which setting never allocates for. */
-static pthread_key_t thread_key;
 
 /* The item at a place in [head, tail). */
 static struct item *work_at(const struct work *w, uint32_t i)
@@ -202,11 +201,14 @@ static void pipes_close(void)
 
 /* ---- the queue ------------------------------------------------------------------------------------ */
 
-static void thread_end(void *w)
+static void thread_end(void)
 {
-	struct work *old = w;
-	int before = engine_keep(); /* close() is a cancellation point, also for a thread that is ending */
+	struct work *old = mine;
+	int before;
 
+	if (!old)
+		return;
+	before = engine_keep(); /* close() is a cancellation point, also for a thread that is ending */
 	mine = NULL;
 	if (old->items != old->first)
 		munmap(old->items, old->room * sizeof(old->items[0]));
@@ -223,7 +225,7 @@ static struct work *work_begin(void)
 		lost_abort(70, "no memory for a thread's protocol queue");
 	mine->items = mine->first;
 	mine->room = WORK_ITEMS;
-	pthread_setspecific(thread_key, mine);
+	ends_note();
 	return mine;
 }
 
@@ -234,16 +236,18 @@ struct work *work_mine(void)
 
 int work_start(void)
 {
-	return -pthread_key_create(&thread_key, thread_end);
+	if (ends_allocate())
+		log_line(
+			"loaded after the program has made 32 thread-specific keys: the first access of a thread that has "
+			"interrupted malloc() may hang; link libdsm instead of loading it");
+	return ends_call(ENDS_WORK, thread_end);
 }
 
 void work_stop(void)
 {
-	if (mine)
-		thread_end(mine);
+	thread_end();
 	timers_free(&late.timers);
 	pipes_close();
-	pthread_key_delete(thread_key);
 }
 
 static void replace_items(struct work *w, struct item *items, uint32_t room)

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "net/own.h"
+#include "util/ends.h"
 
 static void *get(size_t size)
 {
@@ -159,7 +160,6 @@ static struct {
 } libraries[LIBRARIES];
 static unsigned int n_libraries;
 static void *(*loaders_tls)(struct tls_index *);
-static pthread_key_t key;
 
 struct blocks {
 	bool loaders; /* this thread uses the loader's */
@@ -167,14 +167,13 @@ struct blocks {
 };
 static __thread struct blocks blocks __attribute__((tls_model("initial-exec")));
 
-static void thread_ends(void *arg)
+static void thread_ends(void)
 {
-	struct blocks *b = arg;
 	unsigned int i;
 
 	for (i = 0; i < LIBRARIES; i++) {
-		own_free(b->of[i]);
-		b->of[i] = NULL;
+		own_free(blocks.of[i]);
+		blocks.of[i] = NULL;
 	}
 }
 
@@ -186,7 +185,7 @@ static char *make_block(unsigned int i)
 		abort(); /* as the loader does */
 	memset(p, 0, libraries[i].size);
 	memcpy(p, libraries[i].image, libraries[i].image_size);
-	pthread_setspecific(key, &blocks);
+	ends_note();
 	blocks.of[i] = p;
 	return p;
 }
@@ -340,7 +339,7 @@ static bool begin(void)
 	if (loaders_tls)
 		return true;
 	tls = (void *(*)(struct tls_index *))dlsym(RTLD_DEFAULT, "__tls_get_addr");
-	if (!tls || pthread_key_create(&key, thread_ends))
+	if (!tls || ends_call(ENDS_NET, thread_ends))
 		return false; /* nothing is redirected, and all works but a miss that interrupts malloc() */
 	loaders_tls = tls;
 	blocks.loaders = true;

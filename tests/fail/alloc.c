@@ -22,6 +22,7 @@
 
 #define BLOCKS 96
 #define BIG (64 << 10)
+#define KEYS 40 /* more than those for which pthread_setspecific() never allocates */
 
 static __thread int missing __attribute__((tls_model("initial-exec")));
 static int locked; /* by a thread that misses */
@@ -115,10 +116,13 @@ int main(int argc, char **argv)
 	struct dsm_region_options opt = { .block_size = BIG };
 	dsm_region_t *r, *s;
 	void *unused[1];
+	pthread_key_t key;
 	pthread_t t;
 	int i, k;
 
 	backtrace(unused, 1); /* loads what it needs */
+	for (i = 0; i < KEYS; i++)
+		check(!pthread_key_create(&key, NULL), "no key");
 	MUST(dsm_init(NULL));
 	me = dsm_rank();
 	MUST(dsm_region_open("pages", (BLOCKS + 1) * 4096, NULL, &r));

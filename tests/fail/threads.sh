@@ -131,3 +131,14 @@ allocating() {
 for m in rank tcp ${full:+mprotect mixed}; do
 	one "alloc-$m" allocating "$m"
 done
+
+# Keys that a program makes before it loads the library: KEYS LINES.
+loaded() {
+	env GLIBC_TUNABLES=glibc.rtld.optional_static_tls=16384 "$bin/late" "$top/$BUILD/libdsm.so" "$1" >"$folder/out" 2>&1 ||
+		problem "status $?"
+	says '^done' 1
+	says 'loaded after the program has made 32 thread-specific keys' "$2"
+}
+
+one loaded-early loaded 0 0
+one loaded-late loaded 40 1
