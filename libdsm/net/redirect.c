@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #include "net/own.h"
+#include "net/stream.h"
 #include "util/ends.h"
 
 static void *get(size_t size)
@@ -239,6 +240,8 @@ static const struct {
 	{ "__vasprintf_chk", (void *)print_all },
 	{ "__asprintf_chk", (void *)print },
 	{ "dlopen", (void *)load },
+	{ "fopen", (void *)stream_open },
+	{ "fclose", (void *)stream_close },
 };
 /* clang-format on */
 
@@ -341,6 +344,7 @@ static bool begin(void)
 	tls = (void *(*)(struct tls_index *))dlsym(RTLD_DEFAULT, "__tls_get_addr");
 	if (!tls || ends_call(ENDS_NET, thread_ends))
 		return false; /* nothing is redirected, and all works but a miss that interrupts malloc() */
+	stream_prepare();
 	loaders_tls = tls;
 	blocks.loaders = true;
 	return true;

@@ -128,7 +128,7 @@ allocating() {
 	works "$bin/alloc"
 }
 
-for m in rank tcp ${full:+mprotect mixed}; do
+for m in rank tcp mixed ${full:+mprotect}; do
 	one "alloc-$m" allocating "$m"
 done
 

@@ -3,9 +3,13 @@
 #include "suite.h"
 
 #include <infiniband/verbs.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "net/own.h"
 #include "net/redirect.h"
+#include "net/stream.h"
 
 /* Bytes of what ibv_fork_init() keeps; the heap's blocks are powers of two. */
 #define KEPT 56
@@ -36,6 +40,44 @@ START_TEST(before_it_allocates_from_the_c_library)
 }
 END_TEST
 
+START_TEST(streams_of_the_kernels_files_take_no_memory)
+{
+	FILE *f[16];
+	size_t before;
+	char line[64], pid[16];
+	int i, k;
+
+	snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	stream_prepare();
+	before = mallinfo2().uordblks;
+	for (i = 0; i < 10; i++) {
+		f[0] = stream_open("/proc/self/statm", "r");
+		ck_assert_ptr_nonnull(fgets(line, sizeof(line), f[0]));
+		ck_assert_int_gt(atoi(line), 0);
+		ck_assert_ptr_null(fgets(line, sizeof(line), f[0]));
+		ck_assert(feof(f[0]));
+		ck_assert_int_eq(stream_close(f[0]), 0);
+		/* What another has left is not read. */
+		f[0] = stream_open("/proc/self/stat", "re");
+		ck_assert_int_eq(fgetc(f[0]), pid[0]);
+		ck_assert_int_eq(stream_close(f[0]), 0);
+		ck_assert_ptr_null(stream_open("/proc/nosuch", "r"));
+	}
+	ck_assert_uint_eq(mallinfo2().uordblks, before);
+	/* More than there are. */
+	for (i = 0; i < 16; i++) {
+		f[i] = stream_open("/proc/self/statm", "r");
+		ck_assert_ptr_nonnull(f[i]);
+		for (k = 0; k < i; k++)
+			ck_assert_ptr_ne(f[i], f[k]);
+	}
+	for (i = 0; i < 16; i++) {
+		ck_assert_ptr_nonnull(fgets(line, sizeof(line), f[i]));
+		ck_assert_int_eq(stream_close(f[i]), 0);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("redirect");
@@ -43,6 +85,7 @@ int main(void)
 
 	tcase_add_test(t, libibverbs_allocates_from_the_heap_of_the_transports);
 	tcase_add_test(t, before_it_allocates_from_the_c_library);
+	tcase_add_test(t, streams_of_the_kernels_files_take_no_memory);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
