@@ -230,6 +230,24 @@ small_shm() {
 	works "$bin/steady"
 }
 
+# UCX_TLS may choose UCX's shared memory under other names, or leave it out.
+shm_names() {
+	local tls
+	printf '#!/bin/bash\nmount -t tmpfs -o size=16k tmpfs /dev/shm && exec "$@"\n' >"$folder/small"
+	chmod +x "$folder/small"
+	ranks=2
+	for tls in tcp,sm shm mm,tcp all '\posix,tcp' ^tcp; do
+		settings=(DSM_NODE=rank UCX_TLS="$tls" unshare -m "$folder/small")
+		fails 30 "/dev/shm has 16 KiB, of which [0-9]* are free, and each rank of a host needs about" -- "$bin/steady"
+		says '^libdsm: ' $ranks
+	done
+	for tls in '\sm,tcp' ^posix ^self,shm; do
+		settings=(DSM_NODE=rank UCX_TLS="$tls" UCX_RNDV_THRESH=bad unshare -m "$folder/small")
+		fails 30 'UCX: settings: ' -- "$bin/steady"
+		says '/dev/shm' 0
+	done
+}
+
 # A dsm_init() that fails leaves the process as it was.
 undone() {
 	env "$@" timeout 60 "$bin/undo" >"$folder/out" 2>&1 || problem "status $?"
@@ -242,6 +260,7 @@ one descriptors-24-rank descriptors 24 4 DSM_NODE=rank
 one memlock memlock
 one shm-16k small_shm 16k 16
 one shm-256k small_shm 256k 256
+one shm-names shm_names
 one address-space address_space 1
 one address-space-ranks address_space 3
 one memory-regions memory regions DSM_SPACE=1G DSM_HEAP=64M

@@ -223,13 +223,33 @@ static bool no_shm(void)
 	return true;
 }
 
+/*
+ * Whether UCX_TLS chooses that shared memory: all, or a list of transports and of names for several; after ^, all that are not in
+ * the list. A backslash: of that transport, not of several.
+ */
+static bool chooses_shm(const char *tls)
+{
+	static const char *const names[] = { "posix", "\\posix", "mm", "sm", "shm", "all" };
+	const bool others = *tls == '^';
+	size_t i, length;
+
+	for (tls += others; *tls; tls += strspn(tls, ",")) {
+		length = strcspn(tls, ",:");
+		for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			if (length == strlen(names[i]) && !strncmp(tls, names[i], length))
+				return !others;
+		tls += strcspn(tls, ",");
+	}
+	return others;
+}
+
 static int explain(struct net *n, ucs_status_t status, const char *what)
 {
 	const char *tls = getenv("UCX_TLS");
 
 	if (out_of_descriptors(1))
 		return no_descriptors(n);
-	if ((!tls || strstr(tls, "posix")) && no_shm())
+	if ((!tls || chooses_shm(tls)) && no_shm())
 		return -ENOMEM;
 	log_line("UCX: %s: %s (UCX_TLS=%s); try UCX_LOG_LEVEL=info, and ucx_info -d for what there is", what,
 		 n->ucp->ucs_status_string(status), tls ? tls : "");
