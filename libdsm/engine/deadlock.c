@@ -13,23 +13,21 @@
  * whose thread has not run yet is seen by that thread's state: it does not sleep. (In the kernel helper messages are not counted;
  * there the age of the waits must do.)
  *
- * Threads: one of its own asks, since the service thread must not wait for other nodes. It exists while it asks.
+ * Threads: that of asker.c asks.
  */
 #include "engine/deadlock.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/asker.h"
 #include "engine/call.h"
 #include "engine/job.h"
 #include "engine/lost.h"
 #include "engine/payload.h"
-#include "engine/service.h"
 #include "engine/stall.h"
 #include "engine/threads.h"
 #include "util/futex.h"
@@ -39,10 +37,9 @@
 #define LOOK_MAX_MS 1000u
 #define LINES_MAX 64u /* threads that are listed */
 
-/* Written by one thread at a time: the service thread, then the thread that it starts. */
+/* Written by one thread at a time: the service thread, then the one that asks for it. */
 static struct {
-	uint32_t asking; /* a thread asks; atomic */
-	uint32_t stop;   /* atomic */
+	uint32_t stop; /* atomic */
 	bool reported;
 	uint64_t next; /* no look before */
 } state;
@@ -234,56 +231,31 @@ static void report(struct stall_row *rows)
 		lost_abort(DEADLOCK_STATUS, "the program is deadlocked (DSM_DEADLOCK=abort)");
 }
 
-static void *ask(void *arg)
+static void ask(void)
 {
 	struct asleep *views = calloc(job.size, 2 * sizeof(*views));
 	struct stall_row *rows = calloc(job.size, STALL_ROWS * sizeof(*rows));
 
-	threads_note(gettid());
-	service_thread(arg);
-	stall_keep_quiet();
 	if (views && rows && is_deadlock(views, views + job.size))
 		report(rows);
 	free(views);
 	free(rows);
-	threads_note(0);
-	__atomic_store_n(&state.asking, 0, __ATOMIC_RELEASE);
-	futex_wake(&state.asking, 1);
-	return NULL;
-}
-
-static void start(void)
-{
-	sigset_t all, old;
-	pthread_t t;
-	int err;
-
-	__atomic_store_n(&state.asking, 1, __ATOMIC_RELEASE);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&t, NULL, ask, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err)
-		__atomic_store_n(&state.asking, 0, __ATOMIC_RELEASE);
-	else
-		pthread_detach(t);
 }
 
 void deadlock_look(uint64_t now)
 {
 	if (now < state.next || __atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_RUNNING || stopping() ||
-	    __atomic_load_n(&state.asking, __ATOMIC_ACQUIRE) || state.reported)
+	    state.reported)
 		return;
 	state.next = now + (uint64_t)deadlock_ms() * 1000000u;
 	if (!read_notes(now))
 		return;
-	state.next = now + limit_ns();
-	start();
+	if (asker_start(ask))
+		state.next = now + limit_ns();
 }
 
 void deadlock_stop(void)
 {
 	__atomic_store_n(&state.stop, 1, __ATOMIC_RELEASE);
-	while (__atomic_load_n(&state.asking, __ATOMIC_ACQUIRE))
-		futex_wait(&state.asking, 1, 100000000);
+	asker_wait();
 }

@@ -20,6 +20,7 @@
 #include "engine/job.h"
 #include "engine/lost.h"
 #include "engine/run.h"
+#include "engine/stall.h"
 #include "engine/threads.h"
 #include "engine/work.h"
 #include "heap/heap.h"
@@ -107,6 +108,7 @@ static void serve_once(uint64_t *last_ping)
 		now = clock_ns();
 		if (job.host->look)
 			job.host->look();
+		stall_ask();
 		if (now - *last_ping > job.set.lost_ms * 1000000ull / 4) {
 			*last_ping = now;
 			lost_silence();

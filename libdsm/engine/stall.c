@@ -3,8 +3,9 @@
  * stall.c - when a wait lasts long, one line says who waits where (DSM_STALL_MS).
  *
  * A thread that goes to sleep leaves a note of what it waits for in its node's control segment. A waiter whose own wait has
- * lasted for DSM_STALL_MS gathers the notes of all ranks, those of other nodes by calls, and reports; where the waits are
- * in the kernel helper, the service thread does. One process of a node at a time reports (`stall_due`), and among the nodes
+ * lasted for DSM_STALL_MS gathers the notes of all ranks, those of other nodes by calls, and reports. In the fault handler, and
+ * where the waits are in the kernel helper, it has a thread do so (asker.c), which the service thread starts: there a call may
+ * not wait, or not be made. One process of a node at a time reports (`stall_due`), and among the nodes
  * that of the lowest rank whose wait is old; intervals double. Nobody else reads notes, so they need no lock.
  */
 #include "engine/stall.h"
@@ -14,10 +15,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/asker.h"
 #include "engine/block.h"
 #include "engine/call.h"
 #include "engine/deadlock.h"
 #include "engine/job.h"
+#include "engine/service.h"
 #include "fault/fault.h"
 #include "fault/range.h"
 #include "util/futex.h"
@@ -167,14 +170,10 @@ unsigned int stall_serve(uint16_t rank, struct stall_row *out, unsigned int most
 	return n;
 }
 
-enum { OUTSIDE = 0, ABSENT, WAITS, PART, HOLDS, UNKNOWN };
+enum { OUTSIDE = 0, ABSENT, WAITS, PART, HOLDS };
 
-/*
- * -errno: a rank cannot be asked, or the report is another node's. Who must not wait asks the ranks of this node only, which
- * takes no message: the fault handler, where a signal may end the wait for an answer, and the service thread, which looks
- * whether others are silent.
- */
-static int gather(struct stall_row *rows, uint8_t *known, bool ask)
+/* -errno: a rank cannot be asked, or the report is another node's. */
+static int gather(struct stall_row *rows)
 {
 	unsigned int n = 0, i;
 	int lowest = job.size;
@@ -182,12 +181,8 @@ static int gather(struct stall_row *rows, uint8_t *known, bool ask)
 
 	for (r = 0; r < job.size; r++) {
 		size_t room = (ROWS - n < STALL_ROWS ? ROWS - n : STALL_ROWS) * sizeof(rows[0]);
-		int got;
+		int got = call_rank(r, CALL_STALLS, "", 0, &rows[n], room);
 
-		known[r] = is_here(r) || ask ? OUTSIDE : UNKNOWN;
-		if (known[r] == UNKNOWN)
-			continue;
-		got = call_rank(r, CALL_STALLS, "", 0, &rows[n], room);
 		if (got < 0)
 			return got;
 		n += (unsigned int)got / sizeof(rows[0]);
@@ -326,7 +321,7 @@ static void say_other(struct text *t, const uint8_t *which)
 }
 
 /* All that wait for what rows[i] waits for; they are done then. */
-static void say_group(struct text *t, struct stall_row *rows, unsigned int n, unsigned int i, const uint8_t *known)
+static void say_group(struct text *t, struct stall_row *rows, unsigned int n, unsigned int i)
 {
 	static uint32_t threads[WIRE_MAX_RANKS];
 	static uint8_t which[WIRE_MAX_RANKS];
@@ -335,7 +330,7 @@ static void say_group(struct text *t, struct stall_row *rows, unsigned int n, un
 	char object[160];
 	unsigned int k;
 
-	memcpy(which, known, job.size);
+	memset(which, OUTSIDE, sizeof(which));
 	memset(threads, 0, sizeof(threads));
 	for (k = 0; k < n; k++) {
 		struct stall_row *o = &rows[k];
@@ -357,10 +352,10 @@ static void say_group(struct text *t, struct stall_row *rows, unsigned int n, un
 		say_other(t, which);
 }
 
-static void report(bool ask)
+static void report(void)
 {
 	static struct stall_row rows[ROWS]; /* stall_due lets one thread of a node in, for as long as its calls last */
-	static uint8_t known[WIRE_MAX_RANKS], busy[WIRE_MAX_RANKS];
+	static uint8_t busy[WIRE_MAX_RANKS];
 	static uint32_t inside;
 	struct text t = { 0 };
 	uint64_t oldest = 0;
@@ -369,8 +364,8 @@ static void report(bool ask)
 
 	if (__atomic_exchange_n(&inside, 1, __ATOMIC_ACQUIRE))
 		return;
-	n = gather(rows, known, ask);
-	memcpy(busy, known, sizeof(busy));
+	n = gather(rows);
+	memset(busy, OUTSIDE, sizeof(busy));
 	for (i = 0; n > 0 && i < (unsigned int)n; i++)
 		if (rows[i].about.kind != ABOUT_HOLDS) {
 			busy[rows[i].rank] = WAITS;
@@ -379,7 +374,7 @@ static void report(bool ask)
 	for (i = 0; n > 0 && i < (unsigned int)n; i++)
 		if (rows[i].about.kind != ABOUT_HOLDS && rows[i].about.kind != ABOUT_DONE) {
 			say(&t, "%s", t.n ? "; " : "");
-			say_group(&t, rows, (unsigned int)n, i, known);
+			say_group(&t, rows, (unsigned int)n, i);
 		}
 	if (t.n) {
 		say_ranks(&t, "; ", busy, OUTSIDE, "is not waiting in libdsm", "are not waiting in libdsm");
@@ -404,22 +399,45 @@ static bool claim(uint64_t now)
 	return true;
 }
 
-static void look(uint64_t since, uint64_t now, bool ask)
+static bool is_due(uint64_t since, uint64_t now)
+{
+	return job.set.stall_ms && now - since >= limit_ns() && !reporting && claim(now);
+}
+
+static uint32_t wanted; /* a report, by the thread that asks; atomic */
+
+static void want(void)
+{
+	__atomic_store_n(&wanted, 1, __ATOMIC_RELEASE);
+}
+
+void stall_ask(void)
+{
+	if (__atomic_exchange_n(&wanted, 0, __ATOMIC_ACQUIRE) && !asker_start(report))
+		want(); /* another asks */
+}
+
+static void report_here(void)
 {
 	struct wait_about mine = wait_about;
 
-	if (!job.set.stall_ms || now - since < limit_ns() || reporting || !claim(now))
-		return;
 	reporting = true; /* its own calls are waits too */
 	about_none();
-	report(ask);
+	report();
 	wait_about = mine;
 	reporting = false;
 }
 
 void stall_look(uint64_t since, uint64_t now)
 {
-	look(since, now, !fault_handling());
+	if (is_due(since, now)) {
+		if (fault_handling()) {
+			want();
+			service_ring(job.rank);
+		} else {
+			report_here();
+		}
+	}
 	if (job.size == 1 && deadlock_watches()) /* it has no service thread */
 		deadlock_look(now);
 }
@@ -436,8 +454,8 @@ void stall_look_kernel(void)
 	for (i = 0; i < CTL_NOTES; i++) {
 		uint64_t since = __atomic_load_n(&job.mine->notes[i].since, __ATOMIC_RELAXED);
 
-		if (since && since < now)
-			look(since, now, false);
+		if (since && since < now && is_due(since, now))
+			want();
 	}
 }
 

@@ -2,8 +2,8 @@
 /*
  * stall.h - who waits where, when a wait lasts long.
  *
- * By any thread inside the runtime, also in the fault handler. Only a report blocks: for the answers of other nodes, where the
- * thread may wait for them.
+ * By any thread inside the runtime, also in the fault handler. Only a report blocks: for the answers of other nodes, outside the
+ * fault handler.
  */
 #ifndef ENGINE_STALL_H
 #define ENGINE_STALL_H
@@ -70,7 +70,9 @@ void stall_keep_quiet(void);
 void stall_look(uint64_t since, uint64_t now);
 /* How long to sleep, of ns, to be awake when a report is due. */
 uint64_t stall_nap(uint64_t since, uint64_t now, uint64_t ns);
-/* The service thread, for waits in the kernel helper; asks the ranks of this node only, which takes no message. */
+/* The service thread: start the thread that asks and reports, if a wait in the fault handler or in the kernel helper is due. The
+ * second looks at those in the kernel helper. Neither blocks. */
+void stall_ask(void);
 void stall_look_kernel(void);
 
 /* CALL_STALLS: what the threads of a rank of this node wait for, and the locks they hold; how many rows. Does not block. */

@@ -15,6 +15,7 @@
 #include <sys/mman.h>
 
 #include "engine/backend.h"
+#include "engine/asker.h"
 #include "engine/block.h"
 #include "engine/call.h"
 #include "engine/card.h"
@@ -396,6 +397,7 @@ void engine_undo(void)
 	if (job.launch.size > 1)
 		launch_abort(&job.launch, 1, "a rank could not join the DSM job");
 	deadlock_stop();
+	asker_close();
 	take_down();
 	work_stop();
 }
@@ -406,6 +408,7 @@ static void part(void)
 
 	if (!__atomic_compare_exchange_n(&job.state, &running, CTL_FINALIZED, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 		lost_check();
+	asker_close();
 	lost_goodbye();
 	if (job.size > 1 && !start_failed(launch_fence(&job.launch, STOP_SECONDS), NULL, STOP_SECONDS))
 		__atomic_store_n(&job.fenced, 1, __ATOMIC_RELEASE);

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_stall.c - a wait in the kernel helper that lasts long, at rank 0 of two nodes of one rank: the service thread has a thread ask
+ * the other, and the report knows of both. The transport answers for rank 1.
+ */
+#include "core.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine/asker.h"
+#include "engine/call.h"
+#include "engine/job.h"
+#include "engine/nodes.h"
+#include "engine/payload.h"
+#include "engine/stall.h"
+#include "net/net.h"
+#include "util/futex.h"
+
+#define SPACE (64ul << 20)
+
+static unsigned int asked;
+static struct stall_row others[2]; /* what rank 1 says */
+static unsigned int others_n;
+static FILE *said;
+
+static int reply(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+{
+	struct msg r = unit_msg(MSG_RETURN, 1, 0, 0, m->req_slot);
+
+	(void)n, (void)payload, (void)size;
+	unit_require(rank == 1 && m->type == MSG_CALL && m->op == CALL_STALLS);
+	asked++;
+	r.op = m->op;
+	r.object = r.home = 0;
+	unit_require(!call_returned(&r, others, others_n * sizeof(others[0])));
+	return 0;
+}
+
+static const struct net_ops net = { .name = "replying", .send = reply };
+
+static void set_up(void)
+{
+	const struct ctl_shape shape = { .size = 2, .nodes = 2, .ranks = 1, .space = SPACE };
+	static uint16_t pair[2] = { 0, 1 };
+	char *at;
+
+	job.size = 2;
+	job.set.space = SPACE;
+	job.set.stall_ms = 100;
+	job.netops = &net;
+	job.peers = calloc(2, sizeof(*job.peers));
+	unit_require(job.peers && !nodes_make((const uint64_t[]){ 1, 2 }, 0));
+	job.pair = pair;
+	ctl_layout(&job.layout, &shape);
+	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	unit_require(at != MAP_FAILED);
+	job.me = (struct ctl *)at;
+	job.mine = peer_of(0)->ctl = (struct rank_ctl *)(at + job.layout.ranks);
+	asked = others_n = 0;
+	said = tmpfile();
+	unit_require(said && dup2(fileno(said), STDERR_FILENO) == STDERR_FILENO);
+}
+
+/* Rank 0 waits in the job's barrier, for so long. */
+static void wait_for(unsigned int ms)
+{
+	struct wait_note *n = &job.mine->notes[0];
+
+	n->about = (struct wait_about){ .kind = ABOUT_BARRIER, .threads = 1 };
+	n->tid = 1;
+	__atomic_store_n(&n->since, clock_ns() - ms * 1000000ull, __ATOMIC_RELEASE);
+}
+
+/* What the service thread does; all that was said. */
+static const char *look(void)
+{
+	static char text[4096];
+	size_t n;
+
+	stall_look_kernel();
+	stall_ask();
+	asker_wait();
+	rewind(said);
+	n = fread(text, 1, sizeof(text) - 1, said);
+	text[n] = 0;
+	return text;
+}
+
+START_TEST(a_report_knows_of_other_nodes)
+{
+	wait_for(2000);
+	ck_assert_ptr_nonnull(strstr(
+		look(), "dsm_barrier() or a collective: rank 0 waits, rank 1 has not arrived; rank 1 is not waiting"));
+	ck_assert_uint_eq(asked, 1);
+}
+END_TEST
+
+START_TEST(waits_of_other_nodes_are_in_it)
+{
+	others[0] = (struct stall_row){ .about = { .kind = ABOUT_BARRIER, .threads = 1 }, .age_ms = 50, .rank = 1 };
+	others_n = 1;
+	wait_for(2000);
+	ck_assert_ptr_nonnull(strstr(look(), "dsm_barrier() or a collective: ranks 0-1 wait\n"));
+}
+END_TEST
+
+START_TEST(a_short_wait_is_no_stall)
+{
+	wait_for(20);
+	ck_assert_str_eq(look(), "");
+	ck_assert_uint_eq(asked, 0);
+}
+END_TEST
+
+START_TEST(nobody_asks_once_the_ranks_part)
+{
+	wait_for(2000);
+	asker_close();
+	ck_assert_str_eq(look(), "");
+	ck_assert_uint_eq(asked, 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("stall");
+	TCase *t = tcase_create("stall");
+
+	tcase_add_checked_fixture(t, set_up, NULL);
+	tcase_add_test(t, a_report_knows_of_other_nodes);
+	tcase_add_test(t, waits_of_other_nodes_are_in_it);
+	tcase_add_test(t, a_short_wait_is_no_stall);
+	tcase_add_test(t, nobody_asks_once_the_ranks_part);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
