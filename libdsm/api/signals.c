@@ -33,6 +33,12 @@ static void describe(char *buf, size_t size, int sig, const siginfo_t *info)
 		snprintf(buf + n, size - n, " from process %d", info->si_pid);
 }
 
+/* A launcher passes some signals on to all its processes. Rank 0 has it, too: its action is the job's. */
+static bool is_for_rank_0(const siginfo_t *info)
+{
+	return info->si_code == SI_USER && info->si_pid == getppid() && dsm_rank() > 0;
+}
+
 /*
  * The default action comes when this handler returns: the signal is blocked until then. With its siginfo_t, and before the
  * interrupted code goes on, so a core file has the registers and the address of the fault.
@@ -43,6 +49,8 @@ static void on_fatal(int sig, siginfo_t *info, void *context)
 	char why[100];
 
 	(void)context;
+	if (is_for_rank_0(info))
+		return;
 	describe(why, sizeof(why), sig, info);
 	lost_dying(128 + sig, why);
 	sigaction(sig, &sa, NULL);
