@@ -53,7 +53,7 @@ static bool is_labelled(const struct wait_about *a)
 	static const uint8_t kinds[] = {
 		[DSM_WAIT_MUTEX] = SYNC_MUTEX, [DSM_WAIT_COND] = SYNC_COND,   [DSM_WAIT_RWLOCK] = SYNC_RWLOCK,
 		[DSM_WAIT_SEM] = SYNC_SEM,     [DSM_WAIT_BARRIER] = SYNC_SEM, [DSM_WAIT_JOIN] = SYNC_SEM,
-		[DSM_WAIT_IDLE] = SYNC_SEM
+		[DSM_WAIT_IDLE] = SYNC_SEM,    [DSM_WAIT_FUTEX] = SYNC_SEM
 	};
 
 	return a->kind != ABOUT_OBJECT || wait_label.what >= sizeof(kinds) || a->sync == kinds[wait_label.what];
@@ -217,7 +217,8 @@ static bool labelled(const struct wait_label *l, char *buf, size_t size)
 {
 	static const char *const names[] = {
 		[DSM_WAIT_MUTEX] = "mutex",   [DSM_WAIT_COND] = "condition",  [DSM_WAIT_RWLOCK] = "rwlock",
-		[DSM_WAIT_SEM] = "semaphore", [DSM_WAIT_BARRIER] = "barrier", [DSM_WAIT_JOIN] = "the end of thread"
+		[DSM_WAIT_SEM] = "semaphore", [DSM_WAIT_BARRIER] = "barrier", [DSM_WAIT_JOIN] = "the end of thread",
+		[DSM_WAIT_FUTEX] = "futex"
 	};
 
 	if (l->what >= sizeof(names) / sizeof(names[0]) || !names[l->what])

@@ -358,7 +358,7 @@ DSM_API int dsm_reduce_array(void *values, size_t n, enum dsm_type type, enum ds
 
 /* For layers above this library, as libdsm-pthread.so: what reports of long waits and of deadlocks say (dsm(7)). Never block. */
 enum dsm_wait { DSM_WAIT_NONE = 0, DSM_WAIT_MUTEX, DSM_WAIT_COND, DSM_WAIT_RWLOCK, DSM_WAIT_SEM, DSM_WAIT_BARRIER,
-		DSM_WAIT_JOIN, DSM_WAIT_IDLE };
+		DSM_WAIT_JOIN, DSM_WAIT_IDLE, DSM_WAIT_FUTEX };
 
 /* Until the next call, what this thread waits for in this library is that object of the program's. holder: the thread (gettid(2)) that
  * holds it; 0: not known. DSM_WAIT_NONE: for what the library knows itself. DSM_WAIT_IDLE: for work of the layer's own, not reported. */

@@ -5,6 +5,8 @@
  */
 #include "shim.h"
 
+#include "interpose/number.h"
+
 #include <limits.h>
 #include <linux/futex.h>
 #include <string.h>
@@ -51,6 +53,14 @@ static uint32_t me(void)
 	return thread_id;
 }
 
+/* Not by syscall(2): that is this library's. */
+static long kernel_futex(uint32_t *word, int op, uint32_t value, const struct timespec *until, uint32_t bits)
+{
+	const long arg[6] = { (long)word, op, value, (long)until, 0, bits };
+
+	return by_number(SYS_futex, arg);
+}
+
 static int sleep_word(uint32_t *word, uint32_t seen, clockid_t clock, const struct timespec *until)
 {
 	const int op = FUTEX_WAIT_BITSET | (clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);
@@ -59,9 +69,7 @@ static int sleep_word(uint32_t *word, uint32_t seen, clockid_t clock, const stru
 		return EINVAL;
 	if (until && until->tv_sec < 0)
 		return ETIMEDOUT;
-	if (syscall(SYS_futex, word, op, seen, until, NULL, FUTEX_BITSET_MATCH_ANY) && errno == ETIMEDOUT)
-		return ETIMEDOUT;
-	return 0;
+	return kernel_futex(word, op, seen, until, FUTEX_BITSET_MATCH_ANY) && errno == ETIMEDOUT ? ETIMEDOUT : 0;
 }
 
 /* The thread that holds it, as far as the object says. */
@@ -107,7 +115,7 @@ static int wait_point(enum dsm_wait what, const void *object, uint32_t *word, ui
 
 static void wake(uint32_t *word, int n)
 {
-	syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
+	kernel_futex(word, FUTEX_WAKE, (uint32_t)n, NULL, 0);
 }
 
 static int lock_slow(struct mutex *m, clockid_t clock, const struct timespec *until)

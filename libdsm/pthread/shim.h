@@ -151,8 +151,17 @@ int far_destroy(void *object); /* EBUSY: it is in use */
 void far_forget(void *object); /* the same, in use or not; or made anew */
 int far_start(void);           /* collective */
 
+/* ---- futexes (futex.c) ---------------------------------------------------------------------------- */
+
+int futex_start(void);               /* collective */
+void futex_interrupt(bool restarts); /* behind a handler of the program: what it interrupted may be a futex's sleep */
+void futex_thread_ended(void);       /* what this thread had to sleep with is free */
+
 /* Until then, in ns; 0: it is past; some years at most. */
 uint64_t time_left(clockid_t clock, const struct timespec *until);
+
+/* So long, in ns; the same. */
+uint64_t time_of(const struct timespec *t);
 
 static inline bool is_time(const struct timespec *t)
 {

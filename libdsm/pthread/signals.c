@@ -214,6 +214,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		act.sa_sigaction(sig, info, context);
 	else
 		act.sa_handler(sig);
+	futex_interrupt(act.sa_flags & SA_RESTART);
 }
 
 /* SA_NODEFER and SA_RESETHAND are on_signal()'s affair: a signal that is deferred is not yet delivered to the program. */

@@ -197,6 +197,7 @@ __attribute__((constructor)) static void begin(void)
 	look_around(globals);
 	make_team();
 	must("names", far_start());
+	must("futexes", futex_start());
 	shim.active = true; /* before another rank can make a thread here */
 	must("dsm_barrier", dsm_barrier());
 	if (shim.rank)

@@ -17,17 +17,24 @@ struct barrier_extra {
 	uint32_t n;
 };
 
+#define MOST 1000000000l /* seconds: their nanoseconds, added to any clock's, are a number */
+
+uint64_t time_of(const struct timespec *t)
+{
+	return t->tv_sec > MOST ? (uint64_t)MOST * 1000000000u
+				: (uint64_t)t->tv_sec * 1000000000u + (uint64_t)t->tv_nsec;
+}
+
 uint64_t time_left(clockid_t clock, const struct timespec *until)
 {
-	const int64_t most = 1000000000; /* seconds: their nanoseconds, added to any clock's, are a number */
 	struct timespec t;
 	int64_t ns;
 
 	clock_gettime(clock, &t);
 	if (until->tv_sec < t.tv_sec)
 		return 0;
-	if (until->tv_sec - t.tv_sec > most)
-		return (uint64_t)most * 1000000000u;
+	if (until->tv_sec - t.tv_sec > MOST)
+		return (uint64_t)MOST * 1000000000u;
 	ns = (until->tv_sec - t.tv_sec) * 1000000000l + (until->tv_nsec - t.tv_nsec);
 	return ns > 0 ? (uint64_t)ns : 0;
 }

@@ -191,6 +191,7 @@ static void ended(void *arg)
 {
 	(void)arg;
 	destroy_values();
+	futex_thread_ended();
 	one_less();
 }
 

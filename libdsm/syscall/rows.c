@@ -8,7 +8,10 @@
  */
 #include "wrap.h"
 
+#include "interpose/number.h"
+
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <mqueue.h>
 #include <net/if.h>
@@ -205,25 +208,6 @@ static void copy_out(const struct call *c, const struct buffer *b, void *to, con
 static long fail(enum result kind)
 {
 	return kind == ERROR ? errno : kind == POINTER ? 0 : -1;
-}
-
-/* As syscall(2). Not by NEXT(): libdsm and jemalloc call syscall(2) where they may not call dlsym(3). */
-static long by_number(long n, const long *arg)
-{
-	const long fourth = arg[3], fifth = arg[4], sixth = arg[5];
-	register long d __asm__("r10") = fourth;
-	register long e __asm__("r8") = fifth;
-	register long f __asm__("r9") = sixth;
-	long result = n;
-
-	__asm__ volatile("syscall"
-			 : "+a"(result)
-			 : "D"(arg[0]), "S"(arg[1]), "d"(arg[2]), "r"(d), "r"(e), "r"(f)
-			 : "rcx", "r11", "memory");
-	if ((unsigned long)result < -4095ul)
-		return result;
-	errno = (int)-result;
-	return -1;
 }
 
 static long proceed(const struct call *c, const long *arg)
@@ -470,6 +454,21 @@ static long by_row(const struct row *row, long n, const long *arg)
 	return row && needs_copies(row, arg) ? run_private(row, NULL, n, arg) : by_number(n, arg);
 }
 
+/* Only those that wait have a time in the fourth argument. */
+static const struct row futex_row = { "futex", LONG, { IN(4, sizeof(struct timespec)) } };
+
+static bool has_time(int op)
+{
+	switch (op & FUTEX_CMD_MASK) {
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+	case FUTEX_WAIT_REQUEUE_PI:
+	case FUTEX_LOCK_PI:
+	case FUTEX_LOCK_PI2: return true;
+	default: return false;
+	}
+}
+
 static long of_memory(long n, const long *arg)
 {
 	const long a = arg[0], b = arg[1], c = arg[2], d = arg[3], e = arg[4], f = arg[5];
@@ -495,6 +494,7 @@ static long of_memory(long n, const long *arg)
 		if (result >= 0)
 			say_pin(n == SYS_io_setup ? "io_setup" : "io_uring_setup");
 		return result;
+	case SYS_futex: return by_row(has_time((int)b) ? &futex_row : NULL, n, arg);
 	default: return by_row(row, n, arg);
 	}
 	/* As a FUNCTION is a cancellation point, and syscall(2) is none. */

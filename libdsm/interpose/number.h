@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* number.h - a system call by its number, for libraries that stand in front of syscall(2). */
+#ifndef INTERPOSE_NUMBER_H
+#define INTERPOSE_NUMBER_H
+
+#include <errno.h>
+
+/* As syscall(2), arg: six words. Not by NEXT(): libdsm and jemalloc call syscall(2) where they may not call dlsym(3). */
+static inline long by_number(long n, const long *arg)
+{
+	const long fourth = arg[3], fifth = arg[4], sixth = arg[5];
+	register long d __asm__("r10") = fourth;
+	register long e __asm__("r8") = fifth;
+	register long f __asm__("r9") = sixth;
+	long result = n;
+
+	__asm__ volatile("syscall"
+			 : "+a"(result)
+			 : "D"(arg[0]), "S"(arg[1]), "d"(arg[2]), "r"(d), "r"(e), "r"(f)
+			 : "rcx", "r11", "memory");
+	if ((unsigned long)result < -4095ul)
+		return result;
+	errno = (int)-result;
+	return -1;
+}
+
+#endif
