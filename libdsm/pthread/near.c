@@ -9,6 +9,7 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <semaphore.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -445,7 +446,12 @@ int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timesp
 
 int near_sem_post(uint32_t *sem)
 {
-	__atomic_fetch_add(sem, 1, __ATOMIC_SEQ_CST);
+	uint32_t seen = __atomic_load_n(sem, __ATOMIC_RELAXED);
+
+	do {
+		if (seen == SEM_VALUE_MAX)
+			return EOVERFLOW;
+	} while (!__atomic_compare_exchange_n(sem, &seen, seen + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED));
 	if (__atomic_load_n(&sem[1], __ATOMIC_SEQ_CST))
 		wake(sem, 1);
 	return 0;

@@ -88,6 +88,8 @@ struct team {
 	pthread_mutex_t maps_lock;
 	struct mapping *maps;
 	uint32_t maps_made;
+	pthread_mutex_t named_lock;
+	struct named *named;
 	struct key *keys;
 };
 
