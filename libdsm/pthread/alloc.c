@@ -89,16 +89,24 @@ EXPORT void free(void *p)
 	dsm_call(release, &start);
 }
 
+__thread uint32_t lent __attribute__((tls_model("initial-exec")));
+
+/* Is it for the program? */
+static bool is_wanted(const void *caller)
+{
+	return is_ours(caller) || (lent && shim.active);
+}
+
 EXPORT void *malloc(size_t size)
 {
-	return is_ours(CALLER) ? shared(GRAIN, size, false) : __libc_malloc(size);
+	return is_wanted(CALLER) ? shared(GRAIN, size, false) : __libc_malloc(size);
 }
 
 EXPORT void *calloc(size_t n, size_t size)
 {
 	size_t bytes;
 
-	if (!is_ours(CALLER))
+	if (!is_wanted(CALLER))
 		return __libc_calloc(n, size);
 	if (__builtin_mul_overflow(n, size, &bytes)) {
 		errno = ENOMEM;
@@ -128,7 +136,7 @@ static void *resize(void *p, size_t size)
 EXPORT void *realloc(void *p, size_t size)
 {
 	if (!is_shared(p))
-		return !p && is_ours(CALLER) ? shared(GRAIN, size, false) : __libc_realloc(p, size);
+		return !p && is_wanted(CALLER) ? shared(GRAIN, size, false) : __libc_realloc(p, size);
 	if (size)
 		return resize(p, size);
 	free(p);
@@ -143,7 +151,7 @@ EXPORT void *reallocarray(void *p, size_t n, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	if (!p && is_ours(CALLER))
+	if (!p && is_wanted(CALLER))
 		return shared(GRAIN, bytes, false);
 	return is_shared(p) ? resize(p, bytes) : __libc_realloc(p, bytes);
 }
@@ -182,6 +190,17 @@ EXPORT void *memalign(size_t align, size_t size)
 EXPORT void *valloc(size_t size)
 {
 	return aligned(4096, size, CALLER);
+}
+
+EXPORT void *pvalloc(size_t size);
+EXPORT void *pvalloc(size_t size)
+{
+	const size_t pages = (size + 4095) & ~(size_t)4095;
+
+	if (pages >= size)
+		return aligned(4096, pages, CALLER);
+	errno = ENOMEM;
+	return NULL;
 }
 
 EXPORT size_t malloc_usable_size(void *p);

@@ -117,6 +117,9 @@ uint64_t blocked_signals(void); /* the mask */
 /* For this library: as malloc() of the program. NULL. */
 void *shared_alloc(size_t size);
 
+/* While it is not 0, what this thread allocates in the C library is the program's. */
+extern __thread uint32_t lent __attribute__((tls_model("initial-exec")));
+
 /* A message that names what does not work across ranks. ENOSYS. */
 int cannot(const char *what);
 

@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* strings.c - what the C library allocates for the program is in shared memory, as if the program had called malloc(). */
+/*
+ * strings.c - what the C library allocates for the program is in shared memory, as if the program had called malloc(): strings, lines,
+ * lists of names, vectors of strings, and trees. Streams into memory are memstream.c's.
+ */
 #include "shim.h"
 
+#include <argz.h>
+#include <dirent.h>
+#include <envz.h>
+#include <fcntl.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #define LINE 128u /* the first size of a line's buffer; it grows by realloc() */
 
@@ -41,6 +50,37 @@ EXPORT char *strdup(const char *s)
 EXPORT char *strndup(const char *s, size_t n)
 {
 	return is_ours(CALLER) ? copy(s, strnlen(s, n)) : NEXT(strndup)(s, n);
+}
+
+/* As older headers have them. */
+EXPORT char *__strdup(const char *s);
+EXPORT char *__strdup(const char *s)
+{
+	return is_ours(CALLER) ? copy(s, strlen(s)) : NEXT(__strdup)(s);
+}
+
+EXPORT char *__strndup(const char *s, size_t n);
+EXPORT char *__strndup(const char *s, size_t n)
+{
+	return is_ours(CALLER) ? copy(s, strnlen(s, n)) : NEXT(__strndup)(s, n);
+}
+
+EXPORT wchar_t *wcsdup(const wchar_t *s)
+{
+	const size_t size = (wcslen(s) + 1) * sizeof(*s);
+	wchar_t *out;
+
+	if (!is_ours(CALLER))
+		return NEXT(wcsdup)(s);
+	out = shared_alloc(size);
+	return out ? memcpy(out, s, size) : NULL;
+}
+
+EXPORT char *tempnam(const char *folder, const char *prefix)
+{
+	char *at = NEXT(tempnam)(folder, prefix);
+
+	return is_ours(CALLER) ? share(at) : at;
 }
 
 EXPORT char *getcwd(char *buf, size_t size)
@@ -135,6 +175,8 @@ EXPORT int asprintf(char **out, const char *format, ...)
 	return n;
 }
 
+EXPORT int __asprintf(char **out, const char *format, ...) __attribute__((alias("asprintf")));
+
 EXPORT int __asprintf_chk(char **out, int flag, const char *format, ...)
 {
 	va_list ap;
@@ -144,4 +186,129 @@ EXPORT int __asprintf_chk(char **out, int flag, const char *format, ...)
 	n = print(out, flag, format, ap, CALLER);
 	va_end(ap);
 	return n;
+}
+
+/* ---- folders ---------------------------------------------------------------------------------------- */
+
+static void free_list(struct dirent **list, int n)
+{
+	while (n > 0)
+		free(list[--n]);
+	free(list);
+}
+
+/* In place of a private list of private entries. The number of them; -1: ENOMEM, and it is freed. */
+static int share_list(struct dirent ***list, int n)
+{
+	struct dirent **out = shared_alloc((size_t)n * sizeof(*out) + 1);
+	int i;
+
+	for (i = 0; out && i < n; i++) {
+		out[i] = shared_alloc((*list)[i]->d_reclen);
+		if (!out[i]) {
+			free_list(out, i);
+			out = NULL;
+			break;
+		}
+		memcpy(out[i], (*list)[i], (*list)[i]->d_reclen);
+	}
+	free_list(*list, n);
+	*list = out;
+	return out ? n : -1;
+}
+
+static int list_folder(int fd, const char *path, struct dirent ***out, int (*filter)(const struct dirent *),
+		       int (*compare)(const struct dirent **, const struct dirent **), const void *caller)
+{
+	struct dirent **list;
+	int n = NEXT(scandirat)(fd, path, &list, filter, compare);
+
+	if (n >= 0 && is_ours(caller))
+		n = share_list(&list, n);
+	if (n >= 0)
+		*out = list;
+	return n;
+}
+
+_Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "the same functions");
+
+EXPORT int scandirat(int fd, const char *path, struct dirent ***out, int (*filter)(const struct dirent *),
+		     int (*compare)(const struct dirent **, const struct dirent **))
+{
+	return list_folder(fd, path, out, filter, compare, CALLER);
+}
+
+EXPORT int scandir(const char *path, struct dirent ***out, int (*filter)(const struct dirent *),
+		   int (*compare)(const struct dirent **, const struct dirent **))
+{
+	return list_folder(AT_FDCWD, path, out, filter, compare, CALLER);
+}
+
+EXPORT int scandirat64(int fd, const char *path, struct dirent64 ***out, int (*filter)(const struct dirent64 *),
+		       int (*compare)(const struct dirent64 **, const struct dirent64 **))
+	__attribute__((alias("scandirat")));
+EXPORT int scandir64(const char *path, struct dirent64 ***out, int (*filter)(const struct dirent64 *),
+		     int (*compare)(const struct dirent64 **, const struct dirent64 **))
+	__attribute__((alias("scandir")));
+
+/* ---- vectors of strings, and trees: the C library is lent the program's malloc() --------------------- */
+
+#define LEND(call)                                  \
+	({                                          \
+		const bool ours_ = is_ours(CALLER); \
+		__typeof__(call) got_;              \
+		lent += ours_;                      \
+		got_ = call;                        \
+		lent -= ours_;                      \
+		got_;                               \
+	})
+
+EXPORT error_t argz_create(char *const argv[], char **argz, size_t *len)
+{
+	return LEND(NEXT(argz_create)(argv, argz, len));
+}
+
+EXPORT error_t argz_create_sep(const char *s, int sep, char **argz, size_t *len)
+{
+	return LEND(NEXT(argz_create_sep)(s, sep, argz, len));
+}
+
+EXPORT error_t argz_add(char **argz, size_t *len, const char *s)
+{
+	return LEND(NEXT(argz_add)(argz, len, s));
+}
+
+EXPORT error_t argz_add_sep(char **argz, size_t *len, const char *s, int sep)
+{
+	return LEND(NEXT(argz_add_sep)(argz, len, s, sep));
+}
+
+EXPORT error_t argz_append(char **argz, size_t *len, const char *buf, size_t n)
+{
+	return LEND(NEXT(argz_append)(argz, len, buf, n));
+}
+
+EXPORT error_t argz_insert(char **argz, size_t *len, char *before, const char *entry)
+{
+	return LEND(NEXT(argz_insert)(argz, len, before, entry));
+}
+
+EXPORT error_t argz_replace(char **argz, size_t *len, const char *s, const char *with, unsigned int *count)
+{
+	return LEND(NEXT(argz_replace)(argz, len, s, with, count));
+}
+
+EXPORT error_t envz_add(char **envz, size_t *len, const char *name, const char *value)
+{
+	return LEND(NEXT(envz_add)(envz, len, name, value));
+}
+
+EXPORT error_t envz_merge(char **envz, size_t *len, const char *more, size_t n, int override)
+{
+	return LEND(NEXT(envz_merge)(envz, len, more, n, override));
+}
+
+EXPORT void *tsearch(const void *key, void **root, int (*compare)(const void *, const void *))
+{
+	return LEND(NEXT(tsearch)(key, root, compare));
 }
