@@ -43,8 +43,11 @@ EXPORT int thrd_create(thrd_t *t, thrd_start_t fn, void *arg)
 	struct birth *b;
 	int err;
 
-	if (!shim.active || !is_program(CALLER))
+	if (!is_ours(CALLER)) {
+		if (shim.active)
+			say_stays(CALLER);
 		return NEXT(thrd_create)(t, fn, arg);
+	}
 	b = shared_alloc(sizeof(*b));
 	if (!b)
 		return thrd_nomem;

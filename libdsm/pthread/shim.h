@@ -76,6 +76,9 @@ static inline bool is_ours(const void *caller)
 	return shim.active && is_program(caller);
 }
 
+/* A library of the program's creates a thread, which is private to this rank: say so, once for each library. */
+void say_stays(const void *caller);
+
 /* What all ranks share, in the heap. Counters are atomic. */
 struct team {
 	uint32_t live;             /* threads made and not yet ended, main() among them */

@@ -75,6 +75,61 @@ static void end_process(int s)
 		syscall(SYS_exit_group, s);
 }
 
+/* Libraries that the library itself needs, or that are the program's by note_code(). */
+static bool is_known(const char *name)
+{
+	static const char *const known[] = { "libdsm", "libc.", "libm.", "libstdc++.", "libgcc_s.", "libpthread." };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strncmp(name, known[i], strlen(known[i])))
+			return true;
+	return false;
+}
+
+/* Is it linked to the executable, by its own wish? */
+static bool is_needed(const char *name)
+{
+	const ElfW(Dyn) *const dynamic = _r_debug.r_map->l_ld, *d;
+	const char *strings = NULL;
+
+	for (d = dynamic; d->d_tag != DT_NULL; d++)
+		if (d->d_tag == DT_STRTAB)
+			strings = (const char *)d->d_un.d_ptr;
+	for (d = dynamic; strings && d->d_tag != DT_NULL; d++)
+		if (d->d_tag == DT_NEEDED && !strcmp(strings + d->d_un.d_val, name))
+			return !is_known(name);
+	return false;
+}
+
+void say_stays(const void *caller)
+{
+	static void *said[CODE_MAX];
+	struct link_map *map = NULL;
+	const char *name;
+	Dl_info info;
+	void *none;
+	int i;
+
+	if (!dladdr1(caller, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !map->l_name)
+		return;
+	name = strrchr(map->l_name, '/');
+	name = name ? name + 1 : map->l_name;
+	if (!is_needed(name))
+		return;
+	for (i = 0; i < CODE_MAX; i++) {
+		none = NULL;
+		if (__atomic_compare_exchange_n(&said[i], &none, map, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			break;
+		if (none == map)
+			return;
+	}
+	if (i == CODE_MAX)
+		return;
+	fprintf(stderr, "libdsm-pthread: rank %d: threads that %s creates stay on this rank, see dsm-cc(1)\n",
+		shim.rank, name);
+}
+
 static void give_up(const char *what, int err)
 {
 	fprintf(stderr, "libdsm-pthread: %s: %s\n", what, dsm_strerror(err));

@@ -274,8 +274,11 @@ int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), v
 
 EXPORT int pthread_create(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
-	if (!shim.active || !is_program(CALLER))
+	if (!is_ours(CALLER)) {
+		if (shim.active)
+			say_stays(CALLER);
 		return NEXT(pthread_create)(t, attr, fn, arg);
+	}
 	return make_thread(t, attr, fn, arg);
 }
 
