@@ -31,7 +31,9 @@
 #include "engine/job.h"
 #include "engine/sharing.h"
 #include "engine/stall.h"
+#include "engine/stray.h"
 #include "fault/fault.h"
+#include "fault/range.h"
 #include "sync/held.h"
 #include "util/futex.h"
 #include "util/log.h"
@@ -46,27 +48,29 @@
 
 enum { RUNS, DETACHED, ENDED };
 
-/* At the top of the stack, in shared memory. */
+/* In shared memory: at the top of the stack, or by itself where the stack is private or the program's. */
 struct record {
 	void *(*fn)(void *);
 	void *arg, *result;
 	dsm_sem_t done;
 	uint32_t state; /* atomic */
 	int32_t rank;
-	void *stack; /* or all of the record, where the stack is private */
-	size_t size; /* of that, record included */
-	uint32_t shared;
-	uint32_t called; /* by another rank: the kernel does not know the name; atomic */
+	void *memory;       /* what is freed at the end */
+	char *stack, *top;  /* the shared one, without guard; NULL: it is private */
+	size_t size, guard; /* of the stack, and below it; where the record is at its top, size includes that */
+	uint32_t called;    /* by another rank: the kernel does not know the name; atomic */
 	char name[NAME_BYTES];
 };
 
+/* The fault handler reads it, where no memory can be allocated. */
 static __thread struct {
 	struct record *record;
 	char *low, *high;            /* its shared stack */
+	size_t guard;                /* below that, while it is closed */
 	char *own;                   /* top of the private one for dsm_call() */
 	bool exits;                  /* by dsm_thread_exit() */
 	__pthread_unwind_buf_t call; /* of dsm_call() */
-} self;
+} self __attribute__((tls_model("initial-exec")));
 
 /* A thread of this rank that can be cancelled. */
 struct live {
@@ -85,7 +89,7 @@ static void release(struct record *r)
 {
 	dsm_sem_t done = r->done;
 
-	dsm_free(r->stack);
+	dsm_free(r->memory);
 	dsm_sem_destroy(&done);
 }
 
@@ -139,10 +143,8 @@ static void run(void *arg)
 
 static void warm(const struct record *r)
 {
-	const char *top = (const char *)r;
-
 	if (!one_node())
-		dsm_acquire(top - WARM, WARM, DSM_WRITE);
+		dsm_acquire(r->top - WARM, WARM, DSM_WRITE);
 }
 
 static void run_on_shared(void *arg)
@@ -150,15 +152,55 @@ static void run_on_shared(void *arg)
 	struct record *r = arg;
 	char signals[SIGNAL_STACK], calls[CALL_STACK];
 
-	if (!one_node()) {
-		sigaltstack(&(stack_t){ .ss_sp = signals, .ss_size = sizeof(signals) }, NULL);
-		fault_alternate_stack();
-	}
+	sigaltstack(&(stack_t){ .ss_sp = signals, .ss_size = sizeof(signals) }, NULL);
+	fault_alternate_stack();
 	warm(r);
 	self.low = r->stack;
-	self.high = (char *)r;
+	self.high = r->top;
 	self.own = (char *)((uintptr_t)(calls + sizeof(calls)) & ~63ul);
-	dsm_call_on((char *)((uintptr_t)r & ~63ul), run, r);
+	dsm_call_on(r->top, run, r);
+}
+
+/* Where threads of this rank may not go, whatever the protocol allows. Other ranks may: they have no reason to. */
+static void close_guard(const struct record *r)
+{
+	static uint32_t said;
+	size_t off;
+	int err;
+
+	if (!r->guard || !job.fault->guard || !range_off(r->stack - r->guard, &off))
+		return;
+	err = job.fault->guard(off, r->guard, true);
+	if (!err)
+		self.guard = r->guard;
+	else if (!__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED))
+		log_line("no guard page below the stack of a thread: %s; raise vm.max_map_count (said once)",
+			 dsm_strerror(err));
+}
+
+static void open_guard(const struct record *r)
+{
+	size_t off;
+
+	if (self.guard && range_off(r->stack - self.guard, &off))
+		job.fault->guard(off, self.guard, false);
+	self.guard = 0;
+}
+
+/* In the fault handler: what the kernel knows of the thread, for a name in shared memory may not be here. */
+static void say_overflow(const char *addr)
+{
+	const char *low = self.low;
+	char name[NAME_BYTES] = "";
+
+	prctl(PR_GET_NAME, name);
+	if (self.guard && addr < low && addr >= low - self.guard)
+		log_line(
+			"stack overflow: thread %p (%s, %d) of this rank has used all %zu KiB of its stack, which begins at %p",
+			(void *)self.record, name, gettid(), (size_t)(self.high - low + 1023) >> 10, low);
+	else
+		log_line("thread %s (%d) touches %p, the guard page below the stack of another thread", name, gettid(),
+			 addr);
 }
 
 /* The thread's private stacks are further in than the frame where the unwinding stops. It is not cancelled any more after this. True:
@@ -172,7 +214,9 @@ static bool run_here(struct record *r)
 	sigaltstack(NULL, &before);
 	self.record = r;
 	self.exits = false;
-	unwound = unwinds(r->shared ? run_on_shared : run, r, &here);
+	close_guard(r);
+	unwound = unwinds(r->stack ? run_on_shared : run, r, &here);
+	open_guard(r);
 	self.low = self.high = NULL;
 	sigaltstack(&before, NULL);
 	if (unwound && !self.exits)
@@ -237,6 +281,8 @@ static void prepare_cancel(void)
 	pthread_join(t, NULL);
 	engine_let(before);
 	if (syscall(SYS_rt_sigaction, SIGNAL_OF_CANCEL, NULL, &a, sizeof(a.mask)))
+		return;
+	if (one_node())
 		return;
 	a.flags |= SA_ONSTACK;
 	syscall(SYS_rt_sigaction, SIGNAL_OF_CANCEL, &a, NULL, sizeof(a.mask));
@@ -394,6 +440,7 @@ void spawn_start(void)
 {
 	call_spawn = start;
 	call_cancel = cancel;
+	stray_guard = say_overflow;
 }
 
 /* Ranks in turn, beginning behind this one; or so many threads on each before the next one's turn. */
@@ -407,33 +454,92 @@ static int choose(void)
 	return (int)((job.rank + n + 1) % job.size);
 }
 
+static size_t whole_pages(size_t bytes)
+{
+	return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+}
+
+static bool is_shared_memory(const char *at, size_t size)
+{
+	size_t first, last;
+
+	return at + size > at && range_off(at, &first) && range_off(at + size - 1, &last) && last - first == size - 1;
+}
+
+/* A stack of the program's, with the record elsewhere. */
+static int use_stack(const struct dsm_thread_options *opt, struct record **out)
+{
+	struct record *r;
+
+	if (opt->stack_size < STACK_MIN || !is_shared_memory(opt->stack, opt->stack_size))
+		return -EINVAL;
+	r = dsm_calloc(1, sizeof(*r));
+	if (!r)
+		return -EAGAIN;
+	r->memory = r;
+	r->stack = opt->stack;
+	r->size = opt->stack_size;
+	r->top = (char *)((uintptr_t)(r->stack + r->size) & ~63ul);
+	*out = r;
+	return 0;
+}
+
+/* A guard, the stack, and at its top the record. */
+static int make_stack(const struct dsm_thread_options *opt, struct record **out)
+{
+	const size_t wanted = opt->stack_size ? opt->stack_size : STACK_DEFAULT;
+	const size_t guard = opt->guard_size == DSM_NO_GUARD ? 0 : opt->guard_size ? opt->guard_size : PAGE_BYTES;
+	const size_t size = whole_pages(wanted > STACK_MIN ? wanted : STACK_MIN), below = whole_pages(guard);
+	struct record *r;
+	char *at;
+
+	if (size < wanted || below < guard || size + below < size)
+		return -EAGAIN;
+	at = dsm_aligned_alloc(PAGE_BYTES, size + below);
+	if (!at)
+		return -EAGAIN;
+	r = (struct record *)((uintptr_t)(at + below + size - sizeof(*r)) & ~63ul);
+	memset(r, 0, sizeof(*r));
+	r->memory = at;
+	r->stack = at + below;
+	r->size = size;
+	r->guard = below;
+	r->top = (char *)r;
+	*out = r;
+	return 0;
+}
+
+static int make_private(struct record **out)
+{
+	struct record *r = dsm_aligned_alloc(PAGE_BYTES, PAGE_BYTES); /* alone in its block */
+
+	if (!r)
+		return -EAGAIN;
+	memset(r, 0, sizeof(*r));
+	r->memory = r;
+	*out = r;
+	return 0;
+}
+
 static int make(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, struct record **out)
 {
-	size_t size = opt && opt->stack_size ? (opt->stack_size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1) : STACK_DEFAULT;
-	const size_t top = (sizeof(struct record) + 63) & ~63ul;
-	char *at, name[NAME_BYTES] = "";
+	char name[NAME_BYTES] = "";
 	struct record *r;
 	int err;
 
 	if (!opt || !opt->shared_stack)
-		size = PAGE_BYTES;
-	else if (size < STACK_MIN)
-		size = STACK_MIN;
-	at = dsm_aligned_alloc(PAGE_BYTES, size);
-	if (!at)
-		return -EAGAIN;
-	r = (struct record *)(at + size - top);
-	memset(r, 0, sizeof(*r));
+		err = make_private(&r);
+	else
+		err = opt->stack ? use_stack(opt, &r) : make_stack(opt, &r);
+	if (err)
+		return err;
 	r->fn = fn;
 	r->arg = arg;
-	r->stack = at;
-	r->size = size;
-	r->shared = opt && opt->shared_stack;
 	prctl(PR_GET_NAME, name);
 	memcpy(r->name, name, sizeof(name));
 	err = dsm_sem_init(&r->done, 0);
 	if (err) {
-		dsm_free(at);
+		dsm_free(r->memory);
 		return err;
 	}
 	*out = r;
@@ -619,10 +725,9 @@ DSM_API int dsm_thread_query(dsm_thread_t t, struct dsm_thread_info *info)
 	if (!r)
 		return -EINVAL;
 	*info = (struct dsm_thread_info){ .rank = r->rank, .detached = r->state == DETACHED };
-	if (r->shared) {
-		info->stack = r->stack;
-		info->stack_size = r->size;
-	}
+	info->stack = r->stack;
+	info->stack_size = r->size;
+	info->guard_size = r->guard;
 	name_of(r, info->name);
 	return 0;
 }

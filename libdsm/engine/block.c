@@ -19,6 +19,7 @@
 #include "engine/wait.h"
 #include "engine/work.h"
 #include "fault/fault.h"
+#include "fault/guard.h"
 #include "fault/range.h"
 #include "net/net.h"
 #include "util/futex.h"
@@ -273,6 +274,10 @@ enum fault_answer block_fault(void *addr, bool write)
 
 	if (!range_off(addr, &off))
 		return FAULT_REFUSED;
+	if (guard_has(off)) {
+		stray_guard(addr);
+		return FAULT_NOWHERE;
+	}
 	r = region_at(off);
 	if (!r || off >= r->off + region_usable(r)) {
 		stray_say(addr, write);

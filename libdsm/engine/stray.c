@@ -21,6 +21,8 @@ static const struct dsm_region *region_below(size_t off, bool attached)
 	return best;
 }
 
+void (*stray_guard)(const char *addr);
+
 void stray_say(const char *addr, bool write)
 {
 	const char *what = write ? "write" : "read";

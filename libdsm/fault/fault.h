@@ -7,8 +7,8 @@
  * is then opened when it is used (core/map.h). A page without access is not in the object, so no stale byte can be mapped.
  *
  * Every rank of the node may call every function, for the whole node. Ranks are counted inside the node here. Ranges are
- * offsets into the window, whole blocks; range.h says at which addresses they are. All functions but open, join, close, bound
- * and adopt are safe in a signal handler and in any
+ * offsets into the window, whole blocks; range.h says at which addresses they are. All functions but open, join, close, bound,
+ * guard and adopt are safe in a signal handler and in any
  * number of threads. Two that concern one block are never called at once, except again and pin, which may be called at any
  * time. Locks of the backends are below the stripes: a caller may hold one, and no backend waits for one.
  */
@@ -50,6 +50,9 @@ struct fault_ops {
 	 * protocol allows; the rest is SIGSEGV. Blocks may be filled and closed in or out of bounds, or across. NULL: the kernel
 	 * knows the bounds. -ENOMEM: too many mappings. */
 	int (*bound)(size_t off, size_t len, size_t usable);
+	/* Optional. No thread of this process may touch whole pages of [off, off + len) from now on, or they may again; the protocol, and
+	 * what other ranks may do, are the same meanwhile. guard_has() tells. -ENOMEM: too many mappings. */
+	int (*guard)(size_t off, size_t len, bool on);
 	/* Memory of this process at range_at(off) becomes a mapping of [off, off + len) of the object, with no access that the protocol
 	 * has not given; what was there is gone. Before any rank of the node uses the range. NULL: this backend cannot. */
 	int (*adopt)(size_t off, size_t len);

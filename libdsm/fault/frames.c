@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fault/guard.h"
 #include "fault/range.h"
 #include "util/futex.h"
 
@@ -33,6 +34,7 @@ void frames_open(const struct fault_node *n)
 
 void frames_close(void)
 {
+	guard_close();
 	frames_node = (struct fault_node){ .memfd = -1 };
 	range_window(NULL, 0);
 }

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fault/guard.h"
 #include "fault/range.h"
 #include "util/futex.h"
 
@@ -75,6 +76,17 @@ static int set_all(size_t off, size_t len, int prot)
 	return 0;
 }
 
+/* Of what has just been opened: see mp_guard(). */
+static int close_guards(size_t off, size_t end)
+{
+	int err = 0;
+
+	for (; guard_any() && off < end && !err; off += PAGE)
+		if (guard_has(off))
+			err = set_all(off, PAGE, PROT_NONE);
+	return err;
+}
+
 static size_t marks(size_t size)
 {
 	return size / PAGE * sizeof(*pinned);
@@ -101,6 +113,8 @@ static int set_unit(size_t off, size_t len, int prot)
 		bound = bound_of(off);
 		in = bound > off % UNIT ? bound - off % UNIT : 0;
 		err = in ? set_all(off, in < len ? in : len, prot) : 0;
+		if (!err && in)
+			err = close_guards(off, off + (in < len ? in : len));
 		if (!err && in < len)
 			err = set_all(off + in, len - in, PROT_NONE);
 	} while (!err && bound_of(off) != bound);
@@ -186,6 +200,26 @@ static int mp_bound(size_t off, size_t len, size_t usable)
 		__atomic_store_n(&bounds[(off + at) / UNIT], (uint32_t)(in < UNIT ? in : UNIT), __ATOMIC_SEQ_CST);
 	}
 	return usable < len ? set_all(off + usable, len - usable, PROT_NONE) : 0;
+}
+
+/*
+ * fill() of another thread         mp_guard()
+ *                                    marks
+ * opens                              closes
+ * sees the mark, closes
+ *
+ * What is taken off stays closed until it is used.
+ */
+static int mp_guard(size_t off, size_t len, bool on)
+{
+	int err = guard_mark(off, len, on);
+
+	if (!err && on) {
+		err = set_all(off, len, PROT_NONE);
+		if (err)
+			guard_mark(off, len, false);
+	}
+	return err;
 }
 
 static int mp_adopt(size_t off, size_t len)
@@ -389,6 +423,7 @@ const struct fault_ops fault_mprotect = {
 	.open = mp_open,
 	.close = mp_close,
 	.bound = mp_bound,
+	.guard = mp_guard,
 	.adopt = mp_adopt,
 	.fill = mp_fill,
 	.zero = mp_zero,

@@ -3,7 +3,7 @@
  * none.c - a job of one node: nobody to keep coherent with, so what is in bounds is plain memory and never faults. One rank has
  * private memory, which a child gets a copy of; several ranks map the memory object of the node.
  *
- * Nothing here protects single pages, so the memory may have huge ones (DSM_HUGE). The kernel has a setting for private memory
+ * Nothing here protects single pages but guards below stacks (guard.h), so the memory may have huge ones (DSM_HUGE). The kernel has a setting for private memory
  * and another for memory objects, and by default refuses the second.
  */
 #include "fault/frames.h"
@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "fault/guard.h"
 #include "fault/populate.h"
 #include "fault/range.h"
 #include "util/log.h"
@@ -169,6 +170,7 @@ const struct fault_ops fault_none = {
 	.open = none_open,
 	.close = none_close,
 	.bound = none_bound,
+	.guard = guard_by_bounds,
 	.adopt = none_adopt,
 	.fill = none_fill,
 	.zero = none_open_for,

@@ -41,6 +41,7 @@
 #include <unistd.h>
 
 #include "fault/ahead.h"
+#include "fault/guard.h"
 #include "fault/mapping.h"
 #include "fault/populate.h"
 #include "fault/range.h"
@@ -504,6 +505,7 @@ const struct fault_ops fault_uffd = {
 	.join = uffd_join,
 	.close = uffd_close,
 	.bound = uffd_bound,
+	.guard = guard_by_bounds,
 	.adopt = uffd_adopt,
 	.fill = uffd_fill,
 	.zero = uffd_zero,

@@ -208,13 +208,17 @@ DSM_API int dsm_free(void *p);
 typedef struct { uint64_t id; } dsm_thread_t;
 
 struct dsm_thread_options {
-	size_t stack_size;       /* 0: 2 MiB; at least 64 KiB */
+	size_t stack_size;       /* of a shared stack. 0: 2 MiB; at least 64 KiB */
 	int detached;            /* nobody joins it */
 	int shared_stack;        /* in the shared heap */
+	size_t guard_size;       /* what may not be touched below a shared stack. 0: 4 KiB; DSM_NO_GUARD */
+	void *stack;             /* stack_size bytes of shared memory, to be the shared stack, without a guard. NULL: of the heap */
 };
+#define DSM_NO_GUARD ((size_t)-1)
 
 /* Run fn(arg) in a new thread of rank `where`; -1: chosen by DSM_PLACE and DSM_THREADS. opt NULL: defaults. Blocks for a round trip.
- * -EINVAL: no such rank. -EAGAIN: no memory for a stack in the heap, or no thread can be made there. */
+ * -EINVAL: no such rank; opt->stack is no shared memory, or less than 64 KiB. -EAGAIN: no memory for a stack in the heap, or no thread
+ * can be made there. */
 DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg);
 /* Wait for its end; *result: what it returned. By one thread, once. -EINVAL: detached. -EDEADLK: this thread. */
 DSM_API int dsm_join(dsm_thread_t t, void **result);

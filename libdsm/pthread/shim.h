@@ -94,12 +94,16 @@ struct team {
 	pthread_mutex_t named_lock;
 	struct named *named;
 	struct key *keys;
+	size_t stack_size, guard_size; /* of threads whose creator has no other wish */
 };
 
 extern struct team *team;
 
 /* A thread of the program: as pthread_create(). */
 int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
+
+/* The stacks of threads, as rank 0's C library has them: each rank's follows. When the job starts; all ranks after rank 0. */
+void stacks_start(void);
 
 /* main(): fn(arg), by the thread that is then rank 0's first. */
 void *run_as_main(void *(*fn)(void *), void *arg);

@@ -21,6 +21,7 @@
 #define INSIDE "DSM_PTHREAD_INSIDE" /* a program that the program starts is no rank */
 #define CODE_MAX 8
 #define PAGE_BYTES 4096u
+#define MAIN_STACK (8ul << 20) /* at least: without a limit, threads have 2 MiB */
 
 struct shim shim;
 struct team *team;
@@ -175,7 +176,11 @@ static void make_team(void)
 		must("dsm_sem_init", dsm_sem_init(&team->exits, 0));
 		must("dsm_sem_init", dsm_sem_init(&team->over, 0));
 	}
+	if (shim.rank == 0)
+		stacks_start();
 	must("dsm_broadcast", dsm_broadcast(&team, sizeof(team), 0));
+	if (shim.rank)
+		stacks_start();
 	shim.keys = team->keys;
 }
 
@@ -422,12 +427,13 @@ static char **share_words(char **words, int n)
 
 static int run_main(int argc, char **argv, char **envp)
 {
-	const struct dsm_thread_options opt = { .stack_size = 8ul << 20, .shared_stack = 1 };
+	struct dsm_thread_options opt = { .shared_stack = 1 };
 	struct words w = { argc, argv, envp };
 	void *result = NULL;
 
 	if (!shim.active)
 		return program_main(argc, argv, envp);
+	opt.stack_size = team->stack_size > MAIN_STACK ? team->stack_size : MAIN_STACK;
 	w.argv = share_words(argv, argc);
 	on_exit(note_status, NULL); /* here: the C library runs destructors before handlers that came before main() */
 	must("main()", dsm_run(&opt, begin_main, &w, &result));

@@ -15,6 +15,7 @@
 
 #define ROUNDS 4 /* PTHREAD_DESTRUCTOR_ITERATIONS */
 #define ROW 32u
+#define STACK_MIN (64ul << 10) /* dsm_spawn() */
 
 extern void *__libc_calloc(size_t n, size_t size);
 extern void __libc_free(void *p);
@@ -161,6 +162,117 @@ static void destroy_values(void)
 	}
 }
 
+/* ---- stacks ---------------------------------------------------------------------------------------- */
+
+/* What this rank's C library gives a thread. It says so of attributes without a size, too. */
+static struct {
+	size_t stack, guard;
+} known;
+
+static void look_at_defaults(size_t *stack, size_t *guard)
+{
+	pthread_attr_t attr;
+
+	if (NEXT(pthread_getattr_default_np)(&attr))
+		return;
+	pthread_attr_getstacksize(&attr, stack);
+	pthread_attr_getguardsize(&attr, guard);
+	pthread_attr_destroy(&attr);
+}
+
+/* This rank's C library is told what a thread of any rank has set. */
+static void follow_defaults(void)
+{
+	const size_t stack = team->stack_size, guard = team->guard_size;
+	pthread_attr_t attr;
+
+	if (stack == known.stack && guard == known.guard)
+		return;
+	if (NEXT(pthread_getattr_default_np)(&attr))
+		return;
+	pthread_attr_setstacksize(&attr, stack);
+	pthread_attr_setguardsize(&attr, guard);
+	NEXT(pthread_setattr_default_np)(&attr);
+	pthread_attr_destroy(&attr);
+	known.stack = stack;
+	known.guard = guard;
+}
+
+void stacks_start(void)
+{
+	look_at_defaults(&known.stack, &known.guard);
+	if (shim.rank == 0) {
+		team->stack_size = known.stack;
+		team->guard_size = known.guard;
+	} else {
+		follow_defaults();
+	}
+}
+
+EXPORT int pthread_getattr_default_np(pthread_attr_t *attr)
+{
+	if (is_ours(CALLER))
+		follow_defaults();
+	return NEXT(pthread_getattr_default_np)(attr);
+}
+
+/* For all ranks; what else the attributes say is not used. */
+EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
+{
+	int err;
+
+	if (!is_ours(CALLER))
+		return NEXT(pthread_setattr_default_np)(attr);
+	follow_defaults();
+	err = NEXT(pthread_setattr_default_np)(attr);
+	if (err)
+		return err;
+	look_at_defaults(&known.stack, &known.guard);
+	team->stack_size = known.stack;
+	team->guard_size = known.guard;
+	return 0;
+}
+
+/* It would lie in memory of this rank's C library, and threads of all ranks may use the attributes. */
+EXPORT int pthread_attr_setsigmask_np(pthread_attr_t *attr, const sigset_t *set)
+{
+	if (!is_shared(attr))
+		return NEXT(pthread_attr_setsigmask_np)(attr, set);
+	return cannot("pthread_attr_setsigmask_np()"), ENOTSUP;
+}
+
+/* NULL: the program has given none. The C library then has no address, of no bytes or of as many as it would be. */
+static void *given_stack(const pthread_attr_t *attr)
+{
+	size_t size;
+	void *low;
+
+	return pthread_attr_getstack(attr, &low, &size) || (uintptr_t)low + size == 0 ? NULL : low;
+}
+
+static int choose_stack(const pthread_attr_t *attr, struct dsm_thread_options *opt)
+{
+	int detached = PTHREAD_CREATE_JOINABLE;
+
+	follow_defaults();
+	opt->stack_size = known.stack;
+	opt->guard_size = known.guard;
+	if (attr) {
+		pthread_attr_getdetachstate(attr, &detached);
+		pthread_attr_getstacksize(attr, &opt->stack_size);
+		pthread_attr_getguardsize(attr, &opt->guard_size);
+		opt->stack = given_stack(attr);
+	}
+	if (!opt->guard_size)
+		opt->guard_size = DSM_NO_GUARD;
+	opt->detached = detached == PTHREAD_CREATE_DETACHED;
+	if (opt->stack && opt->stack_size < STACK_MIN)
+		return cannot("a stack of less than 64 KiB (pthread_attr_setstack())"), EINVAL;
+	if (opt->stack && !(is_shared(opt->stack) && is_shared((char *)opt->stack + opt->stack_size - 1)))
+		return cannot("a thread on a stack of private memory (pthread_attr_setstack())"), EINVAL;
+	return 0;
+}
+
 /* ---- threads --------------------------------------------------------------------------------------- */
 
 /* In shared memory, until the thread has it. */
@@ -248,14 +360,11 @@ static void spawn(void *arg)
 int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
 	struct spawning s = { .opt = { .shared_stack = 1 } };
-	int detached = PTHREAD_CREATE_JOINABLE;
+	int err = choose_stack(attr, &s.opt);
 	struct birth *b;
 
-	if (attr) {
-		pthread_attr_getdetachstate(attr, &detached);
-		pthread_attr_getstacksize(attr, &s.opt.stack_size);
-		s.opt.detached = detached == PTHREAD_CREATE_DETACHED;
-	}
+	if (err)
+		return err;
 	b = shared_alloc(sizeof(*b));
 	if (!b)
 		return EAGAIN;

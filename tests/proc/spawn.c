@@ -197,6 +197,81 @@ static void refuses(void)
 	test_sync();
 }
 
+#define GIVEN (96ul << 10)
+
+/* The address of a local variable, after use of half of the stack. */
+static void *deep(void *arg)
+{
+	volatile char some[GIVEN / 2];
+	size_t i;
+
+	for (i = 0; i < sizeof(some); i += 1024)
+		some[i] = 1;
+	*(uintptr_t *)arg = (uintptr_t)some;
+	return arg;
+}
+
+/* A thread with these options has a stack of so many bytes, at low if not NULL, above a guard of so many. */
+static void on_stack(int rank, const struct dsm_thread_options *opt, uintptr_t *at, size_t size, size_t guard)
+{
+	struct dsm_thread_info info;
+	dsm_thread_t t;
+
+	MUST(dsm_spawn(&t, rank, opt, deep, at));
+	MUST(dsm_thread_query(t, &info));
+	MUST(dsm_join(t, NULL));
+	REQUIRE((!opt->stack || info.stack == opt->stack) && info.stack_size == size && info.guard_size == guard,
+		"rank %d: a stack of %zu bytes at %p, a guard of %zu", rank, info.stack_size, info.stack,
+		info.guard_size);
+	REQUIRE(*at - (uintptr_t)info.stack < size, "rank %d: a local variable at %lx, the stack at %p", rank, *at,
+		info.stack);
+}
+
+/* Of the heap, and in regions of each size of blocks. */
+static void stacks(void)
+{
+	static const size_t blocks[] = { 4 << 10, 64 << 10, 2 << 20 };
+	static char private_memory[GIVEN];
+	char name[16], *region[3];
+	uintptr_t *at = NULL;
+	dsm_thread_t t;
+	int i, r;
+
+	for (i = 0; i < 3; i++) {
+		snprintf(name, sizeof(name), "stacks%d", i);
+		region[i] = test_region(name, 4 << 20, blocks[i], DSM_HOME_CYCLIC, 0);
+	}
+	test_sync();
+	if (test_rank == 0)
+		at = dsm_calloc(1, sizeof(*at));
+	for (r = 0; at && r < test_size; r++) {
+		struct dsm_thread_options opt = { .shared_stack = 1, .stack_size = GIVEN };
+
+		on_stack(r, &opt, at, GIVEN, 4096);
+		opt.guard_size = 40000;
+		on_stack(r, &opt, at, GIVEN, 40960);
+		opt.guard_size = DSM_NO_GUARD;
+		on_stack(r, &opt, at, GIVEN, 0);
+		opt.guard_size = 0;
+		for (i = 0; i < 3; i++) {
+			opt.stack = region[i] + 5000;
+			on_stack(r, &opt, at, GIVEN, 0);
+		}
+		opt.stack = private_memory;
+		EXPECT(dsm_spawn(&t, r, &opt, deep, at), -EINVAL);
+		opt.stack = region[0];
+		opt.stack_size = (64 << 10) - 1;
+		EXPECT(dsm_spawn(&t, r, &opt, deep, at), -EINVAL);
+		opt.stack_size = SIZE_MAX - 5000;
+		EXPECT(dsm_spawn(&t, r, &opt, deep, at), -EINVAL);
+		opt.stack = NULL;
+		EXPECT(dsm_spawn(&t, r, &opt, deep, at), -EAGAIN);
+	}
+	if (at)
+		MUST(dsm_free(at));
+	test_sync();
+}
+
 static void many(void)
 {
 	int i;
@@ -275,9 +350,10 @@ static void crossing(void)
 
 int main(int argc, char **argv)
 {
-	static const struct test_part parts[] = { { "results", results }, { "cancels", cancels },
-						  { "refuses", refuses }, { "many", many },
-						  { "at once", at_once }, { "crossing", crossing } };
+	static const struct test_part parts[] = { { "results", results },  { "cancels", cancels },
+						  { "refuses", refuses },  { "stacks", stacks },
+						  { "many", many },        { "at once", at_once },
+						  { "crossing", crossing } };
 
 	test_same_addresses(argv);
 	test_start(argc, argv, "Threads on other ranks.", NULL, 0);

@@ -10,6 +10,7 @@
 
 #include "core.h"
 #include "fault/ahead.h"
+#include "fault/guard.h"
 #include "fault_ranks.h"
 
 static const struct fault_ops *const backends[] = { &fault_uffd, &fault_mprotect };
@@ -458,6 +459,38 @@ START_TEST(bounds_are_of_each_rank)
 }
 END_TEST
 
+/* A page that rank 1 may not touch comes and goes there, as the protocol says; the others use it. */
+static void guarded(void)
+{
+	static const size_t at = 3 * PG;
+	static char block[8 * PG];
+	uint64_t value;
+
+	memset(block, 5, sizeof(block));
+	ALONE(0, fill(0, 0, sizeof(block), block, PROT_RW));
+	rank_require(try_write(at, 1) && try_write(at + PG, 1)); /* also in the mapping that is closed next */
+	ALONE(1, rank_require(!node.ops->guard(at, PG, true)); rank_require(guard_has(at) && !guard_has(at + PG)));
+	rank_require(try_write(at, 2) == (node.me != 1) && try_write(at - PG, 2) && try_write(at + PG, 2));
+	ALONE(1, lower(0, sizeof(block)));
+	rank_require(try_read(at, &value) == (node.me != 1) && reads(at + PG, 2) && !try_write(at + PG, 3));
+	ALONE(1, raise_for(1, 0, sizeof(block)));
+	rank_require(try_write(at, 3) == (node.me != 1) && try_write(at + PG, 3));
+	ALONE(0, shut(0, sizeof(block)));
+	ALONE(1, fill(1, 0, sizeof(block), block, PROT_RW));
+	rank_require(try_write(at, 4) == (node.me != 1) && try_write(at - PG, 4) && try_write(at + PG, 4));
+	ALONE(1, lower(0, sizeof(block)));
+	ALONE(1, rank_require(!node.ops->guard(at, PG, false) && !guard_has(at)));
+	rank_require(reads(at, 4) && reads(at + 8, 0x0505050505050505u) && !try_write(at, 5));
+	ALONE(1, raise_for(1, 0, sizeof(block)));
+	rank_require(try_write(at, 5));
+}
+
+START_TEST(a_guard_is_closed_whatever_the_protocol_does)
+{
+	run_ranks(&(struct ranks){ .ops = backends[_i], .n = 3, .bound = true }, guarded);
+}
+END_TEST
+
 static void one_dies(void)
 {
 	uint64_t page[PG / 8];
@@ -708,6 +741,7 @@ int main(void)
 	tcase_add_test(t, mapping_ahead_stops_when_it_does_not_pay);
 	tcase_add_test(t, chunks_that_are_left_alone_are_at_no_stride);
 	tcase_add_loop_test(t, bounds_are_of_each_rank, first, 2);
+	tcase_add_loop_test(t, a_guard_is_closed_whatever_the_protocol_does, first, 2);
 	tcase_add_loop_test(t, who_has_died_maps_nothing, first, 2);
 	tcase_add_loop_test(t, ranks_that_ask_each_other_all_get_their_way, first, 2);
 	tcase_add_loop_test(t, no_store_is_lost_on_one_page, first, 2);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_fault_none.c - memory of a job of one node: bounds, what is given back, huge pages where the host provides them. */
 #include "fault/frames.h"
+#include "fault/guard.h"
 
 #include "suite.h"
 
@@ -94,6 +95,16 @@ START_TEST(what_is_in_bounds_is_plain_memory)
 				   : WIFSIGNALED(status) || WEXITSTATUS(status) != 7);
 	}
 	use(4);
+	ck_assert(!fault_none.guard(4096, 4096, true) && guard_has(4096) && !guard_has(8192));
+	pid = fork();
+	if (!pid) {
+		signal(SIGSEGV, SIG_DFL);
+		WINDOW[4096] = 1;
+		_exit(7);
+	}
+	ck_assert(waitpid(pid, &status, 0) == pid);
+	ck_assert(WIFSIGNALED(status) || WEXITSTATUS(status) != 7);
+	ck_assert(!fault_none.guard(4096, 4096, false) && !guard_has(4096) && WINDOW[4096] == 4);
 	ck_assert(!fault_none.shut(0, USED));
 	ck_assert(WINDOW[0] == 0 && WINDOW[USED - 4096] == 0);
 	fault_none.close();
