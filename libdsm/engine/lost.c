@@ -399,7 +399,7 @@ void lost_dying(int status, const char *why)
 		return;
 	if (!__atomic_compare_exchange_n(&first, &other, (uint32_t)me, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 		if (other != (uint32_t)me)
-			usleep(LEAVE_SECONDS * 1000000); /* one thread is enough, and needs some time */
+			sys_sleep_us(LEAVE_SECONDS * 1000000); /* one thread is enough, and needs some time */
 		return;
 	}
 	log_line("thread %d %s. The job ends with status %d.", me, why, status);
