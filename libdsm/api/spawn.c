@@ -283,7 +283,7 @@ static void prepare_cancel(void)
 	if (syscall(SYS_rt_sigaction, SIGNAL_OF_CANCEL, NULL, &a, sizeof(a.mask)))
 		return;
 	if (one_node())
-		return;
+		return; /* every stack is there, and cleanup handlers have all of the thread's */
 	a.flags |= SA_ONSTACK;
 	syscall(SYS_rt_sigaction, SIGNAL_OF_CANCEL, &a, NULL, sizeof(a.mask));
 }

@@ -236,7 +236,7 @@ EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
 /* It would lie in memory of this rank's C library, and threads of all ranks may use the attributes. */
 EXPORT int pthread_attr_setsigmask_np(pthread_attr_t *attr, const sigset_t *set)
 {
-	if (!is_shared(attr))
+	if (!is_ours(CALLER))
 		return NEXT(pthread_attr_setsigmask_np)(attr, set);
 	return cannot("pthread_attr_setsigmask_np()"), ENOTSUP;
 }
