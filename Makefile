@@ -416,6 +416,7 @@ install: lib ## headers, libraries, pkg-config files, man pages, an example
 		ln -sf $$lib.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$$lib.so.$(MAJOR) && \
 		ln -sf $$lib.so.$(VERSION) $(DESTDIR)$(LIBDIR)/$$lib.so || exit 1; done
 	$(Q)$(SED_PC) libdsm/libdsm.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/dsm.pc
+	$(Q)$(SED_PC) libdsm/pthread/libdsm-pthread.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/dsm-pthread.pc
 	$(Q)$(SED_PC) libdsm/cqgroup/libcqgroup.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/cqgroup.pc
 	$(Q)$(SED_PC) libdsm/share/librshare.pc.in > $(DESTDIR)$(LIBDIR)/pkgconfig/rshare.pc
 	$(Q)$(INSTALL) -m 644 $(ANL_M4) $(DESTDIR)$(DATADIR)
@@ -450,7 +451,7 @@ uninstall-kmod: ## take away what install-kmod installed
 uninstall: ## take away what install installed
 	$(call say,RM,$(DESTDIR)$(PREFIX))
 	$(Q)rm -f $(addprefix $(DESTDIR)$(INCLUDEDIR)/,$(notdir $(HEADERS))) \
-		$(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,dsm.pc cqgroup.pc rshare.pc) \
+		$(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,dsm.pc dsm-pthread.pc cqgroup.pc rshare.pc) \
 		$(foreach l,libdsm libcqgroup librshare,$(addprefix $(DESTDIR)$(LIBDIR)/$(l).,a so so.$(MAJOR) so.$(VERSION))) \
 		$(DESTDIR)$(LIBDIR)/libcqgroup-preload.so $(addprefix $(DESTDIR)$(LIBDIR)/,libdsm-pthread.so libdsm-syscall.so libdsm-anl.a) \
 		$(addprefix $(DESTDIR)$(BINDIR)/,dsm-cc dsm-c++ dsmrun)
