@@ -38,9 +38,11 @@
 #include "util/hook.h"
 #include "util/log.h"
 #include "util/sys.h"
+#include "util/valgrind.h"
 
 #define START_SECONDS 60
-#define STOP_SECONDS 10 /* all are on their way out; one that dies there is not worth more */
+#define VALGRIND_SPACE (1ull << 30) /* it marks each byte of a reservation: seconds for this one */
+#define STOP_SECONDS 10             /* all are on their way out; one that dies there is not worth more */
 
 struct job job = { .epoll = -1, .host = &host_process };
 
@@ -299,6 +301,23 @@ static int watch_launcher(void)
 	return 0;
 }
 
+/*
+ * valgrind knows neither userfaultfd(2) nor how to go on after a fault of its own functions on shared memory, and reports what another
+ * rank has allocated as an error. One rank has none of these.
+ */
+static int refuse_valgrind(void)
+{
+	if (!under_valgrind())
+		return 0;
+	if (job.size > 1)
+		log_line("valgrind works with one rank only: run valgrind PROGRAM");
+	else if (job.set.space > VALGRIND_SPACE)
+		log_line("valgrind would take minutes to reserve the shared address space; set DSM_SPACE=1G");
+	else
+		return 0;
+	return -EOPNOTSUPP;
+}
+
 int engine_start(const struct settings *set)
 {
 	int err;
@@ -321,6 +340,9 @@ int engine_start(const struct settings *set)
 	job.size = (uint16_t)job.launch.size;
 	if (job.size > 1)
 		log_rank(job.rank);
+	err = refuse_valgrind();
+	if (err)
+		return err;
 	job.heap = set->heap & ~(REGION_UNIT - 1);
 	job.heap_shape = units_shape(job.heap, job.size);
 	job.units = mmap(NULL, set->space / REGION_UNIT * sizeof(uint16_t), PROT_READ | PROT_WRITE,
