@@ -100,7 +100,7 @@ static void disperse(struct crowd *c)
 	free(c->id);
 }
 
-/* Until all are inside and asleep, or at least had the time for it. */
+/* Until all are inside and asleep, or at least had the time for it; some kinds never sleep for long. */
 static void settle(const struct crowd *c)
 {
 	uint64_t start = test_ns(), was = test_cpu_ns(), now;
@@ -110,7 +110,7 @@ static void settle(const struct crowd *c)
 		now = test_cpu_ns() - was;
 		was += now;
 	} while (test_ns() - start < 5000000000u &&
-		 (__atomic_load_n(&c->in, __ATOMIC_ACQUIRE) < c->n || now > 5000000));
+		 (__atomic_load_n(&c->in, __ATOMIC_ACQUIRE) < c->n || (now > 5000000 && !c->kind->most)));
 }
 
 static void one_more(const struct kind *crowd, const struct kind *kind)
@@ -136,7 +136,7 @@ static void one_more(const struct kind *crowd, const struct kind *kind)
  */
 static void check_asleep(const struct kind *kind)
 {
-	const uint64_t window = waiters < 1000 ? 200000000 : 1000000000;
+	const uint64_t window = waiters < 1000 ? 100000000 : 1000000000;
 	uint64_t used = window;
 	int try;
 
@@ -155,6 +155,7 @@ static void check_asleep(const struct kind *kind)
 
 static void crowd_in(const struct kind *kind)
 {
+	const unsigned n = kind->most && kind->most < waiters ? kind->most : (unsigned)waiters;
 	unsigned before = descriptors(), now;
 	struct crowd c;
 	size_t k;
@@ -162,22 +163,24 @@ static void crowd_in(const struct kind *kind)
 	test_say("    %s", kind->name);
 	begin_step(kind->name, "coming");
 	if (!test_rank)
-		kind->make(0, (unsigned)waiters);
+		kind->make(0, n);
 	test_sync();
-	gather(&c, kind, 0, (unsigned)waiters);
+	gather(&c, kind, 0, n);
 	settle(&c);
 	now = descriptors();
-	REQUIRE(now <= before + 64, "%lu threads that wait have opened %u descriptors", waiters, now - before);
-	check_asleep(kind);
+	REQUIRE(now <= before + 64, "%u threads that wait have opened %u descriptors", n, now - before);
+	if (!kind->most)
+		check_asleep(kind);
 	for (k = 0; k < calls_n; k++) {
 		begin_step(kind->name, calls[k].name);
 		if (!kind->prefetches || !calls[k].gives_up)
 			calls[k].fn();
 	}
 	for (k = 0; pairs && k < kinds_n; k++)
-		one_more(kind, &kinds[k]);
+		if (!kind->prefetches || !kinds[k].gives_up)
+			one_more(kind, &kinds[k]);
 	begin_step(kind->name, "the release of all");
-	kind->release(0, (unsigned)waiters);
+	kind->release(0, n);
 	disperse(&c);
 	test_sync();
 	if (!test_rank)
@@ -380,6 +383,7 @@ int main(int argc, char **argv)
 						  { "collectives", part_collectives } };
 	pthread_t dog;
 
+	setenv("DSM_HEAP", "256M", 0); /* soon full */
 	test_same_addresses(argv);
 	test_start(argc, argv, "Every call goes on while more threads wait than any table has room for.", options,
 		   sizeof(options) / sizeof(options[0]));
@@ -388,6 +392,8 @@ int main(int argc, char **argv)
 	board = test_region("crowd", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);
 	words = test_region("crowd-words", (1 + (size_t)test_size) * 4096, 4096, DSM_HOME_FIXED, test_size - 1);
 	pinned = test_region("crowd-pinned", (2 + 2 * MANY) * 4096, 4096, DSM_HOME_FIXED, 0);
+	REQUIRE(dsm_malloc(4096),
+		"no memory"); /* so that this rank has room for small allocations, whoever has the rest */
 	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
 	begin_step("nothing", "the end");
 	return test_end();

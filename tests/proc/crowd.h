@@ -39,6 +39,8 @@ struct kind {
 	void (*release)(int i, unsigned n); /* by one thread of each rank; rank 0: the one that called make() */
 	void (*unmake)(int i);              /* by rank 0 */
 	bool prefetches;                    /* so many pinned blocks that the node has no request left */
+	bool gives_up;                      /* as some calls, while they are prefetched */
+	unsigned most; /* threads of each rank: they ask again and again, or make regions; 0: any number */
 };
 
 struct call {

@@ -52,6 +52,8 @@ static void call_mutex(void)
 	MUST(dsm_mutex_unlock(&m));
 	MUST(dsm_mutex_lock(&m));
 	MUST(dsm_mutex_unlock(&m));
+	MUST(dsm_mutex_timedlock(&m, 1000000000));
+	MUST(dsm_mutex_unlock(&m));
 	MUST(dsm_cond_destroy(&c));
 	MUST(dsm_mutex_destroy(&m));
 }
@@ -122,6 +124,7 @@ static void *stay(void *arg)
 static void call_spawn(void)
 {
 	const struct dsm_thread_options small = { .stack_size = STACK };
+	const struct dsm_thread_options shared = { .stack_size = 64 << 10, .shared_stack = 1 };
 	const int next = (test_rank + 1) % test_size;
 	dsm_thread_t t;
 	void *result;
@@ -129,7 +132,11 @@ static void call_spawn(void)
 	MUST(dsm_spawn(&t, next, &small, come_back, &words[test_rank]));
 	MUST(dsm_join(t, &result));
 	REQUIRE(result == &words[test_rank], "the thread has returned %p", result);
+	MUST(dsm_spawn(&t, next, &shared, come_back, NULL));
+	MUST(dsm_timedjoin(t, 60000000000u, NULL));
 	MUST(dsm_spawn(&t, next, &small, stay, NULL));
+	EXPECT(dsm_timedjoin(t, 0, NULL), -EBUSY);
+	EXPECT(dsm_timedjoin(t, 1000, NULL), -ETIMEDOUT);
 	MUST(dsm_cancel(t));
 	MUST(dsm_join(t, &result));
 	REQUIRE(result == PTHREAD_CANCELED, "the thread was not cancelled");
@@ -166,6 +173,19 @@ static void call_heap(void)
 		MUST(dsm_free(p));
 }
 
+/* More than there is: all ranks are asked for what they can give back. */
+static void call_full(void)
+{
+	struct dsm_region_info heap;
+	void *some = dsm_malloc(64), *all;
+
+	REQUIRE(some, "no memory");
+	MUST(dsm_region_query(some, &heap));
+	all = dsm_malloc(heap.size);
+	REQUIRE(!all && errno == ENOMEM, "dsm_malloc of the heap: %p, %m", all);
+	MUST(dsm_free(some));
+}
+
 static void call_stats(void)
 {
 	struct dsm_hot_block hot[4];
@@ -185,9 +205,10 @@ const struct call calls[] = {
 	{ "a collective", call_collective, true, false },
 	{ "dsm_prefetch, dsm_acquire, dsm_pin", call_range, false, false },
 	{ "dsm_place, dsm_malloc_on", call_place, false, true },
-	{ "dsm_spawn, dsm_cancel", call_spawn, false, false },
+	{ "dsm_spawn, dsm_cancel, dsm_timedjoin", call_spawn, false, false },
 	{ "a region", call_region, true, false },
 	{ "the heap", call_heap, true, false },
+	{ "an allocation without room", call_full, false, false },
 	{ "statistics", call_stats, false, false },
 };
 /* clang-format on */

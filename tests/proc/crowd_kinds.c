@@ -5,6 +5,8 @@
 #include "crowd.h"
 
 #define HOUR 3600000000000u
+#define FEW 8u
+#define ROOM (8ul << 20) /* of the heap, in a row */
 
 static void make_sem(int i, unsigned n)
 {
@@ -39,6 +41,11 @@ static void make_mutex(int i, unsigned n)
 static void wait_mutex(int i)
 {
 	MUST(dsm_mutex_lock(&board->of[i].mutex));
+	MUST(dsm_mutex_unlock(&board->of[i].mutex));
+}
+static void wait_mutex_timed(int i)
+{
+	MUST(dsm_mutex_timedlock(&board->of[i].mutex, HOUR));
 	MUST(dsm_mutex_unlock(&board->of[i].mutex));
 }
 static void leave_mutex(int i, unsigned n)
@@ -181,13 +188,21 @@ static void *wait_to_be_joined(void *arg)
 	wait_sem((int)(intptr_t)arg);
 	return NULL;
 }
-static void wait_join(int i)
+static dsm_thread_t spawn_waiting(int i)
 {
 	const struct dsm_thread_options small = { .stack_size = STACK };
 	dsm_thread_t t;
 
 	MUST(dsm_spawn(&t, test_rank, &small, wait_to_be_joined, (void *)(intptr_t)i));
-	MUST(dsm_join(t, NULL));
+	return t;
+}
+static void wait_join(int i)
+{
+	MUST(dsm_join(spawn_waiting(i), NULL));
+}
+static void wait_join_timed(int i)
+{
+	MUST(dsm_timedjoin(spawn_waiting(i), HOUR, NULL));
 }
 
 static void make_pin(int i, unsigned n)
@@ -219,6 +234,27 @@ static void wait_to_pin(int i)
 	MUST(err);
 	MUST(dsm_unpin(&pinned[i * 512], 8));
 }
+static void wait_to_place(int i)
+{
+	int err;
+
+	while ((err = dsm_place(&pinned[i * 512], 8, (test_rank + 1) % test_size)) == -EBUSY)
+		test_nap(1000000); /* it has been asked about for two seconds, or is this rank's pin */
+	MUST(err);
+}
+/* Its first contents are in the pinned block. */
+static void wait_open(int i)
+{
+	const struct dsm_region_options opt = { .contents = &pinned[i * 512], .contents_size = 8 };
+	static unsigned opened;
+	dsm_region_t *r;
+	char name[64];
+
+	snprintf(name, sizeof(name), "crowd-%d-%u", test_rank, __atomic_fetch_add(&opened, 1, __ATOMIC_RELAXED));
+	MUST(dsm_region_open(name, 4096, &opt, &r));
+	MUST(dsm_region_destroy(name));
+	MUST(dsm_region_detach(r));
+}
 static uint64_t *many(int i)
 {
 	return &pinned[(2 + (unsigned)i * MANY) * 512];
@@ -246,24 +282,66 @@ static void free_pin(int i)
 	(void)i;
 }
 
+/* What rank 0 keeps of the heap. What is left there has no room of that size, but some for small allocations of every rank. */
+static struct {
+	void *room[512];
+	unsigned n;
+} kept[2];
+
+static void make_full(int i, unsigned n)
+{
+	void *p;
+
+	(void)n;
+	while (kept[i].n < 512 && (p = dsm_malloc(ROOM)))
+		kept[i].room[kept[i].n++] = p;
+	REQUIRE(kept[i].n < 512, "the heap has no limit");
+}
+static void wait_room(int i)
+{
+	void *p;
+
+	(void)i;
+	while (!(p = dsm_malloc(ROOM))) {
+		REQUIRE(errno == ENOMEM, "dsm_malloc: %m");
+		test_nap(5000000);
+	}
+	MUST(dsm_free(p));
+}
+static void give_room(int i, unsigned n)
+{
+	const int from = kept[i].n ? i : 1 - i; /* where the crowd has taken all, one that comes gets some of that */
+	const unsigned left = kept[i].n || !kept[from].n ? 0 : kept[from].n - 1;
+
+	(void)n;
+	touch();
+	while (!test_rank && kept[from].n > left)
+		MUST(dsm_free(kept[from].room[--kept[from].n]));
+}
+
 /* clang-format off */
 const struct kind kinds[] = {
-	{ "dsm_sem_wait", make_sem, wait_sem, post_sem, free_sem, false },
-	{ "dsm_sem_timedwait", make_sem, wait_sem_timed, post_sem, free_sem, false },
-	{ "dsm_mutex_lock", make_mutex, wait_mutex, leave_mutex, free_mutex, false },
-	{ "dsm_rwlock_rdlock", make_rwlock, wait_read, leave_rwlock, free_rwlock, false },
-	{ "dsm_rwlock_wrlock", make_rwlock, wait_write, leave_rwlock, free_rwlock, false },
-	{ "dsm_rwlock_timedrdlock", make_rwlock, wait_read_timed, leave_rwlock, free_rwlock, false },
-	{ "dsm_rwlock_timedwrlock", make_rwlock, wait_write_timed, leave_rwlock, free_rwlock, false },
-	{ "dsm_cond_wait", make_cond, wait_cond, signal_cond, free_cond, false },
-	{ "dsm_cond_timedwait", make_cond, wait_cond_timed, signal_cond, free_cond, false },
-	{ "dsm_barrier_wait", make_barrier, wait_barrier, come, free_barrier, false },
-	{ "dsm_barrier_meet", make_meeting, wait_meeting, come_to_meeting, leave_meeting, false },
-	{ "dsm_join", make_sem, wait_join, post_sem, free_sem, false },
-	{ "a read of a pinned block", make_pin, wait_pin, drop_pin, free_pin, false },
-	{ "dsm_acquire of a pinned block", make_pin, wait_acquire, drop_pin, free_pin, false },
-	{ "dsm_pin of a pinned block", make_pin, wait_to_pin, drop_pin, free_pin, false },
-	{ "reads of many pinned blocks", make_pins, wait_pins, drop_pins, free_pin, true },
+	{ "dsm_sem_wait", make_sem, wait_sem, post_sem, free_sem, false, false, 0 },
+	{ "dsm_sem_timedwait", make_sem, wait_sem_timed, post_sem, free_sem, false, false, 0 },
+	{ "dsm_mutex_lock", make_mutex, wait_mutex, leave_mutex, free_mutex, false, false, 0 },
+	{ "dsm_mutex_timedlock", make_mutex, wait_mutex_timed, leave_mutex, free_mutex, false, false, 0 },
+	{ "dsm_rwlock_rdlock", make_rwlock, wait_read, leave_rwlock, free_rwlock, false, false, 0 },
+	{ "dsm_rwlock_wrlock", make_rwlock, wait_write, leave_rwlock, free_rwlock, false, false, 0 },
+	{ "dsm_rwlock_timedrdlock", make_rwlock, wait_read_timed, leave_rwlock, free_rwlock, false, false, 0 },
+	{ "dsm_rwlock_timedwrlock", make_rwlock, wait_write_timed, leave_rwlock, free_rwlock, false, false, 0 },
+	{ "dsm_cond_wait", make_cond, wait_cond, signal_cond, free_cond, false, false, 0 },
+	{ "dsm_cond_timedwait", make_cond, wait_cond_timed, signal_cond, free_cond, false, false, 0 },
+	{ "dsm_barrier_wait", make_barrier, wait_barrier, come, free_barrier, false, false, 0 },
+	{ "dsm_barrier_meet", make_meeting, wait_meeting, come_to_meeting, leave_meeting, false, false, 0 },
+	{ "dsm_join", make_sem, wait_join, post_sem, free_sem, false, false, 0 },
+	{ "dsm_timedjoin", make_sem, wait_join_timed, post_sem, free_sem, false, false, 0 },
+	{ "a read of a pinned block", make_pin, wait_pin, drop_pin, free_pin, false, false, 0 },
+	{ "dsm_acquire of a pinned block", make_pin, wait_acquire, drop_pin, free_pin, false, false, 0 },
+	{ "dsm_pin of a pinned block", make_pin, wait_to_pin, drop_pin, free_pin, false, false, 0 },
+	{ "dsm_place of a pinned block", make_pin, wait_to_place, drop_pin, free_pin, false, true, FEW },
+	{ "dsm_region_open with contents in a pinned block", make_pin, wait_open, drop_pin, free_pin, false, false, FEW },
+	{ "dsm_malloc without room", make_full, wait_room, give_room, free_pin, false, false, FEW },
+	{ "reads of many pinned blocks", make_pins, wait_pins, drop_pins, free_pin, true, false, 0 },
 };
 /* clang-format on */
 const size_t kinds_n = sizeof(kinds) / sizeof(kinds[0]);
