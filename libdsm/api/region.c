@@ -16,7 +16,8 @@
 #include "util/log.h"
 #include "util/sys.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of this process's region table */
+/* Of this process's region table. Held for round trips, but not for what another thread of the program may put off. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t names[CTL_NAMES]; /* attached regions by hash of the name: id + 1; under the lock */
 static uint64_t serials;          /* attachments so far; under the lock */
 
@@ -197,6 +198,15 @@ static int adopt(const struct region_record *rec, enum call_op back, struct dsm_
 	return err;
 }
 
+/* The contents may be in a block that another rank keeps. The others wait for them, and this rank has the name. */
+static int fill(struct region_record *rec, const struct dsm_region_options *opt)
+{
+	pthread_mutex_unlock(&lock);
+	memcpy(range_at(rec->off), opt->contents, opt->contents_size);
+	pthread_mutex_lock(&lock);
+	return region_call(CALL_PUBLISH, rec, rec);
+}
+
 static int create(const struct region_record *want, const struct dsm_region_options *opt, dsm_region_t **out)
 {
 	struct region_record rec;
@@ -210,10 +220,8 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 	if (err)
 		return err;
 	err = adopt(&rec, CALL_WITHDRAW, &r);
-	if (!err && rec.contents) {
-		memcpy(range_at(rec.off), opt->contents, opt->contents_size);
-		err = region_call(CALL_PUBLISH, &rec, &rec);
-	}
+	if (!err && rec.contents)
+		err = fill(&rec, opt);
 	if (!err)
 		*out = region_handle(r);
 	return err;

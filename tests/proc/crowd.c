@@ -335,6 +335,84 @@ static void part_collectives(void)
 		MUST(dsm_sem_destroy(&board->of[0].sem));
 }
 
+/* ---- the first contents of a region ------------------------------------------------------------------- */
+
+#define CONTENTS "crowd-contents"
+
+static uint64_t seen[2]; /* of the contents, by this rank */
+
+static void look_at(dsm_region_t *r)
+{
+	const uint64_t *p = dsm_region_base(r);
+
+	seen[0] = load(&p[0]);
+	seen[1] = load(&p[512]);
+	MUST(dsm_region_detach(r));
+}
+static void fill_region(int i)
+{
+	const struct dsm_region_options opt = { .contents = pinned, .contents_size = 8192 };
+	dsm_region_t *r;
+
+	(void)i;
+	MUST(dsm_region_open(CONTENTS, 8192, &opt, &r));
+	look_at(r);
+}
+static void await_contents(int i)
+{
+	dsm_region_t *r;
+	int err;
+
+	(void)i;
+	while ((err = dsm_region_attach(CONTENTS, &r)) == -ENOENT)
+		test_nap(1000000);
+	MUST(err);
+	look_at(r);
+}
+
+/*
+ * The last rank makes a region, whose first contents are two blocks. Rank 0 has pinned the second when their sum is made, and the
+ * first when they are copied. The others attach it meanwhile.
+ */
+static void part_contents(void)
+{
+	static const struct kind filling = { .name = "dsm_region_open, which fills the region", .wait = fill_region };
+	static const struct kind waiting = { .name = "dsm_region_attach of an unfilled region",
+					     .wait = await_contents };
+	struct crowd c;
+	size_t k;
+
+	begin_step("nothing", "pinning contents");
+	if (!test_rank) {
+		store(block_of(0), 5);
+		store(block_of(1), 6);
+		MUST(dsm_pin(block_of(1), 8, DSM_WRITE));
+	}
+	test_sync();
+	gather(&c, test_rank == test_size - 1 ? &filling : &waiting, 0, 1);
+	test_nap(50000000);
+	test_sync();
+	if (!test_rank) {
+		MUST(dsm_pin(block_of(0), 8, DSM_WRITE));
+		MUST(dsm_unpin(block_of(1), 8));
+	}
+	test_nap(50000000);
+	for (k = 0; k < calls_n; k++) {
+		begin_step(filling.name, calls[k].name);
+		calls[k].fn();
+	}
+	begin_step(filling.name, "its end");
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_unpin(block_of(0), 8));
+	disperse(&c);
+	REQUIRE(seen[0] == 5 && seen[1] == 6, "the contents are %lu, %lu", seen[0], seen[1]);
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_region_destroy(CONTENTS));
+	test_sync();
+}
+
 /* ---- a counter ---------------------------------------------------------------------------------------- */
 
 static void add_one(int i)
@@ -380,6 +458,7 @@ int main(int argc, char **argv)
 	static const struct test_part parts[] = { { "a counter", part_counter },
 						  { "crowds", part_crowds },
 						  { "taken blocks", part_taken },
+						  { "contents of a region", part_contents },
 						  { "collectives", part_collectives } };
 	pthread_t dog;
 
