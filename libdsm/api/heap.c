@@ -15,6 +15,7 @@
 #include "engine/owner.h"
 #include "engine/service.h"
 #include "heap/heap.h"
+#include "util/hook.h"
 #include "util/log.h"
 #include "util/sys.h"
 
@@ -66,6 +67,7 @@ static void *reclaim(size_t size, size_t align, bool zero, const char *name, con
 	}
 	if (!p) {
 		p = heap_alloc(size, align, zero, name, site); /* another has reclaimed meanwhile */
+		HOOK("heap-asks");
 		for (i = 1; !p && i < job.size; i++)
 			if (owner_reclaim((uint16_t)((job.rank + i) % job.size)))
 				p = heap_alloc(size, align, zero, name, site);

@@ -11,6 +11,7 @@
 #include "engine/job.h"
 #include "fault/range.h"
 #include "util/futex.h"
+#include "util/hook.h"
 #include "util/sys.h"
 
 /* Pins by range, so that unpinning needs no access mode and an unknown range is an error. */
@@ -158,6 +159,7 @@ static int place(struct dsm_region *r, size_t off, uint16_t rank, uint64_t until
 	unsigned int pause = PAUSE_US;
 	int err;
 
+	HOOK("place-asks");
 	while ((err = job.host->place(r, off, rank)) == -EBUSY && clock_ns() < until) {
 		sys_sleep_us(pause);
 		pause = pause * 2 < PAUSE_MAX_US ? pause * 2 : PAUSE_MAX_US;

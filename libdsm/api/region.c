@@ -13,6 +13,7 @@
 #include "engine/region.h"
 #include "fault/fault.h"
 #include "fault/range.h"
+#include "util/hook.h"
 #include "util/log.h"
 #include "util/sys.h"
 
@@ -219,7 +220,9 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 		return -EEXIST; /* with other options */
 	if (err)
 		return err;
+	HOOK("region-named");
 	err = adopt(&rec, CALL_WITHDRAW, &r);
+	HOOK("region-mapped");
 	if (!err && rec.contents)
 		err = fill(&rec, opt);
 	if (!err)
@@ -400,6 +403,7 @@ static int detach(struct dsm_region *r)
 	if (err)
 		return err;
 	abandon(r);
+	HOOK("region-left");
 	rec.id = r->id;
 	rec.gen = r->gen;
 	err = region_call(CALL_DETACH, &rec, &rec);

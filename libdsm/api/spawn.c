@@ -36,6 +36,7 @@
 #include "fault/range.h"
 #include "sync/held.h"
 #include "util/futex.h"
+#include "util/hook.h"
 #include "util/log.h"
 
 #define STACK_MIN (64ul << 10)
@@ -562,7 +563,9 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 	r->rank = where < 0 ? choose() : where;
 	r->state = opt && opt->detached ? DETACHED : RUNS;
 	at = (uintptr_t)r;
+	HOOK("spawn-made");
 	err = call_rank((uint16_t)r->rank, CALL_SPAWN, &at, sizeof(at), NULL, 0);
+	HOOK("spawn-began");
 	if (err)
 		release(r);
 	else
@@ -602,6 +605,7 @@ static int join(dsm_thread_t t, const uint64_t *ns, void **result)
 	label_end(labels);
 	if (err)
 		return err;
+	HOOK("join-ended");
 	if (result)
 		*result = r->result;
 	release(r);

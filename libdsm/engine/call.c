@@ -181,7 +181,9 @@ static int call_by_message(uint16_t rank, enum call_op op, const void *in, size_
 	int err;
 
 	send_call(slot, rank, op, in, in_size, out_size);
+	HOOK("call-sent");
 	wait_slot(slot, seq, 1, 0);
+	HOOK("call-came");
 	err = job.me->slots[slot].status;
 	if (!err && a->size)
 		memcpy(out, a->text, a->size);

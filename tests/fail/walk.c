@@ -8,9 +8,9 @@
  *   walk POINT term|exec|kill   one step: rank 1 ends
  *
  * Needs a library with steps (make VARIANT=hooks). The victim is a thread of rank 1, which misses blocks that all ranks write, and
- * makes calls that wait: for a partner of its rank, for locks and pins of other ranks, in collectives. sleep-X is the library's
- * step "call-sleep" in the call that the victim names X. After each event the job goes on, with a new victim where the old one has
- * ended, and in the end what all have counted is compared with the memory.
+ * makes calls that wait: for a partner of its rank, for locks and pins of other ranks, for threads on them, for memory, in
+ * collectives. sleep-X is the library's step "call-sleep" in the call that the victim names X. After each event the job goes on,
+ * with a new victim where the old one has ended, and in the end what all have counted is compared with the memory.
  */
 #include <dsm.h>
 
@@ -26,7 +26,8 @@
 
 #define MUST(call) must(call, #call)
 #define BLOCKS 6
-#define TRIES 3000 /* rounds of the victim's, to come to a step */
+#define ROOM (8ul << 20) /* of the heap, in a row: rank 0 has all */
+#define TRIES 3000       /* rounds of the victim's, to come to a step */
 #define LONG_NS 60000000000ull
 
 /* clang-format off */
@@ -38,6 +39,9 @@ static const char *const points[] = {
 	"cond-left",        "cond-came",        "barrier-begin",    "barrier-arrived",  "chunk-sent",
 	"chunk-came",       "sleep-acquire",    "sleep-pin",        "sleep-mutex",      "sleep-rwlock",
 	"sleep-sem",        "sleep-cond",       "sleep-barrier",    "sleep-meet",       "sleep-collective",
+	"call-sent",        "call-came",        "spawn-made",       "spawn-began",      "join-ended",
+	"region-named",     "region-mapped",    "region-left",      "heap-asks",        "sleep-spawn",
+	"sleep-join",       "sleep-free",       "sleep-region",     "sleep-malloc",     "place-asks",
 };
 /* clang-format on */
 #define POINTS (sizeof(points) / sizeof(points[0]))
@@ -52,6 +56,7 @@ static dsm_rwlock_t rwlock;
 static dsm_cond_t cond;
 static dsm_sem_t sem;
 static dsm_barrier_t both, *meeting; /* of the victim and its partner */
+static void *(*on_rank_2)(void *);
 
 static __thread int is_victim;
 static __thread const char *call; /* that the victim is in */
@@ -235,6 +240,59 @@ static void meet_partner(void)
 	MUST(dsm_barrier_meet(meeting, 2));
 }
 
+/* On rank 2. */
+static void *allocates(void *arg)
+{
+	usleep(300);
+	touch((int)(intptr_t)arg);
+	return dsm_malloc(64);
+}
+
+static void leave_thread(void *arg)
+{
+	MUST(dsm_detach(*(dsm_thread_t *)arg));
+}
+
+/* The join is a cancellation point. */
+static void spawn_and_join(int i)
+{
+	dsm_thread_t t;
+	void *p;
+
+	call = "spawn";
+	MUST(dsm_spawn(&t, 2, NULL, on_rank_2, (void *)(intptr_t)(i % BLOCKS)));
+	call = "join";
+	pthread_cleanup_push(leave_thread, &t);
+	MUST(dsm_join(t, &p));
+	pthread_cleanup_pop(0);
+	check(p != NULL, "no memory");
+	call = "free";
+	MUST(dsm_free(p));
+}
+
+static void use_region(void)
+{
+	const struct dsm_region_options opt = { .home = DSM_HOME_FIXED, .home_rank = 2 };
+	dsm_region_t *r;
+	volatile long *p;
+
+	call = "region";
+	MUST(dsm_region_open("more", 8192, &opt, &r));
+	p = dsm_region_base(r);
+	check(p[1] == 0 && p[513] == 0, "a new region is not zero");
+	p[1] = p[513] = 7;
+	MUST(dsm_region_destroy("more"));
+	MUST(dsm_region_detach(r));
+}
+
+static void use_memory(int i)
+{
+	call = NULL;
+	MUST(dsm_place(block_at(i), 4096, i % dsm_size()));
+	call = "malloc";
+	check(!dsm_malloc(ROOM), "the heap has room");
+}
+
 static void *victim(void *arg)
 {
 	struct dsm_region_info info;
@@ -255,6 +313,11 @@ static void *victim(void *arg)
 		wait_cond();
 		meet_partner();
 		collective(1);
+		if (k % 4 == 0) { /* these take as long as all others */
+			spawn_and_join(k);
+			use_region();
+			use_memory(k);
+		}
 		call = NULL;
 		MUST(dsm_region_query((void *)memory, &info));
 	}
@@ -362,13 +425,24 @@ struct handles {
 	dsm_rwlock_t rwlock;
 	dsm_cond_t cond;
 	dsm_sem_t sem;
-	dsm_barrier_t meeting; /* zero at first */
+	dsm_barrier_t meeting;      /* zero at first */
+	void *(*allocates)(void *); /* where rank 2 has it */
 };
+
+/* Each rank has room for small allocations, and there is no other. */
+static void fill_heap(void)
+{
+	check(dsm_malloc(4096) != NULL, "no memory");
+	MUST(dsm_barrier());
+	while (me == 0 && dsm_malloc(ROOM))
+		;
+}
 
 static void share(void)
 {
 	struct handles *h = (struct handles *)memory;
 
+	fill_heap();
 	if (me == 0) {
 		MUST(dsm_mutex_init(&h->mutex));
 		MUST(dsm_mutex_init(&h->own));
@@ -376,12 +450,15 @@ static void share(void)
 		MUST(dsm_cond_init(&h->cond));
 		MUST(dsm_sem_init(&h->sem, 0));
 	}
+	if (me == 2)
+		h->allocates = allocates;
 	MUST(dsm_barrier());
 	mutex = h->mutex;
 	own = h->own;
 	rwlock = h->rwlock;
 	cond = h->cond;
 	sem = h->sem;
+	on_rank_2 = h->allocates;
 	meeting = &h->meeting;
 	MUST(dsm_barrier());
 }
@@ -432,6 +509,7 @@ int main(int argc, char **argv)
 		return 0;
 	if (argc != 3 && !(argc == 2 && !strcmp(argv[1], "all")))
 		return 2;
+	setenv("DSM_HEAP", "64M", 1);
 	MUST(dsm_init(NULL));
 	me = dsm_rank();
 	MUST(dsm_region_open("memory", (BLOCKS + 1) * 4096, NULL, &r));
