@@ -155,6 +155,8 @@ static void ctx_free(struct work_struct *work)
 		c->free_rank(c->rank);
 	if (c->chunks)
 		free_chunks(c);
+	if (c->entries_wq)
+		destroy_workqueue(c->entries_wq);
 	cleanup_srcu_struct(&c->views_srcu);
 	ctx_close_account(c);
 	kfree(c);
@@ -170,6 +172,19 @@ static int make_chunks(struct ctx *c, u64 size)
 	c->chunks = kvcalloc(n, sizeof(*c->chunks), GFP_CTX);
 	c->pages = (u32)(size >> PAGE_SHIFT);
 	return c->chunks ? 0 : -ENOMEM; /* what is charged goes with the account */
+}
+
+/* All of them wait for the same locks; two changes of a page cross in two of them (crossing). */
+#define ENTRIES_WORKERS 4
+/* A thread goes with the queue, its rescuer: its stack, and about as much again. */
+#define ENTRIES_CHARGE charge_of(2 * THREAD_SIZE)
+
+static int make_queue(struct ctx *c)
+{
+	if (!ctx_charge(c, ENTRIES_CHARGE))
+		return -EDQUOT;
+	c->entries_wq = alloc_workqueue("dsm-entries", WQ_HIGHPRI | WQ_UNBOUND | WQ_MEM_RECLAIM, ENTRIES_WORKERS);
+	return c->entries_wq ? 0 : -ENOMEM;
 }
 
 struct ctx *ctx_create(struct view *v, u64 size)
@@ -194,6 +209,8 @@ struct ctx *ctx_create(struct view *v, u64 size)
 	ctx_open_account(c, v);
 	debug_count(GAUGE_CONTEXTS, 1);
 	err = make_chunks(c, size);
+	if (!err)
+		err = make_queue(c);
 	if (!err)
 		return c;
 	ctx_put(c);

@@ -104,6 +104,7 @@ struct ctx {
 	bool counted;           /* among its user's contexts, instead of the view that has made it */
 	unsigned int pollers;
 	struct mem_cgroup *memcg;
+	struct workqueue_struct *entries_wq; /* batches that wait for mmap_lock, or for a mapping to go; pte.c */
 	struct work_struct free;
 };
 
@@ -207,7 +208,7 @@ extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_lose_flush
  * Where no worker can be made, a workqueue's rescuer does all that is queued in it, one after the other. So what is waited for must
  * not stand behind what waits:
  *   dsm_wq            waits for memory at most: completions, messages
- *   slow_wq (pte.c)   waits for mmap_lock
+ *   ctx->entries_wq   waits for mmap_lock; each context has its own, for its processes may keep that lock for as long as they like
  *   dsm_waiting_wq    waits for both, by keys, frames_sem, SRCU; it has no rescuer
  */
 extern struct workqueue_struct *dsm_wq, *dsm_waiting_wq;

@@ -423,9 +423,7 @@ static int __init dsm_init(void)
 		err = -ENOMEM;
 		goto free_queues;
 	}
-	err = pte_start();
-	if (err)
-		goto free_queues;
+	pte_start();
 	err = host_start();
 	if (err)
 		goto stop_pte;

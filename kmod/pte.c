@@ -225,7 +225,6 @@ struct ended {
 	struct tasklet_struct task;
 };
 static DEFINE_PER_CPU(struct ended, ended);
-static struct workqueue_struct *slow_wq;
 
 static void forget(const struct batch *b)
 {
@@ -356,7 +355,7 @@ static void end(struct batch *b)
 {
 	unmark(b);
 	if (b->count && b->deferred)
-		queue_work(slow_wq, &b->work);
+		queue_work(b->ctx->entries_wq, &b->work);
 	else
 		b->done(b);
 }
@@ -400,25 +399,20 @@ void pte_zap(struct ctx *c, u32 page, u32 pages)
 	srcu_read_unlock(&c->views_srcu, idx);
 }
 
-int pte_start(void)
+void pte_start(void)
 {
 	int cpu;
 
-	slow_wq = alloc_workqueue("dsm-entries", WQ_HIGHPRI | WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	if (!slow_wq)
-		return -ENOMEM;
 	for_each_possible_cpu(cpu) {
 		init_llist_head(&per_cpu_ptr(&ended, cpu)->batches);
 		tasklet_setup(&per_cpu_ptr(&ended, cpu)->task, end_all);
 	}
-	return 0;
 }
 
 void pte_stop(void)
 {
 	int cpu;
 
-	destroy_workqueue(slow_wq);
 	for_each_possible_cpu(cpu)
 		tasklet_kill(&per_cpu_ptr(&ended, cpu)->task);
 }

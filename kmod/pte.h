@@ -38,7 +38,7 @@ struct batch {
 
 size_t batch_room(void); /* bytes that a batch needs beside itself */
 void batch_init(struct batch *b, void *room);
-int pte_start(void);
+void pte_start(void);
 void pte_stop(void);
 void batch_open(struct batch *b);  /* only more is allowed: done when it returns, as far as can be at once */
 void batch_start(struct batch *b); /* softirq or process context; done() is called, once, maybe before it returns */

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * stuck.c - a process whose mmap_lock is taken keeps nobody else's pages from being closed.
+ *
+ * Workers make all table entries (test_fail_trylock). In a process, one of them is held with mmap_lock (test_hold_lower), and a
+ * thread that maps memory waits for that lock; so all other workers that close pages there wait behind it. STUCK threads close a
+ * page each: as many as a workqueue has workers, and more. Meanwhile this process, with a context of its own, opens and closes
+ * pages, and closes the context. Then the worker goes on, and all that the first process has closed is closed.
+ *
+ * Runs in a guest with the module loaded.
+ */
+#include "tests/kmod/common.h"
+#include "tests/kmod/common_module.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PARAMETERS "/sys/module/dsm/parameters/"
+#define HOLD PARAMETERS "test_hold_lower"
+#define STUCK 600u /* WQ_UNBOUND_MAX_ACTIVE is 512 */
+#define TURNS 20u
+#define STACK (64ul << 10)
+
+/* Of both processes. */
+struct shared {
+	_Atomic unsigned int ready, closed, refused, mapping, mapped, wrong;
+};
+
+/* What its threads wait for, in a system call that needs no mmap_lock: a byte of a pipe. */
+enum step { FIRST, MAP, OTHERS, STEPS };
+
+static struct shared *shared;
+static int dev, hold_file, steps[STEPS][2];
+
+static bool fail(const char *what)
+{
+	printf("FAILED: %s\n", what);
+	return false;
+}
+
+static bool protect(unsigned int page, unsigned int prot)
+{
+	struct dsm_prot_item item = { page, prot };
+	struct dsm_ioc_protect p = { .items = (uintptr_t)&item, .count = 1 };
+
+	return !ioctl(dev, DSM_IOC_PROTECT, &p);
+}
+
+static bool open_window(void)
+{
+	struct dsm_ioc_window w = { .size = JOB_WINDOW };
+
+	dev = open("/dev/dsm", O_RDWR | O_CLOEXEC);
+	return dev >= 0 && !ioctl(dev, DSM_IOC_WINDOW, &w) &&
+		mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, dev, 0) !=
+		MAP_FAILED;
+}
+
+static volatile char *at(unsigned int page)
+{
+	return JOB_BASE + page * PAGE;
+}
+
+static char held(void)
+{
+	char digit = 0;
+
+	return pread(hold_file, &digit, 1, 0) == 1 ? digit : 0;
+}
+
+static void await(enum step step)
+{
+	char byte;
+
+	while (read(steps[step][0], &byte, 1) < 0)
+		;
+}
+
+static bool tell(enum step step, unsigned int threads)
+{
+	while (threads && write(steps[step][1], "", 1) == 1)
+		threads--;
+	return !threads;
+}
+
+static bool set_hold(char digit)
+{
+	return pwrite(hold_file, &digit, 1, 0) == 1;
+}
+
+/* ---- the process that is stuck ---------------------------------------------------------------- */
+
+/* All that a thread needs is there before: whoever faults, or maps, waits as well. */
+static void *closer(void *arg)
+{
+	const unsigned int page = (unsigned int)(uintptr_t)arg;
+
+	atomic_fetch_add(&shared->ready, 1);
+	await(page ? OTHERS : FIRST);
+	if (!protect(page, DSM_PROT_NONE))
+		atomic_fetch_add(&shared->refused, 1);
+	atomic_fetch_add(&shared->closed, 1);
+	return NULL;
+}
+
+static void *mapper(void *arg)
+{
+	(void)arg;
+	await(MAP);
+	atomic_store(&shared->mapping, 1);
+	mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	atomic_store(&shared->mapped, 1);
+	return NULL;
+}
+
+static bool start(pthread_t *thread, void *(*run)(void *), uintptr_t arg)
+{
+	pthread_attr_t small;
+	bool ok;
+
+	pthread_attr_init(&small);
+	ok = !pthread_attr_setstacksize(&small, STACK) && !pthread_create(thread, &small, run, (void *)arg);
+	pthread_attr_destroy(&small);
+	return ok;
+}
+
+/* Until the first process says so the pages are open, and entries made. */
+static bool be_stuck(void)
+{
+	static pthread_t closers[STUCK + 1], mapping;
+	unsigned int i;
+
+	if (!open_window() || !start(&mapping, mapper, 0))
+		return fail("a window");
+	for (i = 0; i <= STUCK; i++)
+		if (!protect(i, DSM_PROT_WRITE) || touch(at(i), true) || !start(&closers[i], closer, i))
+			return fail("a page and a thread");
+	for (i = 0; i <= STUCK; i++)
+		pthread_join(closers[i], NULL);
+	pthread_join(mapping, NULL);
+	for (i = 0; i <= STUCK; i++)
+		atomic_fetch_add(&shared->wrong, touch(at(i), false) == 0);
+	return true;
+}
+
+/* ---- the other ------------------------------------------------------------------------------ */
+
+/* Its worker has mmap_lock, a thread waits for it to map memory, and all others close pages. */
+static bool get_stuck(void)
+{
+	const long long before = counter("deferred");
+	const double end = now_s() + patience(15);
+
+	if (!reached(&shared->ready, STUCK + 1) || !set_hold('1'))
+		return fail("the other process begins");
+	tell(FIRST, 1);
+	while (held() != '2' && now_s() < end)
+		usleep(1000);
+	if (held() != '2')
+		return fail("a worker is held");
+	tell(MAP, 1);
+	if (!reached(&shared->mapping, 1))
+		return fail("a thread maps memory");
+	usleep(100000);
+	tell(OTHERS, STUCK);
+	while (counter("deferred") < before + STUCK + 1 && now_s() < end)
+		usleep(1000);
+	return counter("deferred") >= before + STUCK + 1 || fail("the threads close their pages");
+}
+
+static bool goes_on(void)
+{
+	bool ok = true;
+	unsigned int i;
+
+	for (i = 0; ok && i < TURNS; i++)
+		ok = (protect(i, DSM_PROT_WRITE) && touch(at(i), true) == 0 && protect(i, DSM_PROT_NONE) &&
+		      touch(at(i), false) == SIGBUS) ||
+			fail("a page is opened and closed");
+	if (munmap(JOB_BASE, JOB_WINDOW) || close(dev))
+		return fail("the context is closed");
+	return ok;
+}
+
+static bool run(void)
+{
+	const bool stuck = get_stuck();
+	const double begin = now_s();
+	bool ok = stuck && goes_on();
+
+	printf("%u pages closed in another process in %.3f s, while %u of %u of the one that is stuck have been\n",
+	       TURNS, now_s() - begin, atomic_load(&shared->closed), STUCK + 1);
+	/* The module holds a worker for 20 seconds at most. */
+	if (stuck && (held() != '2' || atomic_load(&shared->closed) || atomic_load(&shared->mapped)))
+		ok = fail("the other process waits for the one that is stuck");
+	set_hold('0');
+	return ok;
+}
+
+int main(int argc, char **argv)
+{
+	pid_t child;
+	int status;
+	bool ok;
+
+	if (argc > 1) {
+		printf("usage: stuck\n"
+		       "A process whose mmap_lock is taken keeps nobody else waiting; in a guest with dsm.ko loaded.\n");
+		return strcmp(argv[1], "--help") ? 2 : 0;
+	}
+	if (!module_loaded()) {
+		fprintf(stderr, "stuck: this test needs dsm.ko\n");
+		return 77;
+	}
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	hold_file = open(HOLD, O_RDWR | O_CLOEXEC);
+	catch_signals();
+	if (shared == MAP_FAILED || hold_file < 0 || pipe(steps[FIRST]) || pipe(steps[MAP]) || pipe(steps[OTHERS])) {
+		perror("stuck");
+		return 1;
+	}
+	child = fork();
+	if (!child)
+		_exit(be_stuck() ? 0 : 1);
+	ok = child > 0 && open_window() && file_set(PARAMETERS "test_fail_trylock", "1") && run();
+	if (!ok && child > 0)
+		kill(child, SIGKILL); /* it may wait to be told */
+	if (child > 0 && waitpid(child, &status, 0) == child && ok)
+		ok = (status == 0 && !atomic_load(&shared->refused) && !atomic_load(&shared->wrong)) ||
+			fail("what was stuck is closed");
+	file_set(PARAMETERS "test_fail_trylock", "0");
+	return nothing_left(10) && ok ? 0 : 1;
+}
