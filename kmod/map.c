@@ -220,15 +220,6 @@ static int dsm_mprotect(struct vm_area_struct *vma, unsigned long start, unsigne
 	return -EACCES;
 }
 
-/* A copy, which mremap(2) makes for a while. A child's would be made without entries, if there were a way to have it. */
-static void dsm_vma_open(struct vm_area_struct *vma)
-{
-	struct view *v = vma->vm_private_data;
-
-	if (vma->vm_mm != v->mm)
-		add_flags(vma, VM_WIPEONFORK);
-}
-
 /* Its tables are empty, and no processor has a translation of it. */
 static void dsm_vma_close(struct vm_area_struct *vma)
 {
@@ -239,7 +230,6 @@ static void dsm_vma_close(struct vm_area_struct *vma)
 }
 
 static const struct vm_operations_struct dsm_vm_ops = {
-	.open = dsm_vma_open,
 	.close = dsm_vma_close,
 	.fault = dsm_fault,
 	.pfn_mkwrite = dsm_pfn_mkwrite,
@@ -411,7 +401,7 @@ int view_mmap(struct view *v, struct vm_area_struct *vma)
 	other = cmpxchg(&c->base, 0, vma->vm_start);
 	if (other && other != vma->vm_start)
 		return -EINVAL;
-	/* VM_IO: so that VM_DONTCOPY stays. */
+	/* VM_IO: so that VM_DONTCOPY stays. No child has a copy, whose entries fork(2) would make. */
 	add_flags(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP);
 	clear_flags(vma, VM_MAYEXEC);
 	vma->vm_ops = &dsm_vm_ops;
