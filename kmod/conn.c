@@ -356,7 +356,7 @@ fail:
 /* The link address of the peer, which ib_modify_qp() resolves for processes only: making an address handle as one does it. */
 static int resolve(struct conn *c, struct rdma_ah_attr *attr)
 {
-	struct ib_ah *ah = rdma_create_user_ah(c->pd, attr, NULL);
+	struct ib_ah *ah = pool_test_refuses(GFP_KERNEL) ? ERR_PTR(-ENOMEM) : rdma_create_user_ah(c->pd, attr, NULL);
 
 	if (IS_ERR(ah))
 		return PTR_ERR(ah);
@@ -379,7 +379,7 @@ u64 lane_secret(const struct lane *l, enum lane_secret what, bool theirs)
 
 #define PSN_MASK 0xffffffu
 
-static int to_ready(struct conn *c, struct lane *l, struct dsm_address *a)
+static int to_receive(struct conn *c, struct lane *l, struct dsm_address *a)
 {
 	struct ib_qp_attr attr = {
 		.qp_state = IB_QPS_RTR,
@@ -390,6 +390,8 @@ static int to_ready(struct conn *c, struct lane *l, struct dsm_address *a)
 	};
 	int err;
 
+	if (l->receives)
+		return 0;
 	l->peer_qpn = attr.dest_qp_num;
 	attr.rq_psn = (u32)lane_secret(l, SECRET_PSN, true) & PSN_MASK;
 
@@ -408,9 +410,13 @@ static int to_ready(struct conn *c, struct lane *l, struct dsm_address *a)
 	err = ib_modify_qp(l->qp, &attr,
 			   IB_QP_STATE | IB_QP_AV | IB_QP_PATH_MTU | IB_QP_DEST_QPN | IB_QP_RQ_PSN |
 				   IB_QP_MAX_DEST_RD_ATOMIC | IB_QP_MIN_RNR_TIMER);
-	if (err)
-		return err;
-	attr = (struct ib_qp_attr){
+	l->receives = !err;
+	return err;
+}
+
+static int to_send(struct lane *l)
+{
+	struct ib_qp_attr attr = {
 		.qp_state = IB_QPS_RTS,
 		.timeout = (u8)clamp(dsm_qp_timeout, 1u, 31u),
 		.retry_cnt = 7,
@@ -427,24 +433,28 @@ int conn_connect(struct conn *c, u16 peer, void *address, u32 size)
 {
 	const struct limits limits = { .ranks = c->cfg.size, .me = c->cfg.me, .peer = peer };
 	struct dsm_address *a = address;
+	bool all = true;
 	unsigned int class;
 	int err = 0;
 
 	if (peer == c->cfg.me || size != address_bytes(c->cfg.size) ||
 	    !check_address(&limits, rdma_protocol_roce(c->dev, c->port), a))
 		return -EINVAL;
-	if (lane_of(c, peer, 0)->up)
-		return -EEXIST;
 	for (class = 0; class < CLASS_MAX && !err; class ++) {
 		struct lane *l = lane_of(c, peer, class);
 
+		if (READ_ONCE(l->up))
+			continue;
+		all = false;
 		mutex_lock(&c->modify);
-		err = c->closing ? -EIO : to_ready(c, l, a);
+		err = c->closing ? -EIO : to_receive(c, l, a);
+		if (!err)
+			err = to_send(l);
 		if (!err)
 			lane_up(l);
 		mutex_unlock(&c->modify);
 	}
-	return err;
+	return all ? -EEXIST : err;
 }
 
 /* ---- closing -------------------------------------------------------------------------------- */

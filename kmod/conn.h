@@ -65,8 +65,8 @@ struct lane {
 	struct conn *conn;
 	u16 peer;
 	u8 class;
-	u32 peer_qpn; /* the peer's queue pair; 0: not connected yet */
-	bool up, broken;
+	u32 peer_qpn;              /* the peer's queue pair; 0: not connected yet */
+	bool receives, up, broken; /* its queue pair receives (RTR); and sends, too */
 	bool greeted,
 		proved; /* the proof of the job's key is sent, has come; before that nothing else goes, or is taken */
 	unsigned int room;     /* places in the send queue */
@@ -153,6 +153,7 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 void conn_stop(struct conn *c);
 void conn_close(struct conn *c);
 void conn_drop(struct conn *c, u16 peer); /* any context: nothing more is sent to it, or taken from it */
+/* After -ENOMEM, and what else a device may say, it may be tried again by the same address: what is up stays. -EEXIST: all is. */
 int conn_connect(struct conn *c, u16 peer, void *address, u32 size);
 void conn_show(struct seq_file *f, struct conn *c);  /* lanes that are behind */
 void conn_failed(struct conn *c, const char *queue); /* any context: the device has lost messages, or may have */

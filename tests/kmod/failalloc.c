@@ -9,11 +9,11 @@
  * behind the first --stride ones in larger and larger strides. What must hold: the step works or fails, the script ends, and
  * nothing is left. Splats and leaks are for the caller to find, in the kernel's log and by kmemleak.
  *
- * JOIN by RDMA is refused each allocation that the module itself makes for connections, by test_fail_sleeping; rxe's own are
- * left alone (counts()).
+ * JOIN and CONNECT by RDMA are refused each allocation that the module itself makes for connections, by test_fail_sleeping; rxe's
+ * own are left alone (counts()). A CONNECT that was refused is tried again.
  *
- * Runs in a guest, as root, with the module loaded and a soft RDMA device. On a kernel without CONFIG_FAILSLAB there is JOIN by
- * RDMA only.
+ * Runs in a guest, as root, with the module loaded and a soft RDMA device. On a kernel without CONFIG_FAILSLAB there are JOIN and
+ * CONNECT by RDMA only.
  */
 #include "core/sync.h"
 #include "tests/kmod/common.h"
@@ -332,6 +332,54 @@ static bool joins(void)
 	return file_set(PARAMETERS "test_no_srq", "0") && file_set(PARAMETERS "test_no_inline", "0") && ok;
 }
 
+/* ---- CONNECT by RDMA -------------------------------------------------------------------------- */
+
+/* Each queue pair's way to the peer is an allocation. With every second one refused, each CONNECT comes further than the one before. */
+static bool connect_again_and_again(void)
+{
+	struct dsm_ioc_connect c = { .rank = 1,
+				     .address_size = s.join[1].address_size,
+				     .address = (uintptr_t)s.address[1] };
+	unsigned int refused = 0;
+	bool ok = refuse_one_of(2);
+
+	while (ok && ioctl(s.fd[0], DSM_IOC_CONNECT, &c)) {
+		ok = errno == ENOMEM && ++refused < 2 * CLASS_MAX;
+		if (!ok)
+			printf("FAILED: CONNECT after %u that were refused memory: %s\n", refused, strerror(errno));
+	}
+	ok &= refuse_one_of(0);
+	printf("CONNECT by RDMA: %u refused\n", refused);
+	if (ok && refused < CLASS_MAX - 1) {
+		printf("FAILED: there are as many queue pairs\n");
+		ok = false;
+	}
+	return ok;
+}
+
+static bool connects(void)
+{
+	struct dsm_ioc_region g = { .pages = WINDOW / PAGE, .home = DSM_REGION_CYCLIC };
+	bool ok;
+
+	s = (struct script){ .way = RDMA, .target = STEPS_MAX, .fd = { -1, -1 } };
+	ok = open_rank(0) && open_rank(1) && connect_again_and_again();
+	if (ok && (connect_rank(0) || errno != EEXIST)) {
+		printf("FAILED: connected twice\n");
+		ok = false;
+	}
+	ok = ok && !ioctl(s.fd[0], DSM_IOC_REGION, &g) && connect_rank(1) && map_rank(0) && map_rank(1);
+	if (ok && (touch(BASE(0) + PAGE, true) || touch(BASE(1), false) || touch(BASE(1) + PAGE, false))) {
+		printf("FAILED: the ranks do not reach each other\n");
+		ok = false;
+	}
+	munmap(BASE(0), WINDOW);
+	munmap(BASE(1), WINDOW);
+	close(s.fd[0]);
+	close(s.fd[1]);
+	return nothing_left(20) && ok;
+}
+
 /* ---- all of them ---------------------------------------------------------------------------- */
 
 /* False: it did not end, or left something. */
@@ -373,7 +421,7 @@ int main(int argc, char **argv)
 		} else {
 			printf("usage: failalloc [--stride N]\n"
 			       "Calls of dsm.ko whose allocations are refused one by one, all of the first N (64) of each call, then fewer and\n"
-			       "fewer; in a guest with the module loaded and an RDMA device. Without CONFIG_FAILSLAB: JOIN by RDMA only.\n");
+			       "fewer; in a guest with the module loaded and an RDMA device. Without CONFIG_FAILSLAB: JOIN and CONNECT by RDMA only.\n");
 			return strcmp(argv[a], "--help") ? 2 : 0;
 		}
 	}
@@ -381,10 +429,11 @@ int main(int argc, char **argv)
 		fprintf(stderr, "failalloc: dsm.ko is not loaded\n");
 		return 1;
 	}
-	if (!joins())
+	catch_signals();
+	if (!joins() || !connects())
 		return 1;
 	if (access("/sys/kernel/debug/failslab", F_OK)) {
-		printf("this kernel has no failslab: JOIN by RDMA only\n");
+		printf("this kernel has no failslab: JOIN and CONNECT by RDMA only\n");
 		return 0;
 	}
 	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
