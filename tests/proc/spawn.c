@@ -232,7 +232,7 @@ static void stacks(void)
 {
 	static const size_t blocks[] = { 4 << 10, 64 << 10, 2 << 20 };
 	static char private_memory[GIVEN];
-	char name[16], *region[3];
+	char name[32], *region[3];
 	uintptr_t *at = NULL;
 	dsm_thread_t t;
 	int i, r;

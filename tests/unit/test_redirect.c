@@ -53,7 +53,7 @@ START_TEST(streams_of_the_kernels_files_take_no_memory)
 	for (i = 0; i < 10; i++) {
 		f[0] = stream_open("/proc/self/statm", "r");
 		ck_assert_ptr_nonnull(fgets(line, sizeof(line), f[0]));
-		ck_assert_int_gt(atoi(line), 0);
+		ck_assert_int_gt(atoll(line), 0);
 		ck_assert_ptr_null(fgets(line, sizeof(line), f[0]));
 		ck_assert(feof(f[0]));
 		ck_assert_int_eq(stream_close(f[0]), 0);

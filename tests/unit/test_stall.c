@@ -44,7 +44,6 @@ static const struct net_ops net = { .name = "replying", .send = reply };
 static void set_up(void)
 {
 	const struct ctl_shape shape = { .size = 2, .nodes = 2, .ranks = 1, .space = SPACE };
-	static uint16_t pair[2] = { 0, 1 };
 	char *at;
 
 	job.size = 2;
@@ -53,7 +52,6 @@ static void set_up(void)
 	job.netops = &net;
 	job.peers = calloc(2, sizeof(*job.peers));
 	unit_require(job.peers && !nodes_make((const uint64_t[]){ 1, 2 }, 0));
-	job.pair = pair;
 	ctl_layout(&job.layout, &shape);
 	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	unit_require(at != MAP_FAILED);
