@@ -22,7 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LIMIT_NS 50000000u /* of a call */
+#define LIMIT_NS 50000000u /* of a call, on a fast kernel */
+#define COSTS 100u /* else so many times the processor's time for a call: 800 of them take less than half of the wait */
 #define TIMES 40u
 #define THREADS 20u
 #define LONG_NS 60000000000ull
@@ -32,6 +33,7 @@ static struct {
 } * both;
 static struct job *j;
 static int fd;
+static uint64_t limit_ns = LIMIT_NS;
 
 static bool expect(bool is, const char *what)
 {
@@ -106,8 +108,8 @@ static void *passes(void *arg)
 	for (i = 0; i < TIMES; i++) {
 		const double start = now_s();
 
-		expect(lock(DSM_CALL_LOCK, LIMIT_NS, &hold) == -ETIMEDOUT, "a limit passes");
-		expect(now_s() - start >= LIMIT_NS * 1e-9, "not before its time");
+		expect(lock(DSM_CALL_LOCK, limit_ns, &hold) == -ETIMEDOUT, "a limit passes");
+		expect(now_s() - start >= (double)limit_ns * 1e-9, "not before its time");
 	}
 	return arg;
 }
@@ -177,13 +179,16 @@ static void waits(bool stay)
 	before = slots();
 	used = processor_s();
 	sigaction(SIGUSR1, &sa, NULL);
-	expect(lock(DSM_CALL_LOCK, 1, &hold) == -ETIMEDOUT, "a limit of 1 ns");
+	for (i = 0; i < TIMES; i++)
+		expect(lock(DSM_CALL_LOCK, 1, &hold) == -ETIMEDOUT, "a limit of 1 ns");
+	limit_ns += (uint64_t)((processor_s() - used) / TIMES * 1e9 * COSTS);
+	used = processor_s();
 	start = now_s();
 	for (i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, passes, NULL);
 	for (i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
-	expect(now_s() - start < patience(20), "limits pass in time");
+	expect(now_s() - start < patience(20) + 2e-9 * TIMES * (double)limit_ns, "limits pass in time");
 	expect(processor_s() - used < 0.5 * (now_s() - start) + 0.1, "the threads sleep");
 	thread = thread_asleep(leaves);
 	pthread_kill(thread, SIGUSR1);
@@ -218,7 +223,7 @@ static bool two_ranks(bool stay, bool rdma)
 			holds();
 	}
 	ok = job_reap(pids, 2, 60) && nothing_left(20) && !atomic_load(&both->failed);
-	printf("%u limits pass%s%s: %s\n", THREADS * TIMES + 1, rdma ? ", over RDMA" : "",
+	printf("%u limits pass%s%s: %s\n", (THREADS + 1) * TIMES, rdma ? ", over RDMA" : "",
 	       stay ? ", and a thread stays" : "", ok ? "ok" : "FAILED");
 	return ok;
 }
