@@ -13,6 +13,7 @@ static cnd_t changed;
 static once_flag once = ONCE_FLAG_INIT;
 static tss_t key;
 static long onces, total, destroyed, turn;
+static long zeros; /* under zeroed */
 static thrd_t ids[THREADS];
 static mtx_t zeroed; /* never initialised, as many programs have it */
 
@@ -49,7 +50,7 @@ static int work(void *arg)
 	cnd_broadcast(&changed);
 	mtx_unlock(&lock);
 	mtx_lock(&zeroed);
-	total++;
+	zeros++;
 	mtx_unlock(&zeroed);
 	mtx_lock(&twice);
 	mtx_lock(&twice);
@@ -104,7 +105,7 @@ int main(void)
 			return 1;
 		printf("thread %ld returned %d\n", i, got);
 	}
-	printf("once %ld, total %ld, destroyed %ld\n", onces, total, destroyed);
+	printf("once %ld, total %ld, zeroed %ld, destroyed %ld\n", onces, total, zeros, destroyed);
 	mtx_lock(&lock);
 	mtx_lock(&twice);
 	thrd_create(&other, tries, r);
