@@ -234,6 +234,7 @@ int lock_acquire(uint64_t id, uint8_t type, uint64_t ns)
 
 static int take(dsm_mutex_t *m, uint8_t type, uint64_t ns)
 {
+	unsigned int us = 0;
 	uint64_t id;
 	int err = sync_handle(&m->id, SYNC_MUTEX, &id);
 
@@ -246,9 +247,9 @@ static int take(dsm_mutex_t *m, uint8_t type, uint64_t ns)
 		return err;
 	held_remove(held_find(id));
 	engine_enter();
-	do /* where others are asking whether it is idle, their answer comes first */
-		err = sync_host()->acquire(id, type, ns);
-	while (err == -EINPROGRESS);
+	/* In progress: others are asking whether it is idle, and their answer comes first. */
+	while ((err = sync_host()->acquire(id, type, ns)) == -EINPROGRESS)
+		sync_again(&us);
 	engine_leave();
 	return err;
 }

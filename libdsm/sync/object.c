@@ -21,6 +21,7 @@
 #include "sync/host.h"
 #include "util/futex.h"
 #include "util/hook.h"
+#include "util/sys.h"
 
 void sync_count_wait(enum dsm_latency what, uint64_t ns)
 {
@@ -163,17 +164,30 @@ int sync_make(enum sync_kind kind, uint64_t value, int rank, uint64_t *id)
 	return err;
 }
 
+#define AGAIN_US 4         /* about as long as asking takes */
+#define AGAIN_MOST_US 10000
+
+void sync_again(unsigned int *us)
+{
+	if (*us)
+		sys_sleep_us(*us);
+	*us = *us ? 2 * *us : AGAIN_US;
+	if (*us > AGAIN_MOST_US)
+		*us = AGAIN_MOST_US;
+}
+
 int sync_unmake(uint64_t *id, enum sync_kind kind)
 {
 	struct sync_request q = { 0 };
 	uint64_t was = *id;
+	unsigned int us = 0;
 	int err = handle_check(was, kind);
 
 	if (err)
 		return err;
-	do /* a mutex that others are just trying to lock, or to destroy */
-		err = sync_ask(was, SOP_DESTROY, &q);
-	while (err == -EINPROGRESS);
+	/* In progress: a mutex that others are just trying to lock, or to destroy. */
+	while ((err = sync_ask(was, SOP_DESTROY, &q)) == -EINPROGRESS)
+		sync_again(&us);
 	if (!err)
 		*id = HANDLE_GONE;
 	return err;

@@ -32,6 +32,12 @@ int sync_unmake(uint64_t *id, enum sync_kind kind);
 /* *id: the handle at *at, and as handle_check(). Zero in shared memory is an object that has not been used: it is made. */
 int sync_handle(uint64_t *at, enum sync_kind kind, uint64_t *id);
 
+/*
+ * Whether a mutex is idle is asked for one thread at a time: before asking again, after -EINPROGRESS. *us: 0 at first; each pause is
+ * twice as long as the one before, as the answer may be far.
+ */
+void sync_again(unsigned int *us);
+
 /* A wait is over that took so long. */
 void sync_count_wait(enum dsm_latency what, uint64_t ns);
 void sync_count_ask(enum sync_op op, uint64_t ns); /* of a request to an object's home */

@@ -6,6 +6,7 @@
  */
 #include "common.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -416,6 +417,67 @@ static void part_mutex_limits_crossed(void)
 	test_sync();
 }
 
+#define STOPPED 200000000ull /* ns */
+#define ASKED 200
+
+/* While its parent does not run. */
+static void stop_parent(void)
+{
+	add(&out->a);
+	kill(getppid(), SIGSTOP);
+	test_nap(STOPPED);
+	kill(getppid(), SIGCONT);
+	_exit(0);
+}
+
+/* Whether the mutex is idle is asked for one of them at a time; the others ask again. */
+static void try_it(unsigned thread, void *arg)
+{
+	dsm_mutex_t m = *(const dsm_mutex_t *)arg;
+	int err = dsm_mutex_trylock(&m);
+
+	(void)thread;
+	REQUIRE(!err || err == -EBUSY, "trylock: %d", err);
+	if (!err)
+		MUST(dsm_mutex_unlock(&m));
+}
+
+/* The one that keeps the mutex does not answer for a while; all others try. Those who ask again do so ever more seldom. */
+static void part_tried(void)
+{
+	struct dsm_stats before, after;
+	dsm_mutex_t m;
+	pid_t child;
+	int status;
+
+	clear();
+	m = new_mutex();
+	test_sync();
+	if (test_rank == last) {
+		MUST(dsm_mutex_lock(&m));
+		MUST(dsm_mutex_unlock(&m));
+	}
+	test_sync();
+	MUST(dsm_stats_get(test_rank, NULL, &before));
+	if (test_rank == last) {
+		child = fork();
+		if (!child)
+			stop_parent();
+		REQUIRE(child > 0 && waitpid(child, &status, 0) == child && !status, "the child that stops: %d", status);
+	} else {
+		until(&out->a, 1);
+		test_nap(STOPPED / 20);
+		test_threads(3, try_it, &m);
+	}
+	MUST(dsm_stats_get(test_rank, NULL, &after));
+	REQUIRE(after.messages_out - before.messages_out < ASKED, "%lu messages for three that try",
+		after.messages_out - before.messages_out);
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_mutex_destroy(&m));
+	test_sync();
+}
+
 /* ---- reader-writer locks with a limit ---------------------------------------------------------------- */
 
 /* The one thread has the lock when the other wants it; out->a is how far they are. */
@@ -572,6 +634,7 @@ static const struct test_part parts[] = {
 	{ "child", part_child },
 	{ "mutex limits", part_mutex_limits },
 	{ "mutex limits crossed", part_mutex_limits_crossed },
+	{ "tried", part_tried },
 	{ "limits", part_limits },
 	{ "limits crossed", part_limits_crossed },
 };
