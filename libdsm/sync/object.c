@@ -164,7 +164,7 @@ int sync_make(enum sync_kind kind, uint64_t value, int rank, uint64_t *id)
 	return err;
 }
 
-#define AGAIN_US 4         /* about as long as asking takes */
+#define AGAIN_US 4 /* about as long as asking takes */
 #define AGAIN_MOST_US 10000
 
 void sync_again(unsigned int *us)

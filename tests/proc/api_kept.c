@@ -463,7 +463,8 @@ static void part_tried(void)
 		child = fork();
 		if (!child)
 			stop_parent();
-		REQUIRE(child > 0 && waitpid(child, &status, 0) == child && !status, "the child that stops: %d", status);
+		REQUIRE(child > 0 && waitpid(child, &status, 0) == child && !status, "the child that stops: %d",
+			status);
 	} else {
 		until(&out->a, 1);
 		test_nap(STOPPED / 20);
