@@ -29,6 +29,7 @@
 #include "engine/call.h"
 #include "engine/inside.h"
 #include "engine/job.h"
+#include "engine/load.h"
 #include "engine/sharing.h"
 #include "engine/stall.h"
 #include "engine/stray.h"
@@ -314,6 +315,7 @@ static void note(struct live *l)
 	l->next = lives;
 	lives = l;
 	unlock_lives(&before);
+	load_add(1);
 }
 
 static void forget(struct live *l)
@@ -326,6 +328,7 @@ static void forget(struct live *l)
 		;
 	*at = l->next;
 	unlock_lives(&before);
+	load_add(-1);
 }
 
 /*
@@ -444,7 +447,7 @@ void spawn_start(void)
 	stray_guard = say_overflow;
 }
 
-/* Ranks in turn, beginning behind this one; or so many threads on each before the next one's turn. */
+/* Ranks in turn, beginning behind this one; so many threads on each before the next one's turn; or that with the fewest threads. */
 static int choose(void)
 {
 	const uint32_t n = __atomic_fetch_add(&spawned, 1, __ATOMIC_RELAXED);
@@ -452,6 +455,12 @@ static int choose(void)
 
 	if (!strcmp(job.set.place, "fill"))
 		return (int)((job.rank + (n + 1) / each) % job.size);
+	if (!strcmp(job.set.place, "load")) {
+		uint16_t rank;
+		int err = load_least((uint16_t)((job.rank + n + 1) % job.size), &rank);
+
+		return err ? err : rank;
+	}
 	return (int)((job.rank + n + 1) % job.size);
 }
 
@@ -557,10 +566,12 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 		return err;
 	if (!t || !fn || where < -1 || where >= job.size)
 		return -EINVAL;
-	err = make(opt, fn, arg, &r);
+	if (where < 0)
+		where = choose();
+	err = where < 0 ? where : make(opt, fn, arg, &r);
 	if (err)
 		return err;
-	r->rank = where < 0 ? choose() : where;
+	r->rank = where;
 	r->state = opt && opt->detached ? DETACHED : RUNS;
 	at = (uintptr_t)r;
 	HOOK("spawn-made");

@@ -21,6 +21,7 @@
 #include "engine/deadlock.h"
 #include "engine/inside.h"
 #include "engine/job.h"
+#include "engine/load.h"
 #include "engine/lost.h"
 #include "engine/owner.h"
 #include "engine/payload.h"
@@ -119,6 +120,12 @@ static int serve(uint16_t from, uint16_t rank, enum call_op op, const void *in, 
 		*out_size = stall_serve(rank, out, (unsigned int)(*out_size / sizeof(struct stall_row))) *
 			sizeof(struct stall_row);
 		return 0;
+	case CALL_LOAD: {
+		const struct load least = load_here(args[0]);
+
+		memcpy(out, &least, sizeof(least));
+		return 0;
+	}
 	case CALL_SHARING:
 		*out_size =
 			sharing_serve(args[0], args[1], out, (unsigned int)(*out_size / sizeof(struct sharing_sum))) *

@@ -39,6 +39,7 @@ enum call_op {
 	CALL_UNITS_END,
 	CALL_LANES,
 	CALL_WITHDRAW,
+	CALL_LOAD,
 	CALL_OPS
 };
 

@@ -25,7 +25,7 @@
 #include "engine/room.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 16
+#define CTL_ABI 17
 
 /* Slots of a node (slot.c). The first 256 are those that a transport may write blocks for. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -208,6 +208,7 @@ struct rank_ctl {
 		sync_in;    /* messages that may wake a thread of the program, to and from other nodes; never reset */
 	uint32_t calls_in;  /* calls for its service thread: the number + 1 of the one that came last; atomic */
 	uint32_t calls_due; /* those that it has taken from there, in the order in which they came; its own */
+	uint32_t threads;   /* of dsm_spawn() that run here; atomic */
 	struct rank_stats stats;
 	uint64_t lane_used[CTL_LANES / 64];
 	struct lane lanes[CTL_LANES]; /* a thread that begins goes on where one that ended has ceased */

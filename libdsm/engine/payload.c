@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/ctl.h"
+#include "engine/load.h"
 #include "engine/reduce.h"
 #include "engine/sharing.h"
 #include "engine/stall.h"

@@ -75,7 +75,7 @@ struct units_ask {
 	uint32_t at, n;
 };
 
-/* ---- the structs of answers; others: region_record (ctl.h), hot, stats_vectors, sharing_sum, stall_row, dsm_stats ---- */
+/* ---- the structs of answers; others: region_record (ctl.h), load, hot, stats_vectors, sharing_sum, stall_row, dsm_stats ---- */
 
 struct units_taken {
 	uint32_t at, n, used; /* used: so many of them have been used before */
@@ -179,6 +179,7 @@ struct asleep {
 #define PAYLOAD_FOUND(F) \
 	F(found, object.start, ANY) F(found, object.size, ANY) F(found, object.name, TEXT) F(found, object.sites, ANY) F(found, site, TEXT)
 #define PAYLOAD_ASLEEP(F) F(asleep, threads, ANY) F(asleep, since, ANY) F(asleep, sent, ANY) F(asleep, received, ANY)
+#define PAYLOAD_LOAD(F) F(load, rank, FROM) F(load, pad, ZERO) F(load, threads, ANY)
 #define PAYLOAD_HOT(F) F(hot, off, OFFSET) F(hot, bytes, LENGTH) F(hot, transfers, ANY)
 #define PAYLOAD_SUM(F) F(sharing_sum, off, OFFSET) F(sharing_sum, bytes, LENGTH) F(sharing_sum, misses, ANY) F(sharing_sum, repeated, ANY)
 #define PAYLOAD_VECTOR(F) \
@@ -206,7 +207,7 @@ struct asleep {
 	S(OF_REGION, call_word) S(WANT, region_want) S(BY_NAME, region_name) S(BY_ID, region_id) S(PLACED, region_place) S(BURIAL, region_burial) \
 	S(RANGE, window_range) S(UNITS_TAKE, units_ask) S(UNITS_GIVE, units_ask) S(UNITS_WHICH, units_ask) S(UNITS_PLAIN, units_ask) \
 	S(RECORD, region_record) S(TAKEN, units_taken) S(OWNED, units_owned) S(BITS, units_bits) S(ROWS, rows_head) S(RUN, units_run) \
-	S(FOUND, found) S(ASLEEP, asleep) S(HOT, hot) S(SUM, sharing_sum) S(VECTOR, stats_vector) S(LANE, stats_lane) S(STALL, stall_row) S(STATS, dsm_stats)
+	S(FOUND, found) S(ASLEEP, asleep) S(LOAD, load) S(HOT, hot) S(SUM, sharing_sum) S(VECTOR, stats_vector) S(LANE, stats_lane) S(STALL, stall_row) S(STATS, dsm_stats)
 /* clang-format on */
 
 /*
@@ -244,7 +245,8 @@ struct asleep {
 	C(UNITS_BEGIN, FIRST, ANY,   UNITS_PLAIN, NONE,      NONE,   0) \
 	C(UNITS_END,   FIRST, ANY,   UNITS_PLAIN, NONE,      NONE,   0) \
 	C(LANES,       ANY,   ANY,   NOTHING,     ROWS,      LANE,   PAYLOAD_STATS_LANES) \
-	C(WITHDRAW,    FIRST, ANY,   BY_ID,       RECORD,    NONE,   0)
+	C(WITHDRAW,    FIRST, ANY,   BY_ID,       RECORD,    NONE,   0) \
+	C(LOAD,        ANY,   ANY,   WORD,        LOAD,      NONE,   0)
 /* clang-format on */
 
 #define PAYLOAD_MANY 0xffffu

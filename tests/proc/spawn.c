@@ -3,6 +3,7 @@
 #include "common.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 struct job {
@@ -348,14 +349,72 @@ static void crossing(void)
 	test_sync();
 }
 
+#define EACH 3
+
+static dsm_sem_t *end; /* of each rank: as many of its threads as its value end */
+
+static void *ends_when_told(void *arg)
+{
+	MUST(dsm_sem_wait(&end[dsm_thread_rank(dsm_self())]));
+	return arg;
+}
+
+/* on: how many of them are on each rank. */
+static void spawn_by_load(dsm_thread_t *t, int n, int *on)
+{
+	int i;
+
+	for (i = 0; i < n; i++) {
+		MUST(dsm_spawn(&t[i], -1, NULL, ends_when_told, NULL));
+		on[dsm_thread_rank(t[i])]++;
+	}
+}
+
+/* DSM_PLACE=load: each rank gets as many; and the one whose threads have ended gets the next ones. */
+static void by_load(void)
+{
+	const int all = EACH * test_size, last = test_size - 1;
+	dsm_thread_t *t = calloc((size_t)all, sizeof(*t));
+	int *on = calloc((size_t)test_size, sizeof(*on));
+	int i, n;
+
+	REQUIRE(t && on, "no memory");
+	end = test_region("end", (size_t)test_size * sizeof(*end), 4096, DSM_HOME_FIRST_TOUCH, 0);
+	test_sync(); /* every rank has the pointer */
+	if (!test_rank) {
+		spawn_by_load(t, all, on);
+		for (i = 0; i < test_size; i++)
+			REQUIRE(on[i] == EACH, "%d of %d threads are on rank %d", on[i], all, i);
+		MUST(dsm_sem_post(&end[last], EACH));
+		for (i = n = 0; i < all; i++) {
+			if (dsm_thread_rank(t[i]) != last) {
+				t[n++] = t[i];
+				continue;
+			}
+			MUST(dsm_join(t[i], NULL));
+		}
+		on[last] = 0;
+		spawn_by_load(&t[n], EACH, on);
+		REQUIRE(on[last] == EACH, "%d of %d threads are on the rank that had none", on[last], EACH);
+		for (i = 0; i < test_size; i++)
+			MUST(dsm_sem_post(&end[i], EACH));
+		for (i = 0; i < all; i++)
+			MUST(dsm_join(t[i], NULL));
+	}
+	test_sync();
+	free(on);
+	free(t);
+}
+
 int main(int argc, char **argv)
 {
-	static const struct test_part parts[] = { { "results", results },  { "cancels", cancels },
-						  { "refuses", refuses },  { "stacks", stacks },
-						  { "many", many },        { "at once", at_once },
-						  { "crossing", crossing } };
+	static const struct test_part parts[] = { { "results", results },   { "cancels", cancels },
+						  { "refuses", refuses },   { "stacks", stacks },
+						  { "many", many },         { "at once", at_once },
+						  { "crossing", crossing }, { "by load", by_load } };
 
 	test_same_addresses(argv);
+	setenv("DSM_PLACE", "load", 1);
 	test_start(argc, argv, "Threads on other ranks.", NULL, 0);
 	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
 	return test_end();
