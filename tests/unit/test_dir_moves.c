@@ -176,6 +176,26 @@ START_TEST(a_row_ends_when_the_home_reads)
 }
 END_TEST
 
+START_TEST(a_row_ends_when_the_block_migrates)
+{
+	unsigned int uses;
+
+	for (uses = 0; uses <= DIR_STAYS; uses++) {
+		struct dir_ctx c = at(HOME);
+		struct dir d = owned();
+		struct actions out;
+
+		d.owner = d.served = USER;
+		d.copyset = 1 << USER;
+		d.migratory = 1;
+		d.uses = uses & 3;
+		ck_assert_int_eq(take(&c, &d, MSG_READ_REQ, OTHER, &out), 0);
+		ck_assert_str_eq(unit_text(&out), "FWD_MIGRATE");
+		ck_assert_uint_eq(d.uses, uses == DIR_STAYS ? DIR_STAYS : 0);
+	}
+}
+END_TEST
+
 /* Whatever is known of its use, and whether it has been touched before; the home itself has it already. */
 START_TEST(a_home_comes_along_with_a_block_that_is_placed)
 {
@@ -573,6 +593,7 @@ int main(void)
 	tcase_add_test(t, a_home_does_not_follow_others);
 	tcase_add_test(t, a_row_begins_after_the_first_touch);
 	tcase_add_test(t, a_row_ends_when_the_home_reads);
+	tcase_add_test(t, a_row_ends_when_the_block_migrates);
 	tcase_add_test(t, a_home_stays_where_it_is);
 	tcase_add_test(t, a_home_comes_along_with_a_block_that_is_placed);
 	tcase_add_test(t, a_claim_is_for_the_owner_of_the_only_copy);

@@ -105,13 +105,13 @@ END_TEST
 START_TEST(who_knows_no_home_gives_nothing)
 {
 	const struct page_ctx many = { .me = ME, .nranks = 100, .now = 1000 };
-	static const uint8_t events[] = { PE_FWD_READ, PE_FWD_WRITE };
+	static const uint8_t events[] = { PE_FWD_READ, PE_FWD_WRITE, PE_FWD_MIGRATE };
 	struct msg m = unit_msg(MSG_FWD_READ, OTHER, ME, 7, 3);
 	struct actions out;
 	unsigned int i;
 
-	for (i = 0; i < 2; i++) {
-		struct copy p = { .state = PG_READ, .flags = PAGE_OWNER };
+	for (i = 0; i < 3; i++) {
+		struct copy p = { .state = events[i] == PE_FWD_MIGRATE ? PG_WRITE : PG_READ, .flags = PAGE_OWNER };
 
 		ck_assert_int_eq(page_step(&many, &p, (enum page_event)events[i], &m, &out), -EBADMSG);
 		ck_assert_uint_eq(out.n, 0);
