@@ -454,7 +454,12 @@ START_TEST(a_home_is_adopted_in_the_right_moment_only)
 			for (phase = 0; phase < DIR_PHASES; phase++) {
 				uint16_t me = manages ? MANAGER : USER;
 				struct dir_ctx c = at(me);
-				struct dir d = { .state = state & 7, .phase = phase & 7, .owner = me, .served = me };
+				struct dir d = { .state = state & 7,
+						 .phase = phase & 7,
+						 .owner = me,
+						 .served = me,
+						 .uses = DIR_STAYS,
+						 .migratory = 1 };
 				struct msg m = from(MSG_ADOPT, HOME, me, me);
 				bool ok = manages ? state == DIR_MOVED && phase == DIR_HOMING
 						  : (state == DIR_UNTOUCHED || state == DIR_LEFT) &&
@@ -468,6 +473,8 @@ START_TEST(a_home_is_adopted_in_the_right_moment_only)
 				ck_assert_uint_eq(d.state, DIR_EXCLUSIVE);
 				ck_assert_uint_eq(d.owner, me);
 				ck_assert_uint_eq(d.copyset, 1ull << me);
+				ck_assert_uint_eq(d.uses, 0); /* nothing is left of the time before */
+				ck_assert_uint_eq(d.migratory, 0);
 				ck_assert_str_eq(unit_text(&out), manages ? "" : "HOME_ACK");
 				ck_assert_uint_eq(d.phase, manages ? (unsigned int)DIR_IDLE : phase);
 				if (!manages)
