@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * conn.h - the connections of a rank: conn.c makes queue pairs and connects them, lane.c sends and receives over them, recv.c
- * has the receive buffers, key.c makes the keys by which blocks are written. They know nothing of who uses them but struct conn_ops.
+ * has the receive buffers, key.c makes the keys by which blocks are written. They know nothing of who uses them but struct
+ * conn_ops.
  *
  * Locks: lane->lock, peer_keys->lock; neither inside the other, bottom halves off. The first is held when a timer is started.
  * Before them key_mutex, then modify, in processes and workers that may sleep.
@@ -29,8 +30,8 @@
 /* What the connections of a rank call. Bottom halves are off, and there is memory for what one event takes (pool.h). */
 struct conn_ops {
 	/*
-	 * Messages of one packet, over a lane of that class, of a peer that has proved that it belongs to the job. The connection has
-	 * looked at nothing in them. False: no correct peer sends one of them.
+	 * Messages of one packet, over a lane of that class, of a peer that has proved that it belongs to the job. The
+	 * connection has looked at nothing in them. False: no correct peer sends one of them.
 	 */
 	bool (*messages)(void *arg, u16 peer, unsigned int class, const struct msg *m, unsigned int n);
 	/* A block has come into its frames, and 32 bits with it: what imm() has given at the peer. */

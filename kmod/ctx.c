@@ -134,8 +134,8 @@ void ctx_follow(struct ctx *c, u32 page, u32 pages)
 }
 
 /*
- * From here on nobody makes an entry for these frames (follow() in pte.c finds no chunk), and those that are go; then the translations
- * that others have made from them.
+ * From here on nobody makes an entry for these frames (follow() in pte.c finds no chunk), and those that are go; then the
+ * translations that others have made from them.
  */
 void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 {

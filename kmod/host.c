@@ -55,8 +55,8 @@ static void woken(struct rank *r, const struct msg *m, const struct action *a)
 	struct slot *s = slot_at(r, a->slot);
 
 	/*
-	 * The grant of a block counts as used, and may be taken away at once. A lock that comes to a thread that was killed ends with
-	 * its rank: m->object is no block then.
+	 * The grant of a block counts as used, and may be taken away at once. A lock that comes to a thread that was killed
+	 * ends with its rank: m->object is no block then.
 	 */
 	if (READ_ONCE(s->nobody) && wire_class(m->type) <= CLASS_DATA) {
 		struct msg used = { .object = m->object, .src = r->me, .dst = r->me };

@@ -3,18 +3,19 @@
  * park.c - calls whose threads run a signal handler. The kernel makes the thread repeat the system call when its handler has
  * returned (-ERESTARTNOINTR); meanwhile the request is under way, and what its thread waits for is kept here, by thread.
  *
- * A thread that can be cancelled while it waits (DSM_SYNC_POINT) parks its call before it sleeps, and once more when the C library's
- * signal for cancellation comes. It makes the call again itself, or takes it back: then it waits here for the outcome.
+ * A thread that can be cancelled while it waits (DSM_SYNC_POINT) parks its call before it sleeps, and once more when the C
+ * library's signal for cancellation comes. It makes the call again itself, or takes it back: then it waits here for the
+ * outcome.
  *
  * A thread may also leave its handler by siglongjmp(3), and make another call, or end. Its request is then given up: what comes of
  * it, a lock or a turn, is given back by a worker; the pins of a range that it has not pinned to the end go at once. The end of a
  * process calls park_leave(). Modules are not told of the end of a single thread: while calls are parked, a worker looks for it.
  *
- * The handler itself may make calls. A wait for a lock is then given up as well, and begins anew when the handler has returned. Other
- * requests must not be made twice: an arrival at a barrier, an addition, a wait for a condition, which has released its mutex. They
- * stay parked if the new call may be the handler's: its stack pointer is below that of the parked call, or on the thread's signal
- * stack. If the thread has left such a request and makes its next call from deeper on its stack, a later call gives the request up.
- * A thread that has PARKED_MAX calls parked parks no more: the next signal waits until its call ends.
+ * The handler itself may make calls. A wait for a lock is then given up as well, and begins anew when the handler has returned.
+ * Other requests must not be made twice: an arrival at a barrier, an addition, a wait for a condition, which has released its
+ * mutex. They stay parked if the new call may be the handler's: its stack pointer is below that of the parked call, or on the
+ * thread's signal stack. If the thread has left such a request and makes its next call from deeper on its stack, a later call
+ * gives the request up. A thread that has PARKED_MAX calls parked parks no more: the next signal waits until its call ends.
  *
  * A call that is given up counts as inside its rank until its last answer has come, or the rank dies. Its entry in the slot's
  * queue queues the work once (`queued`), under the queue's lock; the worker takes the entry out, under that lock, before it does

@@ -6,7 +6,8 @@
 #include "rank.h"
 
 void park_init(struct rank *r);
-/* A call that its thread will make again: a signal interrupts it, or it is a cancellation point. False: no memory, or too many of this thread. */
+/* A call that its thread will make again: a signal interrupts it, or it is a cancellation point. False: no memory, or too many
+ * of this thread. */
 bool park(struct rank *r, const struct call *c, void __user *arg);
 bool park_range(struct rank *r, const struct range_call *c, void __user *arg);
 /* The thread makes a call: the one that it was making? Others that it has left are given up. */

@@ -41,8 +41,8 @@ static u64 left_of(const struct call *c)
 }
 
 /*
- * Wait for answer n of a request; a killed thread leaves its slot to the answers. "In line" comes without others' doing: the wait for
- * that is no cancellation point.
+ * Wait for answer n of a request; a killed thread leaves its slot to the answers. "In line" comes without others' doing: the
+ * wait for that is no cancellation point.
  */
 static int answer(struct rank *r, struct call *c, u32 n, u64 ns)
 {
@@ -58,8 +58,9 @@ static int answer(struct rank *r, struct call *c, u32 n, u64 ns)
 }
 
 /*
- * "In line" has come: wait for the turn, or give up (libdsm/sync/cancel.c, sync_turn()). Of the answers of SOP_CANCEL, only -ETIMEDOUT
- * means that the turn does not come: its object is destroyed only when nobody is in line, so a refusal has crossed the turn.
+ * "In line" has come: wait for the turn, or give up (libdsm/sync/cancel.c, sync_turn()). Of the answers of SOP_CANCEL, only
+ * -ETIMEDOUT means that the turn does not come: its object is destroyed only when nobody is in line, so a refusal has crossed
+ * the turn.
  */
 static int turn(struct rank *r, struct call *c)
 {
@@ -284,9 +285,9 @@ bool sync_leave_line(struct rank *r, struct call *c)
 }
 
 /*
- * The limit has passed. A thread behind another of its rank leaves that line. A request that stands in the line of ranks cannot: it is
- * given up (park.c), and whoever brings the lock releases it. Until then, threads of the rank stand in line behind it, so a rank has
- * one such request at most for each record. False: no memory for that now.
+ * The limit has passed. A thread behind another of its rank leaves that line. A request that stands in the line of ranks
+ * cannot: it is given up (park.c), and whoever brings the lock releases it. Until then, threads of the rank stand in line
+ * behind it, so a rank has one such request at most for each record. False: no memory for that now.
  */
 static bool quit_lock(struct rank *r, struct call *c)
 {
@@ -414,9 +415,9 @@ static long end(struct rank *r, struct call *c, void __user *arg, long err)
 #define AGAIN_NS NSEC_PER_MSEC /* for a request to come to its home, before it is taken back once more */
 
 /*
- * A request without "in line", as sync_take_back() of the library does it (libdsm/sync/cancel.c): SOP_CANCEL may overtake it, and is
- * repeated until it is gone (-ETIMEDOUT), or its own answer has come. A refusal of SOP_CANCEL, whose object was destroyed meanwhile,
- * may overtake that: there is one answer more than SOP_CANCEL was sent.
+ * A request without "in line", as sync_take_back() of the library does it (libdsm/sync/cancel.c): SOP_CANCEL may overtake it,
+ * and is repeated until it is gone (-ETIMEDOUT), or its own answer has come. A refusal of SOP_CANCEL, whose object was
+ * destroyed meanwhile, may overtake that: there is one answer more than SOP_CANCEL was sent.
  */
 static int take_back_early(struct rank *r, struct call *c)
 {

@@ -17,8 +17,8 @@ bool api_runs(void);
 int api_range(const void *addr, size_t size, struct dsm_region **r, size_t *off, size_t *len);
 int region_start(void); /* the heap's record, and what init needs */
 void region_stop(void);
-/* What the program has of a region: a number, not an address. No two attachments of this process have the same. NULL: it is none, or
- * of one that has ended. */
+/* What the program has of a region: a number, not an address. No two attachments of this process have the same. NULL: it is
+ * none, or of one that has ended. */
 dsm_region_t *region_handle(const struct dsm_region *r);
 struct dsm_region *region_of(const dsm_region_t *handle);
 

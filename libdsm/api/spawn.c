@@ -205,8 +205,8 @@ static void say_overflow(const char *addr)
 			 addr);
 }
 
-/* The thread's private stacks are further in than the frame where the unwinding stops. It is not cancelled any more after this. True:
- * the function has not returned. */
+/* The thread's private stacks are further in than the frame where the unwinding stops. It is not cancelled any more after this.
+ * True: the function has not returned. */
 static bool run_here(struct record *r)
 {
 	__pthread_unwind_buf_t here;
@@ -332,8 +332,8 @@ static void forget(struct live *l)
 }
 
 /*
- * fn(thread, arg) while it cannot end; -ESRCH. A handler of the program may send signals to threads, and so come here: it interrupts
- * nobody who holds the lock.
+ * fn(thread, arg) while it cannot end; -ESRCH. A handler of the program may send signals to threads, and so come here: it
+ * interrupts nobody who holds the lock.
  */
 static int native(uint64_t record, int (*fn)(unsigned long thread, void *arg), void *arg)
 {
@@ -428,8 +428,8 @@ static int start(uint64_t arg)
 	/* The service thread may run anywhere; what it starts is bound as the rank is. */
 	if (pthread_equal(pthread_self(), job.service) && !sched_getaffinity(getpid(), sizeof(bound), &bound))
 		pthread_attr_setaffinity_np(&attr, sizeof(bound), &bound);
-	lock_lives(
-		&before); /* l->thread is there before anybody looks for it; the thread begins with all signals blocked */
+	/* l->thread is there before anybody looks for it; the thread begins with all signals blocked. */
+	lock_lives(&before);
 	err = pthread_create(&l->thread, &attr, body, l);
 	unlock_lives(&before);
 	pthread_attr_destroy(&attr);

@@ -172,9 +172,9 @@ int hold_thread(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum
 bool hold_leave(const struct hold_ctx *ctx, struct hold *h, uint16_t slot);
 
 /*
- * The holder's side; index is the record's number at this rank. ACT_WAKE with -EAGAIN calls a thread, which answers with HE_COME,
- * and is woken once more when the lock is its. HE_RECALL: m may be about another lock than the record's; then
- * it is not idle here.
+ * The holder's side; index is the record's number at this rank. ACT_WAKE with -EAGAIN calls a thread, which answers with
+ * HE_COME, and is woken once more when the lock is its. HE_RECALL: m may be about another lock than the record's; then it is
+ * not idle here.
  */
 int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *m,
 	      struct actions *out);

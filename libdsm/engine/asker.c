@@ -2,8 +2,8 @@
 /*
  * asker.c - the thread that asks the other ranks who waits for what (stall.c, deadlock.c).
  *
- * The service thread must not wait for other nodes, since it looks whether they are silent; nor may the fault handler, where a signal
- * ends each wait. There is one such thread at a time, and it exists while it asks.
+ * The service thread must not wait for other nodes, since it looks whether they are silent; nor may the fault handler, where a
+ * signal ends each wait. There is one such thread at a time, and it exists while it asks.
  */
 #include "engine/asker.h"
 

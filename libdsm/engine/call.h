@@ -46,13 +46,13 @@ enum call_op {
 /*
  * Call a rank, which serves it or has another rank of its node do so. By any thread of the program, which need not be inside the
  * runtime; blocks for a round trip, or until the service thread there has come to it. 0 or -errno of the callee, out filled;
- * calls whose answer has any number of rows: its size. -EMSGSIZE: in and out hold at most WIRE_CALL_MAX, a little less for in. What in
- * and out are of each call is in payload.h; a node that answers with anything else is dropped.
+ * calls whose answer has any number of rows: its size. -EMSGSIZE: in and out hold at most WIRE_CALL_MAX, a little less for in.
+ * What in and out are of each call is in payload.h; a node that answers with anything else is dropped.
  */
 int call_rank(uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out, size_t out_size);
 
-/* By whoever handles a message, inside the runtime: MSG_CALL and MSG_RETURN. Neither waits. -EBADMSG: it breaks a rule of payload.h,
- * nobody has asked, or its sender may not ask that now. */
+/* By whoever handles a message, inside the runtime: MSG_CALL and MSG_RETURN. Neither waits. -EBADMSG: it breaks a rule of
+ * payload.h, nobody has asked, or its sender may not ask that now. */
 int call_arrived(const struct msg *m, const void *payload, size_t size);
 int call_returned(const struct msg *m, const void *payload, size_t size);
 

@@ -45,8 +45,8 @@
 #define CTL_NAMES 65536   /* chains of names of regions */
 #define CTL_LANES 256     /* threads of a rank that count on their own */
 #define CTL_NOTES 256     /* sleeping threads that say what they wait for */
-#define CTL_CALLS \
-	(CTL_BRIEF_END - CTL_BLOCK_END) /* calls that a node can have under way: one for each slot of theirs */
+/* Calls that a node can have under way: one for each slot of theirs. */
+#define CTL_CALLS (CTL_BRIEF_END - CTL_BLOCK_END)
 #define PAGE_SHIFT 12
 #define PAGE_BYTES (1ul << PAGE_SHIFT)
 #define BLOCK_MAX (2ul << 20)

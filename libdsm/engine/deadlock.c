@@ -2,9 +2,10 @@
 /*
  * deadlock.c - the program is deadlocked when all its threads, on all ranks, wait for each other (DSM_DEADLOCK).
  *
- * A thread counts as waiting when the kernel says that it sleeps, and its note (stall.c) that it waits for another thread, without a
- * limit of time, for at least DSM_STALL_MS. Any other thread of a rank's process, whoever has created it, may wake one: then there
- * is no verdict. So there is none while a rank has a signal handler of the program's, which may call sem_post(3).
+ * A thread counts as waiting when the kernel says that it sleeps, and its note (stall.c) that it waits for another thread,
+ * without a limit of time, for at least DSM_STALL_MS. Any other thread of a rank's process, whoever has created it, may wake
+ * one: then there is no verdict. So there is none while a rank has a signal handler of the program's, which may call
+ * sem_post(3).
  *
  * Rank 0 asks all ranks twice, as termination is detected (Mattern, "Algorithms for distributed termination detection", 1987). Each
  * answers with its waits, and with the messages that it has sent and received that may wake a thread. If both answers of each rank

@@ -2,8 +2,8 @@
 /*
  * kernel.c - the kernel helper as the core's host (host.h): what is asked of it is a call of /dev/dsm (docs/kernel.md).
  *
- * Each rank has opened the device. The first of a node joins the job for the node, and the others attach to what it has made; what the
- * helper calls a rank is a node here.
+ * Each rank has opened the device. The first of a node joins the job for the node, and the others attach to what it has made;
+ * what the helper calls a rank is a node here.
  */
 #include "engine/kernel.h"
 

@@ -371,7 +371,8 @@ void lost_goodbye(void)
 	tell_others(BYE_DONE, 0);
 }
 
-/* Inside the runtime, this thread may hold what tell_others() needs; then other nodes learn it from its neighbours or connections. */
+/* Inside the runtime, this thread may hold what tell_others() needs; then other nodes learn it from its neighbours or
+ * connections. */
 static void tell_death(int status)
 {
 	const struct sigaction sa = { .sa_handler = SIG_DFL };

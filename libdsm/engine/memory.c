@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memory.c - the memory objects of this node, made by its first rank and handed to the others (meet.c). Memfds leave nothing behind,
- * however a rank dies. */
+/* memory.c - the memory objects of this node, made by its first rank and handed to the others (meet.c). Memfds leave nothing
+ * behind, however a rank dies. */
 #include "engine/memory.h"
 
 #include <errno.h>

@@ -28,8 +28,8 @@ int memory_no_descriptors(const char *what);
 char *memory_stage(uint16_t slot, size_t bytes);
 void memory_unstage(uint16_t slot, char *at, size_t bytes, bool used);
 
-/* Before a core file: keep out of it what was never touched, which the kernel would allocate to write zeros, and the control segment.
- * In a handler of any signal. */
+/* Before a core file: keep out of it what was never touched, which the kernel would allocate to write zeros, and the control
+ * segment. In a handler of any signal. */
 void memory_trim_core(void);
 
 /* The next offset at or after off with a page state of this node that was ever touched; end if none. */

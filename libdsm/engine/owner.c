@@ -2,10 +2,10 @@
 /*
  * owner.c - which rank has a unit of the heap.
  *
- * The first node's table rules, under its lock, which is a leaf; other nodes ask by CALL_UNITS_TAKE and its like. They enter what their own ranks
- * take and give back in a table of their own, so that frees find the owner in memory; what they have learnt of other nodes is
- * there as well, and may be out of date: a rank refuses to free what is not its own, and the caller asks again. While an
- * allocation lives, its units stay with their owner.
+ * The first node's table rules, under its lock, which is a leaf; other nodes ask by CALL_UNITS_TAKE and its like. They enter
+ * what their own ranks take and give back in a table of their own, so that frees find the owner in memory; what they have
+ * learnt of other nodes is there as well, and may be out of date: a rank refuses to free what is not its own, and the caller
+ * asks again. While an allocation lives, its units stay with their owner.
  */
 #include "engine/owner.h"
 

@@ -211,9 +211,9 @@ struct asleep {
 /* clang-format on */
 
 /*
- * Of each call: the rank that it is to (FIRST: rank 0), the node that may send it (FIRST: that of rank 0), the shape of its request,
- * the answer, and the rows that follow the answer: their number, or MANY, as many as the caller has room for. Who else may not
- * send it now depends on the state: engine/region.c, engine/owner.c.
+ * Of each call: the rank that it is to (FIRST: rank 0), the node that may send it (FIRST: that of rank 0), the shape of its
+ * request, the answer, and the rows that follow the answer: their number, or MANY, as many as the caller has room for. Who else
+ * may not send it now depends on the state: engine/region.c, engine/owner.c.
  */
 /* clang-format off */
 #define PAYLOAD_CALLS(C) \
@@ -298,8 +298,8 @@ struct payload_limits {
 };
 
 /*
- * May this follow MSG_CALL? room: bytes that the caller has for an answer. 0 or -EBADMSG. The other: may this follow MSG_RETURN, without
- * an error, to a call with so much room?
+ * May this follow MSG_CALL? room: bytes that the caller has for an answer. 0 or -EBADMSG. The other: may this follow
+ * MSG_RETURN, without an error, to a call with so much room?
  */
 int payload_request(const struct payload_limits *lim, uint8_t op, const void *payload, size_t size, uint32_t room);
 int payload_answer(const struct payload_limits *lim, uint8_t op, const void *payload, size_t size, uint32_t room);

@@ -26,7 +26,8 @@ void slot_put(uint16_t slot);
 bool slot_is_prefetch(uint16_t slot);
 bool slot_is_block(uint16_t slot);              /* is it, while in use, for a block? */
 bool slot_any_prefetch(size_t off, size_t end); /* is one in use for a block of that range? */
-/* Which one, and its slot_seq() as it was then or before; -1: none. It completes before it is free, so wait_slot() may be called. */
+/* Which one, and its slot_seq() as it was then or before; -1: none. It completes before it is free, so wait_slot() may be
+ * called. */
 int slot_find_prefetch(size_t off, size_t end, uint32_t *seq);
 uint32_t slot_object(void *arg, uint16_t slot); /* the block that was asked for in a slot; net_config.object */
 

@@ -5,8 +5,8 @@
  * A thread that goes to sleep leaves a note of what it waits for in its node's control segment. A waiter whose own wait has
  * lasted for DSM_STALL_MS gathers the notes of all ranks, those of other nodes by calls, and reports. In the fault handler, and
  * where the waits are in the kernel helper, it has a thread do so (asker.c), which the service thread starts: there a call may
- * not wait, or not be made. One process of a node at a time reports (`stall_due`), and among the nodes
- * that of the lowest rank whose wait is old; intervals double. Nobody else reads notes, so they need no lock.
+ * not wait, or not be made. One process of a node at a time reports (`stall_due`), and among the nodes that of the lowest rank
+ * whose wait is old; intervals double. Nobody else reads notes, so they need no lock.
  */
 #include "engine/stall.h"
 

@@ -14,8 +14,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "engine/backend.h"
 #include "engine/asker.h"
+#include "engine/backend.h"
 #include "engine/block.h"
 #include "engine/call.h"
 #include "engine/card.h"
@@ -302,8 +302,8 @@ static int watch_launcher(void)
 }
 
 /*
- * valgrind knows neither userfaultfd(2) nor how to go on after a fault of its own functions on shared memory, and reports what another
- * rank has allocated as an error. One rank has none of these.
+ * valgrind knows neither userfaultfd(2) nor how to go on after a fault of its own functions on shared memory, and reports what
+ * another rank has allocated as an error. One rank has none of these.
  */
 static int refuse_valgrind(void)
 {

@@ -129,7 +129,8 @@ static bool note_ours(int tid)
 	return false;
 }
 
-/* As proc(5) has it; 0: it is not the program's, or has ended. The first thread of a process stays as a zombie while others live. */
+/* As proc(5) has it; 0: it is not the program's, or has ended. The first thread of a process stays as a zombie while others
+ * live. */
 static char state_of(int tid)
 {
 	char state[4] = "";
@@ -167,7 +168,6 @@ bool threads_handle_signals(void)
 {
 	const uint64_t of_faults = bit_of(SIGSEGV) | bit_of(SIGBUS) | bit_of(SIGFPE) | bit_of(SIGILL) |
 		bit_of(SIGTRAP) | bit_of(SIGSYS) | bit_of(SIGABRT) | 3ull << 31; /* the C library's own two */
-
 	uint64_t left = handlers() & ~of_faults & ~caught;
 	bool (*is_expected)(int sig) = __atomic_load_n(&expected, __ATOMIC_ACQUIRE);
 

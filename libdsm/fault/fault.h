@@ -8,9 +8,9 @@
  *
  * Every rank of the node may call every function, for the whole node. Ranks are counted inside the node here. Ranges are
  * offsets into the window, whole blocks; range.h says at which addresses they are. All functions but open, join, close, bound,
- * guard and adopt are safe in a signal handler and in any
- * number of threads. Two that concern one block are never called at once, except again and pin, which may be called at any
- * time. Locks of the backends are below the stripes: a caller may hold one, and no backend waits for one.
+ * guard and adopt are safe in a signal handler and in any number of threads. Two that concern one block are never called at
+ * once, except again and pin, which may be called at any time. Locks of the backends are below the stripes: a caller may hold
+ * one, and no backend waits for one.
  */
 #ifndef FAULT_FAULT_H
 #define FAULT_FAULT_H
@@ -50,14 +50,15 @@ struct fault_ops {
 	 * protocol allows; the rest is SIGSEGV. Blocks may be filled and closed in or out of bounds, or across. NULL: the kernel
 	 * knows the bounds. -ENOMEM: too many mappings. */
 	int (*bound)(size_t off, size_t len, size_t usable);
-	/* Optional. No thread of this process may touch whole pages of [off, off + len) from now on, or they may again; the protocol, and
-	 * what other ranks may do, are the same meanwhile. guard_has() tells. -ENOMEM: too many mappings. */
+	/* Optional. No thread of this process may touch whole pages of [off, off + len) from now on, or they may again; the
+	 * protocol, and what other ranks may do, are the same meanwhile. guard_has() tells. -ENOMEM: too many mappings. */
 	int (*guard)(size_t off, size_t len, bool on);
-	/* Memory of this process at range_at(off) becomes a mapping of [off, off + len) of the object, with no access that the protocol
-	 * has not given; what was there is gone. Before any rank of the node uses the range. NULL: this backend cannot. */
+	/* Memory of this process at range_at(off) becomes a mapping of [off, off + len) of the object, with no access that the
+	 * protocol has not given; what was there is gone. Before any rank of the node uses the range. NULL: this backend
+	 * cannot. */
 	int (*adopt)(size_t off, size_t len);
-	/* No access -> prot, contents from src (never in shared memory). who: the rank that waits; its mapping is opened. The others
-	 * open theirs when they use it. */
+	/* No access -> prot, contents from src (never in shared memory). who: the rank that waits; its mapping is opened. The
+	 * others open theirs when they use it. */
 	int (*fill)(unsigned int who, size_t off, size_t len, const void *src, enum prot prot);
 	int (*zero)(unsigned int who, size_t off, size_t len);  /* no access -> read-write, contents zero */
 	int (*raise)(unsigned int who, size_t off, size_t len); /* read-only -> read-write */
@@ -66,11 +67,12 @@ struct fault_ops {
 	/* Anything -> no access, contents to buf as they are when access ends. pipe: two descriptors of the calling thread. */
 	int (*take)(size_t off, size_t len, void *to, bool writable, const int *pipe);
 	/* A thread of this process faulted although the node has the block open: let its own mapping follow. Opens no more than the
-	 * node allows by now; if that is too little the access faults again. 1: the mapping has followed; 0: it may have to wait until
-	 * the block is filled; -errno. */
+	 * node allows by now; if that is too little the access faults again. 1: the mapping has followed; 0: it may have to
+	 * wait until the block is filled; -errno. */
 	int (*again)(size_t off, size_t len, enum prot prot);
-	/* Optional. While this process has pins, its mapping allows what `again` was last told: system calls rely on it. Each pin has
-	 * its own unpin (on: false); a block has at most 255 of each of two kinds. The caller holds the block's stripe. */
+	/* Optional. While this process has pins, its mapping allows what `again` was last told: system calls rely on it. Each
+	 * pin has its own unpin (on: false); a block has at most 255 of each of two kinds. The caller holds the block's
+	 * stripe. */
 	void (*pin)(size_t off, size_t len, bool on);
 	/* Optional. Now and then, by any thread that holds no lock: map what other ranks have brought, ahead of this process's
 	 * touches, if there is much of it. now: clock_ns(). Returns chunks of 64 KiB. */
@@ -95,8 +97,8 @@ enum fault_answer {
 	FAULT_NOWHERE  /* there is no memory: SIGSEGV, whatever the kernel sent */
 };
 
-/* Catch SIGBUS and SIGSEGV of addresses in the table of ranges (range.h) and ask fn. What it does not serve, and signals of other addresses, go to
- * the handlers that were there before. */
+/* Catch SIGBUS and SIGSEGV of addresses in the table of ranges (range.h) and ask fn. What it does not serve, and signals of
+ * other addresses, go to the handlers that were there before. */
 int fault_catch(enum fault_answer (*fn)(void *addr, bool write));
 void fault_uncatch(void);
 /* From now on handle faults on the alternate signal stack of threads that have one: those on shared stacks. */

@@ -3,8 +3,8 @@
  * none.c - a job of one node: nobody to keep coherent with, so what is in bounds is plain memory and never faults. One rank has
  * private memory, which a child gets a copy of; several ranks map the memory object of the node.
  *
- * Nothing here protects single pages but guards below stacks (guard.h), so the memory may have huge ones (DSM_HUGE). The kernel has a setting for private memory
- * and another for memory objects, and by default refuses the second.
+ * Nothing here protects single pages but guards below stacks (guard.h), so the memory may have huge ones (DSM_HUGE). The kernel
+ * has a setting for private memory and another for memory objects, and by default refuses the second.
  */
 #include "fault/frames.h"
 

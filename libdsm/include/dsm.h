@@ -216,9 +216,9 @@ struct dsm_thread_options {
 };
 #define DSM_NO_GUARD ((size_t)-1)
 
-/* Run fn(arg) in a new thread of rank `where`; -1: chosen by DSM_PLACE and DSM_THREADS. opt NULL: defaults. Blocks for a round trip.
- * -EINVAL: no such rank; opt->stack is no shared memory, or less than 64 KiB. -EAGAIN: no memory for a stack in the heap, or no thread
- * can be made there. */
+/* Run fn(arg) in a new thread of rank `where`; -1: chosen by DSM_PLACE and DSM_THREADS. opt NULL: defaults. Blocks for a
+ * round trip. -EINVAL: no such rank; opt->stack is no shared memory, or less than 64 KiB.
+ * -EAGAIN: no memory for a stack in the heap, or no thread can be made there. */
 DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg);
 /* Wait for its end; *result: what it returned. By one thread, once. -EINVAL: detached. -EDEADLK: this thread. */
 DSM_API int dsm_join(dsm_thread_t t, void **result);
@@ -243,11 +243,11 @@ struct dsm_thread_info {
 DSM_API int dsm_thread_query(dsm_thread_t t, struct dsm_thread_info *info);
 /* At most 15 characters, else -ERANGE. The kernel knows the name where the thread renames itself, or another of its rank does. */
 DSM_API int dsm_thread_rename(dsm_thread_t t, const char *name);
-/* fn(thread, arg), with its pthread_t of the C library, by the calling thread. The thread does not end meanwhile: fn must not wait for
- * it, nor touch shared memory. The result is fn's. -EXDEV: it is another rank's. -ESRCH: it has ended. */
+/* fn(thread, arg), with its pthread_t of the C library, by the calling thread. The thread does not end meanwhile: fn must not
+ * wait for it, nor touch shared memory. The result is fn's. -EXDEV: it is another rank's. -ESRCH: it has ended. */
 DSM_API int dsm_thread_native(dsm_thread_t t, int (*fn)(unsigned long thread, void *arg), void *arg);
-/* Run fn(arg) on a shared stack in this thread, which then counts as one of dsm_spawn(). If it ends by dsm_thread_exit() or dsm_cancel(),
- * it is to be joined or detached as such; once fn has returned, it is neither. -EINVAL: it is one already. */
+/* Run fn(arg) on a shared stack in this thread, which then counts as one of dsm_spawn(). If it ends by dsm_thread_exit() or
+ * dsm_cancel(), it is to be joined or detached as such; once fn has returned, it is neither. -EINVAL: it is one already. */
 DSM_API int dsm_run(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, void **result);
 /* fn(arg) on the private stack of a thread that is on a shared one; by other threads, a plain call. The library may not miss a
  * block of the stack that it runs on: fn copies what it needs from *arg, and calls it then. */
@@ -364,8 +364,9 @@ DSM_API int dsm_reduce_array(void *values, size_t n, enum dsm_type type, enum ds
 enum dsm_wait { DSM_WAIT_NONE = 0, DSM_WAIT_MUTEX, DSM_WAIT_COND, DSM_WAIT_RWLOCK, DSM_WAIT_SEM, DSM_WAIT_BARRIER,
 		DSM_WAIT_JOIN, DSM_WAIT_IDLE, DSM_WAIT_FUTEX };
 
-/* Until the next call, what this thread waits for in this library is that object of the program's. holder: the thread (gettid(2)) that
- * holds it; 0: not known. DSM_WAIT_NONE: for what the library knows itself. DSM_WAIT_IDLE: for work of the layer's own, not reported. */
+/* Until the next call, what this thread waits for in this library is that object of the program's. holder: the thread
+ * (gettid(2)) that holds it; 0: not known. DSM_WAIT_NONE: for what the library knows itself. DSM_WAIT_IDLE: for work of the
+ * layer's own, not reported. */
 DSM_API void dsm_wait_label(enum dsm_wait what, const void *object, int holder);
 /* This thread sleeps until another one of the job wakes it by means of its own (a futex in shared memory), without a limit of time.
  * A number for dsm_wait_end(); -1: none is needed. */
@@ -374,13 +375,14 @@ DSM_API void dsm_wait_end(int wait);
 
 /* ---- signals --------------------------------------------------------------------------------- */
 
-/* First in a signal handler that accesses shared memory, with its three arguments (SA_SIGINFO). 1: it interrupted a call of this library
- * that does not sleep, and must return at once; the signal is blocked in this thread, and delivered again, with its siginfo_t, when the
- * thread leaves the call or sleeps in it. 0: the handler may go on. Also 0 if the signal cannot be queued (RLIMIT_SIGPENDING). */
+/* First in a signal handler that accesses shared memory, with its three arguments (SA_SIGINFO). 1: it interrupted a call of
+ * this library that does not sleep, and must return at once; the signal is blocked in this thread, and delivered again, with
+ * its siginfo_t, when the thread leaves the call or sleeps in it. 0: the handler may go on. Also 0 if the signal cannot be
+ * queued (RLIMIT_SIGPENDING). */
 DSM_API int dsm_signal_defer(int sig, void *info, void *context);
-/* If sig ends this process by its default action: print which thread of which rank, then take that action, with a core file; the job
- * ends with 128 + sig. For SIGSEGV and SIGBUS, to be called before dsm_init(). Never blocks. -EBUSY: its action is not the default
- * one. -EINVAL: no signal, or one that cannot be caught. */
+/* If sig ends this process by its default action: print which thread of which rank, then take that action, with a core file;
+ * the job ends with 128 + sig. For SIGSEGV and SIGBUS, to be called before dsm_init(). Never blocks. -EBUSY: its action is not
+ * the default one. -EINVAL: no signal, or one that cannot be caught. */
 DSM_API int dsm_signal_report(int sig);
 
 /* ---- hints --------------------------------------------------------------------------------- */

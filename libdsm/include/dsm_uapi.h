@@ -213,7 +213,8 @@ struct dsm_ioc_call {
 
 /*
  * ECHO measures what a miss costs at the least: a message to the block's home on another host, which writes the block's
- * frame as it is into this rank's frame. -EBUSY: this rank has the block or asks for it, which it may not meanwhile (so: no read-ahead).
+ * frame as it is into this rank's frame. -EBUSY: this rank has the block or asks for it, which it may not meanwhile (so: no
+ * read-ahead).
  */
 enum dsm_range_op {
 	DSM_RANGE_PREFETCH = 0,

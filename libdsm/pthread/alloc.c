@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * alloc.c - the malloc family: the program's memory comes from the shared heap, that of libraries from the C library. Memory is freed
- * by where it is, whoever asks.
+ * alloc.c - the malloc family: the program's memory comes from the shared heap, that of libraries from the C library. Memory is
+ * freed by where it is, whoever asks.
  *
  * In front of each shared object there are 16 bytes: its size, and where it was allocated. So realloc() needs no other rank.
  */

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * futex.c - futexes on words of shared memory. Programs call them by syscall(2). So does the C++ library, for promises, local static
- * variables, atomic objects, latches, barriers and semaphores.
+ * futex.c - futexes on words of shared memory. Programs call them by syscall(2). So does the C++ library, for promises, local
+ * static variables, atomic objects, latches, barriers and semaphores.
  *
  * In one node, they are the kernel's, without FUTEX_PRIVATE_FLAG: threads of other ranks sleep on the same word.
  *
- * Between nodes, sleepers are in lists in the shared heap, by a hash of the word's address, each with a semaphore of its own. The word is
- * compared under the lock of the list:
+ * Between nodes, sleepers are in lists in the shared heap, by a hash of the word's address, each with a semaphore of its own.
+ * The word is compared under the lock of the list:
  *
  *   a sleeper                                a waker
  *                                            the word changes
@@ -17,8 +17,8 @@
  * Whichever has the lock first, the sleeper is on the list when the waker looks, or sees the new value. A sleeper that gives up and
  * is not on the list any more has been woken: it waits for the post, which is on its way.
  *
- * Nothing in libdsm ends a sleep early. A handler that was called in one does, as it returns: it takes its own thread off the list, and
- * posts the semaphore.
+ * Nothing in libdsm ends a sleep early. A handler that was called in one does, as it returns: it takes its own thread off the
+ * list, and posts the semaphore.
  *
  * All of it runs by dsm_call(), and with the program's signals blocked while the lock is held: a handler may wake a futex, too.
  */
@@ -405,7 +405,8 @@ static bool has_shared(const struct futex_waitv *v, uint32_t n)
 	return false;
 }
 
-/* Of libdsm-syscall.so, or the C library. Looked up before the process is one of several: libdsm may call where dlsym(3) must not be. */
+/* Of libdsm-syscall.so, or the C library. Looked up before the process is one of several: libdsm may call where dlsym(3) must
+ * not be. */
 static long go_on(long n, const long *arg)
 {
 	return NEXT(syscall)(n, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);

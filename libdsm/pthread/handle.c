@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * handle.c - functions that are given a thread: a pthread_t of the program is the handle of libdsm, and the C library must not see it.
+ * handle.c - functions that are given a thread: a pthread_t of the program is the handle of libdsm, and the C library must not
+ * see it.
  *
- * Joining, detaching, cancelling, names and attributes work for a thread of any rank. What the kernel does to a thread of a process works
- * for the calling thread and for the others of its rank; it is refused, by name, for a thread of another rank.
+ * Joining, detaching, cancelling, names and attributes work for a thread of any rank. What the kernel does to a thread of a
+ * process works for the calling thread and for the others of its rank; it is refused, by name, for a thread of another rank.
  *
  * The C library is asked by dsm_thread_native(), which may not touch shared memory: arguments come and go through struct request.
  */

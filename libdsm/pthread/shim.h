@@ -116,7 +116,8 @@ void last_ended(void);
 void report_faults(bool on);
 void report_signals(void);
 
-/* Block the signals whose handlers the program may have, and have the mask back: where a handler must not come that calls sem_post(). */
+/* Block the signals whose handlers the program may have, and have the mask back: where a handler must not come that calls
+ * sem_post(). */
 uint64_t block_signals(void);
 void let_signals(uint64_t before);
 uint64_t blocked_signals(void); /* the mask */
@@ -132,7 +133,8 @@ int cannot(const char *what);
 
 /* ---- objects in place: one node (near.c) ---------------------------------------------------------- */
 
-/* They return 0 or a positive errno value. until NULL: for ever; EINVAL: it is no time, and would have been waited for. near_wait() and near_sem_wait() are cancellation points. */
+/* They return 0 or a positive errno value. until NULL: for ever; EINVAL: it is no time, and would have been waited for.
+ * near_wait() and near_sem_wait() are cancellation points. */
 int near_lock(pthread_mutex_t *m, clockid_t clock, const struct timespec *until);
 int near_trylock(pthread_mutex_t *m);
 int near_unlock(pthread_mutex_t *m);

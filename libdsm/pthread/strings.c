@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * strings.c - what the C library allocates for the program is in shared memory, as if the program had called malloc(): strings, lines,
- * lists of names, vectors of strings, and trees. Streams into memory are memstream.c's.
+ * strings.c - what the C library allocates for the program is in shared memory, as if the program had called malloc(): strings,
+ * lines, lists of names, vectors of strings, and trees. Streams into memory are memstream.c's.
  */
 #include "shim.h"
 

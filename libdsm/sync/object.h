@@ -33,8 +33,8 @@ int sync_unmake(uint64_t *id, enum sync_kind kind);
 int sync_handle(uint64_t *at, enum sync_kind kind, uint64_t *id);
 
 /*
- * Whether a mutex is idle is asked for one thread at a time: before asking again, after -EINPROGRESS. *us: 0 at first; each pause is
- * twice as long as the one before, as the answer may be far.
+ * Whether a mutex is idle is asked for one thread at a time: before asking again, after -EINPROGRESS. *us: 0 at first; each
+ * pause is twice as long as the one before, as the answer may be far.
  */
 void sync_again(unsigned int *us);
 

@@ -435,7 +435,8 @@ static const struct row numbers[] = {
 #undef FUNCTION
 #undef CHOICE
 
-/* The kernel uses the buffers of such requests after they are submitted, which may need no system call. They cannot be pinned here. */
+/* The kernel uses the buffers of such requests after they are submitted, which may need no system call. They cannot be pinned
+ * here. */
 static void say_pin(const char *what)
 {
 	static uint32_t said;

@@ -13,7 +13,8 @@
 
 enum ends { ENDS_NET, ENDS_WORK, ENDS };
 
-/* From now on fn is called by each thread that is noted and ends; what it undoes is its thread's. 0 or -EAGAIN: there was no key. */
+/* From now on fn is called by each thread that is noted and ends; what it undoes is its thread's. 0 or -EAGAIN: there was no
+ * key. */
 int ends_call(enum ends which, void (*fn)(void));
 /* This thread. Any thread, at any time; in the fault handler, too. */
 void ends_note(void);

@@ -2,8 +2,8 @@
 /*
  * sys.h - system calls that sleep, or may, without the cancellation points that the C library's functions of these names are.
  *
- * For what a function of dsm.h runs where cancellation is not off (engine/inside.h): scripts/check-cancel has the list of files that
- * may call the C library's. As there, -1 and errno.
+ * For what a function of dsm.h runs where cancellation is not off (engine/inside.h): scripts/check-cancel has the list of files
+ * that may call the C library's. As there, -1 and errno.
  */
 #ifndef UTIL_SYS_H
 #define UTIL_SYS_H

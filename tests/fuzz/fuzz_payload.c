@@ -2,10 +2,10 @@
 /*
  * fuzz_payload.c - what a malicious peer can do by calls and by answers: libFuzzer target.
  *
- * The input is a sequence of records: whose call it is, which, whether the payload is that of the input or one that keeps the rules with
- * small numbers of the input in it, and one field that is set to an edge of its range or to what lies just outside. Calls that
- * payload_request() passes go to the first node's tables of regions and of units, as call.c hands them on. Garbage may be refused;
- * but tables stay consistent, no place is given twice, and what is answered keeps the rules of answers.
+ * The input is a sequence of records: whose call it is, which, whether the payload is that of the input or one that keeps the
+ * rules with small numbers of the input in it, and one field that is set to an edge of its range or to what lies just outside.
+ * Calls that payload_request() passes go to the first node's tables of regions and of units, as call.c hands them on. Garbage
+ * may be refused; but tables stay consistent, no place is given twice, and what is answered keeps the rules of answers.
  *
  * All payloads are in memory of exactly their size, so that AddressSanitizer sees who reads on.
  */

@@ -131,8 +131,8 @@ static bool sets_up(unsigned int variant)
 }
 
 /*
- * The rank's own context, by the address of a peer that it is connected to: nothing changes, whether the address is refused (EINVAL)
- * or right (EEXIST).
+ * The rank's own context, by the address of a peer that it is connected to: nothing changes, whether the address is refused
+ * (EINVAL) or right (EEXIST).
  */
 static void connect_again(struct fuzzer *f)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * failalloc.c - each call of dsm.ko, its mapping and its faults with each of the allocations they make refused, one at a
- * time, and with the first ones together: by the task's own count (/proc/self/task/TID/fail-nth) and mark (make-it-fail), so that nobody
- * else goes without.
+ * time, and with the first ones together: by the task's own count (/proc/self/task/TID/fail-nth) and mark (make-it-fail), so
+ * that nobody else goes without.
  *
  * A script of two ranks in one process goes through a job from opening the device to forgetting a range. For each of its
  * steps it is run again and again, with the first, second, ... allocation of that step refused, until the step makes no more;
@@ -334,7 +334,8 @@ static bool joins(void)
 
 /* ---- CONNECT by RDMA -------------------------------------------------------------------------- */
 
-/* Each queue pair's way to the peer is an allocation. With every second one refused, each CONNECT comes further than the one before. */
+/* Each queue pair's way to the peer is an allocation. With every second one refused, each CONNECT comes further than the one
+ * before. */
 static bool connect_again_and_again(void)
 {
 	struct dsm_ioc_connect c = { .rank = 1,

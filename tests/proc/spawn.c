@@ -332,7 +332,7 @@ static void cancel_some(unsigned thread, void *arg)
 		MUST(dsm_cancel(ended[to]));
 }
 
-/* The service threads of two ranks of a node have more calls for each other than any box has places, and hand on those of others. */
+/* Two ranks of a node have many calls for each other's service threads at a time, while all ranks call all others. */
 static void crossing(void)
 {
 	int r;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_stall.c - a wait in the kernel helper that lasts long, at rank 0 of two nodes of one rank: the service thread has a thread ask
- * the other, and the report knows of both. The transport answers for rank 1.
+ * test_stall.c - a wait in the kernel helper that lasts long, at rank 0 of two nodes of one rank: the service thread has a
+ * thread ask the other, and the report knows of both. The transport answers for rank 1.
  */
 #include "core.h"
 
