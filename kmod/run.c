@@ -163,7 +163,7 @@ static int owner_of(struct rank *r, u32 page)
 }
 
 /* A block is placed at this rank, which may have left the region since: can it be had? If not, whoever places it asks again. */
-static int over_ready(struct rank *r, const struct msg *m)
+static bool over_ready(struct rank *r, const struct msg *m)
 {
 	const u32 page = block_page(m->object);
 
@@ -172,7 +172,7 @@ static int over_ready(struct rank *r, const struct msg *m)
 
 /*
  * A block comes back to its home, this rank, which may have left the region, or never been there: then the message says how
- * many frames to make (aux). Can it be had? -EAGAIN: there is no memory.
+ * many frames to make (aux). 1: it can be had; 0: it cannot; -EAGAIN: there is no memory.
  */
 static int back_ready(struct rank *r, const struct msg *m)
 {
@@ -184,10 +184,10 @@ static int back_ready(struct rank *r, const struct msg *m)
 	if (!step_block_ok(r, m->object) || frames > CHUNK_PAGES ||
 	    page % CHUNK_PAGES + block_pages(m->object) > frames) {
 		host_bad(r, m);
-		return false;
+		return 0;
 	}
 	if (owner_of(r, page) != m->src)
-		return false; /* it has been taken from the sender since its message was judged */
+		return 0; /* it has been taken from the sender since its message was judged */
 	err = fault_prepare(r, page, frames);
 	if (err == -ENOMEM)
 		return -EAGAIN;
@@ -211,8 +211,8 @@ static bool fetch(struct rank *r, const struct msg *m)
 	if (!ready)
 		return true;
 	/*
-	 * Where this rank did not know the region the message names this rank itself as the manager. The region may have come since,
-	 * and the home may move then: the next home is found by way of the manager only.
+	 * Where this rank did not know the region the message names this rank itself as the manager. The region may have come
+	 * since, and the home may move then: the next home is found by way of the manager only.
 	 */
 	if (back)
 		fault_request_at(r, block_page(m->object), &ask);
