@@ -52,10 +52,17 @@ static int may_purge(uint16_t node, const struct region_record *r)
 	return region_may_purge(&b);
 }
 
-START_TEST(a_region_takes_whole_units_behind_the_heap)
+/* In a new world, by rank 2 of node 1. */
+static struct region_record created(uint64_t contents)
 {
 	world_make();
-	ck_assert_int_eq(create(1, 2, "a", 0), 0);
+	ck_assert_int_eq(create(1, 2, "a", contents), 0);
+	return rec;
+}
+
+START_TEST(a_region_takes_whole_units_behind_the_heap)
+{
+	created(0);
 	ck_assert_uint_eq(rec.size, PAGES << 12);
 	ck_assert_uint_eq(rec.bytes, 2 * REGION_UNIT);
 	ck_assert_uint_eq(rec.off, WORLD_HEAP);
@@ -69,8 +76,7 @@ END_TEST
 
 START_TEST(a_node_has_no_more_ranks_to_attach_than_it_has)
 {
-	world_make();
-	ck_assert_int_eq(create(1, 2, "a", 0), 0);
+	created(0);
 	ck_assert_int_eq(by_name(1, CALL_ATTACH, "a"), -EBADMSG);
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
@@ -83,11 +89,8 @@ END_TEST
 
 START_TEST(a_node_detaches_its_own_ranks_alone)
 {
-	struct region_record a;
+	struct region_record a = created(0);
 
-	world_make();
-	ck_assert_int_eq(create(1, 2, "a", 0), 0);
-	a = rec;
 	ck_assert_int_eq(by_id(2, CALL_DETACH, &a), -EBADMSG);
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
 	ck_assert_int_eq(by_id(2, CALL_DETACH, &a), 0);
@@ -100,11 +103,8 @@ END_TEST
 
 START_TEST(only_the_creators_node_fills_a_region_and_once)
 {
-	struct region_record a;
+	const struct region_record a = created(77);
 
-	world_make();
-	ck_assert_int_eq(create(1, 2, "a", 77), 0);
-	a = rec;
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), -EINPROGRESS);
 	ck_assert_int_eq(by_id(2, CALL_PUBLISH, &a), -EBADMSG);
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), -EINPROGRESS);
@@ -116,11 +116,9 @@ END_TEST
 
 START_TEST(who_took_away_the_last_buries)
 {
-	struct region_record a, other;
+	const struct region_record a = created(0);
+	struct region_record other;
 
-	world_make();
-	ck_assert_int_eq(create(1, 2, "a", 0), 0);
-	a = rec;
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
 	ck_assert_int_eq(leave(1, CALL_QUIET, &a), -EBADMSG); /* it lives */
 	ck_assert_int_eq(by_name(1, CALL_DESTROY, "a"), 0);
@@ -160,11 +158,8 @@ END_TEST
 
 START_TEST(a_creator_that_fails_takes_the_name_back)
 {
-	struct region_record a;
+	const struct region_record a = created(77);
 
-	world_make();
-	ck_assert_int_eq(create(1, 2, "a", 77), 0);
-	a = rec;
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), -EINPROGRESS);
 	ck_assert_int_eq(by_id(2, CALL_WITHDRAW, &a), -EBADMSG);
 	ck_assert_int_eq(by_id(1, CALL_WITHDRAW, &a), 0);
@@ -182,11 +177,8 @@ END_TEST
 
 START_TEST(a_name_that_others_use_stays_when_its_creator_fails)
 {
-	struct region_record a;
+	struct region_record a = created(0);
 
-	world_make();
-	ck_assert_int_eq(create(1, 2, "a", 0), 0);
-	a = rec;
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
 	ck_assert_int_eq(by_id(1, CALL_WITHDRAW, &a), 0);
 	ck_assert_uint_eq(rec.named, 1);
