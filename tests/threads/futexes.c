@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * futexes.c - a plain program: the futexes of the kernel, as syscall(2) has them, on global variables, on memory of malloc(), and on
- * a stack. What each call returns; limits of time by each clock; signals; and words that many threads use as locks.
+ * futexes.c - a plain program: the futexes of the kernel, as syscall(2) has them, on global variables, on memory of malloc(),
+ * and on a stack. What each call returns; limits of time by each clock; signals; and words that many threads use as locks.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -17,6 +17,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "steps.h"
 
 enum { WAITERS = 4, LOCKERS = 5, TIMES = 200, ROUNDS = 200 };
 
@@ -42,17 +44,6 @@ static long wait_word(uint32_t *word, int op, uint32_t seen, const struct timesp
 static long wake_word(uint32_t *word, int n)
 {
 	return syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n);
-}
-
-static struct timespec after_ms(clockid_t clock, long ms)
-{
-	struct timespec t;
-
-	clock_gettime(clock, &t);
-	t.tv_nsec += ms * 1000000;
-	t.tv_sec += t.tv_nsec / 1000000000;
-	t.tv_nsec %= 1000000000;
-	return t;
 }
 
 static long ms_since(const struct timespec *begun)

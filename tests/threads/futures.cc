@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// futures.cc - a plain C++20 program: what the C++ library and its headers do by futexes. Local static variables, promises and futures,
-// packaged tasks, async(), waits for atomic objects, latches, barriers and semaphores.
+// futures.cc - a plain C++20 program: what the C++ library and its headers do by futexes. Local static variables, promises and
+// futures, packaged tasks, async(), waits for atomic objects, latches, barriers and semaphores.
 #include <atomic>
 #include <barrier>
 #include <chrono>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * handles.c - functions that are given a thread: joining with a limit of time, attributes and names for threads of all ranks, and what the
- * kernel does to a thread, for the calling one.
+ * handles.c - functions that are given a thread: joining with a limit of time, attributes and names for threads of all ranks,
+ * and what the kernel does to a thread, for the calling one.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -16,16 +16,6 @@
 #include "steps.h"
 
 #define THREADS 5 /* more than ranks: some are neighbours of main() */
-
-static int bad;
-
-static void check(const char *what, int good)
-{
-	if (good)
-		return;
-	printf("%s: WRONG\n", what);
-	__atomic_fetch_add(&bad, 1, __ATOMIC_SEQ_CST);
-}
 
 /* ---- joining ---------------------------------------------------------------------------------------- */
 
@@ -263,6 +253,5 @@ int main(void)
 		pthread_join(one, NULL);
 	}
 	itself(NULL);
-	printf("%d wrong\n", bad);
-	return bad != 0;
+	return conclude();
 }

@@ -15,6 +15,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "steps.h"
+
 #define PAGES 48
 #define TICKS 150
 #define SENT 100
@@ -30,12 +32,6 @@ static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
 static sem_t posts;
 static long counted, rounds[2];
 static pid_t pid;
-
-static void check(const char *what, int good)
-{
-	if (!good)
-		printf("%s: no\n", what);
-}
 
 static int load(int *p)
 {
@@ -303,5 +299,5 @@ int main(void)
 	flags();
 	jump();
 	masks();
-	return 0;
+	return conclude();
 }

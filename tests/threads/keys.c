@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * keys.c - thread-specific data: keys are used again after pthread_key_delete(), a new key has no values, destructors run for values of keys that
- * exist, and there may be PTHREAD_KEYS_MAX keys at a time.
+ * keys.c - thread-specific data: keys are used again after pthread_key_delete(), a new key has no values, destructors run for
+ * values of keys that exist, and there may be PTHREAD_KEYS_MAX keys at a time.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -15,16 +15,8 @@
 #define THREADS 3
 #define PAIRS 3000
 
-static int bad, destroyed, again;
+static int destroyed, again;
 static pthread_key_t key, other, many[PTHREAD_KEYS_MAX + 1];
-
-static void check(const char *what, int good)
-{
-	if (good)
-		return;
-	printf("%s: WRONG\n", what);
-	__atomic_fetch_add(&bad, 1, __ATOMIC_SEQ_CST);
-}
 
 static void destroy(void *value)
 {
@@ -136,6 +128,5 @@ int main(void)
 	check("all destroyed", destroyed == 9 * THREADS);
 	while (--n > 0)
 		check("delete of many", !pthread_key_delete(many[n - 1]));
-	printf("%d wrong\n", bad);
-	return bad != 0;
+	return conclude();
 }

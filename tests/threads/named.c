@@ -39,7 +39,8 @@ static int value_of(sem_t *s)
 	return value;
 }
 
-/* One of them makes it; each uses what another one has opened, as it uses its own. Before, each opens some more than the one before it. */
+/* One of them makes it; each uses what another one has opened, as it uses its own. Before, each opens some more than the one
+ * before it. */
 static void *counter(void *arg)
 {
 	sem_t **own = arg, *s;

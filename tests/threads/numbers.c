@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * numbers.c - as calls.c, with system calls by syscall(2): those that have a function of the C library, those whose arguments are not
- * those of the function, and those that no library changes.
+ * numbers.c - as calls.c, with system calls by syscall(2): those that have a function of the C library, those whose arguments
+ * are not those of the function, and those that no library changes.
  */
 #define _GNU_SOURCE
 #include "away.h"

@@ -1,27 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * stacks.c - the stacks of threads: as large as the limit says, or the default that any thread has set, or the attributes; with the guard that was asked
- * for; and in memory of the program's.
+ * stacks.c - the stacks of threads: as large as the limit says, or the default that any thread has set, or the attributes; with
+ * the guard that was asked for; and in memory of the program's.
  */
 #define _GNU_SOURCE
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "steps.h"
+
 #define THREADS 5 /* more than ranks */
 #define MIB (1ul << 20)
-
-static int bad;
-
-static void check(const char *what, int good)
-{
-	if (good)
-		return;
-	printf("%s: WRONG\n", what);
-	__atomic_fetch_add(&bad, 1, __ATOMIC_SEQ_CST);
-}
 
 static struct stack {
 	char *low;
@@ -149,6 +139,5 @@ int main(void)
 		check("join", !pthread_join(one, NULL));
 	}
 	free(given.low);
-	printf("%d wrong\n", bad);
-	return bad != 0;
+	return conclude();
 }

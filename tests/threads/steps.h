@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* steps.h - for programs of this folder whose threads take turns, and wait until a time: the steps, and times. */
+/* steps.h - for programs of this folder: steps for threads that take turns, times that they wait until, and checks. */
 #ifndef THREADS_STEPS_H
 #define THREADS_STEPS_H
 
 #include <pthread.h>
+#include <stdio.h>
 #include <time.h>
 
 static pthread_mutex_t step_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -11,7 +12,7 @@ static pthread_cond_t stepped = PTHREAD_COND_INITIALIZER;
 static int step;
 
 /* Go on to this step, or wait for it. */
-static void go_to(int n)
+static inline void go_to(int n)
 {
 	pthread_mutex_lock(&step_lock);
 	step = n;
@@ -19,7 +20,7 @@ static void go_to(int n)
 	pthread_mutex_unlock(&step_lock);
 }
 
-static void until(int n)
+static inline void until(int n)
 {
 	pthread_mutex_lock(&step_lock);
 	while (step < n)
@@ -36,6 +37,23 @@ static inline struct timespec after_ms(clockid_t clock, long ms)
 	t.tv_sec += t.tv_nsec / 1000000000;
 	t.tv_nsec %= 1000000000;
 	return t;
+}
+
+static int bad; /* checks that have failed; atomic */
+
+static inline void check(const char *what, int good)
+{
+	if (good)
+		return;
+	printf("%s: WRONG\n", what);
+	__atomic_fetch_add(&bad, 1, __ATOMIC_SEQ_CST);
+}
+
+/* The last line, and the status of the program. */
+static inline int conclude(void)
+{
+	printf("%d wrong\n", bad);
+	return bad != 0;
 }
 
 #endif
