@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * aio.c - as calls.c, with asynchronous I/O: requests, their control blocks and lists of them are in the memory of all threads, which
- * other threads take away while requests wait.
+ * aio.c - as calls.c, with asynchronous I/O: requests, their control blocks and lists of them are in the memory of all threads,
+ * which other threads take away while requests wait.
  */
 #define _GNU_SOURCE
 #include "away.h"
@@ -53,7 +53,7 @@ static void files(void)
 
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		n = sizes[i];
-		restless = n == LARGE;
+		disturb(n == LARGE);
 		fill(text, n, (int)i);
 		cb = request(fd, text, n, 10);
 		away(text, n);
@@ -66,7 +66,7 @@ static void files(void)
 		check("aio_read", !aio_read(&local) && wait_for(&local) == (ssize_t)n && is_filled(back, n, (int)i));
 		check("aio_read at the end",
 		      (local.aio_offset = (off_t)n + 10, !aio_read(&local)) && wait_for(&local) == 0);
-		restless = 0;
+		disturb(0);
 	}
 	close(fd);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * away.h - for the programs of this folder that make system calls on the memory of all their threads: a thread that writes to memory on
- * request, so that over the ranks of a job it is not here afterwards; one that does so all the time; and the checks. begin()
- * starts the threads, finish() ends them and returns the status of the program.
+ * away.h - for the programs of this folder that make system calls on the memory of all their threads: a thread that writes to
+ * memory on request, so that over the ranks of a job it is not here afterwards; one that does so all the time; and the checks.
+ * begin() starts the threads, finish() ends them and returns the status of the program.
  */
 #ifndef THREADS_AWAY_H
 #define THREADS_AWAY_H
@@ -30,7 +30,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static char *wanted;
 static size_t wanted_size;
-static int over, restless, rounds;
+static int over, restless, rounds; /* atomic */
 
 static void touch(char *at, size_t size)
 {
@@ -43,7 +43,7 @@ static void touch(char *at, size_t size)
 static void *take_asked(void *arg)
 {
 	pthread_mutex_lock(&lock);
-	while (!over) {
+	while (!__atomic_load_n(&over, __ATOMIC_SEQ_CST)) {
 		if (wanted) {
 			touch(wanted, wanted_size);
 			wanted = NULL;
@@ -67,6 +67,12 @@ static void *take_always(void *arg)
 		usleep(100);
 	}
 	return arg;
+}
+
+/* Whether the third thread writes to the buffers all the time. */
+static void disturb(int always)
+{
+	__atomic_store_n(&restless, always, __ATOMIC_SEQ_CST);
 }
 
 /* Another thread writes to it: afterwards it is there. */
@@ -126,7 +132,7 @@ static void begin(void)
 static int finish(void)
 {
 	pthread_mutex_lock(&lock);
-	over = 1;
+	__atomic_store_n(&over, 1, __ATOMIC_SEQ_CST);
 	pthread_cond_broadcast(&changed);
 	pthread_mutex_unlock(&lock);
 	pthread_join(asked, NULL);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * calls.c - a plain POSIX threads program that makes system calls on the memory of all its threads: on variables, on the heap, on its
- * stack. Before each call another thread writes to every page of the call's memory; a third one does so all the time (away.h).
- * Over the ranks of a job, the memory is then not here when the call is made. It prints each call, and what went wrong.
+ * calls.c - a plain POSIX threads program that makes system calls on the memory of all its threads: on variables, on the heap,
+ * on its stack. Before each call another thread writes to every page of the call's memory; a third one does so all the time
+ * (away.h). Over the ranks of a job, the memory is then not here when the call is made. It prints each call, and what went
+ * wrong.
  */
 #define _GNU_SOURCE
 #include "away.h"
@@ -44,7 +45,7 @@ static void files(void)
 	check("open", fd >= 0);
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		n = sizes[i];
-		restless = n == LARGE;
+		disturb(n == LARGE);
 		fill(text, n, (int)i);
 		away(text, n);
 		check("write", write(fd, text, n) == (ssize_t)n);
@@ -59,7 +60,7 @@ static void files(void)
 		away(back, n);
 		check("pread", pread(fd, back, n - 1, 10) == (ssize_t)n - 1 && !memcmp(back, text + 1, n - 1));
 		check("ftruncate", !ftruncate(fd, 0) && !lseek(fd, 0, SEEK_SET));
-		restless = 0;
+		disturb(0);
 	}
 	fill(text, LARGE, 30);
 	v[0] = (struct iovec){ text, 10 };
@@ -159,12 +160,12 @@ static void streams(void)
 	rewind(f);
 	memset(text, 'x', LARGE);
 	text[LARGE] = 0;
-	restless = 1; /* the C library looks for the end of the string first: it is here for a moment */
+	disturb(1); /* the C library looks for the end of the string first: it is here for a moment */
 	away(text, LARGE);
 	check("fputs", fputs(text, f) >= 0);
 	away(text, LARGE);
 	check("fprintf", fprintf(f, "%s\n", text) == (int)LARGE + 1);
-	restless = 0;
+	disturb(0);
 	rewind(f);
 	away(back, HUGE);
 	check("fgets", fgets(back, HUGE, f) == back && strlen(back) == 2 * LARGE + 1);
@@ -399,10 +400,10 @@ static void waiting(void)
 	sigaction(SIGALRM, &sa, NULL);
 	late = fds[1];
 	__atomic_store_n(&rounds, 0, __ATOMIC_SEQ_CST);
-	restless = 1;
+	disturb(1);
 	alarms(200000, 0);
 	check("read that waits", read(fds[0], back, HUGE) == 5 && !memcmp(back, "later", 5));
-	restless = 0;
+	disturb(0);
 	check("meanwhile", ticks < TICKS);
 	AWAY(e);
 	check("epoll_ctl", !epoll_ctl(ep, EPOLL_CTL_ADD, fds[0], &e));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * cancel.c - a plain POSIX threads program: threads that are cancelled, or end by pthread_exit(), in all ways that POSIX names. What
- * runs in them is noted in a line for each, and printed by main(). With an argument: main() itself is cancelled (main), or cancellations
- * and wake-ups cross (crossing; the C library loses some).
+ * cancel.c - a plain POSIX threads program: threads that are cancelled, or end by pthread_exit(), in all ways that POSIX names.
+ * What runs in them is noted in a line for each, and printed by main(). With an argument: main() itself is cancelled (main), or
+ * cancellations and wake-ups cross (crossing; the C library loses some).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,7 +21,18 @@ static pthread_key_t key;
 static pthread_t main_thread, sleeper;
 static sem_t none;
 static char line[400];
-static volatile int ready, held, go_on, onces, woken;
+static int ready, go_on; /* atomic */
+static int onces, woken;
+
+static int get(const int *n)
+{
+	return __atomic_load_n(n, __ATOMIC_SEQ_CST);
+}
+
+static void set(int *n, int value)
+{
+	__atomic_store_n(n, value, __ATOMIC_SEQ_CST);
+}
 
 static void note(const char *what)
 {
@@ -48,7 +59,7 @@ static void destroy(void *value)
 static void begin(void)
 {
 	pthread_setspecific(key, "destroyed");
-	ready = 1;
+	set(&ready, 1);
 }
 
 static void *in_cond(void *arg)
@@ -139,7 +150,7 @@ static int depth(int n)
 static void *deep(void *arg)
 {
 	begin();
-	while (!go_on)
+	while (!get(&go_on))
 		sched_yield();
 	depth(4);
 	return arg;
@@ -164,7 +175,7 @@ static void *disabled(void *arg)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &was);
 	note(was == PTHREAD_CANCEL_ENABLE ? "enabled" : "?");
 	begin();
-	while (!go_on)
+	while (!get(&go_on))
 		usleep(1000);
 	note("on");
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
@@ -196,7 +207,6 @@ static void *in_mutex(void *arg)
 	pthread_mutex_lock(&other);
 	note("has it");
 	pthread_mutex_unlock(&other);
-	held = 1;
 	pthread_testcancel();
 	note("?");
 	return arg;
@@ -207,7 +217,6 @@ static void *in_barrier(void *arg)
 	begin();
 	pthread_barrier_wait(&pair);
 	note("passed");
-	held = 1;
 	pthread_testcancel();
 	note("?");
 	return arg;
@@ -246,7 +255,8 @@ static void end(pthread_t t, const char *name)
 	pthread_join(t, &result);
 	printf("%s:%s %s\n", name, line, result == PTHREAD_CANCELED ? "cancelled" : result == line ? "returned" : "?");
 	line[0] = 0;
-	ready = held = go_on = 0;
+	set(&ready, 0);
+	set(&go_on, 0);
 }
 
 static pthread_t start(void *(*fn)(void *))
@@ -254,7 +264,7 @@ static pthread_t start(void *(*fn)(void *))
 	pthread_t t;
 
 	pthread_create(&t, NULL, fn, line);
-	while (!ready)
+	while (!get(&ready))
 		usleep(1000);
 	usleep(10000);
 	return t;
@@ -266,7 +276,7 @@ static void cancel(void *(*fn)(void *), const char *name)
 
 	if (pthread_cancel(t))
 		note("refused");
-	go_on = 1;
+	set(&go_on, 1);
 	end(t, name);
 }
 
@@ -281,8 +291,8 @@ static void *waiter(void *arg)
 
 	pthread_mutex_lock(&lock);
 	pthread_cleanup_push(release, &lock);
-	ready++;
-	while (!go_on)
+	__atomic_fetch_add(&ready, 1, __ATOMIC_SEQ_CST);
+	while (!get(&go_on))
 		pthread_cond_wait(&quiet, &lock);
 	woken += *which;
 	pthread_cleanup_pop(1);
@@ -305,13 +315,14 @@ static int crossing(void)
 	void *result;
 
 	for (i = 0; i < ROUNDS; i++) {
-		ready = go_on = 0;
+		set(&ready, 0);
+		set(&go_on, 0);
 		for (k = 0; k < EACH; k++)
 			pthread_create(&t[k], NULL, waiter, &one);
-		while (ready < EACH)
+		while (get(&ready) < EACH)
 			usleep(100);
 		pthread_mutex_lock(&lock);
-		go_on = 1;
+		set(&go_on, 1);
 		pthread_cancel(t[i % EACH]);
 		for (k = 1; k < EACH; k++)
 			pthread_cond_signal(&quiet);
@@ -343,9 +354,10 @@ static int crossing(void)
 	return 0;
 }
 
+/* It outlives main(), and knows when that has ended. */
 static void *late(void *arg)
 {
-	usleep(100000);
+	pthread_join(main_thread, NULL);
 	printf("%s\n", line);
 	return arg;
 }

@@ -23,7 +23,8 @@
 #define ALTERNATE 65536
 
 static struct {
-	int ticks, posted, over, sender_over, queued, disordered, strange;
+	int ticks, over, sender_over, strange; /* atomic */
+	int queued, disordered;                /* main()'s */
 	char pad[4096];
 } seen __attribute__((aligned(4096)));
 static unsigned char pages[PAGES][4096] __attribute__((aligned(4096)));
@@ -36,6 +37,11 @@ static pid_t pid;
 static int load(int *p)
 {
 	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+
+static void add_strange(int is)
+{
+	__atomic_fetch_add(&seen.strange, is, __ATOMIC_SEQ_CST);
 }
 
 static void every(int us)
@@ -52,9 +58,9 @@ static void on_alarm(int sig, siginfo_t *info, void *context)
 
 	(void)context;
 	pages[n % PAGES][n % 4096]++;
-	seen.strange += sig != SIGALRM || info->si_signo != SIGALRM || info->si_code != SI_KERNEL;
+	add_strange(sig != SIGALRM || info->si_signo != SIGALRM || info->si_code != SI_KERNEL);
 	pthread_sigmask(SIG_BLOCK, NULL, &set);
-	seen.strange += !sigismember(&set, SIGALRM) || !sigismember(&set, SIGUSR2) || sigismember(&set, SIGUSR1);
+	add_strange(!sigismember(&set, SIGALRM) || !sigismember(&set, SIGUSR2) || sigismember(&set, SIGUSR1));
 	sigfillset(&set);
 	pthread_sigmask(SIG_SETMASK, &set, NULL); /* until it returns */
 	pages[(n + 1) % PAGES][n % 4096]++;
@@ -65,7 +71,7 @@ static void on_alarm(int sig, siginfo_t *info, void *context)
 static void on_queued(int sig, siginfo_t *info, void *context)
 {
 	(void)context;
-	seen.strange += sig != SIGRTMIN || info->si_code != SI_QUEUE;
+	add_strange(sig != SIGRTMIN || info->si_code != SI_QUEUE);
 	seen.disordered += info->si_value.sival_int != seen.queued;
 	seen.queued++;
 	pages[seen.queued % PAGES][0]++;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * misuse.c - a plain POSIX threads program: what the calls return to a thread that does not hold the lock, or holds it already, and what
- * becomes of a lock whose holder has ended.
+ * misuse.c - a plain POSIX threads program: what the calls return to a thread that does not hold the lock, or holds it already,
+ * and what becomes of a lock whose holder has ended.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -102,11 +102,11 @@ static void *read_it(void *arg)
 	return arg;
 }
 
-static volatile int waits;
+static int waits; /* atomic */
 
 static void *write_it(void *arg)
 {
-	waits = 1;
+	__atomic_store_n(&waits, 1, __ATOMIC_SEQ_CST);
 	results[0] = pthread_rwlock_wrlock(&rwlock);
 	results[1] = pthread_rwlock_unlock(&rwlock);
 	return arg;
@@ -124,7 +124,7 @@ static void readers(void)
 	for (i = 0; i < 4; i++)
 		say("another reader", results[i]);
 	pthread_create(&t, NULL, write_it, NULL);
-	while (!waits)
+	while (!__atomic_load_n(&waits, __ATOMIC_SEQ_CST))
 		usleep(1000);
 	usleep(20000);
 	say("read again, and a writer waits", pthread_rwlock_rdlock(&rwlock));

@@ -29,6 +29,11 @@ static int is_past(clockid_t clock, const struct timespec *t)
 	return now.tv_sec > t->tv_sec || (now.tv_sec == t->tv_sec && now.tv_nsec >= t->tv_nsec);
 }
 
+static void add_early(int is)
+{
+	__atomic_fetch_add(&early, is, __ATOMIC_SEQ_CST);
+}
+
 /* Released if it succeeds; a wait that gives up before its time is an error. */
 static int take(pthread_mutex_t *m, clockid_t clock, struct timespec t)
 {
@@ -36,7 +41,7 @@ static int take(pthread_mutex_t *m, clockid_t clock, struct timespec t)
 
 	if (!err)
 		pthread_mutex_unlock(m);
-	early += err == ETIMEDOUT && !is_past(clock, &t);
+	add_early(err == ETIMEDOUT && !is_past(clock, &t));
 	return err;
 }
 
@@ -214,12 +219,8 @@ static void *cross(void *arg)
 		t.tv_nsec %= 1000000000;
 		err = seed >> 15 & 1 ? pthread_mutex_lock(&busy) : pthread_mutex_clocklock(&busy, CLOCK_MONOTONIC, &t);
 		if (err) {
-			early += err == ETIMEDOUT && !is_past(CLOCK_MONOTONIC, &t);
-			if (err != ETIMEDOUT) {
-				pthread_mutex_lock(&step_lock);
-				errors++;
-				pthread_mutex_unlock(&step_lock);
-			}
+			add_early(err == ETIMEDOUT && !is_past(CLOCK_MONOTONIC, &t));
+			__atomic_fetch_add(&errors, err != ETIMEDOUT, __ATOMIC_SEQ_CST);
 			continue;
 		}
 		inside++;

@@ -41,7 +41,7 @@ static void files(void)
 	check("openat", fd >= 0);
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
 		n = sizes[i];
-		restless = n == LARGE;
+		disturb(n == LARGE);
 		fill(text, n, (int)i);
 		away(text, n);
 		check("write", syscall(SYS_write, fd, text, n) == (long)n);
@@ -55,7 +55,7 @@ static void files(void)
 		check("pread64",
 		      syscall(SYS_pread64, fd, back, n - 1, 10l) == (long)n - 1 && !memcmp(back, text + 1, n - 1));
 		check("ftruncate", !syscall(SYS_ftruncate, fd, 0l) && !lseek(fd, 0, SEEK_SET));
-		restless = 0;
+		disturb(0);
 	}
 	v[0] = (struct iovec){ text, 10 };
 	v[1] = (struct iovec){ text + 10, 5 * PAGE };

@@ -139,7 +139,7 @@ static void *cross(void *arg)
 		t.tv_nsec %= 1000000000;
 		err = write ? pthread_rwlock_timedwrlock(&busy, &t) : pthread_rwlock_timedrdlock(&busy, &t);
 		if (err)
-			errors += err != ETIMEDOUT;
+			__atomic_fetch_add(&errors, err != ETIMEDOUT, __ATOMIC_SEQ_CST);
 		else if (write)
 			inside++;
 		if (!err)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // unwind.cc - a plain C++ program: destructors, handlers and catch clauses of threads that are cancelled or end by pthread_exit().
+#include <atomic>
 #include <cstdio>
 #include <cxxabi.h>
 #include <pthread.h>
@@ -11,7 +12,7 @@ static std::string *line;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
 static sem_t none;
-static volatile int ready;
+static std::atomic<bool> ready;
 
 struct Guard {
 	const char *name;
@@ -45,27 +46,27 @@ static void in_cond()
 {
 	Locked hold;
 
-	ready = 1;
+	ready = true;
 	for (;;)
 		pthread_cond_wait(&never, &lock);
 }
 
 static void in_sem()
 {
-	ready = 1;
+	ready = true;
 	sem_wait(&none);
 }
 
 static void in_sleep()
 {
-	ready = 1;
+	ready = true;
 	for (;;)
 		sleep(1000);
 }
 
 static void by_exit()
 {
-	ready = 1;
+	ready = true;
 	pthread_exit(line);
 }
 
@@ -113,7 +114,7 @@ int main()
 				    : result == line   ? "exited"
 						       : "?");
 		line->clear();
-		ready = 0;
+		ready = false;
 	}
 	delete line;
 }
