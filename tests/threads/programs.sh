@@ -76,8 +76,10 @@ anl() {
 	local name=$1 file=$2
 	shift 2
 	m4 "$@" "$("$tools/dsm-cc" --showme:m4)" "$file" >"$scratch/$name.c" &&
-		gcc -O2 -Wall -Wextra -Werror -pthread -Ilibdsm/include "$scratch/$name.c" -o "$scratch/$name.own" -L"$BUILD" -ldsm-anl &&
-		"$tools/dsm-cc" -O2 -Wall -Wextra -Werror -pthread "$scratch/$name.c" -o "$scratch/$name" || count_failure "$name: build"
+		gcc -O2 -Wall -Wextra -Werror -pthread -Ilibdsm/include "$scratch/$name.c" -o "$scratch/$name.own" \
+			-L"$BUILD" -ldsm-anl &&
+		"$tools/dsm-cc" -O2 -Wall -Wextra -Werror -pthread "$scratch/$name.c" -o "$scratch/$name" ||
+		count_failure "$name: build"
 }
 
 if is_chosen macros; then
@@ -118,7 +120,8 @@ int main(int argc, char **argv)
 }
 END
 	printf 'LOCKDEC(lock)\nlong sum;\n' >"$scratch/suite/good/good.H"
-	sed 's/"sum %ld.n", sum/"rank %s\\n", getenv("PMIX_RANK") ? "some" : "none"/' "$scratch/suite/good/good.C" >"$scratch/suite/bad/bad.c.in"
+	sed 's/"sum %ld.n", sum/"rank %s\\n", getenv("PMIX_RANK") ? "some" : "none"/' "$scratch/suite/good/good.C" \
+		>"$scratch/suite/bad/bad.c.in"
 	cp "$scratch/suite/good/good.H" "$scratch/suite/bad"
 	printf 'MAIN_ENV\nint main(void) { LOCK(nothing) }\n' >"$scratch/suite/broken/broken.C"
 	printf '[DEFAULT]\narguments = {threads}\ninput = {dir}/word\n' >"$scratch/suite/anl.ini"

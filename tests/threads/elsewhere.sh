@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# Part of tests/threads/run: threads that libraries create, and memory whose home is another rank.
+
+# A library of the program's: its variables and threads are the rank's, and its constructors have run on each. One line says so of
+# the threads.
+cat >"$scratch/own.c" <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+static int *counted, constructed;
+__attribute__((constructor)) static void construct(void) { constructed = 1; }
+static void *count(void *arg) { ++*counted; return arg; }
+int run_thread(void);
+int run_thread(void)
+{
+	pthread_t t;
+	if (!constructed)
+		return -1;
+	if (!counted)
+		counted = calloc(1, sizeof(*counted));
+	if (pthread_create(&t, NULL, count, NULL) || pthread_join(t, NULL))
+		return -1;
+	return *counted;
+}
+END
+gcc -shared -fPIC -pthread "$scratch/own.c" -o "$scratch/libown.so"
+program library -L"$scratch" -lown "-Wl,-rpath,$scratch" <<'END'
+#include <pthread.h>
+#include <stdio.h>
+int run_thread(void);
+static int there[2];
+static void *look(void *arg) { *(int *)arg = run_thread(); return arg; }
+int main(void)
+{
+	pthread_t t[2];
+	int i, here = run_thread() + run_thread();
+	for (i = 0; i < 2; i++)
+		pthread_create(&t[i], NULL, look, &there[i]);
+	for (i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	printf("here %d, there %d\n", here, there[0] > 0 && there[1] > 0);
+	return 0;
+}
+END
+for way in one node two; do
+	# shellcheck disable=SC2086
+	says "a library's threads, $way" "here 3, there 1" 0 "${run[@]}" ${ways[$way]} "$scratch/library"
+done
+if is_chosen "a library's threads: named"; then
+	got=$(timeout -k 5 60 "${run[@]}" -n 2 "$scratch/library" 2>&1 | grep -c \
+		'rank 0: threads that libown.so creates stay on this rank')
+	same "a library's threads: named" "$got" 1
+fi
+
+# Rank 0 writes memory whose home is where thread 1 runs: it has to ask there.
+program homes <<'END'
+#include <dsm.h>
+#include <dsm_anl.h>
+#include <stdio.h>
+#include <string.h>
+static void count(void *arg)
+{
+	struct dsm_stats s;
+	*(unsigned long *)arg = dsm_stats_get(0, NULL, &s) ? 0 : s.messages_out;
+}
+static unsigned long cost(long home)
+{
+	char *p = dsm_anl_malloc(64 * 4096, home);
+	unsigned long before, after;
+	dsm_call(count, &before);
+	memset(p, 1, 64 * 4096);
+	dsm_call(count, &after);
+	return after - before;
+}
+int main(void)
+{
+	unsigned long here = cost(2), there = cost(1);
+	printf("home here: %d, there: %d\n", here < 32, there > 64);
+	return 0;
+}
+END
+says "homes" "home here: 1, there: 1" 0 "${run[@]}" -n 2 --nodes rank "$scratch/homes"

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# Part of tests/threads/run: statistics, and deadlocks.
+
+# ---- statistics ---------------------------------------------------------------------------------------
+
+# Two threads write words of their own in one block, which a wrapper has allocated.
+program slots -g <<'END'
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+static volatile long *slots;
+static __attribute__((noinline)) void *wrapper(size_t n)
+{
+	void *p = malloc(n);
+	__asm__ volatile("" : "+r"(p));
+	return p;
+}
+static void *count(void *arg)
+{
+	volatile long *own = slots + 8 * (long)arg;
+	struct timespec a, b;
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	do {
+		(*own)++;
+		sched_yield();
+		clock_gettime(CLOCK_MONOTONIC, &b);
+	} while ((b.tv_sec - a.tv_sec) * 1000 + (b.tv_nsec - a.tv_nsec) / 1000000 < 500);
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	slots = wrapper(3000); /* line 28 */
+	pthread_create(&t, NULL, count, (void *)1);
+	count(NULL);
+	pthread_join(t, NULL);
+	return 0;
+}
+END
+if is_chosen statistics; then
+	export DSM_STATS=table
+	skipped=$(DSM_STATS_SKIP=other,wrap* timeout -k 5 60 "${run[@]}" -n 2 --nodes rank "$scratch/slots" 2>&1)
+	named=$(timeout -k 5 60 "${run[@]}" -n 2 --nodes rank "$scratch/slots" 2>&1)
+	unset DSM_STATS
+	got=$(sed -n 's/.* \([0-9]*\) % repeated: (heap) at .*allocated at \(slots.c:[0-9]*\)$/\1 \2/p' <<<"$skipped" | head -n 1)
+	read -r share place <<<"$got"
+	same "statistics: repeated faults, of a wrapper's caller" "$((${share:-0} > 80)) $place" "1 slots.c:28"
+	((${share:-0} > 80)) || sed 's/^/    /' <<<"$skipped"
+	same "statistics: of a wrapper" "$(grep -c 'repeated: .*allocated at slots.c:9$' <<<"$named")" 1
+fi
+
+# ---- deadlocks ----------------------------------------------------------------------------------------
+
+# Ends by DSM_DEADLOCK=abort, or not at all; "ends": waits that end, though all threads wait in each; "handler": by a signal.
+program stuck <<'END'
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+static pthread_mutex_t a = PTHREAD_MUTEX_INITIALIZER, b = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static pthread_barrier_t three;
+static sem_t sem, go;
+static const char *what;
+static volatile int word;
+static void *other(void *arg)
+{
+	if (!strcmp(what, "locks")) {
+		pthread_mutex_lock(&b);
+		sem_post(&sem);
+		pthread_mutex_lock(&a);
+	} else if (!strcmp(what, "condition")) {
+		pthread_mutex_lock(&a);
+		while (what)
+			pthread_cond_wait(&never, &a);
+	} else if (!strcmp(what, "barrier")) {
+		pthread_barrier_wait(&three);
+	} else if (!strcmp(what, "join")) {
+		sem_wait(&go);
+	} else if (!strcmp(what, "futex")) {
+		while (!word)
+			syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, NULL);
+	}
+	return arg;
+}
+static void *waits(void *arg)
+{
+	sem_wait(&go);
+	return arg;
+}
+static void later(struct timespec *t)
+{
+	clock_gettime(CLOCK_REALTIME, t);
+	t->tv_sec++;
+}
+static void ends(void)
+{
+	struct timespec t;
+	pthread_t one;
+	char c = 0;
+	FILE *f;
+	sem_init(&go, 0, 0);
+	pthread_create(&one, NULL, waits, NULL);
+	later(&t);
+	pthread_mutex_lock(&a);
+	while (pthread_cond_timedwait(&never, &a, &t) != ETIMEDOUT)
+		;
+	pthread_mutex_unlock(&a);
+	later(&t);
+	if (sem_timedwait(&sem, &t) == 0)
+		puts("a semaphore");
+	sleep(1);
+	f = popen("sleep 1; echo x", "r");
+	if (!f || read(fileno(f), &c, 1) != 1)
+		puts("no pipe");
+	pclose(f);
+	sem_post(&go);
+	pthread_join(one, NULL);
+}
+static void handler(int sig)
+{
+	(void)sig;
+	sem_post(&sem);
+}
+int main(int argc, char **argv)
+{
+	pthread_t one;
+	what = argc > 1 ? argv[1] : "";
+	sem_init(&sem, 0, 0);
+	pthread_barrier_init(&three, NULL, 3);
+	if (!strcmp(what, "ends")) {
+		ends();
+	} else if (!strcmp(what, "handler")) {
+		const struct itimerval t = { .it_value = { .tv_sec = 1, .tv_usec = 500000 } };
+		signal(SIGALRM, handler);
+		setitimer(ITIMER_REAL, &t, NULL);
+		while (sem_wait(&sem))
+			;
+	} else {
+		if (!strcmp(what, "locks"))
+			pthread_mutex_lock(&a);
+		pthread_create(&one, NULL, other, NULL);
+		if (!strcmp(what, "locks")) {
+			while (sem_wait(&sem))
+				;
+			pthread_mutex_lock(&b);
+		} else if (!strcmp(what, "barrier")) {
+			pthread_barrier_wait(&three);
+		}
+		pthread_join(one, NULL);
+	}
+	puts("done");
+	return 0;
+}
+END
+export DSM_STALL_MS=300 DSM_DEADLOCK=abort
+for way in node two; do
+	# shellcheck disable=SC2206
+	ranks=(${ways[$way]})
+	address=$(nm "$scratch/stuck" | sed -n 's/^0*\([0-9a-f]*\) b a$/\1/p')
+	says "deadlock: locks, $way" "waits for mutex 0x$address, held by " 71 "${run[@]}" "${ranks[@]}" "$scratch/stuck" locks
+	says "deadlock: condition, $way" " waits for condition 0x" 71 "${run[@]}" "${ranks[@]}" "$scratch/stuck" condition
+	says "deadlock: barrier, $way" " waits for barrier 0x" 71 "${run[@]}" "${ranks[@]}" "$scratch/stuck" barrier
+	says "deadlock: join, $way" "of rank 0 waits for the end of thread 0x" 71 "${run[@]}" "${ranks[@]}" "$scratch/stuck" join
+	says "deadlock: futex, $way" " waits for futex 0x" 71 "${run[@]}" "${ranks[@]}" "$scratch/stuck" futex
+	says "no deadlock: waits that end, $way" "done" 0 "${run[@]}" "${ranks[@]}" "$scratch/stuck" ends
+done
+says "no deadlock: a signal handler" "done" 0 "${run[@]}" -n 2 "$scratch/stuck" handler
+if is_chosen "deadlock: once"; then
+	got=$(DSM_DEADLOCK=report timeout -k 5 4 \
+		"${run[@]}" -n 2 "$scratch/stuck" locks 2>&1 | grep -c 'deadlock: the threads of all ranks wait')
+	same "deadlock: once" "$got" 1
+	got=$(DSM_DEADLOCK=off timeout -k 5 3 "${run[@]}" -n 2 "$scratch/stuck" locks 2>&1 | grep -c 'deadlock:')
+	same "deadlock: once, off" "$got" 0
+fi
+DSM_STALL_MS=5000
+unset DSM_DEADLOCK

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# Part of tests/threads/run: dsm-cc and dsmrun: what they refuse, programs that dsm-cc has not built, binding.
+
+printf 'int main(void) { return 0; }\n' >"$scratch/nothing.c"
+gcc "$scratch/nothing.c" -o "$scratch/plain"
+gcc -static "$scratch/nothing.c" -o "$scratch/static"
+says "dsm-cc -static" "shared libraries" 2 "$tools/dsm-cc" -static "$scratch/nothing.c" -o "$scratch/no"
+says "dsm-cc --showme:compile" "-fPIC" 0 "$tools/dsm-cc" --showme:compile
+says "dsm-cc --showme:link" "-z,now" 0 "$tools/dsm-cc" --showme:link
+says "dsm-cc --version" "" 0 "$tools/dsm-cc" --version
+says "dsmrun of a plain program" "not linked with libdsm" 2 "${run[@]}" -n 2 "$scratch/plain"
+says "dsmrun of a static program" "statically linked" 2 "${run[@]}" -n 2 "$scratch/static"
+says "dsmrun of a program with libdsm.a" "2 ranks, sum 3" 0 "${run[@]}" -n 2 "$BUILD/apps/example"
+says "dsmrun of nothing" "no such program" 2 "${run[@]}" -n 2 "$scratch/not-there"
+says "dsmrun --bad" "what is --bad" 2 "${run[@]}" --bad
+
+program environment -fno-pic <<'END'
+#include <unistd.h>
+int main(void) { return environ == 0; }
+END
+says "a copy of environ" "environ" 70 "${run[@]}" -n 2 "$scratch/environment"
+
+# Programs that dsm-cc has not built.
+cat >"$scratch/shares.c" <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static long count;
+static pid_t pid[2];
+static void *add(void *arg)
+{
+	for (int i = 0; i < 1000; i++) {
+		pthread_mutex_lock(&lock);
+		count++;
+		pthread_mutex_unlock(&lock);
+	}
+	pid[(long)arg] = getpid();
+	return strdup(" and a string");
+}
+int main(int argc, char **argv)
+{
+	pthread_t t[2];
+	char *text = calloc(100, 1);
+	void *more;
+	for (long i = 0; i < 2; i++)
+		pthread_create(&t[i], NULL, add, (void *)i);
+	for (int i = 0; i < 2; i++) {
+		pthread_join(t[i], &more);
+		strcat(text, more);
+	}
+	fprintf(stdout, "%ld%s, %d process\n", count, text, 1 + (pid[0] != pid[1]));
+	return argc > 1 ? atoi(argv[1]) : 0;
+}
+END
+gcc -O2 "$scratch/shares.c" -pthread -o "$scratch/shares-pie" -pie -fPIE
+gcc -O2 "$scratch/shares.c" -pthread -o "$scratch/shares-lazy" -no-pie -fno-pic -Wl,-z,lazy
+gcc -O2 "$scratch/shares.c" -pthread -o "$scratch/shares-open" -no-pie -fno-pic -Wl,-z,norelro
+gcc -static "$scratch/shares.c" -pthread -o "$scratch/shares-static"
+gcc -no-pie -fno-pic "$scratch/environment.c" -D_GNU_SOURCE -o "$scratch/environment-plain"
+cp "$scratch/shares-pie" "$scratch/shares-setuid" && chmod u+s "$scratch/shares-setuid"
+printf '#!/bin/sh\nexec "$@"\n' >"$scratch/script" && chmod +x "$scratch/script"
+libraries=LD_PRELOAD=$tools/libdsm-pthread.so:$tools/libdsm-syscall.so
+for way in node two; do
+	for kind in pie lazy; do
+		# shellcheck disable=SC2086
+		says "--preload: $kind, $way" "2000 and a string and a string, 2 process" 5 \
+			"${run[@]}" ${ways[$way]} --preload "$scratch/shares-$kind" 5
+	done
+done
+says "--preload: once" $'string, 2 process\nend' 0 bash -c '"$@"; echo end' - "${run[@]}" -n 2 --preload "$scratch/shares-pie"
+says "--preload: one rank" "2000 and a string and a string, 1 process" 5 "${run[@]}" --preload "$scratch/shares-pie" 5
+says "--preload: no RELRO" "no RELRO segment" 70 "${run[@]}" -n 2 --preload "$scratch/shares-open"
+says "--preload: a copy of environ" "environ" 70 "${run[@]}" -n 2 --preload "$scratch/environment-plain"
+says "--preload: static" "statically linked" 2 "${run[@]}" -n 2 --preload "$scratch/shares-static"
+says "--preload: setuid" "setuid" 2 "${run[@]}" -n 2 --preload "$scratch/shares-setuid"
+says "--preload: a script" "not for scripts" 2 "${run[@]}" -n 2 --preload "$scratch/script" "$scratch/shares-pie"
+says "--preload: no library" "/nowhere/libdsm-pthread.so: not there" 2 \
+	env DSM_LIBDIR=/nowhere "${run[@]}" -n 2 --preload "$scratch/shares-pie"
+says "--preload: mpirun's command" "setarch -R env $libraries LD_BIND_NOW=1 $scratch/shares-pie" 0 \
+	"${run[@]}" -n 2 --preload --explain "$scratch/shares-pie"
+says "--preload: srun's command" "srun --mpi=pmix -n 2 setarch -R env $libraries LD_BIND_NOW=1 $scratch/shares-pie" 0 \
+	"${run[@]}" -n 2 --launcher srun --preload --explain "$scratch/shares-pie"
+says "--preload: another library first" "libdsm-syscall.so:/mine.so LD_BIND_NOW=1" 0 \
+	env LD_PRELOAD=/mine.so "${run[@]}" -n 2 --preload --explain "$scratch/shares-pie"
+
+program status <<'END'
+#include <stdlib.h>
+int main(int argc, char **argv) { return argc > 1 ? atoi(argv[1]) : 0; }
+END
+says "dsmrun --explain" "setarch -R" 0 "${run[@]}" -n 2 --explain "$scratch/status" 7
+
+# Binding. The environment of the tests turns it off.
+by_mpirun=("${run[@]}" --launcher mpirun)
+free=(env -u OMPI_MCA_hwloc_base_binding_policy)
+cores=$(lscpu -p=CORE | grep -v '^#' | sort -u | wc -l)
+printf '#!/bin/sh\ngrep Cpus_allowed_list /proc/self/status\n' >"$scratch/mask"
+chmod +x "$scratch/mask"
+says "bind: a core for each rank" "--map-by ppr:$cores:node:PE=1 --bind-to core" 0 \
+	"${free[@]}" "${by_mpirun[@]}" -n "$cores" --explain "$scratch/mask"
+says "bind: all cores for one rank" "--map-by ppr:1:node:PE=$cores --bind-to core" 0 \
+	"${free[@]}" "${by_mpirun[@]}" -n 1 -t "$cores" --explain "$scratch/mask"
+says "bind: more ranks than cores" "binding_policy=none" 0 \
+	"${free[@]}" "${by_mpirun[@]}" -n $((cores + 1)) --explain "$scratch/mask"
+says "bind: more threads than cores" "binding_policy=none" 0 \
+	"${free[@]}" "${by_mpirun[@]}" -n "$cores" -t 2 --explain "$scratch/mask"
+says "bind: --no-bind" "binding_policy=none" 0 "${free[@]}" "${by_mpirun[@]}" -n "$cores" --no-bind --explain "$scratch/mask"
+says "bind: as the environment says" "binding_policy=none" 0 "${by_mpirun[@]}" -n "$cores" --explain "$scratch/mask"
+says "bind: --bind, too few cores" "$cores core(s) for $((cores + 1)) rank(s)" 2 \
+	"${by_mpirun[@]}" -n $((cores + 1)) --bind "$scratch/mask"
+((cores == 1)) || says "bind: dsmrun is bound itself" "binding_policy=none" 0 \
+	taskset -c 0 "${free[@]}" "${by_mpirun[@]}" -n 1 --explain "$scratch/mask"
+says "bind: threads that dsmrun does not know" "binding_policy=none" 0 \
+	"${free[@]}" "${by_mpirun[@]}" -n "$cores" --explain "$scratch/status"
+says "bind: srun" "--cpu-bind=cores" 0 "${run[@]}" --launcher srun -n 2 --bind --explain "$scratch/mask"
+if is_chosen "bind: masks"; then
+	masks=$("${by_mpirun[@]}" -n "$cores" --bind "$scratch/mask" 2>&1 | sort -u)
+	same "bind: masks of the ranks" "$(grep -c '^Cpus_allowed_list:' <<<"$masks") distinct" "$cores distinct"
+	masks=$("${by_mpirun[@]}" -n "$cores" --no-bind "$scratch/mask" 2>&1 | sort -u)
+	same "bind: masks with --no-bind" "$(grep -c '^Cpus_allowed_list:' <<<"$masks") distinct" "1 distinct"
+fi
+
+# Threads are bound as their ranks are, each to another core.
+if is_chosen "bind: threads"; then
+	program bound <<'END'
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+static cpu_set_t mask[2];
+static void *look(void *arg) { sched_getaffinity(0, sizeof(mask[0]), arg); return arg; }
+int main(void)
+{
+	pthread_t t;
+	sched_getaffinity(0, sizeof(mask[0]), &mask[0]);
+	pthread_create(&t, NULL, look, &mask[1]);
+	pthread_join(t, NULL);
+	CPU_AND(&mask[0], &mask[0], &mask[1]);
+	printf("%d in common\n", CPU_COUNT(&mask[0]));
+	return 0;
+}
+END
+	((cores == 1)) || says "bind: threads of two ranks" "0 in common" 0 "${by_mpirun[@]}" -n 2 -t 1 --bind "$scratch/bound"
+fi
+
+says "status of main()" "" 7 "${run[@]}" -n 2 "$scratch/status" 7
