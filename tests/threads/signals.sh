@@ -54,8 +54,14 @@ def wait_for(text):
     while time.monotonic() < until and job.poll() is None and text not in open(sys.argv[1]).read():
         time.sleep(0.02)
 
+# This test ignores some where it runs in the background, or by nohup(1), and a shell that ignores a signal cannot trap it.
+def as_usual():
+    for s in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT:
+        signal.signal(s, signal.SIG_DFL)
+
 with open(sys.argv[1], "w") as log:
-    job = subprocess.Popen(sys.argv[3:], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+    job = subprocess.Popen(sys.argv[3:], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+                           preexec_fn=as_usual)
 for n, name in enumerate(sys.argv[2].split()):
     wait_for(f"handled {n}\n" if n else "ready\n")
     job.send_signal(signal.Signals["SIG" + name])
