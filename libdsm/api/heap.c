@@ -6,14 +6,12 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "engine/call.h"
 #include "engine/job.h"
 #include "engine/owner.h"
-#include "engine/service.h"
 #include "heap/heap.h"
 #include "util/hook.h"
 #include "util/log.h"
@@ -22,6 +20,8 @@
 #define ALIGN_MAX UNIT_BYTES
 #define HEAP_PAGE ((size_t)4096) /* a block of the heap */
 #define OTHERS_US 100            /* until another rank has perhaps got on with reclaiming */
+#define FULL_US 20u              /* the first pause, and */
+#define FULL_MOST_US 10000u      /* the longest one, for an owner that has no room for what others free */
 
 static pthread_mutex_t reclaim_lock =
 	PTHREAD_MUTEX_INITIALIZER; /* around round trips; nothing that is called takes it */
@@ -163,6 +163,7 @@ DSM_API int dsm_free(void *p)
 	const uint64_t arg = (uint64_t)(uintptr_t)p;
 	const size_t off = (size_t)((char *)p - job.base);
 	int err = api_ready(), owner, looks = 0;
+	unsigned int us = FULL_US;
 
 	if (err || !p)
 		return err;
@@ -177,11 +178,10 @@ DSM_API int dsm_free(void *p)
 			heap_give_units();
 			return err;
 		}
+		/* The owner has not taken in what it was told of before. */
 		while ((err = call_rank((uint16_t)owner, CALL_FREE, &arg, sizeof(arg), NULL, 0)) == -EAGAIN) {
-			/* The owner has not given back what it was told before: wake its service thread. */
-			if (is_here((uint16_t)owner))
-				service_ring((uint16_t)owner);
-			sched_yield();
+			sys_sleep_us(us);
+			us = 2 * us < FULL_MOST_US ? 2 * us : FULL_MOST_US;
 		}
 		if (err == -ESTALE)
 			owner_forget(off, (uint16_t)owner);

@@ -88,12 +88,17 @@ static int serve_private(enum call_op op, uint64_t arg, void *out)
 	return 0;
 }
 
-/* -ESTALE: the rank does not have that unit of the heap (any more). */
+/* -ESTALE: the rank does not have that unit of the heap (any more). -EAGAIN: it has no room for more; its service thread makes some. */
 static int free_of(uint16_t rank, uint64_t addr)
 {
+	int err;
+
 	if (!owner_is((size_t)(addr - (uintptr_t)job.base), rank))
 		return -ESTALE;
-	return heap_free(peer_of(rank)->heap, (void *)(uintptr_t)addr);
+	err = heap_free(peer_of(rank)->heap, (void *)(uintptr_t)addr);
+	if (err == -EAGAIN)
+		service_ring(rank);
+	return err;
 }
 
 /* Of a node. -EBADMSG: it may not ask that now. */

@@ -3,10 +3,13 @@
  * heap.c - no rank has a part of the heap: each gets memory as long as there is any, and what is freed, by whomever, is there
  * for all.
  */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "common.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define MIB (1ul << 20)
 #define HEAP_MIB 64ul /* what main() asks for */
@@ -14,6 +17,7 @@
 
 static uint64_t **table; /* shared: what was allocated, for others to look at and to free */
 static uint64_t *counts; /* shared: how many */
+static uint64_t *away;   /* shared without libdsm: 1, the owner sleeps or is stopped; 2, all is freed */
 
 static void meet(void)
 {
@@ -139,16 +143,97 @@ static void part_given_back(void)
 	meet();
 }
 
+#define FREED 3000u          /* more than twice what an owner is told of before it looks (HEAP_RING) */
+#define STOPPED 500000000ull /* ns */
+#define SOON 700000000ull    /* ns: less than a service thread sleeps if nobody wakes it */
+#define TRIES 4
+
+/* By rank 0, while the owner does not look itself. How long it took. Who has to wait does not ask all the time. */
+static uint64_t free_many(int owner)
+{
+	struct dsm_stats before, after;
+	const uint64_t start = test_ns();
+	uint64_t i;
+
+	MUST(dsm_stats_get(0, NULL, &before));
+	for (i = 0; i < FREED; i++)
+		MUST(dsm_free(table[owner * MOST + (int)i]));
+	MUST(dsm_stats_get(0, NULL, &after));
+	REQUIRE(after.messages_out - before.messages_out < FREED * 5 / 4, "%lu messages for %u objects",
+		after.messages_out - before.messages_out, FREED);
+	return test_ns() - start;
+}
+
+/* Rank 0 frees what the owner has allocated, while that sleeps, or all of its process is stopped. */
+static uint64_t freed_by_another(bool stopped)
+{
+	const int owner = test_size - 1;
+	uint64_t took = 0;
+	pid_t child = 0;
+	int status;
+
+	meet();
+	if (!test_rank)
+		*away = stopped ? 0 : 1;
+	if (test_rank == owner)
+		REQUIRE(take_all(64, FREED) == FREED, "there is no room for %u small objects", FREED);
+	meet();
+	if (test_rank == owner && stopped) {
+		child = fork();
+		if (!child) {
+			kill(getppid(), SIGSTOP);
+			store(away, 1);
+			test_nap(STOPPED);
+			kill(getppid(), SIGCONT);
+			_exit(0);
+		}
+		REQUIRE(child > 0, "no child");
+	}
+	while (!see(away))
+		test_nap(1000000);
+	if (!test_rank) {
+		took = free_many(owner);
+		store(away, 2);
+	}
+	while (see(away) < 2)
+		test_nap(1000000);
+	if (child)
+		REQUIRE(waitpid(child, &status, 0) == child && !status, "the child that stops: %d", status);
+	meet();
+	return took;
+}
+
+static void part_freed_while_asleep(void)
+{
+	uint64_t took;
+	int tries = 0;
+
+	do {
+		took = freed_by_another(false);
+		MUST(dsm_reduce(&took, DSM_UINT64, DSM_MAX));
+	} while (took > SOON && ++tries < TRIES);
+	REQUIRE(took <= SOON, "%u objects were freed in %lu ms at best", FREED, took / 1000000);
+}
+
+static void part_freed_while_stopped(void)
+{
+	if (test_size > 1)
+		freed_by_another(true);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test_part parts[] = { { "one takes all", part_one_takes_all },
 						  { "all take", part_all_take },
-						  { "given back", part_given_back } };
+						  { "given back", part_given_back },
+						  { "freed while asleep", part_freed_while_asleep },
+						  { "freed while stopped", part_freed_while_stopped } };
 
 	setenv("DSM_HEAP", "64M", 1);
 	test_start(argc, argv, "Every rank may have all of the heap.", NULL, 0);
 	table = test_region("table", (size_t)test_size * MOST * sizeof(*table), 4096, DSM_HOME_CYCLIC, 0);
 	counts = test_region("counts", (size_t)test_size * 4096, 4096, DSM_HOME_CYCLIC, 0);
+	away = test_outside(sizeof(*away));
 	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
 	return test_end();
 }
