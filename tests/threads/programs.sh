@@ -32,6 +32,8 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 		[[ $way != preload ]] || built+=.own
 		# shellcheck disable=SC2086
 		got=$(env "${settings[@]}" timeout -k 5 60 "${run[@]}" ${ways[$way]} "$built" <"$input" 2>&1) || got+=" (status $?)"
+		# Open MPI's mpirun and the child that it makes for the other host race to set the child's process group; mpirun minds if it loses.
+		[[ $way != hosts ]] || got=$(sed '/plm:rsh: Warning: setpgid(.*) failed in parent/d' <<<"$got")
 		same "$name:$way" "$got" "$want"
 	done
 done
