@@ -271,12 +271,10 @@ static void look_at_ranks(void)
 /* The launcher of a job that starts has often gone because a rank has died: that is the better reason. */
 void lost_look(void)
 {
-	int i;
-
 	look_at_ranks();
 	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_STARTING || !launch_gone())
 		return;
-	for (i = 0; i < LAUNCHER_MS / 10; i++) {
+	while (launch_gone() <= LAUNCHER_MS) {
 		sys_sleep_us(10000);
 		look_at_ranks();
 	}

@@ -8,7 +8,6 @@
 #ifndef LAUNCH_LAUNCH_H
 #define LAUNCH_LAUNCH_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,13 +36,15 @@ int launch_fence(struct launch *l, unsigned int seconds);
  * rank -1, is gone itself. 0, -EPIPE or -ENOSYS. */
 int launch_watch(struct launch *l, void (*fn)(int rank));
 
-/* Is the connection to the launcher broken? Seen by launch_watch(), and by calls that fail for that. */
-bool launch_gone(void);
+/* For how many ms, at least one, the connection to the launcher has been broken; 0: it stands. Known by launch_watch(), and from
+ * calls that fail for that. */
+unsigned long launch_gone(void);
 
 /* fn is called ten times a second while the caller waits in one of these calls; NULL: no more. It may end the process. */
 void launch_meanwhile(void (*fn)(void));
 
-void launch_end(struct launch *l);                                /* leave; after it no other call */
-void launch_abort(struct launch *l, int status, const char *why); /* ask the launcher to end the job; returns */
+void launch_end(struct launch *l); /* leave; after it no other call */
+/* Ask the launcher to end the job; returns, after 5 s at most. why: a constant. */
+void launch_abort(struct launch *l, int status, const char *why);
 
 #endif

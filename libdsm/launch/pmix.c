@@ -5,12 +5,16 @@
  * One thread calls in; PMIx runs a thread of its own, which calls fence_done(), registered() and died(). Signals stay
  * blocked while PMIx makes it, so that none meant for the program is ever handled there. The one lock, wait.lock,
  * guards what is handed from that thread to the caller, and nothing is called while it is held.
+ *
+ * PMIx 4.2 forgets a message that is sent just after its connection has broken, with whoever waits for the answer. So no answer
+ * of the server is waited for without an end: calls that wait in PMIx run on a thread of their own (apart()).
  */
 #include "launch/launch.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +26,10 @@
 #include "util/log.h"
 
 #define PIECE_MS 100   /* between two calls of what is to be done meanwhile */
-#define GET_SECONDS 30 /* for a value that a fence has brought: only a sick server takes so long */
+#define GET_SECONDS 30 /* for what needs the server alone: only a sick one takes so long */
+#define ABORT_SECONDS 5
+#define EVENT_MS 1000  /* PMIx keeps an event for so long before it tells */
+#define GONE_PIECES 10 /* for an answer, once the connection is known to be broken */
 
 /* Something PMIx says later. Given up by the caller on a timeout, it is freed by whoever comes last. */
 struct wait {
@@ -35,6 +42,9 @@ struct wait {
 	pmix_info_t info[2];
 	size_t size;
 	char value[LAUNCH_VALUE_MAX];
+	/* Of an abort. */
+	int exit_status;
+	const char *why;
 };
 
 /* What a job of one has published. */
@@ -50,7 +60,8 @@ static int started;
 static struct value *values;
 static void (*watcher)(int rank);
 static void (*meanwhile)(void);
-static bool gone; /* the connection to the server is broken; atomic */
+static uint64_t
+	gone_ms; /* CLOCK_MONOTONIC when the connection to the server broke, as far as is known; 0: it stands. Atomic */
 
 static int to_errno(pmix_status_t status)
 {
@@ -68,6 +79,21 @@ static int to_errno(pmix_status_t status)
 	}
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static void has_gone(unsigned int ago_ms)
+{
+	uint64_t standing = 0, when = now_ms() - ago_ms;
+
+	__atomic_compare_exchange_n(&gone_ms, &standing, when, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
 /*
  * Of a call that has failed, or of what it waited for. PMIx says UNREACH where its connection is broken, a second before the event;
  * a server that has lost a rank says LOST_CONNECTION.
@@ -75,7 +101,7 @@ static int to_errno(pmix_status_t status)
 static int refused(pmix_status_t status)
 {
 	if (status == PMIX_ERR_UNREACH)
-		__atomic_store_n(&gone, true, __ATOMIC_SEQ_CST);
+		has_gone(0);
 	return to_errno(status);
 }
 
@@ -115,15 +141,15 @@ static void wait_finish(struct wait *w, pmix_status_t status)
 		wait_destroy(w);
 }
 
-/* Wait for wait_finish(). False after a timeout: w is no longer the caller's. */
-static bool wait_done(struct wait *w, unsigned int seconds, int *result)
+/* Wait for wait_finish(); each: called meanwhile, or NULL. False when it is given up: w is no longer the caller's. */
+static bool wait_done(struct wait *w, unsigned int seconds, void (*each)(void), int *result)
 {
+	unsigned int i, pieces_gone = 0;
 	struct timespec until;
-	unsigned int i;
 	int err = 0, done;
 
 	pthread_mutex_lock(&w->lock);
-	for (i = 0; !w->done && i < seconds * (1000 / PIECE_MS); i++) {
+	for (i = 0; !w->done && i < seconds * (1000 / PIECE_MS) && pieces_gone < GONE_PIECES; i++) {
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += PIECE_MS * 1000000l;
 		until.tv_sec += until.tv_nsec / 1000000000l;
@@ -131,15 +157,16 @@ static bool wait_done(struct wait *w, unsigned int seconds, int *result)
 		err = 0;
 		while (!w->done && !err)
 			err = pthread_cond_timedwait(&w->cond, &w->lock, &until);
-		if (w->done || !meanwhile)
+		pieces_gone += launch_gone() > 0;
+		if (w->done || !each)
 			continue;
 		pthread_mutex_unlock(&w->lock);
-		meanwhile();
+		each();
 		pthread_mutex_lock(&w->lock);
 	}
 	done = w->done;
 	w->abandoned = !done;
-	*result = done ? refused(w->status) : -ETIMEDOUT;
+	*result = done ? refused(w->status) : launch_gone() ? -EPIPE : -ETIMEDOUT;
 	pthread_mutex_unlock(&w->lock);
 	return done;
 }
@@ -148,9 +175,52 @@ static int wait_for(struct wait *w, unsigned int seconds)
 {
 	int err;
 
-	if (wait_done(w, seconds, &err))
+	if (wait_done(w, seconds, meanwhile, &err))
 		wait_destroy(w);
 	return err;
+}
+
+/* A call that waits in PMIx: on a thread, which is left there when it is given up. call() ends with wait_finish(w). */
+static int apart(void *(*call)(void *), struct wait *w, unsigned int seconds, void (*each)(void))
+{
+	sigset_t all, old;
+	pthread_t t;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = -pthread_create(&t, NULL, call, w);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err) {
+		wait_destroy(w);
+	} else if (wait_done(w, seconds, each, &err)) {
+		pthread_join(t, NULL);
+		wait_destroy(w);
+	} else {
+		pthread_detach(t);
+	}
+	return err;
+}
+
+static void *commit_main(void *w)
+{
+	wait_finish(w, PMIx_Commit());
+	return NULL;
+}
+
+static int commit(void)
+{
+	struct wait *w = wait_create();
+
+	return w ? apart(commit_main, w, GET_SECONDS, meanwhile) : -ENOMEM;
+}
+
+static void *abort_main(void *arg)
+{
+	struct wait *w = arg;
+
+	wait_finish(w, PMIx_Abort(w->exit_status, w->why, NULL, 0));
+	return NULL;
 }
 
 static void fence_done(pmix_status_t status, void *arg)
@@ -332,12 +402,10 @@ int launch_exchange(struct launch *l, const char *key, const void *value, size_t
 	v.data.bo.bytes = (char *)(uintptr_t)value; /* PMIx copies it */
 	v.data.bo.size = size;
 	status = PMIx_Put(PMIX_GLOBAL, key, &v);
-	if (status == PMIX_SUCCESS)
-		status = PMIx_Commit();
-	if (status != PMIX_SUCCESS) {
-		err = refused(status);
+	err = status == PMIX_SUCCESS ? commit() : refused(status);
+	if (err) {
 		if (err != -EPIPE)
-			log_line("the launcher refuses %s, %zu bytes: %s", key, size, PMIx_Error_string(status));
+			log_line("the launcher refuses %s, %zu bytes: %s", key, size, strerror(-err));
 		return err;
 	}
 	return fence(seconds, true);
@@ -381,7 +449,7 @@ int launch_get(struct launch *l, int rank, const char *key, void *value, size_t 
 	if (!w)
 		return -ENOMEM;
 	err = get(w, rank, key);
-	if (!err && !wait_done(w, GET_SECONDS, &err))
+	if (!err && !wait_done(w, GET_SECONDS, meanwhile, &err))
 		return err;
 	if (!err && w->size > *size)
 		err = -E2BIG;
@@ -413,7 +481,7 @@ static void died(size_t id, pmix_status_t status, const pmix_proc_t *source, pmi
 	(void)results;
 	(void)nresults;
 	if (status == PMIX_ERR_LOST_CONNECTION) {
-		__atomic_store_n(&gone, true, __ATOMIC_SEQ_CST);
+		has_gone(EVENT_MS);
 		watcher(-1);
 		who = NULL;
 	}
@@ -451,13 +519,15 @@ int launch_watch(struct launch *l, void (*fn)(int rank))
 	if (!err)
 		return 0;
 	if (err != -EPIPE) /* it may be any error where the connection is broken; this call says UNREACH then */
-		err = refused(PMIx_Commit());
+		err = commit();
 	return err == -EPIPE ? err : -ENOSYS;
 }
 
-bool launch_gone(void)
+unsigned long launch_gone(void)
 {
-	return __atomic_load_n(&gone, __ATOMIC_SEQ_CST);
+	const uint64_t since = __atomic_load_n(&gone_ms, __ATOMIC_SEQ_CST);
+
+	return since ? now_ms() - since + 1 : 0;
 }
 
 void launch_end(struct launch *l)
@@ -476,6 +546,11 @@ void launch_end(struct launch *l)
 
 void launch_abort(struct launch *l, int status, const char *why)
 {
-	if (!l->alone)
-		PMIx_Abort(status, why, NULL, 0);
+	struct wait *w = l->alone ? NULL : wait_create();
+
+	if (!w)
+		return;
+	w->exit_status = status;
+	w->why = why;
+	apart(abort_main, w, ABORT_SECONDS, NULL);
 }

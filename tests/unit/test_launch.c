@@ -6,9 +6,13 @@
  */
 #include "suite.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pmix.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,8 +20,10 @@
 #include "launch/launch.h"
 
 #define ROLE "TEST_LAUNCH_ROLE"
+#define RESULT "TEST_LAUNCH_RESULT" /* files of that name and a rank: what it has to say where no launcher is left */
 #define RANKS 4
 #define PATIENCE_S 60
+#define GONE_S 5 /* for a call after the launcher's end; with no load it takes one */
 
 /* ---- the job's side ------------------------------------------------------------------------- */
 
@@ -113,16 +119,56 @@ static int role_abort(struct launch *l)
 	return 51;
 }
 
+static bool forgets;
+
+/* For pmix.c: PMIx forgets a message that is sent when its connection breaks, and its sender. */
+pmix_status_t PMIx_Commit(void)
+{
+	pmix_status_t (*next)(void) = (pmix_status_t(*)(void))dlsym(RTLD_NEXT, "PMIx_Commit");
+
+	while (forgets)
+		pause();
+	return next();
+}
+
+static void tell(int rank, int result)
+{
+	char path[4200];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s.%d", getenv(RESULT), rank);
+	f = fopen(path, "w");
+	if (f) {
+		fprintf(f, "%d\n", result);
+		fclose(f);
+	}
+}
+
+/* The launcher ends when a rank is about to publish. */
+static int role_gone(struct launch *l)
+{
+	time_t start;
+	int err;
+
+	if (launch_watch(l, died) || launch_fence(l, PATIENCE_S))
+		return 60;
+	forgets = true;
+	alarm(2 * PATIENCE_S);
+	start = time(NULL);
+	if (l->rank == 0)
+		kill(getppid(), SIGKILL);
+	err = launch_exchange(l, "test", "late", 4, PATIENCE_S);
+	tell(l->rank, err != -EPIPE ? 61 : time(NULL) - start > GONE_S ? 62 : 0);
+	_exit(0);
+}
+
 static int play(const char *role)
 {
 	static const struct {
 		const char *name;
 		int (*fn)(struct launch *l);
-	} roles[] = { { "exchange", role_exchange },
-		      { "errors", role_errors },
-		      { "late", role_late },
-		      { "killed", role_killed },
-		      { "abort", role_abort } };
+	} roles[] = { { "exchange", role_exchange }, { "errors", role_errors }, { "late", role_late },
+		      { "killed", role_killed },     { "abort", role_abort },   { "gone", role_gone } };
 	struct launch l;
 	size_t i;
 	int err;
@@ -261,6 +307,43 @@ START_TEST(an_abort_ends_the_job_with_its_status)
 }
 END_TEST
 
+/* 0, or what is wrong. */
+static int result_of(const char *name, int rank)
+{
+	char path[4200];
+	int i, result;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s.%d", name, rank);
+	for (i = 0; i < PATIENCE_S * 10; i++) {
+		f = fopen(path, "r");
+		if (f && fscanf(f, "%d", &result) == 1) {
+			fclose(f);
+			unlink(path);
+			return result;
+		}
+		if (f)
+			fclose(f);
+		usleep(100000);
+	}
+	return ETIMEDOUT;
+}
+
+START_TEST(a_launcher_that_ends_is_seen_by_calls_it_forgets)
+{
+	char name[] = "/tmp/test-launch.XXXXXX";
+	int fd = mkstemp(name), status, r;
+
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	setenv(RESULT, name, 1);
+	status = job("gone");
+	for (r = 0; status != -1 && r < RANKS; r++)
+		ck_assert_int_eq(result_of(name, r), 0);
+	unlink(name);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s;
@@ -279,6 +362,7 @@ int main(void)
 	tcase_add_test(t, a_missing_rank_is_a_timeout);
 	tcase_add_test(t, a_killed_rank_ends_the_job);
 	tcase_add_test(t, an_abort_ends_the_job_with_its_status);
+	tcase_add_test(t, a_launcher_that_ends_is_seen_by_calls_it_forgets);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
