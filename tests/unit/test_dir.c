@@ -303,6 +303,27 @@ START_TEST(a_block_that_is_kept_is_shared)
 }
 END_TEST
 
+START_TEST(a_block_is_kept_for_any_rank)
+{
+	struct dir_ctx c = home(0, 1000);
+	const uint16_t g = set_granule(1000);
+	struct dir d = { .state = DIR_EXCLUSIVE,
+			 .phase = DIR_BUSY,
+			 .owner = 300,
+			 .served = 300,
+			 .migratory = 1,
+			 .copyset = set_of(300, g) | set_of(600, g) };
+	struct msg kept = unit_msg(MSG_KEPT, 600, 0, 300, 0x102);
+	struct actions out;
+
+	ck_assert_int_eq(dir_step(&c, &d, &kept, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->dst, 600);
+	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_rank, 300);
+	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_slot, 0x102);
+	ck_assert_uint_eq(d.owner, 600);
+}
+END_TEST
+
 START_TEST(only_who_has_it_says_that_a_block_is_kept)
 {
 	struct dir_ctx c = home(0, 4);
@@ -476,6 +497,7 @@ int main(void)
 	tcase_add_test(t, with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy);
 	tcase_add_test(t, a_block_that_migrates_is_granted_whole);
 	tcase_add_test(t, a_block_that_is_kept_is_shared);
+	tcase_add_test(t, a_block_is_kept_for_any_rank);
 	tcase_add_test(t, only_who_has_it_says_that_a_block_is_kept);
 	tcase_add_test(t, the_first_toucher_becomes_the_home);
 	tcase_add_test(t, a_block_is_placed_only_while_untouched);

@@ -246,7 +246,9 @@ START_TEST(a_claim_is_for_the_owner_of_the_only_copy)
 
 					c.manager = manages ? HOME : MANAGER;
 					m.value = values[where];
+					m.req_slot = 0x1234;
 					ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+					ck_assert_uint_eq(out.v[0].msg.req_slot, 0x1234);
 					ck_assert_str_eq(unit_text(&out),
 							 !may              ? "REPLY"
 								 : manages ? "REPLY ADOPT"

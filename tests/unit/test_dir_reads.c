@@ -57,6 +57,19 @@ START_TEST(reads_of_copies_do_not_wait_for_each_other)
 }
 END_TEST
 
+START_TEST(a_home_is_quiet_if_nothing_is_under_way)
+{
+	unsigned int phase, readers;
+
+	for (phase = 0; phase < DIR_PHASES; phase++)
+		for (readers = 0; readers < 2; readers++) {
+			const struct dir d = { .state = DIR_SHARED, .phase = phase & 7, .readers = readers };
+
+			ck_assert_int_eq(dir_quiet(&d), phase == DIR_IDLE && !readers);
+		}
+}
+END_TEST
+
 /* Nodes of other queues may lie behind those of this job, and do where there are fewer slots than a message has room for. */
 START_TEST(who_is_not_in_the_job_has_read_nothing)
 {
@@ -296,6 +309,7 @@ int main(void)
 	TCase *t = tcase_create("dir_reads");
 
 	tcase_add_test(t, reads_of_copies_do_not_wait_for_each_other);
+	tcase_add_test(t, a_home_is_quiet_if_nothing_is_under_way);
 	tcase_add_test(t, who_is_not_in_the_job_has_read_nothing);
 	tcase_add_test(t, a_block_migrates_from_another);
 	tcase_add_test(t, a_writer_waits_for_the_last_reader);

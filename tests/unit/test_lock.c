@@ -299,6 +299,27 @@ START_TEST(another_node_waits_for_so_many_threads_only)
 }
 END_TEST
 
+START_TEST(passes_are_counted_to_the_largest_bound)
+{
+	const struct hold_ctx most = { .me = NODE, .passes = 63, .queue = { nodes, NSLOTS, NULL } };
+	struct hold h = { .state = HOLD_HELD, .home = HOME };
+	struct msg next = from_home(MSG_NEXT, 8);
+	struct actions out;
+	unsigned int n;
+
+	memset(nodes, 0, sizeof(nodes));
+	ck_assert_int_eq(join(&h, 1), 0);
+	ck_assert_int_eq(hold_step(&most, RECORD, &h, HE_NEXT, &next, &out), 0);
+	for (n = 0; n < 100; n++) {
+		ck_assert_int_eq(hold_step(&most, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
+		if (unit_sent(&out, MSG_LOCKED))
+			break;
+		ck_assert_int_eq(join(&h, n % 2 ? 1 : 2), 0);
+	}
+	ck_assert_uint_eq(n, 63);
+}
+END_TEST
+
 /* The lock is gone: each is told, by asking for each. */
 START_TEST(a_refusal_is_not_for_those_behind)
 {
@@ -578,6 +599,7 @@ int main(void)
 	tcase_add_test(t, without_queues_nobody_stands_in_line);
 	tcase_add_test(t, threads_of_a_node_pass_the_lock_on_without_a_message);
 	tcase_add_test(t, another_node_waits_for_so_many_threads_only);
+	tcase_add_test(t, passes_are_counted_to_the_largest_bound);
 	tcase_add_test(t, a_refusal_is_not_for_those_behind);
 	tcase_add_test(t, large_numbers_come_through);
 	tcase_add_test(t, a_word_is_taken_and_released_by_its_name);

@@ -208,6 +208,24 @@ START_TEST(messages_name_their_request_in_full)
 }
 END_TEST
 
+/* That the home has moved is told to the rank that asked. */
+START_TEST(who_has_not_asked_is_sent_to_no_other_home)
+{
+	static const uint8_t states[] = { PG_WANT_READ, PG_WANT_WRITE };
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		struct copy p = wide_copy(states[i]), before = p;
+		struct msg m = wide_msg(PE_MOVED);
+		struct actions out;
+
+		m.req_rank = W_OTHER;
+		ck_assert_int_eq(page_step(&wide_ctx, &p, PE_MOVED, &m, &out), -EBADMSG);
+		ck_assert_mem_eq(&p, &before, sizeof(p));
+	}
+}
+END_TEST
+
 /* A request of an unknown home goes where the caller says, and counts acknowledgements anew. */
 START_TEST(a_request_starts_from_nothing)
 {
@@ -438,6 +456,7 @@ int main(void)
 
 	tcase_add_test(t, every_pair_does_what_it_should);
 	tcase_add_test(t, messages_name_their_request_in_full);
+	tcase_add_test(t, who_has_not_asked_is_sent_to_no_other_home);
 	tcase_add_test(t, a_request_starts_from_nothing);
 	tcase_add_test(t, grants_are_taken_only_if_they_make_sense);
 	tcase_add_test(t, what_would_harm_is_held_back_and_then_done_as_if_it_came_then);
