@@ -195,10 +195,10 @@ int host_held(struct rank *r, u32 hold, enum hold_event ev, const struct msg *ab
 	return 0;
 }
 
-int host_arrive(struct rank *r, const struct msg *m, struct bar_part *part)
+int host_arrive(struct rank *r, const struct msg *m, const struct bar_group *group, struct bar_part *part, u32 *gen)
 {
 	struct actions acts __uninitialized;
-	int err = step_barrier(r, m, part, &acts);
+	int err = step_barrier(r, m, group, part, gen, &acts);
 
 	if (err)
 		return err;

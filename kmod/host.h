@@ -51,8 +51,9 @@ int host_forget(struct rank *r, u32 page, u32 pages); /* of all ranks before any
  */
 u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most);
 int host_held(struct rank *r, u32 hold, enum hold_event ev, const struct msg *about);
-int host_arrive(struct rank *r, const struct msg *m, struct bar_part *part); /* part: core/barrier.h */
-void host_landed(struct rank *r, u16 from, u32 imm);                         /* a block has come by RDMA */
+/* An own thread, which waits for the end of episode *gen. group, part: core/barrier.h */
+int host_arrive(struct rank *r, const struct msg *m, const struct bar_group *group, struct bar_part *part, u32 *gen);
+void host_landed(struct rank *r, u16 from, u32 imm); /* a block has come by RDMA */
 /* A message of a peer that has proved itself, over a lane of that class. False: no correct peer sends it. */
 bool host_message(struct rank *r, u16 peer, unsigned int class, const struct msg *m);
 extern const struct conn_ops host_conn_ops; /* of connections whose arg is the rank */

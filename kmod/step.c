@@ -304,11 +304,15 @@ static u64 combine(u8 op, u64 a, u64 b)
 	return 0;
 }
 
-int step_barrier(struct rank *r, const struct msg *m, struct bar_part *part, struct actions *acts)
+int step_barrier(struct rank *r, const struct msg *m, const struct bar_group *group, struct bar_part *part, u32 *gen,
+		 struct actions *acts)
 {
-	const struct dispatch at = {
-		.me = r->me, .nranks = r->size, .bar = bar_at(r, m->object), .part = part, .combine = combine
-	};
+	const struct dispatch at = { .me = r->me,
+				     .nranks = r->size,
+				     .bar = bar_at(r, m->object),
+				     .part = part,
+				     .group = group,
+				     .combine = combine };
 	spinlock_t *stripe = stripe_of(r, 0x40000000u | m->object);
 	int err;
 
@@ -316,6 +320,8 @@ int step_barrier(struct rank *r, const struct msg *m, struct bar_part *part, str
 		return -EBADMSG;
 	spin_lock(stripe);
 	err = dispatch_step(&at, m, acts);
+	if (gen)
+		*gen = (part ? part : &at.bar->part)->gen;
 	spin_unlock(stripe);
 	return err;
 }
@@ -341,7 +347,7 @@ int step_message(struct rank *r, const struct msg *m, struct actions *acts)
 	case TARGET_CREATE: return create_object(r, m, acts);
 	case TARGET_OBJECT: return object_message(r, m, number, acts);
 	case TARGET_HOLD: return hold_message(r, m, number, acts);
-	case TARGET_BARRIER: return step_barrier(r, m, NULL, acts);
+	case TARGET_BARRIER: return step_barrier(r, m, NULL, NULL, NULL, acts);
 	case TARGET_SLOT: return slot_message(r, m, number, acts);
 	case TARGET_HOST:
 	case TARGET_NONE: break;

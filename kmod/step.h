@@ -24,6 +24,7 @@ void step_hold_begin(struct rank *r, u32 index, const struct msg *ask);
 int step_held(struct rank *r, u32 index, enum hold_event ev, const struct msg *about, struct actions *acts);
 /* A thread of this rank leaves the line behind a record. False: it is not there; it asks, or holds. */
 bool step_hold_leave(struct rank *r, u32 index, u16 slot);
-int step_barrier(struct rank *r, const struct msg *m, struct bar_part *part, struct actions *acts);
+int step_barrier(struct rank *r, const struct msg *m, const struct bar_group *group, struct bar_part *part, u32 *gen,
+		 struct actions *acts);
 
 #endif

@@ -319,7 +319,8 @@ static int wait_lock(struct rank *r, struct call *c)
 static int begin_barrier(struct rank *r, struct call *c)
 {
 	const struct dsm_ioc_call *p = &c->in;
-	struct bar_part part;
+	const struct bar_group group = { .mask = p->value2 };
+	struct bar_part part = { .all = 1 };
 	struct bar *b;
 	int err;
 
@@ -333,22 +334,17 @@ static int begin_barrier(struct rank *r, struct call *c)
 			     .aux = p->threads,
 			     .count = p->hold & DSM_BARRIER_DIFFER ? -EINVAL : 0,
 			     .value = p->value };
+	bar_set_life(&c->m, p->gen);
 	if (p->threads && !table_ready(r, &c->m, GFP_CTX))
 		return -ENOMEM;
 	b = bar_at(r, p->object);
-	if (b && READ_ONCE(b->threads) && READ_ONCE(b->mask) != p->value2)
-		return -EINVAL; /* of one episode, one group */
 	if (!p->threads) {
-		c->out.status = b && READ_ONCE(b->threads) ? -EBUSY : 0;
+		c->out.status = b && READ_ONCE(b->threads) && READ_ONCE(b->life) == p->gen ? -EBUSY : 0;
 		return 0;
 	}
-	WRITE_ONCE(b->mask, p->value2);
-	c->seq = smp_load_acquire(&b->gen);
 	c->stage = STAGE_BARRIER;
 	pool_begin();
-	/* For all: as the last of them. */
-	part = (struct bar_part){ .gen = c->seq, .threads = p->threads, .arrived = p->threads - 1 };
-	err = host_arrive(r, &c->m, p->hold & DSM_BARRIER_ALL ? &part : NULL);
+	err = host_arrive(r, &c->m, &group, p->hold & DSM_BARRIER_ALL ? &part : NULL, &c->seq);
 	local_bh_enable();
 	if (err)
 		return -EINVAL;
@@ -372,8 +368,7 @@ static int wait_barrier(struct rank *r, struct call *c)
 		return signal_err();
 	if (smp_load_acquire(&b->gen) == c->seq)
 		return -EIO;
-	c->out.status = b->ended;
-	c->out.result = b->result;
+	c->out.status = bar_ended(b, c->in.gen, &c->out.result);
 	return 0;
 }
 

@@ -27,13 +27,30 @@ int bar_tree(uint64_t mask, uint16_t nranks, uint16_t me, struct bar_tree *t)
 	return 0;
 }
 
-static void join_value(struct bar *b, bar_combine combine, const struct msg *m)
+static void join_value(struct bar *b, bar_combine combine, const struct bar_early *e)
 {
-	b->acc = b->any ? combine(m->op, b->acc, m->value) : m->value;
+	if (e->status)
+		b->status = e->status;
+	/* The first to come says how many threads a rank has; who differs spoils the episode for all. */
+	if (!b->any)
+		b->expect = e->threads;
+	if (b->expect != e->threads)
+		b->status = -EINVAL;
+	b->acc = b->any ? combine(e->op, b->acc, e->value) : e->value;
 	b->any = 1;
 }
 
-static struct msg *send(uint16_t me, uint8_t type, uint16_t dst, uint32_t object, struct actions *out)
+static struct bar_early early_of(const struct msg *m)
+{
+	return (struct bar_early){ .value = m->value,
+				   .life = bar_life(m),
+				   .threads = m->aux,
+				   .from = m->src,
+				   .status = m->count,
+				   .op = m->op };
+}
+
+static struct msg *send(uint16_t me, uint8_t type, uint16_t dst, uint32_t object, uint32_t life, struct actions *out)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
@@ -41,7 +58,24 @@ static struct msg *send(uint16_t me, uint8_t type, uint16_t dst, uint32_t object
 	a->msg.src = a->msg.req_rank = me;
 	a->msg.dst = dst;
 	a->msg.object = object;
+	bar_set_life(&a->msg, life);
 	return &a->msg;
+}
+
+/* Nobody has come to the next episode. Who waits for the end of this one is woken. */
+static void clear(struct bar *b, struct actions *out)
+{
+	uint16_t i;
+
+	b->threads = b->arrived = 0;
+	b->children = 0;
+	for (i = 0; i < BAR_FANOUT; i++)
+		b->from[i] = 0;
+	b->any = b->up = 0;
+	b->status = 0;
+	/* Last: waiters look at it without the lock, and then at the rest, in bar_ended(). */
+	__atomic_store_n(&b->gen, b->gen + 1, __ATOMIC_RELEASE);
+	act_add(out, ACT_WAKE_ALL);
 }
 
 static void depart(uint16_t me, const struct bar_tree *t, struct bar *b, uint32_t object, int16_t status,
@@ -49,24 +83,16 @@ static void depart(uint16_t me, const struct bar_tree *t, struct bar *b, uint32_
 {
 	uint16_t i;
 
-	b->threads = b->arrived = 0;
-	b->part = (struct bar_part){ 0 };
-	b->children = 0;
-	for (i = 0; i < BAR_FANOUT; i++)
-		b->from[i] = 0;
-	b->any = b->up = 0;
-	b->status = 0;
-	b->ended = status;
-	b->result = result;
-	/* Last: waiters look at it without the lock, and then at the result. */
-	__atomic_store_n(&b->gen, b->gen + 1, __ATOMIC_RELEASE);
+	/* For bar_ended(): who sees them sees the generation, too. */
+	__atomic_store_n(&b->ended, status, __ATOMIC_RELEASE);
+	__atomic_store_n(&b->result, result, __ATOMIC_RELEASE);
 	for (i = 0; i < t->nchildren; i++) {
-		struct msg *m = send(me, MSG_DEPART, t->child[i], object, out);
+		struct msg *m = send(me, MSG_DEPART, t->child[i], object, b->life, out);
 
 		m->count = status;
 		m->value = result;
 	}
-	act_add(out, ACT_WAKE_ALL);
+	clear(b, out);
 }
 
 /* Each child once: the count alone would take one that comes twice, or a stranger, for another. */
@@ -93,29 +119,121 @@ static int is_child(const struct bar_tree *t, uint16_t rank)
 	return i < t->nchildren;
 }
 
-/* It names a group in which this rank is its parent, and this rank's threads do not. */
-static void turn_away(uint16_t me, uint16_t rank, uint32_t object, struct actions *out)
+/* It names a group in which this rank is its parent, and this rank's threads do not; or a barrier that is no more. */
+static void turn_away(uint16_t me, uint16_t rank, uint32_t object, uint32_t life, struct actions *out)
 {
-	send(me, MSG_DEPART, rank, object, out)->count = -EINVAL;
+	send(me, MSG_DEPART, rank, object, life, out)->count = -EINVAL;
 }
 
-/* The group is known now, and who of those that came before does not belong to it. Their values cannot be taken back. */
-static void turn_strangers_away(uint16_t me, const struct bar_tree *t, struct bar *b, uint32_t object,
-				struct actions *out)
+static void drop_early(struct bar *b, uint16_t at)
 {
-	uint16_t i, n = 0;
+	for (b->earlies--; at < b->earlies; at++)
+		b->early[at] = b->early[at + 1];
+	b->early[at] = (struct bar_early){ 0 };
+}
 
-	for (i = 0; i < b->children; i++) {
-		if (is_child(t, b->from[i])) {
-			b->from[n++] = b->from[i];
+/* The barrier has a newer generation than this node knew. Who waits for an older one is told. */
+static void renew(uint16_t me, struct bar *b, uint32_t object, uint32_t life, struct actions *out)
+{
+	uint16_t i;
+
+	for (i = 0; i < b->children; i++)
+		turn_away(me, b->from[i], object, b->life, out);
+	for (i = 0; i < b->earlies;) {
+		if (b->early[i].life < life) {
+			turn_away(me, b->early[i].from, object, b->early[i].life, out);
+			drop_early(b, i);
 		} else {
-			turn_away(me, b->from[i], object, out);
-			b->status = -EINVAL;
+			i++;
 		}
 	}
-	for (i = n; i < b->children; i++)
-		b->from[i] = 0;
-	b->children = n;
+	/* In this order, for bar_ended(). No thread waits in generation 0 of a barrier that has others. */
+	__atomic_store_n(&b->before, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&b->undone, b->threads ? -EINVAL : b->ended, __ATOMIC_RELEASE);
+	__atomic_store_n(&b->before, b->life, __ATOMIC_RELEASE);
+	__atomic_store_n(&b->life, life, __ATOMIC_RELEASE);
+	if (b->threads)
+		clear(b, out);
+}
+
+/* There is no room for the arrival m. Who waits in the oldest generation makes it; m itself may be that. */
+static int make_room(uint16_t me, struct bar *b, const struct msg *m, struct actions *out)
+{
+	uint32_t newest = 0;
+	uint16_t i, oldest = 0;
+
+	for (i = 0; i < b->earlies; i++) {
+		if (b->early[i].life < b->early[oldest].life)
+			oldest = i;
+		if (b->early[i].life > newest)
+			newest = b->early[i].life;
+	}
+	if (b->early[oldest].life < bar_life(m)) {
+		turn_away(me, b->early[oldest].from, m->object, b->early[oldest].life, out);
+		drop_early(b, oldest);
+		return 1;
+	}
+	if (newest == bar_life(m))
+		return -EBADMSG; /* one child too many */
+	turn_away(me, m->src, m->object, bar_life(m), out);
+	return 0;
+}
+
+/* Whether it is a child will be known when one of this node's threads comes in its generation. */
+static int keep(uint16_t me, struct bar *b, const struct msg *m, struct actions *out)
+{
+	uint16_t i;
+	int room;
+
+	for (i = 0; i < b->earlies && b->early[i].from != m->src; i++)
+		;
+	if (i < b->earlies && b->early[i].life == bar_life(m))
+		return -EBADMSG;
+	if (i < b->earlies && b->early[i].life > bar_life(m)) { /* it was overtaken by the newer one */
+		turn_away(me, m->src, m->object, bar_life(m), out);
+		return 0;
+	}
+	if (i < b->earlies)
+		drop_early(b, i); /* its sender has given it up */
+	room = b->earlies < BAR_FANOUT ? 1 : make_room(me, b, m, out);
+	if (room > 0)
+		b->early[b->earlies++] = early_of(m);
+	return room < 0 ? room : 0;
+}
+
+/* The group is known now, and who of those that came before does not belong to it. Those of a newer generation stay. */
+static void take_early(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b, uint32_t object,
+		       struct actions *out)
+{
+	uint16_t i;
+
+	for (i = 0; i < b->earlies;) {
+		const struct bar_early e = b->early[i];
+
+		if (e.life > b->life) {
+			i++;
+			continue;
+		}
+		drop_early(b, i);
+		if (is_child(t, e.from)) {
+			note_child(b, e.from);
+			join_value(b, combine, &e);
+		} else {
+			turn_away(me, e.from, object, e.life, out);
+		}
+	}
+}
+
+/* Is one of this group newer, all threads of this generation have handles of a barrier that is no more. */
+static uint32_t newest_child(const struct bar_tree *t, const struct bar *b)
+{
+	uint32_t life = b->life;
+	uint16_t i;
+
+	for (i = 0; i < b->earlies; i++)
+		if (b->early[i].life > life && is_child(t, b->early[i].from))
+			life = b->early[i].life;
+	return life;
 }
 
 /* All of this node and below it are here? */
@@ -130,7 +248,7 @@ static void complete(uint16_t me, const struct bar_tree *t, struct bar *b, const
 		return;
 	}
 	b->up = 1;
-	up = send(me, MSG_ARRIVE, t->parent, m->object, out);
+	up = send(me, MSG_ARRIVE, t->parent, m->object, b->life, out);
 	up->op = m->op;
 	up->aux = b->threads;
 	up->count = b->status;
@@ -142,7 +260,9 @@ static void complete(uint16_t me, const struct bar_tree *t, struct bar *b, const
 static int part_add(struct bar_part *p, uint32_t gen, uint32_t threads)
 {
 	if (!p->threads || p->gen != gen)
-		*p = (struct bar_part){ .gen = gen, .threads = threads };
+		*p = (struct bar_part){ .gen = gen, .threads = threads, .all = p->all };
+	if (p->all)
+		p->arrived = p->threads - 1;
 	if (p->arrived >= p->threads)
 		return -EBADMSG;
 	if (threads < p->threads)
@@ -150,57 +270,117 @@ static int part_add(struct bar_part *p, uint32_t gen, uint32_t threads)
 	return ++p->arrived >= p->threads;
 }
 
-/* The message is one that may come now: note who it is of. */
-static int note(uint16_t me, const struct bar_tree *t, struct bar *b, struct bar_part *part, const struct msg *m,
-		struct actions *out)
+int bar_admit(struct bar *b, const struct msg *m, const struct bar_group *group)
 {
-	int complete;
+	if (bar_life(m) < b->life)
+		return -ESTALE;
+	if (b->threads && bar_life(m) == b->life && b->mask != group->mask)
+		return -EINVAL;
+	__atomic_store_n(&b->mask, group->mask, __ATOMIC_RELAXED);
+	b->locals = group->locals;
+	return 0;
+}
 
-	if (m->src != me)
-		return note_child(b, m->src);
-	complete = part_add(part ? part : &b->part, b->gen, m->aux);
-	if (complete < 0)
-		return complete;
-	if (t && !b->threads)
-		turn_strangers_away(me, t, b, m->object, out);
-	b->arrived += (uint32_t)complete;
+static int arrive(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b, struct bar_part *part,
+		  const struct msg *m, struct actions *out)
+{
+	const struct bar_early own = early_of(m);
+	uint32_t newest;
+	int complete_now;
+
+	if (own.life < b->life)
+		return -ESTALE;
+	if (own.life > b->life)
+		renew(me, b, m->object, own.life, out);
+	if (b->up)
+		return -EBADMSG;
+	complete_now = part_add(part, b->gen, m->aux);
+	if (complete_now < 0)
+		return complete_now;
+	if (t)
+		take_early(me, t, combine, b, m->object, out);
+	b->arrived += (uint32_t)complete_now;
 	if (!b->threads || b->threads > m->aux)
 		b->threads = m->aux;
+	join_value(b, combine, &own);
+	newest = t ? newest_child(t, b) : b->life;
+	if (newest > b->life)
+		renew(me, b, m->object, newest, out);
+	else if (t)
+		complete(me, t, b, m, out);
+	return 0;
+}
+
+static int child_arrives(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b, const struct msg *m,
+			 struct actions *out)
+{
+	const struct bar_early e = early_of(m);
+	int err;
+
+	if (e.life < b->life || (t && e.life == b->life && !is_child(t, e.from))) {
+		turn_away(me, e.from, m->object, e.life, out);
+		return 0;
+	}
+	if (!t || !b->threads || e.life > b->life) {
+		err = keep(me, b, m, out);
+		if (!err && t && b->threads && is_child(t, e.from))
+			renew(me, b, m->object, e.life, out);
+		return err;
+	}
+	err = note_child(b, e.from);
+	if (err)
+		return err;
+	join_value(b, combine, &e);
+	complete(me, t, b, m, out);
+	return 0;
+}
+
+static int departure(uint16_t me, const struct bar_tree *t, struct bar *b, const struct msg *m, struct actions *out)
+{
+	if (bar_life(m) < b->life)
+		return 0; /* to an arrival that this node has given up */
+	if (bar_life(m) > b->life || !t || !b->up || m->src != t->parent)
+		return -EBADMSG;
+	depart(me, t, b, m->object, m->count, m->value, out);
 	return 0;
 }
 
 int bar_step(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b, struct bar_part *part,
 	     const struct msg *m, struct actions *out)
 {
-	int err;
-
 	out->n = 0;
-	if (m->type == MSG_DEPART) {
-		if (!t || !b->up || m->src != t->parent)
-			return -EBADMSG;
-		depart(me, t, b, m->object, m->count, m->value, out);
-		return 0;
-	}
+	if (!m->object && bar_life(m))
+		return -EBADMSG;
+	if (m->type == MSG_DEPART)
+		return departure(me, t, b, m, out);
 	if (m->type != MSG_ARRIVE || !m->aux)
 		return -EBADMSG;
-	if (m->src != me && t && !is_child(t, m->src)) {
-		turn_away(me, m->src, m->object, out);
-		return 0;
+	return m->src == me ? arrive(me, t, combine, b, part ? part : &b->part, m, out)
+			    : child_arrives(me, t, combine, b, m, out);
+}
+
+/*
+ * Without the lock, and perhaps late:
+ *
+ *   waiter in generation 7                 others
+ *   sees that gen has moved
+ *                                          renew(): undone, before 7, life 8
+ *                                          depart(): ended, result
+ *   reads result, ended
+ *   reads life 8: not those of 7
+ *                                          renew(): before 0, undone, before 8, life 9
+ *   reads undone
+ *   reads before, not 7: undone may be that of 8
+ */
+int bar_ended(const struct bar *b, uint32_t life, uint64_t *result)
+{
+	const uint64_t value = __atomic_load_n(&b->result, __ATOMIC_ACQUIRE);
+	int16_t status = __atomic_load_n(&b->ended, __ATOMIC_ACQUIRE);
+
+	if (__atomic_load_n(&b->life, __ATOMIC_ACQUIRE) == life) {
+		*result = value;
+		return status;
 	}
-	if (b->up)
-		return -EBADMSG;
-	err = note(me, t, b, part, m, out);
-	if (err)
-		return err;
-	if (m->count)
-		b->status = m->count;
-	/* The first to come says how many threads a rank has; who differs spoils the episode for all. */
-	if (!b->any)
-		b->expect = m->aux;
-	if (b->expect != m->aux)
-		b->status = -EINVAL;
-	join_value(b, combine, m);
-	if (t)
-		complete(me, t, b, m, out);
-	return 0;
+	status = __atomic_load_n(&b->undone, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&b->before, __ATOMIC_RELAXED) == life ? status : 0;
 }

@@ -306,7 +306,10 @@ static int barrier_message(const struct dispatch *d, const struct msg *m, struct
 	const bool known = d->bar->threads || m->src == d->me;
 	const struct bar_tree *t = known ? d->tree : NULL;
 	struct bar_tree place;
+	int err = d->group ? bar_admit(d->bar, m, d->group) : 0;
 
+	if (err)
+		return err;
 	if (known && !t && !bar_tree(__atomic_load_n(&d->bar->mask, __ATOMIC_RELAXED), d->nranks, d->me, &place))
 		t = &place;
 	return bar_step(d->me, t, d->combine, d->bar, d->part, m, out);

@@ -50,6 +50,8 @@ struct dispatch {
 	struct bar *bar;
 	struct bar_part *part;       /* TARGET_BARRIER, an own thread: of its rank; NULL where a node has one */
 	const struct bar_tree *tree; /* TARGET_BARRIER: this node's place, for tests; NULL: as bar_tree() has it */
+	/* TARGET_BARRIER, an own thread: what it says of the group; NULL: what bar->mask says */
+	const struct bar_group *group;
 	bar_combine combine;
 	uint64_t *ask; /* TARGET_SLOT */
 };

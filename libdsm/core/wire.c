@@ -41,6 +41,7 @@ static inline __attribute__((__always_inline__)) void range(enum wire_rule rule,
 	case RULE_INDEX:
 	case RULE_ADDRESS: to = UINT32_MAX; break;
 	case RULE_GEN: to = 0xffff; break;
+	case RULE_GEN_HIGH: to = 0xff; break;
 	case RULE_BARRIER: to = (int64_t)lim->barriers - 1; break;
 	case RULE_BLOCK_SLOT: to = (int64_t)lim->block_slots - 1; break;
 	case RULE_SLOT: to = (int64_t)lim->slots - 1; break;

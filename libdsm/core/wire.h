@@ -10,7 +10,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 8
+#define WIRE_VERSION 9
 #define WIRE_MAX_RANKS 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -58,10 +58,11 @@ enum msg_type {
 	MSG_RECALL,   /* home -> last in line: is the lock idle in this record? Then give it back */
 	MSG_RECALLED, /* count: 0, it is given back, MSG_FREED follows; -EBUSY; -EINPROGRESS, MSG_UNLOCK is on its way */
 	/* other sync objects: one request, one reply */
-	MSG_SYNC,   /* op: enum sync_op */
-	MSG_REPLY,  /* count: -errno; value */
-	MSG_ARRIVE, /* barrier, child -> parent; value, op, aux: threads a rank */
-	MSG_DEPART, /* barrier, parent -> child; value, count: -errno */
+	MSG_SYNC,  /* op: enum sync_op */
+	MSG_REPLY, /* count: -errno; value */
+	/* barriers; req_slot, home: the generation */
+	MSG_ARRIVE, /* child -> parent; value, op, aux: threads a rank, count: -errno */
+	MSG_DEPART, /* parent -> child; value, count: -errno */
 	/* the runtime's own calls, with a payload of any length */
 	MSG_CALL,   /* op: enum call_op of the engine */
 	MSG_RETURN, /* count: -errno */
@@ -135,7 +136,7 @@ CORE_ASSERT_SIZE(struct msg, 32);
 	R(GRANT, "read or write")        R(GRANT_WRITE, "write")         R(RELEASE, "keep or evict") \
 	R(REQUEST, "READ_REQ or WRITE_REQ") R(SYNC_OP, "a sync operation") R(REDUCE, "an operation and a type") R(COMBINE, "an operation and a type of C") \
 	R(CALL_OP, "a call")             R(ROOM, "0 to 4096")            R(FRAMES, "0 to 512")            R(THREADS, "1 to 2^31 - 1") \
-	R(GEN, "a generation") R(KEY, "not 0")                R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
+	R(GEN, "a generation") R(GEN_HIGH, "its upper 8 bits") R(KEY, "not 0")                R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
 	R(INITIAL, "any; CREATE: 0, of semaphores and atomics any") \
 	R(FORWARDS, "0 to 65535")        R(F_READ, "FIRST_TOUCH, FORWARDED, KNOWN") \
 	R(F_WRITE, "HAS, FIRST_TOUCH, FORWARDED, KNOWN, PLACE") R(F_ZERO, "ZERO") R(F_TIMED, "TIMED")
@@ -194,8 +195,8 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(RECALLED,   SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ERRNO, HOLD,    ZERO) \
 	M(SYNC,       SYNC,      BOTH,    F_TIMED, SYNC_OP,     ANY,     GEN,      SLOT,       CAS,    CAS,   KIND,    INITIAL) \
 	M(REPLY,      SYNC,      BOTH,    ZERO,    ZERO,        ADDRESS, RECEIVER, SLOT,       ZERO,   ERRNO, ZERO,    ANY) \
-	M(ARRIVE,     SYNC,      BOTH,    ZERO,    REDUCE,      BARRIER, SENDER,   ZERO,       ZERO,   ERRNO, THREADS, ANY) \
-	M(DEPART,     SYNC,      BOTH,    ZERO,    ZERO,        BARRIER, SENDER,   ZERO,       ZERO,   ERRNO, ZERO,    ANY) \
+	M(ARRIVE,     SYNC,      BOTH,    ZERO,    REDUCE,      BARRIER, SENDER,   GEN,        GEN_HIGH, ERRNO, THREADS, ANY) \
+	M(DEPART,     SYNC,      BOTH,    ZERO,    ZERO,        BARRIER, SENDER,   GEN,        GEN_HIGH, ERRNO, ZERO,    ANY) \
 	M(CALL,       BULK,      LIBRARY, ZERO,    CALL_OP,     ZERO,    SENDER,   SLOT,       ZERO,   ZERO,  ROOM,    ZERO) \
 	M(RETURN,     BULK,      LIBRARY, ZERO,    CALL_OP,     ZERO,    RECEIVER, SLOT,       ZERO,   ERRNO, ZERO,    ZERO) \
 	M(PING,       SYNC,      LIBRARY, ZERO,    ZERO,        ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \

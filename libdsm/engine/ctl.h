@@ -25,7 +25,7 @@
 #include "engine/room.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 17
+#define CTL_ABI 18
 
 /* Slots of a node (slot.c). The first 256 are those that a transport may write blocks for. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -200,7 +200,7 @@ struct rank_ctl {
 	uint32_t abort_status; /* not 0: it has ended with it (CTL_LOST), or is about to; atomic */
 	uint32_t region_end;   /* ids of regions that this rank was ever attached to are below */
 	struct pool barrier_pool;
-	uint64_t barrier_used[CTL_BARRIERS / 64];
+	uint32_t barrier_life[CTL_BARRIERS]; /* the generation that each number has now, or had last: sync/barrier.c */
 	uint32_t barrier_next[CTL_BARRIERS];
 	uint64_t note_used[CTL_NOTES / 64];
 	struct wait_note notes[CTL_NOTES];

@@ -389,10 +389,10 @@ int run_held(uint32_t index, enum hold_event ev, const struct msg *about)
 	return 0;
 }
 
-int run_gather(const struct msg *m, bool alone, struct msg *up)
+int run_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen, struct msg *up)
 {
 	struct actions acts;
-	int err = step_gather(m, alone, &acts), all = 0;
+	int err = step_gather(m, alone, group, gen, &acts), all = 0;
 	unsigned int i;
 
 	for (i = 0; !err && i < acts.n; i++) {
@@ -406,10 +406,10 @@ int run_gather(const struct msg *m, bool alone, struct msg *up)
 	return err ? err : all;
 }
 
-int run_arrive(const struct msg *m)
+int run_arrive(const struct msg *m, const struct bar_group *group, uint32_t *gen)
 {
 	struct actions acts;
-	int err = step_bar(m, &acts);
+	int err = step_bar(m, group, gen, &acts);
 
 	if (err)
 		return err;

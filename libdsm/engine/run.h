@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/barrier.h"
 #include "core/lock.h"
 #include "core/page.h"
 #include "core/wire.h"
@@ -36,10 +37,11 @@ int run_poll(unsigned int budget);
  * -EPERM: the record is in no state for that. */
 int run_held(uint32_t index, enum hold_event ev, const struct msg *about);
 
-/* A thread of this rank arrives at a barrier. 0, or -EBADMSG: one too many for this episode. */
-int run_arrive(const struct msg *m);
+/* A thread of this rank arrives at a barrier, and waits for the end of episode *gen. 0, or -errno: one too many for this episode, another
+ * group, or a barrier that is no more. */
+int run_arrive(const struct msg *m, const struct bar_group *group, uint32_t *gen);
 /* step_gather(), and whoever waits is woken. 1: all threads of this node have come, and *up is their arrival; 0, -EBADMSG. */
-int run_gather(const struct msg *m, bool alone, struct msg *up);
+int run_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen, struct msg *up);
 
 enum run_page {
 	RUN_ASKED,   /* something is under way */

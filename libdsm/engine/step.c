@@ -207,30 +207,39 @@ bool step_hold_leave(uint32_t index, uint16_t slot)
 	return found;
 }
 
-int step_bar(const struct msg *m, struct actions *acts)
+int step_bar(const struct msg *m, const struct bar_group *group, uint32_t *gen, struct actions *acts)
 {
 	struct dispatch d = { .me = job.node,
 			      .nranks = job.nodes,
 			      .bar = &job.mem.bars[m->object],
 			      .part = job.parts ? &job.parts[m->object] : NULL,
+			      .group = group,
 			      .combine = reduce_combine };
 	uint32_t *stripe = stripe_of(0x40000000u | m->object);
 	int err;
 
 	word_lock(stripe);
 	err = dispatch_step(&d, m, acts);
+	if (gen)
+		*gen = (d.part ? d.part : &d.bar->part)->gen;
 	word_unlock(stripe);
 	return err;
 }
 
-int step_gather(const struct msg *m, bool alone, struct actions *acts)
+int step_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen, struct actions *acts)
 {
+	struct bar *b = &job.mem.bars[m->object];
+	struct bar_part *part = &job.parts[m->object];
 	const struct bar_tree t = { .parent = alone ? SET_NOBODY : job.nodes };
 	uint32_t *stripe = stripe_of(0x40000000u | m->object);
 	int err;
 
 	word_lock(stripe);
-	err = bar_step(job.node, &t, reduce_combine, &job.mem.bars[m->object], &job.parts[m->object], m, acts);
+	err = group ? bar_admit(b, m, group) : 0;
+	if (!err)
+		err = bar_step(job.node, &t, reduce_combine, b, part, m, acts);
+	if (gen)
+		*gen = part->gen;
 	word_unlock(stripe);
 	return err;
 }
@@ -264,7 +273,7 @@ int step_message(const struct msg *m, const void *payload, size_t size, struct a
 	case TARGET_CREATE: return create_object(m, acts);
 	case TARGET_OBJECT: return step_object(m, number, acts);
 	case TARGET_HOLD: return step_hold(m, number, acts);
-	case TARGET_BARRIER: return step_bar(m, acts);
+	case TARGET_BARRIER: return step_bar(m, NULL, NULL, acts);
 	case TARGET_SLOT: return step_slot(m, number, acts);
 	case TARGET_HOST: return ours(m, payload, size);
 	case TARGET_NONE: break;

@@ -23,11 +23,13 @@ int step_message(const struct msg *m, const void *payload, size_t size, struct a
 void step_leaves(uint32_t object, const struct actions *acts);
 void step_left(uint32_t object);
 bool step_any_leaves(uint32_t object);
-int step_bar(const struct msg *m, struct actions *acts); /* MSG_ARRIVE of this node's own */
+/* MSG_ARRIVE of this node's own, which names the group: *gen is the episode in which it was counted. Or a peer's message: group and gen
+ * are NULL. */
+int step_bar(const struct msg *m, const struct bar_group *group, uint32_t *gen, struct actions *acts);
 /* The same where the core is hosted elsewhere, and this node's threads only gather here, in the barrier of the node's memory.
  * When all have come the list has an ACT_SEND, unless they are the whole group (alone): what is sent is their arrival. A MSG_DEPART
  * from job.nodes, which is no node, ends the episode. */
-int step_gather(const struct msg *m, bool alone, struct actions *acts);
+int step_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen, struct actions *acts);
 /* A free record begins to wait for the lock that `ask` asks for. Others may look at it, who have known it by another lock. */
 void step_hold_begin(uint32_t index, const struct msg *ask);
 /* An event of this node's own in one of its hold records; about: if it is of the lock that this message names. */

@@ -324,7 +324,9 @@ DSM_API int dsm_atomic_compare_exchange(dsm_atomic_t *a, uint64_t *expected, uin
 DSM_API int dsm_barrier_init(dsm_barrier_t *b, const int *ranks, int nranks, unsigned threads);
 DSM_API int dsm_barrier_destroy(dsm_barrier_t *b); /* by the rank that initialised it */
 /* Blocks until all threads have arrived. -EINVAL: this rank is not in the group, more of its threads have arrived than the
- * barrier is for, or (for all waiters) the ranks disagree about the number of threads. */
+ * barrier is for, or (for all waiters) the ranks disagree about the number of threads; or the barrier was destroyed, which
+ * the threads of other nodes than its maker's may learn only when the next barrier of its number is used. A waiter that wakes
+ * only after two more barriers have had the number gets 0. */
 DSM_API int dsm_barrier_wait(dsm_barrier_t *b);
 /* Blocks until n threads have come, of whatever ranks; returns 1 to one of them, and 0 to the others. All calls name the same n.
  * *b was zero, in shared memory, and is used by this function only. -EINVAL: it is not, or n is 0. -ENOSPC. */

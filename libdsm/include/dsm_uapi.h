@@ -12,7 +12,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 13 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
+#define DSM_UAPI_VERSION 14 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
@@ -24,9 +24,10 @@
 #define DSM_REGIONS_MAX 16384u
 #define DSM_READAHEAD_MAX 64u
 #define DSM_US_MAX 1000000u
-#define DSM_HOLDS_MAX 32768u    /* locks that a rank holds or awaits at once */
-#define DSM_BARRIERS_MAX 65536u /* made by one rank */
-#define DSM_VIEWS_MAX 256u      /* of a context */
+#define DSM_HOLDS_MAX 32768u          /* locks that a rank holds or awaits at once */
+#define DSM_BARRIERS_MAX 65536u       /* made by one rank */
+#define DSM_BARRIER_GEN_MAX 0xffffffu /* of one number, one after the other */
+#define DSM_VIEWS_MAX 256u            /* of a context */
 
 /* The window is mapped by mmap(2) of the file: whole, shared, readable and writable, at offset 0, at one address in all views. */
 struct dsm_ioc_info {
@@ -179,7 +180,9 @@ enum dsm_call_op {
 	DSM_CALL_LOCK,     /* hold: out; ns: then -ETIMEDOUT */
 	DSM_CALL_TRYLOCK,  /* hold: out */
 	DSM_CALL_UNLOCK,   /* hold: in */
-	/* threads 0: only ask, -EBUSY if threads of this rank wait there; value2: mask of ranks; threads;
+	/* threads 0: only ask, -EBUSY if threads of this rank wait there; value2: mask of ranks; threads; gen: -EINVAL if this rank
+	 * knows a later generation of the barrier, also for threads that wait already, when it gets to know it
+	 * (0 if it knows two more before such a thread runs);
 	 * op: of enum dsm_op | enum dsm_type << 4; hold: DSM_BARRIER_* */
 	DSM_CALL_BARRIER,
 	/* value: address of the argument of a SYNC with DSM_SYNC_POINT that this thread has made, and that has not ended: it ends
@@ -208,7 +211,7 @@ struct dsm_ioc_call {
 	__u16 hold;          /* in, out */
 	__u8 op;             /* in */
 	__u8 waited;         /* out: the answer was not there at once */
-	__u32 gen; /* in: the object's generation, without the 8 bits of it that are in `object`; below 65536 */
+	__u32 gen; /* in: the object's generation, without the 8 bits of it that are in `object`; below 65536. BARRIER: all 24 bits of it */
 };
 
 /*

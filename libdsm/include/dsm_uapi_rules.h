@@ -263,7 +263,8 @@
 	R(s, threads, IN, NUMBER, 0, 0x7fffffff) \
 	R(s, hold, IN, FLAGS, 0, DSM_BARRIER_ALL | DSM_BARRIER_DIFFER) \
 	R(s, op, IN, ONE_OF, 0, DSM_REDUCE_OPS) \
-	DSM_RULES_CALL_TAIL(R, s)
+	R(s, waited, OUT, ZERO, 0, 0) \
+	R(s, gen, IN, NUMBER, 0, DSM_BARRIER_GEN_MAX)
 #define DSM_RULES_CALL_CANCEL(R, s) \
 	R(s, call, IN, IS, DSM_CALL_CANCEL, 0) \
 	R(s, home, IN, ZERO, 0, 0) \

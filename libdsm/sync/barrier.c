@@ -23,8 +23,15 @@
 #include "util/futex.h"
 #include "util/hook.h"
 
-#define BARRIER_TAG (1ull << 63)
+/* Of a number that is in use, beside its generation in barrier_life[]. */
+#define LIFE_USED (1u << 31)
 
+/*
+ * The handle of a barrier is one of kind SYNC_BARRIER, whose home is its maker. Generations as those of objects: the first barrier that
+ * has a number is of generation 1, each init counts one more, and a number whose generations are used up is taken for ever. The
+ * maker's node knows which is in use; all others learn of a generation from the threads that come with a handle of it, and from each
+ * other (core/barrier.h).
+ */
 /* A barrier's number: those with the same index at their makers lie side by side. */
 static uint32_t barrier_number(uint16_t maker, uint32_t index)
 {
@@ -36,19 +43,16 @@ static uint16_t barrier_maker(uint32_t object)
 	return (uint16_t)(object % job.size);
 }
 
-/* In use, as its maker knows: word and bit of the map. */
-static uint64_t *used_word(uint32_t object, uint64_t *bit)
+/* Its generation, as its maker knows, which is a rank of this node. */
+static uint32_t *life_of(uint32_t object)
 {
-	uint32_t index = object / job.size;
-
-	*bit = 1ull << (index % 64);
-	return &peer_of(barrier_maker(object))->ctl->barrier_used[index / 64];
+	return &peer_of(barrier_maker(object))->ctl->barrier_life[object / job.size];
 }
 
 void barrier_start(void)
 {
 	if (job.rank == 0) {
-		job.mine->barrier_used[0] |= 1;
+		job.mine->barrier_life[0] = LIFE_USED;
 		job.mine->barrier_pool.fresh = 1;
 	}
 }
@@ -60,18 +64,17 @@ void about_barrier(uint32_t object, uint64_t mask, uint32_t threads)
 	wait_about.threads = threads;
 }
 
-uint64_t barrier_nodes(uint64_t mask, uint16_t *locals)
+struct bar_group barrier_group(uint64_t mask)
 {
-	uint64_t nodes = 0;
+	struct bar_group g = { .locals = mask ? 0 : job.locals };
 
-	*locals = mask ? 0 : job.locals;
 	for (; mask; mask &= mask - 1) {
 		uint16_t node = node_of((uint16_t)__builtin_ctzll(mask));
 
-		nodes |= 1ull << node;
-		*locals = (uint16_t)(*locals + (node == job.node));
+		g.mask |= 1ull << node;
+		g.locals = (uint16_t)(g.locals + (node == job.node));
 	}
-	return nodes;
+	return g;
 }
 
 /* What was written before a barrier is often read behind it, by another rank. Inside: a handler that misses would wait for a lock of
@@ -89,29 +92,25 @@ static void populate(uint64_t now)
 	engine_leave();
 }
 
-int barrier_meet(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
+int barrier_meet(const struct barrier_name *name, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
 {
-	struct msg m = barrier_arrival(object, threads, op, *value);
-	struct bar *b = &job.mem.bars[object];
-	uint16_t locals;
+	struct msg m = barrier_arrival(name, threads, op, *value);
+	const struct bar_group group = barrier_group(mask);
+	struct bar *b = &job.mem.bars[name->object];
 	uint64_t start = clock_ns(), now;
 	uint32_t gen;
 	int err;
 
 	engine_enter();
-	__atomic_store_n(&b->mask, barrier_nodes(mask, &locals), __ATOMIC_RELAXED);
-	__atomic_store_n(&b->locals, locals, __ATOMIC_RELAXED);
-	gen = __atomic_load_n(&b->gen, __ATOMIC_ACQUIRE);
 	HOOK("barrier-begin");
-	err = run_arrive(&m);
+	err = run_arrive(&m, &group, &gen);
 	HOOK("barrier-arrived");
 	if (!err) {
-		about_barrier(object, mask, threads);
+		about_barrier(name->object, mask, threads);
 		wait_word(&b->gen, gen, &b->sleepers);
 		about_none();
 		sharing_acquired();
-		err = b->ended;
-		*value = b->result;
+		err = bar_ended(b, name->life, value);
 	} else {
 		err = -EINVAL;
 	}
@@ -124,14 +123,19 @@ int barrier_meet(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, u
 	return err;
 }
 
-int barrier_end(uint32_t object)
+int barrier_end(const struct barrier_name *name)
 {
-	return __atomic_load_n(&job.mem.bars[object].threads, __ATOMIC_RELAXED) ? -EBUSY : 0;
+	const struct bar *b = &job.mem.bars[name->object];
+
+	return __atomic_load_n(&b->threads, __ATOMIC_RELAXED) &&
+			__atomic_load_n(&b->life, __ATOMIC_RELAXED) == name->life
+		? -EBUSY
+		: 0;
 }
 
-int barrier_arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
+int barrier_arrive(const struct barrier_name *b, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
 {
-	return sync_host()->arrive(object, mask, threads, op, value);
+	return sync_host()->arrive(b, mask, threads, op, value);
 }
 
 static int make_mask(const int *ranks, int nranks, uint64_t *mask)
@@ -163,7 +167,7 @@ DSM_API int dsm_barrier_init(dsm_barrier_t *b, const int *ranks, int nranks, uns
 {
 	uint64_t mask;
 	int err = api_ready();
-	uint64_t bit, *word;
+	uint32_t *life, next;
 	int64_t index;
 
 	if (!err)
@@ -175,53 +179,63 @@ DSM_API int dsm_barrier_init(dsm_barrier_t *b, const int *ranks, int nranks, uns
 	index = pool_take(&job.mine->barrier_pool, job.mine->barrier_next, barriers());
 	if (index < 0)
 		return -ENOSPC;
-	*b = (dsm_barrier_t){ .id = BARRIER_TAG | barrier_number(job.rank, (uint32_t)index),
+	life = life_of(barrier_number(job.rank, (uint32_t)index));
+	next = *life + 1;
+	*b = (dsm_barrier_t){ .id = handle_make(SYNC_BARRIER, job.rank, object_name((uint32_t)index, next)),
 			      .ranks = mask,
 			      .threads = threads };
-	word = used_word((uint32_t)b->id, &bit);
-	__atomic_fetch_or(word, bit, __ATOMIC_RELEASE);
+	__atomic_store_n(life, LIFE_USED | next, __ATOMIC_RELEASE);
 	return 0;
 }
 
-static int check(const dsm_barrier_t *b, uint32_t *object)
+/* What the handle of a barrier names, whether this rank is in its group or not. */
+static int name_of(const dsm_barrier_t *b, struct barrier_name *name)
 {
+	const uint64_t index = handle_name(b->id) & SYNC_INDEX_MAX;
 	int err = api_ready();
-	uint64_t bit, *word;
 
 	if (err)
 		return err;
-	if (!(b->id & BARRIER_TAG) || (b->id & ~BARRIER_TAG) >= (uint64_t)job.size * CTL_BARRIERS || !b->threads)
+	if (handle_kind(b->id) != SYNC_BARRIER || handle_home(b->id) >= job.size || index >= CTL_BARRIERS ||
+	    !b->threads)
 		return -EINVAL;
-	*object = (uint32_t)b->id;
-	if (is_here(barrier_maker(*object))) {
-		word = used_word(*object, &bit);
-		if (!(__atomic_load_n(word, __ATOMIC_RELAXED) & bit))
-			return -EINVAL; /* destroyed */
-	}
-	return b->ranks && !(b->ranks >> job.rank & 1) ? -EINVAL : 0;
+	name->object = barrier_number(handle_home(b->id), (uint32_t)index);
+	name->life = (uint32_t)(handle_name(b->id) >> 24);
+	if (is_here(handle_home(b->id)) &&
+	    __atomic_load_n(life_of(name->object), __ATOMIC_RELAXED) != (LIFE_USED | name->life))
+		return -EINVAL; /* destroyed */
+	return 0;
+}
+
+static int check(const dsm_barrier_t *b, struct barrier_name *name)
+{
+	int err = name_of(b, name);
+
+	return !err && b->ranks && !(b->ranks >> job.rank & 1) ? -EINVAL : err;
 }
 
 DSM_API int dsm_barrier_destroy(dsm_barrier_t *b)
 {
 	dsm_barrier_t was = *b;
-	uint64_t bit, *word;
-	uint32_t object;
-	uint16_t r;
-	int err = check(&was, &object);
+	struct barrier_name name;
+	int err = name_of(&was, &name);
 
-	if (err && !(was.ranks && (was.id & BARRIER_TAG)))
-		return err;
-	object = (uint32_t)was.id;
-	if (object == 0)
-		return -EINVAL;
-	err = sync_host()->end(object);
 	if (err)
 		return err;
-	r = barrier_maker(object);
-	if (is_here(r)) { /* a maker on another host keeps its number in use */
-		word = used_word(object, &bit);
-		if (__atomic_fetch_and(word, ~bit, __ATOMIC_RELEASE) & bit)
-			pool_give(&peer_of(r)->ctl->barrier_pool, peer_of(r)->ctl->barrier_next, object / job.size);
+	if (name.object == 0)
+		return -EINVAL;
+	err = sync_host()->end(&name);
+	if (err)
+		return err;
+	if (is_here(handle_home(was.id))) { /* a maker on another host keeps its number in use */
+		struct rank_ctl *maker = peer_of(handle_home(was.id))->ctl;
+		uint32_t used = LIFE_USED | name.life;
+
+		if (!__atomic_compare_exchange_n(life_of(name.object), &used, name.life, 0, __ATOMIC_RELEASE,
+						 __ATOMIC_RELAXED))
+			return -EINVAL; /* another thread was faster */
+		if (name.life < BAR_LIFE_MAX)
+			pool_give(&maker->barrier_pool, maker->barrier_next, name.object / job.size);
 	}
 	b->id = HANDLE_GONE;
 	return 0;
@@ -230,11 +244,11 @@ DSM_API int dsm_barrier_destroy(dsm_barrier_t *b)
 DSM_API int dsm_barrier_wait(dsm_barrier_t *b)
 {
 	dsm_barrier_t copy = *b;
+	struct barrier_name name;
 	uint64_t value = 0;
-	uint32_t object;
-	int err = check(&copy, &object);
+	int err = check(&copy, &name);
 
-	return err ? err : barrier_arrive(object, copy.ranks, copy.threads, DSM_OR, &value);
+	return err ? err : barrier_arrive(&name, copy.ranks, copy.threads, DSM_OR, &value);
 }
 
 /*
@@ -288,5 +302,5 @@ DSM_API int dsm_barrier(void)
 	uint64_t value = 0;
 	int err = api_ready();
 
-	return err ? err : barrier_arrive(0, 0, 1, DSM_OR, &value);
+	return err ? err : barrier_arrive(&barrier_0, 0, 1, DSM_OR, &value);
 }

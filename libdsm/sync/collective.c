@@ -30,7 +30,7 @@ static int all_have_theirs(void)
 {
 	uint64_t value = 0;
 
-	return barrier_arrive(0, 0, 1, DSM_OR, &value);
+	return barrier_arrive(&barrier_0, 0, 1, DSM_OR, &value);
 }
 
 /* Put what this rank has to say of one ring on its way; code -1: broadcast, of the root alone. */
@@ -101,7 +101,7 @@ DSM_API int dsm_broadcast(void *buf, size_t size, int root)
 		return run(-1, job.rank == root, job.rank != root, buf, size);
 	if (job.rank == root)
 		memcpy(&v, buf, size);
-	err = barrier_arrive(0, 0, 1, DSM_OR | DSM_UINT64 << 4, &v);
+	err = barrier_arrive(&barrier_0, 0, 1, DSM_OR | DSM_UINT64 << 4, &v);
 	if (!err)
 		memcpy(buf, &v, size);
 	return err;
@@ -137,7 +137,7 @@ static int reduce_value(void *value, enum dsm_type type, enum dsm_op op)
 {
 	const enum dsm_type as = type == DSM_DOUBLE ? type : is_signed(type) ? DSM_INT64 : DSM_UINT64;
 	uint64_t v = widen(type, value);
-	int err = barrier_arrive(0, 0, 1, (uint8_t)(op | as << 4), &v);
+	int err = barrier_arrive(&barrier_0, 0, 1, (uint8_t)(op | as << 4), &v);
 
 	if (!err)
 		memcpy(value, &v, reduce_size(type));

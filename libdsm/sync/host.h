@@ -14,6 +14,8 @@
 
 struct sync_request;
 
+struct barrier_name;
+
 struct sync_ops {
 	/* sync_ask(), whose contract it has. Outside the runtime. */
 	int (*ask)(uint64_t id, enum sync_op op, struct sync_request *q);
@@ -29,9 +31,9 @@ struct sync_ops {
 	int (*wait)(uint64_t cond, uint64_t mutex, uint64_t ns);
 
 	/* barrier_arrive(), whose contract it has. Outside the runtime. */
-	int (*arrive)(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value);
+	int (*arrive)(const struct barrier_name *b, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value);
 	/* A barrier is destroyed. Does not wait. -EBUSY: threads of this node are in it. */
-	int (*end)(uint32_t object);
+	int (*end)(const struct barrier_name *b);
 };
 
 extern const struct sync_ops sync_process, sync_kernel;

@@ -154,7 +154,8 @@ static int meet(const struct msg *m, uint64_t nodes, uint16_t flags, uint64_t *r
 				  .value2 = nodes,
 				  .threads = m->aux,
 				  .hold = flags,
-				  .op = m->op };
+				  .op = m->op,
+				  .gen = bar_life(m) };
 	int err = kernel_wait(&q, clock_ns());
 
 	*result = q.result;
@@ -168,14 +169,15 @@ static void meet_for_all(const struct msg *up, uint64_t nodes)
 		.version = WIRE_VERSION, .type = MSG_DEPART, .src = job.nodes, .dst = job.node, .object = up->object
 	};
 
+	bar_set_life(&down, bar_life(up));
 	engine_leave();
 	down.count = (int16_t)meet(up, nodes, DSM_BARRIER_ALL | (up->count ? DSM_BARRIER_DIFFER : 0), &down.value);
 	engine_enter();
-	run_gather(&down, false, NULL);
+	run_gather(&down, false, NULL, NULL, NULL);
 }
 
 /* The ranks of this node gather in its memory. */
-static int gather(const struct msg *m, uint64_t nodes, uint16_t locals, uint64_t *result)
+static int gather(const struct msg *m, const struct bar_group *group, uint64_t *result)
 {
 	struct bar *b = &job.mem.bars[m->object];
 	struct msg up;
@@ -183,16 +185,12 @@ static int gather(const struct msg *m, uint64_t nodes, uint16_t locals, uint64_t
 	int err;
 
 	engine_enter();
-	__atomic_store_n(&b->mask, nodes, __ATOMIC_RELAXED);
-	__atomic_store_n(&b->locals, locals, __ATOMIC_RELAXED);
-	gen = __atomic_load_n(&b->gen, __ATOMIC_ACQUIRE);
-	err = run_gather(m, job.nodes == 1 || nodes == 1ull << job.node, &up);
+	err = run_gather(m, job.nodes == 1 || group->mask == 1ull << job.node, group, &gen, &up);
 	if (err > 0)
-		meet_for_all(&up, nodes);
+		meet_for_all(&up, group->mask);
 	if (err >= 0) {
 		wait_word(&b->gen, gen, &b->sleepers);
-		err = b->ended;
-		*result = b->result;
+		err = bar_ended(b, bar_life(m), result);
 	} else {
 		err = -EINVAL;
 	}
@@ -200,27 +198,28 @@ static int gather(const struct msg *m, uint64_t nodes, uint16_t locals, uint64_t
 	return err;
 }
 
-static int arrive(uint32_t object, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
+static int arrive(const struct barrier_name *b, uint64_t mask, uint32_t threads, uint8_t op, uint64_t *value)
 {
-	const struct msg m = barrier_arrival(object, threads, op, *value);
-	uint64_t start = clock_ns(), nodes;
-	uint16_t locals;
+	const struct msg m = barrier_arrival(b, threads, op, *value);
+	const struct bar_group group = barrier_group(mask);
+	uint64_t start = clock_ns();
 	int err;
 
-	nodes = barrier_nodes(mask, &locals);
-	about_barrier(object, mask, threads);
-	err = job.locals == 1 ? meet(&m, nodes, 0, value) : gather(&m, nodes, locals, value);
+	about_barrier(b->object, mask, threads);
+	err = job.locals == 1 ? meet(&m, group.mask, 0, value) : gather(&m, &group, value);
 	about_none();
 	count(&job.mine->stats.barriers, 1);
 	sync_count_wait(DSM_LAT_BARRIER, clock_ns() - start);
 	return err;
 }
 
-static int end(uint32_t object)
+static int end(const struct barrier_name *b)
 {
+	struct dsm_ioc_call q = { .call = DSM_CALL_BARRIER, .object = b->object, .gen = b->life };
+
 	if (job.locals > 1)
-		return barrier_end(object);
-	return kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_BARRIER, .object = object }) ? -EBUSY : 0;
+		return barrier_end(b);
+	return kernel_call(&q) ? -EBUSY : 0;
 }
 
 const struct sync_ops sync_kernel = {

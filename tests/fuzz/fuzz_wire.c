@@ -297,6 +297,8 @@ static void local_arrive(struct world *w, const struct msg *in)
 			 .aux = in->aux % 4 + 1 };
 	struct bar *b = &w->bars[m.object];
 
+	if (m.object)
+		bar_set_life(&m, in->req_slot % 4);
 	if (!b->threads)
 		b->mask = in->value & 1 ? in->value | 1ull << (w->me % 64) : 0;
 	if (w->nranks < 64)

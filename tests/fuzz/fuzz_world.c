@@ -251,6 +251,9 @@ static void synchronise(uint16_t me, uint16_t home, uint8_t object, uint8_t op)
 	world_post(me, &m, 0);
 }
 
+/* Generation of the second barrier; the other rank may send those before and after it. */
+#define LIFE 2
+
 static void arrive(uint16_t me, uint8_t object)
 {
 	struct msg m = { .version = WIRE_VERSION,
@@ -265,6 +268,7 @@ static void arrive(uint16_t me, uint8_t object)
 
 	if (r->bars[object].threads)
 		return; /* it waits there */
+	bar_set_life(&m, object * LIFE);
 	r->came[object] = r->bars[object].gen + 1;
 	must(!world_dispatch(me, &m, 0));
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "core/barrier.h"
 #include "core/sync.h"
 
 #define ASKED 16u
@@ -376,6 +377,7 @@ static void answer(const struct msg *m)
 	case MSG_ARRIVE:
 		a.type = MSG_DEPART;
 		a.req_rank = m->dst;
+		bar_set_life(&a, bar_life(m));
 		break;
 	case MSG_TRYLOCK:
 		a.type = MSG_FREED;

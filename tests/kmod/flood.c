@@ -59,8 +59,8 @@ static struct {
 	uint16_t me;
 	int fd;
 	uint64_t random;
-	_Atomic uint64_t barrier; /* group of one that a thread waits at; 0: none */
-	_Atomic unsigned int number;
+	_Atomic uint64_t barrier;          /* group of one that a thread waits at; 0: none */
+	_Atomic unsigned int number, life; /* of the barrier */
 } self;
 
 static unsigned long count_of(enum inject_outcome o)
@@ -163,6 +163,7 @@ static unsigned int arrive(struct inject_message *out, unsigned int room)
 								   .dst = self.me,
 								   .object = atomic_load(&self.number),
 								   .req_rank = (uint16_t)p,
+								   .req_slot = (uint16_t)atomic_load(&self.life),
 								   .aux = 1 },
 							    .peer = (uint16_t)p,
 							    .class = CLASS_SYNC };
@@ -221,17 +222,20 @@ static void *pour(void *arg)
 static void *meet(void *arg)
 {
 	uint64_t r = self.random ^ 1;
+	uint16_t calls = 0;
 
 	(void)arg;
 	for (;;) {
 		struct dsm_ioc_call c = { .call = DSM_CALL_BARRIER, .threads = 1, .value = next(&r) };
 		unsigned int i;
 
-		c.object = self.me * 4 + pick(&r, 4);
+		c.object = 1 + self.me * 4 + pick(&r, 4);
 		c.value2 = 1ull << self.me;
 		for (i = 1 + pick(&r, 5); i; i--)
 			c.value2 |= 1ull << (pick(&r, 4) ? crowd_any(&r) : 1);
+		c.gen = ++calls / 8; /* they are destroyed and made again */
 		atomic_store(&self.number, c.object);
+		atomic_store(&self.life, c.gen);
 		atomic_store(&self.barrier, c.value2);
 		if (ioctl(self.fd, DSM_IOC_CALL, &c))
 			usleep(10000);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -42,6 +43,46 @@ static bool barrier(void)
 			      "a barrier of ranks that are not of the job, or not of this rank");
 	}
 	return ok;
+}
+
+static int arrive_in(int fd, uint32_t object, uint32_t gen, uint32_t threads)
+{
+	struct dsm_ioc_call c = {
+		.call = DSM_CALL_BARRIER, .object = object, .gen = gen, .threads = threads, .value2 = 1
+	};
+
+	return ioctl(fd, DSM_IOC_CALL, &c) ? -errno : c.status;
+}
+
+static void *waits_in_7(void *fd)
+{
+	return (void *)(intptr_t)arrive_in(*(int *)fd, 5, 7, 2);
+}
+
+/* Threads with the handle of a barrier that was destroyed were taken for those of the next one. */
+static bool generation(void)
+{
+	const double end = now_s() + patience(20);
+	pthread_t thread;
+	void *result;
+	int fd[2];
+	bool ok;
+
+	if (!two_ranks(fd, JOB_WINDOW, 0, 0))
+		return false;
+	pthread_create(&thread, NULL, waits_in_7, &fd[0]);
+	while (arrive_in(fd[0], 5, 7, 0) != -EBUSY && now_s() < end)
+		usleep(1000);
+	ok = expect(now_s() < end, "a thread waits in generation 7") &&
+		expect(!arrive_in(fd[0], 5, 8, 0), "nobody waits in generation 8") &&
+		expect(arrive_in(fd[0], 5, 6, 1) == -EINVAL, "generation 6 is no more") &&
+		expect(arrive_in(fd[0], 5, DSM_BARRIER_GEN_MAX + 1, 1) == -EINVAL, "a generation that there is not") &&
+		expect(arrive_in(fd[0], 0, 1, 1) == -EINVAL, "everybody's barrier has one generation") &&
+		expect(!arrive_in(fd[0], 5, 8, 1), "a thread comes in generation 8, and is all") &&
+		expect(!pthread_join(thread, &result) && (intptr_t)result == -EINVAL, "that in 7 is told") &&
+		expect(arrive_in(fd[0], 5, 7, 1) == -EINVAL, "generation 7 is no more") &&
+		expect(!arrive_in(fd[0], 5, DSM_BARRIER_GEN_MAX, 1), "the last generation");
+	return ok && expect(arrive_in(fd[0], 5, 8, 1) == -EINVAL, "generation 8 is no more");
 }
 
 /* The hold of another lock was given back instead. */
@@ -320,9 +361,17 @@ static bool namespaces(void)
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
-		{ "barrier", barrier }, { "mutex", mutex },           { "regions", regions }, { "unlock", unlock },
-		{ "window", window },   { "twice", twice },           { "keys", keys },       { "users", users },
-		{ "overrun", overrun }, { "namespaces", namespaces },
+		{ "barrier", barrier },
+		{ "mutex", mutex },
+		{ "regions", regions },
+		{ "unlock", unlock },
+		{ "window", window },
+		{ "twice", twice },
+		{ "keys", keys },
+		{ "users", users },
+		{ "overrun", overrun },
+		{ "namespaces", namespaces },
+		{ "generation", generation },
 	};
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));

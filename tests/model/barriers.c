@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * barriers.c - see barriers.h. Checked: nobody leaves an episode before all have come; everybody leaves it with the sum
-* of what all brought, or all with -EINVAL; every episode ends.
+ * of what all brought, or all with -EINVAL; every episode ends. Who comes with the handle of a barrier that was destroyed is refused, or
+ * leaves with -EINVAL, and nobody else notices.
  */
 #include "barriers.h"
 
@@ -11,12 +12,14 @@
 
 #define RANKS 4
 #define THREADS 2
+#define OLD 0x12fffe /* generation; the next is that of the new barrier */
 
 struct thread {
 	uint8_t inside; /* has arrived */
 	uint8_t awake;
 	uint8_t episode;
 	uint8_t gen;
+	uint8_t old; /* has the handle of the barrier before */
 };
 
 struct world {
@@ -37,7 +40,10 @@ static struct chan_names names(const struct bar_cfg *cfg)
 {
 	return (struct chan_names){ .rank = WIRE_MAX_RANKS - RANKS,
 				    .ranks = cfg->nranks,
-				    .slots = 1,
+				    .slot = OLD & 0xffff,
+				    .slots = 2,
+				    .home = OLD >> 16,
+				    .homes = 1,
 				    .object = 0x456789ab,
 				    .objects = 1,
 				    .value = 0x0123456701234567ull };
@@ -58,22 +64,39 @@ static uint64_t combine(uint8_t op, uint64_t a, uint64_t b)
 	return op == SUM ? a + b : a > b ? a : b;
 }
 
-static struct bar_tree tree(const struct bar_cfg *cfg, unsigned int rank)
+static struct bar_tree tree(const struct bar_cfg *cfg, unsigned int rank, bool old)
 {
+	const uint8_t *parent = old ? cfg->was : cfg->parent;
 	struct chan_names n = names(cfg);
-	struct bar_tree t = { .parent = rank ? (uint16_t)(n.rank + cfg->parent[rank]) : SET_NOBODY };
+	struct bar_tree t = { .parent = rank ? (uint16_t)(n.rank + parent[rank]) : SET_NOBODY };
 	unsigned int r;
 
 	for (r = 1; r < cfg->nranks; r++)
-		if (cfg->parent[r] == rank)
+		if (parent[r] == rank && (!cfg->members[old] || cfg->members[old] >> r & 1))
 			t.child[t.nchildren++] = (uint16_t)(n.rank + r);
 	return t;
 }
 
-static void start(const void *cfg, void *world)
+static unsigned int episodes_of(const struct bar_cfg *cfg, unsigned int r, unsigned int t)
 {
-	(void)cfg;
-	(void)world;
+	return cfg->old[r][t] == BAR_OLD ? 1 : cfg->episodes;
+}
+
+/* A thread with the old handle has been told. */
+static struct thread told(const struct bar_cfg *cfg, unsigned int r, unsigned int t)
+{
+	return (struct thread){ .episode = cfg->old[r][t] == BAR_OLD };
+}
+
+static void start(const void *c, void *world)
+{
+	const struct bar_cfg *cfg = c;
+	struct world *w = world;
+	unsigned int r, t;
+
+	for (r = 0; r < cfg->nranks; r++)
+		for (t = 0; t < cfg->threads[r]; t++)
+			w->threads[r][t].old = cfg->old[r][t] != 0;
 }
 
 static unsigned int list(const void *c, const void *world, uint32_t *events)
@@ -86,7 +109,7 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 		for (t = 0; t < cfg->threads[r]; t++) {
 			const struct thread *th = &w->threads[r][t];
 
-			if (!th->inside && th->episode < cfg->episodes)
+			if (!th->inside && th->episode < episodes_of(cfg, r, t))
 				events[n++] = event(EV_ARRIVE, r, t);
 			if (th->inside && (uint8_t)w->bars[r].gen != th->gen)
 				events[n++] = event(EV_LEAVE, r, t);
@@ -97,20 +120,29 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	return n;
 }
 
-static void step(const struct bar_cfg *cfg, struct world *w, unsigned int rank, const struct wmsg *m)
+/* False: the thread has the handle of a barrier that is no more. The mask stands for the tree: 1 for the new, 2 for the old. */
+static bool step(const struct bar_cfg *cfg, struct world *w, unsigned int rank, const struct wmsg *m)
 {
 	struct chan_names n = names(cfg);
-	const struct bar_tree t = tree(cfg, rank);
+	const bool own = m->src == rank, old = own ? cfg->remade && !m->req_slot : w->bars[rank].mask == 2;
+	const struct bar_tree t = tree(cfg, rank, old);
+	const struct bar_group group = { .mask = old ? 2 : 1 };
 	const struct msg wide = chan_widen(&n, m);
-	const struct dispatch at = {
-		.me = wide.dst, .nranks = WIRE_MAX_RANKS, .bar = &w->bars[rank], .tree = &t, .combine = combine
-	};
+	const struct dispatch at = { .me = wide.dst,
+				     .nranks = WIRE_MAX_RANKS,
+				     .bar = &w->bars[rank],
+				     .tree = &t,
+				     .group = own ? &group : NULL,
+				     .combine = combine };
 	struct actions out;
 	unsigned int i;
+	int err = dispatch_step(&at, &wide, &out);
 
-	if (dispatch_step(&at, &wide, &out)) {
+	if (err == -ESTALE && own && old)
+		return false;
+	if (err) {
 		model_fail("rank %u does not expect %s of %u", rank, wire_name(m->type), m->src);
-		return;
+		return true;
 	}
 	for (i = 0; i < out.n; i++) {
 		struct wmsg o;
@@ -122,6 +154,7 @@ static void step(const struct bar_cfg *cfg, struct world *w, unsigned int rank, 
 			model_fail("action %u", out.v[i].type);
 		}
 	}
+	return true;
 }
 
 static void arrive(const struct bar_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
@@ -132,12 +165,17 @@ static void arrive(const struct bar_cfg *cfg, struct world *w, unsigned int r, u
 			  .src = (uint8_t)r,
 			  .dst = (uint8_t)r,
 			  .req_rank = (uint8_t)r,
+			  .req_slot = (uint8_t)(cfg->remade && !th->old),
+			  .home = 1,
 			  .value = (uint8_t)(1 + r * THREADS + t + 3u * th->episode),
 			  .data = cfg->says[r][t] };
 
-	th->inside = 1;
-	th->gen = (uint8_t)w->bars[r].gen;
-	step(cfg, w, r, &m);
+	if (step(cfg, w, r, &m)) {
+		th->inside = 1;
+		th->gen = (uint8_t)w->bars[r].part.gen;
+	} else {
+		*th = told(cfg, r, t);
+	}
 }
 
 static uint64_t value_of(const struct bar_cfg *cfg, unsigned int r, unsigned int t, unsigned int episode)
@@ -149,21 +187,31 @@ static uint64_t value_of(const struct bar_cfg *cfg, unsigned int r, unsigned int
 static void leave(const struct bar_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
 {
 	struct thread *th = &w->threads[r][t];
-	uint64_t expected = 0;
+	const uint32_t life = OLD + (cfg->remade && !th->old);
+	uint64_t expected = 0, result = 0;
 	unsigned int i, k;
+	int status = bar_ended(&w->bars[r], life, &result);
 
+	if (th->old) {
+		if (status != -EINVAL)
+			model_fail("thread %u.%u leaves a barrier that is no more, with status %d", r, t, status);
+		*th = told(cfg, r, t);
+		return;
+	}
 	for (i = 0; i < cfg->nranks; i++)
 		for (k = 0; k < cfg->threads[i]; k++) {
 			const struct thread *o = &w->threads[i][k];
 
+			if (cfg->old[i][k] == BAR_OLD)
+				continue;
 			expected = combine(op_of(th->episode), expected, value_of(cfg, i, k, th->episode));
-			if (o->episode < th->episode || (o->episode == th->episode && !o->inside))
+			if (o->old || o->episode < th->episode || (o->episode == th->episode && !o->inside))
 				model_fail("thread %u.%u leaves before %u.%u has come", r, t, i, k);
 		}
-	if (w->bars[r].ended != (cfg->spoiled ? -EINVAL : 0))
-		model_fail("thread %u.%u leaves with status %d", r, t, w->bars[r].ended);
-	if (!cfg->spoiled && w->bars[r].result != expected)
-		model_fail("thread %u.%u leaves with %llu instead of %llu", r, t, (unsigned long long)w->bars[r].result,
+	if (status != (cfg->spoiled ? -EINVAL : 0))
+		model_fail("thread %u.%u leaves with status %d", r, t, status);
+	if (!cfg->spoiled && result != expected)
+		model_fail("thread %u.%u leaves with %llu instead of %llu", r, t, (unsigned long long)result,
 			   (unsigned long long)expected);
 	*th = (struct thread){ .episode = (uint8_t)(th->episode + 1) };
 }
@@ -194,9 +242,12 @@ static void canon(const void *c, void *world)
 	unsigned int r;
 
 	chan_canon(&w->chan, cfg->fifo);
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nranks; r++) {
 		if (!w->bars[r].any)
 			w->bars[r].acc = w->bars[r].expect = 0;
+		if (w->bars[r].part.gen != w->bars[r].gen)
+			w->bars[r].part = (struct bar_part){ 0 };
+	}
 }
 
 static void check(const void *c, const void *world)
@@ -213,7 +264,7 @@ static bool final(const void *c, const void *world)
 
 	for (r = 0; r < cfg->nranks; r++)
 		for (t = 0; t < cfg->threads[r]; t++)
-			if (w->threads[r][t].episode < cfg->episodes)
+			if (w->threads[r][t].episode < episodes_of(cfg, r, t))
 				return false;
 	return !w->chan.n;
 }
@@ -227,8 +278,9 @@ static void show(const void *c, const void *world)
 	for (r = 0; r < cfg->nranks; r++) {
 		const struct bar *b = &w->bars[r];
 
-		model_say("    rank %u: episode %u, %u of %u threads, %u children, up %u, status %d\n", r, b->gen,
-			  b->arrived, b->threads, b->children, b->up, b->status);
+		model_say(
+			"    rank %u: generation %#x, episode %u, %u of %u threads, %u children, %u early, up %u, status %d\n",
+			r, b->life, b->gen, b->arrived, b->threads, b->children, b->earlies, b->up, b->status);
 		for (t = 0; t < cfg->threads[r]; t++)
 			model_say("    thread %u.%u: episode %u %s\n", r, t, w->threads[r][t].episode,
 				  w->threads[r][t].inside ? "inside" : "outside");

@@ -99,6 +99,91 @@ static void part_barrier(void)
 	test_sync();
 }
 
+static uint64_t again = 65536; /* destructions, after which a generation of 16 bits would be back */
+
+/* The maker destroys the barrier that all have used, and makes others, whose number is the same. */
+static dsm_barrier_t make_again(int maker, uint64_t times, unsigned threads)
+{
+	dsm_barrier_t old;
+
+	if (test_rank == maker)
+		MUST(dsm_barrier_init(&board->barrier, NULL, 0, threads));
+	test_sync();
+	test_threads(threads, plain_wait, NULL);
+	test_sync();
+	old = board->barrier;
+	test_sync();
+	if (test_rank == maker) {
+		while (times--) {
+			MUST(dsm_barrier_destroy(&board->barrier));
+			MUST(dsm_barrier_init(&board->barrier, NULL, 0, threads));
+			REQUIRE(board->barrier.id != old.id, "a handle is there again");
+		}
+		EXPECT(dsm_barrier_wait(&(dsm_barrier_t){ old.id, old.ranks, old.threads }), -EINVAL);
+		EXPECT(dsm_barrier_destroy(&(dsm_barrier_t){ old.id, old.ranks, old.threads }), -EINVAL);
+	}
+	test_sync();
+	return old;
+}
+
+static void old_among_new(unsigned thread, void *arg)
+{
+	const bool old = thread == 2;
+	unsigned i;
+
+	if (old == test_rank % 2)
+		test_nap(PATIENCE / 4);
+	if (old)
+		refused_wait(thread, arg);
+	for (i = 0; !old && i < 20; i++)
+		plain_wait(thread, arg);
+}
+
+static uint64_t passed; /* as the last rank saw it */
+
+static void old_before_new(unsigned thread, void *arg)
+{
+	if (!thread) {
+		refused_wait(thread, arg);
+		return;
+	}
+	test_nap(PATIENCE);
+	REQUIRE(see(&out->n) == passed, "%lu ranks have passed the barrier", see(&out->n) - passed);
+	plain_wait(thread, arg);
+}
+
+static void part_generations(void)
+{
+	const int makers[] = { 0, last };
+	dsm_barrier_t old;
+	unsigned i;
+
+	for (i = 0; i < 2; i++) {
+		/* Each rank has a thread that comes with the old handle, before or after those with the new one. */
+		old = make_again(makers[i], i ? 1 : again, 2);
+		test_threads(3, old_among_new, &old);
+		test_sync();
+		if (test_rank == makers[i])
+			MUST(dsm_barrier_destroy(&board->barrier));
+		test_sync();
+
+		/* One with the old handle is nobody's substitute. */
+		old = make_again(makers[i], 1, 1);
+		passed = see(&out->n);
+		test_sync();
+		if (test_rank == last) {
+			test_threads(2, old_before_new, &old);
+		} else {
+			plain_wait(0, NULL);
+			add(&out->n);
+		}
+		test_sync();
+		if (test_rank == makers[i])
+			MUST(dsm_barrier_destroy(&board->barrier));
+		test_sync();
+	}
+}
+
 /* Bytes: none, a few, around the ends of a value, of a chunk, of a ring of chunks (64), and several rings. */
 static const size_t sizes[] = { 0, 1, 7, 8, 9, 255, 256, 257, 4079, 4080, 4081, 8160, 261119, 261120, 261121, 1000003 };
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
@@ -264,6 +349,7 @@ static void part_messages(void)
 /* clang-format off */
 static const struct test_part parts[] = {
 	{ "barrier", part_barrier },
+	{ "generations", part_generations },
 	{ "messages", part_messages },
 	{ "broadcast", part_broadcast },
 	{ "reduce", part_reduce },
@@ -273,7 +359,10 @@ static const struct test_part parts[] = {
 
 int main(int argc, char **argv)
 {
-	test_start(argc, argv, "Barriers, broadcasts and reductions, and every error.", NULL, 0);
+	const struct test_option options[] = { { "again", "N", "times a barrier is destroyed and made again",
+						 &again } };
+
+	test_start(argc, argv, "Barriers, broadcasts and reductions, and every error.", options, 1);
 	last = test_size - 1;
 	board = test_region("board", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);
 	out = test_outside(sizeof(*out));

@@ -15,8 +15,17 @@ static struct msg arrive(uint16_t src, uint32_t threads, uint64_t value)
 {
 	struct msg m = unit_msg(MSG_ARRIVE, src, 0, src, 0);
 
+	m.home = 0;
 	m.aux = threads;
 	m.value = value;
+	return m;
+}
+
+static struct msg departure(uint16_t src, uint16_t dst)
+{
+	struct msg m = unit_msg(MSG_DEPART, src, dst, src, 0);
+
+	m.home = 0;
 	return m;
 }
 

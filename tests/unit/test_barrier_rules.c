@@ -70,7 +70,7 @@ static void episode(struct bar *b, const unsigned int *order, unsigned int wrong
 	again = wide_arrive(1001, 1);
 	ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, b, NULL, &again, &out), -EBADMSG);
 	ck_assert_uint_eq(b->gen, gen);
-	m = unit_msg(MSG_DEPART, WIDE_PARENT, WIDE_ME, WIDE_PARENT, 0);
+	m = departure(WIDE_PARENT, WIDE_ME);
 	m.object = WIDE_OBJECT;
 	m.count = status;
 	m.value = 0x123456789abcdefull;
@@ -168,14 +168,27 @@ END_TEST
 START_TEST(an_arrival_without_a_tree_is_only_noted)
 {
 	struct bar b = { 0 };
-	struct msg own = arrive(WIDE_ME, 1, 5), child = arrive(1001, 1, 9);
+	struct msg own = arrive(WIDE_ME, 1, 5), child = arrive(1001, 0x12345678, 9);
 	struct actions out;
 
 	ck_assert_int_eq(bar_step(WIDE_ME, NULL, larger, &b, NULL, &child, &out), 0);
 	ck_assert_int_eq(bar_step(WIDE_ME, NULL, larger, &b, NULL, &own, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(b.earlies, 1);
+	ck_assert_uint_eq(b.early[0].threads, 0x12345678);
+	child = arrive(1002, 1, 9);
+	child.object = WIDE_OBJECT;
+	bar_set_life(&child, 1);
+	ck_assert_int_eq(bar_step(WIDE_ME, NULL, larger, &b, NULL, &child, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(b.earlies, 2);
 	ck_assert_uint_eq(b.arrived, 1);
 	ck_assert_uint_eq(b.gen, 0);
+	b = (struct bar){ 0 };
+	ck_assert_int_eq(bar_step(WIDE_ME, NULL, larger, &b, NULL, &child, &out), 0);
+	ck_assert_int_eq(bar_step(WIDE_ME, NULL, larger, &b, NULL, &own, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(b.earlies, 1);
 }
 END_TEST
 
@@ -201,6 +214,432 @@ START_TEST(the_root_ends_the_episode)
 }
 END_TEST
 
+/* ---- generations -------------------------------------------------------------------------------- */
+
+static const struct bar_tree root = { .parent = SET_NOBODY, .nchildren = 1, .child = { 1001 } };
+
+static struct msg come(uint16_t src, uint32_t life, uint64_t value)
+{
+	struct msg m = arrive(src, 2, value);
+
+	m.object = WIDE_OBJECT;
+	m.op = WIDE_OP;
+	bar_set_life(&m, life);
+	return m;
+}
+
+static int comes(struct bar *b, const struct bar_tree *t, uint16_t src, uint32_t life, uint64_t value,
+		 struct actions *out)
+{
+	struct msg m = come(src, life, value);
+
+	return bar_step(WIDE_ME, t, chain, b, NULL, &m, out);
+}
+
+static void told(const struct actions *out, unsigned int n, uint16_t rank, uint32_t life)
+{
+	const struct msg *m = &unit_action(out, ACT_SEND, n)->msg;
+
+	ck_assert_uint_eq(m->type, MSG_DEPART);
+	ck_assert_uint_eq(m->dst, rank);
+	ck_assert_uint_eq(m->src, WIDE_ME);
+	ck_assert_uint_eq(m->object, WIDE_OBJECT);
+	ck_assert_uint_eq(bar_life(m), life);
+	ck_assert_int_eq(m->count, -EINVAL);
+}
+
+START_TEST(a_generation_has_24_bits_in_a_message)
+{
+	struct msg m = arrive(1, 1, 1);
+
+	bar_set_life(&m, 0xabcdef);
+	ck_assert_uint_eq(m.req_slot, 0xcdef);
+	ck_assert_uint_eq(m.home, 0xab);
+	ck_assert_uint_eq(bar_life(&m), 0xabcdef);
+	ck_assert_uint_eq(BAR_LIFE_MAX, 0xffffff);
+}
+END_TEST
+
+/* With numbers that differ in each part of their width. */
+START_TEST(an_older_generation_is_refused)
+{
+	static const uint32_t steps[] = { 1, 0x100, 0x10000, 0x800000 };
+	unsigned int i;
+
+	for (i = 0; i < 4; i++) {
+		const uint32_t now = 0xabcdef, before = now - steps[i];
+		struct bar b = { 0 }, was;
+		struct actions out;
+		struct msg depart = departure(WIDE_PARENT, WIDE_ME);
+
+		ck_assert_int_eq(comes(&b, &root, WIDE_ME, now, 1, &out), 0);
+		was = b;
+		ck_assert_int_eq(comes(&b, &root, WIDE_ME, before, 2, &out), -ESTALE);
+		ck_assert_mem_eq(&b, &was, sizeof(b));
+		ck_assert_int_eq(comes(&b, &root, 1001, before, 3, &out), 0);
+		ck_assert_str_eq(unit_text(&out), "DEPART");
+		told(&out, 0, 1001, before);
+		ck_assert_mem_eq(&b, &was, sizeof(b));
+		ck_assert_int_eq(comes(&b, &root, 1001, now, 3, &out), 0);
+		ck_assert_int_eq(comes(&b, &root, WIDE_ME, now, 2, &out), 0);
+		ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
+		ck_assert_uint_eq(bar_life(&out.v[0].msg), now);
+		ck_assert_uint_eq(b.result, (1 * 31 + 3) * 31 + 2);
+		ck_assert_int_eq(b.ended, 0);
+		/* Nor between two episodes; nor does its departure mean anything. */
+		was = b;
+		ck_assert_int_eq(comes(&b, &root, WIDE_ME, before, 2, &out), -ESTALE);
+		ck_assert_int_eq(comes(&b, NULL, 1001, before, 3, &out), 0);
+		told(&out, 0, 1001, before);
+		depart.object = WIDE_OBJECT;
+		bar_set_life(&depart, before);
+		ck_assert_int_eq(bar_step(WIDE_ME, &root, chain, &b, NULL, &depart, &out), 0);
+		ck_assert_uint_eq(out.n, 0);
+		ck_assert_mem_eq(&b, &was, sizeof(b));
+	}
+}
+END_TEST
+
+/* Its waiters are told, those of the new episode not, however late they look. */
+START_TEST(a_newer_thread_ends_the_older_episode)
+{
+	struct bar b = { 0 };
+	struct actions out;
+	uint64_t result = 99;
+	uint32_t seen;
+
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 7, 1, &out), 0);
+	ck_assert_int_eq(comes(&b, &root, 1001, 7, 3, &out), 0);
+	seen = b.part.gen;
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 0x10007, 5, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
+	told(&out, 0, 1001, 7);
+	ck_assert_uint_eq(b.gen, seen + 1);
+	ck_assert_uint_eq(b.part.gen, seen + 1); /* it waits for an episode that has not ended */
+	ck_assert_uint_eq(b.part.arrived, 1);
+	ck_assert_uint_eq(b.children, 0);
+	ck_assert_int_eq(bar_ended(&b, 7, &result), -EINVAL);
+	ck_assert_uint_eq(result, 99);
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 0x10007, 6, &out), 0);
+	ck_assert_int_eq(comes(&b, &root, 1001, 0x10007, 7, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
+	ck_assert_int_eq(bar_ended(&b, 7, &result), -EINVAL);
+	ck_assert_int_eq(bar_ended(&b, 0x10007, &result), 0);
+	ck_assert_uint_eq(result, (5 * 31 + 6) * 31 + 7);
+}
+END_TEST
+
+/* However it ended; a thread of the last episode may look when the next generation has had some. Later it gets 0. */
+START_TEST(a_late_thread_gets_the_end_of_its_own_generation)
+{
+	static const struct bar_tree t = { .parent = WIDE_PARENT };
+	static const int16_t ends[] = { 0, -EINVAL, -4095 };
+	struct bar b = { 0 };
+	struct actions out;
+	uint64_t result;
+	uint32_t life, i;
+
+	for (life = 7; life < 16; life++) {
+		struct msg m = departure(WIDE_PARENT, WIDE_ME);
+
+		for (i = 0; i < 2; i++)
+			ck_assert_int_eq(comes(&b, &t, WIDE_ME, life, 1, &out), 0);
+		m.object = WIDE_OBJECT;
+		m.count = ends[life % 3];
+		m.value = life;
+		bar_set_life(&m, life);
+		ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, &b, NULL, &m, &out), 0);
+		ck_assert_int_eq(bar_ended(&b, life, &result), ends[life % 3]);
+		ck_assert_uint_eq(result, life);
+		if (life > 7)
+			ck_assert_int_eq(bar_ended(&b, life - 1, &result), ends[(life - 1) % 3]);
+		if (life > 8)
+			ck_assert_int_eq(bar_ended(&b, life - 2, &result), 0);
+		ck_assert_uint_eq(result, life);
+	}
+}
+END_TEST
+
+/* The parent has the older arrival, and answers it. */
+START_TEST(an_arrival_that_was_given_up_ends_nothing)
+{
+	static const struct bar_tree t = { .parent = WIDE_PARENT };
+	struct msg m = departure(WIDE_PARENT, WIDE_ME);
+	struct bar b = { 0 }, was;
+	struct actions out;
+
+	ck_assert_int_eq(comes(&b, &t, WIDE_ME, 7, 1, &out), 0);
+	ck_assert_int_eq(comes(&b, &t, WIDE_ME, 7, 1, &out), 0);
+	ck_assert_uint_eq(bar_life(unit_sent(&out, MSG_ARRIVE)), 7);
+	ck_assert_int_eq(comes(&b, &t, WIDE_ME, 8, 1, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "wake-all");
+	ck_assert_int_eq(comes(&b, &t, WIDE_ME, 8, 1, &out), 0);
+	ck_assert_uint_eq(bar_life(unit_sent(&out, MSG_ARRIVE)), 8);
+	was = b;
+	m.object = WIDE_OBJECT;
+	bar_set_life(&m, 7);
+	ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, &b, NULL, &m, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_mem_eq(&b, &was, sizeof(b));
+	bar_set_life(&m, 9);
+	ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, &b, NULL, &m, &out), -EBADMSG);
+	bar_set_life(&m, 8);
+	ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, &b, NULL, &m, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "wake-all");
+}
+END_TEST
+
+/* Of this group only: it has the newer handle. Its arrival is counted with those of the newer threads. */
+START_TEST(a_newer_child_ends_the_older_episode)
+{
+	struct bar b = { 0 };
+	struct actions out;
+	uint64_t result;
+
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 7, 1, &out), 0);
+	ck_assert_int_eq(comes(&b, &root, 1001, 9, 3, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "wake-all");
+	ck_assert_int_eq(bar_ended(&b, 7, &result), -EINVAL);
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 8, 1, &out), -ESTALE);
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 9, 1, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 9, 1, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
+	ck_assert_int_eq(bar_ended(&b, 9, &result), 0);
+	/* While no thread waits, there is none to be told. */
+	ck_assert_int_eq(comes(&b, &root, 1001, 10, 3, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(b.life, 9);
+	ck_assert_uint_eq(b.earlies, 1);
+}
+END_TEST
+
+START_TEST(an_episode_has_one_group)
+{
+	const struct bar_group wide = { .mask = 1ull << 63 | 1, .locals = 0x1234 }, other = { .mask = 1ull << 63 };
+	struct bar b = { 0 }, was;
+	struct msg m = come(WIDE_ME, 8, 1);
+	struct actions out;
+
+	ck_assert_int_eq(bar_admit(&b, &m, &wide), 0);
+	ck_assert_uint_eq(b.mask, wide.mask);
+	ck_assert_uint_eq(b.locals, wide.locals);
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 8, 1, &out), 0);
+	ck_assert_int_eq(bar_admit(&b, &m, &wide), 0);
+	was = b;
+	ck_assert_int_eq(bar_admit(&b, &m, &other), -EINVAL);
+	m = come(WIDE_ME, 7, 1);
+	ck_assert_int_eq(bar_admit(&b, &m, &wide), -ESTALE);
+	ck_assert_mem_eq(&b, &was, sizeof(b));
+	m = come(WIDE_ME, 9, 1);
+	ck_assert_int_eq(bar_admit(&b, &m, &other), 0);
+	ck_assert_uint_eq(b.mask, other.mask);
+	ck_assert_uint_eq(b.locals, 0);
+}
+END_TEST
+
+/* The child was there before the thread with the older handle: this is told at once, and takes nobody with it. */
+START_TEST(a_thread_that_is_older_than_its_child_is_told)
+{
+	static const struct bar_tree two = { .parent = SET_NOBODY, .nchildren = 2, .child = { 1001, 1002 } };
+	struct bar b = { 0 };
+	struct actions out;
+	uint64_t result;
+
+	ck_assert_int_eq(comes(&b, NULL, 1001, 9, 3, &out), 0);
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 7, 1, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "wake-all");
+	ck_assert_int_eq(bar_ended(&b, 7, &result), -EINVAL);
+	ck_assert_uint_eq(b.life, 9);
+	ck_assert_uint_eq(b.earlies, 1);
+	ck_assert_uint_eq(b.threads, 0);
+	/* The newest of several counts. */
+	b = (struct bar){ 0 };
+	ck_assert_int_eq(comes(&b, NULL, 521, 0xabcdef, 3, &out), 0);
+	ck_assert_int_eq(comes(&b, NULL, 1001, 0x12000a, 3, &out), 0);
+	ck_assert_int_eq(comes(&b, NULL, 1002, 9, 3, &out), 0);
+	ck_assert_int_eq(comes(&b, &two, WIDE_ME, 7, 1, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
+	told(&out, 0, 1002, 9);
+	ck_assert_uint_eq(b.life, 0x12000a);
+	/* Behind one that waits for a newer generation, children are found all the same. */
+	b = (struct bar){ 0 };
+	ck_assert_int_eq(comes(&b, NULL, 521, 9, 3, &out), 0);
+	ck_assert_int_eq(comes(&b, NULL, 1002, 7, 3, &out), 0);
+	ck_assert_int_eq(comes(&b, &two, WIDE_ME, 7, 1, &out), 0);
+	ck_assert_uint_eq(b.children, 1);
+	ck_assert_uint_eq(b.earlies, 1);
+}
+END_TEST
+
+/* A rank that is no member has no say: not in the older episode, and not for ever. */
+START_TEST(a_newer_stranger_waits_apart)
+{
+	static const struct bar_tree later = { .parent = SET_NOBODY, .nchildren = 1, .child = { 521 } };
+	struct bar b = { 0 };
+	struct actions out;
+	unsigned int known, i;
+
+	for (known = 0; known < 2; known++) {
+		b = (struct bar){ 0 };
+		if (known)
+			ck_assert_int_eq(comes(&b, &root, WIDE_ME, 7, 1, &out), 0);
+		ck_assert_int_eq(comes(&b, known ? &root : NULL, 521, 0xffffff, 50, &out), 0);
+		for (i = known; i < 2; i++)
+			ck_assert_int_eq(comes(&b, &root, WIDE_ME, 7, 1, &out), 0);
+		ck_assert_int_eq(comes(&b, &root, 1001, 7, 2, &out), 0);
+		ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
+		ck_assert_uint_eq(b.result, (1 * 31 + 1) * 31 + 2);
+		ck_assert_int_eq(b.ended, 0);
+		ck_assert_uint_eq(b.earlies, 1);
+		/* It was right, in another group: nothing of it is lost. */
+		ck_assert_int_eq(comes(&b, &later, WIDE_ME, 0xffffff, 1, &out), 0);
+		ck_assert_int_eq(comes(&b, &later, WIDE_ME, 0xffffff, 2, &out), 0);
+		ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
+		ck_assert_uint_eq(b.result, (50 * 31 + 1) * 31 + 2);
+	}
+}
+END_TEST
+
+START_TEST(of_a_rank_the_newest_arrival_waits)
+{
+	struct bar b = { 0 };
+	struct actions out;
+
+	ck_assert_int_eq(comes(&b, NULL, 1001, 7, 1, &out), 0);
+	ck_assert_int_eq(comes(&b, NULL, 1001, 8, 2, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(b.earlies, 1);
+	ck_assert_uint_eq(b.early[0].life, 8);
+	ck_assert_int_eq(comes(&b, NULL, 1001, 7, 1, &out), 0);
+	told(&out, 0, 1001, 7);
+	ck_assert_int_eq(comes(&b, NULL, 1001, 8, 1, &out), -EBADMSG);
+	ck_assert_uint_eq(b.early[0].value, 2);
+	ck_assert_int_eq(comes(&b, NULL, 1002, 8, 3, &out), 0);
+	ck_assert_int_eq(comes(&b, NULL, 1002, 9, 4, &out), 0);
+	ck_assert_uint_eq(b.earlies, 2);
+	ck_assert_uint_eq(b.early[1].life, 9);
+	ck_assert_uint_eq(b.early[1].value, 4);
+}
+END_TEST
+
+/* Those of the oldest generation make room: there were at most BAR_FANOUT in each. */
+START_TEST(children_of_two_generations_have_room)
+{
+	static const struct bar_early none[BAR_FANOUT];
+	struct bar b = { 0 };
+	struct actions out;
+	uint16_t i;
+
+	for (i = 0; i < BAR_FANOUT; i++)
+		ck_assert_int_eq(comes(&b, NULL, (uint16_t)(1001 + i), i == 5 ? 6 : 7, i, &out), 0);
+	ck_assert_int_eq(comes(&b, NULL, 900, 5, 1, &out), 0);
+	told(&out, 0, 900, 5);
+	ck_assert_int_eq(comes(&b, NULL, 901, 7, 1, &out), 0);
+	told(&out, 0, 1006, 6);
+	ck_assert_int_eq(comes(&b, NULL, 902, 7, 1, &out), -EBADMSG);
+	for (i = 0; i < BAR_FANOUT; i++) {
+		ck_assert_int_eq(comes(&b, NULL, (uint16_t)(2001 + i), 8, i, &out), 0);
+		ck_assert_uint_eq(out.n, 1);
+		told(&out, 0, i < 5 ? (uint16_t)(1001 + i) : i < 7 ? (uint16_t)(1002 + i) : 901, 7);
+	}
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 7, 1, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(b.earlies, BAR_FANOUT);
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 9, 1, &out), 0);
+	ck_assert_uint_eq(out.n, BAR_FANOUT + 1);
+	ck_assert_uint_eq(b.earlies, 0);
+	ck_assert_mem_eq(b.early, none, sizeof(none));
+	/* One of those that wait is newer: there may be eight of this generation. */
+	for (i = 0; i < BAR_FANOUT; i++)
+		ck_assert_int_eq(comes(&b, NULL, (uint16_t)(2001 + i), i ? 10 : 11, i, &out), 0);
+	ck_assert_int_eq(comes(&b, NULL, 900, 10, 1, &out), 0);
+	told(&out, 0, 900, 10);
+}
+END_TEST
+
+/* It would end the episode of the older generation; but it is refused, and with it what follows from it. */
+START_TEST(a_newer_child_too_many_changes_nothing)
+{
+	struct bar b = { 0 }, was;
+	struct actions out;
+	uint16_t i;
+
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 7, 1, &out), 0);
+	for (i = 0; i < BAR_FANOUT; i++)
+		ck_assert_int_eq(comes(&b, &root, (uint16_t)(2001 + i), 0x120009, i, &out), 0);
+	was = b;
+	ck_assert_int_eq(comes(&b, &root, 1001, 0x120009, 1, &out), -EBADMSG);
+	ck_assert_mem_eq(&b, &was, sizeof(b));
+	ck_assert_uint_eq(out.n, 0);
+}
+END_TEST
+
+/* All at once: children of an episode that ends, strangers and children that came early, and the end of the next. */
+START_TEST(no_generation_does_more_than_it_may)
+{
+	struct bar_tree old = { .parent = 9, .nchildren = BAR_FANOUT }, t = { .parent = SET_NOBODY };
+	uint16_t i, n;
+
+	for (i = 0; i < BAR_FANOUT; i++)
+		old.child[i] = (uint16_t)(1001 + i), t.child[i] = (uint16_t)(2001 + i);
+	for (n = 0; n <= BAR_FANOUT; n++) {
+		struct msg m = come(WIDE_ME, 8, 1);
+		struct bar b = { 0 };
+		struct actions out;
+
+		ck_assert_int_eq(comes(&b, &old, WIDE_ME, 7, 1, &out), 0);
+		for (i = 0; i < BAR_FANOUT; i++) {
+			ck_assert_int_eq(comes(&b, &old, old.child[i], 7, 1, &out), 0);
+			ck_assert_int_eq(comes(&b, &old, t.child[i], 8, 1, &out), 0);
+		}
+		t.nchildren = n;
+		m.aux = 1;
+		ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, &b, NULL, &m, &out), 0);
+		ck_assert_uint_eq(out.n, 2 * BAR_FANOUT + 2);
+		ck_assert_uint_lt(out.n, ACTIONS_MAX);
+		ck_assert_uint_eq(b.gen, 2);
+	}
+}
+END_TEST
+
+START_TEST(barrier_0_is_never_made_again)
+{
+	struct bar b = { 0 }, was = b;
+	struct msg m = arrive(1001, 1, 1);
+	struct actions out;
+
+	m.object = 0;
+	bar_set_life(&m, 1);
+	ck_assert_int_eq(bar_step(WIDE_ME, NULL, chain, &b, NULL, &m, &out), -EBADMSG);
+	ck_assert_mem_eq(&b, &was, sizeof(b));
+	bar_set_life(&m, 0);
+	ck_assert_int_eq(bar_step(WIDE_ME, NULL, chain, &b, NULL, &m, &out), 0);
+}
+END_TEST
+
+/* It comes for all threads of its node, whatever else has come. */
+START_TEST(the_last_of_all_is_the_last_in_each_generation)
+{
+	static const struct bar_tree t = { .parent = WIDE_PARENT };
+	struct bar b = { 0 };
+	struct actions out;
+	uint32_t life;
+
+	for (life = 7; life < 10; life++) {
+		struct bar_part all = { .all = 1 };
+		struct msg m = come(WIDE_ME, life, life);
+
+		m.aux = 0x12345678;
+		ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, &b, &all, &m, &out), 0);
+		ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->value, life);
+		ck_assert_uint_eq(all.gen, b.gen);
+		ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, &b, &all, &m, &out), -EBADMSG);
+	}
+	ck_assert_uint_eq(b.gen, 2);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("barrier_rules");
@@ -212,6 +651,21 @@ int main(void)
 	tcase_add_test(t, an_episode_in_every_order_in_full);
 	tcase_add_test(t, an_arrival_without_a_tree_is_only_noted);
 	tcase_add_test(t, the_root_ends_the_episode);
+	tcase_add_test(t, a_generation_has_24_bits_in_a_message);
+	tcase_add_test(t, an_older_generation_is_refused);
+	tcase_add_test(t, a_newer_thread_ends_the_older_episode);
+	tcase_add_test(t, a_late_thread_gets_the_end_of_its_own_generation);
+	tcase_add_test(t, an_arrival_that_was_given_up_ends_nothing);
+	tcase_add_test(t, a_newer_child_ends_the_older_episode);
+	tcase_add_test(t, an_episode_has_one_group);
+	tcase_add_test(t, a_thread_that_is_older_than_its_child_is_told);
+	tcase_add_test(t, a_newer_stranger_waits_apart);
+	tcase_add_test(t, of_a_rank_the_newest_arrival_waits);
+	tcase_add_test(t, children_of_two_generations_have_room);
+	tcase_add_test(t, a_newer_child_too_many_changes_nothing);
+	tcase_add_test(t, no_generation_does_more_than_it_may);
+	tcase_add_test(t, barrier_0_is_never_made_again);
+	tcase_add_test(t, the_last_of_all_is_the_last_in_each_generation);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

@@ -555,14 +555,37 @@ START_TEST(a_child_that_comes_before_the_threads_is_kept)
 	struct msg m = unit_msg(MSG_ARRIVE, 10, 9, 10, 0);
 
 	m.aux = 1;
+	m.home = 0;
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
-	ck_assert_uint_eq(b.children, 1);
+	ck_assert_uint_eq(b.earlies, 1);
 	b = (struct bar){ .mask = 1ull << 9 };
 	d.tree = &alone;
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
-	ck_assert_uint_eq(b.children, 1);
+	ck_assert_uint_eq(b.earlies, 1);
+}
+END_TEST
+
+/* The group is that of the first of an episode, and of a barrier that is there. */
+START_TEST(a_thread_that_is_refused_names_no_group)
+{
+	const struct bar_group two = { .mask = 3ull << 8, .locals = 1 }, one = { .mask = 1ull << 9, .locals = 1 };
+	struct bar b = { 0 };
+	struct dispatch d = { .me = 8, .nranks = 64, .bar = &b, .group = &two };
+	struct msg m = unit_msg(MSG_ARRIVE, 8, 8, 8, 0);
+
+	m.aux = 2;
+	bar_set_life(&m, 0x12345);
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+	d.group = &one;
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), -EINVAL);
+	bar_set_life(&m, 0x12344);
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), -ESTALE);
+	ck_assert_uint_eq(b.mask, two.mask);
+	bar_set_life(&m, 0x12346);
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+	ck_assert_uint_eq(b.mask, one.mask);
 }
 END_TEST
 
@@ -595,6 +618,7 @@ int main(void)
 	tcase_add_test(t, who_is_told_of_a_move_asks_the_manager);
 	tcase_add_test(t, a_block_is_held_for_its_time);
 	tcase_add_test(t, a_child_that_comes_before_the_threads_is_kept);
+	tcase_add_test(t, a_thread_that_is_refused_names_no_group);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

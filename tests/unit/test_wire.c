@@ -43,7 +43,7 @@ END_TEST
 /* Numbers that travel are part of the layout; the flags of one message share a byte. */
 START_TEST(numbers_that_travel_do_not_change)
 {
-	ck_assert_uint_eq(WIRE_VERSION, 8);
+	ck_assert_uint_eq(WIRE_VERSION, 9);
 	ck_assert_uint_eq(MSGF_HAS, 1);
 	ck_assert_uint_eq(MSGF_FIRST_TOUCH, 2);
 	ck_assert_uint_eq(MSGF_ZERO, 4);
@@ -133,6 +133,7 @@ START_TEST(ranges_are_these)
 		[RULE_FRAMES] = { 0, 512 },
 		[RULE_THREADS] = { 1, 0x7fffffff },
 		[RULE_GEN] = { 0, 65535 },
+		[RULE_GEN_HIGH] = { 0, 255 },
 		[RULE_KEY] = { 1, 0xffffffff },
 		[RULE_FORWARDS] = { 0, 65535 },
 		[RULE_F_READ] = { 0, MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN },
@@ -243,6 +244,7 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 	case RULE_COMBINE: return v >= 0 && v / 16 <= 11 && v % 16 <= 6;
 	case RULE_CALL_OP: return v >= 1 && v < CALLS;
 	case RULE_ROOM: return v <= 4096;
+	case RULE_GEN_HIGH: return v >= 0 && v <= 255;
 	case RULE_FORWARDS: return v >= 0 && v <= 65535;
 	case RULE_FRAMES: return v <= 512;
 	case RULE_THREADS: return v >= 1 && v <= INT32_MAX;
