@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_barrier_rules.c - core/barrier: an episode in every order, field by field, with numbers of their full width. */
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "core.h"
 
 #include "barrier_arrive.h"
@@ -143,6 +146,7 @@ START_TEST(a_smaller_number_and_a_late_episode_have_32_bits)
 	m.aux = 2;
 	ck_assert_int_eq(bar_step(1, &t, larger, &b, &part, &m, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->aux, 2);
+	ck_assert_uint_eq(part.gen, 0x10000);
 }
 END_TEST
 
@@ -184,6 +188,15 @@ START_TEST(an_arrival_without_a_tree_is_only_noted)
 	ck_assert_uint_eq(b.earlies, 2);
 	ck_assert_uint_eq(b.arrived, 1);
 	ck_assert_uint_eq(b.gen, 0);
+	/* Of the generation of the thread that waits, too. */
+	child = arrive(1003, 1, 9);
+	ck_assert_int_eq(bar_step(WIDE_ME, NULL, larger, &b, NULL, &child, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(b.earlies, 3);
+	ck_assert_uint_eq(b.children, 0);
+	child = arrive(1002, 1, 9);
+	child.object = WIDE_OBJECT;
+	bar_set_life(&child, 1);
 	b = (struct bar){ 0 };
 	ck_assert_int_eq(bar_step(WIDE_ME, NULL, larger, &b, NULL, &child, &out), 0);
 	ck_assert_int_eq(bar_step(WIDE_ME, NULL, larger, &b, NULL, &own, &out), 0);
@@ -346,16 +359,16 @@ START_TEST(a_late_thread_gets_the_end_of_its_own_generation)
 			ck_assert_int_eq(comes(&b, &t, WIDE_ME, life, 1, &out), 0);
 		m.object = WIDE_OBJECT;
 		m.count = ends[life % 3];
-		m.value = life;
+		m.value = 0x8000000100000000ull + life;
 		bar_set_life(&m, life);
 		ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, &b, NULL, &m, &out), 0);
 		ck_assert_int_eq(bar_ended(&b, life, &result), ends[life % 3]);
-		ck_assert_uint_eq(result, life);
+		ck_assert_uint_eq(result, m.value);
 		if (life > 7)
 			ck_assert_int_eq(bar_ended(&b, life - 1, &result), ends[(life - 1) % 3]);
 		if (life > 8)
 			ck_assert_int_eq(bar_ended(&b, life - 2, &result), 0);
-		ck_assert_uint_eq(result, life);
+		ck_assert_uint_eq(result, m.value);
 	}
 }
 END_TEST
@@ -472,6 +485,30 @@ START_TEST(a_thread_that_is_older_than_its_child_is_told)
 }
 END_TEST
 
+/* Even where the tree is known: it is counted when a thread of its generation comes, and its newer arrival is another. */
+START_TEST(a_child_that_is_first_waits_apart)
+{
+	struct bar b = { 0 };
+	struct actions out;
+
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 7, 1, &out), 0);
+	ck_assert_int_eq(comes(&b, &root, 1001, 7, 1, &out), 0);
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 7, 1, &out), 0);
+	ck_assert_uint_eq(b.gen, 1);
+	ck_assert_int_eq(comes(&b, &root, 1001, 7, 3, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(b.children, 0);
+	ck_assert_uint_eq(b.earlies, 1);
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 9, 5, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "DEPART");
+	told(&out, 0, 1001, 7);
+	ck_assert_int_eq(comes(&b, &root, 1001, 9, 6, &out), 0);
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 9, 7, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
+	ck_assert_uint_eq(b.result, (5 * 31 + 6) * 31 + 7);
+}
+END_TEST
+
 /* A rank that is no member has no say: not in the older episode, and not for ever. */
 START_TEST(a_newer_stranger_waits_apart)
 {
@@ -555,6 +592,30 @@ START_TEST(children_of_two_generations_have_room)
 		ck_assert_int_eq(comes(&b, NULL, (uint16_t)(2001 + i), i ? 10 : 11, i, &out), 0);
 	ck_assert_int_eq(comes(&b, NULL, 900, 10, 1, &out), 0);
 	told(&out, 0, 900, 10);
+}
+END_TEST
+
+/* With eight that wait: what is behind the struct belongs to another. */
+START_TEST(a_full_barrier_reads_nothing_behind_itself)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *at = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct bar *b = (struct bar *)(at + page) - 1;
+	struct actions out;
+	uint16_t i;
+
+	ck_assert_ptr_ne(at, MAP_FAILED);
+	ck_assert_int_eq(mprotect(at + page, page, PROT_NONE), 0);
+	for (i = 0; i < BAR_FANOUT; i++)
+		ck_assert_int_eq(comes(b, NULL, (uint16_t)(2001 + i), 9, i, &out), 0);
+	ck_assert_int_eq(comes(b, NULL, 900, 9, 1, &out), -EBADMSG);
+	ck_assert_int_eq(comes(b, &root, WIDE_ME, 7, 1, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_uint_eq(b->earlies, BAR_FANOUT);
+	ck_assert_uint_eq(b->life, 7);
+	ck_assert_int_eq(comes(b, &root, WIDE_ME, 10, 1, &out), 0);
+	ck_assert_uint_eq(out.n, BAR_FANOUT + 1);
+	ck_assert_int_eq(munmap(at, 2 * page), 0);
 }
 END_TEST
 
@@ -659,9 +720,11 @@ int main(void)
 	tcase_add_test(t, a_newer_child_ends_the_older_episode);
 	tcase_add_test(t, an_episode_has_one_group);
 	tcase_add_test(t, a_thread_that_is_older_than_its_child_is_told);
+	tcase_add_test(t, a_child_that_is_first_waits_apart);
 	tcase_add_test(t, a_newer_stranger_waits_apart);
 	tcase_add_test(t, of_a_rank_the_newest_arrival_waits);
 	tcase_add_test(t, children_of_two_generations_have_room);
+	tcase_add_test(t, a_full_barrier_reads_nothing_behind_itself);
 	tcase_add_test(t, a_newer_child_too_many_changes_nothing);
 	tcase_add_test(t, no_generation_does_more_than_it_may);
 	tcase_add_test(t, barrier_0_is_never_made_again);

@@ -567,6 +567,22 @@ START_TEST(a_child_that_comes_before_the_threads_is_kept)
 }
 END_TEST
 
+/* Whatever the group is. */
+START_TEST(a_tree_that_a_test_names_is_the_one)
+{
+	const struct bar_tree named = { .parent = 1000 };
+	struct bar b = { .mask = 1ull << 9 };
+	struct dispatch d = { .me = 9, .nranks = 64, .bar = &b, .tree = &named };
+	struct msg m = unit_msg(MSG_ARRIVE, 9, 9, 9, 0);
+
+	m.aux = 1;
+	m.home = 0;
+	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "ARRIVE");
+	ck_assert_uint_eq(out.v[0].msg.dst, 1000);
+}
+END_TEST
+
 /* The group is that of the first of an episode, and of a barrier that is there. */
 START_TEST(a_thread_that_is_refused_names_no_group)
 {
@@ -618,6 +634,7 @@ int main(void)
 	tcase_add_test(t, who_is_told_of_a_move_asks_the_manager);
 	tcase_add_test(t, a_block_is_held_for_its_time);
 	tcase_add_test(t, a_child_that_comes_before_the_threads_is_kept);
+	tcase_add_test(t, a_tree_that_a_test_names_is_the_one);
 	tcase_add_test(t, a_thread_that_is_refused_names_no_group);
 	suite_add_tcase(s, t);
 	return unit_main(s);
