@@ -23,7 +23,7 @@ struct launch {
 /* 0; -EPROTO (the launcher answered nonsense), -ENOSYS (started by mpirun, but its PMIx server is not reachable). */
 int launch_start(struct launch *l);
 
-/* Publish size bytes as this rank's value of key, wait for all ranks to come here (at most seconds), so that launch_get()
+/* Publish size bytes as this rank's value of key, wait for all ranks to come here (at most seconds, and 30 for the launcher), so that launch_get()
  * finds everybody's value. -ETIMEDOUT, -E2BIG (LAUNCH_VALUE_MAX). */
 int launch_exchange(struct launch *l, const char *key, const void *value, size_t size, unsigned int seconds);
 /* *size: room in, bytes out. -ENOENT, -E2BIG. */
@@ -44,7 +44,7 @@ unsigned long launch_gone(void);
 void launch_meanwhile(void (*fn)(void));
 
 void launch_end(struct launch *l); /* leave; after it no other call */
-/* Ask the launcher to end the job; returns, after 5 s at most. why: a constant. */
+/* Ask the launcher to end the job; returns, after 5 s at most. why: valid even after that, if the call is given up. */
 void launch_abort(struct launch *l, int status, const char *why);
 
 #endif

@@ -2,12 +2,13 @@
 /*
  * pmix.c - the launcher's side of a job by PMIx: mpirun, srun --mpi=pmix, prterun.
  *
- * One thread calls in; PMIx runs a thread of its own, which calls fence_done(), registered() and died(). Signals stay
- * blocked while PMIx makes it, so that none meant for the program is ever handled there. The one lock, wait.lock,
- * guards what is handed from that thread to the caller, and nothing is called while it is held.
+ * PMIx runs a thread of its own, which calls fence_done(), registered() and died(). Signals stay blocked while PMIx makes
+ * it, so that none meant for the program is ever handled there. The one lock, wait.lock, guards what is handed from one
+ * thread to another, and nothing is called while it is held.
  *
- * PMIx 4.2 forgets a message that is sent just after its connection has broken, with whoever waits for the answer. So no answer
- * of the server is waited for without an end: calls that wait in PMIx run on a thread of their own (apart()).
+ * PMIx 4.2 forgets a message that is sent just after its connection has broken, and never calls back for it. So waits for the
+ * server end when the connection is known to be broken, and PMIx_Commit() and PMIx_Abort(), which wait inside PMIx, run on a
+ * thread of their own. PMIx_Finalize() has a limit of its own; PMIx_Init() has none, and comes before anything is known.
  */
 #include "launch/launch.h"
 
@@ -25,11 +26,11 @@
 
 #include "util/log.h"
 
-#define PIECE_MS 100   /* between two calls of what is to be done meanwhile */
-#define GET_SECONDS 30 /* for what needs the server alone: only a sick one takes so long */
-#define ABORT_SECONDS 5
-#define EVENT_MS 1000  /* PMIx keeps an event for so long before it tells */
-#define GONE_PIECES 10 /* for an answer, once the connection is known to be broken */
+#define PIECE_MS 100    /* between two calls of what is to be done meanwhile */
+#define GET_SECONDS 30  /* for what needs the server alone: only a sick one takes so long */
+#define ABORT_SECONDS 5 /* the caller ends itself after it, and thereby the job */
+#define EVENT_MS 1000   /* PMIx keeps an event for so long before it tells */
+#define GONE_PIECES 10  /* for an answer, once the connection is known to be broken */
 
 /* Something PMIx says later. Given up by the caller on a timeout, it is freed by whoever comes last. */
 struct wait {
@@ -60,8 +61,8 @@ static int started;
 static struct value *values;
 static void (*watcher)(int rank);
 static void (*meanwhile)(void);
-static uint64_t
-	gone_ms; /* CLOCK_MONOTONIC when the connection to the server broke, as far as is known; 0: it stands. Atomic */
+/* CLOCK_MONOTONIC when the connection to the server broke, as far as is known; 0: it stands. Atomic. */
+static uint64_t gone_ms;
 
 static int to_errno(pmix_status_t status)
 {
@@ -180,21 +181,28 @@ static int wait_for(struct wait *w, unsigned int seconds)
 	return err;
 }
 
-/* A call that waits in PMIx: on a thread, which is left there when it is given up. call() ends with wait_finish(w). */
-static int apart(void *(*call)(void *), struct wait *w, unsigned int seconds, void (*each)(void))
+/*
+ * A call that waits in PMIx: on a thread, which is left there when it is given up. Where no thread can be made, here. call() ends
+ * with wait_finish(w). The caller's signal mask stays as it is: it may depend on an alarm.
+ */
+static int wait_apart(void *(*call)(void *), struct wait *w, unsigned int seconds, void (*each)(void))
 {
-	sigset_t all, old;
+	pthread_attr_t attr;
+	sigset_t all;
+	bool made;
 	pthread_t t;
 	int err;
 
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = -pthread_create(&t, NULL, call, w);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err) {
-		wait_destroy(w);
-	} else if (wait_done(w, seconds, each, &err)) {
-		pthread_join(t, NULL);
+	pthread_attr_init(&attr);
+	pthread_attr_setsigmask_np(&attr, &all);
+	made = !pthread_create(&t, &attr, call, w);
+	pthread_attr_destroy(&attr);
+	if (!made)
+		call(w);
+	if (wait_done(w, seconds, each, &err)) {
+		if (made)
+			pthread_join(t, NULL);
 		wait_destroy(w);
 	} else {
 		pthread_detach(t);
@@ -212,7 +220,7 @@ static int commit(void)
 {
 	struct wait *w = wait_create();
 
-	return w ? apart(commit_main, w, GET_SECONDS, meanwhile) : -ENOMEM;
+	return w ? wait_apart(commit_main, w, GET_SECONDS, meanwhile) : -ENOMEM;
 }
 
 static void *abort_main(void *arg)
@@ -552,5 +560,5 @@ void launch_abort(struct launch *l, int status, const char *why)
 		return;
 	w->exit_status = status;
 	w->why = why;
-	apart(abort_main, w, ABORT_SECONDS, NULL);
+	wait_apart(abort_main, w, ABORT_SECONDS, NULL);
 }
