@@ -50,7 +50,7 @@ static_assert(BLOCK_SLOTS * DSM_RANKS_MAX < 1u << 22); /* struct dir */
 #define KEPT_PLACES HOLDS  /* where such locks are looked for */
 #define OBJECTS (1u << 20) /* their table grows by pieces of OBJECT_CHUNK */
 #define BARRIERS DSM_BARRIERS_MAX
-#define BAR_CHUNK 32u
+#define BAR_CHUNK 16u
 #define REGIONS DSM_REGIONS_MAX
 #define STRIPES 1024u
 

@@ -95,14 +95,14 @@ static void depart(uint16_t me, const struct bar_tree *t, struct bar *b, uint32_
 	clear(b, out);
 }
 
-/* Each child once: the count alone would take one that comes twice, or a stranger, for another. */
+/* Each child once: the count alone would take one that comes twice for another. */
 static int note_child(struct bar *b, uint16_t src)
 {
 	uint16_t i, k;
 
 	for (i = 0; i < b->children && b->from[i] < src; i++)
 		;
-	if (b->children == BAR_FANOUT || (i < b->children && b->from[i] == src))
+	if (i < b->children && b->from[i] == src)
 		return -EBADMSG;
 	for (k = b->children++; k > i; k--)
 		b->from[k] = b->from[k - 1];
@@ -132,7 +132,10 @@ static void drop_early(struct bar *b, uint16_t at)
 	b->early[at] = (struct bar_early){ 0 };
 }
 
-/* The barrier has a newer generation than this node knew. Who waits for an older one is told. */
+/*
+ * The barrier's generation is `life` now; threads and children in older ones are told. Where only a child says that this node's is
+ * over, `life` is the next: a child that lies must not use up the others.
+ */
 static void renew(uint16_t me, struct bar *b, uint32_t object, uint32_t life, struct actions *out)
 {
 	uint16_t i;
@@ -156,34 +159,27 @@ static void renew(uint16_t me, struct bar *b, uint32_t object, uint32_t life, st
 		clear(b, out);
 }
 
-/* There is no room for the arrival m. Who waits in the oldest generation makes it; m itself may be that. */
-static int make_room(uint16_t me, struct bar *b, const struct msg *m, struct actions *out)
+/* There is no room for the arrival m. One in the oldest generation makes it, or m does: nobody knows yet which of them is no child. */
+static bool make_room(uint16_t me, struct bar *b, const struct msg *m, struct actions *out)
 {
-	uint32_t newest = 0;
 	uint16_t i, oldest = 0;
 
-	for (i = 0; i < b->earlies; i++) {
+	for (i = 0; i < b->earlies; i++)
 		if (b->early[i].life < b->early[oldest].life)
 			oldest = i;
-		if (b->early[i].life > newest)
-			newest = b->early[i].life;
-	}
 	if (b->early[oldest].life < bar_life(m)) {
 		turn_away(me, b->early[oldest].from, m->object, b->early[oldest].life, out);
 		drop_early(b, oldest);
-		return 1;
+		return true;
 	}
-	if (newest == bar_life(m))
-		return -EBADMSG; /* one child too many */
 	turn_away(me, m->src, m->object, bar_life(m), out);
-	return 0;
+	return false;
 }
 
 /* Whether it is a child will be known when one of this node's threads comes in its generation. */
 static int keep(uint16_t me, struct bar *b, const struct msg *m, struct actions *out)
 {
 	uint16_t i;
-	int room;
 
 	for (i = 0; i < b->earlies && b->early[i].from != m->src; i++)
 		;
@@ -195,10 +191,9 @@ static int keep(uint16_t me, struct bar *b, const struct msg *m, struct actions 
 	}
 	if (i < b->earlies)
 		drop_early(b, i); /* its sender has given it up */
-	room = b->earlies < BAR_FANOUT ? 1 : make_room(me, b, m, out);
-	if (room > 0)
+	if (b->earlies < BAR_FANOUT || make_room(me, b, m, out))
 		b->early[b->earlies++] = early_of(m);
-	return room < 0 ? room : 0;
+	return 0;
 }
 
 /* The group is known now, and who of those that came before does not belong to it. Those of a newer generation stay. */
@@ -224,16 +219,15 @@ static void take_early(uint16_t me, const struct bar_tree *t, bar_combine combin
 	}
 }
 
-/* Is one of this group newer, all threads of this generation have handles of a barrier that is no more. */
-static uint32_t newest_child(const struct bar_tree *t, const struct bar *b)
+/* After take_early(). Is a child of this group newer, all threads of this generation have handles of a barrier that is no more. */
+static bool is_over(const struct bar_tree *t, const struct bar *b)
 {
-	uint32_t life = b->life;
 	uint16_t i;
 
 	for (i = 0; i < b->earlies; i++)
-		if (b->early[i].life > life && is_child(t, b->early[i].from))
-			life = b->early[i].life;
-	return life;
+		if (is_child(t, b->early[i].from))
+			return true;
+	return false;
 }
 
 /* All of this node and below it are here? */
@@ -272,6 +266,8 @@ static int part_add(struct bar_part *p, uint32_t gen, uint32_t threads)
 
 int bar_admit(struct bar *b, const struct msg *m, const struct bar_group *group)
 {
+	if (!m->object && bar_life(m))
+		return -EBADMSG;
 	if (bar_life(m) < b->life)
 		return -ESTALE;
 	if (b->threads && bar_life(m) == b->life && b->mask != group->mask)
@@ -285,7 +281,6 @@ static int arrive(uint16_t me, const struct bar_tree *t, bar_combine combine, st
 		  const struct msg *m, struct actions *out)
 {
 	const struct bar_early own = early_of(m);
-	uint32_t newest;
 	int complete_now;
 
 	if (own.life < b->life)
@@ -303,9 +298,8 @@ static int arrive(uint16_t me, const struct bar_tree *t, bar_combine combine, st
 	if (!b->threads || b->threads > m->aux)
 		b->threads = m->aux;
 	join_value(b, combine, &own);
-	newest = t ? newest_child(t, b) : b->life;
-	if (newest > b->life)
-		renew(me, b, m->object, newest, out);
+	if (t && is_over(t, b))
+		renew(me, b, m->object, b->life + 1, out);
 	else if (t)
 		complete(me, t, b, m, out);
 	return 0;
@@ -324,7 +318,7 @@ static int child_arrives(uint16_t me, const struct bar_tree *t, bar_combine comb
 	if (!t || !b->threads || e.life > b->life) {
 		err = keep(me, b, m, out);
 		if (!err && t && b->threads && is_child(t, e.from))
-			renew(me, b, m->object, e.life, out);
+			renew(me, b, m->object, b->life + 1, out);
 		return err;
 	}
 	err = note_child(b, e.from);

@@ -7,7 +7,8 @@
  * The number of a barrier that is destroyed is used again, in the next generation. The rank that makes barriers counts the
  * generations; all others learn them from the handles of their own threads, and each message carries one. An arrival of an older
  * generation than this node knows is refused. A newer one of an own thread, or of a child of the group that waits here, ends
- * the episode of the older: nobody else will come to it. Barrier 0 has generation 0 for ever.
+ * the episode of the older: nobody else will come to it. But a node's generation becomes that of an own thread only; by a child's
+ * word it becomes the next. Barrier 0 has generation 0 for ever.
  */
 #ifndef CORE_BARRIER_H
 #define CORE_BARRIER_H
@@ -91,7 +92,8 @@ int bar_tree(uint64_t mask, uint16_t nranks, uint16_t me, struct bar_tree *t);
 typedef uint64_t (*bar_combine)(uint8_t op, uint64_t a, uint64_t b);
 
 /* Before the bar_step() of an own thread's arrival, under the same lock: from now on the group is the one that it names. -ESTALE: it
- * is of an older generation; -EINVAL: its episode has another group. Nothing has changed then. */
+ * is of an older generation; -EINVAL: its episode has another group; -EBADMSG: barrier 0 has no such generation. Nothing has changed
+ * then. */
 int bar_admit(struct bar *b, const struct msg *m, const struct bar_group *group);
 
 /*

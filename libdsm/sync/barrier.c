@@ -32,6 +32,7 @@
  * maker's node knows which is in use; all others learn of a generation from the threads that come with a handle of it, and from each
  * other (core/barrier.h).
  */
+
 /* A barrier's number: those with the same index at their makers lie side by side. */
 static uint32_t barrier_number(uint16_t maker, uint32_t index)
 {
@@ -201,6 +202,8 @@ static int name_of(const dsm_barrier_t *b, struct barrier_name *name)
 		return -EINVAL;
 	name->object = barrier_number(handle_home(b->id), (uint32_t)index);
 	name->life = (uint32_t)(handle_name(b->id) >> 24);
+	if (!name->object || !name->life)
+		return -EINVAL; /* that of dsm_barrier(), which has no handle */
 	if (is_here(handle_home(b->id)) &&
 	    __atomic_load_n(life_of(name->object), __ATOMIC_RELAXED) != (LIFE_USED | name->life))
 		return -EINVAL; /* destroyed */
@@ -222,8 +225,6 @@ DSM_API int dsm_barrier_destroy(dsm_barrier_t *b)
 
 	if (err)
 		return err;
-	if (name.object == 0)
-		return -EINVAL;
 	err = sync_host()->end(&name);
 	if (err)
 		return err;

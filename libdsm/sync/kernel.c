@@ -148,6 +148,7 @@ static int wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 /* Its arrival, of one thread or of the whole node, and the wait for the other nodes. */
 static int meet(const struct msg *m, uint64_t nodes, uint16_t flags, uint64_t *result)
 {
+	_Static_assert(DSM_BARRIER_GEN_MAX == BAR_LIFE_MAX, "it takes all generations");
 	struct dsm_ioc_call q = { .call = DSM_CALL_BARRIER,
 				  .object = m->object,
 				  .value = m->value,

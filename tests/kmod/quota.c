@@ -136,7 +136,7 @@ static bool states(void)
 #define CHUNKS 128u      /* of a table, of a page at least, that the peer asks for, at most; */
 #define FOR_CHUNKS 32u   /* pages that there are for them */
 #define LINES_CHUNK 256u /* as core/queue.h has it: places of a chunk */
-#define BARS_CHUNK 32u   /* as kmod/rank.h has it */
+#define BARS_CHUNK 16u   /* as kmod/rank.h has it */
 
 static struct victim victim;
 

@@ -413,7 +413,10 @@ START_TEST(a_newer_child_ends_the_older_episode)
 	ck_assert_int_eq(comes(&b, &root, 1001, 9, 3, &out), 0);
 	ck_assert_str_eq(unit_text(&out), "wake-all");
 	ck_assert_int_eq(bar_ended(&b, 7, &result), -EINVAL);
-	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 8, 1, &out), -ESTALE);
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 7, 1, &out), -ESTALE);
+	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 8, 1, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "wake-all");
+	ck_assert_int_eq(bar_ended(&b, 8, &result), -EINVAL);
 	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 9, 1, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 9, 1, &out), 0);
@@ -424,6 +427,33 @@ START_TEST(a_newer_child_ends_the_older_episode)
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_uint_eq(b.life, 9);
 	ck_assert_uint_eq(b.earlies, 1);
+}
+END_TEST
+
+/* It ends what this node waits for, and no generation more. */
+START_TEST(a_child_that_lies_uses_up_no_generation)
+{
+	static const struct bar_tree without = { .parent = SET_NOBODY, .nchildren = 1, .child = { 1002 } };
+	unsigned int first;
+
+	for (first = 0; first < 2; first++) {
+		struct bar b = { 0 };
+		struct actions out;
+
+		if (first)
+			ck_assert_int_eq(comes(&b, &root, 1001, BAR_LIFE_MAX, 50, &out), 0);
+		ck_assert_int_eq(comes(&b, &root, WIDE_ME, 7, 1, &out), 0);
+		if (!first)
+			ck_assert_int_eq(comes(&b, &root, 1001, BAR_LIFE_MAX, 50, &out), 0);
+		ck_assert_uint_eq(b.gen, 1);
+		ck_assert_uint_eq(b.life, 8);
+		ck_assert_int_eq(comes(&b, &without, WIDE_ME, 8, 1, &out), 0);
+		ck_assert_int_eq(comes(&b, &without, WIDE_ME, 8, 2, &out), 0);
+		ck_assert_int_eq(comes(&b, &without, 1002, 8, 3, &out), 0);
+		ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
+		ck_assert_uint_eq(b.result, (1 * 31 + 2) * 31 + 3);
+		ck_assert_int_eq(b.ended, 0);
+	}
 }
 END_TEST
 
@@ -448,6 +478,14 @@ START_TEST(an_episode_has_one_group)
 	ck_assert_int_eq(bar_admit(&b, &m, &other), 0);
 	ck_assert_uint_eq(b.mask, other.mask);
 	ck_assert_uint_eq(b.locals, 0);
+	/* Barrier 0 has one generation. */
+	was = b = (struct bar){ 0 };
+	m.object = 0;
+	ck_assert_int_eq(bar_admit(&b, &m, &other), -EBADMSG);
+	ck_assert_mem_eq(&b, &was, sizeof(b));
+	bar_set_life(&m, 0);
+	ck_assert_int_eq(bar_admit(&b, &m, &other), 0);
+	ck_assert_uint_eq(b.mask, other.mask);
 }
 END_TEST
 
@@ -463,18 +501,18 @@ START_TEST(a_thread_that_is_older_than_its_child_is_told)
 	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 7, 1, &out), 0);
 	ck_assert_str_eq(unit_text(&out), "wake-all");
 	ck_assert_int_eq(bar_ended(&b, 7, &result), -EINVAL);
-	ck_assert_uint_eq(b.life, 9);
+	ck_assert_uint_eq(b.life, 8);
 	ck_assert_uint_eq(b.earlies, 1);
 	ck_assert_uint_eq(b.threads, 0);
-	/* The newest of several counts. */
+	/* One of several is enough. */
 	b = (struct bar){ 0 };
 	ck_assert_int_eq(comes(&b, NULL, 521, 0xabcdef, 3, &out), 0);
 	ck_assert_int_eq(comes(&b, NULL, 1001, 0x12000a, 3, &out), 0);
 	ck_assert_int_eq(comes(&b, NULL, 1002, 9, 3, &out), 0);
 	ck_assert_int_eq(comes(&b, &two, WIDE_ME, 7, 1, &out), 0);
-	ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
-	told(&out, 0, 1002, 9);
-	ck_assert_uint_eq(b.life, 0x12000a);
+	ck_assert_str_eq(unit_text(&out), "wake-all");
+	ck_assert_uint_eq(b.life, 8);
+	ck_assert_uint_eq(b.earlies, 3);
 	/* Behind one that waits for a newer generation, children are found all the same. */
 	b = (struct bar){ 0 };
 	ck_assert_int_eq(comes(&b, NULL, 521, 9, 3, &out), 0);
@@ -574,7 +612,8 @@ START_TEST(children_of_two_generations_have_room)
 	told(&out, 0, 900, 5);
 	ck_assert_int_eq(comes(&b, NULL, 901, 7, 1, &out), 0);
 	told(&out, 0, 1006, 6);
-	ck_assert_int_eq(comes(&b, NULL, 902, 7, 1, &out), -EBADMSG);
+	ck_assert_int_eq(comes(&b, NULL, 902, 7, 1, &out), 0);
+	told(&out, 0, 902, 7);
 	for (i = 0; i < BAR_FANOUT; i++) {
 		ck_assert_int_eq(comes(&b, NULL, (uint16_t)(2001 + i), 8, i, &out), 0);
 		ck_assert_uint_eq(out.n, 1);
@@ -592,6 +631,32 @@ START_TEST(children_of_two_generations_have_room)
 		ck_assert_int_eq(comes(&b, NULL, (uint16_t)(2001 + i), i ? 10 : 11, i, &out), 0);
 	ck_assert_int_eq(comes(&b, NULL, 900, 10, 1, &out), 0);
 	told(&out, 0, 900, 10);
+	ck_assert_int_eq(comes(&b, NULL, 900, 11, 1, &out), 0);
+	told(&out, 0, 2002, 10);
+}
+END_TEST
+
+/* In whatever order they come: again, they are refused. */
+START_TEST(each_child_is_counted_once)
+{
+	static const struct bar_tree four = { .parent = SET_NOBODY, .nchildren = 4, .child = { 5, 300, 1001, 2000 } };
+	static const uint16_t order[] = { 1001, 5, 300 }, sorted[] = { 5, 300, 1001 };
+	struct bar b = { 0 }, was;
+	struct actions out;
+	unsigned int i;
+
+	ck_assert_int_eq(comes(&b, &four, WIDE_ME, 7, 1, &out), 0);
+	ck_assert_int_eq(comes(&b, &four, WIDE_ME, 7, 1, &out), 0);
+	for (i = 0; i < 3; i++)
+		ck_assert_int_eq(comes(&b, &four, order[i], 7, 2, &out), 0);
+	was = b;
+	for (i = 0; i < 3; i++) {
+		ck_assert_uint_eq(b.from[i], sorted[i]);
+		ck_assert_int_eq(comes(&b, &four, order[i], 7, 2, &out), -EBADMSG);
+		ck_assert_mem_eq(&b, &was, sizeof(b));
+	}
+	ck_assert_int_eq(comes(&b, &four, 2000, 7, 2, &out), 0);
+	ck_assert_uint_eq(b.gen, 1);
 }
 END_TEST
 
@@ -601,6 +666,7 @@ START_TEST(a_full_barrier_reads_nothing_behind_itself)
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	char *at = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct bar *b = (struct bar *)(at + page) - 1;
+	struct bar_tree *tree;
 	struct actions out;
 	uint16_t i;
 
@@ -608,31 +674,43 @@ START_TEST(a_full_barrier_reads_nothing_behind_itself)
 	ck_assert_int_eq(mprotect(at + page, page, PROT_NONE), 0);
 	for (i = 0; i < BAR_FANOUT; i++)
 		ck_assert_int_eq(comes(b, NULL, (uint16_t)(2001 + i), 9, i, &out), 0);
-	ck_assert_int_eq(comes(b, NULL, 900, 9, 1, &out), -EBADMSG);
+	ck_assert_int_eq(comes(b, NULL, 900, 9, 1, &out), 0);
+	told(&out, 0, 900, 9);
 	ck_assert_int_eq(comes(b, &root, WIDE_ME, 7, 1, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_uint_eq(b->earlies, BAR_FANOUT);
 	ck_assert_uint_eq(b->life, 7);
 	ck_assert_int_eq(comes(b, &root, WIDE_ME, 10, 1, &out), 0);
 	ck_assert_uint_eq(out.n, BAR_FANOUT + 1);
+	/* Nor behind the tree. */
+	tree = (struct bar_tree *)(at + page) - 1;
+	*tree = (struct bar_tree){ .parent = SET_NOBODY, .nchildren = BAR_FANOUT };
+	b = (struct bar *)at;
+	*b = (struct bar){ 0 };
+	ck_assert_int_eq(comes(b, tree, WIDE_ME, 7, 1, &out), 0);
+	ck_assert_int_eq(comes(b, tree, 900, 7, 1, &out), 0);
+	told(&out, 0, 900, 7);
 	ck_assert_int_eq(munmap(at, 2 * page), 0);
 }
 END_TEST
 
-/* It would end the episode of the older generation; but it is refused, and with it what follows from it. */
-START_TEST(a_newer_child_too_many_changes_nothing)
+/* Strangers have taken all places. It is told itself, and the threads as well. */
+START_TEST(a_newer_child_without_room_ends_the_older_episode)
 {
-	struct bar b = { 0 }, was;
+	struct bar b = { 0 };
+	uint64_t result;
 	struct actions out;
 	uint16_t i;
 
 	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 7, 1, &out), 0);
 	for (i = 0; i < BAR_FANOUT; i++)
 		ck_assert_int_eq(comes(&b, &root, (uint16_t)(2001 + i), 0x120009, i, &out), 0);
-	was = b;
-	ck_assert_int_eq(comes(&b, &root, 1001, 0x120009, 1, &out), -EBADMSG);
-	ck_assert_mem_eq(&b, &was, sizeof(b));
-	ck_assert_uint_eq(out.n, 0);
+	ck_assert_int_eq(comes(&b, &root, 1001, 0x120009, 1, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
+	told(&out, 0, 1001, 0x120009);
+	ck_assert_int_eq(bar_ended(&b, 7, &result), -EINVAL);
+	ck_assert_uint_eq(b.life, 8);
+	ck_assert_uint_eq(b.earlies, BAR_FANOUT);
 }
 END_TEST
 
@@ -718,14 +796,16 @@ int main(void)
 	tcase_add_test(t, a_late_thread_gets_the_end_of_its_own_generation);
 	tcase_add_test(t, an_arrival_that_was_given_up_ends_nothing);
 	tcase_add_test(t, a_newer_child_ends_the_older_episode);
+	tcase_add_test(t, a_child_that_lies_uses_up_no_generation);
 	tcase_add_test(t, an_episode_has_one_group);
 	tcase_add_test(t, a_thread_that_is_older_than_its_child_is_told);
 	tcase_add_test(t, a_child_that_is_first_waits_apart);
 	tcase_add_test(t, a_newer_stranger_waits_apart);
 	tcase_add_test(t, of_a_rank_the_newest_arrival_waits);
 	tcase_add_test(t, children_of_two_generations_have_room);
+	tcase_add_test(t, each_child_is_counted_once);
 	tcase_add_test(t, a_full_barrier_reads_nothing_behind_itself);
-	tcase_add_test(t, a_newer_child_too_many_changes_nothing);
+	tcase_add_test(t, a_newer_child_without_room_ends_the_older_episode);
 	tcase_add_test(t, no_generation_does_more_than_it_may);
 	tcase_add_test(t, barrier_0_is_never_made_again);
 	tcase_add_test(t, the_last_of_all_is_the_last_in_each_generation);
