@@ -8,7 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
+#include <limits.h>
 #include <pmix.h>
 #include <signal.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #define RESULT "TEST_LAUNCH_RESULT" /* files of that name and a rank: what it has to say where no launcher is left */
 #define RANKS 4
 #define PATIENCE_S 60
-#define GONE_S 5 /* for a call after the launcher's end; with no load it takes one */
+#define GONE_S 10 /* for a call after the launcher's end; with no load it takes two */
 
 /* ---- the job's side ------------------------------------------------------------------------- */
 
@@ -131,12 +131,20 @@ pmix_status_t PMIx_Commit(void)
 	return next();
 }
 
+#define COMES (-1) /* what a rank tells before the call */
+#define SILENT (-2)
+
+static void path_of(char path[PATH_MAX], const char *name, int rank)
+{
+	snprintf(path, PATH_MAX, "%s.%d", name, rank);
+}
+
 static void tell(int rank, int result)
 {
-	char path[4200];
+	char path[PATH_MAX];
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%s.%d", getenv(RESULT), rank);
+	path_of(path, getenv(RESULT), rank);
 	f = fopen(path, "w");
 	if (f) {
 		fprintf(f, "%d\n", result);
@@ -144,16 +152,36 @@ static void tell(int rank, int result)
 	}
 }
 
-/* The launcher ends when a rank is about to publish. */
+static int told(const char *name, int rank)
+{
+	char path[PATH_MAX];
+	int result = SILENT;
+	FILE *f;
+
+	path_of(path, name, rank);
+	f = fopen(path, "r");
+	if (f) {
+		if (fscanf(f, "%d", &result) != 1)
+			result = SILENT;
+		fclose(f);
+	}
+	return result;
+}
+
+/* The launcher ends when all ranks have passed a fence and are about to publish. */
 static int role_gone(struct launch *l)
 {
 	time_t start;
-	int err;
+	int err, r;
 
+	alarm(2 * PATIENCE_S);
 	if (launch_watch(l, died) || launch_fence(l, PATIENCE_S))
 		return 60;
 	forgets = true;
-	alarm(2 * PATIENCE_S);
+	tell(l->rank, COMES);
+	for (r = 0; l->rank == 0 && r < l->size; r++)
+		while (told(getenv(RESULT), r) == SILENT)
+			usleep(10000);
 	start = time(NULL);
 	if (l->rank == 0)
 		kill(getppid(), SIGKILL);
@@ -310,23 +338,17 @@ END_TEST
 /* 0, or what is wrong. */
 static int result_of(const char *name, int rank)
 {
-	char path[4200];
-	int i, result;
-	FILE *f;
+	char path[PATH_MAX];
+	int i, result = SILENT;
 
-	snprintf(path, sizeof(path), "%s.%d", name, rank);
-	for (i = 0; i < PATIENCE_S * 10; i++) {
-		f = fopen(path, "r");
-		if (f && fscanf(f, "%d", &result) == 1) {
-			fclose(f);
-			unlink(path);
-			return result;
-		}
-		if (f)
-			fclose(f);
-		usleep(100000);
+	for (i = 0; result < 0 && i < PATIENCE_S * 10; i++) {
+		result = told(name, rank);
+		if (result < 0)
+			usleep(100000);
 	}
-	return ETIMEDOUT;
+	path_of(path, name, rank);
+	unlink(path);
+	return result;
 }
 
 START_TEST(a_launcher_that_ends_is_seen_by_calls_it_forgets)
