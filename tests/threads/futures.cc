@@ -139,8 +139,8 @@ static void atomics()
 		std::this_thread::sleep_for(200ms); // they sleep
 		wide = 1;
 		wide.notify_all();
-		while (came < THREADS)
-			came.wait(came);
+		for (int seen; (seen = came.load()) < THREADS;)
+			came.wait(seen);
 		flag.test_and_set();
 		flag.notify_all();
 	});
