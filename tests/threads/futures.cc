@@ -79,11 +79,11 @@ static void futures()
 	std::vector<std::future<long>> many;
 	long all = 0;
 
+	early = shared.wait_for(20ms) == std::future_status::timeout;
 	std::thread setter([&] {
 		std::this_thread::sleep_for(200ms);
 		first.set_value(7);
 	});
-	early = shared.wait_for(20ms) == std::future_status::timeout;
 	crowd([&](int i) { sum += shared.get() + i; });
 	setter.join();
 
