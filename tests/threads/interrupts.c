@@ -44,9 +44,10 @@ static void add_strange(int is)
 	__atomic_fetch_add(&seen.strange, is, __ATOMIC_SEQ_CST);
 }
 
-static void every(int us)
+/* One alarm, or none. Its handler asks for the next: one that takes longer than the time between would leave no time to others. */
+static void alarm_in(int us)
 {
-	const struct itimerval t = { { 0, us }, { 0, us } };
+	const struct itimerval t = { .it_value.tv_usec = us };
 
 	setitimer(ITIMER_REAL, &t, NULL);
 }
@@ -65,6 +66,8 @@ static void on_alarm(int sig, siginfo_t *info, void *context)
 	pthread_sigmask(SIG_SETMASK, &set, NULL); /* until it returns */
 	pages[(n + 1) % PAGES][n % 4096]++;
 	sem_post(&posts);
+	if (!load(&seen.over))
+		alarm_in(1000);
 }
 
 /* Real-time signals come to a thread in the order in which they were sent. Only main() takes them. */
@@ -141,13 +144,13 @@ static void storm(void)
 	pthread_create(&one, NULL, worker, &own);
 	pthread_create(&two, NULL, send, NULL);
 	pthread_sigmask(SIG_UNBLOCK, &queued, NULL);
-	every(1000);
+	alarm_in(1000);
 	while (load(&seen.ticks) < TICKS || !load(&seen.sender_over) || seen.queued < SENT)
 		work(0);
-	every(0);
 	__atomic_store_n(&seen.over, 1, __ATOMIC_SEQ_CST);
 	pthread_join(one, NULL);
 	pthread_join(two, NULL);
+	alarm_in(0); /* no handler runs on another thread and asks for one */
 	while (!sem_trywait(&posts))
 		posted++;
 	check("posts", posted == seen.ticks);
@@ -213,11 +216,11 @@ static void jump(void)
 		if (sigsetjmp(away, 1)) {
 			came++;
 		} else {
-			every(2000);
+			alarm_in(2000);
 			for (;;)
 				pages[came][4000]++; /* not in a call: the jump leaves nothing held */
 		}
-		every(0);
+		alarm_in(0);
 		pthread_mutex_lock(&lock);
 		counted++;
 		pthread_mutex_unlock(&lock);
