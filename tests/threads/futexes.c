@@ -94,21 +94,25 @@ static void limits(const char *name, uint32_t *word)
 /* ---- sleepers ---------------------------------------------------------------------------------------- */
 
 static struct {
-	uint32_t word, other, asleep, woken;
+	uint32_t word, other, asleep, woken, late;
 } * crowd;
+static useconds_t settle = 200000;
 
 static void *sleeper(void *arg)
 {
 	const uint32_t bits = arg ? 1u << (uintptr_t)arg : FUTEX_BITSET_MATCH_ANY;
 
 	__atomic_fetch_add(&crowd->asleep, 1, __ATOMIC_SEQ_CST);
-	while (__atomic_load_n(&crowd->word, __ATOMIC_SEQ_CST) == 0 &&
-	       wait_word(&crowd->word, FUTEX_WAIT_BITSET_PRIVATE, 0, NULL, bits))
-		;
-	__atomic_fetch_add(&crowd->woken, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(&crowd->word, __ATOMIC_SEQ_CST) == 0)
+		if (!wait_word(&crowd->word, FUTEX_WAIT_BITSET_PRIVATE, 0, NULL, bits)) {
+			__atomic_fetch_add(&crowd->woken, 1, __ATOMIC_SEQ_CST);
+			return arg;
+		}
+	__atomic_fetch_add(&crowd->late, 1, __ATOMIC_SEQ_CST);
 	return arg;
 }
 
+/* Once the word has changed, who does not sleep yet never will, and is late. */
 static void start(pthread_t *t, int n, bool with_bits)
 {
 	int i;
@@ -118,15 +122,19 @@ static void start(pthread_t *t, int n, bool with_bits)
 		pthread_create(&t[i], NULL, sleeper, with_bits ? (void *)(uintptr_t)(i + 1) : NULL);
 	while (__atomic_load_n(&crowd->asleep, __ATOMIC_SEQ_CST) < (uint32_t)n)
 		usleep(1000);
-	usleep(200000); /* they sleep, but for the unluckiest machine */
+	usleep(settle);
+	__atomic_store_n(&crowd->word, 1, __ATOMIC_SEQ_CST);
 }
 
-static void finish(pthread_t *t, int n)
+/* Whether all have slept. If not, the next ones have more time for it. */
+static bool finish(pthread_t *t, int n)
 {
-	__atomic_store_n(&crowd->word, 1, __ATOMIC_SEQ_CST);
 	wake_word(&crowd->word, INT_MAX);
 	while (n--)
 		pthread_join(t[n], NULL);
+	if (crowd->late)
+		settle *= 2;
+	return !crowd->late;
 }
 
 static uint32_t woken(uint32_t at_least)
@@ -142,35 +150,39 @@ static uint32_t woken(uint32_t at_least)
 static void wakes(void)
 {
 	pthread_t t[WAITERS];
-	long n, rest;
+	const char *other_value;
+	long n[3], rest;
+	uint32_t awake[2];
 
-	start(t, WAITERS, false);
-	n = wake_word(&crowd->word, 1);
-	printf("wakes: %ld of %d,", n, WAITERS);
-	printf(" %u awake,", woken(1));
-	n = wake_word(&crowd->word, 2);
-	printf(" then %ld, %u awake,", n, woken(3));
-	n = wake_word(&crowd->word, INT_MAX);
-	printf(" the rest %ld,", n);
-	finish(t, WAITERS);
+	do {
+		start(t, WAITERS, false);
+		n[0] = wake_word(&crowd->word, 1);
+		awake[0] = woken(1);
+		n[1] = wake_word(&crowd->word, 2);
+		awake[1] = woken(3);
+		n[2] = wake_word(&crowd->word, INT_MAX);
+	} while (!finish(t, WAITERS));
+	printf("wakes: %ld of %d, %u awake, then %ld, %u awake, the rest %ld,", n[0], WAITERS, awake[0], n[1], awake[1],
+	       n[2]);
 	printf(" nobody %ld\n", wake_word(&crowd->word, INT_MAX));
 
-	start(t, WAITERS, true);
-	n = syscall(SYS_futex, &crowd->word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL, 1u << 2 | 1u << 4);
-	printf("bits: %ld of %d, %u awake\n", n, WAITERS, woken(2));
-	finish(t, WAITERS);
+	do {
+		start(t, WAITERS, true);
+		n[0] = syscall(SYS_futex, &crowd->word, FUTEX_WAKE_BITSET_PRIVATE, INT_MAX, NULL, NULL,
+			       1u << 2 | 1u << 4);
+		awake[0] = woken(2);
+	} while (!finish(t, WAITERS));
+	printf("bits: %ld of %d, %u awake\n", n[0], WAITERS, awake[0]);
 
-	start(t, WAITERS, false);
-	n = syscall(SYS_futex, &crowd->word, FUTEX_CMP_REQUEUE_PRIVATE, 1, INT_MAX, &crowd->other, 9);
-	printf("requeue: %s,", error_of(n));
-	n = syscall(SYS_futex, &crowd->word, FUTEX_CMP_REQUEUE_PRIVATE, 1, INT_MAX, &crowd->other, 0);
-	printf(" %ld,", n);
-	__atomic_store_n(&crowd->word, 1, __ATOMIC_SEQ_CST);
-	rest = wake_word(&crowd->word, INT_MAX);
-	wake_word(&crowd->other, INT_MAX);
-	printf(" left behind %ld,", rest);
-	finish(t, WAITERS);
-	printf(" %u awake\n", crowd->woken);
+	do {
+		start(t, WAITERS, false);
+		n[0] = syscall(SYS_futex, &crowd->word, FUTEX_CMP_REQUEUE_PRIVATE, 1, INT_MAX, &crowd->other, 9);
+		other_value = error_of(n[0]);
+		n[0] = syscall(SYS_futex, &crowd->word, FUTEX_CMP_REQUEUE_PRIVATE, 1, INT_MAX, &crowd->other, 1);
+		rest = wake_word(&crowd->word, INT_MAX);
+		wake_word(&crowd->other, INT_MAX);
+	} while (!finish(t, WAITERS));
+	printf("requeue: %s, %ld, left behind %ld, %u awake\n", other_value, n[0], rest, crowd->woken);
 }
 
 /* ---- a signal ---------------------------------------------------------------------------------------- */
