@@ -111,7 +111,7 @@ for way in one node two; do
 done
 
 # Threads of all ranks wait for a mutex with a limit of time: how much of a processor they use meanwhile, and how soon a hand-over
-# arrives, the quickest of some.
+# arrives, the quickest of some: within 2 ms, or, on a busy host, twice the time of the quickest to a wait without a limit.
 program patient <<'END'
 #include <errno.h>
 #include <pthread.h>
@@ -119,7 +119,7 @@ program patient <<'END'
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-enum { THREADS = 50, TURNS = 20, SECONDS = 3 };
+enum { THREADS = 50, TURNS = 40, SECONDS = 3 };
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t all;
 static volatile long left[TURNS], came[TURNS], used;
@@ -155,7 +155,7 @@ static void *takes(void *arg)
 {
 	for (int i = 0; i < TURNS; i++) {
 		pthread_barrier_wait(&all);
-		if (lock_for(60))
+		if (i % 2 ? pthread_mutex_lock(&lock) : lock_for(60))
 			break;
 		came[i] = now();
 		pthread_mutex_unlock(&lock);
@@ -179,7 +179,7 @@ static void processor(void)
 }
 static void hand_over(void)
 {
-	long best = 1000000000;
+	long best[2] = { 1000000000, 1000000000 }; /* with a limit, without */
 	pthread_t one;
 	pthread_barrier_init(&all, NULL, 2);
 	pthread_create(&one, NULL, takes, NULL);
@@ -190,14 +190,14 @@ static void hand_over(void)
 		left[i] = now();
 		pthread_mutex_unlock(&lock);
 		pthread_barrier_wait(&all);
-		if (came[i] - left[i] < best)
-			best = came[i] - left[i];
+		if (came[i] - left[i] < best[i % 2])
+			best[i % 2] = came[i] - left[i];
 	}
 	pthread_join(one, NULL);
-	if (best < 2000)
+	if (best[0] < 2000 || best[0] < 2 * best[1])
 		printf("handed over at once\n");
 	else
-		printf("handed over after %ld us\n", best);
+		printf("handed over after %ld us, without a limit after %ld us\n", best[0], best[1]);
 }
 int main(int argc, char **argv)
 {
