@@ -53,36 +53,85 @@ static void timer(int ms)
 	setitimer(ITIMER_REAL, &t, NULL);
 }
 
-/* The keeper has block 0 for so long. */
-static void keep(int ms)
+/* Posted by the others, when they have had their signals, for the rank that lets them go on. */
+static dsm_sem_t enough;
+
+static void share_enough(int waits)
+{
+	if (me == waits)
+		MUST(dsm_sem_init(&enough, 0));
+	MUST(dsm_broadcast(&enough, sizeof(enough), waits));
+}
+
+static void await_enough(void)
+{
+	int i;
+
+	for (i = 0; i < dsm_size() - 1; i++)
+		check(!dsm_sem_timedwait(&enough, 10000000000), "signals to threads that wait did not come");
+}
+
+/* The keeper has block 0 until the others have had enough signals, or ten seconds. */
+static void keep(void)
 {
 	MUST(dsm_pin((void *)memory, 4096, DSM_WRITE));
 	memory[0] = 1;
 	MUST(dsm_barrier());
-	usleep((useconds_t)ms * 1000);
+	await_enough();
 	memory[1] = 1;
 	MUST(dsm_unpin((void *)memory, 4096));
 }
 
+#define LEAST_MS 400
+
+/* For a thread that is in a miss, or in a call: some of its handlers have run, for that time at least. */
+static void *tell(void *arg)
+{
+	const long until = now_ms() + LEAST_MS;
+
+	while (now_ms() < until || came < *(int *)arg)
+		usleep(1000);
+	MUST(dsm_sem_post(&enough, 1));
+	return NULL;
+}
+
+/* Without the process's signals, which are for the thread that waits. */
+static pthread_t start_teller(int *handlers)
+{
+	sigset_t all, old;
+	pthread_t t;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	check(!pthread_create(&t, NULL, tell, handlers), "no thread");
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return t;
+}
+
 static void handled(int write)
 {
+	int three = 3;
+	pthread_t t;
 	long began;
 
+	share_enough(keeper);
 	if (me == keeper) {
-		keep(700);
+		keep();
 	} else {
 		MUST(dsm_barrier());
 		came = 0;
-		timer(30);
 		began = now_ms();
+		t = start_teller(&three);
+		timer(30);
 		if (write)
 			__atomic_fetch_add(&memory[2], 1, __ATOMIC_RELAXED);
 		else
 			check(memory[1] == 1, "a read that was interrupted brought an old value");
 		timer(0);
-		check(now_ms() - began >= 400, "the miss did not last");
-		check(came >= 3, "no handler ran while the miss lasted");
+		check(now_ms() - began >= LEAST_MS, "the miss did not last");
+		check(came >= three, "no handler ran while the miss lasted");
 		check(memory[0] == 1 && memory[1] == 1, "the block has other contents");
+		pthread_join(t, NULL);
 	}
 	MUST(dsm_barrier());
 	check(!write || memory[2] == dsm_size() - 1, "a write that was interrupted is lost, or was done twice");
@@ -91,20 +140,19 @@ static void handled(int write)
 
 static void jumped(void)
 {
-	long began = now_ms();
-
 	signal(SIGALRM, jump);
+	share_enough(keeper);
 	if (me == keeper) {
-		keep(700);
+		keep();
 	} else {
 		MUST(dsm_barrier());
-		timer(50);
 		if (!sigsetjmp(out, 1)) {
+			timer(50);
 			memory[2]++;
 			check(0, "an access succeeded that was not possible");
 		}
 		timer(0);
-		check(now_ms() - began < 600, "the miss was not interrupted");
+		MUST(dsm_sem_post(&enough, 1)); /* the keeper still has the block: the miss was interrupted */
 		memory[(me + 2) * PAGE] = me;
 		check(memory[(me + 2) * PAGE] == me, "a block that is free cannot be had");
 	}
@@ -126,18 +174,14 @@ static void *touch(void *arg)
 static void directed(void)
 {
 	pthread_t t[THREADS];
-	dsm_sem_t enough;
 	int i;
 
 	signal(SIGUSR1, handler);
-	if (me == keeper)
-		MUST(dsm_sem_init(&enough, 0));
-	MUST(dsm_broadcast(&enough, sizeof(enough), keeper));
+	share_enough(keeper);
 	if (me == keeper) {
 		MUST(dsm_pin((void *)memory, 4096, DSM_WRITE));
 		MUST(dsm_barrier());
-		for (i = 0; i < keeper; i++)
-			check(!dsm_sem_timedwait(&enough, 10000000000), "signals to threads that wait did not come");
+		await_enough();
 		MUST(dsm_unpin((void *)memory, 4096));
 	} else {
 		MUST(dsm_barrier());
@@ -158,11 +202,18 @@ static void directed(void)
 	MUST(dsm_barrier());
 }
 
-static void stop_here(void)
+static void await_stop(int pid)
 {
-	printf("pid %d\n", getpid());
-	fflush(stdout);
-	raise(SIGSTOP);
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	while (state != 'T') {
+		f = fopen(path, "r");
+		check(f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1, "who is to stop has gone");
+		fclose(f);
+		usleep(1000);
+	}
 }
 
 static void end_in(int ms)
@@ -176,18 +227,24 @@ static void end_in(int ms)
 
 static void fatal(int stop)
 {
+	int pid = getpid();
+
 	signal(SIGALRM, SIG_DFL);
 	memory[0] = 1;
+	MUST(dsm_broadcast(&pid, sizeof(pid), keeper));
 	MUST(dsm_barrier());
 	if (me == keeper && stop) {
 		memory[0] = 2;
-		stop_here();
+		raise(SIGSTOP);
 	} else if (me == keeper) {
-		keep(20000);
+		MUST(dsm_pin((void *)memory, 4096, DSM_WRITE));
+		MUST(dsm_barrier());
+		sleep(20);
 	} else if (me == 1) {
-		if (!stop)
+		if (stop)
+			await_stop(pid);
+		else
 			MUST(dsm_barrier());
-		usleep(300000); /* the keeper has stopped */
 		end_in(400);
 	} else {
 		MUST(dsm_barrier());
@@ -207,11 +264,13 @@ static void fatal(int stop)
  */
 static void asked(void)
 {
+	int pid = getpid();
 	pthread_t t;
 
 	signal(SIGALRM, SIG_DFL);
 	if (me == 0)
 		memory[0] = 1;
+	MUST(dsm_broadcast(&pid, sizeof(pid), 1));
 	MUST(dsm_barrier());
 	check(memory[0] == 1, "what rank 0 has written is not there");
 	MUST(dsm_barrier());
@@ -219,7 +278,7 @@ static void asked(void)
 		MUST(dsm_pin((void *)memory, 4096, DSM_READ));
 	MUST(dsm_barrier());
 	if (me == 1) {
-		stop_here();
+		raise(SIGSTOP);
 	} else if (me == keeper) {
 		usleep(500000);
 		pthread_create(&t, NULL, touch, NULL);
@@ -229,6 +288,7 @@ static void asked(void)
 		check(0, "the block came although a mapping of it could not be closed");
 	} else {
 		usleep(300000);
+		await_stop(pid);
 		end_in(1000);
 	}
 }
@@ -242,29 +302,36 @@ static void quiet(int sig)
 static void call(void)
 {
 	dsm_sem_t *s = (dsm_sem_t *)(memory + PAGE), sem;
+	int five = 5;
+	pthread_t t;
 
 	signal(SIGALRM, quiet);
+	share_enough(0);
 	if (me == 0)
 		MUST(dsm_sem_init(s, 0));
 	MUST(dsm_barrier());
 	sem = *s;
 	MUST(dsm_barrier());
 	if (me == 0) {
-		usleep(600000);
+		await_enough();
 		MUST(dsm_sem_post(&sem, (uint32_t)dsm_size() - 1));
+		await_enough();
+		MUST(dsm_barrier());
 	} else {
+		t = start_teller(&five);
 		timer(30);
 		MUST(dsm_sem_wait(&sem));
 		timer(0);
-		check(came >= 5, "no handler ran while the call waited");
+		check(came >= five, "no handler ran while the call waited");
+		pthread_join(t, NULL);
+		came = 0;
+		t = start_teller(&five);
+		timer(30);
+		MUST(dsm_barrier());
+		timer(0);
+		check(came >= five, "no handler ran in a barrier");
+		pthread_join(t, NULL);
 	}
-	came = 0;
-	timer(me ? 30 : 0);
-	if (!me)
-		usleep(500000);
-	MUST(dsm_barrier());
-	timer(0);
-	check(me == 0 || came >= 5, "no handler ran in a barrier");
 }
 
 int main(int argc, char **argv)
