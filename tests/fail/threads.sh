@@ -43,9 +43,8 @@ interrupted_miss() {
 	works "$bin/interrupt" "$2"
 }
 
-# MODE HOW VICTIM KEEPER WITNESS: the victim ends by SIGALRM, in time, while its miss lasts, for which it needs the keeper, which
-# may be stopped; the witness notices.
-ended_in_miss() {
+# Once; $late: by how many ms.
+end_in_miss() {
 	local due victim=$3
 	mode "$1"
 	[[ $2 != asked ]] || settings+=(DSM_HOLD_US=0)
@@ -59,9 +58,22 @@ ended_in_miss() {
 	wait "$background"
 	[[ $(status_of "$victim") == 142 ]] || problem "rank $victim ended with status $(status_of "$victim")"
 	due=$(sed -n 's/^due //p' "$folder/out.$victim")
-	(($(time_of "$victim") - due < 100)) || problem "rank $victim ended $(($(time_of "$victim") - due)) ms after its signal"
+	late=$(($(time_of "$victim") - due))
 	[[ $(status_of "$5") == 70 ]] || problem "rank $5 ended with status $(status_of "$5")"
 	says "rank $victim of this host is lost" 1
+}
+
+# MODE HOW VICTIM KEEPER WITNESS: the victim ends by SIGALRM, in time, while its miss lasts, for which it needs the keeper, which
+# may be stopped; the witness notices. A busy host may be late, too, but not three times.
+ended_in_miss() {
+	local late all=''
+	for _ in 1 2 3; do
+		rm -f "$folder"/{pid,end,out,err}.*
+		end_in_miss "$@"
+		((problems == 0 && late >= 100)) || return 0
+		all+="${all:+, }$late"
+	done
+	problem "rank $3 ended $all ms after its signal"
 }
 
 for m in rank ${full:+mprotect mixed mixmp}; do
