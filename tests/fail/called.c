@@ -19,13 +19,14 @@ static void *end(void *arg)
 
 int main(int argc, char **argv)
 {
-	const long until = now_ms() + (argc > 1 ? atoi(argv[1]) : 1) * 1000;
 	dsm_thread_t *ended = join("called", 4096);
 	unsigned long calls = 0;
+	long until;
 
 	if (dsm_rank() == 0)
 		MUST(dsm_spawn(ended, 1, NULL, end, ended));
 	MUST(dsm_barrier());
+	until = now_ms() + (argc > 1 ? atoi(argv[1]) : 1) * 1000;
 	if (dsm_rank() == 0) {
 		printf("ready\n");
 		fflush(stdout);
