@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* common.h - what the programs of tests/fail share: the start, ending with a message, and the time. */
+/* common.h - what the programs of tests/fail share: the start, ending with a message, the time, and what others do. */
 #ifndef FAIL_COMMON_H
 #define FAIL_COMMON_H
 
@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #define MUST(call) must(call, #call)
 
@@ -43,6 +44,21 @@ static inline long now_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/* Until that process or thread is stopped (T), or asleep (S). */
+static inline void await_state(int tid, char state)
+{
+	char path[64], now = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
+	while (now != state) {
+		f = fopen(path, "r");
+		check(f && fscanf(f, "%*d (%*[^)]) %c", &now) == 1, "who was to stop or to sleep has gone");
+		fclose(f);
+		usleep(1000);
+	}
 }
 
 #endif

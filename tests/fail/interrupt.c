@@ -202,20 +202,6 @@ static void directed(void)
 	MUST(dsm_barrier());
 }
 
-static void await_stop(int pid)
-{
-	char path[64], state = 0;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	while (state != 'T') {
-		f = fopen(path, "r");
-		check(f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1, "who is to stop has gone");
-		fclose(f);
-		usleep(1000);
-	}
-}
-
 static void end_in(int ms)
 {
 	printf("due %ld\n", now_ms() + ms);
@@ -242,7 +228,7 @@ static void fatal(int stop)
 		sleep(20);
 	} else if (me == 1) {
 		if (stop)
-			await_stop(pid);
+			await_state(pid, 'T');
 		else
 			MUST(dsm_barrier());
 		end_in(400);
@@ -288,7 +274,7 @@ static void asked(void)
 		check(0, "the block came although a mapping of it could not be closed");
 	} else {
 		usleep(300000);
-		await_stop(pid);
+		await_state(pid, 'T');
 		end_in(1000);
 	}
 }

@@ -85,12 +85,13 @@ static void contents(void)
 }
 
 static dsm_region_t *leaving;
-static volatile int left;
+static volatile int left, detacher;
 
 static void *detach(void *arg)
 {
 	struct timespec t;
 
+	detacher = gettid();
 	MUST(dsm_region_detach(leaving));
 	left = 1;
 	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -135,7 +136,9 @@ static void detaching(void)
 	if (me == 1) {
 		MUST(dsm_prefetch(p, 4096, DSM_READ));
 		pthread_create(&t, NULL, detach, &cpu);
-		usleep(100000);
+		while (!detacher)
+			usleep(1000);
+		await_state(detacher, 'S'); /* in the call */
 		go_on(now_ms() + wait_ms);
 		check(!left, "it has left while the block was pinned");
 		MUST(dsm_sem_post(gate, 1));
