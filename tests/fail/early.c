@@ -4,7 +4,7 @@
  *
  *   early RANK[,RANK...] POINT [stop]    at the first HOOK() of that name; in a build without them (or POINT "none") nothing happens
  *
- * With `stop`, a rank whose dsm_init() succeeds waits for what ends it.
+ * With `stop`, each rank says when the launcher's server has it, and one whose dsm_init() succeeds waits for what ends it.
  */
 #include <dsm.h>
 
@@ -26,6 +26,10 @@ void dsm_test_hook(const char *where)
 {
 	struct timespec t;
 
+	if (stops && !strcmp(where, "start-launched")) {
+		printf("launched\n");
+		fflush(stdout);
+	}
 	if (strcmp(where, point))
 		return;
 	clock_gettime(CLOCK_MONOTONIC, &t);

@@ -29,6 +29,15 @@ early() {
 	says '^(libdsm|dsm_init)' 1
 }
 
+# Rank 1 has stopped, and the launcher's server has all ranks: whom it does not have by its end fails in another way.
+all_launched() {
+	local r
+	grep -qs '^reached ' "$folder/out.1" || return 1
+	for ((r = 0; r < ranks; r++)); do
+		grep -qs '^launched' "$folder/out.$r" || return 1
+	done
+}
+
 # MODE POINT WHAT: rank 1 stops there, mpirun and its PMIx server are killed, and rank 1 goes on (CONT) or is killed (KILL). In the
 # mode `apart` each rank takes the others for ranks of other hosts: it is in a user namespace of its own.
 unled() {
@@ -38,10 +47,10 @@ unled() {
 	make -s -C "$top" VARIANT=hooks build/hooks/tests/fail/early || problem 'cannot be built'
 	job 20 "${apart[@]}" "$hooks/early" 1 "start-$2" stop &
 	for i in {1..200}; do
-		! grep -qs '^reached ' "$folder/out.1" || break
+		! all_launched || break
 		sleep 0.05
 	done
-	((i < 200)) || problem "rank 1 did not come to start-$2"
+	((i < 200)) || problem "rank 1 did not come to start-$2, or another was not launched"
 	sleep 0.5 # the others come as far as they can without it
 	began=$(awk '{ printf "%d", $1 * 1000 }' /proc/uptime)
 	pkill -KILL -f "^mpirun -n $ranks $bin/keeper $folder "
