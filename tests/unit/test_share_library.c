@@ -26,7 +26,7 @@
 
 static struct rshare *a, *b;
 static struct rshare_listener *echo;
-static char why[RSHARE_WHY_MAX], name_a[32], name_b[32], node_b[32];
+static char why[RSHARE_WHY_MAX], name_a[32], name_b[32], name_c[32], node_b[32];
 static uint16_t port;
 static unsigned int taken; /* blocks of the library's memory */
 
@@ -67,6 +67,7 @@ static void begin(void)
 	port = (uint16_t)(10000 + getpid() % 5000 * 4); /* below those that the kernel gives to clients */
 	snprintf(name_a, sizeof(name_a), "unit-a-%d", getpid());
 	snprintf(name_b, sizeof(name_b), "unit-b-%d", getpid());
+	snprintf(name_c, sizeof(name_c), "unit-c-%d", getpid());
 	snprintf(node_b, sizeof(node_b), "127.0.0.1:%u", port + 1);
 	c = config(name_a, 0);
 	ck_assert_msg(!rshare_open(NULL, &c, &a, why), "%s", why);
@@ -592,15 +593,15 @@ START_TEST(connecting_fails_clearly)
 	x = config(name_a, 2);
 	x.role = RSHARE_OWNER;
 	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -EADDRINUSE);
-	x = config("unit-other", 0); /* the port is taken */
+	x = config(name_c, 0); /* the port is taken */
 	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -EADDRINUSE);
 	x.depth = 9;
 	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -EINVAL);
-	x = config("unit-other", 2);
+	x = config(name_c, 2);
 	x.ib_port = 2;
 	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENODEV);
 	ck_assert_int_eq(rshare_open("nothing0", &x, &r, why), -ENODEV);
-	x = config("unit-other", 2);
+	x = config(name_c, 2);
 	x.key = 1; /* nodes of another key */
 	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), 0);
 	ck_assert_int_eq(rshare_connect(r, node_b, 7, 0, 1, &c), 0);
@@ -674,7 +675,7 @@ END_TEST
 
 START_TEST(the_owners_death_is_told)
 {
-	struct rshare_config x = config("unit-victim", 3);
+	struct rshare_config x = config(name_c, 3);
 	struct rshare_listener *l;
 	struct rshare *r = NULL;
 	struct pollfd p;
