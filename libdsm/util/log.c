@@ -3,9 +3,12 @@
 #include "util/log.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static int me = -1;
@@ -13,6 +16,23 @@ static int me = -1;
 void log_rank(int rank)
 {
 	me = rank;
+}
+
+/*
+ * Whoever reads stderr may have gone, often the launcher: the line is lost then, but SIGPIPE must not end a process that has more to
+ * do than to say so. The functions of libc are cancellation points, or wrapped.
+ */
+static void write_line(const char *line, size_t n)
+{
+	const uint64_t pipe = UINT64_C(1) << (SIGPIPE - 1);
+	const struct timespec now = { 0 };
+	uint64_t pending = 0, old;
+
+	syscall(SYS_rt_sigpending, &pending, sizeof(pending));
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &pipe, &old, sizeof(old));
+	if (syscall(SYS_write, STDERR_FILENO, line, n) < 0 && errno == EPIPE && !(pending & pipe))
+		syscall(SYS_rt_sigtimedwait, &pipe, NULL, &now, sizeof(pipe));
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
 }
 
 void log_line(const char *fmt, ...)
@@ -32,7 +52,6 @@ void log_line(const char *fmt, ...)
 	if (n > (int)sizeof(line) - 2)
 		n = (int)sizeof(line) - 2;
 	line[n++] = '\n';
-	if (syscall(SYS_write, STDERR_FILENO, line, (size_t)n) < 0) /* the function is a cancellation point */
-		n = 0;                                              /* nowhere to say it */
+	write_line(line, (size_t)n);
 	errno = saved;
 }

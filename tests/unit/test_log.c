@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_log.c - util/log: lines on stderr, also where nobody reads it. */
+#include "suite.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "util/log.h"
+
+/* stderr becomes a pipe; returns its other end. */
+static int pipe_of_stderr(void)
+{
+	int fds[2];
+
+	ck_assert_int_eq(pipe(fds), 0);
+	ck_assert_int_eq(dup2(fds[1], STDERR_FILENO), STDERR_FILENO);
+	close(fds[1]);
+	return fds[0];
+}
+
+static bool pends(void)
+{
+	sigset_t set;
+
+	ck_assert_int_eq(sigpending(&set), 0);
+	return sigismember(&set, SIGPIPE);
+}
+
+static bool blocked(int signal)
+{
+	sigset_t set;
+
+	ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, NULL, &set), 0);
+	return sigismember(&set, signal);
+}
+
+START_TEST(a_line_names_the_rank_and_leaves_errno)
+{
+	static const char words[] = "libdsm: one\nlibdsm: rank 7: two 2\n";
+	char line[256] = "";
+	int fd = pipe_of_stderr();
+
+	errno = ENOTTY;
+	log_line("one");
+	log_rank(7);
+	log_line("two %d", 2);
+	ck_assert_int_eq(errno, ENOTTY);
+	ck_assert_int_eq(read(fd, line, sizeof(line) - 1), sizeof(words) - 1);
+	ck_assert_str_eq(line, words);
+}
+END_TEST
+
+START_TEST(a_line_that_nobody_reads_ends_no_process)
+{
+	close(pipe_of_stderr());
+	ck_assert_ptr_ne(signal(SIGPIPE, SIG_DFL), SIG_ERR);
+	errno = 0;
+	log_line("lost");
+	ck_assert_int_eq(errno, 0);
+	ck_assert(!pends() && !blocked(SIGPIPE) && !blocked(SIGUSR1));
+}
+END_TEST
+
+START_TEST(a_signal_of_the_program_stays)
+{
+	sigset_t set;
+
+	close(pipe_of_stderr());
+	sigemptyset(&set);
+	sigaddset(&set, SIGPIPE);
+	sigaddset(&set, SIGUSR1);
+	ck_assert_int_eq(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
+	log_line("lost");
+	ck_assert(!pends() && blocked(SIGPIPE) && blocked(SIGUSR1));
+	ck_assert_int_eq(pthread_kill(pthread_self(), SIGPIPE), 0);
+	log_line("lost");
+	ck_assert(pends() && blocked(SIGPIPE));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("log");
+	TCase *t = tcase_create("stderr");
+
+	tcase_add_test(t, a_line_names_the_rank_and_leaves_errno);
+	tcase_add_test(t, a_line_that_nobody_reads_ends_no_process);
+	tcase_add_test(t, a_signal_of_the_program_stays);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
