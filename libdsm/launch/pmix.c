@@ -7,12 +7,13 @@
  * thread to another, and nothing is called while it is held.
  *
  * PMIx 4.2 forgets a message that is sent just after its connection has broken, and never calls back for it. So waits for the
- * server end when the connection is known to be broken, and PMIx_Commit() and PMIx_Abort(), which wait inside PMIx, run on a
- * thread of their own. PMIx_Finalize() has a limit of its own; PMIx_Init() has none, and comes before anything is known.
+ * server end when the connection is known to be broken, and PMIx_Init(), PMIx_Commit() and PMIx_Abort(), which wait inside PMIx,
+ * run on a thread of their own. PMIx_Finalize() has a limit of its own.
  */
 #include "launch/launch.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -26,11 +27,12 @@
 
 #include "util/log.h"
 
-#define PIECE_MS 100    /* between two calls of what is to be done meanwhile */
-#define GET_SECONDS 30  /* for what needs the server alone: only a sick one takes so long */
-#define ABORT_SECONDS 5 /* the caller ends itself after it, and thereby the job */
-#define EVENT_MS 1000   /* PMIx keeps an event for so long before it tells */
-#define GONE_PIECES 10  /* for an answer, once the connection is known to be broken */
+#define PIECE_MS 100                           /* between two calls of what is to be done meanwhile */
+#define GET_SECONDS 30                         /* for what needs the server alone: only a sick one takes so long */
+#define ABORT_SECONDS 5                        /* the caller ends itself after it, and thereby the job */
+#define EVENT_MS 1000                          /* PMIx keeps an event for so long before it tells */
+#define FOREVER (UINT_MAX / (1000 / PIECE_MS)) /* seconds */
+#define GONE_PIECES 10                         /* for an answer, once the connection is known to be broken */
 
 /* Something PMIx says later. Given up by the caller on a timeout, it is freed by whoever comes last. */
 struct wait {
@@ -318,19 +320,45 @@ static int kept(const char *key, void *value, size_t *size)
 	return 0;
 }
 
+static struct {
+	pid_t parent;
+	pmix_status_t status;
+} init;
+
+static void *init_main(void *w)
+{
+	init.status = PMIx_Init(&self, NULL, 0);
+	wait_finish(w, PMIX_SUCCESS);
+	return NULL;
+}
+
+/*
+ * PMIx_Init() waits for its server without limit, and there is no event yet that tells of the server's end. The server is the
+ * parent of its ranks, or of a shell or debugger that ends with them.
+ */
+static void look_at_parent(void)
+{
+	if (getppid() != init.parent)
+		has_gone(0);
+}
+
 static int start_pmix(void)
 {
-	sigset_t all, old;
-	pmix_status_t status;
+	struct wait *w = wait_create();
+	int err;
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	status = PMIx_Init(&self, NULL, 0);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (status != PMIX_SUCCESS) {
+	if (!w)
+		return -ENOMEM;
+	init.parent = getppid();
+	err = wait_apart(init_main, w, FOREVER, look_at_parent);
+	if (err) {
+		log_line("the launcher ended while PMIx_Init() waited for it");
+		return err;
+	}
+	if (init.status != PMIX_SUCCESS) {
 		log_line("the launcher's PMIx server is not reachable (PMIx_Init: %s); start the job by Open MPI's "
 			 "mpirun, srun --mpi=pmix or prterun",
-			 PMIx_Error_string(status));
+			 PMIx_Error_string(init.status));
 		return -ENOSYS;
 	}
 	started = 1;

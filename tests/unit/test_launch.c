@@ -10,7 +10,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <pmix.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -119,7 +121,7 @@ static int role_abort(struct launch *l)
 	return 51;
 }
 
-static bool forgets;
+static bool forgets, silent;
 
 /* For pmix.c: PMIx forgets a message that is sent when its connection breaks, and its sender. */
 pmix_status_t PMIx_Commit(void)
@@ -129,6 +131,17 @@ pmix_status_t PMIx_Commit(void)
 	while (forgets)
 		pause();
 	return next();
+}
+
+/* The same in PMIx_Init(). */
+pmix_status_t PMIx_Init(pmix_proc_t *proc, pmix_info_t info[], size_t n)
+{
+	pmix_status_t (*next)(pmix_proc_t *, pmix_info_t *, size_t) =
+		(pmix_status_t(*)(pmix_proc_t *, pmix_info_t *, size_t))dlsym(RTLD_NEXT, "PMIx_Init");
+
+	while (silent)
+		pause();
+	return next(proc, info, n);
 }
 
 #define COMES (-1) /* what a rank tells before the call */
@@ -168,25 +181,60 @@ static int told(const char *name, int rank)
 	return result;
 }
 
+/* Once all ranks have told that they come, rank 0 ends the launcher. Returns when. */
+static time_t end_launcher(int rank, int size)
+{
+	time_t when;
+	int r;
+
+	tell(rank, COMES);
+	for (r = 0; rank == 0 && r < size; r++)
+		while (told(getenv(RESULT), r) == SILENT)
+			usleep(10000);
+	when = time(NULL);
+	if (rank == 0)
+		kill(getppid(), SIGKILL);
+	return when;
+}
+
 /* The launcher ends when all ranks have passed a fence and are about to publish. */
 static int role_gone(struct launch *l)
 {
 	time_t start;
-	int err, r;
+	int err;
 
 	alarm(2 * PATIENCE_S);
 	if (launch_watch(l, died) || launch_fence(l, PATIENCE_S))
 		return 60;
 	forgets = true;
-	tell(l->rank, COMES);
-	for (r = 0; l->rank == 0 && r < l->size; r++)
-		while (told(getenv(RESULT), r) == SILENT)
-			usleep(10000);
-	start = time(NULL);
-	if (l->rank == 0)
-		kill(getppid(), SIGKILL);
+	start = end_launcher(l->rank, l->size);
 	err = launch_exchange(l, "test", "late", 4, PATIENCE_S);
 	tell(l->rank, err != -EPIPE ? 61 : time(NULL) - start > GONE_S ? 62 : 0);
+	_exit(0);
+}
+
+static void *ender(void *rank)
+{
+	usleep(300000); /* for launch_start() */
+	end_launcher((int)(intptr_t)rank, RANKS);
+	return NULL;
+}
+
+/* The launcher ends while all ranks are in PMIx_Init(). */
+static int role_starting(void)
+{
+	const int rank = atoi(getenv("PMIX_RANK"));
+	const time_t start = time(NULL);
+	struct launch l;
+	pthread_t t;
+	int err;
+
+	alarm(2 * PATIENCE_S);
+	silent = true;
+	if (pthread_create(&t, NULL, ender, (void *)(intptr_t)rank))
+		return 70;
+	err = launch_start(&l);
+	tell(rank, err != -EPIPE ? 71 : time(NULL) - start > PATIENCE_S ? 72 : l.size != 1 ? 73 : 0);
 	_exit(0);
 }
 
@@ -201,6 +249,8 @@ static int play(const char *role)
 	size_t i;
 	int err;
 
+	if (!strcmp(role, "starting"))
+		return role_starting();
 	err = launch_start(&l);
 	if (err)
 		return 2;
@@ -351,7 +401,8 @@ static int result_of(const char *name, int rank)
 	return result;
 }
 
-START_TEST(a_launcher_that_ends_is_seen_by_calls_it_forgets)
+/* A job whose launcher ends: what its ranks tell after that. */
+static void job_without_end(const char *role)
 {
 	char name[] = "/tmp/test-launch.XXXXXX";
 	int fd = mkstemp(name), status, r;
@@ -359,10 +410,21 @@ START_TEST(a_launcher_that_ends_is_seen_by_calls_it_forgets)
 	ck_assert_int_ge(fd, 0);
 	close(fd);
 	setenv(RESULT, name, 1);
-	status = job("gone");
+	status = job(role);
 	for (r = 0; status != -1 && r < RANKS; r++)
 		ck_assert_int_eq(result_of(name, r), 0);
 	unlink(name);
+}
+
+START_TEST(a_launcher_that_ends_is_seen_by_calls_it_forgets)
+{
+	job_without_end("gone");
+}
+END_TEST
+
+START_TEST(a_launcher_that_ends_is_seen_before_it_has_answered)
+{
+	job_without_end("starting");
 }
 END_TEST
 
@@ -385,6 +447,7 @@ int main(void)
 	tcase_add_test(t, a_killed_rank_ends_the_job);
 	tcase_add_test(t, an_abort_ends_the_job_with_its_status);
 	tcase_add_test(t, a_launcher_that_ends_is_seen_by_calls_it_forgets);
+	tcase_add_test(t, a_launcher_that_ends_is_seen_before_it_has_answered);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
