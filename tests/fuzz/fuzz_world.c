@@ -57,7 +57,7 @@ static bool takes_part(uint16_t me, const struct msg *m)
 	return me >= HONEST || object_index(m) >= OBJECTS || w->part_object[me][object_index(m)];
 }
 
-/* By a request; or by what may come from any rank, for only the home knows from whom: a block, an acknowledgement, a lock. */
+/* By a request; or by what may come from any rank, for only the home, or the manager, knows from whom: a block, a grant, a lock. */
 static void joins(uint16_t me, const struct msg *m)
 {
 	switch (m->type) {
@@ -67,6 +67,7 @@ static void joins(uint16_t me, const struct msg *m)
 	case MSG_SETTLE:
 	case MSG_CLAIM:
 	case MSG_RELEASE:
+	case MSG_GRANT:
 	case MSG_DATA:
 	case MSG_INV_ACK:
 		if (m->object < BLOCKS)
@@ -99,6 +100,27 @@ static struct wire_limits limits(uint16_t me)
 				     .holds = HOLDS,
 				     .barriers = BARRIERS,
 				     .pages = BLOCKS };
+}
+
+/*
+ * Does the slot of a request wait in me's line for a block in which the other rank takes part? It has ended that request by an
+ * answer of its own, or made it; so this one is refused, though the rank that asks is in good order, and is not answered.
+ */
+static bool in_line(uint16_t me, const struct msg *m)
+{
+	const struct qpool queue = { .nodes = w->r[me].nodes, .nslots = BLOCK_SLOTS };
+	const uint32_t node = queue_node(&queue, m->req_rank, m->req_slot);
+	unsigned int b;
+
+	if (m->type != MSG_READ_REQ && m->type != MSG_WRITE_REQ)
+		return false;
+	for (b = 0; b < BLOCKS; b++) {
+		const uint32_t tail = w->r[me].dirs[b].tail;
+
+		if (w->part[b] && queue_position(&queue, tail, node) < queue_length(&queue, tail))
+			return w->part[m->object] = true;
+	}
+	return false;
 }
 
 static void deliver(unsigned int i)
@@ -135,7 +157,7 @@ static void deliver(unsigned int i)
 	if (err == -EBADMSG && l.from == OTHER)
 		w->r[me].cut = true;
 	else if (err && l.from != OTHER)
-		must(takes_part(me, &l.m)); /* else an honest rank is blamed */
+		must(takes_part(me, &l.m) || in_line(me, &l.m)); /* else an honest rank is blamed */
 }
 
 /* ---- honest ranks --------------------------------------------------------------------------- */
