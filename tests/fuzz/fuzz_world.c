@@ -3,15 +3,22 @@
  * fuzz_world.c - a job of honest ranks and one that is not, with its state: libFuzzer target.
  *
  * The input is a sequence of records. Each says what happens next: a thread of an honest rank touches a block, locks, arrives at
- * a barrier; one of the messages that are under way comes, whichever; the other rank sends something: what a rank would answer,
- * what it has received with another type, or any message of the table of core/wire.h with fields at their bounds and beyond. So an
- * input that reaches a deep state is kept, and tried on with other ends.
+ * a barrier, makes an object or destroys one; one of the messages that are under way comes, whichever; the other rank sends
+ * something: what a rank would answer, what it has received with another type, or any message of the table of core/wire.h with
+ * fields at their bounds and beyond. So an input that reaches a deep state is kept, and tried on with other ends.
  *
  * What must hold. No memory is touched outside the world; action lists stay within bounds. The other rank takes part in a block or
  * an object if it lives there, or if a request of its own for it was accepted, or one of the answers that may come from any rank.
  * Of all others: contents are what was written last, there is one writer or there are readers, locks exclude each other, a barrier
  * ends when all have come, whatever the other rank has sent meanwhile; no message of an honest rank is refused; and in the end,
  * when all messages have come, nobody waits.
+ *
+ * Objects have generations (core/objects.h). Honest ranks use, and destroy, the newest object in a place and those before it, of
+ * which they keep all handles. What names an object that is not there, or no longer, changes nothing at its home, and is answered
+ * with an error (MSG_UNLOCK: as if the lock had been handed on); nobody holds a lock by such a name. No name is given out twice.
+ * An object is destroyed only when no honest rank holds it, keeps it, or stands in line for it. The other rank takes part in one
+ * generation, not in a place: in what it has made, and in the living object that a request of its own has named (SOP_DESTROY,
+ * too), but not in the next one there.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,18 +50,43 @@ static bool about_block(uint8_t type)
 	return wire_class(type) <= CLASS_DATA;
 }
 
-/* Does the other rank take part in what the message is about? */
+/*
+ * Does the other rank take part in what the message is about? What comes to a hold record or a slot has 8 bits of the object's
+ * generation, and MSG_LOCKED is not always of the home.
+ */
 static bool takes_part(uint16_t me, const struct msg *m)
 {
+	const uint16_t home = m->type == MSG_RECALL ? m->src : me;
+	unsigned int at;
+
 	if (about_block(m->type))
 		return m->object >= BLOCKS || w->part[m->object];
 	if (m->type == MSG_ARRIVE || m->type == MSG_DEPART)
 		return false;
-	if (m->type == MSG_RECALL)
-		return m->src >= HONEST || object_index(m) >= OBJECTS || w->part_object[m->src][object_index(m)];
-	if (m->type == MSG_NEXT || m->type == MSG_LOCKED || m->type == MSG_FREED)
-		me = m->aux < HOLDS ? w->r[me].holds[m->aux].home : OTHER;
-	return me >= HONEST || object_index(m) >= OBJECTS || w->part_object[me][object_index(m)];
+	if (wire_rule_of(m->type, WF_req_rank) == RULE_GEN) {
+		const int named = world_made(home, world_name(m->object, m->req_rank));
+
+		return named >= 0 && w->part_made[named];
+	}
+	for (at = 0; at < w->nmade; at++)
+		if (w->part_made[at] && (uint32_t)w->made[at].name == m->object &&
+		    (m->type == MSG_LOCKED || w->made[at].home == m->src))
+			return true;
+	return m->type == MSG_REPLY && m->object < BLOCKS && w->part[m->object];
+}
+
+static void joins_object(int at)
+{
+	if (at >= 0)
+		w->part_made[at] = true;
+}
+
+/* A request. It does nothing to what is not there. */
+static void joins_living(uint16_t home, const struct msg *m)
+{
+	const int at = world_made(home, world_name(m->object, m->req_rank));
+
+	joins_object(at >= 0 && w->made[at].alive ? at : -1);
 }
 
 /* By a request; or by what may come from any rank, for only the home, or the manager, knows from whom: a block, a grant, a lock. */
@@ -73,17 +105,20 @@ static void joins(uint16_t me, const struct msg *m)
 		if (m->object < BLOCKS)
 			w->part[m->object] = true;
 		break;
+	case MSG_SYNC:
+		if (m->op != SOP_CREATE) /* else world_make() */
+			joins_living(me, m);
+		break;
 	case MSG_LOCK:
 	case MSG_TRYLOCK:
 	case MSG_UNLOCK:
-	case MSG_RECALLED:
-	case MSG_SYNC:
-		if (object_index(m) < OBJECTS)
-			w->part_object[me][object_index(m)] = true;
-		break;
+	case MSG_RECALLED: joins_living(me, m); break;
 	case MSG_LOCKED:
-		if (m->aux < HOLDS && w->r[me].holds[m->aux].home < HONEST && object_index(m) < OBJECTS)
-			w->part_object[w->r[me].holds[m->aux].home][object_index(m)] = true;
+		if (m->aux < HOLDS) {
+			const struct hold *h = &w->r[me].holds[m->aux];
+
+			joins_object(world_made(h->home, world_name(h->object, h->gen)));
+		}
 		break;
 	default: break;
 	}
@@ -128,7 +163,7 @@ static void deliver(unsigned int i)
 	struct letter l = w->way[i];
 	const uint16_t me = l.m.dst;
 	const struct wire_limits lim = limits(me);
-	bool part[BLOCKS], part_object[HONEST][OBJECTS];
+	bool part[BLOCKS], part_made[MADE];
 	int err;
 
 	memmove(&w->way[i], &w->way[i + 1], (w->n - i - 1) * sizeof(l));
@@ -137,14 +172,15 @@ static void deliver(unsigned int i)
 		return;
 	err = l.from == me ? 0 : l.m.src != l.from ? -EBADMSG : wire_check(&l.m, &lim);
 	memcpy(part, w->part, sizeof(part));
-	memcpy(part_object, w->part_object, sizeof(part_object));
-	if (!err && l.from == OTHER)
+	memcpy(part_made, w->part_made, sizeof(part_made));
+	/* A lock in which it takes part may come to a record of another home's with as much of its name. */
+	if (!err && (l.from == OTHER || (l.m.type == MSG_LOCKED && takes_part(me, &l.m))))
 		joins(me, &l.m);
 	if (!err)
 		err = world_dispatch(me, &l.m, l.data);
 	if (err) { /* nothing has changed */
 		memcpy(w->part, part, sizeof(part));
-		memcpy(w->part_object, part_object, sizeof(part_object));
+		memcpy(w->part_made, part_made, sizeof(part_made));
 	}
 	must(!err || err == -EBADMSG || err == -ESTALE);
 	if (aloud) /* of one input, to see what it does */
@@ -223,18 +259,29 @@ static unsigned int sync_slot(struct rank *r)
 	return s;
 }
 
-static void lock(uint16_t me, unsigned int index, uint16_t home, uint8_t how)
+/* A handle: of the newest object in a place, or of one before it. -1: the honest ranks have none. */
+static int handle(struct input *in)
+{
+	static const uint8_t before[] = { 0, 0, 1, 2 };
+	const uint8_t a = byte(in);
+	const int at = world_newest(a % HONEST, 1u + (a >> 2) % (OBJECTS - 1), before[a >> 6]);
+
+	return at >= 0 && w->made[at].known ? at : -1;
+}
+
+static void lock(uint16_t me, unsigned int index, int at, uint8_t how)
 {
 	struct rank *r = &w->r[me];
 	const struct hold_ctx ctx = { .me = me };
 	struct hold *h = &r->holds[index];
-	struct msg m = { .type = how & 1 ? MSG_TRYLOCK : MSG_LOCK, .src = me, .dst = home, .aux = index };
+	struct msg m = { .type = how & 1 ? MSG_TRYLOCK : MSG_LOCK, .src = me, .aux = index };
 	unsigned int slot = sync_slot(r);
 	struct actions out;
 
-	object_address(&m, object_name(1, 1));
-	if (h->state == HOLD_FREE && slot < SLOTS) {
-		r->slots[slot].busy = 1;
+	if (h->state == HOLD_FREE && slot < SLOTS && at >= 0 && w->made[at].kind == SYNC_MUTEX) {
+		object_address(&m, w->made[at].name);
+		r->slots[slot] = (struct slot){ .busy = 1, .op = SYNC_OPS };
+		m.dst = w->made[at].home;
 		m.req_slot = (uint16_t)slot;
 		hold_begin(h, &m);
 		world_post(me, &m, 0);
@@ -247,30 +294,71 @@ static void lock(uint16_t me, unsigned int index, uint16_t home, uint8_t how)
 	}
 }
 
-static void synchronise(uint16_t me, uint16_t home, uint8_t object, uint8_t op)
+/* In a free slot; s says what comes of the answer. */
+static void ask(uint16_t me, unsigned int slot, struct msg *m, const struct slot *s)
 {
-	static const uint8_t first[OBJECTS] = { 0, SOP_LOAD, SOP_RDLOCK, SOP_TRYWAIT, SOP_LOAD },
-			     n[OBJECTS] = { 0, 1, 1, 2, 4 };
+	struct rank *r = &w->r[me];
+
+	m->src = me;
+	m->req_slot = (uint16_t)slot;
+	r->slots[slot] = *s;
+	r->slots[slot].busy = 1;
+	r->slots[slot].op = m->op;
+	ask_note(&r->asks[slot], m);
+	world_post(me, m, 0);
+}
+
+static void synchronise(uint16_t me, int at, uint8_t op)
+{
+	static const uint8_t first[SYNC_KINDS] = { [SYNC_SEM] = SOP_WAIT, [SYNC_ATOMIC] = SOP_LOAD },
+			     n[SYNC_KINDS] = { [SYNC_RWLOCK] = 1, [SYNC_SEM] = 3, [SYNC_ATOMIC] = 4 };
 	struct rank *r = &w->r[me];
 	unsigned int slot = sync_slot(r);
-	struct msg m = { .type = MSG_SYNC, .src = me, .dst = home, .req_slot = (uint16_t)slot, .value = 1 };
-	const uint32_t index = 2u + object % (OBJECTS - 2);
+	struct msg m = { .type = MSG_SYNC, .value = 1 };
+	struct slot s = { 0 };
+	uint8_t kind;
 
-	object_address(&m, object_name(index, 1));
-	m.op = (uint8_t)(first[index] + op % n[index]);
-	if (slot == SLOTS || (index == 2 && r->rw[home] == 3))
+	if (slot == SLOTS || at < 0)
 		return;
-	r->slots[slot] = (struct slot){ .busy = 1, .home = (uint8_t)home };
-	if (index == 2 && r->rw[home]) { /* nobody gives back what he has not got */
-		m.op = r->rw[home] == 1 ? SOP_RDUNLOCK : SOP_WRUNLOCK;
-		r->rw[home] = 0;
-	} else if (index == 2) {
+	kind = w->made[at].kind;
+	if (!n[kind] || (kind == SYNC_RWLOCK && r->rw[at] == 3))
+		return;
+	object_address(&m, w->made[at].name);
+	m.dst = w->made[at].home;
+	m.op = (uint8_t)(first[kind] + op % n[kind]);
+	s.made = (uint8_t)(at + 1);
+	if (kind == SYNC_RWLOCK && r->rw[at]) { /* nobody gives back what he has not got */
+		m.op = r->rw[at] == 1 ? SOP_RDUNLOCK : SOP_WRUNLOCK;
+		r->rw[at] = 0;
+	} else if (kind == SYNC_RWLOCK) {
 		m.op = (uint8_t)(op & 1 ? (op & 2 ? SOP_TRYRDLOCK : SOP_RDLOCK) : op & 2 ? SOP_TRYWRLOCK : SOP_WRLOCK);
-		r->slots[slot].gets = op & 1 ? 1 : 2;
-		r->rw[home] = 3;
+		s.gets = op & 1 ? 1 : 2;
+		r->rw[at] = 3;
 	}
-	ask_note(&r->asks[slot], &m);
-	world_post(me, &m, 0);
+	ask(me, slot, &m, &s);
+}
+
+static void create(uint16_t me, uint16_t home, uint8_t kind)
+{
+	static const uint8_t kinds[] = { SYNC_MUTEX, SYNC_RWLOCK, SYNC_SEM, SYNC_ATOMIC };
+	const unsigned int slot = sync_slot(&w->r[me]);
+	struct msg m = { .type = MSG_SYNC, .op = SOP_CREATE, .dst = home, .aux = kinds[kind & 3] };
+
+	m.value = m.aux == SYNC_SEM;
+	if (slot < SLOTS)
+		ask(me, slot, &m, &(struct slot){ .home = (uint8_t)home });
+}
+
+static void destroy(uint16_t me, int at)
+{
+	const unsigned int slot = sync_slot(&w->r[me]);
+	struct msg m = { .type = MSG_SYNC, .op = SOP_DESTROY };
+
+	if (slot == SLOTS || at < 0)
+		return;
+	object_address(&m, w->made[at].name);
+	m.dst = w->made[at].home;
+	ask(me, slot, &m, &(struct slot){ .made = (uint8_t)(at + 1) });
 }
 
 /* Generation of the second barrier; the other rank may send those before and after it. */
@@ -388,6 +476,25 @@ static void answer(const struct msg *to, uint8_t how)
 		    : dst);
 }
 
+/* The object of a message: what its receiver has, had, or may have next; for a hold record, what that is about. */
+static void name_object(struct msg *m, uint16_t to, uint8_t object, bool other)
+{
+	const uint32_t index = object % OBJECTS;
+	uint64_t name = object_name(index, 1);
+	int at = world_newest(to, index, other && !(object & 32));
+
+	if (at >= 0)
+		name = w->made[at].name + (other && object & 32 ? object_name(0, 1) : 0);
+	if (m->type == MSG_NEXT || m->type == MSG_LOCKED || m->type == MSG_FREED || m->type == MSG_RECALL) {
+		const struct hold *h = &w->r[to].holds[m->aux];
+
+		name = world_name(h->object, h->gen);
+	}
+	m->object = (uint32_t)name;
+	if (wire_rule_of(m->type, WF_req_rank) == RULE_GEN)
+		m->req_rank = (uint16_t)(name >> 32);
+}
+
 static void attack(struct input *in)
 {
 	const uint8_t how = byte(in), type = byte(in), object = byte(in);
@@ -408,13 +515,20 @@ static void attack(struct input *in)
 		m.version = WIRE_VERSION;
 	} else {
 		m = wire_good(type % MSG_TYPES, OTHER, &lim);
-		m.object = about_block(m.type)                            ? object % BLOCKS
-			: wire_rule_of(m.type, WF_object) == RULE_BARRIER ? object % BARRIERS
-									  : (object % OBJECTS) | 1u << 24;
+		if (m.type == MSG_SYNC && type / MSG_TYPES) { /* not to create one */
+			m.op = type / MSG_TYPES;
+			m.aux = 0;
+		}
 		if (wire_rule_of(m.type, WF_req_slot) != RULE_ZERO)
 			m.req_slot = (object >> 4) % SLOTS;
 		if (wire_rule_of(m.type, WF_aux) == RULE_HOLD)
 			m.aux = (object >> 6) % HOLDS;
+		if (about_block(m.type))
+			m.object = object % BLOCKS;
+		else if (wire_rule_of(m.type, WF_object) == RULE_BARRIER)
+			m.object = object % BARRIERS;
+		else
+			name_object(&m, to, object, how & 128);
 	}
 	for (i = 0; i < (how >> 4 & 3); i++) {
 		enum wire_field f = (enum wire_field)(byte(in) % WIRE_FIELD_COUNT);
@@ -448,16 +562,21 @@ static void record(struct input *in)
 		break;
 	case 7:
 	case 8:
-	case 9:
-	case 10: attack(in); break;
+	case 9: attack(in); break;
+	case 10:
+		if (what & 16)
+			destroy(me, handle(in));
+		else
+			create(me, (a >> 2) % HONEST, what >> 5);
+		break;
 	case 11: timer(me, (a >> 2) % BLOCKS); break;
-	case 12: lock(me, (a >> 2) % HOLDS, (a >> 4) % HONEST, what >> 4); break;
-	case 13: synchronise(me, (a >> 2) % HONEST, a >> 4, what >> 4); break;
+	case 12: lock(me, (a >> 2) % HOLDS, handle(in), what >> 4); break;
+	case 13: synchronise(me, handle(in), what >> 4); break;
 	case 14: arrive(me, (a >> 2) % BARRIERS); break;
 	default: give_back(me, (a >> 2) % BLOCKS, what >> 4); break;
 	}
 	world_check_blocks();
-	world_check_locks();
+	world_check_objects();
 }
 
 static bool quiet(void)
@@ -490,12 +609,36 @@ static void settle(void)
 					touch((uint16_t)r, s, 0, false);
 		}
 		world_check_blocks();
-		world_check_locks();
+		world_check_objects();
 	}
 	for (r = 0; r < HONEST; r++)
 		for (s = 0; s < BLOCK_SLOTS; s++)
 			must(!w->r[r].slots[s].busy ||
 			     w->part[w->r[r].slots[s].block ? w->r[r].slots[s].block - 1u : w->r[r].slots[s].home]);
+}
+
+/* Nor is anybody left without the answer to what need not wait, or in line for what was destroyed. */
+static void settle_objects(void)
+{
+	unsigned int r, i;
+
+	for (r = 0; r < HONEST; r++) {
+		for (i = 0; i < HOLDS; i++) {
+			const struct hold *h = &w->r[r].holds[i];
+			const int at = world_made(h->home, world_name(h->object, h->gen));
+
+			must((h->state != HOLD_WAITING && h->state != HOLD_WAIT_NEXT) || w->made[at].alive ||
+			     w->part_made[at]);
+		}
+		for (i = BLOCK_SLOTS; i < SLOTS; i++) {
+			const struct slot *s = &w->r[r].slots[i];
+
+			if (!s->busy || s->woken || s->op == SYNC_OPS)
+				continue;
+			must(s->made &&
+			     (w->part_made[s->made - 1] || (sync_waits(s->op) && w->made[s->made - 1].alive)));
+		}
+	}
 }
 
 static void *zeroed(size_t n, size_t each)
@@ -509,6 +652,8 @@ static void *zeroed(size_t n, size_t each)
 static void begin(void)
 {
 	static const uint8_t kinds[OBJECTS] = { SYNC_NONE, SYNC_MUTEX, SYNC_RWLOCK, SYNC_SEM, SYNC_ATOMIC };
+	/* The second outgrows the 8 bits of a message's object soon; those of the third are used up. */
+	static const uint32_t gens[HONEST] = { 0x40, 0xff, OBJECT_GEN_MAX - 1 };
 	unsigned int i, k;
 
 	w = zeroed(1, sizeof(*w));
@@ -523,8 +668,11 @@ static void begin(void)
 		r->objects = zeroed(OBJECTS, sizeof(*r->objects));
 		r->holds = zeroed(HOLDS, sizeof(*r->holds));
 		r->bars = zeroed(BARRIERS, sizeof(*r->bars));
-		for (k = 0; k < OBJECTS; k++)
-			r->objects[k] = (struct sync){ .kind = kinds[k], .gen = 1 };
+		for (k = 1; k < OBJECTS; k++) {
+			r->objects[k] = (struct sync){ .kind = kinds[k], .gen = gens[i] };
+			world_make((uint16_t)i, object_name(k, gens[i]), kinds[k], false, true);
+		}
+		r->list.fresh = OBJECTS - 1; /* all in use; who destroys makes room */
 		for (k = 0; k < BARRIERS; k++)
 			r->bars[k].mask = (1u << HONEST) - 1;
 	}
@@ -569,6 +717,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (in.at < in.end && n++ < 400)
 		record(&in);
 	settle();
+	if (!w->n)
+		settle_objects();
 	end();
 	return 0;
 }

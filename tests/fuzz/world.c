@@ -27,22 +27,160 @@ void world_check_blocks(void)
 	}
 }
 
-void world_check_locks(void)
+int world_made(uint16_t home, uint64_t name)
 {
-	unsigned int home, o, r, h, held;
+	int at;
 
-	for (home = 0; home < HONEST; home++)
-		for (o = 1; o < OBJECTS; o++) {
-			for (r = held = 0; r < HONEST; r++)
-				for (h = 0; h < HOLDS; h++) {
-					const struct hold *x = &w->r[r].holds[h];
+	for (at = (int)w->nmade - 1; at >= 0 && (w->made[at].home != home || w->made[at].name != name); at--)
+		;
+	return at;
+}
 
-					must(x->state < HOLD_STATES);
-					held += (x->state == HOLD_HELD || x->state == HOLD_HELD_NEXT) &&
-						x->home == home && (x->object & SYNC_INDEX_MAX) == o;
-				}
-			must(w->part_object[home][o] || held <= 1);
+int world_newest(uint16_t home, uint32_t index, unsigned int before)
+{
+	int at;
+
+	for (at = (int)w->nmade - 1; at >= 0; at--)
+		if (w->made[at].home == home && (w->made[at].name & SYNC_INDEX_MAX) == index && !before--)
+			break;
+	return at;
+}
+
+/* Every name is greater than those that its place has had. */
+void world_make(uint16_t home, uint64_t name, uint8_t kind, bool part, bool known)
+{
+	const uint32_t index = name & SYNC_INDEX_MAX;
+	const int last = world_newest(home, index, 0);
+
+	must(index && index < OBJECTS && w->nmade < MADE);
+	must(last < 0 || (!w->made[last].alive && w->made[last].name < name));
+	w->part_made[w->nmade] = part;
+	w->made[w->nmade++] =
+		(struct made){ .name = name, .home = (uint8_t)home, .kind = kind, .alive = true, .known = known };
+}
+
+static bool grasped(const struct hold *h)
+{
+	return h->state == HOLD_HELD || h->state == HOLD_HELD_NEXT || h->state == HOLD_KEPT;
+}
+
+/* One holds a mutex, or keeps it, and by the name of one that is alive. */
+static void check_mutexes(void)
+{
+	unsigned int r, h, held[MADE] = { 0 };
+
+	for (r = 0; r < HONEST; r++)
+		for (h = 0; h < HOLDS; h++) {
+			const struct hold *x = &w->r[r].holds[h];
+			int at;
+
+			must(x->state < HOLD_STATES);
+			if (!grasped(x))
+				continue;
+			at = world_made(x->home, world_name(x->object, x->gen));
+			must(at >= 0 && w->made[at].kind == SYNC_MUTEX);
+			must(w->part_made[at] || (w->made[at].alive && !held[at]++));
 		}
+}
+
+static void check_rwlocks(void)
+{
+	unsigned int at, r, readers, writers;
+
+	for (at = 0; at < w->nmade; at++) {
+		for (r = readers = writers = 0; r < HONEST; r++) {
+			readers += w->r[r].rw[at] == 1;
+			writers += w->r[r].rw[at] == 2;
+		}
+		must(w->part_made[at] || writers + (readers > 0) <= w->made[at].alive);
+	}
+}
+
+/* The tables have the living, and no others. */
+static void check_tables(void)
+{
+	bool full[HONEST][OBJECTS] = { 0 };
+	unsigned int at, r, o;
+
+	for (at = 0; at < w->nmade; at++) {
+		const struct made *x = &w->made[at];
+		const uint32_t index = x->name & SYNC_INDEX_MAX;
+		const struct sync *s = &w->r[x->home].objects[index];
+
+		if (!x->alive)
+			continue;
+		must(!full[x->home][index] && s->kind == x->kind && object_name(index, s->gen) == x->name);
+		full[x->home][index] = true;
+	}
+	for (r = 0; r < HONEST; r++)
+		for (o = 1; o < OBJECTS; o++)
+			must(full[r][o] || w->r[r].objects[o].kind == SYNC_NONE);
+}
+
+void world_check_objects(void)
+{
+	check_mutexes();
+	check_rwlocks();
+	check_tables();
+}
+
+/* Has what a hold record asks for not come to the home, or a refusal not come back? */
+static bool hold_open(uint16_t me, uint32_t index, const struct hold *h)
+{
+	unsigned int i;
+
+	for (i = 0; i < w->n; i++) {
+		const struct letter *l = &w->way[i];
+
+		if (l->m.aux != index || l->m.object != h->object)
+			continue;
+		if ((l->m.type == MSG_LOCK || l->m.type == MSG_TRYLOCK) && l->from == me)
+			return true;
+		if (l->m.type == MSG_FREED && l->m.dst == me && l->from == h->home && l->m.count)
+			return true;
+	}
+	return false;
+}
+
+/* The same of a slot; or an answer that gives no lock. */
+static bool slot_open(uint16_t me, uint16_t index, const struct slot *s)
+{
+	unsigned int i;
+
+	for (i = 0; i < w->n; i++) {
+		const struct letter *l = &w->way[i];
+
+		if (l->m.req_slot != index)
+			continue;
+		if (l->m.type == MSG_SYNC && l->from == me)
+			return true;
+		if (l->m.type == MSG_REPLY && l->m.dst == me && l->from == w->made[s->made - 1].home)
+			return l->m.count || !s->gets;
+	}
+	return false;
+}
+
+/* It was destroyed just now: nobody held it, nobody stood in line. */
+static void check_unused(unsigned int at)
+{
+	uint16_t r, i;
+
+	for (r = 0; r < HONEST; r++) {
+		for (i = 0; i < HOLDS; i++) {
+			const struct hold *h = &w->r[r].holds[i];
+
+			if (h->home != w->made[at].home || world_name(h->object, h->gen) != w->made[at].name)
+				continue;
+			must(!grasped(h));
+			must((h->state != HOLD_WAITING && h->state != HOLD_WAIT_NEXT) || hold_open(r, i, h));
+		}
+		must(w->r[r].rw[at] != 1 && w->r[r].rw[at] != 2);
+		for (i = BLOCK_SLOTS; i < SLOTS; i++) {
+			const struct slot *s = &w->r[r].slots[i];
+
+			must(s->made != at + 1 || !s->busy || s->woken || slot_open(r, i, s));
+		}
+	}
 }
 
 void world_access(struct rank *r, unsigned int block, bool write)
@@ -109,8 +247,14 @@ static void reply(uint16_t me, const struct action *a)
 	s = &w->r[me].slots[a->slot];
 	must(s->busy && !s->block);
 	if (s->gets)
-		w->r[me].rw[s->home] = a->status ? 0 : s->gets;
+		w->r[me].rw[s->made - 1u] = a->status ? 0 : s->gets;
 	s->gets = 0;
+	if (a->slot >= BLOCK_SLOTS && !s->made && !a->status) { /* who has made an object tells the others its handle */
+		const int at = world_made(s->home, a->mask);
+
+		must(at >= 0 && !w->made[at].known);
+		w->made[at].known = true;
+	}
 	if (a->slot == ASYNC)
 		*s = (struct slot){ 0 }; /* a release: nobody waits */
 	else
@@ -226,6 +370,7 @@ static uint64_t combine(uint8_t op, uint64_t a, uint64_t b)
 static bool find(uint16_t me, enum target target, uint32_t number, struct dispatch *d)
 {
 	struct rank *r = &w->r[me];
+	uint32_t missing;
 
 	switch (target) {
 	case TARGET_BLOCK:
@@ -236,16 +381,91 @@ static bool find(uint16_t me, enum target target, uint32_t number, struct dispat
 		d->page = &r->pages[number];
 		d->dir = &r->dirs[number];
 		return true;
-	case TARGET_CREATE: return true; /* there is no room: objects are made at the start */
+	case TARGET_CREATE:
+		d->index = w->nmade < MADE ? objects_take(d->objects, &missing) : 0;
+		d->object = objects_at(d->objects, d->index);
+		return true;
 	case TARGET_OBJECT:
 		d->queue = (struct qpool){ .nodes = r->object_nodes, .nslots = SLOTS };
-		d->object = number && number < OBJECTS ? &r->objects[number] : NULL;
+		d->object = objects_at(d->objects, number);
 		return true;
 	case TARGET_HOLD: d->hold = &r->holds[number]; return number < HOLDS;
 	case TARGET_BARRIER: d->bar = &r->bars[number]; return number < BARRIERS;
 	case TARGET_SLOT: d->ask = &r->asks[number]; return number < SLOTS;
 	default: return false;
 	}
+}
+
+/* ---- objects at their home ------------------------------------------------------------------ */
+
+struct table {
+	struct sync objects[OBJECTS];
+	struct object_list list;
+	struct qnode nodes[RANKS * SLOTS];
+};
+
+static struct table table_of(const struct rank *r)
+{
+	struct table t = { .list = r->list };
+
+	memcpy(t.objects, r->objects, sizeof(t.objects));
+	memcpy(t.nodes, r->object_nodes, sizeof(t.nodes));
+	return t;
+}
+
+/* m names what is not there, or no longer: its sender learns that, and nothing changes. */
+static void judge_gone(uint16_t me, const struct msg *m, const struct actions *out, const struct table *was)
+{
+	const struct table is = table_of(&w->r[me]);
+	const struct msg *a = &out->v[0].msg;
+
+	must(!memcmp(&is, was, sizeof(is)));
+	if (!out->n) { /* refused */
+		must(m->type == MSG_RESUME || m->type == MSG_RECALLED);
+		return;
+	}
+	must(out->n == 1 && out->v[0].type == ACT_SEND && a->dst == m->src && a->object == m->object &&
+	     a->req_slot == m->req_slot);
+	must(a->type == (m->type == MSG_SYNC ? MSG_REPLY : MSG_FREED));
+	must(a->count == (m->type == MSG_UNLOCK ? 0 : -EINVAL) && a->value == (m->type == MSG_UNLOCK));
+}
+
+/* One step of an object. Its number if it is destroyed, else -1. */
+static int judge(uint16_t me, const struct msg *m, const struct actions *out, const struct table *was)
+{
+	const int at = world_made(me, world_name(m->object, m->req_rank));
+	int destroyed = -1;
+	unsigned int i;
+
+	if (at < 0 || !w->made[at].alive) {
+		judge_gone(me, m, out, was);
+		return -1;
+	}
+	for (i = 1; i < OBJECTS; i++)
+		must(i == object_index(m) || !memcmp(&was->objects[i], &w->r[me].objects[i], sizeof(was->objects[i])));
+	for (i = 0; i < out->n; i++) {
+		const struct msg *a = &out->v[i].msg;
+
+		if (out->v[i].type != ACT_SEND || (a->type != MSG_REPLY && a->type != MSG_FREED))
+			continue;
+		must(a->count != -EINVAL || a->dst == OTHER);
+		if (a->type == MSG_REPLY && !a->count &&
+		    (m->type == MSG_RECALLED || (m->type == MSG_SYNC && m->op == SOP_DESTROY)))
+			destroyed = at;
+	}
+	if (destroyed >= 0)
+		w->made[at].alive = false;
+	return destroyed;
+}
+
+static void judge_create(uint16_t me, const struct msg *m, const struct actions *out)
+{
+	const struct msg *a = &out->v[0].msg;
+
+	must(out->n == 1 && out->v[0].type == ACT_SEND && a->type == MSG_REPLY && a->dst == m->src &&
+	     (!a->count || a->count == -ENOSPC));
+	if (!a->count)
+		world_make(me, a->value, m->aux & 7, m->src == OTHER, m->src == OTHER);
 }
 
 int world_dispatch(uint16_t me, const struct msg *m, uint32_t data)
@@ -255,23 +475,30 @@ int world_dispatch(uint16_t me, const struct msg *m, uint32_t data)
 		.me = me, .nranks = RANKS, .follow = 1, .now = w->now, .hold_us = 10, .combine = combine
 	};
 	const struct objects objects = { .list = &r->list, .flat = r->objects, .limit = OBJECTS };
+	const struct table was = table_of(r);
 	struct actions out;
 	uint32_t number, gen;
 	enum target target = dispatch_target(m, &number);
 	unsigned int k;
-	int err;
+	int err, destroyed = -1;
 
 	d.objects = &objects;
 	if (target == TARGET_HOST)
 		return 0;
 	if (!find(me, target, number, &d))
 		return -EBADMSG;
-	if (m->type == MSG_SYNC && m->op == SOP_DESTROY)
-		return 0; /* objects stay */
 	gen = d.bar ? d.bar->gen : 0;
 	err = dispatch_step(&d, m, &out);
+	if (err)
+		out.n = 0;
+	if (target == TARGET_OBJECT)
+		destroyed = judge(me, m, &out, &was);
+	if (target == TARGET_CREATE)
+		judge_create(me, m, &out);
 	if (!err)
 		world_carry_out(me, d.page ? number : 0, &out, data);
+	if (destroyed >= 0 && !w->part_made[destroyed])
+		check_unused((unsigned int)destroyed);
 	/* A barrier of the honest ranks, of which the other is no member, ends when all have come. */
 	for (k = 0; d.bar && d.bar->gen != gen && k < HONEST; k++)
 		must(w->r[k].came[number] >= d.bar->gen);

@@ -17,7 +17,8 @@
 #define BLOCK_SLOTS (THREADS + 1)
 #define SLOTS (2 * BLOCK_SLOTS) /* the second half are those of synchronisation */
 #define BLOCKS 6u
-#define OBJECTS 5u /* of each rank; 0 is none */
+#define OBJECTS 5u /* places of each rank; 0 is none */
+#define MADE 64u   /* objects that are made in all */
 #define HOLDS 3u
 #define BARRIERS 2u
 #define UNDER_WAY 512u
@@ -44,14 +45,16 @@ struct rank {
 	struct slot {
 		uint8_t busy, woken, write;
 		uint8_t block; /* + 1; 0: of synchronisation */
-		uint8_t home,
-			gets; /* what of home's rwlock the answer gives: 1 to read, 2 to write; of a release, the block */
+		uint8_t home;  /* of a release, the block; of a creation, who is asked */
+		uint8_t made;  /* the object that MSG_SYNC is about, + 1 */
+		uint8_t op;    /* of MSG_SYNC; SYNC_OPS: of a lock */
+		uint8_t gets;  /* what of a rwlock the answer gives: 1 to read, 2 to write */
 	} slots[SLOTS];
 	uint8_t prot[BLOCKS];
 	uint32_t frame[BLOCKS];
 	uint8_t timer[BLOCKS];
 	uint32_t came[BARRIERS]; /* episodes that its threads have arrived in */
-	uint8_t rw[HONEST];      /* of each rank's rwlock: 1 held to read, 2 to write, 3 asked for */
+	uint8_t rw[MADE];        /* of each rwlock: 1 held to read, 2 to write, 3 asked for */
 	bool cut;                /* it talks to the other rank no more */
 };
 
@@ -61,20 +64,42 @@ struct letter {
 	uint32_t data;
 };
 
+/* An object that was made, at an honest rank; its name is never that of another. */
+struct made {
+	uint64_t name; /* core/objects.h */
+	uint8_t home, kind;
+	bool alive;
+	bool known; /* the honest ranks have its handle, for good */
+};
+
 extern struct world {
 	struct rank r[HONEST];
 	struct letter way[UNDER_WAY];
 	unsigned int n;
 	uint32_t now, version[BLOCKS];
 	bool part[BLOCKS]; /* the other rank takes part */
-	bool part_object[HONEST][OBJECTS];
+	struct made made[MADE];
+	bool part_made[MADE];
+	unsigned int nmade;
 	struct msg seen[SEEN];
 	unsigned int nseen;
 } * w;
 
+/* The whole name that a message or a hold record has. */
+static inline uint64_t world_name(uint32_t object, uint16_t upper)
+{
+	return (uint64_t)upper << 32 | object;
+}
+
 uint16_t world_manager(uint32_t block);
 void world_check_blocks(void);
-void world_check_locks(void);
+void world_check_objects(void);
+/* An object of this rank is there from now on. */
+void world_make(uint16_t home, uint64_t name, uint8_t kind, bool part, bool known);
+/* Its number, of the living and of the others; -1: none ever had this name. */
+int world_made(uint16_t home, uint64_t name);
+/* The newest that was made in this place, or the one so many before it; -1: there is none. */
+int world_newest(uint16_t home, uint32_t index, unsigned int before);
 /* A thread of r reads the block, or writes it: contents are the newest. */
 void world_access(struct rank *r, unsigned int block, bool write);
 void world_post(uint16_t from, const struct msg *m, uint32_t data);
