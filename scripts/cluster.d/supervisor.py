@@ -142,11 +142,12 @@ class Supervisor:
             for end in pair:
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         ports = [[ours for ours, _ in network] for network in networks]
-        self.switch = subprocess.Popen(
-            [tool('setpriv', 'util-linux'), '--pdeathsig', 'KILL', str(switch),
-             '/'.join(','.join(str(port.fileno()) for port in network) for network in ports)],
-            pass_fds=[port.fileno() for network in ports for port in network], stdin=subprocess.DEVNULL,
-            start_new_session=True)
+        with open(self.folder / 'switch', 'wb') as errors:  # what `up` writes to is not kept open
+            self.switch = subprocess.Popen(
+                [tool('setpriv', 'util-linux'), '--pdeathsig', 'KILL', str(switch),
+                 '/'.join(','.join(str(port.fileno()) for port in network) for network in ports)],
+                pass_fds=[port.fileno() for network in ports for port in network], stdin=subprocess.DEVNULL,
+                stdout=errors, stderr=errors, start_new_session=True)
         common = os.memfd_create('libdsm-cluster')
         os.ftruncate(common, qemu.COMMON)
         for k in range(self.nodes):
