@@ -469,7 +469,7 @@ static void on_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 	int fd;
 
 	(void)events;
-	fd = accept4(s->fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	fd = rs_owner_accept(o, s, (struct sockaddr *)&from, &len);
 	if (fd < 0)
 		return;
 	if (link_create(o, &l)) {

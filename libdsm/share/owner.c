@@ -56,6 +56,27 @@ void rs_owner_forget(struct rs_owner *o, struct rs_source *s)
 	s->fd = -1;
 }
 
+/* Whoever is not taken comes again at once, as long as he waits: he is refused, for which the reserve makes room. */
+int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockaddr *from, socklen_t *len)
+{
+	const int flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
+	int fd;
+
+	if (o->reserve < 0)
+		o->reserve = eventfd(0, EFD_CLOEXEC);
+	fd = accept4(s->fd, from, len, flags);
+	if (fd >= 0 || (errno != EMFILE && errno != ENFILE) || o->reserve < 0)
+		return fd;
+	close(o->reserve);
+	fd = accept4(s->fd, NULL, NULL, flags);
+	if (fd >= 0) {
+		rs_owner_log("refuses a connection: no descriptors; raise `ulimit -n`");
+		close(fd);
+	}
+	o->reserve = eventfd(0, EFD_CLOEXEC);
+	return -1;
+}
+
 /* ---- the wire of the hub -------------------------------------------------------------------- */
 
 static struct rs_owner *owner_of(struct rs_hub *h)
@@ -294,7 +315,8 @@ static int open_sources(struct rs_owner *o, char *why)
 	o->doorbell = (struct rs_source){ eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), on_doorbell };
 	o->stop = (struct rs_source){ eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), on_stop };
 	o->channel = (struct rs_source){ o->dev.channel->fd, on_channel };
-	if (o->doorbell.fd < 0 || o->stop.fd < 0 || rs_owner_watch(o, &o->doorbell, EPOLLIN) ||
+	o->reserve = eventfd(0, EFD_CLOEXEC);
+	if (o->reserve < 0 || o->doorbell.fd < 0 || o->stop.fd < 0 || rs_owner_watch(o, &o->doorbell, EPOLLIN) ||
 	    rs_owner_watch(o, &o->stop, EPOLLIN) || rs_owner_watch(o, &o->channel, EPOLLIN)) {
 		snprintf(why, RSHARE_WHY_MAX, "no descriptors: %s; raise `ulimit -n`", strerror(errno));
 		return -errno;
@@ -338,6 +360,8 @@ static void destroy(struct rs_owner *o)
 	close_source(&o->tcp);
 	close_source(&o->doorbell);
 	close_source(&o->stop);
+	if (o->reserve >= 0)
+		close(o->reserve);
 	if (o->epoll >= 0)
 		close(o->epoll);
 	rs_device_close(&o->dev);
@@ -353,7 +377,7 @@ int rs_owner_start(const char *device, const char *name, const struct rshare_con
 	if (!o)
 		return -ENOMEM;
 	o->config = *config;
-	o->control.fd = o->tcp.fd = o->doorbell.fd = o->stop.fd = -1;
+	o->control.fd = o->tcp.fd = o->doorbell.fd = o->stop.fd = o->reserve = -1;
 	o->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (getrandom(&o->instance, sizeof(o->instance), 0) != sizeof(o->instance))
 		o->instance = rs_owner_now() ^ (uint64_t)getpid() << 40;

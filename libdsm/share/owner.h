@@ -65,6 +65,7 @@ struct rs_owner {
 	struct rs_link *links, *last; /* last: of the last completion */
 	struct rs_process *processes;
 	struct rs_source doorbell, channel, control, tcp, stop;
+	int reserve; /* a descriptor, given up to refuse who cannot be taken for lack of one */
 	int epoll;
 	uint64_t instance;
 	uint16_t port;    /* that it listens at */
@@ -83,6 +84,8 @@ void rs_owner_stop(struct rs_owner *o);
 int rs_owner_watch(struct rs_owner *o, struct rs_source *s, uint32_t events);
 /* Stop watching and close. By name: a child process may hold the same open file, which would keep it in the epoll set. */
 void rs_owner_forget(struct rs_owner *o, struct rs_source *s);
+/* Who connects to a listening socket, without blocking; -1: nobody, or refused for lack of descriptors. */
+int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockaddr *from, socklen_t *len);
 void rs_owner_log(const char *text);
 void rs_owner_drain(struct rs_owner *o);
 uint64_t rs_owner_now(void);

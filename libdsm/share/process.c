@@ -245,7 +245,7 @@ void rs_process_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 	struct ucred who = { .uid = (uid_t)-1 };
 	socklen_t len = sizeof(who);
 	struct rs_process *p;
-	int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = rs_owner_accept(o, s, NULL, NULL);
 
 	(void)events;
 	if (fd < 0)

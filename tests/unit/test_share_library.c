@@ -7,10 +7,15 @@
 
 #include "share_verbs.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "rshare.h"
 #include "share/owner.h"
@@ -709,6 +714,56 @@ START_TEST(the_owners_death_is_told)
 }
 END_TEST
 
+static uint64_t processor_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Of a process (0) or of another node (1). Does the owner close it? */
+static bool refuses(int fd, int node)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
+	struct sockaddr_un un;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	const socklen_t len = rs_control_address(&un, name_a);
+	char c;
+
+	in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	ck_assert(!(node ? connect(fd, (struct sockaddr *)&in, sizeof(in)) : connect(fd, (struct sockaddr *)&un, len)));
+	return poll(&p, 1, 2000) == 1 && recv(fd, &c, 1, MSG_DONTWAIT) == 0;
+}
+
+/* _i: as refuses() has it. */
+START_TEST(without_descriptors_who_comes_is_refused)
+{
+	struct rlimit limit;
+	int client[3], fill[256], i, n = 0;
+	uint64_t before;
+
+	for (i = 0; i < 3; i++)
+		client[i] = _i ? socket(AF_INET, SOCK_STREAM, 0) : socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	ck_assert_int_ge(client[2], 0);
+	ck_assert(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = 256;
+	ck_assert(!setrlimit(RLIMIT_NOFILE, &limit));
+	while (n < 256 && (fill[n] = dup(STDERR_FILENO)) >= 0)
+		n++;
+	before = processor_ms();
+	ck_assert(refuses(client[0], _i));
+	poll(NULL, 0, 500); /* an owner that cannot get rid of it turns */
+	ck_assert_uint_lt(processor_ms() - before, 250);
+	ck_assert(refuses(client[1], _i)); /* there is a reserve again */
+	while (n)
+		close(fill[--n]);
+	ck_assert(!refuses(client[2], _i));
+	for (i = 0; i < 3; i++)
+		close(client[i]);
+}
+END_TEST
+
 START_TEST(the_pool_gives_and_takes)
 {
 	char *p[64];
@@ -759,6 +814,7 @@ int main(void)
 		tcase_add_test(t, processes_attach_and_die);
 		tcase_add_test(t, the_owners_death_is_told);
 	}
+	tcase_add_loop_test(t, without_descriptors_who_comes_is_refused, 0, 2);
 	tcase_add_test(t, the_pool_gives_and_takes);
 	suite_add_tcase(s, t);
 	return unit_main(s);
