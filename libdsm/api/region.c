@@ -534,7 +534,7 @@ DSM_API int dsm_region_query(const void *addr, struct dsm_region_info *out)
 	if (!out)
 		return -EINVAL;
 	memcpy(rec.name, r->name, sizeof(rec.name));
-	/* The name may be gone already while we are attached: then what this rank knows has to do. */
+	/* The name may be gone, or be of another region, while we are attached: then what this rank knows has to do. */
 	err = region_call(CALL_QUERY, &rec, &rec);
 	if (err && err != -ENOENT)
 		return err;
@@ -547,7 +547,7 @@ DSM_API int dsm_region_query(const void *addr, struct dsm_region_info *out)
 	out->home_rank = r->home_rank;
 	out->creator = r->creator;
 	out->priority = (enum dsm_priority)r->priority;
-	out->attached = err || rec.gen != r->gen ? 1 : rec.attached;
+	out->attached = err || rec.id != r->id || rec.gen != r->gen ? 1 : rec.attached;
 	return 0;
 }
 

@@ -219,6 +219,23 @@ static void part_region_priorities(void)
 	test_close("priority", r);
 }
 
+/* Regions of its name come and go, with every generation that it may have, and nobody attached. */
+static void query_among_heirs(const char *name, const void *base)
+{
+	struct dsm_region_info info;
+	dsm_region_t *heir;
+	int i;
+
+	for (i = 0; i < 20; i++) {
+		MUST(dsm_region_create(name, 5, NULL, &heir));
+		MUST(dsm_region_detach(heir));
+		MUST(dsm_region_query(base, &info));
+		REQUIRE(info.base == base && info.attached, "heir %d: query: %p, attached %u", i, info.base,
+			info.attached);
+		MUST(dsm_region_destroy(name));
+	}
+}
+
 static void part_region_names(void)
 {
 	static const char text[] = "these bytes are there from the start";
@@ -272,6 +289,7 @@ static void part_region_names(void)
 		MUST(dsm_region_destroy("shared"));
 		MUST(dsm_region_detach(heir));
 		EXPECT(dsm_region_detach(heir), -EINVAL);
+		query_among_heirs("shared", base);
 	}
 	MUST(dsm_barrier());
 	base[M + (size_t)test_rank] = (char)(test_rank + 1);
