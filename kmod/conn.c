@@ -265,6 +265,15 @@ static void cq_lost(void *arg)
 	conn_failed(arg, "completion queue");
 }
 
+/* Under c->modify. */
+static void end(struct lane *l)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+
+	if (l->qp)
+		ib_modify_qp(l->qp, &attr, IB_QP_STATE);
+}
+
 /*
  * A peer with a broken lane is given up: it writes into no frame any more, and sees that as soon as it sends. What waits for it is
  * freed, since it counts for the user.
@@ -274,16 +283,20 @@ static void drop(struct work_struct *work)
 	struct conn *c = container_of(work, struct conn, drop);
 	unsigned int peer, class;
 
-	for_each_set_bit(peer, c->dropped, c->cfg.size)
+	mutex_lock(&c->modify);
+	for_each_set_bit(peer, c->dropped, c->cfg.size) {
+		if (c->closing)
+			break; /* conn_close() destroys them all */
 		for (class = 0; class < CLASS_MAX; class ++) {
 			struct lane *l = lane_of(c, (u16)peer, class);
 
 			WRITE_ONCE(l->broken, true);
-			lane_end(l);
+			end(l);
 			lane_forget(l);
 		}
-	for_each_set_bit(peer, c->dropped, c->cfg.size)
 		key_forget_blocks(c, (u16)peer);
+	}
+	mutex_unlock(&c->modify);
 }
 
 void conn_drop(struct conn *c, u16 peer)
@@ -419,7 +432,7 @@ static int to_send(struct lane *l)
 	struct ib_qp_attr attr = {
 		.qp_state = IB_QPS_RTS,
 		.timeout = (u8)clamp(dsm_qp_timeout, 1u, 31u),
-		.retry_cnt = 7,
+		.retry_cnt = 6, /* 7 is "for good" to rxe: a dead peer would never be noticed */
 		.rnr_retry = 7,
 		.max_rd_atomic = 1,
 		.sq_psn = (u32)lane_secret(l, SECRET_PSN, false) & PSN_MASK,
@@ -470,14 +483,6 @@ static void close_lane(struct lane *l)
 	waiting_put_all(l->conn, &l->waiting);
 }
 
-static void end(struct lane *l)
-{
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
-
-	if (l->qp)
-		ib_modify_qp(l->qp, &attr, IB_QP_STATE);
-}
-
 void lane_end(struct lane *l)
 {
 	mutex_lock(&l->conn->modify);
@@ -505,9 +510,11 @@ void conn_close(struct conn *c)
 	for (i = 0; i < CLASS_MAX; i++)
 		if (c->cqs[i])
 			cq_stop(c->cqs[i]);
-	cancel_work_sync(&c->drop);
+	if (dsm_test_late_event)
+		conn_drop(c, !c->cfg.me); /* as lane_broken(), which looked before conn_stop() */
 	for (i = 0; c->lanes && i < (unsigned int)c->cfg.size * CLASS_MAX; i++)
 		close_lane(&c->lanes[i]);
+	cancel_work_sync(&c->drop); /* its last cause is gone: events of queue pairs (qp_event()) */
 	recv_close(c);
 	for (i = 0; i < CLASS_MAX; i++)
 		if (c->cqs[i])

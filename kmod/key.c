@@ -211,8 +211,8 @@ void key_made(struct conn *c, const struct ib_wc *wc)
 #define KEY_PATIENCE (30 * HZ)
 
 /*
- * The request is the queue's until it has come back, whatever becomes of whoever waits. That may be never while the queue
- * pair lives: it stands behind messages to a peer that may be gone.
+ * The request is the queue's until it has come back, whatever becomes of whoever waits. That may take seconds while the
+ * queue pair lives: it stands behind messages to a peer that may be gone.
  */
 static int wait_for_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {

@@ -465,8 +465,8 @@ void lane_completed(void *arg, const struct ib_wc *wc)
 	switch ((enum wr_kind)(wc->wr_id >> 32)) {
 	case WR_RECEIVE: received(l, wc, index); return;
 	case WR_KEY: key_made(c, wc); break;
-	case WR_SEND: break;
-	default: /* an unsignalled request: only failures complete */ return;
+	case WR_SEND:
+	default: break; /* an unsignalled request completes only if it fails, and none need follow it */
 	}
 	if (wc->status != IB_WC_SUCCESS) {
 		lane_broken(l, "send", wc->status);

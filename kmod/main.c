@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* main.c - /dev/dsm: the misc device, its files and their calls. Arguments of calls are copied and checked here. */
+#include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -49,7 +50,8 @@ MODULE_PARM_DESC(test_no_srq, "for tests: receive as on a device without shared 
 
 unsigned int dsm_test_fail_alloc, dsm_test_fail_sleeping, dsm_test_send_room, dsm_test_runq, dsm_test_cqe,
 	dsm_test_max_cqe;
-unsigned int dsm_test_slow_entry, dsm_test_linger, dsm_test_slow_free;
+unsigned int dsm_test_slow_entry, dsm_test_slow_free;
+static unsigned int dsm_test_linger;
 unsigned int dsm_test_hold_fault, dsm_test_hold_lower, dsm_test_hold_flush;
 unsigned int dsm_test_block_slots, dsm_test_slow_await;
 module_param_named(test_fail_alloc, dsm_test_fail_alloc, uint, 0600);
@@ -77,17 +79,30 @@ module_param_named(test_hold_lower, dsm_test_hold_lower, uint, 0600);
 MODULE_PARM_DESC(test_hold_lower, "for tests: so does the next worker before it lowers table entries");
 module_param_named(test_hold_flush, dsm_test_hold_flush, uint, 0600);
 MODULE_PARM_DESC(test_hold_flush, "for tests: so does the next worker between that and the flush");
+bool dsm_test_late_event;
+module_param_named(test_late_event, dsm_test_late_event, bool, 0600);
+MODULE_PARM_DESC(test_late_event, "for tests: a connection that is closed hears once more that a queue pair is broken");
 int dsm_test_hold_cpu = -1;
 module_param_named(test_hold_cpu, dsm_test_hold_cpu, int, 0600);
 MODULE_PARM_DESC(test_hold_cpu, "for tests: this processor ends no batches; what it has to end waits until it goes");
 module_param_named(test_linger, dsm_test_linger, uint, 0600);
-MODULE_PARM_DESC(test_linger, "for tests: milliseconds that a fault stays in the module when it is over");
+MODULE_PARM_DESC(
+	test_linger,
+	"for tests: milliseconds that a fault stays in the module when it is over, and a worker that has left its rank");
 module_param_named(test_slow_free, dsm_test_slow_free, uint, 0600);
 MODULE_PARM_DESC(test_slow_free, "for tests: milliseconds between the end of a key and that of its frames, at most");
 module_param_named(test_block_slots, dsm_test_block_slots, uint, 0600);
 MODULE_PARM_DESC(test_block_slots, "for tests: slots from here on are not for blocks; 2048 at least");
 module_param_named(test_slow_await, dsm_test_slow_await, uint, 0600);
 MODULE_PARM_DESC(test_slow_await, "for tests: milliseconds until a call that is given up looks for its answer");
+
+void dsm_test_stay(void)
+{
+	const unsigned int ms = READ_ONCE(dsm_test_linger);
+
+	if (ms)
+		msleep(ms);
+}
 
 static int dsm_open(struct inode *inode, struct file *file)
 {
@@ -451,7 +466,11 @@ free_queues:
 	return err;
 }
 
-/* No file is open: contexts are on their way out at most, in dsm_waiting_wq; the last user of one may be in dsm_wq. */
+/*
+ * No file is open: contexts are on their way out at most, in dsm_waiting_wq. Whoever was the last inside a rank (rank_exit()) may
+ * still be on its way out of the module if it is a worker of these queues; calls and faults have a file, and for softirqs
+ * rank_stop() has waited.
+ */
 static void __exit dsm_exit(void)
 {
 	misc_deregister(&dsm_device);

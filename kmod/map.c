@@ -23,7 +23,6 @@
  *
  * munmap(2) drops mmap_lock to a reader's before it unmaps. The worker finds no mapping then, and waits until it is closed.
  */
-#include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/highmem.h>
 #include <linux/mm.h>
@@ -154,8 +153,7 @@ static vm_fault_t resolve(struct vm_fault *vmf, bool write)
 		if (err)
 			result = err == -ENOMEM ? VM_FAULT_OOM : VM_FAULT_SIGBUS;
 	}
-	if (dsm_test_linger)
-		msleep(dsm_test_linger);
+	dsm_test_stay();
 	fput(file);
 	return result;
 }

@@ -172,6 +172,7 @@ static void come(struct work_struct *work)
 	}
 	forget(p);
 	rank_exit(r);
+	dsm_test_stay();
 }
 
 /* Its thread does not come back for it. */

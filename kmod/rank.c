@@ -391,7 +391,7 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	r->readahead = j->readahead;
 	r->limits = (struct wire_limits){
 		.me = r->me,
-		.nranks = r->size,
+		.nranks = r->size, /* .ranks is for BYE, which the kernel does not take */
 		.host = HOST_KERNEL,
 		.block_slots = BLOCK_SLOTS,
 		.slots = ALL_SLOTS,
@@ -560,8 +560,8 @@ void rank_stop(struct rank *r)
 		wake_everybody(r);
 		rank_exit(r);
 		/*
-		 * What is under way ends in milliseconds, unless it waits for a peer that is gone: queue pairs may repeat
-		 * their requests for ever.
+		 * What is under way ends in milliseconds, unless it waits for a peer that is gone: queue pairs repeat their
+		 * requests for seconds.
 		 */
 		if (!wait_event_timeout(r->empty, !atomic_read(&r->inside), PATIENCE) && r->conn)
 			conn_stop(r->conn);

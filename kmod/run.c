@@ -273,6 +273,7 @@ static void later_work(struct work_struct *work)
 	ctx_uncharge_bytes(r->ctx, sizeof(*l));
 	atomic_dec(&r->later);
 	rank_exit(r);
+	dsm_test_stay();
 }
 
 /* NULL: there are too many, or they are more than the user may lock. */

@@ -169,7 +169,7 @@ static bool connect_qp(struct peer *p, const struct job *j, unsigned int c, int 
 	const struct address *a = (const void *)j->address[p->liar.target];
 	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
 				   .timeout = 18,
-				   .retry_cnt = 7,
+				   .retry_cnt = 6, /* 7 is "for good" to rxe */
 				   .rnr_retry = 7,
 				   .max_rd_atomic = 1,
 				   .sq_psn = first_psn(p, j, c) };

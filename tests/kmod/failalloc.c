@@ -9,6 +9,10 @@
  * behind the first --stride ones in larger and larger strides. What must hold: the step works or fails, the script ends, and
  * nothing is left. Splats and leaks are for the caller to find, in the kernel's log and by kmemleak.
  *
+ * Without RDMA a step that has failed for the want of one allocation is made again, and works; so do all others; no rank is lost,
+ * and the ranks reach each other. By RDMA it may not: rxe has changed a queue pair's state when its own allocation for that fails.
+ * There the ranks do what makes messages and keys; locks, objects, barriers, other processes and regions are tried in one kernel.
+ *
  * JOIN and CONNECT by RDMA are refused each allocation that the module itself makes for connections, by test_fail_sleeping; rxe's
  * own are left alone (counts()). A CONNECT that was refused is tried again.
  *
@@ -22,18 +26,25 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WINDOW (8ul << 20)
+#define WINDOW (10ul << 20)
+#define REGION_PAGES 2048u /* of region 0; region 1 has the rest, and a table of owners */
+#define OWNED_PAGES (WINDOW / PAGE - REGION_PAGES)
+#define PARTS 8u
+#define LIMIT_NS 1000000u
 #define BASE(rank) (JOB_BASE + (rank) * (1ul << 30))
-#define STEPS_MAX 64u
+#define STEPS_MAX 128u
 #define STRIDE 64u
 #define FIRST 0u /* the step's first allocations are refused, one after the other: */
 #define FIRST_OF "8"
@@ -47,7 +58,11 @@ static struct report {
 	unsigned int steps; /* that there are */
 	bool injected;      /* the step made as many allocations */
 	bool step_failed;
-	char name[32]; /* of the step */
+	bool failed_again;   /* when it was made again, and nothing was refused */
+	bool ended, lost;    /* the script went through the job; and the ranks were not there any more */
+	unsigned int others; /* steps that failed though nothing was refused in them */
+	char name[32];       /* of the step */
+	char other[32];      /* of the first of the others */
 } * report;
 
 /* ---- one script ----------------------------------------------------------------------------- */
@@ -56,6 +71,7 @@ static struct script {
 	enum way way;
 	unsigned int at, target, nth; /* steps so far; which one goes without its nth allocation, or its FIRST */
 	bool counts;                  /* the step that is under way */
+	const char *name;
 	int fail_fd, all_fd;
 	int fd[2];
 	struct dsm_ioc_join join[2];
@@ -93,6 +109,7 @@ static void before(const char *name)
 	int n;
 
 	s.counts = counts(name);
+	s.name = name;
 	if (!s.counts || s.at != s.target)
 		return;
 	if (s.nth == FIRST && !set("failslab/times", FIRST_OF))
@@ -103,17 +120,33 @@ static void before(const char *name)
 		_exit(5);
 }
 
-static void after(bool failed)
+/* The step is made again if it fails, and then nothing may be missing. */
+static bool is_strict(void)
+{
+	return s.nth != FIRST && s.way != RDMA;
+}
+
+/* Whether the step is to be made again: one of its allocations was refused, and it failed. */
+static bool after(bool failed)
 {
 	char line[16] = "";
 
-	if (!s.counts || s.at++ != s.target)
-		return;
+	if (!s.counts || s.at++ != s.target) {
+		if (failed && !report->others++)
+			snprintf(report->other, sizeof(report->other), "%s", s.name);
+		return false;
+	}
 	if (pwrite(s.all_fd, "0", 1, 0) != 1 || pread(s.fail_fd, line, sizeof(line) - 1, 0) <= 0 ||
 	    pwrite(s.fail_fd, "0", 1, 0) != 1)
 		_exit(5);
 	report->injected = atoi(line) == 0;
 	report->step_failed = failed;
+	return failed && is_strict();
+}
+
+static void was_again(bool failed)
+{
+	report->failed_again |= failed;
 }
 
 static int call(const char *name, int fd, unsigned long op, void *arg)
@@ -122,8 +155,32 @@ static int call(const char *name, int fd, unsigned long op, void *arg)
 
 	before(name);
 	err = ioctl(fd, op, arg);
-	after(err != 0);
+	if (after(err != 0)) {
+		err = ioctl(fd, op, arg);
+		was_again(err != 0);
+	}
 	return err;
+}
+
+static int sync_once(unsigned int rank, const struct dsm_ioc_call *in, struct dsm_ioc_call *out)
+{
+	*out = *in;
+	return ioctl(s.fd[rank], DSM_IOC_CALL, out) ? -errno : out->status;
+}
+
+/* A synchronisation call, which is to end so: the status of its object's home, or -errno. In and out: c. */
+static bool sync_ends(const char *name, unsigned int rank, struct dsm_ioc_call *c, int wanted)
+{
+	const struct dsm_ioc_call in = *c;
+	int err;
+
+	before(name);
+	err = sync_once(rank, &in, c);
+	if (after(err != wanted)) {
+		err = sync_once(rank, &in, c);
+		was_again(err != wanted);
+	}
+	return err == wanted;
 }
 
 static void access_page(const char *name, unsigned int rank, unsigned int page, bool write)
@@ -132,7 +189,8 @@ static void access_page(const char *name, unsigned int rank, unsigned int page, 
 
 	before(name);
 	sig = touch(BASE(rank) + page * PAGE, write);
-	after(sig != 0);
+	if (after(sig != 0))
+		was_again(touch(BASE(rank) + page * PAGE, write) != 0);
 }
 
 static void range(const char *name, unsigned int op, unsigned int page, unsigned int pages, unsigned int write)
@@ -142,14 +200,25 @@ static void range(const char *name, unsigned int op, unsigned int page, unsigned
 	call(name, s.fd[0], DSM_IOC_RANGE, &r);
 }
 
+static int open_device(void)
+{
+	int fd;
+
+	before("open");
+	fd = open("/dev/dsm", O_RDWR | O_CLOEXEC);
+	if (after(fd < 0)) {
+		fd = open("/dev/dsm", O_RDWR | O_CLOEXEC);
+		was_again(fd < 0);
+	}
+	return fd;
+}
+
 static bool open_rank(unsigned int rank)
 {
 	struct dsm_ioc_window w = { .size = WINDOW };
 	struct dsm_ioc_key key = { .key = "failalloc" };
 
-	before("open");
-	s.fd[rank] = open("/dev/dsm", O_RDWR | O_CLOEXEC);
-	after(s.fd[rank] < 0);
+	s.fd[rank] = open_device();
 	if (s.fd[rank] < 0 || call("WINDOW", s.fd[rank], DSM_IOC_WINDOW, &w))
 		return false;
 	if (s.way == PROTECT)
@@ -167,6 +236,11 @@ static bool open_rank(unsigned int rank)
 	return !call("JOIN", s.fd[rank], DSM_IOC_JOIN, &s.join[rank]) && !call("KEY", s.fd[rank], DSM_IOC_KEY, &key);
 }
 
+#define REGION(what)                                                           \
+	{                                                                      \
+		.op = (what), .pages = REGION_PAGES, .home = DSM_REGION_CYCLIC \
+	}
+
 static bool connect_rank(unsigned int rank)
 {
 	unsigned int peer = !rank;
@@ -174,19 +248,32 @@ static bool connect_rank(unsigned int rank)
 				     .flags = s.way == HERE ? DSM_CONNECT_HERE : 0,
 				     .address_size = s.join[peer].address_size,
 				     .address = (uintptr_t)s.address[peer] };
-	struct dsm_ioc_region g = { .pages = WINDOW / PAGE, .home = DSM_REGION_CYCLIC };
+	struct dsm_ioc_region g = REGION(DSM_REGION_ADD);
 
 	return !call("CONNECT", s.fd[rank], DSM_IOC_CONNECT, &c) && !call("REGION", s.fd[rank], DSM_IOC_REGION, &g);
 }
 
-static bool map_rank(unsigned int rank)
+static bool map_once(unsigned int rank, int fd)
 {
-	void *p;
+	return mmap(BASE(rank), WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, fd, 0) != MAP_FAILED;
+}
+
+static bool map_file(unsigned int rank, int fd)
+{
+	bool ok;
 
 	before("mmap");
-	p = mmap(BASE(rank), WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, s.fd[rank], 0);
-	after(p == MAP_FAILED);
-	return p != MAP_FAILED;
+	ok = map_once(rank, fd);
+	if (after(!ok)) {
+		ok = map_once(rank, fd);
+		was_again(!ok);
+	}
+	return ok;
+}
+
+static bool map_rank(unsigned int rank)
+{
+	return map_file(rank, s.fd[rank]);
 }
 
 static void use_protection(void)
@@ -204,6 +291,145 @@ static void use_protection(void)
 		items[i].prot = DSM_PROT_READ;
 	call("PROTECT in softirq", s.fd[0], DSM_IOC_PROTECT, &p);
 	access_page("read", 0, 5, false);
+}
+
+/* By this task, from here on. */
+static void open_marks(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%ld/fail-nth", syscall(SYS_gettid));
+	s.fail_fd = open(path, O_RDWR | O_CLOEXEC);
+	s.all_fd = open("/proc/thread-self/make-it-fail", O_WRONLY | O_CLOEXEC);
+	if (s.fail_fd < 0 || s.all_fd < 0)
+		_exit(4);
+}
+
+/* Another process attaches to rank 0, has its region and its pages, and removes the region. The steps are of this script. */
+static void use_view(void)
+{
+	struct dsm_ioc_attach a = { .fd = s.fd[0] };
+	struct dsm_ioc_region add = REGION(DSM_REGION_ADD), remove = REGION(DSM_REGION_REMOVE);
+	pid_t pid = fork();
+	int fd, status;
+
+	if (pid) {
+		if (waitpid(pid, &status, 0) != pid || status)
+			_exit(4);
+		s.at = report->steps;
+		return;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	open_marks();
+	fd = open_device();
+	if (!call("ATTACH", fd, DSM_IOC_ATTACH, &a) && !call("REGION", fd, DSM_IOC_REGION, &add) && map_file(0, fd)) {
+		access_page("the other process reads", 0, 0, false);
+		access_page("the other process writes", 0, 5, true);
+		call("REMOVE", fd, DSM_IOC_REGION, &remove);
+	}
+	report->steps = s.at;
+	_exit(0);
+}
+
+/* Each part has its home; the window's first pages of it are of rank 1. */
+static void use_owners(void)
+{
+	struct dsm_owner owners[PARTS] = { { 1 }, { 0 }, { 1 } };
+	struct dsm_ioc_region add = { .op = DSM_REGION_ADD,
+				      .id = 1,
+				      .page = REGION_PAGES,
+				      .pages = OWNED_PAGES,
+				      .home = DSM_REGION_PARTS,
+				      .arg = OWNED_PAGES / PARTS,
+				      .parts = PARTS,
+				      .owners = (uintptr_t)owners };
+	struct dsm_ioc_region remove = add;
+
+	remove.op = DSM_REGION_REMOVE;
+	if (ioctl(s.fd[1], DSM_IOC_REGION, &add))
+		_exit(4);
+	call("REGION with owners", s.fd[0], DSM_IOC_REGION, &add);
+	access_page("write in a part", 0, REGION_PAGES, true);
+	access_page("read in a part", 0, REGION_PAGES + OWNED_PAGES / PARTS, false);
+	call("REMOVE", s.fd[0], DSM_IOC_REGION, &remove);
+	if (ioctl(s.fd[1], DSM_IOC_REGION, &remove))
+		_exit(4);
+}
+
+#define CALL_BARRIER                                                                \
+	{                                                                           \
+		.call = DSM_CALL_BARRIER, .object = 2000, .threads = 1, .value2 = 3 \
+	}
+
+static _Atomic unsigned int script_tid;
+
+/* Rank 0 comes when rank 1 waits. */
+static void *come_late(void *unused)
+{
+	struct dsm_ioc_call c = CALL_BARRIER;
+
+	(void)unused;
+	until_asleep(&script_tid);
+	return (void *)(uintptr_t)(ioctl(s.fd[0], DSM_IOC_CALL, &c) || c.status);
+}
+
+static void use_barrier(void)
+{
+	struct dsm_ioc_call c = CALL_BARRIER;
+	pthread_t thread;
+	void *failed;
+
+	atomic_store(&script_tid, (unsigned int)syscall(SYS_gettid));
+	if (pthread_create(&thread, NULL, come_late, NULL))
+		_exit(4);
+	/* If not, the thread ends with the process. */
+	if (sync_ends("BARRIER", 1, &c, 0) && (pthread_join(thread, &failed) || failed))
+		_exit(4);
+}
+
+/* What rank 1 does with objects of rank 0, on its own: nobody posts or signals. */
+static void use_objects(void)
+{
+	struct dsm_ioc_call mutex = { .value2 = (uint64_t)SYNC_MUTEX << 32 },
+			    cond = { .value2 = (uint64_t)SYNC_COND << 32 },
+			    sem = { .value2 = (uint64_t)SYNC_SEM << 32 };
+	struct dsm_ioc_call lock = { .call = DSM_CALL_TRYLOCK }, unlock = { .call = DSM_CALL_UNLOCK },
+			    post = { .op = SOP_POST, .value = 1 }, take = { .op = SOP_WAIT },
+			    wait = { .op = SOP_WAIT, .ns = LIMIT_NS },
+			    point = { .op = SOP_WAIT, .ns = LIMIT_NS, .hold = DSM_SYNC_POINT },
+			    cancel = { .call = DSM_CALL_CANCEL, .value = (uintptr_t)&point },
+			    enqueue = { .op = SOP_ENQUEUE, .ns = LIMIT_NS };
+
+	sync_ends("SYNC of a semaphore", 1, &sem, 0);
+	wait.object = point.object = post.object = take.object = (uint32_t)sem.result;
+	sync_ends("SOP_WAIT", 1, &wait, -ETIMEDOUT);
+	/* If there is no memory to keep it, it is not left, and ends by its limit. */
+	if (sync_ends("SOP_WAIT at a point", 1, &point, -EINPROGRESS))
+		sync_ends("CANCEL", 1, &cancel, 0);
+	sync_ends("SYNC of a mutex", 1, &mutex, 0);
+	sync_ends("SYNC of a condition", 1, &cond, 0);
+	lock.object = (uint32_t)mutex.result;
+	enqueue.object = (uint32_t)cond.result;
+	if (sync_ends("TRYLOCK", 1, &lock, 0)) {
+		unlock.hold = lock.hold;
+		enqueue.mutex = lock.hold + 1u;
+		if (!sync_ends("SOP_ENQUEUE", 1, &enqueue, -ETIMEDOUT))
+			ioctl(s.fd[1], DSM_IOC_CALL, &unlock);
+	}
+	sync_ends("SOP_POST", 1, &post, 0);
+	sync_ends("SOP_WAIT that gets it", 1, &take, 0);
+}
+
+/* Are the ranks still there, for each other? Page 2 is rank 0's, page 7 rank 1's. */
+static void look_for_lost(void)
+{
+	struct dsm_ioc_lost lost;
+	unsigned int i;
+
+	for (i = 0; i < 2; i++)
+		report->lost |= ioctl(s.fd[i], DSM_IOC_LOST, &lost) || lost.rank != -1 ||
+			touch(BASE(i) + 2 * PAGE, true) || touch(BASE(i) + 7 * PAGE, true);
+	report->ended = true;
 }
 
 static void use_job(void)
@@ -235,22 +461,25 @@ static void use_job(void)
 	call("LOCK", s.fd[0], DSM_IOC_CALL, &lock);
 	unlock.hold = lock.hold;
 	call("UNLOCK", s.fd[0], DSM_IOC_CALL, &unlock);
+	if (s.way == HERE) {
+		use_objects();
+		use_barrier();
+		use_owners();
+		use_view();
+	}
 	call("STATS", s.fd[0], DSM_IOC_STATS, &stats);
 	call("HOT", s.fd[0], DSM_IOC_HOT, &hot);
-	call("LOST", s.fd[0], DSM_IOC_LOST, &lost);
+	if (!call("LOST", s.fd[0], DSM_IOC_LOST, &lost) && is_strict())
+		report->lost |= lost.rank != -1;
 	range("LEAVE", DSM_RANGE_LEAVE, 1536, 512, 0);
 	range("FORGET", DSM_RANGE_FORGET, 1536, 512, 0);
+	if (is_strict())
+		look_for_lost();
 }
 
 static void play(void)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/self/task/%ld/fail-nth", syscall(SYS_gettid));
-	s.fail_fd = open(path, O_RDWR | O_CLOEXEC);
-	s.all_fd = open("/proc/thread-self/make-it-fail", O_WRONLY | O_CLOEXEC);
-	if (s.fail_fd < 0 || s.all_fd < 0)
-		_exit(4);
+	open_marks();
 	catch_signals();
 	s.fd[0] = s.fd[1] = -1;
 	if (s.way == PROTECT) {
@@ -383,7 +612,21 @@ static bool connects(void)
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
-/* False: it did not end, or left something. */
+/* The step was made again where it had failed; the others were left alone. */
+static bool all_worked(void)
+{
+	if (report->failed_again)
+		printf("FAILED: it fails still when nothing is refused any more\n");
+	if (report->others)
+		printf("FAILED: %u other steps failed, first %s\n", report->others, report->other);
+	if (s.way != PROTECT && !report->ended)
+		printf("FAILED: it did not come to its end\n");
+	if (report->lost)
+		printf("FAILED: a rank is lost\n");
+	return !report->failed_again && !report->others && (s.way == PROTECT || report->ended) && !report->lost;
+}
+
+/* False: it did not end, or left something; or did not recover from what was refused one at a time. */
 static bool one(enum way way, unsigned int target, unsigned int nth)
 {
 	pid_t pid;
@@ -397,6 +640,7 @@ static bool one(enum way way, unsigned int target, unsigned int nth)
 		play();
 	ok = job_reap(&pid, 1, 30);
 	ok &= nothing_left(20) && report->steps; /* it came to the end of the script */
+	ok = ok && (!is_strict() || all_worked());
 	if (!ok)
 		printf("FAILED: %s, step %u (%s), allocation %u\n", way_names[way], target, report->name, nth);
 	return ok;
@@ -430,6 +674,11 @@ int main(int argc, char **argv)
 		fprintf(stderr, "failalloc: dsm.ko is not loaded\n");
 		return 1;
 	}
+	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (report == MAP_FAILED) {
+		perror("mmap");
+		return 1;
+	}
 	catch_signals();
 	if (!joins() || !connects())
 		return 1;
@@ -437,7 +686,6 @@ int main(int argc, char **argv)
 		printf("this kernel has no failslab: JOIN and CONNECT by RDMA only\n");
 		return 0;
 	}
-	report = mmap(NULL, sizeof(*report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (!allow_failures()) {
 		perror("failslab");
 		return 1;

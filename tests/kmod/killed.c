@@ -3,10 +3,15 @@
  * killed.c - the answer to a question whose thread was killed. The process of rank 1 waits for a lock or a semaphore and is
  * killed; a child of it keeps the descriptor, so that the rank is still there when rank 0 gives what it waited for.
  * What must hold: the kernel complains of nothing, and nothing is left once the child has gone.
+ *
+ * --unload: the process has given up its wait for a lock; a worker forgets that when the process ends, and is the last inside the
+ * rank. It stays in the module (test_linger), which somebody unloads meanwhile: what must hold is that it does not go first.
  */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -15,6 +20,9 @@
 
 #include "core/sync.h"
 #include "tests/kmod/common.h"
+#include "tests/kmod/common_module.h"
+
+#define LINGER_S 0.5 /* longer than a process takes to end */
 
 static struct job *j;
 static struct {
@@ -99,10 +107,77 @@ static bool one(bool lock)
 	return ok;
 }
 
-int main(void)
+/* ---- the module goes ------------------------------------------------------------------------- */
+
+static void gives_up(void)
 {
+	struct dsm_ioc_call c = { .call = DSM_CALL_LOCK, .ns = 1000000 };
+	int fd = job_join(j, 1);
+
+	while (fd >= 0 && !atomic_load(&shared->name))
+		usleep(1000);
+	c.object = atomic_load(&shared->name);
+	if (fd < 0 || ioctl(fd, DSM_IOC_CALL, &c) || c.status != -ETIMEDOUT)
+		_exit(3);
+	atomic_store(&shared->waits, 1);
+	pause();
+	_exit(4);
+}
+
+static bool unloaded(void)
+{
+	const double linger = patience(LINGER_S);
+	struct dsm_ioc_call made, held;
+	double began, took;
+	bool ok, refused;
+	char text[16];
+	int fd, err = 0;
+	pid_t pid;
+
+	snprintf(text, sizeof(text), "%.0f", linger * 1e3);
+	job_set(j, 2, false);
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		gives_up();
+	fd = job_join(j, 0);
+	ok = fd >= 0 && call(fd, (struct dsm_ioc_call){ .value2 = (uint64_t)SYNC_MUTEX << 32 }, &made) &&
+		call(fd, (struct dsm_ioc_call){ .call = DSM_CALL_LOCK, .object = (uint32_t)made.result }, &held);
+	if (ok)
+		atomic_store(&shared->name, (uint32_t)made.result);
+	began = now_s();
+	while (ok && !atomic_load(&shared->waits) && now_s() < began + patience(60))
+		usleep(1000);
+	ok = ok && atomic_load(&shared->waits) && file_set("/sys/module/dsm/parameters/test_linger", text);
+	munmap(JOB_BASE, JOB_WINDOW);
+	close(fd); /* so that nobody gives it the lock */
+	refused = module_unload() == -EWOULDBLOCK;
+	kill(pid, SIGKILL);
+	began = now_s();
+	while (ok && (err = module_unload()) == -EWOULDBLOCK && now_s() < began + patience(20))
+		usleep(500);
+	took = now_s() - began;
+	ok = job_reap(&pid, 1, 20) && ok;
+	printf("a worker stays for %s ms: unloaded after %.0f ms (%s), refused before: %s\n", text, took * 1e3,
+	       strerror(-err), refused ? "yes" : "no");
+	ok = ok && refused && !err && !module_loaded() && took >= linger;
+	if (!ok)
+		printf("FAILED: the module goes when the worker has gone, no sooner\n");
+	if (module_loaded())
+		file_set("/sys/module/dsm/parameters/test_linger", "0");
+	return ok;
+}
+
+int main(int argc, char **argv)
+{
+	const bool unloading = argc == 2 && !strcmp(argv[1], "--unload");
 	bool ok;
 
+	if (argc > 1 && !unloading) {
+		printf("usage: killed [--unload]\n"
+		       "Processes that are killed while they wait for a lock of dsm.ko; in a guest with the module loaded.\n");
+		return strcmp(argv[1], "--help") ? 2 : 0;
+	}
 	if (!module_loaded()) {
 		fprintf(stderr, "killed: dsm.ko is not loaded\n");
 		return 77;
@@ -112,6 +187,8 @@ int main(void)
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED)
 		return 2;
+	if (unloading)
+		return unloaded() ? 0 : 1;
 	ok = one(false);
 	ok &= one(true);
 	return ok ? 0 : 1;

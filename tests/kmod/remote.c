@@ -452,11 +452,59 @@ static bool refusals(void)
 	return ok;
 }
 
+/* ---- ... that answers no more ------------------------------------------------------------------ */
+
+/* The peer has a page that nobody had. */
+static bool owns(uint32_t page)
+{
+	struct msg m = of_type(MSG_WRITE_REQ);
+
+	m.object = page << 1 | 1;
+	m.req_rank = peer->liar.me;
+	say(wire_class(m.type), &m);
+	if (!expect(hears(1, patience(20)), "a block for the peer"))
+		return false;
+	m.type = MSG_DONE;
+	say(wire_class(m.type), &m);
+	return true;
+}
+
+/* Its queue pairs take no packet any more, and say nothing, as those of a host without power. */
+static bool falls_silent(void)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	const double end = now_s() + patience(20);
+	bool ok = true;
+	unsigned int c;
+
+	while (peer->posted && !peer->broken && now_s() < end)
+		peer_look(peer, heard);
+	for (c = 0; c < CLASS_MAX; c++)
+		ok &= !ibv_modify_qp(peer->qp[c], &reset, IBV_QP_STATE);
+	return expect(ok, "queue pairs that take nothing");
+}
+
+/* The victim waits for the page, so that it cannot be asked. */
+static bool silence(void)
+{
+	const long long given_up = counter("ranks_given_up");
+	bool ok = begin();
+	double end;
+
+	peer_greet(peer, victim.job, 0);
+	ok = ok && owns(DSM_UNIT_PAGES) && falls_silent();
+	victim_order(&victim, VICTIM_WRITE, DSM_UNIT_PAGES);
+	for (end = now_s() + patience(20); ok && counter("ranks_given_up") == given_up && now_s() < end;)
+		usleep(1000);
+	ok = ok && expect(counter("ranks_given_up") == given_up + 1, "a silent peer is given up");
+	return victim_end(&victim) && ok;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
 		{ "proof", proof },         { "number", number },     { "key", key },
-		{ "forgotten", forgotten }, { "refusals", refusals },
+		{ "forgotten", forgotten }, { "refusals", refusals }, { "silence", silence },
 	};
 
 	return attacks_main(argc, argv, attacks, sizeof(attacks) / sizeof(attacks[0]));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * storm.c - everything that ends a rank of dsm.ko, at the worst moment: ranks whose threads fault and lock all the time are killed,
- * exit, unmap their window, try to move it or to give it to a child; their RDMA device is deleted, also while they join; a
- * processor goes; allocations are refused; processes of another user and of another namespace try to join; and meanwhile
- * somebody tries to unload the module.
+ * storm.c - everything that ends a rank of dsm.ko, at the worst moment: ranks whose threads fault, lock, pin and meet at a barrier
+ * all the time are killed, exit, unmap their window, try to move it or to give it to a child; their RDMA device is deleted, also
+ * while they join; a processor goes; allocations are refused; processes of another user and of another namespace try to join; and
+ * meanwhile somebody tries to unload the module.
  *
  * Most rounds are short, some tens of milliseconds, so that there are thousands; every LONG_EVERYth is longer, in every
  * DEVICE_EVERYth the device goes and comes, in every CPU_EVERYth a processor, in every SHORT_EVERYth memory is short, and after
@@ -12,7 +12,9 @@
  *
  * Contents. Each thread has a word of its own in each of HOT pages, and counts in it; it says what it is about to write, and
  * what it has written, in memory that is not the module's. Whoever can read a word must find a number between what had been
- * written before and what was begun after, whoever has died meanwhile; and a thread what it wrote last.
+ * written before and what was begun after, whoever has died meanwhile; and a thread what it wrote last. Other words are added
+ * to by all ranks, each word under a mutex of its own, or with its page pinned: two never hold the same, and no addition is lost.
+ * Whoever ends in there takes the lock or the page along: the others wait, for a lock not long.
  *
  * All that is to happen is counted where it happens. After ENOUGH rounds each of it must have happened, but for what this kernel
  * cannot do, which the output says. What must be refused, and is not, is printed with its round. Before the first round, a process
@@ -76,6 +78,12 @@ enum event {
 	EVENT_RANGE,
 	EVENT_ADD,
 	EVENT_SHORT,
+	EVENT_LOCK,
+	EVENT_LIMIT,
+	EVENT_PIN,
+	EVENT_BARRIER,
+	EVENT_HOLDER,
+	EVENT_WAITER,
 	EVENTS
 };
 
@@ -94,7 +102,20 @@ static const char *const event_names[EVENTS] = {
 	[EVENT_RANGE] = "ranges",
 	[EVENT_ADD] = "additions",
 	[EVENT_SHORT] = "allocations refused",
+	[EVENT_LOCK] = "additions under a lock",
+	[EVENT_LIMIT] = "waits for a lock given up",
+	[EVENT_PIN] = "additions with a pin",
+	[EVENT_BARRIER] = "barriers",
+	[EVENT_HOLDER] = "ends with a lock or a pin",
+	[EVENT_WAITER] = "ends in a wait for one, or at a barrier",
 };
+
+/* A word that all ranks add to: under the mutex of the rank of that number, or, the last, with its page pinned. */
+#define GUARDS (JOB_RANKS + 1)
+#define PIN_GUARD JOB_RANKS
+#define GUARD_WORD 256u /* of the page; nothing else is there */
+#define LOCK_S 0.005    /* a wait for one ends */
+#define BARRIER 100u
 
 struct orders {
 	_Atomic int order[JOB_RANKS];
@@ -103,6 +124,12 @@ struct orders {
 	struct {
 		_Atomic uint64_t begun, done;
 	} marks[JOB_RANKS][THREADS][HOT];
+	_Atomic uint64_t mutex[JOB_RANKS]; /* its name and generation; 0: there is none */
+	struct {
+		_Atomic uint64_t begun, done;
+		_Atomic unsigned int holder; /* 1 + rank */
+	} guards[GUARDS];
+	_Atomic bool waits[JOB_RANKS][THREADS];
 };
 
 static struct orders *orders;
@@ -229,6 +256,144 @@ static const char *call(struct worker *w)
 	return "DSM_IOC_RANGE";
 }
 
+/* ---- locks, pins, barriers ------------------------------------------------------------------- */
+
+/* A call that may wait. 0, or what it ended with. */
+static int call_waiting(struct worker *w, unsigned long op, void *arg)
+{
+	_Atomic bool *waits = &orders->waits[w->rank][w->thread];
+	int err;
+
+	atomic_store(waits, true);
+	err = ioctl(w->fd, op, arg) ? errno : 0;
+	atomic_store(waits, false);
+	if (err == ENOMEM)
+		happened(EVENT_SHORT);
+	return err;
+}
+
+static void raise_to(_Atomic uint64_t *at, uint64_t value)
+{
+	uint64_t old = atomic_load(at);
+
+	while (old < value && !atomic_compare_exchange_weak(at, &old, value))
+		;
+}
+
+static void guard_failed(const struct worker *w, unsigned int g, const char *what, uint64_t value, uint64_t least,
+			 uint64_t most)
+{
+	if (!atomic_fetch_add(&orders->wrong, 1))
+		dprintf(1, "FAILED: rank %u, thread %u, %s %u: %s: %llu, not %llu to %llu\n", w->rank, w->thread,
+			g == PIN_GUARD ? "pin" : "lock", g, what, (unsigned long long)value, (unsigned long long)least,
+			(unsigned long long)most);
+}
+
+/* Whoever has the guard is alone with its word. An addition that a signal ends may have been made or not. */
+static void add_guarded(struct worker *w, unsigned int g, enum event e)
+{
+	volatile uint64_t *at = (volatile uint64_t *)(JOB_BASE + (HOT + g) * PAGE) + GUARD_WORD;
+	_Atomic uint64_t *begun = &orders->guards[g].begun, *done = &orders->guards[g].done;
+	const unsigned int other = atomic_exchange(&orders->guards[g].holder, w->rank + 1);
+	const uint64_t least = atomic_load(done), most = atomic_load(begun);
+	uint64_t seen = 0, again = 0;
+
+	if (other)
+		guard_failed(w, g, "another holds it, of rank", other - 1, w->rank, w->rank);
+	if (!look(at, &seen, 0)) {
+		atomic_fetch_add(&orders->checked, 1);
+		if (seen < least || seen > most)
+			guard_failed(w, g, "its word", seen, least, most);
+		raise_to(begun, seen + 1);
+		if (!look(at, &again, 1)) {
+			if (again != seen)
+				guard_failed(w, g, "its word has changed", again, seen, seen);
+			raise_to(done, seen + 1);
+			happened(e);
+		}
+	}
+	atomic_store(&orders->guards[g].holder, 0);
+}
+
+static void make_mutex(struct worker *w)
+{
+	struct dsm_ioc_call c = { .home = (uint16_t)w->rank, .value2 = (uint64_t)SYNC_MUTEX << 32 };
+
+	if (try_call(w->fd, DSM_IOC_CALL, &c) && !c.status)
+		atomic_store(&orders->mutex[w->rank], c.result);
+}
+
+static void use_lock(struct worker *w)
+{
+	const unsigned int home = pick(&w->random, w->job->ranks);
+	const uint64_t name = atomic_load(&orders->mutex[home]);
+	struct dsm_ioc_call c = { .call = DSM_CALL_LOCK,
+				  .home = (uint16_t)home,
+				  .object = (uint32_t)name,
+				  .gen = (uint32_t)(name >> 32),
+				  .ns = (uint64_t)(patience(LOCK_S) * 1e9) },
+			    unlock = { .call = DSM_CALL_UNLOCK };
+
+	if (!name || call_waiting(w, DSM_IOC_CALL, &c))
+		return;
+	if (c.status == -ETIMEDOUT)
+		happened(EVENT_LIMIT);
+	if (c.status)
+		return;
+	add_guarded(w, home, EVENT_LOCK);
+	unlock.hold = c.hold;
+	ioctl(w->fd, DSM_IOC_CALL, &unlock);
+}
+
+/* By one thread of each rank: those of one rank have the page together. */
+static void use_pin(struct worker *w)
+{
+	struct dsm_ioc_range r = { .op = DSM_RANGE_PIN, .page = HOT + PIN_GUARD, .pages = 1, .write = DSM_PIN_WRITE };
+
+	if (call_waiting(w, DSM_IOC_RANGE, &r))
+		return;
+	add_guarded(w, PIN_GUARD, EVENT_PIN);
+	r.op = DSM_RANGE_UNPIN;
+	ioctl(w->fd, DSM_IOC_RANGE, &r);
+}
+
+/* One thread of each rank. */
+static void use_barrier(struct worker *w)
+{
+	struct dsm_ioc_call c = {
+		.call = DSM_CALL_BARRIER, .object = BARRIER, .threads = 1, .value2 = (1u << w->job->ranks) - 1
+	};
+
+	if (!call_waiting(w, DSM_IOC_CALL, &c) && !c.status)
+		happened(EVENT_BARRIER);
+}
+
+static void synchronise(struct worker *w)
+{
+	const bool seldom = !pick(&w->random, 4);
+
+	if (seldom && w->thread == 0)
+		use_barrier(w);
+	else if (seldom && w->thread == 1)
+		use_pin(w);
+	else
+		use_lock(w);
+}
+
+/* Of ranks that are gone: with what, and waiting for what. */
+static void count_ends(void)
+{
+	unsigned int i, t;
+
+	for (i = 0; i < GUARDS; i++)
+		if (atomic_load(&orders->guards[i].holder))
+			happened(EVENT_HOLDER);
+	for (i = 0; i < JOB_RANKS; i++)
+		for (t = 0; t < THREADS; t++)
+			if (atomic_load(&orders->waits[i][t]))
+				happened(EVENT_WAITER);
+}
+
 static void *work(void *arg)
 {
 	struct worker *w = arg;
@@ -237,8 +402,10 @@ static void *work(void *arg)
 
 	file_set("/proc/thread-self/make-it-fail", "1"); /* where the kernel can, see shortage() */
 	while (!atomic_load(&w->job->stop)) {
-		if (n % 32 == 0) /* also at once: rounds are short */
+		if (n % 32 == 0) { /* also at once: rounds are short */
 			call(w);
+			synchronise(w);
+		}
 		/* Few pages that all want, and the rest of the window now and then. */
 		unsigned int page = pick(&w->random, pick(&w->random, 8) ? HOT : JOB_PAGES);
 		bool write = pick(&w->random, 3) == 0;
@@ -316,6 +483,8 @@ static void rank_process(struct job *j, unsigned int rank, uint64_t seed)
 		_exit(3);
 	for (i = 0; i < THREADS; i++) {
 		w[i] = (struct worker){ .random = seed + i, .job = j, .rank = rank, .thread = i, .fd = fd };
+		if (!i)
+			make_mutex(&w[i]);
 		pthread_create(&thread, NULL, work, &w[i]);
 	}
 	setpriority(PRIO_PROCESS, 0, -20); /* of this thread: it is to obey while the others keep the processors busy */
@@ -548,6 +717,9 @@ static bool one_round(struct job *j, uint64_t *r, unsigned int number)
 	job_set(j, ranks, number % 2 == 0);
 	memset(orders->order, 0, sizeof(orders->order));
 	memset(orders->marks, 0, sizeof(orders->marks));
+	memset(orders->mutex, 0, sizeof(orders->mutex));
+	memset(orders->guards, 0, sizeof(orders->guards));
+	memset(orders->waits, 0, sizeof(orders->waits));
 	chmod("/dev/dsm", 0666); /* strangers come as far as they can */
 	j->mode = pick(r, 3);
 	j->home = pick(r, 2) ? DSM_REGION_FIRST_TOUCH : DSM_REGION_CYCLIC;
@@ -575,6 +747,7 @@ static bool one_round(struct job *j, uint64_t *r, unsigned int number)
 	if (plan.unload)
 		ok &= unload_at_once();
 	ok &= job_reap(pids, ranks, 20);
+	count_ends();
 	shortage(0);
 	if (plan.processor)
 		processor(true);
