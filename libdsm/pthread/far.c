@@ -6,6 +6,10 @@
  * name is first used, at the node that uses it. Each process keeps what it has looked up in a cache. What was destroyed, or made
  * anew with another value, has another handle; an old one fails with -EINVAL and is looked up again.
  *
+ * A mutex's type lies in its block. A process reads it after it has looked up the handle and keeps both together, so a new handle
+ * has a new type. Memory may become a mutex of another type without a call, by an initialiser (std::recursive_mutex in memory that
+ * was a std::mutex). Therefore the type is read again when a thread locks, or tries, a mutex that it holds.
+ *
  * All of it runs by dsm_call(), and so on a private stack: arguments come and go through a struct on the program's.
  */
 #include "shim.h"
@@ -23,6 +27,7 @@ enum type { T_NONE = 0, T_MUTEX, T_COND, T_RWLOCK, T_SEM, T_BARRIER };
 
 struct handles {
 	uint64_t id[3]; /* T_BARRIER: a counter and two gates, as dsm_barrier_meet() has them; else one */
+	int kind;       /* T_MUTEX, in the cache: its type */
 };
 
 struct name {
@@ -52,6 +57,7 @@ static __thread struct held {
 	uint32_t times; /* 0: free */
 	bool reads;
 } helds[HELDS] __attribute__((tls_model("initial-exec")));
+static __thread unsigned int nhelds __attribute__((tls_model("initial-exec"))); /* in use; mostly none */
 
 static uint64_t hash(const void *object)
 {
@@ -204,16 +210,25 @@ out:
 	return err;
 }
 
-static int look_up(const void *object, enum type type, struct handles *h)
+static int read_kind(const int *at)
+{
+	return at ? *at & 3 : PTHREAD_MUTEX_NORMAL;
+}
+
+/* kind: as far_lock() has it. */
+static int look_up(const void *object, enum type type, const int *kind, struct handles *h)
 {
 	int err;
 
 	if (cached(object, type, h))
 		return 0;
 	err = rename_to(object, type, 0, KEEP, h);
-	if (!err)
-		remember(object, type, h);
-	return err;
+	if (err)
+		return err;
+	if (type == T_MUTEX)
+		h->kind = read_kind(kind);
+	remember(object, type, h);
+	return 0;
 }
 
 /* ---- operations, on the private stack -------------------------------------------------------------- */
@@ -243,11 +258,12 @@ enum op {
 struct job {
 	enum op op;
 	void *object, *mutex;
+	const int *kind; /* of the mutex, as far_lock() has it */
 	uint32_t n;
 	bool timed;
-	bool plain;     /* a mutex that does not know its owner */
 	uint64_t until; /* CLOCK_MONOTONIC, in ns */
 	int result;
+	int kind_now; /* as it was for the result */
 };
 
 static uint64_t now(void)
@@ -279,11 +295,35 @@ static int wait_in_vain(const struct job *j)
 	return -ETIMEDOUT;
 }
 
-static int lock_until(const struct job *j, dsm_mutex_t *m)
+static bool knows_owner(int kind)
 {
-	int err = dsm_mutex_timedlock(m, left(j));
+	return kind == PTHREAD_MUTEX_RECURSIVE || kind == PTHREAD_MUTEX_ERRORCHECK;
+}
 
-	return err == -EDEADLK && j->plain ? wait_in_vain(j) : err;
+/* The mutex is held by this thread, so its memory is a mutex now, and of what type does not change. */
+static void read_again(const struct job *j, struct handles *h)
+{
+	h->kind = read_kind(j->kind);
+	remember(j->object, T_MUTEX, h);
+}
+
+static int lock_it(const struct job *j, dsm_mutex_t *m, struct handles *h)
+{
+	int err = j->timed ? dsm_mutex_timedlock(m, left(j)) : dsm_mutex_lock(m);
+
+	if (err != -EDEADLK)
+		return err;
+	read_again(j, h);
+	return j->timed && !knows_owner(h->kind) ? wait_in_vain(j) : -EDEADLK;
+}
+
+static int try_it(const struct job *j, dsm_mutex_t *m, struct handles *h)
+{
+	int err = dsm_mutex_timedlock(m, 0); /* as dsm_mutex_trylock(), but says whether this thread holds it */
+
+	if (err == -EDEADLK)
+		read_again(j, h);
+	return err == -ETIMEDOUT || (err == -EDEADLK && h->kind != PTHREAD_MUTEX_RECURSIVE) ? -EBUSY : err;
 }
 
 static enum type type_of(enum op op)
@@ -331,11 +371,11 @@ static int try(const struct job *j, struct handles *h)
 	int err;
 
 	switch (j->op) {
-	case O_LOCK: return j->timed ? lock_until(j, &mutex) : dsm_mutex_lock(&mutex);
-	case O_TRYLOCK: return dsm_mutex_trylock(&mutex);
+	case O_LOCK: return lock_it(j, &mutex, h);
+	case O_TRYLOCK: return try_it(j, &mutex, h);
 	case O_UNLOCK: return dsm_mutex_unlock(&mutex);
 	case O_WAIT:
-		err = look_up(j->mutex, T_MUTEX, &other);
+		err = look_up(j->mutex, T_MUTEX, j->kind, &other);
 		if (err)
 			return err;
 		mutex.id = other.id[0];
@@ -399,7 +439,7 @@ static int perform(const struct job *j, struct handles *h)
 static void run(void *arg)
 {
 	struct job *out = arg, j = *out;
-	struct handles h = { { 0 } };
+	struct handles h = { { 0 }, PTHREAD_MUTEX_NORMAL };
 	int err, tries;
 
 	if (j.op == O_SEM_INIT || j.op == O_DESTROY || j.op == O_FORGET) {
@@ -412,7 +452,7 @@ static void run(void *arg)
 		return;
 	}
 	for (tries = 0; tries < 3; tries++) {
-		err = look_up(j.object, type_of(j.op), &h);
+		err = look_up(j.object, type_of(j.op), j.kind, &h);
 		if (!err)
 			err = perform(&j, &h);
 		if (err != -EINVAL)
@@ -422,6 +462,7 @@ static void run(void *arg)
 			lose(j.mutex);
 	}
 	out->result = err;
+	out->kind_now = h.kind;
 }
 
 static int go(struct job *j)
@@ -443,19 +484,24 @@ static struct held *held(const void *object)
 {
 	unsigned int i;
 
+	if (!nhelds)
+		return NULL;
 	for (i = 0; i < HELDS && (helds[i].object != object || !helds[i].times); i++)
 		;
 	return i < HELDS ? &helds[i] : NULL;
 }
 
-static void hold(const void *object, bool reads)
+static bool hold(const void *object, uint32_t times, bool reads)
 {
 	unsigned int i;
 
 	for (i = 0; i < HELDS && helds[i].times; i++)
 		;
-	if (i < HELDS)
-		helds[i] = (struct held){ object, 1, reads };
+	if (i == HELDS)
+		return false;
+	helds[i] = (struct held){ object, times, reads };
+	nhelds++;
+	return true;
 }
 
 static int again(struct held *h)
@@ -469,14 +515,22 @@ static int again(struct held *h)
 /* Does it stay held? */
 static bool less(struct held *h)
 {
-	return h && --h->times;
+	if (!h)
+		return false;
+	if (!--h->times)
+		nhelds--;
+	return h->times;
 }
 
-static bool knows_owner(int kind)
+/* If no thread of this process has used it yet, its block says. */
+static int kind_of(const void *m, const int *kind)
 {
-	return kind == PTHREAD_MUTEX_RECURSIVE || kind == PTHREAD_MUTEX_ERRORCHECK;
+	struct handles h;
+
+	return cached(m, T_MUTEX, &h) ? h.kind : read_kind(kind);
 }
 
+/* kind: as it was believed to be. */
 static int lock(struct job *j, int kind, int if_held)
 {
 	struct held *h = knows_owner(kind) ? held(j->object) : NULL;
@@ -485,41 +539,45 @@ static int lock(struct job *j, int kind, int if_held)
 	if (h)
 		return kind == PTHREAD_MUTEX_RECURSIVE ? again(h) : if_held;
 	err = go(j);
-	if (!err && knows_owner(kind))
-		hold(j->object, false);
-	return err == EDEADLK && kind == PTHREAD_MUTEX_RECURSIVE ? EAGAIN : err;
+	if (!err && knows_owner(j->kind_now))
+		hold(j->object, 1, false);
+	if (err != EDEADLK || j->kind_now != PTHREAD_MUTEX_RECURSIVE)
+		return err;
+	return hold(j->object, 2, false) ? 0 : EAGAIN; /* it was locked as another type, or did not fit */
 }
 
-int far_lock(void *m, int kind, clockid_t clock, const struct timespec *until)
+int far_lock(void *m, const int *kind, clockid_t clock, const struct timespec *until)
 {
 	const bool no_time = until && !is_time(until);
 	struct job j = job_of(no_time ? O_TRYLOCK : O_LOCK, m, clock, no_time ? NULL : until);
 	int err;
 
-	j.plain = !knows_owner(kind);
-	err = lock(&j, kind, EDEADLK);
+	j.kind = kind;
+	err = lock(&j, kind_of(m, kind), EDEADLK);
 	return no_time && err == EBUSY ? EINVAL : err;
 }
 
-int far_trylock(void *m, int kind)
+int far_trylock(void *m, const int *kind)
 {
 	struct job j = job_of(O_TRYLOCK, m, 0, NULL);
 
-	return lock(&j, kind, EBUSY);
+	j.kind = kind;
+	return lock(&j, kind_of(m, kind), EBUSY);
 }
 
-int far_unlock(void *m, int kind)
+int far_unlock(void *m, const int *kind)
 {
 	struct job j = job_of(O_UNLOCK, m, 0, NULL);
 
-	return knows_owner(kind) && less(held(m)) ? 0 : go(&j);
+	j.kind = kind;
+	return less(held(m)) ? 0 : go(&j);
 }
 
-int far_wait(void *c, void *m, int kind, clockid_t clock, const struct timespec *until)
+int far_wait(void *c, void *m, const int *kind, clockid_t clock, const struct timespec *until)
 {
 	struct job j = job_of(O_WAIT, c, clock, until);
 
-	(void)kind;
+	j.kind = kind;
 	j.mutex = m;
 	return go(&j);
 }
@@ -551,7 +609,7 @@ int far_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct tim
 		return !write && h->reads ? again(h) : wait ? EDEADLK : EBUSY;
 	err = go(&j);
 	if (!err)
-		hold(l, !write);
+		hold(l, 1, !write);
 	return err;
 }
 

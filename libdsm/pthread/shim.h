@@ -148,11 +148,11 @@ int near_sem_post(uint32_t *sem);
 
 /* ---- objects by name: several nodes (far.c) ------------------------------------------------------- */
 
-/* As those of near.c. */
-int far_lock(void *m, int kind, clockid_t clock, const struct timespec *until);
-int far_trylock(void *m, int kind);
-int far_unlock(void *m, int kind);
-int far_wait(void *c, void *m, int kind, clockid_t clock, const struct timespec *until);
+/* As those of near.c. kind: where the mutex has its type, which is read when this process first uses it; NULL: a normal one. */
+int far_lock(void *m, const int *kind, clockid_t clock, const struct timespec *until);
+int far_trylock(void *m, const int *kind);
+int far_unlock(void *m, const int *kind);
+int far_wait(void *c, void *m, const int *kind, clockid_t clock, const struct timespec *until);
 int far_wake(void *c, bool all);
 int far_barrier(void *b, uint32_t n);
 int far_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct timespec *until);

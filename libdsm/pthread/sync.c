@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define KIND(m) ((m)->__data.__kind & 3)
+#define KIND_AT(m) (&(m)->__data.__kind)
 
 /* What lies in the memory of the objects, besides what near.c has there. */
 struct cond_extra {
@@ -104,12 +104,12 @@ static bool is_near(const pthread_mutex_t *m)
 
 static __attribute__((noinline)) int lock_elsewhere(pthread_mutex_t *m)
 {
-	return is_shared(m) ? far_lock(m, KIND(m), CLOCK_REALTIME, NULL) : NEXT(pthread_mutex_lock)(m);
+	return is_shared(m) ? far_lock(m, KIND_AT(m), CLOCK_REALTIME, NULL) : NEXT(pthread_mutex_lock)(m);
 }
 
 static __attribute__((noinline)) int unlock_elsewhere(pthread_mutex_t *m)
 {
-	return is_shared(m) ? far_unlock(m, KIND(m)) : NEXT(pthread_mutex_unlock)(m);
+	return is_shared(m) ? far_unlock(m, KIND_AT(m)) : NEXT(pthread_mutex_unlock)(m);
 }
 
 EXPORT int pthread_mutex_lock(pthread_mutex_t *m)
@@ -121,7 +121,7 @@ EXPORT int pthread_mutex_trylock(pthread_mutex_t *m)
 {
 	if (!is_shared(m))
 		return NEXT(pthread_mutex_trylock)(m);
-	return shim.near ? near_trylock(m) : far_trylock(m, KIND(m));
+	return shim.near ? near_trylock(m) : far_trylock(m, KIND_AT(m));
 }
 
 EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
@@ -132,7 +132,7 @@ EXPORT int pthread_mutex_clocklock(pthread_mutex_t *m, clockid_t clock, const st
 		return NEXT(pthread_mutex_clocklock)(m, clock, until);
 	if (bad_clock(clock))
 		return EINVAL;
-	return shim.near ? near_lock(m, clock, &t) : far_lock(m, KIND(m), clock, &t);
+	return shim.near ? near_lock(m, clock, &t) : far_lock(m, KIND_AT(m), clock, &t);
 }
 
 EXPORT int pthread_mutex_timedlock(pthread_mutex_t *m, const struct timespec *until)
@@ -179,7 +179,7 @@ EXPORT int pthread_cond_destroy(pthread_cond_t *c)
 
 static int wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
 {
-	return shim.near ? near_wait(c, m, clock, until) : far_wait(c, m, KIND(m), clock, until);
+	return shim.near ? near_wait(c, m, clock, until) : far_wait(c, m, KIND_AT(m), clock, until);
 }
 
 EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
@@ -347,7 +347,7 @@ EXPORT int pthread_spin_destroy(pthread_spinlock_t *l)
 EXPORT int pthread_spin_trylock(pthread_spinlock_t *l)
 {
 	if (is_shared((const void *)l) && !shim.near)
-		return far_trylock((void *)l, PTHREAD_MUTEX_NORMAL);
+		return far_trylock((void *)l, NULL);
 	return __atomic_exchange_n((int *)l, 1, __ATOMIC_ACQUIRE) ? EBUSY : 0;
 }
 
@@ -356,7 +356,7 @@ EXPORT int pthread_spin_lock(pthread_spinlock_t *l)
 	unsigned int spin = 0;
 
 	if (is_shared((const void *)l) && !shim.near)
-		return far_lock((void *)l, PTHREAD_MUTEX_NORMAL, CLOCK_REALTIME, NULL);
+		return far_lock((void *)l, NULL, CLOCK_REALTIME, NULL);
 	while (__atomic_exchange_n((int *)l, 1, __ATOMIC_ACQUIRE))
 		while (__atomic_load_n((int *)l, __ATOMIC_RELAXED)) {
 			__builtin_ia32_pause();
@@ -369,7 +369,7 @@ EXPORT int pthread_spin_lock(pthread_spinlock_t *l)
 EXPORT int pthread_spin_unlock(pthread_spinlock_t *l)
 {
 	if (is_shared((const void *)l) && !shim.near)
-		return far_unlock((void *)l, PTHREAD_MUTEX_NORMAL);
+		return far_unlock((void *)l, NULL);
 	__atomic_store_n((int *)l, 0, __ATOMIC_RELEASE);
 	return 0;
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/threads/run: threads that libraries create, and memory whose home is another rank.
+# Part of tests/threads/run: threads that libraries create, memory whose home is another rank, and mutexes in blocks that move.
 
 # A library of the program's: its variables and threads are the rank's, and its constructors have run on each. One line says so of
 # the threads.
@@ -80,3 +80,73 @@ int main(void)
 }
 END
 says "homes" "home here: 1, there: 1" 0 "${run[@]}" -n 2 --nodes rank "$scratch/homes"
+
+# Mutexes of each type, initialised without a call, in blocks that another node writes before each round: rank 0 uses them without
+# fetching the blocks.
+program fetches <<'END'
+#include <dsm.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <time.h>
+enum { TYPES = 4, ROUNDS = 30 };
+static struct block {
+	pthread_mutex_t lock;
+	volatile long word;
+} __attribute__((aligned(4096))) blocks[TYPES] = {
+	{ PTHREAD_MUTEX_INITIALIZER, 0 },
+	{ PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP, 0 },
+	{ PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP, 0 },
+	{ PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, 0 },
+};
+static volatile long written __attribute__((aligned(4096))), stop __attribute__((aligned(4096)));
+static pthread_cond_t never __attribute__((aligned(4096))) = PTHREAD_COND_INITIALIZER;
+static void *write_all(void *arg)
+{
+	while (!stop) {
+		for (int i = 0; i < TYPES; i++) {
+			pthread_mutex_lock(&blocks[i].lock);
+			blocks[i].word++;
+			pthread_mutex_unlock(&blocks[i].lock);
+		}
+		written++;
+	}
+	return arg;
+}
+static int use(pthread_mutex_t *m)
+{
+	struct timespec past = { 0 };
+	int bad = pthread_mutex_lock(m) || !pthread_cond_clockwait(&never, m, CLOCK_MONOTONIC, &past);
+	if (m == &blocks[1].lock)
+		bad |= pthread_mutex_lock(m) || pthread_mutex_trylock(m) || pthread_mutex_unlock(m) || pthread_mutex_unlock(m);
+	bad |= pthread_mutex_unlock(m);
+	past.tv_sec = 1l << 32;
+	return bad | pthread_mutex_clocklock(m, CLOCK_MONOTONIC, &past) | pthread_mutex_unlock(m);
+}
+static void count(void *arg)
+{
+	struct dsm_stats s;
+	*(unsigned long *)arg = dsm_stats_get(0, NULL, &s) ? 0 : s.read_faults + s.write_faults + s.upgrades;
+}
+int main(void)
+{
+	unsigned long before, after, fetched = 0;
+	int bad = 0;
+	pthread_t t;
+	pthread_create(&t, NULL, write_all, NULL);
+	for (int n = 0; n < ROUNDS; n++) {
+		for (long seen = written; written < seen + 2;)
+			sched_yield();
+		dsm_call(count, &before);
+		for (int i = 0; i < TYPES; i++)
+			bad |= use(&blocks[i].lock);
+		dsm_call(count, &after);
+		fetched += n ? after - before : 0;
+	}
+	stop = 1;
+	pthread_join(t, NULL);
+	printf("%s: %lu blocks\n", bad ? "errors" : fetched < ROUNDS ? "few" : "many", fetched);
+	return 0;
+}
+END
+says "mutexes that fetch no block" "few: " 0 "${run[@]}" -n 2 --nodes rank "$scratch/fetches"

@@ -17,7 +17,8 @@
 enum { NORMAL, CHECKS, REPEATS, KINDS };
 enum { RESULTS = 9 };
 
-static pthread_mutex_t locks[KINDS], busy = PTHREAD_MUTEX_INITIALIZER, short_lived;
+static const int kinds[KINDS] = { PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_RECURSIVE };
+static pthread_mutex_t locks[KINDS], busy = PTHREAD_MUTEX_INITIALIZER, short_lived, remade;
 static mtx_t mtx;
 static int inside, most, errors, early, times, results[RESULTS];
 
@@ -245,22 +246,108 @@ static void crossing(void)
 	       take(&busy, CLOCK_REALTIME, after_ms(CLOCK_REALTIME, 20000)));
 }
 
+static void make(pthread_mutex_t *m, int kind)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, kinds[kind]);
+	pthread_mutex_init(m, &attr);
+}
+
+/* Without a call, as std::recursive_mutex does it in memory that was a std::mutex. */
+static void set(pthread_mutex_t *m, int kind)
+{
+	static const pthread_mutex_t initial[KINDS] = { PTHREAD_MUTEX_INITIALIZER,
+							PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP,
+							PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP };
+
+	*m = initial[kind];
+}
+
+static void use(pthread_mutex_t *m)
+{
+	pthread_mutex_lock(m);
+	pthread_mutex_unlock(m);
+}
+
+static void *make_again(void *arg)
+{
+	int i, n = 300;
+
+	for (i = 0; i < KINDS * KINDS; i++) {
+		until(++n);
+		use(&remade);
+		pthread_mutex_destroy(&remade);
+		make(&remade, i % KINDS);
+		go_to(++n);
+	}
+	for (i = 0; i < KINDS; i++) {
+		until(++n);
+		use(&remade);
+		set(&remade, i);
+		go_to(++n);
+	}
+	return arg;
+}
+
+/* How often the holder may lock it, and then unlock it. */
+static void lock_often(int kind)
+{
+	int up = 0, down = 0, err = 0;
+
+	pthread_mutex_lock(&remade);
+	while (kind != NORMAL && up < 5 &&
+	       !(err = kind == REPEATS && !up ? pthread_mutex_trylock(&remade) : pthread_mutex_lock(&remade)))
+		up++;
+	while (down < (kind == NORMAL ? 1 : 9) && !pthread_mutex_unlock(&remade))
+		down++;
+	printf("set anew, %s: %d %d %d\n", names[kind], up, down, err);
+}
+
+/* Each type follows each type, at one address, after both threads have used it. */
+static void made_again(void)
+{
+	pthread_t t;
+	int i, n = 300;
+
+	pthread_create(&t, NULL, make_again, NULL);
+	for (i = 0; i < KINDS * KINDS; i++) {
+		make(&remade, i / KINDS);
+		use(&remade);
+		go_to(++n);
+		until(++n);
+		pthread_mutex_lock(&remade);
+		take_all(&remade, 2);
+		say("made anew, ", names[i % KINDS]);
+		pthread_mutex_unlock(&remade);
+		take_all(&remade, 20000);
+		say("then, ", names[i % KINDS]);
+		printf("destroyed: %d\n", pthread_mutex_destroy(&remade));
+	}
+	for (i = 0; i < KINDS; i++) {
+		make(&remade, NORMAL);
+		use(&remade);
+		go_to(++n);
+		until(++n);
+		lock_often(i);
+		printf("destroyed: %d\n", pthread_mutex_destroy(&remade));
+	}
+	pthread_join(t, NULL);
+}
+
 int main(void)
 {
-	static const int kinds[KINDS] = { PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_RECURSIVE };
-	pthread_mutexattr_t attr;
 	int i;
 
-	for (i = 0; i < KINDS; i++) {
-		pthread_mutexattr_init(&attr);
-		pthread_mutexattr_settype(&attr, kinds[i]);
-		pthread_mutex_init(&locks[i], &attr);
-	}
+	for (i = 0; i < KINDS; i++)
+		make(&locks[i], i);
 	beside_another();
 	by_the_holder();
 	handed_over();
 	c11();
 	destroyed();
+	made_again();
 	crossing();
 	printf("too early: %d\n", early);
 	return 0;
