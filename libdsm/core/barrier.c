@@ -343,8 +343,6 @@ int bar_step(uint16_t me, const struct bar_tree *t, bar_combine combine, struct 
 	     const struct msg *m, struct actions *out)
 {
 	out->n = 0;
-	if (!m->object && bar_life(m))
-		return -EBADMSG;
 	if (m->type == MSG_DEPART)
 		return departure(me, t, b, m, out);
 	if (m->type != MSG_ARRIVE || !m->aux)

@@ -41,7 +41,8 @@ static inline __attribute__((__always_inline__)) void range(enum wire_rule rule,
 	case RULE_INDEX:
 	case RULE_ADDRESS: to = UINT32_MAX; break;
 	case RULE_GEN: to = 0xffff; break;
-	case RULE_GEN_HIGH: to = 0xff; break;
+	case RULE_LIFE: to = m->object ? 0xffff : 0; break;
+	case RULE_LIFE_HIGH: to = m->object ? 0xff : 0; break;
 	case RULE_BARRIER: to = (int64_t)lim->barriers - 1; break;
 	case RULE_BLOCK_SLOT: to = (int64_t)lim->block_slots - 1; break;
 	case RULE_SLOT: to = (int64_t)lim->slots - 1; break;
@@ -68,6 +69,10 @@ static inline __attribute__((__always_inline__)) void range(enum wire_rule rule,
 			from = INT64_MIN, to = INT64_MAX;
 		else if (rule == RULE_KIND && m->op == SOP_CREATE)
 			from = SYNC_MUTEX, to = SYNC_ATOMIC;
+		break;
+	case RULE_LEAVER:
+		from = !!m->op;
+		to = ((int64_t)lim->ranks - 1) * 0x10000 + (m->op ? WIRE_DYING | 0xff : 0);
 		break;
 	case RULE_INITIAL: /* a mutex's value is who is last in line */
 		if (m->op != SOP_CREATE || m->aux == SYNC_SEM || m->aux == SYNC_ATOMIC)
@@ -108,6 +113,7 @@ static inline __attribute__((__always_inline__)) bool allowed(enum wire_rule rul
 	case RULE_OTHER: return value != lim->me;
 	case RULE_REDUCE:
 	case RULE_COMBINE: return (value & 15) < WIRE_REDUCE_OPS;
+	case RULE_LEAVER: return m->op ? value & 0xff && (value & 0xffff) <= (WIRE_DYING | 0xff) : !(value & 0xffff);
 	case RULE_INDEX: return value & SYNC_INDEX_MAX; /* index 0 is none */
 	case RULE_F_READ:
 	case RULE_F_WRITE:

@@ -16,6 +16,7 @@
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
 #define WIRE_REDUCE_OPS 7u  /* as enum dsm_op of dsm.h, and enum dsm_type in the upper half of a byte */
 #define WIRE_REDUCE_TYPES 12u
+#define WIRE_DYING 0x100u    /* MSG_BYE, with the status: the sender has not left yet */
 #define WIRE_FRAMES_MAX 512u /* MSG_RELEASE: frames to make, at most: 2 MiB of them */
 
 enum msg_class { CLASS_COHERENCE = 0, CLASS_DATA, CLASS_SYNC, CLASS_BULK, CLASS_MAX };
@@ -67,7 +68,7 @@ enum msg_type {
 	MSG_CALL,   /* op: enum call_op of the engine */
 	MSG_RETURN, /* count: -errno */
 	MSG_PING,   /* liveness between hosts */
-	MSG_BYE, /* the sender has finalized (op 0) or aborts the job (op 1); aux: its status, and the rank above it */
+	MSG_BYE, /* the sender has finalized (op 0) or aborts the job (op 1); aux: its status, WIRE_DYING, the rank above them */
 	MSG_CHUNK, /* of a collective: op 0, a part for the parent to combine; 1, the result, from the parent; value: its number */
 	/* between kernels: the keys by which blocks are written, and a block as it is, whoever holds it */
 	MSG_KEY_WANTED,
@@ -136,8 +137,10 @@ CORE_ASSERT_SIZE(struct msg, 32);
 	R(GRANT, "read or write")        R(GRANT_WRITE, "write")         R(RELEASE, "keep or evict") \
 	R(REQUEST, "READ_REQ or WRITE_REQ") R(SYNC_OP, "a sync operation") R(REDUCE, "an operation and a type") R(COMBINE, "an operation and a type of C") \
 	R(CALL_OP, "a call")             R(ROOM, "0 to 4096")            R(FRAMES, "0 to 512")            R(THREADS, "1 to 2^31 - 1") \
-	R(GEN, "a generation") R(GEN_HIGH, "its upper 8 bits") R(KEY, "not 0")                R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
+	R(GEN, "a generation")           R(LIFE, "a generation; barrier 0: 0") R(LIFE_HIGH, "its upper 8 bits; barrier 0: 0") \
+	R(KEY, "not 0")               R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
 	R(INITIAL, "any; CREATE: 0, of semaphores and atomics any") \
+	R(LEAVER, "a rank; op 1: and a status") \
 	R(FORWARDS, "0 to 65535")        R(F_READ, "FIRST_TOUCH, FORWARDED, KNOWN") \
 	R(F_WRITE, "HAS, FIRST_TOUCH, FORWARDED, KNOWN, PLACE") R(F_ZERO, "ZERO") R(F_TIMED, "TIMED")
 /* clang-format on */
@@ -195,12 +198,12 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(RECALLED,   SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ERRNO, HOLD,    ZERO) \
 	M(SYNC,       SYNC,      BOTH,    F_TIMED, SYNC_OP,     ANY,     GEN,      SLOT,       CAS,    CAS,   KIND,    INITIAL) \
 	M(REPLY,      SYNC,      BOTH,    ZERO,    ZERO,        ADDRESS, RECEIVER, SLOT,       ZERO,   ERRNO, ZERO,    ANY) \
-	M(ARRIVE,     SYNC,      BOTH,    ZERO,    REDUCE,      BARRIER, SENDER,   GEN,        GEN_HIGH, ERRNO, THREADS, ANY) \
-	M(DEPART,     SYNC,      BOTH,    ZERO,    ZERO,        BARRIER, SENDER,   GEN,        GEN_HIGH, ERRNO, ZERO,    ANY) \
+	M(ARRIVE,     SYNC,      BOTH,    ZERO,    REDUCE,      BARRIER, SENDER,   LIFE,       LIFE_HIGH, ERRNO, THREADS, ANY) \
+	M(DEPART,     SYNC,      BOTH,    ZERO,    ZERO,        BARRIER, SENDER,   LIFE,       LIFE_HIGH, ERRNO, ZERO,    ANY) \
 	M(CALL,       BULK,      LIBRARY, ZERO,    CALL_OP,     ZERO,    SENDER,   SLOT,       ZERO,   ZERO,  ROOM,    ZERO) \
 	M(RETURN,     BULK,      LIBRARY, ZERO,    CALL_OP,     ZERO,    RECEIVER, SLOT,       ZERO,   ERRNO, ZERO,    ZERO) \
 	M(PING,       SYNC,      LIBRARY, ZERO,    ZERO,        ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
-	M(BYE,        SYNC,      LIBRARY, ZERO,    BIT,         ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ANY,     ZERO) \
+	M(BYE,        SYNC,      LIBRARY, ZERO,    BIT,         ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  LEAVER,  ZERO) \
 	M(CHUNK,      BULK,      LIBRARY, ZERO,    BIT,         ZERO,    SENDER,   ZERO,       RANK,   ZERO,  COMBINE, ANY) \
 	M(KEY_WANTED, COHERENCE, KERNEL,  ZERO,    ZERO,        BLOCK,   ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
 	M(KEY,        COHERENCE, KERNEL,  ZERO,    ZERO,        BLOCK,   ZERO,     ZERO,       ZERO,   ZERO,  KEY,     ANY) \
@@ -211,6 +214,7 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 /* How much of everything there is where a message comes in. */
 struct wire_limits {
 	uint16_t me, nranks;
+	uint16_t ranks;       /* of the job, where those of messages are nodes: MSG_BYE */
 	uint8_t host;         /* HOST_LIBRARY or HOST_KERNEL */
 	uint8_t calls;        /* call numbers are below */
 	uint32_t block_slots; /* slots that a rank may ask for blocks in */

@@ -43,7 +43,6 @@
 #define DYING_SECONDS 600 /* for a node whose rank is dying to fall silent; its connections end earlier */
 
 enum bye { BYE_DONE = 0, BYE_LEAVING };
-#define BYE_DYING 0x100 /* with the status of BYE_LEAVING: the sender has not left yet */
 
 static uint64_t heard[WIRE_MAX_RANKS];   /* of each other node, ns; atomic */
 static uint8_t finished[WIRE_MAX_RANKS]; /* of each rank of other nodes; atomic */
@@ -300,13 +299,13 @@ void lost_alive(uint16_t node)
 int lost_heard(const struct msg *m)
 {
 	uint16_t rank = (uint16_t)(m->aux >> 16);
-	int status = (int)(m->aux & 0xffff);
+	int status = (int)(m->aux & 0xff);
 
 	if (m->type != MSG_BYE)
 		return 0;
-	if (rank >= job.size || node_of(rank) != m->src)
+	if (node_of(rank) != m->src)
 		return -EBADMSG;
-	if (m->op == BYE_LEAVING && (status & BYE_DYING)) {
+	if (m->op == BYE_LEAVING && (m->aux & WIRE_DYING)) {
 		__atomic_store_n(&dying[rank], (uint8_t)status, __ATOMIC_RELEASE);
 		__atomic_store_n(&dumping[m->src], 1, __ATOMIC_RELEASE);
 		return 0;
@@ -316,7 +315,7 @@ int lost_heard(const struct msg *m)
 		return 0;
 	if (!begin_leaving())
 		lost_check();
-	leave(status > 0 && status < 256 ? status : EXIT_LOST, NULL);
+	leave(status, NULL);
 }
 
 void lost_check(void)
@@ -383,7 +382,7 @@ static void tell_death(int status)
 	sigaddset(&alarms, SIGALRM);
 	pthread_sigmask(SIG_UNBLOCK, &alarms, &before);
 	alarm(LEAVE_SECONDS); /* it ends the process without a core file, but does end it */
-	tell_others(BYE_LEAVING, status | BYE_DYING);
+	tell_others(BYE_LEAVING, status | (int)WIRE_DYING);
 	alarm(0);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }

@@ -41,7 +41,7 @@ void lost_look(void);
 void lost_silence(void);
 /* A message of a node came. */
 void lost_alive(uint16_t node);
-/* MSG_PING or MSG_BYE came. -EBADMSG: it says BYE for a rank of another node. */
+/* MSG_PING or MSG_BYE came, as wire_check() allows it. -EBADMSG: it says BYE for a rank of another node. */
 int lost_heard(const struct msg *m);
 
 /* This rank has finalized: tell all that it can reach. In dsm_finalize(). */

@@ -130,6 +130,7 @@ static int make_memory(void)
 	ctl_layout(&job.layout, &shape);
 	job.limits = (struct wire_limits){ .me = job.node,
 					   .nranks = job.nodes,
+					   .ranks = job.size,
 					   .host = HOST_LIBRARY,
 					   .calls = CALL_OPS,
 					   .block_slots = ctl_block_slots(job.nodes),

@@ -75,7 +75,7 @@ static void frame_in(const struct shared_place *p, const struct shared_frame *f)
 
 	if (!shared_frame_ok(p, f))
 		return;
-	must(p->bytes >= sizeof(*f) && f->src == PEER && f->m.src < RANKS && wire_class(f->m.type) == p->class);
+	must(p->bytes >= sizeof(*f) && f->src == PEER && f->m.src == PEER && wire_class(f->m.type) == p->class);
 	must(f->size <= net_payload_max(f->m.type));
 	switch (f->kind) {
 	case SHARED_MSG: must(holds(&x, SHARED_SHAPE_MSG, f) && f->size == p->bytes - sizeof(*f)); break;
@@ -170,7 +170,7 @@ static void frame_of_values(unsigned int shape, const uint8_t *data, size_t size
 	}
 	f.m = (struct msg){ .version = WIRE_VERSION,
 			    .type = land ? MSG_DATA : MSG_CALL,
-			    .src = PEER,
+			    .src = size > 1 ? data[1] % (RANKS + 1) : PEER,
 			    .dst = ME,
 			    .req_rank = land ? ME : PEER,
 			    .req_slot = size ? data[0] % (SLOTS + 1) : 0 };

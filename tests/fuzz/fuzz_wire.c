@@ -353,6 +353,7 @@ static void record(struct world *w, uint8_t how, const uint8_t *bytes)
 {
 	const struct wire_limits lim = { .me = w->me,
 					 .nranks = w->nranks,
+					 .ranks = w->nranks,
 					 .host = HOST_BOTH,
 					 .calls = 4,
 					 .block_slots = SLOTS,

@@ -742,21 +742,6 @@ START_TEST(no_generation_does_more_than_it_may)
 }
 END_TEST
 
-START_TEST(barrier_0_is_never_made_again)
-{
-	struct bar b = { 0 }, was = b;
-	struct msg m = arrive(1001, 1, 1);
-	struct actions out;
-
-	m.object = 0;
-	bar_set_life(&m, 1);
-	ck_assert_int_eq(bar_step(WIDE_ME, NULL, chain, &b, NULL, &m, &out), -EBADMSG);
-	ck_assert_mem_eq(&b, &was, sizeof(b));
-	bar_set_life(&m, 0);
-	ck_assert_int_eq(bar_step(WIDE_ME, NULL, chain, &b, NULL, &m, &out), 0);
-}
-END_TEST
-
 /* It comes for all threads of its node, whatever else has come. */
 START_TEST(the_last_of_all_is_the_last_in_each_generation)
 {
@@ -807,7 +792,6 @@ int main(void)
 	tcase_add_test(t, a_full_barrier_reads_nothing_behind_itself);
 	tcase_add_test(t, a_newer_child_without_room_ends_the_older_episode);
 	tcase_add_test(t, no_generation_does_more_than_it_may);
-	tcase_add_test(t, barrier_0_is_never_made_again);
 	tcase_add_test(t, the_last_of_all_is_the_last_in_each_generation);
 	suite_add_tcase(s, t);
 	return unit_main(s);

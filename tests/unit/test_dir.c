@@ -32,7 +32,7 @@ START_TEST(every_message_is_bounded_and_illegal_ones_change_nothing)
 	unsigned int state, phase, type, owner, i;
 
 	for (state = 0; state <= DIR_STATES; state++)
-		for (phase = 0; phase < DIR_PHASES; phase++)
+		for (phase = 0; phase <= DIR_PHASES; phase++)
 			for (type = 0; type <= MSG_TYPES; type++)
 				for (owner = 0; owner < 3; owner++)
 					for (i = 0; i < 8; i++) {
@@ -52,7 +52,7 @@ START_TEST(every_message_is_bounded_and_illegal_ones_change_nothing)
 						err = dir_step(&c, &d, &m, &out);
 						ck_assert(!err || err == -EBADMSG);
 						ck_assert_uint_lt(out.n, ACTIONS_MAX);
-						if (state == DIR_STATES)
+						if (state == DIR_STATES || phase == DIR_PHASES)
 							ck_assert_int_eq(err, -EBADMSG);
 						if (err)
 							ck_assert_mem_eq(&d, &before, sizeof(d));
@@ -259,6 +259,22 @@ START_TEST(a_block_that_migrates_is_granted_whole)
 }
 END_TEST
 
+/* A bit may be several ranks': whether only one other has a copy is not known. */
+START_TEST(with_a_coarse_copyset_nothing_migrates)
+{
+	struct dir_ctx c = home(0, 1000);
+	const uint16_t g = set_granule(1000);
+	struct dir d = { .state = DIR_SHARED, .copyset = set_of(0, g) | set_of(600, g) };
+	struct msg m = request(MSG_WRITE_REQ, 0, 0);
+	struct actions out;
+
+	m.flags = MSGF_HAS;
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+	ck_assert_ptr_nonnull(unit_sent(&out, MSG_GRANT));
+	ck_assert_uint_eq(d.migratory, 0);
+}
+END_TEST
+
 static struct dir migrating(uint16_t reader, struct actions *out)
 {
 	struct dir_ctx c = home(0, 4);
@@ -321,6 +337,71 @@ START_TEST(a_block_is_kept_for_any_rank)
 	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_rank, 300);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_slot, 0x102);
 	ck_assert_uint_eq(d.owner, 600);
+}
+END_TEST
+
+/* By the manager itself, and by a home that was. */
+START_TEST(who_is_sent_back_learns_of_any_manager)
+{
+	const uint16_t me[] = { 0, 700 };
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		struct dir_ctx c = home(me[i], 1000);
+		struct dir d = { .state = i ? DIR_MOVED : DIR_LEFT, .owner = i ? 600 : 700 };
+		struct msg m = unit_msg(MSG_READ_REQ, 300, me[i], 300, 0);
+		struct actions out;
+
+		c.manager = 700;
+		m.flags = MSGF_KNOWN;
+		ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+		ck_assert_uint_eq(unit_sent(&out, MSG_MOVED)->dst, 300);
+		ck_assert_uint_eq(unit_sent(&out, MSG_MOVED)->value, 700);
+	}
+}
+END_TEST
+
+/* From rank 0, or from the manager; the new home tells the manager. */
+START_TEST(a_home_moves_to_any_rank)
+{
+	struct dir_ctx c = home(0, 1000), manager = home(700, 1000), there = home(600, 1000);
+	struct dir d = { .state = DIR_EXCLUSIVE, .phase = DIR_HANDING, .owner = 600, .served = 600 }, e = d, f = { 0 };
+	struct msg ack = unit_msg(MSG_MOVE_ACK, 700, 0, 0, 0), adopt = unit_msg(MSG_ADOPT, 0, 600, 600, 0);
+	uint16_t forwarded = 0;
+	struct actions out;
+
+	c.manager = manager.manager = there.manager = 700;
+	c.forwarded = &forwarded;
+	done(&c, &d, 600, &out);
+	ck_assert_uint_eq(unit_sent(&out, MSG_MOVE)->dst, 700);
+	ck_assert_uint_eq(unit_sent(&out, MSG_MOVE)->req_rank, 600);
+	ck_assert_int_eq(dir_step(&c, &d, &ack, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_ADOPT)->dst, 600);
+	ck_assert_uint_eq(unit_sent(&out, MSG_ADOPT)->value, 700);
+	ck_assert_uint_eq(d.owner, 700);
+	done(&manager, &e, 600, &out);
+	ck_assert_uint_eq(unit_sent(&out, MSG_ADOPT)->dst, 600);
+	ck_assert_uint_eq(unit_sent(&out, MSG_ADOPT)->value, 700);
+	adopt.value = 700;
+	ck_assert_int_eq(dir_step(&there, &f, &adopt, &out), 0);
+	ck_assert_uint_eq(unit_sent(&out, MSG_HOME_ACK)->dst, 700);
+	ck_assert_uint_eq(f.owner, 600);
+}
+END_TEST
+
+START_TEST(any_rank_is_blamed_for_a_circle)
+{
+	struct dir_ctx c = home(0, 1000);
+	struct dir d = { .state = DIR_MOVED, .owner = 700, .served = 600 };
+	struct msg m = unit_msg(MSG_READ_REQ, 700, 0, 300, 0);
+	uint16_t forwarded = 0;
+	struct actions out;
+
+	c.manager = 700;
+	c.forwarded = &forwarded;
+	m.flags = MSGF_FORWARDED;
+	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
+	ck_assert_uint_eq(unit_action(&out, ACT_BLAME, 0)->rank, 600);
 }
 END_TEST
 
@@ -473,6 +554,8 @@ START_TEST(every_slot_of_every_rank_may_wait)
 		ck_assert_uint_eq(unit_action(&out, ACT_RESUME, 0)->rank, ranks[i]);
 		ck_assert_uint_eq(unit_action(&out, ACT_RESUME, 0)->slot, slots[i]);
 		turn = unit_action(&out, ACT_RESUME, 0)->msg;
+		ck_assert_uint_eq(turn.req_rank, ranks[i]);
+		ck_assert_uint_eq(turn.req_slot, slots[i]);
 		ck_assert_int_eq(dir_step(&c, &d, &turn, &out), 0);
 		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->req_rank, ranks[i]);
 		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->req_slot, slots[i]);
@@ -496,8 +579,12 @@ int main(void)
 	tcase_add_test(t, a_writer_that_lost_its_copy_gets_the_data);
 	tcase_add_test(t, with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy);
 	tcase_add_test(t, a_block_that_migrates_is_granted_whole);
+	tcase_add_test(t, with_a_coarse_copyset_nothing_migrates);
 	tcase_add_test(t, a_block_that_is_kept_is_shared);
 	tcase_add_test(t, a_block_is_kept_for_any_rank);
+	tcase_add_test(t, who_is_sent_back_learns_of_any_manager);
+	tcase_add_test(t, a_home_moves_to_any_rank);
+	tcase_add_test(t, any_rank_is_blamed_for_a_circle);
 	tcase_add_test(t, only_who_has_it_says_that_a_block_is_kept);
 	tcase_add_test(t, the_first_toucher_becomes_the_home);
 	tcase_add_test(t, a_block_is_placed_only_while_untouched);

@@ -125,6 +125,12 @@ START_TEST(a_home_stays_where_it_is)
 	ck_assert_int_eq(take(&c, &d, MSG_DONE, USER, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_uint_eq(d.phase, DIR_IDLE);
+	/* Whoever waits is served all the same. */
+	d.phase = DIR_HANDING;
+	ck_assert_int_eq(take(&c, &d, MSG_READ_REQ, OTHER, &out), 0);
+	ck_assert_uint_eq(out.n, 0);
+	ck_assert_int_eq(take(&c, &d, MSG_DONE, USER, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "resume");
 }
 END_TEST
 
@@ -138,6 +144,7 @@ START_TEST(a_row_begins_after_the_first_touch)
 		{ DIR_PLACED, 0, DIR_STAYS },
 		{ DIR_UNTOUCHED, MSGF_FORWARDED, DIR_STAYS },
 		{ DIR_PLACED, MSGF_FORWARDED, DIR_STAYS },
+		{ DIR_UNTOUCHED, MSGF_PLACE, 0 },
 	};
 	unsigned int i, type;
 
@@ -145,7 +152,8 @@ START_TEST(a_row_begins_after_the_first_touch)
 		for (type = MSG_READ_REQ; type <= MSG_WRITE_REQ; type++) {
 			struct dir_ctx c = at(MANAGER);
 			struct dir d = { .state = cases[i].state & 7, .uses = 1 };
-			struct msg m = from((uint8_t)type, cases[i].flags ? MANAGER : USER, MANAGER, USER);
+			bool forward = cases[i].flags & MSGF_FORWARDED;
+			struct msg m = from((uint8_t)type, forward ? MANAGER : USER, MANAGER, USER);
 			struct actions out;
 
 			m.flags = cases[i].flags;

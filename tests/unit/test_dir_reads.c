@@ -152,6 +152,25 @@ START_TEST(a_writer_waits_for_the_last_reader)
 }
 END_TEST
 
+/* Nobody is woken for a turn that a request which has to be alone could not take yet. */
+START_TEST(a_writer_behind_a_read_gets_no_turn_before_its_end)
+{
+	struct dir d = shared();
+	struct actions out;
+
+	d.phase = DIR_BUSY;
+	ck_assert_int_eq(take(&d, MSG_READ_REQ, 2, 0, &out), 0);
+	ck_assert_int_eq(take(&d, MSG_WRITE_REQ, 3, 0, &out), 0);
+	ck_assert_int_eq(take(&d, MSG_DONE, 7, 0, &out), 0);
+	turn(&d, &out);
+	ck_assert_str_eq(unit_text(&out), "FWD_READ");
+	ck_assert_uint_eq(d.phase, DIR_IDLE);
+	ck_assert_int_eq(take(&d, MSG_DONE, 2, 0, &out), 0);
+	turn(&d, &out);
+	ck_assert_str_eq(unit_text(&out), "mcast INV FWD_WRITE");
+}
+END_TEST
+
 /* A turn that comes to a request which has to be alone leaves it first in line. */
 START_TEST(a_turn_may_come_too_early)
 {
@@ -313,6 +332,7 @@ int main(void)
 	tcase_add_test(t, who_is_not_in_the_job_has_read_nothing);
 	tcase_add_test(t, a_block_migrates_from_another);
 	tcase_add_test(t, a_writer_waits_for_the_last_reader);
+	tcase_add_test(t, a_writer_behind_a_read_gets_no_turn_before_its_end);
 	tcase_add_test(t, a_turn_may_come_too_early);
 	tcase_add_test(t, only_who_reads_is_done_and_once);
 	tcase_add_test(t, a_slot_may_ask_again_before_its_confirmation_is_here);

@@ -135,7 +135,7 @@ START_TEST(only_its_manager_is_asked_for_an_untouched_block)
 
 	for (state = 0; state < DIR_STATES; state++)
 		for (who = 0; who < 3; who++)
-			for (flags = 0; flags < 4; flags++)
+			for (flags = 0; flags < 8; flags++)
 				for (write = 0; write < 2; write++) {
 					struct msg m =
 						unit_msg(write ? MSG_WRITE_REQ : MSG_READ_REQ, OTHER, ME, OTHER, SLOT);
@@ -144,7 +144,8 @@ START_TEST(only_its_manager_is_asked_for_an_untouched_block)
 
 					setup();
 					dir = (struct dir){ .state = state & 7, .owner = HOME, .copyset = 1u << HOME };
-					m.flags = (uint8_t)((known ? MSGF_KNOWN : 0) | (forward ? MSGF_FORWARDED : 0));
+					m.flags = (uint8_t)((known ? MSGF_KNOWN : 0) | (forward ? MSGF_FORWARDED : 0) |
+							    (flags & 4 ? MSGF_FIRST_TOUCH : 0));
 					m.src = forward ? HOME : OTHER;
 					ck_assert(dispatch_manager(&m) == (forward || !known));
 					if ((untouched && stray) || (forward && managers[who] == ME))
@@ -162,6 +163,7 @@ END_TEST
 START_TEST(only_our_own_request_is_forwarded_to_us)
 {
 	struct msg m = unit_msg(MSG_WRITE_REQ, HOME, ME, ME, SLOT), own = unit_msg(MSG_WRITE_REQ, ME, ME, ME, SLOT);
+	unsigned int state;
 
 	m.flags = MSGF_FORWARDED;
 	dir.state = DIR_EXCLUSIVE;
@@ -173,7 +175,13 @@ START_TEST(only_our_own_request_is_forwarded_to_us)
 	refused(-EBADMSG, &m, HOME);
 	m.type = MSG_READ_REQ;
 	refused(-EBADMSG, &m, HOME);
-	page.slot = SLOT;
+	page.slot = SLOT; /* which may have asked before */
+	for (state = 0; state < PG_STATES; state++) {
+		page.state = (uint8_t)state;
+		if (!page_asks(&page))
+			refused(-EBADMSG, &m, HOME);
+	}
+	page.state = PG_WANT_READ;
 	ck_assert_int_eq(step(&m), 0);
 	refused(-EBADMSG, &own, HOME); /* it stands in line already */
 }
@@ -221,11 +229,19 @@ START_TEST(where_bits_are_several_ranks_a_stranger_is_invalidated)
 {
 	struct dispatch d = { .me = ME, .nranks = 100, .manager = SET_NOBODY, .page = &page, .dir = &dir };
 	struct msg m = unit_msg(MSG_INV, HOME, ME, OTHER, SLOT);
+	unsigned int i;
 
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_INV_ACK)->dst, OTHER);
 	d.nranks = 64;
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), -EBADMSG);
+	/* A copy that it has is its home's to take away. */
+	d.nranks = 100;
+	m.src = LIAR;
+	for (i = 0; i < 2; i++) {
+		page = (struct copy){ .state = i ? PG_UPGRADE : PG_READ, .home = HOME + 1 };
+		ck_assert_int_eq(dispatch_step(&d, &m, &out), -EBADMSG);
+	}
 }
 END_TEST
 

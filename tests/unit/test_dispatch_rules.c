@@ -223,7 +223,7 @@ START_TEST(a_release_is_answered_whoever_it_is_from)
 				struct dir e = { .state = state & 7, .owner = owner ? PEER : 5 }, was = e;
 				struct dispatch d = { .me = ME,
 						      .nranks = WIRE_MAX_RANKS,
-						      .manager = evict ? 7 : SET_NOBODY,
+						      .manager = evict ? 700 : SET_NOBODY,
 						      .page = &p,
 						      .dir = &e };
 				struct msg m = unit_msg(MSG_RELEASE, PEER, ME, PEER, SLOT);
@@ -241,7 +241,7 @@ START_TEST(a_release_is_answered_whoever_it_is_from)
 				if (fetch) {
 					ck_assert_uint_eq(out.v[1].type, ACT_FETCH);
 					ck_assert_uint_eq(out.v[1].prot, evict ? PROT_RW : PROT_RO);
-					m.home = evict ? 7 : ME; /* where this rank asks, if it knows no home */
+					m.home = evict ? 700 : ME; /* where this rank asks, if it knows no home */
 					ck_assert_mem_eq(&out.v[1].msg, &m, sizeof(m));
 				}
 				ck_assert_mem_eq(&e, &was, sizeof(e));
@@ -262,7 +262,7 @@ START_TEST(a_block_settles_in_every_state)
 					struct dir e = { .state = state & 7, .phase = phase & 7, .uses = 1 }, was = e;
 					struct dispatch d = { .me = ME,
 							      .nranks = WIRE_MAX_RANKS,
-							      .manager = known ? 7 : SET_NOBODY,
+							      .manager = known ? 700 : SET_NOBODY,
 							      .page = &p,
 							      .dir = &e };
 					struct msg m = unit_msg(MSG_SETTLE, PEER, ME, PEER, SLOT);
@@ -285,7 +285,7 @@ START_TEST(a_block_settles_in_every_state)
 						ck_assert_uint_eq(out.v[1].prot, PROT_RW);
 						ck_assert_uint_eq(out.v[1].msg.object, m.object);
 						ck_assert_uint_eq(out.v[1].msg.flags, MSGF_PLACE);
-						ck_assert_uint_eq(out.v[1].msg.home, 7);
+						ck_assert_uint_eq(out.v[1].msg.home, 700);
 					}
 					was.uses = stays ? DIR_STAYS : 1;
 					ck_assert_mem_eq(&e, &was, sizeof(e));

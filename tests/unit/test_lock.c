@@ -457,6 +457,18 @@ START_TEST(a_word_is_taken_and_released_by_its_name)
 }
 END_TEST
 
+START_TEST(a_record_that_is_not_lent_has_its_own_state)
+{
+	unsigned int state;
+
+	for (state = 0; state < HOLD_STATES; state++) {
+		struct hold h = lock_of((uint8_t)state);
+
+		ck_assert_uint_eq(hold_state(&h), state);
+	}
+}
+END_TEST
+
 /* Nobody waits: steps lend the word, and begin with what threads have made of it. */
 START_TEST(a_step_goes_on_from_the_word)
 {
@@ -538,6 +550,22 @@ START_TEST(who_was_called_is_overtaken_until_it_comes)
 }
 END_TEST
 
+/* Another node is known to wait: a thread here gets the lock itself, so that the count of them goes on. */
+START_TEST(nobody_is_called_while_another_node_waits)
+{
+	struct hold h = lock_of(HOLD_HELD);
+	struct actions out;
+
+	step(&h, HE_JOIN, 1, 0, &out);
+	step(&h, HE_NEXT, 2, 0, &out);
+	step(&h, HE_UNLOCK, 0, 0, &out);
+	woken(&out, 1, 0);
+	ck_assert(h.state == HOLD_HELD_NEXT && h.turn == TURN_NONE && h.passed == 1);
+	step(&h, HE_UNLOCK, 0, 0, &out);
+	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->dst, 3);
+}
+END_TEST
+
 /* Another node asks while one is on its way: the lock waits for that one, the others have to ask again. */
 START_TEST(who_was_called_comes_before_another_node)
 {
@@ -605,9 +633,11 @@ int main(void)
 	tcase_add_test(t, a_word_is_taken_and_released_by_its_name);
 	tcase_add_test(t, a_record_is_of_the_lock_that_it_was_taken_for);
 	tcase_add_test(t, a_thread_leaves_the_line);
+	tcase_add_test(t, a_record_that_is_not_lent_has_its_own_state);
 	tcase_add_test(t, a_step_goes_on_from_the_word);
 	tcase_add_test(t, a_lock_that_somebody_waits_for_is_not_lent);
 	tcase_add_test(t, who_was_called_is_overtaken_until_it_comes);
+	tcase_add_test(t, nobody_is_called_while_another_node_waits);
 	tcase_add_test(t, who_was_called_comes_before_another_node);
 	tcase_add_test(t, a_lock_with_one_on_its_way_is_not_idle);
 	suite_add_tcase(s, t);

@@ -326,6 +326,19 @@ START_TEST(threads_do_not_open_what_is_still_being_filled)
 }
 END_TEST
 
+START_TEST(a_time_is_before_the_next_half_of_all_times)
+{
+	static const uint32_t at[] = { 0, 0xffff, 0x10000, 0x12345678, INT32_MAX, INT32_MAX + 1u, UINT32_MAX };
+	unsigned int i;
+
+	for (i = 0; i < sizeof(at) / sizeof(at[0]); i++) {
+		ck_assert(!us_before(at[i], at[i]));
+		ck_assert(us_before(at[i], at[i] + 1) && !us_before(at[i] + 1, at[i]));
+		ck_assert(us_before(at[i], at[i] + INT32_MAX) && !us_before(at[i] + INT32_MAX, at[i]));
+	}
+}
+END_TEST
+
 START_TEST(the_hold_time_keeps_a_block_and_wraps)
 {
 	uint32_t starts[] = { 100, UINT32_MAX - 4 };
@@ -494,6 +507,7 @@ int main(void)
 	tcase_add_test(t, the_owner_forwards_and_others_may_not_be_asked_to);
 	tcase_add_test(t, the_home_that_reads_is_the_owner);
 	tcase_add_test(t, threads_do_not_open_what_is_still_being_filled);
+	tcase_add_test(t, a_time_is_before_the_next_half_of_all_times);
 	tcase_add_test(t, the_hold_time_keeps_a_block_and_wraps);
 	tcase_add_test(t, a_hold_time_long_past_is_not_taken_for_the_future);
 	tcase_add_test(t, pins_hold_back_what_would_harm_them);

@@ -385,6 +385,20 @@ static int step(struct copy *p, enum page_event ev, struct actions *out)
 	return page_step(&wide_ctx, p, ev, &m, out);
 }
 
+START_TEST(the_home_hears_of_a_block_that_is_kept)
+{
+	struct copy p = wide_copy(PG_WRITE);
+	struct actions out;
+
+	p.pins_read = 1;
+	ck_assert_int_eq(step(&p, PE_FWD_MIGRATE, &out), 0);
+	ck_assert_str_eq(unit_text(&out), "KEPT");
+	ck_assert_uint_eq(out.v[0].msg.dst, W_HOME);
+	ck_assert_uint_eq(out.v[0].msg.req_rank, W_OTHER);
+	ck_assert_uint_eq(out.v[0].msg.req_slot, W_SLOT);
+}
+END_TEST
+
 START_TEST(only_a_copy_that_nobody_needs_is_dropped)
 {
 	unsigned int owner, held, pinned;
@@ -460,6 +474,7 @@ int main(void)
 	tcase_add_test(t, a_request_starts_from_nothing);
 	tcase_add_test(t, grants_are_taken_only_if_they_make_sense);
 	tcase_add_test(t, what_would_harm_is_held_back_and_then_done_as_if_it_came_then);
+	tcase_add_test(t, the_home_hears_of_a_block_that_is_kept);
 	tcase_add_test(t, only_a_copy_that_nobody_needs_is_dropped);
 	tcase_add_test(t, a_pin_needs_access_and_each_kind_is_counted);
 	tcase_add_test(t, a_used_block_is_held_for_its_time_only);

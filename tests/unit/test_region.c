@@ -502,13 +502,12 @@ END_TEST
 
 /* ---- messages whose payload is data, or none ---------------------------------------------------------- */
 
+/* That there is such a rank says wire_check(). */
 START_TEST(a_node_says_bye_for_its_own_ranks)
 {
 	struct msg m = { .version = WIRE_VERSION, .type = MSG_BYE, .src = 2, .req_rank = 2, .aux = 2u << 16 };
 
 	world_make();
-	ck_assert_int_eq(lost_heard(&m), -EBADMSG);
-	m.aux = (uint32_t)WORLD_RANKS << 16;
 	ck_assert_int_eq(lost_heard(&m), -EBADMSG);
 	m.aux = 4u << 16;
 	ck_assert_int_eq(lost_heard(&m), 0);

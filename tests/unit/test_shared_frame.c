@@ -221,6 +221,29 @@ START_TEST(a_message_takes_its_lane_and_a_block_its_slot)
 }
 END_TEST
 
+START_TEST(a_message_is_of_the_node_of_its_peer)
+{
+	static const uint16_t nodes[RANKS] = { 0, 0, 1, 2, 2 }, first[] = { 0, 2, 3 };
+	const struct net_config grouped = {
+		.rank = ME, .size = RANKS, .node_of = nodes, .rank_of = first, .node = 1, .nodes = 3, .nslots = SLOTS
+	};
+	unsigned int s, src;
+
+	for (s = SHARED_SHAPE_MSG; s <= SHARED_SHAPE_FETCH; s++)
+		for (src = 0; src <= RANKS; src++) {
+			struct shared_frame f = frame_of(s);
+			struct shared_place p = place(s);
+
+			f.m.src = (uint16_t)src;
+			ck_assert(shared_frame_ok(&p, &f) == (src == PEER));
+			p.cfg = &grouped;
+			f.m.dst = 1;
+			f.m.req_rank = 1;
+			ck_assert(shared_frame_ok(&p, &f) == (src == nodes[PEER]));
+		}
+}
+END_TEST
+
 START_TEST(only_what_is_lent_comes_back)
 {
 	struct shared_frame f = frame_of(SHARED_SHAPE_FETCHED);
@@ -240,6 +263,7 @@ int main(void)
 	tcase_add_test(c, every_field_is_held_to_its_rule);
 	tcase_add_test(c, a_frame_has_its_length);
 	tcase_add_test(c, a_message_takes_its_lane_and_a_block_its_slot);
+	tcase_add_test(c, a_message_is_of_the_node_of_its_peer);
 	tcase_add_test(c, only_what_is_lent_comes_back);
 	suite_add_tcase(s, c);
 	return unit_main(s);

@@ -320,6 +320,28 @@ START_TEST(a_signal_without_waiters_is_lost)
 }
 END_TEST
 
+/* More than 16 bits count: every slot of every rank may wait. */
+START_TEST(a_broadcast_is_for_all_of_a_large_job)
+{
+	enum { EACH = 65, ALL = WIRE_MAX_RANKS * EACH };
+	static struct qnode many[ALL];
+	const struct sync_ctx large = { .me = 0, .queue = { .nodes = many, .nslots = EACH } };
+	struct msg m = unit_msg(MSG_SYNC, 0, 0, 0, 0);
+	struct sync s = { .kind = SYNC_COND };
+	unsigned int i;
+
+	m.op = SOP_ENQUEUE;
+	for (i = 0; i < ALL; i++) {
+		m.src = m.req_rank = (uint16_t)(i / EACH);
+		m.req_slot = (uint16_t)(i % EACH);
+		unit_require(!sync_step(&large, &s, &m, &out));
+	}
+	m.op = SOP_BROADCAST;
+	ck_assert_int_eq(sync_step(&large, &s, &m, &out), 0);
+	ck_assert_uint_eq(s.readers, ALL - 1); /* the first has gone */
+}
+END_TEST
+
 START_TEST(atomics_return_what_was_there)
 {
 	struct sync s = { .kind = SYNC_ATOMIC, .value = 7 };
@@ -362,6 +384,7 @@ int main(void)
 	tcase_add_test(t, a_cancel_takes_no_signal_of_others);
 	tcase_add_test(t, an_object_with_a_turn_out_is_not_idle);
 	tcase_add_test(t, a_signal_without_waiters_is_lost);
+	tcase_add_test(t, a_broadcast_is_for_all_of_a_large_job);
 	tcase_add_test(t, atomics_return_what_was_there);
 	tcase_add_test(t, an_object_in_use_is_not_idle);
 	suite_add_tcase(s, t);

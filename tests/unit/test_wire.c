@@ -6,6 +6,7 @@
 
 #define ME 3
 #define RANKS 8
+#define PROCESSES 20 /* ranks of the job, where those are nodes */
 #define BLOCK_SLOTS 16
 #define SLOTS 64
 #define HOLDS 48
@@ -16,6 +17,7 @@
 static const struct wire_limits lim = {
 	.me = ME,
 	.nranks = RANKS,
+	.ranks = PROCESSES,
 	.host = HOST_BOTH,
 	.calls = CALLS,
 	.block_slots = BLOCK_SLOTS,
@@ -97,7 +99,7 @@ START_TEST(a_block_that_ends_outside_of_the_window_is_none)
 }
 END_TEST
 
-/* The range of each rule in figures, whatever operation the message has; CAS, KIND and INITIAL are the only ones that look at it. */
+/* The range of each rule in figures, whatever operation the message has; CAS, KIND, INITIAL and LEAVER are the only ones that look at it. */
 START_TEST(ranges_are_these)
 {
 	static const struct {
@@ -133,7 +135,8 @@ START_TEST(ranges_are_these)
 		[RULE_FRAMES] = { 0, 512 },
 		[RULE_THREADS] = { 1, 0x7fffffff },
 		[RULE_GEN] = { 0, 65535 },
-		[RULE_GEN_HIGH] = { 0, 255 },
+		[RULE_LIFE] = { 0, 0 },
+		[RULE_LIFE_HIGH] = { 0, 0 },
 		[RULE_KEY] = { 1, 0xffffffff },
 		[RULE_FORWARDS] = { 0, 65535 },
 		[RULE_F_READ] = { 0, MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN },
@@ -160,11 +163,18 @@ START_TEST(ranges_are_these)
 				least = SYNC_MUTEX, most = SYNC_ATOMIC;
 			else if (rule == RULE_INITIAL && (op != SOP_CREATE || m.aux > SYNC_COND))
 				least = INT64_MIN, most = INT64_MAX;
+			else if (rule == RULE_LEAVER)
+				least = op > 0, most = 19 * 65536 + (op ? 511 : 0);
 			else if (rule != RULE_CAS && rule != RULE_KIND && rule != RULE_INITIAL)
 				least = want[rule].lo, most = want[rule].hi;
 			ck_assert_int_eq(lo, least);
 			ck_assert_int_eq(hi, most);
 		}
+	m.object = 1;
+	wire_range(RULE_LIFE, &m, &lim, &lo, &hi);
+	ck_assert(lo == 0 && hi == 65535);
+	wire_range(RULE_LIFE_HIGH, &m, &lim, &lo, &hi);
+	ck_assert(lo == 0 && hi == 255);
 	plain.block_pages = 0;
 	wire_range(RULE_BLOCK, &m, &plain, &lo, &hi);
 	ck_assert_int_eq(lo, 0);
@@ -244,7 +254,9 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 	case RULE_COMBINE: return v >= 0 && v / 16 <= 11 && v % 16 <= 6;
 	case RULE_CALL_OP: return v >= 1 && v < CALLS;
 	case RULE_ROOM: return v <= 4096;
-	case RULE_GEN_HIGH: return v >= 0 && v <= 255;
+	case RULE_LIFE: return v == 0 || m->object;
+	case RULE_LIFE_HIGH: return v == 0 || (m->object && v > 0 && v <= 255);
+	case RULE_LEAVER: return v / 65536 < PROCESSES && (m->op ? v % 256 && v / 256 % 256 <= 1 : v % 65536 == 0);
 	case RULE_FORWARDS: return v >= 0 && v <= 65535;
 	case RULE_FRAMES: return v <= 512;
 	case RULE_THREADS: return v >= 1 && v <= INT32_MAX;
@@ -273,18 +285,29 @@ static bool all_rules_hold(const struct msg *m)
 	return true;
 }
 
+/* So many kinds of this message have rules that differ: operations; barrier 0 and the others. */
+static unsigned int variants(unsigned int type)
+{
+	return type == MSG_SYNC ? SYNC_OPS : type == MSG_BYE || type == MSG_ARRIVE || type == MSG_DEPART ? 2 : 1;
+}
+
 /* All types, all fields, all values at the edges of what is allowed: taken if and only if the rule means that. */
 START_TEST(every_field_of_every_message_is_held_to_its_rule)
 {
 	unsigned int refused[WIRE_FIELD_COUNT] = { 0 }, t, f, i, n, ops;
 
 	for (t = 1; t < MSG_TYPES; t++)
-		for (ops = 0; ops < (t == MSG_SYNC ? SYNC_OPS : 1); ops++) {
+		for (ops = 0; ops < variants(t); ops++) {
 			struct msg good = wire_good((uint8_t)t, 1, &lim);
 
 			if (t == MSG_SYNC) {
 				good.op = (uint8_t)ops;
 				good.aux = ops == SOP_CREATE ? SYNC_SEM : 0;
+			} else if (t == MSG_BYE) {
+				good.op = (uint8_t)ops;
+				good.aux = ops;
+			} else if (ops) {
+				good.object = BARRIERS - 1;
 			}
 			ck_assert_int_eq(wire_check(&good, &lim), wire_hosts((uint8_t)t) ? 0 : -EBADMSG);
 			for (f = 0; f < WIRE_FIELD_COUNT; f++) {
@@ -349,6 +372,45 @@ START_TEST(an_operation_and_its_type_share_a_byte)
 		part.aux = op;
 		ck_assert_int_eq(wire_check(&part, &lim), op / 16 < 12 && op % 16 < 7 ? 0 : -EBADMSG);
 	}
+}
+END_TEST
+
+START_TEST(barrier_0_has_one_generation)
+{
+	unsigned int t;
+
+	for (t = MSG_ARRIVE; t <= MSG_DEPART; t++) {
+		struct msg m = wire_good((uint8_t)t, 1, &lim);
+
+		ck_assert_int_eq(wire_check(&m, &lim), 0);
+		m.req_slot = 1;
+		ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
+		m.req_slot = 0;
+		m.home = 1;
+		ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
+		m.object = 1;
+		m.req_slot = 0xffff;
+		m.home = 0xff;
+		ck_assert_int_eq(wire_check(&m, &lim), 0);
+	}
+}
+END_TEST
+
+/* 1 to 255, of a rank that is about to leave with 256 added; none of one that has finalized. */
+START_TEST(who_leaves_has_a_status)
+{
+	struct msg m = wire_good(MSG_BYE, 1, &lim);
+	unsigned int status;
+
+	for (status = 0; status < 65536; status++)
+		for (m.op = 0; m.op < 2; m.op++) {
+			const bool ok = m.op ? status < 512 && status % 256 : !status;
+
+			m.aux = (PROCESSES - 1) << 16 | status;
+			unit_require(wire_check(&m, &lim) == (ok ? 0 : -EBADMSG));
+			m.aux = PROCESSES << 16 | status;
+			unit_require(wire_check(&m, &lim) == -EBADMSG);
+		}
 }
 END_TEST
 
@@ -462,6 +524,8 @@ int main(void)
 	tcase_add_test(t, every_field_of_every_message_is_held_to_its_rule);
 	tcase_add_test(t, what_was_once_believed_is_refused);
 	tcase_add_test(t, an_operation_and_its_type_share_a_byte);
+	tcase_add_test(t, barrier_0_has_one_generation);
+	tcase_add_test(t, who_leaves_has_a_status);
 	tcase_add_test(t, index_0_is_no_object_in_any_generation);
 	tcase_add_test(t, a_type_past_the_last_is_refused);
 	tcase_add_test(t, each_host_takes_its_own);

@@ -34,7 +34,8 @@ bool shared_frame_ok(const struct shared_place *p, const struct shared_frame *f)
 {
 	const struct shared_limits x = limits(p, f);
 
-	if (p->bytes < sizeof(*f) || net_check(p->cfg, &f->m, f->size) || wire_class(f->m.type) != p->class)
+	if (p->bytes < sizeof(*f) || net_check(p->cfg, &f->m, f->size) || wire_class(f->m.type) != p->class ||
+	    f->m.src != net_node_of(p->cfg, p->peer))
 		return false;
 	switch ((enum shared_kind)f->kind) {
 	case SHARED_MSG: return shared_is_MSG(f, &x) && shared_is_NOWHERE(&f->from, &x);

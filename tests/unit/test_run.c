@@ -1,0 +1,540 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_run.c - engine/run.c, step.c, lost.c: what node 0 of a job of three does with messages of the others. What breaks a rule of
+ * core/wire.h, or what its sender may not say now, costs its sender the connection, and ends the job with a line that names it.
+ *
+ * Each message comes to a process of its own, as that is what a loss ends. Most have a neighbour that differs in the sender, or in one
+ * field, and is taken: so it is this that the other is refused for.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../wire_values.h"
+#include "core/ask.h"
+#include "engine/block.h"
+#include "engine/call.h"
+#include "engine/job.h"
+#include "engine/memory.h"
+#include "engine/nodes.h"
+#include "engine/payload.h"
+#include "engine/run.h"
+#include "engine/work.h"
+#include "fault/fault.h"
+#include "net/net.h"
+#include "suite.h"
+
+#define RANKS 4 /* 0; 1 and 2; 3 */
+#define NODES 3
+#define SPACE (64ul << 20)
+#define SLOT 5
+#define CALL_SLOT CTL_BLOCK_END
+#define HOLD 3
+#define STRAYS 12 /* more than are said */
+
+/* ---- the node ------------------------------------------------------------------------------- */
+
+/* What the process that heard a message has done. */
+static struct seen {
+	unsigned int drops[RANKS], sent[RANKS], opened;
+	struct msg bye[RANKS];
+} * seen;
+
+static int note_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
+{
+	(void)n, (void)payload, (void)size;
+	seen->sent[rank]++;
+	if (m->type == MSG_BYE)
+		seen->bye[rank] = *m;
+	return 0;
+}
+
+static void note_drop(struct net *n, uint16_t rank)
+{
+	(void)n;
+	seen->drops[rank]++;
+}
+
+static const struct net_ops net = { .name = "noting", .send = note_send, .drop = note_drop };
+
+static int fill(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
+{
+	(void)who, (void)off, (void)len, (void)src, (void)prot;
+	seen->opened++;
+	return 0;
+}
+
+static int zero(unsigned int who, size_t off, size_t len)
+{
+	(void)who, (void)off, (void)len;
+	seen->opened++;
+	return 0;
+}
+
+static int shut(size_t off, size_t len)
+{
+	(void)off, (void)len;
+	return 0;
+}
+
+static const struct fault_ops fault = { .name = "noting", .fill = fill, .zero = zero, .shut = shut };
+
+static void set_up(void)
+{
+	const struct ctl_shape shape = { .size = RANKS, .nodes = NODES, .ranks = 1, .space = SPACE };
+	uint16_t r;
+
+	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unit_require(seen != MAP_FAILED && !work_start());
+	job.size = RANKS;
+	job.set.space = SPACE;
+	job.netops = &net;
+	job.net = (struct net *)&job; /* there is one */
+	job.fault = &fault;
+	job.state = CTL_RUNNING;
+	job.peers = calloc(RANKS, sizeof(*job.peers));
+	job.regions = calloc(2, sizeof(*job.regions));
+	job.units = calloc(SPACE / REGION_UNIT, sizeof(*job.units));
+	unit_require(job.peers && job.regions && job.units);
+	for (r = 0; r < RANKS; r++)
+		job.peers[r] = (struct peer){ .doorbell = -1, .pidfd = -1, .life = -1 };
+	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 2, 3 }, 0));
+	ctl_layout(&job.layout, &shape);
+	unit_require(!memory_start());
+	job.mine->state = CTL_RUNNING;
+	job.limits = (struct wire_limits){ .me = 0,
+					   .nranks = NODES,
+					   .ranks = RANKS,
+					   .host = HOST_LIBRARY,
+					   .calls = CALL_OPS,
+					   .block_slots = ctl_block_slots(NODES),
+					   .slots = CTL_ALL_SLOTS,
+					   .holds = CTL_HOLDS,
+					   .barriers = RANKS * CTL_BARRIERS,
+					   .pages = SPACE >> PAGE_SHIFT,
+					   .block_pages = BLOCK_MAX >> PAGE_SHIFT };
+}
+
+/* The first unit of the window is a region whose blocks have their home at this rank. */
+static void at_home(uint16_t rank)
+{
+	job.regions[1] = (struct dsm_region){ .id = 1,
+					      .size = REGION_UNIT,
+					      .bytes = REGION_UNIT,
+					      .block_size = PAGE_BYTES,
+					      .home_policy = DSM_HOME_FIXED,
+					      .home_rank = rank,
+					      .attached = true };
+	job.units[0] = 2;
+}
+
+/* ---- what comes of a message ---------------------------------------------------------------- */
+
+static char said[4096];
+
+/* A copy of the node's memory: the next message finds it as it was. A child does not inherit the memory itself. */
+static void own_memory(void)
+{
+	unit_require(mmap(job.me, job.layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
+			  job.mem.ctlfd, 0) == job.me);
+}
+
+/* The status of the process that hears m so many times. */
+static int hear(const struct msg *m, const void *payload, size_t size, unsigned int times)
+{
+	const int fd = memfd_create("said", 0);
+	ssize_t n;
+	int status;
+	pid_t pid;
+
+	memset(seen, 0, sizeof(*seen));
+	pid = fork();
+	unit_require(fd >= 0 && pid >= 0);
+	if (!pid) {
+		job.mypid = getpid();
+		own_memory();
+		dup2(fd, STDERR_FILENO);
+		while (times--)
+			run_net(NULL, m, payload, size);
+		_exit(0);
+	}
+	unit_require(waitpid(pid, &status, 0) == pid);
+	n = pread(fd, said, sizeof(said) - 1, 0);
+	unit_require(n >= 0);
+	said[n] = 0;
+	close(fd);
+	return status;
+}
+
+static void taken(const struct msg *m, const void *payload, size_t size)
+{
+	const int status = hear(m, payload, size, 1);
+	uint16_t r;
+
+	if (!WIFEXITED(status) || WEXITSTATUS(status) || *said)
+		ck_abort_msg("%s of node %d: status %#x, %s", wire_name(m->type), m->src, (unsigned int)status, said);
+	for (r = 0; r < RANKS; r++)
+		unit_require(!seen->drops[r] && !seen->bye[r].type);
+}
+
+/* The sender's node is dropped, and named; the others are told that this rank leaves, and with which status. */
+static void refused(const struct msg *m, const void *payload, size_t size)
+{
+	const int status = hear(m, payload, size, 1);
+	char want[512];
+	uint16_t n;
+
+	snprintf(want, sizeof(want),
+		 "libdsm: node %d sent %s for object %#x, which no correct node could\n"
+		 "libdsm: rank %d is lost: it broke the protocol. The job ends with status 70.\n",
+		 m->src, wire_name(m->type), m->object, job.first[m->src]);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 70 || strcmp(said, want))
+		ck_abort_msg("%s of node %d: status %#x, %s", wire_name(m->type), m->src, (unsigned int)status, said);
+	for (n = 1; n < NODES; n++) {
+		unit_require(seen->drops[job.pair[n]] == (n == m->src));
+		unit_require(seen->sent[job.pair[n]] == 1 && seen->bye[job.pair[n]].op == 1);
+		unit_require(seen->bye[job.pair[n]].aux == 70);
+	}
+	unit_require(!seen->opened);
+}
+
+/* A request is the sender's own, an answer has no error. */
+static struct msg of(uint8_t type, uint16_t node)
+{
+	struct msg m = wire_good(type, node, &job.limits);
+
+	if (wire_rule_of(type, WF_req_rank) == RULE_RANK)
+		m.req_rank = node;
+	if (wire_rule_of(type, WF_count) == RULE_ERRNO)
+		m.count = 0;
+	if (wire_rule_of(type, WF_object) == RULE_BLOCK)
+		m.object = block_id(PAGE_BYTES, PAGE_BYTES);
+	return m;
+}
+
+static struct copy *copy_of(const struct msg *m)
+{
+	return &job.mem.pages[block_page(m->object)];
+}
+
+/* ---- ranges --------------------------------------------------------------------------------- */
+
+START_TEST(a_value_out_of_its_range_costs_the_sender_its_connection)
+{
+	unsigned int type, f, i, tried = 0;
+
+	for (type = 0; type < MSG_TYPES; type++) {
+		const struct msg good = wire_good((uint8_t)type, 1, &job.limits);
+
+		if (!(wire_hosts((uint8_t)type) & HOST_LIBRARY)) {
+			refused(&good, NULL, 0);
+			continue;
+		}
+		for (f = 0; f < WIRE_FIELD_COUNT; f++) {
+			int64_t at[2];
+
+			if (f == WF_type || f == WF_src) /* the transport goes by them */
+				continue;
+			wire_range(wire_rule_of((uint8_t)type, f), &good, &job.limits, &at[0], &at[1]);
+			for (i = 0; i < 2; i++) {
+				struct msg m = good;
+
+				if (at[0] == INT64_MIN || !wire_set(&m, f, i ? at[1] + 1 : at[0] - 1))
+					continue;
+				refused(&m, NULL, 0);
+				tried++;
+			}
+		}
+	}
+	ck_assert_uint_gt(tried, 300);
+}
+END_TEST
+
+/* Of messages that are taken with what the table allows. */
+START_TEST(each_range_is_looked_at)
+{
+	struct msg m = of(MSG_PING, 1);
+
+	taken(&m, NULL, 0);
+	m.value = 1;
+	refused(&m, NULL, 0);
+	m = of(MSG_READ_REQ, 1);
+	m.req_slot = (uint16_t)(job.limits.block_slots - 1);
+	taken(&m, NULL, 0);
+	m.flags = MSGF_HAS;
+	refused(&m, NULL, 0);
+	m = of(MSG_SYNC, 1); /* destroys what there is not */
+	m.op = SOP_DESTROY;
+	m.aux = 0;
+	taken(&m, NULL, 0);
+	m.op = SYNC_OPS;
+	refused(&m, NULL, 0);
+	m = of(MSG_ARRIVE, 1);
+	m.object = job.limits.barriers - 1;
+	taken(&m, NULL, 0);
+	m.aux = 0;
+	refused(&m, NULL, 0);
+}
+END_TEST
+
+START_TEST(a_payload_has_the_length_of_its_message)
+{
+	static const char block[PAGE_BYTES + 1];
+	struct msg m = of(MSG_READ_REQ, 2);
+
+	taken(&m, NULL, 0);
+	refused(&m, block, 1);
+	m = of(MSG_DATA, 2);
+	m.req_slot = SLOT;
+	m.home = 2;
+	*copy_of(&m) = (struct copy){ .state = PG_WANT_READ, .slot = SLOT, .home = 3 };
+	taken(&m, block, PAGE_BYTES);
+	ck_assert_uint_eq(seen->opened, 1);
+	refused(&m, block, PAGE_BYTES - 1);
+	refused(&m, block, PAGE_BYTES + 1);
+	refused(&m, NULL, 0);
+}
+END_TEST
+
+/* ---- who may say it now --------------------------------------------------------------------- */
+
+START_TEST(only_the_home_grants)
+{
+	struct msg m = of(MSG_GRANT, 2);
+
+	m.flags = MSGF_ZERO;
+	m.req_slot = SLOT;
+	*copy_of(&m) = (struct copy){ .state = PG_WANT_WRITE, .slot = SLOT, .home = 3 };
+	taken(&m, NULL, 0);
+	ck_assert_uint_eq(seen->opened, 1);
+	m.src = m.home = 1;
+	refused(&m, NULL, 0);
+	m.src = m.home = 2;
+	m.req_slot = SLOT + 1; /* that did not ask */
+	refused(&m, NULL, 0);
+}
+END_TEST
+
+START_TEST(only_the_home_takes_a_copy_away)
+{
+	struct msg m = of(MSG_INV, 2);
+
+	m.req_rank = 1;
+	*copy_of(&m) = (struct copy){ .state = PG_READ, .home = 3 };
+	taken(&m, NULL, 0);
+	ck_assert_uint_eq(seen->sent[job.pair[1]], 1);
+	m.src = 1;
+	refused(&m, NULL, 0);
+}
+END_TEST
+
+START_TEST(only_the_manager_makes_homes)
+{
+	struct msg m = of(MSG_HOME, 2);
+
+	at_home(3);
+	m.req_slot = SLOT;
+	*copy_of(&m) = (struct copy){ .state = PG_WANT_READ, .slot = SLOT };
+	taken(&m, NULL, 0);
+	m.src = m.home = 1;
+	refused(&m, NULL, 0);
+}
+END_TEST
+
+START_TEST(who_knows_no_home_asks_the_manager)
+{
+	const struct msg m = of(MSG_READ_REQ, 1);
+
+	at_home(0);
+	taken(&m, NULL, 0);
+	at_home(3);
+	refused(&m, NULL, 0);
+}
+END_TEST
+
+START_TEST(only_who_was_asked_answers)
+{
+	struct msg ask = { .type = MSG_SYNC, .op = SOP_LOAD, .dst = 2, .object = 7, .req_slot = CALL_SLOT };
+	struct msg m = of(MSG_REPLY, 2);
+
+	m.object = 7;
+	m.req_slot = CALL_SLOT;
+	refused(&m, NULL, 0);
+	ask_note(&job.me->slots[CALL_SLOT].ask, &ask);
+	taken(&m, NULL, 0);
+	m.src = 1;
+	refused(&m, NULL, 0);
+	m.src = 2;
+	m.req_slot++;
+	refused(&m, NULL, 0);
+}
+END_TEST
+
+START_TEST(only_who_was_called_returns)
+{
+	struct msg ask = { .type = MSG_CALL, .op = CALL_FREE, .dst = 2, .req_slot = CALL_SLOT };
+	struct msg m = of(MSG_RETURN, 2);
+
+	m.op = CALL_FREE;
+	m.req_slot = CALL_SLOT;
+	m.count = -EINVAL;
+	refused(&m, NULL, 0);
+	ask_note(&job.me->slots[CALL_SLOT].ask, &ask);
+	job.me->answers[0] = (struct answer){ .room = 1, .op = CALL_FREE };
+	taken(&m, NULL, 0);
+	m.src = 1;
+	refused(&m, NULL, 0);
+	m.src = 2;
+	m.op = CALL_STATS;
+	refused(&m, NULL, 0);
+}
+END_TEST
+
+START_TEST(a_call_is_to_a_rank_of_this_node)
+{
+	struct {
+		struct call_head head;
+		struct call_word word;
+	} in = { .word = { 5 } };
+	struct msg m = of(MSG_CALL, 1);
+
+	m.op = CALL_CANCEL;
+	m.req_slot = CALL_SLOT;
+	taken(&m, &in, sizeof(in));
+	refused(&m, &in, sizeof(in) - 1);
+	in.head.to = 3;
+	refused(&m, &in, sizeof(in));
+}
+END_TEST
+
+START_TEST(only_the_home_of_a_lock_frees_its_record)
+{
+	struct msg m = of(MSG_FREED, 2);
+
+	m.object = 1u << 24 | 7;
+	m.req_slot = SLOT;
+	m.aux = HOLD;
+	job.me->holds[HOLD] =
+		(struct hold){ .state = HOLD_LEAVING, .home = 2, .object = m.object, .slot = SLOT, .gen = 0 };
+	taken(&m, NULL, 0);
+	m.src = 1;
+	refused(&m, NULL, 0);
+	m.src = 2;
+	m.aux = HOLD + 1;
+	refused(&m, NULL, 0);
+}
+END_TEST
+
+START_TEST(a_child_arrives_once_and_only_the_parent_departs)
+{
+	struct msg m = of(MSG_ARRIVE, 1);
+	struct bar *b = &job.mem.bars[1];
+
+	m.object = 1;
+	*b = (struct bar){ .threads = 1, .expect = 1 };
+	taken(&m, NULL, 0);
+	b->children = 1;
+	b->from[0] = 1;
+	refused(&m, NULL, 0);
+	m = of(MSG_DEPART, 2);
+	m.object = 1;
+	refused(&m, NULL, 0);
+}
+END_TEST
+
+/* Of a result that node 1 has: node 1 is the parent of this one, and node 2 its sibling. */
+START_TEST(results_come_from_the_parent)
+{
+	const uint64_t value = 7;
+	struct msg m = of(MSG_CHUNK, 1);
+
+	m.op = 1;
+	m.home = 1;
+	taken(&m, &value, sizeof(value));
+	m.src = m.req_rank = 2;
+	refused(&m, &value, sizeof(value));
+}
+END_TEST
+
+START_TEST(a_node_says_goodbye_for_its_own_ranks)
+{
+	struct msg m = of(MSG_BYE, 1);
+
+	m.aux = 2u << 16;
+	taken(&m, NULL, 0);
+	m.aux = 3u << 16;
+	refused(&m, NULL, 0);
+	m.aux = (uint32_t)RANKS << 16;
+	refused(&m, NULL, 0);
+}
+END_TEST
+
+/* ---- nobody's fault ------------------------------------------------------------------------- */
+
+/* Another rank's lie can have caused these: the first ones are said, nobody is dropped, and the job goes on. */
+START_TEST(what_was_not_asked_for_is_ignored)
+{
+	static const char block[PAGE_BYTES];
+	static const uint8_t types[] = { MSG_INV_ACK, MSG_DATA, MSG_LOCKED };
+	const struct msg m = of(types[_i], 1);
+	char line[256];
+	unsigned int n = 0;
+	const char *at;
+	uint16_t r;
+
+	ck_assert_int_eq(hear(&m, block, m.type == MSG_DATA ? PAGE_BYTES : 0, STRAYS), 0);
+	snprintf(line, sizeof(line), "libdsm: node 1 sent %s for object %#x, which was not asked for: ignored\n",
+		 wire_name(m.type), m.object);
+	for (at = said; !strncmp(at, line, strlen(line)); at += strlen(line))
+		n++;
+	ck_assert_uint_eq(n, 8);
+	ck_assert_str_eq(at, "");
+	for (r = 0; r < RANKS; r++)
+		ck_assert_uint_eq(seen->drops[r] + seen->sent[r], 0);
+}
+END_TEST
+
+/* Who drops a third rank tells the others: they leave with its status, and blame neither. */
+START_TEST(a_rank_that_leaves_is_not_blamed)
+{
+	struct msg m = of(MSG_BYE, 1);
+	int status;
+
+	m.op = 1;
+	m.aux = 70 | 1u << 16;
+	status = hear(&m, NULL, 0, 1);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 70);
+	ck_assert_str_eq(said, "");
+	ck_assert_uint_eq(seen->drops[1] + seen->drops[3], 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("run");
+	TCase *t = tcase_create("run");
+
+	tcase_set_timeout(t, 60);
+	tcase_add_checked_fixture(t, set_up, NULL);
+	tcase_add_test(t, a_value_out_of_its_range_costs_the_sender_its_connection);
+	tcase_add_test(t, each_range_is_looked_at);
+	tcase_add_test(t, a_payload_has_the_length_of_its_message);
+	tcase_add_test(t, only_the_home_grants);
+	tcase_add_test(t, only_the_home_takes_a_copy_away);
+	tcase_add_test(t, only_the_manager_makes_homes);
+	tcase_add_test(t, who_knows_no_home_asks_the_manager);
+	tcase_add_test(t, only_who_was_asked_answers);
+	tcase_add_test(t, only_who_was_called_returns);
+	tcase_add_test(t, a_call_is_to_a_rank_of_this_node);
+	tcase_add_test(t, only_the_home_of_a_lock_frees_its_record);
+	tcase_add_test(t, a_child_arrives_once_and_only_the_parent_departs);
+	tcase_add_test(t, results_come_from_the_parent);
+	tcase_add_test(t, a_node_says_goodbye_for_its_own_ranks);
+	tcase_add_loop_test(t, what_was_not_asked_for_is_ignored, 0, 3);
+	tcase_add_test(t, a_rank_that_leaves_is_not_blamed);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
