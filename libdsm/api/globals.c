@@ -17,7 +17,9 @@
 
 #include "api/api.h"
 #include "engine/job.h"
+#include "fault/fault.h"
 #include "util/log.h"
+#include "util/valgrind.h"
 
 #define PAGE_UP(x) (((x) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1))
 
@@ -134,6 +136,10 @@ static int refuse(const char *why)
 
 static int look_at(const struct program *p)
 {
+	if (job.size > 1 && under_valgrind())
+		return refuse("valgrind runs it, with a malloc() of its own for each rank (start one rank)");
+	if (!job.fault->adopt)
+		return refuse("the kernel helper hosts this job (set DSM_BACKEND=user, or start one node)");
 	if (!p->symbols || !p->names)
 		return refuse("it is linked statically (dsm-cc links it with libdsm.so)");
 	if ((uintptr_t)&job >= p->data && (uintptr_t)&job < p->end)

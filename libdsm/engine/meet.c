@@ -28,6 +28,7 @@
 #include "util/futex.h"
 #include "util/hook.h"
 #include "util/log.h"
+#include "util/valgrind.h"
 
 #define NFDS 3
 #define EXCHANGE_MS 60000
@@ -272,6 +273,15 @@ static int answer_all(int ranks)
 	return err;
 }
 
+/* valgrind returns ENOSYS as well, after a warning of five lines. */
+static int pidfd_of(pid_t pid)
+{
+	if (!under_valgrind())
+		return (int)syscall(SYS_pidfd_open, pid, 0);
+	errno = ENOSYS;
+	return -1;
+}
+
 /* Watch the ranks of this machine before meeting them: which of them dies meanwhile is then known. */
 static int watch_all(void)
 {
@@ -282,7 +292,7 @@ static int watch_all(void)
 
 		if (r == job.rank || !p->near)
 			continue;
-		p->pidfd = (int)syscall(SYS_pidfd_open, p->pid, 0);
+		p->pidfd = pidfd_of(p->pid);
 		if (p->pidfd < 0 && errno == ESRCH)
 			lost_rank(r, "its process ended in dsm_init()");
 		if (p->pidfd < 0 && errno != ENOSYS)

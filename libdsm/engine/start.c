@@ -230,6 +230,18 @@ int start_get(uint16_t rank, const char *key, void *value, size_t *size)
 	return err;
 }
 
+/*
+ * valgrind supports neither userfaultfd(2) nor a fault on shared memory inside a function that it replaces. Where there is one node,
+ * there are no faults.
+ */
+static int refuse_valgrind(void)
+{
+	if (job.nodes == 1 || !under_valgrind())
+		return 0;
+	log_line("valgrind works with one node only, and this job has %u: its ranks have to be on one host", job.nodes);
+	return -EOPNOTSUPP;
+}
+
 static int start_alone(void)
 {
 	int err = window_choose(window_reserve());
@@ -271,6 +283,8 @@ static int start_together(void)
 	err = make_nodes(cards);
 	HOOK("start-agreed");
 	if (!err)
+		err = refuse_valgrind();
+	if (!err)
 		err = make_memory();
 	HOOK("start-memory");
 	if (!err)
@@ -302,23 +316,6 @@ static int watch_launcher(void)
 	return 0;
 }
 
-/*
- * valgrind knows neither userfaultfd(2) nor how to go on after a fault of its own functions on shared memory, and reports what
- * another rank has allocated as an error. One rank has none of these.
- */
-static int refuse_valgrind(void)
-{
-	if (!under_valgrind())
-		return 0;
-	if (job.size > 1)
-		log_line("valgrind works with one rank only: run valgrind PROGRAM");
-	else if (job.set.space > VALGRIND_SPACE)
-		log_line("valgrind would take minutes to reserve the shared address space; set DSM_SPACE=1G");
-	else
-		return 0;
-	return -EOPNOTSUPP;
-}
-
 int engine_start(const struct settings *set)
 {
 	int err;
@@ -341,9 +338,10 @@ int engine_start(const struct settings *set)
 	job.size = (uint16_t)job.launch.size;
 	if (job.size > 1)
 		log_rank(job.rank);
-	err = refuse_valgrind();
-	if (err)
-		return err;
+	if (set->space > VALGRIND_SPACE && under_valgrind()) {
+		log_line("valgrind would take minutes to reserve the shared address space; set DSM_SPACE=1G");
+		return -EOPNOTSUPP;
+	}
 	job.heap = set->heap & ~(REGION_UNIT - 1);
 	job.heap_shape = units_shape(job.heap, job.size);
 	job.units = mmap(NULL, set->space / REGION_UNIT * sizeof(uint16_t), PROT_READ | PROT_WRITE,

@@ -80,11 +80,15 @@ else
 	echo "gdb is not installed (make setup): its tests are not run"
 fi
 if command -v valgrind >/dev/null; then
-	printf '#!/bin/sh\nexec valgrind -q "$@"\n' >"$scratch/in-valgrind" && chmod +x "$scratch/in-valgrind"
-	says "valgrind: several ranks" "valgrind works with one rank only" 1 \
-		"${run[@]}" -n 2 "$scratch/in-valgrind" "$scratch/debugged"
+	printf '#!/bin/sh\nexec valgrind -q --leak-check=no "$@"\n' >"$scratch/in-valgrind" && chmod +x "$scratch/in-valgrind"
+	says "valgrind: several nodes" "valgrind works with one node only, and this job has 2" 1 \
+		env DSM_SPACE=1G DSM_NODE=rank "${run[@]}" -n 2 "$scratch/in-valgrind" "$tools/apps/sor"
 	says "valgrind: too large a space" "set DSM_SPACE=1G" 70 valgrind -q "$scratch/debugged"
 	says "valgrind: one rank" "sum 100" 5 env DSM_SPACE=1G "${run[@]}" -n 1 "$scratch/in-valgrind" "$scratch/debugged"
+	says "valgrind: threads of several ranks" "valgrind runs it" 70 \
+		env DSM_SPACE=1G "${run[@]}" -n 2 "$scratch/in-valgrind" "$scratch/debugged"
+	says "valgrind: several ranks" "verify=ok" 0 env DSM_SPACE=1G \
+		"${run[@]}" -n 2 "$scratch/in-valgrind" "$tools/apps/sor" --size 64 --iterations 2 --verify
 else
 	echo "valgrind is not installed (make setup): its tests are not run"
 fi
