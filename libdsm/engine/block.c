@@ -494,8 +494,10 @@ static int ask_of(const struct dsm_region *r, size_t at, uint16_t slot, uint8_t 
 	m.flags = 0;
 	m.home = 0;
 	m.value = value;
+	about(ABOUT_BLOCK, dst, m.object);
 	run_send(&m);
 	wait_slot(slot, seq, 1, 0);
+	about_none();
 	return job.me->slots[slot].status;
 }
 
@@ -507,7 +509,7 @@ int block_place(struct dsm_region *r, size_t off, uint16_t rank)
 	int err;
 
 	engine_enter();
-	slot = (uint16_t)slot_get(SLOT_BLOCK);
+	slot = (uint16_t)slot_get(SLOT_BRIEF);
 	err = ask_of(r, off, slot, MSG_PLACE, block_home(r, off), node);
 	if (err == -EBUSY)
 		err = ask_of(r, off, slot, MSG_SETTLE, node, 0);

@@ -90,6 +90,8 @@ static bool read_notes(uint64_t now)
 			return false;
 		waits.tid[waits.n++] = w->tid;
 		waits.since += since;
+		if (__atomic_load_n(&w->since, __ATOMIC_ACQUIRE) != since)
+			return false; /* it was written again meanwhile */
 	}
 	return waits.n > 0;
 }

@@ -8,7 +8,8 @@
  *   SLOT_BLOCK     blocks that threads wait for, most of which come by themselves; one that another node has pinned does not
  *   SLOT_AHEAD     blocks that nobody waits for
  *   SLOT_BACK      blocks that are given back: asked of the home, and by the home, which must not stand behind pinned ones
- *   SLOT_BRIEF     requests that their home answers at once: atomics, posts, signals, unlocks, init, destroy, try, calls
+ *   SLOT_BRIEF     requests that their home answers at once: atomics, posts, signals, unlocks, init, destroy, try, calls,
+ *                  placements
  *   SLOT_LASTING   locks, semaphores, conditions; and blocks, when all slots for those are in use: others may have pinned them
  *
  * A thread that finds no slot for a block or a brief request waits for one, asleep, and helps meanwhile. Lasting slots are

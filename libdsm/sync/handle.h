@@ -65,7 +65,7 @@ static inline int handle_check(uint64_t id, enum sync_kind kind)
 
 	if (err)
 		return err;
-	return handle_kind(id) == kind && handle_home(id) < job.nodes ? 0 : -EINVAL;
+	return handle_kind(id) == kind && handle_home(id) < job.nodes && (id & SYNC_INDEX_MAX) ? 0 : -EINVAL;
 }
 
 #endif

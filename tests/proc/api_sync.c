@@ -95,6 +95,12 @@ static void until_asleep(const uint64_t *tid)
 
 /* ---- handles ------------------------------------------------------------------------------- */
 
+/* A handle of the same kind at the last node, of no place there. */
+static uint64_t of_no_place(uint64_t id)
+{
+	return (id & ~0xfffffffffull) | (uint64_t)(dsm_nodes() - 1) << 24;
+}
+
 static void part_bad_handles(void)
 {
 	dsm_mutex_t m = { 0 }, held;
@@ -109,7 +115,7 @@ static void part_bad_handles(void)
 
 	MUST(dsm_mutex_init(&held));
 	MUST(dsm_mutex_lock(&held));
-	for (round = 0; round < 4; round++) {
+	for (round = 0; round < 5; round++) {
 		EXPECT(dsm_mutex_lock(&m), -EINVAL);
 		EXPECT(dsm_mutex_trylock(&m), -EINVAL);
 		/* A thread that holds nothing is told so before anybody is asked. */
@@ -161,6 +167,13 @@ static void part_bad_handles(void)
 			MUST(dsm_sem_destroy(&(dsm_sem_t){ s.id }));
 			MUST(dsm_atomic_destroy(&(dsm_atomic_t){ a.id }));
 			MUST(dsm_barrier_destroy(&(dsm_barrier_t){ b.id, b.ranks, b.threads }));
+			break;
+		case 3:
+			m.id = of_no_place(m.id);
+			l.id = of_no_place(l.id);
+			c.id = of_no_place(c.id);
+			s.id = of_no_place(s.id);
+			a.id = of_no_place(a.id);
 			break;
 		default: break;
 		}

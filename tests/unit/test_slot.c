@@ -153,6 +153,33 @@ START_TEST(a_miss_waits_for_the_last_slot_of_all)
 }
 END_TEST
 
+static int placed = 1;
+
+static void *places(void *arg)
+{
+	__atomic_store_n(&placed, block_place(arg, 0, 0), __ATOMIC_RELEASE);
+	return arg;
+}
+
+/* Its home answers at once, whatever others have pinned. */
+START_TEST(a_placement_waits_for_no_miss)
+{
+	struct dsm_region r = { .size = PAGE_BYTES, .bytes = REGION_UNIT, .block_size = PAGE_BYTES, .id = 1 };
+	unsigned int ms;
+	pthread_t t;
+
+	ck_assert_int_eq(dsm_init(NULL), 0);
+	take_blocks();
+	take_all();
+	ck_assert_int_eq(pthread_create(&t, NULL, places, &r), 0);
+	for (ms = 0; ms < 10000 && __atomic_load_n(&placed, __ATOMIC_ACQUIRE) > 0; ms++)
+		usleep(1000);
+	ck_assert_int_eq(__atomic_load_n(&placed, __ATOMIC_ACQUIRE), 0);
+	ck_assert_int_eq(pthread_join(t, NULL), 0);
+	ck_assert_uint_eq(job.mem.dirs[0].state, DIR_PLACED);
+}
+END_TEST
+
 static void *gives_up(void *arg)
 {
 	return (void *)(intptr_t)dsm_mutex_timedlock(arg, 1000000);
@@ -292,6 +319,7 @@ int main(void)
 	tcase_add_test(t, who_gives_up_sees_an_answer_or_is_seen);
 	tcase_add_test(t, a_thread_that_is_called_too_late_takes_its_turn);
 	tcase_add_test(t, a_miss_waits_for_the_last_slot_of_all);
+	tcase_add_test(t, a_placement_waits_for_no_miss);
 	tcase_add_test(t, each_slot_for_a_prefetch_is_taken);
 	tcase_add_test(t, many_nodes_have_fewer_slots_for_blocks);
 	suite_add_tcase(s, t);
