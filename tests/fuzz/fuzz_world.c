@@ -3,15 +3,24 @@
  * fuzz_world.c - a job of honest ranks and one that is not, with its state: libFuzzer target.
  *
  * The input is a sequence of records. Each says what happens next: a thread of an honest rank touches a block, locks, arrives at
- * a barrier, makes an object or destroys one; one of the messages that are under way comes, whichever; the other rank sends
- * something: what a rank would answer, what it has received with another type, or any message of the table of core/wire.h with
- * fields at their bounds and beyond. So an input that reaches a deep state is kept, and tried on with other ends.
+ * a barrier, waits at a condition, a semaphore or a reader-writer lock, with a limit or without one, takes that back, makes an
+ * object or destroys one; one of the messages that are under way comes, whichever; the other rank sends something: what a rank
+ * would answer, what it has received with another type, or any message of the table of core/wire.h with fields at their bounds
+ * and beyond. So an input that reaches a deep state is kept, and tried on with other ends.
  *
  * What must hold. No memory is touched outside the world; action lists stay within bounds. The other rank takes part in a block or
  * an object if it lives there, or if a request of its own for it was accepted, or one of the answers that may come from any rank.
  * Of all others: contents are what was written last, there is one writer or there are readers, locks exclude each other, a barrier
- * ends when all have come, whatever the other rank has sent meanwhile; no message of an honest rank is refused; and in the end,
- * when all messages have come, nobody waits.
+ * ends when all have come, whatever the other rank has sent meanwhile; no message of an honest rank is refused.
+ *
+ * In the end, when all messages have come, no thread waits for a block in which the other rank takes no part, nor for the answer
+ * to a request that need not wait, nor in line for what was destroyed. Threads may still wait for a lock, a semaphore, a condition
+ * or at a barrier: whoever has to release them may not do so. But who waits at the second and third, or for a reader-writer lock,
+ * is in line there, and all who wait there end when they take that back.
+ *
+ * Lines (line.c), whoever takes part in the object: a turn is that of the first in line, who may go; who may go does, at once or
+ * by MSG_RESUME; a signal is for one of those in line, if there is one that no other has counted, and a broadcast for all; nobody
+ * is in line twice; SOP_CANCEL takes out who is in line, and no signal is lost by that. A wait ends once.
  *
  * Objects have generations (core/objects.h). Honest ranks use, and destroy, the newest object in a place and those before it, of
  * which they keep all handles. What names an object that is not there, or no longer, changes nothing at its home, and is answered
@@ -128,6 +137,7 @@ static struct wire_limits limits(uint16_t me)
 {
 	return (struct wire_limits){ .me = me,
 				     .nranks = RANKS,
+				     .ranks = RANKS,
 				     .host = HOST_LIBRARY,
 				     .calls = 4,
 				     .block_slots = BLOCK_SLOTS,
@@ -304,14 +314,16 @@ static void ask(uint16_t me, unsigned int slot, struct msg *m, const struct slot
 	r->slots[slot] = *s;
 	r->slots[slot].busy = 1;
 	r->slots[slot].op = m->op;
+	r->slots[slot].flags = m->flags;
 	ask_note(&r->asks[slot], m);
 	world_post(me, m, 0);
 }
 
 static void synchronise(uint16_t me, int at, uint8_t op)
 {
-	static const uint8_t first[SYNC_KINDS] = { [SYNC_SEM] = SOP_WAIT, [SYNC_ATOMIC] = SOP_LOAD },
-			     n[SYNC_KINDS] = { [SYNC_RWLOCK] = 1, [SYNC_SEM] = 3, [SYNC_ATOMIC] = 4 };
+	static const uint8_t
+		first[SYNC_KINDS] = { [SYNC_SEM] = SOP_WAIT, [SYNC_COND] = SOP_ENQUEUE, [SYNC_ATOMIC] = SOP_LOAD },
+		n[SYNC_KINDS] = { [SYNC_RWLOCK] = 1, [SYNC_SEM] = 3, [SYNC_COND] = 3, [SYNC_ATOMIC] = 4 };
 	struct rank *r = &w->r[me];
 	unsigned int slot = sync_slot(r);
 	struct msg m = { .type = MSG_SYNC, .value = 1 };
@@ -335,14 +347,38 @@ static void synchronise(uint16_t me, int at, uint8_t op)
 		s.gets = op & 1 ? 1 : 2;
 		r->rw[at] = 3;
 	}
+	if (op & 8 && sync_waits(m.op) && m.op != SOP_ENQUEUE)
+		m.flags = MSGF_TIMED;
 	ask(me, slot, &m, &s);
+}
+
+/*
+ * A wait is taken back, as libdsm/sync/cancel.c does: when one of two answers has come, once; without "in line" at any time, and
+ * again as long as the home has not had the request.
+ */
+static void take_back(uint16_t me, unsigned int slot)
+{
+	struct rank *r = &w->r[me];
+	struct slot *s = &r->slots[slot];
+	const bool twice = sync_twice(s->op, s->flags);
+	struct msg m = { .type = MSG_SYNC, .op = SOP_CANCEL, .src = me, .req_slot = (uint16_t)slot };
+
+	if (!s->busy || s->woken || !s->made || !sync_waits(s->op) || s->cancels)
+		return;
+	if (twice ? !s->told || s->told & TOLD_LATE : s->told & ~TOLD_LATE)
+		return;
+	object_address(&m, w->made[s->made - 1].name);
+	m.dst = w->made[s->made - 1].home;
+	s->cancels = true;
+	ask_note(&r->asks[slot], &m);
+	world_post(me, &m, 0);
 }
 
 static void create(uint16_t me, uint16_t home, uint8_t kind)
 {
-	static const uint8_t kinds[] = { SYNC_MUTEX, SYNC_RWLOCK, SYNC_SEM, SYNC_ATOMIC };
+	static const uint8_t kinds[] = { SYNC_MUTEX, SYNC_RWLOCK, SYNC_SEM, SYNC_COND, SYNC_ATOMIC };
 	const unsigned int slot = sync_slot(&w->r[me]);
-	struct msg m = { .type = MSG_SYNC, .op = SOP_CREATE, .dst = home, .aux = kinds[kind & 3] };
+	struct msg m = { .type = MSG_SYNC, .op = SOP_CREATE, .dst = home, .aux = kinds[kind % sizeof(kinds)] };
 
 	m.value = m.aux == SYNC_SEM;
 	if (slot < SLOTS)
@@ -516,7 +552,10 @@ static void attack(struct input *in)
 	} else {
 		m = wire_good(type % MSG_TYPES, OTHER, &lim);
 		if (m.type == MSG_SYNC && type / MSG_TYPES) { /* not to create one */
-			m.op = type / MSG_TYPES;
+			const uint8_t op = byte(in);
+
+			m.op = (uint8_t)(1 + op % (SYNC_OPS - 1));
+			m.flags = op & 128 && sync_waits(m.op) ? MSGF_TIMED : 0;
 			m.aux = 0;
 		}
 		if (wire_rule_of(m.type, WF_req_slot) != RULE_ZERO)
@@ -572,7 +611,12 @@ static void record(struct input *in)
 	case 11: timer(me, (a >> 2) % BLOCKS); break;
 	case 12: lock(me, (a >> 2) % HOLDS, handle(in), what >> 4); break;
 	case 13: synchronise(me, handle(in), what >> 4); break;
-	case 14: arrive(me, (a >> 2) % BARRIERS); break;
+	case 14:
+		if (what & 16)
+			take_back(me, BLOCK_SLOTS + (a >> 2) % (SLOTS - BLOCK_SLOTS));
+		else
+			arrive(me, (a >> 2) % BARRIERS);
+		break;
 	default: give_back(me, (a >> 2) % BLOCKS, what >> 4); break;
 	}
 	world_check_blocks();
@@ -635,10 +679,32 @@ static void settle_objects(void)
 
 			if (!s->busy || s->woken || s->op == SYNC_OPS)
 				continue;
-			must(s->made &&
-			     (w->part_made[s->made - 1] || (sync_waits(s->op) && w->made[s->made - 1].alive)));
+			must(s->made && (sync_waits(s->op) || w->part_made[s->made - 1]));
+			if (!sync_waits(s->op))
+				continue;
+			must(!s->cancels && w->made[s->made - 1].alive);
+			must(line_find(&w->made[s->made - 1].line, (uint16_t)r, (uint16_t)i) >= 0);
 		}
 	}
+}
+
+/* Whoever is still in line takes that back. */
+static void settle_lines(void)
+{
+	unsigned int r, i, left;
+
+	for (r = 0; r < HONEST; r++)
+		for (i = BLOCK_SLOTS; i < SLOTS; i++)
+			take_back((uint16_t)r, i);
+	for (left = 4 * UNDER_WAY; w->n && left; left--)
+		deliver(0);
+	world_check_objects();
+	for (r = 0; r < HONEST && !w->n; r++)
+		for (i = BLOCK_SLOTS; i < SLOTS; i++) {
+			const struct slot *s = &w->r[r].slots[i];
+
+			must(!s->busy || s->woken || s->op == SYNC_OPS || !sync_waits(s->op));
+		}
 }
 
 static void *zeroed(size_t n, size_t each)
@@ -651,7 +717,7 @@ static void *zeroed(size_t n, size_t each)
 
 static void begin(void)
 {
-	static const uint8_t kinds[OBJECTS] = { SYNC_NONE, SYNC_MUTEX, SYNC_RWLOCK, SYNC_SEM, SYNC_ATOMIC };
+	static const uint8_t kinds[OBJECTS] = { SYNC_NONE, SYNC_MUTEX, SYNC_RWLOCK, SYNC_SEM, SYNC_COND, SYNC_ATOMIC };
 	/* The second outgrows the 8 bits of a message's object soon; those of the third are used up. */
 	static const uint32_t gens[HONEST] = { 0x40, 0xff, OBJECT_GEN_MAX - 1 };
 	unsigned int i, k;
@@ -717,8 +783,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (in.at < in.end && n++ < 400)
 		record(&in);
 	settle();
-	if (!w->n)
+	if (!w->n) {
 		settle_objects();
+		settle_lines();
+	}
 	end();
 	return 0;
 }

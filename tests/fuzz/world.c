@@ -119,9 +119,13 @@ static void check_tables(void)
 
 void world_check_objects(void)
 {
+	unsigned int at;
+
 	check_mutexes();
 	check_rwlocks();
 	check_tables();
+	for (at = 0; at < w->nmade; at++)
+		line_check(&w->made[at]);
 }
 
 /* Has what a hold record asks for not come to the home, or a refusal not come back? */
@@ -142,9 +146,10 @@ static bool hold_open(uint16_t me, uint32_t index, const struct hold *h)
 	return false;
 }
 
-/* The same of a slot; or an answer that gives no lock. */
+/* The same of a slot; or an answer that gives no lock. SOP_CANCEL and its late answer do not count, nor does "in line". */
 static bool slot_open(uint16_t me, uint16_t index, const struct slot *s)
 {
+	bool open = s->told & TOLD_TURN && !s->gets;
 	unsigned int i;
 
 	for (i = 0; i < w->n; i++) {
@@ -153,11 +158,12 @@ static bool slot_open(uint16_t me, uint16_t index, const struct slot *s)
 		if (l->m.req_slot != index)
 			continue;
 		if (l->m.type == MSG_SYNC && l->from == me)
-			return true;
+			open |= l->m.op != SOP_CANCEL;
 		if (l->m.type == MSG_REPLY && l->m.dst == me && l->from == w->made[s->made - 1].home)
-			return l->m.count || !s->gets;
+			open |= l->m.count ? l->m.count != -EALREADY
+					   : !s->gets && !(sync_twice(s->op, s->flags) && l->m.value);
 	}
-	return false;
+	return open;
 }
 
 /* It was destroyed just now: nobody held it, nobody stood in line. */
@@ -238,6 +244,30 @@ static void wake(uint16_t me, unsigned int slot)
 	}
 }
 
+/* An answer to a wait, or to its SOP_CANCEL. It ends once: by its turn, without one, or refused. */
+static void tell(uint16_t me, struct slot *s, const struct action *a)
+{
+	const enum told what = a->status == -ETIMEDOUT   ? TOLD_OUT
+		: a->status == -EALREADY                 ? TOLD_LATE
+		: a->status                              ? TOLD_NO
+		: sync_twice(s->op, s->flags) && a->mask ? TOLD_IN_LINE
+							 : TOLD_TURN;
+	const bool ends = what == TOLD_OUT || what == TOLD_TURN;
+
+	must(what != TOLD_IN_LINE || !(s->told & TOLD_IN_LINE));
+	must((what != TOLD_OUT && what != TOLD_LATE) || s->cancels);
+	must(!ends || !(s->told & (TOLD_OUT | TOLD_TURN)));
+	if (what != TOLD_IN_LINE && what != TOLD_TURN)
+		s->cancels = false;
+	s->told |= what;
+	must(!a->prot || s->told & (TOLD_OUT | TOLD_TURN | TOLD_NO));
+	must(what != TOLD_OUT || a->prot);
+	if (a->prot && s->gets) {
+		w->r[me].rw[s->made - 1u] = s->told & TOLD_TURN ? s->gets : 0;
+		s->gets = 0;
+	}
+}
+
 /* What a request other than for a block was answered. */
 static void reply(uint16_t me, const struct action *a)
 {
@@ -245,8 +275,14 @@ static void reply(uint16_t me, const struct action *a)
 
 	must(a->slot < SLOTS);
 	s = &w->r[me].slots[a->slot];
-	must(s->busy && !s->block);
-	if (s->gets)
+	must(s->busy && !s->block && !s->woken);
+	if (s->made && sync_waits(s->op)) {
+		tell(me, s, a);
+		s->woken = a->prot;
+		return;
+	}
+	must(a->prot);
+	if (s->gets) /* tried */
 		w->r[me].rw[s->made - 1u] = a->status ? 0 : s->gets;
 	s->gets = 0;
 	if (a->slot >= BLOCK_SLOTS && !s->made && !a->status) { /* who has made an object tells the others its handle */
@@ -431,7 +467,7 @@ static void judge_gone(uint16_t me, const struct msg *m, const struct actions *o
 }
 
 /* One step of an object. Its number if it is destroyed, else -1. */
-static int judge(uint16_t me, const struct msg *m, const struct actions *out, const struct table *was)
+static int judge(uint16_t me, const struct msg *m, int err, const struct actions *out, const struct table *was)
 {
 	const int at = world_made(me, world_name(m->object, m->req_rank));
 	int destroyed = -1;
@@ -453,6 +489,8 @@ static int judge(uint16_t me, const struct msg *m, const struct actions *out, co
 		    (m->type == MSG_RECALLED || (m->type == MSG_SYNC && m->op == SOP_DESTROY)))
 			destroyed = at;
 	}
+	if (!err && line_has(w->made[at].kind))
+		line_step(&w->made[at].line, m, out);
 	if (destroyed >= 0)
 		w->made[at].alive = false;
 	return destroyed;
@@ -464,8 +502,10 @@ static void judge_create(uint16_t me, const struct msg *m, const struct actions 
 
 	must(out->n == 1 && out->v[0].type == ACT_SEND && a->type == MSG_REPLY && a->dst == m->src &&
 	     (!a->count || a->count == -ENOSPC));
-	if (!a->count)
-		world_make(me, a->value, m->aux & 7, m->src == OTHER, m->src == OTHER);
+	if (a->count)
+		return;
+	world_make(me, a->value, m->aux & 7, m->src == OTHER, m->src == OTHER);
+	w->made[w->nmade - 1].line.value = m->value;
 }
 
 int world_dispatch(uint16_t me, const struct msg *m, uint32_t data)
@@ -492,7 +532,7 @@ int world_dispatch(uint16_t me, const struct msg *m, uint32_t data)
 	if (err)
 		out.n = 0;
 	if (target == TARGET_OBJECT)
-		destroyed = judge(me, m, &out, &was);
+		destroyed = judge(me, m, err, &out, &was);
 	if (target == TARGET_CREATE)
 		judge_create(me, m, &out);
 	if (!err)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* world.h - honest ranks with the machines of the core, their host, and what must hold of them. For fuzz_world.c. */
+/* world.h - honest ranks with the machines of the core, their host, and what must hold of them. For fuzz_world.c, world.c, line.c. */
 #ifndef FUZZ_WORLD_H
 #define FUZZ_WORLD_H
 
@@ -17,12 +17,13 @@
 #define BLOCK_SLOTS (THREADS + 1)
 #define SLOTS (2 * BLOCK_SLOTS) /* the second half are those of synchronisation */
 #define BLOCKS 6u
-#define OBJECTS 5u /* places of each rank; 0 is none */
+#define OBJECTS 6u /* places of each rank; 0 is none */
 #define MADE 64u   /* objects that are made in all */
 #define HOLDS 3u
 #define BARRIERS 2u
 #define UNDER_WAY 512u
 #define SEEN 8u
+#define LINE (RANKS * SLOTS) /* that may wait for one object */
 
 #define must(x)                                                                         \
 	do {                                                                            \
@@ -31,6 +32,14 @@
 			abort();                                                        \
 		}                                                                       \
 	} while (0)
+
+enum told {
+	TOLD_IN_LINE = 1,
+	TOLD_TURN = 2,
+	TOLD_OUT = 4,  /* -ETIMEDOUT: no longer in line */
+	TOLD_LATE = 8, /* -EALREADY: not in line when SOP_CANCEL came */
+	TOLD_NO = 16,  /* refused: there is no such object */
+};
 
 /* All in the heap, each by itself: AddressSanitizer sees who leaves his own. */
 struct rank {
@@ -48,7 +57,10 @@ struct rank {
 		uint8_t home;  /* of a release, the block; of a creation, who is asked */
 		uint8_t made;  /* the object that MSG_SYNC is about, + 1 */
 		uint8_t op;    /* of MSG_SYNC; SYNC_OPS: of a lock */
+		uint8_t flags; /* of MSG_SYNC */
 		uint8_t gets;  /* what of a rwlock the answer gives: 1 to read, 2 to write */
+		uint8_t told;  /* of a wait, what has come: enum told */
+		bool cancels;  /* SOP_CANCEL has left, and its answer not come */
 	} slots[SLOTS];
 	uint8_t prot[BLOCKS];
 	uint32_t frame[BLOCKS];
@@ -64,12 +76,25 @@ struct letter {
 	uint32_t data;
 };
 
+/* Who waits for a condition, a semaphore or a reader-writer lock, the first in front; and what the first needs to go (line.c). */
+struct line {
+	struct {
+		uint8_t rank, slot, op;
+	} who[LINE];
+	uint32_t n;
+	uint32_t due; /* waiters that signals have counted, and who have not been answered: the first */
+	uint32_t readers;
+	bool writer;
+	uint64_t value; /* of the semaphore */
+};
+
 /* An object that was made, at an honest rank; its name is never that of another. */
 struct made {
 	uint64_t name; /* core/objects.h */
 	uint8_t home, kind;
 	bool alive;
 	bool known; /* the honest ranks have its handle, for good */
+	struct line line;
 };
 
 extern struct world {
@@ -100,6 +125,16 @@ void world_make(uint16_t home, uint64_t name, uint8_t kind, bool part, bool know
 int world_made(uint16_t home, uint64_t name);
 /* The newest that was made in this place, or the one so many before it; -1: there is none. */
 int world_newest(uint16_t home, uint32_t index, unsigned int before);
+/* One step at its home, which has not refused m; of a kind that has a line. */
+void line_step(struct line *l, const struct msg *m, const struct actions *out);
+/* Who may go is on its way, and nobody waits for what is gone. */
+void line_check(const struct made *x);
+/* Its place in line, from 0 on; -1: none. */
+int line_find(const struct line *l, uint16_t rank, uint16_t slot);
+static inline bool line_has(uint8_t kind)
+{
+	return kind == SYNC_COND || kind == SYNC_SEM || kind == SYNC_RWLOCK;
+}
 /* A thread of r reads the block, or writes it: contents are the newest. */
 void world_access(struct rank *r, unsigned int block, bool write);
 void world_post(uint16_t from, const struct msg *m, uint32_t data);

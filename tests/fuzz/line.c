@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * line.c - who waits for an object at its home, by the requests that came there and the answers that left: a second account of
+ * conditions, semaphores and reader-writer locks, which knows nothing of the core's. Whoever asks is in it, the other rank too.
+ */
+#include <string.h>
+
+#include "world.h"
+
+/* May the first in line, or who asks for the same with nobody in line, go now? */
+static bool may_go(const struct line *l, uint8_t op)
+{
+	switch (op) {
+	case SOP_WAIT: return l->value;
+	case SOP_RDLOCK: return !l->writer;
+	case SOP_WRLOCK: return !l->writer && !l->readers;
+	default: return l->due;
+	}
+}
+
+static void goes(struct line *l, uint8_t op)
+{
+	must(may_go(l, op));
+	switch (op) {
+	case SOP_WAIT: l->value--; break;
+	case SOP_RDLOCK: l->readers++; break;
+	case SOP_WRLOCK: l->writer = true; break;
+	default: l->due--; break;
+	}
+}
+
+int line_find(const struct line *l, uint16_t rank, uint16_t slot)
+{
+	int i;
+
+	for (i = (int)l->n - 1; i >= 0 && (l->who[i].rank != rank || l->who[i].slot != slot); i--)
+		;
+	return i;
+}
+
+static void comes(struct line *l, const struct msg *m)
+{
+	must(l->n < LINE && line_find(l, m->src, m->req_slot) < 0);
+	l->who[l->n].rank = (uint8_t)m->src;
+	l->who[l->n].slot = (uint8_t)m->req_slot;
+	l->who[l->n++].op = m->op;
+}
+
+static void leaves(struct line *l, int at)
+{
+	l->n--;
+	memmove(&l->who[at], &l->who[at + 1], (l->n - (unsigned int)at) * sizeof(l->who[0]));
+}
+
+/* A turn has come: of the first in line. */
+static void take_turn(struct line *l, const struct msg *a)
+{
+	must(l->n && l->who[0].rank == a->dst && l->who[0].slot == a->req_slot && !a->count && !a->value);
+	goes(l, l->who[0].op);
+	leaves(l, 0);
+}
+
+/* A request that only tries overtakes nobody, and gets what there is. */
+static void tries(struct line *l, uint8_t op, int16_t status, int16_t fails)
+{
+	must(status == (!l->n && may_go(l, op) ? 0 : fails));
+	if (!status)
+		goes(l, op);
+}
+
+/* Who is not in line has got its turn, or not come yet; whom a signal has counted can no longer be had. */
+static void cancels(struct line *l, const struct msg *m, int16_t status)
+{
+	const int at = line_find(l, m->src, m->req_slot);
+	const bool had = at >= (int)l->due;
+
+	must(status == (had ? -ETIMEDOUT : -EALREADY));
+	if (had)
+		leaves(l, at);
+}
+
+/* The first answer to all but an untimed wait; -EINVAL is that the kind has no such operation. */
+static void answered(struct line *l, const struct msg *m, const struct msg *a)
+{
+	switch (m->op) {
+	case SOP_DESTROY: must(a->count || (!l->n && !l->due && !l->readers && !l->writer)); return;
+	case SOP_TRYRDLOCK: tries(l, SOP_RDLOCK, a->count, -EBUSY); return;
+	case SOP_TRYWRLOCK: tries(l, SOP_WRLOCK, a->count, -EBUSY); return;
+	case SOP_TRYWAIT: tries(l, SOP_WAIT, a->count, -EAGAIN); return;
+	case SOP_CANCEL: cancels(l, m, a->count); return;
+	case SOP_LOAD: must(a->value == l->value); return;
+	case SOP_POST:
+		must(!a->count || a->count == -EOVERFLOW);
+		l->value += a->count ? 0 : m->value;
+		return;
+	default: must(!a->count); break;
+	}
+	switch (m->op) {
+	case SOP_RDUNLOCK:
+		must(l->readers);
+		l->readers--;
+		break;
+	case SOP_WRUNLOCK:
+		must(l->writer);
+		l->writer = false;
+		break;
+	case SOP_SIGNAL: l->due += l->due < l->n; break;
+	case SOP_BROADCAST: l->due = l->n; break;
+	default: /* a wait: it is in line */
+		must(sync_twice(m->op, m->flags) && a->value == 1);
+		comes(l, m);
+		break;
+	}
+}
+
+void line_step(struct line *l, const struct msg *m, const struct actions *out)
+{
+	const struct msg *first = &out->v[0].msg;
+	unsigned int i = 0;
+
+	if (m->type != MSG_SYNC && m->type != MSG_RESUME) { /* about a mutex, which it is not */
+		must(out->n == 1 && first->type == MSG_FREED);
+		return;
+	}
+	if (m->type == MSG_SYNC && sync_waits(m->op) && !sync_twice(m->op, m->flags)) {
+		if (!out->n || first->count != -EINVAL)
+			comes(l, m);
+	} else if (m->type == MSG_SYNC) {
+		must(out->n && first->type == MSG_REPLY && first->dst == m->src && first->req_slot == m->req_slot);
+		i = 1;
+		if (first->count != -EINVAL)
+			answered(l, m, first);
+	}
+	for (; i < out->n; i++)
+		if (out->v[i].type != ACT_RESUME && out->v[i].msg.count != -EINVAL)
+			take_turn(l, &out->v[i].msg);
+}
+
+/* Whoever may go will: the home comes again. */
+static bool comes_again(const struct made *x)
+{
+	unsigned int i;
+
+	for (i = 0; i < w->n; i++) {
+		const struct msg *m = &w->way[i].m;
+
+		if (m->type == MSG_RESUME && m->op && m->dst == x->home &&
+		    world_name(m->object, m->req_rank) == x->name)
+			return true;
+	}
+	return false;
+}
+
+void line_check(const struct made *x)
+{
+	const struct line *l = &x->line;
+
+	must(!l->n || x->alive);
+	must(!l->n || !may_go(l, l->who[0].op) || comes_again(x));
+}
