@@ -7,7 +7,7 @@ build_walk() {
 	make -s -C "$top" VARIANT=hooks build/hooks/tests/fail/walk || problem 'cannot be built'
 }
 
-# MODE [STEP]: the job goes on. Each step must have been come to with every action; but the one that does not exist in that mode.
+# MODE [STEP[,STEP...]]: the job goes on. Each step must have been come to with every action; but those that do not exist in that mode.
 walk_on() {
 	local missed
 	mode "$1"
@@ -45,6 +45,7 @@ walk_out() {
 one walk-on-rank walk_on rank
 one walk-on-mixed walk_on mixed deliver
 one walk-on-mprotect walk_on mprotect take
+one walk-on-mixmp walk_on mixmp take,deliver
 
 # MODE STEP: does it come there? Where rank 1 shares a node with rank 0, that one takes what the third sends.
 comes() {

@@ -5,12 +5,17 @@
  * The table of kinds (crowd_kinds.c) has every call that may wait for somebody's doing, the table of calls (crowd_calls.c) every
  * call that always completes. With a crowd in one kind of wait, each call of the second table is made, and each kind of wait is
  * entered by one more thread and released. The watchdog ends the job when a step takes too long, and names the pair.
+ *
+ * Each thread of a crowd also gets signals: the handler runs soon and reads shared memory, and the wait goes on.
  */
 #include "crowd.h"
 
 #include <dirent.h>
 #include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
+
+#define SAID 500 /* the word that says how often a crowd has got signals */
 
 static uint64_t waiters = 300, patience = 30, pairs = 1, taken = 50, percent = 30;
 
@@ -63,7 +68,7 @@ static unsigned descriptors(void)
 
 struct crowd {
 	pthread_t *id;
-	unsigned n, in;
+	unsigned n, in, out; /* the last two atomic */
 	int i;
 	const struct kind *kind;
 };
@@ -74,6 +79,7 @@ static void *wait_in_crowd(void *arg)
 
 	__atomic_fetch_add(&c->in, 1, __ATOMIC_RELEASE);
 	c->kind->wait(c->i);
+	__atomic_fetch_add(&c->out, 1, __ATOMIC_RELAXED);
 	return NULL;
 }
 
@@ -153,6 +159,70 @@ static void check_asleep(const struct kind *kind)
 	}
 }
 
+/* ---- signals ------------------------------------------------------------------------------------------- */
+
+static struct {
+	bool miss;           /* the handlers read what rank 0 has written */
+	unsigned came, lies; /* atomic */
+	uint64_t round;
+} told;
+
+static void hear(int sig, siginfo_t *info, void *context)
+{
+	if (dsm_signal_defer(sig, info, context))
+		return;
+	if (told.miss && load(&words[SAID]) != told.round)
+		__atomic_fetch_add(&told.lies, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&told.came, 1, __ATOMIC_RELEASE);
+}
+
+/* Those of a rank that has pinned the block itself need not wait. */
+static unsigned waiting(const struct crowd *c)
+{
+	return c->n - __atomic_load_n(&c->out, __ATOMIC_ACQUIRE);
+}
+
+/* A signal for each thread: those that wait run their handler. */
+static void tell_all(const struct crowd *c)
+{
+	uint64_t start, took;
+	unsigned k;
+
+	begin_step(c->kind->name, "signals");
+	told.miss = !c->kind->prefetches;
+	told.came = 0;
+	told.round++;
+	if (!test_rank)
+		store(&words[SAID], told.round);
+	test_sync();
+	start = test_ns();
+	for (k = 0; k < c->n; k++)
+		REQUIRE(!pthread_kill(c->id[k], SIGUSR1), "no signal for thread %u", k);
+	while (__atomic_load_n(&told.came, __ATOMIC_ACQUIRE) < waiting(c))
+		test_nap(1000000);
+	took = test_ns() - start;
+	MUST(dsm_reduce(&took, DSM_UINT64, DSM_MAX));
+	test_say("        %lu ms for a signal to each", took / 1000000);
+	REQUIRE(!told.lies, "%u handlers have read an old value", told.lies);
+}
+
+/* A thread that need not wait may be late; signals that ended waits would end most. */
+static void signal_crowd(const struct crowd *c)
+{
+	unsigned before, after;
+
+	tell_all(c);
+	test_sync();
+	before = waiting(c);
+	tell_all(c);
+	after = waiting(c);
+	REQUIRE(c->kind->most || after >= before / 2, "a signal has ended the wait of %u threads in %s", before - after,
+		c->kind->name);
+	test_sync();
+}
+
+/* ---- a crowd in each kind of wait ----------------------------------------------------------------------- */
+
 static void crowd_in(const struct kind *kind)
 {
 	const unsigned n = kind->most && kind->most < waiters ? kind->most : (unsigned)waiters;
@@ -169,6 +239,7 @@ static void crowd_in(const struct kind *kind)
 	settle(&c);
 	now = descriptors();
 	REQUIRE(now <= before + 64, "%u threads that wait have opened %u descriptors", n, now - before);
+	signal_crowd(&c);
 	if (!kind->most)
 		check_asleep(kind);
 	for (k = 0; k < calls_n; k++) {
@@ -460,12 +531,14 @@ int main(int argc, char **argv)
 						  { "taken blocks", part_taken },
 						  { "contents of a region", part_contents },
 						  { "collectives", part_collectives } };
+	static const struct sigaction hears = { .sa_sigaction = hear, .sa_flags = SA_SIGINFO };
 	pthread_t dog;
 
 	setenv("DSM_HEAP", "256M", 0); /* soon full */
 	test_same_addresses(argv);
 	test_start(argc, argv, "Every call goes on while more threads wait than any table has room for.", options,
 		   sizeof(options) / sizeof(options[0]));
+	REQUIRE(!sigaction(SIGUSR1, &hears, NULL), "no handler");
 	begin_step("nothing", "the start");
 	REQUIRE(!pthread_create(&dog, NULL, watch, NULL), "no thread");
 	board = test_region("crowd", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);

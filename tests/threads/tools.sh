@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Part of tests/threads/run: dsm-cc and dsmrun: what they refuse, programs that dsm-cc has not built, binding.
+# Part of tests/threads/run: dsm-cc and dsmrun: what they refuse, programs that dsm-cc has not built, binding, placing.
 
 printf 'int main(void) { return 0; }\n' >"$scratch/nothing.c"
 gcc "$scratch/nothing.c" -o "$scratch/plain"
@@ -122,6 +122,47 @@ if is_chosen "bind: masks"; then
 	masks=$("${by_mpirun[@]}" -n "$cores" --no-bind "$scratch/mask" 2>&1 | sort -u)
 	same "bind: masks with --no-bind" "$(grep -c '^Cpus_allowed_list:' <<<"$masks") distinct" "1 distinct"
 fi
+
+# Placing: the ranks on which main() and the threads after it are. And the line that says what is started, with these settings.
+program placed <<'END'
+#include <dsm.h>
+#include <pthread.h>
+#include <stdio.h>
+static int ranks[7];
+static void *look(void *arg) { *(int *)arg = dsm_rank(); return arg; }
+int main(void)
+{
+	pthread_t t[7];
+	look(&ranks[0]);
+	for (int i = 1; i < 7; i++)
+		pthread_create(&t[i], NULL, look, &ranks[i]);
+	for (int i = 1; i < 7; i++)
+		pthread_join(t[i], NULL);
+	for (int i = 0; i < 7; i++)
+		printf("%d%s", ranks[i], i < 6 ? " " : "\n");
+	return 0;
+}
+END
+# placed NAME OUTPUT COMMAND...: all that it prints.
+placed() {
+	local got
+	is_chosen "place: $1" || return 0
+	got=$(timeout -k 5 60 "${@:3}" 2>&1 </dev/null) || got+=" (status $?)"
+	same "place: $1" "$got" "$2"
+}
+filling="DSM_PLACE=fill DSM_THREADS=2"
+placed "in turn, with a line" $'dsmrun: placed in 3 rank(s) by mpirun\n0 1 2 0 1 2 0' "$tools/dsmrun" -n 3 "$scratch/placed"
+placed "-t, with a line" "dsmrun: $filling placed in 3 rank(s) by mpirun"$'\n0 0 1 1 2 2 0' \
+	"$tools/dsmrun" -n 3 -t 2 "$scratch/placed"
+placed "one rank, with a line" $'dsmrun: placed in 1 rank(s) by none\n0 0 0 0 0 0 0' "$tools/dsmrun" "$scratch/placed"
+placed "--threads, nodes" "0 0 0 1 1 1 2" "${run[@]}" -n 3 --threads 3 --nodes rank "$scratch/placed"
+# shellcheck disable=SC2086
+placed "DSM_PLACE=fill" "0 0 1 1 2 2 0" env $filling "${run[@]}" -n 3 "$scratch/placed"
+placed "DSM_THREADS alone" "0 1 2 0 1 2 0" env DSM_THREADS=2 "${run[@]}" -n 3 "$scratch/placed"
+says "place: srun's command" "env $filling srun --mpi=pmix -n 3 " 0 \
+	"${run[@]}" --launcher srun -n 3 -t 2 --explain "$scratch/placed"
+says "place: -t 0" "-t 0: a number of threads is wanted" 2 "${run[@]}" -n 2 -t 0 "$scratch/placed"
+says "place: -t of nothing" "-t takes a value" 2 "${run[@]}" -n 2 -t
 
 # Threads are bound as their ranks are, each to another core.
 if is_chosen "bind: threads"; then

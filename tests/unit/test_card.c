@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_card.c - engine/card: a job's keys are random numbers, the same for all ranks of the job and for no other job.
+ *
+ * For the jobs, the program starts itself by mpirun (where there is one) with a role in its environment.
+ */
+#include "suite.h"
+
+#include <dsm.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "engine/card.h"
+#include "engine/job.h"
+#include "engine/window.h"
+#include "fault/fault.h"
+
+#define ROLE "TEST_CARD_ROLE"
+#define RANKS 3
+#define CARDS 16
+
+/* ---- a rank of a job ------------------------------------------------------------------------ */
+
+static struct host_ops shown;
+
+/* In the place of a host's: what dsm_init() gives to it. */
+static int show(const uint8_t key[HOST_KEY], void *address, size_t *size)
+{
+	char text[2 * HOST_KEY + 1];
+	unsigned int i;
+
+	(void)address;
+	for (i = 0; i < HOST_KEY; i++)
+		snprintf(text + 2 * i, 3, "%02x", key[i]);
+	printf("keys %016llx %s\n", (unsigned long long)job.key, text);
+	fflush(stdout);
+	job.host = &host_process;
+	*size = 0;
+	return 0;
+}
+
+static int role(void)
+{
+	setenv("DSM_NODE", "rank", 1);
+	setenv("DSM_BACKEND", "user", 1);
+	shown.join = show;
+	return dsm_init(NULL) || dsm_finalize();
+}
+
+/* ---- random numbers ------------------------------------------------------------------------- */
+
+static unsigned int calls, fails; /* the call of that number, from 1 on, */
+static ssize_t answer;            /* returns this */
+
+/* For card.c. In a job it is called when the host has been chosen and before the ranks meet there. */
+ssize_t getrandom(void *buf, size_t n, unsigned int flags)
+{
+	if (shown.join == show && n == HOST_KEY && job.host != &shown) {
+		shown = *job.host;
+		shown.join = show;
+		job.host = &shown;
+	}
+	if (++calls == fails) {
+		memset(buf, 0, n);
+		return answer;
+	}
+	return syscall(SYS_getrandom, buf, n, flags);
+}
+
+static int make(struct card *c)
+{
+	int err;
+
+	memset(c, 0, sizeof(*c));
+	job.set.node = "host";
+	job.set.space = 1ul << 30;
+	job.fault = &fault_mprotect;
+	err = card_make(c);
+	window_release(false);
+	return err;
+}
+
+/* ---- the suite ------------------------------------------------------------------------------ */
+
+START_TEST(each_card_has_keys_of_its_own)
+{
+	static struct card c[CARDS];
+	unsigned int i, k, b;
+
+	for (i = 0; i < CARDS; i++) {
+		ck_assert_int_eq(make(&c[i]), 0);
+		ck_assert_uint_ne(c[i].key, 0);
+		for (k = 0; k < i; k++)
+			ck_assert_uint_ne(c[i].key, c[k].key);
+	}
+	for (b = 0; b < HOST_KEY; b++) { /* all are drawn; the chance that one is the same in all cards is 2^-120 */
+		for (i = 1; i < CARDS && c[i].host_key[b] == c[0].host_key[b]; i++)
+			;
+		ck_assert_msg(i < CARDS, "byte %u is always %02x", b, c[0].host_key[b]);
+	}
+}
+END_TEST
+
+START_TEST(without_random_numbers_there_is_no_card)
+{
+	static const ssize_t answers[] = { -1, 0, 7, 15 };
+	struct card c;
+	unsigned int i;
+
+	for (i = 0; i < 4; i++)
+		for (fails = 1; fails <= 2; fails++) {
+			calls = 0;
+			answer = answers[i];
+			errno = ENOSYS;
+			ck_assert_int_eq(make(&c), -EIO);
+			ck_assert_uint_eq(calls, fails);
+		}
+}
+END_TEST
+
+struct keys {
+	unsigned long long key;
+	char host_key[2 * HOST_KEY + 1];
+};
+
+/* Those of the ranks of a job. False: there is no mpirun on this host. */
+static bool run_job(struct keys keys[RANKS])
+{
+	char command[8192], self[4096], line[256];
+	ssize_t size = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	unsigned int n = 0;
+	FILE *f;
+
+	ck_assert_int_gt(size, 0);
+	self[size] = 0;
+	if (system("command -v mpirun >/dev/null 2>&1"))
+		return false;
+	snprintf(command, sizeof(command),
+		 "env -u PMIX_NAMESPACE -u PMIX_RANK " ROLE "=1 OMPI_ALLOW_RUN_AS_ROOT=1 "
+		 "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 100 mpirun --oversubscribe -n %d '%s' 2>&1 </dev/null",
+		 RANKS, self);
+	f = popen(command, "r");
+	ck_assert_ptr_nonnull(f);
+	while (fgets(line, sizeof(line), f))
+		if (n < RANKS && sscanf(line, "keys %16llx %32s", &keys[n].key, keys[n].host_key) == 2)
+			n++;
+	ck_assert_int_eq(pclose(f), 0);
+	ck_assert_uint_eq(n, RANKS);
+	return true;
+}
+
+START_TEST(a_job_has_the_same_keys_on_all_ranks_and_others_than_the_next)
+{
+	struct keys keys[2][RANKS];
+	unsigned int j, r;
+
+	for (j = 0; j < 2; j++) {
+		if (!run_job(keys[j]))
+			return;
+		ck_assert_uint_ne(keys[j][0].key, 0);
+		ck_assert_uint_ne(strspn(keys[j][0].host_key, "0"), 2 * HOST_KEY);
+		for (r = 1; r < RANKS; r++) {
+			ck_assert_uint_eq(keys[j][r].key, keys[j][0].key);
+			ck_assert_str_eq(keys[j][r].host_key, keys[j][0].host_key);
+		}
+	}
+	ck_assert_uint_ne(keys[0][0].key, keys[1][0].key);
+	ck_assert_str_ne(keys[0][0].host_key, keys[1][0].host_key);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s;
+	TCase *t;
+
+	if (getenv(ROLE))
+		return role();
+	s = suite_create("card");
+	t = tcase_create("card");
+	tcase_set_timeout(t, 240);
+	tcase_add_test(t, each_card_has_keys_of_its_own);
+	tcase_add_test(t, without_random_numbers_there_is_no_card);
+	tcase_add_test(t, a_job_has_the_same_keys_on_all_ranks_and_others_than_the_next);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
