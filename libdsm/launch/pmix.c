@@ -27,12 +27,13 @@
 
 #include "util/log.h"
 
-#define PIECE_MS 100                           /* between two calls of what is to be done meanwhile */
-#define GET_SECONDS 30                         /* for what needs the server alone: only a sick one takes so long */
-#define ABORT_SECONDS 5                        /* the caller ends itself after it, and thereby the job */
-#define EVENT_MS 1000                          /* PMIx keeps an event for so long before it tells */
+#define PIECE_MS 100    /* between two calls of what is to be done meanwhile */
+#define GET_SECONDS 30  /* for what needs the server alone: only a sick one takes so long */
+#define ABORT_SECONDS 5 /* the caller ends itself after it, and thereby the job */
+#define EVENT_MS 1000   /* PMIx keeps an event for so long before it tells */
+#define GONE_PIECES 10  /* for an answer, once the connection is known to be broken */
+
 #define FOREVER (UINT_MAX / (1000 / PIECE_MS)) /* seconds */
-#define GONE_PIECES 10                         /* for an answer, once the connection is known to be broken */
 
 /* Something PMIx says later. Given up by the caller on a timeout, it is freed by whoever comes last. */
 struct wait {

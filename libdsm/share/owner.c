@@ -56,7 +56,10 @@ void rs_owner_forget(struct rs_owner *o, struct rs_source *s)
 	s->fd = -1;
 }
 
-/* Whoever is not taken comes again at once, as long as he waits: he is refused, for which the reserve makes room. */
+/*
+ * Without a free descriptor, accept4() leaves the connection in the backlog, and epoll reports it again at once, and for good. So the
+ * descriptor in reserve is given up to accept the connection, which is closed then: its client is refused.
+ */
 int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockaddr *from, socklen_t *len)
 {
 	const int flags = SOCK_NONBLOCK | SOCK_CLOEXEC;

@@ -65,7 +65,7 @@ struct rs_owner {
 	struct rs_link *links, *last; /* last: of the last completion */
 	struct rs_process *processes;
 	struct rs_source doorbell, channel, control, tcp, stop;
-	int reserve; /* a descriptor, given up to refuse who cannot be taken for lack of one */
+	int reserve; /* a descriptor, for when there is no other: rs_owner_accept() */
 	int epoll;
 	uint64_t instance;
 	uint16_t port;    /* that it listens at */

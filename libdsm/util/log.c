@@ -19,8 +19,8 @@ void log_rank(int rank)
 }
 
 /*
- * Whoever reads stderr may have gone, often the launcher: the line is lost then, but SIGPIPE must not end a process that has more to
- * do than to say so. The functions of libc are cancellation points, or wrapped.
+ * The reader of stderr, often the launcher, may have gone. The line is lost then, but SIGPIPE must not end the process, which may
+ * have to tell others. By system calls: the functions of libc are cancellation points, or wrapped.
  */
 static void write_line(const char *line, size_t n)
 {
