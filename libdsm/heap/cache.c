@@ -11,6 +11,8 @@
  */
 #include "heap/cache.h"
 
+#include "heap/pages.h"
+
 #include <jemalloc/jemalloc.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
@@ -19,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define PAGE_CACHES 64 /* with more caches than these, pages are not cached */
 #define COUNT_BATCH 64 /* a thread's calls between two updates of the shared statistics */
 
 struct counts {
@@ -128,7 +131,7 @@ static void flush(struct cache *c)
 	mallctl("tcache.flush", NULL, NULL, &c->id, sizeof(c->id));
 }
 
-int cache_take(void)
+int cache_take(size_t usable)
 {
 	struct cache *c = cache_get();
 
@@ -145,6 +148,8 @@ int cache_take(void)
 	}
 	if (c->flushed != __atomic_load_n(&caches.flushes, __ATOMIC_RELAXED))
 		flush(c);
+	if (usable >= PAGE_BYTES && __atomic_load_n(&caches.threads, __ATOMIC_RELAXED) > PAGE_CACHES)
+		return MALLOCX_TCACHE_NONE;
 	return c->flags;
 }
 

@@ -14,9 +14,10 @@ void cache_start(struct heap_shared *s);
 /* No other thread is in the heap any more. The caches of threads that live on are emptied here, in their stead. */
 void cache_stop(void);
 
-/* The calling thread's cache, as flags for one mallocx() or dallocx(), after which it is put back. Made at the first call;
- * without memory, there is none. */
-int cache_take(void);
+/* The calling thread's cache, as flags for one mallocx() or dallocx() of so many bytes, after which it is put back. Made at the first
+ * call; without memory, there is none. Nor is there one for pages where many threads have caches: jemalloc fills each with ten
+ * pages for one that is wanted, and what nine leave when memory runs out is room for nothing larger. */
+int cache_take(size_t usable);
 void cache_put(void);
 /* The calling thread has allocated or freed so often; bytes modulo 2^64. */
 void cache_count(unsigned allocations, unsigned frees, uint64_t bytes);

@@ -173,7 +173,7 @@ static void give_back(void *p, unsigned frees)
 		pages_put(&heap.pages, p, usable);
 		__atomic_store_n(&heap.loose, true, __ATOMIC_RELEASE);
 	} else if (usable <= CACHED_MAX) {
-		dallocx(p, cache_take());
+		dallocx(p, cache_take(usable));
 		cache_put();
 	} else {
 		dallocx(p, MALLOCX_TCACHE_NONE);
@@ -220,7 +220,7 @@ static void *arena_alloc(size_t size, int flags, size_t usable)
 	void *p;
 
 	if (usable <= CACHED_MAX) {
-		p = mallocx(size, flags | cache_take());
+		p = mallocx(size, flags | cache_take(usable));
 		cache_put();
 		return p;
 	}

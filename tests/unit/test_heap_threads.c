@@ -158,6 +158,42 @@ START_TEST(sleeping_threads_keep_no_memory)
 }
 END_TEST
 
+enum { CROWD = 2000 };
+
+static void *keep_a_page(void *arg)
+{
+	ck_assert_ptr_nonnull(take(4096));
+	sem_post(&asleep);
+	sem_wait(&wake);
+	return arg;
+}
+
+/* With ten pages in each cache, the heap would be used up, and have no two free pages in a row where ten had one in use. */
+START_TEST(a_crowd_does_not_scatter_its_pages)
+{
+	static pthread_t t[CROWD];
+	pthread_attr_t attr;
+	int i;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 64 << 10);
+	sem_init(&asleep, 0, 0);
+	sem_init(&wake, 0, 0);
+	for (i = 0; i < CROWD; i++) {
+		ck_assert_int_eq(pthread_create(&t[i], &attr, keep_a_page, NULL), 0);
+		sem_wait(&asleep);
+	}
+	ck_assert_ptr_nonnull(take(68 << 10));
+	ck_assert_ptr_nonnull(take(32 * MB));
+	for (i = 0; i < CROWD; i++)
+		sem_post(&wake);
+	for (i = 0; i < CROWD; i++)
+		pthread_join(t[i], NULL);
+	pthread_attr_destroy(&attr);
+	heap_stop();
+}
+END_TEST
+
 static int faults, stuck;
 
 static void *bystander(void *arg)
@@ -232,6 +268,7 @@ int main(void)
 	tcase_add_test(cases[0], ended_threads_leave_nothing_behind);
 	tcase_add_test(cases[0], heap_stops_under_threads_that_live_on);
 	tcase_add_test(cases[0], sleeping_threads_keep_no_memory);
+	tcase_add_test(cases[0], a_crowd_does_not_scatter_its_pages);
 	tcase_add_test(cases[0], no_lock_is_held_while_memory_is_zeroed);
 	tcase_add_loop_test(cases[1], threads_trade_objects, 0, 2);
 	return run_cases("heap_threads", cases, 2);
