@@ -13,7 +13,7 @@ static_assert(DSM_SYNC_WAITS == (DSM_BIT(SOP_RDLOCK) | DSM_BIT(SOP_WRLOCK) | DSM
 static_assert(DSM_SYNC_ONCE ==
 	      (DSM_BIT(SYNC_OPS) - 1 - DSM_BIT(SOP_CREATE) - DSM_SYNC_WAITS - DSM_BIT(SOP_CANCEL) - DSM_BIT(SOP_CAS)));
 static_assert(DSM_OBJECT_INDEX == SYNC_INDEX_MAX);
-static_assert(DSM_SYNC_KIND_MAX == SYNC_ATOMIC);
+static_assert(DSM_SYNC_KIND_SEM == SYNC_SEM && DSM_SYNC_KIND_MAX == SYNC_ATOMIC);
 
 static bool is_each(const s16 *v, unsigned int n, s64 a, s64 b)
 {
@@ -58,7 +58,7 @@ static bool is_group(u64 mask, const struct limits *x)
 #define IS_OBJECT(f, a, b) ((p->f & (b)) != 0)
 #define IS_OWN_RANK(f, a, b) (p->f < p->size)
 #define IS_GROUP(f, a, b) is_group(p->f, x)
-#define IS_BARRIER(f, a, b) INDEXED(p->f, (u32)x->ranks *(b))
+#define IS_BARRIER(f, a, b) (p->f && INDEXED(p->f, (u32)x->ranks * (b)))
 #define IS_PAGE(f, a, b) (!(p->f % (a)) && INDEXED(p->f, x->pages))
 #define IS_PAGES(f, a, b) (p->f && p->f <= x->pages && p->page <= x->pages - p->f && !(p->f % (a)))
 #define IS_NONZERO(f, a, b) (memchr_inv(p->f, 0, sizeof(p->f)) != NULL)

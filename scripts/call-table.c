@@ -71,7 +71,7 @@ static void what(const struct dsm_rule *r)
 	case ARG_NONZERO: printf("bytes, not all 0"); break;
 	case ARG_OBJECT: printf("a bit of %#llx", (unsigned long long)r->b); break;
 	case ARG_GROUP: printf("mask of ranks"); break;
-	case ARG_BARRIER: printf("%llu for each rank", (unsigned long long)r->b); break;
+	case ARG_BARRIER: printf("not 0, %llu a rank", (unsigned long long)r->b); break;
 	case ARG_PAGE: printf(r->a > 1 ? "multiple of %lld" : "page", (long long)r->a); break;
 	case ARG_PAGES: printf(r->a > 1 ? "multiple of %lld" : "pages", (long long)r->a); break;
 	case ARG_POINTER: printf("address"); break;

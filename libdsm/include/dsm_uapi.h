@@ -171,6 +171,7 @@ struct dsm_owner {
 #define DSM_SYNC_WAITS 0x90cull    /* a bit for each that may stand in line */
 #define DSM_SYNC_ONCE 0x7b6f2ull   /* a bit for each of the others but CANCEL, which is the module's */
 #define DSM_OBJECT_INDEX 0xffffffu /* the part of an object's name that is its place, from 1 on */
+#define DSM_SYNC_KIND_SEM 4u       /* and above: objects that are made with a value */
 #define DSM_SYNC_KIND_MAX 5u
 #define DSM_REDUCE_OPS 0x7f007full
 

@@ -28,7 +28,7 @@
  *   OBJECT     some bit of b, and any others
  *   OWN_RANK   below the struct's field `size`
  *   GROUP      0, or a mask of ranks of the context's job, its own among them
- *   BARRIER    below b for each rank of the context's job
+ *   BARRIER    1 to below b for each rank of the context's job
  *   PAGE       a page of the context's window, a multiple of a
  *   PAGES      from the struct's field `page` on, within the window, at least one, a multiple of a
  *   POINTER    an address of the caller; whatever is not mapped there is -EFAULT when it is used
@@ -186,12 +186,8 @@
 	R(s, hold, IN, ZERO, 0, 0) \
 	R(s, op, IN, IS, DSM_SYNC_CAS, 0) \
 	DSM_RULES_CALL_NAMED(R, s)
-#define DSM_RULES_CALL_CREATE(R, s) \
-	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
-	R(s, home, IN, RANK, 0, 0) \
-	R(s, object, IN, ZERO, 0, 0) \
-	R(s, value, IN, ANY, 0, 0) \
-	R(s, value2, IN, MULTIPLE, 1ull << 32, (__u64)DSM_SYNC_KIND_MAX << 32) \
+/* An object that begins as nothing; a semaphore or an atomic object, which has a value. */
+#define DSM_RULES_CALL_MAKE(R, s) \
 	R(s, ns, IN, ZERO, 0, 0) \
 	R(s, mutex, IN, ZERO, 0, 0) \
 	DSM_RULES_CALL_OUT(R, s) \
@@ -199,6 +195,27 @@
 	R(s, hold, IN, ZERO, 0, 0) \
 	R(s, op, IN, IS, DSM_SYNC_CREATE, 0) \
 	DSM_RULES_CALL_TAIL(R, s)
+#define DSM_RULES_CALL_CREATE(R, s) \
+	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
+	R(s, home, IN, RANK, 0, 0) \
+	R(s, object, IN, ZERO, 0, 0) \
+	R(s, value, IN, ZERO, 0, 0) \
+	R(s, value2, IN, MULTIPLE, 1ull << 32, (__u64)(DSM_SYNC_KIND_SEM - 1) << 32) \
+	DSM_RULES_CALL_MAKE(R, s)
+#define DSM_RULES_CREATE_SEM(R, s) \
+	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
+	R(s, home, IN, RANK, 0, 0) \
+	R(s, object, IN, ZERO, 0, 0) \
+	R(s, value, IN, ANY, 0, 0) \
+	R(s, value2, IN, IS, (__u64)DSM_SYNC_KIND_SEM << 32, 0) \
+	DSM_RULES_CALL_MAKE(R, s)
+#define DSM_RULES_CREATE_ATOMIC(R, s) \
+	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
+	R(s, home, IN, RANK, 0, 0) \
+	R(s, object, IN, ZERO, 0, 0) \
+	R(s, value, IN, ANY, 0, 0) \
+	R(s, value2, IN, IS, (__u64)DSM_SYNC_KIND_MAX << 32, 0) \
+	DSM_RULES_CALL_MAKE(R, s)
 #define DSM_RULES_CALL_WAIT(R, s) \
 	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
 	R(s, home, IN, RANK, 0, 0) \
@@ -251,10 +268,7 @@
 	R(s, hold, IN, INDEX, 0, DSM_HOLDS_MAX) \
 	R(s, op, IN, ZERO, 0, 0) \
 	DSM_RULES_CALL_TAIL(R, s)
-#define DSM_RULES_CALL_BARRIER(R, s) \
-	R(s, call, IN, IS, DSM_CALL_BARRIER, 0) \
-	R(s, home, IN, ZERO, 0, 0) \
-	R(s, object, IN, BARRIER, 0, DSM_BARRIERS_MAX) \
+#define DSM_RULES_CALL_ARRIVE(R, s) \
 	R(s, value, IN, ANY, 0, 0) \
 	R(s, value2, IN, GROUP, 0, 0) \
 	R(s, ns, IN, ZERO, 0, 0) \
@@ -263,7 +277,19 @@
 	R(s, threads, IN, NUMBER, 0, 0x7fffffff) \
 	R(s, hold, IN, FLAGS, 0, DSM_BARRIER_ALL | DSM_BARRIER_DIFFER) \
 	R(s, op, IN, ONE_OF, 0, DSM_REDUCE_OPS) \
-	R(s, waited, OUT, ZERO, 0, 0) \
+	R(s, waited, OUT, ZERO, 0, 0)
+/* The job's barrier, which is never made, and the others. */
+#define DSM_RULES_BARRIER_0(R, s) \
+	R(s, call, IN, IS, DSM_CALL_BARRIER, 0) \
+	R(s, home, IN, ZERO, 0, 0) \
+	R(s, object, IN, ZERO, 0, 0) \
+	DSM_RULES_CALL_ARRIVE(R, s) \
+	R(s, gen, IN, ZERO, 0, 0)
+#define DSM_RULES_CALL_BARRIER(R, s) \
+	R(s, call, IN, IS, DSM_CALL_BARRIER, 0) \
+	R(s, home, IN, ZERO, 0, 0) \
+	R(s, object, IN, BARRIER, 0, DSM_BARRIERS_MAX) \
+	DSM_RULES_CALL_ARRIVE(R, s) \
 	R(s, gen, IN, NUMBER, 0, DSM_BARRIER_GEN_MAX)
 #define DSM_RULES_CALL_CANCEL(R, s) \
 	R(s, call, IN, IS, DSM_CALL_CANCEL, 0) \
@@ -361,10 +387,13 @@
 	V(CALL, CALL_SYNC, dsm_ioc_call) \
 	V(CALL, CALL_CAS, dsm_ioc_call) \
 	V(CALL, CALL_CREATE, dsm_ioc_call) \
+	V(CALL, CREATE_SEM, dsm_ioc_call) \
+	V(CALL, CREATE_ATOMIC, dsm_ioc_call) \
 	V(CALL, CALL_WAIT, dsm_ioc_call) \
 	V(CALL, CALL_LOCK, dsm_ioc_call) \
 	V(CALL, CALL_TRYLOCK, dsm_ioc_call) \
 	V(CALL, CALL_UNLOCK, dsm_ioc_call) \
+	V(CALL, BARRIER_0, dsm_ioc_call) \
 	V(CALL, CALL_BARRIER, dsm_ioc_call) \
 	V(CALL, CALL_CANCEL, dsm_ioc_call) \
 	V(RANGE, RANGE_ACCESS, dsm_ioc_range) \

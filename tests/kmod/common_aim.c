@@ -145,9 +145,9 @@ static void aim_call(struct aim *w, uint64_t *r, unsigned int variant, struct ds
 		c->value = pick(r, 3);
 		c->value2 = pick(r, 3);
 		break;
-	case VARIANT_CALL_CREATE: /* the value of others is none of their maker's */
-		c->value = c->value2 >> 32 >= SYNC_SEM || !pick(r, 8) ? pick(r, 3) : 0;
-		break;
+	case VARIANT_CALL_CREATE: break;
+	case VARIANT_CREATE_SEM:
+	case VARIANT_CREATE_ATOMIC: c->value = pick(r, 3); break;
 	case VARIANT_CALL_WAIT:
 		aim_object(w, r, c->op == SOP_WAIT ? SYNC_SEM : c->op == SOP_ENQUEUE ? SYNC_COND : SYNC_RWLOCK, c);
 		c->ns = pick(r, 64) ? 1 + pick(r, 1000000) : 0;
@@ -165,7 +165,7 @@ static void aim_call(struct aim *w, uint64_t *r, unsigned int variant, struct ds
 		break;
 	case VARIANT_CALL_CANCEL: c->value = (uintptr_t)c; break; /* a thread has one place for all its arguments */
 	default:
-		c->object = pick(r, 4);
+		c->object = variant == VARIANT_CALL_BARRIER ? 1 + pick(r, 3) : 0;
 		c->value = next(r);
 		c->value2 = pick(r, 2) ? 0 : (1ull << w->job->ranks) - 1;
 		c->threads = pick(r, 4) ? pick(r, 2) : pick(r, 8) ? 0 : c->threads;
@@ -283,10 +283,13 @@ void aim_at(struct aim *w, uint64_t *r, unsigned int variant, void *arg)
 	case VARIANT_CALL_SYNC:
 	case VARIANT_CALL_CAS:
 	case VARIANT_CALL_CREATE:
+	case VARIANT_CREATE_SEM:
+	case VARIANT_CREATE_ATOMIC:
 	case VARIANT_CALL_WAIT:
 	case VARIANT_CALL_LOCK:
 	case VARIANT_CALL_TRYLOCK:
 	case VARIANT_CALL_UNLOCK:
+	case VARIANT_BARRIER_0:
 	case VARIANT_CALL_BARRIER:
 	case VARIANT_CALL_CANCEL: aim_call(w, r, variant, arg); break;
 	case VARIANT_RANGE_ACCESS:
@@ -305,6 +308,7 @@ bool aim_waits(unsigned int variant, const void *arg)
 	switch (variant) {
 	case VARIANT_CALL_WAIT:
 	case VARIANT_CALL_LOCK: return true;
+	case VARIANT_BARRIER_0:
 	case VARIANT_CALL_BARRIER: return c->threads;
 	default: return false;
 	}
@@ -362,7 +366,7 @@ void aim_learn(struct aim *w, unsigned int variant, const void *arg, uint64_t *r
 		keep(w->pins, (uint64_t)g->page << 32 | g->pages << 1 | (g->write & DSM_PIN_WRITE));
 	if (dsm_variants[variant].cmd != DSM_IOC_CALL || c->status)
 		return;
-	if (variant == VARIANT_CALL_CREATE)
+	if (variant == VARIANT_CALL_CREATE || variant == VARIANT_CREATE_SEM || variant == VARIANT_CREATE_ATOMIC)
 		atomic_store(&w->objects[pick(r, AIM_OBJECTS)], object(c->value2 >> 32, c->home, c->result));
 	else if (locks_to(c) >= 0 && (variant == VARIANT_CALL_SYNC || variant == VARIANT_CALL_WAIT))
 		keep(w->rwlocks, named | (locks_to(c) ? TO_WRITE : 0));

@@ -63,7 +63,10 @@ static bool span(const struct dsm_rule *r, const struct args_limits *l, const vo
 	case ARG_PEER: *lo = *hi = l->peer; return true;
 	case ARG_SIZE: *lo = *hi = l->ranks; return true;
 	case ARG_OWN_RANK: *hi = own_size(arg) - 1; return true;
-	case ARG_BARRIER: *hi = (int64_t)(l->ranks * r->b) - 1; return true;
+	case ARG_BARRIER:
+		*lo = 1;
+		*hi = (int64_t)(l->ranks * r->b) - 1;
+		return true;
 	case ARG_PAGE:
 		*step = r->a;
 		*hi = ((int64_t)l->pages - 1) / r->a * r->a;

@@ -102,7 +102,7 @@ static void prepare(const struct dsm_variant *v, void *arg, uint64_t *random)
 	args_fill(v, &limits, arg, random);
 	if (!strcmp(v->name, "CALL_WAIT")) /* nobody would post, were there such a semaphore */
 		((struct dsm_ioc_call *)arg)->ns = 1000;
-	if (!strcmp(v->name, "CALL_BARRIER"))
+	if (strstr(v->name, "BARRIER"))
 		((struct dsm_ioc_call *)arg)->threads = 0;         /* ask only */
 	if (!strncmp(v->name, "RANGE", 5) && v->rules[1].a == 1) { /* short, or it takes its time */
 		struct dsm_ioc_range *r = arg;
@@ -177,9 +177,13 @@ static void one(const struct dsm_variant *v, const void *arg, const struct dsm_r
 }
 
 /* Is it allowed as another variant of the same call? Then it is no error. */
-static bool is_other(const struct dsm_variant *v, const struct dsm_rule *r)
+static bool is_other(const struct dsm_variant *v, const struct dsm_rule *r, uint64_t value)
 {
-	return (r->kind == ARG_IS || r->kind == ARG_ONE_OF || r->kind == ARG_NUMBER) &&
+	if (!strcmp(v->name, "CALL_CREATE") && !strcmp(r->name, "value2"))
+		return value && !(value % (uint64_t)r->a);
+	if (!strcmp(v->name, "BARRIER_0") && !strcmp(r->name, "object"))
+		return value == 1;
+	return value < 64 && (r->kind == ARG_IS || r->kind == ARG_ONE_OF || r->kind == ARG_NUMBER) &&
 		(!strcmp(r->name, "op") || !strcmp(r->name, "call") ||
 		 (v->cmd == DSM_IOC_REGION && !strcmp(r->name, "home")));
 }
@@ -200,7 +204,7 @@ static void variant(const struct dsm_variant *v, uint64_t *random)
 			continue;
 		n = args_edges(r, &limits, arg, value, bad);
 		for (k = 0; k < n; k++)
-			if (!(is_other(v, r) && bad[k] && value[k] < 64) && (bad[k] || v->cmd != DSM_IOC_CALL))
+			if (!(bad[k] && is_other(v, r, value[k])) && (bad[k] || v->cmd != DSM_IOC_CALL))
 				one(v, arg, r, value[k], bad[k]);
 	}
 }
