@@ -3,7 +3,8 @@
  * wire.h - the messages of the protocol: 32 bytes, fixed layout, little endian, the same in every host of the core.
  *
  * A message names the object it is for (a block, a sync object) and the request it belongs to (req_rank, req_slot).
- * Channels need not keep order: every machine is correct when messages of one pair of ranks overtake each other.
+ * What the core calls a rank (req_rank, nranks, WIRE_MAX_RANKS) is a node of the job. MSG_BYE alone names a rank, a process.
+ * Channels need not keep order: every machine is correct when messages of one pair of nodes overtake each other.
  */
 #ifndef CORE_WIRE_H
 #define CORE_WIRE_H
@@ -40,7 +41,7 @@ enum msg_type {
 	/* homes */
 	MSG_HOME, /* manager -> first toucher: be the home, serve yourself (op: the request's type) */
 	MSG_HOME_ACK,
-	MSG_MOVE,     /* home -> manager: let req_rank be the home; value: requests forwarded here since this rank is */
+	MSG_MOVE,     /* home -> manager: let req_rank be the home; value: requests forwarded here since this node is */
 	MSG_MOVE_ACK, /* count: -errno */
 	MSG_ADOPT,    /* home -> the owner, which holds the only copy: be the home; value: the manager */
 	MSG_MOVED,    /* a home that was -> requester: ask the manager, value, again */
@@ -96,7 +97,7 @@ struct msg {
 	uint8_t type;
 	uint8_t flags;
 	uint8_t op;   /* GRANT_*, RELEASE_*, sync_op ... by type */
-	uint16_t src; /* the rank whose object sent it */
+	uint16_t src; /* the node whose object sent it */
 	uint16_t dst;
 	uint32_t object; /* block number, or index of a sync object at its home */
 	uint16_t req_rank;
@@ -129,11 +130,11 @@ CORE_ASSERT_SIZE(struct msg, 32);
 /* clang-format off */
 #define WIRE_RULES(R) \
 	R(ZERO, "0")                     R(ANY, "any")                   R(VERSION, "WIRE_VERSION")       R(TYPE, "the type") \
-	R(RANK, "a rank")                R(SENDER, "the sender")         R(RECEIVER, "the receiver") \
-	R(OTHER, "a rank, not the receiver") \
+	R(RANK, "a node")                R(SENDER, "the sender")         R(RECEIVER, "the receiver") \
+	R(OTHER, "a node, not the receiver") \
 	R(BLOCK, "a block")              R(INDEX, "an object")           R(BARRIER, "a barrier")          R(ADDRESS, "a block or an object") \
 	R(BLOCK_SLOT, "a slot for blocks") R(SLOT, "a slot")             R(HOLD, "a hold record") \
-	R(ACKS, "0 to ranks - 1")        R(ERRNO, "0 or -errno")         R(BIT, "0 or 1") \
+	R(ACKS, "0 to nodes - 1")        R(ERRNO, "0 or -errno")         R(BIT, "0 or 1") \
 	R(GRANT, "read or write")        R(GRANT_WRITE, "write")         R(RELEASE, "keep or evict") \
 	R(REQUEST, "READ_REQ or WRITE_REQ") R(SYNC_OP, "a sync operation") R(REDUCE, "an operation and a type") R(COMBINE, "an operation and a type of C") \
 	R(CALL_OP, "a call")             R(ROOM, "0 to 4096")            R(FRAMES, "0 to 512")            R(THREADS, "1 to 2^31 - 1") \
@@ -213,13 +214,13 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 
 /* How much of everything there is where a message comes in. */
 struct wire_limits {
-	uint16_t me, nranks;
-	uint16_t ranks;       /* of the job, where those of messages are nodes: MSG_BYE */
+	uint16_t me, nranks;  /* nodes */
+	uint16_t ranks;       /* of the job: MSG_BYE */
 	uint8_t host;         /* HOST_LIBRARY or HOST_KERNEL */
 	uint8_t calls;        /* call numbers are below */
-	uint32_t block_slots; /* slots that a rank may ask for blocks in */
-	uint32_t slots;       /* all of a rank's */
-	uint32_t holds;       /* hold records of a rank */
+	uint32_t block_slots; /* slots that a node may ask for blocks in */
+	uint32_t slots;       /* all of a node's */
+	uint32_t holds;       /* hold records of a node */
 	uint32_t barriers;    /* of the job */
 	uint32_t pages;       /* of the window */
 	uint32_t block_pages; /* of the largest block; 0: blocks have plain numbers, below pages */
