@@ -13,7 +13,7 @@
  *  - when the job loses a rank the runtime ends the process, with status 70 (dsm(7), EXIT STATUS).
  *
  * dsm(7) and docs/memory-model.md define the memory model: sequential consistency per block over
- * the x86-TSO of each rank; every synchronisation call below is a full fence.
+ * the x86-TSO of each node; every synchronisation call below is a full fence.
  */
 #ifndef DSM_H
 #define DSM_H
@@ -274,7 +274,7 @@ DSM_API int dsm_mutex_init(dsm_mutex_t *m);
 DSM_API int dsm_mutex_destroy(dsm_mutex_t *m);
 /* Blocks; first come, first served, but the threads of a node may pass it on 16 times before another node gets it, and a
  * thread that runs may overtake one that is being woken; once awake, that one is the next but for whoever is inside.
- * -EDEADLK: this thread holds it. -EAGAIN: the threads of this rank hold or wait for 1,048,576 mutexes, or 62,464 of them
+ * -EDEADLK: this thread holds it. -EAGAIN: the threads of this node hold or wait for 1,048,576 mutexes, or 62,464 of them
  * wait for locks, semaphores and conditions (all these calls then fail so). */
 DSM_API int dsm_mutex_lock(dsm_mutex_t *m);
 DSM_API int dsm_mutex_trylock(dsm_mutex_t *m);   /* -EBUSY: held; blocks for a round trip at most */
@@ -393,11 +393,11 @@ enum dsm_access { DSM_READ = 1, DSM_WRITE = 2 };
 
 /* Ranges are widened to whole blocks. -EFAULT: the range is not within one attached region or the heap. */
 DSM_API int dsm_prefetch(const void *addr, size_t size, enum dsm_access access); /* start fetching; does not wait */
-DSM_API int dsm_acquire(const void *addr, size_t size, enum dsm_access access);  /* fetch and wait; other ranks may take the blocks later */
+DSM_API int dsm_acquire(const void *addr, size_t size, enum dsm_access access);  /* fetch and wait; other nodes may take the blocks later */
 DSM_API int dsm_release(const void *addr, size_t size);   /* give newest copies back to their homes; does not wait */
 /* Acquire the range and keep it: until dsm_unpin() no other node gets a conflicting copy, so the range may be passed to
  * system calls (such as read(2), with the user-level fault backends). Blocks. Pin in one call all memory that is needed
- * together, and pin memory that will be written for DSM_WRITE: two ranks that nest pins of conflicting ranges deadlock.
+ * together, and pin memory that will be written for DSM_WRITE: two nodes that nest pins of conflicting ranges deadlock.
  * -EAGAIN: more than 255 pins on a block. -EINVAL: bad access. -ENOMEM. Unpin exactly the range that was pinned. */
 DSM_API int dsm_pin(const void *addr, size_t size, enum dsm_access access);
 DSM_API int dsm_unpin(const void *addr, size_t size);     /* -EINVAL: this range is not pinned; never blocks */
