@@ -591,6 +591,16 @@ static void check_pins(bool goes)
 		       goes ? "what was left is not pinned" : "each block is pinned once");
 }
 
+/* The other rank has closed its file, and so left. */
+static bool ended_alone(void)
+{
+	const double end = now_s() + patience(20);
+
+	while (counter("views") != 1 && now_s() < end)
+		usleep(1000);
+	return counter("views") == 1;
+}
+
 /* Rank 0. */
 static void operates(bool goes)
 {
@@ -603,7 +613,7 @@ static void operates(bool goes)
 		       "a placement, which needs none of these slots");
 	}
 	if (now->alone)
-		usleep(100000); /* it ends */
+		expect(ended_alone(), "the other rank ends");
 	thread = begin_and_signal(operate_it, goes, now->full ? map_something : NULL);
 	if (atomic_load(&both->failed))
 		_exit(1); /* the thread may never end */
