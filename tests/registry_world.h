@@ -58,8 +58,10 @@ static inline void world_make(void)
 	job.mem.members = calloc(WORLD_NODES * CTL_REGIONS, sizeof(*job.mem.members));
 	job.mem.mapped = calloc(WORLD_SPACE / REGION_UNIT, sizeof(*job.mem.mapped));
 	job.mem.priorities = calloc(WORLD_SPACE / REGION_UNIT, sizeof(*job.mem.priorities));
+	job.mem.regions = calloc(WORLD_SPACE / REGION_UNIT, sizeof(*job.mem.regions));
 	job.mem.units = calloc(1, units_size(WORLD_HEAP));
-	if (!job.me || !job.mem.room || !job.mem.members || !job.mem.mapped || !job.mem.priorities || !job.mem.units)
+	if (!job.me || !job.mem.room || !job.mem.members || !job.mem.mapped || !job.mem.priorities ||
+	    !job.mem.regions || !job.mem.units)
 		abort();
 	region_add_heap(&job.me->registry, WORLD_HEAP);
 }
@@ -81,6 +83,7 @@ static inline void world_again(void)
 	memset(job.mem.members, 0, WORLD_REGIONS * WORLD_NODES * sizeof(*job.mem.members));
 	memset(job.mem.mapped, 0, WORLD_SPACE / REGION_UNIT * sizeof(*job.mem.mapped));
 	memset(job.mem.priorities, 0, WORLD_SPACE / REGION_UNIT * sizeof(*job.mem.priorities));
+	memset(job.mem.regions, 0, WORLD_SPACE / REGION_UNIT * sizeof(*job.mem.regions));
 	memset(job.mem.units, 0, units_size(WORLD_HEAP));
 	region_add_heap(g, WORLD_HEAP);
 }

@@ -176,6 +176,7 @@ static int adopt(const struct region_record *rec, enum call_op back, struct dsm_
 	memset(&job.mine->region_stats[rec->id], 0, sizeof(job.mine->region_stats[0]));
 	if (job.mine->region_end <= rec->id)
 		job.mine->region_end = rec->id + 1u;
+	region_enter(r);
 	for (unit = rec->off / REGION_UNIT; unit < (rec->off + rec->bytes) / REGION_UNIT; unit++) {
 		__atomic_fetch_add(&job.mem.mapped[unit], 1, __ATOMIC_RELEASE);
 		__atomic_store_n(&job.units[unit], (uint16_t)(rec->id + 1), __ATOMIC_RELEASE);

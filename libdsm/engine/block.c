@@ -35,18 +35,35 @@ static __thread struct {
 	unsigned int window;
 } stream __attribute__((tls_model("initial-exec")));
 
-uint16_t block_home(const struct dsm_region *r, size_t off)
+static uint16_t home_of(const struct region_homes *h, size_t off)
 {
-	size_t index = (off - r->off) / r->block_size;
+	size_t index = (off - h->off) / h->block_size;
 
-	if (r->id == 0)
+	if (h->id == 0)
 		return node_of((uint16_t)units_home(&job.heap_shape, (uint32_t)(off / UNIT_BYTES)));
-	switch ((enum dsm_home)r->home_policy) {
-	case DSM_HOME_FIXED: return node_of(r->home_rank);
+	switch ((enum dsm_home)h->policy) {
+	case DSM_HOME_FIXED: return node_of(h->rank);
 	case DSM_HOME_CYCLIC: return (uint16_t)(index % job.nodes);
 	case DSM_HOME_FIRST_TOUCH: break;
 	}
 	return (uint16_t)(index / MANAGER_RUN % job.nodes);
+}
+
+uint16_t block_home(const struct dsm_region *r, size_t off)
+{
+	const struct region_homes h = region_homes(r);
+
+	return home_of(&h, off);
+}
+
+uint16_t block_manager(size_t off)
+{
+	const size_t unit = off / REGION_UNIT;
+	uint16_t id = 0;
+
+	if (__atomic_load_n(&job.mem.mapped[unit], __ATOMIC_ACQUIRE))
+		id = __atomic_load_n(&job.mem.regions[unit], __ATOMIC_ACQUIRE);
+	return id ? home_of(&job.me->homes[id - 1], off) : SET_NOBODY;
 }
 
 static struct copy *page_at(size_t off)

@@ -46,6 +46,8 @@ enum fault_answer block_fault(void *addr, bool write);
 
 /* The node that a block of r is asked of first. Does not block. */
 uint16_t block_home(const struct dsm_region *r, size_t off);
+/* The same, of any block, for any rank of the node. SET_NOBODY: none of them is attached to its region. Does not block. */
+uint16_t block_manager(size_t off);
 
 /* Ask for a block that no thread waits for, in a slot of this kind; false: not asked, as none is free, or the block is here or on
  * its way. Inside the runtime, anywhere; what follows is queued: call run_work(). */

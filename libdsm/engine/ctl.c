@@ -38,6 +38,7 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->room = place(&at, of->space / BLOCK_MAX * sizeof(struct room_unit));
 	l->members = place(&at, (size_t)of->nodes * CTL_REGIONS * sizeof(uint16_t));
 	l->mapped = place(&at, of->space / BLOCK_MAX * sizeof(uint16_t));
+	l->regions = place(&at, of->space / BLOCK_MAX * sizeof(uint16_t));
 	l->priorities = place(&at, of->space / BLOCK_MAX * sizeof(uint8_t));
 	l->heap_each = whole_pages(sizeof(struct heap_shared));
 	l->heap = place(&at, of->ranks * l->heap_each);

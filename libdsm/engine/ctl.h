@@ -116,6 +116,13 @@ struct registry {
 	struct region_record regions[CTL_REGIONS];
 };
 
+/* By what the first home of a block of a region is found. */
+struct region_homes {
+	uint64_t off;
+	uint32_t block_size;
+	uint16_t id, policy, rank;
+};
+
 /* Counters of one region at one rank. */
 struct region_stats {
 	uint64_t read_faults, write_faults, upgrades, local_faults, prefetched;
@@ -236,8 +243,9 @@ struct ctl {
 	uint32_t kept_at[CTL_KEPT_PLACES]; /* by hash of a lock's name: hold record + 1, which may have another */
 	struct hold holds[CTL_HOLDS];
 	struct chunk chunks[CTL_CHUNKS];
-	uint16_t hold_by[CTL_HOLDS]; /* the rank whose thread took the record, by its place in the node */
-	uint32_t users[CTL_REGIONS]; /* ranks of this node that are attached to a region */
+	uint16_t hold_by[CTL_HOLDS];            /* the rank whose thread took the record, by its place in the node */
+	uint32_t users[CTL_REGIONS];            /* ranks of this node that are attached to a region */
+	struct region_homes homes[CTL_REGIONS]; /* of the regions that are in `regions` of the layout */
 	struct answer answers[CTL_BRIEF_END - CTL_BLOCK_END];
 	struct registry registry;
 };
@@ -257,7 +265,8 @@ struct ctl_layout {
 	size_t stage;   /* CTL_BLOCK_END * BLOCK_MAX: contents whose acknowledgements are still to come */
 	size_t room;    /* struct room_unit[units of the window]: the first node's */
 	size_t members; /* uint16_t[nodes * CTL_REGIONS], the first node's: ranks of each node that are attached to a region */
-	size_t mapped;     /* uint16_t[units of the window]: ranks of this node that are attached to what is there */
+	size_t mapped; /* uint16_t[units of the window]: ranks of this node that are attached to what is there */
+	size_t regions; /* uint16_t[units of the window]: id + 1 of the region there, once a rank of this node has attached */
 	size_t priorities; /* uint8_t[units of the window]: of the data of the region there; 0 where this node knows none */
 	size_t heap;       /* for each rank of the node, struct heap_shared in heap_each bytes */
 	size_t heap_each;

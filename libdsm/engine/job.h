@@ -61,6 +61,7 @@ struct memory {
 	struct room_unit *room;
 	uint16_t *members; /* at the first node: of each region, of each node, the ranks that are attached */
 	uint16_t *mapped;  /* of each unit of the window, the node's ranks that are attached to what is there; atomic */
+	uint16_t *regions; /* of each unit of the window, the region there: id + 1; atomic */
 	uint8_t *priorities; /* of each unit of the window, of the data of the region there; atomic */
 	uint64_t *live;      /* map of the heap: where allocations of this node's ranks start (heap/heap.h) */
 	struct units *units; /* who has which unit of the heap (heap/units.h) */
@@ -168,6 +169,13 @@ static inline void count(uint64_t *counter, uint64_t n)
 }
 
 /* The region that this rank is attached to at an offset into the window; NULL: none. */
+static inline struct region_homes region_homes(const struct dsm_region *r)
+{
+	return (struct region_homes){
+		.off = r->off, .block_size = r->block_size, .id = r->id, .policy = r->home_policy, .rank = r->home_rank
+	};
+}
+
 static inline struct dsm_region *region_at(size_t off)
 {
 	uint16_t id = __atomic_load_n(&job.units[off / REGION_UNIT], __ATOMIC_ACQUIRE);

@@ -50,6 +50,7 @@ static void point(char *at)
 	job.mem.room = (struct room_unit *)(at + l->room);
 	job.mem.members = (uint16_t *)(at + l->members);
 	job.mem.mapped = (uint16_t *)(at + l->mapped);
+	job.mem.regions = (uint16_t *)(at + l->regions);
 	job.mem.priorities = (uint8_t *)(at + l->priorities);
 	job.mem.live = (uint64_t *)(at + l->live);
 	job.mem.units = (struct units *)(at + l->units);

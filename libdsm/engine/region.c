@@ -299,6 +299,25 @@ static bool may_bury(const struct region_place *at, uint16_t from)
 	return may;
 }
 
+static void enter(uint64_t off, uint64_t bytes, uint16_t entry)
+{
+	uint64_t unit;
+
+	for (unit = off / REGION_UNIT; unit < (off + bytes) / REGION_UNIT; unit++)
+		__atomic_store_n(&job.mem.regions[unit], entry, __ATOMIC_RELEASE);
+}
+
+/* Until the range is purged, every rank that attaches would write the same, which others read without a lock. */
+void region_enter(const struct dsm_region *r)
+{
+	const uint16_t entry = (uint16_t)(r->id + 1);
+
+	if (__atomic_load_n(&job.mem.regions[r->off / REGION_UNIT], __ATOMIC_ACQUIRE) == entry)
+		return;
+	job.me->homes[r->id] = region_homes(r);
+	enter(r->off, r->bytes, entry);
+}
+
 int region_leave(uint16_t from, enum call_op op, const void *in)
 {
 	struct region_place at;
@@ -309,6 +328,7 @@ int region_leave(uint16_t from, enum call_op op, const void *in)
 	if (op == CALL_QUIET)
 		return job.host->quiet(at.off, at.bytes);
 	region_set_priority(at.off, at.bytes, DSM_PRIORITY_NORMAL);
+	enter(at.off, at.bytes, 0);
 	return job.host->purge(at.off, at.bytes);
 }
 

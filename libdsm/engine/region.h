@@ -35,6 +35,9 @@ int region_may_purge(const void *in);
  * unless the registry is of this node. */
 int region_call(enum call_op op, const struct region_record *about, struct region_record *out);
 
+/* All ranks of this node can tell the first homes of the region's blocks from now on. Before one attaches, under its lock. */
+void region_enter(const struct dsm_region *r);
+
 /* This node sends the data of the region's blocks with that priority from now on, whichever of its ranks does. Before one
  * attaches. */
 void region_set_priority(uint64_t off, uint64_t bytes, uint8_t priority);

@@ -25,12 +25,7 @@ struct page_ctx step_ctx(void)
 /* Where it matters who may speak for the block: else nobody looks. */
 static uint16_t manager_of(const struct msg *m)
 {
-	struct dsm_region *r;
-
-	if (!dispatch_manager(m))
-		return SET_NOBODY;
-	r = region_at(block_off(m->object));
-	return r ? block_home(r, block_off(m->object)) : SET_NOBODY;
+	return dispatch_manager(m) ? block_manager(block_off(m->object)) : SET_NOBODY;
 }
 
 /* Contents that came before the last acknowledgement: for a request that is under way, and only then. */

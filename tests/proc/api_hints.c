@@ -393,6 +393,28 @@ static void place_pinned(dsm_region_t *r)
 	MUST(dsm_barrier());
 }
 
+/* A node knows a region as soon as one of its ranks is attached, whichever of them takes the message. */
+static void place_where_some_are(void)
+{
+	const int first =
+		test_width() * (dsm_nodes() - 1); /* of the last node: rank 0 sends its messages to that one */
+	const bool stays_out = test_rank == first && first && first < last;
+	dsm_region_t *r = NULL;
+	uint64_t *p = stays_out ? NULL : test_open("place some", 4096, DSM_HOME_FIRST_TOUCH, &r);
+
+	MUST(dsm_barrier());
+	if (!test_rank) {
+		store(p, 7);
+		MUST(dsm_place(p, 4096, last));
+		MUST(dsm_region_destroy("place some"));
+	}
+	MUST(dsm_barrier());
+	if (stays_out)
+		return;
+	REQUIRE(load(p) == 7, "the word is %lu", load(p));
+	MUST(dsm_region_detach(r));
+}
+
 static void part_place(void)
 {
 	dsm_region_t *r, *alone;
@@ -412,6 +434,7 @@ static void part_place(void)
 		MUST(dsm_region_detach(alone));
 	}
 	test_close("place", r);
+	place_where_some_are();
 }
 
 /* ---- frames that other ranks of the node have brought ------------------------------------------------------ */

@@ -544,7 +544,7 @@ START_TEST(blocks_have_the_priority_of_their_region)
 }
 END_TEST
 
-START_TEST(a_purged_place_has_normal_priority)
+START_TEST(a_purged_place_is_of_no_region)
 {
 	uint64_t unit;
 
@@ -552,6 +552,7 @@ START_TEST(a_purged_place_has_normal_priority)
 	ck_assert_int_eq(create(1, 2, "a", 0), 0);
 	unit = rec.off / REGION_UNIT;
 	region_set_priority(rec.off, rec.bytes + REGION_UNIT, DSM_PRIORITY_HIGH);
+	job.mem.regions[unit] = job.mem.regions[unit + 2] = 9;
 	ck_assert_int_eq(leave(2, CALL_PURGE, &rec), -EBADMSG);
 	ck_assert_uint_eq(priority_at(unit, 0, PAGE_BYTES), DSM_PRIORITY_HIGH);
 	ck_assert_int_eq(by_name(1, CALL_DESTROY, "a"), 0);
@@ -562,6 +563,8 @@ START_TEST(a_purged_place_has_normal_priority)
 	ck_assert_uint_eq(priority_at(unit, 0, PAGE_BYTES), DSM_PRIORITY_NORMAL);
 	ck_assert_uint_eq(priority_at(unit + 1, 0, PAGE_BYTES), DSM_PRIORITY_NORMAL);
 	ck_assert_uint_eq(priority_at(unit + 2, 0, PAGE_BYTES), DSM_PRIORITY_HIGH);
+	ck_assert_uint_eq(job.mem.regions[unit], 0);
+	ck_assert_uint_eq(job.mem.regions[unit + 2], 9);
 }
 END_TEST
 
@@ -604,7 +607,7 @@ int main(void)
 	tcase_add_test(t, its_own_answers_keep_the_rules);
 	tcase_add_test(t, a_node_says_bye_for_its_own_ranks);
 	tcase_add_test(t, blocks_have_the_priority_of_their_region);
-	tcase_add_test(t, a_purged_place_has_normal_priority);
+	tcase_add_test(t, a_purged_place_is_of_no_region);
 	tcase_add_test(t, the_registry_keeps_the_priority);
 	suite_add_tcase(s, t);
 	return unit_main(s);

@@ -21,6 +21,7 @@
 #include "engine/memory.h"
 #include "engine/nodes.h"
 #include "engine/payload.h"
+#include "engine/region.h"
 #include "engine/run.h"
 #include "engine/work.h"
 #include "fault/fault.h"
@@ -129,6 +130,9 @@ static void at_home(uint16_t rank)
 					      .home_rank = rank,
 					      .attached = true };
 	job.units[0] = 2;
+	job.mem.mapped[0] = 1;
+	job.mem.regions[0] = 0;
+	region_enter(&job.regions[1]);
 }
 
 /* ---- what comes of a message ---------------------------------------------------------------- */
