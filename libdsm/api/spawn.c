@@ -448,7 +448,7 @@ void spawn_start(void)
 }
 
 /* Ranks in turn, beginning behind this one; so many threads on each before the next one's turn; or that with the fewest threads. */
-static int choose(void)
+static int choose_any(void)
 {
 	const uint32_t n = __atomic_fetch_add(&spawned, 1, __ATOMIC_RELAXED);
 	const uint32_t each = job.set.threads ? job.set.threads : 1;
@@ -462,6 +462,29 @@ static int choose(void)
 		return err ? err : rank;
 	}
 	return (int)((job.rank + n + 1) % job.size);
+}
+
+/* The rank of this node with the fewest threads. Of several, another one each time: threads may end soon. */
+static int choose_of_node(uint16_t node)
+{
+	static uint32_t chosen;
+	const uint32_t n = __atomic_fetch_add(&chosen, 1, __ATOMIC_RELAXED);
+	uint16_t rank;
+	int err = load_on(node, (uint16_t)((job.rank + n + 1) % job.size), &rank);
+
+	return err ? err : rank;
+}
+
+/* The rank that `where` means, or -errno. */
+static int choose(int where)
+{
+	if (where == -1)
+		return choose_any();
+	if (where >= 0 && where < job.size)
+		return where;
+	if (where >= DSM_ON_NODE(0) && where < DSM_ON_NODE(job.nodes))
+		return choose_of_node((uint16_t)(where - DSM_ON_NODE(0)));
+	return -EINVAL;
 }
 
 static size_t whole_pages(size_t bytes)
@@ -560,18 +583,17 @@ DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_option
 {
 	struct record *r;
 	uint64_t at;
-	int err = api_ready();
+	int err = api_ready(), rank;
 
 	if (err)
 		return err;
-	if (!t || !fn || where < -1 || where >= job.size)
+	if (!t || !fn)
 		return -EINVAL;
-	if (where < 0)
-		where = choose();
-	err = where < 0 ? where : make(opt, fn, arg, &r);
+	rank = choose(where);
+	err = rank < 0 ? rank : make(opt, fn, arg, &r);
 	if (err)
 		return err;
-	r->rank = where;
+	r->rank = rank;
 	r->state = opt && opt->detached ? DETACHED : RUNS;
 	at = (uintptr_t)r;
 	HOOK("spawn-made");

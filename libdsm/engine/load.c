@@ -42,21 +42,37 @@ struct load load_here(uint64_t first)
 	return least;
 }
 
+static int load_of(uint16_t node, uint64_t first, struct load *out)
+{
+	if (node != job.node)
+		return call_rank(job.first[node], CALL_LOAD, &first, sizeof(first), out, sizeof(*out));
+	*out = load_here(first);
+	return 0;
+}
+
+int load_on(uint16_t node, uint16_t first, uint16_t *rank)
+{
+	struct load least;
+	int err = load_of(node, first, &least);
+
+	if (err)
+		return err;
+	*rank = least.rank;
+	return 0;
+}
+
 int load_least(uint16_t first, uint16_t *rank)
 {
 	struct load least = load_here(first);
-	const uint64_t from = first;
 	uint16_t n;
 
 	for (n = 0; n < job.nodes; n++) {
 		struct load there;
-		int err = n == job.node
-			? 0
-			: call_rank(job.first[n], CALL_LOAD, &from, sizeof(from), &there, sizeof(there));
+		int err = load_of(n, first, &there);
 
 		if (err)
 			return err;
-		if (n != job.node && is_less(there, least, first))
+		if (is_less(there, least, first))
 			least = there;
 	}
 	*rank = least.rank;

@@ -17,8 +17,11 @@ void load_add(int32_t n);
 /* The rank of this node with the fewest threads; of several, the one that comes first, counted from rank `first`. Does not block. */
 struct load load_here(uint64_t first);
 
-/* The same of all ranks, by a call to each other node: outside the runtime, blocks. What it finds may change at any time.
- * 0, or -errno of a call. */
+/* The same of any node, by a call to it if it is another one: outside the runtime, blocks. What it finds may change at any time.
+ * 0, or -errno of the call. */
+int load_on(uint16_t node, uint16_t first, uint16_t *rank);
+
+/* The same of all nodes. */
 int load_least(uint16_t first, uint16_t *rank);
 
 #endif

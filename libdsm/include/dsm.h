@@ -216,8 +216,12 @@ struct dsm_thread_options {
 };
 #define DSM_NO_GUARD ((size_t)-1)
 
-/* Run fn(arg) in a new thread of rank `where`; -1: chosen by DSM_PLACE and DSM_THREADS. opt NULL: defaults. Blocks for a
- * round trip. -EINVAL: no such rank; opt->stack is no shared memory, or less than 64 KiB.
+/* `where` of dsm_spawn(): the rank of this node that runs the fewest threads of dsm_spawn(). */
+#define DSM_ON_NODE(node) (-0x40000000 + (node))
+
+/* Run fn(arg) in a new thread of rank `where`, or of DSM_ON_NODE(node); -1: chosen by DSM_PLACE and DSM_THREADS. opt NULL: defaults.
+ * Blocks for a round trip, and one more to another node. -EINVAL: no such rank or node; opt->stack is no shared memory, or less
+ * than 64 KiB.
  * -EAGAIN: no memory for a stack in the heap, or no thread can be made there. */
 DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg);
 /* Wait for its end; *result: what it returned. By one thread, once. -EINVAL: detached. -EDEADLK: this thread. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* spawn.c - threads on other ranks: where they run, what they return, shared stacks. Run without address randomisation. */
+/* spawn.c - threads on other ranks and nodes: where they run, what they return, shared stacks. Run without address randomisation. */
 #include "common.h"
 
 #include <pthread.h>
@@ -406,12 +406,141 @@ static void by_load(void)
 	free(t);
 }
 
+/* ---- on a node ------------------------------------------------------------------------------ */
+
+/* A thread that waits until told. Rank and node agree. */
+static dsm_thread_t wait_on(int where, const int *node, int *on)
+{
+	dsm_thread_t t;
+	int rank;
+
+	MUST(dsm_spawn(&t, where, NULL, ends_when_told, NULL));
+	rank = dsm_thread_rank(t);
+	REQUIRE(where < 0 || rank == where, "a thread for rank %d is on rank %d", where, rank);
+	if (where <= DSM_ON_NODE(test_size))
+		REQUIRE(DSM_ON_NODE(node[rank]) == where, "rank %d of node %d has a thread for node %d", rank,
+			node[rank], where - DSM_ON_NODE(0));
+	on[rank]++;
+	return t;
+}
+
+/* All of these threads end, and nothing is left of them. */
+static void end_all(dsm_thread_t *t, int n, int *on)
+{
+	int i;
+
+	for (i = 0; i < test_size; i++) {
+		MUST(dsm_sem_post(&end[i], (uint32_t)on[i]));
+		on[i] = 0;
+	}
+	for (i = 0; i < n; i++)
+		MUST(dsm_join(t[i], NULL));
+}
+
+static int ranks_of(const int *node, int which)
+{
+	int r, n = 0;
+
+	for (r = 0; r < test_size; r++)
+		n += node[r] == which;
+	return n;
+}
+
+/* By node alone: the ranks of each node get as many. */
+static void only_nodes(dsm_thread_t *t, const int *node, int *on)
+{
+	int i, n = 0, r;
+
+	for (i = 0; i < dsm_nodes(); i++)
+		for (r = 0; r < EACH * ranks_of(node, i); r++)
+			t[n++] = wait_on(DSM_ON_NODE(i), node, on);
+	for (r = 0; r < test_size; r++)
+		REQUIRE(on[r] == EACH, "%d of %d threads are on rank %d", on[r], n, r);
+	end_all(t, n, on);
+}
+
+/* The last rank has threads of its own, so the others of its node get those for the node; then DSM_PLACE=load fills the other nodes. */
+static void ranks_and_nodes(dsm_thread_t *t, const int *node, int *on)
+{
+	const int last = test_size - 1, mates = ranks_of(node, node[last]) - 1;
+	int i, n = 0, r;
+
+	for (i = 0; i < EACH; i++)
+		t[n++] = wait_on(last, node, on);
+	for (i = 0; i < EACH * mates; i++)
+		t[n++] = wait_on(DSM_ON_NODE(node[last]), node, on);
+	for (r = 0; r < test_size; r++)
+		REQUIRE(on[r] == (node[r] == node[last] ? EACH : 0), "%d threads are on rank %d", on[r], r);
+	while (n < EACH * test_size)
+		t[n++] = wait_on(-1, node, on);
+	for (r = 0; r < test_size; r++)
+		REQUIRE(on[r] == EACH, "%d of %d threads are on rank %d, by load", on[r], n, r);
+	t[n++] = wait_on(DSM_ON_NODE(node[0]), node, on);
+	t[n++] = wait_on(0, node, on);
+	end_all(t, n, on);
+}
+
+/* Threads that end at once: each rank of the node gets some. */
+static void ended_ones(const int *node, int *on)
+{
+	const int last = test_size - 1;
+	int i, r;
+
+	for (i = 0; i < 4 * test_size; i++) {
+		dsm_thread_t t;
+
+		MUST(dsm_spawn(&t, DSM_ON_NODE(node[last]), NULL, leaves, NULL));
+		on[dsm_thread_rank(t)]++;
+		MUST(dsm_join(t, NULL));
+	}
+	for (r = 0; r < test_size; r++) {
+		REQUIRE(!on[r] == (node[r] != node[last]), "%d of %d threads in a row are on rank %d", on[r], i, r);
+		on[r] = 0;
+	}
+}
+
+static void no_such_node(void)
+{
+	static const int wrong[] = { -1, -2, -ENOTCONN, 65536, 0x20000000 };
+	dsm_thread_t t;
+	size_t i;
+
+	for (i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		EXPECT(dsm_spawn(&t, DSM_ON_NODE(wrong[i]), NULL, leaves, NULL), -EINVAL);
+	EXPECT(dsm_spawn(&t, DSM_ON_NODE(dsm_nodes()), NULL, leaves, NULL), -EINVAL);
+}
+
+/* By the first rank, then by the last one. */
+static void by_node(void)
+{
+	dsm_thread_t *t = calloc((size_t)EACH * (size_t)test_size + 2, sizeof(*t));
+	int *on = calloc((size_t)test_size, sizeof(*on)), *node, turn;
+
+	REQUIRE(t && on, "no memory");
+	node = test_region("nodes", (size_t)test_size * sizeof(*node), 4096, DSM_HOME_FIRST_TOUCH, 0);
+	end = test_region("end by node", (size_t)test_size * sizeof(*end), 4096, DSM_HOME_FIRST_TOUCH, 0);
+	node[test_rank] = dsm_node();
+	test_sync();
+	no_such_node();
+	for (turn = 0; turn < 2; turn++) {
+		if (test_rank == (turn ? test_size - 1 : 0)) {
+			only_nodes(t, node, on);
+			ranks_and_nodes(t, node, on);
+			ended_ones(node, on);
+		}
+		test_sync();
+	}
+	free(on);
+	free(t);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test_part parts[] = { { "results", results },   { "cancels", cancels },
 						  { "refuses", refuses },   { "stacks", stacks },
 						  { "many", many },         { "at once", at_once },
-						  { "crossing", crossing }, { "by load", by_load } };
+						  { "crossing", crossing }, { "by load", by_load },
+						  { "by node", by_node } };
 
 	test_same_addresses(argv);
 	setenv("DSM_PLACE", "load", 1);
