@@ -10,15 +10,20 @@
  */
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "api/api.h"
 #include "engine/job.h"
 #include "fault/fault.h"
 #include "util/log.h"
+#include "util/sys.h"
 #include "util/valgrind.h"
 
 #define PAGE_UP(x) (((x) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1))
@@ -32,7 +37,8 @@ struct program {
 	size_t relas;
 	const Elf64_Sym *symbols;
 	const char *names;
-	uint64_t id; /* hash of the build id, or of the segments */
+	bool named;  /* it has a build id */
+	uint64_t id; /* hash of the segments, and of the build id or the whole file */
 };
 
 static uint64_t hash(uint64_t h, const void *data, size_t size)
@@ -42,6 +48,44 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
 	while (size--)
 		h = (h ^ *p++) * 0x100000001b3ull;
 	return h;
+}
+
+/* Notes, of which one may be the build id. */
+static void read_notes(struct program *p, const char *at, const Elf64_Phdr *h)
+{
+	const size_t unit = h->p_align == 8 ? 8 : 4;
+	const char *end = at + h->p_filesz;
+
+	p->id = hash(p->id, at, h->p_filesz);
+	while ((size_t)(end - at) >= sizeof(Elf64_Nhdr)) {
+		const Elf64_Nhdr *n = (const Elf64_Nhdr *)at;
+		const size_t name = (n->n_namesz + 3ul) & ~3ul;
+		const size_t size = (sizeof(*n) + name + n->n_descsz + unit - 1) & ~(unit - 1);
+
+		p->named |= n->n_type == NT_GNU_BUILD_ID && name == 4 && !memcmp(n + 1, "GNU", 4);
+		if (size > (size_t)(end - at))
+			return;
+		at += size;
+	}
+}
+
+/* Without a build id, programs of one layout differ only in what the file holds. */
+static void read_file(struct program *p)
+{
+	int fd = sys_open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	void *at;
+
+	if (fd < 0)
+		return;
+	if (!fstat(fd, &st) && st.st_size > 0) {
+		at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+		if (at != MAP_FAILED) {
+			p->id = hash(p->id, at, (size_t)st.st_size);
+			munmap(at, (size_t)st.st_size);
+		}
+	}
+	sys_close(fd);
 }
 
 static void read_dynamic(struct program *p, const Elf64_Dyn *d)
@@ -84,7 +128,7 @@ static int read_program(struct dl_phdr_info *info, size_t size, void *arg)
 			break;
 		case PT_GNU_RELRO: p->relro = at + h->p_memsz; break;
 		case PT_DYNAMIC: read_dynamic(p, (const Elf64_Dyn *)at); break;
-		case PT_NOTE: p->id = hash(p->id, (const void *)at, h->p_filesz); break;
+		case PT_NOTE: read_notes(p, (const char *)at, h); break;
 		default: break;
 		}
 	}
@@ -167,7 +211,8 @@ static int alike(const struct program *p)
 	if (err)
 		return err;
 	if (first[0] != mine[0])
-		log_line("this rank runs another executable than rank 0");
+		log_line("this rank runs another executable than rank 0 (%s): all ranks need the same file",
+			 program_invocation_name);
 	else if (memcmp(first, mine, sizeof(mine)))
 		log_line("the program or a library is at another address than on rank 0: start it with dsmrun, or with "
 			 "`setarch -R`, and with the same libraries");
@@ -185,6 +230,8 @@ DSM_API int dsm_adopt_globals(dsm_region_t **out)
 	if (err)
 		return err;
 	dl_iterate_phdr(read_program, &p);
+	if (!p.named)
+		read_file(&p);
 	all = err = look_at(&p);
 	err = dsm_reduce(&all, DSM_INT32, DSM_MIN);
 	if (!err)

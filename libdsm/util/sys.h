@@ -8,6 +8,7 @@
 #ifndef UTIL_SYS_H
 #define UTIL_SYS_H
 
+#include <fcntl.h>
 #include <poll.h>
 #include <stddef.h>
 #include <sys/syscall.h>
@@ -25,6 +26,16 @@ static inline void sys_sleep_us(unsigned int us)
 static inline int sys_poll(struct pollfd *fds, unsigned int n, int ms)
 {
 	return (int)syscall(SYS_poll, fds, n, ms);
+}
+
+static inline int sys_open(const char *path, int flags)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags);
+}
+
+static inline void sys_close(int fd)
+{
+	syscall(SYS_close, fd);
 }
 
 static inline ssize_t sys_write(int fd, const void *buf, size_t size)

@@ -181,3 +181,36 @@ if is_chosen "rings: named"; then
 		same "rings: named, $way" "$(grep rings$ <<<"$got") $named" "$want"
 	done
 fi
+
+# Each rank but the first executes another program: of the same length, with another number in it, with a build id and without;
+# and the same one at another path.
+if is_chosen "another executable"; then
+	printf '#!/bin/sh\n[ "$PMIX_RANK" = 0 ] || shift\nexec "$1"\n' >"$scratch/of-rank" && chmod +x "$scratch/of-rank"
+	for id in sha1 none; do
+		for number in 3 4; do
+			program "version-$id-$number" -DNUMBER=$number "-Wl,--build-id=$id" <<'END'
+#include <pthread.h>
+#include <stdio.h>
+static volatile int got;
+static void *say(void *arg) { got = NUMBER; return arg; }
+int main(void)
+{
+	pthread_t t;
+	pthread_create(&t, NULL, say, NULL);
+	pthread_join(t, NULL);
+	printf("version %d\n", got);
+	return 0;
+}
+END
+		done
+		cp "$scratch/version-$id-3" "$scratch/version-$id-copy"
+		for way in node two; do
+			# shellcheck disable=SC2206
+			ranks=(${ways[$way]/4/2})
+			says "another executable, build id $id, $way" "rank 1: this rank runs another executable than rank 0" 70 \
+				"${run[@]}" "${ranks[@]}" "$scratch/of-rank" "$scratch/version-$id-3" "$scratch/version-$id-4"
+			says "the same one elsewhere, build id $id, $way (another executable)" "version 3" 0 \
+				"${run[@]}" "${ranks[@]}" "$scratch/of-rank" "$scratch/version-$id-3" "$scratch/version-$id-copy"
+		done
+	done
+fi
