@@ -9,6 +9,23 @@ says "dsm-cc -static" "shared libraries" 2 "$tools/dsm-cc" -static "$scratch/not
 says "dsm-cc --showme:compile" "-fPIC" 0 "$tools/dsm-cc" --showme:compile
 says "dsm-cc --showme:link" "-z,now" 0 "$tools/dsm-cc" --showme:link
 says "dsm-cc --version" "" 0 "$tools/dsm-cc" --version
+says "dsm-cc -o" "the last option lacks its argument" 2 "$tools/dsm-cc" -o
+# Of other processors: i386, x32, and by its header aarch64.
+echo 'void _start(void) { for (;;); }' >"$scratch/start.c"
+for machine in 32 x32; do
+	gcc -m$machine -nostdlib -static "$scratch/start.c" -o "$scratch/of-$machine" || count_failure "of-$machine: build"
+done
+{ head -c 18 "$scratch/plain"; printf '\267\0'; tail -c +21 "$scratch/plain"; } >"$scratch/of-aarch64"
+head -c 16 "$scratch/plain" >"$scratch/of-nothing"
+chmod +x "$scratch/of-aarch64" "$scratch/of-nothing"
+declare -A machines=([32]=" (ELF32 Intel 80386)" [x32]=" (ELF32 Advanced Micro Devices X86-64)" [aarch64]=" (ELF64 AArch64)" [nothing]=)
+for machine in "${!machines[@]}"; do
+	for option in "" --preload; do
+		# shellcheck disable=SC2086
+		says "dsmrun${option:+ $option}: another architecture: $machine" "another architecture than x86-64${machines[$machine]}" 2 \
+			"${run[@]}" -n 2 $option "$scratch/of-$machine"
+	done
+done
 says "dsmrun of a plain program" "not linked with libdsm" 2 "${run[@]}" -n 2 "$scratch/plain"
 says "dsmrun of a static program" "statically linked" 2 "${run[@]}" -n 2 "$scratch/static"
 says "dsmrun of a program with libdsm.a" "2 ranks, sum 3" 0 "${run[@]}" -n 2 "$BUILD/apps/example"
@@ -63,6 +80,36 @@ gcc -static "$scratch/shares.c" -pthread -o "$scratch/shares-static"
 gcc -no-pie -fno-pic "$scratch/environment.c" -D_GNU_SOURCE -o "$scratch/environment-plain"
 cp "$scratch/shares-pie" "$scratch/shares-setuid" && chmod u+s "$scratch/shares-setuid"
 printf '#!/bin/sh\nexec "$@"\n' >"$scratch/script" && chmod +x "$scratch/script"
+
+# What --showme prints does what dsm-cc does, and dsm-cc has done nothing then.
+if is_chosen "dsm-cc --showme"; then
+	shared="2000 and a string and a string, 2 process"
+	command=$("$tools/dsm-cc" -O2 --showme "$scratch/shares.c" -pthread -o "$scratch/shown")
+	same "dsm-cc --showme: makes nothing" "$([[ -e $scratch/shown ]] && echo made)" ""
+	eval "$command"
+	says "dsm-cc --showme: its command" "$shared" 5 "${run[@]}" -n 2 "$scratch/shown" 5
+	# shellcheck disable=SC2046
+	gcc -O2 $("$tools/dsm-cc" --showme:compile) -c "$scratch/shares.c" -o "$scratch/shown.o" &&
+		gcc "$scratch/shown.o" $("$tools/dsm-cc" --showme:link -pthread) -o "$scratch/shown-twice"
+	says "dsm-cc --showme: its options" "$shared" 5 "${run[@]}" -n 2 "$scratch/shown-twice" 5
+	says "dsm-cc --showme: no file" "-ldsm-pthread" 0 "$tools/dsm-cc" --showme -pthread
+	same "dsm-cc --showme: -c" "$("$tools/dsm-cc" --showme -pthread -c a.c | grep -c -e -ldsm)" 0
+fi
+# Other ways to give it a program: by standard input, with options for executables that are linked at any address, in two steps of
+# the linker.
+if is_chosen "dsm-cc: input"; then
+	(cd "$scratch" && "$tools/dsm-cc" -pthread -xc - <shares.c)
+	says "dsm-cc: input from a pipe" "string, 2 process" 0 "${run[@]}" -n 2 "$scratch/a.out"
+	"$tools/dsm-cc" -D_GNU_SOURCE -O2 -fPIE -pthread -pie "$scratch/environment.c" -o "$scratch/environment-pie"
+	says "dsm-cc: input with -fPIE" "" 0 "${run[@]}" -n 2 "$scratch/environment-pie"
+	"$tools/dsm-cc" -pthread -c "$scratch/shares.c" -o "$scratch/shares.o" &&
+		"$tools/dsm-cc" -pthread -r "$scratch/shares.o" -o "$scratch/shares-r.o" &&
+		"$tools/dsm-cc" -pthread "$scratch/shares-r.o" -o "$scratch/shares-r"
+	says "dsm-cc: input by -r" "string, 2 process" 0 "${run[@]}" -n 2 "$scratch/shares-r"
+fi
+"$tools/dsm-cc" "$scratch/shares.c" -o "$scratch/shares-alone"
+says "dsmrun of a program without -pthread" "was linked without -pthread: each rank runs the whole program" 0 \
+	"${run[@]}" -n 2 "$scratch/shares-alone"
 libraries=LD_PRELOAD=$tools/libdsm-pthread.so:$tools/libdsm-syscall.so
 for way in node two; do
 	for kind in pie lazy; do
@@ -128,18 +175,27 @@ program placed <<'END'
 #include <dsm.h>
 #include <pthread.h>
 #include <stdio.h>
-static int ranks[7];
-static void *look(void *arg) { *(int *)arg = dsm_rank(); return arg; }
-int main(void)
+#include <stdlib.h>
+static int ranks[40];
+static pthread_barrier_t all; /* are there at once */
+static void *look(void *arg)
 {
-	pthread_t t[7];
-	look(&ranks[0]);
-	for (int i = 1; i < 7; i++)
+	*(int *)arg = dsm_rank();
+	pthread_barrier_wait(&all);
+	return arg;
+}
+int main(int argc, char **argv)
+{
+	const int n = argc > 1 ? atoi(argv[1]) : 7;
+	pthread_t t[40];
+	pthread_barrier_init(&all, NULL, (unsigned int)n);
+	for (int i = 1; i < n; i++)
 		pthread_create(&t[i], NULL, look, &ranks[i]);
-	for (int i = 1; i < 7; i++)
+	look(&ranks[0]);
+	for (int i = 1; i < n; i++)
 		pthread_join(t[i], NULL);
-	for (int i = 0; i < 7; i++)
-		printf("%d%s", ranks[i], i < 6 ? " " : "\n");
+	for (int i = 0; i < n; i++)
+		printf("%d%s", ranks[i], i < n - 1 ? " " : "\n");
 	return 0;
 }
 END
