@@ -58,7 +58,7 @@ struct dsm_config {
 	const char *node;        /* DSM_NODE: "host", "rank", or a number: how many ranks of a host are a node */
 	const char *huge;        /* DSM_HUGE: "auto", "on", "off": huge pages in a job of one node */
 	const char *place;       /* DSM_PLACE: "spread", "fill", "load": on which ranks dsm_spawn() makes threads */
-	unsigned threads;        /* DSM_THREADS: of a rank, before "fill" takes the next rank; 1 to 4096 */
+	unsigned threads;        /* DSM_THREADS: of a rank, before "fill" takes the next rank; no limit; 1 to 4096 */
 	const char *stats_skip;  /* DSM_STATS_SKIP: functions that wrap malloc(), "NAME,..."; statistics name their callers */
 	const char *deadlock;    /* DSM_DEADLOCK: "report", "abort", "off": when all threads of all ranks wait for each other */
 };

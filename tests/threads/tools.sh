@@ -214,10 +214,16 @@ placed "one rank, with a line" $'dsmrun: placed in 1 rank(s) by none\n0 0 0 0 0 
 placed "--threads, nodes" "0 0 0 1 1 1 2" "${run[@]}" -n 3 --threads 3 --nodes rank "$scratch/placed"
 # shellcheck disable=SC2086
 placed "DSM_PLACE=fill" "0 0 1 1 2 2 0" env $filling "${run[@]}" -n 3 "$scratch/placed"
+for way in "" "--nodes rank"; do
+	# shellcheck disable=SC2086
+	placed "more threads than -t${way:+, $way}" "0 0 1 1 2 2 0 0 1 1 2 2 0 0 1 1 2" \
+		"${run[@]}" -n 3 -t 2 $way "$scratch/placed" 17
+done
 placed "DSM_THREADS alone" "0 1 2 0 1 2 0" env DSM_THREADS=2 "${run[@]}" -n 3 "$scratch/placed"
 says "place: srun's command" "env $filling srun --mpi=pmix -n 3 " 0 \
 	"${run[@]}" --launcher srun -n 3 -t 2 --explain "$scratch/placed"
 says "place: -t 0" "-t 0: a number of threads is wanted" 2 "${run[@]}" -n 2 -t 0 "$scratch/placed"
+says "place: -t 5000" "DSM_THREADS" 70 "${run[@]}" -n 2 -t 5000 "$scratch/placed"
 says "place: -t of nothing" "-t takes a value" 2 "${run[@]}" -n 2 -t
 
 # Threads are bound as their ranks are, each to another core.
