@@ -272,3 +272,134 @@ for way in node two; do
 	says "main() ends, deadlock by joins, $way" "(2 threads; DSM_DEADLOCK=abort)" 71 \
 		env DSM_STALL_MS=300 DSM_DEADLOCK=abort "${run[@]}" "${ranks[@]}" "$scratch/outlived" joins
 done
+
+# Variables that were shared are each rank's own again behind dsm_finalize(), with the last values: in main(), in handlers of exit(),
+# in destructors, in children. The first argument is a file by which the ranks meet then.
+cat >"$scratch/returned.c" <<'END'
+#include <dsm.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int count, slot[8];
+static char between[3 * 4096];
+static int constant = 7; /* in .data, of all ranks */
+static __thread int me, size;
+static __thread unsigned int *met;
+static void show(const char *where)
+{
+	int sum = 0;
+	for (int i = 0; i < 8; i++)
+		sum += slot[i];
+	printf("%s %d: %d %d %d %d\n", where, me, count, sum, constant, between[4096 * 2]);
+	fflush(stdout);
+}
+static void part(void)
+{
+	int status;
+	if (dsm_finalize())
+		abort();
+	show("finalized");
+	count += 100 * (me + 1);
+	constant += me;
+	__atomic_fetch_add(met, 1, __ATOMIC_SEQ_CST);
+	while (__atomic_load_n(met, __ATOMIC_SEQ_CST) % (unsigned int)size)
+		usleep(1000);
+	if (!fork()) {
+		show("child");
+		_exit(0);
+	}
+	wait(&status);
+}
+static void before(void) { show("handler before dsm_init()"); }
+static void after(void) { show("handler"); }
+__attribute__((destructor)) static void last(void) { show("destructor"); }
+int main(int argc, char **argv)
+{
+	met = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, open(argv[1], O_RDWR), 0);
+	atexit(before);
+	if (met == MAP_FAILED || dsm_init(NULL))
+		return 1;
+	me = dsm_rank();
+	size = dsm_size();
+	constant += me;
+	if (dsm_adopt_globals(NULL))
+		return 1;
+	if (argc > 2)
+		atexit(part);
+	atexit(after);
+	__atomic_fetch_add(&count, 1, __ATOMIC_SEQ_CST);
+	slot[me] = me + 1;
+	if (me == size - 1)
+		between[4096 * 2] = 5;
+	dsm_barrier();
+	if (argc == 2)
+		part();
+	return 0;
+}
+END
+if is_chosen "returned variables"; then
+	"$tools/dsm-cc" -O2 -Wall -Wextra -Werror "$scratch/returned.c" -o "$scratch/returned" || count_failure "returned: build"
+	# returned_by RANKS WHERE...: what each rank shows there, with what all have shared, and behind dsm_finalize() with what is its own.
+	returned_by() {
+		local n=$1 r where own
+		shift
+		for where; do
+			for ((r = 0; r < n; r++)); do
+				own=$([[ $where == finalized || $where == shared* ]] || echo $((100 * (r + 1))))
+				echo "${where#shared } $r: $((n + ${own:-0})) $((n * (n + 1) / 2)) $((7 + (${own:-0} ? r : 0))) 5"
+			done
+		done | LC_ALL=C sort
+	}
+	for way in one node two mixed mprotect; do
+		# shellcheck disable=SC2206
+		ranks=(${ways[$way]})
+		settings=()
+		[[ $way != mprotect ]] || settings=(DSM_FAULT=mprotect)
+		for how in main handler; do
+			where=(finalized child destructor "handler before dsm_init()" handler)
+			[[ $how == main ]] || where[4]="shared handler"
+			head -c 4096 /dev/zero >"$scratch/met"
+			got=$(env "${settings[@]}" timeout -k 5 60 "${run[@]}" "${ranks[@]}" "$scratch/returned" "$scratch/met" \
+				${how/main/} 2>&1 </dev/null | LC_ALL=C sort) || got+=" (failed)"
+			same "returned variables: in $how, $way" "$got" "$(returned_by "${ranks[1]}" "${where[@]}")"
+		done
+	done
+fi
+
+# With libdsm-pthread.so, handlers and destructors are rank 0's, which has what threads of all ranks have stored.
+program collected <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+static int slot[6];
+static void show(const char *where)
+{
+	for (int i = 0; i < 6; i++)
+		printf("%d%s", slot[i], i < 5 ? " " : where);
+}
+static void handler(void) { show(" handler\n"); }
+__attribute__((destructor)) static void last(void) { show(" destructor\n"); }
+static void *set(void *arg)
+{
+	*(int *)arg = (int)((int *)arg - slot) + 1;
+	return arg;
+}
+int main(void)
+{
+	pthread_t t[6];
+	atexit(handler);
+	for (int i = 0; i < 6; i++)
+		pthread_create(&t[i], NULL, set, &slot[i]);
+	for (int i = 0; i < 6; i++)
+		pthread_join(t[i], NULL);
+	return 0;
+}
+END
+for way in node two; do
+	# shellcheck disable=SC2086
+	says "collected variables at the end, $way" $'1 2 3 4 5 6 handler\n1 2 3 4 5 6 destructor' 0 \
+		"${run[@]}" ${ways[$way]} "$scratch/collected"
+done
