@@ -534,7 +534,6 @@ static enum fault_answer kernel_fault(struct dsm_region *r, void *addr, bool wri
 
 static void kernel_vectors(struct stats_vectors *out)
 {
-	static const char *const classes[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
 	struct dsm_ioc_queues q;
 	unsigned int i;
 
@@ -543,7 +542,7 @@ static void kernel_vectors(struct stats_vectors *out)
 	for (i = 0; i < CLASS_MAX && out->n < STATS_VECTORS; i++) {
 		struct stats_vector *v = &out->rows[out->n++];
 
-		snprintf(v->class, sizeof(v->class), "%s", classes[i]);
+		snprintf(v->class, sizeof(v->class), "%s", net_class_names[i]);
 		snprintf(v->device, sizeof(v->device), "%.24s/dsm", q.device);
 		v->vector = q.of[i].vector;
 		v->events = q.of[i].events;

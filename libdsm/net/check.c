@@ -2,6 +2,8 @@
 /* check.c - a message: what the transport itself goes by, and the bytes behind it by its type. Pure. */
 #include "net/check.h"
 
+const char *const net_class_names[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
+
 size_t net_payload_max(uint8_t type)
 {
 	switch (type) {

@@ -96,10 +96,10 @@ struct net_vector {
 	uint64_t events, completions;
 };
 
-/* Connections of one kind, to all peers. */
+/* Connections of one kind, to all peers: one to each peer that this rank has talked to. */
 struct net_lane {
 	const char *name;
-	uint64_t connections;     /* that this rank has opened */
+	uint64_t connections;     /* that this rank sends over: opened by it, or, over verbs, by either side */
 	uint64_t messages, bytes; /* sent over them; bytes of payloads */
 };
 
@@ -139,6 +139,7 @@ struct net_ops {
 	unsigned int (*lanes)(struct net *n, struct net_lane *out, unsigned int max);
 };
 
+extern const char *const net_class_names[CLASS_MAX];
 extern const struct net_ops net_ucx, net_verbs, net_shared;
 
 /* A completion vector for each class, by the groups of config (DSM_CQ_GROUPS), on the device of that name or, when it is "", the

@@ -72,6 +72,49 @@ START_TEST(sending_does_not_wait_for_the_receiver)
 }
 END_TEST
 
+/* Of all kinds together. */
+static inline struct net_lane lanes_of(const struct end *e)
+{
+	struct net_lane rows[8], sum = { 0 };
+	unsigned int n = ops->lanes(e->net, rows, 8), i;
+
+	ck_assert_uint_le(n, 8);
+	for (i = 0; i < n; i++) {
+		sum.connections += rows[i].connections;
+		sum.messages += rows[i].messages;
+		sum.bytes += rows[i].bytes;
+	}
+	return sum;
+}
+
+START_TEST(a_connection_is_made_by_first_use_and_used_again)
+{
+	const unsigned int classes = ops == &net_ucx ? 1 : 2; /* UCX has one for all */
+	struct end a, b;
+	unsigned int i;
+
+	open_pair(&a, &b, _i);
+	settle(&a, &b);
+	ck_assert_uint_eq(lanes_of(&a).connections + lanes_of(&b).connections, 0);
+	for (i = 0; i < 100; i++)
+		ck_assert_int_eq(send_to(&a, 1, MSG_CALL, i, 100), 0);
+	poll_until(&a, &b, &b.messages, 100);
+	ck_assert_uint_eq(lanes_of(&a).connections, 1);
+	ck_assert_uint_eq(lanes_of(&b).messages, 0);
+	ck_assert_int_eq(send_to(&b, 0, MSG_RETURN, 0, 0), 0);
+	ck_assert_int_eq(send_to(&a, 1, MSG_READ_REQ, 0, 0), 0);
+	poll_until(&a, &b, &a.messages, 1);
+	poll_until(&a, &b, &b.messages, 101);
+	ck_assert_int_eq(send_to(&a, 0, MSG_CALL, 0, 100), 0); /* to itself: over no connection */
+	poll_until(&a, &b, &a.messages, 2);
+	ck_assert_uint_eq(lanes_of(&a).connections, classes);
+	ck_assert_uint_eq(lanes_of(&a).messages, 101);
+	ck_assert_uint_eq(lanes_of(&a).bytes, 10000);
+	ck_assert_uint_eq(lanes_of(&b).messages, 1);
+	close_pair(&a, &b);
+}
+END_TEST
+
 START_TEST(a_rank_can_send_to_itself)
 {
 	struct end a, b;
@@ -308,6 +351,7 @@ static inline void add_net_messages(TCase *t)
 	tcase_add_loop_test(t, addresses_are_looked_at, 0, TRANSPORTS);
 	tcase_add_loop_test(t, messages_of_every_size_arrive_once, 0, TRANSPORTS);
 	tcase_add_loop_test(t, sending_does_not_wait_for_the_receiver, 0, TRANSPORTS);
+	tcase_add_loop_test(t, a_connection_is_made_by_first_use_and_used_again, 0, TRANSPORTS);
 	tcase_add_loop_test(t, a_rank_can_send_to_itself, 0, TRANSPORTS);
 	tcase_add_loop_test(t, what_cannot_be_sent_is_refused, 0, TRANSPORTS);
 	tcase_add_loop_test(t, handlers_may_send, 0, TRANSPORTS);

@@ -64,6 +64,8 @@ static int submit(struct net *n, struct out *o, size_t size)
 		return -EPIPE;
 	}
 	count_sent(n, &o->m, size);
+	ucx_count(&n->lane.messages, 1);
+	ucx_count(&n->lane.bytes, size);
 	if (req)
 		n->sends++;
 	else

@@ -199,8 +199,10 @@ int peer_ready(struct net *n, struct peer *p)
 	status = endpoint(n, p, UCP_ERR_HANDLING_MODE_PEER);
 	if (status == UCS_ERR_UNREACHABLE || status == UCS_ERR_UNSUPPORTED) /* transports that report nothing */
 		status = endpoint(n, p, UCP_ERR_HANDLING_MODE_NONE);
-	if (status == UCS_OK)
+	if (status == UCS_OK) {
+		ucx_count(&n->lane.connections, 1);
 		return 0;
+	}
 	p->ep = NULL;
 	err = out_of_descriptors(1) ? -EMFILE : -EHOSTUNREACH; /* or it has died: who asks can tell */
 	peer_fail(n, p, err);

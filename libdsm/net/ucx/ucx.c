@@ -129,6 +129,18 @@ static void ucx_counters(struct net *n, struct net_counters *out)
 		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
 }
 
+static unsigned int ucx_lanes(struct net *n, struct net_lane *out, unsigned int max)
+{
+	if (max)
+		*out = (struct net_lane){
+			.name = "all classes",
+			.connections = __atomic_load_n(&n->lane.connections, __ATOMIC_RELAXED),
+			.messages = __atomic_load_n(&n->lane.messages, __ATOMIC_RELAXED),
+			.bytes = __atomic_load_n(&n->lane.bytes, __ATOMIC_RELAXED),
+		};
+	return 1;
+}
+
 static uint64_t now_ms(void)
 {
 	struct timespec t;
@@ -370,4 +382,5 @@ const struct net_ops net_ucx = {
 	.arm = ucx_arm,
 	.drop = ucx_drop,
 	.counters = ucx_counters,
+	.lanes = ucx_lanes,
 };

@@ -89,6 +89,7 @@ struct net {
 	int reap;                  /* some peer has it set */
 	int broken;                /* a peer was cut off with messages under way */
 	struct net_counters count; /* written under the lock, read by anybody */
+	struct net_lane lane;      /* the same */
 	struct peer peers[];
 };
 

@@ -436,6 +436,8 @@ int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *pa
 		}
 		lane_put(l, o);
 		pthread_mutex_unlock(&l->lock);
+		verbs_count(&n->sent[l->class].messages, 1);
+		verbs_count(&n->sent[l->class].bytes, size);
 		if (atomic_load(&n->again))
 			conn_serve(n, false);
 	} else {

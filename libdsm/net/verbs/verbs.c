@@ -134,6 +134,20 @@ static unsigned int verbs_vectors(struct net *n, struct net_vector *out, unsigne
 	return rows;
 }
 
+static unsigned int verbs_lanes(struct net *n, struct net_lane *out, unsigned int max)
+{
+	unsigned int r, c;
+
+	for (c = 0; c < CLASS_MAX && c < max; c++) {
+		out[c] = (struct net_lane){ .name = net_class_names[c],
+					    .messages = __atomic_load_n(&n->sent[c].messages, __ATOMIC_RELAXED),
+					    .bytes = __atomic_load_n(&n->sent[c].bytes, __ATOMIC_RELAXED) };
+		for (r = 0; r < n->cfg.size; r++)
+			out[c].connections += atomic_load(&n->peers[r].lanes[c].state) != LANE_IDLE;
+	}
+	return CLASS_MAX;
+}
+
 /* ---- closing ------------------------------------------------------------------------------------ */
 
 static uint64_t now_ms(void)
@@ -327,4 +341,5 @@ const struct net_ops net_verbs = {
 	.drop = verbs_drop,
 	.counters = verbs_counters,
 	.vectors = verbs_vectors,
+	.lanes = verbs_lanes,
 };

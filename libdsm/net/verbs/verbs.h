@@ -269,6 +269,7 @@ struct net {
 
 	_Atomic uint64_t posts, breaks;
 	struct net_counters count;
+	struct net_lane sent[CLASS_MAX]; /* messages and bytes */
 	struct peer peers[];
 };
 
