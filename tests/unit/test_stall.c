@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_stall.c - a wait in the kernel helper that lasts long, at rank 0 of two nodes of one rank: the service thread has a
- * thread ask the other, and the report knows of both. The transport answers for rank 1.
+ * test_stall.c - waits that last long, at rank 0 of two nodes of one rank. In the kernel helper, the service thread has a thread ask
+ * the other rank, and the report knows of both; a placement reports by itself, and names its block. The transport answers for rank 1.
  */
 #include "core.h"
 
@@ -11,11 +11,15 @@
 #include <unistd.h>
 
 #include "engine/asker.h"
+#include "engine/block.h"
 #include "engine/call.h"
 #include "engine/job.h"
 #include "engine/nodes.h"
 #include "engine/payload.h"
+#include "engine/run.h"
 #include "engine/stall.h"
+#include "engine/work.h"
+#include "fault/range.h"
 #include "net/net.h"
 #include "util/futex.h"
 
@@ -25,12 +29,17 @@ static unsigned int asked;
 static struct stall_row others[2]; /* what rank 1 says */
 static unsigned int others_n;
 static FILE *said;
+static struct msg placement; /* rank 1 has got it, and does not answer before a report has been made */
 
 static int reply(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
 {
 	struct msg r = unit_msg(MSG_RETURN, 1, 0, 0, m->req_slot);
 
 	(void)n, (void)payload, (void)size;
+	if (m->type == MSG_PLACE) {
+		placement = *m;
+		return 0;
+	}
 	unit_require(rank == 1 && m->type == MSG_CALL && m->op == CALL_STALLS);
 	asked++;
 	r.op = m->op;
@@ -39,7 +48,39 @@ static int reply(struct net *n, uint16_t rank, const struct msg *m, const void *
 	return 0;
 }
 
-static const struct net_ops net = { .name = "replying", .send = reply };
+/* All that was said. */
+static const char *words(void)
+{
+	static char text[4096];
+	size_t n;
+
+	rewind(said);
+	n = fread(text, 1, sizeof(text) - 1, said);
+	text[n] = 0;
+	return text;
+}
+
+static int bring(struct net *n, unsigned int budget)
+{
+	struct msg r = unit_msg(MSG_REPLY, 1, 0, 0, placement.req_slot);
+
+	(void)n, (void)budget;
+	if (!placement.type || !strchr(words(), '\n'))
+		return 0;
+	r.object = placement.object;
+	r.home = 0;
+	placement.type = 0;
+	run_net(NULL, &r, NULL, 0);
+	return 1;
+}
+
+static int arm(struct net *n)
+{
+	(void)n;
+	return 0;
+}
+
+static const struct net_ops net = { .name = "replying", .send = reply, .poll = bring, .arm = arm };
 
 static void set_up(void)
 {
@@ -72,19 +113,13 @@ static void wait_for(unsigned int ms)
 	__atomic_store_n(&n->since, clock_ns() - ms * 1000000ull, __ATOMIC_RELEASE);
 }
 
-/* What the service thread does; all that was said. */
+/* What the service thread does; and what was said. */
 static const char *look(void)
 {
-	static char text[4096];
-	size_t n;
-
 	stall_look_kernel();
 	stall_ask();
 	asker_wait();
-	rewind(said);
-	n = fread(text, 1, sizeof(text) - 1, said);
-	text[n] = 0;
-	return text;
+	return words();
 }
 
 START_TEST(a_report_knows_of_other_nodes)
@@ -122,6 +157,39 @@ START_TEST(nobody_asks_once_the_ranks_part)
 }
 END_TEST
 
+/* What a placement waits for has no name but its block's: rank 1 is silent until rank 0 has waited for so long that it says so. */
+START_TEST(a_placement_whose_home_is_silent_names_its_block)
+{
+	struct dsm_region r = { .off = REGION_UNIT,
+				.size = 8192,
+				.bytes = REGION_UNIT,
+				.block_size = 4096,
+				.id = 1,
+				.home_policy = DSM_HOME_FIXED,
+				.home_rank = 1,
+				.name = "grid",
+				.attached = true };
+	char want[200];
+
+	job.net = (struct net *)&job;
+	job.regions = &r;
+	job.units = calloc(SPACE / REGION_UNIT, sizeof(*job.units));
+	unit_require(job.units && !work_start());
+	job.units[1] = r.id; /* regions[id - 1] */
+	job.limits = (struct wire_limits){ .nranks = 2,
+					   .host = HOST_LIBRARY,
+					   .block_slots = ctl_block_slots(2),
+					   .slots = CTL_ALL_SLOTS,
+					   .pages = SPACE >> PAGE_SHIFT,
+					   .block_pages = BLOCK_MAX >> PAGE_SHIFT };
+	ck_assert_int_eq(block_place(&r, r.off + 4096, 0), 0);
+	ck_assert_uint_eq(asked, 1);
+	snprintf(want, sizeof(want), "block %p of grid, home node 1: rank 0 waits; rank 1 is not waiting in libdsm\n",
+		 (void *)range_at(r.off + 4096));
+	ck_assert_msg(strstr(words(), want), "no \"%s\" in \"%s\"", want, words());
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("stall");
@@ -132,6 +200,7 @@ int main(void)
 	tcase_add_test(t, waits_of_other_nodes_are_in_it);
 	tcase_add_test(t, a_short_wait_is_no_stall);
 	tcase_add_test(t, nobody_asks_once_the_ranks_part);
+	tcase_add_test(t, a_placement_whose_home_is_silent_names_its_block);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_deadlock.c - engine/deadlock: which threads of a rank count as waiting for another thread. The program has one thread, the
+ * first, which sleeps with a note; a thread of the runtime reads it, and may find it written anew between two loads.
+ */
+#include "suite.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine/deadlock.h"
+#include "engine/job.h"
+#include "engine/payload.h"
+#include "engine/stall.h"
+#include "engine/threads.h"
+#include "util/futex.h"
+
+#ifdef __SANITIZE_THREAD__
+#define ALONE \
+	false /* it has a thread of its own, which counts as one of the program that runs: no rank is ever asleep */
+#else
+#define ALONE true
+#endif
+
+static struct wait_note *note; /* the page after that of its first field has the others, and can be closed */
+static char *page;
+static int sleeper;
+static unsigned int faults;
+static bool writes; /* whoever comes to the closed page finds the note written anew */
+
+static char *page_of(const void *at)
+{
+	return (char *)((uintptr_t)at & ~(uintptr_t)(PAGE_BYTES - 1));
+}
+
+static bool always(int sig)
+{
+	return sig;
+}
+
+static void set_up(void)
+{
+	struct rank_ctl *c =
+		mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	unsigned int i;
+
+	unit_require(c != MAP_FAILED);
+	job.mine = c;
+	job.set.stall_ms = 100;
+	threads_expect(always); /* handlers of Check */
+	for (i = 0; i < CTL_NOTES && page_of(&c->notes[i].since) == page_of(&c->notes[i].lasting); i++)
+		;
+	unit_require(i < CTL_NOTES);
+	note = &c->notes[i];
+	page = page_of(&note->lasting);
+	sleeper = gettid();
+	faults = 0;
+}
+
+/* A wait for a semaphore, which has begun so long ago. */
+static void wait_for(unsigned int ms)
+{
+	__atomic_store_n(&note->since, 0, __ATOMIC_RELAXED);
+	note->about = (struct wait_about){ .kind = ABOUT_OBJECT };
+	note->tid = (uint32_t)sleeper;
+	note->lasting = 1;
+	__atomic_store_n(&note->since, clock_ns() - ms * 1000000ull, __ATOMIC_RELEASE);
+}
+
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (page_of(info->si_addr) != page || mprotect(page, PAGE_BYTES, PROT_READ | PROT_WRITE)) {
+		signal(sig, SIG_DFL); /* it is another fault */
+		return;
+	}
+	faults++;
+	if (writes)
+		wait_for(0);
+}
+
+static void await_sleep(void)
+{
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", sleeper);
+	while (state != 'S') {
+		f = fopen(path, "r");
+		unit_require(f && fscanf(f, "%*d (%*[^)]) %c", &state) == 1);
+		fclose(f);
+	}
+}
+
+static struct asleep told;
+
+static void *serve(void *arg)
+{
+	threads_note(gettid());
+	await_sleep();
+	*(int *)arg = deadlock_serve(&told);
+	return NULL;
+}
+
+/* What the rank answers while the program's thread sleeps. */
+static int ask(void)
+{
+	int answer = 1;
+	pthread_t t;
+
+	unit_require(!pthread_create(&t, NULL, serve, &answer));
+	pthread_join(t, NULL);
+	return answer;
+}
+
+START_TEST(a_thread_that_waits_for_long_is_asleep)
+{
+	wait_for(2000);
+	ck_assert_int_eq(ask(), 0);
+	ck_assert_uint_eq(told.threads, 1);
+	ck_assert_uint_eq(told.since, note->since);
+}
+END_TEST
+
+START_TEST(a_wait_that_is_short_or_ends_by_itself_is_none)
+{
+	wait_for(20);
+	ck_assert_int_eq(ask(), -EBUSY);
+	wait_for(2000);
+	note->lasting = 0;
+	ck_assert_int_eq(ask(), -EBUSY);
+	wait_for(2000);
+	note->about.kind = ABOUT_BLOCK;
+	ck_assert_int_eq(ask(), -EBUSY);
+	wait_for(2000);
+	note->tid++; /* of another thread */
+	ck_assert_int_eq(ask(), -EBUSY);
+}
+END_TEST
+
+/*
+ *   reader: since, 2 s old         the thread: wakes, waits again; since is now
+ *   reader: the rest, of the new wait
+ *
+ * The thread has run a moment ago, and may have woken others. Also when nothing was written, the page is closed: the
+ * fault makes no difference.
+ */
+START_TEST(a_note_that_is_written_again_while_it_is_read_is_none)
+{
+	const struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
+
+	ck_assert_int_eq(sigaction(SIGSEGV, &sa, NULL), 0);
+	writes = _i;
+	wait_for(2000);
+	ck_assert_int_eq(mprotect(page, PAGE_BYTES, PROT_NONE), 0);
+	ck_assert_int_eq(ask(), writes ? -EBUSY : 0);
+	ck_assert_uint_eq(faults, 1);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("deadlock");
+	TCase *t = tcase_create("notes");
+
+	tcase_add_checked_fixture(t, set_up, NULL);
+	if (ALONE) {
+		tcase_add_test(t, a_thread_that_waits_for_long_is_asleep);
+		tcase_add_loop_test(t, a_note_that_is_written_again_while_it_is_read_is_none, 0, 2);
+	}
+	tcase_add_test(t, a_wait_that_is_short_or_ends_by_itself_is_none);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
