@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * micro.c - what one operation costs: misses, upgrades, transfers (micro_blocks.c), locks, barriers (micro_sync.c), allocation.
+ * micro.c - what one operation costs: misses, upgrades, transfers (micro_blocks.c), memory (micro_memory.c), locks, barriers (micro_sync.c), allocation.
  *
  * Runs under mpirun with 2 to 8 ranks; rank 0 is the home of everything, rank 1 does the timed work, further ranks are
  * sharers or wait in a barrier. Each row is the median of several repetitions of the mean over many operations.
@@ -150,6 +150,7 @@ static const struct bench {
 	{ "locks", micro_locks },	{ "handoff", micro_handoff },	{ "barrier", micro_barrier },	{ "atomics", micro_atomics },
 	{ "alloc", bench_alloc },	{ "busy", micro_busy_home },
 	{ "storm", micro_storm },	{ "costs", bench_costs },	{ "large", micro_large },
+	{ "back", micro_back },		{ "memory", micro_memory },
 };
 /* clang-format on */
 #define BENCHES (sizeof(benches) / sizeof(benches[0]))

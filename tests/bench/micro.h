@@ -39,6 +39,10 @@ void micro_false_sharing(void);
 void micro_busy_home(void);
 void micro_large(void);
 
+/* micro_memory.c */
+void micro_memory(void);
+void micro_back(void);
+
 /* micro_sync.c */
 void micro_locks(void);
 void micro_barrier(void);
