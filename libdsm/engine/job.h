@@ -168,7 +168,6 @@ static inline void count(uint64_t *counter, uint64_t n)
 	__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
 }
 
-/* The region that this rank is attached to at an offset into the window; NULL: none. */
 static inline struct region_homes region_homes(const struct dsm_region *r)
 {
 	return (struct region_homes){
@@ -176,6 +175,7 @@ static inline struct region_homes region_homes(const struct dsm_region *r)
 	};
 }
 
+/* The region that this rank is attached to at an offset into the window; NULL: none. */
 static inline struct dsm_region *region_at(size_t off)
 {
 	uint16_t id = __atomic_load_n(&job.units[off / REGION_UNIT], __ATOMIC_ACQUIRE);

@@ -187,7 +187,11 @@
 	R(s, op, IN, IS, DSM_SYNC_CAS, 0) \
 	DSM_RULES_CALL_NAMED(R, s)
 /* An object that begins as nothing; a semaphore or an atomic object, which has a value. */
-#define DSM_RULES_CALL_MAKE(R, s) \
+#define DSM_RULES_CREATE_HEAD(R, s) \
+	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
+	R(s, home, IN, RANK, 0, 0) \
+	R(s, object, IN, ZERO, 0, 0)
+#define DSM_RULES_CREATE_TAIL(R, s) \
 	R(s, ns, IN, ZERO, 0, 0) \
 	R(s, mutex, IN, ZERO, 0, 0) \
 	DSM_RULES_CALL_OUT(R, s) \
@@ -196,26 +200,20 @@
 	R(s, op, IN, IS, DSM_SYNC_CREATE, 0) \
 	DSM_RULES_CALL_TAIL(R, s)
 #define DSM_RULES_CALL_CREATE(R, s) \
-	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
-	R(s, home, IN, RANK, 0, 0) \
-	R(s, object, IN, ZERO, 0, 0) \
+	DSM_RULES_CREATE_HEAD(R, s) \
 	R(s, value, IN, ZERO, 0, 0) \
 	R(s, value2, IN, MULTIPLE, 1ull << 32, (__u64)(DSM_SYNC_KIND_SEM - 1) << 32) \
-	DSM_RULES_CALL_MAKE(R, s)
+	DSM_RULES_CREATE_TAIL(R, s)
 #define DSM_RULES_CREATE_SEM(R, s) \
-	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
-	R(s, home, IN, RANK, 0, 0) \
-	R(s, object, IN, ZERO, 0, 0) \
+	DSM_RULES_CREATE_HEAD(R, s) \
 	R(s, value, IN, ANY, 0, 0) \
 	R(s, value2, IN, IS, (__u64)DSM_SYNC_KIND_SEM << 32, 0) \
-	DSM_RULES_CALL_MAKE(R, s)
+	DSM_RULES_CREATE_TAIL(R, s)
 #define DSM_RULES_CREATE_ATOMIC(R, s) \
-	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
-	R(s, home, IN, RANK, 0, 0) \
-	R(s, object, IN, ZERO, 0, 0) \
+	DSM_RULES_CREATE_HEAD(R, s) \
 	R(s, value, IN, ANY, 0, 0) \
 	R(s, value2, IN, IS, (__u64)DSM_SYNC_KIND_MAX << 32, 0) \
-	DSM_RULES_CALL_MAKE(R, s)
+	DSM_RULES_CREATE_TAIL(R, s)
 #define DSM_RULES_CALL_WAIT(R, s) \
 	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
 	R(s, home, IN, RANK, 0, 0) \
