@@ -6,6 +6,7 @@
 #include "engine/service.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,10 +19,13 @@
 #include "engine/host.h"
 #include "engine/inside.h"
 #include "engine/job.h"
+#include "engine/linger.h"
 #include "engine/lost.h"
 #include "engine/run.h"
+#include "engine/spin.h"
 #include "engine/stall.h"
 #include "engine/threads.h"
+#include "engine/wait.h"
 #include "engine/work.h"
 #include "heap/heap.h"
 #include "net/net.h"
@@ -43,12 +47,21 @@ enum {
 #define TICK_MS 1000   /* at most, between two looks at connections and at the silence of others */
 
 static int stopping;
+static bool woken; /* by the transport, in the last sleep */
+static bool spent; /* its event, which comes once (watch_as) */
+
+static int watch_as(int fd, uint64_t what, int how)
+{
+	/* While the transport stays unarmed, an event that nobody takes must not wake this thread over and over. */
+	const uint32_t once = what == WHAT_NET && !job.netops->look ? EPOLLONESHOT : 0;
+	struct epoll_event ev = { .events = EPOLLIN | once, .data.u64 = what };
+
+	return epoll_ctl(job.epoll, how, fd, &ev) ? -errno : 0;
+}
 
 static int watch(int fd, uint64_t what)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.u64 = what };
-
-	return epoll_ctl(job.epoll, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+	return watch_as(fd, what, EPOLL_CTL_ADD);
 }
 
 static void unwatch(uint16_t rank)
@@ -73,6 +86,7 @@ static void handle(const struct epoll_event *ev)
 		lost_process(rank);
 		break;
 	case WHAT_HOST: job.host->lost(); break;
+	case WHAT_NET: woken = spent = true; break;
 	default: break;
 	}
 }
@@ -89,10 +103,74 @@ static int patience(bool busy)
 	return threads_look() && (ms < 0 || ms > THREADS_MS) ? THREADS_MS : ms;
 }
 
+/*
+ * A peer that waits for each answer sends its next message soon after it, and waking this thread takes longer than all the rest. So
+ * after a message it polls for the next one, for as long as a waiter would (spin.h). It does so only while a thread of this rank
+ * sleeps, because then there is likely to be a processor that nobody needs. True: there is one.
+ */
+static bool next_comes(bool came)
+{
+	static struct spin spin;
+	static uint64_t last; /* when messages came last */
+	static bool slept;    /* since then */
+	const uint64_t set = job.spin_us * 1000ull;
+	uint64_t now;
+
+	if (came) {
+		now = clock_ns();
+		if (last)
+			spin_saw(&spin, now - last, set, slept);
+		last = now;
+		slept = false;
+		return true;
+	}
+	if (slept || !last)
+		return false;
+	do {
+		if (!wait_sleepers() || clock_ns() - last >= spin_limit(&spin, set)) {
+			slept = true;
+			return false;
+		}
+		cpu_relax();
+	} while (run_poll(64) <= 0);
+	return next_comes(true);
+}
+
+static bool lingers(bool came)
+{
+	static struct linger linger;
+	static uint32_t seen;
+	const bool vain = woken, waits = wait_looks(&seen);
+
+	woken = false;
+	return !job.netops->look && linger_on(&linger, came, vain, waits && !wait_sleepers());
+}
+
+/* False: there is something already. */
+static bool arm(void)
+{
+	if (job.netops->arm(job.net) == -EBUSY)
+		return false;
+	if (spent && !job.netops->look)
+		watch_as(job.netops->fd(job.net), WHAT_NET, EPOLL_CTL_MOD);
+	spent = false;
+	return true;
+}
+
+static int look_up(struct epoll_event *ev, int max, bool linger, bool busy)
+{
+	const struct timespec soon = { .tv_nsec = LINGER_NS };
+	struct pollfd fd = { .fd = job.epoll, .events = POLLIN };
+
+	if (linger)
+		ppoll(&fd, 1, &soon, NULL);
+	return epoll_wait(job.epoll, ev, max, patience(busy || linger));
+}
+
 static void serve_once(uint64_t *last_ping)
 {
 	struct epoll_event ev[16];
-	bool busy = work_late();
+	bool busy = work_late(), linger = false;
 	uint64_t now;
 	int i, n;
 
@@ -100,10 +178,16 @@ static void serve_once(uint64_t *last_ping)
 	if (heap_wants_drain(peer_of(job.rank)->heap))
 		heap_drain();
 	if (job.net) {
+		bool came = false;
+
 		while (run_poll(64) > 0)
-			busy = true;
+			came = true;
 		busy |= work_late();
-		if (!busy && job.netops->arm(job.net) == -EBUSY)
+		if (came || !busy)
+			came = next_comes(came);
+		busy |= came;
+		linger = lingers(came) && !busy;
+		if (!busy && !linger && !arm())
 			busy = true;
 		now = clock_ns();
 		if (job.host->look)
@@ -116,7 +200,7 @@ static void serve_once(uint64_t *last_ping)
 	}
 	if (deadlock_watches())
 		deadlock_look(clock_ns());
-	n = epoll_wait(job.epoll, ev, 16, patience(busy));
+	n = look_up(ev, 16, linger, busy);
 	for (i = 0; i < n; i++)
 		handle(&ev[i]);
 	if (busy)
@@ -166,6 +250,7 @@ static void *service(void *arg)
 	uint64_t last_ping = 0;
 
 	prctl(PR_SET_NAME, "dsm-service");
+	prctl(PR_SET_TIMERSLACK, LINGER_NS / 10);
 	service_thread(arg);
 	be_anywhere();
 	while (!__atomic_load_n(&stopping, __ATOMIC_ACQUIRE))

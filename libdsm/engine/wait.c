@@ -36,10 +36,26 @@ static bool help(bool *came)
 	return busy || *came;
 }
 
+static uint32_t lookers; /* threads of this process that poll here */
+static uint32_t looks;   /* waits that have begun; it runs over */
+
+bool wait_looks(uint32_t *seen)
+{
+	const uint32_t old = *seen;
+
+	*seen = __atomic_load_n(&looks, __ATOMIC_RELAXED);
+	return *seen != old || __atomic_load_n(&lookers, __ATOMIC_RELAXED);
+}
+
 /* A thread that waits looks for what the transport brings; while it does, nobody needs to be woken for it. */
 static void look(enum net_look how)
 {
-	if (job.net && job.netops->look)
+	if (!job.net)
+		return;
+	__atomic_fetch_add(&lookers, 1, __ATOMIC_RELAXED);
+	if (how == LOOK_BEGIN)
+		__atomic_fetch_add(&looks, 1, __ATOMIC_RELAXED);
+	if (job.netops->look)
 		job.netops->look(job.net, how);
 }
 
@@ -48,13 +64,17 @@ static bool look_away(void)
 {
 	if (!job.net)
 		return true;
+	__atomic_fetch_sub(&lookers, 1, __ATOMIC_RELAXED);
 	return (job.netops->look ? job.netops->look(job.net, LOOK_SLEEP) : job.netops->arm(job.net)) != -EBUSY;
 }
 
 /* Done waiting: what comes from now on is for the threads of the runtime. */
 static void look_no_more(void)
 {
-	if (job.net && job.netops->look && job.netops->look(job.net, LOOK_END) == -EBUSY)
+	if (!job.net)
+		return;
+	__atomic_fetch_sub(&lookers, 1, __ATOMIC_RELAXED);
+	if (job.netops->look && job.netops->look(job.net, LOOK_END) == -EBUSY)
 		do {
 			look(LOOK_AGAIN);
 			while (run_poll(16) > 0)
@@ -67,11 +87,14 @@ enum wait_kind { WAIT_MISS, WAIT_BRIEF, WAIT_LASTING, WAIT_WORD, WAIT_KINDS };
 
 static __thread struct spin spins[WAIT_KINDS] __attribute__((tls_model("initial-exec")));
 
+static __thread struct spin nexts __attribute__((tls_model("initial-exec"))); /* waits for the next message */
+
 struct patience {
 	enum wait_kind kind;
 	uint64_t began; /* start is later where something has come */
 	uint64_t start, until, nap, asked;
 	uint64_t slept; /* since when it sleeps, with short breaks; 0: it has not begun */
+	uint64_t next;  /* since when it polls for the next of the messages that come meanwhile; 0: it does not */
 	uint32_t block; /* that is waited for, 0: something else */
 	int note;       /* of stall.c, + 1 */
 	unsigned int rounds;
@@ -80,6 +103,13 @@ struct patience {
 	bool crowded;     /* other threads want this processor */
 	uint32_t *asleep; /* while it may be cancelled: where it is counted as a sleeper */
 };
+
+static uint32_t asleep; /* threads of this process that sleep here */
+
+uint32_t wait_sleepers(void)
+{
+	return __atomic_load_n(&asleep, __ATOMIC_RELAXED);
+}
 
 static void sleep_on(uint32_t *word, uint32_t seen, uint64_t ns)
 {
@@ -166,6 +196,32 @@ static bool lasts(const struct patience *p)
 }
 
 /*
+ * Where one message came there may come others: look again, so that a busy home is not woken for each. How long tells what has
+ * been seen of such messages, not what has been seen of waits like this one, which may last.
+ */
+static void expect_next(struct patience *p, uint64_t now)
+{
+	if (p->next)
+		spin_saw(&nexts, now - p->next, job.spin_us * 1000ull, false);
+	p->start = p->next = now;
+}
+
+static bool polls(struct patience *p, uint64_t now)
+{
+	const uint64_t set = job.spin_us * 1000ull;
+
+	if (now - p->start < spin_limit(&spins[p->kind], set))
+		return true;
+	if (!p->next)
+		return false;
+	if (now - p->next < spin_limit(&nexts, set))
+		return true;
+	spin_saw(&nexts, now - p->next, set, true);
+	p->next = 0;
+	return false;
+}
+
+/*
  * Sleep or spin once; *word moves when there is something new. 0, -ETIMEDOUT, or -EINTR. A thread that has kept a signal sleeps:
  * the handler runs there.
  */
@@ -187,12 +243,11 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 		return -EINTR;
 	lost_check();
 	if (help(&came) && !engine_kept) {
-		/* Where one message came there may come others: look as long again, so that a busy home is not woken for each. */
 		if (came)
-			p->start = now;
+			expect_next(p, now);
 		return 0;
 	}
-	if (!p->crowded && !engine_kept && now - p->start < spin_limit(&spins[p->kind], job.spin_us * 1000ull)) {
+	if (!p->crowded && !engine_kept && polls(p, now)) {
 		poll_on(p, now);
 		return 0;
 	}
@@ -204,10 +259,12 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 	HOOK(fault_handling() ? "miss-sleep" : "call-sleep");
 	if (look_away()) {
 		__atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
+		__atomic_fetch_add(&asleep, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&dozing, (uint32_t)fault_handling(), __ATOMIC_RELAXED);
 		if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == seen)
 			doze(p, word, seen, sleepers, nap(p, now));
 		__atomic_fetch_sub(&dozing, (uint32_t)fault_handling(), __ATOMIC_RELAXED);
+		__atomic_fetch_sub(&asleep, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
 	}
 	look(LOOK_AGAIN);
@@ -270,6 +327,7 @@ static void stop_looking(void *arg)
 	engine_rest(p->rests);
 	if (p->asleep) {
 		__atomic_fetch_sub(p->asleep, 1, __ATOMIC_SEQ_CST);
+		__atomic_fetch_sub(&asleep, 1, __ATOMIC_RELAXED);
 		look(LOOK_AGAIN);
 	}
 	end_patience(p);

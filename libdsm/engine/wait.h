@@ -8,6 +8,7 @@
 #ifndef ENGINE_WAIT_H
 #define ENGINE_WAIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* Until slot has completed n times more than seq says; ns 0: no limit. 0, or -ETIMEDOUT; in the fault handler, -EINTR: a signal
@@ -15,6 +16,10 @@
 int wait_slot(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns);
 /* The same as a cancellation point. The caller, who has a cleanup handler in place, is in the runtime just once. */
 int wait_slot_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns);
+/* Threads of this process that sleep in these calls. Any thread; does not block. */
+uint32_t wait_sleepers(void);
+/* Has one of them polled since *seen was written, or does one now? Sets *seen. Any thread; does not block. */
+bool wait_looks(uint32_t *seen);
 /* Until *word differs from old. Who changes it wakes its futex if *sleepers says so. 0, or -EINTR as above. */
 int wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers);
 

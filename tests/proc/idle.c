@@ -5,6 +5,7 @@
  */
 #include "common.h"
 
+#include <dirent.h>
 #include <sched.h>
 #include <unistd.h>
 
@@ -12,13 +13,14 @@
 #define SERVE_SECONDS \
 	60 /* for BLOCKS: soft RDMA of Linux 6.12 works in threads, late on emulated processors that compute */
 
-static uint64_t milliseconds = 800, percent = 3, spinners = 2;
+static uint64_t milliseconds = 800, percent = 3, spinners = 2, row;
 static struct board {
 	dsm_mutex_t mutex;
 	dsm_rwlock_t rwlock;
 	dsm_cond_t cond;
 	dsm_sem_t sem;
 	dsm_barrier_t barrier;
+	dsm_atomic_t atomic;
 } * board;
 static uint64_t *pinned;
 static char *blocks;
@@ -239,12 +241,107 @@ static void serve_while(const char *what, void (*fn)(void), int round)
 		 (double)(test_ns() - start) * 1e-6, (double)longest * 1e-6);
 }
 
+struct rest {
+	uint64_t naps;    /* how often the runtime's own thread has gone to sleep */
+	uint64_t waiting; /* ns that threads of this rank were ready to run, and did not */
+};
+
+static void task_rest(const char *task, struct rest *r)
+{
+	uint64_t waiting, naps;
+	char path[300], line[100];
+	bool service;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/schedstat", task);
+	f = fopen(path, "r");
+	if (f && fscanf(f, "%*u %lu", &waiting) == 1)
+		r->waiting += waiting;
+	if (f)
+		fclose(f);
+	snprintf(path, sizeof(path), "/proc/self/task/%s/status", task);
+	f = fopen(path, "r");
+	service = f && fgets(line, sizeof(line), f) && !strcmp(line, "Name:\tdsm-service\n");
+	while (service && fgets(line, sizeof(line), f))
+		if (sscanf(line, "voluntary_ctxt_switches: %lu", &naps) == 1)
+			r->naps = naps;
+	if (f)
+		fclose(f);
+}
+
+static struct rest rest_now(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	const struct dirent *e;
+	struct rest r = { 0 };
+
+	REQUIRE(d, "/proc/self/task: %m");
+	while ((e = readdir(d)))
+		task_rest(e->d_name, &r);
+	closedir(d);
+	REQUIRE(r.naps, "there is no dsm-service");
+	return r;
+}
+
+/* Requests of rank 1, each after the answer to the one before, while the thread of rank 0 sleeps. The greater of both ranks. */
+static struct rest serve_row_once(uint64_t *ns)
+{
+	struct rest before, after;
+	uint64_t i, start;
+
+	MUST(dsm_barrier());
+	if (test_rank)
+		test_nap(20000000);
+	before = rest_now();
+	start = test_ns();
+	if (!test_rank) {
+		MUST(dsm_sem_wait(&board->sem));
+	} else {
+		for (i = 0; i < row; i++)
+			MUST(dsm_atomic_fetch_add(&board->atomic, 1, NULL));
+		MUST(dsm_sem_post(&board->sem, 1));
+	}
+	*ns = test_ns() - start;
+	after = rest_now();
+	after.naps -= before.naps;
+	after.waiting -= before.waiting;
+	MUST(dsm_reduce(&after.naps, DSM_UINT64, DSM_MAX));
+	MUST(dsm_reduce(&after.waiting, DSM_UINT64, DSM_MAX));
+	MUST(dsm_reduce(ns, DSM_UINT64, DSM_MIN));
+	return after;
+}
+
+/*
+ * Neither rank's runtime is woken for each: that of rank 0 looks for the next request, that of rank 1 leaves answers to their waiter.
+ * Where others use the processors they may be, so only a row without that decides.
+ */
+static void serve_row(void)
+{
+	struct rest r;
+	uint64_t ns;
+	bool alone;
+	int tries = 0;
+
+	do {
+		r = serve_row_once(&ns);
+		alone = r.waiting * 10 < ns;
+		test_say(
+			"  %lu requests in a row, %.1f us each: a runtime slept %lu times, threads waited for a processor %.1f ms",
+			row, (double)ns * 1e-3 / (double)row, r.naps, (double)r.waiting * 1e-6);
+		REQUIRE(!alone || r.naps * 2 <= row, "a runtime has slept for most of %lu requests", row);
+	} while (!alone && ++tries < 50);
+	if (!alone)
+		test_say(
+			"  others used the processors all the time: whether a runtime sleeps for each request is open");
+}
+
 int main(int argc, char **argv)
 {
 	const struct test_option options[] = {
 		{ "ms", "N", "milliseconds of waiting for each thing", &milliseconds },
 		{ "percent", "N", "of a processor that a waiting rank may use", &percent },
 		{ "spinners", "N", "threads for each processor that keep it busy", &spinners },
+		{ "row", "N", "requests in a row to a rank that sleeps (0: none); of two ranks", &row },
 	};
 	size_t i;
 
@@ -261,11 +358,14 @@ int main(int argc, char **argv)
 		MUST(dsm_cond_init(&board->cond));
 		MUST(dsm_sem_init(&board->sem, 0));
 		MUST(dsm_barrier_init(&board->barrier, NULL, 0, 1));
+		MUST(dsm_atomic_init(&board->atomic, 0, 0));
 	}
 	MUST(dsm_barrier());
 	(void)load((uint64_t *)board); /* or the first to look pays for it */
 	for (i = 0; i < sizeof(waits) / sizeof(waits[0]); i++)
 		wait_for(&waits[i]);
+	if (row)
+		serve_row();
 	serve_while("computes", busy, 1);
 	serve_while("sleeps in a system call", in_system_call, 2);
 	serve_while("keeps all processors busy", all_processors, 3);

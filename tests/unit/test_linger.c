@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* test_linger.c - when the service thread leaves the transport unarmed (engine/linger.h). */
+#include "suite.h"
+
+#include "engine/linger.h"
+
+static void wake_in_vain(struct linger *l, int times)
+{
+	while (times--)
+		linger_on(l, false, true, true);
+}
+
+START_TEST(some_wakes_in_vain_are_no_reason)
+{
+	struct linger l = { 0 };
+
+	wake_in_vain(&l, LINGER_VAIN - 1);
+	ck_assert(!linger_on(&l, false, false, true));
+	ck_assert(linger_on(&l, false, true, true));
+	ck_assert(linger_on(&l, false, false, true));
+}
+END_TEST
+
+START_TEST(it_arms_for_a_message_that_has_waited)
+{
+	struct linger l = { 0 };
+
+	wake_in_vain(&l, 1000);
+	ck_assert(linger_on(&l, false, false, true));
+	ck_assert(!linger_on(&l, true, false, true));
+	wake_in_vain(&l, LINGER_VAIN - 1);
+	ck_assert(!linger_on(&l, false, false, true));
+}
+END_TEST
+
+START_TEST(it_arms_where_nobody_waits)
+{
+	struct linger l = { 0 };
+
+	wake_in_vain(&l, LINGER_VAIN);
+	ck_assert(!linger_on(&l, false, false, false));
+	ck_assert(linger_on(&l, false, false, true));
+}
+END_TEST
+
+/* One that takes a message between any two that do not: the thread is needed. */
+START_TEST(wakes_in_vain_count_in_a_row)
+{
+	struct linger l = { 0 };
+	int i;
+
+	for (i = 0; i < 1000; i++) {
+		wake_in_vain(&l, 1);
+		ck_assert(!linger_on(&l, true, true, true));
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("linger");
+	TCase *t = tcase_create("linger");
+
+	tcase_add_test(t, some_wakes_in_vain_are_no_reason);
+	tcase_add_test(t, it_arms_for_a_message_that_has_waited);
+	tcase_add_test(t, it_arms_where_nobody_waits);
+	tcase_add_test(t, wakes_in_vain_count_in_a_row);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
