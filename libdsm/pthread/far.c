@@ -6,9 +6,11 @@
  * name is first used, at the node that uses it. Each process keeps what it has looked up in a cache. What was destroyed, or made
  * anew with another value, has another handle; an old one fails with -EINVAL and is looked up again.
  *
- * A mutex's type lies in its block. A process reads it after it has looked up the handle and keeps both together, so a new handle
- * has a new type. Memory may become a mutex of another type without a call, by an initialiser (std::recursive_mutex in memory that
- * was a std::mutex). Therefore the type is read again when a thread locks, or tries, a mutex that it holds.
+ * An object's attribute lies in its block: a mutex's type, a condition's clock, a barrier's count. A process reads it after it has
+ * looked up the handle and keeps both together, so a new handle has a new attribute. Memory may become another object of the same
+ * kind without a call, by an initialiser (std::recursive_mutex in memory that was a std::mutex). Therefore the type is read again
+ * when a thread locks, or tries, a mutex that it holds, and the clock when a limit of time is decades away by the monotonic one. A
+ * barrier has no initialiser.
  *
  * All of it runs by dsm_call(), and so on a private stack: arguments come and go through a struct on the program's.
  */
@@ -27,7 +29,7 @@ enum type { T_NONE = 0, T_MUTEX, T_COND, T_RWLOCK, T_SEM, T_BARRIER };
 
 struct handles {
 	uint64_t id[3]; /* T_BARRIER: a counter and two gates, as dsm_barrier_meet() has them; else one */
-	int kind;       /* T_MUTEX, in the cache: its type */
+	int attr;       /* in the cache: its attribute */
 };
 
 struct name {
@@ -210,13 +212,16 @@ out:
 	return err;
 }
 
-static int read_kind(const int *at)
+/* Without one, it is a normal mutex, or of a kind that has no attribute. */
+static int read_attr(enum type type, const int *at)
 {
-	return at ? *at & 3 : PTHREAD_MUTEX_NORMAL;
+	if (!at)
+		return PTHREAD_MUTEX_NORMAL;
+	return type == T_MUTEX ? *at & 3 : *at;
 }
 
-/* kind: as far_lock() has it. */
-static int look_up(const void *object, enum type type, const int *kind, struct handles *h)
+/* attr: where the object has it, or NULL. */
+static int look_up(const void *object, enum type type, const int *attr, struct handles *h)
 {
 	int err;
 
@@ -225,8 +230,7 @@ static int look_up(const void *object, enum type type, const int *kind, struct h
 	err = rename_to(object, type, 0, KEEP, h);
 	if (err)
 		return err;
-	if (type == T_MUTEX)
-		h->kind = read_kind(kind);
+	h->attr = read_attr(type, attr);
 	remember(object, type, h);
 	return 0;
 }
@@ -258,12 +262,13 @@ enum op {
 struct job {
 	enum op op;
 	void *object, *mutex;
-	const int *kind; /* of the mutex, as far_lock() has it */
+	const int *attr, *mutex_attr; /* where they have them */
 	uint32_t n;
-	bool timed;
-	uint64_t until; /* CLOCK_MONOTONIC, in ns */
+	bool timed, own_clock; /* own_clock: not `until`, but `limit` by the condition's clock */
+	uint64_t until;        /* CLOCK_MONOTONIC, in ns */
+	struct timespec limit; /* until then */
 	int result;
-	int kind_now; /* as it was for the result */
+	int kind_now; /* a mutex's type, as it was for the result */
 };
 
 static uint64_t now(void)
@@ -300,11 +305,19 @@ static bool knows_owner(int kind)
 	return kind == PTHREAD_MUTEX_RECURSIVE || kind == PTHREAD_MUTEX_ERRORCHECK;
 }
 
-/* The mutex is held by this thread, so its memory is a mutex now, and of what type does not change. */
-static void read_again(const struct job *j, struct handles *h)
+/* The object is one of this kind now: the mutex is held by this thread, or it waits for the condition. */
+static void read_again(const struct job *j, enum type type, struct handles *h)
 {
-	h->kind = read_kind(j->kind);
-	remember(j->object, T_MUTEX, h);
+	h->attr = read_attr(type, j->attr);
+	remember(j->object, type, h);
+}
+
+/* What a program means by the other clock is decades away by this one. */
+static uint64_t left_by_own(const struct job *j, struct handles *h)
+{
+	if (h->attr && time_left(CLOCK_MONOTONIC, &j->limit) >= (uint64_t)MOST * 1000000000u)
+		read_again(j, T_COND, h);
+	return time_left(clock_of(h->attr), &j->limit);
 }
 
 static int lock_it(const struct job *j, dsm_mutex_t *m, struct handles *h)
@@ -313,8 +326,8 @@ static int lock_it(const struct job *j, dsm_mutex_t *m, struct handles *h)
 
 	if (err != -EDEADLK)
 		return err;
-	read_again(j, h);
-	return j->timed && !knows_owner(h->kind) ? wait_in_vain(j) : -EDEADLK;
+	read_again(j, T_MUTEX, h);
+	return j->timed && !knows_owner(h->attr) ? wait_in_vain(j) : -EDEADLK;
 }
 
 static int try_it(const struct job *j, dsm_mutex_t *m, struct handles *h)
@@ -322,8 +335,8 @@ static int try_it(const struct job *j, dsm_mutex_t *m, struct handles *h)
 	int err = dsm_mutex_timedlock(m, 0); /* as dsm_mutex_trylock(), but says whether this thread holds it */
 
 	if (err == -EDEADLK)
-		read_again(j, h);
-	return err == -ETIMEDOUT || (err == -EDEADLK && h->kind != PTHREAD_MUTEX_RECURSIVE) ? -EBUSY : err;
+		read_again(j, T_MUTEX, h);
+	return err == -ETIMEDOUT || (err == -EDEADLK && h->attr != PTHREAD_MUTEX_RECURSIVE) ? -EBUSY : err;
 }
 
 static enum type type_of(enum op op)
@@ -375,14 +388,16 @@ static int try(const struct job *j, struct handles *h)
 	case O_TRYLOCK: return try_it(j, &mutex, h);
 	case O_UNLOCK: return dsm_mutex_unlock(&mutex);
 	case O_WAIT:
-		err = look_up(j->mutex, T_MUTEX, j->kind, &other);
+		err = look_up(j->mutex, T_MUTEX, j->mutex_attr, &other);
 		if (err)
 			return err;
 		mutex.id = other.id[0];
-		return j->timed ? dsm_cond_timedwait(&cond, &mutex, left(j)) : dsm_cond_wait(&cond, &mutex);
+		if (!j->timed)
+			return dsm_cond_wait(&cond, &mutex);
+		return dsm_cond_timedwait(&cond, &mutex, j->own_clock ? left_by_own(j, h) : left(j));
 	case O_SIGNAL: return dsm_cond_signal(&cond);
 	case O_BROADCAST: return dsm_cond_broadcast(&cond);
-	case O_BARRIER: return dsm_barrier_meet(&barrier, j->n);
+	case O_BARRIER: return dsm_barrier_meet(&barrier, (unsigned int)h->attr);
 	case O_RDLOCK: return j->timed ? dsm_rwlock_timedrdlock(&rwlock, left(j)) : dsm_rwlock_rdlock(&rwlock);
 	case O_WRLOCK: return j->timed ? dsm_rwlock_timedwrlock(&rwlock, left(j)) : dsm_rwlock_wrlock(&rwlock);
 	case O_TRYRDLOCK: return dsm_rwlock_tryrdlock(&rwlock);
@@ -452,7 +467,7 @@ static void run(void *arg)
 		return;
 	}
 	for (tries = 0; tries < 3; tries++) {
-		err = look_up(j.object, type_of(j.op), j.kind, &h);
+		err = look_up(j.object, type_of(j.op), j.attr, &h);
 		if (!err)
 			err = perform(&j, &h);
 		if (err != -EINVAL)
@@ -462,7 +477,7 @@ static void run(void *arg)
 			lose(j.mutex);
 	}
 	out->result = err;
-	out->kind_now = h.kind;
+	out->kind_now = h.attr;
 }
 
 static int go(struct job *j)
@@ -475,8 +490,12 @@ static struct job job_of(enum op op, void *object, clockid_t clock, const struct
 {
 	struct job j = { .op = op, .object = object, .timed = until };
 
-	if (until)
+	if (until && clock == OWN_CLOCK) {
+		j.own_clock = true;
+		j.limit = *until;
+	} else if (until) {
 		j.until = now() + time_left(clock, until);
+	}
 	return j;
 }
 
@@ -527,7 +546,7 @@ static int kind_of(const void *m, const int *kind)
 {
 	struct handles h;
 
-	return cached(m, T_MUTEX, &h) ? h.kind : read_kind(kind);
+	return cached(m, T_MUTEX, &h) ? h.attr : read_attr(T_MUTEX, kind);
 }
 
 /* kind: as it was believed to be. */
@@ -552,7 +571,7 @@ int far_lock(void *m, const int *kind, clockid_t clock, const struct timespec *u
 	struct job j = job_of(no_time ? O_TRYLOCK : O_LOCK, m, clock, no_time ? NULL : until);
 	int err;
 
-	j.kind = kind;
+	j.attr = kind;
 	err = lock(&j, kind_of(m, kind), EDEADLK);
 	return no_time && err == EBUSY ? EINVAL : err;
 }
@@ -561,7 +580,7 @@ int far_trylock(void *m, const int *kind)
 {
 	struct job j = job_of(O_TRYLOCK, m, 0, NULL);
 
-	j.kind = kind;
+	j.attr = kind;
 	return lock(&j, kind_of(m, kind), EBUSY);
 }
 
@@ -569,31 +588,33 @@ int far_unlock(void *m, const int *kind)
 {
 	struct job j = job_of(O_UNLOCK, m, 0, NULL);
 
-	j.kind = kind;
+	j.attr = kind;
 	return less(held(m)) ? 0 : go(&j);
 }
 
-int far_wait(void *c, void *m, const int *kind, clockid_t clock, const struct timespec *until)
+int far_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock, const struct timespec *until)
 {
 	struct job j = job_of(O_WAIT, c, clock, until);
 
-	j.kind = kind;
+	j.attr = own;
 	j.mutex = m;
+	j.mutex_attr = kind;
 	return go(&j);
 }
 
-int far_wake(void *c, bool all)
+int far_wake(void *c, const int *own, bool all)
 {
 	struct job j = job_of(all ? O_BROADCAST : O_SIGNAL, c, 0, NULL);
 
+	j.attr = own;
 	return go(&j);
 }
 
-int far_barrier(void *b, uint32_t n)
+int far_barrier(void *b, const int *n)
 {
 	struct job j = job_of(O_BARRIER, b, 0, NULL);
 
-	j.n = n;
+	j.attr = n;
 	dsm_call(run, &j);
 	return j.result > 0 ? PTHREAD_BARRIER_SERIAL_THREAD : -j.result;
 }

@@ -148,13 +148,16 @@ int near_sem_post(uint32_t *sem);
 
 /* ---- objects by name: several nodes (far.c) ------------------------------------------------------- */
 
-/* As those of near.c. kind: where the mutex has its type, which is read when this process first uses it; NULL: a normal one. */
+/*
+ * As those of near.c. kind: where the mutex has its type; NULL: a normal one. own: where the condition has its clock. n:
+ * where the barrier has its count. They are read when this process first uses the object.
+ */
 int far_lock(void *m, const int *kind, clockid_t clock, const struct timespec *until);
 int far_trylock(void *m, const int *kind);
 int far_unlock(void *m, const int *kind);
-int far_wait(void *c, void *m, const int *kind, clockid_t clock, const struct timespec *until);
-int far_wake(void *c, bool all);
-int far_barrier(void *b, uint32_t n);
+int far_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock, const struct timespec *until);
+int far_wake(void *c, const int *own, bool all);
+int far_barrier(void *b, const int *n);
 int far_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct timespec *until);
 int far_rwunlock(void *l);
 int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until);
@@ -171,7 +174,17 @@ int futex_start(void);               /* collective */
 void futex_interrupt(bool restarts); /* behind a handler of the program: what it interrupted may be a futex's sleep */
 void futex_thread_ended(void);       /* what this thread had to sleep with is free */
 
-/* Until then, in ns; 0: it is past; some years at most. */
+#define MOST 1000000000l /* seconds: their nanoseconds, added to any clock's, are a number */
+
+#define OWN_CLOCK ((clockid_t)-1) /* far_wait(): the condition's */
+
+/* Of a condition; in zeroed memory, it is CLOCK_REALTIME. */
+static inline clockid_t clock_of(int monotonic)
+{
+	return monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+}
+
+/* Until then, in ns; 0: it is past; those of MOST and one second at most. */
 uint64_t time_left(clockid_t clock, const struct timespec *until);
 
 /* So long, in ns; the same. */

@@ -11,13 +11,14 @@
 
 /* What lies in the memory of the objects, besides what near.c has there. */
 struct cond_extra {
-	uint32_t near[2], clock;
+	uint32_t near[2];
+	int clock; /* as clock_of() has it */
 };
 struct barrier_extra {
-	uint32_t n;
+	int n;
 };
-
-#define MOST 1000000000l /* seconds: their nanoseconds, added to any clock's, are a number */
+#define CLOCK_AT(c) (&((struct cond_extra *)(c))->clock)
+#define COUNT_AT(b) (&((struct barrier_extra *)(b))->n)
 
 uint64_t time_of(const struct timespec *t)
 {
@@ -154,11 +155,6 @@ EXPORT int pthread_mutex_consistent(pthread_mutex_t *m)
 
 /* ---- conditions ------------------------------------------------------------------------------------ */
 
-static clockid_t clock_of(const pthread_cond_t *c)
-{
-	return ((const struct cond_extra *)c)->clock ? CLOCK_MONOTONIC : CLOCK_REALTIME;
-}
-
 EXPORT int pthread_cond_init(pthread_cond_t *c, const pthread_condattr_t *attr)
 {
 	clockid_t clock = CLOCK_REALTIME;
@@ -168,7 +164,7 @@ EXPORT int pthread_cond_init(pthread_cond_t *c, const pthread_condattr_t *attr)
 	if (attr)
 		pthread_condattr_getclock(attr, &clock);
 	init_object(c, sizeof(*c));
-	((struct cond_extra *)c)->clock = clock == CLOCK_MONOTONIC;
+	*CLOCK_AT(c) = clock == CLOCK_MONOTONIC;
 	return 0;
 }
 
@@ -179,7 +175,7 @@ EXPORT int pthread_cond_destroy(pthread_cond_t *c)
 
 static int wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until)
 {
-	return shim.near ? near_wait(c, m, clock, until) : far_wait(c, m, KIND_AT(m), clock, until);
+	return shim.near ? near_wait(c, m, clock, until) : far_wait(c, CLOCK_AT(c), m, KIND_AT(m), clock, until);
 }
 
 EXPORT int pthread_cond_wait(pthread_cond_t *c, pthread_mutex_t *m)
@@ -198,23 +194,27 @@ EXPORT int pthread_cond_clockwait(pthread_cond_t *c, pthread_mutex_t *m, clockid
 
 EXPORT int pthread_cond_timedwait(pthread_cond_t *c, pthread_mutex_t *m, const struct timespec *until)
 {
+	struct timespec t = *until;
+
 	if (!is_shared(c))
 		return NEXT(pthread_cond_timedwait)(c, m, until);
-	return pthread_cond_clockwait(c, m, clock_of(c), until);
+	if (!is_time(&t))
+		return EINVAL;
+	return wait(c, m, shim.near ? clock_of(*CLOCK_AT(c)) : OWN_CLOCK, &t);
 }
 
 EXPORT int pthread_cond_signal(pthread_cond_t *c)
 {
 	if (!is_shared(c))
 		return NEXT(pthread_cond_signal)(c);
-	return shim.near ? near_wake(c, false) : far_wake(c, false);
+	return shim.near ? near_wake(c, false) : far_wake(c, CLOCK_AT(c), false);
 }
 
 EXPORT int pthread_cond_broadcast(pthread_cond_t *c)
 {
 	if (!is_shared(c))
 		return NEXT(pthread_cond_broadcast)(c);
-	return shim.near ? near_wake(c, true) : far_wake(c, true);
+	return shim.near ? near_wake(c, true) : far_wake(c, CLOCK_AT(c), true);
 }
 
 /* ---- barriers -------------------------------------------------------------------------------------- */
@@ -226,7 +226,7 @@ EXPORT int pthread_barrier_init(pthread_barrier_t *b, const pthread_barrierattr_
 	if (!n || n > INT_MAX)
 		return EINVAL;
 	init_object(b, sizeof(*b));
-	((struct barrier_extra *)b)->n = n;
+	*COUNT_AT(b) = (int)n;
 	return 0;
 }
 
@@ -239,7 +239,7 @@ EXPORT int pthread_barrier_wait(pthread_barrier_t *b)
 {
 	if (!is_shared(b))
 		return NEXT(pthread_barrier_wait)(b);
-	return shim.near ? near_barrier(b) : far_barrier(b, ((struct barrier_extra *)b)->n);
+	return shim.near ? near_barrier(b) : far_barrier(b, COUNT_AT(b));
 }
 
 /* ---- reader-writer locks --------------------------------------------------------------------------- */

@@ -11,6 +11,8 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	own=()
 	# They use environ, and __libc_single_threaded, which --preload needs this for.
 	[[ $name != @(calls|futures) ]] || own=(-fPIC)
+	# It counts misses, where there are any.
+	[[ $name != beside ]] || own=(-Ilibdsm/include)
 	if [[ $source == *.cc ]]; then
 		g++ -std=c++20 -O2 "${own[@]}" -pthread "$source" -o "$scratch/$name.own" &&
 			"$tools/dsm-c++" -std=c++20 -O2 -pthread "$source" -o "$scratch/$name"
@@ -21,7 +23,7 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	want=$("$scratch/$name.own" <"$input" 2>&1) || { count_failure "$name: by itself"; continue; }
 	more='' common=()
 	[[ $name != queue ]] || more="mprotect fill"
-	[[ $name != @(futexes|futures|interrupts|named|mutexes|rwlocks|handles|stacks) ]] || more=mprotect
+	[[ $name != @(futexes|futures|interrupts|named|mutexes|rwlocks|handles|stacks|beside) ]] || more=mprotect
 	# They take long on a busy host, and their main threads wait all the time.
 	[[ $name != @(calls|numbers|aio) ]] || { more=mprotect; common=(DSM_STALL_MS=0); }
 	((!${#host1[@]})) || [[ $name != @(words|calls|mutexes|objects) ]] || more+=" hosts"
