@@ -324,12 +324,13 @@ int near_barrier(pthread_barrier_t *barrier)
 	return 0;
 }
 
+/* SEQ_CST: partner of rwlock_changed(). */
 static bool rwlock_take(struct rwlock *l, bool write)
 {
-	uint32_t seen = __atomic_load_n(&l->state, __ATOMIC_RELAXED);
+	uint32_t seen = __atomic_load_n(&l->state, __ATOMIC_SEQ_CST);
 
 	do {
-		if (write ? seen : (seen & WRITER) || (!reading && __atomic_load_n(&l->writers, __ATOMIC_RELAXED)))
+		if (write ? seen : (seen & WRITER) || (!reading && __atomic_load_n(&l->writers, __ATOMIC_SEQ_CST)))
 			return false;
 	} while (!__atomic_compare_exchange_n(&l->state, &seen, write ? WRITER : seen + 1, 0, __ATOMIC_ACQUIRE,
 					      __ATOMIC_RELAXED));
@@ -340,11 +341,22 @@ static bool rwlock_take(struct rwlock *l, bool write)
 	return true;
 }
 
+/*
+ * The caller has changed state, or writers, with SEQ_CST:
+ *
+ *   the caller                               a thread that cannot have the lock (near_rwlock())
+ *   changes it                               sleepers + 1
+ *   looks at sleepers: none                  looks at seq
+ *                                            looks at it: changed, for it looks later than the caller
+ *
+ * If there are some, the change of seq ends the sleep of those that have looked too early.
+ */
 static void rwlock_changed(struct rwlock *l)
 {
+	if (!__atomic_load_n(&l->sleepers, __ATOMIC_SEQ_CST))
+		return;
 	__atomic_fetch_add(&l->seq, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&l->sleepers, __ATOMIC_SEQ_CST))
-		wake(&l->seq, INT_MAX);
+	wake(&l->seq, INT_MAX);
 }
 
 int near_rwlock(pthread_rwlock_t *lock, bool write, bool wait, clockid_t clock, const struct timespec *until)

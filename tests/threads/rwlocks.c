@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * rwlocks.c - a plain POSIX threads program: reader-writer locks that threads try to take, or wait for with a limit of time, while
- * another thread has them for reading, for writing, or not at all.
+ * another thread has them for reading, for writing, or not at all; and one that a thread unlocks as another begins to wait.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -13,7 +14,9 @@
 #include "steps.h"
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER, busy = PTHREAD_RWLOCK_INITIALIZER;
-static int results[10], inside, errors;
+static int results[10], inside, errors, turn;
+
+enum { HANDS = 6000, PAUSES = 40 };
 
 /* All calls that need not wait for ever, each released if it succeeds. */
 static void take_all(long ms)
@@ -165,11 +168,56 @@ static void crossing(void)
 	printf("crossing: %d inside, %d errors, then %d\n", inside, errors, pthread_rwlock_trywrlock(&busy));
 }
 
+static void await_turn(int n)
+{
+	int spin;
+
+	for (spin = 0; __atomic_load_n(&turn, __ATOMIC_ACQUIRE) < n; spin++)
+		if (spin > 1000)
+			sched_yield();
+		else
+			__builtin_ia32_pause();
+}
+
+static void *receive(void *arg)
+{
+	int i;
+
+	for (i = 0; i < HANDS; i++) {
+		await_turn(2 * i + 1);
+		errors += (i % 2 ? pthread_rwlock_rdlock(&lock) : pthread_rwlock_wrlock(&lock)) != 0;
+		pthread_rwlock_unlock(&lock);
+		__atomic_store_n(&turn, 2 * i + 2, __ATOMIC_RELEASE);
+	}
+	return arg;
+}
+
+/* Nobody unlocks it again before the other has had it: a wake that is lost does not come later. */
+static void handed_over(void)
+{
+	pthread_t t;
+	int i, k;
+
+	errors = 0;
+	pthread_create(&t, NULL, receive, NULL);
+	for (i = 0; i < HANDS; i++) {
+		pthread_rwlock_wrlock(&lock);
+		__atomic_store_n(&turn, 2 * i + 1, __ATOMIC_RELEASE);
+		for (k = i % PAUSES; k; k--)
+			__builtin_ia32_pause();
+		pthread_rwlock_unlock(&lock);
+		await_turn(2 * i + 2);
+	}
+	pthread_join(t, NULL);
+	printf("handed over: %d errors\n", errors);
+}
+
 int main(void)
 {
 	beside_another();
 	by_the_holder();
 	refused();
 	crossing();
+	handed_over();
 	return 0;
 }
