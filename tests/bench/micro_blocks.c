@@ -2,6 +2,7 @@
 /* micro_blocks.c - what blocks cost: misses, upgrades, streams, one block that goes to and fro. */
 #include "micro.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -277,6 +278,32 @@ static void bench_producer(const char *name, size_t bytes)
 	micro_report(name, micro.rank == 1 ? v : NULL, micro.repeats, "us");
 }
 
+/* Two ranks write a word each of one page, and all meet. Nobody reads it before the end. */
+static void bench_two_writers(void)
+{
+	double v[REPEATS_MAX], start;
+	int r, rounds = micro_rounds(200);
+	volatile uint64_t *word;
+	uint64_t i, last = 0;
+
+	micro_fresh();
+	word = (volatile uint64_t *)micro.area;
+	for (r = 0; r < micro.repeats; r++) {
+		dsm_barrier();
+		start = bench_now_us();
+		for (i = 1; i <= (uint64_t)rounds; i++) {
+			if (micro.rank < 2)
+				word[8 * micro.rank] = last + i;
+			dsm_barrier();
+		}
+		v[r] = (bench_now_us() - start) / rounds;
+		last += (uint64_t)rounds;
+		bench_check(word[0] == last && word[8] == last ? 0 : -EIO, "what two writers of a page have written");
+	}
+	micro_report("false sharing by two writers of a page, per iteration with barrier", micro.rank == 1 ? v : NULL,
+		     micro.repeats, "us");
+}
+
 void micro_false_sharing(void)
 {
 	double v[REPEATS_MAX], start;
@@ -294,6 +321,7 @@ void micro_false_sharing(void)
 	}
 	micro_report("false sharing by two writers, per block, barrier included", micro.rank == 1 ? v : NULL,
 		     micro.repeats, "us");
+	bench_two_writers();
 }
 
 /* The longest miss of rank 1 while rank 0 computes and makes no call. */
