@@ -10,7 +10,7 @@
 #define PAGE 4096ul
 #define PAGES 530ul /* more than a unit of 2 MiB */
 #define WORDS (PAGES * PAGE / sizeof(uint64_t))
-#define PLACE 0x10000000000ul
+#define PLACE 0x140000000000ul /* outside of the shadow of address sanitizer */
 
 static char *ground; /* the page below the memory */
 
