@@ -52,6 +52,79 @@ if is_chosen "a library's threads: named"; then
 	same "a library's threads: named" "$got" 1
 fi
 
+# The C library creates them, and signals them, with all signals blocked: not on a stack whose page another node takes meanwhile.
+cat >"$scratch/crowd.c" <<'END'
+#include <pthread.h>
+#include <signal.h>
+static void *end(void *arg) { return arg; }
+static void *sleeps(void *arg) { sigset_t none; sigemptyset(&none); sigsuspend(&none); return arg; }
+static void ignore(int sig) { (void)sig; }
+int run_threads(int threads);
+int run_threads(int threads)
+{
+	pthread_attr_t attr;
+	pthread_t t;
+	char name[16];
+	int i, wrong = 0;
+	for (i = 0; i < threads; i++) {
+		pthread_attr_init(&attr);
+		wrong += !!pthread_create(&t, i & 1 ? &attr : NULL, end, NULL);
+		wrong += !!pthread_join(t, NULL);
+		pthread_attr_destroy(&attr);
+	}
+	signal(SIGUSR1, ignore);
+	wrong += !!pthread_create(&t, NULL, sleeps, NULL);
+	wrong += !!pthread_setname_np(t, "sleeps") + !!pthread_getname_np(t, name, sizeof(name)) + (name[0] != 's');
+	for (i = 0; i < threads; i++)
+		wrong += !!pthread_kill(t, 0);
+	wrong += !!pthread_cancel(t);
+	return wrong + !!pthread_join(t, NULL);
+}
+END
+gcc -D_GNU_SOURCE -shared -fPIC -pthread "$scratch/crowd.c" -o "$scratch/libcrowd.so"
+program contended -L"$scratch" -lcrowd "-Wl,-rpath,$scratch" <<'END'
+#include <alloca.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+int run_threads(int threads);
+static long *volatile word;
+static volatile int wrong = -1;
+static __attribute__((noinline)) int run(long *at)
+{
+	*at = 0;
+	word = at;
+	return run_threads(300);
+}
+static void *thread(void *arg)
+{
+	/* the word lies at the top of a page, and the frames of what is called below it in the same one */
+	char *top = (char *)((uintptr_t)__builtin_frame_address(0) & -4096L) - 8192, *low;
+	do
+		low = alloca(64);
+	while (low > top - 128);
+	wrong = run((long *)(top - 16));
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	long writes = 0;
+	pthread_create(&t, NULL, thread, NULL);
+	while (!word)
+		;
+	while (wrong < 0)
+		*(volatile long *)word = ++writes;
+	pthread_join(t, NULL);
+	printf("wrong %d, written %d\n", wrong, writes > 100);
+	return 0;
+}
+END
+for way in node two mixed mprotect; do
+	# shellcheck disable=SC2086
+	says "a library's threads: contended, $way" "wrong 0, written 1" 0 "${run[@]}" ${ways[$way]} "$scratch/contended"
+done
+
 # Rank 0 writes memory whose home is where thread 1 runs: it has to ask there.
 program homes <<'END'
 #include <dsm.h>
