@@ -131,7 +131,7 @@ END
 	printf '[DEFAULT]\narguments = {threads}\ninput = {dir}/word\n' >"$scratch/suite/anl.ini"
 	echo word >"$scratch/suite/word"
 	suite=(scripts/anl --runs 1)
-	says "suite: apps/anl" "3 programs agree" 0 "${suite[@]}" apps/anl
+	says "suite: apps/anl" "4 programs agree" 0 "${suite[@]}" apps/anl
 	says "suite: its own" "1 programs agree" 0 "${suite[@]}" -n 2 -t 2 --nodes 2 --only good "$scratch/suite"
 	says "suite: another output" "not printed: rank none" 1 "${suite[@]}" "$scratch/suite" --only bad
 	says "suite: does not compile" "broken                 FAILED: dsm-cc" 1 "${suite[@]}" "$scratch/suite"
