@@ -35,7 +35,7 @@ void sync_count_ask(enum sync_op op, uint64_t ns)
 {
 	if (op >= SOP_LOAD)
 		sync_count_wait(DSM_LAT_ATOMIC, ns);
-	else if (op >= SOP_RDLOCK && op <= SOP_TRYWRLOCK)
+	else if (op >= SOP_RDLOCK && op <= SOP_WRUNLOCK)
 		sync_count_wait(DSM_LAT_LOCK, ns);
 }
 
@@ -97,6 +97,7 @@ static int answers(struct pending *p, uint64_t ns)
 int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 {
 	struct pending p = { .m = handle_ask(id, MSG_SYNC, (uint8_t)op) };
+	const bool away = p.m.dst != job.node;
 	uint64_t start = 0;
 	int status, slot;
 
@@ -112,10 +113,13 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	p.seq = slot_seq(p.m.req_slot);
 	p.m.flags = q->ns ? MSGF_TIMED : 0;
 	HOOK("ask-slot");
+	if (away)
+		start = clock_ns();
 	run_send(&p.m);
 	HOOK("ask-sent");
-	q->waited = slot_seq(p.m.req_slot) == p.seq;
-	if (q->waited)
+	/* An answer of another node may be here by now: another thread has taken it. */
+	q->waited = away || slot_seq(p.m.req_slot) == p.seq;
+	if (q->waited && !away)
 		start = clock_ns();
 	about_object(id);
 	status = answers(&p, q->ns);

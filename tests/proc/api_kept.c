@@ -170,6 +170,76 @@ static void part_kept(void)
 	test_sync();
 }
 
+/* A reader-writer lock never stays. With its home at another node, a thread waits for its lock and for its release. */
+static void asked_for(dsm_rwlock_t *l)
+{
+	struct dsm_stats before, after;
+	uint64_t waits, times;
+	int i;
+
+	MUST(dsm_stats_get(test_rank, NULL, &before));
+	for (i = 0; i < AGAIN; i++) {
+		MUST(i % 2 ? dsm_rwlock_rdlock(l) : dsm_rwlock_wrlock(l));
+		MUST(dsm_rwlock_unlock(l));
+	}
+	MUST(dsm_stats_get(test_rank, NULL, &after));
+	waits = after.lock_waits - before.lock_waits;
+	times = after.latency_count[DSM_LAT_LOCK] - before.latency_count[DSM_LAT_LOCK];
+	REQUIRE(after.locks - before.locks == AGAIN, "%lu locks are counted", after.locks - before.locks);
+	if (dsm_nodes() == 1) {
+		REQUIRE(!waits && !times, "%lu waits, %lu times in one node", waits, times);
+		return;
+	}
+	REQUIRE(waits == AGAIN, "%lu waits for %d locks", waits, AGAIN);
+	REQUIRE(times == 2 * AGAIN, "%lu waits are timed, of %d locks and releases", times, AGAIN);
+	REQUIRE(after.latency_sum_ns[DSM_LAT_LOCK] > before.latency_sum_ns[DSM_LAT_LOCK], "they took no time");
+}
+
+#define SWAPS 100
+
+/* Each time, the mutex comes from the other node: to its home, and from there. */
+static void swapped(dsm_mutex_t *m)
+{
+	const bool alone = dsm_nodes() == 1 || (test_rank && test_rank != last);
+	struct dsm_stats before, after;
+	int i;
+
+	MUST(dsm_stats_get(test_rank, NULL, &before));
+	for (i = 0; i < SWAPS; i++) {
+		test_sync();
+		if (test_rank == (i % 2 ? 0 : last)) {
+			MUST(dsm_mutex_lock(m));
+			MUST(dsm_mutex_unlock(m));
+		}
+	}
+	MUST(dsm_stats_get(test_rank, NULL, &after));
+	REQUIRE(after.lock_waits - before.lock_waits == (alone ? 0 : SWAPS / 2), "%lu of %d locks waited",
+		after.lock_waits - before.lock_waits, SWAPS / 2);
+	REQUIRE(after.latency_count[DSM_LAT_LOCK] - before.latency_count[DSM_LAT_LOCK] == (alone ? 0 : SWAPS / 2),
+		"other waits are timed");
+}
+
+static void part_asked(void)
+{
+	dsm_rwlock_t l = new_rwlock();
+	dsm_mutex_t m = new_mutex();
+
+	if (!test_rank) {
+		MUST(dsm_mutex_lock(&m));
+		MUST(dsm_mutex_unlock(&m));
+	}
+	swapped(&m);
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_mutex_destroy(&m));
+	if (test_rank == last)
+		asked_for(&l);
+	test_sync();
+	if (!test_rank)
+		MUST(dsm_rwlock_destroy(&l));
+	test_sync();
+}
+
 /* ---- threads of a node that run take it before threads that are being woken, but not for ever ------ */
 
 #define SLEEPERS 2
@@ -630,6 +700,7 @@ static void part_limits_crossed(void)
 static const struct test_part parts[] = {
 	{ "kept", part_kept },
 	{ "kept by turns", part_kept_by_turns },
+	{ "asked", part_asked },
 	{ "local", part_local },
 	{ "overtaken", part_overtaken },
 	{ "child", part_child },
