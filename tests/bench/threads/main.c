@@ -26,8 +26,9 @@ void __wrap_exit(int status) __attribute__((noreturn));
 
 struct sample {
 	int ranks, nodes;
-	uint64_t cpu_us[RANKS_MAX]; /* of each rank's process */
-	struct dsm_stats stats;     /* of all ranks */
+	uint64_t cpu_us[RANKS_MAX];  /* of each rank's process */
+	uint64_t lock_us[RANKS_MAX]; /* what its threads waited for mutexes and reader-writer locks */
+	struct dsm_stats stats;      /* of all ranks */
 };
 
 static uint64_t now_us(clockid_t clock)
@@ -48,13 +49,17 @@ static void *cpu_time(void *arg)
 static void take_of_job(void *arg)
 {
 	struct sample s = { .ranks = dsm_size(), .nodes = dsm_nodes() };
+	struct dsm_stats of_rank;
 	dsm_thread_t t;
 	void *us;
 	int r;
 
-	for (r = 0; r < s.ranks && r < RANKS_MAX; r++)
+	for (r = 0; r < s.ranks && r < RANKS_MAX; r++) {
 		if (!dsm_spawn(&t, r, NULL, cpu_time, NULL) && !dsm_join(t, &us))
 			s.cpu_us[r] = (uint64_t)(uintptr_t)us;
+		if (!dsm_stats_get(r, NULL, &of_rank))
+			s.lock_us[r] = of_rank.latency_sum_ns[DSM_LAT_LOCK] / 1000;
+	}
 	if (dsm_stats_get(-1, NULL, &s.stats))
 		s.ranks = 0;
 	*(struct sample *)arg = s;
@@ -73,6 +78,16 @@ static uint64_t misses(const struct sample *s)
 	return s->stats.read_faults + s->stats.write_faults + s->stats.upgrades;
 }
 
+static void print_ranks(const char *name, int ranks, const uint64_t *after, const uint64_t *before)
+{
+	int r;
+
+	printf(", \"%s\": [", name);
+	for (r = 0; r < ranks && r < RANKS_MAX; r++)
+		printf("%s%lu", r ? ", " : "", (unsigned long)(after[r] - before[r]));
+	putchar(']');
+}
+
 /* At the beginning of main(). In a page of its own, as if it were not there. */
 static struct {
 	struct sample sample;
@@ -84,16 +99,16 @@ static void report(void)
 	const uint64_t us = now_us(CLOCK_MONOTONIC) - begun.us;
 	const struct sample *before = &begun.sample;
 	struct sample after = { 0 };
-	int r;
 
 	take(&after);
-	printf("{\"us\": %lu, \"ranks\": %d, \"nodes\": %d, \"misses\": %lu, \"repeated\": %lu, \"locks\": %lu, \"cpu_us\": [",
+	printf("{\"us\": %lu, \"ranks\": %d, \"nodes\": %d, \"misses\": %lu, \"repeated\": %lu, \"locks\": %lu, \"lock_waits\": %lu",
 	       (unsigned long)us, after.ranks, after.nodes, (unsigned long)(misses(&after) - misses(before)),
 	       (unsigned long)(after.stats.repeated_faults - before->stats.repeated_faults),
-	       (unsigned long)(after.stats.locks - before->stats.locks));
-	for (r = 0; r < after.ranks && r < RANKS_MAX; r++)
-		printf("%s%lu", r ? ", " : "", (unsigned long)(after.cpu_us[r] - before->cpu_us[r]));
-	puts("]}");
+	       (unsigned long)(after.stats.locks - before->stats.locks),
+	       (unsigned long)(after.stats.lock_waits - before->stats.lock_waits));
+	print_ranks("cpu_us", after.ranks, after.cpu_us, before->cpu_us);
+	print_ranks("lock_us", after.ranks, after.lock_us, before->lock_us);
+	puts("}");
 }
 
 int __wrap_main(int argc, char **argv, char **envp)
