@@ -80,12 +80,31 @@ enum net_look {
 	LOOK_END    /* it has what it waited for */
 };
 
+/* What net/verbs asks of its devices: its techniques (DSM_VERBS) differ in these. Other backends leave all of it 0. */
+struct net_work {
+	uint64_t requests;    /* work requests that send, write or read */
+	uint64_t doorbells;   /* calls that handed these over */
+	uint64_t writes;      /* of the requests, RDMA writes ... */
+	uint64_t immediates;  /* ... with immediate data ... */
+	uint64_t bare;        /* ... which is the whole message */
+	uint64_t reads;       /* of the requests, RDMA reads */
+	uint64_t inlined;     /* of the requests, those that have the data in them */
+	uint64_t signalled;   /* of those that are no reads: that report their completion ... */
+	uint64_t solicited;   /* ... that wake the receiver */
+	uint64_t handed_over; /* frames that were left to the send thread */
+	uint64_t completions; /* taken from the devices */
+	uint64_t locks;       /* of a queue, to take completions ... */
+	uint64_t idle_locks;  /* ... that found none */
+	uint64_t events;      /* of completion channels */
+};
+
 struct net_counters {
 	uint64_t sent, received;             /* messages */
 	uint64_t bytes_sent, bytes_received; /* payloads */
 	uint64_t polls, empty_polls, arms, malformed;
 	uint64_t by_class[CLASS_MAX]; /* messages sent */
 	uint64_t queue_pairs;         /* of the node, where its ranks share them; else 0 */
+	struct net_work work;
 };
 
 /* One completion vector in use. */

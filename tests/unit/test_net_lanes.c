@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_net_lanes.c - net/verbs over queue pairs within this process (share_verbs.h): what every transport has to do, and which
- * threads make address handles. What needs a device is in test_net_verbs.c.
+ * test_net_lanes.c - net/verbs over queue pairs within this process (share_verbs.h): what every transport has to do,
+ * batches of completions, and which threads make address handles. What needs a device is in test_net_verbs.c.
  */
 #define NET_OPS net_verbs
 #define TRANSPORTS 3
@@ -98,8 +98,8 @@ static void *serves(void *arg)
 }
 
 /* While a peer does not answer, handles are made again: the link may have gone, and its address with it. The thread that makes one
- * may have to wait for the malloc() that a miss has interrupted, or can make none. When the peer answers meanwhile, the miss has to
- * end: by the handle of before. */
+ * may have to wait for the malloc() that a miss has interrupted, or can make none. When the peer answers meanwhile,
+ * the miss has to end: by the handle of before. */
 START_TEST(handles_are_made_again_and_no_miss_waits_for_it)
 {
 	int *const hinders = _i ? &fake_handles_fail : &fake_handles_wait;
@@ -126,6 +126,232 @@ START_TEST(handles_are_made_again_and_no_miss_waits_for_it)
 }
 END_TEST
 
+/* ---- batches ---------------------------------------------------------------------------------- */
+
+#define BATCH 16
+
+/* What the handler of a message does to the rest of its batch. */
+static enum { GO_ON, POLL_FOR_REST, AWAIT_REST, DROP_PEER } at_trigger;
+static uint32_t trigger;
+static unsigned int out_of_order;
+
+static void batch_handler(void *arg, const struct msg *m, const void *payload, size_t size)
+{
+	const uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
+	struct end *e = arg;
+
+	handler(arg, m, payload, size);
+	out_of_order += m->object + 1 != e->messages;
+	if (m->object != trigger || at_trigger == GO_ON)
+		return;
+	if (at_trigger == DROP_PEER) {
+		ops->drop(e->net, 0);
+		return;
+	}
+	while (read_word(&e->messages) < BATCH && now_ms(CLOCK_MONOTONIC) < until)
+		if (at_trigger == POLL_FOR_REST)
+			ops->poll(e->net, 64);
+		else
+			usleep(100);
+	e->wrong += read_word(&e->messages) < BATCH;
+}
+
+/* Two connected ends, and nothing under way. */
+static void open_batch(const char *setting)
+{
+	unsigned int i;
+
+	verbs_setting = setting;
+	at_trigger = GO_ON;
+	trigger = 0;
+	ck_assert_int_eq(try_open(&here, 0, handler), 0);
+	ck_assert_int_eq(try_open(&there, 1, batch_handler), 0);
+	connect_pair(&here, &there);
+	for (i = 0; i < 2; i++) {
+		ck_assert_int_eq(send_to(&here, 1, i ? MSG_CALL : MSG_PING, i, 0), 0);
+		poll_until(&here, &there, &there.messages, i + 1);
+	}
+	settle(&here, &there);
+	there.messages = there.wrong = out_of_order = 0;
+}
+
+/* Holds of the lock that found completions. */
+static uint64_t locks_of(const struct end *e)
+{
+	struct net_counters c;
+
+	ops->counters(e->net, &c);
+	return c.work.locks - c.work.idle_locks;
+}
+
+static void send_batch(uint8_t type, unsigned int n, size_t size)
+{
+	uint32_t i;
+
+	for (i = 0; i < n; i++)
+		ck_assert_int_eq(send_to(&here, 1, type, i, size), 0);
+}
+
+/* Are all receive buffers with the device? */
+static bool all_posted(const struct end *e)
+{
+	const struct dev *d = &e->net->devs[0];
+	unsigned int class;
+	bool all = true;
+
+	for (class = 0; class < CLASS_MAX; class ++) {
+		const struct fake_srq *s = (const struct fake_srq *)d->srq[class];
+
+		all = all && s->tail - s->head == d->recv_n[class];
+	}
+	return all;
+}
+
+START_TEST(a_batch_takes_the_lock_once_and_keeps_its_order)
+{
+	const unsigned int n = 3 * BATCH;
+	uint64_t before;
+
+	open_batch(_i ? "batch=1" : "");
+	before = locks_of(&there);
+	send_batch(MSG_PING, n, 0);
+	ck_assert_int_eq(ops->poll(there.net, n), (int)n);
+	ck_assert_uint_eq(locks_of(&there) - before, _i ? n : 3);
+	ck_assert_uint_eq(there.messages, n);
+	ck_assert_uint_eq(there.wrong + out_of_order, 0);
+	ck_assert(all_posted(&there));
+	close_pair(&here, &there);
+}
+END_TEST
+
+START_TEST(a_handler_finds_the_rest_of_its_batch_when_it_polls)
+{
+	const uint8_t type = _i ? MSG_CALL : MSG_PING; /* CALL: the payload stays in the receive buffer */
+	uint64_t before;
+
+	open_batch("");
+	before = locks_of(&there);
+	at_trigger = POLL_FOR_REST;
+	send_batch(type, BATCH, _i ? 100 : 0);
+	ops->poll(there.net, BATCH);
+	ck_assert_uint_eq(there.messages, BATCH);
+	ck_assert_uint_eq(there.wrong + out_of_order, 0);
+	ck_assert_uint_eq(locks_of(&there) - before, 1);
+	ck_assert(all_posted(&there));
+	close_pair(&here, &there);
+}
+END_TEST
+
+static void *polls_there(void *arg)
+{
+	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE))
+		if (!ops->poll(there.net, 1))
+			sched_yield();
+	return arg;
+}
+
+/* A handler may wait for what only another thread's message brings: no thread keeps the rest of a batch to itself. */
+START_TEST(other_threads_find_the_rest_of_a_batch)
+{
+	pthread_t poller;
+
+	open_batch("");
+	at_trigger = AWAIT_REST;
+	send_batch(MSG_PING, BATCH, 0);
+	ck_assert_int_eq(pthread_create(&poller, NULL, polls_there, NULL), 0);
+	poll_until(&there, NULL, &there.messages, BATCH);
+	__atomic_store_n(&stop, 1, __ATOMIC_RELEASE);
+	pthread_join(poller, NULL);
+	ck_assert_uint_eq(there.wrong, 0);
+	ck_assert(all_posted(&there));
+	close_pair(&here, &there);
+}
+END_TEST
+
+START_TEST(a_peer_that_is_dropped_or_lost_in_the_middle_of_a_batch_is_not_heard_again)
+{
+	const uint32_t middle = BATCH / 2;
+	const bool drop = _i;
+	uint32_t i;
+
+	open_batch("");
+	at_trigger = drop ? DROP_PEER : GO_ON;
+	trigger = middle;
+	for (i = 0; i < BATCH; i++) {
+		struct msg m = message(&here, 1, MSG_CALL, i, 0);
+
+		if (i == middle + 1 && !drop)
+			m.src = 2; /* in the name of a third */
+		ck_assert_int_eq(ops->send(here.net, 1, &m, NULL, 0), 0);
+	}
+	for (i = 0; i < 4; i++)
+		ops->poll(there.net, BATCH);
+	ck_assert_uint_eq(there.messages, middle + 1);
+	ck_assert_uint_eq(there.lost, drop ? 0 : 1);
+	ck_assert_int_eq(there.err, drop ? 0 : -EBADMSG);
+	ck_assert_uint_eq(there.wrong + out_of_order, 0);
+	ck_assert(all_posted(&there));
+	close_pair(&here, &there);
+	ck_assert_uint_eq(fake_live, 0);
+}
+END_TEST
+
+/*
+ * What a broken queue pair has received is taken from the device before the queue pair ends, whether it has a place or
+ * not: its sender has forgotten it.
+ */
+START_TEST(completions_of_a_connection_that_breaks_are_delivered_once)
+{
+	const unsigned int n = 200;
+	const struct arrivals *in;
+	struct net_counters c;
+
+	open_batch("depth=256,break=203"); /* two were sent */
+	in = &there.net->devs[0].queues[0].inbox;
+	send_batch(MSG_PING, n, 0);
+	ops->poll(here.net, n); /* what was acknowledged is forgotten */
+	while (here.net->breaks < 1)
+		ck_assert_int_eq(send_to(&here, 1, MSG_PING, n, 0), 0);
+	ops->poll(here.net, n); /* asks for another queue pair */
+	ck_assert_uint_eq(there.messages + in->spilled_room, 0);
+	ops->arm(there.net); /* hears of that before it looks for messages */
+	ck_assert_uint_ge(in->spilled_room, n);
+	poll_until(&here, &there, &there.messages, n + 1);
+	settle(&here, &there);
+	ck_assert_uint_eq(there.messages, n + 1);
+	ck_assert_uint_eq(there.wrong + there.lost + here.lost + out_of_order, 0);
+	ops->counters(there.net, &c);
+	ck_assert_uint_eq(c.malformed, 0);
+	ck_assert(all_posted(&there));
+	close_pair(&here, &there);
+}
+END_TEST
+
+/* A thread that was put aside while it took an arrival keeps its place occupied: the others go on, one at a time. */
+START_TEST(an_occupied_place_stops_nobody)
+{
+	struct arrivals *in;
+	uint64_t before;
+	uint32_t tail;
+
+	open_batch("");
+	in = &there.net->devs[0].queues[0].inbox;
+	before = locks_of(&there);
+	tail = in->tail;
+	atomic_store(&in->places[tail % ARRIVALS_ROOM].turn, tail - ARRIVALS_ROOM + 1);
+	send_batch(MSG_PING, BATCH, 0);
+	poll_until(&there, NULL, &there.messages, BATCH);
+	ck_assert_uint_eq(locks_of(&there) - before, BATCH);
+	atomic_store(&in->places[tail % ARRIVALS_ROOM].turn, tail);
+	there.messages = 0;
+	send_batch(MSG_PING, BATCH, 0);
+	poll_until(&there, NULL, &there.messages, BATCH);
+	ck_assert_uint_eq(locks_of(&there) - before, BATCH + 1);
+	ck_assert_uint_eq(there.wrong + out_of_order, 0);
+	close_pair(&here, &there);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("net_lanes");
@@ -142,6 +368,15 @@ int main(void)
 	tcase_set_timeout(t, 120);
 	tcase_add_loop_test(t, a_miss_makes_no_address_handle, 0, 2);
 	tcase_add_loop_test(t, handles_are_made_again_and_no_miss_waits_for_it, 0, 2);
+	suite_add_tcase(s, t);
+	t = tcase_create("batches");
+	tcase_set_timeout(t, 120);
+	tcase_add_loop_test(t, a_batch_takes_the_lock_once_and_keeps_its_order, 0, 2);
+	tcase_add_loop_test(t, a_handler_finds_the_rest_of_its_batch_when_it_polls, 0, 2);
+	tcase_add_test(t, other_threads_find_the_rest_of_a_batch);
+	tcase_add_loop_test(t, a_peer_that_is_dropped_or_lost_in_the_middle_of_a_batch_is_not_heard_again, 0, 2);
+	tcase_add_test(t, completions_of_a_connection_that_breaks_are_delivered_once);
+	tcase_add_test(t, an_occupied_place_stops_nobody);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

@@ -139,6 +139,7 @@ static int queue_open(struct dev *d, struct cqgroup *g)
 	}
 	q->vector = cqgroup_cq_vector(g, q->cq);
 	pthread_mutex_init(&q->lock, NULL);
+	arrivals_init(&q->inbox);
 	d->nqueues++;
 	return 0;
 }
@@ -179,7 +180,7 @@ static void queue_close(struct queue *q)
 		ibv_destroy_cq(q->cq);
 	ibv_destroy_comp_channel(q->channel);
 	pthread_mutex_destroy(&q->lock);
-	own_free(q->inbox);
+	arrivals_free(&q->inbox);
 }
 
 void dev_lane_set(struct dev *d, uint32_t qpn, struct lane *l)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * recv.c - completions: taken many at a time under the queue's lock and sorted there, which is where frames are
- * counted, into the queue's inbox; from there, one by one and with no lock, delivered. Several threads may be delivering
- * at once.
+ * recv.c - completions: taken a batch at a time under one hold of the queue's lock and sorted there, which is where
+ * frames are counted, into the queue's inbox; taken from there and delivered one by one, with no lock. Several threads may
+ * be delivering at once.
  */
 #include "net/verbs/verbs.h"
 
@@ -115,64 +115,72 @@ static void repost(struct queue *q, struct arrival *a, unsigned int n)
 	}
 }
 
-/* Take up to max completions from the device to the inbox. Returns how many; -ENOMEM. */
-static int fill(struct queue *q, unsigned int max)
+/* Take up to max completions from the device to q->batch. Returns how many. */
+static unsigned int take_batch(struct queue *q, unsigned int max)
 {
 	struct ibv_wc wc[VERBS_BATCH_MAX];
-	struct arrival *more;
-	int i, k;
+	int i, k = ibv_poll_cq(q->cq, (int)max, wc);
 
-	if (q->inbox_head + q->inbox_n + max > q->inbox_room) {
-		more = own_realloc(q->inbox, (q->inbox_room + 256) * sizeof(*more));
-		if (!more)
-			return -ENOMEM;
-		q->inbox = more;
-		q->inbox_room += 256;
-	}
-	k = ibv_poll_cq(q->cq, (int)max, wc);
 	if (k <= 0)
 		return 0;
-	more = &q->inbox[q->inbox_head + q->inbox_n];
 	for (i = 0; i < k; i++)
-		sort(q, &wc[i], &more[i]);
-	repost(q, more, (unsigned int)k);
-	q->inbox_n += (unsigned int)k;
+		sort(q, &wc[i], &q->batch[i]);
+	repost(q, q->batch, (unsigned int)k);
 	atomic_fetch_add_explicit(&q->completions, (unsigned int)k, memory_order_relaxed);
 	cqgroup_count(q->group, (unsigned int)q->vector, 0, (unsigned int)k);
-	return k;
+	return (unsigned int)k;
 }
 
-/*
- * The next arrival. Many are taken from the device at a time, but a thread has one in hand only: its handler may wait for
- * an answer that came right behind, and that other threads, or the handler's own waiting, then find in the inbox.
- */
+/* Take a batch of up to max: its first, and the others to the inbox, where nothing is left. False: there is none. */
+static bool receive(struct queue *q, struct arrival *a, unsigned int max)
+{
+	const unsigned int k = take_batch(q, 1 + arrivals_space(&q->inbox, max - 1));
+
+	if (!k)
+		return false;
+	*a = q->batch[0];
+	arrivals_put(&q->inbox, &q->batch[1], k - 1);
+	return true;
+}
+
+static void count_lock(struct queue *q, bool found)
+{
+	atomic_fetch_add_explicit(&q->locks, 1, memory_order_relaxed);
+	if (!found)
+		atomic_fetch_add_explicit(&q->idle_locks, 1, memory_order_relaxed);
+}
+
+/* The next arrival. Only who finds the inbox empty takes the lock, for a batch. */
 static bool next_arrival(struct queue *q, struct arrival *a, unsigned int budget, bool wait)
 {
 	const unsigned int batch = q->net->set.batch;
-	bool any = false;
+	bool any;
 
+	if (arrivals_take(&q->inbox, a))
+		return true;
 	if (wait)
 		pthread_mutex_lock(&q->lock);
 	else if (pthread_mutex_trylock(&q->lock))
 		return false;
-	if (q->inbox_n || fill(q, budget < batch ? budget : batch) > 0) {
-		*a = q->inbox[q->inbox_head++];
-		if (!--q->inbox_n)
-			q->inbox_head = 0;
-		any = true;
-	}
+	any = arrivals_take(&q->inbox, a) || arrivals_unspill(&q->inbox, a) ||
+		receive(q, a, budget < batch ? budget : batch);
+	count_lock(q, any);
 	pthread_mutex_unlock(&q->lock);
 	return any;
 }
 
-/* Put all there is into the inbox. */
+/* Take all there is from the device, also what has no place: the thread that would make room may wait for this one. */
 static bool drain(struct queue *q)
 {
 	int left = q->cq->cqe, k = 1;
 
-	for (; left > 0 && k > 0; left -= k)
-		k = fill(q, 16);
-	return k >= 0;
+	for (; left > 0 && k > 0; left -= k) {
+		if (arrivals_reserve(&q->inbox, VERBS_BATCH_MAX))
+			return false;
+		k = (int)take_batch(q, VERBS_BATCH_MAX);
+		arrivals_spill(&q->inbox, q->batch, (unsigned int)k);
+	}
+	return true;
 }
 
 /*

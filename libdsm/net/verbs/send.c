@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 
+#include "core/word.h"
 #include "util/hook.h"
 #include "util/log.h"
 
@@ -109,6 +110,25 @@ static void chain_frame(struct lane *l, struct chain *c, struct out *o)
 		wr->send_flags |= IBV_SEND_SOLICITED;
 }
 
+static void count_requests(struct net_work *w, const struct chain *c)
+{
+	unsigned int i;
+
+	verbs_did(&w->requests, c->n);
+	verbs_did(&w->doorbells, 1);
+	for (i = 0; i < c->n; i++) {
+		const struct ibv_send_wr *wr = &c->wr[i];
+		const bool imm = wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+
+		verbs_did(&w->writes, imm || wr->opcode == IBV_WR_RDMA_WRITE);
+		verbs_did(&w->immediates, imm);
+		verbs_did(&w->bare, imm && word_get_PROCESS_BLOCK(ntohl(wr->imm_data)).bare);
+		verbs_did(&w->inlined, !!(wr->send_flags & IBV_SEND_INLINE));
+		verbs_did(&w->signalled, !!(wr->send_flags & IBV_SEND_SIGNALED));
+		verbs_did(&w->solicited, !!(wr->send_flags & IBV_SEND_SOLICITED));
+	}
+}
+
 static void break_it(struct lane *l)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -135,6 +155,7 @@ static void post_from(struct lane *l, uint32_t first)
 			}
 			chain_frame(l, &c, l->ring[first % l->depth]);
 		}
+		count_requests(&l->work, &c);
 		if (ibv_post_send(l->qp, c.wr, &bad))
 			lane_broken(l);
 		if (broke)
@@ -216,6 +237,7 @@ void lane_put(struct lane *l, struct out *o)
 		l->state = LANE_BROKEN;
 		conn_want(l);
 	} else if (n->has_sender && l->state == LANE_READY) {
+		verbs_did(&l->work.handed_over, 1);
 		hand_over(l);
 	}
 	lane_due(l);
@@ -256,6 +278,9 @@ void lane_fetch(struct lane *l)
 				lane_broken(l);
 				return;
 			}
+			verbs_did(&l->work.requests, 1);
+			verbs_did(&l->work.doorbells, 1);
+			verbs_did(&l->work.reads, 1);
 			f->asked++;
 			l->reads++;
 		}

@@ -106,14 +106,35 @@ static void verbs_drop(struct net *n, uint16_t rank)
 
 /* ---- figures ------------------------------------------------------------------------------------ */
 
-static void verbs_counters(struct net *n, struct net_counters *out)
+/* Both are counters only. */
+static void add(uint64_t *to, const uint64_t *from, size_t n)
 {
-	const uint64_t *from = (const uint64_t *)&n->count;
-	uint64_t *to = (uint64_t *)out;
 	size_t i;
 
-	for (i = 0; i < sizeof(*out) / sizeof(*to); i++)
-		to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+	for (i = 0; i < n; i++)
+		to[i] += __atomic_load_n(&from[i], __ATOMIC_RELAXED);
+}
+
+static void verbs_counters(struct net *n, struct net_counters *out)
+{
+	const size_t each = sizeof(uint64_t);
+	unsigned int d, i, r, c;
+
+	memset(out, 0, sizeof(*out));
+	add((uint64_t *)out, (const uint64_t *)&n->count, sizeof(*out) / each);
+	for (r = 0; r < n->cfg.size; r++)
+		for (c = 0; c < CLASS_MAX; c++)
+			add((uint64_t *)&out->work, (const uint64_t *)&n->peers[r].lanes[c].work,
+			    sizeof(out->work) / each);
+	for (d = 0; d < n->ndevs; d++)
+		for (i = 0; i < n->devs[d].nqueues; i++) {
+			struct queue *q = &n->devs[d].queues[i];
+
+			out->work.completions += atomic_load(&q->completions);
+			out->work.locks += atomic_load(&q->locks);
+			out->work.idle_locks += atomic_load(&q->idle_locks);
+			out->work.events += atomic_load(&q->events);
+		}
 }
 
 static unsigned int verbs_vectors(struct net *n, struct net_vector *out, unsigned int max)

@@ -2,7 +2,8 @@
 /*
  * verbs.h - inside the transport over RDMA verbs. verbs.c opens and closes; dev.c has devices and their queues,
  * mem.c registered memory, conn.c, ud.c and qp.c connections and their repair, send.c and
- * recv.c what goes and comes, wait.c sleeping and threads; frame.c, set.c and gid.c are pure.
+ * recv.c what goes and comes, arrivals.c what has come and is not handled yet, wait.c sleeping and threads; frame.c,
+ * set.c and gid.c are pure.
  *
  * A lane is a connection (an RC queue pair) to a peer for one class of messages. What travels on it are frames, numbered
  * from 1; a sender keeps a frame in the lane's ring until a completion says that the peer's device has it, and a receiver
@@ -19,7 +20,7 @@
  * Locks, in this order; none is held while handlers run or bytes of the caller are touched:
  *   net.conn     shaking hands, the timers of it, making and ending queue pairs
  *   lane.lock    the lane's state, ring, backlog and fetches; posting
- *   queue.lock   taking completions; the receiving side of the lanes (rx_*)
+ *   queue.lock   taking completions, a batch under one hold (arrivals.h); the receiving side of the lanes (rx_*)
  *   leaves       net.leaf, dev.mem
  */
 #ifndef NET_VERBS_H
@@ -33,6 +34,7 @@
 #include "net/check.h"
 #include "net/net.h"
 #include "net/own.h"
+#include "net/verbs/arrivals.h"
 #include "net/verbs/frame.h"
 #include "net/verbs/set.h"
 
@@ -68,22 +70,6 @@ struct out {
 
 /* ---- queues and devices --------------------------------------------------------------------- */
 
-enum arrival_kind { ARRIVAL_NONE = 0, ARRIVAL_SENT, ARRIVAL_READ, ARRIVAL_FRAME, ARRIVAL_BROKEN, ARRIVAL_BAD };
-
-/* One completion, sorted. */
-struct arrival {
-	struct lane *lane;
-	struct fetch *fetch;
-	const char *payload;
-	struct frame f;
-	struct msg m;
-	uint32_t qpn;
-	int32_t recv;  /* the receive buffer it occupies; -1: none */
-	uint8_t class; /* of that */
-	uint8_t kind;
-	uint8_t status;
-};
-
 struct queue {
 	struct net *net;
 	struct dev *dev;
@@ -92,10 +78,11 @@ struct queue {
 	struct ibv_cq *cq;
 	int vector;
 	pthread_mutex_t lock;
-	struct arrival *inbox; /* the inbox: taken from the device, not in hand yet; under lock */
-	unsigned int inbox_head, inbox_n, inbox_room;
+	struct arrivals inbox;                 /* taken from the device, not in hand yet */
+	struct arrival batch[VERBS_BATCH_MAX]; /* being sorted; under lock */
 	atomic_int armed; /* an event is due, or on its way: enum arming; written under lock to arm */
 	_Atomic uint64_t events, completions;
+	_Atomic uint64_t locks, idle_locks; /* holds of the lock to take completions; of these, those that found none */
 	pthread_t thread;
 	bool has_thread;
 };
@@ -192,7 +179,8 @@ struct lane {
 	uint64_t landing; /* the peer's */
 	uint32_t landing_rkey;
 	bool quitting;
-	bool due; /* it waits for a completion of a send or a read; counted in net.due */
+	bool due;             /* it waits for a completion of a send or a read; counted in net.due */
+	struct net_work work; /* written under lock */
 
 	/* receiving; under queue->lock */
 	uint32_t rx_qpn; /* 0: nothing is taken */
@@ -352,6 +340,12 @@ static inline uint64_t wr_make(enum wr_kind kind, uint64_t what)
 static inline void verbs_count(uint64_t *c, uint64_t by)
 {
 	__atomic_fetch_add(c, by, __ATOMIC_RELAXED);
+}
+
+/* Of a lane's work: one writer at a time, readers at any time. */
+static inline void verbs_did(uint64_t *c, uint64_t by)
+{
+	__atomic_store_n(c, *c + by, __ATOMIC_RELAXED);
 }
 
 static inline bool peer_well(const struct peer *p)
