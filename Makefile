@@ -64,7 +64,7 @@ FAIL_C   := $(sort $(wildcard tests/fail/*.c))
 SHARE_TEST_C := $(sort $(filter-out tests/share/common%.c,$(wildcard tests/share/*.c)))
 KMOD_C   := $(sort $(filter-out tests/kmod/common%.c,$(wildcard tests/kmod/*.c)))
 FUZZ_C   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
-BENCH_C  := $(sort $(filter-out tests/bench/common%.c tests/bench/micro_%.c tests/bench/share_%.c,$(wildcard tests/bench/*.c)))
+BENCH_C  := $(sort $(filter-out tests/bench/common%.c tests/bench/lanes_%.c tests/bench/micro_%.c tests/bench/share_%.c,$(wildcard tests/bench/*.c)))
 
 # Files beside the programs that are linked into each of them.
 APP_COMMON_C   := $(wildcard apps/common.c)
@@ -75,6 +75,7 @@ SHARE_COMMON_C := $(sort $(wildcard tests/share/common*.c))
 KMOD_COMMON_C  := $(sort $(wildcard tests/kmod/common*.c))
 FUZZ_COMMON_C  := $(sort $(filter-out $(FUZZ_C),$(wildcard tests/fuzz/*.c)))
 BENCH_COMMON_C := $(sort $(wildcard tests/bench/common*.c))
+BENCH_LANES_C  := $(sort $(wildcard tests/bench/lanes_*.c)) # of tests/bench/lanes, and of its unit test
 BENCH_MICRO_C  := $(sort $(wildcard tests/bench/micro_*.c)) # of tests/bench/micro alone
 BENCH_SHARE_C  := $(sort $(wildcard tests/bench/share_*.c)) # of tests/bench/share alone
 
@@ -384,14 +385,15 @@ endef
 
 $(foreach p,$(APP_C),$(eval $(call program,$(p:%.c=$(B)/%),\
 	$(call objects,$(p) $(if $(filter apps/example.c,$(p)),,$(APP_COMMON_C))),$(LIB_A))))
-$(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(UNIT_COMMON_C)),$(INTERNAL_A),$(CHECK_LIBS))))
+$(foreach p,$(UNIT_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(UNIT_COMMON_C) \
+	$(if $(filter tests/unit/test_bench_lanes.c,$(p)),$(BENCH_LANES_C) $(BENCH_COMMON_C))),$(INTERNAL_A),$(CHECK_LIBS))))
 $(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(PROC_COMMON_C) \
 	$(if $(filter tests/proc/crowd.c,$(p)),$(PROC_CROWD_C))),$(LIB_A))))
 $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))
 $(foreach p,$(SHARE_TEST_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(SHARE_COMMON_C)),$(INTERNAL_A))))
 $(foreach p,$(KMOD_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(KMOD_COMMON_C) libdsm/core/wire.c))))
 $(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C) \
-	$(if $(filter tests/bench/micro.c,$(p)),$(BENCH_MICRO_C)) $(if $(filter tests/bench/share.c,$(p)),$(BENCH_SHARE_C))),$(INTERNAL_A))))
+	$(if $(filter tests/bench/lanes.c,$(p)),$(BENCH_LANES_C)) $(if $(filter tests/bench/micro.c,$(p)),$(BENCH_MICRO_C)) $(if $(filter tests/bench/share.c,$(p)),$(BENCH_SHARE_C))),$(INTERNAL_A))))
 $(foreach p,$(FUZZ_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(FUZZ_COMMON_C)),$(INTERNAL_A),-fsanitize=fuzzer)))
 $(if $(MODEL),$(eval $(call program,$(MODEL),$(call objects,$(MODEL_C)),$(INTERNAL_A))))
 $(foreach p,$(RECORD),$(eval $(call program,$(p),\

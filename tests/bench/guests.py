@@ -32,6 +32,7 @@ class Cluster:
     def __init__(self, nodes, cpus=1, memory=1024, accel="auto", module=False):
         """module: dsm.ko is loaded in all of them."""
         self.name, self.nodes, self.module = "bench-%d" % os.getpid(), nodes, module
+        self.said = ""  # what the last program wrote, to stdout and to stderr
         self.options = ["-n", str(nodes), "--cpus", str(cpus), "--memory", str(memory), "--accel", accel, "--with", str(os.getpid())]
 
     def command(self, *words):
@@ -94,6 +95,7 @@ class Cluster:
                 background.remove(p)
         if p.returncode:
             raise Failed("%s: status %d\n%s" % (" ".join(p.args[4:]), p.returncode, (err + out)[-1500:]))
+        self.said = out + err
         return out
 
     def begin(self, node, *words):
@@ -157,7 +159,7 @@ def us(v):
 def single(cluster, env, samples, floor=None, *options):
     """Operations timed one by one: {(row, part): us}."""
     rows = json_lines(cluster.mpi(2, BUILD + "/bench/noise", "--samples", str(samples), "--gap", str(GAP_US), *(["--floor", floor] if floor else []), *options, env=env))
-    return {(r["row"], part): r[part + "_us"] for r in rows for part in ("p10", "median", "p99")}
+    return {(r["row"], part): r[part + "_us"] for r in rows if "row" in r for part in ("p10", "median", "p99")}
 
 
 def micro(cluster, env, *args):

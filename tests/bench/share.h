@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * share.h - what the files of the benchmark of librshare share: profiles of owners, services of the server, and a native
- * queue pair for the other side of each comparison.
+ * share.h - what the files of the benchmark of librshare share: profiles of owners, services of the server, and a
+ * native queue pair for the other side of each comparison.
  *
- * The counters beside each figure show what it is of: work requests and doorbells of the owner, locks taken, events waited
- * for. tests/bench/sharing refuses rows whose two sides ran the same code.
+ * The counters beside each figure show what it is of: work requests and doorbells of the owner and of native queue
+ * pairs, locks taken, events waited for. tests/bench/sharing refuses rows whose two sides ran the same code.
  */
 #ifndef BENCH_SHARE_H
 #define BENCH_SHARE_H
@@ -59,6 +59,7 @@ struct share_native {
 	struct ibv_mr *mr;
 	char *buffer; /* that is sent */
 	uint64_t events;
+	uint64_t posts, doorbells; /* work requests of sends; calls that handed them over */
 };
 
 struct share_native *share_native_open(uint32_t size, struct rs_address *here);

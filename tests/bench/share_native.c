@@ -70,6 +70,9 @@ void share_native_send(struct share_native *n, uint32_t bytes, uint32_t id)
 			   *bad;
 
 	share_must(-ibv_post_send(n->qp.qp, &wr, &bad), "posting a send");
+	n->doorbells++;
+	for (bad = &wr; bad; bad = bad->next)
+		n->posts++;
 }
 
 int share_native_poll(struct share_native *n, struct ibv_wc *wc, int max)

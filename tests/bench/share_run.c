@@ -73,7 +73,10 @@ struct counters {
 	struct share_report there;
 	double user_us, system_us, us;
 	uint32_t strict; /* posts on the strict queue pair */
+	uint64_t native_posts, native_doorbells;
 };
+
+static struct share_native *shared; /* the native queue pair, where there is one */
 
 /* The server's half takes a message each way. */
 static void count(struct counters *out)
@@ -94,6 +97,8 @@ static void count(struct counters *out)
 	out->system_us = (double)use.ru_stime.tv_sec * 1e6 + (double)use.ru_stime.tv_usec + out->there.system_us;
 	share_must(rshare_get_info(r, &out->here), "rshare_get_info");
 	out->strict = r->owner->links ? r->owner->links->peer.lane[RS_STRICT].tail : 0;
+	out->native_posts = shared ? shared->posts : 0;
+	out->native_doorbells = shared ? shared->doorbells : 0;
 	out->us = share_now_us();
 }
 
@@ -103,11 +108,12 @@ static void print_counters(const struct counters *a, const struct counters *b)
 #define MORE(field) ((unsigned long long)(b->field - a->field))
 	printf("\"seconds\": %.3f, \"user_us\": %.0f, \"system_us\": %.0f, \"posts\": %llu, \"doorbells\": %llu, "
 	       "\"strict_posts\": %u, \"wakeups\": %llu, \"signals\": %llu, \"to_running\": %llu, \"to_blocked\": %llu, "
-	       "\"server_wakeups\": %llu, \"server_to_running\": %llu, \"native\": %llu",
+	       "\"server_wakeups\": %llu, \"server_to_running\": %llu, \"native\": %llu, \"native_posts\": %llu, "
+	       "\"native_doorbells\": %llu",
 	       (b->us - a->us) / 1e6, b->user_us - a->user_us, b->system_us - a->system_us, MORE(here.posts),
 	       MORE(here.doorbells), b->strict - a->strict, MORE(here.wakeups), MORE(here.signals),
 	       MORE(here.to_running), MORE(here.to_blocked), MORE(there.info.wakeups), MORE(there.info.to_running),
-	       MORE(there.native));
+	       MORE(there.native), MORE(native_posts), MORE(native_doorbells));
 #undef MORE
 }
 
@@ -143,7 +149,6 @@ struct sender {
 } __attribute__((aligned(64)));
 
 static struct sender senders[64];
-static struct share_native *shared;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t locks, contended; /* under the lock */
 static int stop;
@@ -325,6 +330,8 @@ static void run_connections(const struct share_options *o)
 {
 	static struct rshare_conn *c[1024];
 	static unsigned int under_way[1024];
+	static bool used[1024];
+	unsigned int nused = 0;
 	const unsigned int depth = depth_of(o->count), window = 1u << depth;
 	const int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	char *buf = rshare_get(r, o->size);
@@ -356,6 +363,8 @@ static void run_connections(const struct share_options *o)
 			while ((got = rshare_poll(c[i], e, 16)) > 0) {
 				under_way[i] -= (unsigned int)got;
 				done += (uint64_t)got;
+				nused += !used[i];
+				used[i] = true;
 				fill(c[i], buf, o->size, &under_way[i], window);
 			}
 			share_must(got, "rshare_poll");
@@ -367,9 +376,11 @@ static void run_connections(const struct share_options *o)
 		}
 	}
 	count(&after);
-	printf("\"per_s\": %.1f, \"queue_pairs\": %u, \"connections\": %u, \"registered\": %llu, \"files\": %u, ",
-	       (double)(done - first) / (now - start) * 1e6, after.here.queue_pairs, before.here.connections,
-	       (unsigned long long)after.here.registered, open_files());
+	printf("\"per_s\": %.1f, \"messages\": %llu, \"queue_pairs\": %u, \"connections\": %u, \"used\": %u, "
+	       "\"registered\": %llu, "
+	       "\"files\": %u, ",
+	       (double)(done - first) / (now - start) * 1e6, (unsigned long long)done, after.here.queue_pairs,
+	       before.here.connections, nused, (unsigned long long)after.here.registered, open_files());
 	print_counters(&before, &after);
 }
 

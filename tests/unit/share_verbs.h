@@ -25,7 +25,7 @@
 struct fake_cq {
 	struct ibv_cq cq;
 	struct ibv_wc wc[FAKE_QUEUE];
-	unsigned int head, tail, armed;
+	unsigned int head, tail, armed; /* 2: for solicited completions, and errors */
 };
 
 struct fake_srq {
@@ -53,18 +53,19 @@ struct fake_qp {
 
 static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fake_qp *fake_qps[FAKE_QPS];
-static struct ibv_device fake_device = { .name = "fake0" };
-static unsigned int fake_live;               /* objects */
-static unsigned int fake_breaks, fake_count; /* every fake_breaks-th work request breaks its queue pair; 0: none */
-static int fake_down;                        /* no queue pair can be connected */
-static int fake_deaf;                        /* no datagram arrives */
-static int fake_held;                        /* nothing that is posted happens */
+static struct ibv_device fake_device[] = { { .name = "fake0" }, { .name = "fake1" } };
+static int fake_devices = 1, fake_vectors = 1; /* how many there are; vectors of each */
+static unsigned int fake_live;                 /* objects */
+static unsigned int fake_breaks, fake_count;   /* every fake_breaks-th work request breaks its queue pair; 0: none */
+static int fake_down;                          /* no queue pair can be connected */
+static int fake_deaf;                          /* no datagram arrives */
+static int fake_held;                          /* nothing that is posted happens */
 static unsigned int fake_reads, fake_reads_max = UINT_MAX; /* posted; how many more may happen */
 static int fake_handles_wait, fake_handles_fail;           /* no address handle gets made */
 static unsigned int fake_begun, fake_handles;              /* address handles: begun, made */
 static __thread int fake_no_handles;
 
-static void fake_complete(struct ibv_cq *cq, const struct ibv_wc *wc)
+static void fake_complete(struct ibv_cq *cq, const struct ibv_wc *wc, int solicited)
 {
 	struct fake_cq *f = (struct fake_cq *)cq;
 	const uint64_t one = 1;
@@ -72,7 +73,7 @@ static void fake_complete(struct ibv_cq *cq, const struct ibv_wc *wc)
 	if (f->tail - f->head == FAKE_QUEUE)
 		abort();
 	f->wc[f->tail++ % FAKE_QUEUE] = *wc;
-	if (!f->armed)
+	if (!f->armed || (f->armed == 2 && !solicited && !wc->status))
 		return;
 	f->armed = 0;
 	if (write(cq->channel->fd, &one, sizeof(one)) != sizeof(one))
@@ -113,7 +114,7 @@ static void fake_datagram(struct fake_qp *from, const struct fake_wr *w)
 	if (!__atomic_load_n(&fake_deaf, __ATOMIC_ACQUIRE) && to && to->own && to->connected &&
 	    fake_receive(to->own, 40, w, &wc)) {
 		wc.qp_num = to->qp.qp_num;
-		fake_complete(to->qp.recv_cq, &wc);
+		fake_complete(to->qp.recv_cq, &wc, 0);
 	}
 }
 
@@ -121,6 +122,7 @@ static int fake_deliver(struct fake_qp *to, const struct fake_wr *w)
 {
 	struct fake_srq *s = (struct fake_srq *)to->qp.srq;
 	struct ibv_wc wc = { .opcode = IBV_WC_RECV, .qp_num = to->qp.qp_num };
+	const int solicited = !!(w->wr.send_flags & IBV_SEND_SOLICITED);
 
 	if (w->wr.opcode == IBV_WR_RDMA_WRITE) {
 		fake_gather((char *)(uintptr_t)w->wr.wr.rdma.remote_addr, w);
@@ -135,11 +137,11 @@ static int fake_deliver(struct fake_qp *to, const struct fake_wr *w)
 		wc.byte_len = (uint32_t)fake_gather((char *)(uintptr_t)w->wr.wr.rdma.remote_addr, w);
 		wc.wc_flags = IBV_WC_WITH_IMM;
 		wc.imm_data = w->wr.imm_data;
-		fake_complete(to->qp.recv_cq, &wc);
+		fake_complete(to->qp.recv_cq, &wc, solicited);
 	} else {
 		if (!fake_receive(s, 0, w, &wc))
 			return 0;
-		fake_complete(to->qp.recv_cq, &wc);
+		fake_complete(to->qp.recv_cq, &wc, solicited);
 	}
 	return 1;
 }
@@ -182,7 +184,7 @@ static void fake_progress(struct fake_qp *q)
 		fake_reads_max -= read && fake_reads_max != UINT_MAX;
 		wc.status = (enum ibv_wc_status)status;
 		if (w->wr.send_flags & IBV_SEND_SIGNALED || wc.status)
-			fake_complete(q->qp.send_cq, &wc);
+			fake_complete(q->qp.send_cq, &wc, 0);
 		q->head++;
 	}
 }
@@ -250,9 +252,11 @@ static int fake_poll(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 
 static int fake_arm(struct ibv_cq *cq, int solicited)
 {
-	(void)solicited;
+	struct fake_cq *f = (struct fake_cq *)cq;
+
 	pthread_mutex_lock(&fake_lock);
-	((struct fake_cq *)cq)->armed = 1;
+	if (f->armed != 1)
+		f->armed = solicited ? 2 : 1;
 	pthread_mutex_unlock(&fake_lock);
 	return 0;
 }
@@ -274,11 +278,13 @@ static int fake_free(void *p)
 
 struct ibv_device **ibv_get_device_list(int *n)
 {
-	struct ibv_device **list = calloc(2, sizeof(*list));
+	struct ibv_device **list = calloc((size_t)fake_devices + 1, sizeof(*list));
+	int i;
 
-	list[0] = &fake_device;
+	for (i = 0; i < fake_devices; i++)
+		list[i] = &fake_device[i];
 	if (n)
-		*n = 1;
+		*n = fake_devices;
 	return list;
 }
 
@@ -297,7 +303,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *d)
 	struct ibv_context *c = fake_new(sizeof(*c));
 
 	c->device = d;
-	c->num_comp_vectors = 1;
+	c->num_comp_vectors = fake_vectors;
 	c->async_fd = eventfd(0, EFD_CLOEXEC);
 	c->ops.post_send = fake_post_send;
 	c->ops.post_srq_recv = fake_post_recv;
