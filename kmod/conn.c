@@ -344,7 +344,8 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 		goto fail;
 	entries = dsm_test_cqe ? dsm_test_cqe : entries_for(c, c->depth);
 	for (class = 0; class < CLASS_MAX; class ++) {
-		c->cqs[class] = cq_create(c->dev, j->mode, entries, j->vectors[class], lane_completed, cq_lost, c);
+		c->cqs[class] = cq_create(c->dev, j->mode, entries, j->vectors[class], j->cpus[class], lane_completed,
+					  cq_lost, c);
 		if (IS_ERR(c->cqs[class])) {
 			err = PTR_ERR(c->cqs[class]);
 			c->cqs[class] = NULL;

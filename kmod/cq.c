@@ -4,8 +4,8 @@
  *
  * Softirq mode. The driver's completion handler (a tasklet with rxe, an interrupt with hardware) only schedules the queue's
  * tasklet. With hardware that is the processor that the interrupt of the queue's vector goes to (/proc/irq). Drivers of
- * software devices ignore vectors; there the tasklet is steered to the vector's processor: the one that libcqgroup assigns
- * to the vector's threads, too. Before Linux 6.4 a handler that
+ * software devices ignore vectors; there the tasklet is steered to the processor that JOIN names: of the CPUs of the class's
+ * group, the one that scripts/irq-affinity would direct the interrupt to. Before Linux 6.4 a handler that
  * already runs in softirq takes the completions there and then; from 6.4 on rxe calls it with the queue's lock held.
  * The tasklet takes BATCH completions under one lock of the queue, handles up to BUDGET, and comes back if there are more.
  *
@@ -35,7 +35,7 @@ struct cq {
 	cq_lost_fn lost;
 	void *arg;
 	u32 mode;
-	int cpu; /* -1: wherever the driver calls */
+	int cpu; /* that its tasklet is steered to, if it is online; -1: wherever the driver calls */
 	bool stopped;
 	u64 events, softirq, ksoftirqd, process; /* near enough */
 	int vector;
@@ -218,22 +218,25 @@ void cq_counts(const struct cq *q, u32 *mode, struct dsm_ioc_queue *out)
 {
 	*mode = q->mode;
 	out->vector = q->vector;
+	out->cpu = q->cpu;
 	out->events = READ_ONCE(q->events);
 	out->softirq = READ_ONCE(q->softirq);
 	out->ksoftirqd = READ_ONCE(q->ksoftirqd);
 	out->process = READ_ONCE(q->process);
 }
 
-/* The processor to steer handlers of a vector to; -1: the driver does that, or nobody asked for a vector. */
-static int cpu_of(struct ib_device *dev, int vector)
+/* The processor to steer handlers of a vector to; -1: the driver does that, or nobody asked for it. */
+static int cpu_of(struct ib_device *dev, int vector, int cpu)
 {
 	const bool ignores = dev->ops.driver_id == RDMA_DRIVER_RXE || dev->ops.driver_id == RDMA_DRIVER_SIW;
 
-	return vector >= 0 && ignores ? (int)cpumask_local_spread((unsigned int)vector, ibdev_to_node(dev)) : -1;
+	if (vector < 0 || !ignores || cpu == DSM_CPU_ANY)
+		return -1;
+	return cpu >= 0 ? cpu : (int)cpumask_local_spread((unsigned int)vector, ibdev_to_node(dev));
 }
 
-struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, cq_fn fn, cq_lost_fn lost,
-		     void *arg)
+struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, int cpu, cq_fn fn,
+		     cq_lost_fn lost, void *arg)
 {
 	struct ib_cq_init_attr attr = { .cqe = entries };
 	struct cq *q = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*q), GFP_CTX);
@@ -241,7 +244,7 @@ struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int 
 
 	if (!q)
 		return ERR_PTR(-ENOMEM);
-	if (vector >= dev->num_comp_vectors) {
+	if (vector >= dev->num_comp_vectors || cpu >= (int)nr_cpu_ids) {
 		kfree(q);
 		return ERR_PTR(-ERANGE);
 	}
@@ -250,7 +253,7 @@ struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int 
 	q->lost = lost;
 	q->arg = arg;
 	q->mode = mode;
-	q->cpu = cpu_of(dev, vector);
+	q->cpu = cpu_of(dev, vector, cpu);
 	tasklet_setup(&q->task, task);
 	INIT_WORK(&q->work, work);
 	init_waitqueue_head(&q->idle);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * cq.h - completion queues and what handles them: in softirq on the processor of the queue's vector, in a worker, or by a
- * thread that polls; and the devices they are of.
+ * cq.h - completion queues and what handles them: in softirq, in a worker, or by a thread that polls; and the devices they
+ * are of.
  */
 #ifndef KMOD_CQ_H
 #define KMOD_CQ_H
@@ -13,8 +13,12 @@ struct dsm_ioc_queue;
 typedef void (*cq_fn)(void *arg, const struct ib_wc *wc); /* bottom halves are off */
 typedef void (*cq_lost_fn)(void *arg);                    /* the queue has failed; any context */
 
-struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, cq_fn fn, cq_lost_fn lost,
-		     void *arg);
+/*
+ * vector, -1: the first. In softirq its interrupt says which processor handles completions. Where the driver ignores vectors, it
+ * is cpu, or what DSM_CPU_* says; without a vector, wherever the driver calls. -ERANGE: no device or kernel has so many.
+ */
+struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int vector, int cpu, cq_fn fn,
+		     cq_lost_fn lost, void *arg);
 void cq_stop(struct cq *q); /* sleeps; fn is not called any more */
 void cq_destroy(struct cq *q);
 struct ib_cq *cq_of(struct cq *q);

@@ -312,12 +312,12 @@ static void show_queues(struct seq_file *f, const struct rank *r)
 	conn_queues(r->conn, &q);
 	seq_printf(
 		f,
-		"rank %u of %u, job %x, %s, %s\n  class      vector     events    softirq  ksoftirqd    process       sent   received\n",
+		"rank %u of %u, job %x, %s, %s\n  class      vector  processor     events    softirq  ksoftirqd    process       sent   received\n",
 		r->me, r->size, r->job, q.device, modes[q.mode]);
 	for (i = 0; i < CLASS_MAX; i++)
-		seq_printf(f, "  %-9s %7d %10llu %10llu %10llu %10llu %10llu %10llu\n", class_names[i], q.of[i].vector,
-			   q.of[i].events, q.of[i].softirq, q.of[i].ksoftirqd, q.of[i].process, q.of[i].sent,
-			   q.of[i].received);
+		seq_printf(f, "  %-9s %7d %10d %10llu %10llu %10llu %10llu %10llu %10llu\n", class_names[i],
+			   q.of[i].vector, q.of[i].cpu, q.of[i].events, q.of[i].softirq, q.of[i].ksoftirqd,
+			   q.of[i].process, q.of[i].sent, q.of[i].received);
 	recv_show(f, r->conn);
 }
 

@@ -25,6 +25,7 @@
 struct slot {
 	uint64_t events, completions;
 	unsigned int vector;
+	int cpu;          /* of its interrupt; -ENODATA: none */
 	unsigned int cqs; /* under the lock */
 	uint64_t made;    /* under the lock */
 } __attribute__((aligned(64)));
@@ -78,9 +79,10 @@ int cqgroup_vectors(const struct cqgroup_device *dev, const char *name, const st
 }
 
 int cqgroup_cpus(const struct cqgroup_device *dev, const char *name, const struct cqset *vectors, const char *text,
-		 size_t len, struct cqset *out, char *why)
+		 size_t len, struct cqgroup_place *out, char *why)
 {
 	struct cqset cpus = { { 0 } };
+	bool listed = false;
 	char words[CQGROUP_WHY_MAX / 2], online[64];
 	unsigned int n;
 
@@ -88,6 +90,7 @@ int cqgroup_cpus(const struct cqgroup_device *dev, const char *name, const struc
 		for (n = cqset_next(vectors, 0); n < CQSET_MAX; n = cqset_next(vectors, n + 1))
 			cqset_add(&cpus, cqgroup_device_cpu(dev, n));
 	} else if (len != 4 || memcmp(text, "none", 4)) {
+		listed = true;
 		if (cqset_parse(text, len, &cpus, words, sizeof(words))) {
 			cqgroup_why(why, "CPUs of %s: %s", name, words);
 			return -EINVAL;
@@ -100,12 +103,23 @@ int cqgroup_cpus(const struct cqgroup_device *dev, const char *name, const struc
 			return -ERANGE;
 		}
 	}
-	*out = cpus;
+	*out = (struct cqgroup_place){ .cpus = cpus, .listed = listed };
 	return 0;
 }
 
+/* Of the i-th vector of a group: as scripts/irq-affinity. */
+static int interrupt_cpu(const struct cqgroup_device *dev, const struct cqgroup_place *place, unsigned int i,
+			 unsigned int vector)
+{
+	const unsigned int n = cqset_count(&place->cpus);
+
+	if (!n)
+		return -ENODATA;
+	return (int)(place->listed ? cqset_nth(&place->cpus, i % n) : cqgroup_device_irq_cpu(dev, vector));
+}
+
 int cqgroup_make(struct ibv_context *ctx, const struct cqgroup_device *dev, const char *name,
-		 const struct cqset *vectors, const struct cqset *cpus, struct cqgroup **out)
+		 const struct cqset *vectors, const struct cqgroup_place *place, struct cqgroup **out)
 {
 	struct cqgroup *g = calloc(1, sizeof(*g));
 	unsigned int i, v = 0;
@@ -113,7 +127,7 @@ int cqgroup_make(struct ibv_context *ctx, const struct cqgroup_device *dev, cons
 	if (!g)
 		return -ENOMEM;
 	g->ctx = ctx;
-	g->cpus = *cpus;
+	g->cpus = place->cpus;
 	snprintf(g->name, sizeof(g->name), "%s", name);
 	g->nslots = cqset_count(vectors);
 	g->nindex = cqset_nth(vectors, g->nslots - 1) + 1;
@@ -128,6 +142,7 @@ int cqgroup_make(struct ibv_context *ctx, const struct cqgroup_device *dev, cons
 	for (i = 0; i < g->nslots; i++, v++) {
 		v = cqset_next(vectors, v);
 		g->slots[i].vector = v;
+		g->slots[i].cpu = interrupt_cpu(dev, place, i, v);
 		g->index[v] = (uint16_t)(i + 1);
 	}
 	pthread_mutex_init(&g->lock, NULL);
@@ -145,7 +160,8 @@ int cqgroup_create(struct ibv_context *ctx, const char *name, const char *vector
 		   struct cqgroup **out, char *why)
 {
 	char words[CQGROUP_WHY_MAX / 2];
-	struct cqset vs = { { 0 } }, cs;
+	struct cqset vs = { { 0 } };
+	struct cqgroup_place place;
 	struct cqgroup_device dev;
 	int err;
 
@@ -162,9 +178,9 @@ int cqgroup_create(struct ibv_context *ctx, const char *name, const char *vector
 	}
 	err = cqgroup_vectors(&dev, name, &vs, why);
 	if (!err)
-		err = cqgroup_cpus(&dev, name, &vs, cpus ? cpus : "", cpus ? strlen(cpus) : 0, &cs, why);
+		err = cqgroup_cpus(&dev, name, &vs, cpus ? cpus : "", cpus ? strlen(cpus) : 0, &place, why);
 	if (!err) {
-		err = cqgroup_make(ctx, &dev, name, &vs, &cs, out);
+		err = cqgroup_make(ctx, &dev, name, &vs, &place, out);
 		if (err)
 			cqgroup_why(why, "no memory for %s", name);
 	}
@@ -348,6 +364,13 @@ int cqgroup_cq_vector(struct cqgroup *g, const struct ibv_cq *cq)
 		vector = (int)m->slot->vector;
 	pthread_mutex_unlock(&g->lock);
 	return vector;
+}
+
+int cqgroup_vector_cpu(const struct cqgroup *g, unsigned int vector)
+{
+	const struct slot *s = slot_of(g, vector);
+
+	return s ? s->cpu : -ENOENT;
 }
 
 /* ---- threads and counters ------------------------------------------------------------------ */

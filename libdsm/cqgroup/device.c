@@ -83,6 +83,7 @@ void cqgroup_device_read(const char *root, const char *name, unsigned int nvecto
 		read_cpus(&local, path);
 	}
 	cqset_and(&local, &out->online);
+	out->beside = cqset_count(&local) ? local : out->online;
 	cqset_and(&local, allowed);
 	out->cpus = cqset_count(&local) ? local : *allowed;
 
@@ -111,6 +112,11 @@ void cqgroup_device_of(struct ibv_context *ctx, struct cqgroup_device *out)
 unsigned int cqgroup_device_cpu(const struct cqgroup_device *dev, unsigned int vector)
 {
 	return cqset_nth(&dev->cpus, vector % cqset_count(&dev->cpus));
+}
+
+unsigned int cqgroup_device_irq_cpu(const struct cqgroup_device *dev, unsigned int vector)
+{
+	return cqset_nth(&dev->beside, vector % cqset_count(&dev->beside));
 }
 
 int cqgroup_vectors_effective(struct ibv_context *ctx)

@@ -13,7 +13,8 @@ struct cqgroup_device {
 	int numa_node;       /* -1: none, or not known */
 	int interrupts;      /* it has its own, one for a vector */
 	struct cqset online; /* CPUs of the machine */
-	struct cqset cpus;   /* beside the device and allowed to the process; never empty */
+	struct cqset beside; /* CPUs beside the device; never empty */
+	struct cqset cpus;   /* of them those that are allowed to the process, or all that are; never empty */
 };
 
 /* Where sysfs is: "/sys"; a test changes it. */
@@ -27,7 +28,9 @@ void cqgroup_device_read(const char *root, const char *name, unsigned int nvecto
 /* The same for an open device. */
 void cqgroup_device_of(struct ibv_context *ctx, struct cqgroup_device *out);
 
-/* The CPU beside the device that belongs to a vector. */
+/* The CPU beside the device that belongs to a vector: of those that the process may use, for its threads; of all, for the
+ * vector's interrupt. */
 unsigned int cqgroup_device_cpu(const struct cqgroup_device *dev, unsigned int vector);
+unsigned int cqgroup_device_irq_cpu(const struct cqgroup_device *dev, unsigned int vector);
 
 #endif

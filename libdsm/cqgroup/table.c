@@ -203,17 +203,17 @@ static int make_groups(struct cqgroup_table *t, const struct plan *p, struct ibv
 		       const struct cqgroup_device *dev, char *why)
 {
 	char name[CQGROUP_NAME_MAX];
-	struct cqset cpus;
+	struct cqgroup_place place;
 	int c, err;
 
 	for (c = 0; c < CQGROUP_CLASSES; c++) {
 		if (p->share[c].host != (enum cqgroup_class)c)
 			continue;
 		group_name(p, (enum cqgroup_class)c, name, sizeof(name));
-		err = cqgroup_cpus(dev, class_names[c], &p->c[c].vectors, p->c[c].cpus, p->c[c].cpus_len, &cpus, why);
+		err = cqgroup_cpus(dev, class_names[c], &p->c[c].vectors, p->c[c].cpus, p->c[c].cpus_len, &place, why);
 		if (err)
 			return err;
-		err = cqgroup_make(ctx, dev, name, &p->c[c].vectors, &cpus, &t->by_class[c]);
+		err = cqgroup_make(ctx, dev, name, &p->c[c].vectors, &place, &t->by_class[c]);
 		if (err) {
 			cqgroup_why(why, "no memory for %s", name);
 			return err;
@@ -227,13 +227,14 @@ static int make_groups(struct cqgroup_table *t, const struct plan *p, struct ibv
 
 static int make_one(struct cqgroup_table *t, struct ibv_context *ctx, const struct cqgroup_device *dev, char *why)
 {
-	struct cqset vectors = { { 0 } }, cpus;
+	struct cqset vectors = { { 0 } };
+	struct cqgroup_place place;
 	int c, err;
 
 	cqset_range(&vectors, 0, dev->nvectors);
-	err = cqgroup_cpus(dev, "all", &vectors, "", 0, &cpus, why);
+	err = cqgroup_cpus(dev, "all", &vectors, "", 0, &place, why);
 	if (!err)
-		err = cqgroup_make(ctx, dev, "all", &vectors, &cpus, &t->groups[0]);
+		err = cqgroup_make(ctx, dev, "all", &vectors, &place, &t->groups[0]);
 	if (err)
 		return err;
 	t->ngroups = 1;

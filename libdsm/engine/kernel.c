@@ -98,12 +98,21 @@ static uint32_t mode(void)
 static int choose_vectors(char *device, size_t room, struct dsm_ioc_join *j)
 {
 	const char *config = job.set.cq_groups;
+	struct net_place places[CLASS_MAX];
+	unsigned int c;
 	int err;
 
 	_Static_assert(sizeof(j->vectors) / sizeof(j->vectors[0]) == CLASS_MAX, "one for each class");
+	_Static_assert(sizeof(j->cpus) / sizeof(j->cpus[0]) == CLASS_MAX, "one for each class");
 	if (config && !strcmp(config, "off"))
 		return 0;
-	err = net_class_vectors(device, room, config, job.node, j->vectors);
+	for (c = 0; c < CLASS_MAX; c++)
+		places[c] = (struct net_place){ .vector = -1, .cpu = -1 };
+	err = net_class_vectors(device, room, config, job.node, places);
+	for (c = 0; c < CLASS_MAX && !err; c++) {
+		j->vectors[c] = places[c].vector;
+		j->cpus[c] = (int16_t)(places[c].cpu < 0 ? DSM_CPU_ANY : places[c].cpu);
+	}
 	/* The module needs no device file of user-level verbs, unless groups were asked for. */
 	return err == -ENODEV && (!config || !*config) ? 0 : err;
 }

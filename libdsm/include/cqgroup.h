@@ -70,6 +70,12 @@ CQGROUP_API int cqgroup_cq_vector(struct cqgroup *g, const struct ibv_cq *cq);
 CQGROUP_API int cqgroup_take(struct cqgroup *g, enum cqgroup_policy policy);
 CQGROUP_API void cqgroup_give(struct cqgroup *g, unsigned int vector);
 
+/* The CPU that handles a vector's interrupt: scripts/irq-affinity directs it there, and dsm.ko steers to it where a device
+ * ignores vectors. The vectors of a group use the CPUs of its list in turn, both in ascending order; without a list ("auto"),
+ * vector v uses the v-th CPU beside the device, whether or not the process may use it.
+ * -ENOENT: not a vector of this group. -ENODATA: the group has no CPUs ("none"). */
+CQGROUP_API int cqgroup_vector_cpu(const struct cqgroup *g, unsigned int vector);
+
 /* Begin with the turn-th vector of the group (modulo their number) among those that are equally loaded; by default the first.
  * Processes that pass different numbers, such as their rank, spread over the vectors even where the CQs of other processes
  * cannot be counted (no sysfs). */

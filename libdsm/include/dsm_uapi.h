@@ -12,7 +12,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 14 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
+#define DSM_UAPI_VERSION 15 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
@@ -85,6 +85,10 @@ struct dsm_ioc_protect {
 
 enum dsm_mode { DSM_MODE_SOFTIRQ = 0, DSM_MODE_WORKQUEUE = 1, DSM_MODE_POLL = 2 };
 
+/* Instead of a processor in JOIN's `cpus`. */
+#define DSM_CPU_OF_VECTOR -1 /* the n-th for vector n, of those of the device's NUMA node first */
+#define DSM_CPU_ANY -2       /* wherever the driver calls */
+
 struct dsm_ioc_join {
 	__u16 rank, size;   /* in */
 	__u16 mode;         /* in: enum dsm_mode: where completions are handled */
@@ -96,6 +100,7 @@ struct dsm_ioc_join {
 	__u32 address_size; /* in: room; out: bytes */
 	__u64 address;      /* in: where to put it */
 	__s16 vectors[4];   /* in: completion vector of each class; -1: the first, without steering */
+	__s16 cpus[4];      /* in: where the device ignores vectors, the processor of each class, or DSM_CPU_* */
 };
 
 /*
@@ -279,8 +284,8 @@ struct dsm_ioc_lost {
 
 /* The completion queue of a protocol class: what it handled, and where. */
 struct dsm_ioc_queue {
-	__s32 vector; /* that it was made for */
-	__u32 reserved;
+	__s32 vector;                      /* that it was made for */
+	__s32 cpu;                         /* that its handler is steered to; -1: none */
 	__u64 events;                      /* calls by the driver */
 	__u64 softirq, ksoftirqd, process; /* completions */
 	__u64 sent, received;              /* messages and blocks */
@@ -303,7 +308,7 @@ DSM_LAYOUT(dsm_ioc_window, 16);
 DSM_LAYOUT(dsm_ioc_attach, 8);
 DSM_LAYOUT(dsm_prot_item, 8);
 DSM_LAYOUT(dsm_ioc_protect, 24);
-DSM_LAYOUT(dsm_ioc_join, 72);
+DSM_LAYOUT(dsm_ioc_join, 80);
 DSM_LAYOUT(dsm_ioc_key, 16);
 DSM_LAYOUT(dsm_ioc_connect, 16);
 DSM_LAYOUT(dsm_address, 32);

@@ -82,7 +82,8 @@
 	R(s, gid, IN, SIGNED, -1, 0x7fffffff) \
 	R(s, address_size, INOUT, NUMBER, DSM_ADDRESS_MAX, 0xffffffff) \
 	R(s, address, IN, POINTER, 0, 0) \
-	R(s, vectors, IN, EACH, -1, 0x7fff)
+	R(s, vectors, IN, EACH, -1, 0x7fff) \
+	R(s, cpus, IN, EACH, DSM_CPU_ANY, 0x7fff)
 
 #define DSM_RULES_KEY(R, s) \
 	R(s, key, IN, NONZERO, 0, 0)

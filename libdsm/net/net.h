@@ -161,10 +161,17 @@ struct net_ops {
 extern const char *const net_class_names[CLASS_MAX];
 extern const struct net_ops net_ucx, net_verbs, net_shared;
 
+/* Where a class's completions are handled. */
+struct net_place {
+	int16_t vector;
+	int16_t cpu; /* of the vector's interrupt; -1: none in particular */
+};
+
 /* A completion vector for each class, by the groups of config (DSM_CQ_GROUPS), on the device of that name or, when it is "", the
- * first with an active port, whose name is put there. They stay as they are where nothing is configured
- * and the device ignores vectors: to steer its handlers costs an interrupt each. Processes of a host pass different turns. Vectors count as this process's
- * until it ends. -ENODEV; errors of cqgroup_table_create(), which are said. */
-int net_class_vectors(char *device, size_t room, const char *config, unsigned int turn, int16_t vectors[CLASS_MAX]);
+ * first with an active port, whose name is put there. Places stay as they are where nothing is
+ * configured and the device ignores vectors: to steer its handlers costs an interrupt each. Processes of a host pass different
+ * turns. Vectors count as this process's until it ends. -ENODEV; errors of cqgroup_table_create(), which are said. */
+int net_class_vectors(char *device, size_t room, const char *config, unsigned int turn,
+		      struct net_place out[CLASS_MAX]);
 
 #endif

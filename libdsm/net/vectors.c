@@ -43,14 +43,14 @@ static struct ibv_context *open_first(const char *name)
 	return ctx;
 }
 
-int net_class_vectors(char *device, size_t room, const char *config, unsigned int turn, int16_t vectors[CLASS_MAX])
+int net_class_vectors(char *device, size_t room, const char *config, unsigned int turn, struct net_place out[CLASS_MAX])
 {
 	struct cqgroup_table *table;
 	struct cqgroup *g;
 	char why[CQGROUP_WHY_MAX];
 	struct ibv_context *ctx;
 	unsigned int c;
-	int err;
+	int err, cpu;
 
 	ctx = open_first(device);
 	if (!ctx)
@@ -67,7 +67,9 @@ int net_class_vectors(char *device, size_t room, const char *config, unsigned in
 		for (c = 0; c < CLASS_MAX; c++) {
 			g = cqgroup_table_class(table, (enum cqgroup_class)c);
 			cqgroup_set_turn(g, turn);
-			vectors[c] = (int16_t)cqgroup_take(g, CQGROUP_LEAST_LOADED);
+			out[c].vector = (int16_t)cqgroup_take(g, CQGROUP_LEAST_LOADED);
+			cpu = cqgroup_vector_cpu(g, (unsigned int)out[c].vector);
+			out[c].cpu = (int16_t)(cpu < 0 ? -1 : cpu);
 		}
 		cqgroup_table_destroy(table);
 	}

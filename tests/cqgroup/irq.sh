@@ -84,6 +84,15 @@ same "an interrupt that cannot be moved" "$(affinity --device mlx5_0 --groups 'c
 	"mlx5_0: 8 completion vectors, beside CPUs 8-15 | irq-affinity: interrupt 132 of vector 0 cannot be moved to CPU 8: /proc/irq/132/smp_affinity_list is not to be written (are you root? does the driver manage it?)1"
 same "the others are moved" "$(cat "$machine/proc/irq/133/smp_affinity_list")" 3
 
+# The CPU of each vector, which the library has too.
+while read -r groups wanted; do
+	[[ $groups != '#' ]] || continue
+	fresh
+	for n in {132..139}; do echo - >"$machine/proc/irq/$n/smp_affinity_list"; done
+	affinity --device mlx5_0 --groups "$groups" >/dev/null
+	same "CPUs of $groups" "$(cat "$machine"/proc/irq/13[2-9]/smp_affinity_list | paste -sd' ')" "$wanted"
+done <tests/cqgroup/cpus
+
 # The defaults of every number of vectors, which the library has too; and the names that drivers give.
 names=('mlx5_comp%d@pci:0000:c1:00.0' 'irdma-0000:c1:00.0-CEQ-%d' 'bnxt_re-nq-%d@pci:0000:c1:00.0' 'mlx4-%d@0000:c1:00.0' 'efa-comp%d@pci:0000:c1:00.0')
 i=0

@@ -104,6 +104,7 @@ void job_set(struct job *j, unsigned int ranks, bool rdma)
 	j->ranks = ranks;
 	j->rdma = rdma;
 	j->vector = -1;
+	j->cpu = DSM_CPU_OF_VECTOR;
 	new_key(&j->key);
 }
 
@@ -161,7 +162,8 @@ int job_join(struct job *j, unsigned int rank)
 				   .gid = -1,
 				   .address_size = DSM_ADDRESS_MAX,
 				   .address = (uintptr_t)j->address[rank],
-				   .vectors = { j->vector, j->vector, j->vector, j->vector } };
+				   .vectors = { j->vector, j->vector, j->vector, j->vector },
+				   .cpus = { j->cpu, j->cpu, j->cpu, j->cpu } };
 	int fd = open("/dev/dsm", O_RDWR), err = -EIO;
 
 	if (fd < 0)

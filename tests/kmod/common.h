@@ -32,6 +32,7 @@ struct job {
 	uint32_t order;   /* of region 0 */
 	uint32_t pages;   /* of region 0, from the window's start on; 0: all of it */
 	int16_t vector;   /* of all classes; -1: any */
+	int16_t cpu;      /* of all classes; DSM_CPU_* */
 	uint32_t hold_us; /* for how long nobody takes a block that has come */
 	_Atomic unsigned int come, ready, stop;
 	_Atomic int failed; /* -errno of a rank that could not join */

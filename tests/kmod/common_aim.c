@@ -240,6 +240,7 @@ static void aim_join(struct aim *w, uint64_t *r, struct dsm_ioc_join *j)
 	j->hold_us = 0;
 	j->gid = -1;
 	memset(j->vectors, -1, sizeof(j->vectors));
+	memset(j->cpus, -1, sizeof(j->cpus));
 	j->address = (uintptr_t)memory_scratch;
 	if (pick(r, 6))
 		strcpy(j->device, "none");

@@ -7,8 +7,8 @@
  * A thread waits to pin the first of two blocks whose region has a table of owners, when another thread of its process removes the
  * region, and has the kernel allocate tables of that size with ranks that do not exist. The pin fails, and nothing stays pinned.
  *
- *   --vector V   ranks of several kernels, as far as they know: messages take RDMA, to queues on completion vector V; only the
- *                first part
+ *   --vector V [CPU]   ranks of several kernels, as far as they know: messages take RDMA, to queues on completion vector V,
+ *                      which are handled on that processor (default: the vector's); only the first part
  *
  * Runs in a guest with the module loaded.
  */
@@ -216,16 +216,20 @@ static void removing_process(unsigned int rank)
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-static bool all_ranks(void (*process)(unsigned int), const char *vector)
+/* where: a vector, and a processor or NULL; NULL: without RDMA. */
+static bool all_ranks(void (*process)(unsigned int), char **where)
 {
 	pid_t pids[RANKS];
 	unsigned int i;
 	bool ok;
 
 	memset(all, 0, sizeof(*all));
-	job_set(j, RANKS, vector);
-	if (vector)
-		j->vector = (int16_t)atoi(vector);
+	job_set(j, RANKS, where);
+	if (where) {
+		j->vector = (int16_t)atoi(where[0]);
+		if (where[1])
+			j->cpu = (int16_t)atoi(where[1]);
+	}
 	j->home = DSM_REGION_CYCLIC;
 	j->pages = REGION_PAGES;
 	fflush(stdout);
@@ -240,9 +244,9 @@ static bool all_ranks(void (*process)(unsigned int), const char *vector)
 	return nothing_left(20) && ok;
 }
 
-static bool in_turn(const char *vector)
+static bool in_turn(char **where)
 {
-	const bool ok = all_ranks(rank_process, vector) && atomic_load(&all->done) == RANKS * TIMES;
+	const bool ok = all_ranks(rank_process, where) && atomic_load(&all->done) == RANKS * TIMES;
 
 	printf("%u of %u pins\n", atomic_load(&all->done), RANKS * TIMES);
 	return ok;
@@ -267,7 +271,7 @@ static bool removed_meanwhile(void)
 
 int main(int argc, char **argv)
 {
-	const bool rdma = argc == 3 && !strcmp(argv[1], "--vector");
+	const bool rdma = (argc == 3 || argc == 4) && !strcmp(argv[1], "--vector");
 	bool ok;
 
 	if (!module_loaded()) {
@@ -280,7 +284,7 @@ int main(int argc, char **argv)
 	all = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (all == MAP_FAILED)
 		return 2;
-	ok = in_turn(rdma ? argv[2] : NULL);
+	ok = in_turn(rdma ? &argv[2] : NULL);
 	ok = ok && (rdma || (overlapping() && removed_meanwhile()));
 	return ok ? 0 : 1;
 }

@@ -60,6 +60,7 @@ static struct cqgroup_device with_vectors(unsigned int n)
 	struct cqgroup_device dev = { .name = "fake0", .nvectors = n, .numa_node = -1, .interrupts = 1 };
 
 	cqset_range(&dev.online, 0, 64);
+	cqset_range(&dev.beside, 0, 64);
 	cqset_range(&dev.cpus, 0, 64);
 	return dev;
 }

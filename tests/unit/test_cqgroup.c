@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -491,6 +492,48 @@ START_TEST(cpus_are_those_of_the_devices_node)
 }
 END_TEST
 
+/* The vector's group in a table of the recorded device. */
+static int cpu_in(const struct cqgroup_table *t, unsigned int vector)
+{
+	struct cqgroup *g;
+	unsigned int i;
+	int cpu = -ENOENT;
+
+	for (i = 0; cpu == -ENOENT && (g = cqgroup_table_at(t, i)); i++)
+		cpu = cqgroup_vector_cpu(g, vector);
+	return cpu;
+}
+
+START_TEST(vector_has_the_cpu_of_its_interrupt)
+{
+	/* What the process may use says where its threads run, not where interrupts arrive. */
+	const struct cqgroup_device dev = recorded("mlx5_0", 8, "0-9");
+	FILE *f = fopen("tests/cqgroup/cpus", "re");
+	char line[256], *wanted, expected[8];
+	struct cqgroup_table *t;
+	unsigned int v, seen = 0;
+
+	ck_assert_msg(f != NULL, "run it in the top folder");
+	while (fgets(line, sizeof(line), f)) {
+		if (*line == '#')
+			continue;
+		wanted = strchr(line, ' ');
+		*wanted++ = '\0';
+		ck_assert_int_eq(cqgroup_table_make(&context, &dev, line, &t, why), 0);
+		for (v = 0; v < 8; v++, wanted += strcspn(wanted, " \n") + 1) {
+			ck_assert_int_eq(sscanf(wanted, "%7s", expected), 1);
+			ck_assert_msg(cpu_in(t, v) == (*expected == '-' ? -ENODATA : atoi(expected)),
+				      "%s: vector %u: %d", line, v, cpu_in(t, v));
+		}
+		ck_assert_int_eq(cpu_in(t, 8), -ENOENT);
+		cqgroup_table_destroy(t);
+		seen++;
+	}
+	fclose(f);
+	ck_assert_uint_ge(seen, 5);
+}
+END_TEST
+
 START_TEST(cpus_are_those_that_the_process_may_use)
 {
 	struct cqgroup_device dev = recorded("mlx5_0", 4, "0-9");
@@ -569,6 +612,7 @@ int main(void)
 	tcase_add_test(cqs, groups_of_any_name_are_checked);
 	tcase_add_test(cqs, threads_may_do_it_all_at_once);
 	tcase_add_test(devices, cpus_are_those_of_the_devices_node);
+	tcase_add_test(devices, vector_has_the_cpu_of_its_interrupt);
 	tcase_add_test(devices, cpus_are_those_that_the_process_may_use);
 	tcase_add_test(devices, device_without_a_node_has_all_cpus);
 	tcase_add_test(devices, device_without_interrupts_has_no_effective_vectors);
