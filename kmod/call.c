@@ -20,7 +20,7 @@
 /* ---- ranges --------------------------------------------------------------------------------- */
 
 /* What this rank has of a block, or had a moment ago. */
-static struct copy look(struct rank *r, u32 page)
+static struct copy copy_read(struct rank *r, u32 page)
 {
 	struct copy copy = { .state = PG_INVALID };
 	struct state *st;
@@ -43,7 +43,7 @@ static struct copy look(struct rank *r, u32 page)
 
 static bool may(struct rank *r, u32 page, bool write)
 {
-	struct copy p = look(r, page);
+	struct copy p = copy_read(r, page);
 
 	return write ? page_writable(&p) : page_readable(&p);
 }
@@ -130,7 +130,7 @@ static int acquire(struct rank *r, const struct region *g, u32 page, bool write,
 
 /*
  * For a debugger, in its context, with the process's mmap_lock: nothing may be waited for that needs it for writing, and nothing
- * for ever. Pinned, the block stays for as long as it is looked at.
+ * for ever. Pinned, the block stays for as long as it is examined.
  */
 int call_access(struct rank *r, u32 page, bool write, u32 *object)
 {
@@ -175,7 +175,7 @@ static int give_turn(struct rank *r, struct range_call *c)
 
 	if (!(c->in.write & DSM_PIN_TURNS) || c->page != c->in.page)
 		return 0;
-	while (!err && (p = look(r, c->page), p.held && (p.pins_read || p.pins_write))) {
+	while (!err && (p = copy_read(r, c->page), p.held && (p.pins_read || p.pins_write))) {
 		if (!c->turn)
 			c->turn = ktime_get_ns() + TURN_PATIENCE;
 		if (ktime_get_ns() >= c->turn)
@@ -205,7 +205,7 @@ static int pin(struct rank *r, const struct region *g, struct range_call *c)
 static int release(struct rank *r, const struct region *g, u32 page, bool evict, bool killable)
 {
 	struct msg m = fault_request(r, g, page, 0);
-	struct copy p = look(r, page);
+	struct copy p = copy_read(r, page);
 	unsigned int us = PAUSE_US;
 	int slot, err;
 
@@ -247,7 +247,7 @@ static int leave(struct rank *r, const struct region *g, u32 page, bool killable
 	struct copy p;
 	int err = 0;
 
-	while (!err && (p = look(r, page), p.state != PG_INVALID)) {
+	while (!err && (p = copy_read(r, page), p.state != PG_INVALID)) {
 		if (p.pins_read || p.pins_write) {
 			err = -EBUSY;
 		} else if (!(p.flags & PAGE_OWNER)) {
@@ -262,7 +262,7 @@ static int leave(struct rank *r, const struct region *g, u32 page, bool killable
 			while (!err && any_prefetch(r, page, 1u << g->order))
 				err = pause_a_little(r, &us, killable);
 		}
-		if (!err && look(r, page).state != PG_INVALID)
+		if (!err && copy_read(r, page).state != PG_INVALID)
 			err = pause_a_little(r, &us, killable);
 	}
 	return err;
@@ -368,7 +368,7 @@ static int echo_begin(struct rank *r, const struct region *g, struct range_call 
 
 	if (!r->conn || home >= r->size || home == r->me || READ_ONCE(r->here[home]))
 		return -EINVAL;
-	if (look(r, c->page).state != PG_INVALID)
+	if (copy_read(r, c->page).state != PG_INVALID)
 		return -EBUSY;
 	err = fault_prepare(r, c->page, fault_frames(r, c->page));
 	if (!err)

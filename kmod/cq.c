@@ -9,7 +9,7 @@
  * already runs in softirq takes the completions there and then; from 6.4 on rxe calls it with the queue's lock held.
  * The tasklet takes BATCH completions under one lock of the queue, handles up to BUDGET, and comes back if there are more.
  *
- * Polling mode. A thread for each queue looks for completions as long as the last is not older than IDLE_NS; then it asks the
+ * Polling mode. A thread for each queue polls for completions as long as the last is not older than IDLE_NS; then it asks the
  * driver to call, and sleeps. A dozen threads that never sleep keep soft RDMA's own workers (rxe, Linux 6.9 and later) from
  * the processors that they all wait for.
  */
@@ -103,7 +103,7 @@ static bool handle(struct cq *q)
 		more = take(q, BUDGET) || ib_req_notify_cq(q->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0;
 		clear_bit_unlock(0, &q->busy);
 		smp_mb__after_atomic();
-		/* Somebody turned away between our last look and now? Then it is our turn again. */
+		/* Somebody turned away between our last poll and now? Then it is our turn again. */
 	} while (!more && test_bit(1, &q->busy) && !test_and_set_bit_lock(0, &q->busy));
 	return more;
 }
@@ -129,7 +129,7 @@ static void work(struct work_struct *w)
 	} while (more);
 }
 
-/* What comes between the last look and the request to be called, the driver tells of (IB_CQ_REPORT_MISSED_EVENTS). */
+/* What comes between the last poll and the request to be called, the driver tells of (IB_CQ_REPORT_MISSED_EVENTS). */
 static void sleep_until_called(struct cq *q)
 {
 	WRITE_ONCE(q->called, false);

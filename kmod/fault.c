@@ -2,7 +2,7 @@
 /*
  * fault.c - faults: what may land in a block needs frames, state and keys first; then the block is asked for, and waited for.
  *
- * A fault looks for its answer for a while with mmap_lock held, then drops the lock and sleeps; so it does where no slot is free. A
+ * A fault polls for its answer for a while with mmap_lock held, then drops the lock and sleeps; so it does where no slot is free. A
  * signal ends its sleep, of a fault in the kernel only a fatal one. All of this sleeps but what says otherwise.
  */
 #include <linux/mm.h>
@@ -349,7 +349,7 @@ static bool first(struct rank *r, const struct msg *ask, bool write)
 
 #define NO_SLOT 0xffffu
 
-/* One try to get a block. 0: look again; 1: open; -errno. */
+/* One try to get a block. 0: try again; 1: open; -errno. */
 static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool write, bool *dropped)
 {
 	int wait = -1, err;
@@ -367,7 +367,7 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 	if (wait < 0)
 		return -EIO;
 	err = wait_in_fault(r, vmf, wait, seq, dropped);
-	if (wait != ask->req_slot) /* another thread's request: then look again */
+	if (wait != ask->req_slot) /* another thread's request: then try again */
 		return err;
 	if (err && slot_abandon(r, wait, seq)) {
 		ask->req_slot = NO_SLOT; /* the answer will free it */
@@ -402,7 +402,7 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	u64 start;
 	int slot, err;
 
-	/* The kernel makes an access again at once, without a look at signals: what made it fault so often may be for ever. */
+	/* The kernel makes an access again at once, without a check for signals: what made it fault so often may be for ever. */
 	cond_resched();
 	if (READ_ONCE(r->dead) || fatal_signal_pending(current))
 		return VM_FAULT_SIGBUS;

@@ -94,7 +94,7 @@ MODULE_PARM_DESC(test_slow_free, "for tests: milliseconds between the end of a k
 module_param_named(test_block_slots, dsm_test_block_slots, uint, 0600);
 MODULE_PARM_DESC(test_block_slots, "for tests: slots from here on are not for blocks; 2048 at least");
 module_param_named(test_slow_await, dsm_test_slow_await, uint, 0600);
-MODULE_PARM_DESC(test_slow_await, "for tests: milliseconds until a call that is given up looks for its answer");
+MODULE_PARM_DESC(test_slow_await, "for tests: milliseconds until a call that is given up checks for its answer");
 
 void dsm_test_stay(void)
 {

@@ -9,7 +9,7 @@
  *
  * A thread may also leave its handler by siglongjmp(3), and make another call, or end. Its request is then given up: what comes of
  * it, a lock or a turn, is given back by a worker; the pins of a range that it has not pinned to the end go at once. The end of a
- * process calls park_leave(). Modules are not told of the end of a single thread: while calls are parked, a worker looks for it.
+ * process calls park_leave(). Modules are not told of the end of a single thread: while calls are parked, a worker checks for it.
  *
  * The handler itself may make calls. A wait for a lock is then given up as well, and begins anew when the handler has returned.
  * Other requests must not be made twice: an arrival at a barrier, an addition, a wait for a condition, which has released its
@@ -87,13 +87,13 @@ static int wakes(wait_queue_entry_t *entry, unsigned int mode, int flags, void *
 }
 
 /*
- * The answer may come between the entry and the look. The call is the worker's from when its work is queued; under the queue's lock
+ * The answer may come between the entry and the check. The call is the worker's from when its work is queued; under the queue's lock
  * it can queue the work, but not go on:
  *
  *   await()                      answer                       worker
  *   takes wait.lock, adds entry
  *                                waits for wait.lock
- *   looks, drops wait.lock
+ *   checks, drops wait.lock
  *                                takes it: queues the work
  *                                                             takes wait.lock, removes the entry, forgets the call
  */
@@ -209,7 +209,7 @@ static void give_up_all(struct list_head *calls)
 /* ---- calls that are made again --------------------------------------------------------------- */
 
 #define PARKED_MAX 8u /* of a thread, whose handlers are interrupted, too */
-#define LOOK_EVERY (HZ / 10)
+#define CHECK_EVERY (HZ / 10)
 
 /* The first thread of a process stays, as a zombie, until the last has ended. */
 static bool has_ended(const struct parked *p)
@@ -224,9 +224,9 @@ static bool has_ended(const struct parked *p)
 	return has;
 }
 
-static void look_for_ended(struct work_struct *work)
+static void check_ended(struct work_struct *work)
 {
-	struct rank *r = container_of(to_delayed_work(work), struct rank, parked_look);
+	struct rank *r = container_of(to_delayed_work(work), struct rank, parked_check);
 	struct parked *p, *next;
 	LIST_HEAD(left);
 
@@ -237,7 +237,7 @@ static void look_for_ended(struct work_struct *work)
 		if (has_ended(p))
 			list_move(&p->list, &left);
 	if (!list_empty(&r->parked))
-		queue_delayed_work(dsm_wq, &r->parked_look, LOOK_EVERY);
+		queue_delayed_work(dsm_wq, &r->parked_check, CHECK_EVERY);
 	spin_unlock(&r->parked_lock);
 	give_up_all(&left);
 	rank_exit(r);
@@ -273,7 +273,7 @@ static bool list_it(struct rank *r, struct parked *p)
 		mine += other->thread == p->thread;
 	if (mine < PARKED_MAX) {
 		list_add(&p->list, &r->parked);
-		queue_delayed_work(dsm_wq, &r->parked_look, LOOK_EVERY);
+		queue_delayed_work(dsm_wq, &r->parked_check, CHECK_EVERY);
 	}
 	spin_unlock(&r->parked_lock);
 	if (mine >= PARKED_MAX)
@@ -439,12 +439,12 @@ void park_init(struct rank *r)
 {
 	spin_lock_init(&r->parked_lock);
 	INIT_LIST_HEAD(&r->parked);
-	INIT_DELAYED_WORK(&r->parked_look, look_for_ended);
+	INIT_DELAYED_WORK(&r->parked_check, check_ended);
 }
 
 void park_stop(struct rank *r)
 {
-	cancel_delayed_work_sync(&r->parked_look);
+	cancel_delayed_work_sync(&r->parked_check);
 }
 
 void park_free(struct rank *r)

@@ -167,7 +167,7 @@ struct rank {
 	wait_queue_head_t bar_wait;
 	spinlock_t parked_lock;
 	struct list_head parked; /* calls whose threads run signal handlers; park.c */
-	struct delayed_work parked_look;
+	struct delayed_work parked_check;
 	struct conn *conn;  /* NULL: no RDMA */
 	struct rank **here; /* ranks of this kernel, by number */
 	u64 messages_in, messages_out, steps;

@@ -195,7 +195,7 @@ static int take_kept(struct rank *r, const struct msg *m)
 	return err ? -1 : at - 1;
 }
 
-#define GIVE_LOOK 16 /* records at once */
+#define GIVE_SCAN 16 /* records at once */
 
 /* Records run short. */
 static void give_some(struct rank *r)
@@ -203,7 +203,7 @@ static void give_some(struct rank *r)
 	unsigned int i;
 
 	pool_begin();
-	for (i = 0; i < GIVE_LOOK; i++) {
+	for (i = 0; i < GIVE_SCAN; i++) {
 		const u32 at = (u32)atomic_inc_return(&r->kept_hand) % HOLDS;
 
 		if (is_kept(r, at))

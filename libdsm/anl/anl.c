@@ -337,7 +337,7 @@ void dsm_anl_pause_wait(volatile struct dsm_anl_pause *p)
 
 /* ---- barriers -------------------------------------------------------------------------------------- */
 
-static struct meeting *look_for(const struct barrier *b, long n)
+static struct meeting *find_meeting(const struct barrier *b, long n)
 {
 	struct meeting *m = __atomic_load_n(&b->first, __ATOMIC_ACQUIRE);
 
@@ -348,12 +348,12 @@ static struct meeting *look_for(const struct barrier *b, long n)
 
 static struct meeting *meeting_of(struct barrier *b, long n)
 {
-	struct meeting *m = look_for(b, n);
+	struct meeting *m = find_meeting(b, n);
 
 	if (__builtin_expect(m != NULL, 1))
 		return m;
 	must("BARRIER", pthread_mutex_lock(&b->lock));
-	m = look_for(b, n);
+	m = find_meeting(b, n);
 	if (!m) {
 		m = calloc(1, sizeof(*m));
 		must("BARRIER", m ? pthread_barrier_init(&m->barrier, NULL, (unsigned int)n) : ENOMEM);

@@ -90,7 +90,7 @@ static int worst(int err)
 	return failed ? failed : all;
 }
 
-static int look_at(const struct terms *t)
+static int check_terms(const struct terms *t)
 {
 	const uint64_t end = t->at + t->len;
 
@@ -109,7 +109,7 @@ static int look_at(const struct terms *t)
 static int agree(const struct terms *mine)
 {
 	struct terms first = *mine;
-	int err = look_at(mine), failed;
+	int err = check_terms(mine), failed;
 
 	failed = dsm_broadcast(&first, sizeof(first), 0);
 	if (failed)

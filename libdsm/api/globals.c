@@ -178,7 +178,7 @@ static int refuse(const char *why)
 	return -ENOTSUP;
 }
 
-static int look_at(const struct program *p)
+static int check_program(const struct program *p)
 {
 	if (job.size > 1 && under_valgrind())
 		return refuse("valgrind runs it, with a malloc() of its own for each rank (start one rank)");
@@ -232,7 +232,7 @@ DSM_API int dsm_adopt_globals(dsm_region_t **out)
 	dl_iterate_phdr(read_program, &p);
 	if (!p.named)
 		read_file(&p);
-	all = err = look_at(&p);
+	all = err = check_program(&p);
 	err = dsm_reduce(&all, DSM_INT32, DSM_MIN);
 	if (!err)
 		err = all;

@@ -162,7 +162,7 @@ DSM_API int dsm_free(void *p)
 {
 	const uint64_t arg = (uint64_t)(uintptr_t)p;
 	const size_t off = (size_t)((char *)p - job.base);
-	int err = api_ready(), owner, looks = 0;
+	int err = api_ready(), owner, tries = 0;
 	unsigned int us = FULL_US;
 
 	if (err || !p)
@@ -185,6 +185,6 @@ DSM_API int dsm_free(void *p)
 		}
 		if (err == -ESTALE)
 			owner_forget(off, (uint16_t)owner);
-	} while (err == -ESTALE && !looks++);
+	} while (err == -ESTALE && !tries++);
 	return err == -ESTALE ? -EINVAL : err;
 }

@@ -308,7 +308,7 @@ static int wanted(const char *name, size_t size, const struct dsm_region_options
 	return out ? describe(name, size, opt, want) : -EINVAL;
 }
 
-#define FILL_MIN_US 100u   /* between two looks whether contents are in, at first, then twice as long each time, */
+#define FILL_MIN_US 100u   /* between two checks whether contents are in, at first, then twice as long each time, */
 #define FILL_MAX_US 10000u /* but so long at most */
 
 /* Without the lock. The creator may be lost. */

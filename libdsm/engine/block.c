@@ -559,9 +559,9 @@ static bool any_must_leave(const struct dsm_region *r, size_t off, size_t end)
 	return off < end;
 }
 
-#define LEAVE_QUICK_NS 1000000u /* what answers take; then this thread sleeps between two looks */
+#define LEAVE_QUICK_NS 1000000u /* what answers take; then this thread sleeps between two polls */
 #define LEAVE_NAP_US 200u
-#define LEAVE_LOOK_NS 100000000u /* so often it looks whether another rank of the node has come */
+#define LEAVE_CHECK_NS 100000000u /* so often it checks whether another rank of the node has come */
 
 /* Until no request for any of it is under way, or another rank of the node attaches: what another node has pinned may take long. */
 static void await_requests(const struct dsm_region *r, size_t off, size_t end)
@@ -574,8 +574,8 @@ static void await_requests(const struct dsm_region *r, size_t off, size_t end)
 		if (note < 0)
 			note = stall_begin(slot_object(NULL, (uint16_t)slot), false, since);
 		help_others(); /* blocks that have been asked for are closed together; a waiter takes few messages at a time */
-		wait_slot((uint16_t)slot, seq, 1, LEAVE_LOOK_NS);
-		stall_look(since, clock_ns());
+		wait_slot((uint16_t)slot, seq, 1, LEAVE_CHECK_NS);
+		stall_check(since, clock_ns());
 	}
 	stall_end(note);
 }

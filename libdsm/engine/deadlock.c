@@ -34,15 +34,15 @@
 #include "util/futex.h"
 #include "util/log.h"
 
-#define LOOK_MIN_MS 50u
-#define LOOK_MAX_MS 1000u
+#define CHECK_MIN_MS 50u
+#define CHECK_MAX_MS 1000u
 #define LINES_MAX 64u /* threads that are listed */
 
 /* Written by one thread at a time: the service thread, then the one that asks for it. */
 static struct {
 	uint32_t stop; /* atomic */
 	bool reported;
-	uint64_t next; /* no look before */
+	uint64_t next; /* no check before */
 } state;
 
 static uint64_t limit_ns(void)
@@ -59,7 +59,7 @@ int deadlock_ms(void)
 {
 	const unsigned int ms = job.set.stall_ms / 4;
 
-	return (int)(ms < LOOK_MIN_MS ? LOOK_MIN_MS : ms > LOOK_MAX_MS ? LOOK_MAX_MS : ms);
+	return (int)(ms < CHECK_MIN_MS ? CHECK_MIN_MS : ms > CHECK_MAX_MS ? CHECK_MAX_MS : ms);
 }
 
 /* ---- one rank ------------------------------------------------------------------------------------- */
@@ -245,7 +245,7 @@ static void ask(void)
 	free(rows);
 }
 
-void deadlock_look(uint64_t now)
+void deadlock_check(uint64_t now)
 {
 	if (now < state.next || __atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_RUNNING || stopping() ||
 	    state.reported)

@@ -9,14 +9,14 @@
 
 #define DEADLOCK_STATUS 71 /* of a job that DSM_DEADLOCK=abort has ended */
 
-/* Does this process look for one? Rank 0 does. Constant while the job runs. */
+/* Does this process check for one? Rank 0 does. Constant while the job runs. */
 bool deadlock_watches(void);
-/* How long its service thread may sleep between two looks. */
+/* How long its service thread may sleep between two checks. */
 int deadlock_ms(void);
-/* By the service thread, or in a job of one rank by who waits: look, and start a thread that asks all ranks, if it is time. Does not
+/* By the service thread, or in a job of one rank by who waits: check, and start a thread that asks all ranks, if it is time. Does not
  * block. */
-void deadlock_look(uint64_t now);
-/* No look from here on; waits for one that is under way. Before the ranks part. */
+void deadlock_check(uint64_t now);
+/* No check from here on; waits for one that is under way. Before the ranks part. */
 void deadlock_stop(void);
 
 /* CALL_ASLEEP, in the rank's own process. -EBUSY: a thread of the program is not waiting. Does not block. */

@@ -54,8 +54,8 @@ struct host_ops {
 	/* NULL, with lost(): it has nothing to tell. Readable when it does; the service thread calls lost(). */
 	int (*fd)(void);
 	void (*lost)(void); /* does not return when a peer is lost */
-	/* The service thread, about once a second, must not block: look for waits that last long. NULL: who waits does. */
-	void (*look)(void);
+	/* The service thread, about once a second, must not block: check for waits that last long. NULL: who waits does. */
+	void (*check_waits)(void);
 
 	/* Of a region that this process is about to use, or used until now. attach: -ENOMEM, and others of the host's. */
 	int (*attach)(const struct dsm_region *r);

@@ -251,7 +251,7 @@ static int kernel_connect(uint16_t node, bool near, const void *address, size_t 
 	}
 	err = call(DSM_IOC_CONNECT, &c);
 	if (err == -ENOENT && near) /* its node has ended with its process */
-		meet_look();
+		meet_check();
 	if (err)
 		log_line(DEVICE ": rank %d cannot be reached: %s", job.first[node],
 			 err == -EACCES           ? "it is another user's"
@@ -596,7 +596,7 @@ const struct host_ops host_kernel = {
 	.close = kernel_close,
 	.fd = kernel_fd,
 	.lost = kernel_lost,
-	.look = stall_look_kernel,
+	.check_waits = stall_check_kernel,
 	.attach = kernel_attach,
 	.detach = kernel_detach,
 	.leave = kernel_leave,

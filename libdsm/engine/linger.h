@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * linger.h - when the service thread leaves the transport unarmed, and looks by itself now and then. Pure.
+ * linger.h - when the service thread leaves the transport unarmed, and polls it by itself now and then. Pure.
  *
- * A transport that cannot tell that somebody looks (net.h) makes an event for each message that comes while it is armed. So it wakes
+ * A transport that cannot tell that a thread polls it (net.h) makes an event for each message that comes while it is armed. So it wakes
  * the service thread for answers, which their waiters have taken by then: with each it takes a processor, perhaps the waiter's.
  * After some wakes in vain, the transport therefore stays unarmed as long as waits follow each other. Once the service thread finds
  * a message itself, which has waited for it, it arms the transport again.
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 
 #define LINGER_VAIN 4   /* wakes, in a row */
-#define LINGER_NS 50000 /* between two looks: about what waking a thread takes */
+#define LINGER_NS 50000 /* between two polls: about what waking a thread takes */
 
 struct linger {
 	unsigned int vain;

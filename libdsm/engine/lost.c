@@ -203,7 +203,7 @@ static void leave_without_launcher(void)
 /*
  * On a thread of the launcher's library. Without the launcher nobody can end the job, or learns its result. Often it has
  * gone because the job is ending, which is then found out in other ways: wait for that. In dsm_init() this thread leaves it
- * to the one that initialises (lost_look(), engine_start()), which still makes what leave() uses.
+ * to the one that initialises (lost_scan(), engine_start()), which still makes what leave() uses.
  */
 void lost_launcher(int rank)
 {
@@ -252,7 +252,7 @@ void lost_process(uint16_t rank)
 		lost_rank(rank, "its process ended without dsm_finalize()");
 }
 
-static void look_at_ranks(void)
+static void scan_ranks(void)
 {
 	uint16_t r;
 
@@ -268,14 +268,14 @@ static void look_at_ranks(void)
 }
 
 /* The launcher of a job that starts has often gone because a rank has died: that is the better reason. */
-void lost_look(void)
+void lost_scan(void)
 {
-	look_at_ranks();
+	scan_ranks();
 	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_STARTING || !launch_gone())
 		return;
 	while (launch_gone() <= LAUNCHER_MS) {
 		sys_sleep_us(10000);
-		look_at_ranks();
+		scan_ranks();
 	}
 	if (!begin_leaving())
 		lost_check();

@@ -31,12 +31,12 @@ void lost_abort(int status, const char *why) __attribute__((noreturn));
 /* A signal is about to end this process: say why, and let the job end with this status when it has ended. Returns. */
 void lost_dying(int status, const char *why);
 
-/* ---- looking for it -------------------------------------------------------------------------- */
+/* ---- checking for it ------------------------------------------------------------------------- */
 
 /* Another thread is ending the process: wait for that. Else it returns at once. */
 void lost_check(void);
 /* The same, and: is any rank of this machine gone, or, in dsm_init(), the launcher? For who waits without the service thread. */
-void lost_look(void);
+void lost_scan(void);
 /* The service thread, four times in DSM_LOST_MS: ping the other nodes, judge their silence. */
 void lost_silence(void);
 /* A message of a node came. */

@@ -32,7 +32,7 @@
 
 #define NFDS 3
 #define EXCHANGE_MS 60000
-#define LOOK_MS 100  /* between two looks at who has died */
+#define CHECK_MS 100 /* between two checks for ranks that have died */
 #define DEAD_MS 1000 /* for a process that has closed its sockets to be seen dead */
 #define CALLERS 256  /* that have connected and said nothing yet */
 
@@ -145,9 +145,9 @@ static int await(int s)
 	struct pollfd pfd = { .fd = s, .events = POLLIN };
 
 	while (clock_ns() < until) {
-		if (poll(&pfd, 1, LOOK_MS) == 1)
+		if (poll(&pfd, 1, CHECK_MS) == 1)
 			return 0;
-		lost_look();
+		lost_scan();
 	}
 	return -ETIMEDOUT;
 }
@@ -244,9 +244,9 @@ static int answer_all(int ranks)
 	while (!err && ranks) {
 		if (clock_ns() > until)
 			err = -ETIMEDOUT;
-		else if (poll(waiting, (nfds_t)n, LOOK_MS) < 0 && errno != EINTR)
+		else if (poll(waiting, (nfds_t)n, CHECK_MS) < 0 && errno != EINTR)
 			err = -errno;
-		lost_look();
+		lost_scan();
 		for (i = n - 1; i > 0 && !err; i--) {
 			if (!waiting[i].revents)
 				continue;
@@ -302,12 +302,12 @@ static int watch_all(void)
 }
 
 /* Something went wrong between two ranks. Often because one has died, which its pidfd says a little later. */
-void meet_look(void)
+void meet_check(void)
 {
 	int i;
 
 	for (i = 0; i < DEAD_MS / 10; i++) {
-		lost_look();
+		lost_scan();
 		usleep(10000);
 	}
 }
@@ -318,7 +318,7 @@ int meet_all(void)
 	int higher = 0, err = watch_all();
 	uint16_t r;
 
-	launch_meanwhile(lost_look); /* until the service thread watches */
+	launch_meanwhile(lost_scan); /* until the service thread watches */
 
 	for (r = 0; r < job.size && !err; r++) {
 		if (r == job.rank || !peer_of(r)->near)
@@ -332,7 +332,7 @@ int meet_all(void)
 		err = answer_all(higher);
 	meet_stop();
 	if (err && err != -EMFILE)
-		meet_look();
+		meet_check();
 	if (err)
 		log_line("the ranks of this host cannot meet: %s", dsm_strerror(err));
 	return err;
@@ -403,7 +403,7 @@ int meet_swap(int fd, void (*join)(unsigned int local, int fd))
 			join(peer_of(r)->local, its);
 	}
 	if (err && err != -EMFILE)
-		meet_look();
+		meet_check();
 	if (err)
 		log_line("the ranks of this node cannot exchange descriptors: %s", dsm_strerror(err));
 	return err;

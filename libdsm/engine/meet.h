@@ -14,10 +14,10 @@ int meet_all(void);
 /* With each rank of this node: one descriptor more; join() gets theirs, which are its own then. Blocks for them. */
 int meet_swap(int fd, void (*join)(unsigned int local, int fd));
 /* Something went wrong between two ranks: for a second, is any of them dead? */
-void meet_look(void);
+void meet_check(void);
 void meet_stop(void); /* be there no more */
 
-/* In a child made by fork(), which is no rank, and must not keep up the looks of one. */
+/* In a child made by fork(), which is no rank, and must not stay visible as one. */
 void meet_forked(void);
 
 #endif

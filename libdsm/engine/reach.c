@@ -109,7 +109,7 @@ static int exchange(struct where *mine, struct where *its)
 	snprintf(mine->net, sizeof(mine->net), "%s", job.netops->name);
 	err = start_failed(launch_exchange(&job.launch, "dsm-address", mine, sizeof(*mine), REACH_SECONDS),
 			   "dsm-address", REACH_SECONDS);
-	lost_look(); /* before its address is asked for, which takes the launcher seconds when there is none */
+	lost_scan(); /* before its address is asked for, which takes the launcher seconds when there is none */
 	for (r = 0; r < job.size && !err; r++)
 		if (r != job.rank)
 			err = connect_to(r, its, mine);

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#define LOOKS 32 /* at holes that may be a little too small, before a larger one is broken */
+#define TRIES 32 /* holes that may be a little too small, before a larger one is broken */
 
 static unsigned int list_of(uint32_t length)
 {
@@ -43,12 +43,12 @@ void room_start(struct room *r, struct room_unit *u, uint32_t first, uint32_t un
 		add(r, u, first, units - first);
 }
 
-/* A hole of at least n units; all of the holes of n's own size are looked at only when there is nothing larger. */
+/* A hole of at least n units; all of the holes of n's own size are tried only when there is nothing larger. */
 static int64_t find(const struct room *r, const struct room_unit *u, uint32_t n)
 {
-	uint32_t own = list_of(n), list, looks = 0, hole;
+	uint32_t own = list_of(n), list, tries = 0, hole;
 
-	for (hole = r->lists[own]; hole && looks < LOOKS; hole = u[hole - 1].next, looks++)
+	for (hole = r->lists[own]; hole && tries < TRIES; hole = u[hole - 1].next, tries++)
 		if (u[hole - 1].length >= n)
 			return hole - 1;
 	for (list = own + 1; list < ROOM_LISTS; list++)

@@ -43,8 +43,8 @@ enum {
 };
 
 #define SLICE_NS 100000
-#define THREADS_MS 250 /* the same between two looks at which threads are left, once the first has ended */
-#define TICK_MS 1000   /* at most, between two looks at connections and at the silence of others */
+#define THREADS_MS 250 /* the same between two checks which threads are left, once the first has ended */
+#define TICK_MS 1000   /* at most, between two checks of connections and of the silence of others */
 
 static int stopping;
 static bool woken; /* by the transport, in the last sleep */
@@ -100,7 +100,7 @@ static int patience(bool busy)
 		return 0;
 	if (deadlock_watches() && (ms < 0 || ms > deadlock_ms()))
 		ms = deadlock_ms();
-	return threads_look() && (ms < 0 || ms > THREADS_MS) ? THREADS_MS : ms;
+	return threads_check() && (ms < 0 || ms > THREADS_MS) ? THREADS_MS : ms;
 }
 
 /*
@@ -140,7 +140,7 @@ static bool lingers(bool came)
 {
 	static struct linger linger;
 	static uint32_t seen;
-	const bool vain = woken, waits = wait_looks(&seen);
+	const bool vain = woken, waits = wait_polled(&seen);
 
 	woken = false;
 	return !job.netops->look && linger_on(&linger, came, vain, waits && !wait_sleepers());
@@ -157,7 +157,7 @@ static bool arm(void)
 	return true;
 }
 
-static int look_up(struct epoll_event *ev, int max, bool linger, bool busy)
+static int wait_events(struct epoll_event *ev, int max, bool linger, bool busy)
 {
 	const struct timespec soon = { .tv_nsec = LINGER_NS };
 	struct pollfd fd = { .fd = job.epoll, .events = POLLIN };
@@ -190,8 +190,8 @@ static void serve_once(uint64_t *last_ping)
 		if (!busy && !linger && !arm())
 			busy = true;
 		now = clock_ns();
-		if (job.host->look)
-			job.host->look();
+		if (job.host->check_waits)
+			job.host->check_waits();
 		stall_ask();
 		if (now - *last_ping > job.set.lost_ms * 1000000ull / 4) {
 			*last_ping = now;
@@ -199,8 +199,8 @@ static void serve_once(uint64_t *last_ping)
 		}
 	}
 	if (deadlock_watches())
-		deadlock_look(clock_ns());
-	n = look_up(ev, 16, linger, busy);
+		deadlock_check(clock_ns());
+	n = wait_events(ev, 16, linger, busy);
 	for (i = 0; i < n; i++)
 		handle(&ev[i]);
 	if (busy)
@@ -289,7 +289,7 @@ int service_start(void)
 	if (err)
 		return err;
 	stopping = 0;
-	word_lock_late = lost_look;
+	word_lock_late = lost_scan;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = -pthread_create(&job.service, NULL, service, NULL);

@@ -99,9 +99,9 @@ static void wake_one(struct queue_word *q)
 }
 
 /*
- * Counted before it looks once more, so that whoever gives a slot back after that look sees it:
+ * Counted before it checks once more, so that whoever gives a slot back after that check sees it:
  *
- *   waiter:  waiting++; look: none; sleep while word stands     giver:  give back; waiting? then word++, wake
+ *   waiter:  waiting++; check: none; sleep while word stands     giver:  give back; waiting? then word++, wake
  */
 static int await(enum slot_kind kind, struct queue_word *q)
 {

@@ -429,7 +429,7 @@ static void report_here(void)
 	reporting = false;
 }
 
-void stall_look(uint64_t since, uint64_t now)
+void stall_check(uint64_t since, uint64_t now)
 {
 	if (is_due(since, now)) {
 		if (fault_handling()) {
@@ -440,10 +440,10 @@ void stall_look(uint64_t since, uint64_t now)
 		}
 	}
 	if (job.size == 1 && deadlock_watches()) /* it has no service thread */
-		deadlock_look(now);
+		deadlock_check(now);
 }
 
-void stall_look_kernel(void)
+void stall_check_kernel(void)
 {
 	static uint64_t next;
 	uint64_t now = clock_ns();
@@ -462,7 +462,7 @@ void stall_look_kernel(void)
 
 uint64_t stall_nap(uint64_t since, uint64_t now, uint64_t ns)
 {
-	uint64_t age = now - since; /* the limit, then looks that become rarer, as reports do */
+	uint64_t age = now - since; /* the limit, then checks that become rarer, as reports do */
 
 	return job.set.stall_ms && age < limit_ns() && limit_ns() - age < ns ? limit_ns() - age : ns;
 }

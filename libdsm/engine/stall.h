@@ -67,13 +67,13 @@ void stall_end(int note);
 void stall_keep_quiet(void);
 
 /* A waiter since then: report if it is time. */
-void stall_look(uint64_t since, uint64_t now);
+void stall_check(uint64_t since, uint64_t now);
 /* How long to sleep, of ns, to be awake when a report is due. */
 uint64_t stall_nap(uint64_t since, uint64_t now, uint64_t ns);
 /* The service thread: start the thread that asks and reports, if a wait in the fault handler or in the kernel helper is due. The
- * second looks at those in the kernel helper. Neither blocks. */
+ * second checks those in the kernel helper. Neither blocks. */
 void stall_ask(void);
-void stall_look_kernel(void);
+void stall_check_kernel(void);
 
 /* CALL_STALLS: what the threads of a rank of this node wait for, and the locks they hold; how many rows. Does not block. */
 unsigned int stall_serve(uint16_t rank, struct stall_row *out, unsigned int most);

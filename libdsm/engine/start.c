@@ -180,7 +180,7 @@ void start_missing(const char *key)
 	int first = -1, others = 0;
 	uint16_t r;
 
-	meet_look();
+	meet_check();
 	for (r = 0; r < job.size; r++) {
 		size_t size = sizeof(value);
 
@@ -194,14 +194,14 @@ void start_missing(const char *key)
 	}
 	if (others > NAMED_MISSING)
 		snprintf(how + used, sizeof(how) - used, " and %d more", others - NAMED_MISSING);
-	lost_look(); /* a launcher that has gone has brought nothing */
+	lost_scan(); /* a launcher that has gone has brought nothing */
 	if (first >= 0)
 		lost_rank((uint16_t)first, how);
 }
 
 /*
  * A fence fails for the others when a rank dies in it, or goes on without it; which one is seen a little later. When mpirun ends
- * the job first, as another host has told it to, the launcher is gone, which lost_look() reports.
+ * the job first, as another host has told it to, the launcher is gone, which lost_scan() reports.
  */
 int start_failed(int err, const char *key, unsigned int seconds)
 {
@@ -212,7 +212,7 @@ int start_failed(int err, const char *key, unsigned int seconds)
 	if (starts && key && (err == -EPIPE || err == -EPROTO))
 		start_missing(key);
 	else
-		meet_look();
+		meet_check();
 	if (starts && err == -EPIPE)
 		lost_unnamed();
 	log_line("waiting for all ranks failed: %s after at most %u s", dsm_strerror(err), seconds);

@@ -57,7 +57,7 @@ void step_leaves(uint32_t object, const struct actions *acts)
 			__atomic_fetch_add(outgoing(object), 1, __ATOMIC_RELAXED);
 }
 
-/* Pairs with the look of step_any_leaves(): contents are dropped after they were read. */
+/* Pairs with the check in step_any_leaves(): contents are dropped after they were read. */
 void step_left(uint32_t object)
 {
 	__atomic_fetch_sub(outgoing(object), 1, __ATOMIC_RELEASE);

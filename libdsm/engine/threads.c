@@ -25,7 +25,7 @@
 #include "engine/service.h"
 #include "util/log.h"
 
-#define THREADS_MS 250 /* between two looks */
+#define THREADS_MS 250 /* between two checks */
 #define LIST_FIRST 64u
 
 struct list {
@@ -219,7 +219,7 @@ void threads_after(void)
 static void *watch(void *arg)
 {
 	add(&ours, gettid());
-	while (threads_look())
+	while (threads_check())
 		usleep(THREADS_MS * 1000);
 	return arg;
 }
@@ -247,7 +247,7 @@ void threads_end(void)
 		start_watch();
 }
 
-bool threads_look(void)
+bool threads_check(void)
 {
 	if (!__atomic_load_n(&first_ends, __ATOMIC_ACQUIRE))
 		return false;

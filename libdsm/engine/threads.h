@@ -18,7 +18,7 @@ bool threads_handle_signals(void);
 void threads_expect(bool (*is_expected)(int sig));
 /* By a thread that ends, and has been in the runtime. */
 void threads_end(void);
-/* The service thread: ends the process, by exit(0), with the last thread of the program's. True: look again. */
-bool threads_look(void);
+/* The service thread: ends the process, by exit(0), with the last thread of the program's. True: check again. */
+bool threads_check(void);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * wait.c - how a thread waits for the answer in its slot.
  *
- * A waiter first looks for a while, doing whatever there is to do (timers, the transport), then sleeps on its slot's count of
+ * A waiter first polls for a while, doing whatever there is to do (timers, the transport), then sleeps on its slot's count of
  * completions. Nothing but its own events wakes it.
  */
 #include "engine/wait.h"
@@ -22,8 +22,8 @@
 #include "util/futex.h"
 #include "util/hook.h"
 
-/* A sleeper looks up whether the job still lives: after so long at first, then after twice as long each time. Thousands of
- * threads may sleep for long, and the service thread looks for all of them. */
+/* A sleeper checks whether the job still lives: after so long at first, then after twice as long each time. Thousands of
+ * threads may sleep for long, and the service thread checks for all of them. */
 #define NAP_NS 200000000ull
 #define NAP_MAX_NS 12800000000ull
 
@@ -36,50 +36,50 @@ static bool help(bool *came)
 	return busy || *came;
 }
 
-static uint32_t lookers; /* threads of this process that poll here */
-static uint32_t looks;   /* waits that have begun; it runs over */
+static uint32_t pollers; /* threads of this process that poll here */
+static uint32_t begun;   /* waits that have begun; it runs over */
 
-bool wait_looks(uint32_t *seen)
+bool wait_polled(uint32_t *seen)
 {
 	const uint32_t old = *seen;
 
-	*seen = __atomic_load_n(&looks, __ATOMIC_RELAXED);
-	return *seen != old || __atomic_load_n(&lookers, __ATOMIC_RELAXED);
+	*seen = __atomic_load_n(&begun, __ATOMIC_RELAXED);
+	return *seen != old || __atomic_load_n(&pollers, __ATOMIC_RELAXED);
 }
 
-/* A thread that waits looks for what the transport brings; while it does, nobody needs to be woken for it. */
-static void look(enum net_look how)
+/* A thread that waits polls the transport; while it does, nobody needs to be woken for it. */
+static void poll_begin(enum net_look how)
 {
 	if (!job.net)
 		return;
-	__atomic_fetch_add(&lookers, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&pollers, 1, __ATOMIC_RELAXED);
 	if (how == LOOK_BEGIN)
-		__atomic_fetch_add(&looks, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
 	if (job.netops->look)
 		job.netops->look(job.net, how);
 }
 
 /* False: something has come in the meantime. */
-static bool look_away(void)
+static bool poll_pause(void)
 {
 	if (!job.net)
 		return true;
-	__atomic_fetch_sub(&lookers, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&pollers, 1, __ATOMIC_RELAXED);
 	return (job.netops->look ? job.netops->look(job.net, LOOK_SLEEP) : job.netops->arm(job.net)) != -EBUSY;
 }
 
 /* Done waiting: what comes from now on is for the threads of the runtime. */
-static void look_no_more(void)
+static void poll_end(void)
 {
 	if (!job.net)
 		return;
-	__atomic_fetch_sub(&lookers, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_sub(&pollers, 1, __ATOMIC_RELAXED);
 	if (job.netops->look && job.netops->look(job.net, LOOK_END) == -EBUSY)
 		do {
-			look(LOOK_AGAIN);
+			poll_begin(LOOK_AGAIN);
 			while (run_poll(16) > 0)
 				;
-		} while (!look_away());
+		} while (!poll_pause());
 }
 
 /* Misses, what is answered at once, what waits for somebody's doing, and words (barriers, slots) have waits of their own. */
@@ -119,7 +119,7 @@ static void sleep_on(uint32_t *word, uint32_t seen, uint64_t ns)
 	engine_rest(before);
 }
 
-/* A thread may be cancelled in the system call, or just before or after; stop_looking() undoes what be_patient() has done. */
+/* A thread may be cancelled in the system call, or just before or after; cancel_wait() undoes what be_patient() has done. */
 static void doze(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers, uint64_t ns)
 {
 	int state, type;
@@ -137,7 +137,7 @@ static void doze(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sl
 	__atomic_store_n(&p->asleep, NULL, __ATOMIC_RELAXED);
 }
 
-/* In the fault handler, which blocks signals, a sleeper looks up so often whether one waits: the less often the more there are. */
+/* In the fault handler, which blocks signals, a sleeper checks so often whether one waits: the less often the more there are. */
 #define SIGNAL_NS 20000000ull
 #define SIGNAL_EACH_NS 400000ull
 
@@ -148,7 +148,7 @@ static uint64_t signal_ns(void)
 	return SIGNAL_NS + __atomic_load_n(&dozing, __ATOMIC_RELAXED) * SIGNAL_EACH_NS;
 }
 
-/* How long to sleep at most: to the limit of time, to the next look at the job, to the next look at signals. */
+/* How long to sleep at most: to the limit of time, to the next check of the job, to the next check for signals. */
 static uint64_t nap(struct patience *p, uint64_t now)
 {
 	uint64_t ns;
@@ -161,7 +161,7 @@ static uint64_t nap(struct patience *p, uint64_t now)
 	return fault_handling() && ns > signal_ns() ? signal_ns() : ns;
 }
 
-/* In the fault handler: does a signal wait? Looked up so often only, also by who never sleeps because much comes. */
+/* In the fault handler: does a signal wait? Checked so often only, also by who never sleeps because much comes. */
 static bool interrupted(struct patience *p, uint64_t now)
 {
 	if (!fault_handling() || now - p->asked < signal_ns() * 3 / 4)
@@ -196,7 +196,7 @@ static bool lasts(const struct patience *p)
 }
 
 /*
- * Where one message came there may come others: look again, so that a busy home is not woken for each. How long tells what has
+ * Where one message came there may come others: poll again, so that a busy home is not woken for each. How long tells what has
  * been seen of such messages, not what has been seen of waits like this one, which may last.
  */
 static void expect_next(struct patience *p, uint64_t now)
@@ -255,9 +255,9 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 		p->slept = now;
 		p->note = stall_begin(p->block, lasts(p), now) + 1;
 	}
-	stall_look(p->slept, now);
+	stall_check(p->slept, now);
 	HOOK(fault_handling() ? "miss-sleep" : "call-sleep");
-	if (look_away()) {
+	if (poll_pause()) {
 		__atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
 		__atomic_fetch_add(&asleep, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&dozing, (uint32_t)fault_handling(), __ATOMIC_RELAXED);
@@ -267,7 +267,7 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 		__atomic_fetch_sub(&asleep, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
 	}
-	look(LOOK_AGAIN);
+	poll_begin(LOOK_AGAIN);
 	return 0;
 }
 
@@ -288,7 +288,7 @@ static void end_patience(struct patience *p)
 		spin_saw(&spins[p->kind], clock_ns() - p->began, job.spin_us * 1000ull,
 			 p->kind != WAIT_MISS && (p->slept || p->crowded));
 	stall_end(p->note - 1);
-	look_no_more();
+	poll_end();
 }
 
 static int wait_until(struct patience *p, uint16_t slot, uint32_t seq, uint32_t n)
@@ -314,13 +314,13 @@ int wait_slot(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
 
 	if (slot_seq(slot) - seq >= n)
 		return 0;
-	look(LOOK_BEGIN);
+	poll_begin(LOOK_BEGIN);
 	err = wait_until(&p, slot, seq, n);
 	end_patience(&p);
 	return err;
 }
 
-static void stop_looking(void *arg)
+static void cancel_wait(void *arg)
 {
 	struct patience *p = arg;
 
@@ -328,7 +328,7 @@ static void stop_looking(void *arg)
 	if (p->asleep) {
 		__atomic_fetch_sub(p->asleep, 1, __ATOMIC_SEQ_CST);
 		__atomic_fetch_sub(&asleep, 1, __ATOMIC_RELAXED);
-		look(LOOK_AGAIN);
+		poll_begin(LOOK_AGAIN);
 	}
 	end_patience(p);
 }
@@ -340,8 +340,8 @@ int wait_slot_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
 
 	if (slot_seq(slot) - seq >= n)
 		return 0;
-	look(LOOK_BEGIN);
-	pthread_cleanup_push(stop_looking, &p);
+	poll_begin(LOOK_BEGIN);
+	pthread_cleanup_push(cancel_wait, &p);
 	err = wait_until(&p, slot, seq, n);
 	pthread_cleanup_pop(1);
 	return err;
@@ -352,7 +352,7 @@ int wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers)
 	struct patience p = { .kind = WAIT_WORD };
 	int err = 0;
 
-	look(LOOK_BEGIN);
+	poll_begin(LOOK_BEGIN);
 	while (!err && __atomic_load_n(word, __ATOMIC_ACQUIRE) == old)
 		err = be_patient(&p, word, old, sleepers);
 	end_patience(&p);

@@ -19,7 +19,7 @@ int wait_slot_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns);
 /* Threads of this process that sleep in these calls. Any thread; does not block. */
 uint32_t wait_sleepers(void);
 /* Has one of them polled since *seen was written, or does one now? Sets *seen. Any thread; does not block. */
-bool wait_looks(uint32_t *seen);
+bool wait_polled(uint32_t *seen);
 /* Until *word differs from old. Who changes it wakes its futex if *sleepers says so. 0, or -EINTR as above. */
 int wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers);
 

@@ -117,7 +117,7 @@ static bool map_chunk(size_t off)
 }
 
 /* What has come of the chunks that were left alone? */
-static void look(void)
+static void check_samples(void)
 {
 	unsigned int i, used = 0, offered = 0;
 
@@ -135,7 +135,7 @@ static void look(void)
 	ahead_judge(&own.ahead, used, offered);
 }
 
-static const struct populate_way by_continue = { .growth = GROWTH, .look = look, .map = map_chunk };
+static const struct populate_way by_continue = { .growth = GROWTH, .check = check_samples, .map = map_chunk };
 
 void ahead_open(int fd)
 {

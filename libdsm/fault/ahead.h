@@ -4,7 +4,7 @@
  *
  * The kernel maps one page per minor fault where userfaultfd watches write protection (2 us here). A pass (populate.h) maps a page
  * for a quarter to a half of that, by UFFDIO_CONTINUE, with the protection that the kernel would give it. A rank that uses less than
- * half of the pages had better leave them to the kernel. So a pass leaves one chunk in AHEAD_EVERY alone: whoever looks later sees
+ * half of the pages had better leave them to the kernel. So a pass leaves one chunk in AHEAD_EVERY alone: a later check sees
  * how many of these pages the rank has used.
  */
 #ifndef FAULT_AHEAD_H

@@ -12,8 +12,8 @@
 enum { FREE = 0, WRITING, POSTED, TAKEN, DONE };
 
 #define PLACES 63u
-#define SPINS 200                     /* looks before sleeping */
-#define LOOK_NS (20ull * 1000 * 1000) /* between two looks whether the other process lives, and this one is to */
+#define SPINS 200                      /* polls before sleeping */
+#define CHECK_NS (20ull * 1000 * 1000) /* between two checks whether the other process lives, and this one is to */
 #define ASKED_AT_ONCE 64u
 
 struct request {
@@ -48,7 +48,7 @@ size_t ask_shared(unsigned int ranks)
 
 static void ring(unsigned int rank)
 {
-	/* A full barrier: what it announces is stored, the sleeper's next look finds it or its wait ends at once. */
+	/* A full barrier: what it announces is stored, the sleeper's next poll finds it or its wait ends at once. */
 	__atomic_fetch_add(&boxes[rank].bell, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&boxes[rank].bell, 1 << 30);
 }
@@ -114,21 +114,21 @@ void ask_close(void)
 }
 
 /* Until something happens to this rank, or for a while. */
-static void wait_for_bell(uint32_t *bell, uint32_t seen, int *looks)
+static void wait_for_bell(uint32_t *bell, uint32_t seen, int *polls)
 {
-	if ((*looks)++ < SPINS)
+	if ((*polls)++ < SPINS)
 		cpu_relax();
 	else
-		futex_wait(bell, seen, LOOK_NS);
+		futex_wait(bell, seen, CHECK_NS);
 }
 
 /*
- * Has the process of a rank ended, as far as looks have shown? It may be stopped instead. Who waits for it in the fault handler
+ * Has the process of a rank ended, as far as polls have shown? It may be stopped instead. Who waits for it in the fault handler
  * cannot return, because the block is half closed. So a signal that ends this process does so here; a handler has to wait.
  */
-static bool gone(unsigned int rank, int looks)
+static bool gone(unsigned int rank, int polls)
 {
-	if (looks <= SPINS)
+	if (polls <= SPINS)
 		return false;
 	fault_end_if_told();
 	return frames_node.gone && frames_node.gone(rank);
@@ -140,7 +140,7 @@ static int post(unsigned int rank, size_t off, size_t len, int prot)
 	struct box *b = &boxes[rank];
 	uint32_t *bell = &boxes[frames_node.self].bell, seen;
 	unsigned int i;
-	int looks = 0;
+	int polls = 0;
 
 	for (;;) {
 		seen = __atomic_load_n(bell, __ATOMIC_SEQ_CST);
@@ -160,10 +160,10 @@ static int post(unsigned int rank, size_t off, size_t len, int prot)
 			ring(rank);
 			return (int)i;
 		}
-		if (gone(rank, looks))
+		if (gone(rank, polls))
 			return -ESRCH;
 		if (!serve())
-			wait_for_bell(bell, seen, &looks);
+			wait_for_bell(bell, seen, &polls);
 	}
 }
 
@@ -172,7 +172,7 @@ static int await(const struct asked *a)
 {
 	struct request *r = &boxes[a->rank].v[a->place];
 	uint32_t *bell = &boxes[frames_node.self].bell, seen;
-	int looks = 0, err;
+	int polls = 0, err;
 
 	for (;;) {
 		uint32_t posted = POSTED;
@@ -180,12 +180,12 @@ static int await(const struct asked *a)
 		seen = __atomic_load_n(bell, __ATOMIC_SEQ_CST);
 		if (__atomic_load_n(&r->state, __ATOMIC_ACQUIRE) == DONE)
 			break;
-		if (gone(a->rank, looks)) {
+		if (gone(a->rank, polls)) {
 			__atomic_compare_exchange_n(&r->state, &posted, FREE, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 			return 0;
 		}
 		if (!serve())
-			wait_for_bell(bell, seen, &looks);
+			wait_for_bell(bell, seen, &polls);
 	}
 	err = r->err;
 	__atomic_store_n(&r->state, FREE, __ATOMIC_RELEASE);

@@ -17,7 +17,7 @@
 
 #define GROWTH_SHIFT 3         /* less than an eighth is not worth a pass */
 #define STEP_MAX (128ul << 20) /* of a pass, in a call: some milliseconds */
-#define LOOK_NS 1000000ull     /* between two looks at how many frames there are */
+#define CHECK_NS 1000000ull    /* between two checks how many frames there are */
 
 static struct {
 	uint32_t lock;
@@ -25,7 +25,7 @@ static struct {
 	bool under_way;                 /* a pass is, has come to `at`, and has asked for `bytes` */
 	size_t at, bytes;
 	size_t frames; /* bytes in the object, when the last pass began */
-	uint64_t looked;
+	uint64_t checked;
 } pass;
 
 void populate_open(const struct populate_way *way)
@@ -33,7 +33,7 @@ void populate_open(const struct populate_way *way)
 	pass.way = way;
 	pass.under_way = false;
 	pass.frames = 0;
-	pass.looked = 0;
+	pass.checked = 0;
 }
 
 /* Has the node so many frames more that a pass pays? */
@@ -69,23 +69,23 @@ static bool next_chunk(void)
 /* Nothing new, in nearly all calls. */
 static bool soon(uint64_t now)
 {
-	return now - __atomic_load_n(&pass.looked, __ATOMIC_RELAXED) < LOOK_NS;
+	return now - __atomic_load_n(&pass.checked, __ATOMIC_RELAXED) < CHECK_NS;
 }
 
 size_t populate_step(uint64_t now)
 {
-	size_t chunks = 0, looks;
+	size_t chunks = 0, steps;
 
 	if (!pass.way || soon(now) || __atomic_exchange_n(&pass.lock, 1, __ATOMIC_ACQUIRE))
 		return 0;
-	__atomic_store_n(&pass.looked, now, __ATOMIC_RELAXED);
-	if (!pass.under_way && pass.way->look)
-		pass.way->look();
+	__atomic_store_n(&pass.checked, now, __ATOMIC_RELAXED);
+	if (!pass.under_way && pass.way->check)
+		pass.way->check();
 	if (!pass.under_way && grown()) {
 		pass.under_way = true;
 		pass.at = pass.bytes = 0;
 	}
-	for (looks = 0; looks < STEP_MAX / FRAMES_CHUNK && pass.under_way; looks++)
+	for (steps = 0; steps < STEP_MAX / FRAMES_CHUNK && pass.under_way; steps++)
 		if (next_chunk()) {
 			pass.bytes += FRAMES_CHUNK;
 			chunks++;

@@ -16,7 +16,7 @@
 
 struct populate_way {
 	size_t growth;           /* bytes; what is less is not worth a pass */
-	void (*look)(void);      /* between passes; NULL: nothing */
+	void (*check)(void);     /* between passes; NULL: nothing */
 	bool (*map)(size_t off); /* the chunk of this page, which is in the memory object; false: nothing was mapped */
 };
 

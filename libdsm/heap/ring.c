@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define RING_PATIENCE_NS 1000000000ll /* no other producer gets on for so long: its process is gone or stopped */
-#define RING_NAP_NS 50000000l         /* a waiter looks again so often: a killed holder wakes nobody */
+#define RING_NAP_NS 50000000l         /* a waiter checks again so often: a killed holder wakes nobody */
 
 static int64_t now_ns(void)
 {

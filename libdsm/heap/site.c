@@ -82,7 +82,7 @@ static bool shard_grow(struct shard *d)
 
 /* ---- who has called ----------------------------------------------------------------------------- */
 
-#define DEPTH 24 /* frames that are looked at */
+#define DEPTH 24 /* frames that are examined */
 #define LIBRARIES 8
 
 /* Code of libraries that allocate for their callers; written once, before anything is allocated. */
@@ -90,7 +90,7 @@ static struct {
 	uintptr_t low, high;
 } libraries[LIBRARIES];
 static unsigned int n_libraries;
-static bool look_deeper; /* than the call itself */
+static bool unwinds; /* the stack, further than the call itself */
 
 static bool allocates(const char *path)
 {
@@ -139,7 +139,7 @@ static void callers(const void *site, const void *sites[HEAP_SITES])
 	int n, i, k = 0;
 
 	sites[0] = site;
-	if (!site || !look_deeper)
+	if (!site || !unwinds)
 		return;
 	n = backtrace(frames, DEPTH);
 	for (i = 0; i < n && frames[i] != site; i++)
@@ -484,6 +484,6 @@ void heap_skip(const char *functions)
 	more_wrappers = functions;
 	n_libraries = 0;
 	dl_iterate_phdr(note_library, NULL);
-	look_deeper = true;
+	unwinds = true;
 	backtrace(&frame, 1); /* loads what it needs, which allocates memory */
 }

@@ -337,7 +337,7 @@ static void *init_main(void *w)
  * PMIx_Init() waits for its server without limit, and there is no event yet that tells of the server's end. The server is the
  * parent of its ranks, or of a shell or debugger that ends with them.
  */
-static void look_at_parent(void)
+static void check_parent(void)
 {
 	if (getppid() != init.parent)
 		has_gone(0);
@@ -351,7 +351,7 @@ static int start_pmix(void)
 	if (!w)
 		return -ENOMEM;
 	init.parent = getppid();
-	err = wait_apart(init_main, w, FOREVER, look_at_parent);
+	err = wait_apart(init_main, w, FOREVER, check_parent);
 	if (err) {
 		log_line("the launcher ended while PMIx_Init() waited for it");
 		return err;

@@ -144,7 +144,7 @@ static void must(const char *what, int err)
 }
 
 /* Where shared memory is. */
-static void look_around(dsm_region_t *globals)
+static void find_shared(dsm_region_t *globals)
 {
 	struct dsm_region_info heap;
 	void *p = dsm_malloc(1);
@@ -254,7 +254,7 @@ __attribute__((constructor)) static void begin(void)
 	shim.shares_maps = !getenv("DSM_MMAP") || !strcmp(getenv("DSM_MMAP"), "1");
 	dl_iterate_phdr(note_code, &n);
 	must("the program's variables", dsm_adopt_globals(&globals));
-	look_around(globals);
+	find_shared(globals);
 	make_team();
 	must("names", far_start());
 	must("futexes", futex_start());

@@ -169,7 +169,7 @@ static struct {
 	size_t stack, guard;
 } known;
 
-static void look_at_defaults(size_t *stack, size_t *guard)
+static void read_defaults(size_t *stack, size_t *guard)
 {
 	pthread_attr_t attr;
 
@@ -200,7 +200,7 @@ static void follow_defaults(void)
 
 void stacks_start(void)
 {
-	look_at_defaults(&known.stack, &known.guard);
+	read_defaults(&known.stack, &known.guard);
 	if (shim.rank == 0) {
 		team->stack_size = known.stack;
 		team->guard_size = known.guard;
@@ -227,7 +227,7 @@ EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
 	err = NEXT(pthread_setattr_default_np)(attr);
 	if (err)
 		return err;
-	look_at_defaults(&known.stack, &known.guard);
+	read_defaults(&known.stack, &known.guard);
 	team->stack_size = known.stack;
 	team->guard_size = known.guard;
 	return 0;

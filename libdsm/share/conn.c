@@ -65,7 +65,7 @@ void conn_event(struct rs_conn *c, uint32_t type, int status, uint64_t cookie, u
 		return;
 	if (c->fd < 0)
 		return;
-	/* The event before the look at armed; the client arms before it looks for events: see arm(). */
+	/* The event before the load of armed; the client arms before it polls for events: see arm(). */
 	if (__atomic_exchange_n(&c->seg->armed, 0, __ATOMIC_SEQ_CST))
 		c->client->hub->wire->wake(c);
 }

@@ -149,7 +149,7 @@ void rs_conn_close(struct rs_conn *c);
 /* The client wants no more of it: end it at once if it has not ended, and free the record when the wire is done with it. */
 void rs_conn_release(struct rs_conn *c);
 
-/* Look into the submission rings of a client's connection. */
+/* Poll the submission rings of a client's connection. */
 void rs_conn_kick(struct rs_conn *c);
 /* The connections whose ready bits are set. Returns how many. */
 unsigned int rs_client_kick(struct rs_client *c);

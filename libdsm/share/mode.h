@@ -27,10 +27,10 @@ struct rs_mode {
 /* run_after: productive rounds from interrupted to running; 0: never. idle_after: empty rounds from running to blocked. */
 void rs_mode_init(struct rs_mode *m, uint32_t run_after, uint32_t idle_after);
 
-/* A round has ended. Returns the state to go on in; RS_BLOCKED: arm everything, look once more, sleep. */
+/* A round has ended. Returns the state to go on in; RS_BLOCKED: arm everything, poll once more, sleep. */
 enum rs_mode_state rs_mode_round(struct rs_mode *m, int productive);
 
-/* epoll_wait() has returned with something, or the look after arming found work. */
+/* epoll_wait() has returned with something, or the poll after arming found work. */
 void rs_mode_woken(struct rs_mode *m);
 
 /* The table, for tests and documents. */

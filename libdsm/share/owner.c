@@ -6,10 +6,10 @@
  *
  *   client                          owner
  *   publish the slot                sleeping = 1, a full barrier
- *   set its ready bit, the same     arm the CQ, look at all ready bits
+ *   set its ready bit, the same     arm the CQ, poll all ready bits
  *   if (sleeping) ring
  *
- * Both sides write before they read, so that one of them sees the other. The CQ is armed before the look, too.
+ * Both sides write before they read, so that one of them sees the other. The CQ is armed before the poll, too.
  */
 #include "share/owner.h"
 
@@ -204,7 +204,7 @@ static unsigned int round_once(struct rs_owner *o)
 	return n;
 }
 
-static void look(struct rs_owner *o, int ms)
+static void wait_events(struct rs_owner *o, int ms)
 {
 	struct epoll_event e[32];
 	int i, n = epoll_wait(o->epoll, e, 32, ms);
@@ -238,7 +238,7 @@ static void sleep_once(struct rs_owner *o)
 	ms = rs_link_deadlines(o);
 	if (o->reap && (ms < 0 || ms > 20))
 		ms = 20; /* a dead process whose last chunks are on the wire */
-	look(o, ms);
+	wait_events(o, ms);
 	set_sleeping(o, 0);
 	o->wakeups++;
 	rs_mode_woken(&o->mode);
@@ -259,7 +259,7 @@ static void *run(void *arg)
 			continue;
 		}
 		if (++rounds % EPOLL_EVERY == 0) {
-			look(o, 0);
+			wait_events(o, 0);
 			rs_link_deadlines(o);
 		}
 		if (!n)

@@ -167,7 +167,7 @@ static bool arm(struct rshare_conn *c)
 		return false; /* it stays readable */
 	if (read(c->fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return false;
-	/* A full barrier before the look; the owner's is in conn_event(). */
+	/* A full barrier before the load; the owner's is in conn_event(). */
 	__atomic_exchange_n(&c->seg->armed, 1, __ATOMIC_SEQ_CST);
 	return pending(c);
 }

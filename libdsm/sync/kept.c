@@ -11,7 +11,7 @@
 #include "engine/job.h"
 #include "engine/run.h"
 
-#define LOOK 16 /* records at once for some to give back */
+#define SCAN 16 /* records at once for some to give back */
 
 static uint32_t *place(const struct msg *ask)
 {
@@ -44,7 +44,7 @@ void kept_give_some(void)
 {
 	uint32_t end = __atomic_load_n(&job.me->hold_pool.fresh, __ATOMIC_RELAXED), i;
 
-	for (i = 0; i < LOOK; i++) {
+	for (i = 0; i < SCAN; i++) {
 		uint32_t at = __atomic_fetch_add(&job.me->kept_hand, 1, __ATOMIC_RELAXED) % end;
 
 		run_held(at, HE_GIVE, NULL); /* if it is kept */

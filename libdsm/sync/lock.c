@@ -60,7 +60,7 @@ static int ticket_take(struct ticket *t, enum slot_kind kind)
 
 /*
  * Without a message, if this node has the lock or awaits it: in line behind the thread that does, or at once where it is kept
- * by now. Looked at twice: between a look for the one and a look for the other, the lock may have gone from the one to the other.
+ * by now. Looked at twice: between a check for the one and a check for the other, the lock may have gone from the one to the other.
  * Returns the hold record, or -1.
  */
 static int64_t get_here(const struct ticket *t, const struct msg *m)
@@ -191,7 +191,7 @@ static bool acquire_kept(uint64_t id)
 	return true;
 }
 
-#define SPINS 12  /* looks at a lock that is held, each after twice as many pauses as the one before, */
+#define SPINS 12  /* polls of a lock that is held, each after twice as many pauses as the one before, */
 #define PAUSES 64 /* but so many at most: some microseconds in all, less than sleeping and being woken cost */
 
 /* While another thread of this node holds it and nobody waits: for as long as a short section takes. */

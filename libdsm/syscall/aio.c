@@ -27,7 +27,7 @@
 
 #define WORKERS 20               /* as many as the C library has */
 #define IDLE_S 1                 /* a thread ends after so long */
-#define LOOK_NS 10000000u        /* how often a wait looks for requests of other ranks, which wake nobody here */
+#define CHECK_NS 10000000u       /* how often a wait checks for requests of other ranks, which wake nobody here */
 #define PRIO_MAX 20              /* sysconf(_SC_AIO_PRIO_DELTA_MAX) */
 #define PRIO_SYNC (PRIO_MAX + 1) /* behind what was there before */
 
@@ -434,8 +434,8 @@ static void wait_run(void *arg)
 		seen = __atomic_load_n(&done_count, __ATOMIC_SEQ_CST);
 		if (is_over(&w))
 			break;
-		left = w.limit ? end - now() : LOOK_NS;
-		w.err = left <= 0 ? EAGAIN : sleep_while(seen, left < LOOK_NS ? left : LOOK_NS);
+		left = w.limit ? end - now() : CHECK_NS;
+		w.err = left <= 0 ? EAGAIN : sleep_while(seen, left < CHECK_NS ? left : CHECK_NS);
 		if (w.err)
 			break;
 	}

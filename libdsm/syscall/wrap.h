@@ -4,7 +4,7 @@
  *
  * There the kernel does not wait for a block: a call fails with EFAULT where a block of its buffer is not here. The library stands
  * in front of the C library. A function of its table that is given shared memory runs with private copies instead (it bounces);
- * read(2), write(2) and their like pin large buffers of files. Everything else goes on to the C library after one look at each
+ * read(2), write(2) and their like pin large buffers of files. Everything else goes on to the C library after one check of each
  * pointer, which in a job of one node is the test of a flag.
  *
  * A call that may wait never keeps a block: it bounces. So a thread that waits in recv(2) does not stop other ranks.

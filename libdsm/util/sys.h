@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A signal ends it early: for loops that look again. */
+/* A signal ends it early: for loops that check again. */
 static inline void sys_sleep_us(unsigned int us)
 {
 	struct timespec t = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000l };

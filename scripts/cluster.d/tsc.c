@@ -11,7 +11,7 @@
 
 enum { TRIES = 20, NS = 50000000 };
 
-struct look {
+struct sample {
 	uint64_t ns, ticks;
 };
 
@@ -23,10 +23,10 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Both at once: of some looks the one that was interrupted least. */
-static struct look look(void)
+/* Both at once: of some samples the one that was interrupted least. */
+static struct sample sample(void)
 {
-	struct look best = { 0, 0 };
+	struct sample best = { 0, 0 };
 	uint64_t least = UINT64_MAX;
 	int i;
 
@@ -35,7 +35,7 @@ static struct look look(void)
 
 		if (after - before < least) {
 			least = after - before;
-			best = (struct look){ ns, before + (after - before) / 2 };
+			best = (struct sample){ ns, before + (after - before) / 2 };
 		}
 	}
 	return best;
@@ -43,10 +43,10 @@ static struct look look(void)
 
 int main(void)
 {
-	struct look from = look(), to;
+	struct sample from = sample(), to;
 
 	nanosleep(&(struct timespec){ .tv_nsec = NS }, NULL);
-	to = look();
+	to = sample();
 	printf("%llu\n", (unsigned long long)((to.ticks - from.ticks) * 1000000 / (to.ns - from.ns)));
 	return 0;
 }

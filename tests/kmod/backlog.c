@@ -79,7 +79,7 @@ static bool falls_to(long pages)
 	const double end = now_s() + patience(20);
 
 	while (charged() > pages && now_s() < end) {
-		peer_look(peer, heard);
+		peer_poll(peer, heard);
 		usleep(200);
 	}
 	return charged() <= pages;
@@ -109,7 +109,7 @@ static bool flood(const struct backlog *b)
 	       now_s() < end) {
 		struct msg m;
 
-		peer_look(peer, heard);
+		peer_poll(peer, heard);
 		if (n == MESSAGES || !peer_may_send(peer)) {
 			usleep(100);
 			continue;
@@ -266,7 +266,7 @@ static bool own_away(unsigned int blocks)
 	while (done < blocks && !peer->broken && now_s() < end) {
 		struct msg m;
 
-		peer_look(peer, heard);
+		peer_poll(peer, heard);
 		if (!peer_may_send(peer) || (done == granted && asked == blocks)) {
 			usleep(100);
 			continue;
@@ -365,7 +365,7 @@ static bool waits_once(const struct backlog *b)
 	    !expect(!asked_back, "it waits") || !b->release())
 		return false;
 	for (end = now_s() + patience(20); !asked_back && now_s() < end; usleep(200))
-		peer_look(peer, heard);
+		peer_poll(peer, heard);
 	return expect(asked_back, "the block is asked back") &&
 		expect(!victim_lost(&victim, VICTIM) && !victim_lost(&victim, peer->liar.me), "nobody is lost");
 }
@@ -399,7 +399,7 @@ static bool waits_for_memory(const struct msg *m)
 	if (!refuse_all(true) || !say(m))
 		return false;
 	while (counter("tried_again") < before + 5 && !victim_lost(&victim, VICTIM) && now_s() < end) {
-		peer_look(peer, heard);
+		peer_poll(peer, heard);
 		usleep(200);
 	}
 	return expect(!victim_lost(&victim, VICTIM), "a lack of memory does not fail the rank") &&
@@ -424,7 +424,7 @@ static bool for_memory(void)
 	if (!waits_for_memory(&ask) || !expect(!granted, "nothing is granted") || !refuse_all(false))
 		return false;
 	for (; !granted && !peer->broken && now_s() < end; usleep(200))
-		peer_look(peer, heard);
+		peer_poll(peer, heard);
 	return expect(granted, "a block for the peer") &&
 		expect(!victim_lost(&victim, VICTIM) && !victim_lost(&victim, peer->liar.me), "nobody is lost");
 }

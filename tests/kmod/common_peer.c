@@ -309,7 +309,7 @@ static void came(struct peer *p, const struct ibv_wc *wc, void (*heard)(struct p
 	}
 }
 
-void peer_look(struct peer *p, void (*heard)(struct peer *p, const struct msg *m))
+void peer_poll(struct peer *p, void (*heard)(struct peer *p, const struct msg *m))
 {
 	struct ibv_wc wc;
 

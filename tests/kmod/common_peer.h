@@ -56,11 +56,11 @@ uint64_t peer_proof(const struct peer *p, const struct job *j, unsigned int clas
 void peer_greet(struct peer *p, const struct job *j, uint64_t wrong);
 /* May it send in each class, and answer? */
 bool peer_may_send(const struct peer *p);
-/* In a class in which it is not greedy, if there are enough of them; peer_look() does so as messages come. */
+/* In a class in which it is not greedy, if there are enough of them; peer_poll() does so as messages come. */
 void peer_return_credits(struct peer *p, unsigned int class);
 /* A send, or what `like` says. */
 void peer_post(struct peer *p, unsigned int class, const void *data, uint32_t size, const struct ibv_send_wr *like);
 /* Take what has come; each message goes to heard(). */
-void peer_look(struct peer *p, void (*heard)(struct peer *p, const struct msg *m));
+void peer_poll(struct peer *p, void (*heard)(struct peer *p, const struct msg *m));
 
 #endif

@@ -234,7 +234,7 @@ bool victim_loses(struct victim *v, unsigned int rank, void (*heard)(struct peer
 	const double end = now_s() + patience(20);
 
 	while (!victim_lost(v, rank) && now_s() < end) {
-		peer_look(&v->peer, heard);
+		peer_poll(&v->peer, heard);
 		usleep(200);
 	}
 	return victim_lost(v, rank);

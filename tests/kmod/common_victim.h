@@ -43,7 +43,7 @@ uint64_t victim_do(struct victim *v, enum victim_order order, uint32_t page);
 
 /* Why the victim has given up a rank, maybe itself: -errno; 0: it has not. */
 int victim_lost(const struct victim *v, unsigned int rank);
-/* Until it has; heard() as of peer_look(). */
+/* Until it has; heard() as of peer_poll(). */
 bool victim_loses(struct victim *v, unsigned int rank, void (*heard)(struct peer *p, const struct msg *m));
 
 #endif

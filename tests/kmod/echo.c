@@ -108,7 +108,7 @@ static bool echoes(struct peer *peers)
 	bool ok;
 
 	while (asked < 0 && now_s() < end) {
-		peer_look(&peers[0], heard);
+		peer_poll(&peers[0], heard);
 		usleep(1000);
 	}
 	if (!expect(asked >= 0, "the home is asked"))

@@ -178,7 +178,7 @@ static bool ask_for_chunks(struct msg (*message)(unsigned int chunk), unsigned i
 	while ((n < all || p->posted) && !victim_lost(&victim, 0) && !p->broken && now_s() < end) {
 		struct msg m;
 
-		peer_look(p, heard);
+		peer_poll(p, heard);
 		if (n == all || !peer_may_send(p)) {
 			usleep(100);
 			continue;
@@ -338,7 +338,7 @@ static bool give_back(unsigned int unit, double end)
 	if (!say(ask))
 		return false;
 	for (; granted == before && !victim.peer.broken && !victim_lost(&victim, 0) && now_s() < end; usleep(100))
-		peer_look(&victim.peer, count_grant);
+		peer_poll(&victim.peer, count_grant);
 	return granted != before && say(done) && say(back);
 }
 
@@ -348,7 +348,7 @@ static long frames_at_least(long pages)
 	const double end = now_s() + patience(20);
 
 	while (counter("frames") < pages && !victim_lost(&victim, 0) && now_s() < end) {
-		peer_look(&victim.peer, count_grant);
+		peer_poll(&victim.peer, count_grant);
 		usleep(1000);
 	}
 	return (long)counter("frames");

@@ -296,7 +296,7 @@ static void send_without_credit(struct peer *p)
 	unsigned int n = 0;
 
 	while (n < GREEDY_SENDS && !p->broken && now_s() < latest) {
-		peer_look(p, ignored);
+		peer_poll(p, ignored);
 		if (p->posted > 48) {
 			usleep(100);
 			continue;
@@ -305,7 +305,7 @@ static void send_without_credit(struct peer *p)
 		n++;
 	}
 	while (!atomic_load(&shared->lost[p->liar.target]) && now_s() < latest) {
-		peer_look(p, ignored);
+		peer_poll(p, ignored);
 		usleep(1000);
 	}
 }

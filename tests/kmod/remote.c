@@ -38,7 +38,7 @@ static bool hears(unsigned int n, double seconds)
 	const double end = now_s() + seconds;
 
 	while (heard_messages < n && now_s() < end) {
-		peer_look(peer, heard);
+		peer_poll(peer, heard);
 		usleep(200);
 	}
 	return heard_messages >= n;
@@ -164,7 +164,7 @@ static int comes_through(enum peer_psn psn, double seconds)
 	m = make_object();
 	say(CLASS_SYNC, &m);
 	for (end = now_s() + seconds; !through && now_s() < end; usleep(200)) {
-		peer_look(peer, heard);
+		peer_poll(peer, heard);
 		through = counter("messages_received") > before;
 	}
 	peer->psn = PSN_RIGHT;
@@ -202,7 +202,7 @@ static enum ibv_wc_status request(struct ibv_send_wr wr, unsigned int class, uns
 	}
 	peer_post(peer, class, NULL, sizeof(uint64_t), &wr);
 	while (peer->posted && !peer->broken && now_s() < end) {
-		peer_look(peer, heard);
+		peer_poll(peer, heard);
 		usleep(200);
 	}
 	return peer->broken ? peer->status : peer->posted ? IBV_WC_GENERAL_ERR : IBV_WC_SUCCESS;
@@ -342,7 +342,7 @@ static bool hears_request(unsigned int n, uint8_t op)
 	const double end = now_s() + patience(20);
 
 	while ((asked <= n || !peer_may_send(peer)) && !peer->broken && now_s() < end) {
-		peer_look(peer, heard_request);
+		peer_poll(peer, heard_request);
 		usleep(100);
 	}
 	return expect(asked > n && asked_for[n].op == op, "the next request");
@@ -478,7 +478,7 @@ static bool falls_silent(void)
 	unsigned int c;
 
 	while (peer->posted && !peer->broken && now_s() < end)
-		peer_look(peer, heard);
+		peer_poll(peer, heard);
 	for (c = 0; c < CLASS_MAX; c++)
 		ok &= !ibv_modify_qp(peer->qp[c], &reset, IBV_QP_STATE);
 	return expect(ok, "queue pairs that take nothing");

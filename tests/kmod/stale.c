@@ -12,7 +12,7 @@
  *   --moves    the window is moved by mremap(2), which is refused half-way: entries leave their place and come back
  *   --hotplug  processors go and come; those that go have acknowledged, but not yet gone on (test_hold_cpu)
  *
- * Runs in a guest with two processors or more and the module loaded, which is asked to be slow, by chance, between a look at
+ * Runs in a guest with two processors or more and the module loaded, which is asked to be slow, by chance, between a check of
  * the protection and the entry (test_slow_entry). With test_fail_trylock, when workers and faults make all entries, most changes
  * cross. With test_no_remote_flush a word must change (--control): what that takes is chance, so it is waited for.
  */

@@ -264,7 +264,7 @@ static bool talk(struct peer *p, const struct job *j, unsigned int most)
 
 	peer_greet(p, j, must ? 1ull << pick(r, 64) : 0);
 	while (n < most && !must && !p->broken && !is_lost(p) && now_s() < end) {
-		peer_look(p, heard);
+		peer_poll(p, heard);
 		if (!peer_may_send(p)) {
 			usleep(100);
 			continue;
@@ -282,7 +282,7 @@ static bool talk(struct peer *p, const struct job *j, unsigned int most)
 	if (must && !p->broken) {
 		wrong++;
 		for (end = now_s() + patience(20); !is_lost(p) && now_s() < end; usleep(1000))
-			peer_look(p, heard);
+			peer_poll(p, heard);
 		if (!is_lost(p))
 			return peer_fail("a wrong message did not end the connection");
 	}

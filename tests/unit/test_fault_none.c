@@ -268,7 +268,7 @@ START_TEST(frames_are_mapped_once_for_all_that_is_new)
 		bring(4 * MIB, MIB / 4);
 		ck_assert_uint_eq(fault_none.populate(3 * SECOND), 0); /* a sixteenth more is not worth a pass */
 		bring(8 * MIB, 4 * MIB);
-		ck_assert_uint_eq(fault_none.populate(3 * SECOND + 1000), 0); /* nor is it worth a look so soon */
+		ck_assert_uint_eq(fault_none.populate(3 * SECOND + 1000), 0); /* nor is it worth a check so soon */
 		ck_assert_uint_eq(fault_none.populate(4 * SECOND), (8 * MIB + MIB / 4) / CHUNK);
 	}
 	/* What is out of bounds, as a region of others is, is passed over. */

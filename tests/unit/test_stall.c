@@ -116,7 +116,7 @@ static void wait_for(unsigned int ms)
 /* What the service thread does; and what was said. */
 static const char *look(void)
 {
-	stall_look_kernel();
+	stall_check_kernel();
 	stall_ask();
 	asker_wait();
 	return words();

@@ -28,7 +28,7 @@ void inbox_put(struct net *n, struct item *it)
 	*n->inbox_end = it;
 	n->inbox_end = &it->next;
 	pthread_mutex_unlock(&n->leaf);
-	/* The item before the look at armed; shared_arm() sets that before it looks for items. */
+	/* The item before the load of armed; shared_arm() sets that before it polls for items. */
 	if (atomic_exchange(&n->armed, false) && write(n->kick, &one, sizeof(one)) != sizeof(one))
 		return; /* readable already */
 }

@@ -15,7 +15,7 @@
 #include "util/hook.h"
 #include "util/log.h"
 
-#define CONN_EVERY 64 /* polls, until one looks whether somebody wants a connection */
+#define CONN_EVERY 64 /* polls, until one checks whether somebody wants a connection */
 #define FREEZE_US 200 /* for a device that is just finishing a message */
 
 /* ---- sorting; under the queue's lock ----------------------------------------------------------- */

@@ -62,7 +62,7 @@ static bool wants_signal(struct lane *l, const struct frame *f)
 	return true;
 }
 
-/* Must the receiver's thread be woken for it? Not when another thread is looking out for it: idle queues are armed for this only. */
+/* Must the receiver's thread be woken for it? Not when another thread polls for it: idle queues are armed for this only. */
 static bool wakes(const struct net *n, const struct frame *f, const struct msg *m)
 {
 	const bool has = f->kind != FRAME_FREE && f->kind != FRAME_QUIT;

@@ -246,7 +246,7 @@ struct net {
 	} * self, **self_tail;
 	atomic_int pending; /* losses and messages to this rank itself */
 
-	atomic_int lookers; /* threads that poll, of those that wait */
+	atomic_int pollers; /* threads that poll, of those that wait */
 	atomic_int waiters;
 	atomic_int due; /* lanes */
 	int stop;       /* eventfd: the threads end */

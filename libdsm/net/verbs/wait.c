@@ -3,16 +3,16 @@
  * wait.c - sleeping. Each queue has an event channel, on which a thread of its own sleeps, on the processors of the
  * queue's group; a rank that waits for a message, or computes, burns no processor.
  *
- * While some thread looks (polls), queues are not armed, for it would take everything away before a woken thread came. The
+ * While some thread polls, queues are not armed, for it would take everything away before a woken thread came. The
  * last to cease arms them, and sees that nothing had come before. queue.armed: an event is due, or on its way to the thread.
  *
  * While nobody waits, queues are armed for solicited completions only, and answers are sent unsolicited (cfg.waited): the
  * one who waits for an answer and polls takes it without an event that would wake a thread for nothing, and an event that
  * was armed cannot be taken back. Who waits asleep is woken for everything.
  *
- *   looker                          thread
- *   lookers: 1 -> 0                 armed: 1 -> 0, for its event came
- *   armed? then leave it to the     lookers? then leave it to them, and sleep
+ *   poller                          thread
+ *   pollers: 1 -> 0                 armed: 1 -> 0, for its event came
+ *   armed? then leave it to the     pollers? then leave it to them, and sleep
  *   thread; else arm, take
  *
  * All of these are sequentially consistent, so at least one of the two sees what the other has written first.
@@ -36,8 +36,8 @@
 
 #include "util/log.h"
 
-#define PATIENCE_MAX 16 /* looks with nothing to be seen, before a busy thread sleeps */
-#define BURST 64        /* completions, until a thread looks up */
+#define PATIENCE_MAX 16 /* polls without a completion, before a busy thread sleeps */
+#define BURST 64        /* completions, until a thread checks for other work */
 #define NO_DEVICE 0xffffffffu
 
 /* ---- arming ------------------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ void wait_due(const struct lane *l, int delta)
 	struct net *n = l->peer->net;
 
 	atomic_fetch_add(&n->due, delta);
-	if (delta > 0 && n->set.solicit && !atomic_load(&n->lookers))
+	if (delta > 0 && n->set.solicit && !atomic_load(&n->pollers))
 		conn_kick(n);
 }
 
@@ -106,7 +106,7 @@ static bool arm_all(struct net *n)
 int verbs_arm(struct net *n)
 {
 	conn_serve(n, true);
-	if (!n->threads || !atomic_load(&n->lookers))
+	if (!n->threads || !atomic_load(&n->pollers))
 		if (arm_all(n))
 			return -EBUSY;
 	return atomic_load(&n->pending) ? -EBUSY : 0;
@@ -119,10 +119,10 @@ int verbs_look(struct net *n, enum net_look next)
 	if (next == LOOK_END)
 		atomic_fetch_sub(&n->waiters, 1);
 	if (next == LOOK_BEGIN || next == LOOK_AGAIN) {
-		atomic_fetch_add(&n->lookers, 1);
+		atomic_fetch_add(&n->pollers, 1);
 		return 0;
 	}
-	if (atomic_fetch_sub(&n->lookers, 1) > 1)
+	if (atomic_fetch_sub(&n->pollers, 1) > 1)
 		return 0;
 	return arm_all(n) || atomic_load(&n->pending) ? -EBUSY : 0;
 }
@@ -139,13 +139,13 @@ static bool stopping(struct net *n)
 	return atomic_load(&n->closing);
 }
 
-/* Serve the queue until it has been empty for a while, or somebody else looks. What comes in bursts is waited for. */
+/* Serve the queue until it has been empty for a while, or somebody else polls. What comes in bursts is waited for. */
 static void serve_burst(struct queue *q, unsigned int *patience)
 {
 	struct net *n = q->net;
 	unsigned int idle = 0, delivered = 0;
 
-	while (!stopping(n) && !atomic_load(&n->lookers)) {
+	while (!stopping(n) && !atomic_load(&n->pollers)) {
 		if (queue_serve(q, BURST, true, &delivered) > 0) {
 			idle = 0;
 			continue;
