@@ -115,7 +115,7 @@ long rank_stats(struct view *v, void *in, void __user *arg)
 }
 
 /* Has any block of this unit of the window changed ranks? Its state may be forgotten meanwhile: RCU. */
-static bool copy_moves(struct rank *r, u32 unit, u32 *to)
+static bool copy_transfers(struct rank *r, u32 unit, u32 *to)
 {
 	const struct state *st;
 	u32 i, any = 0;
@@ -123,7 +123,7 @@ static bool copy_moves(struct rank *r, u32 unit, u32 *to)
 	rcu_read_lock();
 	st = READ_ONCE(r->states[unit]);
 	for (i = 0; st && i < CHUNK_PAGES; i++) {
-		to[i] = READ_ONCE(st->moves[i]);
+		to[i] = READ_ONCE(st->transfers[i]);
 		any |= to[i];
 	}
 	rcu_read_unlock();
@@ -135,13 +135,13 @@ long rank_hot(struct view *v, void *in, void __user *arg)
 	struct dsm_ioc_hot *h = in;
 	struct rank *r = v->ctx->rank;
 	const u32 end = r->ctx->pages / CHUNK_PAGES;
-	u32 *moves = kmalloc_array(CHUNK_PAGES, sizeof(*moves), GFP_CTX), unit;
+	u32 *transfers = kmalloc_array(CHUNK_PAGES, sizeof(*transfers), GFP_CTX), unit;
 	long err = -ENOENT;
 
 	BUILD_BUG_ON(DSM_UNIT_PAGES != CHUNK_PAGES);
-	if (!moves)
+	if (!transfers)
 		return -ENOMEM;
-	for (unit = h->page / CHUNK_PAGES; unit < end && !copy_moves(r, unit, moves); unit++) {
+	for (unit = h->page / CHUNK_PAGES; unit < end && !copy_transfers(r, unit, transfers); unit++) {
 		cond_resched();
 		if (fatal_signal_pending(current)) {
 			err = -EINTR;
@@ -152,11 +152,11 @@ long rank_hot(struct view *v, void *in, void __user *arg)
 		goto free;
 	h->page = unit * CHUNK_PAGES;
 	err = 0;
-	if (copy_to_user(u64_to_user_ptr(h->transfers), moves, CHUNK_PAGES * sizeof(*moves)) ||
+	if (copy_to_user(u64_to_user_ptr(h->transfers), transfers, CHUNK_PAGES * sizeof(*transfers)) ||
 	    copy_to_user(arg, h, sizeof(*h)))
 		err = -EFAULT;
 free:
-	kfree(moves);
+	kfree(transfers);
 	return err;
 }
 

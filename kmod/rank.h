@@ -62,7 +62,7 @@ struct state {
 	struct copy copies[CHUNK_PAGES];
 	struct dir dirs[CHUNK_PAGES];
 	/* How often the write permission of a block has changed ranks; counted at its home, under its stripe, and read without. */
-	u32 moves[CHUNK_PAGES];
+	u32 transfers[CHUNK_PAGES];
 	DECLARE_BITMAP(fetches[FETCHES], CHUNK_PAGES); /* of each kind: one for this block waits for a worker; run.c */
 };
 

@@ -28,7 +28,7 @@ static u16 manager_of(const struct rank *r, const struct msg *m)
 	return g ? region_home(r, g, block_page(m->object)) : SET_NOBODY;
 }
 
-static int block_message(struct rank *r, struct copy *p, struct dir *d, u32 *moves, const struct msg *m,
+static int block_message(struct rank *r, struct copy *p, struct dir *d, u32 *transfers, const struct msg *m,
 			 struct actions *acts)
 {
 	struct dispatch at __uninitialized; /* what blocks need of it: to clear the rest takes as long as a step */
@@ -51,7 +51,7 @@ static int block_message(struct rank *r, struct copy *p, struct dir *d, u32 *mov
 	state = d->state;
 	err = dispatch_step(&at, m, acts);
 	if (d->owner != owner && d->state == DIR_EXCLUSIVE && (state == DIR_SHARED || state == DIR_EXCLUSIVE))
-		count(*moves, 1); /* before the grant leaves: whoever has it finds it counted */
+		count(*transfers, 1); /* before the grant leaves: whoever has it finds it counted */
 	spin_unlock(stripe);
 	return err;
 }
@@ -76,7 +76,7 @@ static int step_block(struct rank *r, const struct msg *m, struct actions *acts)
 	st = begins(m) ? rank_state(r, block_page(m->object), GFP_ATOMIC)
 		       : READ_ONCE(r->states[block_page(m->object) / CHUNK_PAGES]);
 	if (st)
-		return block_message(r, &st->copies[at], &st->dirs[at], &st->moves[at], m, acts);
+		return block_message(r, &st->copies[at], &st->dirs[at], &st->transfers[at], m, acts);
 	return begins(m) ? -EAGAIN : block_message(r, &no_copy, &no_dir, &no_moves, m, acts);
 }
 

@@ -32,7 +32,7 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->calls = place(&at, (size_t)of->nodes * CTL_CALLS * sizeof(struct due_call));
 	l->pages = place(&at, pages * sizeof(struct copy));
 	l->dirs = place(&at, pages * sizeof(struct dir));
-	l->moves = place(&at, pages * sizeof(uint32_t));
+	l->transfers = place(&at, pages * sizeof(uint32_t));
 	l->sharing = place(&at, pages * sizeof(struct sharing_page));
 	l->stage = place(&at, CTL_BLOCK_END * BLOCK_MAX);
 	l->room = place(&at, of->space / BLOCK_MAX * sizeof(struct room_unit));

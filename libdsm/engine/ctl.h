@@ -72,7 +72,7 @@ CORE_ASSERT_SIZE(struct slot, 64);
 
 /* Threads that wait for something to be given back. */
 struct queue_word {
-	uint32_t word; /* moves when something was */
+	uint32_t word; /* changes when something was */
 	uint32_t waiting;
 	uint32_t sleepers;
 	uint32_t pad;
@@ -181,7 +181,7 @@ struct wait_note {
 
 struct chunk {
 	uint32_t lock; /* of begun to came, and of data while parts are combined */
-	uint32_t word; /* moves when it is done */
+	uint32_t word; /* changes when it is done */
 	uint32_t sleepers;
 	uint32_t parts; /* ranks of this node whose part is in it */
 	uint64_t begun; /* the number that the parts are of, + 1 */
@@ -252,18 +252,18 @@ struct ctl {
 
 /* What follows struct ctl, at offsets that depend on the job. */
 struct ctl_layout {
-	size_t ranks;   /* struct rank_ctl[ranks of the node] */
-	size_t bars;    /* struct bar[ranks of the job * CTL_BARRIERS] */
-	size_t objects; /* struct sync[CTL_OBJECTS] */
-	size_t nodes;   /* struct qnode[nodes * ctl_block_slots()]: of blocks */
-	size_t lines;   /* struct qnode[nodes * CTL_ALL_SLOTS]: of synchronisation objects */
-	size_t calls;   /* struct due_call[nodes * CTL_CALLS]: by who calls, and in which slot */
-	size_t pages;   /* struct copy[pages of the window] */
-	size_t dirs;    /* struct dir[...] */
-	size_t moves;   /* uint32_t[...]: write permissions that changed nodes, counted at the home */
-	size_t sharing; /* struct sharing_page[pages of the window] */
-	size_t stage;   /* CTL_BLOCK_END * BLOCK_MAX: contents whose acknowledgements are still to come */
-	size_t room;    /* struct room_unit[units of the window]: the first node's */
+	size_t ranks;     /* struct rank_ctl[ranks of the node] */
+	size_t bars;      /* struct bar[ranks of the job * CTL_BARRIERS] */
+	size_t objects;   /* struct sync[CTL_OBJECTS] */
+	size_t nodes;     /* struct qnode[nodes * ctl_block_slots()]: of blocks */
+	size_t lines;     /* struct qnode[nodes * CTL_ALL_SLOTS]: of synchronisation objects */
+	size_t calls;     /* struct due_call[nodes * CTL_CALLS]: by who calls, and in which slot */
+	size_t pages;     /* struct copy[pages of the window] */
+	size_t dirs;      /* struct dir[...] */
+	size_t transfers; /* uint32_t[...]: write permissions that changed nodes, counted at the home */
+	size_t sharing;   /* struct sharing_page[pages of the window] */
+	size_t stage;     /* CTL_BLOCK_END * BLOCK_MAX: contents whose acknowledgements are still to come */
+	size_t room;      /* struct room_unit[units of the window]: the first node's */
 	size_t members; /* uint16_t[nodes * CTL_REGIONS], the first node's: ranks of each node that are attached to a region */
 	size_t mapped; /* uint16_t[units of the window]: ranks of this node that are attached to what is there */
 	size_t regions; /* uint16_t[units of the window]: id + 1 of the region there, once a rank of this node has attached */

@@ -86,9 +86,9 @@ struct host_ops {
 	/*
 	 * What it has counted itself, of the whole node: how often blocks whose home is this node have changed nodes, of the first
 	 * REGION_UNIT of the window from *off on of which any has. *off: in, a multiple of that; out, where those are.
-	 * moves: room for a count by each page. -ENOENT: none has. Does not block. NULL: it counts in job.mem.moves.
+	 * transfers: room for a count by each page. -ENOENT: none has. Does not block. NULL: it counts in job.mem.transfers.
 	 */
-	int (*moves)(uint64_t *off, uint32_t *moves);
+	int (*transfers)(uint64_t *off, uint32_t *transfers);
 	/* Add a row for each of its completion queues. Does not block. NULL: it has none. */
 	void (*vectors)(struct stats_vectors *out);
 };

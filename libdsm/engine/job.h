@@ -55,7 +55,7 @@ struct memory {
 	struct due_call *calls;
 	struct copy *pages;
 	struct dir *dirs;
-	uint32_t *moves;
+	uint32_t *transfers;
 	struct sharing_page *sharing;
 	char *stage;
 	struct room_unit *room;

@@ -520,9 +520,9 @@ static void kernel_count(void)
 			count_region((uint16_t)i);
 }
 
-static int kernel_moves(uint64_t *off, uint32_t *moves)
+static int kernel_transfers(uint64_t *off, uint32_t *transfers)
 {
-	struct dsm_ioc_hot h = { .page = (uint32_t)(*off >> PAGE_SHIFT), .transfers = (uintptr_t)moves };
+	struct dsm_ioc_hot h = { .page = (uint32_t)(*off >> PAGE_SHIFT), .transfers = (uintptr_t)transfers };
 	int err = call(DSM_IOC_HOT, &h);
 
 	_Static_assert(DSM_UNIT == REGION_UNIT, "the same units");
@@ -609,6 +609,6 @@ const struct host_ops host_kernel = {
 	.unpin = kernel_unpin,
 	.place = kernel_place,
 	.count = kernel_count,
-	.moves = kernel_moves,
+	.transfers = kernel_transfers,
 	.vectors = kernel_vectors,
 };

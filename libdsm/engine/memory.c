@@ -44,7 +44,7 @@ static void point(char *at)
 	job.mem.calls = (struct due_call *)(at + l->calls);
 	job.mem.pages = (struct copy *)(at + l->pages);
 	job.mem.dirs = (struct dir *)(at + l->dirs);
-	job.mem.moves = (uint32_t *)(at + l->moves);
+	job.mem.transfers = (uint32_t *)(at + l->transfers);
 	job.mem.sharing = (struct sharing_page *)(at + l->sharing);
 	job.mem.stage = at + l->stage;
 	job.mem.room = (struct room_unit *)(at + l->room);
@@ -280,6 +280,6 @@ void memory_forget(size_t off, size_t bytes)
 
 	clear(job.layout.pages + from * sizeof(struct copy), n * sizeof(struct copy));
 	clear(job.layout.dirs + from * sizeof(struct dir), n * sizeof(struct dir));
-	clear(job.layout.moves + from * sizeof(uint32_t), n * sizeof(uint32_t));
+	clear(job.layout.transfers + from * sizeof(uint32_t), n * sizeof(uint32_t));
 	clear(job.layout.sharing + from * sizeof(struct sharing_page), n * sizeof(struct sharing_page));
 }

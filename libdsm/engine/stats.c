@@ -156,7 +156,7 @@ static void hot_counted(struct top *top)
 {
 	const struct memory *p = &job.mem;
 	size_t at, end = job.set.space >> PAGE_SHIFT;
-	off_t where = (off_t)job.layout.moves;
+	off_t where = (off_t)job.layout.transfers;
 
 	for (at = 0; at < end; at++) {
 		if (at % (PAGE_BYTES / sizeof(uint32_t)) == 0) { /* skip what was never touched */
@@ -168,24 +168,24 @@ static void hot_counted(struct top *top)
 				at = (size_t)(data - where) / sizeof(uint32_t);
 		}
 		if (at < end)
-			add_hot(top, at, p->moves[at]);
+			add_hot(top, at, p->transfers[at]);
 	}
 }
 
 /* Where the host counts. */
 static int hot_asked(struct top *top)
 {
-	uint32_t moves[REGION_UNIT / PAGE_BYTES];
+	uint32_t transfers[REGION_UNIT / PAGE_BYTES];
 	uint64_t off;
 	size_t i;
 	int err;
 
 	for (off = 0; off < job.set.space; off += REGION_UNIT) {
-		err = job.host->moves(&off, moves);
+		err = job.host->transfers(&off, transfers);
 		if (err)
 			return err == -ENOENT ? 0 : err;
 		for (i = 0; i < REGION_UNIT / PAGE_BYTES; i++)
-			add_hot(top, (off >> PAGE_SHIFT) + i, moves[i]);
+			add_hot(top, (off >> PAGE_SHIFT) + i, transfers[i]);
 	}
 	return 0;
 }
@@ -198,7 +198,7 @@ int stats_hot_serve(struct hot *out, int n)
 	if (n < 1)
 		return -EINVAL;
 	top.n = (unsigned int)n;
-	if (job.host->moves)
+	if (job.host->transfers)
 		err = hot_asked(&top);
 	else
 		hot_counted(&top);

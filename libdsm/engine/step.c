@@ -93,7 +93,7 @@ static int step_block(const struct msg *m, const void *data, struct actions *act
 	state = d.dir->state;
 	err = dispatch_step(&d, m, acts);
 	if (d.dir->owner != owner && d.dir->state == DIR_EXCLUSIVE && (state == DIR_SHARED || state == DIR_EXCLUSIVE))
-		job.mem.moves[at]++;
+		job.mem.transfers[at]++;
 	if (!err)
 		step_leaves(m->object, acts);
 	word_unlock(stripe);

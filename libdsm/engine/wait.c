@@ -222,7 +222,7 @@ static bool polls(struct patience *p, uint64_t now)
 }
 
 /*
- * Sleep or spin once; *word moves when there is something new. 0, -ETIMEDOUT, or -EINTR. A thread that has kept a signal sleeps:
+ * Sleep or spin once; *word changes when there is something new. 0, -ETIMEDOUT, or -EINTR. A thread that has kept a signal sleeps:
  * the handler runs there.
  */
 static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers)

@@ -25,7 +25,7 @@ struct request {
 };
 
 struct box {
-	uint32_t bell; /* moves when a request has come, and when one of this rank's is done; atomic, slept on */
+	uint32_t bell; /* changes when a request has come, and when one of this rank's is done; atomic, slept on */
 	uint32_t pad[7];
 	struct request v[PLACES];
 };

@@ -133,15 +133,15 @@ static void both(unsigned int op)
 
 /* ---- counters ------------------------------------------------------------------------------- */
 
-static uint32_t moves[DSM_UNIT_PAGES];
+static uint32_t transfers[DSM_UNIT_PAGES];
 
 /* 0 or errno; where it has found some in *page. */
 static int hot(int fd, uint32_t *page)
 {
-	struct dsm_ioc_hot h = { .page = *page, .transfers = (uintptr_t)moves };
+	struct dsm_ioc_hot h = { .page = *page, .transfers = (uintptr_t)transfers };
 	int err;
 
-	memset(moves, 0xff, sizeof(moves));
+	memset(transfers, 0xff, sizeof(transfers));
 	err = ioctl(fd, DSM_IOC_HOT, &h) ? errno : 0;
 	*page = h.page;
 	return err;
@@ -152,7 +152,7 @@ static void none_from(uint32_t page)
 {
 	uint32_t at = page;
 
-	must(hot(self.fd, &at) == ENOENT && at == page && moves[0] == ~0u, "nothing from here on");
+	must(hot(self.fd, &at) == ENOENT && at == page && transfers[0] == ~0u, "nothing from here on");
 }
 
 struct expected {
@@ -170,11 +170,11 @@ static void counted(int fd, uint32_t from, uint32_t page, const struct expected 
 	must(at == page, what);
 	for (i = 0; i < n; i++) {
 		snprintf(what, sizeof(what), "page %u changed ranks %u times, counted were %u", e[i].page, e[i].times,
-			 moves[e[i].page - page]);
-		must(moves[e[i].page - page] == e[i].times, what);
+			 transfers[e[i].page - page]);
+		must(transfers[e[i].page - page] == e[i].times, what);
 	}
 	for (k = 0; k < DSM_UNIT_PAGES; k++)
-		sum += moves[k] != 0;
+		sum += transfers[k] != 0;
 	must(sum == n, "other pages have no counter");
 }
 
@@ -193,7 +193,7 @@ static void refused(int fd, struct dsm_ioc_hot h, int wanted, const char *what)
 
 static void refusals(void)
 {
-	const uint64_t to = (uintptr_t)moves;
+	const uint64_t to = (uintptr_t)transfers;
 	struct dsm_ioc_window w = { .size = JOB_WINDOW };
 	int fd = open("/dev/dsm", O_RDWR | O_CLOEXEC);
 	char *edge = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -225,7 +225,7 @@ static void other_process(const struct expected *e, unsigned int n)
 		int fd;
 
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		refused(self.fd, (struct dsm_ioc_hot){ .transfers = (uintptr_t)moves }, ENXIO, "another's file");
+		refused(self.fd, (struct dsm_ioc_hot){ .transfers = (uintptr_t)transfers }, ENXIO, "another's file");
 		fd = job_attach(&self.t->job, self.fd);
 		must(fd >= 0, "a process attaches");
 		counted(fd, 0, 0, e, n);

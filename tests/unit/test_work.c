@@ -115,7 +115,7 @@ static void make_node(void)
 	job.mem.nodes = (struct qnode *)(at + job.layout.nodes);
 	job.mem.pages = (struct copy *)(at + job.layout.pages);
 	job.mem.dirs = (struct dir *)(at + job.layout.dirs);
-	job.mem.moves = (uint32_t *)(at + job.layout.moves);
+	job.mem.transfers = (uint32_t *)(at + job.layout.transfers);
 	job.mem.stage = at + job.layout.stage;
 	job.mem.sharing = (struct sharing_page *)(at + job.layout.sharing);
 	peer_of(0)->doorbell = eventfd(0, EFD_NONBLOCK);
