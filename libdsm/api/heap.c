@@ -34,7 +34,7 @@ int heap_begin(void)
 		return 0;
 	if (sites)
 		heap_skip(job.set.stats_skip);
-	return heap_start(peer_of(job.rank)->heap, job.mem.live, job.base, job.heap, &owner_source, sites);
+	return heap_start(rank_info(job.rank)->heap, job.mem.live, job.base, job.heap, &owner_source, sites);
 }
 
 void heap_settle(void)
@@ -174,7 +174,7 @@ DSM_API int dsm_free(void *p)
 		if (owner < 0)
 			return owner;
 		if (owner == job.rank) {
-			err = heap_free(peer_of(job.rank)->heap, p);
+			err = heap_free(rank_info(job.rank)->heap, p);
 			heap_give_units();
 			return err;
 		}

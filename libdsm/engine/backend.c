@@ -55,9 +55,9 @@ static bool gone(unsigned int local)
 	uint16_t r;
 
 	for (r = 0; r < job.size; r++) {
-		struct pollfd p = { .fd = peer_of(r)->pidfd, .events = POLLIN };
+		struct pollfd p = { .fd = rank_info(r)->pidfd, .events = POLLIN };
 
-		if (r != job.rank && is_here(r) && peer_of(r)->local == local)
+		if (r != job.rank && is_here(r) && rank_info(r)->local == local)
 			return poll(&p, 1, 0) > 0;
 	}
 	return false;

@@ -95,7 +95,7 @@ static int free_of(uint16_t rank, uint64_t addr)
 
 	if (!owner_is((size_t)(addr - (uintptr_t)job.base), rank))
 		return -ESTALE;
-	err = heap_free(peer_of(rank)->heap, (void *)(uintptr_t)addr);
+	err = heap_free(rank_info(rank)->heap, (void *)(uintptr_t)addr);
 	if (err == -EAGAIN)
 		service_ring(rank);
 	return err;
@@ -218,7 +218,7 @@ static uint32_t due_number(uint16_t node, uint16_t slot)
  */
 static void put_due(uint16_t rank, uint32_t number)
 {
-	struct rank_ctl *c = peer_of(rank)->ctl;
+	struct rank_ctl *c = rank_info(rank)->ctl;
 	uint32_t head = __atomic_load_n(&c->calls_in, __ATOMIC_RELAXED);
 
 	do {

@@ -3,7 +3,7 @@
  * host.h - the table of hosts: who runs the core for this rank, this process (host.c) or the kernel helper (kernel.c).
  *
  * The host has the pages, the directory, the synchronisation objects and the barriers of this rank's node, resolves its misses
- * and answers its peers. Names of regions, calls, the shared heap and the liveness of ranks are the engine's with either. What
+ * and answers other nodes. Names of regions, calls, the shared heap and the liveness of ranks are the engine's with either. What
  * the host does for synchronisation is a table of its own, above the engine (sync/host.h).
  *
  * host_choose() sets job.host once, at the start, and alike on all ranks. In a job of one node nothing happens between nodes, so
@@ -43,8 +43,8 @@ struct host_ops {
 	int (*open)(void);
 	/*
 	 * The ranks of this node have met; key: the job's. The first makes the node's end, and address, which has room for *size
-	 * bytes, says how peers reach it; the others share it, and *size is 0. Waits for the ranks of this node. Errors have
-	 * been said. NULL, with connect(): the engine's transport reaches the peers.
+	 * bytes, says how other nodes reach it; the others share it, and *size is 0. Waits for the ranks of this node. Errors have
+	 * been said. NULL, with connect(): the engine's transport reaches the other nodes.
 	 */
 	int (*join)(const uint8_t key[HOST_KEY], void *address, size_t *size);
 	/* By the first rank of a node, when all nodes have joined. near: a node of this machine. Errors have been said. */
@@ -53,7 +53,7 @@ struct host_ops {
 
 	/* NULL, with lost(): it has nothing to tell. Readable when it does; the service thread calls lost(). */
 	int (*fd)(void);
-	void (*lost)(void); /* does not return when a peer is lost */
+	void (*lost)(void); /* does not return when a rank is lost */
 	/* The service thread, about once a second, must not block: check for waits that last long. NULL: who waits does. */
 	void (*check_waits)(void);
 

@@ -36,7 +36,7 @@ struct settings {
 };
 
 /* A rank as this process sees it. */
-struct peer {
+struct rank_info {
 	uint16_t local;       /* its place in its node */
 	struct rank_ctl *ctl; /* these two: NULL for a rank of another node */
 	struct heap_shared *heap;
@@ -106,8 +106,8 @@ struct job {
 	const struct host_ops *host; /* of the core; before dsm_init() and after it, the process */
 	const struct fault_ops *fault;
 	const struct net_ops *netops;
-	struct net *net;    /* NULL in a job of one node */
-	struct peer *peers; /* size of them */
+	struct net *net;         /* NULL in a job of one node */
+	struct rank_info *ranks; /* size of them */
 	struct memory mem;
 	struct ctl *me;             /* of this node */
 	struct rank_ctl *mine;      /* of this rank */
@@ -129,9 +129,9 @@ static inline size_t region_usable(const struct dsm_region *r)
 	return (r->size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
 }
 
-static inline struct peer *peer_of(uint16_t rank)
+static inline struct rank_info *rank_info(uint16_t rank)
 {
-	return &job.peers[rank];
+	return &job.ranks[rank];
 }
 
 /* Is it of this node? */

@@ -481,7 +481,7 @@ static void add(struct region_stats *to, const struct dsm_ioc_stats *from)
 /* What the helper counts is of the node: it stands with the first rank. */
 static struct rank_ctl *counters(void)
 {
-	return peer_of(job.first[job.node])->ctl;
+	return rank_info(job.first[job.node])->ctl;
 }
 
 static void count_region(uint16_t id)

@@ -30,7 +30,7 @@ struct load load_here(uint64_t first)
 	uint16_t r;
 
 	for (r = 0; r < job.size; r++) {
-		const struct rank_ctl *c = peer_of(r)->ctl;
+		const struct rank_ctl *c = rank_info(r)->ctl;
 		struct load one = { .rank = r };
 
 		if (!c)

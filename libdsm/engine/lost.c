@@ -130,7 +130,7 @@ static int status_of_the_first(void)
 	uint16_t r;
 
 	for (r = 0; r < job.size; r++) {
-		struct rank_ctl *c = peer_of(r)->ctl;
+		struct rank_ctl *c = rank_info(r)->ctl;
 
 		status = c ? __atomic_load_n(&c->abort_status, __ATOMIC_ACQUIRE)
 			   : __atomic_load_n(&dying[r], __ATOMIC_ACQUIRE);
@@ -174,7 +174,7 @@ static bool speaker(void)
 
 void lost_rank(uint16_t rank, const char *how)
 {
-	struct rank_ctl *of = peer_of(rank)->ctl;
+	struct rank_ctl *of = rank_info(rank)->ctl;
 	int status;
 
 	if (__atomic_load_n(&job.fenced, __ATOMIC_ACQUIRE) || has_finished(rank) ||
@@ -188,7 +188,7 @@ void lost_rank(uint16_t rank, const char *how)
 	if (!speaker())
 		leave(EXIT_LOST, NULL);
 	log_line("rank %d%s is lost: %s. The job ends with status %d.", rank,
-		 peer_of(rank)->pidfd >= 0 ? " of this host" : "", how, EXIT_LOST);
+		 rank_info(rank)->pidfd >= 0 ? " of this host" : "", how, EXIT_LOST);
 	leave(EXIT_LOST, "a rank of the DSM job is lost");
 }
 
@@ -220,7 +220,7 @@ void lost_launcher(int rank)
 /* Its line is closed before its process is seen dead. */
 static bool has_ended(uint16_t rank)
 {
-	struct pollfd p = { .fd = peer_of(rank)->pidfd, .events = POLLIN };
+	struct pollfd p = { .fd = rank_info(rank)->pidfd, .events = POLLIN };
 
 	return p.fd < 0 || sys_poll(&p, 1, DYING_MS) == 1;
 }
@@ -259,8 +259,8 @@ static void scan_ranks(void)
 	lost_check();
 	fault_end_if_told(); /* a rank that is stopped may have what this thread waits for */
 	for (r = 0; r < job.size; r++) {
-		struct pollfd p[] = { { .fd = peer_of(r)->pidfd, .events = POLLIN },
-				      { .fd = peer_of(r)->life, .events = POLLRDHUP } };
+		struct pollfd p[] = { { .fd = rank_info(r)->pidfd, .events = POLLIN },
+				      { .fd = rank_info(r)->life, .events = POLLRDHUP } };
 
 		if (r != job.rank && sys_poll(p, 2, 0) > 0)
 			lost_process(r);
@@ -418,8 +418,8 @@ void lost_abort(int status, const char *why)
 /* The end of its process is the better reason, and may be seen a moment after that of its connection. */
 void lost_connection(uint16_t rank, int err)
 {
-	struct pollfd p[] = { { .fd = peer_of(rank)->pidfd, .events = POLLIN },
-			      { .fd = peer_of(rank)->life, .events = POLLRDHUP } };
+	struct pollfd p[] = { { .fd = rank_info(rank)->pidfd, .events = POLLIN },
+			      { .fd = rank_info(rank)->life, .events = POLLRDHUP } };
 
 	if (err != -EBADMSG && sys_poll(p, 2, HINT_MS) > 0)
 		lost_process(rank);

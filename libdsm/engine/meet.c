@@ -48,7 +48,7 @@ static void address(struct sockaddr_un *sa, socklen_t *len, uint16_t rank)
 {
 	memset(sa, 0, sizeof(*sa));
 	sa->sun_family = AF_UNIX;
-	snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "libdsm-%u-%d-%u", geteuid(), peer_of(rank)->pid, rank);
+	snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "libdsm-%u-%d-%u", geteuid(), rank_info(rank)->pid, rank);
 	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(sa->sun_path + 1));
 }
 
@@ -71,12 +71,12 @@ static int fds_of(uint16_t from, uint16_t to)
 {
 	if (node_of(from) != node_of(to))
 		return 0;
-	return peer_of(from)->local ? 1 : NFDS;
+	return rank_info(from)->local ? 1 : NFDS;
 }
 
 static int send_hello(int s, uint16_t to)
 {
-	int fds[NFDS] = { peer_of(job.rank)->doorbell, job.mem.ctlfd, job.mem.memfd };
+	int fds[NFDS] = { rank_info(job.rank)->doorbell, job.mem.ctlfd, job.mem.memfd };
 	int n = fds_of(job.rank, to);
 	struct hello h = { CTL_MAGIC, job.key, job.rank, getpid() };
 	union {
@@ -116,12 +116,12 @@ static bool same_user(int s)
 /* Take what a rank has sent; on failure the descriptors stay the caller's. */
 static int adopt(const struct hello *h, const int *fds, int n)
 {
-	struct peer *p;
+	struct rank_info *p;
 	int err;
 
 	if (h->rank >= job.size || h->rank == job.rank)
 		return -EPROTO;
-	p = peer_of((uint16_t)h->rank);
+	p = rank_info((uint16_t)h->rank);
 	if (!p->near || p->life >= 0 || p->doorbell >= 0 || n != fds_of((uint16_t)h->rank, job.rank))
 		return -EPROTO;
 	if (n == NFDS) {
@@ -210,7 +210,7 @@ static int meet(uint16_t rank)
 	if (!err)
 		err = receive_hello(s);
 	if (err == rank) {
-		peer_of(rank)->life = s;
+		rank_info(rank)->life = s;
 		return 0;
 	}
 	close(s);
@@ -230,7 +230,7 @@ static int answer(int s)
 	err = send_hello(s, (uint16_t)rank);
 	if (err)
 		return err;
-	peer_of((uint16_t)rank)->life = s;
+	rank_info((uint16_t)rank)->life = s;
 	return 1;
 }
 
@@ -288,7 +288,7 @@ static int watch_all(void)
 	uint16_t r;
 
 	for (r = 0; r < job.size; r++) {
-		struct peer *p = peer_of(r);
+		struct rank_info *p = rank_info(r);
 
 		if (r == job.rank || !p->near)
 			continue;
@@ -321,7 +321,7 @@ int meet_all(void)
 	launch_meanwhile(lost_scan); /* until the service thread watches */
 
 	for (r = 0; r < job.size && !err; r++) {
-		if (r == job.rank || !peer_of(r)->near)
+		if (r == job.rank || !rank_info(r)->near)
 			continue;
 		if (r < job.rank)
 			err = meet(r);
@@ -392,15 +392,15 @@ int meet_swap(int fd, void (*join)(unsigned int local, int fd))
 
 	for (r = 0; r < job.size && !err; r++)
 		if (r != job.rank && is_here(r))
-			err = send_fd(peer_of(r)->life, fd);
+			err = send_fd(rank_info(r)->life, fd);
 	for (r = 0; r < job.size && !err; r++) {
 		if (r == job.rank || !is_here(r))
 			continue;
-		its = receive_fd(peer_of(r)->life);
+		its = receive_fd(rank_info(r)->life);
 		if (its < 0)
 			err = its;
 		else
-			join(peer_of(r)->local, its);
+			join(rank_info(r)->local, its);
 	}
 	if (err && err != -EMFILE)
 		meet_check();
@@ -420,9 +420,9 @@ void meet_forked(void)
 {
 	uint16_t r;
 
-	for (r = 0; job.peers && r < job.size; r++) {
-		if (job.peers[r].life >= 0)
-			close(job.peers[r].life);
-		job.peers[r].life = -1;
+	for (r = 0; job.ranks && r < job.size; r++) {
+		if (job.ranks[r].life >= 0)
+			close(job.ranks[r].life);
+		job.ranks[r].life = -1;
 	}
 }

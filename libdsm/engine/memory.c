@@ -55,14 +55,14 @@ static void point(char *at)
 	job.mem.live = (uint64_t *)(at + l->live);
 	job.mem.units = (struct units *)(at + l->units);
 	for (r = 0; r < job.size; r++) {
-		struct peer *p = peer_of(r);
+		struct rank_info *p = rank_info(r);
 
 		if (!is_here(r))
 			continue;
 		p->ctl = (struct rank_ctl *)(at + l->ranks) + p->local;
 		p->heap = (struct heap_shared *)(at + l->heap + p->local * l->heap_each);
 	}
-	job.mine = peer_of(job.rank)->ctl;
+	job.mine = rank_info(job.rank)->ctl;
 	job.mine->pid = getpid();
 }
 
@@ -112,7 +112,7 @@ static int make_memory(const char *name, size_t size)
 
 int memory_start(void)
 {
-	struct peer *p = peer_of(job.rank);
+	struct rank_info *p = rank_info(job.rank);
 	int err;
 
 	p->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -191,8 +191,8 @@ void memory_stop(void)
 	uint16_t r;
 
 	meet_stop();
-	for (r = 0; job.peers && r < job.size; r++) {
-		struct peer *p = peer_of(r);
+	for (r = 0; job.ranks && r < job.size; r++) {
+		struct rank_info *p = rank_info(r);
 
 		p->ctl = NULL;
 		close_fd(&p->doorbell);

@@ -22,11 +22,11 @@ static void deal(const uint64_t *host, uint16_t most)
 
 	job.nodes = 0;
 	for (r = 0; r < job.size; r++) {
-		struct peer *p = peer_of(r);
+		struct rank_info *p = rank_info(r);
 		int q = before(host, r);
 
 		job.node_of[r] = q < 0 ? job.nodes : node_of((uint16_t)q);
-		p->local = q < 0 ? 0 : (uint16_t)(peer_of((uint16_t)q)->local + 1);
+		p->local = q < 0 ? 0 : (uint16_t)(rank_info((uint16_t)q)->local + 1);
 		if (most && p->local == most) {
 			job.node_of[r] = job.nodes;
 			p->local = 0;
@@ -45,7 +45,7 @@ static void choose_pairs(void)
 	for (n = 0; n < job.nodes; n++) {
 		uint16_t place = job.local % job.width[n];
 
-		for (r = job.first[n]; node_of(r) != n || peer_of(r)->local != place; r++)
+		for (r = job.first[n]; node_of(r) != n || rank_info(r)->local != place; r++)
 			;
 		job.pair[n] = r;
 	}
@@ -61,7 +61,7 @@ int nodes_make(const uint64_t *host, uint16_t most)
 		return -ENOMEM;
 	deal(host, most);
 	job.node = node_of(job.rank);
-	job.local = peer_of(job.rank)->local;
+	job.local = rank_info(job.rank)->local;
 	job.locals = job.width[job.node];
 	choose_pairs();
 	return 0;

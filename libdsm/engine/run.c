@@ -25,7 +25,7 @@
 #include "util/hook.h"
 #include "util/log.h"
 
-static void peer_failed(uint16_t rank, int err)
+static void send_failed(uint16_t rank, int err)
 {
 	if (err == -ESRCH)
 		lost_rank(rank, "its process is gone");
@@ -53,7 +53,7 @@ static void route(const struct msg *m)
 		count(&job.mine->sync_out, 1);
 	err = job.netops->send(job.net, job.pair[m->dst], m, NULL, 0);
 	if (err)
-		peer_failed(job.pair[m->dst], err);
+		send_failed(job.pair[m->dst], err);
 }
 
 static struct region_stats *stats_of(uint32_t object)
@@ -267,7 +267,7 @@ static void send_block(const struct msg *m, const void *contents)
 	count(&job.mine->stats.messages_out, 1);
 	err = job.netops->send(job.net, job.pair[m->dst], m, contents, len);
 	if (err)
-		peer_failed(job.pair[m->dst], err);
+		send_failed(job.pair[m->dst], err);
 }
 
 static void send_copy(struct work *w, const struct msg *m)

@@ -36,7 +36,7 @@
 enum {
 	WHAT_DOORBELL = 1ull << 32,
 	WHAT_NET = 2ull << 32,
-	WHAT_PEER = 3ull << 32,
+	WHAT_PROCESS = 3ull << 32,
 	WHAT_LIFE = 5ull << 32,
 	WHAT_HOST = 4ull << 32,
 	WHAT_MASK = ~0ull << 32
@@ -66,8 +66,8 @@ static int watch(int fd, uint64_t what)
 
 static void unwatch(uint16_t rank)
 {
-	epoll_ctl(job.epoll, EPOLL_CTL_DEL, peer_of(rank)->pidfd, NULL);
-	epoll_ctl(job.epoll, EPOLL_CTL_DEL, peer_of(rank)->life, NULL);
+	epoll_ctl(job.epoll, EPOLL_CTL_DEL, rank_info(rank)->pidfd, NULL);
+	epoll_ctl(job.epoll, EPOLL_CTL_DEL, rank_info(rank)->life, NULL);
 }
 
 static void handle(const struct epoll_event *ev)
@@ -77,10 +77,10 @@ static void handle(const struct epoll_event *ev)
 
 	switch (ev->data.u64 & WHAT_MASK) {
 	case WHAT_DOORBELL:
-		if (read(peer_of(job.rank)->doorbell, &n, sizeof(n)) < 0)
+		if (read(rank_info(job.rank)->doorbell, &n, sizeof(n)) < 0)
 			n = 0;
 		break;
-	case WHAT_PEER:
+	case WHAT_PROCESS:
 	case WHAT_LIFE:
 		unwatch(rank);
 		lost_process(rank);
@@ -175,7 +175,7 @@ static void serve_once(uint64_t *last_ping)
 	int i, n;
 
 	busy |= call_serve();
-	if (heap_wants_drain(peer_of(job.rank)->heap))
+	if (heap_wants_drain(rank_info(job.rank)->heap))
 		heap_drain();
 	if (job.net) {
 		bool came = false;
@@ -262,7 +262,7 @@ void service_ring(uint16_t rank)
 {
 	uint64_t one = 1;
 
-	if (sys_write(peer_of(rank)->doorbell, &one, sizeof(one)) < 0)
+	if (sys_write(rank_info(rank)->doorbell, &one, sizeof(one)) < 0)
 		one = 0; /* it is full of rings: awake already */
 }
 
@@ -275,17 +275,17 @@ int service_start(void)
 	job.epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (job.epoll < 0)
 		return -errno;
-	err = watch(peer_of(job.rank)->doorbell, WHAT_DOORBELL);
+	err = watch(rank_info(job.rank)->doorbell, WHAT_DOORBELL);
 	if (!err && job.net)
 		err = watch(job.netops->fd(job.net), WHAT_NET);
 	if (!err && job.host->fd)
 		err = watch(job.host->fd(), WHAT_HOST);
 	for (r = 0; !err && r < job.size; r++)
-		if (r != job.rank && peer_of(r)->pidfd >= 0)
-			err = watch(peer_of(r)->pidfd, WHAT_PEER | r);
+		if (r != job.rank && rank_info(r)->pidfd >= 0)
+			err = watch(rank_info(r)->pidfd, WHAT_PROCESS | r);
 	for (r = 0; !err && r < job.size; r++)
-		if (r != job.rank && peer_of(r)->life >= 0)
-			err = watch(peer_of(r)->life, WHAT_LIFE | r);
+		if (r != job.rank && rank_info(r)->life >= 0)
+			err = watch(rank_info(r)->life, WHAT_LIFE | r);
 	if (err)
 		return err;
 	stopping = 0;

@@ -146,7 +146,7 @@ static bool is_there(const struct wait_about *a)
 
 unsigned int stall_serve(uint16_t rank, struct stall_row *out, unsigned int most)
 {
-	struct rank_ctl *c = peer_of(rank)->ctl;
+	struct rank_ctl *c = rank_info(rank)->ctl;
 	uint64_t now = clock_ns();
 	unsigned int i, n = 0;
 
@@ -164,7 +164,7 @@ unsigned int stall_serve(uint16_t rank, struct stall_row *out, unsigned int most
 		n += is_there(&out[n].about);
 	}
 	i = n;
-	n = add_held(peer_of(rank)->local, out, n, most);
+	n = add_held(rank_info(rank)->local, out, n, most);
 	for (; i < n; i++)
 		out[i].rank = rank;
 	return n;

@@ -84,7 +84,7 @@ static int connect_host(const struct end *mine)
 				 dsm_strerror(err ? err : -EPROTO));
 			return -EPROTO;
 		}
-		err = job.host->connect(n, peer_of(first)->near, its.address, its.size);
+		err = job.host->connect(n, rank_info(first)->near, its.address, its.size);
 	}
 	return err;
 }
@@ -99,7 +99,7 @@ static int make_nodes(const struct card *cards)
 	if (!host)
 		return -ENOMEM;
 	for (r = 0; r < job.size; r++) {
-		struct peer *p = peer_of(r);
+		struct rank_info *p = rank_info(r);
 
 		p->pid = cards[r].pid;
 		p->near = cards[r].host == cards[job.rank].host;
@@ -149,25 +149,25 @@ static void choose_spin(void)
 	int here = 0;
 
 	for (r = 0; r < job.size; r++)
-		here += r == job.rank || peer_of(r)->near;
+		here += r == job.rank || rank_info(r)->near;
 	job.spin_us = job.set.spin_us;
 	/* More ranks than processors: whoever spins keeps the one it waits for from running. */
 	if (here > cpus || job.launch.local_size > cpus)
 		job.spin_us = job.spin_us < 2 ? job.spin_us : 2;
 }
 
-static int make_peers(void)
+static int make_ranks(void)
 {
 	uint16_t r;
 
-	job.peers = calloc(job.size, sizeof(*job.peers));
-	if (!job.peers)
+	job.ranks = calloc(job.size, sizeof(*job.ranks));
+	if (!job.ranks)
 		return -ENOMEM;
 	for (r = 0; r < job.size; r++)
-		job.peers[r] = (struct peer){ .doorbell = -1, .pidfd = -1, .life = -1 };
+		job.ranks[r] = (struct rank_info){ .doorbell = -1, .pidfd = -1, .life = -1 };
 	job.mem.ctlfd = -1;
 	job.mem.memfd = -1;
-	job.peers[job.rank].pid = getpid();
+	job.ranks[job.rank].pid = getpid();
 	return 0;
 }
 
@@ -356,7 +356,7 @@ int engine_start(const struct settings *set)
 		job.regions = NULL;
 		return -ENOMEM;
 	}
-	err = make_peers();
+	err = make_ranks();
 	if (!err && job.size > 1)
 		err = watch_launcher();
 	if (!err)
@@ -402,8 +402,8 @@ static void take_down(void)
 	window_release(unmapped);
 	memory_stop();
 	nodes_forget();
-	free(job.peers);
-	job.peers = NULL;
+	free(job.ranks);
+	job.ranks = NULL;
 	if (job.units)
 		munmap(job.units, job.set.space / REGION_UNIT * sizeof(uint16_t));
 	job.units = NULL;

@@ -111,7 +111,7 @@ static uint64_t locks(const struct rank_ctl *c)
 
 int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out)
 {
-	struct peer *p = peer_of(rank);
+	struct rank_info *p = rank_info(rank);
 	const struct rank_stats *s = &p->ctl->stats;
 	unsigned int i;
 

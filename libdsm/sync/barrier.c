@@ -47,7 +47,7 @@ static uint16_t barrier_maker(uint32_t object)
 /* Its generation, as its maker knows, which is a rank of this node. */
 static uint32_t *life_of(uint32_t object)
 {
-	return &peer_of(barrier_maker(object))->ctl->barrier_life[object / job.size];
+	return &rank_info(barrier_maker(object))->ctl->barrier_life[object / job.size];
 }
 
 void barrier_start(void)
@@ -229,7 +229,7 @@ DSM_API int dsm_barrier_destroy(dsm_barrier_t *b)
 	if (err)
 		return err;
 	if (is_here(handle_home(was.id))) { /* a maker on another host keeps its number in use */
-		struct rank_ctl *maker = peer_of(handle_home(was.id))->ctl;
+		struct rank_ctl *maker = rank_info(handle_home(was.id))->ctl;
 		uint32_t used = LIFE_USED | name.life;
 
 		if (!__atomic_compare_exchange_n(life_of(name.object), &used, name.life, 0, __ATOMIC_RELEASE,

@@ -43,7 +43,7 @@ static void be(uint16_t rank)
 {
 	job.rank = rank;
 	job.local = rank;
-	job.mine = peer_of(rank)->ctl;
+	job.mine = rank_info(rank)->ctl;
 }
 
 static void set_up(void)
@@ -55,16 +55,16 @@ static void set_up(void)
 	job.size = 3;
 	job.set.space = SPACE;
 	job.netops = &net;
-	job.peers = calloc(3, sizeof(*job.peers));
-	unit_require(job.peers && !nodes_make((const uint64_t[]){ 1, 1, 3 }, 0));
+	job.ranks = calloc(3, sizeof(*job.ranks));
+	unit_require(job.ranks && !nodes_make((const uint64_t[]){ 1, 1, 3 }, 0));
 	ctl_layout(&job.layout, &shape);
 	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	unit_require(at != MAP_FAILED);
 	job.me = (struct ctl *)at;
 	job.mem.calls = (struct due_call *)(at + job.layout.calls);
 	for (r = 0; r < 2; r++) {
-		peer_of(r)->ctl = (struct rank_ctl *)(at + job.layout.ranks) + r;
-		peer_of(r)->doorbell = eventfd(0, EFD_NONBLOCK);
+		rank_info(r)->ctl = (struct rank_ctl *)(at + job.layout.ranks) + r;
+		rank_info(r)->doorbell = eventfd(0, EFD_NONBLOCK);
 	}
 	be(0);
 	call_cancel = note_cancel;

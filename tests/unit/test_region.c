@@ -381,9 +381,9 @@ static struct msg be_second(void)
 	job.node = 1;
 	job.rank = m.dst = 2;
 	job.netops = &ops;
-	job.peers = calloc(WORLD_RANKS, sizeof(*job.peers));
+	job.ranks = calloc(WORLD_RANKS, sizeof(*job.ranks));
 	job.mine = calloc(1, sizeof(*job.mine));
-	ck_assert(job.peers && job.mine);
+	ck_assert(job.ranks && job.mine);
 	return m;
 }
 

@@ -96,12 +96,12 @@ static void set_up(void)
 	job.net = (struct net *)&job; /* there is one */
 	job.fault = &fault;
 	job.state = CTL_RUNNING;
-	job.peers = calloc(RANKS, sizeof(*job.peers));
+	job.ranks = calloc(RANKS, sizeof(*job.ranks));
 	job.regions = calloc(2, sizeof(*job.regions));
 	job.units = calloc(SPACE / REGION_UNIT, sizeof(*job.units));
-	unit_require(job.peers && job.regions && job.units);
+	unit_require(job.ranks && job.regions && job.units);
 	for (r = 0; r < RANKS; r++)
-		job.peers[r] = (struct peer){ .doorbell = -1, .pidfd = -1, .life = -1 };
+		job.ranks[r] = (struct rank_info){ .doorbell = -1, .pidfd = -1, .life = -1 };
 	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 2, 3 }, 0));
 	ctl_layout(&job.layout, &shape);
 	unit_require(!memory_start());

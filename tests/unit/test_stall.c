@@ -91,13 +91,13 @@ static void set_up(void)
 	job.set.space = SPACE;
 	job.set.stall_ms = 100;
 	job.netops = &net;
-	job.peers = calloc(2, sizeof(*job.peers));
-	unit_require(job.peers && !nodes_make((const uint64_t[]){ 1, 2 }, 0));
+	job.ranks = calloc(2, sizeof(*job.ranks));
+	unit_require(job.ranks && !nodes_make((const uint64_t[]){ 1, 2 }, 0));
 	ctl_layout(&job.layout, &shape);
 	at = mmap(NULL, job.layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	unit_require(at != MAP_FAILED);
 	job.me = (struct ctl *)at;
-	job.mine = peer_of(0)->ctl = (struct rank_ctl *)(at + job.layout.ranks);
+	job.mine = rank_info(0)->ctl = (struct rank_ctl *)(at + job.layout.ranks);
 	asked = others_n = 0;
 	said = tmpfile();
 	unit_require(said && dup2(fileno(said), STDERR_FILENO) == STDERR_FILENO);

@@ -118,7 +118,7 @@ static void make_node(void)
 	job.mem.transfers = (uint32_t *)(at + job.layout.transfers);
 	job.mem.stage = at + job.layout.stage;
 	job.mem.sharing = (struct sharing_page *)(at + job.layout.sharing);
-	peer_of(0)->doorbell = eventfd(0, EFD_NONBLOCK);
+	rank_info(0)->doorbell = eventfd(0, EFD_NONBLOCK);
 }
 
 static void set_up(void)
@@ -130,9 +130,9 @@ static void set_up(void)
 	job.fault = &fault;
 	job.netops = &net;
 	job.net = (struct net *)&job;
-	job.peers = calloc(3, sizeof(*job.peers));
+	job.ranks = calloc(3, sizeof(*job.ranks));
 	job.units = calloc(SPACE / REGION_UNIT, sizeof(*job.units));
-	unit_require(job.peers && job.units && !work_start());
+	unit_require(job.ranks && job.units && !work_start());
 	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 3 }, 0));
 	make_node();
 	job.limits = (struct wire_limits){ .nranks = 3,
