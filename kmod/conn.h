@@ -81,11 +81,11 @@ struct lane {
 	unsigned int pack;  /* messages that a send may have */
 	struct msg *out;    /* conn->depth of as many to send from; NULL: messages go inline */
 	u64 out_dma;
-	unsigned int posted;       /* sends, from out */
-	struct msg held[PACK - 1]; /* they go with the next message, or when held_timer says so */
-	unsigned int nheld;
-	ktime_t held_until;
-	struct hrtimer held_timer; /* runs: armed */
+	unsigned int posted;           /* sends, from out */
+	struct msg deferred[PACK - 1]; /* they go with the next message, or when defer_timer says so */
+	unsigned int ndeferred;
+	ktime_t deferred_until;
+	struct hrtimer defer_timer; /* runs: armed */
 	bool armed;
 };
 

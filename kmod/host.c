@@ -98,7 +98,7 @@ void host_carry_out(struct rank *r, const struct actions *acts, unsigned int fro
 			txn_close(r, acts, i + 1, m);
 			return; /* the rest when it is closed */
 		case ACT_WAKE: woken(r, m, a); break;
-		case ACT_TIMER: timer_hold(r, m->object, a->at); break;
+		case ACT_TIMER: timer_replay(r, m->object, a->at); break;
 		case ACT_RESUME: run_route(r, &a->msg); break;
 		case ACT_WAKE_ALL: wake_up_all(&r->bar_wait); break;
 		case ACT_REPLY: slot_answered(r, a->slot, a->status, a->mask, a->prot); break;
@@ -243,7 +243,7 @@ int host_unpin(struct rank *r, u32 object, bool write)
 		spin_unlock(stripe);
 	}
 	if (due > 0)
-		host_page(r, PE_UNHOLD, &m, NULL, NULL);
+		host_page(r, PE_REPLAY, &m, NULL, NULL);
 	run_queued();
 	local_bh_enable();
 	return due < 0 ? due : 0;

@@ -8,7 +8,7 @@
  * the queue as it covers. When no place is left (lane->room), messages wait in lane->waiting.
  *
  * On a soft device to post a message is to send its packet, and to receive another's acknowledgement of it, on the processor
- * of whoever posts. There MSG_DONE, which nobody waits for unless the block is wanted elsewhere just then, is held back for
+ * of whoever posts. There MSG_DONE, which nobody waits for unless the block is wanted elsewhere just then, is deferred for
  * late_us, and goes with the next message to its peer, in one packet: a send has up to PACK messages.
  *
  * Receiving. A buffer (recv.c) is posted again as soon as its message is copied out. A peer must not send more than there are
@@ -106,36 +106,36 @@ static void post_messages(struct lane *l, const struct msg *m, unsigned int n)
 	post(l, &wr);
 }
 
-/* With those that are held. */
+/* With those that are deferred. */
 static void post_message(struct lane *l, const struct msg *m)
 {
 	struct msg all[PACK] __uninitialized;
-	unsigned int n = l->nheld;
+	unsigned int n = l->ndeferred;
 
 	if (!n) {
 		post_messages(l, m, 1);
 		return;
 	}
-	memcpy(all, l->held, n * sizeof(*m));
+	memcpy(all, l->deferred, n * sizeof(*m));
 	all[n] = *m;
-	l->nheld = 0;
+	l->ndeferred = 0;
 	post_messages(l, all, n + 1);
 }
 
 /* Nobody came along. The timer is not stopped when somebody does: to set it is what costs. */
-static enum hrtimer_restart held_too_long(struct hrtimer *timer)
+static enum hrtimer_restart deferred_too_long(struct hrtimer *timer)
 {
-	struct lane *l = container_of(timer, struct lane, held_timer);
+	struct lane *l = container_of(timer, struct lane, defer_timer);
 	ktime_t left;
 	bool again;
 
 	spin_lock(&l->lock);
-	left = ktime_sub(l->held_until, ktime_get());
-	if (l->nheld && left <= 0 && may_send(l)) {
-		post_messages(l, l->held, l->nheld);
-		l->nheld = 0;
+	left = ktime_sub(l->deferred_until, ktime_get());
+	if (l->ndeferred && left <= 0 && may_send(l)) {
+		post_messages(l, l->deferred, l->ndeferred);
+		l->ndeferred = 0;
 	}
-	again = l->armed = l->nheld && !READ_ONCE(l->broken) && !READ_ONCE(l->conn->closing);
+	again = l->armed = l->ndeferred && !READ_ONCE(l->broken) && !READ_ONCE(l->conn->closing);
 	if (again)
 		hrtimer_forward_now(timer, left > 0 ? left : ns_to_ktime((u64)l->conn->late_us * NSEC_PER_USEC));
 	spin_unlock(&l->lock);
@@ -143,30 +143,30 @@ static enum hrtimer_restart held_too_long(struct hrtimer *timer)
 }
 
 /* False: to be sent at once. */
-static bool hold(struct lane *l, const struct msg *m)
+static bool defer(struct lane *l, const struct msg *m)
 {
 	const u32 us = l->conn->late_us;
 
-	if (m->type != MSG_DONE || !us || l->nheld == PACK - 1)
+	if (m->type != MSG_DONE || !us || l->ndeferred == PACK - 1)
 		return false;
-	if (!l->nheld)
-		l->held_until = ktime_add_us(ktime_get(), us);
-	l->held[l->nheld++] = *m;
+	if (!l->ndeferred)
+		l->deferred_until = ktime_add_us(ktime_get(), us);
+	l->deferred[l->ndeferred++] = *m;
 	if (!l->armed)
-		hrtimer_start(&l->held_timer, ns_to_ktime((u64)us * NSEC_PER_USEC), HRTIMER_MODE_REL_SOFT);
+		hrtimer_start(&l->defer_timer, ns_to_ktime((u64)us * NSEC_PER_USEC), HRTIMER_MODE_REL_SOFT);
 	l->armed = true;
 	return true;
 }
 
 void lane_start(struct lane *l)
 {
-	hrtimer_init(&l->held_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
-	l->held_timer.function = held_too_long;
+	hrtimer_init(&l->defer_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
+	l->defer_timer.function = deferred_too_long;
 }
 
 void lane_stop(struct lane *l)
 {
-	hrtimer_cancel(&l->held_timer);
+	hrtimer_cancel(&l->defer_timer);
 }
 
 static void post_block(struct lane *l, const struct msg *m)
@@ -296,7 +296,7 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 	}
 	debug_count(COUNT_SENT, 1);
 	l->sent++;
-	if (!block && hold(l, m)) {
+	if (!block && defer(l, m)) {
 		debug_count(COUNT_HELD, 1);
 	} else if (may_send(l) && list_empty(&l->waiting)) {
 		if (block)

@@ -19,7 +19,7 @@ void lane_completed(void *arg, const struct ib_wc *wc);               /* of a co
 void lane_send(struct lane *l, const struct msg *m, bool block);
 void lane_send_waiting(struct lane *l, struct waiting *w); /* which is this lane's then */
 void lane_start(struct lane *l);
-void lane_stop(struct lane *l);   /* nothing is held any more; sleeps */
+void lane_stop(struct lane *l);   /* nothing is deferred any more; sleeps */
 void lane_forget(struct lane *l); /* it is broken: nothing waits any more, nor will; sleeps */
 void lane_up(struct lane *l);     /* it is connected */
 void lane_broken(struct lane *l, const char *how, int status);

@@ -103,24 +103,24 @@ static void be_slow(void)
 		usleep_range(0, get_random_u32() % most);
 }
 
-enum { HOLD_NEXT = 1, HOLD_HELD = 2 };
-#define HOLD_MOST (20 * HZ) /* the test has died */
+enum { PAUSE_NEXT = 1, PAUSED = 2 };
+#define PAUSE_MOST (20 * HZ) /* the test has died */
 
 /* So that they cross as a test wants it. */
-static void hold(unsigned int *here)
+static void pause_here(unsigned int *here)
 {
-	const unsigned long end = jiffies + HOLD_MOST;
+	const unsigned long end = jiffies + PAUSE_MOST;
 
-	if (READ_ONCE(*here) != HOLD_NEXT || cmpxchg(here, HOLD_NEXT, HOLD_HELD) != HOLD_NEXT)
+	if (READ_ONCE(*here) != PAUSE_NEXT || cmpxchg(here, PAUSE_NEXT, PAUSED) != PAUSE_NEXT)
 		return;
-	while (READ_ONCE(*here) == HOLD_HELD && time_before(jiffies, end))
+	while (READ_ONCE(*here) == PAUSED && time_before(jiffies, end))
 		msleep(1);
 }
 
 int pte_apply(struct view *v, u32 page)
 {
 	be_slow();
-	hold(&dsm_test_hold_fault);
+	pause_here(&dsm_test_hold_fault);
 	return apply_to_page_range(v->mm, v->base + ((unsigned long)page << PAGE_SHIFT), PAGE_SIZE, open_one, v);
 }
 
@@ -311,7 +311,7 @@ static bool change_slowly(struct batch *b, struct view *v)
 	mmap_read_lock(v->mm);
 	stands = v->take_tables(v);
 	be_slow();
-	hold(&dsm_test_hold_lower);
+	pause_here(&dsm_test_hold_lower);
 	b->stale = false;
 	for (i = 0; i < b->count && stands; i++) {
 		unsigned long addr = v->base + ((unsigned long)b->items[i].page << PAGE_SHIFT);
@@ -345,7 +345,7 @@ static void finish_slowly(struct work_struct *work)
 	srcu_read_unlock(&c->views_srcu, idx);
 	if (b->nflush) { /* lowered, not flushed: others must see to that */
 		be_slow();
-		hold(&dsm_test_hold_flush);
+		pause_here(&dsm_test_hold_flush);
 	}
 	b->count = 0; /* the second round only flushes */
 	batch_start(b);

@@ -8,7 +8,7 @@
 #include "run.h"
 #include "step.h"
 
-struct hold_timer {
+struct replay_timer {
 	struct hrtimer timer;
 	struct work_struct work; /* memory was short when it was due */
 	struct rank *rank;
@@ -17,14 +17,14 @@ struct hold_timer {
 
 static struct pool timers;
 
-static void over(struct hold_timer *t)
+static void over(struct replay_timer *t)
 {
 	struct rank *r = t->rank;
 	struct msg m = { .object = t->object, .src = r->me, .dst = r->me };
 
 	/* The range may have been forgotten since, and used for a region with other blocks. */
 	if (!READ_ONCE(r->dead) && step_block_ok(r, t->object))
-		host_page(r, PE_UNHOLD, &m, NULL, NULL);
+		host_page(r, PE_REPLAY, &m, NULL, NULL);
 	run_queued();
 	pool_put(&timers, t);
 	rank_exit(r);
@@ -33,13 +33,13 @@ static void over(struct hold_timer *t)
 static void over_later(struct work_struct *work)
 {
 	pool_begin();
-	over(container_of(work, struct hold_timer, work));
+	over(container_of(work, struct replay_timer, work));
 	local_bh_enable();
 }
 
-static enum hrtimer_restart hold_over(struct hrtimer *timer)
+static enum hrtimer_restart replay_due(struct hrtimer *timer)
 {
-	struct hold_timer *t = container_of(timer, struct hold_timer, timer);
+	struct replay_timer *t = container_of(timer, struct replay_timer, timer);
 
 	if (pools_full()) {
 		over(t);
@@ -51,9 +51,9 @@ static enum hrtimer_restart hold_over(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-void timer_hold(struct rank *r, u32 object, u32 at)
+void timer_replay(struct rank *r, u32 object, u32 at)
 {
-	struct hold_timer *t = pool_get(&timers);
+	struct replay_timer *t = pool_get(&timers);
 	s32 us = (s32)(at - now_us());
 
 	if (!t || !rank_enter(r)) {
@@ -66,13 +66,14 @@ void timer_hold(struct rank *r, u32 object, u32 at)
 	t->rank = r;
 	t->object = object;
 	hrtimer_init(&t->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
-	t->timer.function = hold_over;
+	t->timer.function = replay_due;
 	hrtimer_start(&t->timer, ns_to_ktime(us > 0 ? us * NSEC_PER_USEC : 0), HRTIMER_MODE_REL_SOFT);
 }
 
 int timer_start(void)
 {
-	return pool_create(&timers, "dsm_timer", sizeof(struct hold_timer), __alignof__(struct hold_timer), KEEP_FEW);
+	return pool_create(&timers, "dsm_timer", sizeof(struct replay_timer), __alignof__(struct replay_timer),
+			   KEEP_FEW);
 }
 
 void timer_stop(void)

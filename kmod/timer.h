@@ -5,8 +5,8 @@
 
 #include "rank.h"
 
-/* The block is held back until a time, in us: then PE_UNHOLD. */
-void timer_hold(struct rank *r, u32 object, u32 at);
+/* The block is held back until a time, in us: then PE_REPLAY. */
+void timer_replay(struct rank *r, u32 object, u32 at);
 int timer_start(void);
 void timer_stop(void);
 

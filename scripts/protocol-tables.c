@@ -193,7 +193,7 @@ static uint32_t page_after(unsigned int state, unsigned int event)
 				  .flags = v & 1 ? PAGE_OWNER : 0,
 				  .acks = (int16_t)((v >> 1 & 3) - 1),
 				  .home = 2,
-				  .held = event == PE_UNHOLD ? held[v >> 6] : 0 };
+				  .held = event == PE_REPLAY ? held[v >> 6] : 0 };
 		struct msg m = { .src = 1,
 				 .req_rank = 2,
 				 .op = v >> 3 & 1 ? GRANT_READ : GRANT_WRITE,

@@ -18,7 +18,7 @@ enum act {
 	ACT_CLOSE,    /* no access any more; the next action, ACT_SEND, waits for it (PE_DROP: there is none) */
 	ACT_WAKE,     /* slot has its answer: status, value */
 	ACT_WAIT,     /* the caller waits for slot (its own, or one that asked before it), then asks again */
-	ACT_TIMER,    /* call the step with PE_UNHOLD at time at (us), not before */
+	ACT_TIMER,    /* call the step with PE_REPLAY at time at (us), not before */
 	ACT_RESUME,   /* call the step with MSG_RESUME soon; rank, slot: whose request is next; SET_NOBODY: not said */
 	ACT_WAKE_ALL, /* barrier: everybody of this node who waits for the generation that ended */
 	ACT_REPLY, /* a request other than for a block has an answer: slot, status, value; prot: it is the last one */

@@ -52,34 +52,34 @@ static const char *const rule_names[R_RULES] = {
 /* clang-format off */
 static const uint8_t rules[PG_STATES][PE_EVENTS] = {
 	[PG_INVALID] = {
-		[PE_READ] = R_ASK_READ, [PE_WRITE] = R_ASK_WRITE, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_NOTHING,
+		[PE_READ] = R_ASK_READ, [PE_WRITE] = R_ASK_WRITE, [PE_USED] = R_NOTHING, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_NONE },
 	[PG_READ] = {
-		[PE_READ] = R_AGAIN, [PE_WRITE] = R_ASK_UPGRADE, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_REPLAY,
+		[PE_READ] = R_AGAIN, [PE_WRITE] = R_ASK_UPGRADE, [PE_USED] = R_NOTHING, [PE_REPLAY] = R_REPLAY,
 		[PE_DROP] = R_FORGET, [PE_INV] = R_DROP, [PE_FWD_READ] = R_SHARE, [PE_FWD_WRITE] = R_GIVE },
 	[PG_WRITE] = {
-		[PE_READ] = R_AGAIN, [PE_WRITE] = R_AGAIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_REPLAY,
+		[PE_READ] = R_AGAIN, [PE_WRITE] = R_AGAIN, [PE_USED] = R_NOTHING, [PE_REPLAY] = R_REPLAY,
 		[PE_DROP] = R_NOTHING, [PE_FWD_READ] = R_DEMOTE, [PE_FWD_WRITE] = R_GIVE, [PE_FWD_MIGRATE] = R_MIGRATE },
 	[PG_WANT_READ] = {
-		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_NOTHING,
+		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_NONE, [PE_MOVED] = R_ASK_AGAIN, [PE_DATA] = R_FILL, [PE_GRANT] = R_ZERO },
 	[PG_WANT_WRITE] = {
-		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_NOTHING,
+		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING, [PE_INV] = R_ACK_NONE, [PE_MOVED] = R_ASK_AGAIN, [PE_INV_ACK] = R_ACK_EARLY, [PE_DATA] = R_FILL,
 		[PE_GRANT] = R_ZERO },
 	[PG_UPGRADE] = {
-		[PE_READ] = R_AGAIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_REPLAY,
+		[PE_READ] = R_AGAIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_REPLAY] = R_REPLAY,
 		[PE_DROP] = R_NOTHING, [PE_INV] = R_DROP_ASKING, [PE_INV_ACK] = R_ACK_EARLY, [PE_FWD_READ] = R_SHARE,
 		[PE_FWD_WRITE] = R_GIVE_ASKING, [PE_DATA] = R_FILLED, [PE_GRANT] = R_PERMIT },
 	[PG_COUNT] = {
-		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_UNHOLD] = R_NOTHING,
+		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING, [PE_INV_ACK] = R_ACK },
 	/* The contents may still be on their way into place: other threads of this rank wait like the one that asked. */
 	[PG_GOT_READ] = {
-		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_CONFIRM, [PE_UNHOLD] = R_NOTHING,
+		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_CONFIRM, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING },
 	[PG_GOT_WRITE] = {
-		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_CONFIRM, [PE_UNHOLD] = R_NOTHING,
+		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_CONFIRM, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING },
 };
 /* clang-format on */
@@ -429,7 +429,7 @@ static const char *const state_names[PG_STATES] = {
 };
 
 static const char *const event_names[PE_EVENTS] = {
-	"read", "write",   "used",     "unhold",    "drop",        "DATA",  "GRANT",
+	"read", "write",   "used",     "replay",    "drop",        "DATA",  "GRANT",
 	"INV",  "INV_ACK", "FWD_READ", "FWD_WRITE", "FWD_MIGRATE", "MOVED",
 };
 

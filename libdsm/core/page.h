@@ -28,7 +28,7 @@ enum page_event {
 	PE_READ = 0, /* a thread of this rank wants to read; msg.req_slot its slot, msg.home where to ask */
 	PE_WRITE,
 	PE_USED,   /* the thread that asked is awake and about to use the block */
-	PE_UNHOLD, /* the time of ACT_TIMER has come, or the last pin has gone */
+	PE_REPLAY, /* the time of ACT_TIMER has come, or the last pin has gone */
 	/* Forget a read copy that is neither pinned nor the owner's (detach). The host closes it under the lock, and steps this
 	 * only when all that earlier steps have said to send of the block has been read. */
 	PE_DROP,
@@ -76,7 +76,7 @@ int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, co
 
 /* Pin a block that the caller may access now; 0, -EAGAIN (not accessible: acquire first), -ERANGE (255 pins). */
 int page_pin(struct copy *p, uint8_t access);
-/* 0, 1 (a held-back message is due: step PE_UNHOLD), -EINVAL (no such pin). */
+/* 0, 1 (a held-back message is due: step PE_REPLAY), -EINVAL (no such pin). */
 int page_unpin(struct copy *p, uint8_t access);
 
 /*

@@ -465,7 +465,7 @@ static int unpin_one(struct dsm_region *r, size_t at, uint8_t access)
 	word_unlock(stripe);
 	pins_of_thread -= due >= 0;
 	if (due > 0) {
-		run_page(PE_UNHOLD, &m, NULL, NULL);
+		run_page(PE_REPLAY, &m, NULL, NULL);
 		run_work();
 	}
 	return due < 0 ? due : 0;

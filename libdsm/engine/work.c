@@ -80,9 +80,9 @@ static void timers_move(struct timers *to, struct timers *from)
 		from->n--;
 }
 
-static void unhold(const struct timer *t)
+static void replay(const struct timer *t)
 {
-	run_page(PE_UNHOLD, &(struct msg){ .object = t->object, .src = job.node, .dst = job.node }, NULL, NULL);
+	run_page(PE_REPLAY, &(struct msg){ .object = t->object, .src = job.node, .dst = job.node }, NULL, NULL);
 }
 
 void work_timer(uint32_t object, uint32_t at)
@@ -90,7 +90,7 @@ void work_timer(uint32_t object, uint32_t at)
 	struct timer t = { at, object };
 
 	if (!timers_add(&work_mine()->timers, &t))
-		unhold(&t); /* a holder that loses its block too early misses again; a timer that is lost hangs the job */
+		replay(&t); /* a holder that loses its block too early misses again; a timer that is lost hangs the job */
 }
 
 /* What is due, together, or all. What is fired may add timers, and so move the list. */
@@ -110,7 +110,7 @@ static void fire(struct work *w, bool all)
 				continue;
 			}
 			w->timers.v[i] = w->timers.v[--w->timers.n];
-			unhold(&t);
+			replay(&t);
 			any = true;
 		}
 		if (any)

@@ -72,7 +72,7 @@ void work_closing(const struct item *it);
 /* How many of the n closings from it on are of neighbouring blocks and one kind, so that one call can carry them out. */
 unsigned int work_run(const struct item *it, unsigned int n);
 
-/* PE_UNHOLD for a block at time `at`; earlier only where there is no memory to remember it. */
+/* PE_REPLAY for a block at time `at`; earlier only where there is no memory to remember it. */
 void work_timer(uint32_t object, uint32_t at);
 /* What is due of this thread's; true: more will be. hand_over: it goes back to the program, and gives the rest to the service
  * thread. Empties the queue, unless nothing was due. */

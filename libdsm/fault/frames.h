@@ -41,7 +41,7 @@ void frames_open(const struct fault_node *n);
 void frames_close(void);
 int frames_write(size_t off, size_t len, const void *from);
 
-/* The end of the piece of [off, end) that one hold of the locks may cover. */
+/* The end of the piece of [off, end) that one acquisition of the locks may cover. */
 static inline size_t frames_piece(size_t off, size_t end)
 {
 	size_t next = (off / FRAMES_UNIT + 1) * FRAMES_UNIT;

@@ -510,7 +510,7 @@ static struct held *held(const void *object)
 	return i < HELDS ? &helds[i] : NULL;
 }
 
-static bool hold(const void *object, uint32_t times, bool reads)
+static bool note_held(const void *object, uint32_t times, bool reads)
 {
 	unsigned int i;
 
@@ -559,10 +559,10 @@ static int lock(struct job *j, int kind, int if_held)
 		return kind == PTHREAD_MUTEX_RECURSIVE ? again(h) : if_held;
 	err = go(j);
 	if (!err && knows_owner(j->kind_now))
-		hold(j->object, 1, false);
+		note_held(j->object, 1, false);
 	if (err != EDEADLK || j->kind_now != PTHREAD_MUTEX_RECURSIVE)
 		return err;
-	return hold(j->object, 2, false) ? 0 : EAGAIN; /* it was locked as another type, or did not fit */
+	return note_held(j->object, 2, false) ? 0 : EAGAIN; /* it was locked as another type, or did not fit */
 }
 
 int far_lock(void *m, const int *kind, clockid_t clock, const struct timespec *until)
@@ -630,7 +630,7 @@ int far_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct tim
 		return !write && h->reads ? again(h) : wait ? EDEADLK : EBUSY;
 	err = go(&j);
 	if (!err)
-		hold(l, 1, !write);
+		note_held(l, 1, !write);
 	return err;
 }
 

@@ -237,7 +237,7 @@ static void local_page(struct world *w, enum page_event ev, const struct msg *in
 	m.home = (uint16_t)(m.object % w->nranks);
 	if (in->op & 1 && ev == PE_READ)
 		page_pin(p, in->op & 2);
-	if (in->op & 1 && ev == PE_UNHOLD)
+	if (in->op & 1 && ev == PE_REPLAY)
 		page_unpin(p, in->op & 2);
 	carry_out(w, page_step(&ctx, p, ev, &m, &out), &out);
 }
@@ -370,7 +370,7 @@ static void record(struct world *w, uint8_t how, const uint8_t *bytes)
 	case 0: local_page(w, PE_READ, &m); break;
 	case 1: local_page(w, PE_WRITE, &m); break;
 	case 2: local_page(w, PE_USED, &m); break;
-	case 3: local_page(w, PE_UNHOLD, &m); break;
+	case 3: local_page(w, PE_REPLAY, &m); break;
 	case 4: local_page(w, PE_DROP, &m); break;
 	case 5: local_hold(w, &m); break;
 	case 6: local_arrive(w, &m); break;

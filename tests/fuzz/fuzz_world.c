@@ -251,7 +251,7 @@ static void timer(uint16_t me, uint32_t block)
 	if (w->r[me].timer[block]) {
 		w->r[me].timer[block] = 0;
 		w->now += 20;
-		world_local_page(me, block, PE_UNHOLD, ASYNC);
+		world_local_page(me, block, PE_REPLAY, ASYNC);
 	}
 }
 

@@ -311,7 +311,7 @@ static void fire(const void *c, void *world, uint32_t ev)
 	case EV_TIMER:
 		model_say("rank %u block %u: the time has come\n", a, b);
 		w->timer[a][b] = 0;
-		co_local(cfg, w, a, b, PE_UNHOLD, WHO_HANDLER);
+		co_local(cfg, w, a, b, PE_REPLAY, WHO_HANDLER);
 		break;
 	default: fire_thread(cfg, w, (enum event)(ev >> 24), a, b, ev & 0xff); break;
 	}

@@ -93,7 +93,7 @@ struct co {
 	uint8_t latest[R_MAX][B_MAX]; /* is this rank's frame up to date? */
 	uint8_t written[B_MAX];       /* a block that was never written is zero */
 	uint8_t placed[B_MAX];        /* 1 + the rank that was said to be the home from now on */
-	uint8_t timer[R_MAX][B_MAX];  /* PE_UNHOLD is due some time */
+	uint8_t timer[R_MAX][B_MAX];  /* PE_REPLAY is due some time */
 	uint8_t slot[R_MAX][S_MAX];
 	uint8_t async_block[R_MAX];
 	struct thread threads[R_MAX][T_MAX];

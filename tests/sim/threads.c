@@ -227,7 +227,7 @@ static void unpin(struct sim *s, uint16_t rank, unsigned int thread)
 
 	use_block(s, rank, t);
 	if (page_unpin(&s->pages[sim_at(s, rank, t->block)], write ? 2 : 1) == 1)
-		sim_local(s, rank, t->block, PE_UNHOLD, s->nslots);
+		sim_local(s, rank, t->block, PE_REPLAY, s->nslots);
 	thread_next(s, rank, thread);
 }
 

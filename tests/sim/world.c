@@ -393,7 +393,7 @@ void sim_run(struct sim *s)
 			sim_thread(s, e.rank, e.thread)->scheduled = 0;
 			thread_run(s, e.rank, e.thread);
 			break;
-		case EV_TIMER: sim_local(s, e.rank, e.msg.object, PE_UNHOLD, s->nslots); break;
+		case EV_TIMER: sim_local(s, e.rank, e.msg.object, PE_REPLAY, s->nslots); break;
 		case EV_TIMEOUT: sync_timeout(s, e.rank, e.thread, e.data); break;
 		}
 	}

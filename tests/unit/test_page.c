@@ -358,7 +358,7 @@ START_TEST(the_hold_time_keeps_a_block_and_wraps)
 		ck_assert_uint_eq(out.v[0].at, starts[i] + 10);
 		ck_assert_int_eq(page_step(&c, &p, PE_FWD_READ, &m, &out), -EBADMSG); /* one at a time */
 		c.now += 1;
-		ck_assert_int_eq(page_step(&c, &p, PE_UNHOLD, &m, &out), 0);
+		ck_assert_int_eq(page_step(&c, &p, PE_REPLAY, &m, &out), 0);
 		ck_assert_uint_eq(unit_sent(&out, MSG_DATA)->dst, 7);
 		ck_assert_uint_eq(p.state, PG_INVALID);
 	}
@@ -392,10 +392,10 @@ START_TEST(pins_hold_back_what_would_harm_them)
 	ck_assert_int_eq(step(&p, PE_INV, inv, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_int_eq(page_unpin(&p, 1), 0);
-	ck_assert_int_eq(step(&p, PE_UNHOLD, inv, &out), 0);
+	ck_assert_int_eq(step(&p, PE_REPLAY, inv, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_int_eq(page_unpin(&p, 1), 1);
-	ck_assert_int_eq(step(&p, PE_UNHOLD, inv, &out), 0);
+	ck_assert_int_eq(step(&p, PE_REPLAY, inv, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_INV_ACK)->dst, 7);
 	ck_assert_uint_eq(p.state, PG_INVALID);
 }
@@ -423,7 +423,7 @@ START_TEST(a_block_that_migrates_is_kept_where_it_is_pinned)
 			c.now = 105;
 			if (how == 1)
 				ck_assert_int_eq(page_unpin(&p, 2), 1);
-			ck_assert_int_eq(page_step(&c, &p, PE_UNHOLD, &fwd, &out), 0);
+			ck_assert_int_eq(page_step(&c, &p, PE_REPLAY, &fwd, &out), 0);
 		}
 		ck_assert_uint_eq(out.n, 1);
 		ck_assert_uint_eq(unit_sent(&out, MSG_KEPT)->dst, 0);
@@ -459,11 +459,11 @@ START_TEST(the_last_pin_in_the_way_lets_go)
 			ck_assert_int_eq(step(&p, events[i], fwd, &out), 0);
 			ck_assert_uint_eq(out.n, 0);
 			ck_assert_int_eq(page_unpin(&p, (uint8_t)first), 1);
-			ck_assert_int_eq(step(&p, PE_UNHOLD, fwd, &out), 0);
+			ck_assert_int_eq(step(&p, PE_REPLAY, fwd, &out), 0);
 			ck_assert_uint_eq(out.n, first == 2 && !both);
 			if (!out.n) {
 				ck_assert_int_eq(page_unpin(&p, second), 1);
-				ck_assert_int_eq(step(&p, PE_UNHOLD, fwd, &out), 0);
+				ck_assert_int_eq(step(&p, PE_REPLAY, fwd, &out), 0);
 			}
 			ck_assert_uint_eq(unit_sent(&out, MSG_DATA)->dst, 7);
 			ck_assert_uint_eq(p.held, 0);

@@ -49,13 +49,13 @@ static const struct reaction {
 	[PG_INVALID] = { [PE_READ] = { "READ_REQ wait", PG_WANT_READ },
 			 [PE_WRITE] = { "WRITE_REQ wait", PG_WANT_WRITE },
 			 [PE_USED] = { "", PG_INVALID },
-			 [PE_UNHOLD] = { "", PG_INVALID },
+			 [PE_REPLAY] = { "", PG_INVALID },
 			 [PE_DROP] = { "", PG_INVALID },
 			 [PE_INV] = { "INV_ACK", PG_INVALID } },
 	[PG_READ] = { [PE_READ] = { "open ro again", PG_READ },
 		      [PE_WRITE] = { "WRITE_REQ wait", PG_UPGRADE },
 		      [PE_USED] = { "", PG_READ },
-		      [PE_UNHOLD] = { "", PG_READ },
+		      [PE_REPLAY] = { "", PG_READ },
 		      [PE_DROP] = { "", PG_READ },
 		      [PE_INV] = { "close INV_ACK", PG_INVALID },
 		      [PE_FWD_READ] = { "DATA ro<-ro", PG_READ },
@@ -63,7 +63,7 @@ static const struct reaction {
 	[PG_WRITE] = { [PE_READ] = { "open rw again", PG_WRITE },
 		       [PE_WRITE] = { "open rw again", PG_WRITE },
 		       [PE_USED] = { "", PG_WRITE },
-		       [PE_UNHOLD] = { "", PG_WRITE },
+		       [PE_REPLAY] = { "", PG_WRITE },
 		       [PE_DROP] = { "", PG_WRITE },
 		       [PE_FWD_READ] = { "DATA ro<-rw", PG_READ },
 		       [PE_FWD_WRITE] = { "DATA closed<-rw", PG_INVALID },
@@ -71,7 +71,7 @@ static const struct reaction {
 	[PG_WANT_READ] = { [PE_READ] = { "wait", PG_WANT_READ },
 			   [PE_WRITE] = { "wait", PG_WANT_READ },
 			   [PE_USED] = { "", PG_WANT_READ },
-			   [PE_UNHOLD] = { "", PG_WANT_READ },
+			   [PE_REPLAY] = { "", PG_WANT_READ },
 			   [PE_DROP] = { "", PG_WANT_READ },
 			   [PE_INV] = { "INV_ACK", PG_WANT_READ },
 			   [PE_MOVED] = { "READ_REQ", PG_WANT_READ },
@@ -80,7 +80,7 @@ static const struct reaction {
 	[PG_WANT_WRITE] = { [PE_READ] = { "wait", PG_WANT_WRITE },
 			    [PE_WRITE] = { "wait", PG_WANT_WRITE },
 			    [PE_USED] = { "", PG_WANT_WRITE },
-			    [PE_UNHOLD] = { "", PG_WANT_WRITE },
+			    [PE_REPLAY] = { "", PG_WANT_WRITE },
 			    [PE_DROP] = { "", PG_WANT_WRITE },
 			    [PE_INV] = { "INV_ACK", PG_WANT_WRITE },
 			    [PE_MOVED] = { "WRITE_REQ", PG_WANT_WRITE },
@@ -90,7 +90,7 @@ static const struct reaction {
 	[PG_UPGRADE] = { [PE_READ] = { "open ro again", PG_UPGRADE },
 			 [PE_WRITE] = { "wait", PG_UPGRADE },
 			 [PE_USED] = { "", PG_UPGRADE },
-			 [PE_UNHOLD] = { "", PG_UPGRADE },
+			 [PE_REPLAY] = { "", PG_UPGRADE },
 			 [PE_DROP] = { "", PG_UPGRADE },
 			 [PE_INV] = { "close INV_ACK", PG_WANT_WRITE },
 			 [PE_INV_ACK] = { "", PG_UPGRADE },
@@ -101,18 +101,18 @@ static const struct reaction {
 	[PG_COUNT] = { [PE_READ] = { "wait", PG_COUNT },
 		       [PE_WRITE] = { "wait", PG_COUNT },
 		       [PE_USED] = { "", PG_COUNT },
-		       [PE_UNHOLD] = { "", PG_COUNT },
+		       [PE_REPLAY] = { "", PG_COUNT },
 		       [PE_DROP] = { "", PG_COUNT },
 		       [PE_INV_ACK] = { "open rw landed wake", PG_GOT_WRITE } },
 	[PG_GOT_READ] = { [PE_READ] = { "wait", PG_GOT_READ },
 			  [PE_WRITE] = { "wait", PG_GOT_READ },
 			  [PE_USED] = { "DONE", PG_READ },
-			  [PE_UNHOLD] = { "", PG_GOT_READ },
+			  [PE_REPLAY] = { "", PG_GOT_READ },
 			  [PE_DROP] = { "", PG_GOT_READ } },
 	[PG_GOT_WRITE] = { [PE_READ] = { "wait", PG_GOT_WRITE },
 			   [PE_WRITE] = { "wait", PG_GOT_WRITE },
 			   [PE_USED] = { "DONE", PG_WRITE },
-			   [PE_UNHOLD] = { "", PG_GOT_WRITE },
+			   [PE_REPLAY] = { "", PG_GOT_WRITE },
 			   [PE_DROP] = { "", PG_GOT_WRITE } },
 };
 /* clang-format on */
@@ -359,16 +359,16 @@ START_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
 							ck_assert_mem_eq(&p, &other, sizeof(p));
 						}
 					}
-					m = wide_msg(PE_UNHOLD);
+					m = wide_msg(PE_REPLAY);
 					for (left = pins; held_back(states[s], events[e], left, false);) {
-						ck_assert_int_eq(page_step(&c, &p, PE_UNHOLD, &m, &late), 0);
+						ck_assert_int_eq(page_step(&c, &p, PE_REPLAY, &m, &late), 0);
 						ck_assert_uint_eq(late.n, 0);
 						ck_assert_uint_eq(p.held, events[e]);
 						left &= left - 1;
 						p.pins_read = left & 1;
 						p.pins_write = (uint8_t)(left >> 1);
 					}
-					ck_assert_int_eq(page_step(&c, &p, PE_UNHOLD, &m, &late), 0);
+					ck_assert_int_eq(page_step(&c, &p, PE_REPLAY, &m, &late), 0);
 					ck_assert_str_eq(unit_text(&late), text);
 					ck_assert_uint_eq(p.state, direct.state);
 					ck_assert_uint_eq(p.held, 0);

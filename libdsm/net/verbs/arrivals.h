@@ -2,7 +2,7 @@
 /*
  * arrivals.h - arrivals between the thread that takes them from a device and the threads that handle them.
  *
- * Many completions are taken from the device under one hold of the queue's lock, but a thread has one in hand only:
+ * Many completions are taken from the device under one acquisition of the queue's lock, but a thread has one in hand only:
  * its handler may wait for an answer that came right behind, and that other threads, or the handler's own waiting,
  * then find here. So one thread at a time puts, under the lock, and any number take, without a lock.
  *

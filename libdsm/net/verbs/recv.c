@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * recv.c - completions: taken a batch at a time under one hold of the queue's lock and sorted there, which is where
+ * recv.c - completions: taken a batch at a time under one acquisition of the queue's lock and sorted there, which is where
  * frames are counted, into the queue's inbox; taken from there and delivered one by one, with no lock. Several threads may
  * be delivering at once.
  */

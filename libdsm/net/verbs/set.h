@@ -18,7 +18,7 @@ struct verbs_set {
 	uint32_t chain;    /* work requests handed over in one call, at most */
 	uint32_t inlined;  /* bytes, at most, that travel in the work request itself */
 	uint32_t signal;   /* every so many sends report their completion */
-	uint32_t batch;    /* completions taken under one hold of the lock, at most */
+	uint32_t batch;    /* completions taken under one acquisition of the lock, at most */
 	uint32_t spread;   /* classes over links */
 	uint32_t direct;   /* threads post themselves; 0: a thread does it for all */
 	uint32_t solicit;  /* an answer that a thread waits for wakes no other */

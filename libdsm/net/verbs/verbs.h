@@ -20,7 +20,7 @@
  * Locks, in this order; none is held while handlers run or bytes of the caller are touched:
  *   net.conn     shaking hands, the timers of it, making and ending queue pairs
  *   lane.lock    the lane's state, ring, backlog and fetches; posting
- *   queue.lock   taking completions, a batch under one hold (arrivals.h); the receiving side of the lanes (rx_*)
+ *   queue.lock   taking completions, a batch under one acquisition (arrivals.h); the receiving side of the lanes (rx_*)
  *   leaves       net.leaf, dev.mem
  */
 #ifndef NET_VERBS_H
@@ -82,7 +82,7 @@ struct queue {
 	struct arrival batch[VERBS_BATCH_MAX]; /* being sorted; under lock */
 	atomic_int armed; /* an event is due, or on its way: enum arming; written under lock to arm */
 	_Atomic uint64_t events, completions;
-	_Atomic uint64_t locks, idle_locks; /* holds of the lock to take completions; of these, those that found none */
+	_Atomic uint64_t locks, idle_locks; /* times that the lock was taken for completions; of these, in vain */
 	pthread_t thread;
 	bool has_thread;
 };
