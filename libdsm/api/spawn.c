@@ -33,6 +33,7 @@
 #include "engine/sharing.h"
 #include "engine/stall.h"
 #include "engine/stray.h"
+#include "engine/work.h"
 #include "fault/fault.h"
 #include "fault/range.h"
 #include "sync/held.h"
@@ -78,6 +79,7 @@ static __thread struct {
 struct live {
 	struct live *next;
 	struct record *record;
+	struct work *work; /* reserved for it until it runs; NULL: it needs none */
 	pthread_t thread;
 };
 
@@ -384,6 +386,8 @@ static void *body(void *arg)
 	char name[NAME_BYTES];
 	int state;
 
+	if (l->work)
+		work_take(l->work);
 	sigemptyset(&none);
 	pthread_sigmask(SIG_SETMASK, &none, NULL);
 	sharing_acquired();
@@ -412,7 +416,7 @@ void spawn_settle(void)
 /* The record is not looked at: the service thread touches no shared memory. */
 static int start(uint64_t arg)
 {
-	struct live *l = malloc(sizeof(*l));
+	struct live *l = calloc(1, sizeof(*l));
 	pthread_attr_t attr;
 	sigset_t before;
 	cpu_set_t bound;
@@ -420,6 +424,13 @@ static int start(uint64_t arg)
 
 	if (!l)
 		return -EAGAIN;
+	if (!one_node()) {
+		l->work = work_reserve(); /* without it, the thread's first miss would end the process */
+		if (!l->work) {
+			free(l);
+			return -EAGAIN;
+		}
+	}
 	l->record = (struct record *)(uintptr_t)arg;
 	note(l);
 	pthread_attr_init(&attr);
@@ -435,6 +446,8 @@ static int start(uint64_t arg)
 	pthread_attr_destroy(&attr);
 	if (err) {
 		forget(l);
+		if (l->work)
+			work_release(l->work);
 		free(l);
 	}
 	return -err;

@@ -213,20 +213,37 @@ static void thread_end(void)
 	if (old->items != old->first)
 		munmap(old->items, old->room * sizeof(old->items[0]));
 	timers_free(&old->timers);
-	munmap(old, sizeof(*old));
+	work_release(old);
 	threads_end();
 	engine_let(before);
 }
 
+struct work *work_reserve(void)
+{
+	return map(sizeof(struct work));
+}
+
+void work_release(struct work *w)
+{
+	munmap(w, sizeof(*w));
+}
+
+void work_take(struct work *w)
+{
+	w->items = w->first;
+	w->room = WORK_ITEMS;
+	mine = w;
+	ends_note();
+}
+
 static struct work *work_begin(void)
 {
-	mine = map(sizeof(*mine));
-	if (!mine)
+	struct work *w = work_reserve();
+
+	if (!w)
 		lost_abort(70, "no memory for a thread's protocol queue");
-	mine->items = mine->first;
-	mine->room = WORK_ITEMS;
-	ends_note();
-	return mine;
+	work_take(w);
+	return w;
 }
 
 struct work *work_mine(void)

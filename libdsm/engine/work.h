@@ -61,7 +61,12 @@ struct work {
 int work_start(void);
 void work_stop(void);
 
-/* This thread's; ends the process where there is no memory. */
+/* For a thread that is yet to be created, which takes it before it uses the engine; or released, if it was not taken. NULL: no
+ * memory. */
+struct work *work_reserve(void);
+void work_take(struct work *w);
+void work_release(struct work *w);
+/* This thread's; ends the process where there is no memory, and none was reserved. */
 struct work *work_mine(void);
 void work_push(enum work_kind kind, const struct msg *m);
 /* False: nothing is queued. */
