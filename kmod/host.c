@@ -71,8 +71,8 @@ static void multicast(struct rank *r, const struct action *a)
 	u16 g = set_granule(r->size), to;
 	struct msg copy = a->msg;
 
-	for (to = set_next(a->mask, 0, r->size, g, a->msg.req_rank, a->except); to < r->size;
-	     to = set_next(a->mask, (u16)(to + 1), r->size, g, a->msg.req_rank, a->except)) {
+	for (to = set_next(a->mask, 0, r->size, g, a->msg.req_node, a->except); to < r->size;
+	     to = set_next(a->mask, (u16)(to + 1), r->size, g, a->msg.req_node, a->except)) {
 		copy.dst = to;
 		run_route(r, &copy);
 	}
@@ -103,7 +103,7 @@ void host_carry_out(struct rank *r, const struct actions *acts, unsigned int fro
 		case ACT_WAKE_ALL: wake_up_all(&r->bar_wait); break;
 		case ACT_REPLY: slot_answered(r, a->slot, a->status, a->mask, a->prot); break;
 		case ACT_FETCH: run_fetch(r, &a->msg); break;
-		case ACT_BLAME: host_blame(r, a->rank); break;
+		case ACT_BLAME: host_blame(r, a->node); break;
 		case ACT_LAND: /* it is where it belongs, and closed */
 		case ACT_WAIT: break;
 		}
@@ -371,7 +371,7 @@ void host_landed(struct rank *r, u16 from, u32 imm)
 		.op = w.write ? GRANT_WRITE : GRANT_READ,
 		.src = from,
 		.dst = r->me,
-		.req_rank = r->me,
+		.req_node = r->me,
 		.req_slot = echo.echo ? (u16)echo.slot : slot_of(&w),
 		.home = (u16)w.home,
 		.count = (s16)w.count,

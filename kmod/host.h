@@ -29,7 +29,7 @@ static inline spinlock_t *block_stripe(struct rank *r, u32 object)
 
 static inline struct page_ctx page_ctx(const struct rank *r)
 {
-	return (struct page_ctx){ .me = r->me, .nranks = r->size, .now = now_us(), .hold_us = r->hold_us };
+	return (struct page_ctx){ .me = r->me, .nnodes = r->size, .now = now_us(), .hold_us = r->hold_us };
 }
 
 static inline struct dsm_ioc_stats *stats_of(struct rank *r, u32 object)

@@ -121,7 +121,7 @@ static int echo(struct conn *c, u16 peer, const struct msg *m)
 			     .src = c->cfg.me,
 			     .dst = peer,
 			     .object = m->object,
-			     .req_rank = peer,
+			     .req_node = peer,
 			     .req_slot = m->req_slot };
 	struct ib_sge sge;
 

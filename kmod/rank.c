@@ -177,7 +177,7 @@ static void show_block(struct seq_file *f, struct rank *r, u32 object)
 
 		seq_printf(f,
 			   ", %s, acks %d, home %d, held %u of %u, pins %u %u; directory %s, %s, owner %u, served %u",
-			   page_state_name(p->state), p->acks, p->home - 1, p->held, p->held_rank, p->pins_read,
+			   page_state_name(p->state), p->acks, p->home - 1, p->held, p->held_node, p->pins_read,
 			   p->pins_write, dir_state_name(d->state), dir_phase_name(d->phase), d->owner, d->served);
 	}
 	rcu_read_unlock();
@@ -391,7 +391,7 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	r->readahead = j->readahead;
 	r->limits = (struct wire_limits){
 		.me = r->me,
-		.nranks = r->size, /* .ranks is for BYE, which the kernel does not take */
+		.nnodes = r->size, /* .ranks is for BYE, which the kernel does not take */
 		.host = HOST_KERNEL,
 		.block_slots = BLOCK_SLOTS,
 		.slots = ALL_SLOTS,

@@ -155,8 +155,8 @@ struct rank {
 	struct region **regions;
 	u16 *units; /* 2 MiB of the window -> region + 1 */
 	struct mutex region_lock;
-	struct qnode **nodes; /* of blocks */
-	struct qnode **lines; /* of synchronisation objects */
+	struct queue_entry **nodes; /* of blocks */
+	struct queue_entry **lines; /* of synchronisation objects */
 	struct hold *holds[HOLDS / HOLD_CHUNK];
 	unsigned long hold_used[BITS_TO_LONGS(HOLDS)];
 	u16 kept_at[KEPT_PLACES]; /* by hash of a lock's name: the record it was last in, + 1 */

@@ -38,7 +38,7 @@ static int block_message(struct rank *r, struct copy *p, struct dir *d, u32 *tra
 	int err;
 
 	at.me = r->me;
-	at.nranks = r->size;
+	at.nnodes = r->size;
 	at.manager = manager_of(r, m);
 	at.follow = DIR_FOLLOW;
 	at.now = now_us();
@@ -84,7 +84,7 @@ static struct dir_ctx dir_ctx(struct rank *r)
 {
 	return (struct dir_ctx){
 		.me = r->me,
-		.nranks = r->size,
+		.nnodes = r->size,
 		.manager = SET_NOBODY,
 		.queue = { .nslots = BLOCK_SLOTS, .chunks = r->nodes },
 	};
@@ -188,7 +188,7 @@ static int object_message(struct rank *r, const struct msg *m, u32 index, struct
 	const struct objects all = objects_of(r);
 	const struct dispatch at = {
 		.me = r->me,
-		.nranks = r->size,
+		.nnodes = r->size,
 		.queue = { .nslots = ALL_SLOTS, .chunks = r->lines },
 		.objects = &all,
 		.object = objects_at(&all, index),
@@ -272,7 +272,7 @@ bool step_hold_leave(struct rank *r, u32 index, u16 slot)
 
 static int hold_message(struct rank *r, const struct msg *m, u32 index, struct actions *acts)
 {
-	const struct dispatch at = { .me = r->me, .nranks = r->size, .queue = lines(r), .hold = hold_at(r, index) };
+	const struct dispatch at = { .me = r->me, .nnodes = r->size, .queue = lines(r), .hold = hold_at(r, index) };
 	spinlock_t *stripe = stripe_of(r, 0x80000000u | index);
 	u8 before;
 	int err;
@@ -308,7 +308,7 @@ int step_barrier(struct rank *r, const struct msg *m, const struct bar_group *gr
 		 struct actions *acts)
 {
 	const struct dispatch at = { .me = r->me,
-				     .nranks = r->size,
+				     .nnodes = r->size,
 				     .bar = bar_at(r, m->object),
 				     .part = part,
 				     .group = group,
@@ -329,7 +329,7 @@ int step_barrier(struct rank *r, const struct msg *m, const struct bar_group *gr
 static int slot_message(struct rank *r, const struct msg *m, u32 slot, struct actions *acts)
 {
 	struct slot *s = slot_at(r, slot);
-	const struct dispatch at = { .me = r->me, .nranks = r->size, .ask = s ? &s->ask : NULL };
+	const struct dispatch at = { .me = r->me, .nnodes = r->size, .ask = s ? &s->ask : NULL };
 
 	return !s ? -EBADMSG : dispatch_step(&at, m, acts);
 }

@@ -114,7 +114,7 @@ static int begin_sync(struct rank *r, struct call *c)
 			     .src = r->me,
 			     .dst = p->home,
 			     .object = p->object,
-			     .req_rank = (u16)p->gen,
+			     .req_node = (u16)p->gen,
 			     .value2 = p->value2,
 			     .value = p->value,
 			     .flags = p->ns ? MSGF_TIMED : 0 };
@@ -171,7 +171,7 @@ static int wait_sync(struct rank *r, struct call *c)
 
 static u16 *kept_place(struct rank *r, const struct msg *m)
 {
-	return &r->kept_at[hash_64((u64)m->object << 32 | (u32)m->req_rank << 16 | m->dst, ilog2(KEPT_PLACES))];
+	return &r->kept_at[hash_64((u64)m->object << 32 | (u32)m->req_node << 16 | m->dst, ilog2(KEPT_PLACES))];
 }
 
 static bool is_kept(struct rank *r, u32 hold)
@@ -249,7 +249,7 @@ static int begin_lock(struct rank *r, struct call *c)
 			     .src = r->me,
 			     .dst = p->home,
 			     .object = p->object,
-			     .req_rank = (u16)p->gen };
+			     .req_node = (u16)p->gen };
 	if (!may_send(r, &c->m))
 		return -EINVAL;
 	hold = take_kept(r, &c->m);
@@ -329,7 +329,7 @@ static int begin_barrier(struct rank *r, struct call *c)
 			     .op = p->op,
 			     .src = r->me,
 			     .dst = r->me,
-			     .req_rank = r->me,
+			     .req_node = r->me,
 			     .object = p->object,
 			     .aux = p->threads,
 			     .count = p->hold & DSM_BARRIER_DIFFER ? -EINVAL : 0,

@@ -102,7 +102,7 @@ int table_hold(struct rank *r)
 
 /* ---- what a message needs -------------------------------------------------------------------- */
 
-#define LINE_BYTES (QUEUE_CHUNK * sizeof(struct qnode))
+#define LINE_BYTES (QUEUE_CHUNK * sizeof(struct queue_entry))
 #define BAR_BYTES (BAR_CHUNK * sizeof(struct bar))
 
 bool table_ready(struct rank *r, const struct msg *m, gfp_t gfp)
@@ -112,9 +112,9 @@ bool table_ready(struct rank *r, const struct msg *m, gfp_t gfp)
 	switch (m->type) {
 	case MSG_READ_REQ:
 	case MSG_WRITE_REQ:
-		if (m->req_rank != m->src && !(m->flags & MSGF_FORWARDED))
+		if (m->req_node != m->src && !(m->flags & MSGF_FORWARDED))
 			return true; /* the step refuses it */
-		node = (u32)m->req_rank * BLOCK_SLOTS + m->req_slot;
+		node = (u32)m->req_node * BLOCK_SLOTS + m->req_slot;
 		return chunk(r, (void **)&r->nodes[node / QUEUE_CHUNK], LINE_BYTES, gfp);
 	case MSG_ARRIVE:
 		return m->object >= (u32)r->size * BARRIERS ||
@@ -155,7 +155,7 @@ size_t table_bytes(unsigned int size)
 {
 	return REGIONS * sizeof(struct region *) +
 		size *
-		((BLOCK_SLOTS + ALL_SLOTS) / QUEUE_CHUNK * sizeof(struct qnode *) +
+		((BLOCK_SLOTS + ALL_SLOTS) / QUEUE_CHUNK * sizeof(struct queue_entry *) +
 		 BARRIERS / BAR_CHUNK * sizeof(struct bar *));
 }
 

@@ -56,7 +56,7 @@ DECLARE_EVENT_CLASS(dsm_message,
 		__field(u8, type)
 		__field(u8, op)
 		__field(u32, object)
-		__field(u16, req_rank)
+		__field(u16, req_node)
 		__field(u16, req_slot)
 	),
 	TP_fast_assign(
@@ -66,11 +66,11 @@ DECLARE_EVENT_CLASS(dsm_message,
 		__entry->type = m->type;
 		__entry->op = m->op;
 		__entry->object = m->object;
-		__entry->req_rank = m->req_rank;
+		__entry->req_node = m->req_node;
 		__entry->req_slot = m->req_slot;
 	),
 	TP_printk("rank=%u %u->%u %s op=%u object=%#x request=%u.%u", __entry->rank, __entry->src, __entry->dst,
-		  __print_symbolic(__entry->type, dsm_message_types { 0, "NONE" }), __entry->op, __entry->object, __entry->req_rank,
+		  __print_symbolic(__entry->type, dsm_message_types { 0, "NONE" }), __entry->op, __entry->object, __entry->req_node,
 		  __entry->req_slot)
 );
 

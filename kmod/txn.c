@@ -219,7 +219,7 @@ void txn_lower(struct rank *r, const struct action *a)
 /* The address space of the thread that a block comes for. NULL: not known, or of no process. */
 static const struct mm_struct *asker(struct rank *r, const struct msg *m)
 {
-	const struct slot *s = m->req_rank == r->me ? slot_at(r, m->req_slot) : NULL;
+	const struct slot *s = m->req_node == r->me ? slot_at(r, m->req_slot) : NULL;
 
 	return s ? READ_ONCE(s->mm) : NULL;
 }

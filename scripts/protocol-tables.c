@@ -64,7 +64,7 @@ static void messages(void)
 /* All but those that every type has alike. */
 static void fields(void)
 {
-	static const enum wire_field columns[] = { WF_flags, WF_op,    WF_object, WF_req_rank, WF_req_slot,
+	static const enum wire_field columns[] = { WF_flags, WF_op,    WF_object, WF_req_node, WF_req_slot,
 						   WF_home,  WF_count, WF_aux,    WF_value };
 	const unsigned int n = sizeof(columns) / sizeof(columns[0]);
 	unsigned int t, i;
@@ -195,7 +195,7 @@ static uint32_t page_after(unsigned int state, unsigned int event)
 				  .home = 2,
 				  .held = event == PE_REPLAY ? held[v >> 6] : 0 };
 		struct msg m = { .src = 1,
-				 .req_rank = 2,
+				 .req_node = 2,
 				 .op = v >> 3 & 1 ? GRANT_READ : GRANT_WRITE,
 				 .flags = v >> 4 & 1 ? MSGF_ZERO : 0,
 				 .count = (int16_t)(v >> 5 & 1),
@@ -253,9 +253,9 @@ static uint32_t dir_after(unsigned int state, unsigned int phase, unsigned int t
 	*phases = 0;
 	for (v = 0; v < 3 * 2 * 2 * 2 * 2; v++) {
 		uint16_t forwarded = 0;
-		struct qnode nodes[RANKS * SLOTS] = { 0 };
+		struct queue_entry nodes[RANKS * SLOTS] = { 0 };
 		struct dir_ctx ctx = { .me = 0,
-				       .nranks = RANKS,
+				       .nnodes = RANKS,
 				       .manager = v / 24 % 2,
 				       .queue = { nodes, SLOTS },
 				       .forwarded = &forwarded };
@@ -266,7 +266,7 @@ static uint32_t dir_after(unsigned int state, unsigned int phase, unsigned int t
 				 .copyset = 1u << v % 3 };
 		struct msg m = { .type = (uint8_t)type,
 				 .src = 1,
-				 .req_rank = 1,
+				 .req_node = 1,
 				 .flags = v / 3 % 2 ? MSGF_FIRST_TOUCH : 0,
 				 .op = MSG_WRITE_REQ,
 				 .value = type == MSG_CLAIM ? 1
@@ -276,26 +276,26 @@ static uint32_t dir_after(unsigned int state, unsigned int phase, unsigned int t
 		struct actions acts;
 
 		if (type == MSG_HOME) /* to the new home, about itself */
-			m.req_rank = 0;
+			m.req_node = 0;
 		if (type == MSG_MOVE)
-			m.req_rank = 2;
+			m.req_node = 2;
 		if (type == MSG_KEPT) { /* by rank 1, from rank 2 */
-			m.req_rank = 2;
+			m.req_node = 2;
 			d.owner = d.served = 2;
 			d.copyset = 6;
 			d.migratory = 1;
 		}
 		if (type == MSG_ADOPT) {
-			m.req_rank = d.served = 0;
+			m.req_node = d.served = 0;
 			m.value = ctx.manager;
 		}
 		if (waiters || phase == DIR_TURN) {
-			nodes[queue_node(&ctx.queue, 2, 0) - 1].type = MSG_READ_REQ;
-			d.tail = queue_push(&ctx.queue, 0, queue_node(&ctx.queue, 2, 0)) & 0xffffff;
+			nodes[queue_number(&ctx.queue, 2, 0) - 1].type = MSG_READ_REQ;
+			d.tail = queue_push(&ctx.queue, 0, queue_number(&ctx.queue, 2, 0)) & 0xffffff;
 		}
 		if (waiters && phase == DIR_TURN) {
-			nodes[queue_node(&ctx.queue, 3, 0) - 1].type = MSG_WRITE_REQ;
-			d.tail = queue_push(&ctx.queue, d.tail, queue_node(&ctx.queue, 3, 0)) & 0xffffff;
+			nodes[queue_number(&ctx.queue, 3, 0) - 1].type = MSG_WRITE_REQ;
+			d.tail = queue_push(&ctx.queue, d.tail, queue_number(&ctx.queue, 3, 0)) & 0xffffff;
 		}
 		if (phase == DIR_IDLE && d.tail)
 			continue;

@@ -11,7 +11,7 @@
 
 enum act {
 	ACT_SEND = 1, /* send msg to msg.dst */
-	ACT_MCAST,    /* send msg to every node in mask (see set.h) but msg.req_rank and `except` */
+	ACT_MCAST,    /* send msg to every node in mask (see set.h) but msg.req_node and `except` */
 	ACT_DATA,     /* lower this node's protection to prot, then send msg to msg.dst with the block */
 	ACT_LAND,     /* keep the data that came with the event; ACT_OPEN with OPEN_LANDED follows in a later step */
 	ACT_OPEN,     /* let this node's threads use the block: prot, from */
@@ -19,11 +19,11 @@ enum act {
 	ACT_WAKE,     /* slot has its answer: status, value */
 	ACT_WAIT,     /* the caller waits for slot (its own, or one that asked before it), then asks again */
 	ACT_TIMER,    /* call the step with PE_REPLAY at time at (us), not before */
-	ACT_RESUME,   /* call the step with MSG_RESUME soon; rank, slot: whose request is next; SET_NOBODY: not said */
+	ACT_RESUME,   /* call the step with MSG_RESUME soon; node, slot: whose request is next; SET_NOBODY: not said */
 	ACT_WAKE_ALL, /* barrier: everybody of this node who waits for the generation that ended */
 	ACT_REPLY, /* a request other than for a block has an answer: slot, status, value; prot: it is the last one */
 	ACT_FETCH, /* ask for the block of msg (MSG_RELEASE, MSG_SETTLE), as if nobody waited for it: prot, msg.home, msg.flags */
-	ACT_BLAME, /* this node, `rank`, has broken the protocol, as was found out only now: drop it */
+	ACT_BLAME, /* `node` has broken the protocol, as was found out only now: drop it */
 };
 
 enum open_from {
@@ -41,7 +41,7 @@ struct action {
 	uint8_t prot; /* enum prot */
 	uint8_t from; /* enum open_from */
 	uint8_t pad;
-	uint16_t rank;
+	uint16_t node;
 	uint16_t slot;
 	uint16_t except;
 	int16_t status;

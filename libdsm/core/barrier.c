@@ -12,9 +12,9 @@ static uint16_t nth_member(uint64_t mask, uint16_t n)
 	return (uint16_t)__builtin_ctzll(mask);
 }
 
-int bar_tree(uint64_t mask, uint16_t nranks, uint16_t me, struct bar_tree *t)
+int bar_tree(uint64_t mask, uint16_t nnodes, uint16_t me, struct bar_tree *t)
 {
-	uint16_t size = mask ? (uint16_t)set_count(mask, 64, 1, SET_NOBODY, SET_NOBODY) : nranks;
+	uint16_t size = mask ? (uint16_t)set_count(mask, 64, 1, SET_NOBODY, SET_NOBODY) : nnodes;
 	uint16_t at = mask ? (uint16_t)set_count(mask, me < 64 ? me : 64, 1, SET_NOBODY, SET_NOBODY) : me;
 	uint32_t c;
 
@@ -55,7 +55,7 @@ static struct msg *send(uint16_t me, uint8_t type, uint16_t dst, uint32_t object
 	struct action *a = act_add(out, ACT_SEND);
 
 	a->msg.type = type;
-	a->msg.src = a->msg.req_rank = me;
+	a->msg.src = a->msg.req_node = me;
 	a->msg.dst = dst;
 	a->msg.object = object;
 	bar_set_life(&a->msg, life);
@@ -110,19 +110,19 @@ static int note_child(struct bar *b, uint16_t src)
 	return 0;
 }
 
-static int is_child(const struct bar_tree *t, uint16_t rank)
+static int is_child(const struct bar_tree *t, uint16_t node)
 {
 	uint16_t i;
 
-	for (i = 0; i < t->nchildren && t->child[i] != rank; i++)
+	for (i = 0; i < t->nchildren && t->child[i] != node; i++)
 		;
 	return i < t->nchildren;
 }
 
-/* It names a group in which this rank is its parent, and this rank's threads do not; or a barrier that is no more. */
-static void turn_away(uint16_t me, uint16_t rank, uint32_t object, uint32_t life, struct actions *out)
+/* It names a group in which this node is its parent, and this node's threads do not; or a barrier that is no more. */
+static void turn_away(uint16_t me, uint16_t node, uint32_t object, uint32_t life, struct actions *out)
 {
-	send(me, MSG_DEPART, rank, object, life, out)->count = -EINVAL;
+	send(me, MSG_DEPART, node, object, life, out)->count = -EINVAL;
 }
 
 static void drop_early(struct bar *b, uint16_t at)

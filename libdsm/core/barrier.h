@@ -87,7 +87,7 @@ static inline void bar_set_life(struct msg *m, uint32_t life)
 }
 
 /* -EINVAL: me is not in the group. */
-int bar_tree(uint64_t mask, uint16_t nranks, uint16_t me, struct bar_tree *t);
+int bar_tree(uint64_t mask, uint16_t nnodes, uint16_t me, struct bar_tree *t);
 
 typedef uint64_t (*bar_combine)(uint8_t op, uint64_t a, uint64_t b);
 

@@ -2,7 +2,7 @@
 /*
  * dir.c - the home's side of the coherence protocol (docs/protocol.md, "The directory").
  *
- * The caller holds the block's lock at this rank and carries the actions out after dropping it.
+ * The caller holds the block's lock at this node and carries the actions out after dropping it.
  */
 #include "core/dir.h"
 
@@ -11,8 +11,8 @@ enum rule {
 	R_FIRST,     /* first touch: zeros, and the block is the requester's alone */
 	R_COPY,      /* the owner sends a copy */
 	R_TAKE,      /* all others lose theirs; the requester gets data unless it has it */
-	R_SEND_BACK, /* another rank has become the home: the requester asks the manager */
-	R_FORWARD,   /* another rank is the home */
+	R_SEND_BACK, /* another node has become the home: the requester asks the manager */
+	R_FORWARD,   /* another node is the home */
 	R_RULES
 };
 
@@ -38,13 +38,13 @@ static const uint8_t rules[DIR_STATES][2] = {
 /* clang-format on */
 
 struct request {
-	uint16_t rank, slot;
+	uint16_t node, slot;
 	uint8_t type, flags;
 	bool beside; /* served beside other reads: marked and counted */
 };
 
-/* A rank's number is below WIRE_MAX_RANKS. */
-#define RANK(r) ((r) & (WIRE_MAX_RANKS - 1u))
+/* A node's number is below WIRE_MAX_NODES. */
+#define NODE(r) ((r) & (WIRE_MAX_NODES - 1u))
 
 static struct msg *send(const struct dir_ctx *ctx, struct actions *out, uint8_t act, uint8_t type, uint16_t dst,
 			uint32_t object, const struct request *r)
@@ -55,7 +55,7 @@ static struct msg *send(const struct dir_ctx *ctx, struct actions *out, uint8_t 
 	a->msg.src = ctx->me;
 	a->msg.dst = dst;
 	a->msg.object = object;
-	a->msg.req_rank = r->rank;
+	a->msg.req_node = r->node;
 	a->msg.req_slot = r->slot;
 	a->msg.home = ctx->me;
 	return &a->msg;
@@ -64,7 +64,7 @@ static struct msg *send(const struct dir_ctx *ctx, struct actions *out, uint8_t 
 /* Does the requester want more than the block, to be its home? */
 static bool places(const struct dir_ctx *ctx, const struct request *r)
 {
-	return r->flags & MSGF_PLACE && r->rank != ctx->me;
+	return r->flags & MSGF_PLACE && r->node != ctx->me;
 }
 
 /* Whoever is first in line goes next; a request that has to be alone waits for the last of the reads that are under way. */
@@ -78,12 +78,12 @@ static void resume(const struct dir_ctx *ctx, struct dir *d, uint32_t object, st
 		return;
 	d->phase = DIR_TURN;
 	a = act_add(out, ACT_RESUME);
-	a->rank = queue_rank(&ctx->queue, head);
+	a->node = queue_requester(&ctx->queue, head);
 	a->slot = queue_slot(&ctx->queue, head);
 	a->msg.type = MSG_RESUME;
 	a->msg.src = a->msg.dst = ctx->me;
 	a->msg.object = object;
-	a->msg.req_rank = a->rank;
+	a->msg.req_node = a->node;
 	a->msg.req_slot = a->slot;
 }
 
@@ -93,8 +93,8 @@ static void resume(const struct dir_ctx *ctx, struct dir *d, uint32_t object, st
  */
 static bool beside(const struct dir_ctx *ctx, const struct dir *d, uint32_t object, const struct request *r)
 {
-	return r->type == MSG_READ_REQ && d->state == DIR_SHARED && r->rank != d->owner && r->rank != ctx->me &&
-		d->readers < DIR_READERS && queue_mark(&ctx->queue, queue_node(&ctx->queue, r->rank, r->slot), object);
+	return r->type == MSG_READ_REQ && d->state == DIR_SHARED && r->node != d->owner && r->node != ctx->me &&
+		d->readers < DIR_READERS && queue_mark(&ctx->queue, queue_number(&ctx->queue, r->node, r->slot), object);
 }
 
 static void first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
@@ -102,21 +102,21 @@ static void first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, con
 {
 	struct msg *m;
 
-	d->served = d->owner = RANK(r->rank);
+	d->served = d->owner = NODE(r->node);
 	/* Only where it was placed is a block nobody has touched asked for by way of its manager. */
 	d->uses = d->state == DIR_PLACED || (r->flags & MSGF_FORWARDED) ? DIR_STAYS : 0;
-	if (d->state == DIR_UNTOUCHED && (r->flags & MSGF_FIRST_TOUCH) && r->rank != ctx->me) {
+	if (d->state == DIR_UNTOUCHED && (r->flags & MSGF_FIRST_TOUCH) && r->node != ctx->me) {
 		d->state = DIR_MOVED;
 		d->phase = DIR_HOMING;
 		d->copyset = 0;
-		m = send(ctx, out, ACT_SEND, MSG_HOME, r->rank, object, r);
+		m = send(ctx, out, ACT_SEND, MSG_HOME, r->node, object, r);
 		m->op = r->type;
 		return;
 	}
 	d->state = DIR_EXCLUSIVE;
 	d->phase = places(ctx, r) ? DIR_HANDING : DIR_BUSY;
-	d->copyset = set_of(r->rank, set_granule(ctx->nranks));
-	m = send(ctx, out, ACT_SEND, MSG_GRANT, r->rank, object, r);
+	d->copyset = set_of(r->node, set_granule(ctx->nnodes));
+	m = send(ctx, out, ACT_SEND, MSG_GRANT, r->node, object, r);
 	m->op = GRANT_WRITE;
 	m->flags = MSGF_ZERO;
 }
@@ -127,20 +127,20 @@ static void first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, con
  */
 static bool migrates(const struct dir_ctx *ctx, const struct dir *d, const struct request *r)
 {
-	uint16_t g = set_granule(ctx->nranks);
-	uint64_t others = d->copyset & ~set_of(r->rank, g);
+	uint16_t g = set_granule(ctx->nnodes);
+	uint64_t others = d->copyset & ~set_of(r->node, g);
 
-	return g == 1 && d->state == DIR_SHARED && d->served == r->rank &&
-		(d->owner != r->rank || r->rank == ctx->me) && others && !(others & (others - 1));
+	return g == 1 && d->state == DIR_SHARED && d->served == r->node &&
+		(d->owner != r->node || r->node == ctx->me) && others && !(others & (others - 1));
 }
 
 /*
- * Homes follow use: a rank that writes again and again, with nobody else writing and the home not even reading in between, is
+ * Homes follow use: a node that writes again and again, with nobody else writing and the home not even reading in between, is
  * made the home. What the home does with the block it asks for, as each write takes its copy away.
  */
 static bool follow(const struct dir_ctx *ctx, struct dir *d, const struct request *r)
 {
-	bool again = d->owner == r->rank && r->rank != ctx->me;
+	bool again = d->owner == r->node && r->node != ctx->me;
 
 	if (d->uses == DIR_STAYS || !ctx->follow)
 		return false;
@@ -153,11 +153,11 @@ static bool follow(const struct dir_ctx *ctx, struct dir *d, const struct reques
 static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
 		 struct actions *out)
 {
-	uint16_t g = set_granule(ctx->nranks);
+	uint16_t g = set_granule(ctx->nnodes);
 	/* A coarse bit may be a neighbour's: only the owner is known to hold a copy then. */
-	bool has = d->owner == r->rank || (g == 1 && (r->flags & MSGF_HAS) && set_has(d->copyset, r->rank, g));
+	bool has = d->owner == r->node || (g == 1 && (r->flags & MSGF_HAS) && set_has(d->copyset, r->node, g));
 	uint16_t except = has ? SET_NOBODY : d->owner;
-	uint16_t n = set_count(d->copyset, ctx->nranks, g, r->rank, except);
+	uint16_t n = set_count(d->copyset, ctx->nnodes, g, r->node, except);
 	struct msg *m;
 
 	bool follows = follow(ctx, d, r);
@@ -170,15 +170,15 @@ static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 		out->v[out->n - 1].except = except;
 	}
 	if (has)
-		m = send(ctx, out, ACT_SEND, MSG_GRANT, r->rank, object, r);
+		m = send(ctx, out, ACT_SEND, MSG_GRANT, r->node, object, r);
 	else
 		m = send(ctx, out, ACT_SEND, MSG_FWD_WRITE, d->owner, object, r);
 	m->op = GRANT_WRITE;
 	m->count = (int16_t)n;
 	d->state = DIR_EXCLUSIVE;
 	d->phase = follows || places(ctx, r) ? DIR_HANDING : DIR_BUSY;
-	d->owner = d->served = RANK(r->rank);
-	d->copyset = set_of(r->rank, g);
+	d->owner = d->served = NODE(r->node);
+	d->copyset = set_of(r->node, g);
 }
 
 /*
@@ -189,8 +189,8 @@ static void migrate(const struct dir_ctx *ctx, struct dir *d, uint32_t object, c
 		    struct actions *out)
 {
 	send(ctx, out, ACT_SEND, MSG_FWD_MIGRATE, d->owner, object, r);
-	d->copyset |= set_of(r->rank, set_granule(ctx->nranks));
-	d->owner = d->served = RANK(r->rank);
+	d->copyset |= set_of(r->node, set_granule(ctx->nnodes));
+	d->owner = d->served = NODE(r->node);
 	d->uses = d->uses == DIR_STAYS ? DIR_STAYS : 0;
 	d->phase = DIR_BUSY;
 }
@@ -211,10 +211,10 @@ static void copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	if (d->state == DIR_SHARED)
 		d->migratory = 0;
 	send(ctx, out, ACT_SEND, MSG_FWD_READ, d->owner, object, r);
-	d->copyset |= set_of(r->rank, set_granule(ctx->nranks));
+	d->copyset |= set_of(r->node, set_granule(ctx->nnodes));
 	d->state = DIR_SHARED;
-	d->served = RANK(r->rank);
-	if (r->rank == ctx->me) {
+	d->served = NODE(r->node);
+	if (r->node == ctx->me) {
 		d->owner = d->served;
 		d->uses = d->uses == DIR_STAYS ? DIR_STAYS : 0;
 	}
@@ -234,18 +234,18 @@ static int misled(const struct dir_ctx *ctx, const struct dir *d, struct actions
 		return -ESTALE;
 	if (ctx->manager == ctx->me)
 		return -EBADMSG;
-	act_add(out, ACT_BLAME)->rank = d->served;
+	act_add(out, ACT_BLAME)->node = d->served;
 	return 0;
 }
 
-/* The requester takes this rank for the home: it forgets that, and asks the manager. */
+/* The requester takes this node for the home: it forgets that, and asks the manager. */
 static void send_back(const struct dir_ctx *ctx, uint16_t manager, uint32_t object, const struct request *r,
 		      struct actions *out)
 {
-	send(ctx, out, ACT_SEND, MSG_MOVED, r->rank, object, r)->value = manager;
+	send(ctx, out, ACT_SEND, MSG_MOVED, r->node, object, r)->value = manager;
 }
 
-/* No correct rank asks for that; but the manager, which passes on what it is asked for, cannot know. */
+/* No correct node asks for that; but the manager, which passes on what it is asked for, cannot know. */
 static int refuse(const struct request *r)
 {
 	return r->flags & MSGF_FORWARDED ? -ESTALE : -EBADMSG;
@@ -259,12 +259,12 @@ static int apply(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	switch ((enum rule)rules[d->state][r->type == MSG_WRITE_REQ]) {
 	case R_FIRST: first(ctx, d, object, r, out); return 0;
 	case R_COPY:
-		if (r->rank == d->owner)
+		if (r->node == d->owner)
 			return refuse(r); /* the owner has one */
 		copy(ctx, d, object, r, out);
 		return 0;
 	case R_TAKE:
-		if (d->state == DIR_EXCLUSIVE && r->rank == d->owner)
+		if (d->state == DIR_EXCLUSIVE && r->node == d->owner)
 			return refuse(r); /* it may write already */
 		take(ctx, d, object, r, out);
 		return 0;
@@ -302,15 +302,15 @@ static int serve(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	return err;
 }
 
-static bool may_manage(const struct dir_ctx *ctx, uint16_t rank)
+static bool may_manage(const struct dir_ctx *ctx, uint16_t node)
 {
-	return ctx->manager == SET_NOBODY || ctx->manager == rank;
+	return ctx->manager == SET_NOBODY || ctx->manager == node;
 }
 
 /*
- * Only its manager is asked for a block that nobody has touched. Who asks another rank has had the block of that one (KNOWN), so
+ * Only its manager is asked for a block that nobody has touched. Who asks another node has had the block of that one (KNOWN), so
  * somebody has touched it; or the manager has sent the request on (FORWARDED). Were a stray served here, the manager would be
- * blamed for making this rank the home of a block that is in use.
+ * blamed for making this node the home of a block that is in use.
  */
 static bool strays(const struct dir_ctx *ctx, const struct dir *d, const struct msg *m)
 {
@@ -321,13 +321,13 @@ static bool strays(const struct dir_ctx *ctx, const struct dir *d, const struct 
 
 static int request(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
-	struct request r = { .rank = m->req_rank, .slot = m->req_slot, .type = m->type, .flags = m->flags };
-	uint32_t node;
+	struct request r = { .node = m->req_node, .slot = m->req_slot, .type = m->type, .flags = m->flags };
+	uint32_t entry;
 
-	if (r.rank >= ctx->nranks || r.slot >= ctx->queue.nslots)
+	if (r.node >= ctx->nnodes || r.slot >= ctx->queue.nslots)
 		return -EBADMSG;
-	/* Only the manager may speak for another rank. */
-	if (r.flags & MSGF_FORWARDED ? !may_manage(ctx, m->src) : r.rank != m->src)
+	/* Only the manager may speak for another node. */
+	if (r.flags & MSGF_FORWARDED ? !may_manage(ctx, m->src) : r.node != m->src)
 		return -EBADMSG;
 	if (strays(ctx, d, m))
 		return -EBADMSG;
@@ -336,12 +336,12 @@ static int request(const struct dir_ctx *ctx, struct dir *d, const struct msg *m
 		if (r.beside || !d->readers)
 			return serve(ctx, d, m->object, &r, out);
 	}
-	node = queue_node(&ctx->queue, r.rank, r.slot);
-	if (queue_busy(&ctx->queue, node))
+	entry = queue_number(&ctx->queue, r.node, r.slot);
+	if (queue_busy(&ctx->queue, entry))
 		return refuse(&r);
-	queue_at(&ctx->queue, node)->type = r.type;
-	queue_at(&ctx->queue, node)->flags = r.flags;
-	d->tail = queue_push(&ctx->queue, d->tail, node) & 0x3fffff;
+	queue_at(&ctx->queue, entry)->type = r.type;
+	queue_at(&ctx->queue, entry)->flags = r.flags;
+	d->tail = queue_push(&ctx->queue, d->tail, entry) & 0x3fffff;
 	return 0;
 }
 
@@ -352,7 +352,7 @@ static int turn(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
 
 	if (d->phase != DIR_TURN || !head)
 		return -EBADMSG;
-	r.rank = queue_rank(&ctx->queue, head);
+	r.node = queue_requester(&ctx->queue, head);
 	r.slot = queue_slot(&ctx->queue, head);
 	r.type = queue_at(&ctx->queue, head)->type;
 	r.flags = queue_at(&ctx->queue, head)->flags;
@@ -361,14 +361,14 @@ static int turn(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
 	if (!r.beside && d->readers)
 		return 0; /* the last of them has the next turn */
 	d->tail = queue_pop(&ctx->queue, d->tail) & 0x3fffff;
-	/* A read beside others, or forwarded: the next may follow at once. What no correct rank would ask: too late to refuse, but not to forget. */
+	/* A read beside others, or forwarded: the next may follow at once. What no correct node would ask: too late to refuse, but not to forget. */
 	if (serve(ctx, d, m->object, &r, out) || d->phase == DIR_IDLE)
 		resume(ctx, d, m->object, out);
 	return 0;
 }
 
 /*
- * A home moves to the rank that holds the only copy, while nothing of the block is under way:
+ * A home moves to the node that holds the only copy, while nothing of the block is under way:
  *
  *	home -- MOVE --> manager -- MOVE_ACK --> home -- ADOPT --> new home -- HOME_ACK --> manager
  *
@@ -378,7 +378,7 @@ static int turn(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
  */
 static void adopt(const struct dir_ctx *ctx, struct dir *d, uint32_t object, uint16_t manager, struct actions *out)
 {
-	struct request r = { .rank = d->owner };
+	struct request r = { .node = d->owner };
 
 	send(ctx, out, ACT_SEND, MSG_ADOPT, d->owner, object, &r)->value = manager;
 	d->copyset = 0;
@@ -387,7 +387,7 @@ static void adopt(const struct dir_ctx *ctx, struct dir *d, uint32_t object, uin
 
 static void hand_over(const struct dir_ctx *ctx, struct dir *d, uint32_t object, struct actions *out)
 {
-	struct request r = { .rank = d->owner };
+	struct request r = { .node = d->owner };
 
 	/* Should the manager refuse, a block that was placed here stays. */
 	if (d->uses != DIR_STAYS)
@@ -405,13 +405,13 @@ static void hand_over(const struct dir_ctx *ctx, struct dir *d, uint32_t object,
 }
 
 /*
- * A block is placed at a rank that is said to have the only copy: it becomes the home at once. That may have changed since; then
- * nothing happens. Whoever places the block asks the rank again in any case.
+ * A block is placed at a node that is said to have the only copy: it becomes the home at once. That may have changed since; then
+ * nothing happens. Whoever places the block asks the node again in any case.
  */
 static int claim(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
-	struct request r = { .rank = m->req_rank, .slot = m->req_slot };
-	struct msg *reply = send(ctx, out, ACT_SEND, MSG_REPLY, r.rank, m->object, &r);
+	struct request r = { .node = m->req_node, .slot = m->req_slot };
+	struct msg *reply = send(ctx, out, ACT_SEND, MSG_REPLY, r.node, m->object, &r);
 
 	reply->home = 0;
 	reply->count = -EBUSY;
@@ -434,11 +434,11 @@ bool dir_stay(struct dir *d)
 /* A home asks whether it may hand over. */
 static int move(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
-	struct request r = { .rank = m->src };
+	struct request r = { .node = m->src };
 	struct msg *ack;
 
-	if (!may_manage(ctx, ctx->me) || d->state != DIR_MOVED || m->src != d->owner || m->req_rank >= ctx->nranks ||
-	    m->req_rank == m->src)
+	if (!may_manage(ctx, ctx->me) || d->state != DIR_MOVED || m->src != d->owner || m->req_node >= ctx->nnodes ||
+	    m->req_node == m->src)
 		return -EBADMSG;
 	ack = send(ctx, out, ACT_SEND, MSG_MOVE_ACK, m->src, m->object, &r);
 	ack->home = 0;
@@ -446,7 +446,7 @@ static int move(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
 		ack->count = -EBUSY;
 		return 0;
 	}
-	d->owner = d->served = RANK(m->req_rank);
+	d->owner = d->served = NODE(m->req_node);
 	d->copyset = 0;
 	d->phase = DIR_HOMING;
 	return 0;
@@ -459,16 +459,16 @@ static int moving(const struct dir_ctx *ctx, struct dir *d, const struct msg *m,
 	if (!m->count) {
 		adopt(ctx, d, m->object, m->src, out);
 		d->state = DIR_LEFT;
-		d->owner = RANK(m->src);
+		d->owner = NODE(m->src);
 	}
 	resume(ctx, d, m->object, out);
 	return 0;
 }
 
-/* This rank has the only copy and becomes the home. Of an earlier time as the home, or as the manager, requests may queue. */
+/* This node has the only copy and becomes the home. Of an earlier time as the home, or as the manager, requests may queue. */
 static int adopted(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
-	struct request r = { .rank = ctx->me };
+	struct request r = { .node = ctx->me };
 	bool manages = m->value == ctx->me;
 
 	if (ctx->manager != SET_NOBODY && ctx->manager != m->value)
@@ -478,8 +478,8 @@ static int adopted(const struct dir_ctx *ctx, struct dir *d, const struct msg *m
 			    (d->phase != DIR_IDLE && d->phase != DIR_TURN))
 		return -EBADMSG;
 	d->state = DIR_EXCLUSIVE;
-	d->owner = d->served = RANK(ctx->me);
-	d->copyset = set_of(ctx->me, set_granule(ctx->nranks));
+	d->owner = d->served = NODE(ctx->me);
+	d->copyset = set_of(ctx->me, set_granule(ctx->nnodes));
 	d->uses = d->migratory = 0;
 	if (manages)
 		resume(ctx, d, m->object, out);
@@ -488,16 +488,16 @@ static int adopted(const struct dir_ctx *ctx, struct dir *d, const struct msg *m
 	return 0;
 }
 
-/* A block that migrates is pinned at the rank that was to hand it over: it is read by several, so it migrates no more. */
+/* A block that migrates is pinned at the node that was to hand it over: it is read by several, so it migrates no more. */
 static int kept(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
-	struct request r = { .rank = m->req_rank, .slot = m->req_slot };
+	struct request r = { .node = m->req_node, .slot = m->req_slot };
 
-	if (d->phase != DIR_BUSY || d->state != DIR_EXCLUSIVE || !d->migratory || r.rank != d->owner ||
-	    m->src == d->owner || m->src >= ctx->nranks || !set_has(d->copyset, m->src, set_granule(ctx->nranks)))
+	if (d->phase != DIR_BUSY || d->state != DIR_EXCLUSIVE || !d->migratory || r.node != d->owner ||
+	    m->src == d->owner || m->src >= ctx->nnodes || !set_has(d->copyset, m->src, set_granule(ctx->nnodes)))
 		return -EBADMSG;
 	d->state = DIR_SHARED;
-	d->owner = RANK(m->src);
+	d->owner = NODE(m->src);
 	copy(ctx, d, m->object, &r, out);
 	return 0;
 }
@@ -508,15 +508,15 @@ static int done(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
 		if (m->src != d->served)
 			return -EBADMSG;
 		if (d->migratory && d->state == DIR_EXCLUSIVE)
-			d->copyset = set_of(d->owner, set_granule(ctx->nranks));
+			d->copyset = set_of(d->owner, set_granule(ctx->nnodes));
 		if (d->phase == DIR_HANDING)
 			hand_over(ctx, d, m->object, out);
 		else
 			resume(ctx, d, m->object, out);
 		return 0;
 	}
-	if (!d->readers || m->src >= ctx->nranks || m->req_slot >= ctx->queue.nslots ||
-	    !queue_unmark(&ctx->queue, queue_node(&ctx->queue, m->src, m->req_slot), m->object))
+	if (!d->readers || m->src >= ctx->nnodes || m->req_slot >= ctx->queue.nslots ||
+	    !queue_unmark(&ctx->queue, queue_number(&ctx->queue, m->src, m->req_slot), m->object))
 		return -EBADMSG;
 	if (!--d->readers && d->phase == DIR_IDLE)
 		resume(ctx, d, m->object, out);
@@ -525,9 +525,9 @@ static int done(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, s
 
 static int become_home(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
-	struct request r = { .rank = m->req_rank, .slot = m->req_slot, .type = m->op };
+	struct request r = { .node = m->req_node, .slot = m->req_slot, .type = m->op };
 
-	if (d->state != DIR_UNTOUCHED || d->phase != DIR_IDLE || r.rank != ctx->me || !may_manage(ctx, m->src))
+	if (d->state != DIR_UNTOUCHED || d->phase != DIR_IDLE || r.node != ctx->me || !may_manage(ctx, m->src))
 		return -EBADMSG;
 	if (r.type != MSG_READ_REQ && r.type != MSG_WRITE_REQ)
 		return -EBADMSG;
@@ -537,15 +537,15 @@ static int become_home(const struct dir_ctx *ctx, struct dir *d, const struct ms
 
 static int place(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out)
 {
-	struct request r = { .rank = m->req_rank, .slot = m->req_slot };
+	struct request r = { .node = m->req_node, .slot = m->req_slot };
 	struct msg *reply;
 
-	/* Of a region that this rank has not attached it may be the manager: its peers may be quick. */
+	/* Of a region that this node has not attached it may be the manager: its peers may be quick. */
 	if (!may_manage(ctx, ctx->me))
 		return -EBADMSG;
-	reply = send(ctx, out, ACT_SEND, MSG_REPLY, r.rank, m->object, &r);
+	reply = send(ctx, out, ACT_SEND, MSG_REPLY, r.node, m->object, &r);
 	reply->home = 0;
-	if (m->value >= ctx->nranks) {
+	if (m->value >= ctx->nnodes) {
 		reply->count = -EINVAL;
 	} else if (d->phase != DIR_IDLE || d->state > DIR_PLACED) {
 		reply->count = -EBUSY;
@@ -554,8 +554,8 @@ static int place(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, 
 		reply->count = 0;
 	} else {
 		d->state = DIR_MOVED;
-		d->owner = RANK(m->value);
-		d->served = RANK(r.rank);
+		d->owner = NODE(m->value);
+		d->served = NODE(r.node);
 		d->copyset = 0;
 		reply->count = 0;
 	}

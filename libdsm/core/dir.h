@@ -18,11 +18,11 @@
 
 enum dir_state {
 	DIR_UNTOUCHED = 0, /* contents zero, no copy anywhere */
-	DIR_PLACED,        /* untouched, and this rank stays the home */
-	DIR_SHARED,        /* copies at the ranks of the copyset; requests for data go to the owner */
+	DIR_PLACED,        /* untouched, and this node stays the home */
+	DIR_SHARED,        /* copies at the nodes of the copyset; requests for data go to the owner */
 	DIR_EXCLUSIVE,     /* one copy, at the owner, who may write */
-	DIR_MOVED,         /* the home is `owner`; this rank only manages */
-	DIR_LEFT,          /* this rank was the home, and asks for the manager, `owner`, to be asked */
+	DIR_MOVED,         /* the home is `owner`; this node only manages */
+	DIR_LEFT,          /* this node was the home, and asks for the manager, `owner`, to be asked */
 	DIR_STATES
 };
 
@@ -31,12 +31,12 @@ enum dir_phase {
 	DIR_BUSY,     /* serving a request, until its MSG_DONE */
 	DIR_HANDING, /* the same, and then the requester becomes the home: it writes again and again, or is to have it (MSGF_PLACE) */
 	DIR_MOVING, /* a home that hands over, until the manager's MSG_MOVE_ACK */
-	DIR_HOMING, /* a rank is becoming the home, until its MSG_HOME_ACK */
+	DIR_HOMING, /* a node is becoming the home, until its MSG_HOME_ACK */
 	DIR_TURN,   /* as idle, waiters queue, ACT_RESUME is out */
 	DIR_PHASES
 };
 
-#define DIR_FOLLOW 3u    /* so many writes in a row after its first make a rank the home */
+#define DIR_FOLLOW 3u    /* so many writes in a row after its first make a node the home */
 #define DIR_STAYS 3u     /* uses: the home was chosen by dsm_place() */
 #define DIR_READERS 511u /* copies that are on their way at a time; further reads queue */
 
@@ -45,7 +45,7 @@ struct dir {
 	uint32_t owner : 10;
 	uint32_t served : 10; /* whose request that is, or whose was the last; MOVED: who moved it */
 	uint32_t readers : 9; /* reads served beside each other, not done yet */
-	uint32_t uses : 2;    /* writes in a row by one rank, while the home used the block for nothing; or DIR_STAYS */
+	uint32_t uses : 2;    /* writes in a row by one node, while the home used the block for nothing; or DIR_STAYS */
 	uint32_t migratory : 1; /* readers write next: a read gets the whole block at once */
 	uint32_t tail : 22;     /* waiting requests */
 	uint32_t phase : 3;
@@ -53,22 +53,22 @@ struct dir {
 	uint32_t sample : 4; /* of a block that migrates: now and then only a copy, to see whether that is still so */
 };
 CORE_ASSERT_SIZE(struct dir, 16);
-_Static_assert(WIRE_MAX_RANKS <= 1 << 10, "a rank fits into owner and served");
+_Static_assert(WIRE_MAX_NODES <= 1 << 10, "a node fits into owner and served");
 
 struct dir_ctx {
 	uint16_t me;
-	uint16_t nranks;
-	uint16_t manager; /* of the block; SET_NOBODY: this rank does not know its region */
+	uint16_t nnodes;
+	uint16_t manager; /* of the block; SET_NOBODY: this node does not know its region */
 	uint8_t follow;   /* DIR_FOLLOW or less; 0: homes stay where they are */
 	struct qpool queue;
 	uint16_t *
-		forwarded; /* requests that the manager has forwarded here and that were served since this rank is the home */
+		forwarded; /* requests that the manager has forwarded here and that were served since this node is the home */
 };
 
 /* One step with a message for the home. 0, -EBADMSG or -ESTALE (core/dispatch.h). */
 int dir_step(const struct dir_ctx *ctx, struct dir *d, const struct msg *m, struct actions *out);
 
-/* Is this rank the home, and not about to hand over? Then it stays the home: dsm_place() said so. */
+/* Is this node the home, and not about to hand over? Then it stays the home: dsm_place() said so. */
 bool dir_stay(struct dir *d);
 
 /* Has the home nothing under way for this block? */

@@ -47,13 +47,13 @@ static const uint8_t page_events[MSG_TYPES] = {
 };
 /* clang-format on */
 
-static struct action *answer(const struct msg *m, uint16_t rank, int16_t status, struct actions *out)
+static struct action *answer(const struct msg *m, uint16_t node, int16_t status, struct actions *out)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
 	a->msg.type = MSG_REPLY;
 	a->msg.src = m->dst;
-	a->msg.dst = a->msg.req_rank = rank;
+	a->msg.dst = a->msg.req_node = node;
 	a->msg.req_slot = m->req_slot;
 	a->msg.object = m->object;
 	a->msg.count = status;
@@ -61,7 +61,7 @@ static struct action *answer(const struct msg *m, uint16_t rank, int16_t status,
 }
 
 /*
- * The newest copy is to come back. Whoever is not its owner has no say; that may be the fate of an honest rank, from which the
+ * The newest copy is to come back. Whoever is not its owner has no say; that may be the fate of an honest node, from which the
  * block was taken while this was on its way. It is answered all the same, as it waits for that before it leaves the region.
  */
 static int release(const struct dispatch *d, const struct msg *m, struct actions *out)
@@ -81,9 +81,9 @@ static int release(const struct dispatch *d, const struct msg *m, struct actions
 }
 
 /*
- * This rank is to be the home of a block that has been touched. If it is not, it asks for the block, to become the home with it;
+ * This node is to be the home of a block that has been touched. If it is not, it asks for the block, to become the home with it;
  * or, if it has the only copy, says whose home that is (+ 1), for MSG_CLAIM. Its answer is -EBUSY then, and whoever places the
- * block asks again until this rank is the home. Of a region that it does not know it cannot ask: -ENXIO.
+ * block asks again until this node is the home. Of a region that it does not know it cannot ask: -ENXIO.
  */
 static int settle(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
@@ -109,7 +109,7 @@ static int settle(const struct dispatch *d, const struct msg *m, struct actions 
 
 static int page_message(const struct dispatch *d, enum page_event ev, const struct msg *m, struct actions *out)
 {
-	const struct page_ctx page = { .me = d->me, .nranks = d->nranks, .now = d->now, .hold_us = d->hold_us };
+	const struct page_ctx page = { .me = d->me, .nnodes = d->nnodes, .now = d->now, .hold_us = d->hold_us };
 	struct msg again;
 	int err;
 
@@ -125,7 +125,7 @@ static int page_message(const struct dispatch *d, enum page_event ev, const stru
 	return err && (ev == PE_DATA || ev == PE_INV_ACK) && m->src != d->me ? -ESTALE : err;
 }
 
-/* Only the home that a rank has its copy of may make it the home, and only of a block that it may write. */
+/* Only the home that a node has its copy of may make it the home, and only of a block that it may write. */
 static bool may_adopt(const struct dispatch *d, const struct msg *m)
 {
 	return d->page->state == PG_WRITE && d->page->home && d->page->home - 1 == m->src && m->src != d->me;
@@ -138,7 +138,7 @@ static bool may_adopt(const struct dispatch *d, const struct msg *m)
 static bool may_forward(const struct dispatch *d, const struct msg *m)
 {
 	if ((m->type != MSG_READ_REQ && m->type != MSG_WRITE_REQ) || !(m->flags & MSGF_FORWARDED) ||
-	    m->req_rank != d->me)
+	    m->req_node != d->me)
 		return true;
 	return page_asks(d->page) && d->page->slot == m->req_slot;
 }
@@ -146,7 +146,7 @@ static bool may_forward(const struct dispatch *d, const struct msg *m)
 static int dir_message(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	const struct dir_ctx dir = { .me = d->me,
-				     .nranks = d->nranks,
+				     .nnodes = d->nnodes,
 				     .manager = d->manager,
 				     .follow = d->follow,
 				     .queue = d->queue,
@@ -208,7 +208,7 @@ static int destroy(const struct dispatch *d, const struct msg *m, struct actions
 	return 0;
 }
 
-/* A mutex may be idle and kept by a rank, which is asked. */
+/* A mutex may be idle and kept by a node, which is asked. */
 static int destroy_mutex(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	if (sync_idle(d->object))
@@ -255,7 +255,7 @@ static int gone(const struct msg *m, struct actions *out)
 	return 0;
 }
 
-/* The machines know the requester by req_rank, which on the wire holds a part of the object's name. */
+/* The machines know the requester by req_node, which on the wire holds a part of the object's name. */
 static int object_step(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	const struct sync_ctx ctx = { .me = d->me, .queue = d->queue };
@@ -263,7 +263,7 @@ static int object_step(const struct dispatch *d, const struct msg *m, struct act
 
 	if (!d->object || !d->object->kind || d->object->gen != object_gen(m))
 		return gone(m, out);
-	named.req_rank = m->src;
+	named.req_node = m->src;
 	if (m->type == MSG_SYNC && m->op == SOP_DESTROY)
 		return d->object->kind == SYNC_MUTEX ? destroy_mutex(d, m, out) : destroy(d, m, out);
 	if (m->type == MSG_SYNC || m->type == MSG_RESUME)
@@ -310,7 +310,7 @@ static int barrier_message(const struct dispatch *d, const struct msg *m, struct
 
 	if (err)
 		return err;
-	if (known && !t && !bar_tree(__atomic_load_n(&d->bar->mask, __ATOMIC_RELAXED), d->nranks, d->me, &place))
+	if (known && !t && !bar_tree(__atomic_load_n(&d->bar->mask, __ATOMIC_RELAXED), d->nnodes, d->me, &place))
 		t = &place;
 	return bar_step(d->me, t, d->combine, d->bar, d->part, m, out);
 }

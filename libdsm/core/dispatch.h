@@ -34,8 +34,8 @@ enum target {
 
 /* What the host knows and has found. */
 struct dispatch {
-	uint16_t me, nranks;
-	uint16_t manager;      /* TARGET_BLOCK: of the block; SET_NOBODY: this rank does not know its region */
+	uint16_t me, nnodes;
+	uint16_t manager;      /* TARGET_BLOCK: of the block; SET_NOBODY: this node does not know its region */
 	uint8_t follow;        /* TARGET_BLOCK: DIR_FOLLOW, or less for tests */
 	uint32_t now, hold_us; /* TARGET_BLOCK */
 	struct qpool
@@ -80,8 +80,8 @@ static inline bool dispatch_manager(const struct msg *m)
 
 /*
  * 0, or
- * -EBADMSG: no correct rank in m->src's place sends it: drop m->src;
- * -ESTALE:  nobody asked for it, but m->src may be honest: another rank's lie can have caused it (DATA, INV_ACK, LOCKED,
+ * -EBADMSG: no correct node in m->src's place sends it: drop m->src;
+ * -ESTALE:  nobody asked for it, but m->src may be honest: another node's lie can have caused it (DATA, INV_ACK, LOCKED,
  *           and requests that a manager has forwarded). To be ignored, and counted.
  * Nothing has changed then.
  */

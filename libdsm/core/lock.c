@@ -2,7 +2,7 @@
 /* lock.c - the two machines of a queue lock (docs/protocol.md, "Locks"). */
 #include "core/lock.h"
 
-static struct msg *send(uint16_t me, struct actions *out, uint8_t type, uint16_t dst, uint32_t object, uint16_t rank,
+static struct msg *send(uint16_t me, struct actions *out, uint8_t type, uint16_t dst, uint32_t object, uint16_t node,
 			uint16_t slot, uint32_t hold)
 {
 	struct action *a = act_add(out, ACT_SEND);
@@ -11,15 +11,15 @@ static struct msg *send(uint16_t me, struct actions *out, uint8_t type, uint16_t
 	a->msg.src = me;
 	a->msg.dst = dst;
 	a->msg.object = object;
-	a->msg.req_rank = rank;
+	a->msg.req_node = node;
 	a->msg.req_slot = slot;
 	a->msg.aux = hold;
 	return &a->msg;
 }
 
-static uint64_t line_end(uint16_t rank, uint32_t hold)
+static uint64_t line_end(uint16_t node, uint32_t hold)
 {
-	return ((uint64_t)rank << 32 | hold) + 1;
+	return ((uint64_t)node << 32 | hold) + 1;
 }
 
 bool lock_home_recall(uint16_t me, struct sync *s, const struct msg *m, struct actions *out)
@@ -42,9 +42,9 @@ bool lock_home_recall(uint16_t me, struct sync *s, const struct msg *m, struct a
 /* The lock was given back, unless somebody came after: MSG_NEXT is on its way to the keeper then, who passes it on. */
 static void give_back(uint16_t me, struct sync *s, const struct msg *m, struct actions *out)
 {
-	bool was_last = s->value == line_end(m->req_rank, m->aux);
+	bool was_last = s->value == line_end(m->req_node, m->aux);
 
-	send(me, out, MSG_FREED, m->req_rank, m->object, m->req_rank, m->req_slot, m->aux)->value = !was_last;
+	send(me, out, MSG_FREED, m->req_node, m->object, m->req_node, m->req_slot, m->aux)->value = !was_last;
 	if (was_last)
 		s->value = 0;
 }
@@ -52,7 +52,7 @@ static void give_back(uint16_t me, struct sync *s, const struct msg *m, struct a
 /* The question is answered: grant or refuse what it was asked for. */
 static int recalled(uint16_t me, struct sync *s, const struct msg *m, bool *destroy, struct actions *out)
 {
-	if (!s->pumping || m->req_rank != s->asked || m->aux != s->tail)
+	if (!s->pumping || m->req_node != s->asked || m->aux != s->tail)
 		return -EBADMSG;
 	if (!m->count)
 		give_back(me, s, m, out);
@@ -84,19 +84,19 @@ int lock_home_step(uint16_t me, struct sync *s, const struct msg *m, bool *destr
 			if (lock_home_recall(me, s, m, out))
 				return 0;
 			/* Whether it is idle is being asked for another: ask again. */
-			r = send(me, out, MSG_FREED, m->req_rank, m->object, m->req_rank, m->req_slot, m->aux);
+			r = send(me, out, MSG_FREED, m->req_node, m->object, m->req_node, m->req_slot, m->aux);
 			r->count = -EINPROGRESS;
 			return 0;
 		}
 		__attribute__((__fallthrough__));
 	case MSG_LOCK:
-		s->value = line_end(m->req_rank, m->aux);
+		s->value = line_end(m->req_node, m->aux);
 		if (!last) {
-			send(me, out, MSG_LOCKED, m->req_rank, m->object, m->req_rank, m->req_slot, m->aux);
+			send(me, out, MSG_LOCKED, m->req_node, m->object, m->req_node, m->req_slot, m->aux);
 			return 0;
 		}
 		last--;
-		r = send(me, out, MSG_NEXT, (uint16_t)(last >> 32), m->object, m->req_rank, m->req_slot,
+		r = send(me, out, MSG_NEXT, (uint16_t)(last >> 32), m->object, m->req_node, m->req_slot,
 			 (uint32_t)last);
 		r->value = m->aux;
 		return 0;
@@ -177,7 +177,7 @@ static void lend(const struct hold_ctx *ctx, struct hold *h)
 
 static void note_next(struct hold *h, const struct msg *m)
 {
-	h->next_rank = m->req_rank;
+	h->next_node = m->req_node;
 	h->next_slot = m->req_slot;
 	h->next_hold = (uint32_t)m->value;
 }
@@ -218,15 +218,15 @@ static void ask_again(const struct hold_ctx *ctx, uint32_t index, struct hold *h
 
 static int join(const struct hold_ctx *ctx, struct hold *h, const struct msg *m)
 {
-	uint32_t node;
+	uint32_t entry;
 
 	if (!ctx->queue.nslots)
 		return -EBADMSG;
-	node = queue_node(&ctx->queue, ctx->me, m->req_slot);
-	if (queue_busy(&ctx->queue, node))
+	entry = queue_number(&ctx->queue, ctx->me, m->req_slot);
+	if (queue_busy(&ctx->queue, entry))
 		return -EBADMSG;
-	queue_at(&ctx->queue, node)->type = 1;
-	h->line = queue_push(&ctx->queue, h->line, node);
+	queue_at(&ctx->queue, entry)->type = 1;
+	h->line = queue_push(&ctx->queue, h->line, entry);
 	return 0;
 }
 
@@ -265,7 +265,7 @@ static void unlock(const struct hold_ctx *ctx, uint32_t index, struct hold *h, s
 		h->state = HOLD_KEPT;
 		return;
 	}
-	send(ctx->me, out, MSG_LOCKED, h->next_rank, h->object, h->next_rank, h->next_slot, h->next_hold);
+	send(ctx->me, out, MSG_LOCKED, h->next_node, h->object, h->next_node, h->next_slot, h->next_hold);
 	ask_again(ctx, index, h, out);
 }
 
@@ -274,7 +274,7 @@ static enum rule rule_of(const struct hold *h, enum hold_event ev, const struct 
 	if (ev == HE_FREED && m->value)
 		ev = HE_CROSSED;
 	/* The home asked when the lock was here; the record may have another by now. */
-	if (ev == HE_RECALL && (m->object != h->object || m->req_rank != h->gen || m->src != h->home))
+	if (ev == HE_RECALL && (m->object != h->object || m->req_node != h->gen || m->src != h->home))
 		return R_NOT_IDLE;
 	/* Free, but a thread is on its way to it; held by one that does not know yet. */
 	if (h->turn == TURN_CALLED && h->state == HOLD_KEPT && (ev == HE_RECALL || ev == HE_GIVE))
@@ -336,7 +336,7 @@ static int react(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enu
 			return 0;
 		}
 		h->state = rule == R_HAND_ON ? HOLD_FREE : HOLD_LEFT;
-		send(me, out, MSG_LOCKED, h->next_rank, h->object, h->next_rank, h->next_slot, h->next_hold);
+		send(me, out, MSG_LOCKED, h->next_node, h->object, h->next_node, h->next_slot, h->next_hold);
 		return 0;
 	case R_FREE: h->state = HOLD_FREE; return 0;
 	case R_REFUSED:
@@ -353,7 +353,7 @@ static int react(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enu
 		return 0;
 	case R_NOT_IDLE:
 	case R_SOON:
-		send(me, out, MSG_RECALLED, m->src, m->object, m->req_rank, 0, index)->count =
+		send(me, out, MSG_RECALLED, m->src, m->object, m->req_node, 0, index)->count =
 			rule == R_SOON ? -EINPROGRESS : -EBUSY;
 		return 0;
 	case R_COME: return come(h, m, out);
@@ -382,7 +382,7 @@ void hold_begin(struct hold *h, const struct msg *ask)
 	*h = (struct hold){ .state = HOLD_WAITING,
 			    .home = ask->dst,
 			    .object = ask->object,
-			    .gen = ask->req_rank,
+			    .gen = ask->req_node,
 			    .slot = ask->req_slot };
 }
 
@@ -390,7 +390,7 @@ int hold_thread(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum
 		struct actions *out)
 {
 	out->n = 0;
-	if (about && (h->object != about->object || h->gen != about->req_rank || h->home != about->dst))
+	if (about && (h->object != about->object || h->gen != about->req_node || h->home != about->dst))
 		return -EBADMSG;
 	return hold_step(ctx, index, h, ev, about, out);
 }
@@ -399,7 +399,7 @@ bool hold_leave(const struct hold_ctx *ctx, struct hold *h, uint16_t slot)
 {
 	bool found;
 
-	h->line = queue_remove(&ctx->queue, h->line, queue_node(&ctx->queue, ctx->me, slot), &found);
+	h->line = queue_remove(&ctx->queue, h->line, queue_number(&ctx->queue, ctx->me, slot), &found);
 	return found;
 }
 

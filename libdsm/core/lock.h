@@ -25,7 +25,7 @@
  * release is its own. So a waiter is overtaken only while those before it, and it, are being woken: at place k of the line it
  * enters after at most k wake-ups, and one section after each.
  *
- * Two machines: struct sync (kind SYNC_MUTEX) at the home, stepped by lock_home_step(), and a hold record at each rank
+ * Two machines: struct sync (kind SYNC_MUTEX) at the home, stepped by lock_home_step(), and a hold record at each node
  * that holds or awaits a lock, stepped by hold_step(). A record is free again only when no message can name it any more.
  */
 #ifndef CORE_LOCK_H
@@ -41,7 +41,7 @@ enum hold_state {
 	HOLD_WAIT_NEXT, /* not yet granted, and the successor is known already */
 	HOLD_HELD,
 	HOLD_HELD_NEXT,    /* held, successor known */
-	HOLD_KEPT,         /* released, and nobody is known to come next: the next to lock may be of this rank */
+	HOLD_KEPT,         /* released, and nobody is known to come next: the next to lock may be of this node */
 	HOLD_LEAVING,      /* given back; the home was told that nobody comes next */
 	HOLD_LEAVING_NEXT, /* the home has answered that somebody does: MSG_NEXT is on its way */
 	HOLD_LEFT, /* handed on, but the home's answer is still to come: until then it may take us for the last in line */
@@ -52,7 +52,7 @@ enum hold_event {
 	HE_UNLOCK = 0,
 	HE_TAKE, /* a thread of this node locks what the node keeps */
 	HE_JOIN, /* a thread of this node waits for it here: m->req_slot */
-	HE_GIVE, /* the rank needs the record for something else */
+	HE_GIVE, /* the node needs the record for something else */
 	HE_LOCKED,
 	HE_NEXT,
 	HE_FREED,   /* MSG_FREED, count 0 */
@@ -79,7 +79,7 @@ struct hold {
 	uint32_t object;
 	uint16_t slot; /* of the waiting request */
 	uint16_t gen;  /* of the object: what `object` has no room for */
-	uint16_t next_rank, next_slot;
+	uint16_t next_node, next_slot;
 	uint32_t next_hold;
 	uint32_t line; /* threads of this node that wait behind it (queue.h) */
 	uint64_t word; /* 0: not lent; else the lock's name and HOLD_LENT; atomic */
@@ -138,7 +138,7 @@ int lock_home_step(uint16_t me, struct sync *s, const struct msg *m, bool *destr
 /* m asks for a lock that has a last in line: is it idle there? One question at a time; false: one is out already. */
 bool lock_home_recall(uint16_t me, struct sync *s, const struct msg *m, struct actions *out);
 
-/* From thread to thread of a rank while another rank waits: what it costs to move a lock is shared by so many sections. */
+/* From thread to thread of a node while another node waits: what it costs to move a lock is shared by so many sections. */
 #define LOCK_PASSES 16
 
 /* What a host of records knows. */
@@ -164,7 +164,7 @@ static inline bool hold_freed(uint8_t before, const struct hold *h)
 {
 	return before != HOLD_FREE && h->state == HOLD_FREE;
 }
-/* An event of a thread of this rank. about: its request, which names the lock that it means: -EBADMSG, where the record is of
+/* An event of a thread of this node. about: its request, which names the lock that it means: -EBADMSG, where the record is of
  * another by now. NULL: whichever the record has; not for HE_JOIN and HE_COME. Else as hold_step(). */
 int hold_thread(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *about,
 		struct actions *out);
@@ -172,7 +172,7 @@ int hold_thread(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum
 bool hold_leave(const struct hold_ctx *ctx, struct hold *h, uint16_t slot);
 
 /*
- * The holder's side; index is the record's number at this rank. ACT_WAKE with -EAGAIN calls a thread, which answers with
+ * The holder's side; index is the record's number at this node. ACT_WAKE with -EAGAIN calls a thread, which answers with
  * HE_COME, and is woken once more when the lock is its. HE_RECALL: m may be about another lock than the record's; then it is
  * not idle here.
  */

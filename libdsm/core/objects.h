@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * objects.h - the table of the synchronisation objects that live at a rank, and their names.
+ * objects.h - the table of the synchronisation objects that live at a node, and their names.
  *
  * An object is named by its place, 24 bits, and the generation of the place, as many: 8 of them in a message's `object`, above
- * the place, 16 in its req_rank. Each object that is made in a place has the next generation; a place that has used them up is
+ * the place, 16 in its req_node. Each object that is made in a place has the next generation; a place that has used them up is
  * never used again. So the name of an object that was destroyed is never that of another.
  *
  * Free places are a list through the table itself (tail), last in first out, and a mark below which all places were used once:
@@ -41,7 +41,7 @@ static inline uint32_t object_index(const struct msg *m)
 
 static inline uint32_t object_gen(const struct msg *m)
 {
-	return m->object >> 24 | (uint32_t)m->req_rank << 8;
+	return m->object >> 24 | (uint32_t)m->req_node << 8;
 }
 
 /* Both as one number, as MSG_REPLY to SOP_CREATE has it. */
@@ -53,7 +53,7 @@ static inline uint64_t object_name(uint32_t index, uint32_t gen)
 static inline void object_address(struct msg *m, uint64_t name)
 {
 	m->object = (uint32_t)name;
-	m->req_rank = (uint16_t)(name >> 32);
+	m->req_node = (uint16_t)(name >> 32);
 }
 
 /* NULL: there is no such place, or nothing behind it yet. */

@@ -2,7 +2,7 @@
 /*
  * page.c - the requester's and holder's side of the coherence protocol (docs/protocol.md, "The page").
  *
- * The caller holds the block's lock at this rank and carries the actions out after dropping it.
+ * The caller holds the block's lock at this node and carries the actions out after dropping it.
  */
 #include "core/page.h"
 #include "core/set.h"
@@ -74,7 +74,7 @@ static const uint8_t rules[PG_STATES][PE_EVENTS] = {
 	[PG_COUNT] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING, [PE_INV_ACK] = R_ACK },
-	/* The contents may still be on their way into place: other threads of this rank wait like the one that asked. */
+	/* The contents may still be on their way into place: other threads of this node wait like the one that asked. */
 	[PG_GOT_READ] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_CONFIRM, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING },
@@ -101,17 +101,17 @@ bool page_asks(const struct copy *p)
 
 /*
  * Who may say this now? Answers name the slot that asked, and come of the home that is known; only that home takes a copy
- * away. Where a bit of the copyset is several ranks', those without a copy are asked to drop one, too, by a home that they
+ * away. Where a bit of the copyset is several nodes', those without a copy are asked to drop one, too, by a home that they
  * need not know; they acknowledge, and nothing changes.
  */
 static bool may_say(const struct page_ctx *ctx, const struct copy *p, enum page_event ev, const struct msg *m)
 {
 	switch (ev) {
 	case PE_DATA:
-	case PE_GRANT: return m->req_rank == ctx->me && m->req_slot == p->slot && (!p->home || p->home - 1 == m->home);
-	case PE_INV_ACK: return m->req_rank == ctx->me && m->req_slot == p->slot;
-	case PE_MOVED: return m->req_rank == ctx->me && m->req_slot == p->slot && p->home && p->home - 1 == m->src;
-	case PE_INV: return (p->home && p->home - 1 == m->src) || (set_granule(ctx->nranks) > 1 && !page_readable(p));
+	case PE_GRANT: return m->req_node == ctx->me && m->req_slot == p->slot && (!p->home || p->home - 1 == m->home);
+	case PE_INV_ACK: return m->req_node == ctx->me && m->req_slot == p->slot;
+	case PE_MOVED: return m->req_node == ctx->me && m->req_slot == p->slot && p->home && p->home - 1 == m->src;
+	case PE_INV: return (p->home && p->home - 1 == m->src) || (set_granule(ctx->nnodes) > 1 && !page_readable(p));
 	case PE_FWD_READ:
 	case PE_FWD_WRITE:
 	case PE_FWD_MIGRATE: return p->home && p->home - 1 == m->src;
@@ -128,7 +128,7 @@ static struct action *send(const struct page_ctx *ctx, struct actions *out, uint
 	a->msg.src = ctx->me;
 	a->msg.dst = dst;
 	a->msg.object = m->object;
-	a->msg.req_rank = m->req_rank;
+	a->msg.req_node = m->req_node;
 	a->msg.req_slot = m->req_slot;
 	return a;
 }
@@ -138,7 +138,7 @@ static void ask(const struct page_ctx *ctx, struct copy *p, uint8_t type, uint8_
 {
 	struct action *a = send(ctx, out, type, p->home ? (uint16_t)(p->home - 1) : m->home, m);
 
-	a->msg.req_rank = ctx->me;
+	a->msg.req_node = ctx->me;
 	if (type == MSG_WRITE_REQ)
 		flags |= m->flags & MSGF_PLACE;
 	a->msg.flags = (uint8_t)(flags | (p->home ? MSGF_KNOWN : 0) | (m->flags & MSGF_FIRST_TOUCH));
@@ -152,7 +152,7 @@ static void confirm(const struct page_ctx *ctx, struct copy *p, const struct msg
 {
 	struct action *a = send(ctx, out, MSG_DONE, (uint16_t)(p->home - 1), m);
 
-	a->msg.req_rank = ctx->me;
+	a->msg.req_node = ctx->me;
 	a->msg.req_slot = p->slot;
 	p->hold = ctx->now + ctx->hold_us;
 }
@@ -196,7 +196,7 @@ static void granted(const struct page_ctx *ctx, struct copy *p, const struct msg
 
 static void give(const struct page_ctx *ctx, struct copy *p, const struct msg *m, uint8_t prot, struct actions *out)
 {
-	struct action *a = send(ctx, out, MSG_DATA, m->req_rank, m);
+	struct action *a = send(ctx, out, MSG_DATA, m->req_node, m);
 
 	a->type = ACT_DATA;
 	a->prot = prot;
@@ -210,7 +210,7 @@ static void drop(const struct page_ctx *ctx, const struct msg *m, bool close, st
 {
 	if (close)
 		act_add(out, ACT_CLOSE);
-	send(ctx, out, MSG_INV_ACK, m->req_rank, m);
+	send(ctx, out, MSG_INV_ACK, m->req_node, m);
 }
 
 /* Do pins forbid what this event wants? To give a copy, or to say that there is only that, a pin for reading does not. */
@@ -235,7 +235,7 @@ static bool hold_back(const struct page_ctx *ctx, struct copy *p, enum page_even
 	if (!stays && !early)
 		return false;
 	p->held = (uint8_t)ev;
-	p->held_rank = m->req_rank;
+	p->held_node = m->req_node;
 	p->held_slot = m->req_slot;
 	p->held_count = m->count;
 	if (!stays) {
@@ -246,7 +246,7 @@ static bool hold_back(const struct page_ctx *ctx, struct copy *p, enum page_even
 	return true;
 }
 
-/* The rules for a copy that another rank wants. */
+/* The rules for a copy that another node wants. */
 static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m, struct actions *out)
 {
 	switch (rule) {
@@ -266,7 +266,7 @@ static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, cons
 		give(ctx, p, m, PROT_RO, out);
 		if (rule == R_DEMOTE)
 			p->state = PG_READ;
-		if (m->req_rank == p->home - 1)
+		if (m->req_node == p->home - 1)
 			p->flags = 0; /* the home is the owner now */
 		return 0;
 	case R_GIVE:
@@ -290,7 +290,7 @@ static int apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, con
 static int replay(const struct page_ctx *ctx, struct copy *p, const struct msg *ev, struct actions *out)
 {
 	struct msg m = {
-		.object = ev->object, .req_rank = p->held_rank, .req_slot = p->held_slot, .count = p->held_count
+		.object = ev->object, .req_node = p->held_node, .req_slot = p->held_slot, .count = p->held_count
 	};
 	uint8_t held = p->held;
 

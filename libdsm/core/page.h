@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * page.h - one rank's view of one block: what it may do with it, and the request it has under way.
+ * page.h - one node's view of one block: what it may do with it, and the request it has under way.
  *
  * Zeroed memory is the start: no copy, no request. The rules are a constant table, state x event, printed into
  * docs/protocol.md; what a table cannot say (counting acknowledgements, holding back what would take the block away too
@@ -25,7 +25,7 @@ enum page_state {
 };
 
 enum page_event {
-	PE_READ = 0, /* a thread of this rank wants to read; msg.req_slot its slot, msg.home where to ask */
+	PE_READ = 0, /* a thread of this node wants to read; msg.req_slot its slot, msg.home where to ask */
 	PE_WRITE,
 	PE_USED,   /* the thread that asked is awake and about to use the block */
 	PE_REPLAY, /* the time of ACT_TIMER has come, or the last pin has gone */
@@ -53,7 +53,7 @@ struct copy {
 	uint16_t home;      /* + 1; 0: not known, ask the manager */
 	uint16_t slot;      /* of the request under way */
 	int16_t acks;       /* still to come; negative while they overtake the grant */
-	uint16_t held_rank; /* requester of the held-back message */
+	uint16_t held_node; /* requester of the held-back message */
 	uint16_t held_slot;
 	int16_t held_count;
 	uint8_t held; /* enum page_event of the message held back, 0 none */
@@ -65,7 +65,7 @@ CORE_ASSERT_SIZE(struct copy, 24);
 
 struct page_ctx {
 	uint16_t me;
-	uint16_t nranks;
+	uint16_t nnodes;
 	uint32_t now;     /* us, wraps */
 	uint32_t hold_us; /* Mirage's delta */
 };
@@ -86,7 +86,7 @@ int page_unpin(struct copy *p, uint8_t access);
  */
 bool page_readable(const struct copy *p);
 bool page_writable(const struct copy *p);
-/* Has this rank a request for the block under way that its home has not granted? */
+/* Has this node a request for the block under way that its home has not granted? */
 bool page_asks(const struct copy *p);
 
 const char *page_state_name(unsigned int state);

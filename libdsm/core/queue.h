@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * queue.h - first-come-first-served queues of waiting requests, in space bounded by ranks x slots.
+ * queue.h - first-come-first-served queues of waiting requests, in space bounded by nodes x slots.
  *
- * A requester waits for one thing per slot, so the pair (rank, slot) names a node of its own at every home. A queue is a
- * circular list of node numbers kept by its tail; zero is the empty queue, so that zeroed memory is a valid start. A node
- * leaves its queue before the answer to its request is sent: only then may the requester use the slot again. A node's type
+ * A requester waits for one thing per slot, so the pair (node, slot) names an entry of its own at every home. A queue is a
+ * circular list of entry numbers kept by its tail; zero is the empty queue, so that zeroed memory is a valid start. An entry
+ * leaves its queue before the answer to its request is sent: only then may the requester use the slot again. An entry's type
  * is zero while it is in no queue.
  *
- * A node's mark outlives its stay in a queue: it names the block whose copy the request is served, beside other requests for
+ * An entry's mark outlives its stay in a queue: it names the block whose copy the request is served, beside other requests for
  * that block, until the requester confirms it (core/dir.h).
  */
 #ifndef CORE_QUEUE_H
@@ -15,93 +15,93 @@
 
 #include "core/types.h"
 
-struct qnode {
-	uint32_t next; /* node number + 1 */
+struct queue_entry {
+	uint32_t next; /* entry number + 1 */
 	uint32_t mark; /* block + 1; 0: none */
 	uint8_t type;
 	uint8_t flags;
 	uint16_t aux;
 };
-CORE_ASSERT_SIZE(struct qnode, 12);
+CORE_ASSERT_SIZE(struct queue_entry, 12);
 
-#define QUEUE_CHUNK 256u /* nodes of a chunk, where they are in chunks */
+#define QUEUE_CHUNK 256u /* entries of a chunk, where they are in chunks */
 
 struct qpool {
-	struct qnode *nodes; /* nranks * nslots in one piece, or NULL: */
+	struct queue_entry *entries; /* nnodes * nslots in one piece, or NULL: */
 	uint32_t nslots;
-	struct qnode **
+	struct queue_entry **
 		chunks; /* pieces, NULL where there is none yet; who asks waits in none that is not there (queue_ready()) */
 };
 
-static inline uint32_t queue_node(const struct qpool *q, uint16_t rank, uint16_t slot)
+static inline uint32_t queue_number(const struct qpool *q, uint16_t node, uint16_t slot)
 {
-	return (uint32_t)rank * q->nslots + slot + 1;
+	return (uint32_t)node * q->nslots + slot + 1;
 }
 
-static inline struct qnode *queue_at(const struct qpool *q, uint32_t node)
+static inline struct queue_entry *queue_at(const struct qpool *q, uint32_t entry)
 {
-	if (q->nodes)
-		return &q->nodes[node - 1];
-	return &__atomic_load_n(&q->chunks[(node - 1) / QUEUE_CHUNK], __ATOMIC_ACQUIRE)[(node - 1) % QUEUE_CHUNK];
+	if (q->entries)
+		return &q->entries[entry - 1];
+	return &__atomic_load_n(&q->chunks[(entry - 1) / QUEUE_CHUNK], __ATOMIC_ACQUIRE)[(entry - 1) % QUEUE_CHUNK];
 }
 
-/* Is there memory behind a node? The host sees to that before it steps with a message that may wait there. */
-static inline bool queue_ready(const struct qpool *q, uint32_t node)
+/* Is there memory behind an entry? The host sees to that before it steps with a message that may wait there. */
+static inline bool queue_ready(const struct qpool *q, uint32_t entry)
 {
-	return q->nodes || __atomic_load_n(&q->chunks[(node - 1) / QUEUE_CHUNK], __ATOMIC_ACQUIRE);
+	return q->entries || __atomic_load_n(&q->chunks[(entry - 1) / QUEUE_CHUNK], __ATOMIC_ACQUIRE);
 }
 
-static inline uint16_t queue_rank(const struct qpool *q, uint32_t node)
+static inline uint16_t queue_requester(const struct qpool *q, uint32_t entry)
 {
-	return (uint16_t)((node - 1) / q->nslots);
+	return (uint16_t)((entry - 1) / q->nslots);
 }
 
-static inline uint16_t queue_slot(const struct qpool *q, uint32_t node)
+static inline uint16_t queue_slot(const struct qpool *q, uint32_t entry)
 {
-	return (uint16_t)((node - 1) % q->nslots);
+	return (uint16_t)((entry - 1) % q->nslots);
 }
 
-/* In a queue already? A correct rank never asks twice in one slot's name; a second push would tie a knot into the list. */
-static inline bool queue_busy(const struct qpool *q, uint32_t node)
+/* In a queue already? A correct node never asks twice in one slot's name; a second push would tie a knot into the list. */
+static inline bool queue_busy(const struct qpool *q, uint32_t entry)
 {
-	return queue_at(q, node)->type;
+	return queue_at(q, entry)->type;
 }
 
 /*
- * Set a node's mark, which must be free. A requester may use its slot for another block as soon as it has sent its
+ * Set an entry's mark, which must be free. A requester may use its slot for another block as soon as it has sent its
  * confirmation, which that request may overtake: then the mark is taken, and the caller does without. Two callers may
  * hold the locks of two blocks, hence the exchange.
  */
-static inline bool queue_mark(const struct qpool *q, uint32_t node, uint32_t block)
+static inline bool queue_mark(const struct qpool *q, uint32_t entry, uint32_t block)
 {
 	uint32_t none = 0, mark = block + 1;
 
 	return mark &&
-		__atomic_compare_exchange_n(&queue_at(q, node)->mark, &none, mark, 0, __ATOMIC_RELAXED,
+		__atomic_compare_exchange_n(&queue_at(q, entry)->mark, &none, mark, 0, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED);
 }
 
-/* Take this block's mark from a node; false: it has none, or there is no memory behind the node. */
-static inline bool queue_unmark(const struct qpool *q, uint32_t node, uint32_t block)
+/* Take this block's mark from an entry; false: it has none, or there is no memory behind the entry. */
+static inline bool queue_unmark(const struct qpool *q, uint32_t entry, uint32_t block)
 {
 	uint32_t mark = block + 1;
 
-	return mark && queue_ready(q, node) &&
-		__atomic_compare_exchange_n(&queue_at(q, node)->mark, &mark, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	return mark && queue_ready(q, entry) &&
+		__atomic_compare_exchange_n(&queue_at(q, entry)->mark, &mark, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 /* All return the new tail. */
-static inline uint32_t queue_push(const struct qpool *q, uint32_t tail, uint32_t node)
+static inline uint32_t queue_push(const struct qpool *q, uint32_t tail, uint32_t entry)
 {
-	struct qnode *n = queue_at(q, node);
+	struct queue_entry *n = queue_at(q, entry);
 
 	if (!tail) {
-		n->next = node;
+		n->next = entry;
 	} else {
 		n->next = queue_at(q, tail)->next;
-		queue_at(q, tail)->next = node;
+		queue_at(q, tail)->next = entry;
 	}
-	return node;
+	return entry;
 }
 
 static inline uint32_t queue_head(const struct qpool *q, uint32_t tail)
@@ -134,23 +134,23 @@ static inline uint32_t queue_length(const struct qpool *q, uint32_t tail)
 	return n;
 }
 
-/* How many are before this node; the queue's length when it is not there. */
-static inline uint32_t queue_position(const struct qpool *q, uint32_t tail, uint32_t node)
+/* How many are before this entry; the queue's length when it is not there. */
+static inline uint32_t queue_position(const struct qpool *q, uint32_t tail, uint32_t entry)
 {
 	uint32_t n = 0, at = tail;
 
 	if (tail)
 		do {
 			at = queue_at(q, at)->next;
-			if (at == node)
+			if (at == entry)
 				return n;
 			n++;
 		} while (at != tail);
 	return n;
 }
 
-/* Take one node out, wherever it is; *found says whether it was there. */
-static inline uint32_t queue_remove(const struct qpool *q, uint32_t tail, uint32_t node, bool *found)
+/* Take one entry out, wherever it is; *found says whether it was there. */
+static inline uint32_t queue_remove(const struct qpool *q, uint32_t tail, uint32_t entry, bool *found)
 {
 	uint32_t at = tail;
 
@@ -160,13 +160,13 @@ static inline uint32_t queue_remove(const struct qpool *q, uint32_t tail, uint32
 	do {
 		uint32_t next = queue_at(q, at)->next;
 
-		if (next == node) {
+		if (next == entry) {
 			*found = true;
-			queue_at(q, node)->type = 0;
+			queue_at(q, entry)->type = 0;
 			if (next == at)
 				return 0;
-			queue_at(q, at)->next = queue_at(q, node)->next;
-			return node == tail ? at : tail;
+			queue_at(q, at)->next = queue_at(q, entry)->next;
+			return entry == tail ? at : tail;
 		}
 		at = next;
 	} while (at != tail);

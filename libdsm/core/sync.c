@@ -16,16 +16,16 @@ static const uint32_t known[SYNC_KINDS] = {
 };
 /* clang-format on */
 
-static void answer(const struct sync_ctx *ctx, uint16_t rank, uint16_t slot, uint32_t object, int16_t status,
+static void answer(const struct sync_ctx *ctx, uint16_t node, uint16_t slot, uint32_t object, int16_t status,
 		   uint64_t value, struct actions *out)
 {
 	struct action *a = act_add(out, ACT_SEND);
 
 	a->msg.type = MSG_REPLY;
 	a->msg.src = ctx->me;
-	a->msg.dst = rank;
+	a->msg.dst = node;
 	a->msg.object = object;
-	a->msg.req_rank = rank;
+	a->msg.req_node = node;
 	a->msg.req_slot = slot;
 	a->msg.count = status;
 	a->msg.value = value;
@@ -33,15 +33,15 @@ static void answer(const struct sync_ctx *ctx, uint16_t rank, uint16_t slot, uin
 
 static void reply(const struct sync_ctx *ctx, const struct msg *m, int16_t status, uint64_t value, struct actions *out)
 {
-	answer(ctx, m->req_rank, m->req_slot, m->object, status, value, out);
+	answer(ctx, m->req_node, m->req_slot, m->object, status, value, out);
 }
 
 static void enqueue(const struct sync_ctx *ctx, struct sync *s, const struct msg *m)
 {
-	uint32_t node = queue_node(&ctx->queue, m->req_rank, m->req_slot);
+	uint32_t entry = queue_number(&ctx->queue, m->req_node, m->req_slot);
 
-	queue_at(&ctx->queue, node)->type = m->op;
-	s->tail = queue_push(&ctx->queue, s->tail, node);
+	queue_at(&ctx->queue, entry)->type = m->op;
+	s->tail = queue_push(&ctx->queue, s->tail, entry);
 }
 
 /* May the first in line go? Then its part of the state changes, too. */
@@ -81,16 +81,16 @@ static void pump(const struct sync_ctx *ctx, struct sync *s, uint32_t object, st
 	if (!head || !admit(s, queue_at(&ctx->queue, head)->type))
 		return;
 	s->tail = queue_pop(&ctx->queue, s->tail);
-	answer(ctx, queue_rank(&ctx->queue, head), queue_slot(&ctx->queue, head), object, 0, 0, out);
+	answer(ctx, queue_requester(&ctx->queue, head), queue_slot(&ctx->queue, head), object, 0, 0, out);
 	if (!s->tail)
 		return;
 	s->pumping = 1;
 	a = act_add(out, ACT_RESUME);
-	a->rank = SET_NOBODY; /* any thread may */
+	a->node = SET_NOBODY; /* any thread may */
 	a->msg.type = MSG_RESUME;
 	a->msg.src = a->msg.dst = ctx->me;
 	a->msg.object = object;
-	a->msg.req_rank = (uint16_t)(s->gen >> 8);
+	a->msg.req_node = (uint16_t)(s->gen >> 8);
 	a->msg.op = 1;
 }
 
@@ -137,11 +137,11 @@ static void atomic(const struct sync_ctx *ctx, struct sync *s, const struct msg 
  */
 static void cancel(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
 {
-	uint32_t node = queue_node(&ctx->queue, m->req_rank, m->req_slot);
-	bool found = s->kind != SYNC_COND || queue_position(&ctx->queue, s->tail, node) >= s->readers;
+	uint32_t entry = queue_number(&ctx->queue, m->req_node, m->req_slot);
+	bool found = s->kind != SYNC_COND || queue_position(&ctx->queue, s->tail, entry) >= s->readers;
 
 	if (found)
-		s->tail = queue_remove(&ctx->queue, s->tail, node, &found);
+		s->tail = queue_remove(&ctx->queue, s->tail, entry, &found);
 	reply(ctx, m, found ? -ETIMEDOUT : -EALREADY, 0, out);
 	if (!s->pumping)
 		pump(ctx, s, m->object, out);
@@ -218,7 +218,7 @@ int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, s
 		reply(ctx, m, -EINVAL, 0, out);
 		return 0;
 	}
-	if (sync_waits(m->op) && queue_busy(&ctx->queue, queue_node(&ctx->queue, m->req_rank, m->req_slot)))
+	if (sync_waits(m->op) && queue_busy(&ctx->queue, queue_number(&ctx->queue, m->req_node, m->req_slot)))
 		return -EBADMSG;
 	return operate(ctx, s, m, out);
 }

@@ -48,9 +48,9 @@ struct sync {
 	uint32_t tail;        /* waiters; mutex: the record that was asked; no object: the next free place */
 	uint32_t readers; /* rwlock: that hold it; cond: waiters that a broadcast has still to wake; mutex: see below */
 	uint32_t writer;  /* rwlock: 1 held for writing */
-	uint64_t value;   /* semaphore, atomic; mutex: last in line, rank << 32 | hold record, + 1 */
+	uint64_t value;   /* semaphore, atomic; mutex: last in line, node << 32 | hold record, + 1 */
 	/* mutex: a question to the last in line is out, for a request that waits for its answer */
-	uint16_t asked;     /* the rank of the record in `tail` */
+	uint16_t asked;     /* the node of the record in `tail` */
 	uint16_t who, slot; /* the request's; its hold record is in `readers` */
 	uint16_t destroys;  /* it is SOP_DESTROY, not MSG_TRYLOCK */
 };
@@ -73,7 +73,7 @@ struct sync_ctx {
 	struct qpool queue;
 };
 
-/* MSG_SYNC, with req_rank the requester (core/dispatch.h has checked the generation), or MSG_RESUME. 0 or -EBADMSG. */
+/* MSG_SYNC, with req_node the requester (core/dispatch.h has checked the generation), or MSG_RESUME. 0 or -EBADMSG. */
 int sync_step(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out);
 
 /* May it be destroyed? */

@@ -33,8 +33,8 @@ static inline __attribute__((__always_inline__)) void range(enum wire_rule rule,
 	case RULE_ANY: from = INT64_MIN, to = INT64_MAX; break;
 	case RULE_VERSION: from = to = WIRE_VERSION; break;
 	case RULE_TYPE: from = to = m->type; break;
-	case RULE_RANK:
-	case RULE_OTHER: to = lim->nranks - 1; break;
+	case RULE_NODE:
+	case RULE_OTHER: to = lim->nnodes - 1; break;
 	case RULE_SENDER: from = to = m->src; break;
 	case RULE_RECEIVER: from = to = lim->me; break;
 	case RULE_BLOCK: from = !!lim->block_pages, to = lim->block_pages ? UINT32_MAX : (int64_t)lim->pages - 1; break;
@@ -47,7 +47,7 @@ static inline __attribute__((__always_inline__)) void range(enum wire_rule rule,
 	case RULE_BLOCK_SLOT: to = (int64_t)lim->block_slots - 1; break;
 	case RULE_SLOT: to = (int64_t)lim->slots - 1; break;
 	case RULE_HOLD: to = (int64_t)lim->holds - 1; break;
-	case RULE_ACKS: to = lim->nranks - 1; break;
+	case RULE_ACKS: to = lim->nnodes - 1; break;
 	case RULE_ERRNO: from = -WIRE_ERRNO_MAX; break;
 	case RULE_BIT: to = 1; break;
 	case RULE_GRANT: from = GRANT_READ, to = GRANT_WRITE; break;
@@ -134,10 +134,10 @@ static inline __attribute__((__always_inline__)) bool row_allows(const struct ms
 }
 
 /* The columns that all types have alike stand before those of the row. */
-#define ROW_ALLOWS(type, class, hosts, flags, op, object, req_rank, req_slot, home, count, aux, value)               \
+#define ROW_ALLOWS(type, class, hosts, flags, op, object, req_node, req_slot, home, count, aux, value)               \
 	case MSG_##type:                                                                                             \
-		return row_allows(m, lim, HOST_##hosts, RULE_VERSION, RULE_TYPE, RULE_##flags, RULE_##op, RULE_RANK, \
-				  RULE_RECEIVER, RULE_##object, RULE_##req_rank, RULE_##req_slot, RULE_##home,       \
+		return row_allows(m, lim, HOST_##hosts, RULE_VERSION, RULE_TYPE, RULE_##flags, RULE_##op, RULE_NODE, \
+				  RULE_RECEIVER, RULE_##object, RULE_##req_node, RULE_##req_slot, RULE_##home,       \
 				  RULE_##count, RULE_##aux, RULE_##value)                                            \
 			? 0                                                                                          \
 			: -EBADMSG;
@@ -157,9 +157,9 @@ static const struct {
 	uint8_t rules[WIRE_FIELD_COUNT];
 	/* clang-format off */
 } types[] = {
-#define ROW(type, class, hosts, flags, op, object, req_rank, req_slot, home, count, aux, value)                              \
+#define ROW(type, class, hosts, flags, op, object, req_node, req_slot, home, count, aux, value)                              \
 	[MSG_##type] = { #type, CLASS_##class, HOST_##hosts,                                                                  \
-			 { RULE_VERSION, RULE_TYPE, RULE_##flags, RULE_##op, RULE_RANK, RULE_RECEIVER, RULE_##object, RULE_##req_rank,        \
+			 { RULE_VERSION, RULE_TYPE, RULE_##flags, RULE_##op, RULE_NODE, RULE_RECEIVER, RULE_##object, RULE_##req_node,        \
 			   RULE_##req_slot, RULE_##home, RULE_##count, RULE_##aux, RULE_##value } },
 	WIRE_MESSAGES(ROW)
 #undef ROW
@@ -168,11 +168,11 @@ static const struct {
 #define ONE_ROW(...) +1
 _Static_assert(0 WIRE_MESSAGES(ONE_ROW) == MSG_TYPES, "each type has a row");
 
-int wire_envelope(const struct msg *m, uint16_t me, uint16_t nranks)
+int wire_envelope(const struct msg *m, uint16_t me, uint16_t nnodes)
 {
 	if (m->version != WIRE_VERSION || m->type >= MSG_TYPES || !types[m->type].hosts)
 		return -EBADMSG;
-	return m->src >= nranks || m->dst != me ? -EBADMSG : 0;
+	return m->src >= nnodes || m->dst != me ? -EBADMSG : 0;
 }
 
 enum msg_class wire_class(uint8_t type)

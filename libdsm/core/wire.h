@@ -2,8 +2,8 @@
 /*
  * wire.h - the messages of the protocol: 32 bytes, fixed layout, little endian, the same in every host of the core.
  *
- * A message names the object it is for (a block, a sync object) and the request it belongs to (req_rank, req_slot).
- * What the core calls a rank (req_rank, nranks, WIRE_MAX_RANKS) is a node of the job. MSG_BYE alone names a rank, a process.
+ * A message names the object it is for (a block, a sync object) and the request it belongs to (req_node, req_slot).
+ * Numbers in it are those of nodes. MSG_BYE alone names a rank, a process.
  * Channels need not keep order: every machine is correct when messages of one pair of nodes overtake each other.
  */
 #ifndef CORE_WIRE_H
@@ -12,7 +12,7 @@
 #include "core/types.h"
 
 #define WIRE_VERSION 9
-#define WIRE_MAX_RANKS 1024
+#define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
 #define WIRE_REDUCE_OPS 7u  /* as enum dsm_op of dsm.h, and enum dsm_type in the upper half of a byte */
@@ -29,11 +29,11 @@ enum msg_type {
 	MSG_WRITE_REQ, /* wants to write; MSGF_HAS: holds a read copy */
 	MSG_DONE,      /* the grant has arrived and been used */
 	/* home -> holders */
-	MSG_FWD_READ,    /* send a copy to req_rank, keep one */
-	MSG_FWD_WRITE,   /* send the block to req_rank, keep none; count travels on */
+	MSG_FWD_READ,    /* send a copy to req_node, keep one */
+	MSG_FWD_WRITE,   /* send the block to req_node, keep none; count travels on */
 	MSG_FWD_MIGRATE, /* the same for a reader of a block that migrates; pinned for reading, it stays: MSG_KEPT */
-	MSG_INV,         /* drop the copy, acknowledge to req_rank */
-	MSG_KEPT,        /* holder -> home: MSG_FWD_MIGRATE met a pin; req_rank is to get a copy */
+	MSG_INV,         /* drop the copy, acknowledge to req_node */
+	MSG_KEPT,        /* holder -> home: MSG_FWD_MIGRATE met a pin; req_node is to get a copy */
 	/* -> requester */
 	MSG_INV_ACK,
 	MSG_GRANT, /* permission without data; MSGF_ZERO: nobody ever wrote the block */
@@ -41,7 +41,7 @@ enum msg_type {
 	/* homes */
 	MSG_HOME, /* manager -> first toucher: be the home, serve yourself (op: the request's type) */
 	MSG_HOME_ACK,
-	MSG_MOVE,     /* home -> manager: let req_rank be the home; value: requests forwarded here since this node is */
+	MSG_MOVE,     /* home -> manager: let req_node be the home; value: requests forwarded here since this node is */
 	MSG_MOVE_ACK, /* count: -errno */
 	MSG_ADOPT,    /* home -> the owner, which holds the only copy: be the home; value: the manager */
 	MSG_MOVED,    /* a home that was -> requester: ask the manager, value, again */
@@ -54,7 +54,7 @@ enum msg_type {
 	MSG_LOCK, /* requester -> home; aux: the requester's hold record, as in all messages of locks */
 	MSG_TRYLOCK,
 	MSG_UNLOCK,   /* keeper -> home: it gives the lock back */
-	MSG_NEXT,     /* home -> last in line: next are req_rank, req_slot, value (its hold record) */
+	MSG_NEXT,     /* home -> last in line: next are req_node, req_slot, value (its hold record) */
 	MSG_LOCKED,   /* -> requester: the lock is yours; sent by the home or by the last holder */
 	MSG_FREED,    /* home -> holder: answer to MSG_UNLOCK; value 0: forget the record, 1: MSG_NEXT is coming */
 	MSG_RECALL,   /* home -> last in line: is the lock idle in this record? Then give it back */
@@ -100,7 +100,7 @@ struct msg {
 	uint16_t src; /* the node whose object sent it */
 	uint16_t dst;
 	uint32_t object; /* block number, or index of a sync object at its home */
-	uint16_t req_rank;
+	uint16_t req_node;
 	uint16_t req_slot;
 	union {
 		struct {
@@ -124,13 +124,13 @@ CORE_ASSERT_SIZE(struct msg, 32);
  */
 #define WIRE_FIELDS(F) \
 	F(version)     \
-	F(type) F(flags) F(op) F(src) F(dst) F(object) F(req_rank) F(req_slot) F(home) F(count) F(aux) F(value)
+	F(type) F(flags) F(op) F(src) F(dst) F(object) F(req_node) F(req_slot) F(home) F(count) F(aux) F(value)
 
 /* A rule and what documentation calls it. */
 /* clang-format off */
 #define WIRE_RULES(R) \
 	R(ZERO, "0")                     R(ANY, "any")                   R(VERSION, "WIRE_VERSION")       R(TYPE, "the type") \
-	R(RANK, "a node")                R(SENDER, "the sender")         R(RECEIVER, "the receiver") \
+	R(NODE, "a node")                R(SENDER, "the sender")         R(RECEIVER, "the receiver") \
 	R(OTHER, "a node, not the receiver") \
 	R(BLOCK, "a block")              R(INDEX, "an object")           R(BARRIER, "a barrier")          R(ADDRESS, "a block or an object") \
 	R(BLOCK_SLOT, "a slot for blocks") R(SLOT, "a slot")             R(HOLD, "a hold record") \
@@ -164,35 +164,35 @@ enum wire_field {
 enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 
 /* clang-format off */
-/* type, class, hosts: flags, op, object, req_rank, req_slot, home, count, aux, value */
+/* type, class, hosts: flags, op, object, req_node, req_slot, home, count, aux, value */
 #define WIRE_MESSAGES(M) \
 	M(NONE,       COHERENCE, NONE,    ZERO,    ZERO,        ZERO,    ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
-	M(READ_REQ,   COHERENCE, BOTH,    F_READ,  ZERO,        BLOCK,   RANK,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
-	M(WRITE_REQ,  COHERENCE, BOTH,    F_WRITE, ZERO,        BLOCK,   RANK,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(READ_REQ,   COHERENCE, BOTH,    F_READ,  ZERO,        BLOCK,   NODE,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(WRITE_REQ,  COHERENCE, BOTH,    F_WRITE, ZERO,        BLOCK,   NODE,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
 	M(DONE,       COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
 	M(FWD_READ,   COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
 	M(FWD_WRITE,  COHERENCE, BOTH,    ZERO,    GRANT_WRITE, BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
 	M(FWD_MIGRATE, COHERENCE, BOTH,   ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
 	M(INV,        COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
-	M(KEPT,       COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RANK,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
+	M(KEPT,       COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   NODE,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
 	M(INV_ACK,    COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
 	M(GRANT,      COHERENCE, BOTH,    F_ZERO,  GRANT_WRITE, BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
-	M(DATA,       DATA,      BOTH,    ZERO,    GRANT,       BLOCK,   RECEIVER, BLOCK_SLOT, RANK,   ACKS,  ZERO,    ZERO) \
+	M(DATA,       DATA,      BOTH,    ZERO,    GRANT,       BLOCK,   RECEIVER, BLOCK_SLOT, NODE,   ACKS,  ZERO,    ZERO) \
 	M(HOME,       COHERENCE, BOTH,    ZERO,    REQUEST,     BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
 	M(HOME_ACK,   COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
-	M(MOVE,       COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RANK,     ZERO,       SENDER, ZERO,  ZERO,    FORWARDS) \
+	M(MOVE,       COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   NODE,     ZERO,       SENDER, ZERO,  ZERO,    FORWARDS) \
 	M(MOVE_ACK,   COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, ZERO,       ZERO,   ERRNO, ZERO,    ZERO) \
-	M(ADOPT,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, ZERO,       SENDER, ZERO,  ZERO,    RANK) \
-	M(MOVED,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    RANK) \
-	M(PLACE,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    RANK) \
+	M(ADOPT,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, ZERO,       SENDER, ZERO,  ZERO,    NODE) \
+	M(MOVED,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    NODE) \
+	M(PLACE,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    NODE) \
 	M(SETTLE,     COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
-	M(CLAIM,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    RANK) \
+	M(CLAIM,      COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    NODE) \
 	M(RELEASE,    COHERENCE, BOTH,    ZERO,    RELEASE,     BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  FRAMES,  ZERO) \
 	M(RESUME,     COHERENCE, NONE,    ZERO,    BIT,         ADDRESS, ANY,      ANY,        ZERO,   ZERO,  ZERO,    ZERO) \
 	M(LOCK,       SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
 	M(TRYLOCK,    SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
 	M(UNLOCK,     SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
-	M(NEXT,       SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   RANK,     SLOT,       ZERO,   ZERO,  HOLD,    HOLD) \
+	M(NEXT,       SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   NODE,     SLOT,       ZERO,   ZERO,  HOLD,    HOLD) \
 	M(LOCKED,     SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   RECEIVER, SLOT,       ZERO,   ZERO,  HOLD,    ZERO) \
 	M(FREED,      SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   RECEIVER, SLOT,       ZERO,   ERRNO, HOLD,    BIT) \
 	M(RECALL,     SYNC,      BOTH,    ZERO,    ZERO,        INDEX,   GEN,      ZERO,       ZERO,   ZERO,  HOLD,    ZERO) \
@@ -205,7 +205,7 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(RETURN,     BULK,      LIBRARY, ZERO,    CALL_OP,     ZERO,    RECEIVER, SLOT,       ZERO,   ERRNO, ZERO,    ZERO) \
 	M(PING,       SYNC,      LIBRARY, ZERO,    ZERO,        ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
 	M(BYE,        SYNC,      LIBRARY, ZERO,    BIT,         ZERO,    SENDER,   ZERO,       ZERO,   ZERO,  LEAVER,  ZERO) \
-	M(CHUNK,      BULK,      LIBRARY, ZERO,    BIT,         ZERO,    SENDER,   ZERO,       RANK,   ZERO,  COMBINE, ANY) \
+	M(CHUNK,      BULK,      LIBRARY, ZERO,    BIT,         ZERO,    SENDER,   ZERO,       NODE,   ZERO,  COMBINE, ANY) \
 	M(KEY_WANTED, COHERENCE, KERNEL,  ZERO,    ZERO,        BLOCK,   ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ZERO) \
 	M(KEY,        COHERENCE, KERNEL,  ZERO,    ZERO,        BLOCK,   ZERO,     ZERO,       ZERO,   ZERO,  KEY,     ANY) \
 	M(ECHO,       COHERENCE, KERNEL,  ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
@@ -214,7 +214,7 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 
 /* How much of everything there is where a message comes in. */
 struct wire_limits {
-	uint16_t me, nranks;  /* nodes */
+	uint16_t me, nnodes;  /* nodes */
 	uint16_t ranks;       /* of the job: MSG_BYE */
 	uint8_t host;         /* HOST_LIBRARY or HOST_KERNEL */
 	uint8_t calls;        /* call numbers are below */
@@ -232,7 +232,7 @@ struct wire_limits {
  */
 int wire_check(const struct msg *m, const struct wire_limits *lim);
 /* What a transport has to know of a message before it hands it on: version, type, from whom, to whom. */
-int wire_envelope(const struct msg *m, uint16_t me, uint16_t nranks);
+int wire_envelope(const struct msg *m, uint16_t me, uint16_t nnodes);
 
 enum msg_class wire_class(uint8_t type);
 const char *wire_name(uint8_t type);

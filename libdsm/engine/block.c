@@ -85,7 +85,7 @@ static struct msg ask_for(const struct dsm_region *r, size_t off, uint16_t slot)
 		.src = job.node,
 		.dst = job.node,
 		.object = block_id(off, r->block_size),
-		.req_rank = job.node,
+		.req_node = job.node,
 		.req_slot = slot,
 		.home = block_home(r, off),
 		.flags = r->home_policy == DSM_HOME_FIRST_TOUCH ? MSGF_FIRST_TOUCH : 0,
@@ -99,7 +99,7 @@ bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t ma
 			   .src = job.node,
 			   .dst = job.node,
 			   .object = block,
-			   .req_rank = job.node,
+			   .req_node = job.node,
 			   .req_slot = (uint16_t)slot,
 			   .home = manager,
 			   .flags = flags };

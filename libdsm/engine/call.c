@@ -165,7 +165,7 @@ static void send_call(uint16_t slot, uint16_t rank, enum call_op op, const void 
 			       .op = (uint8_t)op,
 			       .src = job.node,
 			       .dst = node_of(rank),
-			       .req_rank = job.node,
+			       .req_node = job.node,
 			       .req_slot = slot,
 			       .aux = (uint32_t)out_size };
 	struct answer *a = answer_of(slot);
@@ -292,7 +292,7 @@ static void answer(const struct msg *call, int status, const void *out, size_t s
 			 .op = call->op,
 			 .src = job.node,
 			 .dst = call->src,
-			 .req_rank = call->src,
+			 .req_node = call->src,
 			 .req_slot = call->req_slot,
 			 .count = (int16_t)status };
 

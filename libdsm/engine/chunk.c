@@ -51,7 +51,7 @@ static void send(const struct msg *like, uint16_t dst, bool down, const void *da
 {
 	struct msg m = *like;
 
-	m.src = m.req_rank = job.node;
+	m.src = m.req_node = job.node;
 	m.dst = dst;
 	m.op = down;
 	count(&job.mine->stats.messages_out, 1);

@@ -27,8 +27,8 @@ void ctl_layout(struct ctl_layout *l, const struct ctl_shape *of)
 	l->ranks = place(&at, of->ranks * sizeof(struct rank_ctl));
 	l->bars = place(&at, (size_t)of->size * CTL_BARRIERS * sizeof(struct bar));
 	l->objects = place(&at, (size_t)CTL_OBJECTS * sizeof(struct sync));
-	l->nodes = place(&at, (size_t)of->nodes * ctl_block_slots(of->nodes) * sizeof(struct qnode));
-	l->lines = place(&at, (size_t)of->nodes * CTL_ALL_SLOTS * sizeof(struct qnode));
+	l->nodes = place(&at, (size_t)of->nodes * ctl_block_slots(of->nodes) * sizeof(struct queue_entry));
+	l->lines = place(&at, (size_t)of->nodes * CTL_ALL_SLOTS * sizeof(struct queue_entry));
 	l->calls = place(&at, (size_t)of->nodes * CTL_CALLS * sizeof(struct due_call));
 	l->pages = place(&at, pages * sizeof(struct copy));
 	l->dirs = place(&at, pages * sizeof(struct dir));

@@ -255,8 +255,8 @@ struct ctl_layout {
 	size_t ranks;     /* struct rank_ctl[ranks of the node] */
 	size_t bars;      /* struct bar[ranks of the job * CTL_BARRIERS] */
 	size_t objects;   /* struct sync[CTL_OBJECTS] */
-	size_t nodes;     /* struct qnode[nodes * ctl_block_slots()]: of blocks */
-	size_t lines;     /* struct qnode[nodes * CTL_ALL_SLOTS]: of synchronisation objects */
+	size_t nodes;     /* struct queue_entry[nodes * ctl_block_slots()]: of blocks */
+	size_t lines;     /* struct queue_entry[nodes * CTL_ALL_SLOTS]: of synchronisation objects */
 	size_t calls;     /* struct due_call[nodes * CTL_CALLS]: by who calls, and in which slot */
 	size_t pages;     /* struct copy[pages of the window] */
 	size_t dirs;      /* struct dir[...] */

@@ -51,7 +51,7 @@ struct rank_info {
 struct memory {
 	struct bar *bars;
 	struct sync *objects;
-	struct qnode *nodes, *lines; /* where requests for blocks and for synchronisation objects stand in line */
+	struct queue_entry *nodes, *lines; /* where requests for blocks and for synchronisation objects stand in line */
 	struct due_call *calls;
 	struct copy *pages;
 	struct dir *dirs;

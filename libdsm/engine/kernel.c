@@ -277,7 +277,7 @@ static int region(const struct dsm_region *r, bool add)
 	};
 
 	if (r->id == 0) {
-		_Static_assert(DSM_PARTS_MAX >= WIRE_MAX_RANKS, "a part for each rank");
+		_Static_assert(DSM_PARTS_MAX >= WIRE_MAX_NODES, "a part for each rank");
 		g.home = DSM_REGION_PARTS;
 		g.arg = (uint32_t)(job.heap_shape.stripe * (UNIT_BYTES >> PAGE_SHIFT));
 		g.parts = job.size;

@@ -44,10 +44,10 @@
 
 enum bye { BYE_DONE = 0, BYE_LEAVING };
 
-static uint64_t heard[WIRE_MAX_RANKS];   /* of each other node, ns; atomic */
-static uint8_t finished[WIRE_MAX_RANKS]; /* of each rank of other nodes; atomic */
-static uint8_t dying[WIRE_MAX_RANKS];    /* the status that it has announced, of each rank of other nodes; atomic */
-static uint8_t dumping[WIRE_MAX_RANKS];  /* of each other node: one of its ranks is dying; atomic */
+static uint64_t heard[WIRE_MAX_NODES];   /* of each other node, ns; atomic */
+static uint8_t finished[WIRE_MAX_NODES]; /* of each rank of other nodes; atomic */
+static uint8_t dying[WIRE_MAX_NODES];    /* the status that it has announced, of each rank of other nodes; atomic */
+static uint8_t dumping[WIRE_MAX_NODES];  /* of each other node: one of its ranks is dying; atomic */
 
 static bool has_finished(uint16_t rank)
 {
@@ -79,7 +79,7 @@ static void tell_others(enum bye bye, int status)
 			 .type = MSG_BYE,
 			 .op = (uint8_t)bye,
 			 .src = job.node,
-			 .req_rank = job.node,
+			 .req_node = job.node,
 			 .aux = (uint32_t)status | (uint32_t)job.rank << 16 };
 	uint16_t n;
 
@@ -338,7 +338,7 @@ void lost_silence(void)
 {
 	static uint64_t last;
 	uint64_t now = clock_ns(), limit = job.set.lost_ms * 1000000ull;
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_PING, .src = job.node, .req_rank = job.node };
+	struct msg m = { .version = WIRE_VERSION, .type = MSG_PING, .src = job.node, .req_node = job.node };
 	bool again = !last || now - last > limit / 2;
 	uint64_t at;
 	uint16_t n;

@@ -39,8 +39,8 @@ static void point(char *at)
 	job.me = (struct ctl *)at;
 	job.mem.bars = (struct bar *)(at + l->bars);
 	job.mem.objects = (struct sync *)(at + l->objects);
-	job.mem.nodes = (struct qnode *)(at + l->nodes);
-	job.mem.lines = (struct qnode *)(at + l->lines);
+	job.mem.nodes = (struct queue_entry *)(at + l->nodes);
+	job.mem.lines = (struct queue_entry *)(at + l->lines);
 	job.mem.calls = (struct due_call *)(at + l->calls);
 	job.mem.pages = (struct copy *)(at + l->pages);
 	job.mem.dirs = (struct dir *)(at + l->dirs);

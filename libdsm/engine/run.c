@@ -180,8 +180,8 @@ static void carry_out(const struct actions *acts, const struct msg *m, const voi
 		case ACT_SEND: route(&a->msg); break;
 		case ACT_MCAST:
 			copy = a->msg;
-			for (r = set_next(a->mask, 0, job.nodes, g, a->msg.req_rank, a->except); r < job.nodes;
-			     r = set_next(a->mask, (uint16_t)(r + 1), job.nodes, g, a->msg.req_rank, a->except)) {
+			for (r = set_next(a->mask, 0, job.nodes, g, a->msg.req_node, a->except); r < job.nodes;
+			     r = set_next(a->mask, (uint16_t)(r + 1), job.nodes, g, a->msg.req_node, a->except)) {
 				copy.dst = r;
 				route(&copy);
 			}
@@ -203,7 +203,7 @@ static void carry_out(const struct actions *acts, const struct msg *m, const voi
 			block_start_prefetch(a->msg.object, a->prot == PROT_RW, a->msg.flags, a->msg.home,
 					     a->msg.type == MSG_RELEASE ? SLOT_BACK : SLOT_AHEAD);
 			break;
-		case ACT_BLAME: blame(a->rank); break;
+		case ACT_BLAME: blame(a->node); break;
 		}
 	}
 }
@@ -311,7 +311,7 @@ static void pass_on(const struct msg *m)
 	const uint32_t hold = slot_object(NULL, m->req_slot);
 	const struct hold *h = &job.me->holds[hold];
 	const struct msg about = {
-		.dst = h->home, .object = h->object, .req_rank = h->gen, .req_slot = m->req_slot, .aux = hold
+		.dst = h->home, .object = h->object, .req_node = h->gen, .req_slot = m->req_slot, .aux = hold
 	};
 
 	if (m->count == -EAGAIN && !run_held(hold, HE_COME, &about))

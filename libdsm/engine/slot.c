@@ -295,7 +295,7 @@ bool slot_waited(const struct msg *m)
 	case MSG_GRANT:
 	case MSG_INV_ACK:
 	case MSG_REPLY:
-	case MSG_LOCKED: return m->req_rank == m->dst && (m->req_slot < CTL_BLOCK_SLOTS || m->req_slot >= CTL_SLOTS);
+	case MSG_LOCKED: return m->req_node == m->dst && (m->req_slot < CTL_BLOCK_SLOTS || m->req_slot >= CTL_SLOTS);
 	case MSG_DEPART: return true; /* it comes when all threads are in the barrier */
 	default: return false;
 	}

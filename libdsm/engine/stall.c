@@ -324,8 +324,8 @@ static void say_other(struct text *t, const uint8_t *which)
 /* All that wait for what rows[i] waits for; they are done then. */
 static void say_group(struct text *t, struct stall_row *rows, unsigned int n, unsigned int i)
 {
-	static uint32_t threads[WIRE_MAX_RANKS];
-	static uint8_t which[WIRE_MAX_RANKS];
+	static uint32_t threads[WIRE_MAX_NODES];
+	static uint8_t which[WIRE_MAX_NODES];
 	const struct stall_row row = rows[i];
 	const struct wait_about a = row.about;
 	char object[160];
@@ -356,7 +356,7 @@ static void say_group(struct text *t, struct stall_row *rows, unsigned int n, un
 static void report(void)
 {
 	static struct stall_row rows[ROWS]; /* stall_due lets one thread of a node in, for as long as its calls last */
-	static uint8_t busy[WIRE_MAX_RANKS];
+	static uint8_t busy[WIRE_MAX_NODES];
 	static uint32_t inside;
 	struct text t = { 0 };
 	uint64_t oldest = 0;

@@ -129,7 +129,7 @@ static int make_memory(void)
 
 	ctl_layout(&job.layout, &shape);
 	job.limits = (struct wire_limits){ .me = job.node,
-					   .nranks = job.nodes,
+					   .nnodes = job.nodes,
 					   .ranks = job.size,
 					   .host = HOST_LIBRARY,
 					   .calls = CALL_OPS,
@@ -330,8 +330,8 @@ int engine_start(const struct settings *set)
 	if (err)
 		return err;
 	HOOK("start-launched");
-	if (job.launch.size > WIRE_MAX_RANKS) {
-		log_line("a job may have %d ranks, this one has %d", WIRE_MAX_RANKS, job.launch.size);
+	if (job.launch.size > WIRE_MAX_NODES) {
+		log_line("a job may have %d ranks, this one has %d", WIRE_MAX_NODES, job.launch.size);
 		return -EINVAL;
 	}
 	job.rank = (uint16_t)job.launch.rank;

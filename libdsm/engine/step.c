@@ -19,7 +19,7 @@
 
 struct page_ctx step_ctx(void)
 {
-	return (struct page_ctx){ .me = job.node, .nranks = job.nodes, .now = clock_us(), .hold_us = job.set.hold_us };
+	return (struct page_ctx){ .me = job.node, .nnodes = job.nodes, .now = clock_us(), .hold_us = job.set.hold_us };
 }
 
 /* Where it matters who may speak for the block: else nobody looks. */
@@ -36,7 +36,7 @@ static void land(const struct msg *m, const void *data, const struct copy *p)
 	const size_t bytes = block_bytes(m->object);
 	char *at;
 
-	if (!page_asks(&seen) || seen.slot != m->req_slot || m->req_rank != job.node)
+	if (!page_asks(&seen) || seen.slot != m->req_slot || m->req_node != job.node)
 		return;
 	at = memory_stage(m->req_slot, bytes);
 	memcpy(at, data, bytes);
@@ -77,7 +77,7 @@ static int step_block(const struct msg *m, const void *data, struct actions *act
 	int err;
 
 	d.me = job.node;
-	d.nranks = job.nodes;
+	d.nnodes = job.nodes;
 	d.manager = manager_of(m);
 	d.follow = DIR_FOLLOW;
 	d.now = clock_us();
@@ -114,7 +114,7 @@ static int step_object(const struct msg *m, uint32_t index, struct actions *acts
 {
 	struct objects all = objects();
 	struct dispatch d = { .me = job.node,
-			      .nranks = job.nodes,
+			      .nnodes = job.nodes,
 			      .queue = lines(),
 			      .objects = &all,
 			      .object = objects_at(&all, index),
@@ -142,7 +142,7 @@ static int create_object(const struct msg *m, struct actions *acts)
 static int step_hold(const struct msg *m, uint32_t index, struct actions *acts)
 {
 	struct dispatch d = { .me = job.node,
-			      .nranks = job.nodes,
+			      .nnodes = job.nodes,
 			      .queue = lines(),
 			      .hold = &job.me->holds[index],
 			      .lends = LOCK_LENDS };
@@ -205,7 +205,7 @@ bool step_hold_leave(uint32_t index, uint16_t slot)
 int step_bar(const struct msg *m, const struct bar_group *group, uint32_t *gen, struct actions *acts)
 {
 	struct dispatch d = { .me = job.node,
-			      .nranks = job.nodes,
+			      .nnodes = job.nodes,
 			      .bar = &job.mem.bars[m->object],
 			      .part = job.parts ? &job.parts[m->object] : NULL,
 			      .group = group,
@@ -241,7 +241,7 @@ int step_gather(const struct msg *m, bool alone, const struct bar_group *group, 
 
 static int step_slot(const struct msg *m, uint32_t slot, struct actions *acts)
 {
-	struct dispatch d = { .me = job.node, .nranks = job.nodes, .ask = &job.me->slots[slot].ask };
+	struct dispatch d = { .me = job.node, .nnodes = job.nodes, .ask = &job.me->slots[slot].ask };
 
 	return dispatch_step(&d, m, acts);
 }

@@ -22,12 +22,12 @@
 #define UNIT_BYTES ((size_t)2 << 20)
 #define UNIT_USED 0x8000u /* some rank has had it, and given it back: it may not be zero any more */
 #define UNIT_OWNER 0x7fffu
-_Static_assert(WIRE_MAX_RANKS < UNIT_OWNER, "an owner is a rank + 1");
+_Static_assert(WIRE_MAX_NODES < UNIT_OWNER, "an owner is a rank + 1");
 
 struct units {
 	uint32_t lock;
 	uint32_t reclaimer;           /* the rank that has others give units back, + 1 */
-	uint32_t low[WIRE_MAX_RANKS]; /* of a rank's stripes, no unit below is free */
+	uint32_t low[WIRE_MAX_NODES]; /* of a rank's stripes, no unit below is free */
 	uint16_t owner[];             /* of each unit: 0, or the rank + 1; UNIT_USED */
 };
 

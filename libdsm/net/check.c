@@ -27,7 +27,7 @@ int net_check(const struct net_config *cfg, const struct msg *m, size_t payload)
 	if (wire_envelope(m, net_me(cfg), net_nodes(cfg)) || !(wire_hosts(m->type) & HOST_LIBRARY))
 		return -EBADMSG;
 	if (wire_class(m->type) <= CLASS_DATA &&
-	    (m->req_rank >= net_nodes(cfg) || m->req_slot >= (cfg->block_slots ? cfg->block_slots : cfg->nslots)))
+	    (m->req_node >= net_nodes(cfg) || m->req_slot >= (cfg->block_slots ? cfg->block_slots : cfg->nslots)))
 		return -EBADMSG;
 	if (m->src == net_me(cfg)) /* our own never travel */
 		return -EBADMSG;

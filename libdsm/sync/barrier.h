@@ -38,7 +38,7 @@ static inline struct msg barrier_arrival(const struct barrier_name *b, uint32_t 
 			 .op = op,
 			 .src = job.node,
 			 .dst = job.node,
-			 .req_rank = job.node,
+			 .req_node = job.node,
 			 .object = b->object,
 			 .aux = threads,
 			 .value = value };

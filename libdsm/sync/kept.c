@@ -15,7 +15,7 @@
 
 static uint32_t *place(const struct msg *ask)
 {
-	return kept_place(hold_name(ask->dst, ask->object, ask->req_rank));
+	return kept_place(hold_name(ask->dst, ask->object, ask->req_node));
 }
 
 int64_t kept_take(const struct msg *ask)

@@ -23,7 +23,7 @@ static struct dsm_ioc_call handle_call(uint64_t id, uint16_t call)
 {
 	const struct msg m = handle_ask(id, 0, 0);
 
-	return (struct dsm_ioc_call){ .call = call, .home = m.dst, .object = m.object, .gen = m.req_rank };
+	return (struct dsm_ioc_call){ .call = call, .home = m.dst, .object = m.object, .gen = m.req_node };
 }
 
 static bool has_come(const struct dsm_ioc_call *q)

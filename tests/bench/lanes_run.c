@@ -91,7 +91,7 @@ static struct msg message(const struct lanes_end *e, uint8_t type, uint32_t obje
 			     .type = type,
 			     .src = e->rank,
 			     .dst = !e->rank,
-			     .req_rank = e->rank,
+			     .req_node = e->rank,
 			     .object = object };
 }
 
@@ -140,7 +140,7 @@ static void answer(struct lanes_end *e, const struct msg *ask)
 	struct msg m = message(e, e->c->size ? MSG_DATA : MSG_GRANT, ask->object);
 
 	m.op = GRANT_READ;
-	m.req_rank = ask->req_rank;
+	m.req_node = ask->req_node;
 	m.req_slot = ask->req_slot;
 	post(e, &m, e->c->size);
 }

@@ -80,7 +80,7 @@ static void frame_in(const struct shared_place *p, const struct shared_frame *f)
 	switch (f->kind) {
 	case SHARED_MSG: must(holds(&x, SHARED_SHAPE_MSG, f) && f->size == p->bytes - sizeof(*f)); break;
 	case SHARED_LAND:
-		must(holds(&x, SHARED_SHAPE_LAND, f) && f->m.req_slot < SLOTS && f->m.req_rank == ME);
+		must(holds(&x, SHARED_SHAPE_LAND, f) && f->m.req_slot < SLOTS && f->m.req_node == ME);
 		must(f->size && f->size <= SHARED_LANDING && p->bytes == sizeof(*f));
 		break;
 	case SHARED_FETCH:
@@ -172,7 +172,7 @@ static void frame_of_values(unsigned int shape, const uint8_t *data, size_t size
 			    .type = land ? MSG_DATA : MSG_CALL,
 			    .src = size > 1 ? data[1] % (RANKS + 1) : PEER,
 			    .dst = ME,
-			    .req_rank = land ? ME : PEER,
+			    .req_node = land ? ME : PEER,
 			    .req_slot = size ? data[0] % (SLOTS + 1) : 0 };
 	frame_in(&p, &f);
 }

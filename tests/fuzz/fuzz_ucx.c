@@ -67,7 +67,7 @@ static void message_in(const void *header, size_t header_size, size_t size)
 static void values_in(const uint8_t *data, size_t size, bool address)
 {
 	const struct ucx_limits x = { .behind = 64, .nodes = RANKS };
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_RETURN, .dst = ME, .req_rank = ME };
+	struct msg m = { .version = WIRE_VERSION, .type = MSG_RETURN, .dst = ME, .req_node = ME };
 	char bytes[sizeof(struct ucx_blob) + 64] = { 0 };
 	struct ucx_arrival a;
 

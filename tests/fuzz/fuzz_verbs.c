@@ -107,7 +107,7 @@ static void check_frame(const struct frame_place *p, const struct frame *f, cons
 			     bare_word(m, f->seq) == p->word
 				   : p->bytes == HEAD + (f->kind == FRAME_LAND && !p->immediate ? 0 : f->size));
 	must((f->kind != FRAME_LAND && f->kind != FRAME_BARE) ||
-	     (f->size <= p->landing_bytes && m->req_rank == ME && m->req_slot < SLOTS));
+	     (f->size <= p->landing_bytes && m->req_node == ME && m->req_slot < SLOTS));
 	must(!p->immediate || f->kind == FRAME_BARE || (f->kind == FRAME_LAND && m->req_slot == p->word));
 	if (f->kind == FRAME_LAND || f->kind == FRAME_BARE)
 		must(inside(payload, f->size, p->landing, all));
@@ -244,7 +244,7 @@ static void frame_of_values(enum verbs_shape shape, const uint8_t *data, size_t 
 			.src = PEER,
 			.dst = ME,
 			.object = 100,
-			.req_rank = ME } };
+			.req_node = ME } };
 	size_t behind = shape == VERBS_SHAPE_LAND ? 0 : shape == VERBS_SHAPE_FETCH ? sizeof(struct remote) : BEHIND;
 	const bool bare = shape == VERBS_SHAPE_FREE || shape == VERBS_SHAPE_QUIT;
 

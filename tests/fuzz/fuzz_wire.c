@@ -39,9 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* All in the heap, each by itself: AddressSanitizer sees who leaves his own. */
 struct world {
-	uint16_t me, nranks;
+	uint16_t me, nnodes;
 	uint32_t now;
-	struct qnode *nodes;
+	struct queue_entry *nodes;
 	struct dir *dirs;
 	struct copy *pages;
 	struct sync *objects;
@@ -59,18 +59,18 @@ static void dispatch(struct world *w, const struct msg *m);
 
 static void check_queue(const struct world *w, uint32_t tail, uint8_t *seen)
 {
-	const uint32_t nnodes = (uint32_t)w->nranks * SLOTS;
+	const uint32_t nentries = (uint32_t)w->nnodes * SLOTS;
 	uint32_t at = tail, n = 0;
 
 	if (!tail)
 		return;
 	do {
-		must(at >= 1 && at <= nnodes);
+		must(at >= 1 && at <= nentries);
 		must(!seen[at - 1]); /* neither here nor in another queue */
 		seen[at - 1] = 1;
 		must(w->nodes[at - 1].type);
 		at = w->nodes[at - 1].next;
-		must(++n <= nnodes);
+		must(++n <= nentries);
 	} while (at != tail);
 }
 
@@ -87,8 +87,8 @@ static void check_world(const struct world *w)
 	for (i = 0; i < BLOCKS; i++) {
 		must(w->pages[i].state < PG_STATES);
 		must(w->pages[i].held < PE_EVENTS);
-		must(w->pages[i].home <= w->nranks);
-		must(w->dirs[i].owner < w->nranks);
+		must(w->pages[i].home <= w->nnodes);
+		must(w->dirs[i].owner < w->nnodes);
 	}
 	for (i = 0; i < HOLDS; i++)
 		must(w->holds[i].state < HOLD_STATES);
@@ -96,22 +96,22 @@ static void check_world(const struct world *w)
 
 static void check_action(const struct world *w, const struct action *a)
 {
-	uint16_t g = set_granule(w->nranks);
+	uint16_t g = set_granule(w->nnodes);
 
 	switch ((enum act)a->type) {
 	case ACT_SEND:
 	case ACT_DATA:
-		must(a->msg.dst < w->nranks);
+		must(a->msg.dst < w->nnodes);
 		must(a->msg.version == WIRE_VERSION);
 		must(a->msg.type && a->msg.type < MSG_TYPES);
 		break;
-	case ACT_MCAST: must(set_next(a->mask, 0, w->nranks, g, SET_NOBODY, SET_NOBODY) <= w->nranks); break;
+	case ACT_MCAST: must(set_next(a->mask, 0, w->nnodes, g, SET_NOBODY, SET_NOBODY) <= w->nnodes); break;
 	case ACT_WAKE:
 	case ACT_WAIT: must(a->slot < SLOTS); break;
-	case ACT_RESUME: must(a->rank == SET_NOBODY || (a->rank < w->nranks && a->slot < SLOTS)); break;
+	case ACT_RESUME: must(a->node == SET_NOBODY || (a->node < w->nnodes && a->slot < SLOTS)); break;
 	case ACT_OPEN: must(a->prot <= PROT_RW && a->from <= OPEN_ZERO); break;
 	case ACT_REPLY: must(a->slot < SLOTS && a->prot <= 1); break;
-	case ACT_BLAME: must(a->rank < w->nranks); break;
+	case ACT_BLAME: must(a->node < w->nnodes); break;
 	case ACT_LAND:
 	case ACT_CLOSE:
 	case ACT_TIMER:
@@ -142,8 +142,8 @@ static void carry_out(struct world *w, int err, const struct actions *out)
 		check_action(w, a);
 		if (a->type == ACT_RESUME || ((a->type == ACT_SEND || a->type == ACT_DATA) && a->msg.dst == w->me))
 			later(w, &a->msg);
-		if (a->type == ACT_MCAST && set_has(a->mask, w->me, set_granule(w->nranks)) &&
-		    w->me != a->msg.req_rank && w->me != a->except) {
+		if (a->type == ACT_MCAST && set_has(a->mask, w->me, set_granule(w->nnodes)) &&
+		    w->me != a->msg.req_node && w->me != a->except) {
 			struct msg m = a->msg;
 
 			m.dst = w->me;
@@ -160,11 +160,11 @@ static uint64_t combine(uint8_t op, uint64_t a, uint64_t b)
 static void fetch(struct world *w, const struct action *a)
 {
 	struct msg m = { .object = a->msg.object,
-			 .req_rank = w->me,
+			 .req_node = w->me,
 			 .req_slot = SLOTS - 1,
 			 .home = a->msg.home,
 			 .flags = a->msg.flags };
-	const struct page_ctx ctx = { .me = w->me, .nranks = w->nranks, .now = w->now, .hold_us = 10 };
+	const struct page_ctx ctx = { .me = w->me, .nnodes = w->nnodes, .now = w->now, .hold_us = 10 };
 	struct actions out;
 
 	carry_out(w, page_step(&ctx, &w->pages[m.object], a->prot == PROT_RW ? PE_WRITE : PE_READ, &m, &out), &out);
@@ -175,7 +175,7 @@ static void dispatch(struct world *w, const struct msg *m)
 {
 	const struct objects objects = { .list = &w->list, .flat = w->objects, .limit = OBJECTS };
 	struct dispatch d = { .me = w->me,
-			      .nranks = w->nranks,
+			      .nnodes = w->nnodes,
 			      .now = w->now,
 			      .follow = DIR_FOLLOW,
 			      .hold_us = 10,
@@ -193,7 +193,7 @@ static void dispatch(struct world *w, const struct msg *m)
 		must(number < BLOCKS);
 		d.page = &w->pages[number];
 		d.dir = &w->dirs[number];
-		d.manager = number % 3 ? (uint16_t)(number % w->nranks) : SET_NOBODY;
+		d.manager = number % 3 ? (uint16_t)(number % w->nnodes) : SET_NOBODY;
 		break;
 	case TARGET_CREATE:
 		d.index = objects_take(&objects, &missing);
@@ -226,15 +226,15 @@ static void dispatch(struct world *w, const struct msg *m)
 
 static void local_page(struct world *w, enum page_event ev, const struct msg *in)
 {
-	const struct page_ctx ctx = { .me = w->me, .nranks = w->nranks, .now = w->now, .hold_us = 10 };
+	const struct page_ctx ctx = { .me = w->me, .nnodes = w->nnodes, .now = w->now, .hold_us = 10 };
 	struct msg m = { .object = in->object % BLOCKS,
-			 .req_rank = w->me,
+			 .req_node = w->me,
 			 .req_slot = in->req_slot % SLOTS,
 			 .flags = in->flags & MSGF_FIRST_TOUCH };
 	struct copy *p = &w->pages[m.object];
 	struct actions out;
 
-	m.home = (uint16_t)(m.object % w->nranks);
+	m.home = (uint16_t)(m.object % w->nnodes);
 	if (in->op & 1 && ev == PE_READ)
 		page_pin(p, in->op & 2);
 	if (in->op & 1 && ev == PE_REPLAY)
@@ -254,7 +254,7 @@ static void local_hold(struct world *w, const struct msg *in)
 		m = (struct msg){ .version = WIRE_VERSION,
 				  .type = in->op & 1 ? MSG_LOCK : MSG_TRYLOCK,
 				  .src = w->me,
-				  .dst = in->src % w->nranks,
+				  .dst = in->src % w->nnodes,
 				  .object = 1 + in->object % (OBJECTS - 1),
 				  .req_slot = in->req_slot % SLOTS,
 				  .aux = index };
@@ -278,7 +278,7 @@ static void local_ask(struct world *w, const struct msg *in)
 			 .op = in->op % SYNC_OPS,
 			 .flags = in->flags & MSGF_TIMED,
 			 .src = w->me,
-			 .dst = in->src % w->nranks,
+			 .dst = in->src % w->nnodes,
 			 .object = in->object % OBJECTS,
 			 .req_slot = in->req_slot % SLOTS };
 
@@ -301,8 +301,8 @@ static void local_arrive(struct world *w, const struct msg *in)
 		bar_set_life(&m, in->req_slot % 4);
 	if (!b->threads)
 		b->mask = in->value & 1 ? in->value | 1ull << (w->me % 64) : 0;
-	if (w->nranks < 64)
-		b->mask &= (1ull << w->nranks) - 1;
+	if (w->nnodes < 64)
+		b->mask &= (1ull << w->nnodes) - 1;
 	if (w->me < 64 || !b->mask)
 		dispatch(w, &m);
 }
@@ -318,7 +318,7 @@ static void repair(const struct world *w, uint8_t how, const struct wire_limits 
 	const struct msg raw = *m;
 	unsigned int changes = how >> 4 & 3, i;
 
-	*m = wire_good((uint8_t)(raw.type % (MSG_TYPES - 1) + 1), (uint16_t)(raw.src % w->nranks), lim);
+	*m = wire_good((uint8_t)(raw.type % (MSG_TYPES - 1) + 1), (uint16_t)(raw.src % w->nnodes), lim);
 	for (i = WF_flags; i < WIRE_FIELD_COUNT; i++) {
 		const enum wire_field f = (enum wire_field)i;
 		int64_t lo, hi, v = wire_get(&raw, f);
@@ -333,7 +333,7 @@ static void repair(const struct world *w, uint8_t how, const struct wire_limits 
 	if (wire_rule_of(m->type, WF_object) == RULE_INDEX || m->type == MSG_SYNC)
 		m->object %= OBJECTS;
 	/* By its right name, mostly. */
-	if (wire_rule_of(m->type, WF_req_rank) == RULE_GEN && how & 0xc0)
+	if (wire_rule_of(m->type, WF_req_node) == RULE_GEN && how & 0xc0)
 		object_address(m, object_name(m->object, w->objects[m->object].gen));
 	for (i = 0; i < changes; i++) {
 		const enum wire_field f = (enum wire_field)((raw.value >> (8 * i)) % WIRE_FIELD_COUNT);
@@ -352,8 +352,8 @@ static void repair(const struct world *w, uint8_t how, const struct wire_limits 
 static void record(struct world *w, uint8_t how, const uint8_t *bytes)
 {
 	const struct wire_limits lim = { .me = w->me,
-					 .nranks = w->nranks,
-					 .ranks = w->nranks,
+					 .nnodes = w->nnodes,
+					 .ranks = w->nnodes,
 					 .host = HOST_BOTH,
 					 .calls = 4,
 					 .block_slots = SLOTS,
@@ -408,9 +408,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 2)
 		return 0;
 	w = zeroed(1, sizeof(*w));
-	w->nranks = sizes[data[0] % 3];
-	w->me = (uint16_t)(data[1] % w->nranks);
-	w->nodes = zeroed((size_t)w->nranks * SLOTS, sizeof(*w->nodes));
+	w->nnodes = sizes[data[0] % 3];
+	w->me = (uint16_t)(data[1] % w->nnodes);
+	w->nodes = zeroed((size_t)w->nnodes * SLOTS, sizeof(*w->nodes));
 	w->dirs = zeroed(BLOCKS, sizeof(*w->dirs));
 	w->pages = zeroed(BLOCKS, sizeof(*w->pages));
 	w->objects = zeroed(OBJECTS, sizeof(*w->objects));

@@ -72,8 +72,8 @@ static bool takes_part(uint16_t me, const struct msg *m)
 		return m->object >= BLOCKS || w->part[m->object];
 	if (m->type == MSG_ARRIVE || m->type == MSG_DEPART)
 		return false;
-	if (wire_rule_of(m->type, WF_req_rank) == RULE_GEN) {
-		const int named = world_made(home, world_name(m->object, m->req_rank));
+	if (wire_rule_of(m->type, WF_req_node) == RULE_GEN) {
+		const int named = world_made(home, world_name(m->object, m->req_node));
 
 		return named >= 0 && w->part_made[named];
 	}
@@ -93,7 +93,7 @@ static void joins_object(int at)
 /* A request. It does nothing to what is not there. */
 static void joins_living(uint16_t home, const struct msg *m)
 {
-	const int at = world_made(home, world_name(m->object, m->req_rank));
+	const int at = world_made(home, world_name(m->object, m->req_node));
 
 	joins_object(at >= 0 && w->made[at].alive ? at : -1);
 }
@@ -136,7 +136,7 @@ static void joins(uint16_t me, const struct msg *m)
 static struct wire_limits limits(uint16_t me)
 {
 	return (struct wire_limits){ .me = me,
-				     .nranks = RANKS,
+				     .nnodes = RANKS,
 				     .ranks = RANKS,
 				     .host = HOST_LIBRARY,
 				     .calls = 4,
@@ -153,8 +153,8 @@ static struct wire_limits limits(uint16_t me)
  */
 static bool in_line(uint16_t me, const struct msg *m)
 {
-	const struct qpool queue = { .nodes = w->r[me].nodes, .nslots = BLOCK_SLOTS };
-	const uint32_t node = queue_node(&queue, m->req_rank, m->req_slot);
+	const struct qpool queue = { .entries = w->r[me].nodes, .nslots = BLOCK_SLOTS };
+	const uint32_t node = queue_number(&queue, m->req_node, m->req_slot);
 	unsigned int b;
 
 	if (m->type != MSG_READ_REQ && m->type != MSG_WRITE_REQ)
@@ -195,7 +195,7 @@ static void deliver(unsigned int i)
 	must(!err || err == -EBADMSG || err == -ESTALE);
 	if (aloud) /* of one input, to see what it does */
 		fprintf(stderr, "%s %u -> %u object %u req %u.%u home %u count %d aux %u value %llu: %d\n",
-			wire_name(l.m.type), l.from, me, l.m.object, l.m.req_rank, l.m.req_slot, l.m.home, l.m.count,
+			wire_name(l.m.type), l.from, me, l.m.object, l.m.req_node, l.m.req_slot, l.m.home, l.m.count,
 			l.m.aux, (unsigned long long)l.m.value, err);
 	total.messages++;
 	total.others += l.from == OTHER;
@@ -230,7 +230,7 @@ static void touch(uint16_t me, unsigned int thread, uint32_t block, bool write)
 static void give_back(uint16_t me, uint32_t block, uint8_t how)
 {
 	const struct copy *p = &w->r[me].pages[block];
-	struct msg m = { .type = MSG_RELEASE, .op = how & 1, .src = me, .object = block, .req_rank = me, .aux = 1 };
+	struct msg m = { .type = MSG_RELEASE, .op = how & 1, .src = me, .object = block, .req_node = me, .aux = 1 };
 	const unsigned int slot = ASYNC;
 
 	if (how & 2) {
@@ -406,7 +406,7 @@ static void arrive(uint16_t me, uint8_t object)
 			 .type = MSG_ARRIVE,
 			 .src = me,
 			 .dst = me,
-			 .req_rank = me,
+			 .req_node = me,
 			 .object = object,
 			 .aux = 1,
 			 .value = me };
@@ -501,14 +501,14 @@ static void answer(const struct msg *to, uint8_t how)
 		break;
 	default: break;
 	}
-	m.req_rank = to->type == MSG_GRANT || to->type == MSG_DATA || to->type == MSG_HOME || to->type == MSG_ADOPT
+	m.req_node = to->type == MSG_GRANT || to->type == MSG_DATA || to->type == MSG_HOME || to->type == MSG_ADOPT
 		? OTHER
-		: to->req_rank;
+		: to->req_node;
 	if (to->type == MSG_MOVE)
-		m.req_rank = to->src;
+		m.req_node = to->src;
 	say(&m,
 	    m.type == MSG_INV_ACK || (m.type == MSG_DATA && to->type != MSG_READ_REQ && to->type != MSG_WRITE_REQ)
-		    ? (uint16_t)(to->req_rank % HONEST)
+		    ? (uint16_t)(to->req_node % HONEST)
 		    : dst);
 }
 
@@ -527,8 +527,8 @@ static void name_object(struct msg *m, uint16_t to, uint8_t object, bool other)
 		name = world_name(h->object, h->gen);
 	}
 	m->object = (uint32_t)name;
-	if (wire_rule_of(m->type, WF_req_rank) == RULE_GEN)
-		m->req_rank = (uint16_t)(name >> 32);
+	if (wire_rule_of(m->type, WF_req_node) == RULE_GEN)
+		m->req_node = (uint16_t)(name >> 32);
 }
 
 static void attack(struct input *in)

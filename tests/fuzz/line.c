@@ -145,7 +145,7 @@ static bool comes_again(const struct made *x)
 		const struct msg *m = &w->way[i].m;
 
 		if (m->type == MSG_RESUME && m->op && m->dst == x->home &&
-		    world_name(m->object, m->req_rank) == x->name)
+		    world_name(m->object, m->req_node) == x->name)
 			return true;
 	}
 	return false;

@@ -220,8 +220,8 @@ static void multicast(uint16_t me, const struct action *a)
 	struct msg m = a->msg;
 	uint16_t to;
 
-	for (to = set_next(a->mask, 0, RANKS, 1, m.req_rank, a->except); to < RANKS;
-	     to = set_next(a->mask, (uint16_t)(to + 1), RANKS, 1, m.req_rank, a->except)) {
+	for (to = set_next(a->mask, 0, RANKS, 1, m.req_node, a->except); to < RANKS;
+	     to = set_next(a->mask, (uint16_t)(to + 1), RANKS, 1, m.req_node, a->except)) {
 		m.dst = to;
 		world_post(me, &m, 0);
 	}
@@ -354,7 +354,7 @@ void world_carry_out(uint16_t me, uint32_t block, const struct actions *out, uin
 		case ACT_TIMER: r->timer[block] = 1; break;
 		case ACT_REPLY: reply(me, a); break;
 		case ACT_FETCH: fetch(me, a); break;
-		case ACT_BLAME: blame(me, a->rank, block); break;
+		case ACT_BLAME: blame(me, a->node, block); break;
 		case ACT_WAIT:
 		case ACT_WAKE_ALL: break;
 		}
@@ -369,11 +369,11 @@ static void local_page(uint16_t me, uint32_t block, enum page_event ev, unsigned
 	struct msg m = { .object = block,
 			 .src = me,
 			 .dst = me,
-			 .req_rank = me,
+			 .req_node = me,
 			 .req_slot = (uint16_t)slot,
 			 .home = home,
 			 .flags = flags };
-	const struct page_ctx ctx = { .me = me, .nranks = RANKS, .now = w->now, .hold_us = 10 };
+	const struct page_ctx ctx = { .me = me, .nnodes = RANKS, .now = w->now, .hold_us = 10 };
 	struct slot *s = &w->r[me].slots[slot];
 	struct actions out;
 	unsigned int i;
@@ -413,7 +413,7 @@ static bool find(uint16_t me, enum target target, uint32_t number, struct dispat
 		if (number >= BLOCKS)
 			return false;
 		d->manager = world_manager(number);
-		d->queue = (struct qpool){ .nodes = r->nodes, .nslots = BLOCK_SLOTS };
+		d->queue = (struct qpool){ .entries = r->nodes, .nslots = BLOCK_SLOTS };
 		d->page = &r->pages[number];
 		d->dir = &r->dirs[number];
 		return true;
@@ -422,7 +422,7 @@ static bool find(uint16_t me, enum target target, uint32_t number, struct dispat
 		d->object = objects_at(d->objects, d->index);
 		return true;
 	case TARGET_OBJECT:
-		d->queue = (struct qpool){ .nodes = r->object_nodes, .nslots = SLOTS };
+		d->queue = (struct qpool){ .entries = r->object_nodes, .nslots = SLOTS };
 		d->object = objects_at(d->objects, number);
 		return true;
 	case TARGET_HOLD: d->hold = &r->holds[number]; return number < HOLDS;
@@ -437,7 +437,7 @@ static bool find(uint16_t me, enum target target, uint32_t number, struct dispat
 struct table {
 	struct sync objects[OBJECTS];
 	struct object_list list;
-	struct qnode nodes[RANKS * SLOTS];
+	struct queue_entry nodes[RANKS * SLOTS];
 };
 
 static struct table table_of(const struct rank *r)
@@ -469,7 +469,7 @@ static void judge_gone(uint16_t me, const struct msg *m, const struct actions *o
 /* One step of an object. Its number if it is destroyed, else -1. */
 static int judge(uint16_t me, const struct msg *m, int err, const struct actions *out, const struct table *was)
 {
-	const int at = world_made(me, world_name(m->object, m->req_rank));
+	const int at = world_made(me, world_name(m->object, m->req_node));
 	int destroyed = -1;
 	unsigned int i;
 
@@ -512,7 +512,7 @@ int world_dispatch(uint16_t me, const struct msg *m, uint32_t data)
 {
 	struct rank *r = &w->r[me];
 	struct dispatch d = {
-		.me = me, .nranks = RANKS, .follow = 1, .now = w->now, .hold_us = 10, .combine = combine
+		.me = me, .nnodes = RANKS, .follow = 1, .now = w->now, .hold_us = 10, .combine = combine
 	};
 	const struct objects objects = { .list = &r->list, .flat = r->objects, .limit = OBJECTS };
 	const struct table was = table_of(r);

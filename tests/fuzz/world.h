@@ -43,7 +43,7 @@ enum told {
 
 /* All in the heap, each by itself: AddressSanitizer sees who leaves his own. */
 struct rank {
-	struct qnode *nodes, *object_nodes;
+	struct queue_entry *nodes, *object_nodes;
 	struct dir *dirs;
 	struct copy *pages;
 	struct sync *objects;

@@ -61,7 +61,7 @@ static struct msg about(uint8_t type, uint32_t page)
 			     .src = peer->liar.me,
 			     .dst = peer->liar.target,
 			     .object = page << 1 | 1,
-			     .req_rank = peer->liar.me };
+			     .req_node = peer->liar.me };
 }
 
 static bool say(const struct msg *m)

@@ -160,7 +160,7 @@ static struct msg about(const struct msg *m, uint8_t type, uint16_t from, uint16
 			     .src = from,
 			     .dst = to,
 			     .object = m->object,
-			     .req_rank = m->req_rank,
+			     .req_node = m->req_node,
 			     .req_slot = m->req_slot };
 }
 
@@ -180,7 +180,7 @@ static void invalidate(const struct msg *m, uint16_t home, unsigned int ranks)
 /* Under the line's lock. */
 static void serve(struct line *l, const struct msg *m)
 {
-	const uint16_t home = m->dst, who = m->req_rank;
+	const uint16_t home = m->dst, who = m->req_node;
 	const unsigned int others = l->sharers & ~(1u << who);
 	const bool has = l->sharers >> who & 1;
 	struct msg a = about(m, MSG_GRANT, home, who);
@@ -234,11 +234,11 @@ static void requested(const struct msg *m)
 {
 	struct line *l = line_of(m);
 
-	if (!crowd_is_honest(m->req_rank))
+	if (!crowd_is_honest(m->req_node))
 		return;
 	hold(&l->held);
 	if (l->busy)
-		l->pending[m->req_rank] = *m;
+		l->pending[m->req_node] = *m;
 	else
 		serve(l, m);
 	release(&l->held);
@@ -268,7 +268,7 @@ static void send_block(const struct msg *m, uint16_t from, bool write)
 {
 	const uint32_t slot = m->req_slot;
 
-	if (crowd_is_honest(m->req_rank)) {
+	if (crowd_is_honest(m->req_node)) {
 		const struct word_KERNEL_BLOCK w = { .valid = 1,
 						     .write = write,
 						     .home = m->home,
@@ -277,9 +277,9 @@ static void send_block(const struct msg *m, uint16_t from, bool write)
 						     .slot_high = slot / 256 };
 		const struct inject_message i = { .imm = word_put_KERNEL_BLOCK(w), .peer = from };
 
-		post(m->req_rank, &i);
+		post(m->req_node, &i);
 	} else {
-		const struct msg done = about(m, MSG_DONE, m->req_rank, m->home);
+		const struct msg done = about(m, MSG_DONE, m->req_node, m->home);
 
 		say(&done);
 	}
@@ -296,7 +296,7 @@ static void unlock(const struct msg *m)
 	const uint64_t name = atomic_load(&shared->names[m->aux % NAMES]);
 	struct msg a = about(m, MSG_UNLOCK, m->dst, (uint16_t)(name >> 48));
 
-	a.req_rank = (uint16_t)(name >> 32);
+	a.req_node = (uint16_t)(name >> 32);
 	a.aux = m->aux;
 	say(&a);
 }
@@ -311,7 +311,7 @@ static void answer_lock(const struct msg *m)
 	case MSG_LOCKED: unlock(m); return;
 	case MSG_NEXT:
 		a.type = MSG_LOCKED;
-		a.dst = m->req_rank;
+		a.dst = m->req_node;
 		a.aux = (uint32_t)m->value;
 		break;
 	case MSG_RECALL:
@@ -322,7 +322,7 @@ static void answer_lock(const struct msg *m)
 		if (m->count)
 			return;
 		a.type = MSG_FREED;
-		a.req_rank = m->src;
+		a.req_node = m->src;
 		a.value = !pick(&self.random, 4);
 	}
 	say(&a);
@@ -353,16 +353,16 @@ static void answer(const struct msg *m)
 		break;
 	case MSG_INV:
 		a.type = MSG_INV_ACK;
-		a.dst = m->req_rank;
+		a.dst = m->req_node;
 		break;
 	case MSG_ADOPT:
 		a.type = MSG_HOME_ACK;
 		a.dst = (uint16_t)m->value;
-		a.req_rank = a.home = m->dst;
+		a.req_node = a.home = m->dst;
 		break;
 	case MSG_MOVE:
 		a.type = MSG_MOVE_ACK;
-		a.req_rank = m->src;
+		a.req_node = m->src;
 		a.count = pick(&self.random, 3) ? 0 : -EBUSY;
 		break;
 	case MSG_REPLY:
@@ -376,12 +376,12 @@ static void answer(const struct msg *m)
 	case MSG_RECALLED: answer_lock(m); return;
 	case MSG_ARRIVE:
 		a.type = MSG_DEPART;
-		a.req_rank = m->dst;
+		a.req_node = m->dst;
 		bar_set_life(&a, bar_life(m));
 		break;
 	case MSG_TRYLOCK:
 		a.type = MSG_FREED;
-		a.req_rank = m->src;
+		a.req_node = m->src;
 		a.aux = m->aux;
 		a.count = -EBUSY;
 		break;
@@ -446,7 +446,7 @@ bool crowd_operate(const struct liar *l, struct msg *m)
 			   .src = l->me,
 			   .dst = l->target,
 			   .object = (uint32_t)name,
-			   .req_rank = (uint16_t)(name >> 32),
+			   .req_node = (uint16_t)(name >> 32),
 			   .req_slot = (uint16_t)pick(r, 65536),
 			   .value = pick(r, 4) };
 	if (m->op == SOP_DESTROY && pick(r, 8))
@@ -476,7 +476,7 @@ bool crowd_forward(struct inject_message *i)
 			     .src = i->peer,
 			     .dst = self.me,
 			     .object = page << 1 | 1,
-			     .req_rank = (uint16_t)(4 + (page + write) % (CROWD_RANKS - 4)),
+			     .req_node = (uint16_t)(4 + (page + write) % (CROWD_RANKS - 4)),
 			     .req_slot = (uint16_t)pick(r, LIAR_SLOTS) };
 	return true;
 }

@@ -20,7 +20,7 @@ static const struct msg *any_seen(const struct liar *l, uint64_t *r)
 struct wire_limits liar_limits(const struct liar *l)
 {
 	return (struct wire_limits){ .me = l->target,
-				     .nranks = l->ranks,
+				     .nnodes = l->ranks,
 				     .host = HOST_KERNEL,
 				     .block_slots = LIAR_SLOTS,
 				     .slots = 65536,
@@ -47,8 +47,8 @@ static void aim(const struct liar *l, uint64_t *r, struct msg *m)
 		wire_rule_of(m->type, WF_req_slot) == RULE_ZERO ? 0 : (uint16_t)pick(r, pick(r, 2) ? 8 : LIAR_SLOTS);
 	if (m->type == MSG_DATA)
 		m->req_slot = (uint16_t)(LIAR_SHORT_SLOTS + pick(r, LIAR_SLOTS - LIAR_SHORT_SLOTS));
-	if (wire_rule_of(m->type, WF_req_rank) == RULE_RANK)
-		m->req_rank = (uint16_t)pick(r, l->ranks);
+	if (wire_rule_of(m->type, WF_req_node) == RULE_NODE)
+		m->req_node = (uint16_t)pick(r, l->ranks);
 	if (wire_rule_of(m->type, WF_object) == RULE_BLOCK)
 		m->object = (uint32_t)((pick(r, JOB_PAGES) >> order << order) << 1 | 1u << order);
 	else if (wire_rule_of(m->type, WF_object) != RULE_BARRIER)
@@ -120,8 +120,8 @@ struct msg liar_related(const struct liar *l, uint64_t *r, const struct msg *see
 		m.op = seen->type == MSG_WRITE_REQ ? MSG_WRITE_REQ : MSG_READ_REQ;
 	if (m.type == MSG_ADOPT || m.type == MSG_MOVED)
 		m.value = pick(r, 4) ? l->me : pick(r, l->ranks);
-	if (wire_rule_of(m.type, WF_req_rank) == RULE_OTHER && pick(r, 2))
-		m.req_rank = l->me;
+	if (wire_rule_of(m.type, WF_req_node) == RULE_OTHER && pick(r, 2))
+		m.req_node = l->me;
 	return m;
 }
 
@@ -151,14 +151,14 @@ struct msg liar_ask(const struct liar *l, uint64_t *r, const struct job *j)
 			 .src = l->me,
 			 .dst = l->target,
 			 .object = block_there(l, r, j),
-			 .req_rank = l->me,
+			 .req_node = l->me,
 			 .req_slot = (uint16_t)pick(r, LIAR_SLOTS) };
 
 	if (!pick(r, 4)) {
 		m.type = MSG_SYNC;
 		m.op = SOP_CREATE;
 		m.aux = 1 + pick(r, 5);
-		m.object = m.req_rank = 0;
+		m.object = m.req_node = 0;
 	}
 	return m;
 }
@@ -169,7 +169,7 @@ bool liar_answer(const struct liar *l, const struct msg *m, struct msg *a)
 			   .src = l->me,
 			   .dst = l->target,
 			   .object = m->object,
-			   .req_rank = m->req_rank,
+			   .req_node = m->req_node,
 			   .req_slot = m->req_slot };
 	switch (m->type) {
 	case MSG_READ_REQ:
@@ -181,12 +181,12 @@ bool liar_answer(const struct liar *l, const struct msg *m, struct msg *a)
 		return true;
 	case MSG_SYNC:
 		a->type = MSG_REPLY;
-		a->req_rank = l->target;
+		a->req_node = l->target;
 		return true;
 	case MSG_LOCK:
 	case MSG_TRYLOCK:
 		a->type = MSG_LOCKED;
-		a->req_rank = l->target;
+		a->req_node = l->target;
 		a->aux = m->aux;
 		return true;
 	case MSG_HOME:

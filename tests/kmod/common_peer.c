@@ -297,7 +297,7 @@ static void came(struct peer *p, const struct ibv_wc *wc, void (*heard)(struct p
 		m[0] = (struct msg){ .version = WIRE_VERSION,
 				     .type = MSG_GRANT,
 				     .object = p->wanted[slot],
-				     .req_rank = p->liar.me,
+				     .req_node = p->liar.me,
 				     .req_slot = slot,
 				     .home = (uint16_t)w.home };
 		n = 1;

@@ -162,7 +162,7 @@ static unsigned int arrive(struct inject_message *out, unsigned int room)
 								   .src = (uint16_t)p,
 								   .dst = self.me,
 								   .object = atomic_load(&self.number),
-								   .req_rank = (uint16_t)p,
+								   .req_node = (uint16_t)p,
 								   .req_slot = (uint16_t)atomic_load(&self.life),
 								   .aux = 1 },
 							    .peer = (uint16_t)p,

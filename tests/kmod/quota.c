@@ -158,13 +158,13 @@ static struct msg line(unsigned int chunk)
 static struct msg block(unsigned int chunk)
 {
 	return (struct msg){
-		.type = MSG_READ_REQ, .object = 1, .req_rank = 1, .req_slot = (uint16_t)(chunk * LINES_CHUNK)
+		.type = MSG_READ_REQ, .object = 1, .req_node = 1, .req_slot = (uint16_t)(chunk * LINES_CHUNK)
 	};
 }
 
 static struct msg barrier(unsigned int chunk)
 {
-	return (struct msg){ .type = MSG_ARRIVE, .req_rank = 1, .object = chunk * BARS_CHUNK, .aux = 1 };
+	return (struct msg){ .type = MSG_ARRIVE, .req_node = 1, .object = chunk * BARS_CHUNK, .aux = 1 };
 }
 
 /* Until the victim cannot go on, or all have been sent and taken. */
@@ -326,7 +326,7 @@ static bool say(struct msg m)
 /* What a peer may do that has a region which the victim has left, or not added yet: to have a block of it, and to give it back. */
 static bool give_back(unsigned int unit, double end)
 {
-	const struct msg m = { .object = (unit * DSM_UNIT_PAGES) << 1 | 1, .req_rank = victim.peer.liar.me };
+	const struct msg m = { .object = (unit * DSM_UNIT_PAGES) << 1 | 1, .req_node = victim.peer.liar.me };
 	const unsigned int before = granted;
 	struct msg ask = m, done = m, back = m;
 

@@ -353,7 +353,7 @@ static void answer_it(int16_t status, uint64_t value)
 	struct msg m = of_type(MSG_REPLY);
 
 	m.object = asked_for[0].object;
-	m.req_rank = asked_for[0].src;
+	m.req_node = asked_for[0].src;
 	m.req_slot = asked_for[0].req_slot;
 	m.count = status;
 	m.value = value;
@@ -460,7 +460,7 @@ static bool owns(uint32_t page)
 	struct msg m = of_type(MSG_WRITE_REQ);
 
 	m.object = page << 1 | 1;
-	m.req_rank = peer->liar.me;
+	m.req_node = peer->liar.me;
 	say(wire_class(m.type), &m);
 	if (!expect(hears(1, patience(20)), "a block for the peer"))
 		return false;

@@ -38,8 +38,8 @@ static uint32_t event(enum event e, unsigned int a, unsigned int b)
 /* What the job calls them. Values are large, and sums of them as large as they come. */
 static struct chan_names names(const struct bar_cfg *cfg)
 {
-	return (struct chan_names){ .rank = WIRE_MAX_RANKS - RANKS,
-				    .ranks = cfg->nranks,
+	return (struct chan_names){ .rank = WIRE_MAX_NODES - RANKS,
+				    .ranks = cfg->nnodes,
 				    .slot = OLD & 0xffff,
 				    .slots = 2,
 				    .home = OLD >> 16,
@@ -71,7 +71,7 @@ static struct bar_tree tree(const struct bar_cfg *cfg, unsigned int rank, bool o
 	struct bar_tree t = { .parent = rank ? (uint16_t)(n.rank + parent[rank]) : SET_NOBODY };
 	unsigned int r;
 
-	for (r = 1; r < cfg->nranks; r++)
+	for (r = 1; r < cfg->nnodes; r++)
 		if (parent[r] == rank && (!cfg->members[old] || cfg->members[old] >> r & 1))
 			t.child[t.nchildren++] = (uint16_t)(n.rank + r);
 	return t;
@@ -94,7 +94,7 @@ static void start(const void *c, void *world)
 	struct world *w = world;
 	unsigned int r, t;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->threads[r]; t++)
 			w->threads[r][t].old = cfg->old[r][t] != 0;
 }
@@ -105,7 +105,7 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	const struct world *w = world;
 	unsigned int n = 0, r, t;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->threads[r]; t++) {
 			const struct thread *th = &w->threads[r][t];
 
@@ -129,7 +129,7 @@ static bool step(const struct bar_cfg *cfg, struct world *w, unsigned int rank, 
 	const struct bar_group group = { .mask = old ? 2 : 1 };
 	const struct msg wide = chan_widen(&n, m);
 	const struct dispatch at = { .me = wide.dst,
-				     .nranks = WIRE_MAX_RANKS,
+				     .nnodes = WIRE_MAX_NODES,
 				     .bar = &w->bars[rank],
 				     .tree = &t,
 				     .group = own ? &group : NULL,
@@ -164,7 +164,7 @@ static void arrive(const struct bar_cfg *cfg, struct world *w, unsigned int r, u
 			  .op = op_of(th->episode),
 			  .src = (uint8_t)r,
 			  .dst = (uint8_t)r,
-			  .req_rank = (uint8_t)r,
+			  .req_node = (uint8_t)r,
 			  .req_slot = (uint8_t)(cfg->remade && !th->old),
 			  .home = 1,
 			  .value = (uint8_t)(1 + r * THREADS + t + 3u * th->episode),
@@ -198,7 +198,7 @@ static void leave(const struct bar_cfg *cfg, struct world *w, unsigned int r, un
 		*th = told(cfg, r, t);
 		return;
 	}
-	for (i = 0; i < cfg->nranks; i++)
+	for (i = 0; i < cfg->nnodes; i++)
 		for (k = 0; k < cfg->threads[i]; k++) {
 			const struct thread *o = &w->threads[i][k];
 
@@ -242,7 +242,7 @@ static void canon(const void *c, void *world)
 	unsigned int r;
 
 	chan_canon(&w->chan, cfg->fifo);
-	for (r = 0; r < cfg->nranks; r++) {
+	for (r = 0; r < cfg->nnodes; r++) {
 		if (!w->bars[r].any)
 			w->bars[r].acc = w->bars[r].expect = 0;
 		if (w->bars[r].part.gen != w->bars[r].gen)
@@ -262,7 +262,7 @@ static bool final(const void *c, const void *world)
 	const struct world *w = world;
 	unsigned int r, t;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->threads[r]; t++)
 			if (w->threads[r][t].episode < episodes_of(cfg, r, t))
 				return false;
@@ -275,7 +275,7 @@ static void show(const void *c, const void *world)
 	const struct world *w = world;
 	unsigned int r, t;
 
-	for (r = 0; r < cfg->nranks; r++) {
+	for (r = 0; r < cfg->nnodes; r++) {
 		const struct bar *b = &w->bars[r];
 
 		model_say(

@@ -9,7 +9,7 @@
 enum bar_old { BAR_OLD = 1, BAR_OLD_FIRST };
 
 struct bar_cfg {
-	uint8_t nranks;
+	uint8_t nnodes;
 	uint8_t threads[4]; /* of each rank */
 	uint8_t says[4][2]; /* threads a rank has, as its threads say */
 	uint8_t parent[4];  /* the tree; rank 0 is the root */

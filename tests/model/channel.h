@@ -21,7 +21,7 @@
 
 /* struct msg in the numbers of small worlds. */
 struct wmsg {
-	uint8_t type, flags, op, src, dst, object, req_rank, req_slot;
+	uint8_t type, flags, op, src, dst, object, req_node, req_slot;
 	uint8_t home; /* + 1; 0: none */
 	int8_t count;
 	uint8_t value;
@@ -61,7 +61,7 @@ static inline struct wmsg chan_narrow(const struct chan_names *n, const struct m
 		.src = chan_small("sender", m->src, n->rank, n->ranks),
 		.dst = chan_small("receiver", m->dst, n->rank, n->ranks),
 		.object = chan_small("object", m->object, n->object, n->objects),
-		.req_rank = chan_small("requester", m->req_rank, n->rank, n->ranks),
+		.req_node = chan_small("requester", m->req_node, n->rank, n->ranks),
 		.req_slot = chan_small("slot", m->req_slot, n->slot, n->slots),
 		.home = m->home ? (uint8_t)(chan_small("home or record", m->home, n->home, n->homes) + 1) : 0,
 		.count = (int8_t)m->count,
@@ -80,7 +80,7 @@ static inline struct msg chan_widen(const struct chan_names *n, const struct wms
 		.src = (uint16_t)(n->rank + m->src),
 		.dst = (uint16_t)(n->rank + m->dst),
 		.object = n->object + m->object,
-		.req_rank = (uint16_t)(n->rank + m->req_rank),
+		.req_node = (uint16_t)(n->rank + m->req_node),
 		.req_slot = (uint16_t)(n->slot + m->req_slot),
 		.home = (uint16_t)(m->home ? n->home + m->home - 1 : 0),
 		.count = m->count,
@@ -154,20 +154,20 @@ static inline void chan_canon(struct chan *c, bool fifo)
  */
 #define CHAN_SLOT 0x1001 /* the first slot that lives */
 #define CHAN_SLOTS 4     /* at most */
-#define CHAN_NODES (WIRE_MAX_RANKS * (CHAN_SLOT + CHAN_SLOTS))
+#define CHAN_NODES (WIRE_MAX_NODES * (CHAN_SLOT + CHAN_SLOTS))
 
-static struct qnode chan_pool[CHAN_NODES];
+static struct queue_entry chan_pool[CHAN_NODES];
 
 static inline struct qpool chan_queue(void)
 {
-	return (struct qpool){ .nodes = chan_pool, .nslots = CHAN_SLOT + CHAN_SLOTS };
+	return (struct qpool){ .entries = chan_pool, .nslots = CHAN_SLOT + CHAN_SLOTS };
 }
 
 /* Where the world keeps this node; false: it does not. */
 static inline bool chan_node(const struct chan_names *n, uint32_t node, unsigned int *at)
 {
 	struct qpool q = chan_queue();
-	uint32_t rank = queue_rank(&q, node) - n->rank, slot = queue_slot(&q, node) - n->slot;
+	uint32_t rank = queue_requester(&q, node) - n->rank, slot = queue_slot(&q, node) - n->slot;
 
 	*at = rank * n->slots + slot;
 	if (node && rank < n->ranks && slot < n->slots)
@@ -177,12 +177,12 @@ static inline bool chan_node(const struct chan_names *n, uint32_t node, unsigned
 }
 
 /* The nodes of one rank lie one behind the other. */
-static inline struct qnode *chan_place(const struct chan_names *n, unsigned int rank)
+static inline struct queue_entry *chan_place(const struct chan_names *n, unsigned int rank)
 {
 	return &chan_pool[(size_t)(n->rank + rank) * (CHAN_SLOT + CHAN_SLOTS) + n->slot];
 }
 
-static inline struct qpool chan_load(const struct chan_names *n, const struct qnode *nodes)
+static inline struct qpool chan_load(const struct chan_names *n, const struct queue_entry *nodes)
 {
 	unsigned int i;
 
@@ -191,7 +191,7 @@ static inline struct qpool chan_load(const struct chan_names *n, const struct qn
 	return chan_queue();
 }
 
-static inline void chan_store(const struct chan_names *n, struct qnode *nodes)
+static inline void chan_store(const struct chan_names *n, struct queue_entry *nodes)
 {
 	unsigned int i;
 
@@ -200,7 +200,7 @@ static inline void chan_store(const struct chan_names *n, struct qnode *nodes)
 }
 
 /* The next in line after this node, in a world's nodes; 0 when there is none. */
-static inline uint32_t chan_after(const struct chan_names *n, const struct qnode *nodes, uint32_t node,
+static inline uint32_t chan_after(const struct chan_names *n, const struct queue_entry *nodes, uint32_t node,
 				  unsigned int *at)
 {
 	uint32_t next;

@@ -34,7 +34,7 @@ static void written(const struct co_cfg *cfg, struct co *w, unsigned int rank, u
 	unsigned int r, i;
 
 	w->written[block] = 1;
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		w->latest[r][block] = r == rank;
 	for (i = 0; i < w->chan.n; i++)
 		if (w->chan.v[i].object == block)
@@ -83,7 +83,7 @@ static void release(const struct co_cfg *cfg, struct co *w, unsigned int r, unsi
 			  .op = t->op == OP_EVICT ? RELEASE_EVICT : RELEASE_KEEP,
 			  .src = (uint8_t)r,
 			  .object = t->block,
-			  .req_rank = (uint8_t)r };
+			  .req_node = (uint8_t)r };
 
 	if (!p->home || !page_readable(p))
 		return;
@@ -106,7 +106,7 @@ static void place(const struct co_cfg *cfg, struct co *w, unsigned int r, unsign
 				  : t->busy ? t->where
 					    : cfg->manager[t->block],
 			  .object = t->block,
-			  .req_rank = (uint8_t)r,
+			  .req_node = (uint8_t)r,
 			  .req_slot = (uint8_t)n,
 			  .value = t->busy && !t->owns ? 0 : t->where };
 
@@ -151,7 +151,7 @@ static bool all_last(const struct co_cfg *cfg, const struct co *w)
 {
 	unsigned int r, t;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			if (w->threads[r][t].left > 1)
 				return false;
@@ -163,7 +163,7 @@ static bool all_pinned(const struct co_cfg *cfg, const struct co *w)
 {
 	unsigned int r, t;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			if (w->threads[r][t].left && w->threads[r][t].pc != PC_PINNED)
 				return false;
@@ -196,7 +196,7 @@ static unsigned int list_thread(const struct co_cfg *cfg, const struct co *w, un
 			for (b = 0; b < cfg->nblocks; b++)
 				/* One rank too many: there is no such rank in the job. */
 				for (where = 0;
-				     can_start(cfg, w, r, n, op, b) && where <= (op == OP_PLACE ? cfg->nranks : 0u);
+				     can_start(cfg, w, r, n, op, b) && where <= (op == OP_PLACE ? cfg->nnodes : 0u);
 				     where++)
 					if (op != OP_PLACE || !cfg->places || cfg->places >> where & 1)
 						events[count++] = event(EV_OP, r << 4 | n, op, where << 4 | b);
@@ -242,7 +242,7 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 		}
 	for (i = 0; i < w->nlists; i++)
 		events[count++] = event(EV_LIST, i, 0, 0);
-	for (r = 0; r < cfg->nranks; r++) {
+	for (r = 0; r < cfg->nnodes; r++) {
 		for (n = 0; n < cfg->nthreads; n++)
 			count += list_thread(cfg, w, r, n, events + count);
 		if (w->slot[r][cfg->nthreads] == SLOT_WOKEN)
@@ -322,9 +322,9 @@ static void begin_at(const struct co_cfg *cfg, struct co *w, unsigned int home, 
 {
 	uint16_t rank = co_rank(cfg, home);
 
-	w->dirs[cfg->manager[b]][b] = (struct dir){ .state = DIR_MOVED, .owner = rank & (WIRE_MAX_RANKS - 1) };
+	w->dirs[cfg->manager[b]][b] = (struct dir){ .state = DIR_MOVED, .owner = rank & (WIRE_MAX_NODES - 1) };
 	w->dirs[home][b] = (struct dir){ .state = DIR_EXCLUSIVE,
-					 .owner = rank & (WIRE_MAX_RANKS - 1),
+					 .owner = rank & (WIRE_MAX_NODES - 1),
 					 .copyset = set_of(rank, set_granule(co_nominal(cfg))) };
 	w->dirs[home][b].migratory = cfg->migratory;
 	w->pages[home][b] = (struct copy){ .state = PG_WRITE, .flags = PAGE_OWNER, .home = (uint16_t)(rank + 1) };
@@ -340,7 +340,7 @@ static void start(const void *c, void *world)
 
 	for (b = 0; cfg->home && b < cfg->nblocks; b++)
 		begin_at(cfg, w, cfg->home - 1u, b);
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			w->threads[r][t].left = cfg->ops[r];
 }

@@ -38,7 +38,7 @@ enum op {
 #define RW (1u << OP_READ | 1u << OP_WRITE)
 
 struct co_cfg {
-	uint8_t nranks, nblocks, nthreads;
+	uint8_t nnodes, nblocks, nthreads;
 	uint16_t nominal; /* ranks of the job, the last of which live in this world: 64, or more for a coarse copyset */
 	uint8_t manager[B_MAX];
 	uint8_t ops[R_MAX];    /* operations of each thread of the rank */
@@ -88,7 +88,7 @@ enum slot_state { SLOT_IDLE = 0, SLOT_PENDING, SLOT_WOKEN };
 struct co {
 	struct copy pages[R_MAX][B_MAX];
 	struct dir dirs[R_MAX][B_MAX];
-	struct qnode nodes[R_MAX][R_MAX * S_MAX];
+	struct queue_entry nodes[R_MAX][R_MAX * S_MAX];
 	uint8_t hw[R_MAX][B_MAX];     /* enum prot */
 	uint8_t latest[R_MAX][B_MAX]; /* is this rank's frame up to date? */
 	uint8_t written[B_MAX];       /* a block that was never written is zero */
@@ -138,7 +138,7 @@ static inline bool co_homes_move(const struct co_cfg *cfg)
 {
 	unsigned int r;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		if (cfg->ops[r] && cfg->kinds[r] >> OP_PLACE & 1)
 			return true;
 	return cfg->follow;
@@ -147,19 +147,19 @@ static inline bool co_homes_move(const struct co_cfg *cfg)
 /* What the job calls this world's rank. */
 static inline uint16_t co_rank(const struct co_cfg *cfg, unsigned int rank)
 {
-	return (uint16_t)(co_nominal(cfg) - cfg->nranks + rank);
+	return (uint16_t)(co_nominal(cfg) - cfg->nnodes + rank);
 }
 
 static inline struct chan_names co_names(const struct co_cfg *cfg)
 {
 	return (struct chan_names){ .rank = co_rank(cfg, 0),
-				    .ranks = cfg->nranks,
+				    .ranks = cfg->nnodes,
 				    .slot = CHAN_SLOT,
 				    .slots = cfg->nthreads + 1u,
 				    .object = 0x12345678,
 				    .objects = cfg->nblocks,
 				    .home = co_rank(cfg, 0),
-				    .homes = cfg->nranks,
+				    .homes = cfg->nnodes,
 				    .value = 1 };
 }
 

@@ -13,8 +13,8 @@ static void canon_queues(const struct co_cfg *cfg, struct co *w)
 	struct chan_names names = co_names(cfg);
 	unsigned int r, b, at, i;
 
-	for (r = 0; r < cfg->nranks; r++) {
-		struct qnode clean[R_MAX * S_MAX] = { 0 };
+	for (r = 0; r < cfg->nnodes; r++) {
+		struct queue_entry clean[R_MAX * S_MAX] = { 0 };
 
 		for (b = 0; b < cfg->nblocks; b++) {
 			uint32_t tail = w->dirs[r][b].tail, node = tail;
@@ -27,7 +27,7 @@ static void canon_queues(const struct co_cfg *cfg, struct co *w)
 					break;
 			}
 		}
-		for (i = 0; i < cfg->nranks * names.slots; i++)
+		for (i = 0; i < cfg->nnodes * names.slots; i++)
 			clean[i].mark = w->nodes[r][i].mark;
 		memcpy(w->nodes[r], clean, sizeof(clean));
 	}
@@ -43,7 +43,7 @@ static void canon_page(struct copy *p)
 	if (p->state != PG_COUNT)
 		p->flags &= 0xf;
 	if (!p->held) {
-		p->held_rank = p->held_slot = 0;
+		p->held_node = p->held_slot = 0;
 		p->held_count = 0;
 	}
 	if (p->state == PG_INVALID || p->state == PG_WANT_READ || p->state == PG_WANT_WRITE)
@@ -59,7 +59,7 @@ void co_canon(const void *c, void *world)
 	chan_canon(&w->chan, cfg->fifo);
 	qsort(w->lists, w->nlists, sizeof(w->lists[0]), compare_lists);
 	canon_queues(cfg, w);
-	for (r = 0; r < cfg->nranks; r++) {
+	for (r = 0; r < cfg->nnodes; r++) {
 		for (b = 0; b < cfg->nblocks; b++) {
 			canon_page(&w->pages[r][b]);
 			w->dirs[r][b].sample = 0; /* co_deliver() tries both ends */
@@ -82,7 +82,7 @@ static bool being_placed(const struct co_cfg *cfg, const struct co *w, unsigned 
 {
 	unsigned int r, t;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			if (w->threads[r][t].pc == PC_REPLY && w->threads[r][t].block == b)
 				return true;
@@ -107,7 +107,7 @@ static void check_block(const struct co_cfg *cfg, const struct co *w, unsigned i
 
 	if (w->placed[b] && !being_placed(cfg, w, b))
 		check_placed(cfg, w, b);
-	for (r = 0; r < cfg->nranks; r++) {
+	for (r = 0; r < cfg->nnodes; r++) {
 		const struct copy *p = &w->pages[r][b];
 		bool writes = w->hw[r][b] == PROT_RW || p->pins_write;
 		bool reads = writes || w->hw[r][b] == PROT_RO || p->pins_read;
@@ -115,7 +115,7 @@ static void check_block(const struct co_cfg *cfg, const struct co *w, unsigned i
 		if (reads && !w->latest[r][b])
 			model_fail("rank %u may %s block %u, but does not have the latest value", r,
 				   writes ? "write" : "read", b);
-		for (o = 0; o < cfg->nranks && writes; o++)
+		for (o = 0; o < cfg->nnodes && writes; o++)
 			if (o != r &&
 			    (w->hw[o][b] != PROT_CLOSED || w->pages[o][b].pins_read || w->pages[o][b].pins_write))
 				model_fail("rank %u may write block %u while rank %u has access", r, b, o);
@@ -128,7 +128,7 @@ static bool quiet(const struct co_cfg *cfg, const struct co *w)
 
 	if (w->chan.n || w->nlists)
 		return false;
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (s = 0; s <= cfg->nthreads; s++)
 			if (w->slot[r][s] != SLOT_IDLE)
 				return false;
@@ -172,13 +172,13 @@ static void check_rest(const struct co_cfg *cfg, const struct co *w, unsigned in
 
 	if (d->state == DIR_MOVED)
 		home = d->owner - co_rank(cfg, 0);
-	if (home >= cfg->nranks) {
+	if (home >= cfg->nnodes) {
 		model_fail("the home of block %u is rank %u", b, d->owner);
 		return;
 	}
 	if (!dir_quiet(d) || d->tail || !dir_quiet(&w->dirs[home][b]) || w->dirs[home][b].tail)
 		model_fail("at rest, but the directory of block %u is busy", b);
-	for (r = 0; r < cfg->nranks; r++) {
+	for (r = 0; r < cfg->nnodes; r++) {
 		check_copy(cfg, w, home, b, r);
 		d = &w->dirs[r][b];
 		if (r != home && r != cfg->manager[b] &&
@@ -195,7 +195,7 @@ void co_check(const void *c, const void *world)
 	unsigned int b, r, t;
 	bool rest = quiet(cfg, w);
 
-	for (r = 0; r < cfg->nranks && rest; r++)
+	for (r = 0; r < cfg->nnodes && rest; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			rest = rest && w->threads[r][t].pc == PC_READY;
 	for (b = 0; b < cfg->nblocks; b++) {
@@ -211,7 +211,7 @@ bool co_final(const void *c, const void *world)
 	const struct co *w = world;
 	unsigned int r, t;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			if (w->threads[r][t].pc != PC_READY || w->threads[r][t].left)
 				return false;
@@ -225,7 +225,7 @@ void co_show(const void *c, const void *world)
 	unsigned int r, b, t;
 
 	for (b = 0; b < cfg->nblocks; b++)
-		for (r = 0; r < cfg->nranks; r++) {
+		for (r = 0; r < cfg->nnodes; r++) {
 			const struct copy *p = &w->pages[r][b];
 			const struct dir *d = &w->dirs[r][b];
 
@@ -237,7 +237,7 @@ void co_show(const void *c, const void *world)
 			model_say("; directory %s %s owner %u copyset %llx\n", dir_state_name(d->state),
 				  dir_phase_name(d->phase), d->owner, (unsigned long long)d->copyset);
 		}
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			model_say("    thread %u.%u: pc %u op %u block %u left %u\n", r, t, w->threads[r][t].pc,
 				  w->threads[r][t].op, w->threads[r][t].block, w->threads[r][t].left);

@@ -87,8 +87,8 @@ static void multicast(const struct co_cfg *cfg, struct co *w, const struct actio
 	struct msg to = a->msg;
 	struct wmsg m;
 
-	for (r = set_next(a->mask, 0, n, g, a->msg.req_rank, a->except); r < n;
-	     r = set_next(a->mask, (uint16_t)(r + 1), n, g, a->msg.req_rank, a->except)) {
+	for (r = set_next(a->mask, 0, n, g, a->msg.req_node, a->except); r < n;
+	     r = set_next(a->mask, (uint16_t)(r + 1), n, g, a->msg.req_node, a->except)) {
 		to.dst = r;
 		m = co_narrow(cfg, &to);
 		chan_post(&w->chan, &m);
@@ -234,7 +234,7 @@ static int step_page(const struct co_cfg *cfg, struct co *w, unsigned int rank, 
 		     const struct msg *m, uint32_t now, struct actions *out)
 {
 	struct page_ctx ctx = {
-		.me = co_rank(cfg, rank), .nranks = co_nominal(cfg), .now = now, .hold_us = cfg->hold ? HOLD_US : 0
+		.me = co_rank(cfg, rank), .nnodes = co_nominal(cfg), .now = now, .hold_us = cfg->hold ? HOLD_US : 0
 	};
 	struct copy *p = &w->pages[rank][block];
 	uint8_t before = p->state;
@@ -255,7 +255,7 @@ static void local(const struct co_cfg *cfg, struct co *w, unsigned int rank, uns
 	unsigned int slot = who >= 0 ? (unsigned int)who : cfg->nthreads;
 	struct wmsg small = { .object = (uint8_t)block,
 			      .src = (uint8_t)rank,
-			      .req_rank = (uint8_t)rank,
+			      .req_node = (uint8_t)rank,
 			      .req_slot = (uint8_t)slot,
 			      .home = (uint8_t)(home + 1),
 			      .flags = flags };
@@ -306,7 +306,7 @@ static bool queued(const struct co_cfg *cfg, const struct co *w, const struct wm
 
 		for (i = 0; node && i < R_MAX * S_MAX; i++) {
 			node = chan_after(&names, w->nodes[m->dst], node, &at);
-			if (node && at == m->req_rank * names.slots + m->req_slot)
+			if (node && at == m->req_node * names.slots + m->req_slot)
 				return true;
 			if (node == tail)
 				break;
@@ -347,7 +347,7 @@ static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct w
 	struct dir *d = &w->dirs[m->dst][m->object], was = *d;
 	struct copy *p = &w->pages[m->dst][m->object], before = *p;
 	struct dispatch at = { .me = co_rank(cfg, m->dst),
-			       .nranks = co_nominal(cfg),
+			       .nnodes = co_nominal(cfg),
 			       .manager = co_rank(cfg, cfg->manager[m->object]),
 			       .follow = cfg->follow,
 			       .now = now,
@@ -359,7 +359,7 @@ static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct w
 	int err;
 
 	if ((m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ) && queued(cfg, w, m))
-		model_fail("home %u: request of %u.%u is queued twice", m->dst, m->req_rank, m->req_slot);
+		model_fail("home %u: request of %u.%u is queued twice", m->dst, m->req_node, m->req_slot);
 	at.queue = chan_load(&names, w->nodes[m->dst]);
 	err = dispatch_step(&at, &wide, &out);
 	chan_store(&names, w->nodes[m->dst]);

@@ -48,7 +48,7 @@ static void start(const void *c, void *world)
 	struct world *w = world;
 	unsigned int i;
 
-	for (i = 0; i < cfg->nranks; i++)
+	for (i = 0; i < cfg->nnodes; i++)
 		w->threads[i].left = cfg->ops[i];
 	for (i = 1; i <= cfg->places; i++)
 		w->table[i].gen = cfg->gen & OBJECT_GEN_MAX;
@@ -68,7 +68,7 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	const struct world *w = world;
 	unsigned int n = 0, r, i;
 
-	for (r = 0; r < cfg->nranks; r++) {
+	for (r = 0; r < cfg->nnodes; r++) {
 		const struct thread *t = &w->threads[r];
 
 		if (t->pc == PC_INSIDE)
@@ -106,18 +106,18 @@ static void post(struct world *w, const struct msg *m, unsigned int handle)
 			  .src = (uint8_t)m->src,
 			  .dst = (uint8_t)m->dst,
 			  .object = (uint8_t)handle,
-			  .req_rank = (uint8_t)m->dst,
+			  .req_node = (uint8_t)m->dst,
 			  .home = 1,
 			  .count = (int8_t)m->count,
 			  .value = (uint8_t)m->value };
 	uint64_t name = handle ? w->made[handle - 1].name : 0;
 
-	if (m->object != (uint32_t)name || (named(m->type) && m->req_rank != (uint16_t)(name >> 32)))
-		model_fail("%s names %#x.%#x", wire_name(m->type), m->req_rank, m->object);
+	if (m->object != (uint32_t)name || (named(m->type) && m->req_node != (uint16_t)(name >> 32)))
+		model_fail("%s names %#x.%#x", wire_name(m->type), m->req_node, m->object);
 	if (m->aux > (m->type == MSG_SYNC ? SYNC_ATOMIC : 0))
 		model_fail("%s has record %u", wire_name(m->type), m->aux);
 	if (m->type == MSG_NEXT)
-		s.req_rank = (uint8_t)m->req_rank;
+		s.req_node = (uint8_t)m->req_node;
 	chan_post(&w->chan, &s);
 }
 
@@ -238,11 +238,11 @@ static void deliver(const struct handle_cfg *cfg, struct world *w, unsigned int 
 			    .count = m.count,
 			    .value = m.value,
 			    .object = (uint32_t)name,
-			    .req_rank = m.req_rank };
+			    .req_node = m.req_node };
 	const struct objects all = { .list = &w->list, .flat = w->table, .limit = cfg->places + 1u };
-	struct qnode nodes[RANKS] = { 0 };
+	struct queue_entry nodes[RANKS] = { 0 };
 	struct dispatch at = { .me = m.dst,
-			       .nranks = RANKS,
+			       .nnodes = RANKS,
 			       .queue = { nodes, 1, NULL },
 			       .objects = &all,
 			       .ask = &w->asks[m.dst],
@@ -253,7 +253,7 @@ static void deliver(const struct handle_cfg *cfg, struct world *w, unsigned int 
 	int err;
 
 	if (m.type == MSG_SYNC || m.type == MSG_LOCK || named(m.type))
-		wide.req_rank = (uint16_t)(name >> 32);
+		wide.req_node = (uint16_t)(name >> 32);
 	if (m.type == MSG_SYNC)
 		wide.aux = m.op == SOP_CREATE ? cfg->lock ? SYNC_MUTEX : SYNC_ATOMIC : 0, wide.value = m.op == SOP_ADD;
 	t = dispatch_target(&wide, &number);
@@ -342,7 +342,7 @@ static void canon(const void *c, void *world)
 
 	chan_canon(&w->chan, cfg->fifo);
 	w->list.free &= UINT32_MAX; /* the count of its changes is for those who race */
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		if (w->holds[r].state == HOLD_FREE)
 			w->holds[r] = (struct hold){ 0 };
 }
@@ -367,7 +367,7 @@ static bool final(const void *c, const void *world)
 	const struct world *w = world;
 	unsigned int r;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		if (w->threads[r].pc != PC_READY || w->threads[r].left)
 			return false;
 	return !w->chan.n;
@@ -384,7 +384,7 @@ static void show(const void *c, const void *world)
 	for (i = 0; i < w->nmade; i++)
 		model_say("    handle %u: %#llx, %s, added %u\n", i, (unsigned long long)w->made[i].name,
 			  w->made[i].alive ? "alive" : "gone", w->made[i].added);
-	for (i = 0; i < cfg->nranks; i++)
+	for (i = 0; i < cfg->nnodes; i++)
 		model_say("    rank %u: pc %u, %u to do, record %s\n", i, w->threads[i].pc, w->threads[i].left,
 			  hold_state_name(w->holds[i].state));
 }

@@ -6,7 +6,7 @@
 #include "search.h"
 
 struct handle_cfg {
-	uint8_t nranks;
+	uint8_t nnodes;
 	uint8_t places;  /* of the table */
 	uint8_t ops[3];  /* of each rank */
 	uint32_t gen;    /* that all places have had before */

@@ -27,7 +27,7 @@ struct world {
 	uint8_t awake[RANKS][THREADS];
 	uint8_t line[LINE]; /* records, in the order of the home: rank << 4 | record; the first has the lock */
 	uint8_t nline;
-	struct qnode nodes[RANKS * THREADS]; /* where threads of a rank stand in line behind each other */
+	struct queue_entry nodes[RANKS * THREADS]; /* where threads of a rank stand in line behind each other */
 	uint8_t passed[RANKS];               /* from thread to thread while another rank waits */
 	uint8_t due[RANKS][THREADS];         /* of a record: the thread, + 1, that was called and has come in vain */
 	struct chan chan;
@@ -40,8 +40,8 @@ struct world {
 /* What the job calls them. */
 static struct chan_names names(const struct lock_cfg *cfg)
 {
-	return (struct chan_names){ .rank = WIRE_MAX_RANKS - 4,
-				    .ranks = cfg->nranks,
+	return (struct chan_names){ .rank = WIRE_MAX_NODES - 4,
+				    .ranks = cfg->nnodes,
 				    .slot = CHAN_SLOT,
 				    .slots = cfg->nthreads,
 				    .object = OBJECT,
@@ -61,9 +61,9 @@ static struct wmsg narrow(const struct lock_cfg *cfg, const struct msg *m)
 	if (m->type == MSG_NEXT)
 		copy.value = chan_small("record", m->value, n.home, n.homes);
 	if (m->type == MSG_UNLOCK || m->type == MSG_LOCK || m->type == MSG_RECALL || m->type == MSG_RECALLED) {
-		if (m->req_rank != GEN >> 8)
-			model_fail("%s of generation %#x", wire_name(m->type), m->req_rank);
-		copy.req_rank = m->src;
+		if (m->req_node != GEN >> 8)
+			model_fail("%s of generation %#x", wire_name(m->type), m->req_node);
+		copy.req_node = m->src;
 	}
 	if (m->type == MSG_RECALL || (m->type == MSG_RECALLED && m->count)) {
 		if (m->req_slot)
@@ -103,7 +103,7 @@ static void start(const void *c, void *world)
 
 	w->home.kind = SYNC_MUTEX;
 	w->home.gen = GEN;
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			w->threads[r][t].left = cfg->ops[r];
 }
@@ -147,7 +147,7 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	const struct world *w = world;
 	unsigned int n = 0, r, t, k;
 
-	for (r = 0; r < cfg->nranks; r++) {
+	for (r = 0; r < cfg->nnodes; r++) {
 		int at = record_in(cfg, w, r, HOLD_KEPT);
 		bool kept = at >= 0;
 
@@ -235,7 +235,7 @@ static void track(struct world *w, const struct wmsg *m, bool home, unsigned int
 	else if (m->type == MSG_LOCKED)
 		joins(w, m->dst, m->home - 1u);
 	else if (m->type == MSG_NEXT)
-		joins(w, m->req_rank, m->value);
+		joins(w, m->req_node, m->value);
 	else if (m->type == MSG_FREED && !m->count && !m->value)
 		goes(w, m->dst, m->home - 1u);
 }
@@ -303,14 +303,14 @@ static struct msg request(const struct lock_cfg *cfg, const struct wmsg *m)
 {
 	struct msg wide = widen(cfg, m);
 
-	wide.req_rank = GEN >> 8;
+	wide.req_node = GEN >> 8;
 	return wide;
 }
 
 static struct msg asks(const struct lock_cfg *cfg, unsigned int r, unsigned int t)
 {
 	struct wmsg m = {
-		.type = MSG_LOCK, .src = (uint8_t)r, .dst = cfg->home, .req_rank = (uint8_t)r, .req_slot = (uint8_t)t
+		.type = MSG_LOCK, .src = (uint8_t)r, .dst = cfg->home, .req_node = (uint8_t)r, .req_slot = (uint8_t)t
 	};
 
 	return request(cfg, &m);
@@ -321,7 +321,7 @@ static void deliver(const struct lock_cfg *cfg, struct world *w, unsigned int in
 	struct wmsg m = chan_take(&w->chan, index);
 	struct chan_names n = names(cfg);
 	struct msg wide = widen(cfg, &m);
-	struct dispatch at = { .me = wide.dst, .nranks = WIRE_MAX_RANKS, .object = &w->home, .lends = cfg->lends };
+	struct dispatch at = { .me = wide.dst, .nnodes = WIRE_MAX_NODES, .object = &w->home, .lends = cfg->lends };
 	bool held = m.type == MSG_LOCKED || m.type == MSG_NEXT || m.type == MSG_FREED || m.type == MSG_RECALL;
 	struct hold before = { 0 };
 	struct actions out;
@@ -332,7 +332,7 @@ static void deliver(const struct lock_cfg *cfg, struct world *w, unsigned int in
 		before = *at.hold;
 	}
 	if (!held || m.type == MSG_RECALL)
-		wide.req_rank = GEN >> 8; /* on the wire a part of the lock's name */
+		wide.req_node = GEN >> 8; /* on the wire a part of the lock's name */
 	at.queue = chan_load(&n, w->nodes);
 	err = dispatch_step(&at, &wide, &out);
 	chan_store(&n, w->nodes);
@@ -352,7 +352,7 @@ static void lock(const struct lock_cfg *cfg, struct world *w, unsigned int r, un
 	struct wmsg m = { .type = try ? MSG_TRYLOCK : MSG_LOCK,
 			  .src = (uint8_t)r,
 			  .dst = cfg->home,
-			  .req_rank = (uint8_t)r,
+			  .req_node = (uint8_t)r,
 			  .req_slot = (uint8_t)t,
 			  .home = (uint8_t)(record + 1) };
 	struct msg wide = request(cfg, &m);
@@ -471,7 +471,7 @@ static void fire(const void *c, void *world, uint32_t ev)
 	case EV_SWAP_OUT: swap_out(w, a, b); break;
 	case EV_MSG: deliver(cfg, w, a); break;
 	}
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			w->threads[r][t].busy |= w->threads[r][t].try && busy(w);
 }
@@ -483,7 +483,7 @@ static void canon(const void *c, void *world)
 	unsigned int r, i;
 
 	chan_canon(&w->chan, cfg->fifo);
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (i = 0; i < cfg->records; i++) {
 			struct hold *h = &w->holds[r][i];
 
@@ -491,7 +491,7 @@ static void canon(const void *c, void *world)
 			if (h->state == HOLD_FREE)
 				*h = (struct hold){ 0 };
 			if (h->state != HOLD_WAIT_NEXT && h->state != HOLD_HELD_NEXT)
-				h->next_rank = h->next_slot = h->next_hold = 0;
+				h->next_node = h->next_slot = h->next_hold = 0;
 		}
 }
 
@@ -502,7 +502,7 @@ static void check(const void *c, const void *world)
 	unsigned int r, t, inside = 0;
 	bool rest = !w->chan.n;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++) {
 			inside += w->threads[r][t].pc == PC_INSIDE;
 			inside += w->threads[r][t].pc == PC_WAIT && w->awake[r][t] && !w->threads[r][t].status;
@@ -510,7 +510,7 @@ static void check(const void *c, const void *world)
 		}
 	if (inside > 1)
 		model_fail("%u threads hold the lock", inside);
-	for (r = 0; r < cfg->nranks && rest; r++)
+	for (r = 0; r < cfg->nnodes && rest; r++)
 		for (t = 0; t < cfg->records; t++)
 			if (hold_state(&w->holds[r][t]) != HOLD_FREE &&
 			    (hold_state(&w->holds[r][t]) != HOLD_KEPT || w->holds[r][t].turn != TURN_NONE ||
@@ -529,7 +529,7 @@ static bool final(const void *c, const void *world)
 	const struct world *w = world;
 	unsigned int r, t;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			if (w->threads[r][t].pc != PC_READY || w->threads[r][t].left)
 				return false;
@@ -543,7 +543,7 @@ static void show(const void *c, const void *world)
 	unsigned int r, t;
 
 	model_say("    home: last in line %#llx\n", (unsigned long long)w->home.value);
-	for (r = 0; r < cfg->nranks; r++) {
+	for (r = 0; r < cfg->nnodes; r++) {
 		for (t = 0; t < cfg->records; t++)
 			model_say("    rank %u record %u: %s\n", r, t, hold_state_name(hold_state(&w->holds[r][t])));
 		for (t = 0; t < cfg->nthreads; t++)

@@ -6,7 +6,7 @@
 #include "search.h"
 
 struct lock_cfg {
-	uint8_t nranks, nthreads;
+	uint8_t nnodes, nthreads;
 	uint8_t records; /* hold records of each rank: few, so that they are used again soon */
 	uint8_t home;
 	uint8_t ops[4]; /* of each thread of the rank */

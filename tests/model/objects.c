@@ -40,7 +40,7 @@ struct waiter {
 
 struct world {
 	struct sync sync;
-	struct qnode nodes[RANKS * THREADS];
+	struct queue_entry nodes[RANKS * THREADS];
 	struct thread threads[RANKS][THREADS];
 	struct waiter line[RANKS * THREADS]; /* the specification */
 	uint8_t tokens, readers, writer, gone;
@@ -60,8 +60,8 @@ enum event { EV_USE = 1, EV_UNLOCK, EV_TIMEOUT, EV_MSG };
 /* What the job calls them. */
 static struct chan_names names(const struct obj_cfg *cfg)
 {
-	return (struct chan_names){ .rank = WIRE_MAX_RANKS - 3,
-				    .ranks = cfg->nranks,
+	return (struct chan_names){ .rank = WIRE_MAX_NODES - 3,
+				    .ranks = cfg->nnodes,
 				    .slot = CHAN_SLOT,
 				    .slots = THREADS,
 				    .object = OBJECT,
@@ -108,7 +108,7 @@ static void start(const void *c, void *world)
 	w->sync.kind = cfg->kind & 7;
 	w->sync.gen = GEN;
 	w->sync.value = w->tokens = cfg->initial;
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			w->threads[r][t].left = cfg->ops[r];
 }
@@ -119,7 +119,7 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	const struct world *w = world;
 	unsigned int n = 0, r, t, u;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++) {
 			const struct thread *th = &w->threads[r][t];
 
@@ -146,7 +146,7 @@ static void request(const struct obj_cfg *cfg, struct world *w, unsigned int r, 
 			  .op = op,
 			  .flags = flags,
 			  .src = (uint8_t)r,
-			  .req_rank = (uint8_t)r,
+			  .req_node = (uint8_t)r,
 			  .req_slot = (uint8_t)t,
 			  .value = value };
 	struct chan_names n = names(cfg);
@@ -221,7 +221,7 @@ static void leave(struct world *w, unsigned int at)
 
 static uint8_t who(const struct wmsg *m)
 {
-	return (uint8_t)(m->req_rank * THREADS + m->req_slot + 1);
+	return (uint8_t)(m->req_node * THREADS + m->req_slot + 1);
 }
 
 static bool may_go(const struct world *w, const struct waiter *l)
@@ -307,10 +307,10 @@ static void judge(const struct chan_names *n, struct world *w, const struct wmsg
 		struct msg wide = out->v[i].msg;
 		struct wmsg a;
 
-		if (wide.type == MSG_RESUME) { /* of nobody's request; req_rank is a part of the object's name */
-			if (wide.req_rank != GEN >> 8)
-				model_fail("a turn of generation %#x", wide.req_rank);
-			wide.req_rank = (uint16_t)n->rank;
+		if (wide.type == MSG_RESUME) { /* of nobody's request; req_node is a part of the object's name */
+			if (wide.req_node != GEN >> 8)
+				model_fail("a turn of generation %#x", wide.req_node);
+			wide.req_node = (uint16_t)n->rank;
 			wide.req_slot = (uint16_t)n->slot;
 		}
 		a = chan_narrow(n, &wide);
@@ -325,7 +325,7 @@ static void judge(const struct chan_names *n, struct world *w, const struct wmsg
 			continue;
 		}
 		if (w->line[0].who != who(&a) || a.count || !may_go(w, &w->line[0])) {
-			model_fail("%u.%u is let go, but it is not its turn", a.req_rank, a.req_slot);
+			model_fail("%u.%u is let go, but it is not its turn", a.req_node, a.req_slot);
 			continue;
 		}
 		goes(w, &w->line[0]);
@@ -344,7 +344,7 @@ static void deliver(const struct obj_cfg *cfg, struct world *w, unsigned int ind
 	const struct objects all = { .list = &list, .chunks = chunks, .limit = SYNC_INDEX_MAX + 1 };
 	struct dispatch at = {
 		.me = wide.dst,
-		.nranks = WIRE_MAX_RANKS,
+		.nnodes = WIRE_MAX_NODES,
 		.objects = &all,
 		.object = objects_at(&all, INDEX),
 		.ask = &w->asks[m.dst][m.req_slot],
@@ -355,7 +355,7 @@ static void deliver(const struct obj_cfg *cfg, struct world *w, unsigned int ind
 	if (m.type == MSG_SYNC)
 		own = specify(w, &m);
 	if (m.type != MSG_REPLY)
-		wide.req_rank = GEN >> 8;
+		wide.req_node = GEN >> 8;
 	at.queue = chan_load(&n, w->nodes);
 	*at.object = w->sync;
 	err = dispatch_step(&at, &wide, &out);
@@ -406,7 +406,7 @@ static void canon(const void *c, void *world)
 	const struct obj_cfg *cfg = c;
 	struct world *w = world;
 	struct chan_names n = names(cfg);
-	struct qnode clean[RANKS * THREADS] = { 0 };
+	struct queue_entry clean[RANKS * THREADS] = { 0 };
 	uint32_t tail = w->sync.tail, node = tail;
 	unsigned int i, at;
 
@@ -427,7 +427,7 @@ static void check(const void *c, const void *world)
 	const struct world *w = world;
 	unsigned int r, t, readers = 0, writers = 0, resumes = 0;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++) {
 			readers += w->threads[r][t].pc == PC_INSIDE && reads(w->threads[r][t].use);
 			writers += w->threads[r][t].pc == PC_INSIDE && writes(w->threads[r][t].use);
@@ -438,7 +438,7 @@ static void check(const void *c, const void *world)
 		resumes += w->chan.v[t].type == MSG_RESUME;
 	if (sync_idle(&w->sync) && (resumes || w->line[0].who))
 		model_fail("the object counts as idle, but %u turns are out and %u wait", resumes, length(w));
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			if (w->threads[r][t].pc == PC_READY && w->asks[r][t])
 				model_fail("thread %u.%u is done, but an answer to it is still expected", r, t);
@@ -453,7 +453,7 @@ static bool final(const void *c, const void *world)
 	const struct world *w = world;
 	unsigned int r, t;
 
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++) {
 			const struct thread *th = &w->threads[r][t];
 			bool waits = th->use == USE_WAIT && (th->pc == PC_CALL || th->pc == PC_ANSWER);
@@ -472,7 +472,7 @@ static void show(const void *c, const void *world)
 
 	model_say("    home: pumping %u readers %u writer %u value %llu, %u in line\n", w->sync.pumping,
 		  w->sync.readers, w->sync.writer, (unsigned long long)w->sync.value, length(w));
-	for (r = 0; r < cfg->nranks; r++)
+	for (r = 0; r < cfg->nnodes; r++)
 		for (t = 0; t < cfg->nthreads; t++)
 			model_say("    thread %u.%u: pc %u use %u, %u to do\n", r, t, w->threads[r][t].pc,
 				  w->threads[r][t].use, w->threads[r][t].left);

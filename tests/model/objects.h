@@ -27,7 +27,7 @@ enum use {
 
 struct obj_cfg {
 	uint8_t kind; /* enum sync_kind */
-	uint8_t nranks, nthreads;
+	uint8_t nnodes, nthreads;
 	uint8_t initial;
 	uint8_t ops[4];   /* of each thread of the rank */
 	uint16_t uses[4]; /* 1 << enum use */

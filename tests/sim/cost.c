@@ -163,7 +163,7 @@ int cost_table(const struct loggp *net)
 	printf("%6s", "ranks");
 	for (i = 0; i < COLUMNS; i++)
 		printf(" %16s", names[i]);
-	for (n = 2; n <= WIRE_MAX_RANKS; n *= 2) {
+	for (n = 2; n <= WIRE_MAX_NODES; n *= 2) {
 		measure(n, net, c);
 		printf("\n%6u", n);
 		for (i = 0; i < COLUMNS; i++)

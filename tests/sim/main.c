@@ -206,7 +206,7 @@ int main(int argc, char **argv)
 	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		p.chosen = p.chosen || o == 'r' || o == 'b' || o == 't' || o == 'o';
 		switch (o) {
-		case 'r': p.o.ranks = number(optarg, 1, WIRE_MAX_RANKS); break;
+		case 'r': p.o.ranks = number(optarg, 1, WIRE_MAX_NODES); break;
 		case 'b': p.o.blocks = number(optarg, 1, 1 << 20); break;
 		case 't': p.o.threads = number(optarg, 1, THREADS_MAX); break;
 		case 'o': p.o.ops = number(optarg, 1, 1 << 30); break;

@@ -161,7 +161,7 @@ struct sim {
 	uint8_t *hw;
 	uint32_t *version;
 	uint16_t *leaves;    /* sends of the block that a step has asked for, and that have not read it yet */
-	struct qnode *nodes; /* [rank][ranks * nslots] */
+	struct queue_entry *nodes; /* [rank][ranks * nslots] */
 	uint8_t *slots;      /* [rank * nslots + slot] */
 	uint32_t *async_block;
 	uint64_t *asks;         /* core/ask.h: [rank * nslots + slot] */

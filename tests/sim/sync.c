@@ -159,7 +159,7 @@ static void barrier(struct sim *s, uint16_t rank, unsigned int thread)
 			 .src = rank,
 			 .dst = rank,
 			 .object = OBJECT,
-			 .req_rank = rank,
+			 .req_node = rank,
 			 .aux = s->o.threads,
 			 .value = 1 + rank };
 

@@ -125,7 +125,7 @@ static void release(struct sim *s, uint16_t rank, const struct thread *t)
 			 .op = sim_random(s, 2) ? RELEASE_EVICT : RELEASE_KEEP,
 			 .src = rank,
 			 .object = t->block,
-			 .req_rank = rank };
+			 .req_node = rank };
 
 	if (!p->home || !page_readable(p))
 		return;
@@ -144,7 +144,7 @@ static void place(struct sim *s, uint16_t rank, unsigned int thread)
 					   : MSG_SETTLE,
 			 .src = rank,
 			 .object = t->block,
-			 .req_rank = rank,
+			 .req_node = rank,
 			 .req_slot = (uint16_t)thread };
 
 	if (!again)

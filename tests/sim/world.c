@@ -28,7 +28,7 @@ void sim_send(struct sim *s, const struct msg *m, uint32_t data)
 	/* Mostly alike, now and then far behind. */
 	uint64_t delay = 1 + sim_random(s, sim_random(s, 16) ? 20 : 400);
 	const struct wire_limits lim = { .me = m->dst,
-					 .nranks = (uint16_t)s->o.ranks,
+					 .nnodes = (uint16_t)s->o.ranks,
 					 .host = HOST_BOTH,
 					 .block_slots = s->nslots,
 					 .slots = s->nslots,
@@ -130,8 +130,8 @@ static void act(struct sim *s, uint16_t rank, uint32_t object, const struct acti
 	case ACT_SEND:
 	case ACT_RESUME: sim_send(s, &m, 0); break;
 	case ACT_MCAST:
-		for (r = set_next(a->mask, 0, n, g, m.req_rank, a->except); r < n;
-		     r = set_next(a->mask, (uint16_t)(r + 1), n, g, m.req_rank, a->except)) {
+		for (r = set_next(a->mask, 0, n, g, m.req_node, a->except); r < n;
+		     r = set_next(a->mask, (uint16_t)(r + 1), n, g, m.req_node, a->except)) {
 			m.dst = r;
 			sim_send(s, &m, 0);
 		}
@@ -149,7 +149,7 @@ static void act(struct sim *s, uint16_t rank, uint32_t object, const struct acti
 	case ACT_CLOSE: close_block(s, rank, object); break;
 	case ACT_WAKE: wake(s, rank, object, a); break;
 	case ACT_TIMER: sim_schedule(s, &e, us_before((uint32_t)s->now, a->at) ? a->at - (uint32_t)s->now : 0); break;
-	case ACT_BLAME: sim_fail(s, object, "rank %u is blamed", a->rank);
+	case ACT_BLAME: sim_fail(s, object, "rank %u is blamed", a->node);
 	case ACT_LAND:
 	case ACT_WAIT:
 	case ACT_REPLY:
@@ -198,7 +198,7 @@ void sim_carry_out(struct sim *s, uint16_t rank, uint32_t object, const struct a
 static void step_page(struct sim *s, uint16_t rank, enum page_event ev, const struct msg *m, struct actions *out)
 {
 	struct page_ctx ctx = {
-		.me = rank, .nranks = (uint16_t)s->o.ranks, .now = (uint32_t)s->now, .hold_us = s->o.hold_us
+		.me = rank, .nnodes = (uint16_t)s->o.ranks, .now = (uint32_t)s->now, .hold_us = s->o.hold_us
 	};
 	struct copy *p = &s->pages[sim_at(s, rank, m->object)];
 	uint8_t before_state = p->state;
@@ -218,7 +218,7 @@ static void local(struct sim *s, uint16_t rank, uint32_t block, enum page_event 
 	struct msg m = { .version = WIRE_VERSION,
 			 .object = block,
 			 .src = rank,
-			 .req_rank = rank,
+			 .req_node = rank,
 			 .req_slot = slot,
 			 .home = home,
 			 .flags = flags };
@@ -282,7 +282,7 @@ static void fetch(struct sim *s, const struct action *a)
 void sim_step(struct sim *s, const struct msg *m, struct actions *out)
 {
 	struct dispatch d = { .me = m->dst,
-			      .nranks = (uint16_t)s->o.ranks,
+			      .nnodes = (uint16_t)s->o.ranks,
 			      .now = (uint32_t)s->now,
 			      .hold_us = s->o.hold_us,
 			      .follow = (uint8_t)s->o.follow,

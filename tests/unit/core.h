@@ -9,14 +9,14 @@
 #include "suite.h"
 
 /* Of the home, where it matters. */
-static inline struct msg unit_msg(uint8_t type, uint16_t src, uint16_t dst, uint16_t req_rank, uint16_t req_slot)
+static inline struct msg unit_msg(uint8_t type, uint16_t src, uint16_t dst, uint16_t req_node, uint16_t req_slot)
 {
 	return (struct msg){ .version = WIRE_VERSION,
 			     .type = type,
 			     .src = src,
 			     .dst = dst,
 			     .object = 1,
-			     .req_rank = req_rank,
+			     .req_node = req_node,
 			     .req_slot = req_slot,
 			     .home = src };
 }

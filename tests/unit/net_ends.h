@@ -157,7 +157,7 @@ static inline struct msg message(const struct end *from, uint16_t to, uint8_t ty
 			     .type = type,
 			     .src = from->rank,
 			     .dst = to,
-			     .req_rank = from->rank,
+			     .req_node = from->rank,
 			     .object = seed,
 			     .value = size,
 			     .aux = 1 };

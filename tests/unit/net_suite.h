@@ -196,7 +196,7 @@ START_TEST(a_malformed_message_costs_the_sender_its_connection)
 		case 2: bad[i].type = MSG_RESUME; break;
 		case 3: bad[i].dst = 0; break;
 		case 4: bad[i].req_slot = SLOTS; break;
-		case 5: bad[i].req_rank = 3; break;
+		case 5: bad[i].req_node = 3; break;
 		default: bad[i].src = 2; break; /* in the name of a third */
 		}
 		ck_assert_int_eq(ops->send(a.net, 1, &bad[i], NULL, 0), 0);

@@ -9,26 +9,26 @@
 static struct bar_tree trees[1024];
 
 /* Every member but the first has one parent, which has it as a child; nobody has too many; the first is at the top. */
-static void check_tree(uint64_t mask, uint16_t nranks)
+static void check_tree(uint64_t mask, uint16_t nnodes)
 {
 	unsigned int members = 0, children = 0, r, i, k;
 	uint16_t root = SET_NOBODY;
 
-	for (r = 0; r < nranks; r++) {
+	for (r = 0; r < nnodes; r++) {
 		bool in = !mask || (r < 64 && mask >> r & 1);
 
-		unit_require(bar_tree(mask, nranks, (uint16_t)r, &trees[r]) == (in ? 0 : -EINVAL));
+		unit_require(bar_tree(mask, nnodes, (uint16_t)r, &trees[r]) == (in ? 0 : -EINVAL));
 		if (!in)
 			trees[r].parent = SET_NOBODY, trees[r].nchildren = 0;
 		members += in;
 		if (in && root == SET_NOBODY)
 			root = (uint16_t)r;
 	}
-	for (r = 0; r < nranks; r++) {
+	for (r = 0; r < nnodes; r++) {
 		unit_require(trees[r].nchildren <= BAR_FANOUT);
 		children += trees[r].nchildren;
 		for (i = 0; i < trees[r].nchildren; i++) {
-			unit_require(trees[r].child[i] < nranks);
+			unit_require(trees[r].child[i] < nnodes);
 			unit_require(trees[trees[r].child[i]].parent == r);
 			for (k = 0; k < i; k++)
 				unit_require(trees[r].child[k] != trees[r].child[i]);

@@ -34,7 +34,7 @@ static void check_names(const struct msg *m, uint16_t dst)
 {
 	ck_assert_uint_eq(m->version, WIRE_VERSION);
 	ck_assert_uint_eq(m->src, WIDE_ME);
-	ck_assert_uint_eq(m->req_rank, WIDE_ME);
+	ck_assert_uint_eq(m->req_node, WIDE_ME);
 	ck_assert_uint_eq(m->req_slot, 0);
 	ck_assert_uint_eq(m->dst, dst);
 	ck_assert_uint_eq(m->object, WIDE_OBJECT);

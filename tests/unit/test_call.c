@@ -107,7 +107,7 @@ START_TEST(no_call_is_refused)
 	for (i = 0; i < CTL_CALLS; i++) {
 		unit_require(cancelled[i] == 7 * i);
 		unit_require(answered[i].req_slot == CTL_BLOCK_END + i && answered[i].count == -(int)(i % 2));
-		unit_require(answered[i].dst == 1 && answered[i].src == 0 && answered[i].req_rank == 1);
+		unit_require(answered[i].dst == 1 && answered[i].src == 0 && answered[i].req_node == 1);
 	}
 }
 END_TEST

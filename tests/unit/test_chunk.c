@@ -45,7 +45,7 @@ static int comes(uint16_t from, uint16_t root, bool result, uint64_t number, uin
 			       .op = result,
 			       .src = from,
 			       .dst = job.node,
-			       .req_rank = from,
+			       .req_node = from,
 			       .home = root,
 			       .aux = result ? 0 : SUM,
 			       .value = number };
@@ -158,7 +158,7 @@ END_TEST
 
 START_TEST(a_part_is_of_whole_values)
 {
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_CHUNK, .src = 2, .req_rank = 2, .aux = SUM };
+	struct msg m = { .version = WIRE_VERSION, .type = MSG_CHUNK, .src = 2, .req_node = 2, .aux = SUM };
 	const uint64_t value = 1;
 
 	be(0);

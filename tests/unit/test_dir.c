@@ -7,12 +7,12 @@
 #define SLOTS 4
 #define RANKS_MAX 1024
 
-static struct qnode nodes[RANKS_MAX * SLOTS];
+static struct queue_entry nodes[RANKS_MAX * SLOTS];
 
-static struct dir_ctx home(uint16_t me, uint16_t nranks)
+static struct dir_ctx home(uint16_t me, uint16_t nnodes)
 {
 	memset(nodes, 0, sizeof(nodes));
-	return (struct dir_ctx){ .me = me, .nranks = nranks, .queue = { .nodes = nodes, .nslots = SLOTS } };
+	return (struct dir_ctx){ .me = me, .nnodes = nnodes, .queue = { .entries = nodes, .nslots = SLOTS } };
 }
 
 static struct msg request(uint8_t type, uint16_t rank, uint16_t slot)
@@ -88,7 +88,7 @@ START_TEST(requests_are_served_in_the_order_they_came)
 	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
 	for (r = 0; r < 64; r++) {
 		m = request(MSG_WRITE_REQ, (uint16_t)((r * 7 + 3) % 64), 1);
-		if (m.req_rank == 5)
+		if (m.req_node == 5)
 			continue;
 		ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
 		ck_assert_uint_eq(out.n, 0);
@@ -99,12 +99,12 @@ START_TEST(requests_are_served_in_the_order_they_came)
 		if (next == 5)
 			continue;
 		done(&c, &d, d.served, &out);
-		ck_assert_uint_eq(unit_action(&out, ACT_RESUME, 0)->rank, next);
+		ck_assert_uint_eq(unit_action(&out, ACT_RESUME, 0)->node, next);
 		ck_assert_uint_eq(d.phase, DIR_TURN);
 		/* Who comes between DONE and its consequence queues behind all others. */
 		turn = unit_action(&out, ACT_RESUME, 0)->msg;
 		ck_assert_int_eq(dir_step(&c, &d, &turn, &out), 0);
-		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->req_rank, next);
+		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->req_node, next);
 		ck_assert_uint_eq(d.owner, next);
 	}
 	done(&c, &d, d.served, &out);
@@ -143,7 +143,7 @@ START_TEST(a_queued_request_that_is_absurd_holds_nobody_up)
 	ck_assert_int_eq(dir_step(&c, &d, &turn, &out), 0);
 	turn = unit_action(&out, ACT_RESUME, 0)->msg;
 	ck_assert_int_eq(dir_step(&c, &d, &turn, &out), 0);
-	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_rank, 2);
+	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_node, 2);
 }
 END_TEST
 
@@ -160,9 +160,9 @@ START_TEST(only_the_one_that_is_served_is_done)
 }
 END_TEST
 
-static unsigned int reached(const struct action *a, uint16_t nranks)
+static unsigned int reached(const struct action *a, uint16_t nnodes)
 {
-	return set_count(a->mask, nranks, set_granule(nranks), a->msg.req_rank, a->except);
+	return set_count(a->mask, nnodes, set_granule(nnodes), a->msg.req_node, a->except);
 }
 
 START_TEST(a_writer_that_shares_gets_no_data_and_all_others_lose_theirs)
@@ -249,7 +249,7 @@ START_TEST(a_block_that_migrates_is_granted_whole)
 		m = request(MSG_READ_REQ, d.owner == 2 ? 3 : 2, 0);
 		ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
 		copies += unit_sent(&out, MSG_FWD_READ) != NULL;
-		done(&c, &d, m.req_rank, &out);
+		done(&c, &d, m.req_node, &out);
 	}
 	ck_assert_uint_eq(i, 16);
 	/* Another reads before that one has written: no more. */
@@ -283,7 +283,7 @@ static struct dir migrating(uint16_t reader, struct actions *out)
 
 	ck_assert_int_eq(dir_step(&c, &d, &m, out), 0);
 	ck_assert_uint_eq(unit_sent(out, MSG_FWD_MIGRATE)->dst, 1);
-	ck_assert_uint_eq(unit_sent(out, MSG_FWD_MIGRATE)->req_rank, reader);
+	ck_assert_uint_eq(unit_sent(out, MSG_FWD_MIGRATE)->req_node, reader);
 	return d;
 }
 
@@ -300,7 +300,7 @@ START_TEST(a_block_that_is_kept_is_shared)
 
 		ck_assert_int_eq(dir_step(&c, &d, &kept, &out), 0);
 		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->dst, 1);
-		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_rank, reader);
+		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_node, reader);
 		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_slot, 3);
 		ck_assert_uint_eq(d.state, DIR_SHARED);
 		ck_assert_uint_eq(d.migratory, 0);
@@ -334,7 +334,7 @@ START_TEST(a_block_is_kept_for_any_rank)
 
 	ck_assert_int_eq(dir_step(&c, &d, &kept, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->dst, 600);
-	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_rank, 300);
+	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_node, 300);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FWD_READ)->req_slot, 0x102);
 	ck_assert_uint_eq(d.owner, 600);
 }
@@ -374,7 +374,7 @@ START_TEST(a_home_moves_to_any_rank)
 	c.forwarded = &forwarded;
 	done(&c, &d, 600, &out);
 	ck_assert_uint_eq(unit_sent(&out, MSG_MOVE)->dst, 700);
-	ck_assert_uint_eq(unit_sent(&out, MSG_MOVE)->req_rank, 600);
+	ck_assert_uint_eq(unit_sent(&out, MSG_MOVE)->req_node, 600);
 	ck_assert_int_eq(dir_step(&c, &d, &ack, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_ADOPT)->dst, 600);
 	ck_assert_uint_eq(unit_sent(&out, MSG_ADOPT)->value, 700);
@@ -401,7 +401,7 @@ START_TEST(any_rank_is_blamed_for_a_circle)
 	c.forwarded = &forwarded;
 	m.flags = MSGF_FORWARDED;
 	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
-	ck_assert_uint_eq(unit_action(&out, ACT_BLAME, 0)->rank, 600);
+	ck_assert_uint_eq(unit_action(&out, ACT_BLAME, 0)->node, 600);
 }
 END_TEST
 
@@ -422,7 +422,7 @@ START_TEST(only_who_has_it_says_that_a_block_is_kept)
 		if (i == 1)
 			m.src = 3;
 		if (i == 2)
-			m.req_rank = 3;
+			m.req_node = 3;
 		if (i == 3)
 			d.phase = DIR_HANDING;
 		if (i == 4)
@@ -449,7 +449,7 @@ END_TEST
 
 START_TEST(the_first_toucher_becomes_the_home)
 {
-	struct dir_ctx c = home(0, 4), c2 = { .me = 2, .nranks = 4, .queue = c.queue };
+	struct dir_ctx c = home(0, 4), c2 = { .me = 2, .nnodes = 4, .queue = c.queue };
 	struct dir manager = { 0 }, there = { 0 };
 	struct msg m = request(MSG_READ_REQ, 2, 1), later = request(MSG_WRITE_REQ, 3, 1), move, ack, turn;
 	struct actions out;
@@ -534,8 +534,8 @@ END_TEST
 /* As many as there can be: the engine has 256 slots for each of up to 1,024 ranks. */
 START_TEST(every_slot_of_every_rank_may_wait)
 {
-	static struct qnode all[WIRE_MAX_RANKS * 256];
-	struct dir_ctx c = { .me = 0, .nranks = WIRE_MAX_RANKS, .queue = { .nodes = all, .nslots = 256 } };
+	static struct queue_entry all[WIRE_MAX_NODES * 256];
+	struct dir_ctx c = { .me = 0, .nnodes = WIRE_MAX_NODES, .queue = { .entries = all, .nslots = 256 } };
 	struct dir d = { .state = DIR_EXCLUSIVE, .owner = 1, .phase = DIR_BUSY, .served = 1, .copyset = 1 };
 	uint16_t ranks[] = { 2, 255, 256, 511, 1023, 700, 3 }, slots[] = { 255, 0, 254, 128, 255, 1, 7 };
 	const unsigned int n = sizeof(ranks) / sizeof(ranks[0]);
@@ -551,13 +551,13 @@ START_TEST(every_slot_of_every_rank_may_wait)
 		struct msg turn;
 
 		done(&c, &d, d.served, &out);
-		ck_assert_uint_eq(unit_action(&out, ACT_RESUME, 0)->rank, ranks[i]);
+		ck_assert_uint_eq(unit_action(&out, ACT_RESUME, 0)->node, ranks[i]);
 		ck_assert_uint_eq(unit_action(&out, ACT_RESUME, 0)->slot, slots[i]);
 		turn = unit_action(&out, ACT_RESUME, 0)->msg;
-		ck_assert_uint_eq(turn.req_rank, ranks[i]);
+		ck_assert_uint_eq(turn.req_node, ranks[i]);
 		ck_assert_uint_eq(turn.req_slot, slots[i]);
 		ck_assert_int_eq(dir_step(&c, &d, &turn, &out), 0);
-		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->req_rank, ranks[i]);
+		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->req_node, ranks[i]);
 		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->req_slot, slots[i]);
 	}
 	ck_assert_uint_eq(d.tail, 0);

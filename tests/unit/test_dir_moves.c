@@ -12,23 +12,23 @@
 #define USER 2
 #define OTHER 3
 
-static struct qnode nodes[RANKS * SLOTS];
+static struct queue_entry nodes[RANKS * SLOTS];
 static uint16_t forwarded;
 
 /* As rank `me` sees it; it knows the manager. */
 static struct dir_ctx at(uint16_t me)
 {
 	return (struct dir_ctx){ .me = me,
-				 .nranks = RANKS,
+				 .nnodes = RANKS,
 				 .manager = MANAGER,
 				 .follow = DIR_FOLLOW,
-				 .queue = { .nodes = nodes, .nslots = SLOTS },
+				 .queue = { .entries = nodes, .nslots = SLOTS },
 				 .forwarded = &forwarded };
 }
 
-static struct msg from(uint8_t type, uint16_t src, uint16_t dst, uint16_t req_rank)
+static struct msg from(uint8_t type, uint16_t src, uint16_t dst, uint16_t req_node)
 {
-	struct msg m = unit_msg(type, src, dst, req_rank, 1);
+	struct msg m = unit_msg(type, src, dst, req_node, 1);
 
 	m.object = OBJECT;
 	return m;
@@ -73,7 +73,7 @@ START_TEST(a_home_follows_who_writes_again_and_again)
 	}
 	ck_assert_str_eq(unit_text(&out), "MOVE");
 	ck_assert_uint_eq(out.v[0].msg.dst, MANAGER);
-	ck_assert_uint_eq(out.v[0].msg.req_rank, USER);
+	ck_assert_uint_eq(out.v[0].msg.req_node, USER);
 	ck_assert_uint_eq(d.phase, DIR_MOVING);
 	ck_assert_uint_eq(d.state, DIR_EXCLUSIVE);
 }
@@ -447,9 +447,9 @@ START_TEST(nobody_else_lets_a_home_move)
 
 	ck_assert_int_eq(dir_step(&c, &d, &m, &out), -EBADMSG);
 	c = at(MANAGER);
-	m.req_rank = HOME;
+	m.req_node = HOME;
 	ck_assert_int_eq(dir_step(&c, &d, &m, &out), -EBADMSG);
-	m.req_rank = RANKS;
+	m.req_node = RANKS;
 	ck_assert_int_eq(dir_step(&c, &d, &m, &out), -EBADMSG);
 }
 END_TEST
@@ -522,9 +522,9 @@ START_TEST(only_the_home_of_a_copy_is_adopted)
 			struct copy page = { .state = (uint8_t)state, .home = who == 3 ? 0 : HOME + 1, .forwarded = 5 };
 			struct dir dir = { 0 };
 			struct dispatch d = { .me = USER,
-					      .nranks = RANKS,
+					      .nnodes = RANKS,
 					      .manager = MANAGER,
-					      .queue = { .nodes = nodes, .nslots = SLOTS },
+					      .queue = { .entries = nodes, .nslots = SLOTS },
 					      .page = &page,
 					      .dir = &dir };
 			struct msg m = from(MSG_ADOPT, who == 1 ? OTHER : who == 2 ? USER : HOME, USER, USER);
@@ -551,9 +551,9 @@ START_TEST(a_requester_believes_only_its_home_that_it_moved)
 				struct copy page = { .state = PG_WANT_WRITE, .home = HOME + 1, .slot = 1 }, was = page;
 				struct dir dir = { 0 };
 				struct dispatch d = { .me = USER,
-						      .nranks = RANKS,
+						      .nnodes = RANKS,
 						      .manager = manager == 2 ? SET_NOBODY : MANAGER,
-						      .queue = { .nodes = nodes, .nslots = SLOTS },
+						      .queue = { .entries = nodes, .nslots = SLOTS },
 						      .page = &page,
 						      .dir = &dir };
 				struct msg m = from(MSG_MOVED, src ? HOME : OTHER, USER, USER);

@@ -8,8 +8,8 @@
 #define SLOTS 4
 #define OBJECT 0x87654321u
 
-static struct qnode nodes[RANKS * SLOTS];
-static const struct dir_ctx ctx = { .me = 0, .nranks = RANKS, .queue = { .nodes = nodes, .nslots = SLOTS } };
+static struct queue_entry nodes[RANKS * SLOTS];
+static const struct dir_ctx ctx = { .me = 0, .nnodes = RANKS, .queue = { .entries = nodes, .nslots = SLOTS } };
 
 /* Rank 1 wrote the block, and it and rank 7 have copies. */
 static struct dir shared(void)
@@ -43,7 +43,7 @@ START_TEST(reads_of_copies_do_not_wait_for_each_other)
 		ck_assert_int_eq(take(&d, MSG_READ_REQ, r, 1, &out), 0);
 		ck_assert_str_eq(unit_text(&out), "FWD_READ");
 		ck_assert_uint_eq(out.v[0].msg.dst, 1);
-		ck_assert_uint_eq(out.v[0].msg.req_rank, r);
+		ck_assert_uint_eq(out.v[0].msg.req_node, r);
 		ck_assert_uint_eq(d.phase, DIR_IDLE);
 		ck_assert_uint_eq(d.readers, r - 1u);
 		ck_assert(!dir_quiet(&d));
@@ -73,7 +73,7 @@ END_TEST
 /* Nodes of other queues may lie behind those of this job, and do where there are fewer slots than a message has room for. */
 START_TEST(who_is_not_in_the_job_has_read_nothing)
 {
-	const struct dir_ctx few = { .me = 0, .nranks = 4, .queue = { .nodes = nodes, .nslots = SLOTS } };
+	const struct dir_ctx few = { .me = 0, .nnodes = 4, .queue = { .entries = nodes, .nslots = SLOTS } };
 	struct dir d = shared();
 	struct msg m = unit_msg(MSG_DONE, 4, 0, 4, 1);
 	struct actions out;
@@ -84,9 +84,9 @@ START_TEST(who_is_not_in_the_job_has_read_nothing)
 	for (node = 1; node <= RANKS * SLOTS; node++)
 		ck_assert(queue_mark(&few.queue, node, OBJECT));
 	ck_assert_int_eq(dir_step(&few, &d, &m, &out), -EBADMSG);
-	m.src = m.req_rank = 5;
+	m.src = m.req_node = 5;
 	ck_assert_int_eq(dir_step(&few, &d, &m, &out), -EBADMSG);
-	m.src = m.req_rank = 2;
+	m.src = m.req_node = 2;
 	m.req_slot = SLOTS;
 	ck_assert_int_eq(dir_step(&few, &d, &m, &out), -EBADMSG);
 	m.req_slot = SLOTS + 1;

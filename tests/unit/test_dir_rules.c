@@ -12,15 +12,15 @@
 #define SLOT 0x1234
 #define BIT(r) (1ull << (r))
 
-static struct qnode nodes[64 * (SLOT + 1)];
+static struct queue_entry nodes[64 * (SLOT + 1)];
 static uint16_t forwarded;
 static const struct dir_ctx ctx = {
-	.me = ME, .nranks = 64, .manager = ME, .queue = { .nodes = nodes, .nslots = SLOT + 1 }, .forwarded = &forwarded
+	.me = ME, .nnodes = 64, .manager = ME, .queue = { .entries = nodes, .nslots = SLOT + 1 }, .forwarded = &forwarded
 };
 static const struct dir_ctx elsewhere = { .me = ME,
-					  .nranks = 64,
+					  .nnodes = 64,
 					  .manager = SHARER,
-					  .queue = { .nodes = nodes, .nslots = SLOT + 1 },
+					  .queue = { .entries = nodes, .nslots = SLOT + 1 },
 					  .forwarded = &forwarded };
 
 struct ask {
@@ -57,7 +57,7 @@ static uint64_t reached(const struct action *a)
 	unsigned int r;
 
 	for (r = 0; r < 64; r++)
-		if (a->mask >> r & 1 && r != a->except && r != a->msg.req_rank)
+		if (a->mask >> r & 1 && r != a->except && r != a->msg.req_node)
 			set |= BIT(r);
 	return set;
 }
@@ -67,7 +67,7 @@ static void check_names(const struct msg *m, const struct ask *a)
 	ck_assert_uint_eq(m->version, WIRE_VERSION);
 	ck_assert_uint_eq(m->src, ME);
 	ck_assert_uint_eq(m->object, OBJECT);
-	ck_assert_uint_eq(m->req_rank, a->rank);
+	ck_assert_uint_eq(m->req_node, a->rank);
 	ck_assert_uint_eq(m->req_slot, SLOT);
 	ck_assert_uint_eq(m->home, m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ ? 0 : ME);
 	ck_assert_uint_eq(m->aux, 0);
@@ -166,7 +166,7 @@ static bool absurd(const struct dir *d, const struct ask *a)
 /* Of a read that is served beside others. */
 static uint32_t mark_of(uint16_t rank)
 {
-	return queue_at(&ctx.queue, queue_node(&ctx.queue, rank, SLOT))->mark;
+	return queue_at(&ctx.queue, queue_number(&ctx.queue, rank, SLOT))->mark;
 }
 
 /* The manager cannot know what the requester has, and is not blamed for it. */
@@ -208,13 +208,13 @@ static void check_queued(unsigned int state, const struct ask *a)
 	ck_assert_int_eq(dir_step(&ctx, &d, &over, &out), 0);
 	ck_assert_str_eq(unit_text(&out), "resume");
 	resume = &out.v[0];
-	ck_assert_uint_eq(resume->rank, a->rank);
+	ck_assert_uint_eq(resume->node, a->rank);
 	ck_assert_uint_eq(resume->slot, SLOT);
 	ck_assert_uint_eq(resume->msg.type, MSG_RESUME);
 	ck_assert_uint_eq(resume->msg.src, ME);
 	ck_assert_uint_eq(resume->msg.dst, ME);
 	ck_assert_uint_eq(resume->msg.object, OBJECT);
-	ck_assert_uint_eq(resume->msg.req_rank, a->rank);
+	ck_assert_uint_eq(resume->msg.req_node, a->rank);
 	ck_assert_uint_eq(resume->msg.req_slot, SLOT);
 	ck_assert_uint_eq(d.phase, DIR_TURN);
 	turn = resume->msg;
@@ -246,7 +246,7 @@ START_TEST(every_request_in_every_state)
 					struct actions out;
 					int err;
 
-					queue_at(&ctx.queue, queue_node(&ctx.queue, a.rank, SLOT))->mark = 0;
+					queue_at(&ctx.queue, queue_number(&ctx.queue, a.rank, SLOT))->mark = 0;
 					err = dir_step(&ctx, &d, &m, &out);
 					if (absurd(&was, &a)) {
 						ck_assert_int_eq(err, refusal(&was, &a));
@@ -288,7 +288,7 @@ START_TEST(the_rest_of_a_line_stays)
 	struct ask first = { .rank = SHARER, .type = MSG_WRITE_REQ }, second = { .rank = 63, .type = MSG_WRITE_REQ };
 	struct dir d = entry(DIR_EXCLUSIVE);
 	struct msg m = message(&first), n = message(&second), over = unit_msg(MSG_DONE, THIRD, ME, THIRD, 0), turn;
-	uint32_t last = queue_node(&ctx.queue, second.rank, SLOT);
+	uint32_t last = queue_number(&ctx.queue, second.rank, SLOT);
 	struct actions out;
 
 	memset(nodes, 0, sizeof(nodes));
@@ -384,7 +384,7 @@ START_TEST(a_block_is_marked_as_migratory_by_one_pattern_only)
 		struct actions out;
 
 		/* With a coarse copyset nothing is known of it. */
-		c.nranks = large ? 65 : 64;
+		c.nnodes = large ? 65 : 64;
 		d.served = last ? a.rank : THIRD;
 		d.copyset =
 			set_of(OWNER, large + 1) | set_of(SHARER, large + 1) | (more ? set_of(THIRD, large + 1) : 0);
@@ -458,7 +458,7 @@ START_TEST(placing_is_answered_in_full)
 				ck_assert_int_eq(reply.count, where >= 64 ? -EINVAL : free ? 0 : -EBUSY);
 				ck_assert_uint_eq(reply.dst, SHARER);
 				ck_assert_uint_eq(reply.src, ME);
-				ck_assert_uint_eq(reply.req_rank, SHARER);
+				ck_assert_uint_eq(reply.req_node, SHARER);
 				ck_assert_uint_eq(reply.req_slot, SLOT);
 				ck_assert_uint_eq(reply.object, OBJECT);
 				ck_assert_uint_eq(reply.value, 0);

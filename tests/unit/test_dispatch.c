@@ -15,7 +15,7 @@
 
 static struct copy page;
 static struct dir dir;
-static struct qnode nodes[RANKS * SLOTS];
+static struct queue_entry nodes[RANKS * SLOTS];
 static struct object_list list;
 static struct sync table[PLACES];
 static const struct objects objects = { .list = &list, .flat = table, .limit = PLACES };
@@ -45,7 +45,7 @@ static void setup(void)
 static int step_at(uint16_t manager, const struct msg *m)
 {
 	struct dispatch d = { .me = ME,
-			      .nranks = RANKS,
+			      .nnodes = RANKS,
 			      .manager = manager,
 			      .queue = { nodes, SLOTS, NULL },
 			      .page = &page,
@@ -155,7 +155,7 @@ START_TEST(only_its_manager_is_asked_for_an_untouched_block)
 				}
 	/* Its own request goes where the rank has been told; it blames nobody. */
 	setup();
-	ck_assert_int_eq(step(&(struct msg){ .type = MSG_READ_REQ, .src = ME, .dst = ME, .req_rank = ME }), 0);
+	ck_assert_int_eq(step(&(struct msg){ .type = MSG_READ_REQ, .src = ME, .dst = ME, .req_node = ME }), 0);
 }
 END_TEST
 
@@ -198,7 +198,7 @@ START_TEST(who_moved_a_block_here_is_blamed_for_the_circle)
 	m.flags = MSGF_FORWARDED;
 	ck_assert_int_eq(step(&m), 0);
 	ck_assert_uint_eq(out.n, 1);
-	ck_assert_uint_eq(unit_action(&out, ACT_BLAME, 0)->rank, LIAR);
+	ck_assert_uint_eq(unit_action(&out, ACT_BLAME, 0)->node, LIAR);
 	refused(-ESTALE, &m, SET_NOBODY);
 	m.src = LIAR;
 	refused(-EBADMSG, &m, ME); /* the manager is not forwarded to */
@@ -227,16 +227,16 @@ END_TEST
 
 START_TEST(where_bits_are_several_ranks_a_stranger_is_invalidated)
 {
-	struct dispatch d = { .me = ME, .nranks = 100, .manager = SET_NOBODY, .page = &page, .dir = &dir };
+	struct dispatch d = { .me = ME, .nnodes = 100, .manager = SET_NOBODY, .page = &page, .dir = &dir };
 	struct msg m = unit_msg(MSG_INV, HOME, ME, OTHER, SLOT);
 	unsigned int i;
 
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_INV_ACK)->dst, OTHER);
-	d.nranks = 64;
+	d.nnodes = 64;
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), -EBADMSG);
 	/* A copy that it has is its home's to take away. */
-	d.nranks = 100;
+	d.nnodes = 100;
 	m.src = LIAR;
 	for (i = 0; i < 2; i++) {
 		page = (struct copy){ .state = i ? PG_UPGRADE : PG_READ, .home = HOME + 1 };
@@ -333,7 +333,7 @@ static int request(uint16_t src, uint8_t op, uint64_t name, uint64_t *value)
 	ck_assert_int_eq(step(&m), 0);
 	ck_assert_uint_eq(out.n, 1);
 	ck_assert_uint_eq(out.v[0].msg.dst, src);
-	ck_assert_uint_eq(out.v[0].msg.req_rank, src);
+	ck_assert_uint_eq(out.v[0].msg.req_node, src);
 	ck_assert_uint_eq(out.v[0].msg.object, (uint32_t)name);
 	if (value)
 		*value = out.v[0].msg.value;
@@ -443,7 +443,7 @@ START_TEST(locks_of_gone_objects_are_answered)
 	m.type = MSG_LOCK;
 	ck_assert_int_eq(step(&m), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->dst, OTHER);
-	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->req_rank, OTHER);
+	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->req_node, OTHER);
 	table[1].kind = SYNC_SEM;
 	ck_assert_int_eq(step(&m), 0);
 	ck_assert_int_eq(unit_sent(&out, MSG_FREED)->count, -EINVAL);

@@ -12,7 +12,7 @@
 static struct sync table[PLACES + 1];
 static struct object_list list;
 static const struct objects objects = { .list = &list, .flat = table, .limit = PLACES + 1 };
-static struct qnode nodes[WIRE_MAX_RANKS * (SLOT + 1)];
+static struct queue_entry nodes[WIRE_MAX_NODES * (SLOT + 1)];
 
 static struct msg request(uint8_t type, uint8_t op, uint64_t name)
 {
@@ -28,12 +28,12 @@ static struct actions out; /* of the last step */
 
 static struct msg carry(const struct msg *m, const char *text)
 {
-	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .objects = &objects };
+	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .objects = &objects };
 	uint32_t number, missing;
 	enum target t = dispatch_target(m, &number);
 
 	ck_assert(t == TARGET_CREATE || t == TARGET_OBJECT);
-	d.queue = (struct qpool){ .nodes = nodes, .nslots = SLOT + 1 };
+	d.queue = (struct qpool){ .entries = nodes, .nslots = SLOT + 1 };
 	d.index = t == TARGET_CREATE ? objects_take(&objects, &missing) : 0;
 	d.object = objects_at(&objects, t == TARGET_CREATE ? d.index : number);
 	ck_assert_int_eq(dispatch_step(&d, m, &out), 0);
@@ -44,7 +44,7 @@ static struct msg carry(const struct msg *m, const char *text)
 	if (out.v[0].msg.type == MSG_RECALL)
 		return out.v[0].msg; /* no answer */
 	ck_assert_uint_eq(out.v[0].msg.dst, PEER);
-	ck_assert_uint_eq(out.v[0].msg.req_rank, PEER);
+	ck_assert_uint_eq(out.v[0].msg.req_node, PEER);
 	ck_assert_uint_eq(out.v[0].msg.req_slot, SLOT);
 	if (t != TARGET_CREATE)
 		ck_assert_uint_eq(out.v[0].msg.object, m->object);
@@ -144,7 +144,7 @@ START_TEST(a_kept_mutex_is_recalled_before_it_is_destroyed)
 		ck_assert_uint_eq(m.dst, lock.src);
 		ck_assert_uint_eq(m.aux, 0x12345678);
 		ck_assert_uint_eq(m.object, lock.object);
-		ck_assert_uint_eq(m.req_rank, lock.req_rank);
+		ck_assert_uint_eq(m.req_node, lock.req_node);
 		ck_assert_int_eq(carry(&again, "REPLY").count, -EINPROGRESS);
 		recalled = lock;
 		recalled.type = MSG_RECALLED;
@@ -222,7 +222,7 @@ START_TEST(a_release_is_answered_whoever_it_is_from)
 				struct copy p = { 0 };
 				struct dir e = { .state = state & 7, .owner = owner ? PEER : 5 }, was = e;
 				struct dispatch d = { .me = ME,
-						      .nranks = WIRE_MAX_RANKS,
+						      .nnodes = WIRE_MAX_NODES,
 						      .manager = evict ? 700 : SET_NOBODY,
 						      .page = &p,
 						      .dir = &e };
@@ -261,7 +261,7 @@ START_TEST(a_block_settles_in_every_state)
 					struct copy p = { .state = (uint8_t)has, .home = 9 }, copy = p;
 					struct dir e = { .state = state & 7, .phase = phase & 7, .uses = 1 }, was = e;
 					struct dispatch d = { .me = ME,
-							      .nranks = WIRE_MAX_RANKS,
+							      .nnodes = WIRE_MAX_NODES,
 							      .manager = known ? 700 : SET_NOBODY,
 							      .page = &p,
 							      .dir = &e };
@@ -377,7 +377,7 @@ START_TEST(an_answer_keeps_its_width)
 {
 	struct msg q = unit_msg(MSG_SYNC, ME, PEER, ME, SLOT), m = unit_msg(MSG_REPLY, PEER, ME, ME, SLOT);
 	uint64_t ask = 0;
-	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .ask = &ask };
+	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .ask = &ask };
 
 	q.op = SOP_ADD;
 	ask_note(&ask, &q);
@@ -393,7 +393,7 @@ END_TEST
 START_TEST(a_refused_record_keeps_the_status)
 {
 	struct hold h = { .state = HOLD_WAITING, .home = PEER, .object = 1, .slot = SLOT };
-	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .hold = &h };
+	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .hold = &h };
 	struct msg m = unit_msg(MSG_FREED, PEER, ME, ME, SLOT);
 
 	m.count = -4095;
@@ -414,7 +414,7 @@ END_TEST
 /* The host has found no place, or no memory for the one that it has found. */
 START_TEST(no_place_and_no_memory_are_no_object)
 {
-	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .objects = &objects };
+	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .objects = &objects };
 	struct msg m = request(MSG_SYNC, SOP_CREATE, 0);
 	unsigned int i;
 
@@ -436,7 +436,7 @@ START_TEST(nobody_lies_to_itself)
 	struct copy p = { 0 };
 	struct dir e = { 0 };
 	struct hold h = { 0 };
-	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .manager = PEER, .page = &p, .dir = &e, .hold = &h };
+	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .manager = PEER, .page = &p, .dir = &e, .hold = &h };
 	static const uint8_t types[] = { MSG_DATA, MSG_INV_ACK, MSG_LOCKED };
 	unsigned int i;
 
@@ -456,7 +456,7 @@ START_TEST(a_home_releases_to_itself)
 {
 	struct copy p = { .state = PG_WRITE, .home = ME + 1 };
 	struct dir e = { .state = DIR_EXCLUSIVE, .owner = ME };
-	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .manager = ME, .page = &p, .dir = &e };
+	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .manager = ME, .page = &p, .dir = &e };
 	struct msg m = unit_msg(MSG_RELEASE, ME, ME, ME, SLOT);
 
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), 0);
@@ -469,7 +469,7 @@ START_TEST(who_knows_a_home_is_not_made_one)
 {
 	struct dir e = { 0 };
 	struct copy p;
-	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .manager = PEER, .page = &p, .dir = &e };
+	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .manager = PEER, .page = &p, .dir = &e };
 	struct msg m = unit_msg(MSG_HOME, PEER, ME, ME, SLOT);
 
 	m.op = MSG_READ_REQ;
@@ -488,7 +488,7 @@ START_TEST(a_new_home_counts_from_0)
 	struct dir e;
 	struct copy p;
 	struct dispatch d = { .me = ME,
-			      .nranks = WIRE_MAX_RANKS,
+			      .nnodes = WIRE_MAX_NODES,
 			      .manager = PEER,
 			      .queue = { nodes, SLOT + 1, NULL },
 			      .page = &p,
@@ -519,7 +519,7 @@ START_TEST(who_is_told_of_a_move_asks_the_manager)
 {
 	struct copy p = { .state = PG_WANT_READ, .home = PEER + 1, .slot = SLOT };
 	struct dir e = { 0 };
-	struct dispatch d = { .me = ME, .nranks = WIRE_MAX_RANKS, .manager = 1000, .page = &p, .dir = &e };
+	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .manager = 1000, .page = &p, .dir = &e };
 	struct msg m = unit_msg(MSG_MOVED, PEER, ME, ME, SLOT);
 
 	m.value = 1001;
@@ -536,7 +536,7 @@ START_TEST(a_block_is_held_for_its_time)
 {
 	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = PEER + 1, .hold = 0x12345678 + 0x23456 };
 	struct dispatch d = {
-		.me = ME, .nranks = WIRE_MAX_RANKS, .now = 0x12345678, .hold_us = 0x23456, .manager = PEER, .page = &p
+		.me = ME, .nnodes = WIRE_MAX_NODES, .now = 0x12345678, .hold_us = 0x23456, .manager = PEER, .page = &p
 	};
 	struct msg m = unit_msg(MSG_FWD_WRITE, PEER, ME, 5, SLOT);
 
@@ -551,7 +551,7 @@ START_TEST(a_child_that_comes_before_the_threads_is_kept)
 {
 	const struct bar_tree alone = { .parent = SET_NOBODY };
 	struct bar b = { .mask = 1ull << 9 };
-	struct dispatch d = { .me = 9, .nranks = 64, .bar = &b };
+	struct dispatch d = { .me = 9, .nnodes = 64, .bar = &b };
 	struct msg m = unit_msg(MSG_ARRIVE, 10, 9, 10, 0);
 
 	m.aux = 1;
@@ -572,7 +572,7 @@ START_TEST(a_tree_that_a_test_names_is_the_one)
 {
 	const struct bar_tree named = { .parent = 1000 };
 	struct bar b = { .mask = 1ull << 9 };
-	struct dispatch d = { .me = 9, .nranks = 64, .bar = &b, .tree = &named };
+	struct dispatch d = { .me = 9, .nnodes = 64, .bar = &b, .tree = &named };
 	struct msg m = unit_msg(MSG_ARRIVE, 9, 9, 9, 0);
 
 	m.aux = 1;
@@ -588,7 +588,7 @@ START_TEST(a_thread_that_is_refused_names_no_group)
 {
 	const struct bar_group two = { .mask = 3ull << 8, .locals = 1 }, one = { .mask = 1ull << 9, .locals = 1 };
 	struct bar b = { 0 };
-	struct dispatch d = { .me = 8, .nranks = 64, .bar = &b, .group = &two };
+	struct dispatch d = { .me = 8, .nnodes = 64, .bar = &b, .group = &two };
 	struct msg m = unit_msg(MSG_ARRIVE, 8, 8, 8, 0);
 
 	m.aux = 2;

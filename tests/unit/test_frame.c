@@ -98,7 +98,7 @@ static struct frame_place place(void)
 
 static void put_data(char *at, const void *frame, uint16_t slot)
 {
-	const struct msg m = { .version = WIRE_VERSION, .type = MSG_DATA, .req_rank = ME, .req_slot = slot };
+	const struct msg m = { .version = WIRE_VERSION, .type = MSG_DATA, .req_node = ME, .req_slot = slot };
 
 	memcpy(at, frame, sizeof(struct frame));
 	memcpy(at + sizeof(struct frame), &m, sizeof(m));
@@ -308,7 +308,7 @@ START_TEST(a_block_says_in_its_word_what_its_receiver_does_not_know)
 					  .src = PEER,
 					  .dst = ME,
 					  .object = 103,
-					  .req_rank = ME,
+					  .req_node = ME,
 					  .req_slot = 3,
 					  .home = homes[i],
 					  .count = counts[k] };

@@ -22,11 +22,11 @@ START_TEST(every_pair_is_bounded_and_illegal_ones_change_nothing)
 
 	for (state = 0; state <= HOLD_STATES; state++)
 		for (ev = 0; ev <= HE_EVENTS; ev++) {
-			struct hold h = { .state = (uint8_t)state, .home = HOME, .slot = 4, .next_rank = 3 },
+			struct hold h = { .state = (uint8_t)state, .home = HOME, .slot = 4, .next_node = 3 },
 				    before = h;
 			struct actions out = { .n = 99 };
 			struct msg m = from_home(MSG_NEXT, 0);
-			struct qnode nodes[8] = { 0 };
+			struct queue_entry nodes[8] = { 0 };
 
 			if (ev == HE_COME) {
 				h.turn = TURN_CALLED;
@@ -99,7 +99,7 @@ START_TEST(the_home_tells_the_last_in_line_who_comes_next)
 	ck_assert_int_eq(home_step(&s, &b, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_NEXT)->dst, 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_NEXT)->aux, 0);
-	ck_assert_uint_eq(unit_sent(&out, MSG_NEXT)->req_rank, 5);
+	ck_assert_uint_eq(unit_sent(&out, MSG_NEXT)->req_node, 5);
 	ck_assert_uint_eq(unit_sent(&out, MSG_NEXT)->value, 9);
 	ck_assert_int_eq(home_step(&s, &c, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_RECALL)->aux, 9);
@@ -152,7 +152,7 @@ END_TEST
 #define PASSES 2
 #define THREADS 5
 
-static struct qnode nodes[(NODE + 1) * NSLOTS];
+static struct queue_entry nodes[(NODE + 1) * NSLOTS];
 static const struct hold_ctx cohort = { .me = NODE, .passes = PASSES, .queue = { nodes, NSLOTS, NULL } };
 
 static int join(struct hold *h, uint16_t slot)
@@ -179,11 +179,11 @@ END_TEST
 START_TEST(a_record_is_of_the_lock_that_it_was_taken_for)
 {
 	const struct msg ask = {
-		.type = MSG_LOCK, .src = NODE, .dst = HOME, .object = 7, .req_rank = 9, .req_slot = 3
+		.type = MSG_LOCK, .src = NODE, .dst = HOME, .object = 7, .req_node = 9, .req_slot = 3
 	};
-	const struct msg other[] = { { .dst = HOME + 1, .object = 7, .req_rank = 9 },
-				     { .dst = HOME, .object = 8, .req_rank = 9 },
-				     { .dst = HOME, .object = 7, .req_rank = 10 } };
+	const struct msg other[] = { { .dst = HOME + 1, .object = 7, .req_node = 9 },
+				     { .dst = HOME, .object = 8, .req_node = 9 },
+				     { .dst = HOME, .object = 7, .req_node = 10 } };
 	struct hold h = { .line = 5, .passed = 3, .turn = TURN_DUE, .next_hold = 8 }, kept;
 	struct actions out;
 	unsigned int i;
@@ -290,7 +290,7 @@ START_TEST(another_node_waits_for_so_many_threads_only)
 		m = unit_sent(&out, MSG_LOCKED);
 		ck_assert(m && m->dst == 3 && m->aux == 8 && m->req_slot == 2);
 		m = unit_sent(&out, MSG_LOCK);
-		ck_assert(m && m->src == NODE && m->dst == HOME && m->object == 0x87654321 && m->req_rank == 0x4567);
+		ck_assert(m && m->src == NODE && m->dst == HOME && m->object == 0x87654321 && m->req_node == 0x4567);
 		ck_assert(m->req_slot == s && m->aux == RECORD);
 		ck_assert_uint_eq(h.state, HOLD_WAITING);
 		ck_assert_uint_eq(h.slot, s);
@@ -380,7 +380,7 @@ START_TEST(large_numbers_come_through)
 	locked = *unit_sent(&out, MSG_LOCKED);
 	ck_assert_uint_eq(locked.dst, 771);
 	ck_assert_uint_eq(locked.object, 0x87654321);
-	ck_assert_uint_eq(locked.req_rank, 771);
+	ck_assert_uint_eq(locked.req_node, 771);
 	ck_assert_uint_eq(locked.req_slot, 0x1ff);
 	ck_assert_uint_eq(record_of(&locked), 0xfedcba);
 	/* Kept, taken again and given back, it is still known by the same name. */
@@ -394,7 +394,7 @@ START_TEST(large_numbers_come_through)
 	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_GIVE, NULL, &out), 0);
 	ck_assert_uint_eq(record_of(unit_sent(&out, MSG_UNLOCK)), 0xfedcba);
 	b = *unit_sent(&out, MSG_UNLOCK);
-	b.req_rank = b.src; /* as core/dispatch.c has it: on the wire that is a part of the object's name */
+	b.req_node = b.src; /* as core/dispatch.c has it: on the wire that is a part of the object's name */
 	ck_assert_int_eq(home_step(&s, &b, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FREED)->value, 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FREED)->req_slot, 0x1ff);
@@ -599,7 +599,7 @@ END_TEST
 START_TEST(a_lock_with_one_on_its_way_is_not_idle)
 {
 	struct hold h = lock_of(HOLD_KEPT);
-	struct msg m = { .type = MSG_RECALL, .src = LOCK_HOME, .dst = NODE, .object = OBJECT, .req_rank = GEN };
+	struct msg m = { .type = MSG_RECALL, .src = LOCK_HOME, .dst = NODE, .object = OBJECT, .req_node = GEN };
 	struct actions out;
 
 	step(&h, HE_TAKE, 0, 0, &out);

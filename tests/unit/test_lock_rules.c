@@ -80,7 +80,7 @@ static void check_sent(const struct msg *m, unsigned int state)
 	ck_assert_uint_eq(m->src, ME);
 	ck_assert_uint_eq(m->object, OBJECT);
 	ck_assert_uint_eq(m->dst, on ? NEXT : HOME);
-	ck_assert_uint_eq(m->req_rank, on ? NEXT : GEN);
+	ck_assert_uint_eq(m->req_node, on ? NEXT : GEN);
 	ck_assert_uint_eq(m->req_slot, on ? NEXT_SLOT : count ? 0 : SLOT);
 	ck_assert_uint_eq(m->aux, on ? NEXT_RECORD : RECORD);
 	ck_assert_uint_eq(m->value, 0);
@@ -88,7 +88,7 @@ static void check_sent(const struct msg *m, unsigned int state)
 }
 
 /* Where this node's threads stand in line. */
-static struct qnode line[ME + 1];
+static struct queue_entry line[ME + 1];
 
 START_TEST(every_record_does_what_it_should)
 {
@@ -108,7 +108,7 @@ START_TEST(every_record_does_what_it_should)
 			int err;
 
 			if (known) {
-				h.next_rank = NEXT;
+				h.next_node = NEXT;
 				h.next_slot = NEXT_SLOT;
 				h.next_hold = NEXT_RECORD;
 			}
@@ -134,7 +134,7 @@ START_TEST(every_record_does_what_it_should)
 				ck_assert_int_eq(out.v[0].status, ev == HE_REFUSED ? -EBUSY : 0);
 			}
 			if (h.state == HOLD_WAIT_NEXT || h.state == HOLD_HELD_NEXT) {
-				ck_assert_uint_eq(h.next_rank, NEXT);
+				ck_assert_uint_eq(h.next_node, NEXT);
 				ck_assert_uint_eq(h.next_slot, NEXT_SLOT);
 				ck_assert_uint_eq(h.next_hold, NEXT_RECORD);
 			}
@@ -181,7 +181,7 @@ START_TEST(a_recall_of_another_lock_takes_nothing_away)
 			struct actions out;
 
 			m.object += i == 0;
-			m.req_rank = (uint16_t)(m.req_rank + (i == 1));
+			m.req_node = (uint16_t)(m.req_node + (i == 1));
 			m.src = (uint16_t)(m.src + (i == 2));
 			ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = ME }, RECORD, &h, HE_RECALL, &m, &out), 0);
 			ck_assert_mem_eq(&h, &before, sizeof(h));
@@ -189,7 +189,7 @@ START_TEST(a_recall_of_another_lock_takes_nothing_away)
 			ck_assert_int_eq(out.v[0].msg.count, -EBUSY);
 			ck_assert_uint_eq(out.v[0].msg.dst, m.src);
 			ck_assert_uint_eq(out.v[0].msg.object, m.object);
-			ck_assert_uint_eq(out.v[0].msg.req_rank, m.req_rank);
+			ck_assert_uint_eq(out.v[0].msg.req_node, m.req_node);
 			ck_assert_uint_eq(out.v[0].msg.aux, RECORD);
 		}
 }
@@ -220,7 +220,7 @@ static void check_answer(const struct actions *out, uint8_t type, uint16_t rank,
 	ck_assert_uint_eq(m->src, HOME);
 	ck_assert_uint_eq(m->dst, rank);
 	ck_assert_uint_eq(m->object, OBJECT);
-	ck_assert_uint_eq(m->req_rank, rank);
+	ck_assert_uint_eq(m->req_node, rank);
 	ck_assert_uint_eq(m->req_slot, slot);
 	ck_assert_uint_eq(m->aux, record);
 }
@@ -262,7 +262,7 @@ START_TEST(the_home_answers_every_request_in_every_state)
 				ck_assert_uint_eq(out.v[0].msg.src, HOME);
 				ck_assert_uint_eq(out.v[0].msg.dst, last[i].rank);
 				ck_assert_uint_eq(out.v[0].msg.object, OBJECT);
-				ck_assert_uint_eq(out.v[0].msg.req_rank, GEN);
+				ck_assert_uint_eq(out.v[0].msg.req_node, GEN);
 				ck_assert_uint_eq(out.v[0].msg.req_slot, 0);
 				ck_assert_uint_eq(out.v[0].msg.aux, last[i].record);
 				ck_assert_uint_eq(s.value, before);
@@ -270,7 +270,7 @@ START_TEST(the_home_answers_every_request_in_every_state)
 				ck_assert_str_eq(unit_text(&out), "NEXT");
 				ck_assert_uint_eq(out.v[0].msg.dst, last[i].rank);
 				ck_assert_uint_eq(out.v[0].msg.aux, last[i].record);
-				ck_assert_uint_eq(out.v[0].msg.req_rank, ME);
+				ck_assert_uint_eq(out.v[0].msg.req_node, ME);
 				ck_assert_uint_eq(out.v[0].msg.req_slot, SLOT);
 				ck_assert_uint_eq(out.v[0].msg.value, RECORD);
 				ck_assert_int_eq(out.v[0].msg.count, 0);
@@ -372,7 +372,7 @@ static void check_trylock_told(struct home *h, const struct answered *a)
 
 	ck_assert_str_eq(unit_text(&h->out), a->says);
 	ck_assert_uint_eq(m->dst, ME);
-	ck_assert_uint_eq(m->req_rank, ME);
+	ck_assert_uint_eq(m->req_node, ME);
 	ck_assert_uint_eq(m->req_slot, SLOT);
 	ck_assert_uint_eq(m->aux, RECORD);
 	ck_assert_int_eq(m->count, a->status);
@@ -425,7 +425,7 @@ START_TEST(only_the_record_that_was_asked_answers)
 	answer = first;
 	answer.type = MSG_RECALLED;
 	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG); /* nobody was asked */
-	answer.req_rank = 0;
+	answer.req_node = 0;
 	answer.aux = 0;
 	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG);
 	answer = first;
@@ -435,10 +435,10 @@ START_TEST(only_the_record_that_was_asked_answers)
 	answer.aux++;
 	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG);
 	answer.aux--;
-	answer.req_rank++;
+	answer.req_node++;
 	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG);
 	ck_assert_mem_eq(&s, &before, sizeof(s));
-	answer.req_rank--;
+	answer.req_node--;
 	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), 0);
 	ck_assert(!destroy && !s.pumping && !s.tail);
 }

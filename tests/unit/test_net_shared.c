@@ -120,7 +120,7 @@ static void send_data(struct end *from, enum net_priority priority, unsigned int
 		struct msg m = message(from, 1, MSG_DATA, FIRST_OF(priority) + i, size);
 		size_t k;
 
-		m.req_rank = count <= SLOTS; /* as many as that have a place to land */
+		m.req_node = count <= SLOTS; /* as many as that have a place to land */
 		m.req_slot = (uint16_t)(i % SLOTS);
 		for (k = 0; k < size; k++)
 			bytes[k] = byte_of(m.object, k);
@@ -385,7 +385,7 @@ START_TEST(blocks_are_written_to_the_place_of_their_request)
 			struct msg m = message(&a, 1, MSG_DATA, slot + round, size);
 			size_t i;
 
-			m.req_rank = 1;
+			m.req_node = 1;
 			m.req_slot = (uint16_t)slot;
 			for (i = 0; i < size; i++)
 				bytes[i] = byte_of(m.object, i);

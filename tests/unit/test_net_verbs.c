@@ -34,7 +34,7 @@ static struct msg block_for(const struct end *from, const struct end *to, uint16
 {
 	struct msg m = message(from, to->rank, MSG_DATA, seed, 4096);
 
-	m.req_rank = to->rank;
+	m.req_node = to->rank;
 	m.req_slot = slot;
 	return m;
 }
@@ -195,7 +195,7 @@ static void post_garbage(struct end *a, enum garbage what)
 	memset(g, 0, sizeof(struct frame) + sizeof(struct msg) + 64);
 	g->f = (struct frame){ .seq = l->sent + 1, .kind = FRAME_MSG, .class = l->class };
 	g->m = message(a, 1, imm ? MSG_DATA : MSG_PING, 0, 0);
-	g->m.req_rank = 1;
+	g->m.req_node = 1;
 	if (imm) {
 		wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
 		wr.wr.rdma.remote_addr = l->landing;

@@ -37,7 +37,7 @@ START_TEST(a_name_is_the_place_and_its_generation)
 	ck_assert_uint_eq(object_name(0xfedcba, 0x654321), 0x654321fedcba);
 	object_address(&m, 0x654321fedcba);
 	ck_assert_uint_eq(m.object, 0x21fedcba);
-	ck_assert_uint_eq(m.req_rank, 0x6543);
+	ck_assert_uint_eq(m.req_node, 0x6543);
 	ck_assert_uint_eq(object_index(&m), 0xfedcba);
 	ck_assert_uint_eq(object_gen(&m), 0x654321);
 }

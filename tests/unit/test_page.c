@@ -104,7 +104,7 @@ END_TEST
 /* Where bits are several ranks a stranger may be asked to drop a copy; to give one it may not. */
 START_TEST(who_knows_no_home_gives_nothing)
 {
-	const struct page_ctx many = { .me = ME, .nranks = 100, .now = 1000 };
+	const struct page_ctx many = { .me = ME, .nnodes = 100, .now = 1000 };
 	static const uint8_t events[] = { PE_FWD_READ, PE_FWD_WRITE, PE_FWD_MIGRATE };
 	struct msg m = unit_msg(MSG_FWD_READ, OTHER, ME, 7, 3);
 	struct actions out;
@@ -165,7 +165,7 @@ START_TEST(flags_and_names_are_those_of_the_step)
 	ck_assert_int_eq(step(&p, PE_GRANT, grant, &out), 0);
 	ck_assert_int_eq(p.acks, 0);
 	ck_assert_int_eq(step(&p, PE_USED, m, &out), 0);
-	ck_assert_uint_eq(unit_sent(&out, MSG_DONE)->req_rank, ME);
+	ck_assert_uint_eq(unit_sent(&out, MSG_DONE)->req_node, ME);
 	ck_assert_uint_eq(unit_sent(&out, MSG_DONE)->req_slot, 3);
 }
 END_TEST
@@ -427,7 +427,7 @@ START_TEST(a_block_that_migrates_is_kept_where_it_is_pinned)
 		}
 		ck_assert_uint_eq(out.n, 1);
 		ck_assert_uint_eq(unit_sent(&out, MSG_KEPT)->dst, 0);
-		ck_assert_uint_eq(unit_sent(&out, MSG_KEPT)->req_rank, 7);
+		ck_assert_uint_eq(unit_sent(&out, MSG_KEPT)->req_node, 7);
 		ck_assert_uint_eq(unit_sent(&out, MSG_KEPT)->req_slot, 1);
 		ck_assert_uint_eq(p.state, PG_WRITE);
 		ck_assert_uint_eq(p.flags, PAGE_OWNER);

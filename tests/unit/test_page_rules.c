@@ -33,7 +33,7 @@ static struct msg wide_msg(unsigned int ev)
 			     .src = W_HOME,
 			     .dst = W_ME,
 			     .object = W_OBJECT,
-			     .req_rank = own ? W_ME : W_OTHER,
+			     .req_node = own ? W_ME : W_OTHER,
 			     .req_slot = answer ? W_ASKED : W_SLOT,
 			     .home = ev == PE_MOVED ? W_MANAGER : W_HOME,
 			     .op = GRANT_WRITE,
@@ -156,7 +156,7 @@ static void check_message(const struct msg *m, unsigned int state)
 	ck_assert_uint_eq(m->src, W_ME);
 	ck_assert_uint_eq(m->object, W_OBJECT);
 	ck_assert_uint_eq(m->dst, again ? W_MANAGER : own ? W_HOME : W_OTHER);
-	ck_assert_uint_eq(m->req_rank, own ? W_ME : W_OTHER);
+	ck_assert_uint_eq(m->req_node, own ? W_ME : W_OTHER);
 	ck_assert_uint_eq(m->req_slot, m->type == MSG_DONE || again ? W_ASKED : W_SLOT);
 	if (m->type == MSG_WRITE_REQ)
 		ck_assert_uint_eq(m->flags, asked | (state == PG_READ ? MSGF_HAS : 0));
@@ -187,7 +187,7 @@ START_TEST(messages_name_their_request_in_full)
 				continue;
 			for (i = 0; i < out.n; i++) {
 				const struct action *a = &out.v[i];
-				bool asks = out.v[0].type == ACT_SEND && out.v[0].msg.req_rank == W_ME;
+				bool asks = out.v[0].type == ACT_SEND && out.v[0].msg.req_node == W_ME;
 
 				if (a->type == ACT_SEND || a->type == ACT_DATA)
 					check_message(&a->msg, state);
@@ -219,7 +219,7 @@ START_TEST(who_has_not_asked_is_sent_to_no_other_home)
 		struct msg m = wide_msg(PE_MOVED);
 		struct actions out;
 
-		m.req_rank = W_OTHER;
+		m.req_node = W_OTHER;
 		ck_assert_int_eq(page_step(&wide_ctx, &p, PE_MOVED, &m, &out), -EBADMSG);
 		ck_assert_mem_eq(&p, &before, sizeof(p));
 	}
@@ -237,10 +237,10 @@ START_TEST(a_request_starts_from_nothing)
 		struct msg m = wide_msg(PE_READ);
 		struct actions out;
 
-		m.req_rank = W_OTHER;
+		m.req_node = W_OTHER;
 		ck_assert_int_eq(page_step(&wide_ctx, &p, (enum page_event)events[i], &m, &out), 0);
 		ck_assert_uint_eq(out.v[0].msg.dst, W_HOME);
-		ck_assert_uint_eq(out.v[0].msg.req_rank, W_ME);
+		ck_assert_uint_eq(out.v[0].msg.req_node, W_ME);
 		ck_assert_int_eq(p.acks, 0);
 	}
 }
@@ -342,7 +342,7 @@ START_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
 					}
 					ck_assert_uint_eq(p.state, states[s]);
 					ck_assert_uint_eq(p.held, events[e]);
-					ck_assert_uint_eq(p.held_rank, W_OTHER);
+					ck_assert_uint_eq(p.held_node, W_OTHER);
 					ck_assert_uint_eq(p.held_slot, W_SLOT);
 					ck_assert_int_eq(p.held_count, 1000);
 					ck_assert_str_eq(unit_text(&late),
@@ -394,7 +394,7 @@ START_TEST(the_home_hears_of_a_block_that_is_kept)
 	ck_assert_int_eq(step(&p, PE_FWD_MIGRATE, &out), 0);
 	ck_assert_str_eq(unit_text(&out), "KEPT");
 	ck_assert_uint_eq(out.v[0].msg.dst, W_HOME);
-	ck_assert_uint_eq(out.v[0].msg.req_rank, W_OTHER);
+	ck_assert_uint_eq(out.v[0].msg.req_node, W_OTHER);
 	ck_assert_uint_eq(out.v[0].msg.req_slot, W_SLOT);
 }
 END_TEST

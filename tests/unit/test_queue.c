@@ -10,8 +10,8 @@
 
 #define CHUNKS (1024 * 0x1003 / QUEUE_CHUNK + 1)
 
-static struct qnode nodes[NODES], *chunks[CHUNKS];
-static struct qpool pool = { .nodes = nodes, .nslots = SLOTS };
+static struct queue_entry nodes[NODES], *chunks[CHUNKS];
+static struct qpool pool = { .entries = nodes, .nslots = SLOTS };
 
 /* In chunks: nodes beyond 16 bits, a few in each of several chunks, at both their ends. */
 static uint32_t chunked(unsigned int i)
@@ -24,7 +24,7 @@ static uint32_t chunked(unsigned int i)
 
 static void setup(void)
 {
-	pool = (struct qpool){ .nodes = nodes, .nslots = SLOTS };
+	pool = (struct qpool){ .entries = nodes, .nslots = SLOTS };
 	memset(nodes, 0, sizeof(nodes));
 }
 
@@ -65,11 +65,11 @@ START_TEST(a_node_names_its_rank_and_slot)
 
 	for (r = 0; r < RANKS; r++)
 		for (s = 0; s < SLOTS; s++) {
-			uint32_t n = queue_node(&pool, r, s);
+			uint32_t n = queue_number(&pool, r, s);
 
 			ck_assert_uint_ge(n, 1);
 			ck_assert_uint_le(n, NODES);
-			ck_assert_uint_eq(queue_rank(&pool, n), r);
+			ck_assert_uint_eq(queue_requester(&pool, n), r);
 			ck_assert_uint_eq(queue_slot(&pool, n), s);
 		}
 }
@@ -87,11 +87,11 @@ START_TEST(a_node_of_a_large_job_names_its_rank_and_slot)
 
 		for (r = 0; r < 1024; r++)
 			for (s = 0; s<sizes[i]; s += sizes[i]> 1 ? sizes[i] - 1 : 1) {
-				uint32_t n = queue_node(&large, (uint16_t)r, (uint16_t)s);
+				uint32_t n = queue_number(&large, (uint16_t)r, (uint16_t)s);
 
 				unit_require(n > last);
 				last = n;
-				unit_require(queue_rank(&large, n) == r);
+				unit_require(queue_requester(&large, n) == r);
 				unit_require(queue_slot(&large, n) == s);
 			}
 		unit_require(last == 1024 * sizes[i]);

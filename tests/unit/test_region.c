@@ -268,7 +268,7 @@ static struct msg call_msg(enum call_op op, uint16_t from, uint32_t room)
 			     .type = MSG_CALL,
 			     .op = (uint8_t)op,
 			     .src = from,
-			     .req_rank = from,
+			     .req_node = from,
 			     .req_slot = CTL_BLOCK_END,
 			     .aux = room };
 }
@@ -352,7 +352,7 @@ static int first_says(int16_t status)
 			       .type = MSG_RETURN,
 			       .op = asked.op,
 			       .dst = asked.src,
-			       .req_rank = asked.src,
+			       .req_node = asked.src,
 			       .req_slot = asked.req_slot,
 			       .count = status };
 
@@ -450,7 +450,7 @@ START_TEST(an_answer_is_held_against_its_call)
 			  .type = MSG_RETURN,
 			  .op = CALL_ATTACH,
 			  .dst = 1,
-			  .req_rank = 1,
+			  .req_node = 1,
 			  .req_slot = CTL_BLOCK_END };
 	ck_assert_int_eq(call_returned(&m, &r, sizeof(r) - 8), -EBADMSG);
 	ck_assert_int_eq(call_returned(&m, NULL, 0), -EBADMSG);
@@ -505,7 +505,7 @@ END_TEST
 /* That there is such a rank says wire_check(). */
 START_TEST(a_node_says_bye_for_its_own_ranks)
 {
-	struct msg m = { .version = WIRE_VERSION, .type = MSG_BYE, .src = 2, .req_rank = 2, .aux = 2u << 16 };
+	struct msg m = { .version = WIRE_VERSION, .type = MSG_BYE, .src = 2, .req_node = 2, .aux = 2u << 16 };
 
 	world_make();
 	ck_assert_int_eq(lost_heard(&m), -EBADMSG);

@@ -107,7 +107,7 @@ static void set_up(void)
 	unit_require(!memory_start());
 	job.mine->state = CTL_RUNNING;
 	job.limits = (struct wire_limits){ .me = 0,
-					   .nranks = NODES,
+					   .nnodes = NODES,
 					   .ranks = RANKS,
 					   .host = HOST_LIBRARY,
 					   .calls = CALL_OPS,
@@ -210,8 +210,8 @@ static struct msg of(uint8_t type, uint16_t node)
 {
 	struct msg m = wire_good(type, node, &job.limits);
 
-	if (wire_rule_of(type, WF_req_rank) == RULE_RANK)
-		m.req_rank = node;
+	if (wire_rule_of(type, WF_req_node) == RULE_NODE)
+		m.req_node = node;
 	if (wire_rule_of(type, WF_count) == RULE_ERRNO)
 		m.count = 0;
 	if (wire_rule_of(type, WF_object) == RULE_BLOCK)
@@ -326,7 +326,7 @@ START_TEST(only_the_home_takes_a_copy_away)
 {
 	struct msg m = of(MSG_INV, 2);
 
-	m.req_rank = 1;
+	m.req_node = 1;
 	*copy_of(&m) = (struct copy){ .state = PG_READ, .home = 3 };
 	taken(&m, NULL, 0);
 	ck_assert_uint_eq(seen->sent[job.pair[1]], 1);
@@ -458,7 +458,7 @@ START_TEST(results_come_from_the_parent)
 	m.op = 1;
 	m.home = 1;
 	taken(&m, &value, sizeof(value));
-	m.src = m.req_rank = 2;
+	m.src = m.req_node = 2;
 	refused(&m, &value, sizeof(value));
 }
 END_TEST

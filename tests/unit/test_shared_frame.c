@@ -84,7 +84,7 @@ static struct shared_frame frame_of(unsigned int shape)
 				    .type = shape == SHARED_SHAPE_LAND ? MSG_DATA : MSG_CALL,
 				    .src = PEER,
 				    .dst = ME,
-				    .req_rank = shape == SHARED_SHAPE_LAND ? ME : PEER };
+				    .req_node = shape == SHARED_SHAPE_LAND ? ME : PEER };
 	return f;
 }
 
@@ -216,7 +216,7 @@ START_TEST(a_message_takes_its_lane_and_a_block_its_slot)
 	ck_assert(!shared_frame_ok(&p, &f));
 	f.m.req_slot = SLOTS - 1;
 	ck_assert(shared_frame_ok(&p, &f));
-	f.m.req_rank = PEER;
+	f.m.req_node = PEER;
 	ck_assert(!shared_frame_ok(&p, &f));
 }
 END_TEST
@@ -238,7 +238,7 @@ START_TEST(a_message_is_of_the_node_of_its_peer)
 			ck_assert(shared_frame_ok(&p, &f) == (src == PEER));
 			p.cfg = &grouped;
 			f.m.dst = 1;
-			f.m.req_rank = 1;
+			f.m.req_node = 1;
 			ck_assert(shared_frame_ok(&p, &f) == (src == nodes[PEER]));
 		}
 }

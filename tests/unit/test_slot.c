@@ -251,7 +251,7 @@ START_TEST(a_thread_that_is_called_too_late_takes_its_turn)
 	for (hold = 0; !(job.me->holds[hold].word & HOLD_TAKEN); hold++)
 		;
 	h = &job.me->holds[hold];
-	about = (struct msg){ .dst = h->home, .object = h->object, .req_rank = h->gen };
+	about = (struct msg){ .dst = h->home, .object = h->object, .req_node = h->gen };
 	about.req_slot = (uint16_t)slot_get(SLOT_LASTING);
 	ck_assert_int_eq(step_held(hold, HE_JOIN, &about, &acts), 0);
 	ck_assert_int_eq(step_held(hold, HE_UNLOCK, NULL, &acts), 0);
@@ -302,8 +302,8 @@ START_TEST(many_nodes_have_fewer_slots_for_blocks)
 {
 	ck_assert_uint_eq(ctl_block_slots(1), CTL_ALL_SLOTS);
 	ck_assert_uint_eq(ctl_block_slots(64), CTL_ALL_SLOTS - 1);
-	ck_assert_uint_eq(ctl_block_slots(WIRE_MAX_RANKS), 4095);
-	ck_assert_uint_le(ctl_block_slots(WIRE_MAX_RANKS) * WIRE_MAX_RANKS, (1u << 22) - 1);
+	ck_assert_uint_eq(ctl_block_slots(WIRE_MAX_NODES), 4095);
+	ck_assert_uint_le(ctl_block_slots(WIRE_MAX_NODES) * WIRE_MAX_NODES, (1u << 22) - 1);
 }
 END_TEST
 

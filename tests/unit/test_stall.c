@@ -176,7 +176,7 @@ START_TEST(a_placement_whose_home_is_silent_names_its_block)
 	job.units = calloc(SPACE / REGION_UNIT, sizeof(*job.units));
 	unit_require(job.units && !work_start());
 	job.units[1] = r.id; /* regions[id - 1] */
-	job.limits = (struct wire_limits){ .nranks = 2,
+	job.limits = (struct wire_limits){ .nnodes = 2,
 					   .host = HOST_LIBRARY,
 					   .block_slots = ctl_block_slots(2),
 					   .slots = CTL_ALL_SLOTS,

@@ -8,8 +8,8 @@
 #define SLOTS 2
 #define RANKS 8
 
-static struct qnode nodes[RANKS * SLOTS];
-static const struct sync_ctx ctx = { .me = 0, .queue = { .nodes = nodes, .nslots = SLOTS } };
+static struct queue_entry nodes[RANKS * SLOTS];
+static const struct sync_ctx ctx = { .me = 0, .queue = { .entries = nodes, .nslots = SLOTS } };
 static struct actions out;
 
 static int op(struct sync *s, uint8_t what, uint16_t rank, uint64_t value)
@@ -323,16 +323,16 @@ END_TEST
 /* More than 16 bits count: every slot of every rank may wait. */
 START_TEST(a_broadcast_is_for_all_of_a_large_job)
 {
-	enum { EACH = 65, ALL = WIRE_MAX_RANKS * EACH };
-	static struct qnode many[ALL];
-	const struct sync_ctx large = { .me = 0, .queue = { .nodes = many, .nslots = EACH } };
+	enum { EACH = 65, ALL = WIRE_MAX_NODES * EACH };
+	static struct queue_entry many[ALL];
+	const struct sync_ctx large = { .me = 0, .queue = { .entries = many, .nslots = EACH } };
 	struct msg m = unit_msg(MSG_SYNC, 0, 0, 0, 0);
 	struct sync s = { .kind = SYNC_COND };
 	unsigned int i;
 
 	m.op = SOP_ENQUEUE;
 	for (i = 0; i < ALL; i++) {
-		m.src = m.req_rank = (uint16_t)(i / EACH);
+		m.src = m.req_node = (uint16_t)(i / EACH);
 		m.req_slot = (uint16_t)(i % EACH);
 		unit_require(!sync_step(&large, &s, &m, &out));
 	}

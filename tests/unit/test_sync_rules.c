@@ -14,8 +14,8 @@
 #define WHO 9 /* requesters */
 #define STEPS 30000
 
-static struct qnode nodes[WIRE_MAX_RANKS * SLOTS];
-static const struct sync_ctx ctx = { .me = ME, .queue = { .nodes = nodes, .nslots = SLOTS } };
+static struct queue_entry nodes[WIRE_MAX_NODES * SLOTS];
+static const struct sync_ctx ctx = { .me = ME, .queue = { .entries = nodes, .nslots = SLOTS } };
 static const uint16_t ranks[WHO] = { 1, 1, 1, 700, 700, 700, 1023, 1023, 1023 },
 		      slots[WHO] = { 0, 0x101, SLOTS - 1, 0, 0x101, SLOTS - 1, 0, 0x101, SLOTS - 1 };
 
@@ -193,7 +193,7 @@ static void compare(const struct spec *s, const struct sync *o, const struct act
 
 		unit_require(out->v[i].type == ACT_SEND && m->type == MSG_REPLY && m->version == WIRE_VERSION);
 		unit_require(m->src == ME && m->object == OBJECT);
-		unit_require(m->dst == ranks[s->answer[i].who] && m->req_rank == m->dst);
+		unit_require(m->dst == ranks[s->answer[i].who] && m->req_node == m->dst);
 		unit_require(m->req_slot == slots[s->answer[i].who]);
 		unit_require(m->count == s->answer[i].status && m->value == s->answer[i].value);
 		unit_require(m->aux == 0 && m->home == 0 && m->op == 0 && m->flags == 0);
@@ -201,7 +201,7 @@ static void compare(const struct spec *s, const struct sync *o, const struct act
 	if (s->resume) {
 		const struct action *a = &out->v[i];
 
-		unit_require(a->type == ACT_RESUME && a->rank == SET_NOBODY && a->msg.type == MSG_RESUME);
+		unit_require(a->type == ACT_RESUME && a->node == SET_NOBODY && a->msg.type == MSG_RESUME);
 		unit_require(a->msg.src == ME && a->msg.dst == ME && a->msg.object == OBJECT && a->msg.op == 1);
 	}
 	unit_require(o->value == s->value && o->pumping == s->pumping);

@@ -54,7 +54,7 @@ static bool arrival_taken(unsigned int shape, const void *at)
 	if (want.header > sizeof(header) || want.src > UINT16_MAX)
 		return false;
 	m.src = (uint16_t)want.src;
-	m.req_rank = ME;
+	m.req_node = ME;
 	memcpy(header, &m, sizeof(m));
 	return !ucx_message_read(&cfg, header, want.header, want.data, &a, &m);
 }

@@ -16,7 +16,7 @@
 
 static const struct wire_limits lim = {
 	.me = ME,
-	.nranks = RANKS,
+	.nnodes = RANKS,
 	.ranks = PROCESSES,
 	.host = HOST_BOTH,
 	.calls = CALLS,
@@ -33,7 +33,7 @@ START_TEST(the_layout_is_what_the_wire_says)
 	ck_assert_uint_eq(sizeof(struct msg), 32);
 	ck_assert_uint_eq(offsetof(struct msg, src), 4);
 	ck_assert_uint_eq(offsetof(struct msg, object), 8);
-	ck_assert_uint_eq(offsetof(struct msg, req_rank), 12);
+	ck_assert_uint_eq(offsetof(struct msg, req_node), 12);
 	ck_assert_uint_eq(offsetof(struct msg, home), 16);
 	ck_assert_uint_eq(offsetof(struct msg, count), 18);
 	ck_assert_uint_eq(offsetof(struct msg, aux), 20);
@@ -109,7 +109,7 @@ START_TEST(ranges_are_these)
 		[RULE_ANY] = { INT64_MIN, INT64_MAX },
 		[RULE_VERSION] = { WIRE_VERSION, WIRE_VERSION },
 		[RULE_TYPE] = { MSG_SYNC, MSG_SYNC },
-		[RULE_RANK] = { 0, 7 },
+		[RULE_NODE] = { 0, 7 },
 		[RULE_SENDER] = { 5, 5 },
 		[RULE_RECEIVER] = { ME, ME },
 		[RULE_OTHER] = { 0, 7 },
@@ -232,7 +232,7 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 	case RULE_GEN:
 	case RULE_TYPE: return true;
 	case RULE_VERSION: return v == WIRE_VERSION;
-	case RULE_RANK: return v >= 0 && v < RANKS;
+	case RULE_NODE: return v >= 0 && v < RANKS;
 	case RULE_SENDER: return v == m->src;
 	case RULE_RECEIVER: return v == ME;
 	case RULE_OTHER: return v >= 0 && v < RANKS && v != ME;
@@ -346,15 +346,15 @@ START_TEST(what_was_once_believed_is_refused)
 	m = wire_good(MSG_NEXT, 1, &lim);
 	m.value = 1ull << 32; /* record 0, if it were cut */
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
-	m = wire_good(MSG_SYNC, 1, &lim); /* req_rank: the object's generation; the request is the sender's */
+	m = wire_good(MSG_SYNC, 1, &lim); /* req_node: the object's generation; the request is the sender's */
 	m.op = SOP_ADD;
 	m.aux = 0;
-	m.req_rank = 2;
+	m.req_node = 2;
 	ck_assert_int_eq(wire_check(&m, &lim), 0);
 	m.aux = SYNC_SEM; /* the kind is for SOP_CREATE to say */
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
 	m = wire_good(MSG_DONE, 1, &lim);
-	m.req_rank = 2; /* speaks for another */
+	m.req_node = 2; /* speaks for another */
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
 	m = wire_good(MSG_RESUME, 1, &lim); /* a home's word to itself */
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);

@@ -112,7 +112,7 @@ static void make_node(void)
 	job.me = (struct ctl *)at;
 	job.mine = (struct rank_ctl *)(at + job.layout.ranks);
 	job.mem.bars = (struct bar *)(at + job.layout.bars);
-	job.mem.nodes = (struct qnode *)(at + job.layout.nodes);
+	job.mem.nodes = (struct queue_entry *)(at + job.layout.nodes);
 	job.mem.pages = (struct copy *)(at + job.layout.pages);
 	job.mem.dirs = (struct dir *)(at + job.layout.dirs);
 	job.mem.transfers = (uint32_t *)(at + job.layout.transfers);
@@ -135,7 +135,7 @@ static void set_up(void)
 	unit_require(job.ranks && job.units && !work_start());
 	unit_require(!nodes_make((const uint64_t[]){ 1, 2, 3 }, 0));
 	make_node();
-	job.limits = (struct wire_limits){ .nranks = 3,
+	job.limits = (struct wire_limits){ .nnodes = 3,
 					   .host = HOST_LIBRARY,
 					   .block_slots = CTL_BLOCK_END,
 					   .slots = CTL_ALL_SLOTS,
@@ -310,7 +310,7 @@ END_TEST
 static void hold(unsigned int page, uint32_t at)
 {
 	opened[page] = true;
-	job.mem.pages[page] = (struct copy){ .state = PG_READ, .held = PE_INV, .held_rank = ELSEWHERE };
+	job.mem.pages[page] = (struct copy){ .state = PG_READ, .held = PE_INV, .held_node = ELSEWHERE };
 	work_timer(block(page), at);
 }
 

@@ -27,7 +27,7 @@ static struct shared_limits limits(const struct shared_place *p, const struct sh
 /* A block for a request in a slot of this rank. */
 static bool lands(const struct net_config *cfg, const struct msg *m)
 {
-	return m->type == MSG_DATA && m->req_rank == net_me(cfg) && m->req_slot < cfg->nslots;
+	return m->type == MSG_DATA && m->req_node == net_me(cfg) && m->req_slot < cfg->nslots;
 }
 
 bool shared_frame_ok(const struct shared_place *p, const struct shared_frame *f)

@@ -283,7 +283,7 @@ static int send_self(struct net *n, const struct msg *m, const void *payload, si
 static bool can_land(const struct peer *p, const struct msg *m, size_t size)
 {
 	return m->type == MSG_DATA && size && size <= SHARED_LANDING &&
-		m->req_rank == net_node_of(&p->net->cfg, p->rank) && m->req_slot < p->nslots;
+		m->req_node == net_node_of(&p->net->cfg, p->rank) && m->req_slot < p->nslots;
 }
 
 static struct out *make(struct lane *l, const struct msg *m, const void *payload, size_t size)

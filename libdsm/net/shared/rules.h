@@ -63,7 +63,7 @@ struct shared_limits {
 /* The message of FETCHED; others are for wire_check(). */
 #define SHARED_NOTHING_(F) \
 	F(msg, version, ZERO) F(msg, type, ZERO) F(msg, flags, ZERO) F(msg, op, ZERO) F(msg, src, ZERO) F(msg, dst, ZERO) \
-	F(msg, object, ZERO) F(msg, req_rank, ZERO) F(msg, req_slot, ZERO) F(msg, value2, ZERO) F(msg, value, ZERO)
+	F(msg, object, ZERO) F(msg, req_node, ZERO) F(msg, req_slot, ZERO) F(msg, value2, ZERO) F(msg, value, ZERO)
 
 #define SHARED_BLOB_(F) F(shared_blob, magic, BLOB_MAGIC) F(shared_blob, nslots, SLOTS) F(shared_blob, node, NODE)
 

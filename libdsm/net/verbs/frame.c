@@ -18,9 +18,9 @@ bool bare_fits(const struct msg *m, uint16_t sender)
 				 .type = MSG_DATA,
 				 .op = m->op,
 				 .src = sender,
-				 .dst = m->req_rank,
+				 .dst = m->req_node,
 				 .object = m->object,
-				 .req_rank = m->req_rank,
+				 .req_node = m->req_node,
 				 .req_slot = m->req_slot,
 				 .home = m->home,
 				 .count = m->count };
@@ -64,7 +64,7 @@ static bool read_bare(const struct frame_place *p, struct frame *f, struct msg *
 			   .src = net_node_of(p->cfg, p->peer),
 			   .dst = net_me(p->cfg),
 			   .object = p->cfg->object(p->cfg->arg, (uint16_t)w.slot),
-			   .req_rank = net_me(p->cfg),
+			   .req_node = net_me(p->cfg),
 			   .req_slot = (uint16_t)w.slot,
 			   .home = (uint16_t)w.home,
 			   .count = (int16_t)w.count };
@@ -82,7 +82,7 @@ static void read_message(const char *at, struct msg *m, const char **payload)
 /* A block of mine, for a request in a slot. */
 static bool lands(const struct frame_place *p, const struct msg *m)
 {
-	return m->type == MSG_DATA && m->req_rank == net_me(p->cfg) && m->req_slot < p->cfg->nslots;
+	return m->type == MSG_DATA && m->req_node == net_me(p->cfg) && m->req_slot < p->cfg->nslots;
 }
 
 static bool read_landed(const struct frame_place *p, struct frame *f, struct msg *m, const char **payload)

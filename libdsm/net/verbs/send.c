@@ -383,7 +383,7 @@ static int send_self(struct net *n, const struct msg *m, const void *payload, si
 static bool can_land(const struct peer *p, const struct msg *m, size_t size)
 {
 	return m->type == MSG_DATA && size && size <= p->at->landing && size <= p->net->landing_bytes &&
-		m->req_rank == net_node_of(&p->net->cfg, p->rank) && m->req_slot < p->at->nslots;
+		m->req_node == net_node_of(&p->net->cfg, p->rank) && m->req_slot < p->at->nslots;
 }
 
 /* A frame with the message and its payload, or with the place where the payload can be read. */
