@@ -94,7 +94,8 @@ static void resume(const struct dir_ctx *ctx, struct dir *d, uint32_t object, st
 static bool beside(const struct dir_ctx *ctx, const struct dir *d, uint32_t object, const struct request *r)
 {
 	return r->type == MSG_READ_REQ && d->state == DIR_SHARED && r->node != d->owner && r->node != ctx->me &&
-		d->readers < DIR_READERS && queue_mark(&ctx->queue, queue_number(&ctx->queue, r->node, r->slot), object);
+		d->readers < DIR_READERS &&
+		queue_mark(&ctx->queue, queue_number(&ctx->queue, r->node, r->slot), object);
 }
 
 static void first(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,

@@ -53,7 +53,7 @@ static bool spent; /* its event, which comes once (watch_as) */
 static int watch_as(int fd, uint64_t what, int how)
 {
 	/* While the transport stays unarmed, an event that nobody takes must not wake this thread over and over. */
-	const uint32_t once = what == WHAT_NET && !job.netops->look ? EPOLLONESHOT : 0;
+	const uint32_t once = what == WHAT_NET && !job.netops->wait_step ? EPOLLONESHOT : 0;
 	struct epoll_event ev = { .events = EPOLLIN | once, .data.u64 = what };
 
 	return epoll_ctl(job.epoll, how, fd, &ev) ? -errno : 0;
@@ -143,7 +143,7 @@ static bool lingers(bool came)
 	const bool vain = woken, waits = wait_polled(&seen);
 
 	woken = false;
-	return !job.netops->look && linger_on(&linger, came, vain, waits && !wait_sleepers());
+	return !job.netops->wait_step && linger_on(&linger, came, vain, waits && !wait_sleepers());
 }
 
 /* False: there is something already. */
@@ -151,7 +151,7 @@ static bool arm(void)
 {
 	if (job.netops->arm(job.net) == -EBUSY)
 		return false;
-	if (spent && !job.netops->look)
+	if (spent && !job.netops->wait_step)
 		watch_as(job.netops->fd(job.net), WHAT_NET, EPOLL_CTL_MOD);
 	spent = false;
 	return true;

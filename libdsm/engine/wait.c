@@ -48,15 +48,15 @@ bool wait_polled(uint32_t *seen)
 }
 
 /* A thread that waits polls the transport; while it does, nobody needs to be woken for it. */
-static void poll_begin(enum net_look how)
+static void poll_begin(enum net_wait_step how)
 {
 	if (!job.net)
 		return;
 	__atomic_fetch_add(&pollers, 1, __ATOMIC_RELAXED);
-	if (how == LOOK_BEGIN)
+	if (how == NET_WAIT_BEGIN)
 		__atomic_fetch_add(&begun, 1, __ATOMIC_RELAXED);
-	if (job.netops->look)
-		job.netops->look(job.net, how);
+	if (job.netops->wait_step)
+		job.netops->wait_step(job.net, how);
 }
 
 /* False: something has come in the meantime. */
@@ -65,7 +65,8 @@ static bool poll_pause(void)
 	if (!job.net)
 		return true;
 	__atomic_fetch_sub(&pollers, 1, __ATOMIC_RELAXED);
-	return (job.netops->look ? job.netops->look(job.net, LOOK_SLEEP) : job.netops->arm(job.net)) != -EBUSY;
+	return (job.netops->wait_step ? job.netops->wait_step(job.net, NET_WAIT_SLEEP) : job.netops->arm(job.net)) !=
+		-EBUSY;
 }
 
 /* Done waiting: what comes from now on is for the threads of the runtime. */
@@ -74,9 +75,9 @@ static void poll_end(void)
 	if (!job.net)
 		return;
 	__atomic_fetch_sub(&pollers, 1, __ATOMIC_RELAXED);
-	if (job.netops->look && job.netops->look(job.net, LOOK_END) == -EBUSY)
+	if (job.netops->wait_step && job.netops->wait_step(job.net, NET_WAIT_END) == -EBUSY)
 		do {
-			poll_begin(LOOK_AGAIN);
+			poll_begin(NET_WAIT_POLL);
 			while (run_poll(16) > 0)
 				;
 		} while (!poll_pause());
@@ -267,7 +268,7 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 		__atomic_fetch_sub(&asleep, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_sub(sleepers, 1, __ATOMIC_SEQ_CST);
 	}
-	poll_begin(LOOK_AGAIN);
+	poll_begin(NET_WAIT_POLL);
 	return 0;
 }
 
@@ -314,7 +315,7 @@ int wait_slot(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
 
 	if (slot_seq(slot) - seq >= n)
 		return 0;
-	poll_begin(LOOK_BEGIN);
+	poll_begin(NET_WAIT_BEGIN);
 	err = wait_until(&p, slot, seq, n);
 	end_patience(&p);
 	return err;
@@ -328,7 +329,7 @@ static void cancel_wait(void *arg)
 	if (p->asleep) {
 		__atomic_fetch_sub(p->asleep, 1, __ATOMIC_SEQ_CST);
 		__atomic_fetch_sub(&asleep, 1, __ATOMIC_RELAXED);
-		poll_begin(LOOK_AGAIN);
+		poll_begin(NET_WAIT_POLL);
 	}
 	end_patience(p);
 }
@@ -340,7 +341,7 @@ int wait_slot_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns)
 
 	if (slot_seq(slot) - seq >= n)
 		return 0;
-	poll_begin(LOOK_BEGIN);
+	poll_begin(NET_WAIT_BEGIN);
 	pthread_cleanup_push(cancel_wait, &p);
 	err = wait_until(&p, slot, seq, n);
 	pthread_cleanup_pop(1);
@@ -352,7 +353,7 @@ int wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers)
 	struct patience p = { .kind = WAIT_WORD };
 	int err = 0;
 
-	poll_begin(LOOK_BEGIN);
+	poll_begin(NET_WAIT_BEGIN);
 	while (!err && __atomic_load_n(word, __ATOMIC_ACQUIRE) == old)
 		err = be_patient(&p, word, old, sleepers);
 	end_patience(&p);

@@ -42,7 +42,7 @@ struct net_config {
 	void (*thread)(void *arg); /* each thread of the backend calls it first */
 	/* Optional. The object that was asked for in a slot of this rank; so its answers need not name it. */
 	uint32_t (*object)(void *arg, uint16_t slot);
-	/* Optional. Does a thread of the receiver wait for m, by look()? Then nobody else needs to be woken for it. */
+	/* Optional. Does a thread of the receiver wait for m, by wait_step()? Then nobody else needs to be woken for it. */
 	bool (*waited)(const struct msg *m);
 	/* Optional. Of the data of m's block, enum net_priority. */
 	unsigned int (*priority)(void *arg, const struct msg *m);
@@ -73,11 +73,11 @@ static inline uint16_t net_rank_of(const struct net_config *c, uint16_t node)
 	return c->rank_of ? c->rank_of[node] : node;
 }
 
-enum net_look {
-	LOOK_BEGIN, /* it begins to wait, polling often */
-	LOOK_SLEEP, /* it still waits, but polls no more */
-	LOOK_AGAIN, /* it polls again */
-	LOOK_END    /* it has what it waited for */
+enum net_wait_step {
+	NET_WAIT_BEGIN, /* it begins to wait, polling often */
+	NET_WAIT_SLEEP, /* it still waits, but polls no more */
+	NET_WAIT_POLL,  /* it polls again */
+	NET_WAIT_END    /* it has what it waited for */
 };
 
 /* What net/verbs asks of its devices: its techniques (DSM_VERBS) differ in these. Other backends leave all of it 0. */
@@ -148,7 +148,7 @@ struct net_ops {
 
 	/* Optional. What a thread that waits for a message does next. While one polls, nobody is woken for what comes; the last
 	 * that ceases arms for the backend's own threads. -EBUSY: there is something already, poll and arm. */
-	int (*look)(struct net *n, enum net_look next);
+	int (*wait_step)(struct net *n, enum net_wait_step next);
 
 	/* Forget a peer; nothing is delivered from it any more but what other threads' handlers have in hand. */
 	void (*drop)(struct net *n, uint16_t rank);

@@ -421,15 +421,15 @@ static double ask_once(struct lanes_end *e, uint32_t number)
 	m.req_slot = (uint16_t)(number % SLOTS);
 	atomic_store(&e->asked, number);
 	if (e->c->threads)
-		net_verbs.look(e->net, LOOK_BEGIN);
+		net_verbs.wait_step(e->net, NET_WAIT_BEGIN);
 	post(e, &m, 0);
 	while (atomic_load(&e->answered) != number) {
 		errno = ETIMEDOUT;
 		must(bench_now_us() - start < PATIENCE_S * 1e6, "an answer");
 		net_verbs.poll(e->net, BUDGET);
 	}
-	while (e->c->threads && net_verbs.look(e->net, LOOK_END) == -EBUSY)
-		net_verbs.look(e->net, LOOK_BEGIN);
+	while (e->c->threads && net_verbs.wait_step(e->net, NET_WAIT_END) == -EBUSY)
+		net_verbs.wait_step(e->net, NET_WAIT_BEGIN);
 	return bench_now_us() - start;
 }
 

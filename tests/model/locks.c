@@ -28,8 +28,8 @@ struct world {
 	uint8_t line[LINE]; /* records, in the order of the home: rank << 4 | record; the first has the lock */
 	uint8_t nline;
 	struct queue_entry nodes[RANKS * THREADS]; /* where threads of a rank stand in line behind each other */
-	uint8_t passed[RANKS];               /* from thread to thread while another rank waits */
-	uint8_t due[RANKS][THREADS];         /* of a record: the thread, + 1, that was called and has come in vain */
+	uint8_t passed[RANKS];                     /* from thread to thread while another rank waits */
+	uint8_t due[RANKS][THREADS]; /* of a record: the thread, + 1, that was called and has come in vain */
 	struct chan chan;
 };
 

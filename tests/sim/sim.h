@@ -160,9 +160,9 @@ struct sim {
 	struct dir *dirs;
 	uint8_t *hw;
 	uint32_t *version;
-	uint16_t *leaves;    /* sends of the block that a step has asked for, and that have not read it yet */
+	uint16_t *leaves;          /* sends of the block that a step has asked for, and that have not read it yet */
 	struct queue_entry *nodes; /* [rank][ranks * nslots] */
-	uint8_t *slots;      /* [rank * nslots + slot] */
+	uint8_t *slots;            /* [rank * nslots + slot] */
 	uint32_t *async_block;
 	uint64_t *asks;         /* core/ask.h: [rank * nslots + slot] */
 	uint64_t *last;         /* ordered channels: [from * ranks + to] */

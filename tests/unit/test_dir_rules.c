@@ -14,9 +14,11 @@
 
 static struct queue_entry nodes[64 * (SLOT + 1)];
 static uint16_t forwarded;
-static const struct dir_ctx ctx = {
-	.me = ME, .nnodes = 64, .manager = ME, .queue = { .entries = nodes, .nslots = SLOT + 1 }, .forwarded = &forwarded
-};
+static const struct dir_ctx ctx = { .me = ME,
+				    .nnodes = 64,
+				    .manager = ME,
+				    .queue = { .entries = nodes, .nslots = SLOT + 1 },
+				    .forwarded = &forwarded };
 static const struct dir_ctx elsewhere = { .me = ME,
 					  .nnodes = 64,
 					  .manager = SHARER,

@@ -33,13 +33,13 @@ static void *misses(void *arg)
 	unsigned int before = __atomic_load_n(&here.messages, __ATOMIC_ACQUIRE), i;
 
 	fake_no_handles = 1;
-	ops->look(here.net, LOOK_BEGIN);
+	ops->wait_step(here.net, NET_WAIT_BEGIN);
 	for (i = 0; i < *count; i++) {
 		ck_assert_int_eq(send_to(&here, 1, i % 2 ? MSG_PING : MSG_CALL, i, 0), 0);
 		poll_until(&here, &there, &here.messages, before + i + 1);
 	}
-	while (ops->look(here.net, LOOK_END) == -EBUSY)
-		ops->look(here.net, LOOK_BEGIN);
+	while (ops->wait_step(here.net, NET_WAIT_END) == -EBUSY)
+		ops->wait_step(here.net, NET_WAIT_BEGIN);
 	return NULL;
 }
 

@@ -353,7 +353,7 @@ START_TEST(its_threads_deliver_while_nobody_looks)
 	ck_assert_uint_eq(a.wrong + b.wrong, 0);
 	ck_assert_int_ge(__atomic_load_n(&threads, __ATOMIC_RELAXED), 2);
 	/* Who looks is alone in it. */
-	ops->look(b.net, LOOK_BEGIN);
+	ops->wait_step(b.net, NET_WAIT_BEGIN);
 	usleep(20000);
 	for (i = 0; i < 50; i++) {
 		ck_assert_int_eq(send_to(&a, 1, MSG_PING, i, 0), 0);
@@ -362,18 +362,18 @@ START_TEST(its_threads_deliver_while_nobody_looks)
 	/* What comes before it ceases is not left lying. */
 	for (i = 0; i < 50; i++) {
 		ck_assert_int_eq(send_to(&a, 1, MSG_PING, i, 0), 0);
-		ops->look(b.net, LOOK_END);
+		ops->wait_step(b.net, NET_WAIT_END);
 		await(&a, &b, &b.messages, 151 + i);
-		ops->look(b.net, LOOK_BEGIN);
+		ops->wait_step(b.net, NET_WAIT_BEGIN);
 	}
 	/* One that waits asleep is woken for what was sent for one that waits. */
 	for (i = 0; i < 50; i++) {
-		ops->look(b.net, LOOK_SLEEP);
+		ops->wait_step(b.net, NET_WAIT_SLEEP);
 		ck_assert_int_eq(send_to(&a, 1, MSG_GRANT, i, 0), 0);
 		await(&a, &b, &b.messages, 201 + i);
-		ops->look(b.net, LOOK_AGAIN);
+		ops->wait_step(b.net, NET_WAIT_POLL);
 	}
-	ops->look(b.net, LOOK_END);
+	ops->wait_step(b.net, NET_WAIT_END);
 	/* And idle it sleeps. */
 	ops->arm(b.net);
 	cpu = now_ms(CLOCK_PROCESS_CPUTIME_ID);

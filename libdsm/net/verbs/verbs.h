@@ -327,7 +327,7 @@ int wait_threads_start(struct net *n);
 void wait_threads_stop(struct net *n);
 void wait_due(const struct lane *l, int delta); /* under its lock */
 int verbs_arm(struct net *n);
-int verbs_look(struct net *n, enum net_look next);
+int verbs_wait_step(struct net *n, enum net_wait_step next);
 int verbs_fd(struct net *n);
 
 enum wr_kind { WR_SEND = 1, WR_READ, WR_RECV };

@@ -112,13 +112,13 @@ int verbs_arm(struct net *n)
 	return atomic_load(&n->pending) ? -EBUSY : 0;
 }
 
-int verbs_look(struct net *n, enum net_look next)
+int verbs_wait_step(struct net *n, enum net_wait_step next)
 {
-	if (next == LOOK_BEGIN)
+	if (next == NET_WAIT_BEGIN)
 		atomic_fetch_add(&n->waiters, 1);
-	if (next == LOOK_END)
+	if (next == NET_WAIT_END)
 		atomic_fetch_sub(&n->waiters, 1);
-	if (next == LOOK_BEGIN || next == LOOK_AGAIN) {
+	if (next == NET_WAIT_BEGIN || next == NET_WAIT_POLL) {
 		atomic_fetch_add(&n->pollers, 1);
 		return 0;
 	}
