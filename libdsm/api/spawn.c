@@ -22,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -79,15 +80,17 @@ static __thread struct {
 struct live {
 	struct live *next;
 	struct record *record;
-	struct work *work; /* reserved for it until it runs; NULL: it needs none */
+	struct work *work; /* reserved for it */
+	bool by_service;   /* created by the service thread, whose scheduling is not the program's */
 	pthread_t thread;
 };
 
 static struct live *lives;
 static pthread_mutex_t lives_lock = PTHREAD_MUTEX_INITIALIZER; /* a leaf, held with all signals blocked: see native() */
 
-static uint32_t spawned; /* by this rank; atomic */
-static uint32_t ending;  /* threads here that others may take for ended, and that are still in the runtime; atomic */
+static unsigned long timer_slack; /* of threads of the program, in ns */
+static uint32_t spawned;          /* by this rank; atomic */
+static uint32_t ending; /* threads here that others may take for ended, and that are still in the runtime; atomic */
 
 static void release(struct record *r)
 {
@@ -377,6 +380,18 @@ static void say_ended(struct record *r)
 		dsm_sem_post(&done, 1); /* r may be gone after the exchange only where it is detached */
 }
 
+/* As the first thread of the process, whatever the service thread is. */
+static void be_scheduled(void)
+{
+	int nice;
+
+	errno = 0;
+	nice = getpriority(PRIO_PROCESS, (id_t)getpid());
+	if (!errno)
+		setpriority(PRIO_PROCESS, (id_t)gettid(), nice);
+	prctl(PR_SET_TIMERSLACK, timer_slack);
+}
+
 /* A thread of the program. It was created with all signals blocked. */
 static void *body(void *arg)
 {
@@ -386,8 +401,9 @@ static void *body(void *arg)
 	char name[NAME_BYTES];
 	int state;
 
-	if (l->work)
-		work_take(l->work);
+	work_take(l->work);
+	if (l->by_service)
+		be_scheduled();
 	sigemptyset(&none);
 	pthread_sigmask(SIG_SETMASK, &none, NULL);
 	sharing_acquired();
@@ -424,20 +440,19 @@ static int start(uint64_t arg)
 
 	if (!l)
 		return -EAGAIN;
-	if (!one_node()) {
-		l->work = work_reserve(); /* without it, the thread's first miss would end the process */
-		if (!l->work) {
-			free(l);
-			return -EAGAIN;
-		}
+	l->work = work_reserve(); /* without it, the thread's first step of the protocol would end the process */
+	if (!l->work) {
+		free(l);
+		return -EAGAIN;
 	}
+	l->by_service = pthread_equal(pthread_self(), job.service);
 	l->record = (struct record *)(uintptr_t)arg;
 	note(l);
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, OWN_STACK + STACK_DEFAULT);
 	/* The service thread may run anywhere; what it starts is bound as the rank is. */
-	if (pthread_equal(pthread_self(), job.service) && !sched_getaffinity(getpid(), sizeof(bound), &bound))
+	if (l->by_service && !sched_getaffinity(getpid(), sizeof(bound), &bound))
 		pthread_attr_setaffinity_np(&attr, sizeof(bound), &bound);
 	/* l->thread is there before anybody looks for it; the thread begins with all signals blocked. */
 	lock_lives(&before);
@@ -446,8 +461,7 @@ static int start(uint64_t arg)
 	pthread_attr_destroy(&attr);
 	if (err) {
 		forget(l);
-		if (l->work)
-			work_release(l->work);
+		work_release(l->work);
 		free(l);
 	}
 	return -err;
@@ -455,6 +469,7 @@ static int start(uint64_t arg)
 
 void spawn_start(void)
 {
+	timer_slack = (unsigned long)prctl(PR_GET_TIMERSLACK);
 	call_spawn = start;
 	call_cancel = cancel;
 	stray_guard = say_overflow;

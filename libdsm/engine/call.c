@@ -337,6 +337,11 @@ static void serve_due(uint32_t number)
 	answer(&m, status, out, room);
 }
 
+bool call_waits(void)
+{
+	return __atomic_load_n(&job.mine->calls_in, __ATOMIC_RELAXED);
+}
+
 bool call_serve(void)
 {
 	unsigned int i;

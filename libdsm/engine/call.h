@@ -60,6 +60,8 @@ int call_returned(const struct msg *m, const void *payload, size_t size);
 extern int (*call_spawn)(uint64_t arg);
 extern int (*call_cancel)(uint64_t arg);
 
+/* Is there a call that only this process can serve? Any thread. */
+bool call_waits(void);
 /* The service thread: some of the calls that only this process can serve. True: there are more. Does not block. */
 bool call_serve(void);
 

@@ -19,8 +19,8 @@ struct linger {
 	unsigned int vain;
 };
 
-/* Before going to sleep. came: messages, since the last time; woken: by the transport; waits: some thread polls, or has. True: do not
- * arm. */
+/* Before going to sleep. Since the last time: came: messages; woken: by the transport; waits: a thread has waited, or does now. True:
+ * do not arm. */
 static inline bool linger_on(struct linger *l, bool came, bool woken, bool waits)
 {
 	if (came)

@@ -6,6 +6,7 @@
 #include "engine/service.h"
 
 #include <errno.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,8 +44,8 @@ enum {
 };
 
 #define SLICE_NS 100000
-#define THREADS_MS 250 /* the same between two checks which threads are left, once the first has ended */
-#define TICK_MS 1000   /* at most, between two checks of connections and of the silence of others */
+#define TICK_MS 1000   /* most time asleep between two checks of connections and of the silence of others */
+#define THREADS_MS 250 /* and of which threads are left, once the first has ended */
 
 static int stopping;
 static bool woken; /* by the transport, in the last sleep */
@@ -103,10 +104,26 @@ static int patience(bool busy)
 	return threads_check() && (ms < 0 || ms > THREADS_MS) ? THREADS_MS : ms;
 }
 
+/* Besides messages: what rings the doorbell of a thread that is asleep. */
+static bool has_other_work(void)
+{
+	return work_late_waits() || call_waits() || __atomic_load_n(&stopping, __ATOMIC_RELAXED);
+}
+
+/* Does another thread want this processor? That is asked now and then. */
+static bool is_in_the_way(uint32_t *rounds, uint64_t now)
+{
+	if (++*rounds % SPIN_YIELD)
+		return false;
+	sched_yield();
+	return clock_ns() - now > SPIN_SWITCHED_NS;
+}
+
 /*
  * A peer that waits for each answer sends its next message soon after it, and waking this thread takes longer than all the rest. So
  * after a message it polls for the next one, for as long as a waiter would (spin.h). It does so only while a thread of this rank
- * sleeps, because then there is likely to be a processor that nobody needs. True: there is one.
+ * sleeps, because then there is likely to be a processor that nobody needs, and not for a transport that is told who waits (net.h):
+ * that one's own threads poll. True: there is one.
  */
 static bool next_comes(bool came)
 {
@@ -114,8 +131,11 @@ static bool next_comes(bool came)
 	static uint64_t last; /* when messages came last */
 	static bool slept;    /* since then */
 	const uint64_t set = job.spin_us * 1000ull;
+	uint32_t rounds = 0;
 	uint64_t now;
 
+	if (job.netops->wait_step)
+		return came;
 	if (came) {
 		now = clock_ns();
 		if (last)
@@ -127,7 +147,10 @@ static bool next_comes(bool came)
 	if (slept || !last)
 		return false;
 	do {
-		if (!wait_sleepers() || clock_ns() - last >= spin_limit(&spin, set)) {
+		if (has_other_work())
+			return false;
+		now = clock_ns();
+		if (!wait_sleepers() || now - last >= spin_limit(&spin, set) || is_in_the_way(&rounds, now)) {
 			slept = true;
 			return false;
 		}
@@ -219,7 +242,11 @@ static void be_prompt(void)
 		int32_t nice;
 		uint32_t priority;
 		uint64_t runtime, deadline, period;
-	} attr = { .size = sizeof(attr), .policy = SCHED_OTHER, .nice = -15, .runtime = SLICE_NS };
+	} attr = { .size = sizeof(attr),
+		   .policy = SCHED_OTHER,
+		   .flags = SCHED_FLAG_RESET_ON_FORK, /* threads of the program are created by this one (api/spawn.c) */
+		   .nice = -15,
+		   .runtime = SLICE_NS };
 
 	if (sched_getscheduler(0) != SCHED_OTHER)
 		return; /* somebody has chosen for us */

@@ -22,6 +22,8 @@
 #define SPIN_FORGIVEN 3 /* waits in a row that end in sleep, and change nothing */
 #define SPIN_HALVINGS 6 /* at most: what is left of the usual limits takes less time than a system call */
 #define SPIN_PROBE 32
+#define SPIN_YIELD 128        /* polls between two calls of sched_yield(2): some microseconds */
+#define SPIN_SWITCHED_NS 3000 /* it takes so long only if another thread has run */
 
 /* The waits of one kind that a thread has seen; zero is the start. */
 struct spin {

@@ -171,9 +171,6 @@ static bool interrupted(struct patience *p, uint64_t now)
 	return fault_signal_waits();
 }
 
-#define YIELD_ROUNDS 128  /* some microseconds, if the answer does not take longer than is usual */
-#define SWITCHED_NS 3000u /* sched_yield(2) takes so long only if another thread has run */
-
 /*
  * Whoever else needs the processor may be whoever is to answer: once that is seen, polling has been in vain. Not in a miss:
  * it is another node that answers, and who polls brings the answer in itself, without an interrupt.
@@ -182,12 +179,12 @@ static void poll_on(struct patience *p, uint64_t now)
 {
 	bool early = now - p->start < job.spin_us * 1000ull;
 
-	if (early && (p->kind == WAIT_MISS || p->rounds % YIELD_ROUNDS)) {
+	if (early && (p->kind == WAIT_MISS || p->rounds % SPIN_YIELD)) {
 		cpu_relax();
 		return;
 	}
 	sched_yield();
-	p->crowded = p->kind != WAIT_MISS && clock_ns() - now > SWITCHED_NS;
+	p->crowded = p->kind != WAIT_MISS && clock_ns() - now > SPIN_SWITCHED_NS;
 }
 
 /* Until another thread of the program does something, as far as the runtime is concerned. */
@@ -197,8 +194,8 @@ static bool lasts(const struct patience *p)
 }
 
 /*
- * Where one message came there may come others: poll again, so that a busy home is not woken for each. How long tells what has
- * been seen of such messages, not what has been seen of waits like this one, which may last.
+ * Where one message came there may come others: poll again, so that a busy home is not woken for each. Earlier waits for such
+ * messages give the limit, not waits like this one, which may last.
  */
 static void expect_next(struct patience *p, uint64_t now)
 {

@@ -135,6 +135,11 @@ bool work_timers(bool hand_over)
 	return w->timers.n;
 }
 
+bool work_late_waits(void)
+{
+	return __atomic_load_n(&late.timers.n, __ATOMIC_RELAXED);
+}
+
 bool work_late(void)
 {
 	struct work *w = work_mine();

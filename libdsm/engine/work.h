@@ -82,6 +82,8 @@ void work_timer(uint32_t object, uint32_t at);
 /* What is due of this thread's; true: more will be. hand_over: it goes back to the program, and gives the rest to the service
  * thread. Empties the queue, unless nothing was due. */
 bool work_timers(bool hand_over);
+/* Have timers been handed over? Any thread. */
+bool work_late_waits(void);
 /* The service thread: timers handed over. true: more will be. */
 bool work_late(void);
 

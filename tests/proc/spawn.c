@@ -2,8 +2,12 @@
 /* spawn.c - threads on other ranks and nodes: where they run, what they return, shared stacks. Run without address randomisation. */
 #include "common.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 struct job {
@@ -534,13 +538,65 @@ static void by_node(void)
 	free(t);
 }
 
+/* ---- threads that a rank creates for another are scheduled as its first thread is ------------------- */
+
+static int own_nice, own_cpus;
+static long own_slack;
+
+static int nice_of(id_t thread)
+{
+	int nice;
+
+	errno = 0;
+	nice = getpriority(PRIO_PROCESS, thread);
+	REQUIRE(!errno, "getpriority() failed");
+	return nice;
+}
+
+static int cpus(void)
+{
+	cpu_set_t set;
+
+	REQUIRE(!sched_getaffinity(0, sizeof(set), &set), "sched_getaffinity() failed");
+	return CPU_COUNT(&set);
+}
+
+static void *is_scheduled(void *arg)
+{
+	const int nice = nice_of((id_t)gettid()), n = cpus();
+	const long slack = prctl(PR_GET_TIMERSLACK);
+
+	REQUIRE(nice == own_nice, "the thread has the nice value %d, the first one %d", nice, own_nice);
+	REQUIRE(slack == own_slack, "the thread has a timer slack of %ld ns, the first one %ld", slack, own_slack);
+	REQUIRE(n == own_cpus, "the thread may use %d processors, the first one %d", n, own_cpus);
+	return arg;
+}
+
+static void scheduled(void)
+{
+	dsm_thread_t t;
+	void *got;
+	int r;
+
+	own_nice = nice_of((id_t)getpid()) + 1;
+	REQUIRE(!setpriority(PRIO_PROCESS, (id_t)getpid(), own_nice), "setpriority() failed");
+	own_slack = prctl(PR_GET_TIMERSLACK);
+	own_cpus = cpus();
+	test_sync();
+	for (r = 0; r < test_size; r++) {
+		MUST(dsm_spawn(&t, r, NULL, is_scheduled, NULL));
+		MUST(dsm_join(t, &got));
+	}
+	test_sync();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct test_part parts[] = { { "results", results },   { "cancels", cancels },
 						  { "refuses", refuses },   { "stacks", stacks },
 						  { "many", many },         { "at once", at_once },
 						  { "crossing", crossing }, { "by load", by_load },
-						  { "by node", by_node } };
+						  { "by node", by_node },   { "scheduled", scheduled } };
 
 	test_same_addresses(argv);
 	setenv("DSM_PLACE", "load", 1);
