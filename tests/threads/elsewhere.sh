@@ -54,8 +54,23 @@ fi
 
 # The C library creates them, and signals them, with all signals blocked: not on a stack whose page another node takes meanwhile.
 cat >"$scratch/crowd.c" <<'END'
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+static int waits(void)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += 100000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	return pthread_cond_timedwait(&never, &lock, &until) != ETIMEDOUT;
+}
 static void *end(void *arg) { return arg; }
 static void *sleeps(void *arg) { sigset_t none; sigemptyset(&none); sigsuspend(&none); return arg; }
 static void ignore(int sig) { (void)sig; }
@@ -77,6 +92,10 @@ int run_threads(int threads)
 	wrong += !!pthread_setname_np(t, "sleeps") + !!pthread_getname_np(t, name, sizeof(name)) + (name[0] != 's');
 	for (i = 0; i < threads; i++)
 		wrong += !!pthread_kill(t, 0);
+	pthread_mutex_lock(&lock);
+	for (i = 0; i < threads; i++)
+		wrong += waits();
+	pthread_mutex_unlock(&lock);
 	wrong += !!pthread_cancel(t);
 	return wrong + !!pthread_join(t, NULL);
 }
