@@ -68,7 +68,8 @@ static int ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	status = op == SOP_WAIT ? kernel_wait_point(&k, start, give_back, &k) : kernel_wait(&k, start);
 	about_none();
 	q->old = k.result;
-	q->waited = k.waited;
+	/* An answer of another node may have come before the module looked for it. */
+	q->waited = k.waited || k.home != job.node;
 	if (q->waited)
 		sync_count_ask(op, clock_ns() - start);
 	return status;

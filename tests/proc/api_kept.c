@@ -197,11 +197,16 @@ static void asked_for(dsm_rwlock_t *l)
 
 #define SWAPS 100
 
-/* Each time, the mutex comes from the other node: to its home, and from there. */
+/*
+ * Each time, the mutex comes from the other node: to its home, and from there. In the module it may do so before the thread begins
+ * to wait.
+ */
 static void swapped(dsm_mutex_t *m)
 {
+	const uint64_t missed = test_in_kernel() ? SWAPS / 10 : 0;
 	const bool alone = dsm_nodes() == 1 || (test_rank && test_rank != last);
 	struct dsm_stats before, after;
+	uint64_t waits, times;
 	int i;
 
 	MUST(dsm_stats_get(test_rank, NULL, &before));
@@ -213,10 +218,11 @@ static void swapped(dsm_mutex_t *m)
 		}
 	}
 	MUST(dsm_stats_get(test_rank, NULL, &after));
-	REQUIRE(after.lock_waits - before.lock_waits == (alone ? 0 : SWAPS / 2), "%lu of %d locks waited",
-		after.lock_waits - before.lock_waits, SWAPS / 2);
-	REQUIRE(after.latency_count[DSM_LAT_LOCK] - before.latency_count[DSM_LAT_LOCK] == (alone ? 0 : SWAPS / 2),
-		"other waits are timed");
+	waits = after.lock_waits - before.lock_waits;
+	times = after.latency_count[DSM_LAT_LOCK] - before.latency_count[DSM_LAT_LOCK];
+	REQUIRE(alone ? !waits : waits <= SWAPS / 2 && waits + missed >= SWAPS / 2, "%lu of %d locks waited", waits,
+		SWAPS / 2);
+	REQUIRE(times == waits, "%lu waits are timed, of %lu", times, waits);
 }
 
 static void part_asked(void)
@@ -488,7 +494,7 @@ static void part_mutex_limits_crossed(void)
 }
 
 #define STOPPED 200000000ull /* ns */
-#define ASKED 200
+#define ASKED 200            /* messages of a rank */
 
 /* While its parent does not run. */
 static void stop_parent(void)
@@ -541,8 +547,8 @@ static void part_tried(void)
 		test_threads(3, try_it, &m);
 	}
 	MUST(dsm_stats_get(test_rank, NULL, &after));
-	REQUIRE(after.messages_out - before.messages_out < ASKED, "%lu messages for three that try",
-		after.messages_out - before.messages_out);
+	REQUIRE(after.messages_out - before.messages_out < (test_rank ? 1 : (uint64_t)test_size) * ASKED,
+		"%lu messages for three that try", after.messages_out - before.messages_out); /* rank 0 answers all */
 	test_sync();
 	if (!test_rank)
 		MUST(dsm_mutex_destroy(&m));
