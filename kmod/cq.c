@@ -103,7 +103,7 @@ static bool handle(struct cq *q)
 		more = take(q, BUDGET) || ib_req_notify_cq(q->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0;
 		clear_bit_unlock(0, &q->busy);
 		smp_mb__after_atomic();
-		/* Somebody turned away between our last poll and now? Then it is our turn again. */
+		/* Another handler may have returned since the last poll, for this one was busy: poll again. */
 	} while (!more && test_bit(1, &q->busy) && !test_and_set_bit_lock(0, &q->busy));
 	return more;
 }
@@ -225,12 +225,12 @@ void cq_counts(const struct cq *q, u32 *mode, struct dsm_ioc_queue *out)
 	out->process = READ_ONCE(q->process);
 }
 
-/* The processor to steer handlers of a vector to; -1: the driver does that, or nobody asked for it. */
-static int cpu_of(struct ib_device *dev, int vector, int cpu)
+/* The processor to steer handlers of a vector to; -1: the driver does that, nobody asked for it, or they are no tasklets. */
+static int cpu_of(struct ib_device *dev, u32 mode, int vector, int cpu)
 {
 	const bool ignores = dev->ops.driver_id == RDMA_DRIVER_RXE || dev->ops.driver_id == RDMA_DRIVER_SIW;
 
-	if (vector < 0 || !ignores || cpu == DSM_CPU_ANY)
+	if (mode != DSM_MODE_SOFTIRQ || vector < 0 || !ignores || cpu == DSM_CPU_ANY)
 		return -1;
 	return cpu >= 0 ? cpu : (int)cpumask_local_spread((unsigned int)vector, ibdev_to_node(dev));
 }
@@ -253,7 +253,7 @@ struct cq *cq_create(struct ib_device *dev, u32 mode, unsigned int entries, int 
 	q->lost = lost;
 	q->arg = arg;
 	q->mode = mode;
-	q->cpu = cpu_of(dev, vector, cpu);
+	q->cpu = cpu_of(dev, mode, vector, cpu);
 	tasklet_setup(&q->task, task);
 	INIT_WORK(&q->work, work);
 	init_waitqueue_head(&q->idle);

@@ -100,7 +100,7 @@ struct dsm_ioc_join {
 	__u32 address_size; /* in: room; out: bytes */
 	__u64 address;      /* in: where to put it */
 	__s16 vectors[4];   /* in: completion vector of each class; -1: the first, without steering */
-	__s16 cpus[4];      /* in: where the device ignores vectors, the processor of each class, or DSM_CPU_* */
+	__s16 cpus[4]; /* in: for softirq where the device ignores vectors: the processor of each class, or DSM_CPU_* */
 };
 
 /*
