@@ -312,10 +312,12 @@ static void read_again(const struct job *j, enum type type, struct handles *h)
 	remember(j->object, type, h);
 }
 
-/* What a program means by the other clock is decades away by this one. */
+#define OTHER_CLOCK_NS (24 * 3600 * 1000000000ull) /* one call more costs nothing beside such a wait */
+
+/* What a program means by the other clock is years away by this one. */
 static uint64_t left_by_own(const struct job *j, struct handles *h)
 {
-	if (h->attr && time_left(CLOCK_MONOTONIC, &j->limit) >= (uint64_t)MOST * 1000000000u)
+	if (h->attr && time_left(CLOCK_MONOTONIC, &j->limit) >= OTHER_CLOCK_NS)
 		read_again(j, T_COND, h);
 	return time_left(clock_of(h->attr), &j->limit);
 }

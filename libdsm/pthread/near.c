@@ -332,8 +332,8 @@ static bool rwlock_take(struct rwlock *l, bool write)
 	do {
 		if (write ? seen : (seen & WRITER) || (!reading && __atomic_load_n(&l->writers, __ATOMIC_SEQ_CST)))
 			return false;
-	} while (!__atomic_compare_exchange_n(&l->state, &seen, write ? WRITER : seen + 1, 0, __ATOMIC_ACQUIRE,
-					      __ATOMIC_RELAXED));
+	} while (!__atomic_compare_exchange_n(&l->state, &seen, write ? WRITER : seen + 1, 0, __ATOMIC_SEQ_CST,
+					      __ATOMIC_SEQ_CST));
 	if (write)
 		__atomic_store_n(&l->owner, me(), __ATOMIC_RELAXED);
 	else
@@ -345,11 +345,11 @@ static bool rwlock_take(struct rwlock *l, bool write)
  * The caller has changed state, or writers, with SEQ_CST:
  *
  *   the caller                               a thread that cannot have the lock (near_rwlock())
- *   changes it                               sleepers + 1
- *   looks at sleepers: none                  looks at seq
- *                                            looks at it: changed, for it looks later than the caller
+ *   writes state                             adds 1 to sleepers
+ *   reads sleepers: 0                        reads seq
+ *                                            reads state: the new one, for sleepers was 0 before it
  *
- * If there are some, the change of seq ends the sleep of those that have looked too early.
+ * If there are sleepers, the change of seq ends the sleep of those that have read the old state.
  */
 static void rwlock_changed(struct rwlock *l)
 {
