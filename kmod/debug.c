@@ -17,7 +17,7 @@ static const char *const names[COUNTERS] = {
 	[COUNT_FAULTS] = "faults", [COUNT_CHANGED] = "pages_changed", [COUNT_BATCHES] = "batches",
 	[COUNT_DEFERRED] = "deferred", [COUNT_TRYLOCK] = "trylock_failures", [COUNT_NO_TABLE] = "missing_tables",
 	[COUNT_SHOOTDOWNS] = "shootdowns", [COUNT_ACKS] = "shootdown_acks", [COUNT_SOFTIRQ] = "handled_in_softirq", [COUNT_KSOFTIRQD] = "handled_in_ksoftirqd",
-	[COUNT_PROCESS] = "handled_in_process", [COUNT_LATER] = "left_to_worker", [COUNT_SENT] = "messages_sent", [COUNT_HELD] = "messages_held",
+	[COUNT_PROCESS] = "handled_in_process", [COUNT_LATER] = "left_to_worker", [COUNT_SENT] = "messages_sent", [COUNT_POSTPONED] = "messages_postponed",
 	[COUNT_RECEIVED] = "messages_received", [COUNT_QUEUED] = "send_queue_full", [COUNT_NO_CREDIT] = "out_of_credit", [COUNT_CREDITS] = "credits_returned", [COUNT_KEYS] = "keys_asked",
 	[COUNT_BAD] = "bad_messages", [COUNT_STRAY] = "stray_messages", [COUNT_LOST] = "ranks_given_up", [COUNT_UNSENT] = "messages_to_lost_ranks",
 	[COUNT_NO_MEMORY] = "from_reserve", [COUNT_USED_UP] = "reserve_used_up", [COUNT_OVER] = "over_budget",

@@ -199,7 +199,7 @@ static inline bool view_sees(const struct view *v, u32 page)
 extern unsigned int dsm_test_fail_alloc, dsm_test_fail_sleeping, dsm_test_send_room, dsm_test_runq, dsm_test_cqe,
 	dsm_test_max_cqe;
 extern unsigned int dsm_test_slow_entry, dsm_test_slow_free, dsm_test_block_slots, dsm_test_slow_await;
-extern unsigned int dsm_test_hold_fault, dsm_test_hold_lower, dsm_test_hold_flush;
+extern unsigned int dsm_test_pause_fault, dsm_test_pause_lower, dsm_test_pause_flush;
 extern int dsm_late_us, dsm_test_hold_cpu;
 extern unsigned int dsm_qp_timeout;
 extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_lose_flush, dsm_test_no_inline, dsm_test_no_srq;

@@ -402,7 +402,7 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	u64 start;
 	int slot, err;
 
-	/* The kernel makes an access again at once, without a check for signals: what made it fault so often may be for ever. */
+	/* The kernel makes an access again at once, without a check for signals: the cause may last for ever. */
 	cond_resched();
 	if (READ_ONCE(r->dead) || fatal_signal_pending(current))
 		return VM_FAULT_SIGBUS;

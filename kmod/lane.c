@@ -297,7 +297,7 @@ void lane_send(struct lane *l, const struct msg *m, bool block)
 	debug_count(COUNT_SENT, 1);
 	l->sent++;
 	if (!block && defer(l, m)) {
-		debug_count(COUNT_HELD, 1);
+		debug_count(COUNT_POSTPONED, 1);
 	} else if (may_send(l) && list_empty(&l->waiting)) {
 		if (block)
 			post_block(l, m);

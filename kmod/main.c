@@ -52,7 +52,7 @@ unsigned int dsm_test_fail_alloc, dsm_test_fail_sleeping, dsm_test_send_room, ds
 	dsm_test_max_cqe;
 unsigned int dsm_test_slow_entry, dsm_test_slow_free;
 static unsigned int dsm_test_linger;
-unsigned int dsm_test_hold_fault, dsm_test_hold_lower, dsm_test_hold_flush;
+unsigned int dsm_test_pause_fault, dsm_test_pause_lower, dsm_test_pause_flush;
 unsigned int dsm_test_block_slots, dsm_test_slow_await;
 module_param_named(test_fail_alloc, dsm_test_fail_alloc, uint, 0600);
 MODULE_PARM_DESC(test_fail_alloc, "for tests: so many allocations of softirq, one of them fails");
@@ -71,14 +71,14 @@ MODULE_PARM_DESC(test_runq, "for tests: places in a processor's queue of message
 module_param_named(test_slow_entry, dsm_test_slow_entry, uint, 0600);
 MODULE_PARM_DESC(test_slow_entry,
 		 "for tests: microseconds, by chance, before a fault or a worker changes table entries");
-module_param_named(test_hold_fault, dsm_test_hold_fault, uint, 0600);
+module_param_named(test_pause_fault, dsm_test_pause_fault, uint, 0600);
 MODULE_PARM_DESC(
-	test_hold_fault,
+	test_pause_fault,
 	"for tests: 1: the next fault that makes a table entry waits before that, and sets this to 2, until this is 0");
-module_param_named(test_hold_lower, dsm_test_hold_lower, uint, 0600);
-MODULE_PARM_DESC(test_hold_lower, "for tests: so does the next worker before it lowers table entries");
-module_param_named(test_hold_flush, dsm_test_hold_flush, uint, 0600);
-MODULE_PARM_DESC(test_hold_flush, "for tests: so does the next worker between that and the flush");
+module_param_named(test_pause_lower, dsm_test_pause_lower, uint, 0600);
+MODULE_PARM_DESC(test_pause_lower, "for tests: so does the next worker before it lowers table entries");
+module_param_named(test_pause_flush, dsm_test_pause_flush, uint, 0600);
+MODULE_PARM_DESC(test_pause_flush, "for tests: so does the next worker between that and the flush");
 bool dsm_test_late_event;
 module_param_named(test_late_event, dsm_test_late_event, bool, 0600);
 MODULE_PARM_DESC(test_late_event, "for tests: a connection that is closed hears once more that a queue pair is broken");

@@ -120,7 +120,7 @@ static void pause_here(unsigned int *here)
 int pte_apply(struct view *v, u32 page)
 {
 	be_slow();
-	pause_here(&dsm_test_hold_fault);
+	pause_here(&dsm_test_pause_fault);
 	return apply_to_page_range(v->mm, v->base + ((unsigned long)page << PAGE_SHIFT), PAGE_SIZE, open_one, v);
 }
 
@@ -311,7 +311,7 @@ static bool change_slowly(struct batch *b, struct view *v)
 	mmap_read_lock(v->mm);
 	stands = v->take_tables(v);
 	be_slow();
-	pause_here(&dsm_test_hold_lower);
+	pause_here(&dsm_test_pause_lower);
 	b->stale = false;
 	for (i = 0; i < b->count && stands; i++) {
 		unsigned long addr = v->base + ((unsigned long)b->items[i].page << PAGE_SHIFT);
@@ -345,7 +345,7 @@ static void finish_slowly(struct work_struct *work)
 	srcu_read_unlock(&c->views_srcu, idx);
 	if (b->nflush) { /* lowered, not flushed: others must see to that */
 		be_slow();
-		pause_here(&dsm_test_hold_flush);
+		pause_here(&dsm_test_pause_flush);
 	}
 	b->count = 0; /* the second round only flushes */
 	batch_start(b);

@@ -68,7 +68,7 @@ static int step_block(struct rank *r, const struct msg *m, struct actions *acts)
 	const u32 at = block_page(m->object) % CHUNK_PAGES;
 	struct copy no_copy = { 0 };
 	struct dir no_dir = { 0 };
-	u32 no_moves = 0;
+	u32 no_transfers = 0;
 	struct state *st;
 
 	if (!step_block_ok(r, m->object))
@@ -77,7 +77,7 @@ static int step_block(struct rank *r, const struct msg *m, struct actions *acts)
 		       : READ_ONCE(r->states[block_page(m->object) / CHUNK_PAGES]);
 	if (st)
 		return block_message(r, &st->copies[at], &st->dirs[at], &st->transfers[at], m, acts);
-	return begins(m) ? -EAGAIN : block_message(r, &no_copy, &no_dir, &no_moves, m, acts);
+	return begins(m) ? -EAGAIN : block_message(r, &no_copy, &no_dir, &no_transfers, m, acts);
 }
 
 static struct dir_ctx dir_ctx(struct rank *r)

@@ -60,7 +60,7 @@ static int ticket_take(struct ticket *t, enum slot_kind kind)
 
 /*
  * Without a message, if this node has the lock or awaits it: in line behind the thread that does, or at once where it is kept
- * by now. Looked at twice: between a check for the one and a check for the other, the lock may have gone from the one to the other.
+ * by now. Checked twice: between a check for the one and a check for the other, the lock may have gone from the one to the other.
  * Returns the hold record, or -1.
  */
 static int64_t get_here(const struct ticket *t, const struct msg *m)
@@ -141,7 +141,7 @@ static int wait_turn(const struct msg *m, uint32_t seq, uint32_t hold, uint64_t 
 }
 
 /*
- * Whether a request has left the node, for the counters: an answer may be here before the asker looks, as another thread takes it.
+ * Whether a request has left the node, for the counters: an answer may be here before the asker checks, as another thread takes it.
  * Another thread's message is taken for the request's where the home is here and has the lock: rarely, as that is kept.
  */
 static uint64_t messages(void)

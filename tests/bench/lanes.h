@@ -34,7 +34,7 @@ struct lanes_case {
 	unsigned int links, senders, window, size;
 	bool classes; /* messages of all classes in turn; else of one */
 	bool threads; /* the transport's own threads deliver, at both ends; else the main threads do */
-	bool late;    /* the receiver looks every LANES_LATE_US only, so that completions come in batches */
+	bool late;    /* the receiver polls every LANES_LATE_US only, so that completions come in batches */
 	double aim;   /* of the figure, on over off where rates are compared, off over on for times; 0: none */
 	bool by_cpu;  /* the figure is processor time per message; else messages per second, or the time of an echo */
 };

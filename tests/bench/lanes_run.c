@@ -32,7 +32,7 @@
 #define LATEST 1      /* aux of a message: report at once */
 #define PATIENCE_S 60 /* for anything of the other end */
 #define BUDGET 64
-#define PEEK_EVERY 64 /* polls, until the server looks whether the client is done */
+#define PEEK_EVERY 64 /* polls, until the server checks whether the client is done */
 #define AGAIN_MS 100  /* until a report is asked for again */
 
 struct order {

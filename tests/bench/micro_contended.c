@@ -15,7 +15,7 @@
 #include "micro.h"
 
 #define RUN_US 30000.0
-#define LOOK 16 /* sections between two looks at the clock */
+#define SECTIONS 16 /* between two readings of the clock */
 #define THREADS_MAX 2
 
 /* In shared memory; each on a page of its own. */
@@ -61,7 +61,7 @@ static void *contend(void *arg)
 			s->c->changes++;
 		}
 		leave(s);
-	} while (++s->sections % LOOK || bench_now_us() < s->end);
+	} while (++s->sections % SECTIONS || bench_now_us() < s->end);
 	return NULL;
 }
 

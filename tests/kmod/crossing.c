@@ -3,7 +3,7 @@
  * crossing.c - where two changes of a page cross, a translation is flushed before the call that takes the access away returns.
  *
  * A thread on a processor of its own writes to a page all the time. Workers and faults make all table entries
- * (test_fail_trylock), and the module holds them where this test wants them to meet (test_hold_*):
+ * (test_fail_trylock), and the module holds them where this test wants them to meet (test_pause_*):
  *
  *   closes   the worker of one call has lowered the entry and is held before it flushes. Another call closes the page, too, and
  *            must not return before the page is flushed, though it finds nothing to lower
@@ -41,9 +41,9 @@ enum where { FAULT, LOWER, FLUSH, PLACES };
 enum { FREE, NEXT, HELD };
 
 static const char *const places[PLACES] = {
-	[FAULT] = PARAMETERS "test_hold_fault",
-	[LOWER] = PARAMETERS "test_hold_lower",
-	[FLUSH] = PARAMETERS "test_hold_flush",
+	[FAULT] = PARAMETERS "test_pause_fault",
+	[LOWER] = PARAMETERS "test_pause_lower",
+	[FLUSH] = PARAMETERS "test_pause_flush",
 };
 
 /* What a thread does each time it is told to. */

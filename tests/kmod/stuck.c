@@ -2,7 +2,7 @@
 /*
  * stuck.c - a process whose mmap_lock is taken keeps nobody else's pages from being closed.
  *
- * Workers make all table entries (test_fail_trylock). In a process, one of them is held with mmap_lock (test_hold_lower), and a
+ * Workers make all table entries (test_fail_trylock). In a process, one of them is held with mmap_lock (test_pause_lower), and a
  * thread that maps memory waits for that lock; so all other workers that close pages there wait behind it. STUCK threads close a
  * page each: as many as a workqueue has workers, and more. Meanwhile this process, with a context of its own, opens and closes
  * pages, and closes the context. Then the worker goes on, and all that the first process has closed is closed.
@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define PARAMETERS "/sys/module/dsm/parameters/"
-#define HOLD PARAMETERS "test_hold_lower"
+#define HOLD PARAMETERS "test_pause_lower"
 #define STUCK 600u /* WQ_UNBOUND_MAX_ACTIVE is 512 */
 #define TURNS 20u
 #define STACK (64ul << 10)

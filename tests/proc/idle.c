@@ -312,7 +312,7 @@ static struct rest serve_row_once(uint64_t *ns)
 }
 
 /*
- * Neither rank's runtime is woken for each: that of rank 0 looks for the next request, that of rank 1 leaves answers to their waiter.
+ * Neither rank's runtime is woken for each: that of rank 0 polls for the next request, that of rank 1 leaves answers to their waiter.
  * Where others use the processors they may be, so only a row without that decides.
  */
 static void serve_row(void)

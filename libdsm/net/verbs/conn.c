@@ -556,7 +556,7 @@ void conn_serve(struct net *n, bool all)
 		if (pthread_mutex_trylock(&n->conn)) {
 			if (!all) {
 				atomic_store(&n->again, 1);
-				return; /* who has it polls again */
+				return; /* whoever has it checks `again` */
 			}
 			pthread_mutex_lock(&n->conn);
 		}
