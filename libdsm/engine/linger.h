@@ -12,22 +12,31 @@
 
 #include <stdbool.h>
 
-#define LINGER_VAIN 4   /* wakes, in a row */
-#define LINGER_NS 50000 /* between two polls: about what waking a thread takes */
+#define LINGER_VAIN 4      /* wakes, in a row */
+#define LINGER_NS 50000    /* between two polls: about what waking a thread takes */
+#define LINGER_POLLS 16    /* in vain at one pace, in a row */
+#define LINGER_DOUBLINGS 3 /* of the pace, at most: a message that no waiter takes has to wait that long, once */
 
 struct linger {
-	unsigned int vain;
+	unsigned int vain;  /* wakes */
+	unsigned int polls; /* in vain since then */
 };
 
-/* Before going to sleep. Since the last time: came: messages; woken: by the transport; waits: a thread has waited, or does now. True:
- * do not arm. */
-static inline bool linger_on(struct linger *l, bool came, bool woken, bool waits)
+/* Before going to sleep. Since the last time: came: messages; woken: by the transport; waits: a thread has waited, or does now. How long
+ * until the next poll, in ns; 0: arm. */
+static inline unsigned int linger_for(struct linger *l, bool came, bool woken, bool waits)
 {
 	if (came)
 		l->vain = 0;
 	else if (woken && l->vain < LINGER_VAIN)
 		l->vain++;
-	return waits && l->vain == LINGER_VAIN;
+	if (!waits || l->vain < LINGER_VAIN) {
+		l->polls = 0;
+		return 0;
+	}
+	if (l->polls < LINGER_POLLS * LINGER_DOUBLINGS)
+		l->polls++;
+	return LINGER_NS << l->polls / LINGER_POLLS;
 }
 
 #endif

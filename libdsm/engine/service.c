@@ -50,6 +50,7 @@ enum {
 static int stopping;
 static bool woken; /* by the transport, in the last sleep */
 static bool spent; /* its event, which comes once (watch_as) */
+static bool moved; /* to the processor of a thread that sleeps */
 
 static int watch_as(int fd, uint64_t what, int how)
 {
@@ -110,13 +111,37 @@ static bool has_other_work(void)
 	return work_late_waits() || call_waits() || __atomic_load_n(&stopping, __ATOMIC_RELAXED);
 }
 
+/* Launchers bind a rank to one processor by default; this thread is to run when the application fills that one. */
+static void be_anywhere(void)
+{
+	cpu_set_t all;
+
+	memset(&all, 0xff, sizeof(all));
+	sched_setaffinity(0, sizeof(all), &all); /* the kernel leaves what this process may use at all */
+	moved = false;
+}
+
+/* To the processor of a thread that sleeps: nobody needs that one, while the kernel wakes this thread beside whoever has sent. */
+static bool move_over(void)
+{
+	const unsigned int cpu = wait_sleeper_cpu();
+	cpu_set_t one;
+
+	if (moved || cpu >= CPU_SETSIZE)
+		return false;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	moved = !sched_setaffinity(0, sizeof(one), &one);
+	return moved;
+}
+
 /* Does another thread want this processor? That is asked now and then. */
 static bool is_in_the_way(uint32_t *rounds, uint64_t now)
 {
 	if (++*rounds % SPIN_YIELD)
 		return false;
 	sched_yield();
-	return clock_ns() - now > SPIN_SWITCHED_NS;
+	return clock_ns() - now > SPIN_SWITCHED_NS && !move_over();
 }
 
 /*
@@ -151,6 +176,8 @@ static bool next_comes(bool came)
 			return false;
 		now = clock_ns();
 		if (!wait_sleepers() || now - last >= spin_limit(&spin, set) || is_in_the_way(&rounds, now)) {
+			if (moved)
+				be_anywhere();
 			slept = true;
 			return false;
 		}
@@ -159,14 +186,15 @@ static bool next_comes(bool came)
 	return next_comes(true);
 }
 
-static bool lingers(bool came)
+/* needed: a message has come that no other thread would have taken. */
+static unsigned int lingers(bool needed)
 {
 	static struct linger linger;
 	static uint32_t seen;
 	const bool vain = woken, waits = wait_polled(&seen);
 
 	woken = false;
-	return !job.netops->wait_step && linger_on(&linger, came, vain, waits && !wait_sleepers());
+	return job.netops->wait_step ? 0 : linger_for(&linger, needed, vain, waits && !wait_sleepers());
 }
 
 /* False: there is something already. */
@@ -180,27 +208,31 @@ static bool arm(void)
 	return true;
 }
 
-static int wait_events(struct epoll_event *ev, int max, bool linger, bool busy)
+static int wait_events(struct epoll_event *ev, int max, unsigned int linger_ns, bool busy)
 {
-	const struct timespec soon = { .tv_nsec = LINGER_NS };
+	const struct timespec soon = { .tv_nsec = linger_ns };
 	struct pollfd fd = { .fd = job.epoll, .events = POLLIN };
 
-	if (linger)
+	if (linger_ns)
 		ppoll(&fd, 1, &soon, NULL);
-	return epoll_wait(job.epoll, ev, max, patience(busy || linger));
+	return epoll_wait(job.epoll, ev, max, patience(busy || linger_ns));
 }
 
 static void serve_once(uint64_t *last_ping)
 {
 	struct epoll_event ev[16];
-	bool busy = work_late(), linger = false;
+	bool busy = work_late();
+	unsigned int linger = 0;
 	uint64_t now;
 	int i, n;
 
+	if (moved && !wait_sleepers())
+		be_anywhere();
 	busy |= call_serve();
 	if (heap_wants_drain(rank_info(job.rank)->heap))
 		heap_drain();
 	if (job.net) {
+		const bool polled = wait_polls(); /* then it takes what comes, or would, had this one not been woken */
 		bool came = false;
 
 		while (run_poll(64) > 0)
@@ -209,7 +241,9 @@ static void serve_once(uint64_t *last_ping)
 		if (came || !busy)
 			came = next_comes(came);
 		busy |= came;
-		linger = lingers(came) && !busy;
+		linger = lingers(came && !polled);
+		if (busy)
+			linger = 0;
 		if (!busy && !linger && !arm())
 			busy = true;
 		now = clock_ns();
@@ -254,15 +288,6 @@ static void be_prompt(void)
 		return;
 	attr.nice = getpriority(PRIO_PROCESS, (id_t)gettid());
 	syscall(SYS_sched_setattr, 0, &attr, 0);
-}
-
-/* Launchers bind a rank to one processor by default; this thread is to run when the application fills that one. */
-static void be_anywhere(void)
-{
-	cpu_set_t all;
-
-	memset(&all, 0xff, sizeof(all));
-	sched_setaffinity(0, sizeof(all), &all); /* the kernel leaves what this process may use at all */
 }
 
 void service_thread(void *arg)

@@ -24,6 +24,7 @@
 #define SPIN_PROBE 32
 #define SPIN_YIELD 128        /* polls between two calls of sched_yield(2): some microseconds */
 #define SPIN_SWITCHED_NS 3000 /* it takes so long only if another thread has run */
+#define SPIN_CROWDED 3        /* such calls in a row: once, it may have been an interrupt */
 
 /* The waits of one kind that a thread has seen; zero is the start. */
 struct spin {

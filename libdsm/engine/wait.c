@@ -39,12 +39,17 @@ static bool help(bool *came)
 static uint32_t pollers; /* threads of this process that poll here */
 static uint32_t begun;   /* waits that have begun; it runs over */
 
+bool wait_polls(void)
+{
+	return __atomic_load_n(&pollers, __ATOMIC_RELAXED);
+}
+
 bool wait_polled(uint32_t *seen)
 {
 	const uint32_t old = *seen;
 
 	*seen = __atomic_load_n(&begun, __ATOMIC_RELAXED);
-	return *seen != old || __atomic_load_n(&pollers, __ATOMIC_RELAXED);
+	return *seen != old || wait_polls();
 }
 
 /* A thread that waits polls the transport; while it does, nobody needs to be woken for it. */
@@ -102,14 +107,21 @@ struct patience {
 	int rests;        /* engine_rests */
 	bool point;       /* a cancellation point */
 	bool crowded;     /* other threads want this processor */
+	uint8_t switched; /* calls of sched_yield(2), in a row, in which another thread has run */
 	uint32_t *asleep; /* while it may be cancelled: where it is counted as a sleeper */
 };
 
-static uint32_t asleep; /* threads of this process that sleep here */
+static uint32_t asleep;    /* threads of this process that sleep here */
+static uint32_t asleep_on; /* the processor on which the last of them went to sleep */
 
 uint32_t wait_sleepers(void)
 {
 	return __atomic_load_n(&asleep, __ATOMIC_RELAXED);
+}
+
+unsigned int wait_sleeper_cpu(void)
+{
+	return __atomic_load_n(&asleep_on, __ATOMIC_RELAXED);
 }
 
 static void sleep_on(uint32_t *word, uint32_t seen, uint64_t ns)
@@ -184,7 +196,10 @@ static void poll_on(struct patience *p, uint64_t now)
 		return;
 	}
 	sched_yield();
-	p->crowded = p->kind != WAIT_MISS && clock_ns() - now > SPIN_SWITCHED_NS;
+	if (p->kind == WAIT_MISS)
+		return;
+	p->switched = clock_ns() - now > SPIN_SWITCHED_NS ? p->switched + 1 : 0;
+	p->crowded = p->switched == SPIN_CROWDED;
 }
 
 /* Until another thread of the program does something, as far as the runtime is concerned. */
@@ -257,6 +272,7 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 	HOOK(fault_handling() ? "miss-sleep" : "call-sleep");
 	if (poll_pause()) {
 		__atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&asleep_on, (uint32_t)sched_getcpu(), __ATOMIC_RELAXED);
 		__atomic_fetch_add(&asleep, 1, __ATOMIC_RELAXED);
 		__atomic_fetch_add(&dozing, (uint32_t)fault_handling(), __ATOMIC_RELAXED);
 		if (__atomic_load_n(word, __ATOMIC_SEQ_CST) == seen)

@@ -18,6 +18,10 @@ int wait_slot(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns);
 int wait_slot_point(uint16_t slot, uint32_t seq, uint32_t n, uint64_t ns);
 /* Threads of this process that sleep in these calls. Any thread; does not block. */
 uint32_t wait_sleepers(void);
+/* The processor that one of them ran on. Any thread; does not block. */
+unsigned int wait_sleeper_cpu(void);
+/* Does one of them poll now? Any thread; does not block. */
+bool wait_polls(void);
 /* Has one of them polled since *seen was written, or does one now? Sets *seen. Any thread; does not block. */
 bool wait_polled(uint32_t *seen);
 /* Until *word differs from old. Who changes it wakes its futex if *sleepers says so. 0, or -EINTR as above. */

@@ -7,7 +7,7 @@
 static void wake_in_vain(struct linger *l, int times)
 {
 	while (times--)
-		linger_on(l, false, true, true);
+		linger_for(l, false, true, true);
 }
 
 START_TEST(some_wakes_in_vain_are_no_reason)
@@ -15,9 +15,9 @@ START_TEST(some_wakes_in_vain_are_no_reason)
 	struct linger l = { 0 };
 
 	wake_in_vain(&l, LINGER_VAIN - 1);
-	ck_assert(!linger_on(&l, false, false, true));
-	ck_assert(linger_on(&l, false, true, true));
-	ck_assert(linger_on(&l, false, false, true));
+	ck_assert(!linger_for(&l, false, false, true));
+	ck_assert(linger_for(&l, false, true, true));
+	ck_assert(linger_for(&l, false, false, true));
 }
 END_TEST
 
@@ -26,10 +26,10 @@ START_TEST(it_arms_for_a_message_that_has_waited)
 	struct linger l = { 0 };
 
 	wake_in_vain(&l, 1000);
-	ck_assert(linger_on(&l, false, false, true));
-	ck_assert(!linger_on(&l, true, false, true));
+	ck_assert(linger_for(&l, false, false, true));
+	ck_assert(!linger_for(&l, true, false, true));
 	wake_in_vain(&l, LINGER_VAIN - 1);
-	ck_assert(!linger_on(&l, false, false, true));
+	ck_assert(!linger_for(&l, false, false, true));
 }
 END_TEST
 
@@ -38,8 +38,8 @@ START_TEST(it_arms_where_nobody_waits)
 	struct linger l = { 0 };
 
 	wake_in_vain(&l, LINGER_VAIN);
-	ck_assert(!linger_on(&l, false, false, false));
-	ck_assert(linger_on(&l, false, false, true));
+	ck_assert(!linger_for(&l, false, false, false));
+	ck_assert(linger_for(&l, false, false, true));
 }
 END_TEST
 
@@ -51,8 +51,24 @@ START_TEST(wakes_in_vain_count_in_a_row)
 
 	for (i = 0; i < 1000; i++) {
 		wake_in_vain(&l, 1);
-		ck_assert(!linger_on(&l, true, true, true));
+		ck_assert(!linger_for(&l, true, true, true));
 	}
+}
+END_TEST
+
+START_TEST(it_polls_less_and_less_often_while_all_is_in_vain)
+{
+	struct linger l = { 0 };
+	int i;
+
+	wake_in_vain(&l, LINGER_VAIN - 1);
+	for (i = 1; i < 1000; i++)
+		ck_assert_uint_eq(linger_for(&l, false, i == 1, true),
+				  i < LINGER_POLLS * LINGER_DOUBLINGS ? LINGER_NS << i / LINGER_POLLS
+								      : LINGER_NS << LINGER_DOUBLINGS);
+	linger_for(&l, true, false, true);
+	wake_in_vain(&l, LINGER_VAIN - 1);
+	ck_assert_uint_eq(linger_for(&l, false, true, true), LINGER_NS);
 }
 END_TEST
 
@@ -65,6 +81,7 @@ int main(void)
 	tcase_add_test(t, it_arms_for_a_message_that_has_waited);
 	tcase_add_test(t, it_arms_where_nobody_waits);
 	tcase_add_test(t, wakes_in_vain_count_in_a_row);
+	tcase_add_test(t, it_polls_less_and_less_often_while_all_is_in_vain);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }
