@@ -5,7 +5,7 @@
  * A transport that cannot tell that a thread polls it (net.h) makes an event for each message that comes while it is armed. So it wakes
  * the service thread for answers, which their waiters have taken by then: with each it takes a processor, perhaps the waiter's.
  * After some wakes in vain, the transport therefore stays unarmed as long as waits follow each other. Once the service thread finds
- * a message itself, which has waited for it, it arms the transport again.
+ * a message that no polling thread would have taken, it arms the transport again.
  */
 #ifndef ENGINE_LINGER_H
 #define ENGINE_LINGER_H
@@ -22,7 +22,7 @@ struct linger {
 	unsigned int polls; /* in vain since then */
 };
 
-/* Before going to sleep. Since the last time: came: messages; woken: by the transport; waits: a thread has waited, or does now. How long
+/* Before going to sleep. Since the last time: came: messages that nobody else would have taken; woken: by the transport; waits: a thread has waited, or does now. How long
  * until the next poll, in ns; 0: arm. */
 static inline unsigned int linger_for(struct linger *l, bool came, bool woken, bool waits)
 {
