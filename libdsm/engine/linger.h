@@ -22,8 +22,10 @@ struct linger {
 	unsigned int polls; /* in vain since then */
 };
 
-/* Before going to sleep. Since the last time: came: messages that nobody else would have taken; woken: by the transport; waits: a thread has waited, or does now. How long
- * until the next poll, in ns; 0: arm. */
+/*
+ * Before going to sleep. Since the last time: came: messages that nobody else would have taken; woken: by the transport; waits: a
+ * thread has waited, or does now. How long until the next poll, in ns; 0: arm.
+ */
 static inline unsigned int linger_for(struct linger *l, bool came, bool woken, bool waits)
 {
 	if (came)

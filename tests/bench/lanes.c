@@ -12,8 +12,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +19,7 @@
 #include <unistd.h>
 
 #include "common.h"
-
-#define CONNECT_SECONDS 60
+#include "common_tcp.h"
 
 static void must(bool fine, const char *what)
 {
@@ -30,42 +27,6 @@ static void must(bool fine, const char *what)
 		return;
 	fprintf(stderr, "lanes: %s: %s\n", what, strerror(errno));
 	exit(1);
-}
-
-static int listen_for(const char *port)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)bench_number(port, 1, 65535)) };
-	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
-
-	setsockopt(l, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
-	must(!bind(l, (struct sockaddr *)&at, sizeof(at)) && !listen(l, 1), "listening");
-	fd = accept(l, NULL, NULL);
-	must(fd >= 0, "accept");
-	close(l);
-	return fd;
-}
-
-static int connect_to(char *where)
-{
-	struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *info;
-	char *port = strrchr(where, ':');
-	int fd, tries;
-
-	errno = EINVAL;
-	must(port, where);
-	*port++ = 0;
-	must(!getaddrinfo(where, port, &hints, &info), where);
-	for (tries = 0; tries < CONNECT_SECONDS * 10; tries++) {
-		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (fd >= 0 && !connect(fd, info->ai_addr, info->ai_addrlen)) {
-			freeaddrinfo(info);
-			return fd;
-		}
-		close(fd);
-		usleep(100000);
-	}
-	must(false, where);
-	return -1;
 }
 
 /* ---- printing ----------------------------------------------------------------------------------- */
@@ -198,7 +159,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	bench_cost_open();
-	fd = serve ? listen_for(serve) : connect_to(argv[optind]);
+	fd = serve ? bench_listen(serve) : bench_connect(argv[optind]);
+	must(fd >= 0, serve ? "listening" : argv[optind]);
 	if (serve) {
 		lanes_serve(fd, devices);
 		return 0;

@@ -13,8 +13,6 @@
  */
 #include <errno.h>
 #include <getopt.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,9 +22,9 @@
 
 #include "common.h"
 #include "common_link.h"
+#include "common_tcp.h"
 
 #define FAIL_SECONDS 300
-#define CONNECT_SECONDS 60
 
 static const struct {
 	const char *name;
@@ -62,44 +60,6 @@ static void must(bool fine, const char *what)
 {
 	if (!fine)
 		die(what);
-}
-
-/* ---- finding each other ------------------------------------------------------------------------- */
-
-static int listen_for(const char *port)
-{
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
-	int l = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd;
-
-	setsockopt(l, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int));
-	must(!bind(l, (struct sockaddr *)&at, sizeof(at)) && !listen(l, 1), "listening");
-	fd = accept(l, NULL, NULL);
-	must(fd >= 0, "accept");
-	close(l);
-	return fd;
-}
-
-static int connect_to(char *where)
-{
-	struct addrinfo hints = { .ai_family = AF_INET, .ai_socktype = SOCK_STREAM }, *info;
-	char *port = strrchr(where, ':');
-	int fd, tries;
-
-	errno = EINVAL;
-	must(port, where);
-	*port++ = 0;
-	must(!getaddrinfo(where, port, &hints, &info), where);
-	for (tries = 0; tries < CONNECT_SECONDS * 10; tries++) {
-		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		if (fd >= 0 && !connect(fd, info->ai_addr, info->ai_addrlen)) {
-			freeaddrinfo(info);
-			return fd;
-		}
-		close(fd);
-		usleep(100000);
-	}
-	die(where);
-	return -1;
 }
 
 static struct link *make_link(int fd, const char *device, int gid_index)
@@ -217,7 +177,8 @@ int main(int argc, char **argv)
 	must(samples, "memory");
 	alarm(FAIL_SECONDS);
 	bench_cost_open();
-	fd = serve ? listen_for(serve) : connect_to(argv[optind]);
+	fd = serve ? bench_listen(serve) : bench_connect(argv[optind]);
+	must(fd >= 0, serve ? "listening" : argv[optind]);
 	l = make_link(fd, device, gid_index);
 	if (serve) {
 		link_respond(l);
