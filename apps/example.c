@@ -2,36 +2,27 @@
 /* example.c - the smallest useful program: every rank writes its slot of a shared array, rank 0 adds them up. */
 #include <dsm.h>
 #include <stdio.h>
-#include <stdlib.h>
-
-static void must(int rc, const char *what)
-{
-	if (rc < 0) {
-		fprintf(stderr, "%s: %s\n", what, dsm_strerror(rc));
-		exit(1);
-	}
-}
 
 int main(void)
 {
 	dsm_region_t *region;
 	long *slot, sum = 0;
-	int rank, size;
+	int err = dsm_init(NULL);
 
-	must(dsm_init(NULL), "dsm_init");
-	rank = dsm_rank();
-	size = dsm_size();
-	must(dsm_region_open("slots", (size_t)size * sizeof(*slot), NULL, &region), "dsm_region_open");
-	slot = dsm_region_base(region); /* the same address on every rank, zero at first */
-
-	slot[rank] = rank + 1;
-	must(dsm_barrier(), "dsm_barrier");
-
-	if (rank == 0) {
-		for (int i = 0; i < size; i++)
-			sum += slot[i];
-		printf("%d ranks, sum %ld\n", size, sum);
+	if (!err)
+		err = dsm_region_open("slots", (size_t)dsm_size() * sizeof(*slot), NULL, &region);
+	if (err) {
+		fprintf(stderr, "example: %s\n", dsm_strerror(err));
+		return 1;
 	}
-	must(dsm_finalize(), "dsm_finalize");
-	return 0;
+	slot = dsm_region_base(region); /* the same address on every rank, zero at first */
+	slot[dsm_rank()] = dsm_rank() + 1;
+	if (dsm_barrier() < 0)
+		return 1;
+	if (dsm_rank() == 0) {
+		for (int i = 0; i < dsm_size(); i++)
+			sum += slot[i];
+		printf("%d ranks, sum %ld\n", dsm_size(), sum);
+	}
+	return dsm_finalize() < 0;
 }
