@@ -36,6 +36,7 @@ for m in node rank ${full:+mprotect mixed}; do
 	one "cancel-limits-$m" cancelled_at_limits "$m"
 	one "cancel-abort-$m" cancelled_in_abort "$m"
 done
+[[ $full ]] || one cancel-waiting-mixed cancelled mixed waiting
 
 interrupted_miss() {
 	mode "$1"
@@ -83,6 +84,10 @@ for m in rank ${full:+mprotect mixed mixmp}; do
 	one "interrupt-fatal-$m" ended_in_miss "$m" fatal 1 2 0
 done
 one interrupt-call-node interrupted_miss node call
+if [[ ! $full ]]; then
+	one interrupt-call-mixed interrupted_miss mixed call
+	one interrupt-fatal-mixed ended_in_miss mixed fatal 1 2 0
+fi
 for m in rank ${full:+tcp mprotect mixed mixmp}; do
 	one "interrupt-stopped-$m" ended_in_miss "$m" stopped 1 2 0
 done
@@ -132,6 +137,11 @@ for m in node rank ${full:+mprotect mixed}; do
 		one "left-$what-$m" stayed "$m" $what
 	done
 done
+if [[ ! $full ]]; then
+	one left-exec-mixed left mixed exec 'it executed another program' 0
+	one left-thread-mixed left mixed thread 'its process ended' 0
+	one left-stay-child-mixed stayed mixed stay-child
+fi
 
 # Misses of a thread that has interrupted malloc().
 allocating() {

@@ -5,7 +5,9 @@
  * forbids.
  *
  * Variables are never set back: round r writes 2r + 1 or 2r + 2, and what is less counts as the initial state. Rounds
- * are synchronised through memory outside of libdsm. Which blocks, who has copies of them before, and delays: random.
+ * are synchronised through memory outside of libdsm. Which blocks, who has copies of them before, which rank has which
+ * role, and delays: random. With --threads N, each rank has N roles, of as many groups as this makes: each group plays the
+ * test by itself, on words of its own in the blocks of all.
  *
  * --control runs the same on memory that is not coherent on purpose: every thread has its own copy, stores reach the
  * copies late and in any order, loads read any copy (and LB runs backwards). It fails unless all that is forbidden is
@@ -16,6 +18,8 @@
 #include <sched.h>
 
 #define ROLES 4
+#define GROUPS 8
+#define SEATS 64
 #define VARS 2
 #define REGS 8
 #define INSTANCES 16
@@ -40,8 +44,8 @@ struct litmus {
 	bool (*seen)(const uint64_t *reg, const uint64_t *final, uint64_t one); /* the interesting outcome */
 };
 
-static uint64_t seconds = 8, control;
-static struct outside {
+static uint64_t seconds = 8, control, threads;
+static struct outside { /* one of each group */
 	uint32_t came[ROLES], generation;
 	uint32_t stop;
 	uint64_t reg[REGS];
@@ -281,42 +285,71 @@ static void wait_for(const uint32_t *word, uint32_t value)
 }
 
 /* Loads and stores only: emulated machines with one processor each have no atomic arithmetic on memory between them. */
-static void meet(unsigned role, unsigned n)
+static void meet(struct outside *out, unsigned role, unsigned n)
 {
-	uint32_t next = __atomic_load_n(&outside->generation, __ATOMIC_ACQUIRE) + 1;
+	uint32_t next = __atomic_load_n(&out->generation, __ATOMIC_ACQUIRE) + 1;
 	unsigned i;
 
-	__atomic_store_n(&outside->came[role], next, __ATOMIC_RELEASE);
+	__atomic_store_n(&out->came[role], next, __ATOMIC_RELEASE);
 	if (role) {
-		wait_for(&outside->generation, next);
+		wait_for(&out->generation, next);
 		return;
 	}
 	for (i = 1; i < n; i++)
-		wait_for(&outside->came[i], next);
-	__atomic_store_n(&outside->generation, next, __ATOMIC_RELEASE);
+		wait_for(&out->came[i], next);
+	__atomic_store_n(&out->generation, next, __ATOMIC_RELEASE);
 }
 
-static uint64_t *variable(enum place place, unsigned instance, unsigned var)
+/* Of each page, 16 words are a group's: one of each instance, or one of each variable. */
+static uint64_t *variable(unsigned group, enum place place, unsigned instance, unsigned var)
 {
+	const size_t word = group * 128 + instance * 8;
+
 	if (control)
-		return &outside->copy[0][(place * INSTANCES + instance) * VARS + var];
+		return &outside[group].copy[0][(place * INSTANCES + instance) * VARS + var];
 	switch (place) {
-	case SAME_BLOCK: return (uint64_t *)(regions[0] + instance * 4096 + var * 64);
-	case TWO_BLOCKS: return (uint64_t *)(regions[0] + (INSTANCES + instance * 2 + var) * 4096 + instance * 8);
-	case TWO_HOMES: return (uint64_t *)(regions[1 + var] + instance * 4096 + instance * 8);
-	default: return (uint64_t *)(regions[3] + (size_t)(instance * 2 + var) * 65536 + var * 32768 + instance * 8);
+	case SAME_BLOCK: return (uint64_t *)(regions[0] + instance * 4096 + group * 128 + var * 64);
+	case TWO_BLOCKS: return (uint64_t *)(regions[0] + (INSTANCES + instance * 2 + var) * 4096 + word);
+	case TWO_HOMES: return (uint64_t *)(regions[1 + var] + instance * 4096 + word);
+	default: return (uint64_t *)(regions[3] + (size_t)(instance * 2 + var) * 65536 + var * 32768 + word);
 	}
 }
 
 struct run {
 	const struct litmus *test;
 	enum place place;
-	unsigned shift;
 	uint64_t round, until;
+	uint8_t role_at[SEATS]; /* of all groups one after the other; seat t * size + r is thread t of rank r */
 };
 
+/* Threads of a rank: as many as it takes to have a group, or as the option says. */
+static unsigned threads_for(const struct litmus *t)
+{
+	return threads ? (unsigned)threads : (t->roles + (unsigned)test_size - 1) / (unsigned)test_size;
+}
+
+static unsigned groups_for(const struct litmus *t)
+{
+	return threads ? threads_for(t) * (unsigned)test_size / t->roles : 1;
+}
+
+/* All ranks draw the same lots. */
+static void take_seats(struct run *run, uint64_t lot)
+{
+	const unsigned seats = threads_for(run->test) * (unsigned)test_size;
+	struct rng rng = { test_seed + lot };
+	unsigned i;
+
+	for (i = 0; i < seats; i++) {
+		unsigned k = (unsigned)rng_below(&rng, i + 1);
+
+		run->role_at[i] = run->role_at[k];
+		run->role_at[k] = (uint8_t)i;
+	}
+}
+
 /* What role 0 notes of a round. */
-static void note(const struct run *run, const struct round *r)
+static void note(struct outside *out, const struct run *run, const struct round *r)
 {
 	const struct litmus *t = run->test;
 	size_t test = (size_t)(t - tests);
@@ -326,72 +359,61 @@ static void note(const struct run *run, const struct round *r)
 	for (i = 0; i < VARS; i++)
 		final[i] = load(r->v[i]);
 	for (i = 0; i < t->nregs; i++)
-		outcome = outcome * 2 + (outside->reg[i] >= r->one);
+		outcome = outcome * 2 + (out->reg[i] >= r->one);
 	for (i = 0; i < VARS && !t->nregs; i++)
 		outcome = outcome * 2 + (final[i] > r->one);
-	outside->rounds[test][run->place]++;
-	outside->outcomes[test][run->place][outcome]++;
-	outside->seen[test][run->place] += t->seen(outside->reg, final, r->one);
+	out->rounds[test][run->place]++;
+	out->outcomes[test][run->place][outcome]++;
+	out->seen[test][run->place] += t->seen(out->reg, final, r->one);
 	if (control) { /* however slow: go on until it is seen */
 		uint64_t seen = 0, p;
 
 		for (p = 0; p < PLACES; p++)
-			seen += outside->seen[test][p];
-		outside->stop =
-			(seen && outside->rounds[test][run->place] > 50) || test_ns() > run->until + 20000000000u;
+			seen += out->seen[test][p];
+		out->stop = (seen && out->rounds[test][run->place] > 50) || test_ns() > run->until + 20000000000u;
 	} else {
-		outside->stop = test_ns() > run->until;
+		out->stop = test_ns() > run->until;
 	}
-}
-
-/* The role of a thread: role k is played by rank (k + shift) mod size. */
-static int role_of(const struct run *run, unsigned thread)
-{
-	unsigned first =
-		((unsigned)test_rank + (unsigned)test_size - run->shift % (unsigned)test_size) % (unsigned)test_size;
-	unsigned role = first + thread * (unsigned)test_size;
-
-	return role < run->test->roles ? (int)role : -1;
 }
 
 static void play(unsigned thread, void *arg)
 {
 	struct run *run = arg;
 	const struct litmus *t = run->test;
-	int role = role_of(run, thread);
-	struct rng rng = rng_of(run->round * 64 + (unsigned)role), common = rng_of(run->round * 64 + 63);
+	const unsigned at = run->role_at[thread * (unsigned)test_size + (unsigned)test_rank];
+	const unsigned role = at % t->roles, group = at / t->roles;
+	struct outside *out = &outside[group];
+	struct rng rng = rng_of(run->round * 64 + at), common = rng_of(run->round * 64 + 63);
 	uint64_t round;
 
-	if (role < 0)
+	if (group >= groups_for(t))
 		return;
 	for (round = run->round;; round++) {
 		unsigned instance = (unsigned)rng_below(&common, INSTANCES), i;
-		struct round r = { .one = round * 2 + 1,
-				   .two = round * 2 + 2,
-				   .reg = outside->reg,
-				   .rng = &rng,
-				   .role = (unsigned)role };
+		struct round r = {
+			.one = round * 2 + 1, .two = round * 2 + 2, .reg = out->reg, .rng = &rng, .role = role
+		};
 		uint64_t dice = rng_next(&rng);
 
 		for (i = 0; i < VARS; i++)
-			r.v[i] = variable(run->place, instance, i);
+			r.v[i] = variable(group, run->place, instance, i);
 		/* Who has a copy before, so that upgrades and invalidations race too. */
 		for (i = 0; i < VARS; i++)
 			if (dice >> i & 1)
 				(void)load(r.v[i]);
 		if (!role)
-			memset(outside->reg, 0, sizeof(outside->reg));
-		meet((unsigned)role, t->roles);
+			memset(out->reg, 0, sizeof(out->reg));
+		meet(out, role, t->roles);
 		test_delay(dice >> 8 & 63);
 		t->run(&r);
 		flush(&r);
-		meet((unsigned)role, t->roles);
+		meet(out, role, t->roles);
 		if (!role)
-			note(run, &r);
-		meet((unsigned)role, t->roles);
-		if (outside->stop)
+			note(out, run, &r);
+		meet(out, role, t->roles);
+		if (out->stop)
 			break;
-		meet((unsigned)role, t->roles); /* all have looked before role 0 clears it */
+		meet(out, role, t->roles); /* all have looked before role 0 clears it */
 	}
 }
 
@@ -399,13 +421,15 @@ static void play(unsigned thread, void *arg)
  * it has what was written in the round, or last. */
 static void outcomes(size_t t, int p, char *text, size_t room)
 {
-	unsigned i, bit, digits = tests[t].nregs ? tests[t].nregs : VARS;
+	unsigned i, g, bit, digits = tests[t].nregs ? tests[t].nregs : VARS;
 	size_t at = 0;
 
 	text[0] = 0;
 	for (i = 0; i < 1u << digits; i++) {
-		uint64_t n = outside->outcomes[t][p][i];
+		uint64_t n = 0;
 
+		for (g = 0; g < GROUPS; g++)
+			n += outside[g].outcomes[t][p][i];
 		if (!n || at + 32 > room)
 			continue;
 		text[at++] = ' ';
@@ -418,6 +442,7 @@ static void outcomes(size_t t, int p, char *text, size_t room)
 static bool verdict(void)
 {
 	bool ok = true;
+	unsigned g;
 	size_t t;
 	int p;
 
@@ -426,15 +451,19 @@ static bool verdict(void)
 		uint64_t seen = 0;
 
 		for (p = 0; p < PLACES; p++) {
-			uint64_t s = outside->seen[t][p], rounds = outside->rounds[t][p];
+			uint64_t s = 0, rounds = 0;
 			char text[320];
 
+			for (g = 0; g < GROUPS; g++) {
+				s += outside[g].seen[t][p];
+				rounds += outside[g].rounds[t][p];
+				ok &= (g < groups_for(&tests[t])) == (outside[g].rounds[t][p] > 0);
+			}
 			seen += s;
 			outcomes(t, p, text, sizeof(text));
 			test_say("  %-10s %-10s %-12s %9lu %9lu %s%s", tests[t].name,
 				 tests[t].forbidden ? "forbidden" : "allowed", place_names[p], (unsigned long)rounds,
 				 (unsigned long)s, text, s && tests[t].forbidden && !control ? "  VIOLATION" : "");
-			ok &= rounds > 0;
 		}
 		if (control ? tests[t].forbidden && !seen : tests[t].forbidden && seen) {
 			test_say("  %s: %s", tests[t].name,
@@ -479,28 +508,31 @@ int main(int argc, char **argv)
 	const struct test_option options[] = {
 		{ "seconds", "N", "how long to run", &seconds },
 		{ "control", NULL, "on memory that is not coherent: must see what is forbidden", &control },
+		{ "threads", "N", "threads of each rank, which play in groups (0: as few as make one group)",
+		  &threads },
 	};
 	static struct run run;
 	uint64_t round = 1, each;
-	unsigned shift;
+	unsigned turn;
 	size_t t;
 
-	test_start(argc, argv, "Litmus tests of the memory model.", options, 2);
-	outside = test_outside(sizeof(*outside));
+	test_start(argc, argv, "Litmus tests of the memory model.", options, 3);
+	outside = test_outside(GROUPS * sizeof(*outside));
+	for (t = 0; t < TESTS; t++)
+		REQUIRE(threads_for(&tests[t]) * (unsigned)test_size <= SEATS && groups_for(&tests[t]) >= 1 &&
+				groups_for(&tests[t]) <= GROUPS,
+			"too many threads, or too few");
 	make_regions();
 	each = seconds * 1000000000u / (TESTS * PLACES * 2);
-	for (shift = 0; shift < 2; shift++)
+	for (turn = 0; turn < 2; turn++)
 		for (t = 0; t < TESTS; t++)
 			for (run.place = 0; run.place < PLACES; run.place++) {
 				run.test = &tests[t];
-				run.shift = (unsigned)rng_below(
-					&(struct rng){ test_seed + t * PLACES + run.place + shift * 977 },
-					(uint64_t)test_size);
+				take_seats(&run, t * PLACES + run.place + turn * 977);
 				run.round = round;
 				MUST(dsm_barrier());
 				run.until = test_ns() + each;
-				test_threads((tests[t].roles + (unsigned)test_size - 1) / (unsigned)test_size, play,
-					     &run);
+				test_threads(threads_for(run.test), play, &run);
 				round += 1u << 24; /* past every round that was played */
 			}
 	MUST(dsm_barrier());
