@@ -10,8 +10,9 @@
 #include "core/dispatch.h"
 #include "core/set.h"
 
-#define RANKS 4
-#define THREADS 2
+#define NODES 4
+#define LOCALS 2
+#define THREADS 4
 #define OLD 0x12fffe /* generation; the next is that of the new barrier */
 
 struct thread {
@@ -23,8 +24,9 @@ struct thread {
 };
 
 struct world {
-	struct bar bars[RANKS];
-	struct thread threads[RANKS][THREADS];
+	struct bar bars[NODES];
+	struct bar_part parts[NODES][LOCALS]; /* of ranks, where a node has several */
+	struct thread threads[NODES][THREADS];
 	struct chan chan;
 };
 
@@ -38,7 +40,7 @@ static uint32_t event(enum event e, unsigned int a, unsigned int b)
 /* What the job calls them. Values are large, and sums of them as large as they come. */
 static struct chan_names names(const struct bar_cfg *cfg)
 {
-	return (struct chan_names){ .rank = WIRE_MAX_NODES - RANKS,
+	return (struct chan_names){ .rank = WIRE_MAX_NODES - NODES,
 				    .ranks = cfg->nnodes,
 				    .slot = OLD & 0xffff,
 				    .slots = 2,
@@ -121,16 +123,18 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 }
 
 /* False: the thread has the handle of a barrier that is no more. The mask stands for the tree: 1 for the new, 2 for the old. */
-static bool step(const struct bar_cfg *cfg, struct world *w, unsigned int rank, const struct wmsg *m)
+static bool step(const struct bar_cfg *cfg, struct world *w, unsigned int node, struct bar_part *part,
+		 const struct wmsg *m)
 {
 	struct chan_names n = names(cfg);
-	const bool own = m->src == rank, old = own ? cfg->remade && !m->req_slot : w->bars[rank].mask == 2;
-	const struct bar_tree t = tree(cfg, rank, old);
-	const struct bar_group group = { .mask = old ? 2 : 1 };
+	const bool own = m->src == node, old = own ? cfg->remade && !m->req_slot : w->bars[node].mask == 2;
+	const struct bar_tree t = tree(cfg, node, old);
+	const struct bar_group group = { .mask = old ? 2 : 1, .locals = cfg->locals };
 	const struct msg wide = chan_widen(&n, m);
 	const struct dispatch at = { .me = wide.dst,
 				     .nnodes = WIRE_MAX_NODES,
-				     .bar = &w->bars[rank],
+				     .bar = &w->bars[node],
+				     .part = part,
 				     .tree = &t,
 				     .group = own ? &group : NULL,
 				     .combine = combine };
@@ -141,7 +145,7 @@ static bool step(const struct bar_cfg *cfg, struct world *w, unsigned int rank, 
 	if (err == -ESTALE && own && old)
 		return false;
 	if (err) {
-		model_fail("rank %u does not expect %s of %u", rank, wire_name(m->type), m->src);
+		model_fail("node %u does not expect %s of %u", node, wire_name(m->type), m->src);
 		return true;
 	}
 	for (i = 0; i < out.n; i++) {
@@ -160,6 +164,7 @@ static bool step(const struct bar_cfg *cfg, struct world *w, unsigned int rank, 
 static void arrive(const struct bar_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
 {
 	struct thread *th = &w->threads[r][t];
+	struct bar_part *part = cfg->locals > 1 ? &w->parts[r][t % cfg->locals] : NULL;
 	struct wmsg m = { .type = MSG_ARRIVE,
 			  .op = op_of(th->episode),
 			  .src = (uint8_t)r,
@@ -170,9 +175,9 @@ static void arrive(const struct bar_cfg *cfg, struct world *w, unsigned int r, u
 			  .value = (uint8_t)(1 + r * THREADS + t + 3u * th->episode),
 			  .data = cfg->says[r][t] };
 
-	if (step(cfg, w, r, &m)) {
+	if (step(cfg, w, r, part, &m)) {
 		th->inside = 1;
-		th->gen = (uint8_t)w->bars[r].part.gen;
+		th->gen = (uint8_t)(part ? part : &w->bars[r].part)->gen;
 	} else {
 		*th = told(cfg, r, t);
 	}
@@ -225,7 +230,7 @@ static void fire(const void *c, void *world, uint32_t ev)
 
 	if (ev >> 16 == EV_MSG) {
 		m = chan_take(&w->chan, a);
-		step(cfg, w, m.dst, &m);
+		step(cfg, w, m.dst, NULL, &m);
 		return;
 	}
 	model_say("thread %u.%u %s\n", a, b, ev >> 16 == EV_ARRIVE ? "arrives" : "leaves");
@@ -239,7 +244,7 @@ static void canon(const void *c, void *world)
 {
 	const struct bar_cfg *cfg = c;
 	struct world *w = world;
-	unsigned int r;
+	unsigned int r, i;
 
 	chan_canon(&w->chan, cfg->fifo);
 	for (r = 0; r < cfg->nnodes; r++) {
@@ -247,6 +252,9 @@ static void canon(const void *c, void *world)
 			w->bars[r].acc = w->bars[r].expect = 0;
 		if (w->bars[r].part.gen != w->bars[r].gen)
 			w->bars[r].part = (struct bar_part){ 0 };
+		for (i = 0; i < LOCALS; i++)
+			if (w->parts[r][i].gen != w->bars[r].gen)
+				w->parts[r][i] = (struct bar_part){ 0 };
 	}
 }
 
@@ -279,7 +287,7 @@ static void show(const void *c, const void *world)
 		const struct bar *b = &w->bars[r];
 
 		model_say(
-			"    rank %u: generation %#x, episode %u, %u of %u threads, %u children, %u early, up %u, status %d\n",
+			"    node %u: generation %#x, episode %u, %u of %u threads, %u children, %u early, up %u, status %d\n",
 			r, b->life, b->gen, b->arrived, b->threads, b->children, b->earlies, b->up, b->status);
 		for (t = 0; t < cfg->threads[r]; t++)
 			model_say("    thread %u.%u: episode %u %s\n", r, t, w->threads[r][t].episode,
