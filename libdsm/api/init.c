@@ -207,6 +207,15 @@ DSM_API int dsm_nodes(void)
 	return err ? err : job.nodes;
 }
 
+DSM_API int dsm_node_of(int rank)
+{
+	int err = api_ready();
+
+	if (err)
+		return err;
+	return rank < 0 || rank >= job.size ? -EINVAL : node_of((uint16_t)rank);
+}
+
 DSM_API void dsm_abort(int status, const char *fmt, ...)
 {
 	char why[512];

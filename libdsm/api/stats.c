@@ -319,8 +319,9 @@ static void print_table(FILE *f, const struct dsm_stats *s, const struct dsm_hot
 	size_t i;
 	int k;
 
-	fprintf(f, "\nlibdsm statistics: %d ranks, faults by %s, %s%s", job.size, job.fault->name,
-		job.net ? "messages by " : "one node", job.net ? job.netops->name : "");
+	fprintf(f, "\nlibdsm statistics: %d ranks in %d node%s, faults by %s%s%s", job.size, job.nodes,
+		job.nodes == 1 ? "" : "s", job.fault->name, job.net ? ", messages by " : "",
+		job.net ? job.netops->name : "");
 	if (queue_pairs())
 		fprintf(f, ", %" PRIu64 " queue pairs in this node", queue_pairs());
 	fputc('\n', f);

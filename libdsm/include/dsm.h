@@ -91,6 +91,8 @@ DSM_API int dsm_size(void);             /* ranks in the job, or -ENOTCONN; never
  * place, it means that rank's node. The number of this rank's node, and the number of nodes; -ENOTCONN. Never block. */
 DSM_API int dsm_node(void);
 DSM_API int dsm_nodes(void);
+/* The node of a rank. -EINVAL: there is no such rank; -ENOTCONN. Never blocks. */
+DSM_API int dsm_node_of(int rank);
 
 /* End the whole job with status (1 to 255) and a message; never returns. Any thread. */
 DSM_API void dsm_abort(int status, const char *fmt, ...) __attribute__((noreturn, format(printf, 2, 3)));

@@ -153,11 +153,10 @@ other_settings() {
 nodes() {
 	timeout -k 5 60 mpirun -n 2 -x DSM_STATS=table "$bin/steady" : -n 1 "$bin/refuse" 1 "$bin/steady" >"$folder/out" 2>&1 </dev/null ||
 		problem "a job of one node ended with status $?"
-	says '3 ranks, faults by none, one node' 1
+	says '3 ranks in 1 node, faults by none$' 1
 	timeout -k 5 60 mpirun -n 2 -x DSM_STATS=table "$bin/steady" : -n 1 -x DSM_NODE=rank "$bin/steady" >"$folder/out" 2>&1 </dev/null ||
 		problem "a job of which one rank is a node ended with status $?"
-	says 'one node' 0
-	says '3 ranks, faults by .*, messages by ' 1
+	says '3 ranks in 3 nodes, faults by .*, messages by ' 1
 }
 
 # ERRNO: userfaultfd(2) fails so.

@@ -118,6 +118,10 @@ static void part_init(void)
 	EXPECT(dsm_size(), test_size);
 	EXPECT(dsm_nodes(), (test_size + test_width() - 1) / test_width());
 	EXPECT(dsm_node(), test_rank / test_width());
+	for (int r = 0; r < test_size; r++)
+		EXPECT(dsm_node_of(r), r / test_width());
+	EXPECT(dsm_node_of(-1), -EINVAL);
+	EXPECT(dsm_node_of(test_size), -EINVAL);
 }
 
 /* ---- regions ------------------------------------------------------------------------------------- */

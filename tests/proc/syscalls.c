@@ -55,16 +55,6 @@ static void move_all(int fd, char *at, bool out)
 	}
 }
 
-/* Is a rank of the node of another? All ask. */
-static bool share_node(int a, int b)
-{
-	int64_t of[2] = { test_rank == a ? dsm_node() : 0, test_rank == b ? dsm_node() : 0 };
-
-	MUST(dsm_reduce(&of[0], DSM_INT64, DSM_SUM));
-	MUST(dsm_reduce(&of[1], DSM_INT64, DSM_SUM));
-	return of[0] == of[1];
-}
-
 static void part_needs_pin(void)
 {
 	const bool needs = dsm_nodes() > 1 && !test_in_kernel();
@@ -88,7 +78,7 @@ static void part_read_write(void)
 	REQUIRE(fd >= 0, "mkstemp: %m");
 	unlink(name);
 	for (r = 0; r < test_size; r++) {
-		const bool near = share_node(r, (r + 1) % test_size);
+		const bool near = dsm_node_of(r) == dsm_node_of((r + 1) % test_size);
 
 		if (test_rank == (r + 1) % test_size)
 			fill(shared, r);
