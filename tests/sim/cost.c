@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * cost.c - what operations cost, by number of ranks: messages between ranks, and one-way trips one after the other
+ * cost.c - what operations cost, by number of nodes: messages between nodes, and one-way trips one after the other
  * (time when every message takes one unit and all else takes none), or microseconds over a network (loggp.c).
  */
 #include "sim.h"
@@ -19,17 +19,17 @@ static struct cost since(const struct sim *s, uint64_t messages, uint64_t at)
 	return (struct cost){ s->st.total - messages, s->now - at };
 }
 
-/* One access by thread 0 of a rank, until everything has calmed down. */
-static struct cost access_block(struct sim *s, uint16_t rank, uint8_t op)
+/* One access by thread 0 of a node, until everything has calmed down. */
+static struct cost access_block(struct sim *s, uint16_t node, uint8_t op)
 {
-	struct thread *t = sim_thread(s, rank, 0);
+	struct thread *t = sim_thread(s, node, 0);
 	uint64_t messages = s->st.total, at = s->now, before[MISSES], i;
 	struct cost c;
 
 	for (i = 0; i < MISSES; i++)
 		before[i] = s->st.time[i];
 	*t = (struct thread){ .op = op, .pc = PC_TRY, .left = 1 };
-	thread_wake(s, rank, 0);
+	thread_wake(s, node, 0);
 	sim_run(s);
 	c = since(s, messages, at);
 	for (c.time = 0, i = 0; i < MISSES; i++)
@@ -37,45 +37,45 @@ static struct cost access_block(struct sim *s, uint16_t rank, uint8_t op)
 	return c;
 }
 
-/* Lock and unlock the first object, a mutex whose home is rank 0. */
-static struct cost mutex(struct sim *s, uint16_t rank)
+/* Lock and unlock the first object, a mutex whose home is node 0. */
+static struct cost mutex(struct sim *s, uint16_t node)
 {
-	struct thread *t = sim_thread(s, rank, 0);
+	struct thread *t = sim_thread(s, node, 0);
 	uint64_t messages = s->st.total, at = s->now;
 
 	*t = (struct thread){ .op = OP_LOCK, .left = 1 };
-	sync_lock(s, rank, 0);
+	sync_lock(s, node, 0);
 	sim_run(s);
 	return since(s, messages, at);
 }
 
-/* All but the home and the owner, rank 1, read at once. time: until the last of them has read. */
+/* All but the home and the owner, node 1, read at once. time: until the last of them has read. */
 static struct cost read_at_once(struct sim *s)
 {
 	uint64_t messages, at;
 	struct cost c = { 0 };
 	uint16_t r;
 
-	access_block(s, s->o.ranks > 1 ? 1 : 0, OP_WRITE);
+	access_block(s, s->o.nodes > 1 ? 1 : 0, OP_WRITE);
 	messages = s->st.total;
 	at = s->now;
-	for (r = 2; r < s->o.ranks; r++) {
+	for (r = 2; r < s->o.nodes; r++) {
 		*sim_thread(s, r, 0) = (struct thread){ .op = OP_READ, .pc = PC_TRY, .left = 1 };
 		thread_wake(s, r, 0);
 	}
 	sim_run(s);
 	c = since(s, messages, at);
 	c.time = s->st.latest - at;
-	return s->o.ranks > 2 ? c : (struct cost){ 0 };
+	return s->o.nodes > 2 ? c : (struct cost){ 0 };
 }
 
-/* Rank 1 writes what rank 2 reads, again and again; the home, which does neither, has initialised it. A write and a read. */
+/* Node 1 writes what node 2 reads, again and again; the home, which does neither, has initialised it. A write and a read. */
 static struct cost write_and_read(struct sim *s, unsigned int times)
 {
 	struct cost w = { 0 }, r = { 0 };
 	unsigned int i;
 
-	if (s->o.ranks < 3)
+	if (s->o.nodes < 3)
 		return w;
 	access_block(s, 0, OP_WRITE);
 	for (i = 0; i < times; i++) {
@@ -90,7 +90,7 @@ static struct cost barrier_episode(struct sim *s)
 	uint64_t messages = s->st.total, at = s->now;
 	uint16_t r;
 
-	for (r = 0; r < s->o.ranks; r++) {
+	for (r = 0; r < s->o.nodes; r++) {
 		*sim_thread(s, r, 0) = (struct thread){ .op = OP_BARRIER, .left = 1 };
 		sync_call(s, r, 0);
 	}
@@ -98,9 +98,9 @@ static struct cost barrier_episode(struct sim *s)
 	return since(s, messages, at);
 }
 
-static struct sim *fresh(unsigned int ranks, const struct loggp *net, jmp_buf *failed)
+static struct sim *fresh(unsigned int nodes, const struct loggp *net, jmp_buf *failed)
 {
-	struct options o = { .ranks = ranks,
+	struct options o = { .nodes = nodes,
 			     .blocks = 1,
 			     .threads = 1,
 			     .ops = 1,
@@ -114,21 +114,21 @@ static struct sim *fresh(unsigned int ranks, const struct loggp *net, jmp_buf *f
 	return s;
 }
 
-/* The home of block 0 is rank 0. */
-static void measure(unsigned int ranks, const struct loggp *net, struct cost c[COLUMNS])
+/* The home of block 0 is node 0. */
+static void measure(unsigned int nodes, const struct loggp *net, struct cost c[COLUMNS])
 {
-	uint16_t far = (uint16_t)(ranks - 1), other = ranks > 2 ? 1 : 0, r;
+	uint16_t far = (uint16_t)(nodes - 1), other = nodes > 2 ? 1 : 0, r;
 	jmp_buf failed;
-	struct sim *s = fresh(ranks, net, &failed);
+	struct sim *s = fresh(nodes, net, &failed);
 
 	if (setjmp(failed))
 		exit(1); /* what was wrong has been said */
 	c[0] = access_block(s, far, OP_READ);
-	c[2] = access_block(s, other, OP_READ); /* the owner is another rank */
+	c[2] = access_block(s, other, OP_READ); /* the owner is another node */
 	c[3] = access_block(s, other, OP_WRITE);
 	c[5] = access_block(s, 0, OP_READ); /* it migrates now */
 	sim_destroy(s);
-	s = fresh(ranks, net, &failed);
+	s = fresh(nodes, net, &failed);
 	access_block(s, 0, OP_WRITE);
 	c[1] = access_block(s, far, OP_READ); /* the home is the owner */
 	for (r = 0; r < far; r++)
@@ -137,13 +137,13 @@ static void measure(unsigned int ranks, const struct loggp *net, struct cost c[C
 	c[6] = barrier_episode(s);
 	c[7] = mutex(s, far);
 	sim_destroy(s);
-	s = fresh(ranks, net, &failed);
+	s = fresh(nodes, net, &failed);
 	c[8] = read_at_once(s);
 	sim_destroy(s);
-	s = fresh(ranks, net, &failed);
+	s = fresh(nodes, net, &failed);
 	c[9] = write_and_read(s, DIR_FOLLOW);
 	sim_destroy(s);
-	s = fresh(ranks, net, &failed);
+	s = fresh(nodes, net, &failed);
 	c[10] = write_and_read(s, DIR_FOLLOW + 3);
 	sim_destroy(s);
 }
@@ -158,9 +158,9 @@ int cost_table(const struct loggp *net)
 	struct cost c[COLUMNS];
 	unsigned int n, i;
 
-	printf("messages between ranks / %s until the access is done (DONE is a message, but no trip)\n",
+	printf("messages between nodes / %s until the access is done (DONE is a message, but no trip)\n",
 	       net ? "microseconds" : "one-way trips");
-	printf("%6s", "ranks");
+	printf("%6s", "nodes");
 	for (i = 0; i < COLUMNS; i++)
 		printf(" %16s", names[i]);
 	for (n = 2; n <= WIRE_MAX_NODES; n *= 2) {

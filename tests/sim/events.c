@@ -20,7 +20,7 @@ static uint32_t place(uint32_t object)
 	return object & OBJECT ? object & SYNC_INDEX_MAX : object;
 }
 
-void sim_note(struct sim *s, uint16_t rank, uint32_t object, const char *fmt, ...)
+void sim_note(struct sim *s, uint16_t node, uint32_t object, const char *fmt, ...)
 {
 	struct trace *t = &s->trace[s->traced++ % TRACE];
 	va_list ap;
@@ -29,7 +29,7 @@ void sim_note(struct sim *s, uint16_t rank, uint32_t object, const char *fmt, ..
 		return;
 	t->at = s->now;
 	t->object = place(object);
-	t->rank = rank;
+	t->node = node;
 	va_start(ap, fmt);
 	vsnprintf(t->text, sizeof(t->text), fmt, ap);
 	va_end(ap);
@@ -52,7 +52,7 @@ void sim_fail(struct sim *s, uint32_t object, const char *fmt, ...)
 		const struct trace *t = &s->trace[i % TRACE];
 
 		if (t->object == place(object))
-			printf("  %10llu rank %4u %s %u: %s\n", (unsigned long long)t->at, t->rank,
+			printf("  %10llu node %4u %s %u: %s\n", (unsigned long long)t->at, t->node,
 			       object & OBJECT ? "place" : "block", place(object) & ~OBJECT, t->text);
 	}
 	if (!s->failed) /* at the start */

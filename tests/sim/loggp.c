@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * loggp.c - how long messages take: the LogGP model (Alexandrov, Ionescu, Schauser and Scheiman, 1995), and what a fault and
- * a change of protection cost at a rank.
+ * a change of protection cost at a node.
  *
- * A rank has one processor for the protocol and one port in each direction. A message takes o of the sender's processor, then
+ * A node has one processor for the protocol and one port in each direction. A message takes o of the sender's processor, then
  * the port for g or for its bytes times G, whichever is more, then L on the way; the receiver's port and processor the same.
  */
 #include <errno.h>
@@ -15,7 +15,7 @@
 
 #define PARAMETERS 7
 
-struct loggp_rank {
+struct loggp_node {
 	uint64_t cpu, out, in; /* busy until */
 };
 
@@ -66,9 +66,9 @@ int loggp_read(struct loggp *p, const char *path)
 	return err;
 }
 
-struct loggp_rank *loggp_create(unsigned int ranks)
+struct loggp_node *loggp_create(unsigned int nodes)
 {
-	struct loggp_rank *r = calloc(ranks, sizeof(*r));
+	struct loggp_node *r = calloc(nodes, sizeof(*r));
 
 	if (!r)
 		abort();
@@ -93,11 +93,11 @@ static uint64_t port(const struct loggp *p, unsigned int bytes)
 	return ticks(us > p->g ? us : p->g);
 }
 
-/* A rank sends: when, from now on, the message arrives. */
+/* A node sends: when, from now on, the message arrives. */
 uint64_t loggp_send(struct sim *s, uint16_t src, unsigned int bytes)
 {
 	const struct loggp *p = s->o.net;
-	struct loggp_rank *r = &s->loggp[src];
+	struct loggp_node *r = &s->loggp[src];
 
 	r->cpu = later(r->cpu, s->now) + ticks(p->o);
 	r->out = later(r->out, r->cpu) + port(p, bytes);
@@ -108,7 +108,7 @@ uint64_t loggp_send(struct sim *s, uint16_t src, unsigned int bytes)
 uint64_t loggp_receive(struct sim *s, uint16_t dst, unsigned int bytes)
 {
 	const struct loggp *p = s->o.net;
-	struct loggp_rank *r = &s->loggp[dst];
+	struct loggp_node *r = &s->loggp[dst];
 
 	/* Its bytes came in while they went out, unless another message did. */
 	r->in = later(r->in + port(p, bytes), s->now);
@@ -116,10 +116,10 @@ uint64_t loggp_receive(struct sim *s, uint16_t dst, unsigned int bytes)
 	return r->cpu - s->now;
 }
 
-/* The rank's processor is busy for so long. */
-void loggp_spend(struct sim *s, uint16_t rank, double us)
+/* The node's processor is busy for so long. */
+void loggp_spend(struct sim *s, uint16_t node, double us)
 {
-	struct loggp_rank *r = &s->loggp[rank];
+	struct loggp_node *r = &s->loggp[node];
 
 	r->cpu = later(r->cpu, s->now) + ticks(us);
 }

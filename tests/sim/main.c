@@ -9,17 +9,18 @@
 
 static const char usage[] =
 	"Usage: sim [options]\n"
-	"Random schedules of the protocol core in virtual time. Without --ranks: a mix of sizes.\n\n"
-	"  --ranks N (1-1024)  --blocks N  --threads N (1-8)  --ops N (of each thread)\n"
+	"Random schedules of the protocol core in virtual time. Without --nodes: a mix of sizes.\n\n"
+	"  --nodes N (1-1024)  --blocks N  --threads N (1-8)  --ops N (of each thread)\n"
+	"  --ranks N           the same as --nodes\n"
 	"  --hold US           hold time of granted blocks\n"
-	"  --follow N          so many writes in a row make a rank the home (default 3, 0: homes stay)\n"
+	"  --follow N          so many writes in a row make a node the home (default 3, 0: homes stay)\n"
 	"  --fifo              channels keep order\n"
 	"  --first-touch       the first toucher becomes a block's home\n"
 	"  --no-sync           no locks, semaphores, atomics, barriers\n"
 	"  --runs N            with seeds one after the other (default 1 with --seed, else as many as fit)\n"
 	"  --seconds S         stop beginning runs after (default 20)\n"
 	"  --seed S            the first seed; the same seed and options repeat a run\n"
-	"  --cost              messages and trips of each kind of access, by number of ranks; with --net, microseconds\n"
+	"  --cost              messages and trips of each kind of access, by number of nodes; with --net, microseconds\n"
 	"  --net FILE          a network, LogGP (tests/sim/nets)\n"
 	"  --replay DIR        a recorded application (tests/sim/predict) over that network: one line of JSON\n"
 	"  --readahead N       blocks that a reader fetches ahead in it (default 16)\n"
@@ -28,7 +29,8 @@ static const char usage[] =
 
 /* clang-format off */
 static const struct option options[] = {
-	{ "ranks", required_argument, NULL, 'r' },   { "blocks", required_argument, NULL, 'b' },
+	{ "nodes", required_argument, NULL, 'r' },   { "ranks", required_argument, NULL, 'r' },
+	{ "blocks", required_argument, NULL, 'b' },
 	{ "threads", required_argument, NULL, 't' }, { "ops", required_argument, NULL, 'o' },
 	{ "hold", required_argument, NULL, 'd' },    { "follow", required_argument, NULL, 'W' }, { "fifo", no_argument, NULL, 'f' },
 	{ "first-touch", no_argument, NULL, 'F' },   { "no-sync", no_argument, NULL, 'n' },
@@ -68,14 +70,14 @@ static bool run(const struct options *o, struct stats *all)
 
 	s->failed = &failed;
 	if (setjmp(failed)) {
-		printf("repeat: sim --ranks %u --blocks %u --threads %u --ops %u --hold %u --follow %u%s%s%s --seed %llu\n",
-		       o->ranks, o->blocks, o->threads, o->ops, o->hold_us, o->follow, o->fifo ? " --fifo" : "",
+		printf("repeat: sim --nodes %u --blocks %u --threads %u --ops %u --hold %u --follow %u%s%s%s --seed %llu\n",
+		       o->nodes, o->blocks, o->threads, o->ops, o->hold_us, o->follow, o->fifo ? " --fifo" : "",
 		       o->first_touch ? " --first-touch" : "", o->mixed ? "" : " --no-sync",
 		       (unsigned long long)o->seed);
 		sim_destroy(s);
 		return false;
 	}
-	for (r = 0; r < o->ranks; r++)
+	for (r = 0; r < o->nodes; r++)
 		for (t = 0; t < o->threads; t++) {
 			sim_thread(s, r, t)->left = o->ops;
 			thread_wake(s, r, t);
@@ -87,18 +89,18 @@ static bool run(const struct options *o, struct stats *all)
 	return true;
 }
 
-/* Without --ranks: small and crowded, as large as an exact copyset goes, and beyond. */
+/* Without --nodes: small and crowded, as large as an exact copyset goes, and beyond. */
 /* clang-format off */
 static const struct options mix[] = {
-	{ .ranks = 2, .blocks = 2, .threads = 3, .ops = 2000, .follow = 3, .mixed = true },
-	{ .ranks = 3, .blocks = 1, .threads = 2, .ops = 2000, .follow = 1, .mixed = true, .hold_us = 30 },
-	{ .ranks = 4, .blocks = 4, .threads = 2, .ops = 1000, .follow = 1, .mixed = true, .first_touch = true },
-	{ .ranks = 8, .blocks = 8, .threads = 2, .ops = 1000, .follow = 2, .mixed = true, .fifo = true },
-	{ .ranks = 16, .blocks = 16, .threads = 1, .ops = 500, .follow = 1, .mixed = false, .hold_us = 20, .first_touch = true },
-	{ .ranks = 64, .blocks = 64, .threads = 2, .ops = 200, .follow = 3, .mixed = true },
-	{ .ranks = 65, .blocks = 16, .threads = 1, .ops = 200, .follow = 1, .mixed = true, .first_touch = true },
-	{ .ranks = 200, .blocks = 100, .threads = 1, .ops = 100, .follow = 3, .mixed = true, .hold_us = 10 },
-	{ .ranks = 1024, .blocks = 64, .threads = 1, .ops = 32, .follow = 1, .mixed = true },
+	{ .nodes = 2, .blocks = 2, .threads = 3, .ops = 2000, .follow = 3, .mixed = true },
+	{ .nodes = 3, .blocks = 1, .threads = 2, .ops = 2000, .follow = 1, .mixed = true, .hold_us = 30 },
+	{ .nodes = 4, .blocks = 4, .threads = 2, .ops = 1000, .follow = 1, .mixed = true, .first_touch = true },
+	{ .nodes = 8, .blocks = 8, .threads = 2, .ops = 1000, .follow = 2, .mixed = true, .fifo = true },
+	{ .nodes = 16, .blocks = 16, .threads = 1, .ops = 500, .follow = 1, .mixed = false, .hold_us = 20, .first_touch = true },
+	{ .nodes = 64, .blocks = 64, .threads = 2, .ops = 200, .follow = 3, .mixed = true },
+	{ .nodes = 65, .blocks = 16, .threads = 1, .ops = 200, .follow = 1, .mixed = true, .first_touch = true },
+	{ .nodes = 200, .blocks = 100, .threads = 1, .ops = 100, .follow = 3, .mixed = true, .hold_us = 10 },
+	{ .nodes = 1024, .blocks = 64, .threads = 1, .ops = 32, .follow = 1, .mixed = true },
 };
 /* clang-format on */
 
@@ -139,7 +141,7 @@ static int replay(struct plan *p)
 	struct replay *r = replay_load(p->replay);
 	struct sim *s;
 	jmp_buf failed;
-	uint16_t rank;
+	uint16_t node;
 	int status = 1;
 
 	replay_options(r, &p->o);
@@ -148,8 +150,8 @@ static int replay(struct plan *p)
 	s = sim_create(&p->o);
 	s->failed = &failed;
 	if (!setjmp(failed)) {
-		for (rank = 0; rank < p->o.ranks; rank++)
-			thread_wake(s, rank, 0);
+		for (node = 0; node < p->o.nodes; node++)
+			thread_wake(s, node, 0);
 		sim_run(s);
 		status = replay_report(s);
 	}
@@ -193,7 +195,7 @@ static unsigned int number(const char *text, unsigned int least, unsigned int mo
 
 int main(int argc, char **argv)
 {
-	struct plan p = { .o = { .ranks = 8,
+	struct plan p = { .o = { .nodes = 8,
 				 .blocks = 8,
 				 .threads = 2,
 				 .ops = 500,
@@ -206,7 +208,7 @@ int main(int argc, char **argv)
 	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		p.chosen = p.chosen || o == 'r' || o == 'b' || o == 't' || o == 'o';
 		switch (o) {
-		case 'r': p.o.ranks = number(optarg, 1, WIRE_MAX_NODES); break;
+		case 'r': p.o.nodes = number(optarg, 1, WIRE_MAX_NODES); break;
 		case 'b': p.o.blocks = number(optarg, 1, 1 << 20); break;
 		case 't': p.o.threads = number(optarg, 1, THREADS_MAX); break;
 		case 'o': p.o.ops = number(optarg, 1, 1 << 30); break;

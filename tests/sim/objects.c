@@ -2,9 +2,9 @@
 /*
  * objects.c - the homes' tables of objects, which the core fills and empties, and the check of each of its steps.
  *
- * The first `nobjects` objects are made at the start and stay. The programs create and destroy others, at a few ranks (hubs)
+ * The first `nobjects` objects are made at the start and stay. The programs create and destroy others, at a few nodes (hubs)
  * and in few places, so that places are reused while threads still have old handles.
- * The tables of all ranks are sections of one array, so a place has a number that no other home uses.
+ * The tables of all nodes are sections of one array, so a place has a number that no other home uses.
  *
  * Checked at each step:
  *   - the generation of a place only grows, and nothing is created in a place whose object is not destroyed;
@@ -19,22 +19,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HUBS 5u   /* at most so many ranks have */
+#define HUBS 5u   /* at most so many nodes have */
 #define PLACES 4u /* so many places each for objects that come and go */
 
 static uint16_t hubs(const struct sim *s)
 {
-	return s->o.replay ? 0 : (uint16_t)(s->o.ranks < HUBS ? s->o.ranks : HUBS);
+	return s->o.replay ? 0 : (uint16_t)(s->o.nodes < HUBS ? s->o.nodes : HUBS);
 }
 
 uint16_t objects_hub(struct sim *s)
 {
-	return (uint16_t)(sim_random(s, hubs(s)) * s->o.ranks / hubs(s));
+	return (uint16_t)(sim_random(s, hubs(s)) * s->o.nodes / hubs(s));
 }
 
 static uint16_t home_of(const struct sim *s, uint32_t handle)
 {
-	return s->o.replay ? replay_home(s->o.replay, handle) : (uint16_t)(handle * 7 % s->o.ranks);
+	return s->o.replay ? replay_home(s->o.replay, handle) : (uint16_t)(handle * 7 % s->o.nodes);
 }
 
 /* Places are counted from OBJECT on, the first is none. The array begins where OBJECT's chunk does. */
@@ -70,7 +70,7 @@ static struct made *named(const struct sim *s, uint64_t name)
 {
 	uint32_t place = (uint32_t)(name & SYNC_INDEX_MAX), h;
 
-	if (place <= OBJECT || place >= OBJECT + s->first[s->o.ranks])
+	if (place <= OBJECT || place >= OBJECT + s->first[s->o.nodes])
 		return NULL;
 	for (h = s->latest[place - OBJECT]; h; h = s->made[h - 1].before)
 		if (s->made[h - 1].name == name)
@@ -78,12 +78,12 @@ static struct made *named(const struct sim *s, uint64_t name)
 	return NULL;
 }
 
-void objects_publish(struct sim *s, uint16_t rank, uint64_t name)
+void objects_publish(struct sim *s, uint16_t node, uint64_t name)
 {
 	struct made *o = named(s, name);
 
 	if (!o || o->known)
-		sim_fail(s, (uint32_t)name, "rank %u is told that it has made %#llx, which %s", rank,
+		sim_fail(s, (uint32_t)name, "node %u is told that it has made %#llx, which %s", node,
 			 (unsigned long long)name, o ? "another has" : "was never made");
 	o->known = true;
 }
@@ -137,7 +137,7 @@ static void judge_create(struct sim *s, const struct msg *m, const struct action
 	if (a->count)
 		sim_fail(s, OBJECT, "a creation is answered %d", a->count);
 	if (place < s->first[m->dst] || place >= s->first[m->dst + 1])
-		sim_fail(s, OBJECT, "rank %u makes an object in place %u", m->dst, place);
+		sim_fail(s, OBJECT, "node %u makes an object in place %u", m->dst, place);
 	if (latest(s, place) && latest(s, place)->alive)
 		sim_fail(s, OBJECT | place, "%#llx is made in the place of %#llx, which is not destroyed",
 			 (unsigned long long)a->value, (unsigned long long)latest(s, place)->name);
@@ -301,7 +301,7 @@ static bool kept(const struct sim *s, const struct made *made, const struct sync
 	unsigned int i, n = 0;
 	uint64_t by = 0;
 
-	for (i = 0; i < s->o.ranks * s->nholds; i++)
+	for (i = 0; i < s->o.nodes * s->nholds; i++)
 		if (s->holds[i].state == HOLD_KEPT && hold_is(&s->holds[i], made)) {
 			by = ((uint64_t)(i / s->nholds) << 32 | i % s->nholds) + 1;
 			n++;
@@ -350,10 +350,10 @@ static void check_places(struct sim *s, uint16_t home)
 	}
 	free(seen);
 	if (at)
-		sim_fail(s, at, "in the end rank %u has place %u in its list of free places, or has it twice", home,
+		sim_fail(s, at, "in the end node %u has place %u in its list of free places, or has it twice", home,
 			 at - OBJECT);
 	if (place < high)
-		sim_fail(s, place, "in the end place %u of rank %u is lost, or both free and taken", place - OBJECT,
+		sim_fail(s, place, "in the end place %u of node %u is lost, or both free and taken", place - OBJECT,
 			 home);
 }
 
@@ -371,7 +371,7 @@ void objects_check_rest(struct sim *s)
 		if (o->alive)
 			check_living(s, o, at_place(s, (uint32_t)(o->name & SYNC_INDEX_MAX) - OBJECT));
 	}
-	for (r = 0; r < s->o.ranks; r++)
+	for (r = 0; r < s->o.nodes; r++)
 		check_places(s, r);
 }
 
@@ -395,25 +395,25 @@ static void tables(struct sim *s)
 	uint32_t i, n;
 	uint16_t r;
 
-	s->first = zeroed(s->o.ranks + 1, sizeof(*s->first));
-	s->lists = zeroed(s->o.ranks, sizeof(*s->lists));
+	s->first = zeroed(s->o.nodes + 1, sizeof(*s->first));
+	s->lists = zeroed(s->o.nodes, sizeof(*s->lists));
 	for (i = 0; i < s->nobjects; i++)
 		s->first[home_of(s, i) + 1]++;
 	for (i = 0; i < hubs(s); i++)
-		s->first[i * s->o.ranks / hubs(s) + 1] += PLACES;
+		s->first[i * s->o.nodes / hubs(s) + 1] += PLACES;
 	s->first[0] = 1;
-	for (r = 0; r < s->o.ranks; r++) {
+	for (r = 0; r < s->o.nodes; r++) {
 		s->lists[r].fresh = OBJECT + s->first[r] - 1;
 		s->first[r + 1] += s->first[r];
 	}
-	n = (OBJECT % OBJECT_CHUNK + s->first[s->o.ranks] + OBJECT_CHUNK - 1) / OBJECT_CHUNK;
+	n = (OBJECT % OBJECT_CHUNK + s->first[s->o.nodes] + OBJECT_CHUNK - 1) / OBJECT_CHUNK;
 	s->objects = zeroed((size_t)n * OBJECT_CHUNK, sizeof(*s->objects));
 	s->chunks = zeroed(OBJECT / OBJECT_CHUNK + n, sizeof(*s->chunks));
 	for (i = 0; i < n; i++)
 		s->chunks[OBJECT / OBJECT_CHUNK + i] = &s->objects[i * OBJECT_CHUNK];
-	s->latest = zeroed(s->first[s->o.ranks], sizeof(*s->latest));
-	s->last_gen = zeroed(s->first[s->o.ranks], sizeof(*s->last_gen));
-	for (i = 1; i < s->first[s->o.ranks]; i++)
+	s->latest = zeroed(s->first[s->o.nodes], sizeof(*s->latest));
+	s->last_gen = zeroed(s->first[s->o.nodes], sizeof(*s->last_gen));
+	for (i = 1; i < s->first[s->o.nodes]; i++)
 		at_place(s, i)->gen = s->last_gen[i] = start_gen(s) & OBJECT_GEN_MAX;
 }
 

@@ -2,7 +2,7 @@
 /*
  * replay.c - recorded applications (trace.h) on simulated nodes: how long the timed part takes over a network (loggp.c).
  *
- * Each rank runs its events in order: it computes, accesses blocks, and synchronises through the core. The time of a rank
+ * Each node runs its events in order: it computes, accesses blocks, and synchronises through the core. The time of a node
  * between two synchronisations is spread evenly over the accesses between them.
  * Read-ahead is that of the library (engine/block.c) for readers: 1, 3, 7 and so on blocks ahead of one that goes in order.
  */
@@ -23,7 +23,7 @@ struct program {
 };
 
 struct replay {
-	unsigned int ranks, pages, mutexes, barriers;
+	unsigned int nodes, pages, mutexes, barriers;
 	struct program *programs;
 	uint16_t *homes;       /* of mutexes */
 	uint16_t *block_pages; /* of each page: pages of its block */
@@ -43,16 +43,16 @@ static void *must(void *p)
 	return p;
 }
 
-static struct trace_event *load(const char *dir, unsigned int rank, const char *what, struct trace_header *h)
+static struct trace_event *load(const char *dir, unsigned int node, const char *what, struct trace_header *h)
 {
 	struct trace_event *v;
 	char path[4096];
 	FILE *f;
 
-	snprintf(path, sizeof(path), "%s/%u.%s", dir, rank, what);
+	snprintf(path, sizeof(path), "%s/%u.%s", dir, node, what);
 	f = fopen(path, "r");
-	if (!f || fread(h, sizeof(*h), 1, f) != 1 || h->magic != TRACE_MAGIC || h->rank != rank) {
-		fprintf(stderr, "sim: %s is no trace of rank %u\n", path, rank);
+	if (!f || fread(h, sizeof(*h), 1, f) != 1 || h->magic != TRACE_MAGIC || h->rank != node) {
+		fprintf(stderr, "sim: %s is no trace of node %u\n", path, node);
 		exit(2);
 	}
 	v = must(malloc((h->events + 1) * sizeof(*v)));
@@ -70,7 +70,7 @@ static bool is_access(const struct trace_event *e)
 }
 
 /* Spread the times over the accesses before them. */
-static void join(struct program *p, const struct trace_event *times, size_t n, unsigned int rank)
+static void join(struct program *p, const struct trace_event *times, size_t n, unsigned int node)
 {
 	size_t i, start = 0, k, t = 0;
 
@@ -80,7 +80,7 @@ static void join(struct program *p, const struct trace_event *times, size_t n, u
 		while (t < n && times[t].kind == TR_REGION)
 			t++;
 		if (t == n || times[t].kind != p->v[i].kind || times[t].what != p->v[i].what) {
-			fprintf(stderr, "sim: the two runs of rank %u differ at event %zu\n", rank, i);
+			fprintf(stderr, "sim: the two runs of node %u differ at event %zu\n", node, i);
 			exit(2);
 		}
 		for (k = start; k <= i; k++)
@@ -91,9 +91,9 @@ static void join(struct program *p, const struct trace_event *times, size_t n, u
 	}
 }
 
-static void look_over(struct replay *r, unsigned int rank)
+static void look_over(struct replay *r, unsigned int node)
 {
-	const struct program *p = &r->programs[rank];
+	const struct program *p = &r->programs[node];
 	unsigned int barriers = 0;
 	size_t i, k;
 
@@ -102,7 +102,7 @@ static void look_over(struct replay *r, unsigned int rank)
 
 		barriers += e->kind == TR_BARRIER;
 		if (e->kind == TR_MUTEX)
-			r->homes[e->what] = (uint16_t)rank;
+			r->homes[e->what] = (uint16_t)node;
 		if (e->kind == TR_REGION)
 			for (k = e->what; k < e->what + e->ns && k < r->pages; k++)
 				r->block_pages[k] = (uint16_t)e->count;
@@ -118,13 +118,13 @@ struct replay *replay_load(const char *dir)
 	unsigned int i;
 
 	free(load(dir, 0, "accesses", &h));
-	r->ranks = h.ranks;
+	r->nodes = h.ranks;
 	r->pages = h.pages;
 	r->mutexes = h.mutexes;
-	r->programs = must(calloc(r->ranks, sizeof(*r->programs)));
+	r->programs = must(calloc(r->nodes, sizeof(*r->programs)));
 	r->homes = must(calloc(r->mutexes + 1, sizeof(*r->homes)));
 	r->block_pages = must(calloc(r->pages + 1, sizeof(*r->block_pages)));
-	for (i = 0; i < r->ranks; i++) {
+	for (i = 0; i < r->nodes; i++) {
 		struct program *p = &r->programs[i];
 		struct trace_event *times;
 
@@ -142,7 +142,7 @@ void replay_free(struct replay *r)
 {
 	unsigned int i;
 
-	for (i = 0; i < r->ranks; i++)
+	for (i = 0; i < r->nodes; i++)
 		free(r->programs[i].v);
 	free(r->programs);
 	free(r->homes);
@@ -152,7 +152,7 @@ void replay_free(struct replay *r)
 
 void replay_options(const struct replay *r, struct options *o)
 {
-	o->ranks = r->ranks;
+	o->nodes = r->nodes;
 	o->blocks = r->pages;
 	o->threads = 1;
 	o->ops = r->barriers + 1;
@@ -173,10 +173,10 @@ unsigned int replay_block_bytes(const struct replay *r, uint32_t block)
 
 /* ---- running ----------------------------------------------------------------------------------- */
 
-static void prefetch(struct sim *s, uint16_t rank, uint32_t block, uint32_t pages, uint8_t op)
+static void prefetch(struct sim *s, uint16_t node, uint32_t block, uint32_t pages, uint8_t op)
 {
 	const struct replay *r = s->o.replay;
-	struct thread *t = sim_thread(s, rank, 0);
+	struct thread *t = sim_thread(s, node, 0);
 	uint32_t end = block + pages < r->pages ? block + pages : r->pages, step;
 
 	for (; block < end; block += step) {
@@ -184,13 +184,13 @@ static void prefetch(struct sim *s, uint16_t rank, uint32_t block, uint32_t page
 		block -= block % step;
 		t->block = block;
 		t->op = op;
-		if (s->hw[sim_at(s, rank, block)] < (op == OP_PREFETCH_W ? PROT_RW : PROT_RO))
-			thread_prefetch(s, rank, t);
+		if (s->hw[sim_at(s, node, block)] < (op == OP_PREFETCH_W ? PROT_RW : PROT_RO))
+			thread_prefetch(s, node, t);
 	}
 }
 
 /* A reader that misses goes on in order: ask for what comes next. */
-static void read_ahead(struct sim *s, uint16_t rank, struct program *p, uint32_t block)
+static void read_ahead(struct sim *s, uint16_t node, struct program *p, uint32_t block)
 {
 	uint32_t size = replay_block_bytes(s->o.replay, block) / 4096;
 
@@ -198,23 +198,23 @@ static void read_ahead(struct sim *s, uint16_t rank, struct program *p, uint32_t
 	if (p->ahead > s->o.readahead)
 		p->ahead = s->o.readahead;
 	if (p->ahead)
-		prefetch(s, rank, block + size, p->ahead * size, OP_PREFETCH_R);
+		prefetch(s, node, block + size, p->ahead * size, OP_PREFETCH_R);
 	p->expect = block + size + p->ahead * size;
 }
 
-static void access_block(struct sim *s, uint16_t rank, struct program *p, const struct trace_event *e)
+static void access_block(struct sim *s, uint16_t node, struct program *p, const struct trace_event *e)
 {
-	struct thread *t = sim_thread(s, rank, 0);
-	bool miss = s->hw[sim_at(s, rank, e->what)] == PROT_CLOSED;
+	struct thread *t = sim_thread(s, node, 0);
+	bool miss = s->hw[sim_at(s, node, e->what)] == PROT_CLOSED;
 
-	if (e->kind == TR_READ && miss && s->pages[sim_at(s, rank, e->what)].state == PG_INVALID)
-		read_ahead(s, rank, p, e->what);
+	if (e->kind == TR_READ && miss && s->pages[sim_at(s, node, e->what)].state == PG_INVALID)
+		read_ahead(s, node, p, e->what);
 	t->block = e->what;
 	t->op = e->kind == TR_READ ? OP_READ : OP_WRITE;
-	thread_access(s, rank, 0);
+	thread_access(s, node, 0);
 }
 
-/* Rank 0 has carried out an event: where does the timed part begin, where does it end? */
+/* Node 0 has carried out an event: where does the timed part begin, where does it end? */
 static void mark(struct sim *s, struct replay *r, uint8_t kind)
 {
 	if (kind == TR_BEGIN)
@@ -231,17 +231,17 @@ static void mark(struct sim *s, struct replay *r, uint8_t kind)
 	}
 }
 
-/* The next event of a rank; called again until it has been carried out (thread_next()). */
-void replay_run(struct sim *s, uint16_t rank)
+/* The next event of a node; called again until it has been carried out (thread_next()). */
+void replay_run(struct sim *s, uint16_t node)
 {
 	struct replay *r = s->o.replay;
-	struct program *p = &r->programs[rank];
-	struct thread *t = sim_thread(s, rank, 0);
+	struct program *p = &r->programs[node];
+	struct thread *t = sim_thread(s, node, 0);
 	const struct trace_event *e;
 
 	if (t->done) { /* what was under way is over */
 		t->done = 0;
-		if (!rank)
+		if (!node)
 			mark(s, r, (uint8_t)p->v[p->next].kind);
 		p->computed = false;
 		p->next++;
@@ -255,28 +255,28 @@ void replay_run(struct sim *s, uint16_t rank)
 		p->computed = true;
 		if (r->begun)
 			r->compute += e->ns;
-		thread_wake_after(s, rank, 0, loggp_ticks((double)e->ns / 1e3));
+		thread_wake_after(s, node, 0, loggp_ticks((double)e->ns / 1e3));
 		return;
 	}
 	switch ((enum trace_kind)e->kind) {
 	case TR_READ:
-	case TR_WRITE: access_block(s, rank, p, e); return;
+	case TR_WRITE: access_block(s, node, p, e); return;
 	case TR_BARRIER:
 		t->op = OP_BARRIER;
-		sync_call(s, rank, 0);
+		sync_call(s, node, 0);
 		return;
 	case TR_LOCK:
 		t->op = OP_LOCK;
 		t->handle = e->what;
-		sync_lock(s, rank, 0);
+		sync_lock(s, node, 0);
 		return;
 	case TR_UNLOCK:
 		t->op = OP_LOCK;
-		sync_inside(s, rank, 0);
+		sync_inside(s, node, 0);
 		return;
 	case TR_PREFETCH_R:
 	case TR_PREFETCH_W:
-		prefetch(s, rank, e->what, e->count, e->kind == TR_PREFETCH_W ? OP_PREFETCH_W : OP_PREFETCH_R);
+		prefetch(s, node, e->what, e->count, e->kind == TR_PREFETCH_W ? OP_PREFETCH_W : OP_PREFETCH_R);
 		break;
 	case TR_BEGIN:
 	case TR_END:
@@ -284,7 +284,7 @@ void replay_run(struct sim *s, uint16_t rank)
 	case TR_REGION:
 	case TR_KINDS: break;
 	}
-	thread_next(s, rank, 0);
+	thread_next(s, node, 0);
 }
 
 /* One line of JSON. */
@@ -299,7 +299,7 @@ int replay_report(const struct sim *s)
 		fprintf(stderr, "sim: the trace has no timed part, or it did not end\n");
 		return 1;
 	}
-	printf("{\"ranks\": %u, \"seconds\": %.9f, \"compute\": %.9f", r->ranks,
+	printf("{\"nodes\": %u, \"seconds\": %.9f, \"compute\": %.9f", r->nodes,
 	       (double)(r->end - r->begin) / TICKS_PER_US / 1e6, (double)r->compute / 1e9);
 	for (i = 1; i < MISSES; i++) {
 		uint64_t n = s->st.misses[i] - r->at_begin.misses[i];
@@ -311,6 +311,6 @@ int replay_report(const struct sim *s)
 	printf(", \"misses\": %" PRIu64 ", \"messages\": %" PRIu64 ", \"blocks\": %" PRIu64 ", \"barriers\": %" PRIu64
 	       "}\n",
 	       misses, s->st.total - r->at_begin.total, s->st.messages[MSG_DATA] - r->at_begin.messages[MSG_DATA],
-	       (s->st.episodes - r->at_begin.episodes) / r->ranks);
+	       (s->st.episodes - r->at_begin.episodes) / r->nodes);
 	return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sim.h - the protocol core under random schedules in virtual time: up to 1024 ranks, many blocks, delays, reordering.
+ * sim.h - the protocol core under random schedules in virtual time: up to 1024 nodes, many blocks, delays, reordering.
  *
  * Nothing but the seed decides what happens, so a run can be repeated. Contents are version numbers: a write makes a
- * new one, a read must see the newest. Hardware protections are kept per rank and checked at every change.
+ * new one, a read must see the newest. Hardware protections are kept per node and checked at every change.
  */
 #ifndef SIM_H
 #define SIM_H
@@ -21,11 +21,11 @@
 #define SEM_TOKENS 2
 
 struct options {
-	unsigned int ranks, blocks, threads, ops;
+	unsigned int nodes, blocks, threads, ops;
 	unsigned int hold_us;
-	unsigned int follow;           /* so many writes in a row make a rank the home */
+	unsigned int follow;           /* so many writes in a row make a node the home */
 	bool fifo, first_touch, mixed; /* mixed: synchronisation, too */
-	bool unit_delay;               /* every message between two ranks takes UNIT, all else no time */
+	bool unit_delay;               /* every message between two nodes takes UNIT, all else no time */
 	uint64_t seed;
 	unsigned int async, objects; /* 0: ASYNC, OBJECTS */
 	unsigned int readahead;      /* blocks */
@@ -48,7 +48,7 @@ struct event {
 	uint64_t at, seq;
 	uint8_t kind;
 	uint8_t thread;
-	uint16_t rank;
+	uint16_t node;
 	uint32_t data;        /* EV_MSG: version of the contents; EV_TIMEOUT: of which wait */
 	struct msg msg;       /* EV_TIMER: object only */
 	struct actions *rest; /* EV_ACTIONS: what is left, from `from` on */
@@ -105,7 +105,7 @@ struct thread {
 	uint8_t answers, need;
 	int16_t status;
 	uint16_t joined, hold;
-	uint16_t where, owns; /* OP_PLACE: at which rank; 1 + the home of its only copy */
+	uint16_t where, owns; /* OP_PLACE: at which node; 1 + the home of its only copy */
 	uint32_t block, handle, left, episode, serial, gen;
 	uint64_t since; /* when its request to destroy was sent */
 	uint64_t asked; /* when the miss under way began, 0 none */
@@ -116,7 +116,7 @@ struct thread {
 enum miss { MISS_NONE = 0, MISS_READ, MISS_WRITE, MISS_UPGRADE, MISSES };
 
 struct stats {
-	uint64_t messages[MSG_TYPES]; /* between different ranks */
+	uint64_t messages[MSG_TYPES]; /* between different nodes */
 	uint64_t total, steps, events;
 	uint64_t misses[MISSES], time[MISSES];
 	uint64_t latest; /* when a miss was over last */
@@ -141,7 +141,7 @@ struct made {
 struct trace {
 	uint64_t at;
 	uint32_t object;
-	uint16_t rank;
+	uint16_t node;
 	char text[90];
 };
 
@@ -152,21 +152,21 @@ struct sim {
 	struct event *heap;
 	size_t nheap, heap_room;
 	uint16_t nslots;
-	unsigned int async, nobjects, nholds; /* of each rank */
-	struct loggp_rank *loggp;
+	unsigned int async, nobjects, nholds; /* of each node */
+	struct loggp_node *loggp;
 	bool stop;
 
-	struct copy *pages; /* [rank * blocks + block], as all of these */
+	struct copy *pages; /* [node * blocks + block], as all of these */
 	struct dir *dirs;
 	uint8_t *hw;
 	uint32_t *version;
 	uint16_t *leaves;          /* sends of the block that a step has asked for, and that have not read it yet */
-	struct queue_entry *nodes; /* [rank][ranks * nslots] */
-	uint8_t *slots;            /* [rank * nslots + slot] */
+	struct queue_entry *nodes; /* [node][nodes * nslots] */
+	uint8_t *slots;            /* [node * nslots + slot] */
 	uint32_t *async_block;
-	uint64_t *asks;         /* core/ask.h: [rank * nslots + slot] */
-	uint64_t *last;         /* ordered channels: [from * ranks + to] */
-	struct thread *threads; /* [rank * o.threads + thread] */
+	uint64_t *asks;         /* core/ask.h: [node * nslots + slot] */
+	uint64_t *last;         /* ordered channels: [from * nodes + to] */
+	struct thread *threads; /* [node * o.threads + thread] */
 	struct hold *holds;
 	struct bar *bars;
 	struct bar_tree *trees;
@@ -192,11 +192,11 @@ struct sim {
 struct sim *sim_create(const struct options *o);
 void sim_destroy(struct sim *s);
 void sim_run(struct sim *s); /* until nothing is left to do */
-void sim_local(struct sim *s, uint16_t rank, uint32_t block, enum page_event ev, uint16_t slot);
+void sim_local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev, uint16_t slot);
 void sim_send(struct sim *s, const struct msg *m, uint32_t data);
 void sim_step(struct sim *s, const struct msg *m,
 	      struct actions *out); /* whatever it is for; fails unless it is taken */
-void sim_carry_out(struct sim *s, uint16_t rank, uint32_t object, const struct actions *acts, uint32_t data);
+void sim_carry_out(struct sim *s, uint16_t node, uint32_t object, const struct actions *acts, uint32_t data);
 void sim_check_rest(struct sim *s);
 uint16_t sim_manager(const struct sim *s, uint32_t block);
 
@@ -204,7 +204,7 @@ uint16_t sim_manager(const struct sim *s, uint32_t block);
 void sim_schedule(struct sim *s, const struct event *e, uint64_t delay);
 struct event sim_next(struct sim *s); /* the earliest, which is removed: there is one */
 uint64_t sim_random(struct sim *s, uint64_t below);
-__attribute__((format(printf, 4, 5))) void sim_note(struct sim *s, uint16_t rank, uint32_t object, const char *fmt,
+__attribute__((format(printf, 4, 5))) void sim_note(struct sim *s, uint16_t node, uint32_t object, const char *fmt,
 						    ...);
 __attribute__((format(printf, 3, 4), noreturn)) void sim_fail(struct sim *s, uint32_t object, const char *fmt, ...);
 
@@ -217,23 +217,23 @@ static inline void *zeroed(size_t n, size_t size)
 	return p;
 }
 
-static inline size_t sim_at(const struct sim *s, uint16_t rank, uint32_t block)
+static inline size_t sim_at(const struct sim *s, uint16_t node, uint32_t block)
 {
-	return (size_t)rank * s->o.blocks + block;
+	return (size_t)node * s->o.blocks + block;
 }
 
 /* sync.c: locks, objects, barriers. Numbers of objects, and of the barrier, which is OBJECT, have this bit; those of blocks not. */
 #define OBJECT 0x800000u
 uint64_t sync_combine(uint8_t op, uint64_t a, uint64_t b);
-void sync_call(struct sim *s, uint16_t rank, unsigned int thread);
-void sync_lock(struct sim *s, uint16_t rank, unsigned int thread); /* its handle */
-void sync_again(struct sim *s, uint16_t rank, unsigned int thread);
-void sync_inside(struct sim *s, uint16_t rank, unsigned int thread);
-void sync_answered(struct sim *s, uint16_t rank, unsigned int thread);
+void sync_call(struct sim *s, uint16_t node, unsigned int thread);
+void sync_lock(struct sim *s, uint16_t node, unsigned int thread); /* its handle */
+void sync_again(struct sim *s, uint16_t node, unsigned int thread);
+void sync_inside(struct sim *s, uint16_t node, unsigned int thread);
+void sync_answered(struct sim *s, uint16_t node, unsigned int thread);
 void sync_message(struct sim *s, const struct msg *m);
-void sync_timeout(struct sim *s, uint16_t rank, unsigned int thread, uint32_t serial);
+void sync_timeout(struct sim *s, uint16_t node, unsigned int thread, uint32_t serial);
 void sync_check_rest(struct sim *s);
-bool sync_barrier_ended(const struct sim *s, uint16_t rank, unsigned int thread);
+bool sync_barrier_ended(const struct sim *s, uint16_t node, unsigned int thread);
 
 /* objects.c: tables of objects, and the specification of their lives */
 void objects_create(struct sim *s);
@@ -242,7 +242,7 @@ struct objects objects_of(const struct sim *s, uint16_t home);
 uint16_t objects_hub(struct sim *s);                               /* where a program makes an object */
 uint32_t objects_handle(struct sim *s, bool gone);                 /* of one that a program has made, or NO_HANDLE */
 bool objects_used(const struct made *o);                           /* then it must not be destroyed */
-void objects_publish(struct sim *s, uint16_t rank, uint64_t name); /* it has come to who made it */
+void objects_publish(struct sim *s, uint16_t node, uint64_t name); /* it has come to who made it */
 void objects_left(struct sim *s, struct made *o, uint32_t *count); /* one who was counted there */
 /* A step of m at its home; before: what was in its place. */
 void objects_judge(struct sim *s, const struct msg *m, const struct sync *before, const struct actions *out);
@@ -254,18 +254,18 @@ static inline bool hold_is(const struct hold *h, const struct made *o)
 }
 
 /* threads.c: what the simulated programs do */
-void thread_run(struct sim *s, uint16_t rank, unsigned int thread);
-void thread_wake(struct sim *s, uint16_t rank, unsigned int thread);
-void thread_wake_after(struct sim *s, uint16_t rank, unsigned int thread, uint64_t delay);
-void thread_access(struct sim *s, uint16_t rank, unsigned int thread); /* to its block, as its operation says */
-void thread_prefetch(struct sim *s, uint16_t rank, const struct thread *t);
-void thread_next(struct sim *s, uint16_t rank, unsigned int thread); /* its operation is over */
-void thread_placed(struct sim *s, uint16_t rank, unsigned int thread,
+void thread_run(struct sim *s, uint16_t node, unsigned int thread);
+void thread_wake(struct sim *s, uint16_t node, unsigned int thread);
+void thread_wake_after(struct sim *s, uint16_t node, unsigned int thread, uint64_t delay);
+void thread_access(struct sim *s, uint16_t node, unsigned int thread); /* to its block, as its operation says */
+void thread_prefetch(struct sim *s, uint16_t node, const struct thread *t);
+void thread_next(struct sim *s, uint16_t node, unsigned int thread); /* its operation is over */
+void thread_placed(struct sim *s, uint16_t node, unsigned int thread,
 		   uint16_t owns); /* an answer to OP_PLACE has come */
 
-static inline struct thread *sim_thread(const struct sim *s, uint16_t rank, unsigned int thread)
+static inline struct thread *sim_thread(const struct sim *s, uint16_t node, unsigned int thread)
 {
-	return &s->threads[(size_t)rank * s->o.threads + thread];
+	return &s->threads[(size_t)node * s->o.threads + thread];
 }
 
 static inline struct made *sim_made(const struct sim *s, const struct thread *t)
@@ -273,15 +273,15 @@ static inline struct made *sim_made(const struct sim *s, const struct thread *t)
 	return &s->made[t->handle];
 }
 
-/* The hold record of a thread; in a replay one for each mutex, as a rank of the library has, for it may keep them all. */
+/* The hold record of a thread; in a replay one for each mutex, as a node of the library has, for it may keep them all. */
 static inline uint16_t sim_record(const struct sim *s, unsigned int thread, uint32_t handle)
 {
 	return (uint16_t)(s->o.replay ? handle : thread);
 }
 
-static inline struct hold *sim_hold(const struct sim *s, uint16_t rank, unsigned int record)
+static inline struct hold *sim_hold(const struct sim *s, uint16_t node, unsigned int record)
 {
-	return &s->holds[(size_t)rank * s->nholds + record];
+	return &s->holds[(size_t)node * s->nholds + record];
 }
 
 /* cost.c: of unit delays, or in microseconds over a network */
@@ -289,10 +289,10 @@ int cost_table(const struct loggp *net);
 
 /* loggp.c: times in ticks */
 int loggp_read(struct loggp *p, const char *path);
-struct loggp_rank *loggp_create(unsigned int ranks);
+struct loggp_node *loggp_create(unsigned int nodes);
 uint64_t loggp_send(struct sim *s, uint16_t src, unsigned int bytes);
 uint64_t loggp_receive(struct sim *s, uint16_t dst, unsigned int bytes);
-void loggp_spend(struct sim *s, uint16_t rank, double us);
+void loggp_spend(struct sim *s, uint16_t node, double us);
 uint64_t loggp_ticks(double us);
 
 /* replay.c */
@@ -301,7 +301,7 @@ void replay_free(struct replay *r);
 void replay_options(const struct replay *r, struct options *o);
 uint16_t replay_home(const struct replay *r, uint32_t mutex);
 unsigned int replay_block_bytes(const struct replay *r, uint32_t block);
-void replay_run(struct sim *s, uint16_t rank);
+void replay_run(struct sim *s, uint16_t node);
 int replay_report(const struct sim *s);
 
 #endif

@@ -12,7 +12,7 @@ static uint8_t operation_of(uint32_t episode)
 	return (uint8_t)(SUM + episode % (OPERATIONS_END - SUM));
 }
 
-/* Of values 1 .. n of n ranks, from each of that many threads. */
+/* Of values 1 .. n of n nodes, from each of that many threads. */
 static uint64_t expected(uint32_t episode, uint64_t n, uint64_t threads)
 {
 	uint8_t op = operation_of(episode);
@@ -44,15 +44,15 @@ static uint32_t pick(struct sim *s, enum sync_kind kind)
 	return (uint32_t)(sim_random(s, OBJECTS / KINDS) * KINDS + kind - SYNC_MUTEX);
 }
 
-static struct msg message(struct sim *s, uint16_t rank, unsigned int thread, uint8_t type, uint8_t op, uint8_t flags,
+static struct msg message(struct sim *s, uint16_t node, unsigned int thread, uint8_t type, uint8_t op, uint8_t flags,
 			  uint64_t value)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 	struct msg m = { .version = WIRE_VERSION,
 			 .type = type,
 			 .op = op,
 			 .flags = flags,
-			 .src = rank,
+			 .src = node,
 			 .dst = sim_made(s, t)->home,
 			 .req_slot = (uint16_t)thread,
 			 .aux = type == MSG_SYNC ? 0 : sim_record(s, thread, t->handle),
@@ -62,10 +62,10 @@ static struct msg message(struct sim *s, uint16_t rank, unsigned int thread, uin
 	return m;
 }
 
-static void request(struct sim *s, uint16_t rank, unsigned int thread, uint8_t type, uint8_t op, uint8_t flags,
+static void request(struct sim *s, uint16_t node, unsigned int thread, uint8_t type, uint8_t op, uint8_t flags,
 		    uint64_t value)
 {
-	struct msg m = message(s, rank, thread, type, op, flags, value);
+	struct msg m = message(s, node, thread, type, op, flags, value);
 
 	sim_send(s, &m, 0);
 }
@@ -79,56 +79,56 @@ static void expect(struct thread *t, unsigned int need)
 	t->serial++;
 }
 
-static void ask(struct sim *s, uint16_t rank, unsigned int thread, uint8_t op, uint8_t flags, uint64_t value,
+static void ask(struct sim *s, uint16_t node, unsigned int thread, uint8_t op, uint8_t flags, uint64_t value,
 		unsigned int need)
 {
-	expect(sim_thread(s, rank, thread), need);
-	request(s, rank, thread, MSG_SYNC, op, flags, value);
+	expect(sim_thread(s, node, thread), need);
+	request(s, node, thread, MSG_SYNC, op, flags, value);
 }
 
-static void entered(struct sim *s, uint16_t rank, unsigned int thread, bool got);
+static void entered(struct sim *s, uint16_t node, unsigned int thread, bool got);
 
-static void hold_event(struct sim *s, uint16_t rank, unsigned int thread, enum hold_event ev, const struct msg *about)
+static void hold_event(struct sim *s, uint16_t node, unsigned int thread, enum hold_event ev, const struct msg *about)
 {
-	uint16_t record = sim_record(s, thread, sim_thread(s, rank, thread)->handle);
-	struct hold *h = sim_hold(s, rank, record);
+	uint16_t record = sim_record(s, thread, sim_thread(s, node, thread)->handle);
+	struct hold *h = sim_hold(s, node, record);
 	struct actions out;
 
-	if (hold_thread(&(struct hold_ctx){ .me = rank }, record, h, ev, about, &out))
-		sim_fail(s, h->object, "rank %u: record %s does not expect %s", rank, hold_state_name(h->state),
+	if (hold_thread(&(struct hold_ctx){ .me = node }, record, h, ev, about, &out))
+		sim_fail(s, h->object, "node %u: record %s does not expect %s", node, hold_state_name(h->state),
 			 hold_event_name(ev));
-	sim_carry_out(s, rank, h->object, &out, 0);
+	sim_carry_out(s, node, h->object, &out, 0);
 }
 
-static void lock(struct sim *s, uint16_t rank, unsigned int thread, bool try)
+static void lock(struct sim *s, uint16_t node, unsigned int thread, bool try)
 {
-	struct thread *t = sim_thread(s, rank, thread);
-	struct hold *h = sim_hold(s, rank, sim_record(s, thread, t->handle));
+	struct thread *t = sim_thread(s, node, thread);
+	struct hold *h = sim_hold(s, node, sim_record(s, thread, t->handle));
 	const struct made *o = sim_made(s, t);
-	struct msg m = message(s, rank, thread, try ? MSG_TRYLOCK : MSG_LOCK, 0, 0, 0);
+	struct msg m = message(s, node, thread, try ? MSG_TRYLOCK : MSG_LOCK, 0, 0, 0);
 
 	if (h->state == HOLD_KEPT && hold_is(h, o) && (s->o.replay || sim_random(s, 4))) {
-		hold_event(s, rank, thread, HE_TAKE, &m);
-		entered(s, rank, thread, true);
+		hold_event(s, node, thread, HE_TAKE, &m);
+		entered(s, node, thread, true);
 		return;
 	}
 	if (h->state == HOLD_KEPT)
-		hold_event(s, rank, thread, HE_GIVE, NULL);
+		hold_event(s, node, thread, HE_GIVE, NULL);
 	if (h->state != HOLD_FREE) { /* what it had is still being given back: look again later */
 		t->pc = PC_READY;
-		thread_wake(s, rank, thread);
+		thread_wake(s, node, thread);
 		return;
 	}
 	hold_begin(h, &m);
-	s->slots[(size_t)rank * s->nslots + thread] = 1;
+	s->slots[(size_t)node * s->nslots + thread] = 1;
 	expect(t, 1);
 	sim_send(s, &m, 0);
 }
 
-void sync_lock(struct sim *s, uint16_t rank, unsigned int thread)
+void sync_lock(struct sim *s, uint16_t node, unsigned int thread)
 {
-	sim_thread(s, rank, thread)->leaving = 0;
-	lock(s, rank, thread, false);
+	sim_thread(s, node, thread)->leaving = 0;
+	lock(s, node, thread, false);
 }
 
 /* ---- the barrier ------------------------------------------------------------------------------ */
@@ -150,35 +150,35 @@ static void step_bar(struct sim *s, const struct msg *m)
 	sim_carry_out(s, m->dst, m->object, &out, 0);
 }
 
-static void barrier(struct sim *s, uint16_t rank, unsigned int thread)
+static void barrier(struct sim *s, uint16_t node, unsigned int thread)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 	struct msg m = { .version = WIRE_VERSION,
 			 .type = MSG_ARRIVE,
 			 .op = operation_of(t->episode),
-			 .src = rank,
-			 .dst = rank,
+			 .src = node,
+			 .dst = node,
 			 .object = OBJECT,
-			 .req_node = rank,
+			 .req_node = node,
 			 .aux = s->o.threads,
-			 .value = 1 + rank };
+			 .value = 1 + node };
 
-	t->gen = s->bars[rank].gen;
+	t->gen = s->bars[node].gen;
 	t->pc = PC_BARRIER;
 	s->arrived[t->episode]++;
 	step_bar(s, &m);
 }
 
-bool sync_barrier_ended(const struct sim *s, uint16_t rank, unsigned int thread)
+bool sync_barrier_ended(const struct sim *s, uint16_t node, unsigned int thread)
 {
-	struct thread *t = sim_thread(s, rank, thread);
-	uint64_t n = s->o.ranks, all = expected(t->episode, n, s->o.threads);
+	struct thread *t = sim_thread(s, node, thread);
+	uint64_t n = s->o.nodes, all = expected(t->episode, n, s->o.threads);
 
-	if (s->bars[rank].gen == t->gen)
+	if (s->bars[node].gen == t->gen)
 		return false;
-	if (s->arrived[t->episode] != n * s->o.threads || s->bars[rank].ended || s->bars[rank].result != all)
-		sim_fail((struct sim *)s, OBJECT, "thread %u.%u leaves the barrier with %llu of %llu, %u arrived", rank,
-			 thread, (unsigned long long)s->bars[rank].result, (unsigned long long)all,
+	if (s->arrived[t->episode] != n * s->o.threads || s->bars[node].ended || s->bars[node].result != all)
+		sim_fail((struct sim *)s, OBJECT, "thread %u.%u leaves the barrier with %llu of %llu, %u arrived", node,
+			 thread, (unsigned long long)s->bars[node].result, (unsigned long long)all,
 			 s->arrived[t->episode]);
 	t->episode++;
 	((struct sim *)s)->st.episodes++;
@@ -229,13 +229,13 @@ static bool holds(uint8_t op)
 
 /* ---- objects that come and go ----------------------------------------------------------------- */
 
-static void create(struct sim *s, uint16_t rank, unsigned int thread)
+static void create(struct sim *s, uint16_t node, unsigned int thread)
 {
 	uint8_t kind = (uint8_t)(SYNC_MUTEX + sim_random(s, KINDS));
 	struct msg m = { .version = WIRE_VERSION,
 			 .type = MSG_SYNC,
 			 .op = SOP_CREATE,
-			 .src = rank,
+			 .src = node,
 			 .dst = objects_hub(s),
 			 .req_slot = (uint16_t)thread,
 			 .aux = kind };
@@ -244,40 +244,40 @@ static void create(struct sim *s, uint16_t rank, unsigned int thread)
 		m.value = 1 + sim_random(s, 3);
 	if (kind == SYNC_ATOMIC)
 		m.value = sim_random(s, 1000);
-	expect(sim_thread(s, rank, thread), 1);
+	expect(sim_thread(s, node, thread), 1);
 	sim_send(s, &m, 0);
 }
 
-static void destroy(struct sim *s, uint16_t rank, unsigned int thread)
+static void destroy(struct sim *s, uint16_t node, unsigned int thread)
 {
-	sim_thread(s, rank, thread)->since = s->now;
-	ask(s, rank, thread, SOP_DESTROY, 0, 0, 1);
+	sim_thread(s, node, thread)->since = s->now;
+	ask(s, node, thread, SOP_DESTROY, 0, 0, 1);
 }
 
 /* As the library: a mutex that others are just trying to lock, or to destroy. */
-void sync_again(struct sim *s, uint16_t rank, unsigned int thread)
+void sync_again(struct sim *s, uint16_t node, unsigned int thread)
 {
-	destroy(s, rank, thread);
+	destroy(s, node, thread);
 }
 
-static void destroyed(struct sim *s, uint16_t rank, unsigned int thread)
+static void destroyed(struct sim *s, uint16_t node, unsigned int thread)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 
 	if (t->status != -EINPROGRESS) {
-		thread_next(s, rank, thread);
+		thread_next(s, node, thread);
 		return;
 	}
 	t->pc = PC_AGAIN;
-	thread_wake(s, rank, thread);
+	thread_wake(s, node, thread);
 }
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
 /* By a handle that a program has made; false: there is none. */
-static bool use_made(struct sim *s, uint16_t rank, unsigned int thread)
+static bool use_made(struct sim *s, uint16_t node, unsigned int thread)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 	uint32_t handle = objects_handle(s, t->op == OP_STALE), i;
 
 	if (handle == NO_HANDLE)
@@ -291,15 +291,15 @@ static bool use_made(struct sim *s, uint16_t rank, unsigned int thread)
 	}
 	t->handle = handle;
 	if (t->op == OP_STALE)
-		ask(s, rank, thread, stale_ops[sim_random(s, sizeof(stale_ops))], 0, 1, 1);
+		ask(s, node, thread, stale_ops[sim_random(s, sizeof(stale_ops))], 0, 1, 1);
 	else
-		destroy(s, rank, thread);
+		destroy(s, node, thread);
 	return true;
 }
 
-void sync_call(struct sim *s, uint16_t rank, unsigned int thread)
+void sync_call(struct sim *s, uint16_t node, unsigned int thread)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 	bool timed = is_timed(t->op);
 
 	t->leaving = 0;
@@ -307,107 +307,107 @@ void sync_call(struct sim *s, uint16_t rank, unsigned int thread)
 	case OP_LOCK:
 	case OP_TRYLOCK:
 		t->handle = pick(s, SYNC_MUTEX);
-		lock(s, rank, thread, t->op == OP_TRYLOCK);
+		lock(s, node, thread, t->op == OP_TRYLOCK);
 		break;
-	case OP_CREATE: create(s, rank, thread); break;
+	case OP_CREATE: create(s, node, thread); break;
 	case OP_DESTROY:
 	case OP_STALE:
-		if (!use_made(s, rank, thread))
-			thread_next(s, rank, thread);
+		if (!use_made(s, node, thread))
+			thread_next(s, node, thread);
 		break;
-	case OP_BARRIER: barrier(s, rank, thread); break;
+	case OP_BARRIER: barrier(s, node, thread); break;
 	default:
 		t->handle = pick(s, (enum sync_kind)sync_ops[t->op].kind);
-		ask(s, rank, thread, sync_ops[t->op].op, timed ? MSGF_TIMED : 0, t->op == OP_ADD ? ADDED : 0,
+		ask(s, node, thread, sync_ops[t->op].op, timed ? MSGF_TIMED : 0, t->op == OP_ADD ? ADDED : 0,
 		    timed ? 2 : 1);
 		break;
 	}
 }
 
 /* It holds something, or failed to get it, or there is nothing to hold. */
-static void entered(struct sim *s, uint16_t rank, unsigned int thread, bool got)
+static void entered(struct sim *s, uint16_t node, unsigned int thread, bool got)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 	struct made *o = sim_made(s, t);
 	uint64_t limit = is_sem(t->op) ? o->value : 1;
 
 	if (got && t->op == OP_ADD)
 		o->added += ADDED;
 	if (!got || !holds(t->op)) {
-		thread_next(s, rank, thread);
+		thread_next(s, node, thread);
 		return;
 	}
 	o->inside++;
 	o->inside_writers += !reads(t->op);
-	sim_note(s, rank, (uint32_t)o->name, "thread %u is inside, with %u", thread, o->inside);
+	sim_note(s, node, (uint32_t)o->name, "thread %u is inside, with %u", thread, o->inside);
 	if (o->inside_writers > limit || (!is_sem(t->op) && o->inside_writers && o->inside > 1))
 		sim_fail(s, (uint32_t)o->name, "%u hold object %#llx, %u of them alone", o->inside,
 			 (unsigned long long)o->name, o->inside_writers);
 	if (!o->alive && !is_sem(t->op))
-		sim_fail(s, (uint32_t)o->name, "thread %u.%u has %#llx, which is gone", rank, thread,
+		sim_fail(s, (uint32_t)o->name, "thread %u.%u has %#llx, which is gone", node, thread,
 			 (unsigned long long)o->name);
 	s->st.locks++;
 	if (s->o.replay) { /* it leaves when it did */
-		thread_next(s, rank, thread);
+		thread_next(s, node, thread);
 		return;
 	}
 	t->pc = PC_INSIDE;
-	thread_wake(s, rank, thread);
+	thread_wake(s, node, thread);
 }
 
-void sync_inside(struct sim *s, uint16_t rank, unsigned int thread)
+void sync_inside(struct sim *s, uint16_t node, unsigned int thread)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 	struct made *o = sim_made(s, t);
 
 	objects_left(s, o, &o->inside);
 	o->inside_writers -= !reads(t->op);
 	t->leaving = 1;
 	if (t->op == OP_LOCK || t->op == OP_TRYLOCK) {
-		hold_event(s, rank, thread, HE_UNLOCK, NULL);
-		thread_next(s, rank, thread);
+		hold_event(s, node, thread, HE_UNLOCK, NULL);
+		thread_next(s, node, thread);
 		return;
 	}
-	ask(s, rank, thread, is_sem(t->op) ? SOP_POST : reads(t->op) ? SOP_RDUNLOCK : SOP_WRUNLOCK, 0, 1, 1);
+	ask(s, node, thread, is_sem(t->op) ? SOP_POST : reads(t->op) ? SOP_RDUNLOCK : SOP_WRUNLOCK, 0, 1, 1);
 }
 
 /* Another answer has come: enough? */
-void sync_answered(struct sim *s, uint16_t rank, unsigned int thread)
+void sync_answered(struct sim *s, uint16_t node, unsigned int thread)
 {
-	struct thread *t = sim_thread(s, rank, thread);
-	struct event e = { .kind = EV_TIMEOUT, .rank = rank, .thread = (uint8_t)thread, .data = t->serial };
+	struct thread *t = sim_thread(s, node, thread);
+	struct event e = { .kind = EV_TIMEOUT, .node = node, .thread = (uint8_t)thread, .data = t->serial };
 
 	if (t->pc != PC_REPLY)
-		sim_fail(s, (uint32_t)sim_made(s, t)->name, "thread %u.%u has an answer, but waits for none", rank,
+		sim_fail(s, (uint32_t)sim_made(s, t)->name, "thread %u.%u has an answer, but waits for none", node,
 			 thread);
 	t->answers++;
 	if ((t->op == OP_LOCK || t->op == OP_TRYLOCK) && !t->status) /* it was in line until now */
 		objects_left(s, sim_made(s, t), &sim_made(s, t)->line);
 	if (t->leaving || t->op == OP_CREATE || t->op == OP_STALE) {
-		thread_next(s, rank, thread);
+		thread_next(s, node, thread);
 	} else if (t->op == OP_DESTROY) {
-		destroyed(s, rank, thread);
+		destroyed(s, node, thread);
 	} else if (t->status == -EINVAL && !t->canceling) { /* of a gone object: no other answer follows */
-		entered(s, rank, thread, false);
+		entered(s, node, thread, false);
 	} else if (t->canceling && t->answers == 2 && t->status == -ETIMEDOUT) {
-		entered(s, rank, thread, false);
+		entered(s, node, thread, false);
 	} else if (t->answers == t->need) {
-		entered(s, rank, thread, is_timed(t->op) || !t->status);
+		entered(s, node, thread, is_timed(t->op) || !t->status);
 	} else if (is_timed(t->op) && t->answers == 1) {
 		sim_schedule(s, &e, sim_random(s, 200));
 	}
 }
 
 /* It has waited long enough. */
-void sync_timeout(struct sim *s, uint16_t rank, unsigned int thread, uint32_t serial)
+void sync_timeout(struct sim *s, uint16_t node, unsigned int thread, uint32_t serial)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 
 	if (t->serial != serial || t->pc != PC_REPLY || t->answers != 1)
 		return;
 	t->canceling = 1;
 	t->need = 3;
-	request(s, rank, thread, MSG_SYNC, SOP_CANCEL, 0, 0);
+	request(s, node, thread, MSG_SYNC, SOP_CANCEL, 0, 0);
 }
 
 /* ---- messages --------------------------------------------------------------------------------- */
@@ -441,7 +441,7 @@ void sync_check_rest(struct sim *s)
 	unsigned int i;
 
 	objects_check_rest(s);
-	for (i = 0; i < s->o.ranks * s->nholds; i++)
+	for (i = 0; i < s->o.nodes * s->nholds; i++)
 		if (s->holds[i].state != HOLD_FREE && s->holds[i].state != HOLD_KEPT)
 			sim_fail(s, s->holds[i].object, "in the end hold record %u is %s", i,
 				 hold_state_name(s->holds[i].state));

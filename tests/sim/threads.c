@@ -15,10 +15,10 @@ static const uint8_t weights[OPS] = {
 };
 /* clang-format on */
 
-void thread_wake_after(struct sim *s, uint16_t rank, unsigned int thread, uint64_t delay)
+void thread_wake_after(struct sim *s, uint16_t node, unsigned int thread, uint64_t delay)
 {
-	struct event e = { .kind = EV_THREAD, .rank = rank, .thread = (uint8_t)thread };
-	struct thread *t = sim_thread(s, rank, thread);
+	struct event e = { .kind = EV_THREAD, .node = node, .thread = (uint8_t)thread };
+	struct thread *t = sim_thread(s, node, thread);
 
 	if (t->pc == PC_JOIN)
 		t->pc = PC_TRY;
@@ -28,22 +28,22 @@ void thread_wake_after(struct sim *s, uint16_t rank, unsigned int thread, uint64
 	sim_schedule(s, &e, delay);
 }
 
-void thread_wake(struct sim *s, uint16_t rank, unsigned int thread)
+void thread_wake(struct sim *s, uint16_t node, unsigned int thread)
 {
 	uint64_t delay;
 
 	if (s->o.unit_delay)
 		delay = 0;
 	else if (s->o.net) /* a wait for contents ends when they are mapped; else it tries again soon */
-		delay = sim_thread(s, rank, thread)->pc == PC_WAIT ? loggp_ticks(s->o.net->open) : 1;
+		delay = sim_thread(s, node, thread)->pc == PC_WAIT ? loggp_ticks(s->o.net->open) : 1;
 	else
 		delay = 1 + sim_random(s, sim_random(s, 32) ? 8 : 300);
-	thread_wake_after(s, rank, thread, delay);
+	thread_wake_after(s, node, thread, delay);
 }
 
-void thread_next(struct sim *s, uint16_t rank, unsigned int thread)
+void thread_next(struct sim *s, uint16_t node, unsigned int thread)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 
 	if (t->miss) {
 		s->st.misses[t->miss]++;
@@ -55,7 +55,7 @@ void thread_next(struct sim *s, uint16_t rank, unsigned int thread)
 	t->done = 1;
 	t->left--;
 	s->st.ops++;
-	thread_wake(s, rank, thread);
+	thread_wake(s, node, thread);
 }
 
 static bool for_writing(uint8_t op)
@@ -63,33 +63,33 @@ static bool for_writing(uint8_t op)
 	return op == OP_WRITE || op == OP_PREFETCH_W || op == OP_PIN_W;
 }
 
-static void use_block(struct sim *s, uint16_t rank, const struct thread *t)
+static void use_block(struct sim *s, uint16_t node, const struct thread *t)
 {
-	uint32_t *v = &s->version[sim_at(s, rank, t->block)];
+	uint32_t *v = &s->version[sim_at(s, node, t->block)];
 
 	if (*v != s->newest[t->block])
-		sim_fail(s, t->block, "rank %u sees version %u of block %u, but the newest is %u", rank, *v, t->block,
+		sim_fail(s, t->block, "node %u sees version %u of block %u, but the newest is %u", node, *v, t->block,
 			 s->newest[t->block]);
 	if (for_writing(t->op))
 		*v = ++s->newest[t->block];
-	sim_note(s, rank, t->block, "%s version %u", for_writing(t->op) ? "writes" : "reads", *v);
+	sim_note(s, node, t->block, "%s version %u", for_writing(t->op) ? "writes" : "reads", *v);
 }
 
-void thread_access(struct sim *s, uint16_t rank, unsigned int thread)
+void thread_access(struct sim *s, uint16_t node, unsigned int thread)
 {
-	struct thread *t = sim_thread(s, rank, thread);
-	struct copy *p = &s->pages[sim_at(s, rank, t->block)];
+	struct thread *t = sim_thread(s, node, thread);
+	struct copy *p = &s->pages[sim_at(s, node, t->block)];
 	bool write = for_writing(t->op);
 
 	if (t->op == OP_PIN_R || t->op == OP_PIN_W) {
 		if (!page_pin(p, write ? 2 : 1)) {
 			t->pc = PC_PINNED;
-			thread_wake(s, rank, thread);
+			thread_wake(s, node, thread);
 			return;
 		}
-	} else if (s->hw[sim_at(s, rank, t->block)] >= (write ? PROT_RW : PROT_RO)) {
-		use_block(s, rank, t);
-		thread_next(s, rank, thread);
+	} else if (s->hw[sim_at(s, node, t->block)] >= (write ? PROT_RW : PROT_RO)) {
+		use_block(s, node, t);
+		thread_next(s, node, thread);
 		return;
 	}
 	if (!t->miss) {
@@ -97,35 +97,35 @@ void thread_access(struct sim *s, uint16_t rank, unsigned int thread)
 		t->asked = s->now;
 		if (s->o.net) {
 			t->pc = PC_TRY;
-			thread_wake_after(s, rank, thread, loggp_ticks(s->o.net->fault));
+			thread_wake_after(s, node, thread, loggp_ticks(s->o.net->fault));
 			return;
 		}
 	}
 	t->pc = PC_TRY;
-	sim_local(s, rank, t->block, write ? PE_WRITE : PE_READ, (uint16_t)thread);
+	sim_local(s, node, t->block, write ? PE_WRITE : PE_READ, (uint16_t)thread);
 }
 
-void thread_prefetch(struct sim *s, uint16_t rank, const struct thread *t)
+void thread_prefetch(struct sim *s, uint16_t node, const struct thread *t)
 {
 	unsigned int i;
 
 	for (i = 0; i < s->async; i++)
-		if (!s->async_block[(size_t)rank * s->async + i]) {
-			sim_local(s, rank, t->block, for_writing(t->op) ? PE_WRITE : PE_READ,
+		if (!s->async_block[(size_t)node * s->async + i]) {
+			sim_local(s, node, t->block, for_writing(t->op) ? PE_WRITE : PE_READ,
 				  (uint16_t)(s->o.threads + i));
 			return;
 		}
 }
 
-static void release(struct sim *s, uint16_t rank, const struct thread *t)
+static void release(struct sim *s, uint16_t node, const struct thread *t)
 {
-	const struct copy *p = &s->pages[sim_at(s, rank, t->block)];
+	const struct copy *p = &s->pages[sim_at(s, node, t->block)];
 	struct msg m = { .version = WIRE_VERSION,
 			 .type = MSG_RELEASE,
 			 .op = sim_random(s, 2) ? RELEASE_EVICT : RELEASE_KEEP,
-			 .src = rank,
+			 .src = node,
 			 .object = t->block,
-			 .req_node = rank };
+			 .req_node = node };
 
 	if (!p->home || !page_readable(p))
 		return;
@@ -133,22 +133,22 @@ static void release(struct sim *s, uint16_t rank, const struct thread *t)
 	sim_send(s, &m, 0);
 }
 
-/* As the library: ask the manager; then the rank that is to be the home, until it is; or the home of its only copy. */
-static void place(struct sim *s, uint16_t rank, unsigned int thread)
+/* As the library: ask the manager; then the node that is to be the home, until it is; or the home of its only copy. */
+static void place(struct sim *s, uint16_t node, unsigned int thread)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 	bool again = t->pc == PC_PLACE;
 	struct msg m = { .version = WIRE_VERSION,
 			 .type = !again    ? MSG_PLACE
 				 : t->owns ? MSG_CLAIM
 					   : MSG_SETTLE,
-			 .src = rank,
+			 .src = node,
 			 .object = t->block,
-			 .req_node = rank,
+			 .req_node = node,
 			 .req_slot = (uint16_t)thread };
 
 	if (!again)
-		t->where = (uint16_t)sim_random(s, s->o.ranks);
+		t->where = (uint16_t)sim_random(s, s->o.nodes);
 	m.dst = !again ? sim_manager(s, t->block) : t->owns ? (uint16_t)(t->owns - 1) : t->where;
 	m.value = m.type == MSG_SETTLE ? 0 : t->where;
 	t->pc = PC_REPLY;
@@ -156,17 +156,17 @@ static void place(struct sim *s, uint16_t rank, unsigned int thread)
 	sim_send(s, &m, 0);
 }
 
-void thread_placed(struct sim *s, uint16_t rank, unsigned int thread, uint16_t owns)
+void thread_placed(struct sim *s, uint16_t node, unsigned int thread, uint16_t owns)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 
 	if (t->status != -EBUSY) {
-		thread_next(s, rank, thread);
+		thread_next(s, node, thread);
 		return;
 	}
 	t->pc = PC_PLACE;
 	t->owns = owns;
-	thread_wake_after(s, rank, thread, 1 + sim_random(s, 40));
+	thread_wake_after(s, node, thread, 1 + sim_random(s, 40));
 }
 
 static uint8_t choose(struct sim *s)
@@ -181,12 +181,12 @@ static uint8_t choose(struct sim *s)
 	return (uint8_t)i;
 }
 
-static void start(struct sim *s, uint16_t rank, unsigned int thread)
+static void start(struct sim *s, uint16_t node, unsigned int thread)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 
 	if (s->o.replay) {
-		replay_run(s, rank);
+		replay_run(s, node);
 		return;
 	}
 	if (!t->left) {
@@ -200,55 +200,55 @@ static void start(struct sim *s, uint16_t rank, unsigned int thread)
 	case OP_READ:
 	case OP_WRITE:
 	case OP_PIN_R:
-	case OP_PIN_W: thread_access(s, rank, thread); break;
+	case OP_PIN_W: thread_access(s, node, thread); break;
 	case OP_PREFETCH_R:
 	case OP_PREFETCH_W:
-		thread_prefetch(s, rank, t);
-		thread_next(s, rank, thread);
+		thread_prefetch(s, node, t);
+		thread_next(s, node, thread);
 		break;
 	case OP_RELEASE:
-		release(s, rank, t);
-		thread_next(s, rank, thread);
+		release(s, node, t);
+		thread_next(s, node, thread);
 		break;
 	case OP_DROP:
-		if (!s->leaves[sim_at(s, rank, t->block)])
-			sim_local(s, rank, t->block, PE_DROP, s->nslots);
-		thread_next(s, rank, thread);
+		if (!s->leaves[sim_at(s, node, t->block)])
+			sim_local(s, node, t->block, PE_DROP, s->nslots);
+		thread_next(s, node, thread);
 		break;
-	case OP_PLACE: place(s, rank, thread); break;
-	default: sync_call(s, rank, thread); break;
+	case OP_PLACE: place(s, node, thread); break;
+	default: sync_call(s, node, thread); break;
 	}
 }
 
-static void unpin(struct sim *s, uint16_t rank, unsigned int thread)
+static void unpin(struct sim *s, uint16_t node, unsigned int thread)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 	bool write = for_writing(t->op);
 
-	use_block(s, rank, t);
-	if (page_unpin(&s->pages[sim_at(s, rank, t->block)], write ? 2 : 1) == 1)
-		sim_local(s, rank, t->block, PE_REPLAY, s->nslots);
-	thread_next(s, rank, thread);
+	use_block(s, node, t);
+	if (page_unpin(&s->pages[sim_at(s, node, t->block)], write ? 2 : 1) == 1)
+		sim_local(s, node, t->block, PE_REPLAY, s->nslots);
+	thread_next(s, node, thread);
 }
 
-void thread_run(struct sim *s, uint16_t rank, unsigned int thread)
+void thread_run(struct sim *s, uint16_t node, unsigned int thread)
 {
-	struct thread *t = sim_thread(s, rank, thread);
+	struct thread *t = sim_thread(s, node, thread);
 
 	switch ((enum pc)t->pc) {
-	case PC_READY: start(s, rank, thread); break;
-	case PC_TRY: thread_access(s, rank, thread); break;
-	case PC_PLACE: place(s, rank, thread); break;
+	case PC_READY: start(s, node, thread); break;
+	case PC_TRY: thread_access(s, node, thread); break;
+	case PC_PLACE: place(s, node, thread); break;
 	case PC_WAIT:
-		sim_local(s, rank, t->block, PE_USED, (uint16_t)thread);
-		thread_access(s, rank, thread);
+		sim_local(s, node, t->block, PE_USED, (uint16_t)thread);
+		thread_access(s, node, thread);
 		break;
-	case PC_PINNED: unpin(s, rank, thread); break;
-	case PC_AGAIN: sync_again(s, rank, thread); break;
-	case PC_INSIDE: sync_inside(s, rank, thread); break;
+	case PC_PINNED: unpin(s, node, thread); break;
+	case PC_AGAIN: sync_again(s, node, thread); break;
+	case PC_INSIDE: sync_inside(s, node, thread); break;
 	case PC_BARRIER:
-		if (sync_barrier_ended(s, rank, thread))
-			thread_next(s, rank, thread);
+		if (sync_barrier_ended(s, node, thread))
+			thread_next(s, node, thread);
 		break;
 	case PC_JOIN:
 	case PC_REPLY:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* world.c - the host of the simulated ranks: channels, protections, contents. */
+/* world.c - the host of the simulated nodes: channels, protections, contents. */
 #include "sim.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 uint16_t sim_manager(const struct sim *s, uint32_t block)
 {
-	return (uint16_t)(block % s->o.ranks);
+	return (uint16_t)(block % s->o.nodes);
 }
 
 /* What a message has behind it goes with it. */
@@ -24,11 +24,11 @@ static unsigned int bytes_of(const struct sim *s, const struct msg *m)
 
 void sim_send(struct sim *s, const struct msg *m, uint32_t data)
 {
-	struct event e = { .kind = EV_MSG, .rank = m->dst, .data = data, .msg = *m };
+	struct event e = { .kind = EV_MSG, .node = m->dst, .data = data, .msg = *m };
 	/* Mostly alike, now and then far behind. */
 	uint64_t delay = 1 + sim_random(s, sim_random(s, 16) ? 20 : 400);
 	const struct wire_limits lim = { .me = m->dst,
-					 .nnodes = (uint16_t)s->o.ranks,
+					 .nnodes = (uint16_t)s->o.nodes,
 					 .host = HOST_BOTH,
 					 .block_slots = s->nslots,
 					 .slots = s->nslots,
@@ -37,10 +37,10 @@ void sim_send(struct sim *s, const struct msg *m, uint32_t data)
 					 .pages = s->o.blocks };
 	uint64_t *last;
 
-	if (m->dst >= s->o.ranks)
-		sim_fail(s, m->object, "%s is sent to rank %u", wire_name(m->type), m->dst);
+	if (m->dst >= s->o.nodes)
+		sim_fail(s, m->object, "%s is sent to node %u", wire_name(m->type), m->dst);
 	if (m->type != MSG_RESUME && wire_check(m, &lim))
-		sim_fail(s, m->object, "rank %u sends a %s that wire_check() refuses", m->src, wire_name(m->type));
+		sim_fail(s, m->object, "node %u sends a %s that wire_check() refuses", m->src, wire_name(m->type));
 	if (ask_is(m->type) && m->type != MSG_RELEASE)
 		ask_note(&s->asks[(size_t)m->src * s->nslots + m->req_slot], m);
 	if (m->src != m->dst) {
@@ -52,7 +52,7 @@ void sim_send(struct sim *s, const struct msg *m, uint32_t data)
 	else if (s->o.net)
 		delay = m->src == m->dst ? 0 : loggp_send(s, m->src, bytes_of(s, m));
 	if (s->o.fifo) {
-		last = &s->last[(size_t)m->src * s->o.ranks + m->dst];
+		last = &s->last[(size_t)m->src * s->o.nodes + m->dst];
 		if (s->now + delay < *last)
 			delay = *last - s->now;
 		*last = s->now + delay;
@@ -62,69 +62,69 @@ void sim_send(struct sim *s, const struct msg *m, uint32_t data)
 
 /* ---- protections and contents ----------------------------------------------------------------- */
 
-static void protect(struct sim *s, uint16_t rank, uint32_t block, uint8_t prot)
+static void protect(struct sim *s, uint16_t node, uint32_t block, uint8_t prot)
 {
-	uint8_t *hw = &s->hw[sim_at(s, rank, block)];
+	uint8_t *hw = &s->hw[sim_at(s, node, block)];
 
 	s->readers[block] = (uint16_t)(s->readers[block] - (*hw == PROT_RO) + (prot == PROT_RO));
 	s->writers[block] = (uint16_t)(s->writers[block] - (*hw == PROT_RW) + (prot == PROT_RW));
-	sim_note(s, rank, block, "hardware %s -> %s", show_prot(*hw), show_prot(prot));
+	sim_note(s, node, block, "hardware %s -> %s", show_prot(*hw), show_prot(prot));
 	if (s->o.net && prot < *hw)
-		loggp_spend(s, rank, s->o.net->close);
+		loggp_spend(s, node, s->o.net->close);
 	*hw = prot;
 	if (s->writers[block] > 1 || (s->writers[block] && s->readers[block]))
 		sim_fail(s, block, "block %u: %u may write and %u read", block, s->writers[block], s->readers[block]);
-	if (prot != PROT_CLOSED && s->version[sim_at(s, rank, block)] != s->newest[block])
-		sim_fail(s, block, "rank %u may use version %u of block %u, but the newest is %u", rank,
-			 s->version[sim_at(s, rank, block)], block, s->newest[block]);
+	if (prot != PROT_CLOSED && s->version[sim_at(s, node, block)] != s->newest[block])
+		sim_fail(s, block, "node %u may use version %u of block %u, but the newest is %u", node,
+			 s->version[sim_at(s, node, block)], block, s->newest[block]);
 }
 
 #define NO_VERSION UINT32_MAX /* a frame that is not filled */
 
 /* A block without access has no contents. */
-static void close_block(struct sim *s, uint16_t rank, uint32_t block)
+static void close_block(struct sim *s, uint16_t node, uint32_t block)
 {
-	protect(s, rank, block, PROT_CLOSED);
-	s->version[sim_at(s, rank, block)] = NO_VERSION;
+	protect(s, node, block, PROT_CLOSED);
+	s->version[sim_at(s, node, block)] = NO_VERSION;
 }
 
-static void fill(struct sim *s, uint16_t rank, uint32_t block, const struct action *a, uint32_t data)
+static void fill(struct sim *s, uint16_t node, uint32_t block, const struct action *a, uint32_t data)
 {
-	uint32_t *v = &s->version[sim_at(s, rank, block)];
+	uint32_t *v = &s->version[sim_at(s, node, block)];
 
 	if (a->from == OPEN_DATA)
 		*v = data;
 	else if (a->from == OPEN_ZERO)
 		*v = 0;
-	protect(s, rank, block, a->prot);
+	protect(s, node, block, a->prot);
 }
 
-static void wake(struct sim *s, uint16_t rank, uint32_t object, const struct action *a)
+static void wake(struct sim *s, uint16_t node, uint32_t object, const struct action *a)
 {
-	uint8_t *slot = &s->slots[(size_t)rank * s->nslots + a->slot];
-	struct event e = { .kind = EV_THREAD, .rank = rank, .thread = (uint8_t)a->slot };
+	uint8_t *slot = &s->slots[(size_t)node * s->nslots + a->slot];
+	struct event e = { .kind = EV_THREAD, .node = node, .thread = (uint8_t)a->slot };
 	unsigned int t;
 
 	if (!*slot)
-		sim_fail(s, object, "rank %u: slot %u is woken, but nothing was asked for", rank, a->slot);
+		sim_fail(s, object, "node %u: slot %u is woken, but nothing was asked for", node, a->slot);
 	*slot = 0;
 	for (t = 0; t < s->o.threads; t++)
-		if (sim_thread(s, rank, t)->pc == PC_JOIN && sim_thread(s, rank, t)->joined == a->slot)
-			thread_wake(s, rank, t);
+		if (sim_thread(s, node, t)->pc == PC_JOIN && sim_thread(s, node, t)->joined == a->slot)
+			thread_wake(s, node, t);
 	if (a->slot >= s->o.threads)
 		/* nobody waits: PE_USED soon */
 		sim_schedule(s, &e, s->o.unit_delay || s->o.net ? 0 : sim_random(s, 10));
 	else if (object & OBJECT)
-		sync_answered(s, rank, a->slot);
+		sync_answered(s, node, a->slot);
 	else
-		thread_wake(s, rank, a->slot);
+		thread_wake(s, node, a->slot);
 }
 
-static void act(struct sim *s, uint16_t rank, uint32_t object, const struct action *a, uint32_t data)
+static void act(struct sim *s, uint16_t node, uint32_t object, const struct action *a, uint32_t data)
 {
-	uint16_t n = (uint16_t)s->o.ranks, g = set_granule(n), r;
+	uint16_t n = (uint16_t)s->o.nodes, g = set_granule(n), r;
 	struct msg m = a->msg;
-	struct event e = { .kind = EV_TIMER, .rank = rank, .msg = { .object = object } };
+	struct event e = { .kind = EV_TIMER, .node = node, .msg = { .object = object } };
 
 	switch ((enum act)a->type) {
 	case ACT_SEND:
@@ -138,18 +138,18 @@ static void act(struct sim *s, uint16_t rank, uint32_t object, const struct acti
 		break;
 	case ACT_DATA:
 		/* As the engine, which does not look: only what the step says to be given up is taken from the hardware. */
-		if (a->from > a->prot && s->hw[sim_at(s, rank, object)] > a->prot)
-			protect(s, rank, object, a->prot);
-		sim_send(s, &m, s->version[sim_at(s, rank, object)]);
-		s->leaves[sim_at(s, rank, object)]--;
+		if (a->from > a->prot && s->hw[sim_at(s, node, object)] > a->prot)
+			protect(s, node, object, a->prot);
+		sim_send(s, &m, s->version[sim_at(s, node, object)]);
+		s->leaves[sim_at(s, node, object)]--;
 		if (a->prot == PROT_CLOSED)
-			close_block(s, rank, object);
+			close_block(s, node, object);
 		break;
-	case ACT_OPEN: fill(s, rank, object, a, data); break;
-	case ACT_CLOSE: close_block(s, rank, object); break;
-	case ACT_WAKE: wake(s, rank, object, a); break;
+	case ACT_OPEN: fill(s, node, object, a, data); break;
+	case ACT_CLOSE: close_block(s, node, object); break;
+	case ACT_WAKE: wake(s, node, object, a); break;
 	case ACT_TIMER: sim_schedule(s, &e, us_before((uint32_t)s->now, a->at) ? a->at - (uint32_t)s->now : 0); break;
-	case ACT_BLAME: sim_fail(s, object, "rank %u is blamed", a->node);
+	case ACT_BLAME: sim_fail(s, object, "node %u is blamed", a->node);
 	case ACT_LAND:
 	case ACT_WAIT:
 	case ACT_REPLY:
@@ -159,7 +159,7 @@ static void act(struct sim *s, uint16_t rank, uint32_t object, const struct acti
 }
 
 /* Sends at once; what touches protection or contents may be late, with all that follows it. */
-static void carry_on(struct sim *s, uint16_t rank, uint32_t object, const struct actions *acts, unsigned int i,
+static void carry_on(struct sim *s, uint16_t node, uint32_t object, const struct actions *acts, unsigned int i,
 		     uint32_t data)
 {
 	unsigned int start = i;
@@ -168,7 +168,7 @@ static void carry_on(struct sim *s, uint16_t rank, uint32_t object, const struct
 		const struct action *a = &acts->v[i];
 		bool hard = a->type == ACT_DATA || a->type == ACT_OPEN || a->type == ACT_CLOSE;
 		struct event e = {
-			.kind = EV_ACTIONS, .rank = rank, .data = data, .from = i, .msg = { .object = object }
+			.kind = EV_ACTIONS, .node = node, .data = data, .from = i, .msg = { .object = object }
 		};
 
 		if (hard && !s->o.unit_delay && !s->o.net && (i != start || !i) && sim_random(s, 2)) {
@@ -177,11 +177,11 @@ static void carry_on(struct sim *s, uint16_t rank, uint32_t object, const struct
 			sim_schedule(s, &e, 1 + sim_random(s, 15));
 			return;
 		}
-		act(s, rank, object, a, data);
+		act(s, node, object, a, data);
 	}
 }
 
-void sim_carry_out(struct sim *s, uint16_t rank, uint32_t object, const struct actions *acts, uint32_t data)
+void sim_carry_out(struct sim *s, uint16_t node, uint32_t object, const struct actions *acts, uint32_t data)
 {
 	unsigned int i;
 
@@ -189,81 +189,81 @@ void sim_carry_out(struct sim *s, uint16_t rank, uint32_t object, const struct a
 		sim_fail(s, object, "%u actions", acts->n);
 	for (i = 0; i < acts->n; i++)
 		if (acts->v[i].type == ACT_DATA)
-			s->leaves[sim_at(s, rank, object)]++;
-	carry_on(s, rank, object, acts, 0, data);
+			s->leaves[sim_at(s, node, object)]++;
+	carry_on(s, node, object, acts, 0, data);
 }
 
 /* ---- steps ------------------------------------------------------------------------------------ */
 
-static void step_page(struct sim *s, uint16_t rank, enum page_event ev, const struct msg *m, struct actions *out)
+static void step_page(struct sim *s, uint16_t node, enum page_event ev, const struct msg *m, struct actions *out)
 {
 	struct page_ctx ctx = {
-		.me = rank, .nnodes = (uint16_t)s->o.ranks, .now = (uint32_t)s->now, .hold_us = s->o.hold_us
+		.me = node, .nnodes = (uint16_t)s->o.nodes, .now = (uint32_t)s->now, .hold_us = s->o.hold_us
 	};
-	struct copy *p = &s->pages[sim_at(s, rank, m->object)];
+	struct copy *p = &s->pages[sim_at(s, node, m->object)];
 	uint8_t before_state = p->state;
 
 	s->st.steps++;
 	if (page_step(&ctx, p, ev, m, out))
-		sim_fail(s, m->object, "rank %u: page %s does not expect %s", rank, page_state_name(before_state),
+		sim_fail(s, m->object, "node %u: page %s does not expect %s", node, page_state_name(before_state),
 			 page_event_name(ev));
-	sim_note(s, rank, m->object, "%s --%s--> %s", page_state_name(before_state), page_event_name(ev),
+	sim_note(s, node, m->object, "%s --%s--> %s", page_state_name(before_state), page_event_name(ev),
 		 page_state_name(p->state));
 }
 
-/* With flags, and asking a rank where none is known to be the home. */
-static void local(struct sim *s, uint16_t rank, uint32_t block, enum page_event ev, uint16_t slot, uint16_t home,
+/* With flags, and asking a node where none is known to be the home. */
+static void local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev, uint16_t slot, uint16_t home,
 		  uint8_t flags)
 {
 	struct msg m = { .version = WIRE_VERSION,
 			 .object = block,
-			 .src = rank,
-			 .req_node = rank,
+			 .src = node,
+			 .req_node = node,
 			 .req_slot = slot,
 			 .home = home,
 			 .flags = flags };
-	struct thread *t = slot < s->o.threads ? sim_thread(s, rank, slot) : NULL;
+	struct thread *t = slot < s->o.threads ? sim_thread(s, node, slot) : NULL;
 	bool asks = ev == PE_READ || ev == PE_WRITE;
 	struct actions out;
 	unsigned int i;
 
-	step_page(s, rank, ev, &m, &out);
+	step_page(s, node, ev, &m, &out);
 	for (i = 0; i < out.n; i++) {
 		struct action *a = &out.v[i];
 
 		if (a->type == ACT_WAIT && a->slot == slot) {
-			s->slots[(size_t)rank * s->nslots + slot] = 1;
+			s->slots[(size_t)node * s->nslots + slot] = 1;
 			if (t)
 				t->pc = PC_WAIT;
 			else
-				s->async_block[(size_t)rank * s->async + slot - s->o.threads] = block + 1;
+				s->async_block[(size_t)node * s->async + slot - s->o.threads] = block + 1;
 		} else if (a->type == ACT_WAIT && t) {
 			t->pc = PC_JOIN;
 			t->joined = a->slot;
 		} else if (a->type == ACT_OPEN && a->from == OPEN_AGAIN) {
-			const struct copy *p = &s->pages[sim_at(s, rank, block)];
+			const struct copy *p = &s->pages[sim_at(s, node, block)];
 
 			/* Under the lock. */
-			protect(s, rank, block, page_writable(p) ? PROT_RW : PROT_RO);
+			protect(s, node, block, page_writable(p) ? PROT_RW : PROT_RO);
 			out.n = 0;
 		} else if (a->type == ACT_CLOSE && ev == PE_DROP) {
-			close_block(s, rank, block);
+			close_block(s, node, block);
 			out.n = 0;
 		}
 	}
 	if (ev == PE_USED)
 		for (i = 0; i < s->o.threads; i++)
-			if (sim_thread(s, rank, i)->pc == PC_JOIN && sim_thread(s, rank, i)->joined == slot)
-				thread_wake(s, rank, i);
+			if (sim_thread(s, node, i)->pc == PC_JOIN && sim_thread(s, node, i)->joined == slot)
+				thread_wake(s, node, i);
 	if (asks && t && t->pc == PC_TRY)
-		thread_wake(s, rank, slot);
-	sim_carry_out(s, rank, block, &out, 0);
+		thread_wake(s, node, slot);
+	sim_carry_out(s, node, block, &out, 0);
 }
 
 /* A local event. PE_READ and PE_WRITE of a thread leave it waiting, joined, or trying again. */
-void sim_local(struct sim *s, uint16_t rank, uint32_t block, enum page_event ev, uint16_t slot)
+void sim_local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev, uint16_t slot)
 {
-	local(s, rank, block, ev, slot, sim_manager(s, block), s->o.first_touch ? MSGF_FIRST_TOUCH : 0);
+	local(s, node, block, ev, slot, sim_manager(s, block), s->o.first_touch ? MSGF_FIRST_TOUCH : 0);
 }
 
 /* Ask for a block that comes back, or is placed here, as if a thread had. */
@@ -282,11 +282,11 @@ static void fetch(struct sim *s, const struct action *a)
 void sim_step(struct sim *s, const struct msg *m, struct actions *out)
 {
 	struct dispatch d = { .me = m->dst,
-			      .nnodes = (uint16_t)s->o.ranks,
+			      .nnodes = (uint16_t)s->o.nodes,
 			      .now = (uint32_t)s->now,
 			      .hold_us = s->o.hold_us,
 			      .follow = (uint8_t)s->o.follow,
-			      .queue = { s->nodes + (size_t)m->dst * s->o.ranks * s->nslots, s->nslots, NULL },
+			      .queue = { s->nodes + (size_t)m->dst * s->o.nodes * s->nslots, s->nslots, NULL },
 			      .combine = sync_combine };
 	const struct objects all = objects_of(s, m->dst);
 	struct sync before = { 0 };
@@ -315,7 +315,7 @@ void sim_step(struct sim *s, const struct msg *m, struct actions *out)
 	s->st.steps++;
 	err = dispatch_step(&d, m, out);
 	if (err)
-		sim_fail(s, m->object, "rank %u does not expect %s of %u (%s): page %s, directory %s %s", m->dst,
+		sim_fail(s, m->object, "node %u does not expect %s of %u (%s): page %s, directory %s %s", m->dst,
 			 wire_name(m->type), m->src, err == -ESTALE ? "not asked for" : "bad",
 			 d.page ? page_state_name(d.page->state) : "-", d.dir ? dir_state_name(d.dir->state) : "-",
 			 d.dir ? dir_phase_name(d.dir->phase) : "-");
@@ -353,11 +353,11 @@ static void deliver(struct sim *s, const struct event *e)
 		sim_carry_out(s, m->dst, m->object, &out, e->data);
 }
 
-static void async_used(struct sim *s, uint16_t rank, uint16_t slot)
+static void async_used(struct sim *s, uint16_t node, uint16_t slot)
 {
-	uint32_t *block = &s->async_block[(size_t)rank * s->async + slot - s->o.threads];
+	uint32_t *block = &s->async_block[(size_t)node * s->async + slot - s->o.threads];
 
-	sim_local(s, rank, *block - 1, PE_USED, slot);
+	sim_local(s, node, *block - 1, PE_USED, slot);
 	*block = 0;
 }
 
@@ -382,19 +382,19 @@ void sim_run(struct sim *s)
 		switch ((enum kind)e.kind) {
 		case EV_MSG: arrive(s, &e); break;
 		case EV_ACTIONS:
-			carry_on(s, e.rank, e.msg.object, e.rest, e.from, e.data);
+			carry_on(s, e.node, e.msg.object, e.rest, e.from, e.data);
 			free(e.rest);
 			break;
 		case EV_THREAD:
 			if (e.thread >= s->o.threads) {
-				async_used(s, e.rank, e.thread);
+				async_used(s, e.node, e.thread);
 				break;
 			}
-			sim_thread(s, e.rank, e.thread)->scheduled = 0;
-			thread_run(s, e.rank, e.thread);
+			sim_thread(s, e.node, e.thread)->scheduled = 0;
+			thread_run(s, e.node, e.thread);
 			break;
-		case EV_TIMER: sim_local(s, e.rank, e.msg.object, PE_REPLAY, s->nslots); break;
-		case EV_TIMEOUT: sync_timeout(s, e.rank, e.thread, e.data); break;
+		case EV_TIMER: sim_local(s, e.node, e.msg.object, PE_REPLAY, s->nslots); break;
+		case EV_TIMEOUT: sync_timeout(s, e.node, e.thread, e.data); break;
 		}
 	}
 }
@@ -407,19 +407,19 @@ static void check_copy(struct sim *s, uint32_t b, uint16_t home, const struct di
 	bool owner = (d->state == DIR_SHARED || d->state == DIR_EXCLUSIVE) && d->owner == r;
 
 	if (p->state != PG_INVALID && p->state != PG_READ && p->state != PG_WRITE)
-		sim_fail(s, b, "in the end rank %u block %u is %s", r, b, page_state_name(p->state));
+		sim_fail(s, b, "in the end node %u block %u is %s", r, b, page_state_name(p->state));
 	if (p->held || p->pins_read || p->pins_write)
-		sim_fail(s, b, "in the end rank %u block %u is held or pinned", r, b);
+		sim_fail(s, b, "in the end node %u block %u is held or pinned", r, b);
 	if (owner != !!(p->flags & PAGE_OWNER))
-		sim_fail(s, b, "in the end rank %u and the directory disagree on who owns block %u", r, b);
+		sim_fail(s, b, "in the end node %u and the directory disagree on who owns block %u", r, b);
 	if (owner && p->state != (d->state == DIR_EXCLUSIVE ? PG_WRITE : PG_READ))
 		sim_fail(s, b, "in the end block %u is %s, but its owner has %s", b, dir_state_name(d->state),
 			 page_state_name(p->state));
 	if (p->state != PG_INVALID &&
-	    (!set_has(d->copyset, r, set_granule((uint16_t)s->o.ranks)) || (d->state == DIR_EXCLUSIVE && !owner)))
-		sim_fail(s, b, "in the end rank %u has a copy of block %u that the directory does not know", r, b);
+	    (!set_has(d->copyset, r, set_granule((uint16_t)s->o.nodes)) || (d->state == DIR_EXCLUSIVE && !owner)))
+		sim_fail(s, b, "in the end node %u has a copy of block %u that the directory does not know", r, b);
 	if (p->home && p->home != home + 1 && p->state != PG_INVALID)
-		sim_fail(s, b, "in the end rank %u takes %u for the home of block %u", r, p->home - 1, b);
+		sim_fail(s, b, "in the end node %u takes %u for the home of block %u", r, p->home - 1, b);
 }
 
 void sim_check_rest(struct sim *s)
@@ -428,7 +428,7 @@ void sim_check_rest(struct sim *s)
 	uint16_t r, home;
 	unsigned int t;
 
-	for (r = 0; r < s->o.ranks; r++)
+	for (r = 0; r < s->o.nodes; r++)
 		for (t = 0; t < s->o.threads; t++) {
 			const struct thread *th = sim_thread(s, r, t);
 
@@ -449,7 +449,7 @@ void sim_check_rest(struct sim *s)
 		d = &s->dirs[sim_at(s, home, b)];
 		if (!dir_quiet(d) || d->tail)
 			sim_fail(s, b, "in the end the home of block %u is busy", b);
-		for (r = 0; r < s->o.ranks; r++)
+		for (r = 0; r < s->o.nodes; r++)
 			check_copy(s, b, home, d, r);
 	}
 	sync_check_rest(s);
@@ -459,7 +459,7 @@ void sim_check_rest(struct sim *s)
 
 struct sim *sim_create(const struct options *o)
 {
-	size_t n = (size_t)o->ranks * o->blocks, t = (size_t)o->ranks * o->threads;
+	size_t n = (size_t)o->nodes * o->blocks, t = (size_t)o->nodes * o->threads;
 	struct sim *s = zeroed(1, sizeof(*s));
 	unsigned int i;
 
@@ -471,21 +471,21 @@ struct sim *sim_create(const struct options *o)
 	s->nobjects = o->objects ? o->objects : OBJECTS;
 	s->nholds = o->replay ? s->nobjects : o->threads;
 	s->nslots = (uint16_t)(o->threads + s->async);
-	s->loggp = o->net ? loggp_create(o->ranks) : NULL;
+	s->loggp = o->net ? loggp_create(o->nodes) : NULL;
 	s->pages = zeroed(n, sizeof(*s->pages));
 	s->dirs = zeroed(n, sizeof(*s->dirs));
 	s->hw = zeroed(n, 1);
 	s->version = zeroed(n, sizeof(*s->version));
 	s->leaves = zeroed(n, sizeof(*s->leaves));
-	s->nodes = zeroed((size_t)o->ranks * o->ranks * s->nslots, sizeof(*s->nodes));
-	s->asks = zeroed((size_t)o->ranks * s->nslots, sizeof(*s->asks));
-	s->slots = zeroed((size_t)o->ranks * s->nslots, 1);
-	s->async_block = zeroed((size_t)o->ranks * s->async, sizeof(*s->async_block));
-	s->last = o->fifo ? zeroed((size_t)o->ranks * o->ranks, sizeof(*s->last)) : NULL;
+	s->nodes = zeroed((size_t)o->nodes * o->nodes * s->nslots, sizeof(*s->nodes));
+	s->asks = zeroed((size_t)o->nodes * s->nslots, sizeof(*s->asks));
+	s->slots = zeroed((size_t)o->nodes * s->nslots, 1);
+	s->async_block = zeroed((size_t)o->nodes * s->async, sizeof(*s->async_block));
+	s->last = o->fifo ? zeroed((size_t)o->nodes * o->nodes, sizeof(*s->last)) : NULL;
 	s->threads = zeroed(t, sizeof(*s->threads));
-	s->holds = zeroed((size_t)o->ranks * s->nholds, sizeof(*s->holds));
-	s->bars = zeroed(o->ranks, sizeof(*s->bars));
-	s->trees = zeroed(o->ranks, sizeof(*s->trees));
+	s->holds = zeroed((size_t)o->nodes * s->nholds, sizeof(*s->holds));
+	s->bars = zeroed(o->nodes, sizeof(*s->bars));
+	s->trees = zeroed(o->nodes, sizeof(*s->trees));
 	s->newest = zeroed(o->blocks, sizeof(*s->newest));
 	s->readers = zeroed(o->blocks, sizeof(*s->readers));
 	s->writers = zeroed(o->blocks, sizeof(*s->writers));
@@ -493,8 +493,8 @@ struct sim *sim_create(const struct options *o)
 	s->trace = zeroed(TRACE, sizeof(*s->trace));
 	for (i = 0; i < n; i++)
 		s->version[i] = NO_VERSION;
-	for (i = 0; i < o->ranks; i++)
-		bar_tree(0, (uint16_t)o->ranks, (uint16_t)i, &s->trees[i]);
+	for (i = 0; i < o->nodes; i++)
+		bar_tree(0, (uint16_t)o->nodes, (uint16_t)i, &s->trees[i]);
 	objects_create(s);
 	return s;
 }
