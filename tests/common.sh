@@ -56,6 +56,30 @@ count_failure() {
 	failures+=("$1")
 }
 
+# expect WHAT COMMAND...: the command must succeed; its value tells whether it did.
+expect() {
+	local what=$1
+	shift
+	if "$@" >/dev/null 2>&1; then
+		count_success
+		return 0
+	fi
+	count_failure "$what"
+	echo "FAILED: $what"
+	return 1
+}
+
+refuses() {
+	! "$@"
+}
+
+# eventually COMMAND...: within a minute.
+eventually() {
+	local try
+	for ((try = 0; try < 600; try++)); do ! "$@" || return 0; sleep 0.1; done
+	return 1
+}
+
 # show_end FILE [LINES]: the end of an output, below its row.
 show_end() {
 	tail -n "${2:-25}" "$1" | cut -c1-300 | sed 's/^/  | /'
