@@ -2,13 +2,14 @@
 """run, mpirun and exec over real machines, by ssh."""
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import threading
 from pathlib import Path
 
-from client import MPI_SETTINGS, PASSED, Printer, mpirun_command
-from common import Failure, say
+from client import MPI_SETTINGS, PASSED, Printer, Signals, mpirun_command
+from common import Failure, say, tool
 
 
 def names(text):
@@ -42,17 +43,35 @@ def ssh():
 def mpirun(hosts, words):
     """From this machine, in this folder; Open MPI gets the hosts and starts its daemons by ssh."""
     command = mpirun_command(hosts, words, ['--mca', 'plm_rsh_agent', ' '.join(ssh())])
-    return subprocess.run(command, env={**os.environ, **MPI_SETTINGS}).returncode
+    tool('mpirun', 'openmpi-bin')
+    os.execvpe(command[0], command, {**os.environ, **MPI_SETTINGS})     # signals to us are signals to it
+
+
+# sshd passes no signals on. When the connection ends, so does the standard input of what it has started; the command, a process
+# group of its own, then gets SIGTERM, and SIGKILL 10 s later. What starts it with another standard input has its own way.
+BOUND = r"""
+[ -p /dev/stdin ] || [ -S /dev/stdin ] || exec "$@"
+exec 3<&0
+setsid "$@" </dev/null 3<&- &
+job=$!
+{ read -r _ <&3; kill -s TERM -- -$job; sleep 10; kill -s KILL -- -$job; } >/dev/null 2>&1 &
+watcher=$!
+exec 3<&-
+wait $job
+status=$?
+kill $watcher
+exit $status
+"""
 
 
 def remote_line(words):
     settings = [f'{key}={value}' for key, value in sorted(os.environ.items()) if key.startswith(PASSED)]
-    return f'cd {shlex.quote(os.getcwd())} && exec env {shlex.join(settings + words)}'
+    return f'cd {shlex.quote(os.getcwd())} && exec env {shlex.join([*settings, "sh", "-c", BOUND, "sh", *words])}'
 
 
 def run(hosts, words, prefix):
     """The same command on all hosts at once. The folder is this one, which is to be there too."""
-    printers, statuses = threading.Lock(), {}
+    printers, statuses, processes, stopped = threading.Lock(), {}, [], threading.Event()
     printer = Printer(False)
 
     def pass_on(host, stream, kind):
@@ -61,16 +80,28 @@ def run(hosts, words, prefix):
                 printer.add(0, kind, (f'{host}: '.encode() if prefix else b'') + line)
 
     def one(host):
-        process = subprocess.Popen([*ssh(), host, remote_line(words)], stdin=subprocess.DEVNULL,
+        process = subprocess.Popen([*ssh(), host, remote_line(words)], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        processes.append(process)
+        if stopped.is_set():
+            stop()
         readers = [threading.Thread(target=pass_on, args=(host, stream, kind))
                    for stream, kind in ((process.stdout, ord('O')), (process.stderr, ord('E')))]
         for reader in readers:
             reader.start()
         for reader in readers:
             reader.join()
-        statuses[host] = process.wait()
+        status = process.wait()
+        statuses[host] = 128 - status if status < 0 else status     # of a signal, as a shell has it
 
+    def stop(*_):
+        stopped.set()
+        for process in processes:
+            process.stdin.close()
+            process.terminate()
+
+    for sig in Signals.HANDLED:
+        signal.signal(sig, stop)
     threads = [threading.Thread(target=one, args=(host,)) for host in hosts]
     for thread in threads:
         thread.start()

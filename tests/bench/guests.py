@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What benchmarks between QEMU guests share: the guests, the programs that run in them, medians, tables."""
-import json, os, re, statistics, subprocess, tempfile, time
+"""What benchmarks between machines share: QEMU guests, or with --hosts real machines (hosts.py); the programs that run there, medians,
+tables."""
+import json, os, re, shutil, statistics, subprocess, tempfile, time
 
 import report
 from report import TOP, fail, markdown, table
@@ -14,6 +15,10 @@ APPS = [("lu", ["--size", "512"]), ("sor", ["--size", "512", "--iterations", "20
 COUNTERS = {"faults": ("read faults", "write faults", "upgrades"), "messages": ("messages",),
             "bytes": ("data moved",), "invalidations": ("invalidations",)}
 
+# The counter of packets, as drivers name it: rxe; mlx5, mlx4 and InfiniBand in general; bnxt_re and efa.
+PACKETS_SENT = """cd /sys/class/infiniband/$0/ports/1 && cat hw_counters/sent_pkts 2>/dev/null || cat counters/port_xmit_packets 2>/dev/null ||
+cat hw_counters/tx_pkts 2>/dev/null || { echo "$0 has no counter of the packets that it sends" >&2; exit 1; }"""
+
 background = []  # processes to end, whatever happens
 began = time.monotonic()
 
@@ -23,22 +28,52 @@ def say(text):
 
 
 class Failed(Exception):
-    """A program in the guests."""
+    """A program on the machines."""
 
 
 class Cluster:
-    """Guests, for a `with`."""
+    """Guests, for a `with`. With --hosts, Cluster() makes a Hosts of hosts.py instead: real machines, with the same methods."""
+
+    kind = "guests"
+    # What guests can do, and real machines cannot: `scripts/cluster vectors`, a limited rate of a link, a machine that is stopped,
+    # counting instructions, another RDMA device. See missing().
+    can_vectors = can_rate = can_freeze = can_icount = can_link = True
+    most = 4  # machines that a job is run on
+    software = ipoib = False  # the RDMA device is one in software that ignores vectors; TCP is carried by an InfiniBand port
+    instead = None  # the class of the machines that are used instead of guests
+    unmeasured = {}  # what the machines cannot do: {what is not measured: why}
+
+    def __new__(cls, *_, **__):
+        return super().__new__(Cluster.instead or cls)
 
     def __init__(self, nodes, cpus=1, memory=1024, accel="auto", module=False):
         """module: dsm.ko is loaded in all of them."""
         self.name, self.nodes, self.module = "bench-%d" % os.getpid(), nodes, module
         self.said = ""  # what the last program wrote, to stdout and to stderr
+        self.cpus = cpus  # processors of each machine
+        self.devices, self.gid, self.network = ["rxe0"], None, "eth0"  # RDMA devices, index of a GID (None: the best), interface
         self.options = ["-n", str(nodes), "--cpus", str(cpus), "--memory", str(memory), "--accel", accel, "--with", str(os.getpid())]
 
     def command(self, *words):
         return [os.path.join(TOP, "scripts/cluster"), "--name", self.name, *words]
 
-    def __enter__(self):
+    @property
+    def device(self):
+        """The RDMA device of single programs; it has this name on all machines."""
+        return self.devices[0]
+
+    def address(self, node):
+        """By which programs on the others reach this machine."""
+        return "node%d" % node
+
+    def need(self, *programs):
+        """Fail unless all machines have these. Guests have those of this machine."""
+        for name in programs:
+            if not shutil.which(name):
+                raise Failed("there is no %s: `make setup` installs it" % name)
+
+    def up(self):
+        """Start the machines; self.about says what they are."""
         say("booting: up " + " ".join(self.options))
         # To a file: what `up` leaves behind keeps its output open.
         with tempfile.TemporaryFile("w+") as said:
@@ -50,16 +85,22 @@ class Cluster:
             fail("the guests do not start:\n%s\n(scripts/cluster --help; `make setup` installs what they need)" % text)
         self.about = re.search(r"guests?, (.*), up in", text)
         self.about = self.about[1] if self.about else "?"
+
+    def down(self):
+        subprocess.run(self.command("down"), cwd=TOP, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def __enter__(self):
+        self.up()
         try:
             if self.module:
                 self.load_module()
             self.mpi(self.nodes, BUILD + "/apps/example")  # files are in the guests' caches from here on
             clock = self.run(0, "cat", "/sys/devices/system/clocksource/clocksource0/current_clocksource").strip()
             if clock not in ("tsc", "kvm-clock"):
-                say("the guests' clock is %s, which is slow to read: figures are worse than they need be" % clock)
+                say("the clock of the %s is %s, which is slow to read: figures are worse than they need be" % (self.kind, clock))
         except Failed as f:
             self.__exit__()
-            fail("the guests do not work: %s" % f)
+            fail("the %s do not work: %s" % (self.kind, f))
         except BaseException:
             self.__exit__()
             raise
@@ -69,7 +110,7 @@ class Cluster:
         for p in background:
             end(p)
         background.clear()
-        subprocess.run(self.command("down"), cwd=TOP, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.down()
 
     def load_module(self):
         built = subprocess.run([os.path.join(TOP, "scripts/build-kmod")], cwd=TOP, capture_output=True, text=True)
@@ -77,6 +118,10 @@ class Cluster:
             raise Failed("dsm.ko cannot be built: " + built.stderr[-1500:])
         for node in range(self.nodes):
             self.run(node, "sh", "-c", "modprobe -a ib_core && insmod " + built.stdout.split()[-1])
+
+    def packets(self, node):
+        """That the RDMA device of this machine has sent."""
+        return int(self.run(node, "sh", "-c", PACKETS_SENT, self.device))
 
     def start(self, words, env=None):
         p = subprocess.Popen(words, cwd=TOP, env={**os.environ, **(env or {})}, text=True, stdin=subprocess.DEVNULL,
@@ -99,7 +144,7 @@ class Cluster:
         return out
 
     def begin(self, node, *words):
-        """A command in one guest, in the background."""
+        """A command on one machine, in the background."""
         return self.start(self.command("run", "--node", str(node), "--", *words))
 
     def run(self, node, *words):
@@ -121,7 +166,7 @@ class Cluster:
 
 
 def end(p):
-    """A command in a guest: a signal to ours is a signal to it."""
+    """A command on a machine: a signal to ours is a signal to it."""
     if p.poll() is None:
         p.terminate()
         try:
@@ -129,6 +174,24 @@ def end(p):
         except subprocess.TimeoutExpired:
             p.kill()
             p.communicate()
+
+
+def missing(ability, what):
+    """Whether the machines cannot do this (can_ABILITY of Cluster). If so, `what` is not measured, and all output says so."""
+    machines = Cluster.instead or Cluster
+    if getattr(machines, "can_" + ability):
+        return False
+    unmeasured(what, {"vectors": "only guests count the completions of a vector by processor", "rate": "only guests have a link whose rate can be set",
+                      "freeze": "only guests can be stopped", "icount": "only guests count instructions",
+                      "link": "only guests are given another RDMA device"}[ability])
+    return True
+
+
+def unmeasured(what, why):
+    """Say so, and note it for the tables."""
+    if what not in Cluster.unmeasured:
+        say("not measured here: %s: %s" % (what, why))
+    Cluster.unmeasured[what] = why
 
 
 def json_lines(text):

@@ -5,6 +5,8 @@
  *
  *   share serve PROFILE
  *   share PROFILE EXPERIMENT SIDE COUNT SIZE MS    with the server of that profile, at SHARE_SERVER (default 10.10.0.1)
+ *
+ * SHARE_DEVICE is the RDMA device (the first).
  */
 #include "share.h"
 
@@ -71,7 +73,7 @@ struct rshare *share_open(const struct share_profile *p, bool server)
 	c.idle_after = p->idle_after;
 	c.pool = server ? p->pool : 16 * MIB;
 	c.connections = p->connections;
-	if (rshare_open(NULL, &c, &r, why) < 0) {
+	if (rshare_open(getenv("SHARE_DEVICE"), &c, &r, why) < 0) {
 		fprintf(stderr, "share: rshare_open: %s\n", why);
 		exit(1);
 	}

@@ -29,7 +29,7 @@ struct share_native *share_native_open(uint32_t size, struct rs_address *here)
 	c.peers = 1;
 	c.receives = RECEIVES_BYTES / c.chunk;
 	c.receives = c.receives < 16 ? 16 : c.receives > 512 ? 512 : c.receives;
-	if (rs_device_open(&n->dev, NULL, &c, why)) {
+	if (rs_device_open(&n->dev, getenv("SHARE_DEVICE"), &c, why)) {
 		fprintf(stderr, "share: %s\n", why);
 		exit(1);
 	}
