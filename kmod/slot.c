@@ -3,7 +3,7 @@
  * slot.c - request slots, and how a thread waits for one and for the answer in it.
  *
  * A signal ends the wait of a call, which is made again when the handler has run (park.c); of a killable one, only a fatal signal.
- * The slot of a thread that does not wait any more is left to the answer. All of this sleeps but what says otherwise.
+ * The slot of a thread that does not wait any more is left to the answer. Every function sleeps unless its comment says otherwise.
  */
 #include <linux/sched/signal.h>
 

@@ -31,7 +31,7 @@ static void join_value(struct bar *b, bar_combine combine, const struct bar_earl
 {
 	if (e->status)
 		b->status = e->status;
-	/* The first to come says how many threads a rank has; who differs spoils the episode for all. */
+	/* The first to arrive says how many threads a rank has; a different number fails the episode for all. */
 	if (!b->any)
 		b->expect = e->threads;
 	if (b->expect != e->threads)

@@ -3,8 +3,8 @@
  * map.h - several ranks of a node map one copy of a page: which mappings a change of the node's state has to change, too.
  *
  * The node's state of a page bounds what every mapping may allow: no access, reads, everything. A mapping may lag behind,
- * never run ahead. So who lowers a page lowers first the mappings that may allow more than the new state, then lets the
- * contents leave; who raises one opens the mapping of the rank that waits, and the others follow when they are used.
+ * never run ahead. Lowering a page first lowers the mappings that may allow more than the new state; then the contents
+ * may leave. Raising a page opens the mapping of the rank that waits; the others follow when they are used.
  *
  * A page has one word for it, zero at the start: its state, and for each rank a bit that says whether its mapping is *loose*,
  * that is, may be open. What that means depends on how mappings are opened:

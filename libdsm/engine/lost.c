@@ -96,7 +96,7 @@ static bool is_early(void)
 	return !job.mine || __atomic_load_n(&job.mine->state, __ATOMIC_RELAXED) == CTL_STARTING;
 }
 
-/* why: for the launcher, by the one who speaks; NULL: somebody else has said it. */
+/* why: what to tell the launcher; NULL: another rank has told it. */
 static void leave(int status, const char *why) __attribute__((noreturn));
 static void leave(int status, const char *why)
 {

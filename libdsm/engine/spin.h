@@ -6,8 +6,8 @@
  * it: each wait then pays for the polling and for the sleep. The limit is the setting, or twice the mean of the waits that
  * this thread has seen, where that is more, up to SPIN_TIMES the setting.
  *
- * Where waits end in sleep all the same, polling was wasted on them, and may be why they took so long: who polls keeps the
- * processor from the thread that is to answer. So the limit is halved for each such wait in a row after the first few, and an
+ * Where waits end in sleep nevertheless, polling was wasted on them. It may even be the reason for their length: a polling
+ * thread keeps the processor from the thread that is to answer. So the limit is halved for each such wait in a row after the first few, and an
  * answer that comes in time takes one halving back. One wait in SPIN_PROBE polls to the whole limit, to see whether things
  * have changed.
  */

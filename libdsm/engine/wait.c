@@ -184,8 +184,8 @@ static bool interrupted(struct patience *p, uint64_t now)
 }
 
 /*
- * Whoever else needs the processor may be whoever is to answer: once that is seen, polling has been in vain. Not in a miss:
- * it is another node that answers, and who polls brings the answer in itself, without an interrupt.
+ * Another thread that needs the processor may be the one that is to answer; polling then delays the answer. A miss is different:
+ * another node answers it, and the polling thread receives the answer itself, without an interrupt.
  */
 static void poll_on(struct patience *p, uint64_t now)
 {

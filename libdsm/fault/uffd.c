@@ -10,7 +10,7 @@
  * closes all mappings, and filling is one UFFDIO_COPY that allocates, copies and maps at once, for the rank that waits.
  * From then on the kernel itself maps the page for the other ranks, when they touch it, and no signal comes. Where the node
  * may only read, their mappings have write-protect markers before the page is there: then the kernel maps it read-only, and a
- * store is a signal (core/map.h, MAP_SHOWN). What there is much of is mapped before they touch it (ahead.h).
+ * store is a signal (core/map.h, MAP_SHOWN). Pages with many neighbours are mapped before they are touched (ahead.h).
  *
  * Does a marker outlive its page? A hole is punched in two steps, and between them a fault may map the page again:
  *

@@ -25,7 +25,7 @@ extern void __libc_free(void *p);
 /* Libraries have keys of their own, the C library's; ours are above those. */
 #define KEY_BASE 0x10000u
 
-/* A value belongs to the key that had this sequence number: that of a deleted key is nobody's. */
+/* A value belongs to the key that had this sequence number. After the key is deleted, no key finds it. */
 struct value {
 	uint64_t seq;
 	void *at;

@@ -2,9 +2,9 @@
 /*
  * kept.c - locks that nobody else asks for stay with their last holder's node, in its hold records (core/lock.h).
  *
- * Which record a lock is in says a table of one entry for each hash value, without a lock. It is a hint: the record is
- * looked at under its stripe, and may have another lock by then. A lock whose entry was overwritten is still kept, and
- * found by its home, which passes it from record to record of one node as from node to node.
+ * A table with one entry for each hash value tells which record a lock is in; reading it takes no lock. The entry is a hint:
+ * the record is checked under its stripe, and may belong to another lock by then. A lock whose entry was overwritten is still
+ * kept. Its home finds it, and passes it from record to record of one node as from node to node.
  */
 #include "sync/kept.h"
 

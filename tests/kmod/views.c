@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * views.c - several processes of one context: what one may do with a page all may, and what is taken from one is taken from all.
+ * views.c - several processes of one context: all have the same access to a page, and lose it together.
  *
  *   refused   what ATTACH and mmap(2) refuse
  *   shared    two processes without a job: words, and protections that either of them changes

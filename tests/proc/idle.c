@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * idle.c - who waits burns no processor time, whatever it waits for; and a rank that computes, sleeps in a system
+ * idle.c - a waiting thread uses no processor time, whatever it waits for; a rank that computes, sleeps in a system
  * call or keeps all processors busy still serves the others.
  */
 #include "common.h"

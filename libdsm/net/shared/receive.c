@@ -3,8 +3,8 @@
  * receive.c - messages on their way in: taken from connections, put into the inbox, delivered one by one, and their buffers given
  * back. Payloads that lie with their senders are read first, FETCHES at a time, in the order of their priorities.
  *
- * Sleeping. The fd of the transport is an epoll set of the connections' fds and of a kick. Who polls leaves these fds alone; arm
- * makes them readable again. Who leaves something in the inbox of an armed transport writes the kick.
+ * Sleeping. The fd of the transport is an epoll set of the connections' fds and of a kick. A polling thread leaves these fds alone;
+ * arm makes them readable again. A thread that leaves something in the inbox of an armed transport writes the kick.
  */
 #include <errno.h>
 #include <string.h>

@@ -18,8 +18,8 @@
 #define CLOSE_MS 2000 /* for what is still to be sent, and for the other ranks of the node */
 
 /*
- * Who holds a thread up comes first. A block passes other blocks' bulk: it gets more of the turns. A region's priority changes its
- * share. Few programs use other priorities than the normal one, and each rank reserves memory for all kinds: these have fewer receives.
+ * Messages that a thread waits for come first. Blocks get more turns than bulk data. A region's priority changes its share. Few
+ * programs use other priorities than the normal one, and each rank reserves memory for all kinds: these have fewer receives.
  */
 const struct lane_kind_row lane_kinds[KINDS] = {
 	[KIND_COHERENCE] = { "coherence", CLASS_COHERENCE, RSHARE_PRIORITY_MAX, 1, DEPTH, 0 },

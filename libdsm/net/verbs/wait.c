@@ -3,12 +3,12 @@
  * wait.c - sleeping. Each queue has an event channel, on which a thread of its own sleeps, on the processors of the
  * queue's group; a rank that waits for a message, or computes, burns no processor.
  *
- * While some thread polls, queues are not armed, for it would take everything away before a woken thread came. The
- * last to cease arms them, and sees that nothing had come before. queue.armed: an event is due, or on its way to the thread.
+ * While some thread polls, queues are not armed: the poller would take everything before a woken thread came. The last
+ * poller to stop arms them, and then checks that nothing had arrived. queue.armed: an event is due, or on its way to the thread.
  *
- * While nobody waits, queues are armed for solicited completions only, and answers are sent unsolicited (cfg.waited): the
- * one who waits for an answer and polls takes it without an event that would wake a thread for nothing, and an event that
- * was armed cannot be taken back. Who waits asleep is woken for everything.
+ * While nobody waits, queues are armed for solicited completions only, and answers are sent unsolicited (cfg.waited): a
+ * polling thread takes its answer without an event, which would wake another thread in vain and cannot be disarmed. A thread
+ * that sleeps is woken for everything.
  *
  *   poller                          thread
  *   pollers: 1 -> 0                 armed: 1 -> 0, for its event came
