@@ -49,17 +49,18 @@ def mpirun(hosts, words):
 
 # sshd passes no signals on. When the connection ends, so does the standard input of what it has started; the command, a process
 # group of its own, then gets SIGTERM, and SIGKILL 10 s later. What starts it with another standard input has its own way.
+# A signal to the group of all of this does not end the watcher.
 BOUND = r"""
 [ -p /dev/stdin ] || [ -S /dev/stdin ] || exec "$@"
 exec 3<&0
 setsid "$@" </dev/null 3<&- &
 job=$!
-{ read -r _ <&3; kill -s TERM -- -$job; sleep 10; kill -s KILL -- -$job; } >/dev/null 2>&1 &
+{ trap '' INT TERM HUP; read -r _ <&3; kill -s TERM -- -$job; sleep 10; kill -s KILL -- -$job; } >/dev/null 2>&1 &
 watcher=$!
 exec 3<&-
 wait $job
 status=$?
-kill $watcher
+kill -s KILL $watcher
 exit $status
 """
 
