@@ -7,7 +7,7 @@
 #   V=1                                      show the commands
 #   PREFIX=/usr/local DESTDIR=               where to install
 #
-# Targets that run something (demo, check, bench, bench-cluster, bench-kmod, bench-share, fuzz) call a script, which calls make again to
+# Targets that run something (demo, check, bench, bench-cluster, bench-hosts, bench-kmod, bench-share, fuzz) call a script, which calls make again to
 # build: only then are the packages that scripts/setup installs there to be asked for their flags.
 
 VARIANT ?= release
@@ -189,7 +189,7 @@ COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
 # ---- targets that run something -------------------------------------------------------------
 
 .PHONY: all lib apps test-programs unit-programs model-program sim-program proc-programs fail-programs \
-	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-kmod bench-share predict fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-threads check-fail check-fail-full check-gates \
+	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-hosts bench-kmod bench-share predict fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-threads check-fail check-fail-full check-gates \
 	check-asan check-tsan check-large check-soak check-mutations check-kmod check-kdebug check-kfuzz model-full install uninstall install-kmod uninstall-kmod clean format tags help setup FORCE
 
 all: lib apps ## the library and the applications (default)
@@ -254,6 +254,10 @@ bench-kmod: ## the kernel helper against the user-level path, in QEMU guests; wr
 bench-share: ## shared queue pairs against native ones, in a QEMU guest; writes build/bench-share.json
 	@scripts/setup
 	@scripts/bench-share
+
+bench-hosts: ## cluster, share and kernel benchmarks on real machines over ssh: HOSTS=A,B; writes build/bench-*-hosts.json, build/bench-hosts.md
+	@scripts/setup
+	@scripts/bench-hosts '$(HOSTS)'
 
 predict: ## predicted run times of the applications on 4 to 1,024 nodes; writes build/predict.json and prints a table
 	@scripts/setup

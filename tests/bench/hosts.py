@@ -147,7 +147,7 @@ class Hosts(Cluster):
 
     kind = "hosts"
     can_vectors = can_rate = can_freeze = can_icount = can_link = False
-    names, load, described = [], False, "?"  # all of --hosts; --load-module; what the hosts of the last part are
+    names, load, described = [], None, "?"  # all of --hosts; --load-module; what the hosts of the last part are
     programs = ["apps/example", "bench/noise", "bench/share", "libdsm.so"]  # which have to be the same everywhere
 
     def __init__(self, nodes, cpus=1, memory=1024, accel="auto", module=False):
@@ -218,7 +218,9 @@ class Hosts(Cluster):
             self.loaded.append(node)
 
     def built(self, node, f):
-        """The module for the kernel of this host: from headers of this machine, or there."""
+        """The module for the kernel of this host: what --load-module names, or built from headers of this machine, or there."""
+        if self.load is not True:
+            return os.path.abspath(self.load)
         headers = "/usr/src/linux-headers-" + f.kernel
         words = [os.path.join(TOP, "scripts/build-kmod"), headers]
         if not os.path.exists(headers + "/Makefile"):
@@ -235,7 +237,8 @@ class Hosts(Cluster):
 def add_arguments(p, module=False):
     p.add_argument("--hosts", metavar="A,B|FILE", help="measure on these machines over ssh (scripts/cluster --hosts) instead of in guests")
     if module:
-        p.add_argument("--load-module", action="store_true", help="with --hosts: load dsm.ko where it is not loaded, and unload it at the end")
+        p.add_argument("--load-module", nargs="?", const=True, metavar="FILE", help="with --hosts: load dsm.ko where it is not loaded (FILE; without: it "
+                       "is built for the kernel of the host), and unload it at the end")
 
 
 def choose(a):
@@ -247,7 +250,7 @@ def choose(a):
     except Failure as f:
         fail(str(f))
     Hosts.most = len(Hosts.names)
-    Hosts.load = getattr(a, "load_module", False)
+    Hosts.load = getattr(a, "load_module", None)
     Cluster.instead = Hosts
 
 
