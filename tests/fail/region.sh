@@ -14,7 +14,7 @@ leaving() {
 	ranks=3
 	settings+=(DSM_STALL_MS=1000)
 	works "$bin/region" leaving
-	says "after [1-3] s without an answer .*block 0x[0-9a-f]* of leaving, home node [0-2]: rank 1 waits"
+	says "after [1-3] s without an answer .*block 0x[0-9a-f]* of leaving, home node [0-2]: rank 2 waits"
 }
 
 # Not with mprotect: there the blocks of other regions need mappings, too.

@@ -58,11 +58,11 @@ static void barriers(void)
 
 static struct board {
 	dsm_mutex_t mutex;
-	dsm_sem_t turn[2]; /* of ranks 0 and 1 */
+	dsm_sem_t turn[2]; /* of the first rank and the last, which is of another node */
 } * board;
 
 /*
- * All ranks count under one lock, until it has come from another rank so often. A busy host may let one rank take it
+ * All ranks count under one lock, until it has come from another node so often. A busy host may let one rank take it
  * many times in a row.
  */
 static void locks(void)
@@ -72,8 +72,8 @@ static void locks(void)
 
 	for (bool more = true; more; test_nap(1000000)) {
 		MUST(dsm_mutex_lock(&board->mutex));
-		store(moves, load(moves) + (load(last) != (uint64_t)test_rank));
-		store(last, (uint64_t)test_rank);
+		store(moves, load(moves) + (load(last) != (uint64_t)dsm_node()));
+		store(last, (uint64_t)dsm_node());
 		store(p, load(p) + 1);
 		own++;
 		more = load(moves) < MIN_FAULTS + rounds;
@@ -86,19 +86,19 @@ static void locks(void)
 	test_close("locks", r);
 }
 
-/* From rank to rank by semaphores. */
+/* From node to node by semaphores. */
 static void semaphores(void)
 {
 	dsm_region_t *r;
 	uint64_t *p = test_open("semaphores", 4096, DSM_HOME_CYCLIC, &r), i;
 
 	for (i = 0; i < rounds; i++) {
-		const int writer = (int)(i % 2), reader = 1 - writer;
+		const int writer = (int)(i % 2), reader = 1 - writer, rank[2] = { 0, test_size - 1 };
 
-		if (test_rank == writer) {
+		if (test_rank == rank[writer]) {
 			store(p, i);
 			MUST(dsm_sem_post(&board->turn[reader], 1));
-		} else if (test_rank == reader) {
+		} else if (test_rank == rank[reader]) {
 			MUST(dsm_sem_wait(&board->turn[reader]));
 			REQUIRE(load(p) == i, "round %lu: %lu", (unsigned long)i, (unsigned long)load(p));
 		}
