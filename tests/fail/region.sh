@@ -18,8 +18,10 @@ leaving() {
 }
 
 # Not with mprotect: there the blocks of other regions need mappings, too.
-for m in node rank mixed; do
+for m in node rank ${full:+mixed}; do
 	one "region-contents-$m" region "$m" contents
+done
+for m in node rank mixed; do
 	one "region-stale-$m" region "$m" stale
 done
 for m in rank mprotect mixed; do
