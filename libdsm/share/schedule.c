@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: BSD-2-Clause
+// SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /* schedule.c - the turns of flows. Called by one thread at a time. */
 #include "share/schedule.h"
 
@@ -44,13 +44,8 @@ static void link_flow(struct rs_sched *s, struct rs_flow *f)
 		return;
 	if (f->priority)
 		append(&s->turns[f->priority], f);
-	else
+	else if (!f->held)
 		link_weighted(s, f);
-}
-
-static uint32_t cost(uint32_t len)
-{
-	return len < RS_COST_MIN ? RS_COST_MIN : len;
 }
 
 static bool fits(const struct rs_window *w, uint32_t len)
@@ -58,17 +53,26 @@ static bool fits(const struct rs_window *w, uint32_t len)
 	if (w->chunks >= w->max_chunks)
 		return false;
 	/* A chunk larger than the window goes alone. */
-	return !w->bytes || (w->bytes <= w->max_bytes && cost(len) <= w->max_bytes - w->bytes);
+	return !w->bytes || (w->bytes <= w->max_bytes && rs_cost(len) <= w->max_bytes - w->bytes);
 }
 
-/* The list whose head is next. A new epoch begins when the flows of this one have used their shares. */
-static struct rs_turns *next_turns(struct rs_sched *s)
+static struct rs_flow *first_not_held(const struct rs_turns *t)
+{
+	struct rs_flow *f = t->head;
+
+	while (f && f->held)
+		f = f->next;
+	return f;
+}
+
+/* Whose turn it is. A new epoch begins when the flows of this one have used their shares. */
+static struct rs_flow *next_flow(struct rs_sched *s)
 {
 	unsigned int p;
 
 	for (p = RS_PRIORITIES - 1; p; p--)
 		if (s->turns[p].head)
-			return &s->turns[p];
+			return first_not_held(&s->turns[p]);
 	if (!s->turns[0].head && s->expired.head) {
 		struct rs_flow *f = s->expired.head;
 
@@ -78,7 +82,7 @@ static struct rs_turns *next_turns(struct rs_sched *s)
 		for (; f; f = f->next)
 			f->on = &s->turns[0];
 	}
-	return s->turns[0].head ? &s->turns[0] : 0;
+	return s->turns[0].head;
 }
 
 void rs_sched_init(struct rs_sched *s, uint32_t chunk, const uint32_t max_bytes[RS_LANES],
@@ -93,14 +97,24 @@ void rs_sched_init(struct rs_sched *s, uint32_t chunk, const uint32_t max_bytes[
 	}
 }
 
+static enum rs_lane lane_for(uint8_t priority)
+{
+	return priority ? RS_STRICT : RS_WEIGHTED;
+}
+
 void rs_flow_init(struct rs_flow *f, uint8_t priority, uint8_t weight)
 {
-	*f = (struct rs_flow){ .priority = priority, .weight = weight };
+	rs_flow_init_on(f, priority, weight, lane_for(priority));
+}
+
+void rs_flow_init_on(struct rs_flow *f, uint8_t priority, uint8_t weight, enum rs_lane lane)
+{
+	*f = (struct rs_flow){ .priority = priority, .weight = weight, .lane = (uint8_t)lane };
 }
 
 enum rs_lane rs_flow_lane(const struct rs_flow *f)
 {
-	return f->priority ? RS_STRICT : RS_WEIGHTED;
+	return (enum rs_lane)f->lane;
 }
 
 bool rs_sched_push(struct rs_sched *s, struct rs_flow *f, uint32_t len)
@@ -112,46 +126,63 @@ bool rs_sched_push(struct rs_sched *s, struct rs_flow *f, uint32_t len)
 	return true;
 }
 
-static void take(struct rs_sched *s, struct rs_flow *f, struct rs_chunk *out)
+static uint32_t next_len(const struct rs_sched *s, const struct rs_flow *f)
 {
 	const uint32_t left = f->len[f->first % RS_FLOW_OPS] - f->sent;
-	const uint32_t len = left < s->chunk ? left : s->chunk;
-	const enum rs_lane lane = rs_flow_lane(f);
 
-	*out = (struct rs_chunk){ .flow = f, .op = f->first, .offset = f->sent, .len = len, .lane = (uint8_t)lane };
-	out->last = len == left;
+	return left < s->chunk ? left : s->chunk;
+}
+
+struct rs_flow *rs_sched_next(struct rs_sched *s)
+{
+	struct rs_flow *f = next_flow(s);
+
+	return f && fits(&s->lane[f->lane], next_len(s, f)) ? f : 0;
+}
+
+void rs_sched_take(struct rs_sched *s, struct rs_flow *f, struct rs_chunk *out)
+{
+	const uint32_t len = next_len(s, f);
+	struct rs_window *w = &s->lane[f->lane];
+
+	*out = (struct rs_chunk){ .flow = f, .op = f->first, .offset = f->sent, .len = len, .lane = f->lane };
 	f->sent += len;
+	out->last = f->sent == f->len[f->first % RS_FLOW_OPS];
 	if (out->last) {
 		f->first++;
 		f->sent = 0;
 	}
 	f->outstanding++;
-	s->lane[lane].bytes += cost(len);
-	s->lane[lane].chunks++;
+	w->bytes += rs_cost(len);
+	w->chunks++;
 	if (!f->priority)
-		f->share -= (int32_t)cost(len);
+		f->share -= (int32_t)rs_cost(len);
 	unlink_flow(f);
 	link_flow(s, f);
 }
 
 unsigned int rs_sched_pick(struct rs_sched *s, struct rs_chunk *out, unsigned int max)
 {
+	struct rs_flow *f;
 	unsigned int n;
 
-	for (n = 0; n < max; n++) {
-		const struct rs_turns *t = next_turns(s);
-		struct rs_flow *f;
-		uint32_t left;
-
-		if (!t)
-			break;
-		f = t->head;
-		left = f->len[f->first % RS_FLOW_OPS] - f->sent;
-		if (!fits(&s->lane[rs_flow_lane(f)], left < s->chunk ? left : s->chunk))
-			break;
-		take(s, f, &out[n]);
-	}
+	for (n = 0; n < max && (f = rs_sched_next(s)); n++)
+		rs_sched_take(s, f, &out[n]);
 	return n;
+}
+
+void rs_sched_hold(struct rs_sched *s, struct rs_flow *f)
+{
+	(void)s;
+	f->held = true;
+	if (!f->priority)
+		unlink_flow(f);
+}
+
+void rs_sched_resume(struct rs_sched *s, struct rs_flow *f)
+{
+	f->held = false;
+	link_flow(s, f);
 }
 
 static void apply(struct rs_sched *s, struct rs_flow *f)
@@ -159,6 +190,7 @@ static void apply(struct rs_sched *s, struct rs_flow *f)
 	f->moving = false;
 	f->priority = f->next_priority;
 	f->weight = f->next_weight;
+	f->lane = (uint8_t)lane_for(f->priority);
 	if (f->share > (int32_t)(f->weight * s->chunk))
 		f->share = (int32_t)(f->weight * s->chunk);
 	link_flow(s, f);
@@ -166,7 +198,7 @@ static void apply(struct rs_sched *s, struct rs_flow *f)
 
 void rs_sched_done(struct rs_sched *s, struct rs_flow *f, enum rs_lane lane, uint32_t len)
 {
-	s->lane[lane].bytes -= cost(len);
+	s->lane[lane].bytes -= rs_cost(len);
 	s->lane[lane].chunks--;
 	f->outstanding--;
 	if (f->moving && !f->outstanding)
@@ -178,7 +210,7 @@ void rs_sched_set(struct rs_sched *s, struct rs_flow *f, uint8_t priority, uint8
 	f->next_priority = priority;
 	f->next_weight = weight;
 	unlink_flow(f);
-	f->moving = !priority != !f->priority && f->outstanding;
+	f->moving = lane_for(priority) != rs_flow_lane(f) && f->outstanding;
 	if (!f->moving)
 		apply(s, f);
 }

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: BSD-2-Clause */
+/* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * schedule.h - which chunk of which connection goes next to one peer. Pure: no allocation, lock, clock or system call.
  *
@@ -11,12 +11,19 @@
  * Each lane (queue pair) has a window of outstanding bytes and a number of slots. Without the window the turns would only
  * fill the FIFO of the device. A backlog that waits for the window of the strict lane holds the weighted lane back, too:
  * the link is busy with the strict one's bytes.
+ *
+ * dsm.ko is built with this file, too (kmod/egress.c). It has a queue pair for each class of messages, which may be full while
+ * others are not (rs_sched_hold()), and learns of completions by many at a time (rs_sched_placed()).
  */
 #ifndef SHARE_SCHED_H
 #define SHARE_SCHED_H
 
+#ifdef __KERNEL__
+#include <linux/types.h>
+#else
 #include <stdbool.h>
 #include <stdint.h>
+#endif
 
 #define RS_PRIORITIES 8 /* 0: the weighted class; 1 to 7: strict, the highest first */
 #define RS_WEIGHT_MAX 64
@@ -27,16 +34,18 @@ enum rs_lane { RS_STRICT, RS_WEIGHTED, RS_LANES };
 
 struct rs_flow {
 	struct rs_flow *next, *prev; /* in the list of its priority */
-	struct rs_turns *on;         /* that list. NULL: nothing to send, or on the way to another lane */
-	uint32_t len[RS_FLOW_OPS];   /* bytes of operation n, at n % RS_FLOW_OPS */
-	uint32_t first, end;         /* numbers of the oldest operation that is not handed out whole, and of the next */
-	uint32_t sent;               /* bytes of operation `first` that are handed out */
-	int32_t share;               /* bytes left in epoch `epoch`, less what it overdrew; weighted class only */
+	struct rs_turns *on; /* that list. NULL: nothing to send, on the way to another lane, or weighted and held */
+	uint32_t len[RS_FLOW_OPS]; /* bytes of operation n, at n % RS_FLOW_OPS */
+	uint32_t first, end;       /* numbers of the oldest operation that is not handed out whole, and of the next */
+	uint32_t sent;             /* bytes of operation `first` that are handed out */
+	int32_t share;             /* bytes left in epoch `epoch`, less what it overdrew; weighted class only */
 	uint32_t epoch;
 	uint32_t outstanding; /* chunks that are handed out and not done */
 	uint8_t priority, weight;
 	uint8_t next_priority, next_weight; /* after the outstanding chunks, while moving */
 	bool moving;                        /* to the other lane: chunks of one flow never overtake each other */
+	uint8_t lane;                       /* enum rs_lane */
+	bool held;                          /* rs_sched_hold() */
 };
 
 struct rs_turns {
@@ -70,6 +79,9 @@ void rs_sched_init(struct rs_sched *s, uint32_t chunk, const uint32_t max_bytes[
 /* priority 0 to 7, weight 1 to RS_WEIGHT_MAX. The first operation has number 0. */
 void rs_flow_init(struct rs_flow *f, uint8_t priority, uint8_t weight);
 
+/* A flow whose chunks count in that lane's window, whatever its priority; rs_sched_set() is not for it. */
+void rs_flow_init_on(struct rs_flow *f, uint8_t priority, uint8_t weight, enum rs_lane lane);
+
 /* The lane that chunks of the flow take now. */
 enum rs_lane rs_flow_lane(const struct rs_flow *f);
 
@@ -78,6 +90,17 @@ bool rs_sched_push(struct rs_sched *s, struct rs_flow *f, uint32_t len);
 
 /* Take up to max chunks; returns how many. Each must be followed by one rs_sched_done(). */
 unsigned int rs_sched_pick(struct rs_sched *s, struct rs_chunk *out, unsigned int max);
+
+/* The same one by one: the flow whose chunk rs_sched_pick() would take now (NULL: none), and that chunk. */
+struct rs_flow *rs_sched_next(struct rs_sched *s);
+void rs_sched_take(struct rs_sched *s, struct rs_flow *f, struct rs_chunk *out);
+
+/*
+ * What the flow's chunks are posted to takes nothing now: others have their turns until rs_sched_resume(). A strict flow that is held
+ * still holds lower priorities back. A weighted one is as if it were idle.
+ */
+void rs_sched_hold(struct rs_sched *s, struct rs_flow *f);
+void rs_sched_resume(struct rs_sched *s, struct rs_flow *f);
 
 /* The chunk has completed on the lane that it took. */
 void rs_sched_done(struct rs_sched *s, struct rs_flow *f, enum rs_lane lane, uint32_t len);
@@ -88,7 +111,42 @@ void rs_sched_set(struct rs_sched *s, struct rs_flow *f, uint8_t priority, uint8
 /* Forget the operations that are not handed out whole, and what is left of a started one. Outstanding chunks remain. */
 void rs_sched_drop(struct rs_sched *s, struct rs_flow *f);
 
-/* Some flow has something to send, whether or not the windows allow it. */
+/* Some flow has something to send, whether or not the windows allow it; weighted flows that are held do not count. */
 bool rs_sched_backlog(const struct rs_sched *s);
+
+/* ---- for those who learn of completions by many at a time -------------------------------------
+ *
+ * Instead of rs_sched_done(): rs_sched_placed() when the chunk is posted, since the queue itself has a bound of chunks; and
+ * rs_sched_landed() with what chunks count in the window, of any number of them and of any flows of the lane. Such flows never
+ * change lanes.
+ */
+static inline uint32_t rs_cost(uint32_t len)
+{
+	return len < RS_COST_MIN ? RS_COST_MIN : len;
+}
+
+static inline void rs_sched_placed(struct rs_sched *s, struct rs_flow *f)
+{
+	s->lane[f->lane].chunks--;
+	f->outstanding--;
+}
+
+static inline void rs_sched_landed(struct rs_sched *s, enum rs_lane lane, uint32_t cost)
+{
+	s->lane[lane].bytes -= cost;
+}
+
+/* While no flow has anything to send: that much goes without a turn. It is of nobody's share, and lands as above. */
+static inline bool rs_sched_fits(const struct rs_sched *s, enum rs_lane lane, uint32_t cost)
+{
+	const struct rs_window *w = &s->lane[lane];
+
+	return w->bytes <= w->max_bytes && cost <= w->max_bytes - w->bytes;
+}
+
+static inline void rs_sched_pass(struct rs_sched *s, enum rs_lane lane, uint32_t cost)
+{
+	s->lane[lane].bytes += cost;
+}
 
 #endif

@@ -231,6 +231,139 @@ START_TEST(dropped_operations_are_gone)
 }
 END_TEST
 
+/* ---- queue pairs that are full, completions of many at once: as dsm.ko uses it -------------------- */
+
+START_TEST(a_strict_flow_that_is_held_holds_lower_ones_back)
+{
+	begin(1 << 20, 1 << 20, 64);
+	add(&flow[0], 0, 4, 2 * CHUNK);
+	add(&flow[1], 6, 1, CHUNK);
+	add(&flow[2], 7, 1, 2 * CHUNK);
+	add(&flow[3], 7, 1, 2 * CHUNK);
+	rs_sched_hold(&sched, &flow[2]);
+	ck_assert_str_eq(order(9), "dd"); /* its equal goes on */
+	ck_assert_ptr_null(rs_sched_next(&sched));
+	ck_assert(rs_sched_backlog(&sched));
+	rs_sched_resume(&sched, &flow[2]);
+	ck_assert_str_eq(order(9), "ccbaa");
+	/* Held with nothing to send, it holds nobody back. */
+	rs_sched_hold(&sched, &flow[2]);
+	rs_sched_push(&sched, &flow[0], CHUNK);
+	ck_assert_str_eq(order(9), "a");
+	rs_sched_push(&sched, &flow[2], CHUNK);
+	rs_sched_push(&sched, &flow[0], CHUNK);
+	ck_assert_str_eq(order(9), "");
+	rs_sched_drop(&sched, &flow[2]);
+	ck_assert_str_eq(order(9), "a");
+}
+END_TEST
+
+START_TEST(a_weighted_flow_that_is_held_is_as_if_idle)
+{
+	begin(1 << 20, 1 << 20, 64);
+	add(&flow[0], 0, 1, 3 * CHUNK);
+	add(&flow[1], 0, 1, 3 * CHUNK);
+	rs_sched_hold(&sched, &flow[0]);
+	ck_assert_str_eq(order(2), "bb");
+	rs_sched_resume(&sched, &flow[0]);
+	ck_assert_str_eq(order(9), "abaa");
+	rs_sched_push(&sched, &flow[0], CHUNK);
+	rs_sched_hold(&sched, &flow[0]);
+	ck_assert(!rs_sched_backlog(&sched));
+	rs_sched_hold(&sched, &flow[0]); /* again: the same */
+	rs_sched_resume(&sched, &flow[0]);
+	rs_sched_resume(&sched, &flow[0]);
+	ck_assert_str_eq(order(9), "a");
+}
+END_TEST
+
+START_TEST(a_strict_flow_may_count_in_the_weighted_window)
+{
+	begin(2 * CHUNK, 2 * CHUNK, 64);
+	rs_flow_init_on(&flow[1], 6, 1, RS_WEIGHTED);
+	add(&flow[0], 0, 1, 9 * CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 2);
+	rs_sched_push(&sched, &flow[1], 2 * CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 0);
+	add(&flow[2], 7, 1, CHUNK); /* on the strict lane, whose window is free */
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
+	ck_assert_ptr_eq(chunk[0].flow, &flow[2]);
+	rs_sched_done(&sched, &flow[0], RS_WEIGHTED, CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
+	ck_assert_ptr_eq(chunk[0].flow, &flow[1]);
+	ck_assert_int_eq(chunk[0].lane, RS_WEIGHTED);
+}
+END_TEST
+
+START_TEST(what_passes_without_a_turn_counts_in_the_window)
+{
+	begin(1 << 20, 4 * CHUNK, 64);
+	ck_assert(rs_sched_fits(&sched, RS_WEIGHTED, 4 * CHUNK));
+	ck_assert(!rs_sched_fits(&sched, RS_WEIGHTED, 4 * CHUNK + 1));
+	rs_sched_pass(&sched, RS_WEIGHTED, 3 * CHUNK);
+	ck_assert(rs_sched_fits(&sched, RS_WEIGHTED, CHUNK));
+	ck_assert(!rs_sched_fits(&sched, RS_WEIGHTED, 2 * CHUNK));
+	rs_sched_push(&sched, &flow[0], 2 * CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
+	ck_assert(!rs_sched_fits(&sched, RS_WEIGHTED, 1));
+	rs_sched_placed(&sched, &flow[0]);
+	rs_sched_landed(&sched, RS_WEIGHTED, 4 * CHUNK);
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
+	rs_sched_placed(&sched, &flow[0]);
+	rs_sched_landed(&sched, RS_WEIGHTED, CHUNK);
+	ck_assert_uint_eq(sched.lane[RS_WEIGHTED].bytes, 0);
+	ck_assert_uint_eq(sched.lane[RS_WEIGHTED].chunks, 0);
+}
+END_TEST
+
+/*
+ * As kmod/lane.c: a completion tells of all chunks up to one that is signalled, which is the one with which they have half a window.
+ * The flows are those of kmod/egress.c: messages of two classes, and blocks of four priorities.
+ */
+START_TEST(completions_of_half_a_window_never_stall)
+{
+	static const uint8_t weight[4] = { 4, 1, 16, 1 };
+	const uint32_t window = 8 * CHUNK;
+	uint64_t random = 1;
+
+	for (unsigned int round = 0; round < 2000; round++) {
+		uint32_t unsignalled = 0, signalled[64], first = 0, end = 0, left = 0;
+
+		begin(UINT32_MAX, window, UINT32_MAX);
+		for (unsigned int i = 0; i < 4; i++)
+			rs_flow_init_on(&flow[i], i == 3 ? 6 : 0, weight[i], RS_WEIGHTED);
+		rs_flow_init(&flow[4], 7, 1);
+		rs_flow_init(&flow[5], 7, 1);
+		for (unsigned int i = 0; i < 40; i++) {
+			random = random * 6364136223846793005u + 1442695040888963407u;
+			struct rs_flow *f = &flow[(random >> 33) % 6];
+
+			left += rs_sched_push(&sched, f,
+					      f >= &flow[4] ? 0 : 1 + (uint32_t)(random >> 40) % (5 * CHUNK));
+		}
+		while (left) {
+			if (!rs_sched_pick(&sched, chunk, 1)) {
+				unit_require(first != end); /* something that is signalled is on its way */
+				rs_sched_landed(&sched, RS_WEIGHTED, signalled[first++ % 64]);
+				continue;
+			}
+			left -= chunk[0].last;
+			rs_sched_placed(&sched, chunk[0].flow);
+			if (chunk[0].lane == RS_STRICT) {
+				rs_sched_landed(&sched, RS_STRICT, rs_cost(chunk[0].len));
+				continue;
+			}
+			unit_require(sched.lane[RS_WEIGHTED].bytes <= window);
+			unsignalled += rs_cost(chunk[0].len);
+			if (unsignalled >= window / 2) {
+				signalled[end++ % 64] = unsignalled;
+				unsignalled = 0;
+			}
+		}
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("share_sched");
@@ -249,6 +382,11 @@ int main(void)
 	tcase_add_test(t, a_flow_changes_lanes_behind_its_chunks);
 	tcase_add_test(t, changing_the_weight_wins_no_bytes);
 	tcase_add_test(t, dropped_operations_are_gone);
+	tcase_add_test(t, a_strict_flow_that_is_held_holds_lower_ones_back);
+	tcase_add_test(t, a_weighted_flow_that_is_held_is_as_if_idle);
+	tcase_add_test(t, a_strict_flow_may_count_in_the_weighted_window);
+	tcase_add_test(t, what_passes_without_a_turn_counts_in_the_window);
+	tcase_add_test(t, completions_of_half_a_window_never_stall);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * test_share_search.c - every state of a small scheduler: three flows, operations of up to two and a half chunks, picks of
- * one and two chunks, completions in the order of each lane, one change of priority, one drop.
+ * one and two chunks, completions in the order of each lane, one change of priority, one drop; then flows that are held, too.
  *
  * In every state: chunks of a flow follow each other without a gap and in order (nothing lost, doubled or overtaken), no
- * window overflows, no weighted chunk passes a strict backlog, no flow waits for more chunks of its priority than its
+ * window overflows, no weighted chunk passes a strict backlog, also one that is held, no flow waits for more chunks of its priority than its
  * peers' shares, and completions alone empty the queues (nothing is forgotten).
  *
  * The world is one static object that is copied out and in, so its pointers stay valid and its bytes are the state.
@@ -32,7 +32,7 @@ static struct world {
 	uint32_t len[FLOWS][4];        /* of operations, as pushed */
 	uint32_t op[FLOWS], at[FLOWS]; /* what is expected next */
 	uint32_t waited[FLOWS];        /* chunks of other flows of the priority since it could have gone */
-	uint32_t pushes, sets, drops;
+	uint32_t pushes, sets, drops, holds;
 } w;
 
 /* ---- states that were seen ------------------------------------------------------------------ */
@@ -74,7 +74,7 @@ static void reached(void)
 
 static bool ready(const struct rs_flow *f)
 {
-	return f->first != f->end && !f->moving;
+	return f->first != f->end && !f->moving && !f->held;
 }
 
 static void check_chunk(const struct rs_chunk *c)
@@ -111,6 +111,9 @@ static unsigned int pick(void)
 	for (i = 0; i < FLOWS; i++) {
 		const struct rs_flow *f = &w.flow[i];
 
+		if (f->held && f->priority && f->first != f->end && !f->moving)
+			unit_require(f->priority <= c.flow->priority);
+		unit_require(!c.flow->held);
 		if (f == c.flow || !was_ready[i])
 			continue;
 		unit_require(f->priority <= c.flow->priority);
@@ -141,6 +144,9 @@ static void check_drains(void)
 {
 	unsigned int i, steps;
 
+	for (i = 0; i < FLOWS; i++)
+		if (w.flow[i].held)
+			rs_sched_resume(&w.sched, &w.flow[i]);
 	for (steps = 0; steps < 64; steps++) {
 		while (pick())
 			;
@@ -179,6 +185,16 @@ static void drop(unsigned int i)
 	w.at[i] = w.waited[i] = 0;
 }
 
+static void hold(unsigned int i, bool is)
+{
+	w.holds += is;
+	memset(w.waited, 0, sizeof(w.waited));
+	if (is)
+		rs_sched_hold(&w.sched, &w.flow[i]);
+	else
+		rs_sched_resume(&w.sched, &w.flow[i]);
+}
+
 #define STEP(condition, action)          \
 	do {                             \
 		if (condition) {         \
@@ -188,7 +204,7 @@ static void drop(unsigned int i)
 		}                        \
 	} while (0)
 
-static void expand(uint32_t pushes)
+static void expand(uint32_t pushes, uint32_t holds)
 {
 	static const uint32_t lens[] = { 0, CHUNK, 5 * CHUNK / 2 };
 	const struct world *at = &queue[head];
@@ -199,6 +215,8 @@ static void expand(uint32_t pushes)
 	for (i = 0; i < FLOWS; i++) {
 		for (k = 0; k < 3; k++)
 			STEP(at->pushes < pushes && at->flow[i].end < 3, push(i, lens[k]));
+		STEP(at->holds < holds && !at->flow[i].held, hold(i, true));
+		STEP(at->flow[i].held, hold(i, false));
 	}
 	STEP(!at->sets, set(0, at->flow[0].priority ? 0 : 3, 2));
 	STEP(!at->drops, drop(1));
@@ -207,7 +225,8 @@ static void expand(uint32_t pushes)
 	STEP(true, pick());
 }
 
-static void search(const uint8_t priority[FLOWS], const uint8_t weight[FLOWS], uint32_t window, uint32_t pushes)
+static void search(const uint8_t priority[FLOWS], const uint8_t weight[FLOWS], uint32_t window, uint32_t pushes,
+		   uint32_t holds)
 {
 	const uint32_t windows[] = { window * CHUNK, window * CHUNK }, slots[] = { OUT - 1, OUT - 1 };
 
@@ -219,9 +238,9 @@ static void search(const uint8_t priority[FLOWS], const uint8_t weight[FLOWS], u
 		rs_flow_init(&w.flow[i], priority[i], weight[i]);
 	reached();
 	for (; head < nstates; head++)
-		expand(pushes);
-	printf("share_search: priorities %u %u %u, window %u: %u states\n", priority[0], priority[1], priority[2],
-	       window, nstates);
+		expand(pushes, holds);
+	printf("share_search: priorities %u %u %u, window %u, held %u times: %u states\n", priority[0], priority[1],
+	       priority[2], window, holds, nstates);
 	ck_assert_uint_gt(nstates, 1000);
 }
 
@@ -230,9 +249,11 @@ START_TEST(no_state_loses_or_starves)
 	seen = calloc(2 * STATES, sizeof(*seen));
 	queue = calloc(STATES, sizeof(*queue));
 	ck_assert(seen && queue);
-	search((const uint8_t[]){ 0, 0, 0 }, (const uint8_t[]){ 1, 2, 1 }, 2, 3);
-	search((const uint8_t[]){ 0, 0, 3 }, (const uint8_t[]){ 1, 1, 1 }, 1, 3);
-	search((const uint8_t[]){ 3, 3, 7 }, (const uint8_t[]){ 1, 1, 1 }, 2, 3);
+	search((const uint8_t[]){ 0, 0, 0 }, (const uint8_t[]){ 1, 2, 1 }, 2, 3, 0);
+	search((const uint8_t[]){ 0, 0, 3 }, (const uint8_t[]){ 1, 1, 1 }, 1, 3, 0);
+	search((const uint8_t[]){ 3, 3, 7 }, (const uint8_t[]){ 1, 1, 1 }, 2, 3, 0);
+	search((const uint8_t[]){ 0, 0, 7 }, (const uint8_t[]){ 1, 2, 1 }, 2, 2, 2);
+	search((const uint8_t[]){ 0, 7, 7 }, (const uint8_t[]){ 1, 1, 1 }, 1, 2, 2);
 	free(queue);
 	free(seen);
 }
