@@ -42,7 +42,7 @@ static void region_units(struct rank *r, const struct region *g, u16 value)
 static bool same_region(const struct region *g, const struct dsm_ioc_region *in, const struct dsm_owner *owners)
 {
 	return g->page == in->page && g->usable == in->pages && g->order == in->order && g->home == in->home &&
-		g->arg == in->arg && g->parts == in->parts &&
+		g->arg == in->arg && g->parts == in->parts && g->priority == in->priority &&
 		(!in->parts || !memcmp(g->owners, owners, in->parts * sizeof(*owners)));
 }
 
@@ -74,6 +74,7 @@ static int region_add(struct rank *r, const struct dsm_ioc_region *in, struct ds
 	g->usable = in->pages;
 	g->order = (u8)in->order;
 	g->home = (u8)in->home;
+	g->priority = (u8)in->priority;
 	g->arg = in->arg;
 	g->parts = in->parts;
 	g->owners = owners;

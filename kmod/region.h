@@ -9,7 +9,8 @@ struct region {
 	u32 page, pages; /* of whole blocks */
 	u32 usable;      /* pages, from the first; the rest of the last block is nobody's */
 	u8 order;
-	u8 home; /* enum dsm_region_home */
+	u8 home;     /* enum dsm_region_home */
+	u8 priority; /* enum dsm_region_priority */
 	u32 arg;
 	u32 views;                /* that have added it */
 	u32 parts;                /* 0: one for each rank */

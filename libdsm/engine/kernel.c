@@ -274,8 +274,12 @@ static int region(const struct dsm_region *r, bool add)
 		.pages = (uint32_t)((r->size + PAGE_BYTES - 1) >> PAGE_SHIFT),
 		.id = r->id,
 		.order = (uint16_t)__builtin_ctzl(r->block_size >> PAGE_SHIFT),
+		.priority = r->priority,
 	};
 
+	_Static_assert((int)DSM_REGION_LOW == (int)DSM_PRIORITY_LOW && (int)DSM_REGION_HIGH == (int)DSM_PRIORITY_HIGH &&
+			       (int)DSM_REGION_URGENT == (int)DSM_PRIORITY_URGENT,
+		       "the module has the priorities of dsm.h");
 	if (r->id == 0) {
 		_Static_assert(DSM_PARTS_MAX >= WIRE_MAX_NODES, "a part for each rank");
 		g.home = DSM_REGION_PARTS;

@@ -12,7 +12,7 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-#define DSM_UAPI_VERSION 15 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
+#define DSM_UAPI_VERSION 16 /* fields that are not used are zero: dsm_uapi_rules.h says what each may be */
 
 #define DSM_FEATURE_PROTECT 1u /* DSM_IOC_PROTECT */
 
@@ -152,17 +152,21 @@ struct dsm_address_qp {
 enum dsm_region_op { DSM_REGION_ADD = 0, DSM_REGION_REMOVE = 1 };
 enum dsm_region_home { DSM_REGION_FIRST_TOUCH = 0, DSM_REGION_CYCLIC = 1, DSM_REGION_FIXED = 2, DSM_REGION_PARTS = 3 };
 
+/* Of the blocks of a region that are sent to other hosts, as enum dsm_priority (dsm.h). */
+enum dsm_region_priority { DSM_REGION_NORMAL = 0, DSM_REGION_LOW = 1, DSM_REGION_HIGH = 2, DSM_REGION_URGENT = 3 };
+#define DSM_REGION_PRIORITIES 4u
+
 struct dsm_ioc_region {
 	__u32 op; /* in: enum dsm_region_op */
 	__u32 page,
 		pages; /* in: of the window; page a multiple of 512; what the last block has beyond them is not accessible */
 	__u16 id;      /* in: below DSM_REGIONS_MAX */
-	__u16 order; /* in: log2 of a block's pages, up to 9 */
-	__u32 home;  /* in: enum dsm_region_home */
-	__u32 arg;   /* in: FIXED: the rank; PARTS: pages of each part; else 0 */
-	__u32 parts; /* in: PARTS: how many, which take turns; 0: one for each rank, in order; else 0 */
-	__u32 reserved;
-	__u64 owners; /* in: PARTS: address of struct dsm_owner[parts] */
+	__u16 order;    /* in: log2 of a block's pages, up to 9 */
+	__u32 home;     /* in: enum dsm_region_home */
+	__u32 arg;      /* in: FIXED: the rank; PARTS: pages of each part; else 0 */
+	__u32 parts;    /* in: PARTS: how many, which take turns; 0: one for each rank, in order; else 0 */
+	__u32 priority; /* in: enum dsm_region_priority */
+	__u64 owners;   /* in: PARTS: address of struct dsm_owner[parts] */
 };
 
 /* Of a part: the rank that is the home of its blocks until they are touched. */

@@ -126,7 +126,7 @@
 	R(s, order, IN, NUMBER, 0, DSM_ORDER_MAX)
 #define DSM_RULES_REGION_NO_PARTS(R, s) \
 	R(s, parts, IN, ZERO, 0, 0) \
-	R(s, reserved, IN, ZERO, 0, 0) \
+	R(s, priority, IN, NUMBER, 0, DSM_REGION_PRIORITIES - 1) \
 	R(s, owners, IN, ZERO, 0, 0)
 #define DSM_RULES_REGION_SPREAD(R, s) \
 	DSM_RULES_REGION_HEAD(R, s) \
@@ -143,7 +143,7 @@
 	R(s, home, IN, IS, DSM_REGION_PARTS, 0) \
 	R(s, arg, IN, NUMBER, 1, 0xffffffff) \
 	R(s, parts, IN, NUMBER, 0, DSM_PARTS_MAX) \
-	R(s, reserved, IN, ZERO, 0, 0) \
+	R(s, priority, IN, NUMBER, 0, DSM_REGION_PRIORITIES - 1) \
 	R(s, owners, IN, POINTER, 0, 0)
 
 /* Of each item that `owners` points to. */

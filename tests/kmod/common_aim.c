@@ -205,6 +205,7 @@ static void aim_region(struct aim *w, uint64_t *r, struct dsm_ioc_region *g)
 	g->page = JOB_PAGES - AIM_FREE_PAGES;
 	g->pages = AIM_FREE_PAGES >> g->id % 2;
 	g->order = g->id % 5;
+	g->priority = g->id % DSM_REGION_PRIORITIES;
 	if (g->home == DSM_REGION_FIXED)
 		g->arg = g->id % w->job->ranks;
 	if (g->home == DSM_REGION_PARTS) {
