@@ -12,6 +12,8 @@
 #include "check.h"
 #include "conn.h"
 #include "cq.h"
+#include "debug.h"
+#include "egress.h"
 #include "key.h"
 #include "lane.h"
 #include "pool.h"
@@ -145,18 +147,11 @@ static int make_lanes(struct conn *c)
 	u16 p, class;
 	int err = 0;
 
-	for (p = 0; p < c->cfg.size; p++)
-		for (class = 0; class < CLASS_MAX; class ++) {
-			struct lane *l = lane_of(c, p, class);
-
-			spin_lock_init(&l->lock);
-			INIT_LIST_HEAD(&l->waiting);
-			l->conn = c;
-			l->peer = p;
-			l->class = (u8) class;
-			l->pack = class == CLASS_COHERENCE ? PACK : 1;
-			lane_start(l);
-		}
+	for (p = 0; p < c->cfg.size; p++) {
+		egress_start(c, p);
+		for (class = 0; class < CLASS_MAX; class ++)
+			lane_start(c, p, class);
+	}
 	for (p = 0; p < c->cfg.size && !err; p++) {
 		struct peer_keys *k = &c->keys[p];
 
@@ -223,8 +218,8 @@ size_t conn_peer_bytes(size_t chunks)
 {
 	const size_t messages = (PACK + CLASS_MAX - 1) * (DEPTH + CREDITS), requests = CLASS_MAX * (DEPTH + CREDITS);
 
-	return chunks * sizeof(struct peer_key) + CLASS_MAX * sizeof(struct lane) + 2ul * requests * DRIVER_BYTES +
-		messages * sizeof(struct msg);
+	return chunks * sizeof(struct peer_key) + CLASS_MAX * sizeof(struct lane) + sizeof(struct egress) +
+		2ul * requests * DRIVER_BYTES + messages * sizeof(struct msg);
 }
 
 /* All that was posted may complete at once: when queue pairs end, also what was not signalled. */
@@ -292,7 +287,7 @@ static void drop(struct work_struct *work)
 
 			WRITE_ONCE(l->broken, true);
 			end(l);
-			lane_forget(l);
+			debug_count(COUNT_UNSENT, egress_forget(l));
 		}
 		key_forget_blocks(c, (u16)peer);
 	}
@@ -323,7 +318,9 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 		c->lanes = kvcalloc((size_t)cfg->size * CLASS_MAX, sizeof(*c->lanes), GFP_CTX);
 	if (!pool_test_refuses(GFP_KERNEL))
 		c->keys = kvcalloc(cfg->size, sizeof(*c->keys), GFP_CTX);
-	if (!c->lanes || !c->keys)
+	if (!pool_test_refuses(GFP_KERNEL))
+		c->egress = kvcalloc(cfg->size, sizeof(*c->egress), GFP_CTX);
+	if (!c->lanes || !c->keys || !c->egress)
 		goto fail;
 	err = device_get(j->device, &c->dev, &c->port);
 	if (err)
@@ -481,7 +478,7 @@ static void close_lane(struct lane *l)
 	if (l->qp)
 		ib_destroy_qp(l->qp);
 	buffers_free(l->conn, l->out, l->conn->depth * l->pack, DMA_TO_DEVICE, l->out_dma);
-	waiting_put_all(l->conn, &l->waiting);
+	egress_forget(l);
 }
 
 void lane_end(struct lane *l)
@@ -535,6 +532,7 @@ void conn_close(struct conn *c)
 		device_put_back(c->dev);
 	kvfree(c->lanes);
 	kvfree(c->keys);
+	kvfree(c->egress);
 	kfree(c);
 }
 
@@ -546,11 +544,12 @@ void conn_show(struct seq_file *f, struct conn *c)
 	for (i = 0; i < (unsigned int)c->cfg.size * CLASS_MAX; i++) {
 		struct lane *l = &c->lanes[i];
 
-		if (l->qp && (l->broken || c->depth - l->room > l->unsignalled || !list_empty(&l->waiting)))
+		if (l->qp && (l->broken || c->depth - l->room > l->unsignalled || l->nwaiting))
 			seq_printf(f, "  lane to %u, class %u: %u sent and not completed, credit for %u%s%s\n", l->peer,
-				   l->class, c->depth - l->room, l->credit,
-				   list_empty(&l->waiting) ? "" : ", others wait", l->broken ? ", broken" : "");
+				   l->class, c->depth - l->room, l->credit, l->nwaiting ? ", others wait" : "",
+				   l->broken ? ", broken" : "");
 	}
+	egress_list(f, c);
 	for (p = 0; p < c->cfg.size; p++)
 		if (p != c->cfg.me && !list_empty(&c->keys[p].blocks))
 			seq_printf(f, "  blocks wait for a key of %u\n", p);
@@ -578,17 +577,17 @@ struct ib_device *conn_device(const struct conn *c)
 
 int conn_init(device_gone_fn gone)
 {
-	int err = lane_init();
+	int err = egress_init();
 
 	if (!err)
 		err = cq_init(gone);
 	if (err)
-		lane_exit();
+		egress_exit();
 	return err;
 }
 
 void conn_exit(void)
 {
 	cq_exit();
-	lane_exit();
+	egress_exit();
 }

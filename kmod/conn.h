@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * conn.h - the connections of a rank: conn.c makes queue pairs and connects them, lane.c sends and receives over them, recv.c
- * has the receive buffers, key.c makes the keys by which blocks are written. They know nothing of who uses them but struct
- * conn_ops.
+ * conn.h - the connections of a rank: conn.c makes queue pairs and connects them, lane.c sends and receives over them, egress.c
+ * has what waits to be sent to a peer, recv.c has the receive buffers, key.c makes the keys by which blocks are written. They know
+ * nothing of who uses them but struct conn_ops.
  *
- * Locks: lane->lock, peer_keys->lock; neither inside the other, bottom halves off. The first is held when a timer is started.
- * Before them key_mutex, then modify, in processes and workers that may sleep.
+ * Locks: egress->lock, of all lanes to a peer, and peer_keys->lock; neither inside the other, bottom halves off. Inside the first:
+ * the driver's (posting), a timer is started. Nobody holds those of two peers. Before them key_mutex, then modify, in processes and
+ * workers that may sleep.
  */
 #ifndef KMOD_CONN_H
 #define KMOD_CONN_H
@@ -18,6 +19,7 @@
 #include "core/wire.h"
 #include "cq.h"
 #include "dsm.h"
+#include "share/schedule.h"
 
 #define DEPTH 128u /* sends of a lane, at most: CREDITS, and those that have ended and nobody has been told of */
 #define DEPTH_LEAST 64u
@@ -36,8 +38,9 @@ struct conn_ops {
 	bool (*messages)(void *arg, u16 peer, unsigned int class, const struct msg *m, unsigned int n);
 	/* A block has come into its frames, and 32 bits with it: what imm() has given at the peer. */
 	void (*landed)(void *arg, u16 peer, u32 imm);
-	u32 (*imm)(const struct msg *m);         /* 0: 32 bits are too few, and m is sent after the block */
-	bool (*is_block)(void *arg, u32 object); /* is there such a block, as far as this rank knows? */
+	u32 (*imm)(const struct msg *m);                 /* 0: 32 bits are too few, and m is sent after the block */
+	bool (*is_block)(void *arg, u32 object);         /* is there such a block, as far as this rank knows? */
+	unsigned int (*priority)(void *arg, u32 object); /* of the block's region: enum dsm_region_priority */
 	/* A peer is gone, or sends what it may not; or this rank itself cannot go on. Any context, with any lock of conn.h held. */
 	void (*lost)(void *arg, u16 peer, int err);
 };
@@ -58,28 +61,53 @@ struct waiting {
 	struct list_head list;
 	struct msg m;
 	bool block;
+	bool own; /* a flow's, not of the pool */
+};
+
+enum flow_kind { FLOW_COHERENCE, FLOW_SYNC, FLOW_BULK, FLOW_DATA, FLOWS = FLOW_DATA + DSM_REGION_PRIORITIES };
+
+/* What waits and takes turns together; of FLOW_DATA on, blocks by the priority of their region. */
+struct flow {
+	struct rs_flow turns;
+	struct lane *lane;
+	struct list_head waiting;
+	struct waiting
+		own; /* the first of them, if that is a block: one that is larger than the window takes no memory */
+};
+
+/* All that goes to a peer (egress.c). */
+struct egress {
+	spinlock_t lock; /* of this, and of the peer's lanes */
+	unsigned int nwaiting;
+	unsigned int nstrict; /* of them, messages that blocks wait for */
+	u32 most;             /* bytes of blocks that were on their way at a time */
+	struct rs_sched sched;
+	struct flow flows[FLOWS];
 };
 
 struct lane {
-	spinlock_t lock;
+	struct egress *egress;
 	struct ib_qp *qp;
 	struct conn *conn;
 	u16 peer;
 	u8 class;
+	bool strict;
 	u32 peer_qpn;              /* the peer's queue pair; 0: not connected yet */
 	bool receives, up, broken; /* its queue pair receives (RTR); and sends, too */
 	bool greeted,
 		proved; /* the proof of the job's key is sent, has come; before that nothing else goes, or is taken */
+	bool held;      /* a flow of it is, for want of places or credit */
 	unsigned int room;     /* places in the send queue */
 	unsigned int credit;   /* sends that the peer has buffers for */
+	unsigned int nwaiting; /* of its flows */
+	unsigned int unsignalled;
+	u32 unsignalled_bytes; /* of blocks */
+	u32 signal_bytes;      /* when they are so many, a request is signalled */
 	u32 taken;             /* receives; its handler counts */
 	u32 returned;          /* of them the peer has heard of */
-	unsigned int nwaiting; /* of `waiting` */
-	unsigned int unsignalled;
-	struct list_head waiting;
-	u64 sent, received; /* messages and blocks */
-	unsigned int pack;  /* messages that a send may have */
-	struct msg *out;    /* conn->depth of as many to send from; NULL: messages go inline */
+	u64 sent, received;    /* messages and blocks */
+	unsigned int pack;     /* messages that a send may have */
+	struct msg *out;       /* conn->depth of as many to send from; NULL: messages go inline */
 	u64 out_dma;
 	unsigned int posted;           /* sends, from out */
 	struct msg deferred[PACK - 1]; /* they go with the next message, or when defer_timer says so */
@@ -124,7 +152,8 @@ struct conn {
 	struct cq *cqs[CLASS_MAX];
 	unsigned int depth; /* sends of each lane */
 	struct receives receives[CLASS_MAX];
-	struct lane *lanes; /* size * CLASS_MAX */
+	struct lane *lanes;    /* size * CLASS_MAX */
+	struct egress *egress; /* of each peer */
 	struct peer_keys *keys;
 	struct mutex key_mutex; /* one key is made at a time */
 	struct mutex modify;    /* states of queue pairs are changed one by one; inside key_mutex */
@@ -141,10 +170,10 @@ static inline struct lane *lane_of(struct conn *c, u16 peer, unsigned int class)
 	return &c->lanes[peer * CLASS_MAX + class];
 }
 
-/* A work request's name: what it is, and a number. The queue pair says of which lane. */
-static inline u64 wr_id(enum wr_kind kind, u32 index)
+/* A work request's name: what it is, places of the send queue that its completion gives back, and a number. */
+static inline u64 wr_id(enum wr_kind kind, u16 places, u32 number)
 {
-	return (u64)kind << 32 | index;
+	return (u64)kind << 48 | (u64)places << 32 | number;
 }
 
 struct ib_device *conn_device(const struct conn *c);

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * debug.c - debugfs, below dsm/: counters, one file each, counted anywhere and summed when read (`views`, open files,
- * `contexts`, `joined`, `frames` and `charged`, pages of other memory, are of what there is, and go down, too); and files that
- * others show (debug_file()).
+ * `contexts`, `joined`, `frames`, `charged`, pages of other memory, and `sends_waiting` are of what there is, and go down, too);
+ * and files that others show (debug_file()).
  */
 #include <linux/debugfs.h>
-#include <linux/percpu.h>
 
 #include "debug.h"
 
@@ -22,21 +21,14 @@ static const char *const names[COUNTERS] = {
 	[COUNT_BAD] = "bad_messages", [COUNT_STRAY] = "stray_messages", [COUNT_LOST] = "ranks_given_up", [COUNT_UNSENT] = "messages_to_lost_ranks",
 	[COUNT_NO_MEMORY] = "from_reserve", [COUNT_USED_UP] = "reserve_used_up", [COUNT_OVER] = "over_budget",
 	[COUNT_AGAIN] = "tried_again", [COUNT_ZAPPED] = "zaps_notified",
+	[COUNT_CHUNKS] = "chunks_sent", [COUNT_WINDOW_FULL] = "send_window_full", [COUNT_STRICT_FIRST] = "strict_first",
 	[GAUGE_VIEWS] = "views", [GAUGE_CONTEXTS] = "contexts", [GAUGE_RANKS] = "joined", [GAUGE_FRAMES] = "frames", [GAUGE_CHARGED] = "charged",
+	[GAUGE_WAITING] = "sends_waiting",
 };
 /* clang-format on */
 
-struct counts {
-	u64 v[COUNTERS];
-};
-
-static DEFINE_PER_CPU(struct counts, counts);
+DEFINE_PER_CPU(struct debug_counts, debug_counts);
 static struct dentry *folder;
-
-void debug_count(enum counter c, u64 n)
-{
-	this_cpu_add(counts.v[c], n);
-}
 
 static int counter_get(void *data, u64 *out)
 {
@@ -45,7 +37,7 @@ static int counter_get(void *data, u64 *out)
 
 	*out = 0;
 	for_each_possible_cpu(cpu)
-		*out += per_cpu(counts, cpu).v[c];
+		*out += per_cpu(debug_counts, cpu).v[c];
 	return 0;
 }
 DEFINE_DEBUGFS_ATTRIBUTE(counter_fops, counter_get, NULL, "%llu\n");

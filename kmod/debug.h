@@ -3,6 +3,8 @@
 #ifndef KMOD_DEBUG_H
 #define KMOD_DEBUG_H
 
+#include <linux/percpu.h>
+
 #include "dsm.h"
 
 enum counter {
@@ -34,14 +36,28 @@ enum counter {
 	COUNT_OVER,
 	COUNT_AGAIN,
 	COUNT_ZAPPED,
+	COUNT_CHUNKS,
+	COUNT_WINDOW_FULL,
+	COUNT_STRICT_FIRST,
 	GAUGE_VIEWS,
 	GAUGE_CONTEXTS,
 	GAUGE_RANKS,
 	GAUGE_FRAMES,
-	GAUGE_CHARGED, /* how many there are */
+	GAUGE_CHARGED,
+	GAUGE_WAITING, /* how many there are */
 	COUNTERS
 };
-void debug_count(enum counter c, u64 n);
+
+struct debug_counts {
+	u64 v[COUNTERS];
+};
+DECLARE_PER_CPU(struct debug_counts, debug_counts);
+
+static inline void debug_count(enum counter c, u64 n)
+{
+	this_cpu_add(debug_counts.v[c], n);
+}
+
 void debug_create(void);
 void debug_file(const char *name, const struct file_operations *fops); /* for root; between create and remove */
 void debug_remove(void);

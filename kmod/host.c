@@ -430,6 +430,13 @@ static bool is_block(void *arg, u32 object)
 	return step_block_ok(arg, object);
 }
 
+static unsigned int priority(void *arg, u32 object)
+{
+	const struct region *g = region_at(arg, block_page(object));
+
+	return g ? g->priority : DSM_REGION_NORMAL;
+}
+
 static void lost(void *arg, u16 peer, int err)
 {
 	rank_peer_lost(arg, peer, err);
@@ -440,6 +447,7 @@ const struct conn_ops host_conn_ops = {
 	.landed = landed,
 	.imm = imm_of,
 	.is_block = is_block,
+	.priority = priority,
 	.lost = lost,
 };
 

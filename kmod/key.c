@@ -14,6 +14,7 @@
 #include "charge.h"
 #include "conn.h"
 #include "debug.h"
+#include "egress.h"
 #include "lane.h"
 #include "pool.h"
 
@@ -236,7 +237,7 @@ static int wait_for_key(struct conn *c, struct lane *l, struct chunk_key *key)
 static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {
 	struct ib_reg_wr wr = {
-		.wr = { .opcode = IB_WR_REG_MR, .send_flags = IB_SEND_SIGNALED, .wr_id = wr_id(WR_KEY, 1) },
+		.wr = { .opcode = IB_WR_REG_MR, .send_flags = IB_SEND_SIGNALED, .wr_id = wr_id(WR_KEY, 1, 0) },
 		.mr = key->mr,
 		.access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE,
 	};
@@ -247,7 +248,7 @@ static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 	ib_update_fast_reg_key(key->mr, (u8)(key->mr->rkey + 1));
 	wr.key = key->mr->rkey;
 	WRITE_ONCE(c->making, key);
-	spin_lock_bh(&l->lock);
+	spin_lock_bh(&l->egress->lock);
 	if (READ_ONCE(l->broken) || READ_ONCE(c->closing)) {
 		err = -EPIPE;
 	} else if (l->room) {
@@ -256,7 +257,7 @@ static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 	} else {
 		err = fatal_signal_pending(current) ? -EINTR : -EAGAIN;
 	}
-	spin_unlock_bh(&l->lock);
+	spin_unlock_bh(&l->egress->lock);
 	if (!err)
 		err = wait_for_key(c, l, key);
 	WRITE_ONCE(c->making, NULL);

@@ -3,9 +3,10 @@
  * lane.c - messages and blocks over the queue pairs of a rank: one lane to each peer for each protocol class.
  *
  * Sending. A message is a send of 32 bytes, inline where the device offers that, a block one RDMA write with immediate data
- * (conn_ops->imm()) straight into the requester's frame; where the message does not fit into that, a write, and then the message.
- * Nobody waits for completions: every SIGNAL_EVERYth work request is signalled, and its completion gives back as many places of
- * the queue as it covers. When no place is left (lane->room), messages wait in lane->waiting.
+ * (conn_ops->imm()) straight into the requester's frame, or several writes, the last of them with it; where the message does not fit
+ * into that, a write, and then the message. Nobody waits for completions: every SIGNAL_EVERYth work request is signalled, or the one
+ * with which blocks have half a window of bytes, and its completion gives back as many places of the queue, and bytes of the
+ * window, as it covers. What cannot go at once waits (egress.c).
  *
  * On a soft device to post a message is to send its packet, and to receive another's acknowledgement of it, on the processor
  * of whoever posts. There MSG_DONE, which nobody waits for unless the block is wanted elsewhere just then, is deferred for
@@ -20,15 +21,12 @@
 #include <linux/slab.h>
 
 #include "lane.h"
-#include "charge.h"
 #include "conn.h"
 #include "core/word.h"
 #include "debug.h"
+#include "egress.h"
 #include "key.h"
-#include "pool.h"
 #include "recv.h"
-
-static struct pool waitings; /* of messages that wait for a place or a key */
 
 void lane_broken(struct lane *l, const char *how, int status)
 {
@@ -44,18 +42,6 @@ void lane_broken(struct lane *l, const char *how, int status)
 
 static void post_messages(struct lane *l, const struct msg *m, unsigned int n);
 
-/* A block and its message take two places. */
-static bool has_room(const struct lane *l)
-{
-	return l->room > 1;
-}
-
-/* Of the peer's buffers one is kept to return credits with. */
-static bool may_send(const struct lane *l)
-{
-	return has_room(l) && l->credit > 1;
-}
-
 /* The first of all; there is room for it then, and credit. */
 static void greet(struct lane *l)
 {
@@ -69,7 +55,8 @@ static void greet(struct lane *l)
 	post_messages(l, &hello, 1);
 }
 
-static void post(struct lane *l, struct ib_send_wr *wr)
+/* bytes: of a block, which count in the window. */
+static void post(struct lane *l, struct ib_send_wr *wr, u32 bytes)
 {
 	int err;
 
@@ -78,10 +65,12 @@ static void post(struct lane *l, struct ib_send_wr *wr)
 	l->room--;
 	if (wr->opcode != IB_WR_RDMA_WRITE)
 		l->credit--;
-	if (++l->unsignalled == SIGNAL_EVERY) {
+	l->unsignalled_bytes += bytes;
+	if (++l->unsignalled == SIGNAL_EVERY || l->unsignalled_bytes >= l->signal_bytes) {
 		wr->send_flags |= IB_SEND_SIGNALED;
-		wr->wr_id = wr_id(WR_SEND, l->unsignalled);
+		wr->wr_id = wr_id(WR_SEND, (u16)l->unsignalled, l->unsignalled_bytes);
 		l->unsignalled = 0;
+		l->unsignalled_bytes = 0;
 	}
 	err = ib_post_send(l->qp, wr, NULL);
 	if (err)
@@ -103,11 +92,11 @@ static void post_messages(struct lane *l, const struct msg *m, unsigned int n)
 		wr.send_flags = 0;
 		ib_dma_sync_single_for_device(l->conn->dev, sge.addr, sge.length, DMA_TO_DEVICE);
 	}
-	post(l, &wr);
+	post(l, &wr, 0);
 }
 
 /* With those that are deferred. */
-static void post_message(struct lane *l, const struct msg *m)
+void lane_post_message(struct lane *l, const struct msg *m)
 {
 	struct msg all[PACK] __uninitialized;
 	unsigned int n = l->ndeferred;
@@ -129,16 +118,16 @@ static enum hrtimer_restart deferred_too_long(struct hrtimer *timer)
 	ktime_t left;
 	bool again;
 
-	spin_lock(&l->lock);
+	spin_lock(&l->egress->lock);
 	left = ktime_sub(l->deferred_until, ktime_get());
-	if (l->ndeferred && left <= 0 && may_send(l)) {
+	if (l->ndeferred && left <= 0 && lane_may_send(l)) {
 		post_messages(l, l->deferred, l->ndeferred);
 		l->ndeferred = 0;
 	}
 	again = l->armed = l->ndeferred && !READ_ONCE(l->broken) && !READ_ONCE(l->conn->closing);
 	if (again)
 		hrtimer_forward_now(timer, left > 0 ? left : ns_to_ktime((u64)l->conn->late_us * NSEC_PER_USEC));
-	spin_unlock(&l->lock);
+	spin_unlock(&l->egress->lock);
 	return again ? HRTIMER_RESTART : HRTIMER_NORESTART;
 }
 
@@ -158,8 +147,14 @@ static bool defer(struct lane *l, const struct msg *m)
 	return true;
 }
 
-void lane_start(struct lane *l)
+void lane_start(struct conn *c, u16 peer, unsigned int class)
 {
+	struct lane *l = lane_of(c, peer, class);
+
+	l->conn = c;
+	l->peer = peer;
+	l->class = (u8) class;
+	l->pack = class == CLASS_COHERENCE ? PACK : 1;
 	hrtimer_init(&l->defer_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
 	l->defer_timer.function = deferred_too_long;
 }
@@ -169,20 +164,21 @@ void lane_stop(struct lane *l)
 	hrtimer_cancel(&l->defer_timer);
 }
 
-static void post_block(struct lane *l, const struct msg *m)
+void lane_post_block(struct lane *l, const struct msg *m, u32 offset, u32 bytes)
 {
 	struct conn *c = l->conn;
 	u32 page = block_page(m->object), in = page % CHUNK_PAGES;
 	struct chunk *k = chunk_with(c->cfg.ctx, page, block_pages(m->object));
-	const u32 imm = c->cfg.ops->imm(m);
+	const bool last = offset + bytes == block_pages(m->object) << PAGE_SHIFT;
+	const u32 imm = last ? c->cfg.ops->imm(m) : 0;
 	const struct peer_key *theirs = &c->keys[l->peer].of[page / CHUNK_PAGES];
-	struct ib_sge sge = { .length = block_pages(m->object) << PAGE_SHIFT };
+	struct ib_sge sge = { .length = bytes };
 	struct ib_rdma_wr wr = {
 		.wr = { .sg_list = &sge,
 			.num_sge = 1,
 			.opcode = imm ? IB_WR_RDMA_WRITE_WITH_IMM : IB_WR_RDMA_WRITE,
 			.ex.imm_data = cpu_to_be32(imm) },
-		.remote_addr = theirs->at + ((u64)in << PAGE_SHIFT),
+		.remote_addr = theirs->at + ((u64)in << PAGE_SHIFT) + offset,
 		.rkey = theirs->rkey,
 	};
 
@@ -190,140 +186,66 @@ static void post_block(struct lane *l, const struct msg *m)
 		lane_broken(l, "no frames", -EFAULT); /* somebody waits for the block */
 		return;
 	}
-	post(l, &wr.wr);
+	sge.addr += offset;
+	post(l, &wr.wr, bytes);
 	/* The peer takes it up when what was written before it is in place. */
-	if (!imm && !READ_ONCE(l->broken))
+	if (last && !imm && !READ_ONCE(l->broken))
 		post_messages(l, m, 1);
 }
 
-struct waiting *waiting_new(struct lane *l, unsigned int waiting, const struct msg *m, bool block, const char *how)
+/* Nothing waits before it, and the window has room for it. False: the queue has not. */
+static bool send_block(struct lane *l, const struct msg *m, u32 bytes)
 {
-	struct conn *c = l->conn;
-	struct waiting *w = NULL;
+	struct egress *e = l->egress;
+	const u32 chunk = e->sched.chunk;
+	u32 at = 0;
 
-	if (waiting < c->cfg.waiting_max) {
-		how = "messages for it need more memory than its user may lock";
-		if (ctx_charge_bytes(c->cfg.ctx, sizeof(*w))) {
-			how = "no memory";
-			w = pool_get(&waitings);
-			if (!w)
-				ctx_uncharge_bytes(c->cfg.ctx, sizeof(*w));
-		}
-	}
-	if (!w) {
-		lane_broken(l, how, -ENOBUFS);
-		return NULL;
-	}
-	w->m = *m;
-	w->block = block;
-	return w;
-}
-
-static void waiting_put(struct conn *c, struct waiting *w)
-{
-	pool_put(&waitings, w);
-	ctx_uncharge_bytes(c->cfg.ctx, sizeof(*w));
-}
-
-unsigned int waiting_put_all(struct conn *c, struct list_head *list)
-{
-	struct waiting *w, *next;
-	unsigned int n = 0;
-
-	list_for_each_entry_safe(w, next, list, list) {
-		waiting_put(c, w);
-		n++;
-		cond_resched();
-	}
-	return n;
-}
-
-/* Places in the queue have come free: those that wait go first. Under the lane's lock. */
-static void flush_waiting(struct lane *l)
-{
-	struct waiting *w;
-
-	while (may_send(l) && (w = list_first_entry_or_null(&l->waiting, struct waiting, list))) {
-		list_del(&w->list);
-		l->nwaiting--;
-		if (w->block)
-			post_block(l, &w->m);
-		else
-			post_message(l, &w->m);
-		waiting_put(l->conn, w);
-	}
-}
-
-void lane_forget(struct lane *l)
-{
-	LIST_HEAD(all);
-
-	spin_lock_bh(&l->lock);
-	list_splice_init(&l->waiting, &all);
-	l->nwaiting = 0;
-	spin_unlock_bh(&l->lock);
-	debug_count(COUNT_UNSENT, waiting_put_all(l->conn, &all));
-}
-
-int lane_init(void)
-{
-	return pool_create(&waitings, "dsm_waiting", sizeof(struct waiting), __alignof__(struct waiting),
-			   KEEP_MESSAGES);
-}
-
-void lane_exit(void)
-{
-	pool_destroy(&waitings);
-}
-
-static void wait_for_room(struct lane *l, struct waiting *w)
-{
-	list_add_tail(&w->list, &l->waiting);
-	l->nwaiting++;
+	if (unlikely(bytes > chunk && l->room <= bytes / chunk + 1))
+		return false;
+	rs_sched_pass(&e->sched, RS_WEIGHTED, bytes);
+	egress_note(e);
+	for (; unlikely(bytes - at > chunk); at += chunk)
+		lane_post_block(l, m, at, chunk);
+	lane_post_block(l, m, at, bytes - at);
+	return true;
 }
 
 void lane_send(struct lane *l, const struct msg *m, bool block)
 {
-	struct waiting *w;
+	const u32 bytes = block ? block_pages(m->object) << PAGE_SHIFT : 0;
 
-	spin_lock(&l->lock);
-	if (!l->up)
-		lane_broken(l, "not connected", -ENOTCONN);
-	if (!l->up || READ_ONCE(l->broken)) {
+	spin_lock(&l->egress->lock);
+	if (unlikely(!l->up || READ_ONCE(l->broken))) {
+		if (!l->up)
+			lane_broken(l, "not connected", -ENOTCONN);
 		debug_count(COUNT_UNSENT, 1);
-		spin_unlock(&l->lock);
+		spin_unlock(&l->egress->lock);
 		return;
 	}
 	debug_count(COUNT_SENT, 1);
 	l->sent++;
-	if (!block && defer(l, m)) {
+	if (!block && defer(l, m))
 		debug_count(COUNT_POSTPONED, 1);
-	} else if (may_send(l) && list_empty(&l->waiting)) {
-		if (block)
-			post_block(l, m);
-		else
-			post_message(l, m);
-	} else {
-		debug_count(has_room(l) ? COUNT_NO_CREDIT : COUNT_QUEUED, 1);
-		w = waiting_new(l, l->nwaiting, m, block, "it takes no messages");
-		if (w)
-			wait_for_room(l, w);
-	}
-	spin_unlock(&l->lock);
+	else if (!egress_is_free(l, bytes))
+		egress_wait(l, m, block);
+	else if (!block)
+		lane_post_message(l, m);
+	else if (!send_block(l, m, bytes))
+		egress_wait(l, m, block);
+	spin_unlock(&l->egress->lock);
 }
 
 void lane_send_waiting(struct lane *l, struct waiting *w)
 {
-	spin_lock(&l->lock);
+	spin_lock(&l->egress->lock);
 	if (READ_ONCE(l->broken)) {
 		debug_count(COUNT_UNSENT, 1);
 		waiting_put(l->conn, w);
 	} else {
 		l->sent++;
-		wait_for_room(l, w);
-		flush_waiting(l);
+		egress_add(l, w);
 	}
-	spin_unlock(&l->lock);
+	spin_unlock(&l->egress->lock);
 }
 
 void lane_send_to(struct conn *c, u16 peer, const struct msg *m)
@@ -350,7 +272,7 @@ static void return_credits(struct lane *l)
 	wr.ex.imm_data = cpu_to_be32(n);
 	WRITE_ONCE(l->returned, l->returned + n);
 	debug_count(COUNT_CREDITS, 1);
-	post(l, &wr);
+	post(l, &wr, 0);
 }
 
 static bool credits_came(struct lane *l, u32 imm)
@@ -359,24 +281,24 @@ static bool credits_came(struct lane *l, u32 imm)
 	struct word_limits x = { 0 };
 	bool ok;
 
-	spin_lock(&l->lock);
+	spin_lock(&l->egress->lock);
 	x.spent = CREDITS - l->credit;
 	ok = word_is_KERNEL_CREDITS(&w, &x);
 	if (ok) {
 		l->credit += w.n;
 		return_credits(l);
-		flush_waiting(l);
+		egress_come_free(l);
 	}
-	spin_unlock(&l->lock);
+	spin_unlock(&l->egress->lock);
 	return ok;
 }
 
 void lane_up(struct lane *l)
 {
-	spin_lock_bh(&l->lock);
+	spin_lock_bh(&l->egress->lock);
 	WRITE_ONCE(l->up, true);
 	return_credits(l);
-	spin_unlock_bh(&l->lock);
+	spin_unlock_bh(&l->egress->lock);
 }
 
 /* The first message of a peer: that it has the job's key. */
@@ -449,9 +371,9 @@ static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 		return;
 	}
 	if (owes(l)) {
-		spin_lock(&l->lock);
+		spin_lock(&l->egress->lock);
 		return_credits(l);
-		spin_unlock(&l->lock);
+		spin_unlock(&l->egress->lock);
 	}
 }
 
@@ -460,10 +382,10 @@ void lane_completed(void *arg, const struct ib_wc *wc)
 {
 	struct lane *l = wc->qp->qp_context;
 	struct conn *c = arg;
-	u32 index = (u32)wc->wr_id;
+	const u32 number = (u32)wc->wr_id;
 
-	switch ((enum wr_kind)(wc->wr_id >> 32)) {
-	case WR_RECEIVE: received(l, wc, index); return;
+	switch ((enum wr_kind)(wc->wr_id >> 48)) {
+	case WR_RECEIVE: received(l, wc, number); return;
 	case WR_KEY: key_made(c, wc); break;
 	case WR_SEND:
 	default: break; /* an unsignalled request completes only if it fails, and none need follow it */
@@ -472,10 +394,11 @@ void lane_completed(void *arg, const struct ib_wc *wc)
 		lane_broken(l, "send", wc->status);
 		return;
 	}
-	spin_lock(&l->lock);
-	l->room += index;
+	spin_lock(&l->egress->lock);
+	l->room += (u16)(wc->wr_id >> 32);
+	rs_sched_landed(&l->egress->sched, RS_WEIGHTED, number);
 	if (owes(l))
 		return_credits(l);
-	flush_waiting(l);
-	spin_unlock(&l->lock);
+	egress_come_free(l);
+	spin_unlock(&l->egress->lock);
 }

@@ -5,23 +5,23 @@
 
 #include "conn.h"
 
+/* Of the peer's buffers one is kept to return credits with. A block and its message take two places. */
+static inline bool lane_may_send(const struct lane *l)
+{
+	return l->room > 1 && l->credit > 1;
+}
+
 void lane_send_to(struct conn *c, u16 peer, const struct msg *m);
 
-int lane_init(void);
-void lane_exit(void);
-/*
- * A message of the lane, which so many wait before. NULL: they are as many as may be (how says what the peer does wrong), or more
- * memory than the user may lock; the lane is broken then.
- */
-struct waiting *waiting_new(struct lane *l, unsigned int waiting, const struct msg *m, bool block, const char *how);
-unsigned int waiting_put_all(struct conn *c, struct list_head *list); /* returns how many; sleeps */
-void lane_completed(void *arg, const struct ib_wc *wc);               /* of a conn; from cq.c, bottom halves are off */
+void lane_completed(void *arg, const struct ib_wc *wc); /* of a conn; from cq.c, bottom halves are off */
 void lane_send(struct lane *l, const struct msg *m, bool block);
 void lane_send_waiting(struct lane *l, struct waiting *w); /* which is this lane's then */
-void lane_start(struct lane *l);
-void lane_stop(struct lane *l);   /* nothing is deferred any more; sleeps */
-void lane_forget(struct lane *l); /* it is broken: nothing waits any more, nor will; sleeps */
-void lane_up(struct lane *l);     /* it is connected */
+/* Under egress->lock, while lane_may_send(): a message, and some bytes of a block, with which m goes if they are its last. */
+void lane_post_message(struct lane *l, const struct msg *m);
+void lane_post_block(struct lane *l, const struct msg *m, u32 offset, u32 bytes);
+void lane_start(struct conn *c, u16 peer, unsigned int class); /* of a new connection */
+void lane_stop(struct lane *l);                                /* nothing is deferred any more; sleeps */
+void lane_up(struct lane *l);                                  /* it is connected */
 void lane_broken(struct lane *l, const char *how, int status);
 
 #endif

@@ -10,6 +10,7 @@
 #include "conn.h"
 #include "cq.h"
 #include "debug.h"
+#include "egress.h"
 #include "host.h"
 #include "inject.h"
 #include "park.h"
@@ -319,6 +320,7 @@ static void show_queues(struct seq_file *f, const struct rank *r)
 			   q.of[i].vector, q.of[i].cpu, q.of[i].events, q.of[i].softirq, q.of[i].ksoftirqd,
 			   q.of[i].process, q.of[i].sent, q.of[i].received);
 	recv_show(f, r->conn);
+	egress_show(f, r->conn);
 }
 
 int queues_show(struct seq_file *f, void *unused)

@@ -8,7 +8,7 @@
  * wake-ups) is done after the stripe is dropped. Messages for ranks of this kernel go through a queue of the processor, so
  * that nothing recurses.
  *
- * Lock order: stripe < nothing. slot->wait.lock < the scheduler's. parked_lock < nothing. lane->lock < the driver's. None is
+ * Lock order: stripe < nothing. slot->wait.lock < the scheduler's. parked_lock < nothing. egress->lock < the driver's. None is
  * held with another.
  *
  * Life: rank_leave() (the last view is closed) sets `dead`, after which messages for the rank are dropped; it waits until no

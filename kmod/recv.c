@@ -76,7 +76,7 @@ static int post(struct conn *c, struct receives *q, struct ib_qp *qp, u32 index)
 		.length = size,
 		.lkey = c->pd->local_dma_lkey,
 	};
-	struct ib_recv_wr wr = { .wr_id = wr_id(WR_RECEIVE, index), .sg_list = &sge, .num_sge = 1 };
+	struct ib_recv_wr wr = { .wr_id = wr_id(WR_RECEIVE, 0, index), .sg_list = &sge, .num_sge = 1 };
 
 	ib_dma_sync_single_for_device(c->dev, sge.addr, sge.length, DMA_FROM_DEVICE);
 	return q->srq ? ib_post_srq_recv(q->srq, &wr, NULL) : ib_post_recv(qp, &wr, NULL);

@@ -110,7 +110,7 @@ enum dsm_home {
 	DSM_HOME_FIXED            /* all at the node of home_rank */
 };
 
-/* Of the data of a region's blocks, where nodes share queue pairs (DSM_NET=shared); elsewhere it has no effect. */
+/* Of the data of a region's blocks; it has an effect with DSM_NET=shared and with the kernel helper. */
 enum dsm_priority {
 	DSM_PRIORITY_NORMAL = 0, /* default */
 	DSM_PRIORITY_LOW,        /* a quarter of the share of normal data */

@@ -342,7 +342,7 @@ long long counter(const char *name)
 
 bool nothing_left(double seconds)
 {
-	static const char *const gauges[] = { "views", "contexts", "joined", "frames", "charged" };
+	static const char *const gauges[] = { "views", "contexts", "joined", "frames", "charged", "sends_waiting" };
 	enum { GAUGES = sizeof(gauges) / sizeof(gauges[0]) };
 	double end = now_s() + patience(seconds);
 	unsigned int i, left;

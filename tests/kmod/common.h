@@ -69,7 +69,8 @@ extern __thread sigjmp_buf away;
 extern __thread volatile bool away_set;
 
 long long counter(const char *name); /* of /sys/kernel/debug/dsm, -1: none */
-bool nothing_left(double seconds); /* no open file, context, rank, frame or other memory; says what there is, if not */
+bool nothing_left(
+	double seconds); /* no open file, context, rank, frame, other memory or message; says what there is, if not */
 bool module_loaded(void);
 void show_counters(void); /* some of them, on one line */
 void show_ranks(void);    /* what they wait for */

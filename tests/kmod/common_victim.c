@@ -18,7 +18,7 @@
 #define RANKS 2u
 
 struct victim_shared {
-	_Atomic unsigned int order, page;
+	_Atomic unsigned int order, page, prepared;
 	_Atomic uint64_t result;
 	_Atomic int lost[RANKS];
 	struct dsm_ioc_call call;
@@ -112,6 +112,9 @@ static void serve(struct victim *v)
 	if (fd < 0)
 		_exit(3);
 	catch_signals();
+	if (v->prepare)
+		v->prepare(fd);
+	atomic_store(&s->prepared, 1);
 	for (;; usleep(200)) {
 		const enum victim_order order = (enum victim_order)atomic_load(&s->order);
 		struct dsm_ioc_lost l;
@@ -160,6 +163,8 @@ bool victim_begin(struct victim *v, uint64_t window, rlim_t limit)
 	job_set(j, RANKS, true);
 	j->window = window;
 	j->home = DSM_REGION_FIXED; /* rank 0 */
+	j->pages = v->pages;
+	j->order = v->order;
 	if (limit == RLIM_INFINITY) {
 		fflush(stdout);
 		v->pid = fork();
@@ -182,7 +187,8 @@ bool victim_begin(struct victim *v, uint64_t window, rlim_t limit)
 		return false;
 	atomic_fetch_add(&j->ready, 1);
 	atomic_fetch_add(&j->come, 1);
-	return expect(has_come(j, &j->ready, RANKS), "the victim connects");
+	return expect(has_come(j, &j->ready, RANKS), "the victim connects") &&
+		expect(has_come(j, &v->shared->prepared, 1), "the victim is prepared");
 }
 
 bool victim_end(struct victim *v)

@@ -27,6 +27,8 @@ struct victim {
 	struct peer peer;
 	struct victim_shared *shared;
 	pid_t pid;
+	uint32_t pages, order;   /* of region 0; pages 0: all of the window */
+	void (*prepare)(int fd); /* the victim's process does that when it has joined; NULL: nothing */
 };
 
 /*

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* egress.h - what waits to be sent to a peer, and whose turn it is. All under egress->lock but where it says so. */
+#ifndef KMOD_EGRESS_H
+#define KMOD_EGRESS_H
+
+#include "conn.h"
+#include "lane.h"
+
+int egress_init(void);
+void egress_exit(void);
+void egress_start(struct conn *c, u16 peer); /* of a new connection; before its lanes */
+
+/*
+ * A message of the lane, which so many wait before. NULL: they are as many as may be (how says what the peer does wrong), or more
+ * memory than the user may lock; the lane is broken then. Any lock.
+ */
+struct waiting *waiting_new(struct lane *l, unsigned int waiting, const struct msg *m, bool block, const char *how);
+void waiting_put(struct conn *c, struct waiting *w);
+unsigned int waiting_put_all(struct conn *c, struct list_head *list); /* returns how many; sleeps */
+
+/* May the lane send a block of so many bytes at once, or a message (0)? Nothing waits that it would pass. */
+static inline bool egress_is_free(const struct lane *l, u32 bytes)
+{
+	const struct egress *e = l->egress;
+
+	return lane_may_send(l) &&
+		(l->strict ? !l->nwaiting : !e->nwaiting && rs_sched_fits(&e->sched, RS_WEIGHTED, bytes));
+}
+
+static inline void egress_note(struct egress *e)
+{
+	if (e->sched.lane[RS_WEIGHTED].bytes > e->most)
+		e->most = e->sched.lane[RS_WEIGHTED].bytes;
+}
+
+void egress_wait(struct lane *l, const struct msg *m, bool block); /* it may not */
+void egress_add(struct lane *l, struct waiting *w);                /* one that has waited for something else */
+void egress_go_on(struct lane *l);
+unsigned int egress_forget(struct lane *l); /* what waits for it is freed: how many; takes the lock itself, sleeps */
+void egress_show(struct seq_file *f, struct conn *c); /* these two take the lock themselves */
+void egress_list(struct seq_file *f, struct conn *c); /* peers for which something waits */
+
+/* Places in the lane's queue, credit or bytes have come free. */
+static inline void egress_come_free(struct lane *l)
+{
+	if (unlikely(l->egress->nwaiting))
+		egress_go_on(l);
+}
+
+#endif
