@@ -3,8 +3,8 @@
  * share_verbs.h - the verbs functions that librshare and net/verbs call, for queue pairs within this process: they take the
  * place of libibverbs'. Sends wait for the receive queue of the other side, as by RNR retries; work requests of a queue pair
  * complete in order. One lock for all. fake_breaks makes queue pairs fail, fake_down keeps them from being connected, fake_deaf
- * loses datagrams, fake_hold() holds up what is posted. A thread with fake_no_handles set may make no address handle. What real
- * devices do is tested in guests (tests/share/run, test_net_verbs.c).
+ * loses datagrams, fake_hold() holds up what is posted, fake_refuse() makes a function fail. A thread with fake_no_handles set may
+ * make no address handle. What real devices do is tested in guests (tests/share/run, test_net_verbs.c).
  */
 #ifndef UNIT_SHARE_VERBS_H
 #define UNIT_SHARE_VERBS_H
@@ -64,6 +64,45 @@ static unsigned int fake_reads, fake_reads_max = UINT_MAX; /* posted; how many m
 static int fake_handles_wait, fake_handles_fail;           /* no address handle gets made */
 static unsigned int fake_begun, fake_handles;              /* address handles: begun, made */
 static __thread int fake_no_handles;
+static unsigned int fake_starved; /* sends that found no receive, and wait */
+
+/* Functions that a test may make fail. */
+enum fake_call {
+	FAKE_PD,
+	FAKE_CHANNEL,
+	FAKE_CQ,
+	FAKE_MR,
+	FAKE_SRQ,
+	FAKE_QP,
+	FAKE_MODIFY,
+	FAKE_SEND,
+	FAKE_RECV, /* of work requests: those of a chain before it are posted */
+	FAKE_CALLS
+};
+
+static struct {
+	int error; /* errno */
+	int after, times;
+} fake_refusal[FAKE_CALLS];
+
+/* After so many successful calls, so many fail with an errno. */
+static inline void fake_refuse(enum fake_call call, int error, int after, int times)
+{
+	__atomic_store_n(&fake_refusal[call].times, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&fake_refusal[call].error, error, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&fake_refusal[call].after, after, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&fake_refusal[call].times, times, __ATOMIC_SEQ_CST);
+}
+
+/* The errno that this call fails with, or 0. */
+static int fake_fails(enum fake_call call)
+{
+	if (__atomic_load_n(&fake_refusal[call].times, __ATOMIC_SEQ_CST) <= 0 ||
+	    __atomic_fetch_sub(&fake_refusal[call].after, 1, __ATOMIC_SEQ_CST) > 0)
+		return 0;
+	__atomic_fetch_sub(&fake_refusal[call].times, 1, __ATOMIC_SEQ_CST);
+	return errno = __atomic_load_n(&fake_refusal[call].error, __ATOMIC_SEQ_CST);
+}
 
 static void fake_complete(struct ibv_cq *cq, const struct ibv_wc *wc, int solicited)
 {
@@ -96,8 +135,10 @@ static int fake_receive(struct fake_srq *s, size_t skip, const struct fake_wr *w
 {
 	const struct ibv_sge *to = &s->recv[s->head % FAKE_QUEUE].sge;
 
-	if (s->head == s->tail)
+	if (s->head == s->tail) {
+		fake_starved++;
 		return 0;
+	}
 	wc->wr_id = s->recv[s->head++ % FAKE_QUEUE].wr_id;
 	wc->byte_len = (uint32_t)(skip + fake_gather((char *)(uintptr_t)to->addr + skip, w));
 	if (wc->byte_len > to->length)
@@ -202,35 +243,39 @@ static inline void fake_hold(int held, unsigned int reads_max)
 static int fake_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct fake_qp *q = (struct fake_qp *)qp;
+	int err = 0;
 
-	(void)bad;
 	pthread_mutex_lock(&fake_lock);
-	for (; wr; wr = wr->next) {
+	for (; wr && !(err = fake_fails(FAKE_SEND)); wr = wr->next) {
 		struct fake_wr *w = &q->send[q->tail++ % (FAKE_QUEUE / 8)];
 
 		w->wr = *wr;
 		fake_reads += wr->opcode == IBV_WR_RDMA_READ;
 		memcpy(w->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(w->sge[0]));
 	}
+	*bad = wr;
 	fake_progress(q);
 	pthread_mutex_unlock(&fake_lock);
-	return 0;
+	return err;
 }
 
 static int fake_post_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct fake_srq *s = (struct fake_srq *)srq;
+	int err = 0;
 
-	(void)bad;
 	pthread_mutex_lock(&fake_lock);
-	for (; wr; wr = wr->next) {
+	for (; wr && !(err = fake_fails(FAKE_RECV)); wr = wr->next) {
+		if (s->tail - s->head == FAKE_QUEUE)
+			abort();
 		s->recv[s->tail % FAKE_QUEUE].wr_id = wr->wr_id;
 		s->recv[s->tail++ % FAKE_QUEUE].sge = wr->sg_list[0];
 	}
+	*bad = wr;
 	for (unsigned int i = 0; i < FAKE_QPS; i++)
 		fake_progress(fake_qps[i]);
 	pthread_mutex_unlock(&fake_lock);
-	return 0;
+	return err;
 }
 
 static int fake_post_own_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
@@ -377,8 +422,10 @@ void ibv_ack_async_event(struct ibv_async_event *e)
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *c)
 {
-	struct ibv_pd *p = fake_new(sizeof(*p));
+	struct ibv_pd *p = fake_fails(FAKE_PD) ? NULL : fake_new(sizeof(*p));
 
+	if (!p)
+		return NULL;
 	p->context = c;
 	return p;
 }
@@ -391,9 +438,11 @@ int ibv_dealloc_pd(struct ibv_pd *p)
 #undef ibv_reg_mr
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *at, size_t n, int access)
 {
-	struct ibv_mr *m = fake_new(sizeof(*m));
+	struct ibv_mr *m = fake_fails(FAKE_MR) ? NULL : fake_new(sizeof(*m));
 
 	(void)access;
+	if (!m)
+		return NULL;
 	*m = (struct ibv_mr){ .context = pd->context, .pd = pd, .addr = at, .length = n, .lkey = 1, .rkey = 2 };
 	return m;
 }
@@ -412,8 +461,10 @@ int ibv_dereg_mr(struct ibv_mr *m)
 
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *c)
 {
-	struct ibv_comp_channel *ch = fake_new(sizeof(*ch));
+	struct ibv_comp_channel *ch = fake_fails(FAKE_CHANNEL) ? NULL : fake_new(sizeof(*ch));
 
+	if (!ch)
+		return NULL;
 	ch->context = c;
 	ch->fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
 	return ch;
@@ -427,9 +478,11 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *ch)
 
 struct ibv_cq *ibv_create_cq(struct ibv_context *c, int cqe, void *context, struct ibv_comp_channel *ch, int vector)
 {
-	struct fake_cq *f = fake_new(sizeof(*f));
+	struct fake_cq *f = fake_fails(FAKE_CQ) ? NULL : fake_new(sizeof(*f));
 
 	(void)vector;
+	if (!f)
+		return NULL;
 	f->cq = (struct ibv_cq){ .context = c, .channel = ch, .cq_context = context, .cqe = cqe };
 	ch->refcnt = 0;
 	return &f->cq;
@@ -459,9 +512,11 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int n)
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *a)
 {
-	struct fake_srq *s = fake_new(sizeof(*s));
+	struct fake_srq *s = fake_fails(FAKE_SRQ) ? NULL : fake_new(sizeof(*s));
 
 	(void)a;
+	if (!s)
+		return NULL;
 	s->srq.context = pd->context;
 	return &s->srq;
 }
@@ -473,9 +528,11 @@ int ibv_destroy_srq(struct ibv_srq *s)
 
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 {
-	struct fake_qp *q = fake_new(sizeof(*q));
+	struct fake_qp *q = fake_fails(FAKE_QP) ? NULL : fake_new(sizeof(*q));
 	static uint32_t next = FAKE_FIRST - 1;
 
+	if (!q)
+		return NULL;
 	q->qp = (struct ibv_qp){ .context = pd->context, .send_cq = a->send_cq, .recv_cq = a->recv_cq, .srq = a->srq };
 	q->own = a->qp_type == IBV_QPT_UD ? fake_new(sizeof(*q->own)) : NULL;
 	pthread_mutex_lock(&fake_lock);
@@ -490,7 +547,10 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *a)
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *a, int mask)
 {
 	struct fake_qp *q = (struct fake_qp *)qp;
+	const int err = fake_fails(FAKE_MODIFY);
 
+	if (err)
+		return err;
 	pthread_mutex_lock(&fake_lock);
 	if (a->qp_state == IBV_QPS_RTR && fake_down) {
 		pthread_mutex_unlock(&fake_lock);

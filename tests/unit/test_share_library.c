@@ -5,108 +5,20 @@
  */
 #include "suite.h"
 
-#include "share_verbs.h"
+#include "share_pair.h"
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
-
-#include "rshare.h"
-#include "share/owner.h"
-
-#define EVENT_MS 20000
-#include "../share/events.h"
 
 #ifdef __SANITIZE_THREAD__ /* no threads after fork() */
 #define FORKS 0
 #else
 #define FORKS 1
 #endif
-
-static struct rshare *a, *b;
-static struct rshare_listener *echo;
-static char why[RSHARE_WHY_MAX], name_a[32], name_b[32], name_c[32], node_b[32];
-static uint16_t port;
-static unsigned int taken; /* blocks of the library's memory */
-
-static void *take(size_t size)
-{
-	__atomic_fetch_add(&taken, 1, __ATOMIC_RELAXED);
-	return calloc(1, size);
-}
-
-static void give_back(void *p)
-{
-	__atomic_fetch_sub(&taken, 1, __ATOMIC_RELAXED);
-	free(p);
-}
-
-static struct rshare_config config(const char *name, int n)
-{
-	struct rshare_config c;
-
-	rshare_config_init(&c);
-	c.name = name;
-	c.port = (uint16_t)(port + n);
-	c.connections = 256;
-	c.depth = 8;
-	c.pool = 4u << 20;
-	c.remote = 1;
-	c.receives = 64;
-	c.repair = 2000;
-	return c;
-}
-
-static void begin(void)
-{
-	struct rshare_config c;
-
-	rshare_set_allocator(take, give_back);
-	fake_breaks = fake_count = fake_down = 0;
-	port = (uint16_t)(10000 + getpid() % 5000 * 4); /* below those that the kernel gives to clients */
-	snprintf(name_a, sizeof(name_a), "unit-a-%d", getpid());
-	snprintf(name_b, sizeof(name_b), "unit-b-%d", getpid());
-	snprintf(name_c, sizeof(name_c), "unit-c-%d", getpid());
-	snprintf(node_b, sizeof(node_b), "127.0.0.1:%u", port + 1);
-	c = config(name_a, 0);
-	ck_assert_msg(!rshare_open(NULL, &c, &a, why), "%s", why);
-	c = config(name_b, 1);
-	ck_assert_msg(!rshare_open(NULL, &c, &b, why), "%s", why);
-	ck_assert_int_eq(rshare_listen(b, 7, &echo), 0);
-}
-
-static void end(void)
-{
-	rshare_close(a);
-	rshare_close(b);
-	ck_assert_uint_eq(fake_live, 0);
-	ck_assert_uint_eq(taken, 0);
-}
-
-static struct rshare_conn *accept_one(void)
-{
-	struct pollfd p = { .fd = rshare_listener_fd(echo), .events = POLLIN };
-	struct rshare_conn *c = NULL;
-	int i;
-
-	for (i = 0; i < 200 && rshare_accept(echo, &c); i++)
-		poll(&p, 1, 100);
-	ck_assert(c);
-	return c;
-}
-
-static void pair(struct rshare_conn **at_a, struct rshare_conn **at_b, unsigned int priority)
-{
-	ck_assert_int_eq(rshare_connect(a, node_b, 7, priority, 1, at_a), 0);
-	*at_b = accept_one();
-	unit_require(next(*at_a).type == RSHARE_CONNECTED && next(*at_b).type == RSHARE_CONNECTED);
-}
 
 START_TEST(messages_writes_and_reads)
 {
@@ -343,22 +255,6 @@ END_TEST
 
 /* ---- queue pairs that break --------------------------------------------------------------------- */
 
-static void set_fake(unsigned int breaks, int down)
-{
-	pthread_mutex_lock(&fake_lock);
-	fake_breaks = breaks;
-	fake_down = down;
-	pthread_mutex_unlock(&fake_lock);
-}
-
-static struct rshare_info info_of(struct rshare *r)
-{
-	struct rshare_info info;
-
-	ck_assert_int_eq(rshare_get_info(r, &info), 0);
-	return info;
-}
-
 #define MANY 32
 #define MESSAGES 8
 #define LARGE 20000u /* more than a chunk */
@@ -505,32 +401,6 @@ START_TEST(a_repair_does_not_last_for_ever)
 	rshare_disconnect(d, 0);
 }
 END_TEST
-
-/* Queue pairs that nobody has. */
-#define NOWHERE                                         \
-	{                                               \
-		.qpn = { 0xfffff0, 0xfffff1 }, .mtu = 5 \
-	}
-
-/* A peer by hand: it says what an owner says until both are up, and then something else. */
-static int liar(void)
-{
-	struct rs_hello hello = {
-		.magic = RS_HELLO_MAGIC, .version = RS_FRAME_VERSION, .chunk = 16384, .instance = 1, .address = NOWHERE
-	};
-	const struct sockaddr_in at = { .sin_family = AF_INET,
-					.sin_port = htons((uint16_t)(port + 1)),
-					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	hello.port = (uint16_t)(port + 3);
-	ck_assert_int_eq(connect(fd, (const struct sockaddr *)&at, sizeof(at)), 0);
-	ck_assert_int_eq(send(fd, &hello, sizeof(hello), 0), sizeof(hello));
-	ck_assert_int_eq(recv(fd, &hello, sizeof(hello), MSG_WAITALL), sizeof(hello));
-	ck_assert_int_eq(hello.status, 0);
-	ck_assert_int_eq(send(fd, "g", 1, 0), 1);
-	return fd;
-}
 
 START_TEST(a_peer_that_lies_about_repairs_is_dropped)
 {
