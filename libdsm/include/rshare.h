@@ -126,7 +126,8 @@ RSHARE_API void rshare_unlisten(struct rshare_listener *l);
 /* Connect to a service of a node: "host" or "host:port". priority 0 (weighted) to RSHARE_PRIORITY_MAX, weight 1 to
  * RSHARE_WEIGHT_MAX (0: 1) within priority 0. Does not wait for the peer: the first event of the connection is
  * RSHARE_CONNECTED or RSHARE_CLOSED. Sends and receives may be submitted before.
- * -EINVAL; -ENOSPC: no connection is left (connections in the config); -EHOSTUNREACH: the name is unknown. */
+ * -EINVAL; -ENOSPC: no connection is left (connections in the config), or no node (peers in the owner's config); -EHOSTUNREACH:
+ * the name is unknown; -ENOMEM, -EMFILE: of the owner, which says so on its stderr. */
 RSHARE_API int rshare_connect(struct rshare *r, const char *node, uint32_t service, unsigned int priority,
 			      unsigned int weight, struct rshare_conn **out);
 
@@ -168,7 +169,8 @@ enum rshare_event_type {
 /* status of SENT: -EPIPE: the peer has closed; -ECONNRESET: the peer, its node or its connection is gone.
  * status of RECEIVED: -EMSGSIZE, -ECANCELED (no message came before the end).
  * status of CLOSED: 0, -ECONNREFUSED (nobody listens), -EHOSTUNREACH, -EACCES (different keys), -ECONNRESET,
- * -EBADMSG (this process's shared memory was overwritten). */
+ * -EBADMSG (this process's shared memory was overwritten), -ETIMEDOUT (no answer), -ENOSPC (the peer's process has no connection
+ * left), -ENOMEM and other errors of libibverbs (an owner lacks memory or queue pairs, and says so on its stderr). */
 struct rshare_event {
 	enum rshare_event_type type;
 	int status;

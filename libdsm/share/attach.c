@@ -17,6 +17,7 @@
 #include "share/check.h"
 #include "share/mem.h"
 #include "share/owner.h"
+#include "share/why.h"
 
 /* ---- settings ------------------------------------------------------------------------------- */
 
@@ -175,20 +176,20 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-static int start_watch(struct rshare *r)
+static int start_watch(struct rshare *r, char *why)
 {
 	sigset_t all, old;
 	int err;
 
 	r->stop = eventfd(0, EFD_CLOEXEC);
 	if (r->stop < 0)
-		return -errno;
+		return rs_why(why, -errno, "a descriptor of this process");
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&r->watcher, NULL, watch, r);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	r->watched = !err;
-	return -err;
+	return err ? rs_why(why, -err, "a thread of this process, which `ulimit -u` may forbid") : 0;
 }
 
 /* ---- attaching ------------------------------------------------------------------------------ */
@@ -226,10 +227,13 @@ static int attach(struct rshare *r, const struct rshare_config *c, char *why)
 
 	if (err) {
 		a.why[RSHARE_WHY_MAX - 1] = 0;
-		snprintf(why, RSHARE_WHY_MAX, "%s",
-			 err == -ECONNRESET ? "the owner ends"
-				 : a.why[0] ? a.why
-					    : strerror(-err));
+		if (err == -ECONNRESET)
+			snprintf(why, RSHARE_WHY_MAX,
+				 "the owner has ended, or refuses this process; its stderr says why");
+		else if (a.why[0])
+			snprintf(why, RSHARE_WHY_MAX, "%s", a.why);
+		else
+			rs_why(why, err, "descriptors from the owner, in this process");
 		return err;
 	}
 	r->layout = a.layout;
@@ -243,12 +247,11 @@ static int attach(struct rshare *r, const struct rshare_config *c, char *why)
 	if (r->base == MAP_FAILED)
 		r->base = NULL;
 	if (!r->base || !r->conn ||
-	    rs_pool_init(&r->pool, (char *)r->base + r->layout.pool_offset, r->layout.pool_bytes)) {
-		snprintf(why, RSHARE_WHY_MAX, "no memory for %u connections", r->layout.conns);
-		return -ENOMEM;
-	}
+	    rs_pool_init(&r->pool, (char *)r->base + r->layout.pool_offset, r->layout.pool_bytes))
+		return rs_why(why, -ENOMEM, "%u connections and a pool of %llu bytes", r->layout.conns,
+			      (unsigned long long)r->layout.pool_bytes);
 	r->pool_ready = true;
-	return r->owner ? 0 : start_watch(r);
+	return r->owner ? 0 : start_watch(r, why);
 }
 
 /* Attach to the owner of the name, or be it. */
@@ -258,6 +261,8 @@ static int find_owner(struct rshare *r, const char *device, const char *name, co
 
 	if (err == -EPERM)
 		snprintf(why, RSHARE_WHY_MAX, "the owner of %s is another user's", name);
+	else if (err && err != -ECONNREFUSED)
+		rs_why(why, err, "a socket to the owner %s", name);
 	if (err != -ECONNREFUSED)
 		return err;
 	if (c->role == RSHARE_CLIENT) {
@@ -267,7 +272,10 @@ static int find_owner(struct rshare *r, const char *device, const char *name, co
 	err = rs_owner_start(device, name, c, &r->owner, why);
 	if (err && c->role == RSHARE_ANY && !connect_control(r, name))
 		return 0; /* another process was faster */
-	return err ? err : connect_control(r, name);
+	if (err)
+		return err;
+	err = connect_control(r, name);
+	return err ? rs_why(why, err, "a socket to the owner %s", name) : 0;
 }
 
 int rshare_open(const char *device, const struct rshare_config *config, struct rshare **out, char *why)
@@ -289,7 +297,7 @@ int rshare_open(const char *device, const struct rshare_config *config, struct r
 		return err;
 	r = rs_zalloc(1, sizeof(*r));
 	if (!r)
-		return -ENOMEM;
+		return rs_why(why, -ENOMEM, "an attachment");
 	r->sock = r->doorbell = r->stop = -1;
 	r->thread = c.thread;
 	r->thread_arg = c.arg;

@@ -33,15 +33,15 @@ static void forgive(struct rs_conn *c, enum rs_frame_kind kind)
 	c->owes &= (uint16_t) ~(1u << kind);
 }
 
-bool peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint32_t total)
+int peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint32_t total)
 {
 	if (p->nloose == p->loose_size) {
-		const uint32_t n = p->loose_size ? 2 * p->loose_size : 64;
+		const uint32_t n = 2 * p->loose_size;
 		struct rs_loose *v = n <= RS_CONNS_MAX ? rs_zalloc(n, sizeof(*v)) : NULL;
 		uint32_t i;
 
 		if (!v)
-			return false;
+			return n <= RS_CONNS_MAX ? -ENOMEM : -ENOBUFS;
 		for (i = 0; i < p->nloose; i++)
 			v[i] = p->loose[(p->loose_at + i) % p->loose_size];
 		rs_free(p->loose);
@@ -50,7 +50,7 @@ bool peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint32_
 		p->loose_size = n;
 	}
 	p->loose[(p->loose_at + p->nloose++) % p->loose_size] = (struct rs_loose){ (uint8_t)kind, to, total };
-	return true;
+	return 0;
 }
 
 /* ---- completions ---------------------------------------------------------------------------- */
@@ -115,6 +115,7 @@ void conn_end(struct rs_conn *c, int status)
 		return;
 	c->state = RS_ENDED;
 	c->status = status;
+	conn_answered(c);
 	if (c->peer)
 		rs_sched_drop(&c->peer->sched, &c->flow);
 	forgive(c, RS_FRAME_CREDIT);
@@ -150,6 +151,28 @@ void conn_progress(struct rs_conn *c)
 
 /* ---- opening and closing -------------------------------------------------------------------- */
 
+void conn_answered(struct rs_conn *c)
+{
+	if (c->unanswered)
+		c->peer->unanswered--;
+	c->unanswered = false;
+}
+
+uint32_t rs_peer_tick(struct rs_peer *p, uint32_t seconds)
+{
+	struct rs_conn *c, *next;
+	uint32_t n = 0;
+
+	for (c = p->conns; c && p->ready; c = next) {
+		next = c->next;
+		if (!c->unanswered || c->owes & 1u << RS_FRAME_OPEN || ++c->waited < seconds)
+			continue;
+		conn_end(c, -ETIMEDOUT);
+		n++;
+	}
+	return n;
+}
+
 int rs_conn_listen(struct rs_client *client, uint32_t service, struct rs_conn **out)
 {
 	struct rs_conn *c;
@@ -178,6 +201,8 @@ int rs_conn_connect(struct rs_client *client, struct rs_peer *p, uint32_t servic
 	rs_flow_init(&c->flow, priority, weight);
 	c->state = RS_OPENING;
 	c->service = service;
+	c->unanswered = true;
+	p->unanswered++;
 	conn_owe(c, RS_FRAME_OPEN);
 	*out = c;
 	return 0;

@@ -25,7 +25,9 @@ void conn_grant(struct rs_conn *c);
 void conn_load(struct rs_conn *c);
 /* What is due after something has completed. Frees the connection if it was released and nothing is left of it. */
 void conn_progress(struct rs_conn *c);
-/* A frame that belongs to no connection. false: too many are waiting. */
-bool peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint32_t total);
+/* A frame that belongs to no connection. -ENOBUFS: too many are waiting. -ENOMEM. */
+int peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint32_t total);
+/* The answer to its OPEN is here, or is not waited for. */
+void conn_answered(struct rs_conn *c);
 
 #endif

@@ -10,11 +10,18 @@
 #include <sys/random.h>
 
 #include "share/mem.h"
+#include "share/why.h"
 
 #define INLINE_MAX 220 /* bytes, header included: what most devices take */
 #define QP_DEPTH (2 * RS_SLOTS)
 #define HEADERS_BYTES (QP_DEPTH * sizeof(struct rs_frame)) /* of a queue pair */
 #define POST_BATCH 16
+
+/* Of the call that has just failed. */
+static int verbs_error(void)
+{
+	return errno ? -errno : -EIO;
+}
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
@@ -109,31 +116,37 @@ static int create_landing(struct rs_device *d, const struct rshare_config *confi
 {
 	struct ibv_srq_init_attr attr = { .attr = { .max_wr = config->receives, .max_sge = 1 } };
 	const size_t bytes = (size_t)config->receives * d->stride;
+	int err;
 
-	d->landing = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (d->landing == MAP_FAILED) {
-		d->landing = NULL;
-		snprintf(why, RSHARE_WHY_MAX, "no memory for %u landing buffers", config->receives);
-		return -ENOMEM;
-	}
+	d->receives = config->receives;
 	d->spare = rs_zalloc(config->receives, sizeof(*d->spare));
+	d->landing = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (d->landing == MAP_FAILED)
+		d->landing = NULL;
+	if (!d->spare || !d->landing)
+		return rs_why(why, -ENOMEM, "%u landing buffers (receives in the config)", config->receives);
 	d->landing_mr = ibv_reg_mr(d->pd, d->landing, bytes, IBV_ACCESS_LOCAL_WRITE);
-	if (!d->spare || !d->landing_mr) {
+	if (!d->landing_mr) {
+		err = verbs_error();
 		snprintf(why, RSHARE_WHY_MAX,
-			 "%s: %zu bytes of landing buffers cannot be registered: raise `ulimit -l`", d->name, bytes);
-		return -ENOMEM;
+			 "%s: %zu bytes of landing buffers cannot be registered: %s; raise `ulimit -l`", d->name, bytes,
+			 strerror(-err));
+		return err;
 	}
 	d->registered += bytes;
 	d->srq = ibv_create_srq(d->pd, &attr);
 	if (!d->srq) {
-		snprintf(why, RSHARE_WHY_MAX, "%s: no shared receive queue of %u entries: set receives lower", d->name,
-			 config->receives);
-		return errno ? -errno : -ENOMEM;
+		err = verbs_error();
+		snprintf(why, RSHARE_WHY_MAX, "%s: no shared receive queue of %u entries: %s; set receives lower",
+			 d->name, config->receives, strerror(-err));
+		return err;
 	}
-	for (d->receives = 0; d->receives < config->receives; d->receives++)
-		d->spare[d->nspare++] = d->receives;
-	rs_landing_post(d);
-	return 0;
+	while (d->nspare < d->receives) {
+		d->spare[d->nspare] = d->nspare;
+		d->nspare++;
+	}
+	err = rs_landing_post(d);
+	return err ? rs_why(why, err, "%s: the shared receive queue refuses receives", d->name) : 0;
 }
 
 static int create_queue(struct rs_device *d, const struct rshare_config *config, char *why)
@@ -142,14 +155,12 @@ static int create_queue(struct rs_device *d, const struct rshare_config *config,
 	int cqe = (int)(config->receives + config->peers * RS_LANES * QP_DEPTH), err;
 
 	if (ibv_query_device(d->ctx, &attr))
-		return -EIO;
+		return rs_why(why, verbs_error(), "%s: the device cannot be queried", d->name);
 	if (cqe > attr.max_cqe)
 		cqe = attr.max_cqe;
 	d->channel = ibv_create_comp_channel(d->ctx);
-	if (!d->channel || fcntl(d->channel->fd, F_SETFL, O_NONBLOCK)) {
-		snprintf(why, RSHARE_WHY_MAX, "%s: no completion channel: %s", d->name, strerror(errno));
-		return -EIO;
-	}
+	if (!d->channel || fcntl(d->channel->fd, F_SETFL, O_NONBLOCK))
+		return rs_why(why, verbs_error(), "%s: no completion channel", d->name);
 	err = cqgroup_create(d->ctx, "share", config->vectors, config->cpus ? config->cpus : "none", &d->group, why);
 	if (err)
 		return err;
@@ -174,9 +185,8 @@ int rs_device_open(struct rs_device *d, const char *name, const struct rshare_co
 		err = open_port(d, config, why);
 	if (!err) {
 		d->pd = ibv_alloc_pd(d->ctx);
-		err = d->pd ? 0 : -ENOMEM;
-		if (err)
-			snprintf(why, RSHARE_WHY_MAX, "%s: no protection domain", d->name);
+		if (!d->pd)
+			err = rs_why(why, verbs_error(), "%s: no protection domain", d->name);
 	}
 	if (!err)
 		err = create_queue(d, config, why);
@@ -222,13 +232,14 @@ void rs_landing_put(struct rs_device *d, uint64_t wr_id)
 		rs_landing_post(d);
 }
 
-void rs_landing_post(struct rs_device *d)
+int rs_landing_post(struct rs_device *d)
 {
 	struct ibv_recv_wr wr[POST_BATCH], *bad;
 	struct ibv_sge sge[POST_BATCH];
 	uint32_t i, n;
+	int err = 0;
 
-	while (d->nspare) {
+	while (d->nspare && !err) {
 		n = d->nspare < POST_BATCH ? d->nspare : POST_BATCH;
 		for (i = 0; i < n; i++) {
 			const uint32_t b = d->spare[d->nspare - 1 - i];
@@ -237,10 +248,11 @@ void rs_landing_post(struct rs_device *d)
 			wr[i] = (struct ibv_recv_wr){ .wr_id = b, .sg_list = &sge[i], .num_sge = 1 };
 			wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
 		}
-		if (ibv_post_srq_recv(d->srq, wr, &bad))
-			return; /* they stay spare, and are tried again */
-		d->nspare -= n;
+		err = -ibv_post_srq_recv(d->srq, wr, &bad);
+		/* Those before the refused one are posted, and must not be again; the others stay spare. */
+		d->nspare -= err ? (uint32_t)(bad - wr) : n;
 	}
+	return err;
 }
 
 /* ---- queue pairs ---------------------------------------------------------------------------- */
@@ -264,7 +276,7 @@ static struct ibv_qp *new_qp(struct rs_device *d, uint32_t *inlined)
 	return qp;
 }
 
-int rs_qp_create(struct rs_device *d, struct rs_qp *q)
+int rs_qp_create(struct rs_device *d, struct rs_qp *q, char *why)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -272,30 +284,43 @@ int rs_qp_create(struct rs_device *d, struct rs_qp *q)
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 	};
 
+	int err = 0;
+
 	memset(q, 0, sizeof(*q));
 	q->header = mmap(NULL, HEADERS_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (q->header == MAP_FAILED) {
 		q->header = NULL;
-		return -ENOMEM;
+		return rs_why(why, -ENOMEM, "the headers of a queue pair");
 	}
 	q->header_mr = ibv_reg_mr(d->pd, q->header, HEADERS_BYTES, 0);
-	if (q->header_mr)
-		q->qp = new_qp(d, &q->inlined);
-	if (q->qp) {
-		d->registered += HEADERS_BYTES;
-		d->queue_pairs++;
+	if (!q->header_mr) {
+		err = verbs_error();
+		snprintf(why, RSHARE_WHY_MAX,
+			 "%s: the headers of a queue pair cannot be registered: %s; raise `ulimit -l` of the owner",
+			 d->name, strerror(-err));
+		goto undo;
 	}
-	if (!q->qp ||
-	    ibv_modify_qp(q->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
-		const int err = errno ? -errno : -EIO;
-
-		rs_qp_destroy(d, q);
-		return err;
+	q->qp = new_qp(d, &q->inlined);
+	if (!q->qp) {
+		err = verbs_error();
+		snprintf(why, RSHARE_WHY_MAX,
+			 "%s: no queue pair beside its %u: %s; `rdma resource show qp` lists those of all programs",
+			 d->name, d->queue_pairs, strerror(-err));
+		goto undo;
+	}
+	d->registered += HEADERS_BYTES;
+	d->queue_pairs++;
+	if (ibv_modify_qp(q->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS)) {
+		err = rs_why(why, verbs_error(), "%s: a queue pair cannot be initialised", d->name);
+		goto undo;
 	}
 	if (getrandom(&q->psn, sizeof(q->psn), 0) != sizeof(q->psn))
 		q->psn = q->qp->qp_num;
 	q->psn &= 0xffffff;
 	return 0;
+undo:
+	rs_qp_destroy(d, q);
+	return err;
 }
 
 void rs_qp_stop(struct rs_qp *q)
@@ -348,7 +373,7 @@ int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address 
 	if (ibv_modify_qp(q->qp, &attr,
 			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 				  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
-		return errno ? -errno : -EIO;
+		return verbs_error();
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTS,
 		.timeout = 18,  /* about a second; slow guests resend at less with nothing lost */
@@ -360,7 +385,7 @@ int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address 
 	if (ibv_modify_qp(q->qp, &attr,
 			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 				  IBV_QP_MAX_QP_RD_ATOMIC))
-		return errno ? -errno : -EIO;
+		return verbs_error();
 	q->connected = true;
 	return 0;
 }

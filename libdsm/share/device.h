@@ -49,7 +49,8 @@ struct rs_qp {
 int rs_device_open(struct rs_device *d, const char *name, const struct rshare_config *config, char *why);
 void rs_device_close(struct rs_device *d);
 
-int rs_qp_create(struct rs_device *d, struct rs_qp *q);
+/* why: RSHARE_WHY_MAX bytes, of what was lacking. */
+int rs_qp_create(struct rs_device *d, struct rs_qp *q, char *why);
 /* Into the error state: nothing more arrives but what the device is finishing. */
 void rs_qp_stop(struct rs_qp *q);
 void rs_qp_destroy(struct rs_device *d, struct rs_qp *q);
@@ -63,6 +64,7 @@ unsigned int rs_qp_chain_done(struct rs_qp *q);
 /* The landing buffer of a completion, and back to the device when some have gathered (or now). */
 void *rs_landing(struct rs_device *d, uint64_t wr_id);
 void rs_landing_put(struct rs_device *d, uint64_t wr_id);
-void rs_landing_post(struct rs_device *d);
+/* The device refuses some: the error. They stay spare; nspare tells how many. */
+int rs_landing_post(struct rs_device *d);
 
 #endif

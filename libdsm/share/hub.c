@@ -10,6 +10,7 @@
 #include "share/mem.h"
 
 #define SLOT(id) ((id) & (RS_CONNS_MAX - 1))
+#define LOOSE 64 /* answers that a peer has room for even when there is no memory */
 
 void rs_hub_init(struct rs_hub *h, const struct rs_wire *wire)
 {
@@ -59,10 +60,10 @@ static int enter(struct rs_hub *h, struct rs_conn *c)
 	uint32_t slot;
 	int err;
 
-	/* Half of the slots stay free: the search is short. */
+	/* Half of the slots stay free: the search is short. Without memory the other half serves, too. */
 	if (2 * h->live >= h->nconn && h->nconn < RS_CONNS_MAX) {
 		err = grow(h);
-		if (err)
+		if (err && h->live == h->nconn)
 			return err;
 	}
 	if (h->live == h->nconn)
@@ -227,6 +228,10 @@ int rs_peer_init(struct rs_peer *p, struct rs_hub *h, uint32_t chunk, const uint
 
 	p->hub = h;
 	p->owing_end = &p->owing;
+	p->loose = rs_zalloc(LOOSE, sizeof(*p->loose));
+	if (!p->loose)
+		return -ENOMEM;
+	p->loose_size = LOOSE;
 	rs_sched_init(&p->sched, chunk, window, slots_of);
 	for (i = 0; i < RS_LANES; i++) {
 		if (rs_fifo_init(&p->lane[i], 2 * slots)) /* RS_CTL_SLOTS beside the scheduler's */
@@ -236,6 +241,7 @@ int rs_peer_init(struct rs_peer *p, struct rs_hub *h, uint32_t chunk, const uint
 undo:
 	while (i--)
 		rs_fifo_exit(&p->lane[i]);
+	rs_free(p->loose);
 	return -ENOMEM;
 }
 

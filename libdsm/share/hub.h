@@ -68,6 +68,7 @@ struct rs_peer {
 	struct rs_conn **owing_end;
 	struct rs_loose *loose;
 	uint32_t nloose, loose_size, loose_at;
+	uint32_t unanswered; /* connections whose OPEN has no answer */
 	uint32_t chunk, ctl;
 	bool ready; /* posts are possible */
 	void *link; /* the owner's */
@@ -83,6 +84,7 @@ struct rs_client {
 	struct rs_conn **conn; /* by index */
 	uint32_t next, live;
 	uint32_t outstanding; /* chunks on the wire that read or write the pool */
+	bool refusing;        /* connections of peers, for lack of something; said once */
 };
 
 enum rs_conn_state { RS_LISTENING, RS_OPENING, RS_OPEN, RS_CLOSING, RS_ENDED };
@@ -107,6 +109,8 @@ struct rs_conn {
 	uint8_t state;
 	uint16_t owes; /* a bit for each kind of frame */
 	bool on_owing, closed_sent, flushed, released, stalled;
+	bool unanswered;               /* its OPEN is */
+	uint32_t waited;               /* for the answer: s */
 	int fd;                        /* eventfd, -1: none */
 	int status;                    /* why it ended */
 	uint32_t sq, rq, rq_seen, cq;  /* positions of the owner */
@@ -158,8 +162,12 @@ unsigned int rs_client_kick(struct rs_client *c);
 unsigned int rs_peer_pump(struct rs_peer *p);
 /* The oldest n posts of a lane have completed. */
 void rs_peer_sent(struct rs_peer *p, enum rs_lane lane, unsigned int n);
-/* A message has arrived by a lane. -EBADMSG: the peer breaks the protocol, and must be dropped. */
+/* A message has arrived by a lane. The peer must be dropped: -EBADMSG: it breaks the protocol. -ENOMEM: there is no memory for
+ * an answer that it waits for. -ENOBUFS: it does not take answers. */
 int rs_peer_receive(struct rs_peer *p, enum rs_lane lane, const void *data, uint32_t bytes);
+
+/* A second has passed: connections whose OPEN has gone so many without an answer end with -ETIMEDOUT. Returns how many. */
+uint32_t rs_peer_tick(struct rs_peer *p, uint32_t seconds);
 
 /* The queue pairs broke: post nothing until rs_peer_resume(). */
 void rs_peer_stop(struct rs_peer *p);

@@ -13,37 +13,21 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/tcp.h>
 #include <string.h>
 #include <sys/epoll.h>
 
 #include "share/mem.h"
 #include "share/rules.h"
+#include "share/why.h"
 
 #define MEET_NS 15000000000ull
 #define RETRIES_MS 8000 /* of a queue pair, until it breaks: see rs_qp_connect() */
+#define TICK_NS 1000000000ull
 
 static void on_tcp(struct rs_owner *o, struct rs_source *s, uint32_t events);
 
 /* ---- addresses ------------------------------------------------------------------------------ */
-
-static int to_in6(const struct sockaddr_storage *from, struct sockaddr_in6 *out)
-{
-	const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
-
-	if (from->ss_family == AF_INET6) {
-		memcpy(out, from, sizeof(*out));
-		out->sin6_flowinfo = 0;
-		return 0;
-	}
-	if (from->ss_family != AF_INET)
-		return -EAFNOSUPPORT;
-	*out = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = v4->sin_port };
-	out->sin6_addr.s6_addr[10] = out->sin6_addr.s6_addr[11] = 0xff;
-	memcpy(out->sin6_addr.s6_addr + 12, &v4->sin_addr, 4);
-	return 0;
-}
 
 static bool same(const struct sockaddr_in6 *a, const struct sockaddr_in6 *b)
 {
@@ -63,32 +47,49 @@ static void set_name(struct rs_link *l)
 
 /* ---- making and ending ---------------------------------------------------------------------- */
 
-int rs_link_create_qps(struct rs_owner *o, struct rs_link *l)
+int rs_link_create_qps(struct rs_owner *o, struct rs_link *l, char *why)
 {
 	unsigned int i;
-	int err;
+	int err = 0;
 
-	for (i = 0; i < RS_LANES; i++) {
-		err = l->qp[i].qp ? 0 : rs_qp_create(&o->dev, &l->qp[i]);
-		if (err) {
-			rs_owner_log("no more queue pairs, or no more memory for them");
-			return err;
-		}
+	for (i = 0; i < RS_LANES && !err; i++)
+		err = l->qp[i].qp ? 0 : rs_qp_create(&o->dev, &l->qp[i], why);
+	return err;
+}
+
+/* Room for one more of `peers`. Who has not said yet that it is an owner makes room for those that come later. */
+static int make_room(struct rs_owner *o)
+{
+	struct rs_link *l, *oldest = NULL;
+	uint32_t n = 0;
+
+	for (l = o->links; l; l = l->next) {
+		n += !l->dead;
+		if (!l->dead && l->state == RS_LINK_ACCEPTED)
+			oldest = l; /* the newest comes first */
 	}
+	if (n < o->config.peers)
+		return 0;
+	if (!oldest)
+		return -ENOSPC;
+	rs_link_fail(o, oldest, -ETIMEDOUT, "says nothing while others come; dropped");
 	return 0;
 }
 
-static int link_create(struct rs_owner *o, struct rs_link **out)
+/* why: RSHARE_WHY_MAX bytes. */
+static int link_create(struct rs_owner *o, struct rs_link **out, char *why)
 {
 	const uint32_t window[RS_LANES] = { o->config.window_strict, o->config.window_weighted };
-	struct rs_link *l = rs_zalloc(1, sizeof(*l)), *i;
-	uint32_t n = 0;
+	struct rs_link *l;
 
-	for (i = o->links; i; i = i->next)
-		n++;
-	if (!l || n >= o->config.peers || rs_peer_init(&l->peer, &o->hub, o->config.chunk, window, RS_SLOTS)) {
+	if (make_room(o)) {
+		snprintf(why, RSHARE_WHY_MAX, "%u nodes are connected; raise `peers`", o->config.peers);
+		return -ENOSPC;
+	}
+	l = rs_zalloc(1, sizeof(*l));
+	if (!l || rs_peer_init(&l->peer, &o->hub, o->config.chunk, window, RS_SLOTS)) {
 		rs_free(l);
-		return n >= o->config.peers ? -ENOSPC : -ENOMEM;
+		return rs_why(why, -ENOMEM, "a node");
 	}
 	l->peer.link = l;
 	l->source = (struct rs_source){ .fd = -1, .ready = on_tcp };
@@ -101,7 +102,7 @@ static int link_create(struct rs_owner *o, struct rs_link **out)
 
 void rs_link_fail(struct rs_owner *o, struct rs_link *l, int status, const char *what)
 {
-	char text[256];
+	char text[2 * RSHARE_WHY_MAX];
 
 	if (l->dead)
 		return;
@@ -164,6 +165,23 @@ struct rs_link *rs_link_of_qp(struct rs_owner *o, uint32_t qpn, enum rs_lane *la
 	return NULL;
 }
 
+/* The OPENs of connections that have no answer. Returns ms until the next call. */
+static int tick(struct rs_owner *o, struct rs_link *l, uint64_t now, int ms)
+{
+	const uint32_t seconds = (o->config.repair + RETRIES_MS) / 1000;
+	char text[RSHARE_WHY_MAX];
+	uint32_t n;
+
+	if (now >= l->tick) {
+		l->tick = now + TICK_NS;
+		n = rs_peer_tick(&l->peer, seconds);
+		snprintf(text, sizeof(text), "%s: %u connections are not answered in %u s", l->peer.name, n, seconds);
+		if (n)
+			rs_owner_log(text);
+	}
+	return ms < 0 || ms > 1000 ? 1000 : ms;
+}
+
 int rs_link_deadlines(struct rs_owner *o)
 {
 	const uint64_t now = rs_owner_now();
@@ -176,6 +194,8 @@ int rs_link_deadlines(struct rs_owner *o)
 		if (l->state == RS_LINK_UP) {
 			if (l->repair.state != RS_WHOLE)
 				ms = rs_mend_tick(o, l, now);
+			else if (l->peer.unanswered)
+				ms = tick(o, l, now, ms);
 			continue;
 		}
 		if (now >= l->deadline)
@@ -243,6 +263,7 @@ static void answered(struct rs_owner *o, struct rs_link *l)
 {
 	static const uint8_t go = RS_GO;
 	struct rs_link *other;
+	char why[RSHARE_WHY_MAX];
 	int err = rs_hello_answers(&l->in, o->config.key);
 
 	if (err == -EALREADY) {
@@ -252,15 +273,32 @@ static void answered(struct rs_owner *o, struct rs_link *l)
 					     "is a node that is connected under another address: use that");
 		return; /* else the other's question is on its way; it takes over the connections of this one */
 	}
-	if (!err)
-		err = rs_link_connect_qps(o, l);
-	if (!err && send(l->source.fd, &go, 1, MSG_NOSIGNAL) != 1)
-		err = -ECONNRESET;
+	if (err) {
+		snprintf(why, sizeof(why), "refuses: %s", strerror(-err));
+		rs_link_fail(o, l, err,
+			     err == -EACCES           ? "has another key"
+				     : err == -EPROTO ? "is no owner, or of another version"
+						      : why);
+		return;
+	}
+	err = rs_link_connect_qps(o, l);
 	if (err)
-		rs_link_fail(o, l, err > 0 || err < -4095 ? -EPROTO : err,
-			     err == -EACCES ? "has another key" : "refuses, or is no owner");
+		rs_why(why, err, "queue pairs to it cannot be connected");
+	else if (send(l->source.fd, &go, 1, MSG_NOSIGNAL) != 1)
+		err = rs_why(why, -ECONNRESET, "has gone");
+	if (err)
+		rs_link_fail(o, l, err, why);
 	else
 		up(l, o->config.chunk);
+}
+
+static void watch(struct rs_owner *o, struct rs_link *l, uint32_t events)
+{
+	char why[RSHARE_WHY_MAX];
+	const int err = rs_owner_watch(o, &l->source, events);
+
+	if (err)
+		rs_link_fail(o, l, rs_why(why, err, "its socket cannot be watched"), why);
 }
 
 /* The connections that wait for `old`, which was refused or will be, go on over l. */
@@ -278,8 +316,7 @@ static void take_over(struct rs_owner *o, struct rs_link *l, struct rs_link *old
 	old->in = in;
 	old->state = RS_LINK_ACCEPTED;
 	old->deadline = rs_owner_now() + MEET_NS;
-	if (rs_owner_watch(o, &old->source, EPOLLIN))
-		rs_link_fail(o, old, -ECONNRESET, "cannot be watched");
+	watch(o, old, EPOLLIN);
 }
 
 static struct rs_link *find(struct rs_owner *o, const struct rs_link *but)
@@ -296,6 +333,26 @@ static void refuse(struct rs_owner *o, struct rs_link *l, int status, const char
 {
 	say(o, l, status);
 	rs_link_fail(o, l, status, what);
+}
+
+/* Queue pairs, and their address for the other side. */
+static void answer(struct rs_owner *o, struct rs_link *l)
+{
+	char why[RSHARE_WHY_MAX];
+	int err = rs_link_create_qps(o, l, why);
+
+	if (!err) {
+		err = rs_link_connect_qps(o, l);
+		if (err)
+			rs_why(why, err, "queue pairs to it cannot be connected");
+	}
+	if (err) {
+		refuse(o, l, err, why);
+		return;
+	}
+	l->state = RS_LINK_ANSWERED;
+	if (say(o, l, 0))
+		rs_link_fail(o, l, -ECONNRESET, "has gone");
 }
 
 static void asked(struct rs_owner *o, struct rs_link *l)
@@ -325,15 +382,8 @@ static void asked(struct rs_owner *o, struct rs_link *l)
 		take_over(o, l, old);
 		l = old;
 	}
-	err = rs_link_create_qps(o, l);
-	if (!err)
-		err = rs_link_connect_qps(o, l);
-	if (!err)
-		err = say(o, l, 0);
-	if (err)
-		refuse(o, l, err, "cannot be connected");
-	else
-		l->state = RS_LINK_ANSWERED;
+	if (!l->dead)
+		answer(o, l);
 }
 
 /* Read what is there of a hello. 1: it is whole. */
@@ -357,6 +407,7 @@ static void connected(struct rs_owner *o, struct rs_link *l)
 {
 	int err = 0;
 	socklen_t len = sizeof(err);
+	char why[RSHARE_WHY_MAX];
 	struct epoll_event e = { .events = EPOLLIN, .data.ptr = &l->source };
 
 	getsockopt(l->source.fd, SOL_SOCKET, SO_ERROR, &err, &len);
@@ -366,11 +417,11 @@ static void connected(struct rs_owner *o, struct rs_link *l)
 	}
 	epoll_ctl(o->epoll, EPOLL_CTL_MOD, l->source.fd, &e);
 	l->state = RS_LINK_ASKED;
-	err = rs_link_create_qps(o, l);
-	if (!err)
-		err = say(o, l, 0);
+	err = rs_link_create_qps(o, l, why);
 	if (err)
-		rs_link_fail(o, l, err, "cannot be connected");
+		rs_link_fail(o, l, err, why);
+	else if (say(o, l, 0))
+		rs_link_fail(o, l, -ECONNRESET, "has gone");
 }
 
 /* The go of the side that has asked; an end, or anything else, is the end. */
@@ -431,7 +482,8 @@ static void set_options(int fd, uint32_t repair)
 int rs_link_get(struct rs_owner *o, const struct sockaddr_storage *at, struct rs_link **out)
 {
 	struct rs_link *l, want = { .dead = false };
-	int err = to_in6(at, &want.at);
+	char why[RSHARE_WHY_MAX];
+	int err = rs_link_in6(at, &want.at);
 
 	if (err)
 		return err;
@@ -440,31 +492,35 @@ int rs_link_get(struct rs_owner *o, const struct sockaddr_storage *at, struct rs
 		*out = l;
 		return 0;
 	}
-	err = link_create(o, &l);
-	if (err)
+	err = link_create(o, &l, why);
+	if (err) {
+		if (!rs_owner_refused(err))
+			rs_owner_log(why);
 		return err;
+	}
 	l->at = want.at;
 	set_name(l);
 	l->state = RS_LINK_CONNECTING;
 	l->source.fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (l->source.fd < 0) {
 		err = -errno;
-		rs_link_fail(o, l, err, "no socket");
+		rs_link_fail(o, l, err, NULL); /* the caller reports it */
 		return err;
 	}
 	set_options(l->source.fd, o->config.repair);
 	if (connect(l->source.fd, (const struct sockaddr *)&l->at, sizeof(l->at)) && errno != EINPROGRESS)
 		rs_link_fail(o, l, -EHOSTUNREACH, "cannot be reached");
-	else if (rs_owner_watch(o, &l->source, EPOLLOUT))
-		rs_link_fail(o, l, -EMFILE, "cannot be watched");
+	else
+		watch(o, l, EPOLLOUT);
 	*out = l;
 	return 0;
 }
 
-static void on_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
+void rs_link_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 {
 	struct sockaddr_in6 from;
 	socklen_t len = sizeof(from);
+	char why[RSHARE_WHY_MAX], text[2 * RSHARE_WHY_MAX];
 	struct rs_link *l;
 	int fd;
 
@@ -472,8 +528,9 @@ static void on_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 	fd = rs_owner_accept(o, s, (struct sockaddr *)&from, &len);
 	if (fd < 0)
 		return;
-	if (link_create(o, &l)) {
-		rs_owner_log("refuses a node: more than `peers`, or no memory");
+	if (link_create(o, &l, why)) {
+		snprintf(text, sizeof(text), "refuses a node: %s", why);
+		rs_owner_log(text);
 		close(fd);
 		return;
 	}
@@ -481,68 +538,6 @@ static void on_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 	l->state = RS_LINK_ACCEPTED;
 	l->at = from;
 	l->source.fd = fd;
-	if (rs_owner_watch(o, &l->source, EPOLLIN))
-		rs_link_fail(o, l, -EMFILE, "cannot be watched");
-}
-
-/* The host's part of what peers connect to: by the network that the device is in, if it has an IP address. */
-static void own_host(const struct rs_owner *o, char *host, size_t size)
-{
-	const uint8_t *gid = o->dev.gid.raw;
-	char ip[INET6_ADDRSTRLEN];
-
-	if (o->config.address)
-		snprintf(host, size, strchr(o->config.address, ':') ? "[%s]" : "%s", o->config.address);
-	else if (o->dev.port_attr.link_layer == IBV_LINK_LAYER_ETHERNET &&
-		 IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid))
-		snprintf(host, size, "%s", inet_ntop(AF_INET, gid + 12, ip, sizeof(ip)));
-	else if (o->dev.port_attr.link_layer == IBV_LINK_LAYER_ETHERNET && gid[0] != 0xfe)
-		snprintf(host, size, "[%s]", inet_ntop(AF_INET6, gid, ip, sizeof(ip)));
-	else if (gethostname(host, size))
-		host[0] = 0;
-	host[size - 1] = 0;
-}
-
-static void listening(struct rs_owner *o)
-{
-	char host[sizeof(o->address) - sizeof(":65535")];
-	struct sockaddr_in6 at;
-	socklen_t size = sizeof(at);
-
-	o->port = getsockname(o->tcp.fd, (struct sockaddr *)&at, &size) ? o->config.port : ntohs(at.sin6_port);
-	own_host(o, host, sizeof(host));
-	snprintf(o->address, sizeof(o->address), "%s:%u", host, o->port);
-}
-
-int rs_link_listen(struct rs_owner *o, char *why)
-{
-	const uint16_t port = o->config.any_port ? 0 : htons(o->config.port);
-	struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_port = port, .sin6_addr = in6addr_any };
-	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *found = NULL;
-	const int one = 1, off = 0;
-
-	if (o->config.address) {
-		struct sockaddr_storage a = { 0 };
-
-		if (getaddrinfo(o->config.address, NULL, &hints, &found)) {
-			snprintf(why, RSHARE_WHY_MAX, "%s is no address of this host", o->config.address);
-			return -EINVAL;
-		}
-		memcpy(&a, found->ai_addr, found->ai_addrlen);
-		freeaddrinfo(found);
-		to_in6(&a, &at);
-		at.sin6_port = port;
-	}
-	o->tcp.ready = on_accept;
-	o->tcp.fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (o->tcp.fd >= 0) {
-		setsockopt(o->tcp.fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-		setsockopt(o->tcp.fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
-		if (!bind(o->tcp.fd, (const struct sockaddr *)&at, sizeof(at)) && !listen(o->tcp.fd, 64)) {
-			listening(o);
-			return rs_owner_watch(o, &o->tcp, EPOLLIN);
-		}
-	}
-	snprintf(why, RSHARE_WHY_MAX, "TCP port %u cannot be listened at: %s", o->config.port, strerror(errno));
-	return -errno;
+	set_name(l); /* until it says where it listens */
+	watch(o, l, EPOLLIN);
 }

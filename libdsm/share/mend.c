@@ -55,6 +55,7 @@ static int say(struct rs_owner *o, struct rs_link *l, enum rs_repair_kind kind)
 
 static void ask(struct rs_owner *o, struct rs_link *l)
 {
+	char why[RSHARE_WHY_MAX];
 	int err;
 
 	stop(o, l);
@@ -62,11 +63,11 @@ static void ask(struct rs_owner *o, struct rs_link *l)
 		return;
 	o->repairs++;
 	l->deadline = rs_owner_now() + o->config.repair * 1000000ull;
-	err = rs_link_create_qps(o, l);
-	if (!err)
-		err = say(o, l, RS_REPAIR_ASK);
+	err = rs_link_create_qps(o, l, why);
 	if (err)
-		rs_link_fail(o, l, err, NULL); /* no memory, which is logged; or the peer is gone */
+		rs_link_fail(o, l, err, why);
+	else if (say(o, l, RS_REPAIR_ASK))
+		rs_link_fail(o, l, -ECONNRESET, NULL); /* the peer is gone */
 }
 
 /* The peer's word for what has arrived. Connecting may have to wait for the port. */

@@ -23,9 +23,11 @@
 #include <time.h>
 
 #include "share/mem.h"
+#include "share/why.h"
 
 #define POLL_BATCH 32
 #define EPOLL_EVERY 64 /* rounds without sleep, after which sockets are looked at */
+#define SUPPLY_MS 10   /* until receives that the device has refused are posted again */
 
 void rs_owner_log(const char *text)
 {
@@ -56,6 +58,11 @@ void rs_owner_forget(struct rs_owner *o, struct rs_source *s)
 	s->fd = -1;
 }
 
+int rs_owner_refused(int err)
+{
+	return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS;
+}
+
 /*
  * Without a free descriptor, accept4() leaves the connection in the backlog, and epoll reports it again at once, and for good. So the
  * descriptor in reserve is given up to accept the connection, which is closed then: its client is refused.
@@ -63,17 +70,20 @@ void rs_owner_forget(struct rs_owner *o, struct rs_source *s)
 int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockaddr *from, socklen_t *len)
 {
 	const int flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
-	int fd;
+	char text[RSHARE_WHY_MAX];
+	int fd, err;
 
 	if (o->reserve < 0)
 		o->reserve = eventfd(0, EFD_CLOEXEC);
 	fd = accept4(s->fd, from, len, flags);
-	if (fd >= 0 || (errno != EMFILE && errno != ENFILE) || o->reserve < 0)
+	if (fd >= 0 || !rs_owner_refused(-errno) || o->reserve < 0)
 		return fd;
+	err = -errno;
 	close(o->reserve);
 	fd = accept4(s->fd, NULL, NULL, flags);
 	if (fd >= 0) {
-		rs_owner_log("refuses a connection: no descriptors; raise `ulimit -n`");
+		rs_why(text, err, "refuses a connection");
+		rs_owner_log(text);
 		close(fd);
 	}
 	o->reserve = eventfd(0, EFD_CLOEXEC);
@@ -139,6 +149,16 @@ static void sent(struct rs_owner *o, const struct ibv_wc *wc)
 	rs_peer_sent(&l->peer, lane, rs_qp_chain_done(&l->qp[lane]));
 }
 
+static void take_frame(struct rs_owner *o, struct rs_link *l, enum rs_lane lane, const struct ibv_wc *wc)
+{
+	switch (rs_peer_receive(&l->peer, lane, rs_landing(&o->dev, wc->wr_id), wc->byte_len)) {
+	case 0: l->fruitless = 0; break;
+	case -ENOMEM: rs_link_fail(o, l, -ENOMEM, "no memory for an answer to it; dropped"); break;
+	case -ENOBUFS: rs_link_fail(o, l, -ENOBUFS, "does not take the answers to what it sends; dropped"); break;
+	default: rs_link_fail(o, l, -EBADMSG, "sent what no owner sends; dropped");
+	}
+}
+
 static void received(struct rs_owner *o, const struct ibv_wc *wc)
 {
 	enum rs_lane lane;
@@ -147,12 +167,37 @@ static void received(struct rs_owner *o, const struct ibv_wc *wc)
 	if (l && !l->dead) {
 		if (wc->status != IBV_WC_SUCCESS)
 			failed(o, l, wc);
-		else if (rs_peer_receive(&l->peer, lane, rs_landing(&o->dev, wc->wr_id), wc->byte_len))
-			rs_link_fail(o, l, -EBADMSG, "sent what no owner sends; dropped");
 		else
-			l->fruitless = 0;
+			take_frame(o, l, lane, wc);
 	}
 	rs_landing_put(&o->dev, wc->wr_id);
+}
+
+/*
+ * Landing buffers back to the device. While it refuses them, peers wait; if it has none left for as long as a repair may take,
+ * their connections end.
+ */
+static void supply(struct rs_owner *o)
+{
+	const int err = rs_landing_post(&o->dev);
+	char text[RSHARE_WHY_MAX];
+	struct rs_link *l;
+
+	if (err && !o->refused) {
+		rs_why(text, err, "%s refuses receives, peers wait", o->dev.name);
+		rs_owner_log(text);
+	}
+	o->refused = err;
+	if (!err || o->dev.nspare < o->dev.receives) {
+		o->starved = 0;
+		return;
+	}
+	if (!o->starved)
+		o->starved = rs_owner_now();
+	if (rs_owner_now() - o->starved < o->config.repair * 1000000ull)
+		return;
+	for (l = o->links; l; l = l->next)
+		rs_link_fail(o, l, err, "dropped: nothing can be received");
 }
 
 static unsigned int poll_queue(struct rs_owner *o)
@@ -166,7 +211,7 @@ static unsigned int poll_queue(struct rs_owner *o)
 		else
 			sent(o, &wc[i]);
 	if (n < POLL_BATCH && o->dev.nspare)
-		rs_landing_post(&o->dev);
+		supply(o);
 	if (n > 0) {
 		o->completions += (uint64_t)n;
 		cqgroup_count(o->dev.group, o->dev.vector, 0, (uint64_t)n);
@@ -238,6 +283,8 @@ static void sleep_once(struct rs_owner *o)
 	ms = rs_link_deadlines(o);
 	if (o->reap && (ms < 0 || ms > 20))
 		ms = 20; /* a dead process whose last chunks are on the wire */
+	if (o->refused && (ms < 0 || ms > SUPPLY_MS))
+		ms = SUPPLY_MS;
 	wait_events(o, ms);
 	set_sleeping(o, 0);
 	o->wakeups++;
@@ -304,13 +351,17 @@ static int open_control(struct rs_owner *o, const char *name, char *why)
 {
 	struct sockaddr_un un;
 	const socklen_t len = rs_control_address(&un, name);
+	int err;
 
 	o->control.ready = rs_process_accept;
 	o->control.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (o->control.fd >= 0 && !bind(o->control.fd, (struct sockaddr *)&un, len) && !listen(o->control.fd, 64))
 		return 0;
+	err = -errno;
+	if (err != -EADDRINUSE)
+		return rs_why(why, err, "the socket of the owner %s", name);
 	snprintf(why, RSHARE_WHY_MAX, "there is an owner called %s", name);
-	return -errno;
+	return err;
 }
 
 static int open_sources(struct rs_owner *o, char *why)
@@ -320,10 +371,8 @@ static int open_sources(struct rs_owner *o, char *why)
 	o->channel = (struct rs_source){ o->dev.channel->fd, on_channel };
 	o->reserve = eventfd(0, EFD_CLOEXEC);
 	if (o->reserve < 0 || o->doorbell.fd < 0 || o->stop.fd < 0 || rs_owner_watch(o, &o->doorbell, EPOLLIN) ||
-	    rs_owner_watch(o, &o->stop, EPOLLIN) || rs_owner_watch(o, &o->channel, EPOLLIN)) {
-		snprintf(why, RSHARE_WHY_MAX, "no descriptors: %s; raise `ulimit -n`", strerror(errno));
-		return -errno;
-	}
+	    rs_owner_watch(o, &o->stop, EPOLLIN) || rs_owner_watch(o, &o->channel, EPOLLIN))
+		return rs_why(why, -errno, "descriptors of the owner");
 	return rs_link_listen(o, why);
 }
 
@@ -339,9 +388,7 @@ static int start_thread(struct rs_owner *o, char *why)
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&o->thread, NULL, run, o);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (err)
-		snprintf(why, RSHARE_WHY_MAX, "no thread: %s", strerror(err));
-	return -err;
+	return err ? rs_why(why, -err, "the owner's thread, which `ulimit -u` may forbid") : 0;
 }
 
 static void close_source(struct rs_source *s)
@@ -378,15 +425,17 @@ int rs_owner_start(const char *device, const char *name, const struct rshare_con
 	int err;
 
 	if (!o)
-		return -ENOMEM;
+		return rs_why(why, -ENOMEM, "the owner");
 	o->config = *config;
 	o->control.fd = o->tcp.fd = o->doorbell.fd = o->stop.fd = o->reserve = -1;
 	o->epoll = epoll_create1(EPOLL_CLOEXEC);
+	err = o->epoll < 0 ? rs_why(why, -errno, "descriptors of the owner") : 0;
 	if (getrandom(&o->instance, sizeof(o->instance), 0) != sizeof(o->instance))
 		o->instance = rs_owner_now() ^ (uint64_t)getpid() << 40;
 	rs_hub_init(&o->hub, &wire);
 	rs_mode_init(&o->mode, config->run_after == UINT32_MAX ? 0 : config->run_after, config->idle_after);
-	err = o->epoll < 0 ? -errno : open_control(o, name, why);
+	if (!err)
+		err = open_control(o, name, why);
 	if (!err)
 		err = rs_device_open(&o->dev, device, config, why);
 	if (!err)

@@ -34,6 +34,7 @@ struct rs_link {
 	struct sockaddr_in6 at; /* where its owner listens; the key */
 	uint64_t instance;      /* of the other owner */
 	uint64_t deadline;      /* ns, until it is up, or repaired */
+	uint64_t tick;          /* ns, of the next rs_peer_tick() */
 	uint8_t state;
 	bool dead;
 	int status; /* why */
@@ -54,6 +55,8 @@ struct rs_process {
 	struct rs_client rs;
 	struct ibv_mr *mr;
 	void *base;
+	pid_t pid;
+	int refused; /* the error that its last request met, and that was said */
 	bool attached, dead;
 };
 
@@ -71,6 +74,8 @@ struct rs_owner {
 	uint16_t port;    /* that it listens at */
 	char address[64]; /* where peers reach it */
 	bool stopping, reap;
+	int refused;      /* the error of the last landing buffers that were posted */
+	uint64_t starved; /* since when none is posted, 0: some are */
 	uint64_t completions, wakeups, signals, repairs;
 	pthread_t thread;
 };
@@ -87,12 +92,14 @@ void rs_owner_forget(struct rs_owner *o, struct rs_source *s);
 /* Who connects to a listening socket, without blocking; -1: nobody, or refused for lack of descriptors. */
 int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockaddr *from, socklen_t *len);
 void rs_owner_log(const char *text);
+/* An error for lack of descriptors or memory, which the owner has to report: who asked does not know whose limit it is. */
+int rs_owner_refused(int err);
 void rs_owner_drain(struct rs_owner *o);
 uint64_t rs_owner_now(void);
 
 /* link.c. Find the link to an owner, or begin one. */
 int rs_link_get(struct rs_owner *o, const struct sockaddr_storage *at, struct rs_link **out);
-int rs_link_listen(struct rs_owner *o, char *why);
+void rs_link_accept(struct rs_owner *o, struct rs_source *s, uint32_t events);
 struct rs_link *rs_link_of_qp(struct rs_owner *o, uint32_t qpn, enum rs_lane *lane);
 void rs_link_fail(struct rs_owner *o, struct rs_link *l, int status, const char *what);
 /* Free the dead ones. */
@@ -100,9 +107,15 @@ void rs_link_reap(struct rs_owner *o);
 /* Time is up for those that are not up, or not repaired. Returns ms until the next, -1: none. */
 int rs_link_deadlines(struct rs_owner *o);
 void rs_link_address(const struct rs_owner *o, const struct rs_link *l, struct rs_address *out);
-int rs_link_create_qps(struct rs_owner *o, struct rs_link *l);
+/* why: RSHARE_WHY_MAX bytes, of what was lacking. */
+int rs_link_create_qps(struct rs_owner *o, struct rs_link *l, char *why);
 /* To what l->in.address says. */
 int rs_link_connect_qps(struct rs_owner *o, struct rs_link *l);
+
+/* listen.c */
+int rs_link_listen(struct rs_owner *o, char *why);
+/* The address as one of IPv6. -EAFNOSUPPORT. */
+int rs_link_in6(const struct sockaddr_storage *from, struct sockaddr_in6 *out);
 
 /* mend.c. A queue pair has failed, and may be made new. */
 void rs_mend_want(struct rs_link *l);

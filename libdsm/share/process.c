@@ -11,8 +11,20 @@
 
 #include "share/check.h"
 #include "share/mem.h"
+#include "share/why.h"
 
 /* ---- answers -------------------------------------------------------------------------------- */
+
+/* About a process. */
+static void say(const struct rs_process *p, int err, const char *what)
+{
+	char text[RSHARE_WHY_MAX], why[64];
+
+	snprintf(why, sizeof(why), "process %d: %s", (int)p->pid, what);
+	rs_why(text, err, "%s", why);
+	if (err != -EPIPE && err != -ECONNRESET) /* it has gone by itself */
+		rs_owner_log(text);
+}
 
 /* With up to two descriptors. A process that does not read its answers is dropped. */
 static void answer(struct rs_owner *o, struct rs_process *p, const struct rs_answer *a, const int *fds,
@@ -36,6 +48,8 @@ static void answer(struct rs_owner *o, struct rs_process *p, const struct rs_ans
 		memcpy(CMSG_DATA(c), fds, nfds * sizeof(int));
 	}
 	if (sendmsg(p->source.fd, &m, MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(*a)) {
+		say(p, -errno,
+		    errno == EAGAIN ? "dropped: it does not read its answers" : "dropped: an answer cannot be sent");
 		p->dead = true;
 		o->reap = true;
 	}
@@ -43,7 +57,8 @@ static void answer(struct rs_owner *o, struct rs_process *p, const struct rs_ans
 
 /* ---- attaching ------------------------------------------------------------------------------ */
 
-static int segment_create(const struct rs_layout *l, int *out)
+/* Its descriptor. */
+static int segment_create(const struct rs_layout *l)
 {
 	int fd = memfd_create("rshare", MFD_CLOEXEC | MFD_ALLOW_SEALING), err = 0;
 
@@ -55,41 +70,71 @@ static int segment_create(const struct rs_layout *l, int *out)
 			close(fd);
 		return err;
 	}
-	*out = fd;
+	return fd;
+}
+
+/* What a process has of the owner; also of an attachment that has failed half-way. */
+static void detach(struct rs_owner *o, struct rs_process *p)
+{
+	if (p->mr) {
+		o->dev.registered -= p->rs.layout.pool_bytes;
+		ibv_dereg_mr(p->mr);
+	}
+	if (p->base)
+		munmap(p->base, p->rs.layout.bytes);
+	rs_client_exit(&p->rs);
+	p->mr = NULL;
+	p->base = NULL;
+	p->attached = false;
+}
+
+static int register_pool(struct rs_owner *o, struct rs_process *p, int access, char *why)
+{
+	const struct rs_layout *l = &p->rs.layout;
+	int err;
+
+	p->mr = ibv_reg_mr(o->dev.pd, (char *)p->base + l->pool_offset, l->pool_bytes, access);
+	if (!p->mr) {
+		err = errno ? -errno : -ENOMEM;
+		snprintf(
+			why, RSHARE_WHY_MAX,
+			"%s: a pool of %llu bytes cannot be registered: %s; raise `ulimit -l` of the owner (process %d)",
+			o->dev.name, (unsigned long long)l->pool_bytes, strerror(-err), (int)getpid());
+		return err;
+	}
+	o->dev.registered += l->pool_bytes;
+	p->rs.lkey = p->mr->lkey;
+	p->rs.rkey = p->mr->rkey;
 	return 0;
 }
 
 static int attach(struct rs_owner *o, struct rs_process *p, const struct rs_request *r, struct rs_answer *a,
 		  int *segment)
 {
-	struct rs_layout l;
+	const struct rs_layout l = rs_layout(r->conns, 1u << r->depth_shift, r->pages * RS_PAGE);
 	int err, access = IBV_ACCESS_LOCAL_WRITE;
 
-	l = rs_layout(r->conns, 1u << r->depth_shift, r->pages * RS_PAGE);
-	err = segment_create(&l, segment);
-	if (err)
-		return err;
+	*segment = segment_create(&l);
+	if (*segment < 0)
+		return rs_why(a->why, *segment, "a segment of %llu bytes, in the owner (process %d)",
+			      (unsigned long long)l.bytes, (int)getpid());
+	p->rs.layout = l;
 	p->base = mmap(NULL, l.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *segment, 0);
-	if (p->base == MAP_FAILED) {
+	if (p->base == MAP_FAILED)
 		p->base = NULL;
-		return -ENOMEM;
-	}
-	err = rs_client_init(&p->rs, &o->hub, &l, p->base);
+	err = p->base ? rs_client_init(&p->rs, &o->hub, &l, p->base) : -ENOMEM;
 	if (err)
-		return err;
-	p->attached = true;
+		rs_why(a->why, err, "%u connections and a pool of %llu bytes, in the owner (process %d)", l.conns,
+		       (unsigned long long)l.pool_bytes, (int)getpid());
 	if (r->remote)
 		access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-	p->mr = ibv_reg_mr(o->dev.pd, (char *)p->base + l.pool_offset, l.pool_bytes, access);
-	if (!p->mr) {
-		snprintf(a->why, sizeof(a->why),
-			 "%s: a pool of %llu bytes cannot be registered: raise `ulimit -l` of the owner", o->dev.name,
-			 (unsigned long long)l.pool_bytes);
-		return errno ? -errno : -ENOMEM;
+	if (!err)
+		err = register_pool(o, p, access, a->why);
+	if (err) {
+		detach(o, p);
+		return err;
 	}
-	o->dev.registered += l.pool_bytes;
-	p->rs.lkey = p->mr->lkey;
-	p->rs.rkey = p->mr->rkey;
+	p->attached = true;
 	a->rkey = p->mr->rkey;
 	a->pool_address = (uintptr_t)p->base + l.pool_offset;
 	a->layout = l;
@@ -112,10 +157,13 @@ static int do_connect(struct rs_owner *o, struct rs_process *p, const struct rs_
 	int err;
 
 	err = rs_link_get(o, &r->node, &l);
-	if (!err)
-		err = rs_conn_connect(&p->rs, &l->peer, r->service, r->priority, r->weight, &c);
+	if (err)
+		return err;
+	err = rs_conn_connect(&p->rs, &l->peer, r->service, r->priority, r->weight, &c);
 	if (!err)
 		a->index = c->index;
+	else if (l->state == RS_LINK_CONNECTING && !l->peer.conns)
+		rs_link_fail(o, l, err, NULL); /* nobody else waits for it */
 	return err;
 }
 
@@ -200,6 +248,18 @@ static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_reques
 	}
 }
 
+/* Of requests that need memory or descriptors of the owner, once until there are some again. An attaching process gets the
+ * message itself. */
+static void complain(struct rs_process *p, uint32_t type, int status)
+{
+	if (type != RS_LISTEN && type != RS_CONNECT && type != RS_FD)
+		return;
+	if (rs_owner_refused(status) && p->refused != status)
+		say(p, status, type == RS_FD ? "an fd is refused" : "a connection is refused");
+	if (!status || rs_owner_refused(status))
+		p->refused = status;
+}
+
 static void serve(struct rs_owner *o, struct rs_process *p, const struct rs_request *r)
 {
 	struct rs_answer a = { .status = rs_request_check(r, p->attached ? p->rs.layout.conns : 0) };
@@ -210,6 +270,7 @@ static void serve(struct rs_owner *o, struct rs_process *p, const struct rs_requ
 		a.status = obey(o, p, r, &a, fds);
 	else if (a.status == -EPROTO)
 		snprintf(a.why, sizeof(a.why), "the owner is of another version");
+	complain(p, r->type, a.status);
 	if (!a.status)
 		nfds = r->type == RS_ATTACH ? 2 : r->type == RS_FD;
 	answer(o, p, &a, fds, nfds);
@@ -245,17 +306,23 @@ void rs_process_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 	struct ucred who = { .uid = (uid_t)-1 };
 	socklen_t len = sizeof(who);
 	struct rs_process *p;
-	int fd = rs_owner_accept(o, s, NULL, NULL);
+	int err, fd = rs_owner_accept(o, s, NULL, NULL);
 
 	(void)events;
 	if (fd < 0)
 		return;
 	p = rs_zalloc(1, sizeof(*p));
-	if (!p || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) || who.uid != geteuid())
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) || who.uid != geteuid())
 		goto refuse;
-	p->source = (struct rs_source){ .fd = fd, .ready = on_request };
-	if (rs_owner_watch(o, &p->source, EPOLLIN))
+	err = p ? 0 : -ENOMEM;
+	if (!err) {
+		*p = (struct rs_process){ .source = { .fd = fd, .ready = on_request }, .pid = who.pid };
+		err = rs_owner_watch(o, &p->source, EPOLLIN);
+	}
+	if (err) {
+		say(&(struct rs_process){ .pid = who.pid }, err, "refused");
 		goto refuse;
+	}
 	p->next = o->processes;
 	o->processes = p;
 	return;
@@ -266,13 +333,7 @@ refuse:
 
 static void process_free(struct rs_owner *o, struct rs_process *p)
 {
-	if (p->mr) {
-		o->dev.registered -= p->rs.layout.pool_bytes;
-		ibv_dereg_mr(p->mr);
-	}
-	if (p->base)
-		munmap(p->base, p->rs.layout.bytes);
-	rs_client_exit(&p->rs);
+	detach(o, p);
 	rs_free(p);
 }
 

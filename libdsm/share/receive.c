@@ -3,6 +3,7 @@
 #include "share/conn.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "rshare.h"
@@ -80,20 +81,38 @@ static struct rs_conn *listener_of(struct rs_hub *h, uint32_t service)
 	return l;
 }
 
+/* A listener whose ring is full of connections that nobody accepts refuses more. */
+static bool has_room(struct rs_conn *l)
+{
+	return rs_ring_free(rs_seg_cq(LAYOUT(l), l->seg), l->cq, RS_CQ_FACTOR * LAYOUT(l)->depth,
+			    sizeof(struct rs_cqe));
+}
+
+/* For a process whose listener has room. It is said once, until there is one again. */
+static int create_for(struct rs_conn *l, struct rs_peer *p, struct rs_conn **out)
+{
+	const int err = conn_create(l->client, p, out);
+	char text[160];
+
+	if (err && !l->client->refusing) {
+		snprintf(text, sizeof(text), "listener of service %u: refuses %s: %s", l->service, p->name,
+			 err == -ENOMEM ? "no memory" : "no connection is left; raise `connections` of its process");
+		p->hub->wire->log(text);
+	}
+	l->client->refusing = err != 0;
+	return err;
+}
+
 static int open_conn(struct rs_peer *p, const struct rs_frame *f)
 {
 	struct rs_conn *l = listener_of(p->hub, f->seq), *c;
+	int err = l && has_room(l) ? create_for(l, p, &c) : -ECONNREFUSED;
 	struct rs_open o;
 
 	memcpy(&o, f, sizeof(o));
-	/* A listener whose ring is full of connections that nobody accepts refuses more. */
-	if (!l ||
-	    !rs_ring_free(rs_seg_cq(LAYOUT(l), l->seg), l->cq, RS_CQ_FACTOR * LAYOUT(l)->depth,
-			  sizeof(struct rs_cqe)) ||
-	    conn_create(l->client, p, &c)) {
+	if (err) {
 		p->hub->stats.refused++;
-		peer_loose(p, RS_FRAME_REFUSED, f->from, ECONNREFUSED);
-		return 0;
+		return peer_loose(p, RS_FRAME_REFUSED, f->from, (uint32_t)-err);
 	}
 	rs_flow_init(&c->flow, o.priority, o.weight);
 	c->state = RS_OPEN;
@@ -110,6 +129,7 @@ static int opened(struct rs_conn *c, const struct rs_frame *f)
 	if (c->remote || (c->state != RS_OPENING && c->state != RS_CLOSING))
 		return -EBADMSG;
 	c->remote = f->from;
+	conn_answered(c);
 	if (c->state == RS_OPENING) {
 		c->state = RS_OPEN;
 		conn_event(c, RSHARE_CONNECTED, 0, 0, 0);
@@ -144,7 +164,7 @@ static int for_conn(struct rs_conn *c, const struct rs_frame *f, const char *pay
 
 	if (c->state == RS_ENDED) {
 		if (f->kind == RS_FRAME_OPENED && !c->remote)
-			peer_loose(c->peer, RS_FRAME_RESET, f->from, 0); /* given up before the answer came */
+			return peer_loose(c->peer, RS_FRAME_RESET, f->from, 0); /* given up before the answer came */
 		return 0;
 	}
 	switch (f->kind) {
@@ -201,9 +221,9 @@ int rs_peer_receive(struct rs_peer *p, enum rs_lane lane, const void *message, u
 			/* Late, or invented. What the sender must not wait for in vain is answered. */
 			h->stats.unknown++;
 			if (f.kind == RS_FRAME_DATA || f.kind == RS_FRAME_CLOSE || f.kind == RS_FRAME_OPENED)
-				peer_loose(p, RS_FRAME_RESET, f.from, 0);
+				err = peer_loose(p, RS_FRAME_RESET, f.from, 0);
 		}
 	}
-	h->stats.malformed += err != 0;
+	h->stats.malformed += err == -EBADMSG;
 	return err;
 }

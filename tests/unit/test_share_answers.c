@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_share_answers.c - libdsm/share/hub: answers that a peer or a process waits for, when there is no memory for them, when the
+ * peer does not take them, or when it gives none.
+ */
+#include "suite.h"
+
+#include "share_world.h"
+
+static struct world_node *n;
+static uint32_t c0, c1;
+static int blocks = -1; /* of memory that there are yet; -1: enough */
+
+static void *take(size_t size)
+{
+	if (!blocks)
+		return NULL;
+	blocks -= blocks > 0;
+	return calloc(1, size);
+}
+
+static void begin(void)
+{
+	rshare_set_allocator(take, free);
+	n = world_create(1024);
+	world_connect(n, 0, 0, 0, &c0, &c1);
+}
+
+static void end(void)
+{
+	blocks = -1;
+	world_destroy(n);
+}
+
+/* A message from node 0 to node 1 over the connection from before. */
+static void require_works(void)
+{
+	struct rs_cqe e;
+
+	unit_require(world_recv(&n[1].client[0], c1, 0, 10, 3) && world_send(&n[0].client[0], c0, 0, 10, 3));
+	world_settle(n);
+	unit_require(world_poll(&n[1].client[0], c1, &e) && e.type == RSHARE_RECEIVED && !e.status);
+	unit_require(world_poll(&n[0].client[0], c0, &e) && e.type == RSHARE_SENT && !e.status);
+}
+
+/* A frame of node 0 to node 1, as if it had sent it. */
+static int arrives(struct rs_frame f)
+{
+	f.version = RS_FRAME_VERSION;
+	f.number = (uint16_t)++n[0].peer.lane[RS_STRICT].numbered;
+	return rs_peer_receive(&n[1].peer, RS_STRICT, &f, sizeof(f));
+}
+
+static int asks(uint32_t from, uint32_t service)
+{
+	return arrives((struct rs_frame){
+		.kind = RS_FRAME_OPEN, .from = RS_CONNS_MAX + from, .seq = service, .total = 1 << 8 });
+}
+
+/* The one who asked is refused; nobody else notices. */
+START_TEST(without_memory_a_connection_is_refused)
+{
+	struct rs_conn *l, *c;
+	struct rs_cqe e;
+
+	ck_assert(!rs_conn_listen(&n[1].client[0].rs, 8, &l));
+	for (int i = 0; i < 3; i++) {
+		ck_assert(!rs_conn_connect(&n[0].client[0].rs, &n[0].peer, 8, 0, 1, &c));
+		memset(&n[0].client[0].at[c->index], 0, sizeof(n[0].client[0].at[0]));
+		world_said[0] = 0;
+		blocks = 0;
+		world_settle(n);
+		blocks = -1;
+		ck_assert(world_poll(&n[0].client[0], c->index, &e));
+		ck_assert(e.type == RSHARE_CLOSED && e.status == -ENOMEM);
+		ck_assert_str_eq(world_said, i ? "" : "listener of service 8: refuses : no memory"); /* once */
+		rs_conn_release(c);
+	}
+	require_works();
+}
+END_TEST
+
+START_TEST(without_a_connection_left_it_says_so)
+{
+	struct rs_conn *l, *c;
+	struct rs_cqe e;
+
+	ck_assert(!rs_conn_listen(&n[1].client[0].rs, 8, &l));
+	while (n[1].client[0].rs.live < 1024)
+		ck_assert(!rs_conn_connect(&n[1].client[0].rs, &n[1].peer, 99, 0, 1, &c));
+	ck_assert(!rs_conn_connect(&n[0].client[0].rs, &n[0].peer, 8, 0, 1, &c));
+	memset(&n[0].client[0].at[c->index], 0, sizeof(n[0].client[0].at[0]));
+	world_settle(n);
+	ck_assert(world_poll(&n[0].client[0], c->index, &e) && e.type == RSHARE_CLOSED && e.status == -ENOSPC);
+	ck_assert(strstr(world_said, "no connection is left; raise `connections`") != NULL);
+	require_works();
+}
+END_TEST
+
+/* A table that cannot grow serves until it is full. */
+START_TEST(a_table_that_cannot_grow_is_filled)
+{
+	struct rs_conn *c;
+	unsigned int i;
+
+	for (i = n[0].hub.live; i < 256; i++) {
+		blocks = 1; /* the record */
+		ck_assert_int_eq(rs_conn_connect(&n[0].client[1].rs, &n[0].peer, 99, 0, 1, &c), 0);
+	}
+	blocks = 1;
+	ck_assert_int_eq(rs_conn_connect(&n[0].client[1].rs, &n[0].peer, 99, 0, 1, &c), -ENOMEM);
+	blocks = -1;
+	ck_assert_int_eq(rs_conn_connect(&n[0].client[1].rs, &n[0].peer, 99, 0, 1, &c), 0);
+	require_works();
+}
+END_TEST
+
+/* What a peer waits for is not forgotten: without memory for it the peer is dropped, so that it does not wait for ever. */
+START_TEST(answers_are_not_forgotten)
+{
+	uint32_t i;
+	int err = 0;
+
+	blocks = 0;
+	for (i = 0; i < 100 && !err; i++)
+		err = asks(i, 99);
+	ck_assert_int_eq(err, -ENOMEM);
+	ck_assert_uint_eq(i, 65);
+	ck_assert_uint_eq(n[1].peer.nloose, 64);
+	ck_assert_uint_eq(n[1].hub.stats.malformed, 0);
+}
+END_TEST
+
+/* It asks and asks, and takes no answer. */
+START_TEST(answers_have_an_end)
+{
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < 2 * RS_CONNS_MAX && !err; i++)
+		err = asks(i % RS_CONNS_MAX, 99);
+	ck_assert_int_eq(err, -ENOBUFS);
+	ck_assert_uint_eq(i, RS_CONNS_MAX + 1);
+}
+END_TEST
+
+/* ---- a peer that gives none ------------------------------------------------------------------- */
+
+static struct rs_conn *unanswered(void)
+{
+	struct rs_conn *c;
+
+	ck_assert(!rs_conn_connect(&n[0].client[0].rs, &n[0].peer, 8, 0, 1, &c));
+	memset(&n[0].client[0].at[c->index], 0, sizeof(n[0].client[0].at[0]));
+	return c;
+}
+
+START_TEST(a_connection_does_not_wait_for_ever)
+{
+	struct rs_conn *c = unanswered(), *d;
+	struct rs_cqe e;
+	unsigned int i;
+
+	for (i = 0; i < 20; i++)
+		ck_assert_uint_eq(rs_peer_tick(&n[0].peer, 10), 0); /* its OPEN has not gone */
+	rs_peer_pump(&n[0].peer);
+	rs_peer_stop(&n[0].peer);
+	for (i = 0; i < 20; i++)
+		ck_assert_uint_eq(rs_peer_tick(&n[0].peer, 10), 0); /* a repair */
+	rs_peer_resume(&n[0].peer);
+	rs_conn_close(c); /* closing waits for the same answer */
+	for (i = 0; i < 9; i++)
+		ck_assert_uint_eq(rs_peer_tick(&n[0].peer, 10), 0);
+	ck_assert_uint_eq(n[0].peer.unanswered, 1);
+	d = unanswered();
+	ck_assert_uint_eq(rs_peer_tick(&n[0].peer, 10), 1);
+	ck_assert(world_poll(&n[0].client[0], c->index, &e) && e.type == RSHARE_CLOSED && e.status == -ETIMEDOUT);
+	ck_assert(!world_poll(&n[0].client[0], d->index, &e));
+	ck_assert_uint_eq(n[0].peer.unanswered, 1);
+	rs_conn_release(d);
+	ck_assert_uint_eq(n[0].peer.unanswered, 0);
+}
+END_TEST
+
+/* The answer comes after all: the other side is told that nobody is there. */
+START_TEST(a_late_answer_is_reset)
+{
+	struct rs_conn *l, *c;
+	struct rs_cqe e;
+
+	ck_assert(!rs_conn_listen(&n[1].client[0].rs, 8, &l));
+	memset(&n[1].client[0].at[l->index], 0, sizeof(n[1].client[0].at[0]));
+	c = unanswered();
+	rs_peer_pump(&n[0].peer);
+	ck_assert_uint_eq(rs_peer_tick(&n[0].peer, 1), 1);
+	world_settle(n);
+	ck_assert(world_poll(&n[1].client[0], l->index, &e) && e.type == RS_EVENT_ACCEPT);
+	ck_assert_int_eq(n[1].client[0].rs.conn[e.cookie]->status, -ECONNRESET);
+	ck_assert_int_eq(n[0].error, 0);
+	rs_conn_release(c);
+	require_works();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("share_answers");
+	TCase *t = tcase_create("answers");
+
+	tcase_add_checked_fixture(t, begin, end);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, without_memory_a_connection_is_refused);
+	tcase_add_test(t, without_a_connection_left_it_says_so);
+	tcase_add_test(t, a_table_that_cannot_grow_is_filled);
+	tcase_add_test(t, answers_are_not_forgotten);
+	tcase_add_test(t, answers_have_an_end);
+	tcase_add_test(t, a_connection_does_not_wait_for_ever);
+	tcase_add_test(t, a_late_answer_is_reset);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}

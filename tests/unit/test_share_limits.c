@@ -1,0 +1,474 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_share_limits.c - librshare when memory, descriptors, queue pairs or receives run out: at every place where they can. What
+ * fails says so once, leaves nothing behind, and connections that need nothing new go on.
+ */
+#include "suite.h"
+
+#include "share_pair.h"
+#include "share_stderr.h"
+
+#include <dirent.h>
+#include <sys/resource.h>
+
+static struct rshare_conn *old_a, *old_b; /* a connection from before */
+
+static void limits_begin(void)
+{
+	begin();
+	pair(&old_a, &old_b, 0);
+	ck_assert(rshare_fd(old_a) >= 0 && rshare_fd(old_b) >= 0);
+	said_begin();
+}
+
+static void limits_end(void)
+{
+	said_end();
+	rshare_disconnect(old_a, 0);
+	rshare_disconnect(old_b, 0);
+	end();
+}
+
+/* Connections that are there go on. */
+static void require_old(void)
+{
+	char *out = rshare_get(a, 64), *in = rshare_get(b, 64);
+
+	unit_require(!rshare_recv(old_b, in, 64, 1) && !rshare_send(old_a, out, 64, 2));
+	unit_require(!next_of(old_b, RSHARE_RECEIVED).status && !next_of(old_a, RSHARE_SENT).status);
+	rshare_put(a, out);
+	rshare_put(b, in);
+}
+
+static unsigned int descriptors(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	while (d && readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+/* ---- all that a program does ------------------------------------------------------------------ */
+
+static int failed; /* the first error of a call, or the status of the connection */
+static bool explained;
+
+static bool good(int err)
+{
+	if (err && !failed)
+		failed = err;
+	return !err;
+}
+
+/* Until the connection has come, or an end that says why. */
+static struct rshare_conn *accept_at(struct rshare_listener *l, struct rshare_conn *c)
+{
+	struct rshare_conn *d = NULL;
+	const int64_t end_ms = now_ms() + EVENT_MS;
+	struct rshare_event e = { .status = 0 };
+	int err;
+
+	while ((err = rshare_accept(l, &d)) == -EAGAIN && now_ms() < end_ms) {
+		if (rshare_poll(c, &e, 1) > 0 && e.type == RSHARE_CLOSED)
+			break;
+		if (rshare_wait(c, 1) < 0)
+			usleep(1000);
+	}
+	unit_require(err != -EAGAIN || e.type == RSHARE_CLOSED);
+	good(e.type == RSHARE_CLOSED ? e.status : err);
+	return d;
+}
+
+static void talk(struct rshare *r, struct rshare_conn *c, struct rshare_conn *d)
+{
+	char *out = rshare_get(b, 64), *in = rshare_get(r, 64);
+
+	if (good(rshare_recv(d, in, 64, 1)) && good(rshare_send(c, out, 64, 2)) &&
+	    good(next_of(d, RSHARE_RECEIVED).status) && good(next_of(c, RSHARE_SENT).status))
+		good(rshare_disconnect(d, 5000));
+	else
+		rshare_disconnect(d, 0);
+	rshare_put(b, out);
+}
+
+/* An owner begins, b connects to it, and all ends: everything that takes memory, descriptors and objects of the device. */
+static void live(void)
+{
+	struct rshare_config x = config(name_c, 2);
+	struct rshare_listener *l;
+	struct rshare_conn *c, *d;
+	struct rshare *r;
+	char node[32];
+	int err;
+
+	failed = 0;
+	x.receives = 16;
+	snprintf(node, sizeof(node), "127.0.0.1:%u", port + 2);
+	err = rshare_open(NULL, &x, &r, why);
+	explained = err && why[0];
+	if (!good(err))
+		return;
+	if (good(rshare_listen(r, 5, &l))) {
+		if (good(rshare_connect(b, node, 5, 0, 1, &c))) {
+			d = accept_at(l, c);
+			if (d)
+				talk(r, c, d);
+			rshare_disconnect(c, d ? 5000 : 0);
+		}
+		rshare_unlisten(l);
+	}
+	rshare_close(r);
+}
+
+/* The other side learns of the end later. */
+static void settle(void)
+{
+	for (int i = 0; i < 500 && (info_of(b).peers > 1 || info_of(b).connections > 2); i++)
+		usleep(2000);
+	ck_assert_uint_eq(info_of(b).queue_pairs, 2);
+	ck_assert_uint_eq(info_of(b).connections, 2); /* the listener, and the old connection */
+}
+
+/* One failure: one message, at least so many if something failed. Another owner that was refused says so, too. */
+static void require_told(unsigned int n, unsigned int least)
+{
+	const unsigned int lines = said_lines("librshare: ") - said_lines(": refuses: ") +
+		(explained && !strstr(why, "its stderr says why"));
+
+	if (lines > 1 || (failed && lines < least))
+		ck_abort_msg("failure %u: %s; %u lines: %s; why: %s", n, strerror(-failed), lines, said,
+			     explained ? why : "");
+	if (strstr(said, "AddressSanitizer"))
+		ck_abort_msg("%s", said);
+	said_forget();
+}
+
+START_TEST(memory_may_run_out_anywhere)
+{
+	unsigned int before, at, ends = 0;
+	const unsigned int fds = (live(), settle(), descriptors());
+
+	ck_assert_int_eq(failed, 0);
+	for (at = 0;; at++) {
+		before = __atomic_load_n(&taken, __ATOMIC_RELAXED);
+		__atomic_store_n(&refusals, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&take_after, (int)at, __ATOMIC_RELAXED);
+		live();
+		__atomic_store_n(&take_after, -1, __ATOMIC_RELAXED);
+		settle();
+		ends += failed != 0;
+		if (!__atomic_load_n(&refusals, __ATOMIC_RELAXED))
+			break;
+		require_told(at, 0); /* a call that returns -ENOMEM has said it */
+		require_old();
+		ck_assert_uint_eq(__atomic_load_n(&taken, __ATOMIC_RELAXED), before);
+		ck_assert_uint_eq(descriptors(), fds);
+	}
+	ck_assert_int_eq(failed, 0);
+	ck_assert_uint_gt(at, 10);
+	ck_assert_uint_gt(ends, 8);
+}
+END_TEST
+
+/* Of each kind the first call fails, then the second ... */
+START_TEST(verbs_may_fail_anywhere)
+{
+	static const int errors[FAKE_CALLS] = { [FAKE_QP] = ENOMEM, [FAKE_MODIFY] = EINVAL };
+	const enum fake_call call = (enum fake_call)_i;
+	const unsigned int fds = (live(), settle(), descriptors());
+	unsigned int objects, before, at, ends = 0;
+
+	for (at = 0;; at++) {
+		objects = __atomic_load_n(&fake_live, __ATOMIC_RELAXED);
+		before = __atomic_load_n(&taken, __ATOMIC_RELAXED);
+		fake_refuse(call, errors[call] ? errors[call] : ENOMEM, (int)at, call == FAKE_QP ? 2 : 1);
+		live();
+		settle();
+		if (fake_refusal[call].times > 0)
+			break;
+		ends += failed != 0;
+		fake_refuse(call, 0, 0, 0);
+		require_told(at, 1);
+		require_old();
+		ck_assert_uint_eq(__atomic_load_n(&fake_live, __ATOMIC_RELAXED), objects);
+		ck_assert_uint_eq(__atomic_load_n(&taken, __ATOMIC_RELAXED), before);
+		ck_assert_uint_eq(descriptors(), fds);
+	}
+	fake_refuse(call, 0, 0, 0);
+	ck_assert_int_eq(failed, 0);
+	ck_assert_uint_gt(at, 0);
+	if (call != FAKE_SEND && call != FAKE_RECV) /* after which there is a repair, or another try */
+		ck_assert_uint_gt(ends, 0);
+}
+END_TEST
+
+START_TEST(descriptors_may_run_out_anywhere)
+{
+	const unsigned int fds = (live(), settle(), descriptors());
+	int fill[256], n, free_ones, i;
+	struct rlimit limit;
+	unsigned int ends = 0, mute = 0, before;
+
+	ck_assert(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = 256;
+	ck_assert(!setrlimit(RLIMIT_NOFILE, &limit));
+	for (free_ones = 0; free_ones < 30; free_ones++) {
+		before = __atomic_load_n(&taken, __ATOMIC_RELAXED);
+		for (n = 0; n < 256 && (fill[n] = dup(2)) >= 0; n++)
+			;
+		for (i = 0; i < free_ones; i++)
+			close(fill[--n]);
+		live();
+		while (n)
+			close(fill[--n]);
+		settle();
+		ends += failed != 0;
+		ck_assert_msg(said_lines("librshare: ") <= 3, "%d: %s", free_ones, said);
+		/* A process that cannot take the descriptor it asked for gets -EMFILE itself. */
+		mute += failed && !said_lines("") && !explained;
+		said_forget();
+		require_old();
+		ck_assert_uint_eq(__atomic_load_n(&taken, __ATOMIC_RELAXED), before);
+		ck_assert_uint_eq(descriptors(), fds);
+	}
+	ck_assert_int_eq(failed, 0);
+	ck_assert_uint_gt(ends, 5);
+	ck_assert_uint_le(mute, 2);
+}
+END_TEST
+
+/* ---- what is said ----------------------------------------------------------------------------- */
+
+/* How the first connection from b to an owner at port + 2 ends, while calls fail. */
+static int end_of_connecting(enum fake_call call, int error, int after, int times)
+{
+	struct rshare_config x = config(name_c, 2);
+	struct rshare_conn *c;
+	struct rshare_event e;
+	struct rshare *r;
+	char node[32];
+
+	snprintf(node, sizeof(node), "127.0.0.1:%u", port + 2);
+	ck_assert_msg(!rshare_open(NULL, &x, &r, why), "%s", why);
+	fake_refuse(call, error, after, times);
+	ck_assert_int_eq(rshare_connect(b, node, 5, 0, 1, &c), 0);
+	e = next_of(c, RSHARE_CLOSED);
+	fake_refuse(call, 0, 0, 0);
+	rshare_disconnect(c, 0);
+	rshare_close(r);
+	settle();
+	return e.status;
+}
+
+/* One line at the side that lacks it, one at the other, whose own call did not fail. */
+START_TEST(who_lacks_queue_pairs_says_so_once)
+{
+	ck_assert_int_eq(end_of_connecting(FAKE_QP, ENOMEM, 0, 2), -ENOMEM);
+	ck_assert_uint_eq(said_lines("librshare: "), 1);
+	ck_assert_uint_eq(
+		said_lines("fake0: no queue pair beside its 2: Cannot allocate memory; `rdma resource show qp`"), 1);
+	said_forget();
+	ck_assert_int_eq(end_of_connecting(FAKE_QP, ENOSPC, 2, 2), -ENOSPC); /* of the other owner */
+	ck_assert_uint_eq(said_lines("no queue pair beside its 0: No space left on device; `rdma resource show qp`"),
+			  1);
+	ck_assert_uint_eq(said_lines(": refuses: No space left on device"), 1);
+	ck_assert_uint_eq(said_lines("librshare: "), 2);
+	said_forget();
+	ck_assert_int_eq(end_of_connecting(FAKE_MR, ENOMEM, 0, 1), -ENOMEM);
+	ck_assert_uint_eq(said_lines("raise `ulimit -l` of the owner"), 1);
+	ck_assert_uint_eq(said_lines("librshare: "), 1);
+	require_old();
+}
+END_TEST
+
+START_TEST(an_owner_that_cannot_begin_says_why)
+{
+	static const struct {
+		enum fake_call call;
+		const char *text;
+	} cases[] = {
+		{ FAKE_PD, "fake0: no protection domain: Cannot allocate memory" },
+		{ FAKE_CHANNEL, "fake0: no completion channel: Cannot allocate memory" },
+		{ FAKE_CQ, "set peers or receives lower" },
+		{ FAKE_MR, "landing buffers cannot be registered: Cannot allocate memory; raise `ulimit -l`" },
+		{ FAKE_SRQ, "no shared receive queue of 64 entries: Cannot allocate memory; set receives lower" },
+		{ FAKE_RECV, "the shared receive queue refuses receives: Cannot allocate memory" },
+	};
+	struct rshare_config x = config(name_c, 2);
+	struct rshare *r;
+
+	fake_refuse(cases[_i].call, ENOMEM, 0, 1);
+	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENOMEM);
+	ck_assert_msg(strstr(why, cases[_i].text) != NULL, "%s", why);
+	ck_assert_uint_eq(said_lines("librshare: "), 0);
+	fake_refuse(FAKE_MR, ENOMEM, 1, 1); /* the pool, after the landing buffers */
+	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENOMEM);
+	ck_assert_msg(strstr(why, "a pool of 4194304 bytes cannot be registered") && strstr(why, "raise `ulimit -l`"),
+		      "%s", why);
+	require_old();
+}
+END_TEST
+
+#ifndef __SANITIZE_THREAD__ /* its runtime maps memory of its own */
+START_TEST(address_space_may_run_out)
+{
+	struct rshare_config x = config(name_c, 2);
+	struct rlimit limit;
+	struct rshare *r;
+	unsigned long pages;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	ck_assert(f && fscanf(f, "%lu", &pages) == 1 && !fclose(f) && !getrlimit(RLIMIT_AS, &limit));
+	limit.rlim_cur = pages * 4096 + (1ul << 30);
+	ck_assert(!setrlimit(RLIMIT_AS, &limit));
+	x.pool = 1ull << 40;
+	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENOMEM);
+	ck_assert_msg(strstr(why, "a pool of 1099511627776 bytes") && strstr(why, "`ulimit -v`"), "%s", why);
+	x = config(name_c, 2);
+	x.receives = 1u << 20;
+	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENOMEM);
+	ck_assert_msg(strstr(why, "1048576 landing buffers (receives in the config)") && strstr(why, "`ulimit -v`"),
+		      "%s", why);
+	require_old();
+}
+END_TEST
+#endif
+
+/* What a failed open has mapped is gone. */
+START_TEST(a_failed_open_leaves_no_memory)
+{
+	struct rshare_config x = config(name_c, 2);
+	unsigned long before = 0, after = 0;
+	struct rshare *r;
+	FILE *f;
+
+	x.receives = 2048; /* 32 MiB */
+	for (int i = 0; i < 40; i++) {
+		f = fopen("/proc/self/statm", "r");
+		ck_assert(f && fscanf(f, "%lu", i < 8 ? &before : &after) == 1 && !fclose(f));
+		fake_refuse(i % 2 ? FAKE_SRQ : FAKE_MR, ENOMEM, 0, 1);
+		ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENOMEM);
+	}
+	ck_assert_uint_lt(after, before + (320u << 20) / 4096);
+}
+END_TEST
+
+/* ---- processes -------------------------------------------------------------------------------- */
+
+/* By hand: the control socket of a's owner. */
+static int control(void)
+{
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un un;
+	const socklen_t len = rs_control_address(&un, name_a);
+
+	ck_assert(!connect(fd, (struct sockaddr *)&un, len));
+	return fd;
+}
+
+static int ask(int fd, const struct rs_request *q, struct rs_answer *a_out)
+{
+	ck_assert_int_eq(send(fd, q, sizeof(*q), 0), sizeof(*q));
+	ck_assert_int_eq(recv(fd, a_out, sizeof(*a_out), 0), sizeof(*a_out));
+	return a_out->status;
+}
+
+/* A process whose pool could not be registered is not attached: it has no keys, with which its sends would break queue pairs. */
+START_TEST(a_process_that_cannot_attach_has_nothing)
+{
+	const struct rs_request attach = {
+		.type = RS_ATTACH, .version = RS_CONTROL_VERSION, .conns = 4, .depth_shift = 3, .pages = 16
+	};
+	const struct rs_request listen_request = { .type = RS_LISTEN, .service = 3 };
+	const uint64_t registered = info_of(a).registered;
+	struct rs_answer answer;
+	const int fd = control();
+
+	for (int i = 0; i < 3; i++) {
+		fake_refuse(FAKE_MR, ENOMEM, 0, 1);
+		ck_assert_int_eq(ask(fd, &attach, &answer), -ENOMEM);
+		ck_assert(strstr(answer.why, "raise `ulimit -l` of the owner") != NULL);
+		ck_assert_int_eq(ask(fd, &listen_request, &answer), -EPROTO);
+		ck_assert_uint_eq(info_of(a).clients, 1);
+	}
+	ck_assert_int_eq(ask(fd, &attach, &answer), 0);
+	ck_assert_int_eq(ask(fd, &listen_request, &answer), 0);
+	ck_assert_uint_eq(info_of(a).clients, 2);
+	ck_assert_uint_eq(info_of(a).registered, registered + 16 * RS_PAGE);
+	close(fd);
+	for (int i = 0; i < 500 && info_of(a).clients > 1; i++)
+		usleep(2000);
+	ck_assert_uint_eq(info_of(a).registered, registered);
+	require_old();
+}
+END_TEST
+
+/* A process that asks and does not read is dropped, with one line; else the owner would wait for it. */
+START_TEST(a_process_that_reads_no_answers_is_dropped)
+{
+	const struct rs_request q = { .type = RS_INFO };
+	const int fd = control();
+	int n;
+
+	for (n = 0; n < 100000 && send(fd, &q, sizeof(q), MSG_NOSIGNAL) == sizeof(q); n++)
+		;
+	ck_assert_int_lt(n, 100000);
+	ck_assert_uint_eq(said_lines("dropped: it does not read its answers"), 1);
+	ck_assert_uint_eq(said_lines("librshare: "), 1);
+	close(fd);
+	require_old();
+}
+END_TEST
+
+START_TEST(an_fd_that_cannot_be_made_is_told)
+{
+	struct rshare_listener *l;
+	int fill[256], n, i, err;
+	struct rlimit limit;
+
+	ck_assert_int_eq(rshare_listen(a, 9, &l), 0);
+	ck_assert(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = 256;
+	ck_assert(!setrlimit(RLIMIT_NOFILE, &limit));
+	for (n = 0; n < 256 && (fill[n] = dup(2)) >= 0; n++)
+		;
+	for (i = 0; i < 3; i++) {
+		err = rshare_listener_fd(l);
+		ck_assert_int_eq(err, -EMFILE);
+	}
+	while (n)
+		close(fill[--n]);
+	ck_assert_uint_eq(said_lines("an fd is refused: Too many open files; raise `ulimit -n`"), 1);
+	ck_assert_uint_eq(said_lines("librshare: "), 1);
+	err = rshare_listener_fd(l);
+	ck_assert_int_ge(err, 0);
+	rshare_unlisten(l);
+	require_old();
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("share_limits");
+	TCase *t = tcase_create("limits");
+
+	tcase_add_checked_fixture(t, limits_begin, limits_end);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, memory_may_run_out_anywhere);
+	tcase_add_loop_test(t, verbs_may_fail_anywhere, 0, FAKE_CALLS);
+	tcase_add_test(t, descriptors_may_run_out_anywhere);
+	tcase_add_test(t, who_lacks_queue_pairs_says_so_once);
+	tcase_add_loop_test(t, an_owner_that_cannot_begin_says_why, 0, 6);
+#ifndef __SANITIZE_THREAD__
+	tcase_add_test(t, address_space_may_run_out);
+#endif
+	tcase_add_test(t, a_failed_open_leaves_no_memory);
+	tcase_add_test(t, a_process_that_cannot_attach_has_nothing);
+	tcase_add_test(t, a_process_that_reads_no_answers_is_dropped);
+	tcase_add_test(t, an_fd_that_cannot_be_made_is_told);
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
