@@ -32,6 +32,8 @@ struct rshare *node_open(enum rshare_role role, uint32_t connections, uint64_t p
 	c.key = 42;
 	if (getenv("SHARE_PORT"))
 		c.port = (uint16_t)atoi(getenv("SHARE_PORT"));
+	if (getenv("SHARE_RECEIVES"))
+		c.receives = (uint32_t)atoi(getenv("SHARE_RECEIVES"));
 	c.name = getenv("SHARE_NAME");
 	if (rshare_open(NULL, &c, &out, why) < 0) {
 		fprintf(stderr, "rshare_open: %s\n", why);

@@ -7,7 +7,6 @@
  *                           for repair. The last line is "N passed, N failed"
  */
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,16 +19,15 @@
 #include "share/client.h"
 #include "share/owner.h"
 
-#include "events.h"
-#include "node.h"
+#include "tests.h"
 
-static struct rshare *r;
+struct rshare *r;
 static unsigned int passed, failed;
 static const char *host;
 
 /* ---- what tests share ------------------------------------------------------------------------ */
 
-static void check(const char *what, int ok)
+void check(const char *what, int ok)
 {
 	passed += ok != 0;
 	failed += !ok;
@@ -37,7 +35,7 @@ static void check(const char *what, int ok)
 		printf("FAIL %s\n", what);
 }
 
-static struct rshare_conn *dial(uint32_t service, unsigned int priority)
+struct rshare_conn *dial(uint32_t service, unsigned int priority)
 {
 	struct rshare_conn *c;
 
@@ -62,7 +60,7 @@ static int echo(struct rshare_conn *c, char *out, char *in, size_t size)
 	return 1;
 }
 
-static int echo_small(struct rshare_conn *c)
+int echo_small(struct rshare_conn *c)
 {
 	char *buf = rshare_get(r, 2 * SLOT);
 	int ok = buf && echo(c, buf, buf + SLOT, 1000);
@@ -71,7 +69,7 @@ static int echo_small(struct rshare_conn *c)
 	return ok;
 }
 
-static struct report report(void)
+struct report report(void)
 {
 	struct rshare_conn *c = dial(REPORT, 7);
 	char *buf = rshare_get(r, SLOT);
@@ -389,7 +387,7 @@ static void test_stuck(void)
 }
 
 /* A process of its own attaches to this one's owner. */
-static pid_t attach(void (*body)(void))
+pid_t attach(void (*body)(void))
 {
 	const pid_t pid = fork();
 
@@ -401,7 +399,7 @@ static pid_t attach(void (*body)(void))
 	exit(failed != 0);
 }
 
-static int reap(pid_t pid)
+int reap(pid_t pid)
 {
 	int status = -1;
 
@@ -468,69 +466,6 @@ static void test_processes(void)
 	check("disconnect", !rshare_disconnect(c, EVENT_MS));
 }
 
-/* The owner is another process, and is killed. */
-static void child_own(void)
-{
-	r = node_open(RSHARE_OWNER, 64, 4u << 20);
-	for (;;)
-		pause();
-}
-
-static pid_t own(void)
-{
-	const pid_t pid = fork();
-
-	if (!pid)
-		child_own();
-	return pid;
-}
-
-static struct rshare *join(void)
-{
-	struct rshare_config c;
-
-	rshare_config_init(&c);
-	c.role = RSHARE_CLIENT;
-	c.name = getenv("SHARE_NAME");
-	for (unsigned int i = 0; i < 500; i++) {
-		if (!rshare_open(NULL, &c, &r, NULL))
-			return r;
-		usleep(20000);
-	}
-	must(-ETIMEDOUT, "the owner");
-	return NULL;
-}
-
-static void test_owner_dies(void)
-{
-	struct rshare *mine = r;
-	struct pollfd p = { .events = POLLIN };
-	struct rshare_conn *c;
-	struct rshare_event e;
-	pid_t pid;
-
-	setenv("SHARE_NAME", "victim", 1);
-	setenv("SHARE_PORT", "18801", 1);
-	pid = own();
-	join();
-	c = dial(ECHO, 0);
-	check("it works", echo_small(c));
-	p.fd = rshare_fd(c);
-	while (rshare_poll(c, &e, 1) > 0)
-		;
-	check("nothing yet", poll(&p, 1, 0) == 0);
-	kill(pid, SIGKILL);
-	check("the fd tells", poll(&p, 1, EVENT_MS) == 1);
-	check("ECONNRESET", rshare_poll(c, &e, 1) == -ECONNRESET && rshare_wait(c, 1000) == -ECONNRESET);
-	check("of all calls",
-	      rshare_send(c, r->pool.base, 1, 1) == -ECONNRESET && rshare_disconnect(c, 1000) == -ECONNRESET);
-	waitpid(pid, NULL, 0);
-	rshare_close(r);
-	r = mine;
-	c = dial(ECHO, 0);
-	check("other owners go on", echo_small(c) && !rshare_disconnect(c, EVENT_MS));
-}
-
 /* An owner of our own sends what no owner sends. */
 static void test_liar(void)
 {
@@ -572,12 +507,14 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } tests[] = {
-	{ "echo", test_echo },     { "rdma", test_rdma },
-	{ "many", test_many },     { "order", test_order },
-	{ "close", test_close },   { "opens", test_opens },
-	{ "stuck", test_stuck },   { "processes", test_processes },
-	{ "liar", test_liar },     { "owner_dies", test_owner_dies },
-	{ "repair", test_repair }, { "outage", test_outage },
+	{ "echo", test_echo },       { "rdma", test_rdma },
+	{ "many", test_many },       { "order", test_order },
+	{ "close", test_close },     { "opens", test_opens },
+	{ "stuck", test_stuck },     { "processes", test_processes },
+	{ "liar", test_liar },       { "owner_dies", test_owner_dies },
+	{ "repair", test_repair },   { "killed", test_killed },
+	{ "starved", test_starved }, { "silent", test_silent },
+	{ "outage", test_outage },
 };
 
 int main(int argc, char **argv)

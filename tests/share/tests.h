@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* tests.h - what the tests of a node share: node.c, common_faults.c (what others do to it). */
+#ifndef SHARE_TESTS_H
+#define SHARE_TESTS_H
+
+#include <sys/types.h>
+
+#include "events.h"
+#include "node.h"
+
+extern struct rshare *r; /* the attachment that is tested */
+
+/* Counts it, and prints what has failed. */
+void check(const char *what, int ok);
+/* To a service of the server. */
+struct rshare_conn *dial(uint32_t service, unsigned int priority);
+int echo_small(struct rshare_conn *c);
+/* What the server has counted. */
+struct report report(void);
+/* A process of its own, which attaches to this one's owner. */
+pid_t attach(void (*body)(void));
+/* Whether it has ended well. */
+int reap(pid_t pid);
+
+void test_killed(void);
+void test_owner_dies(void);
+void test_starved(void);
+void test_silent(void);
+
+#endif
