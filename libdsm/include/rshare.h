@@ -65,7 +65,7 @@ struct rshare_config {
 	uint64_t key;              /* owners with different keys refuse each other */
 	int ib_port;               /* default 1 */
 	int gid_index;             /* of the port; default -1: RoCE v2 over IPv4 if there is one */
-	uint32_t chunk;            /* bytes that a connection sends per turn; default 16,384 */
+	uint32_t chunk;            /* bytes that a connection sends per turn; default 16,352, which fill whole packets with their header */
 	uint32_t window_strict;    /* bytes outstanding on the strict queue pair of a peer; default 131,072 */
 	uint32_t window_weighted;  /* ... on the weighted one; default 131,072 */
 	uint32_t receives;         /* landing buffers of a chunk each, for all peers; default 512 */
@@ -184,6 +184,16 @@ RSHARE_API int rshare_poll(struct rshare_conn *c, struct rshare_event *out, int 
 RSHARE_API int rshare_poll_again(struct rshare_conn *c, struct rshare_event *out, int max);
 /* An fd for epoll. Sleep on it only after rshare_poll() has returned 0. It stays the connection's. */
 RSHARE_API int rshare_fd(struct rshare_conn *c);
+/*
+ * One fd for many connections, instead of one each: fewer descriptors and, with many connections, fewer system calls. Put a
+ * connection into the set of the process; mark is what rshare_ready() is to return for it, not NULL. It stays there until it
+ * is freed. Returns the set's fd, the same for all. It stays the attachment's. rshare_poll(), rshare_fd() and rshare_wait()
+ * work as before. -EINVAL, -EMFILE.
+ */
+RSHARE_API int rshare_join(struct rshare_conn *c, void *mark);
+/* Marks of up to max connections of the set that have got events since they were last returned: poll each until it has none. 0:
+ * none, and the set's fd becomes readable with the next. Does not block. -ECONNRESET is returned after the last mark. */
+RSHARE_API int rshare_ready(struct rshare *r, void **out, int max);
 /* Wait for events, at most timeout_ms (-1: for ever). 1: there may be some. 0: timeout. */
 RSHARE_API int rshare_wait(struct rshare_conn *c, int timeout_ms);
 

@@ -39,7 +39,7 @@ static void set_defaults(struct rshare_config *c)
 	DEFAULT(pool, 16u << 20);
 	DEFAULT(port, RSHARE_PORT);
 	DEFAULT(ib_port, 1);
-	DEFAULT(chunk, 16384);
+	DEFAULT(chunk, 16384 - sizeof(struct rs_frame)); /* with its header, whole packets of 4,096 bytes */
 	DEFAULT(window_strict, 131072);
 	DEFAULT(window_weighted, 131072);
 	DEFAULT(receives, 512);
@@ -142,6 +142,7 @@ void rs_conn_leave(struct rshare_conn *c)
 {
 	pthread_mutex_lock(&c->r->lock);
 	c->r->conn[c->index] = NULL;
+	__atomic_store_n(&c->r->mark[c->index], NULL, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&c->r->lock);
 	if (c->fd >= 0)
 		close(c->fd);
@@ -159,6 +160,8 @@ void rs_owner_died(struct rshare *r)
 	for (i = 0; i < r->layout.conns; i++)
 		if (r->conn[i] && r->conn[i]->fd >= 0 && write(r->conn[i]->fd, &one, sizeof(one)) != sizeof(one))
 			continue; /* readable already */
+	if (r->set >= 0 && write(r->set, &one, sizeof(one)) != sizeof(one))
+		errno = 0; /* the same */
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -244,9 +247,10 @@ static int attach(struct rshare *r, const struct rshare_config *c, char *why)
 	r->base = mmap(NULL, r->layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	close(fds[0]);
 	r->conn = rs_zalloc(r->layout.conns, sizeof(*r->conn));
+	r->mark = rs_zalloc(r->layout.conns, sizeof(*r->mark));
 	if (r->base == MAP_FAILED)
 		r->base = NULL;
-	if (!r->base || !r->conn ||
+	if (!r->base || !r->conn || !r->mark ||
 	    rs_pool_init(&r->pool, (char *)r->base + r->layout.pool_offset, r->layout.pool_bytes))
 		return rs_why(why, -ENOMEM, "%u connections and a pool of %llu bytes", r->layout.conns,
 			      (unsigned long long)r->layout.pool_bytes);
@@ -298,7 +302,7 @@ int rshare_open(const char *device, const struct rshare_config *config, struct r
 	r = rs_zalloc(1, sizeof(*r));
 	if (!r)
 		return rs_why(why, -ENOMEM, "an attachment");
-	r->sock = r->doorbell = r->stop = -1;
+	r->sock = r->doorbell = r->stop = r->set = -1;
 	r->thread = c.thread;
 	r->thread_arg = c.arg;
 	pthread_mutex_init(&r->lock, NULL);
@@ -338,6 +342,7 @@ void rshare_close(struct rshare *r)
 	close_fd(r->sock);
 	close_fd(r->doorbell);
 	close_fd(r->stop);
+	close_fd(r->set);
 	if (r->owner)
 		rs_owner_stop(r->owner);
 	if (r->pool_ready)
@@ -345,6 +350,7 @@ void rshare_close(struct rshare *r)
 	if (r->base)
 		munmap(r->base, r->layout.bytes);
 	rs_free(r->conn);
+	rs_free(r->mark);
 	pthread_mutex_destroy(&r->lock);
 	rs_free(r);
 }

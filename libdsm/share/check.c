@@ -52,7 +52,8 @@ int rs_request_check(const struct rs_request *q, uint32_t conns)
 	case RS_CLOSE:
 	case RS_RELEASE:
 	case RS_FD:
-	case RS_STATS: good = rs_is_ASK_ABOUT(q, &x); break;
+	case RS_STATS:
+	case RS_JOIN: good = rs_is_ASK_ABOUT(q, &x); break;
 	case RS_INFO: good = rs_is_ASK_INFO(q, &x); break;
 	}
 	return good ? 0 : -EINVAL;

@@ -22,6 +22,8 @@ struct rshare {
 	uint64_t pool_address;
 	uint32_t dead;             /* the owner is; atomic */
 	struct rshare_conn **conn; /* by index: listeners, too */
+	int set;                   /* eventfd of the set, -1: none yet */
+	void **mark;               /* by index: of those in the set; atomic */
 	pthread_t watcher;
 	void (*thread)(void *arg); /* of the config */
 	void *thread_arg;

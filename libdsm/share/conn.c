@@ -63,11 +63,8 @@ void conn_event(struct rs_conn *c, uint32_t type, int status, uint64_t cookie, u
 	if (c->released ||
 	    !rs_ring_put(rs_seg_cq(LAYOUT(c), c->seg), &c->cq, RS_CQ_FACTOR * LAYOUT(c)->depth, &e, sizeof(e)))
 		return;
-	if (c->fd < 0)
-		return;
-	/* The event before the load of armed; the client arms before it polls for events: see arm(). */
-	if (__atomic_exchange_n(&c->seg->armed, 0, __ATOMIC_SEQ_CST))
-		c->client->hub->wire->wake(c);
+	if (c->fd >= 0 || c->joined)
+		conn_untold(c);
 }
 
 static void complete_first(struct rs_conn *c, int status)
@@ -278,7 +275,9 @@ void conn_load(struct rs_conn *c)
 		c->stalled = false;
 		c->op[c->flow.end % RS_FLOW_OPS] = *e;
 		c->has_held = false;
-		rs_sched_push(&c->peer->sched, &c->flow, e->len);
+		/* What has no header may use its place: as many packets. */
+		rs_sched_push_longer(&c->peer->sched, &c->flow, e->len,
+				     e->op == RS_OP_SEND ? 0 : sizeof(struct rs_frame));
 	}
 }
 
@@ -438,6 +437,16 @@ unsigned int rs_peer_pump(struct rs_peer *p)
 	} while (n);
 	p->hub->stats.posts += all;
 	return all;
+}
+
+bool rs_peer_busy(const struct rs_peer *p)
+{
+	unsigned int i;
+
+	for (i = 0; i < RS_LANES; i++)
+		if (p->lane[i].head != p->lane[i].tail)
+			return true;
+	return false;
 }
 
 void rs_peer_sent(struct rs_peer *p, enum rs_lane lane, unsigned int n)

@@ -10,6 +10,8 @@ int conn_create(struct rs_client *client, struct rs_peer *p, struct rs_conn **ou
 void conn_destroy(struct rs_conn *c);
 void conn_log(struct rs_conn *c, const char *what);
 struct rs_conn *conn_find(struct rs_hub *h, uint32_t id);
+/* rs_hub_tell() is to tell its client. */
+void conn_untold(struct rs_conn *c);
 
 /* conn.c */
 /* A frame for the peer, when the lane has room. */

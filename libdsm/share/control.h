@@ -13,7 +13,7 @@
 #include "rshare.h"
 #include "share/segment.h"
 
-#define RS_CONTROL_VERSION 4
+#define RS_CONTROL_VERSION 5
 
 enum rs_request_type {
 	RS_ATTACH =
@@ -25,6 +25,7 @@ enum rs_request_type {
 	RS_RELEASE,  /* index */
 	RS_FD,       /* index; answer: an eventfd */
 	RS_STATS,    /* index */
+	RS_JOIN,     /* index; answer: the eventfd of the process's set */
 	RS_INFO
 };
 

@@ -24,6 +24,62 @@ void rs_hub_exit(struct rs_hub *h)
 	*h = (struct rs_hub){ .wire = NULL };
 }
 
+/* ---- events --------------------------------------------------------------------------------- */
+
+static void forget_untold(struct rs_conn *c)
+{
+	if (!c->untold)
+		return;
+	*c->untold = c->next_untold;
+	if (c->next_untold)
+		c->next_untold->untold = c->untold;
+	c->untold = NULL;
+}
+
+void conn_untold(struct rs_conn *c)
+{
+	struct rs_hub *h = c->client->hub;
+
+	if (c->untold)
+		return;
+	c->next_untold = h->untold;
+	if (c->next_untold)
+		c->next_untold->untold = &c->next_untold;
+	c->untold = &h->untold;
+	h->untold = c;
+}
+
+/* The bit after the events, and before the load of armed; the client arms before it looks for bits: see arm_set(). */
+static void tell_set(struct rs_conn *c)
+{
+	struct rs_seg_head *head = (struct rs_seg_head *)c->client->base;
+
+	__atomic_fetch_or(&head->events[c->index / 64], 1ull << c->index % 64, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&head->armed, __ATOMIC_SEQ_CST) && __atomic_exchange_n(&head->armed, 0, __ATOMIC_SEQ_CST) &&
+	    c->client->fd >= 0)
+		c->client->hub->wire->wake_set(c->client);
+}
+
+void rs_hub_tell(struct rs_hub *h)
+{
+	struct rs_conn *c;
+
+	while ((c = h->untold)) {
+		forget_untold(c);
+		if (c->joined)
+			tell_set(c);
+		/* The events before the load of armed; the client arms before it polls for events: see arm(). */
+		if (c->fd >= 0 && __atomic_exchange_n(&c->seg->armed, 0, __ATOMIC_SEQ_CST))
+			h->wire->wake(c);
+	}
+}
+
+void rs_conn_join(struct rs_conn *c)
+{
+	c->joined = true;
+	conn_untold(c);
+}
+
 /* ---- connections by id ---------------------------------------------------------------------- */
 
 static int grow(struct rs_hub *h)
@@ -161,6 +217,7 @@ void conn_destroy(struct rs_conn *c)
 
 	h->wire->freed(c);
 	unlink_conn(c);
+	forget_untold(c);
 	c->client->conn[c->index] = NULL;
 	c->client->live--;
 	h->conn[SLOT(c->id)] = NULL;
@@ -172,7 +229,7 @@ void conn_destroy(struct rs_conn *c)
 
 int rs_client_init(struct rs_client *c, struct rs_hub *h, const struct rs_layout *l, void *base)
 {
-	*c = (struct rs_client){ .hub = h, .layout = *l, .base = base };
+	*c = (struct rs_client){ .hub = h, .layout = *l, .base = base, .fd = -1 };
 	c->conn = rs_zalloc(l->conns, sizeof(*c->conn));
 	return c->conn ? 0 : -ENOMEM;
 }

@@ -28,13 +28,15 @@
 struct rs_hub;
 struct rs_peer;
 struct rs_conn;
+struct rs_client;
 
 /* What the owner provides. None may call the hub. */
 struct rs_wire {
 	/* Post n in order; n more completions of the lane will come, in order, or rs_peer_stop() or rs_peer_lost(). */
 	void (*post)(struct rs_peer *p, enum rs_lane lane, const struct rs_post *v, unsigned int n);
-	void (*wake)(struct rs_conn *c);  /* its client sleeps on the eventfd */
-	void (*freed)(struct rs_conn *c); /* its record goes, its eventfd with it */
+	void (*wake)(struct rs_conn *c);       /* its client sleeps on the eventfd */
+	void (*wake_set)(struct rs_client *c); /* the client sleeps on that of its set */
+	void (*freed)(struct rs_conn *c);      /* its record goes, its eventfd with it */
 	void (*log)(const char *text);
 };
 
@@ -49,6 +51,7 @@ struct rs_hub {
 	uint32_t nconn, live;
 	uint32_t next; /* where the search for a free slot begins */
 	struct rs_conn *listeners;
+	struct rs_conn *untold; /* with events since rs_hub_tell() */
 	struct rs_hub_stats stats;
 };
 
@@ -85,6 +88,7 @@ struct rs_client {
 	uint32_t next, live;
 	uint32_t outstanding; /* chunks on the wire that read or write the pool */
 	bool refusing;        /* connections of peers, for lack of something; said once */
+	int fd;               /* eventfd of the set, -1: none */
 };
 
 enum rs_conn_state { RS_LISTENING, RS_OPENING, RS_OPEN, RS_CLOSING, RS_ENDED };
@@ -104,6 +108,7 @@ struct rs_conn {
 	struct rs_peer *peer;
 	struct rs_conn *next, **link; /* of peer->conns, or of hub->listeners */
 	struct rs_conn *next_owing;
+	struct rs_conn *next_untold, **untold; /* untold: NULL: it is not in the hub's list */
 	struct rs_seg_conn *seg;
 	uint32_t id, remote, index, service;
 	uint8_t state;
@@ -111,6 +116,7 @@ struct rs_conn {
 	bool on_owing, closed_sent, flushed, released, stalled;
 	bool unanswered;               /* its OPEN is */
 	uint32_t waited;               /* for the answer: s */
+	bool joined;                   /* it is in the set of its client */
 	int fd;                        /* eventfd, -1: none */
 	int status;                    /* why it ended */
 	uint32_t sq, rq, rq_seen, cq;  /* positions of the owner */
@@ -130,6 +136,8 @@ struct rs_conn {
 
 void rs_hub_init(struct rs_hub *h, const struct rs_wire *wire);
 void rs_hub_exit(struct rs_hub *h);
+/* Wake the clients that sleep and have got events since the last call: once, however many events. */
+void rs_hub_tell(struct rs_hub *h);
 
 /* -ENOMEM. slots: chunks outstanding of a lane; a power of two. */
 int rs_peer_init(struct rs_peer *p, struct rs_hub *h, uint32_t chunk, const uint32_t window[RS_LANES], uint32_t slots);
@@ -148,6 +156,8 @@ int rs_conn_listen(struct rs_client *c, uint32_t service, struct rs_conn **out);
 int rs_conn_connect(struct rs_client *c, struct rs_peer *p, uint32_t service, uint8_t priority, uint8_t weight,
 		    struct rs_conn **out);
 void rs_conn_priority(struct rs_conn *c, uint8_t priority, uint8_t weight);
+/* Into the set of the client, with the events that it has. */
+void rs_conn_join(struct rs_conn *c);
 /* Send all that was submitted, tell the peer, end. */
 void rs_conn_close(struct rs_conn *c);
 /* The client wants no more of it: end it at once if it has not ended, and free the record when the wire is done with it. */
@@ -160,6 +170,8 @@ unsigned int rs_client_kick(struct rs_client *c);
 
 /* Hand to the wire what may go now. Returns the number of posts. */
 unsigned int rs_peer_pump(struct rs_peer *p);
+/* Posts are on the wire. */
+bool rs_peer_busy(const struct rs_peer *p);
 /* The oldest n posts of a lane have completed. */
 void rs_peer_sent(struct rs_peer *p, enum rs_lane lane, unsigned int n);
 /* A message has arrived by a lane. The peer must be dropped: -EBADMSG: it breaks the protocol. -ENOMEM: there is no memory for

@@ -4,10 +4,10 @@
 
 /* clang-format off */
 static const uint8_t table[RS_MODES][RS_MODE_EVENTS] = {
-	/*                   worked          busy            empty       quiet       woken */
-	[RS_BLOCKED]     = { RS_INTERRUPTED, RS_INTERRUPTED, RS_BLOCKED, RS_BLOCKED, RS_INTERRUPTED },
-	[RS_INTERRUPTED] = { RS_INTERRUPTED, RS_RUNNING,     RS_BLOCKED, RS_BLOCKED, RS_INTERRUPTED },
-	[RS_RUNNING]     = { RS_RUNNING,     RS_RUNNING,     RS_RUNNING, RS_BLOCKED, RS_RUNNING },
+	/*                   worked          busy            empty       due             quiet       woken */
+	[RS_BLOCKED]     = { RS_INTERRUPTED, RS_INTERRUPTED, RS_BLOCKED, RS_BLOCKED,     RS_BLOCKED, RS_INTERRUPTED },
+	[RS_INTERRUPTED] = { RS_INTERRUPTED, RS_RUNNING,     RS_BLOCKED, RS_INTERRUPTED, RS_BLOCKED, RS_INTERRUPTED },
+	[RS_RUNNING]     = { RS_RUNNING,     RS_RUNNING,     RS_RUNNING, RS_RUNNING,     RS_BLOCKED, RS_RUNNING },
 };
 /* clang-format on */
 
@@ -32,7 +32,7 @@ void rs_mode_init(struct rs_mode *m, uint32_t run_after, uint32_t idle_after)
 	*m = (struct rs_mode){ .state = RS_BLOCKED, .run_after = run_after, .idle_after = idle_after };
 }
 
-enum rs_mode_state rs_mode_round(struct rs_mode *m, int productive)
+enum rs_mode_state rs_mode_round(struct rs_mode *m, int productive, int due)
 {
 	if (m->productive != !!productive)
 		m->rounds = 0;
@@ -41,7 +41,7 @@ enum rs_mode_state rs_mode_round(struct rs_mode *m, int productive)
 	if (productive)
 		step(m, m->run_after && m->rounds >= m->run_after ? RS_BUSY : RS_WORKED);
 	else
-		step(m, m->rounds >= m->idle_after ? RS_QUIET : RS_EMPTY);
+		step(m, m->rounds >= m->idle_after ? RS_QUIET : due ? RS_DUE : RS_EMPTY);
 	return (enum rs_mode_state)m->state;
 }
 

@@ -3,7 +3,7 @@
  * mode.h - the three working modes of the owner's thread. Pure.
  *
  *   blocked      it sleeps in epoll_wait(); every event source is armed, clients ring the doorbell
- *   interrupted  it was woken, works until a round finds nothing, and sleeps again
+ *   interrupted  it was woken, works until a round finds nothing and nothing is on the wire, and sleeps again
  *   running      it polls, nothing is armed, clients see that and skip the doorbell
  */
 #ifndef SHARE_MODE_H
@@ -13,8 +13,9 @@
 
 enum rs_mode_state { RS_BLOCKED, RS_INTERRUPTED, RS_RUNNING, RS_MODES };
 
-/* What the last round did. RS_BUSY: `run_after` productive rounds in a row. RS_QUIET: `idle_after` empty ones. */
-enum rs_mode_event { RS_WORKED, RS_BUSY, RS_EMPTY, RS_QUIET, RS_WOKEN, RS_MODE_EVENTS };
+/* What the last round did. RS_BUSY: `run_after` productive rounds in a row. RS_DUE: it was empty, but a completion is due.
+ * RS_QUIET: `idle_after` empty ones. */
+enum rs_mode_event { RS_WORKED, RS_BUSY, RS_EMPTY, RS_DUE, RS_QUIET, RS_WOKEN, RS_MODE_EVENTS };
 
 struct rs_mode {
 	uint8_t state;
@@ -27,8 +28,8 @@ struct rs_mode {
 /* run_after: productive rounds from interrupted to running; 0: never. idle_after: empty rounds from running to blocked. */
 void rs_mode_init(struct rs_mode *m, uint32_t run_after, uint32_t idle_after);
 
-/* A round has ended. Returns the state to go on in; RS_BLOCKED: arm everything, poll once more, sleep. */
-enum rs_mode_state rs_mode_round(struct rs_mode *m, int productive);
+/* A round has ended. due: something is on the wire whose completion will come soon. Returns the state to go on in; RS_BLOCKED: arm everything, poll once more, sleep. */
+enum rs_mode_state rs_mode_round(struct rs_mode *m, int productive, int due);
 
 /* epoll_wait() has returned with something, or the poll after arming found work. */
 void rs_mode_woken(struct rs_mode *m);

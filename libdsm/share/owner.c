@@ -5,11 +5,13 @@
  * Going to sleep races with a client that submits:
  *
  *   client                          owner
- *   publish the slot                sleeping = 1, a full barrier
+ *   publish the slot                sleeping = n, a full barrier
  *   set its ready bit, the same     arm the CQ, poll all ready bits
- *   if (sleeping) ring
+ *   if (sleeping == n) ring,
+ *     then sleeping = 0 if it is n
  *
- * Both sides write before they read, so that one of them sees the other. The CQ is armed before the poll, too.
+ * Both sides write before they read, so that one of them sees the other. The CQ is armed before the poll, too. A client that
+ * has rung saves others from ringing until the owner wakes.
  */
 #include "share/owner.h"
 
@@ -106,13 +108,23 @@ static void wire_post(struct rs_peer *p, enum rs_lane lane, const struct rs_post
 		rs_mend_want(l);
 }
 
-static void wire_wake(struct rs_conn *c)
+static void signal_fd(struct rs_owner *o, int fd)
 {
 	const uint64_t one = 1;
 
-	owner_of(c->client->hub)->signals++;
-	if (write(c->fd, &one, sizeof(one)) != sizeof(one))
+	o->signals++;
+	if (write(fd, &one, sizeof(one)) != sizeof(one))
 		return; /* it is readable for sure */
+}
+
+static void wire_wake(struct rs_conn *c)
+{
+	signal_fd(owner_of(c->client->hub), c->fd);
+}
+
+static void wire_wake_set(struct rs_client *c)
+{
+	signal_fd(owner_of(c->hub), c->fd);
 }
 
 static void wire_freed(struct rs_conn *c)
@@ -121,7 +133,7 @@ static void wire_freed(struct rs_conn *c)
 		close(c->fd);
 }
 
-static const struct rs_wire wire = { wire_post, wire_wake, wire_freed, rs_owner_log };
+static const struct rs_wire wire = { wire_post, wire_wake, wire_wake_set, wire_freed, rs_owner_log };
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
@@ -237,6 +249,7 @@ static unsigned int round_once(struct rs_owner *o)
 		if (p->attached && !p->dead)
 			n += rs_client_kick(&p->rs);
 	n += poll_queue(o);
+	rs_hub_tell(&o->hub); /* all events of a batch at once, and before the posts, which take longer */
 	for (l = o->links; l; l = l->next)
 		if (!l->dead)
 			n += rs_peer_pump(&l->peer);
@@ -246,6 +259,7 @@ static unsigned int round_once(struct rs_owner *o)
 		rs_process_reap(o, false);
 	}
 	n += rs_mend_begin(o);
+	rs_hub_tell(&o->hub);
 	return n;
 }
 
@@ -261,6 +275,7 @@ static void wait_events(struct rs_owner *o, int ms)
 	}
 }
 
+/* 0: awake. Else the number of the sleep, so that a client that rings late does not take the next one for this. */
 static void set_sleeping(struct rs_owner *o, uint32_t value)
 {
 	struct rs_process *p;
@@ -270,12 +285,22 @@ static void set_sleeping(struct rs_owner *o, uint32_t value)
 			__atomic_exchange_n(&((struct rs_seg_head *)p->base)->sleeping, value, __ATOMIC_SEQ_CST);
 }
 
+/* Once: the CQ stays armed until its event comes, so there is at most one event to read. */
+static int arm(struct rs_owner *o)
+{
+	const int err = o->armed ? 0 : ibv_req_notify_cq(o->dev.cq, 0);
+
+	o->armed = !err;
+	return err;
+}
+
 static void sleep_once(struct rs_owner *o)
 {
 	int ms;
 
-	set_sleeping(o, 1);
-	if (ibv_req_notify_cq(o->dev.cq, 0) || round_once(o)) {
+	o->sleep += 1 + (o->sleep == UINT32_MAX);
+	set_sleeping(o, o->sleep);
+	if (arm(o) || round_once(o)) {
 		set_sleeping(o, 0);
 		rs_mode_woken(&o->mode);
 		return;
@@ -291,6 +316,17 @@ static void sleep_once(struct rs_owner *o)
 	rs_mode_woken(&o->mode);
 }
 
+/* A completion of this side's own is due, and maybe an answer: rather than arm the CQ and sleep, it polls a little. */
+static bool awaits(const struct rs_owner *o)
+{
+	const struct rs_link *l;
+
+	for (l = o->links; l; l = l->next)
+		if (l->peer.ready && rs_peer_busy(&l->peer))
+			return true;
+	return false;
+}
+
 static void *run(void *arg)
 {
 	struct rs_owner *o = arg;
@@ -301,7 +337,7 @@ static void *run(void *arg)
 	cqgroup_bind_thread(o->dev.group);
 	while (!o->stopping) {
 		n = round_once(o);
-		if (rs_mode_round(&o->mode, n > 0) == RS_BLOCKED) {
+		if (rs_mode_round(&o->mode, n > 0, !n && awaits(o)) == RS_BLOCKED) {
 			sleep_once(o);
 			continue;
 		}
@@ -334,10 +370,11 @@ static void on_channel(struct rs_owner *o, struct rs_source *s, uint32_t events)
 
 	(void)s;
 	(void)events;
-	while (!ibv_get_cq_event(o->dev.channel, &cq, &context)) {
-		ibv_ack_cq_events(cq, 1);
-		cqgroup_count(o->dev.group, o->dev.vector, 1, 0);
-	}
+	if (ibv_get_cq_event(o->dev.channel, &cq, &context))
+		return;
+	o->armed = false;
+	ibv_ack_cq_events(cq, 1);
+	cqgroup_count(o->dev.group, o->dev.vector, 1, 0);
 }
 
 static void on_stop(struct rs_owner *o, struct rs_source *s, uint32_t events)

@@ -76,6 +76,8 @@ struct rs_owner {
 	bool stopping, reap;
 	int refused;      /* the error of the last landing buffers that were posted */
 	uint64_t starved; /* since when none is posted, 0: some are */
+	bool armed;       /* the CQ: its event has not come */
+	uint32_t sleep;   /* number of the last one */
 	uint64_t completions, wakeups, signals, repairs;
 	pthread_t thread;
 };

@@ -80,6 +80,8 @@ static void detach(struct rs_owner *o, struct rs_process *p)
 		o->dev.registered -= p->rs.layout.pool_bytes;
 		ibv_dereg_mr(p->mr);
 	}
+	if (p->attached && p->rs.fd >= 0)
+		close(p->rs.fd);
 	if (p->base)
 		munmap(p->base, p->rs.layout.bytes);
 	rs_client_exit(&p->rs);
@@ -205,12 +207,22 @@ static void do_info(const struct rs_owner *o, struct rshare_info *out)
 		out->peers += l->state == RS_LINK_UP && !l->dead;
 }
 
-static int do_fd(struct rs_conn *c, int *fd)
+/* One that is made when it is first asked for. */
+static int do_fd(int *at, int *fd)
 {
-	if (c->fd < 0)
-		c->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	*fd = c->fd;
-	return c->fd < 0 ? -errno : 0;
+	if (*at < 0)
+		*at = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	*fd = *at;
+	return *at < 0 ? -errno : 0;
+}
+
+static int do_join(struct rs_conn *c, int *fd)
+{
+	const int err = do_fd(&c->client->fd, fd);
+
+	if (!err)
+		rs_conn_join(c);
+	return err;
 }
 
 /* Requests about one connection. */
@@ -224,7 +236,8 @@ static int about_conn(struct rs_process *p, const struct rs_request *r, struct r
 	case RS_PRIORITY: rs_conn_priority(c, r->priority, r->weight); return 0;
 	case RS_CLOSE: rs_conn_close(c); return 0;
 	case RS_RELEASE: rs_conn_release(c); return 0;
-	case RS_FD: return do_fd(c, fd);
+	case RS_FD: return do_fd(&c->fd, fd);
+	case RS_JOIN: return do_join(c, fd);
 	case RS_STATS: do_stats(c, &a->stats); return 0;
 	}
 	return -EINVAL;
@@ -272,7 +285,7 @@ static void serve(struct rs_owner *o, struct rs_process *p, const struct rs_requ
 		snprintf(a.why, sizeof(a.why), "the owner is of another version");
 	complain(p, r->type, a.status);
 	if (!a.status)
-		nfds = r->type == RS_ATTACH ? 2 : r->type == RS_FD;
+		nfds = r->type == RS_ATTACH ? 2 : r->type == RS_FD || r->type == RS_JOIN;
 	answer(o, p, &a, fds, nfds);
 	if (r->type == RS_ATTACH && fds[0] >= 0)
 		close(fds[0]);

@@ -165,9 +165,11 @@ static bool arm(struct rshare_conn *c)
 
 	if (is_dead(c))
 		return false; /* it stays readable */
+	if (__atomic_load_n(&c->seg->armed, __ATOMIC_SEQ_CST))
+		return pending(c); /* the owner has written nothing since */
 	if (read(c->fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return false;
-	/* A full barrier before the load; the owner's is in conn_event(). */
+	/* A full barrier before the load; the owner's is in rs_hub_tell(). */
 	__atomic_exchange_n(&c->seg->armed, 1, __ATOMIC_SEQ_CST);
 	return pending(c);
 }
@@ -228,6 +230,7 @@ int rshare_fd(struct rshare_conn *c)
 	if (pending(c)) {
 		const uint64_t one = 1;
 
+		__atomic_store_n(&c->seg->armed, 0, __ATOMIC_SEQ_CST);
 		if (write(c->fd, &one, sizeof(one)) != sizeof(one))
 			return -errno;
 	}
@@ -251,6 +254,8 @@ int rshare_wait(struct rshare_conn *c, int timeout_ms)
 		return -ECONNRESET;
 	return n < 0 ? -errno : n > 0;
 }
+
+/* ---- listening ------------------------------------------------------------------------------ */
 
 int rshare_accept(struct rshare_listener *l, struct rshare_conn **out)
 {
@@ -370,11 +375,14 @@ static void tell(struct rshare_conn *c)
 {
 	struct rs_seg_head *head = c->r->base;
 	const uint64_t one = 1;
+	uint32_t sleep;
 
 	__atomic_fetch_or(&head->ready[c->index / 64], 1ull << c->index % 64, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&head->sleeping, __ATOMIC_SEQ_CST) &&
-	    write(c->r->doorbell, &one, sizeof(one)) != sizeof(one))
-		return; /* full: it has been rung often enough */
+	sleep = __atomic_load_n(&head->sleeping, __ATOMIC_SEQ_CST);
+	if (!sleep || write(c->r->doorbell, &one, sizeof(one)) != sizeof(one))
+		return; /* awake, or rung often enough */
+	/* It wakes; others need not ring. Not before the write: a thread may be cancelled there, or stopped. */
+	__atomic_compare_exchange_n(&head->sleeping, &sleep, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
 static int reserve(const struct rshare_conn *c, uint32_t *outstanding)

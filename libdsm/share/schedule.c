@@ -117,20 +117,28 @@ enum rs_lane rs_flow_lane(const struct rs_flow *f)
 	return (enum rs_lane)f->lane;
 }
 
-bool rs_sched_push(struct rs_sched *s, struct rs_flow *f, uint32_t len)
+bool rs_sched_push_longer(struct rs_sched *s, struct rs_flow *f, uint32_t len, uint8_t extra)
 {
 	if (f->end - f->first == RS_FLOW_OPS)
 		return false;
+	f->extra[f->end % RS_FLOW_OPS] = extra;
 	f->len[f->end++ % RS_FLOW_OPS] = len;
 	link_flow(s, f);
 	return true;
 }
 
+bool rs_sched_push(struct rs_sched *s, struct rs_flow *f, uint32_t len)
+{
+	return rs_sched_push_longer(s, f, len, 0);
+}
+
+/* Bytes of the next chunk. */
 static uint32_t next_len(const struct rs_sched *s, const struct rs_flow *f)
 {
 	const uint32_t left = f->len[f->first % RS_FLOW_OPS] - f->sent;
+	const uint32_t most = s->chunk + f->extra[f->first % RS_FLOW_OPS];
 
-	return left < s->chunk ? left : s->chunk;
+	return left < most ? left : most;
 }
 
 struct rs_flow *rs_sched_next(struct rs_sched *s)

@@ -35,10 +35,11 @@ enum rs_lane { RS_STRICT, RS_WEIGHTED, RS_LANES };
 struct rs_flow {
 	struct rs_flow *next, *prev; /* in the list of its priority */
 	struct rs_turns *on; /* that list. NULL: nothing to send, on the way to another lane, or weighted and held */
-	uint32_t len[RS_FLOW_OPS]; /* bytes of operation n, at n % RS_FLOW_OPS */
-	uint32_t first, end;       /* numbers of the oldest operation that is not handed out whole, and of the next */
-	uint32_t sent;             /* bytes of operation `first` that are handed out */
-	int32_t share;             /* bytes left in epoch `epoch`, less what it overdrew; weighted class only */
+	uint32_t len[RS_FLOW_OPS];  /* bytes of operation n, at n % RS_FLOW_OPS */
+	uint8_t extra[RS_FLOW_OPS]; /* by which its chunks are longer than those of others */
+	uint32_t first, end;        /* numbers of the oldest operation that is not handed out whole, and of the next */
+	uint32_t sent;              /* bytes of operation `first` that are handed out */
+	int32_t share;              /* bytes left in epoch `epoch`, less what it overdrew; weighted class only */
 	uint32_t epoch;
 	uint32_t outstanding; /* chunks that are handed out and not done */
 	uint8_t priority, weight;
@@ -87,6 +88,8 @@ enum rs_lane rs_flow_lane(const struct rs_flow *f);
 
 /* Queue an operation of that many bytes (0 is allowed: one empty chunk). false: RS_FLOW_OPS are queued. */
 bool rs_sched_push(struct rs_sched *s, struct rs_flow *f, uint32_t len);
+/* The same, with chunks that may be `extra` bytes longer: those have no header. */
+bool rs_sched_push_longer(struct rs_sched *s, struct rs_flow *f, uint32_t len, uint8_t extra);
 
 /* Take up to max chunks; returns how many. Each must be followed by one rs_sched_done(). */
 unsigned int rs_sched_pick(struct rs_sched *s, struct rs_chunk *out, unsigned int max);

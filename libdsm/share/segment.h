@@ -19,9 +19,13 @@
 #define RS_CQ_FACTOR 4u      /* completion slots per submission slot: sends, receives, and room for events */
 
 struct rs_seg_head {
-	uint32_t sleeping; /* the owner's: ring the doorbell after setting a ready bit */
+	uint32_t
+		sleeping; /* not 0: ring the doorbell after setting a ready bit. Set by the owner; cleared by who rings, too */
 	uint32_t reserved[15];
-	uint64_t ready[RS_CONNS_MAX / 64]; /* the clients': connections with something in a submission ring */
+	uint32_t armed; /* the client's: write the eventfd of the set with the next bit of events */
+	uint32_t reserved2[15];
+	uint64_t ready[RS_CONNS_MAX / 64];  /* the client's: connections with something in a submission ring */
+	uint64_t events[RS_CONNS_MAX / 64]; /* the owner's: connections of the set that have events */
 };
 
 struct rs_seg_conn {

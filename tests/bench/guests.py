@@ -150,6 +150,10 @@ class Cluster:
     def run(self, node, *words):
         return self.finish(self.begin(node, *words))
 
+    def net(self, node, *words):
+        """scripts/cluster net: what the guest sends is lost, late, or limited."""
+        self.finish(self.start(self.command("net", str(node), *words)))
+
     def mpi(self, n, *words, env=None, limit=LIMIT):
         return self.finish(self.start(self.command("mpirun", "--", "-n", str(n), *words), env), limit)
 

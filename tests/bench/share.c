@@ -7,14 +7,18 @@
  *   share PROFILE EXPERIMENT SIDE COUNT SIZE MS    with the server of that profile, at SHARE_SERVER (default 10.10.0.1)
  *
  * SHARE_DEVICE is the RDMA device (the first).
+ * Experiment class starts a second process with an owner of its own, whose elephants go to the server of profile fifo; its line
+ * of JSON is the second. Side alone: it does not.
  */
 #include "share.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,13 +26,17 @@
 
 #define MIB (1u << 20)
 
+static pid_t load; /* the other process of experiment class */
+
 static const struct share_profile profiles[] = {
-	/* name      port   chunk  window   receives run_after idle_after pool conns */
-	{ "default", 18700, 0, 0, 0, 0, 0, 96 * MIB, 2048 },
+	/* name      port   chunk  window   receives run_after idle_after pool conns class */
+	{ "default", 18700, 0, 0, 0, 0, 0, 96 * MIB, 2048, 0 },
 	/* A message of 4 MiB is four chunks, which are all posted at once: first come, first served. */
-	{ "fifo", 18701, MIB, 64 * MIB, 64, 0, 0, 64 * MIB, 64 },
+	{ "fifo", 18701, MIB, 64 * MIB, 64, 0, 0, 64 * MIB, 64, 0 },
 	/* The owner polls after one productive round, and sleeps after an empty one. */
-	{ "eager", 18702, 0, 0, 0, 1, 1, 8 * MIB, 64 },
+	{ "eager", 18702, 0, 0, 0, 1, 1, 8 * MIB, 64, 0 },
+	/* Expedited forwarding: DSCP 46. */
+	{ "urgent", 18703, 0, 0, 0, 0, 0, 8 * MIB, 64, 46 << 2 },
 };
 
 const struct share_profile *share_profile(const char *name)
@@ -71,6 +79,7 @@ struct rshare *share_open(const struct share_profile *p, bool server)
 	c.receives = p->receives;
 	c.run_after = p->run_after;
 	c.idle_after = p->idle_after;
+	c.traffic_class_strict = p->traffic_class;
 	c.pool = server ? p->pool : 16 * MIB;
 	c.connections = p->connections;
 	if (rshare_open(getenv("SHARE_DEVICE"), &c, &r, why) < 0) {
@@ -78,6 +87,40 @@ struct rshare *share_open(const struct share_profile *p, bool server)
 		exit(1);
 	}
 	return r;
+}
+
+/* The other process of experiment class. Returns an fd that ends it when it is closed. */
+static int begin_load(const char *ms)
+{
+	int input[2], loaded[2];
+	char number[16], byte;
+
+	if (pipe2(input, O_CLOEXEC) || pipe2(loaded, O_CLOEXEC))
+		share_must(-errno, "a pipe");
+	load = fork();
+	share_must(load, "fork");
+	if (!load) {
+		snprintf(number, sizeof(number), "%d", dup(loaded[1]));
+		setenv("SHARE_LOADED", number, 1);
+		dup2(input[0], STDIN_FILENO);
+		execl("/proc/self/exe", "share", "fifo", "load", "equal", "2", "4194304", ms, (char *)NULL);
+		_exit(127);
+	}
+	close(input[0]);
+	close(loaded[1]);
+	if (read(loaded[0], &byte, 1) != 1)
+		share_must(-EPIPE, "the elephants");
+	close(loaded[0]);
+	return input[1];
+}
+
+static void end_load(int fd)
+{
+	int status;
+
+	close(fd);
+	if (waitpid(load, &status, 0) != load || status)
+		share_must(-EPIPE, "the elephants");
 }
 
 static void raise_files(void)
@@ -96,6 +139,7 @@ int main(int argc, char **argv)
 	struct share_options o;
 	char server[64];
 	struct rshare *r;
+	int loaded = -1;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	raise_files();
@@ -118,8 +162,12 @@ int main(int argc, char **argv)
 	}
 	snprintf(server, sizeof(server), "%s:%u", getenv("SHARE_SERVER") ? getenv("SHARE_SERVER") : "10.10.0.1",
 		 p->port);
+	if (!strcmp(e->name, "class") && strcmp(o.side, "alone"))
+		loaded = begin_load(argv[6]);
 	r = share_open(p, false);
 	e->run(r, server, &o);
+	if (loaded >= 0)
+		end_load(loaded);
 	rshare_close(r);
 	return 0;
 }

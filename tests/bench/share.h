@@ -22,6 +22,7 @@ struct share_profile {
 	uint32_t run_after, idle_after;
 	uint64_t pool; /* of the server */
 	uint32_t connections;
+	uint8_t traffic_class; /* of the strict queue pair */
 };
 
 const struct share_profile *share_profile(const char *name); /* ends the program if there is none */
@@ -89,5 +90,48 @@ struct share_experiment {
 };
 
 extern const struct share_experiment share_experiments[];
+
+void share_run_mice(const struct share_options *o);
+void share_run_class(const struct share_options *o);
+void share_run_load(const struct share_options *o);
+
+/* ---- measuring ------------------------------------------------------------------------------ */
+
+#define SHARE_WAIT_MS 60000
+#define SHARE_WARM_UP_US 200000
+#define SHARE_SAMPLES 65536
+
+extern struct rshare *share_here;
+extern const char *share_server;
+extern struct share_native *share_pair; /* the native queue pair, where there is one */
+
+struct rshare_conn *share_dial(uint32_t service, unsigned int priority);
+/* The next event of that type; others are passed over. */
+struct rshare_event share_next_of(struct rshare_conn *c, enum rshare_event_type type);
+void share_must_buffer(const void *p);
+
+struct share_counters {
+	struct rshare_info here;
+	struct share_report there;
+	double user_us, system_us, us;
+	uint32_t strict; /* posts on the strict queue pair */
+	uint64_t native_posts, native_doorbells;
+};
+
+void share_count(struct share_counters *out);
+/* What happened between two counts, as members of a JSON object. */
+void share_print_counters(const struct share_counters *a, const struct share_counters *b);
+
+struct share_samples {
+	unsigned int n;
+	double us[SHARE_SAMPLES];
+};
+
+void share_sample(struct share_samples *s, double us);
+void share_print_samples(const char *name, struct share_samples *s);
+
+/* Threads end when the measurement is over. */
+bool share_stopped(void);
+void share_stop(void);
 
 #endif

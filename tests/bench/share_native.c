@@ -29,11 +29,10 @@ struct share_native *share_native_open(uint32_t size, struct rs_address *here)
 	c.peers = 1;
 	c.receives = RECEIVES_BYTES / c.chunk;
 	c.receives = c.receives < 16 ? 16 : c.receives > 512 ? 512 : c.receives;
-	if (rs_device_open(&n->dev, getenv("SHARE_DEVICE"), &c, why)) {
+	if (rs_device_open(&n->dev, getenv("SHARE_DEVICE"), &c, why) || rs_qp_create(&n->dev, &n->qp, why)) {
 		fprintf(stderr, "share: %s\n", why);
 		exit(1);
 	}
-	share_must(rs_qp_create(&n->dev, &n->qp), "queue pair");
 	n->buffer = aligned_alloc(4096, (c.chunk + 4095u) & ~4095u);
 	n->mr = n->buffer ? ibv_reg_mr(n->dev.pd, n->buffer, c.chunk, 0) : NULL;
 	if (!n->mr)

@@ -25,9 +25,10 @@ struct session {
 };
 
 static struct rshare *r;
-static int epoll_fd;
+static int epoll_fd, set = -1; /* set: the fd of all connections */
 static uint64_t native_messages;
 
+/* s NULL: the set. */
 static void watch(struct session *s, int fd)
 {
 	struct epoll_event e = { .events = EPOLLIN, .data.ptr = s };
@@ -69,7 +70,8 @@ static void begin(struct session *listener, struct rshare_conn *c)
 		share_must(-ENOMEM, "the server's pool");
 	for (i = 0; i < slots; i++)
 		post(s, i);
-	watch(s, rshare_fd(c));
+	set = rshare_join(c, s);
+	share_must(set, "rshare_join");
 }
 
 /* ---- native queue pairs --------------------------------------------------------------------- */
@@ -175,11 +177,32 @@ static void events(struct session *s)
 		}
 }
 
+static void accept_all(struct session *listener)
+{
+	const int before = set;
+	struct rshare_conn *c;
+
+	while (!rshare_accept(listener->l, &c))
+		begin(listener, c);
+	if (before < 0 && set >= 0)
+		watch(NULL, set);
+}
+
+static void serve_set(void)
+{
+	void *ready[64];
+	int i, n;
+
+	while ((n = rshare_ready(r, ready, 64)) > 0)
+		for (i = 0; i < n; i++)
+			events(ready[i]);
+	share_must(n, "rshare_ready");
+}
+
 void share_serve(const struct share_profile *p)
 {
 	static struct session listeners[sizeof(services) / sizeof(services[0])];
 	struct epoll_event e[32];
-	struct rshare_conn *c;
 	size_t k;
 	int i, n;
 
@@ -194,13 +217,10 @@ void share_serve(const struct share_profile *p)
 	for (;;) {
 		n = epoll_wait(epoll_fd, e, 32, -1);
 		for (i = 0; i < n; i++) {
-			struct session *s = e[i].data.ptr;
-
-			if (s->c)
-				events(s);
+			if (e[i].data.ptr)
+				accept_all(e[i].data.ptr);
 			else
-				while (!rshare_accept(s->l, &c))
-					begin(s, c);
+				serve_set();
 		}
 	}
 }

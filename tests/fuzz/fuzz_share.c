@@ -39,6 +39,7 @@ struct world {
 	struct rs_flow flow[FLOWS];
 	uint64_t given[FLOWS], taken[FLOWS]; /* bytes */
 	uint32_t op[FLOWS], at[FLOWS];
+	uint8_t extra[FLOWS][RS_FLOW_OPS];
 	struct rs_chunk out[OUT];
 	unsigned int nout;
 };
@@ -47,7 +48,8 @@ static void check_chunk(struct world *w, const struct rs_chunk *c)
 {
 	const size_t i = (size_t)(c->flow - w->flow);
 
-	must(i < FLOWS && c->len <= w->sched.chunk && c->op == w->op[i] && c->offset == w->at[i]);
+	must(i < FLOWS && c->op == w->op[i] && c->offset == w->at[i]);
+	must(c->len <= w->sched.chunk + w->extra[i][c->op % RS_FLOW_OPS]);
 	must(c->lane == rs_flow_lane(c->flow));
 	w->at[i] = c->last ? 0 : c->offset + c->len;
 	w->op[i] += c->last;
@@ -92,8 +94,10 @@ static void call(struct world *w, uint8_t what, uint8_t arg)
 	case 0:
 	case 1:
 	case 2:
-		if (rs_sched_push(&w->sched, f, what * 8u))
-			w->given[i] += what * 8u;
+		if (!rs_sched_push_longer(&w->sched, f, what * 8u, what % 8))
+			break;
+		w->given[i] += what * 8u;
+		w->extra[i][(f->end - 1) % RS_FLOW_OPS] = what % 8;
 		break;
 	case 3:
 	case 4: pick(w, 1 + arg % 8); break;

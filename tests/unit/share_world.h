@@ -44,7 +44,7 @@ struct world_node {
 	struct world_lane lane[RS_LANES]; /* towards the other node */
 	struct world_node *other;
 	int error; /* of rs_peer_receive() */
-	unsigned int wakes;
+	unsigned int wakes, set_wakes;
 };
 
 static char world_said[256];
@@ -74,6 +74,11 @@ static void world_wire_wake(struct rs_conn *c)
 	((struct world_node *)((char *)c->client->hub - offsetof(struct world_node, hub)))->wakes++;
 }
 
+static void world_wire_wake_set(struct rs_client *c)
+{
+	((struct world_node *)((char *)c->hub - offsetof(struct world_node, hub)))->set_wakes++;
+}
+
 static void world_wire_freed(struct rs_conn *c)
 {
 	(void)c;
@@ -84,7 +89,8 @@ static void world_wire_log(const char *text)
 	snprintf(world_said, sizeof(world_said), "%s", text);
 }
 
-static const struct rs_wire world_wire = { world_wire_post, world_wire_wake, world_wire_freed, world_wire_log };
+static const struct rs_wire world_wire = { world_wire_post, world_wire_wake, world_wire_wake_set, world_wire_freed,
+					   world_wire_log };
 
 static inline void world_peers(struct world_node *a)
 {
@@ -176,6 +182,7 @@ static inline unsigned int world_turn(struct world_node *n, uint64_t random)
 		for (k = 0; k < 2; k++)
 			done += rs_client_kick(&n[i].client[k].rs);
 		done += rs_peer_pump(&n[i].peer);
+		rs_hub_tell(&n[i].hub);
 		for (k = 0; k < RS_LANES; k++)
 			for (unsigned int j = 0; j < (random >> (8 * i + 4 * k) & 3); j++)
 				done += world_deliver(&n[i], (enum rs_lane)k);

@@ -619,6 +619,68 @@ START_TEST(only_sleepers_are_woken)
 }
 END_TEST
 
+/* However many events: one signal, which waits for the end of the batch. */
+START_TEST(a_batch_wakes_once)
+{
+	struct rs_seg_head *head = (struct rs_seg_head *)CLIENT1->rs.base;
+	unsigned int i;
+
+	CONN1->fd = 0;
+	world_seg(CLIENT1, c1)->armed = 1;
+	for (i = 0; i < 3; i++)
+		ck_assert(world_recv(CLIENT1, c1, 0, 10, i) && world_send(CLIENT0, c0, 0, 10, i));
+	rs_client_kick(&CLIENT1->rs);
+	rs_client_kick(&CLIENT0->rs);
+	rs_peer_pump(&n[1].peer);
+	while (world_deliver(&n[1], RS_STRICT))
+		;
+	rs_peer_pump(&n[0].peer);
+	while (world_deliver(&n[0], RS_WEIGHTED))
+		ck_assert_uint_eq(n[1].wakes, 0);
+	ck_assert_uint_eq(CONN1->stats.messages_received, 3);
+	rs_hub_tell(&n[1].hub);
+	rs_hub_tell(&n[1].hub);
+	ck_assert_uint_eq(n[1].wakes, 1);
+	ck_assert_uint_eq(n[1].set_wakes + head->events[0], 0);
+	CONN1->fd = -1;
+}
+END_TEST
+
+/* Connections of a set: a bit for each, and one signal for all. */
+START_TEST(a_set_is_woken_once)
+{
+	struct rs_seg_head *head = (struct rs_seg_head *)CLIENT1->rs.base;
+	uint32_t d0[3], d1[3];
+	uint64_t bits = 0;
+	unsigned int i, k;
+
+	for (i = 0; i < 3; i++) {
+		world_connect(n, 0, 0, 0, &d0[i], &d1[i]);
+		rs_conn_join(CLIENT1->rs.conn[d1[i]]);
+		bits |= 1ull << d1[i];
+	}
+	CLIENT1->rs.fd = 0;
+	rs_hub_tell(&n[1].hub);
+	ck_assert_uint_eq(n[1].set_wakes, 0); /* not armed */
+	ck_assert_uint_eq(head->events[0], bits);
+	for (k = 0; k < 2; k++) {
+		head->events[0] = 0;
+		head->armed = 1;
+		for (i = 0; i < 3; i++)
+			ck_assert(world_recv(CLIENT1, d1[i], 0, 10, 1) && world_send(CLIENT0, d0[i], 0, 10, 1));
+		world_settle(n);
+		ck_assert_uint_eq(head->events[0], bits);
+		ck_assert_uint_eq(n[1].set_wakes, k + 1);
+	}
+	ck_assert_uint_eq(n[1].wakes, 0);
+	/* One that goes while its client has not been told is forgotten. */
+	rs_conn_join(CLIENT1->rs.conn[d1[0]]);
+	rs_conn_release(CLIENT1->rs.conn[d1[0]]);
+	world_settle(n);
+	CLIENT1->rs.fd = -1;
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("share_hub");
@@ -650,6 +712,8 @@ int main(void)
 	tcase_add_test(t, ten_thousand_opens_and_closes_leave_nothing);
 	tcase_add_test(t, limits_are_errors);
 	tcase_add_test(t, only_sleepers_are_woken);
+	tcase_add_test(t, a_batch_wakes_once);
+	tcase_add_test(t, a_set_is_woken_once);
 	suite_add_tcase(s, t);
 	return unit_main(s);
 }

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "share/client.h"
+
 #ifdef __SANITIZE_THREAD__ /* no threads after fork() */
 #define FORKS 0
 #else
@@ -153,6 +155,106 @@ START_TEST(polling_again_leaves_the_descriptor_alone)
 END_TEST
 
 /* Both begin at once, many times: always one pair of queue pairs. */
+/* The next mark of the set, which is readable if there is one. */
+static void *ready_of(struct rshare *r, int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	void *mark;
+	int i, n;
+
+	for (i = 0; i < 100; i++) {
+		n = poll(&p, 1, 200) == 1 ? rshare_ready(r, &mark, 1) : 0;
+		ck_assert_int_ge(n, 0);
+		if (n)
+			return mark;
+	}
+	ck_abort_msg("nothing is ready");
+}
+
+/* Connections that share an fd: whoever sleeps on it hears of each, and reads marks. */
+START_TEST(a_set_tells_of_its_connections)
+{
+	struct rshare_conn *c[3], *d[3];
+	char *buf = rshare_get(a, 100), *in = rshare_get(b, 100);
+	struct rshare_event e;
+	struct pollfd p = { .events = POLLIN };
+	void *mark;
+	int i, fd = -1;
+
+	ck_assert_int_eq(rshare_ready(b, &mark, 1), 0); /* there is no set yet */
+	for (i = 0; i < 3; i++) {
+		pair(&c[i], &d[i], 0);
+		ck_assert_int_eq(rshare_join(d[i], NULL), -EINVAL);
+		if (i == 1) { /* before it joins: told of at once */
+			ck_assert_int_eq(rshare_recv(d[1], in, 100, 1), 0);
+			ck_assert_int_eq(rshare_send(c[1], buf, 10, 1), 0);
+			ck_assert_int_eq(next(c[1]).type, RSHARE_SENT);
+		}
+		p.fd = rshare_join(d[i], &d[i]);
+		ck_assert(p.fd >= 0 && (fd < 0 || p.fd == fd));
+		fd = p.fd;
+		if (i)
+			continue;
+		/* Nothing but its own entry; afterwards the fd is quiet. */
+		for (; poll(&p, 1, 300) == 1;)
+			while (rshare_ready(b, &mark, 1) > 0)
+				ck_assert(mark == &d[0]);
+	}
+	while (ready_of(b, fd) != &d[1])
+		;
+	ck_assert(rshare_poll(d[1], &e, 1) == 1 && e.type == RSHARE_RECEIVED);
+	while (rshare_ready(b, &mark, 1) > 0)
+		;
+	for (i = 0; i < 300; i++) {
+		const int k = i * 7 % 3;
+
+		ck_assert_int_eq(rshare_recv(d[k], in, 100, 1), 0);
+		ck_assert_int_eq(rshare_send(c[k], buf, 10, 1), 0);
+		ck_assert(ready_of(b, fd) == &d[k]);
+		ck_assert(rshare_poll(d[k], &e, 1) == 1 && e.type == RSHARE_RECEIVED && !rshare_poll(d[k], &e, 1));
+		ck_assert_int_eq(next(c[k]).type, RSHARE_SENT);
+	}
+	/* Who has left is not told of; its descriptor and that of the set are independent. */
+	ck_assert_int_eq(rshare_disconnect(c[0], 5000), 0);
+	ck_assert(ready_of(b, fd) == &d[0]);
+	ck_assert_int_eq(next(d[0]).type, RSHARE_CLOSED);
+	rshare_disconnect(d[0], 0);
+	rshare_disconnect(c[1], 0);
+	ck_assert(ready_of(b, fd) == &d[1]);
+	rshare_disconnect(d[1], 0);
+	ck_assert_int_eq(rshare_ready(b, &mark, 1), 0);
+	rshare_disconnect(c[2], 0);
+	rshare_disconnect(d[2], 0);
+}
+END_TEST
+
+/* The owner sleeps: the first send rings, and no other one until it sleeps again. */
+START_TEST(one_ring_wakes_the_owner)
+{
+	struct rshare r = { .layout = rs_layout(1, 8, 4096), .doorbell = eventfd(0, EFD_NONBLOCK) };
+	struct rshare_conn c = { .r = &r, .fd = -1 };
+	struct rs_seg_head *head;
+	uint64_t rings, i;
+
+	r.base = calloc(1, r.layout.bytes);
+	r.pool.base = (char *)r.base + r.layout.pool_offset;
+	c.seg = rs_seg_conn(&r.layout, r.base, 0);
+	head = r.base;
+	ck_assert_int_eq(rshare_send(&c, r.pool.base, 10, 1), 0);
+	ck_assert(read(r.doorbell, &rings, sizeof(rings)) < 0); /* awake */
+	for (i = 1; i < 3; i++) {
+		head->sleeping = (uint32_t)i;
+		ck_assert_int_eq(rshare_send(&c, r.pool.base, 10, 1), 0);
+		ck_assert_int_eq(rshare_send(&c, r.pool.base, 10, 1), 0);
+		ck_assert_int_eq(rshare_recv(&c, r.pool.base, 10, 1), 0);
+		ck_assert(read(r.doorbell, &rings, sizeof(rings)) == sizeof(rings) && rings == 1);
+		ck_assert_uint_eq(head->ready[0], 1);
+	}
+	close(r.doorbell);
+	free(r.base);
+}
+END_TEST
+
 START_TEST(owners_meet_once)
 {
 	struct rshare_conn *c, *d;
@@ -553,9 +655,11 @@ START_TEST(the_owners_death_is_told)
 	struct rshare_config x = config(name_c, 3);
 	struct rshare_listener *l;
 	struct rshare *r = NULL;
-	struct pollfd p;
+	struct rshare_conn *c;
+	struct pollfd p, set = { .events = POLLIN };
 	int i, fds[2];
-	char ready;
+	char ready, self[32];
+	void *mark;
 	pid_t pid;
 
 	ck_assert(!pipe(fds));
@@ -574,10 +678,19 @@ START_TEST(the_owners_death_is_told)
 	p = (struct pollfd){ .fd = rshare_listener_fd(l), .events = POLLIN };
 	ck_assert_int_eq(rshare_accept(l, NULL), -EAGAIN);
 	ck_assert_int_eq(poll(&p, 1, 0), 0);
+	snprintf(self, sizeof(self), "127.0.0.1:%u", port + 3);
+	ck_assert_int_eq(rshare_connect(r, self, 9, 0, 0, &c), 0); /* nobody listens */
+	ck_assert_int_eq(next(c).type, RSHARE_CLOSED);
+	set.fd = rshare_join(c, r);
+	ck_assert(ready_of(r, set.fd) == r);
+	while (rshare_ready(r, &mark, 1) > 0)
+		;
+	ck_assert_int_eq(poll(&set, 1, 0), 0);
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(poll(&p, 1, 10000), 1);
 	for (i = 0; i < 2; i++)
-		ck_assert_int_eq(rshare_accept(l, NULL), -ECONNRESET);
+		ck_assert(rshare_accept(l, NULL) == -ECONNRESET && rshare_ready(r, &mark, 1) == -ECONNRESET);
+	ck_assert_int_eq(poll(&set, 1, 1000), 1);
 	ck_assert_int_eq(rshare_listen(r, 2, &l), -ECONNRESET);
 	waitpid(pid, NULL, 0);
 	rshare_close(r);
@@ -670,6 +783,8 @@ int main(void)
 	tcase_add_test(t, a_node_connects_to_itself);
 	tcase_add_test(t, an_owner_at_any_port_says_where);
 	tcase_add_test(t, polling_again_leaves_the_descriptor_alone);
+	tcase_add_test(t, a_set_tells_of_its_connections);
+	tcase_add_test(t, one_ring_wakes_the_owner);
 	tcase_add_loop_test(t, owners_meet_once, 0, 10);
 	tcase_add_test(t, threads_share_a_connection);
 	tcase_add_test(t, closing_loses_nothing);

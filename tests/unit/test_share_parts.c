@@ -181,26 +181,46 @@ START_TEST(modes_change_by_load)
 	struct rs_mode m;
 
 	rs_mode_init(&m, 3, 5);
-	ck_assert_int_eq(rs_mode_round(&m, 0), RS_BLOCKED);
+	ck_assert_int_eq(rs_mode_round(&m, 0, 0), RS_BLOCKED);
 	rs_mode_woken(&m);
 	ck_assert_int_eq(m.state, RS_INTERRUPTED);
-	ck_assert_int_eq(rs_mode_round(&m, 1), RS_INTERRUPTED);
-	ck_assert_int_eq(rs_mode_round(&m, 0), RS_BLOCKED);
+	ck_assert_int_eq(rs_mode_round(&m, 1, 0), RS_INTERRUPTED);
+	ck_assert_int_eq(rs_mode_round(&m, 0, 0), RS_BLOCKED);
 	rs_mode_woken(&m);
 	for (unsigned int i = 0; i < 2; i++)
-		ck_assert_int_eq(rs_mode_round(&m, 1), RS_INTERRUPTED);
-	ck_assert_int_eq(rs_mode_round(&m, 1), RS_RUNNING);
+		ck_assert_int_eq(rs_mode_round(&m, 1, 0), RS_INTERRUPTED);
+	ck_assert_int_eq(rs_mode_round(&m, 1, 0), RS_RUNNING);
 	for (unsigned int i = 0; i < 100; i++) { /* short pauses do not put it to sleep */
-		ck_assert_int_eq(rs_mode_round(&m, i % 5 == 0), RS_RUNNING);
+		ck_assert_int_eq(rs_mode_round(&m, i % 5 == 0, 0), RS_RUNNING);
 		rs_mode_woken(&m);
 	}
-	ck_assert_int_eq(rs_mode_round(&m, 1), RS_RUNNING);
+	ck_assert_int_eq(rs_mode_round(&m, 1, 0), RS_RUNNING);
 	for (unsigned int i = 0; i < 4; i++)
-		ck_assert_int_eq(rs_mode_round(&m, 0), RS_RUNNING);
-	ck_assert_int_eq(rs_mode_round(&m, 0), RS_BLOCKED);
+		ck_assert_int_eq(rs_mode_round(&m, 0, 0), RS_RUNNING);
+	ck_assert_int_eq(rs_mode_round(&m, 0, 0), RS_BLOCKED);
 	ck_assert_uint_eq(m.changes[RS_INTERRUPTED][RS_RUNNING], 1);
 	ck_assert_uint_eq(m.changes[RS_RUNNING][RS_BLOCKED], 1);
 	ck_assert_uint_eq(m.changes[RS_BLOCKED][RS_INTERRUPTED], 2);
+}
+END_TEST
+
+/* An owner that waits for its own posts polls, but not for ever, and not once they are complete. */
+START_TEST(posts_on_the_wire_keep_it_awake)
+{
+	struct rs_mode m;
+	int i;
+
+	rs_mode_init(&m, 4, 10);
+	ck_assert_int_eq(rs_mode_round(&m, 0, 1), RS_BLOCKED); /* nothing woke it */
+	rs_mode_woken(&m);
+	ck_assert_int_eq(rs_mode_round(&m, 1, 0), RS_INTERRUPTED);
+	for (i = 1; i < 10; i++)
+		ck_assert_int_eq(rs_mode_round(&m, 0, 1), RS_INTERRUPTED);
+	ck_assert_int_eq(rs_mode_round(&m, 0, 1), RS_BLOCKED);
+	rs_mode_woken(&m);
+	ck_assert_int_eq(rs_mode_round(&m, 1, 0), RS_INTERRUPTED);
+	ck_assert_int_eq(rs_mode_round(&m, 0, 1), RS_INTERRUPTED);
+	ck_assert_int_eq(rs_mode_round(&m, 0, 0), RS_BLOCKED);
 }
 END_TEST
 
@@ -225,7 +245,7 @@ START_TEST(running_can_be_off)
 	rs_mode_init(&m, 0, 5);
 	rs_mode_woken(&m);
 	for (unsigned int i = 0; i < 1000; i++)
-		ck_assert_int_eq(rs_mode_round(&m, 1), RS_INTERRUPTED);
+		ck_assert_int_eq(rs_mode_round(&m, 1, 0), RS_INTERRUPTED);
 }
 END_TEST
 
@@ -240,6 +260,7 @@ int main(void)
 	tcase_add_test(t, threads_lose_and_double_nothing);
 	tcase_add_test(t, only_whole_frames_are_believed);
 	tcase_add_test(t, modes_change_by_load);
+	tcase_add_test(t, posts_on_the_wire_keep_it_awake);
 	tcase_add_test(t, modes_follow_the_table);
 	tcase_add_test(t, running_can_be_off);
 	tcase_set_timeout(t, 60);

@@ -364,12 +364,28 @@ START_TEST(completions_of_half_a_window_never_stall)
 }
 END_TEST
 
+/* Operations whose chunks have no header: theirs are longer by it, and nothing else changes. */
+START_TEST(chunks_may_be_longer)
+{
+	const struct rs_chunk *c = chunk;
+
+	begin(1 << 20, 1 << 20, 64);
+	ck_assert(rs_sched_push_longer(&sched, &flow[0], 2 * CHUNK + 8, 8));
+	ck_assert(rs_sched_push(&sched, &flow[0], CHUNK + 8));
+	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 4);
+	ck_assert(c[0].len == CHUNK + 8 && !c[0].last);
+	ck_assert(c[1].len == CHUNK && c[1].offset == CHUNK + 8 && c[1].last);
+	ck_assert(c[2].len == CHUNK && !c[2].last && c[3].len == 8 && c[3].last);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("share_sched");
 	TCase *t = tcase_create("sched");
 
 	tcase_add_test(t, operations_are_cut_into_chunks_in_order);
+	tcase_add_test(t, chunks_may_be_longer);
 	tcase_add_test(t, flows_of_a_priority_take_turns);
 	tcase_add_test(t, a_higher_priority_goes_first);
 	tcase_add_test(t, a_heavier_flow_passes_a_backlog);

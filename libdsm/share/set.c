@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * set.c - the set of a process: one eventfd, and a bit in shared memory for each of its connections. The owner sets the bit of a
+ * connection that has got events; it writes the eventfd once, however many bits it sets, and only if the process sleeps. Any
+ * thread.
+ */
+#include <errno.h>
+#include <unistd.h>
+
+#include "share/client.h"
+
+static bool is_dead(const struct rshare *r)
+{
+	return __atomic_load_n(&r->dead, __ATOMIC_ACQUIRE);
+}
+
+int rshare_join(struct rshare_conn *c, void *mark)
+{
+	struct rshare *r = c->r;
+	struct rs_request q = { .type = RS_JOIN, .index = c->index };
+	const uint64_t one = 1;
+	int fds[2] = { -1, -1 }, err;
+	struct rs_answer a;
+
+	if (!mark)
+		return -EINVAL;
+	__atomic_store_n(&r->mark[c->index], mark, __ATOMIC_RELEASE);
+	err = rs_request(r, &q, &a, fds);
+	if (err) {
+		__atomic_store_n(&r->mark[c->index], NULL, __ATOMIC_RELAXED);
+		return err;
+	}
+	pthread_mutex_lock(&r->lock);
+	if (r->set >= 0) {
+		close(fds[0]);
+	} else {
+		/* Nobody has armed it yet: the first rshare_ready() does, and is asked for. */
+		if (write(fds[0], &one, sizeof(one)) != sizeof(one))
+			err = -errno;
+		__atomic_store_n(&r->set, fds[0], __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&r->lock);
+	if (is_dead(r))
+		err = -ECONNRESET;
+	return err ? err : r->set;
+}
+
+/* Take bits, and note the marks of their connections. */
+static int collect(struct rshare *r, void **out, int max)
+{
+	struct rs_seg_head *head = r->base;
+	const uint32_t words = (r->layout.conns + 63) / 64;
+	uint32_t word, index;
+	uint64_t bits, bit;
+	void *mark;
+	int n = 0;
+
+	for (word = 0; word < words; word++)
+		for (bits = __atomic_load_n(&head->events[word], __ATOMIC_RELAXED); bits && n < max; bits &= ~bit) {
+			bit = bits & -bits;
+			/* Pairs with the owner's fetch-or, which comes after the event. Another thread may be faster. */
+			if (!(__atomic_fetch_and(&head->events[word], ~bit, __ATOMIC_ACQ_REL) & bit))
+				continue;
+			index = word * 64 + (uint32_t)__builtin_ctzll(bit);
+			mark = index < r->layout.conns ? __atomic_load_n(&r->mark[index], __ATOMIC_ACQUIRE) : NULL;
+			if (mark)
+				out[n++] = mark;
+		}
+	return n;
+}
+
+static bool any_bit(struct rshare *r)
+{
+	struct rs_seg_head *head = r->base;
+	uint32_t word;
+
+	for (word = 0; word < (r->layout.conns + 63) / 64; word++)
+		if (__atomic_load_n(&head->events[word], __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+/* As arm(), for the set. */
+static bool arm_set(struct rshare *r)
+{
+	struct rs_seg_head *head = r->base;
+	const int fd = __atomic_load_n(&r->set, __ATOMIC_ACQUIRE);
+	uint64_t count;
+
+	if (fd < 0 || is_dead(r))
+		return false;
+	if (__atomic_load_n(&head->armed, __ATOMIC_SEQ_CST))
+		return any_bit(r);
+	if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		return false;
+	/* A full barrier before the load; the owner's is in tell_set(). */
+	__atomic_exchange_n(&head->armed, 1, __ATOMIC_SEQ_CST);
+	return any_bit(r);
+}
+
+int rshare_ready(struct rshare *r, void **out, int max)
+{
+	int n;
+
+	do
+		n = collect(r, out, max);
+	while (!n && max > 0 && arm_set(r));
+	return n || !is_dead(r) ? n : -ECONNRESET;
+}
