@@ -136,7 +136,7 @@ static int fake_receive(struct fake_srq *s, size_t skip, const struct fake_wr *w
 	const struct ibv_sge *to = &s->recv[s->head % FAKE_QUEUE].sge;
 
 	if (s->head == s->tail) {
-		fake_starved++;
+		__atomic_fetch_add(&fake_starved, 1, __ATOMIC_RELAXED);
 		return 0;
 	}
 	wc->wr_id = s->recv[s->head++ % FAKE_QUEUE].wr_id;

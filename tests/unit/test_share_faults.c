@@ -448,9 +448,9 @@ START_TEST(landing_buffers_run_out)
 	rshare_disconnect(old_a, 0);
 	pair(&old_a, &old_b, 0);
 	lines_open(line);
-	fake_starved = 0;
+	__atomic_store_n(&fake_starved, 0, __ATOMIC_RELAXED);
 	lines_talk(line);
-	ck_assert_uint_gt(fake_starved, 10);
+	ck_assert_uint_gt(__atomic_load_n(&fake_starved, __ATOMIC_RELAXED), 10);
 	lines_close(line);
 	require_old();
 }

@@ -187,7 +187,7 @@ START_TEST(verbs_may_fail_anywhere)
 		fake_refuse(call, errors[call] ? errors[call] : ENOMEM, (int)at, call == FAKE_QP ? 2 : 1);
 		live();
 		settle();
-		if (fake_refusal[call].times > 0)
+		if (__atomic_load_n(&fake_refusal[call].times, __ATOMIC_SEQ_CST) > 0)
 			break;
 		ends += failed != 0;
 		fake_refuse(call, 0, 0, 0);
