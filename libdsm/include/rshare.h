@@ -191,8 +191,11 @@ RSHARE_API int rshare_fd(struct rshare_conn *c);
  * work as before. -EINVAL, -EMFILE.
  */
 RSHARE_API int rshare_join(struct rshare_conn *c, void *mark);
-/* Marks of up to max connections of the set that have got events since they were last returned: poll each until it has none. 0:
- * none, and the set's fd becomes readable with the next. Does not block. -ECONNRESET is returned after the last mark. */
+/*
+ * Marks of up to max connections of the set that have got events since they were last returned: poll each until it has none. It
+ * may have none already, if they were polled before the mark was returned. 0: no mark, and the set's fd becomes readable with
+ * the next. Does not block. -ECONNRESET is returned after the last mark.
+ */
 RSHARE_API int rshare_ready(struct rshare *r, void **out, int max);
 /* Wait for events, at most timeout_ms (-1: for ever). 1: there may be some. 0: timeout. */
 RSHARE_API int rshare_wait(struct rshare_conn *c, int timeout_ms);
