@@ -5,7 +5,10 @@
  * rxe ignores comp_vector. It handles a packet, and posts the completion, on the processor that received the packet. Here
  * probes on rxe record the vector of each CQ and the CQs of each queue pair, whoever creates them: a process or a kernel
  * module. An XDP program reads the destination queue pair of each RoCEv2 packet, and redirects the packet to the processor
- * of the vector before rxe sees it. A probe counts completions by vector and processor, like /proc/interrupts.
+ * of the vector before rxe sees it. A probe counts completions by vector and processor, like /proc/interrupts, and by program.
+ *
+ * Redirected packets wait in a queue of their processor. For each, the program of its CQ is charged with the packets of other
+ * programs that the processor handled while it waited: head-of-line blocking, counted without a clock.
  *
  * CQs and queue pairs that exist when the probes are attached are not known; their packets stay where they are.
  */
@@ -41,6 +44,16 @@ struct ib_qp {
 	__u32 qp_num;
 } __attribute__((preserve_access_index));
 
+struct task_struct {
+	struct task_struct *group_leader;
+	char comm[NAME];
+} __attribute__((preserve_access_index));
+
+struct sk_buff {
+	unsigned char *head;
+	__u16 transport_header;
+} __attribute__((preserve_access_index));
+
 struct bth {
 	__u8 opcode, flags;
 	__be16 pkey;
@@ -48,15 +61,25 @@ struct bth {
 	__be32 psn;
 };
 
+struct cq {
+	__u32 vector;
+	char program[NAME]; /* that created it */
+};
+
 struct qp {
 	struct ib_cq *send, *recv;
+};
+
+struct packet {
+	__be32 psn;
+	__u32 qpn; /* and the opcode: a request and an acknowledgement may have the same number */
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, OBJECTS);
 	__type(key, struct ib_cq *);
-	__type(value, __u32); /* vector */
+	__type(value, struct cq);
 } cqs SEC(".maps");
 
 struct {
@@ -80,14 +103,41 @@ struct {
 	__type(value, __u64);
 } completions SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, PROGRAMS_MAX);
+	__type(key, char[NAME]);
+	__type(value, struct program_counts);
+} programs SEC(".maps");
+
+/* Redirected packets that a processor has handled. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} handled SEC(".maps");
+
+/* Redirected packets that wait, and how many of other programs their processor had handled when they came. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, OBJECTS);
+	__type(key, struct packet);
+	__type(value, __u64);
+} waiting SEC(".maps");
+
 /* ---- probes on rxe -------------------------------------------------------------------------- */
 
 SEC("kprobe/rxe_create_cq")
 int BPF_KPROBE(create_cq, struct ib_cq *cq, const struct ib_cq_init_attr *attr)
 {
-	__u32 vector = BPF_CORE_READ(attr, comp_vector);
+	const struct task_struct *task = (const struct task_struct *)bpf_get_current_task();
+	struct program_counts none = { 0 };
+	struct cq value = { .vector = BPF_CORE_READ(attr, comp_vector) };
 
-	bpf_map_update_elem(&cqs, &cq, &vector, BPF_ANY);
+	BPF_CORE_READ_STR_INTO(&value.program, task, group_leader, comm);
+	bpf_map_update_elem(&programs, value.program, &none, BPF_NOEXIST);
+	bpf_map_update_elem(&cqs, &cq, &value, BPF_ANY);
 	return 0;
 }
 
@@ -106,11 +156,18 @@ int BPF_KPROBE(modify_qp, struct ib_qp *qp)
 SEC("kprobe/rxe_cq_post")
 int BPF_KPROBE(cq_post, struct ib_cq *cq)
 {
-	const __u32 *vector = bpf_map_lookup_elem(&cqs, &cq);
-	__u64 *count = vector ? bpf_map_lookup_elem(&completions, vector) : NULL;
+	const struct cq *known = bpf_map_lookup_elem(&cqs, &cq);
+	struct program_counts *program;
+	__u64 *count;
 
+	if (!known)
+		return 0;
+	count = bpf_map_lookup_elem(&completions, &known->vector);
 	if (count)
 		++*count;
+	program = bpf_map_lookup_elem(&programs, known->program);
+	if (program)
+		program->completions++;
 	return 0;
 }
 
@@ -120,6 +177,35 @@ int BPF_KPROBE(cq_post, struct ib_cq *cq)
 static int completes_send(__u8 opcode)
 {
 	return opcode >= 0x0d && opcode <= 0x12;
+}
+
+static const struct cq *cq_of(const struct bth *bth)
+{
+	__u32 number = bpf_ntohl(bth->qpn) & 0xffffff;
+	const struct qp *qp = bpf_map_lookup_elem(&qps, &number);
+	struct ib_cq *cq;
+
+	if (!qp)
+		return NULL;
+	cq = completes_send(bth->opcode) ? qp->send : qp->recv;
+	return bpf_map_lookup_elem(&cqs, &cq);
+}
+
+static struct packet packet_of(const struct bth *bth)
+{
+	struct packet packet = { .psn = bth->psn, .qpn = bpf_ntohl(bth->qpn) << 8 | bth->opcode };
+
+	return packet;
+}
+
+/* Redirected packets of all programs but this one that a processor has handled. */
+static __u64 handled_of_others(const struct cq *cq, __u32 cpu)
+{
+	const __u32 zero = 0;
+	const __u64 *all = bpf_map_lookup_percpu_elem(&handled, &zero, cpu);
+	const struct program_counts *own = bpf_map_lookup_percpu_elem(&programs, cq->program, cpu);
+
+	return all && own ? *all - own->packets : 0;
 }
 
 static const struct udphdr *udp_of(const void *data, const void *end)
@@ -145,18 +231,46 @@ int steer(struct xdp_md *ctx)
 	const void *data = (const void *)(long)ctx->data, *end = (const void *)(long)ctx->data_end;
 	const struct udphdr *udp = udp_of(data, end);
 	const struct bth *bth = (const void *)(udp + 1);
-	const struct qp *qp;
-	const __u32 *vector;
-	struct ib_cq *cq;
-	__u32 number;
+	const struct cq *cq;
+	struct packet packet;
+	__u64 others;
 
 	if (!udp || (const void *)(bth + 1) > end || udp->dest != bpf_htons(ROCE_PORT))
 		return XDP_PASS;
-	number = bpf_ntohl(bth->qpn) & 0xffffff;
-	qp = bpf_map_lookup_elem(&qps, &number);
-	if (!qp)
+	cq = cq_of(bth);
+	if (!cq)
 		return XDP_PASS;
-	cq = completes_send(bth->opcode) ? qp->send : qp->recv;
-	vector = bpf_map_lookup_elem(&cqs, &cq);
-	return vector ? bpf_redirect_map(&cpus, *vector, XDP_PASS) : XDP_PASS;
+	packet = packet_of(bth);
+	others = handled_of_others(cq, cq->vector);
+	bpf_map_update_elem(&waiting, &packet, &others, BPF_ANY);
+	return bpf_redirect_map(&cpus, cq->vector, XDP_PASS);
+}
+
+/* A packet arrives at rxe. Those that nobody redirected do not wait. */
+SEC("kprobe/rxe_udp_encap_recv")
+int BPF_KPROBE(receive, void *sk, struct sk_buff *skb)
+{
+	const __u32 zero = 0;
+	struct program_counts *program;
+	const struct cq *cq;
+	struct packet packet;
+	struct bth bth;
+	__u64 *then, *all;
+
+	if (bpf_probe_read_kernel(&bth, sizeof(bth),
+				  BPF_CORE_READ(skb, head) + BPF_CORE_READ(skb, transport_header) +
+					  sizeof(struct udphdr)))
+		return 0;
+	packet = packet_of(&bth);
+	then = bpf_map_lookup_elem(&waiting, &packet);
+	cq = then ? cq_of(&bth) : NULL;
+	program = cq ? bpf_map_lookup_elem(&programs, cq->program) : NULL;
+	all = bpf_map_lookup_elem(&handled, &zero);
+	if (!program || !all)
+		return 0;
+	program->ahead += handled_of_others(cq, bpf_get_smp_processor_id()) - *then;
+	program->packets++;
+	++*all;
+	bpf_map_delete_elem(&waiting, &packet);
+	return 0;
 }

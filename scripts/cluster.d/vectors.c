@@ -4,7 +4,9 @@
  *
  *   vectors on OBJECT    load the BPF programs of OBJECT, and attach them; counters are 0
  *   vectors off          detach and remove them
- *   vectors              print the completions of each vector by processor
+ *   vectors              print the completions of each vector by processor; then for each program that has created CQs the
+ *                        packets that were redirected for it, the packets of other programs that were handled on the same
+ *                        processor while these waited, and its completions by processor
  *
  * What is attached has no process: it is pinned below PINS.
  */
@@ -30,6 +32,7 @@
 #define BPFFS_MAGIC 0xcafe4a11
 #define PINS BPFFS "/vectors"
 #define COMPLETIONS PINS "/completions"
+#define PROGRAMS PINS "/programs"
 #define DEVICE "eth0"
 #define QUEUE 2048 /* packets for a processor */
 
@@ -130,6 +133,8 @@ static void on(const char *path)
 
 	if (bpf_obj_pin(map(object, "completions"), COMPLETIONS))
 		err(1, COMPLETIONS);
+	if (bpf_obj_pin(map(object, "programs"), PROGRAMS))
+		err(1, PROGRAMS);
 	while ((program = bpf_object__next_program(object, program))) {
 		if (bpf_program__type(program) != BPF_PROG_TYPE_KPROBE)
 			continue;
@@ -148,17 +153,31 @@ static void on(const char *path)
 
 /* ---- counters ------------------------------------------------------------------------------- */
 
-static void show(void)
+static int pinned(const char *path)
 {
-	int cpus = libbpf_num_possible_cpus(), cpu, fd = bpf_obj_get(COMPLETIONS);
+	int fd = bpf_obj_get(path);
+
+	if (fd < 0)
+		errx(1, errno == ENOENT ? "vectors are off" : "cannot read %s", path);
+	return fd;
+}
+
+static void print_processors(int cpus)
+{
+	int cpu;
+
+	for (cpu = 0; cpu < cpus; cpu++)
+		printf("  %10s%-2d", "CPU", cpu);
+}
+
+static void show_vectors(int cpus)
+{
+	int fd = pinned(COMPLETIONS), cpu;
 	__u64 counts[cpus];
 	__u32 vector;
 
-	if (fd < 0)
-		errx(1, errno == ENOENT ? "vectors are off" : "cannot read " COMPLETIONS);
 	printf("%6s", "vector");
-	for (cpu = 0; cpu < cpus; cpu++)
-		printf("  %10s%-2d", "CPU", cpu);
+	print_processors(cpus);
 	for (vector = 0; vector < (__u32)cpus && vector < CPUS_MAX; vector++) {
 		if (bpf_map_lookup_elem(fd, &vector, counts))
 			err(1, COMPLETIONS);
@@ -169,10 +188,38 @@ static void show(void)
 	putchar('\n');
 }
 
+static void show_programs(int cpus)
+{
+	struct program_counts counts[cpus];
+	char name[NAME], *before = NULL, *c;
+	int fd = pinned(PROGRAMS), cpu;
+
+	printf("%-*s  %10s  %12s", NAME, "program", "packets", "others ahead");
+	print_processors(cpus);
+	putchar('\n');
+	for (; !bpf_map_get_next_key(fd, before, name); before = name) {
+		__u64 packets = 0, ahead = 0;
+
+		if (bpf_map_lookup_elem(fd, name, counts))
+			err(1, PROGRAMS);
+		for (cpu = 0; cpu < cpus; cpu++) {
+			packets += counts[cpu].packets;
+			ahead += counts[cpu].ahead;
+		}
+		for (c = name; c < name + NAME && *c; c++) /* one word */
+			putchar(*c <= ' ' ? '_' : *c);
+		printf("%*s  %10llu  %12llu", (int)(name + NAME - c), "", packets, ahead);
+		for (cpu = 0; cpu < cpus; cpu++)
+			printf("  %12llu", counts[cpu].completions);
+		putchar('\n');
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 1) {
-		show();
+		show_vectors(libbpf_num_possible_cpus());
+		show_programs(libbpf_num_possible_cpus());
 	} else if (argc == 3 && !strcmp(argv[1], "on")) {
 		off();
 		on(argv[2]);

@@ -3,6 +3,17 @@
 #ifndef VECTORS_H
 #define VECTORS_H
 
-#define CPUS_MAX 64 /* of a guest; rxe has as many vectors */
+#include <linux/types.h>
+
+#define CPUS_MAX 64     /* of a guest; rxe has as many vectors */
+#define PROGRAMS_MAX 64 /* names of programs that have created CQs */
+#define NAME 16         /* of a program, as the kernel stores it */
+
+/* Of the CQs that programs of a name have created, on one processor. */
+struct program_counts {
+	__u64 completions;
+	__u64 packets; /* that were redirected to the processor, and handled */
+	__u64 ahead;   /* packets of other programs that were handled there while these waited, summed over them */
+};
 
 #endif
