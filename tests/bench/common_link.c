@@ -90,24 +90,30 @@ static int worth(const struct ibv_gid_entry *e)
 	return e->gid.raw[0] == 0xfe && (e->gid.raw[1] & 0xc0) == 0x80 ? 2 : 3;
 }
 
-static void choose_gid(struct link *s)
+int link_best_gid(struct ibv_context *device, uint8_t gid[16])
 {
 	struct ibv_gid_entry table[64];
-	ssize_t n = ibv_query_gid_table(s->device, table, 64, 0), i;
-	int best = 0;
+	ssize_t n = ibv_query_gid_table(device, table, 64, 0), i;
+	int best = 0, index = -1;
 
+	for (i = 0; i < n; i++)
+		if (worth(&table[i]) > best) {
+			best = worth(&table[i]);
+			index = (int)table[i].gid_index;
+			memcpy(gid, table[i].gid.raw, 16);
+		}
+	return index;
+}
+
+static void choose_gid(struct link *s)
+{
 	if (s->gid_index >= 0) {
 		must(!ibv_query_gid(s->device, 1, s->gid_index, (union ibv_gid *)s->here.gid), "the GID");
 		return;
 	}
-	for (i = 0; i < n; i++)
-		if (worth(&table[i]) > best) {
-			best = worth(&table[i]);
-			s->gid_index = (int)table[i].gid_index;
-			memcpy(s->here.gid, table[i].gid.raw, sizeof(s->here.gid));
-		}
+	s->gid_index = link_best_gid(s->device, s->here.gid);
 	errno = ENOENT;
-	must(best, "a GID of port 1");
+	must(s->gid_index >= 0, "a GID of port 1");
 }
 
 static void make_qp(struct link *s)

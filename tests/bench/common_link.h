@@ -28,6 +28,10 @@ struct link_address {
 
 struct link;
 
+/* The index of the GID of port 1 that serves best, RoCE v2 over IPv4 first, and the GID itself; -1: there is none. */
+struct ibv_context;
+int link_best_gid(struct ibv_context *device, uint8_t gid[16]);
+
 /* device NULL: the first; gid_index -1: the best RoCE v2 one. */
 struct link *link_open(const char *device, int gid_index, struct link_address *here);
 void link_connect(struct link *s,
