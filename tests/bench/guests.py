@@ -35,6 +35,7 @@ class Cluster:
     """Guests, for a `with`. With --hosts, Cluster() makes a Hosts of hosts.py instead: real machines, with the same methods."""
 
     kind = "guests"
+    booted = "?"  # the last ones: emulation and kernel
     # What guests can do, and real machines cannot: `scripts/cluster vectors`, a limited rate of a link, a machine that is stopped,
     # counting instructions, another RDMA device. See missing().
     can_vectors = can_rate = can_freeze = can_icount = can_link = True
@@ -84,7 +85,7 @@ class Cluster:
         if up.returncode:
             fail("the guests do not start:\n%s\n(scripts/cluster --help; `make setup` installs what they need)" % text)
         self.about = re.search(r"guests?, (.*), up in", text)
-        self.about = self.about[1] if self.about else "?"
+        self.about = Cluster.booted = self.about[1] if self.about else "?"
 
     def down(self):
         subprocess.run(self.command("down"), cwd=TOP, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -170,14 +171,14 @@ class Cluster:
 
 
 def end(p):
-    """A command on a machine: a signal to ours is a signal to it."""
+    """A command on a machine: a signal to ours is a signal to it. What it wrote."""
     if p.poll() is None:
         p.terminate()
         try:
-            p.communicate(timeout=15)
+            return "".join(p.communicate(timeout=15))
         except subprocess.TimeoutExpired:
             p.kill()
-            p.communicate()
+    return "".join(p.communicate())
 
 
 def missing(ability, what):
@@ -234,9 +235,9 @@ def micro(cluster, env, *args):
     return {(r["row"], r["unit"]): r["value"] for r in rows}
 
 
-def app_run(cluster, n, app, args, env):
-    """Seconds and counters of one run."""
-    out = cluster.mpi(n, BUILD + "/apps/" + app, *args, "--no-verify", "--quiet", "--table", env=env)
+def app_run(cluster, n, app, args, env, before=()):
+    """Seconds and counters of one run. before: words before the program."""
+    out = cluster.mpi(n, *before, BUILD + "/apps/" + app, *args, "--no-verify", "--quiet", "--table", env=env)
     found = {line[:24].strip(): float(line[24:].split()[0]) for line in out.splitlines()
              if len(line) > 24 and re.match(r"\s*[0-9.]+( |$)", line[24:])}
     seconds = float(re.search(r"\btime_s=([0-9.]+)", out)[1])

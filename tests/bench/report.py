@@ -1,10 +1,30 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the benchmarks share: messages, programs on this host, tables, figures in documents."""
 import os, subprocess, sys
+from typing import Callable, NamedTuple
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
        "OMPI_MCA_hwloc_base_binding_policy": "none"}
+
+
+class Part(NamedTuple):
+    """A part of a benchmark; its rows are what measure() returns."""
+    measure: Callable    # (runs, quick) -> [row]
+    objection: Callable  # (row) -> why its counters are not those of what it is named after, or None
+    name: Callable       # (row) -> text
+    tables: Callable     # (rows) -> [(title, (head, lines))]
+    verdicts: Callable   # (rows) -> [verdict()]
+
+
+def verdict(what, figure, least=None, most=None):
+    """(what, figure, aim, met); a figure that is None, because of an error, meets nothing."""
+    aim = ">= %.2f" % least if most is None else "<= %.2f" % most
+    return what, figure, aim, figure is not None and (figure >= least if most is None else figure <= most)
+
+
+def verdict_table(verdicts):
+    return ["what", "figure", "aim", ""], [[what, "error" if f is None else "%.2f" % f, aim, "met" if met else "missed"] for what, f, aim, met in verdicts]
 
 
 def say(text):
