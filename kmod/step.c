@@ -41,6 +41,7 @@ static int block_message(struct rank *r, struct copy *p, struct dir *d, u32 *tra
 	at.nnodes = r->size;
 	at.manager = manager_of(r, m);
 	at.follow = DIR_FOLLOW;
+	at.pushes = 0; /* no thread would: the library's do at barriers, between nodes of the library */
 	at.now = now_us();
 	at.hold_us = r->hold_us;
 	at.queue = (struct qpool){ .nslots = BLOCK_SLOTS, .chunks = r->nodes };

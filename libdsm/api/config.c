@@ -57,6 +57,8 @@ static const struct row {
 	{ "DSM_HOLD_US", NUMBER, FIELD(hold_us), NULL, 5, 0, 10000, false, "minimum time that a rank keeps a granted block, in microseconds" },
 	{ "DSM_SPIN_US", NUMBER, FIELD(spin_us), NULL, 20, 0, 10000, false, "time that a waiter polls before it sleeps, in microseconds" },
 	{ "DSM_READAHEAD", NUMBER, FIELD(readahead), NULL, 16, 0, 64, false, "maximum number of blocks fetched ahead of a sequential reader" },
+	{ "DSM_PUSH", CHOICE, FIELD(push), "on off", 0, 0, 0, false,
+	  "blocks that their home reads again and again after another node has written them come back to it at barriers" },
 	{ "DSM_LOST_MS", NUMBER, FIELD(lost_ms), NULL, 10000, 500, 600000, false,
 	  "silence after which a rank on another host is lost, in milliseconds" },
 	{ "DSM_STALL_MS", NUMBER, FIELD(stall_ms), NULL, 30000, 0, 86400000, false,
@@ -258,7 +260,7 @@ static int value_of(const struct row *r, uint64_t *number, const char **word)
 	*number = r->def;
 	*word = NULL;
 	if (r->kind == CHOICE) {
-		static const char *const firsts[] = { "auto", "off", "host", "softirq", "spread", "report" };
+		static const char *const firsts[] = { "auto", "off", "on", "host", "softirq", "spread", "report" };
 		size_t i = 0;
 
 		while (i + 1 < sizeof(firsts) / sizeof(firsts[0]) &&
@@ -381,6 +383,7 @@ int config_read(const struct dsm_config *cfg, struct settings *out)
 		.hold_us = cfg->hold_us,
 		.spin_us = cfg->spin_us,
 		.readahead = cfg->readahead,
+		.push = !strcmp(cfg->push, "on"),
 		.lost_ms = cfg->lost_ms,
 		.stall_ms = cfg->stall_ms,
 		.backend = cfg->backend,

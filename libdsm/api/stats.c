@@ -163,7 +163,7 @@ static const struct counter {
 	COUNTER(invalidations), COUNTER(downgrades), COUNTER(blocks_in), COUNTER(blocks_out),
 	COUNTER(bytes_in), COUNTER(bytes_out), COUNTER(messages_out), COUNTER(messages_in), COUNTER(steps), COUNTER(locks), COUNTER(lock_waits),
 	COUNTER(barriers), COUNTER(atomics), COUNTER(allocations), COUNTER(frees), COUNTER(remote_frees),
-	COUNTER(homes_in), COUNTER(repeated_faults), COUNTER(populated), COUNTER(protect_calls),
+	COUNTER(homes_in), COUNTER(repeated_faults), COUNTER(populated), COUNTER(protect_calls), COUNTER(pushed),
 };
 /* clang-format on */
 #define COUNTERS (sizeof(counters) / sizeof(counters[0]))

@@ -151,6 +151,17 @@ static bool follow(const struct dir_ctx *ctx, struct dir *d, const struct reques
 	return false;
 }
 
+/* Is the requester, another node that is granted the block to write, to push it? */
+static bool pushes(const struct dir_ctx *ctx, const struct dir *d, const struct request *r, bool has)
+{
+	if (!ctx->pushes)
+		return false;
+	if (r->node != ctx->me)
+		return push_written(ctx->push, d->owner == ctx->me, has && !d->migratory);
+	ctx->push->told = 0;
+	return false;
+}
+
 static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
 		 struct actions *out)
 {
@@ -159,12 +170,12 @@ static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	bool has = d->owner == r->node || (g == 1 && (r->flags & MSGF_HAS) && set_has(d->copyset, r->node, g));
 	uint16_t except = has ? SET_NOBODY : d->owner;
 	uint16_t n = set_count(d->copyset, ctx->nnodes, g, r->node, except);
+	bool follows = follow(ctx, d, r), push;
 	struct msg *m;
-
-	bool follows = follow(ctx, d, r);
 
 	if (has && migrates(ctx, d, r))
 		d->migratory = 1;
+	push = pushes(ctx, d, r, has);
 	if (n) {
 		send(ctx, out, ACT_MCAST, MSG_INV, SET_NOBODY, object, r);
 		out->v[out->n - 1].mask = d->copyset;
@@ -175,6 +186,7 @@ static void take(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	else
 		m = send(ctx, out, ACT_SEND, MSG_FWD_WRITE, d->owner, object, r);
 	m->op = GRANT_WRITE;
+	m->flags = push ? MSGF_PUSH : 0;
 	m->count = (int16_t)n;
 	d->state = DIR_EXCLUSIVE;
 	d->phase = follows || places(ctx, r) ? DIR_HANDING : DIR_BUSY;
@@ -196,16 +208,27 @@ static void migrate(const struct dir_ctx *ctx, struct dir *d, uint32_t object, c
 	d->phase = DIR_BUSY;
 }
 
+/* The home uses the block. */
+static void read_back(const struct dir_ctx *ctx, struct dir *d)
+{
+	d->uses = d->uses == DIR_STAYS ? DIR_STAYS : 0;
+	if (ctx->pushes)
+		push_missed(ctx->push, ctx->pushes);
+}
+
 /*
  * A reader of a block that migrates (Cox and Fowler, 1993) gets it for writing, which saves it the upgrade. Every
  * sixteenth gets a copy only; if then somebody else reads before that reader has written, the block migrates no more.
  *
- * A home that reads becomes the owner: the next readers get their copies from it, a message less each.
+ * A home that reads becomes the owner: the next readers get their copies from it, a message less each. That a block is given back
+ * to it (MSGF_PUSH) is no use of it.
  */
 static void copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object, const struct request *r,
 		 struct actions *out)
 {
-	if (d->migratory && d->state == DIR_EXCLUSIVE && ++d->sample) {
+	const bool push = r->flags & MSGF_PUSH;
+
+	if (d->migratory && d->state == DIR_EXCLUSIVE && !push && ++d->sample) {
 		migrate(ctx, d, object, r, out);
 		return;
 	}
@@ -217,7 +240,8 @@ static void copy(const struct dir_ctx *ctx, struct dir *d, uint32_t object, cons
 	d->served = NODE(r->node);
 	if (r->node == ctx->me) {
 		d->owner = d->served;
-		d->uses = d->uses == DIR_STAYS ? DIR_STAYS : 0;
+		if (!push)
+			read_back(ctx, d);
 	}
 	if (r->beside)
 		d->readers++;

@@ -13,6 +13,7 @@
 #define CORE_DIR_H
 
 #include "core/action.h"
+#include "core/push.h"
 #include "core/queue.h"
 #include "core/set.h"
 
@@ -60,6 +61,8 @@ struct dir_ctx {
 	uint16_t nnodes;
 	uint16_t manager; /* of the block; SET_NOBODY: this node does not know its region */
 	uint8_t follow;   /* DIR_FOLLOW or less; 0: homes stay where they are */
+	uint8_t pushes;   /* PUSH_AFTER or less; 0: nothing is pushed, and `push` is not used */
+	struct push *push;
 	struct qpool queue;
 	uint16_t *
 		forwarded; /* requests that the manager has forwarded here and that were served since this node is the home */

@@ -75,6 +75,7 @@ static int release(const struct dispatch *d, const struct msg *m, struct actions
 	a = act_add(out, ACT_FETCH);
 	a->prot = m->op == RELEASE_EVICT ? PROT_RW : PROT_RO;
 	a->msg = *m;
+	a->msg.flags = m->op == RELEASE_EVICT ? 0 : MSGF_PUSH;
 	/* The home may move before the request comes: only the manager may be asked by who knows no home. */
 	a->msg.home = d->manager == SET_NOBODY ? d->me : d->manager;
 	return 0;
@@ -149,6 +150,8 @@ static int dir_message(const struct dispatch *d, const struct msg *m, struct act
 				     .nnodes = d->nnodes,
 				     .manager = d->manager,
 				     .follow = d->follow,
+				     .pushes = d->pushes,
+				     .push = &d->page->push,
 				     .queue = d->queue,
 				     .forwarded = &d->page->forwarded };
 	int err;
@@ -169,8 +172,10 @@ static int dir_message(const struct dispatch *d, const struct msg *m, struct act
 		return err;
 	if (m->type == MSG_ADOPT)
 		d->page->home = (uint16_t)(d->me + 1);
-	if (m->type == MSG_ADOPT || m->type == MSG_HOME)
+	if (m->type == MSG_ADOPT || m->type == MSG_HOME) {
 		d->page->forwarded = 0;
+		d->page->push = (struct push){ 0 };
+	}
 	return 0;
 }
 

@@ -37,6 +37,7 @@ struct dispatch {
 	uint16_t me, nnodes;
 	uint16_t manager;      /* TARGET_BLOCK: of the block; SET_NOBODY: this node does not know its region */
 	uint8_t follow;        /* TARGET_BLOCK: DIR_FOLLOW, or less for tests */
+	uint8_t pushes;        /* TARGET_BLOCK: PUSH_AFTER, or less for tests; 0: nothing is pushed */
 	uint32_t now, hold_us; /* TARGET_BLOCK */
 	struct qpool
 		queue; /* TARGET_BLOCK: nodes of blocks; TARGET_OBJECT: of objects; TARGET_HOLD: of this node's threads */

@@ -139,8 +139,7 @@ static void ask(const struct page_ctx *ctx, struct copy *p, uint8_t type, uint8_
 	struct action *a = send(ctx, out, type, p->home ? (uint16_t)(p->home - 1) : m->home, m);
 
 	a->msg.req_node = ctx->me;
-	if (type == MSG_WRITE_REQ)
-		flags |= m->flags & MSGF_PLACE;
+	flags |= m->flags & (type == MSG_WRITE_REQ ? MSGF_PLACE : MSGF_PUSH);
 	a->msg.flags = (uint8_t)(flags | (p->home ? MSGF_KNOWN : 0) | (m->flags & MSGF_FIRST_TOUCH));
 	p->slot = m->req_slot;
 	p->acks = 0;

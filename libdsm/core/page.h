@@ -10,6 +10,7 @@
 #define CORE_PAGE_H
 
 #include "core/action.h"
+#include "core/push.h"
 
 enum page_state {
 	PG_INVALID = 0,
@@ -56,8 +57,8 @@ struct copy {
 	uint16_t held_node; /* requester of the held-back message */
 	uint16_t held_slot;
 	int16_t held_count;
-	uint8_t held; /* enum page_event of the message held back, 0 none */
-	uint8_t pad;
+	uint8_t held;       /* enum page_event of the message held back, 0 none */
+	struct push push;   /* at the home */
 	uint16_t forwarded; /* at the home: requests from the manager that were served since */
 	uint32_t hold;      /* us: not taken away before */
 };
@@ -70,8 +71,8 @@ struct page_ctx {
 	uint32_t hold_us; /* Mirage's delta */
 };
 
-/* One step. m: the message, or for local events a message with object, req_slot, home (and flags: MSGF_FIRST_TOUCH, MSGF_PLACE) set.
- * 0, or -EBADMSG for an event that no correct peer can cause in this state; nothing has changed then. */
+/* One step. m: the message, or for local events a message with object, req_slot, home set (and flags: MSGF_FIRST_TOUCH, MSGF_PLACE,
+ * MSGF_PUSH). 0, or -EBADMSG for an event that no correct peer can cause in this state; nothing has changed then. */
 int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m, struct actions *out);
 
 /* Pin a block that the caller may access now; 0, -EAGAIN (not accessible: acquire first), -ERANGE (255 pins). */

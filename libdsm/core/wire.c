@@ -15,9 +15,9 @@ _Static_assert(0 WIRE_FIELDS(FIELD_SIZE) == sizeof(struct msg), "each field of s
 static inline uint8_t flags_of(enum wire_rule rule)
 {
 	switch (rule) {
-	case RULE_F_READ: return MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN;
+	case RULE_F_READ: return MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH;
 	case RULE_F_WRITE: return MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE;
-	case RULE_F_ZERO: return MSGF_ZERO;
+	case RULE_F_GRANT: return MSGF_ZERO | MSGF_PUSH;
 	case RULE_F_TIMED: return MSGF_TIMED;
 	default: return 0;
 	}
@@ -80,7 +80,7 @@ static inline __attribute__((__always_inline__)) void range(enum wire_rule rule,
 		break;
 	case RULE_F_READ:
 	case RULE_F_WRITE:
-	case RULE_F_ZERO:
+	case RULE_F_GRANT:
 	case RULE_F_TIMED: to = flags_of(rule); break;
 	case WIRE_RULE_COUNT: break;
 	}
@@ -117,7 +117,7 @@ static inline __attribute__((__always_inline__)) bool allowed(enum wire_rule rul
 	case RULE_INDEX: return value & SYNC_INDEX_MAX; /* index 0 is none */
 	case RULE_F_READ:
 	case RULE_F_WRITE:
-	case RULE_F_ZERO:
+	case RULE_F_GRANT:
 	case RULE_F_TIMED: return !(value & ~flags_of(rule));
 	default: return true;
 	}

@@ -11,7 +11,7 @@
 
 #include "core/types.h"
 
-#define WIRE_VERSION 9
+#define WIRE_VERSION 10
 #define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
@@ -87,6 +87,7 @@ enum {
 	MSGF_FORWARDED = 16,  /* requests: by the block's manager to its home, where it is not forwarded again */
 	MSGF_KNOWN = 32,      /* requests: the receiver is the home, as far as the requester knows */
 	MSGF_PLACE = 64,      /* WRITE_REQ: the block is placed at the requester, which becomes the home as well */
+	MSGF_PUSH = 128,      /* GRANT: give the block back at a barrier; READ_REQ: it is given back, and not used */
 };
 
 enum { GRANT_READ = 1, GRANT_WRITE = 2 };
@@ -142,8 +143,8 @@ CORE_ASSERT_SIZE(struct msg, 32);
 	R(KEY, "not 0")               R(CAS, "0; CAS: any")           R(KIND, "0; CREATE: a kind; CAS: any") \
 	R(INITIAL, "any; CREATE: 0, of semaphores and atomics any") \
 	R(LEAVER, "a rank; op 1: and a status") \
-	R(FORWARDS, "0 to 65535")        R(F_READ, "FIRST_TOUCH, FORWARDED, KNOWN") \
-	R(F_WRITE, "HAS, FIRST_TOUCH, FORWARDED, KNOWN, PLACE") R(F_ZERO, "ZERO") R(F_TIMED, "TIMED")
+	R(FORWARDS, "0 to 65535")        R(F_READ, "FIRST_TOUCH, FORWARDED, KNOWN, PUSH") \
+	R(F_WRITE, "HAS, FIRST_TOUCH, FORWARDED, KNOWN, PLACE") R(F_GRANT, "ZERO, PUSH") R(F_TIMED, "TIMED")
 /* clang-format on */
 
 enum wire_rule {
@@ -176,7 +177,7 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(INV,        COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   OTHER,    BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
 	M(KEPT,       COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   NODE,     BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
 	M(INV_ACK,    COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   RECEIVER, BLOCK_SLOT, ZERO,   ZERO,  ZERO,    ZERO) \
-	M(GRANT,      COHERENCE, BOTH,    F_ZERO,  GRANT_WRITE, BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
+	M(GRANT,      COHERENCE, BOTH,    F_GRANT, GRANT_WRITE, BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ACKS,  ZERO,    ZERO) \
 	M(DATA,       DATA,      BOTH,    ZERO,    GRANT,       BLOCK,   RECEIVER, BLOCK_SLOT, NODE,   ACKS,  ZERO,    ZERO) \
 	M(HOME,       COHERENCE, BOTH,    ZERO,    REQUEST,     BLOCK,   RECEIVER, BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \
 	M(HOME_ACK,   COHERENCE, BOTH,    ZERO,    ZERO,        BLOCK,   SENDER,   BLOCK_SLOT, SENDER, ZERO,  ZERO,    ZERO) \

@@ -371,8 +371,7 @@ int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bo
 	return 0;
 }
 
-/* Let others get on: what we wait for has no slot of ours. */
-static void help_others(void)
+void block_help(void)
 {
 	work_timers(false);
 	if (job.net)
@@ -401,7 +400,7 @@ void block_release(struct dsm_region *r, size_t off, size_t len, bool evict)
 		m.op = evict ? RELEASE_EVICT : RELEASE_KEEP;
 		m.dst = (uint16_t)(p->home - 1);
 		while ((slot = slot_try_prefetch(m.object, SLOT_BACK)) < 0)
-			help_others();
+			block_help();
 		m.req_slot = (uint16_t)slot;
 		run_send(&m);
 	}
@@ -442,7 +441,7 @@ static int pin_one(struct dsm_region *r, size_t at, uint8_t access)
 			pin_here(&pin);
 		word_unlock(stripe);
 		if (waits) {
-			help_others();
+			block_help();
 		} else if (pin.err == -EAGAIN) {
 			get(r, at, access & DSM_WRITE, false, &pin);
 			work_timers(true);
@@ -573,7 +572,7 @@ static void await_requests(const struct dsm_region *r, size_t off, size_t end)
 	while (!has_users(r) && (slot = slot_find_prefetch(off, end, &seq)) >= 0) {
 		if (note < 0)
 			note = stall_begin(slot_object(NULL, (uint16_t)slot), false, since);
-		help_others(); /* blocks that have been asked for are closed together; a waiter takes few messages at a time */
+		block_help(); /* blocks that have been asked for are closed together; a waiter takes few messages at a time */
 		wait_slot((uint16_t)slot, seq, 1, LEAVE_CHECK_NS);
 		stall_check(since, clock_ns());
 	}
@@ -591,7 +590,7 @@ static void leave_some(struct dsm_region *r, size_t off, size_t end)
 		await_requests(r, off, end);
 		if (!any_must_leave(r, off, end))
 			break;
-		help_others();
+		block_help();
 		if (clock_ns() - since > LEAVE_QUICK_NS)
 			sys_sleep_us(LEAVE_NAP_US);
 	}

@@ -53,6 +53,10 @@ uint16_t block_manager(size_t off);
  * its way. Inside the runtime, anywhere; what follows is queued: call run_work(). */
 bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager, enum slot_kind kind);
 
+/* What this thread waits for has no slot of its own: poll, fire timers, let others run. Inside the runtime, not while a message is
+ * handled. */
+void block_help(void);
+
 /* Members of host_process: host.h has their contracts. */
 int block_attach(const struct dsm_region *r);
 int block_leave(struct dsm_region *r);

@@ -25,7 +25,7 @@
 #include "engine/room.h"
 
 #define CTL_MAGIC 0x6c74632d6d7364ull /* "dsm-ctl" */
-#define CTL_ABI 18
+#define CTL_ABI 19
 
 /* Slots of a node (slot.c). The first 256 are those that a transport may write blocks for. */
 #define CTL_BLOCK_SLOTS 128 /* blocks that threads wait for */
@@ -45,6 +45,7 @@
 #define CTL_NAMES 65536   /* chains of names of regions */
 #define CTL_LANES 256     /* threads of a rank that count on their own */
 #define CTL_NOTES 256     /* sleeping threads that say what they wait for */
+#define CTL_PUSHES 8192u  /* blocks that a rank is to push; of more, the oldest are forgotten */
 /* Calls that a node can have under way: one for each slot of theirs. */
 #define CTL_CALLS (CTL_BRIEF_END - CTL_BLOCK_END)
 #define PAGE_SHIFT 12
@@ -127,7 +128,7 @@ struct region_homes {
 struct region_stats {
 	uint64_t read_faults, write_faults, upgrades, local_faults, prefetched;
 	uint64_t invalidations, downgrades, blocks_in, blocks_out, bytes_in, bytes_out, homes_in;
-	uint64_t repeated_faults, protect_calls;
+	uint64_t repeated_faults, protect_calls, pushed;
 	uint64_t latency_count[3], latency_sum[3], latency_max[3];
 	uint64_t latency[3][DSM_LAT_BUCKETS];
 };
@@ -200,6 +201,15 @@ struct answer {
 	uint8_t text[WIRE_CALL_MAX];
 };
 
+/* Blocks that a rank is to push (push.c): number n is in blocks[n % CTL_PUSHES]. Any thread of the node adds. */
+struct push_list {
+	uint32_t noted; /* in all; atomic */
+	uint32_t taken; /* of them; atomic */
+	uint32_t lock;  /* of taken: a thread of the rank pushes */
+	uint32_t pad;
+	uint32_t blocks[CTL_PUSHES]; /* 0: none; atomic */
+};
+
 /* What is of one rank, for the other ranks of its node. */
 struct rank_ctl {
 	int32_t pid;
@@ -219,6 +229,7 @@ struct rank_ctl {
 	struct rank_stats stats;
 	uint64_t lane_used[CTL_LANES / 64];
 	struct lane lanes[CTL_LANES]; /* a thread that begins goes on where one that ended has ceased */
+	struct push_list pushes;
 	struct region_stats region_stats[CTL_REGIONS];
 };
 

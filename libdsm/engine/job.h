@@ -33,6 +33,7 @@ struct settings {
 	const char *net_device, *net_gid, *cq_groups, *verbs;
 	size_t space, heap, block_size;
 	unsigned int hold_us, spin_us, readahead, lost_ms, stall_ms, threads;
+	bool push;
 };
 
 /* A rank as this process sees it. */

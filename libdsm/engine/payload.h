@@ -199,7 +199,7 @@ struct asleep {
 	F(dsm_stats, barriers, ANY) F(dsm_stats, atomics, ANY) F(dsm_stats, allocations, ANY) F(dsm_stats, frees, ANY) \
 	F(dsm_stats, remote_frees, ANY) F(dsm_stats, latency_count, ANY) F(dsm_stats, latency_sum_ns, ANY) \
 	F(dsm_stats, latency_max_ns, ANY) F(dsm_stats, latency, ANY) F(dsm_stats, homes_in, ANY) F(dsm_stats, populated, ANY) \
-	F(dsm_stats, repeated_faults, ANY) F(dsm_stats, protect_calls, ANY)
+	F(dsm_stats, repeated_faults, ANY) F(dsm_stats, protect_calls, ANY) F(dsm_stats, pushed, ANY)
 
 /* shape, struct */
 #define PAYLOAD_SHAPES(S) \

@@ -15,6 +15,7 @@
 #include "engine/job.h"
 #include "engine/lost.h"
 #include "engine/memory.h"
+#include "engine/push.h"
 #include "engine/sharing.h"
 #include "engine/slot.h"
 #include "engine/step.h"
@@ -218,6 +219,8 @@ static void deliver(const struct msg *m, const void *payload, size_t size)
 	HOOK("step");
 	count(&job.mine->stats.steps, 1);
 	err = step_message(m, payload, size, &acts);
+	if (!err && m->type == MSG_GRANT && m->flags & MSGF_PUSH)
+		push_note(m); /* before its thread is woken */
 	if (err)
 		run_refuse(m, err);
 	else

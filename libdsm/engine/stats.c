@@ -55,6 +55,7 @@ static void add_region(struct dsm_stats *out, const struct region_stats *s)
 	out->homes_in += s->homes_in;
 	out->repeated_faults += s->repeated_faults;
 	out->protect_calls += s->protect_calls;
+	out->pushed += s->pushed;
 	add_latencies(out, DSM_LAT_READ_MISS, s->latency_count, s->latency_sum, s->latency_max,
 		      (const uint64_t(*)[DSM_LAT_BUCKETS])s->latency);
 }

@@ -80,6 +80,7 @@ static int step_block(const struct msg *m, const void *data, struct actions *act
 	d.nnodes = job.nodes;
 	d.manager = manager_of(m);
 	d.follow = DIR_FOLLOW;
+	d.pushes = job.set.push ? PUSH_AFTER : 0;
 	d.now = clock_us();
 	d.hold_us = job.set.hold_us;
 	d.queue = (struct qpool){ job.mem.nodes, job.limits.block_slots, NULL };
@@ -219,6 +220,20 @@ int step_bar(const struct msg *m, const struct bar_group *group, uint32_t *gen, 
 		*gen = (d.part ? d.part : &d.bar->part)->gen;
 	word_unlock(stripe);
 	return err;
+}
+
+bool step_bar_last(uint32_t object, uint32_t threads)
+{
+	const struct bar *b = &job.mem.bars[object];
+	const struct bar_part *part = job.parts ? &job.parts[object] : &b->part;
+	uint32_t *stripe = stripe_of(0x40000000u | object), arrived;
+
+	if (threads == 1)
+		return true;
+	word_lock(stripe);
+	arrived = part->gen == b->gen ? part->arrived : 0;
+	word_unlock(stripe);
+	return arrived + 1 >= threads;
 }
 
 int step_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen, struct actions *acts)

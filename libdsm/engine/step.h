@@ -30,6 +30,8 @@ int step_bar(const struct msg *m, const struct bar_group *group, uint32_t *gen, 
  * When all have come the list has an ACT_SEND, unless they are the whole group (alone): what is sent is their arrival. A MSG_DEPART
  * from job.nodes, which is no node, ends the episode. */
 int step_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen, struct actions *acts);
+/* Are all threads of this rank but the caller, which is about to arrive, in the barrier? threads: of each rank. */
+bool step_bar_last(uint32_t object, uint32_t threads);
 /* A free record begins to wait for the lock that `ask` asks for. Others may look at it, who have known it by another lock. */
 void step_hold_begin(uint32_t index, const struct msg *ask);
 /* An event of this node's own in one of its hold records; about: if it is of the lock that this message names. */

@@ -61,6 +61,7 @@ struct dsm_config {
 	unsigned threads;        /* DSM_THREADS: of a rank, before "fill" takes the next rank; no limit; 1 to 4096 */
 	const char *stats_skip;  /* DSM_STATS_SKIP: functions that wrap malloc(), "NAME,..."; statistics name their callers */
 	const char *deadlock;    /* DSM_DEADLOCK: "report", "abort", "off": when all threads of all ranks wait for each other */
+	const char *push;        /* DSM_PUSH: "on", "off": blocks that their home reads again and again come back at barriers */
 };
 
 /* Fill *cfg with the defaults and the environment. Any time; never blocks.
@@ -441,6 +442,7 @@ struct dsm_stats {
 	uint64_t populated;                            /* 64 KiB chunks that other ranks of the node had touched, mapped ahead */
 	uint64_t repeated_faults;                      /* of the first three: blocks that the node lost since its last acquire */
 	uint64_t protect_calls;                        /* of invalidations, downgrades and leaving: one for neighbouring blocks together */
+	uint64_t pushed;                               /* blocks given back to their homes at barriers (DSM_PUSH) */
 };
 
 struct dsm_hot_block {           /* a block that moves often between nodes */

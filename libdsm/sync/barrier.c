@@ -11,9 +11,11 @@
 #include "engine/inside.h"
 #include "engine/job.h"
 #include "engine/pool.h"
+#include "engine/push.h"
 #include "engine/run.h"
 #include "engine/sharing.h"
 #include "engine/stall.h"
+#include "engine/step.h"
 #include "engine/wait.h"
 #include "engine/work.h"
 #include "fault/fault.h"
@@ -104,6 +106,8 @@ int barrier_meet(const struct barrier_name *name, uint64_t mask, uint32_t thread
 
 	engine_enter();
 	HOOK("barrier-begin");
+	if (push_due() && step_bar_last(name->object, threads))
+		push_all();
 	err = run_arrive(&m, &group, &gen);
 	HOOK("barrier-arrived");
 	if (!err) {

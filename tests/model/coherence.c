@@ -2,7 +2,19 @@
 /* coherence.c - what can happen next in a world of pages and directories: threads, channels, late actions, timers. */
 #include "coherence.h"
 
-enum event { EV_OP = 1, EV_TRY, EV_FAULT, EV_AGAIN, EV_USED, EV_UNPIN, EV_ASYNC_USED, EV_MSG, EV_LIST, EV_TIMER };
+enum event {
+	EV_OP = 1,
+	EV_TRY,
+	EV_FAULT,
+	EV_AGAIN,
+	EV_USED,
+	EV_UNPIN,
+	EV_ASYNC_USED,
+	EV_MSG,
+	EV_LIST,
+	EV_TIMER,
+	EV_PUSH
+};
 
 /* clang-format off */
 static const char *const op_names[OPS] = {
@@ -75,15 +87,12 @@ static void attempt(const struct co_cfg *cfg, struct co *w, unsigned int r, unsi
 		co_local(cfg, w, r, t->block, write ? PE_WRITE : PE_READ, (int)n);
 }
 
-static void release(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int n)
+static void release(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int block, uint8_t op)
 {
-	const struct thread *t = &w->threads[r][n];
-	const struct copy *p = &w->pages[r][t->block];
-	struct wmsg m = { .type = MSG_RELEASE,
-			  .op = t->op == OP_EVICT ? RELEASE_EVICT : RELEASE_KEEP,
-			  .src = (uint8_t)r,
-			  .object = t->block,
-			  .req_node = (uint8_t)r };
+	const struct copy *p = &w->pages[r][block];
+	struct wmsg m = {
+		.type = MSG_RELEASE, .op = op, .src = (uint8_t)r, .object = (uint8_t)block, .req_node = (uint8_t)r
+	};
 
 	if (!p->home || !page_readable(p))
 		return;
@@ -131,7 +140,7 @@ static void start_op(const struct co_cfg *cfg, struct co *w, unsigned int r, uns
 		break;
 	case OP_KEEP:
 	case OP_EVICT:
-		release(cfg, w, r, n);
+		release(cfg, w, r, block, op == OP_EVICT ? RELEASE_EVICT : RELEASE_KEEP);
 		finish(t);
 		break;
 	case OP_DROP:
@@ -226,6 +235,17 @@ static bool samples(const struct co *w, const struct wmsg *m)
 	return (m->type == MSG_READ_REQ || m->type == MSG_RESUME) && w->dirs[m->dst][m->object].migratory;
 }
 
+/* A rank does not offer a block again before the home has heard of it. */
+static bool is_offered(const struct co *w, unsigned int r, unsigned int block)
+{
+	unsigned int i;
+
+	for (i = 0; i < w->chan.n; i++)
+		if (w->chan.v[i].type == MSG_RELEASE && w->chan.v[i].src == r && w->chan.v[i].object == block)
+			return true;
+	return false;
+}
+
 static unsigned int list(const void *c, const void *world, uint32_t *events)
 {
 	const struct co_cfg *cfg = c;
@@ -250,6 +270,9 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 		for (i = 0; i < cfg->nblocks; i++)
 			if (w->timer[r][i])
 				events[count++] = event(EV_TIMER, r, i, 0);
+		for (i = 0; i < cfg->nblocks; i++)
+			if (w->told[r][i] && !is_offered(w, r, i))
+				events[count++] = event(EV_PUSH, r, i, 0);
 	}
 	return count;
 }
@@ -312,6 +335,12 @@ static void fire(const void *c, void *world, uint32_t ev)
 		model_say("rank %u block %u: the time has come\n", a, b);
 		w->timer[a][b] = 0;
 		co_local(cfg, w, a, b, PE_REPLAY, WHO_HANDLER);
+		break;
+	case EV_PUSH:
+		model_say("rank %u block %u: is pushed\n", a, b);
+		w->told[a][b] = 0;
+		if (page_writable(&w->pages[a][b]) && w->pages[a][b].home - 1 != co_rank(cfg, a))
+			release(cfg, w, a, b, RELEASE_KEEP);
 		break;
 	default: fire_thread(cfg, w, (enum event)(ev >> 24), a, b, ev & 0xff); break;
 	}

@@ -46,6 +46,7 @@ struct co_cfg {
 	uint8_t home;          /* 1 + the rank that is the home and has written all blocks before; 0: nobody has */
 	uint8_t places;        /* OP_PLACE: 1 << where; 0: at any rank, and at none */
 	uint8_t follow;        /* so many writes in a row make a rank the home; 0: homes stay */
+	uint8_t pushes;        /* after so many reads by the home a writer is told to push; 0: nothing is pushed */
 	bool fifo;             /* channels keep order */
 	bool migratory;        /* with `home`: the blocks migrate, as far as that knows */
 	bool meet; /* each thread's last operation is to pin a block to read; it begins, and ends, when all threads have come so far */
@@ -94,6 +95,7 @@ struct co {
 	uint8_t written[B_MAX];       /* a block that was never written is zero */
 	uint8_t placed[B_MAX];        /* 1 + the rank that was said to be the home from now on */
 	uint8_t timer[R_MAX][B_MAX];  /* PE_REPLAY is due some time */
+	uint8_t told[R_MAX][B_MAX];   /* this rank is to push the block, some time or never */
 	uint8_t slot[R_MAX][S_MAX];
 	uint8_t async_block[R_MAX];
 	struct thread threads[R_MAX][T_MAX];

@@ -66,8 +66,14 @@ void co_canon(const void *c, void *world)
 			if (w->dirs[r][b].state != DIR_SHARED && w->dirs[r][b].phase != DIR_BUSY &&
 			    w->dirs[r][b].phase != DIR_HANDING && w->dirs[r][b].phase != DIR_HOMING)
 				w->dirs[r][b].served = 0;
-			if (w->dirs[r][b].state == DIR_LEFT)
-				w->pages[r][b].forwarded = 0; /* set anew before it is looked at */
+			if (w->dirs[r][b].state == DIR_LEFT) { /* set anew before they are looked at */
+				w->pages[r][b].forwarded = 0;
+				w->pages[r][b].push = (struct push){ 0 };
+			}
+			if (w->pages[r][b].push.left > 1)
+				w->pages[r][b].push.left = 1; /* the end comes as well after one as after many */
+			if (w->pages[r][b].state == PG_INVALID || w->pages[r][b].state == PG_READ)
+				w->told[r][b] = 0; /* there is nothing to push */
 		}
 		if (w->slot[r][cfg->nthreads] == SLOT_IDLE)
 			w->async_block[r] = 0;

@@ -341,6 +341,28 @@ static void fetch(const struct co_cfg *cfg, struct co *w, const struct actions *
 	}
 }
 
+/* A home that is given a block back has not used it, and the giver keeps a copy. */
+static void check_pushed(const struct wmsg *m, const struct dir *was, const struct dir *d, const struct actions *out)
+{
+	if (m->type != MSG_READ_REQ || !(m->flags & MSGF_PUSH) || m->req_node != m->dst)
+		return;
+	if (was->uses != d->uses)
+		model_fail("home %u: block %u is pushed, and counts as used", m->dst, m->object);
+	if (out->n && out->v[0].msg.type == MSG_FWD_MIGRATE)
+		model_fail("home %u: block %u is pushed, and migrates", m->dst, m->object);
+}
+
+/* No host takes a message with flags that its type does not have. */
+static void check_flags(const struct msg *m)
+{
+	const struct wire_limits none = { 0 };
+	int64_t lo, hi;
+
+	wire_range(wire_rule_of(m->type, WF_flags), m, &none, &lo, &hi);
+	if (m->flags & ~hi)
+		model_fail("%s has flags %#x", wire_name(m->type), m->flags);
+}
+
 static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct wmsg *m, uint32_t now)
 {
 	struct chan_names names = co_names(cfg);
@@ -350,6 +372,7 @@ static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct w
 			       .nnodes = co_nominal(cfg),
 			       .manager = co_rank(cfg, cfg->manager[m->object]),
 			       .follow = cfg->follow,
+			       .pushes = cfg->pushes,
 			       .now = now,
 			       .hold_us = cfg->hold ? HOLD_US : 0,
 			       .page = p,
@@ -360,6 +383,7 @@ static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct w
 
 	if ((m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ) && queued(cfg, w, m))
 		model_fail("home %u: request of %u.%u is queued twice", m->dst, m->req_node, m->req_slot);
+	check_flags(&wide);
 	at.queue = chan_load(&names, w->nodes[m->dst]);
 	err = dispatch_step(&at, &wide, &out);
 	chan_store(&names, w->nodes[m->dst]);
@@ -378,6 +402,9 @@ static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct w
 			  dir_phase_name(d->phase), d->owner, (unsigned long long)d->copyset);
 	if (m->type == MSG_PLACE || m->type == MSG_SETTLE)
 		note_placed(w, m, &out);
+	if (m->type == MSG_GRANT && m->flags & MSGF_PUSH)
+		w->told[m->dst][m->object] = 1;
+	check_pushed(m, &was, d, &out);
 	fetch(cfg, w, &out);
 	if (m->type != MSG_RELEASE) /* nobody here waits for its answer */
 		carry_out(cfg, w, m->dst, m->object, &out, m->data, WHO_HANDLER);

@@ -14,6 +14,7 @@ static const char usage[] =
 	"  --ranks N           the same as --nodes\n"
 	"  --hold US           hold time of granted blocks\n"
 	"  --follow N          so many writes in a row make a node the home (default 3, 0: homes stay)\n"
+	"  --push N            after so many reads by the home a writer pushes what it writes (default 0: never)\n"
 	"  --fifo              channels keep order\n"
 	"  --first-touch       the first toucher becomes a block's home\n"
 	"  --no-sync           no locks, semaphores, atomics, barriers\n"
@@ -32,6 +33,7 @@ static const struct option options[] = {
 	{ "nodes", required_argument, NULL, 'r' },   { "ranks", required_argument, NULL, 'r' },
 	{ "blocks", required_argument, NULL, 'b' },
 	{ "threads", required_argument, NULL, 't' }, { "ops", required_argument, NULL, 'o' },
+	{ "push", required_argument, NULL, 'u' },
 	{ "hold", required_argument, NULL, 'd' },    { "follow", required_argument, NULL, 'W' }, { "fifo", no_argument, NULL, 'f' },
 	{ "first-touch", no_argument, NULL, 'F' },   { "no-sync", no_argument, NULL, 'n' },
 	{ "runs", required_argument, NULL, 'R' },    { "seconds", required_argument, NULL, 'S' },
@@ -70,9 +72,9 @@ static bool run(const struct options *o, struct stats *all)
 
 	s->failed = &failed;
 	if (setjmp(failed)) {
-		printf("repeat: sim --nodes %u --blocks %u --threads %u --ops %u --hold %u --follow %u%s%s%s --seed %llu\n",
-		       o->nodes, o->blocks, o->threads, o->ops, o->hold_us, o->follow, o->fifo ? " --fifo" : "",
-		       o->first_touch ? " --first-touch" : "", o->mixed ? "" : " --no-sync",
+		printf("repeat: sim --nodes %u --blocks %u --threads %u --ops %u --hold %u --follow %u --push %u%s%s%s --seed %llu\n",
+		       o->nodes, o->blocks, o->threads, o->ops, o->hold_us, o->follow, o->pushes,
+		       o->fifo ? " --fifo" : "", o->first_touch ? " --first-touch" : "", o->mixed ? "" : " --no-sync",
 		       (unsigned long long)o->seed);
 		sim_destroy(s);
 		return false;
@@ -92,13 +94,13 @@ static bool run(const struct options *o, struct stats *all)
 /* Without --nodes: small and crowded, as large as an exact copyset goes, and beyond. */
 /* clang-format off */
 static const struct options mix[] = {
-	{ .nodes = 2, .blocks = 2, .threads = 3, .ops = 2000, .follow = 3, .mixed = true },
-	{ .nodes = 3, .blocks = 1, .threads = 2, .ops = 2000, .follow = 1, .mixed = true, .hold_us = 30 },
+	{ .nodes = 2, .blocks = 2, .threads = 3, .ops = 2000, .follow = 3, .pushes = 1, .mixed = true },
+	{ .nodes = 3, .blocks = 1, .threads = 2, .ops = 2000, .follow = 1, .pushes = 1, .mixed = true, .hold_us = 30 },
 	{ .nodes = 4, .blocks = 4, .threads = 2, .ops = 1000, .follow = 1, .mixed = true, .first_touch = true },
-	{ .nodes = 8, .blocks = 8, .threads = 2, .ops = 1000, .follow = 2, .mixed = true, .fifo = true },
+	{ .nodes = 8, .blocks = 8, .threads = 2, .ops = 1000, .follow = 2, .pushes = 1, .mixed = true, .fifo = true },
 	{ .nodes = 16, .blocks = 16, .threads = 1, .ops = 500, .follow = 1, .mixed = false, .hold_us = 20, .first_touch = true },
-	{ .nodes = 64, .blocks = 64, .threads = 2, .ops = 200, .follow = 3, .mixed = true },
-	{ .nodes = 65, .blocks = 16, .threads = 1, .ops = 200, .follow = 1, .mixed = true, .first_touch = true },
+	{ .nodes = 64, .blocks = 64, .threads = 2, .ops = 200, .follow = 3, .pushes = 2, .mixed = true },
+	{ .nodes = 65, .blocks = 16, .threads = 1, .ops = 200, .follow = 1, .pushes = 1, .mixed = true, .first_touch = true },
 	{ .nodes = 200, .blocks = 100, .threads = 1, .ops = 100, .follow = 3, .mixed = true, .hold_us = 10 },
 	{ .nodes = 1024, .blocks = 64, .threads = 1, .ops = 32, .follow = 1, .mixed = true },
 };
@@ -118,8 +120,8 @@ static void report(const struct stats *st, uint64_t runs, double time)
 		printf("  %-10s %10llu  %6.1f us of virtual time each\n", names[i], (unsigned long long)st->misses[i],
 		       st->misses[i] ? (double)st->time[i] / (double)st->misses[i] : 0);
 	}
-	printf("  locks and the like entered %llu times, %llu barriers left; messages for each miss:",
-	       (unsigned long long)st->locks, (unsigned long long)st->episodes);
+	printf("  locks and the like entered %llu times, %llu barriers left, %llu blocks pushed; messages for each miss:",
+	       (unsigned long long)st->locks, (unsigned long long)st->episodes, (unsigned long long)st->pushes);
 	for (i = MSG_READ_REQ; i <= MSG_MOVED && misses; i++)
 		printf(" %s %.2f", wire_name((uint8_t)i), (double)st->messages[i] / (double)misses);
 	printf("\n  %llu objects made, %llu destroyed; %llu destructions and %llu uses of gone objects refused\n",
@@ -214,6 +216,7 @@ int main(int argc, char **argv)
 		case 'o': p.o.ops = number(optarg, 1, 1 << 30); break;
 		case 'd': p.o.hold_us = number(optarg, 0, 1 << 20); break;
 		case 'W': p.o.follow = number(optarg, 0, DIR_FOLLOW); break;
+		case 'u': p.o.pushes = number(optarg, 0, PUSH_AFTER); break;
 		case 'f': p.o.fifo = true; break;
 		case 'F': p.o.first_touch = true; break;
 		case 'n': p.o.mixed = false; break;

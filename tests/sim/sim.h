@@ -24,6 +24,7 @@ struct options {
 	unsigned int nodes, blocks, threads, ops;
 	unsigned int hold_us;
 	unsigned int follow;           /* so many writes in a row make a node the home */
+	unsigned int pushes;           /* after so many reads by the home a writer pushes what it writes; 0: never */
 	bool fifo, first_touch, mixed; /* mixed: synchronisation, too */
 	bool unit_delay;               /* every message between two nodes takes UNIT, all else no time */
 	uint64_t seed;
@@ -122,6 +123,7 @@ struct stats {
 	uint64_t latest; /* when a miss was over last */
 	uint64_t locks, episodes, ops;
 	uint64_t made, unmade, busy, stale; /* objects; destructions and uses that were refused */
+	uint64_t pushes;
 };
 
 /* An object that was made, alive or gone; its number is its handle. */

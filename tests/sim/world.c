@@ -286,6 +286,7 @@ void sim_step(struct sim *s, const struct msg *m, struct actions *out)
 			      .now = (uint32_t)s->now,
 			      .hold_us = s->o.hold_us,
 			      .follow = (uint8_t)s->o.follow,
+			      .pushes = (uint8_t)s->o.pushes,
 			      .queue = { s->nodes + (size_t)m->dst * s->o.nodes * s->nslots, s->nslots, NULL },
 			      .combine = sync_combine };
 	const struct objects all = objects_of(s, m->dst);
@@ -326,6 +327,24 @@ void sim_step(struct sim *s, const struct msg *m, struct actions *out)
 			 dir_state_name(d.dir->state), dir_phase_name(d.dir->phase), d.dir->owner);
 }
 
+/* The rank is granted a block and told to push it: it does so, at any time, or never. */
+static void push(struct sim *s, const struct msg *grant)
+{
+	const struct copy *p = &s->pages[sim_at(s, grant->dst, grant->object)];
+	struct msg m = { .version = WIRE_VERSION,
+			 .type = MSG_RELEASE,
+			 .op = RELEASE_KEEP,
+			 .src = grant->dst,
+			 .dst = (uint16_t)(p->home - 1),
+			 .object = grant->object,
+			 .req_node = grant->dst };
+
+	if (!sim_random(s, 4))
+		return;
+	s->st.pushes++;
+	sim_send(s, &m, 0);
+}
+
 static void deliver(struct sim *s, const struct event *e)
 {
 	const struct msg *m = &e->msg;
@@ -349,6 +368,8 @@ static void deliver(struct sim *s, const struct event *e)
 		if (out.v[i].type == ACT_FETCH)
 			fetch(s, &out.v[i]);
 	}
+	if (m->type == MSG_GRANT && m->flags & MSGF_PUSH)
+		push(s, m);
 	if (m->type != MSG_RELEASE) /* nobody here waits for its answer */
 		sim_carry_out(s, m->dst, m->object, &out, e->data);
 }

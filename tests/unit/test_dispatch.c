@@ -305,9 +305,11 @@ START_TEST(who_is_not_the_owner_gives_nothing_back)
 	dir = (struct dir){ .state = DIR_SHARED, .owner = LIAR };
 	ck_assert_int_eq(step(&m), 0);
 	ck_assert_uint_eq(unit_action(&out, ACT_FETCH, 0)->prot, PROT_RW);
+	ck_assert_uint_eq(unit_action(&out, ACT_FETCH, 0)->msg.flags, 0);
 	m.op = RELEASE_KEEP;
 	ck_assert_int_eq(step(&m), 0);
 	ck_assert_uint_eq(unit_action(&out, ACT_FETCH, 0)->prot, PROT_RO);
+	ck_assert_uint_eq(unit_action(&out, ACT_FETCH, 0)->msg.flags, MSGF_PUSH); /* the home does not use it */
 }
 END_TEST
 

@@ -242,6 +242,7 @@ START_TEST(a_release_is_answered_whoever_it_is_from)
 					ck_assert_uint_eq(out.v[1].type, ACT_FETCH);
 					ck_assert_uint_eq(out.v[1].prot, evict ? PROT_RW : PROT_RO);
 					m.home = evict ? 700 : ME; /* where this rank asks, if it knows no home */
+					m.flags = evict ? 0 : MSGF_PUSH;
 					ck_assert_mem_eq(&out.v[1].msg, &m, sizeof(m));
 				}
 				ck_assert_mem_eq(&e, &was, sizeof(e));

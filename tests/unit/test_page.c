@@ -119,7 +119,7 @@ START_TEST(who_knows_no_home_gives_nothing)
 }
 END_TEST
 
-/* Of the flags of an access only FIRST_TOUCH goes to the home, and of a write PLACE; times have 32 bits. */
+/* Of the flags of an access only FIRST_TOUCH goes to the home, of a read PUSH, and of a write PLACE; times have 32 bits. */
 START_TEST(a_request_and_a_hold_time_are_kept_in_full)
 {
 	const struct page_ctx late = { .me = ME, .now = 0x12345678, .hold_us = 0x23456 };
@@ -129,7 +129,7 @@ START_TEST(a_request_and_a_hold_time_are_kept_in_full)
 
 	m.flags = 0xff;
 	ck_assert_int_eq(step(&p, PE_READ, m, &out), 0);
-	ck_assert_uint_eq(unit_sent(&out, MSG_READ_REQ)->flags, MSGF_FIRST_TOUCH | MSGF_KNOWN);
+	ck_assert_uint_eq(unit_sent(&out, MSG_READ_REQ)->flags, MSGF_FIRST_TOUCH | MSGF_KNOWN | MSGF_PUSH);
 	p.state = PG_READ;
 	ck_assert_int_eq(step(&p, PE_WRITE, m, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_WRITE_REQ)->flags, MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_KNOWN | MSGF_PLACE);

@@ -45,13 +45,15 @@ END_TEST
 /* Numbers that travel are part of the layout; the flags of one message share a byte. */
 START_TEST(numbers_that_travel_do_not_change)
 {
-	ck_assert_uint_eq(WIRE_VERSION, 9);
+	ck_assert_uint_eq(WIRE_VERSION, 10);
 	ck_assert_uint_eq(MSGF_HAS, 1);
 	ck_assert_uint_eq(MSGF_FIRST_TOUCH, 2);
 	ck_assert_uint_eq(MSGF_ZERO, 4);
 	ck_assert_uint_eq(MSGF_TIMED, 8);
 	ck_assert_uint_eq(MSGF_FORWARDED, 16);
 	ck_assert_uint_eq(MSGF_KNOWN, 32);
+	ck_assert_uint_eq(MSGF_PLACE, 64);
+	ck_assert_uint_eq(MSGF_PUSH, 128);
 	ck_assert_uint_eq(GRANT_READ, 1);
 	ck_assert_uint_eq(GRANT_WRITE, 2);
 	ck_assert_uint_eq(RELEASE_KEEP, 0);
@@ -139,9 +141,9 @@ START_TEST(ranges_are_these)
 		[RULE_LIFE_HIGH] = { 0, 0 },
 		[RULE_KEY] = { 1, 0xffffffff },
 		[RULE_FORWARDS] = { 0, 65535 },
-		[RULE_F_READ] = { 0, MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN },
+		[RULE_F_READ] = { 0, MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH },
 		[RULE_F_WRITE] = { 0, MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE },
-		[RULE_F_ZERO] = { 0, MSGF_ZERO },
+		[RULE_F_GRANT] = { 0, MSGF_ZERO | MSGF_PUSH },
 		[RULE_F_TIMED] = { 0, MSGF_TIMED },
 	};
 	struct wire_limits plain = lim;
@@ -264,9 +266,9 @@ static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 	case RULE_CAS: return m->op == SOP_CAS || v == 0;
 	case RULE_KIND: return m->op == SOP_CAS || (m->op == SOP_CREATE ? v >= SYNC_MUTEX && v <= SYNC_ATOMIC : v == 0);
 	case RULE_INITIAL: return v == 0 || m->op != SOP_CREATE || m->aux == SYNC_SEM || m->aux == SYNC_ATOMIC;
-	case RULE_F_READ: return !(v & ~(MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN));
+	case RULE_F_READ: return !(v & ~(MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PUSH));
 	case RULE_F_WRITE: return !(v & ~(MSGF_HAS | MSGF_FIRST_TOUCH | MSGF_FORWARDED | MSGF_KNOWN | MSGF_PLACE));
-	case RULE_F_ZERO: return !(v & ~MSGF_ZERO);
+	case RULE_F_GRANT: return !(v & ~(MSGF_ZERO | MSGF_PUSH));
 	case RULE_F_TIMED: return !(v & ~MSGF_TIMED);
 	case WIRE_RULE_COUNT: break;
 	}
