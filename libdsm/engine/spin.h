@@ -4,7 +4,9 @@
  *
  * Going to sleep and being woken costs more than most answers take, so a fixed limit is worst where answers come just after
  * it: each wait then pays for the polling and for the sleep. The limit is the setting, or twice the mean of the waits that
- * this thread has seen, where that is more, up to SPIN_TIMES the setting.
+ * this thread has seen, where that is more, up to SPIN_TIMES the setting. Where the mean itself is longer than that, polling is
+ * hopeless. It is not where only twice the mean is longer: two nodes that both sleep while they wait for each other see waits of a
+ * few wake-ups each, and whichever polls for so long finds that the other answers.
  *
  * Where waits end in sleep nevertheless, polling was wasted on them. It may even be the reason for their length: a polling
  * thread keeps the processor from the thread that is to answer. So the limit is halved for each such wait in a row after the first few, and an
@@ -36,9 +38,11 @@ struct spin {
 /* Without what polling in vain has taught. */
 static inline uint64_t spin_whole(const struct spin *s, uint64_t set)
 {
-	const uint64_t twice = 2 * s->mean;
+	const uint64_t twice = 2 * s->mean, most = SPIN_TIMES * set;
 
-	return twice <= set || twice > SPIN_TIMES * set ? set : twice;
+	if (twice <= set || s->mean > most)
+		return set;
+	return twice < most ? twice : most;
 }
 
 static inline uint64_t spin_limit(const struct spin *s, uint64_t set)

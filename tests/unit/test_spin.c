@@ -35,7 +35,7 @@ START_TEST(answers_just_after_the_limit_are_waited_for)
 {
 	uint64_t ns;
 
-	for (ns = SET / 2; ns <= SPIN_TIMES / 2 * SET; ns += 100) {
+	for (ns = SET / 2; ns <= SPIN_TIMES * SET; ns += 100) {
 		struct spin s = { 0 };
 
 		waits(&s, 1, ns);
@@ -100,6 +100,20 @@ START_TEST(habits_change)
 }
 END_TEST
 
+/* Two that wait for each other have both ceased to poll, so that each answer takes some wake-ups: one probe ends that. */
+START_TEST(who_sleeps_because_its_peer_does_finds_out)
+{
+	uint64_t ns;
+
+	for (ns = SET; ns <= SPIN_TIMES * SET; ns += SET / 4) {
+		struct spin s = { .mean = ns, .waits = 1, .slept = SPIN_FORGIVEN + SPIN_HALVINGS };
+
+		waits(&s, SPIN_PROBE, ns);
+		ck_assert_uint_ge(usual(s), ns);
+	}
+}
+END_TEST
+
 /* A short limit that is enough takes the halvings back one by one. */
 START_TEST(answers_in_time_lengthen_it)
 {
@@ -146,6 +160,7 @@ int main(void)
 	tcase_add_test(t, long_waits_are_not_polled_for);
 	tcase_add_test(t, who_polls_in_vain_ceases_to);
 	tcase_add_test(t, habits_change);
+	tcase_add_test(t, who_sleeps_because_its_peer_does_finds_out);
 	tcase_add_test(t, answers_in_time_lengthen_it);
 	tcase_add_test(t, an_exception_is_one);
 	tcase_add_test(t, who_must_not_poll_does_not);
