@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "share_verbs.h"
+#include "suite.h"
 
 #include "rshare.h"
 #include "share/owner.h"
