@@ -81,23 +81,23 @@ static pid_t own(const char *name, const char *at_port)
 {
 	pid_t pid;
 
-	setenv("SHARE_NAME", name, 1);
-	setenv("SHARE_PORT", at_port, 1);
 	pid = fork();
 	if (pid)
 		return pid;
+	setenv("SHARE_NAME", name, 1); /* of this process only: tests that follow have the other owner */
+	setenv("SHARE_PORT", at_port, 1);
 	r = node_open(RSHARE_OWNER, 64, 4u << 20);
 	for (;;)
 		pause();
 }
 
-static void join(void)
+static void join(const char *name)
 {
 	struct rshare_config c;
 
 	rshare_config_init(&c);
 	c.role = RSHARE_CLIENT;
-	c.name = getenv("SHARE_NAME");
+	c.name = name;
 	for (unsigned int i = 0; i < 500; i++) {
 		if (!rshare_open(NULL, &c, &r, NULL))
 			return;
@@ -144,7 +144,7 @@ void test_owner_dies(void)
 	pid_t pid;
 
 	pid = own("victim", "18801");
-	join();
+	join("victim");
 	for (k = 0; k < STREAMS; k++) {
 		c[k] = dial(STREAMS - 1 == k ? ECHO : SINK, k % 8);
 		check("connected", next(c[k]).type == RSHARE_CONNECTED);
@@ -245,11 +245,11 @@ static pid_t stopped(int to)
 	struct rshare_info info;
 	pid_t pid;
 
-	setenv("SHARE_NAME", "stopped", 1);
-	setenv("SHARE_PORT", "18804", 1);
 	pid = fork();
 	if (pid)
 		return pid;
+	setenv("SHARE_NAME", "stopped", 1);
+	setenv("SHARE_PORT", "18804", 1);
 	r = node_open(RSHARE_OWNER, 64, 4u << 20);
 	must(rshare_listen(r, 9, &l), "rshare_listen");
 	must(rshare_get_info(r, &info), "rshare_get_info");
