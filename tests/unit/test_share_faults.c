@@ -5,7 +5,7 @@
  */
 #include "suite.h"
 
-#include "share_pair.h"
+#include "share_old.h"
 #include "share_stderr.h"
 
 #include <netinet/in.h>
@@ -13,8 +13,6 @@
 #include <sys/wait.h>
 
 #include "share/client.h"
-
-static struct rshare_conn *old_a, *old_b; /* a connection that has no part in it */
 
 static void faults_begin(void)
 {
@@ -30,16 +28,6 @@ static void faults_end(void)
 	rshare_disconnect(old_a, 0);
 	rshare_disconnect(old_b, 0);
 	end();
-}
-
-static void require_old(void)
-{
-	char *out = rshare_get(a, 64), *in = rshare_get(b, 64);
-
-	unit_require(!rshare_recv(old_b, in, 64, 1) && !rshare_send(old_a, out, 64, 2));
-	unit_require(!next_of(old_b, RSHARE_RECEIVED).status && !next_of(old_a, RSHARE_SENT).status);
-	rshare_put(a, out);
-	rshare_put(b, in);
 }
 
 /* ---- processes that are killed ---------------------------------------------------------------- */

@@ -5,13 +5,11 @@
  */
 #include "suite.h"
 
-#include "share_pair.h"
+#include "share_old.h"
 #include "share_stderr.h"
 
 #include <dirent.h>
 #include <sys/resource.h>
-
-static struct rshare_conn *old_a, *old_b; /* a connection from before */
 
 static void limits_begin(void)
 {
@@ -27,17 +25,6 @@ static void limits_end(void)
 	rshare_disconnect(old_a, 0);
 	rshare_disconnect(old_b, 0);
 	end();
-}
-
-/* Connections that are there go on. */
-static void require_old(void)
-{
-	char *out = rshare_get(a, 64), *in = rshare_get(b, 64);
-
-	unit_require(!rshare_recv(old_b, in, 64, 1) && !rshare_send(old_a, out, 64, 2));
-	unit_require(!next_of(old_b, RSHARE_RECEIVED).status && !next_of(old_a, RSHARE_SENT).status);
-	rshare_put(a, out);
-	rshare_put(b, in);
 }
 
 static unsigned int descriptors(void)
