@@ -77,16 +77,14 @@ void test_killed(void)
 
 /* ---- the owner -------------------------------------------------------------------------------- */
 
-static pid_t own(const char *name, const char *at_port)
+static pid_t own(const char *name, uint16_t port)
 {
 	pid_t pid;
 
 	pid = fork();
 	if (pid)
 		return pid;
-	setenv("SHARE_NAME", name, 1); /* of this process only: tests that follow have the other owner */
-	setenv("SHARE_PORT", at_port, 1);
-	r = node_open(RSHARE_OWNER, 64, 4u << 20);
+	r = node_own(name, port, 64, 0);
 	for (;;)
 		pause();
 }
@@ -143,7 +141,7 @@ void test_owner_dies(void)
 	unsigned int k, reset = 0;
 	pid_t pid;
 
-	pid = own("victim", "18801");
+	pid = own("victim", 18801);
 	join("victim");
 	for (k = 0; k < STREAMS; k++) {
 		c[k] = dial(STREAMS - 1 == k ? ECHO : SINK, k % 8);
@@ -204,11 +202,7 @@ void test_starved(void)
 	struct rshare_info info;
 	char *in, *out;
 
-	setenv("SHARE_NAME", "starved", 1);
-	setenv("SHARE_PORT", "18803", 1);
-	setenv("SHARE_RECEIVES", "16", 1);
-	r = node_open(RSHARE_OWNER, N, 4u << 20);
-	unsetenv("SHARE_RECEIVES");
+	r = node_own("starved", 18803, N, 16);
 	in = rshare_get(r, N * 256);
 	out = rshare_get(r, 256);
 	memset(out, 5, 256);
@@ -248,9 +242,7 @@ static pid_t stopped(int to)
 	pid = fork();
 	if (pid)
 		return pid;
-	setenv("SHARE_NAME", "stopped", 1);
-	setenv("SHARE_PORT", "18804", 1);
-	r = node_open(RSHARE_OWNER, 64, 4u << 20);
+	r = node_own("stopped", 18804, 64, 0);
 	must(rshare_listen(r, 9, &l), "rshare_listen");
 	must(rshare_get_info(r, &info), "rshare_get_info");
 	must(write(to, info.address, sizeof(info.address)) == sizeof(info.address) ? 0 : -EIO, "write");

@@ -18,28 +18,47 @@ void must(int err, const char *what)
 	exit(1);
 }
 
+static struct rshare *open_with(struct rshare_config *c)
+{
+	struct rshare *out;
+	char why[RSHARE_WHY_MAX];
+
+	c->remote = 1;
+	c->key = 42;
+	if (rshare_open(NULL, c, &out, why) < 0) {
+		fprintf(stderr, "rshare_open: %s\n", why);
+		exit(1);
+	}
+	return out;
+}
+
 struct rshare *node_open(enum rshare_role role, uint32_t connections, uint64_t pool)
 {
 	struct rshare_config c;
-	struct rshare *out;
-	char why[RSHARE_WHY_MAX];
 
 	rshare_config_init(&c);
 	c.role = role;
 	c.connections = connections;
 	c.pool = pool;
-	c.remote = 1;
-	c.key = 42;
+	c.name = getenv("SHARE_NAME");
 	if (getenv("SHARE_PORT"))
 		c.port = (uint16_t)atoi(getenv("SHARE_PORT"));
-	if (getenv("SHARE_RECEIVES"))
-		c.receives = (uint32_t)atoi(getenv("SHARE_RECEIVES"));
-	c.name = getenv("SHARE_NAME");
-	if (rshare_open(NULL, &c, &out, why) < 0) {
-		fprintf(stderr, "rshare_open: %s\n", why);
-		exit(1);
-	}
-	return out;
+	return open_with(&c);
+}
+
+struct rshare *node_own(const char *name, uint16_t port, uint32_t connections, uint32_t receives)
+{
+	struct rshare_config c;
+
+	rshare_config_init(&c);
+	c.role = RSHARE_OWNER;
+	c.name = name;
+	c.port = port;
+	c.connections = connections;
+	c.pool = 4u << 20;
+	if (receives)
+		c.receives = receives;
+	return open_with(&c);
 }
 
 struct session {

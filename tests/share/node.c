@@ -475,9 +475,7 @@ static void test_liar(void)
 	struct rshare_conn *c;
 	struct rs_link *l;
 
-	setenv("SHARE_NAME", "liar", 1);
-	setenv("SHARE_PORT", "18802", 1);
-	r = node_open(RSHARE_OWNER, 64, 4u << 20);
+	r = node_own("liar", 18802, 64, 0);
 	c = dial(ECHO, 0);
 	check("it works", echo_small(c));
 	usleep(200000); /* the owner's thread sleeps: its queue pair is ours */

@@ -25,8 +25,10 @@ struct report {
 
 /* err is not negative; else the process ends with a message. */
 void must(int err, const char *what);
-/* For a job with the key of these tests. SHARE_PORT and SHARE_NAME choose another owner, SHARE_RECEIVES its landing buffers. The process ends if that fails. */
+/* For a job with the key of these tests. SHARE_PORT and SHARE_NAME tell the owner. The process ends if that fails. */
 struct rshare *node_open(enum rshare_role role, uint32_t connections, uint64_t pool);
+/* An owner besides that one, with so many landing buffers, 0: the default. */
+struct rshare *node_own(const char *name, uint16_t port, uint32_t connections, uint32_t receives);
 /* Own the device and serve, until the process is killed. */
 void node_serve(void);
 

@@ -67,11 +67,16 @@ START_TEST(a_process_is_killed_with_full_rings)
 	}
 	for (i = 0; i < 8; i++) /* completions of c[1] that it does not poll */
 		ck_assert(!rshare_send(d[1], in, 100, i) && !next_of(d[1], RSHARE_SENT).status);
+	posts = info_of(b).posts;
 	ck_assert_int_eq(rshare_recv(d[2], in, 20000, 1), 0);
-	while (info_of(a).connections < 4 ||
-	       !__atomic_load_n(&((struct rs_seg_head *)r->base)->sleeping, __ATOMIC_SEQ_CST))
+	while (info_of(b).posts == posts) /* the credit for a message of c[2] */
+		usleep(1000);
+	while (info_of(a).connections < 4)
 		usleep(1000);
 	posts = info_of(a).posts;
+	/* Asking wakes the owner, so nothing is asked of it now. */
+	while (!__atomic_load_n(&((struct rs_seg_head *)r->base)->sleeping, __ATOMIC_SEQ_CST))
+		usleep(1000);
 	fake_hold(1, UINT_MAX);
 	for (k = 0; k < 3; k++)
 		for (i = 0; !rshare_send(c[k], buf, 20000, i); i++)
