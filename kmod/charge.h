@@ -3,7 +3,7 @@
 #ifndef KMOD_CHARGE_H
 #define KMOD_CHARGE_H
 
-#include "dsm.h"
+#include "ctx.h"
 
 /* Of `charged`, any context: false, more than the user may lock. */
 bool ctx_charge(struct ctx *c, long pages);

@@ -18,7 +18,7 @@
 
 #include "core/wire.h"
 #include "cq.h"
-#include "dsm.h"
+#include "ctx.h"
 #include "share/schedule.h"
 
 #define DEPTH 128u /* sends of a lane, at most: CREDITS, and those that have ended and nobody has been told of */

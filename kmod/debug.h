@@ -5,7 +5,7 @@
 
 #include <linux/percpu.h>
 
-#include "dsm.h"
+#include "ctx.h"
 
 enum counter {
 	COUNT_FAULTS,

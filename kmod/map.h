@@ -3,7 +3,7 @@
 #ifndef KMOD_MAP_H
 #define KMOD_MAP_H
 
-#include "dsm.h"
+#include "ctx.h"
 
 struct view *view_create(void);            /* of the caller's address space. -EINVAL: it has none; -ENOMEM, -EUSERS */
 void view_close(struct view *v);           /* the file is closed: nothing of the process is touched any more */

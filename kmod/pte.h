@@ -3,7 +3,7 @@
 #ifndef KMOD_PTE_H
 #define KMOD_PTE_H
 
-#include "dsm.h"
+#include "ctx.h"
 
 struct batch_item {
 	u32 page;

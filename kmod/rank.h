@@ -28,7 +28,7 @@
 #include "core/lock.h"
 #include "core/page.h"
 #include "core/sync.h"
-#include "dsm.h"
+#include "ctx.h"
 
 /*
  * Slots: of blocks that threads wait for, of prefetches, of requests that are answered at once, of those that may stand in line;

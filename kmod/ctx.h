@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * dsm.h - inside dsm.ko: contexts, frames, and the protection of pages.
+ * ctx.h - contexts and views: the frames of a node's memory, and what threads may do with each page.
  *
  * A context (struct ctx) is the memory of a node: frames, what may be done with each page, and the core's state (struct rank).
  * A view (struct view) is an open file of the device: the address space of one process, whose table entries follow the
@@ -22,8 +22,8 @@
  * ctx->views changes under views_lock, with nothing else inside. Batches walk it with interrupts off, under RCU; their workers,
  * which wait for mmap_lock, under views_srcu. view_close() waits for both before the view is freed.
  */
-#ifndef KMOD_DSM_H
-#define KMOD_DSM_H
+#ifndef KMOD_CTX_H
+#define KMOD_CTX_H
 
 #include <linux/interrupt.h>
 #include <linux/kref.h>
