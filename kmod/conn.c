@@ -2,6 +2,7 @@
 /*
  * conn.c - a rank's RDMA: its device, and one queue pair to each peer for each protocol class; made, connected, closed.
  */
+#include <linux/moduleparam.h>
 #include <linux/nsproxy.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
@@ -18,6 +19,28 @@
 #include "lane.h"
 #include "pool.h"
 #include "recv.h"
+
+static int late_us = -1;
+module_param(late_us, int, 0600);
+MODULE_PARM_DESC(late_us, "microseconds that a MSG_DONE may wait for a message to go with (-1: 100 on rxe, else 0)");
+static unsigned int qp_timeout = 18; /* a second; emulated machines are slow */
+module_param(qp_timeout, uint, 0600);
+MODULE_PARM_DESC(qp_timeout, "4.096 us times 2 to this power until a packet is repeated (1 to 31; 18: 1.07 s)");
+static bool test_no_inline;
+module_param(test_no_inline, bool, 0600);
+MODULE_PARM_DESC(test_no_inline, "for tests: send messages as on a device that cannot send inline");
+static unsigned int test_send_room;
+module_param(test_send_room, uint, 0600);
+MODULE_PARM_DESC(test_send_room, "for tests: places in the send queues of ranks that join, 18 at least");
+static unsigned int test_cqe;
+module_param(test_cqe, uint, 0600);
+MODULE_PARM_DESC(test_cqe, "for tests: entries of completion queues, whatever the job needs");
+static unsigned int test_max_cqe;
+module_param(test_max_cqe, uint, 0600);
+MODULE_PARM_DESC(test_max_cqe, "for tests: entries of completion queues that the device is said to allow");
+static bool test_late_event;
+module_param(test_late_event, bool, 0600);
+MODULE_PARM_DESC(test_late_event, "for tests: a connection that is closed hears once more that a queue pair is broken");
 
 #define LATE_US 100
 #define LATE_US_MAX 10000u
@@ -105,7 +128,7 @@ static int make_qp(struct conn *c, struct lane *l)
 		.max_recv_sge = init.srq ? 0 : 1,
 	};
 	const u32 room = (c->late_us ? l->pack : 1) * sizeof(struct msg);
-	bool is_inline = !dsm_test_no_inline;
+	bool is_inline = !test_no_inline;
 
 	init.cap = cap;
 	init.cap.max_inline_data = is_inline ? room : 0;
@@ -134,7 +157,7 @@ static int make_lane(struct conn *c, struct lane *l)
 				   .qp_access_flags = IB_ACCESS_REMOTE_WRITE };
 	int err;
 
-	l->room = dsm_test_send_room ? clamp(dsm_test_send_room, SENDS_LEAST, c->depth) : c->depth;
+	l->room = test_send_room ? clamp(test_send_room, SENDS_LEAST, c->depth) : c->depth;
 	l->credit = CREDITS;
 	err = make_qp(c, l);
 	if (!err)
@@ -205,11 +228,11 @@ static int open_port(struct conn *c, int gid)
 }
 
 /* Where the processor that posts a message also sends its packet, fewer of them are worth some time. */
-static u32 late_us(const struct ib_device *dev)
+static u32 choose_late_us(const struct ib_device *dev)
 {
 	const bool soft = dev->ops.driver_id == RDMA_DRIVER_RXE;
 
-	return dsm_late_us < 0 ? soft ? LATE_US : 0 : min_t(u32, dsm_late_us, LATE_US_MAX);
+	return late_us < 0 ? soft ? LATE_US : 0 : min_t(u32, late_us, LATE_US_MAX);
 }
 
 #define DRIVER_BYTES 256u /* of its own for each request and completion, about */
@@ -232,7 +255,7 @@ static unsigned int entries_for(const struct conn *c, unsigned int depth)
 static int choose_depth(struct conn *c)
 {
 	const struct ib_device_attr *a = &c->dev->attrs;
-	const int most = dsm_test_max_cqe ? min_t(int, dsm_test_max_cqe, a->max_cqe) : a->max_cqe;
+	const int most = test_max_cqe ? min_t(int, test_max_cqe, a->max_cqe) : a->max_cqe;
 	const int each = most / c->cfg.size - (int)(CREDITS + SENDS_MORE);
 	const int depth = min3((int)DEPTH, each, a->max_qp_wr - (int)SENDS_MORE);
 
@@ -326,7 +349,7 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 	if (err)
 		goto fail;
 	cfg->ctx->node = ibdev_to_node(c->dev);
-	c->late_us = late_us(c->dev);
+	c->late_us = choose_late_us(c->dev);
 	err = open_port(c, j->gid);
 	if (err)
 		goto fail;
@@ -339,7 +362,7 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 	err = choose_depth(c);
 	if (err)
 		goto fail;
-	entries = dsm_test_cqe ? dsm_test_cqe : entries_for(c, c->depth);
+	entries = test_cqe ? test_cqe : entries_for(c, c->depth);
 	for (class = 0; class < CLASS_MAX; class ++) {
 		c->cqs[class] = cq_create(c->dev, j->mode, entries, j->vectors[class], j->cpus[class], lane_completed,
 					  cq_lost, c);
@@ -429,7 +452,7 @@ static int to_send(struct lane *l)
 {
 	struct ib_qp_attr attr = {
 		.qp_state = IB_QPS_RTS,
-		.timeout = (u8)clamp(dsm_qp_timeout, 1u, 31u),
+		.timeout = (u8)clamp(qp_timeout, 1u, 31u),
 		.retry_cnt = 6, /* 7 is "for good" to rxe: a dead peer would never be noticed */
 		.rnr_retry = 7,
 		.max_rd_atomic = 1,
@@ -508,7 +531,7 @@ void conn_close(struct conn *c)
 	for (i = 0; i < CLASS_MAX; i++)
 		if (c->cqs[i])
 			cq_stop(c->cqs[i]);
-	if (dsm_test_late_event)
+	if (test_late_event)
 		conn_drop(c, !c->cfg.me); /* as lane_broken(), which looked before conn_stop() */
 	for (i = 0; c->lanes && i < (unsigned int)c->cfg.size * CLASS_MAX; i++)
 		close_lane(&c->lanes[i]);

@@ -196,16 +196,6 @@ static inline bool view_sees(const struct view *v, u32 page)
 	return !units || (id && test_bit(id - 1, v->regions));
 }
 
-extern unsigned int dsm_test_fail_alloc, dsm_test_fail_sleeping, dsm_test_send_room, dsm_test_runq, dsm_test_cqe,
-	dsm_test_max_cqe;
-extern unsigned int dsm_test_slow_entry, dsm_test_slow_free, dsm_test_block_slots, dsm_test_slow_await;
-extern unsigned int dsm_test_pause_fault, dsm_test_pause_lower, dsm_test_pause_flush;
-extern int dsm_late_us, dsm_test_hold_cpu;
-extern unsigned int dsm_qp_timeout;
-extern bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_lose_flush, dsm_test_no_inline, dsm_test_no_srq;
-extern bool dsm_test_late_event;
-void dsm_test_stay(void); /* sleeps: test_linger */
-
 /*
  * Where no worker can be made, a workqueue's rescuer does all that is queued in it, one after the other. So what is waited for must
  * not stand behind what waits:

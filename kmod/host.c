@@ -5,6 +5,7 @@
  * As libdsm/engine/run.c does in a process, but for what ends somebody's access, see txn.c.
  */
 #include <linux/delay.h>
+#include <linux/moduleparam.h>
 #include <linux/slab.h>
 
 #include "host.h"
@@ -19,6 +20,10 @@
 #include "step.h"
 #include "timer.h"
 #include "txn.h"
+
+static unsigned int test_slow_free;
+module_param(test_slow_free, uint, 0600);
+MODULE_PARM_DESC(test_slow_free, "for tests: milliseconds between the end of a key and that of its frames, at most");
 
 void host_bad(struct rank *r, const struct msg *m)
 {
@@ -283,7 +288,7 @@ static void free_slowly(void)
 {
 	unsigned int ms;
 
-	for (ms = 0; ms < READ_ONCE(dsm_test_slow_free); ms += 20)
+	for (ms = 0; ms < READ_ONCE(test_slow_free); ms += 20)
 		msleep(20);
 }
 

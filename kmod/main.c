@@ -11,6 +11,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
+#include "main.h"
 #include "call.h"
 #include "charge.h"
 #include "check.h"
@@ -30,75 +31,15 @@ MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1.0");
 
 struct workqueue_struct *dsm_wq, *dsm_waiting_wq;
-int dsm_late_us = -1;
-module_param_named(late_us, dsm_late_us, int, 0600);
-MODULE_PARM_DESC(late_us, "microseconds that a MSG_DONE may wait for a message to go with (-1: 100 on rxe, else 0)");
-unsigned int dsm_qp_timeout = 18; /* a second; emulated machines are slow */
-module_param_named(qp_timeout, dsm_qp_timeout, uint, 0600);
-MODULE_PARM_DESC(qp_timeout, "4.096 us times 2 to this power until a packet is repeated (1 to 31; 18: 1.07 s)");
-bool dsm_test_no_remote_flush, dsm_test_fail_trylock, dsm_test_lose_flush, dsm_test_no_inline, dsm_test_no_srq;
-module_param_named(test_no_remote_flush, dsm_test_no_remote_flush, bool, 0600);
-MODULE_PARM_DESC(test_no_remote_flush, "for tests: leave stale translations on other processors");
-module_param_named(test_fail_trylock, dsm_test_fail_trylock, bool, 0600);
-MODULE_PARM_DESC(test_fail_trylock, "for tests: no page table lock is ever free, so that workers change all entries");
-module_param_named(test_lose_flush, dsm_test_lose_flush, bool, 0600);
-MODULE_PARM_DESC(test_lose_flush, "for tests: where two changes of a page cross, neither flushes");
-module_param_named(test_no_inline, dsm_test_no_inline, bool, 0600);
-MODULE_PARM_DESC(test_no_inline, "for tests: send messages as on a device that cannot send inline");
-module_param_named(test_no_srq, dsm_test_no_srq, bool, 0600);
-MODULE_PARM_DESC(test_no_srq, "for tests: receive as on a device without shared receive queues");
-
-unsigned int dsm_test_fail_alloc, dsm_test_fail_sleeping, dsm_test_send_room, dsm_test_runq, dsm_test_cqe,
-	dsm_test_max_cqe;
-unsigned int dsm_test_slow_entry, dsm_test_slow_free;
-static unsigned int dsm_test_linger;
-unsigned int dsm_test_pause_fault, dsm_test_pause_lower, dsm_test_pause_flush;
-unsigned int dsm_test_block_slots, dsm_test_slow_await;
-module_param_named(test_fail_alloc, dsm_test_fail_alloc, uint, 0600);
-MODULE_PARM_DESC(test_fail_alloc, "for tests: so many allocations of softirq, one of them fails");
-module_param_named(test_fail_sleeping, dsm_test_fail_sleeping, uint, 0600);
-MODULE_PARM_DESC(
-	test_fail_sleeping,
-	"for tests: so many allocations of processes and workers for frames, keys, tables and connections, one of them fails");
-module_param_named(test_send_room, dsm_test_send_room, uint, 0600);
-MODULE_PARM_DESC(test_send_room, "for tests: places in the send queues of ranks that join, 18 at least");
-module_param_named(test_cqe, dsm_test_cqe, uint, 0600);
-MODULE_PARM_DESC(test_cqe, "for tests: entries of completion queues, whatever the job needs");
-module_param_named(test_max_cqe, dsm_test_max_cqe, uint, 0600);
-MODULE_PARM_DESC(test_max_cqe, "for tests: entries of completion queues that the device is said to allow");
-module_param_named(test_runq, dsm_test_runq, uint, 0600);
-MODULE_PARM_DESC(test_runq, "for tests: places in a processor's queue of messages for ranks of this kernel");
-module_param_named(test_slow_entry, dsm_test_slow_entry, uint, 0600);
-MODULE_PARM_DESC(test_slow_entry,
-		 "for tests: microseconds, by chance, before a fault or a worker changes table entries");
-module_param_named(test_pause_fault, dsm_test_pause_fault, uint, 0600);
-MODULE_PARM_DESC(
-	test_pause_fault,
-	"for tests: 1: the next fault that makes a table entry waits before that, and sets this to 2, until this is 0");
-module_param_named(test_pause_lower, dsm_test_pause_lower, uint, 0600);
-MODULE_PARM_DESC(test_pause_lower, "for tests: so does the next worker before it lowers table entries");
-module_param_named(test_pause_flush, dsm_test_pause_flush, uint, 0600);
-MODULE_PARM_DESC(test_pause_flush, "for tests: so does the next worker between that and the flush");
-bool dsm_test_late_event;
-module_param_named(test_late_event, dsm_test_late_event, bool, 0600);
-MODULE_PARM_DESC(test_late_event, "for tests: a connection that is closed hears once more that a queue pair is broken");
-int dsm_test_hold_cpu = -1;
-module_param_named(test_hold_cpu, dsm_test_hold_cpu, int, 0600);
-MODULE_PARM_DESC(test_hold_cpu, "for tests: this processor ends no batches; what it has to end waits until it goes");
-module_param_named(test_linger, dsm_test_linger, uint, 0600);
+static unsigned int test_linger;
+module_param(test_linger, uint, 0600);
 MODULE_PARM_DESC(
 	test_linger,
 	"for tests: milliseconds that a fault stays in the module when it is over, and a worker that has left its rank");
-module_param_named(test_slow_free, dsm_test_slow_free, uint, 0600);
-MODULE_PARM_DESC(test_slow_free, "for tests: milliseconds between the end of a key and that of its frames, at most");
-module_param_named(test_block_slots, dsm_test_block_slots, uint, 0600);
-MODULE_PARM_DESC(test_block_slots, "for tests: slots from here on are not for blocks; 2048 at least");
-module_param_named(test_slow_await, dsm_test_slow_await, uint, 0600);
-MODULE_PARM_DESC(test_slow_await, "for tests: milliseconds until a call that is given up checks for its answer");
 
 void dsm_test_stay(void)
 {
-	const unsigned int ms = READ_ONCE(dsm_test_linger);
+	const unsigned int ms = READ_ONCE(test_linger);
 
 	if (ms)
 		msleep(ms);

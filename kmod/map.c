@@ -37,6 +37,7 @@
 #include "charge.h"
 #include "debug.h"
 #include "fault.h"
+#include "main.h"
 #include "park.h"
 #include "pte.h"
 #include "rank.h"

@@ -22,6 +22,7 @@
  * anything.
  */
 #include <linux/delay.h>
+#include <linux/moduleparam.h>
 #include <linux/pid.h>
 #include <linux/ptrace.h>
 #include <linux/sched/signal.h>
@@ -33,10 +34,15 @@
 #include "call.h"
 #include "charge.h"
 #include "host.h"
+#include "main.h"
 #include "pool.h"
 #include "rank.h"
 #include "slot.h"
 #include "sync.h"
+
+static unsigned int test_slow_await;
+module_param(test_slow_await, uint, 0600);
+MODULE_PARM_DESC(test_slow_await, "for tests: milliseconds until a call that is given up checks for its answer");
 
 struct parked {
 	struct list_head list;
@@ -105,7 +111,7 @@ static void await(struct parked *p, u32 n)
 	WRITE_ONCE(p->queued, 0);
 	spin_lock_irq(&queue->lock);
 	__add_wait_queue(queue, &p->entry);
-	mdelay(READ_ONCE(dsm_test_slow_await));
+	mdelay(READ_ONCE(test_slow_await));
 	queue_once(p);
 	spin_unlock_irq(&queue->lock);
 }

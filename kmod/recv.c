@@ -10,11 +10,16 @@
  *
  * Buffers are posted by whoever handles completions, bottom halves off, one handler at a time for each class; all else sleeps.
  */
+#include <linux/moduleparam.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
 #include "pool.h"
 #include "recv.h"
+
+static bool test_no_srq;
+module_param(test_no_srq, bool, 0600);
+MODULE_PARM_DESC(test_no_srq, "for tests: receive as on a device without shared receive queues");
 
 #define PIECES_MAX 32u /* of a class, of CREDITS buffers each: for so many peers */
 
@@ -58,8 +63,7 @@ static void make_srq(struct conn *c, struct receives *q)
 	};
 	struct ib_srq *srq;
 
-	if (c->dev->attrs.max_srq < (int)CLASS_MAX || c->dev->attrs.max_srq_wr < (int)attr.attr.max_wr ||
-	    dsm_test_no_srq)
+	if (c->dev->attrs.max_srq < (int)CLASS_MAX || c->dev->attrs.max_srq_wr < (int)attr.attr.max_wr || test_no_srq)
 		return;
 	srq = ib_create_srq(c->pd, &attr);
 	if (IS_ERR(srq))

@@ -3,6 +3,7 @@
  * run.c - messages on their way: to peers by conn.c, to ranks of this kernel by a queue of the processor, so that nothing
  * recurses, and what softirq cannot finish to a worker.
  */
+#include <linux/moduleparam.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
@@ -14,10 +15,15 @@
 #include "host.h"
 #include "inject.h"
 #include "lane.h"
+#include "main.h"
 #include "pool.h"
 #include "rank.h"
 #include "step.h"
 #include "trace.h"
+
+static unsigned int test_runq;
+module_param(test_runq, uint, 0600);
+MODULE_PARM_DESC(test_runq, "for tests: places in a processor's queue of messages for ranks of this kernel");
 
 /* Each request of a rank's peers and its own may cause some messages, and none of them comes before those it follows are done. */
 #define LATER_MAX(r) ((int)(4 * BLOCK_SLOTS * (r)->size))
@@ -62,7 +68,7 @@ static void push(struct rank *to, const struct msg *m)
 		return;
 	spin_lock(&q->lock);
 	n = q->tail - q->head;
-	if (n < RUNQ && (!dsm_test_runq || n < dsm_test_runq)) {
+	if (n < RUNQ && (!test_runq || n < test_runq)) {
 		at = q->tail++ % RUNQ;
 		q->items[at].to = to;
 		q->items[at].m = *m;

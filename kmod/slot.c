@@ -5,6 +5,7 @@
  * A signal ends the wait of a call, which is made again when the handler has run (park.c); of a killable one, only a fatal signal.
  * The slot of a thread that does not wait any more is left to the answer. Every function sleeps unless its comment says otherwise.
  */
+#include <linux/moduleparam.h>
 #include <linux/sched/signal.h>
 
 #include "slot.h"
@@ -12,6 +13,10 @@
 #include "rank.h"
 #include "table.h"
 #include "trace.h"
+
+static unsigned int test_block_slots;
+module_param(test_block_slots, uint, 0600);
+MODULE_PARM_DESC(test_block_slots, "for tests: slots from here on are not for blocks; 2048 at least");
 
 static int take(struct rank *r, unsigned int from, unsigned int to)
 {
@@ -28,7 +33,7 @@ static int take(struct rank *r, unsigned int from, unsigned int to)
 /* A block that others have pinned may be waited for as long as a lock: beyond its own slots it has some of those. */
 static int take_block(struct rank *r)
 {
-	const u32 end = READ_ONCE(dsm_test_block_slots);
+	const u32 end = READ_ONCE(test_block_slots);
 	int slot = take(r, 0, SYNC_SLOTS);
 
 	return slot >= 0 ? slot : take(r, BRIEF_END, end ? clamp(end, BRIEF_END, BLOCK_SLOTS) : BLOCK_SLOTS);
