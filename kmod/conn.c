@@ -19,6 +19,7 @@
 #include "lane.h"
 #include "pool.h"
 #include "recv.h"
+#include "work.h"
 
 static int late_us = -1;
 module_param(late_us, int, 0600);

@@ -23,6 +23,7 @@
 #include "debug.h"
 #include "pool.h"
 #include "vectors.h"
+#include "work.h"
 
 #define BATCH 16
 #define BUDGET 128

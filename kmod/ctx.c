@@ -13,6 +13,7 @@
 #include "debug.h"
 #include "pool.h"
 #include "pte.h"
+#include "work.h"
 
 /* ---- frames --------------------------------------------------------------------------------- */
 

@@ -196,13 +196,4 @@ static inline bool view_sees(const struct view *v, u32 page)
 	return !units || (id && test_bit(id - 1, v->regions));
 }
 
-/*
- * Where no worker can be made, a workqueue's rescuer does all that is queued in it, one after the other. So what is waited for must
- * not stand behind what waits:
- *   dsm_wq            waits for memory at most: completions, messages
- *   ctx->entries_wq   waits for mmap_lock; each context has its own, for its processes may keep that lock for as long as they like
- *   dsm_waiting_wq    waits for both, by keys, frames_sem, SRCU; it has no rescuer
- */
-extern struct workqueue_struct *dsm_wq, *dsm_waiting_wq;
-
 #endif

@@ -25,12 +25,12 @@
 #include "rank.h"
 #include "region.h"
 #include "vectors.h"
+#include "work.h"
 
 MODULE_DESCRIPTION("Kernel helper of libdsm: page protection and coherence for distributed shared memory");
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1.0");
 
-struct workqueue_struct *dsm_wq, *dsm_waiting_wq;
 static unsigned int test_linger;
 module_param(test_linger, uint, 0600);
 MODULE_PARM_DESC(
@@ -371,14 +371,10 @@ DEFINE_SHOW_ATTRIBUTE(vectors);
 
 static int __init dsm_init(void)
 {
-	int err;
+	int err = work_start();
 
-	dsm_wq = alloc_workqueue("dsm", WQ_HIGHPRI | WQ_UNBOUND | WQ_MEM_RECLAIM, 0);
-	dsm_waiting_wq = alloc_workqueue("dsm-waiting", WQ_HIGHPRI | WQ_UNBOUND, WQ_UNBOUND_MAX_ACTIVE);
-	if (!dsm_wq || !dsm_waiting_wq) {
-		err = -ENOMEM;
-		goto free_queues;
-	}
+	if (err)
+		return err;
 	pte_start();
 	err = host_start();
 	if (err)
@@ -399,11 +395,7 @@ stop_host:
 	host_stop();
 stop_pte:
 	pte_stop();
-free_queues:
-	if (dsm_wq)
-		destroy_workqueue(dsm_wq);
-	if (dsm_waiting_wq)
-		destroy_workqueue(dsm_waiting_wq);
+	work_stop();
 	return err;
 }
 
@@ -416,8 +408,7 @@ static void __exit dsm_exit(void)
 {
 	misc_deregister(&dsm_device);
 	debug_remove();
-	destroy_workqueue(dsm_wq);
-	destroy_workqueue(dsm_waiting_wq);
+	work_stop();
 	conn_exit();
 	host_stop();
 	pte_stop();

@@ -39,6 +39,7 @@
 #include "rank.h"
 #include "slot.h"
 #include "sync.h"
+#include "work.h"
 
 static unsigned int test_slow_await;
 module_param(test_slow_await, uint, 0600);

@@ -20,6 +20,7 @@
 #include "rank.h"
 #include "step.h"
 #include "trace.h"
+#include "work.h"
 
 static unsigned int test_runq;
 module_param(test_runq, uint, 0600);

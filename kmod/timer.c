@@ -7,6 +7,7 @@
 #include "rank.h"
 #include "run.h"
 #include "step.h"
+#include "work.h"
 
 struct replay_timer {
 	struct hrtimer timer;

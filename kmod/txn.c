@@ -18,6 +18,7 @@
 #include "rank.h"
 #include "run.h"
 #include "trace.h"
+#include "work.h"
 
 struct txn {
 	struct batch b;
