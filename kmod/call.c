@@ -16,6 +16,7 @@
 #include "run.h"
 #include "slot.h"
 #include "sync.h"
+#include "table.h"
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 

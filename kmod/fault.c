@@ -21,6 +21,7 @@
 #include "run.h"
 #include "slot.h"
 #include "step.h"
+#include "table.h"
 #include "trace.h"
 
 /* ---- blocks --------------------------------------------------------------------------------- */

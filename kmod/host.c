@@ -18,6 +18,7 @@
 #include "run.h"
 #include "slot.h"
 #include "step.h"
+#include "table.h"
 #include "timer.h"
 #include "txn.h"
 

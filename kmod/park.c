@@ -39,6 +39,7 @@
 #include "rank.h"
 #include "slot.h"
 #include "sync.h"
+#include "table.h"
 #include "work.h"
 
 static unsigned int test_slow_await;

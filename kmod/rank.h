@@ -29,21 +29,8 @@
 #include "core/page.h"
 #include "core/sync.h"
 #include "ctx.h"
+#include "slot.h"
 
-/*
- * Slots: of blocks that threads wait for, of prefetches, of requests that are answered at once, of those that may stand in line;
- * those are also for blocks, when all of the first kind are in use.
- */
-#define SYNC_SLOTS 896u
-#define AHEAD_SLOTS \
-	1008u /* of prefetches; the rest for blocks that are given back, which must not stand behind pinned ones */
-#define SLOTS 1024u /* 10 bits of KERNEL_BLOCK (core/word.h) */
-#define BRIEF_END 2048u
-#define BLOCK_SLOTS \
-	16384u /* no slot for a block is beyond: how much peers have wait here depends on it (LATER_MAX, waiting_max) */
-#define ALL_SLOTS 65536u
-static_assert(BLOCK_SLOTS * DSM_RANKS_MAX < 1u << 22); /* struct dir */
-#define SLOT_CHUNK SLOTS
 #define HOLDS DSM_HOLDS_MAX
 #define HOLD_CHUNK 128u
 #define KEPT (HOLDS / 2)   /* hold records of locks that a rank keeps */
@@ -68,22 +55,7 @@ struct state {
 
 #define STATE_CHARGE ((long)(roundup_pow_of_two(sizeof(struct state)) >> PAGE_SHIFT))
 
-/* One request under way. seq counts answers. */
 #define STREAMS 8u
-
-struct slot {
-	wait_queue_head_t wait;
-	u32 seq;
-	u32 object;
-	u64 value;
-	s16 status;
-	u8 nobody;                  /* nobody waits: a prefetch, or its thread was killed; the answer frees the slot */
-	u8 want;                    /* protection that was asked for */
-	bool over;                  /* its last answer has come */
-	bool granted;               /* an answer was no refusal */
-	const struct mm_struct *mm; /* of who asks: a name, nothing else; NULL: a worker */
-	u64 ask;                    /* core/ask.h */
-};
 
 /* A request for synchronisation that is under way: what its thread waits for next. */
 enum call_stage {
@@ -184,28 +156,6 @@ struct rank {
 	struct inject *inject; /* inject.c; NULL: nobody has */
 #endif
 };
-
-/* NULL: nobody has ever needed it, which for the index of a peer's message means that it is wrong. */
-static inline struct slot *slot_at(struct rank *r, unsigned int i)
-{
-	struct slot *c = i < ALL_SLOTS ? smp_load_acquire(&r->slot_chunks[i / SLOT_CHUNK]) : NULL;
-
-	return c ? &c[i % SLOT_CHUNK] : NULL;
-}
-
-static inline struct hold *hold_at(struct rank *r, u32 i)
-{
-	struct hold *c = i < HOLDS ? smp_load_acquire(&r->holds[i / HOLD_CHUNK]) : NULL;
-
-	return c ? &c[i % HOLD_CHUNK] : NULL;
-}
-
-static inline struct bar *bar_at(struct rank *r, u32 i)
-{
-	struct bar *c = i < (u32)r->size * BARRIERS ? smp_load_acquire(&r->bars[i / BAR_CHUNK]) : NULL;
-
-	return c ? &c[i % BAR_CHUNK] : NULL;
-}
 
 extern struct mutex ranks_lock; /* outside stop_lock and cq.c's list of devices; inside ctx->lock */
 extern struct list_head ranks;  /* of this kernel */

@@ -19,6 +19,7 @@
 #include "pool.h"
 #include "rank.h"
 #include "step.h"
+#include "table.h"
 #include "trace.h"
 #include "work.h"
 

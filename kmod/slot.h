@@ -1,9 +1,55 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* slot.h - requests under way, and waiting for their answers. All sleep but what says otherwise. */
+/*
+ * slot.h - requests under way, and waiting for their answers. The functions sleep unless their comment says otherwise. slot_at()
+ * in table.h finds a slot by its number.
+ */
 #ifndef KMOD_SLOT_H
 #define KMOD_SLOT_H
 
-#include "rank.h"
+#include <linux/wait.h>
+
+#include "core/wire.h"
+#include "dsm_uapi.h"
+
+struct mm_struct;
+struct rank;
+
+/*
+ * The slots of a rank, by number:
+ *
+ *   from            to            requests
+ *   0               SYNC_SLOTS    blocks that threads wait for
+ *   SYNC_SLOTS      AHEAD_SLOTS   prefetches
+ *   AHEAD_SLOTS     SLOTS         blocks that are given back: these must not wait behind pinned blocks
+ *   SLOTS           BRIEF_END     requests that are answered at once
+ *   BRIEF_END       BLOCK_SLOTS   requests that may wait in line; also blocks, when the first SYNC_SLOTS are in use
+ *   BLOCK_SLOTS     ALL_SLOTS     requests that may wait in line, and no blocks
+ *
+ * LATER_MAX and waiting_max, the bounds of what peers can queue here, grow with BLOCK_SLOTS.
+ */
+#define SYNC_SLOTS 896u
+#define AHEAD_SLOTS 1008u
+#define SLOTS 1024u /* 10 bits of KERNEL_BLOCK (core/word.h) */
+#define BRIEF_END 2048u
+#define BLOCK_SLOTS 16384u
+#define ALL_SLOTS 65536u
+#define SLOT_CHUNK SLOTS
+static_assert(BLOCK_SLOTS * DSM_RANKS_MAX < 1u << 22); /* struct dir */
+
+/* A request under way. seq counts its answers. */
+struct slot {
+	wait_queue_head_t wait;
+	u32 seq;
+	u32 object;
+	u64 value;
+	s16 status;
+	u8 nobody;                  /* nobody waits: a prefetch, or its thread was killed; the answer frees the slot */
+	u8 want;                    /* protection that was asked for */
+	bool over;                  /* its last answer has come */
+	bool granted;               /* an answer was no refusal */
+	const struct mm_struct *mm; /* of who asks: a name, nothing else; NULL: a worker */
+	u64 ask;                    /* core/ask.h */
+};
 
 enum slot_kind { SLOT_BLOCK, SLOT_BRIEF, SLOT_LASTING };
 /* -EINTR: killed; unless killable, -ERESTARTNOINTR for a signal; -EAGAIN: too many lasting ones; -EIO, -ENOMEM, -EDQUOT */

@@ -5,6 +5,28 @@
 
 #include "rank.h"
 
+/* NULL: this rank has never used that slot. An index in a message of a peer is wrong then. The next two functions are alike. */
+static inline struct slot *slot_at(struct rank *r, unsigned int i)
+{
+	struct slot *c = i < ALL_SLOTS ? smp_load_acquire(&r->slot_chunks[i / SLOT_CHUNK]) : NULL;
+
+	return c ? &c[i % SLOT_CHUNK] : NULL;
+}
+
+static inline struct hold *hold_at(struct rank *r, u32 i)
+{
+	struct hold *c = i < HOLDS ? smp_load_acquire(&r->holds[i / HOLD_CHUNK]) : NULL;
+
+	return c ? &c[i % HOLD_CHUNK] : NULL;
+}
+
+static inline struct bar *bar_at(struct rank *r, u32 i)
+{
+	struct bar *c = i < (u32)r->size * BARRIERS ? smp_load_acquire(&r->bars[i / BAR_CHUNK]) : NULL;
+
+	return c ? &c[i % BAR_CHUNK] : NULL;
+}
+
 int table_make(struct rank *r);                 /* -ENOMEM: table_free() what there is; sleeps */
 size_t table_bytes(unsigned int size);          /* what it makes for a job of so many ranks, besides struct rank */
 void table_free(struct rank *r);                /* sleeps */

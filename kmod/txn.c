@@ -17,6 +17,7 @@
 #include "pte.h"
 #include "rank.h"
 #include "run.h"
+#include "table.h"
 #include "trace.h"
 #include "work.h"
 
