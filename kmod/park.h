@@ -3,7 +3,13 @@
 #ifndef KMOD_PARK_H
 #define KMOD_PARK_H
 
-#include "rank.h"
+#include "dsm_uapi.h"
+
+struct call;
+struct mm_struct;
+struct range_call;
+struct rank;
+struct seq_file;
 
 void park_init(struct rank *r);
 /* A call that its thread will make again: a signal interrupts it, or it is a cancellation point. False: no memory, or too many

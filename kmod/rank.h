@@ -57,42 +57,6 @@ struct state {
 
 #define STREAMS 8u
 
-/* A request for synchronisation that is under way: what its thread waits for next. */
-enum call_stage {
-	STAGE_ANSWER = 0, /* the first answer */
-	STAGE_TURN,       /* in line: the turn, until `end` */
-	STAGE_CANCEL,     /* taken back: whether the turn has come all the same */
-	STAGE_GRANT,      /* then the turn's own answer */
-	STAGE_BARRIER
-};
-
-struct call {
-	struct dsm_ioc_call in, out; /* as it was made; what has come of it */
-	struct msg m;
-	u64 end; /* 0: none */
-	u32 seq; /* answers before it; of a barrier its generation */
-	int slot;
-	u16 hold;
-	u8 stage;      /* enum call_stage */
-	bool killable; /* it cannot be parked: a signal must wait */
-	bool brief;    /* a cancellation point: where its thread would sleep, it leaves once */
-};
-
-/* What a placement asks next: the block's manager, the rank that is to be the home, the home that this names (call.c). */
-enum place_stage { PLACE_MANAGER = 0, PLACE_SETTLE, PLACE_CLAIM };
-
-/* A call for a range that is under way. */
-struct range_call {
-	struct dsm_ioc_range in;
-	u32 page, step; /* what is before this page is done; pages of a block */
-	int slot;       /* of PLACE and ECHO: the request for the block at `page`; -1: none */
-	u32 seq;
-	u8 stage;      /* enum place_stage, of the block at `page` */
-	u16 home;      /* that PLACE_CLAIM asks */
-	u64 turn;      /* PIN: until then the pins of others have their turn; 0: they need not */
-	bool killable; /* as above */
-};
-
 struct conn;
 struct ib_device;
 struct region;
