@@ -115,7 +115,7 @@ static int prepare(struct rank *r, u32 page, u32 frames)
 		err = -EFAULT;
 	if (!err)
 		WRITE_ONCE(k->usable, usable);
-	if (!err && !rank_state(r, page, GFP_CTX))
+	if (!err && !table_state(r, page, GFP_CTX))
 		err = ctx_refused(r->ctx) != refused ? -EDQUOT : -ENOMEM;
 	if (!err && r->conn)
 		err = key_make(r->conn, k);

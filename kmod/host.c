@@ -315,7 +315,7 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 		if (any)
 			synchronize_rcu_expedited(); /* faults and softirqs that found them */
 		for (i = 0; i < n; i++) {
-			state_free(r, states[i]);
+			table_free_state(r, states[i]);
 			if (chunks[i]) {
 				key_free(chunks[i]);
 				free_slowly();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* rank.c - joining a job, its statistics, and the end of all that. */
-#include <linux/log2.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -23,58 +22,6 @@
 
 DEFINE_MUTEX(ranks_lock);
 LIST_HEAD(ranks);
-
-/* ---- state on demand ------------------------------------------------------------------------ */
-
-struct state *rank_state(struct rank *r, u32 page, gfp_t gfp)
-{
-	struct state **at = &r->states[page / CHUNK_PAGES], *new, *old = READ_ONCE(*at);
-
-	if (likely(old))
-		return old;
-	if (pool_test_refuses(gfp) || !ctx_charge(r->ctx, STATE_CHARGE))
-		return NULL;
-	new = gfpflags_allow_blocking(gfp) ? kvzalloc(sizeof(*new), gfp) : kzalloc(sizeof(*new), gfp | __GFP_NOWARN);
-	old = new ? cmpxchg(at, NULL, new) : NULL;
-	if (new && !old)
-		return new;
-	kvfree(new);
-	ctx_uncharge(r->ctx, STATE_CHARGE);
-	return old;
-}
-
-void state_free(struct rank *r, struct state *st)
-{
-	if (st)
-		ctx_uncharge(r->ctx, STATE_CHARGE);
-	kvfree(st);
-}
-
-#define OBJECTS_CHARGE charge_of(OBJECT_CHUNK * sizeof(struct sync))
-
-bool rank_objects(struct rank *r, u32 index, gfp_t gfp)
-{
-	struct sync **at = &r->objects[index / OBJECT_CHUNK], *new;
-
-	if (READ_ONCE(*at))
-		return true;
-	if (pool_test_refuses(gfp) || !ctx_charge(r->ctx, OBJECTS_CHARGE))
-		return false;
-	new = gfpflags_allow_blocking(gfp) ? kvcalloc(OBJECT_CHUNK, sizeof(*new), gfp)
-					   : kcalloc(OBJECT_CHUNK, sizeof(*new), gfp | __GFP_NOWARN);
-	if (new && !cmpxchg(at, NULL, new))
-		return true;
-	kvfree(new);
-	ctx_uncharge(r->ctx, OBJECTS_CHARGE);
-	return READ_ONCE(*at);
-}
-
-static void objects_free(struct rank *r, struct sync *chunk)
-{
-	if (chunk)
-		ctx_uncharge(r->ctx, OBJECTS_CHARGE);
-	kvfree(chunk);
-}
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
@@ -343,16 +290,8 @@ int queues_show(struct seq_file *f, void *unused)
 
 static void free_tables(struct rank *r)
 {
-	u32 i;
-
-	for (i = 0; r->states && i < r->ctx->pages / CHUNK_PAGES; i++)
-		state_free(r, r->states[i]);
 	table_free(r);
-	kvfree(r->states);
 	kvfree(r->units);
-	for (i = 0; r->objects && i < OBJECTS / OBJECT_CHUNK; i++)
-		objects_free(r, r->objects[i]);
-	kvfree(r->objects);
 	kvfree(r->here);
 	inject_end(r);
 	ctx_uncharge(r->ctx, r->charged);
@@ -364,8 +303,7 @@ static void free_tables(struct rank *r)
 static long tables_charge(const struct ctx *c, const struct dsm_ioc_join *j)
 {
 	const size_t chunks = c->pages / CHUNK_PAGES;
-	size_t bytes = sizeof(struct rank) + chunks * (sizeof(struct state *) + sizeof(u16)) +
-		OBJECTS / OBJECT_CHUNK * sizeof(struct sync *) + table_bytes(j->size);
+	size_t bytes = sizeof(struct rank) + chunks * sizeof(u16) + table_bytes(j->size, chunks);
 
 	if (strcmp(j->device, "none"))
 		bytes += (j->size - 1u) * conn_peer_bytes(chunks);
@@ -415,11 +353,9 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	park_init(r);
 	for (i = 0; i < STRIPES; i++)
 		spin_lock_init(&r->stripes[i]);
-	r->states = kvcalloc(chunks, sizeof(*r->states), GFP_CTX);
 	r->units = kvcalloc(chunks, sizeof(*r->units), GFP_CTX);
-	r->objects = kvcalloc(OBJECTS / OBJECT_CHUNK, sizeof(*r->objects), GFP_CTX);
 	r->here = kvcalloc(r->size, sizeof(*r->here), GFP_CTX);
-	if (!table_make(r) && r->states && r->units && r->objects && r->here) {
+	if (!table_make(r) && r->units && r->here) {
 		r->here[r->me] = r;
 		return r;
 	}

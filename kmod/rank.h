@@ -18,15 +18,12 @@
 #define KMOD_RANK_H
 
 #include <linux/hrtimer.h>
-#include <linux/log2.h>
 #include <linux/siphash.h>
 #include <linux/wait.h>
 
 #include "core/barrier.h"
-#include "core/dir.h"
 #include "core/dispatch.h"
 #include "core/lock.h"
-#include "core/page.h"
 #include "core/sync.h"
 #include "ctx.h"
 #include "slot.h"
@@ -41,25 +38,12 @@
 #define REGIONS DSM_REGIONS_MAX
 #define STRIPES 1024u
 
-/* What has a rank fetch a block, in a worker: MSG_RELEASE, whose op is the kind, and MSG_SETTLE. */
-enum { FETCH_KEEP = RELEASE_KEEP, FETCH_EVICT = RELEASE_EVICT, FETCH_SETTLE, FETCHES };
-
-/* The protocol's state of 2 MiB of the window at this rank. */
-struct state {
-	struct copy copies[CHUNK_PAGES];
-	struct dir dirs[CHUNK_PAGES];
-	/* How often the write permission of a block has changed ranks; counted at its home, under its stripe, and read without. */
-	u32 transfers[CHUNK_PAGES];
-	DECLARE_BITMAP(fetches[FETCHES], CHUNK_PAGES); /* of each kind: one for this block waits for a worker; run.c */
-};
-
-#define STATE_CHARGE ((long)(roundup_pow_of_two(sizeof(struct state)) >> PAGE_SHIFT))
-
 #define STREAMS 8u
 
 struct conn;
 struct ib_device;
 struct region;
+struct state;
 
 struct rank {
 	struct ctx *ctx;
@@ -133,10 +117,6 @@ void rank_stop(struct rank *r);  /* nothing of it is under way any more, its dev
 void rank_leave(struct rank *r); /* sleeps */
 void ranks_leave_device(struct ib_device *dev);
 void rank_free(struct rank *r); /* sleeps */
-/* NULL: no memory, or no more than this user may lock (ctx_refused()). */
-struct state *rank_state(struct rank *r, u32 page, gfp_t gfp);
-bool rank_objects(struct rank *r, u32 index, gfp_t gfp); /* memory behind a place of the table of objects */
-void state_free(struct rank *r, struct state *st);       /* sleeps; NULL: nothing */
 void rank_peer_lost(struct rank *r, u16 peer, int err);
 static inline bool rank_enter(struct rank *r)
 {

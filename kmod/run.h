@@ -5,6 +5,9 @@
 
 #include "rank.h"
 
+/* What makes a worker fetch a block: MSG_RELEASE, whose op is the kind, and MSG_SETTLE. */
+enum { FETCH_KEEP = RELEASE_KEEP, FETCH_EVICT = RELEASE_EVICT, FETCH_SETTLE, FETCHES };
+
 void run_message(struct rank *r, const struct msg *m); /* one message for r, and what follows */
 void run_send(struct rank *r, const struct msg *m);    /* from r to anybody, and what follows */
 void run_route(struct rank *r,

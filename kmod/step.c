@@ -74,7 +74,7 @@ static int step_block(struct rank *r, const struct msg *m, struct actions *acts)
 
 	if (!step_block_ok(r, m->object))
 		return -EBADMSG;
-	st = begins(m) ? rank_state(r, block_page(m->object), GFP_ATOMIC)
+	st = begins(m) ? table_state(r, block_page(m->object), GFP_ATOMIC)
 		       : READ_ONCE(r->states[block_page(m->object) / CHUNK_PAGES]);
 	if (st)
 		return block_message(r, &st->copies[at], &st->dirs[at], &st->transfers[at], m, acts);
@@ -175,11 +175,11 @@ bool step_prepare(struct rank *r, const struct msg *m)
 	switch (dispatch_target(m, &number)) {
 	case TARGET_BLOCK:
 		return table_ready(r, m, GFP_CTX) &&
-			(!step_block_ok(r, m->object) || !begins(m) || rank_state(r, block_page(m->object), GFP_CTX));
+			(!step_block_ok(r, m->object) || !begins(m) || table_state(r, block_page(m->object), GFP_CTX));
 	case TARGET_CREATE:
 		/* Another may take this place; then there are OBJECT_CHUNK - 1 behind it. */
 		number = READ_ONCE(r->object_list.fresh) + 1;
-		return number >= OBJECTS || rank_objects(r, number, GFP_CTX);
+		return number >= OBJECTS || table_objects(r, number, GFP_CTX);
 	default: return table_ready(r, m, GFP_CTX);
 	}
 }
@@ -211,7 +211,7 @@ static int create_object(struct rank *r, const struct msg *m, struct actions *ac
 	u32 missing, index = objects_take(&all, &missing);
 
 	if (!index && missing) {
-		if (!rank_objects(r, missing, GFP_ATOMIC))
+		if (!table_objects(r, missing, GFP_ATOMIC))
 			return -EAGAIN;
 		index = objects_take(&all, &missing);
 		if (!index && missing)

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * table.c - tables of a rank that grow by chunks: slots beyond the first SLOTS, hold records, barriers, and the places where requests
- * for blocks and for synchronisation objects stand in line.
+ * table.c - tables of a rank that grow by chunks: states of blocks, slots beyond the first SLOTS, hold records, synchronisation
+ * objects, barriers, and the places in line of requests for blocks and for synchronisation objects.
  *
- * A chunk is made by whoever needs it first, in process context or, for a message, in softirq without waiting; where memory is
- * short there, a worker makes it. It is published by compare and exchange, is charged, and stays until the rank goes. A rank can
- * make its peers have places in line for each of its slots, and the barriers that it may name; who manages a block, places for
- * the slots for blocks of all ranks; not more.
+ * A chunk is allocated when it is first needed: in process context, or for a message in softirq without waiting. If memory is
+ * short there, a worker allocates it. The chunk is published by compare and exchange, it is charged, and it exists until the rank
+ * is freed; the states of a region are freed with the region (host_forget()). A peer can make a rank allocate places in line for
+ * each of its slots, the barriers that it can name, and, if the rank manages blocks, places for the block slots of all ranks;
+ * nothing else.
  */
+#include <linux/log2.h>
 #include <linux/slab.h>
 
 #include "table.h"
@@ -100,6 +102,62 @@ int table_hold(struct rank *r)
 	return -ENOMEM;
 }
 
+/* ---- states of blocks ------------------------------------------------------------------------ */
+
+#define STATE_CHARGE ((long)(roundup_pow_of_two(sizeof(struct state)) >> PAGE_SHIFT))
+
+struct state *table_state(struct rank *r, u32 page, gfp_t gfp)
+{
+	struct state **at = &r->states[page / CHUNK_PAGES], *new, *old = READ_ONCE(*at);
+
+	if (likely(old))
+		return old;
+	if (pool_test_refuses(gfp) || !ctx_charge(r->ctx, STATE_CHARGE))
+		return NULL;
+	new = gfpflags_allow_blocking(gfp) ? kvzalloc(sizeof(*new), gfp) : kzalloc(sizeof(*new), gfp | __GFP_NOWARN);
+	old = new ? cmpxchg(at, NULL, new) : NULL;
+	if (new && !old)
+		return new;
+	kvfree(new);
+	ctx_uncharge(r->ctx, STATE_CHARGE);
+	return old;
+}
+
+void table_free_state(struct rank *r, struct state *st)
+{
+	if (st)
+		ctx_uncharge(r->ctx, STATE_CHARGE);
+	kvfree(st);
+}
+
+/* ---- synchronisation objects ----------------------------------------------------------------- */
+
+#define OBJECTS_CHARGE charge_of(OBJECT_CHUNK * sizeof(struct sync))
+
+bool table_objects(struct rank *r, u32 index, gfp_t gfp)
+{
+	struct sync **at = &r->objects[index / OBJECT_CHUNK], *new;
+
+	if (READ_ONCE(*at))
+		return true;
+	if (pool_test_refuses(gfp) || !ctx_charge(r->ctx, OBJECTS_CHARGE))
+		return false;
+	new = gfpflags_allow_blocking(gfp) ? kvcalloc(OBJECT_CHUNK, sizeof(*new), gfp)
+					   : kcalloc(OBJECT_CHUNK, sizeof(*new), gfp | __GFP_NOWARN);
+	if (new && !cmpxchg(at, NULL, new))
+		return true;
+	kvfree(new);
+	ctx_uncharge(r->ctx, OBJECTS_CHARGE);
+	return READ_ONCE(*at);
+}
+
+static void free_objects(struct rank *r, struct sync *chunk)
+{
+	if (chunk)
+		ctx_uncharge(r->ctx, OBJECTS_CHARGE);
+	kvfree(chunk);
+}
+
 /* ---- what a message needs -------------------------------------------------------------------- */
 
 #define LINE_BYTES (QUEUE_CHUNK * sizeof(struct queue_entry))
@@ -144,16 +202,19 @@ int table_make(struct rank *r)
 	for (i = 0; i < SLOTS; i++)
 		init_waitqueue_head(&r->slots[i].wait);
 	r->slot_chunks[0] = r->slots;
+	r->states = kvcalloc(r->ctx->pages / CHUNK_PAGES, sizeof(*r->states), GFP_CTX);
+	r->objects = kvcalloc(OBJECTS / OBJECT_CHUNK, sizeof(*r->objects), GFP_CTX);
 	r->nodes = kvcalloc((size_t)r->size * (BLOCK_SLOTS / QUEUE_CHUNK), sizeof(*r->nodes), GFP_CTX);
 	r->lines = kvcalloc((size_t)r->size * (ALL_SLOTS / QUEUE_CHUNK), sizeof(*r->lines), GFP_CTX);
 	r->bars = kvcalloc((size_t)r->size * (BARRIERS / BAR_CHUNK), sizeof(*r->bars), GFP_CTX);
 	r->regions = kvcalloc(REGIONS, sizeof(*r->regions), GFP_CTX);
-	return r->nodes && r->lines && r->bars && r->regions ? 0 : -ENOMEM;
+	return r->states && r->objects && r->nodes && r->lines && r->bars && r->regions ? 0 : -ENOMEM;
 }
 
-size_t table_bytes(unsigned int size)
+size_t table_bytes(unsigned int size, size_t chunks)
 {
-	return REGIONS * sizeof(struct region *) +
+	return chunks * sizeof(struct state *) + OBJECTS / OBJECT_CHUNK * sizeof(struct sync *) +
+		REGIONS * sizeof(struct region *) +
 		size *
 		((BLOCK_SLOTS + ALL_SLOTS) / QUEUE_CHUNK * sizeof(struct queue_entry *) +
 		 BARRIERS / BAR_CHUNK * sizeof(struct bar *));
@@ -163,6 +224,10 @@ void table_free(struct rank *r)
 {
 	unsigned int i;
 
+	for (i = 0; r->states && i < r->ctx->pages / CHUNK_PAGES; i++)
+		table_free_state(r, r->states[i]);
+	for (i = 0; r->objects && i < OBJECTS / OBJECT_CHUNK; i++)
+		free_objects(r, r->objects[i]);
 	/* The first is r->slots. */
 	free_chunks(r, r->slot_chunks + 1, ARRAY_SIZE(r->slot_chunks) - 1, SLOT_BYTES);
 	free_chunks(r, r->holds, ARRAY_SIZE(r->holds), HOLD_BYTES);
@@ -171,6 +236,8 @@ void table_free(struct rank *r)
 	free_chunks(r, r->bars, (size_t)r->size * (BARRIERS / BAR_CHUNK), BAR_BYTES);
 	for (i = 0; r->regions && i < REGIONS; i++)
 		region_free(r, r->regions[i]);
+	kvfree(r->states);
+	kvfree(r->objects);
 	kvfree(r->nodes);
 	kvfree(r->lines);
 	kvfree(r->bars);
