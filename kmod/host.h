@@ -8,6 +8,7 @@
 
 #include "rank.h"
 #include "region.h"
+#include "timer.h"
 
 struct conn_ops;
 

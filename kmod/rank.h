@@ -17,7 +17,6 @@
 #ifndef KMOD_RANK_H
 #define KMOD_RANK_H
 
-#include <linux/hrtimer.h>
 #include <linux/siphash.h>
 #include <linux/wait.h>
 
@@ -37,12 +36,12 @@
 #define BAR_CHUNK 16u
 #define REGIONS DSM_REGIONS_MAX
 #define STRIPES 1024u
-
 #define STREAMS 8u
 
 struct conn;
 struct ib_device;
 struct region;
+struct seq_file;
 struct state;
 
 struct rank {
@@ -68,8 +67,8 @@ struct rank {
 	struct state **states;
 	spinlock_t stripes[STRIPES];
 	struct slot slots[SLOTS];
-	struct slot
-		*slot_chunks[ALL_SLOTS / SLOT_CHUNK]; /* the first is slots; table.c, as the next that are in chunks */
+	/* table.c allocates the chunks, of this table and of those below. The first chunk is `slots`. */
+	struct slot *slot_chunks[ALL_SLOTS / SLOT_CHUNK];
 	unsigned long slot_used[BITS_TO_LONGS(ALL_SLOTS)];
 	wait_queue_head_t slot_free, brief_free;
 	struct region **regions;
@@ -80,7 +79,7 @@ struct rank {
 	struct hold *holds[HOLDS / HOLD_CHUNK];
 	unsigned long hold_used[BITS_TO_LONGS(HOLDS)];
 	u16 kept_at[KEPT_PLACES]; /* by hash of a lock's name: the record it was last in, + 1 */
-	atomic_t kept_hand;       /* where call.c looks next for one to give back */
+	atomic_t kept_hand;       /* where sync.c looks next for one to give back */
 	struct sync **objects;    /* pieces, made on demand */
 	struct object_list object_list;
 	struct bar **bars;
@@ -118,19 +117,16 @@ void rank_leave(struct rank *r); /* sleeps */
 void ranks_leave_device(struct ib_device *dev);
 void rank_free(struct rank *r); /* sleeps */
 void rank_peer_lost(struct rank *r, u16 peer, int err);
+
 static inline bool rank_enter(struct rank *r)
 {
 	return atomic_inc_not_zero(&r->inside);
 }
+
 void rank_exit(struct rank *r);
 
-struct seq_file;
+/* For debugfs. */
 int ranks_show(struct seq_file *f, void *unused);
 int queues_show(struct seq_file *f, void *unused);
-
-static inline u32 now_us(void)
-{
-	return (u32)(ktime_get_ns() / 1000);
-}
 
 #endif
