@@ -284,15 +284,6 @@ static void cq_lost(void *arg)
 	conn_failed(arg, "completion queue");
 }
 
-/* Under c->modify. */
-static void end(struct lane *l)
-{
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
-
-	if (l->qp)
-		ib_modify_qp(l->qp, &attr, IB_QP_STATE);
-}
-
 /*
  * A peer with a broken lane is given up: it writes into no frame any more, and sees that as soon as it sends. What waits for it is
  * freed, since it counts for the user.
@@ -310,7 +301,7 @@ static void drop(struct work_struct *work)
 			struct lane *l = lane_of(c, (u16)peer, class);
 
 			WRITE_ONCE(l->broken, true);
-			end(l);
+			lane_end_locked(l);
 			debug_count(COUNT_UNSENT, egress_forget(l));
 		}
 		key_forget_blocks(c, (u16)peer);
@@ -397,19 +388,6 @@ static int resolve(struct conn *c, struct rdma_ah_attr *attr)
 		return PTR_ERR(ah);
 	rdma_destroy_ah(ah, RDMA_DESTROY_AH_SLEEPABLE);
 	return 0;
-}
-
-/*
- * What only who has the job's key can say of a connection, each of its directions, and its queue pairs: the first packet's number
- * (SECRET_PSN), without which none is accepted, and the proof that goes first (SECRET_HELLO). The key itself never travels.
- */
-u64 lane_secret(const struct lane *l, enum lane_secret what, bool theirs)
-{
-	const u64 mine = l->qp->qp_num, other = l->peer_qpn, me = l->conn->cfg.me, peer = l->peer;
-	const u64 way = theirs ? peer << 16 | me : me << 16 | peer;
-
-	return siphash_2u64(way << 32 | (u32)l->class << 8 | what, theirs ? other << 32 | mine : mine << 32 | other,
-			    l->conn->cfg.key);
 }
 
 #define PSN_MASK 0xffffffu
@@ -505,13 +483,6 @@ static void close_lane(struct lane *l)
 	egress_forget(l);
 }
 
-void lane_end(struct lane *l)
-{
-	mutex_lock(&l->conn->modify);
-	end(l);
-	mutex_unlock(&l->conn->modify);
-}
-
 void conn_stop(struct conn *c)
 {
 	unsigned int i;
@@ -519,7 +490,7 @@ void conn_stop(struct conn *c)
 	mutex_lock(&c->modify);
 	WRITE_ONCE(c->closing, true);
 	for (i = 0; c->lanes && i < (unsigned int)c->cfg.size * CLASS_MAX; i++)
-		end(&c->lanes[i]);
+		lane_end_locked(&c->lanes[i]);
 	mutex_unlock(&c->modify);
 }
 

@@ -191,8 +191,4 @@ void conn_queues(const struct conn *c, struct dsm_ioc_queues *out);
 int conn_init(device_gone_fn gone);
 void conn_exit(void);
 
-enum lane_secret { SECRET_PSN = 'P', SECRET_HELLO = 'H' };
-u64 lane_secret(const struct lane *l, enum lane_secret what, bool theirs);
-void lane_end(struct lane *l); /* sleeps: all that is posted comes back, as failed if not done */
-
 #endif

@@ -38,6 +38,35 @@ void lane_broken(struct lane *l, const char *how, int status)
 	conn_drop(l->conn, l->peer);
 }
 
+void lane_end_locked(struct lane *l)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+
+	if (l->qp)
+		ib_modify_qp(l->qp, &attr, IB_QP_STATE);
+}
+
+void lane_end(struct lane *l)
+{
+	mutex_lock(&l->conn->modify);
+	lane_end_locked(l);
+	mutex_unlock(&l->conn->modify);
+}
+
+/*
+ * The identity of a connection: of both ranks, the class, the direction and both queue pairs, hashed with the key of the job. Only
+ * a rank that has the key can compute it. SECRET_PSN is the number of the first packet; the device accepts no other. SECRET_HELLO
+ * is the proof that each side sends first. The key itself is never sent.
+ */
+u64 lane_secret(const struct lane *l, enum lane_secret what, bool theirs)
+{
+	const u64 mine = l->qp->qp_num, other = l->peer_qpn, me = l->conn->cfg.me, peer = l->peer;
+	const u64 way = theirs ? peer << 16 | me : me << 16 | peer;
+
+	return siphash_2u64(way << 32 | (u32)l->class << 8 | what, theirs ? other << 32 | mine : mine << 32 | other,
+			    l->conn->cfg.key);
+}
+
 /* ---- sending -------------------------------------------------------------------------------- */
 
 static void post_messages(struct lane *l, const struct msg *m, unsigned int n);

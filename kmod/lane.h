@@ -23,5 +23,10 @@ void lane_start(struct conn *c, u16 peer, unsigned int class); /* of a new conne
 void lane_stop(struct lane *l);                                /* nothing is deferred any more; sleeps */
 void lane_up(struct lane *l);                                  /* it is connected */
 void lane_broken(struct lane *l, const char *how, int status);
+void lane_end(struct lane *l);        /* sleeps: all that is posted completes, with an error if it is not done */
+void lane_end_locked(struct lane *l); /* the same under conn->modify */
+
+enum lane_secret { SECRET_PSN = 'P', SECRET_HELLO = 'H' };
+u64 lane_secret(const struct lane *l, enum lane_secret what, bool theirs); /* theirs: of the other direction */
 
 #endif
