@@ -9,7 +9,8 @@
 #include <linux/mm.h>
 #include <linux/slab.h>
 
-#include "charge.h"
+#include "ctx.h"
+#include "account.h"
 #include "debug.h"
 #include "pool.h"
 #include "pte.h"
@@ -61,7 +62,7 @@ int ctx_frames(struct ctx *c, u32 page, u32 n, u32 usable)
 
 	if (READ_ONCE(*at))
 		return 0;
-	if (!ctx_charge_frames(c, n))
+	if (!account_charge_frames(c, n))
 		return -EDQUOT;
 	new = new_chunk(c, n);
 	if (new)
@@ -70,7 +71,7 @@ int ctx_frames(struct ctx *c, u32 page, u32 n, u32 usable)
 		return 0;
 	if (new)
 		free_chunk(new);
-	ctx_uncharge_frames(c, n);
+	account_uncharge_frames(c, n);
 	return new ? 0 : -ENOMEM;
 }
 
@@ -91,7 +92,7 @@ static void free_chunks(struct ctx *c)
 	for (i = 0; i < c->pages / CHUNK_PAGES; i++) {
 		if (!c->chunks[i])
 			continue;
-		ctx_uncharge_frames(c, c->chunks[i]->n);
+		account_uncharge_frames(c, c->chunks[i]->n);
 		free_chunk(c->chunks[i]);
 		cond_resched();
 	}
@@ -142,7 +143,7 @@ void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 {
 	ctx_follow(c, page & ~(CHUNK_PAGES - 1), k->n);
 	pte_zap(c, page & ~(CHUNK_PAGES - 1), k->n);
-	ctx_uncharge_frames(c, k->n);
+	account_uncharge_frames(c, k->n);
 	free_chunk(k);
 }
 
@@ -159,7 +160,7 @@ static void ctx_free(struct work_struct *work)
 	if (c->entries_wq)
 		destroy_workqueue(c->entries_wq);
 	cleanup_srcu_struct(&c->views_srcu);
-	ctx_close_account(c);
+	account_close_ctx(c);
 	kfree(c);
 	debug_count(GAUGE_CONTEXTS, -1);
 }
@@ -168,7 +169,7 @@ static int make_chunks(struct ctx *c, u64 size)
 {
 	const size_t n = size / (CHUNK_PAGES * PAGE_SIZE);
 
-	if (!ctx_charge(c, charge_of(n * sizeof(*c->chunks))))
+	if (!account_charge(c, account_pages(n * sizeof(*c->chunks))))
 		return -EDQUOT;
 	c->chunks = kvcalloc(n, sizeof(*c->chunks), GFP_CTX);
 	c->pages = (u32)(size >> PAGE_SHIFT);
@@ -178,11 +179,11 @@ static int make_chunks(struct ctx *c, u64 size)
 /* All of them wait for the same locks; two changes of a page cross in two of them (crossing). */
 #define ENTRIES_WORKERS 4
 /* A thread goes with the queue, its rescuer: its stack, and about as much again. */
-#define ENTRIES_CHARGE charge_of(2 * THREAD_SIZE)
+#define ENTRIES_CHARGE account_pages(2 * THREAD_SIZE)
 
 static int make_queue(struct ctx *c)
 {
-	if (!ctx_charge(c, ENTRIES_CHARGE))
+	if (!account_charge(c, ENTRIES_CHARGE))
 		return -EDQUOT;
 	c->entries_wq = alloc_workqueue("dsm-entries", WQ_HIGHPRI | WQ_UNBOUND | WQ_MEM_RECLAIM, ENTRIES_WORKERS);
 	return c->entries_wq ? 0 : -ENOMEM;
@@ -207,7 +208,7 @@ struct ctx *ctx_create(struct view *v, u64 size)
 	INIT_LIST_HEAD(&c->views);
 	INIT_WORK(&c->free, ctx_free);
 	c->node = NUMA_NO_NODE;
-	ctx_open_account(c, v);
+	account_open_ctx(c, v);
 	debug_count(GAUGE_CONTEXTS, 1);
 	err = make_chunks(c, size);
 	if (!err)

@@ -17,7 +17,7 @@
 #include <linux/seq_file.h>
 
 #include "egress.h"
-#include "charge.h"
+#include "account.h"
 #include "debug.h"
 #include "pool.h"
 
@@ -54,11 +54,11 @@ struct waiting *waiting_new(struct lane *l, unsigned int waiting, const struct m
 
 	if (waiting < c->cfg.waiting_max) {
 		how = "messages for it need more memory than its user may lock";
-		if (ctx_charge_bytes(c->cfg.ctx, sizeof(*w))) {
+		if (account_charge_bytes(c->cfg.ctx, sizeof(*w))) {
 			how = "no memory";
 			w = pool_get(&waitings);
 			if (!w)
-				ctx_uncharge_bytes(c->cfg.ctx, sizeof(*w));
+				account_uncharge_bytes(c->cfg.ctx, sizeof(*w));
 		}
 	}
 	if (!w) {
@@ -76,7 +76,7 @@ void waiting_put(struct conn *c, struct waiting *w)
 	if (w->own)
 		return;
 	pool_put(&waitings, w);
-	ctx_uncharge_bytes(c->cfg.ctx, sizeof(*w));
+	account_uncharge_bytes(c->cfg.ctx, sizeof(*w));
 }
 
 unsigned int waiting_put_all(struct conn *c, struct list_head *list)

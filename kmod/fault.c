@@ -11,7 +11,7 @@
 #include <linux/version.h>
 
 #include "fault.h"
-#include "charge.h"
+#include "account.h"
 #include "conn.h"
 #include "host.h"
 #include "key.h"
@@ -106,7 +106,7 @@ static bool prepared(struct rank *r, u32 page, u32 frames)
  */
 static int prepare(struct rank *r, u32 page, u32 frames)
 {
-	const unsigned int refused = ctx_refused(r->ctx);
+	const unsigned int refused = account_refused(r->ctx);
 	const u32 usable = frames_usable(r, page);
 	int err = frames ? ctx_frames(r->ctx, page, frames, usable) : -EFAULT;
 	struct chunk *k = chunk_of(r->ctx, page);
@@ -116,7 +116,7 @@ static int prepare(struct rank *r, u32 page, u32 frames)
 	if (!err)
 		WRITE_ONCE(k->usable, usable);
 	if (!err && !table_state(r, page, GFP_CTX))
-		err = ctx_refused(r->ctx) != refused ? -EDQUOT : -ENOMEM;
+		err = account_refused(r->ctx) != refused ? -EDQUOT : -ENOMEM;
 	if (!err && r->conn)
 		err = key_make(r->conn, k);
 	return err;

@@ -11,7 +11,7 @@
 #include <linux/slab.h>
 
 #include "key.h"
-#include "charge.h"
+#include "account.h"
 #include "conn.h"
 #include "debug.h"
 #include "egress.h"
@@ -267,7 +267,8 @@ static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 /* Its scatter list, and the device's list of pages. */
 static long key_charge(const struct chunk *k)
 {
-	return charge_of((k->whole ? 1 : k->n) * sizeof(struct scatterlist)) + charge_of(k->n * 2 * sizeof(u64));
+	return account_pages((k->whole ? 1 : k->n) * sizeof(struct scatterlist)) +
+		account_pages(k->n * 2 * sizeof(u64));
 }
 
 bool key_ready(struct conn *c, const struct chunk *k)
@@ -285,7 +286,7 @@ static int make_key(struct conn *c, struct lane *l, struct chunk *k)
 	key->dev = c->dev;
 	key->ctx = c->cfg.ctx;
 	key->charged = key_charge(k);
-	if (!ctx_charge(key->ctx, key->charged))
+	if (!account_charge(key->ctx, key->charged))
 		goto free_only;
 	init_completion(&key->done);
 	err = map_frames(c, k, key);
@@ -306,7 +307,7 @@ static int make_key(struct conn *c, struct lane *l, struct chunk *k)
 unmap:
 	unmap_frames(key);
 free:
-	ctx_uncharge(key->ctx, key->charged);
+	account_uncharge(key->ctx, key->charged);
 free_only:
 	kfree(key);
 	return err;
@@ -338,7 +339,7 @@ void key_free(struct chunk *k)
 		return;
 	ib_dereg_mr(k->key->mr);
 	unmap_frames(k->key);
-	ctx_uncharge(k->key->ctx, k->key->charged);
+	account_uncharge(k->key->ctx, k->key->charged);
 	kfree(k->key);
 	k->key = NULL;
 }

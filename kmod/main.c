@@ -12,8 +12,8 @@
 #include <linux/uaccess.h>
 
 #include "main.h"
+#include "account.h"
 #include "call.h"
-#include "charge.h"
 #include "check.h"
 #include "conn.h"
 #include "debug.h"
@@ -133,7 +133,7 @@ static void protect_start(struct tasklet_struct *t)
 static void protect_free(struct ctx *c, struct protect_call *w)
 {
 	if (w)
-		ctx_uncharge(c, w->charged);
+		account_uncharge(c, w->charged);
 	kvfree(w);
 }
 
@@ -146,15 +146,15 @@ static struct protect_call *protect_get(struct view *v, u32 items)
 	if (w && w->room >= items)
 		return w;
 	protect_free(v->ctx, w);
-	if (!ctx_charge(v->ctx, charge_of(size)))
+	if (!account_charge(v->ctx, account_pages(size)))
 		return NULL;
 	w = kvmalloc(size, GFP_CTX);
 	if (!w) {
-		ctx_uncharge(v->ctx, charge_of(size));
+		account_uncharge(v->ctx, account_pages(size));
 		return NULL;
 	}
 	memset(w, 0, sizeof(*w));
-	w->charged = charge_of(size);
+	w->charged = account_pages(size);
 	w->room = room;
 	w->b.ctx = v->ctx;
 	w->b.done = protect_done;

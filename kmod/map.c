@@ -33,8 +33,8 @@
 #include <linux/vmalloc.h>
 
 #include "map.h"
+#include "account.h"
 #include "call.h"
-#include "charge.h"
 #include "debug.h"
 #include "fault.h"
 #include "main.h"
@@ -250,7 +250,7 @@ static bool take_tables(struct view *v)
 
 /* ---- views ---------------------------------------------------------------------------------- */
 
-#define VIEW_CHARGE charge_of(sizeof(struct view)) /* from when it has a context */
+#define VIEW_CHARGE account_pages(sizeof(struct view)) /* from when it has a context */
 
 struct view *view_create(void)
 {
@@ -262,7 +262,7 @@ struct view *view_create(void)
 	v = kzalloc(sizeof(*v), GFP_CTX);
 	if (!v)
 		return ERR_PTR(-ENOMEM);
-	err = view_open_account(v);
+	err = account_open_view(v);
 	if (err) {
 		kfree(v);
 		return ERR_PTR(err);
@@ -304,11 +304,11 @@ void view_close(struct view *v)
 	if (v->watched)
 		mmu_notifier_unregister(&v->notifier, v->mm);
 	if (v->ctx) {
-		ctx_uncharge(v->ctx, VIEW_CHARGE);
+		account_uncharge(v->ctx, VIEW_CHARGE);
 		ctx_put(v->ctx);
 	}
 	put_pid(v->owner);
-	view_close_account(v);
+	account_close_view(v);
 	mmdrop(v->mm);
 	kfree(v);
 	debug_count(GAUGE_VIEWS, -1);
@@ -328,7 +328,7 @@ static int attach(struct view *v, struct ctx *c)
 {
 	int err = -EUSERS;
 
-	if (!ctx_charge(c, VIEW_CHARGE))
+	if (!account_charge(c, VIEW_CHARGE))
 		return -EDQUOT;
 	spin_lock(&c->views_lock);
 	if (c->nviews < DSM_VIEWS_MAX) {
@@ -340,7 +340,7 @@ static int attach(struct view *v, struct ctx *c)
 	if (!err)
 		smp_store_release(&v->ctx, c);
 	else
-		ctx_uncharge(c, VIEW_CHARGE);
+		account_uncharge(c, VIEW_CHARGE);
 	return err;
 }
 

@@ -31,8 +31,8 @@
 #include <linux/slab.h>
 
 #include "park.h"
+#include "account.h"
 #include "call.h"
-#include "charge.h"
 #include "host.h"
 #include "main.h"
 #include "pool.h"
@@ -69,7 +69,7 @@ struct parked {
 static void forget(struct parked *p)
 {
 	put_pid(p->thread);
-	ctx_uncharge_bytes(p->r->ctx, PARKED_BYTES);
+	account_uncharge_bytes(p->r->ctx, PARKED_BYTES);
 	WRITE_ONCE(p->r, NULL); /* whoever still used it would be noticed */
 	kfree(p);
 }
@@ -256,11 +256,11 @@ static struct parked *parked_new(struct rank *r, void __user *arg)
 {
 	struct parked *p;
 
-	if (!ctx_charge_bytes(r->ctx, PARKED_BYTES))
+	if (!account_charge_bytes(r->ctx, PARKED_BYTES))
 		return NULL;
 	p = kmalloc(sizeof(*p), GFP_CTX);
 	if (!p) {
-		ctx_uncharge_bytes(r->ctx, PARKED_BYTES);
+		account_uncharge_bytes(r->ctx, PARKED_BYTES);
 		return NULL;
 	}
 	*p = (struct parked){ .r = r,

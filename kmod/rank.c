@@ -5,7 +5,7 @@
 #include <linux/uaccess.h>
 
 #include "rank.h"
-#include "charge.h"
+#include "account.h"
 #include "conn.h"
 #include "cq.h"
 #include "debug.h"
@@ -294,7 +294,7 @@ static void free_tables(struct rank *r)
 	kvfree(r->units);
 	kvfree(r->here);
 	inject_end(r);
-	ctx_uncharge(r->ctx, r->charged);
+	account_uncharge(r->ctx, r->charged);
 	kvfree(r);
 	debug_count(GAUGE_RANKS, -1);
 }
@@ -307,7 +307,7 @@ static long tables_charge(const struct ctx *c, const struct dsm_ioc_join *j)
 
 	if (strcmp(j->device, "none"))
 		bytes += (j->size - 1u) * conn_peer_bytes(chunks);
-	return charge_of(bytes);
+	return account_pages(bytes);
 }
 
 static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
@@ -318,7 +318,7 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	if (!r)
 		return ERR_PTR(-ENOMEM);
 	r->charged = tables_charge(c, j);
-	if (!ctx_charge(c, r->charged)) {
+	if (!account_charge(c, r->charged)) {
 		kvfree(r);
 		return ERR_PTR(-EDQUOT);
 	}
@@ -419,7 +419,7 @@ long rank_join(struct view *v, void *in, void __user *arg)
 	if (err)
 		goto unlock;
 	if (j->mode == DSM_MODE_POLL && !c->pollers && strcmp(j->device, "none")) {
-		err = ctx_take_pollers(c, CLASS_MAX);
+		err = account_take_pollers(c, CLASS_MAX);
 		if (err)
 			goto unlock;
 	}

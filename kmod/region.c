@@ -3,7 +3,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
-#include "charge.h"
+#include "account.h"
 #include "check.h"
 #include "region.h"
 
@@ -62,11 +62,11 @@ static int region_add(struct rank *r, const struct dsm_ioc_region *in, struct ds
 	for (u = in->page / CHUNK_PAGES; u <= (in->page + in->pages - 1) / CHUNK_PAGES; u++)
 		if (r->units[u])
 			return -EEXIST;
-	if (!ctx_charge_bytes(r->ctx, region_bytes(in->parts)))
+	if (!account_charge_bytes(r->ctx, region_bytes(in->parts)))
 		return -EDQUOT;
 	g = kzalloc(sizeof(*g), GFP_CTX);
 	if (!g) {
-		ctx_uncharge_bytes(r->ctx, region_bytes(in->parts));
+		account_uncharge_bytes(r->ctx, region_bytes(in->parts));
 		return -ENOMEM;
 	}
 	g->page = in->page;
@@ -93,7 +93,7 @@ void region_free(struct rank *r, struct region *g)
 {
 	if (!g)
 		return;
-	ctx_uncharge_bytes(r->ctx, region_bytes(g->parts));
+	account_uncharge_bytes(r->ctx, region_bytes(g->parts));
 	kfree(g->owners);
 	kfree(g);
 }

@@ -8,7 +8,7 @@
 #include <linux/vmalloc.h>
 
 #include "run.h"
-#include "charge.h"
+#include "account.h"
 #include "conn.h"
 #include "debug.h"
 #include "fault.h"
@@ -234,13 +234,13 @@ static bool fetch(struct rank *r, const struct msg *m)
 /* A message for which softirq had no memory. False: there is none yet. */
 static bool step_later(struct rank *r, const struct msg *m)
 {
-	const unsigned int refused = ctx_refused(r->ctx);
+	const unsigned int refused = account_refused(r->ctx);
 
 	if (step_prepare(r, m)) {
 		pool_begin();
 		run_message(r, m);
 		local_bh_enable();
-	} else if (ctx_refused(r->ctx) == refused) {
+	} else if (account_refused(r->ctx) == refused) {
 		return false;
 	} else {
 		host_no_memory(r);
@@ -264,13 +264,13 @@ static void try_again(struct later *l)
 static void later_work(struct work_struct *work)
 {
 	struct later *l = container_of(to_delayed_work(work), struct later, work);
-	struct mem_cgroup *before = ctx_memory(l->rank->ctx);
+	struct mem_cgroup *before = account_memcg_begin(l->rank->ctx);
 	struct rank *r = l->rank;
 	bool done;
 
 	debug_count(COUNT_PROCESS, 1);
 	done = l->fetch ? fetch(r, &l->m) : step_later(r, &l->m);
-	ctx_memory_end(before);
+	account_memcg_end(before);
 	if (!done && !READ_ONCE(r->dead) && !test_bit(l->m.src, r->gone)) {
 		try_again(l);
 		return;
@@ -278,7 +278,7 @@ static void later_work(struct work_struct *work)
 	if (!done && l->fetch)
 		fetch_begins(r, &l->m);
 	pool_put(&laters, l);
-	ctx_uncharge_bytes(r->ctx, sizeof(*l));
+	account_uncharge_bytes(r->ctx, sizeof(*l));
 	atomic_dec(&r->later);
 	rank_exit(r);
 	dsm_test_stay();
@@ -289,11 +289,11 @@ static struct later *later_new(struct rank *r)
 {
 	struct later *l;
 
-	if (atomic_read(&r->later) > LATER_MAX(r) || !ctx_charge_bytes(r->ctx, sizeof(*l)))
+	if (atomic_read(&r->later) > LATER_MAX(r) || !account_charge_bytes(r->ctx, sizeof(*l)))
 		return NULL;
 	l = pool_get(&laters);
 	if (!l)
-		ctx_uncharge_bytes(r->ctx, sizeof(*l));
+		account_uncharge_bytes(r->ctx, sizeof(*l));
 	return l;
 }
 

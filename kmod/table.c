@@ -13,7 +13,7 @@
 #include <linux/slab.h>
 
 #include "table.h"
-#include "charge.h"
+#include "account.h"
 #include "pool.h"
 #include "rank.h"
 #include "region.h"
@@ -25,14 +25,14 @@ static void *chunk(struct rank *r, void **at, size_t size, gfp_t gfp)
 
 	if (have)
 		return have;
-	if (pool_test_refuses(gfp) || !ctx_charge(r->ctx, charge_of(size)))
+	if (pool_test_refuses(gfp) || !account_charge(r->ctx, account_pages(size)))
 		return smp_load_acquire(at);
 	made = gfpflags_allow_blocking(gfp) ? kvzalloc(size, gfp) : kzalloc(size, gfp | __GFP_NOWARN);
 	have = made ? cmpxchg(at, NULL, made) : NULL; /* a full barrier: zeros are seen before the pointer is */
 	if (made && !have)
 		return made;
 	kvfree(made);
-	ctx_uncharge(r->ctx, charge_of(size));
+	account_uncharge(r->ctx, account_pages(size));
 	return have;
 }
 
@@ -44,7 +44,7 @@ static void free_chunks(struct rank *r, void *table, size_t n, size_t size)
 	for (i = 0; chunks && i < n; i++)
 		if (chunks[i]) {
 			kvfree(chunks[i]);
-			ctx_uncharge(r->ctx, charge_of(size));
+			account_uncharge(r->ctx, account_pages(size));
 		}
 }
 
@@ -59,14 +59,14 @@ int table_slot(struct rank *r, unsigned int i)
 
 	if (smp_load_acquire(at))
 		return 0;
-	if (!ctx_charge(r->ctx, charge_of(SLOT_BYTES)))
+	if (!account_charge(r->ctx, account_pages(SLOT_BYTES)))
 		return -EDQUOT;
 	made = pool_test_refuses(GFP_KERNEL) ? NULL : kvzalloc(SLOT_BYTES, GFP_CTX);
 	for (k = 0; made && k < SLOT_CHUNK; k++)
 		init_waitqueue_head(&made[k].wait);
 	if (made && !cmpxchg(at, NULL, made))
 		return 0;
-	ctx_uncharge(r->ctx, charge_of(SLOT_BYTES));
+	account_uncharge(r->ctx, account_pages(SLOT_BYTES));
 	kvfree(made);
 	return made ? 0 : -ENOMEM;
 }
@@ -112,27 +112,27 @@ struct state *table_state(struct rank *r, u32 page, gfp_t gfp)
 
 	if (likely(old))
 		return old;
-	if (pool_test_refuses(gfp) || !ctx_charge(r->ctx, STATE_CHARGE))
+	if (pool_test_refuses(gfp) || !account_charge(r->ctx, STATE_CHARGE))
 		return NULL;
 	new = gfpflags_allow_blocking(gfp) ? kvzalloc(sizeof(*new), gfp) : kzalloc(sizeof(*new), gfp | __GFP_NOWARN);
 	old = new ? cmpxchg(at, NULL, new) : NULL;
 	if (new && !old)
 		return new;
 	kvfree(new);
-	ctx_uncharge(r->ctx, STATE_CHARGE);
+	account_uncharge(r->ctx, STATE_CHARGE);
 	return old;
 }
 
 void table_free_state(struct rank *r, struct state *st)
 {
 	if (st)
-		ctx_uncharge(r->ctx, STATE_CHARGE);
+		account_uncharge(r->ctx, STATE_CHARGE);
 	kvfree(st);
 }
 
 /* ---- synchronisation objects ----------------------------------------------------------------- */
 
-#define OBJECTS_CHARGE charge_of(OBJECT_CHUNK * sizeof(struct sync))
+#define OBJECTS_CHARGE account_pages(OBJECT_CHUNK * sizeof(struct sync))
 
 bool table_objects(struct rank *r, u32 index, gfp_t gfp)
 {
@@ -140,21 +140,21 @@ bool table_objects(struct rank *r, u32 index, gfp_t gfp)
 
 	if (READ_ONCE(*at))
 		return true;
-	if (pool_test_refuses(gfp) || !ctx_charge(r->ctx, OBJECTS_CHARGE))
+	if (pool_test_refuses(gfp) || !account_charge(r->ctx, OBJECTS_CHARGE))
 		return false;
 	new = gfpflags_allow_blocking(gfp) ? kvcalloc(OBJECT_CHUNK, sizeof(*new), gfp)
 					   : kcalloc(OBJECT_CHUNK, sizeof(*new), gfp | __GFP_NOWARN);
 	if (new && !cmpxchg(at, NULL, new))
 		return true;
 	kvfree(new);
-	ctx_uncharge(r->ctx, OBJECTS_CHARGE);
+	account_uncharge(r->ctx, OBJECTS_CHARGE);
 	return READ_ONCE(*at);
 }
 
 static void free_objects(struct rank *r, struct sync *chunk)
 {
 	if (chunk)
-		ctx_uncharge(r->ctx, OBJECTS_CHARGE);
+		account_uncharge(r->ctx, OBJECTS_CHARGE);
 	kvfree(chunk);
 }
 

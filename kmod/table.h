@@ -47,7 +47,7 @@ int table_slot(struct rank *r, unsigned int i); /* there is memory behind it fro
 bool table_line(struct rank *r, u16 slot);      /* a place in line for one of this rank's own threads; sleeps */
 int table_hold(struct rank *r);                 /* a hold record; sleeps. -EAGAIN, -ENOMEM */
 void table_wake(struct rank *r);                /* whoever waits in a slot */
-/* The state of the 2 MiB around a page; NULL: no memory, or more than the user may lock (ctx_refused()). */
+/* The state of the 2 MiB around a page; NULL: no memory, or more than the user may lock (account_refused()). */
 struct state *table_state(struct rank *r, u32 page, gfp_t gfp);
 void table_free_state(struct rank *r, struct state *st);  /* sleeps; NULL: nothing */
 bool table_objects(struct rank *r, u32 index, gfp_t gfp); /* memory behind a place of the table of objects */

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * charge.c - what contexts take of the machine, and whose it is.
+ * account.c - accounting: what contexts use, and which user is charged.
  *
- * Frames are locked memory of the user who made the window, whoever of the node's processes uses them. So is whatever else a
- * context and its peers have this module make for it - tables, the protocol's state, keys, messages that wait - but for the
- * first FREE_PAGES of it, which any job of usual size needs; how many contexts a user may have bounds that: an open file counts,
- * and where it has made a window, the context does instead, for it may outlive the file. All of it that a process or a worker
- * allocates is of the memory cgroup of the process that made the window as well.
+ * Frames are locked memory of the user whose process created the window, whichever process of the node uses them. The same user is
+ * charged for all other memory that the module allocates for the context, also on behalf of its peers: tables, the state of the
+ * protocol, keys, messages that wait. The first FREE_PAGES of it are free; a job of usual size needs no more. The limit on the
+ * contexts of a user bounds the free memory. An open file counts as a context. Once it has created a window the context counts
+ * instead, because it may outlive the file. What processes and workers allocate is also charged to the memory cgroup of the
+ * process that created the window.
  */
 #include <linux/capability.h>
 #include <linux/list.h>
@@ -16,7 +17,7 @@
 #include <linux/sched/user.h>
 #include <linux/slab.h>
 
-#include "charge.h"
+#include "account.h"
 #include "debug.h"
 
 #define FREE_PAGES ((long)((8ul << 20) >> PAGE_SHIFT))
@@ -83,7 +84,7 @@ static void uncharge(struct ctx *c, long pages)
 	debug_count(GAUGE_CHARGED, -pages);
 }
 
-bool ctx_charge(struct ctx *c, long pages)
+bool account_charge(struct ctx *c, long pages)
 {
 	unsigned long flags;
 	bool may;
@@ -94,7 +95,7 @@ bool ctx_charge(struct ctx *c, long pages)
 	return may;
 }
 
-void ctx_uncharge(struct ctx *c, long pages)
+void account_uncharge(struct ctx *c, long pages)
 {
 	unsigned long flags;
 
@@ -108,17 +109,17 @@ void ctx_uncharge(struct ctx *c, long pages)
  * pages falls only when it is too high by more than one, or when no object is left: objects that come and go at the edge of a page
  * do not change it.
  */
-bool ctx_charge_bytes(struct ctx *c, size_t n)
+bool account_charge_bytes(struct ctx *c, size_t n)
 {
 	const long bytes = atomic_long_add_return(n, &c->bytes); /* a full barrier; its partner is in lower() */
 	unsigned long flags;
 	bool may = true;
 	long more;
 
-	if (likely(charge_of(bytes) <= READ_ONCE(c->bytes_charged)))
+	if (likely(account_pages(bytes) <= READ_ONCE(c->bytes_charged)))
 		return true;
 	spin_lock_irqsave(&c->charge_lock, flags);
-	more = charge_of(atomic_long_read(&c->bytes)) - c->bytes_charged;
+	more = account_pages(atomic_long_read(&c->bytes)) - c->bytes_charged;
 	if (more > 0) {
 		may = charge(c, more);
 		if (may)
@@ -126,14 +127,14 @@ bool ctx_charge_bytes(struct ctx *c, size_t n)
 	}
 	spin_unlock_irqrestore(&c->charge_lock, flags);
 	if (!may)
-		ctx_uncharge_bytes(c, n);
+		account_uncharge_bytes(c, n);
 	return may;
 }
 
 /*
  * Under charge_lock. An object may be added at the same time:
  *
- *   lower()                         ctx_charge_bytes()
+ *   lower()                         account_charge_bytes()
  *   bytes_charged = keep            bytes += n
  *   smp_mb()                        (full barrier)
  *   looks at bytes                  looks at bytes_charged
@@ -148,30 +149,30 @@ static void lower(struct ctx *c)
 
 	do {
 		bytes = atomic_long_read(&c->bytes);
-		keep = bytes ? min(charge_of(bytes) + 1, had) : 0;
+		keep = bytes ? min(account_pages(bytes) + 1, had) : 0;
 		WRITE_ONCE(c->bytes_charged, keep);
 		smp_mb();
-	} while (keep < had && charge_of(atomic_long_read(&c->bytes)) > keep);
+	} while (keep < had && account_pages(atomic_long_read(&c->bytes)) > keep);
 	uncharge(c, had - keep);
 }
 
-void ctx_uncharge_bytes(struct ctx *c, size_t n)
+void account_uncharge_bytes(struct ctx *c, size_t n)
 {
 	const long bytes = atomic_long_sub_return(n, &c->bytes);
 	unsigned long flags;
 
-	if (bytes && charge_of(bytes) + 1 >= READ_ONCE(c->bytes_charged))
+	if (bytes && account_pages(bytes) + 1 >= READ_ONCE(c->bytes_charged))
 		return;
 	spin_lock_irqsave(&c->charge_lock, flags);
 	lower(c);
 	spin_unlock_irqrestore(&c->charge_lock, flags);
 }
 
-bool ctx_charge_frames(struct ctx *c, long n)
+bool account_charge_frames(struct ctx *c, long n)
 {
 	if (!lock_pages(c, n))
 		return false;
-	if (!ctx_charge(c, CHUNK_CHARGE)) {
+	if (!account_charge(c, CHUNK_CHARGE)) {
 		atomic_long_sub(n, &c->user->locked_vm);
 		return false;
 	}
@@ -180,20 +181,20 @@ bool ctx_charge_frames(struct ctx *c, long n)
 	return true;
 }
 
-void ctx_uncharge_frames(struct ctx *c, long n)
+void account_uncharge_frames(struct ctx *c, long n)
 {
 	debug_count(GAUGE_FRAMES, -n);
 	atomic_long_sub(n, &c->frames);
 	atomic_long_sub(n, &c->user->locked_vm);
-	ctx_uncharge(c, CHUNK_CHARGE);
+	account_uncharge(c, CHUNK_CHARGE);
 }
 
-struct mem_cgroup *ctx_memory(struct ctx *c)
+struct mem_cgroup *account_memcg_begin(struct ctx *c)
 {
 	return set_active_memcg(c->memcg);
 }
 
-void ctx_memory_end(struct mem_cgroup *before)
+void account_memcg_end(struct mem_cgroup *before)
 {
 	set_active_memcg(before);
 }
@@ -246,7 +247,7 @@ static void account_put(kuid_t uid, unsigned int contexts, unsigned int pollers)
 	mutex_unlock(&accounts_lock);
 }
 
-int view_open_account(struct view *v)
+int account_open_view(struct view *v)
 {
 	struct account *a;
 	int err = -ENOMEM;
@@ -276,13 +277,13 @@ int view_open_account(struct view *v)
 	return err;
 }
 
-void view_close_account(struct view *v)
+void account_close_view(struct view *v)
 {
 	account_put(v->uid, v->counted, 0);
 	free_uid(v->user);
 }
 
-void ctx_open_account(struct ctx *c, const struct view *v)
+void account_open_ctx(struct ctx *c, const struct view *v)
 {
 	c->uid = v->uid;
 	c->user = get_uid(v->user);
@@ -296,7 +297,7 @@ void account_move(struct view *v, struct ctx *c)
 	v->counted = false;
 }
 
-int ctx_take_pollers(struct ctx *c, unsigned int n)
+int account_take_pollers(struct ctx *c, unsigned int n)
 {
 	int err;
 
@@ -308,10 +309,10 @@ int ctx_take_pollers(struct ctx *c, unsigned int n)
 	return err;
 }
 
-void ctx_close_account(struct ctx *c)
+void account_close_ctx(struct ctx *c)
 {
 	WARN_ON_ONCE(atomic_long_read(&c->frames) || atomic_long_read(&c->bytes) || c->bytes_charged);
-	ctx_uncharge(c, c->charged); /* its tables */
+	account_uncharge(c, c->charged); /* its tables */
 	account_put(c->uid, c->counted, c->pollers);
 	free_uid(c->user);
 	mem_cgroup_put(c->memcg);
