@@ -96,7 +96,7 @@ struct lane {
 	bool receives, up, broken; /* its queue pair receives (RTR); and sends, too */
 	bool greeted,
 		proved; /* the proof of the job's key is sent, has come; before that nothing else goes, or is taken */
-	bool held;      /* a flow of it is, for want of places or credit */
+	bool paused;    /* its flows wait for places or credit */
 	unsigned int room;     /* places in the send queue */
 	unsigned int credit;   /* sends that the peer has buffers for */
 	unsigned int nwaiting; /* of its flows */

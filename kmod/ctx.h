@@ -62,14 +62,14 @@ struct chunk {
 /*
  * Who changes the table entries of the window in a process.
  *
- *   view_mmap() -> OURS -- the memory manager begins to unmap or to move (its notifier) --> HELD
- *   HELD -- mmap_lock is had and the mapping stands: mremap(2) was refused, the entries are back --> OURS
+ *   view_mmap() -> OURS -- the memory manager begins to unmap or to move them (its notifier) --> BUSY
+ *   BUSY -- mmap_lock is taken and the mapping exists: mremap(2) was refused, the entries are back --> OURS
  *   any -- the mapping is closed, all translations of it are flushed --> NONE
  *
- * In HELD what is to be closed waits (finish_slowly() in pte.c): its translations are live until they are unmapped, or come
- * back. Only in NONE a page is closed without being looked at.
+ * In BUSY, pages that are to be closed wait (finish_slowly() in pte.c): their translations are live until they are unmapped, or
+ * the entries come back. Only in NONE is a page closed without a look at its entry.
  */
-enum tables { TABLES_NONE, TABLES_OURS, TABLES_HELD };
+enum tables { TABLES_NONE, TABLES_OURS, TABLES_BUSY };
 
 #define UNFLUSHED 32u /* counts, by 2 MiB modulo */
 

@@ -30,7 +30,7 @@ static unsigned int chunk = 16 << 10;
 module_param_named(send_chunk, chunk, uint, 0600);
 MODULE_PARM_DESC(send_chunk, "bytes of a block that go in one piece, of ranks that join; 0: all (default: 16 KiB)");
 
-/* As librshare has them (libdsm/net/shared): what holds a thread up comes first. Urgent blocks count in the window of blocks. */
+/* As librshare has them (libdsm/net/shared): what a thread waits for comes first. Urgent blocks count in the window of blocks. */
 static const struct {
 	u8 class, priority, weight;
 } kinds[FLOWS] = {
@@ -179,7 +179,7 @@ static void flush(struct egress *e)
 		if (lane_may_send(f->lane)) {
 			send_next(e, f);
 		} else {
-			f->lane->held = true;
+			f->lane->paused = true;
 			rs_sched_hold(&e->sched, next);
 		}
 	}
@@ -190,8 +190,8 @@ void egress_go_on(struct lane *l)
 	struct egress *e = l->egress;
 	struct flow *f;
 
-	if (l->held && lane_may_send(l)) {
-		l->held = false;
+	if (l->paused && lane_may_send(l)) {
+		l->paused = false;
 		for (f = e->flows; f < e->flows + FLOWS; f++)
 			if (f->lane == l)
 				rs_sched_resume(&e->sched, &f->turns);

@@ -146,7 +146,7 @@ bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *w
 		}
 	}
 	spin_unlock(stripe);
-	if (err) { /* what was held back is not what a correct peer sends */
+	if (err) { /* no correct peer sends the message that was delayed */
 		debug_count(COUNT_BAD, 1);
 		pr_info_ratelimited("dsm: rank %u: object %#x does not expect %s in its state\n", r->me, ask->object,
 				    page_event_name(ev));

@@ -14,9 +14,9 @@
  * before they are moved back:
  *
  *   mremap(2), mmap_lock for writing       message
- *   notifier: HELD, no editor is inside
+ *   notifier: BUSY, no editor is inside
  *   entries go elsewhere, and live there
- *                                          closes a page: prot (none), HELD, so a worker is to do it
+ *                                          closes a page: prot (none), BUSY, so a worker is to do it
  *   dsm_mremap() refuses, entries return   worker waits for mmap_lock
  *   drops mmap_lock
  *                                          worker: the mapping stands, OURS; clears the entry, flushes, goes on
@@ -46,9 +46,9 @@
 /* ---- page tables ---------------------------------------------------------------------------- */
 
 /* After this nobody changes an entry: those who find TABLES_OURS do so with interrupts off, or with mmap_lock. */
-static void tables_held(struct view *v)
+static void tables_busy(struct view *v)
 {
-	if (cmpxchg(&v->tables, TABLES_OURS, TABLES_HELD) == TABLES_OURS)
+	if (cmpxchg(&v->tables, TABLES_OURS, TABLES_BUSY) == TABLES_OURS)
 		synchronize_rcu_expedited();
 }
 
@@ -62,8 +62,8 @@ static void tables_gone(struct view *v)
 /* The mapping stands, and whoever would take it away needs a lock that we have: nobody else is at its tables. */
 static void tables_back(struct view *v)
 {
-	if (READ_ONCE(v->tables) == TABLES_HELD)
-		cmpxchg(&v->tables, TABLES_HELD, TABLES_OURS);
+	if (READ_ONCE(v->tables) == TABLES_BUSY)
+		cmpxchg(&v->tables, TABLES_BUSY, TABLES_OURS);
 }
 
 static int notify_start(struct mmu_notifier *n, const struct mmu_notifier_range *range)
@@ -79,7 +79,7 @@ static int notify_start(struct mmu_notifier *n, const struct mmu_notifier_range 
 		return 0;
 	if (!mmu_notifier_range_blockable(range))
 		return -EAGAIN;
-	tables_held(v);
+	tables_busy(v);
 	return 0;
 }
 

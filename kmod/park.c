@@ -12,7 +12,7 @@
  * process calls park_leave(). Modules are not told of the end of a single thread: while calls are parked, a worker checks for it.
  *
  * The handler itself may make calls. A wait for a lock is then given up as well, and begins anew when the handler has returned.
- * Other requests must not be made twice: an arrival at a barrier, an addition, a wait for a condition, which has released its
+ * Other requests must not be made twice: an arrival at a barrier, an addition, a wait for a condition, which has unlocked its
  * mutex. They stay parked if the new call may be the handler's: its stack pointer is below that of the parked call, or on the
  * thread's signal stack. If the thread has left such a request and makes its next call from deeper on its stack, a later call
  * gives the request up. A thread that has PARKED_MAX calls parked parks no more: the next signal waits until its call ends.

@@ -21,7 +21,7 @@ bool park_take(struct rank *r, const struct dsm_ioc_call *in, void __user *arg, 
 bool park_take_range(struct rank *r, const struct dsm_ioc_range *in, void __user *arg, struct range_call *c);
 /* The thread takes back the call with this argument, if it has parked that, and waits there as at a cancellation point. */
 bool park_take_point(struct rank *r, const void __user *arg, struct call *c);
-/* Its thread does not wait any more for the lock that it has asked for: whoever brings it releases it. False: no memory. */
+/* The thread gives up its wait for a lock. When the lock arrives, a worker unlocks it. False: no memory. */
 bool park_quit(struct rank *r, const struct call *c);
 void park_leave(struct rank *r, const struct mm_struct *mm); /* nobody runs in that memory any more */
 void park_stop(struct rank *r);                              /* nobody is inside any more */

@@ -237,7 +237,7 @@ static unsigned int change_run(struct batch *b, const struct view *v, unsigned i
 
 		if (lock)
 			change_item(b, v, it, &seen, lower);
-		else if (lower && (pmd || tables == TABLES_HELD) && it->prot != DSM_PROT_WRITE)
+		else if (lower && (pmd || tables == TABLES_BUSY) && it->prot != DSM_PROT_WRITE)
 			defer_item(b, it);
 		/* Else nothing is mapped, or only more is allowed than was: a fault will make the entry. */
 	}

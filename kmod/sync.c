@@ -285,9 +285,9 @@ bool sync_leave_line(struct rank *r, struct call *c)
 }
 
 /*
- * The limit has passed. A thread behind another of its rank leaves that line. A request that stands in the line of ranks
- * cannot: it is given up (park.c), and whoever brings the lock releases it. Until then, threads of the rank stand in line
- * behind it, so a rank has one such request at most for each record. False: no memory for that now.
+ * The limit has passed. A thread behind another thread of its rank leaves that line. A request in the line of ranks cannot
+ * leave: it is given up (park.c), and a worker unlocks the lock when it arrives. Until then, threads of the rank wait in line
+ * behind the request, so a rank has at most one such request for each record. False: no memory for that now.
  */
 static bool quit_lock(struct rank *r, struct call *c)
 {

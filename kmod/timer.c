@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* timer.c - blocks that may be taken away when their time is over. */
+/* timer.c - blocks that may be taken away when their hold time is over. */
 #include "timer.h"
 #include "debug.h"
 #include "host.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* timer.h - blocks that are held back for some time. Bottom halves are off. */
+/* timer.h - blocks that stay at this rank until their hold time is over (hold_us). Bottom halves are off. */
 #ifndef KMOD_TIMER_H
 #define KMOD_TIMER_H
 
@@ -13,7 +13,7 @@ static inline u32 now_us(void)
 	return (u32)(ktime_get_ns() / 1000);
 }
 
-/* The block is held back until a time, in us: then PE_REPLAY. */
+/* The hold time of the block ends at `at`, in us: PE_REPLAY then. */
 void timer_replay(struct rank *r, u32 object, u32 at);
 int timer_start(void);
 void timer_stop(void);
