@@ -11,15 +11,18 @@
 #ifndef KMOD_CONN_H
 #define KMOD_CONN_H
 
-#include <linux/hrtimer.h>
-#include <linux/scatterlist.h>
 #include <linux/siphash.h>
 #include <rdma/ib_verbs.h>
 
 #include "core/wire.h"
 #include "cq.h"
 #include "ctx.h"
-#include "share/schedule.h"
+#include "recv.h"
+
+struct chunk_key;
+struct egress;
+struct lane;
+struct peer_keys;
 
 #define DEPTH 128u /* sends of a lane, at most: CREDITS, and those that have ended and nobody has been told of */
 #define DEPTH_LEAST 64u
@@ -55,92 +58,6 @@ struct conn_config {
 	void *arg;
 };
 
-enum wr_kind { WR_RECEIVE = 1, WR_SEND, WR_KEY };
-
-struct waiting {
-	struct list_head list;
-	struct msg m;
-	bool block;
-	bool own; /* a flow's, not of the pool */
-};
-
-enum flow_kind { FLOW_COHERENCE, FLOW_SYNC, FLOW_BULK, FLOW_DATA, FLOWS = FLOW_DATA + DSM_REGION_PRIORITIES };
-
-/* What waits and takes turns together; of FLOW_DATA on, blocks by the priority of their region. */
-struct flow {
-	struct rs_flow turns;
-	struct lane *lane;
-	struct list_head waiting;
-	struct waiting
-		own; /* the first of them, if that is a block: one that is larger than the window takes no memory */
-};
-
-/* All that goes to a peer (egress.c). */
-struct egress {
-	spinlock_t lock; /* of this, and of the peer's lanes */
-	unsigned int nwaiting;
-	unsigned int nstrict; /* of them, messages that blocks wait for */
-	u32 most;             /* bytes of blocks that were on their way at a time */
-	struct rs_sched sched;
-	struct flow flows[FLOWS];
-};
-
-struct lane {
-	struct egress *egress;
-	struct ib_qp *qp;
-	struct conn *conn;
-	u16 peer;
-	u8 class;
-	bool strict;
-	u32 peer_qpn;              /* the peer's queue pair; 0: not connected yet */
-	bool receives, up, broken; /* its queue pair receives (RTR); and sends, too */
-	bool greeted,
-		proved; /* the proof of the job's key is sent, has come; before that nothing else goes, or is taken */
-	bool paused;    /* its flows wait for places or credit */
-	unsigned int room;     /* places in the send queue */
-	unsigned int credit;   /* sends that the peer has buffers for */
-	unsigned int nwaiting; /* of its flows */
-	unsigned int unsignalled;
-	u32 unsignalled_bytes; /* of blocks */
-	u32 signal_bytes;      /* when they are so many, a request is signalled */
-	u32 taken;             /* receives; its handler counts */
-	u32 returned;          /* of them the peer has heard of */
-	u64 sent, received;    /* messages and blocks */
-	unsigned int pack;     /* messages that a send may have */
-	struct msg *out;       /* conn->depth of as many to send from; NULL: messages go inline */
-	u64 out_dma;
-	unsigned int posted;           /* sends, from out */
-	struct msg deferred[PACK - 1]; /* they go with the next message, or when defer_timer says so */
-	unsigned int ndeferred;
-	ktime_t deferred_until;
-	struct hrtimer defer_timer; /* runs: armed */
-	bool armed;
-};
-
-struct peer_key {
-	u32 rkey; /* 0: not known */
-	bool asked;
-	u64 at; /* remote address of the first page */
-};
-
-struct peer_keys {
-	spinlock_t lock;
-	struct peer_key *of;     /* by 2 MiB of the window */
-	struct list_head blocks; /* struct waiting: until their key comes */
-	unsigned int n;          /* of them */
-};
-
-/* The receive buffers of a class. */
-struct receives {
-	struct ib_srq *srq; /* NULL: each lane has CREDITS of them */
-	unsigned int pack;  /* messages that a buffer has room for */
-	u32 npieces;
-	struct piece {
-		struct msg *buffers; /* CREDITS of them */
-		u64 dma;
-	} * pieces;
-};
-
 struct conn {
 	struct conn_config cfg;
 	struct ib_device *dev;
@@ -164,17 +81,6 @@ struct conn {
 	DECLARE_BITMAP(dropped, DSM_RANKS_MAX);
 	bool closing; /* set under modify: no queue pair comes up any more, and that they break is no news */
 };
-
-static inline struct lane *lane_of(struct conn *c, u16 peer, unsigned int class)
-{
-	return &c->lanes[peer * CLASS_MAX + class];
-}
-
-/* A work request's name: what it is, places of the send queue that its completion gives back, and a number. */
-static inline u64 wr_id(enum wr_kind kind, u16 places, u32 number)
-{
-	return (u64)kind << 48 | (u64)places << 32 | number;
-}
 
 struct ib_device *conn_device(const struct conn *c);
 size_t conn_peer_bytes(size_t chunks); /* what the connection to a peer takes, in a window of so many 2 MiB */

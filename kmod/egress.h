@@ -5,6 +5,36 @@
 
 #include "conn.h"
 #include "lane.h"
+#include "share/schedule.h"
+
+/* A message or block that waits to be sent. */
+struct waiting {
+	struct list_head list;
+	struct msg m;
+	bool block;
+	bool own; /* a flow's, not of the pool */
+};
+
+enum flow_kind { FLOW_COHERENCE, FLOW_SYNC, FLOW_BULK, FLOW_DATA, FLOWS = FLOW_DATA + DSM_REGION_PRIORITIES };
+
+/* What waits and takes turns together. The flows from FLOW_DATA on are for blocks, by the priority of their region. */
+struct flow {
+	struct rs_flow turns;
+	struct lane *lane;
+	struct list_head waiting;
+	/* The first of them, if it is a block: so a block that is larger than the window needs no memory. */
+	struct waiting own;
+};
+
+/* All that goes to a peer. */
+struct egress {
+	spinlock_t lock; /* of this, and of the peer's lanes */
+	unsigned int nwaiting;
+	unsigned int nstrict; /* of them, messages that blocks wait for */
+	u32 most;             /* bytes of blocks that were on their way at a time */
+	struct rs_sched sched;
+	struct flow flows[FLOWS];
+};
 
 int egress_init(void);
 void egress_exit(void);

@@ -3,7 +3,30 @@
 #ifndef KMOD_KEY_H
 #define KMOD_KEY_H
 
-#include "conn.h"
+#include <linux/list.h>
+#include <linux/spinlock.h>
+
+#include "core/wire.h"
+
+struct chunk;
+struct conn;
+struct ib_sge;
+struct ib_wc;
+
+/* The key of a peer for 2 MiB of the window. */
+struct peer_key {
+	u32 rkey; /* 0: not known */
+	bool asked;
+	u64 at; /* remote address of the first page */
+};
+
+/* All keys of a peer, and the blocks that wait for one. */
+struct peer_keys {
+	spinlock_t lock;
+	struct peer_key *of;     /* by 2 MiB of the window */
+	struct list_head blocks; /* struct waiting: until their key comes */
+	unsigned int n;          /* of them */
+};
 
 void key_send_block(struct conn *c, u16 peer, const struct msg *m); /* its contents into the peer's frames, and m */
 void key_forget_blocks(struct conn *c, u16 peer); /* its lanes are broken: no block waits any more, nor will; sleeps */

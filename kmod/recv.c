@@ -14,8 +14,10 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
-#include "pool.h"
 #include "recv.h"
+#include "conn.h"
+#include "lane.h"
+#include "pool.h"
 
 static bool test_no_srq;
 module_param(test_no_srq, bool, 0600);

@@ -3,7 +3,25 @@
 #ifndef KMOD_RECV_H
 #define KMOD_RECV_H
 
-#include "conn.h"
+#include <linux/dma-direction.h>
+#include <linux/types.h>
+
+struct conn;
+struct ib_srq;
+struct lane;
+struct msg;
+struct seq_file;
+
+/* The receive buffers of a class. */
+struct receives {
+	struct ib_srq *srq; /* NULL: each lane has CREDITS of them */
+	unsigned int pack;  /* messages that a buffer has room for */
+	u32 npieces;
+	struct piece {
+		struct msg *buffers; /* CREDITS of them */
+		u64 dma;
+	} * pieces;
+};
 
 /* Messages from the device's view of memory: made, and to be sent or received. NULL: no memory. */
 struct msg *buffers_make(struct conn *c, unsigned int n, enum dma_data_direction way, u64 *dma);
