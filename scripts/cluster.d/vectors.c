@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vectors.c - completion vectors for the rxe device of a guest; what they are: vectors.bpf.c.
+ * vectors.c - completion vectors for the rxe devices of a guest; what they are: vectors.bpf.c.
  *
  *   vectors on OBJECT    load the BPF programs of OBJECT, and attach them; counters are 0
  *   vectors off          detach and remove them
@@ -33,16 +33,31 @@
 #define PINS BPFFS "/vectors"
 #define COMPLETIONS PINS "/completions"
 #define PROGRAMS PINS "/programs"
-#define DEVICE "eth0"
+#define DEVICES "/sys/class/infiniband"
 #define QUEUE 2048 /* packets for a processor */
 
-static int device(void)
+/* The XDP program of a descriptor on the network device of each rxe device; -1: none any more. */
+static void steer(int fd)
 {
-	int index = (int)if_nametoindex(DEVICE);
+	char path[sizeof(DEVICES) + sizeof("//parent") + sizeof(((struct dirent *)0)->d_name)], name[IF_NAMESIZE + 1];
+	DIR *devices = opendir(DEVICES);
+	const struct dirent *e;
+	FILE *f;
 
-	if (!index)
-		err(1, DEVICE);
-	return index;
+	if (!devices)
+		err(1, DEVICES);
+	while ((e = readdir(devices))) {
+		snprintf(path, sizeof(path), DEVICES "/%s/parent", e->d_name);
+		f = fopen(path, "re"); /* of rxe */
+		if (!f)
+			continue;
+		if (fscanf(f, "%16s", name) != 1)
+			errx(1, "cannot read %s", path);
+		fclose(f);
+		if (bpf_xdp_attach((int)if_nametoindex(name), fd, XDP_FLAGS_SKB_MODE, NULL) && fd >= 0)
+			err(1, "XDP on %s", name);
+	}
+	closedir(devices);
 }
 
 /* ---- off ------------------------------------------------------------------------------------ */
@@ -55,7 +70,7 @@ static void off(void)
 
 	if (!pins)
 		return;
-	bpf_xdp_detach(device(), XDP_FLAGS_SKB_MODE, NULL);
+	steer(-1);
 	while ((e = readdir(pins))) {
 		snprintf(path, sizeof(path), PINS "/%s", e->d_name);
 		if (*e->d_name != '.' && unlink(path))
@@ -145,9 +160,7 @@ static void on(const char *path)
 	}
 	add_processors(map(object, "cpus"));
 	prefer_threads();
-	program = bpf_object__find_program_by_name(object, "steer");
-	if (bpf_xdp_attach(device(), bpf_program__fd(program), XDP_FLAGS_SKB_MODE, NULL))
-		err(1, "XDP on " DEVICE);
+	steer(bpf_program__fd(bpf_object__find_program_by_name(object, "steer")));
 	bpf_object__close(object);
 }
 
