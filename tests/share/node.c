@@ -3,8 +3,8 @@
  * node.c - a node of the tests of librshare over real queue pairs; tests/share/run starts it in guests.
  *
  *   node serve              own the device, serve until the process is killed
- *   node test HOST TEST...  run tests against the server at HOST, by default all. SHARE_OUTAGE: outage, too, and more connections
- *                           for repair. The last line is "N passed, N failed"
+ *   node test HOST TEST...  run tests against the server at HOST, by default all. SHARE_OUTAGE: outage and silent, too, and more
+ *                           connections for repair. The last line is "N passed, N failed"
  */
 #include <errno.h>
 #include <signal.h>
@@ -515,6 +515,12 @@ static const struct {
 	{ "outage", test_outage },
 };
 
+/* Half a minute each. Of silent the same is tested in one process (tests/unit/test_share_faults.c). */
+static bool takes_long(void (*test)(void))
+{
+	return test == test_outage || test == test_silent;
+}
+
 int main(int argc, char **argv)
 {
 	const unsigned int n = sizeof(tests) / sizeof(tests[0]);
@@ -535,7 +541,7 @@ int main(int argc, char **argv)
 	r = node_open(RSHARE_OWNER, 1100, 32u << 20);
 	for (unsigned int i = 0; i < n; i++)
 		for (int k = argc == 3 ? 2 : 3; k < argc; k++)
-			if (argc == 3 ? tests[i].run != test_outage || getenv("SHARE_OUTAGE")
+			if (argc == 3 ? getenv("SHARE_OUTAGE") || !takes_long(tests[i].run)
 				      : !strcmp(argv[k], tests[i].name)) {
 				const unsigned int before = failed;
 				const int64_t start = now_ms();
