@@ -21,7 +21,7 @@
 
 #include "core/word.h"
 #include "net/redirect.h"
-#include "net/verbs/verbs.h"
+#include "net/verbs/mem.h"
 
 static int no_files(void)
 {

@@ -29,7 +29,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "net/verbs/dev.h"
 #include "net/verbs/gid.h"
+#include "net/verbs/qp.h"
+#include "net/verbs/send.h"
+#include "net/verbs/ud.h"
 #include "util/log.h"
 
 #define INTERVAL_MS 20 /* until a datagram is repeated, at first */
@@ -44,6 +48,11 @@ static uint64_t now_ms(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+static bool lane_is_active(const struct lane *l)
+{
+	return l->peer->net->cfg.rank < l->peer->rank;
 }
 
 /* ---- who wants what ---------------------------------------------------------------------------- */
@@ -71,7 +80,7 @@ void conn_kick(struct net *n)
 		one = 0; /* it is full of kicks */
 }
 
-void peer_lose(struct peer *p, int err)
+void conn_peer_lose(struct peer *p, int err)
 {
 	struct net *n = p->net;
 	uint8_t known = PEER_KNOWN;
@@ -107,7 +116,7 @@ static void transit(struct lane *l, enum lane_state state)
 
 static int fail_lane(struct lane *l, int err)
 {
-	peer_lose(l->peer, err == -ENOMEM ? -ENOMEM : -EPIPE);
+	conn_peer_lose(l->peer, err == -ENOMEM ? -ENOMEM : -EPIPE);
 	return err;
 }
 
@@ -173,7 +182,7 @@ static void got_req(struct lane *l, const struct shake *s)
 		return;
 	}
 	if (!frame_received_good(s->received, l->done, l->sent)) {
-		peer_lose(l->peer, -EBADMSG);
+		conn_peer_lose(l->peer, -EBADMSG);
 		return;
 	}
 	lane_retire(l, s->received);
@@ -196,7 +205,7 @@ static void got_rep(struct lane *l, const struct shake *s)
 			return;
 		}
 		if (lane_ready(l, s->received)) {
-			peer_lose(l->peer, -EBADMSG);
+			conn_peer_lose(l->peer, -EBADMSG);
 			return;
 		}
 	}
@@ -217,7 +226,7 @@ static void refused(struct peer *p, const struct shake *s)
 	if (s->reason != REFUSE_GONE)
 		log_line("rank %d refuses this rank: %s", p->rank,
 			 s->reason == REFUSE_VERSION ? "it runs another version of libdsm" : "it is of another job");
-	peer_lose(p, -EPIPE);
+	conn_peer_lose(p, -EPIPE);
 }
 
 /* The lane that it is about, if it comes from whom it says. */
@@ -288,7 +297,7 @@ static struct lane *stale_route(struct net *n, struct ibv_ah_attr *to)
 		;
 	if (l) {
 		dev_gid_refresh(l->dev);
-		lane_address(l, to);
+		qp_address(l, to);
 	}
 	pthread_mutex_unlock(&n->conn);
 	return l;
@@ -341,13 +350,13 @@ void conn_route(struct lane *l)
 	struct ibv_ah_attr to;
 
 	pthread_mutex_lock(&n->conn);
-	lane_address(l, &to);
+	qp_address(l, &to);
 	pthread_mutex_unlock(&n->conn);
 	route_make(l, &to, false);
 }
 
 /* Whoever polls may take the timer's event from the service thread, which has to be told then. */
-void route_renew(struct lane *l)
+void conn_route_renew(struct lane *l)
 {
 	l->route->stale = true;
 	conn_kick(l->peer->net);
@@ -357,7 +366,7 @@ void route_renew(struct lane *l)
 
 static void repeat(struct lane *l)
 {
-	route_renew(l); /* the handle may be of a GID that went and came again with the link */
+	conn_route_renew(l); /* the handle may be of a GID that went and came again with the link */
 	if (l->state == LANE_ANSWERED)
 		ud_send(l, SHAKE_REP, l->epoch, 0);
 	else if (l->state == LANE_ASKED)
@@ -384,7 +393,7 @@ static uint64_t tick(struct lane *l, uint64_t now)
 			if (l->waited < limit)
 				repeat(l);
 			else
-				peer_lose(l->peer, -EPIPE);
+				conn_peer_lose(l->peer, -EPIPE);
 		}
 		next = l->tried_at + l->interval;
 	}
@@ -463,7 +472,7 @@ static void lanes_end(struct peer *p)
 
 		pthread_mutex_lock(&l->lock);
 		if (l->dev && l->state != LANE_DEAD)
-			lane_end(l);
+			qp_lane_end(l);
 		pthread_mutex_unlock(&l->lock);
 	}
 	for (c = 0; c < VERBS_DEVICES; c++) {

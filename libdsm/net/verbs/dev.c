@@ -15,7 +15,7 @@
  *
  * up to RECV_MAX each. Beyond it, or when this rank is slow, the sender's device waits and tries again (RNR), for good.
  */
-#include "net/verbs/verbs.h"
+#include "net/verbs/dev.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -25,6 +25,8 @@
 
 #include "net/redirect.h"
 #include "net/verbs/gid.h"
+#include "net/verbs/mem.h"
+#include "net/verbs/ud.h"
 #include "util/log.h"
 
 #define RECV_MAX 4096

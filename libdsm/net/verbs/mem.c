@@ -7,7 +7,7 @@
  * that the device writes: they are not inherited at all. That is what ibv_fork_init() does, for every page registered,
  * with a slow look-up each; here it takes one call for each area.
  */
-#include "net/verbs/verbs.h"
+#include "net/verbs/mem.h"
 
 #include <errno.h>
 #include <stdio.h>

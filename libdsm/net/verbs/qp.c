@@ -3,16 +3,20 @@
  * qp.c - the queue pair of a lane: made, connected with what the peer has said, and ended. Under net.conn and the
  * lane's lock.
  */
-#include "net/verbs/conn.h"
+#include "net/verbs/qp.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "net/verbs/dev.h"
+#include "net/verbs/mem.h"
+#include "net/verbs/recv.h"
+#include "net/verbs/send.h"
 #include "util/log.h"
 
-void lane_address(const struct lane *l, struct ibv_ah_attr *ah)
+void qp_address(const struct lane *l, struct ibv_ah_attr *ah)
 {
 	const struct blob_dev *to = &l->peer->at->devs[l->remote_dev];
 
@@ -39,7 +43,7 @@ static void qp_end(struct lane *l)
 	lane_due(l);
 }
 
-void lane_end(struct lane *l)
+void qp_lane_end(struct lane *l)
 {
 	struct fetch *f;
 	struct buf *b;
@@ -150,7 +154,7 @@ int qp_connect(struct lane *l, const struct shake *s)
 	};
 
 	dev_gid_refresh(l->dev);
-	lane_address(l, &attr.ah_attr);
+	qp_address(l, &attr.ah_attr);
 	if (attr.max_dest_rd_atomic > l->dev->attr.max_qp_rd_atom)
 		attr.max_dest_rd_atomic = (uint8_t)l->dev->attr.max_qp_rd_atom;
 	if (ibv_modify_qp(l->qp, &attr,

@@ -4,7 +4,7 @@
  * frames are counted, into the queue's inbox; taken from there and delivered one by one, with no lock. Several threads may
  * be delivering at once.
  */
-#include "net/verbs/verbs.h"
+#include "net/verbs/recv.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,6 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "net/verbs/conn.h"
+#include "net/verbs/dev.h"
+#include "net/verbs/mem.h"
+#include "net/verbs/send.h"
 #include "util/hook.h"
 #include "util/log.h"
 
@@ -200,7 +204,7 @@ void queue_freeze(struct lane *l)
 	usleep(FREEZE_US);
 	pthread_mutex_lock(&q->lock);
 	if (!drain(q) || !whole)
-		peer_lose(l->peer, -ENOMEM);
+		conn_peer_lose(l->peer, -ENOMEM);
 	l->rx_qpn = 0;
 	pthread_mutex_unlock(&q->lock);
 }
@@ -229,7 +233,7 @@ static void bad(struct lane *l, const struct arrival *a)
 	if (peer_well(l->peer))
 		log_line("malformed frame of rank %d: kind %d, type %d, %u bytes behind it, number %u (status %d)",
 			 l->peer->rank, a->f.kind, a->m.type, a->f.size, a->f.seq, a->status);
-	peer_lose(l->peer, -EBADMSG);
+	conn_peer_lose(l->peer, -EBADMSG);
 }
 
 static void send_free(struct lane *l, uint32_t id)
@@ -237,7 +241,7 @@ static void send_free(struct lane *l, uint32_t id)
 	struct out *o = mem_frame_get(l->dev, sizeof(struct frame));
 
 	if (!o) {
-		peer_lose(l->peer, -ENOMEM);
+		conn_peer_lose(l->peer, -ENOMEM);
 		return;
 	}
 	*(struct frame *)o->data =
@@ -256,7 +260,7 @@ static void begin_fetch(struct lane *l, const struct arrival *a)
 		f->buf = buf_get(l->dev, a->f.size);
 	if (!f || !f->buf) {
 		own_free(f);
-		peer_lose(l->peer, -ENOMEM);
+		conn_peer_lose(l->peer, -ENOMEM);
 		return;
 	}
 	f->m = a->m;
@@ -399,7 +403,7 @@ int queue_serve(struct queue *q, unsigned int budget, bool wait, unsigned int *d
 
 /* ---- polling ------------------------------------------------------------------------------------- */
 
-unsigned int deliver_pending(struct net *n)
+static unsigned int deliver_pending(struct net *n)
 {
 	unsigned int done = 0;
 	struct self *s;

@@ -3,7 +3,7 @@
  * send.c - frames on their way out: filled without a lock, posted by the thread that sends, kept in the lane's ring
  * until a completion, or the peer's own word after a repair, says that the peer has them.
  */
-#include "net/verbs/verbs.h"
+#include "net/verbs/send.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,6 +12,10 @@
 #include <sys/prctl.h>
 
 #include "core/word.h"
+#include "net/verbs/conn.h"
+#include "net/verbs/dev.h"
+#include "net/verbs/mem.h"
+#include "net/verbs/wait.h"
 #include "util/hook.h"
 #include "util/log.h"
 

@@ -3,13 +3,15 @@
  * ud.c - the datagrams by which lanes are connected: a UD queue pair for each device. All under net.conn, but opening
  * and closing.
  */
-#include "net/verbs/conn.h"
+#include "net/verbs/ud.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/random.h>
 
+#include "net/verbs/conn.h"
+#include "net/verbs/mem.h"
 #include "util/log.h"
 
 #define UD_RECVS 256
@@ -107,7 +109,7 @@ void ud_send(struct lane *l, enum shake_type type, uint32_t epoch, uint8_t reaso
 	if (d->ud.posted == UD_SENDS)
 		return;
 	if (!l->route->ah) {
-		route_renew(l);
+		conn_route_renew(l);
 		return;
 	}
 	*s = (struct shake){

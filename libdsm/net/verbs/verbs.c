@@ -13,6 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "net/verbs/conn.h"
+#include "net/verbs/dev.h"
+#include "net/verbs/mem.h"
+#include "net/verbs/recv.h"
+#include "net/verbs/send.h"
+#include "net/verbs/wait.h"
 #include "util/log.h"
 
 #define CLOSE_MS 2000       /* for what is still to be sent */

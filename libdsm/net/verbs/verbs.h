@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbs.h - inside the transport over RDMA verbs. verbs.c opens and closes; dev.c has devices and their queues,
- * mem.c registered memory, conn.c, ud.c and qp.c connections and their repair, send.c and
- * recv.c what goes and comes, arrivals.c what has come and is not handled yet, wait.c sleeping and threads; frame.c,
- * set.c and gid.c are pure.
+ * verbs.h - the structs of the transport over RDMA verbs, and its locks. verbs.c opens and closes; dev.c has devices and
+ * their queues, mem.c registered memory, conn.c, ud.c and qp.c connections and their repair, send.c and recv.c what goes
+ * and comes, arrivals.c what has come and is not handled yet, wait.c sleeping and threads; frame.c, set.c and gid.c are
+ * pure. The functions of each file are in its header.
  *
  * A lane is a connection (an RC queue pair) to a peer for one class of messages. What travels on it are frames, numbered
  * from 1; a sender keeps a frame in the lane's ring until a completion says that the peer's device has it, and a receiver
@@ -260,75 +260,6 @@ struct net {
 	struct net_lane sent[CLASS_MAX]; /* messages and bytes */
 	struct peer peers[];
 };
-
-/* mem.c */
-void *mem_map(size_t size, bool huge); /* zeroed, not inherited by children; NULL */
-struct ibv_mr *mem_register(struct dev *d, void *at, size_t size, int access, const char *what); /* says why not */
-enum { MEM_PRIVATE = 0, MEM_READ };
-void *mem_cut(struct dev *d, int kind, size_t size, struct ibv_mr **mr); /* until the device closes */
-struct buf *buf_get(struct dev *d, size_t size);
-void buf_put(struct dev *d, struct buf *b);
-void mem_free(struct dev *d);
-struct out *mem_frame_get(struct dev *d, size_t bytes);
-void mem_frame_put(struct dev *d, struct out *o);
-
-/* dev.c */
-int dev_open_all(struct net *n); /* -ENODEV, -ENOMEM, -EINVAL; said unless cfg.optional */
-void dev_close_all(struct net *n);
-void dev_gid_refresh(struct dev *d); /* its index may have changed while the link was down */
-int dev_post_recvs(struct dev *d, unsigned int class, const uint32_t *index, unsigned int count);
-void dev_lane_set(struct dev *d, uint32_t qpn, struct lane *l);
-uint32_t dev_recv_bytes(unsigned int class);
-
-static inline struct lane *dev_lane(const struct dev *d, uint32_t qpn)
-{
-	_Atomic(struct lane *) *low = atomic_load_explicit(&d->lanes[qpn >> 12 & 4095], memory_order_acquire);
-
-	return low ? atomic_load_explicit(&low[qpn & 4095], memory_order_acquire) : NULL;
-}
-
-/* conn.c */
-void conn_want(struct lane *l);           /* under its lock; afterwards, without it, conn_serve() */
-void conn_serve(struct net *n, bool all); /* all: also what only descriptors tell, and what allocates: not in a miss */
-void conn_kick(struct net *n);
-void conn_route(struct lane *l);  /* the address handle of its route. Allocates, and may take seconds; under no lock */
-void conn_forget(struct peer *p); /* end its lanes; takes conn */
-void peer_lose(struct peer *p, int err); /* the first trouble with a peer: told by poll. Under no lock but lane.lock */
-
-/* ud.c */
-int ud_open(struct dev *d);
-void ud_close(struct dev *d);
-
-/* qp.c */
-void lane_end(struct lane *l); /* under conn and its lock */
-
-/* send.c */
-int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size);
-void lane_put(struct lane *l, struct out *o);     /* under its lock */
-void lane_broken(struct lane *l);                 /* under its lock */
-void lane_retire(struct lane *l, uint32_t seq);   /* under its lock */
-int lane_ready(struct lane *l, uint32_t peer_rx); /* under its lock. -EBADMSG */
-void lane_flush(struct lane *l);                  /* under its lock */
-void lane_due(struct lane *l);                    /* under its lock, when its backlog, reads or state are other */
-void lane_fetch(struct lane *l);                  /* under its lock */
-int send_thread_start(struct net *n);
-void send_thread_stop(struct net *n);
-
-/* recv.c */
-int queue_serve(struct queue *q, unsigned int budget, bool wait, unsigned int *delivered); /* completions taken */
-void queue_freeze(struct lane *l); /* under its lock: take nothing more from this queue pair */
-int verbs_poll(struct net *n, unsigned int budget);
-unsigned int deliver_pending(struct net *n);
-
-/* wait.c */
-int wait_open(struct net *n);
-void wait_close(struct net *n);
-int wait_threads_start(struct net *n);
-void wait_threads_stop(struct net *n);
-void wait_due(const struct lane *l, int delta); /* under its lock */
-int verbs_arm(struct net *n);
-int verbs_wait_step(struct net *n, enum net_wait_step next);
-int verbs_fd(struct net *n);
 
 enum wr_kind { WR_SEND = 1, WR_READ, WR_RECV };
 

@@ -19,7 +19,7 @@
  *
  * Without cfg.thread there are no threads: then fd covers the queues too, and arm arms them.
  */
-#include "net/verbs/verbs.h"
+#include "net/verbs/wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,6 +34,9 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "net/verbs/conn.h"
+#include "net/verbs/recv.h"
+#include "net/verbs/send.h"
 #include "util/log.h"
 
 #define PATIENCE_MAX 16 /* polls without a completion, before a busy thread sleeps */
