@@ -3,6 +3,8 @@
  * conns.c - the thread that makes connections. It asks the owner of librshare, which takes memory and a round trip through a
  * socket: nothing for a thread that sends in the middle of a miss.
  */
+#include "net/shared/conns.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -11,7 +13,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "net/shared/shared.h"
+#include "net/shared/lane.h"
+#include "net/shared/receive.h"
 #include "util/log.h"
 
 #define STARVED_MS 5 /* memory of the pool comes back without a sign of its own */
@@ -21,7 +24,7 @@ static unsigned int stride_of(unsigned int kind)
 	return (unsigned int)sizeof(struct shared_frame) + lane_kinds[kind].room;
 }
 
-uint64_t in_memory(void)
+uint64_t conns_memory(void)
 {
 	uint64_t bytes = 0;
 	unsigned int k;

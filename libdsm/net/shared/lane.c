@@ -3,10 +3,13 @@
  * lane.c - messages on their way out. A message gets memory of the pool, is submitted to its lane's connection, and is kept until
  * its completion, or, if the peer reads the payload, until the peer has said that it did. Under the lane's lock.
  */
+#include "net/shared/lane.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "net/shared/shared.h"
+#include "net/shared/conns.h"
+#include "net/shared/receive.h"
 #include "util/hook.h"
 #include "util/log.h"
 

@@ -6,12 +6,14 @@
  * Sleeping. The fd of the transport is an epoll set of the connections' fds and of a kick. A polling thread leaves these fds alone;
  * arm makes them readable again. A thread that leaves something in the inbox of an armed transport writes the kick.
  */
+#include "net/shared/receive.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "net/shared/shared.h"
+#include "net/shared/lane.h"
 #include "util/hook.h"
 #include "util/log.h"
 

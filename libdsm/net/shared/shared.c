@@ -12,6 +12,9 @@
 #include <unistd.h>
 
 #include "net/redirect.h"
+#include "net/shared/conns.h"
+#include "net/shared/lane.h"
+#include "net/shared/receive.h"
 #include "util/log.h"
 
 #define OPEN_MS 20000 /* for the node's first rank, which opens the device */
@@ -268,7 +271,7 @@ static int attach(struct net *n)
 	rc.peers = 2u * net_nodes(c); /* both sides may begin at once */
 	rc.repair = c->lost_ms;
 	rc.pool = (uint64_t)SHARED_LANDING * c->nslots + FETCHES * NET_PAYLOAD_MAX + LENT_ROOM +
-		(talkers + net_nodes(c)) * in_memory();
+		(talkers + net_nodes(c)) * conns_memory();
 	rc.thread = c->thread;
 	rc.arg = c->arg;
 	err = choose_device(c, device, sizeof(device), &rc);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * shared.h - inside the transport over librshare: all ranks of a node send over the same two queue pairs per pair of nodes,
- * one for urgent classes and one for the others. shared.c opens and closes, lane.c sends, receive.c receives and delivers,
- * frame.c checks what comes, by rules.h, conns.c is the thread that makes connections.
+ * shared.h - the structs of the transport over librshare, its threads and locks. All ranks of a node send over the same two queue
+ * pairs per pair of nodes, one for urgent classes and one for the others. shared.c opens and closes, lane.c sends, receive.c
+ * receives and delivers, frame.c checks what comes, by rules.h, conns.c is the thread that makes connections. The functions of
+ * each file are in its header, those of shared.c here.
  *
  * The node's first rank is the owner of librshare: a thread of its process holds the device. Each rank has a connection to
  * a rank for each kind of messages that it sends (a lane), made by the first message, and accepts such connections (struct in).
@@ -188,31 +189,9 @@ struct net {
 	struct peer peers[];
 };
 
-/* shared.c */
-void peer_gone(struct peer *p, int err); /* the first trouble with a peer: told by poll */
-
-/* lane.c */
-int shared_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size);
-void lane_serve(struct lane *l, bool arm); /* completions, then the backlog */
-void lane_opened(struct lane *l, struct rshare_conn *conn);
-void lane_fail(struct lane *l, int err); /* it cannot be connected */
-bool lane_idle(struct lane *l);
-void lane_free(struct lane *l);
-
-/* receive.c */
-int shared_poll(struct net *n, unsigned int budget);
-int shared_arm(struct net *n);
-void inbox_put(struct net *n, struct item *it);
-void in_serve(struct in *in, bool arm); /* under net.lock */
-void in_free(struct in *in);
-void fetches_free(struct fetch *f);
-void inbox_drop(struct net *n);
-
-/* conns.c */
-int conns_start(struct net *n);
-void conns_stop(struct net *n);
-void conns_want(struct lane *l); /* to be connected, or watched; any lock may be held but leaf */
-uint64_t in_memory(void);        /* pool that the connections of a peer's rank take, at most */
+/* shared.c. The first error of a peer: the next poll reports the loss with err. Later errors change nothing. Any thread; any
+ * lock but net.leaf may be held. */
+void peer_gone(struct peer *p, int err);
 
 static inline void shared_count(uint64_t *c, uint64_t by)
 {
