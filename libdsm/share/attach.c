@@ -5,7 +5,7 @@
  * A thread of a client waits for the end of the control socket: the kernel closes it however the owner dies. It then marks
  * the attachment dead and makes the fd of each connection readable.
  */
-#include "share/client.h"
+#include "share/attach.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -119,7 +119,7 @@ static int exchange(struct rshare *r, const struct rs_request *q, struct rs_answ
 	return err;
 }
 
-int rs_request(struct rshare *r, struct rs_request *q, struct rs_answer *a, int fds[2])
+int rs_attach_request(struct rshare *r, struct rs_request *q, struct rs_answer *a, int fds[2])
 {
 	int none[2], err;
 
@@ -129,16 +129,15 @@ int rs_request(struct rshare *r, struct rs_request *q, struct rs_answer *a, int 
 	return err;
 }
 
-int rs_conn_enter(struct rshare *r, uint32_t index, struct rshare_conn *c)
+void rs_attach_enter(struct rshare *r, uint32_t index, struct rshare_conn *c)
 {
 	*c = (struct rshare_conn){ .r = r, .index = index, .fd = -1, .seg = rs_seg_conn(&r->layout, r->base, index) };
 	pthread_mutex_lock(&r->lock);
 	r->conn[index] = c;
 	pthread_mutex_unlock(&r->lock);
-	return 0;
 }
 
-void rs_conn_leave(struct rshare_conn *c)
+void rs_attach_leave(struct rshare_conn *c)
 {
 	pthread_mutex_lock(&c->r->lock);
 	c->r->conn[c->index] = NULL;
@@ -150,7 +149,7 @@ void rs_conn_leave(struct rshare_conn *c)
 
 /* ---- the owner's death ---------------------------------------------------------------------- */
 
-void rs_owner_died(struct rshare *r)
+void rs_attach_owner_died(struct rshare *r)
 {
 	const uint64_t one = 1;
 	uint32_t i;
@@ -175,7 +174,7 @@ static void *watch(void *arg)
 	while (poll(p, 2, -1) < 0 && errno == EINTR)
 		;
 	if (p[0].revents)
-		rs_owner_died(r);
+		rs_attach_owner_died(r);
 	return NULL;
 }
 
@@ -226,7 +225,7 @@ static int attach(struct rshare *r, const struct rshare_config *c, char *why)
 				.pages = c->pool / RS_PAGE,
 				.remote = c->remote != 0 };
 	struct rs_answer a = { .status = 0 };
-	int fds[2] = { -1, -1 }, err = rs_request(r, &q, &a, fds);
+	int fds[2] = { -1, -1 }, err = rs_attach_request(r, &q, &a, fds);
 
 	if (err) {
 		a.why[RSHARE_WHY_MAX - 1] = 0;
@@ -383,7 +382,7 @@ int rshare_get_info(struct rshare *r, struct rshare_info *out)
 {
 	struct rs_request q = { .type = RS_INFO };
 	struct rs_answer a;
-	int err = rs_request(r, &q, &a, NULL);
+	int err = rs_attach_request(r, &q, &a, NULL);
 
 	if (!err)
 		*out = a.info;

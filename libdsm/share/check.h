@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * check.h - is what another process of the node wrote as rules.h says? Of its rings the owner, and of the owner's rings the process,
- * looks at a copy. (Frames: frame.h. Between owners: hello.h, repair.h.) Pure.
+ * check.h - is what another process of the node wrote as rules.h says? Of its rings the owner, and of the owner's rings the
+ * process, looks at a copy. And what another owner said over TCP before a link is up. (Frames: frame.h. Later messages between
+ * owners: repair.h.) Pure.
  */
 #ifndef SHARE_CHECK_H
 #define SHARE_CHECK_H
@@ -43,5 +44,10 @@ static inline bool rs_index_ok(uint32_t index, uint32_t conns)
 int rs_request_check(const struct rs_request *q, uint32_t conns);
 /* The owner's status, or -EPROTO: this is no answer to q. */
 int rs_answer_check(const struct rs_request *q, const struct rs_answer *a, uint32_t conns);
+
+/* May another owner ask this? -EPROTO: it is none of this version. -EACCES: its key is another. */
+int rs_hello_asks(const struct rs_hello *h, uint64_t key);
+/* The status of an answer; the same errors if it is none. */
+int rs_hello_answers(const struct rs_hello *h, uint64_t key);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* client.h - what the files of the client's side share: attach.c (attachment, requests), rshare.c (connections). */
+/* client.h - the structs of the client's side: attach.c (attachment, requests), rshare.c (connections), set.c (their set). */
 #ifndef SHARE_CLIENT_H
 #define SHARE_CLIENT_H
 
@@ -45,13 +45,5 @@ struct rshare_conn {
 struct rshare_listener {
 	struct rshare_conn conn;
 };
-
-/* One request and its answer; fds: up to two descriptors, -1: none. -ECONNRESET: the owner is gone. */
-int rs_request(struct rshare *r, struct rs_request *q, struct rs_answer *a, int fds[2]);
-/* It is dead, or breaks the rules of the shared memory: all calls fail from now on, and all fds are readable. */
-void rs_owner_died(struct rshare *r);
-/* Enter a connection of this side. -ENOMEM. */
-int rs_conn_enter(struct rshare *r, uint32_t index, struct rshare_conn *c);
-void rs_conn_leave(struct rshare_conn *c);
 
 #endif

@@ -21,9 +21,4 @@ struct rs_hello {
 
 _Static_assert(sizeof(struct rs_hello) == 80, "the wire format");
 
-/* May the other owner ask this? -EPROTO: it is none of this version. -EACCES: its key is another. */
-int rs_hello_asks(const struct rs_hello *h, uint64_t key);
-/* The status of an answer; the same errors if it is none. */
-int rs_hello_answers(const struct rs_hello *h, uint64_t key);
-
 #endif

@@ -8,7 +8,7 @@
  *
  * When both connect at once, the question of the lower instance number is answered, the other's refused with -EALREADY.
  */
-#include "share/owner.h"
+#include "share/link.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,7 +17,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "share/check.h"
+#include "share/listen.h"
 #include "share/mem.h"
+#include "share/mend.h"
 #include "share/rules.h"
 #include "share/why.h"
 
@@ -483,7 +486,7 @@ int rs_link_get(struct rs_owner *o, const struct sockaddr_storage *at, struct rs
 {
 	struct rs_link *l, want = { .dead = false };
 	char why[RSHARE_WHY_MAX];
-	int err = rs_link_in6(at, &want.at);
+	int err = rs_listen_in6(at, &want.at);
 
 	if (err)
 		return err;

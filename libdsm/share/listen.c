@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* listen.c - the TCP socket of an owner, and the address that peers reach it by. Before the owner's thread begins. */
-#include "share/owner.h"
+#include "share/listen.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -8,9 +8,10 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+#include "share/link.h"
 #include "share/why.h"
 
-int rs_link_in6(const struct sockaddr_storage *from, struct sockaddr_in6 *out)
+int rs_listen_in6(const struct sockaddr_storage *from, struct sockaddr_in6 *out)
 {
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
 
@@ -56,7 +57,7 @@ static void listening(struct rs_owner *o)
 	snprintf(o->address, sizeof(o->address), "%s:%u", host, o->port);
 }
 
-int rs_link_listen(struct rs_owner *o, char *why)
+int rs_listen_start(struct rs_owner *o, char *why)
 {
 	const uint16_t port = o->config.any_port ? 0 : htons(o->config.port);
 	struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_port = port, .sin6_addr = in6addr_any };
@@ -73,7 +74,7 @@ int rs_link_listen(struct rs_owner *o, char *why)
 		}
 		memcpy(&a, found->ai_addr, found->ai_addrlen);
 		freeaddrinfo(found);
-		rs_link_in6(&a, &at);
+		rs_listen_in6(&a, &at);
 		at.sin6_port = port;
 	}
 	o->tcp.ready = rs_link_accept;

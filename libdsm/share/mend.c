@@ -3,12 +3,14 @@
  * mend.c - queue pairs that broke are made new, and what has not arrived is posted again: the connections between the two
  * nodes notice nothing but the time. repair.h has the messages, fifo.h what is posted again. The owner's thread.
  */
-#include "share/owner.h"
+#include "share/mend.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "share/link.h"
 
 #define STOP_US 200     /* for a device that is just finishing a message */
 #define TICK_MS 50      /* until connecting is tried again, while the port is not yet there */

@@ -24,7 +24,11 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "share/link.h"
+#include "share/listen.h"
 #include "share/mem.h"
+#include "share/mend.h"
+#include "share/process.h"
 #include "share/why.h"
 
 #define POLL_BATCH 32
@@ -410,7 +414,7 @@ static int open_sources(struct rs_owner *o, char *why)
 	if (o->reserve < 0 || o->doorbell.fd < 0 || o->stop.fd < 0 || rs_owner_watch(o, &o->doorbell, EPOLLIN) ||
 	    rs_owner_watch(o, &o->stop, EPOLLIN) || rs_owner_watch(o, &o->channel, EPOLLIN))
 		return rs_why(why, -errno, "descriptors of the owner");
-	return rs_link_listen(o, why);
+	return rs_listen_start(o, why);
 }
 
 /* ---- start and stop ------------------------------------------------------------------------- */

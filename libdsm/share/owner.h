@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * owner.h - the thread that holds the verbs objects of a node. It is the worker, which feeds the queue pairs, and the
- * poller, which empties the CQ: two halves of each of its rounds, so there is no lock between them.
+ * owner.h - the thread that holds the verbs objects of a node. It is the worker, which feeds the queue pairs, and the poller,
+ * which empties the CQ: two halves of each of its rounds, so there is no lock between them.
  */
 #ifndef SHARE_OWNER_H
 #define SHARE_OWNER_H
@@ -82,54 +82,29 @@ struct rs_owner {
 	pthread_t thread;
 };
 
-/* Open the device and run the thread. The control socket accepts afterwards. */
+/* Open the device and start the thread. The control socket accepts afterwards. Blocks. why: RSHARE_WHY_MAX bytes, of the
+ * error. -EADDRINUSE: name has an owner. Errors of rs_device_open(), rs_listen_start(), socket(), pthread_create(). */
 int rs_owner_start(const char *device, const char *name, const struct rshare_config *config, struct rs_owner **out,
 		   char *why);
+/* End the thread, wait for its end, and free the owner: connections of its processes and peers are reset. */
 void rs_owner_stop(struct rs_owner *o);
 
-/* Shared by owner.c, link.c and process.c; the owner's thread. */
+/* The others are for the files of the owner; by its thread, or before that starts. None blocks. */
+
+/* Have s->ready called for these events of s->fd. -errno of epoll_ctl(). */
 int rs_owner_watch(struct rs_owner *o, struct rs_source *s, uint32_t events);
 /* Stop watching and close. By name: a child process may hold the same open file, which would keep it in the epoll set. */
 void rs_owner_forget(struct rs_owner *o, struct rs_source *s);
-/* Who connects to a listening socket, without blocking; -1: nobody, or refused for lack of descriptors. */
+/* Accept from a listening socket. -1: nobody is there, or it was refused for lack of descriptors, which is logged. */
 int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockaddr *from, socklen_t *len);
-void rs_owner_log(const char *text);
-/* An error for lack of descriptors or memory, which the owner has to report: who asked does not know whose limit it is. */
-int rs_owner_refused(int err);
+/* Take all completions from the CQ. Links may fail over it. */
 void rs_owner_drain(struct rs_owner *o);
+
+/* Is this an error for lack of descriptors or memory? The owner reports it: who asked does not know whose limit it is. */
+int rs_owner_refused(int err);
+/* A line on stderr. */
+void rs_owner_log(const char *text);
+/* The monotonic clock, in ns. */
 uint64_t rs_owner_now(void);
-
-/* link.c. Find the link to an owner, or begin one. */
-int rs_link_get(struct rs_owner *o, const struct sockaddr_storage *at, struct rs_link **out);
-void rs_link_accept(struct rs_owner *o, struct rs_source *s, uint32_t events);
-struct rs_link *rs_link_of_qp(struct rs_owner *o, uint32_t qpn, enum rs_lane *lane);
-void rs_link_fail(struct rs_owner *o, struct rs_link *l, int status, const char *what);
-/* Free the dead ones. */
-void rs_link_reap(struct rs_owner *o);
-/* Time is up for those that are not up, or not repaired. Returns ms until the next, -1: none. */
-int rs_link_deadlines(struct rs_owner *o);
-void rs_link_address(const struct rs_owner *o, const struct rs_link *l, struct rs_address *out);
-/* why: RSHARE_WHY_MAX bytes, of what was lacking. */
-int rs_link_create_qps(struct rs_owner *o, struct rs_link *l, char *why);
-/* To what l->in.address says. */
-int rs_link_connect_qps(struct rs_owner *o, struct rs_link *l);
-
-/* listen.c */
-int rs_link_listen(struct rs_owner *o, char *why);
-/* The address as one of IPv6. -EAFNOSUPPORT. */
-int rs_link_in6(const struct sockaddr_storage *from, struct sockaddr_in6 *out);
-
-/* mend.c. A queue pair has failed, and may be made new. */
-void rs_mend_want(struct rs_link *l);
-/* Begin the repair of those that are broken. Returns how many. */
-unsigned int rs_mend_begin(struct rs_owner *o);
-/* The peer's TCP connection has something, or has ended. */
-void rs_mend_hear(struct rs_owner *o, struct rs_link *l);
-/* Of a repair under way. Returns ms until the next call. */
-int rs_mend_tick(struct rs_owner *o, struct rs_link *l, uint64_t now);
-
-/* process.c */
-void rs_process_accept(struct rs_owner *o, struct rs_source *s, uint32_t events);
-void rs_process_reap(struct rs_owner *o, bool all);
 
 #endif

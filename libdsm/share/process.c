@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* process.c - the processes of the node: their requests, their segments, their ends. The owner's thread. */
-#include "share/owner.h"
+#include "share/process.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "share/check.h"
+#include "share/link.h"
 #include "share/mem.h"
 #include "share/why.h"
 

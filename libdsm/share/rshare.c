@@ -10,14 +10,14 @@
 #include <time.h>
 
 #include "share/check.h"
-#include "share/client.h"
+#include "share/attach.h"
 #include "share/mem.h"
 
 static int about(struct rshare_conn *c, uint32_t type, struct rs_answer *a, int fds[2])
 {
 	struct rs_request q = { .type = type, .index = c->index };
 
-	return rs_request(c->r, &q, a, fds);
+	return rs_attach_request(c->r, &q, a, fds);
 }
 
 static bool is_dead(const struct rshare_conn *c)
@@ -88,7 +88,7 @@ static void give_back(struct rshare *r, uint32_t index)
 	struct rs_request q = { .type = RS_RELEASE, .index = index };
 	struct rs_answer a;
 
-	rs_request(r, &q, &a, NULL);
+	rs_attach_request(r, &q, &a, NULL);
 }
 
 /* A connection or listener that the owner has made. -ENOMEM: it is given back. */
@@ -100,7 +100,7 @@ static int conn_new(struct rshare *r, uint32_t index, struct rshare_conn **out)
 		give_back(r, index);
 		return -ENOMEM;
 	}
-	rs_conn_enter(r, index, c);
+	rs_attach_enter(r, index, c);
 	*out = c;
 	return 0;
 }
@@ -118,7 +118,7 @@ int rshare_connect(struct rshare *r, const char *node, uint32_t service, unsigne
 	q.weight = (uint8_t)(weight ? weight : 1);
 	err = resolve(node, &q.node);
 	if (!err)
-		err = rs_request(r, &q, &a, NULL);
+		err = rs_attach_request(r, &q, &a, NULL);
 	return err ? err : conn_new(r, a.index, out);
 }
 
@@ -127,7 +127,7 @@ int rshare_listen(struct rshare *r, uint32_t service, struct rshare_listener **o
 	struct rs_request q = { .type = RS_LISTEN, .service = service };
 	struct rs_answer a;
 	struct rshare_conn *c;
-	int err = rs_request(r, &q, &a, NULL);
+	int err = rs_attach_request(r, &q, &a, NULL);
 
 	if (!err)
 		err = conn_new(r, a.index, &c);
@@ -146,7 +146,7 @@ static bool take(struct rshare_conn *c, struct rs_cqe *e)
 		return false;
 	if (rs_event_ok(e, l->conns))
 		return true;
-	rs_owner_died(c->r);
+	rs_attach_owner_died(c->r);
 	return false;
 }
 
@@ -215,7 +215,7 @@ int rshare_fd(struct rshare_conn *c)
 
 	if (__atomic_load_n(&c->fd, __ATOMIC_ACQUIRE) >= 0)
 		return c->fd;
-	err = rs_request(c->r, &q, &a, fds);
+	err = rs_attach_request(c->r, &q, &a, fds);
 	if (err)
 		return err;
 	pthread_mutex_lock(&c->r->lock); /* another thread may have been faster */
@@ -285,7 +285,7 @@ void rshare_unlisten(struct rshare_listener *l)
 	while (rshare_poll(&l->conn, &e, 1) > 0 && e.type != RSHARE_CLOSED)
 		give_back(l->conn.r, (uint32_t)e.cookie);
 	about(&l->conn, RS_RELEASE, &a, NULL);
-	rs_conn_leave(&l->conn);
+	rs_attach_leave(&l->conn);
 	rs_free(l);
 }
 
@@ -333,7 +333,7 @@ int rshare_disconnect(struct rshare_conn *c, int timeout_ms)
 			status = wait_closed(c, timeout_ms);
 	}
 	about(c, RS_RELEASE, &a, NULL);
-	rs_conn_leave(c);
+	rs_attach_leave(c);
 	rs_free(c);
 	return status;
 }
@@ -347,7 +347,7 @@ int rshare_set_priority(struct rshare_conn *c, unsigned int priority, unsigned i
 		return -EINVAL;
 	q.priority = (uint8_t)priority;
 	q.weight = (uint8_t)(weight ? weight : 1);
-	return rs_request(c->r, &q, &a, NULL);
+	return rs_attach_request(c->r, &q, &a, NULL);
 }
 
 int rshare_get_stats(struct rshare_conn *c, struct rshare_stats *out)

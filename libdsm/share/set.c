@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "share/client.h"
+#include "share/attach.h"
 
 static bool is_dead(const struct rshare *r)
 {
@@ -25,7 +25,7 @@ int rshare_join(struct rshare_conn *c, void *mark)
 	if (!mark)
 		return -EINVAL;
 	__atomic_store_n(&r->mark[c->index], mark, __ATOMIC_RELEASE);
-	err = rs_request(r, &q, &a, fds);
+	err = rs_attach_request(r, &q, &a, fds);
 	if (err) {
 		__atomic_store_n(&r->mark[c->index], NULL, __ATOMIC_RELAXED);
 		return err;
