@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* hub.c - the tables of the hub: connections by id and by index, clients, peers. The owner's thread only. */
-#include "share/conn.h"
+/* hub.c - the tables of the hub: connections by id and by index, clients. The owner's thread only. */
+#include "share/hub.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "share/check.h"
+#include "share/conn.h"
 #include "share/mem.h"
 
 #define SLOT(id) ((id) & (RS_CONNS_MAX - 1))
-#define LOOSE 64 /* answers that a peer has room for even when there is no memory */
 
 void rs_hub_init(struct rs_hub *h, const struct rs_wire *wire)
 {
@@ -36,7 +36,7 @@ static void forget_untold(struct rs_conn *c)
 	c->untold = NULL;
 }
 
-void conn_untold(struct rs_conn *c)
+void hub_conn_untold(struct rs_conn *c)
 {
 	struct rs_hub *h = c->client->hub;
 
@@ -72,12 +72,6 @@ void rs_hub_tell(struct rs_hub *h)
 		if (c->fd >= 0 && __atomic_exchange_n(&c->seg->armed, 0, __ATOMIC_SEQ_CST))
 			h->wire->wake(c);
 	}
-}
-
-void rs_conn_join(struct rs_conn *c)
-{
-	c->joined = true;
-	conn_untold(c);
 }
 
 /* ---- connections by id ---------------------------------------------------------------------- */
@@ -135,14 +129,14 @@ static int enter(struct rs_hub *h, struct rs_conn *c)
 	return 0;
 }
 
-struct rs_conn *conn_find(struct rs_hub *h, uint32_t id)
+struct rs_conn *hub_conn_find(struct rs_hub *h, uint32_t id)
 {
 	struct rs_conn *c = SLOT(id) < h->nconn ? h->conn[SLOT(id)] : NULL;
 
 	return c && c->id == id ? c : NULL;
 }
 
-void conn_log(struct rs_conn *c, const char *what)
+void hub_conn_log(struct rs_conn *c, const char *what)
 {
 	char text[256];
 
@@ -173,7 +167,7 @@ static void link_conn(struct rs_conn *c, struct rs_conn **list)
 	*list = c;
 }
 
-static void unlink_conn(struct rs_conn *c)
+void hub_conn_unlink(struct rs_conn *c)
 {
 	if (!c->link)
 		return;
@@ -184,7 +178,7 @@ static void unlink_conn(struct rs_conn *c)
 	c->link = NULL;
 }
 
-int conn_create(struct rs_client *client, struct rs_peer *p, struct rs_conn **out)
+int hub_conn_create(struct rs_client *client, struct rs_peer *p, struct rs_conn **out)
 {
 	struct rs_conn *c = rs_zalloc(1, sizeof(*c));
 	int err;
@@ -211,12 +205,12 @@ int conn_create(struct rs_client *client, struct rs_peer *p, struct rs_conn **ou
 	return 0;
 }
 
-void conn_destroy(struct rs_conn *c)
+void hub_conn_destroy(struct rs_conn *c)
 {
 	struct rs_hub *h = c->client->hub;
 
 	h->wire->freed(c);
-	unlink_conn(c);
+	hub_conn_unlink(c);
 	forget_untold(c);
 	c->client->conn[c->index] = NULL;
 	c->client->live--;
@@ -274,83 +268,4 @@ unsigned int rs_client_kick(struct rs_client *c)
 		}
 	}
 	return n;
-}
-
-/* ---- peers ---------------------------------------------------------------------------------- */
-
-int rs_peer_init(struct rs_peer *p, struct rs_hub *h, uint32_t chunk, const uint32_t window[RS_LANES], uint32_t slots)
-{
-	const uint32_t slots_of[RS_LANES] = { slots, slots };
-	unsigned int i;
-
-	p->hub = h;
-	p->owing_end = &p->owing;
-	p->loose = rs_zalloc(LOOSE, sizeof(*p->loose));
-	if (!p->loose)
-		return -ENOMEM;
-	p->loose_size = LOOSE;
-	rs_sched_init(&p->sched, chunk, window, slots_of);
-	for (i = 0; i < RS_LANES; i++) {
-		if (rs_fifo_init(&p->lane[i], 2 * slots)) /* RS_CTL_SLOTS beside the scheduler's */
-			goto undo;
-	}
-	return 0;
-undo:
-	while (i--)
-		rs_fifo_exit(&p->lane[i]);
-	rs_free(p->loose);
-	return -ENOMEM;
-}
-
-void rs_peer_ready(struct rs_peer *p, uint32_t chunk)
-{
-	struct rs_conn *c;
-
-	p->chunk = p->sched.chunk = chunk;
-	p->ready = true;
-	for (c = p->conns; c; c = c->next)
-		conn_load(c);
-}
-
-/* The wire's entries are taken back; none of them will complete. */
-static void forget_sent(struct rs_peer *p, enum rs_lane lane)
-{
-	unsigned int all = UINT32_MAX;
-	const struct rs_sent *s;
-
-	while ((s = rs_fifo_pop(&p->lane[lane], &all))) {
-		if (!s->conn)
-			continue;
-		s->conn->client->outstanding--;
-		rs_sched_done(&p->sched, &s->conn->flow, lane, s->post.len);
-	}
-}
-
-void rs_peer_lost(struct rs_peer *p, int status)
-{
-	struct rs_conn *c, *next;
-	unsigned int i;
-
-	p->ready = false;
-	for (i = 0; i < RS_LANES; i++)
-		forget_sent(p, (enum rs_lane)i);
-	/* Frames that are owed have nobody to go to. */
-	while ((c = p->owing)) {
-		p->owing = c->next_owing;
-		c->on_owing = false;
-		c->owes = 0;
-	}
-	p->owing_end = &p->owing;
-	for (c = p->conns; c; c = next) {
-		next = c->next;
-		c->owes = 0;
-		conn_end(c, status);
-		unlink_conn(c); /* the record outlives the peer, until its client releases it */
-		c->peer = NULL;
-		conn_progress(c);
-	}
-	for (i = 0; i < RS_LANES; i++)
-		rs_fifo_exit(&p->lane[i]);
-	rs_free(p->loose);
-	*p = (struct rs_peer){ .hub = p->hub, .link = p->link };
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * hub.h - the connections of a node: operations and frames in; posts, frames and completions out.
+ * hub.h - the connections of a node: operations and frames in; posts, frames and completions out. The structs are here, and the
+ * functions of hub.c: tables of connections, and clients. conn.h has connections, peer.h the nodes at the other end.
  *
- * One thread, the owner's. No verbs, socket or clock: the wire below is two functions. What comes from shared memory is
- * copied once and then checked; what comes from a peer is checked by rs_frame_parse() and against the connection.
+ * One thread, the owner's. No verbs, socket or clock: the wire below is a table of functions. What comes from shared memory is
+ * copied once and then checked; what comes from a peer is checked by rs_frame_parse() and against the connection. Nothing
+ * blocks.
  *
  * Life of a connection:
  *
@@ -134,59 +136,36 @@ struct rs_conn {
 	struct rs_conn_stats stats;
 };
 
+/* wire: must live as long as the hub. */
 void rs_hub_init(struct rs_hub *h, const struct rs_wire *wire);
+/* Free the tables. No connection is left. */
 void rs_hub_exit(struct rs_hub *h);
 /* Wake the clients that sleep and have got events since the last call: once, however many events. */
 void rs_hub_tell(struct rs_hub *h);
 
-/* -ENOMEM. slots: chunks outstanding of a lane; a power of two. */
-int rs_peer_init(struct rs_peer *p, struct rs_hub *h, uint32_t chunk, const uint32_t window[RS_LANES], uint32_t slots);
-void rs_peer_ready(struct rs_peer *p, uint32_t chunk);
-/* The peer is no more, and nothing of it is in flight: its connections end with status. The peer may be initialised again. */
-void rs_peer_lost(struct rs_peer *p, int status);
-
+/* base: the client's shared memory, of layout l. -ENOMEM. */
 int rs_client_init(struct rs_client *c, struct rs_hub *h, const struct rs_layout *l, void *base);
-/* The process is gone: its connections are reset. It may be freed when client_idle(). */
+/* The process is gone: its connections are reset. It may be freed once rs_client_idle(). */
 void rs_client_gone(struct rs_client *c);
+/* Has it no connection, and does the wire use none of its memory? */
 bool rs_client_idle(const struct rs_client *c);
+/* Free its table. It is idle. */
 void rs_client_exit(struct rs_client *c);
-
-/* -ENOSPC: all connections of the client or of the node are in use. -EADDRINUSE. -ENOMEM. */
-int rs_conn_listen(struct rs_client *c, uint32_t service, struct rs_conn **out);
-int rs_conn_connect(struct rs_client *c, struct rs_peer *p, uint32_t service, uint8_t priority, uint8_t weight,
-		    struct rs_conn **out);
-void rs_conn_priority(struct rs_conn *c, uint8_t priority, uint8_t weight);
-/* Into the set of the client, with the events that it has. */
-void rs_conn_join(struct rs_conn *c);
-/* Send all that was submitted, tell the peer, end. */
-void rs_conn_close(struct rs_conn *c);
-/* The client wants no more of it: end it at once if it has not ended, and free the record when the wire is done with it. */
-void rs_conn_release(struct rs_conn *c);
-
-/* Poll the submission rings of a client's connection. */
-void rs_conn_kick(struct rs_conn *c);
-/* The connections whose ready bits are set. Returns how many. */
+/* Poll the submission rings of the connections whose ready bits are set. Returns how many. */
 unsigned int rs_client_kick(struct rs_client *c);
 
-/* Hand to the wire what may go now. Returns the number of posts. */
-unsigned int rs_peer_pump(struct rs_peer *p);
-/* Posts are on the wire. */
-bool rs_peer_busy(const struct rs_peer *p);
-/* The oldest n posts of a lane have completed. */
-void rs_peer_sent(struct rs_peer *p, enum rs_lane lane, unsigned int n);
-/* A message has arrived by a lane. The peer must be dropped: -EBADMSG: it breaks the protocol. -ENOMEM: there is no memory for
- * an answer that it waits for. -ENOBUFS: it does not take answers. */
-int rs_peer_receive(struct rs_peer *p, enum rs_lane lane, const void *data, uint32_t bytes);
-
-/* A second has passed: connections whose OPEN has gone so many without an answer end with -ETIMEDOUT. Returns how many. */
-uint32_t rs_peer_tick(struct rs_peer *p, uint32_t seconds);
-
-/* The queue pairs broke: post nothing until rs_peer_resume(). */
-void rs_peer_stop(struct rs_peer *p);
-/* What the peer says to have received by each lane, once between the two. Returns how many posts that completes.
- * -EBADMSG: it cannot have received so much, or so little, and must be dropped. */
-int rs_peer_arrived(struct rs_peer *p, const uint32_t received[RS_LANES]);
-/* There are new queue pairs: post again what has not arrived, and go on. */
-void rs_peer_resume(struct rs_peer *p);
+/* For conn.c, peer.c and receive.c. A new connection with an id, in the tables of the hub and the client; p: in the list of
+ * that peer, NULL: of the listeners. -ENOMEM. -ENOSPC: the client or the node has as many connections as it may. */
+int hub_conn_create(struct rs_client *client, struct rs_peer *p, struct rs_conn **out);
+/* Take it from all tables and free it. Nothing of it is on the wire. */
+void hub_conn_destroy(struct rs_conn *c);
+/* Take it from the list of its peer. */
+void hub_conn_unlink(struct rs_conn *c);
+/* The connection with this id. NULL: there is none, or it is no more. */
+struct rs_conn *hub_conn_find(struct rs_hub *h, uint32_t id);
+/* It has got events: rs_hub_tell() is to wake its client. */
+void hub_conn_untold(struct rs_conn *c);
+/* Log `what` with the connection's index and its peer's name. */
+void hub_conn_log(struct rs_conn *c, const char *what);
 
 #endif

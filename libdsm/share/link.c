@@ -21,6 +21,7 @@
 #include "share/listen.h"
 #include "share/mem.h"
 #include "share/mend.h"
+#include "share/peer.h"
 #include "share/rules.h"
 #include "share/why.h"
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "share/link.h"
+#include "share/peer.h"
 
 #define STOP_US 200     /* for a device that is just finishing a message */
 #define TICK_MS 50      /* until connecting is tried again, while the port is not yet there */

@@ -28,6 +28,7 @@
 #include "share/listen.h"
 #include "share/mem.h"
 #include "share/mend.h"
+#include "share/peer.h"
 #include "share/process.h"
 #include "share/why.h"
 

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include "share/check.h"
+#include "share/conn.h"
 #include "share/link.h"
 #include "share/mem.h"
 #include "share/why.h"

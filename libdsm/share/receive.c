@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* receive.c - frames that arrive: chunks are copied out of the landing buffer at once, so that no reader can hold it. */
-#include "share/conn.h"
+#include "share/peer.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,6 +8,7 @@
 
 #include "rshare.h"
 #include "share/check.h"
+#include "share/conn.h"
 
 #define LAYOUT(c) (&(c)->client->layout)
 
@@ -91,7 +92,7 @@ static bool has_room(struct rs_conn *l)
 /* For a process whose listener has room. It is said once, until there is one again. */
 static int create_for(struct rs_conn *l, struct rs_peer *p, struct rs_conn **out)
 {
-	const int err = conn_create(l->client, p, out);
+	const int err = hub_conn_create(l->client, p, out);
 	char text[160];
 
 	if (err && !l->client->refusing) {
@@ -112,7 +113,7 @@ static int open_conn(struct rs_peer *p, const struct rs_frame *f)
 	memcpy(&o, f, sizeof(o));
 	if (err) {
 		p->hub->stats.refused++;
-		return peer_loose(p, RS_FRAME_REFUSED, f->from, (uint32_t)-err);
+		return rs_peer_loose(p, RS_FRAME_REFUSED, f->from, (uint32_t)-err);
 	}
 	rs_flow_init(&c->flow, o.priority, o.weight);
 	c->state = RS_OPEN;
@@ -164,7 +165,7 @@ static int for_conn(struct rs_conn *c, const struct rs_frame *f, const char *pay
 
 	if (c->state == RS_ENDED) {
 		if (f->kind == RS_FRAME_OPENED && !c->remote)
-			return peer_loose(c->peer, RS_FRAME_RESET, f->from, 0); /* given up before the answer came */
+			return rs_peer_loose(c->peer, RS_FRAME_RESET, f->from, 0); /* given up before the answer came */
 		return 0;
 	}
 	switch (f->kind) {
@@ -214,14 +215,14 @@ int rs_peer_receive(struct rs_peer *p, enum rs_lane lane, const void *message, u
 	if (!err && f.kind == RS_FRAME_OPEN) {
 		err = open_conn(p, &f);
 	} else if (!err) {
-		c = conn_find(h, f.to);
+		c = hub_conn_find(h, f.to);
 		if (c && c->peer == p) {
 			err = for_conn(c, &f, (const char *)message + sizeof(f));
 		} else {
 			/* Late, or invented. What the sender must not wait for in vain is answered. */
 			h->stats.unknown++;
 			if (f.kind == RS_FRAME_DATA || f.kind == RS_FRAME_CLOSE || f.kind == RS_FRAME_OPENED)
-				err = peer_loose(p, RS_FRAME_RESET, f.from, 0);
+				err = rs_peer_loose(p, RS_FRAME_RESET, f.from, 0);
 		}
 	}
 	h->stats.malformed += err == -EBADMSG;

@@ -13,7 +13,8 @@
 #include <string.h>
 
 #include "rshare.h"
-#include "share/hub.h"
+#include "share/conn.h"
+#include "share/peer.h"
 
 #define WORLD_CHUNK 256u
 #define WORLD_DEPTH 8u

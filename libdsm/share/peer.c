@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * peer.c - a node at the other end: owed frames and chunks to the wire, their completions, repair. The owner's thread only.
+ */
+#include "share/peer.h"
+
+#include <errno.h>
+
+#include "share/conn.h"
+#include "share/mem.h"
+
+#define LAYOUT(c) (&(c)->client->layout)
+#define LOOSE 64 /* answers that a peer has room for even when there is no memory */
+
+/* ---- its life ------------------------------------------------------------------------------- */
+
+int rs_peer_init(struct rs_peer *p, struct rs_hub *h, uint32_t chunk, const uint32_t window[RS_LANES], uint32_t slots)
+{
+	const uint32_t slots_of[RS_LANES] = { slots, slots };
+	unsigned int i;
+
+	p->hub = h;
+	p->owing_end = &p->owing;
+	p->loose = rs_zalloc(LOOSE, sizeof(*p->loose));
+	if (!p->loose)
+		return -ENOMEM;
+	p->loose_size = LOOSE;
+	rs_sched_init(&p->sched, chunk, window, slots_of);
+	for (i = 0; i < RS_LANES; i++) {
+		if (rs_fifo_init(&p->lane[i], 2 * slots)) /* RS_CTL_SLOTS beside the scheduler's */
+			goto undo;
+	}
+	return 0;
+undo:
+	while (i--)
+		rs_fifo_exit(&p->lane[i]);
+	rs_free(p->loose);
+	return -ENOMEM;
+}
+
+void rs_peer_ready(struct rs_peer *p, uint32_t chunk)
+{
+	struct rs_conn *c;
+
+	p->chunk = p->sched.chunk = chunk;
+	p->ready = true;
+	for (c = p->conns; c; c = c->next)
+		conn_load(c);
+}
+
+/* The wire's entries are taken back; none of them will complete. */
+static void forget_sent(struct rs_peer *p, enum rs_lane lane)
+{
+	unsigned int all = UINT32_MAX;
+	const struct rs_sent *s;
+
+	while ((s = rs_fifo_pop(&p->lane[lane], &all))) {
+		if (!s->conn)
+			continue;
+		s->conn->client->outstanding--;
+		rs_sched_done(&p->sched, &s->conn->flow, lane, s->post.len);
+	}
+}
+
+void rs_peer_lost(struct rs_peer *p, int status)
+{
+	struct rs_conn *c, *next;
+	unsigned int i;
+
+	p->ready = false;
+	for (i = 0; i < RS_LANES; i++)
+		forget_sent(p, (enum rs_lane)i);
+	/* Frames that are owed have nobody to go to. */
+	while ((c = p->owing)) {
+		p->owing = c->next_owing;
+		c->on_owing = false;
+		c->owes = 0;
+	}
+	p->owing_end = &p->owing;
+	for (c = p->conns; c; c = next) {
+		next = c->next;
+		c->owes = 0;
+		conn_end(c, status);
+		hub_conn_unlink(c); /* the record outlives the peer, until its client releases it */
+		c->peer = NULL;
+		conn_progress(c);
+	}
+	for (i = 0; i < RS_LANES; i++)
+		rs_fifo_exit(&p->lane[i]);
+	rs_free(p->loose);
+	*p = (struct rs_peer){ .hub = p->hub, .link = p->link };
+}
+
+uint32_t rs_peer_tick(struct rs_peer *p, uint32_t seconds)
+{
+	struct rs_conn *c, *next;
+	uint32_t n = 0;
+
+	for (c = p->conns; c && p->ready; c = next) {
+		next = c->next;
+		if (!c->unanswered || c->owes & 1u << RS_FRAME_OPEN || ++c->waited < seconds)
+			continue;
+		conn_end(c, -ETIMEDOUT);
+		n++;
+	}
+	return n;
+}
+
+/* ---- frames of no connection ---------------------------------------------------------------- */
+
+int rs_peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint32_t total)
+{
+	if (p->nloose == p->loose_size) {
+		const uint32_t n = 2 * p->loose_size;
+		struct rs_loose *v = n <= RS_CONNS_MAX ? rs_zalloc(n, sizeof(*v)) : NULL;
+		uint32_t i;
+
+		if (!v)
+			return n <= RS_CONNS_MAX ? -ENOMEM : -ENOBUFS;
+		for (i = 0; i < p->nloose; i++)
+			v[i] = p->loose[(p->loose_at + i) % p->loose_size];
+		rs_free(p->loose);
+		p->loose = v;
+		p->loose_at = 0;
+		p->loose_size = n;
+	}
+	p->loose[(p->loose_at + p->nloose++) % p->loose_size] = (struct rs_loose){ (uint8_t)kind, to, total };
+	return 0;
+}
+
+/* ---- to the wire ---------------------------------------------------------------------------- */
+
+struct batch {
+	struct rs_post post[RS_LANES][RS_BATCH];
+	unsigned int n[RS_LANES];
+};
+
+static void add(struct rs_peer *p, struct batch *b, enum rs_lane lane, const struct rs_post *post, struct rs_conn *c,
+		bool last)
+{
+	struct rs_sent *s = rs_fifo_add(&p->lane[lane], post);
+
+	s->conn = c;
+	s->last = last;
+	b->post[lane][b->n[lane]++] = s->post;
+}
+
+static void add_frame(struct rs_peer *p, struct batch *b, const struct rs_frame *f)
+{
+	add(p, b, RS_STRICT, &(struct rs_post){ .op = RS_OP_SEND, .frame = *f }, NULL, true);
+	p->ctl++;
+}
+
+static void fill_owed(struct rs_conn *c, enum rs_frame_kind kind, struct rs_frame *f)
+{
+	*f = (struct rs_frame){ .version = RS_FRAME_VERSION, .kind = (uint8_t)kind };
+	f->to = c->remote;
+	f->from = c->id;
+	f->credit = c->rx_told = c->rq_seen;
+	if (kind == RS_FRAME_OPEN) {
+		f->seq = c->service;
+		f->total = c->flow.priority | (uint32_t)c->flow.weight << 8;
+	}
+	if (kind == RS_FRAME_CLOSE)
+		f->seq = c->tx_seq;
+}
+
+/* In this order: a connection opens before it grants, and is reset last. */
+static const uint8_t order[] = { RS_FRAME_OPEN,  RS_FRAME_OPENED, RS_FRAME_CREDIT,
+				 RS_FRAME_CLOSE, RS_FRAME_CLOSED, RS_FRAME_RESET };
+
+static bool ctl_room(const struct rs_peer *p, const struct batch *b)
+{
+	return p->ctl < RS_CTL_SLOTS && b->n[RS_STRICT] < RS_BATCH;
+}
+
+static void pump_owed(struct rs_peer *p, struct batch *b)
+{
+	struct rs_frame f;
+	unsigned int i;
+
+	for (; p->nloose && ctl_room(p, b); p->nloose--) {
+		const struct rs_loose *l = &p->loose[p->loose_at++ % p->loose_size];
+
+		p->loose_at %= p->loose_size;
+		f = (struct rs_frame){ .version = RS_FRAME_VERSION, .kind = l->kind, .to = l->to, .total = l->total };
+		add_frame(p, b, &f);
+	}
+	while (p->owing && ctl_room(p, b)) {
+		struct rs_conn *c = p->owing;
+
+		for (i = 0; i < sizeof(order) && ctl_room(p, b); i++)
+			if (c->owes & 1u << order[i]) {
+				fill_owed(c, (enum rs_frame_kind)order[i], &f);
+				conn_forgive(c, (enum rs_frame_kind)order[i]);
+				add_frame(p, b, &f);
+			}
+		if (c->owes)
+			break;
+		p->owing = c->next_owing;
+		if (!p->owing)
+			p->owing_end = &p->owing;
+		c->on_owing = false;
+		conn_progress(c);
+	}
+}
+
+static void add_chunk(struct rs_peer *p, struct batch *b, const struct rs_chunk *k)
+{
+	struct rs_conn *c = (struct rs_conn *)k->flow;
+	const struct rs_sqe *e = &c->op[k->op % RS_FLOW_OPS];
+	struct rs_post post = { .op = e->op,
+				.data = c->client->base + LAYOUT(c)->pool_offset + e->offset + k->offset,
+				.len = k->len,
+				.lkey = c->client->lkey,
+				.rkey = e->rkey,
+				.remote = e->remote + k->offset };
+
+	c->client->outstanding++;
+	c->stats.chunks_sent++;
+	if (e->op == RS_OP_SEND) {
+		fill_owed(c, RS_FRAME_DATA, &post.frame);
+		conn_forgive(c, RS_FRAME_CREDIT);
+		post.frame.seq = c->tx_seq++;
+		post.frame.total = e->len;
+		post.frame.offset = k->offset;
+		post.frame.len = k->len;
+	}
+	add(p, b, (enum rs_lane)k->lane, &post, c, k->last);
+}
+
+unsigned int rs_peer_pump(struct rs_peer *p)
+{
+	struct rs_chunk chunk[RS_BATCH];
+	unsigned int i, n, room, all = 0;
+	struct batch b;
+
+	if (!p->ready)
+		return 0;
+	do {
+		b.n[RS_STRICT] = b.n[RS_WEIGHTED] = 0;
+		pump_owed(p, &b);
+		room = RS_BATCH - b.n[RS_STRICT];
+		n = rs_sched_pick(&p->sched, chunk, room);
+		for (i = 0; i < n; i++)
+			add_chunk(p, &b, &chunk[i]);
+		for (i = 0; i < RS_LANES; i++)
+			if (b.n[i]) {
+				p->hub->wire->post(p, (enum rs_lane)i, b.post[i], b.n[i]);
+				p->hub->stats.chains++;
+			}
+		for (i = 0; i < n; i++)
+			conn_load((struct rs_conn *)chunk[i].flow);
+		n = b.n[RS_STRICT] + b.n[RS_WEIGHTED];
+		all += n;
+	} while (n);
+	p->hub->stats.posts += all;
+	return all;
+}
+
+bool rs_peer_busy(const struct rs_peer *p)
+{
+	unsigned int i;
+
+	for (i = 0; i < RS_LANES; i++)
+		if (p->lane[i].head != p->lane[i].tail)
+			return true;
+	return false;
+}
+
+void rs_peer_sent(struct rs_peer *p, enum rs_lane lane, unsigned int n)
+{
+	const struct rs_sent *s;
+
+	while ((s = rs_fifo_pop(&p->lane[lane], &n))) {
+		struct rs_conn *c = s->conn;
+
+		if (!c) {
+			p->ctl--;
+			continue;
+		}
+		c->client->outstanding--;
+		rs_sched_done(&p->sched, &c->flow, lane, s->post.len);
+		if (s->last)
+			conn_complete(c, 0);
+		conn_load(c);
+		conn_progress(c);
+	}
+}
+
+/* ---- after a repair ------------------------------------------------------------------------- */
+
+void rs_peer_stop(struct rs_peer *p)
+{
+	p->ready = false;
+}
+
+int rs_peer_arrived(struct rs_peer *p, const uint32_t received[RS_LANES])
+{
+	unsigned int i, n = 0;
+
+	for (i = 0; i < RS_LANES; i++) {
+		n -= p->lane[i].head;
+		if (rs_fifo_arrived(&p->lane[i], received[i]))
+			return -EBADMSG;
+		rs_peer_sent(p, (enum rs_lane)i, 0);
+		n += p->lane[i].head;
+	}
+	return (int)n;
+}
+
+static void post_again(struct rs_peer *p, enum rs_lane lane)
+{
+	struct rs_post post[RS_BATCH];
+	const struct rs_sent *s;
+	uint32_t at = p->lane[lane].head;
+	unsigned int n;
+
+	do {
+		for (n = 0; n < RS_BATCH && (s = rs_fifo_next(&p->lane[lane], &at)); n++, at++)
+			post[n] = s->post;
+		if (n)
+			p->hub->wire->post(p, lane, post, n);
+		p->hub->stats.resent += n;
+	} while (n);
+}
+
+void rs_peer_resume(struct rs_peer *p)
+{
+	unsigned int i;
+
+	p->ready = true;
+	for (i = 0; i < RS_LANES; i++)
+		post_again(p, (enum rs_lane)i);
+}
