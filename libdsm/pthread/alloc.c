@@ -5,7 +5,7 @@
  *
  * In front of each shared object there are 16 bytes: its size, and where it was allocated. So realloc() needs no other rank.
  */
-#include "shim.h"
+#include "alloc.h"
 
 #include <stdlib.h>
 #include <string.h>

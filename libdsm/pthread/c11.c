@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <threads.h>
 
+#include "alloc.h"
+#include "thread.h"
+
 _Static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t) && sizeof(cnd_t) == sizeof(pthread_cond_t), "the same objects");
 
 #define MUTEX(m) ((pthread_mutex_t *)(m))

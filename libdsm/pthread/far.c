@@ -14,11 +14,14 @@
  *
  * All of it runs by dsm_call(), and so on a private stack: arguments come and go through a struct on the program's.
  */
-#include "shim.h"
+#include "far.h"
 
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "signals.h"
+#include "sync.h"
 
 #define BUCKETS 4096u
 #define LOCKS 64u

@@ -22,9 +22,11 @@
  *
  * All of it runs by dsm_call(), and with the program's signals blocked while the lock is held: a handler may wake a futex, too.
  */
-#include "shim.h"
+#include "futex.h"
 
 #include "interpose/number.h"
+#include "signals.h"
+#include "sync.h"
 
 #include <limits.h>
 #include <linux/futex.h>

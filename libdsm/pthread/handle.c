@@ -16,6 +16,8 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "sync.h"
+
 #define CPU_BYTES 1024u /* of a set of processors: what a kernel has at most */
 #define NAME_BYTES 16u
 

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "alloc.h"
+
 #define PREFIX 4 /* the C library's names have "sem." in front */
 
 /* In a list of all of them under team->named_lock. */

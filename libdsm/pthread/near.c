@@ -3,9 +3,10 @@
  * near.c - synchronisation in one node: the state is in the object, and threads of all ranks sleep on it by futexes. Zeroed memory
  * is an object that nobody holds, as the initialisers of POSIX are.
  */
-#include "shim.h"
+#include "near.h"
 
 #include "interpose/number.h"
+#include "sync.h"
 
 #include <limits.h>
 #include <linux/futex.h>

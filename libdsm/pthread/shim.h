@@ -8,6 +8,9 @@
  * does: the executable and the C++ library are the program.
  *
  * In a job of one rank everything goes on to the C library.
+ *
+ * Here are what all files share, and the functions of start.c, which the others ask. The functions of each other file are in
+ * its header. As interpose/next.h wants, this one comes before any header of the C library.
  */
 #ifndef PTHREAD_SHIM_H
 #define PTHREAD_SHIM_H
@@ -67,18 +70,6 @@ static inline bool is_shared(const void *p)
 		 is_mapped(p));
 }
 
-/* Does the program call, not a library? */
-bool is_program(const void *caller);
-
-/* Does the program call, of a job whose memory is shared? */
-static inline bool is_ours(const void *caller)
-{
-	return shim.active && is_program(caller);
-}
-
-/* A library of the program's creates a thread, which is private to this rank: say so, once for each library. */
-void say_stays(const void *caller);
-
 /* What all ranks share, in the heap. Counters are atomic. */
 struct team {
 	uint32_t live;             /* threads made and not yet ended, main() among them */
@@ -99,101 +90,24 @@ struct team {
 
 extern struct team *team;
 
-/* A thread of the program: as pthread_create(). */
-int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg);
+/* ---- start.c ---------------------------------------------------------------------------------------- */
 
-/* The stacks of threads, as rank 0's C library has them: each rank's follows. When the job starts; all ranks after rank 0. */
-void stacks_start(void);
-
-/* main(): fn(arg), by the thread that is then rank 0's first. */
-void *run_as_main(void *(*fn)(void *), void *arg);
-/* By pthread_exit(), or cancelled; once it has ended. */
-bool main_has_left(void);
-/* Rank 0 calls exit(0): the program's last thread, of any rank, is about to end. */
+/* Have rank 0 call exit(0): the program's last thread, of any rank, is about to end. Any rank. The first such call decides. */
 void last_ended(void);
 
-/* signals.c: signals that end the process are reported, those of faults since before dsm_init(). */
-void report_faults(bool on);
-void report_signals(void);
+/* Does the program call, not a library? Any thread; never blocks. */
+bool is_program(const void *caller);
 
-/* Block the signals whose handlers the program may have, and have the mask back: where a handler must not come that calls
- * sem_post(). */
-uint64_t block_signals(void);
-void let_signals(uint64_t before);
-uint64_t blocked_signals(void); /* the mask */
+/* Does the program call, of a job whose memory is shared? */
+static inline bool is_ours(const void *caller)
+{
+	return shim.active && is_program(caller);
+}
 
-/* For this library: as malloc() of the program. NULL. */
-void *shared_alloc(size_t size);
-
-/* While it is not 0, what this thread allocates in the C library is the program's. */
-extern __thread uint32_t lent __attribute__((tls_model("initial-exec")));
-
-/* A message that names what does not work across ranks. ENOSYS. */
+/* A library of the program's creates a thread, which is private to this rank: say so on stderr, once for each library. */
+void say_stays(const void *caller);
+/* Say on stderr what does not work across ranks. ENOSYS. */
 int cannot(const char *what);
-
-/* ---- objects in place: one node (near.c) ---------------------------------------------------------- */
-
-/* They return 0 or a positive errno value. until NULL: for ever; EINVAL: it is no time, and would have been waited for.
- * near_wait() and near_sem_wait() are cancellation points. */
-int near_lock(pthread_mutex_t *m, clockid_t clock, const struct timespec *until);
-int near_trylock(pthread_mutex_t *m);
-int near_unlock(pthread_mutex_t *m);
-int near_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until);
-int near_wake(pthread_cond_t *c, bool all);
-int near_barrier(pthread_barrier_t *b);
-int near_rwlock(pthread_rwlock_t *l, bool write, bool wait, clockid_t clock, const struct timespec *until);
-int near_rwunlock(pthread_rwlock_t *l);
-int near_sem_wait(uint32_t *sem, bool wait, clockid_t clock, const struct timespec *until);
-int near_sem_post(uint32_t *sem);
-
-/* ---- objects by name: several nodes (far.c) ------------------------------------------------------- */
-
-/*
- * As those of near.c. kind: where the mutex has its type; NULL: a normal one. own: where the condition has its clock. n:
- * where the barrier has its count. They are read when this process first uses the object.
- */
-int far_lock(void *m, const int *kind, clockid_t clock, const struct timespec *until);
-int far_trylock(void *m, const int *kind);
-int far_unlock(void *m, const int *kind);
-int far_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock, const struct timespec *until);
-int far_wake(void *c, const int *own, bool all);
-int far_barrier(void *b, const int *n);
-int far_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct timespec *until);
-int far_rwunlock(void *l);
-int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until);
-int far_sem_post(void *s);
-int far_sem_value(void *s, int *value);
-int far_sem_init(void *s, uint32_t value);
-int far_destroy(void *object); /* EBUSY: it is in use */
-void far_forget(void *object); /* the same, in use or not; or made anew */
-int far_start(void);           /* collective */
-
-/* ---- futexes (futex.c) ---------------------------------------------------------------------------- */
-
-int futex_start(void);               /* collective */
-void futex_interrupt(bool restarts); /* behind a handler of the program: what it interrupted may be a futex's sleep */
-void futex_thread_ended(void);       /* what this thread had to sleep with is free */
-
-#define MOST 1000000000l /* seconds: their nanoseconds, added to any clock's, are a number */
-
-#define OWN_CLOCK ((clockid_t)-1) /* far_wait(): the condition's */
-
-/* Of a condition; in zeroed memory, it is CLOCK_REALTIME. */
-static inline clockid_t clock_of(int monotonic)
-{
-	return monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
-}
-
-/* Until then, in ns; 0: it is past; those of MOST and one second at most. */
-uint64_t time_left(clockid_t clock, const struct timespec *until);
-
-/* So long, in ns; the same. */
-uint64_t time_of(const struct timespec *t);
-
-static inline bool is_time(const struct timespec *t)
-{
-	return t->tv_nsec >= 0 && t->tv_nsec < 1000000000;
-}
 
 /* x86-64 keeps loads in order, and stores; this keeps the compiler from changing it. */
 static inline void in_order(void)

@@ -12,7 +12,7 @@
  * Where the program has no handler, signals that end a process are reported (dsm_signal_report()). Its handler is hidden from the
  * program, which sees the default action, and comes back when the program chooses that.
  */
-#include "shim.h"
+#include "signals.h"
 
 #include <sched.h>
 #include <signal.h>
@@ -20,6 +20,8 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
+
+#include "futex.h"
 
 typedef void (*handler_fn)(int);
 

@@ -18,6 +18,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "far.h"
+#include "futex.h"
+#include "signals.h"
+#include "thread.h"
+
 #define INSIDE "DSM_PTHREAD_INSIDE" /* a program that the program starts is no rank */
 #define CODE_MAX 8
 #define PAGE_BYTES 4096u

@@ -17,6 +17,8 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "alloc.h"
+
 #define LINE 128u /* the first size of a line's buffer; it grows by realloc() */
 
 extern void __libc_free(void *p);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* sync.c - the synchronisation calls of POSIX: to the C library for private objects, else to near.c or far.c. */
-#include "shim.h"
+#include "sync.h"
 
 #include <limits.h>
 #include <semaphore.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "far.h"
+#include "near.h"
 
 #define KIND_AT(m) (&(m)->__data.__kind)
 

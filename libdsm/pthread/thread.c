@@ -6,12 +6,16 @@
  * POSIX thread of its rank. This file is compiled with -fexceptions, so its cleanup handlers are parts of the frames that are
  * unwound, and run on the thread's own stack, whatever stack the unwinding has begun on.
  */
-#include "shim.h"
+#include "thread.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "alloc.h"
+#include "futex.h"
+#include "signals.h"
 
 #define ROUNDS 4 /* PTHREAD_DESTRUCTOR_ITERATIONS */
 #define ROW 32u

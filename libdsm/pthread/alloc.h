@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* alloc.h - memory of the program, for the files of this library. */
+#ifndef PTHREAD_ALLOC_H
+#define PTHREAD_ALLOC_H
+
+#include "shim.h"
+
+/* As malloc() of the program: in the shared heap, for free() by any thread of any rank. NULL: no memory, errno is set. May
+ * block for a round trip. */
+void *shared_alloc(size_t size);
+
+/* While it is not 0, what this thread allocates in the C library is the program's. */
+extern __thread uint32_t lent __attribute__((tls_model("initial-exec")));
+
+#endif

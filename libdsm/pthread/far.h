@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * far.h - objects by name, in a job of several nodes. Any thread of the program. The functions return 0 or a positive errno
+ * value, and are otherwise as those of near.h; all may block for round trips. One more error is ENOMEM: an object that is used
+ * for the first time needs a record. Only far_wait() and far_sem_wait() are cancellation points.
+ *
+ * kind: where the mutex has its type; NULL: a normal one. own: where the condition has its clock. n: where the barrier has its
+ * count. They are read when this process first uses the object.
+ */
+#ifndef PTHREAD_FAR_H
+#define PTHREAD_FAR_H
+
+#include "shim.h"
+
+#define OWN_CLOCK ((clockid_t)-1) /* far_wait(): the condition's */
+
+/* As pthread_mutex_clocklock(), pthread_mutex_trylock() and pthread_mutex_unlock(). */
+int far_lock(void *m, const int *kind, clockid_t clock, const struct timespec *until);
+int far_trylock(void *m, const int *kind);
+int far_unlock(void *m, const int *kind);
+
+/* As pthread_cond_clockwait(). */
+int far_wait(void *c, const int *own, void *m, const int *kind, clockid_t clock, const struct timespec *until);
+/* As pthread_cond_signal(), or, all, pthread_cond_broadcast(). */
+int far_wake(void *c, const int *own, bool all);
+
+/* As pthread_barrier_wait(). */
+int far_barrier(void *b, const int *n);
+
+/* As the calls of pthread_rwlock_*lock(). wait: until the limit; otherwise EBUSY. */
+int far_rwlock(void *l, bool write, bool wait, clockid_t clock, const struct timespec *until);
+int far_rwunlock(void *l);
+
+/* As sem_clockwait(). wait: until the limit; otherwise EAGAIN. */
+int far_sem_wait(void *s, bool wait, clockid_t clock, const struct timespec *until);
+/* As sem_post(), sem_getvalue() and sem_init(). *value is set on success only. */
+int far_sem_post(void *s);
+int far_sem_value(void *s, int *value);
+int far_sem_init(void *s, uint32_t value);
+
+/* The object's record goes, and with it the object's state. EBUSY: it is in use. */
+int far_destroy(void *object);
+/* The same, in use or not: the object is made anew, or its memory has another use. */
+void far_forget(void *object);
+
+/* Make the table of names. When the job starts; collective. 0, or a negative errno value: -ENOMEM, errors of
+ * dsm_broadcast(). */
+int far_start(void);
+
+#endif
