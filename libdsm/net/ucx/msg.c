@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* msg.c - messages of the transport over UCX: sending, receiving, delivering. Threads and locks: ucx.h. */
-#include "net/ucx/ucx.h"
+#include "net/ucx/msg.h"
 
 #include <stdlib.h>
 
+#include "net/ucx/peer.h"
 #include "util/hook.h"
 #include "util/log.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* peer.c - the peers of a transport over UCX, the inbox, and the pools of what travels. All under net.lock. */
-#include "net/ucx/ucx.h"
+#include "net/ucx/peer.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -15,6 +15,8 @@
 #include <time.h>
 
 #include "net/redirect.h"
+#include "net/ucx/msg.h"
+#include "net/ucx/peer.h"
 #include "util/log.h"
 
 #define CLOSE_MS 2000       /* for what is still to be sent */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ucx.h - inside the transport over UCX: ucx.c opens and closes, msg.c sends and receives, frame.c checks what comes, by rules.h,
- * peer.c keeps peers, inbox and buffers.
+ * ucx.h - the structs of the transport over UCX, and its threads. ucx.c opens and closes, msg.c sends and receives, frame.c
+ * checks what comes, by rules.h, peer.c keeps peers, inbox and buffers. The functions of each file are in its header.
  *
  * Threads. send takes the lock to hand a copy to UCX; it never progresses, so never delivers, and may be called from
  * handlers and fault handlers. poll takes the lock unless somebody has it, progresses UCX, takes one message at a time
@@ -92,25 +92,6 @@ struct net {
 	struct net_lane lane;      /* the same */
 	struct peer peers[];
 };
-
-/* peer.c; all under lock */
-struct item *item_get(struct net *n);
-void item_put(struct net *n, struct item *it);
-void inbox_add(struct net *n, struct item *it);
-struct item *inbox_take(struct net *n);
-struct out *out_get(struct net *n);
-void out_put(struct net *n, struct out *o);
-void peer_fail(struct net *n, struct peer *p, int err); /* the first trouble with a peer: told by the inbox */
-int peer_ready(struct net *n, struct peer *p);          /* have an endpoint; -ENOTCONN, -EPIPE */
-void peer_close(struct net *n, struct peer *p);
-void peers_reap(struct net *n);              /* close the endpoints of peers that failed */
-int out_of_descriptors(unsigned int wanted); /* are fewer left than wanted? */
-
-/* msg.c */
-int ucx_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size);
-int ucx_poll(struct net *n, unsigned int budget);
-ucs_status_t ucx_received(void *arg, const void *header, size_t header_size, void *data, size_t size,
-			  const ucp_am_recv_param_t *param);
 
 /* Counters: written under the lock, read by anybody. */
 static inline void ucx_count(uint64_t *c, uint64_t n)
