@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "scratch.h"
+
 struct move {
 	int fd;
 	bool out, at; /* at: at an offset */

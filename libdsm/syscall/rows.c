@@ -9,6 +9,7 @@
 #include "wrap.h"
 
 #include "interpose/number.h"
+#include "scratch.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* scratch.c - private memory for the time of a call: on the stack, or mapped. No malloc(): signal handlers call read(2), too. */
-#include "wrap.h"
+#include "scratch.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -16,6 +16,8 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include "scratch.h"
+
 /* Macros of the header. */
 #undef fread_unlocked
 #undef fwrite_unlocked

@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "scratch.h"
+
 static bool iov_is_away(const struct iovec *v, int n)
 {
 	int i;

@@ -28,7 +28,6 @@
 
 #define PIECE (1ul << 20)     /* the most that one copy or pin of read(2) and its like takes */
 #define PIN_FROM (64ul << 10) /* transfers of files pin from this size on: see docs/tuning.md */
-#define ROOM 8192u            /* copies up to this size are on the stack */
 
 /* Is it in memory that a system call may not find? */
 static inline bool is_away(const void *p)
@@ -39,34 +38,5 @@ static inline bool is_away(const void *p)
 
 /* Is the stack? */
 #define STACK_IS_AWAY is_away(__builtin_frame_address(0))
-
-/* Private memory for one call. */
-struct scratch {
-	size_t used;
-	struct mapped *mapped; /* what had no room in `room` */
-	char room[ROOM] __attribute__((aligned(512)));
-};
-
-static inline void scratch_init(struct scratch *s)
-{
-	s->used = 0;
-	s->mapped = NULL;
-}
-
-/* A place for a copy of so many bytes at p, aligned as p is, up to 512. NULL: ENOMEM. */
-void *scratch_get(struct scratch *s, size_t size, const void *p);
-/* The same with the copy made. NULL: ENOMEM; EFAULT, where the range goes on behind the end of shared memory. */
-void *scratch_copy(struct scratch *s, size_t size, const void *p);
-/* A string, and an array of strings with NULL at its end; what is private already stays. NULL: ENOMEM, E2BIG. */
-char *scratch_string(struct scratch *s, const char *p);
-char **scratch_strings(struct scratch *s, char *const *p);
-/* Give all of it back; errno stays. */
-void scratch_free(void *scratch);
-
-/* Around what uses it; also where the thread is cancelled in between. */
-#define SCRATCH_BEGIN(s)  \
-	scratch_init(&s); \
-	pthread_cleanup_push(scratch_free, &s)
-#define SCRATCH_END() pthread_cleanup_pop(1)
 
 #endif
