@@ -13,6 +13,7 @@
 #include "engine/job.h"
 #include "engine/owner.h"
 #include "heap/heap.h"
+#include "heap/site.h"
 #include "util/hook.h"
 #include "util/log.h"
 #include "util/sys.h"

@@ -34,6 +34,7 @@
 #include "engine/stats.h"
 #include "engine/wait.h"
 #include "heap/heap.h"
+#include "heap/site.h"
 #include "net/net.h"
 #include "util/futex.h"
 #include "util/hook.h"

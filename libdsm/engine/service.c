@@ -29,6 +29,7 @@
 #include "engine/wait.h"
 #include "engine/work.h"
 #include "heap/heap.h"
+#include "heap/ring.h"
 #include "net/net.h"
 #include "util/futex.h"
 #include "util/log.h"

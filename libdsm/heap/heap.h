@@ -44,6 +44,7 @@ struct heap_source {
  * in the same memory as s. Once per process. -ENOMEM. */
 int heap_start(struct heap_shared *s, uint64_t *live, void *base, size_t size, const struct heap_source *source,
 	       bool keep_sites);
+/* No other thread is in the heap any more. */
 void heap_stop(void);
 
 /* Owner, any thread, also several at once. align a power of two (0: natural). NULL: errno ENOMEM or EINVAL.
@@ -57,7 +58,6 @@ int heap_free(struct heap_shared *s, const void *p);
 void heap_give_units(void);
 /* Owner: give back to jemalloc what is in the ring. Returns how many. Not from a signal handler. */
 int heap_drain(void);
-bool heap_wants_drain(const struct heap_shared *s); /* more than half full */
 
 /* Owner: units in a row in which nothing is left, after all that was freed has been collected (first), are not this rank's
  * any more, and have not been given to the source: so many, from *at on. 0: there are none. Any thread, with no lock held. */
@@ -74,12 +74,5 @@ struct heap_object {
 };
 /* Owner: the live allocation that holds address p. -ENOENT. */
 int heap_find(const void *p, struct heap_object *out);
-/* The first of its sites that is no wrapper, as text; of wrappers only, the first. As heap_site_name(). */
-void heap_object_site(const struct heap_object *o, char *buf, size_t size);
-/* Functions that are wrappers of malloc(): patterns as of fnmatch(3), separated by commas, besides those that every program may
- * have. The text is not copied. Before anything is allocated. */
-void heap_skip(const char *functions);
-/* "file:line" or "function+0x12" for a code address of this process; empty string when unknown. May run a helper program. */
-void heap_site_name(const void *site, char *buf, size_t size);
 
 #endif

@@ -43,4 +43,7 @@ static inline bool ring_empty(const struct heap_shared *s)
 /* End the allocation at offset and put it into the ring. 0, -EINVAL or -EAGAIN as heap_free(). */
 int ring_free(struct heap_shared *s, uint64_t offset);
 
+/* Is the ring more than half full, so that its owner had better call heap_drain()? Any process of the node; does not block. */
+bool heap_wants_drain(const struct heap_shared *s);
+
 #endif

@@ -3,6 +3,7 @@
  * test_heap.c - one rank's part of the shared heap, used by one thread and by other processes: children made by fork()
  * play the other ranks.
  */
+#include "heap/ring.h"
 #include "heap_range.h"
 
 #include <errno.h>

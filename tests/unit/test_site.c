@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* test_site.c - finding objects of the heap by address, their names, and where they were allocated. */
+#include "heap/site.h"
 #include "heap_range.h"
 
 #include <errno.h>
