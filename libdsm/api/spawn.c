@@ -35,6 +35,7 @@
 #include "engine/stall.h"
 #include "engine/stray.h"
 #include "engine/work.h"
+#include "fault/catch.h"
 #include "fault/fault.h"
 #include "fault/range.h"
 #include "sync/held.h"

@@ -12,7 +12,7 @@
 
 #include "engine/job.h"
 #include "engine/slot.h"
-#include "fault/fault.h"
+#include "fault/catch.h"
 
 /* A block's name in messages: twice its first page, plus a marker bit whose place is the block's order (log2 of its pages). */
 static inline uint32_t block_id(size_t off, size_t bytes)

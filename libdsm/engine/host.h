@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "fault/fault.h"
+#include "fault/catch.h"
 
 #define HOST_KEY 16u       /* bytes of a job's key */
 #define HOST_ADDRESS 1152u /* bytes of a host's address */

@@ -24,7 +24,7 @@
 #include "engine/job.h"
 #include "engine/memory.h"
 #include "engine/run.h"
-#include "fault/fault.h"
+#include "fault/catch.h"
 #include "net/net.h"
 #include "util/futex.h"
 #include "util/log.h"

@@ -21,6 +21,7 @@
 #include "engine/step.h"
 #include "engine/work.h"
 #include "fault/fault.h"
+#include "fault/frames.h"
 #include "net/net.h"
 #include "util/futex.h"
 #include "util/hook.h"

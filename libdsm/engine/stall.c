@@ -21,7 +21,7 @@
 #include "engine/deadlock.h"
 #include "engine/job.h"
 #include "engine/service.h"
-#include "fault/fault.h"
+#include "fault/catch.h"
 #include "fault/range.h"
 #include "util/futex.h"
 #include "util/log.h"

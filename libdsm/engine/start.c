@@ -32,6 +32,7 @@
 #include "engine/threads.h"
 #include "engine/window.h"
 #include "engine/work.h"
+#include "fault/catch.h"
 #include "fault/fault.h"
 #include "net/net.h"
 #include "util/futex.h"

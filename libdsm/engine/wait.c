@@ -17,7 +17,7 @@
 #include "engine/spin.h"
 #include "engine/stall.h"
 #include "engine/work.h"
-#include "fault/fault.h"
+#include "fault/catch.h"
 #include "net/net.h"
 #include "util/futex.h"
 #include "util/hook.h"

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include "fault/catch.h"
 #include "util/futex.h"
 
 enum { FREE = 0, WRITING, POSTED, TAKEN, DONE };

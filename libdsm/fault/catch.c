@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * signal.c - the one place where SIGBUS and SIGSEGV are caught.
+ * catch.c - the one place where SIGBUS and SIGSEGV are caught.
  *
  * The handler runs on the faulting thread, with every signal blocked. It may run for as long as the block takes to come, so
  * whoever waits in it asks from time to time whether a signal waits, too, and then gives up: the signal is delivered when the
  * handler returns, to code that might as well not have come to the access yet, and the access is repeated. So a handler of
  * the program's that interrupts a miss may do what one may that interrupts the program itself.
  */
-#include "fault/fault.h"
+#include "fault/catch.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -84,31 +84,4 @@ extern const struct fault_ops fault_none; /* a job of one node */
 extern const struct fault_ops fault_kmod; /* opens and closes only: the kernel does the rest */
 extern int fault_kmod_device;             /* /dev/dsm, before its open() */
 
-/* Copy contents out of the node's frames. 0 or -errno. */
-int frames_read(size_t off, size_t len, void *to);
-/* Free the memory behind a range, whatever its access. */
-int frames_punch(size_t off, size_t len);
-/* What `adopt` of every backend does first: map the object at range_at(off). */
-int frames_adopt(size_t off, size_t len, int prot);
-
-enum fault_answer {
-	FAULT_SERVED,  /* the access can be tried again */
-	FAULT_REFUSED, /* it cannot be served */
-	FAULT_NOWHERE  /* there is no memory: SIGSEGV, whatever the kernel sent */
-};
-
-/* Catch SIGBUS and SIGSEGV of addresses in the table of ranges (range.h) and ask fn. What it does not serve, and signals of
- * other addresses, go to the handlers that were there before. */
-int fault_catch(enum fault_answer (*fn)(void *addr, bool write));
-void fault_uncatch(void);
-/* From now on handle faults on the alternate signal stack of threads that have one: those on shared stacks. */
-void fault_alternate_stack(void);
-
-/* In fn, whose thread has all signals blocked: does a signal wait that the interrupted code has not blocked? Then fn had better
- * return: the signal is delivered before the access is repeated. False outside fn. */
-bool fault_signal_waits(void);
-bool fault_handling(void); /* is this thread in fn? */
-/* The same where fn cannot return: a signal that ends the process does so now. */
-void fault_end_if_told(void);
-
 #endif

@@ -37,9 +37,22 @@ static inline bool frames_alone(void)
 
 /* Bytes of shared memory for locks and words: a whole number of pages. */
 size_t frames_shared(size_t size);
+/* This process has the node's window from now on. By the open() of a backend. */
 void frames_open(const struct fault_node *n);
+/* It has it no more. By the close() of a backend. */
 void frames_close(void);
+
+/* The contents of the node's frames, whatever the access to them. Any thread, under any lock; none waits for other ranks. */
+
+/* Copy contents out of the frames. 0 or -errno. */
+int frames_read(size_t off, size_t len, void *to);
+/* Copy contents into the frames. 0 or -errno. */
 int frames_write(size_t off, size_t len, const void *from);
+/* Free the memory behind a range, whatever its access. 0 or -errno. */
+int frames_punch(size_t off, size_t len);
+
+/* What `adopt` of every backend does first: map the object at range_at(off). 0 or -errno. */
+int frames_adopt(size_t off, size_t len, int prot);
 
 /* The end of the piece of [off, end) that one acquisition of the locks may cover. */
 static inline size_t frames_piece(size_t off, size_t end)
@@ -49,11 +62,15 @@ static inline size_t frames_piece(size_t off, size_t end)
 	return next < end ? next : end;
 }
 
+/* Take the locks of the chunks of a piece: frames_piece(). May wait for another rank of the node that has one. With one rank,
+ * nothing. */
 void frames_lock(size_t off, size_t end);
+/* Release them. */
 void frames_unlock(size_t off, size_t end);
 
 /* The rest with the locks held. */
 
+/* The word of the page at off. */
 struct map *frames_map(size_t off);
 /* A step of every page of [off, end). The result: what they ask for together. */
 struct map_todo frames_step(enum map_kind kind, size_t off, size_t end, enum map_event ev, unsigned int who);

@@ -10,6 +10,7 @@
 
 #include "core.h"
 #include "fault/ahead.h"
+#include "fault/frames.h"
 #include "fault/guard.h"
 #include "fault_ranks.h"
 
