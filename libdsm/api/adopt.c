@@ -21,6 +21,8 @@
 #include <sys/mman.h>
 
 #include "api/api.h"
+#include "api/hints.h"
+#include "api/region.h"
 #include "engine/host.h"
 #include "engine/inside.h"
 #include "engine/job.h"

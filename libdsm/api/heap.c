@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/heap.h"
 #include "engine/call.h"
 #include "engine/job.h"
 #include "engine/owner.h"

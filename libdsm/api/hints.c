@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/api.h"
+#include "api/hints.h"
 #include "engine/host.h"
 #include "engine/inside.h"
 #include "engine/job.h"

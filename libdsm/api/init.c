@@ -8,6 +8,11 @@
 
 #include "api/api.h"
 #include "api/config.h"
+#include "api/heap.h"
+#include "api/hints.h"
+#include "api/region.h"
+#include "api/spawn.h"
+#include "api/stats.h"
 #include "engine/deadlock.h"
 #include "engine/inside.h"
 #include "engine/job.h"

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/hints.h"
+#include "api/region.h"
 #include "engine/call.h"
 #include "engine/host.h"
 #include "engine/inside.h"

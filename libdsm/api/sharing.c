@@ -2,7 +2,8 @@
 /* sharing.c - which memory misses are of, and how many of them are repeated (engine/sharing.h): rows for the report. */
 #include <string.h>
 
-#include "api/api.h"
+#include "api/sharing.h"
+#include "api/stats.h"
 #include "engine/call.h"
 #include "engine/job.h"
 #include "engine/sharing.h"

@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "api/api.h"
+#include "dsm.h"
 #include "engine/inside.h"
 #include "engine/lost.h"
 #include "engine/threads.h"

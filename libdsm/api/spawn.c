@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "api/api.h"
+#include "api/spawn.h"
 #include "engine/call.h"
 #include "engine/inside.h"
 #include "engine/job.h"

@@ -7,6 +7,10 @@
 #include <string.h>
 
 #include "api/api.h"
+#include "api/heap.h"
+#include "api/region.h"
+#include "api/sharing.h"
+#include "api/stats.h"
 #include "engine/call.h"
 #include "engine/host.h"
 #include "engine/job.h"
