@@ -18,8 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cqgroup/group.h"
 #include "cqgroup/load.h"
-#include "cqgroup/table.h"
 
 /* A cache line for each: threads of different vectors count at once. */
 struct slot {

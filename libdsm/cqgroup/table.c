@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "cqgroup/divide.h"
+#include "cqgroup/group.h"
 
 static const char *const class_names[CQGROUP_CLASSES] = { "coherence", "data", "sync", "bulk" };
 

@@ -1,34 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* table.h - inside the groups: making them from what is known of a device. */
+/* table.h - the groups of the protocol classes, for a device that is known. The unit tests use it: they have no device. */
 #ifndef CQGROUP_TABLE_H
 #define CQGROUP_TABLE_H
-
-#include <stdbool.h>
 
 #include "cqgroup.h"
 #include "cqgroup/device.h"
 
-/* Say why, if anybody wants to know. */
-void cqgroup_why(char *why, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* The CPUs of a group. */
-struct cqgroup_place {
-	struct cqset cpus; /* that its threads are bound to; none: to no CPU */
-	bool listed;       /* they are those of a list: its vectors use them in turn */
-};
-
-/* What "", "auto", "none" and a list of CPUs mean for these vectors. -EINVAL, -ERANGE. */
-int cqgroup_cpus(const struct cqgroup_device *dev, const char *name, const struct cqset *vectors, const char *text,
-		 size_t len, struct cqgroup_place *out, char *why);
-
-/* Does the device have these vectors? -ERANGE. */
-int cqgroup_vectors(const struct cqgroup_device *dev, const char *name, const struct cqset *vectors, char *why);
-
-/* A group of what was looked at. -ENOMEM. */
-int cqgroup_make(struct ibv_context *ctx, const struct cqgroup_device *dev, const char *name,
-		 const struct cqset *vectors, const struct cqgroup_place *place, struct cqgroup **out);
-
-/* cqgroup_table_create() for a device that is known. */
+/* cqgroup_table_create() with what is known of the device; the same errors. Does not block. */
 int cqgroup_table_make(struct ibv_context *ctx, const struct cqgroup_device *dev, const char *config,
 		       struct cqgroup_table **out, char *why);
 
