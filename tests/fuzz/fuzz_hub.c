@@ -2,9 +2,9 @@
 /*
  * fuzz_hub.c - the rings and frames of librshare: libFuzzer target.
  *
- * Two nodes in this process (share_world.h). At each, one process writes the bytes of the input all over the rings that it shares
- * with the owner; a third node sends frames made of them to the second. A connection of two other processes must go on: all its
- * messages arrive, in order and whole, and the two nodes find no fault with each other.
+ * Two nodes run in this process (share_world.h). On each, one process overwrites the rings that it shares with the
+ * owner with bytes of the input; a third node sends frames made of them to the second. A connection between two other
+ * processes must continue: all its messages arrive, in order and complete, and neither node blames the other.
  */
 #include <stdint.h>
 #include <stdio.h>

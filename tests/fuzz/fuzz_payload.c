@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fuzz_payload.c - what a malicious peer can do by calls and by answers: libFuzzer target.
+ * fuzz_payload.c - calls and answers of a malicious peer: libFuzzer target.
  *
- * The input is a sequence of records: whose call it is, which, whether the payload is that of the input or one that keeps the
- * rules with small numbers of the input in it, and one field that is set to an edge of its range or to what lies just outside.
- * Calls that payload_request() passes go to the first node's tables of regions and of units, as call.c hands them on. Garbage
- * may be refused; but tables stay consistent, no place is given twice, and what is answered keeps the rules of answers.
+ * The input is a sequence of records. A record selects the caller, the call, and the payload: bytes of the input, or
+ * a valid payload with small numbers from the input, of which one field is set to an edge of its range or just
+ * outside. Calls that payload_request() accepts go to the first node's tables of regions and units, as in call.c.
+ * Invalid calls may be refused. The tables must stay consistent, no place may be given out twice, and answers must
+ * obey their rules.
  *
- * All payloads are in memory of exactly their size, so that AddressSanitizer sees who reads on.
+ * Each payload lies in memory of exactly its size, so that AddressSanitizer detects reads beyond it.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fuzz_share.c - the scheduler of shared queue pairs, the headers that a peer sends, and the messages of a repair: libFuzzer
- * target.
+ * fuzz_share.c - the scheduler of shared queue pairs, the headers that a peer sends, and the messages of a repair:
+ * libFuzzer target.
  *
- * The first byte says what the rest is. For the scheduler each pair of bytes is a call with arguments; all lengths,
- * windows and orders of completion are tried, and what it hands out is held against what it was given. For repairs the bytes
- * are posts, completions, numbers that arrive, claims and messages, in any order. Or they are a struct that is right but for fields
- * that have values at the edges of their rules: it must be taken exactly if all its fields keep them.
+ * The first byte selects the kind of input. For the scheduler, each pair of bytes is a call with arguments: all
+ * lengths, windows and orders of completion are tried, and the chunks are compared with the operations. For repairs,
+ * the bytes are posts, completions, arriving numbers, claims and messages, in any order. For structs, the input is a
+ * valid struct in which some fields have values at the edges of their rules: it must be accepted if and only if all
+ * its fields obey them.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fuzz_shared.c - what a malicious rank can do by the transport over librshare, up to where the message is looked at: libFuzzer
- * target.
+ * fuzz_shared.c - frames and addresses of a malicious rank over librshare, before the message is interpreted:
+ * libFuzzer target.
  *
- * The first byte says what the rest is: a frame, the frame by which a peer gives memory back, or an address; as bytes, or as a
- * struct that is right but for fields that have values at the edges of their rules. What is believed is held against what a peer
- * may do: no payload that did not come, no slot but that of a request, no number that was not given.
+ * The first byte selects the kind of input: a frame, the frame by which a peer returns memory, or an address. The
+ * rest is raw bytes, or a valid struct in which some fields have values at the edges of their rules. The target
+ * checks what the transport accepts: no payload that was not received, no slot other than that of a request, no
+ * number that was not given out.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fuzz_verbs.c - what a malicious peer can do by verbs, up to where the message is looked at: libFuzzer target.
+ * fuzz_verbs.c - frames, datagrams and addresses of a malicious peer over verbs, before the message is interpreted:
+ * libFuzzer target.
  *
- * The first byte says what the rest is: a frame in a receive buffer, one written to a landing slot, a datagram, or an
- * address; as bytes, or as a struct that is right but for fields that have values at the edges of their rules. All is in memory of exactly its size, so that AddressSanitizer sees who reads on; and what is believed is
- * held against what a peer may do: no payload outside of where it may lie, no rank that is not there, no slot but that of
- * the request, no length but that of what came.
+ * The first byte selects the kind of input: a frame in a receive buffer, a frame written to a landing slot, a
+ * datagram, or an address. The rest is raw bytes, or a valid struct in which some fields have values at the edges of
+ * their rules. Each input lies in memory of exactly its size, so that AddressSanitizer detects reads beyond it. The
+ * target checks what the transport accepts: no payload outside its place, no rank that does not exist, no slot other
+ * than that of the request, no length other than the received one.
  */
 #include <stdint.h>
 #include <stdio.h>

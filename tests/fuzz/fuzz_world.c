@@ -1,33 +1,37 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * fuzz_world.c - a job of honest ranks and one that is not, with its state: libFuzzer target.
+ * fuzz_world.c - a job of honest ranks and one faulty rank, with all its state: libFuzzer target.
  *
- * The input is a sequence of records. Each says what happens next: a thread of an honest rank touches a block, locks, arrives at
- * a barrier, waits at a condition, a semaphore or a reader-writer lock, with a limit or without one, takes that back, makes an
- * object or destroys one; one of the messages that are under way comes, whichever; the other rank sends something: what a rank
- * would answer, what it has received with another type, or any message of the table of core/wire.h with fields at their bounds
- * and beyond. So an input that reaches a deep state is kept, and tried on with other ends.
+ * The input is a sequence of records. Each record is one event. A thread of an honest rank touches a block, locks,
+ * arrives at a barrier, waits for a condition, a semaphore or a reader-writer lock, with or without a time limit,
+ * cancels its wait, or creates or destroys an object. Or one of the messages in flight is delivered. Or the faulty
+ * rank sends a message: the answer of a correct rank, a received message with another type, or any message of the
+ * table of core/wire.h with fields at and beyond their bounds. An input that reaches a deep state is kept, and
+ * extended.
  *
- * What must hold. No memory is touched outside the world; action lists stay within bounds. The other rank takes part in a block or
- * an object if it lives there, or if a request of its own for it was accepted, or one of the answers that may come from any rank.
- * Of all others: contents are what was written last, there is one writer or there are readers, locks exclude each other, a barrier
- * ends when all have come, whatever the other rank has sent meanwhile; no message of an honest rank is refused.
+ * What must hold: no memory outside the world is accessed, and action lists stay within bounds. The faulty rank takes
+ * part in a block or an object if it is its home, or if one of its requests for it was accepted, or one of the
+ * answers that may come from any rank. For all other blocks and objects, whatever the faulty rank has sent: contents
+ * are those of the last write, there is one writer or there are readers, locks exclude each other, and a barrier ends
+ * when all have arrived. No message of an honest rank is refused.
  *
- * In the end, when all messages have come, no thread waits for a block in which the other rank takes no part, nor for the answer
- * to a request that need not wait, nor in line for what was destroyed. Threads may still wait for a lock, a semaphore, a condition
- * or at a barrier: whoever has to release them may not do so. But who waits at the second and third, or for a reader-writer lock,
- * is in line there, and all who wait there end when they take that back.
+ * At the end all messages are delivered. Then no thread waits for a block in which the faulty rank does not take
+ * part, for the answer to a request that cannot block, or in the queue of a destroyed object. Threads may still wait
+ * for a lock, a semaphore or a condition, or at a barrier, because nobody may have released them. A thread that waits
+ * for a semaphore, a condition or a reader-writer lock is in the queue of that object, and its wait ends when it is
+ * cancelled.
  *
- * Lines (line.c), whoever takes part in the object: a turn is that of the first in line, who may go; who may go does, at once or
- * by MSG_RESUME; a signal is for one of those in line, if there is one that no other has counted, and a broadcast for all; nobody
- * is in line twice; SOP_CANCEL takes out who is in line, and no signal is lost by that. A wait ends once.
+ * Queues (line.c), whichever ranks take part in the object: only the first in the queue can be woken. If it can be
+ * woken, it is woken at once or by MSG_RESUME. A signal counts one waiter that no other signal has counted, if there
+ * is one; a broadcast counts all. Nobody is in a queue twice. SOP_CANCEL removes a waiter from the queue, and loses
+ * no signal. A wait ends once.
  *
- * Objects have generations (core/objects.h). Honest ranks use, and destroy, the newest object in a place and those before it, of
- * which they keep all handles. What names an object that is not there, or no longer, changes nothing at its home, and is answered
- * with an error (MSG_UNLOCK: as if the lock had been handed on); nobody holds a lock by such a name. No name is given out twice.
- * An object is destroyed only when no honest rank holds it, keeps it, or stands in line for it. The other rank takes part in one
- * generation, not in a place: in what it has made, and in the living object that a request of its own has named (SOP_DESTROY,
- * too), but not in the next one there.
+ * Objects have generations (core/objects.h). Honest ranks use and destroy the newest object in a place and earlier
+ * ones, whose handles they all keep. A message that names a destroyed or missing object changes nothing at its home,
+ * and is answered with an error (MSG_UNLOCK: as if the lock had been passed on); nobody holds a lock by such a name.
+ * No name is given out twice. An object is destroyed only if no honest rank holds it, keeps it, or waits in its
+ * queue. The faulty rank takes part in one generation, not in a place: in objects that it has created, and in the
+ * living object that one of its requests has named (also SOP_DESTROY), but not in later objects in the same place.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * line.c - who waits for an object at its home, by the requests that came there and the answers that left: a second account of
- * conditions, semaphores and reader-writer locks, which knows nothing of the core's. Whoever asks is in it, the other rank too.
+ * line.c - the queue of each object at its home, derived from the requests that arrived there and the answers that
+ * left: a second account of conditions, semaphores and reader-writer locks, independent of the core's. It contains
+ * the requests of all ranks, including the faulty one.
  */
 #include <string.h>
 

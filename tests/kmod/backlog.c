@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * backlog.c - messages that wait in dsm.ko because of what a peer does are memory of the user whose rank it is (docs/kernel.md,
- * "Security"). Each test has a peer by verbs make thousands of them: they are charged, and no longer when they are gone. Then the
- * same with a limit of locked memory that leaves room for few of them: the module refuses the others, and goes on.
+ * backlog.c - messages that wait in dsm.ko because of a peer are charged to the user of the waiting rank
+ * (docs/kernel.md, "Security"). In each test, a peer makes thousands of messages wait, by verbs. They must be charged
+ * while they exist. Then the test repeats this with a limit of locked memory that leaves room for few of them: the
+ * module refuses the others, and continues.
  *
- * Messages for which neither softirq nor a worker has memory wait, too, without a limit: nobody is lost, and what they ask for
- * comes as soon as there is memory.
+ * Messages also wait, without a limit, if neither softirq nor a worker has memory for them. No rank is lost then, and
+ * the requests are served as soon as there is memory.
  *
- * Runs in a guest with the module loaded and a soft RDMA device, as root; /dev/dsm is opened to everybody meanwhile. Without
- * arguments all tests run.
+ * Runs in a guest with the module loaded and a soft RDMA device, as root; /dev/dsm is opened to everybody meanwhile.
+ * Without arguments all tests run.
  */
 #include "core/sync.h"
 #include "tests/kmod/common_trust.h"

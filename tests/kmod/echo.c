@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * echo.c - who may answer an echo (DSM_RANGE_ECHO), which comes as 32 bits beside a write: only the rank that was asked, once. Rank 0
- * is a context of dsm.ko; the others are this program, by verbs from user space. Rank 1 is asked. Rank 2 answers first: it is given
- * up, and the echo still waits. Rank 1's answer ends it; a second one makes rank 1 lost, too.
+ * echo.c - only the rank that was asked may answer an echo (DSM_RANGE_ECHO), and only once; the answer is 32 bits of
+ * immediate data. Rank 0 is a context of dsm.ko; the others are this program, by verbs from user space. Rank 1 is
+ * asked. Rank 2 answers first: rank 0 gives it up, and the echo still waits. Rank 1's answer completes the echo. A
+ * second answer makes rank 1 lost, too.
  *
  * Runs in a guest with the module loaded and an RDMA device.
  */

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * egress.c - what dsm.ko sends to a peer, and in which order (kmod/egress.c). A rank in user space, by verbs, asks a context for
- * blocks and objects, and makes what is sent wait by returning no credit. Blocks are cut into chunks, and arrive whole; the bytes on
- * their way stay within the window; synchronisation passes blocks, and blocks wait while it does; blocks share the connection by the
- * priority of their region; a peer that is given up, or a process that is killed, with all that waiting leaves nothing.
+ * egress.c - the order in which dsm.ko sends to a peer (kmod/egress.c). A rank in user space, by verbs, requests
+ * blocks and objects from a context, and returns no credit, so that the answers wait. Checked: blocks are cut into
+ * chunks, and arrive complete; the bytes in flight stay within the window; synchronisation overtakes blocks, and
+ * blocks wait meanwhile; blocks share the connection by the priority of their region; if the peer is given up, or the
+ * process is killed, nothing that waited is left.
  *
- * Runs in a guest with the module loaded and a soft RDMA device, as root; sets parameters of the module and takes them back.
- * Without arguments all tests run.
+ * Runs in a guest with the module loaded and a soft RDMA device, as root; sets parameters of the module and resets
+ * them. Without arguments all tests run.
  */
 #include "core/sync.h"
 #include "tests/kmod/common_trust.h"

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * hot.c - what DSM_IOC_HOT says of blocks that change ranks. Two ranks of one guest store to blocks in turn, in an order that the
- * test imposes: the home of each block has counted every change of its write permission, and nothing else. Two jobs run at a time,
- * with other numbers; neither sees the other's. In one kernel and by RDMA, with blocks of one page and of four.
+ * hot.c - DSM_IOC_HOT reports blocks that change ranks. Two ranks of one guest store to blocks in turn, in an order
+ * that the test imposes: the home of each block must have counted every change of its write permission, and nothing
+ * else. Two jobs run at a time, with different numbers; neither sees those of the other. In one kernel and by RDMA,
+ * with blocks of one page and of four.
  *
- * Then: what is refused, and changes nothing; another process of the node sees the same; a range that is forgotten begins at 0.
+ * Also checked: a refused call changes nothing; another process of the node sees the same numbers; a forgotten range
+ * begins at 0.
  *
  * Runs in a guest with the module loaded and an RDMA device.
  */

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * killed.c - the answer to a question whose thread was killed. The process of rank 1 waits for a lock or a semaphore and is
- * killed; a child of it keeps the descriptor, so that the rank is still there when rank 0 gives what it waited for.
- * What must hold: the kernel complains of nothing, and nothing is left once the child has gone.
+ * killed.c - an answer arrives for a thread that was killed. The process of rank 1 waits for a lock or a semaphore
+ * and is killed. A child keeps the descriptor, so the rank still exists when rank 0 releases the lock or posts the
+ * semaphore. What must hold: the kernel reports no problem, and nothing is left once the child has exited.
  *
- * --unload: the process has given up its wait for a lock; a worker forgets that when the process ends, and is the last inside the
- * rank. It stays in the module (test_linger), which somebody unloads meanwhile: what must hold is that it does not go first.
+ * --unload: the process has given up its wait for a lock. When the process exits, a worker forgets that wait, and is
+ * the last user of the rank. The worker stays in the module (test_linger) while the test unloads it. What must hold:
+ * the module stays until the worker has left.
  */
 #include <errno.h>
 #include <signal.h>

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * limits.c - threads that wait for a lock in dsm.ko, and no longer. The lock's holder is a rank of the same guest, which does not
- * release it; in one kernel and by RDMA.
+ * limits.c - threads that wait for a lock in dsm.ko with a time limit. The lock's holder is a rank of the same guest,
+ * which does not release it; in one kernel and by RDMA.
  *
- * Their calls end in time, and the threads have slept. Those behind another thread of their rank leave no slot behind; so does one
- * that a handler leaves by siglongjmp(3). The first, whose request stands at the lock's home, leaves one, however many follow. When
- * the lock comes there it goes to a thread of the rank that still waits, or back; and it is free once more.
+ * Their calls end in time, and the threads have slept. A thread that waited behind another thread of its rank leaves
+ * no slot in use; neither does one whose handler leaves the wait by siglongjmp(3). The first thread, whose request is
+ * queued at the lock's home, leaves one slot in use, however many follow. When the lock arrives, it goes to a thread
+ * of the rank that still waits, or is released; in the end it is free.
  *
  * Runs in a guest with the module loaded and an RDMA device.
  */

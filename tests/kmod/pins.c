@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * pins.c - ranks of one kernel pin the same block for writing, one after the other, again and again: each gets it, and nobody
- * loses what another has written while it had the block pinned. So where each rank has threads whose pins overlap; a thread that has
- * pinned the block before does not wait for the others.
+ * pins.c - ranks of one kernel pin the same block for writing, one after the other, again and again: each gets its
+ * turns, and no rank loses what another has written while it had the block pinned. The same if each rank has threads
+ * whose pins overlap; a thread that has pinned the block before does not wait for the others.
  *
- * A thread waits to pin the first of two blocks whose region has a table of owners, when another thread of its process removes the
- * region, and has the kernel allocate tables of that size with ranks that do not exist. The pin fails, and nothing stays pinned.
+ * A thread waits to pin the first of two blocks whose region has a table of owners. Another thread of its process
+ * removes the region, and makes the kernel allocate tables of that size with ranks that do not exist. The pin must
+ * fail, and nothing may stay pinned.
  *
- *   --vector V [CPU]   ranks of several kernels, as far as they know: messages take RDMA, to queues on completion vector V,
+ *   --vector V [CPU]   pretend that the ranks are on several kernels: messages take RDMA, to queues on completion vector V,
  *                      which are handled on that processor (default: the vector's); only the first part
  *
  * Runs in a guest with the module loaded.

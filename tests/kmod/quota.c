@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * quota.c - members of the group that ask dsm.ko for more than is theirs: memory, of their own and by what they send, contexts,
- * threads, processors (docs/kernel.md, "Security"). Each test is an attack that must come to nothing.
+ * quota.c - members of the group that use more of dsm.ko than their share: memory, directly and through the messages
+ * that they send, contexts, threads, processors (docs/kernel.md, "Security"). Each test is an attack that must fail.
  *
- * Runs in a guest with the module loaded, as root; /dev/dsm is opened to everybody meanwhile. Without arguments all tests run.
+ * Runs in a guest with the module loaded, as root; /dev/dsm is opened to everybody meanwhile. Without arguments all
+ * tests run.
  */
 #include "core/sync.h"
 #include "tests/kmod/common_trust.h"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * receive.c - the receive buffers of dsm.ko. Four ranks over RDMA: how much memory each has for a peer that sends nothing; then
- * three send to the first at once, more than it has buffers for at first, and all get on alike. The same without shared receive
- * queues. At last a rank in user space that sends without credit: the rank that it sends to gives it up, and nobody else.
+ * receive.c - the receive buffers of dsm.ko. Four ranks over RDMA. First: how much memory each has for an idle peer.
+ * Then three ranks send to the first at once, more than it has buffers for at first, and all make equal progress.
+ * The same without shared receive queues. Last: a rank in user space sends without credit; only the rank that it
+ * sends to gives it up.
  *
- * Runs in a guest with the module loaded and a soft RDMA device; sets parameters of the module and takes them back.
+ * Runs in a guest with the module loaded and a soft RDMA device; sets parameters of the module and resets them.
  */
 #include "core/sync.h"
 #include "tests/kmod/common_module.h"

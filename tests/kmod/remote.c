@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * remote.c - what dsm.ko promises against hosts that reach its queue pairs (docs/kernel.md, "Security"): those outside the job, which
- * lack its key, and peers, which have an rkey. Each test is an attack by verbs that must come to nothing; each looks first that
- * the right thing is accepted.
+ * remote.c - guarantees of dsm.ko against hosts that reach its queue pairs (docs/kernel.md, "Security"): hosts
+ * outside the job, which do not have its key, and peers, which have an rkey. Each test is an attack by verbs that
+ * must fail. Each test first checks that the module accepts the correct operation.
  *
  * Runs in a guest with the module loaded and a soft RDMA device, as root. Without arguments all tests run.
  */

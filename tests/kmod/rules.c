@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * rules.c - does dsm.ko refuse what dsm_uapi_rules.h does not allow, and only that? For each variant of each argument, of a
- * rank of a job and of a context that is none yet: valid ones, and valid ones with one field just inside or just outside.
+ * rules.c - dsm.ko refuses exactly the arguments that dsm_uapi_rules.h does not allow. For each variant of each
+ * argument, in a rank of a job and in a context that has not joined one: valid arguments, and valid ones with one
+ * field just inside or just outside its range.
  *
- * "Valid" is of the argument: what the state of the rank refuses comes with another error than EINVAL, or with EINVAL where the
- * page of a range is of no region. So outside must be EINVAL; inside must not be, where the call has no more to say.
+ * "Valid" refers to the argument. If the state of the rank forbids the call, the error is not EINVAL, or it is EINVAL
+ * because the page of a range is in no region. So an argument outside its range must give EINVAL. One inside must
+ * not, where nothing else can.
  */
 #include "tests/kmod/common_args.h"
 

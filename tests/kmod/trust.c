@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * trust.c - what dsm.ko promises against whom (docs/kernel.md, "Security"): processes of other users, other processes of the same
- * user, other namespaces, arguments that name what is not there. Each test is an attack that must come to nothing.
+ * trust.c - guarantees of dsm.ko (docs/kernel.md, "Security") against processes of other users, other processes of
+ * the same user, other namespaces, and arguments that name objects that do not exist. Each test is an attack that
+ * must fail.
  *
- * Runs in a guest with the module loaded, as root; /dev/dsm is opened to everybody meanwhile. Without arguments all tests run.
+ * Runs in a guest with the module loaded, as root; /dev/dsm is opened to everybody meanwhile. Without arguments all
+ * tests run.
  */
 #include "core/sync.h"
 #include "tests/kmod/common_trust.h"

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * workers.c - dsm.ko when no worker can be made. Completions are handled in a worker. Blocks are placed at a rank that has none of
- * their frames, and makes frames and their keys in workers, which wait for completions. Where what waits stood before what it waits
- * for, in the hands of one rescuer, both would wait for ever.
+ * workers.c - dsm.ko while the kernel cannot create workers. Completions are handled in a worker. Blocks are placed
+ * at a rank that has none of their frames, and allocates frames and their keys in workers, which wait for
+ * completions. If one rescuer had to do both, and the waiting work came first, both would wait forever.
  *
- * Runs in a guest with the module loaded and a soft RDMA device; for a moment the guest can make no thread.
+ * Runs in a guest with the module loaded and a soft RDMA device; for a moment the guest cannot create threads.
  */
 #include "tests/kmod/common.h"
 

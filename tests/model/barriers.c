@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * barriers.c - see barriers.h. Checked: nobody leaves an episode before all have come; everybody leaves it with the sum
- * of what all brought, or all with -EINVAL; every episode ends. Who comes with the handle of a barrier that was destroyed is refused, or
- * leaves with -EINVAL, and nobody else notices.
+ * barriers.c - see barriers.h. Checked: nobody leaves an episode before all have arrived; all leave it with the sum
+ * of all values, or all with -EINVAL; every episode ends. A thread with the handle of a destroyed barrier is refused,
+ * or leaves with -EINVAL, and affects no other thread.
  */
 #include "barriers.h"
 

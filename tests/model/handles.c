@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * handles.c - see handles.h. Every rank knows every handle that was ever given out, and may use or destroy it at any time.
- * Checked: a name is given out once; what is done by a handle is done to the object that was made with it, if that still
- * lives, and is refused from the moment its destruction was granted; a place whose names are used up is not used again.
+ * handles.c - see handles.h. Every rank knows every handle that was ever given out, and may use or destroy it at any
+ * time. Checked: a name is given out once; an operation on a handle applies to the object that was made with it, if
+ * that object still exists, and is refused once its destruction has been granted; a place that has used up its names
+ * is not used again.
  */
 #include "handles.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * locks.c - see locks.h. Checked: mutual exclusion; the lock goes round in the order in which the home saw the
- * requests; a trylock is refused only if somebody had the lock or stood in line while it was being made; everybody gets it;
- * in the end it is free, or kept in one record, and so is every other record. Where words are lent: whoever was called, has come
- * and found the lock held is the next of its record to have it.
+ * locks.c - see locks.h. Checked: mutual exclusion; nodes get the lock in the order in which the home saw their
+ * requests; a trylock is refused only if some thread had the lock or stood in line during the attempt; every waiter
+ * gets the lock; in the end the lock is free, or kept in one record, and all other records are free. Where words are
+ * lent: a called thread that has come and found the lock held is the next of its record to get it.
  */
 #include "locks.h"
 

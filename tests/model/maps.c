@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * maps.c - see maps.h. The node changes its state as the protocol may tell it to at any time; each change is carried out
- * in the smallest steps that the kernel shows to others. Its ranks read and write meanwhile.
+ * maps.c - see maps.h. The node changes its state whenever the protocol may request it. Each change is carried out in
+ * the smallest steps that the kernel makes visible. Meanwhile the node's ranks read and write.
  *
- * Checked: no mapping allows more than the node's state, but while a change is carried out; nothing is written after the
- * contents have left; nothing is read that has left; and every access comes to pass if the node lets it.
+ * Checked: except while a change is carried out, no mapping allows more than the node's state; nothing is written
+ * after the contents have left; no contents that have left are read; and every access completes if the node permits
+ * it.
  */
 #include "maps.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * adopt.c - memory that exists becomes a region and private memory again. The memory here is at a fixed address, with a page of its
- * own on either side that stays what it is.
+ * adopt.c - existing memory becomes a region and private memory again. The memory is at a fixed address, between two
+ * private pages that must stay unchanged.
  */
 #include "common.h"
 

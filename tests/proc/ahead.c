@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * ahead.c - what is fetched ahead of a thread that reads or writes block after block: no more than fits into 2 MiB, and nothing
- * behind the end of the region. The counters of the region say so.
+ * ahead.c - read-ahead for a thread that reads or writes block after block: at most 2 MiB, and nothing beyond the end
+ * of the region, by the counters of the region.
  */
 #include "common.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * api.c - every function of dsm.h but those of synchronisation (api_sync.c, api_kept.c, api_barrier.c) and hints
- * (api_hints.c): what it is for, and every error it documents. All ranks run the parts in step; one rank checks of the parts
- * that need two what it can see.
+ * api.c - every function of dsm.h, except synchronisation (api_sync.c, api_kept.c, api_barrier.c) and hints
+ * (api_hints.c): its purpose, and every error that it documents. All ranks run the parts in step. In parts that need
+ * two ranks, one rank checks what it can see.
  */
 #include "common.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* api_barrier.c - barriers, broadcasts and reductions of dsm.h: what they are for, and every error they document. */
+/*
+ * api_barrier.c - barriers, broadcasts and reductions of dsm.h: their purpose, and every error that they document.
+ */
 #include "common.h"
 
 #define PATIENCE 100000000u /* ns, for what must not happen to happen; emulated processors stand still for a while */

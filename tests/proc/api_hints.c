@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * api_hints.c - hints of dsm.h: prefetch, acquire, release, pins, binding, place; and homes, which follow use. All ranks run the
- * parts in step.
+ * api_hints.c - hints of dsm.h: prefetch, acquire, release, pins, binding, placement; and homes that follow use. All
+ * ranks run the parts in step.
  */
 #include "common.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * api_kept.c - locks stay with the node that used them last, and objects with their home: who uses them there sends no message.
- * So locks go from node to node, and are destroyed, while they are kept elsewhere. Also mutexes and reader-writer locks, which
- * never stay, with calls that try, or wait with a limit of time.
+ * api_kept.c - locks stay with the node that used them last, and objects with their home: a thread that uses them
+ * there sends no message. Locks also move from node to node, and are destroyed, while another node keeps them. Also
+ * mutexes and reader-writer locks, which never stay, with trylocks and time limits.
  */
 #include "common.h"
 

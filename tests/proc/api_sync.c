@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * api_sync.c - every synchronisation function of dsm.h (barriers: api_barrier.c; what locks cost: api_kept.c): what it is for,
- * and every error it documents. Ranks and threads run the parts in step; what must not happen yet is given some time to happen
- * (--patience).
+ * api_sync.c - every synchronisation function of dsm.h (barriers: api_barrier.c; the cost of locks: api_kept.c): its
+ * purpose, and every error that it documents. Ranks and threads run the parts in step. To check that something does
+ * not happen yet, the test waits some time (--patience).
  */
 #include "common.h"
 

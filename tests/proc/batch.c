@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * batch.c - copies that a node loses together are closed together: requests for neighbouring blocks arrive while the ranks of the
- * node are stopped, or the node leaves the region, and the counter protect_calls says how many calls that took.
+ * batch.c - a node closes together the copies that it loses together: requests for neighbouring blocks arrive while
+ * the ranks of the node are stopped, or the node leaves the region. The counter protect_calls shows the number of
+ * calls.
  */
 #include "common.h"
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * coarse.c - a job of more ranks than the copyset has bits, so that a bit stands for neighbours: blocks that all read,
- * some read and one takes, in turn by all ranks, or all want to write; placement at ranks past the 64th; a mutex.
+ * coarse.c - a job with more ranks than the copyset has bits, so that a bit stands for several neighbours: blocks
+ * that all read, that some read and one takes, by all ranks in turn, or that all want to write; placement at ranks
+ * beyond the 64th; a mutex.
  *
- * Every word of a block holds the round of its last writer. What a rank reads after the barrier must be that round in
- * every word, also at a rank whose neighbour alone has read before, which gets invalidations for copies it never had.
+ * Every word of a block holds the round of its last writer. A rank that reads after the barrier must see that round
+ * in every word, also if only its neighbour has read before, so that it gets invalidations for copies that it never
+ * had.
  */
 #include "common.h"
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * crowd.c - more threads wait than any table of the runtime has room for, and every other call goes on.
+ * crowd.c - more threads wait than any table of the runtime has room for, and every other call continues to work.
  *
- * The table of kinds (crowd_kinds.c) has every call that may wait for somebody's doing, the table of calls (crowd_calls.c) every
- * call that always completes. With a crowd in one kind of wait, each call of the second table is made, and each kind of wait is
- * entered by one more thread and released. The watchdog ends the job when a step takes too long, and names the pair.
+ * The table of kinds (crowd_kinds.c) contains every call that may wait for another thread, the table of calls
+ * (crowd_calls.c) every call that always completes. While a crowd waits in one kind of wait, the test makes each call
+ * of the second table, and one more thread enters each kind of wait and is released. The watchdog ends the job when a
+ * step takes too long, and prints the pair.
  *
- * Each thread of a crowd also gets signals: the handler runs soon and reads shared memory, and the wait goes on.
+ * Each thread of a crowd also gets signals: the handler runs soon and reads shared memory, and the wait continues.
  */
 #include "crowd.h"
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * crowd_kinds.c - every call that may wait for somebody's doing: what it waits at, and how it is released.
- */
+/* crowd_kinds.c - every call that may wait for another thread: what it waits for, and how it is released. */
 #include "crowd.h"
 
 #define HOUR 3600000000000u

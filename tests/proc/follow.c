@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * follow.c - in a node of several ranks, a rank touches pages that its node has, and its mapping follows. That is no event of the
- * protocol, so the thread has nothing to wait for: it must not give its processor away.
+ * follow.c - in a node of several ranks, a rank touches pages that its node has, and its mapping follows. No protocol
+ * event is involved, so the thread has nothing to wait for, and must not yield its processor.
  */
 #include "common.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * forward.c - forward progress: all threads of all ranks want the same block all the time, and each gets it, again and
- * again, in a share that is not too small, in bounded time. What a node does with the block, or with a lock, while the
- * others have no processor to ask for it takes nothing from them: so each stay at a node counts once for a thread.
+ * forward.c - forward progress: all threads of all ranks want the same block all the time. Each gets it again and
+ * again, in bounded time, with a share that is not too small. While the other ranks have no processor to request a
+ * block or a lock, a node that uses it takes nothing from them; so each stay at a node counts once per thread.
  */
 #include "common.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * heap.c - no rank has a part of the heap: each gets memory as long as there is any, and what is freed, by whomever, is there
- * for all.
+ * heap.c - the heap is not divided among the ranks: each rank gets memory as long as there is any, and freed memory
+ * is available to all ranks, whichever rank has freed it.
  */
 #include "common.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * heap_large.c - allocations of nearly all of the heap, by any rank: the heap as a whole is the limit. Few of its pages are
- * touched.
+ * heap_large.c - allocations of nearly the whole heap, by any rank: only the whole heap is the limit. Few of its
+ * pages are touched.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * leave.c - who leaves a region hands its blocks to their homes, whatever these know of the region: they may have left
- * before, or never have been there.
+ * leave.c - a rank that leaves a region hands its blocks to their homes, even if the homes have left the region
+ * before, or have never opened it.
  */
 #include "common.h"
 

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * litmus.c - the classic tests of memory models, on shared memory: a few threads, each a few loads and stores,
- * thousands of rounds, and outcomes that the promise (sequential consistency at block level over each rank's x86-TSO)
- * forbids.
+ * thousands of rounds, and outcomes that the guarantee (sequential consistency at block level over each rank's
+ * x86-TSO) forbids.
  *
- * Variables are never set back: round r writes 2r + 1 or 2r + 2, and what is less counts as the initial state. Rounds
- * are synchronised through memory outside of libdsm. Which blocks, who has copies of them before, which rank has which
- * role, and delays: random. With --threads N, each rank has N roles, of as many groups as this makes: each group plays the
- * test by itself, on words of its own in the blocks of all.
+ * Variables are never reset: round r writes 2r + 1 or 2r + 2, and any smaller value counts as the initial state.
+ * Rounds are synchronised through memory outside of libdsm. The blocks, the ranks with copies of them before the
+ * round, the role of each rank, and delays are random. With --threads N, each rank has N roles. The roles form
+ * groups; each group plays the test by itself, on its own words in blocks that all groups share.
  *
- * --control runs the same on memory that is not coherent on purpose: every thread has its own copy, stores reach the
- * copies late and in any order, loads read any copy (and LB runs backwards). It fails unless all that is forbidden is
- * seen.
+ * --control runs the same on memory that is deliberately not coherent: every thread has its own copy, stores reach
+ * the copies late and in any order, loads read any copy (and LB runs backwards). It fails unless every forbidden
+ * outcome is seen.
  */
 #include "common.h"
 

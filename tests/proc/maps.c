@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * maps.c - 100,000 pages of which every other may be written and the rest only read: more changes of protection than a
- * process may have mappings (vm.max_map_count, usually 65,530). Only mprotect(2) makes mappings of them. Nothing may run out,
- * and all must hold what was written.
+ * maps.c - 100,000 pages of which every second is writable and the others are read-only: more changes of protection
+ * than a process may have mappings (vm.max_map_count, usually 65,530). Only mprotect(2) makes mappings of them.
+ * Nothing may run out, and all pages must hold what was written.
  */
 #include "common.h"
 

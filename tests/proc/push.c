@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * push.c - blocks that their home reads again and again after another node has written them come back to it at barriers. Rank 0 is
- * the home, and the first rank of the second node writes; the counters say what was missed, and what was pushed.
+ * push.c - blocks that their home reads repeatedly after another node has written them come back to it at barriers.
+ * Rank 0 is the home, and the first rank of the second node writes. The counters show which blocks were missed, and
+ * which were pushed.
  */
 #include "common.h"
 

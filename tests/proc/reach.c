@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * reach.c - which ranks talk to which: rank i of a node to rank i modulo R of each other node, over one connection a kind; and one
- * rank of a node sends the heartbeats to each other node.
+ * reach.c - rank i of a node communicates with rank i modulo R of each other node only, over one connection of each
+ * kind; and one rank of a node sends the heartbeats to each other node.
  *
- * What the library counts, it prints with DSM_STATS=json. Over TCP the kernel knows the connections as well: a socket's end is its
- * peer's other end.
+ * The library prints its counts with DSM_STATS=json. Over TCP the kernel knows the connections as well: the local end
+ * of a socket is the remote end at its peer.
  */
 #include "common.h"
 

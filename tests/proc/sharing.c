@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * sharing.c - which misses count as repeated: those of blocks that the node lost since its last acquire (docs/memory-model.md).
- * Where data is handed on by synchronisation, none; where ranks write different data of one block without it, nearly all.
+ * sharing.c - a miss counts as repeated if the node has lost the block since its last acquire (docs/memory-model.md).
+ * If nodes pass data by synchronisation, no miss is repeated; if they write different data in one block without it,
+ * nearly all are.
  */
 #include "common.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * tables.c - what a rank may have at once: locks that one thread holds, locks that it keeps, barriers, regions. None has a small fixed number, and
- * the last costs what the first did.
+ * tables.c - how many objects a rank may have at once: locks that one thread holds, locks that it keeps, barriers,
+ * regions. No number is small or fixed, and the last object costs as much as the first.
  */
 #include "common.h"
 
