@@ -96,7 +96,7 @@ void *app_region(struct app_job *job, const char *name, size_t size, size_t bloc
 void *app_heap(struct app_job *job, const char *name, size_t size); /* from rank 0's heap; collective */
 /* One piece from the heap of each rank, of size bytes each: pieces[rank]. Collective. */
 void app_heap_each(struct app_job *job, const char *name, size_t size, void **pieces);
-/* Private to the caller, who frees it; page-aligned. */
+/* Private memory, page-aligned; the caller frees it. */
 void *app_private(size_t size);
 
 /* ---- for workers --------------------------------------------------------------------------- */
@@ -106,7 +106,7 @@ void app_barrier(struct app_worker *w);
 /* Combine one 8-byte value of all workers (DSM_INT64 or DSM_DOUBLE; DSM_SUM or DSM_MAX). A barrier too. */
 void app_reduce(struct app_worker *w, void *value, enum dsm_type type, enum dsm_op op);
 
-/* Unless --no-prefetch: start fetching what is about to be read. */
+/* Unless --no-prefetch: start fetching a range that will be read next. */
 void app_prefetch(struct app_worker *w, const void *addr, size_t size);
 
 /* Unless --no-prefetch: take all of a range that is about to be overwritten back from its readers at once. */

@@ -358,7 +358,7 @@ static bool samples_right(const struct fft *f)
 
 static const struct app app;
 
-/* A row goes through the same operations whoever transforms it: no difference from the sequential run is allowed. */
+/* A row goes through the same operations, whichever rank transforms it: no difference from the sequential run is allowed. */
 static bool fft_verify(const struct app_settings *opt, void *data, void *reference)
 {
 	struct fft *f = data, *r = reference;

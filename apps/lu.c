@@ -4,7 +4,7 @@
  *
  * Blocks are dealt out over a two-dimensional grid of workers. Each block is contiguous, and so are the blocks of one
  * owner, in columns: pages have one writer, and the part of a column panel that a worker reads is one range.
- * What is shared: for each step, the diagonal block, and the panels that the interior update reads.
+ * In each step, ranks share the diagonal block, and the panels that the interior update reads.
  */
 #include "common.h"
 
@@ -289,7 +289,7 @@ static bool product_right(const struct lu *m)
 	return worst <= limit;
 }
 
-/* Every element goes through the same operations in the same order whoever computes it: no difference is allowed. */
+/* Every element goes through the same operations in the same order, whichever rank computes it: no difference is allowed. */
 static bool lu_verify(const struct app_settings *opt, void *data, void *reference)
 {
 	struct lu *m = data, *r = reference;

@@ -85,7 +85,7 @@ static void row(double *restrict c, const double *restrict a, const double *rest
 			c[j] += a[k] * b[k * ld + j];
 }
 
-/* Two rows at once, so that what is loaded of B is used twice; the same operations in the same order. */
+/* Two rows at once, so that each loaded element of B is used twice; the same operations in the same order. */
 static void pair(double *restrict c0, double *restrict c1, const double *restrict a0, const double *restrict a1,
 		 const double *restrict b, size_t ld, size_t depth, size_t cols)
 {

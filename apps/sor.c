@@ -4,7 +4,7 @@
  *
  * Each worker owns a band of rows. The red and the black points of a row are stored apart, so that a sweep reads and
  * writes contiguous memory and a neighbour fetches only the colour that it needs. A band starts on a page, and its red
- * points precede its black ones: what is shared is the first and the last row of each band, in one colour at a time.
+ * points precede its black ones: ranks share the first and the last row of each band, in one colour at a time.
  */
 #include "common.h"
 

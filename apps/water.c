@@ -88,7 +88,7 @@ static void *water_create(struct app_job *job)
 	s->threads = job->threads;
 	s->share = (s->n + s->workers - 1) / s->workers;
 	bytes = app_round_up(s->share * sizeof(double[COORDS]), APP_PAGE);
-	s->share = bytes / sizeof(double[COORDS]); /* what is left of the last page belongs to nobody else */
+	s->share = bytes / sizeof(double[COORDS]); /* no other rank uses the rest of the last page */
 	s->position = calloc(s->workers, sizeof(*s->position));
 	s->partial = calloc(s->workers, sizeof(*s->partial));
 	s->mutex = calloc(s->workers, sizeof(*s->mutex));

@@ -280,7 +280,7 @@ typedef struct { uint64_t id, ranks, threads; } dsm_barrier_t;
 DSM_API int dsm_mutex_init(dsm_mutex_t *m);
 DSM_API int dsm_mutex_destroy(dsm_mutex_t *m);
 /* Blocks; first come, first served, but the threads of a node may pass it on 16 times before another node gets it, and a
- * thread that runs may overtake one that is being woken; once awake, that one is the next but for whoever is inside.
+ * thread that runs may overtake one that is being woken. Once awake, that thread is next after the present holder.
  * -EDEADLK: this thread holds it. -EAGAIN: the threads of this node hold or wait for 1,048,576 mutexes, or 62,464 of them
  * wait for locks, semaphores and conditions (all these calls then fail so). */
 DSM_API int dsm_mutex_lock(dsm_mutex_t *m);

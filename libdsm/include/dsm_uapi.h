@@ -2,9 +2,9 @@
 /*
  * dsm_uapi.h - what /dev/dsm understands. Fixed layouts, little endian, no pointers but as 64-bit integers.
  *
- * One open file is one view: a process and its mapping of a window. What is behind the window is a context: frames, their
- * protections, and a rank of a job. WINDOW makes one; the other processes of a node ATTACH to it. It goes with the last of its
- * files, however their processes die.
+ * One open file is one view: a process and its mapping of a window. The memory behind the window is a context: frames, their
+ * protections, and a rank of a job. WINDOW creates a context; the other processes of a node ATTACH to it. It is freed with the
+ * last of its files, however their processes end.
  */
 #ifndef DSM_UAPI_H
 #define DSM_UAPI_H

@@ -156,11 +156,11 @@
 #define DSM_RULES_CALL_TAIL(R, s) \
 	R(s, waited, OUT, ZERO, 0, 0) \
 	R(s, gen, IN, ZERO, 0, 0)
-/* Where an object is named. */
+/* Requests that name an object. */
 #define DSM_RULES_CALL_NAMED(R, s) \
 	R(s, waited, OUT, ZERO, 0, 0) \
 	R(s, gen, IN, NUMBER, 0, 0xffff)
-/* What is answered once. */
+/* Requests with one answer. */
 #define DSM_RULES_CALL_SYNC(R, s) \
 	R(s, call, IN, IS, DSM_CALL_SYNC, 0) \
 	R(s, home, IN, RANK, 0, 0) \

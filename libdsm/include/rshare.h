@@ -11,7 +11,7 @@
  *  - it returns 0 or a non-negative result on success and a negative errno value on failure, and stores to its output
  *    arguments only on success. The exception is why, NULL or RSHARE_WHY_MAX bytes: on failure, it describes the error;
  *  - -ECONNRESET: the owner is gone, and with it all connections;
- *  - after fork(), only the parent may use what was opened before.
+ *  - after fork(), only the parent may use objects that were opened before.
  */
 #ifndef RSHARE_H
 #define RSHARE_H
@@ -132,7 +132,7 @@ RSHARE_API int rshare_connect(struct rshare *r, const char *node, uint32_t servi
 			      unsigned int weight, struct rshare_conn **out);
 
 /* Close after everything that was submitted has arrived, and free the connection. Waits for that, at most timeout_ms
- * (-1: for ever, 0: not at all: what has not arrived is lost). Events that were not polled are dropped.
+ * (-1: forever, 0: not at all: data that has not arrived is lost). Events that were not polled are dropped.
  * -ETIMEDOUT: the peer did not take everything, and the connection was reset. Otherwise the status of RSHARE_CLOSED.
  * The connection is freed in any case. No other call on it may be in progress. */
 RSHARE_API int rshare_disconnect(struct rshare_conn *c, int timeout_ms);

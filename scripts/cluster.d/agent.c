@@ -47,7 +47,7 @@ struct buffer {
 	size_t used, room;
 };
 
-/* Who asks: channel 0 is the host, which stays; others are TCP connections. */
+/* The clients: channel 0 is the host, which stays; others are TCP connections. */
 struct channel {
 	int fd; /* -1: free */
 	struct buffer in, out;

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The process behind a cluster: it starts switch and guests, and passes what clients ask on to them.
 
-One thread, one loop over sockets: an agent for each guest, and clients, who connect to an abstract socket (it has
-no file, and ends with the process). A client says one line of JSON. For `run` it may say more (signals), and
-gets frames; for all else it gets one line of JSON. Guests and switch die with this process; this process ends
-by `down`, with the process named by --with, or, for `exec` and until all guests are up, with the one that started it.
+One thread runs one loop over sockets: an agent for each guest, and clients. Clients connect to an abstract socket,
+which has no file and ends with the process. A client sends one line of JSON, and gets one line of JSON. Only for `run`
+it may send more (signals), and gets frames. Guests and switch end with this process. This process ends on `down`, or
+with the process named by --with; for `exec`, and until all guests are up, also with the process that started it.
 """
 import fcntl
 import hashlib

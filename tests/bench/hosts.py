@@ -207,7 +207,7 @@ class Hosts(Cluster):
         return super().mpi(n, *words, env={"DSM_NET_DEVICE": self.device, **(env or {})}, **more)
 
     def load_module(self):
-        """Only where it is asked for: others may use the host. What is loaded here is unloaded at the end."""
+        """Only if the user asks for it, because others may use the host. A module that this loads is unloaded at the end."""
         for node, f in enumerate(self.facts):
             if "module" in f.keys:
                 continue

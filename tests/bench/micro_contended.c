@@ -3,8 +3,8 @@
  * micro_contended.c - sections and hand-offs that threads contend for, beside the C library's own objects in the same memory,
  * used by the same threads (one node only: elsewhere a pthread_mutex has no memory to lie in).
  *
- * Threads run for a time, not for a number of rounds: so they overlap. What was counted inside says so: each thread had its
- * sections, all sections are in the sum, and ours are those that the library has counted.
+ * Threads run for a time, not for a number of rounds, so that they overlap. Counters prove it: each thread had sections, the sum
+ * contains all sections, and the library has counted ours.
  */
 #include <pthread.h>
 #include <semaphore.h>

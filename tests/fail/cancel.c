@@ -381,7 +381,7 @@ static void waiting(void)
 	check(cleaned == 8, "dsm_cond_wait() did not come back with its mutex");
 	joining();
 	MUST(dsm_barrier());
-	/* Nobody is in line any more: what is posted is for those who come. */
+	/* Nobody is in line any more, so the post is for later waiters. */
 	MUST(dsm_sem_post(&sem, 1));
 	MUST(dsm_barrier());
 	MUST(dsm_sem_wait(&sem));

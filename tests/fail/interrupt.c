@@ -239,7 +239,7 @@ static void fatal(int stop)
 }
 
 /*
- * Without DSM_HOLD_US, the thread that misses takes the block from its node again, for whoever is next in line:
+ * Without DSM_HOLD_US, the thread that misses takes the block from its node again, for the next requester in line:
  *
  *   rank 0 (its node is home)     rank 1             keeper
  *                                 reads, stops       reads, pins

@@ -64,8 +64,8 @@ static bool about_block(uint8_t type)
 }
 
 /*
- * Does the other rank take part in what the message is about? What comes to a hold record or a slot has 8 bits of the object's
- * generation, and MSG_LOCKED is not always of the home.
+ * Does the faulty rank take part in the object of the message? A message to a hold record or a slot has 8 bits of the object's
+ * generation, and MSG_LOCKED does not always come from the home.
  */
 static bool takes_part(uint16_t me, const struct msg *m)
 {
@@ -641,7 +641,7 @@ static bool quiet(void)
 	return is;
 }
 
-/* All that is under way comes, who has got a block uses it, and then nobody waits for a block that is the honest ranks' own. */
+/* All messages in flight are delivered, and threads use the blocks that they get. Then nobody waits for a block of the honest ranks. */
 static void settle(void)
 {
 	unsigned int rounds, r, b, s, left;
@@ -665,7 +665,7 @@ static void settle(void)
 			     w->part[w->r[r].slots[s].block ? w->r[r].slots[s].block - 1u : w->r[r].slots[s].home]);
 }
 
-/* Nor is anybody left without the answer to what need not wait, or in line for what was destroyed. */
+/* Nor does anybody wait for the answer to a request that cannot block, or in the queue of a destroyed object. */
 static void settle_objects(void)
 {
 	unsigned int r, i;

@@ -8,7 +8,7 @@
 
 #include "world.h"
 
-/* May the first in line, or who asks for the same with nobody in line, go now? */
+/* May the first in line be woken now; or, with nobody in line, a new request for the same be granted? */
 static bool may_go(const struct line *l, uint8_t op)
 {
 	switch (op) {
@@ -69,7 +69,7 @@ static void tries(struct line *l, uint8_t op, int16_t status, int16_t fails)
 		goes(l, op);
 }
 
-/* Who is not in line has got its turn, or not come yet; whom a signal has counted can no longer be had. */
+/* A waiter that is not in line has got its turn, or not arrived yet; one that a signal has counted can no longer be cancelled. */
 static void cancels(struct line *l, const struct msg *m, int16_t status)
 {
 	const int at = line_find(l, m->src, m->req_slot);

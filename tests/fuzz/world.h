@@ -76,7 +76,7 @@ struct letter {
 	uint32_t data;
 };
 
-/* Who waits for a condition, a semaphore or a reader-writer lock, the first in front; and what the first needs to go (line.c). */
+/* The queue of a condition, a semaphore or a reader-writer lock, and what its first waiter needs to be woken (line.c). */
 struct line {
 	struct {
 		uint8_t rank, slot, op;
@@ -127,7 +127,7 @@ int world_made(uint16_t home, uint64_t name);
 int world_newest(uint16_t home, uint32_t index, unsigned int before);
 /* One step at its home, which has not refused m; of a kind that has a line. */
 void line_step(struct line *l, const struct msg *m, const struct actions *out);
-/* Who may go is on its way, and nobody waits for what is gone. */
+/* A waiter that can be woken is being woken, and nobody waits for a destroyed object. */
 void line_check(const struct made *x);
 /* Its place in line, from 0 on; -1: none. */
 int line_find(const struct line *l, uint16_t rank, uint16_t slot);

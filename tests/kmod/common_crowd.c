@@ -392,7 +392,7 @@ static void answer(const struct msg *m)
 	say(&a);
 }
 
-/* Or late; and whoever waits for the block is served, done or not. */
+/* Or late; and the ranks that wait for the block are served, whether or not it is done. */
 void crowd_answer_again(const struct liar *l)
 {
 	const struct msg m = l->seen[pick(&self.random, LIAR_SEEN)];

@@ -218,7 +218,7 @@ static void *pour(void *arg)
 
 /* ---- honest ranks --------------------------------------------------------------------------- */
 
-/* With some liars; whoever is not answered waits to the end. */
+/* With some liars; a thread that gets no answer waits to the end. */
 static void *meet(void *arg)
 {
 	uint64_t r = self.random ^ 1;

@@ -105,8 +105,8 @@ static const struct first {
 };
 
 /*
- * Twice: who takes the first message for the proof, whatever it is, acts on the second. What is refused makes rank 1 lost, and has no
- * answer.
+ * The message is sent twice: a module that took the first message for the proof, whatever it is, would act on the second. If the module
+ * refuses it, rank 1 is lost, and gets no answer.
  */
 static bool is_first(const struct first *f)
 {

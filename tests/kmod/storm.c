@@ -240,7 +240,7 @@ static bool use_object(struct worker *w)
 	return true;
 }
 
-/* A call on whatever there is. The name of what was accepted, or NULL. */
+/* A call on whatever exists. Returns the name of a call that was accepted, or NULL. */
 static const char *call(struct worker *w)
 {
 	struct dsm_ioc_range range = { .op = pick(&w->random, DSM_RANGE_PIN),
@@ -509,7 +509,7 @@ static bool device(const char *command)
 	return system(line) == 0 || failed(line);
 }
 
-/* The device goes, with whoever uses it, and nobody else has to do anything for that. */
+/* Removing the device ends its users; nothing else has to be done for it. */
 static bool remove_device(void)
 {
 	double start = now_s(), took;

@@ -98,7 +98,7 @@ static bool set_hold(char digit)
 
 /* ---- the process that is stuck ---------------------------------------------------------------- */
 
-/* All that a thread needs is there before: whoever faults, or maps, waits as well. */
+/* All memory that the thread needs exists before: a fault or a mapping would wait as well. */
 static void *closer(void *arg)
 {
 	const unsigned int page = (unsigned int)(uintptr_t)arg;

@@ -204,7 +204,7 @@ static bool twice(void)
 		expect(!ioctl(second, DSM_IOC_KEY, &other), "rank 0 of another job");
 }
 
-/* Who has another key, or none, finds nobody. */
+/* A process with another key, or with none, finds no rank. */
 static bool keys(void)
 {
 	struct dsm_ioc_key key, other, none = { .key = { 0 } };
@@ -245,7 +245,7 @@ static bool be_rank(void *arg)
 	return write(v->come[1], &byte, 1) == 1 && read(v->go[0], &byte, 1) == 0 && ok;
 }
 
-/* Who has the key, but is another user, is no rank of the job; who may administer the machine reaches him. */
+/* A process of another user is no rank of the job, even with the key; one that may administer the machine can connect to it. */
 static bool visit(bool own_namespace)
 {
 	struct visit v = { .own_namespace = own_namespace };

@@ -184,7 +184,7 @@ static void pins_in_turn(void)
 	MUST(dsm_barrier());
 }
 
-/* A block that has migrated, pinned to read by all at once, who then wait for each other. */
+/* All ranks pin a migratory block for reading at once, then wait for each other. */
 static void part_pins_together(void)
 {
 	dsm_region_t *r;
@@ -295,7 +295,8 @@ static void check_words(const volatile uint64_t *p, uint64_t more)
 	MUST(dsm_barrier());
 }
 
-/* What one rank has written and others have read becomes another's, as it is, and stays there whoever writes it. */
+/* A block that one rank has written and others have read moves to another rank with its contents. It stays there, whichever rank
+ * writes it. */
 static void place_touched(dsm_region_t *r)
 {
 	volatile uint64_t *p = dsm_region_base(r);

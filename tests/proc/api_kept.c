@@ -378,8 +378,8 @@ static void until(const uint64_t *p, uint64_t v)
 	}
 }
 
-/* Of a mutex that another thread holds until this returns. Who has given up once gives up again without a message; the kernel
- * helper tries. */
+/* Give up a mutex that another thread holds until this returns. After the first time, giving up takes no message, except with the kernel
+ * helper. */
 static void give_up(dsm_mutex_t *m)
 {
 	struct dsm_stats before, after;

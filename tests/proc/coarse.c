@@ -46,7 +46,7 @@ static void write_block(struct block *b, uint64_t value)
 		store(&b->word[i], value);
 }
 
-/* Who reads before the write: all, every other rank (one of each pair of neighbours), or nobody. */
+/* The ranks that read before the write: all, every other rank (one of each pair of neighbours), or nobody. */
 static bool reads_before(uint64_t round)
 {
 	return round % 3 == 0 || (round % 3 == 1 && test_rank % 2 == 0);
@@ -74,7 +74,7 @@ static void share(struct block *b, const char *which)
 	}
 }
 
-/* All have a copy, then all want to write: whoever is late has lost its copy, while a neighbour's keeps their bit set. */
+/* All have a copy, then all want to write: a late rank has lost its copy, while a neighbour's copy keeps their bit set. */
 static void compete(struct block *b)
 {
 	uint64_t round, sum;

@@ -280,7 +280,7 @@ static void free_pin(int i)
 	(void)i;
 }
 
-/* What rank 0 keeps of the heap. What is left there has no room of that size, but some for small allocations of every rank. */
+/* The part of the heap that rank 0 keeps. The rest has no room of that size, but some for small allocations of every rank. */
 static struct {
 	void *room[512];
 	unsigned n;

@@ -148,7 +148,7 @@ static void part_given_back(void)
 #define SOON 700000000ull    /* ns: less than a service thread sleeps if nobody wakes it */
 #define TRIES 4
 
-/* By rank 0, while the owner does not look itself. How long it took. Who has to wait does not ask all the time. */
+/* Rank 0 frees, while the owner does not check by itself. Returns how long it took. A rank that has to wait does not ask continuously. */
 static uint64_t free_many(int owner)
 {
 	struct dsm_stats before, after;

@@ -80,8 +80,8 @@ static void part_race(void)
 	}
 }
 
-/* All take pieces until there are none: nothing is given twice, and what is left is too short: the ends of stripes, which have
- * room for two pieces and a half. */
+/* All ranks take pieces until there are none. No piece is given out twice. Only the ends of stripes are left, which are too short: a
+ * stripe has room for two pieces and a half. */
 static void part_last_pieces(void)
 {
 	const size_t size = 8 * MIB - 2 * PAGE;

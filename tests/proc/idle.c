@@ -159,8 +159,8 @@ static double wait_once(const struct wait *w)
 }
 
 /*
- * Emulated processors of a busy machine stand still now and then, and the guest counts that time for whoever runs. Who waits
- * in a loop uses all of a processor each time.
+ * Emulated processors of a busy machine sometimes stop, and the guest charges that time to the running thread. A thread that waits
+ * in a loop uses a whole processor in each try.
  */
 #define TRIES 3
 

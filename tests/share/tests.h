@@ -10,12 +10,12 @@
 
 extern struct rshare *r; /* the attachment that is tested */
 
-/* Counts it, and prints what has failed. */
+/* Counts the check, and prints it if it has failed. */
 void check(const char *what, int ok);
 /* To a service of the server. */
 struct rshare_conn *dial(uint32_t service, unsigned int priority);
 int echo_small(struct rshare_conn *c);
-/* What the server has counted. */
+/* The counters of the server. */
 struct report report(void);
 /* A process of its own, which attaches to this one's owner. */
 pid_t attach(void (*body)(void));

@@ -35,7 +35,7 @@ void sim_note(struct sim *s, uint16_t node, uint32_t object, const char *fmt, ..
 	va_end(ap);
 }
 
-/* Say what is wrong, and the last of what happened to that block or object. */
+/* Print the error, and the last events of that block or object. */
 void sim_fail(struct sim *s, uint32_t object, const char *fmt, ...)
 {
 	uint64_t i, first = s->traced > TRACE ? s->traced - TRACE : 0, shown = 0;

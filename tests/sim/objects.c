@@ -158,7 +158,7 @@ static void judge_create(struct sim *s, const struct msg *m, const struct action
 	s->st.made++;
 }
 
-/* A handle of what is no more: refused, and whatever is in the place now does not notice. */
+/* A handle of a destroyed object: refused, without effect on the present object in its place. */
 static void judge_gone(struct sim *s, const struct msg *m, const struct sync *before, const struct actions *out)
 {
 	const struct sync *now = at_place(s, object_index(m) - OBJECT);

@@ -342,7 +342,7 @@ int main(int argc, char **argv)
 END
 if is_chosen "returned variables"; then
 	"$tools/dsm-cc" -O2 -Wall -Wextra -Werror "$scratch/returned.c" -o "$scratch/returned" || count_failure "returned: build"
-	# returned_by RANKS WHERE...: what each rank shows there, with what all have shared, and behind dsm_finalize() with what is its own.
+	# returned_by RANKS WHERE...: each rank prints at these places the shared values, and after dsm_finalize() its own.
 	returned_by() {
 		local n=$1 r where own
 		shift

@@ -112,7 +112,7 @@ static void *sleeper(void *arg)
 	return arg;
 }
 
-/* Once the word has changed, who does not sleep yet never will, and is late. */
+/* Once the word has changed, a thread that does not sleep yet never will: it is late. */
 static void start(pthread_t *t, int n, bool with_bits)
 {
 	int i;

@@ -170,7 +170,7 @@ if is_chosen "bind: masks"; then
 	same "bind: masks with --no-bind" "$(grep -c '^Cpus_allowed_list:' <<<"$masks") distinct" "1 distinct"
 fi
 
-# Placing: the ranks on which main() and the threads after it are. And the line that says what is started, with these settings.
+# Placing: the ranks on which main() and its threads run; and the line that dsmrun prints about the job with these settings.
 program placed <<'END'
 #include <dsm.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* share_stderr.h - what is written to stderr, line by line: messages are part of what is tested. */
+/* share_stderr.h - captures stderr, line by line: the tests check the messages as well. */
 #ifndef UNIT_SHARE_STDERR_H
 #define UNIT_SHARE_STDERR_H
 

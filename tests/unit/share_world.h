@@ -150,7 +150,7 @@ static inline bool world_deliver(struct world_node *from, enum rs_lane lane)
 	return any;
 }
 
-/* All queue pairs break: of what is on the wire, so many posts of each lane have arrived. Then they are made new. */
+/* All queue pairs break after so many of the outstanding posts of each lane have arrived. Then they are created again. */
 static inline void world_break(struct world_node *n, const unsigned int arrive[2][RS_LANES])
 {
 	unsigned int i, k, j;

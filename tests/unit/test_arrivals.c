@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_arrivals.c - net/verbs/arrivals: each is taken once, in order, also by several threads; what is spilled. */
+/* test_arrivals.c - net/verbs/arrivals: each is taken once, in order, also by several threads; spilled arrivals. */
 #include "suite.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_dir_moves.c - core/dir, core/dispatch: homes that follow use, who may move them, and requests for homes that were. */
+/* test_dir_moves.c - core/dir, core/dispatch: homes that follow use, the nodes that may move them, requests to former homes. */
 #include "core.h"
 
 #include "core/dispatch.h"

@@ -249,7 +249,7 @@ START_TEST(writes_of_the_home_itself_end_nothing)
 }
 END_TEST
 
-/* A block that migrates goes to its reader as a whole; what is pushed stays where it is, too. */
+/* The reader of a migratory block gets the block; the home of a pushed block gets only a copy. */
 START_TEST(a_migratory_block_is_not_pushed)
 {
 	learn();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_dispatch.c - core/dispatch: where a message goes, who may say it now, objects that come and go, questions of slots. */
+/* test_dispatch.c - core/dispatch: the object and the permitted senders of a message, objects that come and go, answers to slots. */
 #include "core.h"
 
 #include "core/dispatch.h"
@@ -424,7 +424,8 @@ START_TEST(what_is_in_use_is_not_destroyed)
 }
 END_TEST
 
-/* A lock that has gone: who asks is refused, who releases had handed it on. The requester is the sender, whatever is named. */
+/* A destroyed lock: a request is refused; a release is answered as if the lock had been passed on. The requester is the sender,
+ * whatever the message names. */
 START_TEST(locks_of_gone_objects_are_answered)
 {
 	struct msg m = unit_msg(MSG_LOCK, OTHER, ME, 0x77, SLOT);

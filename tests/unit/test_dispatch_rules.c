@@ -129,7 +129,7 @@ START_TEST(an_object_in_use_is_not_destroyed)
 }
 END_TEST
 
-/* The rank that keeps it is asked; what it says decides. Who else wants to know meanwhile asks again. */
+/* The home asks the rank that keeps the mutex, and follows its answer. Other requests meanwhile have to be repeated. */
 START_TEST(a_kept_mutex_is_recalled_before_it_is_destroyed)
 {
 	static const int16_t says[] = { -EBUSY, -EINPROGRESS, 0 };
@@ -187,7 +187,7 @@ START_TEST(a_mutex_that_came_back_meanwhile_is_destroyed)
 }
 END_TEST
 
-/* A lock of what is gone is refused; an unlock crossed its successor's, who has destroyed the mutex. */
+/* LOCK of a destroyed mutex is refused; an UNLOCK has crossed that of its successor, which has destroyed the mutex. */
 START_TEST(requests_for_a_mutex_that_is_gone_are_answered_as_such)
 {
 	struct msg lock = request(MSG_LOCK, 0, object_name(1, 1)), unlock = lock, m, turn = lock;
@@ -343,7 +343,7 @@ START_TEST(the_manager_matters_to_these)
 }
 END_TEST
 
-/* A slot's answer comes from whom was asked, about what was asked, as often as was asked; nothing else has answers. */
+/* A slot accepts answers only from the rank that was asked, about the object of the request, and as many as the request has. */
 START_TEST(a_slot_takes_the_answer_to_its_question)
 {
 	unsigned int t;

@@ -662,7 +662,7 @@ static void wait_miss(size_t off, bool write)
 		siglongjmp(bail, 1);
 }
 
-/* One page goes to and fro as fast as it can. Once lowered nothing of it changes, and what comes back is what was stored. */
+/* One page is taken and returned as fast as possible. Once lowered, it does not change; when it returns, it has the stored contents. */
 static void one_page_away(unsigned int turn, const int *ends)
 {
 	static char copy[PG], later[PG];

@@ -97,7 +97,7 @@ static bool all_rules_hold(const struct payload_type *t, const char *at, size_t 
 	return true;
 }
 
-/* All structs, all numbers, all values at the edges of what is allowed: taken if and only if the rules mean that. */
+/* All structs, all numbers, all values at the edges of the allowed ranges: accepted if and only if the rules allow them. */
 START_TEST(every_number_of_every_payload_is_held_to_its_rule)
 {
 	unsigned int refused[PAYLOAD_RULE_COUNT] = { 0 }, s, i, k, n, r;

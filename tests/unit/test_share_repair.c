@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_repair.c - libdsm/share: what is posted again after queue pairs broke, with a break at every point; and the
- * messages of a repair, in every order.
+ * test_share_repair.c - libdsm/share: the work requests that are posted again after queue pairs broke, with a break at every point;
+ * and the messages of a repair, in every order.
  */
 #include "suite.h"
 

@@ -238,7 +238,7 @@ START_TEST(a_timed_wait_is_told_when_it_is_in_line)
 }
 END_TEST
 
-/* A broadcast counts all that wait; until each has been answered, who comes later must neither gain nor take one. */
+/* A broadcast counts all waiters. Until each has been answered, a later waiter must neither gain a signal nor take one. */
 START_TEST(a_cancel_takes_no_signal_of_others)
 {
 	struct sync s = { .kind = SYNC_COND };

@@ -293,7 +293,7 @@ static unsigned int variants(unsigned int type)
 	return type == MSG_SYNC ? SYNC_OPS : type == MSG_BYE || type == MSG_ARRIVE || type == MSG_DEPART ? 2 : 1;
 }
 
-/* All types, all fields, all values at the edges of what is allowed: taken if and only if the rule means that. */
+/* All types, all fields, all values at the edges of the allowed ranges: accepted if and only if the rule allows them. */
 START_TEST(every_field_of_every_message_is_held_to_its_rule)
 {
 	unsigned int refused[WIRE_FIELD_COUNT] = { 0 }, t, f, i, n, ops;
