@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * flood.c - wire.c without wires: messages of ranks that break the protocol, by thousands a second. A job of 64 ranks, of which
- * two are contexts of dsm.ko that share memory and objects (common_honest.h), with threads that fault, lock, create and
- * meet at barriers besides. The other 62 are liars. They exist only in messages, which a thread of each honest rank hands to the
- * code behind its completions (kmod/inject.h). What the module sends to a liar comes back by the same call, and most of it is
- * answered as a rank would: by the homes of blocks, by owners, in locks, in barriers. So requests go on, and what is made up
- * finds objects in all their states.
+ * flood.c - wire.c without a network: messages of ranks that break the protocol, thousands per second. In a job of 64
+ * ranks, two are contexts of dsm.ko that share memory and objects (common_honest.h); their threads fault, lock,
+ * create objects and meet at barriers. The other 62 are liars. They exist only as messages, which a thread of each
+ * honest rank hands to the code behind its completions (kmod/inject.h). The same call returns the messages that the
+ * module sends to liars. Most of these are answered as a rank would: by the homes of blocks, by owners, in locks, in
+ * barriers. So requests make progress, and invented messages find objects in all their states.
  *
- * As a message that is refused changes nothing, a liar that is lost for it may come back at once, as if it had not said it: in
- * three of four rounds. In the fourth it does not, and the round is over when most of them are lost.
+ * A refused message changes nothing. In three of four rounds, a liar that is lost for it may therefore come back at
+ * once, as if it had not sent it. In the fourth it stays lost, and the round is over when most of them are lost.
  *
- * What must hold: processes end when they are killed, nothing of them is left, the kernel has not complained. In rounds in which
- * liars say nothing that may be believed, honest ranks go on, what they have written is there, and none is told that the other
- * is gone. In the other rounds they may be made to wait for ever, or to take each other for liars (docs/protocol.md). And each
- * type of message was accepted at least once.
+ * What must hold: processes end when they are killed, leave nothing behind, and the kernel reports no problem. In
+ * rounds in which liars send nothing that may be believed, honest ranks continue, find what they have written, and
+ * none is told that the other is lost. In the other rounds they may wait forever, or take each other for liars
+ * (docs/protocol.md). Each type of message must have been accepted at least once.
+ *
  * Runs in a guest, with a module that is built for it.
  */
 #include "tests/kmod/common_crowd.h"

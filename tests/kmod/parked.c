@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * parked.c - calls that dsm.ko keeps while their threads run signal handlers (kmod/park.c), and that no thread comes back for.
+ * parked.c - calls that dsm.ko keeps while their threads run signal handlers (kmod/park.c), and to which no thread
+ * returns.
  *
- * A thread leaves its wait for a condition by siglongjmp(3), and makes its next calls from deeper on its stack, where a handler's
- * could be: the call is kept. With a call from higher up it is given up, and nobody stands in line for the condition; also if that was
- * signalled and destroyed before. A thread that has left a call at a cancellation point takes it back, before or after what it waits
- * for has come; no other thread can. A thread whose handlers wait in calls, and are interrupted in turn, has PARKED_MAX calls
- * parked at the most. The signal after those waits, and each call is made once.
+ * A thread leaves its wait for a condition by siglongjmp(3), and makes its next calls from deeper on its stack, where
+ * a handler's could be: the call is kept. A call from higher up gives it up, and nobody stands in line for the
+ * condition; also if the condition was signalled and destroyed before. A thread that has left a call at a
+ * cancellation point cancels it, before or after the object of the wait has arrived; no other thread can. A thread
+ * whose handlers wait in calls, and are interrupted in turn, has at most PARKED_MAX calls parked. The next signal
+ * waits, and each call is made once.
  *
- * A wait for a mutex is given up, and the mutex comes while the module is at it (test_slow_await): the call is not used any more when
- * the worker that gives the mutex back has freed it.
+ * A wait for a mutex is given up, and the mutex arrives while the module does that (test_slow_await): the module must
+ * not use the call any more after the worker that gives the mutex back has freed it.
  *
  * One rank, in a guest with the module loaded.
  */

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * signals.c - a thread of a rank waits in dsm.ko for a block that another rank has pinned, and gets signals: their handler runs at
- * once, and the access ends when the block comes, with what the other rank wrote. So for a block that is elsewhere, and for one
- * that the thread may read and wants to write.
+ * signals.c - a thread of a rank waits in dsm.ko for a block that another rank has pinned, and gets signals. Their
+ * handler runs at once, and the access completes when the block arrives, with the contents that the other rank wrote.
+ * The same for a block that is elsewhere, and for one that the thread may read and wants to write.
  *
- * The same for each kind of call that waits: handlers run, the call ends when the other rank lets it, and has been made once, also
- * if handlers make calls. A handler may also leave by siglongjmp(3), before what its thread has waited for has come, or after; it
- * then comes to others, whether its thread makes another call or ends. Operations on ranges wait for the later blocks of a range
- * that is pinned in part; for a request slot, which other threads have until their blocks come; and for the answers to a placement
- * and to an echo, here of a rank that has ended. While a rank waits for more pinned blocks than it has slots for blocks alone, others
- * come at once.
+ * The same for each kind of call that waits: handlers run, and the call ends when the other rank permits it, and has
+ * been made once, also if handlers make calls. A handler may also leave by siglongjmp(3), before or after the object
+ * of the wait has arrived. Other ranks then get it, whether the thread makes another call or exits. Operations on
+ * ranges wait for the later blocks of a range that is pinned in part; for a request slot, while other threads wait
+ * for their blocks in all of them; and for the answers to a placement and to an echo, here of a rank that has ended.
+ * While a rank waits for more pinned blocks than it has slots for blocks only, other blocks arrive at once.
  *
  * Runs in a guest with the module loaded.
  */

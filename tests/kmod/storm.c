@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * storm.c - everything that ends a rank of dsm.ko, at the worst moment: ranks whose threads fault, lock, pin and meet at a barrier
- * all the time are killed, exit, unmap their window, try to move it or to give it to a child; their RDMA device is deleted, also
- * while they join; a processor goes; allocations are refused; processes of another user and of another namespace try to join; and
- * meanwhile somebody tries to unload the module.
+ * storm.c - everything that ends a rank of dsm.ko, at the worst moment. Ranks whose threads continuously fault, lock,
+ * pin and meet at a barrier are killed, exit, unmap their window, or try to move it or to give it to a child. Their
+ * RDMA device is deleted, also while they join; a processor goes offline; allocations are refused; processes of
+ * another user and of another namespace try to join; and meanwhile the test tries to unload the module.
  *
- * Most rounds are short, some tens of milliseconds, so that there are thousands; every LONG_EVERYth is longer, in every
- * DEVICE_EVERYth the device goes and comes, in every CPU_EVERYth a processor, in every SHORT_EVERYth memory is short, and after
- * every RELOAD_EVERYth the module goes and comes, half the time while the device goes; in some it goes while ranks die, and faults
- * linger in it.
+ * Most rounds take only some tens of milliseconds, so that there are thousands; every LONG_EVERYth is longer. In
+ * every DEVICE_EVERYth round the device is removed and comes back, in every CPU_EVERYth a processor, and in every
+ * SHORT_EVERYth memory is short. After every RELOAD_EVERYth round the module is unloaded and loaded again, half of
+ * the time while the device is removed; in some rounds it is unloaded while ranks die, and faults linger in it.
  *
- * Contents. Each thread has a word of its own in each of HOT pages, and counts in it; it says what it is about to write, and
- * what it has written, in memory that is not the module's. Whoever can read a word must find a number between what had been
- * written before and what was begun after, whoever has died meanwhile; and a thread what it wrote last. Other words are added
- * to by all ranks, each word under a mutex of its own, or with its page pinned: two never hold the same, and no addition is lost.
- * Whoever ends in there takes the lock or the page along: the others wait, for a lock not long.
+ * Contents. Each thread has its own word in each of HOT pages, and counts in it. In memory outside of the module, it
+ * records the number that it is about to write, and the number that it has written. A thread that reads the word must
+ * find a number between the last one written before and the last one begun after, whichever process has died
+ * meanwhile; and the writer must find its last number. All ranks add to other words, each under its own mutex, or
+ * with its page pinned: two ranks never hold the same one, and no addition is lost. A rank that ends in there takes
+ * the lock or the page along; the others wait, for a lock only briefly.
  *
- * All that is to happen is counted where it happens. After ENOUGH rounds each of it must have happened, but for what this kernel
- * cannot do, which the output says. What must be refused, and is not, is printed with its round. Before the first round, a process
- * that only differs from the strangers in its user or its network namespace must be able to join.
+ * Each kind of event is counted where it happens. After ENOUGH rounds each kind must have happened, except those that
+ * this kernel cannot do, which the output lists. An operation that should have been refused, and was not, is printed
+ * with its round. Before the first round, a process that differs from the strangers only in its user or its network
+ * namespace must be able to join.
  *
- * Runs in a guest, as root, with the module loaded and a soft RDMA device. What must hold: processes end within seconds, a device
- * can be removed within REMOVAL_S, unloading is refused while there are users, nothing is left after each round; whenever the
- * module can be unloaded, and after the last round it must be, the RDMA device and the slab caches have no more objects than
- * before. The kernel's log is its caller's to read.
+ * Runs in a guest, as root, with the module loaded and a soft RDMA device. What must hold: processes end within
+ * seconds, a device can be removed within REMOVAL_S, unloading is refused while there are users, and nothing is left
+ * after each round. Whenever the module can be unloaded, and it must be after the last round, the RDMA device and the
+ * slab caches have no more objects than before. The caller checks the kernel's log.
  */
 #include "core/sync.h"
 #include "tests/kmod/common.h"

@@ -2,15 +2,15 @@
 /*
  * views.c - several processes of one context: all have the same access to a page, and lose it together.
  *
- *   refused   what ATTACH and mmap(2) refuse
+ *   refused   the arguments that ATTACH and mmap(2) refuse
  *   shared    two processes without a job: words, and protections that either of them changes
  *   faults    two processes are rank 0 of a job, a third is rank 1: a block that one of the two has fetched costs the other no
  *             request, and when rank 1 writes neither sees the old word
- *   regions   a process touches what it has added; the last of the processes to remove it removes it from the context
- *   maker     the process that has made the window ends; the others go on
+ *   regions   a process accesses regions that it has added; when the last process removes one, the context loses it
+ *   maker     the process that has made the window exits; the others continue
  *   killed    one of the two is killed, while it waits for a lock, runs a handler that has interrupted such a wait, or uses blocks
- *             that rank 1 takes; the other goes on, and rank 1 gets the lock that came for the handler's thread
- *   unload    the module stays while one of the two is left
+ *             that rank 1 takes; the other continues, and rank 1 gets the lock that came for the handler's thread
+ *   unload    the module cannot be unloaded while one of the two is left
  *
  * After each nothing may be left.
  */

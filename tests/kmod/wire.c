@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * wire.c - a peer that breaks the protocol. Ranks 0 and 2 of a job of three are contexts of dsm.ko, of one kernel, which share
- * memory and an object (common_honest.h); threads of theirs fault, lock and create besides. Rank 1 is this program, by verbs from
- * user space, connected to both. It answers as a rank would, now and then, and sends everything else: messages made from the
- * table of core/wire.h with a field at the edge of its range, just outside, or anything; at random; of another length; on the
- * wrong queue pair; and writes with and without a key.
+ * wire.c - a peer that breaks the protocol. Ranks 0 and 2 of a job of three are contexts of dsm.ko, of one kernel,
+ * which share memory and an object (common_honest.h); their threads also fault, lock and create objects. Rank 1 is
+ * this program, by verbs from user space, connected to both. Now and then it answers as a rank would. Otherwise it
+ * sends messages made from the table of core/wire.h with a field at the edge of its range, just outside, or anything;
+ * random bytes; other lengths; messages on the wrong queue pair; and writes with and without a key.
  *
- * Runs in a guest with the module loaded and a soft RDMA device. What must hold: a message that is wrong in itself ends the
- * connection to whom it was sent, and that process is told of the loss of rank 1, and of nobody else, within seconds; the other
- * two go on, also where they have not been before, and what they have written is there; they end when they are killed, and
- * nothing of them is left. The kernel's log is its caller's to read.
+ * Runs in a guest with the module loaded and a soft RDMA device. What must hold: an invalid message ends the
+ * connection to its receiver, and the process of the receiver is told within seconds of the loss of rank 1, and of no
+ * other rank. The other two ranks continue, also in memory that they have not used before, and find what they have
+ * written there. They end when they are killed, and leave nothing behind. The caller checks the kernel's log.
  *
- * In some rounds rank 1 lies, too: it says what a rank could say at another time, or of another block. A forged answer may be
- * believed, and make one honest rank take the other for the liar (docs/protocol.md): in these rounds they need go on only if
- * that has not happened, and it may happen in one of MISLED rounds. What is believed of anybody - that a block is wanted, that
- * one was dropped - never names a block whose contents are checked (keep_off()).
+ * In some rounds rank 1 also lies: it sends messages that a rank could send at another time, or about another block.
+ * An honest rank may believe a forged answer, and then blame the other honest rank (docs/protocol.md). In these
+ * rounds the two need to continue only if this has not happened, and it may happen in one of MISLED rounds. The
+ * messages that an honest rank may believe from anyone - that a block is wanted, that one was dropped - never name a
+ * block whose contents are checked (keep_off()).
  */
 #include "tests/kmod/common_aim.h"
 #include "tests/kmod/common_honest.h"
