@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common_args.h - values for the fields of an argument, from the table that the module checks by (rules.h): any that is
- * allowed, and those just inside and just outside of what is.
+ * common_args.h - values for the fields of an argument, from the table that the module checks by (rules.h): any
+ * allowed value, and values just inside and just outside the range.
  */
 #ifndef KMOD_ARGS_H
 #define KMOD_ARGS_H

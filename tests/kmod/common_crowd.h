@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common_crowd.h - a job of many ranks, of which all but a few exist only as messages (kmod/inject.h): what they answer to what the
- * others send them. They are homes of blocks, owners, hold locks, and belong to barriers; each does what a rank would do, nearly
- * always. What one of them says to another is left out: it has come, and is done.
+ * common_crowd.h - a job of many ranks, of which all but a few exist only as messages (kmod/inject.h): their answers
+ * to the messages of the others. They are homes of blocks, owners, holders of locks, and members of barriers; nearly
+ * always, each does what a correct rank would do. Messages among themselves are omitted: they count as delivered.
  */
 #ifndef KMOD_CROWD_H
 #define KMOD_CROWD_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common_fuzzer.h - the threads of a rank that does everything which the module lets it try: calls on its own context and on
- * others of its process (windows without a job, more ranks, also with the other job's key), accesses, all that other system
- * calls do to a mapping and to a file, children.
+ * common_fuzzer.h - the threads of a rank that tries everything that the module permits: calls on its own context and
+ * on others of its process (windows without a job, more ranks, also with the other job's key), accesses, all other
+ * system calls on a mapping and a file, children.
  *
- * What is cheap dominates: most of what a thread does are calls on contexts that stand. What makes and ends things comes once
- * in some hundred of them.
+ * Cheap operations dominate: most are calls on existing contexts. Operations that create or destroy contexts are one
+ * in some hundred.
  */
 #ifndef KMOD_FUZZER_H
 #define KMOD_FUZZER_H

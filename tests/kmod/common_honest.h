@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common_honest.h - ranks that share memory beside one that breaks the protocol. Each thread counts in words of its own on pages
- * that all write, and in an object that all add to; at the end every word is what its thread has written.
+ * common_honest.h - ranks that share memory while another rank breaks the protocol. Each thread counts in its own
+ * words on pages that all write, and in an object that all add to; at the end every word has the value that its
+ * thread has written.
  */
 #ifndef KMOD_HONEST_H
 #define KMOD_HONEST_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common_liar.h - what a rank that breaks the protocol says to one that does not: messages that a rank could send at some time,
- * made from the table of core/wire.h and from what it has been told; and such as no rank sends.
+ * common_liar.h - the messages of a rank that breaks the protocol to one that does not: messages that a rank could
+ * send at some time, made from the table of core/wire.h and from received messages; and messages that no rank sends.
  */
 #ifndef KMOD_LIAR_H
 #define KMOD_LIAR_H

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* common_memory.h - all that a process can do to the mapping of a window and to its file by other system calls than ioctl(2). */
+/*
+ * common_memory.h - all system calls except ioctl(2) by which a process can affect the mapping of a window and its
+ * file.
+ */
 #ifndef KMOD_MEMORY_H
 #define KMOD_MEMORY_H
 

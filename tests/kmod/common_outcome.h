@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common_outcome.h - what a fuzzer's calls came to: how often each ended in which way, and the last ones of each thread. In
- * memory that all its processes share.
+ * common_outcome.h - the results of a fuzzer's calls: how often each call had which result, and the last ones of each
+ * thread. In memory that all its processes share.
  */
 #ifndef KMOD_OUTCOME_H
 #define KMOD_OUTCOME_H

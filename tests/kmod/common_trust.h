@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common_trust.h - what the attacks on dsm.ko share: ranks that are files of one process, other users, and a program that runs
- * its attacks one by one, each in a process of its own, and looks that nothing of it is left.
+ * common_trust.h - common code of the attacks on dsm.ko: ranks that are files of one process, other users, and a
+ * program that runs the attacks one by one, each in its own process, and checks that nothing is left.
  */
 #ifndef KMOD_COMMON_TRUST_H
 #define KMOD_COMMON_TRUST_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * common_victim.h - a job of two over RDMA. Rank 0, the victim, is a context of dsm.ko in a process of its own, which does what
- * it is told and says whom it has lost; region 0 is at home there. Rank 1 is the caller, by verbs (common_peer.h).
+ * common_victim.h - a job of two over RDMA. Rank 0, the victim, is a context of dsm.ko in its own process, which
+ * carries out orders and reports lost ranks; it is the home of region 0. Rank 1 is the caller, by verbs
+ * (common_peer.h).
  */
 #ifndef KMOD_COMMON_VICTIM_H
 #define KMOD_COMMON_VICTIM_H

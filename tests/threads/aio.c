@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * aio.c - as calls.c, with asynchronous I/O: requests, their control blocks and lists of them are in the memory of all threads,
- * which other threads take away while requests wait.
+ * aio.c - as calls.c, with asynchronous I/O: requests, their control blocks and lists of them are in the memory of
+ * all threads. Other threads take this memory away while requests wait.
  */
 #define _GNU_SOURCE
 #include "away.h"

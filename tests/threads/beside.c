@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * beside.c - objects of every kind in one block with a word that a thread of the other node writes before each round: main() uses
- * them and fetches the block when it first does, not each time. Then the other thread makes the objects anew, with other counts
- * and clocks, and main() uses them as they are now. Misses are counted between nodes; by itself, it is linked without libdsm.
+ * beside.c - objects of every kind in one block with a word that a thread of the other node writes before each round.
+ * main() uses them, and fetches the block at the first use only. Then the other thread makes the objects again, with
+ * other counts and clocks, and main() uses the new ones. Misses are counted between nodes; by itself, the program is
+ * linked without libdsm.
  */
 #define _GNU_SOURCE
 #include <dsm.h>

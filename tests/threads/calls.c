@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * calls.c - a plain POSIX threads program that makes system calls on the memory of all its threads: on variables, on the heap,
- * on its stack. Before each call another thread writes to every page of the call's memory; a third one does so all the time
- * (away.h). Over the ranks of a job, the memory is then not here when the call is made. It prints each call, and what went
- * wrong.
+ * calls.c - a plain POSIX threads program that makes system calls on the memory of all its threads: on variables, on
+ * the heap, on its stack. Before each call another thread writes to every page of the call's memory; a third thread
+ * does so continuously (away.h). So in a job of several nodes, the node does not hold the memory at the time of the
+ * call. The program prints each call, and each error.
  */
 #define _GNU_SOURCE
 #include "away.h"

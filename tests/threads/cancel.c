@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * cancel.c - a plain POSIX threads program: threads that are cancelled, or end by pthread_exit(), in all ways that POSIX names.
- * What runs in them is noted in a line for each, and printed by main(). With an argument: main() itself is cancelled (main), or
- * cancellations and wake-ups cross (crossing; the C library loses some).
+ * cancel.c - a plain POSIX threads program: threads that are cancelled, or end by pthread_exit(), in all ways that
+ * POSIX specifies. Each records a line for each step, which main() prints. With an argument: main() itself is
+ * cancelled (main), or cancellations and wake-ups cross (crossing; the C library loses some).
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * futexes.c - a plain program: the futexes of the kernel, as syscall(2) has them, on global variables, on memory of malloc(),
- * and on a stack. What each call returns; limits of time by each clock; signals; and words that many threads use as locks.
+ * futexes.c - a plain program: the futexes of the kernel, by syscall(2), on global variables, on memory of malloc(),
+ * and on a stack: the results of each call, time limits by each clock, signals, and words that many threads use as
+ * locks.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * handles.c - functions that are given a thread: joining with a limit of time, attributes and names for threads of all ranks,
- * and what the kernel does to a thread, for the calling one.
+ * handles.c - functions that take a thread as an argument: joining with a time limit, attributes and names for
+ * threads of all ranks; and functions that change a thread in the kernel, for the calling thread.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * interrupts.c - a plain POSIX threads program whose signal handlers interrupt threads anywhere, and touch the memory of all
- * threads: while they lock and unlock, allocate, touch pages, post semaphores, and use a stack that another thread writes to. No
- * signal is lost, each comes with what it carries, and the flags of sigaction() mean what they mean.
+ * interrupts.c - a plain POSIX threads program whose signal handlers interrupt threads anywhere, and touch the memory
+ * of all threads: while they lock and unlock, allocate, touch pages, post semaphores, and use a stack that another
+ * thread writes to. No signal is lost, each arrives with its data, and the flags of sigaction() have their effects.
  */
 #include <errno.h>
 #include <pthread.h>

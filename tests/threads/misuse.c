@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * misuse.c - a plain POSIX threads program: what the calls return to a thread that does not hold the lock, or holds it already,
- * and what becomes of a lock whose holder has ended.
+ * misuse.c - a plain POSIX threads program: the results of calls by a thread that does not hold the lock, or holds it
+ * already, and the state of a lock whose holder has ended.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * mutexes.c - a plain POSIX threads program: mutexes of all types that threads try to lock, or wait for with a limit of time, while
- * another thread has them, the thread itself, or nobody.
+ * mutexes.c - a plain POSIX threads program: mutexes of all types that threads try to lock, or wait for with a time
+ * limit, while another thread, the thread itself, or nobody holds them.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * named.c - a plain program: semaphores by name. Threads open them by themselves, and find each other; names are taken, free,
- * unlinked while they are in use, and wrong. And the largest value of a semaphore.
+ * named.c - a plain program: semaphores by name. Threads open the same name independently, and get the same
+ * semaphore; names are taken, free, unlinked while they are in use, and invalid. Also the largest value of a
+ * semaphore.
  */
 #define _GNU_SOURCE
 #include <errno.h>

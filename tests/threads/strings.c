@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* strings.c - a plain POSIX threads program: what the C library allocates for one thread, another reads, writes and frees. */
+/*
+ * strings.c - a plain POSIX threads program: memory that the C library allocates for one thread is read, written and
+ * freed by another.
+ */
 #define _GNU_SOURCE
 #include <argz.h>
 #include <ctype.h>

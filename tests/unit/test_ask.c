@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_ask.c - core/ask: the word of a slot's question, and answers that come on several threads at once. */
+/* test_ask.c - core/ask: the word of a slot's request, and answers that arrive on several threads at once. */
 #include "core.h"
 
 #include <pthread.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * test_bench_lanes.c - the experiments of tests/bench/lanes, between two ends in this process (share_verbs.h): the
- * counters of each side are those of that side, and are refused in the name of the other. So no row can compare a side
- * with itself.
+ * counters of each side show the technique of that side, and are not accepted for the other. So no row can compare a
+ * side with itself.
  */
 #include "suite.h"
 

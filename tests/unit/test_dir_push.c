@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_dir_push.c - core/dir, core/push, core/dispatch: which grants say that the writer is to push the block. */
+/* test_dir_push.c - core/dir, core/push, core/dispatch: which grants request that the writer pushes the block. */
 #include "core.h"
 
 #include "core/dispatch.h"

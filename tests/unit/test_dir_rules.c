@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_dir_rules.c - core/dir: what each state does with each request of each rank, at once and after a turn, in full. */
+/*
+ * test_dir_rules.c - core/dir: the effect of each request of each rank in each state, at once and after a turn, in
+ * full.
+ */
 #include "core.h"
 
 #include "core/dir.h"

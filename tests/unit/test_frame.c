@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_frame.c - net/verbs/frame.c and core/word.h: what a peer may say below the messages. */
+/* test_frame.c - net/verbs/frame.c and core/word.h: the rules of what a peer sends below the messages. */
 #include "net/verbs/frame.h"
 
 #include <stdlib.h>

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_lock_rules.c - core/lock: what each hold record does with each event, and what the home answers, in full. */
+/*
+ * test_lock_rules.c - core/lock: the effect of each event on each hold record, and the answers of the home, in full.
+ */
 #include "core.h"
 
 #include "core/lock.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_map.c - core/map: what several mappings of one page are told, over all states, events and ranks. */
+/* test_map.c - core/map: how several mappings of one page must change, over all states, events and ranks. */
 #include "core.h"
 
 #include "core/map.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_page.c - core/page: every state with every event, and the races that the table alone does not tell. */
+/* test_page.c - core/page: every state with every event, and the races that the table alone does not show. */
 #include "core.h"
 
 #include "core/page.h"

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_page_rules.c - core/page: what each state does with each event, in full and with numbers as wide as their fields. */
+/*
+ * test_page_rules.c - core/page: the effect of each event in each state, in full, and with numbers as wide as their
+ * fields.
+ */
 #include "core.h"
 
 #include "core/page.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_payload.c - engine/payload.c: what a peer may send behind MSG_CALL, MSG_RETURN and MSG_CHUNK. */
+/* test_payload.c - engine/payload.c: the rules of payloads of MSG_CALL, MSG_RETURN and MSG_CHUNK. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_region.c - engine/region.c, engine/owner.c, engine/call.c: what a node may do to another's tables by calls. */
+/*
+ * test_region.c - engine/region.c, engine/owner.c, engine/call.c: the changes that a node may make to another's
+ * tables by calls.
+ */
 #include <errno.h>
 
 #include "../registry_world.h"

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_run.c - engine/run.c, step.c, lost.c: what node 0 of a job of three does with messages of the others. What breaks a rule of
- * core/wire.h, or what its sender may not say now, costs its sender the connection, and ends the job with a line that names it.
+ * test_run.c - engine/run.c, step.c, lost.c: how node 0 of a job of three handles messages of the others. If a
+ * message breaks a rule of core/wire.h, or its sender may not send it now, node 0 drops the sender, and the job ends
+ * with a line that names it.
  *
- * Each message comes to a process of its own, as that is what a loss ends. Most have a neighbour that differs in the sender, or in one
- * field, and is taken: so it is this that the other is refused for.
+ * Each message arrives in its own process, because a loss ends the process. Most messages have a counterpart that
+ * differs in the sender, or in one field, and is accepted: so this difference is the reason of the refusal.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_answers.c - libdsm/share/hub: answers that a peer or a process waits for, when there is no memory for them, when the
- * peer does not take them, or when it gives none.
+ * test_share_answers.c - libdsm/share/hub: answers for which a peer or a process waits, when there is no memory for
+ * them, when the peer does not take them, or when it sends none.
  */
 #include "suite.h"
 

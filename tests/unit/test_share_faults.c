@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_faults.c - librshare when others fail while data is under way: processes and owners that are killed, peers that say
- * nothing, a device that refuses or runs out of receives. Nobody waits for ever, and other connections go on.
+ * test_share_faults.c - librshare when others fail while data is in transit: processes and owners that are killed,
+ * peers that fall silent, a device that refuses or runs out of receives. No thread waits forever, and other
+ * connections continue.
  */
 #include "suite.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_hub.c - libdsm/share/hub: connections between two nodes in one process, with everything that readers, peers
- * and clients can do to them.
+ * test_share_hub.c - libdsm/share/hub: connections between two nodes in one process, and everything that readers,
+ * peers and clients can do to them.
  */
 #include "suite.h"
 

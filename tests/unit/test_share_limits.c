@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_limits.c - librshare when memory, descriptors, queue pairs or receives run out: at every place where they can. What
- * fails says so once, leaves nothing behind, and connections that need nothing new go on.
+ * test_share_limits.c - librshare when memory, descriptors, queue pairs or receives run out, at every place where
+ * they can. A failed operation prints one message and leaves nothing behind, and connections that need nothing new
+ * continue.
  */
 #include "suite.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_rules.c - libdsm/share: what a peer may say, and what processes and their owner may write for each other, field by
- * field.
+ * test_share_rules.c - libdsm/share: the rules of the messages between peers, and of the rings and requests between
+ * processes and their owner, field by field.
  */
 #include "rule_walk.h"
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_shared_frame.c - net/shared/frame.c: what another rank may say by the transport over librshare. */
+/*
+ * test_shared_frame.c - net/shared/frame.c: the rules of frames of another rank in the transport over librshare.
+ */
 #include "net/shared/frame.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_slot.c - engine/slot: lasting requests beyond the last slot fail, in a job of one rank; what is brief goes on. Misses have
- * their own slots and those of lasting requests. A lock that comes too late is released, and its slot given back.
+ * test_slot.c - engine/slot: requests that may last fail beyond the last slot, in a job of one rank; brief requests
+ * continue. Misses have their own slots, and may use those of lasting requests. A lock that arrives too late is
+ * released, and its slot freed.
  */
 #include "suite.h"
 

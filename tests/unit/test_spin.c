@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_spin.c - engine/spin: what a thread has waited for says how long it polls. */
+/* test_spin.c - engine/spin: the previous waits of a thread determine how long it polls. */
 #include "suite.h"
 
 #include "engine/spin.h"

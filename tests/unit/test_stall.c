@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_stall.c - waits that last long, at rank 0 of two nodes of one rank. In the kernel helper, the service thread has a thread ask
- * the other rank, and the report knows of both; a placement reports by itself, and names its block. The transport answers for rank 1.
+ * test_stall.c - long waits, at rank 0 of two nodes of one rank. With the kernel helper, the service thread starts a
+ * thread that asks the other rank, and the report contains both ranks; a placement reports by itself, and names its
+ * block. The transport answers for rank 1.
  */
 #include "core.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_ucx_frame.c - net/ucx/frame.c: addresses, and what UCX says of an active message. */
+/* test_ucx_frame.c - net/ucx/frame.c: the rules of addresses, and of active messages as UCX describes them. */
 #include "net/ucx/frame.h"
 
 #include <errno.h>

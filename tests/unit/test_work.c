@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_work.c - a thread's queue and timers, and what it closes, at node 0 of three. The fault backend and the transport count what
- * they are asked for.
+ * test_work.c - a thread's queue and timers, and the copies that it closes, at node 0 of three. The fault backend and
+ * the transport count their calls.
  */
 #include "core.h"
 
