@@ -88,8 +88,8 @@ DSM_API int dsm_rank(void);             /* this process's rank, or -ENOTCONN; ne
 DSM_API int dsm_size(void);             /* ranks in the job, or -ENOTCONN; never blocks */
 
 /* A node is a set of ranks that have one copy of the shared memory. The hardware keeps memory coherent inside a node, the
- * protocol between nodes. What holds copies, or is the home of something, is a node: where an argument names a rank as home or
- * place, it means that rank's node. The number of this rank's node, and the number of nodes; -ENOTCONN. Never block. */
+ * protocol between nodes. Nodes, not ranks, hold copies and are homes: an argument that names a rank as home or place means the
+ * node of that rank. The number of this rank's node, and the number of nodes; -ENOTCONN. Never block. */
 DSM_API int dsm_node(void);
 DSM_API int dsm_nodes(void);
 /* The node of a rank. -EINVAL: there is no such rank; -ENOTCONN. Never blocks. */

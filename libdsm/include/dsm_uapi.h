@@ -47,8 +47,8 @@ struct dsm_ioc_window {
 #define DSM_FEATURE_ATTACH 8u /* DSM_IOC_ATTACH */
 
 /*
- * Instead of WINDOW: this file becomes another view of a context. Whoever has a file of it and is the same user as its maker may
- * do so (or CAP_SYS_ADMIN). -EBUSY: it has a context; -EBADF; -ENXIO: no file of a context; -EACCES: another user's; -EUSERS: the
+ * Instead of WINDOW: this file becomes another view of a context. The caller must have a file of the context, and be of the same
+ * user as its maker (or have CAP_SYS_ADMIN). -EBUSY: it has a context; -EBADF; -ENXIO: no file of a context; -EACCES: another user's; -EUSERS: the
  * context has DSM_VIEWS_MAX.
  */
 struct dsm_ioc_attach {
@@ -104,7 +104,7 @@ struct dsm_ioc_join {
 };
 
 /*
- * What the ranks of a job know and nobody else does: 128 random bits, not all 0. Once, after JOIN and before CONNECT. -EEXIST:
+ * A secret of the ranks of a job: 128 random bits, not all 0. Once, after JOIN and before CONNECT. -EEXIST:
  * another context is this rank of this job; -EBUSY: has a key.
  */
 struct dsm_ioc_key {

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # Usage: tests/cluster/preload.sh [CLUSTER]
 #
-# perftest, as it is, in two guests with libcqgroup-preload.so: node0 serves, node1 is the client, each in a group. Both look
-# into their kernel for the vector that the device was asked for (a probe on rxe_create_cq; `rdma resource` does not tell
-# it), and at the CPUs of the threads that wait for events. Then tests/cluster/vectors runs in the same guests. In the cluster
-# of that name, whose guests have two CPUs at least; without a name, in one that is started for it. Ends with "N passed, N failed".
+# Run unmodified perftest in two guests with libcqgroup-preload.so: node0 is the server, node1 the client, each in a group. Both
+# check in their kernel which vector was requested from the device (a probe on rxe_create_cq; `rdma resource` does not show it),
+# and the CPUs of the threads that wait for events. Then tests/cluster/vectors runs in the same guests. With CLUSTER, use that
+# cluster, whose guests need at least two CPUs; otherwise start and stop one. Ends with "N passed, N failed".
 set -euo pipefail
 top=$(cd "$(dirname "$0")/../.." && pwd)
 cd "$top"

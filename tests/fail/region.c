@@ -2,7 +2,7 @@
 /*
  * region.c - calls about regions that fail, or that wait for long.
  *
- *   region contents    its creator has no mapping left for a region with contents: the name is free again, also for those who wait
+ *   region contents    its creator has no mapping left for a region with contents: the name is free again, also for waiting ranks
  *   region leaving     it detaches while a request is under way for a block that another rank has pinned: calls about other regions go
  *                      on, the thread sleeps, and the wait is reported
  *   region stale       a handle is refused when its region has gone, and another has its place; or it has come again
