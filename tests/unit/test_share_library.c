@@ -421,8 +421,8 @@ START_TEST(connections_survive_broken_queue_pairs)
 		}
 	}
 	ck_assert_uint_gt(info_of(a).repairs, 5);
-	/* All that is lost, which without a backlog is one of every other break. */
-	ck_assert_uint_gt(info_of(a).resent, 0);
+	/* All that is lost, which without a backlog is one of every other break; there are few breaks in the last round. */
+	ck_assert_uint_gt(info_of(a).resent, every[_i] < 50 ? 5 : 0);
 	ck_assert_uint_eq(info_of(a).queue_pairs, 2);
 	set_fake(0, 0);
 	for (k = 0; k < MANY; k++) {
