@@ -85,6 +85,11 @@ show_end() {
 	tail -n "${2:-25}" "$1" | cut -c1-300 | sed 's/^/  | /'
 }
 
+# complaint FILE: the first line of an output that tells of a failure, if there is one.
+complaint() {
+	grep -m1 -E 'FAIL|^libdsm: |BUG:|WARNING:|stall|left: ' "$1" | cut -c1-100
+}
+
 # The last lines of a runner: who failed, and how many. Its value is the exit status.
 conclude() {
 	((!failed)) || printf 'failed: %s\n' "${failures[@]}" | sort -u
