@@ -36,6 +36,11 @@
 #define ROUNDS 60u
 #define PAGES 4u
 #define NOBODY 12345u
+/*
+ * Two processes that write to one block make progress only if each keeps it until its access has been repeated. Where no page table
+ * lock is free (test_fail_trylock), the access faults twice: the answer cannot make the entry, the second fault does.
+ */
+#define HOLD_US 1000u
 
 static struct shared {
 	struct job job;
@@ -83,6 +88,7 @@ static void begin(unsigned int ranks)
 	memset(sh, 0, sizeof(*sh));
 	job_set(&sh->job, ranks, false);
 	sh->job.home = DSM_REGION_CYCLIC;
+	sh->job.hold_us = HOLD_US;
 	fflush(stdout);
 }
 
