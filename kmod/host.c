@@ -25,6 +25,11 @@
 static unsigned int test_slow_free;
 module_param(test_slow_free, uint, 0600);
 MODULE_PARM_DESC(test_slow_free, "for tests: milliseconds between the end of a key and that of its frames, at most");
+static unsigned int test_pause_grant;
+module_param(test_pause_grant, uint, 0600);
+MODULE_PARM_DESC(
+	test_pause_grant,
+	"for tests: 1: the next block that comes waits before its thread is told, and sets this to 2, until this is 0; at most 2 s");
 
 void host_bad(struct rank *r, const struct msg *m)
 {
@@ -56,17 +61,27 @@ void host_no_memory(struct rank *r)
 
 /* ---- actions -------------------------------------------------------------------------------- */
 
+/* Softirqs are off here. */
+static void pause_grant(void)
+{
+	unsigned int ms;
+
+	if (READ_ONCE(test_pause_grant) != 1 || cmpxchg(&test_pause_grant, 1, 2) != 1)
+		return;
+	for (ms = 0; ms < 2000 && READ_ONCE(test_pause_grant) == 2; ms++)
+		mdelay(1);
+}
+
 static void woken(struct rank *r, const struct msg *m, const struct action *a)
 {
-	struct slot *s = slot_at(r, a->slot);
+	struct msg used = { .object = m->object, .src = r->me, .dst = r->me };
 
-	/*
-	 * The grant of a block counts as used, and may be taken away at once. A lock that comes to a thread that was killed
-	 * ends with its rank: m->object is no block then.
-	 */
-	if (READ_ONCE(s->nobody) && wire_class(m->type) <= CLASS_DATA) {
-		struct msg used = { .object = m->object, .src = r->me, .dst = r->me };
-
+	/* A lock that comes to a thread that was killed ends with its rank: m->object is no block then. */
+	if (wire_class(m->type) <= CLASS_DATA) {
+		pause_grant();
+		if (slot_granted(r, a->slot, a->status, a->mask))
+			return;
+		/* Nobody waits: the grant of a block counts as used, and may be taken away at once. */
 		host_page(r, PE_USED, &used, NULL, NULL);
 	}
 	slot_complete(r, a->slot, a->status, a->mask);

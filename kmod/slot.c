@@ -140,6 +140,17 @@ static bool due(const struct slot *s)
 	return ask_due(READ_ONCE(s->ask)) == MSG_SYNC;
 }
 
+/* Under wait.lock. */
+static void answer(struct slot *s, s16 status, u64 value, bool last)
+{
+	s->status = status;
+	s->value = value;
+	s->over = last && !due(s); /* SOP_CANCEL may have left since this was found to be the last */
+	s->granted |= !status;
+	smp_store_release(&s->seq, s->seq + 1);
+	wake_up_all_locked(&s->wait);
+}
+
 /* Any context. */
 void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value, bool last)
 {
@@ -148,18 +159,33 @@ void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value, boo
 	bool nobody, over;
 
 	spin_lock_irqsave(&s->wait.lock, flags);
-	s->status = status;
-	s->value = value;
-	s->over = last && !due(s); /* SOP_CANCEL may have left since this was found to be the last */
-	s->granted |= !status;
-	smp_store_release(&s->seq, s->seq + 1);
+	answer(s, status, value, last);
 	nobody = s->nobody;
 	over = s->over;
-	wake_up_all_locked(&s->wait);
 	spin_unlock_irqrestore(&s->wait.lock, flags);
 	trace_dsm_wake(r->me, slot, s->object, status);
 	if (nobody && over)
 		slot_put(r, slot);
+}
+
+/*
+ * The thread that waits confirms the grant, and if there is none, the caller does: one of them, so both are decided by `nobody` under
+ * the lock under which the thread leaves (slot_abandon()).
+ */
+bool slot_granted(struct rank *r, unsigned int slot, s16 status, u64 value)
+{
+	struct slot *s = slot_at(r, slot);
+	unsigned long flags;
+	bool waits;
+
+	spin_lock_irqsave(&s->wait.lock, flags);
+	waits = !s->nobody;
+	if (waits)
+		answer(s, status, value, true);
+	spin_unlock_irqrestore(&s->wait.lock, flags);
+	if (waits)
+		trace_dsm_wake(r->me, slot, READ_ONCE(s->object), status);
+	return waits;
 }
 
 void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value)

@@ -2,7 +2,8 @@
 /*
  * signals.c - a thread of a rank waits in dsm.ko for a block that another rank has pinned, and gets signals. Their
  * handler runs at once, and the access completes when the block arrives, with the contents that the other rank wrote.
- * The same for a block that is elsewhere, and for one that the thread may read and wants to write.
+ * The same for a block that is elsewhere, and for one that the thread may read and wants to write; and for a signal that comes when
+ * the block has arrived, but the thread has not been told of it (test_pause_grant).
  *
  * The same for each kind of call that waits: handlers run, and the call ends when the other rank permits it, and has
  * been made once, also if handlers make calls. A handler may also leave by siglongjmp(3), before or after the object
@@ -19,6 +20,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -119,6 +121,97 @@ static void waits(bool upgrade)
 			break;
 	}
 	atomic_store(&both->handled, SIGNALS); /* the other rank need not wait for what has failed */
+	pthread_join(thread, NULL);
+	expect(*word() == WRITTEN + 1, "the access is made, and once");
+	fflush(stdout);
+	_exit(0);
+}
+
+/* ---- as the block comes --------------------------------------------------------------------- */
+
+#define PAUSE_GRANT "/sys/module/dsm/parameters/test_pause_grant"
+
+/* A grant is held with softirqs off, on the processor of the rank that lets the block go: not where the signal is to be handled. */
+static void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	expect(!sched_setaffinity(0, sizeof(set), &set), "a processor");
+}
+
+static bool is_held(void)
+{
+	FILE *f = fopen(PAUSE_GRANT, "r");
+	unsigned int value = 0;
+
+	if (f && fscanf(f, "%u", &value) != 1)
+		value = 0;
+	if (f)
+		fclose(f);
+	return value == 2;
+}
+
+static bool becomes_held(void)
+{
+	const double end = now_s() + patience(20);
+
+	while (!is_held() && now_s() < end)
+		usleep(1000);
+	return is_held();
+}
+
+static void sends(bool unused)
+{
+	int fd;
+
+	(void)unused;
+	run_on(1);
+	fd = job_join(j, 1);
+	if (!expect(fd >= 0, "a job of two ranks"))
+		_exit(1);
+	*word() = WRITTEN;
+	expect(!pin(fd, true, true), "a block is pinned");
+	atomic_store(&both->pinned, 1);
+	expect(reached(&both->let, 1), "the other rank waits");
+	expect(!pin(fd, false, true), "it is let go");
+	expect(reached(&both->ended, 1), "the access ends");
+	fflush(stdout);
+	_exit(0);
+}
+
+static void *access_asleep(void *arg)
+{
+	atomic_store(&both->tid, (unsigned int)gettid());
+	return access_it(arg);
+}
+
+/* The thread leaves its wait between the block's arrival and its being told of that. */
+static void misses_answer(bool unused)
+{
+	struct sigaction sa = { .sa_handler = handler };
+	pthread_t thread;
+	bool held;
+	int fd;
+
+	(void)unused;
+	run_on(0);
+	fd = job_join(j, 0);
+	if (!expect(fd >= 0, "a job of two ranks") || !expect(reached(&both->pinned, 1), "the other rank"))
+		_exit(1);
+	sigaction(SIGUSR1, &sa, NULL);
+	pthread_create(&thread, NULL, access_asleep, NULL);
+	until_asleep(&both->tid);
+	expect(file_set(PAUSE_GRANT, "1"), "test_pause_grant");
+	atomic_store(&both->let, 1);
+	held = expect(becomes_held(), "the block comes");
+	pthread_kill(thread, SIGUSR1);
+	expect(reached(&both->handled, 1), "a handler");
+	expect(!held || is_held(), "it has run before the thread is told of the block");
+	expect(file_set(PAUSE_GRANT, "0"), "test_pause_grant");
+	if (!expect(reached(&both->ended, 1), "the access ends"))
+		_exit(1);
 	pthread_join(thread, NULL);
 	expect(*word() == WRITTEN + 1, "the access is made, and once");
 	fflush(stdout);
@@ -861,6 +954,14 @@ static bool misses(bool upgrade)
 	return ok;
 }
 
+static bool misses_grant(void)
+{
+	const bool ok = two_ranks(misses_answer, sends, false, false);
+
+	printf("a signal as the block comes: %s\n", ok ? "the access is made" : "FAILED");
+	return ok;
+}
+
 static bool waits_for(const struct kind *k)
 {
 	bool ok;
@@ -946,6 +1047,7 @@ int main(void)
 		return 2;
 	ok = misses(false);
 	ok &= misses(true);
+	ok &= misses_grant();
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]) && ok; i++)
 		ok = waits_for(&kinds[i]);
 	for (i = 0; i < sizeof(operations) / sizeof(operations[0]) && ok; i++)
