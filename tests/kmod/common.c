@@ -236,36 +236,42 @@ static void show_stacks(pid_t pid)
 		closedir(d);
 }
 
-/* Until `end` at most. gone[i]: it has ended. Returns how many have not. */
-static unsigned int wait_for_all(const pid_t *pids, unsigned int n, bool *gone, double end)
+/* Until `end` at most. gone[i]: it has ended, with statuses[i], if that is wanted. Returns how many have not. */
+static unsigned int wait_for_all(const pid_t *pids, unsigned int n, bool *gone, int *statuses, double end)
 {
 	unsigned int i, left;
 
 	do {
 		for (left = i = 0; i < n; i++) {
-			gone[i] = gone[i] || waitpid(pids[i], NULL, WNOHANG) != 0;
+			gone[i] = gone[i] || waitpid(pids[i], statuses ? &statuses[i] : NULL, WNOHANG) != 0;
 			left += !gone[i];
 		}
 	} while (left && now_s() < end && !usleep(2000));
 	return left;
 }
 
-bool job_reap(const pid_t *pids, unsigned int n, double seconds)
+bool job_statuses(const pid_t *pids, unsigned int n, int *statuses, double seconds)
 {
 	bool gone[64] = { false };
 	unsigned int i;
 
-	if (!wait_for_all(pids, n, gone, now_s() + patience(seconds)))
+	if (!wait_for_all(pids, n, gone, statuses, now_s() + patience(seconds)))
 		return true;
+	show_ranks();
 	for (i = 0; i < n; i++)
 		if (!gone[i]) {
 			printf("process %d does not end\n", pids[i]);
 			show_stacks(pids[i]);
 			kill(pids[i], SIGKILL);
 		}
-	if (wait_for_all(pids, n, gone, now_s() + patience(10)))
+	if (wait_for_all(pids, n, gone, statuses, now_s() + patience(10)))
 		printf("nor if they are killed\n");
 	return false;
+}
+
+bool job_reap(const pid_t *pids, unsigned int n, double seconds)
+{
+	return job_statuses(pids, n, NULL, seconds);
 }
 
 void until_asleep(const _Atomic unsigned int *tid)

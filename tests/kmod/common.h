@@ -59,6 +59,8 @@ int job_region(const struct job *j, int fd, unsigned int op);
 int job_attach(const struct job *j, int of);
 /* Until the processes have ended; those that have not by then are told of, with where they hang, and killed: false. */
 bool job_reap(const pid_t *pids, unsigned int n, double seconds);
+/* The same; how each has ended. */
+bool job_statuses(const pid_t *pids, unsigned int n, int *statuses, double seconds);
 /* Until the thread of this process with this number (0: not known yet) sleeps in the kernel, as far as one can see. */
 void until_asleep(const _Atomic unsigned int *tid);
 
