@@ -35,7 +35,7 @@ struct account {
 	unsigned int contexts, pollers;
 };
 
-static DEFINE_MUTEX(accounts_lock); /* inside ctx->lock; nothing inside */
+static DEFINE_MUTEX(accounts_lock); /* nests inside ctx->lock; takes no lock itself */
 static LIST_HEAD(accounts);
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static long beyond(long pages)
 	return max(pages - FREE_PAGES, 0l);
 }
 
-/* Under charge_lock, as the next. */
+/* The caller holds charge_lock, here and in uncharge(). */
 static bool charge(struct ctx *c, long pages)
 {
 	const long more = beyond(c->charged + pages) - beyond(c->charged);
@@ -105,9 +105,9 @@ void account_uncharge(struct ctx *c, long pages)
 }
 
 /*
- * Small objects, in softirq: the pages charged (bytes_charged) cover the bytes in use, so most objects need no lock. The number of
- * pages falls only when it is too high by more than one, or when no object is left: objects that come and go at the edge of a page
- * do not change it.
+ * Small objects, allocated in softirq. The pages charged (bytes_charged) cover the bytes in use, so most objects need no lock.
+ * The number of pages falls only if it is too high by more than one, or if no object is left: objects that come and go at a page
+ * boundary do not change it.
  */
 bool account_charge_bytes(struct ctx *c, size_t n)
 {
@@ -211,7 +211,7 @@ static struct account *find(kuid_t uid)
 	return NULL;
 }
 
-/* One more context, and so many pollers; under accounts_lock. */
+/* Count more contexts and pollers. The caller holds accounts_lock. */
 static int take(struct account *a, unsigned int contexts, unsigned int pollers)
 {
 	if ((a->contexts + contexts > max_contexts || a->pollers + pollers > max_pollers) &&
@@ -312,7 +312,7 @@ int account_take_pollers(struct ctx *c, unsigned int n)
 void account_close_ctx(struct ctx *c)
 {
 	WARN_ON_ONCE(atomic_long_read(&c->frames) || atomic_long_read(&c->bytes) || c->bytes_charged);
-	account_uncharge(c, c->charged); /* its tables */
+	account_uncharge(c, c->charged); /* the context's tables */
 	account_put(c->uid, c->counted, c->pollers);
 	free_uid(c->user);
 	mem_cgroup_put(c->memcg);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* call.c - what a thread asks for by ioctl(2): ranges to fetch, give back, pin, place, leave; sync.c has the rest. */
+/* call.c - ioctl(2) calls on ranges of blocks: fetch, give back, pin, place, leave. Other calls are in sync.c. */
 #include <linux/delay.h>
 #include <linux/sched/signal.h>
 #include <linux/uaccess.h>
@@ -20,7 +20,7 @@
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
-/* What this rank has of a block, or had a moment ago. */
+/* The state of a block at this rank; it may change at any time. */
 static struct copy copy_read(struct rank *r, u32 page)
 {
 	struct copy copy = { .state = PG_INVALID };
@@ -49,9 +49,9 @@ static bool may(struct rank *r, u32 page, bool write)
 	return write ? page_writable(&p) : page_readable(&p);
 }
 
-#define PAUSE_US 20 /* at first */
+#define PAUSE_US 20 /* the first pause; later ones are longer */
 
-/* Wait a little for what has no slot of ours, longer each time. */
+/* Sleep without a slot, twice as long each time. */
 static int pause_a_little(struct rank *r, unsigned int *us, bool killable)
 {
 	if (killable ? fatal_signal_pending(current) : signal_pending(current))
@@ -78,10 +78,11 @@ static int fetch_ahead(struct rank *r, const struct region *g, u32 page, bool wr
 }
 
 /*
- * Get the block that `ask` names, which is prepared, and wait for it; for so long at most (then nor for a slot), 0: without limit.
- * A signal ends the wait unless it is killable: the request goes on without the thread, which comes again and joins it.
- * Where a pin is wanted (pinned is no null pointer) it comes before run_queued() tells the home that the block is used: a home of
- * this kernel would have it taken away at once for the next rank, and ranks that pin it would take it from each other for ever.
+ * Get the block that `ask` names and wait for it. The block must be prepared. ns limits the wait for the block, and excludes a
+ * wait for a slot; 0: no limit. A signal ends the wait unless it is killable: the request continues without the thread, which
+ * joins it when it repeats the call.
+ * If `pinned` is not NULL, pin the block before run_queued() tells the home that the block was used. Otherwise a home in this
+ * kernel would take the block away at once for the next rank, and ranks that pin it would take it from each other forever.
  */
 static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, bool killable, bool *pinned)
 {
@@ -106,7 +107,7 @@ static int acquire_prepared(struct rank *r, struct msg ask, bool write, u64 ns, 
 			continue;
 		if (err && slot_abandon(r, slot, seq))
 			return err;
-		err = 0; /* the answer has come all the same */
+		err = 0; /* the answer has arrived all the same */
 		pool_begin();
 		host_page(r, PE_USED, &ask, &wait, &seq);
 		if (pinned)
@@ -130,8 +131,8 @@ static int acquire(struct rank *r, const struct region *g, u32 page, bool write,
 #define ACCESS_PATIENCE NSEC_PER_SEC
 
 /*
- * For a debugger, in its context, with the process's mmap_lock: nothing may be waited for that needs it for writing, and nothing
- * for ever. Pinned, the block stays for as long as it is examined.
+ * Access for a debugger, in its context, with the process's mmap_lock held. So it must not wait for anything that takes mmap_lock
+ * for writing, nor without limit. The block is pinned while the debugger examines it.
  */
 int call_access(struct rank *r, u32 page, bool write, u32 *object)
 {
@@ -164,9 +165,10 @@ void call_access_end(struct rank *r, u32 object, bool write)
 #define TURN_PATIENCE (10 * NSEC_PER_MSEC)
 
 /*
- * As gives_way() of the library: pins of several threads that overlap would keep a block for ever. So while another rank waits for
- * it, a thread without pins lets the pins that are there come to an end; for a while only, as it may be that they end after its
- * own. Which threads have pins the process knows (DSM_PIN_TURNS); one that has pinned a part of this range has some.
+ * As gives_way() of the library: overlapping pins of several threads would keep a block forever. While another rank waits for the
+ * block, a thread without pins waits until the existing pins end. The wait is bounded, because those pins may end only after the
+ * caller's own. The process knows which threads have pins (DSM_PIN_TURNS); a thread that has pinned a part of this range has
+ * some.
  */
 static int give_turn(struct rank *r, struct range_call *c)
 {
@@ -240,7 +242,7 @@ static bool any_prefetch(struct rank *r, u32 page, u32 pages)
 	return false;
 }
 
-/* Drop a read copy, or give the newest copy to its home and wait until it has gone. -EBUSY: a pinned block goes nowhere. */
+/* Drop a read copy, or give the newest copy to its home and wait until it has left. -EBUSY: the block is pinned. */
 static int leave(struct rank *r, const struct region *g, u32 page, bool killable)
 {
 	struct msg m = fault_request(r, g, page, 0);
@@ -257,7 +259,7 @@ static int leave(struct rank *r, const struct region *g, u32 page, bool killable
 			run_queued();
 			local_bh_enable();
 		} else if (p.home - 1 == r->me) {
-			return 0; /* the home keeps it for the others */
+			return 0; /* the home keeps the block for the other ranks */
 		} else {
 			err = release(r, g, page, true, killable);
 			while (!err && any_prefetch(r, page, 1u << g->order))
@@ -269,9 +271,9 @@ static int leave(struct rank *r, const struct region *g, u32 page, bool killable
 	return err;
 }
 
-/* ---- questions about a block, which are answered at once: unless the rank that is asked has gone ------------- */
+/* ---- questions about a block: the rank that is asked answers at once, unless it has left ---- */
 
-/* Numbers that mean something to the kernel alone are no answers, whatever a peer says. */
+/* A peer must not set a status that has a meaning only inside the kernel (-ERESTARTSYS and beyond). */
 static int status_of(const struct slot *s)
 {
 	return s->status <= -ERESTARTSYS ? -EIO : s->status;
@@ -279,13 +281,13 @@ static int status_of(const struct slot *s)
 
 static void question_end(struct rank *r, struct range_call *c)
 {
-	/* Its answer may still be to come, and frees the slot then. */
+	/* If the answer is still to come, it frees the slot. */
 	if (c->slot >= 0 && !slot_abandon(r, c->slot, c->seq))
 		slot_put(r, c->slot);
 	c->slot = -1;
 }
 
-/* 0: the answer is in the slot, until question_end(). A call that is made again goes on with the question it has asked. */
+/* 0: the answer is in the slot until question_end(). A call that is repeated waits for the question it has already asked. */
 static int question_wait(struct rank *r, struct range_call *c)
 {
 	int err = slot_wait(r, c->slot, c->seq, 1, 0, c->killable);
@@ -309,7 +311,7 @@ static int question_begin(struct rank *r, const struct region *g, struct range_c
 	return 0;
 }
 
-/* Ask dst about the block. *status and *value are the answer. */
+/* Ask rank dst about the block; the answer is in *status and *value. */
 static int ask_of(struct rank *r, const struct region *g, struct range_call *c, u8 type, u16 dst, int *status,
 		  u64 *value)
 {
@@ -438,7 +440,7 @@ static int whole_units(struct rank *r, const struct dsm_ioc_range *p)
 	return err;
 }
 
-/* Large parts of a region may never have been touched. */
+/* Skip blocks that this rank has never had: large parts of a region may be untouched. */
 static bool nothing_to_give(struct rank *r, const struct range_call *c)
 {
 	return (c->in.op == DSM_RANGE_RELEASE || c->in.op == DSM_RANGE_EVICT || c->in.op == DSM_RANGE_LEAVE) &&
@@ -455,8 +457,8 @@ void call_range_undo(struct rank *r, struct range_call *c)
 }
 
 /*
- * A copy of the region of the range, if that is of whole blocks of one. The region may go while the call waits, and its owners with
- * it: of them the copy has the one that is asked for c->page.
+ * Copy the region of the range, if the range consists of whole blocks of one region. The region and its owners may be freed while
+ * the call waits, so copy also the owner for c->page.
  */
 static bool range_region(struct rank *r, const struct range_call *c, struct region *copy, struct dsm_owner *home)
 {
@@ -479,7 +481,7 @@ static bool range_region(struct rank *r, const struct range_call *c, struct regi
 		p->page - copy->page + p->pages <= copy->pages;
 }
 
-/* From where it was interrupted. */
+/* Starts at c->page, where an interrupted call stopped. */
 static int walk(struct rank *r, struct range_call *c)
 {
 	const u32 end = c->in.page + c->in.pages;
@@ -529,7 +531,7 @@ static long range(struct rank *r, void *in, void __user *arg)
 	return err == -EDQUOT ? -ENOMEM : err;
 }
 
-/* Whoever is inside is woken when the rank is stopped, and is waited for before its connections go. */
+/* rank_stop() wakes the threads inside, and waits for them before it closes the connections. */
 static long inside(struct view *v, void *in, void __user *arg, long (*fn)(struct rank *r, void *in, void __user *arg))
 {
 	struct rank *r = v->ctx->rank;

@@ -28,7 +28,7 @@ static bool is_group(u64 mask, const struct limits *x)
 	return !mask || ((x->ranks >= 64 || !(mask >> x->ranks)) && mask >> x->me & 1);
 }
 
-/* Bounded in place: what follows uses it as an index. */
+/* Clamps the field in place (array_index_nospec()): later code uses it as an index. */
 #define INDEXED(field, limit)                                                                                         \
 	({                                                                                                            \
 		const u64 limit_ = (limit);                                                                           \
@@ -39,7 +39,7 @@ static bool is_group(u64 mask, const struct limits *x)
 		ok_;                                                                                                  \
 	})
 
-/* x: the limits, p: the struct; what the kinds are stands in dsm_uapi_rules.h. */
+/* x: the limits, p: the struct. dsm_uapi_rules.h describes the kinds. */
 #define IS_ANY(f, a, b) true
 #define IS_POINTER(f, a, b) true
 #define IS_ZERO(f, a, b) (!p->f)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * conn.c - a rank's RDMA: its device, and one queue pair to each peer for each protocol class; made, connected, closed.
+ * conn.c - RDMA connections of a rank: its device, and one queue pair per peer and protocol class; opening, connecting, closing.
  */
 #include <linux/moduleparam.h>
 #include <linux/nsproxy.h>
@@ -24,7 +24,7 @@
 static int late_us = -1;
 module_param(late_us, int, 0600);
 MODULE_PARM_DESC(late_us, "microseconds that a MSG_DONE may wait for a message to go with (-1: 100 on rxe, else 0)");
-static unsigned int qp_timeout = 18; /* a second; emulated machines are slow */
+static unsigned int qp_timeout = 18; /* about 1 s: emulated machines are slow */
 module_param(qp_timeout, uint, 0600);
 MODULE_PARM_DESC(qp_timeout, "4.096 us times 2 to this power until a packet is repeated (1 to 31; 18: 1.07 s)");
 static bool test_no_inline;
@@ -48,7 +48,7 @@ MODULE_PARM_DESC(test_late_event, "for tests: a connection that is closed hears 
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* RoCE v2 by IPv4 first, then by IPv6, then whatever there is. */
+/* RoCE v2 over IPv4 first, then over IPv6, then any other. */
 static int gid_worth(const struct ib_gid_attr *a)
 {
 	if (a->gid_type == IB_GID_TYPE_ROCE_UDP_ENCAP)
@@ -59,8 +59,8 @@ static int gid_worth(const struct ib_gid_attr *a)
 }
 
 /*
- * Devices may be shared by all network namespaces (the RDMA subsystem's default); their addresses are not: each is of a network
- * device, and that is of one namespace. InfiniBand's have none.
+ * All network namespaces may share a device (the RDMA subsystem's default), but not its addresses: each belongs to a network
+ * device, which is in one namespace. InfiniBand addresses belong to none.
  */
 static bool gid_is_ours(const struct conn *c, const struct ib_gid_attr *a)
 {
@@ -76,7 +76,7 @@ static bool gid_is_ours(const struct conn *c, const struct ib_gid_attr *a)
 	return ours;
 }
 
-/* -EADDRNOTAVAIL; -ENODEV: there are only addresses of other network namespaces. */
+/* -EADDRNOTAVAIL: no address; -ENODEV: all addresses belong to other network namespaces. */
 static int choose_gid(struct conn *c, int wanted, int entries)
 {
 	int i, best = -1, worth = 0, others = 0;
@@ -100,7 +100,7 @@ static int choose_gid(struct conn *c, int wanted, int entries)
 	return PTR_ERR_OR_ZERO(c->gid);
 }
 
-/* The driver's; any context. What breaks a queue pair but no completion tells of. */
+/* The driver calls this in any context. It reports errors of a queue pair that no completion reports. */
 static void qp_event(struct ib_event *event, void *arg)
 {
 	struct lane *l = arg;
@@ -110,7 +110,9 @@ static void qp_event(struct ib_event *event, void *arg)
 		lane_broken(l, ib_event_msg(event->event), -EIO);
 }
 
-/* With messages inline where the device offers it, from buffers where it does not; drivers say so in different ways. */
+/*
+ * Messages are sent inline if the device supports that, otherwise from buffers. Drivers report missing support in different ways.
+ */
 static int make_qp(struct conn *c, struct lane *l)
 {
 	struct ib_qp_init_attr init = {
@@ -228,7 +230,7 @@ static int open_port(struct conn *c, int gid)
 	return choose_gid(c, gid, attr.gid_tbl_len);
 }
 
-/* Where the processor that posts a message also sends its packet, fewer of them are worth some time. */
+/* On a software device the thread that posts a message also sends its packet, so delaying messages to send fewer packets pays. */
 static u32 choose_late_us(const struct ib_device *dev)
 {
 	const bool soft = dev->ops.driver_id == RDMA_DRIVER_RXE;
@@ -236,7 +238,7 @@ static u32 choose_late_us(const struct ib_device *dev)
 	return late_us < 0 ? soft ? LATE_US : 0 : min_t(u32, late_us, LATE_US_MAX);
 }
 
-#define DRIVER_BYTES 256u /* of its own for each request and completion, about */
+#define DRIVER_BYTES 256u /* a driver's own memory per request and completion, estimated */
 
 size_t conn_peer_bytes(size_t chunks)
 {
@@ -246,13 +248,13 @@ size_t conn_peer_bytes(size_t chunks)
 		2ul * requests * DRIVER_BYTES + messages * sizeof(struct msg);
 }
 
-/* All that was posted may complete at once: when queue pairs end, also what was not signalled. */
+/* All posted requests may complete at once: if queue pairs fail, unsignalled requests complete, too. */
 static unsigned int entries_for(const struct conn *c, unsigned int depth)
 {
 	return c->cfg.size * (depth + CREDITS + SENDS_MORE);
 }
 
-/* As deep as the device's queues allow. An overrun would end the rank, so it must not be possible. */
+/* The depth is as large as the device's queues allow. A completion queue must not overrun: that would end the rank. */
 static int choose_depth(struct conn *c)
 {
 	const struct ib_device_attr *a = &c->dev->attrs;
@@ -270,7 +272,7 @@ static int choose_depth(struct conn *c)
 	return 0;
 }
 
-/* Of which messages, nobody knows. */
+/* Completions were lost, and nobody knows of which messages. */
 void conn_failed(struct conn *c, const char *queue)
 {
 	if (READ_ONCE(c->closing) || xchg(&c->failed, true))
@@ -285,8 +287,8 @@ static void cq_lost(void *arg)
 }
 
 /*
- * A peer with a broken lane is given up: it writes into no frame any more, and sees that as soon as it sends. What waits for it is
- * freed, since it counts for the user.
+ * Give up peers with a broken lane. Such a peer can write into no frame any more, and notices when it sends. Free the messages
+ * that wait for it, which are charged to the user.
  */
 static void drop(struct work_struct *work)
 {
@@ -379,7 +381,7 @@ fail:
 
 /* ---- connecting ----------------------------------------------------------------------------- */
 
-/* The link address of the peer, which ib_modify_qp() resolves for processes only: making an address handle as one does it. */
+/* Resolve the peer's link address, as creating an address handle does. ib_modify_qp() resolves it only for user processes. */
 static int resolve(struct conn *c, struct rdma_ah_attr *attr)
 {
 	struct ib_ah *ah = pool_test_refuses(GFP_KERNEL) ? ERR_PTR(-ENOMEM) : rdma_create_user_ah(c->pd, attr, NULL);
@@ -432,7 +434,7 @@ static int to_send(struct lane *l)
 	struct ib_qp_attr attr = {
 		.qp_state = IB_QPS_RTS,
 		.timeout = (u8)clamp(qp_timeout, 1u, 31u),
-		.retry_cnt = 6, /* 7 is "for good" to rxe: a dead peer would never be noticed */
+		.retry_cnt = 6, /* rxe takes 7 for "without limit", and would never notice a dead peer */
 		.rnr_retry = 7,
 		.max_rd_atomic = 1,
 		.sq_psn = (u32)lane_secret(l, SECRET_PSN, false) & PSN_MASK,
@@ -475,7 +477,7 @@ int conn_connect(struct conn *c, u16 peer, void *address, u32 size)
 static void close_lane(struct lane *l)
 {
 	if (!l->conn)
-		return; /* conn_open() has not come so far */
+		return; /* conn_open() failed before it got here */
 	lane_stop(l);
 	if (l->qp)
 		ib_destroy_qp(l->qp);
@@ -504,10 +506,10 @@ void conn_close(struct conn *c)
 		if (c->cqs[i])
 			cq_stop(c->cqs[i]);
 	if (test_late_event)
-		conn_drop(c, !c->cfg.me); /* as lane_broken(), which looked before conn_stop() */
+		conn_drop(c, !c->cfg.me); /* as a late lane_broken() that has not seen conn_stop() */
 	for (i = 0; c->lanes && i < (unsigned int)c->cfg.size * CLASS_MAX; i++)
 		close_lane(&c->lanes[i]);
-	cancel_work_sync(&c->drop); /* its last cause is gone: events of queue pairs (qp_event()) */
+	cancel_work_sync(&c->drop); /* queue pairs are destroyed, so qp_event() cannot queue it again */
 	recv_close(c);
 	for (i = 0; i < CLASS_MAX; i++)
 		if (c->cqs[i])

@@ -27,7 +27,7 @@
 
 #define BATCH 16
 #define BUDGET 128
-#define IDLE_NS (2 * NSEC_PER_MSEC) /* some round trips of a slow device */
+#define IDLE_NS (2 * NSEC_PER_MSEC) /* several round trips of a slow device */
 
 struct cq {
 	struct ib_cq *cq;
@@ -36,23 +36,23 @@ struct cq {
 	cq_lost_fn lost;
 	void *arg;
 	u32 mode;
-	int cpu; /* that its tasklet is steered to, if it is online; -1: wherever the driver calls */
+	int cpu; /* runs the tasklet, if it is online; -1: not steered */
 	bool stopped;
-	u64 events, softirq, ksoftirqd, process; /* near enough */
+	u64 events, softirq, ksoftirqd, process; /* approximate */
 	int vector;
-	bool counted;       /* among the CQs of its vector: somebody asked for it */
+	bool counted;       /* included in the CQ counts of its vector: the caller chose it */
 	unsigned long busy; /* bit 0: somebody takes completions; bit 1: more have come since */
 	struct tasklet_struct task;
 	struct work_struct work;
 	struct task_struct *poller;
-	wait_queue_head_t idle; /* the poller, */
-	bool called;            /* until the driver calls */
+	wait_queue_head_t idle; /* the poller sleeps here */
+	bool called;            /* the driver has called since the poller went to sleep */
 	call_single_data_t steer;
 };
 
 /* ---- handling ------------------------------------------------------------------------------- */
 
-/* Where so many completions were handled. */
+/* Count completions by the context that handled them. */
 static void note(struct cq *q, unsigned int n)
 {
 	if (q->mode != DSM_MODE_SOFTIRQ) {
@@ -67,7 +67,7 @@ static void note(struct cq *q, unsigned int n)
 	}
 }
 
-/* Bottom halves are off. Returns whether there is more. */
+/* Bottom halves are off. Returns true if there may be more completions. */
 static bool take(struct cq *q, int budget)
 {
 	int n, i, total = 0;
@@ -89,7 +89,7 @@ static bool handle(struct cq *q)
 
 	if (READ_ONCE(q->stopped))
 		return false;
-	/* Messages stay where they are, in the device's buffers, until work() has memory. */
+	/* Without memory, messages stay in the device's buffers; work() handles them later. */
 	if (!pools_full()) {
 		debug_count(COUNT_USED_UP, 1);
 		queue_work(dsm_wq, &q->work);
@@ -97,14 +97,14 @@ static bool handle(struct cq *q)
 	}
 	set_bit(1, &q->busy);
 	if (test_and_set_bit_lock(0, &q->busy))
-		return false; /* whoever is at it will see bit 1 */
+		return false; /* the current handler will see bit 1 */
 	do {
 		clear_bit(1, &q->busy);
 		smp_mb__after_atomic();
 		more = take(q, BUDGET) || ib_req_notify_cq(q->cq, IB_CQ_NEXT_COMP | IB_CQ_REPORT_MISSED_EVENTS) > 0;
 		clear_bit_unlock(0, &q->busy);
 		smp_mb__after_atomic();
-		/* Another handler may have returned since the last poll, for this one was busy: poll again. */
+		/* Another handler may have returned since the last poll because this one was busy: poll again. */
 	} while (!more && test_bit(1, &q->busy) && !test_and_set_bit_lock(0, &q->busy));
 	return more;
 }
@@ -130,7 +130,7 @@ static void work(struct work_struct *w)
 	} while (more);
 }
 
-/* What comes between the last poll and the request to be called, the driver tells of (IB_CQ_REPORT_MISSED_EVENTS). */
+/* The driver reports completions between the last poll and the request for a callback (IB_CQ_REPORT_MISSED_EVENTS). */
 static void sleep_until_called(struct cq *q)
 {
 	WRITE_ONCE(q->called, false);
@@ -169,11 +169,11 @@ static void call_task(struct cq *q)
 	if (q->cpu < 0 || q->cpu == here || !cpu_online(q->cpu))
 		tasklet_schedule(&q->task);
 	else
-		smp_call_function_single_async(q->cpu, &q->steer); /* -EBUSY: on its way already */
+		smp_call_function_single_async(q->cpu, &q->steer); /* -EBUSY: already queued */
 	put_cpu();
 }
 
-/* Any context, as the driver likes. */
+/* The driver calls this in any context. */
 static void completions(struct ib_cq *cq, void *arg)
 {
 	struct cq *q = arg;
@@ -199,7 +199,7 @@ static void completions(struct ib_cq *cq, void *arg)
 	call_task(q);
 }
 
-/* Any context; whatever the driver has to say of a queue, it is that it does not work any more. */
+/* Any context. Every event of a completion queue means that the queue no longer works. */
 static void failed(struct ib_event *event, void *arg)
 {
 	struct cq *q = arg;
@@ -226,7 +226,10 @@ void cq_counts(const struct cq *q, u32 *mode, struct dsm_ioc_queue *out)
 	out->process = READ_ONCE(q->process);
 }
 
-/* The processor to steer handlers of a vector to; -1: the driver does that, nobody asked for it, or they are no tasklets. */
+/*
+ * The processor to steer the tasklet of a vector to. -1: the driver honours vectors, nobody asked for steering, or there is no
+ * tasklet.
+ */
 static int cpu_of(struct ib_device *dev, u32 mode, int vector, int cpu)
 {
 	const bool ignores = dev->ops.driver_id == RDMA_DRIVER_RXE || dev->ops.driver_id == RDMA_DRIVER_SIW;
@@ -294,9 +297,9 @@ void cq_stop(struct cq *q)
 		kthread_stop(q->poller);
 	q->poller = NULL;
 	WRITE_ONCE(q->stopped, true);
-	synchronize_rcu(); /* handlers that found it running: all have bottom halves off */
+	synchronize_rcu(); /* handlers that saw it running; all run with bottom halves off */
 	if (q->cpu >= 0)
-		smp_call_function_single(q->cpu, nothing, NULL, 1); /* after those they have sent there */
+		smp_call_function_single(q->cpu, nothing, NULL, 1); /* after the calls that they queued */
 	cancel_work_sync(&q->work);
 	tasklet_kill(&q->task);
 }
@@ -372,7 +375,7 @@ int device_get(const char *name, struct ib_device **dev, u32 *port)
 	list_for_each_entry(e, &devices, list) {
 		if (*name && strcmp(name, dev_name(&e->dev->dev)))
 			continue;
-		/* Where each network namespace has its own devices, others' are not there. */
+		/* If network namespaces have their own devices, skip those of other namespaces. */
 		if (!rdma_dev_access_netns(e->dev, current->nsproxy->net_ns))
 			continue;
 		err = -ENETDOWN;

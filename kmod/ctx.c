@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * ctx.c - contexts: the memory of a node. Its frames, made on demand and freed with the window, and what threads may do with each.
+ * ctx.c - contexts: the memory of a node. Frames are allocated on demand and freed with the window; a context records what
+ * threads may do with each.
  *
- * Who has it: each view of it, ranks of this kernel that send to its rank, and whatever is under way inside that rank. The last
- * reference may be put in softirq, so a worker frees it.
+ * References are held by each view, by ranks of this kernel that send to the context's rank, and by each operation in progress
+ * inside that rank. The last reference may be put in softirq, so a worker frees the context.
  */
 #include <linux/highmem.h>
 #include <linux/mm.h>
@@ -29,7 +30,7 @@ static void free_chunk(struct chunk *k)
 	kvfree(k);
 }
 
-/* Zeroed: whatever maps them first is not to see what others left. */
+/* Frames are zeroed, so that the next user of the memory cannot read the last one's data. */
 static struct chunk *new_chunk(struct ctx *c, u32 n)
 {
 	const gfp_t gfp = GFP_CTX | __GFP_ZERO;
@@ -81,7 +82,7 @@ pte_t frame_pte(const struct chunk *k, u32 page, u8 prot)
 
 	pte_t pte = pte_mkspecial(pfn_pte(page_to_pfn(frame), prot == DSM_PROT_WRITE ? PAGE_SHARED : PAGE_READONLY));
 
-	/* Accessed and dirty from the start: the processor has nothing to write back into the entry. */
+	/* Set accessed and dirty from the start, so that the processor never writes to the entry. */
 	return prot == DSM_PROT_WRITE ? pte_mkdirty(pte) : pte;
 }
 
@@ -127,7 +128,7 @@ void ctx_follow(struct ctx *c, u32 page, u32 pages)
 	struct batch *b = kmalloc(sizeof(*b) + batch_room(), GFP_KERNEL | __GFP_NOFAIL);
 	DECLARE_COMPLETION_ONSTACK(done);
 
-	/* Not on the stack: there is work in it. */
+	/* allocated, not on the stack: it contains a work item */
 	*b = (struct batch){ .ctx = c, .items = &it, .count = 1, .follow = true, .done = closed, .arg = &done };
 	batch_init(b, b + 1);
 	batch_start(b);
@@ -136,8 +137,8 @@ void ctx_follow(struct ctx *c, u32 page, u32 pages)
 }
 
 /*
- * From here on nobody makes an entry for these frames (follow() in pte.c finds no chunk), and those that are go; then the
- * translations that others have made from them.
+ * From here on nobody makes an entry for these frames: follow() in pte.c finds no chunk. Remove the existing entries, then the
+ * translations made from them.
  */
 void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k)
 {
@@ -173,12 +174,12 @@ static int make_chunks(struct ctx *c, u64 size)
 		return -EDQUOT;
 	c->chunks = kvcalloc(n, sizeof(*c->chunks), GFP_CTX);
 	c->pages = (u32)(size >> PAGE_SHIFT);
-	return c->chunks ? 0 : -ENOMEM; /* what is charged goes with the account */
+	return c->chunks ? 0 : -ENOMEM; /* the caller frees the account, and with it the charge */
 }
 
-/* All of them wait for the same locks; two changes of a page cross in two of them (crossing). */
+/* Workers of a context wait for the same locks, so a few suffice. Two changes of one page can meet in two workers (crossing). */
 #define ENTRIES_WORKERS 4
-/* A thread goes with the queue, its rescuer: its stack, and about as much again. */
+/* The queue has a rescuer thread: charge its stack, and about as much again. */
 #define ENTRIES_CHARGE account_pages(2 * THREAD_SIZE)
 
 static int make_queue(struct ctx *c)
@@ -221,7 +222,7 @@ struct ctx *ctx_create(struct view *v, u64 size)
 
 static void ctx_last(struct kref *ref)
 {
-	/* It may be a message's reference, in softirq. */
+	/* The last reference may be a message's, put in softirq. */
 	queue_work(dsm_waiting_wq, &container_of(ref, struct ctx, ref)->free);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * debug.c - debugfs, below dsm/: counters, one file each, counted anywhere and summed when read (`views`, open files,
- * `contexts`, `joined`, `frames`, `charged`, pages of other memory, and `sends_waiting` are of what there is, and go down, too);
- * and files that others show (debug_file()).
+ * debug.c - debugfs, below dsm/: one file per counter. Counters are per processor, and summed when read. `views` (open files),
+ * `contexts`, `joined`, `frames`, `charged` (pages of other memory) and `sends_waiting` are gauges. Other parts of dsm.ko add
+ * their own files (debug_file()).
  */
 #include <linux/debugfs.h>
 

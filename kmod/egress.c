@@ -30,7 +30,10 @@ static unsigned int chunk = 16 << 10;
 module_param_named(send_chunk, chunk, uint, 0600);
 MODULE_PARM_DESC(send_chunk, "bytes of a block that go in one piece, of ranks that join; 0: all (default: 16 KiB)");
 
-/* As librshare has them (libdsm/net/shared): what a thread waits for comes first. Urgent blocks count in the window of blocks. */
+/*
+ * The priorities of librshare (libdsm/net/shared): messages and blocks that a thread waits for come first. Urgent blocks count in
+ * the window of blocks.
+ */
 static const struct {
 	u8 class, priority, weight;
 } kinds[FLOWS] = {
@@ -43,9 +46,9 @@ static const struct {
 	[FLOW_DATA + DSM_REGION_URGENT] = { CLASS_DATA, RS_PRIORITIES - 2, 1 },
 };
 
-static struct pool waitings; /* of messages that wait for a place, a turn or a key */
+static struct pool waitings; /* messages that wait for a place in the queue, a turn or a key */
 
-/* ---- what waits ----------------------------------------------------------------------------- */
+/* ---- waiting messages ------------------------------------------------------------------------ */
 
 struct waiting *waiting_new(struct lane *l, unsigned int waiting, const struct msg *m, bool block, const char *how)
 {
@@ -144,14 +147,14 @@ static void leave(struct flow *f, struct waiting *w)
 	waiting_put(l->conn, w);
 }
 
-/* Its turn: the next chunk of the first that waits. */
+/* Send the next chunk of the flow's first waiting message. */
 static void send_next(struct egress *e, struct flow *f)
 {
 	struct waiting *w = list_first_entry(&f->waiting, struct waiting, list);
 	struct rs_chunk c;
 
 	rs_sched_take(&e->sched, &f->turns, &c);
-	rs_sched_placed(&e->sched, &f->turns); /* places in the queue are counted by lane->room */
+	rs_sched_placed(&e->sched, &f->turns); /* no limit here: lane->room counts places in the queue */
 	if (w->block) {
 		debug_count(COUNT_CHUNKS, 1);
 		egress_note(e);
@@ -175,7 +178,7 @@ static void flush(struct egress *e)
 		struct flow *f = container_of(next, struct flow, turns);
 
 		if (READ_ONCE(f->lane->broken))
-			return; /* all that waits for this peer is about to be freed */
+			return; /* everything that waits for this peer is about to be freed */
 		if (lane_may_send(f->lane)) {
 			send_next(e, f);
 		} else {
@@ -199,7 +202,7 @@ void egress_go_on(struct lane *l)
 	flush(e);
 }
 
-/* Why it waits. */
+/* The reason why a message waits, as a counter. */
 static enum counter reason(const struct lane *l)
 {
 	if (l->room <= 1)
@@ -257,8 +260,8 @@ unsigned int egress_forget(struct lane *l)
 /* ---- peers ---------------------------------------------------------------------------------- */
 
 /*
- * A block is cut at pages. The window has room for two chunks: when the next one does not fit, more than half of it is taken, and so
- * a request that is signalled is on its way (lane->signal_bytes), which makes room.
+ * A block is cut at page boundaries. The window has room for two chunks: if the next chunk does not fit, more than half of the
+ * window is in flight. Then a signalled request is in flight (lane->signal_bytes), and its completion makes room.
  */
 void egress_start(struct conn *c, u16 peer)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * fault.c - faults: what may land in a block needs frames, state and keys first; then the block is asked for, and waited for.
+ * fault.c - page faults. A block needs frames, state and keys before it can arrive; then the fault requests it, and waits.
  *
- * A fault polls for its answer for a while with mmap_lock held, then drops the lock and sleeps; so it does where no slot is free. A
- * signal ends its sleep, of a fault in the kernel only a fatal one. All of this sleeps but what says otherwise.
+ * A fault polls for its answer for a while with mmap_lock held, then drops the lock and sleeps. It also sleeps if no slot is
+ * free. A signal ends the sleep; in a fault of the kernel, only a fatal one. Every function sleeps unless its comment says
+ * otherwise.
  */
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
@@ -72,7 +73,7 @@ u32 fault_frames(struct rank *r, u32 page)
 	return n;
 }
 
-/* Of the frames of the 2 MiB around a page, those that its region reaches. */
+/* The number of frames that the region reaches in the 2 MiB around the page. */
 static u32 frames_usable(struct rank *r, u32 page)
 {
 	u32 start = page & ~(CHUNK_PAGES - 1), n = 0;
@@ -100,9 +101,9 @@ static bool prepared(struct rank *r, u32 page, u32 frames)
 }
 
 /*
- * Under frames_sem. There may be frames of before the region: its home's, made for blocks that came back; or those of another
- * region, which the process has removed without FORGET. Peers may know their key, so they stay; if they are too few, it is the
- * process's error.
+ * The caller holds frames_sem. Frames may be older than the region: those of its home, made for blocks that came back, or those
+ * of another region, which the process removed without FORGET. Peers may know their key, so they stay. If there are too few, the
+ * process has made an error.
  */
 static int prepare(struct rank *r, u32 page, u32 frames)
 {
@@ -134,7 +135,7 @@ int fault_prepare(struct rank *r, u32 page, u32 frames)
 	return err;
 }
 
-/* Bottom halves are off; what it causes is queued. */
+/* Bottom halves are off. Messages are queued, and not sent yet. */
 void fault_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager, bool back)
 {
 	int slot = slot_try(r, block, back), wait = -1;
@@ -149,8 +150,8 @@ void fault_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager
 	u32 seq;
 
 	if (slot < 0)
-		return; /* a hint, and its asker tries again where it matters */
-	/* Open already, or somebody's request is under way: nothing was asked in this slot's name. */
+		return; /* this is only a hint: a caller that needs the block retries */
+	/* The block is open, or another slot's request is in progress: this slot is not used. */
 	if (host_page(r, write ? PE_WRITE : PE_READ, &ask, &wait, &seq) || wait != slot)
 		slot_put(r, slot);
 }
@@ -182,7 +183,7 @@ static bool may_drop(const struct vm_fault *vmf)
 	return fault_flag_allow_retry_first(vmf->flags) && !(vmf->flags & FAULT_FLAG_RETRY_NOWAIT);
 }
 
-/* The same in a fault; -EAGAIN: frames are being freed, others than this one's. */
+/* fault_prepare() in a fault. -EAGAIN: other frames are being freed. */
 int fault_prepare_now(struct rank *r, u32 page)
 {
 	const u32 frames = fault_frames(r, page);
@@ -198,20 +199,20 @@ int fault_prepare_now(struct rank *r, u32 page)
 }
 
 /*
- * Of a program's own access: on its way back it runs handlers of signals, and makes the access again. Not so in the kernel, which
- * would come here again and again, with the signal still waiting.
+ * Only an access from user space may be interrupted: on return the thread runs its signal handlers and repeats the access. The
+ * kernel would repeat the access at once, with the signal still pending.
  */
 static bool may_interrupt(const struct vm_fault *vmf)
 {
 	return vmf->flags & FAULT_FLAG_USER && vmf->flags & FAULT_FLAG_INTERRUPTIBLE;
 }
 
-/* So that nobody waits behind this fault, which may wait for long. *dropped: mmap_lock is no longer held. */
+/* The fault may wait long, so it drops mmap_lock for others if it may. *dropped: mmap_lock is no longer held. */
 static void drop_if_allowed(struct vm_fault *vmf, bool *dropped)
 {
 	if (!*dropped && may_drop(vmf)) {
 		drop_lock(vmf);
-		*dropped = true; /* vmf->vma is not to be looked at any more */
+		*dropped = true; /* vmf->vma must not be used from here on */
 	}
 }
 
@@ -220,10 +221,7 @@ static bool killable(const struct vm_fault *vmf, bool dropped)
 	return !dropped || !may_interrupt(vmf);
 }
 
-/*
- * Wait for an answer. After a signal the request goes on without the thread, as if to fetch ahead, and the repeated access joins
- * it.
- */
+/* Wait for an answer. After a signal the request continues like a prefetch, without the thread; the repeated access joins it. */
 static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot, u32 seq, bool *dropped)
 {
 	if (slot_spin(r, slot, seq, 1))
@@ -232,7 +230,7 @@ static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot
 	return slot_sleep(r, slot, seq, 1, 0, killable(vmf, *dropped));
 }
 
-/* Threads that wait for blocks may have all slots, for as long as others have those blocks pinned. */
+/* Waiting threads may use all slots while other ranks have pinned those blocks: then sleep until a slot is free. */
 static int slot_in_fault(struct rank *r, struct vm_fault *vmf, bool *dropped)
 {
 	int slot = slot_now(r);
@@ -255,7 +253,7 @@ static u8 allowed(const struct ctx *c, u32 page)
 	return prot;
 }
 
-/* How many blocks of so many pages to fetch behind the one at page, which is read now. */
+/* The number of blocks, of `step` pages each, to fetch behind the page that is read now. */
 static u32 window_behind(struct rank *r, u32 page, u32 step)
 {
 	const u32 most = min(r->readahead, CHUNK_PAGES / step);
@@ -274,7 +272,7 @@ static u32 window_behind(struct rank *r, u32 page, u32 step)
 	return window;
 }
 
-/* What was to be fetched up to `planned` was fetched up to `page` only: the stream goes on there. */
+/* The window planned up to `planned` was fetched only up to `page`: the stream continues there. */
 static void window_ends(struct rank *r, u32 planned, u32 page)
 {
 	u32 i;
@@ -284,7 +282,7 @@ static void window_ends(struct rank *r, u32 planned, u32 page)
 			WRITE_ONCE(r->streams[i].next, page);
 }
 
-/* Bottom halves are off; only where frames are there already. */
+/* Bottom halves are off. Fetches only blocks that already have frames. */
 static void read_ahead(struct rank *r, u32 page)
 {
 	struct region *g;
@@ -310,7 +308,7 @@ static void read_ahead(struct rank *r, u32 page)
 	rcu_read_unlock();
 }
 
-/* How many blocks from page on have the home of the first, are of the same 2 MiB, and make up to `most`. */
+/* The number of blocks from `page` on, at most `most`, that have the same home and lie in the same 2 MiB. */
 static u32 neighbours(struct rank *r, const struct region *g, u32 page, u32 most)
 {
 	const u32 step = 1u << g->order, end = min(g->page + g->pages, round_up(page + 1, CHUNK_PAGES));
@@ -323,8 +321,8 @@ static u32 neighbours(struct rank *r, const struct region *g, u32 page, u32 most
 }
 
 /*
- * A block that nobody ever had, at home: no message is needed, and the way into the kernel is most of what it costs. So a thread
- * that touches one after the other gets more and more of them at a time.
+ * A block that no rank has touched, at its home, needs no message; entering the kernel is most of the cost. So a thread that
+ * touches blocks in order opens more and more of them in one fault.
  */
 static bool first(struct rank *r, const struct msg *ask, bool write)
 {
@@ -336,7 +334,7 @@ static bool first(struct rank *r, const struct msg *ask, bool write)
 		return false;
 	rcu_read_lock();
 	g = region_at(r, page);
-	/* Of the same kind still? Regions that come and go under a fault are against the rules. */
+	/* Check that the block size is the same: a process may break the rules and replace a region during a fault. */
 	if (g && r->readahead && block_id(page, 1u << g->order) == ask->object) {
 		window = window_behind(r, page, 1u << g->order);
 		most = neighbours(r, g, page, 1 + window);
@@ -350,7 +348,7 @@ static bool first(struct rank *r, const struct msg *ask, bool write)
 
 #define NO_SLOT 0xffffu
 
-/* One try to get a block. 0: try again; 1: open; -errno. */
+/* Try once to get a block. 0: try again; 1: open; -errno. */
 static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool write, bool *dropped)
 {
 	int wait = -1, err;
@@ -368,7 +366,7 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 	if (wait < 0)
 		return -EIO;
 	err = wait_in_fault(r, vmf, wait, seq, dropped);
-	if (wait != ask->req_slot) /* another thread's request: then try again */
+	if (wait != ask->req_slot) /* it is another thread's request: try again */
 		return err;
 	if (err && slot_abandon(r, wait, seq)) {
 		ask->req_slot = NO_SLOT; /* the answer will free it */
@@ -376,7 +374,7 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 	}
 	pool_begin();
 	host_page(r, PE_USED, ask, &wait, &seq);
-	/* Threads that joined after the answer had come wait for this. */
+	/* Wake the threads that joined after the answer. */
 	slot_complete(r, ask->req_slot, 0, 0);
 	run_queued();
 	local_bh_enable();
@@ -385,7 +383,9 @@ static int ask_once(struct rank *r, struct vm_fault *vmf, struct msg *ask, bool 
 
 static vm_fault_t result_of(int err, bool dropped)
 {
-	/* The access is tried again, and faults once more if it must. NOPAGE is for pfn_mkwrite(), whose caller knows no RETRY. */
+	/*
+	 * RETRY repeats the access, which faults again if necessary. pfn_mkwrite() needs NOPAGE: its caller does not know RETRY.
+	 */
 	if (dropped)
 		return VM_FAULT_RETRY | VM_FAULT_NOPAGE;
 	if (err < 0)
@@ -403,17 +403,17 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	u64 start;
 	int slot, err;
 
-	/* The kernel makes an access again at once, without a check for signals: the cause may last for ever. */
+	/* The kernel repeats an access without a check for signals, maybe without end. */
 	cond_resched();
 	if (READ_ONCE(r->dead) || fatal_signal_pending(current))
 		return VM_FAULT_SIGBUS;
 	/*
-	 * It was here when this fault dropped mmap_lock, and was taken away before the lock was had again. Not to sleep with
-	 * it, which others wait for, the access is made anew, and with it a fault that may drop it.
+	 * The block was here when this fault dropped mmap_lock, and was taken away before the fault had the lock again. Do not
+	 * sleep with the lock held: return, so that the access faults anew, and that fault may drop the lock.
 	 */
 	if (vmf->flags & FAULT_FLAG_ALLOW_RETRY && vmf->flags & FAULT_FLAG_TRIED)
 		return VM_FAULT_NOPAGE;
-	/* Regions go only when no thread is in them any more: the library's rule, and it is its own memory. */
+	/* A library removes a region only when no thread uses it. A process that breaks this rule harms only itself. */
 	if (!fault_request_at(r, page, &ask))
 		return VM_FAULT_SIGBUS;
 	page = block_page(ask.object);

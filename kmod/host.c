@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * host.c - hosts the core in the kernel: the actions of its machines, and what threads of this rank do to blocks.
- *
- * As libdsm/engine/run.c does in a process, but for what ends somebody's access, see txn.c.
+ * host.c - runs the core in the kernel: carries out the actions of its state machines, and the requests of this rank's threads.
+ * libdsm/engine/run.c does the same in a process. Actions that remove access are in txn.c.
  */
 #include <linux/delay.h>
 #include <linux/moduleparam.h>
@@ -48,7 +47,7 @@ void host_blame(struct rank *r, u16 peer)
 		conn_drop(r->conn, peer);
 }
 
-/* Out of memory in the middle of a step: the rank cannot go on as if nothing were. */
+/* No memory in the middle of a step: the rank cannot continue. */
 void host_no_memory(struct rank *r)
 {
 	const bool over = READ_ONCE(r->ctx->over);
@@ -76,12 +75,12 @@ static void woken(struct rank *r, const struct msg *m, const struct action *a)
 {
 	struct msg used = { .object = m->object, .src = r->me, .dst = r->me };
 
-	/* A lock that comes to a thread that was killed ends with its rank: m->object is no block then. */
+	/* A lock that arrives for a killed thread ends with its rank; then m->object is no block. */
 	if (wire_class(m->type) <= CLASS_DATA) {
 		pause_grant();
 		if (slot_granted(r, a->slot, a->status, a->mask))
 			return;
-		/* Nobody waits: the grant of a block counts as used, and may be taken away at once. */
+		/* No thread waits: the grant counts as used, and the block may be taken away at once. */
 		host_page(r, PE_USED, &used, NULL, NULL);
 	}
 	slot_complete(r, a->slot, a->status, a->mask);
@@ -117,7 +116,7 @@ void host_carry_out(struct rank *r, const struct actions *acts, unsigned int fro
 		case ACT_CLOSE:
 			count(stats_of(r, m->object)->invalidations, 1);
 			txn_close(r, acts, i + 1, m);
-			return; /* the rest when it is closed */
+			return; /* txn.c carries out the rest once access is closed */
 		case ACT_WAKE: woken(r, m, a); break;
 		case ACT_TIMER: timer_replay(r, m->object, a->at); break;
 		case ACT_RESUME: run_route(r, &a->msg); break;
@@ -125,7 +124,7 @@ void host_carry_out(struct rank *r, const struct actions *acts, unsigned int fro
 		case ACT_REPLY: slot_answered(r, a->slot, a->status, a->mask, a->prot); break;
 		case ACT_FETCH: run_fetch(r, &a->msg); break;
 		case ACT_BLAME: host_blame(r, a->node); break;
-		case ACT_LAND: /* it is where it belongs, and closed */
+		case ACT_LAND: /* the block is already in its frame, and access is closed */
 		case ACT_WAIT: break;
 		}
 	}
@@ -142,7 +141,7 @@ bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *w
 	int err;
 
 	if (!st)
-		return false; /* its range has been forgotten */
+		return false; /* the process has forgotten its range */
 	if (ev == PE_USED && !wait)
 		ctx.hold_us = 0;
 	spin_lock(stripe);
@@ -161,7 +160,7 @@ bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *w
 		}
 	}
 	spin_unlock(stripe);
-	if (err) { /* no correct peer sends the message that was delayed */
+	if (err) { /* no correct peer sends such a delayed message */
 		debug_count(COUNT_BAD, 1);
 		pr_info_ratelimited("dsm: rank %u: object %#x does not expect %s in its state\n", r->me, ask->object,
 				    page_event_name(ev));
@@ -193,7 +192,7 @@ u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most)
 		    !step_first(r, &m, write, &next))
 			break;
 	}
-	/* All alike: their machines started from nothing, with the same event. */
+	/* The steps of all blocks are alike: their state machines start from nothing, with the same event. */
 	txn_open(r, &open, ask, n);
 	for (i = 0, m.object = ask->object; i < n; i++, m.object += block_pages(m.object) << 1) {
 		step_first_used(r, &m, &acts);
@@ -288,7 +287,7 @@ static bool quiet_unit(const struct state *st)
 int host_quiet(struct rank *r, u32 page, u32 pages)
 {
 	u32 u;
-	bool is = !atomic_read(&r->later); /* what a worker has yet to do may be of this range */
+	bool is = !atomic_read(&r->later); /* work left for a worker may concern this range */
 
 	for (u = page / CHUNK_PAGES; is && u < (page + pages) / CHUNK_PAGES; u++) {
 		rcu_read_lock();
@@ -299,7 +298,7 @@ int host_quiet(struct rank *r, u32 page, u32 pages)
 	return is ? 0 : -EAGAIN;
 }
 
-/* test_slow_free, which a test may end before its time. */
+/* For test_slow_free. A test may end the delay early. */
 static void free_slowly(void)
 {
 	unsigned int ms;
@@ -308,7 +307,7 @@ static void free_slowly(void)
 		msleep(20);
 }
 
-#define FORGET_UNITS 16u /* one grace period for so many */
+#define FORGET_UNITS 16u /* freed per grace period */
 
 int host_forget(struct rank *r, u32 page, u32 pages)
 {
@@ -328,7 +327,7 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 				key_forget(r->conn, u + i);
 		}
 		if (any)
-			synchronize_rcu_expedited(); /* faults and softirqs that found them */
+			synchronize_rcu_expedited(); /* wait for faults and softirqs that found them */
 		for (i = 0; i < n; i++) {
 			table_free_state(r, states[i]);
 			if (chunks[i]) {
@@ -345,8 +344,8 @@ int host_forget(struct rank *r, u32 page, u32 pages)
 /* ---- a block that has come by RDMA ---------------------------------------------------------- */
 
 /*
- * Its word (core/word.h) says everything that a MSG_DATA says and the request does not. It has room for the first slots only; of
- * others the MSG_DATA follows the block. The word of an echo says in which slot it was asked for.
+ * The immediate data of a block (core/word.h) has all that a MSG_DATA has and the request has not. It has room for the first
+ * slots only; for other slots, a MSG_DATA follows the block. The immediate data of an echo has the slot that asked.
  */
 #define SLOT_LOW 256u
 
@@ -373,7 +372,7 @@ static u32 imm_of(const struct msg *m)
 	return word_put_KERNEL_BLOCK(w);
 }
 
-/* An answer to the slot's question, of who was asked; once. */
+/* Accept an echo once, and only from the rank that was asked in this slot. */
 static bool is_echo(struct slot *s, const struct msg *m)
 {
 	bool last;
@@ -418,8 +417,8 @@ bool host_message(struct rank *r, u16 peer, unsigned int class, const struct msg
 	if (m->src != peer || wire_check(m, &r->limits) || wire_class(m->type) != class)
 		return false;
 	switch (m->type) {
-	case MSG_HELLO: /* only the first is one */ return false;
-	case MSG_DATA: /* its block has come before it, and could not say all of it: imm_of() */
+	case MSG_HELLO: /* only a peer's first message may be HELLO */ return false;
+	case MSG_DATA: /* only after a block whose immediate data has no room for the slot: imm_of() */
 		if (imm_of(m))
 			return false;
 		run_message(r, m);

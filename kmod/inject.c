@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * inject.c - messages that nobody has sent (inject.h). From host_message() on, a message takes the path of one that has come over
- * a queue pair, with bottom halves off.
+ * inject.c - messages made by a test, not by a peer (inject.h). From host_message() on, a message takes the path of one that has
+ * arrived over a queue pair, with bottom halves off.
  */
 #include <linux/capability.h>
 #include <linux/percpu.h>
@@ -14,18 +14,18 @@
 #include "pool.h"
 #include "rank.h"
 
-#define BATCH 16u /* as completions come (cq.c) */
+#define BATCH 16u /* as cq.c takes completions */
 
-/* What has left, until somebody reads it. */
+/* Sent messages, until a test reads them. */
 struct inject {
-	spinlock_t lock; /* nothing inside; bottom halves are off */
+	spinlock_t lock; /* takes no lock inside; bottom halves are off */
 	u32 head, tail;
 	struct msg sent[INJECT_MAX];
 };
 
-/* The message whose step this processor is to report. */
+/* The message whose step this processor reports. */
 struct watched {
-	struct rank *rank; /* NULL: none, or it has been seen */
+	struct rank *rank; /* NULL: nothing to report, or already reported */
 	u16 src;
 	u8 type;
 	int err;
@@ -88,7 +88,7 @@ static void inject_one(struct rank *r, struct inject_message *i)
 		host_landed(r, i->peer, i->imm);
 		i->outcome = outcome_of(w);
 		if (i->outcome == INJECT_LATER && test_bit(i->peer, r->gone))
-			i->outcome = INJECT_REFUSED; /* there was no step */
+			i->outcome = INJECT_REFUSED; /* the message reached no step */
 	} else if (host_message(r, i->peer, i->class, &i->m)) {
 		i->outcome = outcome_of(w);
 	} else {
@@ -111,7 +111,7 @@ static void inject_all(struct rank *r, struct inject_message *all, const struct 
 			pool_begin();
 		}
 		all[i].outcome = INJECT_LOST;
-		/* As a connection: to a rank of the job that is on another host. */
+		/* Only from peers on other hosts: those of this kernel have no connection. */
 		if (all[i].peer >= r->size || READ_ONCE(r->here[all[i].peer]))
 			continue;
 		if (call->flags & INJECT_FORGIVE)
@@ -122,7 +122,7 @@ static void inject_all(struct rank *r, struct inject_message *all, const struct 
 	local_bh_enable();
 }
 
-/* Made by the first call. */
+/* Allocated by the first call. */
 static struct inject *inject_of(struct rank *r)
 {
 	struct inject *have = smp_load_acquire(&r->inject), *made;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* job.c - the ranks of a job find each other: by its key, within a kernel or over RDMA. */
+/* job.c - ranks of a job find each other by the job's key, in one kernel or over RDMA. */
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -7,13 +7,13 @@
 #include "conn.h"
 #include "rank.h"
 
-/* In the same time whatever they differ in. Not crypto_memneq(): some kernels have that in a module that insmod does not load. */
+/* Compares in constant time. crypto_memneq() is in a separate module on some kernels, and insmod does not load it. */
 static bool same_job(const struct rank *r, const struct rank *other)
 {
 	return other->keyed && !((other->key.key[0] ^ r->key.key[0]) | (other->key.key[1] ^ r->key.key[1]));
 }
 
-/* Once, before it connects. Nobody else of this kernel is that rank then. */
+/* Set the key once, before the rank connects. No other rank of this kernel may have the same number and key. */
 static int set_key(struct rank *r, const siphash_key_t *key)
 {
 	struct rank *other;
@@ -49,8 +49,8 @@ long job_key(struct view *v, void *in, void __user *arg)
 }
 
 /*
- * A rank of the same job: who has its key. And of the same user, for a key may leak; only who may administer the machine, as the
- * device's user namespace has it, may join what others have started.
+ * Connect to a rank of the same job, which has the same key. Keys may leak, so the rank must also belong to the same user. Only
+ * an administrator, in the user namespace of the device, may join another user's job.
  */
 static int connect_here(struct rank *r, u16 peer)
 {
@@ -89,7 +89,7 @@ long job_connect(struct view *v, void *in, void __user *arg)
 	} else if (r->here[to->rank]) {
 		err = -EEXIST;
 	} else if (to->flags & DSM_CONNECT_HERE) {
-		/* Not inside: it takes ranks_lock, with which ranks_leave_device() waits for those who are. */
+		/* Outside rank_enter(): this takes ranks_lock, with which ranks_leave_device() waits for the threads inside. */
 		err = READ_ONCE(r->dead) ? -EIO : connect_here(r, to->rank);
 	} else if (!rank_enter(r)) {
 		err = -EIO;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * key.c - the keys by which peers write blocks into this rank's frames, and this rank into theirs.
+ * key.c - keys for RDMA writes: of peers into this rank's frames, and of this rank into theirs.
  *
- * To write into a peer's frames one must know the key of the 2 MiB they are in: MSG_KEY_WANTED asks, MSG_KEY answers,
- * and the block waits meanwhile (once for each 2 MiB and pair of ranks). A key covers those frames and nothing else, for
- * writing only, and is invalidated before they are freed.
+ * A write into a peer's frames needs the key of their 2 MiB. MSG_KEY_WANTED asks for it, MSG_KEY answers, and the block waits
+ * meanwhile, once per 2 MiB and pair of ranks. A key covers only those frames, permits only writing, and is invalidated before
+ * the frames are freed.
  */
 #include <linux/delay.h>
 #include <linux/sched/signal.h>
@@ -42,7 +42,7 @@ void key_send_block(struct conn *c, u16 peer, const struct msg *m)
 	struct waiting *w;
 
 	spin_lock(&k->lock);
-	now = key->rkey || READ_ONCE(l->broken); /* nothing waits for a peer that is given up: drop() in conn.c */
+	now = key->rkey || READ_ONCE(l->broken); /* nothing may wait for a peer that was given up: drop() in conn.c */
 	if (!now) {
 		asked = key->asked;
 		key->asked = true;
@@ -73,7 +73,7 @@ void key_forget_blocks(struct conn *c, u16 peer)
 	debug_count(COUNT_UNSENT, waiting_put_all(c, &all));
 }
 
-/* -EBADMSG: whoever asks for a block has made the key first, and a rank wants a key only when it has a block to send. */
+/* -EBADMSG: a rank makes the key before it requests a block, and asks for a key only if it has a block to send. */
 static int key_wanted(struct conn *c, u16 peer, const struct msg *m)
 {
 	struct chunk *k = chunk_of(c->cfg.ctx, block_page(m->object));
@@ -114,7 +114,7 @@ static int key_came(struct conn *c, u16 peer, const struct msg *m)
 	return 0;
 }
 
-/* Where there are no frames there is no answer but words. */
+/* Without frames or a key, the echo is answered by a message. */
 static int echo(struct conn *c, u16 peer, const struct msg *m)
 {
 	struct msg reply = { .version = WIRE_VERSION,
@@ -159,7 +159,7 @@ bool key_of_ours(const struct chunk *k, u32 page, struct ib_sge *sge)
 	return true;
 }
 
-/* A lane to make keys by. NULL: no rank on another host is left, if there ever was one; so nobody needs a key. */
+/* A connected lane to register keys with. NULL: no rank on another host is connected, so nobody needs a key. */
 static struct lane *any_lane(struct conn *c)
 {
 	u16 p;
@@ -212,12 +212,12 @@ void key_made(struct conn *c, const struct ib_wc *wc)
 #define KEY_PATIENCE (30 * HZ)
 
 /*
- * The request is the queue's until it has come back, whatever becomes of whoever waits. That may take seconds while the
- * queue pair lives: it stands behind messages to a peer that may be gone.
+ * The request belongs to the queue until it completes, even if the waiting thread is gone. While the queue pair works, that may
+ * take seconds: earlier messages to a dead peer are ahead of it.
  */
 static int wait_for_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {
-	/* That a debugger is killed, a child of vfork(2), or one process of several, says nothing of the rank. */
+	/* A killed debugger, child of vfork(2), or one of several processes does not end the rank. */
 	const bool ours = ctx_dies_with_caller(c->cfg.ctx);
 	long left = ours ? wait_for_completion_killable_timeout(&key->done, KEY_PATIENCE)
 			 : (long)wait_for_completion_timeout(&key->done, KEY_PATIENCE);
@@ -233,7 +233,7 @@ static int wait_for_key(struct conn *c, struct lane *l, struct chunk_key *key)
 	return key->status;
 }
 
-/* -EAGAIN: no place in the queue now. */
+/* -EAGAIN: the queue is full. */
 static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {
 	struct ib_reg_wr wr = {
@@ -264,7 +264,7 @@ static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 	return err;
 }
 
-/* Its scatter list, and the device's list of pages. */
+/* The size of its scatter list and of the device's list of pages. */
 static long key_charge(const struct chunk *k)
 {
 	return account_pages((k->whole ? 1 : k->n) * sizeof(struct scatterlist)) +
@@ -292,7 +292,7 @@ static int make_key(struct conn *c, struct lane *l, struct chunk *k)
 	err = map_frames(c, k, key);
 	if (err)
 		goto free;
-	/* rxe before Linux 6.3 reads the entry behind the last of a full table, though it does nothing with it. */
+	/* rxe before Linux 6.3 reads the entry after the last of a full table, and ignores its value. */
 	key->mr = ib_alloc_mr(c->pd, IB_MR_TYPE_MEM_REG, k->n + (c->dev->ops.driver_id == RDMA_DRIVER_RXE));
 	err = PTR_ERR_OR_ZERO(key->mr);
 	if (err)
@@ -313,7 +313,7 @@ free_only:
 	return err;
 }
 
-/* A rank on another host that is lost, as its lane broke, is no reason to fail: others may be left, or none. */
+/* A broken lane is no reason to fail: other lanes may be up, or no rank on another host may be left. */
 int key_make(struct conn *c, struct chunk *k)
 {
 	struct lane *l;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * lane.c - messages and blocks over the queue pairs of a rank: one lane to each peer for each protocol class.
+ * lane.c - messages and blocks over the queue pairs of a rank: one lane per peer and protocol class.
  *
- * Sending. A message is a send of 32 bytes, inline where the device offers that, a block one RDMA write with immediate data
- * (conn_ops->imm()) straight into the requester's frame, or several writes, the last of them with it; where the message does not fit
- * into that, a write, and then the message. Nobody waits for completions: every SIGNAL_EVERYth work request is signalled, or the one
- * with which blocks have half a window of bytes, and its completion gives back as many places of the queue, and bytes of the
- * window, as it covers. What cannot go at once waits (egress.c).
+ * Sending. A message is a send of 32 bytes, inline if the device supports that. A block is one RDMA write with immediate data
+ * (conn_ops->imm()) straight into the requester's frame, or several writes, the last one with immediate data. If the message does
+ * not fit into that, the block is a write without it, and the message follows. Nobody waits for completions. Every SIGNAL_EVERYth
+ * work request is signalled, and each with which blocks reach half a window of bytes. Its completion returns the places in the
+ * queue, and the bytes of the window, that it covers. What cannot be sent at once waits (egress.c).
  *
- * On a soft device to post a message is to send its packet, and to receive another's acknowledgement of it, on the processor
- * of whoever posts. There MSG_DONE, which nobody waits for unless the block is wanted elsewhere just then, is deferred for
- * late_us, and goes with the next message to its peer, in one packet: a send has up to PACK messages.
+ * On a software device, the processor that posts a message also sends its packet and receives the acknowledgement of another.
+ * There MSG_DONE is deferred for late_us, and leaves with the next message to its peer in one packet: a send has up to PACK
+ * messages. Nobody waits for MSG_DONE unless another rank wants the block just then.
  *
  * Receiving. A buffer (recv.c) is posted again as soon as its message is copied out. A peer must not send more than there are
- * buffers for, or it would take those of others: it has CREDITS sends, and one more for each that this side tells it of, in a send
- * without data whose immediate value is how many. Half of them are returned at a time. A peer that sends without credit is cut
- * off. The last credit is kept for returning the peer's. So both sides never wait for each other: who has spent that one has
- * returned half of the other's, who can return as many.
+ * buffers for, or it would use those of other peers. It may send CREDITS messages, and one more for each credit that this side
+ * returns, in a send without data whose immediate value is their number. Half of the credits are returned at a time. A peer that
+ * sends without credit is cut off. The last credit is reserved for returning the peer's credits, so the two sides never wait for
+ * each other: a side that has spent it has returned half of the other's credits, and the other can return as many.
  */
 #include <linux/slab.h>
 
@@ -54,9 +54,9 @@ void lane_end(struct lane *l)
 }
 
 /*
- * The identity of a connection: of both ranks, the class, the direction and both queue pairs, hashed with the key of the job. Only
- * a rank that has the key can compute it. SECRET_PSN is the number of the first packet; the device accepts no other. SECRET_HELLO
- * is the proof that each side sends first. The key itself is never sent.
+ * The secrets of a connection. They hash the two ranks, the class, the direction and both queue pairs with the key of the job, so
+ * only a rank that has the key can compute them. SECRET_PSN is the number of the first packet; the device accepts no other.
+ * SECRET_HELLO is the proof that each side sends first. The key itself is never sent.
  */
 u64 lane_secret(const struct lane *l, enum lane_secret what, bool theirs)
 {
@@ -71,7 +71,7 @@ u64 lane_secret(const struct lane *l, enum lane_secret what, bool theirs)
 
 static void post_messages(struct lane *l, const struct msg *m, unsigned int n);
 
-/* The first of all; there is room for it then, and credit. */
+/* Send the first message of the lane; there is always room and credit for it. */
 static void greet(struct lane *l)
 {
 	const struct msg hello = { .version = WIRE_VERSION,
@@ -84,7 +84,7 @@ static void greet(struct lane *l)
 	post_messages(l, &hello, 1);
 }
 
-/* bytes: of a block, which count in the window. */
+/* bytes: the bytes of a block, which count in the window. */
 static void post(struct lane *l, struct ib_send_wr *wr, u32 bytes)
 {
 	int err;
@@ -112,7 +112,7 @@ static void post_messages(struct lane *l, const struct msg *m, unsigned int n)
 	struct ib_send_wr wr = { .sg_list = &sge, .num_sge = 1, .opcode = IB_WR_SEND, .send_flags = IB_SEND_INLINE };
 
 	if (l->out) {
-		/* As many buffers as places in the queue: that so many were posted since says that this one is free. */
+		/* There are as many buffers as places in the queue. A place is free, so this buffer is, too. */
 		unsigned int i = l->posted++ % l->conn->depth * l->pack;
 
 		memcpy(&l->out[i], m, sge.length);
@@ -124,7 +124,7 @@ static void post_messages(struct lane *l, const struct msg *m, unsigned int n)
 	post(l, &wr, 0);
 }
 
-/* With those that are deferred. */
+/* Send a message together with the deferred ones. */
 void lane_post_message(struct lane *l, const struct msg *m)
 {
 	struct msg all[PACK] __uninitialized;
@@ -140,7 +140,7 @@ void lane_post_message(struct lane *l, const struct msg *m)
 	post_messages(l, all, n + 1);
 }
 
-/* Nobody came along. The timer is not stopped when somebody does: to set it is what costs. */
+/* No message took the deferred ones along in time. Sending one does not stop the timer, because restarting it is expensive. */
 static enum hrtimer_restart deferred_too_long(struct hrtimer *timer)
 {
 	struct lane *l = container_of(timer, struct lane, defer_timer);
@@ -160,7 +160,7 @@ static enum hrtimer_restart deferred_too_long(struct hrtimer *timer)
 	return again ? HRTIMER_RESTART : HRTIMER_NORESTART;
 }
 
-/* False: to be sent at once. */
+/* False: the message must be sent at once. */
 static bool defer(struct lane *l, const struct msg *m)
 {
 	const u32 us = l->conn->late_us;
@@ -217,12 +217,12 @@ void lane_post_block(struct lane *l, const struct msg *m, u32 offset, u32 bytes)
 	}
 	sge.addr += offset;
 	post(l, &wr.wr, bytes);
-	/* The peer takes it up when what was written before it is in place. */
+	/* The peer handles the message only after the earlier writes have landed. */
 	if (last && !imm && !READ_ONCE(l->broken))
 		post_messages(l, m, 1);
 }
 
-/* Nothing waits before it, and the window has room for it. False: the queue has not. */
+/* Only if nothing waits before it and the window has room. False: the queue is too full. */
 static bool send_block(struct lane *l, const struct msg *m, u32 bytes)
 {
 	struct egress *e = l->egress;
@@ -284,13 +284,13 @@ void lane_send_to(struct conn *c, u16 peer, const struct msg *m)
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* Enough that the peer should hear of it. Without the lane's lock it may have been returned by now. */
+/* True if enough credits are due for the peer to be told. Without the lane's lock, they may have been returned by now. */
 static bool owes(const struct lane *l)
 {
 	return READ_ONCE(l->taken) - READ_ONCE(l->returned) >= CREDITS / 2;
 }
 
-/* Under the lane's lock. If it cannot be done now, a completion or a credit that comes will do it. */
+/* The caller holds the lane's lock. If it is not possible now, a later completion or credit repeats it. */
 static void return_credits(struct lane *l)
 {
 	struct ib_send_wr wr = { .opcode = IB_WR_SEND_WITH_IMM };
@@ -330,7 +330,7 @@ void lane_up(struct lane *l)
 	spin_unlock_bh(&l->egress->lock);
 }
 
-/* The first message of a peer: that it has the job's key. */
+/* Check the first message of a peer, the proof that it has the job's key. */
 static bool prove(struct lane *l, const struct msg *m)
 {
 	const struct conn_config *cfg = &l->conn->cfg;
@@ -344,7 +344,7 @@ static bool prove(struct lane *l, const struct msg *m)
 	return l->proved;
 }
 
-/* The messages of a packet; none: a block has landed, of which imm tells. False: no correct peer sends that. */
+/* Handle the messages of a packet; n is 0 if a block has landed, which imm describes. False: no correct peer sends that. */
 static bool take(struct lane *l, const struct msg *m, unsigned int n, u32 imm)
 {
 	const struct conn_config *cfg = &l->conn->cfg;
@@ -360,7 +360,7 @@ static bool take(struct lane *l, const struct msg *m, unsigned int n, u32 imm)
 	return !n || cfg->ops->messages(cfg->arg, l->peer, l->class, m, n);
 }
 
-/* What has come in a send or with a block. False: no correct peer sends that. */
+/* Handle a received send, or a block's write. False: no correct peer sends that. */
 static bool came(struct lane *l, const struct ib_wc *wc, const struct msg *m, unsigned int n)
 {
 	const bool imm = wc->wc_flags & IB_WC_WITH_IMM;
@@ -384,7 +384,7 @@ static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 
 	if (n)
 		recv_copy(l, index, m, min(n, l->pack));
-	/* A shared one also if it has failed; a queue pair's own ones come back for good then. */
+	/* A shared buffer is posted again even if the receive failed; the buffers of a failed queue pair are not. */
 	if ((ok || recv_shared(l)) && recv_post(l, index) && ok)
 		lane_broken(l, "receive", -ENOMEM);
 	if (!ok) {
@@ -406,7 +406,7 @@ static void received(struct lane *l, const struct ib_wc *wc, u32 index)
 	}
 }
 
-/* A completion, from cq.c; bottom halves are off. */
+/* Handle a completion for cq.c; bottom halves are off. */
 void lane_completed(void *arg, const struct ib_wc *wc)
 {
 	struct lane *l = wc->qp->qp_context;
@@ -417,7 +417,7 @@ void lane_completed(void *arg, const struct ib_wc *wc)
 	case WR_RECEIVE: received(l, wc, number); return;
 	case WR_KEY: key_made(c, wc); break;
 	case WR_SEND:
-	default: break; /* an unsignalled request completes only if it fails, and none need follow it */
+	default: break; /* an unsignalled request completes only on failure; later ones need not be handled */
 	}
 	if (wc->status != IB_WC_SUCCESS) {
 		lane_broken(l, "send", wc->status);

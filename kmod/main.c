@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* main.c - /dev/dsm: the misc device, its files and their calls. Arguments of calls are copied and checked here. */
+/* main.c - /dev/dsm: the misc device, its files, and the ioctl(2) dispatcher, which copies and checks arguments. */
 #include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/fs.h>
@@ -84,7 +84,7 @@ static long do_attach(struct view *v, void *in, void __user *arg)
 
 	if (!file)
 		return -EBADF;
-	/* While it is open its view is attached, so the context stands. */
+	/* The open file's view stays attached, so its context stays allocated. */
 	c = file->f_op == &dsm_fops ? view_ctx(file->private_data) : NULL;
 	err = c ? view_attach(v, c) : -ENXIO;
 	fput(file);
@@ -107,7 +107,10 @@ static struct limits limits_of(struct view *v)
 	return (struct limits){ .pages = c ? c->pages : 0, .ranks = r ? r->size : 0, .me = r ? r->me : 0 };
 }
 
-/* A call under way: a batch, what its caller waits on, and room for items. One is kept in the view for the next call. */
+/*
+ * A PROTECT in progress: the batch, the completion that its caller waits for, and room for items. The view keeps one for the next
+ * call.
+ */
 struct protect_call {
 	struct batch b;
 	struct completion done;
@@ -129,7 +132,7 @@ static void protect_start(struct tasklet_struct *t)
 	batch_start(&w->b);
 }
 
-/* NULL: nothing. */
+/* NULL: no call is kept. */
 static void protect_free(struct ctx *c, struct protect_call *w)
 {
 	if (w)
@@ -170,7 +173,7 @@ static void protect_put(struct view *v, struct protect_call *w)
 	protect_free(v->ctx, xchg(&v->spare, w));
 }
 
-/* Under frames_sem. Items are as they came, and are rewritten in place. */
+/* The caller holds frames_sem. The items are as the process wrote them, and are rewritten in place. */
 static int make_batch(struct view *v, struct batch *b, u32 count)
 {
 	const struct limits limits = limits_of(v);
@@ -186,7 +189,7 @@ static int make_batch(struct view *v, struct batch *b, u32 count)
 		if (!check_prot_item(&limits, &item))
 			return -EINVAL;
 		if (item.prot == DSM_PROT_NONE && !chunk_of(c, item.page))
-			continue; /* nothing was ever there */
+			continue; /* the page has never had a frame */
 		err = item.prot == DSM_PROT_NONE ? 0 : ctx_frames(c, item.page, CHUNK_PAGES, CHUNK_PAGES);
 		if (err)
 			return err == -EDQUOT ? -ENOMEM : err;
@@ -196,14 +199,12 @@ static int make_batch(struct view *v, struct batch *b, u32 count)
 }
 
 /*
- * The copy may take as long as the process likes, and JOIN may come meanwhile; then the frames are the rank's, which frees them
- * while it runs:
- *
+ * Copying may take as long as the process likes, and a JOIN may come meanwhile. Then the frames belong to the rank, which frees
+ * them while it runs:
  *   PROTECT                          JOIN
  *   copies its items
  *                                    frames_sem for writing: there are no frames, publishes the rank
  *   frames_sem: there is a rank
- *
  * In the other order JOIN finds the frames, and is refused. They stay until the context goes.
  */
 static int take_items(struct view *v, struct batch *b, const struct dsm_ioc_protect *p)
@@ -236,16 +237,16 @@ static long do_protect(struct view *v, void *in, void __user *arg)
 	err = take_items(v, &w->b, p);
 	if (err)
 		goto put;
-	w->b.deferred = w->b.nflush = w->b.flushed = 0; /* of the last call */
+	w->b.deferred = w->b.nflush = w->b.flushed = 0; /* left by the last call */
 	reinit_completion(&w->done);
 	if (p->flags & DSM_PROTECT_SOFTIRQ) {
 		local_bh_disable();
 		tasklet_schedule(&w->start);
-		local_bh_enable(); /* it runs here */
+		local_bh_enable(); /* the tasklet runs here */
 	} else {
 		batch_start(&w->b);
 	}
-	/* It ends by itself, soon: interrupts of other processors, and a worker. */
+	/* The batch ends soon without any other thread's help: it waits for IPIs to other processors, and for a worker. */
 	wait_for_completion(&w->done);
 	if (p->flags & DSM_PROTECT_SOFTIRQ)
 		tasklet_kill(&w->start);
@@ -271,7 +272,7 @@ static int dsm_mmap(struct file *file, struct vm_area_struct *vma)
 	return view_mmap(file->private_data, vma);
 }
 
-/* What is read of an argument; of the largest, only the head is. */
+/* The parts of arguments that are copied in; of the largest, only the head. */
 union argument {
 	struct dsm_ioc_window window;
 	struct dsm_ioc_attach attach;
@@ -288,9 +289,9 @@ union argument {
 
 static const struct {
 	unsigned int cmd;
-	u16 in;      /* bytes that are read */
-	bool anyone; /* also those who have not opened the file */
-	bool joined; /* only of a context that has joined a job */
+	u16 in;      /* bytes copied from user space */
+	bool anyone; /* true: allowed to processes that have not opened the file */
+	bool joined; /* true: the context must have joined a job */
 	long (*run)(struct view *v, void *in, void __user *arg);
 	/* clang-format off */
 } calls[] = {
@@ -324,7 +325,7 @@ static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	nr = array_index_nospec(nr, ARRAY_SIZE(calls));
 	if (calls[nr].cmd != cmd)
 		return -ENOTTY;
-	/* Not a child that has inherited the file, nor whoever was sent it. */
+	/* Refuse a child that has inherited the file, and a process that received it. */
 	if (!calls[nr].anyone && current->mm != v->mm)
 		return -ENXIO;
 	if (calls[nr].joined && !rank_of(v))
@@ -364,7 +365,7 @@ static struct miscdevice dsm_device = {
 	.mode = 0660,
 };
 
-/* What the ranks of this kernel wait for; what their completion queues handled, and where; the CQs of each vector. */
+/* debugfs files: what the ranks of this kernel wait for; the completions of their queues, by context; the CQs of each vector. */
 DEFINE_SHOW_ATTRIBUTE(ranks);
 DEFINE_SHOW_ATTRIBUTE(queues);
 DEFINE_SHOW_ATTRIBUTE(vectors);
@@ -400,9 +401,8 @@ stop_pte:
 }
 
 /*
- * No file is open: contexts are on their way out at most, in dsm_waiting_wq. Whoever was the last inside a rank (rank_exit()) may
- * still be on its way out of the module if it is a worker of these queues; calls and faults have a file, and for softirqs
- * rank_stop() has waited.
+ * No file is open, so the last contexts are being freed in dsm_waiting_wq. The last thread inside a rank (rank_exit()) may still
+ * run code of the module if it is a worker of these queues. Calls and faults hold a file; rank_stop() has waited for softirqs.
  */
 static void __exit dsm_exit(void)
 {

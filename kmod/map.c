@@ -45,7 +45,7 @@
 
 /* ---- page tables ---------------------------------------------------------------------------- */
 
-/* After this nobody changes an entry: those who find TABLES_OURS do so with interrupts off, or with mmap_lock. */
+/* After this nobody changes an entry: code that has seen TABLES_OURS runs with interrupts off, or holds mmap_lock. */
 static void tables_busy(struct view *v)
 {
 	if (cmpxchg(&v->tables, TABLES_OURS, TABLES_BUSY) == TABLES_OURS)
@@ -59,7 +59,7 @@ static void tables_gone(struct view *v)
 	wake_up_all(&v->settled);
 }
 
-/* The mapping stands, and whoever would take it away needs a lock that we have: nobody else is at its tables. */
+/* The mapping exists, and the caller holds a lock that excludes its removal: nobody else changes its tables. */
 static void tables_back(struct view *v)
 {
 	if (READ_ONCE(v->tables) == TABLES_BUSY)
@@ -83,7 +83,7 @@ static int notify_start(struct mmu_notifier *n, const struct mmu_notifier_range 
 	return 0;
 }
 
-/* Nobody runs in this memory any more. The view may be detached; the context stands for as long as the view. */
+/* No thread runs in this address space any more. The view may be detached; it keeps the context allocated. */
 static void notify_release(struct mmu_notifier *n, struct mm_struct *mm)
 {
 	struct view *v = container_of(n, struct view, notifier);
@@ -120,16 +120,16 @@ static void clear_flags(struct vm_area_struct *vma, unsigned long flags)
 #endif
 }
 
-/* Not a child's copy, nor what a move that was refused may leave behind. */
+/* False for a child's copy, and for what a refused move may leave behind. */
 static bool is_window(const struct view *v, const struct vm_area_struct *vma)
 {
 	return vma->vm_mm == v->mm && vma->vm_start == v->base;
 }
 
 /*
- * The mapping may go while a fault has dropped mmap_lock, and all files of the device may be closed. So a fault keeps the file,
- * with it the view, and the module: if it is the last to put the file, the kernel closes it on this thread's way back to
- * its program, when nothing of the module is on its stack.
+ * While a fault has dropped mmap_lock, the mapping may be removed and all files of the device closed. So a fault holds the file,
+ * and with it the view and the module. If it puts the last reference, the kernel closes the file when the thread returns to user
+ * space, outside the module.
  */
 static vm_fault_t resolve(struct vm_fault *vmf, bool write)
 {
@@ -182,7 +182,7 @@ static int dsm_access(struct vm_area_struct *vma, unsigned long addr, void *buf,
 
 	if (!is_window(v, vma) || !view_sees(v, page))
 		return -EFAULT;
-	/* A rank that has lost its device gets no blocks any more. */
+	/* A rank without its device receives no blocks. */
 	if (r && READ_ONCE(r->dead))
 		r = NULL;
 	if (r && call_access(r, page, write, &object))
@@ -219,7 +219,7 @@ static int dsm_mprotect(struct vm_area_struct *vma, unsigned long start, unsigne
 	return -EACCES;
 }
 
-/* Its tables are empty, and no processor has a translation of it. */
+/* The tables are empty, and no processor has a translation of the mapping. */
 static void dsm_vma_close(struct vm_area_struct *vma)
 {
 	struct view *v = vma->vm_private_data;
@@ -250,7 +250,7 @@ static bool take_tables(struct view *v)
 
 /* ---- views ---------------------------------------------------------------------------------- */
 
-#define VIEW_CHARGE account_pages(sizeof(struct view)) /* from when it has a context */
+#define VIEW_CHARGE account_pages(sizeof(struct view)) /* charged once the view has a context */
 
 struct view *view_create(void)
 {
@@ -278,7 +278,7 @@ struct view *view_create(void)
 	return v;
 }
 
-/* The last takes the rank with it. After this no batch finds the view. */
+/* The last view also ends the rank. After this no batch finds the view. */
 static void detach(struct view *v)
 {
 	struct ctx *c = v->ctx;
@@ -298,7 +298,7 @@ static void detach(struct view *v)
 
 void view_close(struct view *v)
 {
-	/* The mapping holds the file: it is gone, or never was. */
+	/* The mapping holds the file, so there is none any more. */
 	if (v->ctx)
 		detach(v);
 	if (v->watched)
@@ -314,7 +314,7 @@ void view_close(struct view *v)
 	debug_count(GAUGE_VIEWS, -1);
 }
 
-/* Under view->lock. Here, and not in mmap(2): registering takes the process's mmap_lock. */
+/* The caller holds view->lock. mmap(2) cannot do this: registering takes the process's mmap_lock. */
 static int watch(struct view *v)
 {
 	int err = v->watched ? 0 : mmu_notifier_register(&v->notifier, v->mm);
@@ -323,7 +323,7 @@ static int watch(struct view *v)
 	return err;
 }
 
-/* Under view->lock, with a reference to c, which the view keeps. */
+/* The caller holds view->lock and a reference to c, which the view takes over. */
 static int attach(struct view *v, struct ctx *c)
 {
 	int err = -EUSERS;
@@ -383,7 +383,7 @@ int view_attach(struct view *v, struct ctx *c)
 	return err;
 }
 
-/* Under mmap_lock for writing, which keeps two of these from each other. */
+/* The caller holds mmap_lock for writing, which serialises calls of one process. */
 int view_mmap(struct view *v, struct vm_area_struct *vma)
 {
 	struct ctx *c = view_ctx(v);
@@ -396,11 +396,11 @@ int view_mmap(struct view *v, struct vm_area_struct *vma)
 	if (vma->vm_pgoff || vma_pages(vma) != c->pages || !(vma->vm_flags & VM_SHARED) ||
 	    !(vma->vm_flags & VM_WRITE) || vma->vm_start % (CHUNK_PAGES * PAGE_SIZE))
 		return -EINVAL;
-	/* One address says to every processor what to forget, whichever process it runs. */
+	/* All processes map the window at one address, so a flush needs no process: the address suffices on every processor. */
 	other = cmpxchg(&c->base, 0, vma->vm_start);
 	if (other && other != vma->vm_start)
 		return -EINVAL;
-	/* VM_IO: so that VM_DONTCOPY stays. No child has a copy, whose entries fork(2) would make. */
+	/* VM_IO keeps VM_DONTCOPY set. No child may have a copy: fork(2) would make its entries. */
 	add_flags(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP);
 	clear_flags(vma, VM_MAYEXEC);
 	vma->vm_ops = &dsm_vm_ops;

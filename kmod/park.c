@@ -50,15 +50,15 @@ struct parked {
 	struct list_head list;
 	struct rank *r;
 	struct pid *thread;
-	const struct mm_struct *mm; /* of its process: a name, nothing else */
+	const struct mm_struct *mm; /* identifies the process; never dereferenced */
 	void __user *arg;
-	unsigned long sp; /* of the thread, where it makes the call */
+	unsigned long sp; /* the thread's stack pointer at the call */
 	bool is_range;
 	union {
 		struct call call;
 		struct range_call range;
 	};
-	u32 awaited; /* given up: this answer */
+	u32 awaited; /* given up: wait for this answer */
 	wait_queue_entry_t entry;
 	struct work_struct work;
 	int queued;
@@ -70,7 +70,7 @@ static void forget(struct parked *p)
 {
 	put_pid(p->thread);
 	account_uncharge_bytes(p->r->ctx, PARKED_BYTES);
-	WRITE_ONCE(p->r, NULL); /* whoever still used it would be noticed */
+	WRITE_ONCE(p->r, NULL); /* makes a use after free visible */
 	kfree(p);
 }
 
@@ -87,7 +87,7 @@ static void queue_once(struct parked *p)
 		queue_work(dsm_wq, &p->work);
 }
 
-/* Under the slot's wait.lock, in any context. */
+/* Runs under the slot's wait.lock, in any context. */
 static int wakes(wait_queue_entry_t *entry, unsigned int mode, int flags, void *key)
 {
 	queue_once(container_of(entry, struct parked, entry));
@@ -118,7 +118,7 @@ static void await(struct parked *p, u32 n)
 	spin_unlock_irq(&queue->lock);
 }
 
-/* What undoes an operation that has been granted. */
+/* Set the operation that undoes a granted one. */
 static bool undo(u8 op, struct msg *m)
 {
 	switch (op) {
@@ -128,7 +128,7 @@ static bool undo(u8 op, struct msg *m)
 	case SOP_TRYWRLOCK: m->op = SOP_WRUNLOCK; break;
 	case SOP_WAIT:
 	case SOP_TRYWAIT: m->op = SOP_POST; break;
-	case SOP_ENQUEUE: m->op = SOP_SIGNAL; break; /* another is to have it */
+	case SOP_ENQUEUE: m->op = SOP_SIGNAL; break; /* another thread must get the signal */
 	default: return false;
 	}
 	m->flags = 0;
@@ -148,7 +148,7 @@ static void give_back(struct rank *r, struct call *c)
 		local_bh_enable();
 		slot_put(r, c->slot);
 	} else if (undo(c->in.op, &c->m)) {
-		WRITE_ONCE(s->nobody, 1); /* its answer frees the slot */
+		WRITE_ONCE(s->nobody, 1); /* the answer frees the slot */
 		sync_send(r, &c->m);
 	} else {
 		slot_put(r, c->slot);
@@ -175,7 +175,7 @@ static void come(struct work_struct *work)
 		return;
 	} else {
 		if (c->stage == STAGE_GRANT)
-			s->status = 0; /* the last to come may have been the answer to SOP_CANCEL */
+			s->status = 0; /* the last answer may be that of SOP_CANCEL */
 		give_back(r, c);
 	}
 	forget(p);
@@ -183,7 +183,7 @@ static void come(struct work_struct *work)
 	dsm_test_stay();
 }
 
-/* Its thread does not come back for it. */
+/* The thread will not repeat the call. */
 static void give_up(struct parked *p)
 {
 	struct call *c = &p->call;
@@ -193,12 +193,12 @@ static void give_up(struct parked *p)
 		forget(p);
 		return;
 	}
-	/* It has arrived at a barrier, which cannot be undone; or nobody knows of it. */
+	/* An arrival at a barrier cannot be undone; a thread that left a local line has no request at any home. */
 	if (c->stage == STAGE_BARRIER || sync_leave_line(p->r, c)) {
 		forget(p);
 		return;
 	}
-	rank_enter(p->r); /* the caller is inside */
+	rank_enter(p->r); /* succeeds: the caller is inside */
 	init_waitqueue_func_entry(&p->entry, wakes);
 	INIT_WORK(&p->work, come);
 	if (c->stage == STAGE_TURN)
@@ -216,10 +216,10 @@ static void give_up_all(struct list_head *calls)
 
 /* ---- calls that are made again --------------------------------------------------------------- */
 
-#define PARKED_MAX 8u /* of a thread, whose handlers are interrupted, too */
+#define PARKED_MAX 8u /* per thread; its handlers may be interrupted, too */
 #define CHECK_EVERY (HZ / 10)
 
-/* The first thread of a process stays, as a zombie, until the last has ended. */
+/* The first thread of a process remains as a zombie until the last thread has ended. */
 static bool has_ended(const struct parked *p)
 {
 	const struct task_struct *t;
@@ -251,7 +251,7 @@ static void check_ended(struct work_struct *work)
 	rank_exit(r);
 }
 
-/* NULL: no memory, or no more than the user may lock; then the signal waits. */
+/* NULL: out of memory, or over the user's limit; then the signal waits. */
 static struct parked *parked_new(struct rank *r, void __user *arg)
 {
 	struct parked *p;
@@ -321,7 +321,7 @@ bool park_quit(struct rank *r, const struct call *c)
 	return true;
 }
 
-/* Does it do no harm to give it up and to make it again? */
+/* Can this call be given up and made again without harm? */
 static bool can_be_repeated(const struct parked *p)
 {
 	const struct dsm_ioc_call *in = &p->call.in;
@@ -330,7 +330,7 @@ static bool can_be_repeated(const struct parked *p)
 		(in->call == DSM_CALL_SYNC && (in->op == SOP_RDLOCK || in->op == SOP_WRLOCK || in->op == SOP_WAIT));
 }
 
-/* May the call that this thread makes now be one of a handler, on top of that one? */
+/* May this thread's current call come from a handler that interrupted the parked call? */
 static bool may_be_inside(const struct parked *p)
 {
 	const unsigned long sp = user_stack_pointer(current_pt_regs());
@@ -338,7 +338,7 @@ static bool may_be_inside(const struct parked *p)
 	return on_sig_stack(sp) == on_sig_stack(p->sp) ? sp < p->sp : on_sig_stack(sp);
 }
 
-/* Its thread makes it again itself, or takes it back. */
+/* A call at a cancellation point: its thread repeats it, or takes it back. */
 static bool is_point(const struct parked *p)
 {
 	return !p->is_range && sync_is_point(&p->call.in);
@@ -352,7 +352,7 @@ static bool is_same(const struct parked *p, bool is_range, const void *in, const
 			  : !memcmp(&p->call.in, in, sizeof(p->call.in)));
 }
 
-/* The call that this thread makes, if it has parked that. What else it has parked, and has left, is given up. */
+/* Return the parked call that this thread repeats, if any. Give up its other parked calls, which it has left. */
 static struct parked *take_mine(struct rank *r, bool is_range, const void *in, const void __user *arg)
 {
 	struct parked *p, *next, *mine = NULL;

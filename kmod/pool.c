@@ -93,7 +93,7 @@ void pool_put(struct pool *p, void *element)
 	local_bh_enable();
 }
 
-/* What this processor lacks. It may be another by the time that it is there: then that has it, or the slab. */
+/* Fill the stash of this processor. If the thread migrates meanwhile, the object goes to the other stash, or back to the slab. */
 static void fill(struct pool *p)
 {
 	unsigned int lacks = p->keep - READ_ONCE(raw_cpu_ptr(p->stashes)->n);
@@ -117,7 +117,7 @@ void pool_begin(void)
 	}
 }
 
-/* Of all processors, before anybody asks for it. */
+/* Fill the stashes of all processors, before the first use. */
 static int fill_all(struct pool *p)
 {
 	int cpu;

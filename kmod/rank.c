@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* rank.c - joining a job, its statistics, and the end of all that. */
+/* rank.c - a rank: how it joins a job, its statistics, and how it ends. */
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
@@ -34,7 +34,7 @@ static void copy_stats(struct dsm_ioc_stats *from, struct dsm_ioc_stats *to, boo
 
 long rank_stats(struct view *v, void *in, void __user *arg)
 {
-	const struct dsm_ioc_stats *asked = in; /* its head */
+	const struct dsm_ioc_stats *asked = in; /* the head of the argument */
 	const u32 region = asked->region;
 	const bool reset = asked->flags & DSM_STATS_RESET;
 	struct rank *r = v->ctx->rank;
@@ -62,7 +62,7 @@ long rank_stats(struct view *v, void *in, void __user *arg)
 	return err;
 }
 
-/* Has any block of this unit of the window changed ranks? Its state may be forgotten meanwhile: RCU. */
+/* Has any block of this unit changed ranks? RCU: the unit's state may be freed meanwhile. */
 static bool copy_transfers(struct rank *r, u32 unit, u32 *to)
 {
 	const struct state *st;
@@ -220,7 +220,7 @@ void rank_peer_lost(struct rank *r, u16 peer, int err)
 	wake_up_all(&r->lost_wait);
 }
 
-/* Each view is told of each. */
+/* Every view is told of every lost rank. */
 long rank_lost(struct view *v, void *in, void __user *arg)
 {
 	struct dsm_ioc_lost l = { .rank = -1 };
@@ -250,7 +250,7 @@ long rank_queues(struct view *v, void *in, void __user *arg)
 	return copy_to_user(arg, &q, sizeof(q)) ? -EFAULT : 0;
 }
 
-/* Under stop_lock; of a rank with connections. */
+/* The caller holds stop_lock. r has connections. */
 static void show_queues(struct seq_file *f, const struct rank *r)
 {
 	static const char *const modes[] = { "softirq", "workqueue", "poll" };
@@ -277,7 +277,7 @@ int queues_show(struct seq_file *f, void *unused)
 	mutex_lock(&ranks_lock);
 	list_for_each_entry(r, &ranks, list) {
 		if (!mutex_trylock(&r->stop_lock))
-			continue; /* it is being stopped */
+			continue; /* the rank is being stopped */
 		if (r->conn)
 			show_queues(f, r);
 		mutex_unlock(&r->stop_lock);
@@ -299,7 +299,7 @@ static void free_tables(struct rank *r)
 	debug_count(GAUGE_RANKS, -1);
 }
 
-/* All that a rank of this job has from the start, in pages; of drivers' queues by guess. */
+/* Pages of memory that a rank of this job has from the start; the share of the drivers' queues is estimated. */
 static long tables_charge(const struct ctx *c, const struct dsm_ioc_join *j)
 {
 	const size_t chunks = c->pages / CHUNK_PAGES;
@@ -331,7 +331,7 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	r->readahead = j->readahead;
 	r->limits = (struct wire_limits){
 		.me = r->me,
-		.nnodes = r->size, /* .ranks is for BYE, which the kernel does not take */
+		.nnodes = r->size, /* .ranks is only for BYE, which the kernel does not accept */
 		.host = HOST_KERNEL,
 		.block_slots = BLOCK_SLOTS,
 		.slots = ALL_SLOTS,
@@ -363,7 +363,7 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 	return ERR_PTR(-ENOMEM);
 }
 
-/* Under ranks_lock, so that nobody else who looks at conn finds it going. */
+/* The caller holds ranks_lock, so that no reader of conn sees it being freed. */
 static void lose_device(struct rank *r)
 {
 	pr_info("dsm: rank %u: its device was removed\n", r->me);
@@ -379,7 +379,10 @@ static struct conn *open_conn(struct rank *r, struct dsm_ioc_join *j, void *addr
 		.size = r->size,
 		.key = &r->key,
 		.limits = &r->limits,
-		/* What the requests of a peer and of this rank cause, two messages each, and everybody's forwarded to it. */
+		/*
+		 * Two messages for each request of a peer or of this rank, and other ranks' requests, which are forwarded to the
+		 * peer.
+		 */
 		.waiting_max = (r->size + 2u) * BLOCK_SLOTS + 2u * ALL_SLOTS,
 		.ops = &host_conn_ops,
 		.arg = r,
@@ -450,7 +453,7 @@ long rank_join(struct view *v, void *in, void __user *arg)
 		goto close;
 	mutex_lock(&ranks_lock);
 	list_add(&r->list, &ranks);
-	/* A device that went before this rank was listed has not found it. */
+	/* If the device was removed before the rank was on the list, the removal missed this rank. */
 	if (r->conn && !device_is_here(conn_device(r->conn)))
 		lose_device(r);
 	mutex_unlock(&ranks_lock);
@@ -472,7 +475,7 @@ unlock:
 
 void rank_exit(struct rank *r)
 {
-	rcu_read_lock(); /* once nobody is inside, the rank may go; rank_stop() waits for whoever is between these lines */
+	rcu_read_lock(); /* the rank may be freed once it is empty; rank_stop() waits for this section */
 	if (atomic_dec_and_test(&r->inside))
 		wake_up_all(&r->empty);
 	rcu_read_unlock();
@@ -493,13 +496,13 @@ void rank_stop(struct rank *r)
 	mutex_lock(&r->stop_lock);
 	if (!r->stopped) {
 		WRITE_ONCE(r->dead, true);
-		synchronize_rcu_expedited(); /* softirqs that found it alive, and may have begun something */
+		synchronize_rcu_expedited(); /* softirqs that saw the rank alive, and may have begun something */
 		run_forget(r);
 		wake_everybody(r);
 		rank_exit(r);
 		/*
-		 * What is under way ends in milliseconds, unless it waits for a peer that is gone: queue pairs repeat their
-		 * requests for seconds.
+		 * Operations end in milliseconds, unless they wait for a dead peer: queue pairs repeat their requests for
+		 * seconds.
 		 */
 		if (!wait_event_timeout(r->empty, !atomic_read(&r->inside), PATIENCE) && r->conn)
 			conn_stop(r->conn);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * recv.c - receive buffers. Those of a class are shared by all peers (an SRQ); where the device has no SRQ, each lane has its own.
+ * recv.c - receive buffers. All peers share those of a class (an SRQ). If the device has no SRQ, each lane has its own.
  *
- * A lane's peer has CREDITS receives that it may use before it hears of more (lane.c), so a class has that many buffers for each
- * peer, up to PIECES_MAX peers, and all peers together find one for each message that they may send. No single peer can take the
- * buffers of others: who sends without credit is cut off. In a job so large that PIECES_MAX bounds the queue, many peers at once
- * may empty it. Then the device makes their senders wait and repeat (RNR), without limit; a buffer comes back as soon as its message
- * is copied out.
+ * A lane's peer may use CREDITS receives before it is given more (lane.c), so a class has that many buffers per peer, for up to
+ * PIECES_MAX peers. Then all peers together find a buffer for each message that they may send. No single peer can take the
+ * buffers of others: a peer that sends without credit is cut off. In a larger job, many peers at once may empty the queue. Then
+ * the device makes the senders wait and repeat (RNR), without limit; a buffer is posted again as soon as its message is copied
+ * out.
  *
- * Buffers are posted by whoever handles completions, bottom halves off, one handler at a time for each class; all else sleeps.
+ * Completion handlers post the buffers, with bottom halves off, one handler at a time per class. Every other function sleeps.
  */
 #include <linux/moduleparam.h>
 #include <linux/seq_file.h>
@@ -23,7 +23,7 @@ static bool test_no_srq;
 module_param(test_no_srq, bool, 0600);
 MODULE_PARM_DESC(test_no_srq, "for tests: receive as on a device without shared receive queues");
 
-#define PIECES_MAX 32u /* of a class, of CREDITS buffers each: for so many peers */
+#define PIECES_MAX 32u /* peers for which a class has CREDITS buffers each */
 
 struct msg *buffers_make(struct conn *c, unsigned int n, enum dma_data_direction way, u64 *dma)
 {
@@ -46,14 +46,14 @@ void buffers_free(struct conn *c, struct msg *buffers, unsigned int n, enum dma_
 	kfree(buffers);
 }
 
-/* The driver's; any context. That it is low is not asked for. */
+/* The driver calls this in any context. The limit event is never armed. */
 static void srq_event(struct ib_event *event, void *arg)
 {
 	if (event->event == IB_EVENT_SRQ_ERR)
 		conn_failed(arg, "receive queue");
 }
 
-/* Where the device has none, or none left, lanes have their own buffers. */
+/* If the device has no SRQ, or none is left, lanes have their own buffers. */
 static void make_srq(struct conn *c, struct receives *q)
 {
 	const u32 pieces = min(q->npieces, PIECES_MAX);
@@ -145,7 +145,7 @@ int recv_post(struct lane *l, u32 index)
 
 int recv_start(struct lane *l)
 {
-	/* Its place among the peers, of whom this rank is none. */
+	/* The peer's index, not counting this rank. */
 	const u32 first = (l->peer - (l->peer > l->conn->cfg.me)) * CREDITS;
 	u32 i;
 	int err = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* region.c - the regions of a rank: where they are, who is the home of a block, which views have added them. */
+/* region.c - regions of a rank: their ranges, the homes of their blocks, and the views that have added them. */
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 
@@ -15,7 +15,7 @@ struct region *region_at(const struct rank *r, u32 page)
 	return g && page - g->page < g->pages ? g : NULL;
 }
 
-#define MANAGER_RUN 16 /* as the library has it: neighbouring blocks of a first-touch region share a manager */
+#define MANAGER_RUN 16 /* as in the library: neighbouring blocks of a first-touch region share a manager */
 
 u16 region_home(const struct rank *r, const struct region *g, u32 page)
 {
@@ -46,14 +46,14 @@ static bool same_region(const struct region *g, const struct dsm_ioc_region *in,
 		(!in->parts || !memcmp(g->owners, owners, in->parts * sizeof(*owners)));
 }
 
-/* What the slab takes for a region, and for its owners. */
+/* Bytes of slab memory for a region and its owners. */
 static size_t region_bytes(u32 parts)
 {
 	return kmalloc_size_roundup(sizeof(struct region)) +
 		(parts ? kmalloc_size_roundup(parts * sizeof(struct dsm_owner)) : 0);
 }
 
-/* Takes over owners, if it is 0. */
+/* On success, takes over owners. */
 static int region_add(struct rank *r, const struct dsm_ioc_region *in, struct dsm_owner *owners)
 {
 	struct region *g;
@@ -79,7 +79,10 @@ static int region_add(struct rank *r, const struct dsm_ioc_region *in, struct ds
 	g->parts = in->parts;
 	g->owners = owners;
 	smp_store_release(&r->regions[in->id], g);
-	/* Peers may have sent blocks here before: then there are frames. Others are made under frames_sem, and find the region. */
+	/*
+	 * Peers may have sent blocks here before, so frames may exist. Frames made later are made under frames_sem, and see the
+	 * region.
+	 */
 	down_write(&r->ctx->frames_sem);
 	region_units(r, g, in->id + 1);
 	for (u = g->page / CHUNK_PAGES; u <= (g->page + g->pages - 1) / CHUNK_PAGES; u++)
@@ -104,11 +107,11 @@ static void region_remove(struct rank *r, u16 id)
 
 	region_units(r, g, 0);
 	WRITE_ONCE(r->regions[id], NULL);
-	synchronize_rcu_expedited(); /* softirqs that count in it */
+	synchronize_rcu_expedited(); /* wait for softirqs that use its counters */
 	region_free(r, g);
 }
 
-/* The owners of a region's parts; NULL: none are named. */
+/* Copy the owners of a region's parts; NULL: the region names none. */
 static struct dsm_owner *take_owners(const struct rank *r, const struct dsm_ioc_region *in)
 {
 	const struct limits limits = { .ranks = r->size };
@@ -133,7 +136,7 @@ static struct dsm_owner *take_owners(const struct rank *r, const struct dsm_ioc_
 	return owners;
 }
 
-/* One more view has a region, which the first makes. */
+/* Add a region to a view; the first view creates it. */
 static int view_add(struct view *v, const struct dsm_ioc_region *in)
 {
 	struct rank *r = v->ctx->rank;
@@ -161,7 +164,9 @@ static int view_add(struct view *v, const struct dsm_ioc_region *in)
 	return err;
 }
 
-/* A process has removed a region, and its entries go; others keep theirs, and the blocks. Under region_lock. */
+/*
+ * A process has removed a region: clear its entries. Other processes keep theirs, and the blocks. The caller holds region_lock.
+ */
 static void hide(struct rank *r, u32 page, u32 pages)
 {
 	const struct chunk *k;

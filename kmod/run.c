@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * run.c - messages on their way: to peers by conn.c, to ranks of this kernel by a queue of the processor, so that nothing
- * recurses, and what softirq cannot finish to a worker.
+ * run.c - delivers messages: to peers by conn.c, to ranks of this kernel by a queue per processor, which avoids recursion. A
+ * worker does what softirq cannot finish.
  */
 #include <linux/moduleparam.h>
 #include <linux/slab.h>
@@ -27,23 +27,25 @@ static unsigned int test_runq;
 module_param(test_runq, uint, 0600);
 MODULE_PARM_DESC(test_runq, "for tests: places in a processor's queue of messages for ranks of this kernel");
 
-/* Each request of a rank's peers and its own may cause some messages, and none of them comes before those it follows are done. */
+/*
+ * Each request of the rank and of its peers may cause several messages. They come only once those that they follow are handled.
+ */
 #define LATER_MAX(r) ((int)(4 * BLOCK_SLOTS * (r)->size))
 
 struct later {
 	struct delayed_work work;
 	struct rank *rank;
-	bool fetch; /* m, of ACT_FETCH (MSG_RELEASE, MSG_SETTLE): ask for the block */
-	bool again; /* there was no memory for it */
+	bool fetch; /* of ACT_FETCH (MSG_RELEASE, MSG_SETTLE): request the block of m */
+	bool again; /* memory ran out before */
 	struct msg m;
 };
 
 /*
- * Messages for ranks of this kernel, by processor: from each other, and those that have come from other hosts. A thread of a
- * prefetch of 128 blocks causes some 500. Whoever is at it (running) takes up to BUDGET of them, and leaves the rest, or all
- * while memory is short, to a worker: no peer, whatever it sends, keeps a processor in softirq.
+ * A processor's queue of messages for ranks of this kernel, from each other and from other hosts. A prefetch of 128 blocks causes
+ * about 500. The thread that runs the queue (running) takes up to BUDGET messages, and leaves the rest to a worker. If memory is
+ * short, it leaves all. So no peer can keep a processor in softirq.
  *
- * A message is no reference to its rank: rank_stop() has run_forget() take them out.
+ * A message holds no reference to its rank: rank_stop() calls run_forget() to remove its messages.
  */
 #define RUNQ 4096u
 #define BUDGET 512u
@@ -53,12 +55,12 @@ struct runq {
 	bool running;
 	struct work_struct rest;
 	struct {
-		struct rank *to; /* NULL: it has gone */
+		struct rank *to; /* NULL: the rank has gone */
 		struct msg m;
 	} items[RUNQ];
 };
 
-static struct runq **runqs; /* by processor */
+static struct runq **runqs; /* one per processor */
 static struct pool laters;
 
 static void push(struct rank *to, const struct msg *m)
@@ -98,7 +100,7 @@ void run_route(struct rank *r, const struct msg *m)
 			inject_sent(r, m);
 		return;
 	}
-	/* It knows this rank, too: to have its number, and the key, is not enough. */
+	/* The other rank must know this rank, too: knowing its number and the key is not enough. */
 	if (READ_ONCE(to->here[r->me]) == r)
 		push(to, m);
 	else
@@ -115,9 +117,9 @@ void run_send(struct rank *r, const struct msg *m)
 }
 
 /*
- * Of each kind one message for a block waits: what a worker does for it, it does for all that come before it begins. However often
- * a peer repeats itself, this rank keeps no more of them. Where the block has gone to another rank meanwhile, what that one
- * says is lost: to give a block back is a hint, and who leaves it repeats it. NULL: the range has been forgotten. Under RCU.
+ * One message of each kind waits per block: the worker handles it for all that arrive before it begins. So a peer that repeats
+ * itself takes no more memory. If the block has moved to another rank meanwhile, that rank's message is lost: giving a block back
+ * is a hint, and a rank that leaves the block repeats it. NULL: the range has been forgotten. The caller holds the RCU read lock.
  */
 static unsigned long *fetches_of(struct rank *r, const struct msg *m)
 {
@@ -126,7 +128,7 @@ static unsigned long *fetches_of(struct rank *r, const struct msg *m)
 	return st ? st->fetches[m->type == MSG_SETTLE ? FETCH_SETTLE : m->op] : NULL;
 }
 
-/* False: one waits already, or there is nothing to fetch. */
+/* False: one waits already, or the state of the block is gone. */
 static bool fetch_waits(struct rank *r, const struct msg *m)
 {
 	unsigned long *waits;
@@ -139,7 +141,10 @@ static bool fetch_waits(struct rank *r, const struct msg *m)
 	return is;
 }
 
-/* From here on another may wait: when all is there, since until then this worker may wait, as those of all that follow would. */
+/*
+ * From here on another message may wait. All allocations have been made before: until then this worker may sleep, and so might a
+ * worker for each later message.
+ */
 static void fetch_begins(struct rank *r, const struct msg *m)
 {
 	unsigned long *waits;
@@ -149,10 +154,10 @@ static void fetch_begins(struct rank *r, const struct msg *m)
 	if (waits)
 		clear_bit(block_page(m->object) % CHUNK_PAGES, waits);
 	rcu_read_unlock();
-	smp_mb(); /* with test_and_set_bit(): what came before a message that did not wait is seen now */
+	smp_mb(); /* pairs with test_and_set_bit(): the worker sees what preceded a message that did not wait */
 }
 
-/* Who has a block that this rank is home of, now or a moment ago; -1: nobody, or it is not. */
+/* The owner of a block whose home is this rank, maybe outdated; -1: none, or this rank is not the home. */
 static int owner_of(struct rank *r, u32 page)
 {
 	struct state *st;
@@ -170,7 +175,9 @@ static int owner_of(struct rank *r, u32 page)
 	return owner;
 }
 
-/* A block is placed at this rank, which may have left the region since: can it be had? If not, whoever places it asks again. */
+/*
+ * Prepare for a block that is placed at this rank. False: this rank may have left the region; the rank that places it asks again.
+ */
 static bool over_ready(struct rank *r, const struct msg *m)
 {
 	const u32 page = block_page(m->object);
@@ -179,8 +186,8 @@ static bool over_ready(struct rank *r, const struct msg *m)
 }
 
 /*
- * A block comes back to its home, this rank, which may have left the region, or never been there: then the message says how
- * many frames to make (aux). 1: it can be had; 0: it cannot; -EAGAIN: there is no memory.
+ * Prepare for a block that comes back to this rank, its home. This rank may have left the region, or never added it; then the
+ * message gives the number of frames (aux). 1: ready; 0: refused; -EAGAIN: out of memory.
  */
 static int back_ready(struct rank *r, const struct msg *m)
 {
@@ -195,7 +202,7 @@ static int back_ready(struct rank *r, const struct msg *m)
 		return 0;
 	}
 	if (owner_of(r, page) != m->src)
-		return 0; /* it has been taken from the sender since its message was judged */
+		return 0; /* the sender has lost the block since the message was checked */
 	err = fault_prepare(r, page, frames);
 	if (err == -ENOMEM)
 		return -EAGAIN;
@@ -206,7 +213,7 @@ static int back_ready(struct rank *r, const struct msg *m)
 	return !err;
 }
 
-/* False: there is no memory. */
+/* False: out of memory. */
 static bool fetch(struct rank *r, const struct msg *m)
 {
 	const bool back = m->type == MSG_RELEASE;
@@ -219,8 +226,8 @@ static bool fetch(struct rank *r, const struct msg *m)
 	if (!ready)
 		return true;
 	/*
-	 * Where this rank did not know the region the message names this rank itself as the manager. The region may have come
-	 * since, and the home may move then: the next home is found by way of the manager only.
+	 * If this rank did not know the region, the message names this rank as the manager. The region may have been added since,
+	 * and its home may now move: then the next home is found only by way of the manager.
 	 */
 	if (back)
 		fault_request_at(r, block_page(m->object), &ask);
@@ -231,7 +238,7 @@ static bool fetch(struct rank *r, const struct msg *m)
 	return true;
 }
 
-/* A message for which softirq had no memory. False: there is none yet. */
+/* Handle a message for which softirq had no memory. False: there is still none. */
 static bool step_later(struct rank *r, const struct msg *m)
 {
 	const unsigned int refused = account_refused(r->ctx);
@@ -250,7 +257,7 @@ static bool step_later(struct rank *r, const struct msg *m)
 
 #define AGAIN_AFTER (HZ / 50)
 
-/* No worker waits for memory: others, also of other users, need it. */
+/* A worker must not wait for memory: others need the worker, also those of other users. */
 static void try_again(struct later *l)
 {
 	debug_count(COUNT_AGAIN, 1);
@@ -284,7 +291,7 @@ static void later_work(struct work_struct *work)
 	dsm_test_stay();
 }
 
-/* NULL: there are too many, or they are more than the user may lock. */
+/* NULL: too many messages wait, or the user may not lock more. */
 static struct later *later_new(struct rank *r)
 {
 	struct later *l;
@@ -356,7 +363,7 @@ static void deliver(struct rank *r, const struct msg *m)
 		count(stats_of(r, m->object)->homes_in, 1);
 }
 
-/* The next message, if this queue is still whose it was; with none left it is nobody's. */
+/* Take the next message. If there is none, the queue is no longer running. */
 static bool pop(struct runq *q, struct rank **to, struct msg *m)
 {
 	bool is;
@@ -373,7 +380,7 @@ static bool pop(struct runq *q, struct rank **to, struct msg *m)
 	return is;
 }
 
-/* Whether there is something, and nobody at it: then this one is. */
+/* True if the queue has messages and nobody runs it: then the caller runs it. */
 static bool claim(struct runq *q)
 {
 	bool is;
@@ -386,7 +393,7 @@ static bool claim(struct runq *q)
 	return is;
 }
 
-/* Returns whether there is more. */
+/* Returns true if there are more messages. */
 static bool run_some(struct runq *q)
 {
 	struct rank *to;
@@ -406,9 +413,7 @@ static bool run_some(struct runq *q)
 	return true;
 }
 
-/*
- * What whoever claims it finds running, further up its stack or on another processor (rest()), that one will get to.
- */
+/* If the queue is already running, further up the stack or on another processor (rest()), that thread handles the messages. */
 void run_queued(void)
 {
 	struct runq *q = runqs[smp_processor_id()];
@@ -417,7 +422,7 @@ void run_queued(void)
 		queue_work(dsm_wq, &q->rest);
 }
 
-/* On any processor: what follows goes to that one's queue. */
+/* Runs on any processor; messages that it causes go to that processor's queue. */
 static void rest(struct work_struct *work)
 {
 	struct runq *q = container_of(work, struct runq, rest);
@@ -438,7 +443,7 @@ void run_message(struct rank *r, const struct msg *m)
 	run_queued();
 }
 
-/* Nothing new comes for the rank; after a grace period nobody is at what had come. */
+/* No new message can come for the rank. After a grace period, no queue still handles an old one. */
 void run_forget(struct rank *r)
 {
 	struct runq *q;

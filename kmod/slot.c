@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * slot.c - request slots, and how a thread waits for one and for the answer in it.
+ * slot.c - request slots: how a thread waits for a slot, and for the answer in it.
  *
- * A signal ends the wait of a call, which is made again when the handler has run (park.c); of a killable one, only a fatal signal.
- * The slot of a thread that does not wait any more is left to the answer. Every function sleeps unless its comment says otherwise.
+ * A signal ends the wait of a call, which is repeated after the handler (park.c). Only a fatal signal ends a killable wait. If
+ * the thread no longer waits, the answer frees the slot. Every function sleeps unless its comment says otherwise.
  */
 #include <linux/moduleparam.h>
 #include <linux/sched/signal.h>
@@ -30,7 +30,7 @@ static int take(struct rank *r, unsigned int from, unsigned int to)
 	return (int)i;
 }
 
-/* A block that others have pinned may be waited for as long as a lock: beyond its own slots it has some of those. */
+/* A wait for a pinned block may be as long as one for a lock, so a block request may also use some of the slots for calls. */
 static int take_block(struct rank *r)
 {
 	const u32 end = READ_ONCE(test_block_slots);
@@ -39,7 +39,7 @@ static int take_block(struct rank *r)
 	return slot >= 0 ? slot : take(r, BRIEF_END, end ? clamp(end, BRIEF_END, BLOCK_SLOTS) : BLOCK_SLOTS);
 }
 
-/* First those that no block may have. */
+/* Take first from the slots that a block may not use. */
 static int take_lasting(struct rank *r)
 {
 	const int slot = take(r, BLOCK_SLOTS, ALL_SLOTS);
@@ -66,7 +66,7 @@ static void begin(struct rank *r, unsigned int slot)
 	WRITE_ONCE(s->mm, current->mm);
 }
 
-/* There is memory behind it, or it is given back. */
+/* If no memory can be allocated for the slot, put it back. */
 static int begin_in(struct rank *r, int slot, enum slot_kind kind)
 {
 	const int err = table_slot(r, slot);
@@ -87,8 +87,8 @@ int signal_err(void)
 }
 
 /*
- * Brief slots come back by themselves, whatever others do. A lasting one may be in use until somebody posts, unlocks, signals: a
- * call that finds none fails. A miss cannot fail, and waits.
+ * Brief slots are freed without another thread's help. A lasting slot may be in use until a thread posts, unlocks or signals, so
+ * a call that finds none free fails. A miss cannot fail, and waits.
  */
 int slot_get(struct rank *r, enum slot_kind kind, bool killable)
 {
@@ -130,7 +130,7 @@ void slot_put(struct rank *r, unsigned int slot)
 	wait_queue_head_t *queue = slot >= SLOTS && slot < BRIEF_END ? &r->brief_free : &r->slot_free;
 
 	clear_bit_unlock(slot, r->slot_used);
-	smp_mb__after_atomic(); /* with the waiter's queueing in slot_get() */
+	smp_mb__after_atomic(); /* pairs with the queueing of the waiter in slot_get() */
 	if (waitqueue_active(queue))
 		wake_up(queue);
 }
@@ -145,7 +145,7 @@ static void answer(struct slot *s, s16 status, u64 value, bool last)
 {
 	s->status = status;
 	s->value = value;
-	s->over = last && !due(s); /* SOP_CANCEL may have left since this was found to be the last */
+	s->over = last && !due(s); /* SOP_CANCEL may have been sent since `last` was computed */
 	s->granted |= !status;
 	smp_store_release(&s->seq, s->seq + 1);
 	wake_up_all_locked(&s->wait);
@@ -237,7 +237,7 @@ bool slot_spin(struct rank *r, unsigned int slot, u32 seq, u32 n)
 	return slot_answered_by(s, seq, n);
 }
 
-/* A long limit is no limit that anybody would see. end: ktime_get_ns(), or 0. */
+/* Jiffies until `end` (ktime_get_ns(); 0: no limit), cut off at the longest timeout. */
 static long ticks_until(u64 end)
 {
 	const u64 now = ktime_get_ns();
@@ -254,7 +254,7 @@ int slot_sleep(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool k
 	long left;
 
 	might_sleep();
-	do { /* where ticks have been late, a time in ticks is over before its time */
+	do { /* late ticks make a timeout in jiffies expire early */
 		left = ___wait_event(s->wait, ___wait_cond_timeout(slot_answered_by(s, seq, n) || READ_ONCE(r->dead)),
 				     state, 0, ticks_until(end), __ret = schedule_timeout(__ret));
 	} while (left == 0 && ktime_get_ns() < end);

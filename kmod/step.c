@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* step.c - hosts the dispatcher of the core: finds what a message is for; each step holds one stripe. */
+/* step.c - runs the core's dispatcher: finds the object of a message. Each step holds one stripe. */
 #include "step.h"
 #include "host.h"
 #include "rank.h"
@@ -14,10 +14,10 @@ bool step_block_ok(const struct rank *r, u32 object)
 	if (!object || pages > CHUNK_PAGES || page % pages || page >= r->ctx->pages || pages > r->ctx->pages - page)
 		return false;
 	g = region_at(r, page);
-	return !g || pages == 1u << g->order; /* the home of a block may have left its region, or never been there */
+	return !g || pages == 1u << g->order; /* the home of a block may have left its region, or never added it */
 }
 
-/* Where it matters who may speak for the block: else nobody looks. */
+/* The manager, if the dispatcher checks the sender against it. */
 static u16 manager_of(const struct rank *r, const struct msg *m)
 {
 	const struct region *g;
@@ -31,7 +31,7 @@ static u16 manager_of(const struct rank *r, const struct msg *m)
 static int block_message(struct rank *r, struct copy *p, struct dir *d, u32 *transfers, const struct msg *m,
 			 struct actions *acts)
 {
-	struct dispatch at __uninitialized; /* what blocks need of it: to clear the rest takes as long as a step */
+	struct dispatch at __uninitialized; /* only what blocks need is set: clearing takes as long as a step */
 	spinlock_t *stripe = block_stripe(r, m->object);
 	u16 owner;
 	u8 state;
@@ -41,7 +41,7 @@ static int block_message(struct rank *r, struct copy *p, struct dir *d, u32 *tra
 	at.nnodes = r->size;
 	at.manager = manager_of(r, m);
 	at.follow = DIR_FOLLOW;
-	at.pushes = 0; /* no thread would: the library's do at barriers, between nodes of the library */
+	at.pushes = 0; /* only the library's threads push, at barriers, between nodes of the library */
 	at.now = now_us();
 	at.hold_us = r->hold_us;
 	at.queue = (struct qpool){ .nslots = BLOCK_SLOTS, .chunks = r->nodes };
@@ -52,18 +52,21 @@ static int block_message(struct rank *r, struct copy *p, struct dir *d, u32 *tra
 	state = d->state;
 	err = dispatch_step(&at, m, acts);
 	if (d->owner != owner && d->state == DIR_EXCLUSIVE && (state == DIR_SHARED || state == DIR_EXCLUSIVE))
-		count(*transfers, 1); /* before the grant leaves: whoever has it finds it counted */
+		count(*transfers, 1); /* before the grant is sent: its receiver must find it counted */
 	spin_unlock(stripe);
 	return err;
 }
 
-/* What begins something is worth 22 KiB of state for its 2 MiB; all else is for a block that has it, or is refused. */
+/*
+ * Does the message begin an operation? Only then allocate 22 KiB of state for the 2 MiB. Any other message is for a block that
+ * has state, or is refused.
+ */
 static bool begins(const struct msg *m)
 {
 	return m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ || m->type == MSG_PLACE || m->type == MSG_SETTLE;
 }
 
-/* -EAGAIN: not in this context. */
+/* -EAGAIN: out of memory in this context. */
 static int step_block(struct rank *r, const struct msg *m, struct actions *acts)
 {
 	const u32 at = block_page(m->object) % CHUNK_PAGES;
@@ -154,7 +157,7 @@ void step_first_used(struct rank *r, const struct msg *ask, struct actions *acts
 	if (!st)
 		return;
 	spin_lock(stripe);
-	/* Nothing to do where the process has forgotten the range meanwhile, against the rules. */
+	/* Does nothing if the process, against the rules, has forgotten the range meanwhile. */
 	if (!page_step(&page_is, &st->copies[page], PE_USED, ask, acts) && acts->n) {
 		m = acts->v[0].msg;
 		if (dir_step(&dir_is, &st->dirs[page], &m, acts))
@@ -177,7 +180,7 @@ bool step_prepare(struct rank *r, const struct msg *m)
 		return table_ready(r, m, GFP_CTX) &&
 			(!step_block_ok(r, m->object) || !begins(m) || table_state(r, block_page(m->object), GFP_CTX));
 	case TARGET_CREATE:
-		/* Another may take this place; then there are OBJECT_CHUNK - 1 behind it. */
+		/* If another object takes this place, OBJECT_CHUNK - 1 more places follow. */
 		number = READ_ONCE(r->object_list.fresh) + 1;
 		return number >= OBJECTS || table_objects(r, number, GFP_CTX);
 	default: return table_ready(r, m, GFP_CTX);
@@ -204,7 +207,7 @@ static int object_message(struct rank *r, const struct msg *m, u32 index, struct
 	return err;
 }
 
-/* -EAGAIN: not in this context. */
+/* -EAGAIN: out of memory in this context. */
 static int create_object(struct rank *r, const struct msg *m, struct actions *acts)
 {
 	const struct objects all = objects_of(r);
@@ -215,7 +218,7 @@ static int create_object(struct rank *r, const struct msg *m, struct actions *ac
 			return -EAGAIN;
 		index = objects_take(&all, &missing);
 		if (!index && missing)
-			return -EAGAIN; /* others were faster, and have used up all of it */
+			return -EAGAIN; /* other requests have used all of the allocated memory */
 	}
 	return object_message(r, m, index, acts);
 }
@@ -293,7 +296,7 @@ static u64 combine(u8 op, u64 a, u64 b)
 {
 	bool is_signed = !(op >> 4);
 
-	switch (op & 15) { /* as enum dsm_op of dsm.h; floating point is combined by the library */
+	switch (op & 15) { /* the values of enum dsm_op (dsm.h); the library combines floating point */
 	case 0: return a + b;
 	case 1: return is_signed ? (u64)min((s64)a, (s64)b) : min(a, b);
 	case 2: return is_signed ? (u64)max((s64)a, (s64)b) : max(a, b);
@@ -335,7 +338,7 @@ static int slot_message(struct rank *r, const struct msg *m, u32 slot, struct ac
 	return !s ? -EBADMSG : dispatch_step(&at, m, acts);
 }
 
-/* The numbers of a peer's message have passed wire_check(); those of ranks of this kernel are this kernel's own. */
+/* wire_check() has checked the numbers in a peer's message. Messages of ranks of this kernel are trusted. */
 int step_message(struct rank *r, const struct msg *m, struct actions *acts)
 {
 	u32 number;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* sync.c - synchronisation that a thread asks for by ioctl(2). */
+/* sync.c - synchronisation calls by ioctl(2). */
 #include <linux/hash.h>
 #include <linux/nospec.h>
 #include <linux/uaccess.h>
@@ -26,13 +26,13 @@ bool sync_is_point(const struct dsm_ioc_call *in)
 	return in->call == DSM_CALL_SYNC && in->hold & DSM_SYNC_POINT;
 }
 
-/* When its time is up, 0: never. */
+/* The end of the time limit; 0: none. */
 static u64 limit_of(const struct dsm_ioc_call *in)
 {
 	return in->ns ? ktime_get_ns() + min_t(u64, in->ns, S64_MAX) : 0;
 }
 
-/* Of that; 0: no limit. */
+/* Nanoseconds left; 0: no limit. */
 static u64 left_of(const struct call *c)
 {
 	const u64 now = ktime_get_ns();
@@ -41,8 +41,8 @@ static u64 left_of(const struct call *c)
 }
 
 /*
- * Wait for answer n of a request; a killed thread leaves its slot to the answers. "In line" comes without others' doing: the
- * wait for that is no cancellation point.
+ * Wait for answer n of a request. If the thread is killed, the answers free the slot. The wait for "in line" is no cancellation
+ * point, because that answer depends on no other thread.
  */
 static int answer(struct rank *r, struct call *c, u32 n, u64 ns)
 {
@@ -59,8 +59,8 @@ static int answer(struct rank *r, struct call *c, u32 n, u64 ns)
 
 /*
  * "In line" has come: wait for the turn, or give up (libdsm/sync/cancel.c, sync_turn()). Of the answers of SOP_CANCEL, only
- * -ETIMEDOUT means that the turn does not come: its object is destroyed only when nobody is in line, so a refusal has crossed
- * the turn.
+ * -ETIMEDOUT means that the turn will not come. The object is destroyed only when no request is in line, so a refusal means that
+ * SOP_CANCEL and the turn have crossed.
  */
 static int turn(struct rank *r, struct call *c)
 {
@@ -85,11 +85,11 @@ void sync_take_back(struct rank *r, struct call *c)
 {
 	c->m.op = SOP_CANCEL;
 	c->stage = STAGE_CANCEL;
-	WRITE_ONCE(slot_at(r, c->slot)->over, false); /* this has an answer of its own */
+	WRITE_ONCE(slot_at(r, c->slot)->over, false); /* SOP_CANCEL has an answer of its own */
 	sync_send(r, &c->m);
 }
 
-/* What its home would refuse, and take this rank for a liar, is not for a process to send. */
+/* False for a message that its home would refuse: the home would take this rank for a liar. */
 static bool may_send(const struct rank *r, struct msg *m)
 {
 	struct wire_limits there = r->limits;
@@ -104,7 +104,7 @@ bool sync_lines_up(const struct call *c)
 	return sync_twice(c->in.op, c->in.ns ? MSGF_TIMED : 0);
 }
 
-/* These begin a call: 1 if its thread is to wait, else 0 or -errno. */
+/* The begin_ functions begin a call. 1: the thread must wait; else 0 or -errno. */
 static int begin_sync(struct rank *r, struct call *c)
 {
 	const struct dsm_ioc_call *p = &c->in;
@@ -129,7 +129,7 @@ static int begin_sync(struct rank *r, struct call *c)
 	return 1;
 }
 
-/* The first answer: 1 if it says only that the request is in line, else 0 or -errno. */
+/* Wait for the first answer. 1: it is "in line"; else 0 or -errno. */
 static int first_answer(struct rank *r, struct call *c)
 {
 	int err = answer(r, c, 1, 0);
@@ -149,7 +149,7 @@ static int first_answer(struct rank *r, struct call *c)
 	return 1;
 }
 
-/* These wait, or go on with it. */
+/* The wait_ functions wait, or continue an interrupted wait. */
 static int wait_sync(struct rank *r, struct call *c)
 {
 	int err = c->stage == STAGE_ANSWER ? first_answer(r, c) : 1;
@@ -163,10 +163,11 @@ static int wait_sync(struct rank *r, struct call *c)
 	return err;
 }
 
-/* ---- locks that stay with this rank ----------------------------------------------------------
+/*
+ * ---- locks that stay with this rank ----------------------------------------------------------
  *
- * A lock that nobody else asks for stays in its last holder's record (core/lock.h). Where it is, says a table by hash: a
- * hint, as the record is looked at under its stripe and may have another lock by then.
+ * The last holder's record keeps a lock that no other rank requests (core/lock.h). A hash table maps locks to records. It is only
+ * a hint: the record is checked under its stripe, and may have another lock by then.
  */
 
 static u16 *kept_place(struct rank *r, const struct msg *m)
@@ -181,7 +182,7 @@ static bool is_kept(struct rank *r, u32 hold)
 	return h && READ_ONCE(h->state) == HOLD_KEPT;
 }
 
-/* The record, in which the lock is held now; -1: it is not kept here. */
+/* Take the lock that is kept in a record. Returns the record, or -1: no record has it. */
 static int take_kept(struct rank *r, const struct msg *m)
 {
 	const u16 at = READ_ONCE(*kept_place(r, m));
@@ -195,9 +196,9 @@ static int take_kept(struct rank *r, const struct msg *m)
 	return err ? -1 : at - 1;
 }
 
-#define GIVE_SCAN 16 /* records at once */
+#define GIVE_SCAN 16 /* records to check at once */
 
-/* Records run short. */
+/* Give back some kept locks, because records run short. */
 static void give_some(struct rank *r)
 {
 	unsigned int i;
@@ -212,7 +213,7 @@ static void give_some(struct rank *r)
 	local_bh_enable();
 }
 
-/* Stand in line for a lock, behind a thread of this rank or at its home. The hold record that will have it, or -errno. */
+/* Queue for a lock, behind a thread of this rank or at its home. Returns the hold record that will have it, or -errno. */
 static int get_in_line(struct rank *r, struct msg *m)
 {
 	const u16 at = READ_ONCE(*kept_place(r, m));
@@ -285,9 +286,9 @@ bool sync_leave_line(struct rank *r, struct call *c)
 }
 
 /*
- * The limit has passed. A thread behind another thread of its rank leaves that line. A request in the line of ranks cannot
- * leave: it is given up (park.c), and a worker unlocks the lock when it arrives. Until then, threads of the rank wait in line
- * behind the request, so a rank has at most one such request for each record. False: no memory for that now.
+ * The limit has passed. A thread behind another thread of its rank leaves that line. A request in the line of ranks cannot leave:
+ * it is given up (park.c), and a worker unlocks the lock when it arrives. Until then, threads of the rank queue behind the
+ * request, so a rank has at most one such request per record. False: no memory for that now.
  */
 static bool quit_lock(struct rank *r, struct call *c)
 {
@@ -407,12 +408,13 @@ static long end(struct rank *r, struct call *c, void __user *arg, long err)
 	return !err && copy_to_user(arg, &c->out, sizeof(c->out)) ? -EFAULT : err;
 }
 
-#define AGAIN_NS NSEC_PER_MSEC /* for a request to come to its home, before it is taken back once more */
+#define AGAIN_NS NSEC_PER_MSEC /* time for a request to reach its home before SOP_CANCEL is repeated */
 
 /*
- * A request without "in line", as sync_take_back() of the library does it (libdsm/sync/cancel.c): SOP_CANCEL may overtake it,
- * and is repeated until it is gone (-ETIMEDOUT), or its own answer has come. A refusal of SOP_CANCEL, whose object was
- * destroyed meanwhile, may overtake that: there is one answer more than SOP_CANCEL was sent.
+ * Take back a request before "in line" has come, as sync_take_back() of the library does (libdsm/sync/cancel.c). SOP_CANCEL may
+ * overtake the request. So it is repeated until the answer is -ETIMEDOUT, or the request's own answer has come. If the object was
+ * destroyed meanwhile, the refusal of SOP_CANCEL may overtake that answer. Altogether there is one answer more than SOP_CANCEL
+ * was sent.
  */
 static int take_back_early(struct rank *r, struct call *c)
 {
@@ -430,12 +432,12 @@ static int take_back_early(struct rank *r, struct call *c)
 			return err ? err : -ETIMEDOUT;
 		err = answer(r, c, asked + 1, status == -EALREADY ? AGAIN_NS : 0);
 	} while (err == -ETIMEDOUT);
-	if (!err) /* the last to come may be of SOP_CANCEL, which never has status 0 */
+	if (!err) /* the last answer may be that of SOP_CANCEL, whose status is never 0 */
 		c->out.status = s->granted ? 0 : s->status;
 	return err;
 }
 
-/* Its thread is cancelled: the request is taken back as when its time is up. */
+/* The thread is cancelled: take the request back as at the end of its time limit. */
 static int take_back(struct rank *r, struct call *c)
 {
 	const bool first = c->stage == STAGE_ANSWER;
@@ -469,7 +471,7 @@ static long cancel_call(struct rank *r, const struct dsm_ioc_call *in)
 	return end(r, &c, arg, err);
 }
 
-/* A signal's handler runs outside; then the thread makes this call again, and goes on with it. */
+/* If a signal arrives, its handler runs in user space; then the thread repeats this call, which continues. */
 long sync_call(struct rank *r, void *in, void __user *arg)
 {
 	struct call c;
