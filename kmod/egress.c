@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * egress.c - what waits to be sent to a peer. The scheduler of libdsm/share decides whose turn it is; it is pure, and the same as in
- * librshare.
+ * egress.c - messages and blocks that wait to be sent to a peer. The scheduler of librshare (libdsm/share) chooses the next one;
+ * it is pure code.
  *
  * The lanes to a peer share one scheduler. Coherence and synchronisation are strict: while a message of theirs waits, for a place
- * in its send queue or for credit, no block goes. Blocks take turns by the priority of their region, and are cut into chunks. The
- * bytes of blocks that are posted and have not completed are bounded (the window): what is posted cannot be passed any more, neither
- * in the queue of the device nor on the link. Messages are short, and count in no window.
+ * in its send queue or for credit, no block is sent. Blocks take turns by the priority of their region, and are cut into chunks.
+ * A window bounds the bytes of blocks that are posted and have not completed: nothing can overtake posted work, neither in the
+ * device's queue nor on the link. Messages are short, and do not count in the window.
  *
- * A message or block that nothing waits before goes at once, without a turn (egress_is_free()); it costs the comparison with the
- * window.
+ * If nothing waits, a message or block is sent at once, without the scheduler (egress_is_free()); that costs one comparison with
+ * the window.
  *
- * A flow has the first of those that wait as its only operation in the scheduler.
+ * A flow has one operation in the scheduler: the first of its waiting messages or blocks.
  */
 #include <linux/moduleparam.h>
 #include <linux/seq_file.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* timer.c - blocks that may be taken away when their hold time is over. */
+/* timer.c - timers for the hold time of blocks: when it ends, a block may be taken away. */
 #include "timer.h"
 #include "debug.h"
 #include "host.h"
@@ -11,7 +11,7 @@
 
 struct replay_timer {
 	struct hrtimer timer;
-	struct work_struct work; /* memory was short when it was due */
+	struct work_struct work; /* memory was short when the timer expired */
 	struct rank *rank;
 	u32 object;
 };
@@ -23,7 +23,7 @@ static void over(struct replay_timer *t)
 	struct rank *r = t->rank;
 	struct msg m = { .object = t->object, .src = r->me, .dst = r->me };
 
-	/* The range may have been forgotten since, and used for a region with other blocks. */
+	/* The range may have been forgotten meanwhile, and be part of a region with other blocks. */
 	if (!READ_ONCE(r->dead) && step_block_ok(r, t->object))
 		host_page(r, PE_REPLAY, &m, NULL, NULL);
 	run_queued();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * txn.c - what begins with the end of somebody's access: that takes a round of acknowledgements from other processors, and
- * nobody waits for it. The rest of the actions, or the message that carries the block, is a transaction (struct txn) which
- * the last acknowledgement goes on with.
+ * txn.c - actions that remove access. Access ends only when other processors have acknowledged that, and nobody waits for them.
+ * The remaining actions, or the message that carries the block, are a transaction (struct txn), which the last acknowledgement
+ * continues.
  */
 #include <linux/highmem.h>
 #include <linux/slab.h>
@@ -25,10 +25,10 @@ struct txn {
 	struct batch b;
 	struct batch_item item;
 	struct rank *rank;
-	struct work_struct work; /* memory was short when it was done */
-	struct msg event;        /* what the actions follow from */
+	struct work_struct work; /* memory was short when access had ended */
+	struct msg event;        /* the message that caused the actions */
 	struct msg data;         /* type MSG_DATA: send it with the block when access has ended */
-	struct actions acts;     /* else: go on with these */
+	struct actions acts;     /* else: carry out these */
 	unsigned int at;
 };
 
@@ -36,7 +36,7 @@ static struct pool txns;
 
 /* ---- blocks that move ----------------------------------------------------------------------- */
 
-/* To a rank of this kernel: from frame to frame. */
+/* Copy a block to the frames of a rank in this kernel. */
 static bool copy_block(struct rank *from, struct rank *to, u32 object)
 {
 	u32 page = block_page(object), i;
@@ -60,7 +60,9 @@ void txn_send_block(struct rank *r, const struct msg *m)
 	count(s->blocks_out, 1);
 	count(s->bytes_out, (u64)block_pages(m->object) << PAGE_SHIFT);
 	if (to) {
-		/* Whoever asked has made frames first; a process may have forgotten the range since, against the rules. */
+		/*
+		 * The requester has made frames before it asked, unless its process has forgotten the range, against the rules.
+		 */
 		if (copy_block(r, to, m->object)) {
 			run_route(r, m);
 		} else {
@@ -173,8 +175,8 @@ void txn_close(struct rank *r, const struct actions *acts, unsigned int at, cons
 }
 
 /*
- * A copy that is dropped without anybody's asking: its protection is written while the stripe is held, for the answer to a
- * new request may come before the table entry has followed.
+ * The rank drops a copy unasked. Write the protection while the stripe is held: the answer to a new request may come before the
+ * table entry is changed.
  */
 void txn_drop_now(struct rank *r, const struct msg *m)
 {
@@ -218,7 +220,7 @@ void txn_lower(struct rank *r, const struct action *a)
 	batch_start(&t->b);
 }
 
-/* The address space of the thread that a block comes for. NULL: not known, or of no process. */
+/* The address space of the thread that waits for a block. NULL: unknown, or the request is of no process. */
 static const struct mm_struct *asker(struct rank *r, const struct msg *m)
 {
 	const struct slot *s = m->req_node == r->me ? slot_at(r, m->req_slot) : NULL;
@@ -226,7 +228,7 @@ static const struct mm_struct *asker(struct rank *r, const struct msg *m)
 	return s ? READ_ONCE(s->mm) : NULL;
 }
 
-/* More is allowed than was: no translation is stale, and what cannot be changed now a fault will change. */
+/* Access grows, so no translation is stale. A fault later changes each entry that cannot be changed now. */
 void txn_open(struct rank *r, const struct action *a, const struct msg *m, u32 blocks)
 {
 	struct batch_item it = { .page = block_page(m->object),
@@ -238,7 +240,7 @@ void txn_open(struct rank *r, const struct action *a, const struct msg *m, u32 b
 	u32 i;
 
 	if (!k) {
-		host_bad(r, m); /* a peer's invention: nobody here asked for it */
+		host_bad(r, m); /* the peer invented it: this rank asked for nothing */
 		return;
 	}
 	if (a->from == OPEN_ZERO) {

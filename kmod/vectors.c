@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * vectors.c - the completion vectors of each device, divided among the classes, and the CQs of each vector.
+ * vectors.c - divides the completion vectors of each device among the classes, and counts the CQs of each vector.
  *
- * A device has its table between add() and remove(). Clients of the RDMA core are added in the order in which they are
- * registered, and removed in reverse; so other clients find the table. A CQ of dsm.ko itself may outlive it: a rank that joins while
- * its device goes. The mutex guards the list and all counts; no other lock is taken inside it.
+ * A device has its table between add() and remove(). The RDMA core adds clients in the order of their registration, and removes
+ * them in reverse order, so other clients find the table. A CQ of dsm.ko may outlive its table: a rank may join while its device
+ * is removed. The mutex guards the list and all counts; no other lock is taken inside it.
  */
 #include "vectors.h"
 
@@ -20,7 +20,7 @@ struct vectors {
 	unsigned int n;
 	struct {
 		unsigned int first, n;
-	} of[CQGROUP_CLASSES]; /* merged classes have the same */
+	} of[CQGROUP_CLASSES]; /* merged classes have the same vectors */
 	struct {
 		unsigned int now, made;
 	} cqs[]; /* of each vector */
@@ -36,7 +36,7 @@ static void divide(struct vectors *v)
 	struct cqgroup_share share[CQGROUP_CLASSES] = { 0 };
 	unsigned int c, first = 0;
 
-	cqgroup_divide(share, v->n); /* one vector is enough for all classes */
+	cqgroup_divide(share, v->n); /* never fails: one vector is enough for all classes */
 	for (c = 0; c < CQGROUP_CLASSES; c++) {
 		v->of[c].first = first;
 		v->of[c].n = share[c].vectors;
@@ -46,7 +46,7 @@ static void divide(struct vectors *v)
 		v->of[c] = v->of[cqgroup_host(share, c)];
 }
 
-/* Under the lock; NULL: there was no memory, or the device is gone. */
+/* The caller holds the lock. NULL: out of memory, or the device is gone. */
 static struct vectors *find(const struct ib_device *dev)
 {
 	struct vectors *v;
@@ -138,7 +138,7 @@ void vectors_count(struct ib_device *dev, int vector)
 	mutex_unlock(&lock);
 }
 
-/* A line for each vector: device, vector, its classes, CQs now, and all so far. */
+/* One line per vector: device, vector, its classes, CQs now, CQs ever made. */
 int vectors_show(struct seq_file *f, void *unused)
 {
 	const struct vectors *v;

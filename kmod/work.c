@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* work.c - the workqueues of the module: see work.h. Each context has one more, for its page table entries (ctx.c). */
+/* work.c - the module's workqueues: see work.h. Each context has one more, for its page table entries (ctx.c). */
 #include "work.h"
 
 struct workqueue_struct *dsm_wq, *dsm_waiting_wq;

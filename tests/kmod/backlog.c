@@ -20,28 +20,28 @@
 #include <unistd.h>
 
 #define VICTIM 0u
-#define LARGE (1ull << 40)                           /* a window whose own tables are more than what is free: */
-#define FREE_PAGES ((long)((8ul << 20) / PAGE))      /* that a context has without its counting as locked */
+#define LARGE (1ull << 40)                           /* a window whose tables need more than the free memory */
+#define FREE_PAGES ((long)((8ul << 20) / PAGE))      /* free memory of a context, not counted as locked */
 #define MESSAGES (6000u / (unsigned int)patience(1)) /* a debug kernel complains of workers that wait for a minute */
 #define LEAST \
-	(MESSAGES * (long)sizeof(struct msg) / (long)PAGE) /* pages of them, but for what the module adds to each */
-#define ROOM (LEAST / 3)                                   /* pages that there are for them, with a limit */
-#define SPARE 1             /* a page that stays charged for what is charged by the byte */
-#define THERE 0u            /* a page of the victim that has a frame, and a key of it, where a test needs one */
-#define AWAY DSM_UNIT_PAGES /* a page of the peer's, in 2 MiB of which the victim has no frames */
+	(MESSAGES * (long)sizeof(struct msg) / (long)PAGE) /* pages that the messages themselves fill */
+#define ROOM (LEAST / 3)                                   /* pages that the limit leaves for messages */
+#define SPARE 1             /* memory charged by the byte may keep one page charged */
+#define THERE 0u            /* a page of the victim that has a frame and, if a test needs it, a key */
+#define AWAY DSM_UNIT_PAGES /* a page of the peer, in a unit of 2 MiB in which the victim has no frames */
 
 static struct victim victim;
 static struct peer *const peer = &victim.peer;
-static unsigned int granted; /* blocks, to the peer: */
+static unsigned int granted; /* blocks granted to the peer, */
 static uint32_t grants[6000];
-static unsigned int asked_back; /* of them */
+static unsigned int asked_back; /* blocks that the victim requested back */
 
 static long charged(void)
 {
 	return (long)counter("charged");
 }
 
-/* Of the victim's user. It is beyond what is free. */
+/* Locked pages of the victim's user: what is charged beyond the free memory. */
 static long locked(void)
 {
 	return charged() - FREE_PAGES + (long)counter("frames");
@@ -74,7 +74,7 @@ static bool say(const struct msg *m)
 	return expect(!wire_check(m, &limits), "what a rank may send");
 }
 
-/* While the peer listens, and is heard: until there is no more charged than that. */
+/* Receive at the peer until at most `pages` pages are charged. */
 static bool falls_to(long pages)
 {
 	const double end = now_s() + patience(20);
@@ -89,17 +89,17 @@ static bool falls_to(long pages)
 /* ---- from a backlog to none ------------------------------------------------------------------- */
 
 struct backlog {
-	bool (*prepare)(void);                 /* NULL: nothing to do */
-	bool (*hold)(void);                    /* so that messages wait; NULL: they do anyway */
-	struct msg (*message)(unsigned int n); /* that the peer sends as its nth */
+	bool (*prepare)(void);                 /* NULL: nothing to prepare */
+	bool (*hold)(void);                    /* makes messages wait; NULL: they wait anyway */
+	struct msg (*message)(unsigned int n); /* the n-th message of the peer */
 	unsigned int greedy;                   /* mask of classes in which it takes no answers */
-	bool (*release)(void);                 /* they go */
-	long more;                             /* pages that are charged then for other things, at most */
-	unsigned int loses;                    /* with a limit, the victim loses this rank, */
-	int err;                               /* and is told this */
+	bool (*release)(void);                 /* lets the messages proceed */
+	long more;                             /* pages charged for other things then, at most */
+	unsigned int loses;                    /* with a limit, the victim loses this rank */
+	int err;                               /* with this error */
 };
 
-/* Until all have been sent and taken, or the module has given somebody up: then it takes no more. */
+/* Send until all messages are sent and completed, or the module gives a rank up: then it accepts no more. */
 static bool flood(const struct backlog *b)
 {
 	const long long given_up = counter("ranks_given_up");
@@ -123,7 +123,7 @@ static bool flood(const struct backlog *b)
 	return expect(now_s() < end, "the messages are taken");
 }
 
-/* limit: RLIM_INFINITY, or what there is room for. needed: pages that were locked before the messages came. */
+/* limit: of locked memory, or RLIM_INFINITY. needed: pages locked before the messages are sent. */
 static bool begin(const struct backlog *b, rlim_t limit, long *needed)
 {
 	const bool ok =
@@ -196,7 +196,7 @@ static bool run(const struct backlog *b)
 
 /* ---- for the peer's credit -------------------------------------------------------------------- */
 
-/* Nobody has the block: the answer says only that it has come. */
+/* The block is at home, so the victim only answers that the message has arrived. */
 static struct msg give_back(unsigned int n)
 {
 	(void)n;
@@ -226,14 +226,14 @@ static bool write_there(void)
 	return expect(!victim_do(&victim, VICTIM_WRITE, THERE), "the victim writes a page");
 }
 
-/* The answer is the block. */
+/* The answer to an echo is the block. */
 static struct msg ask_for_echo(unsigned int n)
 {
 	(void)n;
 	return about(MSG_ECHO, THERE);
 }
 
-/* A key is never 0. */
+/* A key of 0 is a protocol error. */
 static bool break_the_protocol(void)
 {
 	const struct msg m = about(MSG_KEY, THERE);
@@ -255,7 +255,7 @@ static bool key(void)
 
 /* ---- for a worker ----------------------------------------------------------------------------- */
 
-/* The peer has the first blocks of 2 MiB and more that the victim has no frames of. */
+/* Give the peer the first blocks of units in which the victim has no frames. */
 static bool own_away(unsigned int blocks)
 {
 	const double end = now_s() + patience(60);
@@ -290,7 +290,9 @@ static bool own_many(void)
 	return own_away(MESSAGES);
 }
 
-/* Nobody makes frames while others are freed (test_slow_free), here until forgotten(); their state goes first. */
+/*
+ * No frames can be made while others are freed; test_slow_free holds that up until forgotten(). The state of blocks goes first.
+ */
 static bool forget_slowly(void)
 {
 	const double end = now_s() + patience(20);
@@ -307,7 +309,7 @@ static bool forget_slowly(void)
 	return expect(charged() < before, "the victim forgets a range");
 }
 
-/* To take the block back, frames have to be made. */
+/* A message that gives a block back; the victim must make frames to take it. */
 static struct msg give_back_away(unsigned int n)
 {
 	struct msg m = about(MSG_RELEASE, AWAY + n);
@@ -322,7 +324,7 @@ static bool forgotten(void)
 	return set_parameter("test_slow_free", "0") && expect(!victim_result(&victim), "FORGET");
 }
 
-#define UNIT_NEEDS 16 /* pages that frames of 2 MiB need besides: their list, their key */
+#define UNIT_NEEDS 16 /* pages that 2 MiB of frames need besides: their list and their key */
 
 static bool worker(void)
 {
@@ -338,7 +340,7 @@ static bool worker(void)
 	return set_parameter("test_slow_free", "0") && ok;
 }
 
-/* ---- again and again -------------------------------------------------------------------------- */
+/* ---- repeated messages ------------------------------------------------------------------------ */
 
 static struct msg give_back_again(unsigned int n)
 {
@@ -348,7 +350,7 @@ static struct msg give_back_again(unsigned int n)
 	return m;
 }
 
-/* One of each kind waits, and with it all the others. */
+/* One message of each kind waits, and stands for all repetitions. */
 static bool waits_once(const struct backlog *b)
 {
 	const long long later = counter("left_to_worker");
@@ -391,7 +393,7 @@ static bool refuse_all(bool is)
 	return set_parameter("test_fail_alloc", is ? "1" : "0") && set_parameter("test_fail_sleeping", is ? "1" : "0");
 }
 
-/* Until a worker has tried it some times. */
+/* Waits until a worker has retried several times without memory. */
 static bool waits_for_memory(const struct msg *m)
 {
 	const long long before = counter("tried_again");
@@ -407,7 +409,7 @@ static bool waits_for_memory(const struct msg *m)
 		expect(counter("tried_again") >= before + 5, "a worker tries it again");
 }
 
-/* To take a block back takes frames; to be home of one takes state. */
+/* A rank needs frames to take a block back, and state to be the home of a block. */
 static bool for_memory(void)
 {
 	const struct msg back = give_back_away(0), ask = about(MSG_WRITE_REQ, UNKNOWN);

@@ -108,7 +108,7 @@ void job_set(struct job *j, unsigned int ranks, bool rdma)
 	new_key(&j->key);
 }
 
-/* Until all ranks have come, or one has failed. */
+/* Wait until all ranks are there, or one has failed. */
 static bool together(struct job *j, _Atomic unsigned int *place)
 {
 	double end = now_s() + patience(60);
@@ -236,7 +236,7 @@ static void show_stacks(pid_t pid)
 		closedir(d);
 }
 
-/* Until `end` at most. gone[i]: it has ended, with statuses[i], if that is wanted. Returns how many have not. */
+/* Wait for processes until `end`. gone[i]: process i has ended, with statuses[i] if not NULL. Returns how many have not. */
 static unsigned int wait_for_all(const pid_t *pids, unsigned int n, bool *gone, int *statuses, double end)
 {
 	unsigned int i, left;
@@ -300,7 +300,7 @@ __thread volatile bool away_set;
 static void caught(int sig)
 {
 	if (!away_set) {
-		signal(sig, SIG_DFL); /* the access is made again, and the kernel's log says where */
+		signal(sig, SIG_DFL); /* repeat the access with the default handler: the kernel logs its address */
 		return;
 	}
 	siglongjmp(away, sig);

@@ -18,7 +18,7 @@ uint64_t aim_odd_number(uint64_t *r)
 	}
 }
 
-/* ---- what is kept --------------------------------------------------------------------------- */
+/* ---- objects and holds that are kept -------------------------------------------------------- */
 
 static void keep(_Atomic uint64_t *kept, uint64_t what)
 {
@@ -32,7 +32,7 @@ static void keep(_Atomic uint64_t *kept, uint64_t what)
 	}
 }
 
-/* No longer kept; 0: there is none. */
+/* Take an entry out of the table; 0: the table is empty. */
 static uint64_t take(_Atomic uint64_t *kept, uint64_t *r)
 {
 	unsigned int i, at = pick(r, AIM_HOLDS);
@@ -46,7 +46,7 @@ static uint64_t take(_Atomic uint64_t *kept, uint64_t *r)
 	return 0;
 }
 
-/* An object: its kind, its home, and its name, which is its place there and the generation of that. */
+/* An object: its kind, its home, and its name (the object's index and the generation). */
 static uint64_t object(unsigned int kind, unsigned int home, uint64_t name)
 {
 	return (uint64_t)kind << 56 | (uint64_t)home << 48 | name;
@@ -64,7 +64,7 @@ static void address(struct dsm_ioc_call *c, uint64_t o)
 	c->object = (uint32_t)o;
 }
 
-/* One of that kind, or of any (SYNC_NONE). 0: there is none. */
+/* Some object of that kind, or of any kind (SYNC_NONE). 0: there is none. */
 static uint64_t any_object(struct aim *w, uint64_t *r, unsigned int kind)
 {
 	unsigned int i, at = pick(r, AIM_OBJECTS);
@@ -103,7 +103,7 @@ static void forget_object(struct aim *w, const struct dsm_ioc_call *c)
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* A kind of object, and an operation for it, as often as it stands here. */
+/* A kind of object and an operation for it; entries repeated here are chosen more often. */
 static const struct {
 	uint8_t kind, op;
 } ops[] = {
@@ -120,7 +120,7 @@ static void aim_sync(struct aim *w, uint64_t *r, struct dsm_ioc_call *c)
 
 	c->value = pick(r, 3);
 	c->op = ops[i].op;
-	if (!pick(r, w->calm)) { /* its home would take this rank for a liar, unless it has the lock */
+	if (!pick(r, w->calm)) { /* without the lock, its home takes this rank for a liar */
 		c->op = pick(r, 2) ? SOP_RDUNLOCK : SOP_WRUNLOCK;
 		aim_object(w, r, SYNC_RWLOCK, c);
 	} else if (held) {
@@ -163,7 +163,7 @@ static void aim_call(struct aim *w, uint64_t *r, unsigned int variant, struct ds
 		hold = take(w->holds, r);
 		c->hold = (uint16_t)(hold ? hold - 1 : c->hold);
 		break;
-	case VARIANT_CALL_CANCEL: c->value = (uintptr_t)c; break; /* a thread has one place for all its arguments */
+	case VARIANT_CALL_CANCEL: c->value = (uintptr_t)c; break; /* all calls of a thread use one address */
 	default:
 		c->object = variant == VARIANT_CALL_BARRIER ? 1 + pick(r, 3) : 0;
 		c->value = next(r);
@@ -182,7 +182,7 @@ static void aim_range(struct aim *w, uint64_t *r, struct dsm_ioc_range *g)
 	if (g->page + g->pages > pages)
 		g->page = 0;
 	g->pages = g->pages > pages ? pages : g->pages;
-	if (!pick(r, 32)) { /* of a region that calls have added, perhaps */
+	if (!pick(r, 32)) { /* perhaps in a region that a call has added */
 		g->page = pages + (pick(r, AIM_FREE_PAGES) & -16u);
 		g->pages = 16;
 	}
@@ -198,7 +198,7 @@ static void aim_range(struct aim *w, uint64_t *r, struct dsm_ioc_range *g)
 	g->write = pinned & 1;
 }
 
-/* Regions of the window's last unit: what an identifier is, is the same for all ranks. */
+/* Regions of the window's last unit. All ranks derive the same region from an identifier. */
 static void aim_region(struct aim *w, uint64_t *r, struct dsm_ioc_region *g)
 {
 	g->id = (uint16_t)(1 + pick(r, 6));
@@ -214,7 +214,7 @@ static void aim_region(struct aim *w, uint64_t *r, struct dsm_ioc_region *g)
 
 		for (i = 0; i < 4; i++)
 			owners[i].rank = (uint16_t)((g->id + i) % w->job->ranks);
-		if (!pick(r, 8)) /* no rank: refused */
+		if (!pick(r, 8)) /* no rank has that number: the call must be refused */
 			owners[pick(r, 4)].rank = (uint16_t)(w->job->ranks + pick(r, 4));
 		g->arg = 64u * g->id;
 		g->parts = g->id % 5;
@@ -346,7 +346,7 @@ void aim_aside(uint64_t *r, const struct dsm_variant *v, const struct args_limit
 		args_put(rule, arg, args_get(rule, arg) + (uint64_t)(int64_t)((int)pick(r, 5) - 2));
 }
 
-/* A reader-writer lock: 0 to read, 1 to write; -1: another call. */
+/* The mode in which a call locks a reader-writer lock: 0 to read, 1 to write; -1: another call. */
 static int locks_to(const struct dsm_ioc_call *c)
 {
 	switch (c->op) {
@@ -372,7 +372,7 @@ void aim_learn(struct aim *w, unsigned int variant, const void *arg, uint64_t *r
 		atomic_store(&w->objects[pick(r, AIM_OBJECTS)], object(c->value2 >> 32, c->home, c->result));
 	else if (locks_to(c) >= 0 && (variant == VARIANT_CALL_SYNC || variant == VARIANT_CALL_WAIT))
 		keep(w->rwlocks, named | (locks_to(c) ? TO_WRITE : 0));
-	else if (variant == VARIANT_CALL_SYNC && c->op == SOP_DESTROY && pick(r, 2)) /* else its name is used on */
+	else if (variant == VARIANT_CALL_SYNC && c->op == SOP_DESTROY && pick(r, 2)) /* else the name stays in use */
 		forget_object(w, c);
 	else if (variant == VARIANT_CALL_LOCK || variant == VARIANT_CALL_TRYLOCK)
 		keep(w->holds, c->hold + 1u);

@@ -24,7 +24,7 @@ void args_put(const struct dsm_rule *r, void *arg, uint64_t value)
 	memcpy((char *)arg + r->at, &value, width(r));
 }
 
-/* Page, pages and size have their place in the structs that rules refer to them in. */
+/* The fields page, pages and size are at the same offset in all structs whose rules refer to them. */
 static uint32_t word(const void *arg, size_t at)
 {
 	uint32_t v;
@@ -38,7 +38,7 @@ static uint16_t own_size(const void *arg)
 	return ((const struct dsm_ioc_join *)arg)->size;
 }
 
-/* Kinds that are a range: lowest, highest, step. False: another kind. */
+/* The range of values that a rule allows: lowest, highest, step. False: the rule allows no range. */
 static bool span(const struct dsm_rule *r, const struct args_limits *l, const void *arg, int64_t *lo, int64_t *hi,
 		 int64_t *step)
 {
@@ -71,7 +71,7 @@ static bool span(const struct dsm_rule *r, const struct args_limits *l, const vo
 		*step = r->a;
 		*hi = ((int64_t)l->pages - 1) / r->a * r->a;
 		return true;
-	case ARG_PAGES: /* the page stands before it, in all structs */
+	case ARG_PAGES: /* `page` precedes `pages` in all structs */
 		*lo = *step = r->a;
 		*hi = ((int64_t)l->pages - word(arg, r->at - 4)) / r->a * r->a;
 		return true;
@@ -104,7 +104,7 @@ uint64_t args_inside(const struct dsm_rule *r, const struct args_limits *l, cons
 	}
 }
 
-/* Does the field hold the value at all? */
+/* Can the field hold the value? */
 static bool fits(const struct dsm_rule *r, int64_t v)
 {
 	const unsigned int bits = width(r) * 8;
@@ -151,7 +151,7 @@ unsigned int args_edges(const struct dsm_rule *r, const struct args_limits *l, c
 			edge(&e, r->a, false);
 			edge(&e, r->a + 1, true);
 		}
-		/* The largest of the width; and, beyond what an int holds, its sign. */
+		/* The largest value of the field's width; above INT_MAX, it is negative as an int. */
 		if (width(r) < 8 && hi < (1ll << (width(r) * 8)) - 1 && r->kind != ARG_EACH && r->kind != ARG_SIGNED)
 			edge(&e, (1ll << (width(r) * 8)) - 1, true);
 		return e.n;
@@ -165,7 +165,7 @@ unsigned int args_edges(const struct dsm_rule *r, const struct args_limits *l, c
 			edge(&e, (int64_t)(1ull << i | 1ull << l->me), i >= l->ranks);
 	}
 	if (r->kind == ARG_GROUP && l->ranks > 1)
-		edge(&e, 1ll << (l->me ? 0 : 1), true); /* without this rank */
+		edge(&e, 1ll << (l->me ? 0 : 1), true); /* a mask without this rank */
 	if (r->kind == ARG_OBJECT) {
 		edge(&e, 0, true);
 		edge(&e, (int64_t)r->b + 1, true);
@@ -182,7 +182,7 @@ void args_fill(const struct dsm_variant *v, const struct args_limits *l, void *a
 	unsigned int i;
 
 	for (i = 0; i < v->n; i++)
-		if (v->rules[i].kind == ARG_OWN_RANK) /* what it depends on stands behind it */
+		if (v->rules[i].kind == ARG_OWN_RANK) /* its rank is followed by the field that depends on it */
 			args_put(&v->rules[i + 1], arg, args_inside(&v->rules[i + 1], l, arg, random));
 	for (i = 0; i < v->n; i++) {
 		const struct dsm_rule *r = &v->rules[i];

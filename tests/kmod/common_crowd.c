@@ -12,17 +12,17 @@
 #include "core/sync.h"
 
 #define ASKED 16u
-#define BOX 1024u /* answers that wait for their turn */
-#define MOVED 8u  /* blocks whose home is an honest rank, by a liar's word */
-#define NAMES 64u /* objects that are known; also the number of a liar's hold record */
+#define BOX 1024u /* answers waiting to be sent */
+#define MOVED 8u  /* blocks of which an honest rank is the home, because a liar said so */
+#define NAMES 64u /* names of objects that are kept; also the number of hold records of a liar */
 
-/* A block of which a liar is the home, as far as it concerns the honest ranks. */
+/* A block whose home is a liar, as far as honest ranks use it. */
 struct line {
-	_Atomic bool held;             /* by a thread of one of them */
-	bool busy;                     /* a request is served, until it is done */
-	uint8_t owner;                 /* + 1; 0: nobody has touched it */
-	uint8_t home;                  /* + 1: which of them has been made the home; 0: the liar */
-	uint8_t sharers;               /* mask */
+	_Atomic bool held;             /* locked by a thread of an honest rank */
+	bool busy;                     /* a request is being served */
+	uint8_t owner;                 /* owner + 1; 0: no rank has touched the block */
+	uint8_t home;                  /* home + 1, an honest rank that is now the home; 0: the liar */
+	uint8_t sharers;               /* mask of ranks */
 	struct msg pending[JOB_RANKS]; /* type 0: none */
 };
 
@@ -32,14 +32,14 @@ struct box {
 	struct inject_message of[BOX];
 };
 
-/* What the processes of the honest ranks share. */
+/* Shared by the processes of the honest ranks. */
 struct crowd {
 	bool lies;
 	_Atomic uint64_t names[NAMES]; /* home << 48 | generation << 32 | object */
 	_Atomic unsigned long answers;
 	struct box boxes[JOB_RANKS];
 	struct line lines[JOB_PAGES];
-	_Atomic uint32_t moved[JOB_RANKS][MOVED]; /* 0: none */
+	_Atomic uint32_t moved[JOB_RANKS][MOVED]; /* page of the block; 0: none */
 };
 
 /* This process. */
@@ -49,7 +49,7 @@ static struct {
 	uint16_t me;
 	uint64_t random;
 	struct liar liars[CROWD_RANKS];
-	struct msg asked[ASKED]; /* lately */
+	struct msg asked[ASKED]; /* the last requests */
 	unsigned int nasked;
 } self;
 
@@ -105,7 +105,7 @@ struct liar *crowd_liar(uint16_t rank)
 	return &self.liars[rank];
 }
 
-/* ---- what waits for its turn ----------------------------------------------------------------- */
+/* ---- waiting answers ------------------------------------------------------------------------- */
 
 static void hold(_Atomic bool *held)
 {
@@ -118,7 +118,7 @@ static void release(_Atomic bool *held)
 	atomic_store_explicit(held, false, memory_order_release);
 }
 
-/* For an honest rank; where there are too many, the oldest goes. */
+/* Queue an answer for an honest rank; if the box is full, the oldest is dropped. */
 static void post(uint16_t to, const struct inject_message *i)
 {
 	struct box *b;
@@ -177,7 +177,7 @@ static void invalidate(const struct msg *m, uint16_t home, unsigned int ranks)
 		}
 }
 
-/* Under the line's lock. */
+/* The caller holds the line's lock. */
 static void serve(struct line *l, const struct msg *m)
 {
 	const uint16_t home = m->dst, who = m->req_node;
@@ -185,7 +185,7 @@ static void serve(struct line *l, const struct msg *m)
 	const bool has = l->sharers >> who & 1;
 	struct msg a = about(m, MSG_GRANT, home, who);
 
-	if (shared->lies && !pick(&self.random, 16)) /* two may have it, then */
+	if (shared->lies && !pick(&self.random, 16)) /* then two ranks may own the block */
 		l->owner = l->sharers = 0;
 	l->busy = true;
 	a.home = home;
@@ -261,9 +261,9 @@ static void served(const struct msg *m)
 	release(&l->held);
 }
 
-/* ---- what liars answer ---------------------------------------------------------------------- */
+/* ---- answers of liars ----------------------------------------------------------------------- */
 
-/* The block of m, asked for in that slot, from `from`; a liar has it at once. */
+/* Send the block of m from rank `from` to the slot that asked; a liar needs no transfer. */
 static void send_block(const struct msg *m, uint16_t from, bool write)
 {
 	const uint32_t slot = m->req_slot;
@@ -285,7 +285,7 @@ static void send_block(const struct msg *m, uint16_t from, bool write)
 	}
 }
 
-/* An object that a liar has made; sometimes an older one is forgotten. */
+/* Keep the name of an object made by a liar; this may replace an older one. */
 static void keep_name(uint16_t home, uint64_t name)
 {
 	atomic_store(&shared->names[pick(&self.random, NAMES)], (uint64_t)home << 48 | (name & 0xffffffffffffull));
@@ -338,7 +338,7 @@ static void answer(const struct msg *m)
 	case MSG_WRITE_REQ: requested(m); return;
 	case MSG_DONE:
 	case MSG_HOME_ACK: served(m); return;
-	case MSG_DATA: /* to a request of a liar's */
+	case MSG_DATA: /* the answer to a liar's request */
 		a.type = MSG_DONE;
 		a.dst = m->home;
 		break;
@@ -392,7 +392,7 @@ static void answer(const struct msg *m)
 	say(&a);
 }
 
-/* Or late; and the ranks that wait for the block are served, whether or not it is done. */
+/* Repeat or delay an answer. Ranks that wait for the block are served, whether or not MSG_DONE has come. */
 void crowd_answer_again(const struct liar *l)
 {
 	const struct msg m = l->seen[pick(&self.random, LIAR_SEEN)];
@@ -429,9 +429,9 @@ const struct msg *crowd_heard(uint64_t *r)
 	return &l->seen[pick(r, l->nseen && l->nseen < LIAR_SEEN ? l->nseen : LIAR_SEEN)];
 }
 
-/* ---- what they ask for ----------------------------------------------------------------------- */
+/* ---- requests of liars ----------------------------------------------------------------------- */
 
-/* An operation on an object of the target's, or on its lock. */
+/* An operation on an object of the target, or on a lock. */
 bool crowd_operate(const struct liar *l, struct msg *m)
 {
 	uint64_t *r = &self.random;
@@ -460,7 +460,7 @@ bool crowd_operate(const struct liar *l, struct msg *m)
 	return true;
 }
 
-/* For others, what a manager would forward to the home that it has made: of one that writes, and one that reads. */
+/* Act as a manager that forwards requests to the home it has appointed: of one writer and one reader. */
 bool crowd_forward(struct inject_message *i)
 {
 	uint64_t *r = &self.random;

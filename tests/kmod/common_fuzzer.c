@@ -15,18 +15,18 @@
 #include "tests/kmod/common_memory.h"
 
 #define THREADS OUTCOME_THREADS
-#define FILES 6u  /* 0: the rank's own */
-#define BURST 64u /* calls, then something else */
+#define FILES 6u  /* file 0 is the rank's own */
+#define BURST 64u /* calls between two other actions */
 
-/* What the threads of a process share. */
+/* Shared by the threads of a process. */
 static struct {
 	struct fuzzer_shared *all;
 	struct fuzzer_job *job;
-	unsigned int number; /* of the process */
+	unsigned int number; /* of this process */
 	int files[FILES];    /* -1: none */
 	struct args_limits limits[FILES];
 	struct aim aim;
-	_Atomic unsigned int waiting; /* threads in calls that may wait for others */
+	_Atomic unsigned int waiting; /* threads in calls that may wait for other threads */
 	pthread_t threads[THREADS];
 } self;
 
@@ -67,7 +67,7 @@ static unsigned int choose(uint64_t *r)
 	return i;
 }
 
-/* What a context beside the rank's has got. */
+/* Note the limits of a file other than the rank's own. */
 static void side_learn(unsigned int variant, unsigned int file, const void *arg)
 {
 	if (variant == VARIANT_WINDOW)
@@ -117,7 +117,7 @@ static void scramble(uint64_t *r, const struct dsm_variant *v, char *arg)
 	}
 }
 
-/* What a rank's own context was set up with is refused once and for all, or ends it. */
+/* A repeated set-up call on the rank's own context always fails, or ends the rank. */
 static bool sets_up(unsigned int variant)
 {
 	switch (variant) {
@@ -132,8 +132,8 @@ static bool sets_up(unsigned int variant)
 }
 
 /*
- * The rank's own context, by the address of a peer that it is connected to: nothing changes, whether the address is refused
- * (EINVAL) or right (EEXIST).
+ * CONNECT again to a peer that is connected: the context must not change, whether the call fails with EINVAL (a wrong address) or
+ * EEXIST (the right one).
  */
 static void connect_again(struct fuzzer *f)
 {
@@ -157,7 +157,7 @@ static void do_ioctl(struct fuzzer *f)
 	const struct dsm_variant *v = &dsm_variants[variant];
 	unsigned long cmd = v->cmd;
 	void *at = arg;
-	bool agreed; /* ranks that have different regions by the same name take each other for liars */
+	bool agreed; /* ranks whose regions of one name differ take each other for liars */
 
 	if (!file && sets_up(variant) && pick(r, self.job->calm)) {
 		connect_again(f);
@@ -175,7 +175,7 @@ static void do_ioctl(struct fuzzer *f)
 	else if (!agreed && !pick(r, 50))
 		scramble(r, v, arg);
 	aim_tame(variant, arg);
-	/* Somebody must be left to give what the others wait for. */
+	/* Keep some threads out of waits, so that they can end the waits of others. */
 	if (aim_waits(variant, arg) && atomic_load(&self.waiting) + 2 >= THREADS && pick(r, 200))
 		return;
 	if (!pick(r, 100))
@@ -185,7 +185,7 @@ static void do_ioctl(struct fuzzer *f)
 	do_call(f, variant, file, arg, at, cmd);
 }
 
-/* ---- contexts of a process beside its rank's ------------------------------------------------ */
+/* ---- other contexts of a process ------------------------------------------------------------ */
 
 static void put_file(unsigned int i, int fd)
 {
@@ -206,7 +206,10 @@ static void step(struct fuzzer *f, unsigned int variant, unsigned int file, void
 	do_call(f, variant, file, arg, arg, v->cmd);
 }
 
-/* Another rank, or the same again: of this job or of the other, which may be another user's. Each step may be a wrong one. */
+/*
+ * Join as another rank, or as the same rank again, in this job or the other one, which may belong to another user. Each step may
+ * use a wrong argument.
+ */
 static void side_rank(struct fuzzer *f, unsigned int file)
 {
 	uint64_t *r = &f->random;
@@ -228,7 +231,7 @@ static void side_rank(struct fuzzer *f, unsigned int file)
 	in.rank = (uint16_t)pick(r, in.size ? in.size : 1);
 	if (!rdma)
 		strcpy(in.device, "none");
-	else if (pick(r, 4)) /* with the job's key it is a rank that is there already */
+	else if (pick(r, 4)) /* with the job's key, this would be a second rank with the same number */
 		key.key[0] ^= (uint8_t)(1 + pick(r, 255));
 	step(f, VARIANT_WINDOW, file, &w);
 	step(f, VARIANT_JOIN, file, &in);
@@ -245,7 +248,7 @@ static void side_rank(struct fuzzer *f, unsigned int file)
 	step(f, VARIANT_REGION_SPREAD, file, &g);
 }
 
-/* A context with a window of its own, mapped somewhere. */
+/* Create a context with its own window, and map it. */
 static void side_window(struct fuzzer *f, unsigned int file)
 {
 	struct dsm_ioc_window w = { .size = 4 << 20 };
@@ -258,7 +261,7 @@ static void side_window(struct fuzzer *f, unsigned int file)
 		munmap(p, 4 << 20);
 }
 
-/* Another view of a context of this process: mostly of its rank's, which the file then speaks for, too. */
+/* Attach another view to a context of this process, mostly that of its rank; then the file acts for that rank, too. */
 static void side_view(struct fuzzer *f, unsigned int file)
 {
 	const unsigned int of = pick(&f->random, 3) ? 0 : pick(&f->random, FILES);
@@ -268,7 +271,7 @@ static void side_view(struct fuzzer *f, unsigned int file)
 	self.limits[file] = self.limits[of];
 }
 
-/* May be another process of the node. */
+/* A child, which may join the node as another process. */
 static void child(struct fuzzer *f)
 {
 	unsigned int i;
@@ -352,7 +355,7 @@ static void nothing(int sig)
 	(void)sig;
 }
 
-/* Some of each kind, for all ranks to use. */
+/* Make objects of each kind for all ranks. */
 static void make_objects(unsigned int rank)
 {
 	uint64_t random = rank;
@@ -372,7 +375,7 @@ static void *fuzz_thread(void *arg)
 	struct fuzzer *f = arg;
 	uint64_t *r = &f->random;
 
-	while (!atomic_load(&self.all->go)) /* a job whose ranks others have taken does not begin */
+	while (!atomic_load(&self.all->go)) /* the job cannot begin until all ranks have joined */
 		usleep(1000);
 	while (!atomic_load(&self.job->job.stop)) {
 		unsigned int n = pick(r, BURST);
@@ -384,7 +387,7 @@ static void *fuzz_thread(void *arg)
 			memory_call(r, self.files[pick(r, FILES)]);
 			atomic_fetch_add(&self.all->outcomes->others, 1);
 		}
-		if (!pick(r, 8)) /* for one that waits */
+		if (!pick(r, 8)) /* interrupt a wait */
 			pthread_kill(self.threads[pick(r, THREADS)], SIGUSR1);
 		if (!pick(r, 64))
 			do_file(f);
@@ -431,13 +434,13 @@ void fuzzer_rank(struct fuzzer_shared *all, struct fuzzer_job *job, unsigned int
 	begin(fd, rank);
 	for (i = 0; i < THREADS; i++) {
 		f[i] = (struct fuzzer){ .random = seed + i, .thread = i };
-		self.threads[i] = pthread_self(); /* until there is another */
+		self.threads[i] = pthread_self(); /* a valid thread to signal until the others exist */
 	}
 	put_file(1, open("/dev/dsm", O_RDWR));
 	side_window(&f[0], 1);
 	for (i = 0; i < THREADS; i++)
 		pthread_create(&self.threads[i], NULL, fuzz_thread, &f[i]);
-	/* Threads may wait for ever, for what they asked was nonsense: the end is a kill, or this. */
+	/* Threads may wait forever, because their calls made no sense. Only a kill or this exit ends them. */
 	while (!atomic_load(&job->job.stop))
 		usleep(10000);
 	_exit(0);

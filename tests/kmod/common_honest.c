@@ -12,16 +12,16 @@
 #include "core/sync.h"
 
 #define THREADS 2u
-#define PAGES 16u  /* that they use of each unit */
-#define OTHERS 16u /* objects before theirs, for whoever guesses names */
-#define GO_ON 20u  /* steps that show that they do */
+#define PAGES 16u  /* pages used in each unit */
+#define OTHERS 16u /* objects made before the used one, as targets for guessed names */
+#define GO_ON 20u  /* steps that prove progress */
 
 enum phase { FIRST_UNIT = 0, BOTH_UNITS, END, CHECK };
 
 struct honest {
 	_Atomic unsigned int phase, warm, ended, wrong, checked;
-	_Atomic unsigned long steps, late; /* late: on the second unit */
-	_Atomic int signal;                /* that a thread got */
+	_Atomic unsigned long steps, late; /* late: steps on the second unit */
+	_Atomic int signal;                /* signal that a thread received */
 	_Atomic uint64_t object, added;    /* object: 0: none yet */
 	uint64_t written[JOB_RANKS][THREADS][2 * PAGES];
 };
@@ -46,7 +46,7 @@ void honest_begin(struct honest *one)
 	memset(one, 0, sizeof(*one));
 }
 
-/* The second half of pages is of the second unit. */
+/* The second half of the pages is in the second unit. */
 static volatile uint64_t *word(unsigned int rank, unsigned int thread, unsigned int page)
 {
 	const unsigned int at = HONEST_FIRST + page / PAGES * DSM_UNIT_PAGES + page % PAGES;
@@ -65,7 +65,7 @@ static bool operate(unsigned int op, uint64_t value, uint64_t *result)
 	return true;
 }
 
-/* False: it got a signal. */
+/* False: the access ended with a signal. */
 static bool count(unsigned int thread, unsigned int page)
 {
 	const int signal = sigsetjmp(away, 0);
@@ -126,12 +126,12 @@ static void *check_thread(void *arg)
 		       (unsigned long long)atomic_load(&h->added));
 		atomic_fetch_add(&h->wrong, 1);
 	}
-	fflush(stdout); /* this process is killed */
+	fflush(stdout); /* this process is killed later, so nothing else flushes */
 	atomic_store(&h->checked, 1);
 	return NULL;
 }
 
-/* Ranks may count already: they are told of the last one only. */
+/* Publish only the last object, which ranks may use at once. */
 static void make_objects(void)
 {
 	uint64_t name = 0;
@@ -188,7 +188,7 @@ static void *work(void *arg)
 						  .home = (uint16_t)pick(&w->random, w->ranks) };
 
 			if (c.call == DSM_CALL_SYNC && pick(&w->random, 4))
-				c.value2 = (uint64_t)(1 + pick(&w->random, 5)) << 32; /* create */
+				c.value2 = (uint64_t)(1 + pick(&w->random, 5)) << 32; /* the value of a new object */
 			else
 				c.object = 1u << 24 | (1 + pick(&w->random, 8));
 			if (c.call == DSM_CALL_SYNC && !c.value2)
@@ -234,7 +234,7 @@ static bool until(const struct honest *one, const _Atomic unsigned int *n, unsig
 	return false;
 }
 
-/* By GO_ON steps more, and so many on pages of the second unit, if they may. */
+/* Wait for GO_ON more steps, and as many on the second unit if the ranks use it. */
 static bool goes_on(const struct honest *one)
 {
 	const bool both = atomic_load(&one->phase) == BOTH_UNITS;

@@ -38,7 +38,7 @@ bool liar_is_wrong(const struct liar *l, const struct msg *m, unsigned int class
 		m->type == MSG_HELLO || wire_class(m->type) != class;
 }
 
-/* Where a rule allows much, what is likely to be there. */
+/* Choose values that are likely to exist for fields that accept many values. */
 static void aim(const struct liar *l, uint64_t *r, struct msg *m)
 {
 	const unsigned int order = pick(r, 4) ? 0 : pick(r, 10);
@@ -135,11 +135,11 @@ void liar_change_field(const struct liar *l, uint64_t *r, struct msg *m)
 	wire_set(m, f, values[pick(r, n)]);
 }
 
-/* A block of region 0 that lives at the target as long as nobody else has touched it (region_home() of the module). */
+/* A block of region 0 whose home is the target unless another rank touches it first (region_home() of the module). */
 static uint32_t block_there(const struct liar *l, uint64_t *r, const struct job *j)
 {
 	const unsigned int run = j->home == DSM_REGION_CYCLIC ? 1 : 16, all = j->pages / run / l->ranks;
-	const unsigned int runs = all < 4 ? all : 64 / run / l->ranks < 4 ? 4 : 64 / run / l->ranks; /* near others */
+	const unsigned int runs = all < 4 ? all : 64 / run / l->ranks < 4 ? 4 : 64 / run / l->ranks; /* near other ranks' blocks */
 
 	return ((pick(r, runs) * l->ranks + l->target) * run + pick(r, run)) << 1 | 1;
 }
@@ -194,7 +194,7 @@ bool liar_answer(const struct liar *l, const struct msg *m, struct msg *a)
 		a->home = l->me;
 		return true;
 	case MSG_INV: a->type = MSG_INV_ACK; return true;
-	case MSG_GRANT: /* to a request of ours */
+	case MSG_GRANT: /* an answer to our request */
 	case MSG_DATA: a->type = MSG_DONE; return true;
 	default: return false;
 	}
@@ -213,7 +213,7 @@ void liar_keep_off(const struct liar *l, struct msg *m)
 	case MSG_SETTLE:
 	case MSG_CLAIM:
 	case MSG_KEY_WANTED:
-	case MSG_ECHO: /* after which it would be asked for a key, and have reason to send one */
+	case MSG_ECHO: /* the target would ask for a key, and then accept one from a liar */
 	case MSG_INV_ACK: m->object = 1; break;
 	default: break;
 	}

@@ -34,7 +34,7 @@ static void map(uint64_t *r, int fd, size_t size)
 		munmap(p, length);
 }
 
-/* As a debugger does. */
+/* Access the window as a debugger does. */
 static bool by_file(uint64_t *r, char *at)
 {
 	int mem = open("/proc/self/mem", O_RDWR);
@@ -48,7 +48,7 @@ static bool by_file(uint64_t *r, char *at)
 	return ok;
 }
 
-/* A system call that faults. */
+/* A system call that faults on the window. */
 static bool by_kernel(uint64_t *r, char *at)
 {
 	int fd = open(pick(r, 2) ? "/dev/zero" : "/proc/self/maps", O_RDONLY);
@@ -85,7 +85,7 @@ static void move(uint64_t *r, char *at, size_t size)
 
 	if (pick(r, 60))
 		p = mremap(at, size, size * (1 + pick(r, 3)), (int)pick(r, 4));
-	else /* only rarely the mapping by which the rank lives */
+	else /* rarely move the mapping that the rank uses */
 		p = mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, JOB_BASE + (1ul << 38));
 	(void)p;
 }

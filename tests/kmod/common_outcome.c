@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 
-#define OFTEN 1000u /* calls, after which one should have succeeded */
+#define OFTEN 1000u /* after so many calls, one should have succeeded */
 
 struct outcomes *outcomes_new(void)
 {

@@ -6,14 +6,14 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* As kmod/conn.c writes it. */
+/* The layout that kmod/conn.c writes. */
 struct address {
 	struct dsm_address head;
 	struct dsm_address_qp qps[][CLASS_MAX];
 };
 _Static_assert(sizeof(struct address) == sizeof(struct dsm_address), "the queue pairs follow");
 
-#define OUT 128u /* buffers to send from, as many as a queue has places; each of */
+#define OUT 128u /* send buffers, one per place in the queue */
 #define OUT_SIZE 4096u
 
 struct peer_memory {
@@ -121,7 +121,7 @@ void peer_end(struct peer *p)
 	p->cq = NULL;
 }
 
-/* The index of the address that the target has: it is of the same device. */
+/* The index of the GID that the target uses: both use the same device. */
 static int gid_index(const uint8_t *gid)
 {
 	struct ibv_gid_entry e;
@@ -134,7 +134,7 @@ static int gid_index(const uint8_t *gid)
 	return -1;
 }
 
-/* Of the connection of a class; with theirs, the way from the target. */
+/* The secret of a class's connection; theirs: of the direction from the target. */
 static uint64_t secret(const struct peer *p, const struct job *j, char what, unsigned int class, bool theirs)
 {
 	const struct address *a = (const void *)j->address[p->liar.target];
@@ -169,7 +169,7 @@ static bool connect_qp(struct peer *p, const struct job *j, unsigned int c, int 
 	const struct address *a = (const void *)j->address[p->liar.target];
 	struct ibv_qp_attr rts = { .qp_state = IBV_QPS_RTS,
 				   .timeout = 18,
-				   .retry_cnt = 6, /* 7 is "for good" to rxe */
+				   .retry_cnt = 6, /* rxe takes 7 for "without limit" */
 				   .rnr_retry = 7,
 				   .max_rd_atomic = 1,
 				   .sq_psn = first_psn(p, j, c) };
@@ -219,7 +219,7 @@ void peer_address(const struct peer *p, unsigned int n, struct job *j)
 			a->qps[p->liar.target][c].qpn = p->qp[c]->qp_num;
 }
 
-/* As kmod/rank.c has them. */
+/* The limits as in kmod/rank.c. */
 void peer_greet(struct peer *p, const struct job *j, uint64_t wrong)
 {
 	unsigned int c;
@@ -264,7 +264,7 @@ bool peer_may_send(const struct peer *p)
 	return p->posted <= 48;
 }
 
-/* As kmod/lane.c has it: how many of its buffers it has taken messages from. */
+/* As in kmod/lane.c: return one credit per buffer whose message was taken. */
 void peer_return_credits(struct peer *p, unsigned int class)
 {
 	const struct ibv_send_wr wr = { .opcode = IBV_WR_SEND_WITH_IMM,

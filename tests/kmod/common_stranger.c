@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What succeeded; NULL, with errno: nothing that counts. A rank without a device has joined nobody before it connects. */
+/* Returns what succeeded, or NULL with errno set. Without a device, joining proves nothing until the rank connects. */
 static const char *join(const struct visitor *v)
 {
 	int fd = rank_open(JOB_WINDOW);

@@ -27,7 +27,7 @@ bool refused(int result, int err, const char *what)
 	return true;
 }
 
-/* ---- a job of one process: each rank is a file ------------------------------------------------ */
+/* ---- a job in one process: each rank is a file ------------------------------------------------ */
 
 int rank_open(uint64_t window)
 {
@@ -74,7 +74,7 @@ int rank_region(int fd, uint32_t pages, unsigned int home)
 	return ioctl(fd, DSM_IOC_REGION, &g);
 }
 
-/* Ranks 0 and 1 of two, each a file of this process. */
+/* Make ranks 0 and 1 of a job of two, each a file of this process. */
 bool two_ranks(int fd[2], uint64_t window, unsigned int home0, unsigned int home1)
 {
 	struct dsm_ioc_key key;

@@ -38,7 +38,7 @@ static uint64_t make_call(int fd, struct dsm_ioc_call *c)
 	return ioctl(fd, DSM_IOC_CALL, c) ? (uint64_t)errno : (uint64_t)(int64_t)c->status;
 }
 
-/* The argument of the last VICTIM_CALL or VICTIM_CHILD, in one place: by its address the module finds a call again. */
+/* The argument of the last VICTIM_CALL or VICTIM_CHILD. It has one address, by which the module recognises a repeated call. */
 static struct dsm_ioc_call called;
 
 static sigjmp_buf out_of_call;
@@ -136,7 +136,7 @@ static bool be_victim(void *victim)
 	return false;
 }
 
-/* ---- who attacks it ------------------------------------------------------------------------- */
+/* ---- attackers ------------------------------------------------------------------------------ */
 
 static bool has_come(struct job *j, const _Atomic unsigned int *place, unsigned int n)
 {

@@ -33,8 +33,8 @@
 
 #define PARAMETERS "/sys/module/dsm/parameters/"
 #define ROUNDS 20u
-#define PATIENCE_S 60 /* of the control */
-#define STUCK_S 15    /* until a thread comes to where it is to be held */
+#define PATIENCE_S 60 /* for the control to see a stale write */
+#define STUCK_S 15    /* for a thread to reach the point where it is held */
 #define LOOK_US 3000  /* long enough for the writer to write */
 
 enum where { FAULT, LOWER, FLUSH, PLACES };
@@ -46,14 +46,14 @@ static const char *const places[PLACES] = {
 	[FLUSH] = PARAMETERS "test_pause_flush",
 };
 
-/* What a thread does each time it is told to. */
+/* A thread that acts each time it is told to. */
 struct actor {
 	void (*act)(void);
 	_Atomic unsigned int told, done;
 };
 
 static int dev, holds[PLACES];
-static unsigned int page; /* another one each time: what was not flushed is of no use then */
+static unsigned int page; /* changes each time: a translation that was not flushed is useless then */
 static atomic_bool writing, ending;
 static _Atomic unsigned int written, passes, refused;
 
@@ -82,7 +82,7 @@ static void stay_on(unsigned int processor)
 	sched_setaffinity(0, sizeof(set), &set);
 }
 
-/* On a processor that no worker takes from it: when the kernel comes back from one, it flushes. */
+/* Runs on a processor with a real-time priority, so that no worker preempts it: returning from a worker would flush. */
 static void *writer(void *arg)
 {
 	const struct sched_param first = { .sched_priority = 1 };
@@ -122,7 +122,7 @@ static void close_page(void)
 	protect(DSM_PROT_READ);
 }
 
-/* Also when the page has been closed meanwhile. */
+/* touch() also returns if the page has been closed. */
 static void store(void)
 {
 	touch((volatile char *)(word() + 1), true);
@@ -150,7 +150,7 @@ static bool fail(const char *what)
 	return false;
 }
 
-/* Until the module holds somebody there. */
+/* Wait until the module holds a thread at that point. */
 static bool comes_to(enum where at)
 {
 	const double end = now_s() + patience(STUCK_S);
@@ -176,14 +176,14 @@ static bool begins_to_write(void)
 	return reached(&written, before + 1) || fail("the writer cannot write");
 }
 
-/* Not in what it has begun, either. */
+/* Wait until the writer is also out of the pass that it has begun. */
 static bool stops_writing(void)
 {
 	atomic_store(&writing, false);
 	return reached(&passes, atomic_load(&passes) + 2) || fail("the writer does not stop");
 }
 
-/* Now that it is closed. */
+/* Does the page change after it was closed? */
 static bool is_written(void)
 {
 	const uint64_t before = *word();
@@ -192,7 +192,7 @@ static bool is_written(void)
 	return *word() != before;
 }
 
-/* False: it could not be tried. */
+/* False: the case could not be set up. */
 static bool closes(unsigned long *stale)
 {
 	page = (page + 1) % JOB_PAGES;

@@ -21,10 +21,10 @@
 enum { CONTEXT, HOME, OTHER, RANKS };
 
 static struct {
-	_Atomic int result; /* of the echo */
+	_Atomic int result; /* result of the echo */
 	_Atomic unsigned int ended, lost;
 } * shared;
-static int asked = -1; /* the slot that the home's answer is for */
+static int asked = -1; /* the slot in which the home must answer */
 
 static bool expect(bool is, const char *what)
 {

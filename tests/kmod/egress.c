@@ -27,9 +27,9 @@
 #define WINDOW (128u << 10)
 #define ALONE           \
 	(PEER_CREDITS - \
-	 2u) /* blocks or answers that need no credit back: one is for HELLO, one for returning credits */
+	 2u) /* sends before credit runs out: HELLO takes one, returning credits another */
 
-/* Units of the window behind region 0. */
+/* Units of the window after region 0. */
 enum { UNIT_LOW = MANY, UNIT_HIGH, UNIT_URGENT, UNIT_LARGE, UNITS };
 
 static const struct {
@@ -44,8 +44,8 @@ static const struct {
 static void prepare(int fd);
 static struct victim victim = { .pages = MANY * DSM_UNIT_PAGES, .order = ORDER, .prepare = prepare };
 static struct peer *const peer = &victim.peer;
-static unsigned int landed, replies; /* blocks, answers about objects */
-static uint32_t pages_landed[1024];  /* the first page of each block, in their order */
+static unsigned int landed, replies; /* landed blocks, and answers about objects */
+static uint32_t pages_landed[1024];  /* the first page of each block, in order of arrival */
 
 /* ---- the victim ------------------------------------------------------------------------------- */
 
@@ -54,7 +54,7 @@ static uint64_t word_of(uint32_t page)
 	return page * 0x9e3779b97f4a7c15ull + 1;
 }
 
-/* Of all pages it is the owner, so that it sends them; each has a word of its own at its begin and end. */
+/* The victim owns all pages, so that it sends them. Each page has its own word at its begin and end. */
 static void prepare(int fd)
 {
 	uint32_t i, page;
@@ -132,7 +132,7 @@ static void ask_blocks(unsigned int unit, unsigned int n)
 		ask_block(unit * DSM_UNIT_PAGES + i * BLOCK_PAGES, BLOCK_PAGES);
 }
 
-/* For a new object: the answer is a message of the class SYNC. */
+/* Request a new object: the answer is a message of class SYNC. */
 static void ask_object(void)
 {
 	const struct msg m = { .version = WIRE_VERSION,
@@ -167,7 +167,7 @@ static bool until_counted(const char *name, long long n)
 	return expect(counter(name) >= n, name);
 }
 
-/* Some blocks of region 0, after which its peer has no credit for others; they come from units that nothing else is asked of. */
+/* Receive blocks until the victim has no credit for more. They are from units that the test uses for nothing else. */
 static bool spend_data_credit(void)
 {
 	peer->greedy |= 1u << CLASS_DATA;
@@ -197,7 +197,7 @@ static bool end(bool ok)
 	return victim_end(&victim) && ok;
 }
 
-/* The unit's pages have come, to where all units' land. */
+/* Does the landed data match the pages of the unit? All units land at one place. */
 static bool right(unsigned int unit)
 {
 	unsigned int page, wrong = 0;
@@ -213,7 +213,7 @@ static bool right(unsigned int unit)
 
 /* ---- the window ------------------------------------------------------------------------------- */
 
-/* Bytes that have been on their way to the peer at a time, as the module has counted them. */
+/* The module's maximum of block bytes in flight to the peer. */
 static unsigned long most_on_the_way(void)
 {
 	FILE *f = fopen("/sys/kernel/debug/dsm/queues", "r");
@@ -228,7 +228,7 @@ static unsigned long most_on_the_way(void)
 	return most;
 }
 
-/* All blocks of a unit wait for credit, and get it at once. */
+/* All blocks of a unit wait for credit, then are released at once. */
 static bool burst(unsigned long *most)
 {
 	const bool ok = begin() && spend_data_credit();
@@ -255,7 +255,7 @@ static bool window(void)
 		expect(counter("chunks_sent") >= chunks + (long long)(DSM_UNIT / CHUNK),
 		       "blocks that have waited go in chunks") &&
 		expect(most > WINDOW / 2 && most <= WINDOW, "the window is used, and holds");
-	/* Without one, the same puts everything on its way. */
+	/* Without a window, the same burst puts all bytes in flight. */
 	ok = set_parameter("send_window", "0") && ok;
 	ok = burst(&without) && ok;
 	ok = set_parameter("send_window", "131072") && ok;
@@ -263,7 +263,7 @@ static bool window(void)
 	return ok && expect(without > 2 * WINDOW, "without a window there is more");
 }
 
-/* Larger than the window, and nothing is before it. */
+/* A block larger than the window, with nothing ahead of it. */
 static bool large(void)
 {
 	const long long full = counter("send_window_full");
@@ -277,17 +277,17 @@ static bool large(void)
 	return end(ok);
 }
 
-/* ---- strict first ----------------------------------------------------------------------------- */
+/* ---- strict classes first --------------------------------------------------------------------- */
 
-#define WAIT 8u /* answers and blocks that wait */
+#define WAIT 8u /* answers and blocks that must wait */
 
-/* Answers wait for credit; blocks that come then wait for them, though they have places and credit. */
+/* Answers wait for credit. Later blocks wait behind them, though the blocks have places and credit. */
 static bool hold_back(void)
 {
 	const long long first = counter("strict_first");
 	unsigned int i;
 
-	ask_blocks(0, 1); /* for the key */
+	ask_blocks(0, 1); /* makes the victim ask for the key */
 	if (!expect(until(&landed, 1, 20), "a block"))
 		return false;
 	peer->greedy |= 1u << CLASS_SYNC;
@@ -306,7 +306,7 @@ static bool strict(void)
 	const double latest = now_s() + 0.5;
 
 	for (; ok && now_s() < latest; usleep(1000))
-		peer_poll(peer, heard); /* what comes, comes */
+		peer_poll(peer, heard); /* receive anything that arrives */
 	ok = ok && expect(replies < ALONE + WAIT, "answers wait") && expect(landed == 1, "so do blocks");
 	if (ok)
 		give_credit(CLASS_SYNC);
@@ -322,7 +322,7 @@ static int by_size(const void *a, const void *b)
 
 #define PINGS 400u
 
-/* While hundreds of blocks wait, answers come at once: few blocks come between question and answer. */
+/* While hundreds of blocks wait, answers are sent at once: few blocks come between a request and its answer. */
 static bool pass(void)
 {
 	static int between[PINGS];
@@ -381,11 +381,11 @@ static bool weights(void)
 	return end(ok);
 }
 
-/* ---- death ------------------------------------------------------------------------------------ */
+/* ---- loss of the peer, end of the process ----------------------------------------------------- */
 
 #define LISTED_SENDS "  sends to "
 
-/* A key is never 0. */
+/* A key of 0 is a protocol error. */
 static void break_the_protocol(void)
 {
 	const struct msg m = {
@@ -395,7 +395,7 @@ static void break_the_protocol(void)
 	peer_post(peer, wire_class(m.type), &m, sizeof(m), NULL);
 }
 
-/* The peer is given up while messages and blocks wait for it; its process goes on. */
+/* The victim gives the peer up while messages and blocks wait for it; the victim's process continues. */
 static bool given_up(void)
 {
 	bool ok = begin() && hold_back();
@@ -412,7 +412,7 @@ static bool given_up(void)
 	return victim_end(&victim) && ok;
 }
 
-/* The process is killed meanwhile. */
+/* The victim's process is killed while messages and blocks wait. */
 static bool killed(void)
 {
 	return end(begin() && hold_back() && expect(listed(LISTED_SENDS) == 1, "what waits is listed"));

@@ -39,39 +39,39 @@
 #include <unistd.h>
 
 #define WINDOW (10ul << 20)
-#define REGION_PAGES 2048u /* of region 0; region 1 has the rest, and a table of owners */
+#define REGION_PAGES 2048u /* pages of region 0; region 1 has the other pages, and a table of owners */
 #define OWNED_PAGES (WINDOW / PAGE - REGION_PAGES)
 #define PARTS 8u
 #define LIMIT_NS 1000000u
 #define BASE(rank) (JOB_BASE + (rank) * (1ul << 30))
 #define STEPS_MAX 128u
 #define STRIDE 64u
-#define FIRST 0u /* the step's first allocations are refused, one after the other: */
+#define FIRST 0u /* refuse the step's first allocations, one after the other: */
 #define FIRST_OF "8"
-#define JOINS_LEAST 16u /* allocations of the module itself in JOIN by RDMA, where there is one peer */
+#define JOINS_LEAST 16u /* at least so many allocations of the module in JOIN over RDMA with one peer */
 
 enum way { HERE, RDMA, PROTECT, WAYS };
 static const char *const way_names[] = { "one kernel", "RDMA", "protection" };
 
 /* Shared with the process that runs a script. */
 static struct report {
-	unsigned int steps; /* that there are */
-	bool injected;      /* the step made as many allocations */
+	unsigned int steps; /* steps of the script */
+	bool injected;      /* the step made enough allocations for one to be refused */
 	bool step_failed;
-	bool failed_again;   /* when it was made again, and nothing was refused */
-	bool ended;          /* the script went through the job */
-	unsigned int others; /* steps that failed though nothing was refused in them */
-	char name[32];       /* of the step */
-	char other[32];      /* of the first of the others */
-	char lost[64];       /* how a rank was not there any more; empty: it was */
+	bool failed_again;   /* on repetition, with no allocation refused */
+	bool ended;          /* the script ran to its end */
+	unsigned int others; /* other steps that failed, with no allocation refused */
+	char name[32];       /* the step's name */
+	char other[32];      /* the first other step that failed */
+	char lost[64];       /* how a rank was lost; empty: none was */
 } * report;
 
 /* ---- one script ----------------------------------------------------------------------------- */
 
 static struct script {
 	enum way way;
-	unsigned int at, target, nth; /* steps so far; which one goes without its nth allocation, or its FIRST */
-	bool counts;                  /* the step that is under way */
+	unsigned int at, target, nth; /* steps so far; the step to fail, and which allocation (or FIRST) */
+	bool counts;                  /* the current step may be the target */
 	const char *name;
 	int fail_fd, all_fd;
 	int fd[2];
@@ -90,8 +90,8 @@ static bool set(const char *file, const char *value)
 }
 
 /*
- * What is the same without RDMA is not done twice; and JOIN, which makes queue pairs, is left to join_all(): rxe (Linux 6.1) stops
- * timers that it has not set up when its own allocations for one fail.
+ * Some steps are left out: those that are the same without RDMA, and JOIN, which makes queue pairs and is left to join_all(). If
+ * rxe's own allocations for a queue pair fail, rxe (Linux 6.1) stops timers that it has not set up.
  */
 static bool counts(const char *name)
 {
@@ -121,13 +121,13 @@ static void before(const char *name)
 		_exit(5);
 }
 
-/* The step is made again if it fails, and then nothing may be missing. */
+/* If a step fails, it is repeated, and must then succeed. */
 static bool is_strict(void)
 {
 	return s.nth != FIRST && s.way != RDMA;
 }
 
-/* Whether the step is to be made again: one of its allocations was refused, and it failed. */
+/* Must the step be repeated? Yes if one of its allocations was refused and it failed. */
 static bool after(bool failed)
 {
 	char line[16] = "";
@@ -169,7 +169,7 @@ static int sync_once(unsigned int rank, const struct dsm_ioc_call *in, struct ds
 	return ioctl(s.fd[rank], DSM_IOC_CALL, out) ? -errno : out->status;
 }
 
-/* A synchronisation call, which is to end so: the status of its object's home, or -errno. In and out: c. */
+/* A synchronisation call, whose expected result is `wanted`: a status of the object's home, or -errno. c is input and output. */
 static bool sync_ends(const char *name, unsigned int rank, struct dsm_ioc_call *c, int wanted)
 {
 	const struct dsm_ioc_call in = *c;
@@ -294,7 +294,7 @@ static void use_protection(void)
 	access_page("read", 0, 5, false);
 }
 
-/* By this task, from here on. */
+/* Open the files for this thread; injection concerns only this thread. */
 static void open_marks(void)
 {
 	char path[64];
@@ -306,7 +306,7 @@ static void open_marks(void)
 		_exit(4);
 }
 
-/* Another process attaches to rank 0, has its region and its pages, and removes the region. The steps are of this script. */
+/* Another process attaches to rank 0, adds its region, uses its pages, and removes the region. Its steps count in this script. */
 static void use_view(void)
 {
 	struct dsm_ioc_attach a = { .fd = s.fd[0] };
@@ -332,7 +332,7 @@ static void use_view(void)
 	_exit(0);
 }
 
-/* Each part has its home; the window's first pages of it are of rank 1. */
+/* Each part of the region has its own home; rank 1 has the first. */
 static void use_owners(void)
 {
 	struct dsm_owner owners[PARTS] = { { 1 }, { 0 }, { 1 } };
@@ -364,7 +364,7 @@ static void use_owners(void)
 
 static _Atomic unsigned int script_tid;
 
-/* Rank 0 comes when rank 1 waits. */
+/* Rank 0 arrives while rank 1 waits. */
 static void *come_late(void *unused)
 {
 	struct dsm_ioc_call c = CALL_BARRIER;
@@ -383,12 +383,12 @@ static void use_barrier(void)
 	atomic_store(&script_tid, (unsigned int)syscall(SYS_gettid));
 	if (pthread_create(&thread, NULL, come_late, NULL))
 		_exit(4);
-	/* If not, the thread ends with the process. */
+	/* If the call failed, the thread ends with the process. */
 	if (sync_ends("BARRIER", 1, &c, 0) && (pthread_join(thread, &failed) || failed))
 		_exit(4);
 }
 
-/* What rank 1 does with objects of rank 0, on its own: nobody posts or signals. */
+/* Rank 1 uses objects of rank 0 alone: no other thread posts or signals. */
 static void use_objects(void)
 {
 	struct dsm_ioc_call mutex = { .value2 = (uint64_t)SYNC_MUTEX << 32 },
@@ -404,7 +404,7 @@ static void use_objects(void)
 	sync_ends("SYNC of a semaphore", 1, &sem, 0);
 	wait.object = point.object = post.object = take.object = (uint32_t)sem.result;
 	sync_ends("SOP_WAIT", 1, &wait, -ETIMEDOUT);
-	/* If there is no memory to keep it, it is not left, and ends by its limit. */
+	/* Without memory to park the call, it is not interrupted, and ends at its limit. */
 	if (sync_ends("SOP_WAIT at a point", 1, &point, -EINPROGRESS))
 		sync_ends("CANCEL", 1, &cancel, 0);
 	sync_ends("SYNC of a mutex", 1, &mutex, 0);
@@ -436,7 +436,7 @@ static void look_at(unsigned int rank, unsigned int page)
 		snprintf(report->lost, sizeof(report->lost), "rank %u has no page %u: %s", rank, page, strsignal(sig));
 }
 
-/* Are the ranks still there, for each other? Page 2 is rank 0's, page 7 rank 1's. */
+/* Can each rank still reach the other? Page 2 is rank 0's, page 7 rank 1's. */
 static void look_for_lost(void)
 {
 	struct dsm_ioc_lost lost = { .rank = -1 };
@@ -453,8 +453,8 @@ static void look_for_lost(void)
 }
 
 /*
- * As the library does it: a range is forgotten when each rank has been without a request of it, and then again, so that what ends
- * one has come as well. A rank that was given up for the want of memory may be in one for ever.
+ * As in the library: forget a range when no rank has a request for it, checked twice, so that the message that ended the last
+ * request has arrived, too. A rank that was given up for lack of memory may have a request forever.
  */
 static void until_quiet(unsigned int page, unsigned int pages)
 {
@@ -545,9 +545,9 @@ static bool refuse_one_of(unsigned int n)
 }
 
 /*
- * In a context that nobody else is in, no allocation but those of JOIN is counted. Where it makes n or more of them, one of n
- * refused makes each JOIN fail; and from the second on, which starts behind one that was refused, at the nth. With more than
- * all, no two fail one after the other.
+ * Count only the allocations of JOIN, in a context of its own. If JOIN makes n or more allocations and one of n is refused, each
+ * JOIN fails. The second and later ones fail at the n-th, because they start after a refused one. If n exceeds the number, two
+ * JOINs in a row never both fail.
  */
 static bool join_all(const char *how, uint32_t mode)
 {
@@ -600,8 +600,9 @@ static bool joins(void)
 
 /* ---- CONNECT by RDMA -------------------------------------------------------------------------- */
 
-/* Each queue pair's way to the peer is an allocation. With every second one refused, each CONNECT comes further than the one
- * before. */
+/*
+ * Each queue pair's path to the peer needs an allocation. With every second one refused, each CONNECT gets further than the last.
+ */
 static bool connect_again_and_again(void)
 {
 	struct dsm_ioc_connect c = { .rank = 1,
@@ -649,7 +650,7 @@ static bool connects(void)
 
 /* ---- all of them ---------------------------------------------------------------------------- */
 
-/* The step was made again where it had failed; the others were left alone. */
+/* The target step must have succeeded on repetition, and all other steps at once. */
 static bool all_worked(void)
 {
 	if (report->failed_again)
@@ -663,7 +664,7 @@ static bool all_worked(void)
 	return !report->failed_again && !report->others && (s.way == PROTECT || report->ended) && !report->lost[0];
 }
 
-/* False: it did not end, or left something; or did not recover from what was refused one at a time. */
+/* False: the script did not end, left something behind, or did not recover from a single refused allocation. */
 static bool one(enum way way, unsigned int target, unsigned int nth)
 {
 	pid_t pid;
@@ -676,14 +677,14 @@ static bool one(enum way way, unsigned int target, unsigned int nth)
 	if (!pid)
 		play();
 	ok = job_reap(&pid, 1, 30);
-	ok &= nothing_left(20) && report->steps; /* it came to the end of the script */
+	ok &= nothing_left(20) && report->steps; /* the script ran to its end */
 	ok = ok && (!is_strict() || all_worked());
 	if (!ok)
 		printf("FAILED: %s, step %u (%s), allocation %u\n", way_names[way], target, report->name, nth);
 	return ok;
 }
 
-/* Every allocation may fail, without a word for each; of a task that is marked, the next ones from the slab do. */
+/* Let every allocation fail, without a log message. Of the slab, those of marked tasks fail. */
 static bool allow_failures(void)
 {
 	return set("failslab/ignore-gfp-wait", "N") && set("failslab/verbose", "0") &&

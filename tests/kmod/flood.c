@@ -35,17 +35,17 @@
 
 #define RANKS CROWD_RANKS
 #define HONEST 2u
-#define SECOND 3u /* the other honest rank */
+#define SECOND 3u /* the second honest rank */
 #define WORKERS 6u
 #define BATCH 256u
-#define ENOUGH 2000000u /* messages, after which each type should have been accepted */
+#define ENOUGH 2000000u /* after so many messages, each type should have been accepted */
 
 static const char *const outcome_names[INJECT_OUTCOMES] = { "lost", "refused", "wrong", "stray", "later", "taken" };
 
 static struct shared {
-	_Atomic bool pour, pours[JOB_RANKS]; /* they should; that rank does */
+	_Atomic bool pour, pours[JOB_RANKS]; /* liars of all ranks should send; those of rank [i] do */
 	bool lies, forgive;
-	_Atomic int blamed[JOB_RANKS]; /* that rank was told that an honest one is gone: + 1 */
+	_Atomic int blamed[JOB_RANKS]; /* + 1: an honest rank that this rank was told is lost */
 	_Atomic uint64_t lost[JOB_RANKS];
 	_Atomic unsigned long by[INJECT_OUTCOMES][MSG_TYPES];
 } * shared;
@@ -54,14 +54,14 @@ static struct crowd *crowd;
 static struct honest *honest;
 static unsigned long rounds, steps;
 
-/* The process of an honest rank. */
+/* State of an honest rank's process. */
 static struct {
 	struct job *job;
 	uint16_t me;
 	int fd;
 	uint64_t random;
-	_Atomic uint64_t barrier;          /* group of one that a thread waits at; 0: none */
-	_Atomic unsigned int number, life; /* of the barrier */
+	_Atomic uint64_t barrier;          /* group of a barrier that a thread waits at; 0: none */
+	_Atomic unsigned int number, life; /* the barrier's number and generation */
 } self;
 
 static unsigned long count_of(enum inject_outcome o)
@@ -84,13 +84,13 @@ static unsigned long messages(void)
 	return n;
 }
 
-/* ---- what they make up ---------------------------------------------------------------------- */
+/* ---- invented messages ---------------------------------------------------------------------- */
 
 static void landed(const struct liar *l, struct inject_message *i)
 {
 	uint64_t *r = &self.random;
 
-	/* That a block of rank 0's has come nobody but its owner may say. */
+	/* Only the owner may say that a block of rank 0 has arrived. */
 	struct word_KERNEL_BLOCK w = { .valid = 1,
 				       .write = pick(r, 2),
 				       .home = pick(r, 4) ? l->me : 1 + pick(r, RANKS - 1),
@@ -148,14 +148,14 @@ static struct inject_message make_up(void)
 	return i;
 }
 
-/* The liars of a group that a thread here waits for. */
+/* Send the arrivals of the liars in a group that a thread here waits for. */
 static unsigned int arrive(struct inject_message *out, unsigned int room)
 {
 	const uint64_t group = atomic_exchange(&self.barrier, 0);
 	unsigned int n = 0, p;
 
 	if (!group || (unsigned int)__builtin_ctzll(group) != self.me)
-		return 0; /* it sends its arrival to one of them */
+		return 0; /* the thread sends its own arrival to a liar */
 	for (p = 0; p < RANKS && n < room; p++)
 		if (group >> p & 1 && !crowd_is_honest(p))
 			out[n++] = (struct inject_message){ .m = { .version = WIRE_VERSION,
@@ -206,7 +206,7 @@ static void *pour(void *arg)
 {
 	(void)arg;
 	crowd_join(crowd, self.job, self.me, next(&self.random));
-	setpriority(PRIO_PROCESS, 0, -10); /* of this thread: honest ones leave it what it needs */
+	setpriority(PRIO_PROCESS, 0, -10); /* this thread only: honest threads leave it enough time */
 	for (;;) {
 		atomic_store(&shared->pours[self.me], true);
 		while (atomic_load(&shared->pour))
@@ -219,7 +219,7 @@ static void *pour(void *arg)
 
 /* ---- honest ranks --------------------------------------------------------------------------- */
 
-/* With some liars; a thread that gets no answer waits to the end. */
+/* Meet liars at barriers. A thread that gets no answer waits until its process is killed. */
 static void *meet(void *arg)
 {
 	uint64_t r = self.random ^ 1;
@@ -234,7 +234,7 @@ static void *meet(void *arg)
 		c.value2 = 1ull << self.me;
 		for (i = 1 + pick(&r, 5); i; i--)
 			c.value2 |= 1ull << (pick(&r, 4) ? crowd_any(&r) : 1);
-		c.gen = ++calls / 8; /* they are destroyed and made again */
+		c.gen = ++calls / 8; /* the barriers are destroyed and made again */
 		atomic_store(&self.number, c.object);
 		atomic_store(&self.life, c.gen);
 		atomic_store(&self.barrier, c.value2);
@@ -291,7 +291,7 @@ static bool begin(const struct job *j)
 	return atomic_load(&j->ready) == HONEST ? honest_warm(honest, HONEST) : fail("honest ranks do not join");
 }
 
-/* For a while, less if most liars are lost. */
+/* Let liars send for a while, or until most of them are lost. */
 static void let_pour(unsigned long most)
 {
 	const double end = now_s() + patience(10);
@@ -301,7 +301,10 @@ static void let_pour(unsigned long most)
 	while (messages() - before < most && now_s() < end &&
 	       __builtin_popcountll(atomic_load(&shared->lost[0]) & atomic_load(&shared->lost[SECOND])) < RANKS / 2)
 		usleep(20000);
-	/* What an honest rank asks for the first time may come from anybody: so all is said before they go where they have not been. */
+	/*
+	 * Any rank may answer an honest rank's first request for a block. So liars must be silent before honest ranks use new
+	 * pages.
+	 */
 	atomic_store(&shared->pour, false);
 	while ((atomic_load(&shared->pours[0]) || atomic_load(&shared->pours[SECOND])) && now_s() < end + patience(10))
 		usleep(1000);
@@ -314,7 +317,7 @@ static bool end_well(void)
 	return honest_end(honest, HONEST) && (!misled() || fail("an honest rank was told that another is gone"));
 }
 
-/* They go on until they are killed. */
+/* Are both honest ranks alive? They run until they are killed. */
 static bool all_live(const pid_t *pids)
 {
 	bool live = true;
@@ -392,7 +395,7 @@ static bool one_round(struct job *j, uint64_t *r, unsigned long most)
 static bool is_ours(uint8_t type)
 {
 	return wire_hosts(type) & HOST_KERNEL && type != MSG_HELLO && type != MSG_KEY_WANTED && type != MSG_KEY &&
-		type != MSG_ECHO; /* which are the connection's */
+		type != MSG_ECHO; /* handled by the connection, not by a step */
 }
 
 static bool show_types(void)

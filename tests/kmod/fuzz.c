@@ -37,7 +37,7 @@ static unsigned long inputs(void)
 	return outcomes_inputs(shared->outcomes);
 }
 
-/* Ticks of all processors since they were started: those in which they had nothing to do, and all. */
+/* Read the ticks of all processors since boot: idle ones, and all. */
 static void read_ticks(unsigned long long *idle, unsigned long long *all)
 {
 	unsigned long long v[8] = { 0 };
@@ -56,7 +56,7 @@ static void read_ticks(unsigned long long *idle, unsigned long long *all)
 	*idle = v[3];
 }
 
-/* Run for a while, less if the processors have mostly nothing to do. */
+/* Run for a while; stop early if the processors are mostly idle. */
 static void let_run(double seconds)
 {
 	const double end = now_s() + seconds;
@@ -67,7 +67,7 @@ static void let_run(double seconds)
 		usleep(100000);
 		read_ticks(&idle[1], &all[1]);
 		if (all[1] - all[0] < 20)
-			continue; /* too few to say */
+			continue; /* too few ticks to judge */
 		if ((idle[1] - idle[0]) * 5 > (all[1] - all[0]) * 2)
 			break;
 		idle[0] = idle[1];
@@ -145,7 +145,7 @@ static bool stop(uint64_t *r, const pid_t *pids, unsigned int n, unsigned int nj
 	for (i = 0; i < njobs; i++)
 		atomic_store(&shared->jobs[i].job.stop, 1);
 	ok = job_reap(pids, n, 60);
-	while (waitpid(-1, NULL, WNOHANG) > 0) /* children of theirs that this process has inherited */
+	while (waitpid(-1, NULL, WNOHANG) > 0) /* reap orphans that this process has inherited */
 		;
 	return nothing_left(20) && ok;
 }
@@ -168,7 +168,7 @@ static bool one_round(uint64_t seed, unsigned int number, double seconds)
 		printf("round %u: nobody called\n", number);
 		ok = false;
 	}
-	if (pick(&r, 2)) { /* some go on when others are gone */
+	if (pick(&r, 2)) { /* let other ranks continue after one is gone */
 		kill(pids[pick(&r, n)], SIGKILL);
 		let_run(seconds / 4);
 	}
@@ -187,7 +187,7 @@ static bool prepare(void)
 	struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
 
 	setrlimit(RLIMIT_MEMLOCK, &all);
-	prctl(PR_SET_CHILD_SUBREAPER, 1); /* children of ranks that were killed */
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* inherit the children of killed ranks */
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED || chmod("/dev/dsm", 0666)) {
 		perror("fuzz");

@@ -28,14 +28,14 @@
 
 static struct turns {
 	struct job job;
-	_Atomic unsigned int done; /* steps */
-	unsigned int times;        /* that the hottest block changes ranks */
+	_Atomic unsigned int done; /* steps that are done */
+	unsigned int times;        /* how often the hottest block changes ranks */
 } * turns;
 
 static struct {
 	struct turns *t;
 	int fd;
-	unsigned int me, steps; /* steps that this rank has come to */
+	unsigned int me, steps; /* steps that this rank has reached */
 } self;
 
 static void fail(const char *what)
@@ -52,7 +52,7 @@ static void must(bool ok, const char *what)
 		fail(what);
 }
 
-/* The next step is that rank's: true, once all steps before it are done. Others go on. */
+/* If the next step is rank's: wait until all earlier steps are done, and return true. Other ranks return at once. */
 static bool my_turn(unsigned int rank)
 {
 	const unsigned int before = self.steps++;
@@ -75,13 +75,13 @@ static void all_steps_done(void)
 
 /* ---- accesses ------------------------------------------------------------------------------- */
 
-/* The last byte of a block: it counts by its first page. */
+/* Use the last byte of a block: the counters are by the block's first page. */
 static volatile char *byte_of(uint32_t page)
 {
 	return JOB_BASE + ((page + (1ul << self.t->job.order)) * PAGE - 1);
 }
 
-/* Nothing but a store: a load would get a copy first, which may move the ownership. */
+/* Only store: a load would first get a copy, which may move the ownership. */
 static void store(unsigned int rank, uint32_t page)
 {
 	if (!my_turn(rank))
@@ -98,7 +98,7 @@ static void load(unsigned int rank, uint32_t page)
 	step_done();
 }
 
-/* The home is the first to touch it; then it changes ranks so often. */
+/* The home touches the block first; then the block changes ranks `times` times. */
 static void pass_around(unsigned int home, uint32_t page, unsigned int times)
 {
 	unsigned int i;
@@ -120,7 +120,7 @@ static void range(unsigned int op)
 	must(!err, "a range is given back and forgotten");
 }
 
-/* By both ranks: neither goes on before the other has come so far. */
+/* Both ranks do this, one after the other, in step. */
 static void both(unsigned int op)
 {
 	unsigned int r;
@@ -137,7 +137,7 @@ static void both(unsigned int op)
 
 static uint32_t transfers[DSM_UNIT_PAGES];
 
-/* 0 or errno; where it has found some in *page. */
+/* Returns 0 or errno; *page is set to the first page with counters. */
 static int hot(int fd, uint32_t *page)
 {
 	struct dsm_ioc_hot h = { .page = *page, .transfers = (uintptr_t)transfers };
@@ -149,7 +149,7 @@ static int hot(int fd, uint32_t *page)
 	return err;
 }
 
-/* From a page on, there is nothing; an argument that says so stays as it was. */
+/* There are no counters from `page` on; the call then leaves its argument unchanged. */
 static void none_from(uint32_t page)
 {
 	uint32_t at = page;
@@ -161,7 +161,7 @@ struct expected {
 	uint32_t page, times;
 };
 
-/* From `from` on, the first unit with counters is at `page`, and has these and no others. */
+/* From `from` on, the first unit with counters is at `page`, and has exactly these counters. */
 static void counted(int fd, uint32_t from, uint32_t page, const struct expected *e, unsigned int n)
 {
 	uint32_t at = from, i, k, sum = 0;
@@ -215,7 +215,7 @@ static void refusals(void)
 	munmap(edge, PAGE);
 }
 
-/* A child may not use the file, but one that has attached to the context may call, and finds the same. */
+/* A forked child may not use the file. A process that has attached to the context may, and sees the same counters. */
 static void other_process(const struct expected *e, unsigned int n)
 {
 	int status;
@@ -242,7 +242,7 @@ static void rank(struct turns *t, unsigned int me)
 {
 	const uint32_t block = 1u << t->job.order;
 	const uint32_t other = 2 * DSM_UNIT_PAGES, last = 3 * DSM_UNIT_PAGES; /* blocks of home 0 */
-	/* By home. The rest of what is done to blocks below counts nothing. */
+	/* Expected counters by home. All other accesses below count nothing. */
 	const struct expected first[RANKS][2] = { { { 0, t->times }, { 4 * block, 1 } },
 						  { { block, 7 }, { 7 * block, 3 } } };
 	const struct expected second[RANKS] = { { other, 5 }, { other + block, 2 } };
@@ -256,11 +256,11 @@ static void rank(struct turns *t, unsigned int me)
 	none_from(0);
 	pass_around(0, 0, t->times);
 	pass_around(1, block, 7);
-	for (i = 0; i < 9; i++) /* copies only: the permission stays */
+	for (i = 0; i < 9; i++) /* read copies only: the write permission stays */
 		load(i % 2, 2 * block);
-	for (i = 0; i < 9; i++) /* no other rank */
+	for (i = 0; i < 9; i++) /* rank 1 only */
 		store(1, 3 * block);
-	/* Read by the other, then written by it: once. */
+	/* Rank 1 reads, then writes: one change. */
 	store(0, 4 * block);
 	load(1, 4 * block);
 	store(1, 4 * block);
@@ -279,7 +279,7 @@ static void rank(struct turns *t, unsigned int me)
 	none_from(last);
 	refusals();
 	other_process(first[me], 2);
-	/* What was read is counted on. */
+	/* Reading does not reset the counters. */
 	pass_around(0, other, 2);
 	all_steps_done();
 	counted(self.fd, other, other, &(struct expected){ other + me * block, me ? 2 : 8 }, 1);
@@ -289,7 +289,7 @@ static void rank(struct turns *t, unsigned int me)
 	both(DSM_RANGE_FORGET);
 	none_from(DSM_UNIT_PAGES);
 	counted(self.fd, 0, 0, first[me], 2);
-	/* And used again. */
+	/* The range is used again; counters begin at 0. */
 	pass_around(0, other, 1);
 	all_steps_done();
 	if (me)

@@ -27,7 +27,7 @@
 
 static struct job *j;
 static struct {
-	_Atomic uint32_t name; /* of the object */
+	_Atomic uint32_t name; /* the object's name */
 	_Atomic int waits;
 } * shared;
 
@@ -48,7 +48,7 @@ static void waiter(bool lock, const int child[2])
 	close(child[1]);
 	if (fd < 0)
 		_exit(3);
-	if (!fork()) { /* it keeps the file until the test closes its end */
+	if (!fork()) { /* it keeps the file open until the test closes the pipe */
 		byte = 0;
 		_exit(read(child[0], &byte, 1) != 0);
 	}
@@ -57,7 +57,7 @@ static void waiter(bool lock, const int child[2])
 	c.object = atomic_load(&shared->name);
 	atomic_store(&shared->waits, 1);
 	call(fd, c, &c);
-	_exit(4); /* it was not to come back */
+	_exit(4); /* the call must not return */
 }
 
 static bool one(bool lock)
@@ -88,7 +88,7 @@ static bool one(bool lock)
 		atomic_store(&shared->name, (uint32_t)made.result);
 	while (ok && !atomic_load(&shared->waits) && now_s() < end)
 		usleep(1000);
-	usleep((useconds_t)(patience(0.3) * 1e6)); /* it asks, and waits */
+	usleep((useconds_t)(patience(0.3) * 1e6)); /* the call has been made, and waits */
 	kill(pid, SIGKILL);
 	waitpid(pid, &status, 0);
 	if (lock)
@@ -102,13 +102,13 @@ static bool one(bool lock)
 	munmap(JOB_BASE, JOB_WINDOW);
 	close(fd);
 	ok = ok && WIFSIGNALED(status) && nothing_left(20) && tainted() == taint;
-	while (waitpid(-1, NULL, WNOHANG) > 0) /* the child, which this process has inherited */
+	while (waitpid(-1, NULL, WNOHANG) > 0) /* reap the child, which this process has inherited */
 		;
 	printf("%s: %s\n", lock ? "a lock" : "a semaphore", ok ? "its answer found nobody" : "FAILED");
 	return ok;
 }
 
-/* ---- the module goes ------------------------------------------------------------------------- */
+/* ---- unloading ------------------------------------------------------------------------------- */
 
 static void gives_up(void)
 {
@@ -151,7 +151,7 @@ static bool unloaded(void)
 		usleep(1000);
 	ok = ok && atomic_load(&shared->waits) && file_set("/sys/module/dsm/parameters/test_linger", text);
 	munmap(JOB_BASE, JOB_WINDOW);
-	close(fd); /* so that nobody gives it the lock */
+	close(fd); /* the lock must not be granted */
 	refused = module_unload() == -EWOULDBLOCK;
 	kill(pid, SIGKILL);
 	began = now_s();

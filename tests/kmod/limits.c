@@ -23,8 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LIMIT_NS 50000000u /* of a call, on a fast kernel */
-#define COSTS 100u /* else so many times the processor's time for a call: 800 of them take less than half of the wait */
+#define LIMIT_NS 50000000u /* limit of a call, on a fast kernel */
+#define COSTS 100u /* on a slow kernel: processor time of a call times this; 800 calls take less than half of it */
 #define TIMES 40u
 #define THREADS 20u
 #define LONG_NS 60000000000ull
@@ -53,7 +53,7 @@ static void until_step(unsigned int step)
 	expect(reached(&both->step, step), "the other rank");
 }
 
-/* A call for the lock, which is rank 0's: its status, and the record in *hold. */
+/* Call for the lock, which is rank 0's. Returns the status; *hold is the record. */
 static int lock(uint16_t what, uint64_t ns, uint16_t *hold)
 {
 	struct dsm_ioc_call c = { .call = what, .object = atomic_load(&both->name), .ns = ns };
@@ -79,7 +79,7 @@ static double processor_s(void)
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Rank 0: the home, and the holder. */
+/* Rank 0, the lock's home and holder. */
 static void holds(void)
 {
 	struct dsm_ioc_call made = { .value2 = (uint64_t)SYNC_MUTEX << 32 };
@@ -124,7 +124,7 @@ static void leave(int sig)
 	siglongjmp(out_of_here, 1);
 }
 
-/* Without a limit, and by its handler. The next call gives up what was left. */
+/* Waits without a limit; the handler leaves the wait. The next call gives it up. */
 static void *leaves(void *arg)
 {
 	struct dsm_ioc_call another = { .call = DSM_CALL_BARRIER, .object = 1, .value2 = 3 };
@@ -202,7 +202,7 @@ static void waits(bool stay)
 	if (stay)
 		pthread_join(thread, NULL);
 	atomic_store(&both->step, 3);
-	until_step(4); /* what has come to this rank goes back */
+	until_step(4); /* the lock that arrived at this rank goes back */
 	fflush(stdout);
 	_exit(0);
 }

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * parked.c - calls that dsm.ko keeps while their threads run signal handlers (kmod/park.c), and to which no thread
- * returns.
+ * parked.c - calls that dsm.ko keeps while their threads run signal handlers (kmod/park.c), and that no thread repeats.
  *
- * A thread leaves its wait for a condition by siglongjmp(3), and makes its next calls from deeper on its stack, where
- * a handler's could be: the call is kept. A call from higher up gives it up, and nobody stands in line for the
- * condition; also if the condition was signalled and destroyed before. A thread that has left a call at a
- * cancellation point cancels it, before or after the object of the wait has arrived; no other thread can. A thread
- * whose handlers wait in calls, and are interrupted in turn, has at most PARKED_MAX calls parked. The next signal
- * waits, and each call is made once.
+ * A thread leaves its wait for a condition by siglongjmp(3), and makes its next calls from deeper on its stack, where a handler
+ * could be: the call is kept. A call from higher up gives it up, and no request is left in line for the condition. The same holds
+ * if the condition was signalled and destroyed before. A thread that has left a call at a cancellation point cancels it, before
+ * or after the object of the wait has arrived; no other thread can. If a thread's handlers wait in calls, and are interrupted in
+ * turn, at most PARKED_MAX calls are parked. The next signal waits, and each call is made once.
  *
- * A wait for a mutex is given up, and the mutex arrives while the module does that (test_slow_await): the module must
- * not use the call any more after the worker that gives the mutex back has freed it.
+ * A wait for a mutex is given up, and the mutex arrives meanwhile (test_slow_await). The worker that gives the mutex back frees
+ * the call: after that, the module must not use it any more.
  *
  * One rank, in a guest with the module loaded.
  */
@@ -48,7 +46,7 @@ static bool expect(bool is, const char *what)
 	return is;
 }
 
-/* The object's status, which is negative, or the value that was created. */
+/* Returns the status of the object, which is negative, or the result of the call. */
 static int64_t call(struct dsm_ioc_call c)
 {
 	if (ioctl(fd, DSM_IOC_CALL, &c))
@@ -61,7 +59,7 @@ static int64_t on_condition(uint8_t op)
 	return call((struct dsm_ioc_call){ .call = DSM_CALL_SYNC, .op = op, .object = condition });
 }
 
-/* With so many frames of 8 KiB between the caller and the call. */
+/* Make the call from `frames` stack frames of 8 KiB deeper. */
 __attribute__((noinline)) static int64_t deep(unsigned int frames, int64_t (*what)(void))
 {
 	volatile char frame[8192];
@@ -77,7 +75,7 @@ static int64_t wait_for_it(void)
 	return on_condition(SOP_ENQUEUE);
 }
 
-/* A barrier that nobody waits in. */
+/* A call that does not wait: a barrier of one thread. */
 static int64_t another_call(void)
 {
 	return call((struct dsm_ioc_call){ .call = DSM_CALL_BARRIER, .object = 1, .value2 = 1 });
@@ -199,10 +197,10 @@ static void is_met(bool unused)
 struct kind {
 	const char *name;
 	uint8_t object; /* enum sync_kind */
-	uint8_t hold;   /* by another thread before; 0: nothing */
+	uint8_t hold;   /* first made by another thread; 0: nothing */
 	uint8_t wait, let;
-	uint8_t undo;  /* what has been granted; 0: nothing */
-	uint8_t again; /* then, as if nobody had been there */
+	uint8_t undo;  /* undoes what was granted; 0: nothing */
+	uint8_t again; /* succeeds afterwards if the wait has left no trace */
 };
 
 static const struct kind kinds[] = {
@@ -233,7 +231,7 @@ static void *call_aside(void *arg)
 	return NULL;
 }
 
-/* By another thread, as a call of this one might give up what it has left. */
+/* Make a call in another thread: in this one, it might give up a call that was left. */
 static int64_t aside(struct dsm_ioc_call c)
 {
 	struct aside a = { .c = c };
@@ -256,7 +254,7 @@ static struct dsm_ioc_call cancellation(const struct dsm_ioc_call *c)
 	return (struct dsm_ioc_call){ .call = DSM_CALL_CANCEL, .value = (uintptr_t)c };
 }
 
-/* The wait, and the mutex that a condition's has released. */
+/* Begin the wait; before a wait for a condition, lock its mutex. */
 static void begin(const struct kind *k, struct dsm_ioc_call *c)
 {
 	struct dsm_ioc_call lock = { .call = DSM_CALL_LOCK };
@@ -326,7 +324,7 @@ static void is_taken_back(bool limited)
 
 /* ---- calls in handlers that interrupt calls -------------------------------------------------- */
 
-/* There are two that arrive. */
+/* Arrive at a barrier of two threads. */
 static int64_t arrive(unsigned int barrier)
 {
 	return call((struct dsm_ioc_call){ .call = DSM_CALL_BARRIER, .object = barrier, .threads = 2, .value2 = 1 });

@@ -46,7 +46,7 @@ static bool pin(int fd, bool on)
 	return on ? pin_as(fd, DSM_RANGE_PIN, DSM_PIN_WRITE | DSM_PIN_TURNS) : pin_as(fd, DSM_RANGE_UNPIN, 1);
 }
 
-/* A rank that has gone takes with it what others want to see. */
+/* Wait for all ranks before exit: a rank that exits takes its blocks along. */
 static void all_come(_Atomic unsigned int *place)
 {
 	atomic_fetch_add(place, 1);
@@ -64,7 +64,7 @@ static void rank_process(unsigned int rank)
 		unsigned int seen = *word;
 
 		if (i % 10 == 0)
-			usleep(1000); /* the others have come to ask */
+			usleep(1000); /* time for the others to ask for the block */
 		*word = seen + 1;
 		if (!pin(fd, false))
 			break;
@@ -100,10 +100,10 @@ static void *overlaps(void *arg)
 {
 	(void)arg;
 	while (!everybody_has_had(TURNS) && !atomic_load(&all->failed)) {
-		/* The second pin of a thread that has one does not wait: nobody else would let it go on. */
+		/* A thread's second pin must not wait: no other thread can release its first. */
 		bool ok = pin(rank_fd, true) && pin_as(rank_fd, DSM_RANGE_PIN, DSM_PIN_WRITE);
 
-		usleep(1000); /* the others have come to ask */
+		usleep(1000); /* time for the others to ask for the block */
 		ok = ok && pin(rank_fd, false) && pin(rank_fd, false);
 		if (!ok || atomic_fetch_add(&all->turns[rank_me], 1) >= TOO_MANY)
 			atomic_store(&all->failed, 1);
@@ -217,7 +217,7 @@ static void removing_process(unsigned int rank)
 
 /* ---- all ------------------------------------------------------------------------------------ */
 
-/* where: a vector, and a processor or NULL; NULL: without RDMA. */
+/* where: a vector, and a processor or NULL. If `where` is NULL, the ranks share one kernel. */
 static bool all_ranks(void (*process)(unsigned int), char **where)
 {
 	pid_t pids[RANKS];

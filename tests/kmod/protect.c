@@ -79,7 +79,7 @@ static void caught(int sig)
 	siglongjmp(away, sig);
 }
 
-/* 0, or the signal. */
+/* Returns 0 or the signal. */
 static int touch(volatile char *p, bool write)
 {
 	int sig = sigsetjmp(away, 1);
@@ -112,12 +112,12 @@ static void check_access(unsigned int flags)
 	expect(!protect_one(7, DSM_PROT_NONE, flags), "close");
 }
 
-/* Scattered pages with all kinds of changes in one call, several times. */
+/* Change scattered pages, with all transitions, in one call; several times. */
 static void check_batch(unsigned int flags)
 {
 	static struct dsm_prot_item items[DSM_PROTECT_MAX];
 	static unsigned char want[PAGES];
-	const char *slow = getenv("KMOD_TEST_SLOW"); /* tests/kmod/run: a signal takes a millisecond there */
+	const char *slow = getenv("KMOD_TEST_SLOW"); /* set by tests/kmod/run where a signal takes a millisecond */
 	const unsigned int rounds = slow && atoi(slow) > 1 ? 4 : 20;
 	unsigned int round, i, wrong = 0;
 
@@ -208,14 +208,14 @@ static void check_child(void)
 	expect(window[3 * PAGE] == 5, "and its parent keeps both");
 }
 
-/* Frames are locked memory of the user: a process without privileges gets no more than it may lock. */
+/* Frames count as locked memory of the user: an unprivileged process gets no more than its limit. */
 static void check_limit(void)
 {
 	int status;
 	pid_t pid = fork();
 
 	if (!pid) {
-		struct rlimit limit = { 2 << 20, 2 << 20 }; /* frames come by 2 MiB */
+		struct rlimit limit = { 2 << 20, 2 << 20 }; /* frames are allocated by 2 MiB */
 
 		setrlimit(RLIMIT_MEMLOCK, &limit);
 		chmod("/dev/dsm", 0666);
@@ -233,7 +233,7 @@ static void check_limit(void)
 
 static void check_unmapped(void)
 {
-	/* It is refused only after the kernel has tried it. */
+	/* The kernel refuses the move only after it has tried it. */
 	expect(mremap(window, WINDOW, WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, BASE + (1ul << 40)) == MAP_FAILED,
 	       "mremap(2)");
 	expect(!protect_one(1, DSM_PROT_WRITE, 0) && !touch(window + PAGE, true), "a page can be opened after it");
@@ -258,7 +258,7 @@ static int check(void)
 
 /* ---- cost ----------------------------------------------------------------------------------- */
 
-#define SPREAD 7 /* scattered: every so many pages */
+#define SPREAD 7 /* distance of scattered pages */
 
 static double now_ns(void)
 {
@@ -269,7 +269,7 @@ static double now_ns(void)
 }
 
 static struct dsm_prot_item lists[2][512];
-static char *plain; /* what mprotect and userfaultfd work on */
+static char *plain; /* memory for mprotect(2) and userfaultfd */
 static int uffd = -1;
 
 enum method { KMOD, KMOD_SOFTIRQ, MPROTECT, UFFD, METHODS };
@@ -305,7 +305,7 @@ static void change(enum method m, unsigned int n, int which)
 	}
 }
 
-/* All pages are touched, and so mapped, before; two lists, so that every change is one. */
+/* Touch all pages first, so that they are mapped. Make two lists, so that alternating between them changes every page. */
 static void prepare(enum method m, bool mixed)
 {
 	unsigned int i;

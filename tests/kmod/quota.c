@@ -50,7 +50,7 @@ static long available_kib(void)
 }
 
 #define BIG (32ull << 30) /* a window of 16,384 times 2 MiB */
-#define FREE (8ul << 20)  /* that a context has without its counting as locked */
+#define FREE (8ul << 20)  /* free memory of a context, not counted as locked */
 
 static struct meeting {
 	struct dsm_ioc_key key;
@@ -67,7 +67,7 @@ static bool meet(_Atomic unsigned int *place)
 	return expect(atomic_load(place) == 2, "both ranks");
 }
 
-/* One of two ranks in processes of their own, blocks at home with rank 0. */
+/* A rank of a job of two processes; the home of all blocks is rank 0. */
 static int big_rank(unsigned int rank)
 {
 	int fd = rank_open(BIG);
@@ -79,7 +79,7 @@ static int big_rank(unsigned int rank)
 	return fd;
 }
 
-/* Each 2 MiB of a window that somebody names makes 20 KiB of state at its home, rank 0. */
+/* Naming a page makes its home, rank 0, allocate 20 KiB of state for the 2 MiB around it. */
 static pid_t start_placing(void)
 {
 	pid_t pid = fork();
@@ -130,14 +130,14 @@ static bool states(void)
 	return as_somebody(place_all, NULL);
 }
 
-/* ---- tables and keys: what a peer by RDMA, and the victim itself, make the module keep ---------- */
+/* ---- tables and keys that a peer over RDMA, and the victim itself, make the module keep --------- */
 
-#define LARGE (1ull << 40) /* a window whose own tables are more than what is free */
+#define LARGE (1ull << 40) /* a window whose tables need more than the free memory */
 #define FREE_PAGES (FREE / PAGE)
-#define CHUNKS 128u      /* of a table, of a page at least, that the peer asks for, at most; */
-#define FOR_CHUNKS 32u   /* pages that there are for them */
-#define LINES_CHUNK 256u /* as core/queue.h has it: places of a chunk */
-#define BARS_CHUNK 16u   /* as kmod/rank.h has it */
+#define CHUNKS 128u      /* chunks of a table that the peer asks for, at most; each is a page or more */
+#define FOR_CHUNKS 32u   /* pages that the limit leaves for them */
+#define LINES_CHUNK 256u /* places per chunk, as in core/queue.h */
+#define BARS_CHUNK 16u   /* as in kmod/rank.h */
 
 static struct victim victim;
 
@@ -147,7 +147,7 @@ static void heard(struct peer *p, const struct msg *m)
 	(void)m;
 }
 
-/* A request that stands in line at the victim has a place there for each of its slots. */
+/* A request that queues at the victim takes a place there. Each slot has its own. */
 static struct msg line(unsigned int chunk)
 {
 	return (struct msg){
@@ -155,7 +155,7 @@ static struct msg line(unsigned int chunk)
 	};
 }
 
-/* The same for a block: the first request is served, and never done. */
+/* The same for a block. The first request is served, but MSG_DONE never comes. */
 static struct msg block(unsigned int chunk)
 {
 	return (struct msg){
@@ -168,7 +168,7 @@ static struct msg barrier(unsigned int chunk)
 	return (struct msg){ .type = MSG_ARRIVE, .req_node = 1, .object = chunk * BARS_CHUNK, .aux = 1 };
 }
 
-/* Until the victim cannot go on, or all have been sent and taken. */
+/* Send until the victim is lost, or all messages are sent and completed. */
 static bool ask_for_chunks(struct msg (*message)(unsigned int chunk), unsigned int all)
 {
 	const double end = now_s() + patience(60);
@@ -195,13 +195,13 @@ static bool ask_for_chunks(struct msg (*message)(unsigned int chunk), unsigned i
 	return expect(!p->broken && now_s() < end, "the messages are taken");
 }
 
-/* Pages that all contexts are charged for. */
+/* Pages charged to all contexts. */
 static long charged(void)
 {
 	return (long)counter("charged");
 }
 
-/* Until it is that much. */
+/* Wait until at least `pages` pages are charged. */
 static long charged_at_least(long pages)
 {
 	const double end = now_s() + patience(20);
@@ -211,7 +211,7 @@ static long charged_at_least(long pages)
 	return charged();
 }
 
-/* Without a limit each chunk is charged; with one the victim is told why it cannot go on, and has no more than that. */
+/* Without a limit each chunk is charged. With a limit, the victim is told why it is lost, and stays within the limit. */
 static bool chunks(struct msg (*message)(unsigned int chunk), unsigned int all)
 {
 	long base, taken;
@@ -249,7 +249,7 @@ static bool barriers(void)
 	return chunks(barrier, CHUNKS);
 }
 
-/* What is charged for the first access to 2 MiB, without frames, when nobody needs a key for them. */
+/* Pages charged for the first access to 2 MiB, except frames, in a rank that needs no key. */
 static long charged_without_key(void)
 {
 	struct dsm_ioc_key key;
@@ -270,7 +270,7 @@ static long charged_without_key(void)
 	return nothing_left(20) ? taken : -1;
 }
 
-/* A rank with a peer on another host makes a key for the 2 MiB that it accesses first. */
+/* A rank with a peer on another host makes a key on its first access to 2 MiB. */
 static bool keys(void)
 {
 	const long without = charged_without_key();
@@ -294,13 +294,13 @@ static bool keys(void)
 	return victim_end(&victim) && ok;
 }
 
-/* ---- frames that a peer makes the victim have ------------------------------------------------- */
+/* ---- frames that the victim allocates because of a peer --------------------------------------- */
 
-#define BARE_WINDOW (64ul << 20)                          /* of which region 0 has the first JOB_PAGES */
-#define BARE ((unsigned int)(JOB_PAGES / DSM_UNIT_PAGES)) /* the first 2 MiB behind it, of no region; */
-#define BARE_UNITS 16u                                    /* so many get frames */
+#define BARE_WINDOW (64ul << 20)                          /* region 0 has the first JOB_PAGES of it */
+#define BARE ((unsigned int)(JOB_PAGES / DSM_UNIT_PAGES)) /* the first unit of 2 MiB after region 0, in no region */
+#define BARE_UNITS 16u                                    /* units that get frames */
 
-static unsigned int granted; /* blocks, to the peer */
+static unsigned int granted; /* blocks granted to the peer */
 
 static void count_grant(struct peer *p, const struct msg *m)
 {
@@ -308,7 +308,7 @@ static void count_grant(struct peer *p, const struct msg *m)
 	granted += m->type == MSG_GRANT;
 }
 
-/* From the peer to the victim. */
+/* Send a message from the peer to the victim. */
 static bool say(struct msg m)
 {
 	struct peer *p = &victim.peer;
@@ -324,7 +324,9 @@ static bool say(struct msg m)
 	return true;
 }
 
-/* What a peer may do that has a region which the victim has left, or not added yet: to have a block of it, and to give it back. */
+/*
+ * The peer gets a block and gives it back. This is correct if the peer has a region that the victim has left, or not added yet.
+ */
 static bool give_back(unsigned int unit, double end)
 {
 	const struct msg m = { .object = (unit * DSM_UNIT_PAGES) << 1 | 1, .req_node = victim.peer.liar.me };
@@ -343,7 +345,7 @@ static bool give_back(unsigned int unit, double end)
 	return granted != before && say(done) && say(back);
 }
 
-/* Until there are that many. */
+/* Wait until there are at least `pages` frames. */
 static long frames_at_least(long pages)
 {
 	const double end = now_s() + patience(20);
@@ -355,7 +357,7 @@ static long frames_at_least(long pages)
 	return (long)counter("frames");
 }
 
-/* The victim has no frames before, and no process of it makes any. */
+/* The victim has no frames at first, and its processes touch no page. */
 static unsigned int give_back_all(rlim_t limit)
 {
 	const double end = now_s() + patience(60);
@@ -391,7 +393,7 @@ static bool frames(void)
 	return victim_end(&victim) && ok;
 }
 
-/* ---- regions, and what they have ---------------------------------------------------------------- */
+/* ---- regions and their tables ------------------------------------------------------------------- */
 
 #define OWNERS DSM_PARTS_MAX
 #define OWNERS_BYTES (OWNERS * sizeof(struct dsm_owner))
@@ -411,14 +413,14 @@ static int one_region(int fd, uint32_t id, uint32_t op)
 	return ioctl(fd, DSM_IOC_REGION, &g);
 }
 
-/* Of the process that adds them, and of root, which may see what is charged. */
+/* Shared by the process that adds regions, and by root, which may read the counters. */
 static struct crowd {
 	_Atomic unsigned int joined, added, removed, go;
-	_Atomic unsigned int n; /* regions */
-	_Atomic int err;        /* of the one that is refused */
+	_Atomic unsigned int n; /* number of regions */
+	_Atomic int err;        /* error of the region that is refused */
 } * crowd;
 
-/* Each 2 MiB of the window is a region of its own, with a table of owners of its own. */
+/* Make each 2 MiB of the window a region, each with its own table of owners. */
 static bool regions_all(void *unused)
 {
 	struct rlimit limit = { LIMIT, LIMIT };
@@ -501,7 +503,7 @@ static bool open_all(void *unused)
 
 #define ENOUGH 250u /* contexts, more than a user may have */
 
-/* In a process of root with CAP_SYS_RESOURCE, or without it: how many contexts it can have, up to ENOUGH; 255: it failed. */
+/* In a process of root, with or without CAP_SYS_RESOURCE: the number of contexts that it can make, up to ENOUGH; 255: failed. */
 static unsigned int open_as_root(bool exempt)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -538,7 +540,7 @@ static bool contexts(void)
 		expect(without >= 64 && without < ENOUGH, "nobody else is, root or not") && as_somebody(open_all, NULL);
 }
 
-/* The processor time that polling threads have had, in ticks of a hundredth of a second. */
+/* Processor time of all polling threads, in ticks of 10 ms. */
 static unsigned long polled(void)
 {
 	unsigned long ticks = 0, user, kernel;
@@ -562,7 +564,7 @@ static unsigned long polled(void)
 	return ticks;
 }
 
-/* Two seconds of all threads that poll, when there is nothing to poll for. */
+/* Let all polling threads run for two seconds, with nothing to poll for. */
 static bool idle(void)
 {
 	unsigned long before, took;
@@ -584,7 +586,7 @@ static bool poll_all(void *unused)
 		expect(join_by_rdma(DSM_MODE_SOFTIRQ) >= 0, "a rank that does not poll");
 }
 
-/* Threads that poll are no process's, and may take a processor each. */
+/* Polling threads belong to no process, and may each take a whole processor. */
 static bool pollers(void)
 {
 	bool ok = set_parameter("max_pollers", "8") && as_somebody(poll_all, NULL);
@@ -616,7 +618,9 @@ static long charged_kib(void)
 	return bytes / 1024;
 }
 
-/* Frames and tables are of the memory cgroup of the process. It counts by pieces of up to 256 KiB for each processor. */
+/*
+ * Frames and tables are charged to the memory cgroup of the process. The kernel charges in units of up to 256 KiB per processor.
+ */
 static bool group_rank(void)
 {
 	const uint64_t size = 256ull << 30;
@@ -661,14 +665,14 @@ static bool cgroup(void)
 		_exit(!ok);
 	}
 	waitpid(pid, &status, 0);
-	/* What the rank had goes in a worker, soon after it. */
+	/* A worker frees the rank's memory soon afterwards. */
 	return nothing_left(20) && expect(!rmdir(GROUP), "rmdir " GROUP) && expect(!umount(GROUPS), "umount " GROUPS) &&
 		!status;
 }
 
 /*
- * Two ranks that say of each other that it is the home: each forwards what the other does, for ever. Whoever asked gets its
- * processor back all the same, and the ranks can be killed.
+ * Two ranks each claim that the other is the home, so that they forward a request to each other forever. The requester must get
+ * its processor back all the same, and the ranks must be killable.
  */
 static bool homes(void)
 {

@@ -21,18 +21,18 @@
 #include <unistd.h>
 
 #define RANKS 4u
-#define THREADS 24u /* of a rank that sends */
-#define BURST 256u  /* requests at once, before its threads begin: several times PEER_CREDITS */
+#define THREADS 24u /* threads of a sending rank */
+#define BURST 256u  /* requests at once, before the threads start: several times PEER_CREDITS */
 #define IDLE_MOST 16384ul
-#define FAIR 8u    /* no rank gets on slower than another by more than this; processors are few */
-#define LEAST 100u /* additions of a rank, before they are compared */
-#define PERIODS 5u /* in which they are */
+#define FAIR 8u    /* largest ratio between the progress of two ranks; processors are few */
+#define LEAST 100u /* additions of a rank before a comparison */
+#define PERIODS 5u /* periods in which ranks are compared */
 #define GREEDY 1u
 #define GREEDY_SENDS 400u
 
 static struct shared {
 	_Atomic unsigned int go, ranks, answered, over, finished, done;
-	_Atomic int lost[RANKS]; /* mask of whom the rank was told of */
+	_Atomic int lost[RANKS]; /* mask of the ranks that this rank was told are lost */
 	_Atomic uint64_t object, sum;
 	_Atomic unsigned long added[RANKS];
 } * shared;
@@ -95,7 +95,7 @@ static void rank_process(struct job *j, unsigned int rank)
 		make_object();
 	while (!atomic_load(&shared->go) || !atomic_load(&shared->object))
 		usleep(1000);
-	/* All is answered, also what has waited for credit. */
+	/* Wait until all requests are answered, also those that waited for credit. */
 	ioctl(file, DSM_IOC_RANGE, &burst);
 	for (page = 0; page < BURST; page++)
 		(void)*(volatile char *)(JOB_BASE + page * PAGE);
@@ -161,9 +161,9 @@ static bool end(pid_t *pids, unsigned int n)
 	return nothing_left(20) && ok;
 }
 
-/* ---- what a peer that sends nothing costs --------------------------------------------------- */
+/* ---- memory for an idle peer ---------------------------------------------------------------- */
 
-/* Of each rank, as the module says. */
+/* Memory of each rank, as the module reports it. */
 static bool idle(const char *kind)
 {
 	FILE *f = fopen("/sys/kernel/debug/dsm/queues", "r");
@@ -191,7 +191,7 @@ struct additions {
 	unsigned long least, most, all;
 };
 
-/* Of each rank that sends, since it had made so many. */
+/* Additions of each sending rank since `before`. */
 static struct additions added_since(const unsigned long *before)
 {
 	struct additions a = { .least = ~0ul };
@@ -207,7 +207,7 @@ static struct additions added_since(const unsigned long *before)
 	return a;
 }
 
-/* No rank gets on slower than another by more than FAIR. */
+/* Is no rank faster than another by more than FAIR? */
 static bool fair_for(double seconds, double latest)
 {
 	const double begun = now_s();
@@ -229,8 +229,8 @@ static bool fair_for(double seconds, double latest)
 }
 
 /*
- * In one of some periods at least. A busy host may keep a rank from its processor, and a lost packet its messages, for most of a
- * period; where credits are handed out unfairly, all periods are alike.
+ * Must hold in one of several periods. A busy host may keep a rank from its processor for most of a period, and a lost packet may
+ * delay its messages. If credits are distributed unfairly, all periods are unfair.
  */
 static bool fair(double seconds)
 {
@@ -243,7 +243,7 @@ static bool fair(double seconds)
 	return false;
 }
 
-/* When all have ended. */
+/* Check the sums after all ranks have ended. */
 static bool right(void)
 {
 	const unsigned long none[RANKS] = { 0 };
@@ -284,7 +284,7 @@ static void ignored(struct peer *p, const struct msg *m)
 	(void)m;
 }
 
-/* It asks for objects, of which it has a right to as many as it likes, and never says that it has buffers for the answers. */
+/* The peer requests objects, as many as it likes, which is correct. It never returns credit for the answers. */
 static void send_without_credit(struct peer *p)
 {
 	const struct msg m = { .version = WIRE_VERSION,

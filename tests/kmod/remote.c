@@ -22,7 +22,7 @@ static unsigned int heard_messages;
 static struct victim victim;
 static struct peer *const peer = &victim.peer;
 
-/* ---- sending and hearing -------------------------------------------------------------------- */
+/* ---- sending and receiving ------------------------------------------------------------------ */
 
 static void heard(struct peer *p, const struct msg *m)
 {
@@ -79,7 +79,7 @@ static void say(unsigned int class, const struct msg *m)
 	peer_post(peer, class, m, sizeof(*m), NULL);
 }
 
-/* A victim that has written a page, so that there are frames, and a key of them. */
+/* Make a victim that has written a page, so that it has frames and a key for them. */
 static bool begin(void)
 {
 	heard_messages = 0;
@@ -92,9 +92,9 @@ static bool begin(void)
 static const struct first {
 	const char *what;
 	struct msg (*message)(void);
-	bool greet;   /* first, with a proof that is right elsewhere: */
-	bool theirs;  /* that of the victim, of this queue pair; else the peer's, of another one */
-	bool refused; /* false: with the right proof */
+	bool greet;   /* send a proof first, */
+	bool theirs;  /* the victim's proof of this queue pair; else the peer's proof of another queue pair */
+	bool refused; /* false if the proof is the right one */
 } firsts[] = {
 	{ "an object, after the proof", make_object, true, false, false },
 	{ "the key of frames, after the proof", ask_for_key, true, false, false },
@@ -105,8 +105,8 @@ static const struct first {
 };
 
 /*
- * The message is sent twice: a module that took the first message for the proof, whatever it is, would act on the second. If the module
- * refuses it, rank 1 is lost, and gets no answer.
+ * The message is sent twice: a module that took any first message for the proof would act on the second. If the module refuses
+ * the message, rank 1 is lost, and gets no answer.
  */
 static bool is_first(const struct first *f)
 {
@@ -142,11 +142,11 @@ static bool proof(void)
 	return ok;
 }
 
-/* ---- ... the number of the first packet ------------------------------------------------------- */
+/* ---- hosts outside the job: the number of the first packet ------------------------------------ */
 
 /*
- * Whether the module gets to see what is sent; -1: there is no victim. If the number is wrong, the device takes it for an old
- * packet, or for one after a lost one.
+ * Does the module receive what is sent? -1: there is no victim. The device takes a packet with a wrong number for an old one, or
+ * for one after a lost packet.
  */
 static int comes_through(enum peer_psn psn, double seconds)
 {
@@ -188,7 +188,7 @@ static bool number(void)
 
 /* ---- peers: what an rkey is good for ------------------------------------------------------------ */
 
-/* One request by RDMA to a page of the victim: how it ends. */
+/* Send one RDMA request to a page of the victim, and return how it completes. */
 static enum ibv_wc_status request(struct ibv_send_wr wr, unsigned int class, unsigned int page)
 {
 	const double end = now_s() + patience(20);
@@ -208,7 +208,7 @@ static enum ibv_wc_status request(struct ibv_send_wr wr, unsigned int class, uns
 	return peer->broken ? peer->status : peer->posted ? IBV_WC_GENERAL_ERR : IBV_WC_SUCCESS;
 }
 
-/* The peer has greeted, and has a key by which it can write. */
+/* A peer that has sent its proof, and has a key to write with. */
 static bool begin_with_key(void)
 {
 	const struct ibv_send_wr write = { .opcode = IBV_WR_RDMA_WRITE };
@@ -257,7 +257,7 @@ static bool key(void)
 	return ok;
 }
 
-/* The key ends before the frames are freed; between the two the module waits (test_slow_free), here until they are gone. */
+/* The key must be invalid before the frames are freed. test_slow_free makes the module wait between the two. */
 static bool forgotten(void)
 {
 	const struct ibv_send_wr write = { .opcode = IBV_WR_RDMA_WRITE };
@@ -277,32 +277,32 @@ static bool forgotten(void)
 	return victim_end(&victim) && ok;
 }
 
-/* ---- ... what the home of an object answers to a wait that is taken back ----------------------- */
+/* ---- peers: answers of an object's home to a wait that is taken back --------------------------- */
 
 /*
- * The home of a semaphore or a condition answers a wait and SOP_CANCEL one by one if the object is destroyed meanwhile: it refuses
- * SOP_CANCEL, maybe before the wait's own answer comes. Both answers are those of an honest home, so nobody is lost by them, the call
- * ends when both have come, and its slot is free then.
+ * If an object is destroyed meanwhile, the home of a semaphore or a condition answers a wait and SOP_CANCEL separately: it
+ * refuses SOP_CANCEL, perhaps before it answers the wait. An honest home sends these two answers, so no rank may be lost. The
+ * call must end when both have come, and its slot must be free then.
  */
 
 #define WAITED_FOR (1u << 24 | 1) /* the object */
-#define ROUNDS 20u                /* of each case, on the one victim */
+#define ROUNDS 20u                /* rounds per case, with one victim */
 
 enum how {
 	CANCELLED, /* by its thread */
-	EARLY,     /* the same before "in line" has come */
+	EARLY,     /* CANCELLED before "in line" has come */
 	TIMED_OUT,
 	LEFT,   /* its thread makes another call */
-	KILLED, /* between the answers */
+	KILLED, /* between the two answers */
 };
 
 static const struct wait {
 	const char *what;
 	uint8_t op;
 	enum how how;
-	bool limit;         /* of time */
-	int16_t answers[2]; /* that come after SOP_CANCEL; -ETIMEDOUT is the only one */
-	int16_t status;     /* of the call */
+	bool limit;         /* a time limit */
+	int16_t answers[2]; /* after SOP_CANCEL; -ETIMEDOUT comes alone */
+	int16_t status;     /* expected status of the call */
 } waits[] = {
 	{ "a wait is refused, and SOP_CANCEL", SOP_WAIT, CANCELLED, false, { -EINVAL, -EINVAL }, -EINVAL },
 	{ "a wait is granted, and SOP_CANCEL refused", SOP_WAIT, CANCELLED, false, { 0, -EINVAL }, 0 },
@@ -336,7 +336,7 @@ static void heard_request(struct peer *p, const struct msg *m)
 		asked_for[asked++] = *m;
 }
 
-/* The n-th message of this wait is of that operation. */
+/* Wait for message n of this wait; it must be that operation. */
 static bool hears_request(unsigned int n, uint8_t op)
 {
 	const double end = now_s() + patience(20);
@@ -360,7 +360,7 @@ static void answer_it(int16_t status, uint64_t value)
 	say(CLASS_SYNC, &m);
 }
 
-/* Until SOP_CANCEL has left. *child: who is killed. */
+/* Begin the wait, until SOP_CANCEL is sent. *child: the process to kill, if any. */
 static bool begin_wait(const struct wait *w, pid_t *child)
 {
 	const struct dsm_ioc_call c = { .home = peer->liar.me,
@@ -395,7 +395,7 @@ static bool begin_wait(const struct wait *w, pid_t *child)
 	return (w->how == LEFT && !line) || hears_request(1, SOP_CANCEL);
 }
 
-/* What was granted to nobody is given back, which is an operation of its own. */
+/* Send the answers. If the module is granted something that no thread waits for, it gives it back by another operation. */
 static bool end_wait(const struct wait *w, uint64_t gap_us, pid_t child)
 {
 	const bool both = w->answers[0] != -ETIMEDOUT && (w->how != LEFT || w->limit);
@@ -424,7 +424,7 @@ static bool is_waited(const struct wait *w)
 	for (i = 0; i < ROUNDS; i++) {
 		pid_t child = 0;
 
-		/* With and without a gap, so that both answers are there at once, or the thread sees the first alone. */
+		/* With a gap, the thread sees the first answer alone; without, both at once. */
 		if (!expect(begin_wait(w, &child) && end_wait(w, i % 2 ? 0 : 20000, child), w->what) ||
 		    !expect(none_listed(LISTED_SLOT) && !listed(LISTED_CALL), "its slot is free") ||
 		    !expect(!peer->broken && !victim_lost(&victim, peer->liar.me), w->what)) {
@@ -452,9 +452,9 @@ static bool refusals(void)
 	return ok;
 }
 
-/* ---- ... that answers no more ------------------------------------------------------------------ */
+/* ---- peers: a peer that falls silent ----------------------------------------------------------- */
 
-/* The peer has a page that nobody had. */
+/* The peer gets a page that no rank has touched. */
 static bool owns(uint32_t page)
 {
 	struct msg m = of_type(MSG_WRITE_REQ);
@@ -469,7 +469,7 @@ static bool owns(uint32_t page)
 	return true;
 }
 
-/* Its queue pairs take no packet any more, and say nothing, as those of a host without power. */
+/* Reset the peer's queue pairs: they accept no packet and send nothing, like a host without power. */
 static bool falls_silent(void)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
@@ -484,7 +484,7 @@ static bool falls_silent(void)
 	return expect(ok, "queue pairs that take nothing");
 }
 
-/* The victim waits for the page, so that it cannot be asked. */
+/* The victim is only ordered to write: it cannot answer while it waits for the page. */
 static bool silence(void)
 {
 	const long long given_up = counter("ranks_given_up");

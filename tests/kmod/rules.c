@@ -29,7 +29,7 @@ static uint32_t address_size;
 static struct dsm_prot_item items[DSM_PROTECT_MAX];
 static uint32_t transfers[DSM_UNIT_PAGES];
 
-/* Two ranks, both of this process, so that calls are answered. */
+/* Two ranks in this process, so that calls get answers. */
 static int fds[2];
 static const struct args_limits limits = { .pages = JOB_PAGES, .ranks = 2, .peer = 1 };
 
@@ -83,7 +83,7 @@ static void join_two(void)
 	}
 }
 
-/* Fields that the table leaves open, so that a valid call ends soon. */
+/* Fill in fields that the table leaves open, so that a valid call ends soon. */
 static void prepare(const struct dsm_variant *v, void *arg, uint64_t *random)
 {
 	memset(arg, 0, sizeof(struct dsm_ioc_stats));
@@ -102,18 +102,18 @@ static void prepare(const struct dsm_variant *v, void *arg, uint64_t *random)
 	if (!strcmp(v->name, "HOT"))
 		((struct dsm_ioc_hot *)arg)->transfers = (uintptr_t)transfers;
 	args_fill(v, &limits, arg, random);
-	if (!strcmp(v->name, "CALL_WAIT")) /* nobody would post, were there such a semaphore */
+	if (!strcmp(v->name, "CALL_WAIT")) /* if there is such a semaphore, nobody posts it */
 		((struct dsm_ioc_call *)arg)->ns = 1000;
 	if (strstr(v->name, "BARRIER"))
-		((struct dsm_ioc_call *)arg)->threads = 0;         /* ask only */
-	if (!strncmp(v->name, "RANGE", 5) && v->rules[1].a == 1) { /* short, or it takes its time */
+		((struct dsm_ioc_call *)arg)->threads = 0;         /* only ask */
+	if (!strncmp(v->name, "RANGE", 5) && v->rules[1].a == 1) { /* a short range, to save time */
 		struct dsm_ioc_range *r = arg;
 
 		r->pages = r->pages > 4 ? 4 : r->pages;
 	}
 }
 
-/* A context that may take the call: each needs its own state. */
+/* A context in the state that the call needs. */
 static int context_for(const struct dsm_variant *v)
 {
 	if (v->cmd == DSM_IOC_WINDOW || v->cmd == DSM_IOC_ATTACH)
@@ -130,7 +130,7 @@ static int context_for(const struct dsm_variant *v)
 		}
 		return fd;
 	}
-	if (v->cmd == DSM_IOC_REGION) { /* ranks with other regions than their peers are no job */
+	if (v->cmd == DSM_IOC_REGION) { /* ranks of one job must have equal regions */
 		struct dsm_ioc_key key;
 
 		new_key(&key);
@@ -146,7 +146,7 @@ static void context_done(const struct dsm_variant *v, int fd)
 	close(fd);
 }
 
-/* EINVAL of the call itself, on an argument that is as the table has it. */
+/* May the call itself return EINVAL for an argument that the table allows? */
 static bool may_be_invalid(const struct dsm_variant *v)
 {
 	return v->cmd == DSM_IOC_CONNECT || v->cmd == DSM_IOC_RANGE || v->cmd == DSM_IOC_JOIN;
@@ -162,12 +162,12 @@ static void one(const struct dsm_variant *v, const void *arg, const struct dsm_r
 	memcpy(copy, arg, sizeof(copy));
 	if (r)
 		args_put(r, copy, value);
-	for (; r && !bad && /* what depends on it goes with it */
+	for (; r && !bad && /* adapt the fields that depend on the changed one */
 	     r < v->rules + v->n;
 	     r++)
 		if (r->kind == ARG_PAGES)
 			args_put(r, copy, r == changed ? value : args_inside(r, &limits, copy, &random));
-	/* A huge window is allowed, and more memory than a guest has: then it is no EINVAL, either. */
+	/* A huge window is valid, though it needs more memory than the guest has. Then the error is not EINVAL. */
 	err = ioctl(fd, v->cmd, copy) ? errno : 0;
 	checked++;
 	if (bad ? err != EINVAL : err == EINVAL && !may_be_invalid(v)) {
@@ -178,7 +178,7 @@ static void one(const struct dsm_variant *v, const void *arg, const struct dsm_r
 	context_done(v, fd);
 }
 
-/* Is it allowed as another variant of the same call? Then it is no error. */
+/* Another variant of the same call may allow the value; then it is no error. */
 static bool is_other(const struct dsm_variant *v, const struct dsm_rule *r, uint64_t value)
 {
 	if (!strcmp(v->name, "CALL_CREATE") && !strcmp(r->name, "value2"))
@@ -211,7 +211,7 @@ static void variant(const struct dsm_variant *v, uint64_t *random)
 	}
 }
 
-/* What is no number: a name without an end, no key at all. */
+/* Checks that are not about numbers: a device name without a terminator, no key at all. */
 static void text(void)
 {
 	uint64_t random = 7;
@@ -250,7 +250,7 @@ static void owners(uint64_t *random)
 	}
 }
 
-/* CONNECT of rank 0 to rank 1, with what stands in address[1]. */
+/* CONNECT rank 0 to rank 1 with the address in address[1]. */
 static void try_address(int fd, uint32_t size, const char *what, uint64_t value, bool bad)
 {
 	struct dsm_ioc_connect c = { .rank = 1, .address_size = size, .address = (uintptr_t)address[1] };
@@ -263,7 +263,10 @@ static void try_address(int fd, uint32_t size, const char *what, uint64_t value,
 	}
 }
 
-/* Each field at its edges: those that are refused, of fd; or the others, each of a new rank, since a queue pair connects once. */
+/*
+ * Try each field at its bounds: the bad values with fd, or each good value with a new rank, since a queue pair connects only
+ * once.
+ */
 static void try_field(const struct dsm_variant *v, size_t at, bool bad, int fd)
 {
 	uint64_t value[ARGS_EDGES];
@@ -299,7 +302,7 @@ static void try_field(const struct dsm_variant *v, size_t at, bool bad, int fd)
 	}
 }
 
-/* An address that is right but for one field; those that are wrong leave the rank as it was. */
+/* Start from the right address and change one field. A wrong field must leave the rank unchanged. */
 static void addresses(void)
 {
 	static const enum dsm_variant_place rows[] = { VARIANT_ADDRESS_QP, VARIANT_OTHER_QP };

@@ -19,7 +19,7 @@
 
 #define RANKS 3u
 #define THREADS 3u
-#define HOT 48u /* pages that all want; where each message takes milliseconds, fewer */
+#define HOT 48u /* pages that all ranks write; fewer if each message takes milliseconds */
 #define HOT_SLOW 12u
 #define LATE_US 500
 #define STRING2(x) #x
@@ -28,10 +28,10 @@
 static const struct shortage {
 	const char *name, *parameter, *value, *back, *counter;
 	uint32_t mode;
-	bool rdma; /* only of jobs by RDMA, or only of those of one kernel */
+	bool rdma; /* for jobs over RDMA only; `here`: for jobs in one kernel only */
 	bool here;
-	bool refuse; /* all allocations of softirq besides */
-	bool late;   /* table entries follow late, so that changes of a page cross; blocks stay longer */
+	bool refuse; /* refuse also all allocations in softirq */
+	bool late;   /* delay table entries, so that changes of a page cross; blocks stay longer */
 		     /* clang-format off */
 } shortages[] = {
 	{ "nothing short", NULL, NULL, NULL, "handled_in_softirq", DSM_MODE_SOFTIRQ, true, false, false, false },
@@ -54,7 +54,7 @@ static const struct shortage {
 
 static struct sums {
 	_Atomic unsigned int ready, over, done, checked, wrong, lost;
-	uint64_t written[RANKS][THREADS][HOT]; /* by whom, into which page */
+	uint64_t written[RANKS][THREADS][HOT]; /* by rank and thread, into each page */
 } * sums;
 static double seconds = 2;
 static unsigned int hot = HOT;
@@ -83,7 +83,7 @@ static void *work(void *arg)
 			sums->written[w->rank][w->thread][page]++;
 			(void)*word(pick(&w->random, hot), 0, 0);
 		}
-		if (pick(&w->random, 8) == 0) { /* many messages at once */
+		if (pick(&w->random, 8) == 0) { /* send many messages at once */
 			struct dsm_ioc_range r = { .op = DSM_RANGE_PREFETCH,
 						   .pages = hot,
 						   .write = pick(&w->random, 2) };
@@ -157,7 +157,7 @@ static uint64_t total(void)
 	return n;
 }
 
-/* A softirq that has much to do goes on in ksoftirqd, which is the same to us. */
+/* A busy softirq continues in ksoftirqd; both count. */
 static long long counted(const struct shortage *s)
 {
 	return counter(s->counter) + (strcmp(s->counter, "handled_in_softirq") ? 0 : counter("handled_in_ksoftirqd"));
@@ -180,7 +180,7 @@ static void start(struct job *j, const struct shortage *s, bool rdma, pid_t *pid
 	}
 }
 
-/* For so long, and until the detour was taken: on a machine that is busy with other things it may take longer. */
+/* Run for the given time, and until the detour was taken: on a busy machine that may take longer. */
 static void watch(const struct job *j, const struct shortage *s, long long before)
 {
 	double latest = now_s() + patience(60), end;

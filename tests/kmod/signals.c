@@ -66,7 +66,7 @@ static int pin(int fd, bool on, bool write)
 	return range(fd, on ? DSM_RANGE_PIN : DSM_RANGE_UNPIN, 0, 1, write);
 }
 
-/* Has the block pinned until the other rank's thread has had all its signals. */
+/* Keep the block pinned until the other rank's thread has received all signals. */
 static void holds(bool upgrade)
 {
 	int fd = job_join(j, 1);
@@ -120,7 +120,7 @@ static void waits(bool upgrade)
 		if (!expect(reached(&both->handled, i), "a handler"))
 			break;
 	}
-	atomic_store(&both->handled, SIGNALS); /* the other rank need not wait for what has failed */
+	atomic_store(&both->handled, SIGNALS); /* the other rank must not wait for a thread that failed */
 	pthread_join(thread, NULL);
 	expect(*word() == WRITTEN + 1, "the access is made, and once");
 	fflush(stdout);
@@ -225,14 +225,14 @@ static void misses_answer(bool unused)
 
 struct kind {
 	const char *name;
-	struct dsm_ioc_call wait, let; /* of the one rank, of the other */
-	struct dsm_ioc_call hold;      /* of the other, before */
-	struct dsm_ioc_call undo;      /* of the one, after */
-	struct dsm_ioc_call again;     /* of the other, in the end: as if nobody had been there */
-	int32_t status;                /* of that */
+	struct dsm_ioc_call wait, let; /* call of the waiting rank, call of the other rank that ends the wait */
+	struct dsm_ioc_call hold;      /* by the other rank, before */
+	struct dsm_ioc_call undo;      /* by the waiting rank, after */
+	struct dsm_ioc_call again;     /* by the other rank, at the end: as if nobody had waited */
+	int32_t status;                /* expected status of `again` */
 	uint8_t object;                /* enum sync_kind */
-	bool given_back;               /* what comes to nobody */
-	bool mutex;                    /* its wait releases one */
+	bool given_back;               /* what nobody waits for is given back */
+	bool mutex;                    /* the wait releases a mutex */
 };
 
 #define SYNC(o, ...)                                                     \
@@ -307,14 +307,14 @@ static const struct kind kinds[] = {
 	  .object = SYNC_COND,
 	  .wait = SYNC(SOP_ENQUEUE, ),
 	  .let = SYNC(SOP_SIGNAL, ),
-	  .again = SYNC(SOP_DESTROY, ), /* nobody is in line */
+	  .again = SYNC(SOP_DESTROY, ), /* no request is in line */
 	  .given_back = true },
 	{ .name = "a condition with a mutex",
 	  .object = SYNC_COND,
 	  .mutex = true,
 	  .wait = SYNC(SOP_ENQUEUE, ),
 	  .let = SYNC(SOP_SIGNAL, ),
-	  .again = SYNC(SOP_DESTROY, ), /* nobody is in line */
+	  .again = SYNC(SOP_DESTROY, ), /* no request is in line */
 	  .given_back = true },
 	{ .name = "a barrier", .wait = ARRIVE, .let = ARRIVE },
 };
@@ -326,11 +326,11 @@ static bool call(int fd, const struct dsm_ioc_call *c, struct dsm_ioc_call *out)
 }
 
 static const struct kind *what;
-static uint32_t mutex_name; /* of rank 0 */
-static uint16_t mutex_hold; /* where its thread has it, before it waits */
-static bool mutex_taken;    /* by its other thread */
+static uint32_t mutex_name; /* its home is rank 0 */
+static uint16_t mutex_hold; /* record of the waiting thread's hold, before it waits */
+static bool mutex_taken;    /* by another thread of the rank */
 
-/* Of the object that both know; calls that are empty are not made. */
+/* Make a call on the shared object. Empty calls are skipped. */
 static int32_t make_call(int fd, const struct dsm_ioc_call *c, uint16_t *hold)
 {
 	struct dsm_ioc_call named = *c, out;
@@ -352,9 +352,9 @@ static int32_t make_call(int fd, const struct dsm_ioc_call *c, uint16_t *hold)
 static int waiter_fd;
 static sigjmp_buf out_of_here;
 static volatile sig_atomic_t leaves;
-static bool late; /* it leaves when what its thread has waited for has come */
+static bool late; /* the handler leaves only after the object of the wait has arrived */
 static bool busy; /* handlers make a call, too */
-static bool ends; /* the thread that has left ends, and makes no other call */
+static bool ends; /* the thread exits after leaving, and makes no other call */
 
 static void another_call(void)
 {
@@ -394,7 +394,7 @@ static void make_mutex(void)
 	mutex_name = (uint32_t)c.result;
 }
 
-/* What the waiting thread has released another has, in the same hold record, until it releases it itself. */
+/* Another thread locks the mutex that the waiting thread has released, in the same hold record, and keeps it until it unlocks. */
 static void take_mutex(void)
 {
 	uint16_t hold;
@@ -412,7 +412,7 @@ static void release_mutex(void)
 	expect(call(waiter_fd, &c, &c), "the wait has released its mutex once");
 }
 
-/* The call is made, by a thread that gets signals, or that leaves it for another call. */
+/* Make the call in a thread that gets signals, or that leaves the call and makes another one. */
 static void *call_it(void *arg)
 {
 	const bool goes = arg;
@@ -433,7 +433,7 @@ static void *call_it(void *arg)
 	return NULL;
 }
 
-/* Has what the other rank's thread waits for, until that has had all its signals. */
+/* Hold the object of the wait until the other rank's thread has received all signals. */
 static void lets(bool goes)
 {
 	struct dsm_ioc_call made = { .home = 1, .value2 = (uint64_t)what->object << 32 };
@@ -470,7 +470,7 @@ static void lets(bool goes)
 	_exit(0);
 }
 
-/* Rank 0, when the other rank is ready. */
+/* Rank 0: begin when the other rank is ready. */
 static void begins(bool goes)
 {
 	struct sigaction sa = { .sa_handler = leave };
@@ -482,7 +482,7 @@ static void begins(bool goes)
 	leaves = goes;
 }
 
-/* Start the thread that waits, which gets all its signals there; `meanwhile` is done before each. */
+/* Start the waiting thread, and send all its signals while it waits; call `meanwhile` before each. */
 static pthread_t begin_and_signal(void *(*run)(void *), bool goes, void (*meanwhile)(void))
 {
 	pthread_t thread;
@@ -497,7 +497,7 @@ static pthread_t begin_and_signal(void *(*run)(void *), bool goes, void (*meanwh
 		if (!expect(reached(&both->handled, i), "a handler"))
 			break;
 	}
-	atomic_store(&both->handled, SIGNALS); /* the other rank need not wait for what has failed */
+	atomic_store(&both->handled, SIGNALS); /* the other rank must not wait for a thread that failed */
 	return thread;
 }
 
@@ -513,33 +513,33 @@ static void calls(bool goes)
 		release_mutex();
 	pthread_join(thread, NULL);
 	atomic_store(&both->pinned, 2);
-	reached(&both->pinned, 3); /* what comes of a call that was left comes to this rank */
+	reached(&both->pinned, 3); /* the object of a call that was left arrives at this rank */
 	fflush(stdout);
 	_exit(0);
 }
 
 /* ---- ranges --------------------------------------------------------------------------------- */
 
-#define SYNC_SLOTS 896u    /* as the module has them, for blocks alone */
-#define BLOCK_SLOTS "2052" /* test_block_slots: 4 more */
+#define SYNC_SLOTS 896u    /* slots for blocks only, as in the module */
+#define BLOCK_SLOTS "2052" /* test_block_slots: blocks may use 4 slots more */
 #define SLOTS_OF_BLOCKS 900u
 #define MANY (SLOTS_OF_BLOCKS + 4)
 #define MORE (SYNC_SLOTS + 24)
 
 enum { STAYS = 1, LEAVES = 2 };
 
-/* What the one rank's thread does, and what the other rank has to do with it. */
+/* The operation of the waiting rank's thread, and the part of the other rank. */
 struct operation {
 	const char *name;
 	unsigned int op, page, pages, write; /* DSM_RANGES: an access */
-	unsigned int ways;                   /* that are tried: its thread stays, or leaves it */
+	unsigned int ways;                   /* ways to try: the thread stays, or leaves */
 	bool rdma;
-	bool full;     /* of slots, of which there are SLOTS_OF_BLOCKS for blocks */
-	bool unpinned; /* has pinned its first blocks, and waits for its last, which the other rank has pinned */
-	bool alone;    /* the other rank has ended, and answers nothing */
+	bool full;     /* slots are used up; SLOTS_OF_BLOCKS of them are for blocks */
+	bool unpinned; /* the first blocks are pinned; the thread waits for the last, which the other rank has pinned */
+	bool alone;    /* the other rank has ended, and does not answer */
 };
 
-/* The homes of odd pages are rank 1's. */
+/* Rank 1 is the home of odd pages. */
 static const struct operation operations[] = {
 	{ .name = "a slot for an access", .op = DSM_RANGES, .page = MANY - 1, .full = true, .ways = STAYS },
 	{ .name = "a slot for a block",
@@ -583,7 +583,7 @@ static void *operate_it(void *arg)
 		operate(waiter_fd);
 		expect(!goes, "the handler leaves");
 	} else if (!ends) {
-		range(waiter_fd, DSM_RANGE_PREFETCH, 0, 1, 0); /* another call */
+		range(waiter_fd, DSM_RANGE_PREFETCH, 0, 1, 0); /* a different call */
 	}
 	atomic_store(&both->ended, 1);
 	return NULL;
@@ -610,11 +610,11 @@ static void keeps(bool goes)
 	pinned_by_other(&page, &pages);
 	expect(!range(fd, DSM_RANGE_PIN, page, pages, 1), "blocks are pinned");
 	atomic_store(&both->pinned, 1);
-	reached(&both->tid, 1); /* it may have to take all slots first */
+	reached(&both->tid, 1); /* the waiting rank may have to take all slots first */
 	expect(reached(&both->handled, goes ? 1 : SIGNALS), "handlers run while their thread waits");
 	if (goes) {
 		expect(reached(&both->ended, 1), "the thread goes on");
-		/* A pin that was left would keep it. */
+		/* A pin left behind would keep the block. */
 		if (now->unpinned)
 			expect(!range(fd, DSM_RANGE_PIN, now->page, now->pages, 1) &&
 				       !range(fd, DSM_RANGE_UNPIN, now->page, now->pages, 1),
@@ -636,7 +636,7 @@ static void away_from_here(int sig)
 	siglongjmp(away, 1);
 }
 
-/* Of so many blocks. A thread that leaves an access leaves its slot to the answer. */
+/* Fill that many slots with requests for blocks. A thread that leaves an access leaves its slot to the answer. */
 static void fill_slots(unsigned int blocks)
 {
 	struct sigaction sa = { .sa_handler = away_from_here }, old;
@@ -665,7 +665,7 @@ static void fill_slots(unsigned int blocks)
 	sigaction(SIGALRM, &old, NULL);
 }
 
-/* Nobody else of the process waits behind a fault that waits. */
+/* A waiting fault must not block other threads of the process. */
 static void map_something(void)
 {
 	void *p = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -673,7 +673,7 @@ static void map_something(void)
 	expect(p != MAP_FAILED && !munmap(p, PAGE), "another mapping");
 }
 
-/* It has each block pinned as often as it should: once, or not at all. */
+/* Check that each block is pinned as often as it should be: once, or not at all. */
 static void check_pins(bool goes)
 {
 	unsigned int page;
@@ -684,7 +684,7 @@ static void check_pins(bool goes)
 		       goes ? "what was left is not pinned" : "each block is pinned once");
 }
 
-/* The other rank has closed its file, and so left. */
+/* The other rank has closed its file, and has left the job. */
 static bool ended_alone(void)
 {
 	const double end = now_s() + patience(20);
@@ -716,7 +716,7 @@ static void operates(bool goes)
 		check_pins(goes);
 	atomic_store(&both->pinned, 2);
 	if (!now->alone)
-		expect(reached(&both->pinned, 3), "the other rank"); /* what that pins has its home here */
+		expect(reached(&both->pinned, 3), "the other rank"); /* its blocks have their home here */
 	fflush(stdout);
 	_exit(0);
 }
@@ -728,7 +728,7 @@ static volatile unsigned int *word_of(unsigned int page)
 	return (volatile unsigned int *)(JOB_BASE + page * PAGE);
 }
 
-/* Rank 1 has written these, and pinned all but the last. */
+/* Rank 1 writes these pages, and pins all but the last. */
 static void keeps_many(bool unused)
 {
 	int fd = job_join(j, 1);
@@ -748,7 +748,7 @@ static void keeps_many(bool unused)
 	_exit(0);
 }
 
-/* Rank 0 has asked for all of them, and the last comes at once; then the others. */
+/* Rank 0 requests all pages. The last must arrive at once, the others later. */
 static void asks_for_many(bool unused)
 {
 	unsigned int page;
@@ -780,10 +780,10 @@ static const char *const made_names[] = { "placements",
 					  "attempts at a lock to read",
 					  "attempts at a lock to write" };
 
-/* From TRIES on. */
+/* Indexed from TRIES on. */
 static const struct attempt {
 	uint8_t object, op, undo;
-	uint8_t again; /* that succeeds once, if all is given back */
+	uint8_t again; /* succeeds once if everything is given back */
 	int refused;
 } attempts[] = {
 	[TRIES] = { SYNC_SEM, SOP_TRYWAIT, SOP_POST, SOP_TRYWAIT, -EAGAIN },
@@ -791,10 +791,10 @@ static const struct attempt {
 	[WRITE_TRIES] = { SYNC_RWLOCK, SOP_TRYWRLOCK, SOP_WRUNLOCK, SOP_TRYWRLOCK, -EBUSY },
 };
 static enum made made;
-static bool left;                     /* handlers leave the operations */
-static volatile sig_atomic_t in_call; /* one is made */
+static bool left;                     /* handlers leave operations */
+static volatile sig_atomic_t in_call; /* a call is in progress */
 
-/* What the thread does next is a system call, made for the first time or again. */
+/* True if the thread's next instruction is a system call: first time, or repeated. */
 static bool before_call(const ucontext_t *at)
 {
 	static const char instruction[] = "\x0f\x05";
@@ -802,7 +802,7 @@ static bool before_call(const ucontext_t *at)
 	return !memcmp((const void *)at->uc_mcontext.gregs[REG_RIP], instruction, 2);
 }
 
-/* An attempt that has ended is not left: it may have got something. */
+/* Do not leave an attempt that has ended: it may have been granted something. */
 static void count_it(int sig, siginfo_t *info, void *context)
 {
 	(void)sig;
@@ -816,7 +816,7 @@ static void count_it(int sig, siginfo_t *info, void *context)
 		siglongjmp(out_of_here, 1);
 }
 
-/* The object is rank 1's. *was: before. */
+/* The object's home is rank 1. *was: the value before. */
 static int add(int fd, uint64_t value, uint64_t *was)
 {
 	struct dsm_ioc_call c = SYNC(SOP_ADD, .object = atomic_load(&both->object), .value = value);
@@ -826,7 +826,7 @@ static int add(int fd, uint64_t value, uint64_t *was)
 	return err;
 }
 
-/* 0: it has got it; `refused`: another has. */
+/* Returns 0 if the object was taken, `refused` if another rank has it. */
 static int try_it(int fd, uint8_t op)
 {
 	struct dsm_ioc_call c = SYNC(op, .object = atomic_load(&both->object));
@@ -864,8 +864,8 @@ static int operate_on(int fd, unsigned int page)
 }
 
 /*
- * Operations that end by themselves, while signals come all the time: each is made once, as if there had been none. If handlers
- * leave them, the answers free the slots.
+ * Operations that end without another rank's help, under constant signals: each takes effect once, as if there were no signals.
+ * If handlers leave them, the answers free the slots.
  */
 static void is_disturbed(bool unused)
 {
@@ -884,13 +884,13 @@ static void is_disturbed(bool unused)
 		err = operate_on(fd, 2 * i + 1);
 		if (made >= TRIES)
 			range(fd, DSM_RANGE_PREFETCH, 0, 1,
-			      0); /* another call: the same would go on with what was left */
+			      0); /* a different call, or it would resume the one that was left */
 	}
 	setitimer(ITIMER_REAL, &none, NULL);
 	expect(!err, "each is made");
 	expect(made != ADDITIONS || (!add(fd, 0, &sum) && sum == ANSWERED), "each is made once");
 	expect(atomic_load(&both->handled) > 0, "signals have come");
-	range(fd, DSM_RANGE_PREFETCH, 0, 1, 0); /* another call, should the last have been left */
+	range(fd, DSM_RANGE_PREFETCH, 0, 1, 0); /* a different call, in case the last was left */
 	expect(none_listed(LISTED_SLOT), "the slots are free");
 	if (made >= TRIES)
 		expect(!try_it(fd, attempts[made].again) && try_it(fd, attempts[made].again) == attempts[made].refused,
@@ -911,7 +911,7 @@ static void answers(bool unused)
 	expect(fd >= 0, "a job of two ranks");
 	expect(made < ADDITIONS || (call(fd, &object, &object) && !object.status), "an object is made");
 	atomic_store(&both->object, (unsigned int)object.result);
-	for (i = 0; i < ANSWERED && made == ECHOES; i++) /* what is not there is no echo */
+	for (i = 0; i < ANSWERED && made == ECHOES; i++) /* an echo needs frames */
 		*(volatile unsigned int *)(JOB_BASE + (2 * i + 1) * PAGE) = WRITTEN;
 	atomic_store(&both->pinned, 1);
 	reached(&both->ended, 1);

@@ -35,12 +35,12 @@
 #define WRITERS 3u
 #define CLOSERS 2u
 #define LOWERERS 2u
-#define WORDS (WRITERS + CLOSERS) /* who writes */
-#define OWNED 2u                  /* pages of each closer; all in 2 MiB, and so under one lock */
+#define WORDS (WRITERS + CLOSERS) /* threads that write */
+#define OWNED 2u                  /* pages per closer, all in 2 MiB, and so under one lock */
 #define ELSEWHERE (JOB_BASE + (1ul << 40))
-#define STUCK_S 60    /* nothing takes so long, however busy the host is */
-#define ROUNDS 100u   /* of each closer, at least */
-#define PATIENCE_S 60 /* for what chance brings sooner or later */
+#define STUCK_S 60    /* longer than any call takes on a busy host */
+#define ROUNDS 100u   /* per closer, at least */
+#define PATIENCE_S 60 /* wait this long for events that depend on chance */
 
 static int dev;
 static bool moving, hotplug, control, apart;
@@ -73,7 +73,7 @@ static bool protect(const unsigned int *pages, unsigned int n, unsigned int prot
 
 /* ---- threads -------------------------------------------------------------------------------- */
 
-/* Writes to a page until it is closed, n times at most; whether it was. */
+/* Write to a page until it is closed, at most n times. Returns whether it was closed. */
 static bool store(unsigned int page, unsigned int me, unsigned int n)
 {
 	volatile uint64_t *at = word(page, me);
@@ -95,7 +95,7 @@ static void *writer(void *arg)
 	const unsigned int me = (unsigned int)(uintptr_t)arg;
 	uint64_t random = me;
 
-	/* A thread that is refused leaves the processor to those who write. */
+	/* A thread that is refused sleeps, to leave the processor to writers. */
 	while (!atomic_load(&sh->stop))
 		if (store(pick(&random, CLOSERS * OWNED), me, 1 + pick(&random, 200000)))
 			usleep(pick(&random, 500));
@@ -110,7 +110,7 @@ static void pause_for(unsigned int n)
 		__asm__ volatile("pause");
 }
 
-/* Whether anybody, this thread with it, can write to pages that are closed; they are open for reading. */
+/* Check that no thread, including this one, can write to closed pages. They are open for reading. */
 static void look(const unsigned int *pages, unsigned int n, unsigned int me, unsigned int patient)
 {
 	uint64_t seen[OWNED][WORDS];
@@ -144,7 +144,7 @@ static void *closer(void *arg)
 		for (i = 0; i < n; i++)
 			store(pages[i], me, 1);
 		pause_for(pick(&random, 2) ? pick(&random, 300) : pick(&random, 20000));
-		/* Through "nothing allowed", or directly. */
+		/* Close first to DSM_PROT_NONE, or directly to DSM_PROT_READ. */
 		if (pick(&random, 4) == 0)
 			protect(pages, n, DSM_PROT_NONE, softirq);
 		protect(pages, n, DSM_PROT_READ, softirq);
@@ -154,7 +154,7 @@ static void *closer(void *arg)
 	return NULL;
 }
 
-/* To reading only, which leaves closers what they need. */
+/* Lowers access to reading only; closers need to read. */
 static void *lowerer(void *arg)
 {
 	uint64_t random = 2000 + (uintptr_t)arg;
@@ -205,7 +205,7 @@ static bool online(unsigned int cpu, bool is)
 	return f && !fclose(f) && ok;
 }
 
-/* Nothing of a processor that is gone keeps the others from going on. */
+/* Check that an offline processor does not block the other threads. */
 static bool all_go_on(void)
 {
 	double end = now_s() + patience(STUCK_S);
@@ -266,7 +266,7 @@ static unsigned int start(pthread_t *threads, unsigned int at, void *(*f)(void *
 	return at;
 }
 
-/* Whether all that the test is about has happened; of a control, what must. */
+/* Has everything happened that the test needs? For the control: was a stale write seen? */
 static bool seen_enough(void)
 {
 	unsigned int i;
@@ -280,7 +280,7 @@ static bool seen_enough(void)
 		(!hotplug || atomic_load(&sh->switches));
 }
 
-/* For so long, and until enough was seen. A call that never comes back is an acknowledgement that was lost. */
+/* Run for the given time, and until enough was seen. If a call never returns, an acknowledgement was lost. */
 static bool watch(double seconds)
 {
 	double end = now_s() + seconds, latest = end + patience(PATIENCE_S), last[CLOSERS];
@@ -306,7 +306,7 @@ static bool watch(double seconds)
 	return true;
 }
 
-/* Who loses what the closers take. */
+/* Start the threads that lose access when closers close pages. */
 static unsigned int start_losers(pthread_t *threads)
 {
 	return start(threads, start(threads, 0, writer, WRITERS), lowerer, LOWERERS);

@@ -52,18 +52,18 @@
 
 #define THREADS 4u
 #define LONG_EVERY 20u
-#define DEVICE_EVERY 10u /* even: of those rounds by RDMA */
+#define DEVICE_EVERY 10u /* even, so that these rounds are over RDMA */
 #define RELOAD_EVERY 25u
 #define CPU_EVERY 8u
 #define SHORT_EVERY 6u
-#define ENOUGH 50u /* rounds, as many as a debug kernel runs */
+#define ENOUGH 50u /* enough rounds for all events; a debug kernel runs as many */
 #define HOT 16u
 #define FAILSLAB "/sys/kernel/debug/failslab"
-#define REMOVAL_S 5     /* and mostly far less; the longest is printed. On a slow or busy host: */
-#define REMOVAL_LATE 10 /* times the shortest one */
+#define REMOVAL_S 5     /* most removals are far faster; the longest is printed. On a slow or busy host: */
+#define REMOVAL_LATE 10 /* so many times the shortest removal */
 
 enum order { GO_ON, EXIT, UNMAP, FORK, MOVE, ORDERS };
-enum { KILL = GO_ON, STRANGER = ORDERS, REMOVAL }; /* what ranks are not told */
+enum { KILL = GO_ON, STRANGER = ORDERS, REMOVAL }; /* events that are no order to a rank */
 
 enum event {
 	EVENT_KILL,
@@ -112,11 +112,11 @@ static const char *const event_names[EVENTS] = {
 	[EVENT_WAITER] = "ends in a wait for one, or at a barrier",
 };
 
-/* A word that all ranks add to: under the mutex of the rank of that number, or, the last, with its page pinned. */
+/* A word that all ranks add to under a lock: the mutex of the rank with that number, or for the last word, a pin of its page. */
 #define GUARDS (JOB_RANKS + 1)
 #define PIN_GUARD JOB_RANKS
-#define GUARD_WORD 256u /* of the page; nothing else is there */
-#define LOCK_S 0.005    /* a wait for one ends */
+#define GUARD_WORD 256u /* index in the page, which has nothing else */
+#define LOCK_S 0.005    /* time limit of a lock */
 #define BARRIER 100u
 
 struct orders {
@@ -129,15 +129,15 @@ struct orders {
 	_Atomic uint64_t mutex[JOB_RANKS]; /* its name and generation; 0: there is none */
 	struct {
 		_Atomic uint64_t begun, done;
-		_Atomic unsigned int holder; /* 1 + rank */
+		_Atomic unsigned int holder; /* rank + 1 */
 	} guards[GUARDS];
 	_Atomic bool waits[JOB_RANKS][THREADS];
 };
 
 static struct orders *orders;
-static const char *module;     /* its file, where it is to be unloaded and loaded */
-static unsigned int round_now; /* processes that begin in a round keep its number */
-static bool all_long;          /* rounds: more accesses, fewer ends of ranks */
+static const char *module;     /* file of the module, to unload and load it */
+static unsigned int round_now; /* inherited by processes that start in the round */
+static bool all_long;          /* long rounds only: more accesses, fewer ends of ranks */
 static unsigned long early;
 static double removal_longest, removal_shortest = 1e9, removal_sum, round_longest;
 
@@ -151,7 +151,7 @@ static unsigned long times(enum event e)
 	return atomic_load(&orders->events[e]);
 }
 
-/* What the module must refuse. */
+/* Report an operation that the module should have refused. */
 static void intruded(const char *who, unsigned int rank, const char *what)
 {
 	atomic_fetch_add(&orders->intruders, 1);
@@ -167,7 +167,7 @@ struct worker {
 	int fd;
 };
 
-/* One access to a word, which may add to it. 0, or the signal it ended with. */
+/* Read a word, and add to it if `add` is not 0. Returns 0, or the signal that ended the access. */
 static int look(volatile uint64_t *at, uint64_t *seen, uint64_t add)
 {
 	int sig = sigsetjmp(away, 0);
@@ -182,7 +182,7 @@ static int look(volatile uint64_t *at, uint64_t *seen, uint64_t add)
 	return sig;
 }
 
-/* Whether the word of a thread in a page can be had; it must be right. */
+/* Access a thread's word in a page. False: no access. If there is, the word must be right. */
 static bool check(struct worker *w, unsigned int page, bool write)
 {
 	unsigned int rank = write ? w->rank : pick(&w->random, w->job->ranks),
@@ -208,7 +208,7 @@ static bool check(struct worker *w, unsigned int page, bool write)
 	return true;
 }
 
-/* A call, of which there may be no success. */
+/* A call that may fail. */
 static bool try_call(int fd, unsigned long op, void *arg)
 {
 	if (!ioctl(fd, op, arg))
@@ -218,7 +218,7 @@ static bool try_call(int fd, unsigned long op, void *arg)
 	return false;
 }
 
-/* An atomic variable: made, added to, destroyed. */
+/* Create an atomic variable, add to it, destroy it. */
 static bool use_object(struct worker *w)
 {
 	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC,
@@ -242,7 +242,7 @@ static bool use_object(struct worker *w)
 	return true;
 }
 
-/* A call on whatever exists. Returns the name of a call that was accepted, or NULL. */
+/* A call on an object or a range. Returns the name of a call that was accepted, or NULL. */
 static const char *call(struct worker *w)
 {
 	struct dsm_ioc_range range = { .op = pick(&w->random, DSM_RANGE_PIN),
@@ -260,7 +260,7 @@ static const char *call(struct worker *w)
 
 /* ---- locks, pins, barriers ------------------------------------------------------------------- */
 
-/* A call that may wait. 0, or what it ended with. */
+/* A call that may wait. Returns 0 or errno. */
 static int call_waiting(struct worker *w, unsigned long op, void *arg)
 {
 	_Atomic bool *waits = &orders->waits[w->rank][w->thread];
@@ -291,7 +291,7 @@ static void guard_failed(const struct worker *w, unsigned int g, const char *wha
 			(unsigned long long)most);
 }
 
-/* Whoever has the guard is alone with its word. An addition that a signal ends may have been made or not. */
+/* The holder of a guard must be alone with its word. An addition ended by a signal may or may not have been made. */
 static void add_guarded(struct worker *w, unsigned int g, enum event e)
 {
 	volatile uint64_t *at = (volatile uint64_t *)(JOB_BASE + (HOT + g) * PAGE) + GUARD_WORD;
@@ -347,7 +347,7 @@ static void use_lock(struct worker *w)
 	ioctl(w->fd, DSM_IOC_CALL, &unlock);
 }
 
-/* By one thread of each rank: those of one rank have the page together. */
+/* One thread per rank pins: threads of one rank share the page. */
 static void use_pin(struct worker *w)
 {
 	struct dsm_ioc_range r = { .op = DSM_RANGE_PIN, .page = HOT + PIN_GUARD, .pages = 1, .write = DSM_PIN_WRITE };
@@ -359,7 +359,7 @@ static void use_pin(struct worker *w)
 	ioctl(w->fd, DSM_IOC_RANGE, &r);
 }
 
-/* One thread of each rank. */
+/* One thread per rank. */
 static void use_barrier(struct worker *w)
 {
 	struct dsm_ioc_call c = {
@@ -382,7 +382,7 @@ static void synchronise(struct worker *w)
 		use_lock(w);
 }
 
-/* Of ranks that are gone: with what, and waiting for what. */
+/* Count what ended ranks held, and what they waited for. */
 static void count_ends(void)
 {
 	unsigned int i, t;
@@ -402,20 +402,20 @@ static void *work(void *arg)
 	unsigned long n = 0, signals = 0;
 	bool refused_now;
 
-	file_set("/proc/thread-self/make-it-fail", "1"); /* where the kernel can, see shortage() */
+	file_set("/proc/thread-self/make-it-fail", "1"); /* if the kernel can, see shortage() */
 	while (!atomic_load(&w->job->stop)) {
-		if (n % 32 == 0) { /* also at once: rounds are short */
+		if (n % 32 == 0) { /* also on the first pass: rounds are short */
 			call(w);
 			synchronise(w);
 		}
-		/* Few pages that all want, and the rest of the window now and then. */
+		/* Mostly a few pages that all ranks use; sometimes the rest of the window. */
 		unsigned int page = pick(&w->random, pick(&w->random, 8) ? HOT : JOB_PAGES);
 		bool write = pick(&w->random, 3) == 0;
 
 		refused_now = page < HOT ? !check(w, page, write) : touch(JOB_BASE + page * PAGE, write) != 0;
 		signals += refused_now;
 		if (refused_now && n % 8 == 0)
-			usleep(500); /* it may stay so, and others need the processor */
+			usleep(500); /* access may stay refused, and other threads need the processor */
 		if (++n % 32 == 0) {
 			atomic_fetch_add(&orders->accesses, 32);
 			atomic_fetch_add(&orders->signals, signals);
@@ -425,7 +425,7 @@ static void *work(void *arg)
 	return NULL;
 }
 
-/* A child has the file, but neither the window, whatever its parent wants, nor a say. */
+/* A child inherits the file, but must not get the window, even if its parent asks for that, nor may it make calls. */
 static void have_child(struct worker *w)
 {
 	const char *did = NULL;
@@ -460,7 +460,7 @@ static void obey(enum order order, struct worker *w)
 			happened(EVENT_UNMAP);
 		break;
 	case FORK: have_child(w); break;
-	case MOVE: /* is refused, but only after the kernel has tried it */
+	case MOVE: /* the kernel refuses it, but only after trying */
 		if (mremap(JOB_BASE, JOB_WINDOW, JOB_WINDOW, MREMAP_MAYMOVE | MREMAP_FIXED, JOB_BASE + (1ul << 40)) !=
 		    MAP_FAILED)
 			intruded("in", w->rank, "mremap");
@@ -489,13 +489,13 @@ static void rank_process(struct job *j, unsigned int rank, uint64_t seed)
 			make_mutex(&w[i]);
 		pthread_create(&thread, NULL, work, &w[i]);
 	}
-	setpriority(PRIO_PROCESS, 0, -20); /* of this thread: it is to obey while the others keep the processors busy */
+	setpriority(PRIO_PROCESS, 0, -20); /* this thread only: it must obey while others keep the processors busy */
 	for (; !atomic_load(&j->stop); usleep(2000))
 		obey((enum order)atomic_exchange(&orders->order[rank], GO_ON), &w[0]);
 	_exit(0);
 }
 
-/* ---- who makes the weather ------------------------------------------------------------------ */
+/* ---- events from outside -------------------------------------------------------------------- */
 
 static bool failed(const char *what)
 {
@@ -511,7 +511,7 @@ static bool device(const char *command)
 	return system(line) == 0 || failed(line);
 }
 
-/* Removing the device ends its users; nothing else has to be done for it. */
+/* Removing the device must end its users without other help. */
 static bool remove_device(void)
 {
 	double start = now_s(), took;
@@ -528,14 +528,14 @@ static bool remove_device(void)
 	return true;
 }
 
-/* What takes long takes so each time where the host is slow; who waits for somebody that does not come does so now and then. */
+/* On a slow host every removal is slow; a removal that waits for an event that does not come is slow only sometimes. */
 static bool removed_soon(void)
 {
 	return !times(EVENT_REMOVAL) || removal_longest <= patience(REMOVAL_S) ||
 		removal_longest <= REMOVAL_LATE * removal_shortest || failed("the device could not be removed soon");
 }
 
-/* One that is refused because its place is taken, or for the want of a peer, has shown nothing. */
+/* A refusal proves nothing if the place is taken or the peer is missing. */
 static void visit_over(const struct visitor *v, const char *did, int err)
 {
 	if (did)
@@ -545,8 +545,8 @@ static void visit_over(const struct visitor *v, const char *did, int err)
 }
 
 /*
- * Somebody of another user, or of another network namespace, where there is no device to join by. No two are of the same user:
- * with the key, they could be ranks of a job of their own.
+ * A stranger: another user, or another network namespace, which has no device to join by. Each is a different user: two of one
+ * user could use the key for a job of their own.
  */
 static void stranger(const struct job *j, uint64_t *r, unsigned int rank)
 {
@@ -563,8 +563,8 @@ static void stranger(const struct job *j, uint64_t *r, unsigned int rank)
 }
 
 /*
- * One of so many allocations fails: the module's own, of softirq, of faults and calls - frames, keys, tables - and of workers;
- * where the kernel has failslab, all of the ranks' threads. 0: none.
+ * Let one of `one_of` allocations fail: the module's, in softirq, faults, calls (frames, keys, tables) and workers. On a kernel
+ * with failslab, all allocations of the ranks' threads. 0: none.
  */
 static void shortage(unsigned int one_of)
 {
@@ -591,7 +591,7 @@ static const char *processor_file(void)
 	return path;
 }
 
-/* The last processor. False: there is only one, or it cannot go. */
+/* Switch the last processor. False: there is only one, or it cannot go offline. */
 static bool processor(bool online)
 {
 	return file_set(processor_file(), online ? "1" : "0");
@@ -599,13 +599,13 @@ static bool processor(bool online)
 
 struct plan {
 	unsigned int number;
-	unsigned int pause_us; /* the longest between two events */
-	bool removal;          /* the device goes in this round, */
+	unsigned int pause_us; /* longest pause between two events */
+	bool removal;          /* remove the device in this round, */
 	bool early;            /* while ranks join */
 	bool removed;
-	bool shortage;  /* memory is short, */
-	bool processor; /* a processor goes, */
-	bool unload;    /* and the module, when its ranks are killed: faults linger in it */
+	bool shortage;  /* make memory short */
+	bool processor; /* take a processor offline */
+	bool unload;    /* unload the module while its ranks are killed; faults linger in it */
 };
 
 static bool is_running(pid_t pid)
@@ -615,7 +615,7 @@ static bool is_running(pid_t pid)
 	return !waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && !info.si_pid;
 }
 
-/* Until ranks have done as they were told, or are gone, or are too busy with it. */
+/* Wait until ranks have obeyed, have ended, or are too busy. */
 static void wait_for_orders(const struct job *j, const pid_t *pids)
 {
 	const double end = now_s() + patience(0.05);
@@ -644,7 +644,7 @@ static bool weather(struct job *j, uint64_t *r, const pid_t *pids, struct plan *
 				happened(EVENT_KILL);
 			gone = rank;
 			break;
-		case STRANGER: stranger(j, r, gone); break; /* in its place, if it has gone */
+		case STRANGER: stranger(j, r, gone); break; /* in the place of this rank, if it has gone */
 		case REMOVAL:
 			plan->removed = true;
 			if (!remove_device())
@@ -652,7 +652,7 @@ static bool weather(struct job *j, uint64_t *r, const pid_t *pids, struct plan *
 			break;
 		default: atomic_store(&orders->order[rank], (int)event);
 		}
-		/* One process at least has the device open: this one. */
+		/* One process has the device open for sure: this one. */
 		err = module_unload();
 		if (err != -EWOULDBLOCK && err != -EBUSY)
 			return failed("the module could be unloaded while in use");
@@ -663,7 +663,7 @@ static bool weather(struct job *j, uint64_t *r, const pid_t *pids, struct plan *
 	return true;
 }
 
-/* Until all ranks are there; without their device they need not come. */
+/* Wait until all ranks have joined. Without their device they cannot. */
 static bool all_come(struct job *j, uint64_t *r, struct plan *plan)
 {
 	double end = now_s() + patience(60);
@@ -685,7 +685,7 @@ static bool all_come(struct job *j, uint64_t *r, struct plan *plan)
 	return plan->early;
 }
 
-/* As soon as nobody uses it any more, while ranks die. */
+/* Unload as soon as the module has no user, while ranks end. */
 static bool unload_at_once(void)
 {
 	double end = now_s() + patience(20);
@@ -722,7 +722,7 @@ static bool one_round(struct job *j, uint64_t *r, unsigned int number)
 	memset(orders->mutex, 0, sizeof(orders->mutex));
 	memset(orders->guards, 0, sizeof(orders->guards));
 	memset(orders->waits, 0, sizeof(orders->waits));
-	chmod("/dev/dsm", 0666); /* strangers come as far as they can */
+	chmod("/dev/dsm", 0666); /* strangers may open it */
 	j->mode = pick(r, 3);
 	j->home = pick(r, 2) ? DSM_REGION_FIRST_TOUCH : DSM_REGION_CYCLIC;
 	fflush(stdout);
@@ -783,7 +783,7 @@ static bool ends_well(const char *before)
 	return true;
 }
 
-/* The module goes and comes; with_device: while its device does. */
+/* Unload and load the module; with_device: while the device is removed and made. */
 static bool reload(const char *before, bool with_device)
 {
 	pid_t child = -1;
@@ -807,7 +807,7 @@ static bool reload(const char *before, bool with_device)
 	return ok && ends_well(before) && module_load(module);
 }
 
-/* Why it cannot; NULL: it can. */
+/* Why the event is impossible here; NULL: it is possible. */
 static const char *cannot_happen(enum event e)
 {
 	if (e == EVENT_OFFLINE && access(processor_file(), W_OK))
@@ -829,7 +829,7 @@ static bool all_happened(void)
 	return e == EVENTS;
 }
 
-/* False: something never happened in enough rounds. */
+/* False: enough rounds, and some event never happened. */
 static bool report_events(unsigned int rounds)
 {
 	enum event e;
@@ -846,7 +846,7 @@ static bool report_events(unsigned int rounds)
 	return rounds < ENOUGH || all_happened();
 }
 
-/* Rounds are short, and ranks of a busy host do little in them: up to four times as many, until all has happened. */
+/* Rounds are short, and a busy host does little in them: run up to four times as many until every event has happened. */
 static bool goes_on(unsigned int round, unsigned int rounds)
 {
 	return round < rounds || (rounds >= ENOUGH && round < 4 * rounds && !all_happened());
@@ -884,8 +884,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "storm: dsm.ko is not loaded\n");
 		return 77;
 	}
-	prctl(PR_SET_CHILD_SUBREAPER, 1);  /* children of ranks that were killed */
-	setpriority(PRIO_PROCESS, 0, -20); /* what is measured is not how many threads of ranks there are */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);  /* inherit the children of killed ranks */
+	setpriority(PRIO_PROCESS, 0, -20); /* above the ranks' threads, whose number must not affect the times */
 	j = job_new();
 	orders = mmap(NULL, sizeof(*orders), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	device_objects(before, sizeof(before));
@@ -914,7 +914,7 @@ int main(int argc, char **argv)
 	printf("%u rounds: %lu devices removed (%lu while ranks joined) in %.2f s, at most %.2f s; %lu times reloaded\n",
 	       i, removals, early, removals ? removal_sum / (double)removals : 0, removal_longest, times(EVENT_RELOAD));
 	ok &= removed_soon();
-	ok &= !atomic_load(&orders->intruders); /* which have been reported */
+	ok &= !atomic_load(&orders->intruders); /* printed already */
 	if (atomic_load(&orders->wrong) || !atomic_load(&orders->checked))
 		ok = failed("contents");
 	return ok && ends_well(before) ? 0 : 1;

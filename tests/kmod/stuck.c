@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * stuck.c - a process whose mmap_lock is taken keeps nobody else's pages from being closed.
+ * stuck.c - a process whose mmap_lock is taken must not keep pages of other processes from being closed.
  *
- * Workers make all table entries (test_fail_trylock). In a process, one of them is held with mmap_lock (test_pause_lower), and a
- * thread that maps memory waits for that lock; so all other workers that close pages there wait behind it. STUCK threads close a
- * page each: as many as a workqueue has workers, and more. Meanwhile this process, with a context of its own, opens and closes
- * pages, and closes the context. Then the worker goes on, and all that the first process has closed is closed.
+ * Workers make all table entries (test_fail_trylock). In one process, a worker is held with mmap_lock (test_pause_lower), and a
+ * thread that maps memory waits for that lock, so all other workers that close pages there wait behind it. STUCK threads close a
+ * page each: more than a workqueue has workers. Meanwhile this process, with a context of its own, opens and closes pages, and
+ * closes the context. Then the worker is released, and every page that the first process has closed must be closed.
  *
  * Runs in a guest with the module loaded.
  */
@@ -29,12 +29,12 @@
 #define TURNS 20u
 #define STACK (64ul << 10)
 
-/* Of both processes. */
+/* Shared by both processes. */
 struct shared {
 	_Atomic unsigned int ready, closed, refused, mapping, mapped, wrong;
 };
 
-/* What its threads wait for, in a system call that needs no mmap_lock: a byte of a pipe. */
+/* The threads wait here, in a system call that needs no mmap_lock: for a byte of a pipe. */
 enum step { FIRST, MAP, OTHERS, STEPS };
 
 static struct shared *shared;
@@ -96,9 +96,9 @@ static bool set_hold(char digit)
 	return pwrite(hold_file, &digit, 1, 0) == 1;
 }
 
-/* ---- the process that is stuck ---------------------------------------------------------------- */
+/* ---- the stuck process ------------------------------------------------------------------------ */
 
-/* All memory that the thread needs exists before: a fault or a mapping would wait as well. */
+/* Allocate all memory of the thread before: a fault or a mapping would wait, too. */
 static void *closer(void *arg)
 {
 	const unsigned int page = (unsigned int)(uintptr_t)arg;
@@ -132,7 +132,7 @@ static bool start(pthread_t *thread, void *(*run)(void *), uintptr_t arg)
 	return ok;
 }
 
-/* Until the first process says so the pages are open, and entries made. */
+/* The stuck process: open all pages, with table entries; threads close them when told to. */
 static bool be_stuck(void)
 {
 	static pthread_t closers[STUCK + 1], mapping;
@@ -151,9 +151,9 @@ static bool be_stuck(void)
 	return true;
 }
 
-/* ---- the other ------------------------------------------------------------------------------ */
+/* ---- the other process ---------------------------------------------------------------------- */
 
-/* Its worker has mmap_lock, a thread waits for it to map memory, and all others close pages. */
+/* Wait until the worker has mmap_lock, a thread waits for it to map memory, and all other threads close pages. */
 static bool get_stuck(void)
 {
 	const long long before = counter("deferred");
@@ -232,7 +232,7 @@ int main(int argc, char **argv)
 		_exit(be_stuck() ? 0 : 1);
 	ok = child > 0 && open_window() && file_set(PARAMETERS "test_fail_trylock", "1") && run();
 	if (!ok && child > 0)
-		kill(child, SIGKILL); /* it may wait to be told */
+		kill(child, SIGKILL); /* the child may still wait for a command */
 	if (child > 0 && waitpid(child, &status, 0) == child && ok)
 		ok = (status == 0 && !atomic_load(&shared->refused) && !atomic_load(&shared->wrong)) ||
 			fail("what was stuck is closed");

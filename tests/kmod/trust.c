@@ -28,7 +28,7 @@
 
 /* ---- arguments ------------------------------------------------------------------------------ */
 
-/* A mask that names a rank of no job made the barrier's tree look for it behind the table of ranks. */
+/* A mask that named a rank outside the job made the barrier's tree read beyond the table of ranks. */
 static bool barrier(void)
 {
 	static const uint64_t wrong[] = { 2, 1 | 4, 1 | 1ull << 63, 1ull << 2, ~0ull, ~0ull - 3 };
@@ -61,7 +61,7 @@ static void *waits_in_7(void *fd)
 	return (void *)(intptr_t)arrive_in(*(int *)fd, 5, 7, 2);
 }
 
-/* Threads with the handle of a barrier that was destroyed were taken for those of the next one. */
+/* With the handle of a destroyed barrier, threads were counted at the next one. */
 static bool generation(void)
 {
 	const double end = now_s() + patience(20);
@@ -87,7 +87,7 @@ static bool generation(void)
 	return ok && expect(arrive_in(fd[0], 5, 8, 1) == -EINVAL, "generation 8 is no more");
 }
 
-/* The hold of another lock was given back instead. */
+/* A wrong hold number released the hold of another lock. */
 static bool unlock(void)
 {
 	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC, .op = SOP_CREATE, .value2 = (uint64_t)SYNC_MUTEX << 32 },
@@ -112,7 +112,7 @@ static bool unlock(void)
 	return expect(!ioctl(fd[0], DSM_IOC_CALL, &u), "UNLOCK of what is held") && ok;
 }
 
-/* Whoever made a mutex said who is last in line for it: the next to come sent a message to a rank beyond the table of ranks. */
+/* The creator of a mutex set the last rank in line: the next request sent a message to a rank beyond the table of ranks. */
 static bool mutex(void)
 {
 	struct dsm_ioc_call c = { .call = DSM_CALL_SYNC, .value2 = (uint64_t)SYNC_MUTEX << 32 },
@@ -134,7 +134,10 @@ static bool mutex(void)
 	return expect(!ioctl(fd[0], DSM_IOC_CALL, &lock) && !lock.status, "it is free") && ok;
 }
 
-/* Frames made for a region were too few for the next in its place: an access faulted for ever, that of a system call also when killed. */
+/*
+ * Frames made for a region were too few for the next region at its place: an access faulted forever, and in a system call even a
+ * kill did not end it.
+ */
 static bool regions(void)
 {
 	struct dsm_ioc_region g = { .pages = 256, .home = DSM_REGION_FIXED };
@@ -160,7 +163,7 @@ static bool regions(void)
 	return refused((int)read(zero, beyond, 8), EFAULT, "a system call to where there is none") && ok;
 }
 
-/* A block's number has 31 bits for its page. */
+/* The number of a block has 31 bits for its page. */
 static bool window(void)
 {
 	const uint64_t end = 8 * TIB / PAGE - 512;
@@ -188,9 +191,9 @@ static bool window(void)
 	return ok;
 }
 
-/* ---- who is whom ---------------------------------------------------------------------------- */
+/* ---- identity ------------------------------------------------------------------------------- */
 
-/* Whoever comes as a rank that is there already, speaks for nobody. */
+/* A second rank with the number of an existing one must have no effect. */
 static bool twice(void)
 {
 	struct dsm_ioc_key key, other;
@@ -224,10 +227,10 @@ static bool keys(void)
 struct visit {
 	struct dsm_ioc_key key;
 	int come[2], go[2];
-	bool own_namespace; /* in a user namespace of its own, where it may do everything */
+	bool own_namespace; /* in its own user namespace, with all capabilities there */
 };
 
-/* Another user's rank, until the pipe is closed. It may lock any amount of memory, which does not make it an administrator. */
+/* Be a rank of another user, until the pipe is closed. It may lock any amount of memory, but is no administrator. */
 static bool be_rank(void *arg)
 {
 	struct visit *v = arg;
@@ -245,7 +248,7 @@ static bool be_rank(void *arg)
 	return write(v->come[1], &byte, 1) == 1 && read(v->go[0], &byte, 1) == 0 && ok;
 }
 
-/* A process of another user is no rank of the job, even with the key; one that may administer the machine can connect to it. */
+/* Another user's process is no rank of the job, even with the key. An administrator may connect to the job. */
 static bool visit(bool own_namespace)
 {
 	struct visit v = { .own_namespace = own_namespace };
@@ -278,7 +281,7 @@ static bool users(void)
 
 /* ---- devices -------------------------------------------------------------------------------- */
 
-/* Two ranks by RDMA write words of each other's pages for a second; whether one of them was told that it is lost. */
+/* Two ranks over RDMA write to each other's pages for a second. Returns whether a rank was told that it is lost. */
 static bool is_lost(uint32_t mode, const char *parameter, const char *value)
 {
 	struct job *j = job_new();
@@ -312,7 +315,7 @@ static bool is_lost(uint32_t mode, const char *parameter, const char *value)
 	return atomic_load(&j->stop);
 }
 
-/* A queue that is too small for all that may complete at once is not made; one that runs over ends its rank. */
+/* The module does not make a completion queue that is too small. If one overruns, its rank ends. */
 static bool overrun(void)
 {
 	bool ok = set_parameter("test_max_cqe", "255") &&
@@ -336,7 +339,7 @@ static int in_namespace(void)
 	return WEXITSTATUS(result);
 }
 
-/* -EBUSY while there is another namespace, whose end the kernel puts off to a worker. */
+/* -EBUSY while another namespace exists; a worker of the kernel frees it later. */
 static bool set_netns(const char *command)
 {
 	const double end = now_s() + patience(10);
@@ -348,7 +351,7 @@ static bool set_netns(const char *command)
 	return expect(!status, command);
 }
 
-/* Whether devices are shared by network namespaces or not: who is in another one has no address of ours to use. */
+/* A process in another network namespace must find no address, whether devices are shared or not. */
 static bool namespaces(void)
 {
 	bool ok = expect(join_by_rdma(DSM_MODE_SOFTIRQ) >= 0, "JOIN where the device is") &&

@@ -35,8 +35,8 @@
 #define RANKS 3u
 #define HONEST 2u
 #define HONEST_MASK 5u /* ranks 0 and 2 */
-#define MISLED 50u     /* an answer is forged by guessing who asks for what: that seldom succeeds */
-#define WORKERS 4u     /* threads of an honest rank that do anything */
+#define MISLED 50u     /* forged answers must guess the request, and seldom succeed */
+#define WORKERS 4u     /* other threads of an honest rank */
 
 static struct peer peers[HONEST];
 static struct honest *honest;
@@ -44,8 +44,8 @@ static uint64_t random_state;
 static bool lies; /* in this round */
 
 static struct shared {
-	_Atomic int lost[RANKS];   /* that rank was told that rank 1 is gone */
-	_Atomic int blamed[RANKS]; /* ... or this one + 1, which is not true */
+	_Atomic int lost[RANKS];   /* this rank was told that rank 1 is lost */
+	_Atomic int blamed[RANKS]; /* + 1: an honest rank that this rank was told is lost */
 } * shared;
 
 static unsigned long rounds, messages, answers, drops, wrong, writes, steps, blames;
@@ -75,7 +75,7 @@ static void rank_process(struct job *j, unsigned int rank, uint64_t seed)
 	}
 }
 
-/* ---- what rank 1 says ----------------------------------------------------------------------- */
+/* ---- sending -------------------------------------------------------------------------------- */
 
 static void keep_off(const struct peer *p, char *at, uint32_t size)
 {
@@ -126,9 +126,9 @@ static void heard(struct peer *p, const struct msg *m)
 	}
 }
 
-/* ---- what it makes up ----------------------------------------------------------------------- */
+/* ---- invented messages ---------------------------------------------------------------------- */
 
-/* The word of a block, or of an echo with one bit that no echo has, or any. */
+/* Immediate data of a block, of an echo with one invalid bit, or random. */
 static uint32_t some_word(uint64_t *r)
 {
 	const struct word_KERNEL_BLOCK w = {
@@ -143,7 +143,7 @@ static uint32_t some_word(uint64_t *r)
 	return pick(r, 4) ? (uint32_t)next(r) : word_put_KERNEL_ECHO(echo);
 }
 
-/* A write into the frames of the target, or beside them; that a block of rank 0's has come nobody but its owner may say. */
+/* A write into the target's frames, or beside them. Only the owner may say that a block of rank 0 has arrived. */
 static void write_block(struct peer *p)
 {
 	uint64_t *r = &random_state;
@@ -169,7 +169,7 @@ static void ask(struct peer *p, const struct job *j)
 	say(p, wire_class(m.type), &m, sizeof(m));
 }
 
-/* Several at once; too many, or of a class that has no such, are wrong. */
+/* Several messages in a send. It is wrong if there are too many, or if the class does not allow it. */
 static bool say_several(struct peer *p, const struct msg *first, unsigned int class)
 {
 	struct msg all[PEER_PACK + 1];
@@ -184,7 +184,7 @@ static bool say_several(struct peer *p, const struct msg *first, unsigned int cl
 	return bad;
 }
 
-/* None, or more buffers than it can have taken messages from. */
+/* Return no credit, or more than the messages that can have been taken. */
 static void return_too_much(struct peer *p, unsigned int class)
 {
 	const uint32_t n = pick(&random_state, 2) ? 0 : PEER_CREDITS + 1 + pick(&random_state, 1000);
@@ -194,7 +194,7 @@ static void return_too_much(struct peer *p, unsigned int class)
 	peer_post(p, class, NULL, 0, &wr);
 }
 
-/* One send; true: it must end the connection. */
+/* One send. True: it must end the connection. */
 static bool say_something(struct peer *p)
 {
 	uint64_t *r = &random_state;
@@ -242,7 +242,7 @@ static bool is_lost(const struct peer *p)
 	return atomic_load(&shared->lost[p->liar.target]);
 }
 
-/* One message that no rank sends, by the table. */
+/* Send one message that the table forbids. */
 static void say_wrong(struct peer *p)
 {
 	struct msg m;
@@ -254,7 +254,7 @@ static void say_wrong(struct peer *p)
 	say(p, wire_class(m.type), &m, sizeof(m));
 }
 
-/* In order for a while, more or less, lest the first message end all. */
+/* Send valid messages for a while, or the first message would end the round. */
 static bool talk(struct peer *p, const struct job *j, unsigned int most)
 {
 	uint64_t *r = &random_state;
@@ -296,7 +296,7 @@ static bool misled(void)
 	return atomic_load(&shared->blamed[0]) || atomic_load(&shared->blamed[2]);
 }
 
-/* Honest ranks go on, unless they have been made to take each other for liars. */
+/* Honest ranks must continue, unless a lie has made one give the other up. */
 static bool end_well(void)
 {
 	if (lies && misled())
@@ -308,7 +308,7 @@ static bool end_well(void)
 	return lies || !misled();
 }
 
-/* All three have come and are connected. */
+/* Wait until all three have joined and are connected. */
 static bool begin(struct job *j)
 {
 	double end = now_s() + patience(60);
@@ -388,7 +388,7 @@ static int run(const struct fuzz_options *o)
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	for (i = 0; i < HONEST && ok; i++)
 		ok = peer_open(&peers[i]);
-	/* At least one that is taken for a message, however slow the guest is. */
+	/* Send at least one message, however slow the guest is. */
 	while (ok && (now_s() < began + o->seconds || !messages) && messages < o->inputs) {
 		ok = one_round(j);
 		if (now_s() > told + 60) {

@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #define RANKS 2u
-#define THREADS 24u /* more than there are workers who have nothing to do */
+#define THREADS 24u /* more than there are idle workers */
 #define WINDOW ((uint64_t)THREADS * DSM_UNIT_PAGES * PAGE)
 #define THREADS_MAX "/proc/sys/kernel/threads-max"
 
@@ -42,7 +42,7 @@ static void *place(void *arg)
 	JOB_BASE[page * PAGE] = 1;
 	atomic_fetch_add(&sums->waiting, 1);
 	wait_for(&sums->go);
-	/* EBUSY: the rank that it is placed at is about to take it. */
+	/* EBUSY: the rank that it is placed at is about to take the block. */
 	while ((failed = ioctl(dev, DSM_IOC_RANGE, &r)) && errno == EBUSY && !atomic_load(&sums->stop))
 		usleep(1000);
 	if (failed) {
@@ -70,7 +70,7 @@ static void rank_process(struct job *j, unsigned int rank)
 	_exit(0);
 }
 
-/* The limit of before, or -1. */
+/* Set the limit. Returns the old limit, or -1. */
 static long limit_threads(long limit)
 {
 	FILE *f = fopen(THREADS_MAX, "r+");
@@ -116,7 +116,7 @@ int main(int argc, char **argv)
 			rank_process(j, i);
 	}
 	ok = reached(&sums->waiting, THREADS);
-	limit = limit_threads(20); /* the least that the kernel takes; there are more */
+	limit = limit_threads(20); /* the kernel accepts no smaller limit; more threads exist */
 	atomic_store(&sums->go, 1);
 	began = now_s();
 	while (ok && atomic_load(&sums->placed) < THREADS && now_s() - began < patience(20))
