@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* core.h - what the suites of the core's modules share. */
+/* core.h - shared by the suites of the core's modules. */
 #ifndef UNIT_CORE_H
 #define UNIT_CORE_H
 
@@ -8,7 +8,7 @@
 #include "core/action.h"
 #include "suite.h"
 
-/* Of the home, where it matters. */
+/* The home, if a message needs one. */
 static inline struct msg unit_msg(uint8_t type, uint16_t src, uint16_t dst, uint16_t req_node, uint16_t req_slot)
 {
 	return (struct msg){ .version = WIRE_VERSION,
@@ -21,7 +21,7 @@ static inline struct msg unit_msg(uint8_t type, uint16_t src, uint16_t dst, uint
 			     .home = src };
 }
 
-/* The n-th action of that type, NULL if there are fewer. */
+/* Action n of that type; NULL if there are fewer. */
 static inline const struct action *unit_action(const struct actions *out, uint8_t type, unsigned int n)
 {
 	unsigned int i;
@@ -32,7 +32,7 @@ static inline const struct action *unit_action(const struct actions *out, uint8_
 	return NULL;
 }
 
-/* The first message of that type that a step sends in whatever way. */
+/* The first message of that type that a step sends, directly or by another action. */
 static inline const struct msg *unit_sent(const struct actions *out, uint8_t type)
 {
 	unsigned int i;
@@ -44,7 +44,7 @@ static inline const struct msg *unit_sent(const struct actions *out, uint8_t typ
 	return NULL;
 }
 
-/* What a step asked for, in a line: "close INV_ACK", "open rw data wake". */
+/* The actions of a step in one line: "close INV_ACK", "open rw data wake". */
 static inline const char *unit_text(const struct actions *out)
 {
 	static const char *const prots[] = { "closed", "ro", "rw" };

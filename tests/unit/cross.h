@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * cross.h - what another thread could do between the load of a word and its compare and exchange, done exactly there: the
- * word's page is read-only, and the handler of the fault changes the word before the instruction is repeated.
+ * cross.h - lets another thread act between the load of a word and its compare and exchange. The word's page is read-only; the
+ * fault handler changes the word before the instruction is repeated.
  *
- * Not with thread sanitizer, which carries atomics out itself, with a lock held; it has the tests with two threads.
+ * Not with thread sanitizer, which emulates atomics with a lock held. It has the tests with two threads.
  */
 #ifndef UNIT_CROSS_H
 #define UNIT_CROSS_H
@@ -25,7 +25,7 @@ static inline void cross_fault(int sig)
 	void (*deed)(void) = cross_deed;
 
 	if (!deed || mprotect(cross_page, CROSS_SIZE, PROT_READ | PROT_WRITE)) {
-		signal(sig, SIG_DFL); /* the same again, and for good */
+		signal(sig, SIG_DFL); /* repeat it without the handler */
 		return;
 	}
 	cross_deed = NULL;
@@ -40,7 +40,7 @@ static inline void *cross_memory(void)
 	return cross_page;
 }
 
-/* The deed happens at the next write to the page. */
+/* Run the function at the next write to the page. */
 static inline void cross_arm(void (*deed)(void))
 {
 	struct sigaction sa = { .sa_handler = cross_fault, .sa_flags = SA_NODEFER };
@@ -50,7 +50,7 @@ static inline void cross_arm(void (*deed)(void))
 	ck_assert_int_eq(mprotect(cross_page, CROSS_SIZE, PROT_READ), 0);
 }
 
-/* It has. */
+/* Has it run? */
 static inline bool cross_done(void)
 {
 	signal(SIGSEGV, SIG_DFL);

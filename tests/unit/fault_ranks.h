@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fault_ranks.h - a node of several processes over a fault backend, without an engine. The node's state of each page is in
- * memory that all share, where a test sets it as the protocol would; a signal asks the backend to let the mapping follow when
- * that state allows the access, and is counted.
+ * fault_ranks.h - a node of several processes over a fault backend, without an engine. All processes share the node's state of
+ * each page; a test sets it as the protocol would. A signal asks the backend to update the mapping if that state allows the
+ * access, and is counted.
  */
 #ifndef UNIT_FAULT_RANKS_H
 #define UNIT_FAULT_RANKS_H
@@ -30,7 +30,7 @@
 #define PAGES (SPACE / PG)
 #define RANKS_MAX 4u
 #define SHARED_MAX (1ul << 20)
-/* Where the library's is, too: a sanitizer knows only some of the addresses. */
+/* The library's address: a sanitizer supports only some addresses. */
 #ifdef __SANITIZE_THREAD__
 #define WINDOW ((char *)0x7e9000000000)
 #else
@@ -39,22 +39,22 @@
 
 /* Shared by all processes of a test. */
 struct table {
-	uint8_t state[PAGES]; /* enum prot: what the node may do; atomic */
+	uint8_t state[PAGES]; /* enum prot: access of the node; atomic */
 	uint32_t arrived, round, failed, left;
 	char complaint[256];
-	uint32_t signals[RANKS_MAX]; /* of each rank, since it set it to 0 */
+	uint32_t signals[RANKS_MAX]; /* by rank, since the rank set it to 0 */
 	int32_t pid[RANKS_MAX];
 	uint32_t locks[PAGES];
-	char copy[64][PG]; /* another node's copies */
+	char copy[64][PG]; /* copies of another node */
 	uint64_t words[64];
 };
 
 struct ranks {
 	const struct fault_ops *ops;
-	unsigned int n, me;            /* processes; this one */
-	unsigned int index[RANKS_MAX]; /* what they are called; all zero: 0, 1, 2 ... */
-	unsigned int called;           /* ranks that the node thinks it has; 0: n */
-	bool bound;                    /* everything in bounds from the start */
+	unsigned int n, me;            /* number of processes; this process */
+	unsigned int index[RANKS_MAX]; /* their indices; all zero: 0, 1, 2, ... */
+	unsigned int called;           /* number of ranks that the node assumes; 0: n */
+	bool bound;                    /* everything is in bounds from the start */
 	struct table *t;
 	int sockets[RANKS_MAX][RANKS_MAX];
 	void (*miss)(size_t off, bool write); /* an access that the state does not allow; NULL: it fails */
@@ -64,7 +64,7 @@ static struct ranks node;
 static sigjmp_buf bail;
 static volatile sig_atomic_t trying;
 
-/* In a rank's process. */
+/* Fails the test from a rank's process. */
 #define rank_require(x)                                                                                        \
 	do {                                                                                                   \
 		if (!(x)) {                                                                                    \
@@ -75,7 +75,7 @@ static volatile sig_atomic_t trying;
 		}                                                                                              \
 	} while (0)
 
-/* All ranks that live have come here. */
+/* Wait until all living ranks are here. */
 static inline void meet(void)
 {
 	uint32_t round = __atomic_load_n(&node.t->round, __ATOMIC_SEQ_CST);
@@ -118,7 +118,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 	off = (size_t)(at - WINDOW) / PG * PG;
 	__atomic_fetch_add(&node.t->signals[node.me], 1, __ATOMIC_RELAXED);
 	if (trying && trying++ > 100)
-		siglongjmp(bail, 1); /* out of bounds: it would never end */
+		siglongjmp(bail, 1); /* out of bounds: it would fault forever */
 	if (state_of(off) >= (write ? PROT_RW : PROT_RO))
 		node.ops->again(off, PG, state_of(off));
 	else if (node.miss)
@@ -127,7 +127,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 		siglongjmp(bail, 1);
 }
 
-/* An access that may fault must not be made inside a sanitizer, whose locks a jump out of the handler would leave held. */
+/* An access that may fault must not be made inside a sanitizer: jumping out of the handler would leave its locks held. */
 __attribute__((no_sanitize("thread"), noinline)) static uint64_t load(const volatile uint64_t *at)
 {
 	return *at;
@@ -138,7 +138,7 @@ __attribute__((no_sanitize("thread"), noinline)) static void store(volatile uint
 	*at = value;
 }
 
-/* Can this rank read? *value: what it has read. */
+/* Can this rank read? *value is the value read. */
 static inline bool try_read(size_t off, uint64_t *value)
 {
 	bool ok = false;
@@ -265,7 +265,7 @@ static void wait_for_ranks(pid_t *pid)
 			if (pid[i] == p)
 				__atomic_store_n(&node.t->pid[i], 0, __ATOMIC_SEQ_CST);
 		if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-			continue; /* a test's doing */
+			continue; /* killed by the test */
 		if (!WIFEXITED(status) || WEXITSTATUS(status)) {
 			if (!__atomic_fetch_add(&node.t->failed, 1, __ATOMIC_SEQ_CST))
 				snprintf(node.t->complaint, sizeof(node.t->complaint), "a rank ended with status %#x",
@@ -276,7 +276,7 @@ static void wait_for_ranks(pid_t *pid)
 	ck_assert_msg(!wrong, "%s", node.t->complaint);
 }
 
-/* n processes run body; the test fails if one of them does. */
+/* Run `body` in n processes; the test fails if one fails. */
 static inline void run_ranks(const struct ranks *r, void (*body)(void))
 {
 	int memfd = memfd_create("test-frames", MFD_CLOEXEC), pair[2];

@@ -32,13 +32,13 @@ static inline void *map_file(void *at, size_t size)
 	return p;
 }
 
-/* The units of a job whose rank RANK is this process. The tests are of one rank, but may have others take and give. */
+/* The units of a job whose rank RANK is this process. Tests use one rank; others may take and give units. */
 #define RANK 0
 
 static struct units *units;
 static struct units_shape shape;
 
-static pthread_mutex_t units_lock = PTHREAD_MUTEX_INITIALIZER; /* as the first node has one */
+static pthread_mutex_t units_lock = PTHREAD_MUTEX_INITIALIZER; /* like the first node's */
 
 static int64_t units_take_here(uint32_t n, uint32_t *used)
 {
@@ -108,7 +108,7 @@ static inline uint64_t next_random(uint64_t *x)
 	return *x;
 }
 
-/* Many small, some of pages, few large. */
+/* Many small sizes, some pages, few large ones. */
 static inline size_t random_size(uint64_t *x, size_t max)
 {
 	uint64_t r = next_random(x);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * net_ends.h - ends of a transport for tests: what they were sent is checked as it arrives.
+ * net_ends.h - transport ends for tests, which check each message on arrival.
  *
- * Every test runs in a process of its own, for UCX reads its settings once. Loop index of the tests: which transports.
+ * Every test runs in its own process: UCX reads its settings once. The loop index of a test selects the transports.
  */
 #ifndef UNIT_NET_ENDS_H
 #define UNIT_NET_ENDS_H
@@ -18,12 +18,12 @@
 
 #define SLOTS 16
 #define LOST_MS 4000
-#define PATIENCE_MS 20000 /* for what takes a millisecond on an idle host */
+#define PATIENCE_MS 20000 /* for an operation that takes 1 ms on an idle host */
 
 #ifndef NET_OPS
 #define NET_OPS net_ucx
 #define TRANSPORTS 2
-#define SLEEPERS TRANSPORTS /* of them, those that need nobody to poll at the sender */
+#define SLEEPERS TRANSPORTS /* of them, those whose sender need not poll */
 #endif
 
 struct end {
@@ -31,7 +31,7 @@ struct end {
 	uint16_t rank;
 	unsigned char address[NET_ADDRESS_MAX];
 	size_t size;
-	/* what has arrived; by atomics, handlers run anywhere */
+	/* counts of arrivals; atomic, because handlers run in any thread */
 	unsigned int messages, wrong, lost;
 	uint64_t sum;
 	int err;
@@ -54,7 +54,7 @@ static inline unsigned char byte_of(uint32_t seed, size_t i)
 	return (unsigned char)(seed * 31 + i * 7 + (i >> 8));
 }
 
-/* value: the payload's size, object: its seed. */
+/* value: size of the payload; object: its seed. */
 static inline void handler(void *arg, const struct msg *m, const void *payload, size_t size)
 {
 	const unsigned char *p = payload;
@@ -81,7 +81,7 @@ static inline void lost(void *arg, uint16_t rank, int err)
 	e->err = err;
 }
 
-/* optional: of a transport's threads and waiters, and priorities. */
+/* optional: threads of the transport, waiters, priorities. */
 static inline int open_with(struct end *e, uint16_t rank, net_handler h, const struct net_config *optional)
 {
 	const struct net_config cfg = { .rank = rank,
@@ -110,7 +110,7 @@ static inline int try_open(struct end *e, uint16_t rank, net_handler h)
 	return open_with(e, rank, h, &(struct net_config){ 0 });
 }
 
-/* Transport 0 is our default. */
+/* Transport 0 is the default. */
 static inline void choose(int transport)
 {
 #ifdef NET_SETTINGS
@@ -131,7 +131,7 @@ static inline void connect_pair(struct end *a, struct end *b)
 	ck_assert_int_eq(ops->connect(b->net, 0, a->address, a->size), 0);
 }
 
-/* As verbs_setting says. */
+/* The setting as verbs_setting() expects it. */
 static inline void open_set(struct end *a, struct end *b)
 {
 	ck_assert_int_eq(try_open(a, 0, handler), 0);
@@ -172,11 +172,11 @@ static inline int send_to(struct end *from, uint16_t to, uint8_t type, uint32_t 
 	for (i = 0; i < size; i++)
 		bytes[i] = byte_of(seed, i);
 	err = ops->send(from->net, to, &m, bytes, size);
-	memset(bytes, 0, size); /* they are ours again */
+	memset(bytes, 0, size); /* the buffer belongs to the caller again */
 	return err;
 }
 
-/* As long as it grows: how fast that is, is the machine's. */
+/* Wait as long as the count grows: the speed depends on the machine. */
 static inline void poll_until(struct end *a, struct end *b, const unsigned int *word, unsigned int value)
 {
 	uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
@@ -193,7 +193,7 @@ static inline void poll_until(struct end *a, struct end *b, const unsigned int *
 	ck_assert_uint_eq(__atomic_load_n(word, __ATOMIC_ACQUIRE), value);
 }
 
-/* Nothing left to do anywhere: connected, queues empty. */
+/* Wait until both ends are connected and idle. */
 static inline void settle(struct end *a, struct end *b)
 {
 	uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
@@ -212,7 +212,7 @@ static inline bool readable(struct end *e, int ms)
 	return poll(&p, 1, ms) > 0;
 }
 
-/* Arm, carrying on with what there is first. */
+/* Arm; handle what has arrived first. */
 static inline void arm(struct end *e)
 {
 	uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* net_sleep_suite.h - what every transport has to do: sleeping, being woken, several threads at once. As net_suite.h. */
+/* net_sleep_suite.h - tests of every transport: sleeping, being woken, several threads at once. See net_suite.h. */
 #ifndef UNIT_NET_SLEEP_SUITE_H
 #define UNIT_NET_SLEEP_SUITE_H
 
@@ -20,7 +20,7 @@ START_TEST(an_idle_end_sleeps_until_a_message_comes)
 		ck_assert_int_eq(send_to(&a, 1, MSG_DATA, 0, i % 2 * 4096), 0);
 		poll_until(&a, &b, &b.messages, i + 1);
 	}
-	settle(&a, &b); /* connected now: what a sends needs nobody to poll there */
+	settle(&a, &b); /* connected now, so a's sends need no polling */
 	cpu = now_ms(CLOCK_PROCESS_CPUTIME_ID);
 	until = now_ms(CLOCK_MONOTONIC) + 500;
 	while (now_ms(CLOCK_MONOTONIC) < until) {
@@ -56,7 +56,7 @@ START_TEST(a_message_left_behind_by_another_poller_wakes_the_sleeper)
 		for (left = 0; left < 8; left++)
 			ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 0), 0);
 		while (b.messages == seen && now_ms(CLOCK_MONOTONIC) < until)
-			ops->poll(b.net, 1); /* takes one, and whatever it read from the socket stays */
+			ops->poll(b.net, 1); /* takes one message; others that it read from the socket wait */
 		ck_assert_uint_eq(b.messages, seen + 1);
 		while (b.messages < seen + 8) {
 			ck_assert(readable(&b, PATIENCE_MS));
@@ -97,7 +97,7 @@ static void *sender(void *arg)
 	return NULL;
 }
 
-/* As a service thread: sleeps when there is nothing. */
+/* As the service thread: sleep if nothing arrives. */
 static void *server(void *arg)
 {
 	uint64_t until = now_ms(CLOCK_MONOTONIC) + 3 * PATIENCE_MS;
@@ -109,7 +109,7 @@ static void *server(void *arg)
 	return NULL;
 }
 
-/* As an application's thread: looks now and then. */
+/* As an application's thread: poll from time to time. */
 static void *passer_by(void *arg)
 {
 	(void)arg;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * net_suite.h - what every transport has to do: messages, peers that misbehave or go. A test program says which transport
- * (NET_OPS), in how many ways (TRANSPORTS), and what a peer could leave behind (leftovers()). NET_ONE_PROCESS: its ends
- * reach each other within this process only.
+ * net_suite.h - tests of every transport: messages, peers that misbehave or go. A test program sets the transport (NET_OPS), the
+ * number of its variants (TRANSPORTS), and what a peer could leave behind (leftovers()). NET_ONE_PROCESS: ends reach each other
+ * only within one process.
  */
 #ifndef UNIT_NET_SUITE_H
 #define UNIT_NET_SUITE_H
@@ -64,7 +64,7 @@ START_TEST(sending_does_not_wait_for_the_receiver)
 	unsigned int i;
 
 	open_pair(&a, &b, _i);
-	for (i = 0; i < n; i++) /* nobody polls at b */
+	for (i = 0; i < n; i++) /* b does not poll */
 		ck_assert_int_eq(send_to(&a, 1, MSG_DATA, i, i % 10 ? 0 : i % 50 ? 4096 : 100000), 0);
 	poll_until(&a, &b, &b.messages, n);
 	ck_assert_uint_eq(b.wrong, 0);
@@ -72,7 +72,7 @@ START_TEST(sending_does_not_wait_for_the_receiver)
 }
 END_TEST
 
-/* Of all kinds together. */
+/* Messages of all kinds together. */
 static inline struct net_lane lanes_of(const struct end *e)
 {
 	struct net_lane rows[8], sum = { 0 };
@@ -89,7 +89,7 @@ static inline struct net_lane lanes_of(const struct end *e)
 
 START_TEST(a_connection_is_made_by_first_use_and_used_again)
 {
-	const unsigned int classes = ops == &net_ucx ? 1 : 2; /* UCX has one for all */
+	const unsigned int classes = ops == &net_ucx ? 1 : 2; /* UCX has one class for all */
 	struct end a, b;
 	unsigned int i;
 
@@ -105,7 +105,7 @@ START_TEST(a_connection_is_made_by_first_use_and_used_again)
 	ck_assert_int_eq(send_to(&a, 1, MSG_READ_REQ, 0, 0), 0);
 	poll_until(&a, &b, &a.messages, 1);
 	poll_until(&a, &b, &b.messages, 101);
-	ck_assert_int_eq(send_to(&a, 0, MSG_CALL, 0, 100), 0); /* to itself: over no connection */
+	ck_assert_int_eq(send_to(&a, 0, MSG_CALL, 0, 100), 0); /* to itself: needs no connection */
 	poll_until(&a, &b, &a.messages, 2);
 	ck_assert_uint_eq(lanes_of(&a).connections, classes);
 	ck_assert_uint_eq(lanes_of(&a).messages, 101);
@@ -181,7 +181,7 @@ END_TEST
 
 START_TEST(a_malformed_message_costs_the_sender_its_connection)
 {
-	const unsigned int n = ops == &net_ucx ? 6 : 7; /* UCX does not say whose message it is */
+	const unsigned int n = ops == &net_ucx ? 6 : 7; /* UCX does not tell the sender */
 	struct msg bad[7];
 	struct net_counters count;
 	struct end a, b;
@@ -197,12 +197,12 @@ START_TEST(a_malformed_message_costs_the_sender_its_connection)
 		case 3: bad[i].dst = 0; break;
 		case 4: bad[i].req_slot = SLOTS; break;
 		case 5: bad[i].req_node = 3; break;
-		default: bad[i].src = 2; break; /* in the name of a third */
+		default: bad[i].src = 2; break; /* in the name of a third rank */
 		}
 		ck_assert_int_eq(ops->send(a.net, 1, &bad[i], NULL, 0), 0);
 		poll_until(&b, &a, &b.lost, 1);
 		ck_assert_int_eq(b.err, -EBADMSG);
-		send_to(&a, 1, MSG_PING, 0, 0); /* it may have noticed, or not */
+		send_to(&a, 1, MSG_PING, 0, 0); /* it may or may not have noticed yet */
 		settle(&a, &b);
 		ck_assert_uint_eq(b.messages, 0);
 		ck_assert_uint_eq(b.lost, 1);
@@ -230,7 +230,7 @@ START_TEST(payloads_are_bounded_by_type)
 		ck_assert_int_eq(net_check(&cfg, &m, most + 1), -EBADMSG);
 	}
 	m = message(&from, 1, MSG_PING, 0, 0);
-	m.src = 1; /* says to be ourselves */
+	m.src = 1; /* claims to be this rank */
 	ck_assert_int_eq(net_check(&cfg, &m, 0), -EBADMSG);
 }
 END_TEST
@@ -258,7 +258,7 @@ END_TEST
 
 static int (*leftovers)(void);
 
-/* Another process with one end, which answers until it is killed. *here is connected to it. */
+/* Fork a process with one end, which answers until it is killed. *here is connected to it. */
 static pid_t fork_end(struct end *here, int transport)
 {
 	int up[2], down[2];
@@ -298,7 +298,7 @@ START_TEST(a_killed_peer_is_lost_once_and_leaves_nothing)
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 	for (i = 0; i < 200; i++)
-		send_to(&a, 1, MSG_DATA, i, i % 2 * 4096); /* refused as soon as somebody notices */
+		send_to(&a, 1, MSG_DATA, i, i % 2 * 4096); /* refused once the loss is noticed */
 	until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
 	while (!a.lost && now_ms(CLOCK_MONOTONIC) < until)
 		if (!ops->poll(a.net, 16) && !ops->arm(a.net))
@@ -315,7 +315,7 @@ START_TEST(a_killed_peer_is_lost_once_and_leaves_nothing)
 	ck_assert_uint_lt(now_ms(CLOCK_MONOTONIC), until);
 	until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
 	while (leftovers() > files && now_ms(CLOCK_MONOTONIC) < until)
-		usleep(20000); /* another job's, between open() and mmap() */
+		usleep(20000); /* another job's file between open() and mmap() */
 	ck_assert_int_le(leftovers(), files);
 }
 END_TEST
@@ -337,7 +337,7 @@ START_TEST(a_stopped_peer_with_a_full_queue_does_not_make_us_spin)
 			readable(&a, 100);
 	ck_assert_uint_lt(now_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu, 300);
 	kill(pid, SIGCONT);
-	poll_until(&a, NULL, &a.messages, 1001); /* nothing was lost */
+	poll_until(&a, NULL, &a.messages, 1001); /* no message was lost */
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	ops->close(a.net);

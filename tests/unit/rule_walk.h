@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rule_walk.h - each field of a table of rules, at the edges of its rule and outside: is the struct taken exactly where it may be? */
+/*
+ * rule_walk.h - tests each field of a table of rules with values at the bounds of its rule and outside. A struct must be accepted
+ * exactly if all its fields are valid.
+ */
 #ifndef UNIT_RULE_WALK_H
 #define UNIT_RULE_WALK_H
 
@@ -9,14 +12,14 @@
 struct rule_walk {
 	const struct rule_table *table;
 	const void *limits;
-	/* What the rules mean, said once more and in another way. */
+	/* The rules, expressed in another way. */
 	bool (*means)(unsigned int rule, uint64_t v);
 	unsigned int refused[96]; /* by rule */
 };
 
-/* Is the struct taken where its shape comes? */
+/* Is a struct of this shape accepted? */
 typedef bool walk_taken(unsigned int shape, const void *at);
-/* May the value decide which shape it is, so that the rule of another holds? */
+/* May the value select the shape, so that another rule applies? */
 typedef bool walk_other(const struct rule_field *f, uint64_t v);
 
 static inline void walk_shape(struct rule_walk *w, unsigned int shape, walk_taken *taken, walk_other *other)

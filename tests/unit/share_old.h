@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* share_old.h - a connection between the two owners of share_pair.h from before a failure, in which it has no part. */
+/* share_old.h - an old connection between the two owners of share_pair.h, which a failure must not affect. */
 #ifndef UNIT_SHARE_OLD_H
 #define UNIT_SHARE_OLD_H
 
@@ -7,7 +7,7 @@
 
 static struct rshare_conn *old_a, *old_b;
 
-/* It goes on. */
+/* Check that the connection still works. */
 static void require_old(void)
 {
 	char *out = rshare_get(a, 64), *in = rshare_get(b, 64);

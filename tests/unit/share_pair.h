@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * share_pair.h - two owners of librshare in this process, a and b, over share_verbs.h; b listens. And a peer by hand. All that the
- * library has taken must be back in the end.
+ * share_pair.h - two owners of librshare in this process, a and b, over share_verbs.h; b listens. Also a peer made by hand. In
+ * the end, the library must have freed everything.
  */
 #ifndef UNIT_SHARE_PAIR_H
 #define UNIT_SHARE_PAIR_H
@@ -24,9 +24,9 @@ static struct rshare *a, *b;
 static struct rshare_listener *echo;
 static char why[RSHARE_WHY_MAX], name_a[32], name_b[32], name_c[32], node_b[32];
 static uint16_t port;
-static unsigned int taken;    /* blocks of the library's memory */
-static int take_after = -1;   /* blocks that there are yet; then one is refused. -1: enough */
-static unsigned int refusals; /* of blocks */
+static unsigned int taken;    /* blocks of memory in use by the library */
+static int take_after = -1;   /* allocations that succeed before one is refused; -1: all */
+static unsigned int refusals; /* refused allocations */
 
 static void *take(size_t size)
 {
@@ -68,7 +68,7 @@ static inline void begin(void)
 	rshare_set_allocator(take, give_back);
 	fake_breaks = fake_count = 0;
 	fake_down = 0;
-	port = (uint16_t)(10000 + getpid() % 5000 * 4); /* below those that the kernel gives to clients */
+	port = (uint16_t)(10000 + getpid() % 5000 * 4); /* below the ports that the kernel assigns to clients */
 	snprintf(name_a, sizeof(name_a), "unit-a-%d", getpid());
 	snprintf(name_b, sizeof(name_b), "unit-b-%d", getpid());
 	snprintf(name_c, sizeof(name_c), "unit-c-%d", getpid());
@@ -123,13 +123,13 @@ static inline struct rshare_info info_of(struct rshare *r)
 	return info;
 }
 
-/* Queue pairs that nobody has. */
+/* Queue pair numbers that do not exist. */
 #define NOWHERE                                         \
 	{                                               \
 		.qpn = { 0xfffff0, 0xfffff1 }, .mtu = 5 \
 	}
 
-/* A peer by hand: it says what an owner says until both are up, and then something else. */
+/* A peer made by hand: it says hello as an owner until both are up, and then something else. */
 static inline int liar(void)
 {
 	struct rs_hello hello = {

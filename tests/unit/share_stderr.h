@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* share_stderr.h - captures stderr, line by line: the tests check the messages as well. */
+/* share_stderr.h - captures stderr line by line: tests also check messages. */
 #ifndef UNIT_SHARE_STDERR_H
 #define UNIT_SHARE_STDERR_H
 
@@ -22,7 +22,7 @@ static inline void said_begin(void)
 	dup2(said_fd, 2);
 }
 
-/* The lines since the last call with this text in them ("": all), which are in said[]. */
+/* The number of lines since the last call that contain this text ("": all). said[] has them. */
 static inline unsigned int said_lines(const char *text)
 {
 	const ssize_t n = pread(said_fd, said, sizeof(said) - 1, 0);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * share_verbs.h - the verbs functions that librshare and net/verbs call, for queue pairs within this process: they take the
- * place of libibverbs'. Sends wait for the receive queue of the other side, as by RNR retries; work requests of a queue pair
- * complete in order. One lock for all. fake_breaks makes queue pairs fail, fake_down keeps them from being connected, fake_deaf
- * loses datagrams, fake_hold() holds up what is posted, fake_refuse() makes a function fail. A thread with fake_no_handles set may
- * make no address handle. What real devices do is tested in guests (tests/share/run, test_net_verbs.c).
+ * share_verbs.h - the verbs functions that librshare and net/verbs call, for queue pairs within this process: they replace those
+ * of libibverbs. Sends wait for the receive queue of the other side, as with RNR retries; work requests of a queue pair complete
+ * in order. One lock guards all. fake_breaks breaks queue pairs, fake_down keeps them from connecting, fake_deaf loses datagrams,
+ * fake_hold() delays posts, fake_refuse() makes a function fail. A thread that has set fake_no_handles must not make address
+ * handles. Real devices are tested in guests (tests/share/run, test_net_verbs.c).
  */
 #ifndef UNIT_SHARE_VERBS_H
 #define UNIT_SHARE_VERBS_H
@@ -20,7 +20,7 @@
 
 #define FAKE_QUEUE 8192u
 #define FAKE_QPS 256u
-#define FAKE_FIRST 2u /* the number of the first queue pair: 0 and 1 are none of programs */
+#define FAKE_FIRST 2u /* number of the first queue pair: programs never have 0 and 1 */
 
 struct fake_cq {
 	struct ibv_cq cq;
@@ -44,7 +44,7 @@ struct fake_wr {
 
 struct fake_qp {
 	struct ibv_qp qp;
-	struct fake_srq *own; /* of datagrams */
+	struct fake_srq *own; /* queue for datagrams */
 	uint32_t dest;
 	int connected, failed;
 	struct fake_wr send[FAKE_QUEUE / 8];
@@ -54,19 +54,19 @@ struct fake_qp {
 static pthread_mutex_t fake_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fake_qp *fake_qps[FAKE_QPS];
 static struct ibv_device fake_device[] = { { .name = "fake0" }, { .name = "fake1" } };
-static int fake_devices = 1, fake_vectors = 1; /* how many there are; vectors of each */
-static unsigned int fake_live;                 /* objects */
+static int fake_devices = 1, fake_vectors = 1; /* number of devices, and of vectors of each */
+static unsigned int fake_live;                 /* existing objects */
 static unsigned int fake_breaks, fake_count;   /* every fake_breaks-th work request breaks its queue pair; 0: none */
 static int fake_down;                          /* no queue pair can be connected */
 static int fake_deaf;                          /* no datagram arrives */
-static int fake_held;                          /* nothing that is posted happens */
-static unsigned int fake_reads, fake_reads_max = UINT_MAX; /* posted; how many more may happen */
-static int fake_handles_wait, fake_handles_fail;           /* no address handle gets made */
-static unsigned int fake_begun, fake_handles;              /* address handles: begun, made */
+static int fake_held;                          /* posts are not executed */
+static unsigned int fake_reads, fake_reads_max = UINT_MAX; /* posted reads; how many more may be executed */
+static int fake_handles_wait, fake_handles_fail;           /* making an address handle waits, or fails */
+static unsigned int fake_begun, fake_handles;              /* address handles begun and made */
 static __thread int fake_no_handles;
-static unsigned int fake_starved; /* sends that found no receive, and wait */
+static unsigned int fake_starved; /* sends that wait for a receive */
 
-/* Functions that a test may make fail. */
+/* Functions that a test can make fail. */
 enum fake_call {
 	FAKE_PD,
 	FAKE_CHANNEL,
@@ -76,7 +76,7 @@ enum fake_call {
 	FAKE_QP,
 	FAKE_MODIFY,
 	FAKE_SEND,
-	FAKE_RECV, /* of work requests: those of a chain before it are posted */
+	FAKE_RECV, /* posts a chain up to the refused request */
 	FAKE_CALLS
 };
 
@@ -85,7 +85,7 @@ static struct {
 	int after, times;
 } fake_refusal[FAKE_CALLS];
 
-/* After so many successful calls, so many fail with an errno. */
+/* After so many successful calls, that many fail with this errno. */
 static inline void fake_refuse(enum fake_call call, int error, int after, int times)
 {
 	__atomic_store_n(&fake_refusal[call].times, 0, __ATOMIC_SEQ_CST);
@@ -94,7 +94,7 @@ static inline void fake_refuse(enum fake_call call, int error, int after, int ti
 	__atomic_store_n(&fake_refusal[call].times, times, __ATOMIC_SEQ_CST);
 }
 
-/* The errno that this call fails with, or 0. */
+/* The errno with which this call must fail, or 0. */
 static int fake_fails(enum fake_call call)
 {
 	if (__atomic_load_n(&fake_refusal[call].times, __ATOMIC_SEQ_CST) <= 0 ||
@@ -130,7 +130,7 @@ static size_t fake_gather(char *to, const struct fake_wr *w)
 	return n;
 }
 
-/* Into the next receive buffer, behind so many bytes. 0: there is none. */
+/* Store into the next receive buffer, after `skip` bytes. 0: there is no buffer. */
 static int fake_receive(struct fake_srq *s, size_t skip, const struct fake_wr *w, struct ibv_wc *wc)
 {
 	const struct ibv_sge *to = &s->recv[s->head % FAKE_QUEUE].sge;
@@ -146,7 +146,7 @@ static int fake_receive(struct fake_srq *s, size_t skip, const struct fake_wr *w
 	return 1;
 }
 
-/* What has no place to go to is lost. */
+/* Drop what has no destination. */
 static void fake_datagram(struct fake_qp *from, const struct fake_wr *w)
 {
 	struct fake_qp *to = fake_qps[w->wr.wr.ud.remote_qpn % FAKE_QPS];
@@ -187,7 +187,7 @@ static int fake_deliver(struct fake_qp *to, const struct fake_wr *w)
 	return 1;
 }
 
-/* The status of a work request; -1: it waits. Of those that break their queue pair every second arrives, unless all break. */
+/* The status of a work request; -1: it waits. Every second request that breaks its queue pair still arrives, unless all break. */
 static int fake_execute(struct fake_qp *q, const struct fake_wr *w)
 {
 	struct fake_qp *to = fake_qps[q->dest % FAKE_QPS];
@@ -407,7 +407,7 @@ int _ibv_query_gid_ex(struct ibv_context *c, uint32_t port, uint32_t i, struct i
 	return _ibv_query_gid_table(c, e, 1, flags, size) == 1 ? 0 : EINVAL;
 }
 
-/* There is no news of the device. */
+/* The device has no events. */
 int ibv_get_async_event(struct ibv_context *c, struct ibv_async_event *e)
 {
 	(void)c;
@@ -493,7 +493,7 @@ int ibv_destroy_cq(struct ibv_cq *cq)
 	return fake_free(cq);
 }
 
-static struct ibv_cq *fake_event_cq; /* unused by callers but for its being there */
+static struct ibv_cq *fake_event_cq; /* only its address is used */
 
 int ibv_get_cq_event(struct ibv_comp_channel *ch, struct ibv_cq **cq, void **context)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * share_world.h - two nodes whose hubs are joined by queues in this process instead of queue pairs, and clients that use
- * the rings as rshare.c does. Posts arrive and complete in order on each lane, and in any order between the lanes.
+ * share_world.h - two nodes whose hubs are connected by queues in this process instead of queue pairs, with clients that use the
+ * rings as rshare.c does. Posts arrive and complete in order on each lane, and in any order between lanes.
  */
 #ifndef UNIT_SHARE_WORLD_H
 #define UNIT_SHARE_WORLD_H
@@ -34,7 +34,7 @@ struct world_lane {
 struct world_client {
 	struct rs_client rs;
 	struct {
-		uint32_t sq, rq, cq; /* positions of the client */
+		uint32_t sq, rq, cq; /* the client's positions */
 	} at[4096];
 };
 
@@ -42,9 +42,9 @@ struct world_node {
 	struct rs_hub hub;
 	struct rs_peer peer;
 	struct world_client client[2];
-	struct world_lane lane[RS_LANES]; /* towards the other node */
+	struct world_lane lane[RS_LANES]; /* lanes to the other node */
 	struct world_node *other;
-	int error; /* of rs_peer_receive() */
+	int error; /* result of rs_peer_receive() */
 	unsigned int wakes, set_wakes;
 };
 
@@ -122,7 +122,7 @@ static inline struct world_node *world_create(uint32_t conns)
 	return n;
 }
 
-/* One chunk of the lane arrives; its completion is lost if the queue pair breaks before. false: there is none. */
+/* Deliver one chunk of the lane. If the queue pair breaks before its completion, the completion is lost. False: there is none. */
 static inline bool world_arrive(struct world_node *from, enum rs_lane lane)
 {
 	struct world_lane *l = &from->lane[lane];
@@ -150,7 +150,7 @@ static inline bool world_deliver(struct world_node *from, enum rs_lane lane)
 	return any;
 }
 
-/* All queue pairs break after so many of the outstanding posts of each lane have arrived. Then they are created again. */
+/* All queue pairs break after so many outstanding posts of each lane have arrived; then they are made again. */
 static inline void world_break(struct world_node *n, const unsigned int arrive[2][RS_LANES])
 {
 	unsigned int i, k, j;
@@ -174,7 +174,7 @@ static inline void world_break(struct world_node *n, const unsigned int arrive[2
 		rs_peer_resume(&n[i].peer);
 }
 
-/* A turn of each owner, with deliveries as the random word says. */
+/* A turn of each owner; the random word chooses the deliveries. */
 static inline unsigned int world_turn(struct world_node *n, uint64_t random)
 {
 	unsigned int i, k, done = 0;
@@ -264,7 +264,7 @@ static inline char *world_pool(struct world_client *c, uint64_t offset)
 	return c->rs.base + c->rs.layout.pool_offset + offset;
 }
 
-/* A connection of client a of node 0 to client b of node 1, which listens there: its index at both ends. */
+/* Connect client a of node 0 to client b of node 1, which listens. Sets the connection's index at both ends. */
 static inline void world_connect(struct world_node *n, unsigned int a, unsigned int b, uint8_t priority, uint32_t *at0,
 				 uint32_t *at1)
 {

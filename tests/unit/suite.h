@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* suite.h - what all suites share. */
+/* suite.h - shared by all suites. */
 #ifndef UNIT_SUITE_H
 #define UNIT_SUITE_H
 
@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/* In long loops: ck_assert() tells its parent process of every success, too. */
+/* For long loops: ck_assert() reports every success to its parent process, too. */
 #define unit_require(x)                         \
 	do {                                    \
 		if (!(x))                       \

@@ -22,7 +22,7 @@ static void put(uint32_t n)
 	arrivals_put(&in, &a, 1);
 }
 
-/* The number of the next; it has to be whole. */
+/* Take an arrival and return its number; the arrival must be consistent. */
 static uint32_t take(void)
 {
 	struct arrival a;
@@ -80,7 +80,7 @@ START_TEST(there_is_no_space_for_more_than_there_are_places)
 }
 END_TEST
 
-/* A place whose arrival is still being read is not written over; those before and behind it are taken meanwhile. */
+/* A place that a thread is still reading is not overwritten. Threads take the other places meanwhile. */
 START_TEST(a_place_that_is_being_read_is_kept)
 {
 	uint32_t i;
@@ -88,12 +88,12 @@ START_TEST(a_place_that_is_being_read_is_kept)
 	arrivals_init(&in);
 	for (i = 0; i < ARRIVALS_ROOM; i++)
 		put(i);
-	atomic_fetch_add(&in.head, 1); /* by a thread that is put aside at once */
+	atomic_fetch_add(&in.head, 1); /* a thread takes a place, and is preempted at once */
 	for (i = 1; i < ARRIVALS_ROOM; i++)
 		ck_assert_uint_eq(take(), i);
 	ck_assert_uint_eq(arrivals_space(&in, ARRIVALS_ROOM), 0);
 	ck_assert_uint_eq(in.places[0].a.qpn, 0);
-	atomic_store(&in.places[0].turn, ARRIVALS_ROOM); /* it has read */
+	atomic_store(&in.places[0].turn, ARRIVALS_ROOM); /* the thread has read the place */
 	ck_assert_uint_eq(arrivals_space(&in, ARRIVALS_ROOM), ARRIVALS_ROOM);
 	arrivals_free(&in);
 }

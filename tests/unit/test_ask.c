@@ -15,7 +15,7 @@
 #define OBJECT 0x87654321u
 #define ROUNDS 2000
 
-static uint64_t only, *at = &only; /* the word */
+static uint64_t only, *at = &only; /* the slot's word */
 
 static struct msg question(uint8_t type, uint8_t op, uint8_t flags)
 {
@@ -57,7 +57,7 @@ START_TEST(a_word_has_four_parts)
 }
 END_TEST
 
-/* Two answers has ENQUEUE, and what may stand in line with TIMED; no other operation, flag or type. */
+/* ENQUEUE has two answers, and so has each request that may queue, with TIMED; no other operation, flag or type. */
 START_TEST(few_questions_have_two_answers)
 {
 	unsigned int op, flag;
@@ -77,7 +77,7 @@ START_TEST(few_questions_have_two_answers)
 }
 END_TEST
 
-/* What is still in the word is of a question that has ended, except before a cancellation: this one adds to it. */
+/* A new question replaces the old one's word. Only a cancellation adds to it. */
 START_TEST(only_a_cancellation_adds_an_answer)
 {
 	unsigned int op;
@@ -124,8 +124,8 @@ START_TEST(a_question_has_its_type_until_its_last_answer)
 END_TEST
 
 /*
- * The object may be destroyed while answers are in flight: the home then refuses what comes later. A request and its cancellation
- * have one answer each, in either order, whatever they say; only -ETIMEDOUT says that the request itself has none.
+ * The object may be destroyed while answers are in flight; then the home refuses later messages. A request and its cancellation
+ * have one answer each, in either order, with any status; only -ETIMEDOUT means that the request itself has no answer.
  */
 START_TEST(a_refused_cancellation_does_not_end_the_request)
 {
@@ -148,7 +148,7 @@ START_TEST(a_refused_cancellation_does_not_end_the_request)
 }
 END_TEST
 
-/* It has overtaken the request, and is repeated: the question is still of a request that was cancelled. */
+/* SOP_CANCEL has overtaken the request, and is repeated: the word still belongs to a cancelled request. */
 START_TEST(a_repeated_cancellation_is_one_more_answer)
 {
 	bool last;
@@ -165,7 +165,7 @@ START_TEST(a_repeated_cancellation_is_one_more_answer)
 	note(MSG_SYNC, SOP_CANCEL, 0);
 	ck_assert(answered(MSG_SYNC, -ETIMEDOUT, &last) && last);
 	ck_assert(!answered(MSG_SYNC, 0, &last));
-	note(MSG_SYNC, SOP_WAIT, MSGF_TIMED); /* the next request is not of a cancelled one */
+	note(MSG_SYNC, SOP_WAIT, MSGF_TIMED); /* the next request is not cancelled */
 	ck_assert(answered(MSG_SYNC, -EINVAL, &last) && last);
 }
 END_TEST
@@ -212,7 +212,7 @@ START_TEST(what_crosses_an_answer_or_a_cancellation_is_counted)
 	ck_assert_uint_eq(*at >> 8 & 0xff, 3);
 	note(MSG_SYNC, SOP_ADD, 0);
 	cross_arm(answer_first);
-	note(MSG_SYNC, SOP_CANCEL, 0); /* of what has been answered meanwhile: its own answer is the only one */
+	note(MSG_SYNC, SOP_CANCEL, 0); /* a cancellation of an answered request: only its own answer is due */
 	ck_assert(cross_done());
 	ck_assert_uint_eq(*at >> 8 & 0xff, 1);
 	at = &only;

@@ -8,7 +8,7 @@
 
 static struct bar_tree trees[1024];
 
-/* Every member but the first has one parent, which has it as a child; nobody has too many; the first is at the top. */
+/* Each member but the first has one parent, which lists it as a child. No member has too many children. The first is the root. */
 static void check_tree(uint64_t mask, uint16_t nnodes)
 {
 	unsigned int members = 0, children = 0, r, i, k;
@@ -34,7 +34,7 @@ static void check_tree(uint64_t mask, uint16_t nnodes)
 				unit_require(trees[r].child[k] != trees[r].child[i]);
 		}
 		if (trees[r].parent != SET_NOBODY)
-			unit_require(trees[r].parent < r); /* so there is no circle */
+			unit_require(trees[r].parent < r); /* so there is no cycle */
 	}
 	unit_require(children == members - 1);
 	unit_require(trees[root].parent == SET_NOBODY);
@@ -78,7 +78,7 @@ START_TEST(a_rank_outside_the_group_is_refused)
 }
 END_TEST
 
-/* Deliver to rank 0 .. n - 1 whatever is sent, last come first served, and count who departs. */
+/* Deliver messages to ranks 0 to n - 1, the last one sent first, and count the departures. */
 static unsigned int run(uint16_t n, uint32_t threads, struct bar *bars, uint64_t base)
 {
 	static struct msg queue[4096];
@@ -133,7 +133,7 @@ START_TEST(what_no_correct_rank_sends_changes_nothing)
 	struct actions out;
 
 	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &none, &out), -EBADMSG);
-	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &depart, &out), -EBADMSG); /* nobody waits for it */
+	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &depart, &out), -EBADMSG); /* no thread waits for it */
 	none.src = 9;                                                                 /* a child without threads */
 	ck_assert_int_eq(bar_step(1, &t, larger, &b, NULL, &none, &out), -EBADMSG);
 	other.aux = 1;
@@ -164,7 +164,7 @@ START_TEST(without_a_tree_nobody_departs)
 }
 END_TEST
 
-/* What is over leaves nothing behind; its status may be any -errno. */
+/* An episode that has ended leaves no state behind; its status may be any -errno. */
 START_TEST(a_departure_clears_the_episode)
 {
 	struct bar_tree t = { .parent = 3, .nchildren = 2, .child = { 9, 10 } };
@@ -188,7 +188,7 @@ START_TEST(a_departure_clears_the_episode)
 }
 END_TEST
 
-/* Rank 0 is nobody's child, but may say so; that is found out when the tree is known. */
+/* Rank 0 is no child here, but may claim to be one. The node finds out when it knows the tree. */
 START_TEST(rank_0_is_a_stranger_like_others)
 {
 	struct msg m = arrive(0, 1, 1);
@@ -217,7 +217,7 @@ START_TEST(ranks_that_contradict_each_other_are_told)
 }
 END_TEST
 
-/* It cannot stand for one that has not come. */
+/* A stranger does not count in place of a missing child. */
 START_TEST(a_child_comes_once)
 {
 	struct bar_tree t = { .parent = SET_NOBODY, .nchildren = 2, .child = { 1, 2 } };
@@ -244,7 +244,10 @@ START_TEST(a_child_comes_once)
 }
 END_TEST
 
-/* Ranks that name different groups: who arrives where it is nobody's child gets away, and nobody goes without all of its own. */
+/*
+ * Ranks name different groups. A rank that arrives at a node of which it is no child is told so, and no node departs without its
+ * own children.
+ */
 START_TEST(a_stranger_is_turned_away)
 {
 	struct bar_tree t = { .parent = 3, .nchildren = 1, .child = { 9 } };
@@ -253,7 +256,7 @@ START_TEST(a_stranger_is_turned_away)
 	struct actions out;
 
 	mine.object = child.object = stranger.object = 0x12345;
-	/* The group is known: the stranger is told, and changes nothing. */
+	/* The group is known: the stranger is told, and the state does not change. */
 	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &mine, &out), 0);
 	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &stranger, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->dst, 521);
@@ -268,7 +271,7 @@ START_TEST(a_stranger_is_turned_away)
 	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &stranger, &out), 0); /* nor when its own have come */
 	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->dst, 521);
 
-	/* It is not yet: the stranger's value waits, too, and is in no sum. */
+	/* The group is not known yet: the stranger's value waits, too, but is in no sum. */
 	b = (struct bar){ 0 };
 	ck_assert_int_eq(bar_step(700, NULL, larger, &b, NULL, &stranger, &out), 0);
 	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &mine, &out), 0);
@@ -282,7 +285,7 @@ START_TEST(a_stranger_is_turned_away)
 	ck_assert_int_eq(unit_sent(&out, MSG_ARRIVE)->count, 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->value, 1);
 
-	/* The first of several threads knows the group. */
+	/* The first of several threads names the group. */
 	b = (struct bar){ 0 };
 	mine.aux = 2;
 	ck_assert_int_eq(bar_step(700, NULL, larger, &b, NULL, &stranger, &out), 0);
@@ -327,7 +330,7 @@ START_TEST(no_step_does_more_than_it_may)
 }
 END_TEST
 
-/* The threads of one rank name different numbers: as many as the smallest says are waited for, and all are told. */
+/* The threads of a rank name different numbers: the rank waits for the smallest number of threads, and all get an error. */
 START_TEST(threads_of_one_rank_that_contradict_each_other_are_told)
 {
 	struct bar_tree t = { .parent = SET_NOBODY };
@@ -352,7 +355,7 @@ START_TEST(threads_of_one_rank_that_contradict_each_other_are_told)
 }
 END_TEST
 
-/* The ranks of a node have parts of their own; the node is complete when each of them is. */
+/* Each rank of a node counts its own threads; the node is complete when all of its ranks are. */
 START_TEST(a_node_waits_for_each_of_its_ranks)
 {
 	struct bar_tree t = { .parent = 7 };
@@ -379,7 +382,10 @@ START_TEST(a_node_waits_for_each_of_its_ranks)
 }
 END_TEST
 
-/* One rank names another number of threads than the rest of its node: none waits for ever, none ends early, all are told. */
+/*
+ * One rank names another number of threads than the other ranks of its node: none waits forever, none departs early, all get an
+ * error.
+ */
 START_TEST(ranks_of_a_node_that_contradict_each_other_are_told)
 {
 	static const unsigned int orders[][5] = { { 0, 1, 2, 2, 2 }, { 2, 2, 2, 1, 0 }, { 2, 0, 2, 1, 2 } };

@@ -14,7 +14,7 @@
 #define WIDE_OBJECT 0x87654321u
 #define WIDE_OP 7
 
-/* Tells by its result in which order which values met, and by which operation. */
+/* The result shows the order of the values, and the operation. */
 static uint64_t chain(uint8_t op, uint64_t a, uint64_t b)
 {
 	return a * 31 + b + (op == WIDE_OP ? 0 : 1ull << 63);
@@ -87,10 +87,10 @@ static void episode(struct bar *b, const unsigned int *order, unsigned int wrong
 	ck_assert_uint_eq(b->gen, gen + 1);
 	ck_assert_int_eq(b->ended, status);
 	ck_assert_uint_eq(b->result, m.value);
-	ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, b, NULL, &m, &out), -EBADMSG); /* it is over */
+	ck_assert_int_eq(bar_step(WIDE_ME, &t, chain, b, NULL, &m, &out), -EBADMSG); /* the episode is over */
 }
 
-/* The number that goes up is the smaller one, in whatever order they come. */
+/* The node passes on the smaller number, in any order of arrival. */
 START_TEST(a_node_that_contradicts_itself_says_the_smaller_number)
 {
 	static const unsigned int threads[][3] = { { 1, 2, 2 }, { 2, 2, 1 } };
@@ -168,7 +168,7 @@ START_TEST(an_episode_in_every_order_in_full)
 }
 END_TEST
 
-/* A thread of a rank that is not in its own group: nothing comes of it, and nothing goes wrong. */
+/* A thread's rank is not in the group that it names: the arrival is only stored. */
 START_TEST(an_arrival_without_a_tree_is_only_noted)
 {
 	struct bar b = { 0 };
@@ -188,7 +188,7 @@ START_TEST(an_arrival_without_a_tree_is_only_noted)
 	ck_assert_uint_eq(b.earlies, 2);
 	ck_assert_uint_eq(b.arrived, 1);
 	ck_assert_uint_eq(b.gen, 0);
-	/* Of the generation of the thread that waits, too. */
+	/* The same for a child of the waiting thread's generation. */
 	child = arrive(1003, 1, 9);
 	ck_assert_int_eq(bar_step(WIDE_ME, NULL, larger, &b, NULL, &child, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
@@ -205,7 +205,7 @@ START_TEST(an_arrival_without_a_tree_is_only_noted)
 }
 END_TEST
 
-/* At the root the last of all ends the episode, whoever that is. */
+/* At the root, the last arrival ends the episode, from a thread or a child. */
 START_TEST(the_root_ends_the_episode)
 {
 	static const struct bar_tree t = { .parent = SET_NOBODY, .nchildren = 1, .child = { 1001 } };
@@ -273,7 +273,7 @@ START_TEST(a_generation_has_24_bits_in_a_message)
 }
 END_TEST
 
-/* With numbers that differ in each part of their width. */
+/* Generations differ in each byte. */
 START_TEST(an_older_generation_is_refused)
 {
 	static const uint32_t steps[] = { 1, 0x100, 0x10000, 0x800000 };
@@ -299,7 +299,7 @@ START_TEST(an_older_generation_is_refused)
 		ck_assert_uint_eq(bar_life(&out.v[0].msg), now);
 		ck_assert_uint_eq(b.result, (1 * 31 + 3) * 31 + 2);
 		ck_assert_int_eq(b.ended, 0);
-		/* Nor between two episodes; nor does its departure mean anything. */
+		/* The same between two episodes; the departure of an old generation is ignored, too. */
 		was = b;
 		ck_assert_int_eq(comes(&b, &root, WIDE_ME, before, 2, &out), -ESTALE);
 		ck_assert_int_eq(comes(&b, NULL, 1001, before, 3, &out), 0);
@@ -313,7 +313,7 @@ START_TEST(an_older_generation_is_refused)
 }
 END_TEST
 
-/* Its waiters are told, those of the new episode not, however late they look. */
+/* The older episode's waiters get an error, however late they look; those of the new episode do not. */
 START_TEST(a_newer_thread_ends_the_older_episode)
 {
 	struct bar b = { 0 };
@@ -328,7 +328,7 @@ START_TEST(a_newer_thread_ends_the_older_episode)
 	ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
 	told(&out, 0, 1001, 7);
 	ck_assert_uint_eq(b.gen, seen + 1);
-	ck_assert_uint_eq(b.part.gen, seen + 1); /* it waits for an episode that has not ended */
+	ck_assert_uint_eq(b.part.gen, seen + 1); /* it waits for an episode that is in progress */
 	ck_assert_uint_eq(b.part.arrived, 1);
 	ck_assert_uint_eq(b.children, 0);
 	ck_assert_int_eq(bar_ended(&b, 7, &result), -EINVAL);
@@ -342,7 +342,10 @@ START_TEST(a_newer_thread_ends_the_older_episode)
 }
 END_TEST
 
-/* However it ended; a thread of the last episode may look when the next generation has had some. Later it gets 0. */
+/*
+ * With any status. A thread of the last episode may look after the next generation has had episodes. After more generations it
+ * gets 0.
+ */
 START_TEST(a_late_thread_gets_the_end_of_its_own_generation)
 {
 	static const struct bar_tree t = { .parent = WIDE_PARENT };
@@ -402,7 +405,7 @@ START_TEST(an_arrival_that_was_given_up_ends_nothing)
 }
 END_TEST
 
-/* Of this group only: it has the newer handle. Its arrival is counted with those of the newer threads. */
+/* Only a child of the same group: it has the newer handle. Its arrival counts with the newer threads. */
 START_TEST(a_newer_child_ends_the_older_episode)
 {
 	struct bar b = { 0 };
@@ -422,7 +425,7 @@ START_TEST(a_newer_child_ends_the_older_episode)
 	ck_assert_int_eq(comes(&b, &root, WIDE_ME, 9, 1, &out), 0);
 	ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
 	ck_assert_int_eq(bar_ended(&b, 9, &result), 0);
-	/* While no thread waits, there is none to be told. */
+	/* If no thread waits, none is told. */
 	ck_assert_int_eq(comes(&b, &root, 1001, 10, 3, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_uint_eq(b.life, 9);
@@ -430,7 +433,7 @@ START_TEST(a_newer_child_ends_the_older_episode)
 }
 END_TEST
 
-/* It ends what this node waits for, and no generation more. */
+/* The child ends the episode that this node waits for, but starts no new generation. */
 START_TEST(a_child_that_lies_uses_up_no_generation)
 {
 	static const struct bar_tree without = { .parent = SET_NOBODY, .nchildren = 1, .child = { 1002 } };
@@ -489,7 +492,7 @@ START_TEST(an_episode_has_one_group)
 }
 END_TEST
 
-/* The child was there before the thread with the older handle: this is told at once, and takes nobody with it. */
+/* The child arrived before a thread with an older handle. Only this thread gets an error, at once. */
 START_TEST(a_thread_that_is_older_than_its_child_is_told)
 {
 	static const struct bar_tree two = { .parent = SET_NOBODY, .nchildren = 2, .child = { 1001, 1002 } };
@@ -504,7 +507,7 @@ START_TEST(a_thread_that_is_older_than_its_child_is_told)
 	ck_assert_uint_eq(b.life, 8);
 	ck_assert_uint_eq(b.earlies, 1);
 	ck_assert_uint_eq(b.threads, 0);
-	/* One of several is enough. */
+	/* One newer child is enough. */
 	b = (struct bar){ 0 };
 	ck_assert_int_eq(comes(&b, NULL, 521, 0xabcdef, 3, &out), 0);
 	ck_assert_int_eq(comes(&b, NULL, 1001, 0x12000a, 3, &out), 0);
@@ -513,7 +516,7 @@ START_TEST(a_thread_that_is_older_than_its_child_is_told)
 	ck_assert_str_eq(unit_text(&out), "wake-all");
 	ck_assert_uint_eq(b.life, 8);
 	ck_assert_uint_eq(b.earlies, 3);
-	/* Behind one that waits for a newer generation, children are found all the same. */
+	/* A child is found even behind one of a newer generation. */
 	b = (struct bar){ 0 };
 	ck_assert_int_eq(comes(&b, NULL, 521, 9, 3, &out), 0);
 	ck_assert_int_eq(comes(&b, NULL, 1002, 7, 3, &out), 0);
@@ -523,7 +526,7 @@ START_TEST(a_thread_that_is_older_than_its_child_is_told)
 }
 END_TEST
 
-/* Even where the tree is known: it is counted when a thread of its generation comes, and its newer arrival is another. */
+/* Even if the tree is known: the child counts when a thread of its generation arrives, and its newer arrival is separate. */
 START_TEST(a_child_that_is_first_waits_apart)
 {
 	struct bar b = { 0 };
@@ -547,7 +550,7 @@ START_TEST(a_child_that_is_first_waits_apart)
 }
 END_TEST
 
-/* A rank that is no member has no say: not in the older episode, and not for ever. */
+/* A rank that is no member does not affect the older episode, and does not wait forever. */
 START_TEST(a_newer_stranger_waits_apart)
 {
 	static const struct bar_tree later = { .parent = SET_NOBODY, .nchildren = 1, .child = { 521 } };
@@ -567,7 +570,7 @@ START_TEST(a_newer_stranger_waits_apart)
 		ck_assert_uint_eq(b.result, (1 * 31 + 1) * 31 + 2);
 		ck_assert_int_eq(b.ended, 0);
 		ck_assert_uint_eq(b.earlies, 1);
-		/* It was right, in another group: nothing of it is lost. */
+		/* The stranger is a member of a later group: its arrival is not lost. */
 		ck_assert_int_eq(comes(&b, &later, WIDE_ME, 0xffffff, 1, &out), 0);
 		ck_assert_int_eq(comes(&b, &later, WIDE_ME, 0xffffff, 2, &out), 0);
 		ck_assert_str_eq(unit_text(&out), "DEPART wake-all");
@@ -598,7 +601,7 @@ START_TEST(of_a_rank_the_newest_arrival_waits)
 }
 END_TEST
 
-/* Those of the oldest generation make room: there were at most BAR_FANOUT in each. */
+/* Arrivals of the oldest generation are dropped for new ones: each generation has at most BAR_FANOUT. */
 START_TEST(children_of_two_generations_have_room)
 {
 	static const struct bar_early none[BAR_FANOUT];
@@ -626,7 +629,7 @@ START_TEST(children_of_two_generations_have_room)
 	ck_assert_uint_eq(out.n, BAR_FANOUT + 1);
 	ck_assert_uint_eq(b.earlies, 0);
 	ck_assert_mem_eq(b.early, none, sizeof(none));
-	/* One of those that wait is newer: there may be eight of this generation. */
+	/* One waiting arrival is newer: eight of this generation fit. */
 	for (i = 0; i < BAR_FANOUT; i++)
 		ck_assert_int_eq(comes(&b, NULL, (uint16_t)(2001 + i), i ? 10 : 11, i, &out), 0);
 	ck_assert_int_eq(comes(&b, NULL, 900, 10, 1, &out), 0);
@@ -636,7 +639,7 @@ START_TEST(children_of_two_generations_have_room)
 }
 END_TEST
 
-/* In whatever order they come: again, they are refused. */
+/* In any order; a repeated arrival is refused. */
 START_TEST(each_child_is_counted_once)
 {
 	static const struct bar_tree four = { .parent = SET_NOBODY, .nchildren = 4, .child = { 5, 300, 1001, 2000 } };
@@ -660,7 +663,7 @@ START_TEST(each_child_is_counted_once)
 }
 END_TEST
 
-/* With eight that wait: what is behind the struct belongs to another. */
+/* Eight arrivals wait; the barrier must not read behind its struct. */
 START_TEST(a_full_barrier_reads_nothing_behind_itself)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -694,7 +697,7 @@ START_TEST(a_full_barrier_reads_nothing_behind_itself)
 }
 END_TEST
 
-/* Strangers have taken all places. It is told itself, and the threads as well. */
+/* Strangers occupy all places. The child gets an error, and so do the waiting threads. */
 START_TEST(a_newer_child_without_room_ends_the_older_episode)
 {
 	struct bar b = { 0 };
@@ -714,7 +717,7 @@ START_TEST(a_newer_child_without_room_ends_the_older_episode)
 }
 END_TEST
 
-/* All at once: children of an episode that ends, strangers and children that came early, and the end of the next. */
+/* All at once: children of an episode that ends, early strangers and children, and the end of the next episode. */
 START_TEST(no_generation_does_more_than_it_may)
 {
 	struct bar_tree old = { .parent = 9, .nchildren = BAR_FANOUT }, t = { .parent = SET_NOBODY };
@@ -742,7 +745,7 @@ START_TEST(no_generation_does_more_than_it_may)
 }
 END_TEST
 
-/* It comes for all threads of its node, whatever else has come. */
+/* It arrives for all threads of its node, after any other arrivals. */
 START_TEST(the_last_of_all_is_the_last_in_each_generation)
 {
 	static const struct bar_tree t = { .parent = WIDE_PARENT };

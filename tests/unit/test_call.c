@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_call.c - calls for service threads, in a node of ranks 0 and 1; rank 2 is another node. This process is both ranks, one at a
- * time. The transport keeps the answers.
+ * test_call.c - calls for service threads, in a node of ranks 0 and 1; rank 2 is another node. This process plays both ranks, one
+ * at a time. A fake transport records the answers.
  */
 #include "core.h"
 
@@ -71,7 +71,7 @@ static void set_up(void)
 	cancels = answers = 0;
 }
 
-/* Of node 1, to a rank of this one. */
+/* A call from node 1 to a rank of this node. */
 static int call(uint16_t slot, uint16_t to, uint64_t arg)
 {
 	struct msg m = unit_msg(MSG_CALL, 1, 0, 1, slot);
@@ -94,7 +94,7 @@ static unsigned int serve_all(void)
 	return turns;
 }
 
-/* As many as a node can have under way, all for one rank. */
+/* As many calls as a node can have in progress, all for one rank. */
 START_TEST(no_call_is_refused)
 {
 	unsigned int i;
@@ -112,7 +112,7 @@ START_TEST(no_call_is_refused)
 }
 END_TEST
 
-/* Whoever takes it in need not wait for the other rank, whose service thread answers. */
+/* The rank that receives a call need not wait for the other rank, whose service thread answers. */
 START_TEST(a_call_for_the_other_rank_waits_for_it)
 {
 	ck_assert_int_eq(call(CTL_BLOCK_END, 1, 5), 0);
@@ -128,7 +128,7 @@ START_TEST(a_call_for_the_other_rank_waits_for_it)
 }
 END_TEST
 
-/* While one lot is served, more come: first come, first served. */
+/* New calls arrive while others are served: they are served in order of arrival. */
 START_TEST(calls_that_come_later_are_served_later)
 {
 	unsigned int i;

@@ -27,7 +27,7 @@
 
 static struct host_ops shown;
 
-/* In the place of a host's: what dsm_init() gives to it. */
+/* Stands in for the host driver: dsm_init() calls it with the key. */
 static int show(const uint8_t key[HOST_KEY], void *address, size_t *size)
 {
 	char text[2 * HOST_KEY + 1];
@@ -53,10 +53,10 @@ static int role(void)
 
 /* ---- random numbers ------------------------------------------------------------------------- */
 
-static unsigned int calls, fails; /* the call of that number, from 1 on, */
-static ssize_t answer;            /* returns this */
+static unsigned int calls, fails; /* the number of the call, from 1, that fails, */
+static ssize_t answer;            /* and its result */
 
-/* For card.c. In a job it is called when the host has been chosen and before the ranks meet there. */
+/* Replaces getrandom(2) for card.c. In a job, card.c calls it after the host was chosen and before the ranks meet. */
 ssize_t getrandom(void *buf, size_t n, unsigned int flags)
 {
 	if (shown.join == show && n == HOST_KEY && job.host != &shown) {
@@ -127,7 +127,7 @@ struct keys {
 	char host_key[2 * HOST_KEY + 1];
 };
 
-/* Those of the ranks of a job. False: there is no mpirun on this host. */
+/* Collect the keys of a job's ranks. False: this host has no mpirun. */
 static bool run_job(struct keys keys[RANKS])
 {
 	char command[8192], self[4096], line[256];

@@ -26,7 +26,7 @@ static int note_send(struct net *n, uint16_t rank, const struct msg *m, const vo
 
 static const struct net_ops net = { .send = note_send };
 
-/* This node is node `me`; nodes 1 and 2 are the children of node 0. */
+/* Become node `me`; nodes 1 and 2 are the children of node 0. */
 static void be(uint16_t me)
 {
 	world_make();
@@ -125,7 +125,7 @@ START_TEST(a_part_comes_once_and_in_its_turn)
 }
 END_TEST
 
-/* Of a broadcast that is complete, ranks of this node are reading the contents. */
+/* While ranks of this node read a complete broadcast, a part must not change its contents. */
 START_TEST(a_part_does_not_change_a_broadcast)
 {
 	const uint64_t contents = 7;
@@ -170,7 +170,7 @@ END_TEST
 START_TEST(a_node_is_sent_results_of_its_parent)
 {
 	be(1);
-	ck_assert_int_eq(comes(2, 1, false, 0, 7), -EBADMSG); /* reductions are for node 0 */
+	ck_assert_int_eq(comes(2, 1, false, 0, 7), -EBADMSG); /* only node 0 takes reductions */
 	ck_assert_int_eq(comes(2, 0, true, 0, 7), -EBADMSG);
 	ck_assert_int_eq(comes(2, 0, false, 0, 7), -EBADMSG);
 }

@@ -21,7 +21,7 @@
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
-/* The groups as text, or the explanation. */
+/* Returns the groups as text, or the error message. */
 static const char *table(const struct cqgroup_device *dev, const char *config, int expected)
 {
 	struct cqgroup_table *t = NULL;
@@ -40,7 +40,7 @@ static const char *table(const struct cqgroup_device *dev, const char *config, i
 	return text;
 }
 
-/* Without the CPUs, "@..." of each group. */
+/* Strips "@CPUs" from each group. */
 static const char *vectors_only(const char *text)
 {
 	static char out[512];
@@ -276,7 +276,7 @@ START_TEST(least_loaded_fills_gaps)
 	ck_assert_int_eq(cqgroup_destroy_cq(g, b), 0);
 	b = make_cq(g, CQGROUP_LEAST_LOADED);
 	ck_assert_int_eq(asked_for(b), 4);
-	/* Equal numbers of CQs: the vector with the fewest completions. */
+	/* With equal numbers of CQs, the vector with the fewest completions is chosen. */
 	cqgroup_count(g, 1, 1, 100);
 	cqgroup_count(g, 4, 1, 10);
 	cqgroup_count(g, 6, 1, 50);
@@ -300,7 +300,7 @@ START_TEST(query_tells_cqs_events_and_completions)
 	cqgroup_count(g, 2, 1, 7);
 	cqgroup_count(g, 2, 1, 0);
 	cqgroup_count(g, 5, 0, 4);
-	cqgroup_count(g, 4, 100, 100); /* not of this group */
+	cqgroup_count(g, 4, 100, 100); /* the vector is not of this group */
 	cqgroup_count(g, 4000000000u, 100, 100);
 	memset(v, 0xee, sizeof(v));
 	ck_assert_uint_eq(cqgroup_query_vectors(g, v, 2), 3);
@@ -368,7 +368,7 @@ START_TEST(cq_that_is_in_use_stays_in_its_group)
 	ck_assert_int_eq(cqgroup_cq_vector(other, cq), -ENOENT);
 	ck_assert_int_eq(cqgroup_destroy_cq(g, cq), 0);
 	ck_assert_int_eq(cqgroup_destroy_cq(g, cq), -ENOENT);
-	/* A group goes before its CQs. */
+	/* A group may be destroyed before its CQs. */
 	cq = make_cq(g, CQGROUP_ROUND_ROBIN);
 	cqgroup_destroy(g);
 	ck_assert_int_eq(ibv_destroy_cq(cq), 0);
@@ -492,7 +492,7 @@ START_TEST(cpus_are_those_of_the_devices_node)
 }
 END_TEST
 
-/* The vector's group in a table of the recorded device. */
+/* The CPU of the vector's group in a table of the recorded device. */
 static int cpu_in(const struct cqgroup_table *t, unsigned int vector)
 {
 	struct cqgroup *g;
@@ -506,7 +506,7 @@ static int cpu_in(const struct cqgroup_table *t, unsigned int vector)
 
 START_TEST(vector_has_the_cpu_of_its_interrupt)
 {
-	/* What the process may use says where its threads run, not where interrupts arrive. */
+	/* The process's CPU mask limits its threads, but not where interrupts arrive. */
 	const struct cqgroup_device dev = recorded("mlx5_0", 8, "0-9");
 	FILE *f = fopen("tests/cqgroup/cpus", "re");
 	char line[256], *wanted, expected[8];
@@ -540,7 +540,7 @@ START_TEST(cpus_are_those_that_the_process_may_use)
 
 	ck_assert_str_eq(list(&dev.cpus), "8-9");
 	ck_assert_str_eq(table(&dev, NULL, 0), "coherence=0@8;data=1@9;sync=2@8;bulk=3@9");
-	dev = recorded("mlx5_0", 4, "3-4"); /* none beside the device */
+	dev = recorded("mlx5_0", 4, "3-4"); /* no CPU is near the device */
 	ck_assert_str_eq(list(&dev.cpus), "3-4");
 }
 END_TEST

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_cqgroup_load.c - libdsm/cqgroup/load.c: the processes of a host spread over the vectors, and give them back however
- * they end.
+ * test_cqgroup_load.c - libdsm/cqgroup/load.c: processes of a host spread over the vectors, and give them back whichever way they
+ * end.
  */
 #include "suite.h"
 
@@ -20,14 +20,14 @@
 
 #define RANKS 4
 
-/* A process with a CQ in each class, on the vectors `on`, until it is killed. */
+/* Run a process with a CQ in each class, on the vectors `on`, until it is killed. */
 struct rank {
 	pid_t pid;
 	int go, say;
 	int on[CQGROUP_CLASSES];
 };
 
-/* fork(), for a child that does not outlive a failed test. */
+/* fork(), so that the child dies with a failed test. */
 static pid_t child(void)
 {
 	const pid_t pid = fork();
@@ -89,7 +89,7 @@ static void end_rank(struct rank *r)
 	close(r->say);
 }
 
-/* Ranks that choose at the same time. */
+/* Start ranks that choose at the same time. */
 static void start_ranks(struct rank *r, unsigned int vectors, unsigned int stride)
 {
 	unsigned int i;
@@ -110,7 +110,7 @@ static void end_ranks(struct rank *r)
 		end_rank(&r[i]);
 }
 
-/* Each vector has that many of the CQs of all ranks. */
+/* Each vector must have `each` CQs of all ranks together. */
 static void assert_spread(const struct rank *r, unsigned int vectors, unsigned int each)
 {
 	unsigned int n[64] = { 0 }, i, c;
@@ -122,7 +122,7 @@ static void assert_spread(const struct rank *r, unsigned int vectors, unsigned i
 		ck_assert_msg(n[i] == each, "vector %u of %u has %u CQs", i, vectors, n[i]);
 }
 
-/* A folder in place of /sys, with the file of fake0 that loads are counted at. */
+/* A directory that replaces /sys; loads are counted in its file for fake0. */
 static char sysfs[] = "/tmp/test_cqgroup.XXXXXX";
 
 static void make_sysfs(void)
@@ -211,7 +211,7 @@ START_TEST(vectors_in_turn_begin_at_the_least_loaded)
 }
 END_TEST
 
-/* A process of its own that takes a vector of "0-3" when it is let go, and says which. */
+/* Start a process that takes a vector of "0-3" when told to, and reports it. */
 static void start_taker(struct rank *r)
 {
 	int go[2], say[2];
@@ -233,7 +233,7 @@ static void start_taker(struct rank *r)
 		pause();
 }
 
-/* The vector, or -1 if it has said nothing yet. */
+/* The vector, or -1 if it has not reported within ms. */
 static int took(const struct rank *r, int ms)
 {
 	struct pollfd p = { .fd = r->say, .events = POLLIN };
@@ -242,7 +242,7 @@ static int took(const struct rank *r, int ms)
 	return poll(&p, 1, ms) == 1 && read(r->say, &byte, 1) == 1 ? byte : -1;
 }
 
-/* A child that creates CQs of its own counts beside its parent, and takes nothing away from it. */
+/* A child's CQs count beside those of its parent, and do not replace them. */
 START_TEST(child_process_counts_for_itself)
 {
 	struct cqgroup *g = group("0-3");
@@ -277,7 +277,7 @@ START_TEST(one_process_chooses_at_a_time)
 	cqload_end(l);
 	ck_assert_int_eq(took(&r[0], 10000), 1);
 
-	/* One that never ends its choice does not stop the others. */
+	/* A process that holds its choice open does not block others. */
 	cqload_begin(l);
 	let_go(&r[1]);
 	ck_assert_int_eq(took(&r[1], 10000), 2);

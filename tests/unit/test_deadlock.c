@@ -23,16 +23,16 @@
 
 #ifdef __SANITIZE_THREAD__
 #define ALONE \
-	false /* it has a thread of its own, which counts as one of the program that runs: no rank is ever asleep */
+	false /* the sanitizer's thread counts as one of the program, so no rank is ever wholly asleep */
 #else
 #define ALONE true
 #endif
 
-static struct wait_note *note; /* the page after that of its first field has the others, and can be closed */
+static struct wait_note *note; /* its first field is on one page; the others are on the next, which can be closed */
 static char *page;
 static int sleeper;
 static unsigned int faults;
-static bool writes; /* whoever comes to the closed page finds the note written anew */
+static bool writes; /* an access to the closed page rewrites the note first */
 
 static char *page_of(const void *at)
 {
@@ -63,7 +63,7 @@ static void set_up(void)
 	faults = 0;
 }
 
-/* A wait for a semaphore, which has begun so long ago. */
+/* A wait for a semaphore that began so long ago. */
 static void wait_for(unsigned int ms)
 {
 	__atomic_store_n(&note->since, 0, __ATOMIC_RELAXED);
@@ -77,7 +77,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 {
 	(void)context;
 	if (page_of(info->si_addr) != page || mprotect(page, PAGE_BYTES, PROT_READ | PROT_WRITE)) {
-		signal(sig, SIG_DFL); /* it is another fault */
+		signal(sig, SIG_DFL); /* a different fault */
 		return;
 	}
 	faults++;
@@ -108,7 +108,7 @@ static void *serve(void *arg)
 	return NULL;
 }
 
-/* What the rank answers while the program's thread sleeps. */
+/* Returns the rank's answer while the program's thread sleeps. */
 static int ask(void)
 {
 	int answer = 1;
@@ -147,9 +147,8 @@ END_TEST
 /*
  *   reader: since, 2 s old         the thread: wakes, waits again; since is now
  *   reader: the rest, of the new wait
- *
- * The thread has run a moment ago, and may have woken others. Also when nothing was written, the page is closed: the
- * fault makes no difference.
+ * The thread has just run, and may have woken others. The page is also closed when nothing is written: the fault makes no
+ * difference.
  */
 START_TEST(a_note_that_is_written_again_while_it_is_read_is_none)
 {

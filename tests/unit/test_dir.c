@@ -101,7 +101,7 @@ START_TEST(requests_are_served_in_the_order_they_came)
 		done(&c, &d, d.served, &out);
 		ck_assert_uint_eq(unit_action(&out, ACT_RESUME, 0)->node, next);
 		ck_assert_uint_eq(d.phase, DIR_TURN);
-		/* Who comes between DONE and its consequence queues behind all others. */
+		/* A request between DONE and the resulting RESUME queues behind all others. */
 		turn = unit_action(&out, ACT_RESUME, 0)->msg;
 		ck_assert_int_eq(dir_step(&c, &d, &turn, &out), 0);
 		ck_assert_uint_eq(unit_sent(&out, MSG_FWD_WRITE)->req_node, next);
@@ -136,7 +136,7 @@ START_TEST(a_queued_request_that_is_absurd_holds_nobody_up)
 	struct msg bad = request(MSG_READ_REQ, 1, 1), good = request(MSG_READ_REQ, 2, 1), turn;
 	struct actions out;
 
-	ck_assert_int_eq(dir_step(&c, &d, &bad, &out), 0); /* the owner asks for what it has */
+	ck_assert_int_eq(dir_step(&c, &d, &bad, &out), 0); /* the owner requests its own block */
 	ck_assert_int_eq(dir_step(&c, &d, &good, &out), 0);
 	done(&c, &d, 1, &out);
 	turn = unit_action(&out, ACT_RESUME, 0)->msg;
@@ -229,7 +229,7 @@ START_TEST(with_a_coarse_copyset_only_the_owner_is_believed_to_have_a_copy)
 }
 END_TEST
 
-/* Read, then written by the same rank, time after time: its readers get it for writing, all but every sixteenth. */
+/* A block is read, then written by the same rank, repeatedly: readers get it for writing, except every sixteenth time. */
 START_TEST(a_block_that_migrates_is_granted_whole)
 {
 	struct dir_ctx c = home(0, 4);
@@ -252,14 +252,14 @@ START_TEST(a_block_that_migrates_is_granted_whole)
 		done(&c, &d, m.req_node, &out);
 	}
 	ck_assert_uint_eq(i, 16);
-	/* Another reads before that one has written: no more. */
+	/* Another rank reads before that one has written: migration ends. */
 	m = request(MSG_READ_REQ, 0, 0);
 	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
 	ck_assert_uint_eq(d.migratory, 0);
 }
 END_TEST
 
-/* A bit may be several ranks': whether only one other has a copy is not known. */
+/* A bit may stand for several ranks, so the number of copies is unknown. */
 START_TEST(with_a_coarse_copyset_nothing_migrates)
 {
 	struct dir_ctx c = home(0, 1000);
@@ -287,7 +287,7 @@ static struct dir migrating(uint16_t reader, struct actions *out)
 	return d;
 }
 
-/* Where a block that migrates is pinned it stays: its reader gets a copy, and it migrates no more. */
+/* If a migrating block is pinned, the reader gets only a copy, and the block stops migrating. */
 START_TEST(a_block_that_is_kept_is_shared)
 {
 	struct dir_ctx c = home(0, 4);
@@ -310,7 +310,7 @@ START_TEST(a_block_that_is_kept_is_shared)
 		done(&c, &d, reader, &out);
 		ck_assert_uint_eq(d.phase, DIR_IDLE);
 		ck_assert_int_eq(dir_step(&c, &d, &kept, &out), -EBADMSG);
-		/* It was not: the reader alone has the block. */
+		/* The block was not pinned: the reader alone has it. */
 		done(&c, &other, reader, &out);
 		ck_assert_uint_eq(other.state, DIR_EXCLUSIVE);
 		ck_assert_uint_eq(other.copyset, 1u << reader);
@@ -340,7 +340,7 @@ START_TEST(a_block_is_kept_for_any_rank)
 }
 END_TEST
 
-/* By the manager itself, and by a home that was. */
+/* The manager itself redirects requests, and so does a former home. */
 START_TEST(who_is_sent_back_learns_of_any_manager)
 {
 	const uint16_t me[] = { 0, 700 };
@@ -361,7 +361,7 @@ START_TEST(who_is_sent_back_learns_of_any_manager)
 }
 END_TEST
 
-/* From rank 0, or from the manager; the new home tells the manager. */
+/* Starting from rank 0, or from the manager; the new home tells the manager. */
 START_TEST(a_home_moves_to_any_rank)
 {
 	struct dir_ctx c = home(0, 1000), manager = home(700, 1000), there = home(600, 1000);
@@ -431,7 +431,7 @@ START_TEST(only_who_has_it_says_that_a_block_is_kept)
 			d = (struct dir){ .state = DIR_EXCLUSIVE, .owner = 1, .copyset = 2, .migratory = 1 };
 			ck_assert_int_eq(dir_step(&c, &d, &write, &out), 0);
 		}
-		if (i == 6) { /* a copy of a block that migrates, now and then */
+		if (i == 6) { /* every now and then, a copy of a migrating block */
 			d.state = DIR_SHARED;
 			d.owner = 1;
 			m = unit_msg(MSG_KEPT, 2, 0, 1, 3);
@@ -458,7 +458,7 @@ START_TEST(the_first_toucher_becomes_the_home)
 	ck_assert_int_eq(dir_step(&c, &manager, &m, &out), 0);
 	move = *unit_sent(&out, MSG_HOME);
 	ck_assert_int_eq(dir_step(&c, &manager, &later, &out), 0);
-	ck_assert_uint_eq(out.n, 0); /* until the new home knows */
+	ck_assert_uint_eq(out.n, 0); /* wait until the new home knows */
 	ck_assert_int_eq(dir_step(&c2, &there, &move, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->flags, MSGF_ZERO);
 	ck_assert_uint_eq(unit_sent(&out, MSG_GRANT)->home, 2);
@@ -503,7 +503,7 @@ START_TEST(a_block_is_placed_only_while_untouched)
 }
 END_TEST
 
-/* dsm_place() is a promise: who touches the block first does not become its home. */
+/* dsm_place() is a promise: the first rank to touch the block does not become its home. */
 START_TEST(a_placed_block_does_not_move_at_first_touch)
 {
 	uint8_t types[] = { MSG_READ_REQ, MSG_WRITE_REQ };
@@ -531,7 +531,7 @@ START_TEST(a_placed_block_does_not_move_at_first_touch)
 }
 END_TEST
 
-/* As many as there can be: the engine has 256 slots for each of up to 1,024 ranks. */
+/* The largest queue: 256 slots for each of 1,024 ranks. */
 START_TEST(every_slot_of_every_rank_may_wait)
 {
 	static struct queue_entry all[WIRE_MAX_NODES * 256];

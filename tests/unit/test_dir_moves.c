@@ -15,7 +15,7 @@
 static struct queue_entry nodes[RANKS * SLOTS];
 static uint16_t forwarded;
 
-/* As rank `me` sees it; it knows the manager. */
+/* The context of rank `me`, which knows the manager. */
 static struct dir_ctx at(uint16_t me)
 {
 	return (struct dir_ctx){ .me = me,
@@ -41,7 +41,7 @@ static int take(const struct dir_ctx *c, struct dir *d, uint8_t type, uint16_t r
 	return dir_step(c, d, &m, out);
 }
 
-/* A request, until it is done; what DONE led to. */
+/* Handle a request and its DONE; *out is the result of DONE. */
 static void use(const struct dir_ctx *c, struct dir *d, uint8_t type, uint16_t rank, struct actions *out)
 {
 	ck_assert_int_eq(take(c, d, type, rank, out), 0);
@@ -79,7 +79,7 @@ START_TEST(a_home_follows_who_writes_again_and_again)
 }
 END_TEST
 
-/* What breaks the row: another writes, the home reads, the home writes; and what never begins one. */
+/* Each of these ends the row of uses: another rank writes, the home reads, the home writes. Some uses never begin one. */
 START_TEST(a_home_does_not_follow_others)
 {
 	unsigned int breaks, i;
@@ -106,7 +106,7 @@ START_TEST(a_home_does_not_follow_others)
 }
 END_TEST
 
-/* The home's own writes are no reason to move, nor does it move without knowing to whom to say so. */
+/* The home's own writes do not move it, nor does it move if it does not know the manager. */
 START_TEST(a_home_stays_where_it_is)
 {
 	struct dir_ctx c = at(HOME);
@@ -125,7 +125,7 @@ START_TEST(a_home_stays_where_it_is)
 	ck_assert_int_eq(take(&c, &d, MSG_DONE, USER, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_uint_eq(d.phase, DIR_IDLE);
-	/* Whoever waits is served all the same. */
+	/* Waiting requests are served all the same. */
 	d.phase = DIR_HANDING;
 	ck_assert_int_eq(take(&c, &d, MSG_READ_REQ, OTHER, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
@@ -134,7 +134,7 @@ START_TEST(a_home_stays_where_it_is)
 }
 END_TEST
 
-/* Whoever touches it first has not yet written again; where it was placed, it stays. */
+/* The first touch is no repeated write. A placed block stays. */
 START_TEST(a_row_begins_after_the_first_touch)
 {
 	static const struct {
@@ -204,7 +204,7 @@ START_TEST(a_row_ends_when_the_block_migrates)
 }
 END_TEST
 
-/* Whatever is known of its use, and whether it has been touched before; the home itself has it already. */
+/* Whatever its use so far, touched or not. The home itself has the block already. */
 START_TEST(a_home_comes_along_with_a_block_that_is_placed)
 {
 	unsigned int touched, stays, rank;
@@ -347,7 +347,7 @@ START_TEST(a_home_asks_the_manager_first)
 }
 END_TEST
 
-/* A block that was placed at this home goes to where it is placed next; if the manager refuses, it stays as before. */
+/* A block placed at this home moves where it is placed next. If the manager refuses, the block stays, as before. */
 START_TEST(a_placed_block_stays_when_the_manager_refuses)
 {
 	struct dir_ctx c = at(HOME);
@@ -368,7 +368,7 @@ START_TEST(a_placed_block_stays_when_the_manager_refuses)
 }
 END_TEST
 
-/* Who takes the rank for the home is told to ask the manager; nobody else comes. */
+/* A former home sends requests of ranks that believe in it to the manager. Other messages are refused. */
 START_TEST(a_home_that_was_sends_back_who_believes_in_it)
 {
 	static const uint8_t states[] = { DIR_LEFT, DIR_MOVED };
@@ -454,7 +454,7 @@ START_TEST(nobody_else_lets_a_home_move)
 }
 END_TEST
 
-/* A new home by itself, and the manager that becomes the home again. */
+/* Ranks that become home by themselves, and a manager that becomes the home again. */
 START_TEST(a_home_is_adopted_in_the_right_moment_only)
 {
 	unsigned int state, phase, manages;
@@ -483,7 +483,7 @@ START_TEST(a_home_is_adopted_in_the_right_moment_only)
 				ck_assert_uint_eq(d.state, DIR_EXCLUSIVE);
 				ck_assert_uint_eq(d.owner, me);
 				ck_assert_uint_eq(d.copyset, 1ull << me);
-				ck_assert_uint_eq(d.uses, 0); /* nothing is left of the time before */
+				ck_assert_uint_eq(d.uses, 0); /* counts from before are gone */
 				ck_assert_uint_eq(d.migratory, 0);
 				ck_assert_str_eq(unit_text(&out), manages ? "" : "HOME_ACK");
 				ck_assert_uint_eq(d.phase, manages ? (unsigned int)DIR_IDLE : phase);
@@ -493,7 +493,7 @@ START_TEST(a_home_is_adopted_in_the_right_moment_only)
 }
 END_TEST
 
-/* A manager that the new home knows better, and one that waits for another. */
+/* The new home knows a different manager, or the manager waits for another rank. */
 START_TEST(a_home_is_not_adopted_for_a_stranger)
 {
 	struct dir_ctx c = at(USER);
@@ -512,7 +512,7 @@ START_TEST(a_home_is_not_adopted_for_a_stranger)
 }
 END_TEST
 
-/* Only the home that a rank has its only copy of makes it the home; the rank knows it from then on. */
+/* A rank accepts only the home of its only copy as the one that makes it the home; from then on it knows. */
 START_TEST(only_the_home_of_a_copy_is_adopted)
 {
 	unsigned int state, who;
@@ -572,7 +572,7 @@ START_TEST(a_requester_believes_only_its_home_that_it_moved)
 				ck_assert_uint_eq(out.v[0].msg.flags, 0);
 				ck_assert_uint_eq(page.home, 0);
 				ck_assert_uint_eq(page.state, PG_WANT_WRITE);
-				/* Asked again, it answers to whoever is the home by then. */
+				/* If asked again, it answers the rank that is the home by then. */
 				ck_assert_int_eq(dispatch_step(&d, &m, &out), -EBADMSG);
 			}
 }
@@ -593,7 +593,7 @@ START_TEST(what_was_forwarded_is_counted_when_it_is_served)
 	turn = unit_action(&out, ACT_RESUME, 0)->msg;
 	ck_assert_int_eq(dir_step(&c, &d, &turn, &out), 0);
 	ck_assert_uint_eq(forwarded, 1);
-	/* Of a block nobody has touched: it was placed here, and stays. */
+	/* A block that no rank has touched was placed here, and stays. */
 	d = (struct dir){ 0 };
 	ck_assert_int_eq(dir_step(&c, &d, &m, &out), 0);
 	ck_assert_uint_eq(forwarded, 2);

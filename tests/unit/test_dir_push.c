@@ -50,7 +50,7 @@ static void done(uint16_t rank)
 	ck_assert_int_eq(dir_step(&ctx, &d, &m, &out), 0);
 }
 
-/* A request, until it is done. */
+/* Handle a request and its DONE. */
 static void use(uint8_t type, uint16_t rank, uint8_t flags)
 {
 	struct msg m = from(type, rank, flags);
@@ -59,7 +59,7 @@ static void use(uint8_t type, uint16_t rank, uint8_t flags)
 	done(rank);
 }
 
-/* A rank writes, which has a copy to read or not: is it told to push? */
+/* A rank writes, with or without a copy to read: is it told to push? */
 static bool told(uint16_t rank, bool has)
 {
 	struct msg m = from(MSG_WRITE_REQ, rank, has ? MSGF_HAS : 0);
@@ -88,7 +88,7 @@ static void pushed(void)
 	use(MSG_READ_REQ, HOME, MSGF_PUSH);
 }
 
-/* Until the writer is told to push, and has. */
+/* Repeat until the writer is told to push, and has pushed. */
 static void learn(void)
 {
 	begin();
@@ -108,7 +108,7 @@ START_TEST(a_writer_is_told_to_push_what_the_home_reads_again_and_again)
 		ck_assert(told(USER, true));
 		pushed();
 	}
-	/* One is not pushed; the home misses it, so more are. */
+	/* The writer is not told once. The home misses the push, so more are requested. */
 	ck_assert(!told(USER, true));
 	read_back();
 	for (i = 0; i < PUSH_MANY; i++) {
@@ -143,7 +143,7 @@ START_TEST(a_writer_is_not_told_where_nothing_is_pushed)
 }
 END_TEST
 
-/* What the home does not use: nobody is told any more, and the home follows the writer as any other. */
+/* The home does not use the block: no writer is told any more, and the home follows the writer like any other block's. */
 START_TEST(pushing_ends_when_the_home_does_not_read)
 {
 	unsigned int i;
@@ -187,7 +187,7 @@ START_TEST(what_is_pushed_is_no_use_by_the_home)
 }
 END_TEST
 
-/* The home had to ask, although the writer was told: it synchronises in other ways than by barriers. */
+/* The home had to request the block although the writer was told: the program also synchronises without barriers. */
 START_TEST(pushing_pauses_when_nothing_is_pushed)
 {
 	unsigned int i;
@@ -202,7 +202,7 @@ START_TEST(pushing_pauses_when_nothing_is_pushed)
 }
 END_TEST
 
-/* The row of reads ends where a node writes what the home has not read. */
+/* The row of reads ends when a node writes a block that the home has not read. */
 START_TEST(a_row_of_reads_has_one_after_each_write)
 {
 	unsigned int later;
@@ -226,7 +226,7 @@ START_TEST(a_row_of_reads_has_one_after_each_write)
 }
 END_TEST
 
-/* Who needs the contents gets them with permission; a flag has no room there. */
+/* A writer without the contents gets them with the permission; that message has no room for a flag. */
 START_TEST(only_a_grant_without_contents_says_so)
 {
 	learn();
@@ -241,7 +241,7 @@ START_TEST(writes_of_the_home_itself_end_nothing)
 	learn();
 	use(MSG_WRITE_REQ, HOME, MSGF_HAS);
 	ck_assert_uint_eq(push.told, 0);
-	ck_assert_uint_eq(d.migratory, 1); /* it was pushed and then written, as if the home had read it */
+	ck_assert_uint_eq(d.migratory, 1); /* pushed, then written: as if the home had read it */
 	d.migratory = 0;
 	ck_assert(!told(USER, false));
 	read_back();
@@ -262,7 +262,7 @@ START_TEST(a_migratory_block_is_not_pushed)
 }
 END_TEST
 
-/* A request that waits in line is what it was when it came. */
+/* A queued request keeps the type that it arrived with. */
 START_TEST(what_is_pushed_later_is_no_use_either)
 {
 	struct msg m = from(MSG_WRITE_REQ, OTHER, 0), back = from(MSG_READ_REQ, HOME, MSGF_PUSH), turn;
@@ -304,7 +304,7 @@ START_TEST(a_new_home_begins_anew)
 	ck_assert_uint_eq(entry.state, DIR_EXCLUSIVE);
 	ck_assert_uint_eq(page.push.reads, 0);
 	ck_assert_uint_eq(page.push.left, 0);
-	/* And the dispatcher finds what the home knows in its page. */
+	/* The dispatcher passes the page with the home's counts. */
 	entry.owner = entry.served = USER;
 	m = from(MSG_READ_REQ, HOME, MSGF_KNOWN);
 	ck_assert_int_eq(dispatch_step(&at, &m, &out), 0);

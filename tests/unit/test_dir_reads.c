@@ -70,7 +70,7 @@ START_TEST(a_home_is_quiet_if_nothing_is_under_way)
 }
 END_TEST
 
-/* Nodes of other queues may lie behind those of this job, and do where there are fewer slots than a message has room for. */
+/* Queue entries of other queues may follow those of this job, and do if there are fewer slots than a message can name. */
 START_TEST(who_is_not_in_the_job_has_read_nothing)
 {
 	const struct dir_ctx few = { .me = 0, .nnodes = 4, .queue = { .entries = nodes, .nslots = SLOTS } };
@@ -97,7 +97,7 @@ START_TEST(who_is_not_in_the_job_has_read_nothing)
 }
 END_TEST
 
-/* A block migrates between two: from rank 0 as from any, but not where nobody else has a copy. */
+/* A block migrates between two ranks, rank 0 or others, but not if no other rank has a copy. */
 START_TEST(a_block_migrates_from_another)
 {
 	struct msg m = unit_msg(MSG_WRITE_REQ, 2, 0, 2, 1), own = unit_msg(MSG_WRITE_REQ, 0, 0, 0, 1);
@@ -115,7 +115,7 @@ START_TEST(a_block_migrates_from_another)
 }
 END_TEST
 
-/* A writer waits for all reads under way, and whoever comes later waits for the writer. */
+/* A writer waits for all reads in progress, and later requests wait for the writer. */
 START_TEST(a_writer_waits_for_the_last_reader)
 {
 	struct dir d = shared();
@@ -135,7 +135,7 @@ START_TEST(a_writer_waits_for_the_last_reader)
 	turn(&d, &out);
 	ck_assert_str_eq(unit_text(&out), "mcast INV FWD_WRITE");
 	ck_assert_int_eq(out.v[1].msg.count, 3);
-	/* The first read after the write is alone, those behind it follow each other at once. */
+	/* The first read after a write is alone; the next ones are served together. */
 	ck_assert_int_eq(take(&d, MSG_DONE, 4, 0, &out), 0);
 	turn(&d, &out);
 	ck_assert_str_eq(unit_text(&out), "FWD_READ");
@@ -152,7 +152,7 @@ START_TEST(a_writer_waits_for_the_last_reader)
 }
 END_TEST
 
-/* Nobody is woken for a turn that a request which has to be alone could not take yet. */
+/* A request that must be alone gets no turn before it can take it. */
 START_TEST(a_writer_behind_a_read_gets_no_turn_before_its_end)
 {
 	struct dir d = shared();
@@ -171,14 +171,14 @@ START_TEST(a_writer_behind_a_read_gets_no_turn_before_its_end)
 }
 END_TEST
 
-/* A turn that comes to a request which has to be alone leaves it first in line. */
+/* A request that must be alone stays first in line if its turn comes too early. */
 START_TEST(a_turn_may_come_too_early)
 {
 	struct dir d = shared();
 	struct actions out, late;
 
 	ck_assert_int_eq(take(&d, MSG_READ_REQ, 2, 0, &out), 0);
-	ck_assert_int_eq(take(&d, MSG_WRITE_REQ, 3, 0, &out), 0); /* makes a line */
+	ck_assert_int_eq(take(&d, MSG_WRITE_REQ, 3, 0, &out), 0); /* the queue is not empty now */
 	ck_assert_int_eq(take(&d, MSG_READ_REQ, 0, 0, &out), 0);
 	ck_assert_int_eq(take(&d, MSG_DONE, 2, 0, &out), 0);
 	turn(&d, &out);
@@ -189,7 +189,7 @@ START_TEST(a_turn_may_come_too_early)
 	ck_assert_int_eq(take(&d, MSG_DONE, 0, 0, &out), 0);
 	turn(&d, &out);
 	ck_assert_uint_eq(d.readers, 1);
-	/* In line behind a read that is under way: the home's, which the first DONE lets go. */
+	/* The home's read waits behind another read, until the first DONE. */
 	d.owner = 1;
 	ck_assert_int_eq(take(&d, MSG_READ_REQ, 0, 1, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
@@ -200,7 +200,7 @@ START_TEST(a_turn_may_come_too_early)
 	ck_assert_uint_ne(d.tail, 0);
 	ck_assert_int_eq(take(&d, MSG_DONE, 4, 0, &out), 0);
 	ck_assert_str_eq(unit_text(&out), "resume");
-	/* Done in another's turn: nothing is asked for twice. */
+	/* DONE comes in another request's turn: no second turn is asked for. */
 	d = shared();
 	ck_assert_int_eq(take(&d, MSG_READ_REQ, 2, 0, &out), 0);
 	ck_assert_int_eq(take(&d, MSG_WRITE_REQ, 3, 0, &out), 0);
@@ -248,7 +248,7 @@ START_TEST(a_slot_may_ask_again_before_its_confirmation_is_here)
 	ck_assert_str_eq(unit_text(&out), "FWD_READ");
 	ck_assert_uint_eq(other.phase, DIR_BUSY);
 	ck_assert_uint_eq(other.readers, 0);
-	/* For the same block, after a drop: it waits for that confirmation. */
+	/* It is for the same block, after a drop: it waits for the confirmation. */
 	ck_assert_int_eq(take(&d, MSG_READ_REQ, 2, 1, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_int_eq(take(&d, MSG_DONE, 2, 1, &out), 0);
@@ -276,7 +276,7 @@ START_TEST(readers_are_bounded)
 }
 END_TEST
 
-/* Who sends copies, and what is still alone. */
+/* Which rank sends copies, and which reads are still alone. */
 START_TEST(a_home_that_reads_becomes_the_owner)
 {
 	static const uint8_t states[] = { DIR_SHARED, DIR_EXCLUSIVE };

@@ -39,7 +39,7 @@ static struct msg message(const struct ask *a)
 
 	m.object = OBJECT;
 	m.flags = a->flags;
-	if (a->flags & MSGF_FORWARDED) /* as the manager only may */
+	if (a->flags & MSGF_FORWARDED) /* only the manager may set it */
 		m.src = ctx.manager;
 	return m;
 }
@@ -79,7 +79,7 @@ static void check_names(const struct msg *m, const struct ask *a)
 	ck_assert_uint_eq(m->value, 0);
 }
 
-/* Nobody has touched it: the requester has it alone, or becomes the home. */
+/* No rank has touched the block: the requester gets it alone, or becomes the home. */
 static void check_first(unsigned int state, const struct ask *a, const struct dir *d, const struct actions *out)
 {
 	const struct msg *m = &out->v[0].msg;
@@ -160,21 +160,21 @@ static void check_forward(const struct dir *was, const struct ask *a, const stru
 static bool absurd(const struct dir *d, const struct ask *a)
 {
 	if (d->state == DIR_MOVED)
-		return a->flags & MSGF_FORWARDED; /* the home forwards nothing */
+		return a->flags & MSGF_FORWARDED; /* the home does not forward */
 	if (d->state == DIR_LEFT)
-		return true; /* none of them takes this rank for the home */
+		return true; /* no rank in this test takes this one for the home */
 	if (a->rank != OWNER)
 		return false;
 	return d->state == DIR_EXCLUSIVE || (d->state == DIR_SHARED && a->type == MSG_READ_REQ);
 }
 
-/* Of a read that is served beside others. */
+/* The mark of a read that is served beside others. */
 static uint32_t mark_of(uint16_t rank)
 {
 	return queue_at(&ctx.queue, queue_number(&ctx.queue, rank, SLOT))->mark;
 }
 
-/* The manager cannot know what the requester has, and is not blamed for it. */
+/* The manager cannot know what the requester has, so it is not blamed. */
 static int refusal(const struct dir *d, const struct ask *a)
 {
 	bool innocent = a->flags & MSGF_FORWARDED && (d->state == DIR_SHARED || d->state == DIR_EXCLUSIVE);
@@ -197,7 +197,7 @@ static void check_served(const struct dir *was, const struct ask *a, const struc
 	}
 }
 
-/* Served later, a request is what it was: type, flags, rank and slot went through the queue. */
+/* A queued request keeps its type, flags, rank and slot. */
 static void check_queued(unsigned int state, const struct ask *a)
 {
 	struct dir d = entry(state), was = d;
@@ -266,7 +266,7 @@ START_TEST(every_request_in_every_state)
 }
 END_TEST
 
-/* A rank that asks again while its request is in line, by itself or by way of the manager. */
+/* A rank repeats a request that is in line, directly or through the manager. */
 START_TEST(a_request_queues_once)
 {
 	unsigned int flags;
@@ -287,7 +287,7 @@ START_TEST(a_request_queues_once)
 }
 END_TEST
 
-/* The numbers of nodes are as wide as jobs and slots make them. */
+/* Queue entries are numbered by rank and slot, at full width. */
 START_TEST(the_rest_of_a_line_stays)
 {
 	struct ask first = { .rank = SHARER, .type = MSG_WRITE_REQ }, second = { .rank = 63, .type = MSG_WRITE_REQ };
@@ -311,7 +311,7 @@ START_TEST(the_rest_of_a_line_stays)
 }
 END_TEST
 
-/* Which messages a phase expects, from whom, and what it becomes. */
+/* The messages that each phase accepts, their senders, and the next phase. */
 START_TEST(every_message_in_every_phase)
 {
 	unsigned int phase, type, from;
@@ -329,7 +329,7 @@ START_TEST(every_message_in_every_phase)
 				memset(nodes, 0, sizeof(nodes));
 				d.phase = phase & 7;
 				was = d;
-				/* Only the manager itself hands over without asking; follow is 0 here. */
+				/* Only the manager itself hands over unasked; `follow` is 0 here. */
 				ok = request || type == MSG_PLACE || type == MSG_CLAIM ||
 					(type == MSG_DONE && phase == DIR_BUSY && from) ||
 					(type == MSG_DONE && phase == DIR_HANDING && from) ||
@@ -356,7 +356,7 @@ START_TEST(every_message_in_every_phase)
 }
 END_TEST
 
-/* Only the turn that was asked for is taken. */
+/* A turn is accepted only if one was asked for. */
 START_TEST(nobody_takes_a_turn_out_of_turn)
 {
 	unsigned int phase;
@@ -388,7 +388,7 @@ START_TEST(a_block_is_marked_as_migratory_by_one_pattern_only)
 		struct msg m = message(&a);
 		struct actions out;
 
-		/* With a coarse copyset nothing is known of it. */
+		/* A coarse copyset does not tell. */
 		c.nnodes = large ? 65 : 64;
 		d.served = last ? a.rank : THIRD;
 		d.copyset =
@@ -399,7 +399,7 @@ START_TEST(a_block_is_marked_as_migratory_by_one_pattern_only)
 }
 END_TEST
 
-/* Nor by an owner that nobody shares with. */
+/* The same for an owner that is the only sharer. */
 START_TEST(a_block_of_one_rank_does_not_migrate)
 {
 	struct dir d = { .state = DIR_SHARED, .owner = OWNER, .served = OWNER, .copyset = BIT(OWNER) };
@@ -432,7 +432,7 @@ START_TEST(every_sixteenth_reader_of_a_migratory_block_gets_a_copy)
 			ck_assert_str_eq(unit_text(&out), whole ? "FWD_MIGRATE" : "FWD_READ");
 			ck_assert_uint_eq(d.sample, (sample + migratory) % 16);
 			ck_assert_uint_eq(d.migratory, migratory);
-			/* Two that read without a write between: no more. */
+			/* Two reads without a write between them: the row ends. */
 			ck_assert_int_eq(dir_step(&ctx, &shared, &n, &out), 0);
 			ck_assert_str_eq(unit_text(&out), "FWD_READ");
 			ck_assert_uint_eq(shared.migratory, 0);
@@ -478,7 +478,7 @@ START_TEST(placing_is_answered_in_full)
 }
 END_TEST
 
-/* A value that is no rank is none however large it is. */
+/* Values beyond the ranks are refused, however large. */
 START_TEST(placing_nowhere_is_refused)
 {
 	uint64_t values[] = { 64, 0x10000, 0x100000001ull, UINT64_MAX };

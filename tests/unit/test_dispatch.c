@@ -41,7 +41,7 @@ static void setup(void)
 	ask = 0;
 }
 
-/* As a host does it. */
+/* Steps as a host does. */
 static int step_at(uint16_t manager, const struct msg *m)
 {
 	struct dispatch d = { .me = ME,
@@ -70,7 +70,7 @@ static int step(const struct msg *m)
 	return step_at(HOME, m);
 }
 
-/* Refused, and nothing has changed. */
+/* The message is refused, and no state changes. */
 static void refused(int err, const struct msg *m, uint16_t manager)
 {
 	const struct copy p = page;
@@ -119,7 +119,7 @@ START_TEST(nobody_asks_in_anothers_name)
 
 	refused(-EBADMSG, &m, ME);
 	refused(-EBADMSG, &m, HOME);
-	m.flags = MSGF_FORWARDED; /* so the manager may, and nobody else */
+	m.flags = MSGF_FORWARDED; /* only the manager may set it */
 	refused(-EBADMSG, &m, HOME);
 	m.src = HOME;
 	ck_assert_int_eq(step(&m), 0);
@@ -127,7 +127,7 @@ START_TEST(nobody_asks_in_anothers_name)
 }
 END_TEST
 
-/* Else the manager, which makes a home of this rank later, would be blamed for what a liar has begun here. */
+/* Otherwise a liar could begin something here, for which the manager, which later makes this rank the home, would be blamed. */
 START_TEST(only_its_manager_is_asked_for_an_untouched_block)
 {
 	static const uint16_t managers[] = { ME, HOME, SET_NOBODY };
@@ -153,13 +153,13 @@ START_TEST(only_its_manager_is_asked_for_an_untouched_block)
 					else if (state < DIR_MOVED)
 						ck_assert_int_eq(step_at(managers[who], &m), 0);
 				}
-	/* Its own request goes where the rank has been told; it blames nobody. */
+	/* The rank's own request goes where it was told; no rank is blamed. */
 	setup();
 	ck_assert_int_eq(step(&(struct msg){ .type = MSG_READ_REQ, .src = ME, .dst = ME, .req_node = ME }), 0);
 }
 END_TEST
 
-/* Else it would stand in line in a slot of ours, and our next request in that slot would be refused. */
+/* Otherwise it would occupy one of our slots' places in line, and our next request in that slot would be refused. */
 START_TEST(only_our_own_request_is_forwarded_to_us)
 {
 	struct msg m = unit_msg(MSG_WRITE_REQ, HOME, ME, ME, SLOT), own = unit_msg(MSG_WRITE_REQ, ME, ME, ME, SLOT);
@@ -175,7 +175,7 @@ START_TEST(only_our_own_request_is_forwarded_to_us)
 	refused(-EBADMSG, &m, HOME);
 	m.type = MSG_READ_REQ;
 	refused(-EBADMSG, &m, HOME);
-	page.slot = SLOT; /* which may have asked before */
+	page.slot = SLOT; /* the slot may have asked before */
 	for (state = 0; state < PG_STATES; state++) {
 		page.state = (uint8_t)state;
 		if (!page_asks(&page))
@@ -183,7 +183,7 @@ START_TEST(only_our_own_request_is_forwarded_to_us)
 	}
 	page.state = PG_WANT_READ;
 	ck_assert_int_eq(step(&m), 0);
-	refused(-EBADMSG, &own, HOME); /* it stands in line already */
+	refused(-EBADMSG, &own, HOME); /* the request is in line already */
 }
 END_TEST
 
@@ -191,9 +191,9 @@ START_TEST(who_moved_a_block_here_is_blamed_for_the_circle)
 {
 	struct msg place = unit_msg(MSG_PLACE, LIAR, ME, LIAR, SLOT), m = unit_msg(MSG_READ_REQ, HOME, ME, OTHER, SLOT);
 
-	place.value = HOME; /* which is the manager, and forwards to us */
+	place.value = HOME; /* HOME is the manager, which forwards to us */
 	refused(-EBADMSG, &place, HOME);
-	ck_assert_int_eq(step_at(SET_NOBODY, &place), 0); /* it may be that we are the manager */
+	ck_assert_int_eq(step_at(SET_NOBODY, &place), 0); /* this rank may be the manager */
 	ck_assert_uint_eq(dir.state, DIR_MOVED);
 	m.flags = MSGF_FORWARDED;
 	ck_assert_int_eq(step(&m), 0);
@@ -201,7 +201,7 @@ START_TEST(who_moved_a_block_here_is_blamed_for_the_circle)
 	ck_assert_uint_eq(unit_action(&out, ACT_BLAME, 0)->node, LIAR);
 	refused(-ESTALE, &m, SET_NOBODY);
 	m.src = LIAR;
-	refused(-EBADMSG, &m, ME); /* the manager is not forwarded to */
+	refused(-EBADMSG, &m, ME); /* nobody forwards to the manager */
 }
 END_TEST
 
@@ -219,7 +219,7 @@ START_TEST(only_the_home_takes_a_copy_away)
 		refused(-EBADMSG, &m, HOME);
 		m.src = HOME;
 		ck_assert_int_eq(step(&m), 0);
-		page = (struct copy){ 0 }; /* never had one, and knows no home: there is nobody who could mean it */
+		page = (struct copy){ 0 }; /* this rank never had a copy and knows no home: no rank can mean it */
 		refused(-EBADMSG, &m, HOME);
 	}
 }
@@ -235,7 +235,7 @@ START_TEST(where_bits_are_several_ranks_a_stranger_is_invalidated)
 	ck_assert_uint_eq(unit_sent(&out, MSG_INV_ACK)->dst, OTHER);
 	d.nnodes = 64;
 	ck_assert_int_eq(dispatch_step(&d, &m, &out), -EBADMSG);
-	/* A copy that it has is its home's to take away. */
+	/* Only the home of a copy may take it away. */
 	d.nnodes = 100;
 	m.src = LIAR;
 	for (i = 0; i < 2; i++) {
@@ -252,7 +252,7 @@ START_TEST(an_answer_is_for_the_slot_and_from_the_home_that_was_asked)
 
 	data.op = grant.op = GRANT_WRITE;
 	data.home = HOME;
-	refused(-ESTALE, &data, HOME); /* nothing was asked for: a home may have told a lie about us */
+	refused(-ESTALE, &data, HOME); /* nothing was requested: a home may have lied about us */
 	refused(-ESTALE, &ack, HOME);
 	refused(-EBADMSG, &grant, HOME);
 	page = (struct copy){ .state = PG_UPGRADE, .home = HOME + 1, .slot = SLOT };
@@ -296,7 +296,7 @@ START_TEST(who_is_not_the_owner_gives_nothing_back)
 	for (state = 0; state < DIR_STATES; state++) {
 		dir = (struct dir){ .state = state & 7, .owner = OTHER, .copyset = 1u << OTHER };
 		ck_assert_int_eq(step(&m), 0);
-		ck_assert_uint_eq(out.n, 1); /* an honest rank may be late: it is answered, and that is all */
+		ck_assert_uint_eq(out.n, 1); /* an honest rank may be late, so it only gets an answer */
 		ck_assert_uint_eq(unit_sent(&out, MSG_REPLY)->dst, LIAR);
 		dir.owner = LIAR;
 		ck_assert_int_eq(step(&m), 0);
@@ -327,7 +327,7 @@ static struct msg sync_msg(uint16_t src, uint8_t op, uint64_t name)
 	return m;
 }
 
-/* The answer's status; *value what it brings. */
+/* Returns the status of the answer; *value is its value. */
 static int request(uint16_t src, uint8_t op, uint64_t name, uint64_t *value)
 {
 	struct msg m = sync_msg(src, op, name);
@@ -440,7 +440,7 @@ START_TEST(locks_of_gone_objects_are_answered)
 	ck_assert_int_eq(step(&m), 0);
 	ck_assert_int_eq(unit_sent(&out, MSG_FREED)->count, 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FREED)->value, 1);
-	m.type = MSG_RECALLED; /* nothing goes while a question about it is out */
+	m.type = MSG_RECALLED; /* the question is still out */
 	ck_assert_int_eq(step(&m), -EBADMSG);
 	table[1] = (struct sync){ .kind = SYNC_MUTEX, .gen = 0x7709 };
 	m.type = MSG_LOCK;
@@ -475,7 +475,7 @@ START_TEST(a_record_hears_its_home_and_its_lock_only)
 	m = freed, m.src = LIAR, m.count = -EBUSY;
 	refused(-EBADMSG, &m, HOME);
 	ck_assert_int_eq(step(&next), 0);
-	ck_assert_int_eq(step(&locked), 0); /* of the last holder, whoever that was */
+	ck_assert_int_eq(step(&locked), 0); /* from the last holder, whichever rank that was */
 	ck_assert_uint_eq(hold.state, HOLD_HELD_NEXT);
 	hold.state = HOLD_WAITING;
 	freed.count = -ENOMEM;
@@ -527,7 +527,7 @@ START_TEST(a_reply_is_taken_once_from_whom_was_asked)
 }
 END_TEST
 
-/* Requests for blocks and locks have their questions elsewhere: nothing frees their slot. */
+/* Requests for blocks and locks are not noted in slots: no answer to a slot's question frees them. */
 START_TEST(what_is_no_question_of_the_slot_is_not_noted)
 {
 	unsigned int t;
@@ -562,7 +562,7 @@ START_TEST(answers_are_as_many_as_the_question_has)
 	unsigned int i;
 
 	for (i = 0; i < 2; i++) {
-		note(i ? SOP_WAIT : SOP_ENQUEUE, i ? MSGF_TIMED : 0); /* in line, then its turn */
+		note(i ? SOP_WAIT : SOP_ENQUEUE, i ? MSGF_TIMED : 0); /* "in line", then the turn */
 		answered(0, false);
 		answered(0, true);
 		refused(-EBADMSG, &more, HOME);
@@ -580,7 +580,7 @@ START_TEST(answers_are_as_many_as_the_question_has)
 		answered(i ? -EALREADY : 0, false);
 		answered(i ? 0 : -EALREADY, true);
 		refused(-EBADMSG, &more, HOME);
-		note(SOP_CANCEL, 0); /* the turn has come before it left */
+		note(SOP_CANCEL, 0); /* the turn came before SOP_CANCEL was sent */
 		answered(-EALREADY, true);
 	}
 	note(SOP_WAIT, 0);

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_dispatch_rules.c - core/dispatch: which machine a message is for, objects that are made and destroyed, refusals. */
+/*
+ * test_dispatch_rules.c - core/dispatch: the state machine that a message is for, creation and destruction of objects, refusals.
+ */
 #include "core.h"
 
 #include "core/dispatch.h"
@@ -7,7 +9,7 @@
 #define ME 1021
 #define PEER 777
 #define SLOT 0x1234
-#define PLACES 3 /* of objects; place 0 is none */
+#define PLACES 3 /* objects; index 0 is none */
 
 static struct sync table[PLACES + 1];
 static struct object_list list;
@@ -23,8 +25,8 @@ static struct msg request(uint8_t type, uint8_t op, uint64_t name)
 	return m;
 }
 
-/* As a host: finds the target, steps, and returns the answer. */
-static struct actions out; /* of the last step */
+/* As a host: find the target, step, return the answer. */
+static struct actions out; /* actions of the last step */
 
 static struct msg carry(const struct msg *m, const char *text)
 {
@@ -103,7 +105,7 @@ START_TEST(a_destroyed_object_leaves_its_place_but_not_its_name)
 	ck_assert_int_eq(create(SYNC_SEM, 1).count, -ENOSPC);
 	first = names[1];
 	for (i = 0; i < 1000; i++) {
-		/* Each change of the list is counted, or a compare and exchange could take it for the one it has read. */
+		/* Each change of the list has a new number; otherwise a compare and exchange could succeed on a stale head. */
 		ck_assert_uint_eq(list.free >> 32, 2 * i);
 		ck_assert_int_eq(operate(SOP_DESTROY, names[1]), 0);
 		ck_assert_uint_eq(list.free >> 32, 2 * i + 1);
@@ -129,7 +131,7 @@ START_TEST(an_object_in_use_is_not_destroyed)
 }
 END_TEST
 
-/* The home asks the rank that keeps the mutex, and follows its answer. Other requests meanwhile have to be repeated. */
+/* The home asks the rank that keeps the mutex, and does what it answers. Other requests must be repeated meanwhile. */
 START_TEST(a_kept_mutex_is_recalled_before_it_is_destroyed)
 {
 	static const int16_t says[] = { -EBUSY, -EINPROGRESS, 0 };
@@ -169,7 +171,7 @@ START_TEST(a_mutex_that_nobody_has_is_destroyed_at_once)
 }
 END_TEST
 
-/* The keeper gave it back before it was asked, and so says "soon"; what it had sent then has overtaken that. */
+/* The keeper gave the mutex back before it was asked, and so answers "soon". The mutex it sent back overtook the question. */
 START_TEST(a_mutex_that_came_back_meanwhile_is_destroyed)
 {
 	struct msg made = create(SYNC_MUTEX, 0), m = request(MSG_LOCK, 0, made.value);
@@ -187,7 +189,7 @@ START_TEST(a_mutex_that_came_back_meanwhile_is_destroyed)
 }
 END_TEST
 
-/* LOCK of a destroyed mutex is refused; an UNLOCK has crossed that of its successor, which has destroyed the mutex. */
+/* LOCK of a destroyed mutex is refused. An UNLOCK may cross the message of its successor, which destroyed the mutex. */
 START_TEST(requests_for_a_mutex_that_is_gone_are_answered_as_such)
 {
 	struct msg lock = request(MSG_LOCK, 0, object_name(1, 1)), unlock = lock, m, turn = lock;
@@ -205,13 +207,13 @@ START_TEST(requests_for_a_mutex_that_is_gone_are_answered_as_such)
 	turn.type = MSG_RESUME;
 	turn.op = 1;
 	carry(&turn, "");
-	/* Nor is another kind of object a mutex. */
+	/* An object of another kind is no mutex. */
 	lock = request(MSG_LOCK, 0, create(SYNC_SEM, 0).value);
 	ck_assert_int_eq(carry(&lock, "FREED").count, -EINVAL);
 }
 END_TEST
 
-/* Released by its owner, a block is fetched; by anybody else it is not; both are answered. */
+/* A block released by its owner is fetched; one released by another rank is not. Both get an answer. */
 START_TEST(a_release_is_answered_whoever_it_is_from)
 {
 	unsigned int state, owner, evict;
@@ -241,7 +243,7 @@ START_TEST(a_release_is_answered_whoever_it_is_from)
 				if (fetch) {
 					ck_assert_uint_eq(out.v[1].type, ACT_FETCH);
 					ck_assert_uint_eq(out.v[1].prot, evict ? PROT_RW : PROT_RO);
-					m.home = evict ? 700 : ME; /* where this rank asks, if it knows no home */
+					m.home = evict ? 700 : ME; /* where this rank asks if it knows no home */
 					m.flags = evict ? 0 : MSGF_PUSH;
 					ck_assert_mem_eq(&out.v[1].msg, &m, sizeof(m));
 				}
@@ -250,7 +252,9 @@ START_TEST(a_release_is_answered_whoever_it_is_from)
 }
 END_TEST
 
-/* Placed here: the home says so, and stays. Another asks for the block, or says whose home its only copy has. */
+/*
+ * A block is placed here: the home says so, and stays. Otherwise a rank requests the block, or reports the home of its only copy.
+ */
 START_TEST(a_block_settles_in_every_state)
 {
 	unsigned int state, phase, has, known;
@@ -412,7 +416,7 @@ START_TEST(an_object_keeps_its_first_value)
 }
 END_TEST
 
-/* The host has found no place, or no memory for the one that it has found. */
+/* The host found no free index, or had no memory for the one it found. */
 START_TEST(no_place_and_no_memory_are_no_object)
 {
 	struct dispatch d = { .me = ME, .nnodes = WIRE_MAX_NODES, .objects = &objects };
@@ -431,7 +435,7 @@ START_TEST(no_place_and_no_memory_are_no_object)
 }
 END_TEST
 
-/* What a peer sends may be the work of a third; what this rank tells itself is not. */
+/* A peer's message may result from a third rank's lie, but this rank's own messages cannot. */
 START_TEST(nobody_lies_to_itself)
 {
 	struct copy p = { 0 };
@@ -452,7 +456,7 @@ START_TEST(nobody_lies_to_itself)
 }
 END_TEST
 
-/* A home that owns the block has it already: nothing is fetched. */
+/* A home that owns the block already has it: it fetches nothing. */
 START_TEST(a_home_releases_to_itself)
 {
 	struct copy p = { .state = PG_WRITE, .home = ME + 1 };
@@ -465,7 +469,7 @@ START_TEST(a_home_releases_to_itself)
 }
 END_TEST
 
-/* Only a rank that asks in this slot, and does not know a home yet, is made one. */
+/* A rank becomes the home only if it has a request in this slot and knows no home yet. */
 START_TEST(who_knows_a_home_is_not_made_one)
 {
 	struct dir e = { 0 };
@@ -483,7 +487,7 @@ START_TEST(who_knows_a_home_is_not_made_one)
 }
 END_TEST
 
-/* What the manager forwarded is counted from the time on that this rank is the home. */
+/* Forwarded requests count from when this rank becomes the home. */
 START_TEST(a_new_home_counts_from_0)
 {
 	struct dir e;
@@ -515,7 +519,7 @@ START_TEST(a_new_home_counts_from_0)
 }
 END_TEST
 
-/* The manager may be any rank, and is the one that this rank knows, if it knows one. */
+/* The manager may be any rank. If this rank knows one, that is it. */
 START_TEST(who_is_told_of_a_move_asks_the_manager)
 {
 	struct copy p = { .state = PG_WANT_READ, .home = PEER + 1, .slot = SLOT };
@@ -532,7 +536,7 @@ START_TEST(who_is_told_of_a_move_asks_the_manager)
 }
 END_TEST
 
-/* Times are of 32 bits, and so is the time that a block is held. */
+/* Times have 32 bits, and so has the hold time. */
 START_TEST(a_block_is_held_for_its_time)
 {
 	struct copy p = { .state = PG_WRITE, .flags = PAGE_OWNER, .home = PEER + 1, .hold = 0x12345678 + 0x23456 };
@@ -547,7 +551,7 @@ START_TEST(a_block_is_held_for_its_time)
 }
 END_TEST
 
-/* A group of an episode that is over has no say about who comes first to the next one. */
+/* The group of a past episode does not decide about the first arrival of the next one. */
 START_TEST(a_child_that_comes_before_the_threads_is_kept)
 {
 	const struct bar_tree alone = { .parent = SET_NOBODY };
@@ -568,7 +572,7 @@ START_TEST(a_child_that_comes_before_the_threads_is_kept)
 }
 END_TEST
 
-/* Whatever the group is. */
+/* The same with any group. */
 START_TEST(a_tree_that_a_test_names_is_the_one)
 {
 	const struct bar_tree named = { .parent = 1000 };
@@ -584,7 +588,7 @@ START_TEST(a_tree_that_a_test_names_is_the_one)
 }
 END_TEST
 
-/* The group is that of the first of an episode, and of a barrier that is there. */
+/* Only the first thread of an episode sets the group, at a barrier that exists. */
 START_TEST(a_thread_that_is_refused_names_no_group)
 {
 	const struct bar_group two = { .mask = 3ull << 8, .locals = 1 }, one = { .mask = 1ull << 9, .locals = 1 };

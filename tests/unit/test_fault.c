@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_fault.c - the fault backends, by the processes of one node, each of which maps the same frames. Every test runs over
- * userfaultfd and over mprotect, with the state of each page kept by the test, as the protocol would.
+ * test_fault.c - the fault backends in processes of one node, which map the same frames. Every test runs over userfaultfd and
+ * over mprotect. The test keeps the state of each page, as the protocol would.
  */
 #include "fault/fault.h"
 
@@ -16,7 +16,7 @@
 
 static const struct fault_ops *const backends[] = { &fault_uffd, &fault_mprotect };
 
-/* What the protocol does with the node's state, and then the backend with the mappings. */
+/* Update the node's state as the protocol does, then the mappings by the backend. */
 static void fill(unsigned int who, size_t off, size_t len, const void *src, enum prot p)
 {
 	rank_require(!node.ops->fill(node.index[who], off, len, src, p));
@@ -62,7 +62,7 @@ static void take(size_t off, size_t len, void *to, bool writable, bool piped)
 	}
 }
 
-/* Only one rank does what follows; the others wait for it. */
+/* One rank executes `what`; the others wait for it. */
 #define ALONE(rank, what)                \
 	do {                             \
 		meet();                  \
@@ -123,7 +123,7 @@ START_TEST(one_rank_needs_nothing_shared)
 }
 END_TEST
 
-/* Ranks 3 and 65 share a bit of the masks; sixty others are not there. */
+/* Ranks 3 and 65 share a bit of the masks; sixty other ranks do not exist. */
 START_TEST(ranks_that_share_a_bit_are_both_lowered)
 {
 	run_ranks(
@@ -133,8 +133,10 @@ START_TEST(ranks_that_share_a_bit_are_both_lowered)
 }
 END_TEST
 
-/* A rank whose mapping is behind its node's state is told whether it has followed. (A page that is closed, or that the kernel
- * maps, has nothing to follow.) */
+/*
+ * again() tells a rank whose mapping lags behind the node's state whether it has followed. Closed pages, and pages that the
+ * kernel maps, need not follow.
+ */
 static void followed(void)
 {
 	ALONE(0, fill_with(0, 0, 7, PROT_RO); fill_with(0, PG, 8, PROT_RW));
@@ -185,8 +187,10 @@ START_TEST(a_second_reader_gets_what_its_node_has)
 }
 END_TEST
 
-/* Pages that come to be written need no markers: nobody hears of other writers. Once read-only, each asks: for
- * the writable pages of a chunk, or for one page where each that is open costs a request later. */
+/*
+ * Pages first mapped for writing need no markers: no other writer is announced. Pages that were read-only do: markers are
+ * requested for all writable pages of a chunk, or for one page if each open page costs a later request.
+ */
 static void second_writer(void)
 {
 	unsigned int i;
@@ -214,8 +218,8 @@ START_TEST(a_second_writer_asks_for_a_chunk)
 END_TEST
 
 /*
- * A page beside one that comes to be read gets its marker early, in every mapping that may lack one there. Pages of a chunk
- * differ in that: page 1 was marked for all but rank 0, from page 2 all markers went when it was closed.
+ * A page next to one that is opened for reading gets its marker early, in each mapping that may lack it. The pages of a chunk
+ * differ: page 1 was marked for all but rank 0; page 2 lost all markers when it was closed.
  */
 static void marked_early(void)
 {
@@ -282,7 +286,7 @@ static size_t populate(uint64_t seconds)
 	return node.ops->populate ? node.ops->populate(seconds * SECOND) : 0;
 }
 
-/* Userfaultfd has what it takes since Linux 6.4. */
+/* Userfaultfd can do this since Linux 6.4. */
 static bool maps_ahead(void)
 {
 	unsigned int major = 0, minor = 0;
@@ -292,7 +296,7 @@ static bool maps_ahead(void)
 		(major > 6 || (major == 6 && minor >= 4)) && !access("/proc/self/pagemap", R_OK);
 }
 
-/* Pages of [0, 2 units) that this rank's mapping has, but for the chunks that are left alone. */
+/* The number of pages in [0, 2 units) that this rank has mapped, except in the chunks that are left alone. */
 static unsigned int mapped_pages(void)
 {
 	static uint64_t entries[2 * FRAMES_UNIT / PG];
@@ -307,7 +311,7 @@ static unsigned int mapped_pages(void)
 	return n;
 }
 
-/* One unit that may be written and one that may be read; a rank that touches neither maps both, but for a chunk in 16. */
+/* One unit is writable, one readable. A rank that touches neither maps both ahead, except for one chunk in 16. */
 static void mapped_ahead(void)
 {
 	static char unit[FRAMES_UNIT];
@@ -334,9 +338,9 @@ static void mapped_ahead(void)
 	for (i = 0; i < FRAMES_UNIT / PG; i += 5)
 		rank_require(!try_write(i * PG, 9));
 	ALONE(0, shut(0, 2 * FRAMES_UNIT); fill(0, 0, FRAMES_UNIT, unit, PROT_RO); raise_for(0, 0, FRAMES_UNIT));
-	if (node.me == 1 && chunks) { /* it has used nothing of what was left to it */
+	if (node.me == 1 && chunks) { /* it has used none of the chunks left alone */
 		rank_require(populate(2) == 0 && populate(3) == 0);
-	} else if (node.me == 2 && chunks) { /* writable for its node, but its mapping has markers */
+	} else if (node.me == 2 && chunks) { /* the node may write, but the mapping has markers */
 		rank_require(populate(1) == UNIT_CHUNKS - UNIT_CHUNKS / AHEAD_EVERY);
 		signals();
 		rank_require(try_write(0, 5) && signals() == 1);
@@ -352,7 +356,7 @@ START_TEST(what_others_have_brought_is_mapped_ahead)
 }
 END_TEST
 
-/* While a rank changes a page, nobody maps it. */
+/* While one rank changes a page, no other rank maps it. */
 static void change_under_way(void)
 {
 	static char unit[FRAMES_UNIT];
@@ -384,7 +388,7 @@ START_TEST(mapping_ahead_stops_when_it_does_not_pay)
 	ck_assert_uint_eq(a.samples, 0);
 	ahead_note(&a, 8, 0x0fff, 0x0003);
 	ck_assert(a.samples == 1 && a.sample[0].chunk == 8 && a.sample[0].left == 0x0ffc);
-	ahead_judge(&a, 0, 10); /* too few to tell */
+	ahead_judge(&a, 0, 10); /* too few to decide */
 	ck_assert(!a.idle && !a.samples);
 	ahead_judge(&a, 32, 64);
 	ck_assert(!a.idle);
@@ -400,7 +404,7 @@ START_TEST(mapping_ahead_stops_when_it_does_not_pay)
 }
 END_TEST
 
-/* One chunk of each group, and of each place in a group. */
+/* Exactly one chunk of each group is left alone, at every position in the group. */
 START_TEST(chunks_that_are_left_alone_are_at_no_stride)
 {
 	unsigned int i, k, in_group, at_place;
@@ -427,7 +431,7 @@ static void bounds(void)
 	memset(block, 5, sizeof(block));
 	if (node.me == 0)
 		rank_require(!node.ops->bound(0, FRAMES_UNIT, IN_BOUNDS));
-	ALONE(0, fill(0, 0, sizeof(block), block, PROT_RO)); /* across the end of rank 0's, out of the others' bounds */
+	ALONE(0, fill(0, 0, sizeof(block), block, PROT_RO)); /* across rank 0's bound, out of the other ranks' bounds */
 	if (node.me == 0)
 		rank_require(try_read(2 * PG, &value) && value == 0x0505050505050505u && !try_read(IN_BOUNDS, &value));
 	else
@@ -440,7 +444,7 @@ static void bounds(void)
 		rank_require(!node.ops->bound(0, FRAMES_UNIT, FRAMES_UNIT) && try_write(0, 1) &&
 			     try_write(IN_BOUNDS, 1));
 	ALONE(2, lower(0, sizeof(block)));
-	if (node.me == 2) /* only now attached */
+	if (node.me == 2) /* rank 2 attaches only now */
 		rank_require(!node.ops->bound(0, FRAMES_UNIT, FRAMES_UNIT) && reads(0, 1) && reads(IN_BOUNDS, 1));
 	else if (node.me == 1)
 		rank_require(!try_write(0, 2) && !try_write(IN_BOUNDS, 2));
@@ -460,7 +464,7 @@ START_TEST(bounds_are_of_each_rank)
 }
 END_TEST
 
-/* A page that rank 1 may not touch comes and goes there, as the protocol says; the others use it. */
+/* A page that rank 1 may not touch comes and goes in its mapping, as the protocol does it; the other ranks use the page. */
 static void guarded(void)
 {
 	static const size_t at = 3 * PG;
@@ -513,7 +517,7 @@ static void one_dies(void)
 	ALONE(1, raise_for(2, 0, SOME * PG));
 	rank_require(try_write(8 * node.me, 11));
 	ALONE(1, take(0, PG, page, true, true); rank_require(page[0] == 11 && page[1] == 11));
-	ALONE(0, fill_with(2, 0, 3, PROT_RO)); /* for one who does not wait any more */
+	ALONE(0, fill_with(2, 0, 3, PROT_RO)); /* for a thread that no longer waits */
 	rank_require(reads(0, 3) && !try_write(0, 9));
 	ALONE(0, shut(0, SOME * PG); rank_require(!node.ops->zero(2, 0, PG)); set_state(0, PG, PROT_RW));
 	rank_require(reads(0, 0) && try_write(8 + 8 * node.me, 1));
@@ -525,7 +529,7 @@ START_TEST(who_has_died_maps_nothing)
 }
 END_TEST
 
-/* Each lowers a page that the others have open, at once. */
+/* All ranks at once lower pages that the others have open. */
 static void crosswise(void)
 {
 	size_t mine = node.me * FRAMES_CHUNK, next = (node.me + 1) % node.n * FRAMES_CHUNK;
@@ -549,7 +553,7 @@ END_TEST
 
 /* ---- everything at once ------------------------------------------------------------------------------ */
 
-#define STORM 40u /* pages: of three chunks, so that neighbours share locks and markers */
+#define STORM 40u /* pages, in three chunks, so that neighbours share locks and markers */
 
 static double storm_seconds;
 
@@ -558,7 +562,7 @@ static double seconds_now(void)
 	return (double)clock_ns() / 1e9;
 }
 
-/* The node asks another node: one request of a page at a time. Its state may be as wanted by now. */
+/* This node asks another one; one request per page at a time. Another thread may have changed the state first. */
 static void storm_miss(size_t off, bool write)
 {
 	uint32_t *lock = &node.t->locks[off / PG];
@@ -574,7 +578,7 @@ static void storm_miss(size_t off, bool write)
 	word_unlock(lock);
 }
 
-/* Another node asks. While it has the page this node has not, or both may read. */
+/* Another node asks. Then this node loses the page, or both may read it. */
 static void storm_away(size_t off, unsigned int how, const int *ends)
 {
 	uint32_t *lock = &node.t->locks[off / PG];
@@ -595,7 +599,7 @@ static void storm_away(size_t off, unsigned int how, const int *ends)
 	word_unlock(lock);
 }
 
-/* The node's memory grows and shrinks by enough for a pass, all in chunks that none leaves alone. */
+/* Grow and shrink the node's memory by enough for a pass, only in chunks that are not left alone. */
 static void grow_and_shrink(void)
 {
 	static char contents[15 * FRAMES_CHUNK];
@@ -610,7 +614,7 @@ static void grow_and_shrink(void)
 	}
 }
 
-/* Of each page every rank has a word that only it writes: what it wrote last it must find, wherever the page has been. */
+/* Each rank has a word in each page that only it writes. It must always find its last value, wherever the page has been. */
 static void storm(void)
 {
 	uint64_t last[STORM] = { 0 }, seed = 0x9e3779b97f4a7c15u * (node.me + 1);
@@ -653,7 +657,7 @@ START_TEST(no_store_is_lost_in_a_storm)
 }
 END_TEST
 
-/* The node waits for its state to be what the access needs. */
+/* Wait until the node's state allows the access. */
 static void wait_miss(size_t off, bool write)
 {
 	while (state_of(off) < (write ? PROT_RW : PROT_RO) && !__atomic_load_n(&node.t->words[0], __ATOMIC_SEQ_CST))
@@ -662,13 +666,13 @@ static void wait_miss(size_t off, bool write)
 		siglongjmp(bail, 1);
 }
 
-/* One page is taken and returned as fast as possible. Once lowered, it does not change; when it returns, it has the stored contents. */
+/* A page is taken and returned as fast as possible. It must not change while lowered, and must return with its contents. */
 static void one_page_away(unsigned int turn, const int *ends)
 {
 	static char copy[PG], later[PG];
 	volatile unsigned int i;
 
-	for (i = 0; i < turn % 64 * 1000; i++) /* they use it for a while */
+	for (i = 0; i < turn % 64 * 1000; i++) /* the ranks use it for a while */
 		;
 	if (turn % 3 == 0) {
 		lower(0, PG);
@@ -705,7 +709,7 @@ static void one_page(void)
 			rank_require(load(word) == last);
 			store(word, last + 1);
 			last++;
-			if (node.me == 1) /* whatever the state is by now */
+			if (node.me == 1) /* in any state */
 				rank_require(node.ops->again(0, PG, PROT_RW) >= 0 &&
 					     node.ops->again(0, PG, PROT_RW) >= 0);
 		}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_fault_none.c - memory of a job of one node: bounds, what is given back, huge pages where the host provides them. */
+/* test_fault_none.c - memory of a job of one node: bounds, memory that is given back, huge pages if the host has them. */
 #include "fault/frames.h"
 #include "fault/guard.h"
 
@@ -39,7 +39,7 @@ static void open_window(bool shared, enum fault_huge huge)
 	ck_assert(!fault_none.open(&n, &fd, &why) && fd == -1);
 }
 
-/* KiB of a line of the window's entry in smaps, of all lines of its parts together. */
+/* KiB of one line of smaps, summed over all parts of the window. */
 static long smaps(const char *line)
 {
 	FILE *f = fopen("/proc/self/smaps", "r");
@@ -80,11 +80,11 @@ START_TEST(what_is_in_bounds_is_plain_memory)
 
 	open_window(_i, FAULT_HUGE_AUTO);
 	use(3);
-	for (i = 0; i < 2; i++) { /* the last page in bounds, the first one out */
+	for (i = 0; i < 2; i++) { /* the last page in bounds, and the first one out of bounds */
 		ck_assert(!fault_none.bound(0, USED, 4096));
 		pid = fork();
 		if (!pid) {
-			if (_i) /* children of several ranks have no access at all */
+			if (_i) /* with several ranks, children have no access at all */
 				_exit(7);
 			signal(SIGSEGV, SIG_DFL);
 			WINDOW[i * 4096] = 1;
@@ -111,7 +111,7 @@ START_TEST(what_is_in_bounds_is_plain_memory)
 }
 END_TEST
 
-/* What a file says between brackets. */
+/* Returns the text between brackets in a file. */
 static void setting(const char *file, char *text, size_t size)
 {
 	FILE *f = fopen(file, "r");
@@ -172,7 +172,7 @@ START_TEST(huge_pages_come_where_the_host_provides_them)
 }
 END_TEST
 
-/* DSM_HUGE=on says what to do, once for each node. */
+/* DSM_HUGE=on prints what the user must change, once per node. */
 START_TEST(who_insists_is_told_what_the_host_refuses)
 {
 	char is[32], text[512] = "";
@@ -205,7 +205,7 @@ static size_t frames(void)
 	return (size_t)s.st_blocks * 512 / 4096;
 }
 
-/* As another rank does. */
+/* Fill memory as another rank does. */
 static void bring(size_t off, size_t len)
 {
 	char page[4096];
@@ -220,7 +220,7 @@ static void bring(size_t off, size_t len)
 #define CHUNK (64ul << 10)
 #define SECOND 1000000000ull
 
-/* Stores to one byte of each page: how many faults. Not instrumented, for the shadow memory of a sanitizer faults as well. */
+/* Store to one byte of each page, and count the faults. Not instrumented: a sanitizer's shadow memory faults as well. */
 __attribute__((noinline, no_sanitize("address", "thread"))) static long faults_of_stores(size_t bytes)
 {
 	const long before = minor_faults();
@@ -266,12 +266,12 @@ START_TEST(frames_are_mapped_once_for_all_that_is_new)
 	if (fault_none.populate(SECOND)) {
 		ck_assert_uint_eq(fault_none.populate(2 * SECOND), 0);
 		bring(4 * MIB, MIB / 4);
-		ck_assert_uint_eq(fault_none.populate(3 * SECOND), 0); /* a sixteenth more is not worth a pass */
+		ck_assert_uint_eq(fault_none.populate(3 * SECOND), 0); /* 1/16 more is not worth a pass */
 		bring(8 * MIB, 4 * MIB);
-		ck_assert_uint_eq(fault_none.populate(3 * SECOND + 1000), 0); /* nor is it worth a check so soon */
+		ck_assert_uint_eq(fault_none.populate(3 * SECOND + 1000), 0); /* nor a check so soon */
 		ck_assert_uint_eq(fault_none.populate(4 * SECOND), (8 * MIB + MIB / 4) / CHUNK);
 	}
-	/* What is out of bounds, as a region of others is, is passed over. */
+	/* Memory out of bounds, as a region of other ranks is, is skipped. */
 	ck_assert(!fault_none.bound(0, 2 * MIB, 0));
 	bring(12 * MIB, 4 * MIB);
 	chunks = fault_none.populate(5 * SECOND);

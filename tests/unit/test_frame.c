@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_frame.c - net/verbs/frame.c and core/word.h: the rules of what a peer sends below the messages. */
+/* test_frame.c - net/verbs/frame.c and core/word.h: the rules for everything below the messages that a peer sends. */
 #include "net/verbs/frame.h"
 
 #include <stdlib.h>
@@ -234,7 +234,7 @@ static bool word_means(enum word_kind kind, const char *field, uint64_t v)
 	return true;
 }
 
-/* Of the transport's words: does frame_read() say the same? */
+/* For the transport's immediate data: does frame_read() agree? */
 static bool word_taken(uint32_t word)
 {
 	const uint16_t slot = word < SLOTS ? (uint16_t)word : 0;

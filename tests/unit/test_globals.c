@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_globals.c - api/globals: why the program's variables cannot be shared, as the line on stderr says it. */
+/* test_globals.c - api/globals: why the program's variables cannot be shared, as printed on stderr. */
 #include "suite.h"
 
 #include <dsm.h>
@@ -17,7 +17,7 @@ static void host_by_kernel(void)
 	job.fault = &fault_kmod;
 }
 
-/* What dsm_adopt_globals() prints. */
+/* Returns the line that dsm_adopt_globals() prints. */
 static const char *refusal(void)
 {
 	static char line[512];

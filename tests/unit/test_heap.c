@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_heap.c - one rank's part of the shared heap, used by one thread and by other processes: children made by fork()
- * play the other ranks.
+ * test_heap.c - one rank's part of the shared heap, used by one thread and by other processes: children made by fork() act as the
+ * other ranks.
  */
 #include "heap/ring.h"
 #include "heap_range.h"
@@ -38,7 +38,7 @@ START_TEST(allocator_never_touches_the_range)
 		for (int i = 0; i < n; i++)
 			give(p[i]);
 	}
-	/* Nor does zeroing touch what no program has had. */
+	/* Zeroing must not touch memory that the program has never had. */
 	p[0] = heap_alloc(56 * MB, 0, false, NULL, NULL);
 	ck_assert_ptr_nonnull(p[0]);
 	heap_stop();
@@ -77,7 +77,7 @@ START_TEST(reused_memory_is_zeroed)
 				give(p[k]);
 		}
 	}
-	/* The same pages in other sizes. */
+	/* Use the same pages again, in other sizes. */
 	for (size_t n = 1; n < 4 * MB; n = n * 3 + 1) {
 		void *p = heap_alloc(n, 0, true, NULL, NULL);
 
@@ -164,7 +164,7 @@ START_TEST(exhausted_heap_recovers)
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
 		size_t n = 0, step = sizes[i] < 4096 ? 4096 / (sizes[i] + 1) : 1;
 
-		/* Small ones are so many that only every step-th is kept in the table; the others are linked. */
+		/* Of the many small objects, every step-th is in the table; the others are linked. */
 		void *chain = NULL, **q;
 
 		for (;;) {
@@ -227,7 +227,7 @@ START_TEST(churn_does_not_eat_the_heap)
 			}
 		}
 	}
-	ck_assert_uint_eq(failed, 0); /* about 15 MiB live of 64 */
+	ck_assert_uint_eq(failed, 0); /* about 15 MiB of 64 MiB are live */
 	for (unsigned k = 0; k < SLOTS; k++)
 		if (slot[k].p)
 			give(slot[k].p);
@@ -309,7 +309,7 @@ START_TEST(full_ring_says_so_and_changes_nothing)
 		_exit(heap_free(shared, p[HEAP_RING]) == -EAGAIN ? 0 : 2);
 	}
 	wait_ok(pid);
-	ck_assert_ptr_nonnull(take(1)); /* drains */
+	ck_assert_ptr_nonnull(take(1)); /* drains the mailbox */
 	ck_assert_int_eq(heap_drain(), 0);
 	give(p[HEAP_RING]);
 }
@@ -398,7 +398,7 @@ START_TEST(damaged_ring_is_survived)
 	void *p = take(100);
 
 	shared->ring[shared->tail++ % HEAP_RING] = 12345;
-	shared->ring[shared->tail++ % HEAP_RING] = (uintptr_t)p; /* still live */
+	shared->ring[shared->tail++ % HEAP_RING] = (uintptr_t)p; /* the object is still live */
 	shared->ring[shared->tail++ % HEAP_RING] = (uintptr_t)range + SIZE;
 	ck_assert_int_eq(heap_drain(), 0);
 	shared->tail += 5 * HEAP_RING;
@@ -408,7 +408,7 @@ START_TEST(damaged_ring_is_survived)
 }
 END_TEST
 
-/* Children and the owner's threads at once: children free what the owner puts into mailboxes. */
+/* Children and the owner's threads run at once: children free what the owner puts into mailboxes. */
 START_TEST(children_free_while_the_owner_allocates)
 {
 	enum { BOXES = 64, ROUNDS = 30000 };

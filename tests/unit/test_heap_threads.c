@@ -22,7 +22,7 @@ static void check_parcel(const struct parcel *q)
 	ck_assert(all(c, (unsigned char)q->seed, q->size));
 }
 
-/* Swap a new object for what lies in a random slot, and free that, whoever allocated it. */
+/* Exchange a new object for that of a random slot, and free the latter, whichever thread allocated it. */
 static void *trade(void *arg)
 {
 	uint64_t x = 0x12345 + (uintptr_t)arg * 7919;
@@ -88,7 +88,7 @@ static void *small_life(void *arg)
 
 START_TEST(ended_threads_leave_nothing_behind)
 {
-	for (int i = 0; i < 6000; i++) /* more than there are ids of thread caches */
+	for (int i = 0; i < 6000; i++) /* more threads than ids of thread caches */
 		run_threads(small_life, 1);
 	ck_assert_ptr_nonnull(take(56 * MB));
 }
@@ -123,8 +123,11 @@ START_TEST(heap_stops_under_threads_that_live_on)
 }
 END_TEST
 
-/* The handler plays the runtime's fault handler: while it waits, another thread must get on with the heap. */
-/* Nearly all memory in small objects, and then in none: those freed last, which its cache keeps, lie all over the heap. */
+/* The handler stands in for the runtime's fault handler: while it waits, other threads must be able to use the heap. */
+/*
+ * Allocate nearly all memory in small objects, then free them. The last ones freed, which the thread's cache keeps, are spread
+ * over the heap.
+ */
 static void *scatter(void *arg)
 {
 	enum { N = 96 << 10, EACH = 384 };
@@ -168,7 +171,9 @@ static void *keep_a_page(void *arg)
 	return arg;
 }
 
-/* With ten pages in each cache, the heap would be used up, and have no two free pages in a row where ten had one in use. */
+/*
+ * If each cache kept ten pages, the heap would be used up, and no two adjacent pages would be free where one in ten was in use.
+ */
 START_TEST(a_crowd_does_not_scatter_its_pages)
 {
 	static pthread_t t[CROWD];
@@ -230,7 +235,7 @@ START_TEST(no_lock_is_held_while_memory_is_zeroed)
 {
 	struct sigaction sa = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
 	pthread_t t;
-	void *kept = take(16); /* so that there is never room for all */
+	void *kept = take(16); /* so that the heap is never wholly free */
 	int total = 0;
 
 	sem_init(&asleep, 0, 0);
@@ -244,7 +249,7 @@ START_TEST(no_lock_is_held_while_memory_is_zeroed)
 			memset(p, 1, n);
 			give(p);
 			if (purged)
-				ck_assert_ptr_null(take(SIZE)); /* runs out: freed extents are collected */
+				ck_assert_ptr_null(take(SIZE)); /* the heap runs out: freed extents are collected */
 			faults = 0;
 			protect(PROT_NONE);
 			p = heap_alloc(n, 0, true, NULL, NULL);
@@ -256,7 +261,7 @@ START_TEST(no_lock_is_held_while_memory_is_zeroed)
 		}
 	}
 	give(kept);
-	ck_assert_int_ge(total, 10); /* of 20; the others got pages that were never used */
+	ck_assert_int_ge(total, 10); /* out of 20; the others were never used before */
 }
 END_TEST
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_launch.c - launch/pmix: alone, with a launcher that is not there, and as a real job.
+ * test_launch.c - launch/pmix: alone, with a missing launcher, and as a real job.
  *
- * For the last, the program starts itself by mpirun (where there is one) with a role in its environment.
+ * For the real job, the program starts itself by mpirun (if there is one) with a role in its environment.
  */
 #include "suite.h"
 
@@ -22,10 +22,10 @@
 #include "launch/launch.h"
 
 #define ROLE "TEST_LAUNCH_ROLE"
-#define RESULT "TEST_LAUNCH_RESULT" /* files of that name and a rank: what it has to say where no launcher is left */
+#define RESULT "TEST_LAUNCH_RESULT" /* prefix of files, one per rank, for results once the launcher is gone */
 #define RANKS 4
 #define PATIENCE_S 60
-#define GONE_S 10 /* for a call after the launcher's end; with no load it takes two */
+#define GONE_S 10 /* limit of a call after the launcher's end; on an idle host it takes 2 s */
 
 /* ---- the job's side ------------------------------------------------------------------------- */
 
@@ -44,7 +44,7 @@ static void fill(unsigned char *value, int rank, size_t size)
 		value[i] = (unsigned char)(rank * 37 + (int)i * 3);
 }
 
-/* Everybody's value at everybody's, of several sizes. */
+/* Exchange values of several sizes among all ranks. */
 static int role_exchange(struct launch *l)
 {
 	static const size_t sizes[] = { 1, 100, 4096, LAUNCH_VALUE_MAX };
@@ -91,7 +91,7 @@ static int role_errors(struct launch *l)
 	return launch_fence(l, PATIENCE_S) ? 25 : 0;
 }
 
-/* One rank does not come: the others are told. (After that the job is good for nothing but its end.) */
+/* One rank does not arrive: the others get an error. After that the job can only end. */
 static int role_late(struct launch *l)
 {
 	if (l->rank == 1) {
@@ -123,7 +123,7 @@ static int role_abort(struct launch *l)
 
 static bool forgets, silent;
 
-/* For pmix.c: PMIx forgets a message that is sent when its connection breaks, and its sender. */
+/* Replaces PMIx_Commit(): PMIx forgets a message sent while its connection breaks, and its sender hangs. */
 pmix_status_t PMIx_Commit(void)
 {
 	pmix_status_t (*next)(void) = (pmix_status_t(*)(void))dlsym(RTLD_NEXT, "PMIx_Commit");
@@ -133,7 +133,7 @@ pmix_status_t PMIx_Commit(void)
 	return next();
 }
 
-/* The same in PMIx_Init(). */
+/* The same for PMIx_Init(). */
 pmix_status_t PMIx_Init(pmix_proc_t *proc, pmix_info_t info[], size_t n)
 {
 	pmix_status_t (*next)(pmix_proc_t *, pmix_info_t *, size_t) =
@@ -144,7 +144,7 @@ pmix_status_t PMIx_Init(pmix_proc_t *proc, pmix_info_t info[], size_t n)
 	return next(proc, info, n);
 }
 
-#define COMES (-1) /* what a rank tells before the call */
+#define COMES (-1) /* a rank reports this before the call */
 #define SILENT (-2)
 
 static void path_of(char path[PATH_MAX], const char *name, int rank)
@@ -181,7 +181,7 @@ static int told(const char *name, int rank)
 	return result;
 }
 
-/* Once all ranks have told that they come, rank 0 ends the launcher. Returns when. */
+/* When all ranks have reported COMES, rank 0 ends the launcher. Returns the time of that. */
 static time_t end_launcher(int rank, int size)
 {
 	time_t when;
@@ -197,7 +197,7 @@ static time_t end_launcher(int rank, int size)
 	return when;
 }
 
-/* The launcher ends when all ranks have passed a fence and are about to publish. */
+/* End the launcher when all ranks have passed a fence and are about to publish. */
 static int role_gone(struct launch *l)
 {
 	time_t start;
@@ -215,12 +215,12 @@ static int role_gone(struct launch *l)
 
 static void *ender(void *rank)
 {
-	usleep(300000); /* for launch_start() */
+	usleep(300000); /* time for launch_start() */
 	end_launcher((int)(intptr_t)rank, RANKS);
 	return NULL;
 }
 
-/* The launcher ends while all ranks are in PMIx_Init(). */
+/* End the launcher while all ranks are in PMIx_Init(). */
 static int role_starting(void)
 {
 	const int rank = atoi(getenv("PMIX_RANK"));
@@ -326,7 +326,7 @@ START_TEST(a_launcher_without_pmix_is_an_error)
 }
 END_TEST
 
-/* mpirun's exit status, -1 when there is none on this host. */
+/* Returns mpirun's exit status, or -1 if this host has no mpirun. */
 static int job(const char *role)
 {
 	char command[8192], self[4096];
@@ -385,7 +385,7 @@ START_TEST(an_abort_ends_the_job_with_its_status)
 }
 END_TEST
 
-/* 0, or what is wrong. */
+/* Returns 0, or the rank's result if it is wrong. */
 static int result_of(const char *name, int rank)
 {
 	char path[PATH_MAX];
@@ -401,7 +401,7 @@ static int result_of(const char *name, int rank)
 	return result;
 }
 
-/* A job whose launcher ends: what its ranks tell after that. */
+/* Results of the ranks of a job whose launcher ends. */
 static void job_without_end(const char *role)
 {
 	char name[] = "/tmp/test-launch.XXXXXX";

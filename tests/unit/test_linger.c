@@ -43,7 +43,7 @@ START_TEST(it_arms_where_nobody_waits)
 }
 END_TEST
 
-/* One that takes a message between any two that do not: the thread is needed. */
+/* Every second wake-up takes a message: the thread is needed. */
 START_TEST(wakes_in_vain_count_in_a_row)
 {
 	struct linger l = { 0 };

@@ -74,7 +74,7 @@ static struct msg ask(uint8_t type, uint16_t rank, uint32_t record)
 	return m;
 }
 
-/* The hold record that a message of the home or of the last holder is for. */
+/* The hold record that a message of the home, or of the last holder, names. */
 static uint32_t record_of(const struct msg *m)
 {
 	return m->aux;
@@ -93,7 +93,7 @@ START_TEST(the_home_tells_the_last_in_line_who_comes_next)
 	struct msg a = ask(MSG_LOCK, 0, 0), b = ask(MSG_LOCK, 5, 9), c = ask(MSG_TRYLOCK, 6, 2);
 	struct actions out;
 
-	ck_assert_int_eq(home_step(&s, &a, &out), 0); /* rank 0, record 0: not to be taken for a free lock */
+	ck_assert_int_eq(home_step(&s, &a, &out), 0); /* rank 0, record 0: must differ from a free lock */
 	ck_assert_uint_eq(unit_sent(&out, MSG_LOCKED)->dst, 0);
 	ck_assert(!sync_idle(&s));
 	ck_assert_int_eq(home_step(&s, &b, &out), 0);
@@ -120,7 +120,7 @@ START_TEST(the_home_tells_the_last_in_line_who_comes_next)
 }
 END_TEST
 
-/* UNLOCK and NEXT have crossed: whichever of NEXT and FREED comes first, the lock goes on once. */
+/* UNLOCK and NEXT cross. Whichever of NEXT and FREED comes first, the lock is passed on once. */
 START_TEST(a_crossed_unlock_frees_the_record_after_both_answers)
 {
 	struct msg next = from_home(MSG_NEXT, 8), crossed = from_home(MSG_FREED, 1);
@@ -147,7 +147,7 @@ START_TEST(a_crossed_unlock_frees_the_record_after_both_answers)
 }
 END_TEST
 
-#define NODE 20 /* of the threads that stand in line; their nodes have more than 16 bits */
+#define NODE 20 /* rank of the queued threads; their queue entries need more than 16 bits */
 #define NSLOTS 0x1003
 #define PASSES 2
 #define THREADS 5
@@ -175,7 +175,7 @@ START_TEST(without_queues_nobody_stands_in_line)
 }
 END_TEST
 
-/* Each part of the lock's name counts. */
+/* Each part of the lock's name matters. */
 START_TEST(a_record_is_of_the_lock_that_it_was_taken_for)
 {
 	const struct msg ask = {
@@ -217,7 +217,7 @@ START_TEST(a_thread_leaves_the_line)
 	ck_assert_int_eq(join(&h, 0x234), 0);
 	ck_assert(!hold_leave(&cohort, &h, 0) && !hold_leave(&cohort, &h, 3));
 	ck_assert(hold_leave(&cohort, &h, 2) && !hold_leave(&cohort, &h, 2));
-	ck_assert_int_eq(join(&h, 2), 0); /* it may come again, at the end */
+	ck_assert_int_eq(join(&h, 2), 0); /* it may queue again, at the end */
 	ck_assert_int_eq(hold_thread(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
 	ck_assert_uint_eq(unit_action(&out, ACT_WAKE, 0)->slot, 1);
 	ck_assert(!hold_leave(&cohort, &h, 1));
@@ -229,10 +229,10 @@ START_TEST(a_thread_leaves_the_line)
 }
 END_TEST
 
-/* First come, first served; nobody waits twice; the last keeps the lock. */
+/* The lock goes in order of arrival, no thread queues twice, and the last one keeps the lock. */
 START_TEST(threads_of_a_node_pass_the_lock_on_without_a_message)
 {
-	struct hold h = { .state = HOLD_HELD, .home = HOME, .slot = 0, .passed = 63 }; /* of a time before this one */
+	struct hold h = { .state = HOLD_HELD, .home = HOME, .slot = 0, .passed = 63 }; /* left by an earlier use */
 	struct actions out;
 	uint16_t s;
 
@@ -249,16 +249,16 @@ START_TEST(threads_of_a_node_pass_the_lock_on_without_a_message)
 		ck_assert_int_eq(unit_action(&out, ACT_WAKE, 0)->status, 0);
 		ck_assert_uint_eq(h.state, HOLD_HELD);
 	}
-	ck_assert_int_eq(join(&h, 1), 0); /* who had it may wait again */
+	ck_assert_int_eq(join(&h, 1), 0); /* the former holder may queue again */
 	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
 	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_UNLOCK, NULL, &out), 0);
 	ck_assert_uint_eq(out.n, 0);
 	ck_assert_uint_eq(h.state, HOLD_KEPT);
-	ck_assert_int_eq(join(&h, 1), -EBADMSG); /* it is to be taken */
+	ck_assert_int_eq(join(&h, 1), -EBADMSG); /* the lock is kept: a thread must take it */
 }
 END_TEST
 
-/* So many times; then it goes there, and those who are left ask for it again. */
+/* The lock is passed on so many times. Then it goes to the other node, and the remaining threads request it again. */
 START_TEST(another_node_waits_for_so_many_threads_only)
 {
 	static const uint8_t before[] = { HOLD_WAITING, HOLD_HELD };
@@ -320,7 +320,7 @@ START_TEST(passes_are_counted_to_the_largest_bound)
 }
 END_TEST
 
-/* The lock is gone: each is told, by asking for each. */
+/* The lock is destroyed. Each thread is told so separately, by its own request. */
 START_TEST(a_refusal_is_not_for_those_behind)
 {
 	struct hold h = { .state = HOLD_WAITING, .home = HOME, .slot = 0 };
@@ -356,7 +356,7 @@ START_TEST(a_successor_known_before_the_grant_is_not_forgotten)
 }
 END_TEST
 
-/* Holder and successor are named by rank, slot and record, each of which may be as large as its field. */
+/* Holder and successor are named by rank, slot and record, each as wide as its field. */
 START_TEST(large_numbers_come_through)
 {
 	struct sync s = { .kind = SYNC_MUTEX };
@@ -383,7 +383,7 @@ START_TEST(large_numbers_come_through)
 	ck_assert_uint_eq(locked.req_node, 771);
 	ck_assert_uint_eq(locked.req_slot, 0x1ff);
 	ck_assert_uint_eq(record_of(&locked), 0xfedcba);
-	/* Kept, taken again and given back, it is still known by the same name. */
+	/* A lock that is kept, taken again and given back keeps its name. */
 	h = (struct hold){ .state = HOLD_HELD, .home = HOME, .object = 0x87654321, .slot = 0x1ff };
 	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_UNLOCK, NULL, &out), 0);
 	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_TAKE, NULL, &out), 0);
@@ -394,7 +394,7 @@ START_TEST(large_numbers_come_through)
 	ck_assert_int_eq(hold_step(&(struct hold_ctx){ .me = 771 }, 0xfedcba, &h, HE_GIVE, NULL, &out), 0);
 	ck_assert_uint_eq(record_of(unit_sent(&out, MSG_UNLOCK)), 0xfedcba);
 	b = *unit_sent(&out, MSG_UNLOCK);
-	b.req_node = b.src; /* as core/dispatch.c has it: on the wire that is a part of the object's name */
+	b.req_node = b.src; /* as core/dispatch.c does: on the wire, req_node is part of the object's name */
 	ck_assert_int_eq(home_step(&s, &b, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FREED)->value, 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_FREED)->req_slot, 0x1ff);
@@ -404,8 +404,8 @@ END_TEST
 
 /* ---- words that are lent -------------------------------------------------------------------------- */
 
-#define OBJECT 0x87654321u /* place and lower bits of the generation */
-#define GEN 0x4567u        /* upper bits */
+#define OBJECT 0x87654321u /* index and lower bits of the generation */
+#define GEN 0x4567u        /* upper bits of the generation */
 #define LOCK_HOME 0xabc
 
 static const struct hold_ctx lender = { .me = NODE, .passes = PASSES, .lends = true, .queue = { nodes, NSLOTS, NULL } };
@@ -425,7 +425,7 @@ static void step(struct hold *h, enum hold_event ev, uint16_t slot, int err, str
 	ck_assert_int_eq(hold_step(&lender, RECORD, h, ev, &m, out), err);
 }
 
-/* Of one thread: that it has the lock (status 0), or is to come. */
+/* One thread was woken: it has the lock (status 0), or must come for it. */
 static void woken(const struct actions *out, uint16_t slot, int status)
 {
 	const struct action *a = unit_action(out, ACT_WAKE, 0);
@@ -469,7 +469,7 @@ START_TEST(a_record_that_is_not_lent_has_its_own_state)
 }
 END_TEST
 
-/* Nobody waits: steps lend the word, and begin with what threads have made of it. */
+/* No thread waits: steps lend the word, and continue from what threads have made of it. */
 START_TEST(a_step_goes_on_from_the_word)
 {
 	struct hold h = lock_of(HOLD_WAITING);
@@ -486,7 +486,7 @@ START_TEST(a_step_goes_on_from_the_word)
 	ck_assert_uint_eq(hold_state(&h), HOLD_HELD);
 	step(&h, HE_UNLOCK, 0, 0, &out);
 	ck_assert(lent_take(&h.word, name));
-	step(&h, HE_GIVE, 0, -EBADMSG, &out); /* refused, and lent as before */
+	step(&h, HE_GIVE, 0, -EBADMSG, &out); /* refused; the word stays lent */
 	ck_assert_uint_eq(h.word, name | HOLD_LENT | HOLD_TAKEN);
 	ck_assert(lent_release(&h.word, name));
 	step(&h, HE_GIVE, 0, 0, &out);
@@ -495,7 +495,7 @@ START_TEST(a_step_goes_on_from_the_word)
 }
 END_TEST
 
-/* Another node waits, or a thread: releases are for steps. */
+/* Another node or a thread waits: then releases take a step. */
 START_TEST(a_lock_that_somebody_waits_for_is_not_lent)
 {
 	struct hold h = lock_of(HOLD_KEPT);
@@ -509,11 +509,11 @@ START_TEST(a_lock_that_somebody_waits_for_is_not_lent)
 	step(&h, HE_JOIN, 1, 0, &out);
 	ck_assert(!h.word && h.state == HOLD_HELD);
 	ck_assert_int_eq(hold_step(&cohort, RECORD, &h, HE_RECALL, &(struct msg){ .type = MSG_RECALL }, &out), 0);
-	ck_assert(!h.word); /* nor where nobody lends */
+	ck_assert(!h.word); /* not lent if the node does not lend */
 }
 END_TEST
 
-/* A release calls the first in line. Until it comes, the lock is whose comes first; then the next release is its. */
+/* A release calls the first thread in line. Until that one comes, any thread may take the lock; the next release passes it on. */
 START_TEST(who_was_called_is_overtaken_until_it_comes)
 {
 	struct hold h = lock_of(HOLD_KEPT);
@@ -529,7 +529,7 @@ START_TEST(who_was_called_is_overtaken_until_it_comes)
 		ck_assert(lent_take(&h.word, name) && lent_release(&h.word, name));
 	ck_assert(lent_take(&h.word, name));
 	step(&h, HE_JOIN, 3, 0, &out);
-	ck_assert_uint_eq(h.word, name | HOLD_LENT | HOLD_TAKEN); /* one is on its way: no need to call */
+	ck_assert_uint_eq(h.word, name | HOLD_LENT | HOLD_TAKEN); /* one is on its way already */
 	step(&h, HE_COME, 2, -EBADMSG, &out);
 	step(&h, HE_COME, 1, 0, &out);
 	ck_assert_uint_eq(out.n, 0);
@@ -539,7 +539,7 @@ START_TEST(who_was_called_is_overtaken_until_it_comes)
 	woken(&out, 1, 0);
 	step(&h, HE_UNLOCK, 0, 0, &out);
 	woken(&out, 2, -EAGAIN);
-	step(&h, HE_COME, 2, 0, &out); /* nobody has overtaken it */
+	step(&h, HE_COME, 2, 0, &out); /* no thread has overtaken it */
 	woken(&out, 2, 0);
 	step(&h, HE_UNLOCK, 0, 0, &out);
 	woken(&out, 3, -EAGAIN);
@@ -550,7 +550,7 @@ START_TEST(who_was_called_is_overtaken_until_it_comes)
 }
 END_TEST
 
-/* Another node is known to wait: a thread here gets the lock itself, so that the count of them goes on. */
+/* If another node is known to wait, the lock goes to a thread here directly, so that passes are counted. */
 START_TEST(nobody_is_called_while_another_node_waits)
 {
 	struct hold h = lock_of(HOLD_HELD);
@@ -566,7 +566,10 @@ START_TEST(nobody_is_called_while_another_node_waits)
 }
 END_TEST
 
-/* Another node asks while one is on its way: the lock waits for that one, the others have to ask again. */
+/*
+ * Another node requests the lock while the called thread is on its way: the lock waits for that thread; the other threads must
+ * request it again.
+ */
 START_TEST(who_was_called_comes_before_another_node)
 {
 	struct hold h = lock_of(HOLD_KEPT);
@@ -585,7 +588,7 @@ START_TEST(who_was_called_comes_before_another_node)
 		ck_assert(h.state == HOLD_HELD_NEXT && !h.word);
 		if (held)
 			step(&h, HE_UNLOCK, 0, 0, &out);
-		step(&h, HE_UNLOCK, 0, -EBADMSG, &out); /* it is held by who does not know yet */
+		step(&h, HE_UNLOCK, 0, -EBADMSG, &out); /* the holder does not know yet that it has the lock */
 		step(&h, HE_COME, 1, 0, &out);
 		woken(&out, 1, 0);
 		step(&h, HE_UNLOCK, 0, 0, &out);
@@ -595,7 +598,7 @@ START_TEST(who_was_called_comes_before_another_node)
 }
 END_TEST
 
-/* A trylock elsewhere, and its destruction: somebody stands in line. */
+/* A trylock of another node, or destruction, fails: a thread is in line. */
 START_TEST(a_lock_with_one_on_its_way_is_not_idle)
 {
 	struct hold h = lock_of(HOLD_KEPT);

@@ -9,14 +9,14 @@
 #define ME 1021
 #define HOME 777
 #define NEXT 1019
-#define GEN 0x4567 /* of the object: UNLOCK has no other room for it than that of the requester */
+#define GEN 0x4567 /* generation of the object: UNLOCK stores it in the requester's field */
 #define SLOT 0x1234
 #define NEXT_SLOT 0x4321
 #define OBJECT 0x87654321u
 #define RECORD 0x12345678u
 #define NEXT_RECORD 0x23456789u
 
-/* What a record does, where it goes; NULL: no correct peer causes it. */
+/* The actions of a record, and its next state. NULL: no correct peer causes the event. */
 static const struct reaction {
 	const char *does;
 	uint8_t next;
@@ -89,7 +89,7 @@ static void check_sent(const struct msg *m, unsigned int state)
 	ck_assert_int_eq(m->count, count);
 }
 
-/* Where this node's threads stand in line. */
+/* The queue of this node's threads. */
 static struct queue_entry line[ME + 1];
 
 START_TEST(every_record_does_what_it_should)
@@ -144,7 +144,7 @@ START_TEST(every_record_does_what_it_should)
 }
 END_TEST
 
-/* Another node asks for a lock that nobody holds while a thread here has been called: that one first, and the count begins. */
+/* Another node requests a free lock after a thread here was called: the thread comes first, and the count of passes begins. */
 START_TEST(a_called_thread_is_the_first_that_another_node_waits_for)
 {
 	const struct hold_ctx ctx = { .me = ME, .passes = 8, .lends = true, .queue = { line, 1, NULL } };
@@ -166,7 +166,7 @@ START_TEST(a_called_thread_is_the_first_that_another_node_waits_for)
 }
 END_TEST
 
-/* It asked when the record had its lock; another home, another generation, another lock are none of its business. */
+/* The home asked when the record had this lock. A record with another home, generation or lock is not affected. */
 START_TEST(a_recall_of_another_lock_takes_nothing_away)
 {
 	unsigned int state, i;
@@ -197,7 +197,7 @@ START_TEST(a_recall_of_another_lock_takes_nothing_away)
 }
 END_TEST
 
-/* FREED says with its value whether NEXT is on its way. */
+/* The value of FREED says whether NEXT is on its way. */
 START_TEST(an_answer_to_unlock_is_told_apart_by_its_value)
 {
 	unsigned int crossed;
@@ -227,7 +227,7 @@ static void check_answer(const struct actions *out, uint8_t type, uint16_t rank,
 	ck_assert_uint_eq(m->aux, record);
 }
 
-/* Free, held by the asker's record, by another record of its rank, by another rank. */
+/* The lock is free, or held by the asker's record, by another record of its rank, or by another rank. */
 START_TEST(the_home_answers_every_request_in_every_state)
 {
 	static const struct {
@@ -286,11 +286,11 @@ END_TEST
 
 #define OTHER_RECORD 0x3456789au
 
-/* What the home says after the answer to its question, about what it asked for. */
+/* What the home answers to a request, after the answer to its own question. */
 static const struct answered {
 	int16_t count;
-	bool later; /* another has asked for the lock meanwhile */
-	bool freed; /* the keeper has given it back by itself meanwhile */
+	bool later; /* another rank has requested the lock meanwhile */
+	bool freed; /* the keeper has given the lock back meanwhile */
 	const char *says;
 	int16_t status;
 } answered[] = {
@@ -300,7 +300,7 @@ static const struct answered {
 	{ -EINPROGRESS, false, true, "LOCKED", 0 }, { -EIO, false, false, "FREED", -EBUSY },
 };
 
-/* The home of a lock that NEXT's record has, what is said to it, and what it does at last. */
+/* The home of a lock that NEXT's record has, the messages it gets, and its actions. */
 struct home {
 	struct sync s;
 	struct msg first, try, answer, other;
@@ -329,7 +329,7 @@ static struct home kept_by_next(void)
 	return h;
 }
 
-/* The question of a trylock, and of SOP_DESTROY: asked once. */
+/* The question for a trylock or for SOP_DESTROY is asked once. */
 static void asks(struct home *h, bool destroys)
 {
 	if (destroys) {
@@ -378,11 +378,11 @@ static void check_trylock_told(struct home *h, const struct answered *a)
 	ck_assert_uint_eq(m->req_slot, SLOT);
 	ck_assert_uint_eq(m->aux, RECORD);
 	ck_assert_int_eq(m->count, a->status);
-	/* One answer. */
+	/* A second answer is refused. */
 	ck_assert_int_eq(lock_home_step(HOME, &h->s, &h->answer, &h->destroy, &h->out), -EBADMSG);
 	if (a->status)
 		return;
-	/* The home knows in full who is the last in line now. */
+	/* The home knows the full name of the last in line now. */
 	hears(h, &h->other);
 	ck_assert_str_eq(unit_text(&h->out), "NEXT");
 	ck_assert_uint_eq(h->out.v[0].msg.dst, ME);
@@ -426,7 +426,7 @@ START_TEST(only_the_record_that_was_asked_answers)
 	ck_assert(!destroy);
 	answer = first;
 	answer.type = MSG_RECALLED;
-	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG); /* nobody was asked */
+	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG); /* no question is out */
 	answer.req_node = 0;
 	answer.aux = 0;
 	ck_assert_int_eq(lock_home_step(HOME, &s, &answer, &destroy, &out), -EBADMSG);

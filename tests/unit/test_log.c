@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_log.c - util/log: lines on stderr, also where nobody reads it. */
+/* test_log.c - util/log: lines on stderr, also if nobody reads them. */
 #include "suite.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #include "util/log.h"
 
-/* stderr becomes a pipe; returns its other end. */
+/* Replace stderr by a pipe; returns the reading end. */
 static int pipe_of_stderr(void)
 {
 	int fds[2];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_map.c - core/map: how several mappings of one page must change, over all states, events and ranks. */
+/* test_map.c - core/map: how several mappings of one page change, for all states, events and ranks. */
 #include "core.h"
 
 #include "core/map.h"
@@ -38,7 +38,7 @@ START_TEST(ranks_have_bits_of_their_own_up_to_62)
 }
 END_TEST
 
-/* A page that the kernel shows: filled for one rank to read, the others get markers first. */
+/* The kernel maps the page: it is filled for one rank to read, and the others get markers first. */
 START_TEST(shown_readers_are_marked_before_contents_come)
 {
 	struct map m = { 0 };
@@ -112,7 +112,7 @@ START_TEST(asked_mappings_come_down_one_by_one)
 }
 END_TEST
 
-/* A mapping that counts as marked is not opened to be written ahead of its touch: no step would know. */
+/* A mapping counted as marked is not opened for writing ahead of its touch: no step would notice. */
 START_TEST(a_page_is_shown_ahead_as_the_kernel_would_show_it)
 {
 	struct map m = { 0 };
@@ -126,7 +126,7 @@ START_TEST(a_page_is_shown_ahead_as_the_kernel_would_show_it)
 	ck_assert(map_shown(&m, 1) == PROT_RW && map_shown(&m, 2) == PROT_RO);
 	step(MAP_SHOWN, &m, MAP_SHUT, 0);
 	ck_assert(map_shown(&m, 1) == PROT_CLOSED);
-	map_marked(&m, 1); /* early, for the others */
+	map_marked(&m, 1); /* early, for the other ranks */
 	ck_assert(map_shown(&m, 1) == PROT_CLOSED && map_shown(&m, 2) == PROT_CLOSED);
 }
 END_TEST
@@ -148,7 +148,7 @@ START_TEST(high_ranks_and_bits_are_carried)
 }
 END_TEST
 
-/* Whatever came before: asking opens no more than the node's state and the asker's wish, and notes it. */
+/* In any state, a request opens no more than the node's state and the request allow, and is recorded. */
 START_TEST(who_asks_late_gets_what_there_is)
 {
 	unsigned int kind, a, b, late;
@@ -167,7 +167,7 @@ START_TEST(who_asks_late_gets_what_there_is)
 					t = step((enum map_kind)kind, &m, (enum map_event)late, 2);
 					got = map_state(&m) < want ? map_state(&m) : want;
 					if (kind == MAP_SHOWN && got == PROT_RO)
-						got = PROT_CLOSED; /* the kernel does it */
+						got = PROT_CLOSED; /* the kernel maps it */
 					unit_require(!t.down && t.open == got && map_state(&m) == map_state(&before));
 					unit_require(
 						map_loose((enum map_kind)kind, &m) ==
@@ -176,7 +176,7 @@ START_TEST(who_asks_late_gets_what_there_is)
 }
 END_TEST
 
-/* Nothing is raised or lowered that is not there; a page that is filled twice is as one that was filled once. */
+/* A mapping that does not exist is neither raised nor lowered. Filling a page twice is the same as once. */
 START_TEST(steps_that_do_not_fit_open_nothing)
 {
 	unsigned int kind;
@@ -201,7 +201,7 @@ START_TEST(steps_that_do_not_fit_open_nothing)
 }
 END_TEST
 
-/* What each step does to a page that the node may write, and that ranks 1 and 2 have open. */
+/* Each step, on a page that the node may write and that ranks 1 and 2 have open. */
 START_TEST(each_step_says_what_comes_down_and_what_opens)
 {
 	static const struct {

@@ -67,7 +67,7 @@ static bool is_mapped_in(const char *maps, const char *name)
 	return found;
 }
 
-/* Jobs that run at the same time have files, too. */
+/* Is the file one of another job that runs at the same time? */
 static bool is_of_another(const char *name)
 {
 	bool found = false;
@@ -84,7 +84,7 @@ static bool is_of_another(const char *name)
 	return found;
 }
 
-/* That this process maps, or nobody. */
+/* Count the files of UCX that this process maps, or no process. */
 static int ucx_files(void)
 {
 	DIR *d = opendir("/dev/shm");

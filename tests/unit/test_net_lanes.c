@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_net_lanes.c - net/verbs over queue pairs within this process (share_verbs.h): what every transport has to do,
- * batches of completions, and which threads make address handles. What needs a device is in test_net_verbs.c.
+ * test_net_lanes.c - net/verbs over queue pairs within this process (share_verbs.h): the suite of all transports, batches of
+ * completions, and the threads that make address handles. Tests that need a device are in test_net_verbs.c.
  */
 #define NET_OPS net_verbs
 #define TRANSPORTS 3
-#define SLEEPERS 1 /* a broken connection is mended by who polls */
+#define SLEEPERS 1 /* a thread that polls repairs a broken connection */
 #define NET_ONE_PROCESS
 #define NET_SETTINGS "", "coalesce=0,chain=1,signal=1,inline=0,batch=1,large=0", "break=40"
 #include "suite.h"
@@ -26,7 +26,7 @@ static void new_thread(void *arg)
 
 static struct end here, there;
 
-/* A thread that sends, and polls for the answer, as in a miss: it may make no address handle. */
+/* A thread sends, and polls for the answer, as a miss does. It must not make an address handle. */
 static void *misses(void *arg)
 {
 	const unsigned int *count = arg;
@@ -65,7 +65,7 @@ static void open_threaded(const char *setting)
 START_TEST(a_miss_makes_no_address_handle)
 {
 	open_threaded(_i ? "break=7" : "");
-	miss(100); /* connects, and mends what breaks */
+	miss(100); /* connect, and repair broken connections */
 	ck_assert_uint_eq(here.wrong + there.wrong + here.lost + there.lost, 0);
 	close_pair(&here, &there);
 	ck_assert_uint_eq(fake_live, 0);
@@ -97,9 +97,11 @@ static void *serves(void *arg)
 	return arg;
 }
 
-/* While a peer does not answer, handles are made again: the link may have gone, and its address with it. The thread that makes one
- * may have to wait for the malloc() that a miss has interrupted, or can make none. When the peer answers meanwhile,
- * the miss has to end: by the handle of before. */
+/*
+ * While a peer does not answer, handles are made again: the link may have gone, and its address with it. The thread that makes
+ * one may be unable to, or may wait for the malloc() that a miss has interrupted. If the peer answers meanwhile, the miss must
+ * end, using the old handle.
+ */
 START_TEST(handles_are_made_again_and_no_miss_waits_for_it)
 {
 	int *const hinders = _i ? &fake_handles_fail : &fake_handles_wait;
@@ -108,7 +110,7 @@ START_TEST(handles_are_made_again_and_no_miss_waits_for_it)
 
 	open_threaded("");
 	made = read_word(&fake_handles);
-	ck_assert_uint_eq(made, 2); /* for all lanes to a peer */
+	ck_assert_uint_eq(made, 2); /* one for all lanes to a peer */
 	fake_deaf = *hinders = 1;
 	ck_assert_int_eq(pthread_create(&server, NULL, serves, NULL), 0);
 	ck_assert_int_eq(pthread_create(&misser, NULL, misses, &count), 0);
@@ -130,7 +132,7 @@ END_TEST
 
 #define BATCH 16
 
-/* What the handler of a message does to the rest of its batch. */
+/* What the message handler does with the rest of its batch. */
 static enum { GO_ON, POLL_FOR_REST, AWAIT_REST, DROP_PEER } at_trigger;
 static uint32_t trigger;
 static unsigned int out_of_order;
@@ -141,7 +143,7 @@ static void batch_handler(void *arg, const struct msg *m, const void *payload, s
 	struct end *e = arg;
 
 	handler(arg, m, payload, size);
-	/* Where several threads handle messages, their order is not asked for. */
+	/* With several threads, messages may be handled in any order. */
 	if (at_trigger != AWAIT_REST)
 		out_of_order += m->object + 1 != e->messages;
 	if (m->object != trigger || at_trigger == GO_ON)
@@ -158,7 +160,7 @@ static void batch_handler(void *arg, const struct msg *m, const void *payload, s
 	e->wrong += read_word(&e->messages) < BATCH;
 }
 
-/* Two connected ends, and nothing under way. */
+/* Two connected ends, with nothing in progress. */
 static void open_batch(const char *setting)
 {
 	unsigned int i;
@@ -177,7 +179,7 @@ static void open_batch(const char *setting)
 	there.messages = there.wrong = out_of_order = 0;
 }
 
-/* Holds of the lock that found completions. */
+/* How often the lock was held and completions were found. */
 static uint64_t locks_of(const struct end *e)
 {
 	struct net_counters c;
@@ -194,7 +196,7 @@ static void send_batch(uint8_t type, unsigned int n, size_t size)
 		ck_assert_int_eq(send_to(&here, 1, type, i, size), 0);
 }
 
-/* Are all receive buffers with the device? */
+/* Has the device all receive buffers? */
 static bool all_posted(const struct end *e)
 {
 	const struct dev *d = &e->net->devs[0];
@@ -252,7 +254,7 @@ static void *polls_there(void *arg)
 	return arg;
 }
 
-/* A handler may wait for what only another thread's message brings: no thread keeps the rest of a batch to itself. */
+/* A handler may wait for a message that only another thread can handle, so no thread may keep the rest of a batch. */
 START_TEST(other_threads_find_the_rest_of_a_batch)
 {
 	pthread_t poller;
@@ -283,7 +285,7 @@ START_TEST(a_peer_that_is_dropped_or_lost_in_the_middle_of_a_batch_is_not_heard_
 		struct msg m = message(&here, 1, MSG_CALL, i, 0);
 
 		if (i == middle + 1 && !drop)
-			m.src = 2; /* in the name of a third */
+			m.src = 2; /* in the name of a third rank */
 		ck_assert_int_eq(ops->send(here.net, 1, &m, NULL, 0), 0);
 	}
 	for (i = 0; i < 4; i++)
@@ -299,8 +301,8 @@ START_TEST(a_peer_that_is_dropped_or_lost_in_the_middle_of_a_batch_is_not_heard_
 END_TEST
 
 /*
- * What a broken queue pair has received is taken from the device before the queue pair ends, whether it has a place or
- * not: its sender has forgotten it.
+ * Messages that a broken queue pair has received are taken from the device before the queue pair ends, whether there is a place
+ * for them or not: their sender no longer has them.
  */
 START_TEST(completions_of_a_connection_that_breaks_are_delivered_once)
 {
@@ -311,12 +313,12 @@ START_TEST(completions_of_a_connection_that_breaks_are_delivered_once)
 	open_batch("depth=256,break=203"); /* two were sent */
 	in = &there.net->devs[0].queues[0].inbox;
 	send_batch(MSG_PING, n, 0);
-	ops->poll(here.net, n); /* what was acknowledged is forgotten */
+	ops->poll(here.net, n); /* forget acknowledged messages */
 	while (here.net->breaks < 1)
 		ck_assert_int_eq(send_to(&here, 1, MSG_PING, n, 0), 0);
-	ops->poll(here.net, n); /* asks for another queue pair */
+	ops->poll(here.net, n); /* asks for a new queue pair */
 	ck_assert_uint_eq(there.messages + in->spilled_room, 0);
-	ops->arm(there.net); /* hears of that before it looks for messages */
+	ops->arm(there.net); /* learns of that before it looks for messages */
 	ck_assert_uint_ge(in->spilled_room, n);
 	poll_until(&here, &there, &there.messages, n + 1);
 	settle(&here, &there);
@@ -329,7 +331,7 @@ START_TEST(completions_of_a_connection_that_breaks_are_delivered_once)
 }
 END_TEST
 
-/* A thread that was put aside while it took an arrival keeps its place occupied: the others go on, one at a time. */
+/* A thread is preempted while it takes an arrival, and so occupies the place. The others go on, one at a time. */
 START_TEST(an_occupied_place_stops_nobody)
 {
 	struct arrivals *in;

@@ -27,7 +27,7 @@ START_TEST(techniques_have_defaults_and_are_read)
 	ck_assert_uint_eq(s.timeout, 18);
 	ck_assert_int_eq(verbs_set_parse("coalesce=0,chain=0,inline=64,signal=1,break=7", &s, why, sizeof(why)), 0);
 	ck_assert_uint_eq(s.coalesce, 0);
-	ck_assert_uint_eq(s.chain, 1); /* one at a time */
+	ck_assert_uint_eq(s.chain, 1); /* no chains */
 	ck_assert_uint_eq(s.inlined, 64);
 	ck_assert_uint_eq(s.signal, 1);
 	ck_assert_uint_eq(s.breaks, 7);
@@ -57,9 +57,9 @@ START_TEST(wrong_techniques_are_refused_in_words)
 		ck_assert_int_eq(verbs_set_parse(wrong[i][0], &s, why, sizeof(why)), -EINVAL);
 		ck_assert_msg(strstr(why, wrong[i][1]), "%s: %s", wrong[i][0], why);
 	}
-	ck_assert_uint_eq(s.chain, 99); /* nothing was stored */
+	ck_assert_uint_eq(s.chain, 99); /* the setting is unchanged */
 	verbs_set_parse("nothing=1", &s, why, sizeof(why));
-	ck_assert(strstr(why, "coalesce") && strstr(why, "break")); /* what there is */
+	ck_assert(strstr(why, "coalesce") && strstr(why, "break")); /* the message lists the valid settings */
 }
 END_TEST
 
@@ -123,7 +123,7 @@ START_TEST(the_best_gid_is_chosen_by_type_and_family)
 	ck_assert_int_eq(choose(t, n, 1, ""), 4); /* RoCE v2 over IPv4 */
 	ck_assert_int_eq(choose(t, 4, 1, ""), 3); /* then a global IPv6 address */
 	ck_assert_int_eq(choose(t, 3, 1, ""), 1); /* then a link-local one */
-	ck_assert_int_eq(choose(t, 1, 1, ""), 0); /* version 1, when there is nothing else */
+	ck_assert_int_eq(choose(t, 1, 1, ""), 0); /* version 1, if there is no other */
 	ck_assert_int_eq(choose(t, n, 2, ""), 6);
 	ck_assert_int_eq(choose(&ib, 1, 1, ""), 0);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_net_shared.c - net/shared over librshare, over queue pairs within this process (share_verbs.h): what every transport has to
- * do, which queue pair a class takes, how blocks travel, and how many queue pairs the ranks of two nodes need.
+ * test_net_shared.c - net/shared over librshare, over queue pairs within this process (share_verbs.h): the suite of all
+ * transports, the queue pair of each class, how blocks travel, and the number of queue pairs between two nodes.
  */
 #define NET_OPS net_shared
 #define TRANSPORTS 1
@@ -16,7 +16,7 @@
 
 /* ---- queue pairs ---------------------------------------------------------------------------- */
 
-/* Work requests that were ever posted, by the two queue pairs of an end. */
+/* Work requests posted so far by the two queue pairs of an end. */
 static unsigned int posted(uint32_t qpn)
 {
 	unsigned int n = 0;
@@ -41,14 +41,14 @@ static void exchange(struct end *a, struct end *b, uint8_t type, unsigned int co
 	settle(a, b);
 }
 
-/* How many of four queue pairs, two at each end, carry most of count messages of this type. The first of an end is the strict one. */
+/* The queue pair that carries most messages of this type. Each end has two queue pairs; its first is the strict one. */
 static uint32_t carrier(struct end *a, struct end *b, uint8_t type)
 {
 	const unsigned int count = 200;
 	unsigned int before[FAKE_FIRST + 4], q, most = 0;
 	uint32_t found = 0;
 
-	exchange(a, b, type, 1); /* connected */
+	exchange(a, b, type, 1); /* connects the ends */
 	for (q = FAKE_FIRST; q < FAKE_FIRST + 4; q++)
 		before[q] = posted(q);
 	exchange(a, b, type, count);
@@ -82,10 +82,10 @@ END_TEST
 #define PRIORITIES 4u /* NET_NORMAL to NET_URGENT */
 #define FIRST_OF(priority) ((uint32_t)(priority) << 16)
 
-static const enum net_priority higher[] = { NET_NORMAL, NET_HIGH, NET_URGENT }; /* than low */
+static const enum net_priority higher[] = { NET_NORMAL, NET_HIGH, NET_URGENT }; /* higher than NET_LOW */
 static const char *const data_lanes[PRIORITIES] = { "data", "data low", "data high", "data urgent" };
 
-/* The object of a message says it. */
+/* A message's object contains its priority. */
 static unsigned int priority_of(void *arg, const struct msg *m)
 {
 	(void)arg;
@@ -120,7 +120,7 @@ static void send_data(struct end *from, enum net_priority priority, unsigned int
 		struct msg m = message(from, 1, MSG_DATA, FIRST_OF(priority) + i, size);
 		size_t k;
 
-		m.req_node = count <= SLOTS; /* as many as that have a place to land */
+		m.req_node = count <= SLOTS; /* so many have a place to land */
 		m.req_slot = (uint16_t)(i % SLOTS);
 		for (k = 0; k < size; k++)
 			bytes[k] = byte_of(m.object, k);
@@ -181,7 +181,7 @@ START_TEST(urgent_data_takes_the_strict_queue_pair)
 }
 END_TEST
 
-static unsigned int low_came, low_before; /* in all; before the last of the others */
+static unsigned int low_came, low_before; /* low-priority messages: all; before the last other one */
 
 static void note_order(void *arg, const struct msg *m, const void *payload, size_t size)
 {
@@ -192,7 +192,7 @@ static void note_order(void *arg, const struct msg *m, const void *payload, size
 	handler(arg, m, payload, size);
 }
 
-/* Behind as much as the device has already, and a share of what has not. */
+/* Higher-priority data waits only for what the device already has, and for a share of the rest. */
 START_TEST(data_passes_a_backlog_of_lower_priority)
 {
 	const enum net_priority p = higher[_i];
@@ -216,7 +216,7 @@ START_TEST(data_passes_a_backlog_of_lower_priority)
 }
 END_TEST
 
-static unsigned int came, calls_came[3]; /* in all; of each two, how many are calls */
+static unsigned int came, calls_came[3]; /* messages so far; calls among each pair */
 
 static void note_calls(void *arg, const struct msg *m, const void *payload, size_t size)
 {
@@ -250,11 +250,11 @@ static void await_reads(unsigned int count)
 	ck_assert_uint_eq(n, count);
 }
 
-/* Two are read at a time; those of low data first. Behind them, those of calls wait longest. */
+/* Two messages are read at a time, low-priority data first. Among the others, calls wait longest. */
 START_TEST(large_data_passes_what_waits_to_be_read)
 {
 	const enum net_priority p = higher[_i];
-	const size_t size = 8192; /* a chunk */
+	const size_t size = 8192; /* one chunk */
 	struct end a, b;
 	unsigned int i;
 
@@ -283,7 +283,7 @@ END_TEST
 
 /* ---- several ranks of a node ---------------------------------------------------------------- */
 
-#define RANKS 6u /* of two nodes */
+#define RANKS 6u /* on two nodes */
 
 static const uint16_t node_of[RANKS] = { 0, 0, 0, 1, 1, 1 };
 
@@ -310,7 +310,7 @@ static void open_nodes(struct end *e)
 						.verbs = "" };
 
 		memset(&e[r], 0, sizeof(e[r]));
-		e[r].rank = node_of[r]; /* what messages name */
+		e[r].rank = node_of[r]; /* the rank in messages */
 		ck_assert_int_eq(ops->open(&cfg, &e[r].net, e[r].address, &e[r].size), 0);
 	}
 	for (r = 0; r < RANKS; r++)
@@ -352,7 +352,7 @@ START_TEST(two_queue_pairs_serve_all_ranks_of_two_nodes)
 		ck_assert_uint_eq(count.sent, 40);
 		ck_assert_uint_eq(e[r].wrong + e[r].lost, 0);
 	}
-	/* All at once, as processes do: the first of a node waits for the others. */
+	/* Close all at once, as processes do: the first process of a node waits for the others. */
 	for (r = 0; r < RANKS; r++)
 		pthread_create(&thread[r], NULL, close_one, e[r].net);
 	for (r = 0; r < RANKS; r++)
@@ -435,7 +435,7 @@ START_TEST(a_dead_link_is_the_loss_of_its_peer)
 	pthread_mutex_lock(&fake_lock);
 	fake_down = 1;
 	for (q = FAKE_FIRST; q < FAKE_FIRST + 4; q++)
-		fake_qps[q]->dest = 200; /* nobody */
+		fake_qps[q]->dest = 200; /* no such queue pair */
 	pthread_mutex_unlock(&fake_lock);
 	for (q = 0; q < 100; q++)
 		send_to(&a, 1, MSG_DATA, q, 4096);

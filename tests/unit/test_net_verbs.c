@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_net_verbs.c - net/verbs over whatever RDMA device there is: what every transport has to do, with each technique on
- * and off and with connections that break; strangers, garbage on an established connection, too few receive buffers.
- * Without a device: exit status 77.
+ * test_net_verbs.c - net/verbs over any RDMA device: the suite of all transports, with each technique on and off and with broken
+ * connections; strangers, garbage on an established connection, too few receive buffers. Without a device: exit status 77.
  */
 #define NET_OPS net_verbs
 #define TRANSPORTS 4
-#define SLEEPERS 2 /* a broken connection is mended by who polls */
-/* timeout: a dead peer is noticed in 1 s instead of 9 */
+#define SLEEPERS 2 /* a thread that polls repairs a broken connection */
+/* with this timeout, a dead peer is noticed after 1 s instead of 9 s */
 #define NET_SETTINGS                                                                                  \
 	"", "timeout=15,coalesce=0,chain=1,signal=1,inline=0,batch=1,large=0", "timeout=15,break=40", \
 		"timeout=15,depth=4,chain=3,batch=2,break=100,coalesce=0,solicit=0"
@@ -25,7 +24,7 @@
 
 static int no_files(void)
 {
-	return 0; /* the kernel ends what a process has */
+	return 0; /* the kernel frees the process's objects */
 }
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -56,7 +55,7 @@ START_TEST(blocks_land_with_their_requests)
 			ck_assert_int_eq(ops->send(a.net, 1, &m, block, sizeof(block)), 0);
 			memset(block, 0, sizeof(block));
 		}
-		poll_until(&a, &b, &b.messages, (i + 1) * SLOTS); /* a slot is used again when it was answered */
+		poll_until(&a, &b, &b.messages, (i + 1) * SLOTS); /* a slot is used again after its answer */
 	}
 	settle(&a, &b);
 	ck_assert_uint_eq(b.messages, rounds * SLOTS);
@@ -141,7 +140,7 @@ START_TEST(a_peer_that_never_answers_is_lost_in_time)
 	open_pair(&a, &b, 0);
 	from = now_ms(CLOCK_MONOTONIC);
 	ck_assert_int_eq(send_to(&a, 1, MSG_PING, 0, 0), 0);
-	poll_until(&a, NULL, &a.lost, 1); /* nobody polls at b */
+	poll_until(&a, NULL, &a.lost, 1); /* b does not poll */
 	ck_assert_int_eq(a.err, -EPIPE);
 	ck_assert_uint_ge(now_ms(CLOCK_MONOTONIC) - from, LOST_MS * 9 / 10);
 	ck_assert_uint_lt(now_ms(CLOCK_MONOTONIC) - from, 3 * LOST_MS);
@@ -178,7 +177,7 @@ struct garbage_frame {
 	unsigned char behind[4096];
 };
 
-/* On the queue pair of a's lane itself: what a peer gone mad could do. */
+/* Post on the queue pair of a's lane, as a faulty peer could. */
 static void post_garbage(struct end *a, enum garbage what)
 {
 	const bool imm = what >= G_IMM;
@@ -217,7 +216,7 @@ static void post_garbage(struct end *a, enum garbage what)
 		g->f.id = 9;
 		sge.length = sizeof(g->f);
 		break;
-	case G_QUIT: g->f.kind = FRAME_QUIT; break; /* too long for one */
+	case G_QUIT: g->f.kind = FRAME_QUIT; break; /* too long for one message */
 	case G_FETCH:
 		g->f.kind = FRAME_FETCH;
 		g->f.size = 1u << 30;
@@ -235,18 +234,18 @@ static void post_garbage(struct end *a, enum garbage what)
 		g->m.req_slot = SLOTS;
 		break;
 	case G_IMM: wr.imm_data = htonl(SLOTS); break;
-	case G_IMM_SLOT: g->m.req_slot = 1; break; /* slot 0 it was */
+	case G_IMM_SLOT: g->m.req_slot = 1; break; /* the request was in slot 0 */
 	case G_IMM_TYPE: g->m.type = MSG_CALL; break;
 	case G_IMM_SIZE: g->f.size = 65; break;
 	case G_BARE:
 		wr.imm_data = htonl(word_put_PROCESS_BLOCK((struct word_PROCESS_BLOCK){ .bare = 1 }));
-		break; /* b said it takes none */
+		break; /* b has said that it accepts none */
 	case GARBAGE: break;
 	}
 	ck_assert_int_eq(ibv_post_send(l->qp, &wr, &bad), 0);
 }
 
-/* Does b hear of what the device did with garbage? Or does the connection get mended, and the next message through? */
+/* Does b learn of garbage? Otherwise the connection must be repaired, and the next message arrive. */
 static bool told(struct end *a, struct end *b)
 {
 	uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
@@ -271,7 +270,7 @@ START_TEST(garbage_on_an_established_connection_costs_it)
 	poll_until(&a, &b, &b.messages, 2);
 	settle(&a, &b);
 	post_garbage(&a, (enum garbage)_i);
-	if (_i == G_LONG && !told(&a, &b)) { /* some devices refuse it themselves: only the connection broke */
+	if (_i == G_LONG && !told(&a, &b)) { /* some devices refuse it themselves, and only the connection breaks */
 		close_pair(&a, &b);
 		return;
 	}
@@ -323,7 +322,7 @@ static void await(struct end *a, struct end *b, const unsigned int *word, unsign
 	uint64_t until = now_ms(CLOCK_MONOTONIC) + PATIENCE_MS;
 
 	while (__atomic_load_n(word, __ATOMIC_ACQUIRE) < value && now_ms(CLOCK_MONOTONIC) < until) {
-		ops->arm(a->net); /* as the service thread does: connections */
+		ops->arm(a->net); /* handles connections, as the service thread does */
 		ops->arm(b->net);
 		usleep(1000);
 	}
@@ -352,21 +351,21 @@ START_TEST(its_threads_deliver_while_nobody_looks)
 	await(&a, &b, &a.messages, 100);
 	ck_assert_uint_eq(a.wrong + b.wrong, 0);
 	ck_assert_int_ge(__atomic_load_n(&threads, __ATOMIC_RELAXED), 2);
-	/* Who looks is alone in it. */
+	/* A thread that polls is the only one that takes messages. */
 	ops->wait_step(b.net, NET_WAIT_BEGIN);
 	usleep(20000);
 	for (i = 0; i < 50; i++) {
 		ck_assert_int_eq(send_to(&a, 1, MSG_PING, i, 0), 0);
 		poll_until(&b, NULL, &b.messages, 101 + i);
 	}
-	/* What comes before it ceases is not left lying. */
+	/* Messages that arrive just before it stops are not left behind. */
 	for (i = 0; i < 50; i++) {
 		ck_assert_int_eq(send_to(&a, 1, MSG_PING, i, 0), 0);
 		ops->wait_step(b.net, NET_WAIT_END);
 		await(&a, &b, &b.messages, 151 + i);
 		ops->wait_step(b.net, NET_WAIT_BEGIN);
 	}
-	/* One that waits asleep is woken for what was sent for one that waits. */
+	/* A sleeping waiter is woken by a message that was sent to a polling one. */
 	for (i = 0; i < 50; i++) {
 		ops->wait_step(b.net, NET_WAIT_SLEEP);
 		ck_assert_int_eq(send_to(&a, 1, MSG_GRANT, i, 0), 0);
@@ -374,7 +373,7 @@ START_TEST(its_threads_deliver_while_nobody_looks)
 		ops->wait_step(b.net, NET_WAIT_POLL);
 	}
 	ops->wait_step(b.net, NET_WAIT_END);
-	/* And idle it sleeps. */
+	/* An idle transport sleeps. */
 	ops->arm(b.net);
 	cpu = now_ms(CLOCK_PROCESS_CPUTIME_ID);
 	until = now_ms(CLOCK_MONOTONIC) + 500;
@@ -440,7 +439,10 @@ START_TEST(wrong_settings_are_refused)
 }
 END_TEST
 
-/* Its provider is loaded after the libraries were redirected (net/redirect.h), and frees what libibverbs has allocated. */
+/*
+ * The device's provider is loaded after the libraries were redirected (net/redirect.h), and frees memory that libibverbs
+ * allocated.
+ */
 START_TEST(a_program_may_use_verbs_itself)
 {
 	struct ibv_device **list;
@@ -487,7 +489,7 @@ int main(void)
 		const char *name;
 		void (*add)(TCase *t);
 	} cases[] = {
-		/* CK_RUN_CASE=name runs one of them */
+		/* CK_RUN_CASE=name runs one test case */
 		{ "own", add_own },
 		{ "garbage", add_garbage },
 		{ "messages", add_net_suite },
@@ -496,7 +498,7 @@ int main(void)
 	unsigned int i;
 	Suite *s;
 	TCase *t;
-	glob_t devices; /* as files: the tests load what is for them */
+	glob_t devices; /* device files: the tests load their providers */
 
 	if (glob("/sys/class/infiniband/*", 0, NULL, &devices)) {
 		printf("no RDMA device: skipped\n");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_objects.c - core/objects: names, places, the list of free places under two threads. */
+/* test_objects.c - core/objects: names, indices, and the list of free ones used by two threads. */
 #include "suite.h"
 
 #include <pthread.h>
@@ -8,7 +8,7 @@
 
 #include "cross.h"
 
-#define MANY 70000 /* more than 16 bits of places */
+#define MANY 70000 /* indices need more than 16 bits */
 #define OWN 8
 #define TURNS 20000
 
@@ -33,7 +33,7 @@ START_TEST(a_name_is_the_place_and_its_generation)
 {
 	struct msg m = { 0 };
 
-	ck_assert_uint_eq(OBJECT_GEN_MAX, 0xffffff); /* as far as the field in struct sync goes */
+	ck_assert_uint_eq(OBJECT_GEN_MAX, 0xffffff); /* the width of the field in struct sync */
 	ck_assert_uint_eq(object_name(0xfedcba, 0x654321), 0x654321fedcba);
 	object_address(&m, 0x654321fedcba);
 	ck_assert_uint_eq(m.object, 0x21fedcba);
@@ -43,7 +43,7 @@ START_TEST(a_name_is_the_place_and_its_generation)
 }
 END_TEST
 
-/* Fresh places come in order, the one that was given back last comes first; each change is counted. */
+/* Fresh indices come in order; the last one given back comes first. Each change of the list is counted. */
 START_TEST(places_are_taken_up_to_the_last)
 {
 	uint32_t i, missing = 77;
@@ -130,7 +130,7 @@ static void give_too(void)
 	objects_give(&objects, crossed);
 }
 
-/* As the head comment of objects.h has it. */
+/* As the head comment of objects.h describes. */
 static void take_two_and_give_the_first(void)
 {
 	uint32_t missing, first = objects_take(&objects, &missing);
@@ -145,7 +145,7 @@ START_TEST(what_crosses_a_change_of_the_list_is_kept)
 
 	objects.list = cross_memory();
 	cross_arm(take_too);
-	ck_assert_uint_eq(objects_take(&objects, &missing), 2); /* the fresh one was taken */
+	ck_assert_uint_eq(objects_take(&objects, &missing), 2); /* another thread took the fresh one */
 	ck_assert(cross_done());
 	ck_assert_uint_eq(crossed, 1);
 	cross_arm(give_too);
@@ -169,7 +169,7 @@ START_TEST(what_crosses_a_change_of_the_list_is_kept)
 END_TEST
 #endif
 
-/* A place that one thread has is not another's, and none gets lost. */
+/* Threads take and give back. Each index has one owner, and none is lost. */
 static void *turn_over(void *arg)
 {
 	uint32_t mine[OWN], missing;

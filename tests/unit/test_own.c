@@ -119,9 +119,9 @@ START_TEST(test_threads_and_children)
 	for (i = 0; i < 20; i++) {
 		pid_t pid = fork();
 
-		if (pid == 0) { /* the lock may have been another thread's */
+		if (pid == 0) { /* another thread may have held the lock */
 			own_free(own_alloc(100, 0));
-			raise(SIGKILL); /* thread sanitizer would report the parent's threads as leaked at an exit */
+			raise(SIGKILL); /* at an exit, thread sanitizer would report the parent's threads as leaked */
 		}
 		waitpid(pid, &status, 0);
 		ck_assert_int_eq(status, SIGKILL);

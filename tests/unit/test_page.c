@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_page.c - core/page: every state with every event, and the races that the table alone does not show. */
+/* test_page.c - core/page: every state with every event, and races that the table alone does not show. */
 #include "core.h"
 
 #include "core/page.h"
@@ -14,7 +14,7 @@ static int step(struct copy *p, enum page_event ev, struct msg m, struct actions
 	return page_step(&ctx, p, ev, &m, out);
 }
 
-/* A few messages that differ in what a rule looks at. */
+/* Messages that differ in the fields that rules look at. */
 static struct msg variant(unsigned int i)
 {
 	struct msg m = unit_msg(MSG_DATA, OTHER, ME, i & 1 ? OTHER : ME, 3);
@@ -101,7 +101,7 @@ START_TEST(states_say_what_may_be_done)
 }
 END_TEST
 
-/* Where bits are several ranks a stranger may be asked to drop a copy; to give one it may not. */
+/* If a bit stands for several ranks, a rank without a copy may be asked to drop one, but not to send one. */
 START_TEST(who_knows_no_home_gives_nothing)
 {
 	const struct page_ctx many = { .me = ME, .nnodes = 100, .now = 1000 };
@@ -119,7 +119,7 @@ START_TEST(who_knows_no_home_gives_nothing)
 }
 END_TEST
 
-/* Of the flags of an access only FIRST_TOUCH goes to the home, of a read PUSH, and of a write PLACE; times have 32 bits. */
+/* An access passes on to the home only FIRST_TOUCH; a read also PUSH, a write also PLACE. Times have 32 bits. */
 START_TEST(a_request_and_a_hold_time_are_kept_in_full)
 {
 	const struct page_ctx late = { .me = ME, .now = 0x12345678, .hold_us = 0x23456 };
@@ -145,13 +145,13 @@ START_TEST(a_home_that_is_known_is_asked)
 	struct copy p = { .home = 600 + 1 };
 	struct actions out;
 
-	m.home = 9; /* the manager */
+	m.home = 9; /* rank 9 is the manager */
 	ck_assert_int_eq(step(&p, PE_READ, m, &out), 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_READ_REQ)->dst, 600);
 }
 END_TEST
 
-/* Only ZERO makes a grant of a block that is not here; only this rank says that it has used it. */
+/* A grant needs ZERO if the block is not here. Only this rank reports that it has used the block. */
 START_TEST(flags_and_names_are_those_of_the_step)
 {
 	struct msg grant = unit_msg(MSG_GRANT, OTHER, ME, ME, 3), m = unit_msg(0, ME, ME, 9, 4);
@@ -170,7 +170,7 @@ START_TEST(flags_and_names_are_those_of_the_step)
 }
 END_TEST
 
-/* How the last write was granted is neither a reason to keep a copy, nor how the next one is. */
+/* How the last write was granted must affect neither the copy nor the next grant. */
 START_TEST(what_is_left_of_the_last_grant_does_not_matter)
 {
 	struct msg data = unit_msg(MSG_DATA, OTHER, ME, ME, 3), ack = unit_msg(MSG_INV_ACK, OTHER, ME, ME, 3);
@@ -285,7 +285,7 @@ START_TEST(the_owner_forwards_and_others_may_not_be_asked_to)
 }
 END_TEST
 
-/* With the copy that a home asks for goes the duty to send it on. */
+/* A home that reads gets a copy, and the duty to send it on. */
 START_TEST(the_home_that_reads_is_the_owner)
 {
 	static const uint8_t states[] = { PG_READ, PG_WRITE, PG_UPGRADE };
@@ -356,7 +356,7 @@ START_TEST(the_hold_time_keeps_a_block_and_wraps)
 		ck_assert_uint_eq(out.n, 1);
 		ck_assert_uint_eq(out.v[0].type, ACT_TIMER);
 		ck_assert_uint_eq(out.v[0].at, starts[i] + 10);
-		ck_assert_int_eq(page_step(&c, &p, PE_FWD_READ, &m, &out), -EBADMSG); /* one at a time */
+		ck_assert_int_eq(page_step(&c, &p, PE_FWD_READ, &m, &out), -EBADMSG); /* one request at a time */
 		c.now += 1;
 		ck_assert_int_eq(page_step(&c, &p, PE_REPLAY, &m, &out), 0);
 		ck_assert_uint_eq(unit_sent(&out, MSG_DATA)->dst, 7);
@@ -401,7 +401,7 @@ START_TEST(pins_hold_back_what_would_harm_them)
 }
 END_TEST
 
-/* A reader of a block that migrates takes it from nobody who has it pinned to read, and does not wait for the pin. */
+/* A reader of a migrating block takes it from no rank that has pinned it for reading, and does not wait for the pin. */
 START_TEST(a_block_that_migrates_is_kept_where_it_is_pinned)
 {
 	struct page_ctx c = { .me = ME, .now = 100, .hold_us = 10 };
@@ -438,8 +438,8 @@ START_TEST(a_block_that_migrates_is_kept_where_it_is_pinned)
 END_TEST
 
 /*
- * What is held back goes when the last pin that holds it back has gone, whatever other pins there are: a read of another
- * rank does not harm who has the block pinned for reading.
+ * A deferred request is sent when the last pin that it conflicts with ends. Another rank's read does not conflict with a pin for
+ * reading.
  */
 START_TEST(the_last_pin_in_the_way_lets_go)
 {

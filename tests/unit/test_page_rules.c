@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * test_page_rules.c - core/page: the effect of each event in each state, in full, and with numbers as wide as their
- * fields.
- */
+/* test_page_rules.c - core/page: the full effect of each event in each state, with numbers as wide as their fields. */
 #include "core.h"
 
 #include "core/page.h"
@@ -12,7 +9,7 @@
 #define W_OTHER 0x2fe
 #define W_MANAGER 0x1fd
 #define W_SLOT 0x1234
-#define W_ASKED 0x4321 /* the slot of the request under way */
+#define W_ASKED 0x4321 /* slot of the request in progress */
 #define W_OBJECT 0x87654321u
 
 static const struct page_ctx wide_ctx = { .me = W_ME, .now = 1000 };
@@ -26,7 +23,7 @@ static struct copy wide_copy(unsigned int state)
 			      .acks = state == PG_COUNT };
 }
 
-/* Local events are this rank's own, messages another's; a grant grants everything. */
+/* The message of an event: local events are this rank's, the others another rank's. A grant grants everything. */
 static struct msg wide_msg(unsigned int ev)
 {
 	bool answer = ev == PE_DATA || ev == PE_GRANT || ev == PE_INV_ACK || ev == PE_MOVED,
@@ -43,7 +40,7 @@ static struct msg wide_msg(unsigned int ev)
 			     .flags = ev == PE_GRANT ? MSGF_ZERO : 0 };
 }
 
-/* What an owner whose block is not pinned does, and its next state; NULL: no correct peer causes it. */
+/* The actions of an owner whose block is not pinned, and its next state. NULL: no correct peer causes the event. */
 static const struct reaction {
 	const char *does;
 	uint8_t next;
@@ -139,7 +136,7 @@ START_TEST(every_pair_does_what_it_should)
 			ck_assert_int_eq(err, 0);
 			ck_assert_str_eq(unit_text(&out), r->does);
 			ck_assert_uint_eq(p.state, r->next);
-			/* Who gives the block away or loses it owns nothing; who may write owns it. */
+			/* A rank that gives the block away or loses it owns nothing; a rank that may write owns it. */
 			if (p.state == PG_GOT_WRITE || p.state == PG_WRITE)
 				ck_assert_uint_eq(p.flags & PAGE_OWNER, PAGE_OWNER);
 			if (p.state == PG_INVALID && state != PG_INVALID)
@@ -171,7 +168,7 @@ static void check_message(const struct msg *m, unsigned int state)
 	}
 }
 
-/* Every field of every message, and the slot that waits or is woken, in every pair. */
+/* Check every field of every message, and the slot that waits or is woken, for each state and event. */
 START_TEST(messages_name_their_request_in_full)
 {
 	unsigned int state, ev, i;
@@ -211,7 +208,7 @@ START_TEST(messages_name_their_request_in_full)
 }
 END_TEST
 
-/* That the home has moved is told to the rank that asked. */
+/* MOVED is accepted only by a rank that has asked. */
 START_TEST(who_has_not_asked_is_sent_to_no_other_home)
 {
 	static const uint8_t states[] = { PG_WANT_READ, PG_WANT_WRITE };
@@ -229,7 +226,7 @@ START_TEST(who_has_not_asked_is_sent_to_no_other_home)
 }
 END_TEST
 
-/* A request of an unknown home goes where the caller says, and counts acknowledgements anew. */
+/* Without a known home, a request goes where the caller says. Acknowledgements are counted anew. */
 START_TEST(a_request_starts_from_nothing)
 {
 	uint8_t states[] = { PG_INVALID, PG_INVALID, PG_READ }, events[] = { PE_READ, PE_WRITE, PE_WRITE };
@@ -249,7 +246,7 @@ START_TEST(a_request_starts_from_nothing)
 }
 END_TEST
 
-/* What a grant may say in which state: anything else is nonsense, and changes nothing. */
+/* What a grant may contain in each state. Any other grant is refused, and changes nothing. */
 START_TEST(grants_are_taken_only_if_they_make_sense)
 {
 	unsigned int state, data, op, zero, count;
@@ -303,7 +300,7 @@ END_TEST
 static bool held_back(unsigned int state, unsigned int ev, unsigned int pins, bool early)
 {
 	if (ev == PE_FWD_READ && state != PG_WRITE)
-		return false; /* nothing is taken away */
+		return false; /* the event takes nothing away */
 	if (pins & 2)
 		return true;
 	return (pins & 1 && ev != PE_FWD_READ && ev != PE_FWD_MIGRATE) || (early && state != PG_UPGRADE);
@@ -332,7 +329,7 @@ START_TEST(what_would_harm_is_held_back_and_then_done_as_if_it_came_then)
 					m.count = 1000;
 					p.pins_read = pins & 1;
 					p.pins_write = (uint8_t)(pins >> 1);
-					/* Of two pins the one to read is the first to go. */
+					/* With both pins, the one for reading ends first. */
 					direct.pins_read = events[e] == PE_FWD_MIGRATE && pins == 1;
 					ck_assert_int_eq(
 						page_step(&wide_ctx, &direct, (enum page_event)events[e], &m, &out), 0);
@@ -446,7 +443,7 @@ START_TEST(a_pin_needs_access_and_each_kind_is_counted)
 }
 END_TEST
 
-/* The time is counted from the use on, in this rank's clock. */
+/* The hold time begins with the use, by this rank's clock. */
 START_TEST(a_used_block_is_held_for_its_time_only)
 {
 	uint32_t hold, now;

@@ -32,7 +32,7 @@ static uint64_t unit_up(uint64_t v)
 	return v / (2 * MIB) * (2 * MIB) + (v % (2 * MIB) ? 2 * MIB : 0);
 }
 
-/* What the rules of numbers mean, said once more and in another way. a and b: the two numbers before. */
+/* The rules for numbers, expressed in another way. a and b: the two numbers before. */
 static bool means(uint8_t rule, uint64_t v, uint64_t a, uint64_t b, size_t rows)
 {
 	switch ((enum payload_rule)rule) {
@@ -77,7 +77,7 @@ static bool means(uint8_t rule, uint64_t v, uint64_t a, uint64_t b, size_t rows)
 	return true;
 }
 
-/* The number `n` fields before; 0: there is none. */
+/* The number `n` fields before; 0 if there is none. */
 static uint64_t before(const struct payload_type *t, unsigned int field, unsigned int n, const char *at)
 {
 	return field >= n && payload_is_number(&t->fields[field - n]) ? payload_get(&t->fields[field - n], at) : 0;
@@ -97,7 +97,7 @@ static bool all_rules_hold(const struct payload_type *t, const char *at, size_t 
 	return true;
 }
 
-/* All structs, all numbers, all values at the edges of the allowed ranges: accepted if and only if the rules allow them. */
+/* For all structs and all numbers, values at the bounds of the rules: a value is accepted if and only if the rules allow it. */
 START_TEST(every_number_of_every_payload_is_held_to_its_rule)
 {
 	unsigned int refused[PAYLOAD_RULE_COUNT] = { 0 }, s, i, k, n, r;
@@ -178,7 +178,7 @@ START_TEST(what_a_thread_waits_for_is_in_the_window)
 }
 END_TEST
 
-/* All that its node may get from another. */
+/* Everything that the node may receive from another one. */
 static struct payload_limits limits_of(const struct payload_call *c)
 {
 	struct payload_limits l = lim;
@@ -231,11 +231,11 @@ START_TEST(a_call_is_to_whom_it_may_be_and_from_whom_it_may_be)
 		size_t size = payload_good_request(&l, (uint8_t)op, at);
 		struct call_head head = { .to = 1 };
 
-		if (c->to == CALL_WITH_FIRST) { /* of the same node, and not the first rank */
+		if (c->to == CALL_WITH_FIRST) { /* rank of the same node, but not its first */
 			memcpy(at, &head, sizeof(head));
 			ck_assert_int_eq(payload_request(&l, (uint8_t)op, at, size, room), -EBADMSG);
 		}
-		head.to = 3; /* of another node */
+		head.to = 3; /* rank of another node */
 		memcpy(at, &head, sizeof(head));
 		ck_assert_int_eq(payload_request(&l, (uint8_t)op, at, size, room), -EBADMSG);
 		l.from = 2;
@@ -304,7 +304,7 @@ START_TEST(each_row_of_an_answer_is_looked_at)
 }
 END_TEST
 
-/* A transport's buffer is aligned as it likes. */
+/* A transport may align its buffers in any way. */
 START_TEST(a_payload_may_lie_anywhere)
 {
 	char buffer[WIRE_CALL_MAX + 1];

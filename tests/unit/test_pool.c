@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_pool.c - engine/pool.h: each number has one owner, however many threads take and give. */
+/* test_pool.c - engine/pool.h: each number has one owner, while many threads take and give numbers. */
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -34,7 +34,7 @@ START_TEST(numbers_come_back_last_first)
 }
 END_TEST
 
-/* Each keeps up to a few, so that lists of several numbers cross. */
+/* Each thread keeps up to a few numbers, so that lists of several numbers cross. */
 static void *take_and_give(void *arg)
 {
 	int64_t mine[3];

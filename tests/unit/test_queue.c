@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_queue.c - core/queue against a plain array. */
+/* test_queue.c - core/queue, compared with a plain array. */
 #include "suite.h"
 
 #include "core/queue.h"
@@ -13,7 +13,7 @@
 static struct queue_entry nodes[NODES], *chunks[CHUNKS];
 static struct qpool pool = { .entries = nodes, .nslots = SLOTS };
 
-/* In chunks: nodes beyond 16 bits, a few in each of several chunks, at both their ends. */
+/* Queue entries beyond 16 bits: a few at each end of several chunks. */
 static uint32_t chunked(unsigned int i)
 {
 	static const uint32_t at[] = { 1, 200, 16000, 16385 };
@@ -75,7 +75,7 @@ START_TEST(a_node_names_its_rank_and_slot)
 }
 END_TEST
 
-/* As large as ranks and slots may be; nothing is stored. */
+/* Ranks and slots at their largest; no entry is stored. */
 START_TEST(a_node_of_a_large_job_names_its_rank_and_slot)
 {
 	uint32_t sizes[] = { 1, 255, 256, 257, 0x1003, 0xffff };
@@ -120,7 +120,7 @@ START_TEST(a_chunk_that_is_not_there_is_not_ready)
 }
 END_TEST
 
-/* Its length: no node is so often before another. */
+/* A missing entry has the length of the queue as position; no entry precedes another so often. */
 START_TEST(what_is_not_there_has_the_position_of_the_end)
 {
 	uint32_t tail = 0;
@@ -146,7 +146,7 @@ START_TEST(an_empty_queue_has_nothing)
 }
 END_TEST
 
-/* The block with the last number has none: it would be 0, which is no mark. */
+/* The block with the last number has no mark: it would be 0. */
 START_TEST(a_mark_is_of_one_node_and_one_block)
 {
 	static const uint32_t blocks[] = { 0, 0xff, 0xffff, UINT32_MAX - 1 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_redirect.c - the libraries of the transports allocate from net/own.h. Each test runs in a process of its own. */
+/* test_redirect.c - libraries of the transports allocate from net/own.h. Each test runs in a process of its own. */
 #include "suite.h"
 
 #include <infiniband/verbs.h>
@@ -11,10 +11,10 @@
 #include "net/redirect.h"
 #include "net/stream.h"
 
-/* Bytes of what ibv_fork_init() keeps; the heap's blocks are powers of two. */
+/* Size of a block that ibv_fork_init() keeps; the heap's blocks are powers of two. */
 #define KEPT 56
 
-/* Whether libibverbs takes a block of the heap: the one that was given back last is the next to be given out. */
+/* Does libibverbs take a block of the heap? The last block given back is the next one allocated. */
 static bool takes_a_block(void)
 {
 	void *p = own_alloc(KEPT, 0), *next;
@@ -29,7 +29,7 @@ static bool takes_a_block(void)
 START_TEST(libibverbs_allocates_from_the_heap_of_the_transports)
 {
 	redirect_malloc();
-	/* Later kernels and libraries need nothing for fork(). */
+	/* Later kernels and libraries need no preparation for fork(). */
 	ck_assert(takes_a_block() || ibv_is_fork_initialized() == IBV_FORK_UNNEEDED);
 }
 END_TEST
@@ -57,14 +57,14 @@ START_TEST(streams_of_the_kernels_files_take_no_memory)
 		ck_assert_ptr_null(fgets(line, sizeof(line), f[0]));
 		ck_assert(feof(f[0]));
 		ck_assert_int_eq(stream_close(f[0]), 0);
-		/* What another has left is not read. */
+		/* A stream must not read what the previous one left in its buffer. */
 		f[0] = stream_open("/proc/self/stat", "re");
 		ck_assert_int_eq(fgetc(f[0]), pid[0]);
 		ck_assert_int_eq(stream_close(f[0]), 0);
 		ck_assert_ptr_null(stream_open("/proc/nosuch", "r"));
 	}
 	ck_assert_uint_eq(mallinfo2().uordblks, before);
-	/* More than there are. */
+	/* More streams than there are. */
 	for (i = 0; i < 16; i++) {
 		f[i] = stream_open("/proc/self/statm", "r");
 		ck_assert_ptr_nonnull(f[i]);

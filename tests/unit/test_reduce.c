@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_reduce.c - engine/reduce: every operation of every type, against the same in 128 bits or in long double. */
+/* test_reduce.c - engine/reduce: every operation with every type, compared with 128-bit integers or long double. */
 #include "suite.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@
 
 #define OPS 7u
 #define TYPES 12u
-#define N 37 /* values: vectors, and what is left over */
+#define N 37 /* values: whole vectors and a remainder */
 
 static unsigned int bits(unsigned int type)
 {
@@ -31,7 +31,7 @@ static int is_signed(unsigned int type)
 	return type == DSM_INT8 || type == DSM_INT16 || type == DSM_INT32 || type == DSM_INT64;
 }
 
-/* The value of a pattern of bits. */
+/* The value that a bit pattern has in a type. */
 static __int128 value(unsigned int type, uint64_t pattern)
 {
 	unsigned int n = bits(type);
@@ -127,7 +127,7 @@ static long double fetch(unsigned int type, const void *at)
 				     : *(const long double *)at;
 }
 
-/* In the precision of the type. */
+/* The result, rounded to the type. */
 static long double real(unsigned int type, unsigned int op, long double a, long double b)
 {
 	long double v = op == DSM_SUM ? a + b
@@ -210,7 +210,7 @@ START_TEST(what_a_type_lacks_changes_nothing)
 }
 END_TEST
 
-/* Not past the end, nor a part of a value. */
+/* Neither past the end, nor part of a value. */
 START_TEST(only_whole_values_are_combined)
 {
 	uint32_t to[3] = { 1, 1, 1 }, from[3] = { 2, 2, 2 };

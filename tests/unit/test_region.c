@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_region.c - engine/region.c, engine/owner.c, engine/call.c: the changes that a node may make to another's
- * tables by calls.
+ * test_region.c - engine/region.c, engine/owner.c, engine/call.c: changes that a node may make to another node's tables by calls.
  */
 #include <errno.h>
 
@@ -55,7 +54,7 @@ static int may_purge(uint16_t node, const struct region_record *r)
 	return region_may_purge(&b);
 }
 
-/* In a new world, by rank 2 of node 1. */
+/* Make a new world, and in it a region of rank 2 of node 1. */
 static struct region_record created(uint64_t contents)
 {
 	world_make();
@@ -123,10 +122,10 @@ START_TEST(who_took_away_the_last_buries)
 	struct region_record other;
 
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), 0);
-	ck_assert_int_eq(leave(1, CALL_QUIET, &a), -EBADMSG); /* it lives */
+	ck_assert_int_eq(leave(1, CALL_QUIET, &a), -EBADMSG); /* the region exists */
 	ck_assert_int_eq(by_name(1, CALL_DESTROY, "a"), 0);
 	ck_assert_int_eq(by_id(1, CALL_DETACH, &a), 0);
-	ck_assert_int_eq(by_id(1, CALL_VACATE, &a), -EBADMSG); /* it has a user */
+	ck_assert_int_eq(by_id(1, CALL_VACATE, &a), -EBADMSG); /* the region has a user */
 	ck_assert_int_eq(by_id(2, CALL_DETACH, &a), 0);
 	ck_assert_int_eq(leave(1, CALL_PURGE, &a), -EBADMSG);
 	ck_assert_int_eq(by_id(1, CALL_VACATE, &a), -EBADMSG);
@@ -147,13 +146,13 @@ START_TEST(who_took_away_the_last_buries)
 	ck_assert_int_eq(may_purge(2, &a), -EPERM);
 	ck_assert_int_eq(by_id(2, CALL_VACATE, &a), -ENOENT);
 	ck_assert_int_eq(leave(2, CALL_PURGE, &a), -EBADMSG);
-	ck_assert_int_eq(create(0, 1, "b", 0), 0); /* in its place */
+	ck_assert_int_eq(create(0, 1, "b", 0), 0); /* at the place of the old region */
 	ck_assert_uint_eq(rec.off, a.off);
 	ck_assert_uint_eq(rec.gen, a.gen + 1);
 	ck_assert_int_eq(leave(2, CALL_PURGE, &a), -EBADMSG);
-	ck_assert_int_eq(by_id(0, CALL_DETACH, &rec), 0); /* the name is left */
+	ck_assert_int_eq(by_id(0, CALL_DETACH, &rec), 0); /* the name remains */
 	ck_assert_int_eq(by_id(0, CALL_VACATE, &rec), -EBADMSG);
-	ck_assert_int_eq(by_name(2, CALL_DESTROY, "b"), 0); /* that was the last */
+	ck_assert_int_eq(by_name(2, CALL_DESTROY, "b"), 0); /* that was the last reference */
 	ck_assert_int_eq(by_id(0, CALL_VACATE, &rec), -EBADMSG);
 	ck_assert_int_eq(by_id(2, CALL_VACATE, &rec), 0);
 }
@@ -170,7 +169,7 @@ START_TEST(a_creator_that_fails_takes_the_name_back)
 	ck_assert_uint_eq(rec.attached, 0);
 	ck_assert_int_eq(by_name(2, CALL_ATTACH, "a"), -ENOENT);
 	ck_assert_int_eq(by_id(1, CALL_WITHDRAW, &a), -EBADMSG);
-	ck_assert_int_eq(create(2, 3, "a", 77), 0); /* beside the one that is not buried yet */
+	ck_assert_int_eq(create(2, 3, "a", 77), 0); /* beside the old region, which still exists */
 	ck_assert_uint_ne(rec.id, a.id);
 	ck_assert_int_eq(leave(1, CALL_PURGE, &a), 0);
 	ck_assert_int_eq(by_id(1, CALL_VACATE, &a), 0);
@@ -196,7 +195,7 @@ START_TEST(a_place_to_which_a_rank_of_the_node_is_attached_is_not_purged)
 	const struct region_record a = { .off = 20 << 20, .bytes = 4 << 20 };
 
 	world_make();
-	job.node = 1; /* it does not know the regions of others */
+	job.node = 1; /* this node does not know the regions of other nodes */
 	ck_assert_int_eq(leave(2, CALL_PURGE, &a), 0);
 	job.mem.mapped[11] = 1;
 	ck_assert_int_eq(leave(2, CALL_QUIET, &a), -EBADMSG);
@@ -234,7 +233,7 @@ START_TEST(a_node_gives_back_its_own_units_or_those_of_all_while_it_reclaims)
 	ck_assert_int_eq(units(1, CALL_UNITS_END, 2, 0, 0, NULL), 0);
 	ck_assert_int_eq(units(2, CALL_UNITS_BEGIN, 3, 0, 0, NULL), 0);
 	ck_assert_int_eq(units(2, CALL_UNITS_GIVE, 2, a.at, 1, NULL), 0);
-	ck_assert_int_eq(units(2, CALL_UNITS_GIVE, 2, a.at, 1, NULL), -EINVAL); /* it is nobody's */
+	ck_assert_int_eq(units(2, CALL_UNITS_GIVE, 2, a.at, 1, NULL), -EINVAL); /* the unit has no owner */
 	ck_assert_int_eq(units(2, CALL_UNITS_END, 3, 0, 0, NULL), 0);
 	ck_assert_int_eq(units(1, CALL_UNITS_GIVE, 2, a.at + 1, 1, NULL), 0);
 	ck_assert_int_eq(units(2, CALL_UNITS_OWNER, 3, a.at + 2, 1, &o), 0);
@@ -294,7 +293,7 @@ START_TEST(a_call_that_breaks_a_rule_changes_nothing_and_has_no_answer)
 	ck_assert_int_eq(call_arrived(&m, &bad, sizeof(bad)), -EBADMSG);
 	bad = create, bad.want.home_policy = DSM_HOME_FIXED, bad.want.home_rank = WORLD_RANKS;
 	ck_assert_int_eq(call_arrived(&m, &bad, sizeof(bad)), -EBADMSG);
-	bad = create, bad.want.creator = 3; /* of another node */
+	bad = create, bad.want.creator = 3; /* a rank of another node */
 	ck_assert_int_eq(call_arrived(&m, &bad, sizeof(bad)), -EBADMSG);
 	ck_assert_int_eq(call_arrived(&m, &create, sizeof(create) - 1), -EBADMSG);
 	ck_assert_uint_eq(sends, 0);
@@ -369,7 +368,7 @@ static void drop_peer(struct net *n, uint16_t rank)
 	drops++;
 }
 
-/* What the third node asks of the second, which this process is: to purge a region. */
+/* Node 2 asks this process, node 1, to purge a region. */
 static const struct {
 	struct call_head head;
 	struct region_place at;
@@ -400,7 +399,7 @@ START_TEST(a_node_asks_the_first_before_it_purges)
 	ck_assert_uint_eq(drops, 1);
 	ck_assert_uint_eq(sends, 0);
 	ck_assert_uint_eq(world_purges, 0);
-	ck_assert_int_eq(first_says(0), -EBADMSG); /* once */
+	ck_assert_int_eq(first_says(0), -EBADMSG); /* a second answer */
 	for (i = 0; i < 2 * (CTL_BRIEF_END - CTL_BLOCK_END); i++) {
 		ck_assert_int_eq(call_arrived(&m, &purge_asked, sizeof(purge_asked)), 0);
 		unit_require(sends == i && first_says(0) == 0 && sends == i + 1);
@@ -408,7 +407,7 @@ START_TEST(a_node_asks_the_first_before_it_purges)
 	}
 	ck_assert_uint_eq(world_purges, i);
 	ck_assert_uint_eq(drops, 1);
-	job.mem.mapped[WORLD_HEAP / REGION_UNIT] = 1; /* a rank of this node attaches meanwhile: the first node lies */
+	job.mem.mapped[WORLD_HEAP / REGION_UNIT] = 1; /* a rank attaches meanwhile: node 0 has lied */
 	ck_assert_int_eq(call_arrived(&m, &purge_asked, sizeof(purge_asked)), 0);
 	ck_assert_int_eq(first_says(0), 0);
 	ck_assert_uint_eq(world_purges, i);
@@ -416,7 +415,7 @@ START_TEST(a_node_asks_the_first_before_it_purges)
 }
 END_TEST
 
-/* The caller asks again. */
+/* The caller repeats its request. */
 START_TEST(without_a_slot_to_ask_the_first_nothing_is_purged)
 {
 	const struct msg m = be_second();
@@ -457,10 +456,10 @@ START_TEST(an_answer_is_held_against_its_call)
 			  .req_slot = CTL_BLOCK_END };
 	ck_assert_int_eq(call_returned(&m, &r, sizeof(r) - 8), -EBADMSG);
 	ck_assert_int_eq(call_returned(&m, NULL, 0), -EBADMSG);
-	r.id = CTL_REGIONS; /* would be written past the table of regions */
+	r.id = CTL_REGIONS; /* would write past the table of regions */
 	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
 	r.id = 1;
-	r.off = WORLD_SPACE; /* past that of units */
+	r.off = WORLD_SPACE; /* would write past the table of units */
 	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
 	r.off = WORLD_SPACE - REGION_UNIT;
 	r.size = REGION_UNIT + 1;
@@ -473,7 +472,7 @@ START_TEST(an_answer_is_held_against_its_call)
 	m.count = -ENOENT;
 	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
 	m.count = 0;
-	m.src = 2; /* was not asked */
+	m.src = 2; /* this rank was not asked */
 	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), -EBADMSG);
 	m.src = 0;
 	ck_assert_int_eq(call_returned(&m, &r, sizeof(r)), 0);
@@ -482,7 +481,7 @@ START_TEST(an_answer_is_held_against_its_call)
 }
 END_TEST
 
-/* What a correct registry answers, a correct caller takes. */
+/* A caller accepts what a correct registry answers. */
 START_TEST(its_own_answers_keep_the_rules)
 {
 	struct payload_limits lim;
@@ -505,7 +504,7 @@ END_TEST
 
 /* ---- messages whose payload is data, or none ---------------------------------------------------------- */
 
-/* That there is such a rank says wire_check(). */
+/* wire_check() has checked that the rank exists. */
 START_TEST(a_node_says_bye_for_its_own_ranks)
 {
 	struct msg m = { .version = WIRE_VERSION, .type = MSG_BYE, .src = 2, .req_node = 2, .aux = 2u << 16 };
@@ -519,7 +518,7 @@ END_TEST
 
 /* ---- priorities ------------------------------------------------------------------------------ */
 
-/* Of the data of a block at that place of a unit. */
+/* The priority of a block's data, at an offset in a unit. */
 static unsigned int priority_at(uint64_t unit, size_t off, size_t size)
 {
 	const struct msg m = { .type = MSG_DATA, .object = block_id(unit * REGION_UNIT + off, size) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_room.c - engine/room.c: behaves as a map of units does. */
+/* test_room.c - engine/room.c, compared with a map of units. */
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 static struct room room;
 static struct room_unit units[UNITS];
 
-/* The longest free run of a map. */
+/* The longest free run of the map. */
 static uint32_t longest(const bool *taken)
 {
 	uint32_t i, run = 0, most = 0;
@@ -26,7 +26,7 @@ static uint32_t longest(const bool *taken)
 	return most;
 }
 
-/* What is free has its length at both ends, and nothing else is marked; returns the number of holes. */
+/* A free run has its length at both ends, and nothing else is marked. Returns the number of runs. */
 static uint32_t check_holes(const bool *taken)
 {
 	uint32_t i, n, holes = 0;

@@ -35,11 +35,11 @@
 #define SLOT 5
 #define CALL_SLOT CTL_BLOCK_END
 #define HOLD 3
-#define STRAYS 12 /* more than are said */
+#define STRAYS 12 /* more than are logged */
 
 /* ---- the node ------------------------------------------------------------------------------- */
 
-/* What the process that heard a message has done. */
+/* What the process that handled a message has done. */
 static struct seen {
 	unsigned int drops[RANKS], sent[RANKS], opened;
 	struct msg bye[RANKS];
@@ -94,7 +94,7 @@ static void set_up(void)
 	job.size = RANKS;
 	job.set.space = SPACE;
 	job.netops = &net;
-	job.net = (struct net *)&job; /* there is one */
+	job.net = (struct net *)&job; /* non-null: there is a transport */
 	job.fault = &fault;
 	job.state = CTL_RUNNING;
 	job.ranks = calloc(RANKS, sizeof(*job.ranks));
@@ -140,14 +140,17 @@ static void at_home(uint16_t rank)
 
 static char said[4096];
 
-/* A copy of the node's memory: the next message finds it as it was. A child does not inherit the memory itself. */
+/*
+ * Map a private copy of the node's memory, so that the next message finds it unchanged. A child does not inherit the mapping
+ * itself.
+ */
 static void own_memory(void)
 {
 	unit_require(mmap(job.me, job.layout.total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE,
 			  job.mem.ctlfd, 0) == job.me);
 }
 
-/* The status of the process that hears m so many times. */
+/* Let a process handle m n times, and return its exit status. */
 static int hear(const struct msg *m, const void *payload, size_t size, unsigned int times)
 {
 	const int fd = memfd_create("said", 0);
@@ -185,7 +188,7 @@ static void taken(const struct msg *m, const void *payload, size_t size)
 		unit_require(!seen->drops[r] && !seen->bye[r].type);
 }
 
-/* The sender's node is dropped, and named; the others are told that this rank leaves, and with which status. */
+/* The node must drop the sender's node and name it, and tell the others that this rank leaves, with its status. */
 static void refused(const struct msg *m, const void *payload, size_t size)
 {
 	const int status = hear(m, payload, size, 1);
@@ -206,7 +209,7 @@ static void refused(const struct msg *m, const void *payload, size_t size)
 	unit_require(!seen->opened);
 }
 
-/* A request is the sender's own, an answer has no error. */
+/* A valid message: a request is the sender's own, an answer has no error. */
 static struct msg of(uint8_t type, uint16_t node)
 {
 	struct msg m = wire_good(type, node, &job.limits);
@@ -241,7 +244,7 @@ START_TEST(a_value_out_of_its_range_costs_the_sender_its_connection)
 		for (f = 0; f < WIRE_FIELD_COUNT; f++) {
 			int64_t at[2];
 
-			if (f == WF_type || f == WF_src) /* the transport goes by them */
+			if (f == WF_type || f == WF_src) /* the transport uses these fields */
 				continue;
 			wire_range(wire_rule_of((uint8_t)type, f), &good, &job.limits, &at[0], &at[1]);
 			for (i = 0; i < 2; i++) {
@@ -258,7 +261,7 @@ START_TEST(a_value_out_of_its_range_costs_the_sender_its_connection)
 }
 END_TEST
 
-/* Of messages that are taken with what the table allows. */
+/* Messages with any value that the table allows are accepted. */
 START_TEST(each_range_is_looked_at)
 {
 	struct msg m = of(MSG_PING, 1);
@@ -271,7 +274,7 @@ START_TEST(each_range_is_looked_at)
 	taken(&m, NULL, 0);
 	m.flags = MSGF_HAS;
 	refused(&m, NULL, 0);
-	m = of(MSG_SYNC, 1); /* destroys what there is not */
+	m = of(MSG_SYNC, 1); /* destroys an object that does not exist */
 	m.op = SOP_DESTROY;
 	m.aux = 0;
 	taken(&m, NULL, 0);
@@ -318,7 +321,7 @@ START_TEST(only_the_home_grants)
 	m.src = m.home = 1;
 	refused(&m, NULL, 0);
 	m.src = m.home = 2;
-	m.req_slot = SLOT + 1; /* that did not ask */
+	m.req_slot = SLOT + 1; /* the slot did not ask */
 	refused(&m, NULL, 0);
 }
 END_TEST
@@ -450,7 +453,7 @@ START_TEST(a_child_arrives_once_and_only_the_parent_departs)
 }
 END_TEST
 
-/* Of a result that node 1 has: node 1 is the parent of this one, and node 2 its sibling. */
+/* Node 1 sends a result: it may be the parent of this node; node 2 is a sibling. */
 START_TEST(results_come_from_the_parent)
 {
 	const uint64_t value = 7;
@@ -479,7 +482,7 @@ END_TEST
 
 /* ---- nobody's fault ------------------------------------------------------------------------- */
 
-/* Another rank's lie can have caused these: the first ones are said, nobody is dropped, and the job goes on. */
+/* Another rank's lie may have caused these messages. The first ones are logged, no node is dropped, and the job continues. */
 START_TEST(what_was_not_asked_for_is_ignored)
 {
 	static const char block[PAGE_BYTES];
@@ -502,7 +505,7 @@ START_TEST(what_was_not_asked_for_is_ignored)
 }
 END_TEST
 
-/* Who drops a third rank tells the others: they leave with its status, and blame neither. */
+/* A rank that drops a third one announces it: the others leave with its status, and blame neither. */
 START_TEST(a_rank_that_leaves_is_not_blamed)
 {
 	struct msg m = of(MSG_BYE, 1);

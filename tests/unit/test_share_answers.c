@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_answers.c - libdsm/share/hub: answers for which a peer or a process waits, when there is no memory for
- * them, when the peer does not take them, or when it sends none.
+ * test_share_answers.c - libdsm/share/hub: answers for which a peer or a process waits, if there is no memory for them, if the
+ * peer does not accept them, or if it sends none.
  */
 #include "suite.h"
 
@@ -9,7 +9,7 @@
 
 static struct world_node *n;
 static uint32_t c0, c1;
-static int blocks = -1; /* of memory that there are yet; -1: enough */
+static int blocks = -1; /* allocations that may still succeed; -1: all */
 
 static void *take(size_t size)
 {
@@ -32,7 +32,7 @@ static void end(void)
 	world_destroy(n);
 }
 
-/* A message from node 0 to node 1 over the connection from before. */
+/* Send a message from node 0 to node 1 over the old connection. */
 static void require_works(void)
 {
 	struct rs_cqe e;
@@ -43,7 +43,7 @@ static void require_works(void)
 	unit_require(world_poll(&n[0].client[0], c0, &e) && e.type == RSHARE_SENT && !e.status);
 }
 
-/* A frame of node 0 to node 1, as if it had sent it. */
+/* Deliver a frame to node 1, as if node 0 had sent it. */
 static int arrives(struct rs_frame f)
 {
 	f.version = RS_FRAME_VERSION;
@@ -57,7 +57,7 @@ static int asks(uint32_t from, uint32_t service)
 		.kind = RS_FRAME_OPEN, .from = RS_CONNS_MAX + from, .seq = service, .total = 1 << 8 });
 }
 
-/* The one who asked is refused; nobody else notices. */
+/* The requester is refused; no other connection is affected. */
 START_TEST(without_memory_a_connection_is_refused)
 {
 	struct rs_conn *l, *c;
@@ -73,7 +73,7 @@ START_TEST(without_memory_a_connection_is_refused)
 		blocks = -1;
 		ck_assert(world_poll(&n[0].client[0], c->index, &e));
 		ck_assert(e.type == RSHARE_CLOSED && e.status == -ENOMEM);
-		ck_assert_str_eq(world_said, i ? "" : "listener of service 8: refuses : no memory"); /* once */
+		ck_assert_str_eq(world_said, i ? "" : "listener of service 8: refuses : no memory"); /* logged once */
 		rs_conn_release(c);
 	}
 	require_works();
@@ -104,7 +104,7 @@ START_TEST(a_table_that_cannot_grow_is_filled)
 	unsigned int i;
 
 	for (i = n[0].hub.live; i < 256; i++) {
-		blocks = 1; /* the record */
+		blocks = 1; /* for the record */
 		ck_assert_int_eq(rs_conn_connect(&n[0].client[1].rs, &n[0].peer, 99, 0, 1, &c), 0);
 	}
 	blocks = 1;
@@ -115,7 +115,9 @@ START_TEST(a_table_that_cannot_grow_is_filled)
 }
 END_TEST
 
-/* What a peer waits for is not forgotten: without memory for it the peer is dropped, so that it does not wait for ever. */
+/*
+ * An answer for which a peer waits must not be lost: without memory for it the peer is dropped, so that it does not wait forever.
+ */
 START_TEST(answers_are_not_forgotten)
 {
 	uint32_t i;
@@ -131,7 +133,7 @@ START_TEST(answers_are_not_forgotten)
 }
 END_TEST
 
-/* It asks and asks, and takes no answer. */
+/* A peer that asks repeatedly but accepts no answer is dropped. */
 START_TEST(answers_have_an_end)
 {
 	uint32_t i;
@@ -162,11 +164,11 @@ START_TEST(a_connection_does_not_wait_for_ever)
 	unsigned int i;
 
 	for (i = 0; i < 20; i++)
-		ck_assert_uint_eq(rs_peer_tick(&n[0].peer, 10), 0); /* its OPEN has not gone */
+		ck_assert_uint_eq(rs_peer_tick(&n[0].peer, 10), 0); /* OPEN has not been sent yet */
 	rs_peer_pump(&n[0].peer);
 	rs_peer_stop(&n[0].peer);
 	for (i = 0; i < 20; i++)
-		ck_assert_uint_eq(rs_peer_tick(&n[0].peer, 10), 0); /* a repair */
+		ck_assert_uint_eq(rs_peer_tick(&n[0].peer, 10), 0); /* a repair is in progress */
 	rs_peer_resume(&n[0].peer);
 	rs_conn_close(c); /* closing waits for the same answer */
 	for (i = 0; i < 9; i++)
@@ -182,7 +184,7 @@ START_TEST(a_connection_does_not_wait_for_ever)
 }
 END_TEST
 
-/* The answer comes after all: the other side is told that nobody is there. */
+/* The answer comes late: the other side is told that the connection is gone. */
 START_TEST(a_late_answer_is_reset)
 {
 	struct rs_conn *l, *c;

@@ -33,7 +33,7 @@ static void faults_end(void)
 
 /* ---- processes that are killed ---------------------------------------------------------------- */
 
-/* Another attachment to a's owner, whose end is that of a killed process: the kernel closes its socket, and nothing else happens. */
+/* Attach to a's owner once more. This attachment ends as that of a killed process: the kernel closes the socket, nothing more. */
 static struct rshare *attach(void)
 {
 	struct rshare_config x = config(name_a, 0);
@@ -45,8 +45,8 @@ static struct rshare *attach(void)
 }
 
 /*
- * All its rings are full: sends that have no credit, receives that nobody fills, completions that it has not polled; and chunks
- * are on the wire, which read its pool.
+ * All rings of the process are full: sends without credit, receives that no message fills, completions that it has not polled.
+ * Chunks on the wire still read its pool.
  */
 START_TEST(a_process_is_killed_with_full_rings)
 {
@@ -75,7 +75,7 @@ START_TEST(a_process_is_killed_with_full_rings)
 	while (info_of(a).connections < 4)
 		usleep(1000);
 	posts = info_of(a).posts;
-	/* Asking wakes the owner, so nothing is asked of it now. */
+	/* A query wakes the owner, so make none now. */
 	while (!__atomic_load_n(&((struct rs_seg_head *)r->base)->sleeping, __ATOMIC_SEQ_CST))
 		usleep(1000);
 	fake_hold(1, UINT_MAX);
@@ -102,13 +102,13 @@ START_TEST(a_process_is_killed_with_full_rings)
 	}
 	require_old();
 	rshare_close(r);
-	ck_assert_uint_eq(said_lines("librshare: "), 0); /* a process may end as it likes */
+	ck_assert_uint_eq(said_lines("librshare: "), 0); /* a process may end in any way, so nothing is logged */
 }
 END_TEST
 
 #ifndef __SANITIZE_THREAD__ /* no threads after fork() */
 
-/* The owner of the name_c, killed by a signal. */
+/* Run the owner of name_c, to be killed by a signal. */
 static pid_t own(void)
 {
 	struct rshare_config x = config(name_c, 3);
@@ -132,7 +132,7 @@ static pid_t own(void)
 	return pid;
 }
 
-/* Until it is dead: 0, or what is wrong. */
+/* Run until the owner is dead. Returns 0, or what is wrong. */
 static const char *stream(struct rshare_conn *c, struct rshare_conn *d, char *out, char *in, unsigned int *received)
 {
 	struct rshare_event e;
@@ -171,7 +171,7 @@ static void *killer(void *arg)
 	return NULL;
 }
 
-/* Both ends of the connection are of this process, the owner of both is not, and is killed while it copies and sends. */
+/* Both ends of the connection are in this process. Their owner is another one, and is killed while it copies and sends. */
 START_TEST(the_owner_is_killed_in_mid_transfer)
 {
 	struct rshare_config x = config(name_c, 3);
@@ -209,7 +209,7 @@ START_TEST(the_owner_is_killed_in_mid_transfer)
 		;
 	ck_assert_int_eq(rshare_poll(c, &e, 1), -ECONNRESET);
 	ck_assert_int_eq(rshare_wait(c, 1000), -ECONNRESET);
-	ck_assert_int_eq(rshare_disconnect(c, -1), -ECONNRESET); /* for ever would be too long */
+	ck_assert_int_eq(rshare_disconnect(c, -1), -ECONNRESET); /* without end: must not hang */
 	ck_assert_int_eq(rshare_disconnect(d, -1), -ECONNRESET);
 	rshare_unlisten(l);
 	rshare_close(r);
@@ -245,7 +245,7 @@ static int tcp_listen(uint16_t at_port)
 	return fd;
 }
 
-/* A node by hand, with queue pairs that take what is sent to them. */
+/* A node made by hand; its queue pairs accept what is sent to them. */
 struct mute {
 	struct ibv_context *ctx;
 	struct ibv_pd *pd;
@@ -279,7 +279,7 @@ static void mute_begin(struct mute *m)
 				.send_cq = m->cq, .recv_cq = m->cq, .srq = m->srq, .qp_type = IBV_QPT_RC });
 }
 
-/* It answers the question of an owner that connects, and nothing after that. */
+/* Answer the hello of an owner that connects, and nothing after that. */
 static void mute_meet(struct mute *m, int listener)
 {
 	struct rs_hello hello;
@@ -322,7 +322,10 @@ static struct rshare_conn *dial(uint16_t to)
 	return c;
 }
 
-/* At each stage: one connects and says nothing; one takes the question and does not answer; one is up and answers no connection. */
+/*
+ * Peers that fall silent at each stage: one connects and says nothing; one gets the hello and does not answer; one is up and
+ * answers no connection.
+ */
 START_TEST(who_says_nothing_is_not_waited_for)
 {
 	static struct mute m;
@@ -357,7 +360,7 @@ START_TEST(who_says_nothing_is_not_waited_for)
 }
 END_TEST
 
-/* Those that do not say that they are owners do not count as nodes. */
+/* Connections that do not say hello do not count as nodes. */
 START_TEST(strangers_do_not_keep_nodes_out)
 {
 	struct rshare_config x = config(name_c, 2);
@@ -403,7 +406,7 @@ static void lines_open(struct line *v)
 	}
 }
 
-/* Each message arrives once, and whole. */
+/* Each message must arrive once, and complete. */
 static void lines_talk(struct line *v)
 {
 	struct rshare_event e;
@@ -455,7 +458,7 @@ START_TEST(landing_buffers_run_out)
 }
 END_TEST
 
-/* Of each chain some are refused: those before are posted, the others again; none twice. */
+/* The device refuses some receives of each chain: those before are posted, the others are posted again, none twice. */
 START_TEST(receives_are_refused_for_a_while)
 {
 	static struct line line[LINES];
@@ -473,7 +476,7 @@ START_TEST(receives_are_refused_for_a_while)
 }
 END_TEST
 
-/* Messages until one does not arrive, since no receive is posted; the owners sleep then. */
+/* Send until a message does not arrive because no receive is posted; then the owners sleep. */
 static void starve(void)
 {
 	char *out = rshare_get(a, 64), *in = rshare_get(b, 64);
@@ -492,12 +495,12 @@ static void starve(void)
 	}
 }
 
-/* Nothing arrives that would wake the owner: it tries again by itself. */
+/* Nothing arrives that would wake the owner: it must retry by itself. */
 START_TEST(a_sleeping_owner_posts_refused_receives)
 {
 	starve();
 	ck_assert_uint_ge(said_lines("fake0 refuses receives, peers wait: Cannot allocate memory"), 1);
-	ck_assert_uint_le(said_lines("librshare: "), 2); /* of each owner one */
+	ck_assert_uint_le(said_lines("librshare: "), 2); /* one per owner */
 	fake_refuse(FAKE_RECV, 0, 0, 0);
 	ck_assert_int_eq(next_of(old_b, RSHARE_RECEIVED).status, 0);
 	require_old();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_hub.c - libdsm/share/hub: connections between two nodes in one process, and everything that readers,
- * peers and clients can do to them.
+ * test_share_hub.c - libdsm/share/hub: connections between two nodes in one process, under everything that clients and peers can
+ * do.
  */
 #include "suite.h"
 
@@ -10,7 +10,7 @@
 #include "share_world.h"
 
 static struct world_node *n;
-static uint32_t c0, c1; /* one connection's index at node 0 and at node 1 */
+static uint32_t c0, c1; /* index of one connection at node 0 and at node 1 */
 
 #define CLIENT0 (&n[0].client[0])
 #define CLIENT1 (&n[1].client[0])
@@ -46,7 +46,7 @@ static void expect_none(struct world_client *c, uint32_t index)
 	ck_assert(!world_poll(c, index, &e));
 }
 
-/* A message from a client of node 0 arrives at the first of node 1. */
+/* Send a message from a client of node 0 to the first client of node 1. */
 static void expect_works(struct world_client *from, uint32_t index0, uint32_t index1)
 {
 	ck_assert(world_recv(CLIENT1, index1, 0, 10, 3) && world_send(from, index0, 0, 10, 3));
@@ -66,7 +66,7 @@ START_TEST(a_message_arrives)
 }
 END_TEST
 
-/* Queue pairs break with any part of what is on the wire arrived. */
+/* Break the queue pairs after some of the posts on the wire have arrived. */
 static void break_somewhere(uint64_t random)
 {
 	unsigned int arrive[2][RS_LANES], i, k;
@@ -77,8 +77,10 @@ static void break_somewhere(uint64_t random)
 	world_break(n, arrive);
 }
 
-/* Messages of all sizes both ways on three connections, any order of deliveries, priorities that change meanwhile, and in
- * every second run queue pairs that break. */
+/*
+ * Messages of all sizes go both ways on three connections, delivered in any order, with changing priorities. In every second run
+ * queue pairs break.
+ */
 START_TEST(nothing_is_lost_doubled_or_reordered)
 {
 	uint32_t at[2][3], next[2][3] = { { 0 } }, got[2][3] = { { 0 } }, posted[2][3] = { { 0 } };
@@ -153,7 +155,7 @@ START_TEST(a_slow_reader_stalls_its_own_sender_only)
 }
 END_TEST
 
-/* Too few to be told at once; they are, when the peer has used the others. */
+/* Too few receives to be announced at once. They are announced when the peer has used the others. */
 START_TEST(all_receives_are_granted_in_the_end)
 {
 	ck_assert(world_recv(CLIENT1, c1, 0, 100, 0));
@@ -181,7 +183,7 @@ START_TEST(a_message_too_large_is_cut)
 }
 END_TEST
 
-/* The same exchange again and again, until each turn has been broken off with each number of posts arrived. */
+/* Repeat one exchange, broken off in each turn after each number of arrived posts. */
 START_TEST(a_break_at_any_point_is_mended)
 {
 	unsigned int points = 0, turn, arrived, breaks, t, all, got[2], i;
@@ -253,7 +255,7 @@ START_TEST(closing_loses_nothing)
 	}
 	expect(CLIENT0, c0, RSHARE_CLOSED, 0, 0, 0);
 	expect(CLIENT1, c1, RSHARE_CLOSED, 0, 0, 0);
-	/* What comes afterwards fails, and is told. */
+	/* Later requests fail, and are completed with an error. */
 	ck_assert(world_send(CLIENT1, c1, 0, 10, 5) && world_recv(CLIENT1, c1, 0, 10, 6));
 	world_settle(n);
 	expect(CLIENT1, c1, RSHARE_SENT, -EPIPE, 5, 10);
@@ -355,7 +357,7 @@ END_TEST
 
 /* ---- peers that misbehave ------------------------------------------------------------------- */
 
-/* f.number: beside the next */
+/* f.number: added to the next number */
 static int arrives(struct rs_frame f, const char *payload)
 {
 	char buf[sizeof(f) + WORLD_CHUNK] = { 0 };
@@ -368,7 +370,7 @@ static int arrives(struct rs_frame f, const char *payload)
 	return rs_peer_receive(&n[1].peer, RS_STRICT, buf, (uint32_t)sizeof(f) + f.len);
 }
 
-#define STRANGER UINT32_MAX /* the id of no connection */
+#define STRANGER UINT32_MAX /* an id that no connection has */
 
 START_TEST(unknown_ids_are_counted_and_answered)
 {
@@ -393,18 +395,18 @@ START_TEST(a_peer_that_breaks_the_rules_is_bad)
 	const struct rs_frame data = { .kind = RS_FRAME_DATA, .to = CONN1->id, .from = STRANGER };
 	struct rs_frame f = data;
 
-	ck_assert_int_eq(arrives(f, NULL), -EBADMSG); /* no credit */
+	ck_assert_int_eq(arrives(f, NULL), -EBADMSG); /* without credit */
 	f.seq = 5;
-	ck_assert_int_eq(arrives(f, NULL), -EBADMSG); /* a gap; the failure above counted */
+	ck_assert_int_eq(arrives(f, NULL), -EBADMSG); /* a gap: the failure above used a number */
 	f = data;
 	f.kind = RS_FRAME_CLOSED;
-	ck_assert_int_eq(arrives(f, NULL), -EBADMSG); /* nobody closes */
+	ck_assert_int_eq(arrives(f, NULL), -EBADMSG); /* no close is in progress */
 	f.kind = RS_FRAME_OPENED;
-	ck_assert_int_eq(arrives(f, NULL), -EBADMSG); /* it is open */
+	ck_assert_int_eq(arrives(f, NULL), -EBADMSG); /* the connection is open */
 	f.kind = RS_FRAME_REFUSED;
 	ck_assert_int_eq(arrives(f, NULL), -EBADMSG);
 	f.kind = RS_FRAME_OPEN;
-	f.total = 8; /* priority 8, weight 0 */
+	f.total = 8; /* priority 8 and weight 0 do not exist */
 	ck_assert_int_eq(arrives(f, NULL), -EBADMSG);
 	ck_assert_uint_eq(n[1].hub.stats.malformed, 6);
 }
@@ -480,11 +482,11 @@ START_TEST(a_forged_receive_ends_its_connection)
 	ck_assert(world_send(CLIENT0, c0, 0, 10, 3));
 	world_settle(n);
 	ck_assert_uint_eq(n[1].hub.stats.forged, 1);
-	ck_assert_int_eq(n[1].error, 0); /* not the peer's fault */
+	ck_assert_int_eq(n[1].error, 0); /* the peer is not at fault */
 }
 END_TEST
 
-/* What it is for may come by the other lane before the peer's answer: then there is no id to reset yet. */
+/* The forged receive may arrive on the other lane before the peer's answer: then there is no id to reset yet. */
 START_TEST(a_forged_receive_before_the_answer_ends_its_connection)
 {
 	const struct rs_rqe e = { .offset = WORLD_POOL - 5, .len = 10 };
@@ -519,7 +521,7 @@ START_TEST(a_forged_receive_before_the_answer_ends_its_connection)
 }
 END_TEST
 
-/* Random bytes all over what the client may write, while both clients of both nodes send. */
+/* Write random bytes to everything that a client can write, while both clients of both nodes send. */
 START_TEST(a_scribbled_segment_harms_its_client_only)
 {
 	uint64_t random = 77 + (uint64_t)_i;
@@ -534,7 +536,7 @@ START_TEST(a_scribbled_segment_harms_its_client_only)
 
 		if (i % 3 == 0)
 			victim->rs.base[at] = (char)(r >> 40);
-		else if (i % 3 == 1) /* where it hurts */
+		else if (i % 3 == 1) /* at fields that are read first */
 			((char *)world_seg(victim, r & 1 ? c1 : c0))[(r >> 8) % victim->rs.layout.conn_bytes] =
 				(char)(r >> 40 & 3);
 		world_ready(victim, r & 1 ? c1 : c0);
@@ -619,7 +621,7 @@ START_TEST(only_sleepers_are_woken)
 }
 END_TEST
 
-/* However many events: one signal, which waits for the end of the batch. */
+/* Many events cause one signal, at the end of the batch. */
 START_TEST(a_batch_wakes_once)
 {
 	struct rs_seg_head *head = (struct rs_seg_head *)CLIENT1->rs.base;
@@ -646,7 +648,7 @@ START_TEST(a_batch_wakes_once)
 }
 END_TEST
 
-/* Connections of a set: a bit for each, and one signal for all. */
+/* Connections of a set have a bit each, and share one signal. */
 START_TEST(a_set_is_woken_once)
 {
 	struct rs_seg_head *head = (struct rs_seg_head *)CLIENT1->rs.base;
@@ -673,7 +675,7 @@ START_TEST(a_set_is_woken_once)
 		ck_assert_uint_eq(n[1].set_wakes, k + 1);
 	}
 	ck_assert_uint_eq(n[1].wakes, 0);
-	/* One that goes while its client has not been told is forgotten. */
+	/* A connection that is released before its client was told is forgotten. */
 	rs_conn_join(CLIENT1->rs.conn[d1[0]]);
 	rs_conn_release(CLIENT1->rs.conn[d1[0]]);
 	world_settle(n);

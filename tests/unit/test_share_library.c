@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * test_share_library.c - librshare as a program uses it: two owners in one process, over share_verbs.h. Threads, sleeping,
- * descriptors, processes that attach, the meeting of owners over TCP, closing. Also with thread and address checks.
+ * descriptors, processes that attach, owners that meet over TCP, closing. Also built with thread and address sanitizers.
  */
 #include "suite.h"
 
@@ -104,14 +104,14 @@ START_TEST(an_owner_at_any_port_says_where)
 	int threads = 0;
 
 	snprintf(name, sizeof(name), "%s-any", name_a);
-	config_of.name = name; /* the port is a's */
+	config_of.name = name; /* a has the port */
 	ck_assert_int_eq(rshare_open(NULL, &config_of, &r, why), -EADDRINUSE);
 	config_of.any_port = 1;
 	config_of.thread = count_thread;
 	config_of.arg = &threads;
 	ck_assert_msg(!rshare_open(NULL, &config_of, &r, why), "%s", why);
 	ck_assert_int_eq(rshare_get_info(r, &info), 0);
-	ck_assert_int_eq(strncmp(info.address, "127.0.0.1:", 10), 0); /* the device's */
+	ck_assert_int_eq(strncmp(info.address, "127.0.0.1:", 10), 0); /* the address is the device's */
 	ck_assert_int_eq(rshare_listen(r, 3, &l), 0);
 	ck_assert_int_eq(rshare_connect(b, info.address, 3, 1, 1, &c), 0);
 	ck_assert_int_eq(next(c).type, RSHARE_CONNECTED);
@@ -154,8 +154,8 @@ START_TEST(polling_again_leaves_the_descriptor_alone)
 }
 END_TEST
 
-/* Both begin at once, many times: always one pair of queue pairs. */
-/* The next mark of the set, which is readable if there is one. */
+/* Both owners begin at once, many times: there must always be one pair of queue pairs. */
+/* Returns the next mark of the set, which is readable if it has one. */
 static void *ready_of(struct rshare *r, int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -171,7 +171,7 @@ static void *ready_of(struct rshare *r, int fd)
 	ck_abort_msg("nothing is ready");
 }
 
-/* Connections that share an fd: whoever sleeps on it hears of each, and reads marks. */
+/* Connections share an fd: a thread that sleeps on it learns of each, and reads their marks. */
 START_TEST(a_set_tells_of_its_connections)
 {
 	struct rshare_conn *c[3], *d[3];
@@ -181,11 +181,11 @@ START_TEST(a_set_tells_of_its_connections)
 	void *mark;
 	int i, fd = -1;
 
-	ck_assert_int_eq(rshare_ready(b, &mark, 1), 0); /* there is no set yet */
+	ck_assert_int_eq(rshare_ready(b, &mark, 1), 0); /* b has no set yet */
 	for (i = 0; i < 3; i++) {
 		pair(&c[i], &d[i], 0);
 		ck_assert_int_eq(rshare_join(d[i], NULL), -EINVAL);
-		if (i == 1) { /* before it joins: told of at once */
+		if (i == 1) { /* an event before it joins is reported at once */
 			ck_assert_int_eq(rshare_recv(d[1], in, 100, 1), 0);
 			ck_assert_int_eq(rshare_send(c[1], buf, 10, 1), 0);
 			ck_assert_int_eq(next(c[1]).type, RSHARE_SENT);
@@ -195,7 +195,7 @@ START_TEST(a_set_tells_of_its_connections)
 		fd = p.fd;
 		if (i)
 			continue;
-		/* Nothing but its own entry; afterwards the fd is quiet. */
+		/* Only its own mark is reported; then the fd is quiet. */
 		for (; poll(&p, 1, 300) == 1;)
 			while (rshare_ready(b, &mark, 1) > 0)
 				ck_assert(mark == &d[0]);
@@ -215,7 +215,7 @@ START_TEST(a_set_tells_of_its_connections)
 		ck_assert(rshare_poll(d[k], &e, 1) == 1 && e.type == RSHARE_RECEIVED && !rshare_poll(d[k], &e, 1));
 		ck_assert_int_eq(next(c[k]).type, RSHARE_SENT);
 	}
-	/* Who has left is not told of; its descriptor and that of the set are independent. */
+	/* A connection that has left is not reported. Its own descriptor works without the set's. */
 	ck_assert_int_eq(rshare_disconnect(c[0], 5000), 0);
 	ck_assert(ready_of(b, fd) == &d[0]);
 	ck_assert_int_eq(next(d[0]).type, RSHARE_CLOSED);
@@ -229,7 +229,7 @@ START_TEST(a_set_tells_of_its_connections)
 }
 END_TEST
 
-/* The owner sleeps: the first send rings, and no other one until it sleeps again. */
+/* The owner sleeps: the first send rings the doorbell; later sends do not until the owner sleeps again. */
 START_TEST(one_ring_wakes_the_owner)
 {
 	struct rshare r = { .layout = rs_layout(1, 8, 4096), .doorbell = eventfd(0, EFD_NONBLOCK) };
@@ -242,7 +242,7 @@ START_TEST(one_ring_wakes_the_owner)
 	c.seg = rs_seg_conn(&r.layout, r.base, 0);
 	head = r.base;
 	ck_assert_int_eq(rshare_send(&c, r.pool.base, 10, 1), 0);
-	ck_assert(read(r.doorbell, &rings, sizeof(rings)) < 0); /* awake */
+	ck_assert(read(r.doorbell, &rings, sizeof(rings)) < 0); /* the owner is awake */
 	for (i = 1; i < 3; i++) {
 		head->sleeping = (uint32_t)i;
 		ck_assert_int_eq(rshare_send(&c, r.pool.base, 10, 1), 0);
@@ -360,7 +360,7 @@ END_TEST
 
 #define MANY 32
 #define MESSAGES 8
-#define LARGE 20000u /* more than a chunk */
+#define LARGE 20000u /* more than one chunk */
 
 struct line {
 	struct rshare_conn *c, *d;
@@ -373,7 +373,7 @@ static size_t size_of(unsigned int line, unsigned int message)
 	return 1 + (message * 2113u + line * 977u) % LARGE;
 }
 
-/* The message after the last has been received, unless it is not the next or damaged. */
+/* The length of the message after the last one. It must be the next, and undamaged. */
 static void line_take(struct line *l, unsigned int k)
 {
 	const struct rshare_event e = next_of(l->d, RSHARE_RECEIVED);
@@ -393,7 +393,7 @@ static void line_send(struct line *l, unsigned int k)
 	l->next++;
 }
 
-/* Many connections of all priorities; queue pairs of both sides break after every so many work requests. */
+/* Many connections of all priorities. Queue pairs of both sides break after so many work requests. */
 START_TEST(connections_survive_broken_queue_pairs)
 {
 	static const unsigned int every[] = { 3, 7, 16, 50 };
@@ -421,7 +421,7 @@ START_TEST(connections_survive_broken_queue_pairs)
 		}
 	}
 	ck_assert_uint_gt(info_of(a).repairs, 5);
-	/* All that is lost, which without a backlog is one of every other break; there are few breaks in the last round. */
+	/* Lost posts are sent again. Without a backlog every other break loses some; the last round has few breaks. */
 	ck_assert_uint_gt(info_of(a).resent, every[_i] < 50 ? 5 : 0);
 	ck_assert_uint_eq(info_of(a).queue_pairs, 2);
 	set_fake(0, 0);
@@ -443,7 +443,7 @@ START_TEST(writes_and_reads_survive_broken_queue_pairs)
 
 	pair(&c, &d, 0);
 	ck_assert_int_eq(rshare_export(b, in, 100000, &at), 0);
-	set_fake(11, 0); /* more than a chain: something is known to have arrived each time */
+	set_fake(11, 0); /* more than a chain, so that some posts have arrived each time */
 	for (unsigned int k = 0; k < 10; k++) {
 		for (unsigned int i = 0; i < 100000; i++)
 			out[i] = (char)(i * 7 + k);
@@ -459,7 +459,7 @@ START_TEST(writes_and_reads_survive_broken_queue_pairs)
 }
 END_TEST
 
-/* A message whose queue pair breaks, as all that are made after it. */
+/* Send a message into a queue pair that breaks, as do all later ones. */
 static void send_into_break(struct rshare_conn **c, struct rshare_conn **d, int down)
 {
 	char *buf = rshare_get(a, 64), *in = rshare_get(b, 64);
@@ -487,12 +487,12 @@ START_TEST(a_port_may_come_back)
 }
 END_TEST
 
-/* For the time that the configuration says, or until it has been in vain several times. */
+/* The repair ends after the configured time, or after several failed attempts. */
 START_TEST(a_repair_does_not_last_for_ever)
 {
 	struct rshare_conn *c, *d;
 
-	send_into_break(&c, &d, _i); /* for good */
+	send_into_break(&c, &d, _i); /* they never come back */
 	ck_assert_int_eq(next(c).status, -ECONNRESET);
 	ck_assert_int_eq(next(c).type, RSHARE_CLOSED);
 	ck_assert_int_eq(next(d).status, -ECANCELED);
@@ -535,7 +535,7 @@ START_TEST(a_peer_that_lies_about_repairs_is_dropped)
 	pair(&c, &d, 0);
 	ck_assert_int_eq(send(fd, &lie[_i], sizeof(lie[0]), 0), sizeof(lie[0]));
 	for (i = 0; i < 1000 && recv(fd, &m, sizeof(m), MSG_WAITALL) > 0; i++)
-		; /* until it hangs up */
+		; /* until the owner closes it */
 	close(fd);
 	info = info_of(b);
 	ck_assert_uint_eq(info.malformed, 1);
@@ -611,7 +611,7 @@ START_TEST(a_peer_that_ends_is_noticed)
 }
 END_TEST
 
-/* The processes attach to the owner of this one, whose queue pairs are here. */
+/* Processes attach to the owner in this process, which has the queue pairs. */
 START_TEST(processes_attach_and_die)
 {
 	struct rshare_info info;
@@ -681,7 +681,7 @@ START_TEST(the_owners_death_is_told)
 	ck_assert_int_eq(rshare_accept(l, NULL), -EAGAIN);
 	ck_assert_int_eq(poll(&p, 1, 0), 0);
 	snprintf(self, sizeof(self), "127.0.0.1:%u", port + 3);
-	ck_assert_int_eq(rshare_connect(r, self, 9, 0, 0, &c), 0); /* nobody listens */
+	ck_assert_int_eq(rshare_connect(r, self, 9, 0, 0, &c), 0); /* no listener */
 	ck_assert_int_eq(next(c).type, RSHARE_CLOSED);
 	set.fd = rshare_join(c, r);
 	ck_assert(ready_of(r, set.fd) == r);
@@ -707,7 +707,7 @@ static uint64_t processor_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Of a process (0) or of another node (1). Does the owner close it? */
+/* Does the owner close a new connection of a process (0) or of another node (1)? */
 static bool refuses(int fd, int node)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(port) };
@@ -721,7 +721,7 @@ static bool refuses(int fd, int node)
 	return poll(&p, 1, 2000) == 1 && recv(fd, &c, 1, MSG_DONTWAIT) == 0;
 }
 
-/* _i: as refuses() has it. */
+/* _i: as in refuses(). */
 START_TEST(without_descriptors_who_comes_is_refused)
 {
 	struct rlimit limit;
@@ -738,9 +738,9 @@ START_TEST(without_descriptors_who_comes_is_refused)
 		n++;
 	before = processor_ms();
 	ck_assert(refuses(client[0], _i));
-	poll(NULL, 0, 500); /* an owner that cannot get rid of it turns */
+	poll(NULL, 0, 500); /* without a reserve descriptor, the owner would spin */
 	ck_assert_uint_lt(processor_ms() - before, 250);
-	ck_assert(refuses(client[1], _i)); /* there is a reserve again */
+	ck_assert(refuses(client[1], _i)); /* the owner has a reserve again */
 	while (n)
 		close(fill[--n]);
 	ck_assert(!refuses(client[2], _i));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_limits.c - librshare when memory, descriptors, queue pairs or receives run out, at every place where
- * they can. A failed operation prints one message and leaves nothing behind, and connections that need nothing new
- * continue.
+ * test_share_limits.c - librshare when memory, descriptors, queue pairs or receives run out, at every place where they can. A
+ * failed operation prints one message and leaves nothing behind. Connections that need nothing new continue.
  */
 #include "suite.h"
 
@@ -51,7 +50,7 @@ static bool good(int err)
 	return !err;
 }
 
-/* Until the connection has come, or an end that says why. */
+/* Wait until the connection is accepted, or the connecting end has failed. */
 static struct rshare_conn *accept_at(struct rshare_listener *l, struct rshare_conn *c)
 {
 	struct rshare_conn *d = NULL;
@@ -82,7 +81,7 @@ static void talk(struct rshare *r, struct rshare_conn *c, struct rshare_conn *d)
 	rshare_put(b, out);
 }
 
-/* An owner begins, b connects to it, and all ends: everything that takes memory, descriptors and objects of the device. */
+/* An owner starts, b connects to it, and everything ends. This uses every kind of memory, descriptor and device object. */
 static void live(void)
 {
 	struct rshare_config x = config(name_c, 2);
@@ -117,10 +116,10 @@ static void settle(void)
 	for (int i = 0; i < 500 && (info_of(b).peers > 1 || info_of(b).connections > 2); i++)
 		usleep(2000);
 	ck_assert_uint_eq(info_of(b).queue_pairs, 2);
-	ck_assert_uint_eq(info_of(b).connections, 2); /* the listener, and the old connection */
+	ck_assert_uint_eq(info_of(b).connections, 2); /* the listener and the old connection */
 }
 
-/* One failure: one message, at least so many if something failed. Another owner that was refused says so, too. */
+/* A failure prints one message, and at least `least`. An owner that is refused prints one, too. */
 static void require_told(unsigned int n, unsigned int least)
 {
 	const unsigned int lines = said_lines("librshare: ") - said_lines(": refuses: ") +
@@ -150,7 +149,7 @@ START_TEST(memory_may_run_out_anywhere)
 		ends += failed != 0;
 		if (!__atomic_load_n(&refusals, __ATOMIC_RELAXED))
 			break;
-		require_told(at, 0); /* a call that returns -ENOMEM has said it */
+		require_told(at, 0); /* -ENOMEM from the call is enough */
 		require_old();
 		ck_assert_uint_eq(__atomic_load_n(&taken, __ATOMIC_RELAXED), before);
 		ck_assert_uint_eq(descriptors(), fds);
@@ -161,7 +160,7 @@ START_TEST(memory_may_run_out_anywhere)
 }
 END_TEST
 
-/* Of each kind the first call fails, then the second ... */
+/* Let the first call of each kind fail, then the second, and so on. */
 START_TEST(verbs_may_fail_anywhere)
 {
 	static const int errors[FAKE_CALLS] = { [FAKE_QP] = ENOMEM, [FAKE_MODIFY] = EINVAL };
@@ -188,7 +187,7 @@ START_TEST(verbs_may_fail_anywhere)
 	fake_refuse(call, 0, 0, 0);
 	ck_assert_int_eq(failed, 0);
 	ck_assert_uint_gt(at, 0);
-	if (call != FAKE_SEND && call != FAKE_RECV) /* after which there is a repair, or another try */
+	if (call != FAKE_SEND && call != FAKE_RECV) /* these lead to a repair or a retry */
 		ck_assert_uint_gt(ends, 0);
 }
 END_TEST
@@ -215,7 +214,7 @@ START_TEST(descriptors_may_run_out_anywhere)
 		settle();
 		ends += failed != 0;
 		ck_assert_msg(said_lines("librshare: ") <= 3, "%d: %s", free_ones, said);
-		/* A process that cannot take the descriptor it asked for gets -EMFILE itself. */
+		/* A process that cannot receive the requested descriptor gets -EMFILE. */
 		mute += failed && !said_lines("") && !explained;
 		said_forget();
 		require_old();
@@ -230,7 +229,7 @@ END_TEST
 
 /* ---- what is said ----------------------------------------------------------------------------- */
 
-/* How the first connection from b to an owner at port + 2 ends, while calls fail. */
+/* The status with which the first connection from b to an owner at port + 2 ends, while calls fail. */
 static int end_of_connecting(enum fake_call call, int error, int after, int times)
 {
 	struct rshare_config x = config(name_c, 2);
@@ -251,7 +250,7 @@ static int end_of_connecting(enum fake_call call, int error, int after, int time
 	return e.status;
 }
 
-/* One line at the side that lacks it, one at the other, whose own call did not fail. */
+/* The side that lacks queue pairs prints one line, and so does the other side. */
 START_TEST(who_lacks_queue_pairs_says_so_once)
 {
 	ck_assert_int_eq(end_of_connecting(FAKE_QP, ENOMEM, 0, 2), -ENOMEM);
@@ -259,7 +258,7 @@ START_TEST(who_lacks_queue_pairs_says_so_once)
 	ck_assert_uint_eq(
 		said_lines("fake0: no queue pair beside its 2: Cannot allocate memory; `rdma resource show qp`"), 1);
 	said_forget();
-	ck_assert_int_eq(end_of_connecting(FAKE_QP, ENOSPC, 2, 2), -ENOSPC); /* of the other owner */
+	ck_assert_int_eq(end_of_connecting(FAKE_QP, ENOSPC, 2, 2), -ENOSPC); /* the other owner's calls fail */
 	ck_assert_uint_eq(said_lines("no queue pair beside its 0: No space left on device; `rdma resource show qp`"),
 			  1);
 	ck_assert_uint_eq(said_lines(": refuses: No space left on device"), 1);
@@ -292,7 +291,7 @@ START_TEST(an_owner_that_cannot_begin_says_why)
 	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENOMEM);
 	ck_assert_msg(strstr(why, cases[_i].text) != NULL, "%s", why);
 	ck_assert_uint_eq(said_lines("librshare: "), 0);
-	fake_refuse(FAKE_MR, ENOMEM, 1, 1); /* the pool, after the landing buffers */
+	fake_refuse(FAKE_MR, ENOMEM, 1, 1); /* the pool, which comes after the landing buffers */
 	ck_assert_int_eq(rshare_open(NULL, &x, &r, why), -ENOMEM);
 	ck_assert_msg(strstr(why, "a pool of 4194304 bytes cannot be registered") && strstr(why, "raise `ulimit -l`"),
 		      "%s", why);
@@ -300,7 +299,7 @@ START_TEST(an_owner_that_cannot_begin_says_why)
 }
 END_TEST
 
-#ifndef __SANITIZE_THREAD__ /* its runtime maps memory of its own */
+#ifndef __SANITIZE_THREAD__ /* the sanitizer's runtime maps memory itself */
 START_TEST(address_space_may_run_out)
 {
 	struct rshare_config x = config(name_c, 2);
@@ -325,7 +324,7 @@ START_TEST(address_space_may_run_out)
 END_TEST
 #endif
 
-/* What a failed open has mapped is gone. */
+/* A failed open leaves no mapping behind. */
 START_TEST(a_failed_open_leaves_no_memory)
 {
 	struct rshare_config x = config(name_c, 2);
@@ -346,7 +345,7 @@ END_TEST
 
 /* ---- processes -------------------------------------------------------------------------------- */
 
-/* By hand: the control socket of a's owner. */
+/* A control socket of a's owner, made by hand. */
 static int control(void)
 {
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -364,7 +363,7 @@ static int ask(int fd, const struct rs_request *q, struct rs_answer *a_out)
 	return a_out->status;
 }
 
-/* A process whose pool could not be registered is not attached: it has no keys, with which its sends would break queue pairs. */
+/* A process whose pool cannot be registered is not attached: without keys, its sends would break queue pairs. */
 START_TEST(a_process_that_cannot_attach_has_nothing)
 {
 	const struct rs_request attach = {
@@ -394,7 +393,7 @@ START_TEST(a_process_that_cannot_attach_has_nothing)
 }
 END_TEST
 
-/* A process that asks and does not read is dropped, with one line; else the owner would wait for it. */
+/* A process that asks and does not read is dropped, with one line: the owner must not wait for it. */
 START_TEST(a_process_that_reads_no_answers_is_dropped)
 {
 	const struct rs_request q = { .type = RS_INFO };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_share_parts.c - libdsm/share: rings (by one thread and by many), headers of frames, working modes. */
+/* test_share_parts.c - libdsm/share: rings with one or many writers, headers of frames, working modes. */
 #include "suite.h"
 
 #include <errno.h>
@@ -57,7 +57,7 @@ START_TEST(a_forged_turn_is_neither_free_nor_filled)
 
 	memset(ring, 0xa5, sizeof(ring));
 	ck_assert(!rs_ring_filled(ring, 0, 4, sizeof(e)) && !rs_ring_free(ring, 0, 4, sizeof(e)));
-	ring[0].turn = 1; /* the owner reads the slot, and whatever it says, it reads it once */
+	ring[0].turn = 1; /* a client may write anything to the slot: the owner reads it once */
 	ck_assert(rs_ring_take(ring, &out, 4, &e, sizeof(e)));
 	ck_assert(!rs_ring_take(ring, &out, 4, &e, sizeof(e)));
 }
@@ -151,9 +151,9 @@ START_TEST(only_whole_frames_are_believed)
 	f.offset = 0xfffffff8u;
 	ck_assert_int_eq(parse(f, 48), -EBADMSG);
 	f = data;
-	f.len = 17; /* more than a chunk */
+	f.len = 17; /* longer than a chunk */
 	ck_assert_int_eq(parse(f, 49), -EBADMSG);
-	f.len = 0; /* an empty chunk of a message that is not */
+	f.len = 0; /* an empty chunk of a message that is not empty */
 	ck_assert_int_eq(parse(f, 32), -EBADMSG);
 	f.total = f.offset = 0;
 	ck_assert_int_eq(parse(f, 32), 0);
@@ -190,7 +190,7 @@ START_TEST(modes_change_by_load)
 	for (unsigned int i = 0; i < 2; i++)
 		ck_assert_int_eq(rs_mode_round(&m, 1, 0), RS_INTERRUPTED);
 	ck_assert_int_eq(rs_mode_round(&m, 1, 0), RS_RUNNING);
-	for (unsigned int i = 0; i < 100; i++) { /* short pauses do not put it to sleep */
+	for (unsigned int i = 0; i < 100; i++) { /* short pauses do not put the owner to sleep */
 		ck_assert_int_eq(rs_mode_round(&m, i % 5 == 0, 0), RS_RUNNING);
 		rs_mode_woken(&m);
 	}
@@ -204,7 +204,7 @@ START_TEST(modes_change_by_load)
 }
 END_TEST
 
-/* An owner that waits for its own posts polls, but not for ever, and not once they are complete. */
+/* An owner that waits for its own posts polls, but only for a while, and not after they have completed. */
 START_TEST(posts_on_the_wire_keep_it_awake)
 {
 	struct rs_mode m;
@@ -231,7 +231,7 @@ START_TEST(modes_follow_the_table)
 			const enum rs_mode_state to = rs_mode_next((enum rs_mode_state)from, (enum rs_mode_event)e);
 
 			ck_assert_int_lt(to, RS_MODES);
-			ck_assert(to != RS_RUNNING || from == RS_RUNNING || e == RS_BUSY); /* never by one event */
+			ck_assert(to != RS_RUNNING || from == RS_RUNNING || e == RS_BUSY); /* one event is not enough */
 			ck_assert(from != RS_RUNNING || to == RS_RUNNING || e == RS_QUIET);
 			ck_assert(e != RS_WOKEN || to != RS_BLOCKED); /* a wake-up is not slept over */
 		}

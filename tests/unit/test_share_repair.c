@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_share_repair.c - libdsm/share: the work requests that are posted again after queue pairs broke, with a break at every point;
- * and the messages of a repair, in every order.
+ * test_share_repair.c - libdsm/share: which work requests are posted again after queue pairs broke at any point, and the messages
+ * of a repair in any order.
  */
 #include "suite.h"
 
@@ -15,18 +15,18 @@
 /* ---- posts ---------------------------------------------------------------------------------- */
 
 #define POSTS 5
-#define ROUNDS 3 /* queue pairs: two of them break */
+#define ROUNDS 3 /* queue pairs, of which two break */
 
 static const uint8_t ops[] = { RS_OP_SEND, RS_OP_WRITE, RS_OP_READ };
 
-/* A lane, and what the peer has seen of it. Posts are known by their len. */
+/* A lane, and what its peer has seen. The len of a post identifies it. */
 struct lane {
 	struct rs_fifo fifo, peer;
 	uint8_t op[POSTS];
 	unsigned int executed[POSTS];
-	bool answered[POSTS];   /* reads, by the present queue pair */
-	unsigned int last_send; /* post of the last that the peer has received, + 1 */
-	unsigned int next;      /* post to complete */
+	bool answered[POSTS];   /* reads answered on the current queue pair */
+	unsigned int last_send; /* last post that the peer has received, + 1 */
+	unsigned int next;      /* next post to complete */
 	struct rs_sent slot[8], none[8];
 };
 
@@ -47,12 +47,12 @@ static void execute(struct lane *l, const struct rs_post *p)
 	const unsigned int i = p->len;
 
 	l->executed[i]++;
-	if (p->op == RS_OP_READ) { /* any number of times */
+	if (p->op == RS_OP_READ) { /* a read may be executed several times */
 		l->answered[i] = true;
 		return;
 	}
 	if (p->op == RS_OP_WRITE) {
-		unit_require(i >= l->last_send); /* the peer may have used the memory since */
+		unit_require(i >= l->last_send); /* later, the peer may have reused the memory */
 		return;
 	}
 	unit_require(!rs_fifo_take(&l->peer, p->frame.number) && l->executed[i] == 1 && i >= l->last_send);
@@ -73,10 +73,7 @@ static void complete(struct lane *l, unsigned int n)
 	unit_require(!n);
 }
 
-/*
- * A queue pair executes a number of posts and completes some of them; then it breaks. With the last one all are executed and
- * complete.
- */
+/* The queue pair executes some posts, completes some of those, and breaks. The last one executes and completes all. */
 static void run(struct lane *l, unsigned int round)
 {
 	const struct rs_post *post[POSTS];
@@ -148,14 +145,14 @@ END_TEST
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-#define BREAKS 3 /* of both sides together */
+#define BREAKS 3 /* total of both sides */
 #define QUEUE 8
 
 struct side {
 	struct rs_repair repair;
-	struct rs_repair_message in[QUEUE]; /* from the other */
-	unsigned int head, tail, breaks;    /* breaks: that it noticed first */
-	bool connecting, connected;         /* the queue pairs of this epoch */
+	struct rs_repair_message in[QUEUE]; /* from the other side */
+	unsigned int head, tail, breaks;    /* breaks: noticed here first */
+	bool connecting, connected;         /* queue pairs of this epoch */
 };
 
 static unsigned int visited;
@@ -181,7 +178,7 @@ static void obey(struct side *s, struct side *other, int actions)
 		unit_require(s->connected);
 		tell(other, RS_REPAIR_READY, s->repair.epoch);
 	}
-	/* The other side can receive, unless it has broken again, which ends these queue pairs. */
+	/* The other side can receive, unless its queue pairs have broken again. */
 	if (actions & RS_DO_RESUME)
 		unit_require(s->connected &&
 			     (other->repair.epoch != s->repair.epoch ? other->repair.epoch == s->repair.epoch + 1

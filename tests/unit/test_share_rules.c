@@ -35,7 +35,7 @@ static bool is(uint64_t v, uint64_t lo, uint64_t hi)
 	return v >= lo && v <= hi;
 }
 
-/* What the rules mean, said once more and in another way. */
+/* The rules, expressed in another way. */
 static bool means(unsigned int rule, uint64_t v)
 {
 	switch ((enum rs_rule)rule) {
@@ -118,7 +118,7 @@ static bool frame_taken(unsigned int shape, const void *at)
 
 	memcpy(&f, at, sizeof(f));
 	if (behind && f.total == BEHIND)
-		f.total = TOTAL; /* the limit of offset */
+		f.total = TOTAL; /* limit of offset */
 	memcpy(buf, &f, sizeof(f));
 	err = rs_frame_parse(buf, (uint32_t)sizeof(f) + behind, CHUNK, &out);
 	ck_assert(err ? err == -EBADMSG && out.kind == 99 : !memcmp(&out, &f, sizeof(f)));
@@ -145,7 +145,7 @@ static bool op_taken(unsigned int shape, const void *at)
 	(void)shape;
 	memcpy(&e, at, sizeof(e));
 	if (e.offset)
-		e.len = LEN; /* the limit of offset */
+		e.len = LEN; /* limit of offset */
 	return rs_op_ok(&e, POOL);
 }
 
@@ -285,7 +285,7 @@ START_TEST(every_field_is_held_to_its_rule)
 }
 END_TEST
 
-/* A reset with a connection has its id; one without has nothing. */
+/* A reset of a connection has its id; one of no connection has none. */
 START_TEST(a_reset_is_of_a_connection_or_of_none)
 {
 	struct rs_frame f;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_share_sched.c - libdsm/share/schedule: turns, strict priorities, weights, windows, changes of priority. */
+/* test_share_sched.c - libdsm/share/schedule: turns, strict priorities, weights, windows, changing priorities. */
 #include "suite.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ static void add(struct rs_flow *f, uint8_t priority, uint8_t weight, uint32_t by
 	rs_sched_push(&sched, f, bytes);
 }
 
-/* The flows of the next n chunks, as letters; each chunk is done at once. */
+/* Returns the flows of the next n chunks as letters; each chunk completes at once. */
 static const char *order(unsigned int n)
 {
 	static char text[65];
@@ -91,7 +91,7 @@ START_TEST(a_heavier_flow_passes_a_backlog)
 	ck_assert_str_eq(order(5), "aaaaa");
 	add(&flow[1], 0, 4, 100 * CHUNK);
 	add(&flow[2], 0, 16, 40 * CHUNK);
-	/* An epoch: 1, 4 and 16 chunks. The first flow has had its share of this one. */
+	/* An epoch has 1, 4 and 16 chunks. The first flow has used its share of this one. */
 	ck_assert_str_eq(order(20), "bcbcbcbccccccccccccc");
 	ck_assert_str_eq(order(21), "abcbcbcbccccccccccccc");
 }
@@ -105,7 +105,7 @@ START_TEST(weights_share_bytes_in_the_long_run)
 	for (unsigned int i = 0; i < 3; i++)
 		rs_flow_init(&flow[i], 0, (uint8_t)(1 << i));
 	for (unsigned int n = 0; n < 70000; n++) {
-		for (unsigned int i = 0; i < 3; i++) /* sizes that do not fit the chunk, different ones */
+		for (unsigned int i = 0; i < 3; i++) /* sizes that are no multiples of the chunk */
 			while (flow[i].end - flow[i].first < 4)
 				rs_sched_push(&sched, &flow[i], 100 + 1000 * i);
 		unit_require(rs_sched_pick(&sched, chunk, 1) == 1);
@@ -136,7 +136,7 @@ START_TEST(windows_bound_what_is_outstanding)
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 2);
 	rs_sched_push(&sched, &flow[1], 9 * CHUNK);
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk + 2, 62), 3);
-	/* The strict backlog holds the weighted lane back, although that has room again. */
+	/* The backlog of the strict lane holds up the weighted lane, although that one has room again. */
 	rs_sched_done(&sched, &flow[0], RS_WEIGHTED, CHUNK);
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 0);
 	rs_sched_done(&sched, &flow[1], RS_STRICT, CHUNK);
@@ -192,7 +192,7 @@ START_TEST(a_flow_changes_lanes_behind_its_chunks)
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk + 2, 2), 2);
 	ck_assert_uint_eq(chunk[2].lane, RS_STRICT);
 	ck_assert_uint_eq(chunk[2].offset, 2 * CHUNK);
-	/* Within the strict lane at once. */
+	/* In the strict lane, the change takes effect at once. */
 	rs_sched_push(&sched, &flow[0], 1);
 	rs_sched_set(&sched, &flow[0], 7, 1);
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 2), 1);
@@ -241,12 +241,12 @@ START_TEST(a_strict_flow_that_is_held_holds_lower_ones_back)
 	add(&flow[2], 7, 1, 2 * CHUNK);
 	add(&flow[3], 7, 1, 2 * CHUNK);
 	rs_sched_hold(&sched, &flow[2]);
-	ck_assert_str_eq(order(9), "dd"); /* its equal goes on */
+	ck_assert_str_eq(order(9), "dd"); /* the flow of equal priority continues */
 	ck_assert_ptr_null(rs_sched_next(&sched));
 	ck_assert(rs_sched_backlog(&sched));
 	rs_sched_resume(&sched, &flow[2]);
 	ck_assert_str_eq(order(9), "ccbaa");
-	/* Held with nothing to send, it holds nobody back. */
+	/* If a held flow has nothing to send, it delays no other flow. */
 	rs_sched_hold(&sched, &flow[2]);
 	rs_sched_push(&sched, &flow[0], CHUNK);
 	ck_assert_str_eq(order(9), "a");
@@ -270,7 +270,7 @@ START_TEST(a_weighted_flow_that_is_held_is_as_if_idle)
 	rs_sched_push(&sched, &flow[0], CHUNK);
 	rs_sched_hold(&sched, &flow[0]);
 	ck_assert(!rs_sched_backlog(&sched));
-	rs_sched_hold(&sched, &flow[0]); /* again: the same */
+	rs_sched_hold(&sched, &flow[0]); /* twice has no more effect */
 	rs_sched_resume(&sched, &flow[0]);
 	rs_sched_resume(&sched, &flow[0]);
 	ck_assert_str_eq(order(9), "a");
@@ -285,7 +285,7 @@ START_TEST(a_strict_flow_may_count_in_the_weighted_window)
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 2);
 	rs_sched_push(&sched, &flow[1], 2 * CHUNK);
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 0);
-	add(&flow[2], 7, 1, CHUNK); /* on the strict lane, whose window is free */
+	add(&flow[2], 7, 1, CHUNK); /* on the strict lane, whose window has room */
 	ck_assert_uint_eq(rs_sched_pick(&sched, chunk, 64), 1);
 	ck_assert_ptr_eq(chunk[0].flow, &flow[2]);
 	rs_sched_done(&sched, &flow[0], RS_WEIGHTED, CHUNK);
@@ -317,8 +317,8 @@ START_TEST(what_passes_without_a_turn_counts_in_the_window)
 END_TEST
 
 /*
- * As kmod/lane.c: a completion tells of all chunks up to one that is signalled, which is the one with which they have half a window.
- * The flows are those of kmod/egress.c: messages of two classes, and blocks of four priorities.
+ * As in kmod/lane.c: a completion covers all chunks up to a signalled one. A chunk is signalled if half a window of bytes has
+ * been posted with it. The flows are those of kmod/egress.c: messages of two classes, and blocks of four priorities.
  */
 START_TEST(completions_of_half_a_window_never_stall)
 {
@@ -343,7 +343,7 @@ START_TEST(completions_of_half_a_window_never_stall)
 		}
 		while (left) {
 			if (!rs_sched_pick(&sched, chunk, 1)) {
-				unit_require(first != end); /* something that is signalled is on its way */
+				unit_require(first != end); /* a signalled chunk is in flight */
 				rs_sched_landed(&sched, RS_WEIGHTED, signalled[first++ % 64]);
 				continue;
 			}
@@ -364,7 +364,7 @@ START_TEST(completions_of_half_a_window_never_stall)
 }
 END_TEST
 
-/* Operations whose chunks have no header: theirs are longer by it, and nothing else changes. */
+/* Operations whose chunks have no header: the chunks are longer by its size. */
 START_TEST(chunks_may_be_longer)
 {
 	const struct rs_chunk *c = chunk;

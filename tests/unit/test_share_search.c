@@ -17,7 +17,7 @@
 #include "share/schedule.h"
 
 #define FLOWS 3
-#define CHUNK 64u /* RS_COST_MIN: an empty chunk costs as much as a whole one */
+#define CHUNK 64u /* RS_COST_MIN: an empty chunk costs as much as a full one */
 #define OUT 8
 
 struct outstanding {
@@ -29,9 +29,9 @@ static struct world {
 	struct rs_flow flow[FLOWS];
 	struct outstanding out[RS_LANES][OUT];
 	uint32_t nout[RS_LANES];
-	uint32_t len[FLOWS][4];        /* of operations, as pushed */
-	uint32_t op[FLOWS], at[FLOWS]; /* what is expected next */
-	uint32_t waited[FLOWS];        /* chunks of other flows of the priority since it could have gone */
+	uint32_t len[FLOWS][4];        /* of the operations, in order */
+	uint32_t op[FLOWS], at[FLOWS]; /* the next chunk expected */
+	uint32_t waited[FLOWS];        /* chunks of other flows of this priority since this one could have been sent */
 	uint32_t pushes, sets, drops, holds;
 } w;
 
@@ -55,7 +55,7 @@ static uint64_t hash(const void *data, size_t size)
 	return h ? h : 1;
 }
 
-/* A state is known by 64 bits of its hash: two that share one are as good as never met. */
+/* 64 bits of a hash identify a state: collisions are too rare to matter. */
 static void reached(void)
 {
 	const uint64_t h = hash(&w, sizeof(w));
@@ -86,7 +86,7 @@ static void check_chunk(const struct rs_chunk *c)
 	unit_require(c->last == (c->offset + c->len == w.len[i][c->op]));
 	unit_require(c->lane == (c->flow->priority ? RS_STRICT : RS_WEIGHTED));
 	for (uint32_t k = 0; k < w.nout[!c->lane]; k++)
-		unit_require(w.out[!c->lane][k].flow != i); /* nothing of it on the other lane */
+		unit_require(w.out[!c->lane][k].flow != i); /* the flow has nothing on the other lane */
 	w.at[i] += c->len;
 	if (c->last) {
 		w.op[i]++;
@@ -119,7 +119,10 @@ static unsigned int pick(void)
 		unit_require(f->priority <= c.flow->priority);
 		if (f->priority != c.flow->priority)
 			continue;
-		/* Strict: each other flow once. Weighted: what others have left of this epoch, and all of the next. */
+		/*
+		 * Strict: one chunk of each other flow. Weighted: what the others have left in this epoch, and the whole next
+		 * one.
+		 */
 		bound = FLOWS - 1;
 		if (!f->priority)
 			for (unsigned int k = bound = 0; k < FLOWS; k++)
@@ -139,7 +142,7 @@ static void done(unsigned int lane)
 	rs_sched_done(&w.sched, &w.flow[o.flow], lane, o.len);
 }
 
-/* Completions and picks alone end with nothing queued, and everything expected handed out. */
+/* Completions and picks alone must empty the queues and hand out every expected chunk. */
 static void check_drains(void)
 {
 	unsigned int i, steps;

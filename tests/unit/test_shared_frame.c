@@ -31,7 +31,7 @@ static const struct shared_limits lim = { .lent = LENT,
 
 static const struct net_config cfg = { .rank = ME, .size = RANKS, .nslots = SLOTS };
 
-/* What the rules mean, said once more and in another way. */
+/* The rules, expressed in another way. */
 static bool means(unsigned int rule, uint64_t v)
 {
 	switch ((enum shared_rule)rule) {
@@ -72,7 +72,7 @@ static struct shared_place place(unsigned int shape)
 				      .bytes = sizeof(struct shared_frame) + (shape == SHARED_SHAPE_MSG ? BEHIND : 0) };
 }
 
-/* All is right but for what the caller changes. */
+/* A valid frame, for the caller to change. */
 static struct shared_frame frame_of(unsigned int shape)
 {
 	struct shared_frame f;
@@ -96,7 +96,7 @@ static bool accepted(unsigned int shape, struct shared_frame *f)
 
 	if (shape == SHARED_SHAPE_FETCHED)
 		return shared_release_ok(&p, f);
-	/* Where its type bounds the payload more, that is another check's. */
+	/* Choose a type whose payload may be that large: another check enforces the limit of each type. */
 	if (f->size > net_payload_max(f->m.type))
 		f->m.type = MSG_RETURN;
 	return shared_frame_ok(&p, f);
@@ -251,7 +251,7 @@ START_TEST(only_what_is_lent_comes_back)
 	struct shared_frame f = frame_of(SHARED_SHAPE_FETCHED);
 	struct shared_place p = place(SHARED_SHAPE_FETCHED);
 
-	p.lent = p.fetches + 1; /* nothing is lent */
+	p.lent = p.fetches + 1; /* no buffer is lent */
 	for (f.id = 0; f.id < 2 * FETCHES; f.id++)
 		ck_assert(!shared_release_ok(&p, &f));
 }

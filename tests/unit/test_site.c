@@ -111,7 +111,7 @@ START_TEST(site_has_file_and_line)
 	ck_assert_str_eq(buf, "");
 	heap_site_name(NULL, buf, sizeof(buf));
 	ck_assert_str_eq(buf, "");
-	heap_site_name((char *)(uintptr_t)qsort + 2, buf, sizeof(buf)); /* libc has no line numbers here, but names */
+	heap_site_name((char *)(uintptr_t)qsort + 2, buf, sizeof(buf)); /* libc has names here, but no line numbers */
 	ck_assert_msg(!strncmp(buf, "qsort", 5) || strchr(buf, ':'), "%s", buf);
 }
 END_TEST

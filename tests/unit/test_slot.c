@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_slot.c - engine/slot: requests that may last fail beyond the last slot, in a job of one rank; brief requests
- * continue. Misses have their own slots, and may use those of lasting requests. A lock that arrives too late is
- * released, and its slot freed.
+ * test_slot.c - engine/slot: lasting requests fail if no slot is left, in a job of one rank; brief requests continue. Misses have
+ * their own slots, and may also use those of lasting requests. A lock that arrives too late is released, and its slot freed.
  */
 #include "suite.h"
 
@@ -43,7 +42,7 @@ START_TEST(the_last_slot_is_followed_by_eagain)
 	int slot;
 
 	ck_assert_int_eq(dsm_init(NULL), 0);
-	ck_assert_int_eq(LASTING, 62464); /* as dsm.h says */
+	ck_assert_int_eq(LASTING, 62464); /* the number in dsm.h */
 	ck_assert_int_eq(dsm_mutex_init(&m), 0);
 	ck_assert_int_eq(dsm_mutex_init(&held), 0);
 	ck_assert_int_eq(dsm_cond_init(&c), 0);
@@ -58,7 +57,7 @@ START_TEST(the_last_slot_is_followed_by_eagain)
 	ck_assert_int_eq(dsm_rwlock_rdlock(&rw), -EAGAIN);
 	ck_assert_int_eq(dsm_rwlock_wrlock(&rw), -EAGAIN);
 	ck_assert_int_eq(dsm_cond_wait(&c, &held), -EAGAIN);
-	/* What its home answers at once needs none of them; so those who wait are woken. */
+	/* Requests that a home answers at once need no lasting slot, so they can wake the waiters. */
 	slot = slot_get(SLOT_BRIEF);
 	ck_assert_int_ge(slot, 0);
 	slot_put((uint16_t)slot);
@@ -67,7 +66,7 @@ START_TEST(the_last_slot_is_followed_by_eagain)
 	ck_assert_int_eq(dsm_mutex_trylock(&m), 0);
 	ck_assert_int_eq(dsm_mutex_unlock(&m), 0);
 	ck_assert_int_eq(dsm_cond_broadcast(&c), 0);
-	ck_assert_int_eq(dsm_mutex_unlock(&held), 0); /* the failed wait has kept it */
+	ck_assert_int_eq(dsm_mutex_unlock(&held), 0); /* the failed wait has kept the mutex */
 	slot_put((uint16_t)slots[LASTING / 2]);
 	ck_assert_int_eq(dsm_sem_wait(&s), 0);
 	ck_assert_int_eq(slot_get(SLOT_LASTING), slots[LASTING / 2]);
@@ -77,7 +76,7 @@ END_TEST
 
 #define BLOCKS (CTL_BLOCK_SLOTS + CTL_BLOCK_END - CTL_SLOTS)
 
-/* Of blocks that others have pinned. */
+/* Blocks pinned by other ranks. */
 static void take_blocks(void)
 {
 	unsigned int i;
@@ -95,7 +94,7 @@ START_TEST(more_misses_take_lasting_slots)
 	char *at;
 
 	ck_assert_int_eq(dsm_init(NULL), 0);
-	ck_assert_int_eq(BLOCKS, 1920); /* as dsm(7) says */
+	ck_assert_int_eq(BLOCKS, 1920); /* the number in dsm(7) */
 	take_blocks();
 	block = slot_get(SLOT_BLOCK);
 	lasting = slot_get(SLOT_LASTING);
@@ -103,7 +102,7 @@ START_TEST(more_misses_take_lasting_slots)
 	ck_assert_int_ge(lasting, CTL_BRIEF_END);
 	ck_assert(slot_is_block((uint16_t)block));
 	ck_assert(!slot_is_block((uint16_t)lasting));
-	/* Left by its thread, the request is there until the answer has come. */
+	/* A request that its thread has left remains until the answer comes. */
 	job.me->slots[block].object = block_id(7 << PAGE_SHIFT, PAGE_BYTES);
 	ck_assert(!slot_any_prefetch(0, 1 << 20));
 	ck_assert(slot_leave((uint16_t)block));
@@ -113,7 +112,7 @@ START_TEST(more_misses_take_lasting_slots)
 	ck_assert(!slot_any_prefetch(0, 1 << 20));
 	ck_assert_int_eq(slot_get(SLOT_LASTING), block);
 	ck_assert(!slot_is_block((uint16_t)block));
-	/* Contents that wait there stay there until they are used. */
+	/* Contents staged in a slot remain until they are used. */
 	at = memory_stage(CTL_ALL_SLOTS - 1, BLOCK_MAX);
 	at[BLOCK_MAX - 1] = 'x';
 	memory_unstage(CTL_ALL_SLOTS - 1, at, BLOCK_MAX, false);
@@ -162,7 +161,7 @@ static void *places(void *arg)
 	return arg;
 }
 
-/* Its home answers at once, whatever others have pinned. */
+/* The home answers a placement at once, even if other ranks have pinned the block. */
 START_TEST(a_placement_waits_for_no_miss)
 {
 	struct dsm_region r = { .size = PAGE_BYTES, .bytes = REGION_UNIT, .block_size = PAGE_BYTES, .id = 1 };
@@ -203,9 +202,9 @@ START_TEST(a_lock_that_comes_too_late_leaves_no_slot)
 	ck_assert_int_eq(dsm_init(NULL), 0);
 	ck_assert_int_eq(dsm_mutex_init(&m), 0);
 	ck_assert_int_eq(dsm_mutex_lock(&m), 0);
-	memset(job.me->kept_at, 0, sizeof(job.me->kept_at)); /* so the first asks the home, and stays in its line; */
+	memset(job.me->kept_at, 0, sizeof(job.me->kept_at)); /* so that the first request waits at the home; */
 	give_up(&m);
-	give_up(&m); /* the second stands behind it, and leaves */
+	give_up(&m); /* the second waits behind it, and leaves */
 	ck_assert_int_eq(slot_get(SLOT_LASTING), CTL_BRIEF_END + 1);
 	slot_put(CTL_BRIEF_END + 1);
 	ck_assert_int_eq(dsm_mutex_trylock(&m), -EBUSY);
@@ -217,7 +216,7 @@ START_TEST(a_lock_that_comes_too_late_leaves_no_slot)
 }
 END_TEST
 
-/* The wake-up and the end of the wait: whichever comes second sees the other. */
+/* Either the answer comes first and the thread sees it, or the answer finds that the thread has given up. */
 START_TEST(who_gives_up_sees_an_answer_or_is_seen)
 {
 	uint16_t slot;
@@ -237,7 +236,7 @@ START_TEST(who_gives_up_sees_an_answer_or_is_seen)
 }
 END_TEST
 
-/* A release has called the thread in line, which has given up before it is woken. */
+/* A release calls the thread in line, which gives up before it is woken. */
 START_TEST(a_thread_that_is_called_too_late_takes_its_turn)
 {
 	struct actions acts;
@@ -286,7 +285,7 @@ static void put_taken(unsigned int n)
 		slot_put((uint16_t)slots[--n]);
 }
 
-/* As many as block_fetch() asks for at once; and none of the slots for what is given back. */
+/* As many slots as block_fetch() uses at once, and none of those for blocks that are given back. */
 START_TEST(each_slot_for_a_prefetch_is_taken)
 {
 	ck_assert_int_eq(dsm_init(NULL), 0);
@@ -298,7 +297,7 @@ START_TEST(each_slot_for_a_prefetch_is_taken)
 }
 END_TEST
 
-/* The directory has room for so many nodes times slots. */
+/* The directory has room for that many ranks times slots. */
 START_TEST(many_nodes_have_fewer_slots_for_blocks)
 {
 	ck_assert_uint_eq(ctl_block_slots(1), CTL_ALL_SLOTS);

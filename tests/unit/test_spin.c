@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_spin.c - engine/spin: the previous waits of a thread determine how long it polls. */
+/* test_spin.c - engine/spin: a thread's earlier waits determine how long it polls. */
 #include "suite.h"
 
 #include "engine/spin.h"
 
 #define SET 20000u
 
-/* As a waiter does it: it sleeps if the answer takes longer than the limit. */
+/* Wait as a thread does: sleep if the answer takes longer than the limit. */
 static void waits(struct spin *s, unsigned int n, uint64_t ns)
 {
 	while (n--)
 		spin_saw(s, ns, SET, ns > spin_limit(s, SET));
 }
 
-/* The limit, as nearly all waits have it. */
+/* The limit of waits that are no probe. */
 static uint64_t usual(struct spin s)
 {
 	if (s.waits % SPIN_PROBE == 0)
@@ -30,7 +30,7 @@ START_TEST(who_has_seen_nothing_polls_as_long_as_is_set)
 }
 END_TEST
 
-/* The answer that comes just after the limit is waited for the next time, also when the sleep made it seem later. */
+/* If the answer comes just after the limit, the next limit covers it, even if sleeping made it seem later. */
 START_TEST(answers_just_after_the_limit_are_waited_for)
 {
 	uint64_t ns;
@@ -46,7 +46,7 @@ START_TEST(answers_just_after_the_limit_are_waited_for)
 }
 END_TEST
 
-/* A few change nothing; then the limit falls by halves, to next to nothing. */
+/* A few long waits change nothing; then the limit is halved repeatedly, to nearly nothing. */
 START_TEST(long_waits_are_not_polled_for)
 {
 	struct spin s = { 0 };
@@ -65,7 +65,7 @@ START_TEST(long_waits_are_not_polled_for)
 }
 END_TEST
 
-/* Answers that come late because the waiter polls: it ceases to, and they come at once. It finds out when polling pays again. */
+/* Answers come late because the waiter polls. It stops polling, and they come at once. It notices when polling pays again. */
 START_TEST(who_polls_in_vain_ceases_to)
 {
 	struct spin s = { 0 };
@@ -84,7 +84,7 @@ START_TEST(who_polls_in_vain_ceases_to)
 }
 END_TEST
 
-/* Either habit takes over, however long the other lasted: after one probe; after a few waits. */
+/* A long habit ends fast: after one probe, or after a few waits. */
 START_TEST(habits_change)
 {
 	struct spin s = { 0 };
@@ -100,7 +100,7 @@ START_TEST(habits_change)
 }
 END_TEST
 
-/* Two that wait for each other have both ceased to poll, so that each answer takes some wake-ups: one probe ends that. */
+/* Two threads that wait for each other have both stopped polling, so each answer takes several wake-ups. One probe ends that. */
 START_TEST(who_sleeps_because_its_peer_does_finds_out)
 {
 	uint64_t ns;
@@ -114,7 +114,7 @@ START_TEST(who_sleeps_because_its_peer_does_finds_out)
 }
 END_TEST
 
-/* A short limit that is enough takes the halvings back one by one. */
+/* If a short limit is enough, the halvings are undone one by one. */
 START_TEST(answers_in_time_lengthen_it)
 {
 	struct spin s = { .mean = SET / 4, .waits = 1, .slept = SPIN_FORGIVEN + SPIN_HALVINGS };

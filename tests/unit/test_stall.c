@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_stall.c - long waits, at rank 0 of two nodes of one rank. With the kernel helper, the service thread starts a
- * thread that asks the other rank, and the report contains both ranks; a placement reports by itself, and names its
- * block. The transport answers for rank 1.
+ * test_stall.c - reports of long waits, at rank 0 of two nodes of one rank. With the kernel helper, the service thread starts a
+ * thread that asks the other rank, and the report contains both ranks. A placement reports itself, with its block. The transport
+ * answers for rank 1.
  */
 #include "core.h"
 
@@ -27,10 +27,10 @@
 #define SPACE (64ul << 20)
 
 static unsigned int asked;
-static struct stall_row others[2]; /* what rank 1 says */
+static struct stall_row others[2]; /* answer of rank 1 */
 static unsigned int others_n;
 static FILE *said;
-static struct msg placement; /* rank 1 has got it, and does not answer before a report has been made */
+static struct msg placement; /* received by rank 1, which does not answer before a report is printed */
 
 static int reply(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size)
 {
@@ -49,7 +49,7 @@ static int reply(struct net *n, uint16_t rank, const struct msg *m, const void *
 	return 0;
 }
 
-/* All that was said. */
+/* Everything printed. */
 static const char *words(void)
 {
 	static char text[4096];
@@ -104,7 +104,7 @@ static void set_up(void)
 	unit_require(said && dup2(fileno(said), STDERR_FILENO) == STDERR_FILENO);
 }
 
-/* Rank 0 waits in the job's barrier, for so long. */
+/* Rank 0 has waited in the job's barrier for that long. */
 static void wait_for(unsigned int ms)
 {
 	struct wait_note *n = &job.mine->notes[0];
@@ -114,7 +114,7 @@ static void wait_for(unsigned int ms)
 	__atomic_store_n(&n->since, clock_ns() - ms * 1000000ull, __ATOMIC_RELEASE);
 }
 
-/* What the service thread does; and what was said. */
+/* Check as the service thread does, and return what it prints. */
 static const char *look(void)
 {
 	stall_check_kernel();
@@ -158,7 +158,7 @@ START_TEST(nobody_asks_once_the_ranks_part)
 }
 END_TEST
 
-/* What a placement waits for has no name but its block's: rank 1 is silent until rank 0 has waited for so long that it says so. */
+/* A placement has only its block as a name. Rank 1 is silent until rank 0 has waited so long that it reports that. */
 START_TEST(a_placement_whose_home_is_silent_names_its_block)
 {
 	struct dsm_region r = { .off = REGION_UNIT,

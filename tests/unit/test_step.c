@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_step.c - engine/step: hold records are given back when they become free; copies are dropped when they have been sent. */
+/* test_step.c - engine/step: hold records are given back when free; copies are dropped after they were sent. */
 #include "suite.h"
 
 #include <dsm.h>
@@ -11,8 +11,8 @@
 #include "engine/step.h"
 
 /*
- * The home asks whether the lock is idle where it was last. By the time the question comes, the lock has gone on, and its record
- * is free, or another thread has taken it for another lock but not begun.
+ * The home asks whether the lock is idle in its last record. When the question arrives, the lock has moved on: its record is
+ * free, or another thread has taken it for another lock, but has not begun.
  */
 static void ask_record(uint32_t index)
 {
@@ -75,7 +75,9 @@ static uint8_t drop(uint32_t block)
 	return job.mem.pages[block_page(block)].state;
 }
 
-/* The home reads what this rank has written: this rank is not the owner any more, and may drop its copy, but it has to send it. */
+/*
+ * The home reads a block that this rank has written. This rank no longer owns it, and may drop its copy, but must send it first.
+ */
 START_TEST(a_copy_that_is_to_be_sent_is_not_dropped)
 {
 	struct msg m = { .version = WIRE_VERSION, .type = MSG_FWD_READ };
@@ -96,7 +98,7 @@ START_TEST(a_copy_that_is_to_be_sent_is_not_dropped)
 }
 END_TEST
 
-/* The state of a block is found by its first page. Of a block of no region, two nodes may say different sizes. */
+/* The state of a block is that of its first page. If a block is in no region, two nodes may name different sizes. */
 START_TEST(a_block_has_one_lock_whatever_its_size)
 {
 	size_t bytes;

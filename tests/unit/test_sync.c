@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_sync.c - core/sync: every kind with every operation, and what each object promises. */
+/* test_sync.c - core/sync: every kind of object with every operation, and what each object guarantees. */
 #include "core.h"
 
 #include "core/set.h"
@@ -28,7 +28,7 @@ static int turn(struct sync *s)
 	return sync_step(&ctx, s, &m, &out);
 }
 
-/* The n-th answer of the last step went to this rank with this status. */
+/* Check that answer n of the last step went to this rank, with this status. */
 static void answered(unsigned int n, uint16_t rank, int16_t status)
 {
 	const struct action *a = unit_action(&out, ACT_SEND, n);
@@ -117,7 +117,7 @@ START_TEST(readers_share_and_do_not_overtake_a_writer)
 }
 END_TEST
 
-/* Only if it is free, and nobody waits. */
+/* A trylock succeeds only if the lock is free and no thread waits. */
 START_TEST(a_try_overtakes_nobody)
 {
 	struct sync s = { .kind = SYNC_RWLOCK };
@@ -129,7 +129,7 @@ START_TEST(a_try_overtakes_nobody)
 	op(&s, SOP_TRYWRLOCK, 3, 0);
 	answered(0, 3, -EBUSY);
 	op(&s, SOP_WRLOCK, 3, 0);
-	op(&s, SOP_TRYRDLOCK, 4, 0); /* readers have it, but a writer waits */
+	op(&s, SOP_TRYRDLOCK, 4, 0); /* readers hold the lock, but a writer waits */
 	ck_assert_uint_eq(out.n, 1);
 	answered(0, 4, -EBUSY);
 	op(&s, SOP_RDUNLOCK, 1, 0);
@@ -146,7 +146,7 @@ START_TEST(a_try_overtakes_nobody)
 }
 END_TEST
 
-/* A timed request: how many answers its step had; the first of them says that it is in line. */
+/* A timed request. Returns the number of answers of its step; the first says that it is in line. */
 static unsigned int timed(struct sync *s, uint8_t what, uint16_t rank)
 {
 	struct msg m = unit_msg(MSG_SYNC, rank, 0, rank, 0);
@@ -173,7 +173,7 @@ START_TEST(readers_behind_a_writer_that_gives_up_are_let_go)
 	answered(0, 2, -ETIMEDOUT);
 	answered(1, 3, 0);
 	ck_assert_ptr_nonnull(unit_action(&out, ACT_RESUME, 0));
-	op(&s, SOP_CANCEL, 3, 0); /* its turn has come, and that of others is on its way */
+	op(&s, SOP_CANCEL, 3, 0); /* its turn has come, and the turns of others are to follow */
 	ck_assert_uint_eq(out.n, 1);
 	answered(0, 3, -EALREADY);
 	ck_assert_int_eq(turn(&s), 0);
@@ -201,7 +201,7 @@ START_TEST(a_semaphore_counts)
 	op(&s, SOP_POST, 4, 3);
 	answered(0, 4, 0);
 	answered(1, 2, 0);
-	op(&s, SOP_TRYWAIT, 5, 0); /* not past those who wait */
+	op(&s, SOP_TRYWAIT, 5, 0); /* must not overtake waiters */
 	answered(0, 5, -EAGAIN);
 	turn(&s);
 	answered(0, 3, 0);
@@ -229,7 +229,7 @@ START_TEST(a_timed_wait_is_told_when_it_is_in_line)
 	ck_assert_uint_eq(out.v[1].msg.value, 0);
 	ck_assert_int_eq(sync_step(&ctx, &s, &m, &out), 0);
 	ck_assert_uint_eq(out.n, 1);
-	ck_assert_int_eq(sync_step(&ctx, &s, &m, &out), -EBADMSG); /* waits already */
+	ck_assert_int_eq(sync_step(&ctx, &s, &m, &out), -EBADMSG); /* it waits already */
 	op(&s, SOP_CANCEL, 1, 0);
 	answered(0, 1, -ETIMEDOUT);
 	op(&s, SOP_CANCEL, 1, 0);
@@ -278,7 +278,7 @@ START_TEST(an_object_with_a_turn_out_is_not_idle)
 }
 END_TEST
 
-/* Destroying an object that somebody has, or waits for, would leave them with nothing. */
+/* An object that is held or waited for must not be destroyed: its users would hang. */
 START_TEST(an_object_in_use_is_not_idle)
 {
 	static const struct {
@@ -288,9 +288,9 @@ START_TEST(an_object_in_use_is_not_idle)
 		{ SYNC_RWLOCK, SOP_WRLOCK, 0, SOP_WRUNLOCK },
 		{ SYNC_RWLOCK, SOP_TRYRDLOCK, 0, SOP_RDUNLOCK },
 		{ SYNC_RWLOCK, SOP_TRYWRLOCK, 0, SOP_WRUNLOCK },
-		{ SYNC_SEM, SOP_WAIT, 0, SOP_POST }, /* of 0: it waits */
+		{ SYNC_SEM, SOP_WAIT, 0, SOP_POST }, /* the value is 0, so it waits */
 		{ SYNC_COND, SOP_ENQUEUE, 0, SOP_SIGNAL },
-		{ SYNC_SEM, SOP_POST, 1, SOP_WAIT }, /* a value is not a user */
+		{ SYNC_SEM, SOP_POST, 1, SOP_WAIT }, /* a value alone is no use */
 		{ SYNC_ATOMIC, SOP_STORE, 1, SOP_STORE },
 	};
 	unsigned int i;
@@ -320,7 +320,7 @@ START_TEST(a_signal_without_waiters_is_lost)
 }
 END_TEST
 
-/* More than 16 bits count: every slot of every rank may wait. */
+/* Counts need more than 16 bits: every slot of every rank may wait. */
 START_TEST(a_broadcast_is_for_all_of_a_large_job)
 {
 	enum { EACH = 65, ALL = WIRE_MAX_NODES * EACH };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_sync_rules.c - core/sync: long random walks of each kind beside a specification that is plain arrays, and every
- * field of every answer.
+ * test_sync_rules.c - core/sync: long random walks of each kind of object, compared with a specification in plain arrays, and
+ * every field of every answer.
  */
 #include "core.h"
 
@@ -11,7 +11,7 @@
 #define ME 1022
 #define OBJECT 0x87654321u
 #define SLOTS 0x1235
-#define WHO 9 /* requesters */
+#define WHO 9 /* number of requesters */
 #define STEPS 30000
 
 static struct queue_entry nodes[WIRE_MAX_NODES * SLOTS];
@@ -22,7 +22,7 @@ static const uint16_t ranks[WHO] = { 1, 1, 1, 700, 700, 700, 1023, 1023, 1023 },
 struct spec {
 	uint8_t kind;
 	bool pumping, writer;
-	unsigned int n, readers, owed; /* owed: signals to the first of the line */
+	unsigned int n, readers, owed; /* owed: signals granted to the first in line */
 	uint64_t value;
 	struct {
 		unsigned int who;
@@ -45,7 +45,7 @@ static void answer(struct spec *s, unsigned int who, int16_t status, uint64_t va
 	s->answer[s->answers++].value = value;
 }
 
-/* May a request of this kind go on now? Then it does. */
+/* Can a request of this kind be granted now? If so, grant it. */
 static bool goes(struct spec *s, uint8_t op)
 {
 	bool may = op == SOP_RDLOCK ? !s->writer
@@ -116,7 +116,7 @@ static void atomic(struct spec *s, unsigned int who, const struct msg *m)
 	answer(s, who, m->op == SOP_CAS && old != m->value ? -EAGAIN : 0, old);
 }
 
-/* True: the step is none that a correct rank causes. */
+/* Returns true if no correct rank causes the step. */
 static bool specify(struct spec *s, unsigned int who, const struct msg *m)
 {
 	unsigned int at = place(s, who);
@@ -153,7 +153,7 @@ static bool specify(struct spec *s, unsigned int who, const struct msg *m)
 		} else {
 			answer(s, who, -EALREADY, 0);
 		}
-		if (!s->pumping) /* readers behind a writer that has left */
+		if (!s->pumping) /* readers behind a writer that has left the line */
 			pump(s);
 		return false;
 	case SOP_RDUNLOCK:
@@ -232,11 +232,11 @@ static void walk(uint8_t kind, uint64_t seed)
 		who = (unsigned int)(unit_random(&seed) % WHO);
 		m = unit_msg(turn ? MSG_RESUME : MSG_SYNC, ranks[who], ME, ranks[who], slots[who]);
 		m.object = OBJECT;
-		/* Mostly what this kind knows. */
+		/* Mostly operations that this kind has. */
 		do
 			m.op = (uint8_t)(unit_random(&seed) % SYNC_OPS);
 		while (!knows(kind, m.op) && unit_random(&seed) % 16);
-		m.flags = (uint8_t)unit_random(&seed); /* of which one counts */
+		m.flags = (uint8_t)unit_random(&seed); /* only one flag has a meaning */
 		m.value = some_value(&seed);
 		if (m.op == SOP_CAS) {
 			m.value2 = unit_random(&seed);
@@ -254,7 +254,7 @@ static void walk(uint8_t kind, uint64_t seed)
 			unit_require(!memcmp(&o, &before, sizeof(o)));
 		else
 			compare(&s, &o, &out);
-		/* A semaphore that is full, and a line that only grows, show nothing. */
+		/* A full semaphore and an ever longer line would test nothing. */
 		if (kind == SYNC_SEM && i % 50 == 49)
 			o.value = s.value = unit_random(&seed) % 3;
 	}

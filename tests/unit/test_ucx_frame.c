@@ -16,7 +16,7 @@
 static const struct ucx_limits lim = { .behind = BEHIND, .nodes = RANKS };
 static const struct net_config cfg = { .rank = ME, .size = RANKS, .nslots = 4 };
 
-/* What the rules mean, said once more and in another way. */
+/* The rules, expressed in another way. */
 static bool means(unsigned int rule, uint64_t v)
 {
 	switch ((enum ucx_rule)rule) {
@@ -42,7 +42,7 @@ static bool blob_taken(unsigned int shape, const void *at)
 	return !ucx_blob_read(buf + 1, sizeof(buf) - 1, &out) && !memcmp(&out, at, sizeof(out));
 }
 
-/* Of its type the largest payload is that of all. */
+/* MSG_RETURN has the largest payload of all types. */
 static bool arrival_taken(unsigned int shape, const void *at)
 {
 	struct ucx_arrival want, a;
@@ -59,7 +59,7 @@ static bool arrival_taken(unsigned int shape, const void *at)
 	return !ucx_message_read(&cfg, header, want.header, want.data, &a, &m);
 }
 
-/* No peer is this rank itself. */
+/* True for this rank: no peer may claim to be it. */
 static bool other_node(const struct rule_field *f, uint64_t v)
 {
 	return !strcmp(f->name, "src") && v == ME;
@@ -90,7 +90,7 @@ START_TEST(an_address_has_its_length)
 }
 END_TEST
 
-/* A malformed message costs its sender the connection, if it has one. */
+/* A malformed message ends the connection to its sender, if there is one. */
 START_TEST(only_a_peer_is_blamed)
 {
 	struct ucx_arrival a = { .header = sizeof(struct msg) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* test_units.c - heap/units.c: who has which unit of the heap. */
+/* test_units.c - heap/units.c: the owners of the units of the heap. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +120,7 @@ START_TEST(only_an_owner_gives_back)
 }
 END_TEST
 
-/* Against a map: no unit has two owners, and a run is refused only where there is none. Heaps of all sizes and ranks. */
+/* Compared with a map: no unit has two owners, and a run is refused only if there is none. Heaps and jobs of all sizes. */
 START_TEST(units_are_a_map)
 {
 	uint32_t step, i, n, rank, free_run, longest;

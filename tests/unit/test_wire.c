@@ -6,7 +6,7 @@
 
 #define ME 3
 #define RANKS 8
-#define PROCESSES 20 /* ranks of the job, where those are nodes */
+#define PROCESSES 20 /* ranks of the job, for fields that count ranks, not nodes */
 #define BLOCK_SLOTS 16
 #define SLOTS 64
 #define HOLDS 48
@@ -42,7 +42,7 @@ START_TEST(the_layout_is_what_the_wire_says)
 }
 END_TEST
 
-/* Numbers that travel are part of the layout; the flags of one message share a byte. */
+/* Numbers on the wire are part of the layout; flags of one message share a byte. */
 START_TEST(numbers_that_travel_do_not_change)
 {
 	ck_assert_uint_eq(WIRE_VERSION, 10);
@@ -85,7 +85,7 @@ START_TEST(blocks_of_every_size_up_to_the_edges)
 }
 END_TEST
 
-/* A window need not be a multiple of a large block: the last one may begin in it, and end outside. */
+/* The window need not be a multiple of a large block: the last block may begin inside it and end outside. */
 START_TEST(a_block_that_ends_outside_of_the_window_is_none)
 {
 	struct wire_limits l = lim;
@@ -101,7 +101,7 @@ START_TEST(a_block_that_ends_outside_of_the_window_is_none)
 }
 END_TEST
 
-/* The range of each rule in figures, whatever operation the message has; CAS, KIND, INITIAL and LEAVER are the only ones that look at it. */
+/* The range of each rule in figures. Only CAS, KIND, INITIAL and LEAVER depend on the operation of the message. */
 START_TEST(ranges_are_these)
 {
 	static const struct {
@@ -224,7 +224,7 @@ static bool block_is_there(uint64_t id)
 	return id && pages <= 512 && page + pages <= PAGES;
 }
 
-/* What the rules mean, said once more and in another way. */
+/* The rules, expressed in another way. */
 static bool means(enum wire_rule rule, int64_t v, const struct msg *m)
 {
 	switch (rule) {
@@ -287,7 +287,7 @@ static bool all_rules_hold(const struct msg *m)
 	return true;
 }
 
-/* So many kinds of this message have rules that differ: operations; barrier 0 and the others. */
+/* The number of variants of this message with different rules: operations; barrier 0 and others. */
 static unsigned int variants(unsigned int type)
 {
 	return type == MSG_SYNC ? SYNC_OPS : type == MSG_BYE || type == MSG_ARRIVE || type == MSG_DEPART ? 2 : 1;
@@ -340,25 +340,25 @@ START_TEST(what_was_once_believed_is_refused)
 {
 	struct msg m = wire_good(MSG_RELEASE, 1, &lim);
 
-	m.req_slot = BLOCK_SLOTS; /* the answer would go to a slot that is not there */
+	m.req_slot = BLOCK_SLOTS; /* the answer would go to a slot that does not exist */
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
 	m = wire_good(MSG_UNLOCK, 1, &lim);
 	m.aux = HOLDS;
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
 	m = wire_good(MSG_NEXT, 1, &lim);
-	m.value = 1ull << 32; /* record 0, if it were cut */
+	m.value = 1ull << 32; /* record 0 if it were truncated */
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
-	m = wire_good(MSG_SYNC, 1, &lim); /* req_node: the object's generation; the request is the sender's */
+	m = wire_good(MSG_SYNC, 1, &lim); /* req_node is the object's generation; the requester is the sender */
 	m.op = SOP_ADD;
 	m.aux = 0;
 	m.req_node = 2;
 	ck_assert_int_eq(wire_check(&m, &lim), 0);
-	m.aux = SYNC_SEM; /* the kind is for SOP_CREATE to say */
+	m.aux = SYNC_SEM; /* only SOP_CREATE sets the kind */
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
 	m = wire_good(MSG_DONE, 1, &lim);
-	m.req_node = 2; /* speaks for another */
+	m.req_node = 2; /* in the name of another rank */
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
-	m = wire_good(MSG_RESUME, 1, &lim); /* a home's word to itself */
+	m = wire_good(MSG_RESUME, 1, &lim); /* a home sends it only to itself */
 	ck_assert_int_eq(wire_check(&m, &lim), -EBADMSG);
 }
 END_TEST
@@ -398,7 +398,7 @@ START_TEST(barrier_0_has_one_generation)
 }
 END_TEST
 
-/* 1 to 255, of a rank that is about to leave with 256 added; none of one that has finalized. */
+/* 1 to 255; plus 256 if the rank is about to leave; 0 if it has finalized. */
 START_TEST(who_leaves_has_a_status)
 {
 	struct msg m = wire_good(MSG_BYE, 1, &lim);
@@ -491,7 +491,7 @@ START_TEST(garbage_that_passes_is_in_range)
 		for (k = 0; k < 4; k++)
 			w[k] = unit_random(&seed);
 		memcpy(&m, w, sizeof(m));
-		if (i & 1) { /* near misses */
+		if (i & 1) { /* values next to the rule */
 			unsigned int changes = w[0] >> 40 & 3;
 
 			m = wire_good((uint8_t)(w[1] % MSG_TYPES), (uint16_t)(w[1] >> 32) % RANKS, &lim);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * test_work.c - a thread's queue and timers, and the copies that it closes, at node 0 of three. The fault backend and
- * the transport count their calls.
+ * test_work.c - a thread's queue and timers, and the copies that it closes, at node 0 of three. A fake fault backend and
+ * transport count their calls.
  */
 #include "core.h"
 
@@ -50,7 +50,7 @@ static int count_take(size_t off, size_t len, void *to, bool writable, const int
 static struct msg arriving[256];
 static unsigned int arrived, arrivals, given;
 
-/* Node 1 says that it has heard of a block that this node gives back, and asks for it. */
+/* Node 1 requests a block that this node gives back. */
 static void fetch(const struct msg *release)
 {
 	struct msg ask = unit_msg(MSG_FWD_WRITE, 1, 0, 1, 0), heard = unit_msg(MSG_REPLY, 1, 0, 0, release->req_slot);
@@ -159,7 +159,7 @@ static struct msg invalidate(unsigned int page)
 	struct msg m = unit_msg(MSG_INV, 1, 0, ELSEWHERE, 0);
 
 	m.object = block(page);
-	job.mem.pages[page].home = 1 + 1; /* who may say so */
+	job.mem.pages[page].home = 1 + 1; /* the home, which may send it */
 	return m;
 }
 
@@ -168,7 +168,7 @@ START_TEST(a_queue_takes_any_number_in_order)
 	const unsigned int n = 150000;
 	unsigned int round, i;
 
-	for (round = 0; round < 2; round++) { /* the second time in an area that has been small again */
+	for (round = 0; round < 2; round++) { /* the second round uses an area that was full before */
 		acks = 0;
 		for (i = 0; i < n; i++) {
 			struct msg m = invalidate(2 * (i / 32));
@@ -183,7 +183,7 @@ START_TEST(a_queue_takes_any_number_in_order)
 }
 END_TEST
 
-/* The invalidation of a copy that this node has. */
+/* An invalidation of this node's copy. */
 static struct msg lose(unsigned int page)
 {
 	struct msg m = invalidate(page);
@@ -226,7 +226,7 @@ START_TEST(what_does_not_adjoin_is_closed_by_itself)
 	ck_assert_uint_eq(calls, 2);
 	acks = shuts = calls = 0;
 	lose_all((const unsigned int[]){ unit - 2, unit - 1, unit, unit + 1 },
-		 4); /* another region's may begin there */
+		 4); /* a block of another region may begin there */
 	ck_assert_uint_eq(calls, 2);
 }
 END_TEST
@@ -253,12 +253,12 @@ START_TEST(what_arrives_in_one_poll_is_closed_together)
 	ck_assert_uint_eq(acks, 40);
 	ck_assert_uint_eq(calls, 2);
 	arriving[0] = lose(200);
-	run_net(NULL, &arriving[0], NULL, 0); /* by a thread of the transport's own: at once */
+	run_net(NULL, &arriving[0], NULL, 0); /* a transport's thread: at once */
 	ck_assert_uint_eq(acks, 41);
 }
 END_TEST
 
-/* The newest copy, and one that is on its way to another node, stay. */
+/* The newest copy stays, and one that is being sent to another node. */
 START_TEST(neighbours_that_the_node_drops_are_closed_by_one_call)
 {
 	const unsigned int first = 10, newest = first + 20, leaving = first + 40;
@@ -284,7 +284,7 @@ START_TEST(neighbours_that_the_node_drops_are_closed_by_one_call)
 }
 END_TEST
 
-/* The home of all blocks is node 1. */
+/* Node 1 is the home of all blocks. */
 START_TEST(who_leaves_asks_for_all_before_it_waits)
 {
 	struct dsm_region r = {
@@ -306,7 +306,7 @@ START_TEST(who_leaves_asks_for_all_before_it_waits)
 }
 END_TEST
 
-/* A block of rank 0 that rank 2 wants, held back; its timer comes due in some ms. */
+/* Rank 2's request for a block of rank 0, deferred; its timer expires after some ms. */
 static void hold(unsigned int page, uint32_t at)
 {
 	opened[page] = true;
@@ -331,7 +331,7 @@ START_TEST(timers_are_fired_once_each)
 	uint32_t at = clock_us() + 100000;
 	unsigned int i;
 
-	for (i = 0; i < 5; i++) { /* in the queue, beside the timers: it stays as it is */
+	for (i = 0; i < 5; i++) { /* still queued after the timers */
 		struct msg m = invalidate(n + 2 * i);
 
 		work_push(WORK_STEP, &m);
@@ -388,7 +388,7 @@ int main(void)
 	tcase_add_test(t, neighbours_that_the_node_drops_are_closed_by_one_call);
 	tcase_add_test(t, who_leaves_asks_for_all_before_it_waits);
 	tcase_add_test(t, timers_are_fired_once_each);
-#ifndef __SANITIZE_THREAD__ /* which itself ends the process when it finds no memory */
+#ifndef __SANITIZE_THREAD__ /* it ends the process itself when it finds no memory */
 	tcase_add_test(t, a_timer_without_memory_fires_early);
 #endif
 	suite_add_tcase(s, t);
