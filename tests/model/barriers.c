@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * barriers.c - see barriers.h. Checked: nobody leaves an episode before all have arrived; all leave it with the sum
- * of all values, or all with -EINVAL; every episode ends. A thread with the handle of a destroyed barrier is refused,
- * or leaves with -EINVAL, and affects no other thread.
+ * barriers.c - see barriers.h. Checked: no thread leaves an episode before all have arrived; all leave it with the sum of all
+ * values, or all with -EINVAL; every episode ends. A thread with the handle of a destroyed barrier is refused, or leaves with
+ * -EINVAL, and affects no other thread.
  */
 #include "barriers.h"
 
@@ -13,19 +13,19 @@
 #define NODES 4
 #define LOCALS 2
 #define THREADS 4
-#define OLD 0x12fffe /* generation; the next is that of the new barrier */
+#define OLD 0x12fffe /* generation of the old barrier; the next one is that of the new barrier */
 
 struct thread {
-	uint8_t inside; /* has arrived */
+	uint8_t inside; /* the thread has arrived */
 	uint8_t awake;
 	uint8_t episode;
 	uint8_t gen;
-	uint8_t old; /* has the handle of the barrier before */
+	uint8_t old; /* the thread has the old handle */
 };
 
 struct world {
 	struct bar bars[NODES];
-	struct bar_part parts[NODES][LOCALS]; /* of ranks, where a node has several */
+	struct bar_part parts[NODES][LOCALS]; /* one per rank, if a node has several */
 	struct thread threads[NODES][THREADS];
 	struct chan chan;
 };
@@ -37,7 +37,7 @@ static uint32_t event(enum event e, unsigned int a, unsigned int b)
 	return (uint32_t)e << 16 | a << 8 | b;
 }
 
-/* What the job calls them. Values are large, and sums of them as large as they come. */
+/* Ranks and objects as they are numbered in the job. Values are large, and their sums the largest possible. */
 static struct chan_names names(const struct bar_cfg *cfg)
 {
 	return (struct chan_names){ .rank = WIRE_MAX_NODES - NODES,
@@ -51,7 +51,7 @@ static struct chan_names names(const struct bar_cfg *cfg)
 				    .value = 0x0123456701234567ull };
 }
 
-/* Each episode reduces by another operation, and an episode's values meet by its operation only. */
+/* Each episode has a different operation; its values must be combined by that one only. */
 enum { SUM = 1, MAX, OPS_END };
 
 static uint8_t op_of(unsigned int episode)
@@ -84,7 +84,7 @@ static unsigned int episodes_of(const struct bar_cfg *cfg, unsigned int r, unsig
 	return cfg->old[r][t] == BAR_OLD ? 1 : cfg->episodes;
 }
 
-/* A thread with the old handle has been told. */
+/* A thread with the old handle gets an error. */
 static struct thread told(const struct bar_cfg *cfg, unsigned int r, unsigned int t)
 {
 	return (struct thread){ .episode = cfg->old[r][t] == BAR_OLD };
@@ -122,7 +122,7 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	return n;
 }
 
-/* False: the thread has the handle of a barrier that is no more. The mask stands for the tree: 1 for the new, 2 for the old. */
+/* False: the thread's handle is of the destroyed barrier. The mask identifies the tree: 1 the new one, 2 the old one. */
 static bool step(const struct bar_cfg *cfg, struct world *w, unsigned int node, struct bar_part *part,
 		 const struct wmsg *m)
 {
@@ -188,7 +188,7 @@ static uint64_t value_of(const struct bar_cfg *cfg, unsigned int r, unsigned int
 	return names(cfg).value * (1 + r * THREADS + t + 3 * episode);
 }
 
-/* All must have come, and brought what the result says. */
+/* All threads must have arrived, and the result must contain their values. */
 static void leave(const struct bar_cfg *cfg, struct world *w, unsigned int r, unsigned int t)
 {
 	struct thread *th = &w->threads[r][t];

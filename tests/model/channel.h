@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * channel.h - messages in flight. Ordered: per pair of ranks, first in first out. Unordered: a bag, kept sorted by
- * chan_canon() so that worlds that differ in nothing else are one.
+ * channel.h - messages in flight. Ordered: first in, first out per pair of ranks. Unordered: a bag, which chan_canon() sorts so
+ * that equivalent worlds become equal.
  *
- * A world counts its ranks, slots and objects from 0. The machines see the numbers of a large job: chan_widen() adds to
- * each field the first number that lives in this world, chan_narrow() takes it off and complains of a number that does
- * not live here. So a number that the core cuts short is noticed, and worlds stay as small as they are.
+ * A world numbers its ranks, slots and objects from 0. The machines see the numbers of a large job: chan_widen() adds to each
+ * field the first number that exists in this world. chan_narrow() subtracts it, and reports numbers that do not exist. So
+ * truncation in the core is noticed, and worlds stay small.
  */
 #ifndef MODEL_CHANNEL_H
 #define MODEL_CHANNEL_H
@@ -19,13 +19,13 @@
 
 #define CHAN_MAX 28
 
-/* struct msg in the numbers of small worlds. */
+/* struct msg with the numbers of a small world. */
 struct wmsg {
 	uint8_t type, flags, op, src, dst, object, req_node, req_slot;
-	uint8_t home; /* + 1; 0: none */
+	uint8_t home; /* home + 1; 0: none */
 	int8_t count;
 	uint8_t value;
-	uint8_t data; /* coherence: are the contents that travel along the latest? barriers: aux */
+	uint8_t data; /* coherence: are the carried contents the latest? barriers: aux */
 };
 
 struct chan {
@@ -33,11 +33,11 @@ struct chan {
 	struct wmsg v[CHAN_MAX];
 };
 
-/* The first number of each kind, and how many live in this world. */
+/* The first number of each kind, and how many exist in this world. */
 struct chan_names {
 	uint32_t rank, ranks, slot, slots, object, objects;
 	uint32_t home, homes; /* coherence: ranks; locks: hold records */
-	uint64_t value;       /* a value is so many times what it is in the world */
+	uint64_t value;       /* factor between values in the job and in the world */
 };
 
 static inline uint8_t chan_small(const char *what, uint64_t number, uint32_t first, uint32_t n)
@@ -123,7 +123,7 @@ static inline struct wmsg chan_take(struct chan *c, unsigned int index)
 	return m;
 }
 
-/* Is it the next of its channel, or, without order, the first of its likes? */
+/* Is it the next message of its channel? Without order: the first of several equal ones? */
 static inline bool chan_next(const struct chan *c, unsigned int index, bool fifo)
 {
 	const struct wmsg *m = &c->v[index];
@@ -149,11 +149,11 @@ static inline void chan_canon(struct chan *c, bool fifo)
 /* ---- queues ------------------------------------------------------------------------------------ */
 
 /*
- * A home keeps a node for each slot of each rank of a large job. A world keeps those of the slots that live in it, with
- * the numbers that they have in the job; they are in their places only while a machine is stepped.
+ * In a large job, a home has a queue entry for each slot of each rank. A world stores the entries of its own slots, with their
+ * numbers in the job. They are in place only during a step.
  */
-#define CHAN_SLOT 0x1001 /* the first slot that lives */
-#define CHAN_SLOTS 4     /* at most */
+#define CHAN_SLOT 0x1001 /* the first slot that exists */
+#define CHAN_SLOTS 4     /* number of slots, at most */
 #define CHAN_NODES (WIRE_MAX_NODES * (CHAN_SLOT + CHAN_SLOTS))
 
 static struct queue_entry chan_pool[CHAN_NODES];
@@ -163,7 +163,7 @@ static inline struct qpool chan_queue(void)
 	return (struct qpool){ .entries = chan_pool, .nslots = CHAN_SLOT + CHAN_SLOTS };
 }
 
-/* Where the world keeps this node; false: it does not. */
+/* Where the world stores this entry; false: it has none. */
 static inline bool chan_node(const struct chan_names *n, uint32_t node, unsigned int *at)
 {
 	struct qpool q = chan_queue();
@@ -176,7 +176,7 @@ static inline bool chan_node(const struct chan_names *n, uint32_t node, unsigned
 	return false;
 }
 
-/* The nodes of one rank lie one behind the other. */
+/* The entries of a rank are adjacent. */
 static inline struct queue_entry *chan_place(const struct chan_names *n, unsigned int rank)
 {
 	return &chan_pool[(size_t)(n->rank + rank) * (CHAN_SLOT + CHAN_SLOTS) + n->slot];
@@ -199,7 +199,7 @@ static inline void chan_store(const struct chan_names *n, struct queue_entry *no
 		memcpy(nodes + i * n->slots, chan_place(n, i), n->slots * sizeof(*nodes));
 }
 
-/* The next in line after this node, in a world's nodes; 0 when there is none. */
+/* The next entry in line, numbered as in the world; 0: none. */
 static inline uint32_t chan_after(const struct chan_names *n, const struct queue_entry *nodes, uint32_t node,
 				  unsigned int *at)
 {

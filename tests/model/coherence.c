@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* coherence.c - what can happen next in a world of pages and directories: threads, channels, late actions, timers. */
+/* coherence.c - the possible events in a world of pages and directories: threads, channels, delayed actions, timers. */
 #include "coherence.h"
 
 enum event {
@@ -66,7 +66,7 @@ static void access(const struct co_cfg *cfg, struct co *w, unsigned int rank, un
 		written(cfg, w, rank, block);
 }
 
-/* The thread has what it needs, or asks for it. */
+/* If the thread has access, it accesses; otherwise it requests the block. */
 static void attempt(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int n)
 {
 	struct thread *t = &w->threads[r][n];
@@ -101,8 +101,8 @@ static void release(const struct co_cfg *cfg, struct co *w, unsigned int r, unsi
 }
 
 /*
- * Ask the manager; then, if the block has been touched, the rank that is to be its home, until it is. The home that this one
- * has the only copy of is asked in between.
+ * Ask the manager; then, if the block has been touched, the chosen rank until it is the home. In between, ask the home of this
+ * rank's only copy.
  */
 static void place(const struct co_cfg *cfg, struct co *w, unsigned int r, unsigned int n)
 {
@@ -155,7 +155,7 @@ static void start_op(const struct co_cfg *cfg, struct co *w, unsigned int r, uns
 	}
 }
 
-/* Have all threads come to their last operation, or into it? */
+/* Have all threads reached their last operation? */
 static bool all_last(const struct co_cfg *cfg, const struct co *w)
 {
 	unsigned int r, t;
@@ -167,7 +167,7 @@ static bool all_last(const struct co_cfg *cfg, const struct co *w)
 	return true;
 }
 
-/* With `meet`: has every thread that pins done so? */
+/* With `meet`: has every pinning thread reached its pin? */
 static bool all_pinned(const struct co_cfg *cfg, const struct co *w)
 {
 	unsigned int r, t;
@@ -203,7 +203,7 @@ static unsigned int list_thread(const struct co_cfg *cfg, const struct co *w, un
 	case PC_READY:
 		for (op = 0; op < OPS && t->left; op++)
 			for (b = 0; b < cfg->nblocks; b++)
-				/* One rank too many: there is no such rank in the job. */
+				/* One rank too many: the job does not have it. */
 				for (where = 0;
 				     can_start(cfg, w, r, n, op, b) && where <= (op == OP_PLACE ? cfg->nnodes : 0u);
 				     where++)
@@ -235,7 +235,7 @@ static bool samples(const struct co *w, const struct wmsg *m)
 	return (m->type == MSG_READ_REQ || m->type == MSG_RESUME) && w->dirs[m->dst][m->object].migratory;
 }
 
-/* A rank does not offer a block again before the home has heard of it. */
+/* A rank does not offer a block again before the home has answered. */
 static bool is_offered(const struct co *w, unsigned int r, unsigned int block)
 {
 	unsigned int i;

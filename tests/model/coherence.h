@@ -2,13 +2,13 @@
 /*
  * coherence.h - a small world of ranks, threads, blocks and channels around the page and directory machines.
  *
- * Contents are abstract: every write is of a fresh value, so all that matters of a copy is whether it has the latest
- * value (1) or not (0). A read must see the latest; so must a write, which changes a part of the block only.
+ * Contents are abstract: every write makes a new value, so a copy either has the latest value (1) or not (0). A read must see the
+ * latest value, and so must a write, which changes only part of the block.
  *
- * The host's freedom is explored, too. With `split`, every action that touches this rank's hardware protection or the
- * contents waits in a list of its own and may be overtaken by whatever else happens at this rank; sends need not be
- * held back, as a message that is not sent yet is like one that is slow. Threads may be late to notice that they were
- * woken, and (with `stale`) may ask for what they have got since they faulted.
+ * The search also covers the host's freedom. With `split`, each action that changes this rank's hardware protection or the
+ * contents is stored in a list, and any other event of this rank may overtake it. Sends need no delay, since an unsent message is
+ * like a slow one. Threads may notice late that they were woken, and (with `stale`) may request what they have received since
+ * they faulted.
  */
 #ifndef MODEL_COHERENCE_H
 #define MODEL_COHERENCE_H
@@ -19,7 +19,7 @@
 #define R_MAX 4
 #define B_MAX 2
 #define T_MAX 2
-#define S_MAX (T_MAX + 1) /* a slot for each thread and one for requests that nobody waits for */
+#define S_MAX (T_MAX + 1) /* one slot per thread, and one for requests without a waiting thread */
 #define L_MAX 8
 
 enum op {
@@ -32,27 +32,27 @@ enum op {
 	OP_KEEP,
 	OP_EVICT, /* release */
 	OP_DROP,
-	OP_PLACE, /* some rank, of this world or not, is to be the home, whether the block has been touched or not */
+	OP_PLACE, /* choose a rank, of this world or not, as the home, whether or not the block has been touched */
 	OPS
 };
 #define RW (1u << OP_READ | 1u << OP_WRITE)
 
 struct co_cfg {
 	uint8_t nnodes, nblocks, nthreads;
-	uint16_t nominal; /* ranks of the job, the last of which live in this world: 64, or more for a coarse copyset */
+	uint16_t nominal; /* ranks of the job, 64, or more for a coarse copyset; this world has the last ones */
 	uint8_t manager[B_MAX];
-	uint8_t ops[R_MAX];    /* operations of each thread of the rank */
+	uint8_t ops[R_MAX];    /* by rank: operations of each thread */
 	uint16_t kinds[R_MAX]; /* 1 << enum op */
-	uint8_t home;          /* 1 + the rank that is the home and has written all blocks before; 0: nobody has */
-	uint8_t places;        /* OP_PLACE: 1 << where; 0: at any rank, and at none */
-	uint8_t follow;        /* so many writes in a row make a rank the home; 0: homes stay */
-	uint8_t pushes;        /* after so many reads by the home a writer is told to push; 0: nothing is pushed */
+	uint8_t home;          /* 1 + rank that is the home of all blocks and has written them; 0: none */
+	uint8_t places;        /* OP_PLACE: 1 << rank; 0: at any rank, or at one that does not exist */
+	uint8_t follow;        /* writes in a row that make a rank the home; 0: homes stay */
+	uint8_t pushes;        /* reads by the home after which a writer is told to push; 0: never */
 	bool fifo;             /* channels keep order */
-	bool migratory;        /* with `home`: the blocks migrate, as far as that knows */
+	bool migratory;        /* with `home`, which then treats the blocks as migratory */
 	bool meet; /* each thread's last operation is to pin a block to read; it begins, and ends, when all threads have come so far */
 	bool split, stale, first_touch, hold;
-	bool late_land;  /* ACT_LAND, too, after the lock is dropped: known to be wrong, see docs/protocol.md */
-	bool early_drop; /* a copy is dropped while it is still to be sent: known to be wrong, as well */
+	bool late_land;  /* delay also ACT_LAND beyond the lock: known to be wrong, see docs/protocol.md */
+	bool early_drop; /* drop a copy that must still be sent: known to be wrong as well */
 };
 
 struct wact {
@@ -60,28 +60,28 @@ struct wact {
 	struct wmsg msg;
 };
 
-/* What is left to do of a step's actions. */
+/* The remaining actions of a step. */
 struct wlist {
 	uint8_t rank, block, n;
-	uint8_t data; /* that came with the step's event */
+	uint8_t data; /* contents that came with the step's event */
 	struct wact v[2];
 };
 
 enum pc {
 	PC_READY = 0, /* next operation */
-	PC_TRY,       /* to access again */
-	PC_FAULT,     /* has faulted, the step is still to come */
-	PC_AGAIN,     /* to look at the state again under the lock */
-	PC_WAIT,      /* for its own slot */
-	PC_JOIN,      /* for another's slot */
-	PC_REPLY,     /* for a reply that needs no PE_USED: of OP_PLACE */
+	PC_TRY,       /* repeats the access */
+	PC_FAULT,     /* has faulted, before the step */
+	PC_AGAIN,     /* looks at the state again, with the lock */
+	PC_WAIT,      /* waits for its own slot */
+	PC_JOIN,      /* waits for another slot */
+	PC_REPLY,     /* waits for a reply that needs no PE_USED: of OP_PLACE */
 	PC_PINNED,
 };
 
 struct thread {
 	uint8_t pc, op, block, left, joined;
 	uint8_t where, busy,
-		owns; /* OP_PLACE: at which rank; it is to be asked, again; 1 + the home of its only copy */
+		owns; /* OP_PLACE: the rank; whether to ask it, or again; 1 + home of its only copy */
 };
 
 enum slot_state { SLOT_IDLE = 0, SLOT_PENDING, SLOT_WOKEN };
@@ -92,10 +92,10 @@ struct co {
 	struct queue_entry nodes[R_MAX][R_MAX * S_MAX];
 	uint8_t hw[R_MAX][B_MAX];     /* enum prot */
 	uint8_t latest[R_MAX][B_MAX]; /* is this rank's frame up to date? */
-	uint8_t written[B_MAX];       /* a block that was never written is zero */
-	uint8_t placed[B_MAX];        /* 1 + the rank that was said to be the home from now on */
-	uint8_t timer[R_MAX][B_MAX];  /* PE_REPLAY is due some time */
-	uint8_t told[R_MAX][B_MAX];   /* this rank is to push the block, some time or never */
+	uint8_t written[B_MAX];       /* 0: the block is still zero */
+	uint8_t placed[B_MAX];        /* 1 + rank that was declared the home */
+	uint8_t timer[R_MAX][B_MAX];  /* PE_REPLAY comes at some time */
+	uint8_t told[R_MAX][B_MAX];   /* this rank should push the block, at some time or never */
 	uint8_t slot[R_MAX][S_MAX];
 	uint8_t async_block[R_MAX];
 	struct thread threads[R_MAX][T_MAX];
@@ -104,24 +104,24 @@ struct co {
 	struct wlist lists[L_MAX];
 };
 
-enum { WHO_HANDLER = -1, WHO_ASYNC = -2 }; /* who steps, when it is not thread 0, 1, ... */
+enum { WHO_HANDLER = -1, WHO_ASYNC = -2 }; /* the origin of a step that is no thread */
 
-/* A message may find the world in one of two ways that no state tells. */
+/* Differences in a world's state that change how a message is handled, and are not stored. */
 enum variant {
 	VARIANT_PLAIN = 0,
-	VARIANT_EARLY,  /* a block is to be taken away: within its hold time */
-	VARIANT_SAMPLE, /* a migrating block is read: it is this reader's turn to get a copy only */
+	VARIANT_EARLY,  /* a block is to be taken away within its hold time */
+	VARIANT_SAMPLE, /* a migrating block is read: this time the reader gets only a copy */
 };
 
-/* coherence_host.c: what the core asks for is carried out here. */
+/* coherence_host.c: carries out what the core asks for. */
 void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
 	      int who);
 void co_deliver(const struct co_cfg *cfg, struct co *w, unsigned int index, enum variant v);
 void co_continue(const struct co_cfg *cfg, struct co *w, unsigned int list);
 void co_again(struct co *w, unsigned int rank, unsigned int block);
-/* Has a step of this rank said to send the block, and its contents have not been read yet? */
+/* Must this rank still send the block's contents, by an earlier step? */
 bool co_leaves(const struct co *w, unsigned int rank, unsigned int block);
-/* May this message be taken now? A release waits until the home's slot for such requests is free. */
+/* May this message be handled now? A release waits until the home's slot for such requests is free. */
 bool co_deliverable(const struct co_cfg *cfg, const struct co *w, unsigned int index);
 
 /* coherence_check.c */
@@ -135,7 +135,7 @@ static inline uint16_t co_nominal(const struct co_cfg *cfg)
 	return cfg->nominal ? cfg->nominal : 64;
 }
 
-/* May homes move after the first touch? Then ranks that have lost their copy may remember a home that was. */
+/* Can homes move after the first touch? Then ranks that have lost their copy may remember a former home. */
 static inline bool co_homes_move(const struct co_cfg *cfg)
 {
 	unsigned int r;
@@ -146,7 +146,7 @@ static inline bool co_homes_move(const struct co_cfg *cfg)
 	return cfg->follow;
 }
 
-/* What the job calls this world's rank. */
+/* The rank's number in the job. */
 static inline uint16_t co_rank(const struct co_cfg *cfg, unsigned int rank)
 {
 	return (uint16_t)(co_nominal(cfg) - cfg->nnodes + rank);
@@ -165,7 +165,7 @@ static inline struct chan_names co_names(const struct co_cfg *cfg)
 				    .value = 1 };
 }
 
-/* Only a grant says where the home is, and only few messages name a rank in their value. */
+/* Only a grant names the home, and only few messages have a rank in their value. */
 static inline struct wmsg co_narrow(const struct co_cfg *cfg, const struct msg *m)
 {
 	struct chan_names n = co_names(cfg);
@@ -173,7 +173,7 @@ static inline struct wmsg co_narrow(const struct co_cfg *cfg, const struct msg *
 
 	if (m->type != MSG_GRANT && m->type != MSG_DATA)
 		copy.home = 0;
-	/* What is of no request has the slot 0. */
+	/* A message of no request has slot 0. */
 	if (!m->req_slot &&
 	    (m->type == MSG_MOVE || m->type == MSG_MOVE_ACK || m->type == MSG_ADOPT || m->type == MSG_HOME_ACK))
 		copy.req_slot = (uint16_t)n.slot;

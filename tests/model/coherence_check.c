@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* coherence_check.c - what must be true of a world of pages and directories. */
+/* coherence_check.c - the invariants of a world of pages and directories. */
 #include "coherence.h"
 
 static int compare_lists(const void *a, const void *b)
@@ -7,7 +7,7 @@ static int compare_lists(const void *a, const void *b)
 	return memcmp(a, b, sizeof(struct wlist));
 }
 
-/* Nodes in no queue hold leftovers of no meaning, but for their marks. */
+/* Queue entries in no queue have meaningless leftovers, except for their marks. */
 static void canon_queues(const struct co_cfg *cfg, struct co *w)
 {
 	struct chan_names names = co_names(cfg);
@@ -47,7 +47,7 @@ static void canon_page(struct copy *p)
 		p->held_count = 0;
 	}
 	if (p->state == PG_INVALID || p->state == PG_WANT_READ || p->state == PG_WANT_WRITE)
-		p->hold = 0; /* set anew before it is looked at */
+		p->hold = 0; /* set before it is read */
 }
 
 void co_canon(const void *c, void *world)
@@ -62,18 +62,18 @@ void co_canon(const void *c, void *world)
 	for (r = 0; r < cfg->nnodes; r++) {
 		for (b = 0; b < cfg->nblocks; b++) {
 			canon_page(&w->pages[r][b]);
-			w->dirs[r][b].sample = 0; /* co_deliver() tries both ends */
+			w->dirs[r][b].sample = 0; /* co_deliver() tries both values */
 			if (w->dirs[r][b].state != DIR_SHARED && w->dirs[r][b].phase != DIR_BUSY &&
 			    w->dirs[r][b].phase != DIR_HANDING && w->dirs[r][b].phase != DIR_HOMING)
 				w->dirs[r][b].served = 0;
-			if (w->dirs[r][b].state == DIR_LEFT) { /* set anew before they are looked at */
+			if (w->dirs[r][b].state == DIR_LEFT) { /* set before they are read */
 				w->pages[r][b].forwarded = 0;
 				w->pages[r][b].push = (struct push){ 0 };
 			}
 			if (w->pages[r][b].push.left > 1)
-				w->pages[r][b].push.left = 1; /* the end comes as well after one as after many */
+				w->pages[r][b].push.left = 1; /* any value has the same effects as the last one */
 			if (w->pages[r][b].state == PG_INVALID || w->pages[r][b].state == PG_READ)
-				w->told[r][b] = 0; /* there is nothing to push */
+				w->told[r][b] = 0; /* nothing is left to push */
 		}
 		if (w->slot[r][cfg->nthreads] == SLOT_IDLE)
 			w->async_block[r] = 0;
@@ -83,7 +83,7 @@ void co_canon(const void *c, void *world)
 	}
 }
 
-/* Is a thread about to place it? From its first message on the block may go where it says. */
+/* Is a thread about to place the block? From its first message on, the block may move. */
 static bool being_placed(const struct co_cfg *cfg, const struct co *w, unsigned int b)
 {
 	unsigned int r, t;
@@ -95,7 +95,7 @@ static bool being_placed(const struct co_cfg *cfg, const struct co *w, unsigned 
 	return false;
 }
 
-/* Where a block has been placed it stays. */
+/* A placed block stays at its home. */
 static void check_placed(const struct co_cfg *cfg, const struct co *w, unsigned int b)
 {
 	const struct dir *d = &w->dirs[cfg->manager[b]][b];
@@ -106,7 +106,7 @@ static void check_placed(const struct co_cfg *cfg, const struct co *w, unsigned 
 			   home);
 }
 
-/* Protections, pins and contents agree with each other, at every moment. */
+/* Protections, pins and contents agree with each other at every moment. */
 static void check_block(const struct co_cfg *cfg, const struct co *w, unsigned int b)
 {
 	unsigned int r, o;
@@ -170,7 +170,7 @@ static void check_copy(const struct co_cfg *cfg, const struct co *w, unsigned in
 			   co_rank(cfg, home));
 }
 
-/* Nothing under way: the directory must agree with the copies. */
+/* If nothing is in progress, the directory must agree with the copies. */
 static void check_rest(const struct co_cfg *cfg, const struct co *w, unsigned int b)
 {
 	unsigned int home = cfg->manager[b], r;

@@ -3,9 +3,9 @@
 #include "coherence.h"
 
 #define HOLD_US 10
-#define T_USED 100  /* when blocks are first used, */
-#define T_EARLY 105 /* when the hold time has not passed, */
-#define T_LATER 120 /* and when it has */
+#define T_USED 100  /* the time of the first use of blocks, */
+#define T_EARLY 105 /* a time within the hold time, */
+#define T_LATER 120 /* and one after it */
 
 static void protect(struct co *w, unsigned int rank, unsigned int block, uint8_t prot)
 {
@@ -15,7 +15,7 @@ static void protect(struct co *w, unsigned int rank, unsigned int block, uint8_t
 	w->hw[rank][block] = prot;
 }
 
-/* A block without access has no contents. */
+/* A block without access keeps no contents. */
 static void close_block(struct co *w, unsigned int rank, unsigned int block)
 {
 	protect(w, rank, block, PROT_CLOSED);
@@ -30,7 +30,7 @@ static void fill(struct co *w, unsigned int rank, unsigned int block, uint8_t fr
 		w->latest[rank][block] = !w->written[block];
 }
 
-/* Something happened to a slot: who joined the wait looks again. */
+/* A slot has changed: threads that joined its wait look again. */
 static void stir(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int slot)
 {
 	unsigned int t;
@@ -65,13 +65,13 @@ static void wait(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsi
 	if (slot == (unsigned int)who) {
 		t->pc = PC_WAIT;
 	} else {
-		/* Until the slot is woken or, when that has been, until its PE_USED. */
+		/* Until the slot is woken, or after that until its PE_USED. */
 		t->pc = PC_JOIN;
 		t->joined = (uint8_t)slot;
 	}
 }
 
-/* OPEN_AGAIN: under the lock, whatever the state allows by now. */
+/* OPEN_AGAIN: with the lock held, open as far as the state allows now. */
 void co_again(struct co *w, unsigned int rank, unsigned int block)
 {
 	const struct copy *p = &w->pages[rank][block];
@@ -95,7 +95,7 @@ static void multicast(const struct co_cfg *cfg, struct co *w, const struct actio
 	}
 }
 
-/* As the engine, which does not look: only what the step says to be given up is taken from the hardware. */
+/* As the engine does: change the protection only as the step says, without looking at the current one. */
 static void data_out(struct co *w, unsigned int rank, unsigned int block, const struct wact *a)
 {
 	struct wmsg m = a->msg;
@@ -108,7 +108,7 @@ static void data_out(struct co *w, unsigned int rank, unsigned int block, const 
 	chan_post(&w->chan, &m);
 }
 
-/* Actions that touch protection or contents, and may be late. */
+/* Actions that change protection or contents, and may be delayed. */
 static bool hard(const struct co_cfg *cfg, uint8_t type)
 {
 	return type == ACT_DATA || type == ACT_OPEN || type == ACT_CLOSE || (type == ACT_LAND && cfg->late_land);
@@ -147,12 +147,12 @@ static void act(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsig
 	case ACT_WAKE: wake(cfg, w, rank, a->slot); break;
 	case ACT_WAIT: wait(cfg, w, rank, a->slot, who); break;
 	case ACT_TIMER: w->timer[rank][block] = 1; break;
-	case ACT_FETCH: break; /* deliver_block() has */
+	case ACT_FETCH: break; /* deliver_block() handles it */
 	default: act_hard(w, rank, block, a, data); break;
 	}
 }
 
-/* Put the actions from i on aside. */
+/* Store the actions from i on. */
 static void defer(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block,
 		  const struct actions *out, unsigned int i, uint8_t data)
 {
@@ -198,7 +198,7 @@ static void carry_out(const struct co_cfg *cfg, struct co *w, unsigned int rank,
 	}
 }
 
-/* Go on with a list: one action that may be late, and what follows it up to the next. */
+/* Continue a list: carry out one action that may be delayed, and those after it up to the next such action. */
 void co_continue(const struct co_cfg *cfg, struct co *w, unsigned int list)
 {
 	struct wlist l = w->lists[list];
@@ -248,7 +248,7 @@ static int step_page(const struct co_cfg *cfg, struct co *w, unsigned int rank, 
 	return err;
 }
 
-/* With flags, and asking a rank where none is known to be the home. */
+/* A local event, with flags; `home` is asked if no home is known. */
 static void local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigned int block, enum page_event ev,
 		  int who, unsigned int home, uint8_t flags)
 {
@@ -275,7 +275,7 @@ static void local(const struct co_cfg *cfg, struct co *w, unsigned int rank, uns
 	if (ev == PE_USED)
 		stir(cfg, w, rank, slot);
 	if (ev == PE_DROP && out.n) {
-		/* A dropped copy goes while the lock is held: nobody else answers for it. */
+		/* A copy is dropped while the lock is held: no other rank answers for it. */
 		close_block(w, rank, block);
 		return;
 	}
@@ -295,7 +295,7 @@ void co_local(const struct co_cfg *cfg, struct co *w, unsigned int rank, unsigne
 	local(cfg, w, rank, block, ev, who, cfg->manager[block], cfg->first_touch ? MSGF_FIRST_TOUCH : 0);
 }
 
-/* A request that would be queued twice would tie a knot into the list. */
+/* Queueing a request twice would make the list cyclic. */
 static bool queued(const struct co_cfg *cfg, const struct co *w, const struct wmsg *m)
 {
 	struct chan_names names = co_names(cfg);
@@ -315,7 +315,7 @@ static bool queued(const struct co_cfg *cfg, const struct co *w, const struct wm
 	return false;
 }
 
-/* Where the block is from now on, if the manager or the home itself has said that it is placed. */
+/* The block's new home, if the manager or the home itself has said that the block is placed. */
 static void note_placed(struct co *w, const struct wmsg *m, const struct actions *out)
 {
 	if (!out->n || out->v[0].msg.type != MSG_REPLY)
@@ -324,7 +324,7 @@ static void note_placed(struct co *w, const struct wmsg *m, const struct actions
 		w->placed[m->object] = (uint8_t)(1 + (m->type == MSG_SETTLE ? m->dst : m->value));
 }
 
-/* Ask for a block that comes back, or is placed here, as if a thread had; not while the slot for such requests is in use. */
+/* Request a block that comes back, or is placed here, as a thread would; but not while the slot for such requests is in use. */
 static void fetch(const struct co_cfg *cfg, struct co *w, const struct actions *out)
 {
 	const struct chan_names names = co_names(cfg);
@@ -341,7 +341,7 @@ static void fetch(const struct co_cfg *cfg, struct co *w, const struct actions *
 	}
 }
 
-/* A home that is given a block back has not used it, and the giver keeps a copy. */
+/* If a block is given back to its home, the home has not used it, and the giver keeps a copy. */
 static void check_pushed(const struct wmsg *m, const struct dir *was, const struct dir *d, const struct actions *out)
 {
 	if (m->type != MSG_READ_REQ || !(m->flags & MSGF_PUSH) || m->req_node != m->dst)
@@ -352,7 +352,7 @@ static void check_pushed(const struct wmsg *m, const struct dir *was, const stru
 		model_fail("home %u: block %u is pushed, and migrates", m->dst, m->object);
 }
 
-/* No host takes a message with flags that its type does not have. */
+/* No host accepts a message with flags that its type does not have. */
 static void check_flags(const struct msg *m)
 {
 	const struct wire_limits none = { 0 };
@@ -406,7 +406,7 @@ static void deliver_block(const struct co_cfg *cfg, struct co *w, const struct w
 		w->told[m->dst][m->object] = 1;
 	check_pushed(m, &was, d, &out);
 	fetch(cfg, w, &out);
-	if (m->type != MSG_RELEASE) /* nobody here waits for its answer */
+	if (m->type != MSG_RELEASE) /* no thread here waits for the answer */
 		carry_out(cfg, w, m->dst, m->object, &out, m->data, WHO_HANDLER);
 }
 

@@ -312,7 +312,7 @@ const struct config configs[] = {
 	{ "barrier-remade-threads", "2 nodes with 2 threads of the barrier before, which differ: none of them ends an episode",
 	  BAR(.nnodes = 3, .threads = { 2, 2, 2 }, .says = { { 1, 3 }, { 1, 2 }, { 1, 2 } }, .episodes = 2, .remade = true,
 	      .old = { { 0, 1 }, { 0, 1 }, { 0, 1 } }, .was = { 0, 0, 1 }) },
-	/* Several ranks of a node map one copy of a page. */
+	/* Several ranks of a node map the same copy of a page. */
 	{ "maps", "3 ranks map a page that the kernel shows them, 1, 1 and 2 accesses",
 	  MAPS(.nranks = 3, .rank = { 0, 1, 2 }, .kind = MAP_SHOWN, .ops = { 1, 1, 2 }) },
 	{ "maps-early", "the same, markers are laid early",
@@ -325,7 +325,7 @@ const struct config configs[] = {
 	  MAPS(.nranks = 3, .rank = { 0, 1, 2 }, .kind = MAP_ASKED, .ops = { 1, 1, 2 }) },
 	{ "maps-asked-shared-bit", "the same, two ranks share a bit",
 	  MAPS(.nranks = 3, .rank = { 3, 3 + MAP_BITS, 61 }, .kind = MAP_ASKED, .ops = { 1, 1, 2 }) },
-	/* The deep ones. */
+	/* Large worlds. */
 	{ "deep-ops", "3 nodes, 4, 4 and 3 operations",
 	  CO(.nnodes = 3, .nblocks = 1, .nthreads = 1, .ops = { 4, 4, 3 }, .kinds = ALL(RW)), .full = true },
 	{ "deep-late", "3 nodes, 3, 3 and 2 operations, late actions",
@@ -362,7 +362,7 @@ const struct config configs[] = {
 	{ NULL },
 };
 
-/* Hosts that break their contract: each of these must be violated. */
+/* Hosts that break their contract: each search must find a violation. */
 const struct config host_faults[] = {
 	{ "late-land", "ACT_LAND carried out after the lock is dropped: an acknowledgement opens the block before",
 	  CO(.nnodes = 3, .nblocks = 1, .nthreads = 1, .ops = { 2, 2, 2 }, .kinds = ALL(RW), LATE, .late_land = true) },

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * handles.c - see handles.h. Every rank knows every handle that was ever given out, and may use or destroy it at any
- * time. Checked: a name is given out once; an operation on a handle applies to the object that was made with it, if
- * that object still exists, and is refused once its destruction has been granted; a place that has used up its names
- * is not used again.
+ * handles.c - see handles.h. Every rank knows every handle ever given out, and may use or destroy it at any time. Checked: a name
+ * is given out once; an operation on a handle applies to the object that was made with it, if that object still exists, and is
+ * refused once its destruction has been granted; an index whose names are used up is not used again.
  */
 #include "handles.h"
 
@@ -11,8 +10,8 @@
 #include "core/dispatch.h"
 
 #define RANKS 3
-#define PLACES 3 /* the first is none */
-#define MADE 4   /* objects that are made in all */
+#define PLACES 3 /* index 0 is none */
+#define MADE 4   /* number of objects ever made */
 
 enum pc { PC_READY = 0, PC_CREATE, PC_ADD, PC_DESTROY, PC_LOCK, PC_INSIDE };
 
@@ -33,7 +32,7 @@ struct world {
 	struct thread threads[RANKS];
 	uint8_t nmade;
 	struct made made[MADE];
-	struct chan chan; /* .object: the handle that was used + 1 */
+	struct chan chan; /* .object: handle + 1 */
 };
 
 enum event { EV_CREATE = 1, EV_USE, EV_DESTROY, EV_UNLOCK, EV_GIVE, EV_MSG };
@@ -81,7 +80,7 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 		if (w->nmade < MADE)
 			events[n++] = event(EV_CREATE, r, 0);
 		for (i = 0; i < w->nmade; i++) {
-			/* One record: what it keeps has to be given back before it is used for another. */
+			/* There is one record: it must give back its lock before it is used for another. */
 			if (w->holds[r].state == HOLD_FREE || keeps(w, r, i))
 				events[n++] = event(EV_USE, r, i);
 			events[n++] = event(EV_DESTROY, r, i);
@@ -93,13 +92,13 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	return n;
 }
 
-/* Does it carry the object's whole name? */
+/* Does the message carry the whole name of the object? */
 static bool named(uint8_t type)
 {
 	return type == MSG_UNLOCK || type == MSG_RECALL || type == MSG_RECALLED;
 }
 
-/* Small again: the object is known by the handle that named it, of which all parts must have come through. */
+/* Replace the full name by the handle's number; every part of the name must have arrived. */
 static void post(struct world *w, const struct msg *m, unsigned int handle)
 {
 	struct wmsg s = { .type = m->type,
@@ -159,7 +158,7 @@ static void made(struct world *w, const struct msg *reply)
 	w->made[w->nmade++] = (struct made){ .name = reply->value, .alive = 1 };
 }
 
-/* One answer of the home, as it is given. */
+/* The home sends one answer. */
 static void judge(struct world *w, const struct wmsg *m, const struct msg *a)
 {
 	struct made *o = m->object ? &w->made[m->object - 1] : NULL;
@@ -184,7 +183,7 @@ static void answered(struct world *w, unsigned int r, const struct wmsg *m)
 	struct thread *t = &w->threads[r];
 
 	if (m->count == -EINPROGRESS) {
-		*t = (struct thread){ .left = t->left }; /* it asks again */
+		*t = (struct thread){ .left = t->left }; /* it repeats its request */
 		return;
 	}
 	if (t->pc == PC_LOCK && !m->count) {
@@ -342,7 +341,7 @@ static void canon(const void *c, void *world)
 	unsigned int r;
 
 	chan_canon(&w->chan, cfg->fifo);
-	w->list.free &= UINT32_MAX; /* the count of its changes is for those who race */
+	w->list.free &= UINT32_MAX; /* the counter of changes only matters for concurrent changes */
 	for (r = 0; r < cfg->nnodes; r++)
 		if (w->holds[r].state == HOLD_FREE)
 			w->holds[r] = (struct hold){ 0 };

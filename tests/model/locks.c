@@ -17,7 +17,7 @@
 enum pc { PC_READY = 0, PC_WAIT, PC_INSIDE };
 
 struct thread {
-	uint8_t pc, left, record, status, try, busy; /* busy: while it tried, the lock was not idle */
+	uint8_t pc, left, record, status, try, busy; /* busy: the lock was in use at some time during the attempt */
 };
 
 struct world {
@@ -25,19 +25,19 @@ struct world {
 	struct hold holds[RANKS][THREADS];
 	struct thread threads[RANKS][THREADS];
 	uint8_t awake[RANKS][THREADS];
-	uint8_t line[LINE]; /* records, in the order of the home: rank << 4 | record; the first has the lock */
+	uint8_t line[LINE]; /* records in the home's order: rank << 4 | record; the first has the lock */
 	uint8_t nline;
-	struct queue_entry nodes[RANKS * THREADS]; /* where threads of a rank stand in line behind each other */
-	uint8_t passed[RANKS];                     /* from thread to thread while another rank waits */
-	uint8_t due[RANKS][THREADS]; /* of a record: the thread, + 1, that was called and has come in vain */
+	struct queue_entry nodes[RANKS * THREADS]; /* queues of threads of a rank */
+	uint8_t passed[RANKS];                     /* passes from thread to thread while another rank waits */
+	uint8_t due[RANKS][THREADS]; /* by record: the thread, + 1, that was called and found the lock held */
 	struct chan chan;
 };
 
-#define GEN 0x123434u /* of the lock, at its place */
+#define GEN 0x123434u /* generation of the lock */
 #define OBJECT ((GEN & 0xff) << 24 | 0x56789a)
-#define RECORD 0x3214321 /* the first hold record that lives */
+#define RECORD 0x3214321 /* number of the first hold record */
 
-/* What the job calls them. */
+/* Ranks, records and objects as they are numbered in the job. */
 static struct chan_names names(const struct lock_cfg *cfg)
 {
 	return (struct chan_names){ .rank = WIRE_MAX_NODES - 4,
@@ -51,7 +51,7 @@ static struct chan_names names(const struct lock_cfg *cfg)
 				    .value = 1 };
 }
 
-/* NEXT names a record in its value, too. */
+/* The value of NEXT also names a record. */
 static struct wmsg narrow(const struct lock_cfg *cfg, const struct msg *m)
 {
 	struct chan_names n = names(cfg);
@@ -128,7 +128,7 @@ static uint64_t name_of(const struct hold *h)
 	return hold_name(h->home, h->object, h->gen);
 }
 
-/* Is anybody in line, or does a thread have it? */
+/* Does a thread have the lock, or is one in line? */
 static bool busy(const struct world *w)
 {
 	const struct hold *h = &w->holds[w->line[0] >> 4][w->line[0] & 15];
@@ -183,7 +183,7 @@ static unsigned int list(const void *c, const void *world, uint32_t *events)
 	return n;
 }
 
-/* A thread has the lock, in this record. */
+/* A thread has the lock, by this record. */
 static void enters(struct world *w, unsigned int rank, unsigned int record, unsigned int thread)
 {
 	uint8_t *due = &w->due[rank][record];
@@ -217,7 +217,7 @@ static void joins(struct world *w, unsigned int rank, unsigned int record)
 		w->line[w->nline++] = (uint8_t)(rank << 4 | record);
 }
 
-/* The first in line has no part in it any more. */
+/* The first in line has left. */
 static void goes(struct world *w, unsigned int rank, unsigned int record)
 {
 	if (!w->nline || w->line[0] != (rank << 4 | record))
@@ -227,7 +227,7 @@ static void goes(struct world *w, unsigned int rank, unsigned int record)
 	w->nline--;
 }
 
-/* What the home says, and what a record hands on. */
+/* A message of the home, or of a record that passes the lock on. */
 static void track(struct world *w, const struct wmsg *m, bool home, unsigned int rank, unsigned int record)
 {
 	if (m->type == MSG_LOCKED && !home)
@@ -298,7 +298,7 @@ static void local(const struct lock_cfg *cfg, struct world *w, unsigned int rank
 		model_fail("rank %u passes the lock on to itself %u times, and another waits", rank, w->passed[rank]);
 }
 
-/* As a thread has it, which names the lock by the generation's upper bits where messages name the rank. */
+/* As a thread names the lock, with the upper bits of the generation where messages have the rank. */
 static struct msg request(const struct lock_cfg *cfg, const struct wmsg *m)
 {
 	struct msg wide = widen(cfg, m);
@@ -332,7 +332,7 @@ static void deliver(const struct lock_cfg *cfg, struct world *w, unsigned int in
 		before = *at.hold;
 	}
 	if (!held || m.type == MSG_RECALL)
-		wide.req_node = GEN >> 8; /* on the wire a part of the lock's name */
+		wide.req_node = GEN >> 8; /* on the wire it is part of the lock's name */
 	at.queue = chan_load(&n, w->nodes);
 	err = dispatch_step(&at, &wide, &out);
 	chan_store(&n, w->nodes);

@@ -7,13 +7,13 @@
 
 struct lock_cfg {
 	uint8_t nnodes, nthreads;
-	uint8_t records; /* hold records of each rank: few, so that they are used again soon */
+	uint8_t records; /* hold records per rank: few, so that they are reused soon */
 	uint8_t home;
-	uint8_t ops[4]; /* of each thread of the rank */
+	uint8_t ops[4]; /* by rank: operations of each thread */
 	bool try, fifo;
 	uint8_t passes; /* threads of a rank wait behind each other, and pass the lock on so often while another rank waits */
-	bool give;  /* ranks give back what they keep */
-	bool lends; /* threads take and release by the record's word, and are called */
+	bool give;  /* ranks give back locks that they keep */
+	bool lends; /* threads lock and unlock by the record's word, and are called */
 };
 
 extern const struct model lock_model;

@@ -13,37 +13,37 @@
 
 #define RANKS 3
 
-/* A mapping: nothing; nothing, and a write-protect marker; read-only; read-write. */
+/* The state of a mapping: empty; empty with a write-protect marker; read-only; read-write. */
 enum pte { PTE_NONE = 0, PTE_MARK, PTE_RO, PTE_RW };
 
 enum op { OP_NONE = 0, OP_FILL_RO, OP_FILL_RW, OP_RAISE, OP_LOWER, OP_DROP, OP_TAKE, OP_TAKE_LOWERED, OPS };
 
-/* Of the node's thread: what comes next. */
+/* The next action of the node's thread. */
 enum pc { PC_REST = 0, PC_DOWN, PC_LEAVE, PC_UNMAP, PC_TRUNCATE, PC_OPEN };
 
-/* Of a rank's thread. */
+/* The next action of a rank's thread. */
 enum rpc { R_IDLE = 0, R_READ, R_WRITE, R_ASK, R_OPEN };
 
 struct rank {
 	uint8_t pte;
 	uint8_t pc;
 	uint8_t write; /* R_ASK, R_OPEN: the access that waits */
-	uint8_t saw;   /* the node's state when the signal came */
-	uint8_t open;  /* R_OPEN: to this */
+	uint8_t saw;   /* the node's state when the signal arrived */
+	uint8_t open;  /* R_OPEN: to this protection */
 	uint8_t left;
-	uint8_t ahead; /* what another thread of it is about to map, untouched: enum prot */
+	uint8_t ahead; /* protection that another thread of the rank is about to map ahead: enum prot */
 };
 
 struct world {
 	struct map map;
 	struct rank ranks[RANKS];
 	uint8_t node;   /* enum prot: the protocol's state */
-	uint8_t object; /* there is a page */
-	uint8_t left;   /* its contents have: they are another node's now */
-	uint8_t lock;   /* of the page */
+	uint8_t object; /* the page exists */
+	uint8_t left;   /* the contents have left: another node has them now */
+	uint8_t lock;   /* lock of the page */
 	uint8_t op, pc, who;
-	uint8_t again; /* OP_TAKE_LOWERED: lowered, now it is shut */
-	uint8_t done;  /* mappings that are down, of todo */
+	uint8_t again; /* OP_TAKE_LOWERED: lowered already, now to be shut */
+	uint8_t done;  /* mappings lowered, of todo */
 	struct map_todo todo;
 };
 
@@ -83,7 +83,7 @@ static bool has_asker(enum op op)
 	return op == OP_FILL_RO || op == OP_FILL_RW || op == OP_RAISE;
 }
 
-/* Does the access come to something: does the kernel let it, or map it, or send a signal with a state that helps? */
+/* Does the access make progress: does the kernel allow it, map the page, or send a signal with a state that helps? */
 static bool can_touch(const struct map_cfg *cfg, const struct world *w, const struct rank *r)
 {
 	bool write = r->pc == R_WRITE;
@@ -148,12 +148,12 @@ static void open_to(const struct map_cfg *cfg, const struct world *w, struct ran
 		r->pte = PTE_RO;
 	else if (to == PROT_RW && cfg->kind == MAP_SHOWN && !filling &&
 		 (!w->object || r->pte == PTE_MARK || r->pte == PTE_NONE))
-		r->pte = PTE_NONE; /* the marker goes, and the kernel maps it when it is used */
+		r->pte = PTE_NONE; /* the marker is removed; the kernel maps the page on the next access */
 	else if (to == PROT_RW)
 		r->pte = PTE_RW;
 }
 
-/* Write-protected entries leave a marker behind, unless the page goes from the object while it is mapped. */
+/* Write-protected entries leave a marker behind, unless the page is removed from the object while mapped. */
 static void unmap(const struct map_cfg *cfg, struct world *w)
 {
 	unsigned int r;
@@ -222,7 +222,7 @@ static void begin_op(const struct map_cfg *cfg, struct world *w, enum op op, uns
 	begin(cfg, w);
 }
 
-/* The next mapping that is to come down; true if there was one. */
+/* Find the next mapping that must be lowered; true if there is one. */
 static bool down_one(const struct map_cfg *cfg, struct world *w)
 {
 	unsigned int r;
@@ -237,7 +237,7 @@ static bool down_one(const struct map_cfg *cfg, struct world *w)
 	return false;
 }
 
-/* All mappings are as low as they must be. */
+/* Are all mappings lowered enough? */
 static void downed(const struct map_cfg *cfg, struct world *w)
 {
 	switch ((enum op)w->op) {
@@ -278,7 +278,7 @@ static void next(const struct map_cfg *cfg, struct world *w)
 		break;
 	case PC_TRUNCATE:
 		truncate_page(cfg, w);
-		w->left = 1; /* a reference that was taken before shows what was last written */
+		w->left = 1; /* a reference taken earlier reads what was written last */
 		end(w);
 		break;
 	default: model_fail("step %u of a change", w->pc); break;
@@ -301,7 +301,7 @@ static void touch(const struct map_cfg *cfg, struct world *w, unsigned int i)
 
 	if (cfg->kind == MAP_SHOWN && w->object) {
 		if (r->pte == PTE_NONE)
-			r->pte = PTE_RW; /* at the latest when it is written, and nobody hears of it */
+			r->pte = PTE_RW; /* a write makes it writable at the latest, and no one is notified */
 		else if (r->pte == PTE_MARK && !write)
 			r->pte = PTE_RO;
 	}
@@ -346,7 +346,7 @@ static void opened(const struct map_cfg *cfg, struct world *w, unsigned int i)
 		w->lock = 0;
 }
 
-/* A rank maps what it has not touched, under the lock. What is mapped stays as it is, and what is not there fails. */
+/* A rank maps, under the lock, pages that it has not touched. Existing mappings stay, and missing pages fail. */
 static void ahead(const struct map_cfg *cfg, struct world *w, unsigned int i)
 {
 	w->ranks[i].ahead = (uint8_t)map_shown(&w->map, cfg->rank[i]);

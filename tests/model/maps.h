@@ -8,14 +8,14 @@
 
 struct map_cfg {
 	uint8_t nranks;
-	uint16_t rank[3]; /* what the ranks are called: some share a bit */
+	uint16_t rank[3]; /* the ranks' indices: some share a bit */
 	uint8_t kind;     /* enum map_kind */
 	uint8_t ops[3];   /* accesses of each rank */
-	bool early;       /* markers are laid before they are needed, as by a neighbour's filling */
+	bool early;       /* markers are set before they are needed, as when a neighbour is filled */
 	bool ahead;       /* ranks map the page before they touch it */
-	/* What a host must not do. */
-	bool unlocked;  /* again() does not wait for a change under way */
-	bool wrong_way; /* contents leave before the mappings are lowered */
+	/* Violations of the host's contract. */
+	bool unlocked;  /* again() does not wait for a change in progress */
+	bool wrong_way; /* the contents leave before the mappings are lowered */
 };
 
 extern const struct model map_model;

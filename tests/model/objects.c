@@ -2,13 +2,13 @@
 /*
  * objects.c - see objects.h.
  *
- * A specification runs beside the machine: who stands in line, in which order, and who has been let go by what. Every
- * answer must be one that it allows, and when nothing is under way everybody it allows to go must have gone. Threads
- * are hosts as docs/protocol.md tells them to be: the answer to a wait that may be cancelled comes in two parts, "in
- * line" and the answer proper; SOP_CANCEL goes out after the first of them, and always has an answer of its own. A thread
- * that is cancelled sends it without "in line", as often as it takes.
+ * A specification runs beside the state machine: which threads are in line, in which order, and which were released by what. It
+ * must allow every answer. When nothing is in progress, every thread that it allows to proceed must have proceeded. Threads act
+ * as hosts must by docs/protocol.md: a wait that may be cancelled has two answers, "in line" and the final one. SOP_CANCEL is
+ * sent after the first one, and always has its own answer. A cancelled thread sends SOP_CANCEL without waiting for "in line", and
+ * repeats it as necessary.
  *
- * The object may be destroyed, which refuses whatever comes later. Answers of before may still be in flight then.
+ * The object may be destroyed, which refuses all later requests. Earlier answers may still be in flight then.
  */
 #include "objects.h"
 
@@ -20,17 +20,17 @@
 
 enum pc {
 	PC_READY = 0,
-	PC_CALL,   /* one answer ends it */
-	PC_INSIDE, /* has the reader-writer lock */
-	PC_LINE,   /* waits for two answers, has none */
-	PC_ANSWER, /* has one */
+	PC_CALL,   /* waits for its only answer */
+	PC_INSIDE, /* holds the reader-writer lock */
+	PC_LINE,   /* waits for the first of two answers */
+	PC_ANSWER, /* has one of them */
 	PC_CANCEL, /* has sent SOP_CANCEL */
 	PC_DROP,   /* the same, which may overtake the request: it asks until one of the two has come */
 };
 
 struct thread {
 	uint8_t pc, use, left, answers;
-	int8_t status; /* of the last answer */
+	int8_t status; /* status of the last answer */
 };
 
 struct waiter {
@@ -52,12 +52,12 @@ struct world {
 #define GEN (0x1234u << 8 | OBJECT >> 24)
 #define INDEX (OBJECT & SYNC_INDEX_MAX)
 
-/* The home's table: the object is in its place only while it is stepped. */
+/* The home's table: the object is in it only during a step. */
 static struct sync chunk[OBJECT_CHUNK], *chunks[SYNC_INDEX_MAX / OBJECT_CHUNK + 1] = { [INDEX / OBJECT_CHUNK] = chunk };
 
 enum event { EV_USE = 1, EV_UNLOCK, EV_TIMEOUT, EV_MSG };
 
-/* What the job calls them. */
+/* Ranks and objects as they are numbered in the job. */
 static struct chan_names names(const struct obj_cfg *cfg)
 {
 	return (struct chan_names){ .rank = WIRE_MAX_NODES - 3,
@@ -168,7 +168,7 @@ static void use(const struct obj_cfg *cfg, struct world *w, unsigned int r, unsi
 	request(cfg, w, r, t, op, timed(u) ? MSGF_TIMED : 0, u == USE_POST2 ? 2 : u == USE_POST);
 }
 
-/* What a thread does with another answer. */
+/* A thread gets another answer. */
 static void answered(struct world *w, const struct wmsg *m)
 {
 	struct thread *th = &w->threads[m->dst][m->req_slot];
@@ -241,14 +241,14 @@ static void goes(struct world *w, const struct waiter *l)
 	w->tokens -= l->op == SOP_WAIT;
 }
 
-/* Unless somebody has it, stands in line, or may be let go by a turn that is out. */
+/* False if a thread holds the object, is in line, or may be released by a RESUME in flight. */
 static bool destroyed(struct world *w)
 {
 	w->gone = !length(w) && !w->readers && !w->writer && !w->sync.pumping;
 	return w->gone;
 }
 
-/* A request as the specification sees it. What its own answer must be, or 1: its answer is its turn in line. */
+/* Apply a request to the specification. Returns the status of its own answer, or 1: it has only queued. */
 static int specify(struct world *w, const struct wmsg *m)
 {
 	unsigned int n = length(w), i;
@@ -298,7 +298,7 @@ static int specify(struct world *w, const struct wmsg *m)
 	}
 }
 
-/* The answers of one step. own: what specify() said, or 1 if the step was a turn. */
+/* Check the answers of one step. own: the result of specify(), or 1 if the step was a RESUME. */
 static void judge(const struct chan_names *n, struct world *w, const struct wmsg *m, const struct actions *out, int own)
 {
 	unsigned int i;
@@ -307,7 +307,7 @@ static void judge(const struct chan_names *n, struct world *w, const struct wmsg
 		struct msg wide = out->v[i].msg;
 		struct wmsg a;
 
-		if (wide.type == MSG_RESUME) { /* of nobody's request; req_node is a part of the object's name */
+		if (wide.type == MSG_RESUME) { /* of no request; req_node is part of the object's name */
 			if (wide.req_node != GEN >> 8)
 				model_fail("a turn of generation %#x", wide.req_node);
 			wide.req_node = (uint16_t)n->rank;
@@ -391,12 +391,12 @@ static void fire(const void *c, void *world, uint32_t ev)
 		use(cfg, w, r, t, ev & 0xff);
 	} else if (ev >> 24 == EV_UNLOCK) {
 		request(cfg, w, r, t, reads(th->use) ? SOP_RDUNLOCK : SOP_WRUNLOCK, 0, 0);
-		th->use = USE_POST; /* like any call with one answer */
+		th->use = USE_POST; /* one answer, like other calls */
 		th->pc = PC_CALL;
 	} else {
 		th->pc = th->use == USE_DROP ? PC_DROP : PC_CANCEL;
 		if (th->pc == PC_DROP)
-			th->answers = 0; /* of those before, all are here */
+			th->answers = 0; /* all earlier answers have come */
 		request(cfg, w, r, t, SOP_CANCEL, 0, 0);
 	}
 }
@@ -446,7 +446,7 @@ static void check(const void *c, const void *world)
 		model_fail("nothing is under way, but the first in line could go");
 }
 
-/* All done, or waiting for what nobody gives any more. */
+/* All threads are done, or wait for something that no thread will give. */
 static bool final(const void *c, const void *world)
 {
 	const struct obj_cfg *cfg = c;

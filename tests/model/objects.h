@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* objects.h - worlds of one reader-writer lock, semaphore or condition queue, its home and the threads that use it. */
+/* objects.h - worlds of one reader-writer lock, semaphore or condition queue, with its home and the threads that use it. */
 #ifndef MODEL_OBJECTS_H
 #define MODEL_OBJECTS_H
 
@@ -17,10 +17,10 @@ enum use {
 	USE_TIMED,
 	USE_TRY,
 	USE_POST,
-	USE_POST2, /* semaphore; the first two also: condition */
+	USE_POST2, /* from USE_WAIT on: semaphore; USE_WAIT and USE_TIMED also: condition */
 	USE_SIGNAL,
 	USE_BROADCAST,
-	USE_DROP, /* semaphore: a wait that nothing limits, whose thread is cancelled */
+	USE_DROP, /* semaphore: a wait without limit, whose thread is cancelled */
 	USE_DESTROY,
 	USES
 };
@@ -29,7 +29,7 @@ struct obj_cfg {
 	uint8_t kind; /* enum sync_kind */
 	uint8_t nnodes, nthreads;
 	uint8_t initial;
-	uint8_t ops[4];   /* of each thread of the rank */
+	uint8_t ops[4];   /* by rank: operations of each thread */
 	uint16_t uses[4]; /* 1 << enum use */
 	bool fifo;
 };

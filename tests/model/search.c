@@ -33,7 +33,7 @@ void model_say(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* What is known of a world: where it is packed, and how it was first reached. */
+/* A known world: where it is packed, and the event that first led to it. */
 struct node {
 	uint64_t at;
 	uint32_t parent;
@@ -46,12 +46,12 @@ struct search {
 	uint64_t used, room;
 	struct node *nodes;
 	uint32_t count, nodes_room;
-	uint64_t *table; /* hash's upper half, node + 1; 0 is free */
+	uint64_t *table; /* upper half of the hash, and node + 1; 0: free */
 	uint64_t table_size;
 	uint32_t *edges; /* successors of each node, in the order of nodes */
 	uint64_t nedges, edges_room;
-	uint64_t *first; /* of the node's edges */
-	uint8_t *good;   /* final, or a final world can be reached */
+	uint64_t *first; /* index of the node's first edge */
+	uint8_t *good;   /* the world is final, or can reach a final one */
 };
 
 static void *grown(void *p, size_t bytes)
@@ -64,7 +64,7 @@ static void *grown(void *p, size_t bytes)
 	return p;
 }
 
-/* For each 64 bytes a mask of the words that are not zero, for each of these a mask of bytes, then the bytes. */
+/* Packing: for each 64 bytes, a mask of the non-zero words; for each of these, a mask of bytes; then the bytes. */
 static size_t pack(const uint8_t *w, size_t size, uint8_t *out)
 {
 	uint8_t *o = out;
@@ -144,7 +144,7 @@ static void rehash(struct search *s)
 
 		if (!old[i])
 			continue;
-		/* The upper half of the hash is in the entry and places it. */
+		/* The table position is taken from the upper half of the hash, which the entry stores. */
 		at = (old[i] >> 32) & (s->table_size - 1);
 		while (s->table[at])
 			at = (at + 1) & (s->table_size - 1);
@@ -153,7 +153,7 @@ static void rehash(struct search *s)
 	free(old);
 }
 
-/* The number of this world; *fresh when it was not known. */
+/* The number of this world; *fresh if it was not known before. */
 static uint32_t intern(struct search *s, const uint8_t *world, uint32_t parent, uint32_t event, bool *fresh)
 {
 	uint8_t packed[WORLD_MAX * 2];
@@ -198,7 +198,7 @@ static void edge(struct search *s, uint32_t to)
 	s->edges[s->nedges++] = to;
 }
 
-/* A node that cannot reach a final world, or count. Backwards through breadth-first order: few sweeps are needed. */
+/* A node that cannot reach a final world, or `count` if there is none. Reverse breadth-first order needs few sweeps. */
 static uint32_t hopeless(struct search *s, const uint8_t *final)
 {
 	bool changed = true;
@@ -219,7 +219,7 @@ static uint32_t hopeless(struct search *s, const uint8_t *final)
 	return i;
 }
 
-/* Replay the way to node, and last_event after it if there was one. */
+/* Replay the path to node, then last_event if there was one. */
 static void trace(struct search *s, uint32_t node, bool last, uint32_t last_event)
 {
 	static uint8_t world[WORLD_MAX];
@@ -255,7 +255,7 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* All successors of one node. False: complaint is set; *event is what led to it, if *fired. */
+/* Find all successors of a node. False: complaint is set; if *fired, *event led to it. */
 static bool expand(struct search *s, uint32_t node, uint8_t *final, bool *fired, uint32_t *event)
 {
 	static uint8_t world[WORLD_MAX], next[WORLD_MAX];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * search.h - exhaustive breadth-first search over a world: a plain struct that holds machines of the real core, the
- * channels between them and the threads that use them.
+ * search.h - exhaustive breadth-first search over a world: a plain struct that holds machines of the real core, the channels
+ * between them and the threads that use them.
  *
- * A world is at rest between two events. The search fires every event that is possible in every world it finds, stores
- * each world once (packed, whole: no hash compaction, so nothing is missed), and asks of every one of them:
- *   - nothing in it is wrong: model_fail() was not called, neither by the event nor by check();
- *   - something is possible in it, unless it is final: no deadlock, no lost wake-up;
- *   - a final world can be reached from it: no livelock that a fair schedule could not leave.
- * As the search is breadth first, the trace to a fault is a shortest one.
+ * A world is at rest between two events. The search fires every possible event in every world it finds, and stores each world
+ * once (packed but complete: no hash compaction, so nothing is missed). It checks in each world:
+ *   - nothing is wrong: neither the event nor check() has called model_fail();
+ *   - an event is possible, unless the world is final: no deadlock, no lost wake-up;
+ *   - a final world can be reached: no livelock that a fair schedule could not leave.
+ * The search is breadth-first, so the trace to a fault is a shortest one.
  */
 #ifndef MODEL_SEARCH_H
 #define MODEL_SEARCH_H
@@ -18,18 +18,18 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define EVENTS_MAX 128 /* possible in one world */
-#define WORLD_MAX 4096 /* bytes */
+#define EVENTS_MAX 128 /* events possible in one world */
+#define WORLD_MAX 4096 /* size of a world in bytes */
 
 struct model {
-	size_t size;                                 /* of the world, a multiple of 64 */
-	void (*start)(const void *cfg, void *world); /* world is zeroed */
+	size_t size;                                 /* size of the world, a multiple of 64 */
+	void (*start)(const void *cfg, void *world); /* world is zeroed before */
 	unsigned int (*list)(const void *cfg, const void *world, uint32_t *events);
 	void (*fire)(const void *cfg, void *world, uint32_t event);
-	void (*canon)(const void *cfg, void *world); /* worlds that behave alike become equal */
+	void (*canon)(const void *cfg, void *world); /* make equivalent worlds equal */
 	void (*check)(const void *cfg, const void *world);
 	bool (*final)(const void *cfg, const void *world);
-	void (*show)(const void *cfg, const void *world); /* to model_trace */
+	void (*show)(const void *cfg, const void *world); /* print to model_trace */
 };
 
 struct config {
@@ -37,14 +37,14 @@ struct config {
 	const char *what;
 	const struct model *model;
 	const void *cfg;
-	bool full; /* only with --full or by name */
+	bool full; /* only with --full, or by name */
 };
 
 extern const struct config configs[];     /* both end with a NULL name */
-extern const struct config host_faults[]; /* only by name: what a host must not do */
+extern const struct config host_faults[]; /* searched only by name: hosts that break their contract */
 
 struct limits {
-	uint64_t states; /* give up beyond */
+	uint64_t states; /* give up after so many */
 	double seconds;
 };
 
@@ -53,15 +53,15 @@ enum verdict { HOLDS = 0, VIOLATED, GAVE_UP };
 /* Prints one line, and the trace after a violation. */
 enum verdict search(const struct config *c, const struct limits *limits, bool quiet);
 
-extern FILE *model_trace; /* NULL while searching: fire() and show() print only when a trace is replayed */
+extern FILE *model_trace; /* NULL during the search: fire() and show() print only when a trace is replayed */
 
-/* Something is wrong. The first complaint counts. */
+/* Report an error in the world. Only the first report counts. */
 __attribute__((format(printf, 1, 2))) void model_fail(const char *fmt, ...);
 __attribute__((format(printf, 1, 2))) void model_say(const char *fmt, ...);
 
 #define WORLD_SIZE(type) ((sizeof(type) + 63) / 64 * 64)
 
-/* A model whose file gives its functions these names. */
+/* The operations of a model whose file gives its functions these names. */
 #define MODEL(type)                                                                                                   \
 	{                                                                                                             \
 		.size = WORLD_SIZE(type), .start = start, .list = list, .fire = fire, .canon = canon, .check = check, \

@@ -8,7 +8,7 @@
 #include "core/sync.h"
 #include "core/wire.h"
 
-/* Coherence and lock messages by their fields' meaning, the others by what every message has. */
+/* Coherence and lock messages show the fields that they use; others show common fields. */
 static inline const char *show_msg(const struct msg *m, char *text, size_t size)
 {
 	const char *name = m->type == MSG_SYNC ? sync_op_name(m->op) : wire_name(m->type);

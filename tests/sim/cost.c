@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * cost.c - what operations cost, by number of nodes: messages between nodes, and one-way trips one after the other
- * (time when every message takes one unit and all else takes none), or microseconds over a network (loggp.c).
+ * cost.c - the cost of operations by number of nodes: messages between nodes, and consecutive one-way trips (each message takes
+ * one unit of time, everything else none), or microseconds over a network (loggp.c).
  */
 #include "sim.h"
 
@@ -11,7 +11,7 @@
 #define COLUMNS 11
 
 struct cost {
-	uint64_t messages, time; /* until the access was done, or in barriers until all has calmed down */
+	uint64_t messages, time; /* until the access completes; for barriers, until everything is idle */
 };
 
 static struct cost since(const struct sim *s, uint64_t messages, uint64_t at)
@@ -19,7 +19,7 @@ static struct cost since(const struct sim *s, uint64_t messages, uint64_t at)
 	return (struct cost){ s->st.total - messages, s->now - at };
 }
 
-/* One access by thread 0 of a node, until everything has calmed down. */
+/* Make one access in thread 0 of a node, and run until everything is idle. */
 static struct cost access_block(struct sim *s, uint16_t node, uint8_t op)
 {
 	struct thread *t = sim_thread(s, node, 0);
@@ -49,7 +49,7 @@ static struct cost mutex(struct sim *s, uint16_t node)
 	return since(s, messages, at);
 }
 
-/* All but the home and the owner, node 1, read at once. time: until the last of them has read. */
+/* All nodes but the home and the owner, node 1, read at once. time: until the last one has read. */
 static struct cost read_at_once(struct sim *s)
 {
 	uint64_t messages, at;
@@ -69,7 +69,10 @@ static struct cost read_at_once(struct sim *s)
 	return s->o.nodes > 2 ? c : (struct cost){ 0 };
 }
 
-/* Node 1 writes what node 2 reads, again and again; the home, which does neither, has initialised it. A write and a read. */
+/*
+ * Node 1 writes and node 2 reads, repeatedly. The home, which has initialised the block, does neither. The cost of one write and
+ * one read.
+ */
 static struct cost write_and_read(struct sim *s, unsigned int times)
 {
 	struct cost w = { 0 }, r = { 0 };
@@ -122,18 +125,18 @@ static void measure(unsigned int nodes, const struct loggp *net, struct cost c[C
 	struct sim *s = fresh(nodes, net, &failed);
 
 	if (setjmp(failed))
-		exit(1); /* what was wrong has been said */
+		exit(1); /* the error is printed already */
 	c[0] = access_block(s, far, OP_READ);
 	c[2] = access_block(s, other, OP_READ); /* the owner is another node */
 	c[3] = access_block(s, other, OP_WRITE);
-	c[5] = access_block(s, 0, OP_READ); /* it migrates now */
+	c[5] = access_block(s, 0, OP_READ); /* the block migrates now */
 	sim_destroy(s);
 	s = fresh(nodes, net, &failed);
 	access_block(s, 0, OP_WRITE);
 	c[1] = access_block(s, far, OP_READ); /* the home is the owner */
 	for (r = 0; r < far; r++)
 		access_block(s, r, OP_READ);
-	c[4] = access_block(s, far, OP_WRITE); /* everybody has a copy */
+	c[4] = access_block(s, far, OP_WRITE); /* every node has a copy */
 	c[6] = barrier_episode(s);
 	c[7] = mutex(s, far);
 	sim_destroy(s);

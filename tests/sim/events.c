@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* events.c - virtual time: the events to come, chance, and a trace of what has been. */
+/* events.c - virtual time: the queue of events, random numbers, and a trace of past events. */
 #include "sim.h"
 
 #include <stdarg.h>
@@ -14,7 +14,7 @@ uint64_t sim_random(struct sim *s, uint64_t below)
 	return below ? (s->rng >> 11) % below : 0;
 }
 
-/* What is in the same place belongs together. */
+/* Objects at the same index belong together, whatever their home and generation. */
 static uint32_t place(uint32_t object)
 {
 	return object & OBJECT ? object & SYNC_INDEX_MAX : object;
@@ -25,7 +25,7 @@ void sim_note(struct sim *s, uint16_t node, uint32_t object, const char *fmt, ..
 	struct trace *t = &s->trace[s->traced++ % TRACE];
 	va_list ap;
 
-	if (s->o.replay) /* long runs, which random ones have checked before */
+	if (s->o.replay) /* replays are long, and the random programs have been checked before */
 		return;
 	t->at = s->now;
 	t->object = place(object);
@@ -55,7 +55,7 @@ void sim_fail(struct sim *s, uint32_t object, const char *fmt, ...)
 			printf("  %10llu node %4u %s %u: %s\n", (unsigned long long)t->at, t->node,
 			       object & OBJECT ? "place" : "block", place(object) & ~OBJECT, t->text);
 	}
-	if (!s->failed) /* at the start */
+	if (!s->failed) /* during creation */
 		exit(1);
 	longjmp(*s->failed, 1);
 }

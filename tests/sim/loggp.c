@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * loggp.c - how long messages take: the LogGP model (Alexandrov, Ionescu, Schauser and Scheiman, 1995), and what a fault and
- * a change of protection cost at a node.
+ * loggp.c - the time of messages by the LogGP model (Alexandrov, Ionescu, Schauser and Scheiman, 1995), and of a fault and a
+ * change of protection at a node.
  *
- * A node has one processor for the protocol and one port in each direction. A message takes o of the sender's processor, then
- * the port for g or for its bytes times G, whichever is more, then L on the way; the receiver's port and processor the same.
+ * A node has one processor for the protocol and one port per direction. A message takes o of the sender's processor, then the
+ * port for g or for its bytes times G, whichever is more, then L in transit. At the receiver it takes the port and the processor
+ * for the same times.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ struct loggp_node {
 	uint64_t cpu, out, in; /* busy until */
 };
 
-/* A file has lines "name value", and comments that begin with #. Times are in microseconds, G in nanoseconds per byte. */
+/* A file has lines "name value" and comments that begin with #. Times are in microseconds, G in nanoseconds per byte. */
 static double *parameter(struct loggp *p, const char *name)
 {
 	const struct {
@@ -85,7 +86,7 @@ static uint64_t ticks(double us)
 	return (uint64_t)(us * TICKS_PER_US + 0.5);
 }
 
-/* How long a message keeps a port busy. */
+/* The time for which a message occupies a port. */
 static uint64_t port(const struct loggp *p, unsigned int bytes)
 {
 	double us = p->big_g * bytes / 1e3;
@@ -93,7 +94,7 @@ static uint64_t port(const struct loggp *p, unsigned int bytes)
 	return ticks(us > p->g ? us : p->g);
 }
 
-/* A node sends: when, from now on, the message arrives. */
+/* A node sends a message. Returns the time from now to its arrival. */
 uint64_t loggp_send(struct sim *s, uint16_t src, unsigned int bytes)
 {
 	const struct loggp *p = s->o.net;
@@ -104,19 +105,19 @@ uint64_t loggp_send(struct sim *s, uint16_t src, unsigned int bytes)
 	return r->out + ticks(p->l) - s->now;
 }
 
-/* It has arrived: when, from now on, the receiver has taken it. */
+/* A message has arrived. Returns the time from now until the receiver has taken it. */
 uint64_t loggp_receive(struct sim *s, uint16_t dst, unsigned int bytes)
 {
 	const struct loggp *p = s->o.net;
 	struct loggp_node *r = &s->loggp[dst];
 
-	/* Its bytes came in while they went out, unless another message did. */
+	/* The port received the bytes while they were sent, unless it was busy with another message. */
 	r->in = later(r->in + port(p, bytes), s->now);
 	r->cpu = later(r->cpu, r->in) + ticks(p->o);
 	return r->cpu - s->now;
 }
 
-/* The node's processor is busy for so long. */
+/* Occupy the node's processor for that time. */
 void loggp_spend(struct sim *s, uint16_t node, double us)
 {
 	struct loggp_node *r = &s->loggp[node];

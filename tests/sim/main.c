@@ -62,7 +62,7 @@ static void add(struct stats *all, const struct stats *st)
 		to[i] += from[i];
 }
 
-/* One run; false when it failed. */
+/* One run. Returns false if it failed. */
 static bool run(const struct options *o, struct stats *all)
 {
 	struct sim *volatile s = sim_create(o);
@@ -91,7 +91,7 @@ static bool run(const struct options *o, struct stats *all)
 	return true;
 }
 
-/* Without --nodes: small and crowded, as large as an exact copyset goes, and beyond. */
+/* The runs without --nodes: few nodes with much contention, the largest exact copyset, and coarse copysets. */
 /* clang-format off */
 static const struct options mix[] = {
 	{ .nodes = 2, .blocks = 2, .threads = 3, .ops = 2000, .follow = 3, .pushes = 1, .mixed = true },
@@ -147,8 +147,8 @@ static int replay(struct plan *p)
 	int status = 1;
 
 	replay_options(r, &p->o);
-	p->o.async = 128;                                                /* as the library fetches ahead at most */
-	p->o.hold_us = (p->o.hold_us ? p->o.hold_us : 5) * TICKS_PER_US; /* 5: the library's default */
+	p->o.async = 128;                                                /* the library's limit of read-ahead */
+	p->o.hold_us = (p->o.hold_us ? p->o.hold_us : 5) * TICKS_PER_US; /* 5 us is the library's default */
 	s = sim_create(&p->o);
 	s->failed = &failed;
 	if (!setjmp(failed)) {

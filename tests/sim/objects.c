@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HUBS 5u   /* at most so many nodes have */
-#define PLACES 4u /* so many places each for objects that come and go */
+#define HUBS 5u   /* nodes that are homes of such objects, at most */
+#define PLACES 4u /* indices per home for objects that are created and destroyed */
 
 static uint16_t hubs(const struct sim *s)
 {
@@ -37,7 +37,7 @@ static uint16_t home_of(const struct sim *s, uint32_t handle)
 	return s->o.replay ? replay_home(s->o.replay, handle) : (uint16_t)(handle * 7 % s->o.nodes);
 }
 
-/* Places are counted from OBJECT on, the first is none. The array begins where OBJECT's chunk does. */
+/* Indices start at OBJECT, and the first one is unused. The array begins where OBJECT's chunk does. */
 static struct sync *at_place(const struct sim *s, uint32_t place)
 {
 	return &s->objects[OBJECT % OBJECT_CHUNK + place];
@@ -103,7 +103,7 @@ void objects_left(struct sim *s, struct made *o, uint32_t *count)
 	o->used = s->now;
 }
 
-/* Could an object be made there? */
+/* Could an object be created at this home? */
 static bool has_room(const struct sim *s, uint16_t home)
 {
 	uint32_t place;
@@ -158,12 +158,12 @@ static void judge_create(struct sim *s, const struct msg *m, const struct action
 	s->st.made++;
 }
 
-/* A handle of a destroyed object: refused, without effect on the present object in its place. */
+/* The handle names a destroyed object: the request must be refused, and must not change the object that has its index now. */
 static void judge_gone(struct sim *s, const struct msg *m, const struct sync *before, const struct actions *out)
 {
 	const struct sync *now = at_place(s, object_index(m) - OBJECT);
 	const struct msg *a = &out->v[0].msg;
-	bool unlocks = m->type == MSG_UNLOCK; /* which another has destroyed since it has the lock */
+	bool unlocks = m->type == MSG_UNLOCK; /* another node has destroyed the lock since this one took it */
 
 	if (memcmp(before, now, sizeof(*now)))
 		sim_fail(s, m->object, "%s by generation %#x, which is gone, changes generation %#x",
@@ -176,7 +176,10 @@ static void judge_gone(struct sim *s, const struct msg *m, const struct sync *be
 	s->st.stale++;
 }
 
-/* a: the answer to the destruction of what lives. A mutex may be found in use that nobody uses any more when it is answered. */
+/*
+ * a: the answer to the destruction of an existing object. A mutex may be found in use though nobody uses it any more when the
+ * answer is sent.
+ */
 static void judge_destroy(struct sim *s, struct made *o, const struct msg *a)
 {
 	const struct thread *t = sim_thread(s, a->dst, a->req_slot);
@@ -214,7 +217,7 @@ static void judge_mutex(struct sim *s, struct made *o, const struct msg *m, cons
 	}
 }
 
-/* The answer to a request that does not stand in line. */
+/* Check the answer to a request that does not queue. */
 static void judge_answer(struct sim *s, struct made *o, const struct msg *m, const struct msg *a)
 {
 	int want = 0;
@@ -264,7 +267,7 @@ static void judge_living(struct sim *s, struct made *o, const struct msg *m, con
 			judge_answer(s, o, m, a);
 		} else if (a->count) {
 			sim_fail(s, m->object, "a request to wait for a living object is answered %d", a->count);
-		} else if (!waits || a->value != 1) { /* 1: it is in line */
+		} else if (!waits || a->value != 1) { /* a value of 1 means "in line" */
 			objects_left(s, o, &o->line);
 			o->holders += o->kind == SYNC_RWLOCK;
 		}
@@ -295,7 +298,7 @@ void objects_judge(struct sim *s, const struct msg *m, const struct sync *before
 
 /* ---- at rest ---------------------------------------------------------------------------------- */
 
-/* By one record, that the home takes for the last in line. */
+/* The mutex is kept by one record, which the home takes for the last in line. */
 static bool kept(const struct sim *s, const struct made *made, const struct sync *o)
 {
 	unsigned int i, n = 0;
@@ -325,7 +328,7 @@ static void check_living(struct sim *s, const struct made *made, const struct sy
 			 name, value, (unsigned long long)made->value, (unsigned long long)made->added);
 }
 
-/* Free places are in the list once, or above the mark, and no others are. */
+/* Each free index is in the list once or above the mark, and no other index is. */
 static void check_places(struct sim *s, uint16_t home)
 {
 	uint32_t at = (uint32_t)s->lists[home].free, place = 0;
@@ -377,7 +380,7 @@ void objects_check_rest(struct sim *s)
 
 /* ---- creation --------------------------------------------------------------------------------- */
 
-/* Of a place that was never used: some are used up soon, of others the part that messages have in `object` runs over. */
+/* The first generation of an index: sometimes close to the last one, sometimes close to the overflow of the part in `object`. */
 static uint32_t start_gen(struct sim *s)
 {
 	switch (sim_random(s, 8)) {
@@ -417,7 +420,7 @@ static void tables(struct sim *s)
 		at_place(s, i)->gen = s->last_gen[i] = start_gen(s) & OBJECT_GEN_MAX;
 }
 
-/* Those that stay: their handles are the first. */
+/* Create the objects that stay; they have the first handles. */
 void objects_create(struct sim *s)
 {
 	struct actions out;

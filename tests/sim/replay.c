@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * replay.c - recorded applications (trace.h) on simulated nodes: how long the timed part takes over a network (loggp.c).
+ * replay.c - recorded applications (trace.h) on simulated nodes: the duration of the timed part over a network (loggp.c).
  *
- * Each node runs its events in order: it computes, accesses blocks, and synchronises through the core. The time of a node
- * between two synchronisations is spread evenly over the accesses between them.
- * Read-ahead is that of the library (engine/block.c) for readers: 1, 3, 7 and so on blocks ahead of one that goes in order.
+ * Each node executes its events in order: it computes, accesses blocks, and synchronises through the core. The time of a node
+ * between two synchronisations is spread evenly over the accesses between them. Readers read ahead as in the library
+ * (engine/block.c): a thread that reads in order requests 1, 3, 7, ... blocks ahead.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,18 +18,18 @@
 struct program {
 	struct trace_event *v;
 	size_t n, next;
-	uint32_t ahead, expect; /* read-ahead: blocks asked for last; the block that goes on in order */
-	bool computed;          /* the time before the next event has passed */
+	uint32_t ahead, expect; /* read-ahead: number of blocks requested last; next block in order */
+	bool computed;          /* the computing time before the next event has passed */
 };
 
 struct replay {
 	unsigned int nodes, pages, mutexes, barriers;
 	struct program *programs;
-	uint16_t *homes;       /* of mutexes */
-	uint16_t *block_pages; /* of each page: pages of its block */
+	uint16_t *homes;       /* homes of the mutexes */
+	uint16_t *block_pages; /* by page: number of pages of its block */
 	uint64_t begin, end, compute;
 	struct stats at_begin;
-	bool armed, begun, ended; /* armed: it begins when the next barrier ends */
+	bool armed, begun, ended; /* armed: timing begins when the next barrier ends */
 };
 
 /* ---- files ------------------------------------------------------------------------------------- */
@@ -69,7 +69,7 @@ static bool is_access(const struct trace_event *e)
 	return e->kind == TR_READ || e->kind == TR_WRITE;
 }
 
-/* Spread the times over the accesses before them. */
+/* Spread the recorded times over the accesses that precede them. */
 static void join(struct program *p, const struct trace_event *times, size_t n, unsigned int node)
 {
 	size_t i, start = 0, k, t = 0;
@@ -189,7 +189,7 @@ static void prefetch(struct sim *s, uint16_t node, uint32_t block, uint32_t page
 	}
 }
 
-/* A reader that misses goes on in order: ask for what comes next. */
+/* A reader misses on the next block in order: request the blocks after it. */
 static void read_ahead(struct sim *s, uint16_t node, struct program *p, uint32_t block)
 {
 	uint32_t size = replay_block_bytes(s->o.replay, block) / 4096;
@@ -214,7 +214,7 @@ static void access_block(struct sim *s, uint16_t node, struct program *p, const 
 	thread_access(s, node, 0);
 }
 
-/* Node 0 has carried out an event: where does the timed part begin, where does it end? */
+/* Node 0 has executed an event: note the begin and end of the timed part. */
 static void mark(struct sim *s, struct replay *r, uint8_t kind)
 {
 	if (kind == TR_BEGIN)
@@ -231,7 +231,7 @@ static void mark(struct sim *s, struct replay *r, uint8_t kind)
 	}
 }
 
-/* The next event of a node; called again until it has been carried out (thread_next()). */
+/* Execute the next event of a node. Called again until the event is complete (thread_next()). */
 void replay_run(struct sim *s, uint16_t node)
 {
 	struct replay *r = s->o.replay;
@@ -239,7 +239,7 @@ void replay_run(struct sim *s, uint16_t node)
 	struct thread *t = sim_thread(s, node, 0);
 	const struct trace_event *e;
 
-	if (t->done) { /* what was under way is over */
+	if (t->done) { /* the event is complete */
 		t->done = 0;
 		if (!node)
 			mark(s, r, (uint8_t)p->v[p->next].kind);

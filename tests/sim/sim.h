@@ -14,8 +14,8 @@
 #include "core/dispatch.h"
 
 #define THREADS_MAX 8
-#define ASYNC 2  /* slots for requests that nobody waits for, unless the options say how many */
-#define KINDS 5u /* of objects: SYNC_MUTEX and the next */
+#define ASYNC 2  /* slots for requests without a waiting thread, by default */
+#define KINDS 5u /* kinds of objects, from SYNC_MUTEX on */
 #define OBJECTS (3 * KINDS)
 #define TRACE 65536
 #define SEM_TOKENS 2
@@ -23,24 +23,24 @@
 struct options {
 	unsigned int nodes, blocks, threads, ops;
 	unsigned int hold_us;
-	unsigned int follow;           /* so many writes in a row make a node the home */
-	unsigned int pushes;           /* after so many reads by the home a writer pushes what it writes; 0: never */
-	bool fifo, first_touch, mixed; /* mixed: synchronisation, too */
-	bool unit_delay;               /* every message between two nodes takes UNIT, all else no time */
+	unsigned int follow;           /* writes in a row that make a node the home */
+	unsigned int pushes;           /* reads by the home after which a writer pushes its writes; 0: never */
+	bool fifo, first_touch, mixed; /* mixed: with synchronisation */
+	bool unit_delay;               /* a message between two nodes takes UNIT; everything else takes no time */
 	uint64_t seed;
-	unsigned int async, objects; /* 0: ASYNC, OBJECTS */
-	unsigned int readahead;      /* blocks */
-	const struct loggp *net;     /* not NULL: messages take what this network takes; time is in ticks */
-	struct replay *replay;       /* not NULL: threads do what was recorded */
+	unsigned int async, objects; /* 0: defaults (ASYNC, OBJECTS) */
+	unsigned int readahead;      /* in blocks */
+	const struct loggp *net;     /* not NULL: the times of this network apply, in ticks */
+	struct replay *replay;       /* not NULL: threads replay a recording */
 };
 #define UNIT 1000u
-#define TICKS_PER_US 100u /* so that 32 bits, as the core has them, are 43 seconds */
+#define TICKS_PER_US 100u /* so the core's 32 bits of microseconds last long enough */
 
-/* loggp.c: microseconds; G: nanoseconds for each byte */
+/* LogGP parameters (loggp.c): microseconds; G: nanoseconds per byte */
 struct loggp {
 	double o, l, g, big_g;
 	double fault, open, close,
-		step; /* a fault up to its request; from contents to the thread; a copy closed; a message */
+		step; /* durations: fault to request; contents to thread; closing a copy; a message */
 };
 
 enum kind { EV_MSG = 1, EV_ACTIONS, EV_THREAD, EV_TIMER, EV_TIMEOUT };
@@ -50,9 +50,9 @@ struct event {
 	uint8_t kind;
 	uint8_t thread;
 	uint16_t node;
-	uint32_t data;        /* EV_MSG: version of the contents; EV_TIMEOUT: of which wait */
-	struct msg msg;       /* EV_TIMER: object only */
-	struct actions *rest; /* EV_ACTIONS: what is left, from `from` on */
+	uint32_t data;        /* EV_MSG: version of the contents; EV_TIMEOUT: number of the wait */
+	struct msg msg;       /* EV_TIMER: only the object is set */
+	struct actions *rest; /* EV_ACTIONS: the actions from `from` on are left */
 	unsigned int from;
 };
 
@@ -89,14 +89,14 @@ enum op {
 	OP_RDLOCK_TIMED,
 	OP_WRLOCK_TIMED,
 	OP_SEM,
-	OP_SEM_TIMED, /* from OP_LOCK on: a thread is inside then */
+	OP_SEM_TIMED, /* from OP_LOCK on, a thread is inside afterwards */
 	OP_COND_TIMED,
 	OP_SIGNAL,
 	OP_BROADCAST,
 	OP_ADD,
 	OP_CREATE,
 	OP_DESTROY,
-	OP_STALE, /* use of an object that is gone */
+	OP_STALE, /* use of a destroyed object */
 	OP_BARRIER,
 	OPS
 };
@@ -106,12 +106,12 @@ struct thread {
 	uint8_t answers, need;
 	int16_t status;
 	uint16_t joined, hold;
-	uint16_t where, owns; /* OP_PLACE: at which node; 1 + the home of its only copy */
+	uint16_t where, owns; /* OP_PLACE: the new home; 1 + home of its only copy */
 	uint32_t block, handle, left, episode, serial, gen;
-	uint64_t since; /* when its request to destroy was sent */
-	uint64_t asked; /* when the miss under way began, 0 none */
+	uint64_t since; /* time at which its request to destroy was sent */
+	uint64_t asked; /* time at which the current miss began; 0: no miss */
 	uint8_t scheduled, miss;
-	uint8_t done; /* its operation is over (replay.c) */
+	uint8_t done; /* the operation is complete (replay.c) */
 };
 
 enum miss { MISS_NONE = 0, MISS_READ, MISS_WRITE, MISS_UPGRADE, MISSES };
@@ -120,23 +120,23 @@ struct stats {
 	uint64_t messages[MSG_TYPES]; /* between different nodes */
 	uint64_t total, steps, events;
 	uint64_t misses[MISSES], time[MISSES];
-	uint64_t latest; /* when a miss was over last */
+	uint64_t latest; /* end of the last miss */
 	uint64_t locks, episodes, ops;
-	uint64_t made, unmade, busy, stale; /* objects; destructions and uses that were refused */
+	uint64_t made, unmade, busy, stale; /* objects created and destroyed; refused destructions, refused uses */
 	uint64_t pushes;
 };
 
-/* An object that was made, alive or gone; its number is its handle. */
+/* An object that was created, and may be gone; its index here is its handle. */
 struct made {
 	uint64_t name;
-	uint64_t value, added; /* an atomic, as its home and as its users know it; value: a semaphore's tokens */
-	uint64_t used;         /* in use until then; mutex only */
-	uint32_t before;       /* 1 + the handle of what was in its place before; 0: nothing */
-	uint32_t line, holders, turns;   /* of which its home knows: waiters, holders of a rwlock, RESUMEs under way */
-	uint32_t inside, inside_writers; /* threads */
+	uint64_t value, added; /* atomic: its value, its completed additions; semaphore: its tokens */
+	uint64_t used;         /* mutex: in use until then */
+	uint32_t before;       /* 1 + handle of the last object at its index; 0: none */
+	uint32_t line, holders, turns;   /* counts known to the home: waiters, holders of a rwlock, RESUMEs in flight */
+	uint32_t inside, inside_writers; /* threads inside */
 	uint16_t home;
 	uint8_t kind;
-	bool alive, known; /* known: its handle was given out */
+	bool alive, known; /* known: a program has its handle */
 };
 #define NO_HANDLE UINT32_MAX
 
@@ -154,15 +154,15 @@ struct sim {
 	struct event *heap;
 	size_t nheap, heap_room;
 	uint16_t nslots;
-	unsigned int async, nobjects, nholds; /* of each node */
+	unsigned int async, nobjects, nholds; /* per node */
 	struct loggp_node *loggp;
 	bool stop;
 
-	struct copy *pages; /* [node * blocks + block], as all of these */
+	struct copy *pages; /* [node * blocks + block], also the next ones */
 	struct dir *dirs;
 	uint8_t *hw;
 	uint32_t *version;
-	uint16_t *leaves;          /* sends of the block that a step has asked for, and that have not read it yet */
+	uint16_t *leaves;          /* ACT_SENDs of the block whose contents have not been read yet */
 	struct queue_entry *nodes; /* [node][nodes * nslots] */
 	uint8_t *slots;            /* [node * nslots + slot] */
 	uint32_t *async_block;
@@ -178,12 +178,12 @@ struct sim {
 	struct sync *objects;        /* objects.c: [place], as latest and last_gen */
 	struct sync **chunks;
 	struct object_list *lists;
-	uint32_t *first;    /* place of each home, and one more */
-	uint32_t *latest;   /* 1 + the handle of what was made there last; 0: nothing was */
-	uint32_t *last_gen; /* its generation */
+	uint32_t *first;    /* first index of each home, and the end */
+	uint32_t *latest;   /* 1 + handle of the last object created there; 0: none */
+	uint32_t *last_gen; /* generation of that object */
 	struct made *made;
 	uint32_t nmade, made_room;
-	uint32_t *arrived; /* threads, by episode */
+	uint32_t *arrived; /* threads that have arrived, by episode */
 
 	struct trace *trace;
 	uint64_t traced;
@@ -193,18 +193,18 @@ struct sim {
 /* world.c: messages, actions, protections */
 struct sim *sim_create(const struct options *o);
 void sim_destroy(struct sim *s);
-void sim_run(struct sim *s); /* until nothing is left to do */
+void sim_run(struct sim *s); /* run until nothing is left to do */
 void sim_local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev, uint16_t slot);
 void sim_send(struct sim *s, const struct msg *m, uint32_t data);
 void sim_step(struct sim *s, const struct msg *m,
-	      struct actions *out); /* whatever it is for; fails unless it is taken */
+	      struct actions *out); /* for any object; fails if the message is refused */
 void sim_carry_out(struct sim *s, uint16_t node, uint32_t object, const struct actions *acts, uint32_t data);
 void sim_check_rest(struct sim *s);
 uint16_t sim_manager(const struct sim *s, uint32_t block);
 
 /* events.c */
 void sim_schedule(struct sim *s, const struct event *e, uint64_t delay);
-struct event sim_next(struct sim *s); /* the earliest, which is removed: there is one */
+struct event sim_next(struct sim *s); /* removes the earliest event; there must be one */
 uint64_t sim_random(struct sim *s, uint64_t below);
 __attribute__((format(printf, 4, 5))) void sim_note(struct sim *s, uint16_t node, uint32_t object, const char *fmt,
 						    ...);
@@ -224,11 +224,11 @@ static inline size_t sim_at(const struct sim *s, uint16_t node, uint32_t block)
 	return (size_t)node * s->o.blocks + block;
 }
 
-/* sync.c: locks, objects, barriers. Numbers of objects, and of the barrier, which is OBJECT, have this bit; those of blocks not. */
+/* sync.c: locks, objects, barriers. This bit marks the numbers of objects, and of the barrier, which is OBJECT itself. */
 #define OBJECT 0x800000u
 uint64_t sync_combine(uint8_t op, uint64_t a, uint64_t b);
 void sync_call(struct sim *s, uint16_t node, unsigned int thread);
-void sync_lock(struct sim *s, uint16_t node, unsigned int thread); /* its handle */
+void sync_lock(struct sim *s, uint16_t node, unsigned int thread); /* uses the thread's handle */
 void sync_again(struct sim *s, uint16_t node, unsigned int thread);
 void sync_inside(struct sim *s, uint16_t node, unsigned int thread);
 void sync_answered(struct sim *s, uint16_t node, unsigned int thread);
@@ -237,16 +237,16 @@ void sync_timeout(struct sim *s, uint16_t node, unsigned int thread, uint32_t se
 void sync_check_rest(struct sim *s);
 bool sync_barrier_ended(const struct sim *s, uint16_t node, unsigned int thread);
 
-/* objects.c: tables of objects, and the specification of their lives */
+/* objects.c: tables of objects, and the specification of their lifetimes */
 void objects_create(struct sim *s);
 void objects_destroy(struct sim *s);
 struct objects objects_of(const struct sim *s, uint16_t home);
-uint16_t objects_hub(struct sim *s);                               /* where a program makes an object */
-uint32_t objects_handle(struct sim *s, bool gone);                 /* of one that a program has made, or NO_HANDLE */
-bool objects_used(const struct made *o);                           /* then it must not be destroyed */
-void objects_publish(struct sim *s, uint16_t node, uint64_t name); /* it has come to who made it */
-void objects_left(struct sim *s, struct made *o, uint32_t *count); /* one who was counted there */
-/* A step of m at its home; before: what was in its place. */
+uint16_t objects_hub(struct sim *s);                               /* a home where programs create objects */
+uint32_t objects_handle(struct sim *s, bool gone);                 /* of an object that a program made, or NO_HANDLE */
+bool objects_used(const struct made *o);                           /* true: it must not be destroyed */
+void objects_publish(struct sim *s, uint16_t node, uint64_t name); /* the creator has received the name */
+void objects_left(struct sim *s, struct made *o, uint32_t *count); /* one thread counted there has left */
+/* Check a step of m at its home. before: the object at that index before the step. */
 void objects_judge(struct sim *s, const struct msg *m, const struct sync *before, const struct actions *out);
 void objects_check_rest(struct sim *s);
 
@@ -261,9 +261,9 @@ void thread_wake(struct sim *s, uint16_t node, unsigned int thread);
 void thread_wake_after(struct sim *s, uint16_t node, unsigned int thread, uint64_t delay);
 void thread_access(struct sim *s, uint16_t node, unsigned int thread); /* to its block, as its operation says */
 void thread_prefetch(struct sim *s, uint16_t node, const struct thread *t);
-void thread_next(struct sim *s, uint16_t node, unsigned int thread); /* its operation is over */
+void thread_next(struct sim *s, uint16_t node, unsigned int thread); /* the operation is complete */
 void thread_placed(struct sim *s, uint16_t node, unsigned int thread,
-		   uint16_t owns); /* an answer to OP_PLACE has come */
+		   uint16_t owns); /* the answer to OP_PLACE has arrived */
 
 static inline struct thread *sim_thread(const struct sim *s, uint16_t node, unsigned int thread)
 {
@@ -275,7 +275,7 @@ static inline struct made *sim_made(const struct sim *s, const struct thread *t)
 	return &s->made[t->handle];
 }
 
-/* The hold record of a thread; in a replay one for each mutex, as a node of the library has, for it may keep them all. */
+/* The hold record of a thread. In a replay each mutex has one, as on a node of the library, which may keep them all. */
 static inline uint16_t sim_record(const struct sim *s, unsigned int thread, uint32_t handle)
 {
 	return (uint16_t)(s->o.replay ? handle : thread);
@@ -286,7 +286,7 @@ static inline struct hold *sim_hold(const struct sim *s, uint16_t node, unsigned
 	return &s->holds[(size_t)node * s->nholds + record];
 }
 
-/* cost.c: of unit delays, or in microseconds over a network */
+/* cost.c: costs in unit delays, or in microseconds over a network */
 int cost_table(const struct loggp *net);
 
 /* loggp.c: times in ticks */
@@ -298,7 +298,7 @@ void loggp_spend(struct sim *s, uint16_t node, double us);
 uint64_t loggp_ticks(double us);
 
 /* replay.c */
-struct replay *replay_load(const char *dir); /* or ends the program */
+struct replay *replay_load(const char *dir); /* ends the program on error */
 void replay_free(struct replay *r);
 void replay_options(const struct replay *r, struct options *o);
 uint16_t replay_home(const struct replay *r, uint32_t mutex);

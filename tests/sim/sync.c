@@ -2,9 +2,9 @@
 /* sync.c - locks, reader-writer locks, conditions, semaphores, atomics and the barrier, as the simulated programs use them. */
 #include "sim.h"
 
-#define ADDED 5 /* to an atomic, at once */
+#define ADDED 5 /* value added to an atomic at a time */
 
-/* Episodes take turns at these: values of one must not meet by the operation of another, or by none. */
+/* The operation changes with each episode: values of an episode must be combined by its operation only. */
 enum { SUM = 1, MAX, MIN, OPERATIONS_END };
 
 static uint8_t operation_of(uint32_t episode)
@@ -12,7 +12,7 @@ static uint8_t operation_of(uint32_t episode)
 	return (uint8_t)(SUM + episode % (OPERATIONS_END - SUM));
 }
 
-/* Of values 1 .. n of n nodes, from each of that many threads. */
+/* The result for values 1 to n of n nodes, from `threads` threads of each. */
 static uint64_t expected(uint32_t episode, uint64_t n, uint64_t threads)
 {
 	uint8_t op = operation_of(episode);
@@ -30,7 +30,10 @@ uint64_t sync_combine(uint8_t op, uint64_t a, uint64_t b)
 	}
 }
 
-/* A handle for an object of that kind: of one that stays, or of one that programs make and destroy, which may be gone. */
+/*
+ * A handle of an object of that kind. The object may be one that stays, or one that programs create and destroy, which may be
+ * gone.
+ */
 static uint32_t pick(struct sim *s, enum sync_kind kind)
 {
 	unsigned int i;
@@ -114,7 +117,7 @@ static void lock(struct sim *s, uint16_t node, unsigned int thread, bool try)
 	}
 	if (h->state == HOLD_KEPT)
 		hold_event(s, node, thread, HE_GIVE, NULL);
-	if (h->state != HOLD_FREE) { /* what it had is still being given back: look again later */
+	if (h->state != HOLD_FREE) { /* the record still gives its last lock back: try again later */
 		t->pc = PC_READY;
 		thread_wake(s, node, thread);
 		return;
@@ -200,7 +203,7 @@ static const struct {
 	[OP_BROADCAST] = { SOP_BROADCAST, SYNC_COND },      [OP_ADD] = { SOP_ADD, SYNC_ATOMIC },
 };
 
-/* What a handle of a gone object may be used for, whatever the kind of that object was, or of the next one is. */
+/* Operations tried on a handle of a destroyed object, whatever its kind was, and whatever kind has its index now. */
 static const uint8_t stale_ops[] = {
 	SOP_DESTROY, SOP_RDLOCK, SOP_WRLOCK, SOP_TRYRDLOCK, SOP_TRYWRLOCK, SOP_RDUNLOCK, SOP_WRUNLOCK, SOP_WAIT, SOP_TRYWAIT,
 	SOP_POST, SOP_ENQUEUE, SOP_SIGNAL, SOP_BROADCAST, SOP_LOAD, SOP_STORE, SOP_ADD, SOP_EXCHANGE, SOP_CAS,
@@ -254,7 +257,7 @@ static void destroy(struct sim *s, uint16_t node, unsigned int thread)
 	ask(s, node, thread, SOP_DESTROY, 0, 0, 1);
 }
 
-/* As the library: a mutex that others are just trying to lock, or to destroy. */
+/* As the library does: repeat if other threads try to lock or destroy the mutex just then. */
 void sync_again(struct sim *s, uint16_t node, unsigned int thread)
 {
 	destroy(s, node, thread);
@@ -274,7 +277,7 @@ static void destroyed(struct sim *s, uint16_t node, unsigned int thread)
 
 /* ---- calls ------------------------------------------------------------------------------------ */
 
-/* By a handle that a program has made; false: there is none. */
+/* Use a handle that a program has made; false: there is none. */
 static bool use_made(struct sim *s, uint16_t node, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, node, thread);
@@ -282,7 +285,7 @@ static bool use_made(struct sim *s, uint16_t node, unsigned int thread)
 
 	if (handle == NO_HANDLE)
 		return false;
-	/* Few are in use at a time: look for one. */
+	/* few handles are in use at a time: search */
 	for (i = 0; t->op == OP_DESTROY && i < 3 && !objects_used(&s->made[handle]); i++) {
 		uint32_t other = objects_handle(s, false);
 
@@ -324,7 +327,7 @@ void sync_call(struct sim *s, uint16_t node, unsigned int thread)
 	}
 }
 
-/* It holds something, or failed to get it, or there is nothing to hold. */
+/* The thread holds the object, has failed to get it, or there is nothing to hold. */
 static void entered(struct sim *s, uint16_t node, unsigned int thread, bool got)
 {
 	struct thread *t = sim_thread(s, node, thread);
@@ -347,7 +350,7 @@ static void entered(struct sim *s, uint16_t node, unsigned int thread, bool got)
 		sim_fail(s, (uint32_t)o->name, "thread %u.%u has %#llx, which is gone", node, thread,
 			 (unsigned long long)o->name);
 	s->st.locks++;
-	if (s->o.replay) { /* it leaves when it did */
+	if (s->o.replay) { /* the recording says when it leaves */
 		thread_next(s, node, thread);
 		return;
 	}
@@ -371,7 +374,7 @@ void sync_inside(struct sim *s, uint16_t node, unsigned int thread)
 	ask(s, node, thread, is_sem(t->op) ? SOP_POST : reads(t->op) ? SOP_RDUNLOCK : SOP_WRUNLOCK, 0, 1, 1);
 }
 
-/* Another answer has come: enough? */
+/* Another answer has come: does the thread need more? */
 void sync_answered(struct sim *s, uint16_t node, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, node, thread);
@@ -381,13 +384,13 @@ void sync_answered(struct sim *s, uint16_t node, unsigned int thread)
 		sim_fail(s, (uint32_t)sim_made(s, t)->name, "thread %u.%u has an answer, but waits for none", node,
 			 thread);
 	t->answers++;
-	if ((t->op == OP_LOCK || t->op == OP_TRYLOCK) && !t->status) /* it was in line until now */
+	if ((t->op == OP_LOCK || t->op == OP_TRYLOCK) && !t->status) /* the request was in line until now */
 		objects_left(s, sim_made(s, t), &sim_made(s, t)->line);
 	if (t->leaving || t->op == OP_CREATE || t->op == OP_STALE) {
 		thread_next(s, node, thread);
 	} else if (t->op == OP_DESTROY) {
 		destroyed(s, node, thread);
-	} else if (t->status == -EINVAL && !t->canceling) { /* of a gone object: no other answer follows */
+	} else if (t->status == -EINVAL && !t->canceling) { /* a destroyed object: no second answer follows */
 		entered(s, node, thread, false);
 	} else if (t->canceling && t->answers == 2 && t->status == -ETIMEDOUT) {
 		entered(s, node, thread, false);
@@ -398,7 +401,7 @@ void sync_answered(struct sim *s, uint16_t node, unsigned int thread)
 	}
 }
 
-/* It has waited long enough. */
+/* The time limit of a wait has passed. */
 void sync_timeout(struct sim *s, uint16_t node, unsigned int thread, uint32_t serial)
 {
 	struct thread *t = sim_thread(s, node, thread);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* threads.c - what the simulated programs do: random operations, an episode of the barrier every now and then. */
+/* threads.c - the simulated programs: random operations, and from time to time an episode of the barrier. */
 #include "sim.h"
 
 #define BARRIER_EVERY 16
 
-/* How often each operation is chosen, in a hundred and odd. */
+/* Relative frequencies of the operations. */
 /* clang-format off */
 static const uint8_t weights[OPS] = {
 	[OP_READ] = 40,   [OP_WRITE] = 24, [OP_PREFETCH_R] = 4, [OP_PREFETCH_W] = 3, [OP_PIN_R] = 3,   [OP_PIN_W] = 3,
@@ -34,7 +34,7 @@ void thread_wake(struct sim *s, uint16_t node, unsigned int thread)
 
 	if (s->o.unit_delay)
 		delay = 0;
-	else if (s->o.net) /* a wait for contents ends when they are mapped; else it tries again soon */
+	else if (s->o.net) /* a wait for contents ends when they are mapped; other waits end at once, to retry */
 		delay = sim_thread(s, node, thread)->pc == PC_WAIT ? loggp_ticks(s->o.net->open) : 1;
 	else
 		delay = 1 + sim_random(s, sim_random(s, 32) ? 8 : 300);
@@ -133,7 +133,10 @@ static void release(struct sim *s, uint16_t node, const struct thread *t)
 	sim_send(s, &m, 0);
 }
 
-/* As the library: ask the manager; then the node that is to be the home, until it is; or the home of its only copy. */
+/*
+ * Place as the library does: ask the manager, then the chosen node until it is the home. If a rank has its only copy, ask the
+ * home of that.
+ */
 static void place(struct sim *s, uint16_t node, unsigned int thread)
 {
 	struct thread *t = sim_thread(s, node, thread);
@@ -193,7 +196,7 @@ static void start(struct sim *s, uint16_t node, unsigned int thread)
 		t->pc = PC_DONE;
 		return;
 	}
-	/* Few blocks are hot. */
+	/* Few blocks are used often. */
 	t->block = (uint32_t)sim_random(s, sim_random(s, 2) ? s->o.blocks : 1 + s->o.blocks / 8);
 	t->op = s->o.mixed && t->left % BARRIER_EVERY == 0 ? OP_BARRIER : choose(s);
 	switch ((enum op)t->op) {

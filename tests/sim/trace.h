@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * trace.h - recorded runs of applications: what each rank accesses, where it synchronises, and how long it computes.
+ * trace.h - recordings of applications: the accesses, synchronisations and computing times of each rank.
  *
- * The recorder (record/record.c) writes two files for each rank, a header and events in program order: RANK.accesses has
- * everything but times, RANK.times everything but accesses. Both have the other events in the same order.
- * A block is named by its first page. An access is recorded when it is the first one of its kind to its block since the rank
- * last synchronised: later ones may miss again only if another rank takes the block away meanwhile, and such misses are not
- * in the trace.
+ * The recorder (record/record.c) writes two files per rank, each with a header and the events in program order: RANK.accesses has
+ * no times, RANK.times no accesses. Both have all other events in the same order. A block is named by its first page. An access
+ * is recorded if it is the first one of its kind to its block since the rank last synchronised: later ones can miss again only if
+ * another rank takes the block away meanwhile, and such misses are not recorded.
  */
 #ifndef SIM_TRACE_H
 #define SIM_TRACE_H
@@ -20,12 +19,12 @@ enum trace_kind {
 	TR_WRITE,
 	TR_PREFETCH_R, /* what: first block; count: pages */
 	TR_PREFETCH_W,
-	TR_BARRIER, /* of all ranks: barriers, reductions, broadcasts */
-	TR_MUTEX,   /* what: a mutex whose home is this rank from now on */
+	TR_BARRIER, /* all ranks: barriers, reductions, broadcasts */
+	TR_MUTEX,   /* what: a mutex; from now on this rank is its home */
 	TR_LOCK,    /* what: mutex */
 	TR_UNLOCK,
-	TR_REGION, /* what: first page; count: pages of a block; ns: pages, no time. By rank 0 */
-	TR_BEGIN,  /* the timed part begins and ends. By rank 0 */
+	TR_REGION, /* what: first page; count: pages of a block; ns: number of pages, no time. Only from rank 0 */
+	TR_BEGIN,  /* begin and end of the timed part. Only from rank 0 */
 	TR_END,
 	TR_KINDS
 };

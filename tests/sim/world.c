@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* world.c - the host of the simulated nodes: channels, protections, contents. */
+/* world.c - the host of the simulated nodes: channels, protections, contents of blocks. */
 #include "sim.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ uint16_t sim_manager(const struct sim *s, uint32_t block)
 	return (uint16_t)(block % s->o.nodes);
 }
 
-/* What a message has behind it goes with it. */
+/* The size of a message with its payload. */
 static unsigned int bytes_of(const struct sim *s, const struct msg *m)
 {
 	unsigned int block = m->type != MSG_DATA ? 0 : s->o.replay ? replay_block_bytes(s->o.replay, m->object) : 4096;
@@ -25,7 +25,7 @@ static unsigned int bytes_of(const struct sim *s, const struct msg *m)
 void sim_send(struct sim *s, const struct msg *m, uint32_t data)
 {
 	struct event e = { .kind = EV_MSG, .node = m->dst, .data = data, .msg = *m };
-	/* Mostly alike, now and then far behind. */
+	/* Delays are similar, with an occasional long one. */
 	uint64_t delay = 1 + sim_random(s, sim_random(s, 16) ? 20 : 400);
 	const struct wire_limits lim = { .me = m->dst,
 					 .nnodes = (uint16_t)s->o.nodes,
@@ -79,9 +79,9 @@ static void protect(struct sim *s, uint16_t node, uint32_t block, uint8_t prot)
 			 s->version[sim_at(s, node, block)], block, s->newest[block]);
 }
 
-#define NO_VERSION UINT32_MAX /* a frame that is not filled */
+#define NO_VERSION UINT32_MAX /* the frame is empty */
 
-/* A block without access has no contents. */
+/* A block without access keeps no contents. */
 static void close_block(struct sim *s, uint16_t node, uint32_t block)
 {
 	protect(s, node, block, PROT_CLOSED);
@@ -112,7 +112,7 @@ static void wake(struct sim *s, uint16_t node, uint32_t object, const struct act
 		if (sim_thread(s, node, t)->pc == PC_JOIN && sim_thread(s, node, t)->joined == a->slot)
 			thread_wake(s, node, t);
 	if (a->slot >= s->o.threads)
-		/* nobody waits: PE_USED soon */
+		/* no thread waits: PE_USED soon */
 		sim_schedule(s, &e, s->o.unit_delay || s->o.net ? 0 : sim_random(s, 10));
 	else if (object & OBJECT)
 		sync_answered(s, node, a->slot);
@@ -137,7 +137,7 @@ static void act(struct sim *s, uint16_t node, uint32_t object, const struct acti
 		}
 		break;
 	case ACT_DATA:
-		/* As the engine, which does not look: only what the step says to be given up is taken from the hardware. */
+		/* As the engine does: change the protection only as the step says, without looking at the current one. */
 		if (a->from > a->prot && s->hw[sim_at(s, node, object)] > a->prot)
 			protect(s, node, object, a->prot);
 		sim_send(s, &m, s->version[sim_at(s, node, object)]);
@@ -154,11 +154,11 @@ static void act(struct sim *s, uint16_t node, uint32_t object, const struct acti
 	case ACT_WAIT:
 	case ACT_REPLY:
 	case ACT_FETCH:
-	case ACT_WAKE_ALL: break; /* done by who stepped */
+	case ACT_WAKE_ALL: break; /* the caller of the step wakes threads */
 	}
 }
 
-/* Sends at once; what touches protection or contents may be late, with all that follows it. */
+/* Send at once. The first action that changes protection or contents may be delayed, with all that follow. */
 static void carry_on(struct sim *s, uint16_t node, uint32_t object, const struct actions *acts, unsigned int i,
 		     uint32_t data)
 {
@@ -211,7 +211,7 @@ static void step_page(struct sim *s, uint16_t node, enum page_event ev, const st
 		 page_state_name(p->state));
 }
 
-/* With flags, and asking a node where none is known to be the home. */
+/* A local event, with flags; `home` is asked if no home is known. */
 static void local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev, uint16_t slot, uint16_t home,
 		  uint8_t flags)
 {
@@ -243,7 +243,7 @@ static void local(struct sim *s, uint16_t node, uint32_t block, enum page_event 
 		} else if (a->type == ACT_OPEN && a->from == OPEN_AGAIN) {
 			const struct copy *p = &s->pages[sim_at(s, node, block)];
 
-			/* Under the lock. */
+			/* The caller holds the lock. */
 			protect(s, node, block, page_writable(p) ? PROT_RW : PROT_RO);
 			out.n = 0;
 		} else if (a->type == ACT_CLOSE && ev == PE_DROP) {
@@ -260,13 +260,13 @@ static void local(struct sim *s, uint16_t node, uint32_t block, enum page_event 
 	sim_carry_out(s, node, block, &out, 0);
 }
 
-/* A local event. PE_READ and PE_WRITE of a thread leave it waiting, joined, or trying again. */
+/* A local event. After PE_READ or PE_WRITE, a thread waits, has joined a request, or must retry. */
 void sim_local(struct sim *s, uint16_t node, uint32_t block, enum page_event ev, uint16_t slot)
 {
 	local(s, node, block, ev, slot, sim_manager(s, block), s->o.first_touch ? MSGF_FIRST_TOUCH : 0);
 }
 
-/* Ask for a block that comes back, or is placed here, as if a thread had. */
+/* Request a block that comes back, or is placed here, as a thread would. */
 static void fetch(struct sim *s, const struct action *a)
 {
 	unsigned int i;
@@ -327,7 +327,7 @@ void sim_step(struct sim *s, const struct msg *m, struct actions *out)
 			 dir_state_name(d.dir->state), dir_phase_name(d.dir->phase), d.dir->owner);
 }
 
-/* The rank is granted a block and told to push it: it does so, at any time, or never. */
+/* A grant told this rank to push the block. It does so at any time, or never. */
 static void push(struct sim *s, const struct msg *grant)
 {
 	const struct copy *p = &s->pages[sim_at(s, grant->dst, grant->object)];
@@ -363,14 +363,14 @@ static void deliver(struct sim *s, const struct event *e)
 	}
 	sim_step(s, m, &out);
 	for (i = 0; i < out.n; i++) {
-		if (out.v[i].type == ACT_LAND) /* under the lock */
+		if (out.v[i].type == ACT_LAND) /* the caller holds the lock */
 			s->version[sim_at(s, m->dst, m->object)] = e->data;
 		if (out.v[i].type == ACT_FETCH)
 			fetch(s, &out.v[i]);
 	}
 	if (m->type == MSG_GRANT && m->flags & MSGF_PUSH)
 		push(s, m);
-	if (m->type != MSG_RELEASE) /* nobody here waits for its answer */
+	if (m->type != MSG_RELEASE) /* no thread here waits for the answer */
 		sim_carry_out(s, m->dst, m->object, &out, e->data);
 }
 
@@ -382,7 +382,7 @@ static void async_used(struct sim *s, uint16_t node, uint16_t slot)
 	*block = 0;
 }
 
-/* It has come to the receiver, and is taken when that has done what came before. */
+/* The message has arrived. The receiver takes it when it has finished earlier ones. */
 static void arrive(struct sim *s, struct event *e)
 {
 	if (!s->o.net || e->thread || e->msg.src == e->msg.dst) {

@@ -60,7 +60,7 @@ static unsigned int fake_breaks, fake_count;   /* every fake_breaks-th work requ
 static int fake_down;                          /* no queue pair can be connected */
 static int fake_deaf;                          /* no datagram arrives */
 static int fake_held;                          /* posts are not executed */
-static unsigned int fake_reads, fake_reads_max = UINT_MAX; /* posted reads; how many more may be executed */
+static unsigned int fake_reads, fake_reads_max = UINT_MAX; /* reads posted; how many may still be executed */
 static int fake_handles_wait, fake_handles_fail;           /* making an address handle waits, or fails */
 static unsigned int fake_begun, fake_handles;              /* address handles begun and made */
 static __thread int fake_no_handles;
