@@ -12,7 +12,7 @@
 #define WORDS (PAGES * PAGE / sizeof(uint64_t))
 #define PLACE 0x140000000000ul /* outside of the shadow of address sanitizer */
 
-static char *ground; /* the page below the memory */
+static char *ground; /* the page before the memory */
 
 static uint64_t *memory(void)
 {
@@ -38,7 +38,7 @@ static void clear_ground(void)
 	munmap(ground, (PAGES + 2) * PAGE);
 }
 
-/* Every third page has contents, those of this rank. */
+/* Fill every third page with contents of this rank. */
 static void fill(int rank)
 {
 	size_t i;
@@ -81,14 +81,14 @@ static void contents(void)
 		MUST(dsm_unpin(memory(), PAGE));
 	MUST(dsm_region_disown(r));
 	contents_are(from);
-	memory()[1] = (uint64_t)test_rank; /* private now */
+	memory()[1] = (uint64_t)test_rank; /* the memory is private now */
 	test_sync();
 	REQUIRE(memory()[1] == (uint64_t)test_rank, "disowned memory is still shared");
 	EXPECT(dsm_region_query(memory(), &info), -ENOENT);
 	clear_ground();
 }
 
-/* A counter in every page that all ranks add to, and words of each rank side by side. */
+/* All ranks add to a counter in every page, and each writes words side by side with the others. */
 static void shares(void)
 {
 	const uint64_t rounds = 20;
@@ -116,7 +116,7 @@ static void shares(void)
 	clear_ground();
 }
 
-/* Several at a time, again and again: places and ranges are free afterwards. */
+/* Adopt several at a time, repeatedly: afterwards places and ranges must be free. */
 static void again(void)
 {
 	dsm_region_t *r[4];
@@ -170,7 +170,7 @@ static void refuses(void)
 	MUST(dsm_region_query(memory(), &info));
 	REQUIRE(info.priority == DSM_PRIORITY_HIGH, "priority %d", (int)info.priority);
 	EXPECT(dsm_region_adopt(memory() + 2 * PAGE / 8, 4 * PAGE, NULL, &heap), -EEXIST);
-	/* What failed has changed nothing. */
+	/* Failed calls must not change the memory. */
 	REQUIRE(memory()[3 * PAGE / 8] == 3000u + 1 && memory()[6 * PAGE / 8] == 6000u + 1 + (uint64_t)test_rank,
 		"a failed call has changed the memory");
 	MUST(dsm_region_disown(r));
@@ -187,7 +187,7 @@ int main(int argc, char **argv)
 
 	test_start(argc, argv, "Memory that becomes a region, and the program's own again.", NULL, 0);
 	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
-	/* What dsm_finalize() disowns. */
+	/* dsm_finalize() disowns this one. */
 	lay_ground();
 	fill(test_rank);
 	MUST(dsm_region_adopt(memory(), PAGES * PAGE, NULL, &r));

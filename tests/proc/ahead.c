@@ -7,7 +7,7 @@
 
 #define K 1024ul
 #define M (1024ul * K)
-#define AHEAD 64u /* DSM_READAHEAD, its maximum */
+#define AHEAD 64u /* maximum of DSM_READAHEAD */
 
 static int last;
 
@@ -19,7 +19,7 @@ static struct dsm_stats counted(const dsm_region_t *r)
 	return s;
 }
 
-/* Of one thread, in order: each block is missed, or was asked for ahead of its use, once. */
+/* One thread walks in order: each block is either missed, or requested ahead, once. */
 static void walk(const dsm_region_t *r, size_t block, size_t blocks, bool write)
 {
 	const size_t most = 2 * M / block < AHEAD ? 2 * M / block : AHEAD;
@@ -46,7 +46,7 @@ static void walk(const dsm_region_t *r, size_t block, size_t blocks, bool write)
 		most);
 }
 
-/* Rank 0 writes, for another node to read; or the last rank writes what is at home there. */
+/* Rank 0 writes, and another node reads. Or the last rank writes blocks whose home it is. */
 static void one_region(size_t block, size_t blocks, bool write)
 {
 	const struct dsm_region_options opt = { .block_size = block,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * api.c - every function of dsm.h, except synchronisation (api_sync.c, api_kept.c, api_barrier.c) and hints
- * (api_hints.c): its purpose, and every error that it documents. All ranks run the parts in step. In parts that need
- * two ranks, one rank checks what it can see.
+ * api.c - every function of dsm.h, except synchronisation (api_sync.c, api_kept.c, api_barrier.c) and hints (api_hints.c): what
+ * it does, and every error that it documents. All ranks run the parts in step. In parts that need two ranks, one rank checks what
+ * it can see.
  */
 #include "common.h"
 
@@ -78,7 +78,7 @@ static void before_init(void)
 
 	check_not_connected();
 	quiet = dup(2);
-	REQUIRE(freopen("/dev/null", "w", stderr), "stderr"); /* the messages are meant for people */
+	REQUIRE(freopen("/dev/null", "w", stderr), "stderr"); /* hide messages meant for people */
 	EXPECT(dsm_config_init(NULL), -EINVAL);
 	bad_variable("DSM_BLOCK", "3000");
 	bad_variable("DSM_BLOCK", "4M");
@@ -223,7 +223,7 @@ static void part_region_priorities(void)
 	test_close("priority", r);
 }
 
-/* Regions of its name come and go, with every generation that it may have, and nobody attached. */
+/* Create and destroy regions of this name, through all generations, with no rank attached. */
 static void query_among_heirs(const char *name, const void *base)
 {
 	struct dsm_region_info info;
@@ -282,7 +282,7 @@ static void part_region_names(void)
 	EXPECT(dsm_region_query(&info, &info), -ENOENT);
 	EXPECT(dsm_region_query(NULL, &info), -ENOENT);
 	MUST(dsm_barrier());
-	/* The name goes, the memory stays for those attached; the name may be given again. */
+	/* The name is destroyed. The memory remains for attached ranks, and the name may be used again. */
 	if (!test_rank) {
 		MUST(dsm_region_destroy("shared"));
 		EXPECT(dsm_region_destroy("shared"), -ENOENT);
@@ -309,7 +309,7 @@ static void part_region_names(void)
 	EXPECT(dsm_prefetch(base, 1, DSM_READ), -EFAULT);
 }
 
-/* Ranks leave one after the other; what they wrote stays for the rest and for those who come back. */
+/* Ranks leave one after the other. Their writes remain for the others, and for those that come back. */
 static void part_region_leave(void)
 {
 	struct dsm_region_options opt = { .block_size = 8 * K };
@@ -507,7 +507,7 @@ static void part_stats(void)
 		}
 		MUST(dsm_barrier());
 	}
-	MUST(dsm_stats_get(test_width() == 1 ? test_rank : -1, r, &s)); /* in a node the first rank has the misses */
+	MUST(dsm_stats_get(test_width() == 1 ? test_rank : -1, r, &s)); /* the first rank of a node counts the misses */
 	faults = s.read_faults + s.write_faults + s.upgrades;
 	REQUIRE(dsm_nodes() == 1 ||
 			(faults >= few && s.blocks_in >= few &&

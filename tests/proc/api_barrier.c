@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * api_barrier.c - barriers, broadcasts and reductions of dsm.h: their purpose, and every error that they document.
- */
+/* api_barrier.c - barriers, broadcasts and reductions of dsm.h: what they do, and every error that they document. */
 #include "common.h"
 
-#define PATIENCE 100000000u /* ns, for what must not happen to happen; emulated processors stand still for a while */
+#define PATIENCE 100000000u /* ns to wait for a forbidden event; emulated processors may pause */
 
-static struct board { /* shared by libdsm */
+static struct board { /* shared through libdsm */
 	dsm_barrier_t barrier;
 } * board;
-static struct out { /* shared without it */
+static struct out { /* shared outside libdsm */
 	uint64_t n, a, settled;
 } * out;
 static int last;
@@ -64,9 +62,9 @@ static void part_barrier(void)
 	dsm_barrier_t b, even;
 	uint64_t i;
 
-	EXPECT(dsm_barrier_init(&b, ranks, 2, 1), -EINVAL);     /* twice */
-	EXPECT(dsm_barrier_init(&b, ranks + 1, 2, 1), -EINVAL); /* out of range */
-	EXPECT(dsm_barrier_init(&b, ranks, 0, 1), -EINVAL);     /* none */
+	EXPECT(dsm_barrier_init(&b, ranks, 2, 1), -EINVAL);     /* a rank twice */
+	EXPECT(dsm_barrier_init(&b, ranks + 1, 2, 1), -EINVAL); /* a rank that does not exist */
+	EXPECT(dsm_barrier_init(&b, ranks, 0, 1), -EINVAL);     /* no ranks */
 	EXPECT(dsm_barrier_init(&b, NULL, 0, 0), -EINVAL);      /* no threads */
 	test_sync();
 	if (!test_rank)
@@ -78,7 +76,7 @@ static void part_barrier(void)
 		test_threads(2, wait_while_destroyed, NULL);
 	else
 		test_threads(3, plain_wait, NULL);
-	/* The ranks disagree: then all are told. */
+	/* The ranks disagree: all must get an error. */
 	b = board->barrier;
 	b.threads = test_rank == last ? 2 : 1;
 	if (test_size > 1)
@@ -101,9 +99,9 @@ static void part_barrier(void)
 	test_sync();
 }
 
-static uint64_t again = 65536; /* destructions, after which a generation of 16 bits would be back */
+static uint64_t again = 65536; /* destructions, after which 16 bits of generation would wrap */
 
-/* The maker destroys the barrier that all have used, and makes others, whose number is the same. */
+/* The maker destroys the barrier that all ranks have used, and makes others with the same number. */
 static dsm_barrier_t make_again(int maker, uint64_t times, unsigned threads)
 {
 	dsm_barrier_t old;
@@ -141,7 +139,7 @@ static void old_among_new(unsigned thread, void *arg)
 		plain_wait(thread, arg);
 }
 
-static uint64_t passed; /* as the last rank saw it */
+static uint64_t passed; /* as seen by the last rank */
 
 static void old_before_new(unsigned thread, void *arg)
 {
@@ -161,7 +159,7 @@ static void part_generations(void)
 	unsigned i;
 
 	for (i = 0; i < 2; i++) {
-		/* Each rank has a thread that comes with the old handle, before or after those with the new one. */
+		/* Each rank has a thread with the old handle, which arrives before or after those with the new one. */
 		old = make_again(makers[i], i ? 1 : again, 2);
 		test_threads(3, old_among_new, &old);
 		test_sync();
@@ -169,7 +167,7 @@ static void part_generations(void)
 			MUST(dsm_barrier_destroy(&board->barrier));
 		test_sync();
 
-		/* One with the old handle is nobody's substitute. */
+		/* A thread with the old handle must not count for a missing one. */
 		old = make_again(makers[i], 1, 1);
 		passed = see(&out->n);
 		test_sync();
@@ -186,7 +184,7 @@ static void part_generations(void)
 	}
 }
 
-/* Bytes: none, a few, around the ends of a value, of a chunk, of a ring of chunks (64), and several rings. */
+/* Sizes in bytes: 0, a few, around multiples of a value, a chunk and a ring of chunks (64), and several rings. */
 static const size_t sizes[] = { 0, 1, 7, 8, 9, 255, 256, 257, 4079, 4080, 4081, 8160, 261119, 261120, 261121, 1000003 };
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
@@ -216,7 +214,7 @@ static void part_broadcast(void)
 					size, root, i, buf[i]);
 			REQUIRE(buf[size] == 0xee, "broadcast of %zu wrote past its end", size);
 		}
-	/* From shared memory to shared memory, whose pages may be elsewhere. */
+	/* From shared memory to shared memory, whose pages may be at other ranks. */
 	for (i = 0; i < most && !test_rank; i++)
 		shared[i] = byte_of(i, most, 0);
 	MUST(dsm_broadcast(shared, most, 0));
@@ -271,7 +269,7 @@ static void part_reduce(void)
 	REQUIRE(v == 17, "an output was stored");
 }
 
-/* Each rank has me + i at place i: what comes of it is known, whatever the order. */
+/* Each rank has me + i at index i, so the result is known, in any order. */
 #define ARRAY(type, name, count)                                                                                      \
 	do {                                                                                                          \
 		type *v = malloc((count) * sizeof(*v));                                                               \
@@ -320,12 +318,12 @@ static void part_arrays(void)
 	MUST(dsm_reduce_array(truth, 9, DSM_BOOL, DSM_OR));
 	for (k = 0; k < 9; k++)
 		REQUIRE(truth[k] == (k < 8 && (int)k < test_size), "or of truths: %zu is %d", k, truth[k]);
-	MUST(dsm_reduce_array(truth, 0, DSM_BOOL, DSM_OR)); /* a barrier */
+	MUST(dsm_reduce_array(truth, 0, DSM_BOOL, DSM_OR)); /* acts as a barrier */
 }
 
 #define ROUNDS 200
 
-/* All come here, without a message; then nothing is under way any more. */
+/* All ranks meet here without messages; then nothing is in progress any more. */
 static void settle(void)
 {
 	static uint64_t all;
@@ -341,11 +339,11 @@ static uint64_t sent(void)
 {
 	struct dsm_stats s;
 
-	MUST(dsm_stats_get(test_rank, NULL, &s)); /* its own: no message */
+	MUST(dsm_stats_get(test_rank, NULL, &s)); /* the rank's own counters: no message */
 	return s.messages_out;
 }
 
-/* An edge of a tree of nodes is crossed twice in a barrier, whatever the number of ranks: nothing else is sent. */
+/* A barrier sends two messages per edge of the tree of nodes, whatever the number of ranks, and nothing else. */
 static void part_messages(void)
 {
 	const uint64_t edges = 2 * (uint64_t)(dsm_nodes() - 1);
@@ -366,7 +364,7 @@ static void part_messages(void)
 	all = see(&out->a);
 	test_say("  %d barriers of %d ranks in %d nodes: %lu messages", ROUNDS, test_size, dsm_nodes(),
 		 (unsigned long)all);
-	/* Between ranks of one kernel module there are none. */
+	/* Ranks of one kernel module exchange no messages. */
 	REQUIRE(test_in_kernel() ? all <= ROUNDS * edges : all == ROUNDS * edges,
 		"%lu messages for %d barriers of %d nodes", all, ROUNDS, dsm_nodes());
 	test_sync();

@@ -76,7 +76,7 @@ static void part_hints(void)
 	test_close("hints", r);
 }
 
-/* While a rank has a block pinned, no other gets what conflicts. */
+/* While a rank has a block pinned, no other rank gets conflicting access. */
 static void pins_between_nodes(uint64_t *p, uint64_t *out)
 {
 	if (!test_rank) {
@@ -84,8 +84,8 @@ static void pins_between_nodes(uint64_t *p, uint64_t *out)
 		store(p, 1);
 	}
 	MUST(dsm_barrier());
-	if (test_rank == last) {      /* of another node */
-		uint64_t v = load(p); /* waits for rank 0 to unpin */
+	if (test_rank == last) {      /* a rank of another node */
+		uint64_t v = load(p); /* waits until rank 0 unpins */
 
 		REQUIRE(__atomic_load_n(out, __ATOMIC_SEQ_CST) == 1, "a pinned block was taken away");
 		REQUIRE(v == 2, "read %lu", v);
@@ -97,7 +97,7 @@ static void pins_between_nodes(uint64_t *p, uint64_t *out)
 		MUST(dsm_unpin(p, 3 * 4096));
 	}
 	MUST(dsm_barrier());
-	/* Readers may share what is pinned for reading, a writer must wait. */
+	/* Readers may share a block pinned for reading; a writer must wait. */
 	MUST(dsm_pin(p + 512, 4096, DSM_READ));
 	MUST(dsm_barrier());
 	(void)load(p + 512);
@@ -127,7 +127,7 @@ static void part_pins(void)
 #define TURNS 50u
 #define TOO_MANY (100 * TURNS)
 
-static uint64_t *wanted, *turns; /* of each rank */
+static uint64_t *wanted, *turns; /* per rank */
 
 static uint64_t fewest_turns(void)
 {
@@ -151,7 +151,7 @@ static uint64_t turns_of_others(void)
 	return sum;
 }
 
-/* *waited: turns that the others had while this thread asked for its own. */
+/* *waited: turns of other ranks while this thread waited for its own. */
 static void take_turns(unsigned thread, void *waited)
 {
 	uint64_t sum = 0, before;
@@ -160,7 +160,7 @@ static void take_turns(unsigned thread, void *waited)
 		before = turns_of_others();
 		MUST(dsm_pin(wanted, 1, DSM_WRITE));
 		sum += turns_of_others() - before;
-		test_nap(200000); /* the others have come to ask */
+		test_nap(200000); /* time for the others to request the block */
 		MUST(dsm_unpin(wanted, 1));
 		REQUIRE(__atomic_add_fetch(&turns[test_rank], 1, __ATOMIC_SEQ_CST) < TOO_MANY,
 			"another rank does not get a block that this one has pinned so many times");
@@ -174,7 +174,7 @@ static void pins_in_turn(void)
 	uint64_t waited;
 
 	take_turns(0, &waited);
-	/* A rank of this node pins the block beside this one. */
+	/* A rank of the same node pins the neighbouring block. */
 	REQUIRE(dsm_nodes() < test_size || waited < turns[test_rank] * (uint64_t)test_size * 2,
 		"others had %lu turns in the time of %lu of mine", waited, turns[test_rank]);
 	MUST(dsm_barrier());
@@ -206,7 +206,7 @@ static void part_pins_together(void)
 	test_close("pins together", r);
 }
 
-/* Everybody wants the same block, again and again. */
+/* All ranks want the same block, repeatedly. */
 static void part_pins_in_turn(void)
 {
 	dsm_region_t *r;
@@ -214,16 +214,16 @@ static void part_pins_in_turn(void)
 	wanted = test_open("pins in turn", 4096, DSM_HOME_CYCLIC, &r);
 	turns = test_outside((size_t)test_size * sizeof(*turns));
 	MUST(dsm_barrier());
-	if (dsm_nodes() > 1) /* pins of one node do not exclude each other */
+	if (dsm_nodes() > 1) /* ranks of a node do not exclude each other by pins */
 		pins_in_turn();
 	test_close("pins in turn", r);
 }
 
 /* ---- homes ------------------------------------------------------------------------------------------------ */
 
-#define HOMES 16u /* blocks, with one between each two: no reader of all of them is a sequential one */
+#define HOMES 16u /* blocks, with an unused one between any two, so that no reader looks sequential */
 
-/* What it costs, in messages of the job: the writer writes all blocks, and another node reads them, three times. */
+/* The messages of three rounds: the writer writes all blocks, and another node reads them. */
 static uint64_t three_rounds(dsm_region_t *r, int writer, int reader, uint64_t *homes)
 {
 	volatile uint64_t *p = dsm_region_base(r);
@@ -247,7 +247,7 @@ static uint64_t three_rounds(dsm_region_t *r, int writer, int reader, uint64_t *
 	return after.messages_out - before.messages_out;
 }
 
-/* A home moves to the node that writes; the other node's reads, and the writer's next writes, take fewer messages then. */
+/* A home moves to the node that writes. After that, reads of the other node and writes of the writer take fewer messages. */
 static void part_homes(void)
 {
 	struct dsm_region_options opt = { .home = DSM_HOME_FIXED };
@@ -265,7 +265,7 @@ static void part_homes(void)
 	after = three_rounds(r, writer, reader, &homes);
 	REQUIRE(homes == HOMES, "homes move on: %lu", homes);
 	test_say("  %lu messages, while homes move %lu, afterwards %lu", before, moving, after);
-	/* dsm.ko counts none between ranks of one host. */
+	/* dsm.ko counts no messages between ranks of one host. */
 	REQUIRE(getenv("DSM_BACKEND") || after + 2 * HOMES < before, "%lu messages before the homes moved, %lu after",
 		before, after);
 	test_close("homes", r);
@@ -273,7 +273,7 @@ static void part_homes(void)
 
 /* ---- placement of blocks in use ---------------------------------------------------------------------------- */
 
-#define PLACES 64u /* blocks */
+#define PLACES 64u /* number of blocks */
 
 static uint64_t homes_moved(dsm_region_t *r)
 {
@@ -285,7 +285,7 @@ static uint64_t homes_moved(dsm_region_t *r)
 	return s.homes_in;
 }
 
-/* Every word is its number, and so many more. */
+/* Every word must be its index plus `more`. */
 static void check_words(const volatile uint64_t *p, uint64_t more)
 {
 	size_t i;
@@ -295,8 +295,10 @@ static void check_words(const volatile uint64_t *p, uint64_t more)
 	MUST(dsm_barrier());
 }
 
-/* A block that one rank has written and others have read moves to another rank with its contents. It stays there, whichever rank
- * writes it. */
+/*
+ * A block that one rank has written and others have read moves to another rank, with its contents. It stays there, whichever rank
+ * writes it.
+ */
 static void place_touched(dsm_region_t *r)
 {
 	volatile uint64_t *p = dsm_region_base(r);
@@ -307,7 +309,7 @@ static void place_touched(dsm_region_t *r)
 	for (i = 0; i < PLACES * 512 && !test_rank; i++)
 		p[i] = i;
 	before = homes_moved(r);
-	for (i = 0; i < PLACES && test_rank == last; i += 2) { /* it has copies of some, and some for itself */
+	for (i = 0; i < PLACES && test_rank == last; i += 2) { /* it has read copies of some, and owns others */
 		uint64_t v = p[i * 512];
 
 		if (i % 4)
@@ -321,7 +323,7 @@ static void place_touched(dsm_region_t *r)
 		moved - before, PLACES);
 	check_words(p, 0);
 	if (test_rank == writer)
-		MUST(dsm_place((void *)p, PLACES * 4096, last)); /* where they are */
+		MUST(dsm_place((void *)p, PLACES * 4096, last)); /* at their present home */
 	for (round = 1; round <= 6; round++) {
 		for (i = 0; i < PLACES * 512 && test_rank == writer; i++)
 			p[i]++;
@@ -359,7 +361,7 @@ static void place_and_write(unsigned int thread, void *arg)
 	}
 }
 
-/* All place all blocks anywhere, while all write them. */
+/* All ranks place all blocks anywhere, while all write to them. */
 static void place_in_use(dsm_region_t *r)
 {
 	struct placer a = { .p = dsm_region_base(r), .stop = test_outside(4096) };
@@ -369,7 +371,7 @@ static void place_in_use(dsm_region_t *r)
 	MUST(dsm_barrier());
 }
 
-/* A block that is pinned is waited for, but not for ever, and not at all by who has pinned it. */
+/* A placement waits for a pinned block, but not forever; the rank that has pinned it does not wait at all. */
 static void place_pinned(dsm_region_t *r)
 {
 	uint64_t *p = dsm_region_base(r), start;
@@ -394,11 +396,11 @@ static void place_pinned(dsm_region_t *r)
 	MUST(dsm_barrier());
 }
 
-/* A node knows a region as soon as one of its ranks is attached, whichever of them takes the message. */
+/* A node knows a region as soon as one of its ranks is attached, whichever rank handles the message. */
 static void place_where_some_are(void)
 {
 	const int first =
-		test_width() * (dsm_nodes() - 1); /* of the last node: rank 0 sends its messages to that one */
+		test_width() * (dsm_nodes() - 1); /* first rank of the last node: rank 0 sends its messages to it */
 	const bool stays_out = test_rank == first && first && first < last;
 	dsm_region_t *r = NULL;
 	uint64_t *p = stays_out ? NULL : test_open("place some", 4096, DSM_HOME_FIRST_TOUCH, &r);
@@ -452,7 +454,7 @@ static void part_populate(void)
 	MUST(dsm_barrier());
 	if (!test_rank)
 		memset(p, 1, bytes);
-	test_nap(5000000); /* frames are counted every millisecond at most */
+	test_nap(5000000); /* the library counts frames at most every millisecond */
 	MUST(dsm_barrier());
 	MUST(dsm_stats_get(test_rank, NULL, &after));
 	chunks = after.populated - before.populated;
@@ -464,13 +466,13 @@ static void part_populate(void)
 	test_close("populate", r);
 }
 
-/* In a chunk of 64 KiB, rank 0 writes pages below TO_COME; the handler writes the others, one at a time. */
+/* In each chunk of 64 KiB, rank 0 writes the pages below TO_COME. The handler touches the others, one at a time. */
 #define TO_COME 4u
 #define SLICE (8 * M)
 #define SLICES 2u
 
 static char *volatile slice;
-static volatile sig_atomic_t next; /* page in a chunk */
+static volatile sig_atomic_t next; /* page of the chunk */
 
 static void alarm_in(int us)
 {
@@ -479,7 +481,7 @@ static void alarm_in(int us)
 	MUST(setitimer(ITIMER_REAL, &t, NULL));
 }
 
-/* A miss in each chunk: also in the one whose lock the interrupted thread may have. */
+/* Cause a miss in each chunk, also in the one whose lock the interrupted thread may hold. */
 static void on_alarm(int sig, siginfo_t *info, void *context)
 {
 	size_t off;
@@ -500,11 +502,11 @@ static void write_slice(void)
 		memset(slice + off, 1, TO_COME * 4 * K);
 }
 
-/* All meet; then rank 1 maps what rank 0 has written, and is interrupted. */
+/* All ranks meet; then rank 1 maps what rank 0 has written, and is interrupted. */
 static void meet_interrupted(dsm_barrier_t *b)
 {
 	if (test_rank == 1) {
-		test_nap(5000000); /* it comes last; frames are counted every millisecond at most */
+		test_nap(5000000); /* rank 1 is last; the library counts frames at most every millisecond */
 		alarm_in(100);
 	}
 	REQUIRE(dsm_barrier_meet(b, (unsigned int)test_size) >= 0, "the ranks have not met");
@@ -522,7 +524,7 @@ static void part_populate_interrupted(void)
 	char *p;
 
 	if (test_width() == 1)
-		return; /* nobody else brings anything */
+		return; /* no other rank writes */
 	p = test_open("interrupted", SLICES * SLICE + 4 * K, DSM_HOME_FIRST_TOUCH, &r);
 	MUST(sigaction(SIGALRM, &sa, &before));
 	for (i = 0; i < SLICES; i++) {

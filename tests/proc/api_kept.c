@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * api_kept.c - locks stay with the node that used them last, and objects with their home: a thread that uses them
- * there sends no message. Locks also move from node to node, and are destroyed, while another node keeps them. Also
- * mutexes and reader-writer locks, which never stay, with trylocks and time limits.
+ * api_kept.c - locks stay with the node that used them last, and objects with their home: a thread that uses them there sends no
+ * message. Locks also move from node to node, and are destroyed while another node keeps them. Also mutexes and reader-writer
+ * locks with contention, trylocks and time limits.
  */
 #include "common.h"
 
@@ -10,11 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct board { /* shared by libdsm */
+static struct board { /* shared through libdsm */
 	dsm_mutex_t mutex;
 	dsm_rwlock_t rwlock;
 } * board;
-static struct out { /* shared without it */
+static struct out { /* shared outside libdsm */
 	uint64_t a, b, n;
 } * out;
 static int last;
@@ -31,7 +31,7 @@ static void clear(void)
 
 #define AGAIN 1000
 
-/* By its last holder a lock is taken again without a message and without a step of the protocol. */
+/* The last holder takes its lock again without a message, and without a step of the protocol. */
 static void taken_again(dsm_mutex_t *m)
 {
 	struct dsm_stats before, after;
@@ -64,7 +64,7 @@ static void lock_many(unsigned thread, void *arg)
 	}
 }
 
-/* Threads of one node pass it on among themselves. */
+/* Threads of one node pass the lock on among themselves. */
 static void taken_by_threads(dsm_mutex_t *m)
 {
 	struct dsm_stats before, after;
@@ -78,7 +78,7 @@ static void taken_by_threads(dsm_mutex_t *m)
 		after.messages_out - before.messages_out, 4 * AGAIN);
 }
 
-/* What lives on this node is used by its ranks without a message. */
+/* Ranks use objects whose home is their node without messages. */
 static void part_local(void)
 {
 	struct dsm_stats before, after;
@@ -120,7 +120,7 @@ static void part_local(void)
 	MUST(dsm_sem_destroy(&s));
 }
 
-/* Rank 0 makes it, for all; collective. */
+/* Rank 0 makes a mutex for all ranks; collective. */
 static dsm_mutex_t new_mutex(void)
 {
 	if (!test_rank)
@@ -147,7 +147,7 @@ static void part_kept(void)
 		taken_by_threads(&m);
 	}
 	test_sync();
-	if (!test_rank) { /* idle where it is kept */
+	if (!test_rank) { /* kept here, and idle */
 		MUST(dsm_mutex_trylock(&m));
 		MUST(dsm_mutex_unlock(&m));
 	}
@@ -155,7 +155,7 @@ static void part_kept(void)
 	if (test_rank == last)
 		MUST(dsm_mutex_lock(&m));
 	test_sync();
-	if (!test_rank && last) { /* held there */
+	if (!test_rank && last) { /* held here */
 		EXPECT(dsm_mutex_trylock(&m), -EBUSY);
 		EXPECT(dsm_mutex_destroy(&(dsm_mutex_t){ m.id }), -EBUSY);
 	}
@@ -170,7 +170,7 @@ static void part_kept(void)
 	test_sync();
 }
 
-/* A reader-writer lock never stays. With its home at another node, a thread waits for its lock and for its release. */
+/* A reader-writer lock never stays. If its home is another node, a thread waits for lock and unlock. */
 static void asked_for(dsm_rwlock_t *l)
 {
 	struct dsm_stats before, after;
@@ -198,8 +198,8 @@ static void asked_for(dsm_rwlock_t *l)
 #define SWAPS 100
 
 /*
- * Each time, the mutex comes from the other node: to its home, and from there. In the module it may do so before the thread begins
- * to wait.
+ * Each time, the mutex comes from the other node by way of its home. With the module it may arrive before the thread begins to
+ * wait.
  */
 static void swapped(dsm_mutex_t *m)
 {
@@ -251,7 +251,7 @@ static void part_asked(void)
 #define SLEEPERS 2
 #define TURNS 20
 
-/* The last threads ask for it rarely, after a pause, and so sleep for it; the others take it as often as they can. */
+/* The last threads lock rarely, after a pause, and so sleep; the others lock as often as they can. */
 static void hog_or_sleep(unsigned thread, void *arg)
 {
 	dsm_mutex_t m = *(const dsm_mutex_t *)arg;
@@ -260,7 +260,7 @@ static void hog_or_sleep(unsigned thread, void *arg)
 	if (thread < SLEEPERS) {
 		for (i = 0; i < TURNS; i++) {
 			MUST(dsm_mutex_lock(&m));
-			out->n++; /* plainly */
+			out->n++; /* not atomic: the lock protects it */
 			test_delay(2000);
 			MUST(dsm_mutex_unlock(&m));
 			test_nap(1000);
@@ -293,7 +293,7 @@ static void part_overtaken(void)
 	test_sync();
 }
 
-/* A thread that has not taken any has no last one either. */
+/* A thread that has locked nothing has no last mutex either. */
 static void take_nothing(unsigned int thread, void *arg)
 {
 	dsm_mutex_t none = { 0 };
@@ -305,7 +305,7 @@ static void take_nothing(unsigned int thread, void *arg)
 	EXPECT(dsm_mutex_unlock(&none), -EINVAL);
 }
 
-/* A forked child has nothing of this, however short its parent's way to the mutex is. */
+/* A forked child must not use the mutex, though its parent has a fast path to it. */
 static void part_child(void)
 {
 	dsm_mutex_t m, none = { 0 };
@@ -329,7 +329,7 @@ static void part_child(void)
 
 #define GRABS 600
 
-/* All take it, in both ways; then all destroy it, and one of them has. */
+/* All threads use it for reading and writing; then all destroy it, and one of them succeeds. */
 static void part_kept_by_turns(void)
 {
 	struct rng rng = rng_of((uint64_t)test_rank);
@@ -345,7 +345,7 @@ static void part_kept_by_turns(void)
 		REQUIRE(!err || (try && err == -EBUSY), "%s: %d", try ? "trylock" : "lock", err);
 		if (err)
 			continue;
-		out->n++; /* plainly: it is the lock that makes it right */
+		out->n++; /* not atomic: the lock protects it */
 		add(&out->a);
 		MUST(dsm_mutex_unlock(&m));
 		if (rng_below(&rng, 50) == 0)
@@ -378,8 +378,10 @@ static void until(const uint64_t *p, uint64_t v)
 	}
 }
 
-/* Give up a mutex that another thread holds until this returns. After the first time, giving up takes no message, except with the kernel
- * helper. */
+/*
+ * Give up a mutex that another thread holds until this returns. Only the first time takes messages, except with the kernel
+ * helper.
+ */
 static void give_up(dsm_mutex_t *m)
 {
 	struct dsm_stats before, after;
@@ -394,12 +396,12 @@ static void give_up(dsm_mutex_t *m)
 	for (i = 0; i < MANY; i++)
 		EXPECT(dsm_mutex_timedlock(m, 1 + (uint64_t)i * 100), -ETIMEDOUT);
 	MUST(dsm_stats_get(test_rank, NULL, &after));
-	/* Heartbeats and what others look at meanwhile cost some. */
+	/* Heartbeats and queries of others also count. */
 	REQUIRE(test_in_kernel() || after.messages_out - before.messages_out < MANY / 2,
 		"%lu messages for %d limits that pass", after.messages_out - before.messages_out, MANY);
 }
 
-/* The first thread of all holds it twice; then the last of all gets it before its limit. */
+/* The first thread holds the mutex twice; then the last thread gets it within its limit. */
 static void limits(unsigned thread, void *arg)
 {
 	dsm_mutex_t m = *(const dsm_mutex_t *)arg;
@@ -412,7 +414,7 @@ static void limits(unsigned thread, void *arg)
 		add(&out->a);
 		until(&out->b, (uint64_t)test_size);
 		MUST(dsm_mutex_unlock(&m));
-		MUST(dsm_mutex_timedlock(&m, 4000 * LIMIT)); /* behind who have given up */
+		MUST(dsm_mutex_timedlock(&m, 4000 * LIMIT)); /* behind those that have given up */
 		add(&out->a);
 		test_nap(LIMIT);
 		MUST(dsm_mutex_unlock(&m));
@@ -455,7 +457,7 @@ static int take_mutex(struct rng *rng, dsm_mutex_t *m)
 	}
 }
 
-/* Limits that pass while the lock is on its way: who gives up does not have it, and the next gets it. */
+/* Limits expire while the lock is on its way. A thread that gives up must not have it, and the next one must get it. */
 static void cross_mutex(unsigned thread, void *arg)
 {
 	struct rng rng = rng_of((uint64_t)test_rank * 64 + thread);
@@ -468,7 +470,7 @@ static void cross_mutex(unsigned thread, void *arg)
 		REQUIRE(!err || err == -EBUSY || err == -ETIMEDOUT, "a mutex with a limit: %d", err);
 		if (err)
 			continue;
-		out->n++; /* plainly: it is the lock that makes it right */
+		out->n++; /* not atomic: the lock protects it */
 		add(&out->a);
 		test_delay(rng_below(&rng, 2) ? rng_below(&rng, 20000) : 0);
 		MUST(dsm_mutex_unlock(&m));
@@ -486,7 +488,7 @@ static void part_mutex_limits_crossed(void)
 	test_sync();
 	REQUIRE(out->n == see(&out->a), "%lu were inside, of whom %lu counted themselves", see(&out->a), out->n);
 	if (!test_rank) {
-		MUST(dsm_mutex_lock(&m)); /* behind all who have given up */
+		MUST(dsm_mutex_lock(&m)); /* behind all that have given up */
 		MUST(dsm_mutex_unlock(&m));
 		MUST(dsm_mutex_destroy(&m));
 	}
@@ -494,9 +496,9 @@ static void part_mutex_limits_crossed(void)
 }
 
 #define STOPPED 200000000ull /* ns */
-#define ASKED 200            /* messages of a rank */
+#define ASKED 200            /* messages of a rank, at most */
 
-/* While its parent does not run. */
+/* Stop the parent process. */
 static void stop_parent(void)
 {
 	add(&out->a);
@@ -506,7 +508,7 @@ static void stop_parent(void)
 	_exit(0);
 }
 
-/* Whether the mutex is idle is asked for one of them at a time; the others ask again. */
+/* The home asks for one trylock at a time whether the mutex is idle; others must ask again. */
 static void try_it(unsigned thread, void *arg)
 {
 	dsm_mutex_t m = *(const dsm_mutex_t *)arg;
@@ -518,7 +520,7 @@ static void try_it(unsigned thread, void *arg)
 		MUST(dsm_mutex_unlock(&m));
 }
 
-/* The one that keeps the mutex does not answer for a while; all others try. Those who ask again do so ever more seldom. */
+/* The rank that keeps the mutex does not answer for a while, and all others try. Their retries become ever rarer. */
 static void part_tried(void)
 {
 	struct dsm_stats before, after;
@@ -557,7 +559,7 @@ static void part_tried(void)
 
 /* ---- reader-writer locks with a limit ---------------------------------------------------------------- */
 
-/* The one thread has the lock when the other wants it; out->a is how far they are. */
+/* One thread has the lock while the other wants it; out->a is their step. */
 static void has_it(dsm_rwlock_t *l)
 {
 	MUST(dsm_rwlock_tryrdlock(l));
@@ -598,7 +600,7 @@ static void wants_it(dsm_rwlock_t *l)
 	MUST(dsm_rwlock_tryrdlock(l)); /* no writer is in line any more */
 	MUST(dsm_rwlock_unlock(l));
 	add(&out->a);
-	until(&out->a, 3); /* by a writer */
+	until(&out->a, 3); /* held by a writer */
 	EXPECT(dsm_rwlock_tryrdlock(l), -EBUSY);
 	EXPECT(dsm_rwlock_trywrlock(l), -EBUSY);
 	EXPECT(dsm_rwlock_timedrdlock(l, LIMIT), -ETIMEDOUT);
@@ -622,7 +624,7 @@ static void comes_later(dsm_rwlock_t *l)
 	add(&out->b);
 }
 
-/* Three roles, on as many ranks as there are. */
+/* Three roles, for any number of ranks. */
 static void play(unsigned thread, void *arg)
 {
 	static void (*const roles[])(dsm_rwlock_t *) = { has_it, wants_it, comes_later };
@@ -662,7 +664,7 @@ static int take_somehow(struct rng *rng, dsm_rwlock_t *l, bool write)
 	}
 }
 
-/* Limits that pass while the lock is on its way: each gets it, or leaves the line, and nobody both. */
+/* Limits expire while the lock is on its way: each thread either gets it or leaves the line. */
 static void cross(unsigned thread, void *arg)
 {
 	struct rng rng = rng_of((uint64_t)test_rank * 64 + thread);
@@ -696,7 +698,7 @@ static void part_limits_crossed(void)
 	test_threads(2, cross, &l);
 	test_sync();
 	if (!test_rank) {
-		MUST(dsm_rwlock_trywrlock(&l)); /* nobody has it, or is in line */
+		MUST(dsm_rwlock_trywrlock(&l)); /* no thread has it or is in line */
 		MUST(dsm_rwlock_unlock(&l));
 		MUST(dsm_rwlock_destroy(&l));
 	}

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * api_sync.c - every synchronisation function of dsm.h (barriers: api_barrier.c; the cost of locks: api_kept.c): its
- * purpose, and every error that it documents. Ranks and threads run the parts in step. To check that something does
- * not happen yet, the test waits some time (--patience).
+ * api_sync.c - every synchronisation function of dsm.h (barriers: api_barrier.c; the cost of locks: api_kept.c): what it does,
+ * and every error that it documents. Ranks and threads run the parts in step. To check that something does not happen yet, the
+ * test waits for some time (--patience).
  */
 #include "common.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static uint64_t patience = 100; /* milliseconds; emulated processors stand still for a while */
+static uint64_t patience = 100; /* milliseconds; emulated processors may pause */
 
-static struct board { /* shared by libdsm */
+static struct board { /* shared through libdsm */
 	dsm_mutex_t mutex;
 	dsm_rwlock_t rwlock;
 	dsm_cond_t cond;
@@ -19,9 +19,9 @@ static struct board { /* shared by libdsm */
 	dsm_atomic_t atomic;
 	uint64_t plain, order[64], n;
 } * board;
-static struct out { /* shared without it */
+static struct out { /* shared outside libdsm */
 	uint64_t a, b, c, n, order[64], go[3];
-	int node[64]; /* of each rank */
+	int node[64]; /* per rank */
 } * out;
 static int last;
 
@@ -60,8 +60,8 @@ static uint64_t steps_here(void)
 }
 
 /*
- * A request has come to an object of this node: there has been a step since then. Nothing else may use libdsm meanwhile. Pings
- * between hosts are steps, too, so take a nap afterwards.
+ * Wait until a request has reached an object of this node, that is, until a step. Nothing else may use libdsm meanwhile. Pings
+ * between hosts are steps, too, so sleep afterwards.
  */
 static void until_step(uint64_t before)
 {
@@ -73,7 +73,7 @@ static void until_step(uint64_t before)
 	}
 }
 
-/* Until that thread of this process sleeps. */
+/* Wait until that thread of this process sleeps. */
 static void until_asleep(const uint64_t *tid)
 {
 	char path[64], text[512], state;
@@ -95,7 +95,7 @@ static void until_asleep(const uint64_t *tid)
 
 /* ---- handles ------------------------------------------------------------------------------- */
 
-/* A handle of the same kind at the last node, of no place there. */
+/* A handle of the same kind at the last node, with an index that does not exist. */
 static uint64_t of_no_place(uint64_t id)
 {
 	return (id & ~0xfffffffffull) | (uint64_t)(dsm_nodes() - 1) << 24;
@@ -118,7 +118,7 @@ static void part_bad_handles(void)
 	for (round = 0; round < 5; round++) {
 		EXPECT(dsm_mutex_lock(&m), -EINVAL);
 		EXPECT(dsm_mutex_trylock(&m), -EINVAL);
-		/* A thread that holds nothing is told so before anybody is asked. */
+		/* A thread that does not hold the mutex gets an error before any message is sent. */
 		EXPECT(dsm_mutex_unlock(&m), round == 3 ? -EPERM : -EINVAL);
 		EXPECT(dsm_mutex_destroy(&m), -EINVAL);
 		EXPECT(dsm_rwlock_rdlock(&l), -EINVAL);
@@ -146,15 +146,15 @@ static void part_bad_handles(void)
 		EXPECT(dsm_barrier_destroy(&b), -EINVAL);
 		REQUIRE(!v, "an output was stored");
 		switch (round) {
-		case 0: /* garbage */ m.id = l.id = c.id = s.id = a.id = b.id = 0x123456789abcdefu; break;
-		case 1: /* of another kind */
+		case 0: /* an invalid handle */ m.id = l.id = c.id = s.id = a.id = b.id = 0x123456789abcdefu; break;
+		case 1: /* a handle of another kind */
 			MUST(dsm_mutex_init(&m));
 			MUST(dsm_sem_init(&s, 1));
 			l.id = c.id = a.id = b.id = m.id;
 			m.id = s.id;
 			s.id = l.id;
 			break;
-		case 2: /* destroyed, through a copy that is kept */
+		case 2: /* a copy of a destroyed object's handle */
 			MUST(dsm_mutex_init(&m));
 			MUST(dsm_rwlock_init(&l));
 			MUST(dsm_cond_init(&c));
@@ -182,7 +182,7 @@ static void part_bad_handles(void)
 	MUST(dsm_mutex_destroy(&held));
 }
 
-#define OBJECTS 100000 /* of one rank, each its own */
+#define OBJECTS 100000 /* objects of one rank */
 
 static void part_many_objects(void)
 {
@@ -205,7 +205,7 @@ static void part_many_objects(void)
 	MUST(dsm_mutex_destroy(&m[0]));
 }
 
-/* More often than sixteen bits count: the place is the same each time, the name never is. */
+/* More often than 16 bits can count: the index is always the same, the name never. */
 static void part_old_handles(void)
 {
 	dsm_atomic_t first, a;
@@ -274,7 +274,7 @@ static void part_mutex(void)
 	test_sync();
 }
 
-/* Those who ask one after the other get it in that order; but ranks of the node that has it pass it on among them first. */
+/* Ranks that queue one after the other get the lock in that order, except that ranks of the holder's node get it first. */
 static void lock_order(uint64_t *order)
 {
 	bool seen[64] = { false };
@@ -284,12 +284,12 @@ static void lock_order(uint64_t *order)
 		for (r = first; r < test_size; r++)
 			if (!seen[r] && out->node[r] == out->node[first]) {
 				seen[r] = true;
-				if (r) /* which held it when the others asked */
+				if (r) /* rank 0 had it when the others queued */
 					order[n++] = (uint64_t)r;
 			}
 }
 
-/* Is no lower rank, which asks before, of the node of this one? */
+/* Is this the lowest rank of its node, which is the first one to queue? */
 static bool first_of_its_node(int rank)
 {
 	int r = 0;
@@ -304,7 +304,7 @@ struct waiter {
 	uint64_t tid;
 };
 
-/* Thread 1 says when thread 0 waits for it. */
+/* Thread 1 reports when thread 0 waits. */
 static void wait_in_line(unsigned thread, void *arg)
 {
 	struct waiter *w = arg;
@@ -342,7 +342,7 @@ static void part_mutex_order(void)
 			before = steps_here();
 			add(&out->b);
 			until(&out->c, (uint64_t)r);
-			/* Ranks of its node wait behind it there, and send nothing. */
+			/* Later ranks of a node wait in it, and send nothing. */
 			if (first_of_its_node(r))
 				until_step(before);
 			test_nap(patience * 1000000);
@@ -357,7 +357,7 @@ static void part_mutex_order(void)
 			out->order[r - 1], r, order[r - 1]);
 }
 
-/* Thread 3 is on rank 0. */
+/* Thread 3 runs only on rank 0. */
 static void reader_then_writer_then_reader(unsigned thread, void *arg)
 {
 	dsm_rwlock_t *l = arg;
@@ -408,7 +408,7 @@ static void part_rwlock(void)
 	test_sync();
 	EXPECT(dsm_rwlock_unlock(&board->rwlock), -EPERM);
 	test_sync();
-	/* All read at once. */
+	/* All threads read at once. */
 	MUST(dsm_rwlock_rdlock(&board->rwlock));
 	add(&out->c);
 	until(&out->c, (uint64_t)test_size);
@@ -443,7 +443,7 @@ static void part_cond(void)
 	if (!test_rank) {
 		MUST(dsm_mutex_init(&board->mutex));
 		MUST(dsm_cond_init(&board->cond));
-		MUST(dsm_cond_signal(&board->cond)); /* nobody waits: no effect */
+		MUST(dsm_cond_signal(&board->cond)); /* no thread waits: no effect */
 		MUST(dsm_cond_broadcast(&board->cond));
 	}
 	test_sync();
@@ -453,13 +453,13 @@ static void part_cond(void)
 	start = test_ns();
 	EXPECT(dsm_cond_timedwait(&board->cond, &board->mutex, 5000000), -ETIMEDOUT);
 	REQUIRE(test_ns() - start >= 5000000, "timed out early");
-	MUST(dsm_mutex_unlock(&board->mutex)); /* it is ours again */
+	MUST(dsm_mutex_unlock(&board->mutex)); /* dsm_cond_wait() has locked it again */
 	test_sync();
 	for (round = 0; round < 3 && test_size > 1; round++) {
 		clear();
 		if (test_rank) {
 			MUST(dsm_mutex_lock(&board->mutex));
-			add(&out->a); /* who signals with the mutex held finds us waiting */
+			add(&out->a); /* holds the mutex, so that the signal finds this thread waiting */
 			err = round == 1 ? dsm_cond_timedwait(&board->cond, &board->mutex, 20000000000u)
 					 : dsm_cond_wait(&board->cond, &board->mutex);
 			MUST(err);
@@ -494,7 +494,7 @@ static void part_cond(void)
 	test_sync();
 }
 
-/* Signals that race with time limits: nobody is woken twice, no signal is lost to a waiter who had gone. */
+/* Signals and time limits race: no thread is woken twice, and no signal is lost to a waiter that had left. */
 static void part_races(void)
 {
 	struct rng rng = rng_of((uint64_t)test_rank + 7);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* api_zero.c - synchronisation objects that nobody initialises: zero bytes in shared memory, used first by all ranks at once. */
+/*
+ * api_zero.c - synchronisation objects that are not initialised: zero bytes in shared memory, which all ranks begin to use at
+ * once.
+ */
 #include <sched.h>
 
 #include "common.h"
@@ -21,9 +24,9 @@ static struct crowd {
 	dsm_cond_t conditions[CONDITIONS];
 	dsm_sem_t sems[RACES];
 } * crowd;
-static uint64_t *come; /* shared without libdsm */
+static uint64_t *come; /* shared outside libdsm */
 
-/* Rank 0 has one thread more than the others, so threads are no multiple of ranks. */
+/* Rank 0 has one thread more than the other ranks, so that the number of threads is no multiple of that of ranks. */
 static unsigned int mine(void)
 {
 	return test_rank ? 1 : 2;
@@ -88,7 +91,7 @@ static void part_first_use(void)
 	fresh();
 }
 
-/* All come at the same time, so that several make the object. */
+/* All threads arrive at the same time, so that several make the object. */
 static void race(unsigned int thread, void *arg)
 {
 	uint64_t i;
@@ -117,7 +120,7 @@ static void part_race(void)
 	test_sync();
 }
 
-/* The first to use a condition waits; the first to use a semaphore may wait or post. */
+/* The first use of a condition is a wait; the first use of a semaphore may be a wait or a post. */
 static void take_turns(unsigned int thread, void *arg)
 {
 	const uint64_t me = test_rank ? (uint64_t)test_rank + 1 : thread;
@@ -225,7 +228,7 @@ static void part_destroyed(void)
 		MUST(dsm_mutex_lock(&board->mutex));
 		MUST(dsm_mutex_unlock(&board->mutex));
 		copy = board->mutex;
-		MUST(dsm_mutex_lock(&copy)); /* the handle is there by now */
+		MUST(dsm_mutex_lock(&copy)); /* the handle exists by now */
 		EXPECT(dsm_mutex_lock(&board->mutex), -EDEADLK);
 		MUST(dsm_mutex_unlock(&copy));
 		MUST(dsm_mutex_destroy(&board->mutex));
@@ -234,7 +237,7 @@ static void part_destroyed(void)
 	EXPECT(dsm_mutex_lock(&board->mutex), -EINVAL);
 	EXPECT(dsm_mutex_destroy(&board->mutex), -EINVAL);
 	fresh();
-	MUST(dsm_mutex_lock(&board->mutex)); /* another one at the same place */
+	MUST(dsm_mutex_lock(&board->mutex)); /* a different mutex at the same address */
 	MUST(dsm_mutex_unlock(&board->mutex));
 	test_sync();
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * batch.c - a node closes together the copies that it loses together: requests for neighbouring blocks arrive while
- * the ranks of the node are stopped, or the node leaves the region. The counter protect_calls shows the number of
- * calls.
+ * batch.c - a node closes copies that it loses at one time together: requests for neighbouring blocks arrive while the node's
+ * ranks are stopped, or the node leaves the region. The counter protect_calls shows the number of calls.
  */
 #include "common.h"
 
@@ -17,11 +16,11 @@ static uint64_t blocks = 64, rounds = 3;
 static struct outside {
 	uint64_t pid[64];
 	uint64_t resting; /* holders that sleep outside the library */
-	uint64_t done;    /* rank 0 has its blocks */
+	uint64_t done;    /* rank 0 has received its blocks */
 } * outside;
 
 static uint64_t *memory;
-static int holder; /* the ranks from here on are the node that loses its copies */
+static int holder; /* first rank of the node that loses its copies */
 
 static bool stopped(int pid)
 {
@@ -55,7 +54,7 @@ static void go_on(void)
 		REQUIRE(!kill((pid_t)outside->pid[r], SIGCONT), "rank %d cannot go on", r);
 }
 
-/* What the node of the holders has counted. */
+/* Counters of the holders' node. */
 static void counted(uint64_t *closed, uint64_t *calls)
 {
 	int r;
@@ -82,8 +81,10 @@ static void touch(uint64_t from, bool write)
 	REQUIRE(write || sum == blocks * from + blocks * (blocks - 1) / 2, "sum %lu", (unsigned long)sum);
 }
 
-/* Rank 0 asks for all blocks while the holders are stopped. They sleep outside the library, so that their service threads alone
- * handle what has arrived. */
+/*
+ * Rank 0 requests all blocks while the holders are stopped. They sleep outside the library, so that only their service threads
+ * handle messages.
+ */
 static void ask(enum dsm_access access)
 {
 	if (test_rank == 0) {
@@ -102,14 +103,14 @@ static void ask(enum dsm_access access)
 	test_sync();
 }
 
-/* Rank 0 writes first, or the holder does; the holder reads, or not; rank 0 asks. */
+/* Rank 0 or the holder writes first; then the holder reads, or not; then rank 0 requests the blocks. */
 static void lose(const char *what, bool held, bool read, enum dsm_access access)
 {
 	uint64_t i, before[2], after[2];
 	dsm_region_t *r;
 
 	for (i = 1; i <= rounds; i++) {
-		outside->resting = outside->done = 0;                        /* by all, before the next barrier */
+		outside->resting = outside->done = 0;                        /* all ranks do, before the next barrier */
 		memory = test_open(what, blocks * PAGE, DSM_HOME_FIXED, &r); /* at rank 0, which so asks in order */
 		if (test_rank == (held ? holder : 0))
 			touch(i, true);
@@ -150,8 +151,8 @@ static void part_take(void)
 #define TRIES 100
 
 /*
- * Rank 0 writes; the holder reads, or writes as well; then its node leaves the region. Contents leave when the home asks for them,
- * which takes it as long as it likes: on a busy host it may ask for one after the other, but not each time.
+ * Rank 0 writes; the holder reads, or also writes; then its node leaves the region. The home requests the contents at its own
+ * pace: on a busy host it may request blocks one by one, but not each time.
  */
 static void leave_with(const char *what, bool write)
 {
@@ -159,7 +160,7 @@ static void leave_with(const char *what, bool write)
 	uint64_t i, before[2], after[2], least = blocks + 1;
 	dsm_region_t *r;
 
-	outside->done = 0; /* by all, before the next barrier */
+	outside->done = 0; /* all ranks do, before the next barrier */
 	for (i = 1; i <= rounds || (!outside->done && i <= TRIES); i++) {
 		memory = test_open(what, blocks * PAGE, DSM_HOME_FIXED, &r);
 		if (test_rank == 0)

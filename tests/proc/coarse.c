@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * coarse.c - a job with more ranks than the copyset has bits, so that a bit stands for several neighbours: blocks
- * that all read, that some read and one takes, by all ranks in turn, or that all want to write; placement at ranks
- * beyond the 64th; a mutex.
+ * coarse.c - a job with more ranks than the copyset has bits, so that a bit stands for several neighbours. Blocks are read by all
+ * ranks; read by some and written by one; written by each in turn; or written by all at once. Also placement at ranks beyond the
+ * 64th, and a mutex.
  *
- * Every word of a block holds the round of its last writer. A rank that reads after the barrier must see that round
- * in every word, also if only its neighbour has read before, so that it gets invalidations for copies that it never
- * had.
+ * Every word of a block holds the round of its last writer. A rank that reads after the barrier must see that round in every
+ * word, even if only its neighbour has read before, so that it gets invalidations for copies that it never had.
  */
 #include "common.h"
 
-#define WORDS 512 /* of a block of 4 KiB */
+#define WORDS 512 /* words of a block of 4 KiB */
 #define BLOCKS 8
 
 static uint64_t rounds = 6;
@@ -46,7 +45,7 @@ static void write_block(struct block *b, uint64_t value)
 		store(&b->word[i], value);
 }
 
-/* The ranks that read before the write: all, every other rank (one of each pair of neighbours), or nobody. */
+/* Which ranks read before the write: all, every other one (one of each pair of neighbours), or none. */
 static bool reads_before(uint64_t round)
 {
 	return round % 3 == 0 || (round % 3 == 1 && test_rank % 2 == 0);
@@ -74,7 +73,7 @@ static void share(struct block *b, const char *which)
 	}
 }
 
-/* All have a copy, then all want to write: a late rank has lost its copy, while a neighbour's copy keeps their bit set. */
+/* All have a copy, then all write: a late rank has lost its copy, while a neighbour's copy keeps their bit set. */
 static void compete(struct block *b)
 {
 	uint64_t round, sum;

@@ -140,7 +140,7 @@ void test_fail_at(const char *file, int line, const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	fflush(stdout);
-	/* Said here, too: the ranks race to the exit, and an abort's text may be cut. */
+	/* print it here, too: ranks race to the exit, and the text of an abort may be cut */
 	fprintf(stderr, "FAILED: %s, rank %d, %s:%d: %s (--seed %lu)\n", name, test_rank, file, line, text,
 		(unsigned long)test_seed);
 	dsm_abort(1, "%s", text);
@@ -198,8 +198,8 @@ void test_threads(unsigned n, void (*fn)(unsigned thread, void *arg), void *arg)
 }
 
 /*
- * Ranks in several guests of scripts/cluster have no memory in common but that of a device, of which each call takes
- * another part: all ranks call in the same order, and there is one job at a time.
+ * Ranks in several guests of scripts/cluster share only the memory of a device. Each call uses another part of it: all ranks call
+ * in the same order, and only one job runs at a time.
  */
 static void *outside_of_guests(const char *device, size_t size)
 {

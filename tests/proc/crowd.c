@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * crowd.c - more threads wait than any table of the runtime has room for, and every other call continues to work.
+ * crowd.c - more threads wait than any table of the runtime can hold, and every other call must continue to work.
  *
- * The table of kinds (crowd_kinds.c) contains every call that may wait for another thread, the table of calls
- * (crowd_calls.c) every call that always completes. While a crowd waits in one kind of wait, the test makes each call
- * of the second table, and one more thread enters each kind of wait and is released. The watchdog ends the job when a
- * step takes too long, and prints the pair.
+ * The table of kinds (crowd_kinds.c) contains every call that may wait for another thread, the table of calls (crowd_calls.c)
+ * every call that always completes. While a crowd waits in one kind of wait, the test makes each call of the second table, and
+ * one more thread enters each kind of wait and is released. The watchdog ends the job if a step takes too long, and prints the
+ * pair.
  *
- * Each thread of a crowd also gets signals: the handler runs soon and reads shared memory, and the wait continues.
+ * Each thread of a crowd also gets signals: the handler must run soon and read shared memory, and the wait must continue.
  */
 #include "crowd.h"
 
@@ -16,7 +16,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-#define SAID 500 /* the word that says how often a crowd has got signals */
+#define SAID 500 /* index of the word that counts the crowd's signals */
 
 static uint64_t waiters = 300, patience = 30, pairs = 1, taken = 50, percent = 30;
 
@@ -69,7 +69,7 @@ static unsigned descriptors(void)
 
 struct crowd {
 	pthread_t *id;
-	unsigned n, in, out; /* the last two atomic */
+	unsigned n, in, out; /* in and out are atomic */
 	int i;
 	const struct kind *kind;
 };
@@ -107,7 +107,7 @@ static void disperse(struct crowd *c)
 	free(c->id);
 }
 
-/* Until all are inside and asleep, or at least had the time for it; some kinds never sleep for long. */
+/* Wait until all threads are inside and asleep, or have had time for it: some kinds never sleep long. */
 static void settle(const struct crowd *c)
 {
 	uint64_t start = test_ns(), was = test_cpu_ns(), now;
@@ -138,8 +138,8 @@ static void one_more(const struct kind *crowd, const struct kind *kind)
 }
 
 /*
- * Sleepers cost nothing: 3 tenths of a processor over all ranks at most, where 10,000 threads sleep. It may take a while until
- * the last of them does.
+ * Sleeping threads must use no processor time: at most 3/10 of a processor over all ranks, with 10,000 threads. The last one may
+ * fall asleep late.
  */
 static void check_asleep(const struct kind *kind)
 {
@@ -163,7 +163,7 @@ static void check_asleep(const struct kind *kind)
 /* ---- signals ------------------------------------------------------------------------------------------- */
 
 static struct {
-	bool miss;           /* the handlers read what rank 0 has written */
+	bool miss;           /* handlers read data of rank 0 */
 	unsigned came, lies; /* atomic */
 	uint64_t round;
 } told;
@@ -177,13 +177,13 @@ static void hear(int sig, siginfo_t *info, void *context)
 	__atomic_fetch_add(&told.came, 1, __ATOMIC_RELEASE);
 }
 
-/* Those of a rank that has pinned the block itself need not wait. */
+/* The number of threads still waiting. Those of a rank that has pinned the block itself need not wait. */
 static unsigned waiting(const struct crowd *c)
 {
 	return c->n - __atomic_load_n(&c->out, __ATOMIC_ACQUIRE);
 }
 
-/* A signal for each thread: those that wait run their handler. */
+/* Signal each thread: waiting threads run their handler. */
 static void tell_all(const struct crowd *c)
 {
 	uint64_t start, took;
@@ -207,7 +207,7 @@ static void tell_all(const struct crowd *c)
 	REQUIRE(!told.lies, "%u handlers have read an old value", told.lies);
 }
 
-/* A thread that need not wait may be late; signals that ended waits would end most. */
+/* A thread that need not wait may be late. If signals ended waits, most threads would end. */
 static void signal_crowd(const struct crowd *c)
 {
 	unsigned before, after;
@@ -278,12 +278,12 @@ static void write_taken(int i)
 {
 	const unsigned k = __atomic_fetch_add(&turn[i], 1, __ATOMIC_RELAXED);
 
-	store(&block_of(k)[1], k + 8); /* not read before: the contents come with the permission */
+	store(&block_of(k)[1], k + 8); /* not read before: contents and permission arrive together */
 }
 
 /*
- * Rank 0 has written blocks, the last rank has pinned them to read, and each thread of another rank writes one: its contents come
- * from rank 0 and wait for the last rank's acknowledgement. The calls of that rank miss other blocks meanwhile.
+ * Rank 0 has written blocks, the last rank has pinned them for reading, and each thread of another rank writes to one. The
+ * contents come from rank 0, and wait for the last rank's acknowledgement. Meanwhile, calls of that rank miss on other blocks.
  */
 static void part_taken(void)
 {
@@ -358,7 +358,7 @@ static void enter_broadcast(int i)
 	REQUIRE(v == (uint64_t)test_size - 1, "rank %lu has sent", v);
 }
 
-/* All ranks but the last have a thread in it; every call that needs no other rank's goes on. */
+/* All ranks but the last have a thread in this wait. Calls that need no other rank must complete. */
 static void wait_for_last(const struct kind *kind)
 {
 	const bool last = test_rank == test_size - 1;
@@ -411,7 +411,7 @@ static void part_collectives(void)
 
 #define CONTENTS "crowd-contents"
 
-static uint64_t seen[2]; /* of the contents, by this rank */
+static uint64_t seen[2]; /* contents seen by this rank */
 
 static void look_at(dsm_region_t *r)
 {
@@ -443,8 +443,8 @@ static void await_contents(int i)
 }
 
 /*
- * The last rank makes a region, whose first contents are two blocks. Rank 0 has pinned the second when their sum is made, and the
- * first when they are copied. The others attach it meanwhile.
+ * The last rank makes a region with two blocks as first contents. Rank 0 has pinned the second while their sum is computed, and
+ * the first while they are copied. The others attach meanwhile.
  */
 static void part_contents(void)
 {
@@ -535,7 +535,7 @@ int main(int argc, char **argv)
 	static const struct sigaction hears = { .sa_sigaction = hear, .sa_flags = SA_SIGINFO };
 	pthread_t dog;
 
-	setenv("DSM_HEAP", "256M", 0); /* soon full */
+	setenv("DSM_HEAP", "256M", 0); /* the heap is soon full */
 	test_same_addresses(argv);
 	test_start(argc, argv, "Every call goes on while more threads wait than any table has room for.", options,
 		   sizeof(options) / sizeof(options[0]));
@@ -546,7 +546,7 @@ int main(int argc, char **argv)
 	words = test_region("crowd-words", (1 + (size_t)test_size) * 4096, 4096, DSM_HOME_FIXED, test_size - 1);
 	pinned = test_region("crowd-pinned", (2 + 2 * MANY) * 4096, 4096, DSM_HOME_FIXED, 0);
 	REQUIRE(dsm_malloc(4096),
-		"no memory"); /* so that this rank has room for small allocations, whoever has the rest */
+		"no memory"); /* reserve: small allocations of this rank must succeed */
 	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
 	begin_step("nothing", "the end");
 	return test_end();

@@ -94,7 +94,7 @@ static void call_range(void)
 	MUST(dsm_unpin(words, 4096));
 }
 
-/* A block that no other rank uses gets another home, and its old one again; new memory has its home at once. */
+/* Place a block that no other rank uses at another home, and back. New memory is placed at once. */
 static void call_place(void)
 {
 	uint64_t *own = &words[(1 + test_rank) * 512], was = load(own), *p;
@@ -145,7 +145,7 @@ static void call_spawn(void)
 static void call_region(void)
 {
 	struct dsm_region_info info;
-	/* What the others have written moves to the last rank when they leave. */
+	/* When the others leave, their writes move to the last rank. */
 	const struct dsm_region_options opt = { .home = DSM_HOME_FIXED, .home_rank = test_size - 1 };
 	dsm_region_t *r;
 	uint64_t *p;
@@ -173,7 +173,7 @@ static void call_heap(void)
 		MUST(dsm_free(p));
 }
 
-/* More than there is: all ranks are asked for what they can give back. */
+/* Ask for more memory than there is: all ranks are asked for memory to give back. */
 static void call_full(void)
 {
 	struct dsm_region_info heap;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* crowd_kinds.c - every call that may wait for another thread: what it waits for, and how it is released. */
+/* crowd_kinds.c - every call that may wait for another thread, what it waits for, and how it is released. */
 #include "crowd.h"
 
 #define HOUR 3600000000000u
 #define FEW 8u
-#define ROOM (8ul << 20) /* of the heap, in a row */
+#define ROOM (8ul << 20) /* contiguous memory of the heap */
 
 static void make_sem(int i, unsigned n)
 {
@@ -178,7 +178,7 @@ static void come_to_meeting(int i, unsigned n)
 }
 static void leave_meeting(int i)
 {
-	(void)i; /* the next of so many meet there again */
+	(void)i; /* the next barrier of the same number of threads uses it, too */
 }
 
 static void *wait_to_be_joined(void *arg)
@@ -228,7 +228,7 @@ static void wait_to_pin(int i)
 	int err;
 
 	while ((err = dsm_pin(&pinned[i * 512], 8, DSM_READ)) == -EAGAIN)
-		test_nap(1000000); /* 255 pins at a time */
+		test_nap(1000000); /* at most 255 pins at a time */
 	MUST(err);
 	MUST(dsm_unpin(&pinned[i * 512], 8));
 }
@@ -237,10 +237,10 @@ static void wait_to_place(int i)
 	int err;
 
 	while ((err = dsm_place(&pinned[i * 512], 8, (test_rank + 1) % test_size)) == -EBUSY)
-		test_nap(1000000); /* it has been asked about for two seconds, or is this rank's pin */
+		test_nap(1000000); /* two seconds of asking have passed, or this rank has the pin */
 	MUST(err);
 }
-/* Its first contents are in the pinned block. */
+/* The region's first contents are in the pinned block. */
 static void wait_open(int i)
 {
 	const struct dsm_region_options opt = { .contents = &pinned[i * 512], .contents_size = 8 };
@@ -280,7 +280,7 @@ static void free_pin(int i)
 	(void)i;
 }
 
-/* The part of the heap that rank 0 keeps. The rest has no room of that size, but some for small allocations of every rank. */
+/* Heap memory kept by rank 0. The rest has no free run of that size, but room for small allocations of every rank. */
 static struct {
 	void *room[512];
 	unsigned n;
@@ -308,7 +308,7 @@ static void wait_room(int i)
 }
 static void give_room(int i, unsigned n)
 {
-	const int from = kept[i].n ? i : 1 - i; /* where the crowd has taken all, one that comes gets some of that */
+	const int from = kept[i].n ? i : 1 - i; /* if the crowd has taken all, a newcomer gets some of that */
 	const unsigned left = kept[i].n || !kept[from].n ? 0 : kept[from].n - 1;
 
 	(void)n;

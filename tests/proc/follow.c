@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * follow.c - in a node of several ranks, a rank touches pages that its node has, and its mapping follows. No protocol
- * event is involved, so the thread has nothing to wait for, and must not yield its processor.
+ * follow.c - in a node of several ranks, a rank touches pages that its node has, and only its mapping changes. The protocol is
+ * not involved, so the thread has nothing to wait for, and must not yield its processor.
  */
 #include "common.h"
 
@@ -13,7 +13,7 @@
 
 static __thread unsigned int yields;
 
-/* Every call of the process, that of the libraries, too. */
+/* Counts every call in the process, including those of libraries. */
 int sched_yield(void)
 {
 	yields++;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * forward.c - forward progress: all threads of all ranks want the same block all the time. Each gets it again and
- * again, in bounded time, with a share that is not too small. While the other ranks have no processor to request a
- * block or a lock, a node that uses it takes nothing from them; so each stay at a node counts once per thread.
+ * forward.c - forward progress: all threads of all ranks continuously want the same block. Each must get it repeatedly, in
+ * bounded time, with a share that is not too small. While the other ranks have no processor to request a block or a lock, a node
+ * that uses it takes nothing from them, so each stay at a node counts once per thread.
  */
 #include "common.h"
 
@@ -15,8 +15,8 @@ static uint64_t threads = 2, milliseconds = 1500, turns = 30, ratio = 200;
 static struct hot {
 	dsm_mutex_t mutex;
 	uint64_t atomic, plain, turns;
-	uint64_t stays; /* of the block, or the mutex, at a node */
-	int at;         /* the node where it was last, and 1 */
+	uint64_t stays; /* stays of the block, or the mutex, at a node */
+	int at;         /* its last node + 1 */
 } * hot;
 static struct out {
 	uint64_t done, count[1024 * MAX_THREADS], longest[1024];
@@ -24,14 +24,14 @@ static struct out {
 static uint64_t until;
 static uint64_t sum;
 
-/* A thread did n increments; share of them count for it. */
+/* Count n increments of a thread, of which `share` count for its share. */
 static void note(unsigned thread, uint64_t n, uint64_t share)
 {
 	out->count[(unsigned)test_rank * threads + thread] += share;
 	__atomic_fetch_add(&sum, n, __ATOMIC_RELAXED);
 }
 
-/* Has the block been at another node since this thread was here last? On one node, always. */
+/* Has the block been at another node since this thread last had it? With one node, always true. */
 static bool is_new_stay(uint64_t *stay)
 {
 	uint64_t last = *stay;
@@ -70,7 +70,7 @@ static void add_locked(unsigned thread, void *arg)
 	note(thread, n, shares);
 }
 
-/* A turn is over when somebody else has been: so the block has to travel. */
+/* A turn ends when another thread has had the block, so the block must move. */
 static void take_turns(unsigned thread, void *arg)
 {
 	uint64_t i, start, took, seen;
@@ -112,8 +112,10 @@ static bool is_fair(const struct result *r, uint64_t bound)
 	return r->least && r->least * r->threads * bound >= r->shares;
 }
 
-/* On a busy machine a thread may have no processor for most of the time: who starves, does so each time, however
- * long it lasts. */
+/*
+ * On a busy machine a thread may have no processor for most of a try. A thread that starves does so in every try, however long it
+ * lasts.
+ */
 #define TRIES 4
 
 static void part(const char *what, void (*fn)(unsigned, void *), const uint64_t *counter, uint64_t bound)

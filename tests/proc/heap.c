@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * heap.c - the heap is not divided among the ranks: each rank gets memory as long as there is any, and freed memory
- * is available to all ranks, whichever rank has freed it.
+ * heap.c - the heap is not divided among the ranks: each rank gets memory as long as any is free, and all ranks can use freed
+ * memory, whichever rank freed it.
  */
 #include "common.h"
 
@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #define MIB (1ul << 20)
-#define HEAP_MIB 64ul /* what main() asks for */
+#define HEAP_MIB 64ul /* main() sets it */
 #define MOST 4096
 
-static uint64_t **table; /* shared: what was allocated, for others to look at and to free */
-static uint64_t *counts; /* shared: how many */
-static uint64_t *away;   /* shared without libdsm: 1, the owner sleeps or is stopped; 2, all is freed */
+static uint64_t **table; /* shared: allocated addresses, for other ranks to check and free */
+static uint64_t *counts; /* shared: their numbers */
+static uint64_t *away;   /* shared outside libdsm: 1, the owner sleeps or is stopped; 2, all is freed */
 
 static void meet(void)
 {
@@ -29,7 +29,7 @@ static uint64_t mark(int rank, uint64_t i)
 	return (uint64_t)rank << 32 | (i + 1);
 }
 
-/* Until there is no more: how many. Each is told by its first and last word. */
+/* Allocate until there is no more; returns the number. The first and last word identify each. */
 static uint64_t take_all(size_t size, uint64_t most)
 {
 	uint64_t i;
@@ -72,10 +72,10 @@ static void free_all(int rank)
 	}
 }
 
-/* One rank, then another, has nearly all of it. */
+/* One rank, then another, allocates nearly the whole heap. */
 static void part_one_takes_all(void)
 {
-	const uint64_t objects = HEAP_MIB * 3 / 4; /* jemalloc adds a page to each, and keeps some */
+	const uint64_t objects = HEAP_MIB * 3 / 4; /* jemalloc adds a page to each, and keeps some pages */
 	int turn;
 
 	for (turn = 0; turn < (test_size < 3 ? test_size : 3); turn++) {
@@ -101,14 +101,14 @@ static void part_one_takes_all(void)
 	}
 }
 
-/* Small ones, several at a time: all ranks together, freed by their neighbours, again and again. */
+/* All ranks allocate small objects, several at a time; their neighbours free them, repeatedly. */
 static void part_all_take(void)
 {
 	static const size_t sizes[] = { 64 << 10, 512, 1024, 8 << 10 };
 	unsigned int round;
 
 	for (round = 0; round < sizeof(sizes) / sizeof(sizes[0]); round++) {
-		/* The first rank has its share before all others begin. */
+		/* The first rank allocates its share before the others begin. */
 		void *large[HEAP_MIB];
 		uint64_t i, n = 0;
 
@@ -129,26 +129,28 @@ static void part_all_take(void)
 	}
 }
 
-/* After all that, each rank gets its share. */
+/* After all that, each rank still gets its share. */
 static void part_given_back(void)
 {
 	const uint64_t share = HEAP_MIB * 4 / (uint64_t)test_size;
 	uint64_t n;
 
 	meet();
-	n = take_all(MIB / 4 - 8192, share * 5 / 8); /* seven in 2 MiB, and some of those have small objects */
+	n = take_all(MIB / 4 - 8192, share * 5 / 8); /* 2 MiB hold seven, and some of those have small objects */
 	REQUIRE(n == share * 5 / 8, "rank %d got %lu quarters of a MiB of %lu", test_rank, n, share);
 	meet();
 	free_all(test_rank);
 	meet();
 }
 
-#define FREED 3000u          /* more than twice what an owner is told of before it looks (HEAP_RING) */
+#define FREED 3000u          /* more than twice the frees after which an owner is notified (HEAP_RING) */
 #define STOPPED 500000000ull /* ns */
-#define SOON 700000000ull    /* ns: less than a service thread sleeps if nobody wakes it */
+#define SOON 700000000ull    /* ns; less than a service thread sleeps if nothing wakes it */
 #define TRIES 4
 
-/* Rank 0 frees, while the owner does not check by itself. Returns how long it took. A rank that has to wait does not ask continuously. */
+/*
+ * Rank 0 frees while the owner does not check by itself. Returns the time it took. A rank that waits must not ask continuously.
+ */
 static uint64_t free_many(int owner)
 {
 	struct dsm_stats before, after;
@@ -164,7 +166,7 @@ static uint64_t free_many(int owner)
 	return test_ns() - start;
 }
 
-/* Rank 0 frees what the owner has allocated, while that sleeps, or all of its process is stopped. */
+/* Rank 0 frees the owner's allocations while the owner sleeps, or its whole process is stopped. */
 static uint64_t freed_by_another(bool stopped)
 {
 	const int owner = test_size - 1;

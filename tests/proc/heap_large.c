@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * heap_large.c - allocations of nearly the whole heap, by any rank: only the whole heap is the limit. Few of its
- * pages are touched.
- */
+/* heap_large.c - any rank can allocate nearly the whole heap: only the heap's size is the limit. Few of its pages are touched. */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "common.h"
 
 #define MIB (1ul << 20)
-#define HEAP (1024 * MIB) /* what main() asks for */
+#define HEAP (1024 * MIB) /* main() sets it */
 #define WHOLE (HEAP / 10 * 9)
 #define MOST (HEAP / (8 * MIB))
 #define PAGE 4096ul
 #define ROUNDS 20
 
-static uint64_t **shared; /* of each rank, MOST addresses */
-static uint64_t *counts;  /* and how many */
+static uint64_t **shared; /* of each rank: MOST addresses */
+static uint64_t *counts;  /* and their number */
 
 static uint64_t mark(int rank, uint64_t i)
 {
@@ -28,7 +25,7 @@ static bool ends_with(const uint64_t *p, size_t size, uint64_t value)
 	return p[0] == value && p[size / 8 - 1] == value;
 }
 
-/* Each rank in turn, while all have a little of it, and the rank before had it all: then another frees it. */
+/* Each rank in turn allocates nearly all, while all have a little, after the rank before had it; another rank frees it. */
 static void part_one_piece(void)
 {
 	int turn, other;
@@ -58,7 +55,7 @@ static void part_one_piece(void)
 	test_sync();
 }
 
-/* All want more than half: one of them gets it, every time. */
+/* All ranks want more than half: exactly one of them gets it, each time. */
 static void part_race(void)
 {
 	const size_t size = HEAP / 5 * 3;
@@ -80,8 +77,10 @@ static void part_race(void)
 	}
 }
 
-/* All ranks take pieces until there are none. No piece is given out twice. Only the ends of stripes are left, which are too short: a
- * stripe has room for two pieces and a half. */
+/*
+ * All ranks allocate pieces until there are none. No piece may be given out twice. Only the ends of stripes may remain: a stripe
+ * holds two and a half pieces.
+ */
 static void part_last_pieces(void)
 {
 	const size_t size = 8 * MIB - 2 * PAGE;
@@ -111,7 +110,10 @@ static void part_last_pieces(void)
 	test_sync();
 }
 
-/* Blocks that this rank has sent since then. What is released goes home some time: wait until it is so many, for seconds at most. */
+/*
+ * Blocks that this rank has sent since `before`. Released blocks move home at some time: wait until there are `enough`, at most
+ * some seconds.
+ */
 static uint64_t sent_since(const struct dsm_stats *before, uint64_t enough)
 {
 	struct dsm_stats now;
@@ -127,8 +129,8 @@ static uint64_t sent_since(const struct dsm_stats *before, uint64_t enough)
 }
 
 /*
- * What a rank has allocated and written is at home there, wherever in the heap it lies: to give it back moves no block. Pages
- * of the other nodes, given back afterwards, do move: when they have gone, the others would have gone, too.
+ * A rank is the home of memory that it has allocated and written, wherever it lies in the heap: giving it back moves no block.
+ * Pages of other nodes, given back afterwards, do move: after them, the first ones would have moved, too.
  */
 static void part_placement(void)
 {
@@ -169,7 +171,7 @@ static void part_placement(void)
 	test_sync();
 }
 
-/* Memory of a node is at home there, from the beginning and after others have used it; sizes are rounded up to whole pages. */
+/* A node is the home of its memory, from the start and after others have used it. Sizes are rounded up to whole pages. */
 static void part_of_a_node(void)
 {
 	const int nodes = dsm_nodes(), there = (dsm_node() + 1) % nodes;

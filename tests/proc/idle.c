@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * idle.c - a waiting thread uses no processor time, whatever it waits for; a rank that computes, sleeps in a system
- * call or keeps all processors busy still serves the others.
+ * idle.c - a waiting thread uses no processor time, whatever it waits for. A rank that computes, sleeps in a system call or keeps
+ * all processors busy still serves the others.
  */
 #include "common.h"
 
@@ -11,7 +11,7 @@
 
 #define BLOCKS 400
 #define SERVE_SECONDS \
-	60 /* for BLOCKS: soft RDMA of Linux 6.12 works in threads, late on emulated processors that compute */
+	60 /* patience of BLOCKS: soft RDMA of Linux 6.12 uses threads, which are late on busy emulated processors */
 
 static uint64_t milliseconds = 800, percent = 3, spinners = 2, row;
 static struct board {
@@ -127,13 +127,13 @@ static const struct wait {
 };
 /* clang-format on */
 
-/* Ranks of the node that has pinned a block use it. */
+/* Ranks of the node that has pinned a block do not wait for it. */
 static bool waits_for(const struct wait *w)
 {
 	return test_rank && (w->want != want_pin || dsm_node() != dsm_node_of(0));
 }
 
-/* How much of a processor this rank used meanwhile, in percent. */
+/* Processor time that this rank used during the wait, in percent of a processor. */
 static double wait_once(const struct wait *w)
 {
 	uint64_t wall, cpu;
@@ -209,7 +209,7 @@ static void in_system_call(void)
 		test_nap(300000000);
 }
 
-/* The other ranks read and write what rank 0 is home and owner of, while it does something else. */
+/* The other ranks read and write blocks whose home and owner is rank 0, while rank 0 does something else. */
 static void serve_while(const char *what, void (*fn)(void), int round)
 {
 	uint64_t start, i, longest = 0, took;
@@ -250,8 +250,8 @@ static void serve_while(const char *what, void (*fn)(void), int round)
 }
 
 struct rest {
-	uint64_t naps;    /* how often the runtime's own thread has gone to sleep */
-	uint64_t waiting; /* ns that threads of this rank were ready to run, and did not */
+	uint64_t naps;    /* how often the runtime's own thread went to sleep */
+	uint64_t waiting; /* ns for which threads of this rank were runnable and did not run */
 };
 
 static void task_rest(const char *task, struct rest *r)
@@ -291,7 +291,7 @@ static struct rest rest_now(void)
 	return r;
 }
 
-/* Requests of rank 1, each after the answer to the one before, while the thread of rank 0 sleeps. The greater of both ranks. */
+/* Rank 1 makes requests one after the other while the thread of rank 0 sleeps. Returns the larger values of both ranks. */
 static struct rest serve_row_once(uint64_t *ns)
 {
 	struct rest before, after;
@@ -320,8 +320,8 @@ static struct rest serve_row_once(uint64_t *ns)
 }
 
 /*
- * Neither rank's runtime is woken for each: that of rank 0 polls for the next request, that of rank 1 leaves answers to their waiter.
- * Where others use the processors they may be, so only a row without that decides.
+ * Requests in a row must not wake the runtime of either rank: that of rank 0 polls for the next request, and on rank 1 the
+ * waiting thread takes the answer itself. On a busy host the runtime may be woken, so only a row without such delays counts.
  */
 static void serve_row(void)
 {
@@ -369,7 +369,7 @@ int main(int argc, char **argv)
 		MUST(dsm_atomic_init(&board->atomic, 0, 0));
 	}
 	MUST(dsm_barrier());
-	(void)load((uint64_t *)board); /* or the first to look pays for it */
+	(void)load((uint64_t *)board); /* otherwise the first access would be slow */
 	for (i = 0; i < sizeof(waits) / sizeof(waits[0]); i++)
 		wait_for(&waits[i]);
 	if (row)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * leave.c - a rank that leaves a region hands its blocks to their homes, even if the homes have left the region
- * before, or have never opened it.
+ * leave.c - a rank that leaves a region hands its blocks to their homes, even if the homes have left the region before, or never
+ * opened it.
  */
 #include "common.h"
 
@@ -41,7 +41,7 @@ static void check(dsm_region_t *r, size_t block, uint64_t first)
 			first + i);
 }
 
-/* One rank has ever been there, and most homes are others. */
+/* Only one rank opens the region; most of the homes are other ranks. */
 static void alone(size_t block, enum dsm_home home, uint64_t first)
 {
 	int who;
@@ -61,7 +61,7 @@ static void alone(size_t block, enum dsm_home home, uint64_t first)
 		MUST(dsm_region_destroy("alone"));
 }
 
-/* All are there, and leave one after the other; each has the newest copy of everything when it does. */
+/* All ranks open the region, and leave one after the other, each with the newest copy of everything. */
 static void in_turn(size_t block, enum dsm_home home, uint64_t first)
 {
 	dsm_region_t *r = enter("in turn", block, home);

@@ -30,22 +30,22 @@ static const char *const place_names[PLACES] = { "same block", "two blocks", "tw
 
 struct round {
 	uint64_t *v[VARS];
-	uint64_t one, two; /* what this round writes */
-	uint64_t *reg;     /* what it read */
+	uint64_t one, two; /* values that this round writes */
+	uint64_t *reg;     /* values that it read */
 	struct rng *rng;
 	unsigned role;
 };
 
 struct litmus {
 	const char *name;
-	unsigned roles, nregs; /* nregs 0: the final state is what tells */
+	unsigned roles, nregs; /* nregs 0: the final state is the outcome */
 	bool forbidden;
 	void (*run)(struct round *r);
-	bool (*seen)(const uint64_t *reg, const uint64_t *final, uint64_t one); /* the interesting outcome */
+	bool (*seen)(const uint64_t *reg, const uint64_t *final, uint64_t one); /* was the interesting outcome seen? */
 };
 
 static uint64_t seconds = 8, control, threads;
-static struct outside { /* one of each group */
+static struct outside { /* one per group */
 	uint32_t came[ROLES], generation;
 	uint32_t stop;
 	uint64_t reg[REGS];
@@ -165,7 +165,7 @@ static bool new_then_old(const uint64_t *reg, const uint64_t *final, uint64_t on
 
 static void lb(struct round *r)
 {
-	if (control) { /* backwards, in step with the memory of the others */
+	if (control) { /* backwards, in time with the memory of the others */
 		put(r, r->role ? X : Y, r->one);
 		flush(r);
 		test_delay(100);
@@ -284,7 +284,7 @@ static void wait_for(const uint32_t *word, uint32_t value)
 			sched_yield();
 }
 
-/* Loads and stores only: emulated machines with one processor each have no atomic arithmetic on memory between them. */
+/* Only loads and stores: machines emulated with one processor each share memory without atomic operations. */
 static void meet(struct outside *out, unsigned role, unsigned n)
 {
 	uint32_t next = __atomic_load_n(&out->generation, __ATOMIC_ACQUIRE) + 1;
@@ -300,7 +300,7 @@ static void meet(struct outside *out, unsigned role, unsigned n)
 	__atomic_store_n(&out->generation, next, __ATOMIC_RELEASE);
 }
 
-/* Of each page, 16 words are a group's: one of each instance, or one of each variable. */
+/* In each page, a group has 16 words: one per instance, or one per variable. */
 static uint64_t *variable(unsigned group, enum place place, unsigned instance, unsigned var)
 {
 	const size_t word = group * 128 + instance * 8;
@@ -319,10 +319,10 @@ struct run {
 	const struct litmus *test;
 	enum place place;
 	uint64_t round, until;
-	uint8_t role_at[SEATS]; /* of all groups one after the other; seat t * size + r is thread t of rank r */
+	uint8_t role_at[SEATS]; /* group by group; seat t * size + r is thread t of rank r */
 };
 
-/* Threads of a rank: as many as it takes to have a group, or as the option says. */
+/* Threads per rank: enough for one group, or as the option says. */
 static unsigned threads_for(const struct litmus *t)
 {
 	return threads ? (unsigned)threads : (t->roles + (unsigned)test_size - 1) / (unsigned)test_size;
@@ -333,7 +333,7 @@ static unsigned groups_for(const struct litmus *t)
 	return threads ? threads_for(t) * (unsigned)test_size / t->roles : 1;
 }
 
-/* All ranks draw the same lots. */
+/* All ranks draw the same numbers. */
 static void take_seats(struct run *run, uint64_t lot)
 {
 	const unsigned seats = threads_for(run->test) * (unsigned)test_size;
@@ -348,7 +348,7 @@ static void take_seats(struct run *run, uint64_t lot)
 	}
 }
 
-/* What role 0 notes of a round. */
+/* Role 0 records the outcome of a round. */
 static void note(struct outside *out, const struct run *run, const struct round *r)
 {
 	const struct litmus *t = run->test;
@@ -365,7 +365,7 @@ static void note(struct outside *out, const struct run *run, const struct round 
 	out->rounds[test][run->place]++;
 	out->outcomes[test][run->place][outcome]++;
 	out->seen[test][run->place] += t->seen(out->reg, final, r->one);
-	if (control) { /* however slow: go on until it is seen */
+	if (control) { /* continue until the outcome is seen, however slow that is */
 		uint64_t seen = 0, p;
 
 		for (p = 0; p < PLACES; p++)
@@ -397,7 +397,7 @@ static void play(unsigned thread, void *arg)
 
 		for (i = 0; i < VARS; i++)
 			r.v[i] = variable(group, run->place, instance, i);
-		/* Who has a copy before, so that upgrades and invalidations race too. */
+		/* Some threads read first, so that upgrades and invalidations race, too. */
 		for (i = 0; i < VARS; i++)
 			if (dice >> i & 1)
 				(void)load(r.v[i]);
@@ -417,8 +417,10 @@ static void play(unsigned thread, void *arg)
 	}
 }
 
-/* "00:12 01:3 11:400": how often each outcome was seen; a digit tells of a register (or a variable, at the end) whether
- * it has what was written in the round, or last. */
+/*
+ * "00:12 01:3 11:400": how often each outcome was seen. A digit is 1 if a register (or finally a variable) has the value written
+ * in the round, or the last one.
+ */
 static void outcomes(size_t t, int p, char *text, size_t room)
 {
 	unsigned i, g, bit, digits = tests[t].nregs ? tests[t].nregs : VARS;
@@ -475,7 +477,7 @@ static bool verdict(void)
 	return ok;
 }
 
-/* Of all priorities: no order may come from the connection that data takes (DSM_NET=shared). */
+/* Regions of all priorities: the connection that carries data must not create an order (DSM_NET=shared). */
 static void make_regions(void)
 {
 	static const struct {
@@ -533,7 +535,7 @@ int main(int argc, char **argv)
 				MUST(dsm_barrier());
 				run.until = test_ns() + each;
 				test_threads(threads_for(run.test), play, &run);
-				round += 1u << 24; /* past every round that was played */
+				round += 1u << 24; /* beyond all rounds that were played */
 			}
 	MUST(dsm_barrier());
 	REQUIRE(test_rank || verdict(), "see the table");

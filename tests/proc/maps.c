@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * maps.c - 100,000 pages of which every second is writable and the others are read-only: more changes of protection
- * than a process may have mappings (vm.max_map_count, usually 65,530). Only mprotect(2) makes mappings of them.
- * Nothing may run out, and all pages must hold what was written.
+ * maps.c - 100,000 pages, of which every second is writable and the others are read-only: more changes of protection than a
+ * process may have mappings (vm.max_map_count, usually 65,530). Only mprotect(2) makes mappings for them. Nothing may run out,
+ * and all pages must keep their contents.
  */
 #include "common.h"
 
@@ -46,7 +46,7 @@ int main(int argc, char **argv)
 		for (i = me; i < pages; i += (uint64_t)test_size)
 			store((uint64_t *)(base + i * 4096), i * round);
 		MUST(dsm_barrier());
-		/* What others wrote is read, what we wrote last stays writable, if they leave it alone. */
+		/* Read what other ranks wrote. Pages that this rank wrote last stay writable if the others leave them alone. */
 		for (i = 0; i < pages; i++) {
 			p = (uint64_t *)(base + i * 4096);
 			if ((i - me) % (uint64_t)test_size == 1 % (uint64_t)test_size)

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * push.c - blocks that their home reads repeatedly after another node has written them come back to it at barriers.
- * Rank 0 is the home, and the first rank of the second node writes. The counters show which blocks were missed, and
- * which were pushed.
+ * push.c - blocks that their home reads repeatedly after another node wrote them are pushed to the home at barriers. Rank 0 is
+ * the home, and the first rank of the second node writes. Counters show which blocks were missed, and which were pushed.
  */
 #include "common.h"
 
@@ -16,20 +15,20 @@
 #define LISTED 8192ul
 
 #define BLOCKS 96ul
-#define STEP (2 * 4096 / sizeof(uint64_t)) /* a block between each two: no reader of all of them is a sequential one */
-#define TRIES 20 /* on a busy host a home may be too slow to ask for what is pushed; not each time */
+#define STEP (2 * 4096 / sizeof(uint64_t)) /* an unused block between any two, so that no reader looks sequential */
+#define TRIES 20 /* on a busy host a home may be too slow to request pushed blocks, but not each time */
 #define ROUNDS (AFTER + FEW + 1 + MANY + 1 + 2)
 
 static int writer;
 static uint64_t *memory;
 
 static struct outside {
-	uint64_t missed[ROUNDS]; /* by the home */
+	uint64_t missed[ROUNDS]; /* misses of the home */
 	uint64_t pushed[ROUNDS], upgrades[ROUNDS];
 	uint64_t good;
 } * outside;
 
-/* Does the writer push at all? */
+/* Is pushing enabled in the writer? */
 static bool pushes(void)
 {
 	const char *set = getenv("DSM_PUSH");
@@ -62,7 +61,7 @@ static void read_all(uint64_t value, uint64_t blocks)
 			load(&memory[i * STEP]), value + i);
 }
 
-/* The writer writes, and a rank reads what it wrote, or nobody does. */
+/* The writer writes, and a rank reads the blocks, or none does. */
 static void iterate(dsm_region_t *r, unsigned int round, int reader)
 {
 	struct dsm_stats before = counted(r), after;
@@ -90,7 +89,7 @@ static dsm_region_t *open_region(const char *name, uint64_t blocks)
 	return r;
 }
 
-/* Is this round one that the home misses? */
+/* Must the home miss in this round? */
 static bool is_missed(unsigned int round)
 {
 	const unsigned int sample = AFTER + FEW;
@@ -114,7 +113,7 @@ static void part_read(void)
 	unsigned int i, t;
 	dsm_region_t *r;
 
-	outside->good = 0; /* by all, before the next barrier */
+	outside->good = 0; /* all ranks do, before the next barrier */
 	for (t = 0; t < TRIES && !see(&outside->good); t++) {
 		r = open_region("read", BLOCKS);
 		for (i = 0; i < ROUNDS; i++)
@@ -128,7 +127,7 @@ static void part_read(void)
 	REQUIRE(outside->good, "in none of %u tries the home missed what it was to miss, and no more", TRIES);
 }
 
-/* The home has read, and reads no more: that is noticed, and the writer keeps its blocks. */
+/* The home stops reading: the writer notices, and keeps its blocks. */
 static void part_unread(void)
 {
 	uint64_t pushed = 0, upgrades = 0;
@@ -149,7 +148,7 @@ static void part_unread(void)
 	test_close("unread", r);
 }
 
-/* The home reads no more, but a third node does: the homes move to the writer. */
+/* The home stops reading, but a third node reads: the homes move to the writer. */
 static void part_follow(void)
 {
 	const int reader = 2 * test_width();
@@ -167,7 +166,7 @@ static void part_follow(void)
 	test_close("follow", r);
 }
 
-/* What is pinned over the barrier stays where it is, and nobody waits for it there. */
+/* Blocks pinned across the barrier stay where they are, and no rank waits for them there. */
 static void part_pinned(void)
 {
 	unsigned int i;
@@ -197,7 +196,7 @@ struct shared {
 
 #define THREAD_ROUNDS (AFTER + 5)
 
-/* The second thread of a rank writes on when the first has arrived, also what that has written. */
+/* The second thread of a rank continues to write after the first has arrived, also to blocks that the first has written. */
 static void two_threads(unsigned int thread, void *arg)
 {
 	struct shared *s = arg;
@@ -239,7 +238,7 @@ static void part_threads(void)
 	test_close("threads", r);
 }
 
-/* More than a rank's list has room for: the oldest are not pushed. */
+/* More blocks than a rank's list can hold: the oldest are not pushed. */
 static void part_many(void)
 {
 	const uint64_t many = LISTED + 512;

@@ -18,7 +18,7 @@
 
 #include <sched.h>
 
-#define PAIRS 8 /* of words, each thread */
+#define PAIRS 8 /* pairs of words per thread */
 #define MAX_THREADS 64
 #define MAX_ACTORS 512
 #define COUNTERS 8
@@ -48,7 +48,7 @@ struct queue {
 };
 
 struct letter {
-	uint64_t size, seed; /* then bytes made of seed */
+	uint64_t size, seed; /* followed by bytes made from seed */
 	uint8_t text[];
 };
 
@@ -57,7 +57,7 @@ struct box {
 	struct letter *letter;
 };
 
-/* In one region; set up by rank 0. */
+/* In one region, set up by rank 0. */
 struct world {
 	dsm_barrier_t barrier;
 	dsm_atomic_t atomics[COUNTERS];
@@ -72,14 +72,14 @@ struct actor {
 	struct rng rng;
 	unsigned thread, id, actors;
 	uint64_t seq[PAIRS];
-	uint64_t *seen; /* pairs of all actors: what b and a were at least */
+	uint64_t *seen; /* by pair: least values of b and a */
 	uint64_t version[RECORDS];
 	uint64_t added[COUNTERS], atomic_added[COUNTERS], pushed, popped, pushes, pops, letters_in, letters_out, ops;
 };
 
 static uint64_t seconds = 5, threads = 2, blocks = 32, block_size, no_regions;
 static struct world *world;
-static char *words, *cells; /* the words of pairs; counters and the words of records, strewn */
+static char *words, *cells; /* words of pairs; counters and words of records, scattered */
 static size_t words_size, cells_size, letter_max = 40000;
 static uint64_t totals[6];
 
@@ -93,7 +93,7 @@ static uint64_t mix(uint64_t a, uint64_t b)
 	return rng_next(&r);
 }
 
-/* A place of its own for every word; neighbours in a block are other actors' words. */
+/* The address of a word; its neighbours in a block belong to other actors. */
 static uint64_t *word(unsigned actor, unsigned pair, unsigned which, unsigned actors)
 {
 	size_t all = (size_t)actors * PAIRS * 2, index = ((size_t)pair * 2 + which) * actors + actor;
@@ -371,7 +371,7 @@ static void use_box(struct actor *a)
 
 /* ---- regions ----------------------------------------------------------------------------------------------- */
 
-/* One thread per rank. While this rank is attached, the region stays, and so must what this rank wrote. */
+/* One thread per rank. While this rank is attached, the region must stay, and so must this rank's writes. */
 static void churn(struct actor *a)
 {
 	unsigned c = (unsigned)rng_below(&a->rng, CHURN), i;
@@ -407,7 +407,7 @@ static void churn(struct actor *a)
 	MUST(dsm_region_detach(r));
 }
 
-/* A region made anew holds its contents and zeros, whatever lay there before. */
+/* A new region holds its first contents and zeros, whatever was there before. */
 static void create(struct actor *a)
 {
 	size_t size = 4096 * (1 + rng_below(&a->rng, 40)), i;
@@ -462,7 +462,7 @@ static void hint(struct actor *a)
 	case 1: MUST(dsm_acquire(p, len, how)); break;
 	case 2:
 	case 3: MUST(dsm_release(p, len)); break;
-	case 4: /* one block: who pins several while others do the same may wait for ever */
+	case 4: /* one block only: ranks that pin several at once may wait forever */
 		MUST(dsm_pin(p, 1, how));
 		test_delay(rng_below(&a->rng, 500));
 		MUST(dsm_unpin(p, 1));
@@ -504,7 +504,7 @@ static void act(unsigned thread, void *arg)
 		a->ops++;
 	}
 	MUST(dsm_barrier_wait(&world->barrier));
-	/* Nobody writes now: all that is written is seen. */
+	/* No thread writes now: all writes must be visible. */
 	for (i = 0; i < PAIRS; i++)
 		if (a->seq[i])
 			REQUIRE(load(word(a->id, i, 0, a->actors)) == ((uint64_t)a->id << 48 | a->seq[i]),
@@ -544,7 +544,7 @@ static uint64_t sum(uint64_t v)
 	return v;
 }
 
-/* Everything that the threads have done, against what is there. */
+/* Compare what all threads have done with the final state. */
 static void verify(struct actor *all)
 {
 	uint64_t v, n, pushed = 0, popped = 0, in = 0, out = 0, left = 0, items = 0;

@@ -14,14 +14,14 @@
 
 #define RANKS 64
 #define SOCKETS 512
-#define PAGES 8 /* of each rank */
+#define PAGES 8 /* pages per rank */
 
 static uint64_t milliseconds = 6000, lost_ms = 6000; /* a heartbeat is due after a quarter of lost_ms */
-static struct outside {                              /* shared without libdsm */
+static struct outside {                              /* shared outside libdsm */
 	uint64_t counted;
 	struct rank_of {
-		uint64_t node, local, width; /* its node, its place there, the ranks of its node */
-		uint64_t heard;              /* messages that came while nobody did anything */
+		uint64_t node, local, width; /* its node, its index there, and the ranks of its node */
+		uint64_t heard;              /* messages that arrived while all were idle */
 		uint64_t sockets;            /* TCP connections */
 		struct socket {
 			uint64_t here, there;
@@ -36,8 +36,8 @@ static struct board {
 	dsm_rwlock_t rwlock;
 	dsm_sem_t sem;
 	dsm_atomic_t atomic;
-	void *piece; /* of the heap, for the next rank to free */
-} * boards;          /* one of each rank, in a page of its own */
+	void *piece; /* heap memory, for the next rank to free */
+} * boards;          /* one per rank, each in its own page */
 static char *pages;
 
 static struct board *board_of(int rank)
@@ -58,7 +58,7 @@ static void use_objects(int rank)
 	MUST(dsm_atomic_fetch_add(&b->atomic, 1, NULL));
 }
 
-/* Reads and writes its pages: blocks whose home is there, and whose last writer is anywhere. */
+/* Read and write a rank's pages: blocks whose home it is, and whose last writer may be any rank. */
 static void use_pages(int rank)
 {
 	uint64_t *p = (uint64_t *)(pages + (size_t)rank * PAGES * 4096);
@@ -102,7 +102,7 @@ static void use_all(void)
 
 /* ---- heartbeats --------------------------------------------------------------------------------- */
 
-/* All have counted; without a message. */
+/* Wait, without messages, until all ranks have counted. */
 static void await_all(void)
 {
 	static uint64_t all;
@@ -121,12 +121,12 @@ static void part_heartbeats(void)
 	uint64_t start, beats;
 
 	use_all();
-	test_nap(milliseconds * 100000); /* what is still under way */
+	test_nap(milliseconds * 100000); /* let operations in progress end */
 	start = test_ns();
 	MUST(dsm_stats_get(test_rank, NULL, &before));
 	test_nap(milliseconds * 1000000);
 	MUST(dsm_stats_get(test_rank, NULL, &after));
-	beats = (test_ns() - start) / (lost_ms * 250000); /* at most, and those at both ends */
+	beats = (test_ns() - start) / (lost_ms * 250000); /* at most; each has two ends */
 	mine->heard = after.messages_in - before.messages_in;
 	await_all();
 	test_say("  in %lu ms rank 0 of %d nodes heard %lu messages", (unsigned long)milliseconds, dsm_nodes(),
@@ -232,8 +232,10 @@ static void part_sockets(void)
 
 /* ---- what the statistics say -------------------------------------------------------------------- */
 
-/* Each rank has one end of each connection that it uses: to one rank of each other node, and over verbs also those that ranks of
- * larger nodes have to it. */
+/*
+ * Each rank has one end of each connection that it uses: to one rank of each other node. Over verbs it also has those that ranks
+ * of larger nodes open to it.
+ */
 static void check_statistics(const char *json, int nodes)
 {
 	const uint64_t all = (uint64_t)test_size * (uint64_t)(nodes - 1);
@@ -255,7 +257,7 @@ static void check_statistics(const char *json, int nodes)
 	printf("  %lu ends of connections of a kind\n", (unsigned long)most);
 }
 
-/* Rank 0 prints them in dsm_finalize(). */
+/* Rank 0 prints the counts in dsm_finalize(). */
 static int end_with_statistics(void)
 {
 	const int said = memfd_create("reach", MFD_CLOEXEC), old = dup(STDERR_FILENO), nodes = dsm_nodes();
@@ -271,7 +273,7 @@ static int end_with_statistics(void)
 	if (err)
 		fputs(text, stderr);
 	MUST(err);
-	if (!test_rank && !test_in_kernel()) /* which has connections of its own */
+	if (!test_rank && !test_in_kernel()) /* the kernel module has its own connections */
 		check_statistics(text, nodes);
 	test_say("reach: ok");
 	return 0;

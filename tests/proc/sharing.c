@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * sharing.c - a miss counts as repeated if the node has lost the block since its last acquire (docs/memory-model.md).
- * If nodes pass data by synchronisation, no miss is repeated; if they write different data in one block without it,
- * nearly all are.
+ * sharing.c - a miss counts as repeated if the node has lost the block since its last acquire (docs/memory-model.md). If nodes
+ * pass data by synchronisation, no miss is repeated. If they write different data in one block without synchronisation, nearly
+ * all are.
  */
 #include "common.h"
 
@@ -10,12 +10,12 @@
 
 #define PAGES 8
 #define WORDS (4096 / sizeof(uint64_t))
-#define MIN_FAULTS 20 /* fewer say nothing */
-#define FEW 100       /* of which a few may be the first */
+#define MIN_FAULTS 20 /* fewer faults prove nothing */
+#define FEW 100       /* enough to ignore the first misses */
 
 static uint64_t rounds = 20, milliseconds = 500;
 
-/* Of all ranks, while none of them touches the region. */
+/* Counters of all ranks, while none of them touches the region. */
 static void faults_of(const dsm_region_t *r, uint64_t *faults, uint64_t *repeated)
 {
 	struct dsm_stats s;
@@ -59,12 +59,12 @@ static void barriers(void)
 
 static struct board {
 	dsm_mutex_t mutex;
-	dsm_sem_t turn[2]; /* of the first rank and the last, which is of another node */
+	dsm_sem_t turn[2]; /* of the first rank, and of the last, which is on another node */
 } * board;
 
 /*
- * All ranks count under one lock, until it has come from another node so often. A busy host may let one rank take it
- * many times in a row.
+ * All ranks count under one lock until it has come from another node often enough. On a busy host one rank may take it many times
+ * in a row.
  */
 static void locks(void)
 {
@@ -87,7 +87,7 @@ static void locks(void)
 	test_close("locks", r);
 }
 
-/* From node to node by semaphores. */
+/* Pass data from node to node by semaphores. */
 static void semaphores(void)
 {
 	dsm_region_t *r;
@@ -109,8 +109,8 @@ static void semaphores(void)
 }
 
 /*
- * Each rank writes a word of its own, and nobody waits for anybody. The first misses of each are not repeated; on a busy
- * host, where there are few others, again for longer.
+ * Each rank writes its own word, without synchronisation. The first misses of each rank are not repeated. On a busy host, where
+ * there are few others, try again for longer.
  */
 static void false_sharing(void)
 {

@@ -15,11 +15,11 @@ struct job {
 	uint64_t add;
 };
 
-/* The argument is a local variable of the thread that made this one. */
+/* The argument is a local variable of the creating thread. */
 static void *worker(void *arg)
 {
 	const struct job *j = arg;
-	uint64_t local[700]; /* more than a page: the stack is memory like any other */
+	uint64_t local[700]; /* more than a page: a shared stack must work like any memory */
 	size_t i;
 
 	for (i = 0; i < 700; i++)
@@ -54,7 +54,7 @@ static void spawn_nested(void *arg)
 	}
 }
 
-/* On a shared stack: threads of all ranks read its local variables. */
+/* On a shared stack: threads of all ranks read this thread's local variables. */
 static void *parent(void *arg)
 {
 	struct job mine = { .slot = arg, .add = 3 };
@@ -97,7 +97,7 @@ static void results(void)
 	test_sync();
 }
 
-/* What a thread that is cancelled has to work with; in shared memory. */
+/* Shared memory that a cancelled thread uses. */
 struct cancelled {
 	dsm_sem_t never;
 	uint64_t ready, cleaned;
@@ -198,13 +198,13 @@ static void refuses(void)
 	EXPECT(dsm_cancel(t), -EINVAL);
 	EXPECT(dsm_thread_rank(dsm_self()), -EINVAL);
 	MUST(dsm_spawn(&t, -1, &(struct dsm_thread_options){ .detached = 1 }, leaves, NULL));
-	test_nap(200000000); /* nobody can wait for it, and the job must not end before it */
+	test_nap(200000000); /* it cannot be joined, and the job must not end before it */
 	test_sync();
 }
 
 #define GIVEN (96ul << 10)
 
-/* The address of a local variable, after use of half of the stack. */
+/* Returns the address of a local variable, after using half of the stack. */
 static void *deep(void *arg)
 {
 	volatile char some[GIVEN / 2];
@@ -216,7 +216,7 @@ static void *deep(void *arg)
 	return arg;
 }
 
-/* A thread with these options has a stack of so many bytes, at low if not NULL, above a guard of so many. */
+/* A thread with these options must have a stack of `size` bytes, at `at` if not NULL, above a guard of `guard` bytes. */
 static void on_stack(int rank, const struct dsm_thread_options *opt, uintptr_t *at, size_t size, size_t guard)
 {
 	struct dsm_thread_info info;
@@ -232,7 +232,7 @@ static void on_stack(int rank, const struct dsm_thread_options *opt, uintptr_t *
 		info.stack);
 }
 
-/* Of the heap, and in regions of each size of blocks. */
+/* Stacks in the heap, and in regions of each block size. */
 static void stacks(void)
 {
 	static const size_t blocks[] = { 4 << 10, 64 << 10, 2 << 20 };
@@ -303,7 +303,7 @@ static void spawn_one(unsigned thread, void *arg)
 	MUST(dsm_spawn(&made[thread], 0, &small, leaves, (void *)(uintptr_t)thread));
 }
 
-/* More than any box of calls has places, all for one rank. */
+/* More calls than any queue of calls has places, all for one rank. */
 static void at_once(void)
 {
 	const unsigned n = test_size > 1 ? 300 / (unsigned)(test_size - 1) : 300;
@@ -323,7 +323,7 @@ static void at_once(void)
 #define TO_MATE 100u
 #define TO_OTHERS 50u
 
-static dsm_thread_t *ended; /* of each rank, one that has ended */
+static dsm_thread_t *ended; /* by rank: a thread that has ended */
 
 static void cancel_some(unsigned thread, void *arg)
 {
@@ -336,7 +336,7 @@ static void cancel_some(unsigned thread, void *arg)
 		MUST(dsm_cancel(ended[to]));
 }
 
-/* Two ranks of a node have many calls for each other's service threads at a time, while all ranks call all others. */
+/* Two ranks of a node make many calls to each other's service threads, while all ranks call all others. */
 static void crossing(void)
 {
 	int r;
@@ -355,7 +355,7 @@ static void crossing(void)
 
 #define EACH 3
 
-static dsm_sem_t *end; /* of each rank: as many of its threads as its value end */
+static dsm_sem_t *end; /* by rank: posted once per thread that should end */
 
 static void *ends_when_told(void *arg)
 {
@@ -363,7 +363,7 @@ static void *ends_when_told(void *arg)
 	return arg;
 }
 
-/* on: how many of them are on each rank. */
+/* on: number of the threads on each rank. */
 static void spawn_by_load(dsm_thread_t *t, int n, int *on)
 {
 	int i;
@@ -374,7 +374,7 @@ static void spawn_by_load(dsm_thread_t *t, int n, int *on)
 	}
 }
 
-/* DSM_PLACE=load: each rank gets as many; and the one whose threads have ended gets the next ones. */
+/* DSM_PLACE=load: each rank gets equally many threads. A rank whose threads have ended gets the next ones. */
 static void by_load(void)
 {
 	const int all = EACH * test_size, last = test_size - 1;
@@ -384,7 +384,7 @@ static void by_load(void)
 
 	REQUIRE(t && on, "no memory");
 	end = test_region("end", (size_t)test_size * sizeof(*end), 4096, DSM_HOME_FIRST_TOUCH, 0);
-	test_sync(); /* every rank has the pointer */
+	test_sync(); /* all ranks have the pointer */
 	if (!test_rank) {
 		spawn_by_load(t, all, on);
 		for (i = 0; i < test_size; i++)
@@ -412,7 +412,7 @@ static void by_load(void)
 
 /* ---- on a node ------------------------------------------------------------------------------ */
 
-/* A thread that waits until told. Rank and node agree. */
+/* A thread that waits until told. Rank and node must agree. */
 static dsm_thread_t wait_on(int where, const int *node, int *on)
 {
 	dsm_thread_t t;
@@ -428,7 +428,7 @@ static dsm_thread_t wait_on(int where, const int *node, int *on)
 	return t;
 }
 
-/* All of these threads end, and nothing is left of them. */
+/* Let all of these threads end; nothing may be left of them. */
 static void end_all(dsm_thread_t *t, int n, int *on)
 {
 	int i;
@@ -450,7 +450,7 @@ static int ranks_of(const int *node, int which)
 	return n;
 }
 
-/* By node alone: the ranks of each node get as many. */
+/* Chosen by node alone: the ranks of each node get equally many threads. */
 static void only_nodes(dsm_thread_t *t, const int *node, int *on)
 {
 	int i, n = 0, r;
@@ -463,7 +463,10 @@ static void only_nodes(dsm_thread_t *t, const int *node, int *on)
 	end_all(t, n, on);
 }
 
-/* The last rank has threads of its own, so the others of its node get those for the node; then DSM_PLACE=load fills the other nodes. */
+/*
+ * The last rank has threads of its own, so other ranks of its node get the threads for the node. Then DSM_PLACE=load fills the
+ * other nodes.
+ */
 static void ranks_and_nodes(dsm_thread_t *t, const int *node, int *on)
 {
 	const int last = test_size - 1, mates = ranks_of(node, node[last]) - 1;
@@ -484,7 +487,7 @@ static void ranks_and_nodes(dsm_thread_t *t, const int *node, int *on)
 	end_all(t, n, on);
 }
 
-/* Threads that end at once: each rank of the node gets some. */
+/* Threads that end at once: each rank of the node must get some. */
 static void ended_ones(const int *node, int *on)
 {
 	const int last = test_size - 1;
@@ -514,7 +517,7 @@ static void no_such_node(void)
 	EXPECT(dsm_spawn(&t, DSM_ON_NODE(dsm_nodes()), NULL, leaves, NULL), -EINVAL);
 }
 
-/* By the first rank, then by the last one. */
+/* Done by the first rank, then by the last one. */
 static void by_node(void)
 {
 	dsm_thread_t *t = calloc((size_t)EACH * (size_t)test_size + 2, sizeof(*t));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * syscalls.c - shared memory and the rest of the system: system calls on pinned ranges (with the kernel helper on any),
- * io_uring, futexes, debuggers, children of fork(), system() and popen(), a signal handler that touches shared memory; and
- * with --die the message of an access to nowhere.
+ * syscalls.c - shared memory and the rest of the system: system calls on pinned ranges (with the kernel helper on any range),
+ * io_uring, futexes, debuggers, children of fork(), system() and popen(), a signal handler that touches shared memory; and with
+ * --die the message of an invalid access.
  */
 #include "common.h"
 
@@ -41,7 +41,7 @@ static void check(const char *at, int seed, const char *what)
 		REQUIRE(at[i] == (char)(seed + i / 7), "%s: byte %zu is %d", what, i, at[i]);
 }
 
-/* Through a file, in pieces that the kernel likes. */
+/* Read or write a file in pieces as large as the kernel allows. */
 static void move_all(int fd, char *at, bool out)
 {
 	size_t done = 0;
@@ -98,7 +98,7 @@ static void part_read_write(void)
 		MUST(dsm_barrier());
 		check(shared, r + 50, "read from a file");
 		MUST(dsm_barrier());
-		/* Not pinned and not here: the kernel says so, and nothing is harmed. */
+		/* The range is neither pinned nor here: the kernel must report that, without harm. */
 		if (test_rank == (r + 1) % test_size)
 			fill(shared, r + 70);
 		MUST(dsm_barrier());
@@ -106,7 +106,7 @@ static void part_read_write(void)
 			const bool waits = test_in_kernel();
 			ssize_t n = (lseek(fd, 0, SEEK_SET), read(fd, shared + SIZE / 2, 8));
 
-			if (waits) /* its faults are the kernel's own: they are waited for */
+			if (waits) /* the module resolves faults of the kernel */
 				REQUIRE(n == 8, "read into a range that is not here: %zd, %m", n);
 			else
 				REQUIRE((n < 0 && errno == EFAULT) || (near && n == 8),
@@ -114,7 +114,7 @@ static void part_read_write(void)
 			if (n == 8)
 				fill(shared, r + 70);
 			MUST(dsm_acquire(shared, SIZE, DSM_READ));
-			n = write(fd, shared, 4096); /* may have gone again: then it is not an accident, but EFAULT */
+			n = write(fd, shared, 4096); /* the block may be gone again: then the error must be EFAULT */
 			REQUIRE(n == 4096 || errno == EFAULT, "write of an acquired range: %zd, %m", n);
 		}
 		MUST(dsm_barrier());
@@ -124,7 +124,7 @@ static void part_read_write(void)
 	close(fd);
 }
 
-/* The block of `shared` that the next rank has written comes here only where the kernel's own faults cannot be waited for. */
+/* Pin the block of `shared` that the next rank has written, unless the kernel itself can wait for it. */
 static void here(void *at, size_t size, int access)
 {
 	if (!test_in_kernel())
@@ -173,7 +173,7 @@ static int ring_do(struct ring *g, uint8_t op, int fd, void *data, uint32_t size
 	struct io_uring_cqe *done;
 
 	i = tail & *at_ring(g->sq, g->p.sq_off.ring_mask);
-	/* By a worker of the kernel, which is another thread. */
+	/* By a kernel worker, which is another thread. */
 	g->sqes[i] = (struct io_uring_sqe){
 		.opcode = op, .flags = IOSQE_ASYNC, .fd = fd, .addr = (uintptr_t)data, .len = size
 	};
@@ -259,7 +259,7 @@ static void part_futex(void)
 				__atomic_store_n(word, 0, __ATOMIC_SEQ_CST);
 			MUST(dsm_barrier());
 			if (test_rank == r) {
-				if (test_in_kernel()) /* it is elsewhere */
+				if (test_in_kernel()) /* the word is at another rank */
 					REQUIRE(futex(word, FUTEX_WAIT, 7) == -1 && errno == EAGAIN,
 						"futex on a word elsewhere: %m");
 				REQUIRE(!pthread_create(&thread, NULL, wait_for_word, word), "pthread_create");
@@ -286,7 +286,7 @@ static int status_of(pid_t pid)
 
 /* ---- debuggers -------------------------------------------------------------------------------- */
 
-/* A child that looks into its parent, as a debugger does. */
+/* A child reads its parent's memory, as a debugger does. */
 static int trace_parent(long *word)
 {
 	pid_t parent = getppid();
@@ -400,8 +400,8 @@ static void part_fork(void)
 		if (!pid) {
 			child();
 			if (i == 1)
-				exit(0); /* with what the library has for atexit() */
-			if (i == 2) {    /* the shared memory is not the child's */
+				exit(0); /* runs the library's atexit() handlers */
+			if (i == 2) {    /* the child has no shared memory */
 				close(2);
 				store((uint64_t *)shared, 1);
 				_exit(4);
@@ -474,7 +474,7 @@ static void part_handler(void)
 	MUST(dsm_barrier());
 }
 
-/* Somewhere in the shared range, but in no region. */
+/* In the shared range, but in no region. */
 static void nowhere(void)
 {
 	store((uint64_t *)(shared + (1ul << 32)), 1);

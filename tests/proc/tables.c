@@ -10,7 +10,7 @@ static uint64_t regions = 1200, locks = 2300, barriers = 32768, kept = 2000;
 static struct board {
 	dsm_barrier_t made[64];
 } * board;
-static dsm_mutex_t *shared; /* kept of them */
+static dsm_mutex_t *shared; /* for the mutexes that ranks keep */
 
 static void meet(void)
 {
@@ -33,7 +33,7 @@ static void part_locks(void)
 			MUST(i % 2 ? dsm_rwlock_rdlock(&l[i]) : dsm_rwlock_wrlock(&l[i]));
 		}
 	}
-	/* Every second in the order of taking, the rest against it. */
+	/* Release every second one in the order of taking, the others in reverse. */
 	for (i = 0; i < locks; i += 2)
 		MUST(dsm_mutex_unlock(&m[i]));
 	for (i = 100; i-- > 0;) {
@@ -50,7 +50,7 @@ static void part_locks(void)
 	free(m);
 }
 
-/* The last rank takes all, the first one takes all away; whatever was given back between is free. */
+/* The last rank takes all mutexes, then the first one does. Each mutex given back in between must be free. */
 static void part_kept(void)
 {
 	const int last = test_size - 1;
@@ -86,7 +86,7 @@ static void part_barriers(void)
 	REQUIRE(mine, "no memory");
 	for (i = 0; i < barriers; i++)
 		MUST(dsm_barrier_init(&mine[i], NULL, 0, 1));
-	/* The last of each rank has the highest number: all wait there. */
+	/* The last barrier of each rank has the highest number: all ranks wait there. */
 	for (r = 0; r < test_size && r < 64; r++) {
 		if (test_rank == r)
 			board->made[r] = mine[barriers - 1];
@@ -118,7 +118,7 @@ static uint64_t median(uint64_t *v, uint64_t n)
 	return v[n / 2];
 }
 
-/* Each rank opens all; rank i % size writes into region i, and all read it. */
+/* Each rank opens all regions; rank i % size writes to region i, and all read it. */
 static void part_regions(void)
 {
 	dsm_region_t **all = calloc(regions, sizeof(dsm_region_t *));
@@ -134,7 +134,7 @@ static void part_regions(void)
 		if (i % (uint64_t)test_size == (uint64_t)test_rank)
 			store(dsm_region_base(all[i]), i + 1);
 	}
-	/* No search in what is there already: one of the last tenth costs what one of the first did. */
+	/* Opening must not search existing regions: the last tenth must not cost more than the first. */
 	first = median(took, regions / 10);
 	last = median(took + regions - regions / 10, regions / 10);
 	REQUIRE(last < 4 * first + 200000, "one of the first %lu regions took %lu ns, one of the last as many %lu ns",

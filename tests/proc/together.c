@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * together.c - threads of a rank touch the same fresh blocks at the same moment, at the blocks' home and elsewhere: a
- * thread that comes while another thread's request or first touch is in progress is woken with it.
+ * together.c - threads of a rank touch the same fresh blocks at the same moment, at the blocks' home and elsewhere: a thread that
+ * arrives while another one's request or first touch is in progress is woken with it.
  */
 #include "common.h"
 

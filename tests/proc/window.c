@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * window.c - the ends of regions, for every way to resolve faults: accesses on both sides, with a handler of this
- * program. Blocks have one page, or extend beyond the end of the region.
+ * window.c - the ends of regions, for every fault backend: accesses on both sides, with a signal handler of this program. Blocks
+ * have one page, or extend beyond the end of the region.
  */
 #include "common.h"
 
