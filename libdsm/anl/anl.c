@@ -56,15 +56,15 @@ _Static_assert(sizeof(struct dsm_anl_barrier) >= sizeof(struct barrier), "it has
 _Static_assert(sizeof(struct dsm_anl_counter) >= sizeof(struct counter), "it has room");
 
 /*
- * Of the program. ANL_REPORT names a file for the time of the parallel part; with ANL_WAITS, waits are timed, too. In a page of its own:
- * all threads read waits_timed, and variables of the program beside it would take the page from them.
+ * Statistics of the program. ANL_REPORT names a file for the time of the parallel part; with ANL_WAITS, waits are timed, too. It
+ * has a page of its own: all threads read waits_timed, and writes to the program's variables would take a shared page from them.
  */
 static struct {
-	pthread_mutex_t lock; /* for all that follows but `waits_timed`, which is constant once threads run */
+	pthread_mutex_t lock; /* guards all that follows but `waits_timed`, which is constant once threads run */
 	pthread_t *threads;   /* not yet joined */
 	size_t n, room;
 	long created;
-	bool waits_timed, roi; /* roi: the program marks what is to be timed */
+	bool waits_timed, roi; /* roi: the program marks the part to be timed */
 	uint64_t since, ns;    /* since 0: not in the parallel part */
 	uint64_t waits[WAITS], waited_ns[WAITS];
 } __attribute__((aligned(PAGE))) anl;
@@ -90,7 +90,7 @@ static uint64_t now(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Around what may wait. 0: nobody wants to know. */
+/* Called before and after a wait, to time it. before() returns 0 if waits are not timed. */
 static inline uint64_t before(void)
 {
 	return __builtin_expect(anl.waits_timed, 0) ? now() : 0;
@@ -106,7 +106,7 @@ static inline void after(enum wait kind, uint64_t start)
 
 /* ---- the report ------------------------------------------------------------------------------------ */
 
-/* The calling thread's counts go to the program's. */
+/* Add the calling thread's counts to the program's. */
 static void add_waits(void)
 {
 	int i;
@@ -121,7 +121,7 @@ static void add_waits(void)
 	memset(self.waited_ns, 0, sizeof(self.waited_ns));
 }
 
-/* After each parallel part: sums so far. */
+/* Print the sums so far, after each parallel part. */
 static void report(void)
 {
 	static const char *const names[WAITS] = { "lock", "barrier", "pause" };
@@ -184,13 +184,13 @@ void dsm_anl_end(void)
 	exit(0);
 }
 
-/* In shared memory, until the thread has it. */
+/* The new thread's arguments: in shared memory, until the thread has read them. */
 struct birth {
 	void (*fn)(void);
 	long number;
 };
 
-/* Functions of programs have, or do not have, an argument and a result. */
+/* Programs may pass functions with or without an argument and a result. */
 static void run(void (*fn)(void))
 {
 	((void *(*)(void *))fn)(NULL);
@@ -243,7 +243,7 @@ void dsm_anl_create(void (*fn)(void), long threads)
 		run(fn);
 }
 
-/* All that were created: programs name the number with and without the first thread. */
+/* Join all threads that were created: some programs count the first thread, and some do not. */
 void dsm_anl_wait_for_end(void)
 {
 	pthread_t t;
@@ -398,7 +398,10 @@ void dsm_anl_counter_init(volatile struct dsm_anl_counter *counter)
 	must("GSINIT", pthread_cond_init(&c->all, NULL));
 }
 
-/* The next subscript up to max; then -1, when all threads have come for it, so that nobody begins the next loop too early. */
+/*
+ * Returns the next subscript, up to max. Then it returns -1, but only when all threads have got here, so that no thread begins
+ * the next loop too early.
+ */
 long dsm_anl_counter_next(volatile struct dsm_anl_counter *counter, long max, long threads)
 {
 	struct counter *c = (struct counter *)counter;
@@ -431,8 +434,8 @@ struct placing {
 };
 
 /*
- * The home is the rank that the thread of this number is created on. A hint: what cannot move stays where it is. So this is not
- * dsm_malloc_on(), which fails then, and whose memory free() does not take.
+ * The home is the rank on which the thread of this number is created. This is a hint: what cannot move stays. So it does not use
+ * dsm_malloc_on(), which would fail then, and whose memory free() does not accept.
  */
 static void place(void *arg)
 {

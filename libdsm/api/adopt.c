@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * adopt.c - memory that the program has already becomes a region, and memory of the program's again.
+ * adopt.c - existing memory of the program becomes a region, and the program's own memory again.
  *
- * The region has a place in the window as any other, which names its bytes, and nobody touches it there: the table of ranges
- * (fault/range.h) says that the bytes are at the program's address. All ranks map the range before the first of them uses it, so
- * no rank's mapping misses a change of protection.
+ * The region has a place in the window like any other, by which its bytes are named, but nobody touches it there: the table of
+ * ranges (fault/range.h) says that the bytes are at the program's address. All ranks map the range before the first of them uses
+ * it, so no rank's mapping misses a change of protection.
  *
  *   all:   agree on the arguments
  *   one:   a place in the window
- *   all:   save what is in the memory; range, mapping                -- if a rank cannot, all put back what they saved
+ *   all:   save the contents of the memory; range, mapping
+ *               -- if a rank cannot, all put back what they saved
  *   all:   attach
- *   one:   the saved contents go in, by ordinary stores
+ *   one:   stores the saved contents
  *
- * Between the steps all ranks wait for each other. Nothing here touches the program's variables: they may be what is adopted.
+ * Between the steps all ranks wait for each other. The code touches no variables of the program: they may be in the memory that
+ * is adopted.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -32,7 +34,7 @@
 #include "fault/range.h"
 #include "util/log.h"
 
-/* What all ranks have to say alike. */
+/* The arguments on which all ranks must agree. */
 struct terms {
 	uint64_t at, len, block_size;
 	int32_t home, home_rank, priority, from, err, pad;
@@ -53,7 +55,7 @@ static bool is_zero(const char *page)
 	return true;
 }
 
-/* Pages of zeros are left out on either side: there they are free. */
+/* Leave out pages of zeros: they need no memory in the region. */
 static void copy_pages(char *to, const char *from, size_t len)
 {
 	size_t at;
@@ -107,7 +109,7 @@ static int check_terms(const struct terms *t)
 	return msync((void *)(uintptr_t)t->at, t->len, MS_ASYNC) ? -EFAULT : 0;
 }
 
-/* Of all ranks: the arguments are good, and the same. */
+/* Do all ranks have the same arguments, and are they valid? */
 static int agree(const struct terms *mine)
 {
 	struct terms first = *mine;
@@ -121,7 +123,7 @@ static int agree(const struct terms *mine)
 	return worst(err);
 }
 
-/* The maker takes a place for it, and tells. */
+/* The maker reserves a place, and sends it to the others. */
 static int reserve(struct terms *t)
 {
 	char name[DSM_NAME_MAX];
@@ -217,8 +219,8 @@ DSM_API int dsm_region_adopt(void *addr, size_t length, const struct dsm_region_
 }
 
 /*
- * Every rank reads all there is; when all have, each puts it back as memory of its own. A rank reads by ordinary loads: a block
- * that it has may leave for another reader meanwhile, and comes again, with the same contents.
+ * Every rank reads all contents. When all have, each maps private memory there and stores them. Ranks read by ordinary loads: a
+ * block may move to another reader meanwhile, and comes back with the same contents.
  */
 static int disown(struct dsm_region *r)
 {

@@ -17,10 +17,10 @@ enum kind { CHOICE, SIZE, NUMBER, SWITCH, TEXT };
 static const struct row {
 	const char *name;
 	enum kind kind;
-	size_t field;        /* in struct dsm_config; NONE: not there */
+	size_t field;        /* offset in struct dsm_config; NONE: not there */
 	const char *choices; /* CHOICE: separated by spaces, the first is the default */
 	uint64_t def, min, max;
-	bool power; /* of two */
+	bool power; /* must be a power of two */
 	const char *help;
 	/* clang-format off */
 } rows[] = {
@@ -151,7 +151,7 @@ static bool parse(const struct row *r, const char *text, uint64_t *out)
 	return !*end;
 }
 
-/* One of the words; where the row has a range, also a number of it. */
+/* One of the words, or if the row has a range, a number in it. */
 static bool may_be(const struct row *r, const char *value)
 {
 	uint64_t n;
@@ -207,10 +207,10 @@ static unsigned int distance(const char *a, size_t na, const char *b)
 	return row[nb];
 }
 
-/* A setting whose name is so near that it may be meant; NULL: none is. */
+/* A setting with so similar a name that it may be meant; NULL: there is none. */
 static const char *nearest(const char *name, size_t n)
 {
-	unsigned int best = n < 10 ? 3 : 4, d; /* of DSM_HEAP less than half of what is its own */
+	unsigned int best = n < 10 ? 3 : 4, d; /* below half of the letters that distinguish DSM_HEAP */
 	const char *found = NULL;
 	size_t i;
 
@@ -271,7 +271,7 @@ static int value_of(const struct row *r, uint64_t *number, const char **word)
 	}
 	if (r->kind == TEXT) {
 		*word = text ? text : "";
-		return 0; /* checked by who knows the devices */
+		return 0; /* the transport checks it, which knows the devices */
 	}
 	if (text && (!parse(r, text, number) || !in_range(r, *number)))
 		return complain(r, text);
@@ -308,7 +308,7 @@ DSM_API int dsm_config_init(struct dsm_config *cfg)
 		if (!err && rows[i].field != NONE)
 			store(&rows[i], &c, number, word);
 	}
-	/* A smaller space without a word about the heap: the heap shrinks along. */
+	/* If the space is set smaller and the heap is not set, the heap shrinks, too. */
 	if (!getenv("DSM_HEAP") && c.heap > c.space / 4)
 		c.heap = c.space / 4;
 	if (!err)

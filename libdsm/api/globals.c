@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * globals.c - dsm_adopt_globals(): which part of the executable's memory holds the program's variables, and only those.
+ * globals.c - dsm_adopt_globals(): finds the part of the executable's memory that holds the program's variables, and only those.
  *
- * The writable segment of an executable begins with what the loader fills in and then protects (RELRO): the GOT, vtables, constant
- * pointers. What follows, .data and .bss, is the program's, on two conditions. With lazy binding the loader also writes to
- * .got.plt there, so functions have to be bound at the start. And an executable compiled without -fPIC has copies of variables
- * of shared libraries in .bss (copy relocations): `environ` differs from rank to rank and may not be shared; the standard
- * streams are pointers into the C library, which is at the same address on all ranks.
+ * The writable segment of an executable begins with what the loader fills in and then protects (RELRO): the GOT, vtables,
+ * constant pointers. The rest, .data and .bss, is the program's, on two conditions. With lazy binding the loader also writes to
+ * .got.plt there, so functions must be bound at the start. And an executable compiled without -fPIC has copies of variables of
+ * shared libraries in .bss (copy relocations): `environ` differs between ranks and must not be shared; the standard streams are
+ * pointers into the C library, which is at the same address on all ranks.
  */
 #include <elf.h>
 #include <errno.h>
@@ -28,10 +28,10 @@
 
 #define PAGE_UP(x) (((x) + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1))
 
-/* The executable as the loader has it. */
+/* The executable, as loaded. */
 struct program {
 	uintptr_t base;
-	uintptr_t relro, data, end; /* end of RELRO; the writable segment */
+	uintptr_t relro, data, end; /* end of RELRO; end of the writable segment */
 	bool now;                   /* functions are bound at the start */
 	const Elf64_Rela *rela;
 	size_t relas;
@@ -50,7 +50,7 @@ static uint64_t hash(uint64_t h, const void *data, size_t size)
 	return h;
 }
 
-/* Notes, of which one may be the build id. */
+/* Hash a segment of notes, one of which may be the build id. */
 static void read_notes(struct program *p, const char *at, const Elf64_Phdr *h)
 {
 	const size_t unit = h->p_align == 8 ? 8 : 4;
@@ -69,7 +69,7 @@ static void read_notes(struct program *p, const char *at, const Elf64_Phdr *h)
 	}
 }
 
-/* Without a build id, programs of one layout differ only in what the file holds. */
+/* Without a build id, programs with the same layout differ only in the file's contents. */
 static void read_file(struct program *p)
 {
 	int fd = sys_open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -135,8 +135,10 @@ static int read_program(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1; /* the first is the executable */
 }
 
-/* May this variable of a library be shared? Streams lead into libraries, which are at the same place on all ranks; getopt's are
- * used by one thread. */
+/*
+ * May this variable of a library be shared? Streams point into libraries, which are at the same address on all ranks; one thread
+ * uses those of getopt().
+ */
 static bool harmless(const char *name)
 {
 	static const char *const good[] = { "stdin",  "stdout", "stderr",  "optarg",    "optind",
@@ -146,7 +148,7 @@ static bool harmless(const char *name)
 	for (i = 0; good[i]; i++)
 		if (!strcmp(name, good[i]))
 			return true;
-	return !strncmp(name, "_ZSt", 4); /* std::cout and its kind, of the same nature */
+	return !strncmp(name, "_ZSt", 4); /* std::cout and the like, for the same reason */
 }
 
 static int copies(const struct program *p)
@@ -198,7 +200,7 @@ static int check_program(const struct program *p)
 	return copies(p);
 }
 
-/* The same program, the C library and this one at the same addresses. */
+/* Do all ranks run the same program, with the C library and this one at the same addresses? */
 static int alike(const struct program *p)
 {
 	const uint64_t mine[] = { p->id, p->base, (uintptr_t)&stdout, (uintptr_t)stdout, (uintptr_t)&job };

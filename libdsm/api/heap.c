@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * heap.c - the shared heap's public face: allocate in units that this rank has or takes, and free whoever's allocation it is.
+ * heap.c - the public functions of the shared heap: allocate in units that this rank has or takes, and free any rank's
+ * allocation.
  *
- * When no unit is free, the ranks are asked in turn to give back those in which nothing is left, until there is room.
+ * If no unit is free, the ranks are asked in turn to give back those that are empty, until there is room.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,12 +22,12 @@
 
 #define ALIGN_MAX UNIT_BYTES
 #define HEAP_PAGE ((size_t)4096) /* a block of the heap */
-#define OTHERS_US 100            /* until another rank has perhaps got on with reclaiming */
+#define OTHERS_US 100            /* pause, in which another rank may finish reclaiming */
 #define FULL_US 20u              /* the first pause, and */
-#define FULL_MOST_US 10000u      /* the longest one, for an owner that has no room for what others free */
+#define FULL_MOST_US 10000u      /* the longest one, while an owner has no room for frees of others */
 
 static pthread_mutex_t reclaim_lock =
-	PTHREAD_MUTEX_INITIALIZER; /* around round trips; nothing that is called takes it */
+	PTHREAD_MUTEX_INITIALIZER; /* held for round trips; nothing called under it takes it again */
 
 int heap_begin(void)
 {
@@ -42,10 +43,10 @@ int heap_begin(void)
 void heap_settle(void)
 {
 	if (job.heap)
-		heap_drain(); /* shows what threads have counted on their own, too */
+		heap_drain(); /* includes the counts that threads keep on their own */
 }
 
-/* Once: a program may try for long, and go on without. */
+/* Print this once: a program may try for long, and continue without. */
 static void say_full(size_t size)
 {
 	static uint32_t said;
@@ -56,7 +57,7 @@ static void say_full(size_t size)
 	errno = ENOMEM;
 }
 
-/* Memory ran out for this rank: with what other ranks give back. */
+/* This rank is out of memory: reclaim what other ranks can give back. */
 static void *reclaim(size_t size, size_t align, bool zero, const char *name, const void *site)
 {
 	void *p = NULL;
@@ -68,7 +69,7 @@ static void *reclaim(size_t size, size_t align, bool zero, const char *name, con
 		p = heap_alloc(size, align, zero, name, site);
 	}
 	if (!p) {
-		p = heap_alloc(size, align, zero, name, site); /* another has reclaimed meanwhile */
+		p = heap_alloc(size, align, zero, name, site); /* another thread has reclaimed meanwhile */
 		HOOK("heap-asks");
 		for (i = 1; !p && i < job.size; i++)
 			if (owner_reclaim((uint16_t)((job.rank + i) % job.size)))
@@ -129,7 +130,7 @@ DSM_API void *dsm_malloc_named(size_t alignment, size_t size, const char *name)
 	return allocate(size, alignment, false, name, __builtin_return_address(0));
 }
 
-/* Of the job's nodes; -1: there is no such node. */
+/* The first rank of a node of the job; -1: there is no such node. */
 static int first_rank(int node)
 {
 	int rank = 0;
@@ -141,7 +142,7 @@ static int first_rank(int node)
 
 DSM_API void *dsm_malloc_on(int node, size_t size)
 {
-	/* Whole pages, of no bytes as well; too large is too large. */
+	/* At least one page, rounded up to whole pages; too large sizes remain so. */
 	const size_t bytes = size <= job.heap ? (size + !size + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1) : size;
 	int rank = api_ready() ? 0 : first_rank(node), err;
 	void *p;
@@ -159,7 +160,7 @@ DSM_API void *dsm_malloc_on(int node, size_t size)
 	return NULL;
 }
 
-/* The owner of what is alive stays. So it is asked for once more only where this node's table was out of date. */
+/* An existing allocation keeps its owner, so the owner is looked up again only if this node's table was out of date. */
 DSM_API int dsm_free(void *p)
 {
 	const uint64_t arg = (uint64_t)(uintptr_t)p;
@@ -180,7 +181,7 @@ DSM_API int dsm_free(void *p)
 			heap_give_units();
 			return err;
 		}
-		/* The owner has not taken in what it was told of before. */
+		/* -EAGAIN: the owner has not handled earlier frees yet. */
 		while ((err = call_rank((uint16_t)owner, CALL_FREE, &arg, sizeof(arg), NULL, 0)) == -EAGAIN) {
 			sys_sleep_us(us);
 			us = 2 * us < FULL_MOST_US ? 2 * us : FULL_MOST_US;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* hints.c - ranges that a program knows more about than its faults tell: fetch, give back, pin, place, bind. */
+/* hints.c - hints of the program about ranges: fetch, give back, pin, place, bind. */
 #include <errno.h>
 #include <numa.h>
 #include <numaif.h>
@@ -22,7 +22,7 @@ struct pin {
 	uint8_t access;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of pins */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards pins */
 static struct pin *pins;
 
 static int fetch(const void *addr, size_t size, enum dsm_access access, bool wait)
@@ -150,11 +150,11 @@ void pins_forget(void)
 	}
 }
 
-#define PLACE_NS 2000000000ull /* a block that ranks keep from its new home is given up after this time */
+#define PLACE_NS 2000000000ull /* placing gives up after so long if ranks do not release the block */
 #define PAUSE_US 20u           /* the first pause, and */
 #define PAUSE_MAX_US 1000u     /* the longest one, before a block is asked about again */
 
-/* Until a time: blocks come as soon as whoever uses them lets them go. */
+/* Place a block, until a time limit: it comes as soon as its users release it. */
 static int place(struct dsm_region *r, size_t off, uint16_t rank, uint64_t until)
 {
 	unsigned int pause = PAUSE_US;
@@ -182,7 +182,7 @@ DSM_API int dsm_place(const void *addr, size_t size, int rank)
 	if (one_node())
 		return 0;
 	if (node_of((uint16_t)rank) != job.node && pins_any(off, len))
-		return -EBUSY; /* it would wait for itself */
+		return -EBUSY; /* the thread would wait for itself */
 	until = clock_ns() + PLACE_NS;
 	for (at = off; at < off + len; at += r->block_size) {
 		one = place(r, at, (uint16_t)rank, until);
@@ -194,7 +194,7 @@ DSM_API int dsm_place(const void *addr, size_t size, int rank)
 	return err;
 }
 
-/* libnuma reads files, by cancellation points. */
+/* libnuma reads files, and reading is a cancellation point. */
 static int run_on(int node)
 {
 	const int before = engine_keep();

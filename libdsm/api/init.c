@@ -72,12 +72,12 @@ int api_range(const void *addr, size_t size, struct dsm_region **r, size_t *off,
 	return 0;
 }
 
-/* Leaving main() or calling exit() without dsm_finalize() is an accident to the other ranks: say so at once. */
+/* Leaving main() or calling exit() without dsm_finalize() is a failure for the other ranks: report it at once. */
 static void at_exit(void)
 {
 	if (forked || job.size == 1)
 		return;
-	lost_check(); /* the status is the job's, not the program's */
+	lost_check(); /* ends with the job's status, not the program's */
 	if (__atomic_load_n(&job.state, __ATOMIC_ACQUIRE) == CTL_RUNNING)
 		log_line("exits without dsm_finalize(); the other ranks will consider it lost");
 }
@@ -127,7 +127,7 @@ DSM_API int dsm_init(const struct dsm_config *cfg)
 	return err;
 }
 
-/* What all ranks do before they part. */
+/* The steps that all ranks take before they leave the job. */
 static int settle(void)
 {
 	int err;

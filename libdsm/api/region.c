@@ -19,12 +19,12 @@
 #include "util/log.h"
 #include "util/sys.h"
 
-/* Of this process's region table. Held for round trips, but not for what another thread of the program may put off. */
+/* Guards this process's region table. Held for round trips, but not while other ranks can delay an operation. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint32_t names[CTL_NAMES]; /* attached regions by hash of the name: id + 1; under the lock */
 static uint64_t serials;          /* attachments so far; under the lock */
 
-/* A call under the lock is not cancelled half-way. */
+/* A call under the lock must not be cancelled half-way. */
 static int table_lock(void)
 {
 	int before = engine_keep();
@@ -49,7 +49,7 @@ static uint64_t hash_contents(const void *data, size_t size)
 	return h ? h : 1;
 }
 
-/* Memory is taken block by block, as blocks are touched; what is dealt out at once is addresses. */
+/* Memory is allocated as blocks are touched; opening a region only reserves addresses. */
 static int no_room(const char *name, size_t size)
 {
 	log_line(
@@ -123,7 +123,7 @@ static void abandon(struct dsm_region *r)
 	r->attached = false;
 }
 
-/* Ranks of this node that are attached; how many there are then. */
+/* Change the number of this node's ranks that are attached, and return it. */
 static uint32_t count_users(uint16_t id, int change)
 {
 	return __atomic_add_fetch(&job.me->users[id], (uint32_t)change, __ATOMIC_SEQ_CST);
@@ -131,7 +131,7 @@ static uint32_t count_users(uint16_t id, int change)
 
 #define ID_BITS 16 /* of a handle */
 
-/* The registry gives no id and no place twice. */
+/* The registry gives each id and each place to one region only. */
 static bool is_new(const struct region_record *rec)
 {
 	size_t unit;
@@ -144,7 +144,7 @@ static bool is_new(const struct region_record *rec)
 	return true;
 }
 
-/* back: the call that undoes what has attached this rank. */
+/* back: the call that undoes attaching this rank. */
 static int adopt(const struct region_record *rec, enum call_op back, struct dsm_region **out)
 {
 	struct dsm_region *r = &job.regions[rec->id];
@@ -155,7 +155,7 @@ static int adopt(const struct region_record *rec, enum call_op back, struct dsm_
 
 	if (!is_new(rec)) {
 		lost_rank(0, "it gave the place of one region to another");
-		return -EBADMSG; /* the job has come to its end */
+		return -EBADMSG; /* the job is ending */
 	}
 	*r = (struct dsm_region){
 		.off = rec->off,
@@ -202,7 +202,10 @@ static int adopt(const struct region_record *rec, enum call_op back, struct dsm_
 	return err;
 }
 
-/* The contents may be in a block that another rank keeps. The others wait for them, and this rank has the name. */
+/*
+ * Another rank may hold a block of the contents for long, so drop the lock. Ranks that open the region wait; this rank has the
+ * name.
+ */
 static int fill(struct region_record *rec, const struct dsm_region_options *opt)
 {
 	pthread_mutex_unlock(&lock);
@@ -233,7 +236,7 @@ static int create(const struct region_record *want, const struct dsm_region_opti
 	return err;
 }
 
-/* Of two records of one name: would alike() in the registry say no? */
+/* Do two records of one name differ, so that alike() in the registry would return false? */
 static bool differ(const struct region_record *have, const struct region_record *want)
 {
 	return want->size != have->size || want->block_size != have->block_size ||
@@ -241,7 +244,7 @@ static bool differ(const struct region_record *have, const struct region_record 
 		want->priority != have->priority || want->contents != have->contents;
 }
 
-/* does: what this rank does with it. */
+/* does: the operation of this rank. */
 static void say_other(const struct region_record *have, const struct region_record *want, const char *does)
 {
 	static const char *const homes[] = { "first touch", "cyclic", "fixed" };
@@ -267,7 +270,7 @@ static void say_other(const struct region_record *have, const struct region_reco
 			 have->name, have->creator, does);
 }
 
-/* -EINPROGRESS: its creator is filling it. */
+/* -EINPROGRESS: its creator has not filled it yet. */
 static int attach(const char *name, const struct region_record *want, dsm_region_t **out)
 {
 	struct region_record in = { 0 }, rec;
@@ -276,7 +279,7 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 
 	snprintf(in.name, sizeof(in.name), "%s", name);
 	if (have) {
-		/* The name may belong to a new region since. */
+		/* The name may belong to another region now. */
 		err = region_call(CALL_QUERY, &in, &rec);
 		if (!err && rec.id == have->id && rec.gen == have->gen) {
 			if (want && differ(&rec, want))
@@ -299,7 +302,7 @@ static int attach(const char *name, const struct region_record *want, dsm_region
 	return err;
 }
 
-/* What a program asks for, and may: a record of it. */
+/* Check what a program asks for, and make a record of it. */
 static int wanted(const char *name, size_t size, const struct dsm_region_options *opt, dsm_region_t **out,
 		  struct region_record *want)
 {
@@ -310,10 +313,10 @@ static int wanted(const char *name, size_t size, const struct dsm_region_options
 	return out ? describe(name, size, opt, want) : -EINVAL;
 }
 
-#define FILL_MIN_US 100u   /* between two checks whether contents are in, at first, then twice as long each time, */
-#define FILL_MAX_US 10000u /* but so long at most */
+#define FILL_MIN_US 100u   /* first pause between checks for the contents; each later one is twice as long, */
+#define FILL_MAX_US 10000u /* up to this */
 
-/* Without the lock. The creator may be lost. */
+/* Wait without the lock. lost_check(): the creator may be lost. */
 static void await_contents(unsigned int *us)
 {
 	lost_check();
@@ -373,14 +376,15 @@ DSM_API int dsm_region_open(const char *name, size_t size, const struct dsm_regi
 		table_unlock(before);
 		if (err == -EINPROGRESS)
 			await_contents(&us);
-		else if (err != -ENOENT) /* destroyed between the two */
+		else if (err != -ENOENT) /* destroyed between the two calls */
 			return err;
 	}
 }
 
 /*
- * The node keeps its blocks as long as one of its ranks is attached. They may leave only when other ranks unpin them, so the lock,
- * which the caller has, is free meanwhile: calls about other regions go on, and this one is nobody else's to detach.
+ * The node keeps its blocks as long as one of its ranks is attached. Blocks that other ranks have pinned leave only when they are
+ * unpinned. So the caller's lock is dropped meanwhile: calls about other regions continue, and no other thread can detach this
+ * one.
  */
 static int leave(struct dsm_region *r)
 {
@@ -427,7 +431,7 @@ DSM_API int dsm_region_detach(dsm_region_t *handle)
 	return err;
 }
 
-/* An id is given again as soon as it is free, and a region that a rank leaves and joins again has its id and gen as before. */
+/* An id is reused as soon as it is free. If a rank leaves a region and joins it again, id and gen are the same as before. */
 dsm_region_t *region_handle(const struct dsm_region *r)
 {
 	_Static_assert(CTL_REGIONS <= 1 << ID_BITS && sizeof(uintptr_t) == 8,
@@ -537,7 +541,7 @@ DSM_API int dsm_region_query(const void *addr, struct dsm_region_info *out)
 	if (!out)
 		return -EINVAL;
 	memcpy(rec.name, r->name, sizeof(rec.name));
-	/* The name may be gone, or be of another region, while we are attached: then what this rank knows has to do. */
+	/* While this rank is attached, the name may be deleted, or belong to another region: then use what this rank knows. */
 	err = region_call(CALL_QUERY, &rec, &rec);
 	if (err && err != -ENOENT)
 		return err;

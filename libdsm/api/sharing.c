@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* sharing.c - which memory misses are of, and how many of them are repeated (engine/sharing.h): rows for the report. */
+/* sharing.c - the memory that misses occur in, and how many of them are repeated (engine/sharing.h): rows for the report. */
 #include <string.h>
 
 #include "api/sharing.h"
@@ -10,9 +10,9 @@
 #include "fault/range.h"
 #include "util/top.h"
 
-#define BLOCKS 64 /* those with the most misses lead to the memory that is listed */
+#define BLOCKS 64 /* number of blocks with the most misses, from which the list of memory is made */
 
-/* Of all nodes, the blocks with the most misses; the sum of a block's nodes may be more. */
+/* Collect each node's blocks with the most misses. A block's sum over all nodes may be more than its count here. */
 static int find_blocks(struct sharing_sum all[BLOCKS])
 {
 	struct sharing_sum some[BLOCKS];
@@ -34,10 +34,10 @@ static int find_blocks(struct sharing_sum all[BLOCKS])
 	return (int)top.have;
 }
 
-/* Exact, at all nodes. */
+/* Exact sums over all nodes. */
 static int add_range(struct sharing_row *row, uint64_t off, uint64_t bytes)
 {
-	/* What was missed in a region that is gone may lie across the end of this one. */
+	/* Misses of an earlier region may extend beyond the end of this one. */
 	const uint64_t range[2] = { off, bytes < job.set.space - off ? bytes : job.set.space - off };
 	struct sharing_sum one;
 	uint16_t n;
@@ -76,7 +76,7 @@ static void sort(struct sharing_row *rows, int n)
 	}
 }
 
-/* The blocks that an object reaches into; of the heap as a whole (nothing is allocated there), the block alone. */
+/* The blocks that an object touches. If the object is the whole heap (nothing is allocated there), only the block. */
 static struct sharing_sum blocks_of(const struct dsm_hot_block *b, size_t off)
 {
 	const struct dsm_region *r = region_at(off);

@@ -17,7 +17,7 @@ DSM_API int dsm_signal_defer(int sig, void *info, void *context)
 	return engine_busy() && !engine_keep_signal(sig, info, context);
 }
 
-/* In a handler: only functions that are async-signal-safe, and snprintf() of numbers and strings. */
+/* Runs in a signal handler: uses only async-signal-safe functions, and snprintf() of numbers and strings. */
 static void describe(char *buf, size_t size, int sig, const siginfo_t *info)
 {
 	const char *name = sigabbrev_np(sig);
@@ -33,15 +33,15 @@ static void describe(char *buf, size_t size, int sig, const siginfo_t *info)
 		snprintf(buf + n, size - n, " from process %d", info->si_pid);
 }
 
-/* A launcher passes some signals on to all its processes. Rank 0 has it, too: its action is the job's. */
+/* A launcher passes some signals on to all its processes, so rank 0 gets them, too: its action is the job's. */
 static bool is_for_rank_0(const siginfo_t *info)
 {
 	return info->si_code == SI_USER && info->si_pid == getppid() && dsm_rank() > 0;
 }
 
 /*
- * The default action comes when this handler returns: the signal is blocked until then. With its siginfo_t, and before the
- * interrupted code goes on, so a core file has the registers and the address of the fault.
+ * The signal is blocked until this handler returns; then its default action follows, with its siginfo_t, before the interrupted
+ * code continues. So a core file has the registers and the address of the fault.
  */
 static void on_fatal(int sig, siginfo_t *info, void *context)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* stats.c - statistics for programs and for people: sums over ranks, the hottest blocks and whose memory they are. */
+/* stats.c - statistics for programs and for people: sums over ranks, the hottest blocks, and the memory that they contain. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -74,7 +74,7 @@ DSM_API int dsm_stats_reset(void)
 	if (err)
 		return err;
 	if (job.host->count)
-		job.host->count(); /* sets the host's own to zero */
+		job.host->count(); /* reads, and so resets, the host's own counters */
 	memset(&job.mine->stats, 0, sizeof(job.mine->stats));
 	memset(job.mine->region_stats, 0, job.mine->region_end * sizeof(job.mine->region_stats[0]));
 	return 0;
@@ -96,7 +96,7 @@ void stats_name_block(struct dsm_hot_block *b, size_t off)
 	if (r->id)
 		return;
 	owner = owner_of(off);
-	/* The first allocation that reaches into the block. */
+	/* The first allocation that overlaps the block. */
 	for (at = 0; owner >= 0 && at < r->block_size && off + at < job.heap; at += 64) {
 		uint64_t addr = (uint64_t)(uintptr_t)range_at(off + at);
 
@@ -143,7 +143,7 @@ DSM_API int dsm_stats_hot(struct dsm_hot_block *out, int n)
 	return (int)top.have;
 }
 
-/* Upper bound of the bucket below which a share of all waits lie. */
+/* Upper bound of the bucket that the given share of all waits does not exceed. */
 static uint64_t percentile(const uint64_t *buckets, uint64_t total, double share)
 {
 	uint64_t seen = 0;
@@ -180,7 +180,7 @@ static uint64_t value(const struct dsm_stats *s, size_t at)
 	return v;
 }
 
-/* The same vector of the same device, by name, of all ranks: one row. False: there is no room. */
+/* Add a vector: equal vectors of equally named devices on all ranks make one row. False: there is no room. */
 static bool add_vector(struct stats_vectors *sum, const struct stats_vector *v)
 {
 	struct stats_vector *at = sum->rows;
@@ -237,7 +237,7 @@ static void print_vectors(FILE *f, bool json)
 	}
 }
 
-/* Of all ranks, which have the same kinds. Those of which no rank has a connection are left out. */
+/* Sums over all ranks, which have the same kinds of lanes. Kinds that no rank uses are left out. */
 static void print_lanes(FILE *f, bool json)
 {
 	struct stats_lanes sum = { 0 }, one;
@@ -274,7 +274,7 @@ static void print_lanes(FILE *f, bool json)
 	}
 }
 
-/* That the ranks of this node share; 0: they do not. */
+/* Queue pairs that the ranks of this node share; 0: none. */
 static uint64_t queue_pairs(void)
 {
 	struct net_counters c = { 0 };

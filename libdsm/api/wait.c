@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* wait.c - what a thread waits for, as a layer above the library says: for reports of long waits and of deadlocks. */
+/* wait.c - a layer above the library tells what a thread waits for, for reports of long waits and of deadlocks. */
 #include "api/api.h"
 #include "engine/job.h"
 #include "engine/stall.h"
@@ -15,7 +15,10 @@ DSM_API void dsm_wait_label(enum dsm_wait what, const void *object, int holder)
 	wait_label = label(what, object, holder);
 }
 
-/* Not api_ready(), which waits in a process that ends: that may need this thread, for the launcher's library locks as well. */
+/*
+ * Not api_ready(): that waits if the process is ending, which may need this thread, for instance to release locks of the
+ * launcher's library.
+ */
 DSM_API int dsm_wait_begin(enum dsm_wait what, const void *object, int holder)
 {
 	const struct wait_label before = wait_label;

@@ -4,7 +4,7 @@
 
 #define ASK_LEFT (1ull << 8) /* one answer that is due */
 #define ASK_NUMBER(word) ((word) >> 8 & 0xff)
-#define ASK_CANCELLED (1ull << 7)                                    /* SOP_CANCEL has left after the request */
+#define ASK_CANCELLED (1ull << 7)                                    /* SOP_CANCEL was sent after the request */
 #define ASK_SAME(word) ((word) & ~(0xff * ASK_LEFT | ASK_CANCELLED)) /* all but these */
 
 static inline uint64_t ask_word(uint8_t type, uint16_t from, uint32_t object)
@@ -17,7 +17,7 @@ void ask_note(uint64_t *ask, const struct msg *m)
 	bool twice = m->type == MSG_SYNC && sync_twice(m->op, m->flags);
 	uint64_t word = ask_word(m->type, m->dst, m->object) + ASK_LEFT * (twice ? 2 : 1);
 
-	/* A cancellation has an answer of its own, besides what may still come of the request in the slot. */
+	/* A cancellation has its own answer, besides those that the request in the slot may still get. */
 	if (m->type == MSG_SYNC && m->op == SOP_CANCEL) {
 		uint64_t old = __atomic_load_n(ask, __ATOMIC_RELAXED);
 

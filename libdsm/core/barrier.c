@@ -31,7 +31,7 @@ static void join_value(struct bar *b, bar_combine combine, const struct bar_earl
 {
 	if (e->status)
 		b->status = e->status;
-	/* The first to arrive says how many threads a rank has; a different number fails the episode for all. */
+	/* The first thread to arrive sets the number of threads of a rank; a different number fails the episode for all. */
 	if (!b->any)
 		b->expect = e->threads;
 	if (b->expect != e->threads)
@@ -62,7 +62,7 @@ static struct msg *send(uint16_t me, uint8_t type, uint16_t dst, uint32_t object
 	return &a->msg;
 }
 
-/* Nobody has come to the next episode. Who waits for the end of this one is woken. */
+/* Reset for the next episode, and wake the threads that wait for the end of this one. */
 static void clear(struct bar *b, struct actions *out)
 {
 	uint16_t i;
@@ -73,7 +73,7 @@ static void clear(struct bar *b, struct actions *out)
 		b->from[i] = 0;
 	b->any = b->up = 0;
 	b->status = 0;
-	/* Last: waiters look at it without the lock, and then at the rest, in bar_ended(). */
+	/* Stored last: waiters read it without the lock, and then the other fields, in bar_ended(). */
 	__atomic_store_n(&b->gen, b->gen + 1, __ATOMIC_RELEASE);
 	act_add(out, ACT_WAKE_ALL);
 }
@@ -83,7 +83,7 @@ static void depart(uint16_t me, const struct bar_tree *t, struct bar *b, uint32_
 {
 	uint16_t i;
 
-	/* For bar_ended(): who sees them sees the generation, too. */
+	/* For bar_ended(): a thread that reads these also sees the generation. */
 	__atomic_store_n(&b->ended, status, __ATOMIC_RELEASE);
 	__atomic_store_n(&b->result, result, __ATOMIC_RELEASE);
 	for (i = 0; i < t->nchildren; i++) {
@@ -95,7 +95,7 @@ static void depart(uint16_t me, const struct bar_tree *t, struct bar *b, uint32_
 	clear(b, out);
 }
 
-/* Each child once: the count alone would take one that comes twice for another. */
+/* Count each child once: a counter alone would count a repeated arrival for a missing one. */
 static int note_child(struct bar *b, uint16_t src)
 {
 	uint16_t i, k;
@@ -119,7 +119,7 @@ static int is_child(const struct bar_tree *t, uint16_t node)
 	return i < t->nchildren;
 }
 
-/* It names a group in which this node is its parent, and this node's threads do not; or a barrier that is no more. */
+/* Refuse an arrival: its group is not that of this node's threads, or its barrier was destroyed. */
 static void turn_away(uint16_t me, uint16_t node, uint32_t object, uint32_t life, struct actions *out)
 {
 	send(me, MSG_DEPART, node, object, life, out)->count = -EINVAL;
@@ -133,8 +133,8 @@ static void drop_early(struct bar *b, uint16_t at)
 }
 
 /*
- * The barrier's generation is `life` now; threads and children in older ones are told. Where only a child says that this node's is
- * over, `life` is the next: a child that lies must not use up the others.
+ * Move the barrier to generation `life`; threads and children in older ones get an error. If only a child reports that this
+ * node's generation is over, `life` is the next one: a child that lies must not use up all generations.
  */
 static void renew(uint16_t me, struct bar *b, uint32_t object, uint32_t life, struct actions *out)
 {
@@ -150,7 +150,7 @@ static void renew(uint16_t me, struct bar *b, uint32_t object, uint32_t life, st
 			i++;
 		}
 	}
-	/* In this order, for bar_ended(). No thread waits in generation 0 of a barrier that has others. */
+	/* In this order, for bar_ended(). A barrier with other generations has no thread that waits in generation 0. */
 	__atomic_store_n(&b->before, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&b->undone, b->threads ? -EINVAL : b->ended, __ATOMIC_RELEASE);
 	__atomic_store_n(&b->before, b->life, __ATOMIC_RELEASE);
@@ -159,7 +159,10 @@ static void renew(uint16_t me, struct bar *b, uint32_t object, uint32_t life, st
 		clear(b, out);
 }
 
-/* There is no room for the arrival m. One in the oldest generation makes it, or m does: nobody knows yet which of them is no child. */
+/*
+ * There is no room for the arrival m. One of the oldest generation is dropped for it, or m itself: it is not known yet which of
+ * them is no child.
+ */
 static bool make_room(uint16_t me, struct bar *b, const struct msg *m, struct actions *out)
 {
 	uint16_t i, oldest = 0;
@@ -176,7 +179,7 @@ static bool make_room(uint16_t me, struct bar *b, const struct msg *m, struct ac
 	return false;
 }
 
-/* Whether it is a child will be known when one of this node's threads comes in its generation. */
+/* This node learns whether it is a child when one of its own threads arrives in that generation. */
 static int keep(uint16_t me, struct bar *b, const struct msg *m, struct actions *out)
 {
 	uint16_t i;
@@ -196,7 +199,10 @@ static int keep(uint16_t me, struct bar *b, const struct msg *m, struct actions 
 	return 0;
 }
 
-/* The group is known now, and who of those that came before does not belong to it. Those of a newer generation stay. */
+/*
+ * The group is known now: count early arrivals of this generation, and refuse those of no child. Arrivals of newer generations
+ * stay.
+ */
 static void take_early(uint16_t me, const struct bar_tree *t, bar_combine combine, struct bar *b, uint32_t object,
 		       struct actions *out)
 {
@@ -219,7 +225,7 @@ static void take_early(uint16_t me, const struct bar_tree *t, bar_combine combin
 	}
 }
 
-/* After take_early(). Is a child of this group newer, all threads of this generation have handles of a barrier that is no more. */
+/* After take_early(): if a child of this group is newer, all threads of this generation have handles of a destroyed barrier. */
 static bool is_over(const struct bar_tree *t, const struct bar *b)
 {
 	uint16_t i;
@@ -230,7 +236,7 @@ static bool is_over(const struct bar_tree *t, const struct bar *b)
 	return false;
 }
 
-/* All of this node and below it are here? */
+/* If all threads of this node and all children have arrived, pass that up, or end the episode. */
 static void complete(uint16_t me, const struct bar_tree *t, struct bar *b, const struct msg *m, struct actions *out)
 {
 	struct msg *up;
@@ -249,8 +255,10 @@ static void complete(uint16_t me, const struct bar_tree *t, struct bar *b, const
 	up->value = b->acc;
 }
 
-/* One thread more of a rank. 1: the rank is complete; where its threads differ, the smaller number completes it. 0: it is not;
- * -EBADMSG: one thread too many. */
+/*
+ * One more thread of a rank arrives. 1: the rank is complete; if its threads differ, the smaller number counts. 0: it is not;
+ * -EBADMSG: one thread too many.
+ */
 static int part_add(struct bar_part *p, uint32_t gen, uint32_t threads)
 {
 	if (!p->threads || p->gen != gen)

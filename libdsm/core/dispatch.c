@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* dispatch.c - see dispatch.h: targets, who may say what, objects that are made and destroyed, refusals. */
+/*
+ * dispatch.c - see dispatch.h: the targets of messages, their permitted senders, creation and destruction of objects, refusals.
+ */
 #include "core/dispatch.h"
 
 /* clang-format off */
@@ -61,8 +63,8 @@ static struct action *answer(const struct msg *m, uint16_t node, int16_t status,
 }
 
 /*
- * The newest copy is to come back. Whoever is not its owner has no say; that may be the fate of an honest node, from which the
- * block was taken while this was on its way. It is answered all the same, as it waits for that before it leaves the region.
+ * The newest copy comes back. A sender that does not own the block is only answered: an honest node may have lost the block while
+ * this message was in flight, and waits for the answer before it leaves the region.
  */
 static int release(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
@@ -76,15 +78,16 @@ static int release(const struct dispatch *d, const struct msg *m, struct actions
 	a->prot = m->op == RELEASE_EVICT ? PROT_RW : PROT_RO;
 	a->msg = *m;
 	a->msg.flags = m->op == RELEASE_EVICT ? 0 : MSGF_PUSH;
-	/* The home may move before the request comes: only the manager may be asked by who knows no home. */
+	/* The home may move before the request arrives: a node that knows no home may ask only the manager. */
 	a->msg.home = d->manager == SET_NOBODY ? d->me : d->manager;
 	return 0;
 }
 
 /*
- * This node is to be the home of a block that has been touched. If it is not, it asks for the block, to become the home with it;
- * or, if it has the only copy, says whose home that is (+ 1), for MSG_CLAIM. Its answer is -EBUSY then, and whoever places the
- * block asks again until this node is the home. Of a region that it does not know it cannot ask: -ENXIO.
+ * This node should become the home of a block that has been touched. If it is not the home yet, it requests the block, and
+ * becomes the home with it. If it has the only copy, it returns the home of that (+ 1), for MSG_CLAIM. In both cases the answer
+ * is -EBUSY, and the rank that places the block asks again until this node is the home. In a region that this node does not know
+ * it cannot ask: -ENXIO.
  */
 static int settle(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
@@ -122,19 +125,19 @@ static int page_message(const struct dispatch *d, enum page_event ev, const stru
 		m = &again;
 	}
 	err = page_step(&page, d->page, ev, m, out);
-	/* Sent on behalf of a home that may have lied about who asked. */
+	/* Sent for a home, which may have lied about the requester. */
 	return err && (ev == PE_DATA || ev == PE_INV_ACK) && m->src != d->me ? -ESTALE : err;
 }
 
-/* Only the home that a node has its copy of may make it the home, and only of a block that it may write. */
+/* A node accepts only the home of its own copy as the one that makes it the home, and only if it may write the block. */
 static bool may_adopt(const struct dispatch *d, const struct msg *m)
 {
 	return d->page->state == PG_WRITE && d->page->home && d->page->home - 1 == m->src && m->src != d->me;
 }
 
 /*
- * What a manager forwards for the home itself is a request that the home has. Another would stand in line in one of its slots, and
- * the next real request in that slot would be refused.
+ * A request of the home itself, forwarded by the manager, must be one that the home has made. Any other would occupy the place in
+ * line of one of its slots, and the next real request in that slot would be refused.
  */
 static bool may_forward(const struct dispatch *d, const struct msg *m)
 {
@@ -160,7 +163,7 @@ static int dir_message(const struct dispatch *d, const struct msg *m, struct act
 		return release(d, m, out);
 	if (m->type == MSG_SETTLE)
 		return settle(d, m, out);
-	/* The new home serves its own request, which has to be one that it has. */
+	/* The new home serves its own request, which must be in progress. */
 	if (m->type == MSG_HOME && (!page_asks(d->page) || d->page->slot != m->req_slot || d->page->home))
 		return -EBADMSG;
 	if (m->type == MSG_ADOPT && !may_adopt(d, m))
@@ -213,7 +216,7 @@ static int destroy(const struct dispatch *d, const struct msg *m, struct actions
 	return 0;
 }
 
-/* A mutex may be idle and kept by a node, which is asked. */
+/* The mutex may be kept by a node, and idle: ask that node. */
 static int destroy_mutex(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	if (sync_idle(d->object))
@@ -248,11 +251,11 @@ static int gone(const struct msg *m, struct actions *out)
 	if (m->type == MSG_RESUME)
 		return 0;
 	if (m->type == MSG_RECALLED)
-		return -EBADMSG; /* nothing is destroyed while it is being asked about */
+		return -EBADMSG; /* do not destroy an object while a question about it is out */
 	a = answer(m, m->src, -EINVAL, out);
 	if (m->type == MSG_SYNC)
 		return 0;
-	/* A release that crossed its successor's, who has destroyed the mutex since: the lock was handed on. */
+	/* A release has crossed that of its successor, which has destroyed the mutex: the lock was handed on. */
 	a->msg.type = MSG_FREED;
 	a->msg.aux = m->aux;
 	a->msg.count = m->type == MSG_UNLOCK ? 0 : -EINVAL;
@@ -260,7 +263,7 @@ static int gone(const struct msg *m, struct actions *out)
 	return 0;
 }
 
-/* The machines know the requester by req_node, which on the wire holds a part of the object's name. */
+/* The machines know the requester by req_node, which on the wire is a part of the object's name. */
 static int object_step(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
 	const struct sync_ctx ctx = { .me = d->me, .queue = d->queue };
@@ -294,10 +297,10 @@ static int hold_message(const struct dispatch *d, const struct msg *m, struct ac
 	if (h->state == HOLD_FREE || m->object != h->object || (m->type != MSG_NEXT && m->req_slot != h->slot))
 		err = -EBADMSG;
 	else if (m->type != MSG_LOCKED && m->src != h->home)
-		return -EBADMSG; /* only the home says who is next, and what is free */
+		return -EBADMSG; /* only the home may send NEXT and FREED */
 	else
 		err = hold_step(&ctx, m->aux, d->hold, ev, m, out);
-	/* The last holder passes the lock to whom the home has named. */
+	/* The last holder passes the lock to the node that the home has named. */
 	if (err && m->type == MSG_LOCKED && m->src != d->me)
 		return -ESTALE;
 	for (i = 0; ev == HE_REFUSED && !err && i < out->n; i++)
@@ -307,7 +310,7 @@ static int hold_message(const struct dispatch *d, const struct msg *m, struct ac
 
 static int barrier_message(const struct dispatch *d, const struct msg *m, struct actions *out)
 {
-	/* The group is known once one of the node's own threads has come. */
+	/* The group is known once one of this node's own threads has arrived. */
 	const bool known = d->bar->threads || m->src == d->me;
 	const struct bar_tree *t = known ? d->tree : NULL;
 	struct bar_tree place;

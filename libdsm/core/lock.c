@@ -39,7 +39,7 @@ bool lock_home_recall(uint16_t me, struct sync *s, const struct msg *m, struct a
 	return true;
 }
 
-/* The lock was given back, unless somebody came after: MSG_NEXT is on its way to the keeper then, who passes it on. */
+/* The lock was given back. If another node asked meanwhile, MSG_NEXT is on its way to the keeper, which passes the lock on. */
 static void give_back(uint16_t me, struct sync *s, const struct msg *m, struct actions *out)
 {
 	bool was_last = s->value == line_end(m->req_node, m->aux);
@@ -49,7 +49,7 @@ static void give_back(uint16_t me, struct sync *s, const struct msg *m, struct a
 		s->value = 0;
 }
 
-/* The question is answered: grant or refuse what it was asked for. */
+/* The keeper has answered: grant or refuse the request that the question was for. */
 static int recalled(uint16_t me, struct sync *s, const struct msg *m, bool *destroy, struct actions *out)
 {
 	if (!s->pumping || m->req_node != s->asked || m->aux != s->tail)
@@ -83,7 +83,7 @@ int lock_home_step(uint16_t me, struct sync *s, const struct msg *m, bool *destr
 		if (last) {
 			if (lock_home_recall(me, s, m, out))
 				return 0;
-			/* Whether it is idle is being asked for another: ask again. */
+			/* Another request already waits for the answer: repeat this one. */
 			r = send(me, out, MSG_FREED, m->req_node, m->object, m->req_node, m->req_slot, m->aux);
 			r->count = -EINPROGRESS;
 			return 0;
@@ -153,15 +153,15 @@ static const uint8_t rules[HOLD_STATES][HE_EVENTS] = {
 
 /* ---- the word: see lock.h ---------------------------------------------------------------------- */
 
-/* What threads have made of the lock since it was lent. */
+/* Take over the state that threads have left in the word since it was lent. */
 static void take_back(struct hold *h)
 {
 	if (!__atomic_load_n(&h->word, __ATOMIC_RELAXED))
-		return; /* and nobody else lends it */
+		return; /* only steps lend it */
 	h->state = __atomic_exchange_n(&h->word, 0, __ATOMIC_SEQ_CST) & HOLD_TAKEN ? HOLD_HELD : HOLD_KEPT;
 }
 
-/* Not while a thread waits that a release would have to call, or to hand the lock to. */
+/* Lend the word, unless a thread waits that a release must call, or give the lock to. */
 static void lend(const struct hold_ctx *ctx, struct hold *h)
 {
 	uint64_t name = hold_name(h->home, h->object, h->gen) | HOLD_LENT;
@@ -190,7 +190,7 @@ static void wake(const struct hold *h, int16_t status, struct actions *out)
 	a->status = status;
 }
 
-/* The first in line behind the record is the one that asks, or holds, now. False: nobody is. */
+/* Make the first thread in line the one that asks or holds now. False: the line is empty. */
 static bool first_in_line(const struct hold_ctx *ctx, struct hold *h)
 {
 	uint32_t head = h->line ? queue_head(&ctx->queue, h->line) : 0;
@@ -206,7 +206,7 @@ static bool first_in_line(const struct hold_ctx *ctx, struct hold *h)
 	return true;
 }
 
-/* Those in line behind the record still want the lock: it asks for them as if it were new. */
+/* Threads in line behind the record still want the lock: request it again for them. */
 static void ask_again(const struct hold_ctx *ctx, uint32_t index, struct hold *h, struct actions *out)
 {
 	h->state = HOLD_FREE;
@@ -230,7 +230,7 @@ static int join(const struct hold_ctx *ctx, struct hold *h, const struct msg *m)
 	return 0;
 }
 
-/* Another node waits. It was called before that node asked, and has the lock when it comes. */
+/* Another node waits. The called thread was called before that node asked, so it gets the lock first. */
 static void give_called(struct hold *h)
 {
 	h->turn = TURN_GIVEN;
@@ -238,7 +238,10 @@ static void give_called(struct hold *h)
 	h->state = HOLD_HELD_NEXT;
 }
 
-/* To the next thread here, unless another node has waited for long enough; then to that; else to nobody. */
+/*
+ * Pass the lock to the next thread here, unless another node has waited for long enough; then to that node. If there is neither,
+ * keep it.
+ */
 static void unlock(const struct hold_ctx *ctx, uint32_t index, struct hold *h, struct actions *out)
 {
 	bool awaited = h->state == HOLD_HELD_NEXT;
@@ -273,10 +276,10 @@ static enum rule rule_of(const struct hold *h, enum hold_event ev, const struct 
 {
 	if (ev == HE_FREED && m->value)
 		ev = HE_CROSSED;
-	/* The home asked when the lock was here; the record may have another by now. */
+	/* The home asked while the lock was here; the record may have another lock by now. */
 	if (ev == HE_RECALL && (m->object != h->object || m->req_node != h->gen || m->src != h->home))
 		return R_NOT_IDLE;
-	/* Free, but a thread is on its way to it; held by one that does not know yet. */
+	/* The lock is free but a thread is on its way to it, or its holder does not know yet. */
 	if (h->turn == TURN_CALLED && h->state == HOLD_KEPT && (ev == HE_RECALL || ev == HE_GIVE))
 		return ev == HE_RECALL ? R_NOT_IDLE : R_BAD;
 	if (h->turn == TURN_GIVEN && ev == HE_UNLOCK)
@@ -284,7 +287,7 @@ static enum rule rule_of(const struct hold *h, enum hold_event ev, const struct 
 	return (enum rule)rules[h->state][ev];
 }
 
-/* A thread that was called is here. */
+/* A called thread has arrived. */
 static int come(struct hold *h, const struct msg *m, struct actions *out)
 {
 	if ((h->turn != TURN_CALLED && h->turn != TURN_GIVEN) || m->req_slot != h->slot)

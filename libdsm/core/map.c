@@ -8,10 +8,10 @@ enum down { D_NONE, D_LOOSE, D_OTHERS }; /* D_OTHERS: but the asker's, which the
 enum loose { L_SAME, L_NONE, L_ALL, L_WHO, L_MORE }; /* L_WHO: the asker's alone; L_MORE: the asker's, too */
 
 struct rule {
-	uint8_t down, to; /* first these mappings, to this */
+	uint8_t down, to; /* first these mappings are lowered, to this */
 	uint8_t loose;    /* then these are loose */
-	uint8_t state;    /* of the node */
-	uint8_t open;     /* of the asker */
+	uint8_t state;    /* new state of the node */
+	uint8_t open;     /* protection opened for the asker */
 };
 
 /* clang-format off */
@@ -55,7 +55,7 @@ static uint64_t loose_after(enum loose rule, uint64_t loose, uint16_t who)
 }
 
 /*
- * Who asks has looked at the node's state without this page's lock:
+ * The asker has read the node's state without this page's lock:
  *
  *   again()                          lower()
  *     the node may write
@@ -68,7 +68,7 @@ static void again(enum map_kind kind, struct map *m, enum prot asked, uint16_t w
 	enum prot state = map_state(m), open = asked < state ? asked : state;
 
 	if (open == PROT_CLOSED || (kind == MAP_SHOWN && open == PROT_RO))
-		return; /* there is nothing to open, or the kernel does it */
+		return; /* nothing to open, or the kernel opens it */
 	set(kind, m, map_loose(kind, m) | map_bit(who), state);
 	todo->open = (uint8_t)open;
 }

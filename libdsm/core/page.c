@@ -74,7 +74,7 @@ static const uint8_t rules[PG_STATES][PE_EVENTS] = {
 	[PG_COUNT] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_NOTHING, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING, [PE_INV_ACK] = R_ACK },
-	/* The contents may still be on their way into place: other threads of this node wait like the one that asked. */
+	/* The contents may still be arriving: other threads of this node wait like the one that asked. */
 	[PG_GOT_READ] = {
 		[PE_READ] = R_JOIN, [PE_WRITE] = R_JOIN, [PE_USED] = R_CONFIRM, [PE_REPLAY] = R_NOTHING,
 		[PE_DROP] = R_NOTHING },
@@ -170,8 +170,8 @@ static void open_now(struct copy *p, uint8_t prot, uint8_t from, struct actions 
 }
 
 /*
- * The grant is here: count what is still to come, open when nothing is. A home that reads a block becomes its owner, who sends
- * copies to others from then on.
+ * The grant is here. Count the acknowledgements still to come, and open when there are none. A home that reads a block becomes
+ * its owner, which sends copies to other nodes from then on.
  */
 static void granted(const struct page_ctx *ctx, struct copy *p, const struct msg *m, uint8_t from, struct actions *out)
 {
@@ -212,7 +212,10 @@ static void drop(const struct page_ctx *ctx, const struct msg *m, bool close, st
 	send(ctx, out, MSG_INV_ACK, m->req_node, m);
 }
 
-/* Do pins forbid what this event wants? To give a copy, or to say that there is only that, a pin for reading does not. */
+/*
+ * Do pins forbid what this event wants? A pin for reading does not forbid giving a copy, or answering that only a copy is
+ * possible.
+ */
 static bool pinned(const struct copy *p, enum page_event ev)
 {
 	return p->pins_write || (p->pins_read && ev != PE_FWD_READ && ev != PE_FWD_MIGRATE);
@@ -285,7 +288,7 @@ static int lose(const struct page_ctx *ctx, struct copy *p, enum rule rule, cons
 
 static int apply(const struct page_ctx *ctx, struct copy *p, enum rule rule, const struct msg *m, struct actions *out);
 
-/* The held-back message's time: take it as if it came now, unless a pin has come meanwhile. */
+/* The deferred message is due: handle it as if it came now, unless a pin has come meanwhile. */
 static int replay(const struct page_ctx *ctx, struct copy *p, const struct msg *ev, struct actions *out)
 {
 	struct msg m = {
@@ -383,9 +386,9 @@ int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, co
 	case R_GIVE_ASKING:
 	case R_MIGRATE:
 		if (!(p->flags & PAGE_OWNER))
-			return -EBADMSG; /* a home forwards to the owner only */
+			return -EBADMSG; /* a home forwards only to the owner */
 		if (p->held)
-			return -EBADMSG; /* and serves one request at a time */
+			return -EBADMSG; /* a home serves one request at a time */
 		if (hold_back(ctx, p, ev, m, out))
 			return 0;
 		break;

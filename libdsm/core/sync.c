@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-/* sync.c - objects that live at their home (docs/protocol.md, "Synchronisation objects"). */
+/* sync.c - synchronisation objects at their homes (docs/protocol.md, "Synchronisation objects"). */
 #include "core/set.h"
 #include "core/sync.h"
 
 #define SEM_MAX 0x7fffffffULL
 
-/* Which operations a kind knows. */
+/* The operations of each kind. */
 /* clang-format off */
 static const uint32_t known[SYNC_KINDS] = {
 	[SYNC_RWLOCK] = 1u << SOP_RDLOCK | 1u << SOP_WRLOCK | 1u << SOP_TRYRDLOCK | 1u << SOP_TRYWRLOCK | 1u << SOP_RDUNLOCK |
@@ -44,7 +44,7 @@ static void enqueue(const struct sync_ctx *ctx, struct sync *s, const struct msg
 	s->tail = queue_push(&ctx->queue, s->tail, entry);
 }
 
-/* May the first in line go? Then its part of the state changes, too. */
+/* If the first in line may proceed, change the state, and return true. */
 static bool admit(struct sync *s, uint8_t op)
 {
 	switch (op) {
@@ -72,7 +72,7 @@ static bool admit(struct sync *s, uint8_t op)
 	}
 }
 
-/* Answer the first in line if it may go, and come again as long as one could. */
+/* If the first in line may proceed, answer it, and ask for another turn in case the next one may, too. */
 static void pump(const struct sync_ctx *ctx, struct sync *s, uint32_t object, struct actions *out)
 {
 	uint32_t head = queue_head(&ctx->queue, s->tail);
@@ -94,7 +94,7 @@ static void pump(const struct sync_ctx *ctx, struct sync *s, uint32_t object, st
 	a->msg.op = 1;
 }
 
-/* A request that may have to wait: at once if nobody is before it and it may go. */
+/* A request that may wait: grant it at once if the line is empty and the state permits it. */
 static void wait_in_line(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
 {
 	if (!s->tail && admit(s, m->op))
@@ -103,7 +103,7 @@ static void wait_in_line(const struct sync_ctx *ctx, struct sync *s, const struc
 		enqueue(ctx, s, m);
 }
 
-/* The same for one that may not wait, and otherwise ends with status. */
+/* The same for a request that must not wait: it is granted, or fails with `status`. */
 static void try_at_once(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, uint8_t op, int16_t status,
 			struct actions *out)
 {
@@ -131,9 +131,9 @@ static void atomic(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 }
 
 /*
- * Always answered: -ETIMEDOUT and nothing else follows, or -EALREADY and the request's own answer is on its way. A waiter
- * that a signal has counted is no longer to be had: else the signal were lost to those behind it. Behind a writer that leaves
- * there may be readers who can go now.
+ * The answer is -ETIMEDOUT, and nothing else follows; or -EALREADY, and the request's own answer follows. A waiter that a signal
+ * has counted cannot leave: otherwise the signal would be lost to those behind it. If a writer leaves, readers behind it may be
+ * able to proceed.
  */
 static void cancel(const struct sync_ctx *ctx, struct sync *s, const struct msg *m, struct actions *out)
 {
@@ -179,7 +179,7 @@ static int operate(const struct sync_ctx *ctx, struct sync *s, const struct msg 
 		break;
 	case SOP_ENQUEUE:
 		enqueue(ctx, s, m);
-		reply(ctx, m, 0, 1, out); /* value 1: in line; the answer proper comes later with value 0 */
+		reply(ctx, m, 0, 1, out); /* value 1: in line; the final answer has value 0 */
 		return 0;
 	case SOP_SIGNAL:
 		if (s->readers < queue_length(&ctx->queue, s->tail))

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
 /*
- * wire.c - what a peer may send: the table of core/wire.h, made into code. Each type has straight code of its own, in which
- * only the rules that it has are left.
+ * wire.c - checks a peer's messages: the table of core/wire.h as code. Each type has its own straight code, with only the rules
+ * that it needs.
  */
 #include "core/sync.h"
 #include "core/wire.h"
 
-#define BARRIER_TYPES 3u /* that a barrier combines: those of 8 bytes, which are the first */
+#define BARRIER_TYPES 3u /* types that a barrier combines: the first ones, of 8 bytes */
 
-/* No byte of a message is without a column. */
+/* Every byte of a message has a column in the table. */
 #define FIELD_SIZE(field) +sizeof(((struct msg *)0)->field)
 _Static_assert(0 WIRE_FIELDS(FIELD_SIZE) == sizeof(struct msg), "each field of struct msg is in WIRE_FIELDS");
 
@@ -74,7 +74,7 @@ static inline __attribute__((__always_inline__)) void range(enum wire_rule rule,
 		from = !!m->op;
 		to = ((int64_t)lim->ranks - 1) * 0x10000 + (m->op ? WIRE_DYING | 0xff : 0);
 		break;
-	case RULE_INITIAL: /* a mutex's value is who is last in line */
+	case RULE_INITIAL: /* the value of a mutex is the last in line */
 		if (m->op != SOP_CREATE || m->aux == SYNC_SEM || m->aux == SYNC_ATOMIC)
 			from = INT64_MIN, to = INT64_MAX;
 		break;
@@ -88,7 +88,7 @@ static inline __attribute__((__always_inline__)) void range(enum wire_rule rule,
 	*hi = to;
 }
 
-/* A block's name (engine.h: block_id()) is always aligned; it has to be of a size that there is, and in the window. */
+/* A block's name (engine.h: block_id()) is always aligned. Its size must exist, and it must be in the window. */
 static inline bool block_ok(uint32_t id, const struct wire_limits *lim)
 {
 	uint32_t pages = id & -id, page = (id & (id - 1)) >> 1;
@@ -123,7 +123,7 @@ static inline __attribute__((__always_inline__)) bool allowed(enum wire_rule rul
 	}
 }
 
-/* One parameter for each field: a row that lacks a column is a call that lacks an argument. */
+/* One parameter per field: a row without a column is a call without an argument, which does not compile. */
 #define FIELD_PARAMETER(field) , enum wire_rule field##_rule
 #define FIELD_ALLOWED(field) &&allowed(field##_rule, (int64_t)m->field, m, lim)
 
@@ -133,7 +133,7 @@ static inline __attribute__((__always_inline__)) bool row_allows(const struct ms
 	return (hosts & lim->host) WIRE_FIELDS(FIELD_ALLOWED);
 }
 
-/* The columns that all types have alike stand before those of the row. */
+/* Columns that are equal for all types come before those of the row. */
 #define ROW_ALLOWS(type, class, hosts, flags, op, object, req_node, req_slot, home, count, aux, value)               \
 	case MSG_##type:                                                                                             \
 		return row_allows(m, lim, HOST_##hosts, RULE_VERSION, RULE_TYPE, RULE_##flags, RULE_##op, RULE_NODE, \

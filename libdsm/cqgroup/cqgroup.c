@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * cqgroup.c - one group: its vectors, the CQs on them, what was counted.
+ * cqgroup.c - one group: its vectors, the CQs on them, and their counters.
  *
- * The lock guards the list of CQs and the numbers of CQs per vector; it is held for a search, never during a call of
- * libibverbs. The lock of the host's loads (load.c) is taken inside it. A CQ is in the list from after it was made until
- * before it is destroyed, so an address that libibverbs uses again is never there twice. Events and completions are counted
- * without the lock.
+ * The lock guards the list of CQs and the numbers of CQs per vector. It is held for a search, never during a call of libibverbs.
+ * The lock of the host's loads (load.c) is taken inside it. A CQ is in the list from after it was made until before it is
+ * destroyed, so an address that libibverbs uses again is never there twice. Events and completions are counted without the lock.
  */
 #include "cqgroup.h"
 
@@ -21,11 +20,11 @@
 #include "cqgroup/group.h"
 #include "cqgroup/load.h"
 
-/* A cache line for each: threads of different vectors count at once. */
+/* Each has a cache line: threads of different vectors count at the same time. */
 struct slot {
 	uint64_t events, completions;
 	unsigned int vector;
-	int cpu;          /* of its interrupt; -ENODATA: none */
+	int cpu;          /* CPU of its interrupt; -ENODATA: none */
 	unsigned int cqs; /* under the lock */
 	uint64_t made;    /* under the lock */
 } __attribute__((aligned(64)));
@@ -43,11 +42,11 @@ struct cqgroup {
 	pthread_mutex_t lock;
 	struct member *members; /* under the lock */
 	struct cqload *load;
-	unsigned int turn; /* under the lock: the index of the slot whose turn it is */
-	bool placed;       /* under the lock: turns have begun, at a place that the host's loads gave */
+	unsigned int turn; /* under the lock: index of the slot whose turn is next */
+	bool placed;       /* under the lock: the first turn was chosen, by the host's loads */
 	unsigned int nslots;
 	struct slot *slots; /* by ascending vector */
-	uint16_t *index;    /* of a vector's slot, plus 1; 0: not of this group */
+	uint16_t *index;    /* by vector: its slot + 1; 0: not of this group */
 	unsigned int nindex;
 };
 
@@ -107,7 +106,7 @@ int cqgroup_cpus(const struct cqgroup_device *dev, const char *name, const struc
 	return 0;
 }
 
-/* Of the i-th vector of a group: as scripts/irq-affinity. */
+/* The CPU for the i-th vector of a group, as scripts/irq-affinity chooses it. */
 static int interrupt_cpu(const struct cqgroup_device *dev, const struct cqgroup_place *place, unsigned int i,
 			 unsigned int vector)
 {
@@ -215,7 +214,7 @@ static uint64_t counted(const uint64_t *c)
 	return __atomic_load_n(c, __ATOMIC_RELAXED);
 }
 
-/* The vector with the fewest CQs on the host, then with the fewest completions here, then the first from g->turn on. */
+/* Chooses the vector with the fewest CQs on the host, then with the fewest completions here, then the first from g->turn on. */
 static unsigned int least_loaded(const struct cqgroup *g)
 {
 	unsigned int best = 0, best_load = 0, i;

@@ -18,7 +18,7 @@
 
 const char *cqgroup_sysfs = "/sys";
 
-/* A file's first line without its end. 0: not there, or empty. */
+/* Read a file's first line without its newline. 0: missing or empty. */
 static size_t read_line(char *buf, size_t size, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -87,12 +87,12 @@ void cqgroup_device_read(const char *root, const char *name, unsigned int nvecto
 	cqset_and(&local, allowed);
 	out->cpus = cqset_count(&local) ? local : *allowed;
 
-	/* Soft-RoCE tells of the network interface below it in "parent"; that interface may well have interrupts. */
+	/* Soft-RoCE names the network interface below it in "parent"; that interface may have interrupts. */
 	snprintf(path, sizeof(path), "%s/class/infiniband/%s/parent", root, name);
 	if (access(path, F_OK)) {
 		snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/msi_irqs", root, name);
 		out->interrupts = has_entries(path);
-		if (!out->interrupts) { /* a subfunction's, which are those of its function */
+		if (!out->interrupts) { /* a subfunction uses the interrupts of its function */
 			snprintf(path, sizeof(path), "%s/class/infiniband/%s/device/irqs", root, name);
 			out->interrupts = has_entries(path);
 		}

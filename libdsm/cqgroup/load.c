@@ -29,14 +29,14 @@
 #include "cqgroup/device.h"
 
 #define RANGE ((off_t)1 << 36) /* CQSET_MAX of them are less than the largest offset */
-#define PATIENCE 100           /* times 1 ms */
+#define PATIENCE 100           /* of 1 ms each */
 
 struct cqload {
 	struct cqload *next;
 	char device[64];
 	unsigned int nvectors;
 	pthread_mutex_t lock;
-	pid_t pid;        /* that opened fd: a child process opens the file again */
+	pid_t pid;        /* process that opened fd: a child opens the file again */
 	int fd;           /* -1: not open */
 	uint32_t base;    /* this process's first byte in each range */
 	unsigned int all; /* sum of own */
@@ -90,7 +90,9 @@ static off_t place(const struct cqload *l, unsigned int vector, unsigned int n)
 	return (off_t)vector * RANGE + l->base + n;
 }
 
-/* Bytes that other open files have locked from start up to end. The kernel tells of one lock at a time, in no order. */
+/*
+ * The number of bytes from start up to end that other open files have locked. The kernel returns one lock at a time, in no order.
+ */
 static unsigned int locked(const struct cqload *l, off_t start, off_t end)
 {
 	struct flock f = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = start, .l_len = end - start };
@@ -108,7 +110,7 @@ static void set_lock(const struct cqload *l, short type, off_t at)
 	struct flock f = { .l_type = type, .l_whence = SEEK_SET, .l_start = at, .l_len = 1 };
 
 	if (l->fd >= 0 && fcntl(l->fd, F_OFD_SETLK, &f))
-		return; /* no memory for a lock: this CQ is not counted by others */
+		return; /* no memory for a lock: other processes do not count this CQ */
 }
 
 static void open_file(struct cqload *l)
@@ -128,7 +130,7 @@ void cqload_begin(struct cqload *l)
 
 	pthread_mutex_lock(&l->lock);
 	if (l->pid != getpid() && l->pid) {
-		/* After fork(): the CQs are the parent's, and so are the locks, which close() leaves alone. */
+		/* After fork(), the CQs and the locks belong to the parent; close() leaves the locks. */
 		if (l->fd >= 0)
 			close(l->fd);
 		l->fd = -1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * table.c - the groups of the protocol classes, from a line of text and a device.
+ * table.c - the groups of the protocol classes, made from a line of text and a device.
  *
- * A plan is what the line says: vectors and CPUs of the classes that it names. Completing it gives each class a vector, or
- * a host: the class that it has merged into. Nothing of a table changes after it is made, so it has no lock.
+ * A plan contains what the line says: vectors and CPUs of the classes that it names. Completing it gives each class a vector, or
+ * a host: the class that it is merged into. A table does not change after it is made, so it has no lock.
  */
 #include "cqgroup/table.h"
 
@@ -53,7 +53,7 @@ static int class_of(const char *name, size_t len)
 	return -1;
 }
 
-/* The class that has one of the vectors already; CQGROUP_CLASSES: none. *at: which vector. */
+/* The class that already has one of the vectors; CQGROUP_CLASSES: none. *at: the vector. */
 static int taken(const struct plan *p, const struct cqset *vectors, unsigned int *at)
 {
 	struct cqset both;
@@ -159,7 +159,7 @@ static void deal_out(struct plan *p, const struct cqset *vectors)
 		}
 }
 
-/* Every class without vectors gets some of those that nobody named, or a host. */
+/* Give each class without vectors some that no class names, or a host. */
 static int complete(struct plan *p, const struct cqgroup_device *dev, char *why)
 {
 	struct cqset free_vectors = { { 0 } };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * asker.c - the thread that asks the other ranks who waits for what (stall.c, deadlock.c).
+ * asker.c - the thread that asks the other ranks which threads wait for what (stall.c, deadlock.c).
  *
- * The service thread must not wait for other nodes, since it looks whether they are silent; nor may the fault handler, where a
- * signal ends each wait. There is one such thread at a time, and it exists while it asks.
+ * The service thread must not wait for other nodes, since it checks whether they are silent. The fault handler must not either,
+ * since a signal ends each wait there. There is at most one such thread at a time, and it exists only while it asks.
  */
 #include "engine/asker.h"
 
@@ -42,7 +42,7 @@ static void *run(void *arg)
  */
 bool asker_start(void (*ask)(void))
 {
-	static void (*what)(void); /* of the one that asks */
+	static void (*what)(void); /* what the thread runs */
 	uint32_t nobody = 0;
 	sigset_t all, old;
 	pthread_t t;

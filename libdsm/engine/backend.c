@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* backend.c - how faults are caught: the choice of a backend, and its opening, which the ranks of a node do together. */
+/* backend.c - chooses the way to catch faults, and opens it; the ranks of a node do that together. */
 #include "engine/backend.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "fault/fault.h"
 #include "util/log.h"
 
-static const char *no_userfaultfd; /* why faults are caught by mprotect(2), which nobody asked for */
+static const char *no_userfaultfd; /* why mprotect(2) catches faults though it was not chosen */
 
 int backend_choose(void)
 {

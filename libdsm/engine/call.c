@@ -2,16 +2,16 @@
 /*
  * call.c - calls with answers of any size: names of regions, statistics, frees.
  *
- * A call is to a rank. Most need only the memory of its node: any rank there serves them, the caller itself where it is of that
+ * A call is to a rank. Most calls need only the memory of its node: any rank there serves them, even the caller if it is on that
  * node. CALL_FIND, CALL_VECTORS, CALL_LANES, CALL_TRIM, CALL_SPAWN, CALL_CANCEL and CALL_ASLEEP need the callee's process: its
  * service thread serves them.
  *
- * A call for a service thread is put into line for it in the control segment, by the caller, or by whichever thread of the node a
- * call of another node comes to, and the callee answers it itself. A call has a slot of its node until it is answered, and
- * the node of the callee a place for each slot of each node. So there is always room, and nobody waits for another rank on
- * behalf of a third: a service thread in particular, which has the transport, the silence of others and their ends to watch.
+ * A call for a service thread is queued for it in the control segment, by the caller, or by the thread that handles the message
+ * of another node, and the callee answers it itself. A call has a slot of its node until it is answered, and the callee's node
+ * has a place for each slot of each node. So there is always room, and nobody waits for another rank on behalf of a third. This
+ * matters for service threads, which watch the transport and the other ranks.
  *
- * What comes from another node is held against the tables of payload.h first; calls inside a node are not.
+ * Calls from other nodes are checked against the tables of payload.h first; calls inside a node are not.
  */
 #include "engine/call.h"
 
@@ -41,7 +41,7 @@
 #include "util/log.h"
 
 #define CALL_MAX WIRE_CALL_MAX
-#define SERVE_MAX 16 /* calls, until the service thread looks at everything else; making a thread takes some 50 us */
+#define SERVE_MAX 16 /* calls, before the service thread does its other work; creating a thread takes about 50 us */
 
 int (*call_spawn)(uint64_t arg);
 int (*call_cancel)(uint64_t arg);
@@ -60,14 +60,14 @@ static int find(uint64_t arg, void *out)
 	return 0;
 }
 
-/* Which calls are for the callee's process alone, by its service thread. */
+/* Must the callee's own service thread serve the call? */
 static bool is_private(enum call_op op)
 {
 	return op == CALL_FIND || op == CALL_VECTORS || op == CALL_LANES || op == CALL_TRIM || op == CALL_SPAWN ||
 		op == CALL_CANCEL || op == CALL_ASLEEP;
 }
 
-/* What only the callee's process can tell. */
+/* Serve a call that needs the callee's process. */
 static int serve_private(enum call_op op, uint64_t arg, void *out)
 {
 	_Static_assert(sizeof(struct stats_vectors) <= CALL_MAX && sizeof(struct trimmed) <= CALL_MAX,
@@ -89,7 +89,10 @@ static int serve_private(enum call_op op, uint64_t arg, void *out)
 	return 0;
 }
 
-/* -ESTALE: the rank does not have that unit of the heap (any more). -EAGAIN: it has no room for more; its service thread makes some. */
+/*
+ * -ESTALE: the rank does not have that unit of the heap (any more). -EAGAIN: it has no room for more frees; its service thread
+ * makes some.
+ */
 static int free_of(uint16_t rank, uint64_t addr)
 {
 	int err;
@@ -102,7 +105,7 @@ static int free_of(uint16_t rank, uint64_t addr)
 	return err;
 }
 
-/* Of a node. -EBADMSG: it may not ask that now. */
+/* Serve a call of a node. -EBADMSG: the node must not make it now. */
 static int serve(uint16_t from, uint16_t rank, enum call_op op, const void *in, size_t in_size, void *out,
 		 size_t *out_size)
 {
@@ -214,8 +217,8 @@ static uint32_t due_number(uint16_t node, uint16_t slot)
 }
 
 /*
- * The line is a list, the last one first. Its one taker takes all of it, so that the head may change and come back while this runs:
- * what it names is still the rest. The release pairs with the acquire in take_due().
+ * The line is a list, newest first. Its only consumer takes the whole list, so the head may change and return to its old value
+ * while this runs: it still names the rest. The release pairs with the acquire in take_due().
  */
 static void put_due(uint16_t rank, uint32_t number)
 {
@@ -228,7 +231,7 @@ static void put_due(uint16_t rank, uint32_t number)
 	service_ring(rank);
 }
 
-/* The number + 1 of the call that came first; 0: there is none. */
+/* The number + 1 of the oldest call; 0: there is none. */
 static uint32_t take_due(void)
 {
 	struct rank_ctl *c = job.mine;
@@ -301,7 +304,7 @@ static void answer(const struct msg *call, int status, const void *out, size_t s
 		lost_rank(job.pair[m.dst], "it cannot be reached");
 }
 
-/* -EBADMSG: in that slot its node has a call under way that is not answered yet. */
+/* -EBADMSG: the node's last call in that slot has not been answered yet. */
 static int leave_due(const struct msg *m, uint16_t to, const void *arg)
 {
 	const uint32_t number = due_number(m->src, m->req_slot);
@@ -332,7 +335,7 @@ static void serve_due(uint32_t number)
 		slot_complete(m.req_slot, (int16_t)status, 0);
 		return;
 	}
-	/* Before the answer: then the next call in its slot may come. */
+	/* Before the answer is sent, because the next call in the slot may follow it. */
 	__atomic_store_n(&d->waits, 0, __ATOMIC_RELEASE);
 	status = serve_private((enum call_op)m.op, arg, out);
 	answer(&m, status, out, room);
@@ -370,13 +373,16 @@ static struct payload_limits limits(uint16_t from)
 					.regions = CTL_REGIONS };
 }
 
-/* CALL_PURGE of another node while the first node is asked whether it may: in the text of the answer that is awaited. */
+/*
+ * A CALL_PURGE of another node, while the first node is asked for permission: it is stored where the awaited answer's text would
+ * be.
+ */
 struct purge {
 	struct msg m;
 	struct region_place place;
 };
 
-/* Nobody waits for the answer: purge_asked() goes on. */
+/* Nobody waits for the answer: purge_asked() continues. */
 static void purge_ask(const struct msg *m, const void *in)
 {
 	struct purge p = { .m = *m };
@@ -434,7 +440,7 @@ int call_arrived(const struct msg *m, const void *payload, size_t size)
 	return 0;
 }
 
-/* The answer to what was asked in a slot. An error comes alone. */
+/* Is this the answer to the question in the slot? An error has no contents. */
 static bool is_answer(const struct answer *a, const struct msg *m, const void *payload, size_t size)
 {
 	const struct payload_limits lim = limits(m->src);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* card.c - what a rank publishes at the start, and what must be the same on all ranks. */
+/* card.c - the card that a rank publishes at the start, and the checks of what must be equal on all ranks. */
 #include "engine/card.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ static uint64_t settings_hash(const struct settings *s)
 	return hash(0xcbf29ce484222325ull, v, sizeof(v));
 }
 
-/* Processes that share a kernel and see each other's processes and sockets may share memory. */
+/* Processes may share memory if they share a kernel and see each other's processes and sockets. */
 static uint64_t host_id(void)
 {
 	static const char *const files[] = { "/proc/self/ns/net", "/proc/self/ns/pid", "/proc/self/ns/user" };

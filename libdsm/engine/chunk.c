@@ -2,9 +2,9 @@
 /*
  * chunk.c - see chunk.h.
  *
- * Chunks lie in a ring in node memory. Whoever completes one (the thread that brings the last part, or the one that takes
- * the last message) sends it on, so that chunks follow each other down the tree without waiting for a thread at each node.
- * The lock of a chunk is a leaf; nothing that may fault is touched with it held.
+ * Chunks are in a ring in node memory. The thread that completes a chunk (by adding the last part, or by handling the last
+ * message) sends it on, so chunks follow each other down the tree without waiting for a thread at each node. The lock of a chunk
+ * is a leaf; nothing that may fault is touched with it held.
  */
 #include "engine/chunk.h"
 
@@ -21,7 +21,7 @@
 #include "util/futex.h"
 #include "util/hook.h"
 
-#define FANOUT 2 /* what a node sends leaves through one link: more children would take turns */
+#define FANOUT 2 /* a node sends through one link: with more children they would take turns */
 
 struct tree {
 	uint16_t parent; /* SET_NOBODY: this node is the root */
@@ -33,7 +33,7 @@ static struct chunk *chunk_at(uint64_t number)
 	return &job.me->chunks[number % CTL_CHUNKS];
 }
 
-/* Nodes by their distance from the root, as in a heap. */
+/* Nodes by their distance from the root, numbered as in a heap. */
 static struct tree tree_of(uint16_t root)
 {
 	const uint32_t n = job.nodes, at = (job.node + n - root) % n;
@@ -60,16 +60,16 @@ static void send(const struct msg *like, uint16_t dst, bool down, const void *da
 		lost_rank(job.pair[dst], "it cannot be reached");
 }
 
-/* What a chunk says of itself. */
+/* A message that names a chunk. */
 static struct msg about_chunk(uint64_t number, uint16_t root, uint8_t code)
 {
 	return (struct msg){ .version = WIRE_VERSION, .type = MSG_CHUNK, .home = root, .aux = code, .value = number };
 }
 
 /*
- * May this number come to its place now? Every number is completed at every node, and none is sent before the one that had its
- * place has been. -ESTALE: it is complete, and if a lie was, it need not be the sender's, who may have forwarded it. -EBADMSG: the
- * sender itself cannot have come to that number.
+ * May a chunk with this number take the place now? Every node completes every number, and sends none before the last chunk in its
+ * place has been sent. -ESTALE: it is complete already. Another node may have lied, and the sender only forwarded it. -EBADMSG:
+ * the sender itself cannot have got to that number.
  */
 static int check_number(const struct chunk *c, uint64_t number)
 {
@@ -85,7 +85,7 @@ static void complete(struct chunk *c, uint64_t number)
 	__atomic_store_n(&c->done, number + 1, __ATOMIC_RELEASE);
 }
 
-/* It is complete: wake this node's ranks, and send it to the nodes below. */
+/* The chunk is complete: wake this node's ranks, and send it to the child nodes. */
 static void publish(const struct tree *t, const struct msg *m, struct chunk *c, size_t size)
 {
 	uint16_t i;
@@ -97,13 +97,13 @@ static void publish(const struct tree *t, const struct msg *m, struct chunk *c, 
 		send(m, t->child[i], true, c->data, size);
 }
 
-/* Are all parts of this node and of its children in it? */
+/* Are the parts of this node and of all its children added? */
 static bool has_all(const struct tree *t, const struct chunk *c)
 {
 	return c->parts == job.locals && c->came == (1u << t->n) - 1;
 }
 
-/* Under its lock, a part of a rank of this node (child: FANOUT) or of a child. */
+/* With the lock held, add a part of a rank of this node (child: FANOUT) or of a child. */
 static void combine(struct chunk *c, const struct msg *m, unsigned int child, const void *data, size_t size)
 {
 	if (c->begun != m->value + 1) {
@@ -118,7 +118,7 @@ static void combine(struct chunk *c, const struct msg *m, unsigned int child, co
 	c->came |= child < FANOUT ? 1u << child : 0;
 }
 
-/* -EBADMSG: the child's part is in, or its number cannot be; -ESTALE: so may be another's. */
+/* -EBADMSG: the child's part was added before, or its number is impossible; -ESTALE: another node may be the cause. */
 static int add(const struct tree *t, const struct msg *m, unsigned int child, const void *data, size_t size)
 {
 	struct chunk *c = chunk_at(m->value);
@@ -136,7 +136,7 @@ static int add(const struct tree *t, const struct msg *m, unsigned int child, co
 	if (all && root)
 		complete(c, m->value);
 	word_unlock(&c->lock);
-	/* Nobody adds to it any more, so it can be read without the lock. */
+	/* Nothing more is added to it, so it can be read without the lock. */
 	if (all && root)
 		publish(t, m, c, size);
 	else if (all)
@@ -144,7 +144,7 @@ static int add(const struct tree *t, const struct msg *m, unsigned int child, co
 	return err;
 }
 
-/* A result, of the parent. Where ranks of this node have parts in it, they and those of its children come first. */
+/* A result from the parent. If ranks of this node have parts in it, those and the children's parts must come first. */
 static int take(const struct tree *t, const struct msg *m, const void *data, size_t size)
 {
 	struct chunk *c = chunk_at(m->value);
@@ -210,7 +210,7 @@ int chunk_arrived(const struct msg *m, const void *payload, size_t size)
 	const struct tree t = tree_of(m->home);
 	unsigned int child;
 
-	/* Parts are for the first node alone, results from any. */
+	/* Only the first node gets parts; any node gets results. */
 	if (payload_chunk(!m->op, (uint8_t)m->aux, size) || (!m->op && m->home))
 		return -EBADMSG;
 	if (m->op)
@@ -219,7 +219,7 @@ int chunk_arrived(const struct msg *m, const void *payload, size_t size)
 		;
 	if (child == t.n)
 		return -EBADMSG;
-	/* In a transport's buffer, a value may lie anywhere. */
+	/* Values in a transport's buffer may be unaligned. */
 	memcpy(aligned, payload, size);
 	return add(&t, m, child, aligned, size);
 }

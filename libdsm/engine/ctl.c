@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* ctl.c - where things are in a control segment. */
+/* ctl.c - the layout of a control segment. */
 #include "engine/ctl.h"
 
 #include "engine/sharing.h"

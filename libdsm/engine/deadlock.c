@@ -2,19 +2,18 @@
 /*
  * deadlock.c - the program is deadlocked when all its threads, on all ranks, wait for each other (DSM_DEADLOCK).
  *
- * A thread counts as waiting when the kernel says that it sleeps, and its note (stall.c) that it waits for another thread,
- * without a limit of time, for at least DSM_STALL_MS. Any other thread of a rank's process, whoever has created it, may wake
- * one: then there is no verdict. So there is none while a rank has a signal handler of the program's, which may call
- * sem_post(3).
+ * A thread counts as waiting if the kernel says that it sleeps, and its note (stall.c) says that it has waited for another
+ * thread, without a time limit, for at least DSM_STALL_MS. Any other thread of a rank's process may wake one: then there is no
+ * verdict. Nor is there one while a rank has a signal handler of the program, which may call sem_post(3).
  *
- * Rank 0 asks all ranks twice, as termination is detected (Mattern, "Algorithms for distributed termination detection", 1987). Each
- * answers with its waits, and with the messages that it has sent and received that may wake a thread. If both answers of each rank
- * are equal, all threads have waited from the end of the first round to the beginning of the second, so none of them started
- * anything then. If as many messages were received as sent, nothing that they started before was under way. What has come but
- * whose thread has not run yet is seen by that thread's state: it does not sleep. (In the kernel helper messages are not counted;
- * there the age of the waits must do.)
+ * Rank 0 asks all ranks twice, as in the detection of termination (Mattern, "Algorithms for distributed termination detection",
+ * 1987). Each rank answers with its waits, and with the numbers of messages sent and received that may wake a thread. If both
+ * answers of each rank are equal, all threads have waited from the end of the first round to the beginning of the second, so none
+ * of them started anything in between. If as many messages were received as sent, nothing that they started before was in flight.
+ * If a message has arrived but its thread has not run yet, that thread does not sleep. (The kernel helper does not count
+ * messages; there the age of the waits must do.)
  *
- * Threads: that of asker.c asks.
+ * Threads: the one of asker.c asks.
  */
 #include "engine/deadlock.h"
 
@@ -38,11 +37,11 @@
 #define CHECK_MAX_MS 1000u
 #define LINES_MAX 64u /* threads that are listed */
 
-/* Written by one thread at a time: the service thread, then the one that asks for it. */
+/* Written by one thread at a time: the service thread, then the asking thread on its behalf. */
 static struct {
 	uint32_t stop; /* atomic */
 	bool reported;
-	uint64_t next; /* no check before */
+	uint64_t next; /* time of the next check */
 } state;
 
 static uint64_t limit_ns(void)
@@ -64,14 +63,14 @@ int deadlock_ms(void)
 
 /* ---- one rank ------------------------------------------------------------------------------------- */
 
-/* The notes of this rank's threads; by one thread at a time (the service thread, or at rank 0 the one that asks). */
+/* The waits of this rank's threads. Used by one thread at a time: the service thread, or at rank 0 the asking thread. */
 static struct {
 	unsigned int n;
 	uint32_t tid[CTL_NOTES];
 	uint64_t since;
 } waits;
 
-/* False: a thread waits for something else, or not for long. */
+/* False: a thread waits for something else, or not long enough. */
 static bool read_notes(uint64_t now)
 {
 	unsigned int i;
@@ -91,7 +90,7 @@ static bool read_notes(uint64_t now)
 		waits.tid[waits.n++] = w->tid;
 		waits.since += since;
 		if (__atomic_load_n(&w->since, __ATOMIC_ACQUIRE) != since)
-			return false; /* it was written again meanwhile */
+			return false; /* the note was rewritten meanwhile */
 	}
 	return waits.n > 0;
 }
@@ -110,7 +109,7 @@ int deadlock_serve(struct asleep *out)
 	struct asleep v = { 0 };
 	int n;
 
-	/* A note may go after it was read, but the thread would sleep elsewhere then: the next round sees that. */
+	/* A note may be removed after it was read. Then the thread sleeps elsewhere, and the next round notices. */
 	n = read_notes(clock_ns()) && !threads_handle_signals() ? threads_asleep(has_note) : -1;
 	if (n <= 0)
 		return -EBUSY;
@@ -141,7 +140,7 @@ static bool ask_all(struct asleep *v)
 	return true;
 }
 
-/* False: the job ends. */
+/* False: the job is ending. */
 static bool pause_ms(int ms)
 {
 	for (; ms > 0 && !stopping(); ms -= 10)
@@ -166,7 +165,7 @@ static bool is_deadlock(struct asleep *first, struct asleep *second)
 
 /* ---- the report ----------------------------------------------------------------------------------- */
 
-/* ", held by ...", as far as it is known; else empty. */
+/* ", held by ..." if the holder is known; else empty. */
 static void say_holder(const struct stall_row *rows, unsigned int n, const struct stall_row *w, char *buf, size_t size)
 {
 	unsigned int i;
@@ -204,7 +203,7 @@ static unsigned int gather(struct stall_row *rows)
 	return n;
 }
 
-/* A program whose last threads are those that a layer above has for itself has nothing to say. */
+/* Report, unless all remaining threads belong to a layer above. */
 static void report(struct stall_row *rows)
 {
 	const unsigned int n = gather(rows);

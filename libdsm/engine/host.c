@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* host.c - the choice of the core's host, and the process as one: the node's memory (memory.c), stepped by whoever needs it (run.c). */
+/*
+ * host.c - the choice of the core's host; and the host in the process: the node's memory (memory.c), stepped by any thread that
+ * needs a step (run.c).
+ */
 #include "engine/host.h"
 
 #include <errno.h>

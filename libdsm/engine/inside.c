@@ -14,8 +14,8 @@ __thread int engine_rests __attribute__((tls_model("initial-exec")));
 __thread uint64_t engine_kept __attribute__((tls_model("initial-exec")));
 
 /*
- * Blocked first: with SA_NODEFER, it would come again at once. Where another handler has been interrupted before it could keep its
- * own signal, this one is unblocked when that handler returns, comes again, and is kept again.
+ * Block the signal first: with SA_NODEFER, it would come again at once. If another handler was interrupted before it kept its own
+ * signal, this signal is unblocked when that handler returns; then it comes again, and is kept again.
  */
 int engine_keep_signal(int sig, void *info, void *context)
 {
@@ -34,7 +34,7 @@ int engine_keep_signal(int sig, void *info, void *context)
 	return 0;
 }
 
-/* Forgotten before they are unblocked: a handler may leave by siglongjmp(). */
+/* Clear the kept signals before unblocking them: a handler may leave by siglongjmp(). */
 void engine_let_signals(void)
 {
 	const uint64_t kept = engine_kept;

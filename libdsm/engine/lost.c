@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * lost.c - the end of the job when a rank is gone, and dsm_abort().
+ * lost.c - ends the job when a rank is lost; dsm_abort().
  *
- * The service thread, and any thread that waits for a lock of a rank that may be dead, watch the ranks of this machine
- * through pidfds. Ranks of other machines are lost by an error of the transport or by silence. A loss ends this process at
- * once with _exit(), because its other threads may wait for the dead rank. A rank announces its exit to all peers that it
- * can reach, so that they do not report it as lost; the first rank of a machine to notice a loss prints the message.
+ * The service thread, and any thread that waits for a lock of a rank that may be dead, watch the ranks of this machine through
+ * pidfds. Ranks of other machines are lost by an error of the transport or by silence. A loss ends this process at once with
+ * _exit(), because its other threads may wait for the dead rank. A rank announces its exit to all peers that it can reach, so
+ * that they do not report it as lost. The first rank of a machine to notice a loss prints the message.
  *
  * A rank that a signal is about to end prints the message itself. The others wait for its end, because the kernel may still write
  * its core file, and the launcher kills all ranks once one has left. They leave with the status that it has announced.
@@ -31,23 +31,23 @@
 #include "util/sys.h"
 
 #define EXIT_LOST 70
-#define LEAVE_SECONDS 2 /* for the launcher to hear of it; it may be gone itself */
+#define LEAVE_SECONDS 2 /* to tell the launcher, which may be gone, too */
 #define LAUNCHER_MS 1000
-#define EARLY_TRIES 5        /* of about a millisecond each, to hear a BYE that is under way */
-#define LATE_TRIES 2000      /* the same when this rank has finalized, too */
-#define DYING_MS 500         /* between the end of a process's descriptors and its own, with much memory to free */
-#define HINT_MS 100          /* for the end of a process to be seen after that of its connection */
+#define EARLY_TRIES 5        /* of about 1 ms each, to receive a BYE that is in flight */
+#define LATE_TRIES 2000      /* the same, if this rank has finalized, too */
+#define DYING_MS 500         /* a process closes its descriptors long before it ends, if it has much memory to free */
+#define HINT_MS 100          /* a process may be seen dead this long after its connection broke */
 #define LINGER_EARLY_MS 1500 /* the same while all start: some learn a second later that the launcher has ended */
-#define LINGER_MS 200        /* the speaker stays so long, for those who notice later */
+#define LINGER_MS 200        /* the rank that prints the message stays this long, for ranks that notice later */
 
-#define DYING_SECONDS 600 /* for a node whose rank is dying to fall silent; its connections end earlier */
+#define DYING_SECONDS 600 /* until a node with a dying rank counts as silent; its connections end earlier */
 
 enum bye { BYE_DONE = 0, BYE_LEAVING };
 
-static uint64_t heard[WIRE_MAX_NODES];   /* of each other node, ns; atomic */
-static uint8_t finished[WIRE_MAX_NODES]; /* of each rank of other nodes; atomic */
-static uint8_t dying[WIRE_MAX_NODES];    /* the status that it has announced, of each rank of other nodes; atomic */
-static uint8_t dumping[WIRE_MAX_NODES];  /* of each other node: one of its ranks is dying; atomic */
+static uint64_t heard[WIRE_MAX_NODES];   /* by other node, ns; atomic */
+static uint8_t finished[WIRE_MAX_NODES]; /* by rank of other nodes; atomic */
+static uint8_t dying[WIRE_MAX_NODES];    /* by rank of other nodes: the status that it has announced; atomic */
+static uint8_t dumping[WIRE_MAX_NODES];  /* by other node: one of its ranks is dying; atomic */
 
 static bool has_finished(uint16_t rank)
 {
@@ -55,7 +55,7 @@ static bool has_finished(uint16_t rank)
 }
 
 static volatile sig_atomic_t leave_status;
-static bool speaks; /* this process has the speaker's name */
+static bool speaks; /* this process owns the name of the one that prints */
 
 static void too_late(int sig)
 {
@@ -63,7 +63,7 @@ static void too_late(int sig)
 	_exit(leave_status);
 }
 
-/* True for the one thread that takes the process down. It is not cancelled any more: all others wait for what it does. */
+/* True for the one thread that ends the process. It is no longer cancelled: all other threads wait for it. */
 static bool begin_leaving(void)
 {
 	if (__atomic_exchange_n(&job.state, CTL_LOST, __ATOMIC_ACQ_REL) == CTL_LOST)
@@ -72,7 +72,7 @@ static bool begin_leaving(void)
 	return true;
 }
 
-/* The rank that this one talks to of each other node. What is behind `aux`: the status, and above it the rank. */
+/* Send BYE to this rank's peer in each other node. `aux` contains the status, and above it the rank. */
 static void tell_others(enum bye bye, int status)
 {
 	struct msg m = { .version = WIRE_VERSION,
@@ -90,13 +90,13 @@ static void tell_others(enum bye bye, int status)
 	}
 }
 
-/* This rank is in dsm_init(): so are all others, or they have died there. */
+/* This rank is in dsm_init(), and all others are, too, or have died there. */
 static bool is_early(void)
 {
 	return !job.mine || __atomic_load_n(&job.mine->state, __ATOMIC_RELAXED) == CTL_STARTING;
 }
 
-/* why: what to tell the launcher; NULL: another rank has told it. */
+/* why: the text for the launcher; NULL: another rank has told it. */
 static void leave(int status, const char *why) __attribute__((noreturn));
 static void leave(int status, const char *why)
 {
@@ -104,7 +104,7 @@ static void leave(int status, const char *why)
 	struct sigaction sa = { .sa_handler = too_late };
 	sigset_t alarms;
 
-	/* Nothing of what follows may keep us: the transport's lock may be with a stopped thread, the launcher dead. */
+	/* Nothing below may block the exit: a stopped thread may have the transport's lock, and the launcher may be dead. */
 	leave_status = status;
 	sigaction(SIGALRM, &sa, NULL);
 	sigemptyset(&alarms);
@@ -123,7 +123,10 @@ static void leave(int status, const char *why)
 	_exit(status);
 }
 
-/* Has a rank left before us, or is dying? Then it has spoken, or knows who did; its status is the job's. */
+/*
+ * Has another rank left before, or is it dying? Then that rank prints the message or knows which one does, and its status is the
+ * job's.
+ */
 static int status_of_the_first(void)
 {
 	uint32_t status;
@@ -140,7 +143,7 @@ static int status_of_the_first(void)
 	return 0;
 }
 
-/* The job's key is known to its ranks only, but not before they have exchanged their cards. Until then: */
+/* Only the job's ranks know its key, but not before they have exchanged cards. Until then: */
 static uint64_t launcher_number(void)
 {
 	uint64_t h = 0xcbf29ce484222325ull;
@@ -163,8 +166,8 @@ static bool take_name(uint64_t number)
 }
 
 /*
- * One survivor of a machine speaks for all: who has the name. It goes with the process. A rank that starts needs the name of those
- * without the key, too: one of them may notice at the same time.
+ * One survivor per machine prints the message: the owner of the name, which the kernel frees with the process. A rank in its
+ * start also needs the name of ranks that have no key yet: one of them may notice at the same time.
  */
 static bool speaker(void)
 {
@@ -201,14 +204,14 @@ static void leave_without_launcher(void)
 }
 
 /*
- * On a thread of the launcher's library. Without the launcher nobody can end the job, or learns its result. Often it has
- * gone because the job is ending, which is then found out in other ways: wait for that. In dsm_init() this thread leaves it
- * to the one that initialises (lost_scan(), engine_start()), which still makes what leave() uses.
+ * Runs on a thread of the launcher's library. Without the launcher nobody can end the job, or learn its result. Often the
+ * launcher has gone because the job is ending, which is noticed in other ways: wait for that. In dsm_init() this thread leaves
+ * the exit to the one that initialises (lost_scan(), engine_start()), which still makes objects that leave() uses.
  */
 void lost_launcher(int rank)
 {
 	if (rank >= 0)
-		return; /* we know better: it may have finalized */
+		return; /* not lost: it may have finalized */
 	if (__atomic_load_n(&job.state, __ATOMIC_SEQ_CST) == CTL_STARTING)
 		return;
 	sys_sleep_us(LAUNCHER_MS * 1000);
@@ -217,7 +220,7 @@ void lost_launcher(int rank)
 	leave_without_launcher();
 }
 
-/* Its line is closed before its process is seen dead. */
+/* The connection closes before the process is seen dead. */
 static bool has_ended(uint16_t rank)
 {
 	struct pollfd p = { .fd = rank_info(rank)->pidfd, .events = POLLIN };
@@ -226,8 +229,8 @@ static bool has_ended(uint16_t rank)
 }
 
 /*
- * The process of a rank of this machine has ended. What it said last may still be under way to us; and when we have
- * finalized too, it may have passed the last fence, which we are then about to pass.
+ * The process of a rank of this machine has ended. Its last message may still be in flight. If this rank has finalized, too, that
+ * one may have passed the last fence, which this rank is about to pass.
  */
 void lost_process(uint16_t rank)
 {
@@ -257,7 +260,7 @@ static void scan_ranks(void)
 	uint16_t r;
 
 	lost_check();
-	fault_end_if_told(); /* a rank that is stopped may have what this thread waits for */
+	fault_end_if_told(); /* a stopped rank may hold what this thread waits for */
 	for (r = 0; r < job.size; r++) {
 		struct pollfd p[] = { { .fd = rank_info(r)->pidfd, .events = POLLIN },
 				      { .fd = rank_info(r)->life, .events = POLLRDHUP } };
@@ -267,7 +270,7 @@ static void scan_ranks(void)
 	}
 }
 
-/* The launcher of a job that starts has often gone because a rank has died: that is the better reason. */
+/* During the start, the launcher has often gone because a rank has died: then report that. */
 void lost_scan(void)
 {
 	scan_ranks();
@@ -331,8 +334,8 @@ static bool is_dumping(uint16_t node)
 }
 
 /*
- * Called four times in DSM_LOST_MS, at the first rank of a node: one heartbeat for two nodes. When it was not, this process was
- * stopped or starved itself: others get a new start.
+ * Called four times in DSM_LOST_MS by the first rank of a node: one heartbeat between two nodes. If it was not called for long,
+ * this process was stopped or starved: restart all limits.
  */
 void lost_silence(void)
 {
@@ -368,8 +371,10 @@ void lost_goodbye(void)
 	tell_others(BYE_DONE, 0);
 }
 
-/* Inside the runtime, this thread may hold what tell_others() needs; then other nodes learn it from its neighbours or
- * connections. */
+/*
+ * Inside the runtime, this thread may hold locks that tell_others() needs. Then other nodes learn of its death from its
+ * neighbours or connections.
+ */
 static void tell_death(int status)
 {
 	const struct sigaction sa = { .sa_handler = SIG_DFL };
@@ -381,7 +386,7 @@ static void tell_death(int status)
 	sigemptyset(&alarms);
 	sigaddset(&alarms, SIGALRM);
 	pthread_sigmask(SIG_UNBLOCK, &alarms, &before);
-	alarm(LEAVE_SECONDS); /* it ends the process without a core file, but does end it */
+	alarm(LEAVE_SECONDS); /* it ends the process without a core file, but surely */
 	tell_others(BYE_LEAVING, status | (int)WIRE_DYING);
 	alarm(0);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -397,7 +402,7 @@ void lost_dying(int status, const char *why)
 		return;
 	if (!__atomic_compare_exchange_n(&first, &other, (uint32_t)me, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
 		if (other != (uint32_t)me)
-			sys_sleep_us(LEAVE_SECONDS * 1000000); /* one thread is enough, and needs some time */
+			sys_sleep_us(LEAVE_SECONDS * 1000000); /* the first thread does the work, and needs some time */
 		return;
 	}
 	log_line("thread %d %s. The job ends with status %d.", me, why, status);
@@ -409,13 +414,13 @@ void lost_dying(int status, const char *why)
 void lost_abort(int status, const char *why)
 {
 	log_line("%s", why);
-	if (job.mypid != getpid()) /* a child made by fork(), or not initialised */
+	if (job.mypid != getpid()) /* a forked child, or not initialised */
 		_exit(status);
 	begin_leaving();
 	leave(status, why);
 }
 
-/* The end of its process is the better reason, and may be seen a moment after that of its connection. */
+/* Prefer to report the end of the process, which may be seen a moment after that of its connection. */
 void lost_connection(uint16_t rank, int err)
 {
 	struct pollfd p[] = { { .fd = rank_info(rank)->pidfd, .events = POLLIN },

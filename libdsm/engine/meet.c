@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * meet.c - how the ranks of one machine come to know each other.
+ * meet.c - how the ranks of one machine connect.
  *
- * Each rank listens on an abstract socket named after its process; every pair meets once. Those that share memory swap
- * doorbells, and
- * the first of a node hands its memory to the others: control segment and frames. The socket stays: it is the pair's line of life. It ends with
- * either process, as a pidfd does, and also when one executes another program, since it is closed then.
+ * Each rank listens on an abstract socket named after its process; every pair meets once. Ranks that share memory exchange
+ * doorbells, and the first rank of a node hands its memory to the others: control segment and frames. The socket stays open as
+ * the pair's life line: it is closed when either process ends, like a pidfd, and also when one executes another program.
  *
- * Abstract names leave nothing behind, however a rank dies. Only processes of the same user that know the job's key are
- * answered.
+ * Abstract names leave nothing behind, however a rank dies. A rank answers only processes of the same user that know the job's
+ * key.
  */
 #include "engine/meet.h"
 
@@ -32,9 +31,9 @@
 
 #define NFDS 3
 #define EXCHANGE_MS 60000
-#define CHECK_MS 100 /* between two checks for ranks that have died */
+#define CHECK_MS 100 /* between two checks for dead ranks */
 #define DEAD_MS 1000 /* for a process that has closed its sockets to be seen dead */
-#define CALLERS 256  /* that have connected and said nothing yet */
+#define CALLERS 256  /* connections that have sent nothing yet, at most */
 
 struct hello {
 	uint64_t magic, key;
@@ -66,7 +65,7 @@ int meet_listen(void)
 	return 0;
 }
 
-/* How many descriptors a rank hands to another. */
+/* The number of descriptors that a rank hands to another. */
 static int fds_of(uint16_t from, uint16_t to)
 {
 	if (node_of(from) != node_of(to))
@@ -104,7 +103,7 @@ static int send_hello(int s, uint16_t to)
 	return sendmsg(s, &m, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-/* On the other side of the socket. */
+/* Is the process at the other end of the same user? */
 static bool same_user(int s)
 {
 	struct ucred who;
@@ -113,7 +112,7 @@ static bool same_user(int s)
 	return !getsockopt(s, SOL_SOCKET, SO_PEERCRED, &who, &len) && who.uid == geteuid();
 }
 
-/* Take what a rank has sent; on failure the descriptors stay the caller's. */
+/* Take over what a rank has sent; on failure the caller keeps the descriptors. */
 static int adopt(const struct hello *h, const int *fds, int n)
 {
 	struct rank_info *p;
@@ -138,7 +137,7 @@ static int adopt(const struct hello *h, const int *fds, int n)
 	return 0;
 }
 
-/* Until the other has said something; one that dies meanwhile ends the job. */
+/* Wait until the other rank sends something; if a rank dies meanwhile, the job ends. */
 static int await(int s)
 {
 	uint64_t until = clock_ns() + EXCHANGE_MS * 1000000ull;
@@ -152,7 +151,7 @@ static int await(int s)
 	return -ETIMEDOUT;
 }
 
-/* Who it was; -errno. */
+/* Receive a hello. Returns the rank, or -errno. */
 static int receive_hello(int s)
 {
 	int fds[NFDS] = { -1, -1, -1 }, n = 0;
@@ -217,12 +216,15 @@ static int meet(uint16_t rank)
 	return err < 0 ? err : -EPROTO;
 }
 
-/* One that has connected, and may be a stranger: who it is comes first. 1: a rank, answered; s is its line from now on. */
+/*
+ * A new connection, which may be a stranger's: its hello comes first. 1: it is a rank, and was answered; s is its life line from
+ * now on.
+ */
 static int answer(int s)
 {
 	int rank = receive_hello(s), err;
 
-	if (rank == -EPERM || rank == -EPROTO) /* a stranger: not answered, and not counted */
+	if (rank == -EPERM || rank == -EPROTO) /* a stranger: neither answered nor counted */
 		return 0;
 	if (rank < 0)
 		return rank;
@@ -234,7 +236,7 @@ static int answer(int s)
 	return 1;
 }
 
-/* Answer as many ranks as will call. Strangers may call too, and then say nothing. */
+/* Answer as many ranks as will connect. Strangers may connect, too, and send nothing. */
 static int answer_all(int ranks)
 {
 	struct pollfd waiting[1 + CALLERS] = { { .fd = listener, .events = POLLIN } };
@@ -260,7 +262,7 @@ static int answer_all(int ranks)
 		}
 		if (err || !(waiting[0].revents & POLLIN))
 			continue;
-		if (n == 1 + CALLERS) /* the oldest has been silent for longest */
+		if (n == 1 + CALLERS) /* the oldest has been silent longest */
 			close(waiting[1].fd);
 		i = n == 1 + CALLERS ? 1 : n++;
 		waiting[i] = (struct pollfd){ .fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC), .events = POLLIN };
@@ -273,7 +275,7 @@ static int answer_all(int ranks)
 	return err;
 }
 
-/* valgrind returns ENOSYS as well, after a warning of five lines. */
+/* valgrind also returns ENOSYS, after a warning of five lines. */
 static int pidfd_of(pid_t pid)
 {
 	if (!under_valgrind())
@@ -282,7 +284,7 @@ static int pidfd_of(pid_t pid)
 	return -1;
 }
 
-/* Watch the ranks of this machine before meeting them: which of them dies meanwhile is then known. */
+/* Watch the ranks of this machine before meeting them, so that a death meanwhile is noticed. */
 static int watch_all(void)
 {
 	uint16_t r;
@@ -301,7 +303,7 @@ static int watch_all(void)
 	return 0;
 }
 
-/* Something went wrong between two ranks. Often because one has died, which its pidfd says a little later. */
+/* The meeting of two ranks has failed. Often one of them has died, which its pidfd shows a little later. */
 void meet_check(void)
 {
 	int i;
@@ -312,7 +314,10 @@ void meet_check(void)
 	}
 }
 
-/* Lower ranks are called, higher ranks call; everybody calls before answering, so nobody waits in a circle. */
+/*
+ * A rank connects to lower ranks and is connected to by higher ones. Every rank connects before it answers, so there is no
+ * circular wait.
+ */
 int meet_all(void)
 {
 	int higher = 0, err = watch_all();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memory.c - the memory objects of this node, made by its first rank and handed to the others (meet.c). Memfds leave nothing
- * behind, however a rank dies. */
+/*
+ * memory.c - the memory objects of this node, made by its first rank and handed to the others (meet.c). Memfds leave nothing
+ * behind, however a rank dies.
+ */
 #include "engine/memory.h"
 
 #include <errno.h>
@@ -136,7 +138,10 @@ int memory_start(void)
 	return 0;
 }
 
-/* So many slots need a place at once only while others keep their blocks pinned: address space for all would be 120 GiB. */
+/*
+ * Lasting slots need a place only while other ranks keep blocks pinned. Address space for all of them would be 120 GiB, so map a
+ * place when it is needed.
+ */
 char *memory_stage(uint16_t slot, size_t bytes)
 {
 	char *at;
@@ -210,8 +215,10 @@ void memory_stop(void)
 	job.me = NULL;
 }
 
-/* Of an array in the control segment: the first element at or after i that lies in memory; end if none. Looking at
- * the others would allocate them. */
+/*
+ * The index of the first element of an array in the control segment, at or after i, that lies in allocated memory; end if there
+ * is none. Reading the others would allocate memory.
+ */
 static size_t next_used(size_t array, size_t each, size_t i, size_t end)
 {
 	off_t at = (off_t)(array + i * each), data;
@@ -219,7 +226,7 @@ static size_t next_used(size_t array, size_t each, size_t i, size_t end)
 	if (i >= end)
 		return end;
 	if ((size_t)at % PAGE_BYTES >= each)
-		return i; /* the element before it shares its page */
+		return i; /* the element before it is on the same page */
 	data = lseek(job.mem.ctlfd, at, SEEK_DATA);
 	if (data < 0 && errno == ENXIO)
 		return end;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* nodes.c - which ranks are a node, and which rank of another node this one talks to. All ranks come to the same from their cards. */
+/*
+ * nodes.c - which ranks form a node, and which rank of another node this rank talks to. All ranks derive the same from their
+ * cards.
+ */
 #include "engine/nodes.h"
 
 #include <stdlib.h>
 
 #include "engine/job.h"
 
-/* Next to r, the rank before it on the same host; -1: there is none. */
+/* The nearest lower rank on the same host as r; -1: there is none. */
 static int before(const uint64_t *host, int r)
 {
 	int q = r - 1;
@@ -37,7 +40,9 @@ static void deal(const uint64_t *host, uint16_t most)
 	}
 }
 
-/* A message goes out by the process that has it, to the rank with its own place in the other node, modulo that node's ranks. */
+/*
+ * The process that has a message sends it, to the rank of the other node with its own index, modulo that node's number of ranks.
+ */
 static void choose_pairs(void)
 {
 	uint16_t n, r;

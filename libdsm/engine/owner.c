@@ -2,10 +2,10 @@
 /*
  * owner.c - which rank has a unit of the heap.
  *
- * The first node's table rules, under its lock, which is a leaf; other nodes ask by CALL_UNITS_TAKE and its like. They enter
- * what their own ranks take and give back in a table of their own, so that frees find the owner in memory; what they have
- * learnt of other nodes is there as well, and may be out of date: a rank refuses to free what is not its own, and the caller
- * asks again. While an allocation lives, its units stay with their owner.
+ * The first node's table is authoritative, under its lock, which is a leaf; other nodes ask by CALL_UNITS_TAKE and similar calls.
+ * Each node also has a table of its own, in which it enters what its ranks take and give back, so that frees find the owner in
+ * memory. Entries for other nodes may be out of date: a rank refuses to free what is not its own, and the caller asks again.
+ * While an allocation lives, its units stay with their owner.
  */
 #include "engine/owner.h"
 
@@ -30,7 +30,7 @@ static int ask(enum call_op op, uint16_t rank, uint32_t at, uint32_t n, void *ou
 	return call_rank(0, op, &q, sizeof(q), out, size);
 }
 
-/* In the table of a node that is not the first. */
+/* An entry in the table of a node that is not the first. */
 static void enter(uint32_t at, uint32_t n, uint16_t owner)
 {
 	for (; n; at++, n--)
@@ -48,7 +48,7 @@ static int64_t take(uint32_t n, uint32_t *used)
 		return err;
 	if (a.n != n) {
 		lost_rank(0, "it gave other units of the heap than were asked for");
-		return -EBADMSG; /* the job has come to its end */
+		return -EBADMSG; /* the job is ending */
 	}
 	if (!first_node())
 		enter(a.at, n, (uint16_t)(job.rank + 1));
@@ -134,7 +134,7 @@ int owner_of(size_t off)
 		return owner ? (int)owner - 1 : -EINVAL;
 	if (ask(CALL_UNITS_OWNER, job.rank, at, 1, &a, sizeof(a)) || !a.owner)
 		return -EINVAL;
-	/* Of a rank here, the table is right: it has just taken the unit, or is giving it back. */
+	/* For a rank of this node the table is right: the rank has just taken the unit, or is giving it back. */
 	if (is_here((uint16_t)(a.owner - 1)))
 		return -EINVAL;
 	__atomic_compare_exchange_n(entry, &nobody, (uint16_t)a.owner, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
@@ -177,7 +177,7 @@ static int taken(const struct units_ask *q, struct units_taken *out)
 	return 0;
 }
 
-/* A rank gives back its own; while another has all give back what they can, that one does it for them. */
+/* A rank gives back its own units. During a reclaim, the reclaimer gives back units for all. */
 static bool may_give(const struct units *u, uint16_t from, uint16_t rank)
 {
 	return node_of(rank) == from || (u->reclaimer && node_of((uint16_t)(u->reclaimer - 1)) == from);

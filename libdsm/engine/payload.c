@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* payload.c - the tables of payload.h, made into code. */
+/* payload.c - the tables of payload.h as code. */
 #include "engine/payload.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "engine/stats.h"
 #include "heap/units.h"
 
-#define UNIT BLOCK_MAX /* regions take whole units */
+#define UNIT BLOCK_MAX /* regions consist of whole units */
 
 _Static_assert(UNIT == UNIT_BYTES, "of the window and of the heap");
 _Static_assert(PAYLOAD_STATS_VECTORS == STATS_VECTORS && PAYLOAD_STATS_LANES == STATS_LANES, "one row each");
@@ -21,8 +21,10 @@ _Static_assert(offsetof(struct stats_vectors, rows) == sizeof(struct rows_head),
 _Static_assert(offsetof(struct stats_lanes, rows) == sizeof(struct rows_head), "the rows follow their number");
 _Static_assert(offsetof(struct trimmed, runs) == sizeof(struct rows_head), "the rows follow their number");
 
-/* No byte of a struct is without a rule: the sizes of the fields are the struct's, and no field has two rows (a case that is
- * there twice does not compile). */
+/*
+ * Every byte of a struct has a rule: the sizes of the fields add up to the struct's, and no field has two rows (a duplicate case
+ * does not compile).
+ */
 #define FIELD_SIZE(type, field, rule) +sizeof(((struct type *)0)->field)
 #define ALL_HAVE_RULES(shape, type)                                          \
 	_Static_assert(0 PAYLOAD_##shape(FIELD_SIZE) == sizeof(struct type), \
@@ -60,14 +62,14 @@ static const struct payload_call calls[CALL_OPS] = {
 #define ONE_CALL(...) +1
 _Static_assert(1 PAYLOAD_CALLS(ONE_CALL) == CALL_OPS, "each call has a row");
 
-/* What a field is held against besides itself. */
+/* The context that a field is checked in. */
 struct around {
 	const struct payload_limits *lim;
 	const char *at; /* the struct */
 	size_t rows;
 };
 
-/* A number of 1, 2, 4 or 8 bytes; in a buffer of a transport it may lie anywhere. */
+/* Reads a number of 1, 2, 4 or 8 bytes, which may be unaligned in a transport's buffer. */
 static uint64_t number(const char *at, size_t size)
 {
 	uint64_t v = 0;
@@ -76,7 +78,7 @@ static uint64_t number(const char *at, size_t size)
 	return v;
 }
 
-/* The number before a field, of the same size; n: how many fields before. */
+/* The value of the n-th field before, which has the same size. */
 static uint64_t before(const struct around *a, const struct payload_field *f, unsigned int n)
 {
 	return number(a->at + f->offset - n * f->size, f->size);
@@ -92,7 +94,7 @@ static bool is_in(uint64_t v, uint64_t lo, uint64_t hi)
 	return v >= lo && v <= hi;
 }
 
-/* Empty where lo is above hi. False: it is no range. */
+/* The range of values that a rule allows, empty if lo > hi. False: it is no range. */
 static bool range(const struct around *a, const struct payload_field *f, uint64_t *lo, uint64_t *hi)
 {
 	const struct payload_limits *lim = a->lim;

@@ -8,26 +8,28 @@
 #include "util/futex.h"
 
 /*
- * A home has so many slots for what is given back to it, and drops what comes while all are in use. So each rank has its share of
- * blocks that it has offered and the home has not asked for yet.
+ * A home has a fixed number of slots for blocks that are given back, and drops offers while all are in use. So each rank may have
+ * only a share of blocks in flight: offered, and not yet requested by the home.
  */
 #define PUSH_SLOTS (CTL_AHEAD_SLOTS - CTL_BLOCK_SLOTS)
-#define PUSH_FLIGHT 64u     /* at most, */
+#define PUSH_FLIGHT 64u     /* share of a rank, at most, */
 #define PUSH_FLIGHT_LEAST 4 /* and at least */
 
-/* A home asks within a round trip, unless it has dropped the offer, or a thread has pinned the block since: that pin may end after the
- * barrier only. */
+/*
+ * A home requests an offered block within a round trip, unless it has dropped the offer, or a thread has pinned the block since:
+ * that pin may end only after the barrier.
+ */
 #define PUSH_PATIENCE_NS 2000000u
 
 /*
- * The barrier waits for what is pushed. That is worth it where the home then reads many blocks without a miss; the misses of a few take
- * no longer than the barrier would.
+ * The barrier waits for pushed blocks. That pays if the home then reads many blocks without a miss; a few misses take no longer
+ * than the barrier would.
  */
 #define PUSH_LEAST 16u
 
 struct flight {
 	uint32_t blocks[PUSH_FLIGHT];
-	unsigned int head, tail; /* they run on */
+	unsigned int head, tail; /* never reset, so they wrap around */
 };
 
 void push_note(const struct msg *grant)
@@ -53,7 +55,7 @@ static struct copy *page_of(uint32_t block)
 	return &job.mem.pages[block_page(block)];
 }
 
-/* Is it still a block of its region? That may be another by now. */
+/* Is it still a block of its region? Another region may have the place by now. */
 static bool is_block(uint32_t block)
 {
 	const size_t off = block_off(block), bytes = block_bytes(block);
@@ -62,7 +64,7 @@ static bool is_block(uint32_t block)
 	return r && r->block_size == bytes && (off - r->off) % bytes == 0;
 }
 
-/* The home of what this node was told to push, has, and may push now; SET_NOBODY: it may not. */
+/* The home of a block that this node was told to push, has, and may push now; else SET_NOBODY. */
 static uint16_t home_of(uint32_t block)
 {
 	const struct copy *p = page_of(block);
@@ -76,7 +78,7 @@ static uint16_t home_of(uint32_t block)
 	return home;
 }
 
-/* The slot comes first: as long as it names the block, no other region takes the place of this one. */
+/* Take the slot first: while it names the block, no other region can take this one's place. */
 static bool offer(uint32_t block)
 {
 	const int slot = slot_try_prefetch(block, SLOT_BACK);
@@ -111,7 +113,7 @@ static void land(struct flight *f)
 	}
 }
 
-/* Until at most so many are in flight. False: none has landed for too long. */
+/* Wait until at most so many are in flight. False: none has landed for too long. */
 static bool await(struct flight *f, unsigned int most)
 {
 	uint64_t until = 0, now;

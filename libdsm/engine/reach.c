@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * reach.c - the transport to the ranks of other nodes: opened, and its address exchanged, only where there are others.
+ * reach.c - opens the transport to the ranks of other nodes, and exchanges its address, only if there are other nodes.
  *
- * All ranks decide that from the same cards, so all come to the exchange or none does.
+ * All ranks decide that from the same cards, so either all or none take part in the exchange.
  */
 #include "engine/reach.h"
 
@@ -23,12 +23,12 @@
 #define REACH_SECONDS 60
 
 struct where {
-	char net[16]; /* the transport that the address is of */
+	char net[16]; /* the transport that the address belongs to */
 	uint32_t size;
 	uint8_t address[NET_ADDRESS_MAX];
 };
 
-/* What the setting names; or, of the first AUTO, the first that finds a device. */
+/* The transport that the setting names; or the first of AUTO that finds a device. */
 #define AUTO 2
 static int open_net(void *address, size_t *size)
 {
@@ -86,7 +86,7 @@ static int connect_to(uint16_t rank, struct where *its, const struct where *mine
 		return -EPROTO;
 	}
 	if (memcmp(its->net, mine->net, sizeof(its->net))) {
-		/* The same line from either side. */
+		/* The same connection, seen from either side. */
 		const struct where *high = rank > job.rank ? its : mine, *low = rank > job.rank ? mine : its;
 
 		log_line("rank %d uses the transport %.*s and rank %d %.*s; DSM_NET chooses one for all ranks",
@@ -109,7 +109,7 @@ static int exchange(struct where *mine, struct where *its)
 	snprintf(mine->net, sizeof(mine->net), "%s", job.netops->name);
 	err = start_failed(launch_exchange(&job.launch, "dsm-address", mine, sizeof(*mine), REACH_SECONDS),
 			   "dsm-address", REACH_SECONDS);
-	lost_scan(); /* before its address is asked for, which takes the launcher seconds when there is none */
+	lost_scan(); /* before asking for its address: if there is none, the launcher takes seconds */
 	for (r = 0; r < job.size && !err; r++)
 		if (r != job.rank)
 			err = connect_to(r, its, mine);

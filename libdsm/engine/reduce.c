@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* reduce.c - see reduce.h; outside the core, which knows no floating point. */
+/* reduce.c - see reduce.h. Not part of the core, which has no floating point. */
 #include "engine/reduce.h"
 
 #include "core/wire.h"
@@ -34,8 +34,10 @@ bool reduce_has(unsigned int type, unsigned int op)
 	return type < WIRE_REDUCE_TYPES && op < WIRE_REDUCE_OPS && types[type].ops >> op & 1;
 }
 
-/* One function for each type: one loop for each operation, which the compiler makes vectors of. wide: unsigned, and not
- * narrower than int, so that nothing overflows. */
+/*
+ * One function per type, with one loop per operation, which the compiler can vectorise. wide: unsigned, and at least as wide as
+ * int, so that nothing overflows.
+ */
 #define EACH(expression)                         \
 	for (i = 0; i < n; i++) {                \
 		const type_ a = to[i], b = x[i]; \
@@ -82,7 +84,7 @@ FLOATING(floats, float)
 FLOATING(doubles, double)
 FLOATING(long_doubles, long double)
 
-/* Any byte but 0 is true. */
+/* Every value but 0 is true. */
 static void bools(enum dsm_op op, void *into, const void *from, size_t n)
 {
 	typedef uint8_t type_;

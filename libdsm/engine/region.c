@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * region.c - the registry of regions, kept in the control segment of rank 0's node and served by the ranks of that node.
+ * region.c - the registry of regions, in the control segment of rank 0's node and served by the ranks of that node.
  *
- * A record lives until its name is taken away and its last rank has detached; then all ranks forget the range, and only
- * then is the record freed, so that an address is never used again with old state behind it.
+ * A record lives until its name is deleted and its last rank has detached. Then all ranks forget the range, and only after that
+ * is the record freed, so that an address is never used again with old state.
  */
 #include "engine/region.h"
 
@@ -121,7 +121,7 @@ static int create(struct registry *g, uint16_t from, const struct region_want *w
 	return 0;
 }
 
-/* When nobody has it and nobody can attach any more, one node sees to its end: the one that asked last. */
+/* If no rank is attached and none can attach any more, one node removes the region: the one that asked last. */
 static void bury(struct region_record *r, uint16_t from)
 {
 	if (!r->attached && !r->named)
@@ -154,7 +154,7 @@ static int detach(struct region_record *r, uint16_t from)
 	return 0;
 }
 
-/* Its contents may be missing: then nobody else can have attached, and those who wait for them find no such name. */
+/* If contents are missing, no other rank can have attached; ranks that wait for the contents find no such name. */
 static int withdraw(struct registry *g, struct region_record *r, uint16_t from)
 {
 	int err = node_of(r->creator) == from ? detach(r, from) : -EBADMSG;
@@ -173,7 +173,7 @@ static int serve_named(struct registry *g, uint16_t from, enum call_op op, struc
 	if (op == CALL_ATTACH)
 		return attach(r, from);
 	if (!r->id)
-		return -EINVAL; /* the heap stays */
+		return -EINVAL; /* the heap cannot be removed */
 	unname(g, r);
 	bury(r, from);
 	return 0;
@@ -200,7 +200,7 @@ static int serve_held(struct registry *g, uint16_t from, enum call_op op, struct
 	return 0;
 }
 
-/* Which call says whom it is about by a name. */
+/* Does the call name the region, instead of giving its id? */
 static bool has_name(enum call_op op)
 {
 	return op == CALL_ATTACH || op == CALL_QUERY || op == CALL_DESTROY;
@@ -274,7 +274,7 @@ void region_add_heap(struct registry *g, uint64_t bytes)
 	room_start(&g->room, units(), (uint32_t)(bytes / REGION_UNIT), (uint32_t)(job.set.space / REGION_UNIT));
 }
 
-/* Is a rank of this node attached to any of it? */
+/* Is a rank of this node attached to any part of it? */
 static bool any_mapped(const struct region_place *at)
 {
 	uint64_t unit;
@@ -285,7 +285,7 @@ static bool any_mapped(const struct region_place *at)
 	return false;
 }
 
-/* At the first node. */
+/* Runs on the first node. */
 static bool may_bury(const struct region_place *at, uint16_t from)
 {
 	struct registry *g = &job.me->registry;
@@ -307,7 +307,7 @@ static void enter(uint64_t off, uint64_t bytes, uint16_t entry)
 		__atomic_store_n(&job.mem.regions[unit], entry, __ATOMIC_RELEASE);
 }
 
-/* Until the range is purged, every rank that attaches would write the same, which others read without a lock. */
+/* Until the range is purged, every rank that attaches would write the same value; others read it without a lock. */
 void region_enter(const struct dsm_region *r)
 {
 	const uint16_t entry = (uint16_t)(r->id + 1);
@@ -340,7 +340,7 @@ int region_may_purge(const void *in)
 	return may_bury(&b.at, b.node) ? 0 : -EPERM;
 }
 
-/* What is sent meanwhile has either priority. */
+/* Messages sent meanwhile may have either priority. */
 void region_set_priority(uint64_t off, uint64_t bytes, uint8_t priority)
 {
 	uint64_t unit;
@@ -372,9 +372,9 @@ static int call_all(enum call_op op, const struct region_record *r)
 }
 
 /*
- * Those who left may still be named in messages: the home is being handed the newest copy, or MSG_DONE is on its way to it.
- * Nobody starts anything new. So when each node has been found without a request once, only what ends one is under way, and
- * when each is quiet after that, nothing is.
+ * Ranks that left may still be named in messages: the newest copy may be on its way to the home, or MSG_DONE is. No rank starts
+ * anything new. So once each node has been found without a request, only messages that end one are in flight; when each is quiet
+ * after that, nothing is.
  */
 int region_bury(const struct region_record *r)
 {

@@ -4,7 +4,7 @@
 
 #include <errno.h>
 
-#define TRIES 32 /* holes that may be a little too small, before a larger one is broken */
+#define TRIES 32 /* holes tried that may be slightly too small, before a larger one is split */
 
 static unsigned int list_of(uint32_t length)
 {
@@ -43,7 +43,7 @@ void room_start(struct room *r, struct room_unit *u, uint32_t first, uint32_t un
 		add(r, u, first, units - first);
 }
 
-/* A hole of at least n units; all of the holes of n's own size are tried only when there is nothing larger. */
+/* Find a hole of at least n units. All holes of n's own size class are tried only if there is no larger one. */
 static int64_t find(const struct room *r, const struct room_unit *u, uint32_t n)
 {
 	uint32_t own = list_of(n), list, tries = 0, hole;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * run.c - carries the core's actions out.
+ * run.c - carries out the core's actions.
  *
- * A message for this node is an item in the thread's own queue: the thread that caused it steps the receiver, and nobody is
- * woken. A message for another node goes to the transport.
+ * A message for this node is an item in the thread's own queue: the thread that caused it steps the receiver, and no other thread
+ * is woken. A message for another node goes to the transport.
  *
- * Everything here runs on any thread, also inside the fault handler.
+ * Everything here may run on any thread, also inside the fault handler.
  */
 #include "engine/run.h"
 
@@ -34,7 +34,7 @@ static void send_failed(uint16_t rank, int err)
 	lost_connection(rank, err);
 }
 
-/* Locks, objects, barriers; the parts of collectives are counted where they are sent, in chunk.c. */
+/* Counts messages of locks, objects and barriers; chunk.c counts those of collectives when it sends them. */
 static bool may_wake(uint8_t type)
 {
 	return type >= MSG_LOCK && type <= MSG_DEPART;
@@ -72,7 +72,7 @@ static void blame(uint16_t node)
 	lost_rank(job.first[node], "it broke the protocol");
 }
 
-#define STRAYS_SAID 8 /* more say nothing new */
+#define STRAYS_SAID 8 /* more messages would say nothing new */
 
 void run_refuse(const struct msg *m, int err)
 {
@@ -110,7 +110,7 @@ static void open_block(const struct action *a, const struct msg *m, const void *
 		break;
 	case OPEN_UPGRADE: err = job.fault->raise(who, off, len); break;
 	case OPEN_ZERO: err = job.fault->zero(who, off, len); break;
-	case OPEN_AGAIN: /* done under the lock by run_page() */ break;
+	case OPEN_AGAIN: /* run_page() does it under the lock */ break;
 	}
 	if (err)
 		protect_failed(err);
@@ -138,7 +138,7 @@ static void woken(const struct msg *m, const struct action *a)
 		work_push(WORK_PASS, &(struct msg){ .req_slot = a->slot, .count = a->status });
 		return;
 	}
-	/* Nobody waits: the grant counts as used, and may be taken away at once. */
+	/* No thread waits: the grant counts as used, and the block may be taken away at once. */
 	run_page(PE_USED, &(struct msg){ .object = m->object, .src = job.node, .dst = job.node }, NULL, NULL);
 	slot_complete(a->slot, 0, 0);
 	slot_put(a->slot);
@@ -148,7 +148,7 @@ static void replied(const struct action *a)
 {
 	if (!slot_is_prefetch(a->slot)) {
 		slot_complete(a->slot, a->status, a->mask);
-	} else if (a->prot) { /* of MSG_RELEASE: nobody waits for what it says */
+	} else if (a->prot) { /* of MSG_RELEASE: no thread waits for its status */
 		slot_complete(a->slot, 0, 0);
 		slot_put(a->slot);
 	}
@@ -156,12 +156,12 @@ static void replied(const struct action *a)
 
 static void wake_barrier(struct bar *b)
 {
-	/* gen has moved; a full barrier, which pairs with the sleeper's count in be_patient(). */
+	/* gen has moved; this full barrier pairs with the sleeper's count in be_patient() */
 	if (__atomic_fetch_add(&b->sleepers, 0, __ATOMIC_SEQ_CST))
 		futex_wake(&b->gen, 1 << 30);
 }
 
-/* What this node gives up is in a->from, what it keeps in a->prot. */
+/* a->from is what this node gives up, a->prot what it keeps. */
 static enum work_kind leaves_as(const struct action *a)
 {
 	if (a->prot == PROT_CLOSED)
@@ -201,7 +201,7 @@ static void carry_out(const struct actions *acts, const struct msg *m, const voi
 		case ACT_RESUME: work_push(WORK_STEP, &a->msg); break;
 		case ACT_WAKE_ALL: wake_barrier(&job.mem.bars[m->object]); break;
 		case ACT_REPLY: replied(a); break;
-		case ACT_FETCH: /* a block that is placed here may stand behind pinned ones */
+		case ACT_FETCH: /* a block that is placed here may have to wait for pinned ones */
 			block_start_prefetch(a->msg.object, a->prot == PROT_RW, a->msg.flags, a->msg.home,
 					     a->msg.type == MSG_RELEASE ? SLOT_BACK : SLOT_AHEAD);
 			break;
@@ -232,7 +232,7 @@ static void deliver(const struct msg *m, const void *payload, size_t size)
 
 /* ---- copies that leave this node: by run_work() alone, so that nothing here is entered twice -------- */
 
-/* Lower the mappings of n neighbours. Where copies are taken, their contents are in the buffer then. */
+/* Lower the mappings of n neighbouring blocks. If copies are taken, the buffer then has their contents. */
 static void close_run(struct work *w, const struct item *it, unsigned int n)
 {
 	const bool writable = it->kind == WORK_LOWER || it->kind == WORK_TAKE_RW;
@@ -284,8 +284,8 @@ static void send_copy(struct work *w, const struct msg *m)
 }
 
 /*
- * Neighbours first, in one call of the fault backend, then their answers: none leaves before all mappings of its block have come
- * down (core/map.h), and until it has left the protocol does nothing else with that block.
+ * Lower neighbours first, in one call of the fault backend, then send their answers. No answer is sent before all mappings of its
+ * block are lowered (core/map.h), and until then the protocol does nothing else with that block.
  */
 static bool close_all(struct work *w)
 {
@@ -309,7 +309,7 @@ static bool close_all(struct work *w)
 	return all;
 }
 
-/* For a thread that has given up (sync/lock.c): it comes if it is called, and releases the lock if it has it. */
+/* On behalf of a thread that has given up (sync/lock.c): come if it is called, and release the lock if it gets it. */
 static void pass_on(const struct msg *m)
 {
 	const uint32_t hold = slot_object(NULL, m->req_slot);
@@ -350,7 +350,7 @@ void run_work(void)
 	struct item it;
 
 	if (w->running)
-		return; /* the loop below, further up this thread's stack, will get to it */
+		return; /* the loop below, further up this thread's stack, handles it */
 	w->running = true;
 	do {
 		while (work_pop(&it))
@@ -359,7 +359,7 @@ void run_work(void)
 	w->running = false;
 }
 
-/* From here on nothing comes that belongs to what has been set aside. */
+/* Nothing that belongs to the stored closings can follow any more. */
 static void close_now(bool more)
 {
 	struct work *w = work_mine();
@@ -443,7 +443,7 @@ void run_net(void *arg, const struct msg *m, const void *payload, size_t size)
 	deliver(m, payload, size);
 	run_work();
 	if (may_wake(m->type) || m->type == MSG_CHUNK)
-		count(&job.mine->sync_in, 1); /* after the wake-ups: deadlock.c */
+		count(&job.mine->sync_in, 1); /* after the wake-ups, as deadlock.c requires */
 	work_timers(true);
 }
 
@@ -466,7 +466,7 @@ static void damaged(uint32_t object, const struct copy *p, enum page_event ev)
 	lost_abort(70, "the protocol's state is damaged");
 }
 
-/* also: what goes with the event, under the stripe; NULL: nothing. */
+/* also: called with the event, under the stripe; may be NULL. */
 static enum run_page page_event(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq,
 				void (*also)(void *), void *arg)
 {
@@ -520,7 +520,7 @@ void run_used(const struct msg *ask, void (*also)(void *), void *arg)
 
 /* ---- copies that this node drops by itself ----------------------------------------------------------- */
 
-/* In ascending order: two threads that take several do not wait for each other. */
+/* In ascending order, so that threads that take several stripes do not wait for each other. */
 static void each_stripe(const uint64_t *set, void (*fn)(uint32_t *))
 {
 	uint32_t w;
@@ -560,7 +560,7 @@ static void close_dropped(size_t off, size_t end)
 void run_drop(size_t off, size_t block, unsigned int n)
 {
 	const size_t end = off + n * block;
-	uint64_t stripes[CTL_STRIPES / 64] = { 0 }; /* a bit each, as several blocks may share one */
+	uint64_t stripes[CTL_STRIPES / 64] = { 0 }; /* one bit each, as several blocks may share a stripe */
 	size_t at, from = off;                      /* [from, at) is dropped, and not closed yet */
 
 	for (at = off; at < end; at += block) {
@@ -569,7 +569,7 @@ void run_drop(size_t off, size_t block, unsigned int n)
 		stripes[i / 64] |= 1ull << i % 64;
 	}
 	each_stripe(stripes, word_lock);
-	/* Closed before the stripes are released: the next request for a block may already be on its way. */
+	/* Close before the stripes are released: the next request for a block may already be on its way. */
 	for (at = off; at < end; at += block)
 		if (!drop(block_id(at, block))) {
 			close_dropped(from, at);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * service.c - the thread that is there when nobody else is: it serves what comes from other hosts while the application
- * computes, watches the other ranks of this host, and fires timers that threads left behind. It sleeps in epoll.
+ * service.c - the service thread: it handles messages from other hosts while the application computes, watches the other ranks of
+ * this host, and fires timers that threads left behind. It sleeps in epoll.
  */
 #include "engine/service.h"
 
@@ -45,17 +45,17 @@ enum {
 };
 
 #define SLICE_NS 100000
-#define TICK_MS 1000   /* most time asleep between two checks of connections and of the silence of others */
-#define THREADS_MS 250 /* and of which threads are left, once the first has ended */
+#define TICK_MS 1000   /* longest sleep between two checks of connections and of silent ranks */
+#define THREADS_MS 250 /* between two checks for remaining threads, once the first has ended */
 
 static int stopping;
-static bool woken; /* by the transport, in the last sleep */
-static bool spent; /* its event, which comes once (watch_as) */
-static bool moved; /* to the processor of a thread that sleeps */
+static bool woken; /* the transport ended the last sleep */
+static bool spent; /* the transport's event, which comes once, has come (watch_as) */
+static bool moved; /* moved to the processor of a sleeping thread */
 
 static int watch_as(int fd, uint64_t what, int how)
 {
-	/* While the transport stays unarmed, an event that nobody takes must not wake this thread over and over. */
+	/* While the transport stays unarmed, an unread event must not wake this thread repeatedly. */
 	const uint32_t once = what == WHAT_NET && !job.netops->wait_step ? EPOLLONESHOT : 0;
 	struct epoll_event ev = { .events = EPOLLIN | once, .data.u64 = what };
 
@@ -94,25 +94,25 @@ static void handle(const struct epoll_event *ev)
 	}
 }
 
-/* In epoll, at most. */
+/* The longest sleep in epoll. */
 static int patience(bool busy)
 {
 	int ms = !job.net ? -1 : job.set.lost_ms / 4 < TICK_MS ? (int)job.set.lost_ms / 4 + 1 : TICK_MS;
 
-	if (busy) /* timers are a few microseconds away: yield rather than sleep past them */
+	if (busy) /* timers are due in microseconds: yield, because a sleep could take longer */
 		return 0;
 	if (deadlock_watches() && (ms < 0 || ms > deadlock_ms()))
 		ms = deadlock_ms();
 	return threads_check() && (ms < 0 || ms > THREADS_MS) ? THREADS_MS : ms;
 }
 
-/* Besides messages: what rings the doorbell of a thread that is asleep. */
+/* Events other than messages, which ring the doorbell of a sleeping thread. */
 static bool has_other_work(void)
 {
 	return work_late_waits() || call_waits() || __atomic_load_n(&stopping, __ATOMIC_RELAXED);
 }
 
-/* Launchers bind a rank to one processor by default; this thread is to run when the application fills that one. */
+/* Launchers bind a rank to one processor by default. This thread must be able to run when the application uses that one. */
 static void be_anywhere(void)
 {
 	cpu_set_t all;
@@ -122,7 +122,7 @@ static void be_anywhere(void)
 	moved = false;
 }
 
-/* To the processor of a thread that sleeps: nobody needs that one, while the kernel wakes this thread beside whoever has sent. */
+/* Move to the processor of a sleeping thread, which nobody needs. The kernel would wake this thread near the sender. */
 static bool move_over(void)
 {
 	const unsigned int cpu = wait_sleeper_cpu();
@@ -136,7 +136,7 @@ static bool move_over(void)
 	return moved;
 }
 
-/* Does another thread want this processor? That is asked now and then. */
+/* Does another thread want this processor? Checked from time to time. */
 static bool is_in_the_way(uint32_t *rounds, uint64_t now)
 {
 	if (++*rounds % SPIN_YIELD)
@@ -146,16 +146,16 @@ static bool is_in_the_way(uint32_t *rounds, uint64_t now)
 }
 
 /*
- * A peer that waits for each answer sends its next message soon after it, and waking this thread takes longer than all the rest. So
- * after a message it polls for the next one, for as long as a waiter would (spin.h). It does so only while a thread of this rank
- * sleeps, because then there is likely to be a processor that nobody needs, and not for a transport that is told who waits (net.h):
- * that one's own threads poll. True: there is one.
+ * A peer that waits for each answer sends its next message soon after it, and waking this thread takes longer than everything
+ * else. So after a message it polls for the next one, for as long as a waiter would (spin.h). It does so only while a thread of
+ * this rank sleeps, since then a processor is likely to be idle. It does not if the transport is told which thread waits (net.h),
+ * because then the transport's own threads poll. True: a message has come.
  */
 static bool next_comes(bool came)
 {
 	static struct spin spin;
-	static uint64_t last; /* when messages came last */
-	static bool slept;    /* since then */
+	static uint64_t last; /* time of the last message */
+	static bool slept;    /* has it slept since then? */
 	const uint64_t set = job.spin_us * 1000ull;
 	uint32_t rounds = 0;
 	uint64_t now;
@@ -187,7 +187,7 @@ static bool next_comes(bool came)
 	return next_comes(true);
 }
 
-/* needed: a message has come that no other thread would have taken. */
+/* needed: a message has come that no other thread would have handled. */
 static unsigned int lingers(bool needed)
 {
 	static struct linger linger;
@@ -198,7 +198,7 @@ static unsigned int lingers(bool needed)
 	return job.netops->wait_step ? 0 : linger_for(&linger, needed, vain, waits && !wait_sleepers());
 }
 
-/* False: there is something already. */
+/* False: a message is there already. */
 static bool arm(void)
 {
 	if (job.netops->arm(job.net) == -EBUSY)
@@ -266,8 +266,8 @@ static void serve_once(uint64_t *last_ping)
 }
 
 /*
- * Served promptly although all processors compute: a short slice (Linux 6.12: the scheduler lets the shorter slice run
- * first) and, where allowed, a better nice value. Both are wishes; the thread sleeps nearly always.
+ * Ask to run promptly even if all processors are busy: a short slice (Linux 6.12: the scheduler prefers the shorter slice) and,
+ * if allowed, a better nice value. Both may be refused; the thread sleeps nearly always.
  */
 static void be_prompt(void)
 {
@@ -279,12 +279,12 @@ static void be_prompt(void)
 		uint64_t runtime, deadline, period;
 	} attr = { .size = sizeof(attr),
 		   .policy = SCHED_OTHER,
-		   .flags = SCHED_FLAG_RESET_ON_FORK, /* threads of the program are created by this one (api/spawn.c) */
+		   .flags = SCHED_FLAG_RESET_ON_FORK, /* this thread creates threads of the program (api/spawn.c) */
 		   .nice = -15,
 		   .runtime = SLICE_NS };
 
 	if (sched_getscheduler(0) != SCHED_OTHER)
-		return; /* somebody has chosen for us */
+		return; /* the user has chosen */
 	if (!syscall(SYS_sched_setattr, 0, &attr, 0))
 		return;
 	attr.nice = getpriority(PRIO_PROCESS, (id_t)gettid());
@@ -316,7 +316,7 @@ void service_ring(uint16_t rank)
 	uint64_t one = 1;
 
 	if (sys_write(rank_info(rank)->doorbell, &one, sizeof(one)) < 0)
-		one = 0; /* it is full of rings: awake already */
+		one = 0; /* it is full: the thread is awake already */
 }
 
 int service_start(void)

@@ -12,7 +12,7 @@ static struct sharing_page *page(size_t off)
 	return &job.mem.sharing[off >> PAGE_SHIFT];
 }
 
-/* From 1: a page that was never lost has 0. Half the numbers are enough to tell one acquire from the next. */
+/* Starts at 1, because a page that was never lost has 0. Half of the numbers suffice to tell one acquire from the next. */
 static uint32_t now(void)
 {
 	const uint32_t n = __atomic_load_n(&job.me->acquires, __ATOMIC_RELAXED) + 1;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * slot.c - request slots and hold records: who gets one, who waits for one, and the answer in it.
+ * slot.c - request slots and hold records: their allocation, waiting for one, and the answer in it.
  *
- * A slot belongs to a request until its answer has come. What always completes must never stand behind what may wait for
- * somebody's doing, so each has slots of its own:
+ * A slot belongs to a request until its answer has come. A request that always completes must never wait for one that depends on
+ * another thread, so each kind has slots of its own:
  *
- *   SLOT_BLOCK     blocks that threads wait for, most of which come by themselves; one that another node has pinned does not
+ *   SLOT_BLOCK     blocks that threads wait for; most come without help, but not one that another node has pinned
  *   SLOT_AHEAD     blocks that nobody waits for
  *   SLOT_BACK      blocks that are given back: asked of the home, and by the home, which must not stand behind pinned ones
  *   SLOT_BRIEF     requests that their home answers at once: atomics, posts, signals, unlocks, init, destroy, try, calls,
  *                  placements
  *   SLOT_LASTING   locks, semaphores, conditions; and blocks, when all slots for those are in use: others may have pinned them
  *
- * A thread that finds no slot for a block or a brief request waits for one, asleep, and helps meanwhile. Lasting slots are
- * refused when they are all in use. Of blocks, those for which a transport has landing places are taken first.
+ * A thread that finds no slot for a block or a brief request sleeps until one is free, and handles messages meanwhile. If all
+ * lasting slots are in use, the request fails. Slots for blocks that have landing places of the transport are taken first.
  */
 #include "engine/slot.h"
 
@@ -23,7 +23,7 @@
 #include "engine/wait.h"
 #include "util/futex.h"
 
-/* The bits of word w that stand for slots of [from, to), of which it has at least one. */
+/* The bits of word w that stand for slots of [from, to), at least one of which it contains. */
 static uint64_t bits_of(unsigned int w, unsigned int from, unsigned int to)
 {
 	uint64_t bits = ~0ull;
@@ -58,7 +58,7 @@ static int take_last(uint32_t end)
 	struct ctl *c = job.me;
 	int64_t s = pool_take(&c->lasting_slots, c->slot_next + CTL_BRIEF_END, end - CTL_BRIEF_END);
 
-	if (s >= end - CTL_BRIEF_END) { /* somebody's lasting request had it */
+	if (s >= end - CTL_BRIEF_END) { /* it was taken from the lasting requests */
 		pool_give(&c->lasting_slots, c->slot_next + CTL_BRIEF_END, (uint32_t)s);
 		return -EAGAIN;
 	}
@@ -99,9 +99,9 @@ static void wake_one(struct queue_word *q)
 }
 
 /*
- * Counted before it checks once more, so that whoever gives a slot back after that check sees it:
- *
- *   waiter:  waiting++; check: none; sleep while word stands     giver:  give back; waiting? then word++, wake
+ * The waiter counts itself before it checks once more, so that a thread that gives a slot back after that check sees the count:
+ *   waiter:  waiting++; check: none; sleep while word stands
+ *   giver:   give back; waiting? then word++, wake
  */
 static int await(enum slot_kind kind, struct queue_word *q)
 {
@@ -120,7 +120,7 @@ static int await(enum slot_kind kind, struct queue_word *q)
 	}
 	__atomic_fetch_sub(&q->waiting, 1, __ATOMIC_SEQ_CST);
 	if (s < 0)
-		wake_one(q); /* the one that was woken may have been us */
+		wake_one(q); /* this thread may have been the one that was woken */
 	return s;
 }
 
@@ -172,7 +172,7 @@ static bool is_left(uint16_t slot, size_t off, size_t end)
 	return at >= off && at < end && slot_is_prefetch(slot);
 }
 
-/* The count first: if the slot is another request's by then, it has moved. */
+/* Read the count first: if another request gets the slot, the count has changed. */
 static bool is_left_at(uint16_t slot, size_t off, size_t end, uint32_t *seq)
 {
 	*seq = slot_seq(slot);
@@ -285,7 +285,7 @@ void slot_expect(uint16_t slot)
 	__atomic_store_n(&job.me->slots[slot].prefetch, 0, __ATOMIC_SEQ_CST);
 }
 
-/* In a node of several ranks it may wait in another process than the one that m comes to. */
+/* In a node of several ranks, the waiting thread may be in another process than the one that receives m. */
 bool slot_waited(const struct msg *m)
 {
 	if (job.width[m->dst] > 1)

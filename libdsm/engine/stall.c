@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * stall.c - when a wait lasts long, one line says who waits where (DSM_STALL_MS).
+ * stall.c - if a wait lasts long, one report says which threads wait where (DSM_STALL_MS).
  *
- * A thread that goes to sleep leaves a note of what it waits for in its node's control segment. A waiter whose own wait has
- * lasted for DSM_STALL_MS gathers the notes of all ranks, those of other nodes by calls, and reports. In the fault handler, and
- * where the waits are in the kernel helper, it has a thread do so (asker.c), which the service thread starts: there a call may
- * not wait, or not be made. One process of a node at a time reports (`stall_due`), and among the nodes that of the lowest rank
- * whose wait is old; intervals double. Nobody else reads notes, so they need no lock.
+ * A thread that goes to sleep leaves a note in its node's control segment that says what it waits for. A waiter whose own wait
+ * has lasted for DSM_STALL_MS gathers the notes of all ranks, those of other nodes by calls, and prints the report. In the fault
+ * handler, and if the kernel helper has the waits, a thread does that instead (asker.c), which the service thread starts: a call
+ * must not wait there, or cannot be made. One process of a node at a time reports (`stall_due`), and among the nodes the one with
+ * the lowest rank whose wait is old; intervals double. Only the report reads notes, so they need no lock.
  */
 #include "engine/stall.h"
 
@@ -26,7 +26,7 @@
 #include "util/futex.h"
 #include "util/log.h"
 
-#define ROWS 2048 /* of all ranks, in one report */
+#define ROWS 2048 /* of all ranks, per report */
 
 __thread struct wait_about wait_about __attribute__((tls_model("initial-exec")));
 __thread struct wait_label wait_label __attribute__((tls_model("initial-exec")));
@@ -47,7 +47,10 @@ static struct wait_about block_about(uint32_t block)
 				    .home = r ? block_home(r, block_off(block)) : 0 };
 }
 
-/* A thread that was woken at a condition waits for the mutex then, by the same call; one that was cancelled, for something else. */
+/*
+ * Does the label fit the wait? A thread that a condition has woken waits for the mutex next, in the same call; a cancelled thread
+ * waits for something else.
+ */
 static bool is_labelled(const struct wait_about *a)
 {
 	static const uint8_t kinds[] = {
@@ -77,7 +80,7 @@ int stall_begin(uint32_t block, bool lasting, uint64_t now)
 	struct rank_ctl *c = job.mine;
 	unsigned int w;
 
-	/* Two ranks may report at once, and each wait for the other's answer: that is nobody's wait. */
+	/* Two ranks may report at once, and wait for each other's answers: such waits are not reported. */
 	if (!job.set.stall_ms || reporting)
 		return -1;
 	for (w = 0; w < CTL_NOTES / 64; w++) {
@@ -93,7 +96,7 @@ int stall_begin(uint32_t block, bool lasting, uint64_t now)
 			return i;
 		}
 	}
-	return -1; /* so many threads wait that those listed tell enough */
+	return -1; /* no note is free: the listed waits tell enough */
 }
 
 void stall_end(int note)
@@ -109,7 +112,7 @@ void stall_end(int note)
 	now = clock_ns();
 	if (now - since < limit_ns())
 		return;
-	/* things move again: what stalls next is reported from the start */
+	/* there is progress: restart the intervals */
 	__atomic_store_n(&job.me->stall_step, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&job.me->stall_due, now + limit_ns(), __ATOMIC_RELAXED);
 }
@@ -138,7 +141,7 @@ static unsigned int add_held(uint16_t local, struct stall_row *out, unsigned int
 	return n;
 }
 
-/* A note that was written again while it was read may call an object a block. */
+/* If a note was rewritten while it was read, an object may look like a block. */
 static bool is_there(const struct wait_about *a)
 {
 	return a->kind != ABOUT_BLOCK || block_off(a->object) < job.set.space;
@@ -172,7 +175,7 @@ unsigned int stall_serve(uint16_t rank, struct stall_row *out, unsigned int most
 
 enum { OUTSIDE = 0, ABSENT, WAITS, PART, HOLDS };
 
-/* -errno: a rank cannot be asked, or the report is another node's. */
+/* -errno: a rank cannot be asked, or another node reports. */
 static int gather(struct stall_row *rows)
 {
 	unsigned int n = 0, i;
@@ -212,7 +215,7 @@ static void say(struct text *t, const char *fmt, ...)
 	t->n = t->n + (size_t)n < sizeof(t->s) ? t->n + (size_t)n : sizeof(t->s) - 1;
 }
 
-/* As the program has named it; false: it has not. */
+/* The name that the program has given; false: none. */
 static bool labelled(const struct wait_label *l, char *buf, size_t size)
 {
 	static const char *const names[] = {
@@ -263,7 +266,7 @@ void stall_object(const struct stall_row *row, char *buf, size_t size)
 	snprintf(buf, size, "answers to calls");
 }
 
-/* "rank 3 waits", "ranks 0-2,5 wait": those with which[r] == is. False: none. */
+/* "rank 3 waits", "ranks 0-2,5 wait": the ranks with which[r] == is. False: there are none. */
 static bool say_ranks(struct text *t, const char *before, const uint8_t *which, uint8_t is, const char *one,
 		      const char *many)
 {
@@ -321,7 +324,7 @@ static void say_other(struct text *t, const uint8_t *which)
 	say_ranks(t, ", ", which, HOLDS, "holds it", "hold it");
 }
 
-/* All that wait for what rows[i] waits for; they are done then. */
+/* Print all threads that wait for the same as rows[i], and mark them as printed. */
 static void say_group(struct text *t, struct stall_row *rows, unsigned int n, unsigned int i)
 {
 	static uint32_t threads[WIRE_MAX_NODES];
@@ -355,7 +358,7 @@ static void say_group(struct text *t, struct stall_row *rows, unsigned int n, un
 
 static void report(void)
 {
-	static struct stall_row rows[ROWS]; /* stall_due lets one thread of a node in, for as long as its calls last */
+	static struct stall_row rows[ROWS]; /* stall_due admits one thread per node, for as long as its calls last */
 	static uint8_t busy[WIRE_MAX_NODES];
 	static uint32_t inside;
 	struct text t = { 0 };
@@ -385,7 +388,7 @@ static void report(void)
 	__atomic_store_n(&inside, 0, __ATOMIC_RELEASE);
 }
 
-/* Is it this process's turn to report? */
+/* May this process report now? */
 static bool claim(uint64_t now)
 {
 	struct ctl *c = job.me;
@@ -405,7 +408,7 @@ static bool is_due(uint64_t since, uint64_t now)
 	return job.set.stall_ms && now - since >= limit_ns() && !reporting && claim(now);
 }
 
-static uint32_t wanted; /* a report, by the thread that asks; atomic */
+static uint32_t wanted; /* a report by the asking thread is wanted; atomic */
 
 static void want(void)
 {
@@ -415,14 +418,14 @@ static void want(void)
 void stall_ask(void)
 {
 	if (__atomic_exchange_n(&wanted, 0, __ATOMIC_ACQUIRE) && !asker_start(report))
-		want(); /* another asks */
+		want(); /* let the other thread ask */
 }
 
 static void report_here(void)
 {
 	struct wait_about mine = wait_about;
 
-	reporting = true; /* its own calls are waits too */
+	reporting = true; /* its own calls are waits, too */
 	about_none();
 	report();
 	wait_about = mine;
@@ -439,7 +442,7 @@ void stall_check(uint64_t since, uint64_t now)
 			report_here();
 		}
 	}
-	if (job.size == 1 && deadlock_watches()) /* it has no service thread */
+	if (job.size == 1 && deadlock_watches()) /* a job of one rank has no service thread */
 		deadlock_check(now);
 }
 
@@ -462,7 +465,7 @@ void stall_check_kernel(void)
 
 uint64_t stall_nap(uint64_t since, uint64_t now, uint64_t ns)
 {
-	uint64_t age = now - since; /* the limit, then checks that become rarer, as reports do */
+	uint64_t age = now - since; /* the limit, then ever longer intervals, like the reports */
 
 	return job.set.stall_ms && age < limit_ns() && limit_ns() - age < ns ? limit_ns() - age : ns;
 }

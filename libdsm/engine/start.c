@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * start.c - from a process to a rank of a job, and back.
+ * start.c - makes a process a rank of a job, and undoes that.
  *
- * One exchange through the launcher carries each rank's card: who it is, where it lives, which ranges of addresses it has
- * free. Then the ranks of a host swap descriptors, in a second exchange the others learn each other's transport addresses
- * (reach.c), and from there on the runtime talks by itself.
+ * One exchange through the launcher carries each rank's card: its identity, its host, and its free address ranges. Then the ranks
+ * of a host exchange descriptors. In a second exchange the others learn each other's transport addresses (reach.c); from then on
+ * the runtime uses its own connections.
  */
 #include "engine/start.h"
 
@@ -42,12 +42,12 @@
 #include "util/valgrind.h"
 
 #define START_SECONDS 60
-#define VALGRIND_SPACE (1ull << 30) /* it marks each byte of a reservation: seconds for this one */
-#define STOP_SECONDS 10             /* all are on their way out; one that dies there is not worth more */
+#define VALGRIND_SPACE (1ull << 30) /* valgrind marks each byte of a reservation; this size takes it seconds */
+#define STOP_SECONDS 10             /* all ranks are leaving; do not wait longer for one that dies there */
 
 struct job job = { .epoll = -1, .host = &host_process };
 
-/* How the others reach the end of a node that its host has made. */
+/* The address at which others reach a node whose host driver made it. */
 struct end {
 	uint32_t size;
 	uint8_t address[HOST_ADDRESS];
@@ -62,7 +62,7 @@ static int join_host(const struct card *cards, struct end *mine)
 	return err;
 }
 
-/* The exchange is a fence, too: each node has joined before another looks for it. */
+/* The exchange is also a fence: each node has joined before another connects to it. */
 static int connect_host(const struct end *mine)
 {
 	struct end its;
@@ -90,7 +90,7 @@ static int connect_host(const struct end *mine)
 	return err;
 }
 
-/* In one node nothing happens between ranks that a fault backend, a transport or the kernel helper had to do. */
+/* In a job of one node, no fault backend, transport or kernel helper has anything to do between ranks. */
 static int make_nodes(const struct card *cards)
 {
 	uint64_t *host = calloc(job.size, sizeof(*host));
@@ -112,7 +112,7 @@ static int make_nodes(const struct card *cards)
 		job.fault = &fault_none;
 		host_close();
 	}
-	/* All ranks of a node change each other's mappings: in the way that each of them can. */
+	/* All ranks of a node change each other's mappings, so they use a way that each of them supports. */
 	for (r = 0; !err && !one_node() && r < job.size; r++)
 		if (is_here(r) && cards[r].no_uffd)
 			backend_without_uffd();
@@ -152,7 +152,7 @@ static void choose_spin(void)
 	for (r = 0; r < job.size; r++)
 		here += r == job.rank || rank_info(r)->near;
 	job.spin_us = job.set.spin_us;
-	/* More ranks than processors: whoever spins keeps the one it waits for from running. */
+	/* With more ranks than processors, a thread that spins keeps the one it waits for from running. */
 	if (here > cpus || job.launch.local_size > cpus)
 		job.spin_us = job.spin_us < 2 ? job.spin_us : 2;
 }
@@ -172,7 +172,7 @@ static int make_ranks(void)
 	return 0;
 }
 
-#define NAMED_MISSING 16 /* ranks named in one line; more of them are a number */
+#define NAMED_MISSING 16 /* ranks that are named in one line; if more are missing, only their number is printed */
 
 void start_missing(const char *key)
 {
@@ -195,14 +195,14 @@ void start_missing(const char *key)
 	}
 	if (others > NAMED_MISSING)
 		snprintf(how + used, sizeof(how) - used, " and %d more", others - NAMED_MISSING);
-	lost_scan(); /* a launcher that has gone has brought nothing */
+	lost_scan(); /* if the launcher has gone, it has delivered nothing */
 	if (first >= 0)
 		lost_rank((uint16_t)first, how);
 }
 
 /*
- * A fence fails for the others when a rank dies in it, or goes on without it; which one is seen a little later. When mpirun ends
- * the job first, as another host has told it to, the launcher is gone, which lost_scan() reports.
+ * If a rank dies in a fence, the fence fails for the others, or completes without it; the dead rank is seen a little later. If
+ * mpirun ends the job first, because another host told it to, the launcher is gone, which lost_scan() reports.
  */
 int start_failed(int err, const char *key, unsigned int seconds)
 {
@@ -232,7 +232,7 @@ int start_get(uint16_t rank, const char *key, void *value, size_t *size)
 }
 
 /*
- * valgrind supports neither userfaultfd(2) nor a fault on shared memory inside a function that it replaces. Where there is one node,
+ * valgrind supports neither userfaultfd(2) nor faults on shared memory inside functions that it replaces. In a job of one node
  * there are no faults.
  */
 static int refuse_valgrind(void)
@@ -370,7 +370,7 @@ int engine_start(const struct settings *set)
 	err = fault_catch(block_fault);
 	if (!err && job.size > 1)
 		err = service_start();
-	launch_meanwhile(NULL); /* that thread watches now */
+	launch_meanwhile(NULL); /* the service thread watches now */
 	HOOK("start-serving");
 	if (!err && job.size > 1)
 		err = start_failed(launch_fence(&job.launch, START_SECONDS), NULL, START_SECONDS);
@@ -379,14 +379,14 @@ int engine_start(const struct settings *set)
 		return err;
 	threads_after();
 	__atomic_store_n(&job.mine->state, CTL_RUNNING, __ATOMIC_RELEASE);
-	/* With lost_launcher(): one of both sees the launcher's end. */
+	/* Pairs with lost_launcher(): one of the two sees the launcher's end. */
 	__atomic_store_n(&job.state, CTL_RUNNING, __ATOMIC_SEQ_CST);
 	if (launch_gone())
 		lost_launcher(-1);
 	return 0;
 }
 
-/* All that engine_start() has made, however far it came. */
+/* Undo what engine_start() has made, even if it failed half-way. */
 static void take_down(void)
 {
 	bool unmapped;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* stats.c - counters in control segments, added up on demand. */
+/* stats.c - counters in control segments, summed on demand. */
 #include "engine/stats.h"
 
 #include <stdio.h>
@@ -99,7 +99,7 @@ void stats_lanes(struct stats_lanes *out)
 	}
 }
 
-/* With what threads count on their own. */
+/* Including counts that threads keep on their own. */
 static uint64_t locks(const struct rank_ctl *c)
 {
 	uint64_t n = c->stats.locks;
@@ -160,7 +160,7 @@ static void hot_counted(struct top *top)
 	off_t where = (off_t)job.layout.transfers;
 
 	for (at = 0; at < end; at++) {
-		if (at % (PAGE_BYTES / sizeof(uint32_t)) == 0) { /* skip what was never touched */
+		if (at % (PAGE_BYTES / sizeof(uint32_t)) == 0) { /* skip pages that were never touched */
 			off_t data = lseek(p->ctlfd, where + (off_t)(at * sizeof(uint32_t)), SEEK_DATA);
 
 			if (data < 0 || data >= (off_t)job.layout.sharing)
@@ -173,7 +173,7 @@ static void hot_counted(struct top *top)
 	}
 }
 
-/* Where the host counts. */
+/* For hosts that count themselves. */
 static int hot_asked(struct top *top)
 {
 	uint32_t transfers[REGION_UNIT / PAGE_BYTES];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * step.c - hosts the dispatcher of the core: finds what a message is for in the node's control segment, steps it under its
+ * step.c - runs the dispatcher of the core: finds the target of a message in the node's control segment, steps it under its
  * stripe, and leaves the actions to the caller.
  */
 #include "engine/step.h"
@@ -22,13 +22,13 @@ struct page_ctx step_ctx(void)
 	return (struct page_ctx){ .me = job.node, .nnodes = job.nodes, .now = clock_us(), .hold_us = job.set.hold_us };
 }
 
-/* Where it matters who may speak for the block: else nobody looks. */
+/* The manager, if the dispatcher checks the sender against it. */
 static uint16_t manager_of(const struct msg *m)
 {
 	return dispatch_manager(m) ? block_manager(block_off(m->object)) : SET_NOBODY;
 }
 
-/* Contents that came before the last acknowledgement: for a request that is under way, and only then. */
+/* Keep contents that came before the last acknowledgement, but only for a request in progress. */
 static void land(const struct msg *m, const void *data, const struct copy *p)
 {
 	struct copy seen = { .state = __atomic_load_n(&p->state, __ATOMIC_ACQUIRE),
@@ -57,7 +57,7 @@ void step_leaves(uint32_t object, const struct actions *acts)
 			__atomic_fetch_add(outgoing(object), 1, __ATOMIC_RELAXED);
 }
 
-/* Pairs with the check in step_any_leaves(): contents are dropped after they were read. */
+/* Pairs with the check in step_any_leaves(): contents are dropped only after they were read. */
 void step_left(uint32_t object)
 {
 	__atomic_fetch_sub(outgoing(object), 1, __ATOMIC_RELEASE);
@@ -71,7 +71,7 @@ bool step_any_leaves(uint32_t object)
 static int step_block(const struct msg *m, const void *data, struct actions *acts)
 {
 	uint32_t at = block_page(m->object), *stripe = block_stripe(m->object);
-	struct dispatch d; /* what blocks need of it: to clear the rest takes as long as a step */
+	struct dispatch d; /* not cleared: clearing takes as long as a step. Blocks need only the fields set here */
 	uint16_t owner;
 	uint8_t state;
 	int err;
@@ -86,7 +86,7 @@ static int step_block(const struct msg *m, const void *data, struct actions *act
 	d.queue = (struct qpool){ job.mem.nodes, job.limits.block_slots, NULL };
 	d.page = &job.mem.pages[at];
 	d.dir = &job.mem.dirs[at];
-	/* Before the step: once it is done, another thread may take the last acknowledgement and open the block. */
+	/* Before the step: after it, another thread may handle the last acknowledgement and open the block. */
 	if (m->type == MSG_DATA && m->count > 0)
 		land(m, data, d.page);
 	word_lock(stripe);
@@ -137,7 +137,7 @@ static int create_object(const struct msg *m, struct actions *acts)
 	return step_object(m, objects_take(&all, &none), acts);
 }
 
-/* Threads of this node take and release by the record's word what nobody else asks for (sync/lent.h). */
+/* Threads of this node lock and unlock by the record's word if no other node asks for the lock (sync/lent.h). */
 #define LOCK_LENDS true
 
 static int step_hold(const struct msg *m, uint32_t index, struct actions *acts)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* stray.c - an access to an address of the window where there is no memory: which region it missed, and by how much. */
+/* stray.c - describes an access to a window address without memory: which region it missed, and by how much. */
 #include "engine/stray.h"
 
 #include "engine/job.h"
 #include "fault/range.h"
 #include "util/log.h"
 
-/* The region that ends at or below off, of those attached or, until their place is taken again, detached. */
+/* The region that ends at or before off, attached, or detached with its place still unused. */
 static const struct dsm_region *region_below(size_t off, bool attached)
 {
 	const struct dsm_region *best = NULL;

@@ -2,14 +2,12 @@
 /*
  * threads.c - the threads of the program.
  *
- * Does any still live? When main() has left by pthread_exit() and no other thread is there,
- * a process ends as by exit(0). A rank would not: threads of the runtime stay.
+ * Does any of them still live? If main() has left by pthread_exit() and no other thread is there, a process ends as by exit(0). A
+ * rank would not: threads of the runtime remain. Those are known by their numbers, noted at the start; they have all signals
+ * blocked, and did not exist before dsm_init(). The service thread asks, once the first thread is about to end: nothing else
+ * reports the end of the last one. A job of one rank has no service thread, and makes a thread for that.
  *
- * Those are known by their numbers, noted at the start; they have all signals blocked, and were not there before dsm_init(). The
- * service thread asks, once the first thread is about to end: nobody else is told when the last one does. A job of one rank has
- * no such thread, and makes one for that.
- *
- * Do all of them sleep? That is for deadlock.c, and asked by one thread of the process at a time.
+ * Do all of them sleep? deadlock.c asks that, in one thread of the process at a time.
  */
 #include "engine/threads.h"
 
@@ -33,11 +31,11 @@ struct list {
 	unsigned int n, room;
 };
 
-/* The program's when the runtime starts, and the runtime's. */
+/* The program's threads when the runtime starts, and the runtime's own. */
 static struct list before, ours;
 static uint32_t first_ends;            /* atomic */
 static int noted;                      /* atomic */
-static uint64_t caught_before, caught; /* signals with handlers: the program's, and those of the runtime */
+static uint64_t caught_before, caught; /* handled signals: those of the program, and those also of the runtime */
 static bool (*expected)(int sig);      /* NULL: no layer above has handlers of its own */
 
 static bool has(const struct list *l, int tid)
@@ -49,7 +47,7 @@ static bool has(const struct list *l, int tid)
 	return i < l->n;
 }
 
-/* For one more. */
+/* Make room for one more number. */
 static bool make_room(struct list *l)
 {
 	const unsigned int room = l->room ? 2 * l->room : LIST_FIRST;
@@ -62,14 +60,14 @@ static bool make_room(struct list *l)
 	return true;
 }
 
-/* Without memory it is not in the list, and looks like a thread of the program, which keeps the process alive. */
+/* Without memory it is missing from the list, and looks like a thread of the program, which keeps the process alive. */
 static void add(struct list *l, int tid)
 {
 	if (make_room(l))
 		l->tids[l->n++] = tid;
 }
 
-/* The text behind a word in a file of a thread's; false: it is gone. */
+/* Find the text after a word in a file of a thread; false: the thread is gone. */
 static bool look_up(int tid, const char *file, const char *word, char *out, size_t room)
 {
 	char path[64], text[2048], *at;
@@ -92,7 +90,10 @@ static bool look_up(int tid, const char *file, const char *word, char *out, size
 	return true;
 }
 
-/* All that can be blocked. A thread that has been created and not yet run has the C library's own two signals blocked as well. */
+/*
+ * All signals that can be blocked. A thread that was created and has not run yet has the C library's own two signals blocked as
+ * well.
+ */
 static bool blocks_all(int tid)
 {
 	const uint64_t never = 1ull << (SIGKILL - 1) | 1ull << (SIGSTOP - 1) | 3ull << 31;
@@ -102,12 +103,12 @@ static bool blocks_all(int tid)
 		(strtoull(mask, NULL, 16) | never) == UINT64_MAX;
 }
 
-/* Calls fn for each thread of this process until it returns true, which is what comes back. */
+/* Calls fn for each thread of this process until it returns true, and returns that. */
 static bool any_thread(bool (*fn)(int tid))
 {
 	DIR *d = opendir("/proc/self/task");
 	struct dirent *e;
-	bool found = !d; /* not to be seen: then not to be judged */
+	bool found = !d; /* unreadable: assume one */
 
 	while (d && !found && (e = readdir(d)))
 		found = e->d_name[0] != '.' && fn(atoi(e->d_name));
@@ -129,8 +130,10 @@ static bool note_ours(int tid)
 	return false;
 }
 
-/* As proc(5) has it; 0: it is not the program's, or has ended. The first thread of a process stays as a zombie while others
- * live. */
+/*
+ * The state as in proc(5); 0: the thread is not the program's, or has ended. The first thread of a process stays as a zombie
+ * while others live.
+ */
 static char state_of(int tid)
 {
 	char state[4] = "";
@@ -151,7 +154,7 @@ void threads_note(int tid)
 	__atomic_store_n(&noted, tid, __ATOMIC_RELEASE);
 }
 
-/* All, if that cannot be looked up. */
+/* The handled signals; all, if that cannot be read. */
 static uint64_t handlers(void)
 {
 	char mask[20] = "";
@@ -205,7 +208,7 @@ void threads_before(void)
 {
 	caught_before = handlers();
 	before.n = ours.n = 0;
-	first_ends = gettid() != getpid(); /* it may never be seen here */
+	first_ends = gettid() != getpid(); /* from another thread, the first thread's end may never be noticed */
 	any_thread(note_before);
 }
 

@@ -2,8 +2,8 @@
 /*
  * wait.c - how a thread waits for the answer in its slot.
  *
- * A waiter first polls for a while, doing whatever there is to do (timers, the transport), then sleeps on its slot's count of
- * completions. Nothing but its own events wakes it.
+ * A waiter first polls for a while, doing any work there is (timers, the transport), then sleeps on its slot's count of
+ * completions. Only its own events wake it.
  */
 #include "engine/wait.h"
 
@@ -22,12 +22,14 @@
 #include "util/futex.h"
 #include "util/hook.h"
 
-/* A sleeper checks whether the job still lives: after so long at first, then after twice as long each time. Thousands of
- * threads may sleep for long, and the service thread checks for all of them. */
+/*
+ * A sleeper checks whether the job still lives: first after this time, then after twice as long each time. Thousands of threads
+ * may sleep for long, and the service thread checks for all of them.
+ */
 #define NAP_NS 200000000ull
 #define NAP_MAX_NS 12800000000ull
 
-/* Do what there is to do. True: there will be more soon, so do not sleep. *came: the transport brought something. */
+/* Do the work there is. True: more will come soon, so do not sleep. *came: the transport delivered something. */
 static bool help(bool *came)
 {
 	bool busy = work_timers(false);
@@ -37,7 +39,7 @@ static bool help(bool *came)
 }
 
 static uint32_t pollers; /* threads of this process that poll here */
-static uint32_t begun;   /* waits that have begun; it runs over */
+static uint32_t begun;   /* waits that have begun; wraps around */
 
 bool wait_polls(void)
 {
@@ -52,7 +54,7 @@ bool wait_polled(uint32_t *seen)
 	return *seen != old || wait_polls();
 }
 
-/* A thread that waits polls the transport; while it does, nobody needs to be woken for it. */
+/* A waiting thread polls the transport; meanwhile no other thread need be woken for it. */
 static void poll_begin(enum net_wait_step how)
 {
 	if (!job.net)
@@ -64,7 +66,7 @@ static void poll_begin(enum net_wait_step how)
 		job.netops->wait_step(job.net, how);
 }
 
-/* False: something has come in the meantime. */
+/* False: a message has come meanwhile. */
 static bool poll_pause(void)
 {
 	if (!job.net)
@@ -74,7 +76,7 @@ static bool poll_pause(void)
 		-EBUSY;
 }
 
-/* Done waiting: what comes from now on is for the threads of the runtime. */
+/* The wait is over: later messages are for the threads of the runtime. */
 static void poll_end(void)
 {
 	if (!job.net)
@@ -88,7 +90,7 @@ static void poll_end(void)
 		} while (!poll_pause());
 }
 
-/* Misses, what is answered at once, what waits for somebody's doing, and words (barriers, slots) have waits of their own. */
+/* Separate statistics for misses, brief requests, lasting requests, and words (barriers, slots). */
 enum wait_kind { WAIT_MISS, WAIT_BRIEF, WAIT_LASTING, WAIT_WORD, WAIT_KINDS };
 
 static __thread struct spin spins[WAIT_KINDS] __attribute__((tls_model("initial-exec")));
@@ -97,22 +99,22 @@ static __thread struct spin nexts __attribute__((tls_model("initial-exec"))); /*
 
 struct patience {
 	enum wait_kind kind;
-	uint64_t began; /* start is later where something has come */
+	uint64_t began; /* restarts when a message comes */
 	uint64_t start, until, nap, asked;
-	uint64_t slept; /* since when it sleeps, with short breaks; 0: it has not begun */
-	uint64_t next;  /* since when it polls for the next of the messages that come meanwhile; 0: it does not */
-	uint32_t block; /* that is waited for, 0: something else */
-	int note;       /* of stall.c, + 1 */
+	uint64_t slept; /* start of the sleep, apart from short breaks; 0: it has not slept */
+	uint64_t next;  /* start of polling for the next message meanwhile; 0: it does not */
+	uint32_t block; /* block that is waited for; 0: something else */
+	int note;       /* note of stall.c, + 1 */
 	unsigned int rounds;
 	int rests;        /* engine_rests */
-	bool point;       /* a cancellation point */
+	bool point;       /* the wait is a cancellation point */
 	bool crowded;     /* other threads want this processor */
-	uint8_t switched; /* calls of sched_yield(2), in a row, in which another thread has run */
-	uint32_t *asleep; /* while it may be cancelled: where it is counted as a sleeper */
+	uint8_t switched; /* calls of sched_yield(2) in a row after which another thread had run */
+	uint32_t *asleep; /* while it may be cancelled: the counter of sleepers that includes it */
 };
 
 static uint32_t asleep;    /* threads of this process that sleep here */
-static uint32_t asleep_on; /* the processor on which the last of them went to sleep */
+static uint32_t asleep_on; /* the processor on which the last of them fell asleep */
 
 uint32_t wait_sleepers(void)
 {
@@ -132,7 +134,7 @@ static void sleep_on(uint32_t *word, uint32_t seen, uint64_t ns)
 	engine_rest(before);
 }
 
-/* A thread may be cancelled in the system call, or just before or after; cancel_wait() undoes what be_patient() has done. */
+/* A thread may be cancelled in the system call, or just before or after it; cancel_wait() undoes what be_patient() has done. */
 static void doze(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers, uint64_t ns)
 {
 	int state, type;
@@ -150,7 +152,10 @@ static void doze(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sl
 	__atomic_store_n(&p->asleep, NULL, __ATOMIC_RELAXED);
 }
 
-/* In the fault handler, which blocks signals, a sleeper checks so often whether one waits: the less often the more there are. */
+/*
+ * In the fault handler, which blocks signals, a sleeper checks for pending ones at this interval, which grows with the number of
+ * sleepers.
+ */
 #define SIGNAL_NS 20000000ull
 #define SIGNAL_EACH_NS 400000ull
 
@@ -161,7 +166,7 @@ static uint64_t signal_ns(void)
 	return SIGNAL_NS + __atomic_load_n(&dozing, __ATOMIC_RELAXED) * SIGNAL_EACH_NS;
 }
 
-/* How long to sleep at most: to the limit of time, to the next check of the job, to the next check for signals. */
+/* The longest sleep: to the time limit, to the next check of the job, or to the next check for signals. */
 static uint64_t nap(struct patience *p, uint64_t now)
 {
 	uint64_t ns;
@@ -174,7 +179,10 @@ static uint64_t nap(struct patience *p, uint64_t now)
 	return fault_handling() && ns > signal_ns() ? signal_ns() : ns;
 }
 
-/* In the fault handler: does a signal wait? Checked so often only, also by who never sleeps because much comes. */
+/*
+ * In the fault handler: is a signal pending? Checked only at an interval, also by a thread that never sleeps because many
+ * messages come.
+ */
 static bool interrupted(struct patience *p, uint64_t now)
 {
 	if (!fault_handling() || now - p->asked < signal_ns() * 3 / 4)
@@ -184,7 +192,7 @@ static bool interrupted(struct patience *p, uint64_t now)
 }
 
 /*
- * Another thread that needs the processor may be the one that is to answer; polling then delays the answer. A miss is different:
+ * Another thread that needs the processor may be the one that must answer; polling then delays the answer. A miss is different:
  * another node answers it, and the polling thread receives the answer itself, without an interrupt.
  */
 static void poll_on(struct patience *p, uint64_t now)
@@ -202,15 +210,15 @@ static void poll_on(struct patience *p, uint64_t now)
 	p->crowded = p->switched == SPIN_CROWDED;
 }
 
-/* Until another thread of the program does something, as far as the runtime is concerned. */
+/* Does the wait end only when another thread of the program acts, as far as the runtime knows? */
 static bool lasts(const struct patience *p)
 {
 	return !p->until && (p->kind == WAIT_LASTING || p->kind == WAIT_WORD);
 }
 
 /*
- * Where one message came there may come others: poll again, so that a busy home is not woken for each. Earlier waits for such
- * messages give the limit, not waits like this one, which may last.
+ * After one message others may follow: poll again, so that a busy home is not woken for each. The limit comes from earlier waits
+ * for such messages, not from waits like this one, which may be long.
  */
 static void expect_next(struct patience *p, uint64_t now)
 {
@@ -235,8 +243,8 @@ static bool polls(struct patience *p, uint64_t now)
 }
 
 /*
- * Sleep or spin once; *word changes when there is something new. 0, -ETIMEDOUT, or -EINTR. A thread that has kept a signal sleeps:
- * the handler runs there.
+ * Sleep or spin once; *word changes when there is something new. Returns 0, -ETIMEDOUT or -EINTR. A thread that has kept a signal
+ * sleeps, so that its handler runs.
  */
 static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_t *sleepers)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* window.c - at which address the window lies. Ranges of its size are reserved until the ranks have agreed on one of them. */
+/* window.c - chooses the address of the window. Ranges of its size are reserved until the ranks have agreed on one of them. */
 #include "engine/window.h"
 
 #include <errno.h>
@@ -8,7 +8,7 @@
 #include "engine/job.h"
 #include "util/log.h"
 
-/* Where the window may lie: away from what loaders, heaps and stacks use, and where the sanitizers let programs map. */
+/* Candidate addresses: away from loaders, heaps and stacks, and where sanitizers allow programs to map. */
 /* clang-format off */
 static const uint64_t places[] = {
 #ifdef __SANITIZE_THREAD__

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * work.c - each thread's queue and timers. Their memory comes from mmap(2): malloc is out of reach inside the fault handler.
+ * work.c - each thread's queue and timers. Their memory comes from mmap(2): the fault handler must not call malloc.
  *
- * Neither has a fixed size. What one step causes depends on the number of ranks of the node and on what its thread asks for at
- * once, so no bound below the memory of the machine would hold.
+ * Neither has a fixed size. The work that one step causes depends on the number of ranks of the node and on what its thread
+ * requests at once, so only the memory of the machine is a safe bound.
  */
 #include "engine/work.h"
 
@@ -24,13 +24,13 @@
 
 static __thread struct work *mine __attribute__((tls_model("initial-exec")));
 
-/* Timers of threads that went back to the application; the service thread fires them. */
+/* Timers of threads that returned to the application; the service thread fires them. */
 static struct {
 	uint32_t lock;
 	struct timers timers;
 } late;
 
-/* The item at a place in [head, tail). */
+/* The item at an index in [head, tail). */
 static struct item *work_at(const struct work *w, uint32_t i)
 {
 	return &w->items[i & (w->room - 1)];
@@ -90,10 +90,10 @@ void work_timer(uint32_t object, uint32_t at)
 	struct timer t = { at, object };
 
 	if (!timers_add(&work_mine()->timers, &t))
-		replay(&t); /* a holder that loses its block too early misses again; a timer that is lost hangs the job */
+		replay(&t); /* a block lost too early causes another miss; a lost timer would hang the job */
 }
 
-/* What is due, together, or all. What is fired may add timers, and so move the list. */
+/* Fire the timers that are due, together, or all. That may add timers, and so move the list. */
 static void fire(struct work *w, bool all)
 {
 	bool any;
@@ -131,7 +131,7 @@ bool work_timers(bool hand_over)
 	timers_move(&late.timers, &w->timers);
 	word_unlock(&late.lock);
 	service_ring(job.rank);
-	fire(w, true); /* there was no memory to hand these over, and this thread may not come back */
+	fire(w, true); /* no memory to hand them over, and this thread may not come back */
 	return w->timers.n;
 }
 
@@ -152,7 +152,7 @@ bool work_late(void)
 
 /* ---- pipes ----------------------------------------------------------------------------------------- */
 
-/* For all threads: two descriptors for each of thousands that wait were more than a process may have open. */
+/* One for all threads: two descriptors for each of thousands of waiting threads would exceed the process's limit. */
 #define PIPES 16
 
 enum { PIPE_NONE = 0, PIPE_FREE, PIPE_USED };
@@ -213,7 +213,7 @@ static void thread_end(void)
 
 	if (!old)
 		return;
-	before = engine_keep(); /* close() is a cancellation point, also for a thread that is ending */
+	before = engine_keep(); /* close() is a cancellation point, also for a thread that is exiting */
 	mine = NULL;
 	if (old->items != old->first)
 		munmap(old->items, old->room * sizeof(old->items[0]));
@@ -328,7 +328,7 @@ void work_closing(const struct item *it)
 	*at = *it;
 }
 
-/* Is b of the block that follows a's? A region ends with its unit, so both are of one region. */
+/* Does block b follow block a? A region ends with its unit, so both belong to one region. */
 static bool adjoins(const struct item *a, const struct item *b)
 {
 	const size_t end = block_off(a->m.object) + block_bytes(a->m.object);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * ahead.c - see ahead.h. A chunk's lock is held while its pages are mapped: none is lowered or closed meanwhile. What a page's
- * mapping may allow is in core/map.h, map_shown(). A page that cannot be mapped is left to the kernel, whatever the reason. The
- * samples belong to the thread that does a step (populate.c).
+ * ahead.c - see ahead.h. A chunk's lock is held while its pages are mapped, so that none is lowered or closed meanwhile.
+ * core/map.h, map_shown(), determines the access of a page's mapping. A page that cannot be mapped is left to the kernel,
+ * whatever the reason. The samples belong to the thread that does a step (populate.c).
  */
 #include "fault/ahead.h"
 
@@ -13,8 +13,8 @@
 #include "fault/range.h"
 
 #define PAGES (FRAMES_CHUNK / FRAMES_PAGE)
-#define GROWTH (1ul << 20)   /* less than one sample is worth no pass */
-#define EVIDENCE 16u         /* fewer pages say nothing */
+#define GROWTH (1ul << 20)   /* growth of less than one sample is not worth a pass */
+#define EVIDENCE 16u         /* fewer pages prove nothing */
 #define PRESENT (1ull << 63) /* in /proc/self/pagemap */
 
 static struct {
@@ -22,7 +22,7 @@ static struct {
 	struct ahead ahead;
 } own = { .fd = -1, .pagemap = -1 };
 
-/* Not the same one in each group of AHEAD_EVERY: memory is often divided among ranks at a stride that is a power of two. */
+/* The position in each group of AHEAD_EVERY differs: memory is often divided among ranks at a stride that is a power of two. */
 bool ahead_samples(size_t chunk)
 {
 	return (chunk + chunk / AHEAD_EVERY) % AHEAD_EVERY == AHEAD_EVERY / 2;
@@ -43,7 +43,7 @@ void ahead_judge(struct ahead *a, unsigned int used, unsigned int offered)
 	a->samples = 0;
 }
 
-/* Pages of a chunk that this rank's mapping has. All: nobody knows. */
+/* The pages of a chunk that this rank has mapped; all if that cannot be read. */
 static uint16_t mapped_in(size_t chunk)
 {
 	uint64_t entries[PAGES];
@@ -63,7 +63,7 @@ static enum prot shown(size_t off)
 	return map_shown(frames_map(off), (uint16_t)frames_node.self);
 }
 
-/* With the lock. */
+/* The caller holds the chunk's lock. */
 static uint16_t held_in(size_t chunk)
 {
 	uint16_t held = 0;
@@ -74,7 +74,7 @@ static uint16_t held_in(size_t chunk)
 	return held;
 }
 
-/* With the lock: the pages that are not in `mapped`, neighbours by one call. */
+/* With the lock held, map the pages that are not in `mapped`, neighbours by one call. */
 static bool map_pages(size_t chunk, uint16_t mapped)
 {
 	size_t off = chunk * FRAMES_CHUNK, at, i, next;
@@ -116,7 +116,7 @@ static bool map_chunk(size_t off)
 	return any;
 }
 
-/* What has come of the chunks that were left alone? */
+/* How many pages of the chunks left alone did this rank touch? */
 static void check_samples(void)
 {
 	unsigned int i, used = 0, offered = 0;

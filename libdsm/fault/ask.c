@@ -26,7 +26,7 @@ struct request {
 };
 
 struct box {
-	uint32_t bell; /* changes when a request has come, and when one of this rank's is done; atomic, slept on */
+	uint32_t bell; /* changes when a request has come, and when one of this rank's is done; atomic; a futex */
 	uint32_t pad[7];
 	struct request v[PLACES];
 };
@@ -37,7 +37,7 @@ struct asked {
 	uint8_t place;
 };
 
-static struct box *boxes; /* of the node's ranks */
+static struct box *boxes; /* one per rank of the node */
 static ask_serve_fn serve_fn;
 static pthread_t server;
 static uint32_t stopping; /* atomic */
@@ -49,12 +49,12 @@ size_t ask_shared(unsigned int ranks)
 
 static void ring(unsigned int rank)
 {
-	/* A full barrier: what it announces is stored, the sleeper's next poll finds it or its wait ends at once. */
+	/* A full barrier: the sleeper's next poll finds what was stored before, or its wait ends at once. */
 	__atomic_fetch_add(&boxes[rank].bell, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&boxes[rank].bell, 1 << 30);
 }
 
-/* The requests to this rank. True if there were any. */
+/* Handle the requests to this rank. True if there were any. */
 static bool serve(void)
 {
 	struct box *b = &boxes[frames_node.self];
@@ -114,7 +114,7 @@ void ask_close(void)
 	pthread_join(server, NULL);
 }
 
-/* Until something happens to this rank, or for a while. */
+/* Wait until something happens to this rank, or for a while. */
 static void wait_for_bell(uint32_t *bell, uint32_t seen, int *polls)
 {
 	if ((*polls)++ < SPINS)
@@ -124,8 +124,8 @@ static void wait_for_bell(uint32_t *bell, uint32_t seen, int *polls)
 }
 
 /*
- * Has the process of a rank ended, as far as polls have shown? It may be stopped instead. Who waits for it in the fault handler
- * cannot return, because the block is half closed. So a signal that ends this process does so here; a handler has to wait.
+ * Has the process of a rank ended, as far as polls have shown? It may only be stopped. A thread that waits for it in the fault
+ * handler cannot return, because the block is half closed. So a signal that ends this process does so here; a handler must wait.
  */
 static bool gone(unsigned int rank, int polls)
 {
@@ -135,7 +135,7 @@ static bool gone(unsigned int rank, int polls)
 	return frames_node.gone && frames_node.gone(rank);
 }
 
-/* A place in a rank's box. -ESRCH: it has ended. */
+/* Reserve a place in a rank's box. -ESRCH: the rank has ended. */
 static int post(unsigned int rank, size_t off, size_t len, int prot)
 {
 	struct box *b = &boxes[rank];
@@ -168,7 +168,7 @@ static int post(unsigned int rank, size_t off, size_t len, int prot)
 	}
 }
 
-/* The answer. A process that has ended has no mapping that could allow anything. */
+/* The answer. An ended process has no mapping that could allow access. */
 static int await(const struct asked *a)
 {
 	struct request *r = &boxes[a->rank].v[a->place];

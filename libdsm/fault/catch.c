@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * catch.c - the one place where SIGBUS and SIGSEGV are caught.
+ * catch.c - the only handler of SIGBUS and SIGSEGV.
  *
- * The handler runs on the faulting thread, with every signal blocked. It may run for as long as the block takes to come, so
- * whoever waits in it asks from time to time whether a signal waits, too, and then gives up: the signal is delivered when the
- * handler returns, to code that might as well not have come to the access yet, and the access is repeated. So a handler of
- * the program's that interrupts a miss may do what one may that interrupts the program itself.
+ * The handler runs on the faulting thread, with every signal blocked, and waits until the block comes. A waiter checks from time
+ * to time whether a signal is pending, and then gives up: the handler returns, the signal is delivered as if the access had not
+ * been made yet, and the access is repeated. So a handler of the program that interrupts a miss may do the same as one that
+ * interrupts the program itself.
  */
 #include "fault/catch.h"
 
@@ -28,17 +28,17 @@
 static bool caught;
 static enum fault_answer (*serve)(void *addr, bool write);
 static struct sigaction before[2];
-/* What the code blocks that this thread's fault has interrupted; NULL: there is no fault. */
+/* The signals blocked by the code that this thread's fault has interrupted; NULL: there is no fault. */
 static __thread const sigset_t *blocked __attribute__((tls_model("initial-exec")));
 
-/* Signals that wait for this thread and were not blocked before its fault. */
+/* Pending signals of this thread that were not blocked before its fault. */
 static uint64_t waiting(void)
 {
 	uint64_t pending = 0, mask;
 
 	if (!blocked || syscall(SYS_rt_sigpending, &pending, sizeof(pending)))
 		return 0;
-	memcpy(&mask, blocked, sizeof(mask)); /* the kernel's part of it */
+	memcpy(&mask, blocked, sizeof(mask)); /* the part that the kernel uses */
 	return pending & ~mask;
 }
 
@@ -52,7 +52,7 @@ bool fault_signal_waits(void)
 	return waiting();
 }
 
-/* Without a handler: stopping and being ignored can wait, too. */
+/* A signal without a handler whose action is to stop or to be ignored can wait, too. */
 static bool ends_process(int sig)
 {
 	struct sigaction sa;
@@ -85,7 +85,7 @@ void fault_end_if_told(void)
 	}
 }
 
-/* kernels: the signal that the kernel sent, and will send again. */
+/* kernels: the kernel sent the signal, and will send it again. */
 static void pass_on(int sig, int kernels, siginfo_t *info, void *context)
 {
 	const struct sigaction *old = &before[sig == SIGSEGV];
@@ -95,7 +95,7 @@ static void pass_on(int sig, int kernels, siginfo_t *info, void *context)
 	} else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
 		old->sa_handler(sig);
 	} else {
-		signal(sig, SIG_DFL); /* the access is repeated and ends the process as it would have */
+		signal(sig, SIG_DFL); /* the access is repeated, and ends the process as it would have */
 		if (info->si_code <= 0 || sig != kernels)
 			raise(sig);
 	}
@@ -142,7 +142,7 @@ int fault_catch(enum fault_answer (*fn)(void *addr, bool write))
 	return 0;
 }
 
-/* Only ours: the program may have put a handler of its own in front. */
+/* Only if the handler is ours: the program may have installed its own in front. */
 void fault_alternate_stack(void)
 {
 	static const int signals[] = { SIGBUS, SIGSEGV };

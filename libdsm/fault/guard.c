@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* guard.c - see guard.h. A bit for each page of the window, in memory that is there where bits are set. */
+/* guard.c - see guard.h. A bit for each page of the window; memory is allocated only where bits are set. */
 #include "fault/guard.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "fault/frames.h"
 #include "fault/range.h"
 
-static uint64_t *bits;  /* atomic; NULL: there was never a guard */
+static uint64_t *bits;  /* atomic; NULL: no guard was ever set */
 static uint32_t guards; /* pages; atomic */
 
 static size_t bytes(void)
@@ -28,7 +28,7 @@ static uint64_t *get_bits(void)
 		return NULL;
 	if (__atomic_compare_exchange_n(&bits, &seen, fresh, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return fresh;
-	munmap(fresh, bytes()); /* another thread was first */
+	munmap(fresh, bytes()); /* another thread was faster */
 	return seen;
 }
 
@@ -71,7 +71,7 @@ int guard_by_bounds(size_t off, size_t len, bool on)
 	if (err)
 		return err;
 	err = range_protect(off, len, on ? PROT_NONE : PROT_READ | PROT_WRITE);
-	if (on ? err : !err) /* what stays closed stays marked */
+	if (on ? err : !err) /* pages that stay closed stay marked */
 		guard_mark(off, len, false);
 	return err;
 }

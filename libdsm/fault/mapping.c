@@ -16,19 +16,19 @@
 
 #define PAGE FRAMES_PAGE
 
-/* How far a call over [off, off + len) has come. `piece`: bytes to try at once. */
+/* Progress of a call over [off, off + len). `piece`: bytes to try at once. */
 struct progress {
 	size_t at, piece;
 };
 
-/* The next piece has consecutive addresses. The result: the first of them. */
+/* Choose the next piece, which has consecutive addresses. Returns the first of them. */
 static uint64_t next_piece(size_t off, struct progress *p)
 {
 	p->piece = range_run(off + p->at, off + p->at + p->piece) - (off + p->at);
 	return (uint64_t)(uintptr_t)range_at(off + p->at);
 }
 
-/* An ioctl on the next piece has ended with err (errno or 0) after done bytes. 1: there is more to do; 0; -errno. */
+/* An ioctl on the next piece has ended with err (errno or 0) after `done` bytes. 1: continue; 0: finished; -errno. */
 static int advance(size_t len, int err, int64_t done, struct progress *p)
 {
 	if (done > 0)
@@ -36,7 +36,7 @@ static int advance(size_t len, int err, int64_t done, struct progress *p)
 	switch (err) {
 	case 0:
 	case EAGAIN: p->piece = len - p->at; return p->at < len;
-	case ENOENT: /* in more than one VMA, or in none */
+	case ENOENT: /* the piece is in several VMAs, or in none */
 		if (p->piece <= PAGE)
 			return -ESRCH;
 		p->piece = (p->piece / 2 + PAGE - 1) & ~(PAGE - 1);

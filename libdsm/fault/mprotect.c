@@ -2,13 +2,13 @@
 /*
  * mprotect.c - faults by SIGSEGV and protection by mprotect(2), for sandboxes that refuse userfaultfd.
  *
- * Each run of equal protection is a VMA of its own, and a process may have vm.max_map_count of them. When the kernel
- * refuses another split, a piece of the range is closed as a whole, which merges its VMAs: the hardware may always allow
- * less than the protocol does, and the next touch opens the block again (`again`).
+ * Each run of equal protection is a VMA of its own, and a process may have vm.max_map_count of them. If the kernel refuses
+ * another split, a piece of the range is closed as a whole, which merges its VMAs: the hardware may always allow less than the
+ * protocol does, and the next touch opens the block again (`again`).
  *
- * A system call has no next touch: it fails with EFAULT. So pages that are pinned stay as they are, and only what lies between
- * them is closed. `relief` is held while a piece is closed, and taken to pin: a page is open for good if it is marked first
- * and opened then, since whoever closes its piece later sees the mark. It is a leaf, also below the stripes.
+ * A system call does not touch again: it fails with EFAULT. So pinned pages stay as they are, and only the pages between them are
+ * closed. `relief` is held while a piece is closed, and taken to pin. A page is marked first and opened then, so it stays open: a
+ * thread that closes its piece later sees the mark. The lock is a leaf, also below the stripes.
  */
 #include "fault/ask.h"
 
@@ -22,12 +22,12 @@
 
 #define PIECE (8ul << 20)
 #define PAGE FRAMES_PAGE
-#define UNIT FRAMES_UNIT /* bounds are of units, and no block reaches over two */
+#define UNIT FRAMES_UNIT /* bounds are units, and no block crosses a unit */
 
 static char *window;
 static size_t window_size;
-static size_t high;       /* all that was ever opened lies below; atomic */
-static size_t next_piece; /* to be closed when the map count runs out; atomic */
+static size_t high;       /* end of everything that was ever opened; atomic */
+static size_t next_piece; /* the next piece to close when the map count runs out; atomic */
 static uint32_t relief;
 static uint16_t *pinned; /* pins of each page of the window, by this process's threads; under relief */
 
@@ -36,7 +36,7 @@ static bool is_pinned(size_t off)
 	return pinned[off / PAGE];
 }
 
-/* Close what is not pinned of [from, to), so that its mappings merge. */
+/* Close the unpinned pages of [from, to), so that their mappings merge. */
 static void close_piece(size_t from, size_t to)
 {
 	size_t end;
@@ -53,7 +53,7 @@ static void close_piece(size_t from, size_t to)
 	word_unlock(&relief);
 }
 
-static uint32_t *bounds; /* of each unit, the bytes at its start that are in bounds; atomic */
+static uint32_t *bounds; /* by unit: the bytes at its start that are in bounds; atomic */
 
 static int set_all(size_t off, size_t len, int prot)
 {
@@ -76,7 +76,7 @@ static int set_all(size_t off, size_t len, int prot)
 	return 0;
 }
 
-/* Of what has just been opened: see mp_guard(). */
+/* Called after opening pages: see mp_guard(). */
 static int close_guards(size_t off, size_t end)
 {
 	int err = 0;
@@ -104,10 +104,10 @@ static int set_unit(size_t off, size_t len, int prot)
 	int err;
 
 	/*
-	 * lower() of another thread      bound() at detaching
-	 * reads the old bound
-	 *                                stores 0, closes all
-	 * opens: looks again, closes
+	 * lower() of another thread bound() at detaching
+	 *   reads the old bound
+	 *                                   stores 0, closes all
+	 *   opens: looks again, closes
 	 */
 	do {
 		bound = bound_of(off);
@@ -121,7 +121,7 @@ static int set_unit(size_t off, size_t len, int prot)
 	return err;
 }
 
-/* Protect what is in bounds; the rest stays closed. */
+/* Protect the part that is in bounds; the rest stays closed. */
 static int set(size_t off, size_t len, int prot)
 {
 	size_t n;
@@ -136,7 +136,7 @@ static int set(size_t off, size_t len, int prot)
 	return err;
 }
 
-/* What another rank asks for, or this one for itself: an argument of mprotect(2). */
+/* A request of this rank or another to change this rank's mapping: an argument of mprotect(2). */
 static int serve(size_t off, size_t len, int prot)
 {
 	return set(off, len, prot);
@@ -203,12 +203,12 @@ static int mp_bound(size_t off, size_t len, size_t usable)
 }
 
 /*
- * fill() of another thread         mp_guard()
+ * fill() of another thread mp_guard()
  *                                    marks
- * opens                              closes
- * sees the mark, closes
- *
- * What is taken off stays closed until it is used.
+ *   opens
+ *                                    closes
+ *   sees the mark, closes
+ * Pages whose guard is removed stay closed until they are used.
  */
 static int mp_guard(size_t off, size_t len, bool on)
 {
@@ -234,7 +234,7 @@ static int protection(enum prot prot)
 
 /* ---- a piece of several ranks, with its locks ----------------------------------------------------- */
 
-/* The end of the pages from off on of which the same is known. */
+/* The end of the run of pages from off on that are in the same state. */
 static size_t alike(size_t off, size_t end)
 {
 	size_t at = off + PAGE;
@@ -244,8 +244,10 @@ static size_t alike(size_t off, size_t end)
 	return at;
 }
 
-/* A step of each page of [off, end), and the mappings that are to come down. Only those: a mapping that is closed where
- * others are lowered stays closed, for nobody would know that it was opened. */
+/*
+ * Step each page of [off, end), and lower the mappings that the steps name, but no others: a mapping that is closed while others
+ * are lowered must stay closed, since nobody would know that it was opened.
+ */
 static int bring_down(size_t off, size_t end, enum map_event ev, unsigned int who)
 {
 	size_t next;
@@ -262,7 +264,7 @@ static int bring_down(size_t off, size_t end, enum map_event ev, unsigned int wh
 	return err;
 }
 
-/* This rank opens its mapping as far as the node's state and its own wish go. 1: as far as it wished; 0; -errno. */
+/* Open this rank's mapping as far as the node's state and the request allow. 1: as far as requested; 0: less; -errno. */
 static int open_own(size_t off, size_t end, enum prot prot)
 {
 	enum map_event ev = prot == PROT_RW ? MAP_AGAIN_RW : MAP_AGAIN_RO;
@@ -291,7 +293,7 @@ static int shut_locked(size_t off, size_t end, void *to)
 	return err ? err : frames_punch(off, end - off);
 }
 
-/* src NULL: zeros, which is what a hole reads as. */
+/* src NULL: zeros, as a hole reads. */
 static int fill_locked(unsigned int who, size_t off, size_t end, const void *src, enum prot prot)
 {
 	int err = bring_down(off, end, prot == PROT_RO ? MAP_FILL_RO : MAP_FILL_RW, who);
@@ -327,7 +329,7 @@ static int piece(const struct piece_args *a, size_t off, size_t end, size_t done
 	return -EINVAL;
 }
 
-/* The result: the least of all pieces. */
+/* Returns the least result of all pieces. */
 static int pieces(const struct piece_args *a, size_t off, size_t len)
 {
 	size_t end = off + len, at, next;

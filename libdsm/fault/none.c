@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * none.c - a job of one node: nobody to keep coherent with, so what is in bounds is plain memory and never faults. One rank has
- * private memory, which a child gets a copy of; several ranks map the memory object of the node.
+ * none.c - a job of one node needs no coherence: memory in bounds is plain memory, and never faults. One rank has private memory,
+ * which a child gets a copy of; several ranks map the memory object of the node.
  *
- * Nothing here protects single pages but guards below stacks (guard.h), so the memory may have huge ones (DSM_HUGE). The kernel
- * has a setting for private memory and another for memory objects, and by default refuses the second.
+ * Nothing here protects single pages except guards below stacks (guard.h), so the memory may have huge pages (DSM_HUGE). The
+ * kernel has one setting for private memory and another for memory objects, and by default refuses the second.
  */
 #include "fault/frames.h"
 
@@ -30,7 +30,7 @@ static bool private_memory(void)
 	return frames_node.memfd < 0;
 }
 
-/* Has a setting of the kernel's, as in "always [madvise] never", one of these values? */
+/* Has a setting of the kernel, as in "always [madvise] never", one of these values? */
 static bool setting_is(const char *file, const char *const *values)
 {
 	char text[128] = "";
@@ -62,9 +62,9 @@ static void advise(const struct fault_node *n)
 }
 
 /*
- * A read fault on shared memory maps not only its page but all pages around it that are in the object: a chunk of 64 KiB, by
- * default (fault-around). A write fault maps one. So one page of each chunk is mapped for reading. On this path a shared mapping
- * is writable at once.
+ * A read fault on shared memory maps its page and all pages around it that are in the object: by default a chunk of 64 KiB
+ * (fault-around). A write fault maps one page. So one page of each chunk is mapped for reading. On this path a shared mapping is
+ * writable at once.
  *
  * Between the search for a page and the call that maps it, another rank may free the page:
  *
@@ -74,9 +74,9 @@ static void advise(const struct fault_node *n)
  *     MADV_POPULATE_READ: a new page,
  *     of zeros
  *
- * What has been given back reads as zeros, so nothing is lost but the page, until its range is given back again.
+ * Memory that was given back reads as zeros, so only a page is wasted, until its range is given back again.
  *
- * False: a region that this rank is not attached to.
+ * False: this rank is not attached to the region.
  */
 static bool map_by_fault(size_t off)
 {
@@ -85,7 +85,7 @@ static bool map_by_fault(size_t off)
 
 static const struct populate_way by_faults = { .growth = 256ul << 10, .map = map_by_fault };
 
-/* Does the kernel know the call? */
+/* Does the kernel support the call? */
 static bool populates(void)
 {
 	return !private_memory() && !frames_alone() && !madvise(frames_node.base, 0, MADV_POPULATE_READ);
@@ -121,13 +121,13 @@ static int none_bound(size_t off, size_t len, size_t usable)
 	return err || usable == len ? err : range_protect(off + usable, len - usable, PROT_NONE);
 }
 
-/* One rank: the memory stays what it is. */
+/* With one rank, the memory stays as it is. */
 static int none_adopt(size_t off, size_t len)
 {
 	return private_memory() ? 0 : frames_adopt(off, len, PROT_READ | PROT_WRITE);
 }
 
-/* A region has gone: the next one there starts with zeros. */
+/* A region was removed: the next one there starts with zeros. */
 static int none_shut(size_t off, size_t len)
 {
 	if (!private_memory())

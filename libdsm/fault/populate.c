@@ -2,11 +2,11 @@
 /*
  * populate.c - see populate.h.
  *
- * A pass goes over the chunks of the window that have a page in the memory object, which lseek(SEEK_DATA) finds.
+ * A pass covers the chunks of the window that have a page in the memory object, which lseek(SEEK_DATA) finds.
  *
- * A pass begins when the node has enough frames more than at the last one (GROWTH_SHIFT), so all passes together ask a bounded number
- * of times for each chunk. A rank may never touch what it maps here: a pass ends after POPULATE_MAX, for which the page tables take
- * 1 MiB.
+ * A pass begins when the node has enough more frames than at the last one (GROWTH_SHIFT), so each chunk is mapped a bounded
+ * number of times. A rank may never touch what it maps here: a pass ends after POPULATE_MAX, for which the page tables take 1
+ * MiB.
  */
 #include "fault/populate.h"
 
@@ -15,14 +15,14 @@
 
 #include "fault/frames.h"
 
-#define GROWTH_SHIFT 3         /* less than an eighth is not worth a pass */
-#define STEP_MAX (128ul << 20) /* of a pass, in a call: some milliseconds */
-#define CHECK_NS 1000000ull    /* between two checks how many frames there are */
+#define GROWTH_SHIFT 3         /* growth of less than 1/8 is not worth a pass */
+#define STEP_MAX (128ul << 20) /* of a pass, per call: some milliseconds */
+#define CHECK_NS 1000000ull    /* between two checks of the number of frames */
 
 static struct {
 	uint32_t lock;
 	const struct populate_way *way; /* NULL: there is none */
-	bool under_way;                 /* a pass is, has come to `at`, and has asked for `bytes` */
+	bool under_way;                 /* a pass is in progress, has reached `at`, and has mapped `bytes` */
 	size_t at, bytes;
 	size_t frames; /* bytes in the object, when the last pass began */
 	uint64_t checked;
@@ -36,7 +36,7 @@ void populate_open(const struct populate_way *way)
 	pass.checked = 0;
 }
 
-/* Has the node so many frames more that a pass pays? */
+/* Have the node's frames grown enough for a pass? */
 static bool grown(void)
 {
 	struct stat s;
@@ -53,7 +53,7 @@ static bool grown(void)
 	return true;
 }
 
-/* The next chunk of the pass that has a page in the object. False: nothing was mapped. */
+/* Map the next chunk of the pass that has a page in the object. False: nothing was mapped. */
 static bool next_chunk(void)
 {
 	off_t data = lseek(frames_node.memfd, (off_t)pass.at, SEEK_DATA);
@@ -66,7 +66,7 @@ static bool next_chunk(void)
 	return pass.way->map((size_t)data);
 }
 
-/* Nothing new, in nearly all calls. */
+/* In nearly all calls nothing is new. */
 static bool soon(uint64_t now)
 {
 	return now - __atomic_load_n(&pass.checked, __ATOMIC_RELAXED) < CHECK_NS;

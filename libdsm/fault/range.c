@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* range.c - see range.h. An entry is written before the count that shows it; a removed one has length 0 and is used again. */
+/* range.c - see range.h. An entry is written before the count that includes it; a removed entry has length 0 and is reused. */
 #include "fault/range.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@ struct range {
 static char *window;
 static size_t window_size;
 static struct range ranges[RANGES_MAX];
-static unsigned int used; /* entries that were ever used; atomic */
+static unsigned int used; /* entries ever used; atomic */
 
 void range_window(void *base, size_t size)
 {
@@ -24,7 +24,7 @@ void range_window(void *base, size_t size)
 	memset(ranges, 0, sizeof(ranges));
 }
 
-/* The range of an offset. The length is read first: the rest of an entry was written before it. */
+/* The range of an offset. Read the length first: the rest of the entry was written before it. */
 static const struct range *of_offset(size_t off)
 {
 	unsigned int i, n = __atomic_load_n(&used, __ATOMIC_ACQUIRE);

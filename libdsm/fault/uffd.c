@@ -55,10 +55,10 @@
 #endif
 
 #define PAGE FRAMES_PAGE
-#define PIPE_BYTES (64ul << 10) /* a pipe's default capacity */
+#define PIPE_BYTES (64ul << 10) /* default capacity of a pipe */
 
-static int *uffds;        /* of the node's ranks; -1: not joined */
-static bool by_reference; /* splice(2) from a memory object passes pages, not copies */
+static int *uffds;        /* by rank of the node; -1: not joined */
+static bool by_reference; /* splice(2) from a memory object passes pages by reference */
 
 static int uffd_create(const char **why)
 {
@@ -81,7 +81,7 @@ static int uffd_create(const char **why)
 	return fd;
 }
 
-/* Does a page in a pipe still follow its mapping, and outlive its place in the object? */
+/* Does a page in a pipe still change with its mapping, and does it survive its removal from the object? */
 static bool probe_reference(void)
 {
 	int fd = memfd_create("libdsm-probe", MFD_CLOEXEC), pipe[2] = { -1, -1 };
@@ -209,7 +209,7 @@ static int own(void)
 	return uffds[frames_node.self];
 }
 
-/* Contents into the object, by the mapping of a rank; by the own one if its process has ended. src NULL: zeros. */
+/* Fill the object through the mapping of a rank, or of this one if that process has ended. src NULL: zeros. */
 static int bring(unsigned int who, size_t off, size_t len, const void *src, enum prot prot)
 {
 	int fd = uffds[who], err;
@@ -222,7 +222,7 @@ static int bring(unsigned int who, size_t off, size_t len, const void *src, enum
 
 /* ---- the node's mappings ------------------------------------------------------------------------- */
 
-/* Write-protect the mappings that are to come down, or lay markers where nothing is mapped. A process that has ended has none. */
+/* Write-protect the mappings that must be lowered, or set markers where nothing is mapped. An ended process has no mapping. */
 static int protect(const struct map_todo *t, size_t off, size_t end)
 {
 	unsigned int r;
@@ -245,7 +245,7 @@ static bool bare(size_t off, unsigned int who)
 	return map_state(m) == PROT_CLOSED && (map_loose(MAP_SHOWN, m) & ~map_bit((uint16_t)who));
 }
 
-/* Before [off, end) comes to be read: markers for it and for what is closed around it, in the chunks that are locked. */
+/* Before [off, end) is opened for reading: set markers for it and for the closed pages around it, in the locked chunks. */
 static int lay_markers(const struct map_todo *t, size_t off, size_t end, unsigned int who)
 {
 	size_t from = off, to = end, low = off / FRAMES_CHUNK * FRAMES_CHUNK, at;
@@ -255,7 +255,7 @@ static int lay_markers(const struct map_todo *t, size_t off, size_t end, unsigne
 
 	if (!t->down)
 		return 0;
-	/* What is loose around it may be so in other mappings than [off, end): those need markers as well. */
+	/* Pages around it that are loose may be so in other mappings than those of [off, end): those need markers as well. */
 	for (; from > low && bare(from - PAGE, who); from -= PAGE)
 		all.down |= map_loose(MAP_SHOWN, frames_map(from - PAGE));
 	for (; to < high && to < frames_node.size && bare(to, who); to += PAGE)
@@ -267,7 +267,7 @@ static int lay_markers(const struct map_todo *t, size_t off, size_t end, unsigne
 	return err;
 }
 
-/* With the locks. A page where none should be is dropped: its contents are nobody's. */
+/* With the locks held. A page that should not exist is dropped: its contents belong to nobody. */
 static int fill_locked(unsigned int who, size_t off, size_t end, const void *src, enum prot prot)
 {
 	enum map_event ev = prot == PROT_RO ? MAP_FILL_RO : MAP_FILL_RW;
@@ -328,7 +328,7 @@ static int uffd_zero(unsigned int who, size_t off, size_t len)
 	return fill(who, off, len, NULL, PROT_RW);
 }
 
-/* Let a rank's mapping be written, if the step says so. */
+/* Make a rank's mapping writable if the step says so. */
 static int open_for(unsigned int who, size_t off, size_t len, enum map_event ev)
 {
 	size_t end = off + len, next;
@@ -403,9 +403,9 @@ static int uffd_shut(size_t off, size_t len)
 }
 
 /*
- * Ending access and taking the contents with one flush of the other processors' translations, which is most of the cost
- * when the owner is running: a pipe takes a reference to the page, then the hole is punched, and what the pipe holds is
- * what the page held when the last store to it became impossible, in whatever mapping.
+ * End access and take the contents with one flush of the other processors' translations, which is most of the cost if the owner
+ * is running. A pipe takes a reference to the page, then the hole is punched. The pipe then has the page as it was when the last
+ * store to it became impossible, in any mapping.
  */
 static int take_by_reference(size_t off, size_t end, char *to, const int *pipe)
 {
@@ -469,9 +469,9 @@ static bool writable(size_t off)
 }
 
 /*
- * With one rank the page tables are exact: whoever opens the block is about to do so. With several, a signal costs ten times
- * what one more page costs to open and to lower again: the pages around it that the node may write are opened with it. (A page
- * that counts as loose may have its marker still.)
+ * With one rank the page tables are exact: the thread that opens the block is about to use it. With several, a signal costs ten
+ * times as much as opening and lowering one more page, so the writable pages around it are opened, too. (A page that counts as
+ * loose may still have its marker.)
  */
 static int uffd_again(size_t off, size_t len, enum prot prot)
 {

@@ -2,10 +2,10 @@
 /*
  * cache.c - a jemalloc cache for each thread of the owner, and its part of the statistics.
  *
- * A cache lives until its thread ends; cache_stop() leaves it dead. When memory runs out, the caches of threads that sleep
- * have to be emptied, too: what lies in them keeps whole units from other ranks. A thread marks its cache as taken by plain
- * stores, around each call of jemalloc. Whoever empties the caches closes them first, and membarrier(2) orders the two: either
- * the thread sees that its cache is closed, or the other sees that it is taken.
+ * A cache lives until its thread ends; cache_stop() leaves it dead. When memory runs out, the caches of sleeping threads must be
+ * emptied, too: their contents keep whole units from other ranks. A thread marks its cache as taken by plain stores, around each
+ * call of jemalloc. The thread that empties the caches closes them first, and membarrier(2) orders the two: either the owner sees
+ * that its cache is closed, or the other thread sees that it is taken.
  *
  * Locks: caches.lock, the list of caches and what they show of their statistics; around jemalloc's locks.
  */
@@ -21,8 +21,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PAGE_CACHES 64 /* with more caches than these, pages are not cached */
-#define COUNT_BATCH 64 /* a thread's calls between two updates of the shared statistics */
+#define PAGE_CACHES 64 /* with more caches, pages are not cached */
+#define COUNT_BATCH 64 /* calls of a thread between two updates of the shared statistics */
 
 struct counts {
 	uint64_t allocations, frees, bytes;
@@ -32,31 +32,31 @@ struct cache {
 	struct cache *next, **link;
 	int flags; /* for mallocx and dallocx */
 	unsigned id;
-	uint32_t flushed; /* caches.flushes when it was flushed last; by whoever has taken or closed it */
+	uint32_t flushed; /* caches.flushes at its last flush; written by the thread that has taken or closed it */
 	bool taken;       /* written by the thread only */
 	bool closed;      /* under caches.lock */
 	bool dead;
 	struct counts counts; /* written by the thread only, atomic; they only grow, bytes modulo 2^64 */
-	struct counts shown;  /* as much of it is in the shared statistics; under caches.lock */
+	struct counts shown;  /* the part that is in the shared statistics; under caches.lock */
 };
 
 static struct {
 	struct heap_shared *s;
-	bool prepared; /* the key is there */
+	bool prepared; /* the key exists */
 	pthread_key_t key;
 	bool fences;      /* membarrier(2) works */
-	uint32_t flushes; /* times that memory ran out */
+	uint32_t flushes; /* how often memory ran out */
 	pthread_mutex_t lock;
 	struct cache *first;
-	unsigned threads; /* in that list; read without the lock too */
+	unsigned threads; /* in that list; also read without the lock */
 } caches = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* For threads that have no cache of their own: ids ran out, or the thread is ending. */
+/* For threads without a cache: ids ran out, or the thread is ending. */
 static struct cache no_cache = { .flags = MALLOCX_TCACHE_NONE, .dead = true };
 
 static __thread struct cache *mine;
 
-/* Add to the shared statistics what c's thread has done since the last time. Under caches.lock. */
+/* Add the counts of c's thread since the last time to the shared statistics. Under caches.lock. */
 static void show(struct cache *c)
 {
 	struct counts now = {
@@ -75,7 +75,7 @@ static void cache_end(void *arg)
 {
 	struct cache *c = arg;
 
-	mine = &no_cache; /* destructors that run after this one may still allocate and free */
+	mine = &no_cache; /* later destructors may still allocate and free */
 	pthread_mutex_lock(&caches.lock);
 	if (!c->dead) {
 		show(c);
@@ -159,8 +159,10 @@ void cache_put(void)
 		__atomic_store_n(&mine->taken, false, __ATOMIC_RELEASE);
 }
 
-/* One thread alone counts where everybody looks. Several would pass that cache line around at every call, which took
- * longer than all the rest: they count apart, and show it now and then. cache_show() makes it exact. */
+/*
+ * A single thread counts directly in the shared statistics. With several, that cache line would move at every call, which takes
+ * longer than everything else: they count separately, and show it from time to time. cache_show() makes it exact.
+ */
 void cache_count(unsigned allocations, unsigned frees, uint64_t bytes)
 {
 	struct cache *c = cache_get();
@@ -183,7 +185,7 @@ void cache_count(unsigned allocations, unsigned frees, uint64_t bytes)
 	}
 }
 
-/* Afterwards, no thread takes a cache, and those that are taken show it. */
+/* Afterwards no thread takes a cache, and the taken ones are marked. */
 static void close_all(void)
 {
 	struct cache *c;

@@ -3,8 +3,8 @@
  * heap.c - a jemalloc arena over the units of the heap that this rank has.
  *
  * jemalloc gets its pages from pages.c, and that from the source of units, outside of jemalloc. It keeps its own records in
- * private memory, and never reads or writes the range: its zeroing is not used, since it does some of it under the arena's
- * growth lock, and a fault there waits for other ranks. What has to be zeroed is zeroed here, with no lock held.
+ * private memory, and never reads or writes the range. Its zeroing is not used: it does some under the arena's growth lock, and a
+ * fault there would wait for other ranks. Memory is zeroed here instead, with no lock held.
  *
  * Threads: any number of the owner's allocate and free, each through a jemalloc thread cache of its own (cache.c). Other
  * processes end allocations by clearing the live bit and putting the address into the ring (ring.c).
@@ -31,20 +31,24 @@
 #include <string.h>
 
 #define MAX_ALIGN CHUNK_BYTES
-/* A larger object has units of its own, and jemalloc does not know of it. jemalloc's size classes are so far apart there that
- * one object could cost a fifth of the heap; and it adds a page to each, so that nothing could start at 2 MiB, which huge pages
- * and large blocks want, without a gap. */
+/*
+ * A larger object has units of its own, which jemalloc does not know. jemalloc's size classes are so far apart there that one
+ * object could waste a fifth of the heap. It also adds a page to each, so no object could start at a multiple of 2 MiB without a
+ * gap, as huge pages and large blocks need.
+ */
 #define HUGE_FROM ((size_t)4 << 20)
 
 #define RUN_UNITS \
 	4u /* taken at once for objects larger than UNIT_SHARE, of which a unit has room for a few; HUGE_FROM fits */
 #define UNIT_SHARE (CHUNK_BYTES / 8)
-#define USED_AT_ONCE 4096u /* units that the source is asked about */
+#define USED_AT_ONCE 4096u /* units per query of their source */
 
 _Static_assert(CHUNK_BYTES == UNIT_BYTES, "a unit is a chunk of pages");
 
-/* jemalloc's largest small class. Greater objects are aligned to pages, and for those it never looks into a thread
- * cache: freeing into one would only hoard them there. */
+/*
+ * jemalloc's largest small class. Larger objects are aligned to pages, and jemalloc never allocates those from a thread cache:
+ * freeing into one would only hoard them.
+ */
 #define CACHED_MAX ((size_t)14336)
 
 _Static_assert(sizeof(((struct heap_object *)0)->name) == SITE_NAME, "one length of names");
@@ -59,14 +63,14 @@ static struct heap {
 	unsigned arena;
 	bool owner; /* of a running heap; false in a child made by fork() */
 	bool keep_sites;
-	bool prepared; /* the fork handler is there */
-	bool loose;    /* a huge object has been freed, and its units are still here; atomic */
+	bool prepared; /* the fork handler is installed */
+	bool loose;    /* a huge object was freed, and its units are still here; atomic */
 	pthread_mutex_t drain_lock;
 } heap = { .drain_lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* The greatest extent that the allocation in progress has use for; slabs of small objects are far below 2 MiB. */
+/* The largest extent that the current allocation can use; slabs of small objects are far below 2 MiB. */
 static __thread size_t wanted = CHUNK_BYTES - 1;
-/* Units that were taken for the allocation in progress: no other thread gets pages of them before it. */
+/* Units taken for the current allocation: until it is done, no other thread gets pages of them. */
 static __thread struct {
 	uintptr_t at;
 	size_t left;
@@ -74,9 +78,11 @@ static __thread struct {
 
 /* ---- extent hooks: in jemalloc, under its locks ---------------------------------------------- */
 
-/* jemalloc first asks for more than it needs, in steps that grow from 2 MiB, and keeps the rest as "retained" extents,
- * which it never gives back or joins to neighbours: that would cut the range up for good. So it is refused, and
- * jemalloc asks again for the exact size. */
+/*
+ * jemalloc first asks for more than it needs, in steps that grow from 2 MiB, and keeps the rest as "retained" extents, which it
+ * never gives back or joins to neighbours. That would fragment the range for good. So this is refused, and jemalloc asks again
+ * for the exact size.
+ */
 static void *hook_alloc(extent_hooks_t *hooks, void *addr, size_t size, size_t align, bool *zero, bool *commit,
 			unsigned arena)
 {
@@ -147,7 +153,7 @@ static int arena_create(void)
 	err = mallctl("experimental.arenas_create_ext", &heap.arena, &len, &config, sizeof(config));
 	if (err)
 		return -err;
-	/* Freed extents stay with jemalloc, for reuse, until memory runs out: there is nothing to purge. */
+	/* jemalloc keeps freed extents for reuse until memory runs out: there is nothing to purge. */
 	err = arena_ctl("dirty_decay_ms", &never, sizeof(never));
 	if (err == 0)
 		err = arena_ctl("muzzy_decay_ms", &never, sizeof(never));
@@ -164,7 +170,7 @@ static void give_back(void *p, unsigned frees)
 
 	if (usable == PAGE_BYTES)
 		usable = sallocx(p, 0);
-	/* The records go first: once jemalloc has it, another thread may get the address. */
+	/* Remove the records first: once jemalloc has the memory, another thread may get the address. */
 	site_drop(p);
 	if (usable > PAGE_BYTES)
 		pages_large_clear(&heap.pages, p, usable);
@@ -180,8 +186,10 @@ static void give_back(void *p, unsigned frees)
 	}
 }
 
-/* wait: for another thread that is at it. What stands in the ring was written by other processes: an entry that cannot
- * be right is passed over, and so is the rest of a ring whose indices cannot be. */
+/*
+ * Drain the ring; wait: for another thread that does so. Other processes have written the ring: an invalid entry is skipped, and
+ * with invalid indices the rest of the ring is.
+ */
 static int ring_drain(struct heap_shared *s, bool wait)
 {
 	uint32_t head, tail;
@@ -205,7 +213,7 @@ static int ring_drain(struct heap_shared *s, bool wait)
 		if (offset >= heap.size || offset % HEAP_GRAIN || !pages_owned(&heap.pages, offset / CHUNK_BYTES) ||
 		    live_test(s, offset))
 			continue;
-		give_back((void *)(heap.base + offset), 0); /* counted by who freed it */
+		give_back((void *)(heap.base + offset), 0); /* the freeing rank has counted it */
 		n++;
 	}
 	__atomic_store_n(&s->head, head, __ATOMIC_RELEASE);
@@ -230,7 +238,7 @@ static void *arena_alloc(size_t size, int flags, size_t usable)
 	return p;
 }
 
-/* Units that were used before are so in all their pages, as far as it is known. */
+/* A unit that was used before counts as used in all its pages, as far as is known. */
 static void own(uint32_t at, uint32_t n, uint32_t used)
 {
 	uint64_t bits[USED_AT_ONCE / 64];
@@ -247,7 +255,7 @@ static void own(uint32_t at, uint32_t n, uint32_t used)
 	}
 }
 
-/* So many units in a row: the address of the first, or 0. */
+/* Take n units in a row: returns the address of the first, or 0. */
 static uintptr_t take(size_t n)
 {
 	uint32_t used;
@@ -259,7 +267,7 @@ static uintptr_t take(size_t n)
 	return heap.base + (size_t)at * CHUNK_BYTES;
 }
 
-/* In units that are taken for it; what is left of them is for others. */
+/* Allocate from units that are taken for it; the rest of them is for other allocations. */
 static void *arena_alloc_more(size_t size, int flags, size_t usable)
 {
 	const size_t bytes = usable + PAGE_BYTES;
@@ -283,7 +291,7 @@ static void *arena_alloc_more(size_t size, int flags, size_t usable)
 	return p;
 }
 
-/* What lies in the ring, in thread caches and in jemalloc's lists of freed extents, so that neighbours coalesce. */
+/* Flush the ring, thread caches and jemalloc's lists of freed extents, so that neighbours coalesce. */
 static void collect(void)
 {
 	ring_drain(heap.s, true);
@@ -304,7 +312,7 @@ uint32_t heap_trim(bool first, uint32_t *at)
 	return (uint32_t)n;
 }
 
-/* In units alone: of those that this rank has, or has taken for it. */
+/* Allocate whole units: those that this rank has, or takes for it. */
 static void *huge_alloc(size_t usable)
 {
 	void *p = pages_take(&heap.pages, usable, CHUNK_BYTES);
@@ -337,7 +345,7 @@ void heap_give_units(void)
 		give_units();
 }
 
-/* Memory ran out: once more after all that is free here is free for all. */
+/* Memory ran out: try again after making everything free here available to all. */
 static void *alloc_again(size_t size, int flags, size_t usable)
 {
 	collect();
@@ -360,11 +368,11 @@ void *heap_alloc(size_t size, size_t align, bool zero, const char *name, const v
 		goto none;
 	if (!ring_empty(s))
 		ring_drain(s, false);
-	heap_give_units(); /* before small objects get into them, and stay */
+	heap_give_units(); /* before small objects are allocated in them, and stay */
 	if (size < HEAP_GRAIN)
 		size = HEAP_GRAIN; /* one live bit each */
 	if (size >= PAGE_BYTES && align < PAGE_BYTES)
-		align = PAGE_BYTES; /* pages that are written to by different ranks move on their own */
+		align = PAGE_BYTES; /* pages that different ranks write move independently */
 	flags = (int)MALLOCX_ARENA(heap.arena) | (align > HEAP_GRAIN ? MALLOCX_ALIGN(align) : 0);
 	usable = size > HUGE_FROM ? (size + CHUNK_BYTES - 1) & ~(CHUNK_BYTES - 1) : nallocx(size, flags);
 	p = alloc_once(size, flags, usable);
@@ -420,8 +428,10 @@ int heap_drain(void)
 	return n;
 }
 
-/* The start of the last live object at or before offset, which holds it or not. A large object is found through its
- * pages; a small one starts less than a page before any of its bytes. The map has the objects of others as well. */
+/*
+ * The start of the last live object at or before offset, whether or not it contains that. A large object is found through its
+ * pages; a small one starts less than a page before any of its bytes. The map also has the objects of others.
+ */
 static bool find_start(uint64_t offset, uint64_t *start)
 {
 	void *large = pages_large_start(&heap.pages, (void *)(heap.base + offset));
@@ -450,8 +460,10 @@ static bool find_start(uint64_t offset, uint64_t *start)
 	}
 }
 
-/* The object may be freed meanwhile. jemalloc's lookup of a dead address gives a wrong size but does no harm, and the
- * live bit is looked at again afterwards. */
+/*
+ * The object may be freed meanwhile. jemalloc's lookup of a dead address returns a wrong size but does no harm, and the live bit
+ * is checked again afterwards.
+ */
 int heap_find(const void *p, struct heap_object *out)
 {
 	uint64_t offset = (uintptr_t)p - heap.base, start;
@@ -462,7 +474,7 @@ int heap_find(const void *p, struct heap_object *out)
 		return -ENOENT;
 	o.start = (void *)(heap.base + start);
 	o.size = pages_large_size(&heap.pages, o.start);
-	/* jemalloc knows nothing of a huge object. Where one has just ended, its live bit went before its pages. */
+	/* jemalloc does not know huge objects. When one ends, its live bit is cleared before its pages. */
 	if (o.size == PAGE_BYTES) {
 		if (!live_test(heap.s, start))
 			return -ENOENT;
@@ -520,7 +532,7 @@ int heap_start(struct heap_shared *s, uint64_t *live, void *base, size_t size, c
 	return 0;
 }
 
-/* No other thread is in the heap any more. */
+/* No other thread uses the heap any more. */
 void heap_stop(void)
 {
 	if (!heap.owner)

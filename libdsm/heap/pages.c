@@ -2,9 +2,9 @@
 /*
  * pages.c - three bits for each page of the heap, and one for each 2 MiB.
  *
- * Threads: any of the rank. The map of free pages has a lock; the others are changed with atomic operations.
- * A bitmap rather than a list of free extents: neighbours coalesce by themselves, nothing is ever allocated (the
- * callers are extent hooks, where jemalloc must not be entered), and giving back a million extents is not quadratic.
+ * Threads: any of the rank. The map of free pages has a lock; the others are changed with atomic operations. A bitmap is used
+ * rather than a list of free extents: neighbours coalesce by themselves, nothing is ever allocated (the callers are extent hooks,
+ * where jemalloc must not be entered), and giving back a million extents is not quadratic.
  */
 #include "heap/pages.h"
 
@@ -93,7 +93,7 @@ static bool test_bit(const uint64_t *map, size_t i)
 
 /* ---- free pages ----------------------------------------------------------------------------- */
 
-/* The first page from i on, before end, that is free (or is not, as asked); end when there is none. */
+/* The first page in [i, end) that is free (or is not, as asked); end if there is none. */
 static size_t next_page(const struct pages *x, size_t i, size_t end, bool is_free)
 {
 	unsigned uniform = is_free ? 0 : CHUNK_PAGES;
@@ -116,7 +116,7 @@ static size_t next_page(const struct pages *x, size_t i, size_t end, bool is_fre
 	return end;
 }
 
-/* Pages [first, end), all of them in the other state, change hands. A word lies within one 2 MiB chunk. */
+/* Invert the state of pages [first, end), which are all in the other state. A word lies within one 2 MiB chunk. */
 static void set_free(struct pages *x, size_t first, size_t end, bool is_free)
 {
 	for (size_t w = first / 64; w <= (end - 1) / 64; w++) {
@@ -244,8 +244,10 @@ void pages_touch(struct pages *x, void *p, size_t size, bool zero)
 	if (zero && size < PAGE_BYTES) {
 		memset(p, 0, size);
 	} else if (zero) {
-		/* Page-aligned, and all its pages are its own: nobody else changes their bits now. A page that no
-		 * program ever had is zero, and is left alone: it would be fetched and take up memory for nothing. */
+		/*
+		 * The object is page-aligned and has its pages alone: nobody else changes their bits now. A page that the program
+		 * never had is zero, and is not touched: touching would fetch it and use memory for nothing.
+		 */
 		for (size_t i = first; i <= last; i++) {
 			uintptr_t page = x->base + i * PAGE_BYTES;
 

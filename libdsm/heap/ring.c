@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * ring.c - ending an allocation of another process.
+ * ring.c - frees an allocation of another process.
  *
- * Threads: any, of any process of the host. s->lock is taken by the producers of the ring. Its holder may be killed:
- * waiting for it has an end, and the owner, the only consumer, never takes it.
+ * Threads: any, of any process of the host. The producers of the ring take s->lock. Its holder may be killed: waiting for it has
+ * a limit, and the owner, the only consumer, never takes it.
  */
 #include "heap/ring.h"
 
@@ -13,8 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RING_PATIENCE_NS 1000000000ll /* no other producer gets on for so long: its process is gone or stopped */
-#define RING_NAP_NS 50000000l         /* a waiter checks again so often: a killed holder wakes nobody */
+#define RING_PATIENCE_NS 1000000000ll /* if no other producer progresses for so long, its process is gone or stopped */
+#define RING_NAP_NS 50000000l         /* interval between a waiter's checks: a killed holder wakes nobody */
 
 static int64_t now_ns(void)
 {
@@ -24,8 +24,10 @@ static int64_t now_ns(void)
 	return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-/* -EAGAIN when no producer has got on for RING_PATIENCE_NS. The lock is never taken away from its holder: one that was
- * only stopped would go on with an old tail. */
+/*
+ * -EAGAIN: no producer has progressed for RING_PATIENCE_NS. The lock is never taken away from its holder: if that was only
+ * stopped, it would continue with an old tail.
+ */
 static int ring_lock(struct heap_shared *s)
 {
 	const struct timespec nap = { .tv_nsec = RING_NAP_NS };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * site.c - where allocations were made and what they are called, and source positions as text.
+ * site.c - where allocations were made and their names, and source positions as text.
  *
- * Threads: any of the owner. Records are spread over shards by address, each with a lock that is held for a probe or,
- * when the shard grows, for a rehash. The text of code addresses has one lock, held while the helper program runs.
+ * Threads: any of the owner. Records are spread over shards by address, each with a lock that is held for a probe or, when the
+ * shard grows, for a rehash. The text of code addresses has one lock, held while the helper program runs.
  */
 #include "heap/site.h"
 #include "heap/heap.h"
@@ -38,7 +38,7 @@ struct record {
 
 struct shard {
 	pthread_mutex_t lock;
-	size_t count, slots; /* slots: a power of two, or 0; count is read without the lock too */
+	size_t count, slots; /* slots: a power of two, or 0; count is also read without the lock */
 	struct record *table;
 } __attribute__((aligned(64)));
 
@@ -54,7 +54,7 @@ static struct shard *shard_of(const void *p)
 	return &shards[hash(p) % SHARDS];
 }
 
-/* The slot that holds p, or the empty one where it belongs. */
+/* The slot of p, or the empty one where p belongs. */
 static struct record *slot_of(struct record *table, size_t slots, const void *p)
 {
 	size_t i = hash(p) / SHARDS;
@@ -82,15 +82,15 @@ static bool shard_grow(struct shard *d)
 
 /* ---- who has called ----------------------------------------------------------------------------- */
 
-#define DEPTH 24 /* frames that are examined */
+#define DEPTH 24 /* frames examined */
 #define LIBRARIES 8
 
-/* Code of libraries that allocate for their callers; written once, before anything is allocated. */
+/* Code of libraries that allocate for their callers; set once, before the first allocation. */
 static struct {
 	uintptr_t low, high;
 } libraries[LIBRARIES];
 static unsigned int n_libraries;
-static bool unwinds; /* the stack, further than the call itself */
+static bool unwinds; /* the stack can be unwound beyond the call itself */
 
 static bool allocates(const char *path)
 {
@@ -132,7 +132,7 @@ static bool in_library(const void *code)
 	return false;
 }
 
-/* The frames from site on that are not of such a library. The first is site, where they are not to be had. */
+/* Collect the frames from site on that belong to no such library. If the stack cannot be unwound, only site. */
 static void callers(const void *site, const void *sites[HEAP_SITES])
 {
 	void *frames[DEPTH];
@@ -177,7 +177,7 @@ void site_drop(const void *p)
 	struct record *r;
 	size_t hole, i, home;
 
-	/* Without the lock: p's own record, if there is one, was counted before p was handed out. */
+	/* Read without the lock: if p has a record, it was counted before p was returned. */
 	if (!__atomic_load_n(&d->count, __ATOMIC_RELAXED))
 		return;
 	pthread_mutex_lock(&d->lock);
@@ -185,7 +185,7 @@ void site_drop(const void *p)
 	if (r && r->p) {
 		free(r->name);
 		__atomic_store_n(&d->count, d->count - 1, __ATOMIC_RELAXED);
-		/* Move up those behind that would not be found across the hole. */
+		/* Move up the entries behind that would not be found across the hole. */
 		hole = (size_t)(r - d->table);
 		for (i = (hole + 1) & (d->slots - 1); d->table[i].p; i = (i + 1) & (d->slots - 1)) {
 			home = hash(d->table[i].p) / SHARDS & (d->slots - 1);
@@ -234,7 +234,7 @@ void site_drop_all(void)
 /* ---- code addresses as text ------------------------------------------------------------------ */
 
 #define TEXT_SLOTS 512
-#define HELPER_MS 3000 /* large binaries with debug information take about a second */
+#define HELPER_MS 3000 /* a large binary with debug information takes about 1 s */
 
 static struct {
 	pthread_mutex_t lock;
@@ -246,7 +246,7 @@ static struct {
 	} slot[TEXT_SLOTS];
 } texts = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
-/* Wrappers that every program may have, and those that the user has named. */
+/* Common wrappers, and those that the user has named. */
 static const char usual_wrappers[] =
 	"xmalloc,xcalloc,xrealloc,xmemdup,xstrdup,xstrndup,dsm_anl_malloc,operator new*,std::*,__gnu_cxx::*,_Zn*";
 static const char *more_wrappers = "";
@@ -265,7 +265,7 @@ static bool is_in(const char *patterns, const char *function)
 	return false;
 }
 
-/* By its name alone: what stands before the arguments. */
+/* Compare the name alone, which precedes the arguments. */
 static bool is_wrapper(const char *function)
 {
 	char name[256];
@@ -282,7 +282,7 @@ static int64_t now_ms(void)
 	return t.tv_sec * 1000ll + t.tv_nsec / 1000000;
 }
 
-/* All that comes from fd until its end, cut to size. False: not at its end in time. */
+/* Read fd to its end, cut to size. False: no end in time. */
 static bool read_all(int fd, char *buf, size_t size)
 {
 	int64_t end = now_ms() + HELPER_MS, left;
@@ -310,7 +310,7 @@ static bool read_all(int fd, char *buf, size_t size)
 	return false;
 }
 
-/* Start addr2line with its output in out. No environment but for the language: debuginfod would ask the network. */
+/* Start addr2line with its output in out. Its environment contains only the language: debuginfod would use the network. */
 static int helper_start(const char *file, const char *address, int out, pid_t *pid)
 {
 	char *argv[] = { (char *)"addr2line", (char *)"-Cfie", (char *)file, (char *)address, NULL };
@@ -354,7 +354,9 @@ static bool place_text(char *place, char *buf, size_t size)
 	return true;
 }
 
-/* From pairs of lines, a function and a place: first the innermost that is inlined there. The first that is no wrapper is it. */
+/*
+ * Parse pairs of lines, a function and a place, beginning with the innermost inlined function. Take the first that is no wrapper.
+ */
 static bool pick(char *lines, struct text *t)
 {
 	char *save, *function, *place;
@@ -374,7 +376,7 @@ static bool pick(char *lines, struct text *t)
 	return known;
 }
 
-/* From the debug information of an object file: "file:line". False: there is none. */
+/* Get "file:line" from the debug information of an object file. False: there is none. */
 static bool helper_ask(const char *file, uintptr_t address, struct text *t)
 {
 	char lines[8192], hex[32];
@@ -416,14 +418,14 @@ static void site_text(const void *site, struct text *t)
 
 	buf[0] = '\0';
 	t->wrapper = false;
-	/* A return address: the call before it is meant, which may be the last instruction of its line or function. */
+	/* A return address stands for the call before it, which may be the last instruction of its line or function. */
 	if (!site || !dladdr1((const char *)site - 1, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
 		return;
-	/* As linked: a PIE or a library was moved by l_addr, any other program by 0. */
+	/* The address as linked: a PIE or a library was moved by l_addr, any other program by 0. */
 	offset = (uintptr_t)site - map->l_addr;
 	file = map->l_name;
 	if (!file || !file[0]) {
-		/* The program. Its path is looked up here: /proc/self would be the helper. */
+		/* The path of the program, looked up here because in the helper /proc/self would be the helper. */
 		n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 		if (n < 0)
 			return;
@@ -443,7 +445,7 @@ static void site_text(const void *site, struct text *t)
 	snprintf(buf, size, "%.*s+0x%lx", (int)size - 24, file, (unsigned long)offset);
 }
 
-/* Is it in a wrapper? */
+/* Is it in a wrapper function? */
 static bool name_site(const void *site, char *buf, size_t size)
 {
 	size_t i = (((uintptr_t)site >> 2) * 0x9e3779b97f4a7c15ull >> 40) % TEXT_SLOTS;
@@ -485,5 +487,5 @@ void heap_skip(const char *functions)
 	n_libraries = 0;
 	dl_iterate_phdr(note_library, NULL);
 	unwinds = true;
-	backtrace(&frame, 1); /* loads what it needs, which allocates memory */
+	backtrace(&frame, 1); /* the first call loads what it needs, which allocates memory */
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* units.c - see units.h. First fit: units that are taken lie close together. */
+/* units.c - see units.h. First fit, so that taken units lie close together. */
 #include "heap/units.h"
 
 #include <errno.h>
 #include <stdbool.h>
 
-#define STRIPES 16u   /* of each rank, at least, if the heap has as many units; the first is for short runs */
-#define SHORT_PART 8u /* a run of more than this part of a stripe is long */
+#define STRIPES 16u   /* stripes per rank, if the heap has as many units; the first is for short runs */
+#define SHORT_PART 8u /* a longer run than this fraction of a stripe is long */
 
 struct units_shape units_shape(size_t heap, uint32_t ranks)
 {
@@ -18,7 +18,7 @@ struct units_shape units_shape(size_t heap, uint32_t ranks)
 	return x;
 }
 
-/* Where long runs begin. A small heap has no room to keep them apart. */
+/* Where long runs begin. A small heap has no room to separate them. */
 static uint32_t common(const struct units_shape *x)
 {
 	return x->count >= STRIPES * x->ranks ? x->stripe * x->ranks : 0;
@@ -29,7 +29,7 @@ static bool is_free(const struct units *u, uint32_t at)
 	return !units_owner(u, at);
 }
 
-/* First fit within [at, end); end: none. */
+/* First fit in [at, end); end: none. */
 static uint32_t fit(const struct units *u, uint32_t at, uint32_t end, uint32_t n)
 {
 	uint32_t length = 0;
@@ -42,7 +42,7 @@ static uint32_t fit(const struct units *u, uint32_t at, uint32_t end, uint32_t n
 	return end;
 }
 
-/* In one stripe of the rank's, from `from` on; count: none. */
+/* First fit in the rank's stripes, one by one, from `from` on; count: none. */
 static uint32_t fit_own(const struct units_shape *x, struct units *u, uint32_t from, uint32_t n, uint32_t rank)
 {
 	const uint32_t turn = x->stripe * x->ranks;

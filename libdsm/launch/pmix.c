@@ -2,13 +2,13 @@
 /*
  * pmix.c - the launcher's side of a job by PMIx: mpirun, srun --mpi=pmix, prterun.
  *
- * PMIx runs a thread of its own, which calls fence_done(), registered() and died(). Signals stay blocked while PMIx makes
- * it, so that none meant for the program is ever handled there. The one lock, wait.lock, guards what is handed from one
- * thread to another, and nothing is called while it is held.
+ * PMIx runs a thread of its own, which calls fence_done(), registered() and died(). Signals stay blocked while PMIx makes it, so
+ * that it never handles one meant for the program. The only lock, wait.lock, guards what one thread hands to another, and nothing
+ * is called while it is held.
  *
  * PMIx 4.2 forgets a message that is sent just after its connection has broken, and never calls back for it. So waits for the
- * server end when the connection is known to be broken, and PMIx_Init(), PMIx_Commit() and PMIx_Abort(), which wait inside PMIx,
- * run on a thread of their own. PMIx_Finalize() has a limit of its own.
+ * server end when the connection is known to be broken. PMIx_Init(), PMIx_Commit() and PMIx_Abort(), which wait inside PMIx, run
+ * on a thread of their own. PMIx_Finalize() has a limit of its own.
  */
 #include "launch/launch.h"
 
@@ -27,31 +27,31 @@
 
 #include "util/log.h"
 
-#define PIECE_MS 100    /* between two calls of what is to be done meanwhile */
-#define GET_SECONDS 30  /* for what needs the server alone: only a sick one takes so long */
-#define ABORT_SECONDS 5 /* the caller ends itself after it, and thereby the job */
-#define EVENT_MS 1000   /* PMIx keeps an event for so long before it tells */
-#define GONE_PIECES 10  /* for an answer, once the connection is known to be broken */
+#define PIECE_MS 100    /* interval of the calls made while waiting */
+#define GET_SECONDS 30  /* for answers that need only the server, which is slow only if it fails */
+#define ABORT_SECONDS 5 /* after that the caller ends its process, and thereby the job */
+#define EVENT_MS 1000   /* PMIx delays an event for so long */
+#define GONE_PIECES 10  /* to wait for an answer once the connection is known to be broken */
 
 #define FOREVER (UINT_MAX / (1000 / PIECE_MS)) /* seconds */
 
-/* Something PMIx says later. Given up by the caller on a timeout, it is freed by whoever comes last. */
+/* The result of an asynchronous PMIx call. If the caller gives it up after a timeout, the last user frees it. */
 struct wait {
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	int done, abandoned;
 	pmix_status_t status;
-	/* Of a value that was asked for; PMIx looks at what it was asked until it answers. */
+	/* For a requested value; PMIx uses the request until it answers. */
 	pmix_proc_t who;
 	pmix_info_t info[2];
 	size_t size;
 	char value[LAUNCH_VALUE_MAX];
-	/* Of an abort. */
+	/* For an abort. */
 	int exit_status;
 	const char *why;
 };
 
-/* What a job of one has published. */
+/* Values published in a job of one rank. */
 struct value {
 	struct value *next;
 	size_t size;
@@ -64,7 +64,7 @@ static int started;
 static struct value *values;
 static void (*watcher)(int rank);
 static void (*meanwhile)(void);
-/* CLOCK_MONOTONIC when the connection to the server broke, as far as is known; 0: it stands. Atomic. */
+/* CLOCK_MONOTONIC when the connection to the server broke, as far as is known; 0: it works. Atomic. */
 static uint64_t gone_ms;
 
 static int to_errno(pmix_status_t status)
@@ -99,8 +99,8 @@ static void has_gone(unsigned int ago_ms)
 }
 
 /*
- * Of a call that has failed, or of what it waited for. PMIx says UNREACH where its connection is broken, a second before the event;
- * a server that has lost a rank says LOST_CONNECTION.
+ * The error of a failed call, or of its wait. PMIx returns UNREACH if its connection is broken, a second before the event. A
+ * server that has lost a rank returns LOST_CONNECTION.
  */
 static int refused(pmix_status_t status)
 {
@@ -145,7 +145,7 @@ static void wait_finish(struct wait *w, pmix_status_t status)
 		wait_destroy(w);
 }
 
-/* Wait for wait_finish(); each: called meanwhile, or NULL. False when it is given up: w is no longer the caller's. */
+/* Wait for wait_finish(); each: called meanwhile, or NULL. False: given up, and w no longer belongs to the caller. */
 static bool wait_done(struct wait *w, unsigned int seconds, void (*each)(void), int *result)
 {
 	unsigned int i, pieces_gone = 0;
@@ -185,8 +185,8 @@ static int wait_for(struct wait *w, unsigned int seconds)
 }
 
 /*
- * A call that waits in PMIx: on a thread, which is left there when it is given up. Where no thread can be made, here. call() ends
- * with wait_finish(w). The caller's signal mask stays as it is: it may depend on an alarm.
+ * Make a call that waits in PMIx on a thread, which is abandoned if the call is given up. If no thread can be made, call it here.
+ * call() ends with wait_finish(w). The caller's signal mask stays as it is: it may depend on an alarm.
  */
 static int wait_apart(void *(*call)(void *), struct wait *w, unsigned int seconds, void (*each)(void))
 {
@@ -245,7 +245,7 @@ static void registered(pmix_status_t status, size_t id, void *arg)
 	wait_finish(arg, status);
 }
 
-/* Number `key` of the job (rank PMIX_RANK_WILDCARD) or of a rank. */
+/* Get number `key` of the job (rank PMIX_RANK_WILDCARD) or of a rank. */
 static int get_number(pmix_rank_t rank, const char *key, uint32_t *out)
 {
 	pmix_value_t *v = NULL;
@@ -267,7 +267,7 @@ static int get_number(pmix_rank_t rank, const char *key, uint32_t *out)
 	return err;
 }
 
-/* How many processes another kind of launcher says it has started; 0 when there is none. */
+/* The number of processes that another kind of launcher says it has started; 0: none. */
 static int other_launcher(const char **name)
 {
 	static const char *const sizes[] = { "PMI_SIZE", "OMPI_COMM_WORLD_SIZE" };
@@ -334,8 +334,8 @@ static void *init_main(void *w)
 }
 
 /*
- * PMIx_Init() waits for its server without limit, and there is no event yet that tells of the server's end. The server is the
- * parent of its ranks, or of a shell or debugger that ends with them.
+ * PMIx_Init() waits for its server without limit, and no event reports the server's end yet. The server is the parent of its
+ * ranks, or of a shell or debugger that ends with them.
  */
 static void check_parent(void)
 {
@@ -402,8 +402,10 @@ int launch_start(struct launch *l)
 	return 0;
 }
 
-/* Wait for all ranks; collect: bring everybody's values. After a timeout the server still counts this rank as arrived,
- * so that no later fence can be relied on: the caller ends the job. */
+/*
+ * Wait for all ranks; collect: receive the values of all. After a timeout the server still counts this rank as arrived, so no
+ * later fence can be relied on: the caller ends the job.
+ */
 static int fence(unsigned int seconds, bool collect)
 {
 	struct wait *w = wait_create();
@@ -461,7 +463,7 @@ static void got(pmix_status_t status, pmix_value_t *v, void *arg)
 	wait_finish(w, status);
 }
 
-/* PMIx's own limit is passed on as well, but a server whose client has died forgets it. */
+/* Pass PMIx's own limit as well, but a server whose client has died forgets it. */
 static int get(struct wait *w, int rank, const char *key)
 {
 	static const int limit = GET_SECONDS;
@@ -555,7 +557,7 @@ int launch_watch(struct launch *l, void (*fn)(int rank))
 	}
 	if (!err)
 		return 0;
-	if (err != -EPIPE) /* it may be any error where the connection is broken; this call says UNREACH then */
+	if (err != -EPIPE) /* if the connection is broken, this may be any error; the next call then returns UNREACH */
 		err = commit();
 	return err == -EPIPE ? err : -ENOSYS;
 }

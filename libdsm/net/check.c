@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* check.c - a message: what the transport itself goes by, and the bytes behind it by its type. Pure. */
+/* check.c - checks the fields of a message that the transport uses, and the size of its payload by its type. Pure. */
 #include "net/check.h"
 
 const char *const net_class_names[CLASS_MAX] = { "coherence", "data", "sync", "bulk" };
@@ -7,7 +7,7 @@ const char *const net_class_names[CLASS_MAX] = { "coherence", "data", "sync", "b
 size_t net_payload_max(uint8_t type)
 {
 	switch (type) {
-	case MSG_DATA: return NET_BLOCK_MAX; /* that it is just a block of its region is for the engine to see */
+	case MSG_DATA: return NET_BLOCK_MAX; /* the engine checks that it is a block of its region */
 	case MSG_CALL:
 	case MSG_RETURN:
 	case MSG_CHUNK: return NET_PAYLOAD_MAX;
@@ -29,7 +29,7 @@ int net_check(const struct net_config *cfg, const struct msg *m, size_t payload)
 	if (wire_class(m->type) <= CLASS_DATA &&
 	    (m->req_node >= net_nodes(cfg) || m->req_slot >= (cfg->block_slots ? cfg->block_slots : cfg->nslots)))
 		return -EBADMSG;
-	if (m->src == net_me(cfg)) /* our own never travel */
+	if (m->src == net_me(cfg)) /* this rank's own messages never arrive from outside */
 		return -EBADMSG;
 	return payload > net_payload_max(m->type) ? -EBADMSG : 0;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * own.c - a small heap: blocks of powers of two, cut from segments of 4 MiB, which are kept. What is larger than a quarter of
- * one has segments of its own.
+ * own.c - a small heap: blocks of powers of two, cut from segments of 4 MiB, which are kept. A block larger than a quarter of a
+ * segment has segments of its own.
  *
- * The lock is a word, held for a few instructions or one mmap(2), by threads of this process only. A child made by fork()
- * finds it free.
+ * The lock is a word, held for a few instructions or one mmap(2), by threads of this process only. A child made by fork() finds
+ * it free.
  */
 #include "net/own.h"
 
@@ -22,11 +22,11 @@
 #define CLASS_LAST 20
 #define LARGE 255
 
-/* In front of what the caller gets. */
+/* Header before the caller's memory. */
 struct head {
 	uint32_t class;
-	uint32_t skip; /* from the start of the block to the caller's */
-	uint64_t size; /* that the caller may use; LARGE: whole segments are behind it */
+	uint32_t skip; /* from the start of the block to the caller's memory */
+	uint64_t size; /* usable bytes; LARGE: the block consists of whole segments */
 };
 
 struct gap {
@@ -35,7 +35,7 @@ struct gap {
 
 static uint32_t lock;
 static struct gap *gaps[CLASS_LAST + 1];
-static char *fresh; /* of the segment that is being cut */
+static char *fresh; /* the rest of the current segment */
 static size_t fresh_left;
 static uint64_t *segments; /* a bit for each segment of the address space */
 
@@ -60,7 +60,7 @@ static bool begin(void)
 	return true;
 }
 
-/* Calls that allocate themselves come before the lock is ever taken. */
+/* Calls that allocate themselves are made before the lock is taken for the first time. */
 static void __attribute__((constructor)) prepare(void)
 {
 	pthread_atfork(before_fork, after_fork, after_fork);
@@ -77,7 +77,7 @@ static void mark(const char *at, size_t bytes, bool on)
 			__atomic_fetch_and(&segments[i / 64], ~(1ull << (i % 64)), __ATOMIC_RELEASE);
 }
 
-/* Whole segments, at a multiple of their size. */
+/* Map whole segments, aligned to their size. */
 static char *map_segments(size_t bytes)
 {
 	char *at, *from;
@@ -104,7 +104,7 @@ static char *take(unsigned int class)
 		gaps[class] = gaps[class]->next;
 		return at;
 	}
-	/* What is left of a segment, up to a megabyte, is given up: address space, as it was never touched. */
+	/* The rest of a segment, up to 1 MiB, is abandoned: it is only address space, as it was never touched. */
 	if (fresh_left < bytes) {
 		fresh = map_segments(SEGMENT);
 		fresh_left = fresh ? SEGMENT : 0;

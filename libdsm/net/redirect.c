@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * redirect.c - has the libraries of UCX and of verbs allocate from a heap of the runtime's (net/own.h).
+ * redirect.c - makes the libraries of UCX and of verbs allocate from a heap of the runtime (net/own.h).
  *
- * They have no hook for that. They call malloc() and the like through their own tables of addresses, where we put
- * functions of ours, as UCX itself does in other libraries to see mappings go. What they had before, or got from the C
- * library (strdup() in there), is told apart by its address and goes back where it came from.
+ * They have no hook for that. They call malloc() and the like through their own tables of addresses, in which this file replaces
+ * entries, as UCX itself does in other libraries to notice unmapping. Memory that they had before, or got from the C library
+ * (strdup() in there), is recognised by its address and returned to its origin.
  *
- * The libraries give memory to each other: libibverbs allocates what a provider frees. So one that they load is redirected at once,
- * whoever uses it.
+ * The libraries free each other's memory: a provider frees what libibverbs has allocated. So a library that they load is
+ * redirected at once, whoever uses it.
  */
 #include "net/redirect.h"
 
@@ -145,8 +145,8 @@ static void *load(const char *file, int mode)
 /* ---- thread-local variables ----------------------------------------------------------------- */
 
 /*
- * The loader allocates those of a library that was loaded late when a thread first comes to them, which may be in a miss. So
- * they are ours, too: a block for each library and thread. The thread that loads UCX keeps what it has.
+ * The loader allocates thread-local memory of a late library when a thread first uses it, which may be in a miss. So this file
+ * does it instead: one block per library and thread. The thread that loads UCX keeps what it has.
  */
 #define LIBRARIES 8
 
@@ -163,7 +163,7 @@ static unsigned int n_libraries;
 static void *(*loaders_tls)(struct tls_index *);
 
 struct blocks {
-	bool loaders; /* this thread uses the loader's */
+	bool loaders; /* this thread uses the loader's blocks */
 	char *of[LIBRARIES];
 };
 static __thread struct blocks blocks __attribute__((tls_model("initial-exec")));
@@ -183,7 +183,7 @@ static char *make_block(unsigned int i)
 	char *p = own_alloc(libraries[i].size, libraries[i].align);
 
 	if (!p)
-		abort(); /* as the loader does */
+		abort(); /* the loader does the same */
 	memset(p, 0, libraries[i].size);
 	memcpy(p, libraries[i].image, libraries[i].image_size);
 	ends_note();
@@ -255,7 +255,7 @@ static void *ours_for(const char *name)
 	return NULL;
 }
 
-/* Tables are made read-only once they are filled. */
+/* The loader makes tables read-only after filling them. */
 static void set(void **where, void *value)
 {
 	const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -276,7 +276,7 @@ struct tables {
 static void read_tables(const struct dl_phdr_info *info, const ElfW(Dyn) * d, struct tables *t)
 {
 	for (; d->d_tag != DT_NULL; d++) {
-		/* The loader has made addresses of the offsets. */
+		/* The loader has replaced the offsets by addresses. */
 		const uintptr_t at = d->d_un.d_ptr < info->dlpi_addr ? info->dlpi_addr + d->d_un.d_ptr : d->d_un.d_ptr;
 
 		switch (d->d_tag) {
@@ -291,7 +291,7 @@ static void read_tables(const struct dl_phdr_info *info, const ElfW(Dyn) * d, st
 	}
 }
 
-/* Parts of their paths. A provider is loaded from libibverbs' folder, or as a library that the program uses itself. */
+/* Parts of their paths. A provider is loaded from libibverbs' directory, or as a library that the program uses itself. */
 static const char *const paths[] = {
 	"/libucp.", "/libuct.",  "/libucs.",  "/libucm.", "/ucx/libuc", "/libibverbs.",
 	"-rdmav",   "/libmlx4.", "/libmlx5.", "/libefa.", "/libmana.",  "/libhns.",
@@ -343,7 +343,7 @@ static bool begin(void)
 		return true;
 	tls = (void *(*)(struct tls_index *))dlsym(RTLD_DEFAULT, "__tls_get_addr");
 	if (!tls || ends_call(ENDS_NET, thread_ends))
-		return false; /* nothing is redirected, and all works but a miss that interrupts malloc() */
+		return false; /* nothing is redirected; only a miss that interrupts malloc() fails */
 	stream_prepare();
 	loaders_tls = tls;
 	blocks.loaders = true;

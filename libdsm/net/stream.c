@@ -9,7 +9,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-#define STREAMS 4 /* UCX opens one at a time, and its own thread may do so as well */
+#define STREAMS 4 /* UCX opens one at a time, and its own thread may open another */
 
 static struct stream {
 	FILE *file;

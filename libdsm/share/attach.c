@@ -257,7 +257,7 @@ static int attach(struct rshare *r, const struct rshare_config *c, char *why)
 	return r->owner ? 0 : start_watch(r, why);
 }
 
-/* Attach to the owner of the name, or be it. */
+/* Attach to the owner of that name, or become it. */
 static int find_owner(struct rshare *r, const char *device, const char *name, const struct rshare_config *c, char *why)
 {
 	int err = c->role == RSHARE_OWNER ? -ECONNREFUSED : connect_control(r, name);

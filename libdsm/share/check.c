@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* check.c - what is believed of requests, of answers, and of what owners tell each other. Pure. */
+/* check.c - checks requests, answers, and the messages that owners exchange. Pure. */
 #include "share/check.h"
 
 #include <errno.h>

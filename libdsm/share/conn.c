@@ -32,7 +32,7 @@ void conn_event(struct rs_conn *c, uint32_t type, int status, uint64_t cookie, u
 {
 	const struct rs_cqe e = { .type = type, .status = status, .cookie = cookie, .len = len };
 
-	/* An honest client has no more outstanding than the ring holds. */
+	/* An honest client has no more operations outstanding than the ring holds. */
 	if (c->released ||
 	    !rs_ring_put(rs_seg_cq(LAYOUT(c), c->seg), &c->cq, RS_CQ_FACTOR * LAYOUT(c)->depth, &e, sizeof(e)))
 		return;
@@ -53,7 +53,7 @@ void conn_complete(struct rs_conn *c, int status)
 
 /* ---- the end -------------------------------------------------------------------------------- */
 
-/* Everything that is left in the rings, and the last event. Once more for what a late client adds. */
+/* Fail everything left in the rings, and report the end. Repeated for operations that a late client adds. */
 static void flush(struct rs_conn *c)
 {
 	const struct rs_layout *l = LAYOUT(c);
@@ -96,7 +96,7 @@ void conn_forged(struct rs_conn *c, const char *what)
 {
 	c->client->hub->stats.forged++;
 	hub_conn_log(c, what);
-	if (c->remote) /* else its answer is under way, and will find that the connection has ended */
+	if (c->remote) /* otherwise the answer is in flight, and will find that the connection has ended */
 		conn_owe(c, RS_FRAME_RESET);
 	conn_end(c, -EBADMSG);
 }
@@ -178,7 +178,7 @@ void rs_conn_join(struct rs_conn *c)
 void rs_conn_close(struct rs_conn *c)
 {
 	if (c->state == RS_LISTENING)
-		conn_end(c, 0); /* what nobody has accepted is still in its ring */
+		conn_end(c, 0); /* connections that nobody has accepted are still in its ring */
 	if (c->state != RS_OPENING && c->state != RS_OPEN)
 		return;
 	c->state = RS_CLOSING;
@@ -195,7 +195,7 @@ void rs_conn_release(struct rs_conn *c)
 		return;
 	}
 	if (c->state != RS_ENDED) {
-		/* Before the peer has answered there is no id to reset; the answer will find nobody, and be told so. */
+		/* Before the peer has answered there is no id to reset; its answer will find no connection, and it is told so. */
 		if (c->owes & 1u << RS_FRAME_OPEN)
 			c->owes = 0;
 		else if (c->remote)
@@ -208,7 +208,7 @@ void rs_conn_release(struct rs_conn *c)
 
 /* ---- from the ring to the scheduler --------------------------------------------------------- */
 
-/* The next operation, from the ring or held back earlier. */
+/* The next operation, from the ring or deferred earlier. */
 static bool next_op(struct rs_conn *c)
 {
 	if (c->has_held)
@@ -239,7 +239,7 @@ void conn_load(struct rs_conn *c)
 		c->stalled = false;
 		c->op[c->flow.end % RS_FLOW_OPS] = *e;
 		c->has_held = false;
-		/* What has no header may use its place: as many packets. */
+		/* An operation without a header may use its space, for the same number of packets. */
 		rs_sched_push_longer(&c->peer->sched, &c->flow, e->len,
 				     e->op == RS_OP_SEND ? 0 : sizeof(struct rs_frame));
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* device.c - verbs. The owner's thread only, after rs_device_open(). */
+/* device.c - verbs calls. Only the owner's thread, after rs_device_open(). */
 #include "share/device.h"
 
 #include <errno.h>
@@ -12,12 +12,12 @@
 #include "share/mem.h"
 #include "share/why.h"
 
-#define INLINE_MAX 220 /* bytes, header included: what most devices take */
+#define INLINE_MAX 220 /* bytes with header; most devices support it */
 #define QP_DEPTH (2 * RS_SLOTS)
 #define HEADERS_BYTES (QP_DEPTH * sizeof(struct rs_frame)) /* of a queue pair */
 #define POST_BATCH 16
 
-/* Of the call that has just failed. */
+/* errno of the call that has just failed. */
 static int verbs_error(void)
 {
 	return errno ? -errno : -EIO;
@@ -86,7 +86,7 @@ static int choose_gid(struct rs_device *d, int wanted, char *why)
 	return -ENODEV;
 }
 
-/* A link that went and came again may have brought its GID back at another index. -ENODEV: it has not. */
+/* If a link went down and up, its GID may be at another index. -ENODEV: it is gone. */
 static int find_gid(struct rs_device *d)
 {
 	struct ibv_gid_entry table[256];
@@ -249,7 +249,7 @@ int rs_landing_post(struct rs_device *d)
 			wr[i].next = i + 1 < n ? &wr[i + 1] : NULL;
 		}
 		err = -ibv_post_srq_recv(d->srq, wr, &bad);
-		/* Those before the refused one are posted, and must not be again; the others stay spare. */
+		/* Receives before the refused one are posted; the others stay spare. */
 		d->nspare -= err ? (uint32_t)(bad - wr) : n;
 	}
 	return err;
@@ -376,9 +376,9 @@ int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address 
 		return verbs_error();
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTS,
-		.timeout = 18,  /* about a second; slow guests resend at less with nothing lost */
+		.timeout = 18,  /* about 1 s; slow guests would resend at less although nothing is lost */
 		.retry_cnt = 6, /* 7: soft-RoCE would never give up */
-		.rnr_retry = 7, /* for ever: the other owner posts again as it works */
+		.rnr_retry = 7, /* without limit: the other owner posts receives as it works */
 		.sq_psn = q->psn,
 		.max_rd_atomic = 16,
 	};
@@ -422,7 +422,7 @@ int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, un
 
 	memset(wr, 0, n * sizeof(*wr));
 	for (i = 0; i < n; i++) {
-		wr[i].wr_id = UINT64_MAX; /* landing buffers have the others */
+		wr[i].wr_id = UINT64_MAX; /* landing buffers use the other values */
 		wr[i].sg_list = sge[i];
 		if (v[i].op == RS_OP_SEND)
 			fill_send(q, &v[i], &wr[i], sge[i]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* fifo.c - what is kept of posts until they have arrived. The caller serialises. */
+/* fifo.c - posts that are kept until they have arrived. The caller serialises. */
 #include "share/fifo.h"
 
 #include <errno.h>
@@ -48,7 +48,7 @@ const struct rs_sent *rs_fifo_next(const struct rs_fifo *f, uint32_t *at)
 	return NULL;
 }
 
-/* Sends whose fate only the peer knows. */
+/* Sends of which only the peer knows whether they arrived. */
 static uint32_t uncertain(const struct rs_fifo *f)
 {
 	const struct rs_sent *s;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* frame.c - what is believed of a peer's header. Pure. */
+/* frame.c - checks a peer's header. Pure. */
 #include "share/frame.h"
 
 #include <errno.h>

@@ -49,7 +49,7 @@ void hub_conn_untold(struct rs_conn *c)
 	h->untold = c;
 }
 
-/* The bit after the events, and before the load of armed; the client arms before it looks for bits: see arm_set(). */
+/* Set the bit after the events, and before loading armed. The client arms before it looks for bits: see arm_set(). */
 static void tell_set(struct rs_conn *c)
 {
 	struct rs_seg_head *head = (struct rs_seg_head *)c->client->base;
@@ -68,7 +68,7 @@ void rs_hub_tell(struct rs_hub *h)
 		forget_untold(c);
 		if (c->joined)
 			tell_set(c);
-		/* The events before the load of armed; the client arms before it polls for events: see arm(). */
+		/* Store the events before loading armed. The client arms before it polls for events: see arm(). */
 		if (c->fd >= 0 && __atomic_exchange_n(&c->seg->armed, 0, __ATOMIC_SEQ_CST))
 			h->wire->wake(c);
 	}
@@ -104,13 +104,13 @@ static int grow(struct rs_hub *h)
 	return 0;
 }
 
-/* Slots go round, so that a late frame for a connection that is no more does not find its successor. */
+/* Slots are used in turn, so that a late frame for a closed connection does not find its successor. */
 static int enter(struct rs_hub *h, struct rs_conn *c)
 {
 	uint32_t slot;
 	int err;
 
-	/* Half of the slots stay free: the search is short. Without memory the other half serves, too. */
+	/* Half of the slots stay free, which keeps the search short. Without memory the other half is used, too. */
 	if (2 * h->live >= h->nconn && h->nconn < RS_CONNS_MAX) {
 		err = grow(h);
 		if (err && h->live == h->nconn)

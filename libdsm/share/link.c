@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * link.c - how two owners meet: over TCP they exchange the addresses of two queue pairs, and keep the TCP connection to
- * learn of the other's death. The side that connects asks, the other answers, and the first says go:
+ * link.c - how two owners connect: over TCP they exchange the addresses of two queue pairs, and keep the TCP connection to learn
+ * of the other's death. The connecting side asks, the other one answers, and the first says go:
  *
  *   connecting -> asked -> up            (connects)
  *   accepted -> answered -> up           (accepts)
  *
- * When both connect at once, the question of the lower instance number is answered, the other's refused with -EALREADY.
+ * If both connect at once, the request of the lower instance number is answered, and the other is refused with -EALREADY.
  */
 #include "share/link.h"
 
@@ -61,7 +61,7 @@ int rs_link_create_qps(struct rs_owner *o, struct rs_link *l, char *why)
 	return err;
 }
 
-/* Room for one more of `peers`. Who has not said yet that it is an owner makes room for those that come later. */
+/* Make room for one more of `peers`. A connection that has not said hello yet is dropped for a later one. */
 static int make_room(struct rs_owner *o)
 {
 	struct rs_link *l, *oldest = NULL;
@@ -70,7 +70,7 @@ static int make_room(struct rs_owner *o)
 	for (l = o->links; l; l = l->next) {
 		n += !l->dead;
 		if (!l->dead && l->state == RS_LINK_ACCEPTED)
-			oldest = l; /* the newest comes first */
+			oldest = l; /* the list begins with the newest */
 	}
 	if (n < o->config.peers)
 		return 0;
@@ -80,7 +80,7 @@ static int make_room(struct rs_owner *o)
 	return 0;
 }
 
-/* why: RSHARE_WHY_MAX bytes. */
+/* why: a buffer of RSHARE_WHY_MAX bytes. */
 static int link_create(struct rs_owner *o, struct rs_link **out, char *why)
 {
 	const uint32_t window[RS_LANES] = { o->config.window_strict, o->config.window_weighted };
@@ -135,11 +135,11 @@ void rs_link_reap(struct rs_owner *o)
 		rs_owner_forget(o, &l->source);
 		for (i = 0; i < RS_LANES; i++)
 			rs_qp_destroy(&o->dev, &l->qp[i]);
-		/* A later queue pair may have the same number: what is left of these leaves the CQ first. */
+		/* A later queue pair may have the same number: first take the old ones' completions from the CQ. */
 		rs_owner_drain(o);
 		rs_peer_lost(&l->peer, l->status);
 		rs_free(l);
-		at = &o->links; /* more may have died in the drain */
+		at = &o->links; /* draining may have ended more links */
 	}
 }
 
@@ -169,7 +169,7 @@ struct rs_link *rs_link_of_qp(struct rs_owner *o, uint32_t qpn, enum rs_lane *la
 	return NULL;
 }
 
-/* The OPENs of connections that have no answer. Returns ms until the next call. */
+/* Repeat OPENs of connections that have no answer. Returns ms until the next call. */
 static int tick(struct rs_owner *o, struct rs_link *l, uint64_t now, int ms)
 {
 	const uint32_t seconds = (o->config.repair + RETRIES_MS) / 1000;
@@ -235,7 +235,7 @@ static void fill_hello(struct rs_owner *o, struct rs_link *l, struct rs_hello *h
 	rs_link_address(o, l, &h->address);
 }
 
-/* The socket's buffer is empty: a hello fits. */
+/* The socket's buffer is empty, so a hello fits. */
 static int say(struct rs_owner *o, struct rs_link *l, int status)
 {
 	struct rs_hello h;
@@ -275,7 +275,7 @@ static void answered(struct rs_owner *o, struct rs_link *l)
 			if (other->state == RS_LINK_UP && other->instance == l->in.instance && !other->dead)
 				rs_link_fail(o, l, -EHOSTUNREACH,
 					     "is a node that is connected under another address: use that");
-		return; /* else the other's question is on its way; it takes over the connections of this one */
+		return; /* otherwise the other side's request is in flight, and takes over these connections */
 	}
 	if (err) {
 		snprintf(why, sizeof(why), "refuses: %s", strerror(-err));
@@ -305,13 +305,13 @@ static void watch(struct rs_owner *o, struct rs_link *l, uint32_t events)
 		rs_link_fail(o, l, rs_why(why, err, "its socket cannot be watched"), why);
 }
 
-/* The connections that wait for `old`, which was refused or will be, go on over l. */
+/* The connections that wait for `old`, which is or will be refused, continue over l. */
 static void take_over(struct rs_owner *o, struct rs_link *l, struct rs_link *old)
 {
 	struct rs_source source = l->source;
 	struct rs_hello in = l->in;
 
-	/* The old record stays, for its connections point to it; it gets the new one's TCP connection. */
+	/* The old record stays, since its connections point to it; it gets the TCP connection of the new one. */
 	epoll_ctl(o->epoll, EPOLL_CTL_DEL, l->source.fd, NULL);
 	l->source.fd = -1;
 	rs_link_fail(o, l, -ECONNRESET, NULL);
@@ -339,7 +339,7 @@ static void refuse(struct rs_owner *o, struct rs_link *l, int status, const char
 	rs_link_fail(o, l, status, what);
 }
 
-/* Queue pairs, and their address for the other side. */
+/* Make queue pairs, and their address for the other side. */
 static void answer(struct rs_owner *o, struct rs_link *l)
 {
 	char why[RSHARE_WHY_MAX];
@@ -390,7 +390,7 @@ static void asked(struct rs_owner *o, struct rs_link *l)
 		answer(o, l);
 }
 
-/* Read what is there of a hello. 1: it is whole. */
+/* Read the part of a hello that has arrived. 1: it is complete. */
 static int read_hello(struct rs_owner *o, struct rs_link *l)
 {
 	const ssize_t n = recv(l->source.fd, (char *)&l->in + l->got, sizeof(l->in) - l->got, MSG_DONTWAIT);
@@ -398,7 +398,7 @@ static int read_hello(struct rs_owner *o, struct rs_link *l)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0) {
-		/* Refused with -EALREADY, it waits for the other's question. */
+		/* After -EALREADY, it waits for the other side's request. */
 		if (l->got < sizeof(l->in) || l->in.status != -EALREADY)
 			rs_link_fail(o, l, -ECONNRESET, NULL);
 		return 0;
@@ -428,7 +428,7 @@ static void connected(struct rs_owner *o, struct rs_link *l)
 		rs_link_fail(o, l, -ECONNRESET, "has gone");
 }
 
-/* The go of the side that has asked; an end, or anything else, is the end. */
+/* Receive "go" from the side that asked; anything else ends the link. */
 static void answered_go(struct rs_owner *o, struct rs_link *l)
 {
 	uint8_t byte;
@@ -452,7 +452,7 @@ static void on_tcp(struct rs_owner *o, struct rs_source *s, uint32_t events)
 	switch (l->state) {
 	case RS_LINK_CONNECTING: connected(o, l); break;
 	case RS_LINK_ASKED:
-		if (l->got == sizeof(l->in)) { /* refused, and closed: no more of this socket */
+		if (l->got == sizeof(l->in)) { /* refused, and closed: the socket is gone */
 			rs_owner_forget(o, &l->source);
 		} else if (read_hello(o, l)) {
 			answered(o, l);
@@ -469,7 +469,7 @@ static void on_tcp(struct rs_owner *o, struct rs_source *s, uint32_t events)
 
 /* ---- sockets -------------------------------------------------------------------------------- */
 
-/* TCP lasts as long as a repair, in ms, may take. */
+/* TCP may take as long as a repair, in ms. */
 static void set_options(int fd, uint32_t repair)
 {
 	const int one = 1, idle = 5, interval = 2, count = 3, ms = (int)repair + RETRIES_MS, syn = 3;

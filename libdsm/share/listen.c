@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* listen.c - the TCP socket of an owner, and the address that peers reach it by. Before the owner's thread begins. */
+/* listen.c - the TCP socket of an owner, and the address at which peers reach it. Runs before the owner's thread starts. */
 #include "share/listen.h"
 
 #include <arpa/inet.h>
@@ -28,7 +28,7 @@ int rs_listen_in6(const struct sockaddr_storage *from, struct sockaddr_in6 *out)
 	return 0;
 }
 
-/* The host's part of what peers connect to: by the network that the device is in, if it has an IP address. */
+/* The host part of that address: in the network of the device, if the device has an IP address. */
 static void own_host(const struct rs_owner *o, char *host, size_t size)
 {
 	const uint8_t *gid = o->dev.gid.raw;

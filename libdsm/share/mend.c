@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * mend.c - queue pairs that broke are made new, and what has not arrived is posted again: the connections between the two
- * nodes notice nothing but the time. repair.h has the messages, fifo.h what is posted again. The owner's thread.
+ * mend.c - replaces broken queue pairs, and posts again what has not arrived: the connections between the two nodes only notice a
+ * delay. repair.h has the messages, fifo.h what is posted again. The owner's thread.
  */
 #include "share/mend.h"
 
@@ -13,9 +13,9 @@
 #include "share/link.h"
 #include "share/peer.h"
 
-#define STOP_US 200     /* for a device that is just finishing a message */
-#define TICK_MS 50      /* until connecting is tried again, while the port is not yet there */
-#define FRUITLESS_MAX 4 /* repairs in a row that this side began, after which nothing had arrived */
+#define STOP_US 200     /* for a device that is still receiving a message */
+#define TICK_MS 50      /* between two attempts to connect while the port is down */
+#define FRUITLESS_MAX 4 /* repairs in a row, begun by this side, after which nothing arrived */
 
 void rs_mend_want(struct rs_link *l)
 {
@@ -23,8 +23,8 @@ void rs_mend_want(struct rs_link *l)
 }
 
 /*
- * What has arrived is counted before the peer hears how many: in the error state the old queue pairs acknowledge nothing
- * more, and what they have acknowledged leaves the CQ. Otherwise the peer could forget what is then thrown away.
+ * Count the arrivals before the peer is told their number. In the error state the old queue pairs acknowledge nothing more, and
+ * what they have acknowledged leaves the CQ. Otherwise the peer could forget messages that are then thrown away.
  */
 static void stop(struct rs_owner *o, struct rs_link *l)
 {
@@ -38,7 +38,7 @@ static void stop(struct rs_owner *o, struct rs_link *l)
 	rs_owner_drain(o);
 	for (i = 0; i < RS_LANES; i++)
 		rs_qp_destroy(&o->dev, &l->qp[i]);
-	/* A later queue pair may have the same number: what is left of these leaves the CQ first. */
+	/* A later queue pair may have the same number: first take the old ones' completions from the CQ. */
 	rs_owner_drain(o);
 	l->broken = false;
 }
@@ -73,7 +73,7 @@ static void ask(struct rs_owner *o, struct rs_link *l)
 		rs_link_fail(o, l, -ECONNRESET, NULL); /* the peer is gone */
 }
 
-/* The peer's word for what has arrived. Connecting may have to wait for the port. */
+/* The peer reports what has arrived. Connecting may have to wait for the port. */
 static void agree(struct rs_owner *o, struct rs_link *l)
 {
 	const int n = rs_peer_arrived(&l->peer, l->said.received);
@@ -113,7 +113,7 @@ unsigned int rs_mend_begin(struct rs_owner *o)
 			else
 				act(o, l, rs_repair_step(&l->repair, RS_BREAKS));
 			n++;
-			l = o->links; /* it has emptied the CQ, which may tell of others */
+			l = o->links; /* it has emptied the CQ, so other links may have changed */
 		} else {
 			l = l->next;
 		}

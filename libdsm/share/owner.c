@@ -33,8 +33,8 @@
 #include "share/why.h"
 
 #define POLL_BATCH 32
-#define EPOLL_EVERY 64 /* rounds without sleep, after which sockets are looked at */
-#define SUPPLY_MS 10   /* until receives that the device has refused are posted again */
+#define EPOLL_EVERY 64 /* rounds without sleep between two checks of the sockets */
+#define SUPPLY_MS 10   /* between attempts to post receives that the device has refused */
 
 void rs_owner_log(const char *text)
 {
@@ -71,8 +71,8 @@ int rs_owner_refused(int err)
 }
 
 /*
- * Without a free descriptor, accept4() leaves the connection in the backlog, and epoll reports it again at once, and for good. So the
- * descriptor in reserve is given up to accept the connection, which is closed then: its client is refused.
+ * Without a free descriptor, accept4() leaves the connection in the backlog, and epoll reports it again at once, without end. So
+ * the reserve descriptor is freed to accept the connection, which is then closed: the client is refused.
  */
 int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockaddr *from, socklen_t *len)
 {
@@ -119,7 +119,7 @@ static void signal_fd(struct rs_owner *o, int fd)
 
 	o->signals++;
 	if (write(fd, &one, sizeof(one)) != sizeof(one))
-		return; /* it is readable for sure */
+		return; /* a socket reported as readable */
 }
 
 static void wire_wake(struct rs_conn *c)
@@ -142,7 +142,9 @@ static const struct rs_wire wire = { wire_post, wire_wake, wire_wake_set, wire_f
 
 /* ---- completions ---------------------------------------------------------------------------- */
 
-/* The link has failed, or the other side: its TCP connection tells which. Anything else is an error of one of the owners. */
+/*
+ * The link has failed, or the other side has: its TCP connection tells which. Any other status is an error of one of the owners.
+ */
 static void failed(struct rs_owner *o, struct rs_link *l, const struct ibv_wc *wc)
 {
 	if (wc->status == IBV_WC_WR_FLUSH_ERR || wc->status == IBV_WC_RETRY_EXC_ERR)
@@ -191,8 +193,8 @@ static void received(struct rs_owner *o, const struct ibv_wc *wc)
 }
 
 /*
- * Landing buffers back to the device. While it refuses them, peers wait; if it has none left for as long as a repair may take,
- * their connections end.
+ * Post landing buffers to the device again. While it refuses them, peers wait. If it has none left for as long as a repair may
+ * take, their connections end.
  */
 static void supply(struct rs_owner *o)
 {
@@ -280,7 +282,7 @@ static void wait_events(struct rs_owner *o, int ms)
 	}
 }
 
-/* 0: awake. Else the number of the sleep, so that a client that rings late does not take the next one for this. */
+/* 0: awake. Otherwise the number of the sleep, so that a late doorbell of a client does not count for the next one. */
 static void set_sleeping(struct rs_owner *o, uint32_t value)
 {
 	struct rs_process *p;
@@ -290,7 +292,7 @@ static void set_sleeping(struct rs_owner *o, uint32_t value)
 			__atomic_exchange_n(&((struct rs_seg_head *)p->base)->sleeping, value, __ATOMIC_SEQ_CST);
 }
 
-/* Once: the CQ stays armed until its event comes, so there is at most one event to read. */
+/* Read at most once: the CQ stays armed until its event comes, so there is at most one event. */
 static int arm(struct rs_owner *o)
 {
 	const int err = o->armed ? 0 : ibv_req_notify_cq(o->dev.cq, 0);
@@ -321,7 +323,7 @@ static void sleep_once(struct rs_owner *o)
 	rs_mode_woken(&o->mode);
 }
 
-/* A completion of this side's own is due, and maybe an answer: rather than arm the CQ and sleep, it polls a little. */
+/* A completion of this side's own is due, and maybe an answer: poll a little rather than arm the CQ and sleep. */
 static bool awaits(const struct rs_owner *o)
 {
 	const struct rs_link *l;
@@ -425,7 +427,7 @@ static int start_thread(struct rs_owner *o, char *why)
 	sigset_t all, old;
 	int err;
 
-	/* Signals are the application's. */
+	/* Signals belong to the application. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&o->thread, NULL, run, o);

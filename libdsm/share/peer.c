@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * peer.c - a node at the other end: owed frames and chunks to the wire, their completions, repair. The owner's thread only.
- */
+/* peer.c - a peer node: due frames and chunks are posted, completed and repaired. The owner's thread only. */
 #include "share/peer.h"
 
 #include <errno.h>
@@ -10,7 +8,7 @@
 #include "share/mem.h"
 
 #define LAYOUT(c) (&(c)->client->layout)
-#define LOOSE 64 /* answers that a peer has room for even when there is no memory */
+#define LOOSE 64 /* answers that fit even when there is no memory */
 
 /* ---- its life ------------------------------------------------------------------------------- */
 
@@ -27,7 +25,7 @@ int rs_peer_init(struct rs_peer *p, struct rs_hub *h, uint32_t chunk, const uint
 	p->loose_size = LOOSE;
 	rs_sched_init(&p->sched, chunk, window, slots_of);
 	for (i = 0; i < RS_LANES; i++) {
-		if (rs_fifo_init(&p->lane[i], 2 * slots)) /* RS_CTL_SLOTS beside the scheduler's */
+		if (rs_fifo_init(&p->lane[i], 2 * slots)) /* RS_CTL_SLOTS in addition to the scheduler's */
 			goto undo;
 	}
 	return 0;
@@ -48,7 +46,7 @@ void rs_peer_ready(struct rs_peer *p, uint32_t chunk)
 		conn_load(c);
 }
 
-/* The wire's entries are taken back; none of them will complete. */
+/* Take the wire's entries back; none of them will complete. */
 static void forget_sent(struct rs_peer *p, enum rs_lane lane)
 {
 	unsigned int all = UINT32_MAX;
@@ -70,7 +68,7 @@ void rs_peer_lost(struct rs_peer *p, int status)
 	p->ready = false;
 	for (i = 0; i < RS_LANES; i++)
 		forget_sent(p, (enum rs_lane)i);
-	/* Frames that are owed have nobody to go to. */
+	/* Due frames have no receiver any more. */
 	while ((c = p->owing)) {
 		p->owing = c->next_owing;
 		c->on_owing = false;
@@ -165,7 +163,7 @@ static void fill_owed(struct rs_conn *c, enum rs_frame_kind kind, struct rs_fram
 		f->seq = c->tx_seq;
 }
 
-/* In this order: a connection opens before it grants, and is reset last. */
+/* In this order: a connection is opened before it grants, and reset last. */
 static const uint8_t order[] = { RS_FRAME_OPEN,  RS_FRAME_OPENED, RS_FRAME_CREDIT,
 				 RS_FRAME_CLOSE, RS_FRAME_CLOSED, RS_FRAME_RESET };
 

@@ -33,7 +33,7 @@ static bool is_used(const struct rs_pool *p, size_t g)
 	return p->used[g / 64] >> g % 64 & 1;
 }
 
-/* n free granules in a row within [from, to). to: none. */
+/* Find n free granules in a row within [from, to). to: there are none. */
 static size_t find_run(const struct rs_pool *p, size_t from, size_t to, size_t n)
 {
 	size_t g = from, run = 0;

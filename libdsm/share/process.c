@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* process.c - the processes of the node: their requests, their segments, their ends. The owner's thread. */
+/* process.c - the processes of the node: their requests, segments and ends. The owner's thread. */
 #include "share/process.h"
 
 #include <errno.h>
@@ -17,18 +17,18 @@
 
 /* ---- answers -------------------------------------------------------------------------------- */
 
-/* About a process. */
+/* Log a line about a process. */
 static void say(const struct rs_process *p, int err, const char *what)
 {
 	char text[RSHARE_WHY_MAX], why[64];
 
 	snprintf(why, sizeof(why), "process %d: %s", (int)p->pid, what);
 	rs_why(text, err, "%s", why);
-	if (err != -EPIPE && err != -ECONNRESET) /* it has gone by itself */
+	if (err != -EPIPE && err != -ECONNRESET) /* it has ended by itself */
 		rs_owner_log(text);
 }
 
-/* With up to two descriptors. A process that does not read its answers is dropped. */
+/* Send with up to two descriptors. A process that does not read its answers is dropped. */
 static void answer(struct rs_owner *o, struct rs_process *p, const struct rs_answer *a, const int *fds,
 		   unsigned int nfds)
 {
@@ -59,12 +59,12 @@ static void answer(struct rs_owner *o, struct rs_process *p, const struct rs_ans
 
 /* ---- attaching ------------------------------------------------------------------------------ */
 
-/* Its descriptor. */
+/* Receive its descriptor. */
 static int segment_create(const struct rs_layout *l)
 {
 	int fd = memfd_create("rshare", MFD_CLOEXEC | MFD_ALLOW_SEALING), err = 0;
 
-	/* The client cannot shrink what the owner reads. */
+	/* Sealed: the client cannot shrink what the owner reads. */
 	if (fd < 0 || ftruncate(fd, (off_t)l->bytes) ||
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)) {
 		err = -errno;
@@ -75,7 +75,7 @@ static int segment_create(const struct rs_layout *l)
 	return fd;
 }
 
-/* What a process has of the owner; also of an attachment that has failed half-way. */
+/* Free everything that a process has of the owner, even if attaching failed half-way. */
 static void detach(struct rs_owner *o, struct rs_process *p)
 {
 	if (p->mr) {
@@ -167,7 +167,7 @@ static int do_connect(struct rs_owner *o, struct rs_process *p, const struct rs_
 	if (!err)
 		a->index = c->index;
 	else if (l->state == RS_LINK_CONNECTING && !l->peer.conns)
-		rs_link_fail(o, l, err, NULL); /* nobody else waits for it */
+		rs_link_fail(o, l, err, NULL); /* no other process waits for it */
 	return err;
 }
 
@@ -209,7 +209,7 @@ static void do_info(const struct rs_owner *o, struct rshare_info *out)
 		out->peers += l->state == RS_LINK_UP && !l->dead;
 }
 
-/* One that is made when it is first asked for. */
+/* Create the object at its first use. */
 static int do_fd(int *at, int *fd)
 {
 	if (*at < 0)
@@ -227,7 +227,7 @@ static int do_join(struct rs_conn *c, int *fd)
 	return err;
 }
 
-/* Requests about one connection. */
+/* Requests that concern one connection. */
 static int about_conn(struct rs_process *p, const struct rs_request *r, struct rs_answer *a, int *fd)
 {
 	struct rs_conn *c = conn_of(p, r->index);
@@ -245,7 +245,7 @@ static int about_conn(struct rs_process *p, const struct rs_request *r, struct r
 	return -EINVAL;
 }
 
-/* One that may be asked. */
+/* Is the request allowed? */
 static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_request *r, struct rs_answer *a, int fds[2])
 {
 	struct rs_conn *c;
@@ -263,8 +263,10 @@ static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_reques
 	}
 }
 
-/* Of requests that need memory or descriptors of the owner, once until there are some again. An attaching process gets the
- * message itself. */
+/*
+ * Log the lack of memory or descriptors for requests once, until there are some again. An attaching process gets the message
+ * itself.
+ */
 static void complain(struct rs_process *p, uint32_t type, int status)
 {
 	if (type != RS_LISTEN && type != RS_CONNECT && type != RS_FD)
@@ -361,7 +363,7 @@ void rs_process_reap(struct rs_owner *o, bool all)
 			rs_owner_forget(o, &p->source);
 			if (p->attached)
 				rs_client_gone(&p->rs);
-			/* The wire may still read its pool: it is looked at again. */
+			/* The wire may still read its pool: check again later. */
 			if (!p->attached || rs_client_idle(&p->rs)) {
 				*at = p->next;
 				process_free(o, p);

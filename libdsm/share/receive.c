@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* receive.c - frames that arrive: chunks are copied out of the landing buffer at once, so that no reader can hold it. */
+/* receive.c - arriving frames: chunks are copied out of the landing buffer at once, so that no reader can hold it. */
 #include "share/peer.h"
 
 #include <errno.h>
@@ -14,7 +14,7 @@
 
 /* ---- messages ------------------------------------------------------------------------------- */
 
-/* The first chunk takes the next buffer of the client. 1: the connection has ended over it. */
+/* The first chunk takes the client's next buffer. 1: that has ended the connection. */
 static int begin_message(struct rs_conn *c, const struct rs_frame *f)
 {
 	const struct rs_layout *l = LAYOUT(c);
@@ -82,14 +82,14 @@ static struct rs_conn *listener_of(struct rs_hub *h, uint32_t service)
 	return l;
 }
 
-/* A listener whose ring is full of connections that nobody accepts refuses more. */
+/* A listener whose ring is full of unaccepted connections refuses more. */
 static bool has_room(struct rs_conn *l)
 {
 	return rs_ring_free(rs_seg_cq(LAYOUT(l), l->seg), l->cq, RS_CQ_FACTOR * LAYOUT(l)->depth,
 			    sizeof(struct rs_cqe));
 }
 
-/* For a process whose listener has room. It is said once, until there is one again. */
+/* Logged once per process, until its listener has room again. */
 static int create_for(struct rs_conn *l, struct rs_peer *p, struct rs_conn **out)
 {
 	const int err = hub_conn_create(l->client, p, out);
@@ -141,20 +141,20 @@ static int opened(struct rs_conn *c, const struct rs_frame *f)
 
 /* ---- closing -------------------------------------------------------------------------------- */
 
-/* When all that the peer sent before its CLOSE has arrived, by either lane. */
+/* Called when everything that the peer sent before its CLOSE has arrived, on both lanes. */
 static void close_if_due(struct rs_conn *c)
 {
 	if (!c->close_seen || c->state == RS_ENDED || c->rx_seq != c->close_at)
 		return;
 	conn_owe(c, RS_FRAME_CLOSED);
-	/* Both sides have closed: nothing is lost. Else what this side has not sent fails with -EPIPE. */
+	/* If both sides have closed, nothing is lost. Otherwise the unsent operations of this side fail with -EPIPE. */
 	conn_end(c, 0);
 }
 
 static void take_credit(struct rs_conn *c, const struct rs_frame *f)
 {
 	if ((int32_t)(f->credit - c->tx_granted) <= 0)
-		return; /* older than what came by the other lane */
+		return; /* older than a frame of the other lane */
 	c->tx_granted = f->credit;
 	conn_load(c);
 }
@@ -219,7 +219,7 @@ int rs_peer_receive(struct rs_peer *p, enum rs_lane lane, const void *message, u
 		if (c && c->peer == p) {
 			err = for_conn(c, &f, (const char *)message + sizeof(f));
 		} else {
-			/* Late, or invented. What the sender must not wait for in vain is answered. */
+			/* A late or invented frame. Answer it if the sender would otherwise wait in vain. */
 			h->stats.unknown++;
 			if (f.kind == RS_FRAME_DATA || f.kind == RS_FRAME_CLOSE || f.kind == RS_FRAME_OPENED)
 				err = rs_peer_loose(p, RS_FRAME_RESET, f.from, 0);

@@ -36,7 +36,7 @@ int rs_repair_step(struct rs_repair *r, enum rs_repair_event event)
 	return t->actions;
 }
 
-/* The side that begins an epoch is one ahead of a peer that has not noticed. */
+/* The side that begins an epoch is one ahead of a peer that has not noticed yet. */
 int rs_repair_hear(struct rs_repair *r, const struct rs_repair_message *m)
 {
 	const struct rs_limits x = { .epoch = r->epoch + (r->state == RS_WHOLE) };

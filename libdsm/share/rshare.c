@@ -27,7 +27,7 @@ static bool is_dead(const struct rshare_conn *c)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* What has an address needs no resolver, which would allocate from the C library. */
+/* A numeric address needs no resolver, which would allocate from the C library. */
 static bool is_address(const char *host, const char *port, struct sockaddr_storage *out)
 {
 	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)out;
@@ -91,7 +91,7 @@ static void give_back(struct rshare *r, uint32_t index)
 	rs_attach_request(r, &q, &a, NULL);
 }
 
-/* A connection or listener that the owner has made. -ENOMEM: it is given back. */
+/* The owner has made a connection or listener. -ENOMEM: it is given back. */
 static int conn_new(struct rshare *r, uint32_t index, struct rshare_conn **out)
 {
 	struct rshare_conn *c = rs_zalloc(1, sizeof(struct rshare_listener));
@@ -158,7 +158,7 @@ static bool pending(struct rshare_conn *c)
 			      sizeof(struct rs_cqe));
 }
 
-/* Make the fd readable with the next event. true: there is one already. */
+/* Make the fd readable at the next event. true: there is an event already. */
 static bool arm(struct rshare_conn *c)
 {
 	uint64_t count;
@@ -169,7 +169,7 @@ static bool arm(struct rshare_conn *c)
 		return pending(c); /* the owner has written nothing since */
 	if (read(c->fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return false;
-	/* A full barrier before the load; the owner's is in rs_hub_tell(). */
+	/* A full barrier before the load; pairs with the owner's in rs_hub_tell(). */
 	__atomic_exchange_n(&c->seg->armed, 1, __ATOMIC_SEQ_CST);
 	return pending(c);
 }
@@ -370,7 +370,7 @@ static int place(const struct rshare_conn *c, const void *buffer, size_t size, u
 	return *offset > pool || size > pool - *offset || size > RSHARE_MESSAGE_MAX ? -EINVAL : 0;
 }
 
-/* After the slot is published. The order is that of owner.c. */
+/* Called after the slot is published. The order is that of owner.c. */
 static void tell(struct rshare_conn *c)
 {
 	struct rs_seg_head *head = c->r->base;
@@ -380,8 +380,10 @@ static void tell(struct rshare_conn *c)
 	__atomic_fetch_or(&head->ready[c->index / 64], 1ull << c->index % 64, __ATOMIC_SEQ_CST);
 	sleep = __atomic_load_n(&head->sleeping, __ATOMIC_SEQ_CST);
 	if (!sleep || write(c->r->doorbell, &one, sizeof(one)) != sizeof(one))
-		return; /* awake, or rung often enough */
-	/* It wakes; others need not ring. Not before the write: a thread may be cancelled there, or stopped. */
+		return; /* the owner is awake, or was woken often enough */
+	/*
+	 * The owner will wake, so other clients need not ring. Set after the write: a thread may be cancelled or stopped in it.
+	 */
 	__atomic_compare_exchange_n(&head->sleeping, &sleep, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 

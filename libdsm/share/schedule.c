@@ -21,7 +21,7 @@ static void append(struct rs_turns *t, struct rs_flow *f)
 	f->on = t;
 }
 
-/* The share of an epoch. A debt is not forgiven, what is left over is. */
+/* Give a flow its share of an epoch. A debt stays, a surplus is lost. */
 static void new_share(const struct rs_sched *s, struct rs_flow *f, uint32_t epoch)
 {
 	f->share = (f->share < 0 ? f->share : 0) + (int32_t)(f->weight * s->chunk);
@@ -37,7 +37,7 @@ static void link_weighted(struct rs_sched *s, struct rs_flow *f)
 	append(f->epoch == s->epoch ? &s->turns[0] : &s->expired, f);
 }
 
-/* To the end of its list, if it has something to send and need not wait for a lane. */
+/* Put the flow at the end of its list if it has something to send and need not wait for a lane. */
 static void link_flow(struct rs_sched *s, struct rs_flow *f)
 {
 	if (f->on || f->moving || f->first == f->end)
@@ -52,7 +52,7 @@ static bool fits(const struct rs_window *w, uint32_t len)
 {
 	if (w->chunks >= w->max_chunks)
 		return false;
-	/* A chunk larger than the window goes alone. */
+	/* A chunk larger than the window is sent alone. */
 	return !w->bytes || (w->bytes <= w->max_bytes && rs_cost(len) <= w->max_bytes - w->bytes);
 }
 
@@ -65,7 +65,7 @@ static struct rs_flow *first_not_held(const struct rs_turns *t)
 	return f;
 }
 
-/* Whose turn it is. A new epoch begins when the flows of this one have used their shares. */
+/* The next flow. A new epoch begins when the flows of this one have used their shares. */
 static struct rs_flow *next_flow(struct rs_sched *s)
 {
 	unsigned int p;
@@ -132,7 +132,7 @@ bool rs_sched_push(struct rs_sched *s, struct rs_flow *f, uint32_t len)
 	return rs_sched_push_longer(s, f, len, 0);
 }
 
-/* Bytes of the next chunk. */
+/* Size of the next chunk in bytes. */
 static uint32_t next_len(const struct rs_sched *s, const struct rs_flow *f)
 {
 	const uint32_t left = f->len[f->first % RS_FLOW_OPS] - f->sent;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * set.c - the set of a process: one eventfd, and a bit in shared memory for each of its connections. The owner sets the bit of a
- * connection that has got events; it writes the eventfd once, however many bits it sets, and only if the process sleeps. Any
+ * set.c - the set of a process: one eventfd, and a bit in shared memory for each of its connections. The owner sets a
+ * connection's bit when it has events. It writes the eventfd once, however many bits it sets, and only if the process sleeps. Any
  * thread.
  */
 #include <errno.h>
@@ -34,7 +34,7 @@ int rshare_join(struct rshare_conn *c, void *mark)
 	if (r->set >= 0) {
 		close(fds[0]);
 	} else {
-		/* Nobody has armed it yet: the first rshare_ready() does, and is asked for. */
+		/* Nobody has armed it yet: the first rshare_ready() does. */
 		if (write(fds[0], &one, sizeof(one)) != sizeof(one))
 			err = -errno;
 		__atomic_store_n(&r->set, fds[0], __ATOMIC_RELEASE);
@@ -93,7 +93,7 @@ static bool arm_set(struct rshare *r)
 		return any_bit(r);
 	if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		return false;
-	/* A full barrier before the load; the owner's is in tell_set(). */
+	/* A full barrier before the load; pairs with the owner's in tell_set(). */
 	__atomic_exchange_n(&head->armed, 1, __ATOMIC_SEQ_CST);
 	return any_bit(r);
 }

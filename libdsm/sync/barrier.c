@@ -25,17 +25,16 @@
 #include "util/futex.h"
 #include "util/hook.h"
 
-/* Of a number that is in use, beside its generation in barrier_life[]. */
+/* State of a number in use, beside its generation in barrier_life[]. */
 #define LIFE_USED (1u << 31)
 
 /*
- * The handle of a barrier is one of kind SYNC_BARRIER, whose home is its maker. Generations as those of objects: the first barrier that
- * has a number is of generation 1, each init counts one more, and a number whose generations are used up is taken for ever. The
- * maker's node knows which is in use; all others learn of a generation from the threads that come with a handle of it, and from each
- * other (core/barrier.h).
+ * The handle of a barrier has kind SYNC_BARRIER and its maker as home. Generations are like those of objects: the first barrier
+ * with a number has generation 1, each init counts one more, and a number whose generations are used up stays taken. The maker's
+ * node knows the current generation; all others learn it from threads with a handle, and from each other (core/barrier.h).
  */
 
-/* A barrier's number: those with the same index at their makers lie side by side. */
+/* A barrier's number: those with the same index at their makers are adjacent. */
 static uint32_t barrier_number(uint16_t maker, uint32_t index)
 {
 	return index * job.size + maker;
@@ -46,7 +45,7 @@ static uint16_t barrier_maker(uint32_t object)
 	return (uint16_t)(object % job.size);
 }
 
-/* Its generation, as its maker knows, which is a rank of this node. */
+/* Its generation, known to its maker, which is a rank of this node. */
 static uint32_t *life_of(uint32_t object)
 {
 	return &rank_info(barrier_maker(object))->ctl->barrier_life[object / job.size];
@@ -80,8 +79,10 @@ struct bar_group barrier_group(uint64_t mask)
 	return g;
 }
 
-/* What was written before a barrier is often read behind it, by another rank. Inside: a handler that misses would wait for a lock of
- * the thread that it has interrupted, and a cancelled thread would never release it. */
+/*
+ * Data written before a barrier is often read after it by another rank: push it. This runs inside the runtime: otherwise a
+ * handler that misses would wait for a lock of the interrupted thread, and a cancelled thread would never release it.
+ */
 static void populate(uint64_t now)
 {
 	size_t chunks;
@@ -160,7 +161,7 @@ static int make_mask(const int *ranks, int nranks, uint64_t *mask)
 	return 0;
 }
 
-/* That this rank may have made. */
+/* Barriers that this rank may have made. */
 static uint32_t barriers(void)
 {
 	const uint32_t n = job.host->barriers;
@@ -193,7 +194,7 @@ DSM_API int dsm_barrier_init(dsm_barrier_t *b, const int *ranks, int nranks, uns
 	return 0;
 }
 
-/* What the handle of a barrier names, whether this rank is in its group or not. */
+/* Find the barrier of a handle, whether or not this rank is in its group. */
 static int name_of(const dsm_barrier_t *b, struct barrier_name *name)
 {
 	const uint64_t index = handle_name(b->id) & SYNC_INDEX_MAX;
@@ -207,7 +208,7 @@ static int name_of(const dsm_barrier_t *b, struct barrier_name *name)
 	name->object = barrier_number(handle_home(b->id), (uint32_t)index);
 	name->life = (uint32_t)(handle_name(b->id) >> 24);
 	if (!name->object || !name->life)
-		return -EINVAL; /* that of dsm_barrier(), which has no handle */
+		return -EINVAL; /* the number of dsm_barrier(), which has no handle */
 	if (is_here(handle_home(b->id)) &&
 	    __atomic_load_n(life_of(name->object), __ATOMIC_RELAXED) != (LIFE_USED | name->life))
 		return -EINVAL; /* destroyed */
@@ -232,7 +233,7 @@ DSM_API int dsm_barrier_destroy(dsm_barrier_t *b)
 	err = sync_host()->end(&name);
 	if (err)
 		return err;
-	if (is_here(handle_home(was.id))) { /* a maker on another host keeps its number in use */
+	if (is_here(handle_home(was.id))) { /* if the maker is on another host, it keeps the number in use */
 		struct rank_ctl *maker = rank_info(handle_home(was.id))->ctl;
 		uint32_t used = LIFE_USED | name.life;
 
@@ -257,8 +258,8 @@ DSM_API int dsm_barrier_wait(dsm_barrier_t *b)
 }
 
 /*
- * `id` counts the threads that have come, ever. Those of a round wait at one gate, those of the next round at the other: a thread that
- * comes again before the others have left does not take the place of one of them.
+ * `id` counts all threads that have ever come. Those of a round wait at one gate, those of the next round at the other: a thread
+ * that comes again before the others have left does not take the place of one of them.
  */
 static int meet(dsm_barrier_t *b, uint32_t n)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * cancel.c - waits that end before their time: a limit has passed, or the thread is cancelled. A thread that is cancelled
- * unwinds through the cleanup handlers of its caller here, which take its request back, then through those of the program.
+ * cancel.c - waits that end early: a time limit has passed, or the thread is cancelled. A cancelled thread unwinds first through
+ * the cleanup handlers of the callers here, which take its request back, then through those of the program.
  */
 #include "sync/cancel.h"
 
@@ -11,11 +11,11 @@
 #include "engine/run.h"
 #include "engine/wait.h"
 
-#define AGAIN_NS 1000000u /* for a request to come to its home, before it is taken back once more */
+#define AGAIN_NS 1000000u /* time for a request to reach its home before SOP_CANCEL is repeated */
 
 /*
- * "In line" has come, or will: wait for the turn, or give up. The home answers SOP_CANCEL in any case; unless it says
- * -ETIMEDOUT, the turn's own answer crossed it and is the third, and the slot is not free before all are here.
+ * "In line" has come, or will: wait for the turn, or give up. The home always answers SOP_CANCEL. Unless that answer is
+ * -ETIMEDOUT, the turn's own answer has crossed it and is the third, and the slot is not free before all are here.
  */
 int sync_turn(struct msg *m, uint32_t seq, uint64_t ns, bool point)
 {
@@ -27,9 +27,10 @@ int sync_turn(struct msg *m, uint32_t seq, uint64_t ns, bool point)
 }
 
 /*
- * A request without "in line" may still be on its way, and SOP_CANCEL overtake it: then -EALREADY does not mean that the
- * turn has come. So ask again until it is gone (-ETIMEDOUT) or its own answer is here, which is one more than the times we
- * have asked. Whatever came last is in the slot; anything but the two statuses of SOP_CANCEL is, or goes with, its answer.
+ * A request without "in line" may still be in flight, and SOP_CANCEL may overtake it: then -EALREADY does not mean that the turn
+ * has come. So repeat SOP_CANCEL until the request is gone (-ETIMEDOUT), or its own answer is here: then there is one answer more
+ * than SOP_CANCEL was sent. The slot has the last status; if it is not one of SOP_CANCEL's two, it is the request's answer, or
+ * goes with it.
  */
 int sync_take_back(struct msg *m, uint32_t seq, bool in_line)
 {

@@ -2,9 +2,9 @@
 /*
  * collective.c - broadcast and reduction, of any length.
  *
- * What fits into a barrier's value travels with it. All else goes in chunks (engine/chunk.h), a ring of them at a time: each
- * rank first puts all of its parts on their way, then takes the results, and a barrier says that all have taken theirs. The
- * caller's memory may be shared and fault, so it is touched outside the runtime only.
+ * Data that fits into a barrier's value travels with it. Longer data is sent in chunks (engine/chunk.h), a ring of them at a
+ * time: each rank first sends all of its parts, then takes the results, and a barrier confirms that all have taken theirs. The
+ * caller's memory may be shared and fault, so it is touched only outside the runtime.
  */
 #include <errno.h>
 #include <string.h>
@@ -19,7 +19,7 @@
 
 #define VALUE sizeof(uint64_t)
 
-static uint64_t chunks; /* that this rank has seen; collectives are called by one thread of a rank at a time */
+static uint64_t chunks; /* seen by this rank; only one thread of a rank calls collectives at a time */
 
 static size_t piece(size_t size, size_t at)
 {
@@ -33,7 +33,7 @@ static int all_have_theirs(void)
 	return barrier_arrive(&barrier_0, 0, 1, DSM_OR, &value);
 }
 
-/* Put what this rank has to say of one ring on its way; code -1: broadcast, of the root alone. */
+/* Send this rank's parts of one ring; code -1: broadcast, only by the root. */
 static void give(int code, const char *buf, size_t size)
 {
 	char copy[CTL_CHUNK_BYTES] __attribute__((aligned(16)));
@@ -68,7 +68,7 @@ static void take(char *buf, size_t size)
 	}
 }
 
-/* One ring after the other. */
+/* Process one ring after the other. */
 static int run(int code, bool gives, bool takes, char *buf, size_t size)
 {
 	int err = 0;
@@ -107,7 +107,7 @@ DSM_API int dsm_broadcast(void *buf, size_t size, int root)
 	return err;
 }
 
-/* Integers as those of 64 bits: those that are combined modulo 2^64 are right modulo less. */
+/* Combine integers as 64-bit ones: results modulo 2^64 are also right modulo less. */
 static uint64_t widen(enum dsm_type type, const void *value)
 {
 	switch (type) {
@@ -132,7 +132,7 @@ static bool is_floating(enum dsm_type type)
 	return type == DSM_FLOAT || type == DSM_DOUBLE || type == DSM_LONG_DOUBLE;
 }
 
-/* With the barrier: little endian, so a narrow integer is the beginning of a wide one. */
+/* Send with the barrier. Little endian, so a narrow integer is the beginning of a wide one. */
 static int reduce_value(void *value, enum dsm_type type, enum dsm_op op)
 {
 	const enum dsm_type as = type == DSM_DOUBLE ? type : is_signed(type) ? DSM_INT64 : DSM_UINT64;
@@ -154,7 +154,7 @@ DSM_API int dsm_reduce_array(void *values, size_t n, enum dsm_type type, enum ds
 		return -EINVAL;
 	if (!n)
 		return all_have_theirs();
-	/* The kernel, which may have the barrier, has no floating point. */
+	/* The kernel may have the barrier, and has no floating point. */
 	if (n == 1 && (!is_floating(type) || (type == DSM_DOUBLE && job.host->doubles)))
 		return reduce_value(values, type, op);
 	return run(op | type << 4, true, true, values, n * reduce_size(type));

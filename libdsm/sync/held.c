@@ -2,8 +2,8 @@
 /*
  * held.c - see held.h.
  *
- * The first table is in the thread's own storage. What replaces it is mapped, not allocated: the program's malloc() may lie on
- * the shared heap. It goes with the thread.
+ * The first table is in thread-local storage. Larger ones are mapped, not allocated, since the program's malloc() may use the
+ * shared heap. They are unmapped with the thread.
  */
 #include "sync/held.h"
 
@@ -15,7 +15,7 @@
 
 __thread struct held held __attribute__((tls_model("initial-exec")));
 
-static pthread_key_t key; /* of threads that have a lane or a table */
+static pthread_key_t key; /* for threads that have a lane or a table */
 
 /* ---- lanes ---------------------------------------------------------------------------------------- */
 
@@ -41,7 +41,7 @@ static void lane_give(void)
 {
 	size_t i;
 
-	/* What later destructors of the thread release is not to be forgotten: once more, after those. */
+	/* Later destructors of the thread may still release locks: run again after those. */
 	if (held.last_held && !pthread_setspecific(key, &held))
 		return;
 	if (!held.lane || __atomic_load_n(&job.state, __ATOMIC_ACQUIRE) != CTL_RUNNING)
@@ -135,7 +135,7 @@ int held_add(uint64_t id, uint32_t info)
 	return 0;
 }
 
-/* What stands behind the gap moves up, unless its own place comes after the gap. */
+/* Move up later entries, unless their own place is after the gap. */
 void held_close_gap(uint32_t gap)
 {
 	const uint32_t mask = held.size - 1;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * kept.c - locks that nobody else asks for stay with their last holder's node, in its hold records (core/lock.h).
+ * kept.c - a lock that no other node asks for stays with its last holder's node, in its hold record (core/lock.h).
  *
- * A table with one entry for each hash value tells which record a lock is in; reading it takes no lock. The entry is a hint:
- * the record is checked under its stripe, and may belong to another lock by then. A lock whose entry was overwritten is still
- * kept. Its home finds it, and passes it from record to record of one node as from node to node.
+ * A table indexed by hash tells which record a lock is in; reading it takes no lock. The entry is a hint: the record is checked
+ * under its stripe, and may have another lock by then. A lock whose entry was overwritten is still kept. Its home finds it, and
+ * passes it between records of one node as between nodes.
  */
 #include "sync/kept.h"
 
 #include "engine/job.h"
 #include "engine/run.h"
 
-#define SCAN 16 /* records at once for some to give back */
+#define SCAN 16 /* records to check at once */
 
 static uint32_t *place(const struct msg *ask)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* kernel.c - the kernel helper as the host of synchronisation: each request is one call of /dev/dsm, and waits there. */
+/* kernel.c - synchronisation through the kernel helper: each request is one call of /dev/dsm, and waits there. */
 #include <dsm_uapi.h>
 #include <errno.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@ static void on_same(const struct dsm_ioc_call *q, enum sync_op op, uint64_t valu
 	kernel_call(&other);
 }
 
-/* A thread that is cancelled in dsm_sem_wait(). What came all the same is for somebody else. */
+/* A thread is cancelled in dsm_sem_wait(). If it has got the semaphore, it posts it for another one. */
 static void give_back(void *arg)
 {
 	const struct dsm_ioc_call *q = arg;
@@ -68,7 +68,7 @@ static int ask(uint64_t id, enum sync_op op, struct sync_request *q)
 	status = op == SOP_WAIT ? kernel_wait_point(&k, start, give_back, &k) : kernel_wait(&k, start);
 	about_none();
 	q->old = k.result;
-	/* An answer of another node may have come before the module looked for it. */
+	/* Another node's answer may have come before the module looked for it. */
 	q->waited = k.waited || k.home != job.node;
 	if (q->waited)
 		sync_count_ask(op, clock_ns() - start);
@@ -100,7 +100,7 @@ static int release(uint32_t hold)
 	return kernel_call(&(struct dsm_ioc_call){ .call = DSM_CALL_UNLOCK, .hold = (uint16_t)hold });
 }
 
-/* The call has released it. The caller believes that it holds the mutex, whatever the kernel is short of. */
+/* The call has released the mutex. The caller believes that it holds it, whatever the kernel lacks. */
 static int acquire_again(uint64_t mutex)
 {
 	const int before = engine_keep();
@@ -118,7 +118,7 @@ struct waiter {
 	uint64_t mutex;
 };
 
-/* A thread that is cancelled in dsm_cond_wait(). A signal that came all the same is for the next in line. */
+/* A thread is cancelled in dsm_cond_wait(). If it has got a signal, that is for the next in line. */
 static void give_up(void *arg)
 {
 	const struct waiter *w = arg;
@@ -141,12 +141,12 @@ static int wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 	status = kernel_wait_point(&w.q, clock_ns(), give_up, &w);
 	about_none();
 	if (status && status != -ETIMEDOUT)
-		return status; /* no such condition: the mutex is still ours */
+		return status; /* no such condition: this thread still holds the mutex */
 	err = acquire_again(mutex);
 	return err ? err : status;
 }
 
-/* Its arrival, of one thread or of the whole node, and the wait for the other nodes. */
+/* Arrive, for one thread or for the whole node, and wait for the other nodes. */
 static int meet(const struct msg *m, uint64_t nodes, uint16_t flags, uint64_t *result)
 {
 	_Static_assert(DSM_BARRIER_GEN_MAX == BAR_LIFE_MAX, "it takes all generations");
@@ -164,7 +164,7 @@ static int meet(const struct msg *m, uint64_t nodes, uint16_t flags, uint64_t *r
 	return err;
 }
 
-/* All threads of this node's ranks have come: the last of them goes to the other nodes for them. */
+/* All threads of this node's ranks have come: the last one arrives at the other nodes for them. */
 static void meet_for_all(const struct msg *up, uint64_t nodes)
 {
 	struct msg down = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* lock.c - mutexes (core/lock.h: handed from holder to next waiter) and reader-writer locks. */
+/* lock.c - mutexes (core/lock.h: passed from holder to next waiter) and reader-writer locks. */
 #include "sync/lock.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ DSM_API int dsm_mutex_destroy(dsm_mutex_t *m)
 	return sync_unmake(&m->id, SYNC_MUTEX);
 }
 
-/* What a request for a mutex needs. */
+/* State of a request for a mutex. */
 struct ticket {
 	uint16_t slot;
 	uint32_t hold;
@@ -59,9 +59,9 @@ static int ticket_take(struct ticket *t, enum slot_kind kind)
 }
 
 /*
- * Without a message, if this node has the lock or awaits it: in line behind the thread that does, or at once where it is kept
- * by now. Checked twice: between a check for the one and a check for the other, the lock may have gone from the one to the other.
- * Returns the hold record, or -1.
+ * Queue without a message if this node has the lock or waits for it: behind the thread that does, or take it at once if it is
+ * kept by now. Both are checked twice: between the two checks the lock may move from one place to the other. Returns the hold
+ * record, or -1.
  */
 static int64_t get_here(const struct ticket *t, const struct msg *m)
 {
@@ -81,7 +81,7 @@ static int64_t get_here(const struct ticket *t, const struct msg *m)
 	return -1;
 }
 
-/* Stand in line, behind a thread of this node or at the lock's home. Returns the hold record that will have it. */
+/* Queue for the lock, behind a thread of this node or at its home. Returns the hold record that will have it. */
 static uint32_t get_in_line(const struct ticket *t, struct msg *m)
 {
 	int64_t here;
@@ -103,9 +103,9 @@ static uint32_t get_in_line(const struct ticket *t, struct msg *m)
 }
 
 /*
- * The limit has passed. A thread behind another of its node leaves the line. One that stands in the line of nodes, or has been
- * called, cannot: its slot stays there, and the thread that brings the lock releases it (run.c, pass_on()). Until then, other
- * threads of the node stand in line behind that slot, so a node has one at most for each record. False: an answer has come.
+ * The limit has passed. A thread behind another of its node leaves the line. One that is in the line of nodes, or was called,
+ * cannot leave: its slot stays there, and the thread that receives the lock releases it (run.c, pass_on()). Until then, other
+ * threads of the node queue behind that slot, so a node has at most one such slot per record. False: an answer has come.
  */
 static bool quit(const struct msg *m, uint32_t hold)
 {
@@ -116,9 +116,9 @@ static bool quit(const struct msg *m, uint32_t hold)
 }
 
 /*
- * In line: until the lock is this thread's, or refused. A thread that is called (core/lock.h) says that it has come; what it
- * is told next is told after that, so nothing is missed between the two waits. until: clock_ns(), or 0. -ETIMEDOUT: the slot is
- * no longer the caller's.
+ * In line: wait until this thread has the lock, or is refused. A called thread (core/lock.h) says that it has come; it is told
+ * more only after that, so nothing is missed between the two waits. until: clock_ns(), or 0. -ETIMEDOUT: the caller no longer
+ * owns the slot.
  */
 static int wait_turn(const struct msg *m, uint32_t seq, uint32_t hold, uint64_t until)
 {
@@ -141,15 +141,15 @@ static int wait_turn(const struct msg *m, uint32_t seq, uint32_t hold, uint64_t 
 }
 
 /*
- * Whether a request has left the node, for the counters: an answer may be here before the asker checks, as another thread takes it.
- * Another thread's message is taken for the request's where the home is here and has the lock: rarely, as that is kept.
+ * Has the request left the node? Only for the counters: another thread may take the answer before the asker checks. If the home
+ * is here and has the lock, another thread's message may be counted for this one, which is rare, as such a lock is kept.
  */
 static uint64_t messages(void)
 {
 	return __atomic_load_n(&job.mine->stats.messages_out, __ATOMIC_RELAXED);
 }
 
-/* Takes the ticket's hold record; the slot stays the caller's, unless the result is -ETIMEDOUT. */
+/* Takes the ticket's hold record; the caller keeps the slot, unless the result is -ETIMEDOUT. */
 static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type, uint64_t ns)
 {
 	struct msg m = handle_ask(id, type, 0);
@@ -171,14 +171,14 @@ static int acquire_with(const struct ticket *t, uint64_t id, uint8_t type, uint6
 	if (!status) {
 		sharing_acquired();
 		held_add(id, hold);
-		job.me->hold_by[hold] = job.local; /* it may have been another's */
+		job.me->hold_by[hold] = job.local; /* another rank of the node may have had the record */
 		if (type == MSG_TRYLOCK)
 			kept_note(&m, hold);
 	}
 	return status;
 }
 
-/* Without a message, where this rank keeps the lock. */
+/* Unlock without a message, if this rank keeps the lock. */
 static bool acquire_kept(uint64_t id)
 {
 	struct msg ask = handle_ask(id, MSG_LOCK, 0);
@@ -191,10 +191,10 @@ static bool acquire_kept(uint64_t id)
 	return true;
 }
 
-#define SPINS 12  /* polls of a lock that is held, each after twice as many pauses as the one before, */
-#define PAUSES 64 /* but so many at most: some microseconds in all, less than sleeping and being woken cost */
+#define SPINS 12  /* polls of a held lock, each after twice as many pauses as the one before, */
+#define PAUSES 64 /* at most; some microseconds in all, less than sleeping and waking cost */
 
-/* While another thread of this node holds it and nobody waits: for as long as a short section takes. */
+/* Spin while another thread of this node holds the lock and nobody waits, for as long as a short section takes. */
 static bool acquire_soon(uint64_t id)
 {
 	unsigned int i, n, pauses = 1;
@@ -209,7 +209,7 @@ static bool acquire_soon(uint64_t id)
 	return false;
 }
 
-/* After a condition: the ticket was taken before, as this must not fail. */
+/* After a wait for a condition: the ticket was taken before, since this must not fail. */
 static int acquire_again(const struct ticket *t, uint64_t id)
 {
 	if (!acquire_kept(id))
@@ -249,12 +249,12 @@ static int take(dsm_mutex_t *m, uint8_t type, uint64_t ns)
 		return err;
 	if (held_find(id) >= 0)
 		return type == MSG_LOCK ? -EDEADLK : -EBUSY;
-	err = held_add(id, 0); /* room for it, before others wait behind us */
+	err = held_add(id, 0); /* make room for it before other threads queue behind this one */
 	if (err)
 		return err;
 	held_remove(held_find(id));
 	engine_enter();
-	/* In progress: others are asking whether it is idle, and their answer comes first. */
+	/* In progress: the answer to another thread's question whether the mutex is idle comes first. */
 	while ((err = sync_host()->acquire(id, type, ns)) == -EINPROGRESS)
 		sync_again(&us);
 	engine_leave();
@@ -286,7 +286,7 @@ static int leave(uint64_t id)
 	return sync_host()->release(hold);
 }
 
-/* These two stand apart so that the last mutex is locked and unlocked without a call. */
+/* These two are separate so that the last mutex is locked and unlocked without a call. */
 static __attribute__((noinline)) int lock_other(dsm_mutex_t *m)
 {
 	return lent_lock_other(__atomic_load_n(&m->id, __ATOMIC_RELAXED)) ? 0 : take(m, MSG_LOCK, 0);
@@ -412,17 +412,17 @@ DSM_API int dsm_rwlock_unlock(dsm_rwlock_t *l)
 struct waiter {
 	struct msg m;
 	uint32_t seq;
-	struct ticket ticket; /* to take the mutex again: that must not fail for want of one */
+	struct ticket ticket; /* for locking the mutex again, which must not fail for lack of one */
 	uint64_t mutex;
 };
 
-/* A thread that is cancelled in dsm_cond_wait(): it holds the mutex again when the program's cleanup handlers run. */
+/* A thread is cancelled in dsm_cond_wait(): it holds the mutex again when the program's cleanup handlers run. */
 static void give_up(void *arg)
 {
 	struct waiter *w = arg;
 
 	if (sync_take_back(&w->m, w->seq, true) > 0) {
-		/* The signal that came all the same is for the next in line. */
+		/* If a signal has come, it is for the next in line. */
 		uint32_t seq = slot_seq(w->m.req_slot);
 
 		w->m.op = SOP_SIGNAL;
@@ -447,11 +447,11 @@ int lock_wait(uint64_t cond, uint64_t mutex, uint64_t ns)
 	w.m.req_slot = w.ticket.slot;
 	w.seq = slot_seq(w.m.req_slot);
 	run_send(&w.m);
-	/* In line before the mutex is free: whoever signals with the mutex held finds us there. */
+	/* Queue before the mutex is free: a thread that signals with the mutex held then finds this one waiting. */
 	wait_slot(w.m.req_slot, w.seq, 1, 0);
 	status = err = job.me->slots[w.m.req_slot].status;
 	if (status) {
-		hold_give(w.ticket.hold); /* no such condition: the mutex is still ours */
+		hold_give(w.ticket.hold); /* no such condition: this thread still holds the mutex */
 	} else {
 		HOOK("cond-line");
 		leave(mutex);

@@ -39,7 +39,7 @@ void sync_count_ask(enum sync_op op, uint64_t ns)
 		sync_count_wait(DSM_LAT_LOCK, ns);
 }
 
-/* Does it see what others have done before? */
+/* Does the operation acquire, that is, see other nodes' writes? */
 static bool acquires(enum sync_op op)
 {
 	return sync_waits(op) || op == SOP_TRYRDLOCK || op == SOP_TRYWRLOCK || op == SOP_TRYWAIT ||
@@ -48,10 +48,10 @@ static bool acquires(enum sync_op op)
 
 struct pending {
 	struct msg m;
-	uint32_t seq; /* of its slot, before it was sent */
+	uint32_t seq; /* the slot's count before the request was sent */
 };
 
-/* A thread that is cancelled in dsm_sem_wait(). What came all the same is for somebody else. */
+/* A thread is cancelled in dsm_sem_wait(). If it has got the semaphore, it posts it for another one. */
 static void give_up(void *arg)
 {
 	struct pending *p = arg;
@@ -71,7 +71,7 @@ static void give_up(void *arg)
 	engine_leave();
 }
 
-/* The first answer, and the second where there are two. */
+/* Wait for the first answer, and for the second if there are two. */
 static int answers(struct pending *p, uint64_t ns)
 {
 	const uint16_t slot = p->m.req_slot;
@@ -117,7 +117,7 @@ int object_ask(uint64_t id, enum sync_op op, struct sync_request *q)
 		start = clock_ns();
 	run_send(&p.m);
 	HOOK("ask-sent");
-	/* An answer of another node may be here by now: another thread has taken it. */
+	/* Another node's answer may be here by now: another thread has taken it. */
 	q->waited = away || slot_seq(p.m.req_slot) == p.seq;
 	if (q->waited && !away)
 		start = clock_ns();
@@ -152,7 +152,7 @@ static int create(enum sync_kind kind, uint64_t value, uint16_t home, uint64_t *
 	return err;
 }
 
-/* id may lie in shared memory: it is touched outside the runtime only. */
+/* id may be in shared memory: touch it only outside the runtime. */
 int sync_make(enum sync_kind kind, uint64_t value, int rank, uint64_t *id)
 {
 	uint64_t made;
@@ -168,7 +168,7 @@ int sync_make(enum sync_kind kind, uint64_t value, int rank, uint64_t *id)
 	return err;
 }
 
-#define AGAIN_US 4 /* about as long as asking takes */
+#define AGAIN_US 4 /* about the time of one request */
 #define AGAIN_MOST_US 10000
 
 void sync_again(unsigned int *us)
@@ -189,7 +189,7 @@ int sync_unmake(uint64_t *id, enum sync_kind kind)
 
 	if (err)
 		return err;
-	/* In progress: a mutex that others are just trying to lock, or to destroy. */
+	/* In progress: other threads are trying to lock or destroy the mutex. */
 	while ((err = sync_ask(was, SOP_DESTROY, &q)) == -EINPROGRESS)
 		sync_again(&us);
 	if (!err)
@@ -197,7 +197,7 @@ int sync_unmake(uint64_t *id, enum sync_kind kind)
 	return err;
 }
 
-/* All who come first make one, and the one whose handle is stored first is the object. */
+/* Each first user makes an object; the one whose handle is stored first is used. */
 static int make_first(uint64_t *at, enum sync_kind kind)
 {
 	uint64_t made, none = 0;

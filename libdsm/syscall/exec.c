@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* exec.c - exec(3) with its strings as arguments: the list becomes an array, and the call that of rows.def. */
+/* exec.c - exec(3) functions with strings as arguments: the list becomes an array for the call of rows.def. */
 #include "wrap.h"
 
 #include <stdarg.h>
 #include <unistd.h>
 
-/* The number of strings before NULL; the first one, before these, is none of them. */
+/* The number of strings before NULL, not counting the first one before these. */
 static size_t count(va_list ap)
 {
 	va_list own;
@@ -18,7 +18,7 @@ static size_t count(va_list ap)
 	return n;
 }
 
-/* The array is on the caller's stack; what runs copies it to private memory. */
+/* The array is on the caller's stack; the call copies it to private memory. */
 #define LISTED(name, environment, call)                           \
 	EXPORT int name(const char *path, const char *first, ...) \
 	{                                                         \

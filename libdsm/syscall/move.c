@@ -17,7 +17,7 @@
 
 struct move {
 	int fd;
-	bool out, at; /* at: at an offset */
+	bool out, at; /* at: with an offset */
 	char *buf;
 	size_t n;
 	off_t off;
@@ -151,7 +151,7 @@ EXPORT ssize_t pwrite(int fd, const void *buf, size_t n, off_t off)
 EXPORT ssize_t pread64(int fd, void *buf, size_t n, off_t off) __attribute__((alias("pread")));
 EXPORT ssize_t pwrite64(int fd, const void *buf, size_t n, off_t off) __attribute__((alias("pwrite")));
 
-/* The checks of _FORTIFY_SOURCE: of the program's buffer, then as without. */
+/* The checks of _FORTIFY_SOURCE: on the program's buffer, then continue without them. */
 extern void __chk_fail(void) __attribute__((noreturn));
 ssize_t __read_chk(int fd, void *buf, size_t n, size_t size);
 ssize_t __pread_chk(int fd, void *buf, size_t n, off_t off, size_t size);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * rows.c - the functions of rows.def. Each becomes a function of six words, as the calling convention has them in registers; so
- * it also serves variadic functions, and passes on arguments that it does not know. And syscall(2), which finds the rows by
+ * rows.c - the functions of rows.def. Each becomes a function of six words, as the calling convention passes them in registers;
+ * so it also serves variadic functions, and passes on arguments that it does not know. Also syscall(2), which finds the rows by
  * number.
  *
- * What is written is copied from the caller's memory first, so that bytes which the kernel leaves alone come back as they were.
+ * Output buffers are copied from the caller's memory first, so that bytes which the kernel leaves alone come back unchanged.
  */
 #include "wrap.h"
 
@@ -51,7 +51,7 @@
 
 enum result { INT, LONG, ERROR, POINTER, VOID };
 
-/* How many units: by an argument, as. */
+/* The number of units, from the argument that the row names. */
 enum count { ONE, SIZE_COUNT, INT_COUNT, FDS_COUNT, PAGES_COUNT, PLUS_LONG_COUNT, ADDR_COUNT };
 #define COUNT(how, arg) ((how) << 4 | (arg))
 #define INT_(arg) COUNT(INT_COUNT, arg)
@@ -112,7 +112,7 @@ struct call {
 	long number, arg[ARGS], result;
 };
 
-/* As pselect6(2) has it. */
+/* The argument as in pselect6(2). */
 struct mask {
 	const void *set;
 	size_t size;
@@ -153,7 +153,7 @@ static struct mask *copy_mask(struct scratch *s, const struct mask *p)
 	return out->set || !p->set ? out : NULL;
 }
 
-/* The private copy of a buffer; itself, if it is private or of no size. NULL: errno. */
+/* The private copy of a buffer; the buffer itself if it is private or empty. NULL: errno. */
 static void *copy_in(struct scratch *s, const struct call *c, const struct buffer *b, size_t size)
 {
 	void *p = pointer(c, b);
@@ -217,7 +217,7 @@ static long proceed(const struct call *c, const long *arg)
 	return c->next ? c->next(arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]) : by_number(c->number, arg);
 }
 
-/* Does it point to what may be away, though it is not itself? */
+/* Does the structure point to memory that may be elsewhere, though it is private itself? */
 static bool is_nested(enum way way)
 {
 	return way == STRINGS || way == SET_BEHIND;
@@ -262,7 +262,7 @@ out:
 	out->result = c.result;
 }
 
-/* NULL entries of an array of strings end it: the array may be private, and its strings not. */
+/* An array of strings ends with NULL. The array may be private and its strings shared. */
 static bool strings_are_away(char *const *p)
 {
 	for (; p && !is_away(p) && *p; p++)
@@ -357,7 +357,7 @@ static const struct row *fcntl_row(int cmd)
 	}
 }
 
-/* Bytes behind the argument of ioctl(2): encoded in the request, or known. 0: an integer, or not known. */
+/* Bytes behind the argument of ioctl(2): encoded in the request, or known. 0: it is an integer, or not known. */
 static size_t ioctl_size(unsigned int request)
 {
 	switch (request) {
@@ -423,7 +423,7 @@ EXPORT long wrap_fcntl64(long a, long b, long c, long d, long e, long f) __asm__
 
 /* ---- syscall(2) ----------------------------------------------------------------------------------- */
 
-/* By number. Those without a buffer have no entry; nor have FUNCTION and CHOICE. */
+/* By number. Rows without a buffer have no entry; nor have FUNCTION and CHOICE. */
 #undef CALL
 #define KERNEL(name, ...) [SYS_##name] = { #name, LONG, { __VA_ARGS__ } },
 #define CALL(name, kind, ...) KERNEL(name, __VA_ARGS__)
@@ -437,8 +437,10 @@ static const struct row numbers[] = {
 #undef FUNCTION
 #undef CHOICE
 
-/* The kernel uses the buffers of such requests after they are submitted, which may need no system call. They cannot be pinned
- * here. */
+/*
+ * The kernel uses the buffers of such requests after they are submitted, which may need no system call. They cannot be pinned
+ * here.
+ */
 static void say_pin(const char *what)
 {
 	static uint32_t said;
@@ -457,7 +459,7 @@ static long by_row(const struct row *row, long n, const long *arg)
 	return row && needs_copies(row, arg) ? run_private(row, NULL, n, arg) : by_number(n, arg);
 }
 
-/* Only those that wait have a time in the fourth argument. */
+/* Only waiting operations have a time in the fourth argument. */
 static const struct row futex_row = { "futex", LONG, { IN(4, sizeof(struct timespec)) } };
 
 static bool has_time(int op)
@@ -500,7 +502,7 @@ static long of_memory(long n, const long *arg)
 	case SYS_futex: return by_row(has_time((int)b) ? &futex_row : NULL, n, arg);
 	default: return by_row(row, n, arg);
 	}
-	/* As a FUNCTION is a cancellation point, and syscall(2) is none. */
+	/* Called as a FUNCTION, it would be a cancellation point, which syscall(2) is not. */
 	saved = errno;
 	pthread_setcancelstate(state, &state);
 	errno = saved;

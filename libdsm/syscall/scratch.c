@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* scratch.c - private memory for the time of a call: on the stack, or mapped. No malloc(): signal handlers call read(2), too. */
+/*
+ * scratch.c - private memory for the duration of a call: on the stack, or mapped. It does not use malloc(): signal handlers call
+ * read(2), too.
+ */
 #include "scratch.h"
 
 #include <string.h>
 #include <sys/mman.h>
 
-#define ALIGN 512ul            /* direct I/O wants sectors */
+#define ALIGN 512ul            /* direct I/O needs sector alignment */
 #define STRING_MAX (2ul << 20) /* of exec(3) and system(3): the kernel's limit is 128 KiB */
-#define KEPT 8                 /* mappings that the process keeps for later calls */
+#define KEPT 8                 /* mappings that the process keeps for reuse */
 #define KEPT_MIN (64ul << 10)
 #define KEPT_MAX ((1ul << 20) + ALIGN)
 
@@ -16,10 +19,10 @@ struct mapped {
 	size_t size;
 };
 
-/* Mappings that no call uses: their pages are there. */
+/* Mappings that no call uses; their pages are allocated. */
 static struct mapped *kept[KEPT];
 
-/* One that is large enough. The lock-free exchange is what a signal handler may do, too. */
+/* Take one that is large enough, by a lock-free exchange, which a signal handler may use, too. */
 static struct mapped *take_kept(size_t size)
 {
 	struct mapped *m;

@@ -18,7 +18,7 @@
 
 #include "scratch.h"
 
-/* Macros of the header. */
+/* The header defines macros of these names. */
 #undef fread_unlocked
 #undef fwrite_unlocked
 
@@ -53,7 +53,7 @@ static void unlock(void *f)
 	funlockfile(f);
 }
 
-/* Under the stream's lock, as one call. */
+/* Under the stream's lock, so that it is one call. */
 static void transfer_run(void *arg)
 {
 	struct transfer *out = arg, t = *out;
@@ -66,7 +66,7 @@ static void transfer_run(void *arg)
 	copy = scratch_get(&s, piece, NULL);
 	if (!copy)
 		goto out;
-	flockfile(t.f); /* for the functions without lock as well: it nests */
+	flockfile(t.f); /* also for the _unlocked functions: the lock nests */
 	pthread_cleanup_push(unlock, t.f);
 	do {
 		n = t.n - t.done < piece ? t.n - t.done : piece;
@@ -85,7 +85,7 @@ static size_t items(struct transfer t, size_t size)
 	return t.done / size;
 }
 
-/* Is it this call's to do? Else the C library's, with what it has to say of sizes. */
+/* Must this function do the transfer? Otherwise the C library does, with its own checks of sizes. */
 static bool takes(const void *buf, size_t size, size_t n, size_t *bytes)
 {
 	return (is_away(buf) || STACK_IS_AWAY) && !__builtin_mul_overflow(size, n, bytes) && *bytes;
@@ -221,7 +221,7 @@ static int print(FILE *f, int fd, int flag, const char *format, va_list ap)
 	return p.result;
 }
 
-/* An argument may be shared, and so may the stack, on which the C library formats for streams without buffer. */
+/* An argument may be shared, and so may the stack, on which the C library formats for unbuffered streams. */
 static bool prints(void)
 {
 	return dsm_needs_pin(NULL, 1);
@@ -261,7 +261,7 @@ EXPORT int __vdprintf_chk(int fd, int flag, const char *format, va_list ap)
 	return prints() ? print(NULL, fd, flag, format, ap) : NEXT(__vdprintf_chk)(fd, flag, format, ap);
 }
 
-/* The variadic form of each. */
+/* The variadic form of each function. */
 #define VARIADIC(name, last, params, call) \
 	EXPORT int name params             \
 	{                                  \
@@ -284,7 +284,7 @@ VARIADIC(__printf_chk, format, (int flag, const char *format, ...), __vfprintf_c
 VARIADIC(__fprintf_chk, format, (FILE * f, int flag, const char *format, ...), __vfprintf_chk(f, flag, format, ap))
 VARIADIC(__dprintf_chk, format, (int fd, int flag, const char *format, ...), __vdprintf_chk(fd, flag, format, ap))
 
-/* The program's exit(), which libdsm-pthread.so has. */
+/* The program's exit(), which libdsm-pthread.so replaces. */
 EXPORT void verr(int status, const char *format, va_list ap)
 {
 	vwarn(format, ap);
@@ -297,7 +297,7 @@ EXPORT void verrx(int status, const char *format, va_list ap)
 	exit(status);
 }
 
-/* Messages: by the forms of rows.def. */
+/* Functions that print messages, in the forms of rows.def. */
 #define MESSAGE(name, last, params, call) \
 	EXPORT void name params           \
 	{                                 \
@@ -320,7 +320,7 @@ MESSAGE(__syslog_chk, format, (int priority, int flag, const char *format, ...),
 
 /* ---- buffers -------------------------------------------------------------------------------------- */
 
-/* A shared buffer is not used: the C library takes one of its own. */
+/* A shared buffer is not used: the C library allocates one of its own. */
 EXPORT int setvbuf(FILE *f, char *buf, int mode, size_t size)
 {
 	return is_away(buf) ? NEXT(setvbuf)(f, NULL, mode, 0) : NEXT(setvbuf)(f, buf, mode, size);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * vector.c - calls with buffers behind pointers in structures: readv(2) and its like, messages of sockets. Each buffer that is away
- * has one private copy for the whole call, as what it transfers may not be divided.
+ * vector.c - calls with buffers behind pointers in structures: readv(2) and similar calls, messages of sockets. Each buffer that
+ * may be elsewhere has one private copy for the whole call, because the transfer must not be divided.
  */
 #include "wrap.h"
 
@@ -24,7 +24,7 @@ static bool iov_is_away(const struct iovec *v, int n)
 	return false;
 }
 
-/* Private copies of n entries and of their buffers; in: with the contents. NULL: errno. */
+/* Make private copies of n entries and of their buffers; in: with the contents. NULL: errno. */
 static struct iovec *iov_get(struct scratch *s, const struct iovec *v, size_t n, bool in)
 {
 	struct iovec *out = scratch_get(s, n * sizeof(*out), NULL);
@@ -42,7 +42,7 @@ static struct iovec *iov_get(struct scratch *s, const struct iovec *v, size_t n,
 	return out;
 }
 
-/* The first `bytes` that have come into copies go where they belong. */
+/* Copy the first `bytes` received from the copies to their buffers. */
 static void iov_put(const struct iovec *to, const struct iovec *from, size_t n, ssize_t bytes)
 {
 	size_t i, left = bytes > 0 ? (size_t)bytes : 0;
@@ -145,7 +145,7 @@ static bool msg_is_away(const struct msghdr *m)
 		(m->msg_iov && iov_is_away(m->msg_iov, m->msg_iovlen < IOV_MAX ? (int)m->msg_iovlen : IOV_MAX));
 }
 
-/* A private header with private buffers; send: with their contents. False: errno. */
+/* Make a private header with private buffers; send: with their contents. False: errno. */
 static bool msg_get(struct scratch *s, const struct msghdr *m, struct msghdr *out, bool send)
 {
 	*out = *m;
@@ -169,7 +169,7 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* `bytes` have come. */
+/* `bytes` were received. */
 static void msg_put(struct msghdr *m, const struct msghdr *from, ssize_t bytes)
 {
 	iov_put(m->msg_iov, from->msg_iov, from->msg_iovlen, bytes);

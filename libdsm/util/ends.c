@@ -5,15 +5,15 @@
 #include <errno.h>
 #include <pthread.h>
 
-#define KEYS_AT_HAND 32 /* of the C library's: room for the values of these keys lies in each thread's descriptor */
+#define KEYS_AT_HAND 32 /* number of keys whose values are in the C library's thread descriptor */
 
 static pthread_key_t key;
 static int no_key;                    /* errno; atomic */
 static void (*functions[ENDS])(void); /* atomic */
 
 /*
- * The key is older than those of the other libraries, so its destructor comes first. Theirs may still use what we undo here: it
- * is undone in the next round of destructors. A thread that is noted again after that has two more.
+ * The key is older than those of other libraries, so its destructor runs first. Their destructors may still use what is undone
+ * here, so it is undone in the next round of destructors. A thread that is noted again after that has two more rounds.
  */
 static void thread_ends(void *arg)
 {

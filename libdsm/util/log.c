@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* log.c - one write(2) a line, so that the ranks' lines do not mix. */
+/* log.c - one write(2) per line, so that lines of several ranks do not mix. */
 #include "util/log.h"
 
 #include <errno.h>
@@ -19,8 +19,8 @@ void log_rank(int rank)
 }
 
 /*
- * The reader of stderr, often the launcher, may have gone. The line is lost then, but SIGPIPE must not end the process, which may
- * have to tell others. By system calls: the functions of libc are cancellation points, or wrapped.
+ * The reader of stderr, often the launcher, may have gone. Then the line is lost, but SIGPIPE must not end the process, which may
+ * have to tell others. Uses system calls: the functions of libc are cancellation points, or wrapped.
  */
 static void write_line(const char *line, size_t n)
 {

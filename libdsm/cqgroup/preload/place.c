@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * place.c - the environment, read at the first use of each device; what is said at that time and at the end.
+ * place.c - reads the environment at the first use of each device, and prints messages then and at the end.
  *
  *   CQGROUP=data            a class of the table DSM_CQ_GROUPS, with its vectors and CPUs
  *   CQGROUP_VECTORS=2-3     these vectors; CQGROUP is then but a name
  *   CQGROUP_CPUS=4-7        CPUs for threads that wait for events: a list, "auto" or "none"
  *   CQGROUP_POLICY=least    "turns" (default): vectors by turns; "least": the least loaded one
- *   CQGROUP_VERBOSE=1       say what was done, and count; 0: not even that vectors are ignored
+ *   CQGROUP_VERBOSE=1       print actions and counts; 0: not even that vectors are ignored
  *
- * Whatever is wrong is said once for a device, and the program runs as it would without the library.
+ * An error is printed once per device, and the program runs as it would without the library.
  */
 #include "cqgroup/preload/place.h"
 
@@ -39,11 +39,11 @@ void place_say(const char *fmt, ...)
 		n = (int)sizeof(line) - 2;
 	line[n++] = '\n';
 	if (write(STDERR_FILENO, line, (size_t)n) < 0)
-		n = 0; /* nowhere to say it */
+		n = 0; /* stderr does not work */
 	errno = saved;
 }
 
-/* A variable; NULL if it is empty, too. */
+/* The value of a variable; NULL if it is unset or empty. */
 static const char *setting(const char *name)
 {
 	const char *value = getenv(name);

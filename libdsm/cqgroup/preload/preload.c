@@ -44,7 +44,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct patched *contexts;
 static struct placed *cqs[BUCKETS];
 
-/* The function that would have been called: the next one of the program; if libibverbs came with a plugin, that. */
+/* The function that would have been called: the next one in the program, or in a plugin if that brought libibverbs. */
 static void *next_function(const char *name)
 {
 	void *f = dlsym(RTLD_NEXT, name), *lib;
@@ -148,7 +148,7 @@ static void refused(const struct place *p, int vector)
 		place_say("%s: cannot create a CQ on vector %d; using the program's own choice", p->device, vector);
 }
 
-/* A fresh CQ: on the group's vector, or (cq NULL) not. */
+/* A CQ was made on the group's vector; or, if cq is NULL, it was not. */
 static void made(struct place *p, int vector, struct ibv_cq *cq)
 {
 	if (vector < 0)
@@ -167,7 +167,7 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_ini
 	uint32_t wanted = attr->comp_vector;
 	struct ibv_cq_ex *cq;
 
-	/* No copy: the caller's struct may be a later, longer one. */
+	/* Pass the caller's struct, not a copy: it may be of a later, longer version. */
 	if (vector >= 0)
 		attr->comp_vector = (uint32_t)vector;
 	cq = hooks->create_cq_ex(ctx, attr);
@@ -181,7 +181,7 @@ static struct ibv_cq_ex *create_cq_ex(struct ibv_context *ctx, struct ibv_cq_ini
 	return cq;
 }
 
-/* Entries of contexts that were closed are found again by their address. */
+/* An entry of a closed context is found again by its address. */
 static void patch(struct ibv_context *ctx)
 {
 	struct verbs_context *vctx = verbs_get_ctx_op(ctx, create_cq_ex);
@@ -247,7 +247,7 @@ HERE struct ibv_cq *ibv_create_cq(struct ibv_context *ctx, int cqe, void *cq_con
 	vector = p->group && p->steer ? cqgroup_take(p->group, policy()) : -1;
 	if (vector < 0)
 		return next(ctx, cqe, cq_context, channel, comp_vector);
-	patch(ctx); /* one that was opened in another way */
+	patch(ctx); /* the context was opened by another function */
 	cq = next(ctx, cqe, cq_context, channel, vector);
 	made(p, vector, cq);
 	if (!cq && vector != comp_vector) {
@@ -270,7 +270,7 @@ HERE int ibv_destroy_cq(struct ibv_cq *cq)
 		return ENOSYS;
 	if (!e)
 		return next(cq);
-	/* The address may be another CQ's before the call returns. */
+	/* Remove the entry first: before the call returns, another CQ may have the address. */
 	pthread_mutex_lock(&lock);
 	p = e->place;
 	vector = e->vector;
@@ -284,7 +284,7 @@ HERE int ibv_destroy_cq(struct ibv_cq *cq)
 	return err;
 }
 
-/* Threads that wait for events are placed when they wait for the first time. */
+/* Threads that wait for events are placed when they first wait. */
 static void bind_thread(struct ibv_context *ctx)
 {
 	static __thread int bound;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * conns.c - the thread that makes connections. It asks the owner of librshare, which takes memory and a round trip through a
- * socket: nothing for a thread that sends in the middle of a miss.
+ * socket: a thread that sends during a miss must not do that.
  */
 #include "net/shared/conns.h"
 
@@ -17,7 +17,7 @@
 #include "net/shared/receive.h"
 #include "util/log.h"
 
-#define STARVED_MS 5 /* memory of the pool comes back without a sign of its own */
+#define STARVED_MS 5 /* memory of the pool is freed without a notification */
 
 static unsigned int stride_of(unsigned int kind)
 {

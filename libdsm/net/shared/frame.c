@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* frame.c - what is believed of what another rank says by the transport over librshare. Pure. */
+/* frame.c - checks what another rank sends by the transport over librshare. Pure. */
 #include "net/shared/frame.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@ static struct shared_limits limits(const struct shared_place *p, const struct sh
 				       .lane = p->lane };
 }
 
-/* A block for a request in a slot of this rank. */
+/* Is it a block for a request in a slot of this rank? */
 static bool lands(const struct net_config *cfg, const struct msg *m)
 {
 	return m->type == MSG_DATA && m->req_node == net_me(cfg) && m->req_slot < cfg->nslots;
@@ -62,7 +62,7 @@ int shared_blob_read(const void *address, size_t size, uint32_t nslots, struct s
 
 	if (size != sizeof(b))
 		return -EINVAL;
-	memcpy(&b, address, sizeof(b)); /* it may lie unaligned */
+	memcpy(&b, address, sizeof(b)); /* may be unaligned */
 	if (!shared_is_BLOB(&b, &x) || !shared_is_LANDING(&b.landing, &x))
 		return -EINVAL;
 	*out = b;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * lane.c - messages on their way out. A message gets memory of the pool, is submitted to its lane's connection, and is kept until
- * its completion, or, if the peer reads the payload, until the peer has said that it did. Under the lane's lock.
+ * lane.c - outgoing messages. A message gets memory of the pool and is submitted to its lane's connection. It is kept until its
+ * completion or, if the peer reads the payload, until the peer has confirmed that. Under the lane's lock.
  */
 #include "net/shared/lane.h"
 
@@ -119,7 +119,7 @@ static void flush(struct lane *l)
 		if (err == -EAGAIN)
 			break;
 		if (err) {
-			if (err == -ECONNRESET) /* of the owner; that of the connection is an event */
+			if (err == -ECONNRESET) /* of the owner; the loss of a connection is an event */
 				atomic_store(&l->peer->net->dead, true);
 			else
 				peer_gone(l->peer, -EPIPE);
@@ -174,7 +174,7 @@ static void on_release(struct lane *l, const struct rshare_event *e)
 		peer_gone(l->peer, -EBADMSG);
 	}
 	if (rshare_recv(l->conn, at, sizeof(f), e->cookie))
-		return; /* it ends */
+		return; /* the peer is closing */
 }
 
 static void on_event(struct lane *l, const struct rshare_event *e)
@@ -254,7 +254,7 @@ bool lane_idle(struct lane *l)
 	return idle;
 }
 
-/* Its connection is gone, and with it whoever used what was submitted. */
+/* The connection is gone, and with it the reader of everything submitted. */
 void lane_free(struct lane *l)
 {
 	struct out *o;
@@ -282,7 +282,7 @@ static int send_self(struct net *n, const struct msg *m, const void *payload, si
 	return 0;
 }
 
-/* Does the payload go straight to its request? One block for each of the receiver's slots is ever under way. */
+/* Does the payload go straight to its request? Each of the receiver's slots has at most one block in flight. */
 static bool can_land(const struct peer *p, const struct msg *m, size_t size)
 {
 	return m->type == MSG_DATA && size && size <= SHARED_LANDING &&
@@ -294,7 +294,7 @@ static struct out *make(struct lane *l, const struct msg *m, const void *payload
 	struct net *n = l->peer->net;
 	const bool land = can_land(l->peer, m, size);
 	const uint8_t kind = land ? SHARED_LAND : size <= lane_kinds[l->kind].room ? SHARED_MSG : SHARED_FETCH;
-	/* Straight to where the device takes it, if it is likely to be submitted at once. */
+	/* Copy straight to where the device takes it, if it is likely to be submitted at once. */
 	const bool now = atomic_load(&l->state) == LANE_OPEN && !atomic_load(&l->backlog) && kind != SHARED_FETCH;
 	char *pool = now ? rshare_get(n->r, sizeof(struct shared_frame) + size) : NULL;
 	struct out *o = own_alloc(sizeof(*o) + (pool ? 0 : size), 0);
@@ -312,7 +312,7 @@ static struct out *make(struct lane *l, const struct msg *m, const void *payload
 	return o;
 }
 
-/* Messages need no order (net.h), so what concerns one block may take several lanes. */
+/* Messages need no order (net.h), so those about one block may take different lanes. */
 static enum lane_kind kind_of(const struct net_config *c, const struct msg *m)
 {
 	switch (wire_class(m->type)) {
@@ -333,7 +333,7 @@ static int send_peer(struct peer *p, const struct msg *m, const void *payload, s
 		return -ENOTCONN;
 	if (!peer_well(p))
 		return -EPIPE;
-	/* It has closed, which is no loss, and would not hear it. And the loss of our owner is that of a rank of this host. */
+	/* The peer has closed: that is no loss, and it would not receive this. If the owner is lost, a rank of this host is. */
 	if (atomic_load(&p->left) || atomic_load(&p->net->dead))
 		return 0;
 	o = make(l, m, payload, size);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * receive.c - messages on their way in: taken from connections, put into the inbox, delivered one by one, and their buffers given
- * back. Payloads that lie with their senders are read first, FETCHES at a time, in the order of their priorities.
+ * receive.c - incoming messages: taken from connections, put into the inbox, delivered one by one, and their buffers given back.
+ * Payloads that are still with their senders are read first, FETCHES at a time, in the order of their priorities.
  *
- * Sleeping. The fd of the transport is an epoll set of the connections' fds and of a kick. A polling thread leaves these fds alone;
- * arm makes them readable again. A thread that leaves something in the inbox of an armed transport writes the kick.
+ * Sleeping. The fd of the transport is an epoll set of the connections' fds and of a kick. A polling thread leaves these fds
+ * alone; arm makes them readable again. A thread that leaves something in the inbox of an armed transport writes the kick.
  */
 #include "net/shared/receive.h"
 
@@ -30,7 +30,7 @@ void inbox_put(struct net *n, struct item *it)
 	*n->inbox_end = it;
 	n->inbox_end = &it->next;
 	pthread_mutex_unlock(&n->leaf);
-	/* The item before the load of armed; shared_arm() sets that before it polls for items. */
+	/* Store the item before loading armed; shared_arm() sets that before it polls for items. */
 	if (atomic_exchange(&n->armed, false) && write(n->kick, &one, sizeof(one)) != sizeof(one))
 		return; /* readable already */
 }
@@ -62,9 +62,9 @@ static bool inbox_empty(struct net *n)
 /* ---- payloads that are read ----------------------------------------------------------------- */
 
 /*
- * Payloads of several kinds wait for the few buffers. Strict kinds go before weighted ones. Each weighted kind has a clock that moves
- * with the bytes that are read, slower for a larger weight: the kind whose clock is behind is next. One that had nothing to read
- * begins where the others are.
+ * Payloads of several kinds wait for few buffers. Strict kinds go before weighted ones. Each weighted kind has a clock that
+ * advances with the bytes read, more slowly for a larger weight; the kind with the earliest clock is next. A kind that had
+ * nothing to read starts at the time of the others.
  */
 static bool goes_before(const struct net *n, unsigned int a, unsigned int b)
 {
@@ -114,7 +114,7 @@ static void fetches_start(struct net *n)
 		in = f->item.in;
 		f->buffer = n->fetch_free[n->nfree - 1];
 		if (in->ended || rshare_read(in->conn, f->buffer, f->item.size, &f->from, 0, COOKIE_READ)) {
-			own_free(f); /* it ends */
+			own_free(f); /* the connection is closing */
 			continue;
 		}
 		n->nfree--;
@@ -123,7 +123,7 @@ static void fetches_start(struct net *n)
 	}
 }
 
-/* What the sender may have back. One such frame at a time: the last says it for all before it. */
+/* Tell the sender what it may free. One such frame at a time: the last one covers all before it. */
 static void tell(struct in *in)
 {
 	const struct shared_frame f = {
@@ -176,7 +176,7 @@ void fetches_free(struct fetch *f)
 static void repost(struct in *in, unsigned int buffer)
 {
 	if (!in->ended && rshare_recv(in->conn, in->memory + buffer * in->stride, in->stride, buffer))
-		return; /* it ends, and says so */
+		return; /* the connection is closing, and reports that itself */
 }
 
 static void malformed(struct in *in, const struct shared_frame *f)
@@ -230,7 +230,7 @@ static void on_frame(struct in *in, unsigned int buffer, size_t bytes)
 	struct item *it = &in->items[buffer];
 	struct shared_frame f = { .kind = 0 };
 
-	/* Looked at as a copy: the buffer is shared with the owner's process. */
+	/* Check a copy: the buffer is shared with the owner's process. */
 	memcpy(&f, at, bytes < sizeof(f) ? bytes : sizeof(f));
 	if (bytes < sizeof(f) || !frame_ok(in, &f, bytes)) {
 		malformed(in, &f);
@@ -388,7 +388,7 @@ static void serve_source(struct net *n, union source s)
 	}
 }
 
-/* The owner's end makes all fds readable for good. Nothing more comes by them. */
+/* When the owner ends, all fds become readable for good. Nothing more comes through them. */
 static void watch_nothing(struct net *n)
 {
 	struct lane *l;
@@ -408,7 +408,7 @@ int shared_arm(struct net *n)
 
 	pthread_mutex_lock(&n->lock);
 	atomic_store(&n->armed, true);
-	/* An fd stays readable until its connection has nothing more. */
+	/* An fd stays readable until its connection is empty. */
 	while (inbox_empty(n) && !atomic_load(&n->dead) && (k = epoll_wait(n->epfd, e, 16, 0)) > 0)
 		for (i = 0; i < k; i++)
 			serve_source(n, (union source){ .word = e[i].data.u64 });

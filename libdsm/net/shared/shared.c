@@ -17,12 +17,12 @@
 #include "net/shared/receive.h"
 #include "util/log.h"
 
-#define OPEN_MS 20000 /* for the node's first rank, which opens the device */
-#define CLOSE_MS 2000 /* for what is still to be sent, and for the other ranks of the node */
+#define OPEN_MS 20000 /* for the node's first rank to open the device */
+#define CLOSE_MS 2000 /* to send the rest, and for the other ranks of the node */
 
 /*
- * Messages that a thread waits for come first. Blocks get more turns than bulk data. A region's priority changes its share. Few
- * programs use other priorities than the normal one, and each rank reserves memory for all kinds: these have fewer receives.
+ * Messages that a thread waits for come first. Blocks get more turns than bulk data. A region's priority changes its share. Each
+ * rank reserves memory for all kinds; few programs use priorities other than normal, so those have fewer receives.
  */
 const struct lane_kind_row lane_kinds[KINDS] = {
 	[KIND_COHERENCE] = { "coherence", CLASS_COHERENCE, RSHARE_PRIORITY_MAX, 1, DEPTH, 0 },
@@ -128,7 +128,7 @@ static bool all_sent(struct net *n)
 	pthread_mutex_lock(&n->leaf);
 	idle = !n->wanted;
 	pthread_mutex_unlock(&n->leaf);
-	for (in = n->ins; in; in = in->next) /* peers that close, too, want answers */
+	for (in = n->ins; in; in = in->next) /* peers that also close wait for answers */
 		in_serve(in, false);
 	for (l = n->lanes; l; l = l->next)
 		if (peer_well(l->peer))
@@ -179,7 +179,7 @@ static void net_free(struct net *n)
 	own_free(n);
 }
 
-/* The owner's end is that of all connections of the node. */
+/* If the owner ends, all connections of the node end. */
 static void wait_for_clients(struct net *n)
 {
 	const uint64_t until = now_ms() + CLOSE_MS;
@@ -206,7 +206,10 @@ static void shared_close(struct net *n)
 
 /* ---- opening -------------------------------------------------------------------------------- */
 
-/* Where this rank stands in its node, and how many ranks of other nodes talk to it: to rank i of a node, ranks i modulo its ranks. */
+/*
+ * This rank's index in its node, and the number of ranks of other nodes that talk to it: ranks i modulo a node's ranks talk to
+ * its rank i.
+ */
 static unsigned int count_talkers(struct net *n)
 {
 	const struct net_config *c = &n->cfg;
@@ -229,7 +232,7 @@ static unsigned int count_talkers(struct net *n)
 	return talkers;
 }
 
-/* "mlx5_0:1,...": the first. */
+/* The first of "mlx5_0:1,...". */
 static int choose_device(const struct net_config *c, char *name, size_t size, struct rshare_config *rc)
 {
 	char *end = NULL, *port;
@@ -350,7 +353,7 @@ static int shared_open(const struct net_config *cfg, struct net **out, void *add
 	err = n->epfd < 0 || n->wake < 0 || epoll_ctl(n->epfd, EPOLL_CTL_ADD, n->kick, &e) ? -EMFILE : 0;
 	if (!err)
 		err = attach(n);
-	redirect_malloc(); /* the owner has loaded the device's provider */
+	redirect_malloc(); /* the owner has loaded the device's provider by now */
 	if (!err)
 		err = take_memory(n);
 	if (!err)

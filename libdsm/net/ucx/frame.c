@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* frame.c - what is believed of addresses and of active messages. Pure. */
+/* frame.c - checks addresses and active messages of peers. Pure. */
 #include "net/ucx/frame.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ int ucx_message_read(const struct net_config *cfg, const void *header, size_t he
 	const struct ucx_limits x = { .nodes = net_nodes(cfg) };
 
 	memset(m, 0, sizeof(*m));
-	memcpy(m, header, header_size < sizeof(*m) ? header_size : sizeof(*m)); /* it may lie unaligned */
+	memcpy(m, header, header_size < sizeof(*m) ? header_size : sizeof(*m)); /* may be unaligned */
 	*a = (struct ucx_arrival){ .header = header_size, .data = size, .src = m->src };
 	return ucx_is_ARRIVAL(a, &x) ? net_check(cfg, m, size) : -EBADMSG;
 }

@@ -8,11 +8,11 @@
 #include "util/hook.h"
 #include "util/log.h"
 
-#define PROGRESS_MAX 64 /* UCX calls in one poll that bring no message */
+#define PROGRESS_MAX 64 /* UCX calls per poll that deliver no message */
 
 /* ---- sending -------------------------------------------------------------------------------- */
 
-/* Before unlocking: see that a sleeper wakes for what is left to do. */
+/* Before unlocking: make sure that a sleeper wakes for the remaining work. */
 static void ucx_kick(struct net *n, int unfinished)
 {
 	if (!n->armed || (!n->head && !unfinished))
@@ -40,7 +40,7 @@ static void count_sent(struct net *n, const struct msg *m, size_t size)
 	ucx_count(&n->count.by_class[wire_class(m->type)], 1);
 }
 
-/* Under lock; o is UCX's, or free again. */
+/* Under the lock. After it, UCX owns o, or o is free again. */
 static int submit(struct net *n, struct out *o, size_t size)
 {
 	const ucp_request_param_t param = {
@@ -74,7 +74,7 @@ static int submit(struct net *n, struct out *o, size_t size)
 	return 0;
 }
 
-/* To this rank itself: into the inbox. */
+/* A message to this rank itself goes into the inbox. */
 static int send_self(struct net *n, const struct msg *m, const void *payload, size_t size)
 {
 	void *copy = size ? own_alloc(size, 0) : NULL;
@@ -139,7 +139,7 @@ int ucx_send(struct net *n, uint16_t rank, const struct msg *m, const void *payl
 		o->m = *m;
 		err = submit(n, o, size);
 	}
-	ucx_kick(n, n->sends > before); /* a full queue, a handshake, a rendezvous: the rest is done by whoever polls */
+	ucx_kick(n, n->sends > before); /* a full queue, a handshake, a rendezvous: polling threads do the rest */
 	pthread_mutex_unlock(&n->lock);
 	return err;
 }
@@ -153,7 +153,7 @@ static void message_in(struct net *n, struct item *it)
 	inbox_add(n, it);
 }
 
-/* A rendezvous has ended. */
+/* A rendezvous has completed. */
 static void data_came(void *req, ucs_status_t status, size_t length, void *arg)
 {
 	struct item *it = arg;
@@ -172,7 +172,7 @@ static void data_came(void *req, ucs_status_t status, size_t length, void *arg)
 		n->ucp->ucp_request_free(req);
 }
 
-/* Fetch announced data into memory of ours. */
+/* Fetch announced data into memory of the transport. */
 static ucs_status_t fetch(struct net *n, struct item *it, void *desc)
 {
 	const ucp_request_param_t param = {
@@ -196,7 +196,7 @@ static ucs_status_t fetch(struct net *n, struct item *it, void *desc)
 	return UCS_INPROGRESS;
 }
 
-/* A bad message: the node that claims to have sent it is gone for us; who does not even name a node is only counted. */
+/* A bad message: the node that it names as its sender is dropped; one without a valid node is only counted. */
 static void malformed(struct net *n, const struct msg *m, const struct ucx_arrival *a)
 {
 	struct peer *p;
@@ -238,7 +238,7 @@ ucs_status_t ucx_received(void *arg, const void *header, size_t header_size, voi
 	if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)
 		return fetch(n, it, data);
 	if (size && (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA)) {
-		it->data = data; /* UCX leaves it to us until the handler has returned */
+		it->data = data; /* UCX lends it until the handler has returned */
 		it->owner = DATA_UCX;
 		message_in(n, it);
 		return UCS_INPROGRESS;
@@ -273,7 +273,7 @@ int ucx_poll(struct net *n, unsigned int budget)
 
 	if (pthread_mutex_trylock(&n->lock))
 		return 0;
-	/* A call may bring one message only; what has arrived together is to be delivered in one poll. */
+	/* A call may deliver only one message; a poll should deliver all that have arrived. */
 	if (!n->head)
 		while (moved < (n->head ? budget : PROGRESS_MAX) && n->ucp->ucp_worker_progress(n->worker))
 			moved++;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* peer.c - the peers of a transport over UCX, the inbox, and the pools of what travels. All under net.lock. */
+/* peer.c - the peers of a transport over UCX, the inbox, and pools of objects in flight. All under net.lock. */
 #include "net/ucx/peer.h"
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 
 #include "util/log.h"
 
-#define CHUNK 16 /* copies, and inbox items, made at a time */
+#define CHUNK 16 /* copies, and inbox items, allocated at a time */
 
 /* ---- pools; under lock ---------------------------------------------------------------------- */
 
@@ -53,7 +53,7 @@ void item_put(struct net *n, struct item *it)
 		own_free(it->data);
 	it->owner = DATA_NONE;
 	if (it->err)
-		return; /* a peer's own */
+		return; /* allocated by a peer */
 	it->next = n->items;
 	n->items = it;
 }
@@ -123,7 +123,7 @@ int out_of_descriptors(unsigned int wanted)
 	return out;
 }
 
-/* The first trouble with a peer: say so by the inbox. May run inside UCX, so its endpoint is closed later. */
+/* The first failure of a peer: report it through the inbox. May run inside UCX, so its endpoint is closed later. */
 void peer_fail(struct net *n, struct peer *p, int err)
 {
 	if (p->state != PEER_KNOWN && p->state != PEER_NONE)
@@ -151,7 +151,7 @@ void peer_close(struct net *n, struct peer *p)
 	ucs_status_ptr_t req;
 
 	p->reap = 0;
-	if (!p->ep || !p->forceful) /* the worker's end takes it along */
+	if (!p->ep || !p->forceful) /* destroying the worker frees it */
 		return;
 	n->broken = 1;
 	req = n->ucp->ucp_ep_close_nbx(p->ep, &param);
@@ -184,7 +184,7 @@ static ucs_status_t endpoint(struct net *n, struct peer *p, ucp_err_handling_mod
 	return n->ucp->ucp_ep_create(n->worker, &param, &p->ep);
 }
 
-/* Have an endpoint, or say why not. */
+/* Make sure that the peer has an endpoint, or return the reason. */
 int peer_ready(struct net *n, struct peer *p)
 {
 	ucs_status_t status;
@@ -197,14 +197,14 @@ int peer_ready(struct net *n, struct peer *p)
 	if (p->ep)
 		return 0;
 	status = endpoint(n, p, UCP_ERR_HANDLING_MODE_PEER);
-	if (status == UCS_ERR_UNREACHABLE || status == UCS_ERR_UNSUPPORTED) /* transports that report nothing */
+	if (status == UCS_ERR_UNREACHABLE || status == UCS_ERR_UNSUPPORTED) /* from transports that report no errors */
 		status = endpoint(n, p, UCP_ERR_HANDLING_MODE_NONE);
 	if (status == UCS_OK) {
 		ucx_count(&n->lane.connections, 1);
 		return 0;
 	}
 	p->ep = NULL;
-	err = out_of_descriptors(1) ? -EMFILE : -EHOSTUNREACH; /* or it has died: who asks can tell */
+	err = out_of_descriptors(1) ? -EMFILE : -EHOSTUNREACH; /* or the peer has died, which the caller can find out */
 	peer_fail(n, p, err);
 	return err;
 }

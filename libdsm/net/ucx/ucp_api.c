@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * ucp_api.c - finding UCX, and how it is set up.
+ * ucp_api.c - finds UCX, and sets it up.
  *
- * Called by the thread that opens a transport. Settings of the user's environment win over ours; ours are taken out of
- * the environment again, so that programs started by this one do not inherit them.
+ * Called by the thread that opens a transport. Settings in the user's environment take precedence; those set here are removed
+ * again, so that programs started by this one do not inherit them.
  */
 #include "net/ucx/ucp_api.h"
 
@@ -18,13 +18,13 @@
 
 static struct {
 	const char *name, *value;
-	int ours; /* in the environment by us */
+	int ours; /* set by this file */
 		  /* clang-format off */
 } settings[] = {
-	/* Not: sysv (segments without a file cannot tell that their owner died), RDMA devices (net/verbs does that). */
+	/* Excludes sysv (segments without a file cannot show that their owner died) and RDMA devices (net/verbs uses them). */
 	{ "UCX_TLS", "posix,cma,tcp", 0 },
-	{ "UCX_MODULES", "cma", 0 }, /* goes with it: others only cost time and memory */
-	/* Signals and address space are the fault backends'. */
+	{ "UCX_MODULES", "cma", 0 }, /* belongs to it: other modules only cost time and memory */
+	/* Signals and address space belong to the fault backends. */
 	{ "UCX_ERROR_SIGNALS", "", 0 },
 	{ "UCX_HANDLE_ERRORS", "none", 0 },
 	{ "UCX_MEM_EVENTS", "n", 0 },
@@ -34,16 +34,18 @@ static struct {
 	{ "UCX_MEM_DYNAMIC_MMAP_THRESH", "n", 0 },
 	{ "UCX_MEMTYPE_CACHE", "n", 0 },
 	{ "UCX_VFS_ENABLE", "n", 0 },
-	/* stdout is the program's; that a peer is gone is said by us. */
+	/* stdout belongs to the program; the runtime itself reports lost peers. */
 	{ "UCX_LOG_LEVEL", "fatal", 0 },
 	{ "UCX_LOG_FILE", "stderr", 0 },
 	{ "UCX_WARN_UNUSED_ENV_VARS", "n", 0 },
-	/* Shared memory: checked for dead peers, which lets endpoints report errors; 0.7 MiB of buffers instead of 4,
-	 * as 64 ranks have to fit into the 64 MiB that containers give /dev/shm; names unlinked at once. */
+	/*
+	 * Shared memory: checked for dead peers, so that endpoints report errors; 0.7 MiB of buffers instead of 4, as 64 ranks
+	 * must fit into the 64 MiB that containers give /dev/shm; names unlinked at once.
+	 */
 	{ "UCX_POSIX_ERROR_HANDLING", "y", 0 },
 	{ "UCX_POSIX_RX_BUFS_GROW", "80", 0 }, /* the queue's 64 in one segment */
 	{ "UCX_POSIX_USE_PROC_LINK", "y", 0 },
-	/* Connecting to a host that is down would hold up every thread. */
+	/* Connecting to a host that is down would block every thread. */
 	{ "UCX_KEEPALIVE_INTERVAL", "2s", 0 },
 	{ "UCX_TCP_CONN_NB", "y", 0 },
 	{ "UCX_TCP_MAX_NUM_EPS", "inf", 0 },
@@ -73,7 +75,7 @@ void ucp_api_settings_take(void)
 	}
 }
 
-/* Where UCX was loaded with the program after all, its handlers are there: give the signals back. */
+/* If UCX was loaded with the program, its handlers are installed: restore the signals. */
 static void free_signals(void)
 {
 	static const int numbers[] = { SIGILL, SIGSEGV, SIGBUS, SIGFPE };
@@ -99,7 +101,7 @@ int ucp_api_load(const struct ucp_api **api)
 		*api = &table;
 		return 0;
 	}
-	lib = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL); /* never closed: UCX does not survive it */
+	lib = dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL); /* never closed: UCX does not support that */
 	if (!lib) {
 		log_line("UCX is missing: %s; install the package libucx0", dlerror());
 		return -ENODEV;

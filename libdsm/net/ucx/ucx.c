@@ -2,8 +2,8 @@
 /*
  * ucx.c - the transport over UCX active messages: shared memory on one host, TCP between hosts.
  *
- * A message is the 32-byte header of an active message, a block is the data behind it. This file: making, connecting,
- * sleeping, ending. Threads and locks: ucx.h.
+ * A message is the 32-byte header of an active message; a block is the data after it. This file: creation, connection, sleep,
+ * end. Threads and locks: ucx.h.
  */
 #include "net/ucx/ucx.h"
 
@@ -19,11 +19,11 @@
 #include "net/ucx/peer.h"
 #include "util/log.h"
 
-#define CLOSE_MS 2000       /* for what is still to be sent */
-#define CLOSE_BROKEN_MS 200 /* where some of it may be for a peer that is gone */
-#define BUSY_ARMS 64        /* refused without anything moving, before we slow down */
+#define CLOSE_MS 2000       /* to send the rest */
+#define CLOSE_BROKEN_MS 200 /* the same, if some of it may be for a lost peer */
+#define BUSY_ARMS 64        /* refused attempts to sleep without progress, before polling slows down */
 #define BUSY_MAX_US 1000
-/* UCX aborts the process when it gets no descriptor: it takes some 20, and two for a peer while both connect by TCP. */
+/* UCX aborts the process if it gets no descriptor: it needs about 20, and two per peer while both connect by TCP. */
 #define DESCRIPTORS(ranks) (32u + 2u * (ranks))
 #define SHM "/dev/shm"
 #define SHM_KIB 1024u /* 0.7 MiB of buffers (ucp_api.c), and UCX rounds up */
@@ -36,8 +36,8 @@ static int ucx_fd(struct net *n)
 }
 
 /*
- * UCX refuses to sleep while a message waits for room in a peer's shared-memory queue: nothing would tell. A peer that
- * is stopped, or dead with its queue full, would so make us spin for good. When nothing moves, rest a little instead.
+ * UCX refuses to sleep while a message waits for room in a peer's shared-memory queue, because nothing would wake it. If a peer
+ * is stopped, or dead with its queue full, polling would never end. Without progress, pause a little instead.
  */
 static void rest(unsigned int times)
 {
@@ -151,7 +151,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Progress until what was sent has gone, for a while at most: a peer that died keeps its share. */
+/* Make progress until everything is sent, but only for a while: messages to a dead peer remain. */
 static void finish_sending(struct net *n)
 {
 	const ucp_request_param_t none = { 0 };
@@ -181,7 +181,7 @@ static void ucx_close(struct net *n)
 	struct item *it;
 	unsigned int i;
 
-	pthread_mutex_lock(&n->lock); /* nobody else is here; for the checkers */
+	pthread_mutex_lock(&n->lock); /* no other thread is left; for thread checkers */
 	finish_sending(n);
 	for (i = 0; i < n->cfg.size; i++)
 		n->peers[i].state = PEER_DROPPED;
@@ -216,7 +216,7 @@ static int no_descriptors(const struct net *n)
 	return -EMFILE;
 }
 
-/* UCX's shared memory lies in files there. True: said that they have no room. */
+/* UCX's shared memory is in files of /dev/shm. True: printed that they have no room. */
 static bool no_shm(void)
 {
 	struct statvfs st;
@@ -238,8 +238,8 @@ static bool no_shm(void)
 }
 
 /*
- * Whether UCX_TLS chooses that shared memory: all, or a list of transports and of names for several; after ^, all that are not in
- * the list. A backslash: of that transport, not of several.
+ * Does UCX_TLS select that shared memory? It is "all", or a list of transports and of names for several; after ^, all that are
+ * not in the list. A backslash names that transport, not several.
  */
 static bool chooses_shm(const char *tls)
 {

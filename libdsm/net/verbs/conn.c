@@ -36,11 +36,11 @@
 #include "net/verbs/ud.h"
 #include "util/log.h"
 
-#define INTERVAL_MS 20 /* until a datagram is repeated, at first */
+#define INTERVAL_MS 20 /* first interval until a datagram is repeated */
 #define INTERVAL_MAX_MS 320
-#define FRUITLESS_MAX 20 /* repairs in a row without a frame moved, before we give up */
-#define STEADY_MS 1000   /* a connection that held so long was no fruitless one */
-#define LOST_MS 2000     /* where the configuration names none */
+#define FRUITLESS_MAX 20 /* repairs in a row without any frame, before the peer is given up */
+#define STEADY_MS 1000   /* a connection that worked so long was no failure */
+#define LOST_MS 2000     /* if the configuration sets none */
 
 static uint64_t now_ms(void)
 {
@@ -77,7 +77,7 @@ void conn_kick(struct net *n)
 	uint64_t one = 1;
 
 	if (write(n->kick, &one, sizeof(one)) < 0)
-		one = 0; /* it is full of kicks */
+		one = 0; /* it is full: the thread is awake */
 }
 
 void conn_peer_lose(struct peer *p, int err)
@@ -155,7 +155,7 @@ static void want(struct lane *l)
 static void got_poke(struct lane *l, const struct shake *s)
 {
 	if (!lane_is_active(l) || s->epoch != l->epoch)
-		return; /* an echo of an epoch that is over */
+		return; /* an echo of an earlier epoch */
 	ask(l);
 }
 
@@ -229,7 +229,7 @@ static void refused(struct peer *p, const struct shake *s)
 	conn_peer_lose(p, -EPIPE);
 }
 
-/* The lane that it is about, if it comes from whom it says. */
+/* The lane that the datagram is about, if it comes from the right address. */
 static struct lane *lane_of(struct dev *d, const struct shake *s, size_t bytes, uint32_t src_qp)
 {
 	struct net *n = d->net;
@@ -241,7 +241,7 @@ static struct lane *lane_of(struct dev *d, const struct shake *s, size_t bytes, 
 		goto bad;
 	p = &n->peers[s->from];
 	if (!peer_well(p) || v == SHAKE_NO_CLASS)
-		return NULL; /* not known yet: it will ask again. Or lost, and was told so */
+		return NULL; /* not known yet: it will ask again. If lost, it was told so */
 	l = &p->lanes[s->class];
 	if (v == SHAKE_MALFORMED || (v == SHAKE_GOOD && src_qp != p->at->devs[l->remote_dev].ud_qpn))
 		goto bad;
@@ -251,7 +251,7 @@ static struct lane *lane_of(struct dev *d, const struct shake *s, size_t bytes, 
 	if (!p->complained++)
 		log_line("ignored a connection request in the name of rank %d, whose sender %s", p->rank,
 			 v == SHAKE_OTHER_VERSION ? "runs another version of libdsm" : "is of another job");
-	/* With the key of that rank of ours: a stranger will not take it for its own. */
+	/* The reply has the key of the rank it is for, so that a stranger does not accept it. */
 	if (s->type != SHAKE_REFUSE)
 		ud_send(l, SHAKE_REFUSE, s->epoch, v == SHAKE_OTHER_VERSION ? REFUSE_VERSION : REFUSE_KEY);
 	return NULL;
@@ -285,9 +285,9 @@ void conn_received(struct dev *d, const void *data, size_t bytes, uint32_t src_q
 
 /* ---- routes -------------------------------------------------------------------------------------- */
 
-#define ROUTES_MS 20 /* for all; one may take seconds, when nobody answers there */
+#define ROUTES_MS 20 /* for all routes; one may take seconds if nobody answers there */
 
-/* A lane that is being connected and has a stale route: where it goes to. */
+/* A lane that is being connected and has a stale route: copy its destination. */
 static struct lane *stale_route(struct net *n, struct ibv_ah_attr *to)
 {
 	struct lane *l;
@@ -312,7 +312,7 @@ static void no_way(const struct lane *l, int err)
 		 l->dev->name, l->peer->rank, gid_print(to, text, sizeof(text)), strerror(err));
 }
 
-/* Where no new handle can be made, the present one stays: its address may be the right one. */
+/* If no new handle can be made, the present one stays: its address may be right. */
 static void route_make(struct lane *l, struct ibv_ah_attr *to, bool needed)
 {
 	struct net *n = l->peer->net;
@@ -355,7 +355,7 @@ void conn_route(struct lane *l)
 	route_make(l, &to, false);
 }
 
-/* Whoever polls may take the timer's event from the service thread, which has to be told then. */
+/* Any polling thread may take the timer's event from the service thread, which must be told then. */
 void conn_route_renew(struct lane *l)
 {
 	l->route->stale = true;
@@ -366,14 +366,14 @@ void conn_route_renew(struct lane *l)
 
 static void repeat(struct lane *l)
 {
-	conn_route_renew(l); /* the handle may be of a GID that went and came again with the link */
+	conn_route_renew(l); /* the GID of the handle may have changed with the link */
 	if (l->state == LANE_ANSWERED)
 		ud_send(l, SHAKE_REP, l->epoch, 0);
 	else if (l->state == LANE_ASKED)
 		ud_send(l, lane_is_active(l) ? SHAKE_REQ : SHAKE_POKE, l->epoch, 0);
 }
 
-/* Under conn. Returns when this lane wants to be looked at again; 0: not any more. */
+/* Under conn. Returns the time of the next check of this lane; 0: none is needed. */
 static uint64_t tick(struct lane *l, uint64_t now)
 {
 	struct net *n = l->peer->net;
@@ -384,7 +384,7 @@ static uint64_t tick(struct lane *l, uint64_t now)
 	if ((l->state == LANE_ASKED || l->state == LANE_ANSWERED) && peer_well(l->peer) &&
 	    !atomic_load(&l->peer->left)) {
 		if (now >= l->tried_at + l->interval) {
-			/* Who was stopped, or starved, for long has not waited for its peer so long. */
+			/* A process that was stopped or starved has not really waited for its peer all that time. */
 			uint64_t waited = now - l->tried_at;
 
 			l->waited += (uint32_t)(waited > 2 * l->interval ? 2 * l->interval : waited);
@@ -460,7 +460,7 @@ static void wants_serve(struct net *n)
 	}
 }
 
-/* Done with a peer. It is told, so that it need not find out by its connections' timeouts. */
+/* Drop a peer, and tell it, so that it need not wait for timeouts. */
 static void lanes_end(struct peer *p)
 {
 	unsigned int c;
@@ -505,7 +505,7 @@ void conn_forget(struct peer *p)
 	pthread_mutex_unlock(&p->net->conn);
 }
 
-/* A device that is gone takes its lanes along; each finds out by itself, and is mended or not. */
+/* If a device is gone, so are its lanes. Each lane finds out by itself, and is repaired or not. */
 static void async_serve(struct dev *d)
 {
 	struct ibv_async_event ev;
@@ -565,7 +565,7 @@ void conn_serve(struct net *n, bool all)
 		if (pthread_mutex_trylock(&n->conn)) {
 			if (!all) {
 				atomic_store(&n->again, 1);
-				return; /* whoever has it checks `again` */
+				return; /* the holder of the lock checks `again` */
 			}
 			pthread_mutex_lock(&n->conn);
 		}

@@ -106,7 +106,7 @@ static int srq_open(struct dev *d, unsigned int class)
 	return err;
 }
 
-/* Room for all receive buffers, and for all that may be under way on the lanes, also when it is flushed. */
+/* Room for all receive buffers, and for everything that may be in flight on the lanes, even when it is flushed. */
 static int cq_entries(const struct dev *d)
 {
 	uint64_t n = 256, peers = d->net->cfg.size - 1u;
@@ -167,7 +167,7 @@ static int queues_open(struct dev *d)
 			return err;
 		d->queue_of[c] = (uint8_t)i;
 	}
-	/* Said where it was asked for groups; by default there is nothing that anybody would miss. */
+	/* Printed only if groups were asked for; by default nobody would miss them. */
 	if (!d->net->cfg.rank && d->net->cfg.cq_groups && *d->net->cfg.cq_groups &&
 	    strcmp(d->net->cfg.cq_groups, "off") && !cqgroup_vectors_effective(d->ctx))
 		log_line(
@@ -199,7 +199,7 @@ void dev_lane_set(struct dev *d, uint32_t qpn, struct lane *l)
 
 /* ---- one device ------------------------------------------------------------------------------- */
 
-/* *said: why not, unless quiet. */
+/* *said: the reason, unless quiet. */
 static int choose_gid(struct dev *d, bool quiet, bool *said)
 {
 	struct ibv_gid_entry *table;
@@ -277,7 +277,7 @@ static int dev_resources(struct dev *d)
 	return err ? err : ud_open(d);
 }
 
-/* What dev_resources() made, however far it came. */
+/* Undo what dev_resources() has made, even if it failed half-way. */
 static void dev_close(struct dev *d)
 {
 	unsigned int i;
@@ -304,9 +304,9 @@ static void dev_close(struct dev *d)
 
 struct search {
 	struct verbs_names names;
-	unsigned int devices, named; /* found; of these, that DSM_NET_DEVICE allows */
+	unsigned int devices, named; /* devices found; those of them that DSM_NET_DEVICE allows */
 	char seen[512];              /* their names */
-	bool said;                   /* why one that works otherwise has no GID to use */
+	bool said;                   /* printed why a device that otherwise works has no usable GID */
 };
 
 static bool port_works(struct ibv_context *ctx, unsigned int port, struct ibv_port_attr *attr)
@@ -316,7 +316,7 @@ static bool port_works(struct ibv_context *ctx, unsigned int port, struct ibv_po
 		 attr->link_layer == IBV_LINK_LAYER_UNSPECIFIED);
 }
 
-/* Use the ports of one device that work. The device is opened once for each. */
+/* Use the working ports of one device, which is opened once for each. */
 static int dev_try(struct net *n, struct ibv_device *device, struct search *s)
 {
 	const bool quiet = n->cfg.optional;
@@ -349,7 +349,7 @@ static int dev_try(struct net *n, struct ibv_device *device, struct search *s)
 			continue;
 		}
 		pthread_mutex_init(&d->mem, NULL);
-		n->ndevs++; /* so that a failure below takes it down too */
+		n->ndevs++; /* before, so that a failure below also frees it */
 		err = dev_resources(d);
 		if (err)
 			return err;

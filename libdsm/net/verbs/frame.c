@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* frame.c - what is believed of what a peer says: lengths, ranks, slots, numbers. Pure. */
+/* frame.c - checks what a peer sends: lengths, ranks, slots, numbers. Pure. */
 #include "net/verbs/frame.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ uint32_t bare_word(const struct msg *m, uint32_t seq)
 								   .bare = 1 });
 }
 
-/* Of the number there are two bits: enough to tell the next from one too many, and from one that came again. */
+/* Two bits of the number are sent: enough to recognise the next one, one too many, and a repeated one. */
 static uint32_t bare_seq(uint32_t seq, uint32_t have)
 {
 	const uint32_t ahead = (seq - have) & 3;
@@ -72,14 +72,14 @@ static bool read_bare(const struct frame_place *p, struct frame *f, struct msg *
 	return true;
 }
 
-/* The message behind a frame; its payload may be there, too. */
+/* The message after a frame's header; its payload may follow. */
 static void read_message(const char *at, struct msg *m, const char **payload)
 {
 	memcpy(m, at + sizeof(struct frame), sizeof(*m));
 	*payload = at + HEAD;
 }
 
-/* A block of mine, for a request in a slot. */
+/* Is it a block of this rank, for a request in a slot? */
 static bool lands(const struct frame_place *p, const struct msg *m)
 {
 	return m->type == MSG_DATA && m->req_node == net_me(p->cfg) && m->req_slot < p->cfg->nslots;

@@ -28,7 +28,7 @@ const char *gid_print(const union ibv_gid *gid, char *text, size_t size)
 	return inet_ntop(AF_INET6, gid->raw, text, (socklen_t)size);
 }
 
-/* The more the better; 0: of no use. RoCE v1 does not pass routers, and newer devices have it no more. */
+/* The higher the better; 0: unusable. RoCE v1 does not pass routers, and newer devices no longer support it. */
 static int worth(const struct ibv_gid_entry *e)
 {
 	static const union ibv_gid none;
@@ -43,7 +43,7 @@ static int worth(const struct ibv_gid_entry *e)
 	return 0;
 }
 
-/* What DSM_NET_GID asks for. */
+/* The GID that DSM_NET_GID asks for. */
 struct want {
 	enum { ANY, INDEX, ADDRESS, IPV4, IPV6 } what;
 	unsigned long index;

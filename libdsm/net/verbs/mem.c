@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * mem.c - registered memory: areas that rings and receive buffers are cut from, and buffers for payloads that are
- * read by the peer, and frames. All of it under dev.mem.
+ * mem.c - registered memory: areas that rings and receive buffers are cut from, buffers for payloads that peers read, and frames.
+ * All of it under dev.mem.
  *
- * A child made by fork() must not share these pages copy-on-write, or the parent's next store would move it off the page
- * that the device writes: they are not inherited at all. That is what ibv_fork_init() does, for every page registered,
- * with a slow look-up each; here it takes one call for each area.
+ * A child made by fork() must not share these pages copy-on-write: the parent's next store would move it to another page than the
+ * one that the device writes. So children do not inherit them. ibv_fork_init() does the same for every registered page, with a
+ * slow look-up each; here it takes one call per area.
  */
 #include "net/verbs/mem.h"
 
@@ -20,7 +20,7 @@
 
 #define AREA_BYTES (256u << 10)
 #define HUGE_BYTES (2u << 20)
-#define CACHE_MAX (32u << 20) /* single buffers kept for the next use */
+#define CACHE_MAX (32u << 20) /* single buffers kept for reuse */
 #define OUTS 16               /* frames cut at a time */
 
 void *mem_map(size_t size, bool huge)
@@ -137,7 +137,7 @@ void *mem_cut(struct dev *d, int kind, size_t size, struct ibv_mr **mr)
 
 /* ---- buffers for payloads -------------------------------------------------------------------- */
 
-#define SINGLE_ORDER 5 /* from 128 KiB on, buffers have mappings of their own */
+#define SINGLE_ORDER 5 /* buffers of 128 KiB and more have mappings of their own */
 
 static size_t buf_size(unsigned int order)
 {

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/*
- * qp.c - the queue pair of a lane: made, connected with what the peer has said, and ended. Under net.conn and the
- * lane's lock.
- */
+/* qp.c - the queue pair of a lane: created, connected with the peer's data, and ended. Under net.conn and the lane's lock. */
 #include "net/verbs/qp.h"
 
 #include <errno.h>
@@ -96,7 +93,7 @@ static struct ibv_qp *qp_create(struct lane *l)
 	struct ibv_qp *qp = ibv_create_qp(l->dev->pd, &init);
 
 	while (!qp && init.cap.max_inline_data && (errno == EINVAL || errno == ENOMEM)) {
-		init.cap.max_inline_data /= 2; /* more than the device has */
+		init.cap.max_inline_data /= 2; /* more than the device supports */
 		l->dev->inlined = init.cap.max_inline_data;
 		qp = ibv_create_qp(l->dev->pd, &init);
 	}
@@ -164,7 +161,7 @@ int qp_connect(struct lane *l, const struct shake *s)
 	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = (uint8_t)set->timeout;
 	attr.retry_cnt = (uint8_t)set->retry;
-	attr.rnr_retry = 7; /* for good */
+	attr.rnr_retry = 7; /* without limit */
 	attr.sq_psn = l->psn;
 	attr.max_rd_atomic = attr.max_dest_rd_atomic;
 	if (ibv_modify_qp(l->qp, &attr,

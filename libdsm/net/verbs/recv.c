@@ -19,8 +19,8 @@
 #include "util/hook.h"
 #include "util/log.h"
 
-#define CONN_EVERY 64 /* polls, until one checks whether somebody wants a connection */
-#define FREEZE_US 200 /* for a device that is just finishing a message */
+#define CONN_EVERY 64 /* polls between two checks for connection requests */
+#define FREEZE_US 200 /* for a device that is still receiving a message */
 
 /* ---- sorting; under the queue's lock ----------------------------------------------------------- */
 
@@ -50,7 +50,7 @@ static uint8_t sort_received(struct queue *q, const struct ibv_wc *wc, struct ar
 	struct lane *l = a->lane;
 
 	if (!l || l->rx_qpn != wc->qp_num)
-		return ARRIVAL_NONE; /* of a queue pair that is no more: it will be sent again */
+		return ARRIVAL_NONE; /* of an old queue pair: it will be sent again */
 	if (wc->status != IBV_WC_SUCCESS) {
 		a->status = (uint8_t)wc->status;
 		return wc->status == IBV_WC_LOC_LEN_ERR ? ARRIVAL_BAD : ARRIVAL_BROKEN;
@@ -90,7 +90,7 @@ static void sort(struct queue *q, const struct ibv_wc *wc, struct arrival *a)
 	}
 }
 
-/* Does its buffer hold something that is still to be looked at? */
+/* Does its buffer contain something still to be handled? */
 static bool needs_buffer(const struct arrival *a)
 {
 	return a->kind == ARRIVAL_FRAME && (a->f.kind == FRAME_FETCH || (a->f.kind == FRAME_MSG && a->f.size));
@@ -102,7 +102,7 @@ static void post_back(struct queue *q, unsigned int class, const uint32_t *index
 		log_line("RDMA: %s: cannot repost receive buffers", q->dev->name);
 }
 
-/* Give back, for each class in one go, the buffers of n arrivals whose heads said it all. */
+/* Give back, for each class at once, the buffers of n arrivals that consisted of their heads. */
 static void repost(struct queue *q, struct arrival *a, unsigned int n)
 {
 	uint32_t index[VERBS_BATCH_MAX];
@@ -119,7 +119,7 @@ static void repost(struct queue *q, struct arrival *a, unsigned int n)
 	}
 }
 
-/* Take up to max completions from the device to q->batch. Returns how many. */
+/* Take up to max completions from the device into q->batch. Returns their number. */
 static unsigned int take_batch(struct queue *q, unsigned int max)
 {
 	struct ibv_wc wc[VERBS_BATCH_MAX];
@@ -135,7 +135,7 @@ static unsigned int take_batch(struct queue *q, unsigned int max)
 	return (unsigned int)k;
 }
 
-/* Take a batch of up to max: its first, and the others to the inbox, where nothing is left. False: there is none. */
+/* Take a batch of up to max. *a is the first; the others go to the inbox, which is empty. False: there is none. */
 static bool receive(struct queue *q, struct arrival *a, unsigned int max)
 {
 	const unsigned int k = take_batch(q, 1 + arrivals_space(&q->inbox, max - 1));
@@ -154,7 +154,7 @@ static void count_lock(struct queue *q, bool found)
 		atomic_fetch_add_explicit(&q->idle_locks, 1, memory_order_relaxed);
 }
 
-/* The next arrival. Only who finds the inbox empty takes the lock, for a batch. */
+/* The next arrival. Only a thread that finds the inbox empty takes the lock, for a batch. */
 static bool next_arrival(struct queue *q, struct arrival *a, unsigned int budget, bool wait)
 {
 	const unsigned int batch = q->net->set.batch;
@@ -173,7 +173,7 @@ static bool next_arrival(struct queue *q, struct arrival *a, unsigned int budget
 	return any;
 }
 
-/* Take all there is from the device, also what has no place: the thread that would make room may wait for this one. */
+/* Take everything from the device, also completions without a place: the thread that would make room may wait for this one. */
 static bool drain(struct queue *q)
 {
 	int left = q->cq->cqe, k = 1;
@@ -188,8 +188,8 @@ static bool drain(struct queue *q)
 }
 
 /*
- * In the error state a queue pair takes nothing more; but its device may just be finishing a message that it took before,
- * and will acknowledge. (To end the queue pair first would be no better: some drivers then throw its completions away.)
+ * In the error state a queue pair receives nothing more, but its device may still be receiving a message that it will
+ * acknowledge. (Ending the queue pair first would not help: some drivers then drop its completions.)
  */
 void queue_freeze(struct lane *l)
 {
@@ -280,7 +280,7 @@ static void begin_fetch(struct lane *l, const struct arrival *a)
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* A read has ended. True: with it, its payload is complete and was delivered. */
+/* A read has completed. True: its payload is complete and was delivered. */
 static bool end_fetch(struct lane *l, const struct arrival *a)
 {
 	struct fetch **at, *f = NULL;
@@ -329,7 +329,7 @@ static bool frame_in(struct lane *l, const struct arrival *a)
 {
 	struct net *n = l->peer->net;
 
-	if (l->state == LANE_ANSWERED) { /* the first frame says what the RTU would have said */
+	if (l->state == LANE_ANSWERED) { /* the first frame implies the RTU */
 		pthread_mutex_lock(&l->lock);
 		if (l->state == LANE_ANSWERED && l->qp && l->qp->qp_num == a->qpn)
 			lane_ready(l, l->done);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * send.c - frames on their way out: filled without a lock, posted by the thread that sends, kept in the lane's ring
- * until a completion, or the peer's own word after a repair, says that the peer has them.
+ * send.c - outgoing frames: filled without a lock, posted by the sending thread, and kept in the lane's ring until the peer has
+ * them: a completion says so, or after a repair the peer itself.
  */
 #include "net/verbs/send.h"
 
@@ -19,7 +19,7 @@
 #include "util/hook.h"
 #include "util/log.h"
 
-#define PIECE 4096u /* of a payload that is read in pieces */
+#define PIECE 4096u /* of a payload that the peer reads in pieces */
 
 static struct frame *frame_of(struct out *o)
 {
@@ -55,7 +55,7 @@ static struct ibv_send_wr *chain_add(struct chain *c, const struct out *o, size_
 	return wr;
 }
 
-/* Completions are asked for now and then only: they come in order, so one speaks for all before it. */
+/* Completions are requested only from time to time: they come in order, so one covers all before it. */
 static bool wants_signal(struct lane *l, const struct frame *f)
 {
 	const uint32_t half = l->depth / 2, every = l->peer->net->set.signal < half ? l->peer->net->set.signal : half;
@@ -66,7 +66,9 @@ static bool wants_signal(struct lane *l, const struct frame *f)
 	return true;
 }
 
-/* Must the receiver's thread be woken for it? Not when another thread polls for it: idle queues are armed for this only. */
+/*
+ * Must it wake the receiver's thread? Not if another thread polls for it: idle queues are armed only for solicited completions.
+ */
 static bool wakes(const struct net *n, const struct frame *f, const struct msg *m)
 {
 	const bool has = f->kind != FRAME_FREE && f->kind != FRAME_QUIT;
@@ -141,7 +143,7 @@ static void break_it(struct lane *l)
 	atomic_fetch_add(&l->peer->net->breaks, 1);
 }
 
-/* Hand frames first..l->sent to the device; they are in the ring. */
+/* Hand frames first..l->sent, which are in the ring, to the device. */
 static void post_from(struct lane *l, uint32_t first)
 {
 	struct net *n = l->peer->net;
@@ -163,7 +165,7 @@ static void post_from(struct lane *l, uint32_t first)
 		if (ibv_post_send(l->qp, c.wr, &bad))
 			lane_broken(l);
 		if (broke)
-			conn_kick(n); /* rxe does not count what is flushed as solicited, as it should */
+			conn_kick(n); /* rxe does not treat flushed completions as solicited, as it should */
 	}
 }
 
@@ -178,7 +180,7 @@ static void ring_add(struct lane *l, struct out *o)
 	l->ring[l->sent % l->depth] = o;
 }
 
-/* Sends and reads that have ended are no solicited completions: say whether something waits for one. */
+/* Completed sends and reads are no solicited completions: kick if something waits for one. */
 void lane_due(struct lane *l)
 {
 	const bool due = l->state == LANE_READY && (l->head || l->reads);
@@ -302,7 +304,7 @@ int lane_ready(struct lane *l, uint32_t peer_rx)
 	l->signalled = l->done;
 	post_from(l, l->done + 1);
 	for (f = l->fetches; f; f = f->next)
-		f->asked = f->got = 0; /* what was read with the last queue pair is read again */
+		f->asked = f->got = 0; /* what the last queue pair has read is read again */
 	lane_fetch(l);
 	lane_flush(l);
 	return 0;
@@ -383,14 +385,14 @@ static int send_self(struct net *n, const struct msg *m, const void *payload, si
 	return 0;
 }
 
-/* Does the payload go straight to its request? One block for each of the receiver's slots is ever under way. */
+/* Does the payload go straight to its request? Each of the receiver's slots has at most one block in flight. */
 static bool can_land(const struct peer *p, const struct msg *m, size_t size)
 {
 	return m->type == MSG_DATA && size && size <= p->at->landing && size <= p->net->landing_bytes &&
 		m->req_node == net_node_of(&p->net->cfg, p->rank) && m->req_slot < p->at->nslots;
 }
 
-/* A frame with the message and its payload, or with the place where the payload can be read. */
+/* A frame with the message and its payload, or with the address where the peer can read the payload. */
 static struct out *make(struct lane *l, const struct msg *m, const void *payload, size_t size, struct buf **lent)
 {
 	struct dev *d = l->dev;
@@ -448,7 +450,7 @@ int verbs_send(struct net *n, uint16_t rank, const struct msg *m, const void *pa
 		if (!peer_well(p))
 			return -EPIPE;
 		if (atomic_load(&p->left))
-			return 0; /* it has closed, which is no loss, and would not hear it */
+			return 0; /* the peer has closed: no loss, and it would not receive this */
 		l = &p->lanes[wire_class(m->type)];
 		o = make(l, m, payload, size, &lent);
 		if (!o)

@@ -31,9 +31,9 @@ static const struct row {
 	{ "landing", FIELD(landing), 4096, 4096, 65536, true },
 	{ "odp", FIELD(odp), 1, 0, 1, false },
 	{ "huge", FIELD(huge), 1, 0, 1, false },
-	/* 14, the usual default, is 67 ms: slow guests then send again what was not lost. 18 is 1.07 s. */
+	/* 14, the usual default, is 67 ms: slow guests then resend messages that were not lost. 18 is 1.07 s. */
 	{ "timeout", FIELD(timeout), 18, 1, 31, false },
-	/* Not 7: rxe takes that for "for good", and a dead peer would never be noticed. */
+	/* Not 7: rxe takes that for "without limit", and would never notice a dead peer. */
 	{ "retry", FIELD(retry), 6, 0, 7, false },
 	{ "break", FIELD(breaks), 0, 0, 1u << 30, false },
 };

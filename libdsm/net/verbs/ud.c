@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * ud.c - the datagrams by which lanes are connected: a UD queue pair for each device. All under net.conn, but opening
- * and closing.
+ * ud.c - the datagrams by which lanes are connected: a UD queue pair for each device. All under net.conn, except opening and
+ * closing.
  */
 #include "net/verbs/ud.h"
 
@@ -16,8 +16,8 @@
 
 #define UD_RECVS 256
 #define UD_SENDS 64
-#define UD_HEADER 40 /* routing header before what is received */
-#define UD_ROOM 128  /* bytes of a buffer */
+#define UD_HEADER 40 /* routing header before received data */
+#define UD_ROOM 128  /* bytes per buffer */
 
 static int ud_post_recv(struct dev *d, unsigned int i)
 {
@@ -59,7 +59,7 @@ int ud_open(struct dev *d)
 	u->lkey = mr->lkey;
 	if (getrandom(&u->qkey, sizeof(u->qkey), 0) != sizeof(u->qkey))
 		return -EIO;
-	u->qkey &= 0x7fffffff; /* the highest bit means: that of the queue pair that sends */
+	u->qkey &= 0x7fffffff; /* the highest bit would select the sending queue pair's own key */
 	u->channel = ibv_create_comp_channel(d->ctx);
 	if (u->channel)
 		u->cq = ibv_create_cq(d->ctx, UD_RECVS + UD_SENDS, NULL, u->channel, 0);
@@ -138,7 +138,7 @@ void ud_send(struct lane *l, enum shake_type type, uint32_t epoch, uint8_t reaso
 	}
 }
 
-/* While there is no route to a peer, a send puts even a datagram queue pair into the error state. */
+/* Without a route to the peer, a send puts even a datagram queue pair into the error state. */
 static void ud_mend(struct dev *d)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
@@ -148,7 +148,7 @@ static void ud_mend(struct dev *d)
 	d->ud.broken = false;
 	ibv_modify_qp(d->ud.qp, &attr, IBV_QP_STATE);
 	while (ibv_poll_cq(d->ud.cq, 1, &wc) > 0)
-		; /* of before; whoever said something will say it again */
+		; /* from before the reset; senders repeat their datagrams */
 	d->ud.posted = 0;
 	ud_to_rts(d);
 	for (i = 0; i < UD_RECVS; i++)

@@ -21,8 +21,8 @@
 #include "net/verbs/wait.h"
 #include "util/log.h"
 
-#define CLOSE_MS 2000       /* for what is still to be sent */
-#define CLOSE_BROKEN_MS 200 /* where some of it may be for a peer that is gone */
+#define CLOSE_MS 2000       /* to send the rest */
+#define CLOSE_BROKEN_MS 200 /* the same, if some of it may be for a lost peer */
 
 /* ---- connecting --------------------------------------------------------------------------------- */
 
@@ -52,8 +52,8 @@ static void make_blob(const struct net *n, struct blob *b)
 }
 
 /*
- * Which devices a lane uses, the same seen from both ends: links are numbered 0 to the greater number of devices, each a
- * device here and one there; lanes take them by turns, by class too if these are to be spread.
+ * The devices that a lane uses, seen alike from both ends: links are numbered up to the larger number of devices; each has a
+ * device here and one there. Lanes take them by turns, and by class if classes are to be spread.
  */
 static void choose_link(struct lane *l)
 {
@@ -96,7 +96,7 @@ static int verbs_connect(struct net *n, uint16_t rank, const void *address, size
 	for (c = 0; c < CLASS_MAX; c++) {
 		choose_link(&p->lanes[c]);
 		if (!p->lanes[c].route->ah)
-			conn_route(&p->lanes[c]); /* or when it is needed */
+			conn_route(&p->lanes[c]); /* or later, when it is needed */
 	}
 	atomic_store(&p->state, PEER_KNOWN);
 	return wait_threads_start(n);
@@ -185,7 +185,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
-/* Tell those with a connection that nothing more comes, and nothing is heard. */
+/* Tell connected peers that nothing more comes; receive nothing from now on. */
 static void say_quit(struct net *n)
 {
 	unsigned int r, c;
@@ -208,7 +208,7 @@ static void say_quit(struct net *n)
 		}
 }
 
-/* Is there still something for a peer that listens? *broken: and its connection is not there. */
+/* Is anything left for a peer that listens? *broken: its connection is broken. */
 static bool unsent(struct net *n, bool *broken)
 {
 	bool any = false;

@@ -40,7 +40,7 @@
 #include "util/log.h"
 
 #define PATIENCE_MAX 16 /* polls without a completion, before a busy thread sleeps */
-#define BURST 64        /* completions, until a thread checks for other work */
+#define BURST 64        /* completions, before a thread checks for other work */
 #define NO_DEVICE 0xffffffffu
 
 /* ---- arming ------------------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static void arm_queue(struct queue *q)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* The queue may be armed for too little now: those who poll will arm it anew, others let it be done. */
+/* The queue may be armed for too few completions now: pollers arm it anew, others have it armed. */
 void wait_due(const struct lane *l, int delta)
 {
 	struct net *n = l->peer->net;
@@ -72,8 +72,10 @@ void wait_due(const struct lane *l, int delta)
 		conn_kick(n);
 }
 
-/* Take the event that has come, if any. Of one arming there is no more than one; a second comes when the queue was armed for
- * more while the first was on its way, and is then one too many. */
+/*
+ * Take the event that has come, if any. One arming causes at most one event. A second one comes if the queue was armed for more
+ * while the first was in flight; it is superfluous.
+ */
 static void clear_event(struct queue *q)
 {
 	struct ibv_cq *cq;
@@ -87,7 +89,7 @@ static void clear_event(struct queue *q)
 	cqgroup_count(q->group, (unsigned int)q->vector, 1, 0);
 }
 
-/* Arm all queues, and take what had come before. */
+/* Arm all queues, and handle what had arrived before. */
 static bool arm_all(struct net *n)
 {
 	unsigned int d, i, delivered = 0;
@@ -142,7 +144,7 @@ static bool stopping(struct net *n)
 	return atomic_load(&n->closing);
 }
 
-/* Serve the queue until it has been empty for a while, or somebody else polls. What comes in bursts is waited for. */
+/* Serve the queue until it has been empty for a while, or another thread polls: bursts are waited for. */
 static void serve_burst(struct queue *q, unsigned int *patience)
 {
 	struct net *n = q->net;
