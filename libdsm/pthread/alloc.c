@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * alloc.c - the malloc family: the program's memory comes from the shared heap, that of libraries from the C library. Memory is
- * freed by where it is, whoever asks.
+ * alloc.c - the malloc family: the program's memory comes from the shared heap, that of libraries from the C library. Its address
+ * determines how memory is freed, whoever frees it.
  *
- * In front of each shared object there are 16 bytes: its size, and where it was allocated. So realloc() needs no other rank.
+ * Each shared object is preceded by 16 bytes: its size, and where it was allocated. So realloc() needs no other rank.
  */
 #include "alloc.h"
 
@@ -91,7 +91,7 @@ EXPORT void free(void *p)
 
 __thread uint32_t lent __attribute__((tls_model("initial-exec")));
 
-/* Is it for the program? */
+/* Does the program call it, rather than a library? */
 static bool is_wanted(const void *caller)
 {
 	return is_ours(caller) || (lent && shim.active);
@@ -132,7 +132,7 @@ static void *resize(void *p, size_t size)
 	return more;
 }
 
-/* Shared memory stays shared, whoever asks. */
+/* Shared memory stays shared, even if a library resizes it. */
 EXPORT void *realloc(void *p, size_t size)
 {
 	if (!is_shared(p))

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* c11.c - C11 <threads.h>: the C library's types are those of POSIX, so each call is the POSIX one, where that is ours. */
+/*
+ * c11.c - C11 <threads.h>: the C library's types are those of POSIX, so each call is the POSIX one, where this library replaces
+ * that.
+ */
 #include "shim.h"
 
 #include <stdlib.h>
@@ -27,7 +30,7 @@ static int result_of(int err)
 
 /* ---- threads --------------------------------------------------------------------------------------- */
 
-/* In shared memory, until the thread has it. */
+/* The new thread's arguments: in shared memory, until the thread has read them. */
 struct birth {
 	thrd_start_t fn;
 	void *arg;

@@ -3,10 +3,10 @@
  * futex.c - futexes on words of shared memory. Programs call them by syscall(2). So does the C++ library, for promises, local
  * static variables, atomic objects, latches, barriers and semaphores.
  *
- * In one node, they are the kernel's, without FUTEX_PRIVATE_FLAG: threads of other ranks sleep on the same word.
+ * In one node they are the kernel's, without FUTEX_PRIVATE_FLAG: threads of other ranks sleep on the same word.
  *
- * Between nodes, sleepers are in lists in the shared heap, by a hash of the word's address, each with a semaphore of its own.
- * The word is compared under the lock of the list:
+ * Between nodes, sleepers are in lists in the shared heap, by a hash of the word's address, each with a semaphore of its own. The
+ * word is compared under the lock of the list:
  *
  *   a sleeper                                a waker
  *                                            the word changes
@@ -14,11 +14,11 @@
  *   yes: go on the list; unlock; sleep       post their semaphores
  *   no: unlock
  *
- * Whichever has the lock first, the sleeper is on the list when the waker looks, or sees the new value. A sleeper that gives up and
- * is not on the list any more has been woken: it waits for the post, which is on its way.
+ * Whichever has the lock first, the sleeper is on the list when the waker looks, or sees the new value. A sleeper that gives up
+ * and is not on the list any more has been woken: it waits for the post, which is in flight.
  *
- * Nothing in libdsm ends a sleep early. A handler that was called in one does, as it returns: it takes its own thread off the
- * list, and posts the semaphore.
+ * Nothing in libdsm ends a sleep early. If a handler interrupts one, it ends the sleep as it returns: it takes its own thread off
+ * the list, and posts the semaphore.
  *
  * All of it runs by dsm_call(), and with the program's signals blocked while the lock is held: a handler may wake a futex, too.
  */
@@ -35,8 +35,10 @@
 
 #define BUCKETS 64u
 
-/* In the shared heap. Its thread's, but for what the lock of the list protects: next, and whether it is queued. A waker has next
- * to itself between the two. */
+/*
+ * In the shared heap. Owned by its thread, but the lock of the list protects `next`, and whether it is queued. After taking it
+ * off the list, the waker owns `next` until it posts.
+ */
 struct waiter {
 	struct waiter *next;
 	const uint32_t *word;
@@ -51,7 +53,7 @@ static struct bucket {
 } * buckets;
 static dsm_mutex_t locks[BUCKETS]; /* handles, the same on all ranks */
 
-/* What this thread sleeps with, unless it does: then a handler of a signal needs another one. */
+/* The sleeper that this thread uses. If it sleeps already, a signal handler needs another one. */
 static __thread struct waiter *own __attribute__((tls_model("initial-exec")));
 
 /* The innermost sleep of this thread: a handler may sleep, too. */
@@ -66,11 +68,11 @@ static __thread struct sleep *asleep __attribute__((tls_model("initial-exec")));
 struct job {
 	enum { WAIT, WAKE, INTERRUPT, FORGET } what;
 	uint32_t *word;
-	uint32_t value; /* WAIT: that it must have; so must WAKE, if it compares */
+	uint32_t value; /* WAIT: the expected value; WAKE: the same, if it compares */
 	uint32_t bits;
 	bool timed, compares;
-	uint64_t ns;  /* a limit */
-	int64_t most; /* WAKE: so many */
+	uint64_t ns;  /* time limit */
+	int64_t most; /* WAKE: number of sleepers to wake, at most */
 	long result;
 };
 
@@ -79,7 +81,7 @@ static unsigned int bucket_of(const uint32_t *word)
 	return (unsigned int)(((uintptr_t)word >> 2) * 0x9e3779b97f4a7c15u >> 40) % BUCKETS;
 }
 
-/* The handle is good, and the lock not this thread's: what is left is that too many threads wait. */
+/* The handle is valid, and this thread does not have the lock, so the only possible error is that too many threads wait. */
 static uint64_t enter(const uint32_t *word)
 {
 	const uint64_t signals = block_signals();
@@ -134,7 +136,7 @@ static void give_waiter(struct waiter *w)
 	unmake_waiter(__atomic_exchange_n(&own, w, __ATOMIC_RELAXED));
 }
 
-/* On the list, if the word is as the caller has seen it. -EAGAIN: it is not. */
+/* Go on the list if the word has the expected value. -EAGAIN: it has not. */
 static int queue(struct waiter *w, const struct job *j)
 {
 	const uint64_t signals = enter(j->word);
@@ -151,7 +153,7 @@ static int queue(struct waiter *w, const struct job *j)
 	return same ? 0 : -EAGAIN;
 }
 
-/* Off the list. False: it is not there, and has been woken if it was. */
+/* Leave the list. False: it was not on the list; a waker may have taken it off. */
 static bool unqueue(struct waiter *w, const uint32_t *word)
 {
 	const uint64_t signals = enter(word);
@@ -183,7 +185,7 @@ static int sleep_queued(struct waiter *w, const struct job *j)
 	return 0;
 }
 
-/* Without memory to sleep with, it has been woken for nothing: callers look at the word again. */
+/* Without memory for a sleeper, return as if woken: callers check the word again. */
 static int wait_far(const struct job *j)
 {
 	struct waiter *w = take_waiter();
@@ -203,7 +205,7 @@ static int wait_far(const struct job *j)
 	return err || !__atomic_load_n(&s.interrupted, __ATOMIC_RELAXED) ? err : -EINTR;
 }
 
-/* In a handler: the sleep ends with the handler. */
+/* Called in a handler: the interrupted sleep ends with the handler. */
 static void interrupt(void)
 {
 	struct sleep *s = asleep;
@@ -216,7 +218,7 @@ static void interrupt(void)
 	dsm_sem_post(&sem, 1);
 }
 
-/* Take those that are woken off the list: they are in one of their own. */
+/* Take the sleepers to wake off the list, and put them on one of the waker's own. */
 static long unqueue_some(const struct job *j, struct waiter **out)
 {
 	struct waiter **at = list_of(j->word), *w;
@@ -299,7 +301,7 @@ void futex_interrupt(bool restarts)
 
 /* ---- the call ---------------------------------------------------------------------------------------- */
 
-/* As the program has them. */
+/* The arguments as programs pass them. */
 struct request {
 	uint32_t *word;
 	int op; /* without flags */
@@ -331,13 +333,13 @@ static long wake_most(const struct request *r, int64_t most, bool compares, uint
 	return bits ? go(&j) : -EINVAL;
 }
 
-/* The kernel wakes one also for fewer. */
+/* The kernel also wakes one if fewer are asked for. */
 static long wake_some(const struct request *r, uint32_t bits)
 {
 	return wake_most(r, (int)r->value > 1 ? (int)r->value : 1, false, bits);
 }
 
-/* Those that would go to the other word are woken, and look at this one again. */
+/* Sleepers that would move to the other word are woken instead, and check this one again. */
 static long requeue(const struct request *r, bool compares)
 {
 	const int wakes = (int)r->value, moves = (int)r->fourth;
@@ -367,7 +369,7 @@ static long between_nodes(const struct request *r)
 	}
 }
 
-/* Without a limit, a sleep may be part of a deadlock. */
+/* A sleep without a limit may be part of a deadlock. */
 static long in_node(const struct request *r, const long *arg)
 {
 	const bool sleeps = r->op == FUTEX_WAIT || r->op == FUTEX_WAIT_BITSET;
@@ -407,8 +409,10 @@ static bool has_shared(const struct futex_waitv *v, uint32_t n)
 	return false;
 }
 
-/* Of libdsm-syscall.so, or the C library. Looked up before the process is one of several: libdsm may call where dlsym(3) must
- * not be. */
+/*
+ * The function of libdsm-syscall.so, or of the C library. Looked up before the process is one of several: libdsm may call where
+ * dlsym(3) must not be called.
+ */
 static long go_on(long n, const long *arg)
 {
 	return NEXT(syscall)(n, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * handle.c - functions that are given a thread: a pthread_t of the program is the handle of libdsm, and the C library must not
- * see it.
+ * handle.c - functions with a thread as argument: a pthread_t of the program is the handle of libdsm, which the C library must
+ * not see.
  *
- * Joining, detaching, cancelling, names and attributes work for a thread of any rank. What the kernel does to a thread of a
- * process works for the calling thread and for the others of its rank; it is refused, by name, for a thread of another rank.
+ * Joining, detaching, cancelling, names and attributes work for a thread of any rank. Functions by which the kernel changes a
+ * thread of the process work for the calling thread and for others of its rank; for a thread of another rank they fail, and the
+ * message names the function.
  *
- * The C library is asked by dsm_thread_native(), which may not touch shared memory: arguments come and go through struct request.
+ * dsm_thread_native() calls the C library, which must not touch shared memory: arguments and results are passed through struct
+ * request.
  */
 #include "shim.h"
 
@@ -18,14 +20,14 @@
 
 #include "sync.h"
 
-#define CPU_BYTES 1024u /* of a set of processors: what a kernel has at most */
+#define CPU_BYTES 1024u /* of a set of processors: the kernel's largest */
 #define NAME_BYTES 16u
 
 struct request {
 	dsm_thread_t t;
-	uint64_t ns; /* of a join; FOR_EVER */
+	uint64_t ns; /* limit of a join, or FOR_EVER */
 	void *result;
-	int (*fn)(pthread_t t, struct request *q); /* by the C library: 0 or an errno value */
+	int (*fn)(pthread_t t, struct request *q); /* a call of the C library; returns 0 or an errno value */
 	int err;
 	union {
 		char name[NAME_BYTES];
@@ -171,7 +173,7 @@ static void do_ask(void *arg)
 	*out = q;
 }
 
-/* fn of a thread of this rank: its errno value; ESRCH: it has ended; EXDEV: it is another rank's. */
+/* Call fn for a thread of this rank and return its errno value. ESRCH: the thread has ended; EXDEV: it is another rank's. */
 static int ask(pthread_t t, struct request *q, int (*fn)(pthread_t t, struct request *q))
 {
 	q->t.id = t;
@@ -180,7 +182,7 @@ static int ask(pthread_t t, struct request *q, int (*fn)(pthread_t t, struct req
 	return q->err < 0 ? -q->err : q->err;
 }
 
-/* The same; of another rank it does not work, which is `refused`. */
+/* The same; for a thread of another rank it fails with `refused`. */
 static int ask_here(const char *what, int refused, pthread_t t, struct request *q,
 		    int (*fn)(pthread_t t, struct request *q))
 {
@@ -289,7 +291,7 @@ EXPORT int pthread_kill(pthread_t t, int sig)
 	if (!ours(t))
 		return NEXT(pthread_kill)(t, sig);
 	err = ask_here("pthread_kill()", ENOSYS, t, &q, send);
-	return err == ESRCH ? 0 : err; /* it has a handle yet, and nobody to take the signal */
+	return err == ESRCH ? 0 : err; /* it has a handle still, and no thread to receive the signal */
 }
 
 EXPORT int pthread_sigqueue(pthread_t t, int sig, const union sigval value)
@@ -362,7 +364,7 @@ EXPORT int pthread_getname_np(pthread_t t, char *name, size_t size)
 
 /* ---- attributes ------------------------------------------------------------------------------------- */
 
-/* Without its processors: the C library would keep them in memory of this rank. */
+/* Without the processors: the C library would store them in memory of this rank. */
 EXPORT int pthread_getattr_np(pthread_t t, pthread_attr_t *attr)
 {
 	struct request q = { .t = { t } }, s = { 0 };

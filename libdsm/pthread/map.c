@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * map.c - mmap(MAP_SHARED | MAP_ANONYMOUS) of the program: a region of its own, at one address on all ranks. What else the program
- * maps is private to its rank, and goes on to the kernel; so does what libraries map.
+ * map.c - mmap(MAP_SHARED | MAP_ANONYMOUS) of the program: a region of its own, at one address on all ranks. Other mappings of
+ * the program are private to its rank, and so are those of libraries: the kernel makes them.
  *
- * A region has to be attached by each rank. The caller has a thread on each rank do that, one rank after the other.
+ * Each rank must attach a region. The caller has a thread on each rank do that, one rank after the other.
  */
 #include "shim.h"
 
@@ -20,7 +20,7 @@
 extern void *__libc_malloc(size_t size);
 extern void __libc_free(void *p);
 
-/* In the heap, in a list of all of them under team->maps_lock. */
+/* In the heap, in a list of all maps under team->maps_lock. */
 struct mapping {
 	struct mapping *next;
 	void *at;
@@ -28,14 +28,14 @@ struct mapping {
 	char name[DSM_NAME_MAX];
 };
 
-/* What this process has attached. */
+/* The regions that this process has attached. */
 static struct attached {
 	struct attached *next;
 	dsm_region_t *region;
 } * attached;
 static pthread_mutex_t attached_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Readers take no lock: the range only grows, and all of it is the job's. */
+/* Readers take no lock: the range only grows, and all of it belongs to the job. */
 static void widen(char *low, char *high)
 {
 	if (!shim.maps || low < shim.maps)
@@ -100,7 +100,7 @@ static void *detach(void *arg)
 	return (void *)(intptr_t)(r ? dsm_region_detach(r) : 0);
 }
 
-/* By a thread of each other rank. The first error. */
+/* Run by a thread of each other rank. Returns the first error. */
 static int everywhere(void *(*fn)(void *), struct mapping *m)
 {
 	int r, err = 0;
@@ -188,7 +188,7 @@ static void call_drop(void *arg)
 	drop(c.m);
 }
 
-/* Neither is a cancellation point, but the calls of libdsm in them are. */
+/* Neither function is a cancellation point, but the calls of libdsm in them are. */
 static void call(void (*fn)(void *), struct call *c)
 {
 	int state;
@@ -218,7 +218,7 @@ static void *map_shared(size_t length)
 	return c.m->at;
 }
 
-/* What the rank's own memory would allow, and shared memory does not. NULL: nothing. */
+/* Describes a request that only private memory supports; NULL: the request is supported. */
 static const char *unable(int prot, int flags)
 {
 	if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE))
@@ -270,7 +270,7 @@ EXPORT int munmap(void *addr, size_t length)
 	return -1;
 }
 
-/* The protection of shared memory is the library's. */
+/* The library controls the protection of shared memory. */
 EXPORT int mprotect(void *addr, size_t length, int prot)
 {
 	if (!is_shared(addr) || !is_program(CALLER))

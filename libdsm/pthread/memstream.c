@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * memstream.c - open_memstream() of the program: the stream is the C library's and private, as all are, and what it is about is in
- * shared memory, for any thread to read and to free.
+ * memstream.c - open_memstream() of the program: the stream belongs to the C library and is private, like all streams. Its
+ * contents are in shared memory, for any thread to read and to free.
  */
 #include "shim.h"
 
@@ -14,13 +14,13 @@ extern void *__libc_malloc(size_t size);
 extern void __libc_free(void *p);
 
 struct memstream {
-	char **out; /* the program's, as its size */
+	char **out; /* the program's pointer; `size` is the program's, too */
 	size_t *out_size;
-	char *text; /* of length, and a zero behind */
+	char *text; /* of `length` bytes, followed by a zero */
 	size_t length, room, at;
 };
 
-/* What the program sees after a flush. */
+/* Update the program's variables after a flush. */
 static void show(struct memstream *m)
 {
 	*m->out = m->text;
@@ -50,7 +50,7 @@ static ssize_t write_text(void *cookie, const char *from, size_t n)
 
 	if (__builtin_add_overflow(m->at, n, &end) || end >= SSIZE_MAX || !reserve(m, end + 1)) {
 		errno = ENOSPC;
-		return 0; /* of a cookie: an error */
+		return 0; /* 0 from a cookie's write means an error */
 	}
 	if (m->at > m->length)
 		memset(m->text + m->length, 0, m->at - m->length);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * named.c - sem_open(): semaphores of the job, in the shared heap. They are none of the C library's, which has them in files:
- * the ranks of a job may be on several hosts. A name leads to the same address on all ranks, as it does within a process.
+ * named.c - sem_open(): semaphores of the job, in the shared heap. They are not the C library's, which are in files: the ranks of
+ * a job may be on several hosts. A name leads to the same address on all ranks, as it does within a process.
  */
 #include "shim.h"
 
@@ -15,18 +15,18 @@
 
 #include "alloc.h"
 
-#define PREFIX 4 /* the C library's names have "sem." in front */
+#define PREFIX 4 /* the C library puts "sem." before a name */
 
 /* In a list of all of them under team->named_lock. */
 struct named {
 	struct named *next;
-	uint32_t opened; /* so often, by all ranks */
+	uint32_t opened; /* number of opens, by all ranks */
 	uint32_t unlinked;
 	sem_t sem;
 	char name[];
 };
 
-/* Without the slashes in front. NULL: errno. */
+/* Skip leading slashes. NULL: errno. */
 static const char *name_of(const char *name)
 {
 	name += strspn(name, "/");
@@ -48,7 +48,7 @@ static struct named **place(const char *name)
 	return at;
 }
 
-/* The lock is held, as in all of these. NULL: errno. */
+/* The caller holds the lock, here and in the next functions. NULL: errno. */
 static struct named *make(const char *name, unsigned int value)
 {
 	struct named *n;
@@ -174,7 +174,7 @@ EXPORT int sem_unlink(const char *name)
 		return NEXT(sem_unlink)(name);
 	name = name_of(name);
 	if (!name) {
-		errno = errno == EINVAL ? ENOENT : errno; /* as the C library has it */
+		errno = errno == EINVAL ? ENOENT : errno; /* as in the C library */
 		return -1;
 	}
 	pthread_mutex_lock(&team->named_lock);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * near.c - synchronisation in one node: the state is in the object, and threads of all ranks sleep on it by futexes. Zeroed memory
- * is an object that nobody holds, as the initialisers of POSIX are.
+ * near.c - synchronisation in one node: the state is in the object, and threads of all ranks sleep on it by futexes. Zeroed
+ * memory is an object that no thread holds, like the initialisers of POSIX.
  */
 #include "near.h"
 
@@ -21,7 +21,7 @@
 struct mutex {
 	uint32_t lock; /* 0 free, 1 held, 2 held and awaited */
 	uint32_t count;
-	uint32_t owner; /* a thread; of a plain one the last, for reports */
+	uint32_t owner; /* a thread; for a plain mutex the last owner, for reports */
 	uint32_t users;
 	uint32_t kind;
 };
@@ -37,13 +37,16 @@ struct barrier {
 
 struct rwlock {
 	uint32_t state;   /* readers; WRITER: held for writing */
-	uint32_t writers; /* that wait: readers let them go first */
+	uint32_t writers; /* waiting writers: readers let them go first */
 	uint32_t seq, sleepers;
-	uint32_t owner; /* while it is held for writing */
+	uint32_t owner; /* the thread that holds it for writing */
 };
 #define WRITER 0x80000000u
 
-/* For how many locks this thread is a reader. It lets no writer go first then: the lock may be the same. */
+/*
+ * The number of locks that this thread holds for reading. If there are any, it does not let writers go first: the lock may be the
+ * same.
+ */
 static __thread uint32_t reading __attribute__((tls_model("initial-exec")));
 
 static __thread uint32_t thread_id __attribute__((tls_model("initial-exec")));
@@ -55,7 +58,7 @@ static uint32_t me(void)
 	return thread_id;
 }
 
-/* Not by syscall(2): that is this library's. */
+/* Not by syscall(2), which this library replaces. */
 static long kernel_futex(uint32_t *word, int op, uint32_t value, const struct timespec *until, uint32_t bits)
 {
 	const long arg[6] = { (long)word, op, value, (long)until, 0, bits };
@@ -74,7 +77,7 @@ static int sleep_word(uint32_t *word, uint32_t seen, clockid_t clock, const stru
 	return kernel_futex(word, op, seen, until, FUTEX_BITSET_MATCH_ANY) && errno == ETIMEDOUT ? ETIMEDOUT : 0;
 }
 
-/* The thread that holds it, as far as the object says. */
+/* The thread that holds the object, as far as the object tells. */
 static int holder_of(enum dsm_wait what, const void *object)
 {
 	if (what == DSM_WAIT_MUTEX)
@@ -84,13 +87,13 @@ static int holder_of(enum dsm_wait what, const void *object)
 	return 0;
 }
 
-/* For dsm_wait_end(); a wait with a limit of time is no part of a deadlock. */
+/* Note a wait, until dsm_wait_end(). A wait with a time limit is no part of a deadlock. */
 static int begin_wait(enum dsm_wait what, const void *object, const struct timespec *until)
 {
 	return until ? -1 : dsm_wait_begin(what, object, holder_of(what, object));
 }
 
-/* On a word of an object. */
+/* Sleep on a word of an object. */
 static int wait_for(enum dsm_wait what, const void *object, uint32_t *word, uint32_t seen, clockid_t clock,
 		    const struct timespec *until)
 {
@@ -100,7 +103,7 @@ static int wait_for(enum dsm_wait what, const void *object, uint32_t *word, uint
 	return err;
 }
 
-/* The same as a cancellation point: the caller has a handler in place, which ends *note and need not be told more. */
+/* The same as a cancellation point: the caller's handler ends *note. */
 static int wait_point(enum dsm_wait what, const void *object, uint32_t *word, uint32_t seen, clockid_t clock,
 		      const struct timespec *until, int *note)
 {
@@ -160,13 +163,13 @@ static __attribute__((noinline)) int wake_next(uint32_t *l)
 	return 0;
 }
 
-/* 0. */
+/* Returns 0. */
 static int unlock_word(uint32_t *l)
 {
 	return __builtin_expect(__atomic_exchange_n(l, 0, __ATOMIC_RELEASE) == 2, 0) ? wake_next(l) : 0;
 }
 
-/* A recursive or checking mutex that this thread holds: the result; -1: it does not. */
+/* If this thread holds a recursive or checking mutex: the result of locking it again; else -1. */
 static int held_already(struct mutex *m, bool try)
 {
 	if (__atomic_load_n(&m->owner, __ATOMIC_RELAXED) != me())
@@ -191,7 +194,7 @@ static __attribute__((noinline)) int lock_any(struct mutex *m, clockid_t clock, 
 	return err >= 0 ? err : lock_word(m, clock, until);
 }
 
-/* What is not in this function needs registers, and would have it save them before it takes a lock that nobody holds. */
+/* The slow path is in other functions: inlined, it would make this one save registers before it locks a free mutex. */
 int near_lock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *until)
 {
 	struct mutex *m = (struct mutex *)mutex;
@@ -244,10 +247,10 @@ struct waiter {
 	struct cond *c;
 	pthread_mutex_t *mutex;
 	uint32_t seq, count;
-	int note; /* of the wait */
+	int note; /* note of the wait */
 };
 
-/* A recursive mutex is let go as a whole, and had again as often. */
+/* A recursive mutex is released completely, and locked again as often as before. */
 static void lock_again(struct waiter *w)
 {
 	struct mutex *m = (struct mutex *)w->mutex;
@@ -258,7 +261,7 @@ static void lock_again(struct waiter *w)
 	__atomic_fetch_sub(&w->c->waiters, 1, __ATOMIC_SEQ_CST);
 }
 
-/* A thread that is cancelled: a signal that has come all the same is for another. */
+/* A thread is cancelled: if it has got a signal, that is for another thread. */
 static void wait_ended(void *arg)
 {
 	struct waiter *w = arg;
@@ -389,7 +392,7 @@ int near_rwlock(pthread_rwlock_t *lock, bool write, bool wait, clockid_t clock, 
 	if (write)
 		__atomic_fetch_sub(&l->writers, 1, __ATOMIC_SEQ_CST);
 	if (write && err)
-		rwlock_changed(l); /* for readers that have let it go first */
+		rwlock_changed(l); /* wakes readers that let the writer go first */
 	return err;
 }
 
@@ -402,7 +405,7 @@ int near_rwunlock(pthread_rwlock_t *lock)
 		__atomic_store_n(&l->state, 0, __ATOMIC_SEQ_CST);
 	} else {
 		__atomic_fetch_sub(&l->state, 1, __ATOMIC_SEQ_CST);
-		reading -= reading != 0; /* another thread may give it back */
+		reading -= reading != 0; /* another thread may unlock it */
 	}
 	rwlock_changed(l);
 	return 0;
@@ -420,7 +423,7 @@ static void sleep_ended(void *arg)
 
 	dsm_wait_end(s->note);
 	__atomic_fetch_sub(&sem[1], 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(sem, __ATOMIC_SEQ_CST)) /* another may have it */
+	if (__atomic_load_n(sem, __ATOMIC_SEQ_CST)) /* another thread may have taken it */
 		wake(sem, 1);
 }
 

@@ -2,15 +2,15 @@
 /*
  * signals.c - the program's signal handlers.
  *
- * A handler may interrupt its thread anywhere, also inside libdsm, where it may not access shared memory. So the kernel knows
- * on_signal() as the handler, which defers the signal there, and else calls the program's. Signals of faults are not among these:
- * the thread raises them itself, and they cannot be deferred.
+ * A handler may interrupt its thread anywhere, also inside libdsm, where it must not access shared memory. So on_signal() is
+ * installed in the kernel as the handler. It defers the signal inside libdsm, and otherwise calls the program's handler. Signals
+ * of faults are not among these: the thread raises them itself, and they cannot be deferred.
  *
- * Between nodes, a handler runs on the alternate stack that libdsm gave the thread, also without SA_ONSTACK: the kernel cannot wait
- * for a block of the shared stack. For the same reason the program's own alternate stack is noted only.
+ * Between nodes, a handler runs on the alternate stack that libdsm gave the thread, even without SA_ONSTACK: the kernel cannot
+ * wait for a block of the shared stack. For the same reason the program's own alternate stack is only recorded.
  *
- * Where the program has no handler, signals that end a process are reported (dsm_signal_report()). Its handler is hidden from the
- * program, which sees the default action, and comes back when the program chooses that.
+ * If the program has no handler, signals that end a process are reported (dsm_signal_report()). Its handler is hidden from the
+ * program, which sees the default action, and is restored when the program chooses that.
  */
 #include "signals.h"
 
@@ -25,16 +25,16 @@
 
 typedef void (*handler_fn)(int);
 
-/* What the program asked for, if the kernel has on_signal(). Changed under `changing`, read without it: seq is odd meanwhile. */
+/* The program's action, if the kernel has on_signal(). Changed under `changing`, read without it: seq is odd during a change. */
 static struct action {
 	uint32_t seq;
-	uint32_t once; /* SA_RESETHAND, and not yet called */
+	uint32_t once; /* SA_RESETHAND is set, and the handler was not called yet */
 	struct sigaction act;
 } actions[NSIG];
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
 static sigset_t interrupting; /* siginterrupt(); under `changing` */
 
-/* As the kernel has it: bit 0 is signal 1. */
+/* A set in the kernel's format: bit 0 is signal 1. */
 static uint64_t bit_of(int sig)
 {
 	return 1ull << (sig - 1);
@@ -45,7 +45,7 @@ static uint64_t of_misses(void)
 	return bit_of(SIGSEGV) | bit_of(SIGBUS);
 }
 
-/* Not by a system call of its own: the stack may be a shared one, and libdsm-syscall.so sees to that. */
+/* Not a system call made here: the stack may be shared, and libdsm-syscall.so handles that. */
 static uint64_t set_mask(int how, uint64_t mask)
 {
 	sigset_t set, old;
@@ -73,7 +73,7 @@ uint64_t blocked_signals(void)
 	return set_mask(SIG_BLOCK, 0);
 }
 
-/* One place, so that NEXT() has been looked up before a handler needs it. */
+/* Called from one place, so that NEXT() has looked up the function before a handler needs it. */
 static int system_action(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	return NEXT(sigaction)(sig, act, old);
@@ -110,7 +110,7 @@ static struct sigaction asked_for(struct action *a)
 
 /* ---- signals that end the process ------------------------------------------------------------------ */
 
-/* SIGHUP, SIGINT and SIGTERM are not among them: by these, a launcher ends all ranks. */
+/* SIGHUP, SIGINT and SIGTERM are not included: a launcher ends all ranks with these. */
 static bool is_reported(int sig)
 {
 	switch (sig) {
@@ -181,7 +181,7 @@ static void hide_reporter(struct sigaction *act)
 
 /* ---- handlers of the program ----------------------------------------------------------------------- */
 
-/* False: another thread was first, and the action of the signal is the default one by now, or soon. */
+/* False: another thread was faster, and the signal has, or will soon have, its default action. */
 static bool reset(int sig, struct sigaction act)
 {
 	if (!__atomic_exchange_n(&actions[sig].once, 0, __ATOMIC_SEQ_CST))
@@ -219,7 +219,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	futex_interrupt(act.sa_flags & SA_RESTART);
 }
 
-/* SA_NODEFER and SA_RESETHAND are on_signal()'s affair: a signal that is deferred is not yet delivered to the program. */
+/* on_signal() implements SA_NODEFER and SA_RESETHAND: a deferred signal has not been delivered to the program yet. */
 static int install(int sig, const struct sigaction *act)
 {
 	struct action *a = &actions[sig];
@@ -242,7 +242,7 @@ static int install(int sig, const struct sigaction *act)
 	return system_action(sig, &k, NULL);
 }
 
-/* `changing` is held: the action as the program knows it. */
+/* With `changing` held: the action as the program sees it. */
 static int look_up(int sig, struct sigaction *act)
 {
 	int err = system_action(sig, NULL, act);
@@ -283,7 +283,9 @@ static bool is_wrapped(int sig, const void *caller)
 	return is_ours(caller) && sig > 0 && sig < NSIG && !is_of_fault(sig);
 }
 
-/* Handlers of faults are the kernel's to call. In a job of several nodes, the default action of SIGSEGV and SIGBUS is libdsm's. */
+/*
+ * The kernel calls handlers of faults directly. In a job of several nodes, the default action of SIGSEGV and SIGBUS is libdsm's.
+ */
 static int of_fault(int sig, const struct sigaction *act, struct sigaction *old, const void *caller)
 {
 	int err = NEXT(sigaction)(sig, act, old);
@@ -312,7 +314,7 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 	return err;
 }
 
-/* What the C library's function did, where handle() does not. */
+/* Does what the C library's function would have done, for the signals that handle() leaves alone. */
 static handler_fn handled(int sig, handler_fn now, handler_fn before, const void *caller)
 {
 	if (before == SIG_ERR || !is_ours(caller))
@@ -341,7 +343,7 @@ EXPORT handler_fn signal(int sig, handler_fn handler)
 	return bsd(sig, handler, CALLER);
 }
 
-EXPORT handler_fn bsd_signal(int sig, handler_fn handler); /* no header has it any more */
+EXPORT handler_fn bsd_signal(int sig, handler_fn handler); /* no header declares it any more */
 EXPORT handler_fn bsd_signal(int sig, handler_fn handler)
 {
 	return bsd(sig, handler, CALLER);
@@ -369,7 +371,7 @@ EXPORT handler_fn __sysv_signal(int sig, handler_fn handler)
 	return sysv(sig, handler, CALLER);
 }
 
-/* Programs still call what the C library calls deprecated. */
+/* Programs still call functions that the C library marks as deprecated. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 EXPORT int siginterrupt(int sig, int interrupts)

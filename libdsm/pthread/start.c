@@ -3,11 +3,11 @@
  * start.c - the program's process becomes a rank before its first constructor runs, and leaves the job after its last destructor.
  *
  * Rank 0 runs the program: constructors, main() on a shared stack, exit handlers. The other ranks stay in this library's
- * constructor, where their first thread waits for the end; their threads are made by pthread_create(). When the program ends,
- * with or without threads that still run, all ranks leave the job together and end at once, with their memory as it is.
+ * constructor, where their first thread waits for the end; pthread_create() makes their threads. When the program ends, even if
+ * threads still run, all ranks leave the job together and end at once, without running destructors.
  *
- * exit(), quick_exit() and _exit() of another rank's thread are done by rank 0, where the handlers of atexit() and at_quick_exit()
- * are.
+ * exit(), quick_exit() and _exit() in a thread of another rank are executed by rank 0, which has the handlers of atexit() and
+ * at_quick_exit().
  */
 #include "shim.h"
 
@@ -23,10 +23,10 @@
 #include "signals.h"
 #include "thread.h"
 
-#define INSIDE "DSM_PTHREAD_INSIDE" /* a program that the program starts is no rank */
+#define INSIDE "DSM_PTHREAD_INSIDE" /* a program started by the program is no rank */
 #define CODE_MAX 8
 #define PAGE_BYTES 4096u
-#define MAIN_STACK (8ul << 20) /* at least: without a limit, threads have 2 MiB */
+#define MAIN_STACK (8ul << 20) /* at least: with an unlimited stack size, threads get 2 MiB */
 
 struct shim shim;
 struct team *team;
@@ -53,7 +53,7 @@ bool is_program(const void *caller)
 	return false;
 }
 
-/* This library counts as well: what it calls may end in a jump to malloc(), whose caller is then here. */
+/* This library counts, too: a call from it may end in a jump to malloc(), whose caller then seems to be here. */
 static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	int i, *n = arg;
@@ -73,7 +73,7 @@ static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-/* _exit() of this process. It may be called where dlsym() may not. */
+/* _exit() of this process. It may be called where dlsym() must not be. */
 static void end_process(int s) __attribute__((noreturn));
 static void end_process(int s)
 {
@@ -81,7 +81,7 @@ static void end_process(int s)
 		syscall(SYS_exit_group, s);
 }
 
-/* Libraries that the library itself needs, or that are the program's by note_code(). */
+/* Libraries that this library itself needs, or that note_code() has recorded as the program's. */
 static bool is_known(const char *name)
 {
 	static const char *const known[] = { "libdsm", "libc.", "libm.", "libstdc++.", "libgcc_s.", "libpthread." };
@@ -93,7 +93,7 @@ static bool is_known(const char *name)
 	return false;
 }
 
-/* Is it linked to the executable, by its own wish? */
+/* Is it linked to the executable by its own request? */
 static bool is_needed(const char *name)
 {
 	const ElfW(Dyn) *const dynamic = _r_debug.r_map->l_ld, *d;
@@ -148,7 +148,7 @@ static void must(const char *what, int err)
 		give_up(what, err);
 }
 
-/* Where shared memory is. */
+/* The addresses of shared memory. */
 static void find_shared(dsm_region_t *globals)
 {
 	struct dsm_region_info heap;
@@ -198,7 +198,7 @@ static void await_end(void)
 		;
 }
 
-/* A rank other than 0: until the program is over. */
+/* A rank other than 0 waits until the program is over. */
 static void serve(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -210,7 +210,7 @@ static void serve(void)
 
 enum ending { RUNS_ON, BY_EXIT, BY_QUICK_EXIT, AT_ONCE };
 
-/* Rank 0 has been told by another one. */
+/* Another rank has told rank 0. */
 static void *exits(void *arg)
 {
 	dsm_sem_t wanted = team->exits;
@@ -225,7 +225,7 @@ static void *exits(void *arg)
 	}
 }
 
-static int status; /* that rank 0 ends with */
+static int status; /* exit status of rank 0 */
 
 static void note_status(int s, void *arg)
 {
@@ -263,12 +263,12 @@ __attribute__((constructor)) static void begin(void)
 	make_team();
 	must("names", far_start());
 	must("futexes", futex_start());
-	shim.active = true; /* before another rank can make a thread here */
+	shim.active = true; /* set before another rank can make a thread here */
 	must("dsm_barrier", dsm_barrier());
 	if (shim.rank)
 		serve();
 	must("at_quick_exit", at_quick_exit(quick_end) ? -ENOMEM : 0); /* the first: it runs after the program's */
-	signals = block_signals();                                     /* they are the program's threads' */
+	signals = block_signals();                                     /* the program's threads should get them */
 	err = NEXT(pthread_create)(&t, NULL, exits, NULL);
 	let_signals(signals);
 	must("no thread", -err);
@@ -281,12 +281,12 @@ static void leave(void *arg)
 	dsm_sem_t over = team->over;
 
 	(void)arg;
-	dsm_sem_post(&over, (uint32_t)shim.size); /* one may be for main() */
+	dsm_sem_post(&over, (uint32_t)shim.size); /* one post may be for main() */
 	dsm_quit();
 	end_process(status);
 }
 
-/* Rank 0, once: several threads may call _exit(), or one while another is in exit(). */
+/* Rank 0, once: several threads may call _exit(), or one may while another is in exit(). */
 static void leave_once(void) __attribute__((noreturn));
 static void leave_once(void)
 {
@@ -308,7 +308,7 @@ __attribute__((destructor)) static void end(void)
 		dsm_finalize();
 }
 
-/* Of at_quick_exit(). */
+/* The handler of at_quick_exit(). */
 static void quick_end(void)
 {
 	leave_once();
@@ -348,7 +348,7 @@ static void ask_rank_0(enum ending how, int s)
 		pause();
 }
 
-/* Is it the program's call, in a rank of several, and not in a child of vfork()? */
+/* Does the program call it, in a job of several ranks, and not in a child of vfork()? */
 static bool ends_job(const void *caller)
 {
 	return is_ours(caller) && syscall(SYS_getpid) == shim.pid;
@@ -415,7 +415,7 @@ static void *begin_main(void *arg)
 	return run_as_main(call_main, arg);
 }
 
-/* Other threads may read them: a copy in shared memory. */
+/* Other threads may read them, so copy them to shared memory. */
 static char **share_words(char **words, int n)
 {
 	char **out = dsm_calloc((size_t)n + 1, sizeof(*out));

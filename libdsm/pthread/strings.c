@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * strings.c - what the C library allocates for the program is in shared memory, as if the program had called malloc(): strings,
- * lines, lists of names, vectors of strings, and trees. Streams into memory are memstream.c's.
+ * strings.c - memory that the C library allocates for the program is shared, as if the program had called malloc(): strings,
+ * lines, lists of names, vectors of strings, and trees. Streams into memory are in memstream.c.
  */
 #include "shim.h"
 
@@ -19,7 +19,7 @@
 
 #include "alloc.h"
 
-#define LINE 128u /* the first size of a line's buffer; it grows by realloc() */
+#define LINE 128u /* first size of a line's buffer; realloc() enlarges it */
 
 extern void __libc_free(void *p);
 
@@ -34,7 +34,7 @@ static char *copy(const char *s, size_t len)
 	return out;
 }
 
-/* In place of a private string; NULL stays, with its errno. */
+/* Replace a private string by a shared copy; NULL stays, with its errno. */
 static char *share(char *s)
 {
 	char *out = s && !is_shared(s) ? copy(s, strlen(s)) : s;
@@ -54,7 +54,7 @@ EXPORT char *strndup(const char *s, size_t n)
 	return is_ours(CALLER) ? copy(s, strnlen(s, n)) : NEXT(strndup)(s, n);
 }
 
-/* As older headers have them. */
+/* Names that older headers use. */
 EXPORT char *__strdup(const char *s);
 EXPORT char *__strdup(const char *s)
 {
@@ -115,7 +115,7 @@ EXPORT char *canonicalize_file_name(const char *path)
 
 /* ---- lines ---------------------------------------------------------------------------------------- */
 
-/* A buffer for the first line. ENOMEM. */
+/* Allocate a buffer for the first line. ENOMEM. */
 static bool has_line(char **line, size_t *size, const void *caller)
 {
 	if (!line || !size || *line || !is_ours(caller))
@@ -199,7 +199,7 @@ static void free_list(struct dirent **list, int n)
 	free(list);
 }
 
-/* In place of a private list of private entries. The number of them; -1: ENOMEM, and it is freed. */
+/* Replace a private list with private entries by a shared one. Returns their number; -1: ENOMEM, and the list is freed. */
 static int share_list(struct dirent ***list, int n)
 {
 	struct dirent **out = shared_alloc((size_t)n * sizeof(*out) + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* sync.c - the synchronisation calls of POSIX: to the C library for private objects, else to near.c or far.c. */
+/* sync.c - the synchronisation calls of POSIX: private objects use the C library, others near.c or far.c. */
 #include "sync.h"
 
 #include <limits.h>
@@ -12,10 +12,10 @@
 
 #define KIND_AT(m) (&(m)->__data.__kind)
 
-/* What lies in the memory of the objects, besides what near.c has there. */
+/* Fields in the memory of the objects, besides those of near.c. */
 struct cond_extra {
 	uint32_t near[2];
-	int clock; /* as clock_of() has it */
+	int clock; /* as clock_of() returns it */
 };
 struct barrier_extra {
 	int n;
@@ -48,13 +48,13 @@ static bool bad_clock(clockid_t clock)
 	return clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC;
 }
 
-/* As in the C library, of a mutex only the clock is looked at before it would be waited for. */
+/* As in the C library, of a mutex that need not be waited for, only the clock is checked. */
 static bool bad_time(clockid_t clock, const struct timespec *t)
 {
 	return bad_clock(clock) || !is_time(t);
 }
 
-/* Forget what far.c has for a shared object at this address: it is destroyed, or made anew. 0. */
+/* Forget far.c's object at this address: the shared object is destroyed, or made anew. Returns 0. */
 static int forget(void *object)
 {
 	if (!shim.near)
@@ -62,7 +62,7 @@ static int forget(void *object)
 	return 0;
 }
 
-/* Make a shared object anew, all of it 0. 0. */
+/* Make a shared object anew, by zeroing it. Returns 0. */
 static int init_object(void *object, size_t size)
 {
 	memset(object, 0, size);
@@ -100,7 +100,7 @@ EXPORT int pthread_mutex_destroy(pthread_mutex_t *m)
 	return m->__data.__lock ? EBUSY : 0;
 }
 
-/* A mutex in the memory of one node may be had in few instructions. What is elsewhere must not make that path save registers. */
+/* In one node a mutex is locked in few instructions. Everything else is out of line, so that this path saves no registers. */
 static bool is_near(const pthread_mutex_t *m)
 {
 	return shim.near && is_shared(m);

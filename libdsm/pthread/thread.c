@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * thread.c - threads of the program: on the ranks of the job, by dsm_spawn(). A pthread_t of theirs is the handle of libdsm.
+ * thread.c - threads of the program: on the ranks of the job, by dsm_spawn(). Their pthread_t is the handle of libdsm.
  *
- * Cancellation state, pthread_testcancel() and the cancellation points of the C library are its own: a thread of the program is a
- * POSIX thread of its rank. This file is compiled with -fexceptions, so its cleanup handlers are parts of the frames that are
- * unwound, and run on the thread's own stack, whatever stack the unwinding has begun on.
+ * Cancellation state, pthread_testcancel() and the cancellation points are the C library's: a thread of the program is a POSIX
+ * thread of its rank. This file is compiled with -fexceptions, so its cleanup handlers are parts of the frames that are unwound,
+ * and run on the thread's own stack, whatever stack the unwinding began on.
  */
 #include "thread.h"
 
@@ -19,24 +19,24 @@
 
 #define ROUNDS 4 /* PTHREAD_DESTRUCTOR_ITERATIONS */
 #define ROW 32u
-#define STACK_MIN (64ul << 10) /* dsm_spawn() */
+#define STACK_MIN (64ul << 10) /* as in dsm_spawn() */
 
 extern void *__libc_calloc(size_t n, size_t size);
 extern void __libc_free(void *p);
 
 /* ---- thread-specific data: keys are the same on all ranks, values are the thread's ------------------ */
 
-/* Libraries have keys of their own, the C library's; ours are above those. */
+/* Libraries have keys of their own, those of the C library; the program's keys have numbers above those. */
 #define KEY_BASE 0x10000u
 
-/* A value belongs to the key that had this sequence number. After the key is deleted, no key finds it. */
+/* A value belongs to the key with this sequence number. After the key is deleted, no key finds it. */
 struct value {
 	uint64_t seq;
 	void *at;
 };
 
 static __thread struct value first_row[ROW];
-static __thread struct value *rows[KEYS / ROW]; /* of this thread; of the first, first_row is used */
+static __thread struct value *rows[KEYS / ROW]; /* of this thread; the first row is first_row */
 
 static uint64_t seq_of(uint32_t i)
 {
@@ -54,7 +54,7 @@ static bool change(uint32_t i, uint64_t seq)
 	return __atomic_compare_exchange_n(&shim.keys[i].seq, &seq, seq + 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }
 
-/* NULL: this thread has none of this key's row, or no memory is left for them. */
+/* NULL: this thread has no row for the key, or there is no memory for one. */
 static struct value *value_of(uint32_t i, bool make)
 {
 	struct value **row = &rows[i / ROW];
@@ -128,7 +128,7 @@ EXPORT int pthread_setspecific(pthread_key_t key, const void *value)
 	return 0;
 }
 
-/* Does it have a value, of a key with a destructor? */
+/* Does the thread have a value for a key with a destructor? */
 static bool destroy_value(struct value *v, uint32_t i)
 {
 	void *const at = v->at;
@@ -168,7 +168,7 @@ static void destroy_values(void)
 
 /* ---- stacks ---------------------------------------------------------------------------------------- */
 
-/* What this rank's C library gives a thread. It says so of attributes without a size, too. */
+/* Stack size that this rank's C library gives a thread. Attributes without a size return it, too. */
 static struct {
 	size_t stack, guard;
 } known;
@@ -184,7 +184,7 @@ static void read_defaults(size_t *stack, size_t *guard)
 	pthread_attr_destroy(&attr);
 }
 
-/* This rank's C library is told what a thread of any rank has set. */
+/* Tell this rank's C library a setting made by a thread of any rank. */
 static void follow_defaults(void)
 {
 	const size_t stack = team->stack_size, guard = team->guard_size;
@@ -220,7 +220,7 @@ EXPORT int pthread_getattr_default_np(pthread_attr_t *attr)
 	return NEXT(pthread_getattr_default_np)(attr);
 }
 
-/* For all ranks; what else the attributes say is not used. */
+/* Applies to all ranks; other attributes are not used. */
 EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
 {
 	int err;
@@ -237,7 +237,7 @@ EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
 	return 0;
 }
 
-/* It would lie in memory of this rank's C library, and threads of all ranks may use the attributes. */
+/* It would be in memory of this rank's C library, but threads of all ranks may use the attributes. */
 EXPORT int pthread_attr_setsigmask_np(pthread_attr_t *attr, const sigset_t *set)
 {
 	if (!is_ours(CALLER))
@@ -245,7 +245,7 @@ EXPORT int pthread_attr_setsigmask_np(pthread_attr_t *attr, const sigset_t *set)
 	return cannot("pthread_attr_setsigmask_np()"), ENOTSUP;
 }
 
-/* NULL: the program has given none. The C library then has no address, of no bytes or of as many as it would be. */
+/* NULL: the program has set none. Then the C library has no address, and a size of 0 or the default. */
 static void *given_stack(const pthread_attr_t *attr)
 {
 	size_t size;
@@ -279,11 +279,11 @@ static int choose_stack(const pthread_attr_t *attr, struct dsm_thread_options *o
 
 /* ---- threads --------------------------------------------------------------------------------------- */
 
-/* In shared memory, until the thread has it. */
+/* The new thread's arguments: in shared memory, until the thread has read them. */
 struct birth {
 	void *(*fn)(void *);
 	void *arg;
-	uint64_t signals; /* blocked, as its creator has them */
+	uint64_t signals; /* signals to block, as its creator does */
 };
 
 static void *live(void *arg)
@@ -295,14 +295,14 @@ static void *live(void *arg)
 	return b.fn(b.arg);
 }
 
-/* A process ends with its last thread. Rank 0 would not: there, threads of the runtime stay. */
+/* A process ends with its last thread. Rank 0 would not, because threads of the runtime remain. */
 static void one_less(void)
 {
 	if (!__atomic_sub_fetch(&team->live, 1, __ATOMIC_SEQ_CST))
 		last_ended();
 }
 
-/* Also on the way out of pthread_exit() and of a cancellation, behind the program's own handlers. */
+/* Also runs in pthread_exit() and on cancellation, after the program's own handlers. */
 static void ended(void *arg)
 {
 	(void)arg;
@@ -311,7 +311,7 @@ static void ended(void *arg)
 	one_less();
 }
 
-/* What dsm_spawn() runs. */
+/* The function that dsm_spawn() runs. */
 static void *first(void *arg)
 {
 	void *result;
@@ -407,14 +407,14 @@ EXPORT void pthread_exit(void *result)
 	static __thread bool leaves;
 
 	if (shim.active && !leaves && dsm_self().id) {
-		leaves = true; /* dsm_thread_exit() comes here again */
+		leaves = true; /* dsm_thread_exit() runs this function again */
 		dsm_thread_exit(result);
 	}
 	NEXT(pthread_exit)(result);
 	__builtin_unreachable();
 }
 
-/* The asynchronous type is noted only: such a thread is cancelled where others are. */
+/* The asynchronous type is only recorded: such a thread is cancelled at the usual points. */
 EXPORT int pthread_setcanceltype(int type, int *old)
 {
 	static __thread int chosen = PTHREAD_CANCEL_DEFERRED;
@@ -443,7 +443,7 @@ static void set_once(int *state, int value)
 	pthread_mutex_unlock(&team->once_lock);
 }
 
-/* True: the caller runs the routine. False: it has been run. pthread_once() is no cancellation point. */
+/* True: the caller must run the routine. False: it was run. pthread_once() is no cancellation point. */
 static bool take_once(int *state)
 {
 	int cancel;
@@ -461,7 +461,7 @@ static bool take_once(int *state)
 	return mine;
 }
 
-/* Cancelled in the routine: as if it had not been called. */
+/* Cancelled in the routine: reset, as if it had not been called. */
 static void give_once(void *state)
 {
 	set_once(state, ONCE_NOT);
