@@ -58,7 +58,7 @@ static int take_last(uint32_t end)
 	struct ctl *c = job.me;
 	int64_t s = pool_take(&c->lasting_slots, c->slot_next + CTL_BRIEF_END, end - CTL_BRIEF_END);
 
-	if (s >= end - CTL_BRIEF_END) { /* it was taken from the lasting requests */
+	if (s >= end - CTL_BRIEF_END) { /* beyond the limit: a lasting request had it */
 		pool_give(&c->lasting_slots, c->slot_next + CTL_BRIEF_END, (uint32_t)s);
 		return -EAGAIN;
 	}

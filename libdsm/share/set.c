@@ -34,7 +34,7 @@ int rshare_join(struct rshare_conn *c, void *mark)
 	if (r->set >= 0) {
 		close(fds[0]);
 	} else {
-		/* Nobody has armed it yet: the first rshare_ready() does. */
+		/* Nobody has armed it yet: make it readable, so that rshare_ready() is called, which arms it. */
 		if (write(fds[0], &one, sizeof(one)) != sizeof(one))
 			err = -errno;
 		__atomic_store_n(&r->set, fds[0], __ATOMIC_RELEASE);

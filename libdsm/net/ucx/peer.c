@@ -53,7 +53,7 @@ void item_put(struct net *n, struct item *it)
 		own_free(it->data);
 	it->owner = DATA_NONE;
 	if (it->err)
-		return; /* allocated by a peer */
+		return; /* a part of its peer */
 	it->next = n->items;
 	n->items = it;
 }
