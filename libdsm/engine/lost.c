@@ -37,7 +37,7 @@
 #define LATE_TRIES 2000      /* the same, if this rank has finalized, too */
 #define DYING_MS 500         /* a process closes its descriptors long before it ends, if it has much memory to free */
 #define HINT_MS 100          /* a process may be seen dead this long after its connection broke */
-#define LINGER_EARLY_MS 1500 /* the same while all start: some learn a second later that the launcher has ended */
+#define LINGER_EARLY_MS 1500 /* the same in the start: some notice the launcher's end 1 s later */
 #define LINGER_MS 200        /* the rank that prints the message stays this long, for ranks that notice later */
 
 #define DYING_SECONDS 600 /* until a node with a dying rank counts as silent; its connections end earlier */

@@ -20,7 +20,7 @@
 #include "util/futex.h"
 #include "util/log.h"
 
-#define CORE_RANGES 16384 /* of memory in a core file: each takes two of the 65,530 mappings that a process may have */
+#define CORE_RANGES 16384 /* of memory in a core file; each takes two mappings of at most 65,530 */
 
 int memory_no_descriptors(const char *what)
 {

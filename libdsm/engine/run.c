@@ -194,7 +194,7 @@ static void carry_out(const struct actions *acts, const struct msg *m, const voi
 			open_block(a, m, data);
 			arrived(m, a);
 			break;
-		case ACT_CLOSE: work_push(WORK_DROP, &acts->v[++i].msg); break; /* the next is its acknowledgement */
+		case ACT_CLOSE: work_push(WORK_DROP, &acts->v[++i].msg); break; /* its acknowledgement follows */
 		case ACT_WAKE: woken(m, a); break;
 		case ACT_WAIT: break; /* run_page() tells its caller */
 		case ACT_TIMER: work_timer(m->object, a->at); break;

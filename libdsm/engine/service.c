@@ -118,7 +118,7 @@ static void be_anywhere(void)
 	cpu_set_t all;
 
 	memset(&all, 0xff, sizeof(all));
-	sched_setaffinity(0, sizeof(all), &all); /* the kernel leaves what this process may use at all */
+	sched_setaffinity(0, sizeof(all), &all); /* the kernel keeps only permitted ones */
 	moved = false;
 }
 
@@ -233,7 +233,7 @@ static void serve_once(uint64_t *last_ping)
 	if (heap_wants_drain(rank_info(job.rank)->heap))
 		heap_drain();
 	if (job.net) {
-		const bool polled = wait_polls(); /* then it takes what comes, or would, had this one not been woken */
+		const bool polled = wait_polls(); /* then that thread takes messages, or would have */
 		bool came = false;
 
 		while (run_poll(64) > 0)

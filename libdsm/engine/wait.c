@@ -95,7 +95,7 @@ enum wait_kind { WAIT_MISS, WAIT_BRIEF, WAIT_LASTING, WAIT_WORD, WAIT_KINDS };
 
 static __thread struct spin spins[WAIT_KINDS] __attribute__((tls_model("initial-exec")));
 
-static __thread struct spin nexts __attribute__((tls_model("initial-exec"))); /* waits for the next message */
+static __thread struct spin nexts __attribute__((tls_model("initial-exec"))); /* for the next message */
 
 struct patience {
 	enum wait_kind kind;

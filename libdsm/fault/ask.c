@@ -14,7 +14,7 @@ enum { FREE = 0, WRITING, POSTED, TAKEN, DONE };
 
 #define PLACES 63u
 #define SPINS 200                      /* polls before sleeping */
-#define CHECK_NS (20ull * 1000 * 1000) /* between two checks whether the other process lives, and this one is to */
+#define CHECK_NS (20ull * 1000 * 1000) /* between checks: does the other process live, must this one end */
 #define ASKED_AT_ONCE 64u
 
 struct request {

@@ -106,7 +106,7 @@ bool mapping_can_continue(int fd, const void *at)
 		.mode = UFFDIO_CONTINUE_MODE_DONTWAKE | UFFDIO_CONTINUE_MODE_WP,
 	};
 
-	return !ioctl(fd, UFFDIO_CONTINUE, &c) || errno == EFAULT; /* it has looked for the page */
+	return !ioctl(fd, UFFDIO_CONTINUE, &c) || errno == EFAULT; /* it has looked it up */
 }
 
 int mapping_continue(int fd, size_t off, size_t len, enum prot prot)

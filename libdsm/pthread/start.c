@@ -267,7 +267,7 @@ __attribute__((constructor)) static void begin(void)
 	must("dsm_barrier", dsm_barrier());
 	if (shim.rank)
 		serve();
-	must("at_quick_exit", at_quick_exit(quick_end) ? -ENOMEM : 0); /* the first: it runs after the program's */
+	must("at_quick_exit", at_quick_exit(quick_end) ? -ENOMEM : 0); /* registered first, so run last */
 	signals = block_signals();                                     /* the program's threads should get them */
 	err = NEXT(pthread_create)(&t, NULL, exits, NULL);
 	let_signals(signals);

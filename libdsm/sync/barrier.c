@@ -288,7 +288,7 @@ DSM_API int dsm_barrier_meet(dsm_barrier_t *b, unsigned n)
 
 	if (!n || n > 0x7fffffff)
 		return -EINVAL;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* nobody else could make up for it */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* no other thread could replace it */
 	labels = label_begin(DSM_WAIT_BARRIER, b);
 	err = meet(b, n);
 	label_end(labels);

@@ -11,7 +11,7 @@ struct lock_cfg {
 	uint8_t home;
 	uint8_t ops[4]; /* by rank: operations of each thread */
 	bool try, fifo;
-	uint8_t passes; /* threads of a rank wait behind each other, and pass the lock on so often while another rank waits */
+	uint8_t passes; /* threads of a rank queue behind each other; passes while another rank waits */
 	bool give;  /* ranks give back locks that they keep */
 	bool lends; /* threads lock and unlock by the record's word, and are called */
 };

@@ -25,7 +25,7 @@ enum pc {
 	PC_LINE,   /* waits for the first of two answers */
 	PC_ANSWER, /* has one of them */
 	PC_CANCEL, /* has sent SOP_CANCEL */
-	PC_DROP,   /* the same, which may overtake the request: it asks until one of the two has come */
+	PC_DROP,   /* the same, early: it is repeated until one of the two answers comes */
 };
 
 struct thread {

@@ -550,7 +550,7 @@ static void part_tried(void)
 	}
 	MUST(dsm_stats_get(test_rank, NULL, &after));
 	REQUIRE(after.messages_out - before.messages_out < (test_rank ? 1 : (uint64_t)test_size) * ASKED,
-		"%lu messages for three that try", after.messages_out - before.messages_out); /* rank 0 answers all */
+		"%lu messages for three that try", after.messages_out - before.messages_out); /* from rank 0 */
 	test_sync();
 	if (!test_rank)
 		MUST(dsm_mutex_destroy(&m));
@@ -610,7 +610,7 @@ static void wants_it(dsm_rwlock_t *l)
 	MUST(dsm_rwlock_timedwrlock(l, 0));
 	MUST(dsm_rwlock_unlock(l));
 	add(&out->a);
-	until(&out->a, 7); /* by a reader; another comes while a writer is in line, and may go when that gives up */
+	until(&out->a, 7); /* held by a reader; another waits until the writer in line gives up */
 	EXPECT(dsm_rwlock_timedwrlock(l, 40 * LIMIT), -ETIMEDOUT);
 	add(&out->a);
 }

@@ -111,7 +111,7 @@ static void lose(const char *what, bool held, bool read, enum dsm_access access)
 
 	for (i = 1; i <= rounds; i++) {
 		outside->resting = outside->done = 0;                        /* all ranks do, before the next barrier */
-		memory = test_open(what, blocks * PAGE, DSM_HOME_FIXED, &r); /* at rank 0, which so asks in order */
+		memory = test_open(what, blocks * PAGE, DSM_HOME_FIXED, &r); /* rank 0 asks in order */
 		if (test_rank == (held ? holder : 0))
 			touch(i, true);
 		test_sync();

@@ -259,7 +259,7 @@ static inline bool hold_is(const struct hold *h, const struct made *o)
 void thread_run(struct sim *s, uint16_t node, unsigned int thread);
 void thread_wake(struct sim *s, uint16_t node, unsigned int thread);
 void thread_wake_after(struct sim *s, uint16_t node, unsigned int thread, uint64_t delay);
-void thread_access(struct sim *s, uint16_t node, unsigned int thread); /* to its block, as its operation says */
+void thread_access(struct sim *s, uint16_t node, unsigned int thread); /* as its operation says */
 void thread_prefetch(struct sim *s, uint16_t node, const struct thread *t);
 void thread_next(struct sim *s, uint16_t node, unsigned int thread); /* the operation is complete */
 void thread_placed(struct sim *s, uint16_t node, unsigned int thread,

@@ -57,7 +57,7 @@ struct ranks {
 	bool bound;                    /* everything is in bounds from the start */
 	struct table *t;
 	int sockets[RANKS_MAX][RANKS_MAX];
-	void (*miss)(size_t off, bool write); /* an access that the state does not allow; NULL: it fails */
+	void (*miss)(size_t off, bool write); /* called for a forbidden access; NULL: it fails */
 };
 
 static struct ranks node;

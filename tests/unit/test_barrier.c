@@ -268,7 +268,7 @@ START_TEST(a_stranger_is_turned_away)
 	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->dst, 3);
 	ck_assert_int_eq(unit_sent(&out, MSG_ARRIVE)->count, 0);
 	ck_assert_uint_eq(unit_sent(&out, MSG_ARRIVE)->value, 1);
-	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &stranger, &out), 0); /* nor when its own have come */
+	ck_assert_int_eq(bar_step(700, &t, larger, &b, NULL, &stranger, &out), 0); /* nor when all have come */
 	ck_assert_uint_eq(unit_sent(&out, MSG_DEPART)->dst, 521);
 
 	/* The group is not known yet: the stranger's value waits, too, but is in no sum. */

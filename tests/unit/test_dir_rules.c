@@ -335,7 +335,7 @@ START_TEST(every_message_in_every_phase)
 					(type == MSG_DONE && phase == DIR_HANDING && from) ||
 					(type == MSG_HOME_ACK && phase == DIR_HOMING && from);
 				err = dir_step(&ctx, &d, &m, &out);
-				ck_assert_int_eq(err, ok ? 0 : -EBADMSG); /* RESUME without anybody in line, too */
+				ck_assert_int_eq(err, ok ? 0 : -EBADMSG); /* RESUME is valid with an empty line */
 				if (!ok) {
 					ck_assert_mem_eq(&d, &was, sizeof(d));
 				} else if (request) {

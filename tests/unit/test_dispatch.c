@@ -348,7 +348,7 @@ START_TEST(an_old_name_is_never_that_of_another)
 	unsigned int i, k;
 
 	for (i = 0; i < 200; i++) {
-		table[1].gen = i < 100 ? table[1].gen : table[1].gen | 0xfff00; /* past what `object` has room for */
+		table[1].gen = i < 100 ? table[1].gen : table[1].gen | 0xfff00; /* more bits than `object` has */
 		ck_assert_int_eq(request(OTHER, SOP_CREATE, 0, &old[i]), 0);
 		ck_assert_uint_eq(old[i] & SYNC_INDEX_MAX, 1);
 		for (k = 0; k < i; k++) {

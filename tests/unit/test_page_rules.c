@@ -150,7 +150,7 @@ END_TEST
 static void check_message(const struct msg *m, unsigned int state)
 {
 	bool own = m->type == MSG_READ_REQ || m->type == MSG_WRITE_REQ || m->type == MSG_DONE;
-	bool again = own && (state == PG_WANT_READ || state == PG_WANT_WRITE); /* after MOVED: the manager */
+	bool again = own && (state == PG_WANT_READ || state == PG_WANT_WRITE); /* the manager after MOVED */
 	uint8_t asked = again ? 0 : MSGF_FIRST_TOUCH | MSGF_KNOWN;
 
 	ck_assert_uint_eq(m->src, W_ME);

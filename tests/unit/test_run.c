@@ -453,7 +453,7 @@ START_TEST(a_child_arrives_once_and_only_the_parent_departs)
 }
 END_TEST
 
-/* Node 1 sends a result: it may be the parent of this node; node 2 is a sibling. */
+/* A result comes from node 1, the parent of this node; node 2 is a sibling. */
 START_TEST(results_come_from_the_parent)
 {
 	const uint64_t value = 7;

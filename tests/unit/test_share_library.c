@@ -211,7 +211,7 @@ START_TEST(a_set_tells_of_its_connections)
 		ck_assert_int_eq(rshare_recv(d[k], in, 100, 1), 0);
 		ck_assert_int_eq(rshare_send(c[k], buf, 10, 1), 0);
 		while ((mark = ready_of(b, fd)) != &d[k])
-			ck_assert(!rshare_poll(*(struct rshare_conn **)mark, &e, 1)); /* it was polled before */
+			ck_assert(!rshare_poll(*(struct rshare_conn **)mark, &e, 1)); /* polled already */
 		ck_assert(rshare_poll(d[k], &e, 1) == 1 && e.type == RSHARE_RECEIVED && !rshare_poll(d[k], &e, 1));
 		ck_assert_int_eq(next(c[k]).type, RSHARE_SENT);
 	}

@@ -348,7 +348,7 @@ static int shared_open(const struct net_config *cfg, struct net **out, void *add
 
 	if (!n)
 		return -ENOMEM;
-	rshare_set_allocator(own_zalloc, own_free); /* a miss waits for connections: see own.h */
+	rshare_set_allocator(own_zalloc, own_free); /* a miss may wait for it: see own.h */
 	init(n, cfg);
 	err = n->epfd < 0 || n->wake < 0 || epoll_ctl(n->epfd, EPOLL_CTL_ADD, n->kick, &e) ? -EMFILE : 0;
 	if (!err)
