@@ -23,9 +23,8 @@
 #define LARGE (1ull << 40)                           /* a window whose tables need more than the free memory */
 #define FREE_PAGES ((long)((8ul << 20) / PAGE))      /* free memory of a context, not counted as locked */
 #define MESSAGES (6000u / (unsigned int)patience(1)) /* a debug kernel complains of workers that wait for a minute */
-#define LEAST \
-	(MESSAGES * (long)sizeof(struct msg) / (long)PAGE) /* pages that the messages themselves fill */
-#define ROOM (LEAST / 3)                                   /* pages that the limit leaves for messages */
+#define LEAST (MESSAGES * (long)sizeof(struct msg) / (long)PAGE) /* pages that the messages themselves fill */
+#define ROOM (LEAST / 3)                                         /* pages that the limit leaves for messages */
 #define SPARE 1             /* memory charged by the byte may keep one page charged */
 #define THERE 0u            /* a page of the victim that has a frame and, if a test needs it, a key */
 #define AWAY DSM_UNIT_PAGES /* a page of the peer, in a unit of 2 MiB in which the victim has no frames */

@@ -139,7 +139,8 @@ void liar_change_field(const struct liar *l, uint64_t *r, struct msg *m)
 static uint32_t block_there(const struct liar *l, uint64_t *r, const struct job *j)
 {
 	const unsigned int run = j->home == DSM_REGION_CYCLIC ? 1 : 16, all = j->pages / run / l->ranks;
-	const unsigned int runs = all < 4 ? all : 64 / run / l->ranks < 4 ? 4 : 64 / run / l->ranks; /* near other ranks' blocks */
+	/* Few runs, so that the blocks are near those of other ranks. */
+	const unsigned int runs = all < 4 ? all : 64 / run / l->ranks < 4 ? 4 : 64 / run / l->ranks;
 
 	return ((pick(r, runs) * l->ranks + l->target) * run + pick(r, run)) << 1 | 1;
 }

@@ -25,9 +25,7 @@
 #define MANY 16u /* units of region 0 */
 #define CHUNK (16u << 10)
 #define WINDOW (128u << 10)
-#define ALONE           \
-	(PEER_CREDITS - \
-	 2u) /* sends before credit runs out: HELLO takes one, returning credits another */
+#define ALONE (PEER_CREDITS - 2u) /* sends before credit runs out: HELLO takes one, returning credits another */
 
 /* Units of the window after region 0. */
 enum { UNIT_LOW = MANY, UNIT_HIGH, UNIT_URGENT, UNIT_LARGE, UNITS };

@@ -80,8 +80,7 @@ enum pc {
 
 struct thread {
 	uint8_t pc, op, block, left, joined;
-	uint8_t where, busy,
-		owns; /* OP_PLACE: the rank; whether to ask it, or again; 1 + home of its only copy */
+	uint8_t where, busy, owns; /* OP_PLACE: the rank; whether to ask it, or again; 1 + home of its only copy */
 };
 
 enum slot_state { SLOT_IDLE = 0, SLOT_PENDING, SLOT_WOKEN };

@@ -12,8 +12,8 @@ struct lock_cfg {
 	uint8_t ops[4]; /* by rank: operations of each thread */
 	bool try, fifo;
 	uint8_t passes; /* threads of a rank queue behind each other; passes while another rank waits */
-	bool give;  /* ranks give back locks that they keep */
-	bool lends; /* threads lock and unlock by the record's word, and are called */
+	bool give;      /* ranks give back locks that they keep */
+	bool lends;     /* threads lock and unlock by the record's word, and are called */
 };
 
 extern const struct model lock_model;

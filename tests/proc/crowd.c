@@ -545,8 +545,7 @@ int main(int argc, char **argv)
 	board = test_region("crowd", sizeof(*board), 4096, DSM_HOME_FIRST_TOUCH, 0);
 	words = test_region("crowd-words", (1 + (size_t)test_size) * 4096, 4096, DSM_HOME_FIXED, test_size - 1);
 	pinned = test_region("crowd-pinned", (2 + 2 * MANY) * 4096, 4096, DSM_HOME_FIXED, 0);
-	REQUIRE(dsm_malloc(4096),
-		"no memory"); /* reserve: small allocations of this rank must succeed */
+	REQUIRE(dsm_malloc(4096), "no memory"); /* reserve: small allocations of this rank must succeed */
 	test_parts(parts, sizeof(parts) / sizeof(parts[0]));
 	begin_step("nothing", "the end");
 	return test_end();

@@ -129,9 +129,9 @@ struct stats {
 /* An object that was created, and may be gone; its index here is its handle. */
 struct made {
 	uint64_t name;
-	uint64_t value, added; /* atomic: its value, its completed additions; semaphore: its tokens */
-	uint64_t used;         /* mutex: in use until then */
-	uint32_t before;       /* 1 + handle of the last object at its index; 0: none */
+	uint64_t value, added;           /* atomic: its value, its completed additions; semaphore: its tokens */
+	uint64_t used;                   /* mutex: in use until then */
+	uint32_t before;                 /* 1 + handle of the last object at its index; 0: none */
 	uint32_t line, holders, turns;   /* counts known to the home: waiters, holders of a rwlock, RESUMEs in flight */
 	uint32_t inside, inside_writers; /* threads inside */
 	uint16_t home;

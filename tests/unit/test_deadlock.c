@@ -22,8 +22,7 @@
 #include "util/futex.h"
 
 #ifdef __SANITIZE_THREAD__
-#define ALONE \
-	false /* the sanitizer's thread counts as one of the program, so no rank is ever wholly asleep */
+#define ALONE false /* the sanitizer's thread counts as one of the program, so no rank is ever wholly asleep */
 #else
 #define ALONE true
 #endif
