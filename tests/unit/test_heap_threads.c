@@ -123,7 +123,6 @@ START_TEST(heap_stops_under_threads_that_live_on)
 }
 END_TEST
 
-/* The handler stands in for the runtime's fault handler: while it waits, other threads must be able to use the heap. */
 /*
  * Allocate nearly all memory in small objects, then free them. The last ones freed, which the thread's cache keeps, are spread
  * over the heap.
@@ -217,6 +216,7 @@ static void *bystander(void *arg)
 	return NULL;
 }
 
+/* The handler stands in for the runtime's fault handler: while it waits, other threads must be able to use the heap. */
 static void on_fault(int sig, siginfo_t *info, void *context)
 {
 	struct timespec t;

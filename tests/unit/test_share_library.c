@@ -154,7 +154,6 @@ START_TEST(polling_again_leaves_the_descriptor_alone)
 }
 END_TEST
 
-/* Both owners begin at once, many times: there must always be one pair of queue pairs. */
 /* Returns the next mark of the set, which is readable if it has one. */
 static void *ready_of(struct rshare *r, int fd)
 {
@@ -256,6 +255,7 @@ START_TEST(one_ring_wakes_the_owner)
 }
 END_TEST
 
+/* Both owners begin at once, many times: there must always be one pair of queue pairs. */
 START_TEST(owners_meet_once)
 {
 	struct rshare_conn *c, *d;
