@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * record.c - the record of a thread, which all ranks see, and its shared stack: made by the rank that creates the thread, freed by
+ * the one that joins it, or by the thread's own where it is detached.
+ */
+#include "api/record.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "engine/job.h"
+#include "fault/range.h"
+
+#define STACK_MIN (64ul << 10)
+
+void record_release(struct record *r)
+{
+	dsm_sem_t done = r->done;
+
+	dsm_free(r->memory);
+	dsm_sem_destroy(&done);
+}
+
+void record_end(struct record *r)
+{
+	dsm_sem_t done = r->done;
+
+	if (__atomic_exchange_n(&r->state, RECORD_ENDED, __ATOMIC_SEQ_CST) == RECORD_DETACHED)
+		record_release(r);
+	else
+		dsm_sem_post(&done, 1); /* r may be gone after the exchange only where it is detached */
+}
+
+static size_t whole_pages(size_t bytes)
+{
+	return (bytes + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
+}
+
+static bool is_shared_memory(const char *at, size_t size)
+{
+	size_t first, last;
+
+	return at + size > at && range_off(at, &first) && range_off(at + size - 1, &last) && last - first == size - 1;
+}
+
+/* A stack of the program's, with the record elsewhere. */
+static int use_stack(const struct dsm_thread_options *opt, struct record **out)
+{
+	struct record *r;
+
+	if (opt->stack_size < STACK_MIN || !is_shared_memory(opt->stack, opt->stack_size))
+		return -EINVAL;
+	r = dsm_calloc(1, sizeof(*r));
+	if (!r)
+		return -EAGAIN;
+	r->memory = r;
+	r->stack = opt->stack;
+	r->size = opt->stack_size;
+	r->top = (char *)((uintptr_t)(r->stack + r->size) & ~63ul);
+	*out = r;
+	return 0;
+}
+
+/* A guard, the stack, and at its top the record. */
+static int make_stack(const struct dsm_thread_options *opt, struct record **out)
+{
+	const size_t wanted = opt->stack_size ? opt->stack_size : RECORD_STACK;
+	const size_t guard = opt->guard_size == DSM_NO_GUARD ? 0 : opt->guard_size ? opt->guard_size : PAGE_BYTES;
+	const size_t size = whole_pages(wanted > STACK_MIN ? wanted : STACK_MIN), below = whole_pages(guard);
+	struct record *r;
+	char *at;
+
+	if (size < wanted || below < guard || size + below < size)
+		return -EAGAIN;
+	at = dsm_aligned_alloc(PAGE_BYTES, size + below);
+	if (!at)
+		return -EAGAIN;
+	r = (struct record *)((uintptr_t)(at + below + size - sizeof(*r)) & ~63ul);
+	memset(r, 0, sizeof(*r));
+	r->memory = at;
+	r->stack = at + below;
+	r->size = size;
+	r->guard = below;
+	r->top = (char *)r;
+	*out = r;
+	return 0;
+}
+
+static int make_private(struct record **out)
+{
+	struct record *r = dsm_aligned_alloc(PAGE_BYTES, PAGE_BYTES); /* alone in its block */
+
+	if (!r)
+		return -EAGAIN;
+	memset(r, 0, sizeof(*r));
+	r->memory = r;
+	*out = r;
+	return 0;
+}
+
+int record_make(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, struct record **out)
+{
+	char name[RECORD_NAME] = "";
+	struct record *r;
+	int err;
+
+	if (!opt || !opt->shared_stack)
+		err = make_private(&r);
+	else
+		err = opt->stack ? use_stack(opt, &r) : make_stack(opt, &r);
+	if (err)
+		return err;
+	r->fn = fn;
+	r->arg = arg;
+	prctl(PR_GET_NAME, name);
+	memcpy(r->name, name, sizeof(name));
+	err = dsm_sem_init(&r->done, 0);
+	if (err) {
+		dsm_free(r->memory);
+		return err;
+	}
+	*out = r;
+	return 0;
+}
