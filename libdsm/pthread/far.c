@@ -2,9 +2,8 @@
 /*
  * far.c - synchronisation between nodes: an object's state is not in the block that it lies in, so taking a lock moves no block.
  *
- * The object's address is its name. A hash table in the shared heap leads from names to handles of libdsm, which are made when a
- * name is first used, at the node that uses it. Each process keeps what it has looked up in a cache. What was destroyed, or made
- * anew with another value, has another handle; an old one fails with -EINVAL and is looked up again.
+ * An operation looks up the object's handle by its address (lookup.c). What was destroyed, or made anew with another value, has
+ * another handle; an old one fails with -EINVAL and is looked up again.
  *
  * An object's attribute lies in its block: a mutex's type, a condition's clock, a barrier's count. A process reads it after it has
  * looked up the handle and keeps both together, so a new handle has a new attribute. Memory may become another object of the same
@@ -16,44 +15,10 @@
  */
 #include "far.h"
 
-#include <sched.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "signals.h"
+#include "lookup.h"
 #include "sync.h"
 
-#define BUCKETS 4096u
-#define LOCKS 64u
-#define CACHE 65536u
 #define HELDS 64u
-
-enum type { T_NONE = 0, T_MUTEX, T_COND, T_RWLOCK, T_SEM, T_BARRIER };
-
-struct handles {
-	uint64_t id[3]; /* T_BARRIER: a counter and two gates, as dsm_barrier_meet() has them; else one */
-	int attr;       /* in the cache: its attribute */
-};
-
-struct name {
-	struct name *next;
-	const void *object;
-	uint32_t type, pad;
-	struct handles h;
-};
-
-static struct table {
-	dsm_mutex_t locks[LOCKS];
-	struct name *buckets[BUCKETS];
-} * table;
-
-/* Written under `writing`, read without it: seq is odd meanwhile. */
-static struct entry {
-	uint32_t seq, type;
-	const void *object;
-	struct handles h;
-} cache[CACHE];
-static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
 /* What this thread holds of recursive and error-checking mutexes and reader-writer locks, for libdsm has no lock taken twice. Of more
  * than fit, each may be held once. */
@@ -63,182 +28,6 @@ static __thread struct held {
 	bool reads;
 } helds[HELDS] __attribute__((tls_model("initial-exec")));
 static __thread unsigned int nhelds __attribute__((tls_model("initial-exec"))); /* in use; mostly none */
-
-static uint64_t hash(const void *object)
-{
-	return ((uintptr_t)object >> 2) * 0x9e3779b97f4a7c15u >> 20;
-}
-
-int far_start(void)
-{
-	unsigned int i;
-	int err;
-
-	if (shim.rank == 0) {
-		table = dsm_calloc(1, sizeof(*table));
-		if (!table)
-			return -ENOMEM;
-		for (i = 0; i < LOCKS; i++) {
-			err = dsm_mutex_init(&table->locks[i]);
-			if (err)
-				return err;
-		}
-	}
-	return dsm_broadcast(&table, sizeof(table), 0);
-}
-
-static bool cached(const void *object, enum type type, struct handles *out)
-{
-	struct entry *e = &cache[hash(object) % CACHE];
-	uint32_t seq = __atomic_load_n(&e->seq, __ATOMIC_ACQUIRE);
-	bool found = e->object == object && e->type == type;
-
-	*out = e->h;
-	in_order();
-	return found && !(seq & 1) && __atomic_load_n(&e->seq, __ATOMIC_RELAXED) == seq;
-}
-
-static void remember(const void *object, enum type type, const struct handles *h)
-{
-	struct entry *e = &cache[hash(object) % CACHE];
-	const uint64_t signals = block_signals();
-
-	pthread_mutex_lock(&writing);
-	__atomic_store_n(&e->seq, e->seq + 1, __ATOMIC_RELAXED);
-	in_order();
-	e->object = object;
-	e->type = type;
-	e->h = *h;
-	__atomic_store_n(&e->seq, e->seq + 1, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&writing);
-	let_signals(signals);
-}
-
-static void lose(const void *object)
-{
-	static const struct handles none;
-
-	remember(object, T_NONE, &none);
-}
-
-static int make(enum type type, uint32_t value, struct handles *h)
-{
-	int err = -EINVAL;
-
-	memset(h, 0, sizeof(*h));
-	switch (type) {
-	case T_MUTEX: return dsm_mutex_init((dsm_mutex_t *)&h->id[0]);
-	case T_COND: return dsm_cond_init((dsm_cond_t *)&h->id[0]);
-	case T_RWLOCK: return dsm_rwlock_init((dsm_rwlock_t *)&h->id[0]);
-	case T_SEM: return dsm_sem_init((dsm_sem_t *)&h->id[0], value);
-	case T_BARRIER:
-		err = dsm_atomic_init((dsm_atomic_t *)&h->id[0], 0, -1);
-		if (!err)
-			err = dsm_sem_init((dsm_sem_t *)&h->id[1], 0);
-		return err ? err : dsm_sem_init((dsm_sem_t *)&h->id[2], 0);
-	case T_NONE: break;
-	}
-	return err;
-}
-
-static int unmake(enum type type, struct handles *h)
-{
-	switch (type) {
-	case T_MUTEX: return dsm_mutex_destroy((dsm_mutex_t *)&h->id[0]);
-	case T_COND: return dsm_cond_destroy((dsm_cond_t *)&h->id[0]);
-	case T_RWLOCK: return dsm_rwlock_destroy((dsm_rwlock_t *)&h->id[0]);
-	case T_SEM: return dsm_sem_destroy((dsm_sem_t *)&h->id[0]);
-	case T_BARRIER:
-		dsm_atomic_destroy((dsm_atomic_t *)&h->id[0]);
-		dsm_sem_destroy((dsm_sem_t *)&h->id[1]);
-		return dsm_sem_destroy((dsm_sem_t *)&h->id[2]);
-	case T_NONE: break;
-	}
-	return 0;
-}
-
-static struct name **place(const void *object)
-{
-	struct name **at = &table->buckets[hash(object) % BUCKETS];
-
-	while (*at && (*at)->object != object)
-		at = &(*at)->next;
-	return at;
-}
-
-enum renaming {
-	KEEP,   /* what there is, if it has the type */
-	FREE,   /* it is destroyed first. -EBUSY: it is in use, and stays */
-	REPLACE /* the same, in use or not */
-};
-
-/* T_NONE: no object has this name from now on. */
-static int rename_to(const void *object, enum type type, uint32_t value, enum renaming how, struct handles *out)
-{
-	dsm_mutex_t lock = table->locks[hash(object) % LOCKS];
-	const uint64_t signals = block_signals();
-	struct name **at, *n;
-	int err = dsm_mutex_lock(&lock);
-
-	if (err)
-		goto out;
-	at = place(object);
-	n = *at;
-	if (!n && type) {
-		n = dsm_calloc(1, sizeof(*n));
-		err = n ? 0 : -ENOMEM;
-		if (n) {
-			n->object = object;
-			*at = n;
-		}
-	}
-	if (n && (how != KEEP || n->type != type)) {
-		struct handles h = n->h;
-		bool stays = unmake((enum type)n->type, &h) == -EBUSY && how == FREE;
-
-		n->type = stays ? n->type : T_NONE;
-		err = stays ? -EBUSY : type ? make(type, value, &h) : 0;
-		if (!err) {
-			n->h = h;
-			n->type = type;
-		}
-	}
-	if (n && !err)
-		*out = n->h;
-	if (n && !n->type) {
-		*at = n->next;
-		dsm_free(n);
-	}
-	dsm_mutex_unlock(&lock);
-out:
-	let_signals(signals);
-	return err;
-}
-
-/* Without one, it is a normal mutex, or of a kind that has no attribute. */
-static int read_attr(enum type type, const int *at)
-{
-	if (!at)
-		return PTHREAD_MUTEX_NORMAL;
-	return type == T_MUTEX ? *at & 3 : *at;
-}
-
-/* attr: where the object has it, or NULL. */
-static int look_up(const void *object, enum type type, const int *attr, struct handles *h)
-{
-	int err;
-
-	if (cached(object, type, h))
-		return 0;
-	err = rename_to(object, type, 0, KEEP, h);
-	if (err)
-		return err;
-	h->attr = read_attr(type, attr);
-	remember(object, type, h);
-	return 0;
-}
-
-/* ---- operations, on the private stack -------------------------------------------------------------- */
 
 enum op {
 	O_LOCK,
@@ -311,8 +100,8 @@ static bool knows_owner(int kind)
 /* The object is one of this kind now: the mutex is held by this thread, or it waits for the condition. */
 static void read_again(const struct job *j, enum type type, struct handles *h)
 {
-	h->attr = read_attr(type, j->attr);
-	remember(j->object, type, h);
+	h->attr = lookup_attr(type, j->attr);
+	lookup_remember(j->object, type, h);
 }
 
 #define OTHER_CLOCK_NS (24 * 3600 * 1000000000ull) /* one call more costs nothing beside such a wait */
@@ -393,7 +182,7 @@ static int try(const struct job *j, struct handles *h)
 	case O_TRYLOCK: return try_it(j, &mutex, h);
 	case O_UNLOCK: return dsm_mutex_unlock(&mutex);
 	case O_WAIT:
-		err = look_up(j->mutex, T_MUTEX, j->mutex_attr, &other);
+		err = lookup_find(j->mutex, T_MUTEX, j->mutex_attr, &other);
 		if (err)
 			return err;
 		mutex.id = other.id[0];
@@ -463,23 +252,23 @@ static void run(void *arg)
 	int err, tries;
 
 	if (j.op == O_SEM_INIT || j.op == O_DESTROY || j.op == O_FORGET) {
-		err = rename_to(j.object, type_of(j.op), j.n, j.op == O_DESTROY ? FREE : REPLACE, &h);
+		err = lookup_rename(j.object, type_of(j.op), j.n, j.op == O_DESTROY ? LOOKUP_FREE : LOOKUP_REPLACE, &h);
 		if (!err && j.op == O_SEM_INIT)
-			remember(j.object, T_SEM, &h);
+			lookup_remember(j.object, T_SEM, &h);
 		else
-			lose(j.object);
+			lookup_lose(j.object);
 		out->result = err;
 		return;
 	}
 	for (tries = 0; tries < 3; tries++) {
-		err = look_up(j.object, type_of(j.op), j.attr, &h);
+		err = lookup_find(j.object, type_of(j.op), j.attr, &h);
 		if (!err)
 			err = perform(&j, &h);
 		if (err != -EINVAL)
 			break;
-		lose(j.object); /* it may have been made anew */
+		lookup_lose(j.object); /* it may have been made anew */
 		if (j.mutex)
-			lose(j.mutex);
+			lookup_lose(j.mutex);
 	}
 	out->result = err;
 	out->kind_now = h.attr;
@@ -551,7 +340,7 @@ static int kind_of(const void *m, const int *kind)
 {
 	struct handles h;
 
-	return cached(m, T_MUTEX, &h) ? h.attr : read_attr(T_MUTEX, kind);
+	return lookup_cached(m, T_MUTEX, &h) ? h.attr : lookup_attr(T_MUTEX, kind);
 }
 
 /* kind: as it was believed to be. */

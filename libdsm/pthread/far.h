@@ -43,8 +43,4 @@ int far_destroy(void *object);
 /* The same, in use or not: the object is made anew, or its memory has another use. */
 void far_forget(void *object);
 
-/* Make the table of names. When the job starts; collective. 0, or a negative errno value: -ENOMEM, errors of
- * dsm_broadcast(). */
-int far_start(void);
-
 #endif

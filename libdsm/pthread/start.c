@@ -18,8 +18,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "far.h"
 #include "futex.h"
+#include "lookup.h"
 #include "signals.h"
 #include "thread.h"
 
@@ -261,7 +261,7 @@ __attribute__((constructor)) static void begin(void)
 	must("the program's variables", dsm_adopt_globals(&globals));
 	find_shared(globals);
 	make_team();
-	must("names", far_start());
+	must("names", lookup_start());
 	must("futexes", futex_start());
 	shim.active = true; /* set before another rank can make a thread here */
 	must("dsm_barrier", dsm_barrier());

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * lookup.c - from the address of an object to handles of libdsm.
+ *
+ * The object's address is its name. A hash table in the shared heap leads from names to handles, which are made when a name is first
+ * used, at the node that uses it. Each process keeps what it has looked up in a cache.
+ *
+ * A list of the table is read and written under its lock, which is one of libdsm's, with all signals blocked. The cache is written
+ * under `writing`, which is a leaf, and read without a lock.
+ */
+#include "lookup.h"
+
+#include <string.h>
+
+#include "signals.h"
+
+#define BUCKETS 4096u
+#define LOCKS 64u
+#define CACHE 65536u
+
+struct name {
+	struct name *next;
+	const void *object;
+	uint32_t type, pad;
+	struct handles h;
+};
+
+static struct table {
+	dsm_mutex_t locks[LOCKS];
+	struct name *buckets[BUCKETS];
+} * table;
+
+/* Written under `writing`, read without it: seq is odd meanwhile. */
+static struct entry {
+	uint32_t seq, type;
+	const void *object;
+	struct handles h;
+} cache[CACHE];
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t hash(const void *object)
+{
+	return ((uintptr_t)object >> 2) * 0x9e3779b97f4a7c15u >> 20;
+}
+
+int lookup_start(void)
+{
+	unsigned int i;
+	int err;
+
+	if (shim.rank == 0) {
+		table = dsm_calloc(1, sizeof(*table));
+		if (!table)
+			return -ENOMEM;
+		for (i = 0; i < LOCKS; i++) {
+			err = dsm_mutex_init(&table->locks[i]);
+			if (err)
+				return err;
+		}
+	}
+	return dsm_broadcast(&table, sizeof(table), 0);
+}
+
+bool lookup_cached(const void *object, enum type type, struct handles *out)
+{
+	struct entry *e = &cache[hash(object) % CACHE];
+	uint32_t seq = __atomic_load_n(&e->seq, __ATOMIC_ACQUIRE);
+	bool found = e->object == object && e->type == type;
+
+	*out = e->h;
+	in_order();
+	return found && !(seq & 1) && __atomic_load_n(&e->seq, __ATOMIC_RELAXED) == seq;
+}
+
+void lookup_remember(const void *object, enum type type, const struct handles *h)
+{
+	struct entry *e = &cache[hash(object) % CACHE];
+	const uint64_t signals = block_signals();
+
+	pthread_mutex_lock(&writing);
+	__atomic_store_n(&e->seq, e->seq + 1, __ATOMIC_RELAXED);
+	in_order();
+	e->object = object;
+	e->type = type;
+	e->h = *h;
+	__atomic_store_n(&e->seq, e->seq + 1, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&writing);
+	let_signals(signals);
+}
+
+void lookup_lose(const void *object)
+{
+	static const struct handles none;
+
+	lookup_remember(object, T_NONE, &none);
+}
+
+static int make(enum type type, uint32_t value, struct handles *h)
+{
+	int err = -EINVAL;
+
+	memset(h, 0, sizeof(*h));
+	switch (type) {
+	case T_MUTEX: return dsm_mutex_init((dsm_mutex_t *)&h->id[0]);
+	case T_COND: return dsm_cond_init((dsm_cond_t *)&h->id[0]);
+	case T_RWLOCK: return dsm_rwlock_init((dsm_rwlock_t *)&h->id[0]);
+	case T_SEM: return dsm_sem_init((dsm_sem_t *)&h->id[0], value);
+	case T_BARRIER:
+		err = dsm_atomic_init((dsm_atomic_t *)&h->id[0], 0, -1);
+		if (!err)
+			err = dsm_sem_init((dsm_sem_t *)&h->id[1], 0);
+		return err ? err : dsm_sem_init((dsm_sem_t *)&h->id[2], 0);
+	case T_NONE: break;
+	}
+	return err;
+}
+
+static int unmake(enum type type, struct handles *h)
+{
+	switch (type) {
+	case T_MUTEX: return dsm_mutex_destroy((dsm_mutex_t *)&h->id[0]);
+	case T_COND: return dsm_cond_destroy((dsm_cond_t *)&h->id[0]);
+	case T_RWLOCK: return dsm_rwlock_destroy((dsm_rwlock_t *)&h->id[0]);
+	case T_SEM: return dsm_sem_destroy((dsm_sem_t *)&h->id[0]);
+	case T_BARRIER:
+		dsm_atomic_destroy((dsm_atomic_t *)&h->id[0]);
+		dsm_sem_destroy((dsm_sem_t *)&h->id[1]);
+		return dsm_sem_destroy((dsm_sem_t *)&h->id[2]);
+	case T_NONE: break;
+	}
+	return 0;
+}
+
+static struct name **place(const void *object)
+{
+	struct name **at = &table->buckets[hash(object) % BUCKETS];
+
+	while (*at && (*at)->object != object)
+		at = &(*at)->next;
+	return at;
+}
+
+int lookup_rename(const void *object, enum type type, uint32_t value, enum renaming how, struct handles *out)
+{
+	dsm_mutex_t lock = table->locks[hash(object) % LOCKS];
+	const uint64_t signals = block_signals();
+	struct name **at, *n;
+	int err = dsm_mutex_lock(&lock);
+
+	if (err)
+		goto out;
+	at = place(object);
+	n = *at;
+	if (!n && type) {
+		n = dsm_calloc(1, sizeof(*n));
+		err = n ? 0 : -ENOMEM;
+		if (n) {
+			n->object = object;
+			*at = n;
+		}
+	}
+	if (n && (how != LOOKUP_KEEP || n->type != type)) {
+		struct handles h = n->h;
+		bool stays = unmake((enum type)n->type, &h) == -EBUSY && how == LOOKUP_FREE;
+
+		n->type = stays ? n->type : T_NONE;
+		err = stays ? -EBUSY : type ? make(type, value, &h) : 0;
+		if (!err) {
+			n->h = h;
+			n->type = type;
+		}
+	}
+	if (n && !err)
+		*out = n->h;
+	if (n && !n->type) {
+		*at = n->next;
+		dsm_free(n);
+	}
+	dsm_mutex_unlock(&lock);
+out:
+	let_signals(signals);
+	return err;
+}
+
+int lookup_attr(enum type type, const int *at)
+{
+	if (!at)
+		return PTHREAD_MUTEX_NORMAL;
+	return type == T_MUTEX ? *at & 3 : *at;
+}
+
+int lookup_find(const void *object, enum type type, const int *attr, struct handles *h)
+{
+	int err;
+
+	if (lookup_cached(object, type, h))
+		return 0;
+	err = lookup_rename(object, type, 0, LOOKUP_KEEP, h);
+	if (err)
+		return err;
+	h->attr = lookup_attr(type, attr);
+	lookup_remember(object, type, h);
+	return 0;
+}
