@@ -25,7 +25,6 @@
 #include "util/futex.h"
 #include "util/hook.h"
 #include "util/log.h"
-#include "util/sys.h"
 
 #define MANAGER_RUN 16 /* neighbouring blocks of a first-touch region share a manager, so that runs travel together */
 
@@ -64,11 +63,6 @@ uint16_t block_manager(size_t off)
 	if (__atomic_load_n(&job.mem.mapped[unit], __ATOMIC_ACQUIRE))
 		id = __atomic_load_n(&job.mem.regions[unit], __ATOMIC_ACQUIRE);
 	return id ? home_of(&job.me->homes[id - 1], off) : SET_NOBODY;
-}
-
-static struct copy *page_at(size_t off)
-{
-	return &job.mem.pages[off >> PAGE_SHIFT];
 }
 
 static bool may(const struct copy *p, uint8_t access)
@@ -120,7 +114,7 @@ static unsigned int ask_ahead(const struct dsm_region *r, size_t off, unsigned i
 	unsigned int asked = 0;
 
 	for (; n && off < r->off + r->size; n--, off += r->block_size) {
-		if (may(page_at(off), write ? DSM_WRITE : DSM_READ))
+		if (may(block_copy(off), write ? DSM_WRITE : DSM_READ))
 			continue;
 		asked += block_start_prefetch(block_id(off, r->block_size), write, ask_for(r, off, 0).flags,
 					      block_home(r, off), SLOT_AHEAD);
@@ -136,7 +130,7 @@ static bool ours(const struct dsm_region *r, size_t off)
 
 	if (off >= r->off + r->size)
 		return false; /* it has no home either */
-	p = page_at(off);
+	p = block_copy(off);
 	if (__atomic_load_n(&p->state, __ATOMIC_RELAXED) == PG_READ)
 		return p->flags & PAGE_OWNER;
 	return block_home(r, off) == job.node && job.mem.dirs[off >> PAGE_SHIFT].state == DIR_UNTOUCHED;
@@ -179,7 +173,7 @@ static int keep_open(const struct dsm_region *r, size_t at)
 	keep_mapped(r, at, true); /* for each pin: the node's number of pins says nothing of this rank's */
 	if (!job.fault->again)
 		return 0;
-	err = job.fault->again(at, r->block_size, page_writable(page_at(at)) ? PROT_RW : PROT_RO);
+	err = job.fault->again(at, r->block_size, page_writable(block_copy(at)) ? PROT_RW : PROT_RO);
 	return err < 0 ? err : 0;
 }
 
@@ -194,7 +188,7 @@ struct pin {
 static void pin_here(void *arg)
 {
 	struct pin *pin = arg;
-	struct copy *p = page_at(pin->at);
+	struct copy *p = block_copy(pin->at);
 
 	pin->err = page_pin(p, pin->access);
 	if (!pin->err && keep_open(pin->r, pin->at)) {
@@ -268,7 +262,7 @@ static void protect_again(const struct dsm_region *r)
 	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(at + r->block_size, end)) {
 		size_t off = at / r->block_size * r->block_size;
 		uint32_t *stripe = block_stripe(block_id(off, r->block_size));
-		const struct copy *p = page_at(off);
+		const struct copy *p = block_copy(off);
 
 		word_lock(stripe);
 		if (page_readable(p) && !page_writable(p))
@@ -330,7 +324,7 @@ enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write)
 	HOOK("miss-begin");
 	start = clock_ns();
 	s = &job.mine->region_stats[r->id];
-	upgrade = write && __atomic_load_n(&page_at(off)->state, __ATOMIC_RELAXED) == PG_READ;
+	upgrade = write && __atomic_load_n(&block_copy(off)->state, __ATOMIC_RELAXED) == PG_READ;
 	repeated = sharing_is_repeated(off, upgrade);
 	got = get(r, off, write, job.set.readahead, NULL);
 	if (got == GOT_ASKED) {
@@ -363,7 +357,7 @@ int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bo
 		ask_ahead(r, at, (unsigned int)((stop - at) / r->block_size), access & DSM_WRITE);
 		run_work();
 		for (b = at; wait && b < stop; b += r->block_size)
-			while (!may(page_at(b), access) && get(r, b, access & DSM_WRITE, false, NULL) == GOT_PERHAPS)
+			while (!may(block_copy(b), access) && get(r, b, access & DSM_WRITE, false, NULL) == GOT_PERHAPS)
 				;
 	}
 	work_timers(true);
@@ -387,7 +381,7 @@ void block_release(struct dsm_region *r, size_t off, size_t len, bool evict)
 
 	engine_enter();
 	for (at = off; at < off + len; at += r->block_size) {
-		const struct copy *p = page_at(at);
+		const struct copy *p = block_copy(at);
 		struct msg m = ask_for(r, at, 0);
 
 		if (!(p->flags & PAGE_OWNER) || !p->home || p->home - 1 == job.node)
@@ -436,7 +430,7 @@ static int pin_one(struct dsm_region *r, size_t at, uint8_t access)
 
 	do {
 		word_lock(stripe);
-		waits = gives_way(page_at(at), &until);
+		waits = gives_way(block_copy(at), &until);
 		if (!waits)
 			pin_here(&pin);
 		word_unlock(stripe);
@@ -458,7 +452,7 @@ static int unpin_one(struct dsm_region *r, size_t at, uint8_t access)
 	int due;
 
 	word_lock(stripe);
-	due = page_unpin(page_at(at), access);
+	due = page_unpin(block_copy(at), access);
 	if (due >= 0)
 		keep_mapped(r, at, false);
 	word_unlock(stripe);
@@ -536,96 +530,4 @@ int block_place(struct dsm_region *r, size_t off, uint16_t rank)
 	work_timers(true);
 	engine_leave();
 	return err;
-}
-
-/* Another rank of the node may attach again meanwhile: then its blocks stay. */
-static bool has_users(const struct dsm_region *r)
-{
-	return __atomic_load_n(&job.me->users[r->id], __ATOMIC_SEQ_CST);
-}
-
-/* The newest copy stays with its home, for the others. */
-static bool must_leave(const struct copy *p)
-{
-	return __atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != PG_INVALID &&
-		!((p->flags & PAGE_OWNER) && p->home - 1 == job.node);
-}
-
-static bool any_must_leave(const struct dsm_region *r, size_t off, size_t end)
-{
-	while (off < end && !must_leave(page_at(off)))
-		off += r->block_size;
-	return off < end;
-}
-
-#define LEAVE_QUICK_NS 1000000u /* what answers take; then this thread sleeps between two polls */
-#define LEAVE_NAP_US 200u
-#define LEAVE_CHECK_NS 100000000u /* so often it checks whether another rank of the node has come */
-
-/* Until no request for any of it is under way, or another rank of the node attaches: what another node has pinned may take long. */
-static void await_requests(const struct dsm_region *r, size_t off, size_t end)
-{
-	const uint64_t since = clock_ns();
-	uint32_t seq;
-	int note = -1, slot;
-
-	while (!has_users(r) && (slot = slot_find_prefetch(off, end, &seq)) >= 0) {
-		if (note < 0)
-			note = stall_begin(slot_object(NULL, (uint16_t)slot), false, since);
-		block_help(); /* blocks that have been asked for are closed together; a waiter takes few messages at a time */
-		wait_slot((uint16_t)slot, seq, 1, LEAVE_CHECK_NS);
-		stall_check(since, clock_ns());
-	}
-	stall_end(note);
-}
-
-/* Drop read copies, and give the newest copies to their homes: all requests first, so that the homes take neighbours together. */
-static void leave_some(struct dsm_region *r, size_t off, size_t end)
-{
-	const uint64_t since = clock_ns();
-
-	while (!has_users(r) && any_must_leave(r, off, end)) {
-		block_release(r, off, end - off, true);
-		run_drop(off, r->block_size, (unsigned int)((end - off) / r->block_size));
-		await_requests(r, off, end);
-		if (!any_must_leave(r, off, end))
-			break;
-		block_help();
-		if (clock_ns() - since > LEAVE_QUICK_NS)
-			sys_sleep_us(LEAVE_NAP_US);
-	}
-}
-
-/* Neighbours from off on whose states lie in memory: so many that their stripes are not held for longer than it takes to close the
- * largest block. */
-static size_t leave_end(const struct dsm_region *r, size_t off)
-{
-	const size_t end = r->off + r->bytes;
-	size_t to = off + r->block_size;
-
-	while (to - off < RUN_DROPS * (size_t)r->block_size && to - off < BLOCK_MAX && to < end &&
-	       memory_next_used(to, end) == to)
-		to += r->block_size;
-	return to;
-}
-
-int block_leave(struct dsm_region *r)
-{
-	size_t at, from, to, end = r->off + r->bytes;
-
-	if (one_node())
-		return 0;
-	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(at + r->block_size, end))
-		if (page_at(at)->pins_read || page_at(at)->pins_write)
-			return -EBUSY;
-	engine_enter();
-	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(to, end)) {
-		from = at / r->block_size * r->block_size;
-		to = leave_end(r, from);
-		leave_some(r, from, to);
-	}
-	await_requests(r, r->off, end); /* releases that the homes have not heard of */
-	work_timers(true);
-	engine_leave();
-	return 0;
 }

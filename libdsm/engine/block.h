@@ -41,6 +41,12 @@ static inline uint32_t *block_stripe(uint32_t id)
 	return stripe_of(block_page(id));
 }
 
+/* The node's copy of the block at off. */
+static inline struct copy *block_copy(size_t off)
+{
+	return &job.mem.pages[off >> PAGE_SHIFT];
+}
+
 /* For fault_catch(), whoever hosts the core: a thread of the program has touched the window at addr. Blocks for other ranks. */
 enum fault_answer block_fault(void *addr, bool write);
 
@@ -59,7 +65,6 @@ void block_help(void);
 
 /* Members of host_process: host.h has their contracts. */
 int block_attach(const struct dsm_region *r);
-int block_leave(struct dsm_region *r);
 enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write);
 int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait);
 void block_release(struct dsm_region *r, size_t off, size_t len, bool evict);

@@ -10,6 +10,7 @@
 
 #include "engine/backend.h"
 #include "engine/block.h"
+#include "engine/evict.h"
 #include "engine/job.h"
 #include "engine/memory.h"
 #include "fault/fault.h"
@@ -44,7 +45,7 @@ const struct host_ops host_process = {
 	.open = process_open,
 	.attach = block_attach,
 	.detach = process_detach,
-	.leave = block_leave,
+	.leave = evict_region,
 	.quiet = process_quiet,
 	.purge = process_purge,
 	.fault = block_miss,

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "engine/block.h"
+#include "engine/evict.h"
 #include "engine/job.h"
 #include "engine/nodes.h"
 #include "engine/run.h"
@@ -297,7 +298,7 @@ START_TEST(who_leaves_asks_for_all_before_it_waits)
 		job.mem.pages[i] = (struct copy){ .state = i < written ? PG_READ : PG_WRITE,
 						  .flags = i < written ? 0 : PAGE_OWNER,
 						  .home = 1 + 1 };
-	ck_assert_int_eq(block_leave(&r), 0);
+	ck_assert_int_eq(evict_region(&r), 0);
 	ck_assert_uint_eq(given, end - written);
 	ck_assert_uint_eq(shuts, RUN_DROPS);
 	ck_assert_uint_le(calls, 3);
