@@ -12,7 +12,7 @@
  * The work runs on the private stack (dsm_call()): what a C library function passes to the kernel from its own stack is private
  * as well, and no local variable of a wrapper is given to the kernel where a thread has a shared stack.
  *
- * But for the requests of aio.c, there is no state but the addresses of the next definitions. All functions that the C library allows in signal handlers may
+ * But for the requests of request.c, there is no state but the addresses of the next definitions. All functions that the C library allows in signal handlers may
  * be called there; only the pins of large buffers use malloc().
  */
 #ifndef SYSCALL_WRAP_H
