@@ -18,10 +18,10 @@
 
 #include "engine/host.h"
 #include "engine/job.h"
+#include "engine/kstats.h"
 #include "engine/lost.h"
 #include "engine/meet.h"
 #include "engine/stall.h"
-#include "engine/stats.h"
 #include "fault/fault.h"
 #include "net/net.h"
 #include "util/log.h"
@@ -30,7 +30,7 @@
 
 static int dsm = -1; /* open: it hosts this node's core, or did */
 
-static int call(unsigned long op, void *arg)
+int kernel_ioctl(unsigned long op, void *arg)
 {
 	int err;
 
@@ -46,7 +46,7 @@ static const char *limit_words(char *room, size_t size)
 	struct dsm_ioc_info info;
 
 	*room = 0;
-	if (!call(DSM_IOC_INFO, &info) && info.frames_limit != ~0ull)
+	if (!kernel_ioctl(DSM_IOC_INFO, &info) && info.frames_limit != ~0ull)
 		snprintf(room, size,
 			 "; locked memory is limited to %lu KiB: raise that with `ulimit -l unlimited`, or "
 			 "\"* - memlock unlimited\" in /etc/security/limits.conf",
@@ -80,7 +80,7 @@ static int open_device(void)
 				: "its group may use it: ls -l " DEVICE);
 		return -ENODEV;
 	}
-	if (!call(DSM_IOC_INFO, &info) && info.version == DSM_UAPI_VERSION && info.features & DSM_FEATURE_RANK)
+	if (!kernel_ioctl(DSM_IOC_INFO, &info) && info.version == DSM_UAPI_VERSION && info.features & DSM_FEATURE_RANK)
 		return 0;
 	log_line(DEVICE " is of another version of libdsm (DSM_BACKEND=user does without)");
 	kernel_close();
@@ -137,7 +137,7 @@ static int join(const char *name, void *address, size_t *size)
 	snprintf(j.device, sizeof(j.device), "%s", name);
 	err = strcmp(name, "none") ? choose_vectors(j.device, sizeof(j.device), &j) : 0;
 	if (!err)
-		err = call(DSM_IOC_JOIN, &j);
+		err = kernel_ioctl(DSM_IOC_JOIN, &j);
 	*size = err ? 0 : j.address_size;
 	return err;
 }
@@ -172,7 +172,7 @@ static int show_key(const uint8_t key[HOST_KEY])
 
 	_Static_assert(sizeof(k.key) == HOST_KEY, "the same key");
 	memcpy(k.key, key, sizeof(k.key));
-	err = call(DSM_IOC_KEY, &k);
+	err = kernel_ioctl(DSM_IOC_KEY, &k);
 	explicit_bzero(&k, sizeof(k));
 	if (err)
 		log_line(DEVICE ": %s",
@@ -186,7 +186,7 @@ static int make(const uint8_t key[HOST_KEY], void *address, size_t *size)
 	struct dsm_ioc_window w = { .size = job.set.space };
 	char its[DSM_ADDRESS_MAX], limit[160];
 	const size_t room = *size;
-	int err = call(DSM_IOC_WINDOW, &w);
+	int err = kernel_ioctl(DSM_IOC_WINDOW, &w);
 
 	if (!err)
 		err = join_job(its, size);
@@ -210,7 +210,7 @@ static void attach_to(unsigned int local, int fd)
 	struct dsm_ioc_attach a = { .fd = fd };
 
 	if (local == 0) {
-		attached = call(DSM_IOC_ATTACH, &a);
+		attached = kernel_ioctl(DSM_IOC_ATTACH, &a);
 		if (attached)
 			log_line(DEVICE ": this rank cannot join its node: %s", dsm_strerror(attached));
 	}
@@ -249,7 +249,7 @@ static int kernel_connect(uint16_t node, bool near, const void *address, size_t 
 			job.first[node]);
 		return -ENODEV;
 	}
-	err = call(DSM_IOC_CONNECT, &c);
+	err = kernel_ioctl(DSM_IOC_CONNECT, &c);
 	if (err == -ENOENT && near) /* its node has ended with its process */
 		meet_check();
 	if (err)
@@ -292,7 +292,7 @@ static int region(const struct dsm_region *r, bool add)
 	} else {
 		g.home = r->home_policy == DSM_HOME_CYCLIC ? DSM_REGION_CYCLIC : DSM_REGION_FIRST_TOUCH;
 	}
-	return call(DSM_IOC_REGION, &g);
+	return kernel_ioctl(DSM_IOC_REGION, &g);
 }
 
 static int kernel_attach(const struct dsm_region *r)
@@ -312,7 +312,7 @@ static int range(unsigned int op, size_t off, size_t len, uint32_t arg)
 		.op = op, .page = (uint32_t)(off >> PAGE_SHIFT), .pages = (uint32_t)(len >> PAGE_SHIFT), .write = arg
 	};
 
-	return call(DSM_IOC_RANGE, &g);
+	return kernel_ioctl(DSM_IOC_RANGE, &g);
 }
 
 static int kernel_leave(struct dsm_region *r)
@@ -391,7 +391,7 @@ static int outcome(const struct dsm_ioc_call *q, int err)
 
 int kernel_call(struct dsm_ioc_call *q)
 {
-	return outcome(q, call(DSM_IOC_CALL, q));
+	return outcome(q, kernel_ioctl(DSM_IOC_CALL, q));
 }
 
 /* Until another thread of the program does something, without a limit of time. */
@@ -423,7 +423,7 @@ static void leave_point(void *arg)
 	struct point *p = arg;
 	struct dsm_ioc_call c = { .call = DSM_CALL_CANCEL, .value = (uintptr_t)p->q };
 
-	call(DSM_IOC_CALL, &c);
+	kernel_ioctl(DSM_IOC_CALL, &c);
 	stall_end(p->note);
 	p->cancelled(p->arg);
 }
@@ -435,11 +435,11 @@ int kernel_wait_point(struct dsm_ioc_call *q, uint64_t now, void (*cancelled)(vo
 	int type, err;
 
 	q->hold = DSM_SYNC_POINT;
-	err = call(DSM_IOC_CALL, q);
+	err = kernel_ioctl(DSM_IOC_CALL, q);
 	if (err == -EINPROGRESS) {
 		pthread_cleanup_push(leave_point, &p);
 		pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-		while ((err = call(DSM_IOC_CALL, q)) == -EINPROGRESS)
+		while ((err = kernel_ioctl(DSM_IOC_CALL, q)) == -EINPROGRESS)
 			; /* a handler has made calls of its own: it has begun anew */
 		pthread_setcanceltype(type, &type);
 		pthread_cleanup_pop(0);
@@ -448,91 +448,10 @@ int kernel_wait_point(struct dsm_ioc_call *q, uint64_t now, void (*cancelled)(vo
 	return outcome(q, err);
 }
 
-static void raise_to(uint64_t *max, uint64_t value)
-{
-	uint64_t seen = __atomic_load_n(max, __ATOMIC_RELAXED);
-
-	while (value > seen && !__atomic_compare_exchange_n(max, &seen, value, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		;
-}
-
-static void add(struct region_stats *to, const struct dsm_ioc_stats *from)
-{
-	unsigned int i, b;
-
-	_Static_assert(DSM_BUCKETS == DSM_LAT_BUCKETS, "the same buckets");
-	count(&to->read_faults, from->read_faults);
-	count(&to->write_faults, from->write_faults);
-	count(&to->upgrades, from->upgrades);
-	count(&to->local_faults, from->local_faults);
-	count(&to->prefetched, from->prefetched);
-	count(&to->invalidations, from->invalidations);
-	count(&to->downgrades, from->downgrades);
-	count(&to->blocks_in, from->blocks_in);
-	count(&to->blocks_out, from->blocks_out);
-	count(&to->bytes_in, from->bytes_in);
-	count(&to->bytes_out, from->bytes_out);
-	count(&to->homes_in, from->homes_in);
-	for (i = 0; i < 3; i++) {
-		count(&to->latency_count[i], from->latency_count[i]);
-		count(&to->latency_sum[i], from->latency_sum[i]);
-		raise_to(&to->latency_max[i], from->latency_max[i]);
-		for (b = 0; b < DSM_LAT_BUCKETS; b++)
-			count(&to->latency[i][b], from->latency[i][b]);
-	}
-}
-
-/* What the helper counts is of the node: it stands with the first rank. */
-static struct rank_ctl *counters(void)
-{
-	return rank_info(job.first[job.node])->ctl;
-}
-
-static void count_region(uint16_t id)
-{
-	struct dsm_ioc_stats s = { .region = id, .flags = DSM_STATS_RESET };
-	struct rank_ctl *to = counters();
-	uint32_t end = __atomic_load_n(&to->region_end, __ATOMIC_RELAXED);
-
-	if (call(DSM_IOC_STATS, &s))
-		return;
-	while (end <= id &&
-	       !__atomic_compare_exchange_n(&to->region_end, &end, id + 1u, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		;
-	add(&to->region_stats[id], &s);
-}
-
 static void kernel_detach(const struct dsm_region *r)
 {
-	count_region(r->id); /* what it has counted would go with the region */
+	kstats_region(r->id); /* what it has counted would go with the region */
 	region(r, false);
-}
-
-static void kernel_count(void)
-{
-	struct dsm_ioc_stats s = { .region = 0xffff, .flags = DSM_STATS_RESET };
-	struct rank_ctl *to = counters();
-	unsigned int i;
-
-	if (!call(DSM_IOC_STATS, &s)) {
-		count(&to->stats.messages_in, s.messages_in);
-		count(&to->stats.messages_out, s.messages_out);
-		count(&to->stats.steps, s.steps);
-	}
-	for (i = 0; i < job.mine->region_end; i++)
-		if (job.regions[i].attached)
-			count_region((uint16_t)i);
-}
-
-static int kernel_transfers(uint64_t *off, uint32_t *transfers)
-{
-	struct dsm_ioc_hot h = { .page = (uint32_t)(*off >> PAGE_SHIFT), .transfers = (uintptr_t)transfers };
-	int err = call(DSM_IOC_HOT, &h);
-
-	_Static_assert(DSM_UNIT == REGION_UNIT, "the same units");
-	if (!err)
-		*off = (uint64_t)h.page << PAGE_SHIFT;
-	return err;
 }
 
 static enum fault_answer kernel_fault(struct dsm_region *r, void *addr, bool write)
@@ -545,31 +464,12 @@ static enum fault_answer kernel_fault(struct dsm_region *r, void *addr, bool wri
 	return FAULT_REFUSED;
 }
 
-static void kernel_vectors(struct stats_vectors *out)
-{
-	struct dsm_ioc_queues q;
-	unsigned int i;
-
-	if (call(DSM_IOC_QUEUES, &q) || !q.device[0])
-		return;
-	for (i = 0; i < CLASS_MAX && out->n < STATS_VECTORS; i++) {
-		struct stats_vector *v = &out->rows[out->n++];
-
-		snprintf(v->class, sizeof(v->class), "%s", net_class_names[i]);
-		snprintf(v->device, sizeof(v->device), "%.24s/dsm", q.device);
-		v->vector = q.of[i].vector;
-		v->events = q.of[i].events;
-		v->softirq = q.of[i].softirq + q.of[i].ksoftirqd;
-		v->completions = v->softirq + q.of[i].process;
-	}
-}
-
 static void kernel_lost(void)
 {
 	struct dsm_ioc_lost l;
 	char limit[160], why[300];
 
-	while (!call(DSM_IOC_LOST, &l) && l.rank >= 0) {
+	while (!kernel_ioctl(DSM_IOC_LOST, &l) && l.rank >= 0) {
 		if (l.rank == job.node) {
 			snprintf(why, sizeof(why), "the kernel helper cannot go on: %s (see dmesg%s)",
 				 l.err == -ENODEV                               ? "its device is gone"
@@ -612,7 +512,7 @@ const struct host_ops host_kernel = {
 	.pin = kernel_pin,
 	.unpin = kernel_unpin,
 	.place = kernel_place,
-	.count = kernel_count,
-	.transfers = kernel_transfers,
-	.vectors = kernel_vectors,
+	.count = kstats_count,
+	.transfers = kstats_transfers,
+	.vectors = kstats_vectors,
 };

@@ -7,6 +7,8 @@
 
 struct dsm_ioc_call;
 
+/* ioctl(2) of the device, by any thread, again after each EINTR. 0 or -errno. */
+int kernel_ioctl(unsigned long op, void *arg);
 /* One request (dsm(4)), by any thread; *q holds what comes back. It does not return when the device is gone.
  * 0, or -errno of the call or of what it asked for. */
 int kernel_call(struct dsm_ioc_call *q);
