@@ -28,7 +28,7 @@ static unsigned int test_pause_grant;
 module_param(test_pause_grant, uint, 0600);
 MODULE_PARM_DESC(
 	test_pause_grant,
-	"for tests: 1: the next block that comes waits before its thread is told, and sets this to 2, until this is 0; at most 2 s");
+	"for tests: 1: pause the next block that arrives before its thread is woken, and set this to 2, until it is 0; at most 2 s");
 
 void host_bad(struct rank *r, const struct msg *m)
 {
@@ -60,7 +60,7 @@ void host_no_memory(struct rank *r)
 
 /* ---- actions -------------------------------------------------------------------------------- */
 
-/* Softirqs are off here. */
+/* For test_pause_grant. Runs with softirqs off, so it must not sleep. */
 static void pause_grant(void)
 {
 	unsigned int ms;

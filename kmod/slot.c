@@ -169,8 +169,8 @@ void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value, boo
 }
 
 /*
- * The thread that waits confirms the grant, and if there is none, the caller does: one of them, so both are decided by `nobody` under
- * the lock under which the thread leaves (slot_abandon()).
+ * Either the waiting thread or the caller confirms a grant, never both and never neither. So `nobody` is read and the answer is
+ * counted under one hold of the lock that slot_abandon() takes.
  */
 bool slot_granted(struct rank *r, unsigned int slot, s16 status, u64 value)
 {

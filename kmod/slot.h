@@ -58,7 +58,8 @@ int slot_now(struct rank *r); /* of SLOT_BLOCK; waits for memory only. -EAGAIN, 
 /* For a prefetch, or a block that is given back. -EAGAIN; does not sleep */
 int slot_try(struct rank *r, u32 object, bool back);
 void slot_put(struct rank *r, unsigned int slot);
-/* A block has come for the thread that waits. False: nobody waits, and nothing was done: the caller confirms it, and completes the slot. */
+/* A block has arrived: answer the thread that waits for it. False: no thread waits, and nothing was done; the caller confirms the
+ * block and completes the slot. */
 bool slot_granted(struct rank *r, unsigned int slot, s16 status, u64 value);
 /* An answer has come; others follow unless it is the last. None of these sleeps. */
 void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value);

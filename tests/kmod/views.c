@@ -37,8 +37,8 @@
 #define PAGES 4u
 #define NOBODY 12345u
 /*
- * Two processes that write to one block make progress only if each keeps it until its access has been repeated. Where no page table
- * lock is free (test_fail_trylock), the access faults twice: the answer cannot make the entry, the second fault does.
+ * The hold time. Two processes that write to one block make progress only if each keeps the block until it has repeated its access.
+ * If no page table lock is free (test_fail_trylock), the access faults twice: only the second fault makes the entry.
  */
 #define HOLD_US 1000u
 
@@ -108,8 +108,8 @@ static pid_t start(void (*f)(int fd), int fd)
 }
 
 /*
- * Did all end well, and leave nothing? Where one has failed, its rank may be gone, and another waits for a block of that without
- * limit.
+ * Have all processes ended with status 0, and left nothing? The wait is bounded: if one fails, its rank may be gone, and another may
+ * wait for a block of that rank forever.
  */
 static bool ended(const pid_t *pids, unsigned int n)
 {
@@ -643,7 +643,7 @@ int main(void)
 		return 2;
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	catch_signals();
-	/* What a failed one has left would count against the next. */
+	/* A failed row ends the test: what it leaves would fail the next row, too. */
 	ok = row("refused", run(refused, NULL, 1)) && row("shared", run(shared_maker, NULL, 1)) &&
 		row("faults", run(faults_maker, writer, 2)) && row("regions", run(regions_maker, NULL, 1)) &&
 		row("maker", run_maker()) && row("killed in a lock", run(survivor_lock, taker, 2)) &&

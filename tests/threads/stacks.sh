@@ -95,7 +95,7 @@ int main(void)
 	char *p = mmap(NULL, 2ul * MAPPINGS * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	int n = 0;
 	threads();
-	/* The guard of a thread that has just ended may still go, and leave mappings. */
+	/* A thread that was joined may free its guard and stack later, which makes mappings available. */
 	for (int i = 0; i < 25; i++, usleep(20000))
 		while (n < MAPPINGS && !mprotect(p + (2ul * n + 1) * PAGE, PAGE, PROT_READ))
 			n++;
