@@ -24,7 +24,7 @@
 #define SPIN_FORGIVEN 3 /* waits in a row that end in sleep, and change nothing */
 #define SPIN_HALVINGS 6 /* at most: what is left of the usual limits takes less time than a system call */
 #define SPIN_PROBE 32
-#define SPIN_YIELD 128        /* polls between two calls of sched_yield(2): some microseconds */
+#define SPIN_YIELD 64         /* polls between two calls of sched_yield(2): some microseconds */
 #define SPIN_SWITCHED_NS 3000 /* it takes so long only if another thread has run */
 #define SPIN_CROWDED 3        /* such calls in a row: once, it may have been an interrupt */
 

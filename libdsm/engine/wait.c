@@ -29,6 +29,12 @@
 #define NAP_NS 200000000ull
 #define NAP_MAX_NS 12800000000ull
 
+/*
+ * A polling thread checks the transport in every second round. With a check in every eighth, an answer waited about as long for the
+ * check as it had been under way.
+ */
+#define HELP_ROUNDS 2
+
 /* Do the work there is. True: more will come soon, so do not sleep. *came: the transport delivered something. */
 static bool help(bool *came)
 {
@@ -251,7 +257,7 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 	uint64_t now;
 	bool came;
 
-	if (++p->rounds % 8) {
+	if (++p->rounds % HELP_ROUNDS) {
 		cpu_relax();
 		return 0;
 	}
