@@ -41,8 +41,8 @@ void egress_exit(void);
 void egress_start(struct conn *c, u16 peer); /* of a new connection; before its lanes */
 
 /*
- * A message of the lane, which so many wait before. NULL: they are as many as may be (how says what the peer does wrong), or more
- * memory than the user may lock; the lane is broken then. Any lock.
+ * Make an entry for a message of the lane, behind `waiting` others. NULL, and the lane is broken: the queue is at its limit (how
+ * says what the peer does wrong), or the user may not lock more memory. Under any lock.
  */
 struct waiting *waiting_new(struct lane *l, unsigned int waiting, const struct msg *m, bool block, const char *how);
 void waiting_put(struct conn *c, struct waiting *w);

@@ -14,8 +14,8 @@
  * window at the same address: a processor that is asked may have gone from one of the processes to another, and forgets the page
  * of the one; of the other it reads tlb_gen when it comes back.
  *
- * Only a batch that may wait for its flushes lowers an entry: a fault, or a batch that opens, leaves the entry to whoever has
- * lowered chunk->prot, and who comes by after that. Two batches may close the same page:
+ * Only a batch that may wait for its flushes lowers an entry: a fault, or a batch that opens, leaves the entry to the batch that
+ * lowered chunk->prot, which visits the entry after that. Two batches may close the same page:
  *
  *   one                                      another
  *   prot (none), clears the entry, counts

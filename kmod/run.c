@@ -239,7 +239,7 @@ static bool fetch(struct rank *r, const struct msg *m)
 }
 
 /* Handle a message for which softirq had no memory. False: there is still none. */
-static bool step_later(struct rank *r, const struct msg *m)
+static bool late_step(struct rank *r, const struct msg *m)
 {
 	const unsigned int refused = account_refused(r->ctx);
 
@@ -276,7 +276,7 @@ static void later_work(struct work_struct *work)
 	bool done;
 
 	debug_count(COUNT_PROCESS, 1);
-	done = l->fetch ? fetch(r, &l->m) : step_later(r, &l->m);
+	done = l->fetch ? fetch(r, &l->m) : late_step(r, &l->m);
 	account_memcg_end(before);
 	if (!done && !READ_ONCE(r->dead) && !test_bit(l->m.src, r->gone)) {
 		try_again(l);

@@ -18,7 +18,7 @@ bool step_prepare(struct rank *r,
 bool step_is_first(struct rank *r, const struct msg *ask); /* may it be? looks without a lock */
 bool step_first(struct rank *r, const struct msg *ask, bool write, struct action *open);
 void step_first_used(struct rank *r, const struct msg *ask, struct actions *acts);
-/* A free record begins to wait for the lock that `ask` asks for; others may look at it, who have known it by another. */
+/* A free record begins to wait for the lock that `ask` asks for. Other threads may still read it: they found it under another lock. */
 void step_hold_begin(struct rank *r, u32 index, const struct msg *ask);
 /* An event of this rank's own; about: if the record is of the lock that this message names. */
 int step_held(struct rank *r, u32 index, enum hold_event ev, const struct msg *about, struct actions *acts);

@@ -108,8 +108,7 @@ int bar_step(uint16_t me, const struct bar_tree *t, bar_combine combine, struct 
 
 /*
  * How the episode has ended in which an own thread was counted that came in the generation `life`: 0 and its result, or -errno. No
- * lock. The thread may look so late that the next generation has had episodes, too, and gets 0 without a result if there has been one
- * more since.
+ * lock. The thread may check late: if another episode has ended since, it gets 0 without a result.
  */
 int bar_ended(const struct bar *b, uint32_t life, uint64_t *result);
 

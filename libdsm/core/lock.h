@@ -44,7 +44,7 @@ enum hold_state {
 	HOLD_KEPT,         /* released, and nobody is known to come next: the next to lock may be of this node */
 	HOLD_LEAVING,      /* given back; the home was told that nobody comes next */
 	HOLD_LEAVING_NEXT, /* the home has answered that somebody does: MSG_NEXT is on its way */
-	HOLD_LEFT, /* handed on, but the home's answer is still to come: until then it may take us for the last in line */
+	HOLD_LEFT, /* handed on, but the home's answer is still to come: until it arrives, the home may consider this node the last in line */
 	HOLD_STATES
 };
 
@@ -152,8 +152,8 @@ struct hold_ctx {
 /*
  * A record's life. All that follows is called with the record's lock.
  *
- * A thread that has found a free record takes it for `ask`, MSG_LOCK or MSG_TRYLOCK, and sends that. Others may look at the
- * record, who have known it by another lock.
+ * A thread that has found a free record takes it for `ask`, MSG_LOCK or MSG_TRYLOCK, and sends that. Other
+ * threads may still read the record: they found it while it belonged to another lock.
  */
 void hold_begin(struct hold *h, const struct msg *ask);
 /*

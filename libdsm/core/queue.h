@@ -61,7 +61,7 @@ static inline uint16_t queue_slot(const struct qpool *q, uint32_t entry)
 	return (uint16_t)((entry - 1) % q->nslots);
 }
 
-/* In a queue already? A correct node never asks twice in one slot's name; a second push would tie a knot into the list. */
+/* In a queue already? A correct node has one request per slot. Pushing an entry twice would make the list circular. */
 static inline bool queue_busy(const struct qpool *q, uint32_t entry)
 {
 	return queue_at(q, entry)->type;

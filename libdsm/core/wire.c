@@ -88,7 +88,7 @@ static inline __attribute__((__always_inline__)) void range(enum wire_rule rule,
 	*hi = to;
 }
 
-/* A block's name (engine.h: block_id()) is always aligned. Its size must exist, and it must be in the window. */
+/* A block's name (block_id()) is always aligned. Its size must exist, and it must be in the window. */
 static inline bool block_ok(uint32_t id, const struct wire_limits *lim)
 {
 	uint32_t pages = id & -id, page = (id & (id - 1)) >> 1;

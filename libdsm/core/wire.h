@@ -45,8 +45,8 @@ enum msg_type {
 	MSG_MOVE_ACK, /* count: -errno */
 	MSG_ADOPT,    /* home -> the owner, which holds the only copy: be the home; value: the manager */
 	MSG_MOVED,    /* a home that was -> requester: ask the manager, value, again */
-	MSG_PLACE,    /* -> manager: let value be the home, if the block is untouched */
-	MSG_SETTLE,   /* -> whoever is to be the home of a touched block: see to it, and answer whether you are */
+	MSG_PLACE,    /* -> manager: make value the home, if the block is untouched */
+	MSG_SETTLE,   /* -> the intended home of a touched block: become its home, and answer whether you are */
 	MSG_CLAIM,    /* -> home: let value, which has the only copy, be the home */
 	MSG_RELEASE, /* holder -> home: take the newest copy back (op: RELEASE_*; aux: frames to make where the region is not known) */
 	MSG_RESUME, /* home -> itself: serve the next waiter; never on the wire */

@@ -5,12 +5,12 @@
 
 #include <stdbool.h>
 
-/* Run ask() in a thread of its own, whose waits are nobody's. Any thread outside the fault handler; does not block. False: another
- * asks, none can be made, or there are none any more. */
+/* Run ask() in a new thread; its waits count for no thread of the program. Any thread outside the fault handler; does not block.
+ * False: another call is running, the thread cannot be created, or asker_close() was called. */
 bool asker_start(void (*ask)(void));
-/* Until none asks. By a thread of the program, which may wait for other ranks. */
+/* Wait until no ask() is running. By a thread of the program, which may wait for other ranks. */
 void asker_wait(void);
-/* None from here on; waits for one that asks. While all ranks still answer. */
+/* Refuse further calls, and wait for the one that is running. Called while all ranks still answer. */
 void asker_close(void);
 
 #endif

@@ -46,7 +46,7 @@ static uint64_t settings_hash(const struct settings *s)
 }
 
 /* Processes may share memory if they share a kernel and see each other's processes and sockets. */
-static uint64_t host_id(void)
+static uint64_t this_host(void)
 {
 	static const char *const files[] = { "/proc/self/ns/net", "/proc/self/ns/pid", "/proc/self/ns/user" };
 	char boot[64] = "";
@@ -81,7 +81,7 @@ int card_make(struct card *c)
 	c->magic = CARD_MAGIC;
 	c->abi = abi();
 	c->settings = settings_hash(&job.set);
-	c->host = host_id();
+	c->host = this_host();
 	c->pid = getpid();
 	c->group = group_wanted();
 	c->no_uffd = job.fault == &fault_mprotect;

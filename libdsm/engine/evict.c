@@ -80,7 +80,7 @@ static void evict_run(struct dsm_region *r, size_t off, size_t end)
 
 /* Neighbours from off on whose states lie in memory: so many that their stripes are not held for longer than it takes to close the
  * largest block. */
-static size_t run_end(const struct dsm_region *r, size_t off)
+static size_t end_of_run(const struct dsm_region *r, size_t off)
 {
 	const size_t end = r->off + r->bytes;
 	size_t to = off + r->block_size;
@@ -103,7 +103,7 @@ int evict_region(struct dsm_region *r)
 	engine_enter();
 	for (at = memory_next_used(r->off, end); at < end; at = memory_next_used(to, end)) {
 		from = at / r->block_size * r->block_size;
-		to = run_end(r, from);
+		to = end_of_run(r, from);
 		evict_run(r, from, to);
 	}
 	await_requests(r, r->off, end); /* releases that the homes have not heard of */

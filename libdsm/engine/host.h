@@ -38,16 +38,16 @@ struct host_ops {
 
 	/*
 	 * Is it there? Then choose this rank's fault backend (job.fault). At the start, by the only thread of the runtime; does not
-	 * wait for other ranks. -ENOENT: it is not there, and DSM_BACKEND allows another. Any other error has been said.
+	 * wait for other ranks. -ENOENT: it is not there, and DSM_BACKEND allows another. It prints any other error.
 	 */
 	int (*open)(void);
 	/*
-	 * The ranks of this node have met; key: the job's. The first makes the node's end, and address, which has room for *size
-	 * bytes, says how other nodes reach it; the others share it, and *size is 0. Waits for the ranks of this node. Errors have
-	 * been said. NULL, with connect(): the engine's transport reaches the other nodes.
+	 * Called when all ranks of this node are connected; key: the job's. The first rank creates the node's endpoint and stores its
+	 * address, at most *size bytes; for the others, which share it, *size becomes 0. Waits for the ranks of this node. Prints its
+	 * errors. NULL, with connect(): the engine's transport reaches the other nodes.
 	 */
 	int (*join)(const uint8_t key[HOST_KEY], void *address, size_t *size);
-	/* By the first rank of a node, when all nodes have joined. near: a node of this machine. Errors have been said. */
+	/* By the first rank of a node, when all nodes have joined. near: a node of this machine. Prints its errors. */
 	int (*connect)(uint16_t node, bool near, const void *address, size_t size);
 	void (*close)(void); /* whatever open() has come to; NULL: nothing to do */
 

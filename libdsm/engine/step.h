@@ -32,7 +32,8 @@ int step_bar(const struct msg *m, const struct bar_group *group, uint32_t *gen, 
 int step_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen, struct actions *acts);
 /* Are all threads of this rank but the caller, which is about to arrive, in the barrier? threads: of each rank. */
 bool step_bar_last(uint32_t object, uint32_t threads);
-/* A free record begins to wait for the lock that `ask` asks for. Others may look at it, who have known it by another lock. */
+/* A free record begins to wait for the lock that `ask` asks for. Other threads may still read the record:
+ * they found it while it belonged to another lock. */
 void step_hold_begin(uint32_t index, const struct msg *ask);
 /* An event of this node's own in one of its hold records; about: if it is of the lock that this message names. */
 int step_held(uint32_t index, enum hold_event ev, const struct msg *about, struct actions *acts);

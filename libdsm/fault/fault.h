@@ -74,8 +74,8 @@ struct fault_ops {
 	 * pin has its own unpin (on: false); a block has at most 255 of each of two kinds. The caller holds the block's
 	 * stripe. */
 	void (*pin)(size_t off, size_t len, bool on);
-	/* Optional. Now and then, by any thread that holds no lock: map what other ranks have brought, ahead of this process's
-	 * touches, if there is much of it. now: clock_ns(). Returns chunks of 64 KiB. */
+	/* Optional; called from time to time by any thread that holds no lock. If other ranks have brought in many pages, map
+	 * them before this process touches them. now: clock_ns(). Returns chunks of 64 KiB. */
 	size_t (*populate)(uint64_t now);
 };
 

@@ -25,8 +25,8 @@
  * So markers count as lost with every hole. They are laid when a page comes to be read, for the chunk around it that is
  * closed, too: a page that comes to be written and leaves from there needs none.
  *
- * What is out of bounds is a VMA of the same mapping without access, watched as well: so blocks that a rank keeps for others
- * come and go there as anywhere. A block at the end of a region may so lie in two VMAs, of which one call takes one only.
+ * The range outside the bounds of regions is a VMA without access, registered as well, because a rank may hold blocks there for
+ * others. A block at the end of a region can lie in two VMAs, and then needs a call for each.
  */
 #include "fault/frames.h"
 

@@ -7,7 +7,7 @@
  *  - it may be called by any thread of any rank between dsm_init() and dsm_finalize();
  *  - it returns 0 or a non-negative result on success and a negative errno value on failure,
  *    and stores to its output arguments only on success;
- *  - a call "blocks" if it waits for another rank; it uses no CPU while it waits;
+ *  - a call "blocks" if it waits for another rank; it polls for DSM_SPIN_US, then sleeps;
  *  - sizes and offsets are in bytes, times in nanoseconds;
  *  - -ENOTCONN before dsm_init() and after dsm_finalize(), -ECHILD in a child created by fork();
  *  - when the job loses a rank the runtime ends the process, with status 70 (dsm(7), EXIT STATUS).

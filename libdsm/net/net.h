@@ -146,8 +146,8 @@ struct net_ops {
 	int (*fd)(struct net *n);
 	int (*arm)(struct net *n);
 
-	/* Optional. What a thread that waits for a message does next. While one polls, nobody is woken for what comes; the last
-	 * that ceases arms for the backend's own threads. -EBUSY: there is something already, poll and arm. */
+	/* Optional. What a thread that waits for a message does next. While one polls, no other thread is woken for messages; the
+	 * last one that stops polling arms the backend for its own threads. -EBUSY: messages are pending; poll, then arm. */
 	int (*wait_step)(struct net *n, enum net_wait_step next);
 
 	/* Forget a peer; nothing is delivered from it any more but what other threads' handlers have in hand. */

@@ -25,7 +25,7 @@ int rs_peer_loose(struct rs_peer *p, enum rs_frame_kind kind, uint32_t to, uint3
 
 /* The queue pairs broke: post nothing until rs_peer_resume(). */
 void rs_peer_stop(struct rs_peer *p);
-/* What the peer says to have received by each lane, once between the two. Returns how many posts that completes. -EBADMSG:
+/* What the peer says it has received by each lane; called once between rs_peer_stop() and rs_peer_resume(). Returns how many posts that completes. -EBADMSG:
  * it cannot have received so much, or so little, and must be dropped. */
 int rs_peer_arrived(struct rs_peer *p, const uint32_t received[RS_LANES]);
 /* There are new queue pairs: post again what has not arrived, and go on. */

@@ -60,7 +60,7 @@ static void answer(struct rs_owner *o, struct rs_process *p, const struct rs_ans
 /* ---- attaching ------------------------------------------------------------------------------ */
 
 /* Receive its descriptor. */
-static int segment_create(const struct rs_layout *l)
+static int make_segment(const struct rs_layout *l)
 {
 	int fd = memfd_create("rshare", MFD_CLOEXEC | MFD_ALLOW_SEALING), err = 0;
 
@@ -118,7 +118,7 @@ static int attach(struct rs_owner *o, struct rs_process *p, const struct rs_requ
 	const struct rs_layout l = rs_layout(r->conns, 1u << r->depth_shift, r->pages * RS_PAGE);
 	int err, access = IBV_ACCESS_LOCAL_WRITE;
 
-	*segment = segment_create(&l);
+	*segment = make_segment(&l);
 	if (*segment < 0)
 		return rs_why(a->why, *segment, "a segment of %llu bytes, in the owner (process %d)",
 			      (unsigned long long)l.bytes, (int)getpid());
@@ -147,7 +147,7 @@ static int attach(struct rs_owner *o, struct rs_process *p, const struct rs_requ
 
 /* ---- requests ------------------------------------------------------------------------------- */
 
-static struct rs_conn *conn_of(const struct rs_process *p, uint32_t index)
+static struct rs_conn *find_conn(const struct rs_process *p, uint32_t index)
 {
 	struct rs_conn *c = rs_index_ok(index, p->rs.layout.conns) ? p->rs.conn[index] : NULL;
 
@@ -230,7 +230,7 @@ static int do_join(struct rs_conn *c, int *fd)
 /* Requests that concern one connection. */
 static int about_conn(struct rs_process *p, const struct rs_request *r, struct rs_answer *a, int *fd)
 {
-	struct rs_conn *c = conn_of(p, r->index);
+	struct rs_conn *c = find_conn(p, r->index);
 
 	if (!c)
 		return -ENOENT;

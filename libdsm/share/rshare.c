@@ -92,7 +92,7 @@ static void give_back(struct rshare *r, uint32_t index)
 }
 
 /* The owner has made a connection or listener. -ENOMEM: it is given back. */
-static int conn_new(struct rshare *r, uint32_t index, struct rshare_conn **out)
+static int new_conn(struct rshare *r, uint32_t index, struct rshare_conn **out)
 {
 	struct rshare_conn *c = rs_zalloc(1, sizeof(struct rshare_listener));
 
@@ -119,7 +119,7 @@ int rshare_connect(struct rshare *r, const char *node, uint32_t service, unsigne
 	err = resolve(node, &q.node);
 	if (!err)
 		err = rs_attach_request(r, &q, &a, NULL);
-	return err ? err : conn_new(r, a.index, out);
+	return err ? err : new_conn(r, a.index, out);
 }
 
 int rshare_listen(struct rshare *r, uint32_t service, struct rshare_listener **out)
@@ -130,7 +130,7 @@ int rshare_listen(struct rshare *r, uint32_t service, struct rshare_listener **o
 	int err = rs_attach_request(r, &q, &a, NULL);
 
 	if (!err)
-		err = conn_new(r, a.index, &c);
+		err = new_conn(r, a.index, &c);
 	if (!err)
 		*out = (struct rshare_listener *)c;
 	return err;
@@ -266,7 +266,7 @@ int rshare_accept(struct rshare_listener *l, struct rshare_conn **out)
 		return n ? n : -EAGAIN;
 	if ((uint32_t)e.type != RS_EVENT_ACCEPT)
 		return -EBADMSG;
-	return conn_new(l->conn.r, (uint32_t)e.cookie, out);
+	return new_conn(l->conn.r, (uint32_t)e.cookie, out);
 }
 
 int rshare_listener_fd(struct rshare_listener *l)

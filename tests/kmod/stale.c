@@ -14,7 +14,7 @@
  *
  * Runs in a guest with two processors or more and the module loaded, which is asked to be slow, by chance, between a check of
  * the protection and the entry (test_slow_entry). With test_fail_trylock, when workers and faults make all entries, most changes
- * cross. With test_no_remote_flush a word must change (--control): what that takes is chance, so it is waited for.
+ * cross. With test_no_remote_flush a word must change (--control): this depends on timing, so the test waits for it.
  */
 #include "tests/kmod/common.h"
 

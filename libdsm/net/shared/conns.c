@@ -97,7 +97,7 @@ static int post_releases(struct net *n, struct lane *l, struct rshare_conn *c)
 	return err;
 }
 
-static void lane_connect(struct net *n, struct lane *l)
+static void connect_lane(struct net *n, struct lane *l)
 {
 	const struct peer *p = l->peer;
 	struct rshare_conn *c;
@@ -123,7 +123,7 @@ static void lane_connect(struct net *n, struct lane *l)
 	}
 }
 
-static void lane_watch(struct net *n, struct lane *l)
+static void watch_lane(struct net *n, struct lane *l)
 {
 	if (l->watched || atomic_load(&l->state) != LANE_OPEN)
 		return;
@@ -199,9 +199,9 @@ static void serve(struct net *n)
 			accept_one(n, k, c);
 	while ((l = next_wanted(n)))
 		if (atomic_load(&l->state) == LANE_WANTED)
-			lane_connect(n, l);
+			connect_lane(n, l);
 		else
-			lane_watch(n, l);
+			watch_lane(n, l);
 	if (!atomic_exchange(&n->starved, false))
 		return;
 	pthread_mutex_lock(&n->lock);

@@ -37,7 +37,7 @@ uint32_t dev_recv_bytes(unsigned int class)
 	return class == CLASS_BULK ? 1024 : 128;
 }
 
-static uint32_t recv_wanted(const struct dev *d, unsigned int class)
+static uint32_t wanted_receives(const struct dev *d, unsigned int class)
 {
 	const struct net_config *c = &d->net->cfg;
 	uint64_t peers = c->size - 1u, slots = c->nslots, n = 0;
@@ -85,7 +85,7 @@ int dev_post_recvs(struct dev *d, unsigned int class, const uint32_t *index, uns
 
 static int srq_open(struct dev *d, unsigned int class)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = recv_wanted(d, class), .max_sge = 1 } };
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = wanted_receives(d, class), .max_sge = 1 } };
 	struct ibv_mr *mr;
 	uint32_t i;
 	int err = 0;
