@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * ctx.h - contexts and views: the frames of a node's memory, and what threads may do with each page.
+ * ctx.h - contexts and views: the frames of a node's memory, and the protection of each page.
  *
- * A context (struct ctx) is the memory of a node: frames, what may be done with each page, and the core's state (struct rank).
- * A view (struct view) is an open file of the device: the address space of one process, whose table entries follow the
- * context's protections. A context has a view for each process of the node, and goes when the last of them is closed.
+ * A context (struct ctx) is the memory of a node: frames, the protection of each page, and the core's state (struct rank).
+ * A view (struct view) is an open file of the device: the address space of one process, whose page table entries follow the
+ * context's protections. A context has one view per process of the node, and is freed after the last view is closed.
  *
  * Lock order, outermost first:
- *   view->lock (mutex)         which context the view is of; process context
+ *   view->lock (mutex)         the view's context; process context
  *   ctx->lock (mutex)          joining a job; process context
- *   rank->region_lock (mutex)  regions come and go, also of a view; process context. A worker may be waited for that takes
- *                              mmap_lock
- *   ctx->frames_sem            read: making frames, states and keys (in a fault only tried); write: freeing them,
- *                              adding a region, and publishing ctx->rank where there are no frames yet
+ *   rank->region_lock (mutex)  adding and removing regions, also of a view; process context. The holder may wait for a worker
+ *                              that takes mmap_lock
+ *   ctx->frames_sem            read: allocating frames, states and keys (a fault only tries it); write: freeing them, adding
+ *                              a region, and publishing ctx->rank while there are no frames
  *   mmap_lock of the process   read, by faults and deferred changes
  *   page table lock            faults and deferred changes by spin_lock(), softirq by spin_trylock() only
- * Everybody else finds chunks under RCU: they are freed a grace period after they are unlinked. Nobody waits for other ranks
- * with frames_sem held.
- * Nothing is taken inside a page table lock. view->tables says who may change entries; whoever does so looks at it with
- * interrupts off, which synchronize_rcu() waits for, or holds mmap_lock and has seen the mapping stand.
- * ctx->views changes under views_lock, with nothing else inside. Batches walk it with interrupts off, under RCU; their workers,
- * which wait for mmap_lock, under views_srcu. view_close() waits for both before the view is freed.
+ * All other code finds chunks under RCU: they are freed a grace period after they are unlinked. No thread waits for other ranks
+ * while it holds frames_sem.
+ * No lock is taken inside a page table lock. view->tables says who may change entries. Code that changes them reads it with
+ * interrupts off, which synchronize_rcu() waits for, or holds mmap_lock and has checked that the mapping exists.
+ * ctx->views changes under views_lock, inside which no lock is taken. Batches walk it with interrupts off, under RCU. Their
+ * workers, which wait for mmap_lock, walk it under views_srcu. view_close() waits for both before it frees the view.
  */
 #ifndef KMOD_CTX_H
 #define KMOD_CTX_H
@@ -38,111 +38,109 @@
 
 #include "dsm_uapi.h"
 
-/* For a context, and of its memory cgroup. Whoever asked is told that there is no memory; the kernel's log is not. */
+/* For allocations of a context, charged to its memory cgroup. A failure is returned to the caller, and not logged. */
 #define GFP_CTX (GFP_KERNEL_ACCOUNT | __GFP_NOWARN)
 
-#define CHUNK_PAGES 512u /* 2 MiB: what one page table covers */
+#define CHUNK_PAGES 512u /* 2 MiB: the range of one page table */
 
 struct chunk_key;
 struct mem_cgroup;
 struct protect_call;
 struct rank;
 
-/* Frames and wanted protections of 2 MiB of the window. Protections are written before page tables follow. */
+/* Frames and protections of 2 MiB of the window. A protection is written here before the page table entries change. */
 struct chunk {
-	struct page *frames[CHUNK_PAGES]; /* made all at once: of one piece where memory allows */
+	struct page *frames[CHUNK_PAGES]; /* allocated together; contiguous if possible */
 	u8 prot[CHUNK_PAGES];
-	DECLARE_BITMAP(used, CHUNK_PAGES); /* rank's frames that were open once: the others hold zeros */
-	u32 n;                             /* frames: fewer than all at the end of a region */
-	u32 usable;            /* of them; those behind a region's end fill its last block, and nobody sees them */
-	bool whole;            /* one piece of 2 MiB */
-	struct chunk_key *key; /* key.c: by which peers write here; NULL: none yet */
+	DECLARE_BITMAP(used, CHUNK_PAGES); /* of a rank: frames that were opened before; the others hold zeros */
+	u32 n;                             /* number of frames; smaller at the end of a region */
+	u32 usable; /* frames that threads may use. The rest is behind the region's end: it fills up the last block */
+	bool whole; /* frames are 2 MiB of contiguous memory */
+	struct chunk_key *key; /* key.c: the key for peers' writes; NULL: none yet */
 };
 
 /*
- * Who changes the table entries of the window in a process.
+ * Who may change the page table entries of the window in a process.
  *
- *   view_mmap() -> OURS -- the memory manager begins to unmap or to move them (its notifier) --> BUSY
- *   BUSY -- mmap_lock is taken and the mapping exists: mremap(2) was refused, the entries are back --> OURS
- *   any -- the mapping is closed, all translations of it are flushed --> NONE
+ *   view_mmap() -> OURS -- the memory manager begins to unmap or move them (MMU notifier) --> BUSY
+ *   BUSY -- mmap_lock is held and the mapping exists: mremap(2) was refused, the entries are back --> OURS
+ *   any -- the mapping is closed, and all its translations are flushed --> NONE
  *
- * In BUSY, pages that are to be closed wait (finish_slowly() in pte.c): their translations are live until they are unmapped, or
- * the entries come back. Only in NONE is a page closed without a look at its entry.
+ * In BUSY, closing a page waits (finish_slowly() in pte.c): its translations are valid until it is unmapped or the entries are
+ * back. Only in NONE is a page closed without checking its entry.
  */
 enum tables { TABLES_NONE, TABLES_OURS, TABLES_BUSY };
 
-#define UNFLUSHED 32u /* counts, by 2 MiB modulo */
+#define UNFLUSHED 32u /* counters, indexed by 2 MiB unit modulo this */
 
 struct ctx {
 	struct kref ref;
 	struct mutex lock;
-	struct rw_semaphore
-		frames_sem; /* read: chunks and states stay; in a fault only tried, mmap_lock is held there */
+	struct rw_semaphore frames_sem; /* read: keeps chunks and states; a fault holds mmap_lock, so it only tries */
 	spinlock_t views_lock;
 	struct list_head views;
 	struct srcu_struct views_srcu;
 	unsigned int nviews;
-	atomic_t unflushed[UNFLUSHED]; /* batches that have lowered entries, and not yet flushed them everywhere */
-	unsigned long base;            /* where all views map the window; 0: none has yet */
-	u32 pages;                     /* of the window */
-	struct chunk **chunks;         /* made on demand, freed with the context */
+	atomic_t unflushed[UNFLUSHED]; /* batches that have lowered entries and have not flushed all processors yet */
+	unsigned long base;            /* address of the window in all views; 0: not mapped yet */
+	u32 pages;                     /* size of the window */
+	struct chunk **chunks;         /* allocated on demand, freed with the context at the latest */
 	struct rank *rank;             /* NULL: has not joined a job */
 	void (*free_rank)(struct rank *r);
-	const u16 *units; /* of the rank: 2 MiB of the window -> region + 1; NULL: it has not joined */
-	int node;         /* NUMA node that frames come from */
-	struct user_struct
-		*user; /* whose locked memory the frames are: of whoever made the window, as all that follows */
+	const u16 *units;         /* of the rank: region + 1 of each 2 MiB of the window; NULL: has not joined */
+	int node;                 /* NUMA node of the frames */
+	struct user_struct *user; /* created the window and is charged; the fields below are also of this user */
 	kuid_t uid;
-	unsigned long limit; /* of it, in pages; ULONG_MAX: none */
+	unsigned long limit; /* of locked memory, in pages; ULONG_MAX: none */
 	atomic_long_t frames;
-	spinlock_t charge_lock; /* of charged; nothing inside, interrupts are off */
-	long charged;           /* pages of other memory */
-	atomic_long_t bytes;    /* of small objects: messages that wait */
-	long bytes_charged;     /* pages of `charged` that are for them; written under charge_lock */
-	bool over;              /* there was to be more than the limit, */
-	atomic_t refused;       /* so often */
-	bool counted;           /* among its user's contexts, instead of the view that has made it */
+	spinlock_t charge_lock; /* protects charged; no lock is taken inside, interrupts are off */
+	long charged;           /* pages of memory other than frames */
+	atomic_long_t bytes;    /* of small objects: waiting messages */
+	long bytes_charged;     /* the pages in `charged` for `bytes`; written under charge_lock */
+	bool over;              /* a charge has exceeded the limit */
+	atomic_t refused;       /* number of such charges */
+	bool counted;           /* counts among the user's contexts, in place of the view that created it */
 	unsigned int pollers;
 	struct mem_cgroup *memcg;
-	struct workqueue_struct *entries_wq; /* batches that wait for mmap_lock, or for a mapping to go; pte.c */
+	struct workqueue_struct *entries_wq; /* batches that wait for mmap_lock or for an unmap; pte.c */
 	struct work_struct free;
 };
 
 struct view {
 	struct mutex lock;
 	struct ctx *ctx;       /* set once; NULL: no window yet */
-	struct list_head list; /* of ctx->views */
-	struct mm_struct *mm;  /* mmgrab()bed */
+	struct list_head list; /* in ctx->views */
+	struct mm_struct *mm;  /* holds an mmgrab() reference */
 	struct pid *owner;     /* the process that opened it */
 	struct mmu_notifier notifier;
 	bool watched; /* notifier is registered */
 	enum tables tables;
-	/* With mmap_lock: whether the mapping stands; then its tables are ours again. */
+	/* Set TABLES_OURS if the mapping exists; return whether it does. The caller holds mmap_lock. */
 	bool (*take_tables)(struct view *v);
-	wait_queue_head_t settled;                /* for TABLES_NONE */
+	wait_queue_head_t settled;                /* waits for TABLES_NONE */
 	unsigned long base;                       /* 0: not mapped */
-	unsigned int lost_told;                   /* of rank->lost */
-	DECLARE_BITMAP(regions, DSM_REGIONS_MAX); /* that it has added; under rank->region_lock, looked at without */
-	struct user_struct *user;                 /* who opened it */
+	unsigned int lost_told;                   /* entries of rank->lost reported to this view */
+	DECLARE_BITMAP(regions, DSM_REGIONS_MAX); /* added by this view; written under rank->region_lock */
+	struct user_struct *user;                 /* that opened it */
 	kuid_t uid;
-	unsigned long limit;        /* pages that its user may lock, when it was opened; ULONG_MAX: any number */
-	bool counted;               /* among its user's contexts */
-	struct protect_call *spare; /* main.c: of the last call, for the next; NULL: in use, or none yet */
+	unsigned long limit;        /* of locked memory when it was opened, in pages; ULONG_MAX: none */
+	bool counted;               /* counts among its user's contexts */
+	struct protect_call *spare; /* main.c: left by the last call, reused by the next; NULL: in use, or none yet */
 };
 
 /* ctx.c */
-struct ctx *ctx_create(struct view *v, u64 size); /* whose memory is the view's user's. -ENOMEM, -EDQUOT */
+struct ctx *ctx_create(struct view *v, u64 size); /* charged to the view's user. ERR_PTR: -ENOMEM, -EDQUOT */
 void ctx_put(struct ctx *c);                      /* any context */
-bool ctx_dies_with_caller(struct ctx *c);         /* its only view is of the caller's process */
-/* See that the 2 MiB around a page have frames, the first n; may sleep. -ENOMEM; -EDQUOT: more than the user may lock. */
+bool ctx_dies_with_caller(struct ctx *c);         /* its only view belongs to the caller's process */
+/* Allocate the first n frames of the 2 MiB around a page, if missing. May sleep. -ENOMEM; -EDQUOT: above the user's limit. */
 int ctx_frames(struct ctx *c, u32 page, u32 n, u32 usable);
-struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page);       /* a grace period later: */
-void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k); /* its frames, which nobody uses; sleeps */
-void ctx_follow(struct ctx *c, u32 page, u32 pages); /* of one chunk: entries follow what has been taken away; sleeps */
+struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page);       /* call ctx_free_chunk() a grace period later */
+void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k); /* free it; nobody uses its frames. Sleeps */
+void ctx_follow(struct ctx *c, u32 page, u32 pages); /* lower entries in one chunk to chunk->prot, and flush; sleeps */
 pte_t frame_pte(const struct chunk *k, u32 page, u8 prot);
-bool ctx_allows(const struct ctx *c, u32 page, bool write); /* has a frame that threads may use so; any context */
+bool ctx_allows(const struct ctx *c, u32 page, bool write); /* has a frame, whose protection allows it; any context */
 
-/* A block is named by its first page and how many it has, a power of two. */
+/* The id of a block encodes its first page and its number of pages, a power of two. */
 static inline u32 block_page(u32 id)
 {
 	return (id & (id - 1)) >> 1;
@@ -173,7 +171,7 @@ static inline struct chunk *chunk_of(const struct ctx *c, u32 page)
 	return READ_ONCE(c->chunks[page / CHUNK_PAGES]);
 }
 
-/* The chunk of some pages of it, or NULL where they have no frames. */
+/* The chunk with these pages; NULL: they have no frames. */
 static inline struct chunk *chunk_with(const struct ctx *c, u32 page, u32 pages)
 {
 	struct chunk *k = chunk_of(c, page);
@@ -181,13 +179,13 @@ static inline struct chunk *chunk_with(const struct ctx *c, u32 page, u32 pages)
 	return k && page % CHUNK_PAGES + pages <= k->n ? k : NULL;
 }
 
-/* What threads may do with one of its pages. */
+/* The protection of a page of the chunk. */
 static inline u8 chunk_prot(const struct chunk *k, u32 page)
 {
 	return page % CHUNK_PAGES < READ_ONCE(k->usable) ? READ_ONCE(k->prot[page % CHUNK_PAGES]) : DSM_PROT_NONE;
 }
 
-/* Has the view's process added the region that a page is of? Where there are no regions yet, all is open to it. Any context. */
+/* Has the view's process added the region of this page? True for every page as long as there is no rank. Any context. */
 static inline bool view_sees(const struct view *v, u32 page)
 {
 	const u16 *units = smp_load_acquire(&v->ctx->units);

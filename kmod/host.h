@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * host.h - what hosts the core: carries out what steps ask for (host.c), for threads and for messages. Bottom halves are off
- * but where it says so. step.c runs the machines, run.c takes messages to them, txn.c ends access before it goes on.
+ * host.h - the host of the core: carries out the actions of steps (host.c), for threads and for messages. Callers disable bottom
+ * halves unless a comment says otherwise. step.c runs the state machines, run.c delivers messages to them, and txn.c ends access
+ * before it continues.
  */
 #ifndef KMOD_HOST_H
 #define KMOD_HOST_H
@@ -12,9 +13,9 @@
 
 struct conn_ops;
 
-/* Large things on the stack are __uninitialized: kernels that zero all variables would do little else here. */
+/* Large variables on the stack are __uninitialized: a kernel that zeroes variables would spend most of its time on them. */
 
-/* Counters are near enough: two processors may lose one. */
+/* Not atomic: if two processors count at once, one of the counts may be lost. */
 #define count(field, n) WRITE_ONCE(field, READ_ONCE(field) + (n))
 
 static inline spinlock_t *stripe_of(struct rank *r, u32 object)
@@ -22,7 +23,7 @@ static inline spinlock_t *stripe_of(struct rank *r, u32 object)
 	return &r->stripes[(object * 0x9e3779b1u) >> 22];
 }
 
-/* By its first page, as its state is found: of a block of no region, two ranks may say different sizes. */
+/* Selected by the first page, like its state: two ranks may disagree on the size of a block outside regions. */
 static inline spinlock_t *block_stripe(struct rank *r, u32 object)
 {
 	return stripe_of(r, block_page(object));
@@ -40,30 +41,30 @@ static inline struct dsm_ioc_stats *stats_of(struct rank *r, u32 object)
 	return g ? &g->stats : &r->none;
 }
 
-/* A local event of a page; true: open already. Else *wait is the slot to wait for (or -1: nothing was asked). */
+/* Handle a local event of a page. True: it is open already. Else *wait is the slot to wait for, or unchanged (no request). */
 bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *wait, u32 *seq);
-int host_pin(struct rank *r, u32 object, bool write); /* 0, -EAGAIN (acquire first), -ERANGE; these sleep */
+int host_pin(struct rank *r, u32 object, bool write); /* 0, -EAGAIN (acquire first), -ERANGE; these four sleep */
 int host_unpin(struct rank *r, u32 object, bool write);
-int host_quiet(struct rank *r, u32 page, u32 pages);  /* -EAGAIN: a request or an entry of the range is under way */
-int host_forget(struct rank *r, u32 page, u32 pages); /* of all ranks before any of them uses the range again */
+int host_quiet(struct rank *r, u32 page, u32 pages);  /* -EAGAIN: requests of the range are under way */
+int host_forget(struct rank *r, u32 page, u32 pages); /* free the range; all ranks do so before one uses it again */
 /*
- * Get a block that nobody ever had, at its home, and up to `most` in all with those behind it, of the same home and 2 MiB: done
- * at once; then slot_complete(), for those who joined. Returns how many; 0: ask for it.
+ * Open a block at its home that no rank has used yet, and those behind it with the same home in the same 2 MiB, up to `most` in
+ * all. Sends no request. The caller calls slot_complete() for threads that joined. Returns how many; 0: request it. Sleeps.
  */
 u32 host_first(struct rank *r, const struct msg *ask, bool write, u32 most);
 int host_held(struct rank *r, u32 hold, enum hold_event ev, const struct msg *about);
-/* An own thread, which waits for the end of episode *gen. group, part: core/barrier.h */
+/* A thread of this rank arrives, and then waits for the end of episode *gen. group, part: core/barrier.h */
 int host_arrive(struct rank *r, const struct msg *m, const struct bar_group *group, struct bar_part *part, u32 *gen);
-void host_landed(struct rank *r, u16 from, u32 imm); /* a block has come by RDMA */
-/* A message of a peer that has proved itself, over a lane of that class. False: no correct peer sends it. */
+void host_landed(struct rank *r, u16 from, u32 imm); /* a block has arrived by RDMA */
+/* Handle a message of an authenticated peer, over a lane of that class. False: no correct peer sends it. */
 bool host_message(struct rank *r, u16 peer, unsigned int class, const struct msg *m);
-extern const struct conn_ops host_conn_ops; /* of connections whose arg is the rank */
+extern const struct conn_ops host_conn_ops; /* for connections whose arg is the rank */
 int host_start(void);
 void host_stop(void);
 
 void host_carry_out(struct rank *r, const struct actions *acts, unsigned int from, const struct msg *m);
-void host_bad(struct rank *r, const struct msg *m); /* a message that no correct rank sends: its sender is lost, */
-void host_blame(struct rank *r, u16 peer);          /* cut off: nothing of it is taken any more */
-void host_no_memory(struct rank *r); /* in the middle of a step: the rank cannot go on as if nothing were */
+void host_bad(struct rank *r, const struct msg *m); /* no correct rank sends m: log that, and call host_blame() */
+void host_blame(struct rank *r, u16 peer);          /* the peer is lost: disconnect it, drop its messages */
+void host_no_memory(struct rank *r);                /* no memory in the middle of a step: the rank cannot continue */
 
 #endif

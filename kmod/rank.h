@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * rank.h - a context that has joined a job: the core's state of one node, which the job counts as a rank of the protocol, who
- * waits, and its connections.
+ * rank.h - a rank: a context that has joined a job. It has the core's state of one node (one rank of the protocol), the requests
+ * that wait, and the connections.
  *
- * Contexts of execution. Everything below that is not said to sleep runs with bottom halves off: in softirq, or in a
- * process inside local_bh_disable(). A step of the core holds one stripe; what follows from it (messages, protections,
- * wake-ups) is done after the stripe is dropped. Messages for ranks of this kernel go through a queue of the processor, so
- * that nothing recurses.
+ * Contexts of execution. Code that is not documented to sleep runs with bottom halves off: in softirq, or in a process inside
+ * local_bh_disable(). A step of the core holds one stripe. Its actions (messages, protections, wake-ups) are carried out after
+ * the stripe is dropped. Messages for ranks of this kernel go through a per-CPU queue, which avoids recursion.
  *
- * Lock order: stripe < nothing. slot->wait.lock < the scheduler's. parked_lock < nothing. egress->lock < the driver's. None is
- * held with another.
+ * Lock order: no lock is taken inside a stripe or parked_lock; the scheduler's locks nest inside slot->wait.lock, the driver's
+ * inside egress->lock. No two of these four are held together.
  *
- * Life: rank_leave() (the last view is closed) sets `dead`, after which messages for the rank are dropped; it waits until no
- * transaction and no softirq is inside. Ranks of this kernel that send here hold a reference to the context.
+ * Life: rank_leave() runs when the last view is closed. It sets `dead`, after which messages for the rank are dropped, and waits
+ * until no transaction and no softirq is inside. Ranks of this kernel that send to this rank hold a reference to its context.
  */
 #ifndef KMOD_RANK_H
 #define KMOD_RANK_H
@@ -29,9 +28,9 @@
 
 #define HOLDS DSM_HOLDS_MAX
 #define HOLD_CHUNK 128u
-#define KEPT (HOLDS / 2)   /* hold records of locks that a rank keeps */
-#define KEPT_PLACES HOLDS  /* where such locks are looked for */
-#define OBJECTS (1u << 20) /* their table grows by pieces of OBJECT_CHUNK */
+#define KEPT (HOLDS / 2)   /* hold records with locks that a rank keeps */
+#define KEPT_PLACES HOLDS  /* entries of the hash table of such locks */
+#define OBJECTS (1u << 20) /* their table grows by OBJECT_CHUNK entries at a time */
 #define BARRIERS DSM_BARRIERS_MAX
 #define BAR_CHUNK 16u
 #define REGIONS DSM_REGIONS_MAX
@@ -46,41 +45,41 @@ struct state;
 
 struct rank {
 	struct ctx *ctx;
-	struct list_head list; /* of all ranks of this kernel */
+	struct list_head list; /* in `ranks` */
 	siphash_key_t key;     /* of the job; set once, under ranks_lock and ctx->lock */
 	bool keyed;
-	u32 job; /* a name of it for people, that does not give the key away */
+	u32 job; /* identifier of the job in logs; does not reveal the key */
 	u16 me, size;
-	struct wire_limits limits; /* of what peers may send */
+	struct wire_limits limits; /* on messages from peers */
 	u32 hold_us, spin_us;
 	u32 readahead;
 	struct {
 		u32 next, window;
-	} streams[STREAMS]; /* sequential readers, as far as their faults tell; races do no harm */
+	} streams[STREAMS]; /* sequential readers, detected by their faults; races are harmless */
 	u32 stream_turn;
 	bool dead;
 	bool stopped;
 	struct mutex stop_lock;
-	atomic_t inside; /* threads, transactions, timers and messages for a worker, + 1 while it lives */
+	atomic_t inside; /* threads, transactions, timers and messages for a worker; + 1 until rank_stop() */
 	atomic_t later;  /* messages for a worker */
 	wait_queue_head_t empty;
 	struct state **states;
 	spinlock_t stripes[STRIPES];
 	struct slot slots[SLOTS];
-	/* table.c allocates the chunks, of this table and of those below. The first chunk is `slots`. */
+	/* table.c allocates the chunks of this table and of the tables below. The first chunk is `slots`. */
 	struct slot *slot_chunks[ALL_SLOTS / SLOT_CHUNK];
 	unsigned long slot_used[BITS_TO_LONGS(ALL_SLOTS)];
 	wait_queue_head_t slot_free, brief_free;
 	struct region **regions;
-	u16 *units; /* 2 MiB of the window -> region + 1 */
+	u16 *units; /* region + 1 of each 2 MiB of the window */
 	struct mutex region_lock;
 	struct queue_entry **nodes; /* of blocks */
 	struct queue_entry **lines; /* of synchronisation objects */
 	struct hold *holds[HOLDS / HOLD_CHUNK];
 	unsigned long hold_used[BITS_TO_LONGS(HOLDS)];
-	u16 kept_at[KEPT_PLACES]; /* by hash of a lock's name: the record it was last in, + 1 */
-	atomic_t kept_hand;       /* where sync.c looks next for one to give back */
-	struct sync **objects;    /* pieces, made on demand */
+	u16 kept_at[KEPT_PLACES]; /* by hash of a lock's name: its last hold record + 1 */
+	atomic_t kept_hand;       /* the hold record that sync.c checks next for a lock to give back */
+	struct sync **objects;    /* pieces, allocated on demand */
 	struct object_list object_list;
 	struct bar **bars;
 	wait_queue_head_t bar_wait;
@@ -88,44 +87,58 @@ struct rank {
 	struct list_head parked; /* calls whose threads run signal handlers; park.c */
 	struct delayed_work parked_check;
 	struct conn *conn;  /* NULL: no RDMA */
-	struct rank **here; /* ranks of this kernel, by number */
+	struct rank **here; /* ranks of the job in this kernel, by number */
 	u64 messages_in, messages_out, steps;
-	long charged; /* for all these tables, and the connections */
-	/* peers that are gone */
+	long charged; /* pages, for these tables and the connections */
+	/* lost peers */
 	spinlock_t lost_lock;
 	s16 lost[DSM_RANKS_MAX];
-	int err; /* why this rank cannot go on */
+	int err; /* -errno: why this rank cannot continue */
 	unsigned int lost_n;
-	DECLARE_BITMAP(gone, DSM_RANKS_MAX); /* peers that nothing is taken from any more */
+	DECLARE_BITMAP(gone, DSM_RANKS_MAX); /* peers whose messages are dropped */
 	wait_queue_head_t lost_wait;
-	struct dsm_ioc_stats none; /* counts for pages of no region */
+	struct dsm_ioc_stats none; /* counters for pages outside regions */
 #ifdef DSM_INJECT
-	struct inject *inject; /* inject.c; NULL: nobody has */
+	struct inject *inject; /* inject.c; NULL: not in use */
 #endif
 };
 
-extern struct mutex ranks_lock; /* outside stop_lock and cq.c's list of devices; inside ctx->lock */
-extern struct list_head ranks;  /* of this kernel */
-/* Calls of the device; `in` is the module's copy of the argument, which check.c has found to be as it may be. */
+extern struct mutex ranks_lock; /* nests inside ctx->lock; stop_lock and the lock of cq.c's devices nest inside it */
+extern struct list_head ranks;  /* all ranks of this kernel; under ranks_lock */
+
+/* Calls of the device. `in` is the module's copy of the argument, validated by check.c. All sleep. -EFAULT: arg not writable. */
+/* Make the view's context a rank. -EINVAL: no window; -EBUSY: is a rank, or has frames; -EUSERS, -ENOMEM, -EDQUOT, conn_open() */
 long rank_join(struct view *v, void *in, void __user *arg);
+/* Copy, and on request reset, the counters of a region or of the rank. -ENOENT: no such region; -ENOMEM */
 long rank_stats(struct view *v, void *in, void __user *arg);
+/* Copy the transfer counts of the first 2 MiB, from `page` on, that have any. -ENOENT: there are none; -EINTR: killed; -ENOMEM */
 long rank_hot(struct view *v, void *in, void __user *arg);
+/* Return the next lost rank that this view has not been told of, and its -errno; rank -1: there is none. */
 long rank_lost(struct view *v, void *in, void __user *arg);
+/* Return the rank's completion queues; zeros without RDMA. -EINTR: killed */
 long rank_queues(struct view *v, void *in, void __user *arg);
-void rank_stop(struct rank *r);  /* nothing of it is under way any more, its device is free; sleeps, may be repeated */
-void rank_leave(struct rank *r); /* sleeps */
+
+/* Set `dead`, wake all threads, wait until none is inside, and close the connections. Sleeps; takes stop_lock; idempotent. */
+void rank_stop(struct rank *r);
+/* Unlink the rank, stop it, and put its references to the other contexts of the job. Sleeps; takes ranks_lock. */
+void rank_leave(struct rank *r);
+/* A device was removed: stop its ranks and mark each as lost (-ENODEV). Sleeps with ranks_lock; not inside rank_enter(). */
 void ranks_leave_device(struct ib_device *dev);
-void rank_free(struct rank *r); /* sleeps */
+/* Free a rank and its tables, after rank_leave(). Sleeps. */
+void rank_free(struct rank *r);
+/* Report a lost peer to all views, and drop its later messages. peer == r->me: err is why r cannot continue. Any context. */
 void rank_peer_lost(struct rank *r, u16 peer, int err);
 
+/* Make rank_stop() wait until rank_exit(). False: the rank has stopped. Any context. */
 static inline bool rank_enter(struct rank *r)
 {
 	return atomic_inc_not_zero(&r->inside);
 }
 
+/* Undo rank_enter(). The last caller wakes rank_stop(). Any context. */
 void rank_exit(struct rank *r);
 
-/* For debugfs. */
+/* For debugfs: the pending requests of each rank, and its completion queues. Both sleep, and take ranks_lock. */
 int ranks_show(struct seq_file *f, void *unused);
 int queues_show(struct seq_file *f, void *unused);
 
