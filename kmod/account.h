@@ -5,28 +5,28 @@
 
 #include "ctx.h"
 
-/* Other memory than frames, in pages; any context. False: the user may not lock so much. */
+/* Charge pages of memory other than frames. False: above the user's limit of locked memory. Any context. */
 bool account_charge(struct ctx *c, long pages);
 void account_uncharge(struct ctx *c, long pages);
-/* The same for a small object. Bytes are summed, and charged in whole pages. */
+/* The same for a small object. The sum of all bytes is charged in whole pages. */
 bool account_charge_bytes(struct ctx *c, size_t n);
 void account_uncharge_bytes(struct ctx *c, size_t n);
-/* The same for n frames of one chunk, and the chunk. */
+/* The same for n frames of one chunk, and for the struct chunk itself. */
 bool account_charge_frames(struct ctx *c, long n);
 void account_uncharge_frames(struct ctx *c, long n);
 
-int account_open_view(struct view *v); /* -EUSERS: the user has too many contexts; -ENOMEM */
+int account_open_view(struct view *v); /* -EUSERS: too many contexts of the user; -ENOMEM */
 void account_close_view(struct view *v);
-void account_open_ctx(struct ctx *c, const struct view *v); /* with the user and the limit of the view */
+void account_open_ctx(struct ctx *c, const struct view *v); /* sets user and limit to the view's */
 void account_close_ctx(struct ctx *c);
-void account_move(struct view *v, struct ctx *c);        /* from now on the context counts for the user, not the view */
-int account_take_pollers(struct ctx *c, unsigned int n); /* -EUSERS; account_close_ctx() gives them back */
+void account_move(struct view *v, struct ctx *c);        /* count the context for the user in place of the view */
+int account_take_pollers(struct ctx *c, unsigned int n); /* -EUSERS: too many; account_close_ctx() returns them */
 
-/* Between these two, allocations of this worker are charged to the memory cgroup of the context. */
+/* Between these two calls, allocations of this worker are charged to the memory cgroup of the context. */
 struct mem_cgroup *account_memcg_begin(struct ctx *c);
 void account_memcg_end(struct mem_cgroup *before);
 
-/* How often a charge was refused. If it is unchanged after a failed allocation, the machine or the cgroup lacks the memory. */
+/* The number of refused charges. If it is unchanged after a failed allocation, the machine or the cgroup is out of memory. */
 static inline unsigned int account_refused(const struct ctx *c)
 {
 	return (unsigned int)atomic_read(&c->refused);

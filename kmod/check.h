@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * check.h - is the argument of a call as dsm_uapi_rules.h says? Done once, on the module's own copy, before the call looks at it.
- * What depends on the state of the rank (is there such a region, is that its block, is this lock held) is the call's to find out.
+ * check.h - validate the argument of a call by dsm_uapi_rules.h: once, on the module's own copy, before the call reads it.
+ * The call itself checks what depends on the state of the rank: whether the region, the block or the held lock exists.
  */
 #ifndef KMOD_CHECK_H
 #define KMOD_CHECK_H
@@ -9,24 +9,24 @@
 #include "core/wire.h"
 #include "dsm_uapi_rules.h"
 
-/* What the context has: a window, a job. 0: not yet, and then nothing that is counted by it is valid. */
+/* The limits of the context's window and job. 0: not set yet, so that no index into it is valid. */
 struct limits {
 	u32 pages;
 	u16 ranks, me;
-	u16 peer; /* that CONNECT names */
+	u16 peer; /* the peer that CONNECT names */
 };
 
 /*
- * p: the argument of the call with this number; only what has a row other than OUT ANY is looked at. Indices are bounded
- * against speculation in place.
+ * p: the argument of the call with number nr. Fields whose row is OUT ANY are ignored. Indices are clamped in place against
+ * speculation.
  */
 bool check_call(unsigned int nr, const struct limits *limits, void *p);
 
-/* The same of what pointers lead to, which is as large as the call says. */
+/* The same for data that pointers refer to; its size is the one that the call gives. */
 bool check_prot_item(const struct limits *limits, struct dsm_prot_item *item);
 bool check_owner(const struct limits *limits, struct dsm_owner *owner);
 
-/* roce: is the context's device one that speaks it? Behind the address are its queue pairs, of as many ranks as the job has. */
+/* roce: the context's device uses RoCE. The address is followed by queue pairs, for each rank of the job. */
 bool check_address(const struct limits *limits, bool roce, struct dsm_address *address);
 
 static inline struct dsm_address_qp *address_qp(struct dsm_address *address, u16 rank, unsigned int class)

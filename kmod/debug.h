@@ -44,7 +44,7 @@ enum counter {
 	GAUGE_RANKS,
 	GAUGE_FRAMES,
 	GAUGE_CHARGED,
-	GAUGE_WAITING, /* how many there are */
+	GAUGE_WAITING, /* GAUGE_*: current values */
 	COUNTERS
 };
 
@@ -59,7 +59,7 @@ static inline void debug_count(enum counter c, u64 n)
 }
 
 void debug_create(void);
-void debug_file(const char *name, const struct file_operations *fops); /* for root; between create and remove */
+void debug_file(const char *name, const struct file_operations *fops); /* for root; after create, before remove */
 void debug_remove(void);
 
 #endif

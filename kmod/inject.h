@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: (GPL-2.0 WITH Linux-syscall-note) OR BSD-2-Clause */
 /*
- * inject.h - messages that nobody has sent. Part of the module only if it is built for that (scripts/build-kmod --inject): an
- * administrator gives a rank messages as if peers on other hosts had sent them, and reads what the rank sends to peers that it
- * is not connected to. For tests/kmod/flood.c.
+ * inject.h - injection of messages, for tests/kmod/flood.c. Part of the module only if it is built with scripts/build-kmod
+ * --inject: an administrator passes messages to a rank as if peers on other hosts had sent them, and reads what the rank sends to
+ * peers to which it is not connected.
  */
 #ifndef KMOD_INJECT_H
 #define KMOD_INJECT_H
@@ -10,33 +10,33 @@
 #include "core/wire.h"
 #include "dsm_uapi.h"
 
-#define INJECT_MAX 1024u /* messages of a call */
+#define INJECT_MAX 1024u /* messages per call */
 
 enum inject_outcome {
-	INJECT_LOST = 0, /* the peer is lost: nothing of it is taken */
-	INJECT_REFUSED,  /* no rank sends that: a field is out of its range, or the connection is another's */
-	INJECT_WRONG,    /* no rank sends it now: nothing has changed but that the peer is lost */
-	INJECT_STRAY,    /* nobody has asked for it: ignored */
-	INJECT_LATER,    /* a worker judges it */
+	INJECT_LOST = 0, /* the peer is lost: its messages are dropped */
+	INJECT_REFUSED,  /* invalid: a field is out of range, or this is the connection of another peer */
+	INJECT_WRONG,    /* invalid in this state: the only change is that the peer is lost */
+	INJECT_STRAY,    /* not requested: ignored */
+	INJECT_LATER,    /* deferred to a worker */
 	INJECT_TAKEN,
 	INJECT_OUTCOMES
 };
 
 struct inject_message {
 	struct msg m;
-	__u32 imm;    /* not 0: a block has landed, of which this tells */
-	__u16 peer;   /* over whose connection it comes, */
-	__u8 class;   /* and over which one */
+	__u32 imm;    /* not 0: a block has landed, with this immediate data */
+	__u16 peer;   /* the peer over whose connection it arrives */
+	__u8 class;   /* the class of that connection */
 	__u8 outcome; /* out: enum inject_outcome */
 };
 DSM_LAYOUT(inject_message, 40);
 
-#define INJECT_FORGIVE 1u /* lost peers that are not of this kernel come back before each message */
+#define INJECT_FORGIVE 1u /* before each message, lost peers on other hosts are accepted again */
 
 struct inject_call {
 	__u64 messages; /* in: address of struct inject_message[count] */
-	__u64 sent; /* in: address of struct msg[room]: what has left for peers that are not connected. The oldest go first, if the
-			   rank sends more than INJECT_MAX between two calls */
+	__u64 sent; /* in: address of struct msg[room]: messages sent to peers that are not connected. If the rank sends more than
+			   INJECT_MAX between two calls, the oldest are lost */
 	__u32 count; /* in: up to INJECT_MAX */
 	__u32 room;  /* in: up to INJECT_MAX */
 	__u32 nsent; /* out */
@@ -51,11 +51,11 @@ struct rank;
 struct view;
 
 #ifdef DSM_INJECT
-long inject_ioctl(struct view *v, unsigned int cmd, void __user *arg); /* -ENOTTY: another call; -EPERM */
+long inject_ioctl(struct view *v, unsigned int cmd, void __user *arg); /* -ENOTTY: not DSM_IOC_INJECT; -EPERM */
 /* Bottom halves are off. */
-void inject_sent(struct rank *r, const struct msg *m); /* to a peer that is not of this kernel */
+void inject_sent(struct rank *r, const struct msg *m); /* record m, sent to a peer on another host */
 void inject_stepped(struct rank *r, const struct msg *m, int err);
-void inject_end(struct rank *r); /* nothing of it is under way any more */
+void inject_end(struct rank *r); /* the rank is stopped: free the buffer */
 #else
 static inline long inject_ioctl(struct view *v, unsigned int cmd, void __user *arg)
 {

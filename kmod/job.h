@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* job.h - the key of a job, and whom a rank is connected with: calls of the device. */
+/* job.h - set the key of a job, and connect a rank to its peers: calls of the device, as in rank.h. */
 #ifndef KMOD_JOB_H
 #define KMOD_JOB_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* main.h - the module itself: what main.c offers to the others. */
+/* main.h - functions of main.c for other files. */
 #ifndef KMOD_MAIN_H
 #define KMOD_MAIN_H
 
-void dsm_test_stay(void); /* sleeps: test_linger */
+void dsm_test_stay(void); /* delay by test_linger; sleeps */
 
 #endif

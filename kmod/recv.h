@@ -15,7 +15,7 @@ struct seq_file;
 /* The receive buffers of a class. */
 struct receives {
 	struct ib_srq *srq; /* NULL: each lane has CREDITS of them */
-	unsigned int pack;  /* messages that a buffer has room for */
+	unsigned int pack;  /* messages per buffer */
 	u32 npieces;
 	struct piece {
 		struct msg *buffers; /* CREDITS of them */
@@ -23,17 +23,17 @@ struct receives {
 	} * pieces;
 };
 
-/* Messages from the device's view of memory: made, and to be sent or received. NULL: no memory. */
+/* Allocate and DMA-map n messages, to be sent or received. *dma: their DMA address. NULL: no memory. */
 struct msg *buffers_make(struct conn *c, unsigned int n, enum dma_data_direction way, u64 *dma);
 void buffers_free(struct conn *c, struct msg *buffers, unsigned int n, enum dma_data_direction way, u64 dma);
 
-int recv_open(struct conn *c);            /* sleeps; before queue pairs are made. Then recv_close(), also if it fails */
-void recv_close(struct conn *c);          /* sleeps; queue pairs are gone */
-int recv_start(struct lane *l);           /* its queue pair is made: post its buffers, if they are its own */
-int recv_post(struct lane *l, u32 index); /* a buffer, again */
-/* What is in a buffer; it may be posted again then. */
+int recv_open(struct conn *c);   /* before queue pairs are created; call recv_close() even if it fails; sleeps */
+void recv_close(struct conn *c); /* after the queue pairs are destroyed; sleeps */
+int recv_start(struct lane *l);  /* post the lane's own buffers, if any; its queue pair exists */
+int recv_post(struct lane *l, u32 index); /* post a buffer again */
+/* Copy n messages out of a buffer, which the caller may then post again. */
 void recv_copy(struct lane *l, u32 index, struct msg *m, unsigned int n);
-bool recv_shared(const struct lane *l);                   /* with other peers */
-void recv_show(struct seq_file *f, const struct conn *c); /* how much memory they are */
+bool recv_shared(const struct lane *l);                   /* does it share buffers with other peers? */
+void recv_show(struct seq_file *f, const struct conn *c); /* for debugfs: the memory of the buffers */
 
 #endif

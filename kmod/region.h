@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* region.h - the regions of a rank. A view adds and removes them; a region is there as long as a view has it. */
+/* region.h - the regions of a rank. Views add and remove them; a region exists as long as a view has it. */
 #ifndef KMOD_REGION_H
 #define KMOD_REGION_H
 
@@ -7,29 +7,29 @@
 
 struct region {
 	u32 page, pages; /* of whole blocks */
-	u32 usable;      /* pages, from the first; the rest of the last block is nobody's */
+	u32 usable;      /* pages, from the first, that threads may use; the rest of the last block is unused */
 	u8 order;
 	u8 home;     /* enum dsm_region_home */
 	u8 priority; /* enum dsm_region_priority */
 	u32 arg;
-	u32 views;                /* that have added it */
+	u32 views;                /* number of views that have added it */
 	u32 parts;                /* 0: one for each rank */
-	struct dsm_owner *owners; /* of parts; NULL: each rank's own */
+	struct dsm_owner *owners; /* one per part; NULL: part i belongs to rank i */
 	struct dsm_ioc_stats stats;
 };
 
-/* Of the 2 MiB from start on. */
+/* The usable pages in the 2 MiB from start on. */
 static inline u32 region_usable(const struct region *g, u32 start)
 {
 	return g->page + g->usable > start ? min(g->page + g->usable - start, CHUNK_PAGES) : 0;
 }
 
-/* NULL: no region. Inside rcu_read_lock() or in softirq, after which the region may go. */
+/* The region of a page; NULL: none. Call inside rcu_read_lock() or in softirq; the region may be freed afterwards. */
 struct region *region_at(const struct rank *r, u32 page);
-u16 region_home(const struct rank *r, const struct region *g, u32 page); /* of the block at a page of g */
-/* A call of the device: add or remove one, as rank_join(). */
+u16 region_home(const struct rank *r, const struct region *g, u32 page); /* home of the block at a page of g */
+/* A call of the device, as in rank.h: add or remove a region. */
 long region_change(struct view *v, void *in, void __user *arg);
-void region_detach_all(struct rank *r, struct view *v); /* a view is closed, and others are left: its regions; sleeps */
-void region_free(struct rank *r, struct region *g);     /* NULL: nothing */
+void region_detach_all(struct rank *r, struct view *v); /* remove a view from its regions when it is closed; sleeps */
+void region_free(struct rank *r, struct region *g);     /* g NULL: no effect */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * slot.h - requests under way, and waiting for their answers. The functions sleep unless their comment says otherwise. slot_at()
+ * slot.h - pending requests, and waiting for their answers. The functions sleep unless their comment says otherwise. slot_at()
  * in table.h finds a slot by its number.
  */
 #ifndef KMOD_SLOT_H
@@ -20,7 +20,7 @@ struct rank;
  *   from            to            requests
  *   0               SYNC_SLOTS    blocks that threads wait for
  *   SYNC_SLOTS      AHEAD_SLOTS   prefetches
- *   AHEAD_SLOTS     SLOTS         blocks that are given back: these must not wait behind pinned blocks
+ *   AHEAD_SLOTS     SLOTS         blocks that return to their home: these must not wait behind pinned blocks
  *   SLOTS           BRIEF_END     requests that are answered at once
  *   BRIEF_END       BLOCK_SLOTS   requests that may wait in line; also blocks, when the first SYNC_SLOTS are in use
  *   BLOCK_SLOTS     ALL_SLOTS     requests that may wait in line, and no blocks
@@ -36,43 +36,45 @@ struct rank;
 #define SLOT_CHUNK SLOTS
 static_assert(BLOCK_SLOTS * DSM_RANKS_MAX < 1u << 22); /* struct dir */
 
-/* A request under way. seq counts its answers. */
+/* A pending request. seq counts its answers. */
 struct slot {
 	wait_queue_head_t wait;
 	u32 seq;
 	u32 object;
 	u64 value;
 	s16 status;
-	u8 nobody;                  /* nobody waits: a prefetch, or its thread was killed; the answer frees the slot */
-	u8 want;                    /* protection that was asked for */
+	u8 nobody;                  /* no thread waits (a prefetch, a killed thread); the answer frees the slot */
+	u8 want;                    /* requested protection */
 	bool over;                  /* its last answer has come */
-	bool granted;               /* an answer was no refusal */
-	const struct mm_struct *mm; /* of who asks: a name, nothing else; NULL: a worker */
+	bool granted;               /* an answer had status 0 */
+	const struct mm_struct *mm; /* identifies the requester; never dereferenced; NULL: a worker */
 	u64 ask;                    /* core/ask.h */
 };
 
 enum slot_kind { SLOT_BLOCK, SLOT_BRIEF, SLOT_LASTING };
-/* -EINTR: killed; unless killable, -ERESTARTNOINTR for a signal; -EAGAIN: too many lasting ones; -EIO, -ENOMEM, -EDQUOT */
+/* Wait for a free slot. -EINTR: killed; -ERESTARTNOINTR: a signal, unless killable; -EAGAIN: no lasting slot is free; -EIO: the
+ * rank is stopped; -ENOMEM, -EDQUOT */
 int slot_get(struct rank *r, enum slot_kind kind, bool killable);
-int slot_now(struct rank *r); /* of SLOT_BLOCK; waits for memory only. -EAGAIN, -ENOMEM, -EDQUOT */
-/* For a prefetch, or a block that is given back. -EAGAIN; does not sleep */
+int slot_now(struct rank *r); /* a SLOT_BLOCK; sleeps only for memory. -EAGAIN: none is free; -ENOMEM, -EDQUOT */
+/* A slot for a prefetch, or (back) for a block that returns to its home. -EAGAIN: none is free. Does not sleep. */
 int slot_try(struct rank *r, u32 object, bool back);
 void slot_put(struct rank *r, unsigned int slot);
 /* A block has arrived: answer the thread that waits for it. False: no thread waits, and nothing was done; the caller confirms the
  * block and completes the slot. */
 bool slot_granted(struct rank *r, unsigned int slot, s16 status, u64 value);
-/* An answer has come; others follow unless it is the last. None of these sleeps. */
+/* An answer has arrived; more follow unless `last`. slot_granted(), slot_complete() and slot_answered() do not sleep. */
 void slot_complete(struct rank *r, unsigned int slot, s16 status, u64 value);
 void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value, bool last);
-/* 0, -ETIMEDOUT, -EINTR: killed, -EIO; unless killable, -ERESTARTNOINTR for a signal: the answer is still to come */
+/* Wait at most ns (0: no limit) for n answers after seq. -ETIMEDOUT; -EIO: the rank is stopped; -EINTR: killed; -ERESTARTNOINTR:
+ * a signal, unless killable. After an error the answer is still due. */
 int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable);
-/* The two parts of slot_wait(): whether the answer comes within spin_us, and the rest. */
+/* The two parts of slot_wait(): poll for spin_us, true if the answers have arrived; then sleep. */
 bool slot_spin(struct rank *r, unsigned int slot, u32 seq, u32 n);
 int slot_sleep(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable);
-bool slot_answered_by(const struct slot *s, u32 seq, u32 n); /* n answers after seq */
-int signal_err(void); /* what a call ends with that a signal has interrupted: -EINTR or -ERESTARTNOINTR */
-bool slot_abandon(struct rank *r, unsigned int slot, u32 seq); /* its thread goes; false: the answer has come */
-/* The same where several answers may be due; false: the last has come. */
+bool slot_answered_by(const struct slot *s, u32 seq, u32 n); /* have n answers after seq arrived? */
+int signal_err(void); /* the result of a call interrupted by a signal: -EINTR if killed, else -ERESTARTNOINTR */
+bool slot_abandon(struct rank *r, unsigned int slot, u32 seq); /* stop waiting; false: the answer has arrived */
+/* The same if several answers may be due. False: the last has arrived. */
 bool slot_leave(struct rank *r, unsigned int slot);
 
 #endif

@@ -8,21 +8,21 @@
 
 struct rank;
 
-/* What the thread of a request for synchronisation waits for next. */
+/* What the thread of a synchronisation request waits for next. */
 enum call_stage {
 	STAGE_ANSWER = 0, /* the first answer */
-	STAGE_TURN,       /* in line: the turn, until `end` */
-	STAGE_CANCEL,     /* taken back: whether the turn has come all the same */
-	STAGE_GRANT,      /* then the turn's own answer */
+	STAGE_TURN,       /* queued: its turn, until `end` */
+	STAGE_CANCEL,     /* SOP_CANCEL sent: its answer tells whether the turn came first */
+	STAGE_GRANT,      /* the turn came first: its answer */
 	STAGE_BARRIER
 };
 
-/* A request for synchronisation under way. */
+/* A synchronisation request in progress. */
 struct call {
 	struct dsm_ioc_call in, out; /* the argument as the thread passed it; the result */
 	struct msg m;
-	u64 end; /* 0: none */
-	u32 seq; /* slot->seq before the request; of a barrier: its generation */
+	u64 end; /* time limit, by ktime_get_ns(); 0: none */
+	u32 seq; /* slot->seq before the request; for a barrier: its generation */
 	int slot;
 	u16 hold;
 	u8 stage;      /* enum call_stage */
@@ -30,12 +30,12 @@ struct call {
 	bool brief;    /* a cancellation point: instead of its first sleep, the thread returns to user space */
 };
 
-void sync_send(struct rank *r, const struct msg *m); /* of this rank's own; in process context */
-void sync_take_back(struct rank *r, struct call *c); /* it is in line: SOP_CANCEL */
-bool sync_is_point(const struct dsm_ioc_call *in);   /* its thread can be cancelled while it waits */
-/* It waits for a lock behind another thread of its rank, and does so no more: the slot is free. False: it does not stand there. */
+void sync_send(struct rank *r, const struct msg *m); /* send a message of this rank; process context, sleeps */
+void sync_take_back(struct rank *r, struct call *c); /* it is queued: send SOP_CANCEL; sleeps */
+bool sync_is_point(const struct dsm_ioc_call *in);   /* can its thread be cancelled while it waits? */
+/* Stop waiting for a lock behind another thread of this rank, and free the slot. False: it does not wait there. */
 bool sync_leave_line(struct rank *r, struct call *c);
-bool sync_lines_up(const struct call *c); /* its first answer says only that it is in line */
+bool sync_lines_up(const struct call *c); /* does its first answer only say that it is queued? */
 long sync_call(struct rank *r, void *in, void __user *arg);
 
 #endif

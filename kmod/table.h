@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* table.h - the tables of a rank, which grow with what is used of them. */
+/* table.h - the tables of a rank, which are allocated piecewise on demand. */
 #ifndef KMOD_TABLE_H
 #define KMOD_TABLE_H
 
@@ -12,12 +12,13 @@
 struct state {
 	struct copy copies[CHUNK_PAGES];
 	struct dir dirs[CHUNK_PAGES];
-	/* How often the write permission of a block has changed ranks; counted at its home, under its stripe, and read without. */
+	/* Moves of a block's write permission between ranks; counted at its home, under its stripe; read without lock. */
 	u32 transfers[CHUNK_PAGES];
-	DECLARE_BITMAP(fetches[FETCHES], CHUNK_PAGES); /* of each kind: one for this block waits for a worker; run.c */
+	DECLARE_BITMAP(fetches[FETCHES],
+		       CHUNK_PAGES); /* per kind: a message for this block waits for a worker; run.c */
 };
 
-/* NULL: this rank has never used that slot. An index in a message of a peer is wrong then. The next two functions are alike. */
+/* NULL: this rank has never used that slot, so the index in a peer's message is wrong. The next two functions are similar. */
 static inline struct slot *slot_at(struct rank *r, unsigned int i)
 {
 	struct slot *c = i < ALL_SLOTS ? smp_load_acquire(&r->slot_chunks[i / SLOT_CHUNK]) : NULL;
@@ -39,19 +40,19 @@ static inline struct bar *bar_at(struct rank *r, u32 i)
 	return c ? &c[i % BAR_CHUNK] : NULL;
 }
 
-int table_make(struct rank *r); /* -ENOMEM: table_free() what there is; sleeps */
-/* What table_make() allocates for a job of `size` ranks and a window of `chunks`. */
+int table_make(struct rank *r); /* -ENOMEM: the caller calls table_free(); sleeps */
+/* Bytes that table_make() allocates for a job of `size` ranks and a window of `chunks`. */
 size_t table_bytes(unsigned int size, size_t chunks);
 void table_free(struct rank *r);                /* sleeps */
-int table_slot(struct rank *r, unsigned int i); /* there is memory behind it from now on; sleeps. -ENOMEM, -EDQUOT */
-bool table_line(struct rank *r, u16 slot);      /* a place in line for one of this rank's own threads; sleeps */
-int table_hold(struct rank *r);                 /* a hold record; sleeps. -EAGAIN, -ENOMEM */
-void table_wake(struct rank *r);                /* whoever waits in a slot */
-/* The state of the 2 MiB around a page; NULL: no memory, or more than the user may lock (account_refused()). */
+int table_slot(struct rank *r, unsigned int i); /* allocate the chunk of a slot; sleeps. -ENOMEM, -EDQUOT */
+bool table_line(struct rank *r, u16 slot); /* allocate the queue entry of a thread's slot; false: no memory; sleeps */
+int table_hold(struct rank *r);            /* get a hold record; -EAGAIN: none is free; -ENOMEM; sleeps */
+void table_wake(struct rank *r);           /* wake all threads that wait in slots */
+/* Get or allocate the state of the 2 MiB around a page. NULL: no memory, or above the user's limit (account_refused()). */
 struct state *table_state(struct rank *r, u32 page, gfp_t gfp);
-void table_free_state(struct rank *r, struct state *st);  /* sleeps; NULL: nothing */
-bool table_objects(struct rank *r, u32 index, gfp_t gfp); /* memory behind a place of the table of objects */
-/* Is there memory behind the place that a message needs? False: not now, in this context. */
+void table_free_state(struct rank *r, struct state *st);  /* sleeps; st NULL: no effect */
+bool table_objects(struct rank *r, u32 index, gfp_t gfp); /* allocate an entry of the table of objects */
+/* Allocate the table entry that a message needs. False: no memory in this context. */
 bool table_ready(struct rank *r, const struct msg *m, gfp_t gfp);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* clang-format off */
 /*
- * trace.h - tracepoints, below events/dsm/ of tracefs: what a fault, a message, a change of protections and a wake-up were about.
- * They cost a test each while nobody listens.
+ * trace.h - tracepoints in events/dsm/ of tracefs, for faults, messages, changes of protections and wake-ups. A disabled
+ * tracepoint costs one branch.
  */
 #undef TRACE_SYSTEM
 #define TRACE_SYSTEM dsm
@@ -24,7 +24,7 @@ dsm_message_types
 #undef E
 #define E(name) { MSG_##name, #name },
 
-/* A fault on the window that had to ask; result: 1 open, 0 to be tried again, -errno. */
+/* A fault on the window that sent a request; result: 1: the page is open; 0: retry; -errno. */
 TRACE_EVENT(dsm_fault,
 	TP_PROTO(u16 rank, u32 page, bool write, u64 ns, int result),
 	TP_ARGS(rank, page, write, ns, result),
@@ -74,11 +74,11 @@ DECLARE_EVENT_CLASS(dsm_message,
 		  __entry->req_slot)
 );
 
-/* A message is about to be handled by a rank of this kernel, or on its way to any. */
+/* A rank of this kernel is about to handle a message, or to send one to any rank. */
 DEFINE_EVENT(dsm_message, dsm_message_in, TP_PROTO(u16 rank, const struct msg *m), TP_ARGS(rank, m));
 DEFINE_EVENT(dsm_message, dsm_message_out, TP_PROTO(u16 rank, const struct msg *m), TP_ARGS(rank, m));
 
-/* A batch of protections is in the page tables, and on its way to other processors. */
+/* The page tables show a batch of protections; other processors are being flushed. */
 TRACE_EVENT(dsm_protect,
 	TP_PROTO(u32 page, unsigned int count, u8 prot, unsigned int stale, unsigned int deferred, unsigned int flushed),
 	TP_ARGS(page, count, prot, stale, deferred, flushed),
@@ -102,7 +102,7 @@ TRACE_EVENT(dsm_protect,
 		  __entry->stale, __entry->deferred, __entry->flushed)
 );
 
-/* The answer to a request has come. */
+/* The answer to a request has arrived. */
 TRACE_EVENT(dsm_wake,
 	TP_PROTO(u16 rank, unsigned int slot, u32 object, int status),
 	TP_ARGS(rank, slot, object, status),

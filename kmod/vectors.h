@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* vectors.h - how many CQs each completion vector of a device has, as far as dsm.ko knows. */
+/* vectors.h - the number of CQs of each completion vector of a device, as far as dsm.ko knows. */
 #ifndef KMOD_VECTORS_H
 #define KMOD_VECTORS_H
 
@@ -8,14 +8,14 @@
 
 struct seq_file;
 
-/* Of the protocol, which are those of cqgroup.h. */
+/* Names of the protocol's classes, which are those of cqgroup.h. */
 extern const char *const class_names[CLASS_MAX];
 
-/* A CQ of a vector that somebody else has chosen; cqgroup_put_vector() when it is gone. */
+/* Count a CQ whose vector the caller has chosen. The caller calls cqgroup_put_vector() after it has freed the CQ. */
 void vectors_count(struct ib_device *dev, int vector);
 int vectors_show(struct seq_file *f, void *unused);
 
-/* To be registered before all clients that count. */
+/* Call before the registration of clients that count CQs. */
 int vectors_init(void);
 void vectors_exit(void);
 
