@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ask.h - asking another process of the node to change its own mapping, for backends that cannot do it from outside.
+ * ask.h - ask another process of the node to change its own mapping, for backends that cannot change it from outside.
  *
- * Each rank has a box of requests in memory of the node, and a word that its threads sleep on. A thread of its own, dsm-protect,
- * serves the box and does nothing else: it takes no lock of the engine's, so a request is served whatever the askers hold. Who
- * waits for an answer serves the box of its own rank, too, which spares waking that thread.
+ * Each rank has a box of requests in the node's shared memory, and a futex word that its threads sleep on. The thread dsm-protect
+ * of the rank only serves the box. It takes no lock of the engine, so it serves requests whatever locks the askers hold. A thread
+ * that waits for an answer also serves the box of its own rank, which saves waking dsm-protect.
  *
  *   FREE -> (asker) WRITING -> POSTED -> (server) TAKEN -> DONE -> (asker) FREE
  *   POSTED -> (asker) FREE when the process has ended
@@ -14,15 +14,15 @@
 
 #include "fault/frames.h"
 
-/* What serves a request: this process's mapping of [off, off + len) to prot, an argument of mprotect(2). 0 or -errno. */
+/* Serve a request: set this process's mapping of [off, off + len) to prot, as for mprotect(2). 0 or -errno. */
 typedef int (*ask_serve_fn)(size_t off, size_t len, int prot);
 
-/* Bytes of node memory, whole pages. */
+/* Bytes of shared memory for the boxes; whole pages. */
 size_t ask_shared(unsigned int ranks);
-/* The boxes are at `shared`. -EAGAIN: no thread to be had. */
+/* Start to serve the boxes at `shared`. -EAGAIN: no thread could be created. */
 int ask_open(void *shared, ask_serve_fn serve);
 void ask_close(void);
-/* All ranks of `t->down`, this one among them, set [off, off + len) to prot. -errno of the first that could not. */
+/* Make all ranks of `t->down`, this one included, set [off, off + len) to prot. 0 or -errno of the first that failed. Blocks. */
 int ask_all(const struct map_todo *t, size_t off, size_t len, int prot);
 
 #endif

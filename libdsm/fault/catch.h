@@ -11,21 +11,21 @@ enum fault_answer {
 	FAULT_NOWHERE  /* there is no memory: SIGSEGV, whatever the kernel sent */
 };
 
-/* Catch SIGBUS and SIGSEGV of addresses in the table of ranges (range.h) and ask fn, in the thread that faulted, with all signals
- * blocked; fn may block. What it does not serve, and signals of other addresses, go to the handlers that were there before. Once
- * until fault_uncatch(). -errno of sigaction(). */
+/* Catch SIGBUS and SIGSEGV at addresses in the table of ranges (range.h), and call fn in the faulting thread with all signals
+ * blocked; fn may block. Accesses that fn does not serve, and signals of other addresses, go to the previous handlers. Call once
+ * until fault_uncatch(). -errno of sigaction(2). */
 int fault_catch(enum fault_answer (*fn)(void *addr, bool write));
-/* Restore the handlers that were there before. No thread is in fn. */
+/* Restore the previous handlers. The caller ensures that no thread is in fn. */
 void fault_uncatch(void);
-/* From now on handle faults on the alternate signal stack of threads that have one: those on shared stacks. */
+/* From now on, handle faults on the alternate signal stack of threads that have one (threads with shared stacks). */
 void fault_alternate_stack(void);
 
-/* In fn, whose thread has all signals blocked: does a signal wait that the interrupted code has not blocked? Then fn had better
- * return: the signal is delivered before the access is repeated. False outside fn. */
+/* Called in fn: is a signal pending that the interrupted code has not blocked? Then fn should return: the signal is delivered
+ * before the access is repeated. False outside fn. */
 bool fault_signal_waits(void);
 /* Is this thread in fn? Any thread; does not block. */
 bool fault_handling(void);
-/* The same where fn cannot return: a signal that ends the process does so now. */
+/* The same where fn cannot return: deliver pending signals that end the process now. */
 void fault_end_if_told(void);
 
 #endif

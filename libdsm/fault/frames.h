@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * frames.h - the node's memory object, and what its ranks know together about their mappings of it.
+ * frames.h - the node's memory object, and the shared state of its ranks' mappings of it.
  *
- * With several ranks, the memory that they share has a word for each page (core/map.h), and locks. A lock covers a chunk of
- * 64 KiB, and is held over a change of the words together with the calls that carry it out, so that these come in one order:
+ * With several ranks, their shared memory has a word for each page (core/map.h), and locks. A lock covers a chunk of 64 KiB. It
+ * is held while words change and while system calls apply the change, so that both happen in the same order. Without the lock:
  *
  *   again() of rank 1                lower() of rank 0
  *     the node may write: opens
  *     its own mapping
- *                                      write-protects the mappings that are loose: rank 1's is not yet noted
- *                                      contents leave
- *     notes it
+ *                                      write-protects the loose mappings: rank 1's is not recorded yet
+ *                                      sends the contents
+ *     records it
  *   a store of rank 1 is lost
  *
- * A range takes the locks of its chunks in the order of their numbers; a piece never crosses a unit of 2 MiB, whose chunks
- * have consecutive locks. With one rank there is nothing to know, and no lock.
+ * The locks of a range are taken in the order of its chunks. A piece never crosses a unit of 2 MiB, whose chunks have consecutive
+ * locks. With one rank there are no words and no locks.
  */
 #ifndef FAULT_FRAMES_H
 #define FAULT_FRAMES_H
@@ -27,7 +27,7 @@
 #define FRAMES_UNIT (2ul << 20)
 #define FRAMES_LOCKS 1024u /* a page of them */
 
-/* Whose window this process has; frames_open() fills it, frames_close() clears it. */
+/* The node whose window this process has open. frames_open() sets it, frames_close() clears it. */
 extern struct fault_node frames_node;
 
 static inline bool frames_alone(void)
@@ -37,12 +37,12 @@ static inline bool frames_alone(void)
 
 /* Bytes of shared memory for locks and words: a whole number of pages. */
 size_t frames_shared(size_t size);
-/* This process has the node's window from now on. By the open() of a backend. */
+/* Called by the open() of a backend: set frames_node. */
 void frames_open(const struct fault_node *n);
-/* It has it no more. By the close() of a backend. */
+/* Called by the close() of a backend: clear frames_node. */
 void frames_close(void);
 
-/* The contents of the node's frames, whatever the access to them. Any thread, under any lock; none waits for other ranks. */
+/* The contents of the node's frames, independent of protections. Any thread, under any lock; no call waits for other ranks. */
 
 /* Copy contents out of the frames. 0 or -errno. */
 int frames_read(size_t off, size_t len, void *to);
@@ -51,7 +51,7 @@ int frames_write(size_t off, size_t len, const void *from);
 /* Free the memory behind a range, whatever its access. 0 or -errno. */
 int frames_punch(size_t off, size_t len);
 
-/* What `adopt` of every backend does first: map the object at range_at(off). 0 or -errno. */
+/* Map the object at range_at(off), as the first step of every backend's `adopt`. 0 or -errno. */
 int frames_adopt(size_t off, size_t len, int prot);
 
 /* The end of the piece of [off, end) that one acquisition of the locks may cover. */
@@ -62,17 +62,16 @@ static inline size_t frames_piece(size_t off, size_t end)
 	return next < end ? next : end;
 }
 
-/* Take the locks of the chunks of a piece: frames_piece(). May wait for another rank of the node that has one. With one rank,
- * nothing. */
+/* Take the locks of the chunks of a piece (frames_piece()). May wait for another rank of the node. Only with several ranks. */
 void frames_lock(size_t off, size_t end);
 /* Release them. */
 void frames_unlock(size_t off, size_t end);
 
-/* The rest with the locks held. */
+/* The caller holds the locks in the functions below. */
 
 /* The word of the page at off. */
 struct map *frames_map(size_t off);
-/* A step of every page of [off, end). The result: what they ask for together. */
+/* Step every page of [off, end). Returns their combined actions. */
 struct map_todo frames_step(enum map_kind kind, size_t off, size_t end, enum map_event ev, unsigned int who);
 
 #endif
