@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* handle.h - what a program's handle of a synchronisation object says. Any thread, anywhere; nothing blocks. */
+/* handle.h - encode and decode handles of synchronisation objects. Any thread, inside or outside the runtime; nothing blocks. */
 #ifndef SYNC_HANDLE_H
 #define SYNC_HANDLE_H
 
@@ -12,8 +12,8 @@
 #include "engine/stall.h"
 
 #define HANDLE_KIND (0xfull << 36)
-#define HANDLE_GONE \
-	(~0ull) /* of a destroyed object, where it was destroyed: zero would be a new one in shared memory */
+/* Stored in place of a destroyed object's handle: zero in shared memory would be a new object. */
+#define HANDLE_GONE (~0ull)
 
 /* A handle: generation (24 bits), kind (4), home (12), index (24). Zero is none. name: core/objects.h, object_name(). */
 static inline uint64_t handle_make(enum sync_kind kind, uint16_t home, uint64_t name)
@@ -36,7 +36,7 @@ static inline uint64_t handle_name(uint64_t id)
 	return id >> 40 << 24 | (id & SYNC_INDEX_MAX);
 }
 
-/* As messages have it: without the upper part of the generation. */
+/* The object number in messages: without the upper part of the generation. */
 static inline uint32_t handle_object(uint64_t id)
 {
 	return (uint32_t)handle_name(id);
@@ -51,14 +51,14 @@ static inline struct msg handle_ask(uint64_t id, uint8_t type, uint8_t op)
 	return m;
 }
 
-/* What this thread is about to wait for, for stall.h. */
+/* Record for stall.h that this thread is about to wait for an object. */
 static inline void about_object(uint64_t id)
 {
 	about(ABOUT_OBJECT, handle_home(id), handle_object(id));
 	wait_about.sync = (uint8_t)handle_kind(id);
 }
 
-/* 0, or -EINVAL: no handle of this kind; -ENOTCONN, -ECHILD: as api_ready(). */
+/* Check a handle. -EINVAL: no handle of this kind; -ENOTCONN, -ECHILD: as api_ready(). */
 static inline int handle_check(uint64_t id, enum sync_kind kind)
 {
 	int err = api_ready();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * held.h - the locks that this thread holds, by handle, and the lane of counters that it has for itself. Nothing blocks.
+ * held.h - the locks that this thread holds, by handle, and its lane: counters of its own. Nothing blocks.
  *
- * info is the hold record, or whether an rwlock is held for reading. What is inline is on the path of a lock that nobody else
- * wants, where each instruction counts: so the mutex that the thread has taken last stands apart, and need not be looked for.
+ * info is the hold record, or whether an rwlock is held for reading. The inline functions are on the path of an uncontended lock,
+ * where each instruction counts. So the mutex that the thread has taken last is kept apart, and needs no look-up.
  */
 #ifndef SYNC_HELD_H
 #define SYNC_HELD_H
@@ -22,29 +22,29 @@ struct held_entry {
 
 struct lane;
 
-/* A hash table of the thread's own, open addressing, at most half full; and one mutex apart. */
+/* A per-thread hash table with open addressing, at most half full; the last mutex is apart. */
 struct held {
-	struct held_entry last; /* taken by sync/lent.h; its info is good as a hint for longer than it is held */
+	struct held_entry last; /* taken by sync/lent.h; after the unlock, its info is still a hint */
 	bool last_held;
-	uint32_t n, size; /* size 0: none was ever held */
+	uint32_t n, size; /* size 0: no lock was held yet */
 	struct held_entry *v;
-	struct lane *lane; /* NULL: it has none */
+	struct lane *lane; /* NULL: none */
 	struct held_entry few[HELD_FEW];
 };
 extern __thread struct held held __attribute__((tls_model("initial-exec")));
 
-/* In dsm_init(). -EAGAIN. */
+/* Called by dsm_init(). -EAGAIN: no thread key is left. */
 int held_start(void);
-/* -EAGAIN: no memory; never after a held_remove() without one in between. */
+/* Add a lock. -EAGAIN: no memory; not possible if held_remove() was the last change. */
 int held_add(uint64_t id, uint32_t info);
-/* After a removal: what stands behind the gap may belong into it. */
+/* After a removal: move entries behind the gap into it where the look-up requires that. */
 void held_close_gap(uint32_t index);
 
-/* One more mutex was taken. The thread gets its lane, where one is free, and keeps it to its end. */
+/* Count a mutex that was taken. The first call gives the thread a lane, if one is free, until it ends. */
 void held_count(void);
-/* This thread makes no more calls, and gives its lane back before its end. */
+/* Return the lane before the thread ends. The thread makes no more calls. */
 void held_leave(void);
-/* In the child of fork(2): it has no lane. */
+/* Called in the child of fork(2), which has no lane. */
 void held_forked(void);
 
 static inline uint32_t held_place(uint64_t id)
@@ -52,13 +52,13 @@ static inline uint32_t held_place(uint64_t id)
 	return (uint32_t)(id * 0x9e3779b97f4a7c15u >> 32) & (held.size - 1);
 }
 
-/* Is there room for one more? */
+/* Is there room for one more lock? */
 static inline bool held_room(void)
 {
 	return held.n < held.size / 2;
 }
 
-/* Where there is room. */
+/* Add a lock; the caller has checked held_room(). */
 static inline void held_put(uint64_t id, uint32_t info)
 {
 	uint32_t i = held_place(id);
@@ -70,9 +70,9 @@ static inline void held_put(uint64_t id, uint32_t info)
 	held.n++;
 }
 
-#define HELD_LAST 0x7fffffff /* the index of the one apart */
+#define HELD_LAST 0x7fffffff /* the index of held.last */
 
-/* An index, good until the next change; -1: it does not hold it. */
+/* The index of a lock, valid until the next change; -1: this thread does not hold it. */
 static inline int held_find(uint64_t id)
 {
 	uint32_t i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * kept.h - locks that this node keeps, as nobody else has asked for them. Any thread inside the runtime; nothing waits for
- * another rank. ask: a request for the lock, of this rank.
+ * kept.h - locks that this node keeps because no other node has requested them. Called by any thread inside the runtime; no call
+ * waits for another rank. ask: this rank's request for the lock.
  */
 #ifndef SYNC_KEPT_H
 #define SYNC_KEPT_H
@@ -12,19 +12,19 @@
 #include "core/wire.h"
 #include "engine/job.h"
 
-/* Where the record of a lock is noted: its number + 1. name: hold_name(). */
+/* The table entry of a lock: its hold record + 1, a hint. name: hold_name(). */
 static inline uint32_t *kept_place(uint64_t name)
 {
 	return &job.me->kept_at[name * 0x9e3779b97f4a7c15u >> 32 & (CTL_KEPT_PLACES - 1)];
 }
 
-/* The lock is this thread's now: its hold record; -1: it is not kept here. */
+/* Take the lock. Returns its hold record; -1: it is not kept here. */
 int64_t kept_take(const struct msg *ask);
-/* In line behind a thread of this node: that thread's hold record; -1: nobody is there. */
+/* Queue behind a thread of this node. Returns that thread's hold record; -1: there is none. */
 int64_t kept_join(const struct msg *ask);
-/* It is held in this record, and will be found there when it is kept. */
+/* Note the record that has the lock, so that it is found when it is kept. */
 void kept_note(const struct msg *ask, uint32_t hold);
-/* Records run short: give some back. */
+/* Give some kept locks back to their homes, because records are short. */
 void kept_give_some(void);
 
 #endif

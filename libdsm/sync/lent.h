@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lent.h - mutexes that this node has and nobody waits for: taken and released by one compare-and-swap of the word of their
- * hold record (core/lock.h), outside the runtime.
+ * lent.h - the fast path for mutexes that this node has and no thread waits for: one compare-and-swap of the word of their hold
+ * record (core/lock.h) locks or unlocks them, outside the runtime.
  *
- * By a thread that has a lane (held.h): it has been through the whole path before, and is not a forked child. Nothing blocks.
- * "no" always means: by the whole path, which finds out why.
+ * Only for threads that have a lane (held.h): such a thread has used the slow path before, and is not in a forked child. Nothing
+ * blocks. If a function returns false, the caller takes the slow path, which finds the reason.
  */
 #ifndef SYNC_LENT_H
 #define SYNC_LENT_H
@@ -15,7 +15,7 @@
 #include "sync/held.h"
 #include "sync/kept.h"
 
-/* The lock's name, as words have it; 0: id is not a mutex's, or the job is not running. */
+/* The lock's name in words; 0: id is no mutex, this thread has no lane, or the job is not running. */
 static inline uint64_t lent_name(uint64_t id)
 {
 	if (handle_kind(id) != SYNC_MUTEX || !held.lane || __atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING)
@@ -23,13 +23,13 @@ static inline uint64_t lent_name(uint64_t id)
 	return id & ~HANDLE_KIND;
 }
 
-/* The record that is noted for a lock, + 1; it may have another. */
+/* The record noted for a lock, + 1; 0: none. A hint: the record may have another lock. */
 static inline uint32_t lent_at(uint64_t name)
 {
 	return __atomic_load_n(kept_place(name), __ATOMIC_RELAXED);
 }
 
-/* Counted, and noted whose it is. */
+/* Count a taken lock, and record this rank as its holder. */
 static inline void lent_mine(uint32_t hold)
 {
 	if (job.me->hold_by[hold] != job.local)
@@ -37,7 +37,7 @@ static inline void lent_mine(uint32_t hold)
 	__atomic_store_n(&held.lane->locks, held.lane->locks + 1, __ATOMIC_RELAXED);
 }
 
-/* Any but the last: found by its name. */
+/* Lock a mutex other than the last one, found by its name. */
 static inline bool lent_lock_other(uint64_t id)
 {
 	const uint64_t name = lent_name(id);
@@ -56,12 +56,12 @@ static inline bool lent_lock_other(uint64_t id)
 	return true;
 }
 
-/* The last again: no call, and so no register to save. */
+/* Lock the last mutex again. Makes no call, so that no register must be saved. */
 static inline bool lent_lock_last(uint64_t id)
 {
-	if (!id || held.last.id != id || held.last_held) /* none was the last as long as that is 0 */
+	if (!id || held.last.id != id || held.last_held) /* held.last.id 0: there is no last one */
 		return false;
-	/* Its record may have another lock by now, which the swap sees. */
+	/* Its record may have another lock by now: then the swap fails. */
 	if (__atomic_load_n(&job.state, __ATOMIC_RELAXED) != CTL_RUNNING ||
 	    !lent_take(&job.me->holds[held.last.info].word, id & ~HANDLE_KIND))
 		return false;
@@ -70,13 +70,13 @@ static inline bool lent_lock_last(uint64_t id)
 	return true;
 }
 
-/* The mutex is this thread's, and noted; false: no. */
+/* Lock a mutex, and add it to the held locks. */
 static inline bool lent_lock(uint64_t id)
 {
 	return lent_lock_last(id) || lent_lock_other(id);
 }
 
-/* Does a thread of this node hold it, and may it be had soon without a step? */
+/* Does a thread of this node hold it by the fast path, so that lent_lock() may succeed soon? */
 static inline bool lent_busy(uint64_t id)
 {
 	const uint64_t name = lent_name(id);
@@ -94,7 +94,7 @@ static inline bool lent_unlock_last(uint64_t id)
 	return true;
 }
 
-/* This thread held the mutex, and has released it; false: no. */
+/* Unlock a mutex that this thread holds, and remove it from the held locks. */
 static inline bool lent_unlock(uint64_t id)
 {
 	const uint64_t name = lent_name(id);

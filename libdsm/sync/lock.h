@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* lock.h - mutexes and conditions, where this process hosts the core: members of sync_process (host.h has their contracts). */
+/* lock.h - mutexes and conditions if this process hosts the core: members of sync_process; host.h has their contracts. */
 #ifndef SYNC_LOCK_H
 #define SYNC_LOCK_H
 
