@@ -14,8 +14,7 @@ struct state {
 	struct dir dirs[CHUNK_PAGES];
 	/* Moves of a block's write permission between ranks; counted at its home, under its stripe; read without lock. */
 	u32 transfers[CHUNK_PAGES];
-	DECLARE_BITMAP(fetches[FETCHES],
-		       CHUNK_PAGES); /* per kind: a message for this block waits for a worker; run.c */
+	DECLARE_BITMAP(fetches[FETCHES], CHUNK_PAGES); /* per kind: a message for the block waits for a worker; run.c */
 };
 
 /* NULL: this rank has never used that slot, so the index in a peer's message is wrong. The next two functions are similar. */
