@@ -53,7 +53,7 @@ struct conn_config {
 	u16 me, size;
 	const siphash_key_t *key;         /* of the job; set before the first conn_connect() */
 	const struct wire_limits *limits; /* on messages from peers */
-	unsigned int waiting_max; /* messages that may wait for a peer; no more ever wait for one that receives */
+	unsigned int waiting_max;         /* limit of waiting messages; a peer that receives never reaches it */
 	const struct conn_ops *ops;
 	void *arg;
 };
@@ -79,7 +79,7 @@ struct conn {
 	bool failed;             /* a queue has failed */
 	struct work_struct drop; /* ends the queue pairs to `dropped` */
 	DECLARE_BITMAP(dropped, DSM_RANKS_MAX);
-	bool closing; /* set under modify: no queue pair is connected any more, and errors are not reported */
+	bool closing; /* set under modify: later connects fail, and errors are not reported */
 };
 
 struct ib_device *conn_device(const struct conn *c);

@@ -45,7 +45,7 @@ static inline struct dsm_ioc_stats *stats_of(struct rank *r, u32 object)
 bool host_page(struct rank *r, enum page_event ev, const struct msg *ask, int *wait, u32 *seq);
 int host_pin(struct rank *r, u32 object, bool write); /* 0, -EAGAIN (acquire first), -ERANGE; these four sleep */
 int host_unpin(struct rank *r, u32 object, bool write);
-int host_quiet(struct rank *r, u32 page, u32 pages);  /* -EAGAIN: requests of the range are under way */
+int host_quiet(struct rank *r, u32 page, u32 pages);  /* -EAGAIN: requests for the range are pending */
 int host_forget(struct rank *r, u32 page, u32 pages); /* free the range; all ranks do so before one uses it again */
 /*
  * Open a block at its home that no rank has used yet, and those behind it with the same home in the same 2 MiB, up to `most` in

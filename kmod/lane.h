@@ -67,7 +67,7 @@ void lane_send_to(struct conn *c, u16 peer, const struct msg *m);
 void lane_completed(void *arg, const struct ib_wc *wc); /* handle a completion for cq.c; arg: the conn */
 void lane_send(struct lane *l, const struct msg *m, bool block);
 void lane_send_waiting(struct lane *l, struct waiting *w); /* takes over w */
-/* Post a message, or some bytes of a block; m goes with its last bytes. Under egress->lock, if lane_may_send(). */
+/* Post a message, or some bytes of a block; m is sent with its last bytes. Under egress->lock, if lane_may_send(). */
 void lane_post_message(struct lane *l, const struct msg *m);
 void lane_post_block(struct lane *l, const struct msg *m, u32 offset, u32 bytes);
 void lane_start(struct conn *c, u16 peer, unsigned int class); /* initialise the lane of a new connection */

@@ -107,7 +107,7 @@ extern struct mutex ranks_lock; /* nests inside ctx->lock; stop_lock and the loc
 extern struct list_head ranks;  /* all ranks of this kernel; under ranks_lock */
 
 /* Calls of the device. `in` is the module's copy of the argument, validated by check.c. All sleep. -EFAULT: arg not writable. */
-/* Make the view's context a rank. -EINVAL: no window; -EBUSY: is a rank, or has frames; -EUSERS, -ENOMEM, -EDQUOT, conn_open() */
+/* Make the view's context a rank. -EINVAL: no window; -EBUSY: is a rank, or has frames; -EUSERS, -EDQUOT; as conn_open(). */
 long rank_join(struct view *v, void *in, void __user *arg);
 /* Copy, and on request reset, the counters of a region or of the rank. -ENOENT: no such region; -ENOMEM */
 long rank_stats(struct view *v, void *in, void __user *arg);

@@ -22,8 +22,8 @@ struct rank;
  *   SYNC_SLOTS      AHEAD_SLOTS   prefetches
  *   AHEAD_SLOTS     SLOTS         blocks that return to their home: these must not wait behind pinned blocks
  *   SLOTS           BRIEF_END     requests that are answered at once
- *   BRIEF_END       BLOCK_SLOTS   requests that may wait in line; also blocks, when the first SYNC_SLOTS are in use
- *   BLOCK_SLOTS     ALL_SLOTS     requests that may wait in line, and no blocks
+ *   BRIEF_END       BLOCK_SLOTS   requests that may be queued; also blocks, if the first SYNC_SLOTS are in use
+ *   BLOCK_SLOTS     ALL_SLOTS     requests that may be queued, but no blocks
  *
  * LATER_MAX and waiting_max, the bounds of what peers can queue here, grow with BLOCK_SLOTS.
  */
