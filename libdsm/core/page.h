@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * page.h - one node's view of one block: what it may do with it, and the request it has under way.
+ * page.h - the state of one block at one node: its access rights and its outstanding request.
  *
- * Zeroed memory is the start: no copy, no request. The rules are a constant table, state x event, printed into
- * docs/protocol.md; what a table cannot say (counting acknowledgements, holding back what would take the block away too
- * early) stands in page.c.
+ * Zeroed memory is the initial state: no copy, no request. The transitions are a constant table, state x event, printed into
+ * docs/protocol.md. What the table cannot express (counting acknowledgements, delaying a message that would take the block away
+ * too early) is in page.c.
  */
 #ifndef CORE_PAGE_H
 #define CORE_PAGE_H
@@ -16,22 +16,22 @@ enum page_state {
 	PG_INVALID = 0,
 	PG_READ,       /* read copy, shared with others */
 	PG_WRITE,      /* the only copy */
-	PG_WANT_READ,  /* asked for a read copy */
-	PG_WANT_WRITE, /* asked for the block */
-	PG_UPGRADE,    /* read copy; asked to write */
-	PG_COUNT,      /* granted, contents in place, acknowledgements still to come */
-	PG_GOT_READ,   /* granted; the home waits until a thread has come to use it */
+	PG_WANT_READ,  /* read copy requested */
+	PG_WANT_WRITE, /* block requested for writing */
+	PG_UPGRADE,    /* read copy; write permission requested */
+	PG_COUNT,      /* granted, contents in place, acknowledgements outstanding */
+	PG_GOT_READ,   /* granted; the home waits until a thread uses the copy */
 	PG_GOT_WRITE,
 	PG_STATES
 };
 
 enum page_event {
-	PE_READ = 0, /* a thread of this node wants to read; msg.req_slot its slot, msg.home where to ask */
+	PE_READ = 0, /* a thread of this node wants to read; msg.req_slot its slot, msg.home the node to ask */
 	PE_WRITE,
-	PE_USED,   /* the thread that asked is awake and about to use the block */
-	PE_REPLAY, /* the time of ACT_TIMER has come, or the last pin has gone */
-	/* Forget a read copy that is neither pinned nor the owner's (detach). The host closes it under the lock, and steps this
-	 * only when all that earlier steps have said to send of the block has been read. */
+	PE_USED,   /* the requesting thread is awake and about to use the block */
+	PE_REPLAY, /* the timer of ACT_TIMER has expired, or the last pin is gone */
+	/* Drop a read copy that is neither pinned nor the owner's (detach). The host closes it under the lock. It steps this only
+	 * after it has read all contents that earlier steps told it to send. */
 	PE_DROP,
 	PE_DATA,
 	PE_GRANT,
@@ -40,27 +40,27 @@ enum page_event {
 	PE_FWD_READ,
 	PE_FWD_WRITE,
 	PE_FWD_MIGRATE,
-	PE_MOVED, /* msg.home, the manager, is to be asked again */
+	PE_MOVED, /* the home has moved: ask msg.home, the manager, again */
 	PE_EVENTS
 };
 
-#define PAGE_OWNER 1 /* holds the copy that the home forwards requests to: may not be dropped silently */
+#define PAGE_OWNER 1 /* the home forwards requests to this copy: it must not be dropped silently */
 
-/* The name is not `page`: the kernel has one. */
+/* Not named `page`: the kernel has a struct page. */
 struct copy {
 	uint8_t state;
 	uint8_t flags;
 	uint8_t pins_read, pins_write;
-	uint16_t home;      /* + 1; 0: not known, ask the manager */
-	uint16_t slot;      /* of the request under way */
-	int16_t acks;       /* still to come; negative while they overtake the grant */
-	uint16_t held_node; /* requester of the held-back message */
+	uint16_t home;      /* + 1; 0: unknown, ask the manager */
+	uint16_t slot;      /* of the outstanding request */
+	int16_t acks;       /* outstanding; negative if they arrived before the grant */
+	uint16_t held_node; /* requester of the delayed message */
 	uint16_t held_slot;
 	int16_t held_count;
-	uint8_t held;       /* enum page_event of the message held back, 0 none */
+	uint8_t held;       /* enum page_event of the delayed message, 0: none */
 	struct push push;   /* at the home */
-	uint16_t forwarded; /* at the home: requests from the manager that were served since */
-	uint32_t hold;      /* us: not taken away before */
+	uint16_t forwarded; /* at the home: forwarded requests served since this node became the home */
+	uint32_t hold;      /* us: time before which the block is not taken away */
 };
 CORE_ASSERT_SIZE(struct copy, 24);
 
@@ -71,23 +71,23 @@ struct page_ctx {
 	uint32_t hold_us; /* Mirage's delta */
 };
 
-/* One step. m: the message, or for local events a message with object, req_slot, home set (and flags: MSGF_FIRST_TOUCH, MSGF_PLACE,
- * MSGF_PUSH). 0, or -EBADMSG for an event that no correct peer can cause in this state; nothing has changed then. */
+/* Step a page. m: the message; for local events, object, req_slot, home are set (and flags: MSGF_FIRST_TOUCH, MSGF_PLACE,
+ * MSGF_PUSH). Returns 0, or -EBADMSG, with nothing changed, for an event that no correct peer can cause in this state. */
 int page_step(const struct page_ctx *ctx, struct copy *p, enum page_event ev, const struct msg *m, struct actions *out);
 
-/* Pin a block that the caller may access now; 0, -EAGAIN (not accessible: acquire first), -ERANGE (255 pins). */
+/* Pin a block. 0; -EAGAIN: not accessible, acquire it first; -ERANGE: 255 pins already. */
 int page_pin(struct copy *p, uint8_t access);
-/* 0, 1 (a held-back message is due: step PE_REPLAY), -EINVAL (no such pin). */
+/* Unpin a block. 0; 1: a delayed message is due, step PE_REPLAY; -EINVAL: no such pin. */
 int page_unpin(struct copy *p, uint8_t access);
 
 /*
- * Are the contents in place, and may they be used? Not yet in PG_GOT_*: the thread that carries ACT_OPEN out may not have
- * come to it, and whoever opened the block before would see what was there before. OPEN_AGAIN means: under the lock, set
- * the hardware's protection to what these say by then.
+ * Are the contents in place and accessible? False in PG_GOT_*: ACT_OPEN may not have been carried out yet, and a thread that
+ * opened the block earlier would see the old contents. OPEN_AGAIN means: under the lock, set the hardware protection to what
+ * these functions return then.
  */
 bool page_readable(const struct copy *p);
 bool page_writable(const struct copy *p);
-/* Has this node a request for the block under way that its home has not granted? */
+/* Does this node have a request for the block that the home has not granted yet? */
 bool page_asks(const struct copy *p);
 
 const char *page_state_name(unsigned int state);

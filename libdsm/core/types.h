@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* types.h - what the core needs of its surroundings: fixed-width integers and mem*. The only header that knows the kernel. */
+/* types.h - fixed-width integers, errno and mem* for the core. No other header of the core tests __KERNEL__. */
 #ifndef CORE_TYPES_H
 #define CORE_TYPES_H
 
@@ -27,7 +27,7 @@
 #error "wire and shared-memory layouts are little endian"
 #endif
 
-/* 32-bit times wrap; a is earlier than b when the signed distance says so. */
+/* Is a earlier than b? 32-bit times wrap, so the sign of the difference decides. */
 static inline bool us_before(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) < 0;
