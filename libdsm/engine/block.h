@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * block.h - what this rank's threads want of blocks, where this process hosts the core: faults, fetching ahead, giving back, pins,
- * placement.
+ * block.h - block operations of this rank's threads if this process hosts the core: faults, prefetch, release, pins, placement.
  */
 #ifndef ENGINE_BLOCK_H
 #define ENGINE_BLOCK_H
@@ -14,7 +13,7 @@
 #include "engine/slot.h"
 #include "fault/catch.h"
 
-/* A block's name in messages: twice its first page, plus a marker bit whose place is the block's order (log2 of its pages). */
+/* A block's name in messages: twice its first page, plus a marker bit whose position is the block's order (log2 of its pages). */
 static inline uint32_t block_id(size_t off, size_t bytes)
 {
 	return (uint32_t)(off >> PAGE_SHIFT << 1 | bytes >> PAGE_SHIFT);
@@ -35,7 +34,7 @@ static inline size_t block_off(uint32_t id)
 	return (size_t)block_page(id) << PAGE_SHIFT;
 }
 
-/* The lock of its state, which is found by its first page: of a block of no region, two nodes may say different sizes. */
+/* The lock of a block's state, by its first page: if the block is in no region, two nodes may name different sizes. */
 static inline uint32_t *block_stripe(uint32_t id)
 {
 	return stripe_of(block_page(id));
@@ -47,23 +46,23 @@ static inline struct copy *block_copy(size_t off)
 	return &job.mem.pages[off >> PAGE_SHIFT];
 }
 
-/* For fault_catch(), whoever hosts the core: a thread of the program has touched the window at addr. Blocks for other ranks. */
+/* Handle an access of a program thread to the window at addr, for fault_catch(), with either host. Blocks for other ranks. */
 enum fault_answer block_fault(void *addr, bool write);
 
-/* The node that a block of r is asked of first. Does not block. */
+/* The manager of a block of r, which is asked first. Does not block. */
 uint16_t block_home(const struct dsm_region *r, size_t off);
-/* The same, of any block, for any rank of the node. SET_NOBODY: none of them is attached to its region. Does not block. */
+/* The same for any block. SET_NOBODY: no rank of this node is attached to its region. Does not block. */
 uint16_t block_manager(size_t off);
 
-/* Ask for a block that no thread waits for, in a slot of this kind; false: not asked, as none is free, or the block is here or on
- * its way. Inside the runtime, anywhere; what follows is queued: call run_work(). */
+/* Request a block that no thread waits for, in a slot of this kind. False: not requested, because no slot is free, or the block is
+ * here or on its way. Anywhere inside the runtime. The actions are queued: call run_work(). */
 bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager, enum slot_kind kind);
 
-/* What this thread waits for has no slot of its own: poll, fire timers, let others run. Inside the runtime, not while a message is
+/* Make progress while waiting for something without a slot: poll, fire timers, yield. Inside the runtime, not while a message is
  * handled. */
 void block_help(void);
 
-/* Members of host_process: host.h has their contracts. */
+/* Operations of host_process; see host.h. */
 int block_attach(const struct dsm_region *r);
 enum fault_answer block_miss(struct dsm_region *r, void *addr, bool write);
 int block_fetch(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * host.h - the table of hosts: who runs the core for this rank, this process (host.c) or the kernel helper (kernel.c).
+ * host.h - operations of a host of the core: this process (host.c) or the kernel helper (kernel.c).
  *
- * The host has the pages, the directory, the synchronisation objects and the barriers of this rank's node, resolves its misses
- * and answers other nodes. Names of regions, calls, the shared heap and the liveness of ranks are the engine's with either. What
- * the host does for synchronisation is a table of its own, above the engine (sync/host.h).
+ * The host keeps the pages, the directory, the synchronisation objects and the barriers of this rank's node. It resolves the
+ * node's misses and answers other nodes. Region names, calls, the shared heap and the liveness of ranks belong to the engine
+ * with either host. The operations for synchronisation are in a separate table, above the engine (sync/host.h).
  *
- * host_choose() sets job.host once, at the start, and alike on all ranks. In a job of one node nothing happens between nodes, so
- * that is hosted by the process whatever was chosen; of its members, only those for regions are called there.
+ * host_choose() sets job.host once, at the start, and all ranks choose the same host. A job of one node is always hosted by the
+ * process, because nothing happens between nodes. In such a job only the operations on regions are called.
  *
- * Ranges are offsets into the window: whole blocks of one region that this rank is attached to, where nothing else is said. Unless
- * it is marked, a member may block for other ranks, is called outside the runtime (engine_enter()) by any thread, and returns 0
- * or -errno.
+ * Ranges are offsets into the window. Unless noted otherwise, a range is whole blocks of one region that this rank is attached to.
+ * Unless noted otherwise, an operation may block for other ranks, may be called by any thread outside the runtime
+ * (engine_enter()), and returns 0 or -errno.
  */
 #ifndef ENGINE_HOST_H
 #define ENGINE_HOST_H
@@ -31,73 +31,73 @@ struct stats_vectors;
 struct host_ops {
 	const char *name;  /* as in DSM_BACKEND */
 	uint8_t kind;      /* HOST_LIBRARY or HOST_KERNEL: core/wire.h */
-	uint32_t regions;  /* ids of regions are below */
-	uint32_t barriers; /* that a rank may have made; shared: that all ranks of a node may have made, on average */
+	uint32_t regions;  /* region ids are below this */
+	uint32_t barriers; /* limit of barriers per rank; if shared: of all ranks of a node together */
 	bool shared;
 	bool doubles; /* its barriers combine floating point */
 
 	/*
-	 * Is it there? Then choose this rank's fault backend (job.fault). At the start, by the only thread of the runtime; does not
-	 * wait for other ranks. -ENOENT: it is not there, and DSM_BACKEND allows another. It prints any other error.
+	 * Probe the host and choose this rank's fault backend (job.fault). Called at the start, by the only thread of the runtime.
+	 * Does not wait for other ranks. -ENOENT: not available, and DSM_BACKEND allows another host. Prints any other error.
 	 */
 	int (*open)(void);
 	/*
-	 * Called when all ranks of this node are connected; key: the job's. The first rank creates the node's endpoint and stores its
-	 * address, at most *size bytes; for the others, which share it, *size becomes 0. Waits for the ranks of this node. Prints its
+	 * Called when all ranks of this node are connected; key: the job's. The first rank creates the node's endpoint and stores
+	 * its address, at most *size bytes. The others share it and get *size 0. Waits for the ranks of this node. Prints its
 	 * errors. NULL, with connect(): the engine's transport reaches the other nodes.
 	 */
 	int (*join)(const uint8_t key[HOST_KEY], void *address, size_t *size);
-	/* By the first rank of a node, when all nodes have joined. near: a node of this machine. Prints its errors. */
+	/* Called by the first rank of a node when all nodes have joined. near: a node of this machine. Prints its errors. */
 	int (*connect)(uint16_t node, bool near, const void *address, size_t size);
-	void (*close)(void); /* whatever open() has come to; NULL: nothing to do */
+	void (*close)(void); /* undo open(), also after it failed; NULL: nothing to do */
 
-	/* NULL, with lost(): it has nothing to tell. Readable when it does; the service thread calls lost(). */
+	/* A descriptor that becomes readable on an event; the service thread then calls lost(). Both NULL: no events. */
 	int (*fd)(void);
-	void (*lost)(void); /* does not return when a rank is lost */
-	/* The service thread, about once a second, must not block: check for waits that last long. NULL: who waits does. */
+	void (*lost)(void); /* does not return if a rank is lost */
+	/* Check for long waits. Called by the service thread about once a second; must not block. NULL: each waiter checks. */
 	void (*check_waits)(void);
 
-	/* Of a region that this process is about to use, or used until now. attach: -ENOMEM, and others of the host's. */
+	/* Begin or end this process's use of a region. attach: -ENOMEM, and host-specific errors. */
 	int (*attach)(const struct dsm_region *r);
 	void (*detach)(const struct dsm_region *r);
-	/* No rank of this node needs a region any more: give its blocks back, or drop them. -EBUSY: some are pinned. */
+	/* Give back or drop the blocks of a region that no rank of this node needs any more. -EBUSY: some are pinned. */
 	int (*leave)(struct dsm_region *r);
-	/* No rank is attached to what was in a range of whole REGION_UNITs. Neither blocks.
-	 * quiet: -EAGAIN, a request or a directory entry is still under way. purge: forget all state. */
+	/* For a range of whole REGION_UNITs to which no rank is attached. Neither function blocks.
+	 * quiet: -EAGAIN if a request or a directory entry is still active. purge: forget all state. */
 	int (*quiet)(uint64_t off, uint64_t bytes);
 	int (*purge)(uint64_t off, uint64_t bytes);
 
-	/* A signal says that an access to this region failed; in the handler. Messages have been printed. */
+	/* Resolve a failed access to this region. Called in the signal handler. Messages have been printed. */
 	enum fault_answer (*fault)(struct dsm_region *r, void *addr, bool write);
-	/* access: enum dsm_access. wait: until all of it is there; else nothing is awaited. */
+	/* Fetch a range. access: enum dsm_access. wait: return when all blocks have arrived; otherwise do not wait. */
 	int (*fetch)(struct dsm_region *r, size_t off, size_t len, uint8_t access, bool wait);
-	/* Give copies back to their homes; evict: keep none to read. Blocks that are pinned stay. */
+	/* Give copies back to their homes; evict: keep no read copies. Pinned blocks stay. */
 	void (*release)(struct dsm_region *r, size_t off, size_t len, bool evict);
-	/* Keep all of it open for access until unpin(), or none of it. -EAGAIN: too many pins of a block; -ENOMEM. */
+	/* Keep the range accessible until unpin(). On an error nothing is pinned. -EAGAIN: too many pins of a block; -ENOMEM. */
 	int (*pin)(struct dsm_region *r, size_t off, size_t len, uint8_t access);
-	int (*unpin)(struct dsm_region *r, size_t off, size_t len, uint8_t access); /* -EINVAL: it was not */
-	/* Make the node of a rank the home of a block. -EBUSY: the block has been touched, and is on its way there: ask again.
+	int (*unpin)(struct dsm_region *r, size_t off, size_t len, uint8_t access); /* -EINVAL: not pinned */
+	/* Make the node of a rank the home of a block. -EBUSY: the block has been touched and is on its way there: call again.
 	 * -ENXIO: that node has not attached the region. */
 	int (*place)(struct dsm_region *r, size_t off, uint16_t rank);
 
-	/* Add what it has counted itself, of the whole node, to the counters of the node's first rank, and begin at zero.
-	 * Does not block. NULL: it counts there. */
+	/* Add the host's own counts, for the whole node, to the counters of the node's first rank, and reset them.
+	 * Does not block. NULL: the host counts there directly. */
 	void (*count)(void);
 	/*
-	 * What it has counted itself, of the whole node: how often blocks whose home is this node have changed nodes, of the first
-	 * REGION_UNIT of the window from *off on of which any has. *off: in, a multiple of that; out, where those are.
-	 * transfers: room for a count by each page. -ENOENT: none has. Does not block. NULL: it counts in job.mem.transfers.
+	 * Copy the host's transfer counts (how often a block changed nodes) for blocks whose home is this node: those of the first
+	 * REGION_UNIT at or after *off with a nonzero count. *off: in, a multiple of REGION_UNIT; out, that unit's offset.
+	 * transfers: one count per page. -ENOENT: no such unit. Does not block. NULL: the host counts in job.mem.transfers.
 	 */
 	int (*transfers)(uint64_t *off, uint32_t *transfers);
-	/* Add a row for each of its completion queues. Does not block. NULL: it has none. */
+	/* Append a row for each of the host's completion queues. Does not block. NULL: it has none. */
 	void (*vectors)(struct stats_vectors *out);
 };
 
 extern const struct host_ops host_process, host_kernel;
 
-/* job.host: by DSM_BACKEND, and what is there. As open(), without -ENOENT. */
+/* Set job.host according to DSM_BACKEND and the hosts available. Errors of open(), except -ENOENT. */
 int host_choose(void);
-/* From here on this process hosts the core. Before anything is hosted, or at the end; close() has no need of the job's memory. */
+/* Close the host and let this process host the core. Called before anything is hosted, or at the end. Does not use job memory. */
 void host_close(void);
 
 #endif

@@ -2,7 +2,8 @@
 /*
  * memory.h - the memory objects of this node: control segment and frames.
  *
- * Start and stop are for the thread in dsm_init() or dsm_finalize(); the rest is for any thread. Nothing blocks for other ranks.
+ * The thread in dsm_init() or dsm_finalize() calls memory_start(), memory_map() and memory_stop(). Any thread may call the other
+ * functions. Nothing blocks for other ranks.
  */
 #ifndef ENGINE_MEMORY_H
 #define ENGINE_MEMORY_H
@@ -11,34 +12,34 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* This rank's doorbell, and the node's memory where it is the node's first rank. Errors have been said: -ENOMEM, -EMFILE. */
+/* Create this rank's doorbell and, in the node's first rank, the node's memory. -ENOMEM, -EMFILE; prints its errors. */
 int memory_start(void);
-/* Map the control segment, whose descriptor job.mem has: job.me and what lies behind it. -ENOMEM, said. */
+/* Map the control segment (its descriptor is in job.mem), and set job.me and job.mem. -ENOMEM; prints its error. */
 int memory_map(void);
-/* All of it, and every descriptor of other ranks, however far the start came. */
+/* Release the memory and all descriptors of other ranks, also after a failed start. */
 void memory_stop(void);
 
-/* After a system call for a descriptor has failed: -errno, said. what: "cannot make a socket". */
+/* Print why a system call returned no descriptor, and return -errno. what: e.g. "cannot make a socket". */
 int memory_no_descriptors(const char *what);
 
 /*
- * Where contents wait for the acknowledgements of the request in a slot of this node; a second call gives the place back, and with
- * it what it holds if that has been used. In the fault handler, too.
+ * Map the place where contents wait for the acknowledgements of the request in a slot of this node. memory_unstage() unmaps it; if
+ * used is set, it also discards the contents. Safe in the fault handler.
  */
 char *memory_stage(uint16_t slot, size_t bytes);
 void memory_unstage(uint16_t slot, char *at, size_t bytes, bool used);
 
-/* Before a core file: keep out of it what was never touched, which the kernel would allocate to write zeros, and the control
- * segment. In a handler of any signal. */
+/* Exclude the control segment and untouched memory from the core file; the kernel would allocate untouched memory to write zeros.
+ * Safe in a handler of any signal. */
 void memory_trim_core(void);
 
 /* The next offset at or after off with a page state of this node that was ever touched; end if none. */
 size_t memory_next_used(size_t off, size_t end);
-/* The same of what sharing.h keeps of pages: many that were never missed may be among them. */
+/* The same for the records of sharing.h. The result may be a page that was never missed. */
 size_t memory_next_missed(size_t off, size_t end);
-/* Of a range that no rank of the node is attached to: is no request and no directory entry under way? */
+/* Is no request and no directory entry active in this range? No rank of the node may be attached to it. */
 bool memory_quiet(size_t off, size_t end);
-/* Zero all state of a range of the window, which is quiet. */
+/* Zero all state of a range of the window. The range must be quiet. */
 void memory_forget(size_t off, size_t bytes);
 
 #endif
