@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * action.h - what a step asks its host to do, in order, after the object's lock is dropped.
+ * action.h - the actions that a step returns. The host carries them out in order, after it has dropped the object's lock.
  *
  * The host is an engine in user space, the kernel module, the simulator or the model checker.
  */
@@ -11,23 +11,23 @@
 
 enum act {
 	ACT_SEND = 1, /* send msg to msg.dst */
-	ACT_MCAST,    /* send msg to every node in mask (see set.h) but msg.req_node and `except` */
+	ACT_MCAST,    /* send msg to every node in mask (see set.h) except msg.req_node and `except` */
 	ACT_DATA,     /* lower this node's protection to prot, then send msg to msg.dst with the block */
 	ACT_LAND,     /* keep the data that came with the event; ACT_OPEN with OPEN_LANDED follows in a later step */
 	ACT_OPEN,     /* let this node's threads use the block: prot, from */
-	ACT_CLOSE,    /* no access any more; the next action, ACT_SEND, waits for it (PE_DROP: there is none) */
+	ACT_CLOSE,    /* revoke all access, before the ACT_SEND that follows (PE_DROP: none follows) */
 	ACT_WAKE,     /* slot has its answer: status, value */
-	ACT_WAIT,     /* the caller waits for slot (its own, or one that asked before it), then asks again */
+	ACT_WAIT,     /* the caller waits for slot (its own, or that of an earlier request), then steps again */
 	ACT_TIMER,    /* call the step with PE_REPLAY at time at (us), not before */
-	ACT_RESUME,   /* call the step with MSG_RESUME soon; node, slot: whose request is next; SET_NOBODY: not said */
-	ACT_WAKE_ALL, /* barrier: everybody of this node who waits for the generation that ended */
-	ACT_REPLY, /* a request other than for a block has an answer: slot, status, value; prot: it is the last one */
-	ACT_FETCH, /* ask for the block of msg (MSG_RELEASE, MSG_SETTLE), as if nobody waited for it: prot, msg.home, msg.flags */
-	ACT_BLAME, /* `node` has broken the protocol, as was found out only now: drop it */
+	ACT_RESUME,   /* call the step with MSG_RESUME soon; node, slot: the next request; SET_NOBODY: unspecified */
+	ACT_WAKE_ALL, /* barrier: wake all threads of this node that wait for the episode that ended */
+	ACT_REPLY, /* answer to a request that is not for a block: slot, status, value; prot: it is the last answer */
+	ACT_FETCH, /* request the block of msg (MSG_RELEASE, MSG_SETTLE) as a prefetch: prot, msg.home, msg.flags */
+	ACT_BLAME, /* `node` broke the protocol earlier, which is detected only now: drop it */
 };
 
 enum open_from {
-	OPEN_AGAIN = 0, /* contents and state are in place: only the hardware's protection may lag */
+	OPEN_AGAIN = 0, /* contents and state are in place: only the hardware protection may lag behind */
 	OPEN_DATA,      /* contents came with this event */
 	OPEN_LANDED,    /* contents came before */
 	OPEN_UPGRADE,   /* contents are the read copy in place */
@@ -50,13 +50,13 @@ struct action {
 	struct msg msg;
 };
 
-#define ACTIONS_MAX 19 /* most: 18, barrier.c */
+#define ACTIONS_MAX 19 /* the largest list has 18 (barrier.c) */
 struct actions {
 	unsigned int n;
 	struct action v[ACTIONS_MAX];
 };
 
-/* Append a zeroed action; every step appends at most ACTIONS_MAX (tests/unit proves it over all states and events). */
+/* Append a zeroed action. A step appends at most ACTIONS_MAX; tests/unit checks this over all states and events. */
 static inline struct action *act_add(struct actions *out, uint8_t type)
 {
 	struct action *a = &out->v[out->n < ACTIONS_MAX ? out->n++ : ACTIONS_MAX - 1];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * ask.h - the question of a request slot: what is to be answered by MSG_REPLY or MSG_RETURN, by whom, about which object, and
- * how often. Blocks and locks have their questions in the page's state and in the hold record.
+ * ask.h - the outstanding request of a slot: which node must answer it by MSG_REPLY or MSG_RETURN, for which object, and how
+ * many times. For blocks and locks, the page's state and the hold record have this information instead.
  *
- * One word for each slot, zero: nothing was asked. Whoever asks writes it before the question leaves; answers may come on any
- * thread, and each takes its part of the word by compare and exchange, so that none counts twice.
+ * Each slot has one word; zero means no request. The requester writes it before the request is sent. Answers may arrive on any
+ * thread. Each updates the word by compare-and-swap, so that no answer counts twice.
  */
 #ifndef CORE_ASK_H
 #define CORE_ASK_H
@@ -18,16 +18,16 @@ static inline bool ask_is(uint8_t type)
 		type == MSG_RELEASE || type == MSG_CALL || type == MSG_ECHO;
 }
 
-/* Type of the request that has answers due; 0: none is. */
+/* The type of the request; 0: no answer is outstanding. */
 static inline uint8_t ask_due(uint64_t ask)
 {
 	return ask & 0x7f; /* as ask.c says */
 }
 
-/* Before m, a request in this slot of its sender, leaves. */
+/* Record the request m in its slot. Called before m is sent. */
 void ask_note(uint64_t *ask, const struct msg *m);
 
-/* m answers: was it asked for, of its sender and about its object? *last: no other answer follows. */
+/* Does the answer m match the request, by sender and object? *last: no other answer follows. */
 bool ask_answer(uint64_t *ask, const struct msg *m, bool *last);
 
 #endif

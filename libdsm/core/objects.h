@@ -2,16 +2,16 @@
 /*
  * objects.h - the table of the synchronisation objects that live at a node, and their names.
  *
- * An object is named by its place, 24 bits, and the generation of the place, as many: 8 of them in a message's `object`, above
- * the place, 16 in its req_node. Each object that is made in a place has the next generation; a place that has used them up is
- * never used again. So the name of an object that was destroyed is never that of another.
+ * An object's name is its place (24 bits) and the generation of the place (24 bits). A message has 8 bits of the generation in
+ * `object`, above the place, and 16 in req_node. Each object created in a place has the next generation. A place that has used
+ * all generations is retired. So the name of a destroyed object never names another object.
  *
- * Free places are a list through the table itself (tail), last in first out, and a mark below which all places were used once:
- * zeroed memory is the start, and what was never used is never touched. The list is changed by compare and exchange, whatever
- * locks its user holds; the upper half of `free` counts the changes:
+ * The free places are a LIFO list through the table itself (tail), and a mark: places above it were never used. Zeroed memory is
+ * the initial state, and memory of unused places is never touched. The list is changed by compare-and-swap, without a lock. The
+ * upper half of `free` counts the changes, against ABA:
  *
  *   A: reads free = 5, whose next is 7     B: takes 5, takes 7, gives 5 back
- *   A: would make 7 the first, which is in use; the count has moved, and A tries again.
+ *   A: would make 7 the head, which is in use; the count has changed, and A retries.
  */
 #ifndef CORE_OBJECTS_H
 #define CORE_OBJECTS_H
@@ -19,7 +19,7 @@
 #include "core/sync.h"
 
 #define OBJECT_GEN_MAX 0xffffffu
-#define OBJECT_CHUNK 512u /* places of a chunk, where the table is in chunks */
+#define OBJECT_CHUNK 512u /* places per chunk, if the table is in chunks */
 
 struct object_list {
 	uint64_t free;  /* changes << 32 | place; place 0: none */
@@ -30,8 +30,8 @@ struct object_list {
 struct objects {
 	struct object_list *list;
 	struct sync *flat;    /* the table in one piece, or NULL: */
-	struct sync **chunks; /* pieces of it, NULL where there is none yet */
-	uint32_t limit;       /* places are below */
+	struct sync **chunks; /* pieces of it, NULL if not allocated yet */
+	uint32_t limit;       /* places are below this */
 };
 
 static inline uint32_t object_index(const struct msg *m)
@@ -44,7 +44,7 @@ static inline uint32_t object_gen(const struct msg *m)
 	return m->object >> 24 | (uint32_t)m->req_node << 8;
 }
 
-/* Both as one number, as MSG_REPLY to SOP_CREATE has it. */
+/* Place and generation in one number, as in the MSG_REPLY to SOP_CREATE. */
 static inline uint64_t object_name(uint32_t index, uint32_t gen)
 {
 	return (uint64_t)gen << 24 | index;
@@ -56,7 +56,7 @@ static inline void object_address(struct msg *m, uint64_t name)
 	m->req_node = (uint16_t)(name >> 32);
 }
 
-/* NULL: there is no such place, or nothing behind it yet. */
+/* The object in a place. NULL: no such place, or its memory is not allocated yet. */
 static inline struct sync *objects_at(const struct objects *o, uint32_t index)
 {
 	struct sync *chunk;
@@ -69,7 +69,7 @@ static inline struct sync *objects_at(const struct objects *o, uint32_t index)
 	return chunk ? &chunk[index % OBJECT_CHUNK] : NULL;
 }
 
-/* A free place, now the caller's; 0: there is none, or *missing: none behind which there is memory. */
+/* Allocate a place. 0: none is free; *missing is then 0, or the next place, whose memory must be allocated first. */
 static inline uint32_t objects_take(const struct objects *o, uint32_t *missing)
 {
 	uint64_t head = __atomic_load_n(&o->list->free, __ATOMIC_ACQUIRE);
@@ -97,7 +97,7 @@ static inline uint32_t objects_take(const struct objects *o, uint32_t *missing)
 	return 0;
 }
 
-/* Nobody uses this place any more. One whose generations are used up stays taken for ever. */
+/* Free a place that nobody uses. A place that has used all generations is not freed. */
 static inline void objects_give(const struct objects *o, uint32_t index)
 {
 	struct sync *s = objects_at(o, index);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * queue.h - first-come-first-served queues of waiting requests, in space bounded by nodes x slots.
+ * queue.h - FIFO queues of waiting requests, in space bounded by nodes x slots.
  *
- * A requester waits for one thing per slot, so the pair (node, slot) names an entry of its own at every home. A queue is a
- * circular list of entry numbers kept by its tail; zero is the empty queue, so that zeroed memory is a valid start. An entry
- * leaves its queue before the answer to its request is sent: only then may the requester use the slot again. An entry's type
- * is zero while it is in no queue.
+ * A requester has one request per slot, so each pair (node, slot) has its own entry at every home. A queue is a circular list of
+ * entry numbers, and is represented by its tail. Zero is the empty queue, so zeroed memory is a valid initial state. An entry is
+ * removed before the answer to its request is sent, because the requester may reuse the slot after that. The type of an entry is
+ * zero while it is in no queue.
  *
- * An entry's mark outlives its stay in a queue: it names the block whose copy the request is served, beside other requests for
- * that block, until the requester confirms it (core/dir.h).
+ * The mark of an entry remains after the entry has left the queue. It names the block of a read that is served concurrently with
+ * other reads, until the requester confirms it (core/dir.h).
  */
 #ifndef CORE_QUEUE_H
 #define CORE_QUEUE_H
@@ -24,13 +24,13 @@ struct queue_entry {
 };
 CORE_ASSERT_SIZE(struct queue_entry, 12);
 
-#define QUEUE_CHUNK 256u /* entries of a chunk, where they are in chunks */
+#define QUEUE_CHUNK 256u /* entries per chunk, if they are in chunks */
 
 struct qpool {
 	struct queue_entry *entries; /* nnodes * nslots in one piece, or NULL: */
 	uint32_t nslots;
 	struct queue_entry **
-		chunks; /* pieces, NULL where there is none yet; who asks waits in none that is not there (queue_ready()) */
+		chunks; /* pieces, NULL if not allocated yet; check queue_ready() before a request may queue in such a piece */
 };
 
 static inline uint32_t queue_number(const struct qpool *q, uint16_t node, uint16_t slot)
@@ -45,7 +45,7 @@ static inline struct queue_entry *queue_at(const struct qpool *q, uint32_t entry
 	return &__atomic_load_n(&q->chunks[(entry - 1) / QUEUE_CHUNK], __ATOMIC_ACQUIRE)[(entry - 1) % QUEUE_CHUNK];
 }
 
-/* Is there memory behind an entry? The host sees to that before it steps with a message that may wait there. */
+/* Is the memory of an entry allocated? The host ensures this before it steps with a message that may queue there. */
 static inline bool queue_ready(const struct qpool *q, uint32_t entry)
 {
 	return q->entries || __atomic_load_n(&q->chunks[(entry - 1) / QUEUE_CHUNK], __ATOMIC_ACQUIRE);
@@ -61,16 +61,16 @@ static inline uint16_t queue_slot(const struct qpool *q, uint32_t entry)
 	return (uint16_t)((entry - 1) % q->nslots);
 }
 
-/* In a queue already? A correct node has one request per slot. Pushing an entry twice would make the list circular. */
+/* Is the entry in a queue? A correct node has one request per slot. Pushing an entry twice would corrupt the list. */
 static inline bool queue_busy(const struct qpool *q, uint32_t entry)
 {
 	return queue_at(q, entry)->type;
 }
 
 /*
- * Set an entry's mark, which must be free. A requester may use its slot for another block as soon as it has sent its
- * confirmation, which that request may overtake: then the mark is taken, and the caller does without. Two callers may
- * hold the locks of two blocks, hence the exchange.
+ * Set the mark of an entry. False: the mark is in use. A requester may reuse its slot for another block as soon as it has sent its
+ * confirmation, and the new request may overtake the confirmation; the caller then serves it without a mark. Callers may hold the
+ * locks of different blocks, hence the compare-and-swap.
  */
 static inline bool queue_mark(const struct qpool *q, uint32_t entry, uint32_t block)
 {
@@ -81,7 +81,7 @@ static inline bool queue_mark(const struct qpool *q, uint32_t entry, uint32_t bl
 					    __ATOMIC_RELAXED);
 }
 
-/* Take this block's mark from an entry; false: it has none, or there is no memory behind the entry. */
+/* Clear this block's mark. False: the entry does not have it, or its memory is not allocated. */
 static inline bool queue_unmark(const struct qpool *q, uint32_t entry, uint32_t block)
 {
 	uint32_t mark = block + 1;
@@ -90,7 +90,7 @@ static inline bool queue_unmark(const struct qpool *q, uint32_t entry, uint32_t 
 		__atomic_compare_exchange_n(&queue_at(q, entry)->mark, &mark, 0, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
-/* All return the new tail. */
+/* queue_push(), queue_pop() and queue_remove() return the new tail. */
 static inline uint32_t queue_push(const struct qpool *q, uint32_t tail, uint32_t entry)
 {
 	struct queue_entry *n = queue_at(q, entry);
@@ -134,7 +134,7 @@ static inline uint32_t queue_length(const struct qpool *q, uint32_t tail)
 	return n;
 }
 
-/* How many are before this entry; the queue's length when it is not there. */
+/* The number of entries before this one; the queue's length if it is not in the queue. */
 static inline uint32_t queue_position(const struct qpool *q, uint32_t tail, uint32_t entry)
 {
 	uint32_t n = 0, at = tail;
@@ -149,7 +149,7 @@ static inline uint32_t queue_position(const struct qpool *q, uint32_t tail, uint
 	return n;
 }
 
-/* Take one entry out, wherever it is; *found says whether it was there. */
+/* Remove an entry at any position. *found: it was in the queue. */
 static inline uint32_t queue_remove(const struct qpool *q, uint32_t tail, uint32_t entry, bool *found)
 {
 	uint32_t at = tail;

@@ -2,9 +2,9 @@
 /*
  * wire.h - the messages of the protocol: 32 bytes, fixed layout, little endian, the same in every host of the core.
  *
- * A message names the object it is for (a block, a sync object) and the request it belongs to (req_node, req_slot).
- * Numbers in it are those of nodes. MSG_BYE alone names a rank, a process.
- * Channels need not keep order: every machine is correct when messages of one pair of nodes overtake each other.
+ * A message names its object (a block, a sync object) and its request (req_node, req_slot).
+ * It names nodes by number. Only MSG_BYE names a rank.
+ * Channels need not preserve order: the state machines are correct if messages between two nodes overtake each other.
  */
 #ifndef CORE_WIRE_H
 #define CORE_WIRE_H
@@ -15,10 +15,10 @@
 #define WIRE_MAX_NODES 1024
 #define WIRE_ERRNO_MAX 4095 /* answers carry -errno down to minus this */
 #define WIRE_CALL_MAX 4096u /* most bytes of a call and of its answer */
-#define WIRE_REDUCE_OPS 7u  /* as enum dsm_op of dsm.h, and enum dsm_type in the upper half of a byte */
+#define WIRE_REDUCE_OPS 7u  /* enum dsm_op of dsm.h; enum dsm_type is in the upper half of the byte */
 #define WIRE_REDUCE_TYPES 12u
 #define WIRE_DYING 0x100u    /* MSG_BYE, with the status: the sender has not left yet */
-#define WIRE_FRAMES_MAX 512u /* MSG_RELEASE: frames to make, at most: 2 MiB of them */
+#define WIRE_FRAMES_MAX 512u /* MSG_RELEASE: most frames to allocate: 2 MiB */
 
 enum msg_class { CLASS_COHERENCE = 0, CLASS_DATA, CLASS_SYNC, CLASS_BULK, CLASS_MAX };
 
@@ -29,53 +29,53 @@ enum msg_type {
 	MSG_WRITE_REQ, /* wants to write; MSGF_HAS: holds a read copy */
 	MSG_DONE,      /* the grant has arrived and been used */
 	/* home -> holders */
-	MSG_FWD_READ,    /* send a copy to req_node, keep one */
-	MSG_FWD_WRITE,   /* send the block to req_node, keep none; count travels on */
-	MSG_FWD_MIGRATE, /* the same for a reader of a block that migrates; pinned for reading, it stays: MSG_KEPT */
+	MSG_FWD_READ,  /* send a copy to req_node, keep one */
+	MSG_FWD_WRITE, /* send the block and `count` to req_node, keep none */
+	MSG_FWD_MIGRATE, /* the same for a reader of a migratory block; answered by MSG_KEPT if it is pinned for reading */
 	MSG_INV,         /* drop the copy, acknowledge to req_node */
-	MSG_KEPT,        /* holder -> home: MSG_FWD_MIGRATE met a pin; req_node is to get a copy */
+	MSG_KEPT,        /* holder -> home: MSG_FWD_MIGRATE found a pin; send req_node a copy instead */
 	/* -> requester */
 	MSG_INV_ACK,
 	MSG_GRANT, /* permission without data; MSGF_ZERO: nobody ever wrote the block */
 	MSG_DATA,  /* permission with the block; count: acknowledgements to wait for */
 	/* homes */
-	MSG_HOME, /* manager -> first toucher: be the home, serve yourself (op: the request's type) */
+	MSG_HOME, /* manager -> first toucher: become the home, and serve your own request (op: its type) */
 	MSG_HOME_ACK,
-	MSG_MOVE,     /* home -> manager: let req_node be the home; value: requests forwarded here since this node is */
+	MSG_MOVE, /* home -> manager: make req_node the home; value: forwarded requests served since the sender is home */
 	MSG_MOVE_ACK, /* count: -errno */
-	MSG_ADOPT,    /* home -> the owner, which holds the only copy: be the home; value: the manager */
-	MSG_MOVED,    /* a home that was -> requester: ask the manager, value, again */
+	MSG_ADOPT,    /* home -> the owner, which has the only copy: become the home; value: the manager */
+	MSG_MOVED,    /* former home -> requester: ask the manager, value, again */
 	MSG_PLACE,    /* -> manager: make value the home, if the block is untouched */
-	MSG_SETTLE,   /* -> the intended home of a touched block: become its home, and answer whether you are */
-	MSG_CLAIM,    /* -> home: let value, which has the only copy, be the home */
-	MSG_RELEASE, /* holder -> home: take the newest copy back (op: RELEASE_*; aux: frames to make where the region is not known) */
+	MSG_SETTLE,   /* -> the intended home of a touched block: become its home; the answer tells whether it is */
+	MSG_CLAIM,    /* -> home: make value, which has the only copy, the home */
+	MSG_RELEASE, /* holder -> home: take the newest copy back (op: RELEASE_*; aux: frames to allocate in an unknown region) */
 	MSG_RESUME, /* home -> itself: serve the next waiter; never on the wire */
 	/* locks */
-	MSG_LOCK, /* requester -> home; aux: the requester's hold record, as in all messages of locks */
+	MSG_LOCK, /* requester -> home; aux: the requester's hold record */
 	MSG_TRYLOCK,
-	MSG_UNLOCK,   /* keeper -> home: it gives the lock back */
-	MSG_NEXT,     /* home -> last in line: next are req_node, req_slot, value (its hold record) */
-	MSG_LOCKED,   /* -> requester: the lock is yours; sent by the home or by the last holder */
-	MSG_FREED,    /* home -> holder: answer to MSG_UNLOCK; value 0: forget the record, 1: MSG_NEXT is coming */
-	MSG_RECALL,   /* home -> last in line: is the lock idle in this record? Then give it back */
-	MSG_RECALLED, /* count: 0, it is given back, MSG_FREED follows; -EBUSY; -EINPROGRESS, MSG_UNLOCK is on its way */
+	MSG_UNLOCK,   /* keeper -> home: return the lock */
+	MSG_NEXT,     /* home -> tail of the queue: the successor is req_node, req_slot, value (its hold record) */
+	MSG_LOCKED,   /* -> requester: the lock is granted; sent by the home or by the previous holder */
+	MSG_FREED,    /* home -> holder: answer to MSG_UNLOCK; value 0: free the record, 1: MSG_NEXT follows */
+	MSG_RECALL,   /* home -> tail of the queue: return the lock if it is idle in this record */
+	MSG_RECALLED, /* count 0: returned, MSG_FREED follows; -EBUSY: not idle; -EINPROGRESS: MSG_UNLOCK is on its way */
 	/* other sync objects: one request, one reply */
 	MSG_SYNC,  /* op: enum sync_op */
 	MSG_REPLY, /* count: -errno; value */
 	/* barriers; req_slot, home: the generation */
-	MSG_ARRIVE, /* child -> parent; value, op, aux: threads a rank, count: -errno */
+	MSG_ARRIVE, /* child -> parent; value, op, aux: threads per rank, count: -errno */
 	MSG_DEPART, /* parent -> child; value, count: -errno */
 	/* the runtime's own calls, with a payload of any length */
 	MSG_CALL,   /* op: enum call_op of the engine */
 	MSG_RETURN, /* count: -errno */
 	MSG_PING,   /* liveness between hosts */
 	MSG_BYE, /* the sender has finalized (op 0) or aborts the job (op 1); aux: its status, WIRE_DYING, the rank above them */
-	MSG_CHUNK, /* of a collective: op 0, a part for the parent to combine; 1, the result, from the parent; value: its number */
-	/* between kernels: the keys by which blocks are written, and a block as it is, whoever holds it */
+	MSG_CHUNK, /* piece of a collective; op 0: a part, for the parent to combine; 1: the result, for a child; value: number */
+	/* between kernels: the keys for writing blocks, and a block as it is, whoever holds it */
 	MSG_KEY_WANTED,
 	MSG_KEY, /* aux: the key, value: the address of the first page */
 	MSG_ECHO,
-	MSG_HELLO, /* the first of each queue pair; value proves that its sender has the job's key */
+	MSG_HELLO, /* the first message of each queue pair; value proves that its sender has the job's key */
 	MSG_TYPES
 };
 
@@ -83,11 +83,11 @@ enum {
 	MSGF_HAS = 1,         /* WRITE_REQ: requester holds a read copy */
 	MSGF_FIRST_TOUCH = 2, /* requests: the first toucher of this block becomes its home */
 	MSGF_ZERO = 4,        /* GRANT: contents are zero */
-	MSGF_TIMED = 8,       /* RDLOCK, WRLOCK, WAIT: say when in line, as ENQUEUE does; SOP_CANCEL may follow */
-	MSGF_FORWARDED = 16,  /* requests: by the block's manager to its home, where it is not forwarded again */
-	MSGF_KNOWN = 32,      /* requests: the receiver is the home, as far as the requester knows */
-	MSGF_PLACE = 64,      /* WRITE_REQ: the block is placed at the requester, which becomes the home as well */
-	MSGF_PUSH = 128,      /* GRANT: give the block back at a barrier; READ_REQ: it is given back, and not used */
+	MSGF_TIMED = 8,       /* RDLOCK, WRLOCK, WAIT: reply also when queued, like ENQUEUE; SOP_CANCEL may follow */
+	MSGF_FORWARDED = 16,  /* requests: forwarded by the block's manager to the home; do not forward it again */
+	MSGF_KNOWN = 32,      /* requests: the requester believes that the receiver is the home */
+	MSGF_PLACE = 64,      /* WRITE_REQ: place the block at the requester, which also becomes the home */
+	MSGF_PUSH = 128,      /* GRANT: give the block back at a barrier; READ_REQ: given back, not used by the home */
 };
 
 enum { GRANT_READ = 1, GRANT_WRITE = 2 };
@@ -97,8 +97,8 @@ struct msg {
 	uint8_t version;
 	uint8_t type;
 	uint8_t flags;
-	uint8_t op;   /* GRANT_*, RELEASE_*, sync_op ... by type */
-	uint16_t src; /* the node whose object sent it */
+	uint8_t op;   /* GRANT_*, RELEASE_*, sync_op ..., depends on type */
+	uint16_t src; /* the sending node */
 	uint16_t dst;
 	uint32_t object; /* block number, or index of a sync object at its home */
 	uint16_t req_node;
@@ -107,7 +107,7 @@ struct msg {
 		struct {
 			uint16_t home; /* coherence: the block's home */
 			int16_t count; /* acknowledgements to expect; replies: -errno */
-			uint32_t aux;  /* locks: hold record of the receiver, or of the sender where it asks */
+			uint32_t aux; /* locks: hold record of the receiver, or of the sender in messages to the home */
 		};
 		uint64_t value2; /* compare-exchange: the new value */
 	};
@@ -117,17 +117,17 @@ CORE_ASSERT_SIZE(struct msg, 32);
 
 /* ---- the rule of each field -------------------------------------------------------------------
  *
- * What a peer may send is one table: a row for each type, a column for each field of struct msg. Hosts, fuzzers, tests and
- * docs/protocol.md all take it from here.
+ * One table defines what a peer may send: a row for each type, a column for each field of struct msg. Hosts, fuzzers, tests and
+ * docs/protocol.md use it.
  *
- * WIRE_FIELDS names every field once. It makes the parameters of the function that a row of WIRE_MESSAGES calls: a field
- * without a column, or a row that lacks one, does not compile; nor does a field of struct msg that WIRE_FIELDS lacks.
+ * WIRE_FIELDS names every field once. It generates the parameters of the function that each row of WIRE_MESSAGES calls. A field
+ * without a column, a row without a field, or a field of struct msg that is missing in WIRE_FIELDS does not compile.
  */
 #define WIRE_FIELDS(F) \
 	F(version)     \
 	F(type) F(flags) F(op) F(src) F(dst) F(object) F(req_node) F(req_slot) F(home) F(count) F(aux) F(value)
 
-/* A rule and what documentation calls it. */
+/* A rule, and its text in the documentation. */
 /* clang-format off */
 #define WIRE_RULES(R) \
 	R(ZERO, "0")                     R(ANY, "any")                   R(VERSION, "WIRE_VERSION")       R(TYPE, "the type") \
@@ -161,7 +161,7 @@ enum wire_field {
 		WIRE_FIELD_COUNT
 };
 
-/* Which hosts take it from a peer. */
+/* The hosts that accept a message from a peer. */
 enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 
 /* clang-format off */
@@ -213,26 +213,26 @@ enum { HOST_NONE = 0, HOST_LIBRARY = 1, HOST_KERNEL = 2, HOST_BOTH = 3 };
 	M(HELLO,      COHERENCE, KERNEL,  ZERO,    ZERO,        ZERO,    ZERO,     ZERO,       ZERO,   ZERO,  ZERO,    ANY)
 /* clang-format on */
 
-/* How much of everything there is where a message comes in. */
+/* The limits at the receiver of a message. */
 struct wire_limits {
 	uint16_t me, nnodes;  /* nodes */
 	uint16_t ranks;       /* of the job: MSG_BYE */
 	uint8_t host;         /* HOST_LIBRARY or HOST_KERNEL */
-	uint8_t calls;        /* call numbers are below */
-	uint32_t block_slots; /* slots that a node may ask for blocks in */
-	uint32_t slots;       /* all of a node's */
+	uint8_t calls;        /* call numbers are below this */
+	uint32_t block_slots; /* slots of a node that may request blocks */
+	uint32_t slots;       /* all slots of a node */
 	uint32_t holds;       /* hold records of a node */
 	uint32_t barriers;    /* of the job */
 	uint32_t pages;       /* of the window */
-	uint32_t block_pages; /* of the largest block; 0: blocks have plain numbers, below pages */
+	uint32_t block_pages; /* pages of the largest block; 0: blocks have plain numbers, below `pages` */
 };
 
 /*
- * May a peer send this? 0 or -EBADMSG: a field has no value that its rule knows. Ranges only: who may say it now is for the
- * machines to judge (core/dispatch.h). The class of its type is for the transport to see.
+ * Check the fields of a peer's message. 0, or -EBADMSG if a field violates its rule. This checks ranges only; dispatch_step()
+ * checks whether the sender may send it now. The transport checks the class of the type.
  */
 int wire_check(const struct msg *m, const struct wire_limits *lim);
-/* What a transport has to know of a message before it hands it on: version, type, from whom, to whom. */
+/* Check what a transport needs before it delivers a message: version, type, sender, receiver. 0 or -EBADMSG. */
 int wire_envelope(const struct msg *m, uint16_t me, uint16_t nnodes);
 
 enum msg_class wire_class(uint8_t type);
@@ -243,7 +243,7 @@ uint8_t wire_hosts(uint8_t type); /* HOST_* */
 enum wire_rule wire_rule_of(uint8_t type, enum wire_field field);
 const char *wire_rule_name(unsigned int rule);
 const char *wire_field_name(unsigned int field);
-/* The values that a rule allows are of lo to hi, both included; not always all of them. */
+/* Return a range, lo to hi inclusive, that contains all values that a rule allows. The rule may allow fewer. */
 void wire_range(enum wire_rule rule, const struct msg *m, const struct wire_limits *lim, int64_t *lo, int64_t *hi);
 
 #endif

@@ -2,18 +2,18 @@
 /*
  * word.h - the 32 bits of immediate data that come with an RDMA write or a send, and one rule for each of their fields.
  *
- * A block goes by an RDMA write, and its word stands for the MSG_DATA: it has what the receiver does not know from its request.
- * PROCESS_BLOCK and PROCESS_SLOT are of ranks in processes (net/verbs), the others of ranks in a kernel (kmod/).
+ * A block is sent by an RDMA write, and its word replaces MSG_DATA: it has the fields that the receiver does not know from its own
+ * request. Processes use PROCESS_BLOCK and PROCESS_SLOT (net/verbs); the kernel module uses the others (kmod/).
  *
- * WORD_<NAME> has a row for each field: W(field, first bit, bits, lowest, highest, the rule in words); x is a struct word_limits. A
- * bit that no row has, or two rows, does not compile. docs/protocol.md has the same table. Pure.
+ * WORD_<NAME> has a row for each field: W(field, first bit, bits, lowest, highest, the rule in words); x is a struct word_limits.
+ * A bit without a row, or with two rows, does not compile. docs/protocol.md has the same table. Pure functions.
  */
 #ifndef CORE_WORD_H
 #define CORE_WORD_H
 
 #include "core/types.h"
 
-/* Of the receiver. */
+/* Limits of the receiver. */
 struct word_limits {
 	uint32_t slots; /* for blocks */
 	uint32_t spent; /* credits that the peer may return */
