@@ -62,7 +62,7 @@ SIM_C    := $(sort $(wildcard tests/sim/*.c))
 PROC_C   := $(sort $(filter-out tests/proc/common.c tests/proc/crowd_%.c,$(wildcard tests/proc/*.c)))
 FAIL_C   := $(sort $(wildcard tests/fail/*.c))
 SHARE_TEST_C := $(sort $(filter-out tests/share/common%.c,$(wildcard tests/share/*.c)))
-KMOD_C   := $(sort $(filter-out tests/kmod/common%.c tests/kmod/signals_%.c,$(wildcard tests/kmod/*.c)))
+KMOD_C   := $(sort $(filter-out tests/kmod/common%.c tests/kmod/signals_%.c tests/kmod/storm_%.c,$(wildcard tests/kmod/*.c)))
 FUZZ_C   := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 BENCH_C  := $(sort $(filter-out tests/bench/common%.c tests/bench/lanes_%.c tests/bench/micro_%.c tests/bench/share_%.c,$(wildcard tests/bench/*.c)))
 
@@ -74,6 +74,7 @@ PROC_CROWD_C   := $(sort $(wildcard tests/proc/crowd_*.c)) # of tests/proc/crowd
 SHARE_COMMON_C := $(sort $(wildcard tests/share/common*.c))
 KMOD_COMMON_C  := $(sort $(wildcard tests/kmod/common*.c))
 KMOD_SIGNALS_C := $(sort $(wildcard tests/kmod/signals_*.c)) # of tests/kmod/signals alone
+KMOD_STORM_C   := $(sort $(wildcard tests/kmod/storm_*.c)) # of tests/kmod/storm alone
 FUZZ_COMMON_C  := $(sort $(filter-out $(FUZZ_C),$(wildcard tests/fuzz/*.c)))
 BENCH_COMMON_C := $(sort $(wildcard tests/bench/common*.c))
 BENCH_LANES_C  := $(sort $(wildcard tests/bench/lanes_*.c)) # of tests/bench/lanes, and of its unit test
@@ -397,7 +398,7 @@ $(foreach p,$(PROC_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) 
 $(foreach p,$(FAIL_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p)),$(LIB_A))))
 $(foreach p,$(SHARE_TEST_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(SHARE_COMMON_C)),$(INTERNAL_A))))
 $(foreach p,$(KMOD_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(KMOD_COMMON_C) libdsm/core/wire.c \
-	$(if $(filter tests/kmod/signals.c,$(p)),$(KMOD_SIGNALS_C))))))
+	$(if $(filter tests/kmod/signals.c,$(p)),$(KMOD_SIGNALS_C)) $(if $(filter tests/kmod/storm.c,$(p)),$(KMOD_STORM_C))))))
 $(foreach p,$(BENCH_C),$(eval $(call program,$(p:tests/%.c=$(B)/%),$(call objects,$(p) $(BENCH_COMMON_C) \
 	$(if $(filter tests/bench/lanes.c,$(p)),$(BENCH_LANES_C)) $(if $(filter tests/bench/micro.c,$(p)),$(BENCH_MICRO_C)) $(if $(filter tests/bench/share.c,$(p)),$(BENCH_SHARE_C))),$(INTERNAL_A))))
 $(foreach p,$(FUZZ_C),$(eval $(call program,$(p:%.c=$(B)/%),$(call objects,$(p) $(FUZZ_COMMON_C)),$(INTERNAL_A),-fsanitize=fuzzer)))
