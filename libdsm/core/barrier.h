@@ -4,11 +4,11 @@
  * comes down. A node counts the threads of each of its ranks separately, so that all ranks get an error if they name different
  * numbers of threads.
  *
- * The number of a destroyed barrier is reused in the next generation. The rank that creates barriers counts the generations. Other
- * ranks learn them from the handles of their threads, and each message carries one. An arrival of a generation older than the
- * node's is refused. A newer arrival, of a local thread or of a child of the waiting group, ends the older episode, since no other
- * thread will join it. A local thread sets the node's generation to its own; a child only advances it to the next one. Barrier 0
- * always has generation 0.
+ * The number of a destroyed barrier is reused in the next generation. The rank that creates barriers counts the generations.
+ * Other ranks learn them from the handles of their threads, and each message carries one. An arrival of a generation older than
+ * the node's is refused. A newer arrival, of a local thread or of a child of the waiting group, ends the older episode, since no
+ * other thread will join it. A local thread sets the node's generation to its own; a child only advances it to the next one.
+ * Barrier 0 always has generation 0.
  */
 #ifndef CORE_BARRIER_H
 #define CORE_BARRIER_H
@@ -106,8 +106,8 @@ int bar_step(uint16_t me, const struct bar_tree *t, bar_combine combine, struct 
 	     const struct msg *m, struct actions *out);
 
 /*
- * Return how the episode ended for a local thread that arrived in generation `life`: 0 and its result, or -errno. Called without a
- * lock. If another episode has ended since, the thread gets 0 without a result.
+ * Return how the episode ended for a local thread that arrived in generation `life`: 0 and its result, or -errno. Called without
+ * a lock. If another episode has ended since, the thread gets 0 without a result.
  */
 int bar_ended(const struct bar *b, uint32_t life, uint64_t *result);
 

@@ -4,9 +4,9 @@
  *
  * Reads of a block that has read copies are served concurrently. The home counts them, and marks the queue entry of each, until
  * the requester's MSG_DONE. Every other request is served alone. The entry is busy from the first message that the home sends
- * until MSG_DONE, and it becomes busy only after the last of those reads is done. Requests that cannot be served now queue in FIFO
- * order. So no message of an earlier request can be overtaken by one of a later conflicting request, whatever order the channels
- * keep. Zeroed memory is the initial state: untouched, contents zero.
+ * until MSG_DONE, and it becomes busy only after the last of those reads is done. Requests that cannot be served now queue in
+ * FIFO order. So no message of an earlier request can be overtaken by one of a later conflicting request, whatever order the
+ * channels keep. Zeroed memory is the initial state: untouched, contents zero.
  */
 #ifndef CORE_DIR_H
 #define CORE_DIR_H

@@ -87,7 +87,7 @@ static inline bool dispatch_manager(const struct msg *m)
  */
 int dispatch_step(const struct dispatch *d, const struct msg *m, struct actions *out);
 
-/* Check m, MSG_REPLY or MSG_RETURN, against the outstanding request of its slot. 0 or -EBADMSG; *last: no other answer follows. */
+/* Check m, MSG_REPLY or MSG_RETURN, against its slot's outstanding request. 0 or -EBADMSG; *last: no other answer follows. */
 int dispatch_answer(uint64_t *ask, const struct msg *m, bool *last);
 
 #endif

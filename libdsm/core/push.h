@@ -4,8 +4,8 @@
  *
  * A home that has requested a block several times, each time after a write by another node, will probably request it again. From
  * then on, write grants tell the writer to push. No message tells whether the home uses pushed contents, so after a number of
- * writes one is not pushed. If the home requests that block, pushing continues for more writes. If not, the writer keeps the block
- * and pushing ends. Zeroed memory is the initial state.
+ * writes one is not pushed. If the home requests that block, pushing continues for more writes. If not, the writer keeps the
+ * block and pushing ends. Zeroed memory is the initial state.
  */
 #ifndef CORE_PUSH_H
 #define CORE_PUSH_H

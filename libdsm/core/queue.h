@@ -68,9 +68,9 @@ static inline bool queue_busy(const struct qpool *q, uint32_t entry)
 }
 
 /*
- * Set the mark of an entry. False: the mark is in use. A requester may reuse its slot for another block as soon as it has sent its
- * confirmation, and the new request may overtake the confirmation; the caller then serves it without a mark. Callers may hold the
- * locks of different blocks, hence the compare-and-swap.
+ * Set the mark of an entry. False: the mark is in use. A requester may reuse its slot for another block as soon as it has sent
+ * its confirmation, and the new request may overtake the confirmation; the caller then serves it without a mark. Callers may hold
+ * the locks of different blocks, hence the compare-and-swap.
  */
 static inline bool queue_mark(const struct qpool *q, uint32_t entry, uint32_t block)
 {

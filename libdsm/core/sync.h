@@ -2,10 +2,10 @@
 /*
  * sync.h - synchronisation objects that live at their home: reader-writer locks, semaphores, condition queues, atomics.
  *
- * Each request has one reply. Waiters queue in FIFO order. An event that releases several waiters (a writer's unlock, a broadcast,
- * a post of n) answers one and emits ACT_RESUME to be stepped again, so that action lists stay bounded. TRY* requests are
- * answered at once. They also fail if others wait: they overtake no waiter.
- * (A mutex is stored in struct sync too, but its queue is distributed over its holders: lock.h.)
+ * Each request has one reply. Waiters queue in FIFO order. An event that releases several waiters (a writer's unlock, a
+ * broadcast, a post of n) answers one and emits ACT_RESUME to be stepped again, so that action lists stay bounded. TRY* requests
+ * are answered at once. They also fail if others wait: they overtake no waiter. (A mutex is stored in struct sync too, but its
+ * queue is distributed over its holders: lock.h.)
  */
 #ifndef CORE_SYNC_H
 #define CORE_SYNC_H

@@ -2,8 +2,8 @@
 /*
  * word.h - the 32 bits of immediate data that come with an RDMA write or a send, and one rule for each of their fields.
  *
- * A block is sent by an RDMA write, and its word replaces MSG_DATA: it has the fields that the receiver does not know from its own
- * request. Processes use PROCESS_BLOCK and PROCESS_SLOT (net/verbs); the kernel module uses the others (kmod/).
+ * A block is sent by an RDMA write, and its word replaces MSG_DATA: it has the fields that the receiver does not know from its
+ * own request. Processes use PROCESS_BLOCK and PROCESS_SLOT (net/verbs); the kernel module uses the others (kmod/).
  *
  * WORD_<NAME> has a row for each field: W(field, first bit, bits, lowest, highest, the rule in words); x is a struct word_limits.
  * A bit without a row, or with two rows, does not compile. docs/protocol.md has the same table. Pure functions.
