@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* backend.h - the fault backend of a rank: its choice and its opening. At the start and the end only, by the thread that is there. */
+/* backend.h - choice and setup of the fault backend of a rank. For the thread in dsm_init() or dsm_finalize(). */
 #ifndef ENGINE_BACKEND_H
 #define ENGINE_BACKEND_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* job.fault where this process hosts the core, by DSM_FAULT and what the kernel offers. Errors of probe(), which are said. */
+/* Set job.fault, if this process hosts the core, by DSM_FAULT and the kernel's features. Errors of probe(); prints them. */
 int backend_choose(void);
-/* A rank of this node has no userfaultfd: then none uses it. */
+/* Do not use userfaultfd, because a rank of this node has none. */
 void backend_without_uffd(void);
-/* Bytes of the control segment that it needs. */
+/* The bytes of the control segment that the backend needs. */
 size_t backend_shared(void);
-/* Where all ranks of the node have its memory, and have met. Blocks for them. Errors of open() and meet_swap(), which are said. */
+/* Open the backend, after all ranks of the node have mapped its memory and have met. Blocks for them. Errors of open() and
+ * meet_swap(); prints them. */
 int backend_open(void);
-/* False: it was not open, and the window is as it was reserved. */
+/* Close the backend. False: it was not open, and the window is still reserved. */
 bool backend_close(void);
 
 #endif

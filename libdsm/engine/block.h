@@ -54,8 +54,8 @@ uint16_t block_home(const struct dsm_region *r, size_t off);
 /* The same for any block. SET_NOBODY: no rank of this node is attached to its region. Does not block. */
 uint16_t block_manager(size_t off);
 
-/* Request a block that no thread waits for, in a slot of this kind. False: not requested, because no slot is free, or the block is
- * here or on its way. Anywhere inside the runtime. The actions are queued: call run_work(). */
+/* Request a block that no thread waits for, in a slot of this kind. False: not requested, because no slot is free, or the block
+ * is here or on its way. Anywhere inside the runtime. The actions are queued: call run_work(). */
 bool block_start_prefetch(uint32_t block, bool write, uint8_t flags, uint16_t manager, enum slot_kind kind);
 
 /* Make progress while waiting for something without a slot: poll, fire timers, yield. Inside the runtime, not while a message is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* card.h - a rank's card: what it publishes through the launcher before the ranks can talk. At the start, by the only thread. */
+/* card.h - a rank's card: data published through the launcher before ranks are connected. At the start, in the only thread. */
 #ifndef ENGINE_CARD_H
 #define ENGINE_CARD_H
 
@@ -12,16 +12,16 @@ struct card {
 	uint32_t places; /* ranges that are free for the window (window.h) */
 	int32_t pid;
 	uint32_t no_uffd;           /* it catches faults by mprotect(2) */
-	uint32_t group;             /* most ranks of a node that it asks for; 0: all of its host */
+	uint32_t group;             /* most ranks per node that it requests; 0: all ranks of its host */
 	uint32_t hosted;            /* kind of its core's host */
-	uint8_t host_key[HOST_KEY]; /* of the job, rank 0's: by which nodes know each other there */
+	uint8_t host_key[HOST_KEY]; /* the job's key, from rank 0; nodes authenticate each other with it */
 };
 
-/* This rank's, with a key for a job of which it is rank 0; it reserves the ranges of its `places` (window.h). -EIO: no random numbers. */
+/* Make this rank's card, with a key in case it is rank 0. Reserves the ranges in `places` (window.h). -EIO: no random numbers. */
 int card_make(struct card *c);
-/* All ranks have published theirs: read them, and compare what must agree. 0, or -EPROTO, which has been said. */
+/* Read the cards, which all ranks have published, and compare what must agree. 0, or -EPROTO after a message. */
 int card_read_all(struct card *cards);
-/* Most ranks of a node: the least that a rank asks for. 0: no rank asks. */
+/* Most ranks per node: the smallest number that a rank requests. 0: no rank requests one. */
 uint16_t card_group(const struct card *cards);
 /* The ranges for the window that are free in all ranks. */
 uint32_t card_places(const struct card *cards);

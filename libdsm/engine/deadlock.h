@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* deadlock.h - all threads of all ranks wait for each other: DSM_DEADLOCK. */
+/* deadlock.h - detection of a deadlock of all threads of all ranks: DSM_DEADLOCK. */
 #ifndef ENGINE_DEADLOCK_H
 #define ENGINE_DEADLOCK_H
 
@@ -9,17 +9,17 @@
 
 #define DEADLOCK_STATUS 71 /* of a job that DSM_DEADLOCK=abort has ended */
 
-/* Does this process check for one? Rank 0 does. Constant while the job runs. */
+/* Does this process check for a deadlock? Only rank 0 does. Constant while the job runs. */
 bool deadlock_watches(void);
-/* How long its service thread may sleep between two checks. */
+/* The time in ms that its service thread may sleep between two checks. */
 int deadlock_ms(void);
-/* By the service thread, or in a job of one rank by who waits: check, and start a thread that asks all ranks, if it is time. Does not
- * block. */
+/* Check for a deadlock; if a check of all ranks is due, start a thread that calls them. Called by the service thread, or in a job
+ * of one rank by waiting threads. Does not block. */
 void deadlock_check(uint64_t now);
-/* No check from here on; waits for one that is under way. Before the ranks part. */
+/* Stop checking, and wait for a check in progress. Called before the ranks disconnect. */
 void deadlock_stop(void);
 
-/* CALL_ASLEEP, in the rank's own process. -EBUSY: a thread of the program is not waiting. Does not block. */
+/* Serve CALL_ASLEEP, in the rank's own process. -EBUSY: a thread of the program is not waiting. Does not block. */
 struct asleep;
 int deadlock_serve(struct asleep *out);
 

@@ -9,8 +9,8 @@
  * host_choose() sets job.host once, at the start, and all ranks choose the same host. A job of one node is always hosted by the
  * process, because nothing happens between nodes. In such a job only the operations on regions are called.
  *
- * Ranges are offsets into the window. Unless noted otherwise, a range is whole blocks of one region that this rank is attached to.
- * Unless noted otherwise, an operation may block for other ranks, may be called by any thread outside the runtime
+ * Ranges are offsets into the window. Unless noted otherwise, a range is whole blocks of one region that this rank is attached
+ * to. Unless noted otherwise, an operation may block for other ranks, may be called by any thread outside the runtime
  * (engine_enter()), and returns 0 or -errno.
  */
 #ifndef ENGINE_HOST_H
@@ -37,8 +37,8 @@ struct host_ops {
 	bool doubles; /* its barriers combine floating point */
 
 	/*
-	 * Probe the host and choose this rank's fault backend (job.fault). Called at the start, by the only thread of the runtime.
-	 * Does not wait for other ranks. -ENOENT: not available, and DSM_BACKEND allows another host. Prints any other error.
+	 * Probe the host and choose this rank's fault backend (job.fault). Called at the start, by the only thread of the
+	 * runtime. Does not wait for other ranks. -ENOENT: not available, and DSM_BACKEND allows another. Prints other errors.
 	 */
 	int (*open)(void);
 	/*
@@ -84,8 +84,8 @@ struct host_ops {
 	 * Does not block. NULL: the host counts there directly. */
 	void (*count)(void);
 	/*
-	 * Copy the host's transfer counts (how often a block changed nodes) for blocks whose home is this node: those of the first
-	 * REGION_UNIT at or after *off with a nonzero count. *off: in, a multiple of REGION_UNIT; out, that unit's offset.
+	 * Copy the host's transfer counts (how often a block changed nodes) for blocks whose home is this node: those of the
+	 * first REGION_UNIT at or after *off with a nonzero count. *off: in, a multiple of REGION_UNIT; out, that unit's offset.
 	 * transfers: one count per page. -ENOENT: no such unit. Does not block. NULL: the host counts in job.mem.transfers.
 	 */
 	int (*transfers)(uint64_t *off, uint32_t *transfers);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * inside.h - is this thread inside the runtime? A fault then comes from a signal handler that interrupted it.
+ * inside.h - tracks whether this thread is inside the runtime. A fault inside comes from a signal handler that interrupted it.
  *
- * Inside, a thread holds slots, hold records and blocks, and touches no shared memory. No thread is cancelled there: what it calls
- * (read, splice, write) are cancellation points. The state that the program had chosen is back before it goes on. In leaving,
- * it is read before the depth falls: a handler may run between, fault, and save a state of its own.
+ * Inside, a thread holds slots, hold records and blocks, and does not access shared memory. Cancellation is disabled, because the
+ * runtime calls cancellation points (read, splice, write). The program's cancel state is restored on return. engine_leave() reads
+ * the saved state before it decrements the depth: in between, a handler may run, fault, and save its own.
  *
- * A thread that sleeps in a wait is at rest: all that it holds is its request, which is answered whatever it does. There, a
- * signal handler may miss. What the handler calls here is inside again, one level deeper, and may rest as well.
+ * A thread that sleeps in a wait is at rest: it holds nothing but its request, which is answered in any case. A signal handler
+ * that interrupts it may fault. Runtime calls of the handler are one level deeper, and may rest as well.
  *
- * Elsewhere a handler may put its signal off (engine_keep_signal()): it comes again when the thread leaves, or rests.
+ * If the thread is not at rest, a handler may defer its signal (engine_keep_signal()) until the thread leaves or rests.
  *
- * Any thread may call all of this, also in the fault handler. Nothing blocks or fails.
+ * Any thread may call these functions, also in the fault handler. Only engine_keep_signal() can fail. Nothing blocks.
  */
 #ifndef ENGINE_INSIDE_H
 #define ENGINE_INSIDE_H
@@ -23,25 +23,25 @@
 extern __thread int engine_depth __attribute__((tls_model("initial-exec")));
 extern __thread int engine_cancel __attribute__((tls_model("initial-exec")));
 extern __thread int engine_rests __attribute__((tls_model("initial-exec"))); /* the depth at which it rests */
-/* Signals that are blocked until it leaves. */
+/* Signals that are blocked until the thread leaves or rests. */
 extern __thread uint64_t engine_kept __attribute__((tls_model("initial-exec")));
 
-/* Inside, and not at rest. */
+/* Is the thread inside, and not at rest? */
 static inline bool engine_busy(void)
 {
 	return engine_depth != engine_rests;
 }
 
 /*
- * In a handler that interrupted this thread where it is busy: block the signal in the interrupted context, and send it to the thread
- * again, with what it carries. 0 or -errno.
+ * Defer a signal. Called in a handler that interrupted this thread while it was busy: blocks the signal in the interrupted
+ * context, and sends it to the thread again with its siginfo. 0 or -errno.
  */
 int engine_keep_signal(int sig, void *info, void *context);
-/* Unblock them: their handlers run. */
+/* Unblock the deferred signals, so that their handlers run. */
 void engine_let_signals(void);
 
-/* After a change of the depth, or of where it rests. A signal that comes before the change is seen here; one that comes after it is
- * not kept. */
+/* Deliver deferred signals after a change of engine_depth or engine_rests. A signal that arrives before the change is seen here;
+ * one that arrives after it is not deferred. */
 static inline void engine_look_at_signals(void)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
@@ -49,7 +49,7 @@ static inline void engine_look_at_signals(void)
 		engine_let_signals();
 }
 
-/* Symmetric, and may nest. */
+/* Enter and leave the runtime. Calls are paired, and may nest. */
 static inline void engine_enter(void)
 {
 	if (!engine_depth++)
@@ -65,7 +65,7 @@ static inline void engine_leave(void)
 	engine_look_at_signals();
 }
 
-/* Rest at that depth, before and after a sleep; returns where it rested before. A handler sees what was set before and after. */
+/* Set the depth at which the thread rests, before and after a sleep. Returns the previous one. */
 static inline int engine_rest(int depth)
 {
 	const int before = engine_rests;
@@ -76,7 +76,7 @@ static inline int engine_rest(int depth)
 	return before;
 }
 
-/* As enter and leave, for calls that touch shared memory between their visits to the runtime, or hold a lock across them. */
+/* Disable and restore cancellation. For calls that access shared memory between entries to the runtime, or hold a lock across. */
 static inline int engine_keep(void)
 {
 	int before;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * job.h - the job as this process sees it: who is where, where the node's memory is, and which regions this rank is attached to.
+ * job.h - the job as this process sees it: the ranks and nodes, the node's memory, and the regions that this rank is attached to.
  *
- * One `job` for each process. It is filled by engine_start() (start.c, which defines it), emptied by engine_stop(), and constant
- * between them but for what is marked as atomic, and for regions and units, which change under the lock of api/region.c; units
- * are read without it. Nothing here blocks.
+ * Each process has one `job`. engine_start() (start.c, which defines it) fills it, and engine_stop() clears it. It is constant in
+ * between, except for fields marked atomic, and for regions and units, which change under the lock of api/region.c; units are
+ * read without that lock. Nothing here blocks.
  */
 #ifndef ENGINE_JOB_H
 #define ENGINE_JOB_H
@@ -18,7 +18,7 @@
 #include "heap/units.h"
 #include "launch/launch.h"
 
-#define REGION_UNIT BLOCK_MAX /* regions start at, and take, whole units */
+#define REGION_UNIT BLOCK_MAX /* regions are aligned to units, and take whole units */
 
 struct fault_ops;
 struct heap_shared;
@@ -43,16 +43,16 @@ struct rank_info {
 	struct heap_shared *heap;
 	int doorbell; /* of a rank of this node: eventfd of its service thread */
 	int pidfd;
-	int life;  /* connected to it, closed with its process or when that executes another program (meet.c) */
+	int life;  /* connection that closes when its process ends or executes another program (meet.c) */
 	bool near; /* it runs on this machine */
 	int pid;
 };
 
-/* The memory of this node: what lies in its control segment, and its frames. */
+/* The memory of this node: pointers into its control segment, and its frames. */
 struct memory {
 	struct bar *bars;
 	struct sync *objects;
-	struct queue_entry *nodes, *lines; /* where requests for blocks and for synchronisation objects stand in line */
+	struct queue_entry *nodes, *lines; /* queue entries of requests for blocks and for synchronisation objects */
 	struct due_call *calls;
 	struct copy *pages;
 	struct dir *dirs;
@@ -60,12 +60,12 @@ struct memory {
 	struct sharing_page *sharing;
 	char *stage;
 	struct room_unit *room;
-	uint16_t *members; /* at the first node: of each region, of each node, the ranks that are attached */
-	uint16_t *mapped;  /* of each unit of the window, the node's ranks that are attached to what is there; atomic */
-	uint16_t *regions; /* of each unit of the window, the region there: id + 1; atomic */
-	uint8_t *priorities; /* of each unit of the window, of the data of the region there; atomic */
-	uint64_t *live;      /* map of the heap: where allocations of this node's ranks start (heap/heap.h) */
-	struct units *units; /* who has which unit of the heap (heap/units.h) */
+	uint16_t *members;   /* at the first node: attached ranks, per region and node */
+	uint16_t *mapped;    /* ranks of this node attached to the region there, per unit of the window; atomic */
+	uint16_t *regions;   /* the region there: id + 1, per unit of the window; atomic */
+	uint8_t *priorities; /* the data priority of the region there, per unit of the window; atomic */
+	uint64_t *live;      /* bitmap of the heap: where allocations of this node's ranks start (heap/heap.h) */
+	struct units *units; /* the owner of each unit of the heap (heap/units.h) */
 	int memfd;           /* the frames */
 	int ctlfd;
 };
@@ -76,44 +76,44 @@ struct dsm_region {
 	uint32_t block_size;
 	uint16_t id, home_policy, home_rank, creator;
 	uint32_t gen;
-	uint32_t next;   /* with a name of the same hash: its id + 1 */
-	uint64_t serial; /* of this process's attachments */
+	uint32_t next;   /* next region with the same hash of its name: id + 1 */
+	uint64_t serial; /* number of the attachment in this process */
 	char name[DSM_NAME_MAX];
 	bool attached;
-	bool adopted; /* memory of the program's: dsm_region_adopt() */
-	bool leaving; /* a thread detaches from it */
+	bool adopted; /* memory of the program: dsm_region_adopt() */
+	bool leaving; /* a thread is detaching from it */
 	uint8_t priority;
 };
 
 struct job {
 	struct settings set;
 	struct launch launch;
-	uint16_t rank, size;       /* this process, and all */
-	uint16_t node, nodes;      /* the same of nodes, by which the core and its messages know each other */
-	uint16_t local, locals;    /* this rank's place in its node, and the node's ranks */
-	uint16_t *node_of;         /* of each rank, its node */
-	uint16_t *first;           /* of each node, its first rank */
-	uint16_t *pair;            /* of each other node, the rank that this one talks to */
-	uint16_t *width;           /* of each node, its ranks */
-	struct wire_limits limits; /* of what peers may send */
+	uint16_t rank, size;       /* this rank, and the number of ranks */
+	uint16_t node, nodes;      /* this node, and the number of nodes; the core and its messages use node numbers */
+	uint16_t local, locals;    /* this rank's index in its node, and the number of the node's ranks */
+	uint16_t *node_of;         /* the node of each rank */
+	uint16_t *first;           /* the first rank of each node */
+	uint16_t *pair;            /* the rank of each other node that this one talks to */
+	uint16_t *width;           /* the number of ranks of each node */
+	struct wire_limits limits; /* for messages of peers */
 	uint32_t state;            /* enum ctl_state, of this process; atomic */
 	uint32_t
 		quits; /* this process is in dsm_quit(), past the last barrier: other threads wait for its end; atomic */
-	uint32_t fenced; /* all ranks have finalized: nobody can be lost any more; atomic */
+	uint32_t fenced; /* all ranks have finalized: no rank can be lost any more; atomic */
 	char *base;      /* the window: same address on all ranks */
 	struct ctl_layout layout;
 	size_t heap; /* bytes of the heap: whole units */
 	struct units_shape heap_shape;
-	const struct host_ops *host; /* of the core; before dsm_init() and after it, the process */
+	const struct host_ops *host; /* of the core; host_process outside a job */
 	const struct fault_ops *fault;
 	const struct net_ops *netops;
 	struct net *net;         /* NULL in a job of one node */
-	struct rank_info *ranks; /* size of them */
+	struct rank_info *ranks; /* `size` entries */
 	struct memory mem;
 	struct ctl *me;             /* of this node */
 	struct rank_ctl *mine;      /* of this rank */
-	struct bar_part *parts;     /* this rank's part of each barrier, where the node has others; else NULL */
-	struct dsm_region *regions; /* by id, CTL_REGIONS of them */
+	struct bar_part *parts;     /* this rank's part of each barrier; NULL if it is the node's only rank */
+	struct dsm_region *regions; /* by id, CTL_REGIONS entries */
 	uint16_t *units;            /* window unit -> region + 1, of attached regions */
 	unsigned int spin_us;
 	int mypid;
@@ -124,7 +124,7 @@ struct job {
 
 extern struct job job;
 
-/* What of a region its ranks may touch: its size in whole pages. */
+/* The bytes of a region that ranks may access: its size in whole pages. */
 static inline size_t region_usable(const struct dsm_region *r)
 {
 	return (r->size + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
@@ -135,7 +135,7 @@ static inline struct rank_info *rank_info(uint16_t rank)
 	return &job.ranks[rank];
 }
 
-/* Is it of this node? */
+/* Is the rank on this node? */
 static inline bool is_here(uint16_t rank)
 {
 	return job.node_of[rank] == job.node;
@@ -146,7 +146,7 @@ static inline uint16_t node_of(uint16_t rank)
 	return job.node_of[rank];
 }
 
-/* Then all ranks have the same memory: no protection, no faults, no blocks that move. */
+/* With one node, all ranks share the same memory: there is no protection, no fault, and no block moves. */
 static inline bool one_node(void)
 {
 	return job.nodes == 1;
@@ -163,7 +163,7 @@ static inline uint32_t *stripe_of(uint32_t object)
 	return &job.me->stripes[stripe_index(object)];
 }
 
-/* A counter that other threads, or ranks, count in as well. */
+/* Add to a counter that other threads or ranks also add to. */
 static inline void count(uint64_t *counter, uint64_t n)
 {
 	__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
@@ -184,7 +184,7 @@ static inline struct dsm_region *region_at(size_t off)
 	return id ? &job.regions[id - 1] : NULL;
 }
 
-/* As messages and the core have time: it runs over. */
+/* The time in us, as in messages and in the core. Wraps around. */
 static inline uint32_t clock_us(void)
 {
 	struct timespec t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* kernel.h - calls of the kernel helper beyond those of its host table (host.h, which it is for); only where it is the host. */
+/* kernel.h - calls to the kernel helper, used by its host_ops (host.h). Only if the kernel helper is the host. */
 #ifndef ENGINE_KERNEL_H
 #define ENGINE_KERNEL_H
 
@@ -7,15 +7,15 @@
 
 struct dsm_ioc_call;
 
-/* ioctl(2) of the device, by any thread, again after each EINTR. 0 or -errno. */
+/* Call ioctl(2) of the device, and repeat it after EINTR. Any thread. 0 or -errno. */
 int kernel_ioctl(unsigned long op, void *arg);
-/* One request (dsm(4)), by any thread; *q holds what comes back. It does not return when the device is gone.
- * 0, or -errno of the call or of what it asked for. */
+/* Make one request (dsm(4)); *q returns the answer. Any thread. Does not return if the device is gone.
+ * 0, or -errno of the call or of the request. */
 int kernel_call(struct dsm_ioc_call *q);
-/* The same where the thread may wait for others' doing: a wait since `now` that is reported when it lasts (stall.h). */
+/* The same for a request that may wait for other threads. A long wait, counted from `now`, is reported (stall.h). */
 int kernel_wait(struct dsm_ioc_call *q, uint64_t now);
-/* The same as a cancellation point, for what may stand in line; outside the runtime. A thread that is cancelled does not return: its
- * call has ended when cancelled(arg) runs. What it asked for has come all the same where q->waited is set and q->status 0. */
+/* The same as a cancellation point, for a request that may queue; outside the runtime. A cancelled thread does not return: its
+ * call has ended when cancelled(arg) runs. If q->waited is set and q->status is 0, the request was granted in spite of that. */
 int kernel_wait_point(struct dsm_ioc_call *q, uint64_t now, void (*cancelled)(void *arg), void *arg);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* kstats.h - what the kernel helper counts; only where it is the host. Any thread; nothing blocks. */
+/* kstats.h - counters of the kernel helper. Only if it is the host. Any thread; nothing blocks. */
 #ifndef ENGINE_KSTATS_H
 #define ENGINE_KSTATS_H
 
@@ -7,10 +7,10 @@
 
 struct stats_vectors;
 
-/* Add what it has counted of a region since the last time to the node's counters. Nothing happens if it does not know the region. */
+/* Add the helper's counts of a region since the last call to the node's counters. Does nothing if the region is unknown to it. */
 void kstats_region(uint16_t id);
 
-/* Members of host_kernel: host.h has their contracts. */
+/* Operations of host_kernel; see host.h. */
 void kstats_count(void);
 int kstats_transfers(uint64_t *off, uint32_t *transfers);
 void kstats_vectors(struct stats_vectors *out);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * lost.h - the end of the job when a rank is gone, and dsm_abort().
+ * lost.h - ends the job when a rank is lost; dsm_abort().
  *
- * Any thread may call all of this, inside the runtime or not, in the fault handler and without a stripe. What finds a loss ends
- * this process: it tells the others, which blocks for seconds at most, and does not return. A report of a rank that has
- * finalized, or in a child made by fork(), does nothing.
+ * Any thread may call these functions, inside or outside the runtime, also in the fault handler, but without a stripe. A function
+ * that finds a loss ends this process: it tells the other ranks, which blocks for some seconds at most, and does not return. A
+ * report about a rank that has finalized, or in a child of fork(), does nothing.
  */
 #ifndef ENGINE_LOST_H
 #define ENGINE_LOST_H
@@ -13,38 +13,38 @@
 
 #include "core/wire.h"
 
-/* ---- somebody has seen it: report it, and end this process ----------------------------------- */
+/* ---- report a loss, and end this process ----------------------------------------------------- */
 
 void lost_rank(uint16_t rank, const char *how);
-/* The process of a rank of this machine: its pidfd or its line says that it has ended, or is another program. */
+/* The process of a rank of this machine has ended or executes another program, according to its pidfd or its connection. */
 void lost_process(uint16_t rank);
-/* err: of the transport's send. Waits a moment for a better reason. */
+/* The transport failed to send with err. Waits briefly for a more precise reason. */
 void lost_connection(uint16_t rank, int err);
-void lost_net(void *arg, uint16_t rank, int err); /* the transport's own report: net_config.lost */
-void lost_launcher(int rank);                     /* the launcher's; -1: of its own end. On its thread */
-/* The launcher says in dsm_init() that a rank has died, and nobody knows which. */
+void lost_net(void *arg, uint16_t rank, int err); /* report of the transport: net_config.lost */
+void lost_launcher(int rank);                     /* report of the launcher, on its thread; -1: its own end */
+/* The launcher reports in dsm_init() that an unknown rank has died. */
 void lost_unnamed(void) __attribute__((noreturn));
 
-/* Say why, and end the job with this status. */
+/* Print why, and end the job with this status. */
 void lost_abort(int status, const char *why) __attribute__((noreturn));
 
-/* A signal is about to end this process: say why, and let the job end with this status when it has ended. Returns. */
+/* A signal is about to end this process: print why, and end the job with this status after the process has ended. Returns. */
 void lost_dying(int status, const char *why);
 
-/* ---- checking for it ------------------------------------------------------------------------- */
+/* ---- check for a loss ------------------------------------------------------------------------ */
 
-/* Another thread is ending the process: wait for that. Else it returns at once. */
+/* If another thread is ending the process, wait for that. Otherwise return at once. */
 void lost_check(void);
-/* The same, and: is any rank of this machine gone, or, in dsm_init(), the launcher? For who waits without the service thread. */
+/* The same, and check the ranks of this machine and, in dsm_init(), the launcher. For waits without the service thread. */
 void lost_scan(void);
-/* The service thread, four times in DSM_LOST_MS: ping the other nodes, judge their silence. */
+/* Ping the other nodes, and check for silent ones. Called by the service thread four times in DSM_LOST_MS. */
 void lost_silence(void);
-/* A message of a node came. */
+/* Note that a message of a node has arrived. */
 void lost_alive(uint16_t node);
-/* MSG_PING or MSG_BYE came, as wire_check() allows it. -EBADMSG: it says BYE for a rank of another node. */
+/* Handle MSG_PING or MSG_BYE after wire_check(). -EBADMSG: it is a BYE for a rank of another node. */
 int lost_heard(const struct msg *m);
 
-/* This rank has finalized: tell all that it can reach. In dsm_finalize(). */
+/* Announce to all reachable ranks that this rank has finalized. In dsm_finalize(). */
 void lost_goodbye(void);
 
 #endif

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * meet.h - how the ranks of one machine come to know each other. At the start and the end only, by the thread that is there.
- * Errors have been said; a rank that dies meanwhile ends the process (lost.h).
+ * meet.h - connects the ranks of one machine. For the thread in dsm_init() or dsm_finalize(). Functions print their errors. If a
+ * rank dies meanwhile, the process ends (lost.h).
  */
 #ifndef ENGINE_MEET_H
 #define ENGINE_MEET_H
 
-/* Be there for the others, before they know of this process. Does not block. -EMFILE. */
+/* Listen for the other ranks, before they learn of this process. Does not block. -EMFILE. */
 int meet_listen(void);
-/* Know all of them, watch them, and share memory with those of this node. Blocks for them: -ETIMEDOUT, -EMFILE, -EPROTO, -EPERM
- * (another user's). */
+/* Connect to all of them, watch them, and share memory with those of this node. Blocks for them. -ETIMEDOUT, -EMFILE, -EPROTO,
+ * -EPERM (a process of another user). */
 int meet_all(void);
-/* With each rank of this node: one descriptor more; join() gets theirs, which are its own then. Blocks for them. */
+/* Exchange one more descriptor with each rank of this node. join() gets theirs, and owns them. Blocks for them. */
 int meet_swap(int fd, void (*join)(unsigned int local, int fd));
-/* Something went wrong between two ranks: for a second, is any of them dead? */
+/* After an error between two ranks, check for a second whether a rank has died. */
 void meet_check(void);
-void meet_stop(void); /* be there no more */
+void meet_stop(void); /* stop listening */
 
-/* In a child made by fork(), which is no rank, and must not stay visible as one. */
+/* Close the inherited connections in a child of fork(), which is not a rank and must not look like one. */
 void meet_forked(void);
 
 #endif

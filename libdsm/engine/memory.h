@@ -23,8 +23,8 @@ void memory_stop(void);
 int memory_no_descriptors(const char *what);
 
 /*
- * Map the place where contents wait for the acknowledgements of the request in a slot of this node. memory_unstage() unmaps it; if
- * used is set, it also discards the contents. Safe in the fault handler.
+ * Map the place where contents wait for the acknowledgements of the request in a slot of this node. memory_unstage() unmaps it;
+ * if used is set, it also discards the contents. Safe in the fault handler.
  */
 char *memory_stage(uint16_t slot, size_t bytes);
 void memory_unstage(uint16_t slot, char *at, size_t bytes, bool used);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* nodes.h - which ranks are a node. At the start and the end only, by the thread that is there; nothing blocks. */
+/* nodes.h - assignment of ranks to nodes. For the thread in dsm_init() or dsm_finalize(); nothing blocks. */
 #ifndef ENGINE_NODES_H
 #define ENGINE_NODES_H
 
 #include <stdint.h>
 
-/* Deal the ranks of each host (host[rank]) out to nodes of at most so many (0: any number), in the order of ranks: what job.h
- * says of nodes. -ENOMEM: nodes_forget() frees the rest. */
+/* Assign the ranks of each host (host[rank]) to nodes of at most `most` ranks (0: no limit), in the order of ranks, and set the
+ * fields of job.h about nodes. -ENOMEM: nodes_forget() frees what was allocated. */
 int nodes_make(const uint64_t *host, uint16_t most);
 void nodes_forget(void);
 

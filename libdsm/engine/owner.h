@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * owner.h - which rank has a unit of the heap (heap/units.h), as the ranks of all nodes ask and tell the first node.
+ * owner.h - the owner of each unit of the heap (heap/units.h). The first node keeps the table; other nodes call it.
  *
- * Any thread of the program, outside the runtime; round trips to the first node, none from there.
+ * Any thread of the program, outside the runtime. Blocks for round trips to the first node, except on the first node.
  */
 #ifndef ENGINE_OWNER_H
 #define ENGINE_OWNER_H
@@ -14,27 +14,28 @@
 #include "engine/call.h"
 #include "heap/heap.h"
 
-/* Where this rank's allocator has its units from. */
+/* The source of units for this rank's allocator. */
 extern const struct heap_source owner_source;
 
-/* The rank that has an offset of the heap; -EINVAL: nobody. A rank of another node may have had it, and not have it any more. */
+/* The rank that owns an offset of the heap; -EINVAL: none. The result may be out of date if it is a rank of another node. */
 int owner_of(size_t off);
-/* It is not that rank's (any more): ask again the next time. */
+/* Drop the entry, because that rank does not own the offset. The next owner_of() asks the first node. */
 void owner_forget(size_t off, uint16_t rank);
-/* Does this rank, of this node, have it? */
+/* Does this rank, which is on this node, own the offset? */
 bool owner_is(size_t off, uint16_t rank);
 
-/* Have a rank give back the units in which nothing is left, for all to take: how many. Blocks for its service thread. */
+/* Make a rank give back its empty units, so that any rank can take them. Returns their number. Blocks for its service thread. */
 uint32_t owner_reclaim(uint16_t rank);
-/* One rank at a time does that: what another has just been given back is on its way. -EBUSY: another. */
+/* Begin and end reclaiming. Only one rank reclaims at a time, since units that another reclaims may be in flight. -EBUSY: another
+ * rank reclaims. */
 int owner_reclaim_begin(void);
 void owner_reclaim_end(void);
 
-/* CALL_TRIM, at the rank that is to give back. */
+/* Serve CALL_TRIM, at the rank that gives units back. */
 struct trimmed;
 int owner_trim(bool first, struct trimmed *out);
-/* CALL_UNITS_TAKE to CALL_UNITS_END, of a node, at the first node; in and out as payload.h has them. -ENOMEM, -EINVAL, -EBUSY as
- * units.h. -EBADMSG: the node may not ask that now; it gives back what is another's, or ends what it has not begun. */
+/* Serve CALL_UNITS_TAKE to CALL_UNITS_END of a node, at the first node; payload.h defines in and out. -ENOMEM, -EINVAL, -EBUSY:
+ * see units.h. -EBADMSG: the node gives back units of another node, or ends a reclaim that it has not begun. */
 int owner_serve(uint16_t from, enum call_op op, const void *in, void *out);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * payload.h - what follows MSG_CALL, MSG_RETURN and MSG_CHUNK: its structs, and one rule for each of their fields.
+ * payload.h - the payloads of MSG_CALL, MSG_RETURN and MSG_CHUNK: their structs, and one rule for each field.
  *
- * PAYLOAD_SHAPES names the structs, PAYLOAD_<SHAPE> every field of one with its rule: a struct with a byte that no field has does
- * not compile. PAYLOAD_CALLS has a row for each call: whom it is for, who may send it, the shape of the request, and of the
- * answer. The engine, tests, fuzzers and docs/protocol.md take all of it from here.
+ * PAYLOAD_SHAPES lists the structs. PAYLOAD_<SHAPE> lists the fields of one with their rules; a struct with a byte outside these
+ * fields does not compile. PAYLOAD_CALLS has a row for each call: its receiver, its permitted sender, the shapes of the request
+ * and of the answer. The engine, tests, fuzzers and docs/protocol.md use these tables.
  *
- * Values are of the sender's byte order: ranks of a job run on machines of one kind. Pure; nothing here blocks.
+ * Values have the sender's byte order: the ranks of a job run on machines of one kind. Pure functions; nothing here blocks.
  */
 #ifndef ENGINE_PAYLOAD_H
 #define ENGINE_PAYLOAD_H
@@ -19,20 +19,20 @@
 #include "engine/call.h"
 #include "heap/heap.h"
 
-#define PAYLOAD_RUNS 256u      /* of units, in an answer */
-#define PAYLOAD_UNITS_MAX 4096 /* units that CALL_UNITS_WHICH is asked of */
+#define PAYLOAD_RUNS 256u      /* runs of units in an answer */
+#define PAYLOAD_UNITS_MAX 4096 /* units in a CALL_UNITS_WHICH */
 #define PAYLOAD_STATS_VECTORS 44u
 #define PAYLOAD_STATS_LANES 8u
 
 /* ---- the structs of requests ------------------------------------------------------------------------- */
 
-/* In front of each. */
+/* Precedes each request. */
 struct call_head {
 	uint16_t to; /* the rank that is called */
 	uint16_t pad[3];
 };
 
-/* Of one value: an address, a number, or nothing. */
+/* A request of one value: an address, a number, or nothing. */
 struct call_word {
 	uint64_t word;
 };
@@ -54,13 +54,13 @@ struct region_id {
 	uint32_t id, gen;
 };
 
-/* All of a region's place. */
+/* The complete place of a region. */
 struct region_place {
 	uint64_t off, bytes;
 	uint32_t id, gen;
 };
 
-/* A place, and who says that all have left it. */
+/* A place, and the node that states that all ranks have left it. */
 struct region_burial {
 	struct region_place at;
 	uint16_t node, pad[3];
@@ -78,7 +78,7 @@ struct units_ask {
 /* ---- the structs of answers; others: region_record (ctl.h), load, hot, stats_vectors, sharing_sum, stall_row, dsm_stats ---- */
 
 struct units_taken {
-	uint32_t at, n, used; /* used: so many of them have been used before */
+	uint32_t at, n, used; /* used: number of units that were used before */
 	uint32_t pad;
 };
 
@@ -91,7 +91,7 @@ struct units_bits {
 	uint64_t used[PAYLOAD_UNITS_MAX / 64];
 };
 
-/* In front of rows: how many of them say something. */
+/* Precedes rows: the number of valid rows. */
 struct rows_head {
 	uint32_t n, pad;
 };
@@ -109,7 +109,7 @@ struct found {
 	char site[128];
 };
 
-/* What CALL_ASLEEP answers. */
+/* The answer of CALL_ASLEEP. */
 struct asleep {
 	uint64_t threads; /* of the program; all wait */
 	uint64_t since;   /* the sum of the times at which their waits began */
@@ -118,7 +118,7 @@ struct asleep {
 
 /* ---- the rule of each field ---------------------------------------------------------------------------- */
 
-/* A rule and what documentation calls it. "before" is the value of the field before. */
+/* A rule, and its text in the documentation. "before" is the value of the previous field. */
 /* clang-format off */
 #define PAYLOAD_RULES(R) \
 	R(ANY, "any")                          R(ZERO, "0")                              R(BIT, "0 or 1") \
@@ -211,9 +211,9 @@ struct asleep {
 /* clang-format on */
 
 /*
- * Of each call: the rank that it is to (FIRST: rank 0), the node that may send it (FIRST: that of rank 0), the shape of its
- * request, the answer, and the rows that follow the answer: their number, or MANY, as many as the caller has room for. Who else
- * may not send it now depends on the state: engine/region.c, engine/owner.c.
+ * For each call: the receiving rank (FIRST: rank 0), the sending node (FIRST: that of rank 0), the shapes of the request, the
+ * answer and the rows that follow the answer, and the number of rows, or MANY: as many as the caller has room for. Further
+ * restrictions on the sender depend on the state: engine/region.c, engine/owner.c.
  */
 /* clang-format off */
 #define PAYLOAD_CALLS(C) \
@@ -287,35 +287,35 @@ struct payload_call {
 	uint16_t rows;
 };
 
-/* The job, as far as rules depend on it, and between whom the payload goes. */
+/* The parameters of the rules: sender, receiver, and limits of the job. */
 struct payload_limits {
 	uint16_t me, from; /* nodes: the receiver, and the sender */
 	uint16_t ranks, nodes;
 	const uint16_t *node_of; /* of each rank */
 	uint64_t base, space;    /* of the window */
 	uint64_t heap;           /* its bytes */
-	uint32_t regions;        /* ids are below */
+	uint32_t regions;        /* ids are below this */
 };
 
 /*
- * May this follow MSG_CALL? room: bytes that the caller has for an answer. 0 or -EBADMSG. The other: may this follow
- * MSG_RETURN, without an error, to a call with so much room?
+ * Check the payload of MSG_CALL, or of a MSG_RETURN without an error. room: bytes that the caller has for the answer. 0 or
+ * -EBADMSG.
  */
 int payload_request(const struct payload_limits *lim, uint8_t op, const void *payload, size_t size, uint32_t room);
 int payload_answer(const struct payload_limits *lim, uint8_t op, const void *payload, size_t size, uint32_t room);
-/* The same of MSG_CHUNK: a part that is to be combined as code says (reduce.h), or a result. */
+/* The same for MSG_CHUNK: a part to combine by code (reduce.h), or a result. */
 int payload_chunk(bool part, uint8_t code, size_t size);
 
-/* Is the size of its answer the caller's to learn, since it may be less than there is room for? */
+/* Does the call return the size of its answer, because it may be less than the caller's room? */
 bool payload_counts(uint8_t op);
 
 /* For documentation and tests. */
 const struct payload_call *payload_call(uint8_t op);
 const struct payload_type *payload_type(enum payload_shape shape);
 const char *payload_rule_name(unsigned int rule);
-/* One struct: does each of its fields keep its rule? rows: that follow. */
+/* Does each field of a struct satisfy its rule? rows: number of rows that follow. */
 bool payload_allows(const struct payload_limits *lim, enum payload_shape shape, const void *at, size_t rows);
-/* A field whose rule is a range: from lo to hi, both included; not always all of them. False: it has none. */
+/* Return a range, lo to hi inclusive, that contains all values that the field's rule allows. False: the rule is not a range. */
 bool payload_range(const struct payload_limits *lim, enum payload_shape shape, unsigned int field, const void *at,
 		   size_t rows, uint64_t *lo, uint64_t *hi);
 

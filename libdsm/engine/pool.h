@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * pool.h - numbers taken and given back in constant time, by any thread of any process that shares the memory.
+ * pool.h - allocation of numbers in constant time, by any thread of any process that shares the memory.
  *
- * A list of free numbers, last in first out, and a mark below which all numbers have been taken once: zero is the right
- * start, and memory behind numbers that were never needed is never touched. The upper half of head counts changes:
+ * A LIFO list of free numbers, and a mark below which all numbers have been taken once. Zero is the initial state, and memory for
+ * numbers that were never needed is never touched. The upper half of head counts changes, against ABA:
  *
  *   A: reads head = 5, next[5] = 7     B: takes 5, takes 7, gives 5 back
- *   A: would make 7 the head, which is in use; the count has moved, and A tries again.
+ *   A: would make 7 the head, which is in use; the count has changed, and A retries.
  */
 #ifndef ENGINE_POOL_H
 #define ENGINE_POOL_H
@@ -20,7 +20,7 @@ struct pool {
 	uint32_t pad;
 };
 
-/* next has room for `limit` numbers. A number below limit, or -EAGAIN. */
+/* Allocate a number below limit. -EAGAIN: all are in use. next has `limit` entries. */
 static inline int64_t pool_take(struct pool *p, const uint32_t *next, uint32_t limit)
 {
 	uint64_t head = __atomic_load_n(&p->head, __ATOMIC_ACQUIRE);

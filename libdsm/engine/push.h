@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * push.h - a node gives blocks that it has written back to their homes when it synchronises, if the homes have said so (core/push.h).
+ * push.h - gives written blocks back to their homes when a node synchronises, if the homes requested it (core/push.h).
  *
- * Each rank has a list in node memory of what its threads were told to push. The last of its threads to arrive at a barrier pushes
- * all of it, in batches, and waits until the homes have asked for the contents. The node keeps copies to read.
+ * Each rank has a list in node memory of the blocks that its threads were told to push. The last of its threads to arrive at a
+ * barrier pushes all of them, in batches, and waits until the homes have requested the contents. The node keeps read copies.
  *
- * All of it is a hint: a block that is not pushed is fetched by the home when it is used. Inside the runtime, without a stripe.
+ * Pushing is only a hint: the home fetches a block that was not pushed when it uses it. Inside the runtime, without a stripe.
  */
 #ifndef ENGINE_PUSH_H
 #define ENGINE_PUSH_H
@@ -13,7 +13,7 @@
 #include "core/wire.h"
 #include "engine/job.h"
 
-/* This node was granted a block, and is told to push it. Does not block. */
+/* Record a grant that tells this node to push the block. Does not block. */
 void push_note(const struct msg *grant);
 
 /* Is there anything to push for this rank? */
@@ -24,7 +24,7 @@ static inline bool push_due(void)
 	return __atomic_load_n(&l->noted, __ATOMIC_RELAXED) != __atomic_load_n(&l->taken, __ATOMIC_RELAXED);
 }
 
-/* Push it. Waits for the homes as long as they ask for one after the other; what they do not ask for meanwhile is forgotten. */
+/* Push all listed blocks. Waits while the homes keep requesting them. Drops blocks that they do not request from the list. */
 void push_all(void);
 
 #endif

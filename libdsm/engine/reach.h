@@ -3,8 +3,8 @@
 #ifndef ENGINE_REACH_H
 #define ENGINE_REACH_H
 
-/* At the start, by all ranks: open it and exchange addresses, which blocks for all of them. job.net stays NULL where all share
- * memory. Errors have been said: -EPROTO (ranks differ), -ENOMEM, those of the transport and of the launcher. */
+/* Open the transport and exchange addresses. All ranks call it at the start; blocks for all of them. job.net stays NULL if all
+ * ranks share memory. -EPROTO (ranks differ), -ENOMEM, errors of the transport and of the launcher; prints its errors. */
 int reach_others(void);
 
 #endif

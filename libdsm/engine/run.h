@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * run.h - messages and local events: stepped, and what follows from them carried out.
+ * run.h - step messages and local events, and carry the actions out.
  *
- * Any thread may call all of this inside the runtime, also in the fault handler, without a stripe. Nothing waits for another
- * rank; a stripe may be awaited, and a full send queue. What cannot be carried out (no memory for a block, a lost peer) ends the
- * process: lost.h. Messages for this node, and copies to be closed, are queued with the thread (work.h), and all but run_page(),
- * run_used() and run_drop() empty that queue, unless it is being emptied further up the stack.
+ * Any thread inside the runtime may call these functions, also in the fault handler, but not with a stripe held. Nothing waits
+ * for another rank; a call may wait for a stripe, and for a full send queue. An action that fails (no memory for a block, a lost
+ * peer) ends the process: lost.h. Messages for this node, and copies to close, are queued per thread (work.h). All functions
+ * except run_page(), run_used() and run_drop() empty that queue, unless a caller up the stack is emptying it.
  */
 #ifndef ENGINE_RUN_H
 #define ENGINE_RUN_H
@@ -19,52 +19,51 @@
 #include "core/page.h"
 #include "core/wire.h"
 
-/* Send m: this node is stepped here and now, another gets a message. The version is filled in. */
+/* Send m. A message for this node is stepped in this call; the transport sends any other. Sets the version. */
 void run_send(const struct msg *m);
 
-/* The transport's handler, called by any thread that polls it, the runtime's included. m has come from another node, with a
- * payload behind it, and is checked here: a peer that sent nonsense is lost. */
+/* The transport's handler, called by any thread that polls it, including threads of the runtime. Checks m, which another node
+ * sent with the payload, and steps it. A peer that sent an invalid message is treated as lost. */
 void run_net(void *arg, const struct msg *m, const void *payload, size_t size);
 
-/* What came from another node is not taken. -EBADMSG: the node is lost; -ESTALE: of no use, and nobody's fault that could be known
- * (core/dispatch.h). */
+/* Refuse a message of another node. -EBADMSG: the node is treated as lost. -ESTALE: the message is ignored, since its sender may
+ * be correct (core/dispatch.h). */
 void run_refuse(const struct msg *m, int err);
 
-/* Poll the transport: what arrives together is carried out together. Returns what poll() does. Not while a message is handled. */
+/* Poll the transport. Messages that arrive together are carried out together. Returns the result of the transport's poll(). Not
+ * while a message is being handled. */
 int run_poll(unsigned int budget);
 
-/* An event of this node's own in a hold record. about: only if the record is of the lock that this message is for. 0, or
- * -EPERM: the record is in no state for that. */
+/* Step a hold record for a local event. about: as for hold_thread(). 0, or -EPERM: the state of the record does not allow it. */
 int run_held(uint32_t index, enum hold_event ev, const struct msg *about);
 
-/* A thread of this rank arrives at a barrier, and waits for the end of episode *gen. 0, or -errno: one too many for this episode, another
- * group, or a barrier that is no more. */
+/* Let a thread of this rank arrive at a barrier; *gen returns the episode that it must wait for. 0, or -errno: one thread too
+ * many for this episode, another group, or a destroyed barrier. */
 int run_arrive(const struct msg *m, const struct bar_group *group, uint32_t *gen);
-/* step_gather(), and whoever waits is woken. 1: all threads of this node have come, and *up is their arrival; 0, -EBADMSG. */
+/* Call step_gather() and wake waiters. 1: all threads of this node have arrived, and *up is their arrival; 0; -EBADMSG. */
 int run_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen, struct msg *up);
 
 enum run_page {
-	RUN_ASKED,   /* something is under way */
-	RUN_OPEN,    /* the node has the block open, or is about to */
-	RUN_FOLLOWED /* the node has it open, and this rank's mapping has followed */
+	RUN_ASKED,   /* a request is outstanding */
+	RUN_OPEN,    /* the node has the block open, or is about to open it */
+	RUN_FOLLOWED /* the node has it open, and this rank's mapping is up to date */
 };
 
-/* Step a page of this node for a local event. ask names the block, the slot, and whom to ask. RUN_ASKED: *wait is the slot to
- * wait for, *seq its count before (wait NULL: nobody waits, and PE_USED does not hold the block). What follows is queued: call
+/* Step a page of this node for a local event. ask names the block, the slot, and the node to ask. RUN_ASKED: *wait is the slot to
+ * wait for, *seq its count before (wait NULL: nobody waits, and PE_USED does not hold the block). Actions are queued: call
  * run_work(). */
 enum run_page run_page(enum page_event ev, const struct msg *ask, uint16_t *wait, uint32_t *seq);
 
-/* PE_USED of a thread that has waited, and what it does before anybody can take the block away (NULL: nothing), under the
- * stripe. */
+/* Step PE_USED for a thread that has waited. also() (or NULL) runs under the stripe, before the block can be taken away. */
 void run_used(const struct msg *ask, void (*also)(void *), void *arg);
 
-#define RUN_DROPS 64 /* so many stripes are held at once, at most */
+#define RUN_DROPS 64 /* most stripes held at once */
 
-/* Drop read copies of n neighbouring blocks, n <= RUN_DROPS, the first at off: those that the protocol lets go of now. Neighbours
- * are closed by one call of the fault backend. */
+/* Drop the read copies of n adjacent blocks of `block` bytes, n <= RUN_DROPS, the first at off, where the protocol allows it.
+ * One call of the fault backend closes adjacent copies. */
 void run_drop(size_t off, size_t block, unsigned int n);
 
-/* Everything queued by this thread. */
+/* Carry out everything that this thread has queued. */
 void run_work(void);
 
 #endif

@@ -5,13 +5,15 @@
 
 #include <stdint.h>
 
-/* In a job of several ranks, by the thread in dsm_init() or dsm_finalize(). stop waits for its end. -EMFILE, -EAGAIN. */
+/* Start and stop the service thread, in a job of several ranks. For the thread in dsm_init() or dsm_finalize(). service_stop()
+ * waits for its end. -EMFILE, -EAGAIN. */
 int service_start(void);
 void service_stop(void);
 
 /* Wake the service thread of a rank of this host. Any thread, anywhere; does not block. */
 void service_ring(uint16_t rank);
-/* A thread of the runtime says so of itself, first of all (net_config.thread): it never touches shared memory. */
+/* Register the calling thread as a thread of the runtime, which never accesses shared memory. It calls this first
+ * (net_config.thread). */
 void service_thread(void *arg);
 
 #endif

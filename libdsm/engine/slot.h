@@ -19,8 +19,8 @@ enum slot_kind { SLOT_BLOCK, SLOT_AHEAD, SLOT_BACK, SLOT_BRIEF, SLOT_LASTING };
 /* Allocate a slot: SLOT_BLOCK, _BRIEF or _LASTING. Inside the runtime. If all are in use, wait for one; SLOT_LASTING returns
  * -EAGAIN instead. -EINTR: as wait_word(). */
 int slot_get(enum slot_kind kind);
-/* Allocate a slot for an answer that no thread waits for: SLOT_AHEAD or _BACK for a block, SLOT_BRIEF for a call. -EAGAIN: all are
- * in use. */
+/* Allocate a slot for an answer that no thread waits for: SLOT_AHEAD or _BACK for a block, SLOT_BRIEF for a call. -EAGAIN: all
+ * are in use. */
 int slot_try_prefetch(uint32_t object, enum slot_kind kind);
 void slot_put(uint16_t slot);
 

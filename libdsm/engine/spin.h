@@ -2,16 +2,15 @@
 /*
  * spin.h - how long a waiter polls before it sleeps. Pure.
  *
- * Going to sleep and being woken costs more than most answers take, so a fixed limit is worst where answers come just after
- * it: each wait then pays for the polling and for the sleep. The limit is the setting, or twice the mean of the waits that
- * this thread has seen, where that is more, up to SPIN_TIMES the setting. Where the mean itself is longer than that, polling is
- * hopeless. It is not where only twice the mean is longer: two nodes that both sleep while they wait for each other see waits of a
- * few wake-ups each, and whichever polls for so long finds that the other answers.
+ * Sleeping and waking cost more than most answers take. A fixed limit is worst if answers come just after it: each wait then pays
+ * for the polling and for the sleep. The limit is the larger of the setting and twice the mean of the waits that this thread has
+ * seen, up to SPIN_TIMES the setting. If the mean itself exceeds that, polling is useless and the limit is the setting. If only
+ * twice the mean exceeds it, polling still helps: two nodes that both sleep while they wait for each other see waits of a few
+ * wake-ups each, and one that polls that long gets its answer.
  *
- * Where waits end in sleep nevertheless, polling was wasted on them. It may even be the reason for their length: a polling
- * thread keeps the processor from the thread that is to answer. So the limit is halved for each such wait in a row after the first few, and an
- * answer that comes in time takes one halving back. One wait in SPIN_PROBE polls to the whole limit, to see whether things
- * have changed.
+ * Polling is wasted on waits that end in sleep. It may even cause their length: a polling thread keeps the processor from the
+ * thread that must answer. So after the first few, each consecutive wait of this kind halves the limit, and an answer in time
+ * reverts one halving. One wait in SPIN_PROBE polls to the full limit, to detect a change.
  */
 #ifndef ENGINE_SPIN_H
 #define ENGINE_SPIN_H
@@ -20,22 +19,22 @@
 #include <stdint.h>
 
 #define SPIN_TIMES 8u
-#define SPIN_WEIGHT 4   /* of the past against one wait: a change of habit counts after as many */
-#define SPIN_FORGIVEN 3 /* waits in a row that end in sleep, and change nothing */
-#define SPIN_HALVINGS 6 /* at most: what is left of the usual limits takes less time than a system call */
+#define SPIN_WEIGHT 4   /* weight of the past: the mean follows a change within about as many waits */
+#define SPIN_FORGIVEN 3 /* consecutive waits that end in sleep without an effect on the limit */
+#define SPIN_HALVINGS 6 /* at most: the rest of the usual limits takes less time than a system call */
 #define SPIN_PROBE 32
 #define SPIN_YIELD 64         /* polls between two calls of sched_yield(2): some microseconds */
-#define SPIN_SWITCHED_NS 3000 /* it takes so long only if another thread has run */
-#define SPIN_CROWDED 3        /* such calls in a row: once, it may have been an interrupt */
+#define SPIN_SWITCHED_NS 3000 /* sched_yield() takes so long only if another thread has run */
+#define SPIN_CROWDED 3        /* consecutive calls of this kind: a single one may be an interrupt */
 
-/* The waits of one kind that a thread has seen; zero is the start. */
+/* The waits of one kind that a thread has seen. Initially zero. */
 struct spin {
 	uint64_t mean;  /* ns */
-	uint32_t waits; /* it runs over */
-	uint32_t slept; /* in a row; to SPIN_FORGIVEN + SPIN_HALVINGS */
+	uint32_t waits; /* wraps around */
+	uint32_t slept; /* consecutive; up to SPIN_FORGIVEN + SPIN_HALVINGS */
 };
 
-/* Without what polling in vain has taught. */
+/* The limit before halvings. */
 static inline uint64_t spin_whole(const struct spin *s, uint64_t set)
 {
 	const uint64_t twice = 2 * s->mean, most = SPIN_TIMES * set;
@@ -54,8 +53,8 @@ static inline uint64_t spin_limit(const struct spin *s, uint64_t set)
 	return whole >> (s->slept - SPIN_FORGIVEN);
 }
 
-/* One has ended; slept: or should have, as another thread needed the processor. A very long one counts as one that is clearly
- * too long, so that it is forgotten as soon. */
+/* Record a wait that has ended. slept: it ended in sleep, or should have, because another thread needed the processor. The length
+ * is capped, so that a very long wait is forgotten as soon as other long ones. */
 static inline void spin_saw(struct spin *s, uint64_t ns, uint64_t set, bool slept)
 {
 	const uint64_t most = 2 * SPIN_TIMES * set, counted = ns < most ? ns : most;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stall.h - who waits where, when a wait lasts long.
+ * stall.h - reports of long waits: which threads wait, and for what.
  *
- * By any thread inside the runtime, also in the fault handler. Only a report blocks: for the answers of other nodes, outside the
- * fault handler.
+ * Any thread inside the runtime may call these functions, also in the fault handler. Only a report blocks: it waits for the
+ * answers of other nodes, outside the fault handler.
  */
 #ifndef ENGINE_STALL_H
 #define ENGINE_STALL_H
@@ -26,7 +26,7 @@ struct stall_row {
 };
 _Static_assert(STALL_ROWS * sizeof(struct stall_row) <= 4096, "they fit in an answer");
 
-/* What this thread is about to wait for; whoever sets it sets it back to none. */
+/* What this thread is about to wait for. The function that sets it resets it. */
 extern __thread struct wait_about wait_about __attribute__((tls_model("initial-exec")));
 extern __thread struct wait_label wait_label __attribute__((tls_model("initial-exec")));
 
@@ -41,7 +41,7 @@ static inline void about_none(void)
 	wait_about.object = wait_about.home = 0;
 }
 
-/* A label for the waits of a call, unless its caller has set one: whether it was set, for label_end(). */
+/* Set a label for the waits of a call, unless its caller has set one. Returns whether it was set, for label_end(). */
 static inline bool label_begin(enum dsm_wait what, const void *object)
 {
 	if (wait_label.what)
@@ -57,30 +57,31 @@ static inline void label_end(bool set)
 }
 
 /*
- * This thread goes to sleep at `now`, for a block or, 0, for what it has said: the number of its note, or -1: there is none.
- * lasting: until another thread of the program does something, without a limit of time.
+ * Record that this thread goes to sleep at `now`, for a block, or if block is 0, for what about() has set. Returns the number of
+ * its note, or -1 if it is not recorded. lasting: the wait ends only when another thread of the program acts, without a timeout.
  */
 int stall_begin(uint32_t block, bool lasting, uint64_t now);
 void stall_end(int note);
 
-/* This thread's waits are nobody's, from here on. */
+/* Exclude this thread's waits from reports from now on. */
 void stall_keep_quiet(void);
 
-/* A waiter since then: report if it is time. */
+/* Report if it is due. Called by a thread that has waited since `since`. */
 void stall_check(uint64_t since, uint64_t now);
-/* How long to sleep, of ns, to be awake when a report is due. */
+/* Shorten a sleep of ns so that the thread is awake when a report is due. */
 uint64_t stall_nap(uint64_t since, uint64_t now, uint64_t ns);
-/* The service thread: start the thread that asks and reports, if a wait in the fault handler or in the kernel helper is due. The
- * second checks those in the kernel helper. Neither blocks. */
+/* Start the thread that collects and reports, if a wait in the fault handler or in the kernel helper is due. stall_check_kernel()
+ * checks the waits in the kernel helper. The service thread calls both; neither blocks. */
 void stall_ask(void);
 void stall_check_kernel(void);
 
-/* CALL_STALLS: what the threads of a rank of this node wait for, and the locks they hold; how many rows. Does not block. */
+/* CALL_STALLS: list what the threads of a rank of this node wait for, and the locks they hold. Returns the number of rows. Does
+ * not block. */
 unsigned int stall_serve(uint16_t rank, struct stall_row *out, unsigned int most);
 
-/* "mutex 0x4040a0": what a thread waits for, as reports have it. */
+/* Format what a thread waits for as in reports: "mutex 0x4040a0". */
 void stall_object(const struct stall_row *row, char *buf, size_t size);
-/* Do they name the same object of the library? */
+/* Do both name the same object of the library? */
 bool stall_same(const struct wait_about *a, const struct wait_about *b);
 
 #endif

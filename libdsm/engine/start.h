@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* start.h - from a process to a rank of a job, and back. By the thread in dsm_init() or dsm_finalize(), outside the runtime. */
+/* start.h - joining and leaving a job. For the thread in dsm_init() or dsm_finalize(), outside the runtime. */
 #ifndef ENGINE_START_H
 #define ENGINE_START_H
 
 #include "engine/job.h"
 
-/* Become a rank. Blocks for all ranks. The strings of set must live on. 0, or -errno that has been said; then call engine_undo(). */
+/* Become a rank. Blocks for all ranks. The strings of set must stay valid. 0, or -errno after a message: call engine_undo(). */
 int engine_start(const struct settings *set);
-/* After engine_start() or what follows it has failed, however far it came: leave nothing behind, and end the job. */
+/* Undo a failed engine_start(), or one whose later steps failed: release everything, and end the job. */
 void engine_undo(void);
-/* Leave the job; blocks for all ranks, for some seconds at most. 0. */
+/* Leave the job. Blocks for all ranks, for some seconds at most. Returns 0. */
 int engine_stop(void);
-/* The same for a process that ends at once: its memory and its threads stay as they are. */
+/* The same for a process that exits at once: its memory and its threads are not released. */
 int engine_quit(void);
-/* A thread that needs other ranks meanwhile: does not return. Else it returns at once. Safe in the fault handler. */
+/* Block forever if this process is in engine_quit(), for threads that need other ranks. Otherwise return at once. Safe in the
+ * fault handler. */
 void engine_await_end(void);
 
 /*
- * What a fence of the launcher has returned: err, after a message where it is not 0. key: of what it has exchanged, or NULL. In
- * dsm_init() it does not return when a rank or the launcher is gone: this process ends as for any lost rank.
+ * Handle err, the result of a launcher fence: print a message unless it is 0, and return it. key: of the exchanged value, or
+ * NULL. In dsm_init(), if a rank or the launcher is gone, this does not return: the process ends as for any lost rank.
  */
 int start_failed(int err, const char *key, unsigned int seconds);
-/* What a rank has exchanged, as launch_get(); when the rank or the launcher is gone, as start_failed(). */
+/* Get a value that a rank has published, like launch_get(). If the rank or the launcher is gone, like start_failed(). */
 int start_get(uint16_t rank, const char *key, void *value, size_t *size);
-/* Have ranks died, or failed, before they published their values of key? Ends the process then, and for the launcher's end. Else
- * it returns, after a second: a slow rank publishes meanwhile. */
+/* End the process if ranks died or failed before they published their values of key, or if the launcher is gone. Otherwise return
+ * after a second: a slow rank may publish in that time. */
 void start_missing(const char *key);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stats.h - counters in control segments, added up on demand. Any thread; nothing blocks. */
+/* stats.h - counters in control segments, summed on demand. Any thread; nothing blocks. */
 #ifndef ENGINE_STATS_H
 #define ENGINE_STATS_H
 
@@ -7,10 +7,10 @@
 
 #include "dsm.h"
 
-/* A wait of so long, in the counters of its kind: how many, their sum, the longest, and DSM_LAT_BUCKETS by powers of two. */
+/* Add a wait of ns to the counters of its kind: number, sum, maximum, and DSM_LAT_BUCKETS buckets by powers of two. */
 void stats_latency(uint64_t *count_, uint64_t *sum, uint64_t *max, uint64_t *buckets, uint64_t ns);
 
-/* What CALL_VECTORS answers: the completion vectors that a rank's transport and the kernel helper use. */
+/* The answer of CALL_VECTORS: the completion vectors that a rank's transport and the kernel helper use. */
 #define STATS_VECTORS 44
 
 struct stats_vectors {
@@ -20,13 +20,13 @@ struct stats_vectors {
 		int32_t vector;
 		uint32_t pad;
 		uint64_t events, completions;
-		uint64_t softirq; /* completions that the kernel helper handled there */
+		uint64_t softirq; /* completions that the kernel helper handled in softirq or ksoftirqd */
 	} rows[STATS_VECTORS];
 };
 
-void stats_vectors(struct stats_vectors *out); /* this rank's */
+void stats_vectors(struct stats_vectors *out); /* those of this rank */
 
-/* What CALL_LANES answers: the kinds of connections that a rank's transport has, and what it has sent over them. */
+/* The answer of CALL_LANES: the kinds of connections of a rank's transport, and what it has sent over them. */
 #define STATS_LANES 8
 
 struct stats_lanes {
@@ -37,16 +37,16 @@ struct stats_lanes {
 	} rows[STATS_LANES];
 };
 
-void stats_lanes(struct stats_lanes *out); /* this rank's */
+void stats_lanes(struct stats_lanes *out); /* those of this rank */
 
-/* CALL_STATS: what a rank of this node has counted, of a region, or (CTL_REGIONS) of all and itself. 0. */
+/* Serve CALL_STATS: the counters of a rank of this node for a region, or with CTL_REGIONS for all regions and the rank. 0. */
 int stats_serve(uint16_t rank, uint32_t region, struct dsm_stats *out);
 
-/* The hottest blocks of a home. */
+/* A block of a home with many transfers. */
 struct hot {
 	uint64_t off, bytes, transfers;
 };
-/* CALL_HOT: up to n of this node's, the hottest first. How many, or -errno; -EINVAL: n is none. */
+/* Serve CALL_HOT: list up to n of this node's hottest blocks, the hottest first. Their number, or -errno; -EINVAL: n < 1. */
 int stats_hot_serve(struct hot *out, int n);
 
 #endif

@@ -28,9 +28,9 @@ bool step_any_leaves(uint32_t object);
 /* Step a barrier with a local MSG_ARRIVE, which names the group; *gen returns the episode in which it was counted. For a peer's
  * message, group and gen are NULL. */
 int step_bar(const struct msg *m, const struct bar_group *group, uint32_t *gen, struct actions *acts);
-/* The same if the kernel helper hosts the core: this node's threads only gather here, in the barrier in node memory. When all have
- * arrived, the list has an ACT_SEND of their arrival, unless they are the whole group (alone). A MSG_DEPART from job.nodes, which
- * is not a node, ends the episode. */
+/* The same if the kernel helper hosts the core: this node's threads only gather here, in the barrier in node memory. When all
+ * have arrived, the list has an ACT_SEND of their arrival, unless they are the whole group (alone). A MSG_DEPART from job.nodes,
+ * which is not a node, ends the episode. */
 int step_gather(const struct msg *m, bool alone, const struct bar_group *group, uint32_t *gen, struct actions *acts);
 /* Have all threads of this rank except the caller arrived at the barrier? threads: threads per rank. */
 bool step_bar_last(uint32_t object, uint32_t threads);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* stray.h - an access to no memory. */
+/* stray.h - messages about invalid accesses. */
 #ifndef ENGINE_STRAY_H
 #define ENGINE_STRAY_H
 
 #include <stdbool.h>
 
-/* Say which region it missed. In the fault handler; does not block. addr is in the window. */
+/* Print which region an invalid access at addr missed. addr is in the window. In the fault handler; does not block. */
 void stray_say(const char *addr, bool write);
 
-/* The same for a page below a stack (fault/guard.h). Set before the first of them. */
+/* Called for an access to a guard page below a stack (fault/guard.h). Set before the first guard page exists. */
 extern void (*stray_guard)(const char *addr);
 
 #endif

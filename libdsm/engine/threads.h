@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* threads.h - the threads of the program: does any still live, do all of them sleep? Nothing blocks. */
+/* threads.h - tracks the threads of the program: whether any is alive, and whether all of them sleep. Nothing blocks. */
 #ifndef ENGINE_THREADS_H
 #define ENGINE_THREADS_H
 
 #include <stdbool.h>
 
-/* Before and after the runtime starts threads: which are its own. By the thread in dsm_init(). */
+/* Called before and after the runtime starts threads, to identify its own. For the thread in dsm_init(). */
 void threads_before(void);
 void threads_after(void);
-/* One more thread of the runtime, which has just begun; 0: it ends. One at a time. */
+/* Add a thread of the runtime that has just started; 0: it ends. One such thread at a time. */
 void threads_note(int tid);
-/* How many threads the program has here, if all of them sleep and waits() is true for each; else -1. */
+/* The number of threads of the program in this process, if all of them sleep and waits() is true for each; otherwise -1. */
 int threads_asleep(bool (*waits)(int tid));
-/* Has the program a handler of signals that come from elsewhere? (Not of faults of its own.) */
+/* Does the program have a handler for signals from outside, other than for its own faults? */
 bool threads_handle_signals(void);
-/* Handlers that are not the program's. */
+/* Set a function that recognizes handlers that are not the program's. */
 void threads_expect(bool (*is_expected)(int sig));
-/* By a thread that ends, and has been in the runtime. */
+/* Called by a thread that ends and has been in the runtime. */
 void threads_end(void);
-/* The service thread: ends the process, by exit(0), with the last thread of the program's. True: check again. */
+/* End the process by exit(0) when the last thread of the program has ended. For the service thread. True: check again. */
 bool threads_check(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * work.h - what a thread has still to do for the protocol: messages for this node, copies to be closed, and timers.
+ * work.h - the protocol work queued by a thread: messages for this node, copies to close, and timers.
  *
- * By any thread for itself, inside the runtime, also in the fault handler, without a stripe; nothing waits for another rank.
+ * Each thread uses its own queue, inside the runtime, also in the fault handler, without a stripe. Nothing waits for other ranks.
  */
 #ifndef ENGINE_WORK_H
 #define ENGINE_WORK_H
@@ -13,19 +13,19 @@
 #include "core/wire.h"
 #include "engine/ctl.h"
 
-#define WORK_ITEMS 8192 /* room that a thread's queue has from the start; it grows by doubling */
+#define WORK_ITEMS 8192 /* initial size of a thread's queue; it grows by doubling */
 
 #define WORK_CLOSINGS \
-	64 /* copies that are closed together, at most: the first one's answer waits for the steps of the others */
+	64 /* most copies that are closed together: the answer of the first one waits for the steps of the others */
 
 enum work_kind {
 	WORK_STEP,    /* deliver the message */
-	WORK_COPY,    /* send it with the block, which may stay as it is */
+	WORK_COPY,    /* send it with the block, whose access does not change */
 	WORK_DROP,    /* close the block, then send it */
 	WORK_LOWER,   /* write-protect the block, then send it with the block */
-	WORK_TAKE_RO, /* send it with the block, which is closed and was to be read */
-	WORK_TAKE_RW, /* the same, was to be written */
-	WORK_PASS     /* a lock has come to a thread that has given up: slot and status of the message */
+	WORK_TAKE_RO, /* close the block, which was readable, and send it with the block */
+	WORK_TAKE_RW, /* the same; the block was writable */
+	WORK_PASS     /* a lock was granted to a thread that has given up: slot and status of the message */
 };
 
 struct item {
@@ -45,49 +45,49 @@ struct timers {
 };
 
 struct work {
-	uint32_t head, tail; /* of items; they run on, and the room is a power of two */
+	uint32_t head, tail; /* of items; not reduced modulo room, which is a power of two */
 	uint32_t room;
 	bool running;
-	bool more;          /* the transport may have more at hand: closings wait for it */
+	bool more;          /* the transport may have more messages: closings wait for them */
 	struct item *items; /* `first`, or a larger area until the queue is empty again */
 	struct timers timers;
-	uint32_t closings;                  /* used by run_work() alone, as the buffer is */
+	uint32_t closings;                  /* only run_work() uses these and the buffer */
 	struct item closing[WORK_CLOSINGS]; /* by kind, then by block */
 	struct item first[WORK_ITEMS];
 	char buffer[BLOCK_MAX];
 };
 
-/* Before any other thread uses the engine, and after all have ceased to. -EAGAIN. */
+/* Called before any other thread uses the engine, and after all have stopped using it. -EAGAIN. */
 int work_start(void);
 void work_stop(void);
 
-/* For a thread that is yet to be created, which takes it before it uses the engine; or released, if it was not taken. NULL: no
- * memory. */
+/* Reserve a queue for a thread that will be created. The thread takes it before it uses the engine. Release a queue that was not
+ * taken. NULL: no memory. */
 struct work *work_reserve(void);
 void work_take(struct work *w);
 void work_release(struct work *w);
-/* This thread's; ends the process where there is no memory, and none was reserved. */
+/* This thread's queue. Ends the process if none was reserved and there is no memory. */
 struct work *work_mine(void);
 void work_push(enum work_kind kind, const struct msg *m);
 /* False: nothing is queued. */
 bool work_pop(struct item *out);
 
-/* Set an item aside that closes a copy. There must be room. */
+/* Set aside an item that closes a copy. There must be room. */
 void work_closing(const struct item *it);
-/* How many of the n closings from it on are of neighbouring blocks and one kind, so that one call can carry them out. */
+/* The number of closings, from it and at most n, that are of adjacent blocks and of one kind: one call can carry them out. */
 unsigned int work_run(const struct item *it, unsigned int n);
 
-/* PE_REPLAY for a block at time `at`; earlier only where there is no memory to remember it. */
+/* Schedule PE_REPLAY for a block at time `at`; without memory for the timer, it is stepped earlier. */
 void work_timer(uint32_t object, uint32_t at);
-/* What is due of this thread's; true: more will be. hand_over: it goes back to the program, and gives the rest to the service
- * thread. Empties the queue, unless nothing was due. */
+/* Fire this thread's timers that are due. True: others are pending. hand_over: the thread returns to the program, and the service
+ * thread takes the pending timers. Empties the queue, unless no timer was due. */
 bool work_timers(bool hand_over);
 /* Have timers been handed over? Any thread. */
 bool work_late_waits(void);
-/* The service thread: timers handed over. true: more will be. */
+/* Fire timers that were handed over. Called by the service thread. True: others are pending. */
 bool work_late(void);
 
-/* A pipe for the fault backend's take(), empty; both ends -1 when there is none, which take() does without. */
+/* An empty pipe for the fault backend's take(). Both ends are -1 if none is available; take() works without one. */
 const int *pipe_get(void);
 void pipe_put(const int *pipe);
 
