@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* conns.h - the thread that makes and accepts connections. */
+/* conns.h - the thread that opens and accepts connections. */
 #ifndef NET_SHARED_CONNS_H
 #define NET_SHARED_CONNS_H
 
 #include "net/shared/shared.h"
 
-/* Listen for connections of all kinds, and start the thread. When the transport opens; waits for the owner of librshare.
+/* Listen for connections of all kinds and start the thread. Called on open; waits for the owner of librshare.
  * Errors of rshare_listen() and pthread_create(). */
 int conns_start(struct net *n);
-/* End the thread and wait for its end; nothing if there is none. Listeners stay. Under no lock. */
+/* Stop and join the thread, if there is one. Listeners stay open. Call without locks. */
 void conns_stop(struct net *n);
 
-/* Have the thread connect a lane in state LANE_WANTED, or watch an open one, so that the transport's fd tells of its
+/* Make the thread connect a lane in state LANE_WANTED, or watch an open one, so that the transport's fd reports its
  * completions. Any thread; any lock but net.leaf may be held. Does not block. */
 void conns_want(struct lane *l);
 
-/* Bytes of the pool that the connections of one rank of a peer take, at most. Pure. */
+/* Return the maximum pool memory of the connections with one rank of a peer, in bytes. Pure. */
 uint64_t conns_memory(void);
 
 #endif

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rules.h - one rule for each field of what another rank says below the messages, by the transport over librshare: frames and
- * addresses. (What librshare itself adds: share/rules.h.) frame.c checks by it; tests, the fuzzer and docs/protocol.md take their
- * values from it.
+ * rules.h - one rule for each field that another rank sends below the messages, by the transport over librshare: frames and
+ * addresses. (Additions of librshare: share/rules.h.) frame.c applies the rules; tests, the fuzzer and docs/protocol.md take
+ * their values from here.
  *
- * SHARED_SHAPES names the structs, a part of a struct that is one itself by its own name. rules/make.h has the rest: a field
- * without a rule, or with two, does not compile. Pure.
+ * SHARED_SHAPES lists the structs; a nested struct has its own shape. rules/make.h generates the checks: a field without a rule,
+ * or with two, does not compile. Pure.
  */
 #ifndef NET_SHARED_RULES_H
 #define NET_SHARED_RULES_H
 
 #include "net/shared/frame.h"
 
-/* What a field is held against; of each struct only what its rules name. */
+/* The values that rules compare fields with. A struct needs only those that its rules name. */
 struct shared_limits {
-	uint64_t lent, fetches; /* the oldest fetch that is lent; the last of the lane */
-	uint32_t behind;        /* bytes that have come behind the frame */
-	uint32_t size;          /* that the frame says */
+	uint64_t lent, fetches; /* the oldest fetch not yet released; the last of the lane */
+	uint32_t behind;        /* bytes received after the frame */
+	uint32_t size;          /* size stated in the frame */
 	uint32_t nslots;
 	uint16_t peer, ranks; /* the sender; of the job */
 	uint8_t lane;
@@ -51,8 +51,8 @@ struct shared_limits {
 	F(shared_frame, id, number)
 #define SHARED_MSG_(F)     SHARED_FRAME(F, IS_MSG, BEHIND, ZERO)
 #define SHARED_LAND_(F)    SHARED_FRAME(F, IS_LAND, BLOCK, ZERO)    /* the payload was written before */
-#define SHARED_FETCH_(F)   SHARED_FRAME(F, IS_FETCH, PAYLOAD, NEXT) /* it is to be read */
-#define SHARED_FETCHED_(F) SHARED_FRAME(F, IS_FETCHED, ZERO, READ)  /* it has been read */
+#define SHARED_FETCH_(F)   SHARED_FRAME(F, IS_FETCH, PAYLOAD, NEXT) /* the receiver reads the payload */
+#define SHARED_FETCHED_(F) SHARED_FRAME(F, IS_FETCHED, ZERO, READ)  /* the payload was read */
 
 #define SHARED_REMOTE(F, where, bytes) \
 	F(rshare_remote, address, where) F(rshare_remote, rkey, where) F(rshare_remote, size, bytes)
@@ -60,7 +60,7 @@ struct shared_limits {
 #define SHARED_LENT_(F)    SHARED_REMOTE(F, ANY, SIZE)   /* from, in FETCH */
 #define SHARED_LANDING_(F) SHARED_REMOTE(F, ANY, PLACES) /* landing, in an address */
 
-/* The message of FETCHED; others are for wire_check(). */
+/* The message of FETCHED; wire_check() checks the others. */
 #define SHARED_NOTHING_(F) \
 	F(msg, version, ZERO) F(msg, type, ZERO) F(msg, flags, ZERO) F(msg, op, ZERO) F(msg, src, ZERO) F(msg, dst, ZERO) \
 	F(msg, object, ZERO) F(msg, req_node, ZERO) F(msg, req_slot, ZERO) F(msg, value2, ZERO) F(msg, value, ZERO)

@@ -2,19 +2,19 @@
 /*
  * shared.h - the structs of the transport over librshare, its threads and locks. All ranks of a node send over the same two queue
  * pairs per pair of nodes, one for urgent classes and one for the others. shared.c opens and closes, lane.c sends, receive.c
- * receives and delivers, frame.c checks what comes, by rules.h, conns.c is the thread that makes connections. The functions of
- * each file are in its header, those of shared.c here.
+ * receives and delivers, frame.c checks incoming data by rules.h, conns.c is the thread that opens connections. The functions of
+ * each file are declared in its header, those of shared.c here.
  *
- * The node's first rank is the owner of librshare: a thread of its process holds the device. Each rank has a connection to
- * a rank for each kind of messages that it sends (a lane), made by the first message, and accepts such connections (struct in).
- * A class of messages is a kind; the data of blocks is one for each priority that regions may have. Payloads go
+ * The node's first rank is the owner of librshare: a thread of its process holds the device. A lane is a connection to another
+ * rank for one kind of messages. The first message opens it; the receiver accepts it (struct in). Each class of messages is one
+ * kind, except that block data has one kind per region priority. Payloads travel
  *
- *   with the message               as far as the receives of its kind have room
- *   by RDMA write, before it       blocks up to SHARED_LANDING bytes, to the place of their request in the receiver's pool.
- *                                  A connection keeps order, so the message announces a block that is there
- *   by RDMA read                   all others: the receiver reads them from the sender's pool and then says so
+ *   with the message               if they fit the receive buffers of its kind
+ *   by RDMA write, before it       blocks up to SHARED_LANDING bytes, to the landing buffer of their request in the receiver's pool.
+ *                                  A connection keeps order, so the block is there when the message arrives
+ *   by RDMA read                   all others: the receiver reads them from the sender's pool and then releases them
  *
- * A message that a lane cannot take, for the peer is slow or memory is short, waits in the lane's backlog. Nobody waits for it.
+ * A message that a lane cannot accept, because the peer is slow or memory is short, stays in the lane's backlog. No thread waits.
  *
  * Locks, in this order; none is held while handlers run or bytes of the caller are touched, except the first by the thread
  * of conns.c, which calls no handler:
@@ -34,11 +34,11 @@
 #include "net/own.h"
 #include "net/shared/frame.h"
 
-#define DEPTH 32u        /* operations that a connection has under way, each way */
-#define INLINE_MAX 4096u /* the default block; room of a receive, where messages have payloads */
-#define FETCHES 2u       /* payloads that are being read at a time, of all peers */
-#define LENT_MAX 2u      /* payloads that a lane has out for reading */
-#define RELEASES 8u      /* receives for what a peer says about them */
+#define DEPTH 32u        /* outstanding operations of a connection, per direction */
+#define INLINE_MAX 4096u /* the default block size; room of a receive buffer, if messages have payloads */
+#define FETCHES 2u       /* concurrent reads of payloads, from all peers */
+#define LENT_MAX 2u      /* payloads of a lane that the peer may be reading */
+#define RELEASES 8u      /* receive buffers for their releases */
 #define LENT_ROOM (2 * NET_PAYLOAD_MAX)
 
 enum lane_kind {
@@ -56,15 +56,15 @@ struct lane_kind_row {
 	const char *name;
 	uint8_t class;
 	uint8_t priority, weight; /* of a connection; priority 0: weighted */
-	uint8_t receives;         /* that its other end has posted */
-	uint16_t room;            /* of each of them, behind the frame */
+	uint8_t receives;         /* posted by the other end */
+	uint16_t room;            /* of each of them, after the frame */
 };
 extern const struct lane_kind_row lane_kinds[KINDS];
 
-/* What is delivered: a message, or, with err, a loss. */
+/* An item to deliver: a message or, if err is set, the loss of a peer. */
 struct item {
 	struct item *next;
-	struct in *in; /* of a received one */
+	struct in *in; /* source of a received message */
 	struct fetch *fetch;
 	const void *payload;
 	size_t size;
@@ -80,8 +80,8 @@ struct item {
 struct out {
 	struct out *next;
 	struct shared_frame f;
-	char *pool; /* the frame and the payload as the device takes them; NULL: not yet, and the payload is in data */
-	uint8_t users; /* it is kept until it was sent and, FETCH, read */
+	char *pool;    /* frame and payload in the pool, for the device; NULL: not there yet, the payload is in data */
+	uint8_t users; /* references: until it is sent and, for FETCH, read */
 	char data[];
 };
 
@@ -94,11 +94,11 @@ struct lane {
 	struct rshare_conn *conn;
 	_Atomic uint8_t state; /* written under lock */
 	uint8_t kind;
-	bool watched;                  /* the transport's fd tells of its completions */
-	bool wanted;                   /* by the thread of conns.c; under net.leaf */
+	bool watched;                  /* the transport's fd reports its completions */
+	bool wanted;                   /* on the list for the thread of conns.c; under net.leaf */
 	struct out *head, **tail;      /* backlog */
 	_Atomic uint32_t backlog;      /* messages in it; written under lock */
-	struct out *ring[DEPTH];       /* submitted; NULL: the write of the next one's block */
+	struct out *ring[DEPTH];       /* submitted; NULL: the write of the next frame's block */
 	uint32_t first, end;           /* of the ring */
 	struct out *lent, **lent_tail; /* being read by the peer */
 	uint32_t nlent;
@@ -111,7 +111,7 @@ enum peer_state { PEER_NONE = 0, PEER_KNOWN, PEER_LOST, PEER_DROPPED };
 struct peer {
 	struct net *net;
 	_Atomic uint8_t state;
-	atomic_bool left; /* it has closed, which is no loss */
+	atomic_bool left; /* it has closed, which is not a loss */
 	uint16_t rank;
 	uint32_t nslots;
 	char node[sizeof(((struct rshare_info *)0)->address)];
@@ -122,7 +122,7 @@ struct peer {
 
 /* ---- receiving ------------------------------------------------------------------------------ */
 
-/* A payload that is to be read from the peer. */
+/* A payload to read from the peer. */
 struct fetch {
 	struct fetch *next;
 	struct rshare_remote from;
@@ -135,19 +135,19 @@ struct in {
 	struct in *next;
 	struct net *net;
 	struct rshare_conn *conn;
-	int32_t rank; /* -1: nothing has come yet */
+	int32_t rank; /* -1: nothing received yet */
 	uint8_t kind;
 	bool ended;
 	uint32_t buffers, stride;
 	char *memory;                       /* of buffers, and of the frame below */
 	struct fetch *reading, **reads_end; /* in order */
-	uint64_t asked;                     /* id of the last fetch that came */
-	uint64_t read, told;                /* id of the last that was read; of the last that the peer was told */
+	uint64_t asked;                     /* id of the last fetch received */
+	uint64_t read, told;                /* id of the last fetch read; of the last reported to the peer */
 	bool telling;
 	struct item items[];
 };
 
-/* What epoll tells of. */
+/* Source of an epoll event. */
 union source {
 	void *ptr;
 	uint64_t word;
@@ -167,7 +167,7 @@ struct net {
 	struct in *ins;
 	struct lane *lanes; /* open ones */
 	struct fetch *waiting[KINDS], **waiting_end[KINDS];
-	uint64_t turn[KINDS], turn_now; /* whose payload is read next: receive.c */
+	uint64_t turn[KINDS], turn_now; /* order in which payloads are read: receive.c */
 	char *fetch_free[FETCHES];
 	unsigned int nfree;
 
@@ -189,8 +189,8 @@ struct net {
 	struct peer peers[];
 };
 
-/* shared.c. The first error of a peer: the next poll reports the loss with err. Later errors change nothing. Any thread; any
- * lock but net.leaf may be held. */
+/* In shared.c. Record the first error of a peer: the next poll reports the loss with err. Later errors are ignored. Any thread;
+ * any lock but net.leaf may be held. */
 void peer_gone(struct peer *p, int err);
 
 static inline void shared_count(uint64_t *c, uint64_t by)

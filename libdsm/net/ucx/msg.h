@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* msg.h - messages of the transport over UCX. */
+/* msg.h - sending and receiving messages over UCX. */
 #ifndef NET_UCX_MSG_H
 #define NET_UCX_MSG_H
 
 #include "net/ucx/ucx.h"
 
-/* As net_ops.send, also -ENOMEM, and errors of peer_ready(). Never progresses UCX, so never delivers. */
+/* As net_ops.send, also -ENOMEM, and errors of peer_ready(). Never progresses UCX, and so never delivers. */
 int ucx_send(struct net *n, uint16_t rank, const struct msg *m, const void *payload, size_t size);
 /* As net_ops.poll. */
 int ucx_poll(struct net *n, unsigned int budget);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rules.h - one rule for each field of what comes by UCX beside the messages, which are its headers: addresses, and what UCX says of
- * an active message. frame.c checks by it; tests, the fuzzer and docs/protocol.md take their values from it. rules/make.h has the
- * rest: a field without a rule, or with two, does not compile. Pure.
+ * rules.h - one rule for each field received by UCX other than messages, which are its headers: addresses, and what UCX reports of
+ * an active message. frame.c applies the rules; tests, the fuzzer and docs/protocol.md take their values from here. rules/make.h
+ * generates the checks: a field without a rule, or with two, does not compile. Pure.
  */
 #ifndef NET_UCX_RULES_H
 #define NET_UCX_RULES_H
 
 #include "net/ucx/frame.h"
 
-/* What a field is held against; of each struct only what its rules name. */
+/* The values that rules compare fields with. A struct needs only those that its rules name. */
 struct ucx_limits {
-	uint64_t behind; /* bytes behind a struct ucx_blob */
+	uint64_t behind; /* bytes after a struct ucx_blob */
 	uint16_t nodes;
 };
 

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * ucx.h - the structs of the transport over UCX, and its threads. ucx.c opens and closes, msg.c sends and receives, frame.c
- * checks what comes, by rules.h, peer.c keeps peers, inbox and buffers. The functions of each file are in its header.
+ * checks incoming data by rules.h, peer.c manages peers, inbox and buffers. The functions of each file are in its header.
  *
- * Threads. send takes the lock to hand a copy to UCX; it never progresses, so never delivers, and may be called from
- * handlers and fault handlers. poll takes the lock unless somebody has it, progresses UCX, takes one message at a time
- * out of the inbox and runs the handler with the lock released; several threads may be in handlers at once. UCX's
- * callbacks (ucx_received, data_came, sent, failed) run inside UCX calls, with the lock held: they only queue. UCX has
- * a thread of its own that makes TCP connections; it calls none of them.
+ * Threads. send takes the lock to pass a copy to UCX. It never progresses UCX, so it never delivers, and may be called from
+ * handlers and fault handlers. poll tries the lock, progresses UCX, removes one message at a time from the inbox and runs the
+ * handler with the lock released; several threads may run handlers at once. UCX's callbacks (ucx_received, data_came, sent,
+ * failed) run inside UCX calls, with the lock held, and only queue. UCX has its own thread that opens TCP connections; that
+ * thread calls none of them.
  *
- * The lock is never held while bytes of the caller are touched: send copies before, handlers read after. UCX's own
- * locks would only come on top of ours, so the worker is a SERIALIZED one.
+ * The caller's memory is never accessed with the lock held: send copies before it, handlers read after it. UCX's own locks would
+ * be redundant, so the worker is created SERIALIZED.
  *
- * Sleeping. After an arm somebody sleeps on fd. Another thread may now take away what would have woken the sleeper (it
- * reads the socket and leaves a message in the inbox) or make work that has no event (a send into a full queue). So who
- * leaves work behind in an armed transport signals the worker: ucx_kick().
+ * Sleeping. After an arm, a thread sleeps on fd. Another thread may consume the event that would have woken it (it reads the
+ * socket and leaves a message in the inbox), or create work that has no event (a send into a full queue). So a thread that
+ * leaves work in an armed transport signals the worker: ucx_kick().
  */
 #ifndef NET_UCX_H
 #define NET_UCX_H
@@ -32,7 +32,7 @@
 enum peer_state { PEER_NONE = 0, PEER_KNOWN, PEER_LOST, PEER_DROPPED };
 enum { DATA_NONE = 0, DATA_UCX, DATA_HEAP };
 
-/* What poll delivers: a message, or (err set) the loss of its sender. */
+/* An item that poll delivers: a message or, if err is set, the loss of its sender. */
 struct item {
 	struct item *next;
 	struct net *net;
@@ -44,7 +44,7 @@ struct item {
 	uint8_t owner; /* of data: DATA_* */
 };
 
-/* A copy of what is being sent; the payload follows. */
+/* A copy of a message being sent; the payload follows. */
 struct out {
 	struct out *next;
 	struct net *net;
@@ -54,15 +54,15 @@ struct out {
 	char data[];
 };
 
-#define OUT_SMALL 4096 /* payloads up to it use pooled copies: the default block */
+#define OUT_SMALL 4096 /* largest payload of a pooled copy: the default block size */
 
 struct peer {
 	struct net *net;
 	void *address;
 	ucp_ep_h ep;
 	uint8_t state;
-	uint8_t forceful; /* ep reports errors, and may be closed without the other side */
-	uint8_t reap;     /* ep is to be closed */
+	uint8_t forceful; /* ep reports errors and may be closed without the peer */
+	uint8_t reap;     /* ep must be closed */
 	struct item lost;
 };
 
@@ -82,18 +82,18 @@ struct net {
 	struct item *head, **tail; /* inbox */
 	struct item *items;        /* free */
 	struct out *outs;          /* free, pooled */
-	struct chunk *chunks;      /* what the two are cut from */
-	unsigned int sends, recvs; /* that UCX has not completed */
-	int armed;                 /* somebody sleeps, or is about to */
-	unsigned int idle_busy;    /* arms refused in a row, with nothing moved between them */
-	int reap;                  /* some peer has it set */
-	int broken;                /* a peer was cut off with messages under way */
-	struct net_counters count; /* written under the lock, read by anybody */
+	struct chunk *chunks;      /* memory of the two */
+	unsigned int sends, recvs; /* not completed by UCX */
+	int armed;                 /* a thread sleeps, or is about to */
+	unsigned int idle_busy;    /* consecutive arms refused, without progress between them */
+	int reap;                  /* some peer has reap set */
+	int broken;                /* a peer was disconnected with messages in flight */
+	struct net_counters count; /* written under the lock, read by any thread */
 	struct net_lane lane;      /* the same */
 	struct peer peers[];
 };
 
-/* Counters: written under the lock, read by anybody. */
+/* Add to a counter. Counters are written under the lock and read by any thread. */
 static inline void ucx_count(uint64_t *c, uint64_t n)
 {
 	__atomic_store_n(c, __atomic_load_n(c, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);

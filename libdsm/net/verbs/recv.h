@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* recv.h - completions: taken from a queue, sorted, delivered. */
+/* recv.h - completions: polled from a queue, sorted, delivered. */
 #ifndef NET_VERBS_RECV_H
 #define NET_VERBS_RECV_H
 
@@ -8,12 +8,12 @@
 /* As net_ops.poll. Also delivers losses and messages to this rank itself, and serves connections. */
 int verbs_poll(struct net *n, unsigned int budget);
 
-/* Take at most budget completions of a queue and handle them. Under no lock: handlers run, and may wait. Several threads may
- * serve a queue at once. wait: wait for the queue's lock; otherwise, while another thread holds it, take only what the inbox
- * has. Returns how many completions; adds messages delivered to *delivered. */
+/* Handle at most budget completions of a queue. Call without locks: handlers run, and may wait. Several threads may
+ * serve a queue at once. wait: wait for the queue's lock; otherwise, while another thread holds it, handle only the
+ * inbox. Return the number of completions; add the number of delivered messages to *delivered. */
 int queue_serve(struct queue *q, unsigned int budget, bool wait, unsigned int *delivered);
-/* Take nothing more from the lane's queue pair, and count all that it has acknowledged. Under net.conn and the lane's lock;
- * takes queue.lock, and sleeps 200 us. Without memory for what is found, the peer is lost. */
+/* Stop receiving from the lane's queue pair, and count all frames that it acknowledged. Under net.conn and the lane's lock; takes
+ * queue.lock, and sleeps 200 us. Without memory for the remaining completions, the peer is lost. */
 void queue_freeze(struct lane *l);
 
 #endif

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rules.h - one rule for each field of what a peer says below the messages: the frames of lanes, the datagrams that connect
- * them, addresses. frame.c checks by it; tests, the fuzzer and docs/protocol.md take their values from it. (Immediate words: core/word.h.)
+ * rules.h - one rule for each field that a peer sends below the messages: the frames of lanes, the datagrams that connect them,
+ * addresses. frame.c applies the rules; tests, the fuzzer and docs/protocol.md take their values from here. (Immediate words:
+ * core/word.h.)
  *
- * VERBS_SHAPES names the structs; a struct whose fields mean different things has several shapes. VERBS_<SHAPE> has every field
- * with its rule, in their order: a field without a rule, or with two, does not compile. rules/make.h makes the checks. Pure.
+ * VERBS_SHAPES lists the structs; a struct whose fields have several meanings has several shapes. VERBS_<SHAPE> lists every field
+ * with its rule, in order: a field without a rule, or with two, does not compile. rules/make.h generates the checks. Pure.
  */
 #ifndef NET_VERBS_RULES_H
 #define NET_VERBS_RULES_H
 
 #include "net/verbs/frame.h"
 
-/* What a field is held against; of each struct only what its rules name. */
+/* The values that rules compare fields with. A struct needs only those that its rules name. */
 struct verbs_limits {
 	uint64_t key;
-	uint32_t behind;  /* bytes that have come behind the frame and its message */
-	uint32_t landing; /* bytes of the largest block */
+	uint32_t behind;  /* bytes received after the frame and its message */
+	uint32_t landing; /* maximum block size, bytes */
 	uint32_t nslots;
 	uint16_t peer, rank, ranks; /* the sender; the receiver; of the job */
 	uint8_t class;              /* of the lane */

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * verbs.h - the structs of the transport over RDMA verbs, and its locks. verbs.c opens and closes; dev.c has devices and
- * their queues, mem.c registered memory, conn.c, ud.c and qp.c connections and their repair, send.c and recv.c what goes
- * and comes, arrivals.c what has come and is not handled yet, wait.c sleeping and threads; frame.c, set.c and gid.c are
- * pure. The functions of each file are in its header.
+ * their queues, mem.c registered memory, conn.c, ud.c and qp.c connections and their repair, send.c and recv.c sending and
+ * receiving, arrivals.c the queue of received completions, wait.c sleeping and threads; frame.c, set.c and gid.c are pure. The
+ * functions of each file are in its header.
  *
- * A lane is a connection (an RC queue pair) to a peer for one class of messages. What travels on it are frames, numbered
- * from 1; a sender keeps a frame in the lane's ring until a completion says that the peer's device has it, and a receiver
- * counts what it has taken. A lane that breaks gets a new queue pair; its receiver says what it has counted, and the sender
- * sends the rest again. So nothing is lost, nothing comes twice, and nobody above notices.
+ * A lane is a connection (an RC queue pair) to a peer for one class of messages. It carries frames, numbered from 1. The sender
+ * keeps a frame in the lane's ring until a completion shows that the peer's device has it. The receiver counts the frames that
+ * it accepted. A broken lane gets a new queue pair: the receiver reports its count, and the sender sends the rest again. So no
+ * frame is lost or delivered twice, and the layers above do not notice.
  *
- * A device's queues (struct queue) are a completion queue each, with its event channel and thread, one for each CQ group.
+ * Each queue of a device (struct queue) is a completion queue with its event channel and thread. There is one per CQ group.
  *
- * A thread in a miss may have interrupted malloc(), so nothing that it does, or that it waits for, allocates from the C library. The
- * verbs libraries allocate from net/own.h (net/redirect.h). Only ibv_create_ah() cannot: providers look up neighbours and
- * interfaces with functions of the C library. So address handles (struct route) are made when a peer is connected, and made again by
- * the thread that serves descriptors, the service thread, with no lock held.
+ * A thread in a miss may have interrupted malloc(), so nothing that it does, or waits for, allocates from the C library. The verbs
+ * libraries allocate from net/own.h (net/redirect.h). Only ibv_create_ah() cannot: providers look up neighbours and interfaces by
+ * functions of the C library. So address handles (struct route) are created when a peer is connected. The thread that serves
+ * descriptors (the service thread) creates them again, with no lock held.
  *
- * Locks, in this order; none is held while handlers run or bytes of the caller are touched:
- *   net.conn     shaking hands, the timers of it, making and ending queue pairs
+ * Locks, in this order; none is held while handlers run or memory of the caller is accessed:
+ *   net.conn     handshakes and their timers, creation and destruction of queue pairs
  *   lane.lock    the lane's state, ring, backlog and fetches; posting
- *   queue.lock   taking completions, a batch under one acquisition (arrivals.h); the receiving side of the lanes (rx_*)
+ *   queue.lock   polling completions, one batch per acquisition (arrivals.h); the receiving side of the lanes (rx_*)
  *   leaves       net.leaf, dev.mem
  */
 #ifndef NET_VERBS_H
@@ -43,14 +43,14 @@
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
-/* Registered memory for a payload that is read by, or from, the peer. */
+/* Registered memory for a payload that the peer, or this rank, reads by RDMA. */
 struct buf {
 	struct buf *next;
 	char *at;
 	struct ibv_mr *mr;
 	uint32_t id;
 	uint8_t order;  /* size: 1 << (BUF_MIN_SHIFT + order) */
-	uint8_t single; /* at and mr are its own */
+	uint8_t single; /* at and mr belong to this buffer only */
 };
 
 struct area {
@@ -60,12 +60,12 @@ struct area {
 	struct ibv_mr *mr;
 };
 
-/* A frame to be sent, in registered memory: filled without a lock, posted from where it is, kept until the peer has it. */
+/* A frame to send, in registered memory: filled without a lock, posted without a copy, kept until the peer has it. */
 struct out {
 	struct out *next;
 	uint32_t bytes, lkey;
 	uint8_t big;
-	_Alignas(16) char data[]; /* struct frame, and what belongs to it */
+	_Alignas(16) char data[]; /* struct frame and its contents */
 };
 
 /* ---- queues and devices --------------------------------------------------------------------- */
@@ -78,11 +78,11 @@ struct queue {
 	struct ibv_cq *cq;
 	int vector;
 	pthread_mutex_t lock;
-	struct arrivals inbox;                 /* taken from the device, not in hand yet */
+	struct arrivals inbox;                 /* polled from the device, not handled yet */
 	struct arrival batch[VERBS_BATCH_MAX]; /* being sorted; under lock */
-	atomic_int armed; /* an event is due, or on its way: enum arming; written under lock to arm */
+	atomic_int armed;                      /* an event is due or pending: enum arming; written under lock to arm */
 	_Atomic uint64_t events, completions;
-	_Atomic uint64_t locks, idle_locks; /* times that the lock was taken for completions; of these, in vain */
+	_Atomic uint64_t locks, idle_locks; /* acquisitions of the lock to poll; of these, without completions */
 	pthread_t thread;
 	bool has_thread;
 };
@@ -93,8 +93,8 @@ struct ud {
 	struct ibv_qp *qp;
 	char *mem;
 	uint32_t lkey, qkey;
-	bool broken;         /* a send has failed: the queue pair is to be set up again */
-	unsigned int posted; /* sends under way */
+	bool broken;         /* a send failed: the queue pair must be set up again */
+	unsigned int posted; /* outstanding sends */
 	unsigned int next;   /* send buffer */
 	bool armed;
 };
@@ -110,7 +110,7 @@ struct dev {
 	union ibv_gid gid;
 	uint32_t gid_type;
 	uint8_t gid_index;
-	bool odp; /* registered memory need not be pinned */
+	bool odp; /* on-demand paging: registered memory need not be pinned */
 	uint32_t inlined;
 	struct ibv_mr *landing;
 	struct ibv_srq *srq[CLASS_MAX];
@@ -133,10 +133,10 @@ struct dev {
 /* ---- peers and lanes ------------------------------------------------------------------------ */
 
 enum lane_state {
-	LANE_IDLE = 0, /* nobody has sent anything */
-	LANE_BROKEN,   /* wanted, or broken: to be asked for */
-	LANE_ASKED,    /* the peer was asked */
-	LANE_ANSWERED, /* the peer has asked: can receive, may not send yet */
+	LANE_IDLE = 0, /* nothing sent yet */
+	LANE_BROKEN,   /* needs a connection, or is broken */
+	LANE_ASKED,    /* a request was sent to the peer */
+	LANE_ANSWERED, /* the peer sent a request: can receive, may not send yet */
 	LANE_READY,
 	LANE_DEAD
 };
@@ -158,7 +158,7 @@ struct lane {
 	struct queue *queue;
 	uint8_t class;
 	uint8_t remote_dev;
-	uint8_t fruitless;     /* repairs in a row that moved nothing */
+	uint8_t fruitless;     /* consecutive repairs without progress */
 	_Atomic uint8_t state; /* written under lock */
 	bool wanted;           /* on the list of conn_want(); under net.leaf */
 	bool queued;           /* on the send thread's list; under net.leaf */
@@ -166,27 +166,27 @@ struct lane {
 
 	/* sending; under lock */
 	struct ibv_qp *qp;
-	uint32_t inlined;  /* bytes, at most, in a work request */
+	uint32_t inlined;  /* maximum bytes of inline data */
 	struct out **ring; /* depth of them: frame number i in ring[i % depth] */
 	uint32_t depth;
-	uint32_t sent, done;      /* frames posted; frames that the peer has. What lies between is in the ring */
-	uint32_t signalled;       /* the last that reports its completion */
+	uint32_t sent, done;      /* frames posted; frames that the peer has. The ring holds those between */
+	uint32_t signalled;       /* the last frame that reports its completion */
 	struct out *head, **tail; /* backlog */
-	struct buf *lent;         /* payloads that the peer is to read */
+	struct buf *lent;         /* payloads that the peer will read */
 	struct fetch *fetches;
 	unsigned int reads;
 	uint32_t next_id;
-	uint64_t landing; /* the peer's */
+	uint64_t landing; /* address of the peer's landing slots */
 	uint32_t landing_rkey;
 	bool quitting;
-	bool due;             /* it waits for a completion of a send or a read; counted in net.due */
+	bool due;             /* waits for a completion of a send or a read; counted in net.due */
 	struct net_work work; /* written under lock */
 
 	/* receiving; under queue->lock */
-	uint32_t rx_qpn; /* 0: nothing is taken */
+	uint32_t rx_qpn; /* 0: nothing is accepted */
 	uint32_t rx_seq;
 
-	/* shaking hands; under net.conn */
+	/* handshake; under net.conn */
 	struct route *route;
 	uint32_t epoch, psn, peer_qpn, peer_psn, last_rx;
 	bool in_transit;
@@ -194,10 +194,10 @@ struct lane {
 	uint32_t interval, waited; /* ms */
 };
 
-/* Where datagrams go over a link to a peer. Under net.conn. */
+/* Route of datagrams over a link to a peer. Under net.conn. */
 struct route {
 	struct ibv_ah *ah;
-	bool stale; /* ah is to be made again, by conn_serve() with all */
+	bool stale; /* conn_serve() with all must create ah again */
 };
 
 enum peer_state { PEER_NONE = 0, PEER_KNOWN, PEER_LOST, PEER_DROPPED };
@@ -205,7 +205,7 @@ enum peer_state { PEER_NONE = 0, PEER_KNOWN, PEER_LOST, PEER_DROPPED };
 struct peer {
 	struct net *net;
 	_Atomic uint8_t state;
-	_Atomic uint8_t left; /* it has said QUIT */
+	_Atomic uint8_t left; /* it has sent QUIT */
 	uint8_t complained;   /* something about it was logged; under net.conn */
 	uint16_t rank;
 	int err;
@@ -231,8 +231,8 @@ struct net {
 	struct lane *transit;
 	uint64_t timer_at;
 	int epfd, timer, kick;
-	atomic_int busy;  /* lanes in transit, or to be */
-	atomic_int again; /* somebody has left work for who holds conn */
+	atomic_int busy;  /* lanes in transit, or about to be */
+	atomic_int again; /* work was left for the thread that holds conn */
 	_Atomic unsigned int polled;
 
 	pthread_mutex_t leaf; /* lists */
@@ -246,10 +246,10 @@ struct net {
 	} * self, **self_tail;
 	atomic_int pending; /* losses and messages to this rank itself */
 
-	atomic_int pollers; /* threads that poll, of those that wait */
+	atomic_int pollers; /* waiting threads that poll */
 	atomic_int waiters;
 	atomic_int due; /* lanes */
-	int stop;       /* eventfd: the threads end */
+	int stop;       /* eventfd: stops the threads */
 	pthread_t sender;
 	pthread_cond_t send_more;
 	struct lane *send_head, **send_tail;
@@ -273,7 +273,7 @@ static inline void verbs_count(uint64_t *c, uint64_t by)
 	__atomic_fetch_add(c, by, __ATOMIC_RELAXED);
 }
 
-/* Of a lane's work: one writer at a time, readers at any time. */
+/* Add to a counter of a lane's work: one writer at a time, readers at any time. */
 static inline void verbs_did(uint64_t *c, uint64_t by)
 {
 	__atomic_store_n(c, *c + by, __ATOMIC_RELAXED);

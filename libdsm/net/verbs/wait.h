@@ -5,18 +5,18 @@
 
 #include "net/verbs/verbs.h"
 
-/* Create the descriptors that a thread sleeps on, after dev_open_all(). -errno, logged: most often -EMFILE. */
+/* Create the descriptors that a thread sleeps on, after dev_open_all(). -errno, usually -EMFILE, logged. */
 int wait_open(struct net *n);
-/* Close them. No other thread uses the transport any more. */
+/* Close them. No other thread may use the transport. */
 void wait_close(struct net *n);
 
-/* Start a thread for each queue, and the send thread where threads do not post themselves; nothing if they run, or if the
- * configuration has no cfg.thread. -errno of pthread_create(): wait_threads_stop() ends those that were started. */
+/* Start a thread per queue, and the send thread if threads do not post themselves. Do nothing if they run, or if cfg.thread is
+ * not set. -errno of pthread_create(): wait_threads_stop() stops those that were started. */
 int wait_threads_start(struct net *n);
-/* End them and wait for their ends. Under no lock. The transport is closing afterwards: nothing is delivered any more. */
+/* Stop and join them. Call without locks. Afterwards the transport is closing and delivers nothing more. */
 void wait_threads_stop(struct net *n);
 
-/* One lane more (1) or less (-1) waits for a completion that is not solicited: the queues must be armed for it. Under its
+/* Count one lane more (1) or less (-1) that waits for an unsolicited completion, for which queues must be armed. Under its
  * lock. */
 void wait_due(const struct lane *l, int delta);
 
