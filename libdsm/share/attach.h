@@ -5,17 +5,17 @@
 
 #include "share/client.h"
 
-/* Send one request and wait for its answer; takes r->lock. fds: up to two descriptors that came with it, -1: none; NULL: the
- * answer has none. The status of the answer, or -ECONNRESET: the owner is gone. -EMFILE: no descriptor is free here.
- * -EPROTO: it is no answer to this request. */
+/* Send one request and wait for the answer; takes r->lock. fds: gets up to two descriptors sent with the answer, -1: none; NULL:
+ * expect none. Return the status of the answer, or -ECONNRESET: the owner is gone; -EMFILE: no free descriptor in this
+ * process; -EPROTO: not an answer to this request. */
 int rs_attach_request(struct rshare *r, struct rs_request *q, struct rs_answer *a, int fds[2]);
-/* The owner is dead, or breaks the rules of the shared memory: all calls fail from now on, and all fds are readable. Takes
- * r->lock. */
+/* Handle a dead owner, or one that violates the rules of the shared memory: all later calls fail, and all fds become readable.
+ * Takes r->lock. */
 void rs_attach_owner_died(struct rshare *r);
 
-/* Initialise a connection of this side, and enter it into the table. Takes r->lock. */
+/* Initialise a connection of this process and add it to the table. Takes r->lock. */
 void rs_attach_enter(struct rshare *r, uint32_t index, struct rshare_conn *c);
-/* Take it from the table, and close its fd. Takes r->lock. */
+/* Remove a connection from the table and close its fd. Takes r->lock. */
 void rs_attach_leave(struct rshare_conn *c);
 
 #endif

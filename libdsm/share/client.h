@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* client.h - the structs of the client's side: attach.c (attachment, requests), rshare.c (connections), set.c (their set). */
+/* client.h - the structs of the client: attach.c (attachment, requests), rshare.c (connections), set.c (their set). */
 #ifndef SHARE_CLIENT_H
 #define SHARE_CLIENT_H
 
@@ -13,17 +13,17 @@ struct rs_owner;
 
 struct rshare {
 	int sock, doorbell, stop;
-	pthread_mutex_t lock; /* of requests, and of conn[] */
+	pthread_mutex_t lock; /* serialises requests; protects conn[] */
 	struct rs_layout layout;
 	void *base;
 	struct rs_pool pool;
 	bool pool_ready, watched, remote;
 	uint32_t rkey;
 	uint64_t pool_address;
-	uint32_t dead;             /* the owner is; atomic */
-	struct rshare_conn **conn; /* by index: listeners, too */
+	uint32_t dead;             /* the owner is dead; atomic */
+	struct rshare_conn **conn; /* by index, including listeners */
 	int set;                   /* eventfd of the set, -1: none yet */
-	void **mark;               /* by index: of those in the set; atomic */
+	void **mark;               /* by index, for connections in the set; atomic */
 	pthread_t watcher;
 	void (*thread)(void *arg); /* of the config */
 	void *thread_arg;
@@ -34,14 +34,14 @@ struct rshare_conn {
 	struct rshare *r;
 	struct rs_seg_conn *seg;
 	uint32_t index;
-	uint32_t sq, rq, cq;      /* positions of this side; atomic */
-	uint32_t sends, receives; /* outstanding, or not polled; atomic */
+	uint32_t sq, rq, cq;      /* positions of the client; atomic */
+	uint32_t sends, receives; /* outstanding or not yet polled; atomic */
 	int fd;                   /* -1: none yet */
 	uint32_t closed;          /* the last event was polled; atomic */
-	int status;               /* of it */
+	int status;               /* of the last event */
 };
 
-/* A listener is a connection that gets nothing but new ones. */
+/* A listener is a connection whose only events are new connections. */
 struct rshare_listener {
 	struct rshare_conn conn;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* control.h - what processes ask of the owner, over a SOCK_SEQPACKET socket. One answer to each request, in order;
- * rules.h says what each field may be. */
+/* control.h - requests of processes to the owner, over a SOCK_SEQPACKET socket. Each request gets one answer, in order.
+ * rules.h defines the valid values of each field. */
 #ifndef SHARE_CONTROL_H
 #define SHARE_CONTROL_H
 
@@ -17,7 +17,7 @@
 
 enum rs_request_type {
 	RS_ATTACH =
-		1, /* version, conns, depth, pool, remote; answer: layout, rkey, with the segment's fd and the doorbell's */
+		1, /* version, conns, depth, pool, remote; answer: layout, rkey, with the fds of the segment and the doorbell */
 	RS_LISTEN,   /* service; answer: index */
 	RS_CONNECT,  /* node, service, priority, weight; answer: index */
 	RS_PRIORITY, /* index, priority, weight */
@@ -41,7 +41,7 @@ struct rs_request {
 struct rs_answer {
 	int32_t status;
 	uint32_t index, rkey, reserved;
-	uint64_t pool_address; /* in the owner, as peers address it */
+	uint64_t pool_address; /* address in the owner, as used by peers */
 	struct rs_layout layout;
 	union {
 		struct rshare_stats stats;
@@ -50,7 +50,7 @@ struct rs_answer {
 	};
 };
 
-/* The abstract socket of a user's owner: it vanishes with its process. Returns the length of the address. */
+/* Fill in the abstract socket address of a user's owner; it vanishes with the process. Return the length of the address. */
 static inline socklen_t rs_control_address(struct sockaddr_un *un, const char *name)
 {
 	*un = (struct sockaddr_un){ .sun_family = AF_UNIX };

@@ -10,7 +10,7 @@
 #include "share/hub.h"
 #include "share/repair.h"
 
-#define RS_SLOTS 64 /* chunks outstanding of a lane */
+#define RS_SLOTS 64 /* outstanding chunks per lane */
 
 struct rs_device {
 	struct ibv_context *ctx;
@@ -45,26 +45,26 @@ struct rs_qp {
 	bool connected;
 };
 
-/* config has no 0 and NULL left but name, address, vectors and cpus. -ENODEV, -ENOMEM ...; why: RSHARE_WHY_MAX bytes. */
+/* Open the device. Of config, only name, address, vectors and cpus may be 0 or NULL. -ENODEV, -ENOMEM ...; why: RSHARE_WHY_MAX bytes. */
 int rs_device_open(struct rs_device *d, const char *name, const struct rshare_config *config, char *why);
 void rs_device_close(struct rs_device *d);
 
-/* why: RSHARE_WHY_MAX bytes, of what was lacking. */
+/* Create the queue pair. why: RSHARE_WHY_MAX bytes, gets the missing resource. */
 int rs_qp_create(struct rs_device *d, struct rs_qp *q, char *why);
-/* Into the error state: nothing more arrives but what the device is finishing. */
+/* Move the queue pair to the error state. Only requests that the device is completing may still arrive. */
 void rs_qp_stop(struct rs_qp *q);
 void rs_qp_destroy(struct rs_device *d, struct rs_qp *q);
 int rs_qp_connect(struct rs_device *d, struct rs_qp *q, const struct rs_address *to, enum rs_lane lane, uint8_t sl,
 		  uint8_t traffic_class);
-/* One chain, one doorbell. */
+/* Post n requests as one chain, with one doorbell. */
 int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, unsigned int n);
-/* A chain has completed: how many posts. */
+/* Complete a chain; return its number of posts. */
 unsigned int rs_qp_chain_done(struct rs_qp *q);
 
-/* The landing buffer of a completion, and back to the device when some have gathered (or now). */
+/* Return the landing buffer of a completion. rs_landing_put() returns it to the device, in batches. */
 void *rs_landing(struct rs_device *d, uint64_t wr_id);
 void rs_landing_put(struct rs_device *d, uint64_t wr_id);
-/* The device refuses some: the error. They stay spare; nspare tells how many. */
+/* Post spare landing buffers. -errno: the device refuses some; nspare of them stay spare. */
 int rs_landing_post(struct rs_device *d);
 
 #endif

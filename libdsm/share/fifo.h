@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fifo.h - the posts of a lane that are not known to have arrived, oldest first, and what is posted again after the queue
- * pair broke. Pure.
+ * fifo.h - the unacknowledged posts of a lane, oldest first, and which of them are posted again after the queue pair broke.
+ * Pure.
  *
- * Both ends count the sends of a lane. When its queue pair breaks, the receiver says how many have arrived. Then
+ * Both ends count the sends of a lane. When its queue pair breaks, the receiver reports how many arrived. Then
  *
  *   sends up to that number    have arrived
  *   writes before the last     have arrived, too: a queue pair executes in order
- *   reads that did not         are read again: the answer may be lost
+ *   reads that did not         are posted again: the response may be lost
  *     complete
  *   everything else            is posted again, in order
  */
@@ -22,7 +22,7 @@
 
 struct rs_conn;
 
-/* Something for the wire: a frame and its payload, or an RDMA write or read. */
+/* One post: a frame and its payload, or an RDMA write or read. */
 struct rs_post {
 	uint8_t op; /* enum rs_op */
 	struct rs_frame frame;
@@ -35,7 +35,7 @@ struct rs_sent {
 	struct rs_post post;
 	struct rs_conn *conn; /* NULL: a frame without payload */
 	bool last;            /* of its operation */
-	bool arrived;         /* as the peer says; it waits for an older read */
+	bool arrived;         /* reported by the peer; waits for an older read */
 };
 
 struct rs_fifo {
@@ -45,22 +45,22 @@ struct rs_fifo {
 	uint32_t received;         /* sends of the peer */
 };
 
-/* -ENOMEM. */
+/* size: a power of two. -ENOMEM. */
 int rs_fifo_init(struct rs_fifo *f, uint32_t size);
 void rs_fifo_exit(struct rs_fifo *f);
 
-/* The next entry, which must have room; a send gets its number. */
+/* Append an entry, for which there must be room; a send gets its number. */
 struct rs_sent *rs_fifo_add(struct rs_fifo *f, const struct rs_post *post);
-/* The oldest entry if it has arrived, or if *n completions are left, of which it takes one. NULL: neither. It is valid until
+/* Remove the oldest entry if it has arrived, or if *n is not 0, which is then decremented. NULL: neither. The entry is valid until
  * the next rs_fifo_add(). */
 struct rs_sent *rs_fifo_pop(struct rs_fifo *f, unsigned int *n);
-/* The oldest entry at or after position *at that has not arrived, whose position is *at then. NULL: none. */
+/* Find the oldest entry at or after position *at that has not arrived, and store its position in *at. NULL: none. */
 const struct rs_sent *rs_fifo_next(const struct rs_fifo *f, uint32_t *at);
 
-/* The peer says how many sends it has received. -EBADMSG: more than were sent, or fewer than it has acknowledged. */
+/* Record the number of sends that the peer received. -EBADMSG: more than were sent, or fewer than it has acknowledged. */
 int rs_fifo_arrived(struct rs_fifo *f, uint32_t received);
 
-/* A send with this number arrives. -EBADMSG: it is not the next. */
+/* Record the arrival of a send with this number. -EBADMSG: not the next one. */
 int rs_fifo_take(struct rs_fifo *f, uint16_t number);
 
 #endif

@@ -10,22 +10,22 @@
 
 enum rs_frame_kind {
 	RS_FRAME_DATA = 1, /* a chunk of a message; payload follows */
-	RS_FRAME_CREDIT,   /* nothing but the credit */
+	RS_FRAME_CREDIT,   /* only the credit */
 	RS_FRAME_OPEN,     /* struct rs_open */
 	RS_FRAME_OPENED,   /* from: the sender's id */
-	RS_FRAME_REFUSED,  /* total: why, an errno */
-	RS_FRAME_CLOSE,    /* seq: data frames sent on the connection, all of which come first */
-	RS_FRAME_CLOSED,   /* the answer */
-	RS_FRAME_RESET,    /* the connection is no more */
+	RS_FRAME_REFUSED,  /* total: the reason, an errno */
+	RS_FRAME_CLOSE,    /* seq: number of data frames sent on the connection; all of them arrive first */
+	RS_FRAME_CLOSED,   /* response to CLOSE */
+	RS_FRAME_RESET,    /* the connection no longer exists */
 	RS_FRAME_KINDS
 };
 
 struct rs_frame {
 	uint8_t version;
 	uint8_t kind;
-	uint16_t number; /* of the send on its lane: see fifo.h */
+	uint16_t number; /* number of the send on its lane: see fifo.h */
 	uint32_t to;     /* the receiver's connection id */
-	uint32_t from;   /* the sender's */
+	uint32_t from;   /* the sender's connection id */
 	uint32_t seq;    /* number of this data frame on the connection */
 	uint32_t credit; /* messages that the sender has taken buffers for, since the connection began */
 	uint32_t total;  /* bytes of the message */
@@ -49,8 +49,8 @@ struct rs_open {
 
 _Static_assert(sizeof(struct rs_frame) == 32 && sizeof(struct rs_open) == 32, "the wire format");
 
-/* Copy the header of what arrived and check all that can be checked without the connection, by rules.h.
- * bytes: how much arrived, at most chunk bytes of it payload. -EBADMSG: malformed. */
+/* Copy the header of a received frame and check, by rules.h, everything that does not need the connection.
+ * bytes: received length, with at most chunk bytes of payload. -EBADMSG: malformed. */
 int rs_frame_parse(const void *data, uint32_t bytes, uint32_t chunk, struct rs_frame *out);
 
 #endif

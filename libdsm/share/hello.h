@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* hello.h - what owners tell each other over TCP before their queue pairs talk: link.c has the order. Pure. */
+/* hello.h - messages between owners over TCP before their queue pairs connect; link.c describes the order. Pure. */
 #ifndef SHARE_HELLO_H
 #define SHARE_HELLO_H
 
@@ -12,11 +12,11 @@ struct rs_hello {
 	uint32_t magic, version; /* that of frames */
 	uint64_t key, instance;
 	uint32_t chunk;
-	int32_t status; /* of the answer: -EACCES, -EPROTO, -EALREADY (the other way round is under way) ... */
-	uint16_t port;  /* that the sender listens at */
+	int32_t status; /* of the answer: -EACCES, -EPROTO, -EALREADY (a link in the opposite direction is in progress) ... */
+	uint16_t port; /* where the sender listens */
 	uint16_t pad;
 	uint32_t pad2, pad3;
-	struct rs_address address; /* of a refusal: maybe nothing */
+	struct rs_address address; /* may be empty in a refusal */
 };
 
 _Static_assert(sizeof(struct rs_hello) == 80, "the wire format");

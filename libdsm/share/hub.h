@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * hub.h - the connections of a node: operations and frames in; posts, frames and completions out. The structs are here, and the
- * functions of hub.c: tables of connections, and clients. conn.h has connections, peer.h the nodes at the other end.
+ * hub.h - the connections of a node. Inputs are operations and frames; outputs are posts, frames and completions. This header has
+ * the structs and the functions of hub.c: tables of connections, and clients. conn.h has connections, peer.h the remote nodes.
  *
- * One thread, the owner's. No verbs, socket or clock: the wire below is a table of functions. What comes from shared memory is
- * copied once and then checked; what comes from a peer is checked by rs_frame_parse() and against the connection. Nothing
+ * Only the owner's thread runs it. It uses no verbs, socket or clock: the wire below is a table of functions. Data from shared
+ * memory is copied once and then checked; data from a peer is checked by rs_frame_parse() and against the connection. No function
  * blocks.
  *
  * Life of a connection:
@@ -23,7 +23,7 @@
 #include "share/schedule.h"
 #include "share/segment.h"
 
-#define RS_CTL_SLOTS 16 /* posts of the strict lane for frames without payload, beside the scheduler's */
+#define RS_CTL_SLOTS 16 /* posts of the strict lane for frames without payload, in addition to the scheduler's */
 #define RS_BATCH 16     /* posts in one chain */
 #define RS_MESSAGE_MAX (1u << 30)
 
@@ -32,13 +32,13 @@ struct rs_peer;
 struct rs_conn;
 struct rs_client;
 
-/* What the owner provides. None may call the hub. */
+/* Functions provided by the owner. None may call the hub. */
 struct rs_wire {
-	/* Post n in order; n more completions of the lane will come, in order, or rs_peer_stop() or rs_peer_lost(). */
+	/* Post n in order. The lane gets n more completions, in order, or rs_peer_stop() or rs_peer_lost(). */
 	void (*post)(struct rs_peer *p, enum rs_lane lane, const struct rs_post *v, unsigned int n);
 	void (*wake)(struct rs_conn *c);       /* its client sleeps on the eventfd */
-	void (*wake_set)(struct rs_client *c); /* the client sleeps on that of its set */
-	void (*freed)(struct rs_conn *c);      /* its record goes, its eventfd with it */
+	void (*wake_set)(struct rs_client *c); /* the client sleeps on the eventfd of its set */
+	void (*freed)(struct rs_conn *c);      /* the record and its eventfd are being freed */
 	void (*log)(const char *text);
 };
 
@@ -57,13 +57,13 @@ struct rs_hub {
 	struct rs_hub_stats stats;
 };
 
-/* An answer that belongs to no connection. */
+/* A response that belongs to no connection. */
 struct rs_loose {
 	uint8_t kind;
 	uint32_t to, total;
 };
 
-/* A node at the other end, with its two lanes. */
+/* A remote node, with its two lanes. */
 struct rs_peer {
 	struct rs_hub *hub;
 	struct rs_sched sched;
@@ -73,7 +73,7 @@ struct rs_peer {
 	struct rs_conn **owing_end;
 	struct rs_loose *loose;
 	uint32_t nloose, loose_size, loose_at;
-	uint32_t unanswered; /* connections whose OPEN has no answer */
+	uint32_t unanswered; /* connections whose OPEN is unanswered */
 	uint32_t chunk, ctl;
 	bool ready; /* posts are possible */
 	void *link; /* the owner's */
@@ -89,7 +89,7 @@ struct rs_client {
 	struct rs_conn **conn; /* by index */
 	uint32_t next, live;
 	uint32_t outstanding; /* chunks on the wire that read or write the pool */
-	bool refusing;        /* connections of peers, for lack of something; said once */
+	bool refusing;        /* refuses connections of peers for lack of resources; logged once */
 	int fd;               /* eventfd of the set, -1: none */
 };
 
@@ -116,15 +116,15 @@ struct rs_conn {
 	uint8_t state;
 	uint16_t owes; /* a bit for each kind of frame */
 	bool on_owing, closed_sent, flushed, released, stalled;
-	bool unanswered;               /* its OPEN is */
+	bool unanswered;               /* its OPEN is unanswered */
 	uint32_t waited;               /* for the answer: s */
-	bool joined;                   /* it is in the set of its client */
+	bool joined;                   /* in the set of its client */
 	int fd;                        /* eventfd, -1: none */
-	int status;                    /* why it ended */
+	int status;                    /* reason for its end */
 	uint32_t sq, rq, rq_seen, cq;  /* positions of the owner */
-	struct rs_sqe op[RS_FLOW_OPS]; /* those that are not complete, at number % RS_FLOW_OPS */
+	struct rs_sqe op[RS_FLOW_OPS]; /* incomplete operations, at number % RS_FLOW_OPS */
 	uint32_t op_first;
-	struct rs_sqe held; /* taken from the ring, waits for credit */
+	struct rs_sqe held; /* removed from the ring, waits for credit */
 	bool has_held;
 	uint32_t tx_granted, tx_started, tx_seq;
 	uint32_t rx_told, rx_seq;
@@ -138,32 +138,32 @@ struct rs_conn {
 
 /* wire: must live as long as the hub. */
 void rs_hub_init(struct rs_hub *h, const struct rs_wire *wire);
-/* Free the tables. No connection is left. */
+/* Free the tables. No connection may be left. */
 void rs_hub_exit(struct rs_hub *h);
-/* Wake the clients that sleep and have got events since the last call: once, however many events. */
+/* Wake each sleeping client that got events since the last call, once for all its events. */
 void rs_hub_tell(struct rs_hub *h);
 
-/* base: the client's shared memory, of layout l. -ENOMEM. */
+/* Initialise a client. base: its shared memory, of layout l. -ENOMEM. */
 int rs_client_init(struct rs_client *c, struct rs_hub *h, const struct rs_layout *l, void *base);
-/* The process is gone: its connections are reset. It may be freed once rs_client_idle(). */
+/* Reset the connections of a process that is gone. The client may be freed once rs_client_idle() is true. */
 void rs_client_gone(struct rs_client *c);
-/* Has it no connection, and does the wire use none of its memory? */
+/* True if the client has no connection and the wire does not use its memory. */
 bool rs_client_idle(const struct rs_client *c);
-/* Free its table. It is idle. */
+/* Free the client's table. The client must be idle. */
 void rs_client_exit(struct rs_client *c);
-/* Poll the submission rings of the connections whose ready bits are set. Returns how many. */
+/* Poll the submission rings of the connections whose ready bits are set. Return their number. */
 unsigned int rs_client_kick(struct rs_client *c);
 
-/* For conn.c, peer.c and receive.c. A new connection with an id, in the tables of the hub and the client; p: in the list of
- * that peer, NULL: of the listeners. -ENOMEM. -ENOSPC: the client or the node has as many connections as it may. */
+/* For conn.c, peer.c and receive.c. Create a connection with an id and add it to the tables of the hub and the client, and to the
+ * list of peer p, or of the listeners if p is NULL. -ENOMEM. -ENOSPC: the client or the node is at its limit of connections. */
 int hub_conn_create(struct rs_client *client, struct rs_peer *p, struct rs_conn **out);
-/* Take it from all tables and free it. Nothing of it is on the wire. */
+/* Remove it from all tables and free it. It must have nothing on the wire. */
 void hub_conn_destroy(struct rs_conn *c);
-/* Take it from the list of its peer. */
+/* Remove it from the list of its peer. */
 void hub_conn_unlink(struct rs_conn *c);
-/* The connection with this id. NULL: there is none, or it is no more. */
+/* Return the connection with this id. NULL: there is none, or it was freed. */
 struct rs_conn *hub_conn_find(struct rs_hub *h, uint32_t id);
-/* It has got events: rs_hub_tell() is to wake its client. */
+/* Mark a connection that got events, so that rs_hub_tell() wakes its client. */
 void hub_conn_untold(struct rs_conn *c);
 /* Log `what` with the connection's index and its peer's name. */
 void hub_conn_log(struct rs_conn *c, const char *what);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mem.h - memory of the library: of the C library, or of the functions that rshare_set_allocator() was given. */
+/* mem.h - memory of the library, from the C library or from the functions passed to rshare_set_allocator(). */
 #ifndef SHARE_MEM_H
 #define SHARE_MEM_H
 

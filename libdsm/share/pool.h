@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* pool.h - buffers out of the registered pool. What is in use is noted beside it, in the process's own memory. */
+/* pool.h - buffers of the registered pool. The allocation state is outside the pool, in the process's private memory. */
 #ifndef SHARE_POOL_H
 #define SHARE_POOL_H
 
@@ -13,16 +13,16 @@ struct rs_pool {
 	pthread_mutex_t lock;
 	char *base;
 	size_t granules, hint;
-	uint64_t *used; /* a bit for each granule */
-	uint32_t *len;  /* granules of the buffer that begins here, 0: none does */
+	uint64_t *used; /* one bit per granule */
+	uint32_t *len;  /* granules of the buffer that starts here; 0: none */
 };
 
 /* -ENOMEM */
 int rs_pool_init(struct rs_pool *p, void *base, size_t bytes);
 void rs_pool_exit(struct rs_pool *p);
-/* NULL: no room in one piece. */
+/* Allocate a buffer. NULL: no contiguous room. */
 void *rs_pool_get(struct rs_pool *p, size_t size);
-/* What rs_pool_get() did not return is ignored. */
+/* Free a buffer. Ignores pointers that rs_pool_get() did not return. */
 void rs_pool_put(struct rs_pool *p, void *buffer);
 
 #endif

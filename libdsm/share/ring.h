@@ -3,9 +3,9 @@
  * ring.h - the bounded queues of a connection in shared memory, without a lock.
  *
  * A ring is an array of slots; the first word of each is its turn. Slot p % size is free for position p while its turn is
- * 2 * (p / size), and filled with one more. Zeroed memory is an empty ring. There is no shared index: each side keeps its
- * position to itself, so there is nothing but turns and contents that the other side could forge. The owner copies a slot
- * once and checks the copy. On the client's side any number of threads may claim positions.
+ * 2 * (p / size), and filled while it is one more. Zeroed memory is an empty ring. There is no shared index: each side keeps its
+ * position private, so the other side can forge only turns and contents. The owner copies a slot once and checks the copy. In
+ * the client, any number of threads may claim positions.
  */
 #ifndef SHARE_RING_H
 #define SHARE_RING_H
@@ -63,7 +63,7 @@ static inline void *rs_slot(void *ring, uint32_t position, uint32_t size, uint32
 	return (char *)ring + (size_t)(position & (size - 1)) * bytes;
 }
 
-/* Whether the slot at a position is filled. Pairs with the release of rs_ring_publish(). */
+/* True if the slot at a position is filled. Pairs with the release of rs_ring_publish(). */
 static inline bool rs_ring_filled(void *ring, uint32_t position, uint32_t size, uint32_t bytes)
 {
 	const uint32_t *turn = rs_slot(ring, position, size, bytes);
@@ -96,7 +96,7 @@ static inline void rs_ring_consume(void *ring, uint32_t position, uint32_t size,
 	__atomic_store_n(slot, rs_turn_free(position + size, size), __ATOMIC_RELEASE); /* positions wrap */
 }
 
-/* One thread of its side alone, which is the owner's. */
+/* Take an entry. For a side with a single thread: the owner. False: empty. */
 static inline bool rs_ring_take(void *ring, uint32_t *position, uint32_t size, void *entry, uint32_t bytes)
 {
 	if (!rs_ring_filled(ring, *position, size, bytes))
@@ -113,7 +113,7 @@ static inline bool rs_ring_put(void *ring, uint32_t *position, uint32_t size, co
 	return true;
 }
 
-/* Claim the next position once its slot is ready. false: it is not, and nobody has moved on. */
+/* Claim the next position if its slot is ready. False: it is not, and no other thread has advanced the position. */
 static inline bool rs_ring_claim(void *ring, uint32_t *position, uint32_t size, uint32_t bytes, bool filled,
 				 uint32_t *out)
 {
@@ -134,7 +134,7 @@ static inline bool rs_ring_claim(void *ring, uint32_t *position, uint32_t size, 
 	return true;
 }
 
-/* Any number of threads, which is the client's side. false: full, or empty. */
+/* For a side with any number of threads: the client. False: full, or empty. */
 static inline bool rs_ring_put_shared(void *ring, uint32_t *position, uint32_t size, const void *entry, uint32_t bytes)
 {
 	uint32_t p;

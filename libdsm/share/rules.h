@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rules.h - one rule for each field of what comes from elsewhere: frames of peers, what owners tell each other by TCP, entries of
- * the rings in shared memory, requests of processes and the owner's answers. check.h checks by it; tests, the fuzzer and
- * docs/sharing.md take their values from it.
+ * rules.h - one rule for each field of external data: frames of peers, TCP messages between owners, entries of the rings in shared
+ * memory, requests of processes and the owner's answers. check.h applies the rules; tests, the fuzzer and docs/sharing.md take
+ * their values from here.
  *
- * RS_SHAPES names the structs, a part of a struct that is one itself by its own name. rules/make.h has the rest: a field without a
- * rule, or with two, does not compile. Pure.
+ * RS_SHAPES lists the structs; a nested struct has its own shape. rules/make.h generates the checks: a field without a rule, or
+ * with two, does not compile. Pure.
  */
 #ifndef SHARE_RULES_H
 #define SHARE_RULES_H
@@ -16,14 +16,14 @@
 #include "share/hub.h"
 #include "share/repair.h"
 
-/* What a field is held against; of each struct only what its rules name. */
+/* The values that rules compare fields with. A struct needs only those that its rules name. */
 struct rs_limits {
 	uint64_t key, pool; /* bytes */
 	struct rs_layout layout;
-	uint32_t behind, chunk; /* bytes behind the frame; most of them */
-	uint32_t total, len;    /* that the frame, the entry says */
+	uint32_t behind, chunk; /* bytes after the frame; their maximum */
+	uint32_t total, len;    /* as stated in the frame or the entry */
 	uint32_t conns;         /* of the process */
-	uint32_t epoch;         /* that is due */
+	uint32_t epoch;         /* expected */
 };
 
 #define RS_LEAST(a, b) ((a) < (b) ? (a) : (b))

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * schedule.h - which chunk of which connection goes next to one peer. Pure: no allocation, lock, clock or system call.
+ * schedule.h - selects the next chunk to send to one peer. Pure: no allocation, lock, clock or system call.
  *
  * A flow is a connection as the scheduler sees it: a short queue of operation lengths. The scheduler cuts operations into
- * chunks. Priorities 7 to 1 are strict: a flow sends only while no flow of a higher priority has anything to send. Within
- * one of them flows take turns, a chunk each. Priority 0 is the weighted class: flows take turns as well, and in each epoch
- * a flow may send weight * chunk bytes, after which it waits until the others have used their share. What its last chunk
- * overdrew is taken from its next share.
+ * chunks. Priorities 7 to 1 are strict: a flow sends only while no flow of a higher priority has anything to send. Flows
+ * of one priority are served round-robin, one chunk each. Priority 0 is the weighted class, also round-robin: in each epoch a
+ * flow may send weight * chunk bytes, then waits until the others have used their share. If its last chunk exceeds the share,
+ * the excess is deducted from the next share.
  *
- * Each lane (queue pair) has a window of outstanding bytes and a number of slots. Without the window the turns would only
- * fill the FIFO of the device. A backlog that waits for the window of the strict lane holds the weighted lane back, too:
- * the link is busy with the strict one's bytes.
+ * Each lane (queue pair) has a window of outstanding bytes and a number of slots. Without the window, scheduling would only
+ * order what enters the FIFO of the device. A backlog that waits for the window of the strict lane also blocks the weighted
+ * lane, because the link is busy with strict bytes.
  *
- * dsm.ko is built with this file, too (kmod/egress.c). It has a queue pair for each class of messages, which may be full while
- * others are not (rs_sched_hold()), and learns of completions by many at a time (rs_sched_placed()).
+ * dsm.ko also uses this file (kmod/egress.c). It has one queue pair per class of messages, each of which may be full while others
+ * are not (rs_sched_hold()), and learns of completions in batches (rs_sched_placed()).
  */
 #ifndef SHARE_SCHED_H
 #define SHARE_SCHED_H
@@ -28,20 +28,20 @@
 #define RS_PRIORITIES 8 /* 0: the weighted class; 1 to 7: strict, the highest first */
 #define RS_WEIGHT_MAX 64
 #define RS_FLOW_OPS 16 /* operations of a flow that the scheduler holds; a power of two */
-#define RS_COST_MIN 64 /* bytes that the smallest chunk counts, in the window and in the share */
+#define RS_COST_MIN 64 /* minimum cost of a chunk in bytes, in the window and in the share */
 
 enum rs_lane { RS_STRICT, RS_WEIGHTED, RS_LANES };
 
 struct rs_flow {
 	struct rs_flow *next, *prev; /* in the list of its priority */
-	struct rs_turns *on; /* that list. NULL: nothing to send, on the way to another lane, or weighted and held */
+	struct rs_turns *on;        /* that list. NULL: nothing to send, moving to another lane, or weighted and held */
 	uint32_t len[RS_FLOW_OPS];  /* bytes of operation n, at n % RS_FLOW_OPS */
-	uint8_t extra[RS_FLOW_OPS]; /* by which its chunks are longer than those of others */
-	uint32_t first, end;        /* numbers of the oldest operation that is not handed out whole, and of the next */
-	uint32_t sent;              /* bytes of operation `first` that are handed out */
-	int32_t share;              /* bytes left in epoch `epoch`, less what it overdrew; weighted class only */
+	uint8_t extra[RS_FLOW_OPS]; /* bytes by which its chunks may be longer than others */
+	uint32_t first, end;        /* numbers of the oldest operation not yet picked entirely, and of the next */
+	uint32_t sent;              /* bytes of operation `first` already picked */
+	int32_t share;              /* bytes left in epoch `epoch`, less any excess; weighted class only */
 	uint32_t epoch;
-	uint32_t outstanding; /* chunks that are handed out and not done */
+	uint32_t outstanding; /* chunks picked and not done */
 	uint8_t priority, weight;
 	uint8_t next_priority, next_weight; /* after the outstanding chunks, while moving */
 	bool moving;                        /* to the other lane: chunks of one flow never overtake each other */
@@ -80,48 +80,48 @@ void rs_sched_init(struct rs_sched *s, uint32_t chunk, const uint32_t max_bytes[
 /* priority 0 to 7, weight 1 to RS_WEIGHT_MAX. The first operation has number 0. */
 void rs_flow_init(struct rs_flow *f, uint8_t priority, uint8_t weight);
 
-/* A flow whose chunks count in that lane's window, whatever its priority; rs_sched_set() is not for it. */
+/* Initialise a flow that uses the given lane's window at any priority. Do not call rs_sched_set() for it. */
 void rs_flow_init_on(struct rs_flow *f, uint8_t priority, uint8_t weight, enum rs_lane lane);
 
-/* The lane that chunks of the flow take now. */
+/* Return the current lane of the flow's chunks. */
 enum rs_lane rs_flow_lane(const struct rs_flow *f);
 
-/* Queue an operation of that many bytes (0 is allowed: one empty chunk). false: RS_FLOW_OPS are queued. */
+/* Queue an operation of len bytes (0 is allowed: one empty chunk). False: RS_FLOW_OPS are queued. */
 bool rs_sched_push(struct rs_sched *s, struct rs_flow *f, uint32_t len);
-/* The same, with chunks that may be `extra` bytes longer: those have no header. */
+/* The same, with chunks up to `extra` bytes longer, because they have no header. */
 bool rs_sched_push_longer(struct rs_sched *s, struct rs_flow *f, uint32_t len, uint8_t extra);
 
-/* Take up to max chunks; returns how many. Each must be followed by one rs_sched_done(). */
+/* Pick up to max chunks; return their number. Each must be followed by one rs_sched_done(). */
 unsigned int rs_sched_pick(struct rs_sched *s, struct rs_chunk *out, unsigned int max);
 
-/* The same one by one: the flow whose chunk rs_sched_pick() would take now (NULL: none), and that chunk. */
+/* The same in two steps: return the flow whose chunk rs_sched_pick() would pick now (NULL: none), then pick that chunk. */
 struct rs_flow *rs_sched_next(struct rs_sched *s);
 void rs_sched_take(struct rs_sched *s, struct rs_flow *f, struct rs_chunk *out);
 
 /*
- * What the flow's chunks are posted to takes nothing now: others have their turns until rs_sched_resume(). A strict flow that is held
- * still holds lower priorities back. A weighted one is as if it were idle.
+ * Hold a flow whose queue pair is full: other flows are served until rs_sched_resume(). A held strict flow still blocks lower
+ * priorities. A held weighted flow counts as idle.
  */
 void rs_sched_hold(struct rs_sched *s, struct rs_flow *f);
 void rs_sched_resume(struct rs_sched *s, struct rs_flow *f);
 
-/* The chunk has completed on the lane that it took. */
+/* Complete a chunk on the lane that it was picked for. */
 void rs_sched_done(struct rs_sched *s, struct rs_flow *f, enum rs_lane lane, uint32_t len);
 
 /* Change the priority. Queued operations keep their order; a flow that changes lanes waits for its outstanding chunks. */
 void rs_sched_set(struct rs_sched *s, struct rs_flow *f, uint8_t priority, uint8_t weight);
 
-/* Forget the operations that are not handed out whole, and what is left of a started one. Outstanding chunks remain. */
+/* Drop the operations that were not picked, and the rest of a partly picked one. Outstanding chunks remain. */
 void rs_sched_drop(struct rs_sched *s, struct rs_flow *f);
 
-/* Some flow has something to send, whether or not the windows allow it; weighted flows that are held do not count. */
+/* True if some flow has something to send, even if the windows do not allow it. Held weighted flows do not count. */
 bool rs_sched_backlog(const struct rs_sched *s);
 
-/* ---- for those who learn of completions by many at a time -------------------------------------
+/* ---- for users with batched completions -------------------------------------------------------
  *
- * Instead of rs_sched_done(): rs_sched_placed() when the chunk is posted, since the queue itself has a bound of chunks; and
- * rs_sched_landed() with what chunks count in the window, of any number of them and of any flows of the lane. Such flows never
- * change lanes.
+ * Instead of rs_sched_done(), call rs_sched_placed() when a chunk is posted, since the queue itself bounds the chunks, and
+ * rs_sched_landed() with the total cost of completed chunks in the window, of any flows of the lane. Such flows never change
+ * lanes.
  */
 static inline uint32_t rs_cost(uint32_t len)
 {
@@ -139,7 +139,7 @@ static inline void rs_sched_landed(struct rs_sched *s, enum rs_lane lane, uint32
 	s->lane[lane].bytes -= cost;
 }
 
-/* While no flow has anything to send: that much goes without a turn. It is of nobody's share, and lands as above. */
+/* True if a chunk may bypass the scheduler, while no flow has anything to send. No share is charged; it lands as above. */
 static inline bool rs_sched_fits(const struct rs_sched *s, enum rs_lane lane, uint32_t cost)
 {
 	const struct rs_window *w = &s->lane[lane];

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* why.h - the message of a call that fails: what failed, the error, and what mends it. */
+/* why.h - the message of a failed call: what failed, the error, and the remedy. */
 #ifndef SHARE_WHY_H
 #define SHARE_WHY_H
 
-/* Writes "TEXT: ERROR; ADVICE" into why, RSHARE_WHY_MAX bytes. err: negative. Returns err. */
+/* Write "TEXT: ERROR; ADVICE" to why, RSHARE_WHY_MAX bytes. err: negative. Return err. */
 int rs_why(char *why, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* What raises the limit that a system call has met. "": nothing is known. */
+/* Return how to raise the limit that a system call hit. "": unknown. */
 const char *rs_advice(int err);
 
 #endif
