@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * divide.h - the completion vectors of a device, divided among the four classes. Both cqgroup.h declare enum cqgroup_class:
- * that of the library, and that of dsm.ko, which a file of it includes first.
+ * divide.h - divides the completion vectors of a device among the four classes. Both cqgroup.h, of the library and of dsm.ko,
+ * declare enum cqgroup_class; a file of dsm.ko includes its own first.
  */
 #ifndef CQGROUP_DIVIDE_H
 #define CQGROUP_DIVIDE_H
@@ -11,9 +11,9 @@
 #endif
 
 struct cqgroup_share {
-	int named;               /* in: it has vectors already, which are not among those that are divided */
-	enum cqgroup_class host; /* out: itself, or the class that it has merged into */
-	unsigned int vectors;    /* out: of those that are divided; 0 if it has merged */
+	int named;               /* in: its vectors are configured and are not divided */
+	enum cqgroup_class host; /* out: itself, or the class it was merged into */
+	unsigned int vectors;    /* out: number of divided vectors; 0 if merged */
 };
 
 static inline unsigned int cqgroup_unserved(const struct cqgroup_share *s)
@@ -25,7 +25,7 @@ static inline unsigned int cqgroup_unserved(const struct cqgroup_share *s)
 	return n;
 }
 
-/* The class whose group c belongs to. */
+/* Return the class whose group class c uses. */
 static inline enum cqgroup_class cqgroup_host(const struct cqgroup_share *s, enum cqgroup_class c)
 {
 	while (s[c].host != c)
@@ -34,12 +34,12 @@ static inline enum cqgroup_class cqgroup_host(const struct cqgroup_share *s, enu
 }
 
 /*
- * Divide n vectors among the classes that are not named; s has one element for each class. If there are too few vectors even
- * when all classes have merged that may, the result is the number of classes that need one; 0 on success.
+ * Divide n vectors among the classes that are not named; s has one element for each class. Return 0, or, if there are too few vectors
+ * even after all permitted merges, the number of classes that need one.
  */
 static inline unsigned int cqgroup_divide(struct cqgroup_share *s, unsigned int n)
 {
-	/* The order in which classes give up a vector of their own, and whom they join. */
+	/* The order in which classes give up their own vector, and the classes they merge into. */
 	static const struct {
 		enum cqgroup_class who, into;
 	} merging[] = {
@@ -47,7 +47,7 @@ static inline unsigned int cqgroup_divide(struct cqgroup_share *s, unsigned int 
 		{ CQGROUP_SYNC, CQGROUP_COHERENCE },
 		{ CQGROUP_DATA, CQGROUP_COHERENCE },
 	};
-	/* Who gets what is left when the vectors have been dealt out evenly: those who have most to do first. */
+	/* Remaining vectors after an even division go to the busiest classes first. */
 	static const enum cqgroup_class left_over[] = { CQGROUP_COHERENCE, CQGROUP_BULK, CQGROUP_DATA, CQGROUP_SYNC };
 	unsigned int i, open, left;
 	struct cqgroup_share *one;

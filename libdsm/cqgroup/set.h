@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* set.h - sets of small numbers, vectors or CPUs, and the lists that people write for them: "0-1,4". */
+/* set.h - sets of small numbers (vectors or CPUs), and their text form: "0-1,4". */
 #ifndef CQGROUP_SET_H
 #define CQGROUP_SET_H
 
@@ -8,7 +8,7 @@
 
 #define CQSET_MAX 4096 /* more than CPUs of a kernel or vectors of a PCI function */
 
-/* As a cpu_set_t, of another size. */
+/* Like a cpu_set_t, with another size. */
 struct cqset {
 	uint64_t word[CQSET_MAX / 64];
 };
@@ -34,11 +34,11 @@ unsigned int cqset_next(const struct cqset *s, unsigned int n); /* the first fro
 unsigned int cqset_nth(const struct cqset *s, unsigned int i);  /* counted from 0; CQSET_MAX: none */
 void cqset_and(struct cqset *s, const struct cqset *other);
 
-/* The list in the first len bytes of text, with blanks around its numbers. -EINVAL: malformed, empty, or a number twice;
- * then why (why_size bytes) says it. */
+/* Parse the list in the first len bytes of text; blanks around numbers are allowed. -EINVAL: malformed, empty, or a duplicate
+ * number; why (why_size bytes) gets the reason. */
 int cqset_parse(const char *text, size_t len, struct cqset *out, char *why, size_t why_size);
 
-/* The list of a set; one that is too long ends in "...". */
+/* Print a set as a list; if too long, it ends in "...". */
 void cqset_print(const struct cqset *s, char *buf, size_t size);
 
 #endif
