@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * heap.h - one rank's allocator in the shared heap: a jemalloc arena over the units of the heap that this rank has (units.h).
+ * heap.h - one rank's allocator in the shared heap: a jemalloc arena over the units of the heap that this rank owns (units.h).
  *
- * jemalloc's own records stay in private memory of the owning process. What other ranks of the node may touch is in the
- * control segment: a map of the heap, with a bit for each 16 bytes, set where a live allocation of a rank of the node starts,
- * and in struct heap_shared a ring of addresses that they have freed and the owner has still to give back to jemalloc.
+ * jemalloc's metadata is in private memory of the owning process. The control segment has what other ranks of the node access:
+ * a map of the heap with one bit per 16 bytes, set where a live allocation of a rank of the node starts, and in struct
+ * heap_shared a ring of addresses that they freed and that the owner must still return to jemalloc.
  */
 #ifndef HEAP_HEAP_H
 #define HEAP_HEAP_H
@@ -19,7 +19,7 @@
 struct heap_shared {
 	uint64_t base, size; /* the heap; set by heap_start() */
 	int64_t live;        /* the map, from here on, in bytes; set by heap_start() */
-	uint32_t lock;       /* of the ring: a futex word, 0 free, 1 held, 2 held and awaited */
+	uint32_t lock;       /* of the ring: a futex word, 0 free, 1 held, 2 held with waiters */
 	uint32_t head, tail;
 	uint32_t pad;
 	uint64_t allocations, frees, remote_frees, live_bytes; /* statistics, atomic */
@@ -31,36 +31,36 @@ static inline size_t heap_live_size(size_t heap)
 	return heap / HEAP_GRAIN / 8;
 }
 
-/* Where units come from and go to. By any thread of the owner, with no lock held; may block for a round trip. */
+/* Source of units. Called by any thread of the owner, with no lock held; may block for a round trip. */
 struct heap_source {
-	/* So many units in a row: the first, or -ENOMEM. *used: so many of them may not be zero. */
+	/* Take n contiguous units; return the first, or -ENOMEM. *used: number of units that may not be zero. */
 	int64_t (*take)(uint32_t n, uint32_t *used);
-	/* Of units just taken: which, a bit each. -errno: it cannot be said. */
+	/* Of units just taken, find which may not be zero, one bit each. -errno: unknown. */
 	int (*used)(uint32_t at, uint32_t n, uint64_t *bits);
 	void (*give)(uint32_t at, uint32_t n);
 };
 
-/* Owner: allocate in units of [base, base + size), both multiples of 2 MiB, zero-filled on first touch. live: the node's map,
+/* Owner: start, allocating in units of [base, base + size), both multiples of 2 MiB, zero-filled on first touch. live: the node's map,
  * in the same memory as s. Once per process. -ENOMEM. */
 int heap_start(struct heap_shared *s, uint64_t *live, void *base, size_t size, const struct heap_source *source,
 	       bool keep_sites);
-/* No other thread is in the heap any more. */
+/* Stop. No other thread may use the heap. */
 void heap_stop(void);
 
-/* Owner, any thread, also several at once. align a power of two (0: natural). NULL: errno ENOMEM or EINVAL.
+/* Owner, any thread, also concurrently: allocate. align: a power of two (0: natural). NULL: errno ENOMEM or EINVAL.
  * site: return address of the caller; name may be NULL. */
 void *heap_alloc(size_t size, size_t align, bool zero, const char *name, const void *site);
 
-/* Any rank of the host, with the owner's heap_shared mapped: p is no longer live. 0: ended (the owner gives it back later,
- * at its next heap_alloc, or when told to by heap_drain); -EINVAL: not the start of a live allocation; -EAGAIN: ring full. */
+/* Any rank of the host, with the owner's heap_shared mapped: free p. 0: freed (the owner returns it to jemalloc
+ * later, at its next heap_alloc() or heap_drain()); -EINVAL: not the start of a live allocation; -EAGAIN: ring full. */
 int heap_free(struct heap_shared *s, const void *p);
-/* Owner: units whose objects have been freed go back to the source. Any thread, with no lock held; may block for round trips. */
+/* Owner: return units without live objects to the source. Any thread, with no lock held; may block for round trips. */
 void heap_give_units(void);
-/* Owner: give back to jemalloc what is in the ring. Returns how many. Not from a signal handler. */
+/* Owner: return the addresses in the ring to jemalloc. Return their number. Not from a signal handler. */
 int heap_drain(void);
 
-/* Owner: units in a row in which nothing is left, after all that was freed has been collected (first), are not this rank's
- * any more, and have not been given to the source: so many, from *at on. 0: there are none. Any thread, with no lock held. */
+/* Owner: disown contiguous empty units, without returning them to the source. first: collect all freed memory before. Return their
+ * number, from *at on. 0: there are none. Any thread, with no lock held. */
 uint32_t heap_trim(bool first, uint32_t *at);
 
 #define HEAP_SITES 6
@@ -69,10 +69,10 @@ struct heap_object {
 	void *start;
 	size_t size;
 	char name[48];
-	/* Code addresses: the call that allocated it, then those around that. NULL: no more are kept. */
+	/* Code addresses: the allocating call, then its callers. NULL: end. */
 	const void *sites[HEAP_SITES];
 };
-/* Owner: the live allocation that holds address p. -ENOENT. */
+/* Owner: find the live allocation that contains address p. -ENOENT. */
 int heap_find(const void *p, struct heap_object *out);
 
 #endif

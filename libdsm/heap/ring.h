@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ring.h - struct heap_shared as all processes of the host use it: live bits, and the producers' end of the ring. */
+/* ring.h - access to struct heap_shared by all processes of the host: live bits, and the producers' side of the ring. */
 #ifndef HEAP_RING_H
 #define HEAP_RING_H
 
@@ -20,7 +20,7 @@ static inline bool live_test(struct heap_shared *s, uint64_t offset)
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE) & mask;
 }
 
-/* Release: what the caller did with the memory is done before it is used again. Partner: the acquire in live_set(). */
+/* Release: the caller's accesses to the memory precede its reuse. Pairs with the acquire in live_set(). */
 static inline bool live_clear(struct heap_shared *s, uint64_t offset)
 {
 	uint64_t mask, *word = live_word(s, offset, &mask);
@@ -40,10 +40,10 @@ static inline bool ring_empty(const struct heap_shared *s)
 	return __atomic_load_n(&s->head, __ATOMIC_RELAXED) == __atomic_load_n(&s->tail, __ATOMIC_RELAXED);
 }
 
-/* End the allocation at offset and put it into the ring. 0, -EINVAL or -EAGAIN as heap_free(). */
+/* Free the allocation at offset, and put it into the ring. 0, -EINVAL or -EAGAIN as heap_free(). */
 int ring_free(struct heap_shared *s, uint64_t offset);
 
-/* Is the ring more than half full, so that its owner had better call heap_drain()? Any process of the node; does not block. */
+/* True if the ring is more than half full, so that its owner should call heap_drain(). Any process of the node; does not block. */
 bool heap_wants_drain(const struct heap_shared *s);
 
 #endif
