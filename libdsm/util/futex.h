@@ -2,9 +2,9 @@
 /*
  * futex.h - sleeping and locking on words of shared memory, between processes.
  *
- * The locks guard a protocol step of well under a microsecond. Their holder may be killed; the waiter sleeps in bounded
- * pieces, and after each calls word_lock_late, which looks whether some rank is dead: the thread that otherwise watches
- * them may be a waiter itself.
+ * The locks guard a protocol step of well under a microsecond. Their holder may be killed. A waiter sleeps for a bounded
+ * time, then calls word_lock_late, which checks for dead ranks, because the thread that normally checks may be a waiter
+ * itself.
  */
 #ifndef UTIL_FUTEX_H
 #define UTIL_FUTEX_H
@@ -43,11 +43,11 @@ static inline void futex_wake(uint32_t *word, int n)
 	syscall(SYS_futex, word, FUTEX_WAKE, n, NULL, NULL, 0);
 }
 
-/* NULL, or what to do when a lock was not to be had for 100 ms. Set while the engine runs. */
+/* NULL, or called when a lock was not acquired for 100 ms. Set while the engine runs. */
 extern void (*word_lock_late)(void);
 void word_lock_wait(uint32_t *l);
 
-/* 0 free, 1 held, 2 held and awaited (Drepper, "Futexes are tricky"). */
+/* 0 free, 1 held, 2 held with waiters (Drepper, "Futexes are tricky"). */
 static inline void word_lock(uint32_t *l)
 {
 	uint32_t seen = 0;

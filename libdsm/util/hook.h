@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * hook.h - named points that a test may stop at: in the build of `make VARIANT=hooks` only. A program that defines
- * dsm_test_hook() is called at each, by the thread that is there. Elsewhere the points are nothing.
+ * hook.h - named points where a test may stop a thread, only in builds with `make VARIANT=hooks`. If the program defines
+ * dsm_test_hook(), the thread that reaches a point calls it. In other builds the points compile to nothing.
  */
 #ifndef UTIL_HOOK_H
 #define UTIL_HOOK_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* log.h - messages for people: one line each, "libdsm: rank 2: ...", on stderr, safe in signal handlers. */
+/* log.h - log messages: one line each, "libdsm: rank 2: ...", on stderr, safe in signal handlers. */
 #ifndef UTIL_LOG_H
 #define UTIL_LOG_H
 
-/* The rank that lines carry; -1 before it is known. */
+/* Set the rank printed in each line; -1: not known yet. */
 void log_rank(int rank);
 void log_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

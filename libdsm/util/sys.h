@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * sys.h - system calls that sleep, or may, without the cancellation points that the C library's functions of these names are.
+ * sys.h - system calls that may sleep. Unlike the C library's functions of these names, they are no cancellation points.
  *
- * For what a function of dsm.h runs where cancellation is not off (engine/inside.h): scripts/check-cancel has the list of files
- * that may call the C library's. As there, -1 and errno.
+ * For code that functions of dsm.h run with cancellation enabled (engine/inside.h). scripts/check-cancel lists the files that may
+ * call the C library's functions. Errors are -1 and errno, as in the C library.
  */
 #ifndef UTIL_SYS_H
 #define UTIL_SYS_H
@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A signal ends it early: for loops that check again. */
+/* Sleep; a signal ends it early. For loops that check their condition again. */
 static inline void sys_sleep_us(unsigned int us)
 {
 	struct timespec t = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000l };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* valgrind.h - whether valgrind runs this process. */
+/* valgrind.h - detects that valgrind runs this process. */
 #ifndef UTIL_VALGRIND_H
 #define UTIL_VALGRIND_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Its simulated processor takes these instructions for a request, whose answer replaces rdx; on a real one they change nothing. */
+/* Valgrind's simulated CPU treats these instructions as a request and puts the answer into rdx; a real CPU ignores them. */
 static inline bool under_valgrind(void)
 {
 	const uint64_t running_on_valgrind[6] = { 0x1001 };
