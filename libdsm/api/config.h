@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* config.h - the settings table: one row for each variable, its range and its meaning. */
+/* config.h - the settings table: one row per variable, with its range and meaning. */
 #ifndef API_CONFIG_H
 #define API_CONFIG_H
 
 #include "engine/job.h"
 
-/* The program's configuration (NULL: none) and the environment, checked. -EINVAL after a message. */
+/* Read and check the program's configuration (NULL: none) and the environment. -EINVAL, logged. */
 int config_read(const struct dsm_config *cfg, struct settings *out);
-void config_warn(void); /* a line for each DSM_ variable that is no setting */
-void config_help(void); /* DSM_HELP=1 */
+void config_warn(void); /* log each DSM_ variable that is not a setting */
+void config_help(void); /* print the settings, for DSM_HELP=1 */
 
 #endif

@@ -3,9 +3,9 @@
 #ifndef API_HEAP_H
 #define API_HEAP_H
 
-/* Start this rank's allocator. In dsm_init(). 0, errors of heap_start(). */
+/* Start this rank's allocator. Called by dsm_init(). 0, errors of heap_start(). */
 int heap_begin(void);
-/* This rank's counts are complete afterwards. Any thread, with no lock held. */
+/* Complete this rank's counts. Any thread, with no lock held. */
 void heap_settle(void);
 
 #endif

@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Is any of the range pinned? Any thread; does not block. */
+/* True if any part of the range is pinned. Any thread; does not block. */
 bool pins_any(size_t off, size_t len);
-/* Forget all of them. In dsm_finalize(), when no other thread pins. */
+/* Drop all pins. Called by dsm_finalize(), when no other thread pins. */
 void pins_forget(void);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* native.h - the POSIX threads of this process that can be cancelled or named. Any thread; nothing touches shared memory. */
+/* native.h - the POSIX threads of this process that can be cancelled or named. Any thread; no function accesses shared memory. */
 #ifndef API_NATIVE_H
 #define API_NATIVE_H
 
@@ -16,21 +16,21 @@ struct live {
 	struct live *next;
 	struct record *record;
 	struct work *work; /* reserved for it */
-	bool by_service;   /* created by the service thread, whose scheduling is not the program's */
+	bool by_service;   /* created by the service thread, without the program's scheduling attributes */
 	pthread_t thread;
 };
 
-/* The thread can be found from now on; until then. The memory is the caller's. */
+/* Register a thread, and unregister it. The caller owns the memory. */
 void native_note(struct live *l);
 void native_forget(struct live *l);
-/* No other thread finds any thread while it is locked: the caller may set l->thread. All signals are blocked; *before: the mask that
- * native_unlock() restores. */
+/* Lock the list against lookups by other threads, so that the caller may set l->thread. Blocks all signals; native_unlock() restores
+ * the mask *before. */
 void native_lock(sigset_t *before);
 void native_unlock(const sigset_t *before);
-/* The result of fn(thread, arg), called while the thread cannot end; fn calls no function of this file. -ESRCH: the record's thread is
- * not in this process. */
+/* Call fn(thread, arg) while the thread cannot end, and return its result. fn must not call functions of this file. -ESRCH: the
+ * record's thread is not in this process. */
 int native_call(uint64_t record, int (*fn)(unsigned long thread, void *arg), void *arg);
-/* For call_cancel: cancel the thread. 0, also when it has ended. */
+/* For call_cancel: cancel the thread. Return 0, also if it has ended. */
 int native_cancel(uint64_t record);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* record.h - threads as all ranks see them. Any thread of the program; all functions touch shared memory, and may block for it. */
+/* record.h - threads as all ranks see them. Any thread of the program; all functions access shared memory, and may block for it. */
 #ifndef API_RECORD_H
 #define API_RECORD_H
 
@@ -13,26 +13,26 @@
 
 enum { RECORD_RUNS, RECORD_DETACHED, RECORD_ENDED };
 
-/* In shared memory: at the top of the stack, or by itself where the stack is private or the program's. */
+/* In shared memory: at the top of the stack, or separate if the stack is private or the program's. */
 struct record {
 	void *(*fn)(void *);
 	void *arg, *result;
 	dsm_sem_t done;
 	uint32_t state; /* atomic */
 	int32_t rank;
-	void *memory;       /* what is freed at the end */
+	void *memory;       /* freed at the end */
 	char *stack, *top;  /* the shared one, without guard; NULL: it is private */
-	size_t size, guard; /* of the stack, and below it; where the record is at its top, size includes that */
-	uint32_t called;    /* by another rank: the kernel does not know the name; atomic */
+	size_t size, guard; /* of the stack, and below it; size includes a record at the top of the stack */
+	uint32_t called;    /* named by another rank: the kernel does not have the name; atomic */
 	char name[RECORD_NAME];
 };
 
-/* One for fn(arg) with the caller's name, and the stack that opt (may be NULL) asks for. Rank and state are the caller's to set.
- * -EINVAL: a stack that is too small, or not in shared memory. -EAGAIN: no memory. Errors of dsm_sem_init(). */
+/* Create a record for fn(arg) with the caller's name, and the stack requested by opt (may be NULL). The caller sets rank and state.
+ * -EINVAL: the stack is too small, or not in shared memory. -EAGAIN: no memory. Errors of dsm_sem_init(). */
 int record_make(const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg, struct record **out);
-/* Free it, with its stack. Nobody uses it. */
+/* Free a record with its stack. No thread may use it. */
 void record_release(struct record *r);
-/* The thread has ended. Who joins the thread has its record from now on; where it is detached, it is freed here. */
+/* End the thread's record: the joining thread owns it from now on; a detached thread's record is freed. */
 void record_end(struct record *r);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* sharing.h - which memory misses are of, for the report. */
+/* sharing.h - attributes misses to memory, for the report. */
 #ifndef API_SHARING_H
 #define API_SHARING_H
 
@@ -7,12 +7,12 @@
 
 /* Misses of a region, or of allocations with the same name and site. */
 struct sharing_row {
-	struct dsm_hot_block of; /* of several, the first */
+	struct dsm_hot_block of; /* the first of several */
 	unsigned int objects;
 	uint64_t misses, repeated;
 };
 
-/* At most n rows, those with the most misses first. Returns how many, or -errno of call_rank(). Blocks for the other ranks. */
+/* Get at most n rows, those with the most misses first. Return their number, or -errno of call_rank(). Blocks for the other ranks. */
 int sharing_rows(struct sharing_row *rows, int n);
 
 #endif

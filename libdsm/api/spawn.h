@@ -3,9 +3,9 @@
 #ifndef API_SPAWN_H
 #define API_SPAWN_H
 
-/* Threads may be made on this rank from now on. In dsm_init(). */
+/* Allow thread creation on this rank. Called by dsm_init(). */
 void spawn_start(void);
-/* No thread that was joined is in the runtime any more, once all ranks want to end. Waits for the last call of each only. */
+/* Wait until no joined thread is in the runtime, after all ranks have begun to end. Waits only for each thread's last call. */
 void spawn_settle(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * stack.h - functions of threads on shared and private stacks. A thread has a private stack of at least STACK_OWN bytes, which the
- * runtime uses, and perhaps a shared one, which its function uses.
+ * stack.h - runs thread functions on shared or private stacks. Each thread has a private stack of at least STACK_OWN bytes for the
+ * runtime, and optionally a shared one for its function.
  */
 #ifndef API_STACK_H
 #define API_STACK_H
@@ -14,12 +14,12 @@
 
 struct record;
 
-/* Run the record's function by this thread, on the record's stack, until it returns, ends the thread, or is cancelled: r->result
- * says with what. True: it has not returned, and the thread must end. */
+/* Run the record's function in this thread, on the record's stack, until it returns, exits the thread or is cancelled. r->result
+ * gets its result. True: it did not return, and the thread must end. */
 bool stack_run(struct record *r);
-/* What this thread runs; NULL: nothing, as dsm_spawn() and dsm_run() have not made it. Never blocks. */
+/* Return the record that this thread runs; NULL: dsm_spawn() or dsm_run() did not create the thread. Never blocks. */
 struct record *stack_record(void);
-/* For stray_guard, in the fault handler: a thread has touched a guard page at addr. Prints whose stack has overflowed. */
+/* For stray_guard, in the fault handler: report a stack overflow after an access to a guard page at addr. Prints whose stack it is. */
 void stack_overflow(const char *addr);
 
 #endif
