@@ -9,7 +9,7 @@
  * block for a round trip. */
 void *shared_alloc(size_t size);
 
-/* While it is not 0, what this thread allocates in the C library is the program's. */
+/* While it is not 0, allocations of this thread in the C library count as the program's. */
 extern __thread uint32_t lent __attribute__((tls_model("initial-exec")));
 
 #endif

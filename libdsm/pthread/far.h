@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * far.h - objects by name, in a job of several nodes. Any thread of the program. The functions return 0 or a positive errno
- * value, and are otherwise as those of near.h; all may block for round trips. One more error is ENOMEM: an object that is used
- * for the first time needs a record. Only far_wait() and far_sem_wait() are cancellation points.
+ * value, and are otherwise as those of near.h; all may block for round trips. They may also return ENOMEM: the first use of an
+ * object needs a record. Only far_wait() and far_sem_wait() are cancellation points.
  *
- * kind: where the mutex has its type; NULL: a normal one. own: where the condition has its clock. n: where the barrier has its
+ * kind: location of the mutex's type; NULL: a normal mutex. own: location of the condition's clock. n: location of the barrier's
  * count. They are read when this process first uses the object.
  */
 #ifndef PTHREAD_FAR_H
@@ -38,9 +38,9 @@ int far_sem_post(void *s);
 int far_sem_value(void *s, int *value);
 int far_sem_init(void *s, uint32_t value);
 
-/* The object's record goes, and with it the object's state. EBUSY: it is in use. */
+/* Free the object's record, and with it the object's state. EBUSY: it is in use. */
 int far_destroy(void *object);
-/* The same, in use or not: the object is made anew, or its memory has another use. */
+/* The same, even if it is in use: the object is initialised again, or its memory is reused. */
 void far_forget(void *object);
 
 #endif

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * near.h - objects in place, in a job of one node. Any thread of the program. The functions return 0 or a positive errno value.
- * until NULL: no limit. A limit that is no time (tv_nsec out of range) is EINVAL, but only where the call would have to wait.
+ * until NULL: no timeout. An invalid timeout (tv_nsec out of range) is EINVAL, but only if the call would have to wait.
  */
 #ifndef PTHREAD_NEAR_H
 #define PTHREAD_NEAR_H
 
 #include "shim.h"
 
-/* As pthread_mutex_clocklock(). Blocks. ETIMEDOUT. EDEADLK: a checking mutex that this thread has. EAGAIN: a recursive one,
- * too often. */
+/* As pthread_mutex_clocklock(). Blocks. ETIMEDOUT. EDEADLK: this thread holds the error-checking mutex. EAGAIN: recursion
+ * limit of a recursive mutex. */
 int near_lock(pthread_mutex_t *m, clockid_t clock, const struct timespec *until);
 /* As pthread_mutex_trylock(). Never blocks. EBUSY. EAGAIN: as near_lock(). */
 int near_trylock(pthread_mutex_t *m);
-/* As pthread_mutex_unlock(). EPERM: of its types that have an owner, another thread has it. */
+/* As pthread_mutex_unlock(). EPERM: another thread holds it, for mutex types with an owner. */
 int near_unlock(pthread_mutex_t *m);
 
-/* As pthread_cond_clockwait(). Blocks; a cancellation point. ETIMEDOUT. EPERM: as near_unlock(). The caller has m again in
+/* As pthread_cond_clockwait(). Blocks; a cancellation point. ETIMEDOUT. EPERM: as near_unlock(). The caller holds m again in
  * any case. */
 int near_wait(pthread_cond_t *c, pthread_mutex_t *m, clockid_t clock, const struct timespec *until);
 /* As pthread_cond_signal(), or, all, pthread_cond_broadcast(). Always 0. */
 int near_wake(pthread_cond_t *c, bool all);
 
-/* As pthread_barrier_wait(). Blocks. PTHREAD_BARRIER_SERIAL_THREAD to one of them. */
+/* As pthread_barrier_wait(). Blocks. One of the threads gets PTHREAD_BARRIER_SERIAL_THREAD. */
 int near_barrier(pthread_barrier_t *b);
 
-/* As the calls of pthread_rwlock_*lock() for reading and writing. wait: blocks, until the limit. EBUSY: without wait.
- * ETIMEDOUT. EDEADLK: this thread has it for writing. */
+/* As the calls of pthread_rwlock_*lock() for reading and writing. wait: block, until the timeout. EBUSY: without wait.
+ * ETIMEDOUT. EDEADLK: this thread holds it for writing. */
 int near_rwlock(pthread_rwlock_t *l, bool write, bool wait, clockid_t clock, const struct timespec *until);
 /* As pthread_rwlock_unlock(). Always 0. */
 int near_rwunlock(pthread_rwlock_t *l);

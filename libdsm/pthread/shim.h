@@ -2,15 +2,15 @@
 /*
  * shim.h - libdsm-pthread.so: POSIX threads of an ordinary program over the ranks of a job.
  *
- * The library stands in front of the C library: the program's calls come here, and so do those of every other library of the
- * process. Objects in shared memory are the program's, and handled here; objects elsewhere belong to libraries and to threads
- * of one rank, and go on to the C library. Where there is no object to tell by (malloc(), pthread_self()), the caller's address
- * does: the executable and the C++ library are the program.
+ * The library interposes the C library's functions, for the program and for every other library of the process. Objects in shared
+ * memory belong to the program and are handled here. Other objects belong to libraries or to threads of one rank, and their
+ * calls are passed to the C library. If there is no object (malloc(), pthread_self()), the caller's address decides: the
+ * executable and the C++ library count as the program.
  *
- * In a job of one rank everything goes on to the C library.
+ * In a job of one rank, all calls are passed to the C library.
  *
- * Here are what all files share, and the functions of start.c, which the others ask. The functions of each other file are in
- * its header. As interpose/next.h wants, this one comes before any header of the C library.
+ * This header has the shared definitions and the functions of start.c. The functions of each other file are in its header. As
+ * interpose/next.h requires, this header comes before any header of the C library.
  */
 #ifndef PTHREAD_SHIM_H
 #define PTHREAD_SHIM_H
@@ -30,13 +30,13 @@
 
 #define KEYS 1024u /* PTHREAD_KEYS_MAX */
 
-/* In blocks of their own, which change with the keys only: they are read with each value. */
+/* In separate blocks, which change only with the keys, because they are read with each value. */
 struct key {
-	uint64_t seq; /* atomic; counts the times that it was made and deleted */
+	uint64_t seq; /* atomic; incremented by each creation and deletion */
 	void (*destructor)(void *);
 };
 
-/* What this process knows of the job; constant once it is active. */
+/* This process's view of the job; constant once active. */
 struct shim {
 	bool active; /* a job of several ranks, joined */
 	bool near;   /* of one node: memory is coherent, and futexes work between ranks */
@@ -51,7 +51,7 @@ struct shim {
 
 extern struct shim shim;
 
-/* Is it of mmap(), and shared? */
+/* True if p is in a shared mapping of mmap(). */
 static inline bool is_mapped(const void *p)
 {
 	const char *at = p;
@@ -60,7 +60,7 @@ static inline bool is_mapped(const void *p)
 		at >= __atomic_load_n(&shim.maps, __ATOMIC_RELAXED);
 }
 
-/* Is it in shared memory? */
+/* True if p is in shared memory. */
 static inline bool is_shared(const void *p)
 {
 	const char *at = p;
@@ -70,46 +70,46 @@ static inline bool is_shared(const void *p)
 		 is_mapped(p));
 }
 
-/* What all ranks share, in the heap. Counters are atomic. */
+/* State shared by all ranks, in the heap. Counters are atomic. */
 struct team {
-	uint32_t live;             /* threads made and not yet ended, main() among them */
+	uint32_t live;             /* threads created and not yet ended, including main() */
 	uint32_t how;              /* the program ends: enum ending; the first call decides */
 	uint32_t status;           /* of the job, once `over` */
-	pthread_mutex_t once_lock; /* over changes of every pthread_once_t */
+	pthread_mutex_t once_lock; /* protects changes of every pthread_once_t */
 	pthread_cond_t once_moved;
-	dsm_sem_t exits; /* somebody wants the job to end, as `how` and `status` say */
-	dsm_sem_t over;  /* the other ranks wait for this, and main() where it has left */
+	dsm_sem_t exits; /* posted to end the job, as `how` and `status` specify */
+	dsm_sem_t over;  /* the other ranks wait for this, and so does main() if it has left */
 	pthread_mutex_t maps_lock;
 	struct mapping *maps;
 	uint32_t maps_made;
 	pthread_mutex_t named_lock;
 	struct named *named;
 	struct key *keys;
-	size_t stack_size, guard_size; /* of threads whose creator has no other wish */
+	size_t stack_size, guard_size; /* default sizes for new threads */
 };
 
 extern struct team *team;
 
 /* ---- start.c ---------------------------------------------------------------------------------------- */
 
-/* Have rank 0 call exit(0): the program's last thread, of any rank, is about to end. Any rank. The first such call decides. */
+/* Make rank 0 call exit(0), because the program's last thread on any rank is about to end. Any rank. The first call decides. */
 void last_ended(void);
 
-/* Does the program call, not a library? Any thread; never blocks. */
+/* True if the caller is the program, not a library. Any thread; never blocks. */
 bool is_program(const void *caller);
 
-/* Does the program call, of a job whose memory is shared? */
+/* True if the caller is the program, in a job with shared memory. */
 static inline bool is_ours(const void *caller)
 {
 	return shim.active && is_program(caller);
 }
 
-/* A library of the program's creates a thread, which is private to this rank: say so on stderr, once for each library. */
+/* Log that a library of the program creates a thread, which stays private to this rank. Once per library. */
 void say_stays(const void *caller);
-/* Say on stderr what does not work across ranks. ENOSYS. */
+/* Log what does not work across ranks. Return ENOSYS. */
 int cannot(const char *what);
 
-/* x86-64 keeps loads in order, and stores; this keeps the compiler from changing it. */
+/* Compiler barrier. x86-64 itself keeps loads in order, and stores. */
 static inline void in_order(void)
 {
 	__asm__ volatile("" ::: "memory");

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* signals.h - signals of the program: reports of those that end it, and the mask of the calling thread. None blocks. */
+/* signals.h - signals of the program: reports of fatal signals, and the signal mask of the calling thread. None blocks. */
 #ifndef PTHREAD_SIGNALS_H
 #define PTHREAD_SIGNALS_H
 
 #include "shim.h"
 
-/* Report SIGSEGV and SIGBUS, which end the process, from now on; off: no more, unless the program has a handler of its own.
- * Before dsm_init(), and where it fails. */
+/* Start (on) or stop reporting fatal SIGSEGV and SIGBUS; do not stop if the program has its own handler. Called before dsm_init(),
+ * and when it fails. */
 void report_faults(bool on);
-/* Report the other signals that end the process. Once the job has started. */
+/* Start reporting the other fatal signals. Called after the job has started. */
 void report_signals(void);
 
-/* Block the signals whose handlers the program may have: where a handler must not come that calls sem_post(). Those of
- * misses stay. Returns the mask before. */
+/* Block the signals that the program may handle, where a handler that calls sem_post() must not run. Signals of misses stay
+ * unblocked. Return the previous mask. */
 uint64_t block_signals(void);
 /* Set the mask. */
 void let_signals(uint64_t before);
-/* The mask. */
+/* Return the mask. */
 uint64_t blocked_signals(void);
 
 #endif
