@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* request.h - requests of asynchronous I/O, in a job of several ranks. Any thread of the program; on any stack, where nothing else is
- * said. */
+/* request.h - requests of asynchronous I/O, in a job of several ranks. Any thread of the program, on any stack unless stated
+ * otherwise. */
 #ifndef SYSCALL_REQUEST_H
 #define SYSCALL_REQUEST_H
 
@@ -13,7 +13,7 @@
 
 enum operation { READ = LIO_READ, WRITE = LIO_WRITE, FSYNC, FDATASYNC };
 
-/* The requests of one lio_listio(), and its call while that runs. */
+/* The requests of one lio_listio() and, while it runs, the call itself. */
 struct group {
 	uint32_t left;
 	uint32_t failed;
@@ -27,25 +27,25 @@ static inline void request_set_result(struct aiocb *cb, ssize_t result, int err)
 	__atomic_store_n(&cb->__error_code, err, __ATOMIC_RELEASE);
 }
 
-/* The errno value that the control block has; EINPROGRESS: its request is not done. */
+/* Return the errno value of the control block; EINPROGRESS: its request is not complete. */
 static inline int request_error(const struct aiocb *cb)
 {
 	return __atomic_load_n(&cb->__error_code, __ATOMIC_ACQUIRE);
 }
 
-/* Make a request, of the group (NULL: of none). 0; or -1 with errno, which the control block has then as well. */
+/* Submit a request, in a group (NULL: none). Return 0, or -1 with errno, also stored in the control block. */
 int request_submit(struct aiocb *cb, enum operation what, struct group *g);
-/* Cancel the request of cb, or (NULL) all requests of the descriptor, unless it is carried out already. The result of aio_cancel().
- * Blocks while the result of one is being written. */
+/* Cancel the request of cb, or (NULL) all requests of the descriptor, unless it is already being executed. Return as aio_cancel().
+ * Blocks while a result is being written. */
 int request_cancel(int fd, struct aiocb *cb);
-/* A request of the group is done, or its call has returned: the last one's notification is sent, and the group freed. On the private
- * stack. */
+/* Drop a reference to the group: a request is complete, or its call has returned. The last one sends the notification and frees the
+ * group. On the private stack. */
 void request_leave(struct group *g);
 
-/* Changes whenever a request of this process is done. */
+/* Return a counter that changes whenever a request of this process completes. */
 uint32_t request_count(void);
 /* Wait until request_count() is no longer `seen`, for at most ns (less than a second). A cancellation point, on the private stack.
- * EINTR; or 0, also without a change. */
+ * Return EINTR, or 0, also without a change. */
 int request_sleep(uint32_t seen, int64_t ns);
 
 #endif
