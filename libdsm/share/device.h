@@ -61,7 +61,7 @@ int rs_qp_post(struct rs_device *d, struct rs_qp *q, const struct rs_post *v, un
 /* Complete a chain; return its number of posts. */
 unsigned int rs_qp_chain_done(struct rs_qp *q);
 
-/* Return the landing buffer of a completion. rs_landing_put() returns it to the device, in batches. */
+/* Return the landing buffer of a completion. rs_landing_put() posts it again once a batch has gathered. */
 void *rs_landing(struct rs_device *d, uint64_t wr_id);
 void rs_landing_put(struct rs_device *d, uint64_t wr_id);
 /* Post spare landing buffers. -errno: the device refuses some; nspare of them stay spare. */
