@@ -30,8 +30,8 @@
 #define NAP_MAX_NS 12800000000ull
 
 /*
- * A polling thread checks the transport in every second round. With a check in every eighth, an answer waited about as long for the
- * check as it had been under way.
+ * A polling thread checks the transport in every second round. With a check in every eighth, answers waited for the check: the
+ * fastest barriers and locks between two nodes took 1.2 to 1.5 times as long.
  */
 #define HELP_ROUNDS 2
 
