@@ -85,6 +85,7 @@ struct team {
 	pthread_mutex_t named_lock;
 	struct named *named;
 	struct key *keys;
+	struct generators *generators; /* random.c */
 	size_t stack_size, guard_size; /* default sizes for new threads */
 };
 
@@ -108,6 +109,27 @@ static inline bool is_ours(const void *caller)
 void say_stays(const void *caller);
 /* Log what does not work across ranks. Return ENOSYS. */
 int cannot(const char *what);
+
+/*
+ * A lock in shared memory, for some instructions that wait for nothing but blocks: a word, in the block of what it protects. 0: free.
+ * Not for handlers of signals.
+ */
+static inline void brief_lock(uint32_t *word)
+{
+	unsigned int spin = 0;
+
+	while (__atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE))
+		while (__atomic_load_n(word, __ATOMIC_RELAXED)) {
+			__builtin_ia32_pause();
+			if (++spin % 1000 == 0) /* ranks may share a processor */
+				sched_yield();
+		}
+}
+
+static inline void brief_unlock(uint32_t *word)
+{
+	__atomic_store_n(word, 0, __ATOMIC_RELEASE);
+}
 
 /* Compiler barrier. x86-64 itself keeps loads in order, and stores. */
 static inline void in_order(void)

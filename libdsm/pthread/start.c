@@ -20,6 +20,7 @@
 
 #include "futex.h"
 #include "lookup.h"
+#include "random.h"
 #include "signals.h"
 #include "thread.h"
 
@@ -178,6 +179,7 @@ static void make_team(void)
 		memset(keys, 0, bytes);
 		team->keys = keys;
 		team->live = 1;
+		must("random numbers", random_start());
 		must("dsm_sem_init", dsm_sem_init(&team->exits, 0));
 		must("dsm_sem_init", dsm_sem_init(&team->over, 0));
 	}

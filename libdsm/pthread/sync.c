@@ -356,16 +356,9 @@ EXPORT int pthread_spin_trylock(pthread_spinlock_t *l)
 
 EXPORT int pthread_spin_lock(pthread_spinlock_t *l)
 {
-	unsigned int spin = 0;
-
 	if (is_shared((const void *)l) && !shim.near)
 		return far_lock((void *)l, NULL, CLOCK_REALTIME, NULL);
-	while (__atomic_exchange_n((int *)l, 1, __ATOMIC_ACQUIRE))
-		while (__atomic_load_n((int *)l, __ATOMIC_RELAXED)) {
-			__builtin_ia32_pause();
-			if (++spin % 1000 == 0) /* ranks may share a processor */
-				sched_yield();
-		}
+	brief_lock((uint32_t *)l);
 	return 0;
 }
 
@@ -373,7 +366,7 @@ EXPORT int pthread_spin_unlock(pthread_spinlock_t *l)
 {
 	if (is_shared((const void *)l) && !shim.near)
 		return far_unlock((void *)l, NULL);
-	__atomic_store_n((int *)l, 0, __ATOMIC_RELEASE);
+	brief_unlock((uint32_t *)l);
 	return 0;
 }
 

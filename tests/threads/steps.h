@@ -49,9 +49,19 @@ static inline void check(const char *what, int good)
 	__atomic_fetch_add(&bad, 1, __ATOMIC_SEQ_CST);
 }
 
+/*
+ * What threads print in turn. Lines of several ranks reach the standard output in no order, so the last step prints them. The caller
+ * has its turn.
+ */
+static char told[1 << 16];
+static int told_bytes;
+
+#define tell(...) (told_bytes += snprintf(told + told_bytes, sizeof(told) - (size_t)told_bytes, __VA_ARGS__))
+
 /* The last line, and the status of the program. */
 static inline int conclude(void)
 {
+	fputs(told, stdout);
 	printf("%d wrong\n", bad);
 	return bad != 0;
 }
