@@ -99,6 +99,12 @@ void last_ended(void);
 /* True if the caller is the program, not a library. Any thread; never blocks. */
 bool is_program(const void *caller);
 
+/* True in a process that has joined a job, false in a child of vfork(). Any thread; never blocks. */
+bool is_rank(void);
+
+/* True if the caller is libdsm itself. Any thread; never blocks. */
+bool is_runtime(const void *caller);
+
 /* True if the caller is the program, in a job with shared memory. */
 static inline bool is_ours(const void *caller)
 {

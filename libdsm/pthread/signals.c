@@ -6,6 +6,9 @@
  * installed in the kernel as the handler. It defers the signal inside libdsm, and otherwise calls the program's handler. Signals
  * of faults are not among these: the thread raises them itself, and they cannot be deferred.
  *
+ * SIGSEGV and SIGBUS are also the signals of misses: their handler in the kernel is libdsm's, which passes what is no miss on to
+ * on_fault(). That takes the action of the program, which never reaches the kernel.
+ *
  * Between nodes, a handler runs on the alternate stack that libdsm gave the thread, even without SA_ONSTACK: the kernel cannot
  * wait for a block of the shared stack. For the same reason the program's own alternate stack is only recorded.
  *
@@ -32,6 +35,7 @@ static struct action {
 	struct sigaction act;
 } actions[NSIG];
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
+static bool chains;           /* the handler of misses is libdsm's */
 static sigset_t interrupting; /* siginterrupt(); under `changing` */
 
 /* A set in the kernel's format: bit 0 is signal 1. */
@@ -77,6 +81,11 @@ uint64_t blocked_signals(void)
 static int system_action(int sig, const struct sigaction *act, struct sigaction *old)
 {
 	return NEXT(sigaction)(sig, act, old);
+}
+
+static bool is_of_misses(int sig)
+{
+	return sig == SIGSEGV || sig == SIGBUS;
 }
 
 static bool is_of_fault(int sig)
@@ -150,21 +159,6 @@ static bool is_reporter(const struct sigaction *act)
 	return reporter && (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == reporter;
 }
 
-void report_faults(bool on)
-{
-	static const int faults[] = { SIGSEGV, SIGBUS };
-	const struct sigaction none = { .sa_handler = SIG_DFL };
-	struct sigaction now;
-	int i;
-
-	for (i = 0; i < 2; i++) {
-		if (on && !dsm_signal_report(faults[i]) && !system_action(faults[i], NULL, &now))
-			reporter = now.sa_sigaction;
-		else if (!on && !system_action(faults[i], NULL, &now) && is_reporter(&now))
-			system_action(faults[i], &none, NULL);
-	}
-}
-
 void report_signals(void)
 {
 	int sig;
@@ -219,23 +213,97 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	futex_interrupt(act.sa_flags & SA_RESTART);
 }
 
-/* on_signal() implements SA_NODEFER and SA_RESETHAND: a deferred signal has not been delivered to the program yet. */
-static int install(int sig, const struct sigaction *act)
+static bool is_handler(const struct sigaction *act)
 {
-	struct action *a = &actions[sig];
-	struct sigaction k = *act;
+	return act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN;
+}
 
-	if (act->sa_handler == SIG_DFL || act->sa_handler == SIG_IGN) {
-		if (system_action(sig, act, NULL))
-			return -1;
-		report(sig);
-		return 0;
+/* As the kernel would: a fault ends the process even where its signal is ignored. */
+static void by_default(int sig, siginfo_t *info, void *context)
+{
+	const struct sigaction none = { .sa_handler = SIG_DFL };
+
+	if (reporter) {
+		reporter(sig, info, context);
+	} else {
+		system_action(sig, &none, NULL);
+		syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, info);
 	}
+}
+
+/* libdsm's handler calls it for what is no miss, with all signals blocked. */
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+	const ucontext_t *u = context;
+	struct sigaction act = asked_for(&actions[sig]);
+	uint64_t mask, more;
+
+	if ((act.sa_flags & SA_RESETHAND) && !__atomic_exchange_n(&actions[sig].once, 0, __ATOMIC_SEQ_CST))
+		act.sa_handler = SIG_DFL;
+	if (act.sa_handler == SIG_IGN && info->si_code <= 0)
+		return;
+	if (!is_handler(&act)) {
+		by_default(sig, info, context);
+		return;
+	}
+	memcpy(&mask, &u->uc_sigmask, sizeof(mask));
+	memcpy(&more, &act.sa_mask, sizeof(more));
+	mask |= more | (act.sa_flags & SA_NODEFER ? 0 : bit_of(sig));
+	if (shim.active && !shim.near)
+		mask &= ~of_misses();
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+	if (act.sa_flags & SA_SIGINFO)
+		act.sa_sigaction(sig, info, context);
+	else
+		act.sa_handler(sig);
+	futex_interrupt(act.sa_flags & SA_RESTART);
+}
+
+void faults_catch(void)
+{
+	static const int faults[] = { SIGSEGV, SIGBUS };
+	struct sigaction front = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK }, now;
+	int i;
+
+	sigfillset(&front.sa_mask);
+	for (i = 0; i < 2; i++) {
+		system_action(faults[i], NULL, &actions[faults[i]].act);
+		if (!dsm_signal_report(faults[i]) && !system_action(faults[i], NULL, &now))
+			reporter = now.sa_sigaction;
+		system_action(faults[i], &front, NULL);
+	}
+}
+
+void faults_chain(void)
+{
+	chains = true;
+}
+
+static void store(struct action *a, const struct sigaction *act)
+{
 	__atomic_store_n(&a->seq, a->seq + 1, __ATOMIC_RELAXED);
 	in_order();
 	a->act = *act;
 	__atomic_store_n(&a->once, (uint32_t)((act->sa_flags & SA_RESETHAND) != 0), __ATOMIC_RELAXED);
 	__atomic_store_n(&a->seq, a->seq + 1, __ATOMIC_RELEASE);
+}
+
+/* on_signal() implements SA_NODEFER and SA_RESETHAND: a deferred signal has not been delivered to the program yet. */
+static int install(int sig, const struct sigaction *act)
+{
+	struct sigaction k = *act;
+
+	if (is_of_misses(sig)) {
+		store(&actions[sig], act);
+		return 0;
+	}
+	if (!is_handler(act)) {
+		if (system_action(sig, act, NULL))
+			return -1;
+		report(sig);
+		return 0;
+	}
+	store(&actions[sig], act);
 	k.sa_sigaction = on_signal;
 	k.sa_flags |= SA_SIGINFO | (shim.near ? 0 : SA_ONSTACK);
 	k.sa_flags &= ~(SA_NODEFER | SA_RESETHAND);
@@ -245,10 +313,18 @@ static int install(int sig, const struct sigaction *act)
 /* With `changing` held: the action as the program sees it. */
 static int look_up(int sig, struct sigaction *act)
 {
-	int err = system_action(sig, NULL, act);
+	const struct action *a = &actions[sig];
+	int err;
 
+	if (is_of_misses(sig)) {
+		*act = a->act;
+		if ((act->sa_flags & SA_RESETHAND) && !__atomic_load_n(&a->once, __ATOMIC_RELAXED))
+			act->sa_handler = SIG_DFL;
+		return 0;
+	}
+	err = system_action(sig, NULL, act);
 	if (!err && (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == on_signal)
-		*act = actions[sig].act;
+		*act = a->act;
 	hide_reporter(act);
 	return err;
 }
@@ -278,14 +354,17 @@ static int change(int sig, const struct sigaction *act, struct sigaction *old)
 	return err;
 }
 
+/* Libraries of the program must not replace the handler of misses either. A child of vfork() has actions of its own. */
 static bool is_wrapped(int sig, const void *caller)
 {
+	if (!is_rank())
+		return false;
+	if (is_of_misses(sig))
+		return chains && !is_runtime(caller);
 	return is_ours(caller) && sig > 0 && sig < NSIG && !is_of_fault(sig);
 }
 
-/*
- * The kernel calls handlers of faults directly. In a job of several nodes, the default action of SIGSEGV and SIGBUS is libdsm's.
- */
+/* The kernel calls the handlers of other faults directly. */
 static int of_fault(int sig, const struct sigaction *act, struct sigaction *old, const void *caller)
 {
 	int err = NEXT(sigaction)(sig, act, old);

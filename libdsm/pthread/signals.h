@@ -5,9 +5,11 @@
 
 #include "shim.h"
 
-/* Start (on) or stop reporting fatal SIGSEGV and SIGBUS; do not stop if the program has its own handler. Called before dsm_init(),
- * and when it fails. */
-void report_faults(bool on);
+/* Catch SIGSEGV and SIGBUS for the program's actions, and report them where they are fatal. Called before dsm_init(), whose handler
+ * passes on what is no miss. */
+void faults_catch(void);
+/* From now on, leave that handler in place when the program changes these actions. Called after dsm_init(). */
+void faults_chain(void);
 /* Start reporting the other fatal signals. Called after the job has started. */
 void report_signals(void);
 

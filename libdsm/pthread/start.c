@@ -11,6 +11,8 @@
  */
 #include "shim.h"
 
+#include "interpose/number.h"
+
 #include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,9 +34,10 @@
 struct shim shim;
 struct team *team;
 
-static struct {
+struct code {
 	const char *low, *high;
-} code[CODE_MAX];
+};
+static struct code code[CODE_MAX], runtime; /* of the program, and of libdsm */
 static unsigned int codes;
 
 int cannot(const char *what)
@@ -54,22 +57,42 @@ bool is_program(const void *caller)
 	return false;
 }
 
+bool is_rank(void)
+{
+	const long none[6] = { 0 };
+
+	return by_number(SYS_getpid, none) == shim.pid;
+}
+
+bool is_runtime(const void *caller)
+{
+	const char *at = caller;
+
+	return at >= runtime.low && at < runtime.high;
+}
+
 /* This library counts, too: a call from it may end in a jump to malloc(), whose caller then seems to be here. */
 static int note_code(struct dl_phdr_info *info, size_t size, void *arg)
 {
+	const bool is_libdsm = strstr(info->dlpi_name, "/libdsm.");
 	int i, *n = arg;
 
 	(void)size;
-	if ((*n)++ && !strstr(info->dlpi_name, "/libstdc++.") && !strstr(info->dlpi_name, "/libdsm-pthread."))
+	if ((*n)++ && !is_libdsm && !strstr(info->dlpi_name, "/libstdc++.") &&
+	    !strstr(info->dlpi_name, "/libdsm-pthread."))
 		return 0;
 	for (i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *h = &info->dlpi_phdr[i];
 
-		if (h->p_type != PT_LOAD || !(h->p_flags & PF_X) || codes == CODE_MAX)
+		const char *low = (const char *)(info->dlpi_addr + h->p_vaddr);
+		const struct code found = { low, low + h->p_memsz };
+
+		if (h->p_type != PT_LOAD || !(h->p_flags & PF_X))
 			continue;
-		code[codes].low = (const char *)(info->dlpi_addr + h->p_vaddr);
-		code[codes].high = code[codes].low + h->p_memsz;
-		codes++;
+		if (is_libdsm)
+			runtime = found;
+		else if (codes < CODE_MAX)
+			code[codes++] = found;
 	}
 	return 0;
 }
@@ -246,20 +269,19 @@ __attribute__((constructor)) static void begin(void)
 
 	if (getenv(INSIDE))
 		return;
-	report_faults(true);
+	faults_catch();
 	must("dsm_init", dsm_init(NULL));
+	dl_iterate_phdr(note_code, &n);
+	shim.pid = getpid();
+	faults_chain();
 	shim.rank = dsm_rank();
 	shim.size = dsm_size();
 	setenv(INSIDE, "1", 1);
-	if (shim.size == 1) {
-		report_faults(false);
+	if (shim.size == 1)
 		return;
-	}
 	report_signals();
-	shim.pid = getpid();
 	shim.near = dsm_nodes() == 1;
 	shim.shares_maps = !getenv("DSM_MMAP") || !strcmp(getenv("DSM_MMAP"), "1");
-	dl_iterate_phdr(note_code, &n);
 	must("the program's variables", dsm_adopt_globals(&globals));
 	find_shared(globals);
 	make_team();
@@ -350,10 +372,10 @@ static void ask_rank_0(enum ending how, int s)
 		pause();
 }
 
-/* Does the program call it, in a job of several ranks, and not in a child of vfork()? */
+/* Does the program call it, in a job of several ranks? */
 static bool ends_job(const void *caller)
 {
-	return is_ours(caller) && syscall(SYS_getpid) == shim.pid;
+	return is_ours(caller) && is_rank();
 }
 
 EXPORT void exit(int s)
