@@ -119,7 +119,7 @@ static int prepare(struct rank *r, u32 page, u32 frames)
 	if (!err && !table_state(r, page, GFP_CTX))
 		err = account_refused(r->ctx) != refused ? -EDQUOT : -ENOMEM;
 	if (!err && r->conn)
-		err = key_make(r->conn, k);
+		err = key_make(r->conn, k, page / CHUNK_PAGES);
 	return err;
 }
 

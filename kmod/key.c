@@ -24,6 +24,7 @@ struct chunk_key {
 	struct sg_table sg;
 	struct completion done;
 	int status;
+	u64 at; /* address of the first page, for peers and for this rank's requests: its offset in the window */
 	struct ctx *ctx;
 	long charged;
 };
@@ -85,7 +86,7 @@ static int key_wanted(struct conn *c, u16 peer, const struct msg *m)
 	if (!key)
 		return -EBADMSG;
 	reply.aux = key->mr->rkey;
-	reply.value = key->mr->iova;
+	reply.value = key->at;
 	lane_send_to(c, peer, &reply);
 	return 0;
 }
@@ -154,7 +155,7 @@ bool key_of_ours(const struct chunk *k, u32 page, struct ib_sge *sge)
 
 	if (!mine)
 		return false;
-	sge->addr = mine->mr->iova + ((u64)(page % CHUNK_PAGES) << PAGE_SHIFT);
+	sge->addr = mine->at + ((u64)(page % CHUNK_PAGES) << PAGE_SHIFT);
 	sge->lkey = mine->mr->lkey;
 	return true;
 }
@@ -233,7 +234,12 @@ static int wait_for_key(struct conn *c, struct lane *l, struct chunk_key *key)
 	return key->status;
 }
 
-/* -EAGAIN: the queue is full. */
+/*
+ * Peers write at the addresses that the device is given here, and read them in MSG_KEY. ib_map_mr_sg() takes those of the frames,
+ * which are addresses of the kernel or of the bus. Peers get the place in the window instead, which they know anyway.
+ *
+ * -EAGAIN: the queue is full.
+ */
 static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 {
 	struct ib_reg_wr wr = {
@@ -245,6 +251,7 @@ static int register_key(struct conn *c, struct lane *l, struct chunk_key *key)
 
 	if (n != key->sg.nents)
 		return n < 0 ? n : -EINVAL;
+	key->mr->iova = key->at;
 	ib_update_fast_reg_key(key->mr, (u8)(key->mr->rkey + 1));
 	wr.key = key->mr->rkey;
 	WRITE_ONCE(c->making, key);
@@ -276,7 +283,7 @@ bool key_ready(struct conn *c, const struct chunk *k)
 	return smp_load_acquire(&k->key) || !any_lane(c);
 }
 
-static int make_key(struct conn *c, struct lane *l, struct chunk *k)
+static int make_key(struct conn *c, struct lane *l, struct chunk *k, u32 unit)
 {
 	struct chunk_key *key = pool_test_refuses(GFP_KERNEL) ? NULL : kzalloc(sizeof(*key), GFP_CTX);
 	int err = -EDQUOT;
@@ -284,6 +291,7 @@ static int make_key(struct conn *c, struct lane *l, struct chunk *k)
 	if (!key)
 		return -ENOMEM;
 	key->dev = c->dev;
+	key->at = (u64)unit * CHUNK_PAGES * PAGE_SIZE;
 	key->ctx = c->cfg.ctx;
 	key->charged = key_charge(k);
 	if (!account_charge(key->ctx, key->charged))
@@ -314,7 +322,7 @@ free_only:
 }
 
 /* A broken lane is no reason to fail: other lanes may be up, or no rank on another host may be left. */
-int key_make(struct conn *c, struct chunk *k)
+int key_make(struct conn *c, struct chunk *k, u32 unit)
 {
 	struct lane *l;
 	int err = 0;
@@ -324,7 +332,7 @@ int key_make(struct conn *c, struct chunk *k)
 	if (mutex_lock_killable(&c->key_mutex))
 		return -EINTR;
 	while (!k->key && (l = any_lane(c))) {
-		err = make_key(c, l, k);
+		err = make_key(c, l, k, unit);
 		if (!err || !READ_ONCE(l->broken) || READ_ONCE(c->closing))
 			break;
 		err = 0;

@@ -30,10 +30,10 @@ struct peer_keys {
 
 void key_send_block(struct conn *c, u16 peer, const struct msg *m); /* write it to the peer's frames, and send m */
 void key_forget_blocks(struct conn *c, u16 peer); /* its lanes are broken: free waiting blocks; none follow; sleeps */
-int key_make(struct conn *c, struct chunk *k);    /* make the key of a chunk, if missing; sleeps */
-bool key_ready(struct conn *c, const struct chunk *k); /* the key is made, or not needed */
-void key_free(struct chunk *k);                        /* invalidate it: peers can no longer write; sleeps */
-void key_forget(struct conn *c, u32 chunk);            /* forget peers' keys of it: they free the frames */
+int key_make(struct conn *c, struct chunk *k, u32 unit); /* make the key of a 2 MiB unit, if missing; sleeps */
+bool key_ready(struct conn *c, const struct chunk *k);   /* the key is made, or not needed */
+void key_free(struct chunk *k);                          /* invalidate it: peers can no longer write; sleeps */
+void key_forget(struct conn *c, u32 chunk);              /* forget peers' keys of it: they free the frames */
 
 int key_message(struct conn *c, u16 peer, const struct msg *m); /* handle MSG_KEY_*, MSG_ECHO; -EBADMSG */
 /* Set the address and key to send a page from. False: no key yet. */

@@ -73,7 +73,7 @@ enum msg_type {
 	MSG_CHUNK, /* piece of a collective; op 0: a part, for the parent to combine; 1: the result, for a child; value: number */
 	/* between kernels: the keys for writing blocks, and a block as it is, whoever holds it */
 	MSG_KEY_WANTED,
-	MSG_KEY, /* aux: the key, value: the address of the first page */
+	MSG_KEY, /* aux: the key, value: where writes by it begin: the offset in the window */
 	MSG_ECHO,
 	MSG_HELLO, /* the first message of each queue pair; value proves that its sender has the job's key */
 	MSG_TYPES

@@ -58,12 +58,17 @@ static struct msg make_object(void)
 	return m;
 }
 
-static struct msg ask_for_key(void)
+static struct msg ask_for_key_of(uint32_t page)
 {
 	struct msg m = of_type(MSG_KEY_WANTED);
 
-	m.object = READ_BACK << 1 | 1;
+	m.object = page << 1 | 1;
 	return m;
+}
+
+static struct msg ask_for_key(void)
+{
+	return ask_for_key_of(READ_BACK);
 }
 
 static struct msg greet(unsigned int class, bool theirs)
@@ -221,6 +226,32 @@ static bool begin_with_key(void)
 	say(wire_class(m.type), &m);
 	return expect(hears(1, patience(20)) && peer->rkey, "the peer gets a key") &&
 		expect(request(write, CLASS_BULK, WRITTEN) == IBV_WC_SUCCESS, "the peer writes by it");
+}
+
+/*
+ * The key of a page's 2 MiB comes with the place of the page in the window, and not with the address of the frame in the kernel or in
+ * the memory of the victim's host.
+ */
+static bool address(void)
+{
+	const struct ibv_send_wr write = { .opcode = IBV_WR_RDMA_WRITE };
+	bool ok = begin_with_key();
+	uint32_t page;
+
+	for (page = 0; ok && page < JOB_PAGES; page += DSM_UNIT_PAGES) {
+		const struct msg m = ask_for_key_of(page);
+		const unsigned int before = heard_messages;
+
+		ok = expect(!victim_do(&victim, VICTIM_WRITE, page), "the victim writes a page");
+		say(wire_class(m.type), &m);
+		ok = ok && expect(hears(before + 1, patience(20)), "the peer gets a key");
+		if (ok && !expect(peer->at < JOB_WINDOW, "a key comes with an address of the victim's host")) {
+			printf("  page %u, %#llx\n", page, (unsigned long long)peer->at);
+			ok = false;
+		}
+		ok = ok && expect(request(write, CLASS_BULK, WRITTEN) == IBV_WC_SUCCESS, "the peer writes by it");
+	}
+	return victim_end(&victim) && ok;
 }
 
 /* For writing only. */
@@ -503,7 +534,7 @@ static bool silence(void)
 int main(int argc, char **argv)
 {
 	static const struct attack attacks[] = {
-		{ "proof", proof },         { "number", number },     { "key", key },
+		{ "proof", proof },         { "number", number },     { "address", address }, { "key", key },
 		{ "forgotten", forgotten }, { "refusals", refusals }, { "silence", silence },
 	};
 
