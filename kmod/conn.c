@@ -19,6 +19,7 @@
 #include "lane.h"
 #include "pool.h"
 #include "recv.h"
+#include "test.h"
 #include "work.h"
 
 static int late_us = -1;
@@ -27,21 +28,11 @@ MODULE_PARM_DESC(late_us, "microseconds that a MSG_DONE may wait for a message t
 static unsigned int qp_timeout = 18; /* about 1 s: emulated machines are slow */
 module_param(qp_timeout, uint, 0600);
 MODULE_PARM_DESC(qp_timeout, "4.096 us times 2 to this power until a packet is repeated (1 to 31; 18: 1.07 s)");
-static bool test_no_inline;
-module_param(test_no_inline, bool, 0600);
-MODULE_PARM_DESC(test_no_inline, "for tests: send messages as on a device that cannot send inline");
-static unsigned int test_send_room;
-module_param(test_send_room, uint, 0600);
-MODULE_PARM_DESC(test_send_room, "for tests: places in the send queues of ranks that join, 18 at least");
-static unsigned int test_cqe;
-module_param(test_cqe, uint, 0600);
-MODULE_PARM_DESC(test_cqe, "for tests: entries of completion queues, whatever the job needs");
-static unsigned int test_max_cqe;
-module_param(test_max_cqe, uint, 0600);
-MODULE_PARM_DESC(test_max_cqe, "for tests: entries of completion queues that the device is said to allow");
-static bool test_late_event;
-module_param(test_late_event, bool, 0600);
-MODULE_PARM_DESC(test_late_event, "for tests: a connection that is closed hears once more that a queue pair is broken");
+TEST_PARAM(bool, test_no_inline, false, "send messages as on a device that cannot send inline");
+TEST_PARAM(uint, test_send_room, 0, "places in the send queues of ranks that join, 18 at least");
+TEST_PARAM(uint, test_cqe, 0, "entries of completion queues, whatever the job needs");
+TEST_PARAM(uint, test_max_cqe, 0, "entries of completion queues that the device is said to allow");
+TEST_PARAM(bool, test_late_event, false, "a connection that is closed hears once more that a queue pair is broken");
 
 #define LATE_US 100
 #define LATE_US_MAX 10000u
@@ -131,7 +122,7 @@ static int make_qp(struct conn *c, struct lane *l)
 		.max_recv_sge = init.srq ? 0 : 1,
 	};
 	const u32 room = (c->late_us ? l->pack : 1) * sizeof(struct msg);
-	bool is_inline = !test_no_inline;
+	bool is_inline = !test_value(test_no_inline);
 
 	init.cap = cap;
 	init.cap.max_inline_data = is_inline ? room : 0;
@@ -158,9 +149,10 @@ static int make_lane(struct conn *c, struct lane *l)
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT,
 				   .port_num = c->port,
 				   .qp_access_flags = IB_ACCESS_REMOTE_WRITE };
+	const unsigned int room = test_value(test_send_room);
 	int err;
 
-	l->room = test_send_room ? clamp(test_send_room, SENDS_LEAST, c->depth) : c->depth;
+	l->room = room ? clamp(room, SENDS_LEAST, c->depth) : c->depth;
 	l->credit = CREDITS;
 	err = make_qp(c, l);
 	if (!err)
@@ -258,7 +250,7 @@ static unsigned int entries_for(const struct conn *c, unsigned int depth)
 static int choose_depth(struct conn *c)
 {
 	const struct ib_device_attr *a = &c->dev->attrs;
-	const int most = test_max_cqe ? min_t(int, test_max_cqe, a->max_cqe) : a->max_cqe;
+	const int most = test_value(test_max_cqe) ? min_t(int, test_value(test_max_cqe), a->max_cqe) : a->max_cqe;
 	const int each = most / c->cfg.size - (int)(CREDITS + SENDS_MORE);
 	const int depth = min3((int)DEPTH, each, a->max_qp_wr - (int)SENDS_MORE);
 
@@ -356,7 +348,7 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 	err = choose_depth(c);
 	if (err)
 		goto fail;
-	entries = test_cqe ? test_cqe : entries_for(c, c->depth);
+	entries = test_value(test_cqe) ? test_value(test_cqe) : entries_for(c, c->depth);
 	for (class = 0; class < CLASS_MAX; class ++) {
 		c->cqs[class] = cq_create(c->dev, j->mode, entries, j->vectors[class], j->cpus[class], lane_completed,
 					  cq_lost, c);
@@ -505,7 +497,7 @@ void conn_close(struct conn *c)
 	for (i = 0; i < CLASS_MAX; i++)
 		if (c->cqs[i])
 			cq_stop(c->cqs[i]);
-	if (test_late_event)
+	if (test_value(test_late_event))
 		conn_drop(c, !c->cfg.me); /* as a late lane_broken() that has not seen conn_stop() */
 	for (i = 0; c->lanes && i < (unsigned int)c->cfg.size * CLASS_MAX; i++)
 		close_lane(&c->lanes[i]);

@@ -4,7 +4,6 @@
  * libdsm/engine/run.c does the same in a process. Actions that remove access are in txn.c.
  */
 #include <linux/delay.h>
-#include <linux/moduleparam.h>
 #include <linux/slab.h>
 
 #include "host.h"
@@ -18,17 +17,14 @@
 #include "slot.h"
 #include "step.h"
 #include "table.h"
+#include "test.h"
 #include "timer.h"
 #include "txn.h"
 
-static unsigned int test_slow_free;
-module_param(test_slow_free, uint, 0600);
-MODULE_PARM_DESC(test_slow_free, "for tests: milliseconds between the end of a key and that of its frames, at most");
-static unsigned int test_pause_grant;
-module_param(test_pause_grant, uint, 0600);
-MODULE_PARM_DESC(
-	test_pause_grant,
-	"for tests: 1: pause the next block that arrives before its thread is woken, and set this to 2, until it is 0; at most 2 s");
+TEST_PARAM(uint, test_slow_free, 0, "milliseconds between the end of a key and that of its frames, at most");
+TEST_PARAM(
+	uint, test_pause_grant, 0,
+	"1: pause the next block that arrives before its thread is woken, and set this to 2, until it is 0; at most 2 s");
 
 void host_bad(struct rank *r, const struct msg *m)
 {
@@ -60,24 +56,13 @@ void host_no_memory(struct rank *r)
 
 /* ---- actions -------------------------------------------------------------------------------- */
 
-/* For test_pause_grant. Runs with softirqs off, so it must not sleep. */
-static void pause_grant(void)
-{
-	unsigned int ms;
-
-	if (READ_ONCE(test_pause_grant) != 1 || cmpxchg(&test_pause_grant, 1, 2) != 1)
-		return;
-	for (ms = 0; ms < 2000 && READ_ONCE(test_pause_grant) == 2; ms++)
-		mdelay(1);
-}
-
 static void woken(struct rank *r, const struct msg *m, const struct action *a)
 {
 	struct msg used = { .object = m->object, .src = r->me, .dst = r->me };
 
 	/* A lock that arrives for a killed thread ends with its rank; then m->object is no block. */
 	if (wire_class(m->type) <= CLASS_DATA) {
-		pause_grant();
+		test_pause_atomic(test_pause_grant);
 		if (slot_granted(r, a->slot, a->status, a->mask))
 			return;
 		/* No thread waits: the grant counts as used, and the block may be taken away at once. */
@@ -303,7 +288,7 @@ static void free_slowly(void)
 {
 	unsigned int ms;
 
-	for (ms = 0; ms < READ_ONCE(test_slow_free); ms += 20)
+	for (ms = 0; ms < test_value(test_slow_free); ms += 20)
 		msleep(20);
 }
 

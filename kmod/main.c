@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* main.c - /dev/dsm: the misc device, its files, and the ioctl(2) dispatcher, which copies and checks arguments. */
-#include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/miscdevice.h>
@@ -24,6 +23,7 @@
 #include "pte.h"
 #include "rank.h"
 #include "region.h"
+#include "test.h"
 #include "vectors.h"
 #include "work.h"
 
@@ -31,19 +31,18 @@ MODULE_DESCRIPTION("Kernel helper of libdsm: page protection and coherence for d
 MODULE_LICENSE("GPL");
 MODULE_VERSION("0.1.0");
 
-static unsigned int test_linger;
-module_param(test_linger, uint, 0600);
-MODULE_PARM_DESC(
-	test_linger,
-	"for tests: milliseconds that a fault stays in the module when it is over, and a worker that has left its rank");
+TEST_PARAM(uint, test_linger, 0,
+	   "milliseconds that a fault stays in the module when it is over, and a worker that has left its rank");
 
+#ifdef DSM_TEST
 void dsm_test_stay(void)
 {
-	const unsigned int ms = READ_ONCE(test_linger);
+	const unsigned int ms = test_value(test_linger);
 
 	if (ms)
 		msleep(ms);
 }
+#endif
 
 static int dsm_open(struct inode *inode, struct file *file)
 {

@@ -3,6 +3,12 @@
 #ifndef KMOD_MAIN_H
 #define KMOD_MAIN_H
 
+#ifdef DSM_TEST
 void dsm_test_stay(void); /* delay by test_linger; sleeps */
+#else
+static inline void dsm_test_stay(void)
+{
+}
+#endif
 
 #endif

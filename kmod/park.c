@@ -21,8 +21,6 @@
  * queue queues the work once (`queued`), under the queue's lock; the worker takes the entry out, under that lock, before it does
  * anything.
  */
-#include <linux/delay.h>
-#include <linux/moduleparam.h>
 #include <linux/pid.h>
 #include <linux/ptrace.h>
 #include <linux/sched/signal.h>
@@ -40,11 +38,10 @@
 #include "slot.h"
 #include "sync.h"
 #include "table.h"
+#include "test.h"
 #include "work.h"
 
-static unsigned int test_slow_await;
-module_param(test_slow_await, uint, 0600);
-MODULE_PARM_DESC(test_slow_await, "for tests: milliseconds until a call that is given up checks for its answer");
+TEST_PARAM(uint, test_slow_await, 0, "milliseconds until a call that is given up checks for its answer");
 
 struct parked {
 	struct list_head list;
@@ -113,7 +110,7 @@ static void await(struct parked *p, u32 n)
 	WRITE_ONCE(p->queued, 0);
 	spin_lock_irq(&queue->lock);
 	__add_wait_queue(queue, &p->entry);
-	mdelay(READ_ONCE(test_slow_await));
+	test_delay_atomic(test_slow_await);
 	queue_once(p);
 	spin_unlock_irq(&queue->lock);
 }

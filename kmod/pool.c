@@ -5,19 +5,13 @@
  * A processor's stash is its own: it is looked at and changed with bottom halves off, on that processor. `missing` says how
  * many objects all its stashes lack.
  */
-#include <linux/moduleparam.h>
-
 #include "pool.h"
 #include "debug.h"
+#include "test.h"
 
-static unsigned int test_fail_alloc;
-module_param(test_fail_alloc, uint, 0600);
-MODULE_PARM_DESC(test_fail_alloc, "for tests: so many allocations of softirq, one of them fails");
-static unsigned int test_fail_sleeping;
-module_param(test_fail_sleeping, uint, 0600);
-MODULE_PARM_DESC(
-	test_fail_sleeping,
-	"for tests: so many allocations of processes and workers for frames, keys, tables and connections, one of them fails");
+TEST_PARAM(uint, test_fail_alloc, 0, "so many allocations of softirq, one of them fails");
+TEST_PARAM(uint, test_fail_sleeping, 0,
+	   "so many allocations of processes and workers for frames, keys, tables and connections, one of them fails");
 
 struct stash {
 	unsigned int n;
@@ -28,14 +22,16 @@ struct stash {
 static struct pool *pools[POOLS];
 static DEFINE_PER_CPU(unsigned int, missing);
 
+#ifdef DSM_TEST
 bool pool_test_refuses(gfp_t gfp)
 {
 	static atomic_t turn;
 	const unsigned int every =
-		gfpflags_allow_blocking(gfp) ? READ_ONCE(test_fail_sleeping) : READ_ONCE(test_fail_alloc);
+		gfpflags_allow_blocking(gfp) ? test_value(test_fail_sleeping) : test_value(test_fail_alloc);
 
 	return every && atomic_inc_return(&turn) % every == 0;
 }
+#endif
 
 static bool keep(struct pool *p, void *element)
 {

@@ -32,7 +32,14 @@ void pool_destroy(struct pool *p); /* also after pool_create() has failed */
 void *pool_get(struct pool *p);
 void pool_put(struct pool *p, void *element); /* any context but hardirq; NULL: no effect */
 bool pools_full(void);                        /* refills from the slab if it can; bottom halves are off */
-bool pool_test_refuses(gfp_t gfp);            /* a test makes this allocation fail */
+#ifdef DSM_TEST
+bool pool_test_refuses(gfp_t gfp); /* a test makes this allocation fail */
+#else
+static inline bool pool_test_refuses(gfp_t gfp)
+{
+	return false;
+}
+#endif
 
 /*
  * Disable bottom halves, with the reserve filled for one event. Sleeps; mmap_lock may be held. Code outside softirq calls this

@@ -24,9 +24,7 @@
  *                                            unflushed is not 0, so it flushes, too, before it goes on
  *   the last has acknowledged: no longer counts
  */
-#include <linux/delay.h>
 #include <linux/mm.h>
-#include <linux/moduleparam.h>
 #include <linux/pgtable.h>
 #include <linux/random.h>
 #include <linux/sched/mm.h>
@@ -36,35 +34,18 @@
 
 #include "pte.h"
 #include "debug.h"
+#include "test.h"
 #include "trace.h"
 
-static bool test_no_remote_flush;
-module_param(test_no_remote_flush, bool, 0600);
-MODULE_PARM_DESC(test_no_remote_flush, "for tests: leave stale translations on other processors");
-static bool test_fail_trylock;
-module_param(test_fail_trylock, bool, 0600);
-MODULE_PARM_DESC(test_fail_trylock, "for tests: no page table lock is ever free, so that workers change all entries");
-static bool test_lose_flush;
-module_param(test_lose_flush, bool, 0600);
-MODULE_PARM_DESC(test_lose_flush, "for tests: where two changes of a page cross, neither flushes");
-static int test_hold_cpu = -1;
-module_param(test_hold_cpu, int, 0600);
-MODULE_PARM_DESC(test_hold_cpu, "for tests: this processor ends no batches; what it has to end waits until it goes");
-static unsigned int test_slow_entry;
-module_param(test_slow_entry, uint, 0600);
-MODULE_PARM_DESC(test_slow_entry,
-		 "for tests: microseconds, by chance, before a fault or a worker changes table entries");
-static unsigned int test_pause_fault;
-module_param(test_pause_fault, uint, 0600);
-MODULE_PARM_DESC(
-	test_pause_fault,
-	"for tests: 1: the next fault that makes a table entry waits before that, and sets this to 2, until this is 0");
-static unsigned int test_pause_lower;
-module_param(test_pause_lower, uint, 0600);
-MODULE_PARM_DESC(test_pause_lower, "for tests: so does the next worker before it lowers table entries");
-static unsigned int test_pause_flush;
-module_param(test_pause_flush, uint, 0600);
-MODULE_PARM_DESC(test_pause_flush, "for tests: so does the next worker between that and the flush");
+TEST_PARAM(bool, test_no_remote_flush, false, "leave stale translations on other processors");
+TEST_PARAM(bool, test_fail_trylock, false, "no page table lock is ever free, so that workers change all entries");
+TEST_PARAM(bool, test_lose_flush, false, "where two changes of a page cross, neither flushes");
+TEST_PARAM(int, test_hold_cpu, -1, "this processor ends no batches; what it has to end waits until it goes");
+TEST_PARAM(uint, test_slow_entry, 0, "microseconds, by chance, before a fault or a worker changes table entries");
+TEST_PARAM(uint, test_pause_fault, 0,
+	   "1: the next fault that makes a table entry waits before that, and sets this to 2, until this is 0");
+TEST_PARAM(uint, test_pause_lower, 0, "so does the next worker before it lowers table entries");
+TEST_PARAM(uint, test_pause_flush, 0, "so does the next worker between that and the flush");
 
 /* ---- entries -------------------------------------------------------------------------------- */
 
@@ -106,7 +87,8 @@ static bool close_entry(struct batch *b, const struct view *v, u32 page, pte_t *
 		b->marks |= BIT(place);
 		return true;
 	}
-	return !pte_write(ptep_get(pte)) && atomic_read(unflushed) > !!(b->marks & BIT(place)) && !test_lose_flush;
+	return !pte_write(ptep_get(pte)) && atomic_read(unflushed) > !!(b->marks & BIT(place)) &&
+		!test_value(test_lose_flush);
 }
 
 static void unmark(struct batch *b)
@@ -119,37 +101,23 @@ static int open_one(pte_t *pte, unsigned long addr, void *view)
 {
 	const struct view *v = view;
 
-	follow(v, page_at(v, addr), pte, test_lose_flush);
+	follow(v, page_at(v, addr), pte, test_value(test_lose_flush));
 	return 0;
 }
 
 /* So that changes of one page cross. */
 static void be_slow(void)
 {
-	unsigned int most = READ_ONCE(test_slow_entry);
+	unsigned int most = test_value(test_slow_entry);
 
 	if (most)
 		usleep_range(0, get_random_u32() % most);
 }
 
-enum { PAUSE_NEXT = 1, PAUSED = 2 };
-#define PAUSE_MOST (20 * HZ) /* the test has died */
-
-/* So that they cross as a test wants it. */
-static void pause_here(unsigned int *here)
-{
-	const unsigned long end = jiffies + PAUSE_MOST;
-
-	if (READ_ONCE(*here) != PAUSE_NEXT || cmpxchg(here, PAUSE_NEXT, PAUSED) != PAUSE_NEXT)
-		return;
-	while (READ_ONCE(*here) == PAUSED && time_before(jiffies, end))
-		msleep(1);
-}
-
 int pte_apply(struct view *v, u32 page)
 {
 	be_slow();
-	pause_here(&test_pause_fault);
+	test_pause(test_pause_fault);
 	return apply_to_page_range(v->mm, v->base + ((unsigned long)page << PAGE_SHIFT), PAGE_SIZE, open_one, v);
 }
 
@@ -225,7 +193,7 @@ static unsigned int change_run(struct batch *b, const struct view *v, unsigned i
 	if (pmd) {
 		seen = READ_ONCE(*pmd);
 		lock = pte_lockptr(v->mm, &seen);
-		if (test_fail_trylock || !spin_trylock(lock)) {
+		if (test_value(test_fail_trylock) || !spin_trylock(lock)) {
 			debug_count(COUNT_TRYLOCK, 1);
 			lock = NULL;
 		}
@@ -300,7 +268,7 @@ static void shoot_down(struct batch *b)
 		forget(b);
 		b->flushed++;
 	}
-	if (test_no_remote_flush)
+	if (test_value(test_no_remote_flush))
 		return;
 	for_each_cpu(cpu, b->cpus) {
 		atomic_inc(&b->acks);
@@ -340,7 +308,7 @@ static bool change_slowly(struct batch *b, struct view *v)
 	mmap_read_lock(v->mm);
 	stands = v->take_tables(v);
 	be_slow();
-	pause_here(&test_pause_lower);
+	test_pause(test_pause_lower);
 	b->stale = false;
 	for (i = 0; i < b->count && stands; i++) {
 		unsigned long addr = v->base + ((unsigned long)b->items[i].page << PAGE_SHIFT);
@@ -374,7 +342,7 @@ static void finish_slowly(struct work_struct *work)
 	srcu_read_unlock(&c->views_srcu, idx);
 	if (b->nflush) { /* lowered, not flushed: others must see to that */
 		be_slow();
-		pause_here(&test_pause_flush);
+		test_pause(test_pause_flush);
 	}
 	b->count = 0; /* the second round only flushes */
 	batch_start(b);
@@ -398,7 +366,7 @@ static void end_all(struct tasklet_struct *t)
 	struct ended *e = from_tasklet(e, t, task);
 	struct batch *b, *next;
 
-	if (unlikely(smp_processor_id() == READ_ONCE(test_hold_cpu))) {
+	if (unlikely(smp_processor_id() == test_value(test_hold_cpu))) {
 		tasklet_schedule(t);
 		return;
 	}

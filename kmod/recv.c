@@ -10,7 +10,6 @@
  *
  * Completion handlers post the buffers, with bottom halves off, one handler at a time per class. Every other function sleeps.
  */
-#include <linux/moduleparam.h>
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 
@@ -18,10 +17,9 @@
 #include "conn.h"
 #include "lane.h"
 #include "pool.h"
+#include "test.h"
 
-static bool test_no_srq;
-module_param(test_no_srq, bool, 0600);
-MODULE_PARM_DESC(test_no_srq, "for tests: receive as on a device without shared receive queues");
+TEST_PARAM(bool, test_no_srq, false, "receive as on a device without shared receive queues");
 
 #define PIECES_MAX 32u /* peers for which a class has CREDITS buffers each */
 
@@ -65,7 +63,8 @@ static void make_srq(struct conn *c, struct receives *q)
 	};
 	struct ib_srq *srq;
 
-	if (c->dev->attrs.max_srq < (int)CLASS_MAX || c->dev->attrs.max_srq_wr < (int)attr.attr.max_wr || test_no_srq)
+	if (c->dev->attrs.max_srq < (int)CLASS_MAX || c->dev->attrs.max_srq_wr < (int)attr.attr.max_wr ||
+	    test_value(test_no_srq))
 		return;
 	srq = ib_create_srq(c->pd, &attr);
 	if (IS_ERR(srq))

@@ -3,7 +3,6 @@
  * run.c - delivers messages: to peers by conn.c, to ranks of this kernel by a queue per processor, which avoids recursion. A
  * worker does what softirq cannot finish.
  */
-#include <linux/moduleparam.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
@@ -20,12 +19,11 @@
 #include "rank.h"
 #include "step.h"
 #include "table.h"
+#include "test.h"
 #include "trace.h"
 #include "work.h"
 
-static unsigned int test_runq;
-module_param(test_runq, uint, 0600);
-MODULE_PARM_DESC(test_runq, "for tests: places in a processor's queue of messages for ranks of this kernel");
+TEST_PARAM(uint, test_runq, 0, "places in a processor's queue of messages for ranks of this kernel");
 
 /*
  * Each request of the rank and of its peers may cause several messages. They come only once those that they follow are handled.
@@ -72,7 +70,7 @@ static void push(struct rank *to, const struct msg *m)
 		return;
 	spin_lock(&q->lock);
 	n = q->tail - q->head;
-	if (n < RUNQ && (!test_runq || n < test_runq)) {
+	if (n < RUNQ && (!test_value(test_runq) || n < test_value(test_runq))) {
 		at = q->tail++ % RUNQ;
 		q->items[at].to = to;
 		q->items[at].m = *m;

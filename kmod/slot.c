@@ -5,18 +5,16 @@
  * A signal ends the wait of a call, which is repeated after the handler (park.c). Only a fatal signal ends a killable wait. If
  * the thread no longer waits, the answer frees the slot. Every function sleeps unless its comment says otherwise.
  */
-#include <linux/moduleparam.h>
 #include <linux/sched/signal.h>
 
 #include "slot.h"
 #include "core/ask.h"
 #include "rank.h"
 #include "table.h"
+#include "test.h"
 #include "trace.h"
 
-static unsigned int test_block_slots;
-module_param(test_block_slots, uint, 0600);
-MODULE_PARM_DESC(test_block_slots, "for tests: slots from here on are not for blocks; 2048 at least");
+TEST_PARAM(uint, test_block_slots, 0, "slots from here on are not for blocks; 2048 at least");
 
 static int take(struct rank *r, unsigned int from, unsigned int to)
 {
@@ -33,7 +31,7 @@ static int take(struct rank *r, unsigned int from, unsigned int to)
 /* A wait for a pinned block may be as long as one for a lock, so a block request may also use some of the slots for calls. */
 static int take_block(struct rank *r)
 {
-	const u32 end = READ_ONCE(test_block_slots);
+	const u32 end = test_value(test_block_slots);
 	int slot = take(r, 0, SYNC_SLOTS);
 
 	return slot >= 0 ? slot : take(r, BRIEF_END, end ? clamp(end, BRIEF_END, BLOCK_SLOTS) : BLOCK_SLOTS);
