@@ -17,9 +17,9 @@
 #include <linux/kthread.h>
 #include <linux/nsproxy.h>
 #include <linux/slab.h>
-#include <linux/version.h>
 
 #include "cq.h"
+#include "compat.h"
 #include "debug.h"
 #include "pool.h"
 #include "vectors.h"
@@ -190,12 +190,11 @@ static void completions(struct ib_cq *cq, void *arg)
 		queue_work(dsm_wq, &q->work);
 		return;
 	}
-#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 4, 0)
-	if (in_serving_softirq() && !in_hardirq() && !irqs_disabled() && (q->cpu < 0 || q->cpu == smp_processor_id())) {
+	if (compat_may_poll_in_handler() && in_serving_softirq() && !in_hardirq() && !irqs_disabled() &&
+	    (q->cpu < 0 || q->cpu == smp_processor_id())) {
 		if (!handle(q))
 			return;
 	}
-#endif
 	call_task(q);
 }
 

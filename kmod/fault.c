@@ -9,10 +9,10 @@
 #include <linux/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
-#include <linux/version.h>
 
 #include "fault.h"
 #include "account.h"
+#include "compat.h"
 #include "conn.h"
 #include "host.h"
 #include "key.h"
@@ -169,15 +169,6 @@ static void note_latency(struct dsm_ioc_stats *s, unsigned int kind, u64 ns)
 	WRITE_ONCE(s->latency[kind][bucket], s->latency[kind][bucket] + 1);
 }
 
-static void drop_lock(struct vm_fault *vmf)
-{
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 4, 0)
-	release_fault_lock(vmf);
-#else
-	mmap_read_unlock(vmf->vma->vm_mm);
-#endif
-}
-
 static bool may_drop(const struct vm_fault *vmf)
 {
 	return fault_flag_allow_retry_first(vmf->flags) && !(vmf->flags & FAULT_FLAG_RETRY_NOWAIT);
@@ -211,7 +202,7 @@ static bool may_interrupt(const struct vm_fault *vmf)
 static void drop_if_allowed(struct vm_fault *vmf, bool *dropped)
 {
 	if (!*dropped && may_drop(vmf)) {
-		drop_lock(vmf);
+		compat_fault_unlock(vmf);
 		*dropped = true; /* vmf->vma must not be used from here on */
 	}
 }
@@ -421,7 +412,7 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 	if (err == -EAGAIN) {
 		if (!may_drop(vmf))
 			return VM_FAULT_NOPAGE;
-		drop_lock(vmf);
+		compat_fault_unlock(vmf);
 		down_read(&c->frames_sem);
 		up_read(&c->frames_sem);
 		return VM_FAULT_RETRY | VM_FAULT_NOPAGE;

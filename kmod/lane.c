@@ -21,6 +21,7 @@
 #include <linux/slab.h>
 
 #include "lane.h"
+#include "compat.h"
 #include "conn.h"
 #include "core/word.h"
 #include "debug.h"
@@ -184,8 +185,7 @@ void lane_start(struct conn *c, u16 peer, unsigned int class)
 	l->peer = peer;
 	l->class = (u8) class;
 	l->pack = class == CLASS_COHERENCE ? PACK : 1;
-	hrtimer_init(&l->defer_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
-	l->defer_timer.function = deferred_too_long;
+	compat_timer_setup(&l->defer_timer, deferred_too_long);
 }
 
 void lane_stop(struct lane *l)

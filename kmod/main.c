@@ -16,6 +16,7 @@
 #include "check.h"
 #include "conn.h"
 #include "debug.h"
+#include "fit.h"
 #include "host.h"
 #include "inject.h"
 #include "job.h"
@@ -371,8 +372,10 @@ DEFINE_SHOW_ATTRIBUTE(vectors);
 
 static int __init dsm_init(void)
 {
-	int err = work_start();
+	int err = fit_check();
 
+	if (!err)
+		err = work_start();
 	if (err)
 		return err;
 	pte_start();

@@ -29,12 +29,12 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 #include <linux/slab.h>
-#include <linux/version.h>
 #include <linux/vmalloc.h>
 
 #include "map.h"
 #include "account.h"
 #include "call.h"
+#include "compat.h"
 #include "debug.h"
 #include "fault.h"
 #include "main.h"
@@ -101,24 +101,6 @@ static const struct mmu_notifier_ops notifier_ops = {
 };
 
 /* ---- faults --------------------------------------------------------------------------------- */
-
-static void add_flags(struct vm_area_struct *vma, unsigned long flags)
-{
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
-	vm_flags_set(vma, flags);
-#else
-	vma->vm_flags |= flags;
-#endif
-}
-
-static void clear_flags(struct vm_area_struct *vma, unsigned long flags)
-{
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 3, 0)
-	vm_flags_clear(vma, flags);
-#else
-	vma->vm_flags &= ~flags;
-#endif
-}
 
 /* False for a child's copy, and for what a refused move may leave behind. */
 static bool is_window(const struct view *v, const struct vm_area_struct *vma)
@@ -401,8 +383,8 @@ int view_mmap(struct view *v, struct vm_area_struct *vma)
 	if (other && other != vma->vm_start)
 		return -EINVAL;
 	/* VM_IO keeps VM_DONTCOPY set. No child may have a copy: fork(2) would make its entries. */
-	add_flags(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP);
-	clear_flags(vma, VM_MAYEXEC);
+	compat_flags_set(vma, VM_PFNMAP | VM_IO | VM_DONTEXPAND | VM_DONTCOPY | VM_DONTDUMP);
+	compat_flags_clear(vma, VM_MAYEXEC);
 	vma->vm_ops = &dsm_vm_ops;
 	vma->vm_private_data = v;
 	WRITE_ONCE(v->base, vma->vm_start);

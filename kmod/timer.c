@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timer.c - timers for the hold time of blocks: when it ends, a block may be taken away. */
 #include "timer.h"
+#include "compat.h"
 #include "debug.h"
 #include "host.h"
 #include "pool.h"
@@ -66,8 +67,7 @@ void timer_replay(struct rank *r, u32 object, u32 at)
 	}
 	t->rank = r;
 	t->object = object;
-	hrtimer_init(&t->timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_SOFT);
-	t->timer.function = replay_due;
+	compat_timer_setup(&t->timer, replay_due);
 	hrtimer_start(&t->timer, ns_to_ktime(us > 0 ? us * NSEC_PER_USEC : 0), HRTIMER_MODE_REL_SOFT);
 }
 
