@@ -276,45 +276,53 @@ enum method { KMOD, KMOD_SOFTIRQ, MPROTECT, UFFD, METHODS };
 static const char *const method_names[METHODS] = { "dsm.ko", "dsm.ko in softirq", "mprotect",
 						   "userfaultfd write-protect" };
 
-static void change(enum method m, unsigned int n, int which)
+/* Which pages change, and how. One call of mprotect(2) or of userfaultfd changes contiguous pages to one protection; scattered
+ * pages, or mixed protections, take a call for each page. */
+enum change { SCATTERED, MIXED, CONTIGUOUS, CHANGES };
+static const char *const change_names[CHANGES] = { "rw to ro", "mixed", "rw to ro, contiguous" };
+
+static void set_mprotect(unsigned int page, unsigned int n, unsigned int prot)
 {
 	static const int prots[3] = { PROT_NONE, PROT_READ, PROT_READ | PROT_WRITE };
+
+	if (mprotect(plain + page * PAGE, n * PAGE, prots[prot]))
+		exit(3);
+}
+
+static void set_uffd(unsigned int page, unsigned int n, unsigned int prot)
+{
+	struct uffdio_writeprotect w = {
+		.range = { (uintptr_t)plain + page * PAGE, n * PAGE },
+		.mode = prot == DSM_PROT_WRITE ? 0 : UFFDIO_WRITEPROTECT_MODE_WP,
+	};
+
+	if (ioctl(uffd, UFFDIO_WRITEPROTECT, &w))
+		exit(3);
+}
+
+static void change_pages(enum method m, enum change c, unsigned int n, int which)
+{
 	const struct dsm_prot_item *list = lists[which];
-	unsigned int i;
+	void (*set)(unsigned int, unsigned int, unsigned int) = m == MPROTECT ? set_mprotect : set_uffd;
+	unsigned int i, run = c == CONTIGUOUS ? n : 1;
 
-	switch (m) {
-	case KMOD:
-	case KMOD_SOFTIRQ: protect(list, n, m == KMOD_SOFTIRQ ? DSM_PROTECT_SOFTIRQ : 0, NULL); break;
-	case MPROTECT:
-		for (i = 0; i < n; i++)
-			if (mprotect(plain + list[i].page * PAGE, PAGE, prots[list[i].prot]))
-				exit(3);
-		break;
-	case UFFD:
-		for (i = 0; i < n; i++) {
-			struct uffdio_writeprotect w = {
-				.range = { (uintptr_t)plain + list[i].page * PAGE, PAGE },
-				.mode = list[i].prot == DSM_PROT_WRITE ? 0 : UFFDIO_WRITEPROTECT_MODE_WP,
-			};
-
-			if (ioctl(uffd, UFFDIO_WRITEPROTECT, &w))
-				exit(3);
-		}
-		break;
-	default: break;
-	}
+	if (m == KMOD || m == KMOD_SOFTIRQ)
+		protect(list, n, m == KMOD_SOFTIRQ ? DSM_PROTECT_SOFTIRQ : 0, NULL);
+	else
+		for (i = 0; i < n; i += run)
+			set(list[i].page, run, list[i].prot);
 }
 
 /* Touch all pages first, so that they are mapped. Make two lists, so that alternating between them changes every page. */
-static void prepare(enum method m, bool mixed)
+static void prepare(enum method m, enum change c)
 {
 	unsigned int i;
 
 	for (i = 0; i < 512; i++) {
-		unsigned int a = mixed ? i % 3 : DSM_PROT_WRITE, b = mixed ? (i + 1) % 3 : DSM_PROT_READ;
+		unsigned int page = c == CONTIGUOUS ? i : i * SPREAD;
 
-		lists[0][i] = (struct dsm_prot_item){ i * SPREAD, a };
-		lists[1][i] = (struct dsm_prot_item){ i * SPREAD, b };
+		lists[0][i] = (struct dsm_prot_item){ page, c == MIXED ? i % 3 : DSM_PROT_WRITE };
+		lists[1][i] = (struct dsm_prot_item){ page, c == MIXED ? (i + 1) % 3 : DSM_PROT_READ };
 	}
 	if (m == MPROTECT || m == UFFD) {
 		if (plain)
@@ -342,40 +350,39 @@ static int by_value(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static void measure(enum method m, bool mixed, unsigned int n)
+static void measure(enum method m, enum change c, unsigned int n)
 {
 	double v[15];
 	unsigned int r;
 
-	prepare(m, mixed);
-	change(m, 512, 0);
+	prepare(m, c);
+	change_pages(m, c, 512, 0);
 	for (r = 0; r < 15; r++) {
 		double start;
 
-		change(m, n, 1);
-		change(m, n, 0);
+		change_pages(m, c, n, 1);
+		change_pages(m, c, n, 0);
 		start = now_ns();
-		change(m, n, 1);
+		change_pages(m, c, n, 1);
 		v[r] = (now_ns() - start) / n;
-		change(m, n, 0);
+		change_pages(m, c, n, 0);
 	}
 	qsort(v, 15, sizeof(v[0]), by_value);
 	printf("{\"method\": \"%s\", \"change\": \"%s\", \"pages\": %u, \"ns_per_page\": %.1f}\n", method_names[m],
-	       mixed ? "mixed" : "rw to ro", n, v[7]);
+	       change_names[c], n, v[7]);
 }
 
 static int bench(void)
 {
 	static const unsigned int counts[] = { 1, 16, 128, 512 };
 	unsigned int i;
-	int m;
+	int m, c;
 
 	for (m = 0; m < METHODS; m++)
-		for (i = 0; i < 4; i++) {
-			measure((enum method)m, false, counts[i]);
-			if (m != UFFD)
-				measure((enum method)m, true, counts[i]);
-		}
+		for (c = 0; c < CHANGES; c++)
+			for (i = 0; i < 4; i++)
+				if (m != UFFD || c != MIXED)
+					measure((enum method)m, (enum change)c, counts[i]);
 	return 0;
 }
 
