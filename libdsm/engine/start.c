@@ -235,12 +235,20 @@ int start_get(uint16_t rank, const char *key, void *value, size_t *size)
  * valgrind supports neither userfaultfd(2) nor faults on shared memory inside functions that it replaces. In a job of one node
  * there are no faults.
  */
-static int refuse_valgrind(void)
+static int refuse_valgrind(unsigned int nodes)
 {
-	if (job.nodes == 1 || !under_valgrind())
+	if (nodes <= 1 || !under_valgrind())
 		return 0;
-	log_line("valgrind works with one node only, and this job has %u: its ranks have to be on one host", job.nodes);
+	log_line("valgrind works with one node only, and this job has %u: its ranks have to be on one host", nodes);
 	return -EOPNOTSUPP;
+}
+
+/* The least number of nodes of the job, as far as it is known before the launcher is asked. */
+static unsigned int least_nodes(const char *node, unsigned int ranks)
+{
+	unsigned int each = !strcmp(node, "host") ? ranks : !strcmp(node, "rank") ? 1 : (unsigned int)atoi(node);
+
+	return each ? (ranks + each - 1) / each : 0;
 }
 
 static int start_alone(void)
@@ -284,7 +292,7 @@ static int start_together(void)
 	err = make_nodes(cards);
 	HOOK("start-agreed");
 	if (!err)
-		err = refuse_valgrind();
+		err = refuse_valgrind(job.nodes);
 	if (!err)
 		err = make_memory();
 	HOOK("start-memory");
@@ -324,6 +332,9 @@ int engine_start(const struct settings *set)
 	job.set = *set;
 	job.mypid = getpid();
 	job.state = CTL_STARTING;
+	err = refuse_valgrind(least_nodes(set->node, (unsigned int)launch_expected()));
+	if (err)
+		return err;
 	threads_before();
 	err = work_start();
 	if (!err)

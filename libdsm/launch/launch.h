@@ -20,6 +20,9 @@ struct launch {
 	int alone;                  /* no launcher */
 };
 
+/* The number of ranks by the environment, before launch_start(), which takes seconds under valgrind. 0: one, or not known. */
+int launch_expected(void);
+
 /* 0; -EPROTO (the launcher answered nonsense), -ENOSYS (started by mpirun, but its PMIx server is not reachable). */
 int launch_start(struct launch *l);
 

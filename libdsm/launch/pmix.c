@@ -267,8 +267,8 @@ static int get_number(pmix_rank_t rank, const char *key, uint32_t *out)
 	return err;
 }
 
-/* The number of processes that another kind of launcher says it has started; 0: none. */
-static int other_launcher(const char **name)
+/* The number of processes that the launcher says it has started, and the variable that says so; 0: none. */
+static int said_size(const char **name)
 {
 	static const char *const sizes[] = { "PMI_SIZE", "OMPI_COMM_WORLD_SIZE" };
 	size_t i;
@@ -282,6 +282,13 @@ static int other_launcher(const char **name)
 		}
 	}
 	return 0;
+}
+
+int launch_expected(void)
+{
+	const char *name;
+
+	return said_size(&name);
 }
 
 static void be_alone(struct launch *l)
@@ -374,7 +381,7 @@ int launch_start(struct launch *l)
 
 	be_alone(l);
 	if (!getenv("PMIX_NAMESPACE") || !getenv("PMIX_RANK")) {
-		n = other_launcher(&name);
+		n = said_size(&name);
 		if (!n)
 			return 0;
 		log_line("started as one of %d processes (%s), but without PMIx; start the job by Open MPI's mpirun, "

@@ -220,10 +220,10 @@ for way in "" "--nodes rank"; do
 		"${run[@]}" -n 3 -t 2 $way "$scratch/placed" 17
 done
 placed "DSM_THREADS alone" "0 1 2 0 1 2 0" env DSM_THREADS=2 "${run[@]}" -n 3 "$scratch/placed"
-says "place: srun's command" "env $filling srun --mpi=pmix -n 3 " 0 \
+says "place: srun's command" "srun --mpi=pmix -n 3 " 0 \
 	"${run[@]}" --launcher srun -n 3 -t 2 --explain "$scratch/placed"
 says "place: -t 0" "-t 0: a number of threads is wanted" 2 "${run[@]}" -n 2 -t 0 "$scratch/placed"
-says "place: -t 5000" "DSM_THREADS" 70 "${run[@]}" -n 2 -t 5000 "$scratch/placed"
+says "place: -t 5000" "DSM_THREADS" 2 "${run[@]}" -n 2 -t 5000 "$scratch/placed"
 says "place: -t of nothing" "-t takes a value" 2 "${run[@]}" -n 2 -t
 
 # Threads are bound as their ranks are, each to another core.
@@ -250,3 +250,107 @@ END
 fi
 
 says "status of main()" "" 7 "${run[@]}" -n 2 "$scratch/status" 7
+
+# Wrong settings: one line by dsmrun, before anything is started.
+says "settings: --nodes bad" "dsmrun: DSM_NODE=bad is not allowed; allowed: one of: host rank, 1 to 1024" 2 "${run[@]}" -n 2 --nodes bad "$scratch/status" 7
+says "settings: DSM_HEAP" "dsmrun: DSM_HEAP=9T is not allowed" 2 env DSM_HEAP=9T "${run[@]}" -n 2 "$scratch/status" 7
+says "settings: --launcher srun" "srun is not installed" 2 env PATH=/usr/bin:/bin "${run[@]}" -n 2 --launcher srun "$scratch/status" 7
+says "settings: DSM_HELP" "DSM_NODE" 0 env DSM_HELP=1 "${run[@]}" -n 2 "$scratch/status" 7
+
+# Programs that start another one.
+for wrapper in "env A=1" "nice -n 1" "taskset -c 0" "timeout -k 5 50" "stdbuf -oL" "env A=1 nice timeout 50" "strace -f -o /dev/null -e trace=none"; do
+	# shellcheck disable=SC2086
+	says "wrapper: $wrapper" "" 7 "${run[@]}" -n 2 $wrapper "$scratch/status" 7
+	# shellcheck disable=SC2086
+	says "wrapper: $wrapper, a plain program" "plain: not linked with libdsm" 2 "${run[@]}" -n 2 $wrapper "$scratch/plain"
+done
+says "wrapper: gdb --args" "exited with code 07" 0 "${run[@]}" -n 1 gdb -q -nx -batch -ex run --args "$scratch/status" 7
+says "wrapper: timeout alone" "timeout has no program" 2 "${run[@]}" -n 2 timeout 5
+says "wrapper: a shell" "let the script call dsmrun" 2 "${run[@]}" -n 2 bash "$scratch/status" 7
+says "wrapper: valgrind" "valgrind has a malloc() of its own" 2 "${run[@]}" -n 2 valgrind "$scratch/status" 7
+gcc -fsanitize=address "$scratch/nothing.c" -o "$scratch/sanitized"
+says "a sanitizer" "built with a sanitizer (libasan)" 2 "${run[@]}" -n 2 --preload "$scratch/sanitized"
+
+# Streams: what the program finds is what dsmrun was given; all lines arrive, those of a rank in order, and what the caller writes
+# to the same file before and afterwards stays.
+program streams <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+static void *lines(void *arg)
+{
+	char line[32];
+	for (int i = 0; i < 200; i++)
+		write(1, line, (size_t)snprintf(line, sizeof(line), "%ld %d\n", (long)arg, i));
+	return NULL;
+}
+int main(void)
+{
+	pthread_t t[4];
+	char word[16];
+	for (long i = 0; i < 4; i++)
+		pthread_create(&t[i], NULL, lines, (void *)i);
+	for (int i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+	while (fgets(word, sizeof(word), stdin))
+		printf("read %s", word);
+	printf("terminals %d%d%d\n", isatty(0), isatty(1), isatty(2));
+	return 0;
+}
+END
+# streamed NAME FILE: 200 lines of each of four threads, in order.
+streamed() {
+	local thread got=''
+	for thread in 0 1 2 3; do
+		[[ $(sed -n "s/^$thread //p" "$2") == "$(seq 0 199)" ]] && got+=" $thread"
+	done
+	same "$1" "$got$(grep -vE '^[0-3] [0-9]+$' "$2" | paste -sd ,)" " 0 1 2 3$3"
+}
+if is_chosen "streams"; then
+	{ echo before; printf 'a\nb\n' | "${run[@]}" -n 2 "$scratch/streams"; echo after; } >"$scratch/out" 2>&1
+	streamed "streams: a file and a pipe" "$scratch/out" "before,read a,read b,terminals 000,after"
+	printf 'a\nb\nc\n' >"$scratch/in"
+	{ read -r first; "${run[@]}" -n 2 "$scratch/streams"; } <"$scratch/in" 2>&1 | cat >"$scratch/out"
+	streamed "streams: the rest of a file" "$scratch/out" "read b,read c,terminals 000"
+	script -qec "${run[*]} -n 2 $scratch/streams </dev/null" /dev/null </dev/null | tr -d '\r' >"$scratch/out"
+	streamed "streams: a terminal" "$scratch/out" "terminals 011"
+fi
+
+# No rank outlives dsmrun: killed, it leaves none after five seconds; ended by a signal, it returns after the last.
+program sleeps <<'END'
+#include <pthread.h>
+#include <unistd.h>
+static void *sleeps(void *arg)
+{
+	for (;;)
+		pause();
+	return arg;
+}
+int main(void)
+{
+	pthread_t t;
+	for (int i = 0; i < 3; i++)
+		pthread_create(&t, NULL, sleeps, NULL);
+	write(1, "up\n", 3);
+	sleeps(NULL);
+}
+END
+left() { pgrep -fc "^$scratch/sleeps" || true; }
+for signal in KILL INT TERM; do
+	is_chosen "no rank is left: SIG$signal" || continue
+	: >"$scratch/out"
+	# By a program that lets SIGINT through: a background job of a shell ignores it.
+	python3 -c 'import signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
+job = subprocess.Popen(sys.argv[3:], stdin=subprocess.DEVNULL, stdout=open(sys.argv[2], "w"), start_new_session=True)
+for i in range(300):
+    if "up" in open(sys.argv[2]).read(): break
+    time.sleep(0.1)
+job.send_signal(signal.Signals["SIG" + sys.argv[1]])
+job.wait()' "$signal" "$scratch/out" "${run[@]}" -n 4 "$scratch/sleeps"
+	for ((i = 0; i < 50; i++)); do
+		[[ $signal == KILL && $(left) != 0 ]] || break
+		sleep 0.1
+	done
+	same "no rank is left: SIG$signal" "$(cat "$scratch/out") $(left)" "up 0"
+done
