@@ -382,11 +382,14 @@ int hold_step(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum h
 
 void hold_begin(struct hold *h, const struct msg *ask)
 {
-	*h = (struct hold){ .state = HOLD_WAITING,
-			    .home = ask->dst,
-			    .object = ask->object,
-			    .gen = ask->req_node,
-			    .slot = ask->req_slot };
+	const struct hold fresh = { .state = HOLD_WAITING,
+				    .home = ask->dst,
+				    .object = ask->object,
+				    .gen = ask->req_node,
+				    .slot = ask->req_slot };
+
+	/* All but the word, which is 0 now: a thread that found the record by an old hint swaps or reads it (lent_take()). */
+	memcpy(h, &fresh, offsetof(struct hold, word));
 }
 
 int hold_thread(const struct hold_ctx *ctx, uint32_t index, struct hold *h, enum hold_event ev, const struct msg *about,

@@ -120,13 +120,13 @@ static inline bool lent_taken(const uint64_t *word, uint64_t name)
 	return __atomic_load_n(word, __ATOMIC_RELAXED) == (name | HOLD_LENT | HOLD_TAKEN);
 }
 
-/* The state of a record. Without the record's lock, the result may be stale. */
+/* The state of a record. Without the record's lock, the result may be stale: a hint. */
 static inline uint8_t hold_state(const struct hold *h)
 {
 	uint64_t word = __atomic_load_n(&h->word, __ATOMIC_RELAXED);
 
 	if (!word)
-		return h->state;
+		return __atomic_load_n(&h->state, __ATOMIC_RELAXED);
 	return word & HOLD_TAKEN ? HOLD_HELD : HOLD_KEPT;
 }
 
