@@ -58,6 +58,8 @@ LIB_C    := $(sort $(foreach l,$(LAYERS),$(wildcard libdsm/$(l)/*.c)))
 APP_C    := $(sort $(filter-out apps/common.c,$(wildcard apps/*.c)))
 UNIT_C   := $(sort $(wildcard tests/unit/test_*.c))
 MODEL_C  := $(sort $(wildcard tests/model/*.c))
+ORDERS_C := $(sort $(wildcard tests/orders/*.c))
+SCENES_C := $(sort $(wildcard tests/orders/scenes/*.c))
 SIM_C    := $(sort $(wildcard tests/sim/*.c))
 PROC_C   := $(sort $(filter-out tests/proc/common.c tests/proc/crowd_%.c,$(wildcard tests/proc/*.c)))
 FAIL_C   := $(sort $(wildcard tests/fail/*.c))
@@ -88,6 +90,8 @@ LIB_O   := $(call objects,$(LIB_C))
 APPS    := $(APP_C:apps/%.c=$(B)/apps/%)
 UNIT    := $(UNIT_C:tests/unit/%.c=$(B)/tests/unit/%)
 MODEL   := $(if $(MODEL_C),$(B)/tests/model)
+ORDERS_O := $(ORDERS_C:%.c=$(B)/obj/%.o)
+ORDERS  := $(if $(filter release,$(VARIANT)),$(SCENES_C:tests/orders/scenes/%.c=$(B)/tests/orders/%))
 SIM     := $(if $(SIM_C),$(B)/tests/sim)
 PROC    := $(PROC_C:tests/proc/%.c=$(B)/tests/proc/%)
 FAIL    := $(FAIL_C:tests/fail/%.c=$(B)/tests/fail/%)
@@ -188,9 +192,15 @@ $(B)/obj/tests/bench/%.o: EXTRA = $(CPPFLAGS_LIB)
 
 COMPILE = $(CC) -MMD -MP $(CPPFLAGS_DSM) $(CPPFLAGS) $(CFLAGS_DSM) $(EXTRA)
 
+# The checker of memory orders. Each file of scenes includes the sources that it checks; the compiler's instrumentation for data
+# races calls tests/orders/hooks.c.
+ORDERS_COMPILE = $(CC) $(CPPFLAGS_DSM) $(CPPFLAGS_LIB) $(CPPFLAGS) -std=gnu11 -O2 -g -fno-pie $(WARN) $(CFLAGS)
+SCENES_COMPILE = $(ORDERS_COMPILE) -Wno-unused-function -Wno-tsan -fsanitize=thread --param tsan-instrument-func-entry-exit=0 \
+	-include tests/orders/redirect.h
+
 # ---- targets that run something -------------------------------------------------------------
 
-.PHONY: all lib apps test-programs unit-programs model-program sim-program proc-programs fail-programs \
+.PHONY: all lib apps test-programs unit-programs model-program orders-programs sim-program proc-programs fail-programs \
 	bench-programs fuzz-programs demo cluster-demo bench bench-cluster bench-hosts bench-kmod bench-share predict fuzz check check-cluster check-unit check-cqgroup check-model check-sim check-proc check-threads check-fail check-fail-full check-gates \
 	check-asan check-tsan check-large check-soak check-mutations check-kmod check-kdebug check-kfuzz model-full install uninstall install-kmod uninstall-kmod clean format tags help setup FORCE
 
@@ -276,12 +286,13 @@ lib: $(LIB)
 apps: $(APPS)
 unit-programs: $(UNIT)
 model-program: $(MODEL)
+orders-programs: $(ORDERS)
 sim-program: $(SIM) $(RECORD)
 proc-programs: $(PROC)
 fail-programs: $(FAIL)
 bench-programs: $(BENCH)
 fuzz-programs: $(FUZZ)
-test-programs: $(UNIT) $(MODEL) $(SIM) $(RECORD) $(PROC) $(FAIL) $(SHARE_TEST) $(KMOD) $(BENCH) ## all test and benchmark programs
+test-programs: $(UNIT) $(MODEL) $(ORDERS) $(SIM) $(RECORD) $(PROC) $(FAIL) $(SHARE_TEST) $(KMOD) $(BENCH) ## all test and benchmark programs
 
 # Everything is rebuilt when the compiler or a flag changes.
 FLAGS_NOW = $(CC) $(CPPFLAGS_DSM) $(CPPFLAGS_LIB) $(CPPFLAGS) $(CFLAGS_DSM) $(APP_OPT) $(CHECK_CFLAGS) $(LDFLAGS) $(DSM_LIBS)
@@ -294,6 +305,16 @@ $(B)/core/%.o: libdsm/core/%.c $(B)/flags
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(COMPILE) -c $< -o $@
+
+$(B)/obj/tests/orders/%.o: tests/orders/%.c $(B)/flags
+	@mkdir -p $(@D)
+	$(call say,CC,$<)
+	$(Q)$(if $(filter tests/orders/scenes/%,$<),$(SCENES_COMPILE),$(ORDERS_COMPILE)) -MMD -MP -c $< -o $@
+
+$(B)/tests/orders/%: $(B)/obj/tests/orders/scenes/%.o $(ORDERS_O)
+	@mkdir -p $(@D)
+	$(call say,LD,$@)
+	$(Q)$(CC) -no-pie -o $@ $^
 
 $(B)/obj/%.o: %.c $(B)/flags
 	@mkdir -p $(@D)
