@@ -216,7 +216,7 @@ struct rshare_info {
 	uint64_t registered;             /* bytes */
 	uint64_t posts, doorbells;       /* work requests, and chains of them */
 	uint64_t completions, wakeups;   /* wakeups: of the owner's thread */
-	uint64_t signals;                /* eventfds written */
+	uint64_t signals;                /* wake-ups of processes that slept */
 	uint64_t unknown;                /* frames for a connection that is no more */
 	uint64_t malformed;              /* frames that ended a peer */
 	uint64_t forged;                 /* submissions that ended a connection */

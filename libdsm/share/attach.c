@@ -17,6 +17,7 @@
 #include "share/check.h"
 #include "share/mem.h"
 #include "share/owner.h"
+#include "share/signal.h"
 #include "share/why.h"
 
 /* ---- settings ------------------------------------------------------------------------------- */
@@ -119,13 +120,29 @@ static int exchange(struct rshare *r, const struct rs_request *q, struct rs_answ
 	return err;
 }
 
-int rs_attach_request(struct rshare *r, struct rs_request *q, struct rs_answer *a, int fds[2])
+int rs_attach_request(struct rshare *r, struct rs_request *q, struct rs_answer *a)
 {
 	int none[2], err;
 
 	pthread_mutex_lock(&r->lock);
-	err = exchange(r, q, a, fds ? fds : none);
+	err = exchange(r, q, a, none);
 	pthread_mutex_unlock(&r->lock);
+	return err;
+}
+
+int rs_attach_signal(struct rshare_conn *c)
+{
+	const struct rs_request q = { .type = RS_FD, .index = c->index };
+	struct rs_answer a;
+	int fds[2], err = 0;
+
+	pthread_mutex_lock(&c->r->lock);
+	if (c->fd < 0) { /* no other thread has been faster */
+		err = exchange(c->r, &q, &a, fds);
+		if (!err)
+			__atomic_store_n(&c->fd, fds[0], __ATOMIC_RELEASE);
+	}
+	pthread_mutex_unlock(&c->r->lock);
 	return err;
 }
 
@@ -143,24 +160,21 @@ void rs_attach_leave(struct rshare_conn *c)
 	c->r->conn[c->index] = NULL;
 	__atomic_store_n(&c->r->mark[c->index], NULL, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&c->r->lock);
-	if (c->fd >= 0)
-		close(c->fd);
+	rs_signal_close(&c->fd);
 }
 
 /* ---- the owner's death ---------------------------------------------------------------------- */
 
 void rs_attach_owner_died(struct rshare *r)
 {
-	const uint64_t one = 1;
 	uint32_t i;
 
 	__atomic_store_n(&r->dead, 1, __ATOMIC_SEQ_CST);
 	pthread_mutex_lock(&r->lock);
 	for (i = 0; i < r->layout.conns; i++)
-		if (r->conn[i] && r->conn[i]->fd >= 0 && write(r->conn[i]->fd, &one, sizeof(one)) != sizeof(one))
-			continue; /* readable already */
-	if (r->set >= 0 && write(r->set, &one, sizeof(one)) != sizeof(one))
-		errno = 0; /* the same */
+		if (r->conn[i] && r->conn[i]->fd >= 0)
+			rs_signal_end(r->conn[i]->fd);
+	rs_signal_end(r->set);
 	pthread_mutex_unlock(&r->lock);
 }
 
@@ -225,7 +239,7 @@ static int attach(struct rshare *r, const struct rshare_config *c, char *why)
 				.pages = c->pool / RS_PAGE,
 				.remote = c->remote != 0 };
 	struct rs_answer a = { .status = 0 };
-	int fds[2] = { -1, -1 }, err = rs_attach_request(r, &q, &a, fds);
+	int fds[2] = { -1, -1 }, err = exchange(r, &q, &a, fds);
 
 	if (err) {
 		a.why[RSHARE_WHY_MAX - 1] = 0;
@@ -242,7 +256,7 @@ static int attach(struct rshare *r, const struct rshare_config *c, char *why)
 	r->rkey = a.rkey;
 	r->pool_address = a.pool_address;
 	r->remote = c->remote != 0;
-	r->doorbell = fds[1];
+	r->set = fds[1];
 	r->base = mmap(NULL, r->layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	close(fds[0]);
 	r->conn = rs_zalloc(r->layout.conns, sizeof(*r->conn));
@@ -301,7 +315,7 @@ int rshare_open(const char *device, const struct rshare_config *config, struct r
 	r = rs_zalloc(1, sizeof(*r));
 	if (!r)
 		return rs_why(why, -ENOMEM, "an attachment");
-	r->sock = r->doorbell = r->stop = r->set = -1;
+	r->sock = r->stop = r->set = -1;
 	r->thread = c.thread;
 	r->thread_arg = c.arg;
 	pthread_mutex_init(&r->lock, NULL);
@@ -335,13 +349,12 @@ void rshare_close(struct rshare *r)
 		pthread_join(r->watcher, NULL);
 	for (i = 0; r->conn && i < r->layout.conns; i++)
 		if (r->conn[i]) {
-			close_fd(r->conn[i]->fd);
+			rs_signal_close(&r->conn[i]->fd);
 			rs_free(r->conn[i]);
 		}
 	close_fd(r->sock);
-	close_fd(r->doorbell);
 	close_fd(r->stop);
-	close_fd(r->set);
+	rs_signal_close(&r->set);
 	if (r->owner)
 		rs_owner_stop(r->owner);
 	if (r->pool_ready)
@@ -382,7 +395,7 @@ int rshare_get_info(struct rshare *r, struct rshare_info *out)
 {
 	struct rs_request q = { .type = RS_INFO };
 	struct rs_answer a;
-	int err = rs_attach_request(r, &q, &a, NULL);
+	int err = rs_attach_request(r, &q, &a);
 
 	if (!err)
 		*out = a.info;

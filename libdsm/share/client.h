@@ -12,7 +12,7 @@
 struct rs_owner;
 
 struct rshare {
-	int sock, doorbell, stop;
+	int sock, stop;
 	pthread_mutex_t lock; /* serialises requests; protects conn[] */
 	struct rs_layout layout;
 	void *base;
@@ -22,7 +22,7 @@ struct rshare {
 	uint64_t pool_address;
 	uint32_t dead;             /* the owner is dead; atomic */
 	struct rshare_conn **conn; /* by index, including listeners */
-	int set;                   /* eventfd of the set, -1: none yet */
+	int set;                   /* signal of the set */
 	void **mark;               /* by index, for connections in the set; atomic */
 	pthread_t watcher;
 	void (*thread)(void *arg); /* of the config */
@@ -36,7 +36,7 @@ struct rshare_conn {
 	uint32_t index;
 	uint32_t sq, rq, cq;      /* positions of the client; atomic */
 	uint32_t sends, receives; /* outstanding or not yet polled; atomic */
-	int fd;                   /* -1: none yet */
+	int fd;                   /* its signal; -1: none yet */
 	uint32_t closed;          /* the last event was polled; atomic */
 	int status;               /* of the last event */
 };

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* control.h - requests of processes to the owner, over a SOCK_SEQPACKET socket. Each request gets one answer, in order.
- * rules.h defines the valid values of each field. */
+/*
+ * control.h - requests of processes to the owner, over a SOCK_SEQPACKET socket. Each request gets one answer, in order.
+ * rules.h defines the valid values of each field. A message of one byte is the doorbell, and gets no answer.
+ *
+ * Both sides may hold a descriptor of one open file only if neither waits in a call on it: either can clear O_NONBLOCK for the
+ * other. So signals go through pairs of sockets, one end for each side, and all calls on sockets carry MSG_DONTWAIT.
+ */
 #ifndef SHARE_CONTROL_H
 #define SHARE_CONTROL_H
 
@@ -13,19 +18,19 @@
 #include "rshare.h"
 #include "share/segment.h"
 
-#define RS_CONTROL_VERSION 5
+#define RS_CONTROL_VERSION 6
 
 enum rs_request_type {
 	RS_ATTACH =
-		1, /* version, conns, depth, pool, remote; answer: layout, rkey, with the fds of the segment and the doorbell */
+		1, /* version, conns, depth, pool, remote; answer: layout, rkey, with the fds of the segment and the set */
 	RS_LISTEN,   /* service; answer: index */
 	RS_CONNECT,  /* node, service, priority, weight; answer: index */
 	RS_PRIORITY, /* index, priority, weight */
 	RS_CLOSE,    /* index */
 	RS_RELEASE,  /* index */
-	RS_FD,       /* index; answer: an eventfd */
+	RS_FD,       /* index; answer: a socket that becomes readable. It replaces an earlier one */
 	RS_STATS,    /* index */
-	RS_JOIN,     /* index; answer: the eventfd of the process's set */
+	RS_JOIN,     /* index */
 	RS_INFO
 };
 

@@ -36,9 +36,9 @@ struct rs_client;
 struct rs_wire {
 	/* Post n in order. The lane gets n more completions, in order, or rs_peer_stop() or rs_peer_lost(). */
 	void (*post)(struct rs_peer *p, enum rs_lane lane, const struct rs_post *v, unsigned int n);
-	void (*wake)(struct rs_conn *c);       /* its client sleeps on the eventfd */
-	void (*wake_set)(struct rs_client *c); /* the client sleeps on the eventfd of its set */
-	void (*freed)(struct rs_conn *c);      /* the record and its eventfd are being freed */
+	void (*wake)(struct rs_conn *c);       /* its client sleeps on the signal */
+	void (*wake_set)(struct rs_client *c); /* the client sleeps on the signal of its set */
+	void (*freed)(struct rs_conn *c);      /* the record and its signal are being freed */
 	void (*log)(const char *text);
 };
 
@@ -90,7 +90,7 @@ struct rs_client {
 	uint32_t next, live;
 	uint32_t outstanding; /* chunks on the wire that read or write the pool */
 	bool refusing;        /* refuses connections of peers for lack of resources; logged once */
-	int fd;               /* eventfd of the set, -1: none */
+	int fd;               /* signal of the set, -1: none */
 };
 
 enum rs_conn_state { RS_LISTENING, RS_OPENING, RS_OPEN, RS_CLOSING, RS_ENDED };
@@ -119,7 +119,7 @@ struct rs_conn {
 	bool unanswered;               /* its OPEN is unanswered */
 	uint32_t waited;               /* for the answer: s */
 	bool joined;                   /* in the set of its client */
-	int fd;                        /* eventfd, -1: none */
+	int fd;                        /* its signal, -1: none */
 	int status;                    /* reason for its end */
 	uint32_t sq, rq, rq_seen, cq;  /* positions of the owner */
 	struct rs_sqe op[RS_FLOW_OPS]; /* incomplete operations, at number % RS_FLOW_OPS */

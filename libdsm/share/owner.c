@@ -30,6 +30,7 @@
 #include "share/mend.h"
 #include "share/peer.h"
 #include "share/process.h"
+#include "share/signal.h"
 #include "share/why.h"
 
 #define POLL_BATCH 32
@@ -115,11 +116,8 @@ static void wire_post(struct rs_peer *p, enum rs_lane lane, const struct rs_post
 
 static void signal_fd(struct rs_owner *o, int fd)
 {
-	const uint64_t one = 1;
-
 	o->signals++;
-	if (write(fd, &one, sizeof(one)) != sizeof(one))
-		return; /* a socket reported as readable */
+	rs_signal_send(fd);
 }
 
 static void wire_wake(struct rs_conn *c)
@@ -360,16 +358,6 @@ static void *run(void *arg)
 
 /* ---- sources -------------------------------------------------------------------------------- */
 
-static void on_doorbell(struct rs_owner *o, struct rs_source *s, uint32_t events)
-{
-	uint64_t count;
-
-	(void)o;
-	(void)events;
-	if (read(s->fd, &count, sizeof(count)) != sizeof(count))
-		return;
-}
-
 static void on_channel(struct rs_owner *o, struct rs_source *s, uint32_t events)
 {
 	struct ibv_cq *cq;
@@ -410,12 +398,11 @@ static int open_control(struct rs_owner *o, const char *name, char *why)
 
 static int open_sources(struct rs_owner *o, char *why)
 {
-	o->doorbell = (struct rs_source){ eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), on_doorbell };
 	o->stop = (struct rs_source){ eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), on_stop };
 	o->channel = (struct rs_source){ o->dev.channel->fd, on_channel };
 	o->reserve = eventfd(0, EFD_CLOEXEC);
-	if (o->reserve < 0 || o->doorbell.fd < 0 || o->stop.fd < 0 || rs_owner_watch(o, &o->doorbell, EPOLLIN) ||
-	    rs_owner_watch(o, &o->stop, EPOLLIN) || rs_owner_watch(o, &o->channel, EPOLLIN))
+	if (o->reserve < 0 || o->stop.fd < 0 || rs_owner_watch(o, &o->stop, EPOLLIN) ||
+	    rs_owner_watch(o, &o->channel, EPOLLIN))
 		return rs_why(why, -errno, "descriptors of the owner");
 	return rs_listen_start(o, why);
 }
@@ -452,7 +439,6 @@ static void destroy(struct rs_owner *o)
 	rs_hub_exit(&o->hub);
 	close_source(&o->control);
 	close_source(&o->tcp);
-	close_source(&o->doorbell);
 	close_source(&o->stop);
 	if (o->reserve >= 0)
 		close(o->reserve);
@@ -471,7 +457,7 @@ int rs_owner_start(const char *device, const char *name, const struct rshare_con
 	if (!o)
 		return rs_why(why, -ENOMEM, "the owner");
 	o->config = *config;
-	o->control.fd = o->tcp.fd = o->doorbell.fd = o->stop.fd = o->reserve = -1;
+	o->control.fd = o->tcp.fd = o->stop.fd = o->reserve = -1;
 	o->epoll = epoll_create1(EPOLL_CLOEXEC);
 	err = o->epoll < 0 ? rs_why(why, -errno, "descriptors of the owner") : 0;
 	if (getrandom(&o->instance, sizeof(o->instance), 0) != sizeof(o->instance))

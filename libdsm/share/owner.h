@@ -67,7 +67,7 @@ struct rs_owner {
 	struct rs_mode mode;
 	struct rs_link *links, *last; /* last: link of the last completion */
 	struct rs_process *processes;
-	struct rs_source doorbell, channel, control, tcp, stop;
+	struct rs_source channel, control, tcp, stop;
 	int reserve; /* spare descriptor for when no other is free: rs_owner_accept() */
 	int epoll;
 	uint64_t instance;

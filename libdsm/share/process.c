@@ -6,13 +6,13 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include "share/check.h"
 #include "share/conn.h"
 #include "share/link.h"
 #include "share/mem.h"
+#include "share/signal.h"
 #include "share/why.h"
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -82,8 +82,7 @@ static void detach(struct rs_owner *o, struct rs_process *p)
 		o->dev.registered -= p->rs.layout.pool_bytes;
 		ibv_dereg_mr(p->mr);
 	}
-	if (p->attached && p->rs.fd >= 0)
-		close(p->rs.fd);
+	rs_signal_close(&p->rs.fd);
 	if (p->base)
 		munmap(p->base, p->rs.layout.bytes);
 	rs_client_exit(&p->rs);
@@ -112,18 +111,17 @@ static int register_pool(struct rs_owner *o, struct rs_process *p, int access, c
 	return 0;
 }
 
-static int attach(struct rs_owner *o, struct rs_process *p, const struct rs_request *r, struct rs_answer *a,
-		  int *segment)
+static int attach(struct rs_owner *o, struct rs_process *p, const struct rs_request *r, struct rs_answer *a, int fds[2])
 {
 	const struct rs_layout l = rs_layout(r->conns, 1u << r->depth_shift, r->pages * RS_PAGE);
 	int err, access = IBV_ACCESS_LOCAL_WRITE;
 
-	*segment = make_segment(&l);
-	if (*segment < 0)
-		return rs_why(a->why, *segment, "a segment of %llu bytes, in the owner (process %d)",
+	fds[0] = make_segment(&l);
+	if (fds[0] < 0)
+		return rs_why(a->why, fds[0], "a segment of %llu bytes, in the owner (process %d)",
 			      (unsigned long long)l.bytes, (int)getpid());
 	p->rs.layout = l;
-	p->base = mmap(NULL, l.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, *segment, 0);
+	p->base = mmap(NULL, l.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[0], 0);
 	if (p->base == MAP_FAILED)
 		p->base = NULL;
 	err = p->base ? rs_client_init(&p->rs, &o->hub, &l, p->base) : -ENOMEM;
@@ -134,6 +132,11 @@ static int attach(struct rs_owner *o, struct rs_process *p, const struct rs_requ
 		access |= IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	if (!err)
 		err = register_pool(o, p, access, a->why);
+	if (!err) {
+		err = rs_signal_make(&p->rs.fd, &fds[1]);
+		if (err)
+			rs_why(a->why, err, "descriptors of the owner (process %d)", (int)getpid());
+	}
 	if (err) {
 		detach(o, p);
 		return err;
@@ -209,24 +212,6 @@ static void do_info(const struct rs_owner *o, struct rshare_info *out)
 		out->peers += l->state == RS_LINK_UP && !l->dead;
 }
 
-/* Create the object at its first use. */
-static int do_fd(int *at, int *fd)
-{
-	if (*at < 0)
-		*at = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	*fd = *at;
-	return *at < 0 ? -errno : 0;
-}
-
-static int do_join(struct rs_conn *c, int *fd)
-{
-	const int err = do_fd(&c->client->fd, fd);
-
-	if (!err)
-		rs_conn_join(c);
-	return err;
-}
-
 /* Requests that concern one connection. */
 static int about_conn(struct rs_process *p, const struct rs_request *r, struct rs_answer *a, int *fd)
 {
@@ -238,8 +223,8 @@ static int about_conn(struct rs_process *p, const struct rs_request *r, struct r
 	case RS_PRIORITY: rs_conn_priority(c, r->priority, r->weight); return 0;
 	case RS_CLOSE: rs_conn_close(c); return 0;
 	case RS_RELEASE: rs_conn_release(c); return 0;
-	case RS_FD: return do_fd(&c->fd, fd);
-	case RS_JOIN: return do_join(c, fd);
+	case RS_FD: return rs_signal_make(&c->fd, fd);
+	case RS_JOIN: rs_conn_join(c); return 0;
 	case RS_STATS: do_stats(c, &a->stats); return 0;
 	}
 	return -EINVAL;
@@ -252,7 +237,7 @@ static int obey(struct rs_owner *o, struct rs_process *p, const struct rs_reques
 	int err;
 
 	switch (r->type) {
-	case RS_ATTACH: return attach(o, p, r, a, &fds[0]);
+	case RS_ATTACH: return attach(o, p, r, a, fds);
 	case RS_LISTEN:
 		err = rs_conn_listen(&p->rs, r->service, &c);
 		a->index = err ? 0 : c->index;
@@ -280,19 +265,18 @@ static void complain(struct rs_process *p, uint32_t type, int status)
 static void serve(struct rs_owner *o, struct rs_process *p, const struct rs_request *r)
 {
 	struct rs_answer a = { .status = rs_request_check(r, p->attached ? p->rs.layout.conns : 0) };
-	int fds[2] = { -1, o->doorbell.fd };
-	unsigned int nfds = 0;
+	int fds[2] = { -1, -1 };
+	unsigned int i;
 
 	if (!a.status)
 		a.status = obey(o, p, r, &a, fds);
 	else if (a.status == -EPROTO)
 		snprintf(a.why, sizeof(a.why), "the owner is of another version");
 	complain(p, r->type, a.status);
-	if (!a.status)
-		nfds = r->type == RS_ATTACH ? 2 : r->type == RS_FD || r->type == RS_JOIN;
-	answer(o, p, &a, fds, nfds);
-	if (r->type == RS_ATTACH && fds[0] >= 0)
-		close(fds[0]);
+	answer(o, p, &a, fds, a.status ? 0 : (fds[0] >= 0) + (fds[1] >= 0));
+	for (i = 0; i < 2; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
 }
 
 static void on_request(struct rs_owner *o, struct rs_source *s, uint32_t events)
@@ -305,8 +289,8 @@ static void on_request(struct rs_owner *o, struct rs_source *s, uint32_t events)
 	for (n = 0; n < 16 && !p->dead; n++) {
 		const ssize_t got = recv(s->fd, &r, sizeof(r), MSG_DONTWAIT);
 
-		if (got < 0 && (errno == EAGAIN || errno == EINTR))
-			return;
+		if (got == 1 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
+			return; /* a doorbell; the next round looks at the rings, and epoll reports what else there is */
 		if (got != sizeof(r)) {
 			p->dead = true;
 			o->reap = true;
@@ -333,7 +317,7 @@ void rs_process_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 		goto refuse;
 	err = p ? 0 : -ENOMEM;
 	if (!err) {
-		*p = (struct rs_process){ .source = { .fd = fd, .ready = on_request }, .pid = who.pid };
+		*p = (struct rs_process){ .source = { .fd = fd, .ready = on_request }, .rs.fd = -1, .pid = who.pid };
 		err = rs_owner_watch(o, &p->source, EPOLLIN);
 	}
 	if (err) {

@@ -12,12 +12,13 @@
 #include "share/check.h"
 #include "share/attach.h"
 #include "share/mem.h"
+#include "share/signal.h"
 
-static int about(struct rshare_conn *c, uint32_t type, struct rs_answer *a, int fds[2])
+static int about(struct rshare_conn *c, uint32_t type, struct rs_answer *a)
 {
 	struct rs_request q = { .type = type, .index = c->index };
 
-	return rs_attach_request(c->r, &q, a, fds);
+	return rs_attach_request(c->r, &q, a);
 }
 
 static bool is_dead(const struct rshare_conn *c)
@@ -88,7 +89,7 @@ static void give_back(struct rshare *r, uint32_t index)
 	struct rs_request q = { .type = RS_RELEASE, .index = index };
 	struct rs_answer a;
 
-	rs_attach_request(r, &q, &a, NULL);
+	rs_attach_request(r, &q, &a);
 }
 
 /* The owner has made a connection or listener. -ENOMEM: it is given back. */
@@ -118,7 +119,7 @@ int rshare_connect(struct rshare *r, const char *node, uint32_t service, unsigne
 	q.weight = (uint8_t)(weight ? weight : 1);
 	err = resolve(node, &q.node);
 	if (!err)
-		err = rs_attach_request(r, &q, &a, NULL);
+		err = rs_attach_request(r, &q, &a);
 	return err ? err : new_conn(r, a.index, out);
 }
 
@@ -127,7 +128,7 @@ int rshare_listen(struct rshare *r, uint32_t service, struct rshare_listener **o
 	struct rs_request q = { .type = RS_LISTEN, .service = service };
 	struct rs_answer a;
 	struct rshare_conn *c;
-	int err = rs_attach_request(r, &q, &a, NULL);
+	int err = rs_attach_request(r, &q, &a);
 
 	if (!err)
 		err = new_conn(r, a.index, &c);
@@ -161,14 +162,11 @@ static bool pending(struct rshare_conn *c)
 /* Make the fd readable at the next event. true: there is an event already. */
 static bool arm(struct rshare_conn *c)
 {
-	uint64_t count;
-
 	if (is_dead(c))
 		return false; /* it stays readable */
 	if (__atomic_load_n(&c->seg->armed, __ATOMIC_SEQ_CST))
-		return pending(c); /* the owner has written nothing since */
-	if (read(c->fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		return false;
+		return pending(c); /* the owner has signalled nothing since */
+	rs_signal_take(c->fd);
 	/* A full barrier before the load; pairs with the owner's in rs_hub_tell(). */
 	__atomic_exchange_n(&c->seg->armed, 1, __ATOMIC_SEQ_CST);
 	return pending(c);
@@ -209,32 +207,14 @@ int rshare_poll(struct rshare_conn *c, struct rshare_event *out, int max)
 
 int rshare_fd(struct rshare_conn *c)
 {
-	int fds[2] = { -1, -1 }, err = 0;
-	struct rs_request q = { .type = RS_FD, .index = c->index };
-	struct rs_answer a;
+	int err;
 
 	if (__atomic_load_n(&c->fd, __ATOMIC_ACQUIRE) >= 0)
 		return c->fd;
-	err = rs_attach_request(c->r, &q, &a, fds);
-	if (err)
-		return err;
-	pthread_mutex_lock(&c->r->lock); /* another thread may have been faster */
-	if (c->fd < 0)
-		__atomic_store_n(&c->fd, fds[0], __ATOMIC_RELEASE);
-	else
-		close(fds[0]);
-	pthread_mutex_unlock(&c->r->lock);
-	if (is_dead(c))
-		return -ECONNRESET;
-	arm(c);
-	if (pending(c)) {
-		const uint64_t one = 1;
-
-		__atomic_store_n(&c->seg->armed, 0, __ATOMIC_SEQ_CST);
-		if (write(c->fd, &one, sizeof(one)) != sizeof(one))
-			return -errno;
-	}
-	return c->fd;
+	err = rs_attach_signal(c);
+	if (!err && is_dead(c))
+		err = -ECONNRESET;
+	return err ? err : c->fd;
 }
 
 int rshare_wait(struct rshare_conn *c, int timeout_ms)
@@ -281,10 +261,10 @@ void rshare_unlisten(struct rshare_listener *l)
 
 	if (!l)
 		return;
-	about(&l->conn, RS_CLOSE, &a, NULL);
+	about(&l->conn, RS_CLOSE, &a);
 	while (rshare_poll(&l->conn, &e, 1) > 0 && e.type != RSHARE_CLOSED)
 		give_back(l->conn.r, (uint32_t)e.cookie);
-	about(&l->conn, RS_RELEASE, &a, NULL);
+	about(&l->conn, RS_RELEASE, &a);
 	rs_attach_leave(&l->conn);
 	rs_free(l);
 }
@@ -328,11 +308,11 @@ int rshare_disconnect(struct rshare_conn *c, int timeout_ms)
 	if (!c)
 		return 0;
 	if (timeout_ms) {
-		status = about(c, RS_CLOSE, &a, NULL);
+		status = about(c, RS_CLOSE, &a);
 		if (!status)
 			status = wait_closed(c, timeout_ms);
 	}
-	about(c, RS_RELEASE, &a, NULL);
+	about(c, RS_RELEASE, &a);
 	rs_attach_leave(c);
 	rs_free(c);
 	return status;
@@ -347,13 +327,13 @@ int rshare_set_priority(struct rshare_conn *c, unsigned int priority, unsigned i
 		return -EINVAL;
 	q.priority = (uint8_t)priority;
 	q.weight = (uint8_t)(weight ? weight : 1);
-	return rs_attach_request(c->r, &q, &a, NULL);
+	return rs_attach_request(c->r, &q, &a);
 }
 
 int rshare_get_stats(struct rshare_conn *c, struct rshare_stats *out)
 {
 	struct rs_answer a;
-	int err = about(c, RS_STATS, &a, NULL);
+	int err = about(c, RS_STATS, &a);
 
 	if (!err)
 		*out = a.stats;
@@ -374,15 +354,14 @@ static int place(const struct rshare_conn *c, const void *buffer, size_t size, u
 static void tell(struct rshare_conn *c)
 {
 	struct rs_seg_head *head = c->r->base;
-	const uint64_t one = 1;
 	uint32_t sleep;
 
 	__atomic_fetch_or(&head->ready[c->index / 64], 1ull << c->index % 64, __ATOMIC_SEQ_CST);
 	sleep = __atomic_load_n(&head->sleeping, __ATOMIC_SEQ_CST);
-	if (!sleep || write(c->r->doorbell, &one, sizeof(one)) != sizeof(one))
+	if (!sleep || send(c->r->sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
 		return; /* the owner is awake, or was woken often enough */
 	/*
-	 * The owner will wake, so other clients need not ring. Set after the write: a thread may be cancelled or stopped in it.
+	 * The owner will wake, so others need not ring. Set after the call: a thread may be cancelled or stopped in it.
 	 */
 	__atomic_compare_exchange_n(&head->sleeping, &sleep, 0, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
 }

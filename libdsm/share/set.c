@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * set.c - the set of a process: one eventfd, and a bit in shared memory for each of its connections. The owner sets a
- * connection's bit when it has events. It writes the eventfd once, however many bits it sets, and only if the process sleeps. Any
- * thread.
+ * set.c - the set of a process: one signal, and a bit in shared memory for each of its connections. The owner sets a
+ * connection's bit when it has events. It signals once, however many bits it sets, and only if the process sleeps. Any thread.
  */
 #include <errno.h>
-#include <unistd.h>
 
 #include "share/attach.h"
+#include "share/signal.h"
 
 static bool is_dead(const struct rshare *r)
 {
@@ -18,29 +17,16 @@ int rshare_join(struct rshare_conn *c, void *mark)
 {
 	struct rshare *r = c->r;
 	struct rs_request q = { .type = RS_JOIN, .index = c->index };
-	const uint64_t one = 1;
-	int fds[2] = { -1, -1 }, err;
 	struct rs_answer a;
+	int err;
 
 	if (!mark)
 		return -EINVAL;
 	__atomic_store_n(&r->mark[c->index], mark, __ATOMIC_RELEASE);
-	err = rs_attach_request(r, &q, &a, fds);
-	if (err) {
+	err = rs_attach_request(r, &q, &a);
+	if (err)
 		__atomic_store_n(&r->mark[c->index], NULL, __ATOMIC_RELAXED);
-		return err;
-	}
-	pthread_mutex_lock(&r->lock);
-	if (r->set >= 0) {
-		close(fds[0]);
-	} else {
-		/* Nobody has armed it yet: make it readable, so that rshare_ready() is called, which arms it. */
-		if (write(fds[0], &one, sizeof(one)) != sizeof(one))
-			err = -errno;
-		__atomic_store_n(&r->set, fds[0], __ATOMIC_RELEASE);
-	}
-	pthread_mutex_unlock(&r->lock);
-	if (is_dead(r))
+	else if (is_dead(r))
 		err = -ECONNRESET;
 	return err ? err : r->set;
 }
@@ -84,15 +70,12 @@ static bool any_bit(struct rshare *r)
 static bool arm_set(struct rshare *r)
 {
 	struct rs_seg_head *head = r->base;
-	const int fd = __atomic_load_n(&r->set, __ATOMIC_ACQUIRE);
-	uint64_t count;
 
-	if (fd < 0 || is_dead(r))
+	if (is_dead(r))
 		return false;
 	if (__atomic_load_n(&head->armed, __ATOMIC_SEQ_CST))
 		return any_bit(r);
-	if (read(fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
-		return false;
+	rs_signal_take(r->set);
 	/* A full barrier before the load; pairs with the owner's in tell_set(). */
 	__atomic_exchange_n(&head->armed, 1, __ATOMIC_SEQ_CST);
 	return any_bit(r);

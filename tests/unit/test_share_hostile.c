@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * test_share_hostile.c - a hostile process attached to librshare's owner. It speaks the control protocol by hand, so that it keeps
+ * each descriptor that the owner hands out, and writes each word of the memory that it shares. The owner and the honest processes
+ * must go on.
+ */
+#include "suite.h"
+
+#include "share_old.h"
+#include "share_stderr.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define ROUNDS 60
+#define FDS 64
+#define CONNS 16
+
+static struct rshare *honest; /* a process of its own to a's owner */
+static struct rshare_conn *honest_a, *honest_b;
+
+static void hostile_begin(void)
+{
+	struct rshare_config x;
+
+	begin();
+	x = config(name_a, 0);
+	x.role = RSHARE_CLIENT;
+	pair(&old_a, &old_b, 0);
+	ck_assert_msg(!rshare_open(NULL, &x, &honest, why), "%s", why);
+	ck_assert_int_eq(rshare_connect(honest, node_b, 7, 3, 1, &honest_a), 0);
+	honest_b = accept_one();
+	unit_require(next(honest_a).type == RSHARE_CONNECTED && next(honest_b).type == RSHARE_CONNECTED);
+	said_begin();
+}
+
+static void hostile_end(void)
+{
+	said_end();
+	rshare_disconnect(honest_a, 0);
+	rshare_disconnect(honest_b, 0);
+	rshare_disconnect(old_a, 0);
+	rshare_disconnect(old_b, 0);
+	rshare_close(honest);
+	end();
+}
+
+/* A message each way, between processes that sleep for it. */
+static void honest_exchange(unsigned int i)
+{
+	char *out = rshare_get(honest, 20000), *in = rshare_get(b, 20000);
+	struct rshare_event e;
+
+	memset(out, (int)(i | 1), 20000);
+	memset(in, 0, 20000);
+	unit_require(!rshare_recv(honest_b, in, 20000, i) && !rshare_send(honest_a, out, 20000, i));
+	e = next_of(honest_b, RSHARE_RECEIVED);
+	unit_require(e.type == RSHARE_RECEIVED && !e.status && e.cookie == i && e.size == 20000);
+	unit_require(!memcmp(in, out, 20000));
+	unit_require(!next_of(honest_a, RSHARE_SENT).status);
+	unit_require(!rshare_recv(honest_a, out, 20000, i) && !rshare_send(honest_b, in, 64, i));
+	unit_require(!next_of(honest_a, RSHARE_RECEIVED).status && !next_of(honest_b, RSHARE_SENT).status);
+	rshare_put(honest, out);
+	rshare_put(b, in);
+}
+
+/* Between the rounds, the owner falls asleep. */
+static void require_all(void)
+{
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		require_old();
+		honest_exchange(i);
+		usleep(1000 * (i % 4));
+	}
+}
+
+/* ---- the hostile process ---------------------------------------------------------------------- */
+
+struct hostile {
+	int sock, fd[FDS];
+	unsigned int fds;
+	struct rs_layout layout;
+	char *base;
+	uint64_t random;
+};
+
+static int hostile_connect(void)
+{
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un un;
+	const socklen_t len = rs_control_address(&un, name_a);
+
+	if (connect(fd, (struct sockaddr *)&un, len))
+		_exit(1);
+	return fd;
+}
+
+/* Keeps the descriptors of the answer. */
+static int hostile_ask(struct hostile *h, const struct rs_request *q, struct rs_answer *out)
+{
+	union {
+		char buf[CMSG_SPACE(8 * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { out, sizeof(*out) };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)
+	};
+	struct cmsghdr *c;
+	size_t n;
+
+	if (send(h->sock, q, sizeof(*q), MSG_NOSIGNAL) != sizeof(*q) || recvmsg(h->sock, &m, 0) != sizeof(*out))
+		return -ECONNRESET;
+	c = CMSG_FIRSTHDR(&m);
+	n = c && c->cmsg_type == SCM_RIGHTS ? (c->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+	for (size_t i = 0; i < n; i++) {
+		int *at = &h->fd[h->fds++ % FDS];
+
+		if (*at >= 0)
+			close(*at);
+		memcpy(at, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+	}
+	return out->status;
+}
+
+static void hostile_attach(struct hostile *h)
+{
+	const struct rs_request q = { .type = RS_ATTACH,
+				      .version = RS_CONTROL_VERSION,
+				      .conns = CONNS,
+				      .depth_shift = 3,
+				      .pages = 64,
+				      .remote = 1 };
+	struct rs_answer out;
+
+	*h = (struct hostile){ .random = 88172645463325252u };
+	memset(h->fd, -1, sizeof(h->fd));
+	h->sock = hostile_connect();
+	if (hostile_ask(h, &q, &out))
+		_exit(1);
+	h->layout = out.layout;
+	h->base = mmap(NULL, h->layout.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, h->fd[0], 0);
+	if (h->base == MAP_FAILED)
+		_exit(1);
+}
+
+/* Connections to a service that exists, and to one that does not; a descriptor for each. */
+static void hostile_dial(struct hostile *h)
+{
+	const struct sockaddr_in at = { .sin_family = AF_INET,
+					.sin_port = htons((uint16_t)(port + 1)),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct rs_request q = { .type = RS_CONNECT, .service = unit_random(&h->random) % 4 ? 99 : 7, .weight = 1 };
+	struct rs_answer out;
+
+	memcpy(&q.node, &at, sizeof(at));
+	if (hostile_ask(h, &q, &out))
+		return;
+	q = (struct rs_request){ .type = unit_random(&h->random) % 2 ? RS_FD : RS_JOIN, .index = out.index };
+	hostile_ask(h, &q, &out);
+}
+
+/* More signals than a socket holds, none of them read. */
+static void hostile_hoard(struct hostile *h)
+{
+	const struct rs_request listen_request = { .type = RS_LISTEN, .service = 1 };
+	struct rs_request q = { .type = RS_JOIN };
+	struct rs_answer out;
+
+	if (hostile_ask(h, &listen_request, &out))
+		_exit(1);
+	q.index = out.index;
+	for (unsigned int i = 0; i < 1000; i++) {
+		__atomic_store_n(&((struct rs_seg_head *)h->base)->armed, 1, __ATOMIC_SEQ_CST);
+		if (hostile_ask(h, &q, &out))
+			_exit(1);
+	}
+}
+
+static void hostile_release(struct hostile *h)
+{
+	const struct rs_request q = { .type = RS_RELEASE, .index = (uint32_t)(unit_random(&h->random) % CONNS) };
+	struct rs_answer out;
+
+	hostile_ask(h, &q, &out);
+}
+
+/* ---- its attacks ------------------------------------------------------------------------------ */
+
+/* Arm everything, so that the owner signals each event. */
+static void attack_arm(struct hostile *h)
+{
+	struct rs_seg_head *head = (struct rs_seg_head *)h->base;
+
+	__atomic_store_n(&head->armed, 1, __ATOMIC_SEQ_CST);
+	for (uint32_t i = 0; i < CONNS; i++)
+		__atomic_store_n(&rs_seg_conn(&h->layout, h->base, i)->armed, 1, __ATOMIC_SEQ_CST);
+}
+
+/* Fill a descriptor, so that the next write to it would wait; then let it wait. */
+static void attack_fill(struct hostile *h, int fd)
+{
+	const uint64_t max = UINT64_MAX - 1;
+
+	(void)h;
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	while (write(fd, &max, sizeof(max)) > 0)
+		;
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+}
+
+/* Empty a descriptor, so that the next read would wait. What is read may be for another process. */
+static void attack_empty(struct hostile *h, int fd)
+{
+	char buf[4096];
+
+	(void)h;
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	while (fd != h->sock && read(fd, buf, sizeof(buf)) > 0)
+		;
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+}
+
+static void attack_memory(struct hostile *h, int fd)
+{
+	const int64_t bytes = (int64_t)h->layout.bytes;
+
+	if (!ftruncate(fd, 0) || !ftruncate(fd, bytes * 2))
+		_exit(2);
+	fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, bytes);
+	fcntl(fd, F_ADD_SEALS,
+	      F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | 0x10 /* F_SEAL_FUTURE_WRITE */);
+	fcntl(fd, F_SETLEASE, F_WRLCK);
+	if (fchmod(fd, 0))
+		return;
+}
+
+static void attack_shutdown(struct hostile *h, int fd)
+{
+	if (fd != h->sock)
+		shutdown(fd, SHUT_RDWR);
+}
+
+static void (*const attacks[])(struct hostile *h, int fd) = { attack_fill, attack_empty, attack_memory,
+							      attack_shutdown };
+
+/* One attack on each descriptor, without end. */
+static void attack_descriptors(unsigned int which)
+{
+	struct hostile h;
+
+	hostile_attach(&h);
+	hostile_hoard(&h);
+	for (;;) {
+		hostile_dial(&h);
+		for (unsigned int i = 0; i < FDS; i++)
+			if (h.fd[i] >= 0)
+				attacks[which](&h, h.fd[i]);
+		attack_arm(&h);
+		if (which != 0)
+			attacks[which](&h, h.sock);
+		hostile_release(&h);
+	}
+}
+
+/* A word that a ring may take for a turn, a length, an index, or anything. */
+static uint32_t strange_word(struct hostile *h)
+{
+	const uint64_t n = unit_random(&h->random);
+
+	switch (n % 4) {
+	case 0: return (uint32_t)(n >> 8) % 16;
+	case 1: return UINT32_MAX - (uint32_t)(n >> 8) % 16;
+	case 2: return 1u << (n >> 8) % 32;
+	default: return (uint32_t)(n >> 32);
+	}
+}
+
+/* An entry that the owner takes, full of anything. */
+static void strange_entry(struct hostile *h)
+{
+	struct rs_seg_conn *c = rs_seg_conn(&h->layout, h->base, (uint32_t)(unit_random(&h->random) % CONNS));
+	struct rs_sqe e = { .op = (uint8_t)(unit_random(&h->random) % 5),
+			    .len = strange_word(h),
+			    .offset = strange_word(h),
+			    .rkey = strange_word(h),
+			    .remote = unit_random(&h->random) };
+	uint32_t at = (uint32_t)(unit_random(&h->random) % 16);
+
+	rs_ring_publish(unit_random(&h->random) % 2 ? rs_seg_sq(c) : rs_seg_rq(&h->layout, c), at, 8, &e,
+			sizeof(struct rs_rqe));
+}
+
+static void attack_words(unsigned int unused)
+{
+	struct hostile h;
+	const uint64_t words = rs_layout(CONNS, 8, 64 * RS_PAGE).pool_offset / 4;
+	uint32_t *at;
+
+	(void)unused;
+	hostile_attach(&h);
+	at = (uint32_t *)(void *)h.base;
+	for (unsigned int i = 0;; i++) {
+		const uint64_t n = unit_random(&h.random) % words;
+
+		__atomic_store_n(&at[n], strange_word(&h), __ATOMIC_RELAXED);
+		if (i % 4 == 0) /* where all of them are read */
+			__atomic_store_n((uint32_t *)(void *)((struct rs_seg_head *)h.base)->ready, UINT32_MAX,
+					 __ATOMIC_RELAXED);
+		if (i % 16 == 0)
+			strange_entry(&h);
+		if (i % 4096 == 0) {
+			hostile_dial(&h);
+			hostile_release(&h);
+			send(h.sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+		}
+	}
+}
+
+/* ---- tests ------------------------------------------------------------------------------------ */
+
+static pid_t begin_attack(void (*attack)(unsigned int), unsigned int which)
+{
+	const pid_t pid = fork();
+
+	if (!pid) {
+		signal(SIGPIPE, SIG_IGN);
+		attack(which);
+	}
+	ck_assert_int_gt(pid, 0);
+	for (int i = 0; i < 1000 && info_of(a).clients < 3; i++)
+		usleep(1000);
+	ck_assert_uint_eq(info_of(a).clients, 3);
+	return pid;
+}
+
+/* It attacks to the end, and everything that it had is freed. */
+static void end_attack(pid_t pid)
+{
+	int status;
+
+	ck_assert_int_eq(waitpid(pid, &status, WNOHANG), 0);
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	for (int i = 0; i < 2000 && info_of(a).clients > 2; i++)
+		usleep(1000);
+	ck_assert_uint_eq(info_of(a).clients, 2);
+	require_all();
+}
+
+START_TEST(a_process_abuses_its_descriptors)
+{
+	const pid_t pid = begin_attack(attack_descriptors, (unsigned int)_i);
+
+	require_all();
+	end_attack(pid);
+}
+END_TEST
+
+START_TEST(a_process_scribbles_into_its_memory)
+{
+	const pid_t pid = begin_attack(attack_words, 0);
+
+	require_all();
+	ck_assert_uint_gt(info_of(a).forged, 0);
+	end_attack(pid);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("share_hostile");
+	TCase *t = tcase_create("hostile");
+
+	tcase_add_checked_fixture(t, hostile_begin, hostile_end);
+	tcase_set_timeout(t, 60);
+#ifndef __SANITIZE_THREAD__ /* no threads after fork() */
+	tcase_add_loop_test(t, a_process_abuses_its_descriptors, 0, sizeof(attacks) / sizeof(attacks[0]));
+	tcase_add_test(t, a_process_scribbles_into_its_memory);
+#endif
+	suite_add_tcase(s, t);
+	return unit_main(s);
+}
