@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # shellcheck shell=bash
-# Two hosts on this machine, for jobs of tests: host1 and host2 have a network, a name, IPC objects and an /etc/hosts of their own, and
-# share all files. An mpirun on host1 starts a daemon of its own on host2, as it would by ssh.
+# Two hosts on this machine, for jobs of tests: host1 and host2 have a network, a name, IPC objects, an /etc/hosts and a boot
+# identifier of their own, and share all other files. An mpirun on host1 starts a daemon of its own on host2, as it would by ssh.
 
 # hosts_up FOLDER: sets host1, which is put in front of a command to run it there, and by_rsh, settings for its mpirun. False where
 # namespaces cannot be made. The hosts end with hosts_down, or with the shell.
@@ -11,9 +11,10 @@ hosts_up() {
 	((!EUID)) && command -v ip nsenter setpriv unshare >/dev/null || return
 	printf '127.0.0.1 localhost\n10.77.0.1 host1\n10.77.0.2 host2\n' >"$1/hosts"
 	for i in 1 2; do
+		cat /proc/sys/kernel/random/uuid >"$1/boot$i"
 		# shellcheck disable=SC2016
 		setpriv --pdeathsig KILL unshare -n -u -i -m sh -c '
-			mount --bind "$0/hosts" /etc/hosts && hostname "host$1" && ip link set lo up && >"$0/up$1" && exec sleep infinity
+			mount --bind "$0/hosts" /etc/hosts && mount --bind "$0/boot$1" /proc/sys/kernel/random/boot_id && hostname "host$1" && ip link set lo up && >"$0/up$1" && exec sleep infinity
 		' "$1" $i 2>"$1/host$i.log" &
 		pids[i]=$!
 	done

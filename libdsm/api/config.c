@@ -65,6 +65,8 @@ static const struct row {
 	  "waiting time after which one line says which ranks wait for what, in milliseconds; 0: never" },
 	{ "DSM_MMAP", SWITCH, NONE, NULL, 1, 0, 1, false,
 	  "anonymous shared mappings of a program with libdsm-pthread.so are shared by all ranks" },
+	{ "DSM_PROCESSORS", CHOICE, NONE, "job host", 0, 0, 0, false,
+	  "the processors that a program with libdsm-pthread.so sees: those of all ranks, or of the rank's host" },
 	{ "DSM_DEADLOCK", CHOICE, FIELD(deadlock), "report abort off", 0, 0, 0, false,
 	  "when all threads of all ranks wait for each other for DSM_STALL_MS: print what each waits for; end the job as well" },
 	{ "DSM_STRICT", SWITCH, NONE, NULL, 0, 0, 1, false, "unknown variables that start with DSM_ are errors, not warnings" },
@@ -260,7 +262,9 @@ static int value_of(const struct row *r, uint64_t *number, const char **word)
 	*number = r->def;
 	*word = NULL;
 	if (r->kind == CHOICE) {
-		static const char *const firsts[] = { "auto", "off", "on", "host", "softirq", "spread", "report" };
+		static const char *const firsts[] = {
+			"auto", "off", "on", "host", "softirq", "spread", "report", "job"
+		};
 		size_t i = 0;
 
 		while (i + 1 < sizeof(firsts) / sizeof(firsts[0]) &&

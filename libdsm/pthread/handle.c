@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/types.h>
 
+#include "processors.h"
 #include "sync.h"
 
 #define CPU_BYTES 1024u /* of a set of processors: the kernel's largest */
@@ -226,12 +227,16 @@ static int queue(pthread_t t, struct request *q)
 
 static int get_cpus(pthread_t t, struct request *q)
 {
-	return NEXT(pthread_getaffinity_np)(t, q->cpus.bytes, (cpu_set_t *)q->cpus.set);
+	int err = NEXT(pthread_getaffinity_np)(t, q->cpus.bytes, (cpu_set_t *)q->cpus.set);
+
+	return err ? err : processors_to_job(q->cpus.set, q->cpus.bytes, t == NEXT(pthread_self)());
 }
 
 static int set_cpus(pthread_t t, struct request *q)
 {
-	return NEXT(pthread_setaffinity_np)(t, q->cpus.bytes, (const cpu_set_t *)q->cpus.set);
+	int err = processors_to_host(q->cpus.set, q->cpus.bytes, t == NEXT(pthread_self)());
+
+	return err ? err : NEXT(pthread_setaffinity_np)(t, q->cpus.bytes, (const cpu_set_t *)q->cpus.set);
 }
 
 EXPORT int pthread_getschedparam(pthread_t t, int *policy, struct sched_param *param)

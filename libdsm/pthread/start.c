@@ -22,6 +22,7 @@
 
 #include "futex.h"
 #include "lookup.h"
+#include "processors.h"
 #include "random.h"
 #include "signals.h"
 #include "thread.h"
@@ -203,6 +204,7 @@ static void make_team(void)
 		team->keys = keys;
 		team->live = 1;
 		must("random numbers", random_start());
+		must("processors", processors_start());
 		must("dsm_sem_init", dsm_sem_init(&team->exits, 0));
 		must("dsm_sem_init", dsm_sem_init(&team->over, 0));
 	}
@@ -211,6 +213,7 @@ static void make_team(void)
 	must("dsm_broadcast", dsm_broadcast(&team, sizeof(team), 0));
 	if (shim.rank)
 		stacks_start();
+	processors_note();
 	shim.keys = team->keys;
 }
 
