@@ -5,8 +5,8 @@
  * The writable segment of an executable begins with what the loader fills in and then protects (RELRO): the GOT, vtables,
  * constant pointers. The rest, .data and .bss, is the program's, on two conditions. With lazy binding the loader also writes to
  * .got.plt there, so functions must be bound at the start. And an executable compiled without -fPIC has copies of variables of
- * shared libraries in .bss (copy relocations): `environ` differs between ranks and must not be shared; the standard streams are
- * pointers into the C library, which is at the same address on all ranks.
+ * shared libraries in .bss (copy relocations). The standard streams are pointers into the C library, which is at the same address on all
+ * ranks; `environ` differs between ranks and must not be shared, unless libdsm-pthread.so keeps it equal.
  */
 #include <elf.h>
 #include <errno.h>
@@ -135,20 +135,48 @@ static int read_program(struct dl_phdr_info *info, size_t size, void *arg)
 	return 1; /* the first is the executable */
 }
 
+/* The list ends with NULL. */
+static bool is_listed(const char *const *list, const char *word)
+{
+	while (*list && strcmp(*list, word))
+		list++;
+	return *list;
+}
+
 /*
- * May this variable of a library be shared? Streams point into libraries, which are at the same address on all ranks; one thread
- * uses those of getopt().
+ * May this variable of a library be shared? Some are constant, or have the same value on all ranks. Streams point into libraries,
+ * which are at the same address everywhere; Of settings that the program makes, all ranks should see
+ * the same. What libdsm-pthread.so keeps equal is shared with it only.
  */
 static bool harmless(const char *name)
 {
-	static const char *const good[] = { "stdin",  "stdout", "stderr",  "optarg",    "optind",
-					    "opterr", "optopt", "signgam", "__signgam", NULL };
-	int i;
+	static const char *const good[] = {
+		"stdin", "stdout", "stderr", "optarg", "optind", "opterr", "optopt", "signgam", "__signgam",
+		/* false since libdsm has made threads */
+		"__libc_single_threaded",
+		/* set by the program */
+		"obstack_alloc_failed_handler", "obstack_exit_failure", "error_print_progname", "error_message_count",
+		"error_one_per_line", "re_syntax_options", "argp_err_exit_status", "argp_program_version",
+		"argp_program_version_hook", "argp_program_bug_address", "_nl_msg_cat_cntr",
+		/* constants */
+		"in6addr_any", "in6addr_loopback", "sys_siglist", "_sys_siglist", "sys_sigabbrev",
+		/* numbers of the time zone */
+		"timezone", "__timezone", "daylight", "__daylight", NULL
+	};
+	static const char *const kept[] = { "environ",
+					    "__environ",
+					    "_environ",
+					    "program_invocation_name",
+					    "program_invocation_short_name",
+					    "__progname",
+					    "__progname_full",
+					    "tzname",
+					    "__tzname",
+					    NULL };
 
-	for (i = 0; good[i]; i++)
-		if (!strcmp(name, good[i]))
-			return true;
-	return !strncmp(name, "_ZSt", 4); /* std::cout and the like, for the same reason */
+	if (is_listed(good, name) || (getenv("DSM_PTHREAD_INSIDE") && is_listed(kept, name)))
+		return true;
+	return !strncmp(name, "_ZSt", 4); /* std::cout and the like, for the same reason as streams */
 }
 
 static int copies(const struct program *p)

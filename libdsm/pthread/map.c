@@ -15,6 +15,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "everywhere.h"
+
 #define PAGE 4096u
 
 extern void *__libc_malloc(size_t size);
@@ -100,36 +102,13 @@ static void *detach(void *arg)
 	return (void *)(intptr_t)(r ? dsm_region_detach(r) : 0);
 }
 
-/* Run by a thread of each other rank. Returns the first error. */
-static int everywhere(void *(*fn)(void *), struct mapping *m)
-{
-	int r, err = 0;
-
-	for (r = 0; r < shim.size; r++) {
-		void *result = NULL;
-		dsm_thread_t t;
-		int failed;
-
-		if (r == shim.rank)
-			continue;
-		failed = dsm_spawn(&t, r, NULL, fn, m);
-		if (!failed)
-			failed = dsm_join(t, &result);
-		if (!failed)
-			failed = (int)(intptr_t)result;
-		if (!err)
-			err = failed;
-	}
-	return err;
-}
-
 static void drop(struct mapping *m)
 {
 	char name[DSM_NAME_MAX];
 
 	strcpy(name, m->name);
 	dsm_region_destroy(name);
-	everywhere(detach, m);
+	everywhere_run(detach, m);
 	detach(m);
 	dsm_free(m);
 }
@@ -159,7 +138,7 @@ static int create(size_t length, struct mapping **out)
 		dsm_free(m);
 		return err;
 	}
-	err = everywhere(attach, m);
+	err = everywhere_run(attach, m);
 	if (err)
 		drop(m);
 	else

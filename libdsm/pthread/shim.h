@@ -86,6 +86,7 @@ struct team {
 	struct named *named;
 	struct key *keys;
 	struct generators *generators; /* random.c */
+	struct environment *environment;
 	struct seat *seats;            /* processors.c; NULL: the program sees the host's */
 	size_t stack_size, guard_size; /* default sizes for new threads */
 };

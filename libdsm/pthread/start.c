@@ -20,6 +20,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "copies.h"
+#include "environment.h"
 #include "futex.h"
 #include "lookup.h"
 #include "processors.h"
@@ -203,6 +205,7 @@ static void make_team(void)
 		memset(keys, 0, bytes);
 		team->keys = keys;
 		team->live = 1;
+		must("environment", environment_start());
 		must("random numbers", random_start());
 		must("processors", processors_start());
 		must("dsm_sem_init", dsm_sem_init(&team->exits, 0));
@@ -213,6 +216,7 @@ static void make_team(void)
 	must("dsm_broadcast", dsm_broadcast(&team, sizeof(team), 0));
 	if (shim.rank)
 		stacks_start();
+	must("environment", environment_join());
 	processors_note();
 	shim.keys = team->keys;
 }
@@ -285,6 +289,7 @@ __attribute__((constructor)) static void begin(void)
 	report_signals();
 	shim.near = dsm_nodes() == 1;
 	shim.shares_maps = !getenv("DSM_MMAP") || !strcmp(getenv("DSM_MMAP"), "1");
+	copies_separate();
 	must("the program's variables", dsm_adopt_globals(&globals));
 	find_shared(globals);
 	make_team();
@@ -460,7 +465,7 @@ static char **share_words(char **words, int n)
 static int run_main(int argc, char **argv, char **envp)
 {
 	struct dsm_thread_options opt = { .shared_stack = 1 };
-	struct words w = { argc, argv, envp };
+	struct words w = { argc, argv, shim.active ? environ : envp };
 	void *result = NULL;
 
 	if (!shim.active)

@@ -9,8 +9,6 @@ for source in apps/threads/*.c* tests/threads/*.c*; do
 	name=${name%.*}
 	is_chosen "$name" || continue
 	own=()
-	# They use environ, and __libc_single_threaded, which --preload needs this for.
-	[[ $name != @(calls|futures) ]] || own=(-fPIC)
 	# It counts misses, where there are any.
 	[[ $name != beside ]] || own=(-Ilibdsm/include)
 	if [[ $source == *.cc ]]; then

@@ -32,11 +32,28 @@ says "dsmrun of a program with libdsm.a" "2 ranks, sum 3" 0 "${run[@]}" -n 2 "$B
 says "dsmrun of nothing" "no such program" 2 "${run[@]}" -n 2 "$scratch/not-there"
 says "dsmrun --bad" "what is --bad" 2 "${run[@]}" --bad
 
+# Of a library that is not the C library, nothing is known.
+echo 'int its_own = 3;' >"$scratch/its-own.c"
+gcc -shared -fPIC "$scratch/its-own.c" -o "$scratch/libits-own.so"
+program copies -fno-pic "$scratch/libits-own.so" "-Wl,-rpath,$scratch" <<'END'
+#include <unistd.h>
+extern int its_own;
+int main(void) { return environ == 0 || its_own != 3; }
+END
+says "a copy of a library's variable" "that ranks cannot share: its_own (" 70 "${run[@]}" -n 2 "$scratch/copies"
 program environment -fno-pic <<'END'
 #include <unistd.h>
 int main(void) { return environ == 0; }
 END
-says "a copy of environ" "environ" 70 "${run[@]}" -n 2 "$scratch/environment"
+says "a copy of environ" "" 0 "${run[@]}" -n 2 "$scratch/environment"
+# Without libdsm-pthread.so nobody keeps it equal.
+cat >"$scratch/adopts.c" <<'END'
+#include <dsm.h>
+#include <unistd.h>
+int main(void) { return !environ || dsm_init(NULL) || dsm_adopt_globals(NULL); }
+END
+"$tools/dsm-cc" -D_GNU_SOURCE -fno-pic "$scratch/adopts.c" -o "$scratch/adopts" || count_failure "adopts: build"
+says "a copy of environ, without libdsm-pthread" "environ (compile with -fPIC" 1 "${run[@]}" -n 2 "$scratch/adopts"
 
 # Programs that dsm-cc has not built.
 cat >"$scratch/shares.c" <<'END'
@@ -121,7 +138,7 @@ done
 says "--preload: once" $'string, 2 process\nend' 0 bash -c '"$@"; echo end' - "${run[@]}" -n 2 --preload "$scratch/shares-pie"
 says "--preload: one rank" "2000 and a string and a string, 1 process" 5 "${run[@]}" --preload "$scratch/shares-pie" 5
 says "--preload: no RELRO" "no RELRO segment" 70 "${run[@]}" -n 2 --preload "$scratch/shares-open"
-says "--preload: a copy of environ" "environ" 70 "${run[@]}" -n 2 --preload "$scratch/environment-plain"
+says "--preload: a copy of environ" "" 0 "${run[@]}" -n 2 --preload "$scratch/environment-plain"
 says "--preload: static" "statically linked" 2 "${run[@]}" -n 2 --preload "$scratch/shares-static"
 says "--preload: setuid" "setuid" 2 "${run[@]}" -n 2 --preload "$scratch/shares-setuid"
 says "--preload: a script" "not for scripts" 2 "${run[@]}" -n 2 --preload "$scratch/script" "$scratch/shares-pie"

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* everywhere.h - what must be done in the process of each rank. */
+#ifndef PTHREAD_EVERYWHERE_H
+#define PTHREAD_EVERYWHERE_H
+
+#include "shim.h"
+
+/*
+ * Call fn(arg) in a thread of each other rank, one rank after the other, and return the first error that is not 0: of starting the
+ * thread (a negative errno value), or what fn returned, an int as a pointer. arg is in shared memory. On the private stack
+ * (dsm_call()), with cancellation disabled. Blocks for two round trips for each rank.
+ */
+int everywhere_run(void *(*fn)(void *), void *arg);
+
+/* The same on any stack, with a shared copy of the size bytes at arg, which are written back. -ENOMEM. */
+int everywhere_call(void *(*fn)(void *), void *arg, size_t size);
+
+#endif
