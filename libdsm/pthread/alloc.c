@@ -30,13 +30,18 @@ struct want {
 	void *got;
 };
 
+__thread uint32_t lent __attribute__((tls_model("initial-exec")));
+
 static void allocate(void *arg)
 {
 	struct want *out = arg, w = *out;
+	const uint32_t was = lent;
 
+	lent = 0; /* the runtime's own allocations are not the program's */
 	w.got = w.align > GRAIN ? dsm_aligned_alloc(w.align, w.size)
 		: w.zero        ? dsm_calloc(1, w.size)
 				: dsm_malloc(w.size);
+	lent = was;
 	out->got = w.got;
 }
 
@@ -88,8 +93,6 @@ EXPORT void free(void *p)
 	start = head_of(p)->start;
 	dsm_call(release, &start);
 }
-
-__thread uint32_t lent __attribute__((tls_model("initial-exec")));
 
 /* Does the program call it, rather than a library? */
 static bool is_wanted(const void *caller)

@@ -19,8 +19,8 @@
 #define WORDS 2 /* of the largest, tzname */
 
 static struct copy {
-	char *at; /* in the executable */
-	uintptr_t own[WORDS];
+	char *at;                                          /* in the executable */
+	uintptr_t own[WORDS] __attribute__((aligned(32))); /* as much as a store of a vector may want */
 } copies[MOST];
 static unsigned int count;
 

@@ -87,7 +87,7 @@ static int publish(void)
 	if (image_size() > RING)
 		return ENOMEM;
 	publish_here(NULL);
-	err = everywhere_call(publish_here, &none, sizeof(none));
+	err = everywhere_call(EVERYWHERE, publish_here, &none, sizeof(none));
 	return err ? ENOMEM : 0;
 }
 

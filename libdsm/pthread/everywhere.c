@@ -7,22 +7,24 @@
 
 #include "alloc.h"
 
+int everywhere_one(int r, void *(*fn)(void *), void *arg)
+{
+	void *result = NULL;
+	dsm_thread_t t;
+	int err = dsm_spawn(&t, r, NULL, fn, arg);
+
+	if (!err)
+		err = dsm_join(t, &result);
+	return err ? err : (int)(intptr_t)result;
+}
+
 int everywhere_run(void *(*fn)(void *), void *arg)
 {
 	int r, err = 0;
 
 	for (r = 0; r < shim.size; r++) {
-		void *result = NULL;
-		dsm_thread_t t;
-		int failed;
+		int failed = r == shim.rank ? 0 : everywhere_one(r, fn, arg);
 
-		if (r == shim.rank)
-			continue;
-		failed = dsm_spawn(&t, r, NULL, fn, arg);
-		if (!failed)
-			failed = dsm_join(t, &result);
-		if (!failed)
-			failed = (int)(intptr_t)result;
 		if (!err)
 			err = failed;
 	}
@@ -32,20 +34,20 @@ int everywhere_run(void *(*fn)(void *), void *arg)
 struct round {
 	void *(*fn)(void *);
 	void *arg;
-	int err;
+	int rank, err;
 };
 
 static void run_round(void *arg)
 {
 	struct round *out = arg, r = *out;
 
-	r.err = everywhere_run(r.fn, r.arg);
+	r.err = r.rank < 0 ? everywhere_run(r.fn, r.arg) : everywhere_one(r.rank, r.fn, r.arg);
 	out->err = r.err;
 }
 
-int everywhere_call(void *(*fn)(void *), void *arg, size_t size)
+int everywhere_call(int rank, void *(*fn)(void *), void *arg, size_t size)
 {
-	struct round r = { .fn = fn, .arg = shared_alloc(size) };
+	struct round r = { .fn = fn, .arg = shared_alloc(size), .rank = rank };
 	int state;
 
 	if (!r.arg)

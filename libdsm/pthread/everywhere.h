@@ -12,7 +12,11 @@
  */
 int everywhere_run(void *(*fn)(void *), void *arg);
 
-/* The same on any stack, with a shared copy of the size bytes at arg, which are written back. -ENOMEM. */
-int everywhere_call(void *(*fn)(void *), void *arg, size_t size);
+/* The same for one rank; r: any but this one. */
+int everywhere_one(int r, void *(*fn)(void *), void *arg);
+
+/* The first function, or with r >= 0 the second, on any stack, with a shared copy of the size bytes at arg, which are written back. -ENOMEM. */
+int everywhere_call(int r, void *(*fn)(void *), void *arg, size_t size);
+#define EVERYWHERE (-1)
 
 #endif

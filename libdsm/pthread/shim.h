@@ -87,6 +87,7 @@ struct team {
 	struct key *keys;
 	struct generators *generators; /* random.c */
 	struct environment *environment;
+	struct statics *statics;
 	struct seat *seats;            /* processors.c; NULL: the program sees the host's */
 	size_t stack_size, guard_size; /* default sizes for new threads */
 };

@@ -27,6 +27,7 @@
 #include "processors.h"
 #include "random.h"
 #include "signals.h"
+#include "statics.h"
 #include "thread.h"
 
 #define INSIDE "DSM_PTHREAD_INSIDE" /* a program started by the program is no rank */
@@ -206,6 +207,7 @@ static void make_team(void)
 		team->keys = keys;
 		team->live = 1;
 		must("environment", environment_start());
+		must("statics", statics_start());
 		must("random numbers", random_start());
 		must("processors", processors_start());
 		must("dsm_sem_init", dsm_sem_init(&team->exits, 0));
@@ -217,6 +219,7 @@ static void make_team(void)
 	if (shim.rank)
 		stacks_start();
 	must("environment", environment_join());
+	statics_join();
 	processors_note();
 	shim.keys = team->keys;
 }

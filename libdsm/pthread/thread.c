@@ -16,6 +16,7 @@
 #include "alloc.h"
 #include "futex.h"
 #include "signals.h"
+#include "statics.h"
 
 #define ROUNDS 4 /* PTHREAD_DESTRUCTOR_ITERATIONS */
 #define ROW 32u
@@ -292,6 +293,7 @@ static void *live(void *arg)
 
 	free(arg);
 	let_signals(b.signals);
+	statics_follow();
 	return b.fn(b.arg);
 }
 
@@ -373,6 +375,7 @@ int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), v
 	if (!b)
 		return EAGAIN;
 	*b = (struct birth){ fn, arg, blocked_signals() };
+	statics_offer();
 	s.arg = b;
 	__atomic_fetch_add(&team->live, 1, __ATOMIC_SEQ_CST);
 	dsm_call(spawn, &s);
