@@ -245,19 +245,53 @@ static void serve(void)
 
 enum ending { RUNS_ON, BY_EXIT, BY_QUICK_EXIT, AT_ONCE };
 
+static pid_t ender; /* rank 0: the thread that runs exit() or quick_exit(); 0: none. Atomic */
+
+static void sleep_forever(void) __attribute__((noreturn));
+static void sleep_forever(void)
+{
+	for (;;)
+		pause();
+}
+
+/* Rank 0. Returns in the one thread that ends the program, also in a handler that it runs; the first call decides. */
+static void begin_end(enum ending how, int s)
+{
+	uint32_t none = RUNS_ON;
+
+	if (__atomic_load_n(&ender, __ATOMIC_SEQ_CST) == gettid())
+		return;
+	if (!__atomic_compare_exchange_n(&team->how, &none, how, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		sleep_forever();
+	team->status = (uint32_t)s;
+	__atomic_store_n(&ender, gettid(), __ATOMIC_SEQ_CST);
+}
+
+/* A thread of its own, since the handlers of exit() may take any time, and _exit() does not wait for them. */
+static void *run_exit(void *how)
+{
+	__atomic_store_n(&ender, gettid(), __ATOMIC_SEQ_CST);
+	if ((intptr_t)how == BY_EXIT)
+		exit((int)team->status);
+	quick_exit((int)team->status);
+}
+
 /* Another rank has told rank 0. */
 static void *exits(void *arg)
 {
 	dsm_sem_t wanted = team->exits;
+	pthread_t t;
 
 	dsm_wait_label(DSM_WAIT_IDLE, NULL, 0);
-	if (dsm_sem_wait(&wanted))
-		return arg;
-	switch ((enum ending)team->how) {
-	case BY_EXIT: exit((int)team->status);
-	case BY_QUICK_EXIT: quick_exit((int)team->status);
-	default: _exit((int)team->status);
+	while (!dsm_sem_wait(&wanted)) {
+		void *how = (void *)(intptr_t)__atomic_load_n(&team->how, __ATOMIC_SEQ_CST);
+
+		if ((intptr_t)how == AT_ONCE)
+			_exit((int)team->status);
+		if (NEXT(pthread_create)(&t, NULL, run_exit, how))
+			run_exit(how);
 	}
+	return arg;
 }
 
 static int status; /* exit status of rank 0 */
@@ -329,8 +363,7 @@ static void leave_once(void)
 
 	if (!__atomic_exchange_n(&leaving, 1, __ATOMIC_SEQ_CST))
 		dsm_call(leave, NULL);
-	for (;;)
-		pause();
+	sleep_forever();
 }
 
 __attribute__((destructor)) static void end(void)
@@ -358,10 +391,12 @@ static void ask(void *arg)
 {
 	struct asked a = *(struct asked *)arg;
 	dsm_sem_t wanted = team->exits;
-	uint32_t none = RUNS_ON;
+	uint32_t how = RUNS_ON;
 
-	if (!__atomic_compare_exchange_n(&team->how, &none, a.how, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-		return;
+	/* _exit() does not wait for an exit() that runs. */
+	while (!__atomic_compare_exchange_n(&team->how, &how, a.how, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		if (a.how != AT_ONCE || how == AT_ONCE)
+			return;
 	team->status = (uint32_t)a.status;
 	dsm_sem_post(&wanted, 1);
 }
@@ -379,8 +414,7 @@ static void ask_rank_0(enum ending how, int s)
 	struct asked a = { how, s };
 
 	dsm_call(ask, &a);
-	for (;;)
-		pause();
+	sleep_forever();
 }
 
 /* Does the program call it, in a job of several ranks? */
@@ -395,6 +429,8 @@ EXPORT void exit(int s)
 		fflush(NULL);
 		ask_rank_0(BY_EXIT, s);
 	}
+	if (shim.active && is_rank())
+		begin_end(BY_EXIT, s);
 	NEXT(exit)(s);
 	__builtin_unreachable();
 }
@@ -403,6 +439,8 @@ EXPORT void quick_exit(int s)
 {
 	if (ends_job(CALLER) && shim.rank)
 		ask_rank_0(BY_QUICK_EXIT, s);
+	if (ends_job(CALLER))
+		begin_end(BY_QUICK_EXIT, s);
 	status = s;
 	NEXT(quick_exit)(s);
 	__builtin_unreachable();
@@ -479,9 +517,9 @@ static int run_main(int argc, char **argv, char **envp)
 	must("main()", dsm_run(&opt, begin_main, &w, &result));
 	if (main_has_left()) {
 		await_end();
-		for (;;)
-			pause();
+		sleep_forever();
 	}
+	begin_end(BY_EXIT, (int)(intptr_t)result); /* the C library calls an exit() that is not ours */
 	return (int)(intptr_t)result;
 }
 

@@ -403,3 +403,58 @@ for way in node two; do
 	says "collected variables at the end, $way" $'1 2 3 4 5 6 handler\n1 2 3 4 5 6 destructor' 0 \
 		"${run[@]}" ${ways[$way]} "$scratch/collected"
 done
+
+# Two threads call exit() at once: one status, one run of the handlers. A handler that never returns does not keep others from _exit().
+program at_once <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+static pthread_barrier_t both;
+static const char *how;
+static void handler(void)
+{
+	fprintf(stderr, "handler\n");
+	if (!strcmp(how, "stuck"))
+		for (;;)
+			pause();
+}
+static void *ends(void *arg)
+{
+	pthread_barrier_wait(&both);
+	if (!strcmp(how, "stuck")) {
+		sleep(1);
+		_exit(4);
+	}
+	exit(4);
+	return arg;
+}
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	how = argc > 1 ? argv[1] : "";
+	atexit(handler);
+	pthread_barrier_init(&both, NULL, 2);
+	pthread_create(&t, NULL, ends, NULL);
+	pthread_barrier_wait(&both);
+	if (!strcmp(how, "return"))
+		return 3;
+	exit(3);
+}
+END
+for way in node two; do
+	for how in exit return; do
+		is_chosen "exit() by two ranks at once: $how, $way" || continue
+		got=''
+		for i in {1..10}; do
+			status=0
+			# shellcheck disable=SC2086
+			said=$(timeout -k 5 60 "${run[@]}" ${ways[$way]} "$scratch/at_once" "$how" 2>&1 </dev/null) || status=$?
+			[[ $status == [34] && $said == handler ]] || got+="status $status, $said; "
+		done
+		same "exit() by two ranks at once: $how, $way" "$got" ""
+	done
+	# shellcheck disable=SC2086
+	says "exit() that is stuck, and _exit(), $way" handler 4 "${run[@]}" ${ways[$way]} "$scratch/at_once" stuck
+done
