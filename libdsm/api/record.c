@@ -15,10 +15,28 @@
 
 #define STACK_MIN (64ul << 10)
 
+#define MARK 0x7fb5d329728ea185ull
+
+static uint64_t mark_of(const struct record *r)
+{
+	return MARK ^ (uintptr_t)r;
+}
+
+struct record *record_of(dsm_thread_t t)
+{
+	struct record *r = (struct record *)(uintptr_t)t.id;
+	size_t at;
+
+	if (t.id % _Alignof(struct record) || !range_off((const void *)r, &at) || at + sizeof(*r) > job.heap)
+		return NULL;
+	return __atomic_load_n(&r->mark, __ATOMIC_ACQUIRE) == mark_of(r) ? r : NULL;
+}
+
 void record_release(struct record *r)
 {
 	dsm_sem_t done = r->done;
 
+	__atomic_store_n(&r->mark, 0, __ATOMIC_RELEASE);
 	dsm_free(r->memory);
 	dsm_sem_destroy(&done);
 }
@@ -121,6 +139,7 @@ int record_make(const struct dsm_thread_options *opt, void *(*fn)(void *), void 
 		dsm_free(r->memory);
 		return err;
 	}
+	__atomic_store_n(&r->mark, mark_of(r), __ATOMIC_RELEASE);
 	*out = r;
 	return 0;
 }

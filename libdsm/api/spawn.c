@@ -214,16 +214,24 @@ static int await_end(dsm_sem_t *done, const uint64_t *ns)
 	return err == -EAGAIN ? -EBUSY : err;
 }
 
+/* What a call returns where record_of() has found none. */
+static int no_thread(dsm_thread_t t)
+{
+	return t.id ? -ESRCH : -EINVAL;
+}
+
 static int join(dsm_thread_t t, const uint64_t *ns, void **result)
 {
-	struct record *r = (struct record *)(uintptr_t)t.id;
+	struct record *r = record_of(t);
 	int err = api_ready();
 	dsm_sem_t done;
 	bool labels;
 
 	if (err)
 		return err;
-	if (!r || r->state == RECORD_DETACHED)
+	if (!r)
+		return no_thread(t);
+	if (r->state == RECORD_DETACHED)
 		return -EINVAL;
 	if (r == stack_record())
 		return -EDEADLK;
@@ -252,26 +260,26 @@ DSM_API int dsm_timedjoin(dsm_thread_t t, uint64_t ns, void **result)
 
 DSM_API int dsm_cancel(dsm_thread_t t)
 {
-	const struct record *r = (const struct record *)(uintptr_t)t.id;
+	const struct record *r = record_of(t);
 	int err = api_ready();
 
 	if (err)
 		return err;
 	if (!r)
-		return -EINVAL;
+		return no_thread(t);
 	return call_rank((uint16_t)r->rank, CALL_CANCEL, &t.id, sizeof(t.id), NULL, 0);
 }
 
 DSM_API int dsm_detach(dsm_thread_t t)
 {
-	struct record *r = (struct record *)(uintptr_t)t.id;
+	struct record *r = record_of(t);
 	int err = api_ready();
 	uint32_t was;
 
 	if (err)
 		return err;
 	if (!r)
-		return -EINVAL;
+		return no_thread(t);
 	was = __atomic_exchange_n(&r->state, RECORD_DETACHED, __ATOMIC_SEQ_CST);
 	if (was == RECORD_ENDED)
 		record_release(r);
@@ -280,20 +288,22 @@ DSM_API int dsm_detach(dsm_thread_t t)
 
 DSM_API int dsm_thread_rank(dsm_thread_t t)
 {
-	const struct record *r = (const struct record *)(uintptr_t)t.id;
+	const struct record *r = record_of(t);
 
-	return r ? r->rank : -EINVAL;
+	return r ? r->rank : no_thread(t);
 }
 
 DSM_API int dsm_thread_native(dsm_thread_t t, int (*fn)(unsigned long thread, void *arg), void *arg)
 {
-	const struct record *r = (const struct record *)(uintptr_t)t.id;
+	const struct record *r = record_of(t);
 	int err = api_ready();
 
 	if (err)
 		return err;
-	if (!r || !fn)
+	if (!fn)
 		return -EINVAL;
+	if (!r)
+		return no_thread(t);
 	if (r == stack_record())
 		return fn(pthread_self(), arg);
 	return r->rank == job.rank ? native_call(t.id, fn, arg) : -EXDEV;
@@ -311,14 +321,16 @@ static int get_name(unsigned long thread, void *arg)
 
 DSM_API int dsm_thread_rename(dsm_thread_t t, const char *name)
 {
-	struct record *r = (struct record *)(uintptr_t)t.id;
+	struct record *r = record_of(t);
 	char copy[RECORD_NAME] = "";
 	int err = api_ready();
 
 	if (err)
 		return err;
-	if (!r || !name)
+	if (!name)
 		return -EINVAL;
+	if (!r)
+		return no_thread(t);
 	if (strlen(name) >= sizeof(copy))
 		return -ERANGE;
 	strcpy(copy, name);
@@ -344,13 +356,13 @@ static void name_of(struct record *r, char *out)
 
 DSM_API int dsm_thread_query(dsm_thread_t t, struct dsm_thread_info *info)
 {
-	struct record *r = (struct record *)(uintptr_t)t.id;
+	struct record *r = record_of(t);
 	int err = api_ready();
 
 	if (err)
 		return err;
 	if (!r)
-		return -EINVAL;
+		return no_thread(t);
 	*info = (struct dsm_thread_info){ .rank = r->rank, .detached = r->state == RECORD_DETACHED };
 	info->stack = r->stack;
 	info->stack_size = r->size;

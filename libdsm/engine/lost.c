@@ -335,7 +335,8 @@ static bool is_dumping(uint16_t node)
 
 /*
  * Called four times in DSM_LOST_MS by the first rank of a node: one heartbeat between two nodes. If it was not called for long,
- * this process was stopped or starved: restart all limits.
+ * this process was stopped or starved: restart all limits. The kernel reports the end of a rank on this host, so one that is
+ * silent there is stopped, not lost.
  */
 void lost_silence(void)
 {
@@ -353,7 +354,7 @@ void lost_silence(void)
 		if (n == job.node || has_finished(rank))
 			continue;
 		at = __atomic_load_n(&heard[n], __ATOMIC_RELAXED);
-		if (again || !at) {
+		if (again || !at || rank_info(rank)->life >= 0) {
 			lost_alive(n);
 		} else if (now > at && now - at > (is_dumping(n) ? DYING_SECONDS * 1000000000ull : limit)) {
 			lost_rank(rank, "nothing was heard of it for DSM_LOST_MS");

@@ -227,7 +227,8 @@ struct dsm_thread_options {
  * than 64 KiB.
  * -EAGAIN: no memory for a stack in the heap, or no thread can be made there. */
 DSM_API int dsm_spawn(dsm_thread_t *t, int where, const struct dsm_thread_options *opt, void *(*fn)(void *), void *arg);
-/* Wait for its end; *result: what it returned. By one thread, once. -EINVAL: detached. -EDEADLK: this thread. */
+/* Wait for its end; *result: what it returned. By one thread, once. -EINVAL: detached. -ESRCH: not a thread, or joined before (so
+ * for all functions below). -EDEADLK: this thread. */
 DSM_API int dsm_join(dsm_thread_t t, void **result);
 /* The same, for so many nanoseconds; 0: it does not wait. -ETIMEDOUT, with 0 -EBUSY: it runs, and may still be joined. */
 DSM_API int dsm_timedjoin(dsm_thread_t t, uint64_t ns, void **result);

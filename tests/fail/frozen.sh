@@ -45,12 +45,12 @@ stopped_briefly() {
 	says 'is lost' 0
 }
 
-# MODE: silent for more than DSM_LOST_MS, rank 1 is lost to all ranks of other nodes.
+# Silent for more than DSM_LOST_MS, rank 1 is lost to all ranks of other hosts. Each rank is in a user namespace of its own, and so
+# takes the others for ranks of other hosts.
 silent() {
 	local r began
-	mode "$1"
-	settings+=(DSM_LOST_MS=1000)
-	start_job 30 "$bin/steady" 15
+	settings=(DSM_NODE=rank DSM_FAULT=mprotect UCX_TLS=tcp DSM_LOST_MS=1000)
+	start_job 30 unshare -Ur "$bin/steady" 15
 	signal_ranks STOP 1
 	began=$(date +%s%3N)
 	for ((r = 0; r < ranks; r++)); do
@@ -64,8 +64,8 @@ silent() {
 	for ((r = 0; r < ranks; r++)); do
 		((r == 1 || $(time_of "$r") < $(time_of 1))) || problem "rank $r did not end before rank 1 was killed"
 	done
-	says 'rank 1 of this host is lost: nothing was heard of it for DSM_LOST_MS' 1
-	says 'is lost' 1
+	says 'rank 1 is lost: nothing was heard of it for DSM_LOST_MS'
+	says 'is lost: nothing' 1
 }
 
 # MODE: rank 1 stops for longer than DSM_LOST_MS, while its node lives and others call it. Their calls wait, and say so.
@@ -175,10 +175,11 @@ one stopped-mixed stopped_briefly mixed 3 1
 one stopped-tcp stopped_briefly tcp 3 1
 more=(DSM_LOST_MS=1000)
 one stopped-all-rank stopped_briefly rank 3 0 1 2 3
-more=()
 for m in rank tcp mprotect; do
-	one "silent-$m" silent $m
+	one "stopped-long-$m" stopped_briefly $m 4 1
 done
+more=()
+one silent-apart silent
 for m in node mixed; do
 	one "called-$m" called $m
 done

@@ -186,6 +186,29 @@ static void cancels(void)
 	test_sync();
 }
 
+/* Numbers that name no thread: private memory, no memory, the middle of an allocation, one that has been joined. */
+static void no_threads(void)
+{
+	char *memory = dsm_calloc(1, 4096);
+	dsm_thread_t t[] = { { (uintptr_t)&memory },    { 1 }, { UINT64_MAX }, { (uintptr_t)memory },
+			     { (uintptr_t)memory + 8 }, { 0 } };
+	struct dsm_thread_info info;
+	size_t i;
+
+	MUST(dsm_spawn(&t[5], -1, &(struct dsm_thread_options){ .shared_stack = 1 }, leaves, NULL));
+	MUST(dsm_join(t[5], NULL));
+	for (i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		EXPECT(dsm_join(t[i], NULL), -ESRCH);
+		EXPECT(dsm_timedjoin(t[i], 0, NULL), -ESRCH);
+		EXPECT(dsm_detach(t[i]), -ESRCH);
+		EXPECT(dsm_cancel(t[i]), -ESRCH);
+		EXPECT(dsm_thread_rank(t[i]), -ESRCH);
+		EXPECT(dsm_thread_query(t[i], &info), -ESRCH);
+		EXPECT(dsm_thread_rename(t[i], "x"), -ESRCH);
+	}
+	MUST(dsm_free(memory));
+}
+
 static void refuses(void)
 {
 	dsm_thread_t t = { 0 };
@@ -197,6 +220,7 @@ static void refuses(void)
 	EXPECT(dsm_detach(t), -EINVAL);
 	EXPECT(dsm_cancel(t), -EINVAL);
 	EXPECT(dsm_thread_rank(dsm_self()), -EINVAL);
+	no_threads();
 	MUST(dsm_spawn(&t, -1, &(struct dsm_thread_options){ .detached = 1 }, leaves, NULL));
 	test_nap(200000000); /* it cannot be joined, and the job must not end before it */
 	test_sync();
