@@ -86,7 +86,8 @@ int card_make(struct card *c)
 	c->group = group_wanted();
 	c->no_uffd = job.fault == &fault_mprotect;
 	if (getrandom(&c->key, sizeof(c->key), 0) != sizeof(c->key) ||
-	    getrandom(c->host_key, sizeof(c->host_key), 0) != sizeof(c->host_key))
+	    getrandom(c->host_key, sizeof(c->host_key), 0) != sizeof(c->host_key) ||
+	    getrandom(c->token, sizeof(c->token), 0) != sizeof(c->token))
 		return -EIO;
 	c->places = window_reserve();
 	c->hosted = job.host->kind;

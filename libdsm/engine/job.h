@@ -46,6 +46,7 @@ struct rank_info {
 	int life;  /* connection that closes when its process ends or executes another program (meet.c) */
 	bool near; /* it runs on this machine */
 	int pid;
+	uint64_t token[2]; /* of its card */
 };
 
 /* The memory of this node: pointers into its control segment, and its frames. */
@@ -117,7 +118,8 @@ struct job {
 	uint16_t *units;            /* window unit -> region + 1, of attached regions */
 	unsigned int spin_us;
 	int mypid;
-	uint64_t key; /* of the job */
+	uint64_t key;    /* of the job: a secret of its ranks */
+	uint64_t number; /* of the job, for names that others may see */
 	pthread_t service;
 	int epoll;
 };

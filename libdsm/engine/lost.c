@@ -40,6 +40,7 @@
 #define LINGER_EARLY_MS 1500 /* the same in the start: some notice the launcher's end 1 s later */
 #define LINGER_MS 200        /* the rank that prints the message stays this long, for ranks that notice later */
 
+#define NAME_MS 100       /* for a rank to listen at the name that it has taken */
 #define DYING_SECONDS 600 /* until a node with a dying rank counts as silent; its connections end earlier */
 
 enum bye { BYE_DONE = 0, BYE_LEAVING };
@@ -143,7 +144,7 @@ static int status_of_the_first(void)
 	return 0;
 }
 
-/* Only the job's ranks know its key, but not before they have exchanged cards. Until then: */
+/* Names of the job have its number, but not before its ranks have exchanged cards. Until then: */
 static uint64_t launcher_number(void)
 {
 	uint64_t h = 0xcbf29ce484222325ull;
@@ -154,15 +155,39 @@ static uint64_t launcher_number(void)
 	return h;
 }
 
+/* The user who listens at a name; -1: nobody does, yet or any more. */
+static uid_t listener_of(const struct sockaddr_un *sa, socklen_t len)
+{
+	struct ucred who = { .uid = (uid_t)-1 };
+	socklen_t size = sizeof(who);
+	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (!connect(s, (const struct sockaddr *)sa, len))
+		getsockopt(s, SOL_SOCKET, SO_PEERCRED, &who, &size);
+	close(s);
+	return who.uid;
+}
+
+/* False: another rank has the name, or had it. Another user may have taken it to keep us silent, and does not count. */
 static bool take_name(uint64_t number)
 {
 	struct sockaddr_un sa = { .sun_family = AF_UNIX };
-	int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), n;
+	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), n, ms;
+	socklen_t len;
+	uid_t who;
 
 	n = snprintf(sa.sun_path + 1, sizeof(sa.sun_path) - 1, "libdsm-lost-%u-%016lx", geteuid(),
 		     (unsigned long)number);
-	return !bind(s, (struct sockaddr *)&sa, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) ||
-		errno != EADDRINUSE;
+	len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+	for (ms = 0; ms < NAME_MS; ms++) {
+		if (!bind(s, (struct sockaddr *)&sa, len))
+			return !listen(s, 64) && !ms;
+		who = errno == EADDRINUSE ? listener_of(&sa, len) : (uid_t)-2;
+		if (who != (uid_t)-1)
+			return who != geteuid();
+		sys_sleep_us(1000); /* a rank that has bound the socket listens at once */
+	}
+	return true;
 }
 
 /*
@@ -171,7 +196,7 @@ static bool take_name(uint64_t number)
  */
 static bool speaker(void)
 {
-	speaks = (!is_early() || take_name(launcher_number())) && (!job.key || take_name(job.key));
+	speaks = (!is_early() || take_name(launcher_number())) && (!job.number || take_name(job.number));
 	return speaks;
 }
 

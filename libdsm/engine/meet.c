@@ -2,12 +2,13 @@
 /*
  * meet.c - how the ranks of one machine connect.
  *
- * Each rank listens on an abstract socket named after its process; every pair meets once. Ranks that share memory exchange
+ * Each rank listens on an abstract socket; every pair meets once. Its name ends with random numbers that the launcher passes on, so
+ * that no other user can take it first. Ranks that share memory exchange
  * doorbells, and the first rank of a node hands its memory to the others: control segment and frames. The socket stays open as
  * the pair's life line: it is closed when either process ends, like a pidfd, and also when one executes another program.
  *
  * Abstract names leave nothing behind, however a rank dies. A rank answers only processes of the same user that know the job's
- * key.
+ * key; it drops others as soon as they connect.
  */
 #include "engine/meet.h"
 
@@ -43,15 +44,16 @@ struct hello {
 
 static int listener = -1;
 
-static void address(struct sockaddr_un *sa, socklen_t *len, uint16_t rank)
+static void address(struct sockaddr_un *sa, socklen_t *len, int pid, uint16_t rank, const uint64_t token[2])
 {
 	memset(sa, 0, sizeof(*sa));
 	sa->sun_family = AF_UNIX;
-	snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "libdsm-%u-%d-%u", geteuid(), rank_info(rank)->pid, rank);
+	snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "libdsm-%u-%d-%u-%016lx%016lx", geteuid(), pid, rank,
+		 (unsigned long)token[0], (unsigned long)token[1]);
 	*len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(sa->sun_path + 1));
 }
 
-int meet_listen(void)
+int meet_listen(const uint64_t token[2])
 {
 	struct sockaddr_un sa;
 	socklen_t len;
@@ -59,7 +61,7 @@ int meet_listen(void)
 	listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (listener < 0)
 		return memory_no_descriptors("cannot make a socket");
-	address(&sa, &len, job.rank);
+	address(&sa, &len, getpid(), job.rank, token);
 	if (bind(listener, (struct sockaddr *)&sa, len) || listen(listener, 1024))
 		return memory_no_descriptors("cannot listen for the ranks of this host");
 	return 0;
@@ -161,7 +163,10 @@ static int receive_hello(int s)
 		struct cmsghdr align;
 	} c;
 	struct iovec io = { &h, sizeof(h) };
-	struct msghdr m = { .msg_iov = &io, .msg_iovlen = 1, .msg_control = c.buf, .msg_controllen = sizeof(c.buf) };
+	/* Not CMSG_SPACE(): with its padding, the kernel would store a fourth descriptor. */
+	struct msghdr m = {
+		.msg_iov = &io, .msg_iovlen = 1, .msg_control = c.buf, .msg_controllen = CMSG_LEN(sizeof(fds))
+	};
 	struct cmsghdr *cm;
 	ssize_t got;
 	int err;
@@ -198,7 +203,7 @@ static int meet(uint16_t rank)
 
 	if (s < 0)
 		return memory_no_descriptors("cannot make a socket");
-	address(&sa, &len, rank);
+	address(&sa, &len, rank_info(rank)->pid, rank, rank_info(rank)->token);
 	err = connect(s, (struct sockaddr *)&sa, len) ? -errno : 0;
 	if (!err && !same_user(s))
 		err = -EPERM;
@@ -236,6 +241,26 @@ static int answer(int s)
 	return 1;
 }
 
+/* Another user takes no place from those who wait. */
+static int take_caller(struct pollfd *waiting, int *n)
+{
+	const int s = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+
+	if (s < 0)
+		return memory_no_descriptors("cannot accept a rank of this host");
+	if (!same_user(s)) {
+		close(s);
+		return 0;
+	}
+	if (*n == 1 + CALLERS) { /* the oldest has been silent longest */
+		close(waiting[1].fd);
+		waiting[1].fd = s;
+		return 0;
+	}
+	waiting[(*n)++] = (struct pollfd){ .fd = s, .events = POLLIN };
+	return 0;
+}
+
 /* Answer as many ranks as will connect. Strangers may connect, too, and send nothing. */
 static int answer_all(int ranks)
 {
@@ -262,16 +287,10 @@ static int answer_all(int ranks)
 		}
 		if (err || !(waiting[0].revents & POLLIN))
 			continue;
-		if (n == 1 + CALLERS) /* the oldest has been silent longest */
-			close(waiting[1].fd);
-		i = n == 1 + CALLERS ? 1 : n++;
-		waiting[i] = (struct pollfd){ .fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC), .events = POLLIN };
-		if (waiting[i].fd < 0)
-			err = memory_no_descriptors("cannot accept a rank of this host");
+		err = take_caller(waiting, &n);
 	}
 	while (--n > 0)
-		if (waiting[n].fd >= 0)
-			close(waiting[n].fd);
+		close(waiting[n].fd);
 	return err;
 }
 

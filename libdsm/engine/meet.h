@@ -6,8 +6,10 @@
 #ifndef ENGINE_MEET_H
 #define ENGINE_MEET_H
 
-/* Listen for the other ranks, before they learn of this process. Does not block. -EMFILE. */
-int meet_listen(void);
+#include <stdint.h>
+
+/* Listen for the other ranks, before they learn of this process. token: of this rank's card. Does not block. -EMFILE. */
+int meet_listen(const uint64_t token[2]);
 /* Connect to all of them, watch them, and share memory with those of this node. Blocks for them. -ETIMEDOUT, -EMFILE, -EPROTO,
  * -EPERM (a process of another user). */
 int meet_all(void);

@@ -51,6 +51,7 @@ static int open_net(void *address, size_t *size)
 		.waited = slot_waited,
 		.priority = region_priority,
 		.key = job.key,
+		.number = job.number,
 		.lost_ms = job.set.lost_ms,
 		.device = job.set.net_device,
 		.gid = job.set.net_gid,

@@ -103,6 +103,7 @@ static int make_nodes(const struct card *cards)
 		struct rank_info *p = rank_info(r);
 
 		p->pid = cards[r].pid;
+		memcpy(p->token, cards[r].token, sizeof(p->token));
 		p->near = cards[r].host == cards[job.rank].host;
 		host[r] = cards[r].host;
 	}
@@ -276,7 +277,7 @@ static int start_together(void)
 	if (!err)
 		err = card_make(mine);
 	if (!err)
-		err = meet_listen();
+		err = meet_listen(mine->token);
 	HOOK("start-card");
 	if (!err)
 		err = launch_exchange(&job.launch, "dsm-card", mine, sizeof(*mine), START_SECONDS);
@@ -289,6 +290,7 @@ static int start_together(void)
 	if (err)
 		goto out;
 	job.key = cards[0].key;
+	job.number = cards[0].token[0];
 	err = make_nodes(cards);
 	HOOK("start-agreed");
 	if (!err)

@@ -48,7 +48,8 @@ struct net_config {
 	unsigned int (*priority)(void *arg, const struct msg *m);
 	void *arg;
 	bool optional;        /* another backend may be used instead: do not log a missing device */
-	uint64_t key;         /* of the job, the same for all ranks */
+	uint64_t key;         /* of the job, the same for all ranks; a secret */
+	uint64_t number;      /* of the job, for names that other users may see */
 	unsigned int lost_ms; /* ms of attempts to rebuild a broken connection before its peer is lost */
 	const char *device, *gid, *cq_groups, *verbs; /* the settings of these names; "" when not set */
 };

@@ -203,6 +203,7 @@ static void open_end(struct lanes_end *e, const struct lanes_case *c, enum lanes
 				  .waited = waited,
 				  .arg = e,
 				  .key = 1,
+				  .number = (uint64_t)getpid(),
 				  .device = devices,
 				  .gid = "",
 				  .cq_groups = c->groups[side] ? c->groups[side] : "",

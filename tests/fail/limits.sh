@@ -226,6 +226,26 @@ strangers() {
 	! grep -q '^0 calls' "$folder/calls" || problem 'no stranger came through'
 }
 
+# UID: somebody takes the names that the sockets of the next job would have if they followed from those of the last one.
+squatters() {
+	local collector pid i
+	while :; do grep -o '@libdsm-[0-9]*-[0-9]*-.*' /proc/net/unix || true; done >"$folder/seen" &
+	collector=$!
+	works "$bin/steady"
+	kill "$collector"
+	sort -u "$folder/seen" | tail -n 6 >"$folder/names"
+	[[ -s $folder/names ]] || problem 'no socket was seen'
+	"$bin/squatter" 30 "$1" "$BASHPID" 4000 <"$folder/names" >"$folder/taken" &
+	pid=$!
+	for i in {1..100}; do
+		[[ ! -s $folder/taken ]] || break
+		sleep 0.1
+	done
+	grep -q '^[1-9]' "$folder/taken" || problem "the squatter has taken $(<"$folder/taken")"
+	works "$bin/steady"
+	kill "$pid"
+}
+
 # SIZE: of /dev/shm, for jobs in a mount namespace of their own.
 small_shm() {
 	printf '#!/bin/bash\nmount -t tmpfs -o size=%s tmpfs /dev/shm && exec "$@"\n' "$1" >"$folder/small"
@@ -311,4 +331,5 @@ for m in rank mprotect; do
 done
 one strangers-same-user strangers 0
 one strangers-other-user strangers 65534
+one squatters squatters 65534
 one undone undone DSM_SPACE=1G

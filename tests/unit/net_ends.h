@@ -94,6 +94,7 @@ static inline int open_with(struct end *e, uint16_t rank, net_handler h, const s
 					.waited = optional->waited,
 					.priority = optional->priority,
 					.key = (uint64_t)getpid(),
+					.number = (uint64_t)getpid(),
 					.lost_ms = LOST_MS,
 					.device = "",
 					.gid = "",

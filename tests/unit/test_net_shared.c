@@ -284,6 +284,7 @@ END_TEST
 /* ---- several ranks of a node ---------------------------------------------------------------- */
 
 #define RANKS 6u /* on two nodes */
+#define KEY 0x9e3779b97f4a7c15u
 
 static const uint16_t node_of[RANKS] = { 0, 0, 0, 1, 1, 1 };
 
@@ -303,7 +304,8 @@ static void open_nodes(struct end *e)
 						.handler = handler,
 						.lost = lost,
 						.arg = &e[r],
-						.key = (uint64_t)getpid(),
+						.key = KEY ^ (uint64_t)getpid(),
+						.number = (uint64_t)getpid(),
 						.device = "",
 						.gid = "",
 						.cq_groups = "",
@@ -325,12 +327,47 @@ static void *close_one(void *arg)
 	return NULL;
 }
 
+/* All at once, as processes do: the first process of a node waits for the others. */
+static void close_nodes(struct end *e)
+{
+	pthread_t thread[RANKS];
+	unsigned int r;
+
+	for (r = 0; r < RANKS; r++)
+		pthread_create(&thread[r], NULL, close_one, e[r].net);
+	for (r = 0; r < RANKS; r++)
+		pthread_join(thread[r], NULL);
+}
+
+/* Every user can read the names of sockets. */
+START_TEST(names_keep_the_key)
+{
+	char line[512], key[20], number[24];
+	unsigned int numbers = 0;
+	struct end e[RANKS];
+	FILE *f;
+
+	open_nodes(e);
+	f = fopen("/proc/net/unix", "r");
+	ck_assert(f != NULL);
+	snprintf(key, sizeof(key), "%llx", (unsigned long long)(KEY ^ (uint64_t)getpid()));
+	snprintf(number, sizeof(number), "dsm-%016llx", (unsigned long long)getpid());
+	while (fgets(line, sizeof(line), f)) {
+		ck_assert(!strstr(line, key));
+		numbers += strstr(line, number) != NULL;
+	}
+	fclose(f);
+	ck_assert_uint_gt(numbers, 0);
+	close_nodes(e);
+	ck_assert_uint_eq(fake_live, 0);
+}
+END_TEST
+
 START_TEST(two_queue_pairs_serve_all_ranks_of_two_nodes)
 {
 	static const uint8_t types[] = { MSG_READ_REQ, MSG_DATA, MSG_REPLY, MSG_CALL };
 	struct end e[RANKS];
 	struct net_counters count;
-	pthread_t thread[RANKS];
 	unsigned int r, i;
 
 	open_nodes(e);
@@ -352,11 +389,7 @@ START_TEST(two_queue_pairs_serve_all_ranks_of_two_nodes)
 		ck_assert_uint_eq(count.sent, 40);
 		ck_assert_uint_eq(e[r].wrong + e[r].lost, 0);
 	}
-	/* Close all at once, as processes do: the first process of a node waits for the others. */
-	for (r = 0; r < RANKS; r++)
-		pthread_create(&thread[r], NULL, close_one, e[r].net);
-	for (r = 0; r < RANKS; r++)
-		pthread_join(thread[r], NULL);
+	close_nodes(e);
 	ck_assert_uint_eq(fake_live, 0);
 }
 END_TEST
@@ -459,6 +492,7 @@ int main(void)
 	add_net_messages(t);
 	add_net_sleep_suite(t);
 	tcase_add_test(t, urgent_classes_have_a_queue_pair_of_their_own);
+	tcase_add_test(t, names_keep_the_key);
 	tcase_add_test(t, two_queue_pairs_serve_all_ranks_of_two_nodes);
 	tcase_add_test(t, blocks_are_written_to_the_place_of_their_request);
 	tcase_add_test(t, a_broken_link_is_repaired);

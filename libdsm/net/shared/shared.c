@@ -261,7 +261,7 @@ static int attach(struct net *n)
 	struct rshare_config rc;
 	int err;
 
-	snprintf(name, sizeof(name), "dsm-%016llx-%u", (unsigned long long)c->key, net_me(c));
+	snprintf(name, sizeof(name), "dsm-%016llx-%u", (unsigned long long)c->number, net_me(c));
 	rshare_config_init(&rc);
 	n->owner = !n->local;
 	rc.role = n->owner ? RSHARE_OWNER : RSHARE_CLIENT;
