@@ -366,7 +366,7 @@ $(SHARE_A): $(SHARE_O) $(B)/sources
 # libcqgroup lies beside it.
 $(SHARE_SO): $(SHARE_O) $(B)/sources $(B)/libcqgroup.so $(B)/libcqgroup.so.$(MAJOR) libdsm/share/librshare.map
 	$(call say,LD,$@)
-	$(Q)$(LINK) -shared $(SO_DEFS) -Wl,-soname,librshare.so.$(MAJOR) -Wl,--version-script,libdsm/share/librshare.map \
+	$(Q)$(LINK) -shared $(SO_DEFS) -Wl,-z,nodelete -Wl,-soname,librshare.so.$(MAJOR) -Wl,--version-script,libdsm/share/librshare.map \
 		-Wl,-rpath,'$$ORIGIN' -o $@ $(SHARE_O) -L$(B) -lcqgroup $(VERBS_LIBS)
 
 $(B)/librshare.so.$(MAJOR) $(B)/librshare.so: $(SHARE_SO)

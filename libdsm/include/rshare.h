@@ -52,17 +52,17 @@ enum rshare_role {
 struct rshare_config {
 	size_t size;               /* of this structure */
 	enum rshare_role role;
-	const char *name;          /* of the owner, for processes of this user on this host; default: the device's */
+	const char *name;          /* of the owner, for processes of this user on this host; a file name; default: the device's */
 	/* for every process */
 	uint32_t connections;      /* that it may have at a time, listeners included; default 1,024, at most 65,536 */
 	uint32_t depth;            /* sends, and receives, that a connection may have outstanding; a power of two; default 32 */
 	uint64_t pool;             /* bytes of registered buffers; default 16 MiB */
 	int remote;                /* 1: peers may write and read exported parts of the pool */
 	/* for the owner */
-	const char *address;       /* that it listens at; default: all */
+	const char *address;       /* that it listens at; default: the device's IP address, or all if it has none; "::": all */
 	uint16_t port;             /* TCP; default RSHARE_PORT */
 	int any_port;              /* 1: a TCP port that is free instead; struct rshare_info has it */
-	uint64_t key;              /* owners with different keys refuse each other */
+	uint64_t key;              /* owners with different keys refuse each other; 0: any host that reaches the port may be a peer */
 	int ib_port;               /* default 1 */
 	int gid_index;             /* of the port; default -1: RoCE v2 over IPv4 if there is one */
 	uint32_t chunk;            /* bytes that a connection sends per turn; default 16,352, which fill whole packets with their header */
@@ -76,7 +76,7 @@ struct rshare_config {
 	uint32_t run_after;        /* productive rounds in a row, after which the owner polls; default 8; UINT32_MAX: never */
 	uint32_t idle_after;       /* empty rounds in a row, after which it sleeps; default 200 */
 	uint32_t repair;           /* ms for which it repairs queue pairs that broke, before it resets the connections; default 15,000 */
-	/* for every process: each thread of the library calls it first, with arg */
+	/* for every process: each thread of the library calls it first, with arg; not one that only closes a descriptor */
 	void (*thread)(void *arg);
 	void *arg;
 };
@@ -86,7 +86,8 @@ RSHARE_API void rshare_config_init(struct rshare_config *config);
 /* Attach to the owner of a device ("rxe0"; NULL: the first), or become it. config NULL: the defaults. Blocks while the
  * owner opens the device and registers the pool.
  * -ENODEV: no such device, or its port is down. -ECONNREFUSED: no owner (RSHARE_CLIENT). -EADDRINUSE: there is an owner of
- * that name (RSHARE_OWNER), or the TCP port is in use. -EINVAL: a setting. -EPERM: the owner is another user's.
+ * that name (RSHARE_OWNER), or the TCP port is in use. -EINVAL: a setting. -EPERM: the owner is another user's, or the folder of
+ * its socket is not private to this user.
  * -ENOMEM, -EMFILE, and errors of libibverbs. */
 RSHARE_API int rshare_open(const char *device, const struct rshare_config *config, struct rshare **out, char *why);
 

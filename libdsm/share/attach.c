@@ -17,6 +17,7 @@
 #include "share/check.h"
 #include "share/mem.h"
 #include "share/owner.h"
+#include "share/place.h"
 #include "share/signal.h"
 #include "share/why.h"
 
@@ -210,17 +211,15 @@ static int start_watch(struct rshare *r, char *why)
 
 /* ---- attaching ------------------------------------------------------------------------------ */
 
-static int connect_control(struct rshare *r, const char *name)
+static int connect_control(struct rshare *r, const struct sockaddr_un *un)
 {
 	struct ucred who = { .uid = (uid_t)-1 };
 	socklen_t size = sizeof(who);
-	struct sockaddr_un un;
-	const socklen_t len = rs_control_address(&un, name);
 
 	r->sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (r->sock < 0)
 		return -errno;
-	if (connect(r->sock, (struct sockaddr *)&un, len)) {
+	if (connect(r->sock, (const struct sockaddr *)un, sizeof(*un))) {
 		close(r->sock);
 		r->sock = -1;
 		return -ECONNREFUSED;
@@ -274,8 +273,12 @@ static int attach(struct rshare *r, const struct rshare_config *c, char *why)
 /* Attach to the owner of that name, or become it. */
 static int find_owner(struct rshare *r, const char *device, const char *name, const struct rshare_config *c, char *why)
 {
-	int err = c->role == RSHARE_OWNER ? -ECONNREFUSED : connect_control(r, name);
+	struct sockaddr_un un;
+	int err = rs_place_address(name, &un, why);
 
+	if (err)
+		return err;
+	err = c->role == RSHARE_OWNER ? -ECONNREFUSED : connect_control(r, &un);
 	if (err == -EPERM)
 		snprintf(why, RSHARE_WHY_MAX, "the owner of %s is another user's", name);
 	else if (err && err != -ECONNREFUSED)
@@ -283,15 +286,15 @@ static int find_owner(struct rshare *r, const char *device, const char *name, co
 	if (err != -ECONNREFUSED)
 		return err;
 	if (c->role == RSHARE_CLIENT) {
-		snprintf(why, RSHARE_WHY_MAX, "there is no owner called %s", name);
+		snprintf(why, RSHARE_WHY_MAX, "there is no owner called %s: nobody listens at %s", name, un.sun_path);
 		return err;
 	}
 	err = rs_owner_start(device, name, c, &r->owner, why);
-	if (err && c->role == RSHARE_ANY && !connect_control(r, name))
+	if (err && c->role == RSHARE_ANY && !connect_control(r, &un))
 		return 0; /* another process was faster */
 	if (err)
 		return err;
-	err = connect_control(r, name);
+	err = connect_control(r, &un);
 	return err ? rs_why(why, err, "a socket to the owner %s", name) : 0;
 }
 

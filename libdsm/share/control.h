@@ -12,7 +12,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "rshare.h"
@@ -54,13 +53,5 @@ struct rs_answer {
 		char why[RSHARE_WHY_MAX];
 	};
 };
-
-/* Fill in the abstract socket address of a user's owner; it vanishes with the process. Return the length of the address. */
-static inline socklen_t rs_control_address(struct sockaddr_un *un, const char *name)
-{
-	*un = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rshare/%u/%s", (unsigned int)geteuid(), name);
-	return sizeof(*un);
-}
 
 #endif

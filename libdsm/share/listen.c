@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/epoll.h>
 
@@ -28,19 +29,26 @@ int rs_listen_in6(const struct sockaddr_storage *from, struct sockaddr_in6 *out)
 	return 0;
 }
 
+/* The device's IP address, if it has one that other hosts know. */
+static bool device_address(const struct rs_owner *o, struct in6_addr *out)
+{
+	memcpy(out, o->dev.gid.raw, sizeof(*out));
+	return o->dev.port_attr.link_layer == IBV_LINK_LAYER_ETHERNET && !IN6_IS_ADDR_LINKLOCAL(out);
+}
+
 /* The host part of that address: in the network of the device, if the device has an IP address. */
 static void own_host(const struct rs_owner *o, char *host, size_t size)
 {
-	const uint8_t *gid = o->dev.gid.raw;
+	struct in6_addr at;
+	const bool ethernet = device_address(o, &at);
 	char ip[INET6_ADDRSTRLEN];
 
 	if (o->config.address)
 		snprintf(host, size, strchr(o->config.address, ':') ? "[%s]" : "%s", o->config.address);
-	else if (o->dev.port_attr.link_layer == IBV_LINK_LAYER_ETHERNET &&
-		 IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)gid))
-		snprintf(host, size, "%s", inet_ntop(AF_INET, gid + 12, ip, sizeof(ip)));
-	else if (o->dev.port_attr.link_layer == IBV_LINK_LAYER_ETHERNET && gid[0] != 0xfe)
-		snprintf(host, size, "[%s]", inet_ntop(AF_INET6, gid, ip, sizeof(ip)));
+	else if (ethernet && IN6_IS_ADDR_V4MAPPED(&at))
+		snprintf(host, size, "%s", inet_ntop(AF_INET, at.s6_addr + 12, ip, sizeof(ip)));
+	else if (ethernet)
+		snprintf(host, size, "[%s]", inet_ntop(AF_INET6, &at, ip, sizeof(ip)));
 	else if (gethostname(host, size))
 		host[0] = 0;
 	host[size - 1] = 0;
@@ -60,7 +68,7 @@ static void listening(struct rs_owner *o)
 int rs_listen_start(struct rs_owner *o, char *why)
 {
 	const uint16_t port = o->config.any_port ? 0 : htons(o->config.port);
-	struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_port = port, .sin6_addr = in6addr_any };
+	struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_port = port };
 	struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM }, *found = NULL;
 	const int one = 1, off = 0;
 	int err;
@@ -76,6 +84,8 @@ int rs_listen_start(struct rs_owner *o, char *why)
 		freeaddrinfo(found);
 		rs_listen_in6(&a, &at);
 		at.sin6_port = port;
+	} else if (!device_address(o, &at.sin6_addr)) {
+		at.sin6_addr = in6addr_any;
 	}
 	o->tcp.ready = rs_link_accept;
 	o->tcp.fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

@@ -29,8 +29,10 @@
 #include "share/mem.h"
 #include "share/mend.h"
 #include "share/peer.h"
+#include "share/place.h"
 #include "share/process.h"
 #include "share/signal.h"
+#include "share/unasked.h"
 #include "share/why.h"
 
 #define POLL_BATCH 32
@@ -92,7 +94,7 @@ int rs_owner_accept(struct rs_owner *o, const struct rs_source *s, struct sockad
 	if (fd >= 0) {
 		rs_why(text, err, "refuses a connection");
 		rs_owner_log(text);
-		close(fd);
+		rs_unasked_close(fd, o->refuses || s == &o->tcp);
 	}
 	o->reserve = eventfd(0, EFD_CLOEXEC);
 	return -1;
@@ -382,17 +384,22 @@ static void on_stop(struct rs_owner *o, struct rs_source *s, uint32_t events)
 static int open_control(struct rs_owner *o, const char *name, char *why)
 {
 	struct sockaddr_un un;
-	const socklen_t len = rs_control_address(&un, name);
-	int err;
+	int err = rs_place_address(name, &un, why);
 
+	if (err)
+		return err;
 	o->control.ready = rs_process_accept;
 	o->control.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (o->control.fd >= 0 && !bind(o->control.fd, (struct sockaddr *)&un, len) && !listen(o->control.fd, 64))
-		return 0;
-	err = -errno;
-	if (err != -EADDRINUSE)
-		return rs_why(why, err, "the socket of the owner %s", name);
-	snprintf(why, RSHARE_WHY_MAX, "there is an owner called %s", name);
+	err = o->control.fd < 0 ? -errno : 0;
+	o->refuses = !err && rs_unasked_refuse(o->control.fd);
+	if (!err)
+		err = rs_place_take(o->control.fd, &un);
+	if (err && err != -EADDRINUSE)
+		return rs_why(why, err, "the socket of the owner, %s", un.sun_path);
+	if (err)
+		snprintf(why, RSHARE_WHY_MAX, "there is an owner called %s", name);
+	else
+		o->at = un;
 	return err;
 }
 
@@ -437,7 +444,10 @@ static void destroy(struct rs_owner *o)
 	rs_link_reap(o);
 	rs_process_reap(o, true);
 	rs_hub_exit(&o->hub);
-	close_source(&o->control);
+	if (*o->at.sun_path)
+		unlink(o->at.sun_path); /* while it listens: afterwards the name may be another owner's */
+	if (o->control.fd >= 0)
+		rs_unasked_close(o->control.fd, o->refuses);
 	close_source(&o->tcp);
 	close_source(&o->stop);
 	if (o->reserve >= 0)

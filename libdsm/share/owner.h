@@ -8,6 +8,7 @@
 
 #include <netinet/in.h>
 #include <pthread.h>
+#include <sys/un.h>
 
 #include "share/control.h"
 #include "share/device.h"
@@ -68,12 +69,14 @@ struct rs_owner {
 	struct rs_link *links, *last; /* last: link of the last completion */
 	struct rs_process *processes;
 	struct rs_source channel, control, tcp, stop;
-	int reserve; /* spare descriptor for when no other is free: rs_owner_accept() */
+	struct sockaddr_un at; /* of the control socket; without a path: it is not bound */
+	int reserve;           /* spare descriptor for when no other is free: rs_owner_accept() */
 	int epoll;
 	uint64_t instance;
 	uint16_t port;    /* listening port */
 	char address[64]; /* where peers reach it */
 	bool stopping, reap;
+	bool refuses;     /* the kernel refuses descriptors that processes send: unasked.h */
 	int refused;      /* error of the last post of landing buffers */
 	uint64_t starved; /* time since which none is posted; 0: some are posted */
 	bool armed;       /* the CQ is armed, without an event so far */

@@ -13,6 +13,7 @@
 #include "share/link.h"
 #include "share/mem.h"
 #include "share/signal.h"
+#include "share/unasked.h"
 #include "share/why.h"
 
 /* ---- answers -------------------------------------------------------------------------------- */
@@ -287,10 +288,12 @@ static void on_request(struct rs_owner *o, struct rs_source *s, uint32_t events)
 
 	(void)events;
 	for (n = 0; n < 16 && !p->dead; n++) {
-		const ssize_t got = recv(s->fd, &r, sizeof(r), MSG_DONTWAIT);
+		const ssize_t got = rs_unasked_receive(s->fd, &r, sizeof(r), o->refuses);
 
-		if (got == 1 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
+		if (got == 1 || got == -EAGAIN || got == -EINTR)
 			return; /* a doorbell; the next round looks at the rings, and epoll reports what else there is */
+		if (got == -EBADMSG)
+			say(p, (int)got, "dropped: it sends descriptors");
 		if (got != sizeof(r)) {
 			p->dead = true;
 			o->reap = true;
@@ -329,7 +332,16 @@ void rs_process_accept(struct rs_owner *o, struct rs_source *s, uint32_t events)
 	return;
 refuse:
 	rs_free(p);
-	close(fd);
+	rs_unasked_close(fd, o->refuses);
+}
+
+static void hang_up(struct rs_owner *o, struct rs_process *p)
+{
+	if (p->source.fd < 0)
+		return;
+	epoll_ctl(o->epoll, EPOLL_CTL_DEL, p->source.fd, NULL);
+	rs_unasked_close(p->source.fd, o->refuses);
+	p->source.fd = -1;
 }
 
 static void process_free(struct rs_owner *o, struct rs_process *p)
@@ -344,7 +356,7 @@ void rs_process_reap(struct rs_owner *o, bool all)
 
 	while ((p = *at)) {
 		if (p->dead || all) {
-			rs_owner_forget(o, &p->source);
+			hang_up(o, p);
 			if (p->attached)
 				rs_client_gone(&p->rs);
 			/* The wire may still read its pool: check again later. */

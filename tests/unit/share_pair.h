@@ -16,6 +16,7 @@
 
 #include "rshare.h"
 #include "share/owner.h"
+#include "share/place.h"
 
 #define EVENT_MS 20000
 #include "../share/events.h"
@@ -121,6 +122,14 @@ static inline struct rshare_info info_of(struct rshare *r)
 
 	ck_assert_int_eq(rshare_get_info(r, &info), 0);
 	return info;
+}
+
+static inline struct sockaddr_un owner_at(const char *name)
+{
+	struct sockaddr_un un;
+
+	ck_assert_msg(!rs_place_address(name, &un, why), "%s", why);
+	return un;
 }
 
 /* Queue pair numbers that do not exist. */

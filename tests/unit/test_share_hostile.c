@@ -14,11 +14,29 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define ROUNDS 60
+#define ATTACKS 8
 #define FDS 64
 #define CONNS 16
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
+
+static int old_kernel;         /* before 6.16 */
+static unsigned int *attacked; /* by the hostile process, how often */
+
+/* In place of the C library's. */
+int setsockopt(int fd, int level, int name, const void *value, socklen_t size)
+{
+	if (old_kernel && level == SOL_SOCKET && name == SO_PASSRIGHTS) {
+		errno = ENOPROTOOPT;
+		return -1;
+	}
+	return (int)syscall(SYS_setsockopt, fd, level, name, value, size);
+}
 
 static struct rshare *honest; /* a process of its own to a's owner */
 static struct rshare_conn *honest_a, *honest_b;
@@ -30,6 +48,8 @@ static void hostile_begin(void)
 	begin();
 	x = config(name_a, 0);
 	x.role = RSHARE_CLIENT;
+	attacked = mmap(NULL, sizeof(*attacked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert(attacked != MAP_FAILED);
 	pair(&old_a, &old_b, 0);
 	ck_assert_msg(!rshare_open(NULL, &x, &honest, why), "%s", why);
 	ck_assert_int_eq(rshare_connect(honest, node_b, 7, 3, 1, &honest_a), 0);
@@ -46,6 +66,7 @@ static void hostile_end(void)
 	rshare_disconnect(old_a, 0);
 	rshare_disconnect(old_b, 0);
 	rshare_close(honest);
+	munmap(attacked, sizeof(*attacked));
 	end();
 }
 
@@ -68,10 +89,10 @@ static void honest_exchange(unsigned int i)
 	rshare_put(b, in);
 }
 
-/* Between the rounds, the owner falls asleep. */
-static void require_all(void)
+/* Until there were so many attacks. Between the rounds, the owner falls asleep. */
+static void require_all(unsigned int attacks)
 {
-	for (unsigned int i = 0; i < ROUNDS; i++) {
+	for (unsigned int i = 0; i < ROUNDS || __atomic_load_n(attacked, __ATOMIC_RELAXED) < attacks; i++) {
 		require_old();
 		honest_exchange(i);
 		usleep(1000 * (i % 4));
@@ -91,10 +112,9 @@ struct hostile {
 static int hostile_connect(void)
 {
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct sockaddr_un un;
-	const socklen_t len = rs_control_address(&un, name_a);
+	const struct sockaddr_un un = owner_at(name_a);
 
-	if (connect(fd, (struct sockaddr *)&un, len))
+	if (connect(fd, (const struct sockaddr *)&un, sizeof(un)))
 		_exit(1);
 	return fd;
 }
@@ -264,6 +284,7 @@ static void attack_descriptors(unsigned int which)
 		if (which != 0)
 			attacks[which](&h, h.sock);
 		hostile_release(&h);
+		__atomic_fetch_add(attacked, 1, __ATOMIC_RELAXED);
 	}
 }
 
@@ -317,7 +338,68 @@ static void attack_words(unsigned int unused)
 			hostile_dial(&h);
 			hostile_release(&h);
 			send(h.sock, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+			__atomic_fetch_add(attacked, 1, __ATOMIC_RELAXED);
 		}
+	}
+}
+
+/* A TCP socket whose last close waits for its peer, which does not read. */
+static int lingerer(void)
+{
+	const int listener = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0), small = 4096;
+	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	const struct linger linger = { 1, 30 };
+	char buf[4096] = "";
+	socklen_t len = sizeof(at);
+
+	setsockopt(listener, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	if (bind(listener, (struct sockaddr *)&at, len) || listen(listener, 1) ||
+	    getsockname(listener, (struct sockaddr *)&at, &len) || connect(fd, (struct sockaddr *)&at, len))
+		_exit(3);
+	while (send(fd, buf, sizeof(buf), MSG_DONTWAIT) > 0)
+		;
+	return fd;
+}
+
+static void send_lingerer(int sock, size_t bytes)
+{
+	static struct rs_request q = { .type = RS_INFO };
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { "" };
+	struct iovec iov = { &q, bytes };
+	struct msghdr m = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf, .msg_controllen = sizeof(control.buf)
+	};
+	const struct linger no_linger = { 0 };
+	const int fd = lingerer();
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(fd)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS };
+	memcpy(CMSG_DATA(c), &fd, sizeof(fd));
+	if (sendmsg(sock, &m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		setsockopt(fd, SOL_SOCKET, SO_LINGER, &no_linger, sizeof(no_linger)); /* the last close is our own */
+	close(fd);
+}
+
+/* Descriptors with a ring, with a request, without data, and in a socket that closes before the owner has looked. */
+static void attack_close(unsigned int unused)
+{
+	static const size_t bytes[] = { 1, sizeof(struct rs_request), 0, 1 };
+	struct hostile h;
+
+	(void)unused;
+	hostile_attach(&h);
+	usleep(50000); /* to be counted */
+	for (unsigned int i = 0;; i = (i + 1) % 4) {
+		send_lingerer(h.sock, bytes[i]);
+		usleep(i < 3 ? 10000 : 0);
+		close(h.sock);
+		h.sock = hostile_connect();
+		__atomic_fetch_add(attacked, 1, __ATOMIC_RELAXED);
 	}
 }
 
@@ -349,14 +431,14 @@ static void end_attack(pid_t pid)
 	for (int i = 0; i < 2000 && info_of(a).clients > 2; i++)
 		usleep(1000);
 	ck_assert_uint_eq(info_of(a).clients, 2);
-	require_all();
+	require_all(0);
 }
 
 START_TEST(a_process_abuses_its_descriptors)
 {
 	const pid_t pid = begin_attack(attack_descriptors, (unsigned int)_i);
 
-	require_all();
+	require_all(ATTACKS);
 	end_attack(pid);
 }
 END_TEST
@@ -365,8 +447,22 @@ START_TEST(a_process_scribbles_into_its_memory)
 {
 	const pid_t pid = begin_attack(attack_words, 0);
 
-	require_all();
+	require_all(ATTACKS);
 	ck_assert_uint_gt(info_of(a).forged, 0);
+	end_attack(pid);
+}
+END_TEST
+
+/* _i: the kernel cannot refuse descriptors. */
+START_TEST(a_process_sends_descriptors)
+{
+	pid_t pid;
+
+	old_kernel = _i;
+	hostile_end(); /* and again, with new owners */
+	hostile_begin();
+	pid = begin_attack(attack_close, 0);
+	require_all(ATTACKS);
 	end_attack(pid);
 }
 END_TEST
@@ -381,6 +477,7 @@ int main(void)
 #ifndef __SANITIZE_THREAD__ /* no threads after fork() */
 	tcase_add_loop_test(t, a_process_abuses_its_descriptors, 0, sizeof(attacks) / sizeof(attacks[0]));
 	tcase_add_test(t, a_process_scribbles_into_its_memory);
+	tcase_add_loop_test(t, a_process_sends_descriptors, 0, 2);
 #endif
 	suite_add_tcase(s, t);
 	return unit_main(s);

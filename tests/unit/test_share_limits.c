@@ -349,10 +349,9 @@ END_TEST
 static int control(void)
 {
 	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct sockaddr_un un;
-	const socklen_t len = rs_control_address(&un, name_a);
+	const struct sockaddr_un un = owner_at(name_a);
 
-	ck_assert(!connect(fd, (struct sockaddr *)&un, len));
+	ck_assert(!connect(fd, (const struct sockaddr *)&un, sizeof(un)));
 	return fd;
 }
 
