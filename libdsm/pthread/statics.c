@@ -38,12 +38,10 @@ struct statics {
 	char time[TEXT], number[TEXT], radix[TEXT];
 	struct options options;
 	char zone[TEXT]; /* TZ, when a thread has last told the C library */
-	uint32_t zones;  /* counts its changes */
 	uint32_t strings_lock;
 	struct string *strings;
 };
 
-static uint32_t zones_seen;  /* of `zones`, by this rank's C library */
 static struct options known; /* the variables of getopt() as this rank has last read or written the job's */
 
 int statics_start(void)
@@ -187,41 +185,41 @@ EXPORT char *fcvt(double value, int digits, int *point, int *sign)
 
 /* ---- time ------------------------------------------------------------------------------------------ */
 
-/*
- * The caller has made this rank's C library read TZ, as localtime() does, and localtime_r() does not. What is in force after the call
- * is so for the other ranks, too.
- */
-static void note_zone(void)
-{
-	struct statics *t = team->statics;
-	const char *zone = NEXT(getenv)("TZ");
-
-	zone = zone ? zone : "\1";
-	if (strncmp(t->zone, zone, TEXT - 1)) {
-		strncpy(t->zone, zone, TEXT - 1);
-		__atomic_fetch_add(&t->zones, 1, __ATOMIC_SEQ_CST);
-	}
-	zones_seen = t->zones;
-}
-
-static void follow_zone(void)
-{
-	const uint32_t now = __atomic_load_n(&team->statics->zones, __ATOMIC_ACQUIRE);
-
-	if (now == zones_seen)
-		return;
-	NEXT(tzset)();
-	zones_seen = now;
-}
-
 /* Both variables, where the executable holds one; the program's is not the one that the C library sets. */
 static void share_zone(void)
 {
 	char **library = copies_library(tzname);
 	int i;
 
-	for (i = 0; i < 2; i++)
-		tzname[i] = string_intern(library[i]);
+	for (i = 0; i < 2; i++) {
+		char *zone = string_intern(library[i]);
+
+		if (tzname[i] != zone) /* it may be shared: no write without need */
+			tzname[i] = zone;
+	}
+}
+
+static void *zone_here(void *arg)
+{
+	NEXT(tzset)();
+	share_zone();
+	(void)arg;
+	return NULL;
+}
+
+/* The caller has made this rank's C library read TZ, which is the same on all ranks. If it has changed, the others read it, too. */
+static void note_zone(void)
+{
+	struct statics *t = team->statics;
+	const char *zone = NEXT(getenv)("TZ");
+	char none = 0;
+
+	zone = zone ? zone : "\1";
+	if (!strncmp(t->zone, zone, TEXT - 1))
+		return;
+	strncpy(t->zone, zone, TEXT - 1);
+	if (everywhere_call(EVERYWHERE, zone_here, &none, sizeof(none)))
+		cannot("tzset()");
 }
 
 static struct tm *share_tm(struct tm *tm)
@@ -269,11 +267,8 @@ EXPORT struct tm *gmtime(const time_t *t)
 
 EXPORT struct tm *localtime_r(const time_t *t, struct tm *out)
 {
-	struct tm *tm;
+	struct tm *tm = NEXT(localtime_r)(t, out);
 
-	if (is_ours(CALLER))
-		follow_zone();
-	tm = NEXT(localtime_r)(t, out);
 	return is_ours(CALLER) ? share_tm(tm) : tm;
 }
 

@@ -200,6 +200,20 @@ static void zones(int n)
 	text = n % 3 ? asctime(tm) : ctime(&at);
 }
 
+/* Each thread reads what the one before was given, before it calls any function for time itself. */
+static void zone_names(int n)
+{
+	static struct tm last;
+	const time_t at = 1700000000;
+	char zone[20];
+
+	tell("zone of the thread before: %s %s\n", n ? last.tm_zone : "", n ? tzname[0] : "");
+	snprintf(zone, sizeof(zone), "Q%c%c-%d", 'A' + n, 'A' + n, n + 1);
+	setenv("TZ", zone, 1);
+	tzset();
+	localtime_r(&at, &last);
+}
+
 static void messages(int n)
 {
 	int point, sign;
@@ -255,6 +269,7 @@ int main(void)
 	round_of(5, limits);
 	round_of(8, tokens);
 	round_of(8, zones);
+	round_of(6, zone_names);
 	text = NULL;
 	round_of(8, messages);
 	options();
