@@ -40,7 +40,8 @@ static int short_take(uint64_t *words, unsigned int from, unsigned int to)
 	unsigned int w;
 
 	for (w = from / 64; w * 64 < to; w++) {
-		uint64_t seen = __atomic_load_n(&words[w], __ATOMIC_RELAXED), bits = bits_of(w, from, to);
+		/* Not relaxed: in await() this load comes after the count of waiters. Partner: the change in slot_put(). */
+		uint64_t seen = __atomic_load_n(&words[w], __ATOMIC_SEQ_CST), bits = bits_of(w, from, to);
 
 		while (~seen & bits) {
 			int bit = __builtin_ctzll(~seen & bits);
