@@ -19,6 +19,7 @@
 #include "engine/sharing.h"
 #include "engine/slot.h"
 #include "engine/step.h"
+#include "engine/wait.h"
 #include "engine/work.h"
 #include "fault/fault.h"
 #include "fault/frames.h"
@@ -156,9 +157,7 @@ static void replied(const struct action *a)
 
 static void wake_barrier(struct bar *b)
 {
-	/* gen has moved; this full barrier pairs with the sleeper's count in be_patient() */
-	if (__atomic_fetch_add(&b->sleepers, 0, __ATOMIC_SEQ_CST))
-		futex_wake(&b->gen, 1 << 30);
+	wait_wake(&b->gen, &b->sleepers);
 }
 
 /* a->from is what this node gives up, a->prot what it keeps. */

@@ -285,6 +285,8 @@ static int be_patient(struct patience *p, uint32_t *word, uint32_t seen, uint32_
 	stall_check(p->slept, now);
 	HOOK(fault_handling() ? "miss-sleep" : "call-sleep");
 	if (poll_pause()) {
+		/* A full barrier, which pairs with those of wait_wake(), slot_complete() and publish() (chunk.c): either the waker sees
+		 * the count, or this thread sees the word. */
 		__atomic_fetch_add(sleepers, 1, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&asleep_on, (uint32_t)sched_getcpu(), __ATOMIC_RELAXED);
 		__atomic_fetch_add(&asleep, 1, __ATOMIC_RELAXED);
@@ -385,4 +387,11 @@ int wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers)
 		err = be_patient(&p, word, old, sleepers);
 	end_patience(&p);
 	return err;
+}
+
+void wait_wake(uint32_t *word, uint32_t *sleepers)
+{
+	/* A full barrier, which pairs with the sleeper's count in be_patient(). */
+	if (__atomic_fetch_add(sleepers, 0, __ATOMIC_SEQ_CST))
+		futex_wake(word, 1 << 30);
 }

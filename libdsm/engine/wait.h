@@ -24,7 +24,9 @@ unsigned int wait_sleeper_cpu(void);
 bool wait_polls(void);
 /* Has a waiting thread polled since *seen was written, or does one poll now? Updates *seen. Any thread; does not block. */
 bool wait_polled(uint32_t *seen);
-/* Wait until *word differs from old. A thread that changes it wakes its futex if *sleepers is not 0. 0, or -EINTR as above. */
+/* Wait until *word differs from old. A thread that changes it calls wait_wake(). 0, or -EINTR as above. */
 int wait_word(uint32_t *word, uint32_t old, uint32_t *sleepers);
+/* Wake the threads that wait for a word, which has changed. Any thread; does not block. */
+void wait_wake(uint32_t *word, uint32_t *sleepers);
 
 #endif

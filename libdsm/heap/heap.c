@@ -192,31 +192,28 @@ static void give_back(void *p, unsigned frees)
  */
 static int ring_drain(struct heap_shared *s, bool wait)
 {
-	uint32_t head, tail;
+	uint32_t head, left;
 	int n = 0;
 
 	if (wait)
 		pthread_mutex_lock(&heap.drain_lock);
 	else if (pthread_mutex_trylock(&heap.drain_lock))
 		return 0;
-	head = __atomic_load_n(&s->head, __ATOMIC_RELAXED);
-	tail = __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE);
-	if (tail - head > HEAP_RING) {
-		log_line("the ring of freed addresses is damaged: %u entries", tail - head);
-		head = tail;
+	left = ring_filled(s, &head);
+	if (left > HEAP_RING) {
+		log_line("the ring of freed addresses is damaged: %u entries", left);
+		__atomic_store_n(&s->head, head + left, __ATOMIC_RELEASE);
+		left = 0;
 	}
-	while (head != tail) {
-		uint64_t offset = s->ring[head % HEAP_RING] - heap.base;
+	for (; left; left--) {
+		uint64_t offset = ring_take(s, &head) - heap.base;
 
-		/* Partner: the acquire in ring_free(). */
-		__atomic_store_n(&s->head, ++head, __ATOMIC_RELEASE);
 		if (offset >= heap.size || offset % HEAP_GRAIN || !pages_owned(&heap.pages, offset / CHUNK_BYTES) ||
 		    live_test(s, offset))
 			continue;
 		give_back((void *)(heap.base + offset), 0); /* the freeing rank has counted it */
 		n++;
 	}
-	__atomic_store_n(&s->head, head, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&heap.drain_lock);
 	return n;
 }

@@ -40,6 +40,24 @@ static inline bool ring_empty(const struct heap_shared *s)
 	return __atomic_load_n(&s->head, __ATOMIC_RELAXED) == __atomic_load_n(&s->tail, __ATOMIC_RELAXED);
 }
 
+/* Owner, by one thread at a time: the number of addresses in the ring from *head on; above HEAP_RING: it is damaged. Partner of the
+ * acquire: the release of the tail in ring_free(). */
+static inline uint32_t ring_filled(const struct heap_shared *s, uint32_t *head)
+{
+	*head = __atomic_load_n(&s->head, __ATOMIC_RELAXED);
+	return __atomic_load_n(&s->tail, __ATOMIC_ACQUIRE) - *head;
+}
+
+/* Owner: take the address at *head. Partner of the release: the acquire of the head in ring_free(), before its place is written
+ * again. */
+static inline uint64_t ring_take(struct heap_shared *s, uint32_t *head)
+{
+	const uint64_t address = s->ring[(*head)++ % HEAP_RING];
+
+	__atomic_store_n(&s->head, *head, __ATOMIC_RELEASE);
+	return address;
+}
+
 /* Free the allocation at offset, and put it into the ring. 0, -EINVAL or -EAGAIN as heap_free(). */
 int ring_free(struct heap_shared *s, uint64_t offset);
 

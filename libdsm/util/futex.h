@@ -17,6 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
+/* A step that holds a lock takes well under the time of so many pauses. Scenes of tests/orders have fewer. */
+#ifndef WORD_SPINS
+#define WORD_SPINS 200
+#endif
+
 static inline void cpu_relax(void)
 {
 	__builtin_ia32_pause();
@@ -55,7 +60,7 @@ static inline void word_lock(uint32_t *l)
 
 	if (__atomic_compare_exchange_n(l, &seen, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
-	for (spin = 0; spin < 200; spin++) {
+	for (spin = 0; spin < WORD_SPINS; spin++) {
 		cpu_relax();
 		seen = 0;
 		if (!__atomic_load_n(l, __ATOMIC_RELAXED) &&
