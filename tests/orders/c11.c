@@ -278,7 +278,10 @@ static void perform_access(struct thread *t, unsigned int n)
 		append(t, o, changed(op, op->result), op->order, true);
 		break;
 	case OP_SWAP: perform_swap(t, o, n); break;
-	default: op->result = o->v[o->n - 1].value; break; /* the kernel compares the newest value */
+	default: /* OP_SLEEP: the kernel compares the newest value, and the thread does not see older ones after it */
+		op->result = o->v[o->n - 1].value;
+		see(t, o, o->n - 1, __ATOMIC_RELAXED);
+		break;
 	}
 }
 

@@ -98,6 +98,19 @@ static void show_step(const struct step *s)
 	printf("  (%s)\n", where);
 }
 
+#define STEPS_SHOWN 60u
+
+/* The last steps of a run. */
+static void show_steps(const struct result *r)
+{
+	unsigned int i = r->nsteps > STEPS_SHOWN ? r->nsteps - STEPS_SHOWN : 0;
+
+	if (i)
+		printf("   (after %u steps)\n", i);
+	for (; i < r->nsteps; i++)
+		show_step(&r->steps[i]);
+}
+
 struct tally {
 	unsigned int n, held, violated, gave_up;
 };
@@ -116,7 +129,6 @@ static void judge(struct tally *t, const struct scene *s, const struct model *m,
 	const double start = now_seconds();
 	struct scene now = *s;
 	struct result r;
-	unsigned int i;
 
 	if (w->full)
 		now.switches = 0;
@@ -127,8 +139,8 @@ static void judge(struct tally *t, const struct scene *s, const struct model *m,
 	t->gave_up += r.verdict == GAVE_UP;
 	printf("%-22s %s  %s%-8s %9zu states %9zu runs %6.2f s  %s\n", s->name, m->name, fails ? "(must be) " : "",
 	       words[r.verdict], r.states, r.runs, now_seconds() - start, r.verdict == VIOLATED ? r.why : "");
-	for (i = 0; r.verdict == VIOLATED && !fails && !w->quiet && i < r.nsteps; i++)
-		show_step(&r.steps[i]);
+	if (r.verdict == VIOLATED && !fails && !w->quiet)
+		show_steps(&r);
 	fflush(stdout);
 }
 

@@ -23,6 +23,6 @@ int order_clock(clockid_t clock, struct timespec *t);
 #define memset order_memset
 #define syscall order_syscall
 #define clock_gettime order_clock
-#define sched_yield() 0
+#define sched_yield() ((void)0)
 
 #endif
