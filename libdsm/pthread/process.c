@@ -156,13 +156,14 @@ EXPORT int setrlimit(__rlimit_resource_t resource, const struct rlimit *limit)
 _Static_assert(sizeof(struct rlimit) == sizeof(struct rlimit64), "the same functions");
 EXPORT int setrlimit64(__rlimit_resource_t resource, const struct rlimit64 *limit) __attribute__((alias("setrlimit")));
 
+/* getpid() may be rank 0's. */
 EXPORT int prlimit(pid_t pid, __rlimit_resource_t resource, const struct rlimit *limit, struct rlimit *old)
 {
-	if (NEXT(prlimit)(pid, resource, limit, old))
+	const bool carried = is_carried(CALLER) && (!pid || pid == getpid());
+
+	if (NEXT(prlimit)(carried ? 0 : pid, resource, limit, old))
 		return -1;
-	if (!limit || !is_carried(CALLER) || (pid && pid != getpid()))
-		return 0;
-	return carry_limit((int)resource, limit, "prlimit()");
+	return limit && carried ? carry_limit((int)resource, limit, "prlimit()") : 0;
 }
 
 EXPORT int prlimit64(pid_t pid, __rlimit_resource_t resource, const struct rlimit64 *limit, struct rlimit64 *old)

@@ -103,7 +103,7 @@ static void limits(int n)
 		check("setrlimit", !setrlimit(RLIMIT_NOFILE, &l));
 	old.rlim_cur = 0;
 	if (n == 1)
-		check("prlimit", !prlimit(0, RLIMIT_CORE, &old, NULL));
+		check("prlimit", !prlimit(getpid(), RLIMIT_CORE, &old, NULL));
 	if (n == 2)
 		check("prlimit, read", !prlimit(0, RLIMIT_CORE, NULL, &old) && !old.rlim_cur);
 	l.rlim_cur = l.rlim_max = RLIM_INFINITY - 1;
