@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* signals.c - handlers that interrupt the runtime, and signals that end the process. */
+/* signals.c - handlers that interrupt the runtime, signals that end the process, and faults that the caller handles. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 #include "engine/inside.h"
 #include "engine/lost.h"
 #include "engine/threads.h"
+#include "fault/catch.h"
 
 DSM_API int dsm_signal_defer(int sig, void *info, void *context)
 {
@@ -76,4 +77,17 @@ DSM_API int dsm_signal_report(int sig)
 	sigfillset(&sa.sa_mask);
 	threads_expect(is_reported);
 	return sigaction(sig, &sa, NULL) ? -errno : 0;
+}
+
+static int (*hook)(void *addr, int write, int inside);
+
+static bool call_hook(void *addr, bool write)
+{
+	return hook(addr, write, engine_busy()) == 1;
+}
+
+DSM_API void dsm_fault_hook(int (*fn)(void *addr, int write, int inside))
+{
+	hook = fn;
+	fault_elsewhere(call_hook);
 }

@@ -28,6 +28,7 @@
 static bool caught;
 static enum fault_answer (*serve)(void *addr, bool write);
 static struct sigaction before[2];
+static bool (*elsewhere)(void *addr, bool write);
 /* The signals blocked by the code that this thread's fault has interrupted; NULL: there is no fault. */
 static __thread const sigset_t *blocked __attribute__((tls_model("initial-exec")));
 
@@ -85,6 +86,29 @@ void fault_end_if_told(void)
 	}
 }
 
+void fault_elsewhere(bool (*fn)(void *addr, bool write))
+{
+	__atomic_store_n(&elsewhere, fn, __ATOMIC_RELEASE);
+}
+
+/* An access outside the table of ranges. fn may access shared memory: meanwhile, this thread's misses are handled. */
+static bool served_elsewhere(void *addr, bool write)
+{
+	bool (*fn)(void *, bool) = __atomic_load_n(&elsewhere, __ATOMIC_ACQUIRE);
+	sigset_t misses;
+	bool served;
+
+	if (!fn)
+		return false;
+	sigemptyset(&misses);
+	sigaddset(&misses, SIGBUS);
+	sigaddset(&misses, SIGSEGV);
+	pthread_sigmask(SIG_UNBLOCK, &misses, NULL);
+	served = fn(addr, write);
+	pthread_sigmask(SIG_BLOCK, &misses, NULL);
+	return served;
+}
+
 /* kernels: the kernel sent the signal, and will send it again. */
 static void pass_on(int sig, int kernels, siginfo_t *info, void *context)
 {
@@ -109,11 +133,15 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	int saved = errno, as = sig;
 	enum fault_answer answer = FAULT_REFUSED;
 	siginfo_t segv;
+	const bool write = u->uc_mcontext.gregs[REG_ERR] & ERR_WRITE;
 
-	blocked = &u->uc_sigmask;
-	if (info->si_code > 0 && range_off(addr, &off))
-		answer = serve(addr, u->uc_mcontext.gregs[REG_ERR] & ERR_WRITE);
-	blocked = NULL;
+	if (info->si_code > 0 && range_off(addr, &off)) {
+		blocked = &u->uc_sigmask;
+		answer = serve(addr, write);
+		blocked = NULL;
+	} else if (info->si_code > 0 && served_elsewhere(addr, write)) {
+		answer = FAULT_SERVED;
+	}
 	errno = saved;
 	if (answer == FAULT_SERVED)
 		return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * alloc.c - the malloc family: the program's memory comes from the shared heap, that of libraries from the C library. Its address
- * determines how memory is freed, whoever frees it.
+ * alloc.c - the malloc family: the program's memory comes from the shared heap, that of libraries from the C library, in the rank's
+ * own range of addresses (space.c). Its address determines how memory is freed, whoever frees it.
  *
  * Each shared object is preceded by 16 bytes: its size, and where it was allocated. So realloc() needs no other rank.
  */
@@ -10,7 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "space.h"
+
 #define GRAIN 16u
+#define BITE (100ul << 10) /* less than what the C library maps by itself */
+
+EXPORT size_t malloc_usable_size(void *p);
 
 struct head {
 	size_t size;
@@ -23,6 +28,64 @@ extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *p, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 extern void __libc_free(void *p);
+
+/* ---- private memory ---------------------------------------------------------------------------------- */
+
+/*
+ * The C library's arenas from before space_start() may have room outside the range. What comes from there is never used, nor
+ * freed: so they have none left soon.
+ */
+static void *own_private(void *p, size_t align, size_t size)
+{
+	void *bite;
+
+	while (p && !space_has(p)) {
+		bite = __libc_malloc(BITE);
+		if (space_has(bite))
+			__libc_free(bite);
+		p = align > GRAIN ? __libc_memalign(align, size) : __libc_malloc(size);
+	}
+	return p;
+}
+
+void *private_alloc(size_t size)
+{
+	return own_private(__libc_malloc(size), GRAIN, size);
+}
+
+static void *private_zalloc(size_t n, size_t size)
+{
+	void *p = __libc_calloc(n, size);
+
+	if (!p || space_has(p))
+		return p;
+	p = own_private(p, GRAIN, n * size);
+	return p ? memset(p, 0, n * size) : NULL;
+}
+
+static void *private_resize(void *p, size_t size)
+{
+	size_t was;
+	void *more;
+
+	if (!p)
+		return private_alloc(size);
+	if (space_has(p) || !size) {
+		more = __libc_realloc(p, size);
+		if (!more || space_has(more))
+			return more;
+		p = more;
+	}
+	was = NEXT(malloc_usable_size)(p);
+	more = private_alloc(size);
+	if (more) {
+		memcpy(more, p, was < size ? was : size);
+		__libc_free(p);
+	}
+	return more;
+}
+
+/* ---- shared memory ----------------------------------------------------------------------------------- */
 
 struct want {
 	size_t align, size;
@@ -102,7 +165,7 @@ static bool is_wanted(const void *caller)
 
 EXPORT void *malloc(size_t size)
 {
-	return is_wanted(CALLER) ? shared(GRAIN, size, false) : __libc_malloc(size);
+	return is_wanted(CALLER) ? shared(GRAIN, size, false) : private_alloc(size);
 }
 
 EXPORT void *calloc(size_t n, size_t size)
@@ -110,7 +173,7 @@ EXPORT void *calloc(size_t n, size_t size)
 	size_t bytes;
 
 	if (!is_wanted(CALLER))
-		return __libc_calloc(n, size);
+		return private_zalloc(n, size);
 	if (__builtin_mul_overflow(n, size, &bytes)) {
 		errno = ENOMEM;
 		return NULL;
@@ -139,7 +202,7 @@ static void *resize(void *p, size_t size)
 EXPORT void *realloc(void *p, size_t size)
 {
 	if (!is_shared(p))
-		return !p && is_wanted(CALLER) ? shared(GRAIN, size, false) : __libc_realloc(p, size);
+		return !p && is_wanted(CALLER) ? shared(GRAIN, size, false) : private_resize(p, size);
 	if (size)
 		return resize(p, size);
 	free(p);
@@ -156,12 +219,12 @@ EXPORT void *reallocarray(void *p, size_t n, size_t size)
 	}
 	if (!p && is_wanted(CALLER))
 		return shared(GRAIN, bytes, false);
-	return is_shared(p) ? resize(p, bytes) : __libc_realloc(p, bytes);
+	return is_shared(p) ? resize(p, bytes) : private_resize(p, bytes);
 }
 
 static void *aligned(size_t align, size_t size, const void *caller)
 {
-	return is_ours(caller) ? shared(align, size, false) : __libc_memalign(align, size);
+	return is_ours(caller) ? shared(align, size, false) : own_private(__libc_memalign(align, size), align, size);
 }
 
 EXPORT int posix_memalign(void **out, size_t align, size_t size)
@@ -206,7 +269,6 @@ EXPORT void *pvalloc(size_t size)
 	return NULL;
 }
 
-EXPORT size_t malloc_usable_size(void *p);
 EXPORT size_t malloc_usable_size(void *p)
 {
 	return is_shared(p) ? head_of(p)->size : NEXT(malloc_usable_size)(p);

@@ -9,6 +9,9 @@
  * block for a round trip. */
 void *shared_alloc(size_t size);
 
+/* Memory of this library, in the rank's own range; free() it. NULL: no memory, errno is set. */
+void *private_alloc(size_t size);
+
 /* While it is not 0, allocations of this thread in the C library count as the program's. */
 extern __thread uint32_t lent __attribute__((tls_model("initial-exec")));
 

@@ -27,6 +27,7 @@
 #include "processors.h"
 #include "random.h"
 #include "signals.h"
+#include "space.h"
 #include "statics.h"
 #include "thread.h"
 
@@ -332,6 +333,7 @@ __attribute__((constructor)) static void begin(void)
 	make_team();
 	must("names", lookup_start());
 	must("futexes", futex_start());
+	must("addresses", space_start());
 	shim.active = true; /* set before another rank can make a thread here */
 	must("dsm_barrier", dsm_barrier());
 	if (shim.rank)

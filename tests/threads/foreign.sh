@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# shellcheck shell=bash
+# Part of tests/threads/run: memory that is one rank's: no other rank has any at its addresses, and an access there is reported.
+
+# A library's memory and threads: the rank's.
+cat >"$scratch/keeps.c" <<'END'
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+static void *here(void *arg)
+{
+	static volatile char *at;
+	char some[8] = "stack";
+	at = some;
+	*(volatile char **)arg = at;
+	return arg;
+}
+void *keep(size_t n, int again);
+void *keep(size_t n, int again)
+{
+	char *p = malloc(n);
+	if (again && p)
+		p = realloc(p, 3 * n);
+	return p ? strcpy(p, "contents") : NULL;
+}
+void *keep_stack(void);
+void *keep_stack(void)
+{
+	static void *at;
+	pthread_t t;
+	return pthread_create(&t, NULL, here, &at) || pthread_join(t, NULL) ? NULL : at;
+}
+END
+gcc -shared -fPIC -pthread "$scratch/keeps.c" -o "$scratch/libkeeps.so"
+
+# Each rank's private memory of every kind, and what the others have at these addresses.
+program ranges -L"$scratch" -lkeeps "-Wl,-rpath,$scratch" <<'END'
+#include <dlfcn.h>
+#include <dsm.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+enum { RANKS = 4, KINDS = 40 };
+void *keep(size_t n, int again);
+void *keep_stack(void);
+static const char *at[RANKS][KINDS];
+static pthread_barrier_t all;
+static __thread int local;
+static int wrong, asked;
+static void fill(const char **p)
+{
+	int fd = open("/proc/self/exe", O_RDONLY), n = 0;
+	p[n++] = mmap(NULL, 100, PROT_READ, MAP_PRIVATE, fd, 0);
+	p[n++] = mmap(NULL, 1 << 28, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	p[n++] = mmap((void *)0x7ffff0000000, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	p[n++] = dsm_rank() ? (const char *)&local : keep(9, 1);
+	p[n++] = keep_stack();
+	p[n++] = dlopen("libutil.so.1", RTLD_NOW);
+	for (size_t i = 1; n < KINDS; i = i * 3 / 2 + 1)
+		p[n++] = keep(i * 24, n & 1);
+	close(fd);
+}
+/* May this rank access it? */
+static int has(const char *p)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	unsigned long low, high;
+	char line[300], may[5];
+	int found = 0;
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx %4s", &low, &high, may) == 3 && (unsigned long)p >= low && (unsigned long)p < high)
+			found = may[0] != '-';
+	fclose(f);
+	return found;
+}
+static void *work(void *arg)
+{
+	const int me = dsm_rank();
+	fill(at[me]);
+	pthread_barrier_wait(&all);
+	for (int r = 0; r < RANKS; r++)
+		for (int k = 0; k < KINDS; k++) {
+			__atomic_fetch_add(&asked, r != me, __ATOMIC_RELAXED);
+			if (r == me || (at[r][k] && at[r][k] != MAP_FAILED && !has(at[r][k])))
+				continue;
+			printf("rank %d has memory of rank %d, kind %d, at %p\n", me, r, k, (void *)at[r][k]);
+			__atomic_fetch_add(&wrong, 1, __ATOMIC_RELAXED);
+		}
+	return arg;
+}
+int main(void)
+{
+	pthread_t t[RANKS];
+	pthread_barrier_init(&all, NULL, RANKS);
+	for (int i = 0; i < RANKS; i++)
+		pthread_create(&t[i], NULL, work, NULL);
+	for (int i = 0; i < RANKS; i++)
+		pthread_join(t[i], NULL);
+	printf("%d wrong of %d\n", wrong, asked);
+	return 0;
+}
+END
+for way in node mixed mprotect; do
+	settings=()
+	[[ $way != mprotect ]] || settings+=(DSM_FAULT=mprotect)
+	# shellcheck disable=SC2086
+	says "ranges: $way" "0 wrong of 480" 0 env "${settings[@]}" "${run[@]}" ${ways[$way]/-n 3/-n 4} "$scratch/ranges"
+done
+
+# One address of each kind, read or written by a thread of the other rank.
+program foreign -L"$scratch" -lkeeps "-Wl,-rpath,$scratch" <<'END'
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+void *keep(size_t n, int again);
+void *keep_stack(void);
+static volatile char *p;
+static __thread char local[8];
+static void *make(void *arg)
+{
+	const char *kind = arg;
+	strcpy(local, "local");
+	p = !strcmp(kind, "library") ? keep(100, 0) : !strcmp(kind, "stack") ? keep_stack() : local;
+	return arg;
+}
+int main(int argc, char **argv)
+{
+	pthread_t t;
+	pthread_create(&t, NULL, make, argv[1]);
+	pthread_join(t, NULL);
+	if (argc > 2)
+		*p = 1;
+	printf("there: %s\n", (char *)p);
+	return 0;
+}
+END
+for kind in library stack; do
+	for way in node two; do
+		# shellcheck disable=SC2086
+		says "foreign: $kind, $way" "rank 0: read of address 0x" 139 "${run[@]}" ${ways[$way]/4/2} "$scratch/foreign" $kind
+	done
+done
+says "foreign: named" ", which is private memory of rank 1: " 139 "${run[@]}" -n 2 "$scratch/foreign" local
+says "foreign: write" "rank 0: write of address 0x" 139 "${run[@]}" -n 2 --nodes rank "$scratch/foreign" library write
+says "foreign: a limit" "no range of addresses of its own: the address space is limited" 70 \
+	bash -c 'ulimit -v 900000000; exec "$@"' - "${run[@]}" -n 2 "$scratch/foreign" library
