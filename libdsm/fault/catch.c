@@ -139,7 +139,7 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 		blocked = &u->uc_sigmask;
 		answer = serve(addr, write);
 		blocked = NULL;
-	} else if (info->si_code > 0 && served_elsewhere(addr, write)) {
+	} else if (info->si_code > 0 && sig == SIGSEGV && served_elsewhere(addr, write)) {
 		answer = FAULT_SERVED;
 	}
 	errno = saved;

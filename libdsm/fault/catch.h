@@ -15,7 +15,7 @@ enum fault_answer {
  * blocked; fn may block. Accesses that fn does not serve, and signals of other addresses, go to the previous handlers. Call once
  * until fault_uncatch(). -errno of sigaction(2). */
 int fault_catch(enum fault_answer (*fn)(void *addr, bool write));
-/* Call fn in the faulting thread for accesses at other addresses. It may access shared memory and block. True: the access can be
+/* Call fn in the faulting thread for accesses at other addresses that raise SIGSEGV. It may access shared memory and block. True: the access can be
  * tried again. Any thread; once. */
 void fault_elsewhere(bool (*fn)(void *addr, bool write));
 /* Restore the previous handlers. The caller ensures that no thread is in fn. */

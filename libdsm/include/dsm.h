@@ -395,8 +395,8 @@ DSM_API int dsm_signal_defer(int sig, void *info, void *context);
  * the default one. -EINVAL: no signal, or one that cannot be caught. */
 DSM_API int dsm_signal_report(int sig);
 
-/* Call fn in the fault handler of the thread that accesses memory which is not libdsm's and which the kernel refuses (SIGSEGV,
- * SIGBUS). fn returns 1 if the access can be tried again, or 0: then the signal takes its course. inside: the thread is in a call
+/* Call fn in the fault handler of the thread that accesses memory which is not libdsm's and which the kernel refuses (SIGSEGV).
+ * fn returns 1 if the access can be tried again, or 0: then the signal takes its course. inside: the thread is in a call
  * of this library, and fn must neither access shared memory nor call any function of it. Else fn may do both, and block. Call it
  * once, after dsm_init(). */
 DSM_API void dsm_fault_hook(int (*fn)(void *addr, int write, int inside));

@@ -132,6 +132,11 @@ void *shared_alloc(size_t size)
 	return shared(GRAIN, size, false);
 }
 
+void *shared_zalloc(size_t size)
+{
+	return shared(GRAIN, size, true);
+}
+
 static struct head *head_of(void *p)
 {
 	return (struct head *)p - 1;

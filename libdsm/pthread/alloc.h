@@ -8,6 +8,8 @@
 /* As malloc() of the program: in the shared heap, for free() by any thread of any rank. NULL: no memory, errno is set. May
  * block for a round trip. */
 void *shared_alloc(size_t size);
+/* The same, with zeros. */
+void *shared_zalloc(size_t size);
 
 /* Memory of this library, in the rank's own range; free() it. NULL: no memory, errno is set. */
 void *private_alloc(size_t size);

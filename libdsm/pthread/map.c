@@ -1,201 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * map.c - mmap(MAP_SHARED | MAP_ANONYMOUS) of the program: a region of its own, at one address on all ranks. Other mappings of
- * the program are private to its rank, and so are those of libraries: the kernel makes them.
+ * map.c - mmap(2), munmap(2), mprotect(2), mremap(2) and madvise(2) of the program. Memory that its threads write belongs to the job:
  *
- * Each rank must attach a region. The caller has a thread on each rank do that, one rank after the other.
+ *   MAP_SHARED | MAP_ANONYMOUS              a region (anon.c)
+ *   private, PROT_READ | PROT_WRITE         memory of the heap, with the contents of the file (heapmap.c); very large: a region
+ *   other mappings of files                 a mapping in each rank that accesses it (maps.c)
+ *   other anonymous mappings, devices       the rank's own, in its range of addresses (maps.c)
+ *
+ * Mappings of libraries are private to their rank. space.c chooses their addresses.
  */
 #include "shim.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "everywhere.h"
+#include "anon.h"
+#include "heapmap.h"
+#include "maps.h"
+#include "space.h"
 
-#define PAGE 4096u
-
-extern void *__libc_malloc(size_t size);
-extern void __libc_free(void *p);
-
-/* In the heap, in a list of all maps under team->maps_lock. */
-struct mapping {
-	struct mapping *next;
-	void *at;
-	size_t length; /* whole pages */
-	char name[DSM_NAME_MAX];
-};
-
-/* The regions that this process has attached. */
-static struct attached {
-	struct attached *next;
-	dsm_region_t *region;
-} * attached;
-static pthread_mutex_t attached_lock = PTHREAD_MUTEX_INITIALIZER;
-
-/* Readers take no lock: the range only grows, and all of it belongs to the job. */
-static void widen(char *low, char *high)
-{
-	if (!shim.maps || low < shim.maps)
-		__atomic_store_n(&shim.maps, low, __ATOMIC_RELEASE);
-	if (high > shim.maps_end)
-		__atomic_store_n(&shim.maps_end, high, __ATOMIC_RELEASE);
-}
-
-static int note(dsm_region_t *r)
-{
-	struct attached *a = __libc_malloc(sizeof(*a));
-	char *base = dsm_region_base(r);
-
-	if (!a)
-		return -ENOMEM;
-	a->region = r;
-	pthread_mutex_lock(&attached_lock);
-	a->next = attached;
-	attached = a;
-	widen(base, base + dsm_region_size(r));
-	pthread_mutex_unlock(&attached_lock);
-	return 0;
-}
-
-/* NULL: this rank has not attached it. */
-static dsm_region_t *take_out(const void *base)
-{
-	struct attached **at, *a;
-	dsm_region_t *r;
-
-	pthread_mutex_lock(&attached_lock);
-	for (at = &attached; *at && dsm_region_base((*at)->region) != base; at = &(*at)->next)
-		;
-	a = *at;
-	if (a)
-		*at = a->next;
-	pthread_mutex_unlock(&attached_lock);
-	r = a ? a->region : NULL;
-	__libc_free(a);
-	return r;
-}
-
-static void *attach(void *arg)
-{
-	struct mapping m = *(struct mapping *)arg;
-	dsm_region_t *r;
-	intptr_t err = dsm_region_attach(m.name, &r);
-
-	if (!err) {
-		err = note(r);
-		if (err)
-			dsm_region_detach(r);
-	}
-	return (void *)err;
-}
-
-static void *detach(void *arg)
-{
-	struct mapping m = *(struct mapping *)arg;
-	dsm_region_t *r = take_out(m.at);
-
-	return (void *)(intptr_t)(r ? dsm_region_detach(r) : 0);
-}
-
-static void drop(struct mapping *m)
-{
-	char name[DSM_NAME_MAX];
-
-	strcpy(name, m->name);
-	dsm_region_destroy(name);
-	everywhere_run(detach, m);
-	detach(m);
-	dsm_free(m);
-}
-
-static int create(size_t length, struct mapping **out)
-{
-	struct mapping *m = dsm_calloc(1, sizeof(*m));
-	char name[DSM_NAME_MAX];
-	dsm_region_t *r;
-	int err;
-
-	if (!m)
-		return -ENOMEM;
-	snprintf(name, sizeof(name), "mmap %u", __atomic_fetch_add(&team->maps_made, 1, __ATOMIC_SEQ_CST));
-	err = dsm_region_create(name, length, NULL, &r);
-	if (err) {
-		dsm_free(m);
-		return err;
-	}
-	strcpy(m->name, name);
-	m->at = dsm_region_base(r);
-	m->length = length;
-	err = note(r);
-	if (err) {
-		dsm_region_destroy(name);
-		dsm_region_detach(r);
-		dsm_free(m);
-		return err;
-	}
-	err = everywhere_run(attach, m);
-	if (err)
-		drop(m);
-	else
-		*out = m;
-	return err;
-}
-
-struct call {
-	size_t length;
-	struct mapping *m;
-	int err;
-};
-
-static void call_create(void *arg)
-{
-	struct call *out = arg, c = *out;
-
-	c.err = create(c.length, &c.m);
-	*out = c;
-}
-
-static void call_drop(void *arg)
-{
-	struct call *out = arg, c = *out;
-
-	drop(c.m);
-}
-
-/* Neither function is a cancellation point, but the calls of libdsm in them are. */
-static void call(void (*fn)(void *), struct call *c)
-{
-	int state;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	dsm_call(fn, c);
-	pthread_setcancelstate(state, &state);
-}
-
-static void *map_shared(size_t length)
-{
-	struct call c = { .length = (length + PAGE - 1) & ~(size_t)(PAGE - 1) };
-
-	if (c.length < length) {
-		errno = ENOMEM;
-		return MAP_FAILED;
-	}
-	call(call_create, &c);
-	if (c.err) {
-		errno = c.err == -ENOSPC ? ENOMEM : -c.err;
-		return MAP_FAILED;
-	}
-	pthread_mutex_lock(&team->maps_lock);
-	c.m->next = team->maps;
-	team->maps = c.m;
-	pthread_mutex_unlock(&team->maps_lock);
-	return c.m->at;
-}
+#define REGION_FROM (1ul << 30) /* of private memory: the heap is left for malloc() */
 
 /* Describes a request that only private memory supports; NULL: the request is supported. */
 static const char *unable(int prot, int flags)
@@ -207,53 +35,94 @@ static const char *unable(int prot, int flags)
 	return NULL;
 }
 
-EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t off)
+/* Is it private memory that the program writes, and the kernel need not know of? */
+static bool is_data(size_t length, int prot, int flags, int fd)
+{
+	const int plain =
+		MAP_TYPE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_POPULATE | MAP_STACK | MAP_DENYWRITE | MAP_EXECUTABLE;
+	struct stat file;
+
+	return length && prot == (PROT_READ | PROT_WRITE) && (flags & MAP_TYPE) == MAP_PRIVATE && !(flags & ~plain) &&
+		((flags & MAP_ANONYMOUS) || (!fstat(fd, &file) && S_ISREG(file.st_mode)));
+}
+
+/* NULL: the heap has no room. Then it is the rank's own. */
+static void *map_data(size_t length, int flags, int fd, off_t off)
+{
+	const int saved = errno;
+	void *at = NULL;
+
+	if (!(flags & MAP_ANONYMOUS))
+		return off & 4095 ? NULL : heapmap_make(length, fd, off);
+	if (length >= REGION_FROM)
+		at = anon_map(length);
+	else
+		at = heapmap_make(length, -1, 0);
+	errno = saved;
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static void *map_of_program(void *addr, size_t length, int prot, int flags, int fd, off_t off)
 {
 	const int type = flags & MAP_TYPE;
 	const char *what;
+	void *at;
 
-	if (!shim.active || !shim.shares_maps || !length || !is_program(CALLER) || !(flags & MAP_ANONYMOUS) ||
+	if (shim.shares_maps && is_data(length, prot, flags, fd)) {
+		at = map_data(length, flags, fd, off);
+		if (at)
+			return at;
+	}
+	if (!shim.shares_maps || !length || !(flags & MAP_ANONYMOUS) ||
 	    (type != MAP_SHARED && type != MAP_SHARED_VALIDATE))
-		return (void *)syscall(SYS_mmap, addr, length, (long)prot, (long)flags, (long)fd, off);
+		return maps_map(addr, length, prot, flags, fd, off);
 	what = unable(prot, flags);
 	if (!what)
-		return map_shared(length);
+		return anon_map(length);
 	cannot(what);
 	errno = ENOTSUP;
 	return MAP_FAILED;
 }
 
+EXPORT void *mmap(void *addr, size_t length, int prot, int flags, int fd, off_t off)
+{
+	if (!is_ours(CALLER))
+		return space_map(addr, length, prot, flags, fd, off);
+	return map_of_program(addr, length, prot, flags, fd, off);
+}
+
 EXPORT void *mmap64(void *addr, size_t length, int prot, int flags, int fd, off_t off) __attribute__((alias("mmap")));
+
+static int failed(int err)
+{
+	if (!err)
+		return 0;
+	errno = -err;
+	return -1;
+}
 
 EXPORT int munmap(void *addr, size_t length)
 {
-	struct mapping **at;
-	struct call c = { .m = NULL };
+	int err;
 
-	if (!is_mapped(addr) || !is_program(CALLER))
-		return (int)syscall(SYS_munmap, addr, length);
-	pthread_mutex_lock(&team->maps_lock);
-	for (at = &team->maps; *at && (*at)->at != addr; at = &(*at)->next)
-		;
-	if (*at && length <= (*at)->length && (*at)->length - length < PAGE) {
-		c.m = *at;
-		*at = c.m->next;
-	}
-	pthread_mutex_unlock(&team->maps_lock);
-	if (c.m) {
-		call(call_drop, &c);
-		return 0;
-	}
-	cannot("munmap() of a part of shared memory");
-	errno = EINVAL;
-	return -1;
+	if (!is_ours(CALLER))
+		return failed(space_unmap(addr, length));
+	if (!is_shared(addr))
+		return maps_unmap(addr, length);
+	err = is_mapped(addr) ? anon_unmap(addr, length) : heapmap_unmap(addr, length);
+	if (err == -EINVAL)
+		cannot(is_mapped(addr) ? "munmap() of a part of shared memory"
+				       : "munmap() of memory that mmap() has not made");
+	return failed(err);
 }
 
 /* The library controls the protection of shared memory. */
 EXPORT int mprotect(void *addr, size_t length, int prot)
 {
-	if (!is_shared(addr) || !is_program(CALLER))
+	if (!is_ours(CALLER))
 		return (int)syscall(SYS_mprotect, addr, length, (long)prot);
+	if (!is_shared(addr))
+		return maps_protect(addr, length, prot);
 	if (prot == (PROT_READ | PROT_WRITE))
 		return 0;
 	errno = cannot("mprotect() of shared memory");
@@ -264,12 +133,31 @@ EXPORT void *mremap(void *addr, size_t old, size_t length, int flags, ...)
 {
 	void *to;
 	va_list more;
+	int err;
 
 	va_start(more, flags);
 	to = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
 	va_end(more);
-	if (!is_shared(addr) || !is_program(CALLER))
+	if (!is_ours(CALLER))
 		return (void *)syscall(SYS_mremap, addr, old, length, (long)flags, to);
-	errno = cannot("mremap() of shared memory");
+	if (!is_shared(addr))
+		return maps_move(addr, old, length, flags, to);
+	err = flags == MREMAP_MAYMOVE ? heapmap_move(addr, old, length, &to) : -EINVAL;
+	if (!err)
+		return to;
+	errno = err == -EINVAL ? cannot("mremap() of shared memory") : -err;
 	return MAP_FAILED;
+}
+
+/* Advice is for the kernel's pages; but MADV_DONTNEED promises zeros. */
+EXPORT int madvise(void *addr, size_t length, int advice)
+{
+	if (!is_ours(CALLER) || !is_shared(addr))
+		return (int)syscall(SYS_madvise, addr, length, (long)advice);
+	if (advice != MADV_DONTNEED)
+		return 0;
+	if (!heapmap_clear(addr, length))
+		return 0;
+	errno = cannot("madvise() with MADV_DONTNEED of this shared memory");
+	return -1;
 }

@@ -44,7 +44,7 @@ struct shim {
 	int pid;
 	char *heap, *heap_end;       /* the shared heap */
 	char *globals, *globals_end; /* the program's variables */
-	char *maps, *maps_end;       /* shared mappings (map.c) are between */
+	char *maps, *maps_end;       /* shared mappings (anon.c) are between */
 	bool shares_maps;            /* DSM_MMAP */
 	struct key *keys;            /* KEYS of them */
 };
@@ -80,8 +80,10 @@ struct team {
 	dsm_sem_t exits; /* posted to end the job, as `how` and `status` specify */
 	dsm_sem_t over;  /* the other ranks wait for this, and so does main() if it has left */
 	pthread_mutex_t maps_lock;
-	struct mapping *maps;
+	struct anon *maps;
 	uint32_t maps_made;
+	struct heapmap *heapmaps; /* heapmap.c; under maps_lock as well */
+	struct map_table *tables; /* maps.c; one for each rank */
 	pthread_mutex_t named_lock;
 	struct named *named;
 	struct key *keys;

@@ -8,7 +8,7 @@
  * stack is grown to its limit before.
  *
  * Memory that was mapped before stays where it is, and so do libraries and the first stack. Where such memory is unmapped later,
- * the kernel may choose its addresses again: space_map() and private_malloc() (alloc.c) do not take these.
+ * the kernel may choose its addresses again: space_map() and private_alloc() (alloc.c) do not take these.
  */
 #include "shim.h"
 
@@ -156,18 +156,30 @@ static int refuse(const char *what, int err)
 	return err;
 }
 
-/* In the fault handler. The address alone tells whose memory it is: no other rank has any there. */
-static int report_foreign(void *addr, int write, int inside)
+int space_close(void *at, size_t length)
 {
-	const int owner = space_owner(addr);
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
 
-	(void)inside;
-	if (owner >= 0 && owner != shim.rank)
-		dprintf(STDERR_FILENO,
-			"libdsm-pthread: rank %d: %s of address %p, which is private memory of rank %d: a library's, of a mapping, "
-			"or thread-local; see dsm-cc(1), \"Private memory\"\n",
-			shim.rank, write ? "write" : "read", addr, owner);
-	return 0;
+	return syscall(SYS_mmap, at, length, (long)PROT_NONE, (long)flags, -1l, 0l) == (long)at ? 0 : -errno;
+}
+
+int space_unmap(void *at, size_t length)
+{
+	if (!space.closed || !length || ((uintptr_t)at & (PAGE - 1)) || space_has(at))
+		return syscall(SYS_munmap, at, length) ? -errno : 0;
+	return space_close(at, length);
+}
+
+void *space_map(void *addr, size_t length, int prot, int flags, int fd, long off)
+{
+	void *at;
+
+	for (;;) {
+		at = (void *)syscall(SYS_mmap, addr, length, (long)prot, (long)flags, (long)fd, off);
+		if (at == MAP_FAILED || (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) || space_has(at) ||
+		    space_close(at, length))
+			return at;
+	}
 }
 
 int space_start(void)
@@ -201,6 +213,5 @@ int space_start(void)
 		return refuse("the kernel chooses other addresses", -EADDRNOTAVAIL);
 	munmap(at, PAGE);
 	space.closed = true;
-	dsm_fault_hook(report_foreign);
 	return 0;
 }

@@ -24,6 +24,7 @@
 #include "environment.h"
 #include "futex.h"
 #include "lookup.h"
+#include "maps.h"
 #include "processors.h"
 #include "random.h"
 #include "signals.h"
@@ -216,6 +217,7 @@ static void make_team(void)
 	}
 	if (shim.rank == 0)
 		stacks_start();
+	must("mappings", maps_start());
 	must("dsm_broadcast", dsm_broadcast(&team, sizeof(team), 0));
 	if (shim.rank)
 		stacks_start();
@@ -334,6 +336,7 @@ __attribute__((constructor)) static void begin(void)
 	must("names", lookup_start());
 	must("futexes", futex_start());
 	must("addresses", space_start());
+	dsm_fault_hook(maps_fault);
 	shim.active = true; /* set before another rank can make a thread here */
 	must("dsm_barrier", dsm_barrier());
 	if (shim.rank)

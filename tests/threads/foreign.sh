@@ -112,18 +112,46 @@ done
 
 # One address of each kind, read or written by a thread of the other rank.
 program foreign -L"$scratch" -lkeeps "-Wl,-rpath,$scratch" <<'END'
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 void *keep(size_t n, int again);
 void *keep_stack(void);
 static volatile char *p;
 static __thread char local[8];
+static const int rw = PROT_READ | PROT_WRITE;
+static void *map(const char *file, int prot, int flags)
+{
+	return mmap(NULL, 100, prot, flags, file ? open(file, O_RDWR) : -1, 0);
+}
 static void *make(void *arg)
 {
 	const char *kind = arg;
 	strcpy(local, "local");
-	p = !strcmp(kind, "library") ? keep(100, 0) : !strcmp(kind, "stack") ? keep_stack() : local;
+	if (!strcmp(kind, "library"))
+		p = keep(100, 0);
+	else if (!strcmp(kind, "stack"))
+		p = keep_stack();
+	else if (!strcmp(kind, "private"))
+		p = map("some", rw, MAP_PRIVATE);
+	else if (!strcmp(kind, "made private")) {
+		p = map("some", PROT_READ, MAP_PRIVATE);
+		mprotect((void *)p, 100, rw);
+	} else if (!strcmp(kind, "anonymous"))
+		p = map(NULL, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS);
+	else if (!strcmp(kind, "device"))
+		p = map("/dev/zero", PROT_READ, MAP_PRIVATE);
+	else if (!strcmp(kind, "read-only"))
+		p = map("some", PROT_READ, MAP_SHARED);
+	else if (!strcmp(kind, "gone")) {
+		p = map("some", PROT_READ, MAP_SHARED);
+		munmap((void *)p, 100);
+	} else if (!strcmp(kind, "fixed"))
+		p = mmap((void *)0x100000000, 100, rw, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED ? "failed" : NULL;
+	else
+		p = local;
 	return arg;
 }
 int main(int argc, char **argv)
@@ -137,13 +165,27 @@ int main(int argc, char **argv)
 	return 0;
 }
 END
+cd "$scratch" || exit 1
+echo contents >some
 for kind in library stack; do
 	for way in node two; do
 		# shellcheck disable=SC2086
 		says "foreign: $kind, $way" "rank 0: read of address 0x" 139 "${run[@]}" ${ways[$way]/4/2} "$scratch/foreign" $kind
 	done
 done
+for kind in private "made private"; do
+	says "foreign: $kind" "memory of rank 1: a private, writable mapping of $scratch/some" 139 \
+		env DSM_MMAP=0 "${run[@]}" -n 2 --nodes rank "$scratch/foreign" "$kind"
+done
+says "foreign: anonymous" "memory of rank 1: an anonymous mapping" 139 "${run[@]}" -n 2 "$scratch/foreign" anonymous
+says "foreign: device" "memory of rank 1: a mapping of a device" 139 "${run[@]}" -n 2 "$scratch/foreign" device
+says "foreign: read-only" "there: contents" 0 "${run[@]}" -n 2 --nodes rank "$scratch/foreign" read-only
+says "foreign: read-only, written" "is ended by SIGSEGV" 139 "${run[@]}" -n 2 "$scratch/foreign" read-only write
+says "foreign: gone" "rank 0: read of address 0x" 139 "${run[@]}" -n 2 "$scratch/foreign" gone
+says "foreign: fixed" "there: failed" 0 "${run[@]}" -n 2 "$scratch/foreign" fixed
+says "foreign: fixed, named" "MAP_FIXED outside the mappings of the rank does not work" 0 "${run[@]}" -n 2 "$scratch/foreign" fixed
 says "foreign: named" ", which is private memory of rank 1: " 139 "${run[@]}" -n 2 "$scratch/foreign" local
 says "foreign: write" "rank 0: write of address 0x" 139 "${run[@]}" -n 2 --nodes rank "$scratch/foreign" library write
 says "foreign: a limit" "no range of addresses of its own: the address space is limited" 70 \
 	bash -c 'ulimit -v 900000000; exec "$@"' - "${run[@]}" -n 2 "$scratch/foreign" library
+cd "$top" || exit 1

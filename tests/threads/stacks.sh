@@ -65,9 +65,9 @@ for way in node two mixed mprotect; do
 			"1 rank $((thread % ranks)): stack overflow: thread 0x (deep"
 	done
 done
-says "stacks refused" "1 1" 0 "${run[@]}" -n 2 "$scratch/overflow" -1
+says "stacks refused" "1 1" 0 env DSM_MMAP=0 "${run[@]}" -n 2 "$scratch/overflow" -1
 says "stacks refused: named" "a thread on a stack of private memory (pthread_attr_setstack()) does not work" 0 \
-	"${run[@]}" -n 2 "$scratch/overflow" -1
+	env DSM_MMAP=0 "${run[@]}" -n 2 "$scratch/overflow" -1
 
 # A thread for which the process has no mapping left has no guard. The stack of one that has just ended is used again soon.
 program unguarded <<'END'

@@ -54,7 +54,7 @@ static inline void check(const char *what, int good)
  * has its turn.
  */
 static char told[1 << 16];
-static int told_bytes;
+static int told_bytes __attribute__((unused));
 
 #define tell(...) (told_bytes += snprintf(told + told_bytes, sizeof(told) - (size_t)told_bytes, __VA_ARGS__))
 
