@@ -148,7 +148,8 @@ static int make_lane(struct conn *c, struct lane *l)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT,
 				   .port_num = c->port,
-				   .qp_access_flags = IB_ACCESS_REMOTE_WRITE };
+				   /* Peers write blocks over this class only. */
+				   .qp_access_flags = l->class == CLASS_DATA ? IB_ACCESS_REMOTE_WRITE : 0 };
 	const unsigned int room = test_value(test_send_room);
 	int err;
 
@@ -255,7 +256,8 @@ static int choose_depth(struct conn *c)
 	const int depth = min3((int)DEPTH, each, a->max_qp_wr - (int)SENDS_MORE);
 
 	if (depth < (int)DEPTH_LEAST) {
-		pr_info("dsm: rank %u: %s has completion queues of %d entries and queue pairs of %d; a job of %u ranks needs %u and %u\n",
+		pr_info_ratelimited(
+			"dsm: rank %u: %s has completion queues of %d entries and queue pairs of %d; a job of %u ranks needs %u and %u\n",
 			c->cfg.me, dev_name(&c->dev->dev), most, a->max_qp_wr, c->cfg.size, entries_for(c, DEPTH_LEAST),
 			DEPTH_LEAST + SENDS_MORE);
 		return -E2BIG;
@@ -269,7 +271,7 @@ void conn_failed(struct conn *c, const char *queue)
 {
 	if (READ_ONCE(c->closing) || xchg(&c->failed, true))
 		return;
-	pr_warn("dsm: rank %u: a %s of %s has failed\n", c->cfg.me, queue, dev_name(&c->dev->dev));
+	pr_warn_ratelimited("dsm: rank %u: a %s of %s has failed\n", c->cfg.me, queue, dev_name(&c->dev->dev));
 	c->cfg.ops->lost(c->cfg.arg, c->cfg.me, -EOVERFLOW);
 }
 

@@ -77,7 +77,7 @@ static bool take(struct cq *q, int budget)
 		for (i = 0; i < n; i++)
 			q->fn(q->arg, &q->wc[i]);
 		total += n > 0 ? n : 0;
-	} while (n > 0 && total < budget && pools_full());
+	} while (n > 0 && total < budget && pools_full() && !softirq_run_over());
 	if (total)
 		note(q, total);
 	return n > 0;
@@ -113,6 +113,7 @@ static void task(struct tasklet_struct *t)
 {
 	struct cq *q = from_tasklet(q, t, task);
 
+	softirq_run_begin();
 	if (handle(q))
 		tasklet_schedule(&q->task);
 }
@@ -192,7 +193,8 @@ static void completions(struct ib_cq *cq, void *arg)
 	}
 	if (compat_may_poll_in_handler() && in_serving_softirq() && !in_hardirq() && !irqs_disabled() &&
 	    (q->cpu < 0 || q->cpu == smp_processor_id())) {
-		if (!handle(q))
+		softirq_run_join();
+		if (!softirq_run_over() && !handle(q))
 			return;
 	}
 	call_task(q);

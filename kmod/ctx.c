@@ -6,7 +6,9 @@
  * References are held by each view, by ranks of this kernel that send to the context's rank, and by each operation in progress
  * inside that rank. The last reference may be put in softirq, so a worker frees the context.
  */
+#include <linux/cpuset.h>
 #include <linux/highmem.h>
+#include <linux/mempolicy.h>
 #include <linux/mm.h>
 #include <linux/slab.h>
 
@@ -30,10 +32,38 @@ static void free_chunk(struct chunk *k)
 	kvfree(k);
 }
 
+/*
+ * Frames come from the memory nodes that the process may use (cpuset), as its policy says. The frames of a rank are by default near
+ * its device. A worker has no policy: it takes memory where the process that created the context was allowed to.
+ */
+static struct page *frames_alloc(const struct ctx *c, gfp_t gfp, unsigned int order)
+{
+	const int near = c->node == NUMA_NO_NODE ? numa_mem_id() : c->node;
+
+	if (current->flags & PF_KTHREAD)
+		return __alloc_pages(gfp, order, near, (nodemask_t *)&c->nodes);
+#ifdef CONFIG_NUMA
+	if (current->mempolicy)
+		return alloc_pages(gfp, order);
+#endif
+	return alloc_pages_node(near, gfp, order);
+}
+
+static void note_nodes(struct ctx *c)
+{
+	c->nodes = cpuset_current_mems_allowed;
+#ifdef CONFIG_NUMA
+	if (current->mempolicy && current->mempolicy->mode == MPOL_BIND)
+		nodes_and(c->nodes, c->nodes, current->mempolicy->nodes);
+#endif
+	if (nodes_empty(c->nodes))
+		c->nodes = node_states[N_MEMORY];
+}
+
 /* Frames are zeroed, so that the next user of the memory cannot read the last one's data. */
 static struct chunk *new_chunk(struct ctx *c, u32 n)
 {
-	const gfp_t gfp = GFP_CTX | __GFP_ZERO;
+	const gfp_t gfp = GFP_CTX | __GFP_ZERO | __GFP_HARDWALL;
 	struct chunk *k = pool_test_refuses(gfp) ? NULL : kvzalloc(sizeof(*k), GFP_CTX);
 	struct page *all = NULL;
 	unsigned int i;
@@ -41,14 +71,14 @@ static struct chunk *new_chunk(struct ctx *c, u32 n)
 	if (!k)
 		return NULL;
 	if (n == CHUNK_PAGES && !pool_test_refuses(gfp))
-		all = alloc_pages_node(c->node, gfp | __GFP_COMP | __GFP_NORETRY, ilog2(CHUNK_PAGES));
+		all = frames_alloc(c, gfp | __GFP_COMP | __GFP_NORETRY, ilog2(CHUNK_PAGES));
 	k->whole = all;
 	k->n = n;
 	for (i = 0; i < n; i++) {
 		if (all)
 			k->frames[i] = all + i;
 		else if (!pool_test_refuses(gfp))
-			k->frames[i] = alloc_pages_node(c->node, gfp, 0);
+			k->frames[i] = frames_alloc(c, gfp, 0);
 		if (!k->frames[i]) {
 			free_chunk(k);
 			return NULL;
@@ -209,6 +239,7 @@ struct ctx *ctx_create(struct view *v, u64 size)
 	INIT_LIST_HEAD(&c->views);
 	INIT_WORK(&c->free, ctx_free);
 	c->node = NUMA_NO_NODE;
+	note_nodes(c);
 	account_open_ctx(c, v);
 	debug_count(GAUGE_CONTEXTS, 1);
 	err = make_chunks(c, size);

@@ -88,7 +88,8 @@ struct ctx {
 	struct rank *rank;             /* NULL: has not joined a job */
 	void (*free_rank)(struct rank *r);
 	const u16 *units;         /* of the rank: region + 1 of each 2 MiB of the window; NULL: has not joined */
-	int node;                 /* NUMA node of the frames */
+	int node;                 /* NUMA node of the device; NUMA_NO_NODE: none */
+	nodemask_t nodes;         /* that the creator may use; workers take frames there */
 	struct user_struct *user; /* created the window and is charged; the fields below are also of this user */
 	kuid_t uid;
 	unsigned long limit; /* of locked memory, in pages; ULONG_MAX: none */

@@ -23,7 +23,7 @@ static const char *const names[COUNTERS] = {
 	[COUNT_AGAIN] = "tried_again", [COUNT_ZAPPED] = "zaps_notified",
 	[COUNT_CHUNKS] = "chunks_sent", [COUNT_WINDOW_FULL] = "send_window_full", [COUNT_STRICT_FIRST] = "strict_first",
 	[GAUGE_VIEWS] = "views", [GAUGE_CONTEXTS] = "contexts", [GAUGE_RANKS] = "joined", [GAUGE_FRAMES] = "frames", [GAUGE_CHARGED] = "charged",
-	[GAUGE_WAITING] = "sends_waiting",
+	[GAUGE_WAITING] = "sends_waiting", [MOST_RUN] = "softirq_run_most",
 };
 /* clang-format on */
 
@@ -37,10 +37,24 @@ static int counter_get(void *data, u64 *out)
 
 	*out = 0;
 	for_each_possible_cpu(cpu)
-		*out += per_cpu(debug_counts, cpu).v[c];
+		*out = c == MOST_RUN ? max(*out, per_cpu(debug_counts, cpu).v[c])
+				     : *out + per_cpu(debug_counts, cpu).v[c];
 	return 0;
 }
-DEFINE_DEBUGFS_ATTRIBUTE(counter_fops, counter_get, NULL, "%llu\n");
+
+/* Any value written to a maximum clears it. */
+static int counter_set(void *data, u64 unused)
+{
+	enum counter c = (unsigned long)data;
+	int cpu;
+
+	if (c != MOST_RUN)
+		return -EPERM;
+	for_each_possible_cpu(cpu)
+		WRITE_ONCE(per_cpu(debug_counts, cpu).v[c], 0);
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(counter_fops, counter_get, counter_set, "%llu\n");
 
 void debug_create(void)
 {
@@ -48,7 +62,7 @@ void debug_create(void)
 
 	folder = debugfs_create_dir("dsm", NULL);
 	for (i = 0; i < COUNTERS; i++)
-		debugfs_create_file_unsafe(names[i], 0444, folder, (void *)i, &counter_fops);
+		debugfs_create_file_unsafe(names[i], i == MOST_RUN ? 0644 : 0444, folder, (void *)i, &counter_fops);
 }
 
 void debug_file(const char *name, const struct file_operations *fops)

@@ -45,6 +45,7 @@ enum counter {
 	GAUGE_FRAMES,
 	GAUGE_CHARGED,
 	GAUGE_WAITING, /* GAUGE_*: current values */
+	MOST_RUN,      /* MOST_*: maximum so far */
 	COUNTERS
 };
 
@@ -56,6 +57,13 @@ DECLARE_PER_CPU(struct debug_counts, debug_counts);
 static inline void debug_count(enum counter c, u64 n)
 {
 	this_cpu_add(debug_counts.v[c], n);
+}
+
+/* Bottom halves are off. */
+static inline void debug_most(enum counter c, u64 n)
+{
+	if (n > __this_cpu_read(debug_counts.v[c]))
+		__this_cpu_write(debug_counts.v[c], n);
 }
 
 void debug_create(void);

@@ -2,7 +2,8 @@
 /*
  * fault.c - page faults. A block needs frames, state and keys before it can arrive; then the fault requests it, and waits.
  *
- * A fault polls for its answer for a while with mmap_lock held, then drops the lock and sleeps. It also sleeps if no slot is
+ * A fault polls for its answer for a while with mmap_lock held, unless another thread waits for that lock, then drops the lock and
+ * sleeps. It also sleeps if no slot is
  * free. A signal ends the sleep; in a fault of the kernel, only a fatal one. Every function sleeps unless its comment says
  * otherwise.
  */
@@ -129,7 +130,8 @@ int fault_prepare(struct rank *r, u32 page, u32 frames)
 
 	if (prepared(r, page, frames))
 		return 0;
-	down_read(&r->ctx->frames_sem);
+	if (down_read_killable(&r->ctx->frames_sem))
+		return -EINTR;
 	err = prepare(r, page, frames);
 	up_read(&r->ctx->frames_sem);
 	return err;
@@ -215,7 +217,7 @@ static bool killable(const struct vm_fault *vmf, bool dropped)
 /* Wait for an answer. After a signal the request continues like a prefetch, without the thread; the repeated access joins it. */
 static int wait_in_fault(struct rank *r, struct vm_fault *vmf, unsigned int slot, u32 seq, bool *dropped)
 {
-	if (slot_spin(r, slot, seq, 1))
+	if (slot_spin(r, slot, seq, 1, *dropped ? NULL : vmf->vma->vm_mm))
 		return 0;
 	drop_if_allowed(vmf, dropped);
 	return slot_sleep(r, slot, seq, 1, 0, killable(vmf, *dropped));
@@ -413,8 +415,8 @@ static vm_fault_t fault(struct rank *r, struct vm_fault *vmf, u32 page, bool wri
 		if (!may_drop(vmf))
 			return VM_FAULT_NOPAGE;
 		compat_fault_unlock(vmf);
-		down_read(&c->frames_sem);
-		up_read(&c->frames_sem);
+		if (!down_read_killable(&c->frames_sem)) /* a killed thread does not repeat the access */
+			up_read(&c->frames_sem);
 		return VM_FAULT_RETRY | VM_FAULT_NOPAGE;
 	}
 	if (err)

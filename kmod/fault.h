@@ -12,7 +12,7 @@ struct msg fault_request(const struct rank *r, const struct region *g, u32 page,
 bool fault_request_at(struct rank *r, u32 page, struct msg *ask);
 void fault_prefetch(struct rank *r, u32 block, bool write, u8 flags, u16 manager, bool back);
 
-/* Allocate frames, states and keys for blocks that may arrive. fault_prepare_now(): under mmap_lock; -EAGAIN: would block. */
+/* Allocate frames, states and keys for blocks that may arrive. -EINTR: killed. fault_prepare_now(): under mmap_lock; -EAGAIN: would block. */
 u32 fault_frames(struct rank *r, u32 page); /* pages of its region in the 2 MiB around a page; 0: no region */
 int fault_prepare(struct rank *r, u32 page, u32 frames);
 int fault_prepare_now(struct rank *r, u32 page);

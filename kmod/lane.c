@@ -33,8 +33,8 @@ void lane_broken(struct lane *l, const char *how, int status)
 {
 	if (READ_ONCE(l->conn->closing) || xchg(&l->broken, true))
 		return;
-	pr_info("dsm: rank %u: the connection to rank %u is broken (%s, %s)\n", l->conn->cfg.me, l->peer, how,
-		status < 0 ? "errno" : ib_wc_status_msg(status));
+	pr_info_ratelimited("dsm: rank %u: the connection to rank %u is broken (%s, %s)\n", l->conn->cfg.me, l->peer,
+			    how, status < 0 ? "errno" : ib_wc_status_msg(status));
 	l->conn->cfg.ops->lost(l->conn->cfg.arg, l->peer, -EPIPE);
 	conn_drop(l->conn, l->peer);
 }

@@ -214,7 +214,8 @@ static int take_items(struct view *v, struct batch *b, const struct dsm_ioc_prot
 	BUILD_BUG_ON(sizeof(struct dsm_prot_item) != sizeof(struct batch_item));
 	if (copy_from_user(b->items, u64_to_user_ptr(p->items), p->count * sizeof(*b->items)))
 		return -EFAULT;
-	down_read(&v->ctx->frames_sem);
+	if (down_read_killable(&v->ctx->frames_sem))
+		return -EINTR;
 	if (!v->ctx->rank)
 		err = make_batch(v, b, p->count);
 	up_read(&v->ctx->frames_sem);

@@ -36,6 +36,7 @@
 #include "debug.h"
 #include "test.h"
 #include "trace.h"
+#include "work.h"
 
 TEST_PARAM(bool, test_no_remote_flush, false, "leave stale translations on other processors");
 TEST_PARAM(bool, test_fail_trylock, false, "no page table lock is ever free, so that workers change all entries");
@@ -370,8 +371,15 @@ static void end_all(struct tasklet_struct *t)
 		tasklet_schedule(t);
 		return;
 	}
-	llist_for_each_entry_safe(b, next, llist_reverse_order(llist_del_all(&e->batches)), ended)
-		end(b);
+	softirq_run_begin();
+	llist_for_each_entry_safe(b, next, llist_reverse_order(llist_del_all(&e->batches)), ended) {
+		if (softirq_run_over()) /* in the same order, in the next run */
+			llist_add(&b->ended, &e->batches);
+		else
+			end(b);
+	}
+	if (!llist_empty(&e->batches))
+		tasklet_schedule(t);
 }
 
 static void zap_view(struct view *v, unsigned long at, unsigned long size)

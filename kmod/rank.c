@@ -295,6 +295,7 @@ static void free_tables(struct rank *r)
 	kvfree(r->here);
 	inject_end(r);
 	account_uncharge(r->ctx, r->charged);
+	memzero_explicit(&r->key, sizeof(r->key));
 	kvfree(r);
 	debug_count(GAUGE_RANKS, -1);
 }
@@ -366,7 +367,7 @@ static struct rank *make_tables(struct ctx *c, const struct dsm_ioc_join *j)
 /* The caller holds ranks_lock, so that no reader of conn sees it being freed. */
 static void lose_device(struct rank *r)
 {
-	pr_info("dsm: rank %u: its device was removed\n", r->me);
+	pr_info_ratelimited("dsm: rank %u: its device was removed\n", r->me);
 	rank_stop(r);
 	rank_peer_lost(r, r->me, -ENODEV);
 }

@@ -40,13 +40,13 @@ struct later {
 
 /*
  * A processor's queue of messages for ranks of this kernel, from each other and from other hosts. A prefetch of 128 blocks causes
- * about 500. The thread that runs the queue (running) takes up to BUDGET messages, and leaves the rest to a worker. If memory is
- * short, it leaves all. So no peer can keep a processor in softirq.
+ * about 500. The thread that runs the queue (running) takes up to BUDGET messages, all threads of a run of softirq
+ * together no more (work.h), and leaves the rest to a worker. If memory is short, it leaves all. So no peer can keep a processor in softirq.
  *
  * A message holds no reference to its rank: rank_stop() calls run_forget() to remove its messages.
  */
 #define RUNQ 4096u
-#define BUDGET 512u
+#define BUDGET SOFTIRQ_BUDGET
 struct runq {
 	spinlock_t lock; /* nothing inside; bottom halves are off */
 	u32 head, tail;
@@ -398,13 +398,14 @@ static bool run_some(struct runq *q)
 	struct msg m;
 	unsigned int n;
 
-	for (n = 0; n < BUDGET && pools_full(); n++) {
+	for (n = 0; n < BUDGET && pools_full() && !softirq_run_over(); n++) {
 		if (!pop(q, &to, &m))
 			return false;
 		if (to && !READ_ONCE(to->dead))
 			deliver(to, &m);
+		softirq_run_spend();
 	}
-	debug_count(n < BUDGET ? COUNT_USED_UP : COUNT_OVER, 1);
+	debug_count(n < BUDGET && !softirq_run_over() ? COUNT_USED_UP : COUNT_OVER, 1);
 	spin_lock(&q->lock);
 	q->running = false;
 	spin_unlock(&q->lock);

@@ -5,6 +5,7 @@
  * A signal ends the wait of a call, which is repeated after the handler (park.c). Only a fatal signal ends a killable wait. If
  * the thread no longer waits, the answer frees the slot. Every function sleeps unless its comment says otherwise.
  */
+#include <linux/mm.h>
 #include <linux/sched/signal.h>
 
 #include "slot.h"
@@ -222,7 +223,7 @@ bool slot_answered_by(const struct slot *s, u32 seq, u32 n)
 	return smp_load_acquire(&s->seq) - seq >= n;
 }
 
-bool slot_spin(struct rank *r, unsigned int slot, u32 seq, u32 n)
+bool slot_spin(struct rank *r, unsigned int slot, u32 seq, u32 n, struct mm_struct *locked)
 {
 	const u64 until = ktime_get_ns() + (u64)r->spin_us * NSEC_PER_USEC;
 	const struct slot *s = slot_at(r, slot);
@@ -231,7 +232,7 @@ bool slot_spin(struct rank *r, unsigned int slot, u32 seq, u32 n)
 		if (slot_answered_by(s, seq, n))
 			return true;
 		cpu_relax();
-	} while (!need_resched() && ktime_get_ns() < until);
+	} while (!need_resched() && ktime_get_ns() < until && !(locked && mmap_lock_is_contended(locked)));
 	return slot_answered_by(s, seq, n);
 }
 
@@ -263,5 +264,5 @@ int slot_sleep(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool k
 
 int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable)
 {
-	return slot_spin(r, slot, seq, n) ? 0 : slot_sleep(r, slot, seq, n, ns, killable);
+	return slot_spin(r, slot, seq, n, NULL) ? 0 : slot_sleep(r, slot, seq, n, ns, killable);
 }

@@ -68,8 +68,11 @@ void slot_answered(struct rank *r, unsigned int slot, s16 status, u64 value, boo
 /* Wait at most ns (0: no limit) for n answers after seq. -ETIMEDOUT; -EIO: the rank is stopped; -EINTR: killed; -ERESTARTNOINTR:
  * a signal, unless killable. After an error the answer is still due. */
 int slot_wait(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable);
-/* The two parts of slot_wait(): poll for spin_us, true if the answers have arrived; then sleep. */
-bool slot_spin(struct rank *r, unsigned int slot, u32 seq, u32 n);
+/*
+ * The two parts of slot_wait(): poll for spin_us, true if the answers have arrived; then sleep. locked: the caller holds its
+ * mmap_lock, and polling ends when another thread waits for that; or NULL.
+ */
+bool slot_spin(struct rank *r, unsigned int slot, u32 seq, u32 n, struct mm_struct *locked);
 int slot_sleep(struct rank *r, unsigned int slot, u32 seq, u32 n, u64 ns, bool killable);
 bool slot_answered_by(const struct slot *s, u32 seq, u32 n); /* have n answers after seq arrived? */
 int signal_err(void); /* the result of a call interrupted by a signal: -EINTR if killed, else -ERESTARTNOINTR */

@@ -50,7 +50,7 @@ static int answer(struct rank *r, struct call *c, u32 n, u64 ns)
 
 	c->out.waited |= !slot_answered_by(slot_at(r, c->slot), c->seq, n);
 	if (c->brief && (n > 1 || !sync_lines_up(c)))
-		return slot_spin(r, c->slot, c->seq, n) ? 0 : -EINPROGRESS;
+		return slot_spin(r, c->slot, c->seq, n, NULL) ? 0 : -EINPROGRESS;
 	err = slot_wait(r, c->slot, c->seq, n, ns, c->killable);
 	if ((err == -EINTR || err == -EIO) && slot_leave(r, c->slot))
 		c->slot = -1;

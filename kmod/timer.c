@@ -43,6 +43,7 @@ static enum hrtimer_restart replay_due(struct hrtimer *timer)
 {
 	struct replay_timer *t = container_of(timer, struct replay_timer, timer);
 
+	softirq_run_join();
 	if (pools_full()) {
 		over(t);
 	} else {

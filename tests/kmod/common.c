@@ -158,7 +158,7 @@ int job_join(struct job *j, unsigned int rank)
 				   .size = (uint16_t)j->ranks,
 				   .mode = j->mode,
 				   .hold_us = j->hold_us,
-				   .spin_us = 20,
+				   .spin_us = j->spin_us ? j->spin_us : 20,
 				   .gid = -1,
 				   .address_size = DSM_ADDRESS_MAX,
 				   .address = (uintptr_t)j->address[rank],

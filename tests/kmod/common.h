@@ -34,6 +34,7 @@ struct job {
 	int16_t vector;   /* of all classes; -1: any */
 	int16_t cpu;      /* of all classes; DSM_CPU_* */
 	uint32_t hold_us; /* for how long nobody takes a block that has come */
+	uint32_t spin_us; /* for how long a fault polls; 0: 20 */
 	_Atomic unsigned int come, ready, stop;
 	_Atomic int failed; /* -errno of a rank that could not join */
 	uint32_t address_size[JOB_RANKS];

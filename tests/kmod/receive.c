@@ -353,6 +353,20 @@ static bool greedy(struct job *j)
 	return ok;
 }
 
+#define SOFTIRQ_BUDGET "/sys/module/dsm/parameters/test_softirq_budget"
+#define SOFTIRQ_MOST "/sys/kernel/debug/dsm/softirq_run_most"
+#define SOFTIRQ_FEW 8
+
+/* However many packets come at once, a run of softirq handles so many messages at most. */
+static bool budget(struct job *j)
+{
+	bool ok = file_set(SOFTIRQ_BUDGET, "8") && file_set(SOFTIRQ_MOST, "0") && busy(j, "shared", 1);
+	const long long most = counter("softirq_run_most");
+
+	printf("softirq has handled %lld messages at most in one run\n", most);
+	return file_set(SOFTIRQ_BUDGET, "0") && ok && most > 0 && most <= SOFTIRQ_FEW;
+}
+
 #define NO_SRQ "/sys/module/dsm/parameters/test_no_srq"
 
 int main(int argc, char **argv)
@@ -374,6 +388,7 @@ int main(int argc, char **argv)
 	ok = busy(j, "shared", 2);
 	ok &= file_set(NO_SRQ, "1") && busy(j, "of each connection", 1);
 	ok &= file_set(NO_SRQ, "0");
+	ok &= budget(j);
 	ok &= greedy(j);
 	return ok ? 0 : 1;
 }

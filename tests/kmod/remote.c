@@ -225,7 +225,7 @@ static bool begin_with_key(void)
 	peer_greet(peer, victim.job, 0);
 	say(wire_class(m.type), &m);
 	return expect(hears(1, patience(20)) && peer->rkey, "the peer gets a key") &&
-		expect(request(write, CLASS_BULK, WRITTEN) == IBV_WC_SUCCESS, "the peer writes by it");
+		expect(request(write, CLASS_DATA, WRITTEN) == IBV_WC_SUCCESS, "the peer writes by it");
 }
 
 /*
@@ -249,21 +249,25 @@ static bool address(void)
 			printf("  page %u, %#llx\n", page, (unsigned long long)peer->at);
 			ok = false;
 		}
-		ok = ok && expect(request(write, CLASS_BULK, WRITTEN) == IBV_WC_SUCCESS, "the peer writes by it");
+		ok = ok && expect(request(write, CLASS_DATA, WRITTEN) == IBV_WC_SUCCESS, "the peer writes by it");
 	}
 	return victim_end(&victim) && ok;
 }
 
-/* For writing only. */
+/* For writing only, and over the class of blocks only. */
 static bool key(void)
 {
 	static const struct {
 		enum ibv_wr_opcode opcode;
+		unsigned int class;
 		const char *what;
 	} others[] = {
-		{ IBV_WR_RDMA_READ, "a peer reads frames" },
-		{ IBV_WR_ATOMIC_CMP_AND_SWP, "a peer exchanges words of frames" },
-		{ IBV_WR_ATOMIC_FETCH_AND_ADD, "a peer adds to words of frames" },
+		{ IBV_WR_RDMA_READ, CLASS_DATA, "a peer reads frames" },
+		{ IBV_WR_ATOMIC_CMP_AND_SWP, CLASS_DATA, "a peer exchanges words of frames" },
+		{ IBV_WR_ATOMIC_FETCH_AND_ADD, CLASS_DATA, "a peer adds to words of frames" },
+		{ IBV_WR_RDMA_WRITE, CLASS_COHERENCE, "a peer writes frames over the class of messages" },
+		{ IBV_WR_RDMA_WRITE, CLASS_SYNC, "a peer writes frames over the class of synchronisation" },
+		{ IBV_WR_RDMA_WRITE, CLASS_BULK, "a peer writes frames over the bulk class" },
 	};
 	bool ok = true;
 	unsigned int i;
@@ -277,11 +281,11 @@ static bool key(void)
 			return false;
 		}
 		word = victim_do(&victim, VICTIM_READ, READ_BACK);
-		if (wr.opcode != IBV_WR_RDMA_READ) {
+		if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 			wr.wr.atomic.compare_add = word;
 			wr.wr.atomic.swap = word + 1;
 		}
-		ok &= expect(request(wr, CLASS_DATA, READ_BACK) != IBV_WC_SUCCESS, others[i].what) &&
+		ok &= expect(request(wr, others[i].class, READ_BACK) != IBV_WC_SUCCESS, others[i].what) &&
 			expect(victim_do(&victim, VICTIM_READ, READ_BACK) == word, others[i].what);
 		ok = victim_end(&victim) && ok;
 	}
@@ -300,7 +304,7 @@ static bool forgotten(void)
 		while (counter("frames") && now_s() < end)
 			;
 		ok = expect(!counter("frames"), "frames are freed") &&
-			expect(request(write, CLASS_BULK, WRITTEN) != IBV_WC_SUCCESS,
+			expect(request(write, CLASS_DATA, WRITTEN) != IBV_WC_SUCCESS,
 			       "a peer writes to freed frames") &&
 			expect(!victim_result(&victim), "FORGET");
 	}
