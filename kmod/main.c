@@ -379,7 +379,9 @@ static int __init dsm_init(void)
 		err = work_start();
 	if (err)
 		return err;
-	pte_start();
+	err = pte_start();
+	if (err)
+		goto stop_work;
 	err = host_start();
 	if (err)
 		goto stop_pte;
@@ -399,6 +401,7 @@ stop_host:
 	host_stop();
 stop_pte:
 	pte_stop();
+stop_work:
 	work_stop();
 	return err;
 }

@@ -5,6 +5,8 @@
  * A processor's stash is its own: it is looked at and changed with bottom halves off, on that processor. `missing` says how
  * many objects all its stashes lack.
  */
+#include <linux/cpu.h>
+
 #include "pool.h"
 #include "debug.h"
 #include "test.h"
@@ -113,22 +115,29 @@ void pool_begin(void)
 	}
 }
 
-/* Fill the stashes of all processors, before the first use. */
-static int fill_all(struct pool *p)
+/* Fill a processor's stash before the first use. */
+static int fill_first(struct pool *p, struct stash *s)
 {
-	int cpu;
-
-	for_each_possible_cpu(cpu) {
-		struct stash *s = per_cpu_ptr(p->stashes, cpu);
-
-		while (s->n < p->keep) {
-			s->of[s->n] = kmem_cache_alloc(p->cache, GFP_KERNEL);
-			if (!s->of[s->n])
-				return -ENOMEM;
-			s->n++;
-		}
+	while (s->n < p->keep) {
+		s->of[s->n] = kmem_cache_alloc(p->cache, GFP_KERNEL);
+		if (!s->of[s->n])
+			return -ENOMEM;
+		s->n++;
 	}
 	return 0;
+}
+
+/* Those of the processors that are online. The others fill their own when they first need it: until then, objects are missing. */
+static int fill_all(struct pool *p)
+{
+	int cpu, err = 0;
+
+	cpus_read_lock();
+	for_each_online_cpu(cpu) if (!err) err = fill_first(p, per_cpu_ptr(p->stashes, cpu));
+	for_each_possible_cpu(cpu)
+		per_cpu(missing, cpu) += p->keep - per_cpu_ptr(p->stashes, cpu)->n;
+	cpus_read_unlock();
+	return err;
 }
 
 int pool_create(struct pool *p, const char *name, size_t size, size_t align, unsigned int keep)

@@ -217,12 +217,31 @@ static unsigned int change_run(struct batch *b, const struct view *v, unsigned i
 
 /* ---- translations --------------------------------------------------------------------------- */
 
-/* Batches whose last acknowledgement came on a processor, and what goes on with them. */
-struct ended {
-	struct llist_head batches;
+/*
+ * A processor, as one that others ask to flush, and as one that asks. One that asks, with its batches in `asking`:
+ *
+ *   asks                                       is asked
+ *   batch->cpus has the bit of the other       (interrupt)
+ *   asking has the batch                       called = 0, full barrier
+ *   sets its bit in the other's `askers`       takes the bits in `askers`
+ *   called = 1, full barrier (xchg)            flushes for each batch of these processors whose cpus has its bit, then clears the
+ *   if it was 0: sends the interrupt           bit. The last bit ends the batch
+ *
+ * If `called` was 1, its interrupt is still to come: either full barrier makes it see the bit. So a processor needs one request,
+ * however many batches ask it, and a batch needs a bit per processor.
+ */
+struct flusher {
+	call_single_data_t csd;
+	int cpu;
+	int called;
+	spinlock_t acknowledging; /* held while its requests are answered: by it, or by another while it is offline */
+	spinlock_t lock;          /* of `asking`; nests inside the other; interrupts are off */
+	struct list_head asking;
+	struct llist_head ended; /* batches whose last acknowledgement came here: `task` goes on with them */
 	struct tasklet_struct task;
+	unsigned long askers[]; /* bitmap of processors */
 };
-static DEFINE_PER_CPU(struct ended, ended);
+static struct flusher __percpu *flushers;
 
 static void forget(const struct batch *b)
 {
@@ -236,19 +255,66 @@ static void forget(const struct batch *b)
 		__flush_tlb_one_user(b->flush[i]);
 }
 
-/* In the interrupt of another processor. */
-static void forget_there(void *arg)
+static void batch_unlist(struct batch *b)
 {
-	struct batch *b = arg;
+	unsigned long flags;
 
-	forget(b);
-	debug_count(COUNT_ACKS, 1);
-	if (atomic_dec_and_test(&b->acks)) {
-		struct ended *e = this_cpu_ptr(&ended);
+	if (!b->asker)
+		return;
+	spin_lock_irqsave(&b->asker->lock, flags);
+	list_del(&b->flight);
+	spin_unlock_irqrestore(&b->asker->lock, flags);
+	b->asker = NULL;
+}
 
-		llist_add(&b->ended, &e->batches);
-		tasklet_schedule(&e->task);
+/* A batch of the asker that waits for this processor. It stays until that has acknowledged. NULL: none. */
+static struct batch *asked_next(struct flusher *asker, int cpu)
+{
+	struct batch *b, *found = NULL;
+
+	spin_lock(&asker->lock);
+	list_for_each_entry(b, &asker->asking, flight) {
+		if (cpumask_test_cpu(cpu, b->cpus)) {
+			found = b;
+			break;
+		}
 	}
+	spin_unlock(&asker->lock);
+	return found;
+}
+
+/* The processor acknowledges all that it was asked for. It is this one, or is offline: then it flushes everything when it comes back. */
+static void acknowledge(struct flusher *f, bool here)
+{
+	struct flusher *asker, *me = this_cpu_ptr(flushers);
+	struct batch *b;
+	unsigned int from;
+
+	spin_lock(&f->acknowledging);
+	xchg(&f->called, 0);
+	for_each_set_bit(from, f->askers, nr_cpu_ids) {
+		clear_bit(from, f->askers);
+		smp_mb__after_atomic(); /* the asker sets the bit after its batch is listed */
+		asker = per_cpu_ptr(flushers, from);
+		while ((b = asked_next(asker, f->cpu))) {
+			if (here)
+				forget(b);
+			debug_count(COUNT_ACKS, here);
+			cpumask_clear_cpu(f->cpu, b->cpus);
+			if (atomic_dec_and_test(&b->acks)) {
+				batch_unlist(b);
+				llist_add(&b->ended, &me->ended);
+				tasklet_schedule(&me->task);
+			}
+		}
+	}
+	spin_unlock(&f->acknowledging);
+}
+
+/* In the interrupt of another processor. */
+static void forget_there(void *flusher)
+{
+	acknowledge(flusher, true);
 }
 
 /* Entries of a process have been lowered: which processors may have stale translations of it. */
@@ -258,10 +324,23 @@ static void gather(struct batch *b, struct mm_struct *mm)
 	cpumask_or(b->cpus, b->cpus, mm_cpumask(mm));
 }
 
+static void ask(struct flusher *f, int here)
+{
+	int err;
+
+	set_bit(here, f->askers);
+	if (xchg(&f->called, 1))
+		return;
+	err = smp_call_function_single_async(f->cpu, &f->csd);
+	WARN_ON_ONCE(err == -EBUSY); /* the kernel releases csd before it calls forget_there() */
+	if (err == -ENXIO)
+		acknowledge(f, false); /* offline since */
+}
+
 /* Ask them. Interrupts are off. */
 static void shoot_down(struct batch *b)
 {
-	int cpu, here = smp_processor_id();
+	int cpu, n, here = smp_processor_id();
 
 	debug_count(COUNT_SHOOTDOWNS, 1);
 	cpumask_and(b->cpus, b->cpus, cpu_online_mask);
@@ -271,14 +350,17 @@ static void shoot_down(struct batch *b)
 	}
 	if (test_value(test_no_remote_flush))
 		return;
-	for_each_cpu(cpu, b->cpus) {
-		atomic_inc(&b->acks);
-		b->flushed++;
-		if (smp_call_function_single_async(cpu, &b->csd[cpu])) {
-			/* Offline since; it flushes everything when it comes back. */
-			atomic_dec(&b->acks);
-		}
-	}
+	n = cpumask_weight(b->cpus);
+	if (!n)
+		return;
+	b->flushed += n;
+	atomic_add(n, &b->acks);
+	b->asker = this_cpu_ptr(flushers);
+	spin_lock(&b->asker->lock);
+	list_add_tail(&b->flight, &b->asker->asking);
+	spin_unlock(&b->asker->lock);
+	for_each_cpu(cpu, b->cpus) /* those that have acknowledged are no longer in it */
+		ask(per_cpu_ptr(flushers, cpu), here);
 }
 
 /* ---- batches -------------------------------------------------------------------------------- */
@@ -364,7 +446,7 @@ static void end(struct batch *b)
  */
 static void end_all(struct tasklet_struct *t)
 {
-	struct ended *e = from_tasklet(e, t, task);
+	struct flusher *f = from_tasklet(f, t, task);
 	struct batch *b, *next;
 
 	if (unlikely(smp_processor_id() == test_value(test_hold_cpu))) {
@@ -372,13 +454,13 @@ static void end_all(struct tasklet_struct *t)
 		return;
 	}
 	softirq_run_begin();
-	llist_for_each_entry_safe(b, next, llist_reverse_order(llist_del_all(&e->batches)), ended) {
+	llist_for_each_entry_safe(b, next, llist_reverse_order(llist_del_all(&f->ended)), ended) {
 		if (softirq_run_over()) /* in the same order, in the next run */
-			llist_add(&b->ended, &e->batches);
+			llist_add(&b->ended, &f->ended);
 		else
 			end(b);
 	}
-	if (!llist_empty(&e->batches))
+	if (!llist_empty(&f->ended))
 		tasklet_schedule(t);
 }
 
@@ -404,14 +486,25 @@ void pte_zap(struct ctx *c, u32 page, u32 pages)
 	srcu_read_unlock(&c->views_srcu, idx);
 }
 
-void pte_start(void)
+int pte_start(void)
 {
 	int cpu;
 
+	flushers = __alloc_percpu(struct_size_t(struct flusher, askers, BITS_TO_LONGS(nr_cpu_ids)),
+				  __alignof__(struct flusher));
+	if (!flushers)
+		return -ENOMEM;
 	for_each_possible_cpu(cpu) {
-		init_llist_head(&per_cpu_ptr(&ended, cpu)->batches);
-		tasklet_setup(&per_cpu_ptr(&ended, cpu)->task, end_all);
+		struct flusher *f = per_cpu_ptr(flushers, cpu);
+
+		f->cpu = cpu;
+		INIT_CSD(&f->csd, forget_there, f);
+		spin_lock_init(&f->lock);
+		INIT_LIST_HEAD(&f->asking);
+		init_llist_head(&f->ended);
+		tasklet_setup(&f->task, end_all);
 	}
+	return 0;
 }
 
 void pte_stop(void)
@@ -419,23 +512,20 @@ void pte_stop(void)
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		tasklet_kill(&per_cpu_ptr(&ended, cpu)->task);
+		tasklet_kill(&per_cpu_ptr(flushers, cpu)->task);
+	free_percpu(flushers);
 }
 
-/* What depends on the number of processors stands behind the batch, in one piece of memory with it. */
+/* What depends on the number of processors stands behind the batch, in one piece of memory with it: its bitmap of processors. */
 size_t batch_room(void)
 {
-	return nr_cpu_ids * sizeof(call_single_data_t) + cpumask_size() + __alignof__(call_single_data_t);
+	return cpumask_size() + sizeof(long);
 }
 
 void batch_init(struct batch *b, void *room)
 {
-	unsigned int cpu;
-
-	b->csd = PTR_ALIGN(room, __alignof__(call_single_data_t));
-	b->cpus = (struct cpumask *)(b->csd + nr_cpu_ids);
-	for (cpu = 0; cpu < nr_cpu_ids; cpu++)
-		INIT_CSD(&b->csd[cpu], forget_there, b);
+	b->cpus = (struct cpumask *)PTR_ALIGN(room, sizeof(long));
+	b->asker = NULL;
 	INIT_WORK(&b->work, finish_slowly);
 	b->marks = 0;
 }
@@ -506,6 +596,8 @@ void batch_start(struct batch *b)
 		trace_dsm_protect(b->items[0].page, b->count, b->items[0].prot, b->nflush, b->deferred, b->flushed);
 	debug_count(COUNT_DEFERRED, b->deferred);
 	/* None but this processor, or all the others before it: the end is here, without a detour. */
-	if (atomic_dec_and_test(&b->acks))
+	if (atomic_dec_and_test(&b->acks)) {
+		batch_unlist(b);
 		end(b);
+	}
 }

@@ -12,6 +12,8 @@ struct batch_item {
 	u8 deferred;
 };
 
+struct flusher;
+
 struct batch {
 	struct ctx *ctx;
 	struct batch_item *items;
@@ -26,9 +28,10 @@ struct batch {
 	/* batch_open(): change only the view of this mm, which is never dereferenced; others fault. NULL: all views */
 	const struct mm_struct *only;
 	unsigned long flush[32];
-	atomic_t acks;           /* processors that have not flushed yet, + 1 for batch_start() */
-	struct cpumask *cpus;    /* processors that may have stale translations of any view */
-	call_single_data_t *csd; /* for each processor */
+	atomic_t acks;         /* processors that have not flushed yet, + 1 for batch_start() */
+	struct cpumask *cpus;  /* processors that may have stale translations of any view, and have not flushed */
+	struct flusher *asker; /* in whose list this is; NULL: none */
+	struct list_head flight;
 	struct llist_node ended;
 	struct work_struct work;
 	void *arg;                     /* for done() */
@@ -38,7 +41,7 @@ struct batch {
 
 size_t batch_room(void); /* bytes to allocate behind a struct batch */
 void batch_init(struct batch *b, void *room);
-void pte_start(void);
+int pte_start(void); /* -ENOMEM */
 void pte_stop(void);
 void batch_open(struct batch *b);  /* raise protections, where possible without waiting; then the batch is over */
 void batch_start(struct batch *b); /* done() is called once, maybe before this returns; softirq or process */

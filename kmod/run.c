@@ -3,6 +3,7 @@
  * run.c - delivers messages: to peers by conn.c, to ranks of this kernel by a queue per processor, which avoids recursion. A
  * worker does what softirq cannot finish.
  */
+#include <linux/cpuhotplug.h>
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
@@ -58,7 +59,8 @@ struct runq {
 	} items[RUNQ];
 };
 
-static struct runq **runqs; /* one per processor */
+static struct runq **runqs; /* of each processor that has been online */
+static int runqs_state;     /* of CPU hotplug, in which a processor gets its queue; 0: not registered */
 static struct pool laters;
 
 static void push(struct rank *to, const struct msg *m)
@@ -450,7 +452,9 @@ void run_forget(struct rank *r)
 	int cpu;
 
 	for_each_possible_cpu(cpu) {
-		q = runqs[cpu];
+		q = READ_ONCE(runqs[cpu]);
+		if (!q)
+			continue;
 		spin_lock_bh(&q->lock);
 		for (i = q->head; i != q->tail; i++)
 			if (q->items[i % RUNQ].to == r)
@@ -459,28 +463,34 @@ void run_forget(struct rank *r)
 	}
 }
 
-static bool make_runqs(void)
+/* Before a processor comes online, and for those that are. */
+static int runq_make(unsigned int cpu)
 {
-	int cpu;
+	struct runq *q;
 
-	runqs = kcalloc(nr_cpu_ids, sizeof(*runqs), GFP_KERNEL);
-	if (!runqs)
-		return false;
-	for_each_possible_cpu(cpu) {
-		runqs[cpu] = vzalloc(sizeof(**runqs));
-		if (!runqs[cpu])
-			return false;
-		spin_lock_init(&runqs[cpu]->lock);
-		INIT_WORK(&runqs[cpu]->rest, rest);
-	}
-	return true;
+	if (runqs[cpu])
+		return 0;
+	q = vzalloc(sizeof(*q));
+	if (!q)
+		return -ENOMEM;
+	spin_lock_init(&q->lock);
+	INIT_WORK(&q->rest, rest);
+	WRITE_ONCE(runqs[cpu], q);
+	return 0;
 }
 
 int run_start(void)
 {
 	int err = pool_create(&laters, "dsm_later", sizeof(struct later), __alignof__(struct later), KEEP_MESSAGES);
 
-	return err ? err : make_runqs() ? 0 : -ENOMEM;
+	if (err)
+		return err;
+	runqs = kvcalloc(nr_cpu_ids, sizeof(*runqs), GFP_KERNEL);
+	if (!runqs)
+		return -ENOMEM;
+	err = cpuhp_setup_state(CPUHP_BP_PREPARE_DYN, "dsm:run", runq_make, NULL);
+	runqs_state = max(err, 0);
+	return min(err, 0);
 }
 
 void run_stop(void)
@@ -488,9 +498,11 @@ void run_stop(void)
 	int cpu;
 
 	pool_destroy(&laters);
+	if (runqs_state)
+		cpuhp_remove_state_nocalls(runqs_state);
 	if (!runqs)
 		return;
 	for_each_possible_cpu(cpu)
 		vfree(runqs[cpu]);
-	kfree(runqs);
+	kvfree(runqs);
 }

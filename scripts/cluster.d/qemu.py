@@ -73,7 +73,7 @@ class Guest:
         folder, k = cluster.folder, self.number
         arguments = ' '.join(f'cluster.{key}={value}' for key, value in {
             'node': k, 'nodes': cluster.nodes, 'top': TOP, 'share': folder / 'share',
-            'modules': cluster.kernel.modules}.items()) + ' loglevel=5'
+            'modules': cluster.kernel.modules}.items()) + f' loglevel=5 {cluster.append}'
         command = machine(cluster.kernel, cluster.accel, cluster.cpus, cluster.memory, arguments)
         command += ['-serial', f'file:{folder}/console.{k}']
         command += ['-chardev', f'socket,id=mon,fd={monitor.fileno()}', '-mon', 'chardev=mon,mode=control']

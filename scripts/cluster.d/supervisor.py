@@ -104,7 +104,8 @@ class Buffered:
 
 class Supervisor:
     def __init__(self, options):
-        self.name, self.nodes, self.cpus, self.memory = (options[key] for key in ('name', 'nodes', 'cpus', 'memory'))
+        self.name, self.nodes, self.cpus, self.memory, self.append = (
+            options[key] for key in ('name', 'nodes', 'cpus', 'memory', 'append'))
         self.folder = folder_of(self.name)
         self.options, self.loop = options, selectors.DefaultSelector()
         self.guests, self.agents, self.jobs, self.next_job = [], {}, {}, 0
