@@ -82,7 +82,7 @@ if is_chosen "processors"; then
 	says "processors: all ranks have one" "1 processors, kept 4" 0 taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')" \
 		"${run[@]}" -n 2 --no-bind "$scratch/processors"
 	((have < 2)) || says "processors: of the host" " processors or others" 0 env DSM_PROCESSORS=host "${run[@]}" -n 2 "$scratch/bound" "$scratch/processors"
-	says "processors: wrong setting" "DSM_PROCESSORS=node is not allowed; allowed: one of: job host" 70 \
+	says "processors: wrong setting" "DSM_PROCESSORS=node is not allowed; allowed: one of: job host" 2 \
 		env DSM_PROCESSORS=node "${run[@]}" -n 2 "$scratch/processors"
 	if ((${#host1[@]})); then
 		# shellcheck disable=SC2086
