@@ -117,6 +117,7 @@ program foreign -L"$scratch" -lkeeps "-Wl,-rpath,$scratch" <<'END'
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 void *keep(size_t n, int again);
 void *keep_stack(void);
 static volatile char *p;
@@ -148,7 +149,9 @@ static void *make(void *arg)
 	else if (!strcmp(kind, "gone")) {
 		p = map("some", PROT_READ, MAP_SHARED);
 		munmap((void *)p, 100);
-	} else if (!strcmp(kind, "fixed"))
+	} else if (!strcmp(kind, "break"))
+		p = sbrk(4096) == (void *)-1 ? "none" : NULL;
+	else if (!strcmp(kind, "fixed"))
 		p = mmap((void *)0x100000000, 100, rw, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == MAP_FAILED ? "failed" : NULL;
 	else
 		p = local;
@@ -182,6 +185,7 @@ says "foreign: device" "memory of rank 1: a mapping of a device" 139 "${run[@]}"
 says "foreign: read-only" "there: contents" 0 "${run[@]}" -n 2 --nodes rank "$scratch/foreign" read-only
 says "foreign: read-only, written" "is ended by SIGSEGV" 139 "${run[@]}" -n 2 "$scratch/foreign" read-only write
 says "foreign: gone" "rank 0: read of address 0x" 139 "${run[@]}" -n 2 "$scratch/foreign" gone
+says "foreign: break" "there: none" 0 "${run[@]}" -n 2 "$scratch/foreign" break
 says "foreign: fixed" "there: failed" 0 "${run[@]}" -n 2 "$scratch/foreign" fixed
 says "foreign: fixed, named" "MAP_FIXED outside the mappings of the rank does not work" 0 "${run[@]}" -n 2 "$scratch/foreign" fixed
 says "foreign: named" ", which is private memory of rank 1: " 139 "${run[@]}" -n 2 "$scratch/foreign" local
