@@ -9,6 +9,19 @@
  *   fault reads prot (read)          message sets prot (none), clears the entry
  *   takes the page table lock, reads prot again under it (none), and leaves the entry clear
  *
+ * If there is no page table yet, nobody takes its lock on both sides. Then two barriers in pte.c order them, of which each side has
+ * one between its store and its load (store buffering):
+ *
+ *   fault                                message
+ *   makes the page table                 sets prot (none), also txn_drop_now()
+ *   takes its lock
+ *   smp_mb__after_spinlock(), open_one() smp_mb(), want_first()
+ *   reads prot                           looks for the page table, also of a view or mapping that is new
+ *
+ * One of them sees what the other has stored: the message finds the page table, or the fault leaves the entry clear. Without both
+ * barriers, neither may: prot is still in a store buffer when the message finds no table, and the fault makes a writable entry
+ * that nobody clears. tests/unit/test_store_buffer.c shows this order of events.
+ *
  * It is the mapping of one process at one address. It cannot be split, grown, copied by fork(2) (VM_DONTCOPY, which VM_IO
  * keeps madvise(2) from clearing) or moved; but that a move is refused is seen only after the tables have been moved and
  * before they are moved back:

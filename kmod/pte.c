@@ -47,6 +47,9 @@ TEST_PARAM(uint, test_pause_fault, 0,
 	   "1: the next fault that makes a table entry waits before that, and sets this to 2, until this is 0");
 TEST_PARAM(uint, test_pause_lower, 0, "so does the next worker before it lowers table entries");
 TEST_PARAM(uint, test_pause_flush, 0, "so does the next worker between that and the flush");
+TEST_PARAM(uint, test_pause_store, 0,
+	   "so does the next batch when it has walked the page tables, as if its stores were delayed until then");
+TEST_PARAM(bool, test_lose_fence, false, "no barrier between the stores of a batch and its walk");
 
 /* ---- entries -------------------------------------------------------------------------------- */
 
@@ -102,6 +105,7 @@ static int open_one(pte_t *pte, unsigned long addr, void *view)
 {
 	const struct view *v = view;
 
+	smp_mb__after_spinlock(); /* between the page table, which may be new, and prot; pairs with want_first() */
 	follow(v, page_at(v, addr), pte, test_value(test_lose_flush));
 	return 0;
 }
@@ -542,6 +546,26 @@ static void want(struct batch *b)
 	}
 }
 
+/*
+ * Write the protections, and make them visible before the walk. A page table that the walk does not find may exist a moment later, and
+ * the fault that makes it must read the new protections (map.c). So must a view that the walk does not find.
+ * True, for test_pause_store: as in a store buffer, they are not visible yet, since nothing has emptied it.
+ */
+static bool want_first(struct batch *b)
+{
+	const unsigned int pause = test_value(test_pause_store);
+	const bool delayed = b->count && pause == TEST_PAUSE_NEXT;
+
+	if (!delayed)
+		want(b);
+	if (test_value(test_lose_fence))
+		return delayed;
+	if (delayed)
+		want(b);
+	smp_mb(); /* between prot and the page tables; pairs with open_one() */
+	return false;
+}
+
 /* With interrupts off, which keeps its views. */
 static void change(struct batch *b, bool lower)
 {
@@ -575,6 +599,7 @@ void batch_start(struct batch *b)
 {
 	unsigned long flags;
 	unsigned int i;
+	bool delayed;
 
 	atomic_set(&b->acks, 1);
 	if (b->count) { /* else it goes on after a worker's part */
@@ -586,9 +611,12 @@ void batch_start(struct batch *b)
 		debug_count(COUNT_CHANGED, b->count);
 	}
 	local_irq_save(flags);
-	want(b);
+	delayed = want_first(b);
 	if (b->count)
 		change(b, true);
+	test_pause_atomic(test_pause_store);
+	if (delayed)
+		want(b);
 	if (b->nflush)
 		shoot_down(b);
 	local_irq_restore(flags);

@@ -176,7 +176,8 @@ void txn_close(struct rank *r, const struct actions *acts, unsigned int at, cons
 
 /*
  * The rank drops a copy unasked. Write the protection while the stripe is held: the answer to a new request may come before the
- * table entry is changed.
+ * table entry is changed. txn_follow_drop() is next on this processor, and its batch begins with the barrier between this store and
+ * the walk of the page tables (want_first() in pte.c).
  */
 void txn_drop_now(struct rank *r, const struct msg *m)
 {

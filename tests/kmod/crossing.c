@@ -10,9 +10,12 @@
  *   fault    a thread faults on the page while it may write, and is held before it makes the entry; the fault of the writer
  *            makes it. The page is closed, and the worker is held before it lowers the entry. The first fault goes on, and
  *            must leave the entry to the worker, which then goes on, too
+ *   table    a call closes a page that nobody has touched, so there is no page table, and is held when it has found none. A thread
+ *            touches the page. The module behaves as a processor whose store buffer keeps what it has written for as long as it
+ *            may: until a barrier, or until the call goes on
  *
- * Nothing may be written when the call has returned. With test_lose_flush something must be, in both cases (--control): as soon as
- * the writer's processor has not happened to forget the page by itself.
+ * Nothing may be written when the call has returned. With test_lose_flush and test_lose_fence something must be, in all cases
+ * (--control): in the first two, as soon as the writer's processor has not happened to forget the page by itself.
  *
  * While a fault or a worker is held, it has mmap_lock for reading: no thread of this process maps memory then.
  *
@@ -33,17 +36,19 @@
 
 #define PARAMETERS "/sys/module/dsm/parameters/"
 #define ROUNDS 20u
-#define PATIENCE_S 60 /* for the control to see a stale write */
-#define STUCK_S 15    /* for a thread to reach the point where it is held */
-#define LOOK_US 3000  /* long enough for the writer to write */
+#define WINDOW (JOB_WINDOW + ROUNDS * DSM_UNIT_PAGES * PAGE) /* behind JOB_PAGES, 2 MiB for each round of `table` */
+#define PATIENCE_S 60                                        /* for the control to see a stale write */
+#define STUCK_S 15                                           /* for a thread to reach the point where it is held */
+#define LOOK_US 3000                                         /* long enough for the writer to write */
 
-enum where { FAULT, LOWER, FLUSH, PLACES };
+enum where { FAULT, LOWER, FLUSH, STORE, PLACES };
 enum { FREE, NEXT, HELD };
 
 static const char *const places[PLACES] = {
 	[FAULT] = PARAMETERS "test_pause_fault",
 	[LOWER] = PARAMETERS "test_pause_lower",
 	[FLUSH] = PARAMETERS "test_pause_flush",
+	[STORE] = PARAMETERS "test_pause_store",
 };
 
 /* A thread that acts each time it is told to. */
@@ -224,11 +229,29 @@ static bool fault(unsigned long *stale)
 	return stops_writing();
 }
 
+/* Closing is held with interrupts off, on processor 0. */
+static bool table(unsigned int round, unsigned long *stale)
+{
+	bool ok;
+
+	page = JOB_PAGES + round * DSM_UNIT_PAGES;
+	protect(DSM_PROT_WRITE);
+	stay_on(1);
+	ok = set_hold(STORE, NEXT);
+	tell(&closer);
+	ok = ok && comes_to(STORE);
+	touch((volatile char *)word(), true);
+	ok = set_hold(STORE, FREE) && ok && finishes(&closer);
+	*stale += !touch((volatile char *)word(), true);
+	stay_on(0);
+	return ok;
+}
+
 /* ---- the test ------------------------------------------------------------------------------- */
 
 static bool open_all(void)
 {
-	struct dsm_ioc_window w = { .size = JOB_WINDOW };
+	struct dsm_ioc_window w = { .size = WINDOW };
 	unsigned int i;
 
 	for (i = 0; i < PLACES; i++) {
@@ -238,14 +261,14 @@ static bool open_all(void)
 	}
 	dev = open("/dev/dsm", O_RDWR | O_CLOEXEC);
 	return dev >= 0 && !ioctl(dev, DSM_IOC_WINDOW, &w) &&
-		mmap(JOB_BASE, JOB_WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, dev, 0) !=
+		mmap(JOB_BASE, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, dev, 0) !=
 		MAP_FAILED &&
 		file_set(PARAMETERS "test_fail_trylock", "1");
 }
 
 static bool run(bool control)
 {
-	unsigned long stale[2] = { 0 };
+	unsigned long stale[3] = { 0 };
 	double end = now_s() + patience(PATIENCE_S);
 	pthread_t threads[3];
 	unsigned int i, rounds;
@@ -256,7 +279,7 @@ static bool run(bool control)
 		exit(2);
 	stay_on(0);
 	for (rounds = 0; ok && (control ? (!stale[0] || !stale[1]) && now_s() < end : rounds < ROUNDS); rounds++)
-		ok = closes(&stale[0]) && fault(&stale[1]);
+		ok = closes(&stale[0]) && fault(&stale[1]) && (rounds >= ROUNDS || table(rounds, &stale[2]));
 	for (i = 0; i < PLACES; i++)
 		set_hold(i, FREE);
 	atomic_store(&writing, false);
@@ -264,10 +287,10 @@ static bool run(bool control)
 	for (i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	file_set(PARAMETERS "test_fail_trylock", "0");
-	printf("%u rounds: written after two calls had crossed %lu times, after a fault and a call %lu times\n", rounds,
-	       stale[0], stale[1]);
+	printf("%u rounds: written after two calls had crossed %lu times, after a fault and a call %lu times, with a new table %lu times\n",
+	       rounds, stale[0], stale[1], stale[2]);
 	ok &= !atomic_load(&refused) || fail("a call was refused");
-	return ok && (control ? stale[0] && stale[1] : !stale[0] && !stale[1]);
+	return ok && (control ? stale[0] && stale[1] && stale[2] : !stale[0] && !stale[1] && !stale[2]);
 }
 
 int main(int argc, char **argv)
