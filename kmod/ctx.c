@@ -106,11 +106,10 @@ int ctx_frames(struct ctx *c, u32 page, u32 n, u32 usable)
 	return new ? 0 : -ENOMEM;
 }
 
-pte_t frame_pte(const struct chunk *k, u32 page, u8 prot)
+pte_t frame_pte(const struct view *v, const struct chunk *k, u32 page, u8 prot)
 {
 	struct page *frame = k->frames[page % CHUNK_PAGES];
-
-	pte_t pte = pte_mkspecial(pfn_pte(page_to_pfn(frame), prot == DSM_PROT_WRITE ? PAGE_SHARED : PAGE_READONLY));
+	pte_t pte = pte_mkspecial(pfn_pte(page_to_pfn(frame), prot == DSM_PROT_WRITE ? v->writable : v->readable));
 
 	/* Set accessed and dirty from the start, so that the processor never writes to the entry. */
 	return prot == DSM_PROT_WRITE ? pte_mkdirty(pte) : pte;

@@ -120,6 +120,7 @@ struct view {
 	bool (*take_tables)(struct view *v);
 	wait_queue_head_t settled;                /* waits for TABLES_NONE */
 	unsigned long base;                       /* 0: not mapped */
+	pgprot_t readable, writable;              /* of its entries; set before TABLES_OURS */
 	unsigned int lost_told;                   /* entries of rank->lost reported to this view */
 	DECLARE_BITMAP(regions, DSM_REGIONS_MAX); /* added by this view; written under rank->region_lock */
 	struct user_struct *user;                 /* that opened it */
@@ -138,7 +139,7 @@ int ctx_frames(struct ctx *c, u32 page, u32 n, u32 usable);
 struct chunk *ctx_unlink_chunk(struct ctx *c, u32 page);       /* call ctx_free_chunk() a grace period later */
 void ctx_free_chunk(struct ctx *c, u32 page, struct chunk *k); /* free it; nobody uses its frames. Sleeps */
 void ctx_follow(struct ctx *c, u32 page, u32 pages); /* lower entries in one chunk to chunk->prot, and flush; sleeps */
-pte_t frame_pte(const struct chunk *k, u32 page, u8 prot);
+pte_t frame_pte(const struct view *v, const struct chunk *k, u32 page, u8 prot); /* prot: READ or WRITE */
 bool ctx_allows(const struct ctx *c, u32 page, bool write); /* has a frame, whose protection allows it; any context */
 
 /* The id of a block encodes its first page and its number of pages, a power of two. */

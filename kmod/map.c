@@ -400,7 +400,13 @@ int view_mmap(struct view *v, struct vm_area_struct *vma)
 	compat_flags_clear(vma, VM_MAYEXEC);
 	vma->vm_ops = &dsm_vm_ops;
 	vma->vm_private_data = v;
+	/*
+	 * With the encryption bit of AMD SME and SEV, which the kernel's constants lack. vma->vm_page_prot is not writable in a mapping
+	 * with pfn_mkwrite().
+	 */
+	v->readable = vm_get_page_prot(VM_SHARED | VM_READ);
+	v->writable = vm_get_page_prot(VM_SHARED | VM_READ | VM_WRITE);
 	WRITE_ONCE(v->base, vma->vm_start);
-	WRITE_ONCE(v->tables, TABLES_OURS);
+	smp_store_release(&v->tables, TABLES_OURS); /* pairs with change_run() in pte.c */
 	return 0;
 }

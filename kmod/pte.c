@@ -70,7 +70,7 @@ static bool follow(const struct view *v, u32 page, pte_t *pte, bool lower)
 	const struct chunk *k = chunk_with(v->ctx, page, 1);
 	u8 prot = k && view_sees(v, page) ? chunk_prot(k, page) : DSM_PROT_NONE;
 	pte_t old = ptep_get(pte);
-	pte_t new = prot == DSM_PROT_NONE ? __pte(0) : frame_pte(k, page, prot);
+	pte_t new = prot == DSM_PROT_NONE ? __pte(0) : frame_pte(v, k, page, prot);
 	const bool less = takes_away(old, new);
 
 	if (pte_same(old, new) || (less && !lower))
@@ -190,7 +190,7 @@ static unsigned int change_run(struct batch *b, const struct view *v, unsigned i
 	u32 chunk = b->items[from].page / CHUNK_PAGES;
 	unsigned long start = v->base + (unsigned long)chunk * CHUNK_PAGES * PAGE_SIZE;
 	unsigned int n = from;
-	enum tables tables = READ_ONCE(v->tables);
+	enum tables tables = smp_load_acquire(&v->tables); /* pairs with view_mmap() */
 	spinlock_t *lock = NULL;
 	pmd_t *pmd, seen;
 
