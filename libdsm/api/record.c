@@ -132,6 +132,7 @@ int record_make(const struct dsm_thread_options *opt, void *(*fn)(void *), void 
 		return err;
 	r->fn = fn;
 	r->arg = arg;
+	r->masked = opt && opt->signals_blocked;
 	prctl(PR_GET_NAME, name);
 	memcpy(r->name, name, sizeof(name));
 	err = dsm_sem_init(&r->done, 0);

@@ -23,6 +23,7 @@ struct record {
 	void *memory;       /* freed at the end */
 	char *stack, *top;  /* the shared one, without guard; NULL: it is private */
 	size_t size, guard; /* of the stack, and below it; size includes a record at the top of the stack */
+	uint32_t masked;    /* it begins with signals blocked */
 	uint32_t called;    /* named by another rank: the kernel does not have the name; atomic */
 	uint64_t mark;      /* that this is a record (record_of()); 0 once it is released */
 	char name[RECORD_NAME];

@@ -51,24 +51,40 @@ static void be_scheduled(void)
 	prctl(PR_SET_TIMERSLACK, timer_slack);
 }
 
-/* A thread of the program. It was created with all signals blocked. */
+/* Only those of misses come, or all. */
+static void let_signals(bool all)
+{
+	sigset_t blocked;
+
+	if (all) {
+		sigemptyset(&blocked);
+	} else {
+		sigfillset(&blocked);
+		sigdelset(&blocked, SIGSEGV);
+		sigdelset(&blocked, SIGBUS);
+	}
+	pthread_sigmask(SIG_SETMASK, &blocked, NULL);
+}
+
+/* A thread of the program. It was created with all signals blocked, and no handler of the program runs before it or after it. */
 static void *body(void *arg)
 {
 	struct live *l = arg;
 	struct record *r = l->record;
-	sigset_t none;
 	char name[RECORD_NAME];
 	int state;
 
 	work_take(l->work);
 	if (l->by_service)
 		be_scheduled();
-	sigemptyset(&none);
-	pthread_sigmask(SIG_SETMASK, &none, NULL);
+	let_signals(false);
 	sharing_acquired();
 	memcpy(name, r->name, sizeof(name)); /* the kernel does not wait for a block */
 	prctl(PR_SET_NAME, name);
+	if (!r->masked)
+		let_signals(true);
 	stack_run(r);
+	let_signals(false);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	native_forget(l);
 	free(l);

@@ -216,6 +216,7 @@ struct dsm_thread_options {
 	int shared_stack;        /* in the shared heap */
 	size_t guard_size;       /* what may not be touched below a shared stack. 0: 4 KiB; DSM_NO_GUARD */
 	void *stack;             /* stack_size bytes of shared memory, to be the shared stack, without a guard. NULL: of the heap */
+	int signals_blocked;     /* it begins with all signals blocked but SIGSEGV and SIGBUS; 0: with none blocked */
 };
 #define DSM_NO_GUARD ((size_t)-1)
 

@@ -9,9 +9,10 @@
 
 int everywhere_one(int r, void *(*fn)(void *), void *arg)
 {
+	const struct dsm_thread_options quiet = { .signals_blocked = 1 }; /* no handler of the program runs in it */
 	void *result = NULL;
 	dsm_thread_t t;
-	int err = dsm_spawn(&t, r, NULL, fn, arg);
+	int err = dsm_spawn(&t, r, &quiet, fn, arg);
 
 	if (!err)
 		err = dsm_join(t, &result);

@@ -25,7 +25,7 @@
 #include "futex.h"
 
 #include "interpose/number.h"
-#include "signals.h"
+#include "masks.h"
 #include "sync.h"
 
 #include <limits.h>

@@ -3,9 +3,8 @@
  * handle.c - functions with a thread as argument: a pthread_t of the program is the handle of libdsm, which the C library must
  * not see.
  *
- * Joining, detaching, cancelling, names and attributes work for a thread of any rank. Functions by which the kernel changes a
- * thread of the process work for the calling thread and for others of its rank; for a thread of another rank they fail, and the
- * message names the function.
+ * All of them work for a thread of any rank: what the kernel does to a thread is asked for by a thread of its rank. Only the clock of
+ * its processor time exists in its process alone: for a thread of another rank, that function fails, and the message names it.
  *
  * dsm_thread_native() calls the C library, which must not touch shared memory: arguments and results are passed through struct
  * request.
@@ -19,6 +18,7 @@
 #include <sys/types.h>
 
 #include "processors.h"
+#include "ranks.h"
 #include "sync.h"
 
 #define CPU_BYTES 1024u /* of a set of processors: the kernel's largest */
@@ -29,6 +29,7 @@ struct request {
 	uint64_t ns; /* limit of a join, or FOR_EVER */
 	void *result;
 	int (*fn)(pthread_t t, struct request *q); /* a call of the C library; returns 0 or an errno value */
+	bool anywhere;                             /* not only in this process */
 	int err;
 	union {
 		char name[NAME_BYTES];
@@ -157,7 +158,7 @@ static void do_query(void *arg)
 	out->err = q.err;
 }
 
-/* ---- of this rank ----------------------------------------------------------------------------------- */
+/* ---- by the thread's own process --------------------------------------------------------------------- */
 
 static int by_library(unsigned long t, void *arg)
 {
@@ -166,33 +167,39 @@ static int by_library(unsigned long t, void *arg)
 	return q->fn(t, q);
 }
 
+static int ask_process(void *arg)
+{
+	struct request *q = arg;
+
+	q->err = dsm_thread_native(q->t, by_library, q);
+	return 0;
+}
+
 static void do_ask(void *arg)
 {
 	struct request *out = arg, q = *out;
+	int err = ask_process(&q);
 
-	q.err = dsm_thread_native(q.t, by_library, &q);
+	if (q.err == -EXDEV && q.anywhere) {
+		err = ranks_run(dsm_thread_rank(q.t), ask_process, &q, sizeof(q));
+		q.err = err ? err : q.err;
+	}
 	*out = q;
 }
 
-/* Call fn for a thread of this rank and return its errno value. ESRCH: the thread has ended; EXDEV: it is another rank's. */
+static int get_clock(pthread_t t, struct request *q)
+{
+	return NEXT(pthread_getcpuclockid)(t, &q->clock);
+}
+
+/* Call fn for a thread and return its errno value. ESRCH: the thread has ended. */
 static int ask(pthread_t t, struct request *q, int (*fn)(pthread_t t, struct request *q))
 {
 	q->t.id = t;
 	q->fn = fn;
+	q->anywhere = fn != get_clock;
 	dsm_call(do_ask, q);
 	return q->err < 0 ? -q->err : q->err;
-}
-
-/* The same; for a thread of another rank it fails with `refused`. */
-static int ask_here(const char *what, int refused, pthread_t t, struct request *q,
-		    int (*fn)(pthread_t t, struct request *q))
-{
-	const int err = ask(t, q, fn);
-
-	if (err != EXDEV)
-		return err;
-	cannot(what);
-	return refused;
 }
 
 static int get_sched(pthread_t t, struct request *q)
@@ -208,11 +215,6 @@ static int set_sched(pthread_t t, struct request *q)
 static int set_priority(pthread_t t, struct request *q)
 {
 	return NEXT(pthread_setschedprio)(t, q->sched.param.sched_priority);
-}
-
-static int get_clock(pthread_t t, struct request *q)
-{
-	return NEXT(pthread_getcpuclockid)(t, &q->clock);
 }
 
 static int send(pthread_t t, struct request *q)
@@ -246,7 +248,7 @@ EXPORT int pthread_getschedparam(pthread_t t, int *policy, struct sched_param *p
 
 	if (!ours(t))
 		return NEXT(pthread_getschedparam)(t, policy, param);
-	err = ask_here("pthread_getschedparam()", ENOSYS, t, &q, get_sched);
+	err = ask(t, &q, get_sched);
 	if (!err) {
 		*policy = q.sched.policy;
 		*param = q.sched.param;
@@ -262,7 +264,7 @@ EXPORT int pthread_setschedparam(pthread_t t, int policy, const struct sched_par
 		return NEXT(pthread_setschedparam)(t, policy, param);
 	q.sched.policy = policy;
 	q.sched.param = *param;
-	return ask_here("pthread_setschedparam()", ENOTSUP, t, &q, set_sched);
+	return ask(t, &q, set_sched);
 }
 
 EXPORT int pthread_setschedprio(pthread_t t, int priority)
@@ -272,7 +274,7 @@ EXPORT int pthread_setschedprio(pthread_t t, int priority)
 	if (!ours(t))
 		return NEXT(pthread_setschedprio)(t, priority);
 	q.sched.param.sched_priority = priority;
-	return ask_here("pthread_setschedprio()", ENOTSUP, t, &q, set_priority);
+	return ask(t, &q, set_priority);
 }
 
 EXPORT int pthread_getcpuclockid(pthread_t t, clockid_t *clock)
@@ -282,10 +284,12 @@ EXPORT int pthread_getcpuclockid(pthread_t t, clockid_t *clock)
 
 	if (!ours(t))
 		return NEXT(pthread_getcpuclockid)(t, clock);
-	err = ask_here("pthread_getcpuclockid()", ENOENT, t, &q, get_clock);
+	err = ask(t, &q, get_clock);
 	if (!err)
 		*clock = q.clock;
-	return err;
+	if (err == EXDEV)
+		cannot("pthread_getcpuclockid()");
+	return err == EXDEV ? ENOENT : err;
 }
 
 EXPORT int pthread_kill(pthread_t t, int sig)
@@ -295,7 +299,7 @@ EXPORT int pthread_kill(pthread_t t, int sig)
 
 	if (!ours(t))
 		return NEXT(pthread_kill)(t, sig);
-	err = ask_here("pthread_kill()", ENOSYS, t, &q, send);
+	err = ask(t, &q, send);
 	return err == ESRCH ? 0 : err; /* it has a handle still, and no thread to receive the signal */
 }
 
@@ -303,7 +307,7 @@ EXPORT int pthread_sigqueue(pthread_t t, int sig, const union sigval value)
 {
 	struct request q = { .signal = { sig, value } };
 
-	return ours(t) ? ask_here("pthread_sigqueue()", ENOSYS, t, &q, queue) : NEXT(pthread_sigqueue)(t, sig, value);
+	return ours(t) ? ask(t, &q, queue) : NEXT(pthread_sigqueue)(t, sig, value);
 }
 
 EXPORT int pthread_getaffinity_np(pthread_t t, size_t size, cpu_set_t *set)
@@ -313,7 +317,7 @@ EXPORT int pthread_getaffinity_np(pthread_t t, size_t size, cpu_set_t *set)
 
 	if (!ours(t))
 		return NEXT(pthread_getaffinity_np)(t, size, set);
-	err = ask_here("pthread_getaffinity_np()", ENOSYS, t, &q, get_cpus);
+	err = ask(t, &q, get_cpus);
 	if (!err) {
 		memcpy(set, q.cpus.set, q.cpus.bytes);
 		memset((char *)set + q.cpus.bytes, 0, size - q.cpus.bytes);
@@ -328,7 +332,7 @@ EXPORT int pthread_setaffinity_np(pthread_t t, size_t size, const cpu_set_t *set
 	if (!ours(t))
 		return NEXT(pthread_setaffinity_np)(t, size, set);
 	memcpy(q.cpus.set, set, q.cpus.bytes);
-	return ask_here("pthread_setaffinity_np()", ENOSYS, t, &q, set_cpus);
+	return ask(t, &q, set_cpus);
 }
 
 /* ---- names ------------------------------------------------------------------------------------------ */

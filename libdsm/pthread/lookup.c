@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-#include "signals.h"
+#include "masks.h"
 
 #define BUCKETS 4096u
 #define LOCKS 64u

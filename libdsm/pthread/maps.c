@@ -26,7 +26,7 @@
 #include "everywhere.h"
 #include "interpose/number.h"
 #include "maps.h"
-#include "signals.h"
+#include "masks.h"
 #include "space.h"
 
 #define PAGE 4096ul

@@ -77,8 +77,9 @@ struct team {
 	uint32_t status;           /* of the job, once `over` */
 	pthread_mutex_t once_lock; /* protects changes of every pthread_once_t */
 	pthread_cond_t once_moved;
-	dsm_sem_t exits; /* posted to end the job, as `how` and `status` specify */
-	dsm_sem_t over;  /* the other ranks wait for this, and so does main() if it has left */
+	dsm_sem_t exits;         /* posted to end the job, as `how` and `status` specify */
+	dsm_sem_t over;          /* the other ranks wait for this, and so does main() if it has left */
+	struct signals *signals; /* signals.c */
 	pthread_mutex_t maps_lock;
 	struct anon *maps;
 	uint32_t maps_made;

@@ -10,7 +10,10 @@
  * on_fault(). That takes the action of the program, which never reaches the kernel.
  *
  * Between nodes, a handler runs on the alternate stack that libdsm gave the thread, even without SA_ONSTACK: the kernel cannot
- * wait for a block of the shared stack. For the same reason the program's own alternate stack is only recorded.
+ * wait for a block of the shared stack.
+ *
+ * The actions belong to the job. A change is made on the caller's rank, then on all others, before the call returns: a signal comes to
+ * a thread of any rank. Whether a handler with SA_RESETHAND has been called is a bit in shared memory.
  *
  * If the program has no handler, signals that end a process are reported (dsm_signal_report()). Its handler is hidden from the
  * program, which sees the default action, and is restored when the program chooses that.
@@ -25,57 +28,27 @@
 #include <unistd.h>
 
 #include "futex.h"
+#include "masks.h"
+#include "ranks.h"
 
 typedef void (*handler_fn)(int);
+
+/* Of all ranks, in a block of its own. Sets of signals as the kernel has them. */
+struct signals {
+	pthread_mutex_t lock;  /* taken first: one change at a time */
+	uint64_t armed;        /* atomic; handlers with SA_RESETHAND that were not called yet */
+	uint64_t interrupting; /* atomic; siginterrupt() */
+};
+static struct signals alone; /* in a job of one rank */
+static struct signals *together = &alone;
 
 /* The program's action, if the kernel has on_signal(). Changed under `changing`, read without it: seq is odd during a change. */
 static struct action {
 	uint32_t seq;
-	uint32_t once; /* SA_RESETHAND is set, and the handler was not called yet */
 	struct sigaction act;
 } actions[NSIG];
 static pthread_mutex_t changing = PTHREAD_MUTEX_INITIALIZER;
-static bool chains;           /* the handler of misses is libdsm's */
-static sigset_t interrupting; /* siginterrupt(); under `changing` */
-
-/* A set in the kernel's format: bit 0 is signal 1. */
-static uint64_t bit_of(int sig)
-{
-	return 1ull << (sig - 1);
-}
-
-static uint64_t of_misses(void)
-{
-	return bit_of(SIGSEGV) | bit_of(SIGBUS);
-}
-
-/* Not a system call made here: the stack may be shared, and libdsm-syscall.so handles that. */
-static uint64_t set_mask(int how, uint64_t mask)
-{
-	sigset_t set, old;
-
-	sigemptyset(&set);
-	sigemptyset(&old);
-	memcpy(&set, &mask, sizeof(mask));
-	NEXT(pthread_sigmask)(how, &set, &old);
-	memcpy(&mask, &old, sizeof(mask));
-	return mask;
-}
-
-uint64_t block_signals(void)
-{
-	return set_mask(SIG_BLOCK, ~of_misses());
-}
-
-void let_signals(uint64_t before)
-{
-	set_mask(SIG_SETMASK, before);
-}
-
-uint64_t blocked_signals(void)
-{
-	return set_mask(SIG_BLOCK, 0);
-}
+static bool chains; /* the handler of misses is libdsm's */
 
 /* Called from one place, so that NEXT() has looked up the function before a handler needs it. */
 static int system_action(int sig, const struct sigaction *act, struct sigaction *old)
@@ -175,16 +148,35 @@ static void hide_reporter(struct sigaction *act)
 
 /* ---- handlers of the program ----------------------------------------------------------------------- */
 
-/* False: another thread was faster, and the signal has, or will soon have, its default action. */
-static bool reset(int sig, struct sigaction act)
+static void arm(int sig, int flags)
 {
-	if (!__atomic_exchange_n(&actions[sig].once, 0, __ATOMIC_SEQ_CST))
-		return false;
+	const uint64_t armed = __atomic_load_n(&together->armed, __ATOMIC_RELAXED);
+
+	if ((flags & SA_RESETHAND) && !(armed & bit_of(sig)))
+		__atomic_fetch_or(&together->armed, bit_of(sig), __ATOMIC_SEQ_CST);
+	else if (!(flags & SA_RESETHAND) && (armed & bit_of(sig)))
+		__atomic_fetch_and(&together->armed, ~bit_of(sig), __ATOMIC_SEQ_CST);
+}
+
+/* False: a thread of any rank was faster, and the signal has its default action. */
+static bool disarm(int sig)
+{
+	return __atomic_fetch_and(&together->armed, ~bit_of(sig), __ATOMIC_SEQ_CST) & bit_of(sig);
+}
+
+/* On this rank. Others do it when the signal comes there. */
+static void reset(int sig, struct sigaction act)
+{
 	act.sa_handler = SIG_DFL;
 	act.sa_flags &= ~SA_SIGINFO;
 	system_action(sig, &act, NULL);
 	report(sig);
-	return true;
+}
+
+/* A launcher passes signals on to all ranks. To the program that is one signal, and rank 0 has it, too. */
+static bool is_launchers(const siginfo_t *info)
+{
+	return shim.rank && info->si_code == SI_USER && info->si_pid == getppid();
 }
 
 static void on_signal(int sig, siginfo_t *info, void *context)
@@ -194,13 +186,18 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 	struct sigaction act;
 	uint64_t open = of_misses();
 
-	if (dsm_signal_defer(sig, info, context))
+	if (is_launchers(info) || dsm_signal_defer(sig, info, context))
 		return;
 	act = asked_for(&actions[sig]);
-	if ((act.sa_flags & SA_RESETHAND) && !reset(sig, act)) {
-		syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, info);
-		errno = saved;
-		return;
+	if (act.sa_flags & SA_RESETHAND) {
+		const bool first = disarm(sig);
+
+		reset(sig, act);
+		if (!first) {
+			syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, info);
+			errno = saved;
+			return;
+		}
 	}
 	if ((act.sa_flags & SA_NODEFER) && !sigismember(&act.sa_mask, sig) && !sigismember(&u->uc_sigmask, sig))
 		open |= bit_of(sig);
@@ -238,7 +235,7 @@ static void on_fault(int sig, siginfo_t *info, void *context)
 	struct sigaction act = asked_for(&actions[sig]);
 	uint64_t mask, more;
 
-	if ((act.sa_flags & SA_RESETHAND) && !__atomic_exchange_n(&actions[sig].once, 0, __ATOMIC_SEQ_CST))
+	if ((act.sa_flags & SA_RESETHAND) && !disarm(sig))
 		act.sa_handler = SIG_DFL;
 	if (act.sa_handler == SIG_IGN && info->si_code <= 0)
 		return;
@@ -274,6 +271,19 @@ void faults_catch(void)
 	}
 }
 
+bool signals_make(void)
+{
+	team->signals = dsm_aligned_alloc(4096, sizeof(*team->signals));
+	if (team->signals)
+		memset(team->signals, 0, sizeof(*team->signals));
+	return team->signals;
+}
+
+void signals_share(void)
+{
+	together = team->signals;
+}
+
 void faults_chain(void)
 {
 	chains = true;
@@ -284,7 +294,6 @@ static void store(struct action *a, const struct sigaction *act)
 	__atomic_store_n(&a->seq, a->seq + 1, __ATOMIC_RELAXED);
 	in_order();
 	a->act = *act;
-	__atomic_store_n(&a->once, (uint32_t)((act->sa_flags & SA_RESETHAND) != 0), __ATOMIC_RELAXED);
 	__atomic_store_n(&a->seq, a->seq + 1, __ATOMIC_RELEASE);
 }
 
@@ -297,7 +306,7 @@ static int install(int sig, const struct sigaction *act)
 		store(&actions[sig], act);
 		return 0;
 	}
-	if (!is_handler(act)) {
+	if (!is_handler(act) || is_of_fault(sig)) {
 		if (system_action(sig, act, NULL))
 			return -1;
 		report(sig);
@@ -313,69 +322,88 @@ static int install(int sig, const struct sigaction *act)
 /* With `changing` held: the action as the program sees it. */
 static int look_up(int sig, struct sigaction *act)
 {
-	const struct action *a = &actions[sig];
-	int err;
+	int err = 0;
 
-	if (is_of_misses(sig)) {
-		*act = a->act;
-		if ((act->sa_flags & SA_RESETHAND) && !__atomic_load_n(&a->once, __ATOMIC_RELAXED))
-			act->sa_handler = SIG_DFL;
-		return 0;
-	}
-	err = system_action(sig, NULL, act);
+	if (is_of_misses(sig))
+		*act = actions[sig].act;
+	else
+		err = system_action(sig, NULL, act);
 	if (!err && (act->sa_flags & SA_SIGINFO) && act->sa_sigaction == on_signal)
-		*act = a->act;
+		*act = actions[sig].act;
+	if ((act->sa_flags & SA_RESETHAND) && !(__atomic_load_n(&together->armed, __ATOMIC_RELAXED) & bit_of(sig)))
+		act->sa_handler = SIG_DFL;
 	hide_reporter(act);
 	return err;
 }
 
-static uint64_t begin_change(void)
+struct change {
+	int sig;
+	struct sigaction act;
+};
+
+/* By a thread that ranks.c makes, with all signals blocked. */
+static int follow(void *arg)
 {
-	const uint64_t before = block_signals();
+	const struct change *c = arg;
+	int err;
 
 	pthread_mutex_lock(&changing);
-	return before;
-}
-
-static void end_change(uint64_t before)
-{
+	err = install(c->sig, &c->act) ? -errno : 0;
 	pthread_mutex_unlock(&changing);
-	let_signals(before);
+	return err;
 }
 
-static int change(int sig, const struct sigaction *act, struct sigaction *old)
+static bool is_same(const struct sigaction *a, const struct sigaction *b)
 {
-	const uint64_t mask = begin_change();
+	const int flags = ~0x04000000; /* SA_RESTORER, the C library's */
+
+	return a->sa_handler == b->sa_handler && (a->sa_flags & flags) == (b->sa_flags & flags) &&
+		!memcmp(&a->sa_mask, &b->sa_mask, sizeof(uint64_t));
+}
+
+/* Make the change on this rank, with `changing` held. */
+static int change_here(int sig, const struct sigaction *act, struct sigaction *old)
+{
 	int err = look_up(sig, old);
 
-	if (!err && act)
-		err = install(sig, act);
-	end_change(mask);
+	if (err || !act)
+		return err;
+	err = install(sig, act);
+	if (!err)
+		arm(sig, act->sa_flags);
 	return err;
+}
+
+/* A library changes the action of its rank only. */
+static int change(int sig, const struct sigaction *act, struct sigaction *old, const void *caller)
+{
+	const uint64_t mask = block_signals();
+	const bool all = act && is_ours(caller);
+	struct change c = { .sig = sig };
+	int err;
+
+	if (all)
+		pthread_mutex_lock(&together->lock);
+	pthread_mutex_lock(&changing);
+	err = change_here(sig, act, old);
+	pthread_mutex_unlock(&changing);
+	if (all && !err && !is_same(act, old)) {
+		c.act = *act;
+		err = ranks_run_others(follow, &c, sizeof(c));
+		errno = -err;
+	}
+	if (all)
+		pthread_mutex_unlock(&together->lock);
+	let_signals(mask);
+	return err ? -1 : 0;
 }
 
 /* Libraries of the program must not replace the handler of misses either. A child of vfork() has actions of its own. */
 static bool is_wrapped(int sig, const void *caller)
 {
-	if (!is_rank())
+	if (!is_rank() || sig <= 0 || sig >= NSIG)
 		return false;
-	if (is_of_misses(sig))
-		return chains && !is_runtime(caller);
-	return is_ours(caller) && sig > 0 && sig < NSIG && !is_of_fault(sig);
-}
-
-/* The kernel calls the handlers of other faults directly. */
-static int of_fault(int sig, const struct sigaction *act, struct sigaction *old, const void *caller)
-{
-	int err = NEXT(sigaction)(sig, act, old);
-
-	if (err || !is_ours(caller))
-		return err;
-	if (old)
-		hide_reporter(old);
-	if (act && act->sa_handler == SIG_DFL)
-		report(sig);
-	return 0;
+	return is_of_misses(sig) ? chains && !is_runtime(caller) : is_ours(caller);
 }
 
 EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old)
@@ -384,37 +412,27 @@ EXPORT int sigaction(int sig, const struct sigaction *act, struct sigaction *old
 	int err;
 
 	if (!is_wrapped(sig, CALLER))
-		return of_fault(sig, act, old, CALLER);
+		return NEXT(sigaction)(sig, act, old);
 	if (act)
 		wanted = *act;
-	err = change(sig, act ? &wanted : NULL, &before);
+	err = change(sig, act ? &wanted : NULL, &before, CALLER);
 	if (!err && old)
 		*old = before;
 	return err;
 }
 
-/* Does what the C library's function would have done, for the signals that handle() leaves alone. */
-static handler_fn handled(int sig, handler_fn now, handler_fn before, const void *caller)
-{
-	if (before == SIG_ERR || !is_ours(caller))
-		return before;
-	if (now == SIG_DFL)
-		report(sig);
-	return (uintptr_t)before == (uintptr_t)reporter ? SIG_DFL : before;
-}
-
-static handler_fn handle(int sig, handler_fn handler, int flags)
+static handler_fn handle(int sig, handler_fn handler, int flags, const void *caller)
 {
 	struct sigaction act = { .sa_handler = handler, .sa_flags = flags }, old;
 
-	return change(sig, &act, &old) ? SIG_ERR : old.sa_handler;
+	return change(sig, &act, &old, caller) ? SIG_ERR : old.sa_handler;
 }
 
 static handler_fn bsd(int sig, handler_fn handler, const void *caller)
 {
 	if (!is_wrapped(sig, caller))
-		return handled(sig, handler, NEXT(signal)(sig, handler), caller);
-	return handle(sig, handler, sigismember(&interrupting, sig) ? 0 : SA_RESTART);
+		return NEXT(signal)(sig, handler);
+	return handle(sig, handler, together->interrupting & bit_of(sig) ? 0 : SA_RESTART, caller);
 }
 
 EXPORT handler_fn signal(int sig, handler_fn handler)
@@ -436,8 +454,8 @@ EXPORT handler_fn ssignal(int sig, handler_fn handler)
 static handler_fn sysv(int sig, handler_fn handler, const void *caller)
 {
 	if (!is_wrapped(sig, caller))
-		return handled(sig, handler, NEXT(sysv_signal)(sig, handler), caller);
-	return handle(sig, handler, SA_RESETHAND | SA_NODEFER);
+		return NEXT(sysv_signal)(sig, handler);
+	return handle(sig, handler, SA_RESETHAND | SA_NODEFER, caller);
 }
 
 EXPORT handler_fn sysv_signal(int sig, handler_fn handler)
@@ -456,96 +474,35 @@ EXPORT handler_fn __sysv_signal(int sig, handler_fn handler)
 EXPORT int siginterrupt(int sig, int interrupts)
 {
 	struct sigaction act;
-	uint64_t mask;
-	int err;
 
 	if (!is_wrapped(sig, CALLER))
 		return NEXT(siginterrupt)(sig, interrupts);
-	mask = begin_change();
-	err = look_up(sig, &act);
-	if (!err) {
-		act.sa_flags = interrupts ? act.sa_flags & ~SA_RESTART : act.sa_flags | SA_RESTART;
-		err = install(sig, &act);
-	}
-	if (!err && interrupts)
-		sigaddset(&interrupting, sig);
-	else if (!err)
-		sigdelset(&interrupting, sig);
-	end_change(mask);
-	return err;
+	if (change(sig, NULL, &act, CALLER))
+		return -1;
+	act.sa_flags = interrupts ? act.sa_flags & ~SA_RESTART : act.sa_flags | SA_RESTART;
+	if (interrupts)
+		__atomic_fetch_or(&together->interrupting, bit_of(sig), __ATOMIC_SEQ_CST);
+	else
+		__atomic_fetch_and(&together->interrupting, ~bit_of(sig), __ATOMIC_SEQ_CST);
+	return change(sig, &act, &(struct sigaction){ 0 }, CALLER);
 }
 
 EXPORT handler_fn sigset(int sig, handler_fn disposition)
 {
-	handler_fn old;
+	struct sigaction now;
 	sigset_t one, mask;
+	handler_fn old;
 
-	if (!is_wrapped(sig, CALLER) || disposition == SIG_HOLD)
-		return handled(sig, disposition, NEXT(sigset)(sig, disposition), CALLER);
-	old = handle(sig, disposition, 0);
+	if (!is_wrapped(sig, CALLER))
+		return NEXT(sigset)(sig, disposition);
+	if (disposition == SIG_HOLD)
+		old = change(sig, NULL, &now, CALLER) ? SIG_ERR : now.sa_handler;
+	else
+		old = handle(sig, disposition, 0, CALLER);
 	if (old == SIG_ERR)
 		return old;
 	sigemptyset(&one);
 	sigaddset(&one, sig);
-	NEXT(sigprocmask)(SIG_UNBLOCK, &one, &mask);
+	sigprocmask(disposition == SIG_HOLD ? SIG_BLOCK : SIG_UNBLOCK, &one, &mask);
 	return sigismember(&mask, sig) ? SIG_HOLD : old;
-}
-
-/* ---- masks: misses come as signals ------------------------------------------------------------------ */
-
-static sigset_t without_misses(const sigset_t *set)
-{
-	sigset_t out = *set;
-
-	sigdelset(&out, SIGSEGV);
-	sigdelset(&out, SIGBUS);
-	return out;
-}
-
-EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
-{
-	sigset_t s;
-
-	if (!is_ours(CALLER) || shim.near || !set || how == SIG_UNBLOCK)
-		return NEXT(pthread_sigmask)(how, set, old);
-	s = without_misses(set);
-	return NEXT(pthread_sigmask)(how, &s, old);
-}
-
-EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
-{
-	sigset_t s;
-
-	if (!is_ours(CALLER) || shim.near || !set || how == SIG_UNBLOCK)
-		return NEXT(sigprocmask)(how, set, old);
-	s = without_misses(set);
-	return NEXT(sigprocmask)(how, &s, old);
-}
-
-/* ---- the alternate stack ---------------------------------------------------------------------------- */
-
-EXPORT int sigaltstack(const stack_t *stack, stack_t *old)
-{
-	static __thread stack_t own = { .ss_flags = SS_DISABLE };
-	stack_t now, before = own, wanted;
-
-	if (!is_ours(CALLER) || shim.near)
-		return NEXT(sigaltstack)(stack, old);
-	if (NEXT(sigaltstack)(NULL, &now))
-		return -1;
-	before.ss_flags |= now.ss_flags & SS_ONSTACK;
-	if (stack) {
-		wanted = *stack;
-		if (now.ss_flags & SS_ONSTACK)
-			return errno = EPERM, -1;
-		if (wanted.ss_flags & ~(SS_DISABLE | SS_ONSTACK))
-			return errno = EINVAL, -1;
-		if (!(wanted.ss_flags & SS_DISABLE) && wanted.ss_size < (size_t)MINSIGSTKSZ)
-			return errno = ENOMEM, -1;
-		wanted.ss_flags &= SS_DISABLE;
-		own = wanted;
-	}
-	if (old)
-		*old = before;
-	return 0;
 }

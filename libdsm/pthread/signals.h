@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* signals.h - signals of the program: reports of fatal signals, and the signal mask of the calling thread. None blocks. */
+/* signals.h - signals of the program: their actions, and reports of fatal ones. None blocks. */
 #ifndef PTHREAD_SIGNALS_H
 #define PTHREAD_SIGNALS_H
 
@@ -12,13 +12,8 @@ void faults_catch(void);
 void faults_chain(void);
 /* Start reporting the other fatal signals. Called after the job has started. */
 void report_signals(void);
-
-/* Block the signals that the program may handle, where a handler that calls sem_post() must not run. Signals of misses stay
- * unblocked. Return the previous mask. */
-uint64_t block_signals(void);
-/* Set the mask. */
-void let_signals(uint64_t before);
-/* Return the mask. */
-uint64_t blocked_signals(void);
+/* Make the shared state, on rank 0: false, there is no memory. Then use it, on every rank. */
+bool signals_make(void);
+void signals_share(void);
 
 #endif

@@ -25,6 +25,7 @@
 #include "futex.h"
 #include "lookup.h"
 #include "maps.h"
+#include "masks.h"
 #include "processors.h"
 #include "random.h"
 #include "signals.h"
@@ -210,6 +211,7 @@ static void make_team(void)
 		team->live = 1;
 		must("environment", environment_start());
 		must("statics", statics_start());
+		must("signals", signals_make() ? 0 : -ENOMEM);
 		must("random numbers", random_start());
 		must("processors", processors_start());
 		must("dsm_sem_init", dsm_sem_init(&team->exits, 0));
@@ -333,6 +335,7 @@ __attribute__((constructor)) static void begin(void)
 	must("the program's variables", dsm_adopt_globals(&globals));
 	find_shared(globals);
 	make_team();
+	signals_share();
 	must("names", lookup_start());
 	must("futexes", futex_start());
 	must("addresses", space_start());

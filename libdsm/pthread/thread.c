@@ -15,7 +15,7 @@
 
 #include "alloc.h"
 #include "futex.h"
-#include "signals.h"
+#include "masks.h"
 #include "statics.h"
 
 #define ROUNDS 4 /* PTHREAD_DESTRUCTOR_ITERATIONS */
@@ -309,6 +309,7 @@ static void ended(void *arg)
 {
 	(void)arg;
 	destroy_values();
+	block_signals();
 	futex_thread_ended();
 	one_less();
 }
@@ -365,7 +366,7 @@ static void spawn(void *arg)
 
 int make_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(void *), void *arg)
 {
-	struct spawning s = { .opt = { .shared_stack = 1 } };
+	struct spawning s = { .opt = { .shared_stack = 1, .signals_blocked = 1 } };
 	int err = choose_stack(attr, &s.opt);
 	struct birth *b;
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* masks.h - sets of signals as the kernel has them, and the signal mask of the calling thread. None blocks. */
+#ifndef PTHREAD_MASKS_H
+#define PTHREAD_MASKS_H
+
+#include "shim.h"
+
+#include <signal.h>
+
+/* A set with one signal: bit 0 is signal 1. */
+static inline uint64_t bit_of(int sig)
+{
+	return 1ull << (sig - 1);
+}
+
+static inline uint64_t of_misses(void)
+{
+	return bit_of(SIGSEGV) | bit_of(SIGBUS);
+}
+
+/* Block the signals that the program may handle, where a handler that calls sem_post() must not run. Signals of misses stay
+ * unblocked. Return the previous mask. */
+uint64_t block_signals(void);
+/* Set the mask. */
+void let_signals(uint64_t before);
+/* Return the mask. */
+uint64_t blocked_signals(void);
+
+#endif
