@@ -179,6 +179,7 @@ SO_DEFS      := $(if $(SAN),,-Wl,-z,defs)
 $(B)/core/%.o:            EXTRA = -ffreestanding
 $(B)/obj/libdsm/%.o:      EXTRA = $(CPPFLAGS_LIB)
 $(B)/obj/libdsm/pthread/thread.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions # it has handlers that unwinding passes
+$(B)/obj/libdsm/pthread/pending.o: EXTRA = $(CPPFLAGS_LIB) -fexceptions
 $(B)/obj/apps/%.o:        EXTRA = -D_GNU_SOURCE $(APP_OPT)
 $(B)/obj/tests/unit/%.o:  EXTRA = $(CPPFLAGS_LIB) $(CHECK_CFLAGS)
 $(B)/obj/tests/model/%.o: EXTRA = -D_GNU_SOURCE

@@ -158,7 +158,7 @@ bool stack_run(struct record *r)
 	close_guard(r);
 	unwound = unwinds(r->stack ? run_on_shared : run, r, &here);
 	open_guard(r);
-	self.low = self.high = NULL;
+	self.low = self.high = self.own = NULL;
 	sigaltstack(&before, NULL);
 	if (unwound && !self.exits)
 		r->result = PTHREAD_CANCELED;
@@ -183,8 +183,11 @@ DSM_API void dsm_call(void (*fn)(void *), void *arg)
 {
 	const char *here = __builtin_frame_address(0);
 	struct called c = { fn, arg, false };
+	size_t off;
 
-	if (here < self.low || here >= self.high || one_node()) {
+	/* On the thread's stack, or on one that the program has made of shared memory (makecontext(3)). */
+	if (!self.own || one_node() ||
+	    ((here < self.low || here >= self.high) && !range_off((void *)(uintptr_t)here, &off))) {
 		fn(arg);
 		return;
 	}

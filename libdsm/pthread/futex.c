@@ -425,6 +425,10 @@ EXPORT long wrap_syscall(long n, long a, long b, long c, long d, long e, long f)
 
 	if (!shim.active)
 		return by_number(n, arg);
+	if (n == SYS_getpid && is_program(CALLER))
+		return getpid();
+	if (n == SYS_rt_sigprocmask && is_program(CALLER))
+		return mask_by_number(arg);
 	if (n == SYS_futex && is_shared((const void *)a))
 		return futex(arg);
 	if (n == SYS_futex_waitv && has_shared((const struct futex_waitv *)a, (uint32_t)b)) {

@@ -167,11 +167,27 @@ static int by_library(unsigned long t, void *arg)
 	return q->fn(t, q);
 }
 
+static int get_cpus(pthread_t t, struct request *q)
+{
+	return NEXT(pthread_getaffinity_np)(t, q->cpus.bytes, (cpu_set_t *)q->cpus.set);
+}
+
+static int set_cpus(pthread_t t, struct request *q)
+{
+	return NEXT(pthread_setaffinity_np)(t, q->cpus.bytes, (const cpu_set_t *)q->cpus.set);
+}
+
+/* Processors are translated here: that reads shared memory. */
 static int ask_process(void *arg)
 {
 	struct request *q = arg;
+	const bool self = dsm_self().id == q->t.id;
 
-	q->err = dsm_thread_native(q->t, by_library, q);
+	q->err = q->fn == set_cpus ? processors_to_host(q->cpus.set, q->cpus.bytes, self) : 0;
+	if (!q->err)
+		q->err = dsm_thread_native(q->t, by_library, q);
+	if (!q->err && q->fn == get_cpus)
+		q->err = processors_to_job(q->cpus.set, q->cpus.bytes, self);
 	return 0;
 }
 
@@ -225,20 +241,6 @@ static int send(pthread_t t, struct request *q)
 static int queue(pthread_t t, struct request *q)
 {
 	return NEXT(pthread_sigqueue)(t, q->signal.number, q->signal.value);
-}
-
-static int get_cpus(pthread_t t, struct request *q)
-{
-	int err = NEXT(pthread_getaffinity_np)(t, q->cpus.bytes, (cpu_set_t *)q->cpus.set);
-
-	return err ? err : processors_to_job(q->cpus.set, q->cpus.bytes, t == NEXT(pthread_self)());
-}
-
-static int set_cpus(pthread_t t, struct request *q)
-{
-	int err = processors_to_host(q->cpus.set, q->cpus.bytes, t == NEXT(pthread_self)());
-
-	return err ? err : NEXT(pthread_setaffinity_np)(t, q->cpus.bytes, (const cpu_set_t *)q->cpus.set);
 }
 
 EXPORT int pthread_getschedparam(pthread_t t, int *policy, struct sched_param *param)

@@ -7,6 +7,10 @@
 
 #include <signal.h>
 #include <string.h>
+#include <ucontext.h>
+
+#include "pending.h"
+#include "signals.h"
 
 /* Not a system call made here: the stack may be shared, and libdsm-syscall.so handles that. */
 static uint64_t set_mask(int how, uint64_t mask)
@@ -36,33 +40,146 @@ uint64_t blocked_signals(void)
 	return set_mask(SIG_BLOCK, 0);
 }
 
-static sigset_t without_misses(const sigset_t *set)
+void let_misses(void)
 {
-	sigset_t out = *set;
+	set_mask(SIG_UNBLOCK, of_misses());
+}
 
-	sigdelset(&out, SIGSEGV);
-	sigdelset(&out, SIGBUS);
-	return out;
+static void remove_misses(sigset_t *set)
+{
+	sigdelset(set, SIGSEGV);
+	sigdelset(set, SIGBUS);
+}
+
+/* A launcher ends ranks by these: see pending.c. */
+static void note_held(const sigset_t *set)
+{
+	const uint64_t ends = bit_of(SIGHUP) | bit_of(SIGINT) | bit_of(SIGTERM);
+	uint64_t held;
+
+	memcpy(&held, set, sizeof(held));
+	held &= ends;
+	if (held & ~__atomic_load_n(&together->held, __ATOMIC_RELAXED))
+		__atomic_fetch_or(&together->held, held, __ATOMIC_SEQ_CST);
+}
+
+/* What the caller may block of its set; NULL: it blocks nothing. Libraries, too, must leave the misses alone. */
+static const sigset_t *blockable(int how, const sigset_t *set, sigset_t *copy, const void *caller)
+{
+	if (!shim.active || !set || how == SIG_UNBLOCK || is_runtime(caller) || !is_rank())
+		return set;
+	*copy = *set;
+	if (!shim.near)
+		remove_misses(copy);
+	note_held(copy);
+	return copy;
+}
+
+static void look_behind(int how, const sigset_t *set, const void *caller)
+{
+	if (set && how != SIG_BLOCK && is_ours(caller))
+		pending_unblocked();
 }
 
 EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
 {
-	sigset_t s;
+	sigset_t copy;
+	const int err = NEXT(pthread_sigmask)(how, blockable(how, set, &copy, CALLER), old);
 
-	if (!is_ours(CALLER) || shim.near || !set || how == SIG_UNBLOCK)
-		return NEXT(pthread_sigmask)(how, set, old);
-	s = without_misses(set);
-	return NEXT(pthread_sigmask)(how, &s, old);
+	look_behind(how, set, CALLER);
+	return err;
 }
 
 EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *old)
 {
-	sigset_t s;
+	sigset_t copy;
+	const int err = NEXT(sigprocmask)(how, blockable(how, set, &copy, CALLER), old);
 
-	if (!is_ours(CALLER) || shim.near || !set || how == SIG_UNBLOCK)
-		return NEXT(sigprocmask)(how, set, old);
-	s = without_misses(set);
-	return NEXT(sigprocmask)(how, &s, old);
+	look_behind(how, set, CALLER);
+	return err;
+}
+
+long mask_by_number(const long *arg)
+{
+	const void *in = (const void *)arg[1];
+	void *out = (void *)arg[2];
+	sigset_t set, old;
+
+	if (arg[3] != sizeof(uint64_t)) {
+		errno = EINVAL;
+		return -1;
+	}
+	sigemptyset(&set);
+	if (in)
+		memcpy(&set, in, sizeof(uint64_t));
+	if (sigprocmask((int)arg[0], in ? &set : NULL, &old))
+		return -1;
+	if (out)
+		memcpy(out, &old, sizeof(uint64_t));
+	return 0;
+}
+
+/* The functions of BSD and System V. The C library has them without these. */
+static int change_one(int how, int sig)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	return sigaddset(&set, sig) ? -1 : sigprocmask(how, &set, NULL);
+}
+
+EXPORT int sighold(int sig)
+{
+	return change_one(SIG_BLOCK, sig);
+}
+
+EXPORT int sigrelse(int sig)
+{
+	return change_one(SIG_UNBLOCK, sig);
+}
+
+static int change_some(int how, int mask)
+{
+	sigset_t set, old;
+
+	sigemptyset(&set);
+	sigemptyset(&old);
+	memcpy(&set, &mask, sizeof(mask));
+	if (sigprocmask(how, &set, &old))
+		return -1;
+	memcpy(&mask, &old, sizeof(mask));
+	return mask;
+}
+
+EXPORT int sigblock(int mask)
+{
+	return change_some(SIG_BLOCK, mask);
+}
+
+EXPORT int sigsetmask(int mask)
+{
+	return change_some(SIG_SETMASK, mask);
+}
+
+/* The mask of a context is the program's: it may have put any set there. */
+static void open_context(const ucontext_t *to)
+{
+	sigset_t *set = &((ucontext_t *)(uintptr_t)to)->uc_sigmask;
+
+	if (shim.active && !shim.near && (sigismember(set, SIGSEGV) || sigismember(set, SIGBUS)))
+		remove_misses(set);
+}
+
+EXPORT int setcontext(const ucontext_t *to)
+{
+	open_context(to);
+	return NEXT(setcontext)(to);
+}
+
+EXPORT int swapcontext(ucontext_t *from, const ucontext_t *to)
+{
+	open_context(to);
+	return NEXT(swapcontext)(from, to);
 }
 
 /* ---- the alternate stack ---------------------------------------------------------------------------- */

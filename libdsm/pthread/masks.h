@@ -23,6 +23,10 @@ static inline uint64_t of_misses(void)
 uint64_t block_signals(void);
 /* Set the mask. */
 void let_signals(uint64_t before);
+/* Unblock the signals of misses. */
+void let_misses(void);
+/* rt_sigprocmask(2) of the program, with the arguments of syscall(2). */
+long mask_by_number(const long *arg);
 /* Return the mask. */
 uint64_t blocked_signals(void);
 

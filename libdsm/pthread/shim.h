@@ -41,7 +41,8 @@ struct shim {
 	bool active; /* a job of several ranks, joined */
 	bool near;   /* of one node: memory is coherent, and futexes work between ranks */
 	int rank, size;
-	int pid;
+	int pid;                     /* of this process */
+	int leader;                  /* rank 0's, which is the program's */
 	char *heap, *heap_end;       /* the shared heap */
 	char *globals, *globals_end; /* the program's variables */
 	char *maps, *maps_end;       /* shared mappings (anon.c) are between */
@@ -80,6 +81,7 @@ struct team {
 	dsm_sem_t exits;         /* posted to end the job, as `how` and `status` specify */
 	dsm_sem_t over;          /* the other ranks wait for this, and so does main() if it has left */
 	struct signals *signals; /* signals.c */
+	int pid;                 /* rank 0's */
 	pthread_mutex_t maps_lock;
 	struct anon *maps;
 	uint32_t maps_made;

@@ -29,18 +29,13 @@
 
 #include "futex.h"
 #include "masks.h"
+#include "pending.h"
 #include "ranks.h"
 
 typedef void (*handler_fn)(int);
 
-/* Of all ranks, in a block of its own. Sets of signals as the kernel has them. */
-struct signals {
-	pthread_mutex_t lock;  /* taken first: one change at a time */
-	uint64_t armed;        /* atomic; handlers with SA_RESETHAND that were not called yet */
-	uint64_t interrupting; /* atomic; siginterrupt() */
-};
 static struct signals alone; /* in a job of one rank */
-static struct signals *together = &alone;
+struct signals *together = &alone;
 
 /* The program's action, if the kernel has on_signal(). Changed under `changing`, read without it: seq is odd during a change. */
 static struct action {
@@ -174,9 +169,19 @@ static void reset(int sig, struct sigaction act)
 }
 
 /* A launcher passes signals on to all ranks. To the program that is one signal, and rank 0 has it, too. */
-static bool is_launchers(const siginfo_t *info)
+bool is_launchers(const siginfo_t *info)
 {
 	return shim.rank && info->si_code == SI_USER && info->si_pid == getppid();
+}
+
+bool has_default(int sig)
+{
+	struct sigaction act;
+
+	if (system_action(sig, NULL, &act))
+		return true;
+	hide_reporter(&act);
+	return act.sa_handler == SIG_DFL;
 }
 
 static void on_signal(int sig, siginfo_t *info, void *context)
@@ -188,13 +193,14 @@ static void on_signal(int sig, siginfo_t *info, void *context)
 
 	if (is_launchers(info) || dsm_signal_defer(sig, info, context))
 		return;
+	pending_restore(info);
 	act = asked_for(&actions[sig]);
 	if (act.sa_flags & SA_RESETHAND) {
 		const bool first = disarm(sig);
 
 		reset(sig, act);
 		if (!first) {
-			syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, info);
+			syscall(SYS_rt_tgsigqueueinfo, shim.pid, gettid(), sig, info);
 			errno = saved;
 			return;
 		}
@@ -224,7 +230,7 @@ static void by_default(int sig, siginfo_t *info, void *context)
 		reporter(sig, info, context);
 	} else {
 		system_action(sig, &none, NULL);
-		syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), sig, info);
+		syscall(SYS_rt_tgsigqueueinfo, shim.pid, gettid(), sig, info);
 	}
 }
 
@@ -485,6 +491,12 @@ EXPORT int siginterrupt(int sig, int interrupts)
 	else
 		__atomic_fetch_and(&together->interrupting, ~bit_of(sig), __ATOMIC_SEQ_CST);
 	return change(sig, &act, &(struct sigaction){ 0 }, CALLER);
+}
+
+/* With flags of 0, which make no difference here. */
+EXPORT int sigignore(int sig)
+{
+	return signal(sig, SIG_IGN) == SIG_ERR ? -1 : 0;
 }
 
 EXPORT handler_fn sigset(int sig, handler_fn disposition)

@@ -26,6 +26,7 @@
 #include "lookup.h"
 #include "maps.h"
 #include "masks.h"
+#include "pending.h"
 #include "processors.h"
 #include "random.h"
 #include "signals.h"
@@ -211,6 +212,7 @@ static void make_team(void)
 		team->live = 1;
 		must("environment", environment_start());
 		must("statics", statics_start());
+		team->pid = shim.pid;
 		must("signals", signals_make() ? 0 : -ENOMEM);
 		must("random numbers", random_start());
 		must("processors", processors_start());
@@ -227,6 +229,7 @@ static void make_team(void)
 	statics_join();
 	processors_note();
 	shim.keys = team->keys;
+	shim.leader = team->pid;
 }
 
 static void await_end(void)
@@ -242,6 +245,7 @@ static void await_end(void)
 static void serve(void)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	block_signals(); /* this thread is not the program's */
 	await_end();
 	fflush(NULL);
 	dsm_quit();
@@ -342,6 +346,7 @@ __attribute__((constructor)) static void begin(void)
 	dsm_fault_hook(maps_fault);
 	shim.active = true; /* set before another rank can make a thread here */
 	must("dsm_barrier", dsm_barrier());
+	must("signals", pending_start());
 	if (shim.rank)
 		serve();
 	must("at_quick_exit", at_quick_exit(quick_end) ? -ENOMEM : 0); /* registered first, so run last */

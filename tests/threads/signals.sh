@@ -80,7 +80,7 @@ signalled() {
 	[[ $way != hosts ]] || before=("${on_hosts[@]}")
 	# shellcheck disable=SC2086
 	got=$(python3 "$scratch/signals.py" "$scratch/log" "$signals" "${before[@]}" \
-		"${run[@]}" ${ways[$way]} "$scratch/signalled" "$@" 2>&1)
+		"${run[@]}" ${ways[$way]} "$scratch/${program:-signalled}" "$@" 2>&1)
 	# A rank may see that mpirun has ended another one before it is ended itself, and say so.
 	got+=" $(grep -E '^handled|^libdsm.*thread' "$scratch/log" |
 		sed 's/thread [0-9]*/thread N/; s/from process [0-9]*/from process N/' | paste -sd '|')"
@@ -93,10 +93,40 @@ for sig in HUP INT QUIT TERM; do
 done
 signalled "signals: SIGTERM" two "-15 " TERM
 signalled "signals: SIGINT is handled" one "5 handled 1" INT 2
-signalled "signals: mpirun ends the ranks for SIGINT" node "-2 " INT 2
+signalled "signals: SIGINT is handled" node "5 handled 1" INT 2
 for way in one node two; do
 	signalled "signals: two that are handled" $way "5 handled 1|handled 2" "USR1 USR2" 10 12
 	signalled "signals: SIGUSR1, then SIGTERM" $way "-15 handled 1" "USR1 TERM" 10 12
+done
+# All threads block SIGTERM; one of another rank waits for it.
+program waits <<'END'
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+static sigset_t set;
+static void *wait_for_it(void *arg)
+{
+	int sig = 0;
+	(void)arg;
+	fprintf(stderr, "ready\n");
+	sigwait(&set, &sig);
+	fprintf(stderr, "handled %d\n", sig);
+	exit(6);
+}
+int main(void)
+{
+	pthread_t t;
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	pthread_create(&t, NULL, wait_for_it, NULL);
+	pthread_join(t, NULL);
+	return 0;
+}
+END
+for way in one node two; do
+	program=waits signalled "signals: SIGTERM, sigwait() on another rank" $way "6 handled 15" TERM
 done
 for way in node two; do
 	signalled "signals: SIGUSR1, no handler" $way \

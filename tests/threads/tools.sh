@@ -72,7 +72,8 @@ static void *add(void *arg)
 		count++;
 		pthread_mutex_unlock(&lock);
 	}
-	pid[(long)arg] = getpid();
+	char name[16] = ""; /* the kernel's number: getpid() is the same on all ranks */
+	pid[(long)arg] = readlink("/proc/self", name, sizeof(name) - 1) > 0 ? atoi(name) : 0;
 	return strdup(" and a string");
 }
 int main(int argc, char **argv)

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * sending.c - the program is one process to itself: rank 0's. getpid() returns its number on all ranks, and calls that send signals to
+ * it, or set its timers, are carried out there (ranks.c). pending.c says which thread of the job takes such a signal.
+ *
+ * The C library's thread that runs a function of SIGEV_THREAD blocks all signals, those of misses too: begin_notice() unblocks them.
+ */
+#include "shim.h"
+
+#include <mqueue.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "interpose/number.h"
+#include "masks.h"
+#include "ranks.h"
+
+extern void *__libc_malloc(size_t size);
+
+struct call {
+	enum { KILL, QUEUE, ALARM, SET_ITIMER, GET_ITIMER, CREATE, SET, GET, DELETE, OVERRUN } what;
+	int number, flags;
+	long result;
+	int err; /* errno */
+	pid_t pid;
+	timer_t timer;
+	union {
+		union sigval value;
+		unsigned int seconds;
+		struct itimerval interval;
+		struct itimerspec spec;
+		struct sigevent event;
+	} in, out;
+	bool has_in; /* CREATE: an event is given */
+};
+
+static long make_call(struct call *c)
+{
+	switch (c->what) {
+	case KILL: return NEXT(kill)(c->pid, c->number);
+	case QUEUE: return NEXT(sigqueue)(c->pid, c->number, c->in.value);
+	case ALARM: return NEXT(alarm)(c->in.seconds);
+	case SET_ITIMER: return NEXT(setitimer)(c->number, &c->in.interval, &c->out.interval);
+	case GET_ITIMER: return NEXT(getitimer)(c->number, &c->out.interval);
+	case CREATE: return NEXT(timer_create)(c->number, c->has_in ? &c->in.event : NULL, &c->timer);
+	case SET: return NEXT(timer_settime)(c->timer, c->flags, &c->in.spec, &c->out.spec);
+	case GET: return NEXT(timer_gettime)(c->timer, &c->out.spec);
+	case DELETE: return NEXT(timer_delete)(c->timer);
+	case OVERRUN: break;
+	}
+	return NEXT(timer_getoverrun)(c->timer);
+}
+
+/* On rank 0. */
+static int make_call_there(void *arg)
+{
+	struct call *c = arg;
+
+	errno = 0;
+	c->result = make_call(c);
+	c->err = errno;
+	return 0;
+}
+
+/* Make the call on rank 0. Result and errno are those of the function. */
+static long on_rank_0(struct call *c)
+{
+	const int saved = errno;
+	const int err = ranks_run(0, make_call_there, c, sizeof(*c));
+
+	if (err) {
+		errno = -err;
+		return -1;
+	}
+	errno = c->result < 0 ? c->err : saved;
+	return c->result;
+}
+
+/* Does the program call it, on another rank than 0? */
+static bool is_forwarded(const void *caller)
+{
+	return shim.rank && is_ours(caller) && is_rank();
+}
+
+EXPORT pid_t getpid(void)
+{
+	const long none[6] = { 0 };
+	const pid_t pid = (pid_t)by_number(SYS_getpid, none);
+
+	return pid == shim.pid && is_ours(CALLER) ? shim.leader : pid;
+}
+
+/* The process, or its group. */
+static bool is_program_of(pid_t pid)
+{
+	return pid == shim.leader || pid == 0 || pid == -1;
+}
+
+EXPORT int kill(pid_t pid, int sig)
+{
+	struct call c = { .what = KILL, .pid = pid, .number = sig };
+
+	return is_forwarded(CALLER) && is_program_of(pid) ? (int)on_rank_0(&c) : NEXT(kill)(pid, sig);
+}
+
+EXPORT int sigqueue(pid_t pid, int sig, const union sigval value)
+{
+	struct call c = { .what = QUEUE, .pid = pid, .number = sig, .in.value = value };
+
+	return is_forwarded(CALLER) && is_program_of(pid) ? (int)on_rank_0(&c) : NEXT(sigqueue)(pid, sig, value);
+}
+
+EXPORT unsigned int alarm(unsigned int seconds)
+{
+	struct call c = { .what = ALARM, .in.seconds = seconds };
+
+	return is_forwarded(CALLER) ? (unsigned int)on_rank_0(&c) : NEXT(alarm)(seconds);
+}
+
+static int set_interval(int which, const struct itimerval *in, struct itimerval *out)
+{
+	struct call c = { .what = in ? SET_ITIMER : GET_ITIMER, .number = which };
+	int err;
+
+	if (in)
+		c.in.interval = *in;
+	err = (int)on_rank_0(&c);
+	if (!err && out)
+		*out = c.out.interval;
+	return err;
+}
+
+EXPORT int setitimer(__itimer_which_t which, const struct itimerval *in, struct itimerval *out)
+{
+	return in && is_forwarded(CALLER) ? set_interval((int)which, in, out) : NEXT(setitimer)(which, in, out);
+}
+
+EXPORT int getitimer(__itimer_which_t which, struct itimerval *out)
+{
+	return is_forwarded(CALLER) ? set_interval((int)which, NULL, out) : NEXT(getitimer)(which, out);
+}
+
+static struct timeval time_of_us(unsigned int us)
+{
+	return (struct timeval){ .tv_sec = us / 1000000, .tv_usec = us % 1000000 };
+}
+
+EXPORT unsigned int ualarm(unsigned int us, unsigned int interval)
+{
+	const struct itimerval in = { .it_value = time_of_us(us), .it_interval = time_of_us(interval) };
+	struct itimerval out;
+
+	if (!is_forwarded(CALLER))
+		return NEXT(ualarm)(us, interval);
+	if (set_interval(ITIMER_REAL, &in, &out))
+		return (unsigned int)-1;
+	return (unsigned int)(out.it_value.tv_sec * 1000000 + out.it_value.tv_usec);
+}
+
+/* ---- notification by a thread ------------------------------------------------------------------------ */
+
+struct notice {
+	void (*fn)(union sigval);
+	union sigval value;
+};
+
+static void begin_notice(union sigval v)
+{
+	const struct notice n = *(const struct notice *)v.sival_ptr;
+
+	let_misses();
+	n.fn(n.value);
+}
+
+/* Timers are few, and may expire while they are deleted: this memory is not freed. False: there is none. */
+static bool open_notice(struct sigevent *e)
+{
+	struct notice *n;
+
+	if (e->sigev_notify != SIGEV_THREAD)
+		return true;
+	n = __libc_malloc(sizeof(*n));
+	if (!n)
+		return false;
+	*n = (struct notice){ e->sigev_notify_function, e->sigev_value };
+	e->sigev_notify_function = begin_notice;
+	e->sigev_value.sival_ptr = n;
+	return true;
+}
+
+EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
+{
+	struct sigevent e;
+
+	if (!event || !is_ours(CALLER))
+		return NEXT(mq_notify)(queue, event);
+	e = *event;
+	if (open_notice(&e))
+		return NEXT(mq_notify)(queue, &e);
+	errno = ENOMEM;
+	return -1;
+}
+
+/* ---- timers ------------------------------------------------------------------------------------------ */
+
+/* By rank 0's C library, which has the memory of a thread's attributes. */
+static int create_there(void *arg)
+{
+	struct call *c = arg;
+
+	if (c->has_in && !open_notice(&c->in.event)) {
+		c->result = -1;
+		c->err = EAGAIN;
+		return 0;
+	}
+	return make_call_there(c);
+}
+
+static int create_timer(struct call *c)
+{
+	const char *what = NULL;
+	int err;
+
+	if (shim.rank && c->has_in && c->in.event.sigev_notify == SIGEV_THREAD_ID)
+		what = "timer_create() with SIGEV_THREAD_ID on another rank than 0";
+	else if (shim.rank && c->number == CLOCK_THREAD_CPUTIME_ID)
+		what = "timer_create() of CLOCK_THREAD_CPUTIME_ID on another rank than 0";
+	if (what) {
+		cannot(what);
+		errno = ENOTSUP;
+		return -1;
+	}
+	err = ranks_run(0, create_there, c, sizeof(*c));
+	if (err || c->result)
+		errno = err ? -err : c->err;
+	return err || c->result ? -1 : 0;
+}
+
+EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
+{
+	struct call c = { .what = CREATE, .number = clock, .has_in = event };
+
+	if (!is_ours(CALLER) || !is_rank())
+		return NEXT(timer_create)(clock, event, timer);
+	if (event)
+		c.in.event = *event;
+	if (create_timer(&c))
+		return -1;
+	*timer = c.timer;
+	return 0;
+}
+
+EXPORT int timer_settime(timer_t timer, int flags, const struct itimerspec *in, struct itimerspec *out)
+{
+	struct call c = { .what = SET, .timer = timer, .flags = flags };
+
+	if (!is_forwarded(CALLER))
+		return NEXT(timer_settime)(timer, flags, in, out);
+	c.in.spec = *in;
+	if (on_rank_0(&c))
+		return -1;
+	if (out)
+		*out = c.out.spec;
+	return 0;
+}
+
+EXPORT int timer_gettime(timer_t timer, struct itimerspec *out)
+{
+	struct call c = { .what = GET, .timer = timer };
+
+	if (!is_forwarded(CALLER))
+		return NEXT(timer_gettime)(timer, out);
+	if (on_rank_0(&c))
+		return -1;
+	*out = c.out.spec;
+	return 0;
+}
+
+EXPORT int timer_delete(timer_t timer)
+{
+	struct call c = { .what = DELETE, .timer = timer };
+
+	return is_forwarded(CALLER) ? (int)on_rank_0(&c) : NEXT(timer_delete)(timer);
+}
+
+EXPORT int timer_getoverrun(timer_t timer)
+{
+	struct call c = { .what = OVERRUN, .timer = timer };
+
+	return is_forwarded(CALLER) ? (int)on_rank_0(&c) : NEXT(timer_getoverrun)(timer);
+}
