@@ -10,6 +10,7 @@
 #include <net/net_namespace.h>
 #include <rdma/ib_cache.h>
 
+#include "caps.h"
 #include "check.h"
 #include "conn.h"
 #include "cq.h"
@@ -148,6 +149,7 @@ static int make_lane(struct conn *c, struct lane *l)
 {
 	struct ib_qp_attr attr = { .qp_state = IB_QPS_INIT,
 				   .port_num = c->port,
+				   .pkey_index = c->pkey,
 				   /* Peers write blocks over this class only. */
 				   .qp_access_flags = l->class == CLASS_DATA ? IB_ACCESS_REMOTE_WRITE : 0 };
 	const unsigned int room = test_value(test_send_room);
@@ -341,6 +343,9 @@ struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join 
 	err = open_port(c, j->gid);
 	if (err)
 		goto fail;
+	err = caps_check(c->dev, c->port, &c->pkey);
+	if (err)
+		goto fail;
 	c->pd = ib_alloc_pd(c->dev, 0);
 	if (IS_ERR(c->pd)) {
 		err = PTR_ERR(c->pd);
@@ -407,6 +412,7 @@ static int to_receive(struct conn *c, struct lane *l, struct dsm_address *a)
 	attr.ah_attr.type = rdma_ah_find_type(c->dev, c->port);
 	rdma_ah_set_port_num(&attr.ah_attr, c->port);
 	rdma_ah_set_dlid(&attr.ah_attr, a->lid);
+	rdma_ah_set_sl(&attr.ah_attr, caps_service_level());
 	if (a->global) {
 		union ib_gid gid;
 

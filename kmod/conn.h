@@ -64,7 +64,7 @@ struct conn {
 	u32 port;
 	const struct ib_gid_attr *gid;
 	u8 mtu;
-	u16 lid;
+	u16 lid, pkey; /* pkey: the index of its partition */
 	struct ib_pd *pd;
 	struct cq *cqs[CLASS_MAX];
 	unsigned int depth; /* sends of each lane */
@@ -86,7 +86,7 @@ struct ib_device *conn_device(const struct conn *c);
 size_t conn_peer_bytes(size_t chunks); /* memory per peer, for a window of so many chunks */
 /*
  * Open the device and create the queue pairs; *size bytes of *address are for the peers. Sleeps. ERR_PTR: -ENOMEM; -E2BIG: the
- * device's queues are too short; -EADDRNOTAVAIL: no GID; -ENODEV: no device, or all GIDs are of other network namespaces;
+ * device's queues are too short; those of caps_check(); -EADDRNOTAVAIL: no GID; -ENODEV: no device, or all GIDs are of other network namespaces;
  * -ENETDOWN; those of cq_create() and of the device.
  */
 struct conn *conn_open(const struct conn_config *cfg, const struct dsm_ioc_join *j, void *address, u32 *size);

@@ -43,6 +43,7 @@ def parse(words):
     parser.add_argument('--memory', type=int, default=1024)
     parser.add_argument('--kernel', default='6.1')
     parser.add_argument('--append', default='')
+    parser.add_argument('--siw', action='store_true')
     parser.add_argument('--accel', choices=['auto', 'tcg', 'kvm', 'icount'], default='auto')
     parser.add_argument('--deadline', type=int, default=180)
     parser.add_argument('--memlock', type=int)
@@ -62,7 +63,7 @@ def parse(words):
 
 
 def supervisor_options(options, bound):
-    return {'name': options.name, 'nodes': options.nodes, 'cpus': options.cpus, 'memory': options.memory, 'append': options.append,
+    return {'name': options.name, 'nodes': options.nodes, 'cpus': options.cpus, 'memory': options.memory, 'append': options.append + (' cluster.siw=1' if options.siw else ''),
             'kernel': options.kernel, 'accel': options.accel, 'deadline': options.deadline, 'bound': bound,
             'keep': not bound, 'companion': options.companion}
 
