@@ -5,7 +5,7 @@
  * Frames are locked memory of the user whose process created the window, whichever process of the node uses them. The same user is
  * charged for all other memory that the module allocates for the context, also on behalf of its peers: tables, the state of the
  * protocol, keys, messages that wait. The first FREE_PAGES of it are free; a job of usual size needs no more. The limit on the
- * contexts of a user bounds the free memory. An open file counts as a context. Once it has created a window the context counts
+ * contexts of a user bounds the free memory: all users of a namespace count as its owner. An open file counts as a context. Once it has created a window the context counts
  * instead, because it may outlive the file. What processes and workers allocate is also charged to the memory cgroup of the
  * process that created the window.
  */
@@ -16,6 +16,7 @@
 #include <linux/sched/mm.h>
 #include <linux/sched/user.h>
 #include <linux/slab.h>
+#include <linux/user_namespace.h>
 
 #include "account.h"
 #include "debug.h"
@@ -247,22 +248,36 @@ static void account_put(kuid_t uid, unsigned int contexts, unsigned int pollers)
 	mutex_unlock(&accounts_lock);
 }
 
+/*
+ * The user whose contexts and pollers are counted. A user can have many in a user namespace of its own (subuid(5)): they count for the
+ * owner of the namespace. Namespaces that root has made are containers of an administrator, who has chosen their users.
+ */
+static kuid_t payer_of_current(void)
+{
+	const struct user_namespace *ns = current_user_ns();
+
+	while (ns->parent && ns->parent != &init_user_ns)
+		ns = ns->parent;
+	return ns != &init_user_ns && !uid_eq(ns->owner, GLOBAL_ROOT_UID) ? ns->owner : current_euid();
+}
+
 int account_open_view(struct view *v)
 {
 	struct account *a;
 	int err = -ENOMEM;
 
 	v->uid = current_euid();
+	v->payer = payer_of_current();
 	v->user = get_uid(current_user());
 	v->limit = capable(CAP_IPC_LOCK) ? ULONG_MAX : rlimit(RLIMIT_MEMLOCK);
 	if (v->limit != ULONG_MAX)
 		v->limit >>= PAGE_SHIFT;
 	mutex_lock(&accounts_lock);
-	a = find(v->uid);
+	a = find(v->payer);
 	if (!a) {
 		a = kzalloc(sizeof(*a), GFP_KERNEL);
 		if (a) {
-			a->uid = v->uid;
+			a->uid = v->payer;
 			list_add(&a->list, &accounts);
 		}
 	}
@@ -279,13 +294,14 @@ int account_open_view(struct view *v)
 
 void account_close_view(struct view *v)
 {
-	account_put(v->uid, v->counted, 0);
+	account_put(v->payer, v->counted, 0);
 	free_uid(v->user);
 }
 
 void account_open_ctx(struct ctx *c, const struct view *v)
 {
 	c->uid = v->uid;
+	c->payer = v->payer;
 	c->user = get_uid(v->user);
 	c->limit = v->limit;
 	c->memcg = get_mem_cgroup_from_mm(v->mm);
@@ -302,7 +318,7 @@ int account_take_pollers(struct ctx *c, unsigned int n)
 	int err;
 
 	mutex_lock(&accounts_lock);
-	err = take(find(c->uid), 0, n);
+	err = take(find(c->payer), 0, n);
 	if (!err)
 		c->pollers += n;
 	mutex_unlock(&accounts_lock);
@@ -313,7 +329,7 @@ void account_close_ctx(struct ctx *c)
 {
 	WARN_ON_ONCE(atomic_long_read(&c->frames) || atomic_long_read(&c->bytes) || c->bytes_charged);
 	account_uncharge(c, c->charged); /* the context's tables */
-	account_put(c->uid, c->counted, c->pollers);
+	account_put(c->payer, c->counted, c->pollers);
 	free_uid(c->user);
 	mem_cgroup_put(c->memcg);
 }

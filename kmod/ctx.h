@@ -92,6 +92,7 @@ struct ctx {
 	nodemask_t nodes;         /* that the creator may use; workers take frames there */
 	struct user_struct *user; /* created the window and is charged; the fields below are also of this user */
 	kuid_t uid;
+	kuid_t payer;        /* whose contexts and pollers are counted: account.c */
 	unsigned long limit; /* of locked memory, in pages; ULONG_MAX: none */
 	atomic_long_t frames;
 	spinlock_t charge_lock; /* protects charged; no lock is taken inside, interrupts are off */
@@ -125,6 +126,7 @@ struct view {
 	DECLARE_BITMAP(regions, DSM_REGIONS_MAX); /* added by this view; written under rank->region_lock */
 	struct user_struct *user;                 /* that opened it */
 	kuid_t uid;
+	kuid_t payer;               /* as of the context */
 	unsigned long limit;        /* of locked memory when it was opened, in pages; ULONG_MAX: none */
 	bool counted;               /* counts among its user's contexts */
 	struct protect_call *spare; /* main.c: left by the last call, reused by the next; NULL: in use, or none yet */

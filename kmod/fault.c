@@ -108,6 +108,8 @@ static bool prepared(struct rank *r, u32 page, u32 frames)
  */
 static int prepare(struct rank *r, u32 page, u32 frames)
 {
+	/* Whichever process of the node faults, its context pays. */
+	struct mem_cgroup *before = account_memcg_begin(r->ctx);
 	const unsigned int refused = account_refused(r->ctx);
 	const u32 usable = frames_usable(r, page);
 	int err = frames ? ctx_frames(r->ctx, page, frames, usable) : -EFAULT;
@@ -121,6 +123,7 @@ static int prepare(struct rank *r, u32 page, u32 frames)
 		err = account_refused(r->ctx) != refused ? -EDQUOT : -ENOMEM;
 	if (!err && r->conn)
 		err = key_make(r->conn, k, page / CHUNK_PAGES);
+	account_memcg_end(before);
 	return err;
 }
 

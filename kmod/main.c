@@ -313,6 +313,21 @@ static const struct {
 };
 /* clang-format on */
 
+/* The memory that a call allocates is charged to the memory cgroup of the context, whichever process of the node makes the call. */
+static long call_run(struct view *v, unsigned int nr, union argument *in, void __user *user)
+{
+	struct ctx *c = view_ctx(v);
+	struct mem_cgroup *before;
+	long result;
+
+	if (!c)
+		return calls[nr].run(v, in, user);
+	before = account_memcg_begin(c);
+	result = calls[nr].run(v, in, user);
+	account_memcg_end(before);
+	return result;
+}
+
 static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 {
 	void __user *user = (void __user *)arg;
@@ -334,7 +349,7 @@ static long dsm_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
 	if (copy_from_user(&in, user, calls[nr].in))
 		return -EFAULT;
 	limits = limits_of(v);
-	return check_call(nr, &limits, &in) ? calls[nr].run(v, &in, user) : -EINVAL;
+	return check_call(nr, &limits, &in) ? call_run(v, nr, &in, user) : -EINVAL;
 }
 
 static __poll_t dsm_poll(struct file *file, poll_table *wait)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* timer.c - timers for the hold time of blocks: when it ends, a block may be taken away. */
 #include "timer.h"
+#include "account.h"
 #include "compat.h"
 #include "debug.h"
 #include "host.h"
@@ -29,6 +30,7 @@ static void over(struct replay_timer *t)
 		host_page(r, PE_REPLAY, &m, NULL, NULL);
 	run_queued();
 	pool_put(&timers, t);
+	account_uncharge_bytes(r->ctx, sizeof(*t));
 	rank_exit(r);
 }
 
@@ -56,14 +58,15 @@ static enum hrtimer_restart replay_due(struct hrtimer *timer)
 
 void timer_replay(struct rank *r, u32 object, u32 at)
 {
-	struct replay_timer *t = pool_get(&timers);
 	s32 us = (s32)(at - now_us());
+	struct replay_timer *t;
 
-	if (!t || !rank_enter(r)) {
-		if (t)
-			pool_put(&timers, t);
-		else
-			host_no_memory(r);
+	if (!rank_enter(r))
+		return;
+	t = account_charge_bytes(r->ctx, sizeof(*t)) ? pool_get(&timers) : NULL;
+	if (!t) { /* above the limit; the pool has one */
+		host_no_memory(r);
+		rank_exit(r);
 		return;
 	}
 	t->rank = r;

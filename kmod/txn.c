@@ -8,6 +8,7 @@
 #include <linux/slab.h>
 
 #include "txn.h"
+#include "account.h"
 #include "conn.h"
 #include "debug.h"
 #include "host.h"
@@ -33,6 +34,8 @@ struct txn {
 };
 
 static struct pool txns;
+
+#define TXN_BYTES (sizeof(struct txn) + batch_room())
 
 /* ---- blocks that move ----------------------------------------------------------------------- */
 
@@ -108,6 +111,7 @@ static void txn_end(struct txn *t)
 
 	txn_go_on(t);
 	pool_put(&txns, t);
+	account_uncharge_bytes(r->ctx, TXN_BYTES);
 	rank_exit(r);
 }
 
@@ -135,12 +139,17 @@ static void txn_done(struct batch *b)
 
 static struct txn *txn_get(struct rank *r, const struct msg *m, u8 prot)
 {
-	struct txn *t = pool_get(&txns);
+	struct txn *t = NULL;
 
-	if (!t)
+	if (!account_charge_bytes(r->ctx, TXN_BYTES))
 		return NULL;
-	if (!rank_enter(r)) {
-		pool_put(&txns, t);
+	if (rank_enter(r)) {
+		t = pool_get(&txns);
+		if (!t)
+			rank_exit(r);
+	}
+	if (!t) {
+		account_uncharge_bytes(r->ctx, TXN_BYTES);
 		return NULL;
 	}
 	batch_init(&t->b, t + 1);
@@ -265,7 +274,7 @@ void txn_open(struct rank *r, const struct action *a, const struct msg *m, u32 b
 
 int txn_start(void)
 {
-	return pool_create(&txns, "dsm_txn", sizeof(struct txn) + batch_room(), __alignof__(struct txn), KEEP_TXNS);
+	return pool_create(&txns, "dsm_txn", TXN_BYTES, __alignof__(struct txn), KEEP_TXNS);
 }
 
 void txn_stop(void)

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -527,6 +528,72 @@ static unsigned int open_as_root(bool exempt)
 	return waitpid(pid, &status, 0) == pid && WIFEXITED(status) ? (unsigned int)WEXITSTATUS(status) : 255;
 }
 
+static bool put(const char *file, const char *text)
+{
+	int fd = open(file, O_WRONLY);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	close(fd);
+	return expect(ok, file);
+}
+
+/* As another user of a namespace of SOMEBODY: open until it is refused, and keep the files until *go is 2. */
+static void open_as_subuid(unsigned int uid, _Atomic unsigned int *opened, const _Atomic unsigned int *go)
+{
+	unsigned int n = 0;
+
+	if (setuid(uid))
+		_exit(3);
+	while (n < 1000 && open("/dev/dsm", O_RDWR) >= 0)
+		n++;
+	atomic_store(opened, n + 1);
+	reached(go, 2);
+	_exit(0);
+}
+
+/* In a process of SOMEBODY: a namespace with two more users, which open as much as they can. */
+static bool namespace_opens(void *shared)
+{
+	_Atomic unsigned int *n = shared;
+	pid_t pids[2];
+	unsigned int i;
+
+	if (!expect(!unshare(CLONE_NEWUSER), "a user namespace"))
+		return false;
+	atomic_store(&n[0], 1);
+	if (!reached(&n[1], 1)) /* the map is written */
+		return false;
+	for (i = 0; i < 2; i++) {
+		fflush(stdout);
+		pids[i] = fork();
+		if (!pids[i])
+			open_as_subuid(i + 1, &n[2 + i], &n[1]);
+		if (!reached(&n[2 + i], 1))
+			return false;
+	}
+	atomic_store(&n[1], 2);
+	for (i = 0; i < 2; i++)
+		waitpid(pids[i], NULL, 0);
+	return true;
+}
+
+/* All users of a namespace count as its owner. */
+static bool namespaces(void)
+{
+	_Atomic unsigned int *n = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	char path[64];
+	bool ok;
+	int status;
+	pid_t pid = start_somebody(namespace_opens, n);
+
+	snprintf(path, sizeof(path), "/proc/%d/uid_map", pid);
+	ok = expect(reached(&n[0], 1), "a user namespace") && put(path, "0 1234 1\n1 100000 2");
+	atomic_store(&n[1], 1);
+	ok = expect(waitpid(pid, &status, 0) == pid && !status, "users of a namespace") && ok;
+	printf("%u and %u contexts of two users of a namespace\n", n[2] - 1, n[3] - 1);
+	return expect(n[2] > 64 && n[2] < ENOUGH && n[3] == 1, "users of a namespace share its owner's limit") && ok;
+}
+
 static bool contexts(void)
 {
 	struct rlimit files = { 2000, 2000 };
@@ -537,7 +604,8 @@ static bool contexts(void)
 	without = open_as_root(false);
 	printf("%u contexts of root, %u without CAP_SYS_RESOURCE\n", with, without);
 	return expect(with == ENOUGH, "who has CAP_SYS_RESOURCE is exempt") &&
-		expect(without >= 64 && without < ENOUGH, "nobody else is, root or not") && as_somebody(open_all, NULL);
+		expect(without >= 64 && without < ENOUGH, "nobody else is, root or not") &&
+		as_somebody(open_all, NULL) && namespaces();
 }
 
 /* Processor time of all polling threads, in ticks of 10 ms. */
@@ -597,15 +665,6 @@ static bool pollers(void)
 #define GROUPS "/tmp/dsm-groups"
 #define GROUP GROUPS "/quota"
 
-static bool put(const char *file, const char *text)
-{
-	int fd = open(file, O_WRONLY);
-	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-
-	close(fd);
-	return expect(ok, file);
-}
-
 static long charged_kib(void)
 {
 	FILE *f = fopen(GROUP "/memory.current", "r");
@@ -618,6 +677,27 @@ static long charged_kib(void)
 	return bytes / 1024;
 }
 
+#define ATTACHED (8 * (2l << 20)) /* an attached process begins here */
+
+/* Another process of the node, of another cgroup: its accesses are charged to that of the context. */
+static bool group_attached(int fd, uint64_t size)
+{
+	struct dsm_ioc_attach a = { .fd = fd };
+	int mine = open("/dev/dsm", O_RDWR), i;
+
+	if (!put(GROUPS "/cgroup.procs", "0") ||
+	    !expect(mine >= 0 && !ioctl(mine, DSM_IOC_ATTACH, &a) && !rank_region(mine, (uint32_t)(size / PAGE), 0),
+		    "ATTACH") ||
+	    !expect(mmap(JOB_BASE, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, mine, 0) !=
+			    MAP_FAILED,
+		    "its window"))
+		return false;
+	for (i = 0; i < 8; i++)
+		if (!expect(!touch(JOB_BASE + ATTACHED + i * (2l << 20), true), "an access of an attached process"))
+			return false;
+	return true;
+}
+
 /*
  * Frames and tables are charged to the memory cgroup of the process. The kernel charges in units of up to 256 KiB per processor.
  */
@@ -625,8 +705,9 @@ static bool group_rank(void)
 {
 	const uint64_t size = 256ull << 30;
 	struct dsm_ioc_key key;
-	long before, tables, frames;
-	int fd, i;
+	long before, tables, frames, others;
+	int fd, i, status = -1;
+	pid_t pid;
 
 	new_key(&key);
 	catch_signals();
@@ -643,8 +724,20 @@ static bool group_rank(void)
 		if (!expect(!touch(JOB_BASE + i * (2l << 20), true), "an access"))
 			return false;
 	frames = charged_kib() - before - tables;
-	printf("%ld KiB of tables, %ld KiB for 16 MiB\n", tables, frames);
-	return expect(tables > 1024, "tables are charged") && expect(frames >= 16000, "frames are charged");
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		bool ok = group_attached(fd, size);
+
+		fflush(stdout);
+		_exit(!ok);
+	}
+	waitpid(pid, &status, 0);
+	others = charged_kib() - before - tables - frames;
+	printf("%ld KiB of tables, %ld KiB for 16 MiB, %ld KiB for 16 MiB of an attached process in another group\n",
+	       tables, frames, others);
+	return !status && expect(others >= 16000, "frames of an attached process are charged to the same group") &&
+		expect(tables > 1024, "tables are charged") && expect(frames >= 16000, "frames are charged");
 }
 
 static bool cgroup(void)
